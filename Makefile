@@ -1,0 +1,173 @@
+# The whole build. `make` builds, `make test` builds and runs every test that needs no GPU,
+# `make install PREFIX=/usr/local` installs. SAN=address,undefined or SAN=thread for sanitizers.
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.SECONDARY:
+.DEFAULT_GOAL := all
+
+VERSION := 0.1.0
+PREFIX  ?= /usr/local
+DESTDIR ?=
+CC      ?= cc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+comma := ,
+MODE := $(if $(SAN),san-$(subst $(comma),-,$(SAN)),dev)$(if $(filter-out gcc cc,$(notdir $(CC))),-$(notdir $(CC)))
+B := build/$(MODE)
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
+
+# ---- what is on this machine -------------------------------------------------------------------
+PKGS := hwloc pmix libuv libzmq sqlite3 jansson yaml-0.1
+ifneq ($(MAKECMDGOALS),clean)
+MISSING := $(shell for p in $(PKGS) gsl openblas; do pkg-config --exists $$p || echo $$p; done)
+ifneq ($(MISSING),)
+$(error not found by pkg-config: $(MISSING); run scripts/setup, which installs them)
+endif
+endif
+CUDA_HOME ?= $(firstword $(wildcard /usr/local/cuda /opt/cuda))
+NVCC := $(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc))
+NCCL_HOME ?= $(CUDA_HOME)
+HAVE_NCCL := $(and $(wildcard $(CUDA_HOME)/include/cuda_runtime.h),$(wildcard $(NCCL_HOME)/include/nccl.h))
+HAVE_MPI := $(shell pkg-config --exists ompi-c && echo yes)
+
+# ---- flags -------------------------------------------------------------------------------------
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wpointer-arith \
+        -Wvla -Wformat=2 -Wno-unused-parameter -Wno-format-nonliteral
+WERROR ?=
+OPT ?= -O2 -g
+CFLAGS ?=
+ALL_CFLAGS := -std=gnu17 -D_GNU_SOURCE -DDROVER_BUILD -DDROVER_VERSION='"$(VERSION)"' -I. $(OPT) $(WARN) $(if $(WERROR),-Werror) -fPIC \
+              -fvisibility=hidden $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
+              $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) gsl openblas)) $(CFLAGS)
+ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,--as-needed $(LDFLAGS)
+LIBS_common   := $(shell pkg-config --libs jansson yaml-0.1 libuv libzmq) -lm
+LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson) -ldl -lpthread
+LIBS_hpo      := $(shell pkg-config --libs libzmq sqlite3 yaml-0.1) -lgsl -lopenblas
+LIBS_collectives := -ldl
+
+# Objects are rebuilt when the flags change.
+STAMP := $(B)/flags
+FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI)
+$(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $(STAMP) || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $(STAMP))
+
+# ---- what there is -----------------------------------------------------------------------------
+objs = $(patsubst %.c,$(B)/obj/%.o,$(1))
+MAINS := launcher/main.c hpo/main.c collectives/main.c
+SRC_common      := $(wildcard common/*.c)
+SRC_launcher    := $(filter-out $(MAINS),$(wildcard launcher/*.c))
+SRC_client      := $(wildcard launcher/client/*.c)
+SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/search/*.c hpo/sweep/*.c))
+SRC_comm        := $(wildcard $(addprefix collectives/,comm.c backend.c exchange.c self.c))
+SRC_collectives := $(filter-out $(MAINS) $(SRC_comm),$(wildcard collectives/*.c))
+
+PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover) \
+            $(if $(wildcard hpo/main.c),$(B)/libexec/drover/drover-hpo) \
+            $(if $(wildcard collectives/main.c),$(B)/libexec/drover/drover-bench)
+PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/mpi/*.c)),$(B)/lib/drover/backend_mpi.so) \
+            $(if $(and $(HAVE_NCCL),$(wildcard collectives/nccl/*.c)),$(B)/lib/drover/backend_nccl.so)
+LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $(B)/lib/libdrover.so)
+
+all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS)
+.PHONY: all test install clean check-layers check-format format tidy check
+
+$(B)/obj/%.o: %.c $(STAMP)
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
+
+define archive
+$(B)/lib$(1).a: $(call objs,$(SRC_$(1)))
+	@rm -f $$@; ar rcs $$@ $$^
+endef
+$(foreach a,common launcher client hpo comm collectives,$(eval $(call archive,$(a))))
+
+# ---- programs ----------------------------------------------------------------------------------
+$(B)/bin/drover: $(B)/obj/launcher/main.o $(B)/liblauncher.a $(B)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_launcher) $(LIBS_common)
+
+$(B)/libexec/drover/drover-hpo: $(B)/obj/hpo/main.o $(B)/libhpo.a $(B)/liblauncher.a $(B)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_launcher) $(LIBS_common)
+
+$(B)/libexec/drover/drover-bench: $(B)/obj/collectives/main.o $(B)/libcollectives.a $(B)/libcomm.a \
+		$(B)/libclient.a $(B)/liblauncher.a $(B)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
+
+# ---- libdrover: what a training program links ----------------------------------------------------
+$(B)/lib/libdrover.so.0: $(call objs,$(SRC_client) $(SRC_comm)) $(B)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,-soname,libdrover.so.0 -Wl,--exclude-libs,ALL -o $@ $^ \
+	    $(shell pkg-config --libs pmix) -ldl
+
+$(B)/lib/libdrover.so: $(B)/lib/libdrover.so.0
+	@ln -sf libdrover.so.0 $@
+
+# ---- plug-ins ----------------------------------------------------------------------------------
+MPI_CFLAGS := $(if $(HAVE_MPI),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c)))
+$(B)/obj/collectives/mpi/%.o: EXTRA_CFLAGS := $(MPI_CFLAGS)
+$(B)/lib/drover/backend_mpi.so: $(call objs,$(wildcard collectives/mpi/*.c)) $(B)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $^ $(shell pkg-config --libs ompi-c)
+
+$(B)/obj/collectives/nccl/%.o: EXTRA_CFLAGS := -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include
+$(B)/lib/drover/backend_nccl.so: $(call objs,$(wildcard collectives/nccl/*.c)) $(B)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $^ -ldl -lpthread
+
+# ---- examples: each folder with a Makefile fragment of its own -----------------------------------
+-include $(wildcard examples/*/build.mk)
+
+# ---- tests -------------------------------------------------------------------------------------
+C_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c tests/sim/test_*.c \
+             tests/plan/test_*.c tests/fault/test_*.c tests/fuzz/fuzz_*.c))
+$(B)/tests/%: $(B)/obj/tests/%.o $(B)/libcollectives.a $(B)/libcomm.a $(B)/libclient.a $(B)/libhpo.a \
+		$(B)/liblauncher.a $(B)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) $(TEST_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
+
+tests: all $(C_TESTS)
+.PHONY: tests
+test: tests
+	tests/run --build $(B) $(T)
+
+# ---- house rules -------------------------------------------------------------------------------
+FORMATTED = $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+check-layers:
+	scripts/check-layers
+check-format:
+	clang-format --dry-run --Werror $(FORMATTED)
+format:
+	clang-format -i $(FORMATTED)
+tidy:
+	clang-tidy --quiet $(filter %.c,$(filter-out examples/% collectives/nccl/% collectives/mpi/%,$(FORMATTED))) -- $(ALL_CFLAGS)
+check: check-layers check-format
+
+# ---- install -----------------------------------------------------------------------------------
+D := $(DESTDIR)$(PREFIX)
+install: all
+	install -d $(D)/bin $(D)/libexec/drover $(D)/lib/drover $(D)/lib/pkgconfig $(D)/include $(D)/share/drover
+	install -m 755 $(B)/bin/drover $(D)/bin/
+	install -m 755 $(B)/libexec/drover/* $(D)/libexec/drover/
+	install -m 755 $(B)/lib/libdrover.so.0 $(D)/lib/
+	ln -sf libdrover.so.0 $(D)/lib/libdrover.so
+	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done
+	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
+	install -m 644 launcher/client/drover.py $(D)/share/drover/
+	printf 'prefix=%s\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
+	    '$(PREFIX)' '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc
+
+clean:
+	rm -rf build
+
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

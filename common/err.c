@@ -1,0 +1,53 @@
+#include "common/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int err_set(struct err *e, int code, const char *fmt, ...)
+{
+    if (!e)
+        return code;
+    e->code = code;
+    e->hint[0] = '\0';
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(e->text, sizeof e->text, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int err_wrap(struct err *e, const char *fmt, ...)
+{
+    if (!e)
+        return -EIO;
+    char context[sizeof e->text];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(context, sizeof context, fmt, ap);
+    va_end(ap);
+    char whole[2 * sizeof e->text + 2];
+    snprintf(whole, sizeof whole, "%s: %s", context, e->text);
+    whole[sizeof e->text - 1] = '\0';
+    memcpy(e->text, whole, strlen(whole) + 1);
+    return e->code;
+}
+
+int err_hint(struct err *e, const char *fmt, ...)
+{
+    if (!e)
+        return -EIO;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(e->hint, sizeof e->hint, fmt, ap);
+    va_end(ap);
+    return e->code;
+}
+
+void err_print(const struct err *e, const char *who)
+{
+    fprintf(stderr, "%s: %s\n", who, e->text);
+    if (e->hint[0])
+        fprintf(stderr, "  try: %s\n", e->hint);
+}

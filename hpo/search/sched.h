@@ -1,0 +1,118 @@
+/* sched - decides for a sweep. Events and the time go in; records and actions come out.
+ *
+ * A record is a fact: it is committed to the store before any action of the same step is carried
+ * out, and replaying all records in their order (sched_replay) gives the same state. Actions are
+ * effects, idempotent, and follow from the state: they are not stored.
+ *
+ *     sched_step(s, &event, now_ms, &out);  store_append(out.records); perform(out.actions)
+ *
+ * An event that means nothing in the present state (late, repeated, of an old lease) gives neither.
+ * Pure: no I/O, no clock, no randomness but the sweep's seed. */
+#ifndef DROVER_SCHED_H
+#define DROVER_SCHED_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+
+struct sched;
+struct spec; /* hpo/search/spec.h: the sweep file */
+
+enum sched_event_kind {
+    SCHED_EV_HELLO,   /* a worker is there: worker, node, places, running leases (text: its name) */
+    SCHED_EV_LOST,    /* a worker is gone (its process ended, or silent for lost_after) */
+    SCHED_EV_LEAVING, /* a worker takes no more trials */
+    SCHED_EV_REPORT,  /* lease, data {"step":…, metrics…} */
+    SCHED_EV_DONE,    /* lease, data: how the job ended, see below */
+    SCHED_EV_TICK,    /* time has passed */
+    SCHED_EV_DRAIN,   /* the user wants to stop: trials are stopped and go back to waiting */
+};
+
+/* DONE's data: {"status":0,"signal":0,"oom":false,"seconds":1.5,"error":"…"?,"preempted":bool?}.
+ * HELLO's: {"places":4,"node":"c03","running":[lease,…]}. */
+struct sched_event {
+    enum sched_event_kind kind;
+    const char *worker; /* its id; NULL for TICK and DRAIN */
+    int64_t lease;      /* 0 where none */
+    json_t *data;       /* borrowed */
+};
+
+enum sched_record_kind {
+    SCHED_REC_CREATED,  /* trial, data: {"params":{…}} */
+    SCHED_REC_LEASED,   /* trial, lease, data: {"worker":…,"node":…} */
+    SCHED_REC_REPORT,   /* trial, lease, data: {"step":…,"values":{…}} */
+    SCHED_REC_STOPPING, /* trial, lease, data: {"why":"median"|"timeout"|"drain"|…} */
+    SCHED_REC_REQUEUED, /* trial, lease, data: {"why":"lost"|"preempted"|"drain"|"failed",
+                           "spent":bool} */
+    SCHED_REC_ENDED, /* trial, lease, data: {"state":"done",…,"value":…,"seconds":…,"error":…} */
+    SCHED_REC_KINDS
+};
+
+struct sched_record {
+    enum sched_record_kind kind;
+    int64_t at_ms; /* wall clock, as given to sched_step() */
+    int trial;     /* 0, 1, … */
+    int64_t lease; /* 0 where none; leases count up over the whole sweep and are never used again */
+    json_t *data;  /* owned by the record */
+};
+
+enum sched_action_kind {
+    SCHED_ACT_RUN,  /* send trial `trial` under `lease` to `worker`: params */
+    SCHED_ACT_STOP, /* tell `worker` to stop `lease` */
+    SCHED_ACT_END,  /* the sweep is over (all trials ended, or drained) */
+};
+
+struct sched_action {
+    enum sched_action_kind kind;
+    const char *worker; /* borrowed from the scheduler until the next step */
+    int trial;
+    int64_t lease;
+    json_t *params; /* borrowed likewise */
+};
+
+struct sched_out { /* what one step gave; cleared by sched_step(), freed by sched_out_free() */
+    struct sched_record *records;
+    size_t record_count;
+    struct sched_action *actions;
+    size_t action_count;
+};
+void sched_out_free(struct sched_out *out);
+
+/* Borrows the spec, which must outlive it. */
+int sched_new(struct sched **out, const struct spec *spec, struct err *e);
+void sched_free(struct sched *s);
+AUTO_DEFINE(sched, struct sched *, sched_free)
+
+/* Feeds a stored record; in order, before the first step. Borrows r->data.
+ *   -EINVAL  it contradicts those before it: the store is damaged */
+int sched_replay(struct sched *s, const struct sched_record *r, struct err *e);
+
+/* After the last replay: leases that were out when the coordinator ended stay out until their
+ * worker says hello (and claims them) or `lost_after` has passed since now_ms. */
+void sched_replayed(struct sched *s, int64_t now_ms);
+
+int sched_step(struct sched *s, const struct sched_event *ev, int64_t now_ms, struct sched_out *out,
+               struct err *e);
+
+/* When the next TICK is due; INT64_MAX: none. */
+int64_t sched_deadline(const struct sched *s);
+bool sched_over(const struct sched *s);
+
+/* For people and programs: one trial as DESIGN's `sweep show` has it
+ * {"id","state","params","value","steps","node","seconds","error"?,"metrics":{last of each}}. New
+ * reference. */
+json_t *sched_trial_json(const struct sched *s, int trial);
+int sched_trial_count(const struct sched *s);
+/* The trial with the best value so far, or -1. */
+int sched_best(const struct sched *s);
+
+struct sched_counts { /* trials by state */
+    int waiting, running, stopping, done, pruned, failed, oom, invalid, cancelled;
+    int total_wanted; /* run_cap or the size of a grid; -1: unlimited */
+};
+struct sched_counts sched_counts(const struct sched *s);
+
+#endif

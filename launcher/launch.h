@@ -1,0 +1,95 @@
+/* launch - start a job, watch it, end it: the library inside `drover run`, `drover worker` and
+ * `drover bench`.
+ *
+ *     guardian_start(&g, e);                  first thing in main
+ *     launcher_open(&l, loop, g, e);          once per process
+ *     launch_start(&j, l, &spec, &events, arg, e);
+ *     uv_run(loop, UV_RUN_DEFAULT);           events come; after `ended`, launch_free(j)
+ *
+ * One guardian and one PMIx server serve all jobs of the process, a namespace each. Everything
+ * here runs on the loop's thread; callbacks come from the loop, never from inside launch_start().
+ */
+#ifndef DROVER_LAUNCH_H
+#define DROVER_LAUNCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+#include "launcher/guardian.h"
+#include "launcher/plan.h"
+
+struct launcher;
+struct launch;
+
+/* Borrows the loop and the guardian; both must outlive it. */
+int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, struct err *e);
+/* Only with no job left. Leaves nothing active on the loop. */
+void launcher_close(struct launcher *l);
+AUTO_DEFINE(launcher, struct launcher *, launcher_close)
+
+/* This machine, as launcher_open() found it. Borrowed. */
+const struct topo *launcher_topo(const struct launcher *l);
+
+enum launch_stream { LAUNCH_STDOUT = 1, LAUNCH_STDERR = 2 };
+
+/* How a rank ended. */
+struct rank_end {
+    int rank;
+    int status; /* exit status; -1 where a signal ended it or it never started */
+    int signal; /* 0 where it exited */
+    bool core_dumped;
+    bool oom_killed;       /* the kernel ended it for memory */
+    bool told_to_stop;     /* it ended after it had been told to: no failure of its own */
+    char start_error[256]; /* why it could not be started ("exec ./train: permission denied") */
+};
+
+struct job_end {
+    int status;            /* what `drover run` returns: 0, the first failed rank's status, 128+n;
+                              MPI_Abort's code; 126/127 where the program could not be started */
+    int first_failed;      /* rank; -1: none failed */
+    struct rank_end first; /* of first_failed */
+    bool stopped;          /* launch_stop() or a signal ended it */
+    double seconds;        /* from start to end */
+    const char *const
+        *last_lines; /* of first_failed's stderr (stdout where that was silent), oldest
+                        first, NULL-terminated, at most 20; borrowed during the call */
+};
+
+struct launch_events {
+    /* A whole line without its newline (a final part without one counts as a line). Lines of more
+     * than 64 KiB come in pieces. NULL: the lines are dropped after they were kept for last_lines
+     * and written to files. Returns false to ask for a pause: no more lines of this job until
+     * launch_resume_output(). */
+    bool (*line)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
+    /* One JSON object that a rank reported. Needs spec.reports. */
+    void (*report)(void *arg, int rank, const char *json, size_t len);
+    void (*rank_ended)(void *arg, const struct rank_end *r);
+    /* Every rank has ended, its output too, and nothing of the job is left running. */
+    void (*ended)(void *arg, const struct job_end *end);
+};
+
+/* Plans and starts a job. On failure nothing was started. A program that cannot be executed is
+ * no failure here: the job ends with status 126 or 127. */
+int launch_start(struct launch **out, struct launcher *l, const struct launch_spec *s,
+                 const struct launch_events *ev, void *arg, struct err *e);
+const struct plan *launch_plan(const struct launch *j);
+/* 0 where the rank is not running. */
+pid_t launch_rank_pid(const struct launch *j, int rank);
+
+/* Ends the job in good order: ranks with a report channel that have used it are told to stop and
+ * have `polite_ms` to end by themselves; then SIGTERM to every rank's group; SIGKILL after the
+ * spec's grace. Again while it runs: nothing. */
+void launch_stop(struct launch *j, int polite_ms);
+/* SIGKILL to everything of the job, now. */
+void launch_kill(struct launch *j);
+/* Forwards a signal to every rank's process group. */
+void launch_signal(struct launch *j, int sig);
+void launch_resume_output(struct launch *j);
+/* Only after `ended`. */
+void launch_free(struct launch *j);
+
+#endif

@@ -1,0 +1,101 @@
+/* plan - from what was asked for and the machine to who runs where: rank -> node, local rank, GPU,
+ * CPUs, memory nodes, variables. Pure: the same spec and machines give the same plan. */
+#ifndef DROVER_PLAN_H
+#define DROVER_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+
+struct topo;
+
+enum plan_map {
+    PLAN_MAP_DEFAULT,
+    PLAN_MAP_SLOT,
+    PLAN_MAP_CORE,
+    PLAN_MAP_HWTHREAD,
+    PLAN_MAP_L3,
+    PLAN_MAP_NUMA,
+    PLAN_MAP_PACKAGE,
+    PLAN_MAP_NODE
+};
+enum plan_bind {
+    PLAN_BIND_DEFAULT,
+    PLAN_BIND_NONE,
+    PLAN_BIND_CORE,
+    PLAN_BIND_HWTHREAD,
+    PLAN_BIND_L3,
+    PLAN_BIND_NUMA,
+    PLAN_BIND_PACKAGE
+};
+
+/* What the user asked for: a job. A plain value; all pointers are borrowed until the plan is made
+ * (launch_start() makes it, and copies what it needs). Zero-initialised is "as usual". */
+struct launch_spec {
+    int ranks;         /* > 0; 0: one a GPU, or one a core where there is no GPU */
+    char *const *argv; /* the program and its arguments, NULL-terminated */
+    const char *wdir;  /* NULL: this directory */
+    char *const
+        *env; /* "NAME=value" set for every rank, "NAME" passed on; over what is inherited */
+    enum plan_map map_by;
+    enum plan_bind bind_to;
+    int cpus_per_rank; /* 0: an even share */
+    const char
+        *cpus; /* the job's part of the node ("0-3,8"); NULL: all that this process may use */
+    const char
+        *gpus; /* the job's part of the node's GPUs ("0,2", "" for none); NULL: all visible */
+    bool oversubscribe; /* more ranks than cores are fine */
+    bool no_hold_port;  /* MASTER_PORT is chosen, not held */
+    int master_port;    /* 0: a free one */
+    int grace_ms;       /* SIGTERM to SIGKILL; 0: 30,000 */
+    bool reports;       /* the ranks get a report channel (DROVER_REPORT_FD) */
+    bool no_pmix;       /* the program needs no PMIx: nothing is served */
+    int stdin_fd;       /* read by rank 0; < 0 or 0 with stdin_null: /dev/null */
+    bool stdin_null;
+    const char *job_id; /* NULL: one is made */
+    const char
+        *output_dir; /* rank.N/stdout and rank.N/stderr are written below it; NULL: no files */
+};
+
+struct plan_rank {
+    int rank;
+    int node; /* index into plan.nodes */
+    int local_rank;
+    int gpu;        /* its index on the node; -1: none */
+    char *gpu_uuid; /* NULL where gpu is -1 */
+    char *cpus;     /* hwloc list of OS indexes ("0-3"); NULL: not bound */
+    char *mems;     /* NUMA nodes its memory is bound to; NULL: not bound */
+    int cores;      /* of `cpus` (or its share of the node where not bound); OMP_NUM_THREADS */
+    char *
+        *env; /* what this rank has beyond plan.env: RANK=…, LOCAL_RANK=…, CUDA_VISIBLE_DEVICES=… */
+};
+
+struct plan_node {
+    char *name;
+    int local_size;
+};
+
+struct plan {
+    struct plan_rank *ranks;
+    int world_size;
+    struct plan_node *nodes;
+    int node_count;
+    char *job_id;
+    char *master_addr;
+    char *wdir;
+    char **argv;
+    char **env; /* "NAME=value" that the job sets for every rank (RANK and the like are per rank) */
+};
+
+/* Maps `s` on one machine. `base_env` is the environment that the ranks inherit (to leave alone
+ * what the user has set: OMP_NUM_THREADS, CUDA_VISIBLE_DEVICES, NCCL_*).
+ *   -EINVAL  the spec contradicts itself (more ranks than GPUs or cores without oversubscribe, …)
+ */
+int plan_make(struct plan **out, const struct launch_spec *s, const struct topo *t,
+              char *const *base_env, struct err *e);
+void plan_free(struct plan *p);
+AUTO_DEFINE(plan, struct plan *, plan_free)
+
+#endif
