@@ -3,11 +3,14 @@
  * Forked before this process has a thread. It is a subreaper in a session of its own: it forks,
  * binds and execs ranks as it is told, waits for them, reports every exit, and when the lifeline
  * closes (its launcher ended, by whatever means) it kills all that descends from it, setsid or not,
- * and ends. */
+ * and ends. Should the guardian itself be killed, its ranks die with it (PR_SET_PDEATHSIG) and the
+ * launcher, a subreaper too, ends what is left of them. */
 #ifndef DROVER_GUARDIAN_H
 #define DROVER_GUARDIAN_H
 
+#include <stdint.h>
 #include <sys/types.h>
+#include <uv.h>
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -16,11 +19,55 @@ struct guardian;
 
 /* Forks it and makes this process a subreaper too. Call first thing in main: no thread, no loop. */
 int guardian_start(struct guardian **out, struct err *e);
-
-/* Closes the lifeline, waits for the guardian's end (it kills what is left first) and frees. */
+/* Closes the lifeline, waits for the guardian's end (it kills what is left first) and frees.
+ * After guardian_detach() where it was attached. */
 void guardian_stop(struct guardian *g);
 AUTO_DEFINE(guardian, struct guardian *, guardian_stop)
-
 pid_t guardian_pid(const struct guardian *g);
+
+/* What the guardian says, on the loop. `job` is the caller's number for a job. */
+struct guardian_events {
+    void (*started)(void *arg, uint32_t job, int rank, pid_t pid);
+    /* `step` is "chdir", "bind", "exec", "fork"; `error` a positive errno. No `exited` follows. */
+    void (*not_started)(void *arg, uint32_t job, int rank, int error, const char *step);
+    /* As waitpid() gives it. Its children may still run and hold its output open. */
+    void (*exited)(void *arg, uint32_t job, int rank, int wait_status);
+    /* The answer to guardian_clear(): nothing of the job is left. */
+    void (*cleared)(void *arg, uint32_t job);
+    /* The guardian ended unasked. All that it had started has been killed by this process; every
+     * rank that had not exited is dead. No other event follows. */
+    void (*gone)(void *arg);
+};
+
+/* Watches the guardian on `loop`. One watcher at a time. */
+int guardian_attach(struct guardian *g, uv_loop_t *loop, const struct guardian_events *ev,
+                    void *arg, struct err *e);
+/* Leaves nothing active on the loop (its handles close on the next turn). */
+void guardian_detach(struct guardian *g);
+
+/* One rank, complete. Everything is borrowed and copied (the descriptors are duplicated into the
+ * guardian; the caller closes its own). */
+struct guardian_rank {
+    int rank;
+    char *const *argv;
+    char *const
+        *env; /* the whole environment; DROVER_JOB_ID in it marks what the rank leaves behind */
+    const char *wdir;
+    const char *cpus; /* hwloc list; NULL: as the guardian is bound */
+    const char *mems; /* NUMA nodes (MPOL_BIND); NULL: not bound */
+    int fds[3];       /* stdin, stdout, stderr */
+    int report_fd;    /* DROVER_REPORT_FD; -1: none. The child gets it as descriptor 3 */
+};
+
+/* Asks for a rank; `started` or `not_started` follows. In a process group of its own, default
+ * signal handlers, nothing blocked. argv[0] is looked up in the rank's own PATH. Queued where the
+ * socket is full: never blocks. */
+int guardian_spawn(struct guardian *g, uint32_t job, const struct guardian_rank *r, struct err *e);
+/* To the rank's process group; rank -1: to every rank's of the job. */
+void guardian_signal(struct guardian *g, uint32_t job, int rank, int sig);
+/* SIGKILL to everything that the job has or left: its ranks, their descendants, setsid or not
+ * (descendants of its ranks; orphans whose environment has the job's DROVER_JOB_ID; an orphan
+ * that has none when no other job is left). `cleared` follows when nothing is left. */
+void guardian_clear(struct guardian *g, uint32_t job);
 
 #endif
