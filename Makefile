@@ -26,9 +26,10 @@ ifneq ($(MISSING),)
 $(error not found by pkg-config: $(MISSING); run scripts/setup, which installs them)
 endif
 endif
+-include build/cuda.mk
 CUDA_HOME ?= $(firstword $(wildcard /usr/local/cuda /opt/cuda))
 NVCC := $(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc))
-NCCL_HOME ?= $(CUDA_HOME)
+NCCL_HOME ?= $(if $(wildcard $(CUDA_HOME)/include/nccl.h),$(CUDA_HOME),/usr)
 HAVE_NCCL := $(and $(wildcard $(CUDA_HOME)/include/cuda_runtime.h),$(wildcard $(NCCL_HOME)/include/nccl.h))
 HAVE_MPI := $(shell pkg-config --exists ompi-c && echo yes)
 
@@ -168,6 +169,6 @@ install: all
 	    '$(PREFIX)' '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc
 
 clean:
-	rm -rf build
+	rm -rf $(filter-out build/cuda build/cuda.mk,$(wildcard build/*))
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
