@@ -177,15 +177,19 @@ static void divide(struct spot *s, int ranks, const struct units *v, struct rang
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
+static const char *unit_name(const struct place_want *w)
+{
+    return by_thread(w) ? "hardware threads" : "cores";
+}
+
 static int too_few(const struct place_want *w, const struct units *v, struct err *e)
 {
-    const char *what = by_thread(w) ? "hardware threads" : "cores";
     if (w->cpus_per_rank > 1)
-        err_set(e, -EINVAL, "%d ranks of %d %s each do not fit on the %d of '%s'", w->ranks,
-                w->cpus_per_rank, what, v->n, topo_name(w->topo));
+        err_set(e, -EINVAL, "%d ranks of %d %s each do not fit on '%s', which has %d for them",
+                w->ranks, w->cpus_per_rank, unit_name(w), topo_name(w->topo), v->n);
     else
         err_set(e, -EINVAL, "%d ranks are to be bound, but '%s' has %d %s for them", w->ranks,
-                topo_name(w->topo), v->n, what);
+                topo_name(w->topo), v->n, unit_name(w));
     err_hint(e, "--oversubscribe lets them share, --bind-to none leaves them free");
     return -EINVAL;
 }
@@ -219,23 +223,26 @@ static int map_packed(struct spot *s, const struct place_want *w, const struct u
     return 0;
 }
 
-/* Brings a share to cpus_per_rank units. It grows inside its pool, and only where ranks may share.
- */
-static int resize(struct spot *s, const struct place_want *w, const struct units *v, struct err *e)
+/* Brings rank i's share in a `pool_name` to cpus_per_rank units. It grows inside its pool, and only
+ * where ranks may share. */
+static int resize(struct spot *s, int i, const struct place_want *w, const char *pool_name,
+                  struct err *e)
 {
     int want = w->cpus_per_rank;
+    struct range *own = &s[i].own, pool = s[i].pool;
     if (want == 0)
         return 0;
-    if (want > s->own.n) {
-        if (!may_share(w))
-            return too_few(w, v, e);
-        if (want > s->pool.n)
-            want = s->pool.n;
-        int last = s->pool.first + s->pool.n - want;
-        if (s->own.first > last)
-            s->own.first = last;
+    if (want > own->n) {
+        if (!may_share(w)) {
+            err_set(e, -EINVAL, "%d %s a rank, but the share of rank %d in its %s is %d", want,
+                    unit_name(w), i, pool_name, own->n);
+            return err_hint(e, "--oversubscribe lets ranks share, --bind-to none leaves them free");
+        }
+        want = want < pool.n ? want : pool.n;
+        int last = pool.first + pool.n - want;
+        own->first = own->first < last ? own->first : last;
     }
-    s->own.n = want;
+    own->n = want;
     return 0;
 }
 
@@ -267,7 +274,7 @@ static int map_objects(struct spot *s, const struct place_want *w, const struct 
                    binds_one(w));
         if (s[i].shared && !may_share(w))
             return too_few(w, v, e);
-        if (resize(&s[i], w, v, e) < 0)
+        if (resize(s, i, w, names[level], e) < 0)
             return -EINVAL;
     }
     return 0;
@@ -329,7 +336,7 @@ static int map_gpus(struct spot *s, const struct place_want *w, const struct uni
         int p = piece[i];
         share_pool(&s[i], (struct range){cut[p], cut[p + 1] - cut[p]}, given[p]++, load[p],
                    binds_one(w));
-        if (resize(&s[i], w, v, e) < 0)
+        if (resize(s, i, w, "GPU's NUMA node", e) < 0)
             return -EINVAL;
     }
     return 0;

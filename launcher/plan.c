@@ -265,7 +265,7 @@ static void seat_ranks(struct plan *p, const struct topo *t, const struct chosen
             continue;
         const struct gpu *g = topo_gpu(t, gpus->at[i % gpus->n]);
         r->gpu = g->index;
-        r->gpu_uuid = xstrdup(g->uuid);
+        r->gpu_uuid = g->uuid[0] ? xstrdup(g->uuid) : NULL;
         numa[i] = g->numa;
     }
 }

@@ -64,7 +64,7 @@ struct plan_rank {
     int node; /* index into plan.nodes */
     int local_rank;
     int gpu;        /* its index on the node; -1: none */
-    char *gpu_uuid; /* NULL where gpu is -1 */
+    char *gpu_uuid; /* NULL where it is not known */
     char *cpus;     /* hwloc list of OS indexes ("0-3"); NULL: not bound */
     char *mems;     /* NUMA nodes its memory is bound to; NULL: not bound */
     int cores;      /* of `cpus` (or its share of the node where not bound); OMP_NUM_THREADS */
