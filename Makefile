@@ -137,7 +137,15 @@ $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libcollectives.a $(B)/libcomm.a $(B)/libcl
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(TEST_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
 
-tests: all $(C_TESTS)
+# Vendors' libraries without the hardware, which the tests load with dlopen.
+$(B)/tests/fake/libnvidia-ml.so.1: tests/fake/nvml.c $(STAMP)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -std=gnu17 -O1 -g $(WARN) $(if $(WERROR),-Werror) -fPIC -shared -fvisibility=hidden -o $@ $<
+FAKES := $(B)/tests/fake/libnvidia-ml.so.1
+$(B)/tests/unit/test_gpu $(B)/tests/unit/test_topo: | $(FAKES)
+
+tests: all $(C_TESTS) $(FAKES)
 .PHONY: tests
 test: tests
 	tests/run --build $(B) $(T)
