@@ -56,8 +56,9 @@ struct guardian {
     struct gwire_in in;
     struct out *out, **out_end;
     struct known_job *jobs;
-    bool left_some; /* it ended, but not in good order */
-    int rounds;     /* done against that */
+    bool left_some;    /* it ended, but not in good order */
+    int rounds;        /* done against that */
+    struct wards seen; /* what the last round has killed */
 };
 
 pid_t guardian_pid(const struct guardian *g)
@@ -65,8 +66,7 @@ pid_t guardian_pid(const struct guardian *g)
     return g->pid;
 }
 
-/* ---- start -------------------------------------------------------------------------------------
- */
+/* ---- start ------------------------------------------------------------------------------- */
 
 int guardian_start(struct guardian **out, struct err *e)
 {
@@ -95,8 +95,7 @@ int guardian_start(struct guardian **out, struct err *e)
     return 0;
 }
 
-/* ---- what goes out -----------------------------------------------------------------------------
- */
+/* ---- what goes out ----------------------------------------------------------------------- */
 
 static void out_drop_first(struct guardian *g)
 {
@@ -178,8 +177,7 @@ static void out_say(struct guardian *g, struct gwire_head h)
     out_push(g, o);
 }
 
-/* ---- jobs --------------------------------------------------------------------------------------
- */
+/* ---- jobs -------------------------------------------------------------------------------- */
 
 static void job_know(struct guardian *g, uint32_t number, char *const *env)
 {
@@ -246,14 +244,13 @@ void guardian_clear(struct guardian *g, uint32_t job)
     out_say(g, (struct gwire_head){.type = GWIRE_CLEAR, .job = job});
 }
 
-/* ---- when the guardian is gone -----------------------------------------------------------------
- */
+/* ---- when the guardian is gone ----------------------------------------------------------- */
 
-/* Whether a process below us came from the guardian: it carries a job's mark, or has never left
- * the guardian's session. Our other children do neither. */
+/* Whether a process below us came from the guardian: it was seen below one that did, or has never
+ * left the guardian's session, or carries a job's mark. Our other children do neither. */
 static bool came_from(const struct guardian *g, const struct ward *w)
 {
-    if (w->session == g->pid)
+    if (wards_has(&g->seen, w) || w->session == g->pid)
         return true;
     AUTO(free) char *mark = wards_env(w->pid, "DROVER_JOB_ID");
     for (const struct known_job *j = g->jobs; j && mark; j = j->next)
@@ -285,8 +282,9 @@ static void clean_round(struct guardian *g)
     size_t left = 0;
     for (size_t i = 0; i < w.count; i++)
         left += w.all[i].parent != getpid() || waitpid(w.all[i].pid, NULL, WNOHANG) == 0;
-    wards_end(&w);
     g->left_some &= left > 0;
+    wards_end(&g->seen);
+    g->seen = w;
 }
 
 /* The socket is at its end: makes sure that the process is. Its orphans are ours afterwards. */
@@ -313,8 +311,7 @@ static void on_round(uv_timer_t *t)
     w->ev.gone(w->arg);
 }
 
-/* ---- what comes in -----------------------------------------------------------------------------
- */
+/* ---- what comes in ----------------------------------------------------------------------- */
 
 static void dispatch(struct guardian *g, struct watch *w, const struct gwire_head *h)
 {
@@ -375,8 +372,7 @@ static void on_socket(uv_poll_t *p, int status, int events)
     await(g);
 }
 
-/* ---- attach, detach, stop ----------------------------------------------------------------------
- */
+/* ---- attach, detach, stop ---------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *h)
 {
@@ -447,6 +443,7 @@ void guardian_stop(struct guardian *g)
     }
     while (g->jobs)
         job_forget(g, g->jobs->number);
+    wards_end(&g->seen);
     gwire_in_free(&g->in);
     free(g);
 }

@@ -54,8 +54,7 @@ struct guardian_state {
     size_t polls_room;
 };
 
-/* ---- telling -----------------------------------------------------------------------------------
- */
+/* ---- telling ----------------------------------------------------------------------------- */
 
 /* Waits where the launcher is slow to read: it does not wait for us. Where it is gone, the loop
  * learns that next. */
@@ -81,8 +80,7 @@ static void tell_not_started(const struct guardian_state *s, uint32_t job, int r
              .type = GWIRE_NOT_STARTED, .job = job, .rank = rank, .value = error, .detail = step});
 }
 
-/* ---- jobs and ranks ----------------------------------------------------------------------------
- */
+/* ---- jobs and ranks ---------------------------------------------------------------------- */
 
 static struct job *job_find(const struct guardian_state *s, uint32_t number)
 {
@@ -177,18 +175,15 @@ static bool reap(const struct guardian_state *s)
     return pid == 0;
 }
 
-/* ---- clearing ----------------------------------------------------------------------------------
- */
+/* ---- clearing ---------------------------------------------------------------------------- */
 
 /* Whose an orphan is: it was seen below the job's ranks, or carries the job's mark, or is in a
  * group or session that a rank of the job has led. NULL: it cannot be told. */
 static const struct job *owner_of(const struct guardian_state *s, const struct ward *w)
 {
-    for (const struct job *j = s->jobs; j; j = j->next) {
-        const struct ward *seen = wards_find(&j->seen, w->pid);
-        if (seen && seen->start == w->start)
+    for (const struct job *j = s->jobs; j; j = j->next)
+        if (wards_has(&j->seen, w))
             return j;
-    }
     AUTO(free) char *mark = wards_env(w->pid, "DROVER_JOB_ID");
     for (const struct job *j = s->jobs; j && mark; j = j->next)
         if (j->mark && strcmp(j->mark, mark) == 0)
@@ -279,8 +274,7 @@ static bool clear_jobs(struct guardian_state *s)
     return more;
 }
 
-/* ---- what the launcher says --------------------------------------------------------------------
- */
+/* ---- what the launcher says -------------------------------------------------------------- */
 
 static void on_spawn(struct guardian_state *s, const struct gwire_head *h, char *payload,
                      const struct gwire_fds *fds)
@@ -344,8 +338,7 @@ static int on_launcher(struct guardian_state *s)
     return rc;
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------
- */
+/* ---- the loop ---------------------------------------------------------------------------- */
 
 static void drain_sigchld(const struct guardian_state *s)
 {
@@ -433,8 +426,7 @@ static bool end_all(struct guardian_state *s)
     return true;
 }
 
-/* ---- the start ---------------------------------------------------------------------------------
- */
+/* ---- the start --------------------------------------------------------------------------- */
 
 /* Nothing of the launcher's stays but the lifeline, and stderr for those who debug. */
 static void keep_only(int lifeline)

@@ -68,7 +68,7 @@ static int mask_read(struct mask *m, const char *list)
     return count > 0 ? 0 : -EINVAL;
 }
 
-/* ---- in the child ------------------------------------------------------------------------------
+/* ---- in the child ---------------------------------------------------------------------------
  * The parent has one thread, so no lock is held by another; nothing here allocates all the same. */
 
 static _Noreturn void fail(const struct birth *b, enum spawn_step step)
@@ -139,8 +139,7 @@ static _Noreturn void become_rank(struct birth *b)
     fail(b, SPAWN_EXEC);
 }
 
-/* ---- in the parent -----------------------------------------------------------------------------
- */
+/* ---- in the parent ----------------------------------------------------------------------- */
 
 /* No handler of ours may run in the child. */
 static pid_t fork_quietly(void)

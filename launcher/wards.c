@@ -163,6 +163,12 @@ struct ward *wards_find(const struct wards *w, pid_t pid)
     return w->count ? bsearch(&key, w->all, w->count, sizeof *w->all, by_pid) : NULL;
 }
 
+bool wards_has(const struct wards *w, const struct ward *one)
+{
+    const struct ward *found = wards_find(w, one->pid);
+    return found && found->start == one->start;
+}
+
 void wards_mark_below(struct wards *w)
 {
     /* One pass does where each parent has the smaller pid; more where pids have wrapped. */

@@ -45,6 +45,8 @@ void wards_end(struct wards *w);
 
 /* NULL where the scan has it not. */
 struct ward *wards_find(const struct wards *w, pid_t pid);
+/* Whether the scan has this very process, not another with its pid. */
+bool wards_has(const struct wards *w, const struct ward *one);
 /* Marks all that descend from a marked one. */
 void wards_mark_below(struct wards *w);
 /* SIGKILL to every marked process and to its process group, but never to this process's group. */

@@ -140,11 +140,8 @@ static inline int kit_spawn_argv(struct kit *k, uint32_t job, int rank, char *co
     char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", id, k->mark, NULL};
     int ends[2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     CHECK(null >= 0 && pipe2(ends, O_CLOEXEC) == 0);
-    struct guardian_rank r = {.rank = rank,
-                              .argv = argv,
-                              .env = env,
-                              .fds = {null, ends[1], ends[1]},
-                              .report_fd = -1};
+    struct guardian_rank r = {
+        .rank = rank, .argv = argv, .env = env, .fds = {null, ends[1], ends[1]}, .report_fd = -1};
     struct err e = {0};
     if (guardian_spawn(k->g, job, &r, &e) < 0)
         FAIL("%s", e.text);
