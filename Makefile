@@ -26,9 +26,10 @@ ifneq ($(MISSING),)
 $(error not found by pkg-config: $(MISSING); run scripts/setup, which installs them)
 endif
 endif
+-include build/cuda.mk
 CUDA_HOME ?= $(firstword $(wildcard /usr/local/cuda /opt/cuda))
 NVCC := $(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc))
-NCCL_HOME ?= $(CUDA_HOME)
+NCCL_HOME ?= $(if $(wildcard $(CUDA_HOME)/include/nccl.h),$(CUDA_HOME),/usr)
 HAVE_NCCL := $(and $(wildcard $(CUDA_HOME)/include/cuda_runtime.h),$(wildcard $(NCCL_HOME)/include/nccl.h))
 HAVE_MPI := $(shell pkg-config --exists ompi-c && echo yes)
 
@@ -136,7 +137,15 @@ $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libcollectives.a $(B)/libcomm.a $(B)/libcl
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(TEST_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
 
-tests: all $(C_TESTS)
+# Vendors' libraries without the hardware, which the tests load with dlopen.
+$(B)/tests/fake/libnvidia-ml.so.1: tests/fake/nvml.c $(STAMP)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -std=gnu17 -O1 -g $(WARN) $(if $(WERROR),-Werror) -fPIC -shared -fvisibility=hidden -o $@ $<
+FAKES := $(B)/tests/fake/libnvidia-ml.so.1
+$(B)/tests/unit/test_gpu $(B)/tests/unit/test_topo: | $(FAKES)
+
+tests: all $(C_TESTS) $(FAKES)
 .PHONY: tests
 test: tests
 	tests/run --build $(B) $(T)
@@ -168,6 +177,6 @@ install: all
 	    '$(PREFIX)' '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc
 
 clean:
-	rm -rf build
+	rm -rf $(filter-out build/cuda build/cuda.mk,$(wildcard build/*))
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

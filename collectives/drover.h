@@ -5,10 +5,10 @@
  *     drover_all_reduce(c, grad, grad, n, DROVER_FLOAT, DROVER_AVG);
  *     drover_wait(c, 60000);
  *
- * A communicator belongs to a stream of work: on the CPU (backend "mpi", or "self" for one rank)
- * calls are complete when drover_wait() returns 0; on a GPU (backend "nccl") they are ordered on
- * the CUDA stream given in the options and drover_wait() waits for that stream. Functions return 0
- * or a negative errno; drover_error() has the text. */
+ * A communicator belongs to a stream of work, done in the order of the calls: on the CPU (backend
+ * "mpi", or "self" for one rank) calls are complete when drover_wait() returns 0; on a GPU (backend
+ * "nccl") they are ordered on the CUDA stream given in the options and drover_wait() waits for that
+ * stream. Functions return 0 or a negative errno; drover_error() has the text. */
 #ifndef DROVER_H
 #define DROVER_H
 
@@ -73,7 +73,7 @@ DROVER_API int drover_reduce_scatter(struct drover_comm *c, const void *in, void
 DROVER_API int drover_all_to_all(struct drover_comm *c, const void *in, void *out, size_t n,
                                  enum drover_type t);
 
-/* Waits for all that was started. -ETIMEDOUT: the communicator was aborted. */
+/* Waits for all that was started; timeout_ms > 0. -ETIMEDOUT: the communicator was aborted. */
 DROVER_API int drover_wait(struct drover_comm *c, int64_t timeout_ms);
 /* Every rank has come here. */
 DROVER_API int drover_barrier(struct drover_comm *c, int64_t timeout_ms);

@@ -54,7 +54,7 @@ struct launch_spec {
     bool no_pmix;       /* the program needs no PMIx: nothing is served */
     int stdin_fd;       /* read by rank 0; < 0 or 0 with stdin_null: /dev/null */
     bool stdin_null;
-    const char *job_id; /* NULL: one is made */
+    const char *job_id; /* NULL: launch_start() makes one; plan_make() by itself says "job" */
     const char
         *output_dir; /* rank.N/stdout and rank.N/stderr are written below it; NULL: no files */
 };
@@ -64,12 +64,11 @@ struct plan_rank {
     int node; /* index into plan.nodes */
     int local_rank;
     int gpu;        /* its index on the node; -1: none */
-    char *gpu_uuid; /* NULL where gpu is -1 */
+    char *gpu_uuid; /* NULL where it is not known */
     char *cpus;     /* hwloc list of OS indexes ("0-3"); NULL: not bound */
     char *mems;     /* NUMA nodes its memory is bound to; NULL: not bound */
     int cores;      /* of `cpus` (or its share of the node where not bound); OMP_NUM_THREADS */
-    char *
-        *env; /* what this rank has beyond plan.env: RANK=…, LOCAL_RANK=…, CUDA_VISIBLE_DEVICES=… */
+    char **env; /* what this rank has beyond plan.env: RANK=…, CUDA_VISIBLE_DEVICES=…, … */
 };
 
 struct plan_node {
@@ -84,9 +83,11 @@ struct plan {
     int node_count;
     char *job_id;
     char *master_addr;
-    char *wdir;
+    char *wdir; /* NULL: this directory */
     char **argv;
-    char **env; /* "NAME=value" that the job sets for every rank (RANK and the like are per rank) */
+    char **env; /* "NAME=value" that the job sets for every rank (RANK and the like are per rank),
+                   the user's -x included; a rank's environment is
+                   env_merge(base_env, plan.env, plan_rank.env). MASTER_PORT is not in it */
 };
 
 /* Maps `s` on one machine. `base_env` is the environment that the ranks inherit (to leave alone

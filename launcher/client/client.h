@@ -43,7 +43,8 @@ enum { DROVER_GO = 0, DROVER_STOP = 1 };
 /* Reports `n` metrics at `step` (>= 0; -1: the count of reports so far). Only rank 0's count; the
  * others may call it. Returns DROVER_GO or DROVER_STOP (save and end, please), or a negative
  * errno. Never waits for the sweep's coordinator. */
-DROVER_API int drover_report(struct drover *d, int64_t step, const struct drover_metric *m, size_t n);
+DROVER_API int drover_report(struct drover *d, int64_t step, const struct drover_metric *m,
+                             size_t n);
 /* DROVER_GO or DROVER_STOP, without a report. */
 DROVER_API int drover_should_stop(struct drover *d);
 

@@ -1,0 +1,140 @@
+/* backend - what carries collectives: a table that "self", and the plug-ins "mpi" and "nccl", give.
+ *
+ * A plug-in is PREFIX/lib/drover/backend_NAME.so and exports one `const struct backend
+ * drover_backend`. The loader looks at `abi` before anything else. Work is started, never waited
+ * for, and is done in the order in which it was started; comm.c polls and keeps deadlines. */
+#ifndef DROVER_BACKEND_H
+#define DROVER_BACKEND_H
+
+#include <stdint.h>
+
+#include "collectives/drover.h"
+#include "common/err.h"
+
+#define BACKEND_ABI UINT32_C(1)
+
+enum backend_coll {
+    BACKEND_ALL_REDUCE,
+    BACKEND_BROADCAST,
+    BACKEND_REDUCE,
+    BACKEND_ALL_GATHER,
+    BACKEND_REDUCE_SCATTER,
+    BACKEND_ALL_TO_ALL,
+    BACKEND_BARRIER,
+    BACKEND_COLLS
+};
+
+/* Checked by comm.c: a known type, op and root, sizes that do not overflow. */
+struct backend_call {
+    enum backend_coll coll;
+    const void *in;
+    void *out;
+    size_t count; /* as drover.h counts */
+    enum drover_type type;
+    enum drover_op op;
+    int root;
+};
+
+/* How ranks tell each other a few bytes before they have a communicator (exchange.h). */
+struct backend_exchange {
+    void *arg;
+    int (*put)(void *arg, const char *key, const void *bytes, size_t len, struct err *e);
+    /* All ranks came here and see each other's puts. -ETIMEDOUT after `timeout_ms`. */
+    int (*fence)(void *arg, int64_t timeout_ms, struct err *e);
+    /* Exactly `len` bytes of what `rank` has put. */
+    int (*get)(void *arg, int rank, const char *key, void *out, size_t len, struct err *e);
+};
+
+/* Borrowed during open(). */
+struct backend_opts {
+    int rank, size;
+    int device;           /* as drover_comm_opts has them */
+    void *stream;         /* … */
+    const char *lib_path; /* … */
+    int64_t open_ms;      /* > 0 */
+    const struct backend_exchange *exchange;
+};
+
+enum backend_caps {
+    BACKEND_DEVICE_MEMORY = 1,  /* buffers are the device's; copy_in() and copy_out() reach them */
+    BACKEND_NO_INPLACE_A2A = 2, /* all_to_all with in == out is refused */
+};
+
+struct backend_device {
+    int index;
+    int pci_domain, pci_bus, pci_device;
+    char name[128];
+};
+
+struct backend_comm;
+
+struct backend {
+    uint32_t abi;
+    const char *name;
+    int (*open)(struct backend_comm **out, const struct backend_opts *o, struct err *e);
+    /* After abort(), or when nothing is under way. */
+    void (*close)(struct backend_comm *c);
+    int (*start)(struct backend_comm *c, const struct backend_call *call, struct err *e);
+    /* 0: all that was started is done; -EINPROGRESS; or what went wrong. */
+    int (*poll)(struct backend_comm *c, struct err *e);
+    /* Never blocks. Only close() may follow. */
+    int (*abort)(struct backend_comm *c);
+    /* Between begin and end, calls are gathered into one launch. NULL: has no meaning here. */
+    int (*group)(struct backend_comm *c, int begin, struct err *e);
+    /* Memory that collectives reach; at least 64-byte aligned, not zeroed. */
+    int (*mem_alloc)(struct backend_comm *c, size_t bytes, void **out, struct err *e);
+    void (*mem_free)(struct backend_comm *c, void *p);
+    /* Between such memory and the host's; complete on return. */
+    int (*copy_in)(struct backend_comm *c, void *to, const void *host, size_t bytes, struct err *e);
+    int (*copy_out)(struct backend_comm *c, void *host, const void *from, size_t bytes,
+                    struct err *e);
+    unsigned (*caps)(const struct backend_comm *c);
+    /* "Open MPI 4.1.4", "NCCL 2.28.9 (headers 2.28.9)"; borrowed. */
+    const char *(*version)(const struct backend_comm *c);
+    /* The GPU that this rank computes on. NULL: the host's processors. */
+    void (*device)(const struct backend_comm *c, struct backend_device *out);
+};
+
+/* Finds a backend by name and keeps it loaded for the life of the process. Looks in
+ * $DROVER_PLUGIN_DIR, then beside this library or program (lib/drover of the same tree).
+ *   -ENOENT   there is no such plug-in; the hint says where it would be
+ *   -ELIBBAD  it cannot be loaded (a library below it is missing) or has another abi */
+int backend_load(const struct backend **out, const char *name, struct err *e);
+
+/* The one that needs nothing: for a job of one rank. */
+extern const struct backend backend_self;
+
+/* Bytes of an element. */
+static inline size_t backend_type_bytes(enum drover_type t)
+{
+    static const unsigned char bytes[DROVER_TYPES] = {
+        [DROVER_INT8] = 1,   [DROVER_UINT8] = 1,    [DROVER_INT32] = 4, [DROVER_UINT32] = 4,
+        [DROVER_INT64] = 8,  [DROVER_UINT64] = 8,   [DROVER_HALF] = 2,  [DROVER_FLOAT] = 4,
+        [DROVER_DOUBLE] = 8, [DROVER_BFLOAT16] = 2,
+    };
+    return bytes[t];
+}
+
+/* "float", "bfloat16", as nccl-tests calls them. */
+static inline const char *backend_type_name(enum drover_type t)
+{
+    static const char *const names[DROVER_TYPES] = {"int8",   "uint8",   "int32", "uint32",
+                                                    "int64",  "uint64",  "half",  "float",
+                                                    "double", "bfloat16"};
+    return names[t];
+}
+
+static inline const char *backend_op_name(enum drover_op op)
+{
+    static const char *const names[DROVER_OPS] = {"sum", "prod", "min", "max", "avg"};
+    return names[op];
+}
+
+static inline const char *backend_coll_name(enum backend_coll c)
+{
+    static const char *const names[BACKEND_COLLS] = {
+        "all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "alltoall", "barrier"};
+    return names[c];
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* comm - below drover.h: for `drover bench`, which needs what a training program does not. */
+#ifndef DROVER_COMM_H
+#define DROVER_COMM_H
+
+#include "collectives/backend.h"
+
+/* Starts any collective, checked as drover.h's functions check theirs. */
+int comm_start(struct drover_comm *c, const struct backend_call *call);
+
+/* The table and the object below a communicator. Borrowed. */
+const struct backend *comm_backend(const struct drover_comm *c);
+struct backend_comm *comm_inner(const struct drover_comm *c);
+
+/* A barrier is a call; waits like drover_wait(), but what it waits for is the caller's. */
+int comm_start_barrier(struct drover_comm *c);
+
+#endif

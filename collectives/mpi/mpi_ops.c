@@ -1,0 +1,131 @@
+#include "collectives/mpi/mpi_ops.h"
+
+#include <stdint.h>
+
+#include "collectives/float16.h"
+#include "collectives/mpi/mpi_session.h"
+
+MPI_Datatype mpi_type(enum drover_type t)
+{
+    switch (t) {
+    case DROVER_INT8:
+        return MPI_INT8_T;
+    case DROVER_UINT8:
+        return MPI_UINT8_T;
+    case DROVER_INT32:
+        return MPI_INT32_T;
+    case DROVER_UINT32:
+        return MPI_UINT32_T;
+    case DROVER_INT64:
+        return MPI_INT64_T;
+    case DROVER_UINT64:
+        return MPI_UINT64_T;
+    case DROVER_FLOAT:
+        return MPI_FLOAT;
+    case DROVER_DOUBLE:
+        return MPI_DOUBLE;
+    case DROVER_HALF:
+    case DROVER_BFLOAT16:
+    default:
+        return MPI_UINT16_T;
+    }
+}
+
+/* b = a op b, each step in float and rounded, as a reduction in that type rounds. */
+#define REDUCTION(name, from, to, expression)                             \
+    static void name(void *in, void *inout, int *len, MPI_Datatype *type) \
+    {                                                                     \
+        const uint16_t *x = in;                                           \
+        uint16_t *y = inout;                                              \
+        for (int i = 0; i < *len; i++) {                                  \
+            float a = from(x[i]), b = from(y[i]);                         \
+            y[i] = to(expression);                                        \
+        }                                                                 \
+    }
+
+REDUCTION(half_sum, half_to_float, half_from_float, a + b)
+REDUCTION(half_prod, half_to_float, half_from_float, a *b)
+REDUCTION(half_min, half_to_float, half_from_float, a < b ? a : b)
+REDUCTION(half_max, half_to_float, half_from_float, a > b ? a : b)
+REDUCTION(bfloat16_sum, bfloat16_to_float, bfloat16_from_float, a + b)
+REDUCTION(bfloat16_prod, bfloat16_to_float, bfloat16_from_float, a *b)
+REDUCTION(bfloat16_min, bfloat16_to_float, bfloat16_from_float, a < b ? a : b)
+REDUCTION(bfloat16_max, bfloat16_to_float, bfloat16_from_float, a > b ? a : b)
+
+int mpi_op(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
+{
+    static MPI_User_function *const ours[2][4] = {
+        {half_sum, half_prod, half_min, half_max},
+        {bfloat16_sum, bfloat16_prod, bfloat16_min, bfloat16_max},
+    };
+    static MPI_Op made[2][4];
+    static unsigned char is_made[2][4];
+    const MPI_Op usual[] = {MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX};
+    int which = op == DROVER_AVG ? DROVER_SUM : (int)op;
+    if (t != DROVER_HALF && t != DROVER_BFLOAT16) {
+        *out = usual[which];
+        return 0;
+    }
+    int kind = t == DROVER_BFLOAT16;
+    if (!is_made[kind][which]) {
+        int code = MPI_Op_create(ours[kind][which], 1, &made[kind][which]);
+        if (code != MPI_SUCCESS)
+            return mpi_failed(e, code, "a reduction");
+        is_made[kind][which] = 1;
+    }
+    *out = made[kind][which];
+    return 0;
+}
+
+/* int8_t is divided as an int, which holds any number of ranks. */
+#define DIVIDE(type, wide)                           \
+    do {                                             \
+        type *v = values;                            \
+        for (size_t i = 0; i < n; i++)               \
+            v[i] = (type)((wide)v[i] / (wide)ranks); \
+    } while (0)
+
+#define DIVIDE_16(from, to)                       \
+    do {                                          \
+        uint16_t *v = values;                     \
+        for (size_t i = 0; i < n; i++)            \
+            v[i] = to(from(v[i]) / (float)ranks); \
+    } while (0)
+
+void mpi_average(void *values, size_t n, enum drover_type t, int ranks)
+{
+    switch (t) {
+    case DROVER_INT8:
+        DIVIDE(int8_t, int);
+        break;
+    case DROVER_UINT8:
+        DIVIDE(uint8_t, int);
+        break;
+    case DROVER_INT32:
+        DIVIDE(int32_t, int32_t);
+        break;
+    case DROVER_UINT32:
+        DIVIDE(uint32_t, uint32_t);
+        break;
+    case DROVER_INT64:
+        DIVIDE(int64_t, int64_t);
+        break;
+    case DROVER_UINT64:
+        DIVIDE(uint64_t, uint64_t);
+        break;
+    case DROVER_FLOAT:
+        DIVIDE(float, float);
+        break;
+    case DROVER_DOUBLE:
+        DIVIDE(double, double);
+        break;
+    case DROVER_HALF:
+        DIVIDE_16(half_to_float, half_from_float);
+        break;
+    case DROVER_BFLOAT16:
+        DIVIDE_16(bfloat16_to_float, bfloat16_from_float);
+        break;
+    case DROVER_TYPES:
+        break;
+    }
+}

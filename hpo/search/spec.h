@@ -1,0 +1,81 @@
+/* spec - a sweep file, read and checked: W&B's keys as they are, and the `drover:` block.
+ *
+ * Plain fields, set by spec_read() and constant afterwards. Pure: the text was read by others. */
+#ifndef DROVER_SPEC_H
+#define DROVER_SPEC_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+
+struct yaml_doc;
+struct space; /* hpo/search/space.h */
+
+enum spec_method { SPEC_GRID, SPEC_RANDOM };
+
+struct spec_metric {
+    char *name;    /* NULL: the sweep has no metric (grid and random may do without) */
+    bool maximize; /* goal: maximize */
+    bool has_target;
+    double target; /* once a trial reaches it no new trial starts */
+    char *pattern; /* a POSIX extended regular expression over stdout; NULL: none. Its first group
+                      is the metric's value */
+};
+
+enum spec_stopper { SPEC_STOPPER_NONE, SPEC_STOPPER_MEDIAN, SPEC_STOPPER_HYPERBAND };
+
+struct spec_stop { /* early_terminate */
+    enum spec_stopper type;
+    int min_iter; /* median: reports of a trial before it may be stopped. hyperband: 0: not given */
+    int min_trials; /* median: trials that have to be done before any is stopped */
+    int max_iter, s;
+    double eta;
+    bool strict;
+};
+
+struct spec {
+    char *name, *description; /* NULL: not given */
+    enum spec_method method;
+    char *program;  /* NULL: not given (then `command` does without it) */
+    char **command; /* strv with its macros (command.h); NULL: the default */
+    struct spec_metric metric;
+    struct spec_stop stop;
+    struct space *space; /* owned */
+    int run_cap;         /* trials in all; 0: no limit */
+
+    /* drover: */
+    int ranks;             /* of a trial; 1 */
+    int gpus;              /* of a trial, all its ranks together; 0 */
+    int cpus;              /* of a rank; 0: its share */
+    uint64_t seed;         /* 0 */
+    int parallel;          /* trials at once; 0: as many as the workers have places */
+    int retries;           /* how often a trial that was lost or preempted is run again; 3 */
+    bool retry_failed;     /* `retries` counts for trials that failed, too; false */
+    int give_up_after;     /* the sweep ends when this many trials failed before any did not; 5; 0:
+                              never */
+    int64_t timeout_ms;    /* of a trial; 0: none */
+    int64_t grace_ms;      /* between asking a trial to stop and killing it; 30,000 */
+    int64_t lost_after_ms; /* a silent worker's trials are given to others after it; 120,000 */
+    bool value_last;       /* value: last. Which of a trial's reports counts; default: the best */
+    json_t *start; /* an array of parameter sets (complete, in order) to try first; may be empty */
+
+    char **notices; /* strv: what the user should be told once; NULL: nothing */
+};
+
+/* Reads the sweep of a YAML document. Errors say FILE:LINE:COLUMN and, where a word is near to a
+ * known one, which.
+ *   -EINVAL  the file is no sweep, or asks for what is not there */
+int spec_read(struct spec **out, const struct yaml_doc *d, struct err *e);
+void spec_free(struct spec *s);
+AUTO_DEFINE(spec, struct spec *, spec_free)
+
+/* All that was read, with every default in place; for the dashboard and for comparing. New
+ * reference. */
+json_t *spec_json(const struct spec *s);
+
+const char *spec_method_name(enum spec_method m);
+
+#endif

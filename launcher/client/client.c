@@ -1,0 +1,181 @@
+#include "launcher/client/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+#include "launcher/client/client_err.h"
+#include "launcher/client/report.h"
+#include "launcher/client/whoami.h"
+
+struct drover {
+    struct whoami who;
+    char *ckpt_dir;
+    int report_fd; /* -1: nobody listens */
+    bool stop;
+    int64_t reports;
+    struct err err;
+};
+
+static _Thread_local struct err init_err; /* there is no drover yet that could keep it */
+
+struct err *client_err(struct drover *d)
+{
+    return d ? &d->err : &init_err;
+}
+
+static const char *environment(const char *name)
+{
+    return getenv(name);
+}
+
+/* The launcher's socket, or -1. A program further down may have inherited the variable and some
+ * other file under that number, so only a socket of the right kind is believed. */
+static int report_channel(void)
+{
+    const char *text = getenv("DROVER_REPORT_FD");
+    if (!text || !*text)
+        return -1;
+    char *end = NULL;
+    long fd = strtol(text, &end, 10);
+    if (*end || fd < 0 || fd > 1 << 20)
+        return -1;
+    int type = 0, family = 0;
+    socklen_t len = sizeof type;
+    if (getsockopt((int)fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || type != SOCK_SEQPACKET)
+        return -1;
+    len = sizeof family;
+    if (getsockopt((int)fd, SOL_SOCKET, SO_DOMAIN, &family, &len) < 0 || family != AF_UNIX)
+        return -1;
+    if (fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
+        return -1;
+    return (int)fd;
+}
+
+int drover_init(struct drover **out)
+{
+    init_err = (struct err){0};
+    struct whoami who;
+    int rc = whoami_read(&who, environment, &init_err);
+    if (rc < 0)
+        return rc;
+    struct drover *d = xzalloc(sizeof *d);
+    d->who = who;
+    const char *dir = getenv("DROVER_CKPT_DIR");
+    d->ckpt_dir = dir && *dir ? xstrdup(dir) : NULL;
+    d->report_fd = report_channel();
+    *out = d;
+    return 0;
+}
+
+void drover_close(struct drover *d)
+{
+    if (!d)
+        return;
+    if (d->report_fd >= 0)
+        close(d->report_fd);
+    free(d->ckpt_dir);
+    free(d);
+}
+
+int drover_rank(const struct drover *d)
+{
+    return d->who.rank;
+}
+
+int drover_size(const struct drover *d)
+{
+    return d->who.size;
+}
+
+int drover_local_rank(const struct drover *d)
+{
+    return d->who.local_rank;
+}
+
+int drover_local_size(const struct drover *d)
+{
+    return d->who.local_size;
+}
+
+int drover_node_rank(const struct drover *d)
+{
+    return d->who.node;
+}
+
+/* The launcher is gone: from now on nobody listens. */
+static void alone(struct drover *d)
+{
+    close(d->report_fd);
+    d->report_fd = -1;
+}
+
+static bool is_gone(int error)
+{
+    return error == EPIPE || error == ECONNRESET || error == ENOTCONN;
+}
+
+int drover_should_stop(struct drover *d)
+{
+    char packet[256];
+    while (d->report_fd >= 0) {
+        ssize_t n = recv(d->report_fd, packet, sizeof packet, MSG_DONTWAIT);
+        if (n > 0)
+            d->stop |= report_is_stop(packet, (size_t)n);
+        else if (n == 0 || is_gone(errno))
+            alone(d);
+        else if (errno != EINTR)
+            break;
+    }
+    return d->stop ? DROVER_STOP : DROVER_GO;
+}
+
+static int send_packet(struct drover *d, const char *bytes, size_t len)
+{
+    while (send(d->report_fd, bytes, len, MSG_NOSIGNAL) < 0) {
+        if (errno == EINTR)
+            continue;
+        if (errno == EAGAIN) { /* someone made it non-blocking; the launcher reads on */
+            (void)poll(&(struct pollfd){.fd = d->report_fd, .events = POLLOUT}, 1, -1);
+            continue;
+        }
+        if (is_gone(errno)) {
+            alone(d);
+            return 0;
+        }
+        return err_set(&d->err, -errno, "report of %zu bytes: %s", len, strerror(errno));
+    }
+    return 0;
+}
+
+int drover_report(struct drover *d, int64_t step, const struct drover_metric *m, size_t n)
+{
+    AUTO(strbuf) struct strbuf packet = {0};
+    int rc = report_encode(&packet, step >= 0 ? step : d->reports, m, n, &d->err);
+    if (rc < 0)
+        return rc;
+    d->reports++;
+    if (d->report_fd >= 0 && (rc = send_packet(d, strbuf_str(&packet), packet.len)) < 0)
+        return rc;
+    return drover_should_stop(d);
+}
+
+const char *drover_checkpoint_dir(const struct drover *d)
+{
+    return d->ckpt_dir;
+}
+
+const char *drover_error(const struct drover *d)
+{
+    static _Thread_local char said[sizeof(struct err)];
+    const struct err *e = d ? &d->err : &init_err;
+    snprintf(said, sizeof said, e->hint[0] ? "%s (try: %s)" : "%s", e->text, e->hint);
+    return said;
+}

@@ -1,0 +1,25 @@
+/* report - the packets between a rank and the launcher above it: metrics up, "stop" down. */
+#ifndef DROVER_CLIENT_REPORT_H
+#define DROVER_CLIENT_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/strbuf.h"
+#include "launcher/client/client.h"
+
+enum { REPORT_BYTES_MAX = 60 * 1024 };
+
+/* Appends {"step":3,"loss":0.41}: 17 significant digits, whatever the locale; NaN and the
+ * infinities as "nan", "inf" and "-inf".
+ *   -EINVAL    a name is missing, "step" or no UTF-8
+ *   -EMSGSIZE  longer than REPORT_BYTES_MAX */
+int report_encode(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n,
+                  struct err *e);
+
+/* True for a packet that says {"stop":true}. */
+bool report_is_stop(const char *packet, size_t len);
+
+#endif

@@ -1,0 +1,91 @@
+"""`make install` gives a tree that works from where it lies: programs, libdrover with its pkg-config file, drover.py."""
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = r"""
+#include <drover.h>
+#include <stdio.h>
+int main(void)
+{
+    struct drover *d;
+    struct drover_comm *c;
+    if (drover_init(&d) < 0 || drover_comm_open(&c, d, NULL) < 0) {
+        fprintf(stderr, "%s\n", drover_error(NULL));
+        return 1;
+    }
+    float x = (float)(drover_rank(d) + 1), sum = 0;
+    if (drover_all_reduce(c, &x, &sum, 1, DROVER_FLOAT, DROVER_SUM) < 0 || drover_wait(c, 30000) < 0)
+        return 2;
+    struct drover_metric m = {"sum", sum};
+    printf("%d/%d %s sum=%g report=%d\n", drover_rank(d), drover_size(d), drover_comm_backend(c), sum,
+           drover_report(d, 1, &m, 1));
+    drover_comm_close(c);
+    drover_close(d);
+    return 0;
+}
+"""
+
+
+def run(*argv, **kw):
+    return subprocess.run(argv, cwd=ROOT, text=True, capture_output=True, timeout=180, **kw)
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    p = tmp_path_factory.mktemp("prefix")
+    done = run("make", "-s", "install", f"PREFIX={p}", env={k: v for k, v in os.environ.items() if k != "MAKEFLAGS"})
+    assert done.returncode == 0, done.stderr
+    return p
+
+
+@pytest.fixture(scope="module")
+def program(prefix, tmp_path_factory):
+    d = tmp_path_factory.mktemp("program")
+    (d / "p.c").write_text(PROGRAM)
+    env = dict(os.environ, PKG_CONFIG_PATH=f"{prefix}/lib/pkgconfig")
+    flags = run("pkg-config", "--cflags", "--libs", "drover", env=env)
+    assert flags.returncode == 0, flags.stderr
+    done = run("cc", "-Wall", "-Werror", "-o", str(d / "p"), str(d / "p.c"), *flags.stdout.split(),
+               f"-Wl,-rpath,{prefix}/lib")
+    assert done.returncode == 0, done.stderr
+    return d / "p"
+
+
+def test_an_installed_drover_runs(prefix):
+    done = run(f"{prefix}/bin/drover", "--version")
+    assert done.returncode == 0 and "drover" in done.stdout
+
+
+def test_a_program_built_by_pkg_config_runs_alone(program):
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "0/1 self sum=1 report=0\n"
+
+
+def test_a_program_built_by_pkg_config_runs_under_the_installed_drover(prefix, program):
+    done = run(f"{prefix}/bin/drover", "run", "-np", "2", str(program))
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["0/2 mpi sum=3 report=0", "1/2 mpi sum=3 report=0"]
+
+
+def test_the_python_module_is_one_file_that_works_alone(prefix):
+    code = "import drover; print(drover.rank(), drover.world_size(), drover.report(step=1, loss=0.5))"
+    done = run("/usr/bin/python3", "-I", "-c", f"import sys; sys.path.insert(0, '{prefix}/share/drover'); {code}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "0 1 False\n"
+
+
+def test_the_installed_bench_finds_its_plug_in(prefix):
+    done = run(f"{prefix}/bin/drover", "bench", "all_reduce", "-np", "2", "-b", "8", "-e", "64", "-f", "2", "-n", "5")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "# Out of bounds values : 0 OK" in done.stdout
+
+
+def test_only_the_search_program_links_gsl(prefix):
+    for f in ["bin/drover", "libexec/drover/drover-bench", "lib/libdrover.so.0", "lib/drover/backend_mpi.so"]:
+        out = run("ldd", f"{prefix}/{f}").stdout
+        assert "libgsl" not in out, f"{f} links GSL"

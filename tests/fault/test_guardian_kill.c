@@ -1,0 +1,222 @@
+/* SIGKILL to the launcher or to its guardian at random moments, and forks, pipes and descriptors
+ * that fail: no process stays, nothing leaks, and what could not be started is told. */
+#include <sys/resource.h>
+
+#include "launcher/guardian.h"
+#include "tests/unit/kit_guardian.h"
+
+enum { RANKS = 4, KILLS = 30, SETTLE_MS = 1000, MOMENTS_US = 12000 };
+
+static struct kit k;
+
+/* The seed is printed; DROVER_SEED sets it. */
+static unsigned seed(void)
+{
+    const char *given = getenv("DROVER_SEED");
+    unsigned s = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)kit_now_ms();
+    fprintf(stderr, "# DROVER_SEED=%u\n", s);
+    return s;
+}
+
+/* Each rank has a daemon in a session of its own. */
+static const char with_daemon[] = "setsid sleep 1000 & trap '' TERM; wait; sleep 1000";
+/* And one without the rank's environment, that only its descent tells of. */
+static const char with_daemons[] = "setsid sleep 1000 & "
+                                   "(env -i /usr/bin/setsid /bin/sleep 1000 &) & "
+                                   "trap '' TERM; wait; sleep 1000";
+
+static void spawn_all(const char *script)
+{
+    for (int i = 0; i < RANKS; i++)
+        close(kit_spawn(&k, 1, i, script));
+}
+
+/* A launcher with ranks: writes the guardian's pid to `to` and then runs for ever. */
+static _Noreturn void be_launcher(int to)
+{
+    alarm(TEST_LIMIT_S);
+    kit_open(&k);
+    pid_t pid = guardian_pid(k.g);
+    CHECK(write(to, &pid, sizeof pid) == sizeof pid);
+    spawn_all(with_daemons);
+    uv_run(&k.loop, UV_RUN_DEFAULT);
+    _exit(0);
+}
+
+/* This process is a subreaper: whatever a killed launcher leaves, living or dead, becomes its
+ * child. True once it has none. */
+static bool nothing_left(void)
+{
+    int64_t deadline = kit_now_ms() + SETTLE_MS;
+    pid_t pid;
+    while ((pid = waitpid(-1, NULL, WNOHANG)) >= 0)
+        if (pid == 0) {
+            if (kit_now_ms() > deadline)
+                return false;
+            poll(NULL, 0, 1);
+        }
+    return true;
+}
+
+/* Waits a random time: the moments that are tried, not a synchronisation. */
+static void random_moment(unsigned *s)
+{
+    struct timespec t = {.tv_nsec = (rand_r(s) % MOMENTS_US) * 1000L};
+    nanosleep(&t, NULL);
+}
+
+static pid_t start_launcher(pid_t *guardian)
+{
+    int ends[2];
+    CHECK_INT(pipe2(ends, O_CLOEXEC), 0);
+    pid_t launcher = fork();
+    if (launcher == 0)
+        be_launcher(ends[1]);
+    close(ends[1]);
+    CHECK_INT(read(ends[0], guardian, sizeof *guardian), sizeof *guardian);
+    close(ends[0]);
+    return launcher;
+}
+
+TEST(nothing_survives_a_launcher_that_is_killed_at_any_moment)
+{
+    CHECK_INT(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    unsigned s = seed();
+    for (int i = 0; i < KILLS; i++) {
+        pid_t guardian, launcher = start_launcher(&guardian);
+        random_moment(&s);
+        kill(launcher, SIGKILL);
+        if (!nothing_left())
+            FAIL("kill %d: processes are left after %d ms", i, SETTLE_MS);
+    }
+}
+
+TEST(nothing_survives_a_guardian_that_is_killed_at_any_moment)
+{
+    unsigned s = seed();
+    for (int i = 0; i < KILLS; i++) {
+        kit_open(&k);
+        spawn_all(with_daemon);
+        int64_t until = kit_now_ms() + rand_r(&s) % (MOMENTS_US / 1000);
+        while (kit_now_ms() < until)
+            uv_run(&k.loop, UV_RUN_NOWAIT);
+        kill(guardian_pid(k.g), SIGKILL);
+        int64_t killed = kit_now_ms();
+        kit_await(&k, KIT_GONE, 0, -1);
+        CHECK(kit_now_ms() - killed < SETTLE_MS);
+        kit_close(&k);
+        CHECK(wait(NULL) < 0 && errno == ECHILD); /* nothing lives, nothing is left to be reaped */
+    }
+}
+
+/* ---- what fails on the way --------------------------------------------------------------------
+ */
+
+static int open_fds(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *d = opendir(path);
+    CHECK(d);
+    int n = 0;
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+static void limit_guardian(int what, rlim_t value)
+{
+    struct rlimit r;
+    CHECK_INT(prlimit(guardian_pid(k.g), what, NULL, &r), 0);
+    r.rlim_cur = value;
+    CHECK_INT(prlimit(guardian_pid(k.g), what, &r, NULL), 0);
+}
+
+/* Started and ended, or not started at "fork": one of them, for each rank. Returns how many were.
+ */
+static int outcomes(uint32_t job, int error)
+{
+    int started = 0;
+    for (int i = 0; i < RANKS; i++) {
+        uv_timer_start(&k.deadline, kit_too_late, KIT_LIMIT_MS, 0);
+        struct kit_event *no = NULL;
+        while (!kit_find(&k, KIT_EXITED, job, i) && !(no = kit_find(&k, KIT_NOT_STARTED, job, i)))
+            uv_run(&k.loop, UV_RUN_ONCE);
+        uv_timer_stop(&k.deadline);
+        started += !no;
+        CHECK(!no == !!kit_find(&k, KIT_STARTED, job, i));
+        if (no) {
+            CHECK_STR(no->step, "fork");
+            CHECK_INT(no->value, error);
+        }
+    }
+    return started;
+}
+
+static int spawn_short(uint32_t job, int error)
+{
+    for (int i = 0; i < RANKS; i++)
+        close(kit_spawn(&k, job, i, "exit 0"));
+    return outcomes(job, error);
+}
+
+TEST(a_rank_for_which_descriptors_are_short_is_told_and_nothing_leaks)
+{
+    kit_open(&k);
+    CHECK_INT(spawn_short(1, 0), RANKS);
+    kit_clear(&k, 1);
+    int before = open_fds(guardian_pid(k.g)), none = 0, all = 0;
+    struct rlimit old;
+    CHECK_INT(prlimit(guardian_pid(k.g), RLIMIT_NOFILE, NULL, &old), 0);
+    uint32_t job = 2;
+    for (rlim_t limit = 3; limit < 24; limit++, job++) {
+        limit_guardian(RLIMIT_NOFILE, limit);
+        int started = spawn_short(job, EMFILE);
+        none += started == 0;
+        all += started == RANKS;
+        limit_guardian(RLIMIT_NOFILE, old.rlim_cur);
+        kit_clear(&k, job);
+        CHECK_INT(open_fds(guardian_pid(k.g)), before);
+    }
+    CHECK(none > 0 && all > 0);
+    kit_close(&k);
+    CHECK_INT(kit_living(k.mark), 0);
+}
+
+/* The limit on processes does not bind root, so the test gives root up, for a user that nobody is:
+ * then only our own processes count. */
+TEST(the_kth_fork_that_fails_is_told_and_the_others_run)
+{
+    uid_t nobody = 0x40000000 + (uid_t)getpid();
+    if (setuid(nobody) < 0)
+        SKIP("needs root, to become a user without other processes");
+    prctl(PR_SET_DUMPABLE, 1); /* /proc/PID/fd is to be readable */
+    kit_open(&k);
+    for (int i = 0; i < RANKS; i++) /* they hold the places, so that the k-th fork is the k-th */
+        close(kit_spawn(&k, 99, i, "exec sleep 1000"));
+    for (int i = 0; i < RANKS; i++)
+        kit_await(&k, KIT_STARTED, 99, i);
+    kit_clear(&k, 98); /* answered when all of the above is done with */
+    int before = open_fds(guardian_pid(k.g));
+    for (int room = 0; room <= RANKS; room++) {
+        limit_guardian(RLIMIT_NPROC, (rlim_t)(2 + RANKS + room)); /* this process, the guardian */
+        uint32_t job = (uint32_t)room + 1;
+        for (int i = 0; i < RANKS; i++)
+            close(kit_spawn(&k, job, i, "exec sleep 1000"));
+        for (int i = 0; i < RANKS; i++) {
+            if (i < room) {
+                kit_await(&k, KIT_STARTED, job, i);
+                continue;
+            }
+            struct kit_event *no = kit_await(&k, KIT_NOT_STARTED, job, i);
+            CHECK_STR(no->step, "fork");
+            CHECK_INT(no->value, EAGAIN);
+        }
+        kit_clear(&k, job);
+        CHECK_INT(open_fds(guardian_pid(k.g)), before);
+    }
+    CHECK(!kit_find(&k, KIT_EXITED, 99, 0));
+    kit_close(&k);
+    CHECK_INT(kit_living(k.mark), 0);
+}

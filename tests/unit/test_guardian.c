@@ -1,0 +1,481 @@
+#include "launcher/guardian.h"
+
+#include "launcher/wards.h"
+#include "tests/unit/kit_guardian.h"
+
+/* A daemon of a rank: a session of its own, told "up" when it is there. */
+#define DAEMON "setsid sh -c 'echo up; exec sleep 1000' & "
+/* The same without any of the rank's environment, and its parent has gone. */
+#define NAMELESS_DAEMON(seconds) \
+    "(env -i /usr/bin/setsid /bin/sh -c 'echo up; exec /bin/sleep " seconds "' &) & "
+
+static struct kit k;
+
+static struct err refuse(struct guardian_rank r)
+{
+    struct err e = {0};
+    CHECK(guardian_spawn(k.g, 1, &r, &e) < 0);
+    return e;
+}
+
+/* ---- helpers that the tests start as ranks: this program again, with KIT_ROLE ---------------- */
+
+/* Runs ahead of whoever looks for it: each process lives only until it has forked the next, in a
+ * session of its own. Ends by itself after some seconds, so that a failure leaves nothing. */
+static void comet(void)
+{
+    (void)!write(1, "up\n", 3);
+    for (int i = 0; i < 20000; i++) {
+        pid_t pid = fork();
+        if (pid != 0)
+            _exit(0);
+        setsid();
+    }
+    _exit(0);
+}
+
+__attribute__((constructor)) static void role(void)
+{
+    const char *want = getenv("KIT_ROLE");
+    if (want && strcmp(want, "comet") == 0)
+        comet();
+}
+
+/* ---- starts and ends --------------------------------------------------------------------------
+ */
+
+TEST(the_exit_status_of_a_rank_comes_back)
+{
+    kit_open(&k);
+    kit_spawn(&k, 5, 3, "exit 7");
+    CHECK(kit_await(&k, KIT_STARTED, 5, 3)->value > 0);
+    int status = kit_await(&k, KIT_EXITED, 5, 3)->value;
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    CHECK_INT(k.count, 2);
+    CHECK_INT(k.events[0].kind, KIT_STARTED);
+    kit_clear(&k, 5);
+    kit_close(&k);
+}
+
+TEST(the_signal_that_ended_a_rank_comes_back)
+{
+    kit_open(&k);
+    kit_spawn(&k, 1, 0, "kill -SEGV $$");
+    int status = kit_await(&k, KIT_EXITED, 1, 0)->value;
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    kit_close(&k);
+}
+
+TEST(what_cannot_be_started_comes_back_with_the_step_and_never_exits)
+{
+    kit_open(&k);
+    char *env[] = {"PATH=/usr/bin:/bin", NULL};
+    struct {
+        const char *program, *wdir, *cpus, *step;
+        int error;
+    } cases[] = {{"no-such-program", NULL, NULL, "exec", ENOENT},
+                 {"/etc/passwd", NULL, NULL, "exec", EACCES},
+                 {"true", "/no/such/directory", NULL, "chdir", ENOENT},
+                 {"true", NULL, "nonsense", "bind", EINVAL}};
+    for (int i = 0; i < (int)COUNT_OF(cases); i++) {
+        char *argv[] = {(char *)cases[i].program, NULL};
+        struct guardian_rank r = {.rank = i,
+                                  .argv = argv,
+                                  .env = env,
+                                  .wdir = cases[i].wdir,
+                                  .cpus = cases[i].cpus,
+                                  .fds = {0, 1, 2},
+                                  .report_fd = -1};
+        struct err e = {0};
+        CHECK_INT(guardian_spawn(k.g, 1, &r, &e), 0);
+        struct kit_event *ev = kit_await(&k, KIT_NOT_STARTED, 1, i);
+        CHECK_STR(ev->step, cases[i].step);
+        CHECK_INT(ev->value, cases[i].error);
+    }
+    kit_clear(&k, 1);
+    CHECK_INT(k.count, COUNT_OF(cases) + 1);
+    kit_close(&k);
+}
+
+TEST(a_rank_has_what_it_was_given_and_no_other_descriptor)
+{
+    CHECK(fcntl(2, F_DUPFD, 50) == 50); /* inheritable on purpose, before the guardian is there */
+    kit_open(&k);
+    int out[2], report[2], null = open("/dev/null", O_RDONLY);
+    CHECK(pipe(out) == 0 && pipe(report) == 0);
+    char *argv[] = {"sh", "-c", "env | sort; pwd; echo r >&3; exec ls /proc/self/fd", NULL};
+    char *env[] = {"PATH=/usr/bin:/bin", "DROVER_REPORT_FD=3", NULL};
+    struct guardian_rank r = {.argv = argv,
+                              .env = env,
+                              .wdir = "/usr",
+                              .fds = {null, out[1], out[1]},
+                              .report_fd = report[1]};
+    struct err e = {0};
+    CHECK_INT(guardian_spawn(k.g, 1, &r, &e), 0);
+    close(out[1]);
+    close(report[1]);
+    char *text = kit_output(&k, out[0]);
+    CHECK_STR(text, "DROVER_REPORT_FD=3\nPATH=/usr/bin:/bin\nPWD=/usr\n/usr\n0\n1\n2\n3\n4\n");
+    free(text);
+    text = kit_output(&k, report[0]);
+    CHECK_STR(text, "r\n");
+    free(text);
+    kit_close(&k);
+}
+
+TEST(a_rank_leads_a_group_in_the_guardians_session)
+{
+    kit_open(&k);
+    kit_spawn(&k, 1, 0, "exec sleep 1000");
+    pid_t pid = kit_await(&k, KIT_STARTED, 1, 0)->value;
+    CHECK_INT(getpgid(pid), pid);
+    CHECK_INT(getsid(pid), guardian_pid(k.g));
+    CHECK_INT(getsid(guardian_pid(k.g)), guardian_pid(k.g));
+    kit_close(&k);
+    CHECK_INT(kit_living(k.mark), 0);
+}
+
+TEST(a_signal_reaches_the_groups_that_were_meant)
+{
+    kit_open(&k);
+    const char *script = "trap 'exit 5' TERM; sh -c 'trap \"echo child; exit\" TERM; echo up; "
+                         "sleep 1000 & wait' & while :; do wait; done";
+    int fd[3];
+    for (int i = 0; i < 3; i++) {
+        fd[i] = kit_spawn(&k, i < 2 ? 1 : 2, i, script);
+        CHECK_STR(kit_line(&k, fd[i]), "up");
+    }
+    guardian_signal(k.g, 1, 1, SIGTERM);
+    CHECK_STR(kit_line(&k, fd[1]), "child");
+    CHECK_INT(WEXITSTATUS(kit_await(&k, KIT_EXITED, 1, 1)->value), 5);
+    CHECK(!kit_find(&k, KIT_EXITED, 1, 0));
+    guardian_signal(k.g, 1, -1, SIGTERM);
+    CHECK_STR(kit_line(&k, fd[0]), "child");
+    kit_await(&k, KIT_EXITED, 1, 0);
+    guardian_signal(k.g, 1, 7, SIGKILL);  /* no such rank */
+    guardian_signal(k.g, 9, -1, SIGKILL); /* no such job */
+    kit_spawn(&k, 3, 0, "exit 0");
+    kit_await(&k, KIT_EXITED, 3, 0);
+    CHECK(!kit_find(&k, KIT_EXITED, 2, 2));
+    kit_close(&k);
+}
+
+TEST(many_large_ranks_queue_and_come_in_order)
+{
+    enum { RANKS = 16, BYTES = 100 << 10 };
+    kit_open(&k);
+    char *big = xzalloc(BYTES);
+    memset(big, 'x', BYTES - 1);
+    memcpy(big, "BIG=", 4);
+    char *argv[] = {"sh", "-c", "exit ${#BIG}", NULL}; /* modulo 256 */
+    char *env[] = {"PATH=/usr/bin:/bin", big, NULL};
+    for (int i = 0; i < RANKS; i++) {
+        struct guardian_rank r = {
+            .rank = i, .argv = argv, .env = env, .fds = {0, 1, 2}, .report_fd = -1};
+        struct err e = {0};
+        CHECK_INT(guardian_spawn(k.g, 1, &r, &e), 0);
+    }
+    guardian_signal(k.g, 1, -1, SIGCONT); /* queued behind them */
+    for (int i = 0; i < RANKS; i++)
+        CHECK_INT(WEXITSTATUS(kit_await(&k, KIT_EXITED, 1, i)->value), (BYTES - 5) % 256);
+    free(big);
+    kit_close(&k);
+}
+
+TEST(a_rank_that_cannot_be_asked_for_is_refused_at_once)
+{
+    kit_open(&k);
+    char *argv[] = {"true", NULL}, *env[] = {NULL}, *none[] = {NULL};
+    struct guardian_rank r = {.argv = argv, .env = env, .fds = {0, 1, 999}, .report_fd = -1};
+    CHECK_HAS(refuse(r).text, "descriptor 999");
+    r.fds[2] = 2;
+    r.argv = none;
+    CHECK_INT(refuse(r).code, -EINVAL);
+    char *big = xzalloc(5 << 20);
+    memset(big, 'x', (5 << 20) - 1);
+    r.argv = (char *[]){"true", big, NULL};
+    CHECK_INT(refuse(r).code, -E2BIG);
+    free(big);
+    kit_close(&k);
+}
+
+TEST(orphans_that_end_are_reaped)
+{
+    kit_open(&k);
+    int fd = kit_spawn(&k, 1, 0,
+                       "for i in 1 2 3 4 5; do (sh -c 'exit 0' &) & done; wait; echo up; "
+                       "exec sleep 1000");
+    CHECK_STR(kit_line(&k, fd), "up");
+    int64_t deadline = kit_now_ms() + KIT_LIMIT_MS;
+    for (int children = 0; children != 1;) { /* the rank */
+        struct wards w;
+        CHECK_INT(wards_scan(&w), 0);
+        children = 0;
+        for (size_t i = 0; i < w.count; i++)
+            children += w.all[i].parent == guardian_pid(k.g);
+        wards_end(&w);
+        CHECK(kit_now_ms() < deadline);
+    }
+    CHECK_INT(k.count, 1);
+    kit_close(&k);
+}
+
+/* ---- clearing ---------------------------------------------------------------------------------
+ */
+
+TEST(a_job_that_is_not_known_is_clear)
+{
+    kit_open(&k);
+    kit_clear(&k, 77);
+    kit_close(&k);
+}
+
+TEST(clearing_ends_a_daemon_that_a_rank_left)
+{
+    kit_open(&k);
+    int fd = kit_spawn(&k, 1, 0, DAEMON "exit 0");
+    CHECK_STR(kit_line(&k, fd), "up");
+    kit_await(&k, KIT_EXITED, 1, 0);
+    CHECK_INT(kit_living(k.mark), 1);
+    kit_clear(&k, 1);
+    CHECK_INT(kit_living(k.mark), 0);
+    kit_close(&k);
+}
+
+TEST(clearing_ends_ranks_that_still_run_and_tells_of_their_end_first)
+{
+    kit_open(&k);
+    for (int i = 0; i < 4; i++) {
+        int fd = kit_spawn(&k, 1, i, "trap '' TERM INT HUP; " DAEMON "wait");
+        CHECK_STR(kit_line(&k, fd), "up");
+    }
+    kit_clear(&k, 1);
+    CHECK_INT(kit_living(k.mark), 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_INT(WTERMSIG(kit_find(&k, KIT_EXITED, 1, i)->value), SIGKILL);
+    CHECK_INT(k.events[k.count - 1].kind, KIT_CLEARED);
+    kit_close(&k);
+}
+
+TEST(clearing_one_job_leaves_the_daemons_of_another)
+{
+    kit_open(&k);
+    for (int job = 1; job <= 2; job++) {
+        int fd = kit_spawn(&k, (uint32_t)job, 0, DAEMON "exit 0");
+        CHECK_STR(kit_line(&k, fd), "up");
+        kit_await(&k, KIT_EXITED, (uint32_t)job, 0);
+    }
+    CHECK_INT(kit_living(k.mark), 2);
+    kit_clear(&k, 1);
+    CHECK_INT(kit_living(k.mark), 1);
+    CHECK_INT(kit_living("DROVER_JOB_ID=job-2"), 1);
+    kit_clear(&k, 2);
+    CHECK_INT(kit_living(k.mark), 0);
+    kit_close(&k);
+}
+
+TEST(clearing_ends_what_is_below_a_daemon_that_dropped_its_environment)
+{
+    kit_open(&k);
+    kit_spawn(&k, 2, 0, "exec sleep 1000"); /* so that unknown orphans are left alone */
+    kit_await(&k, KIT_STARTED, 2, 0);
+    int fd = kit_spawn(&k, 1, 0,
+                       "env -i /usr/bin/setsid /bin/sh -c 'setsid sleep 1234.0625 & echo up; wait' "
+                       "& wait");
+    CHECK_STR(kit_line(&k, fd), "up");
+    kit_clear(&k, 1);
+    CHECK_INT(kit_living("1234.0625"), 0);
+    CHECK(!kit_find(&k, KIT_EXITED, 2, 0));
+    kit_close(&k);
+}
+
+TEST(an_orphan_without_a_mark_is_known_by_the_group_of_its_rank)
+{
+    kit_open(&k);
+    kit_spawn(&k, 2, 0, "exec sleep 1000");
+    kit_await(&k, KIT_STARTED, 2, 0);
+    int fd = kit_spawn(&k, 1, 0, "env -i /bin/sh -c 'echo up; exec /bin/sleep 1234.125' & exit 0");
+    CHECK_STR(kit_line(&k, fd), "up");
+    kit_await(&k, KIT_EXITED, 1, 0);
+    kit_clear(&k, 1);
+    CHECK_INT(kit_living("1234.125"), 0);
+    CHECK(!kit_find(&k, KIT_EXITED, 2, 0));
+    kit_close(&k);
+}
+
+TEST(a_nameless_daemon_goes_with_the_last_job_that_was_there_when_it_was_born)
+{
+    kit_open(&k);
+    kit_spawn(&k, 1, 0, "exec sleep 1000");
+    kit_await(&k, KIT_STARTED, 1, 0);
+    int fd = kit_spawn(&k, 2, 0, NAMELESS_DAEMON("1234.25") "exit 0");
+    CHECK_STR(kit_line(&k, fd), "up");
+    kit_await(&k, KIT_EXITED, 2, 0);
+    uint64_t born = wards_now();
+    kit_clear(&k, 2);
+    CHECK_INT(kit_living("1234.25"), 1); /* it may be job 1's */
+    while (wards_now() <= born)          /* the kernel counts births in hundredths of a second */
+        ;
+    kit_spawn(&k, 3, 0, "exec sleep 1000"); /* came later: not its */
+    kit_await(&k, KIT_STARTED, 3, 0);
+    kit_clear(&k, 1);
+    CHECK_INT(kit_living("1234.25"), 0);
+    CHECK(!kit_find(&k, KIT_EXITED, 3, 0));
+    kit_close(&k);
+}
+
+TEST(a_process_that_forks_all_the_time_is_cleared)
+{
+    kit_open(&k);
+    int fd = kit_spawn(&k, 1, 0,
+                       "echo up; i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); setsid sleep 1000 & "
+                       "(sleep 1000 &) done");
+    CHECK_STR(kit_line(&k, fd), "up");
+    kit_clear(&k, 1);
+    CHECK_INT(kit_living(k.mark), 0);
+    kit_close(&k);
+}
+
+static int spawn_comet(uint32_t job)
+{
+    char id[64];
+    snprintf(id, sizeof id, "DROVER_JOB_ID=job-%u", job);
+    char *argv[] = {"/proc/self/exe", NULL};
+    char exe[512] = "";
+    CHECK(readlink("/proc/self/exe", exe, sizeof exe - 1) > 0);
+    argv[0] = exe;
+    char *env[] = {"KIT_ROLE=comet", id, k.mark, NULL};
+    int ends[2];
+    CHECK_INT(pipe2(ends, O_CLOEXEC), 0);
+    struct guardian_rank r = {.argv = argv, .env = env, .fds = {0, ends[1], 2}, .report_fd = -1};
+    struct err e = {0};
+    CHECK_INT(guardian_spawn(k.g, job, &r, &e), 0);
+    close(ends[1]);
+    return ends[0];
+}
+
+TEST(a_process_that_runs_ahead_by_forking_is_cleared)
+{
+    kit_open(&k);
+    int fd = spawn_comet(1);
+    CHECK_STR(kit_line(&k, fd), "up");
+    kit_clear(&k, 1);
+    CHECK_INT(kit_living(k.mark), 0);
+    kit_close(&k);
+}
+
+/* ---- ends of the guardian ---------------------------------------------------------------------
+ */
+
+TEST(stopping_ends_ranks_and_daemons_and_leaves_no_process)
+{
+    kit_open(&k);
+    for (int i = 0; i < 4; i++) {
+        int fd = kit_spawn(&k, 1, i, DAEMON NAMELESS_DAEMON("1234.5") "wait");
+        CHECK_STR(kit_line(&k, fd), "up");
+        CHECK_STR(kit_line(&k, fd), "up");
+    }
+    int64_t before = kit_now_ms();
+    kit_close(&k);
+    int64_t took = kit_now_ms() - before;
+    fprintf(stderr, "# 4 ranks with 8 daemons ended in %lld ms\n", (long long)took);
+    CHECK(took < 2000); /* some 10 ms on a quiet machine */
+    CHECK_INT(kit_living(k.mark), 0);
+    CHECK_INT(kit_living("1234.5"), 0);
+    CHECK(wait(NULL) < 0 && errno == ECHILD);
+}
+
+TEST(a_guardian_that_was_never_watched_stops)
+{
+    struct guardian *g = NULL;
+    struct err e = {0};
+    CHECK_INT(guardian_start(&g, &e), 0);
+    char *argv[] = {"sleep", "1000", NULL}, *env[] = {"PATH=/usr/bin:/bin", NULL};
+    struct guardian_rank r = {.argv = argv, .env = env, .fds = {0, 1, 2}, .report_fd = -1};
+    CHECK_INT(guardian_spawn(g, 1, &r, &e), 0);
+    guardian_stop(g);
+    guardian_stop(NULL);
+    CHECK(wait(NULL) < 0 && errno == ECHILD);
+}
+
+TEST(two_guardians_of_a_process_do_not_meet)
+{
+    static struct kit a, b;
+    kit_open(&a);
+    kit_open(&b);
+    snprintf(b.mark, sizeof b.mark, "KIT_MARK=b.%d", (int)getpid());
+    kit_spawn(&a, 1, 0, "exec sleep 1000");
+    kit_spawn(&b, 1, 0, "exec sleep 1000");
+    kit_await(&a, KIT_STARTED, 1, 0);
+    kit_await(&b, KIT_STARTED, 1, 0);
+    kit_close(&a); /* its lifeline has no copy in the other */
+    CHECK_INT(kit_living(a.mark), 0);
+    CHECK_INT(kit_living(b.mark), 1);
+    kit_close(&b);
+    CHECK_INT(kit_living(b.mark), 0);
+}
+
+TEST(the_guardian_keeps_nothing_of_the_launcher_open)
+{
+    int ends[2];
+    CHECK_INT(pipe(ends), 0);
+    kit_open(&k);
+    kit_spawn(&k, 1, 0, "exec sleep 1000");
+    kit_await(&k, KIT_STARTED, 1, 0);
+    close(ends[1]);
+    char byte;
+    CHECK_INT(read(ends[0], &byte, 1), 0);
+    kit_close(&k);
+}
+
+TEST(signals_to_the_guardian_are_nothing_to_it)
+{
+    kit_open(&k);
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGTSTP};
+    for (size_t i = 0; i < COUNT_OF(signals); i++)
+        CHECK_INT(kill(guardian_pid(k.g), signals[i]), 0);
+    kit_spawn(&k, 1, 0, "exit 3");
+    CHECK_INT(WEXITSTATUS(kit_await(&k, KIT_EXITED, 1, 0)->value), 3);
+    kit_close(&k);
+}
+
+TEST(when_the_guardian_is_killed_all_its_processes_end_and_ours_do_not)
+{
+    kit_open(&k);
+    for (int i = 0; i < 4; i++) {
+        int fd = kit_spawn(&k, 1, i, "trap '' TERM; " DAEMON "wait");
+        CHECK_STR(kit_line(&k, fd), "up");
+    }
+    pid_t own = fork();
+    if (own == 0) {
+        setsid();
+        alarm(TEST_LIMIT_S);
+        for (;;)
+            pause();
+    }
+    kill(guardian_pid(k.g), SIGKILL);
+    kit_await(&k, KIT_GONE, 0, -1);
+    CHECK_INT(kit_living(k.mark), 0);
+    CHECK_INT(waitpid(own, NULL, WNOHANG), 0);
+    struct err e = {0};
+    char *argv[] = {"true", NULL}, *env[] = {NULL};
+    struct guardian_rank r = {.argv = argv, .env = env, .fds = {0, 1, 2}, .report_fd = -1};
+    CHECK_INT(guardian_spawn(k.g, 2, &r, &e), -EPIPE);
+    guardian_signal(k.g, 1, -1, SIGTERM);
+    guardian_clear(k.g, 1);
+    kill(own, SIGKILL);
+    CHECK_INT(waitpid(own, NULL, 0), own);
+    CHECK(wait(NULL) < 0 && errno == ECHILD); /* nothing is left to be reaped either */
+    kit_close(&k);
+}
+
+TEST(stopping_a_guardian_that_was_killed_ends_what_it_left)
+{
+    kit_open(&k);
+    int fd = kit_spawn(&k, 1, 0, DAEMON "wait");
+    CHECK_STR(kit_line(&k, fd), "up");
+    kill(guardian_pid(k.g), SIGKILL);
+    kit_close(&k);
+    CHECK_INT(kit_living(k.mark), 0);
+    CHECK(wait(NULL) < 0 && errno == ECHILD);
+}

@@ -1,0 +1,184 @@
+#include "launcher/plan.h"
+
+#include "launcher/env.h"
+#include "launcher/topo.h"
+#include "tests/unit/test.h"
+
+static char *program[] = {(char *)"./train", (char *)"--lr=1", NULL};
+
+static struct topo *machine(const char *name)
+{
+    struct topo *t = NULL;
+    AUTO(free) char *path = xasprintf("tests/plan/machines/%s.xml", name);
+    CHECK_INT(topo_load_file(&t, path, NULL), 0);
+    return t;
+}
+
+TEST(a_plan_has_its_own_copy_of_what_was_asked_for)
+{
+    AUTO(topo) struct topo *t = machine("laptop");
+    char name[] = "first", dir[] = "/w";
+    struct launch_spec s = {.argv = program, .ranks = 2, .job_id = name, .wdir = dir};
+    AUTO(plan) struct plan *p = NULL;
+    CHECK_INT(plan_make(&p, &s, t, NULL, NULL), 0);
+    memset(name, 'x', 5);
+    memset(dir, 'x', 2);
+    CHECK_STR(p->job_id, "first");
+    CHECK_STR(p->wdir, "/w");
+    CHECK_STR(p->argv[1], "--lr=1");
+    CHECK(p->argv[2] == NULL);
+    CHECK_INT(p->world_size, 2);
+    CHECK_INT(p->node_count, 1);
+    CHECK_STR(p->nodes[0].name, "laptop");
+    CHECK_INT(p->nodes[0].local_size, 2);
+    CHECK_STR(p->master_addr, "127.0.0.1");
+    CHECK_INT(p->ranks[1].rank, 1);
+    CHECK_INT(p->ranks[1].local_rank, 1);
+    CHECK_INT(p->ranks[1].gpu, -1);
+    CHECK(p->ranks[1].gpu_uuid == NULL);
+}
+
+TEST(ranks_know_their_gpus_by_index_and_uuid)
+{
+    AUTO(topo) struct topo *t = machine("v100-smt-off");
+    struct launch_spec s = {.argv = program, .gpus = "1"};
+    AUTO(plan) struct plan *p = NULL;
+    CHECK_INT(plan_make(&p, &s, t, NULL, NULL), 0);
+    CHECK_INT(p->world_size, 1);
+    CHECK_INT(p->ranks[0].gpu, 1);
+    CHECK_STR(p->ranks[0].gpu_uuid, topo_gpu(t, 1)->uuid);
+    CHECK_STR(p->ranks[0].cpus, "20-39");
+    CHECK_STR(p->ranks[0].mems, "1");
+    CHECK_STR(env_get(p->ranks[0].env, "CUDA_VISIBLE_DEVICES"), "1");
+}
+
+TEST(wishes_that_make_no_sense_are_refused_and_leave_the_output_alone)
+{
+    AUTO(topo) struct topo *t = machine("v100-smt-off");
+    static char *nothing[] = {NULL};
+    const struct launch_spec bad[] = {
+        {.argv = NULL},
+        {.argv = nothing},
+        {.argv = program, .ranks = -1},
+        {.argv = program, .ranks = 1 << 30},
+        {.argv = program, .cpus_per_rank = -2},
+        {.argv = program, .ranks = 3},
+        {.argv = program, .gpus = "2"},
+        {.argv = program, .gpus = "0,0"},
+        {.argv = program, .gpus = "0,"},
+        {.argv = program, .gpus = ","},
+        {.argv = program, .gpus = "x"},
+        {.argv = program, .gpus = "GPU-"},
+        {.argv = program, .gpus = "99999999999999999999"},
+        {.argv = program, .cpus = ""},
+        {.argv = program, .cpus = "40"},
+        {.argv = program, .cpus = "3-1"},
+        {.argv = program, .gpus = "", .ranks = 41, .bind_to = PLAN_BIND_CORE},
+        {.argv = program, .gpus = "", .ranks = 41, .map_by = PLAN_MAP_CORE},
+        {.argv = program, .cpus_per_rank = 21},
+    };
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        struct plan *p = NULL;
+        struct err e = {0};
+        if (plan_make(&p, &bad[i], t, NULL, &e) != -EINVAL)
+            FAIL("wish %zu was taken", i);
+        CHECK(p == NULL);
+        CHECK(e.text[0]);
+        CHECK_INT(plan_make(&p, &bad[i], t, NULL, NULL), -EINVAL);
+    }
+}
+
+TEST(too_many_ranks_for_the_gpus_name_both_numbers_and_the_way_out)
+{
+    AUTO(topo) struct topo *t = machine("v100-smt-off");
+    struct launch_spec s = {.argv = program, .ranks = 3};
+    struct plan *p = NULL;
+    struct err e = {0};
+    CHECK_INT(plan_make(&p, &s, t, NULL, &e), -EINVAL);
+    CHECK_HAS(e.text, "3 ranks");
+    CHECK_HAS(e.text, "2 GPUs");
+    CHECK_HAS(e.hint, "--oversubscribe");
+    CHECK_HAS(e.hint, "--gpus");
+}
+
+static int gpus_seen(const struct topo *t, const char *visible, int *first)
+{
+    AUTO(free) char *entry = xasprintf("CUDA_VISIBLE_DEVICES=%s", visible);
+    char *base[] = {entry, NULL};
+    struct launch_spec s = {.argv = program};
+    AUTO(plan) struct plan *p = NULL;
+    CHECK_INT(plan_make(&p, &s, t, base, NULL), 0);
+    *first = p->ranks[0].gpu;
+    return p->ranks[0].gpu < 0 ? 0 : p->world_size;
+}
+
+TEST(cuda_visible_devices_is_read_as_cuda_reads_it)
+{
+    AUTO(topo) struct topo *t = machine("dgx-h100");
+    static const struct {
+        const char *value;
+        int count, first;
+    } cases[] = {{"0,1,2", 3, 0},      {"3", 1, 3},         {"7,0", 2, 7},
+                 {"", 0, -1},          {"-1", 0, -1},       {"0,-1,1", 1, 0},
+                 {"0,8,1", 1, 0},      {"1,1", 0, -1},      {" 2 , 3", 2, 2},
+                 {"GPU-41b205", 1, 5}, {"GPU-41b2", 0, -1}, {"NoDevFiles", 0, -1},
+                 {"0,x", 1, 0},        {"MIG-1/2", 0, -1},  {"GPU-41b204f3,1", 2, 4}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        int first = -2, n = gpus_seen(t, cases[i].value, &first);
+        if (n != cases[i].count || first != cases[i].first)
+            FAIL("'%s': %d GPUs from %d, expected %d from %d", cases[i].value, n, first,
+                 cases[i].count, cases[i].first);
+    }
+}
+
+TEST(dash_x_cuda_visible_devices_counts_as_the_launchers_own)
+{
+    AUTO(topo) struct topo *t = machine("dgx-h100");
+    char *x[] = {(char *)"CUDA_VISIBLE_DEVICES=6", NULL};
+    char *base[] = {(char *)"CUDA_VISIBLE_DEVICES=1,2", NULL};
+    struct launch_spec s = {.argv = program, .env = x};
+    AUTO(plan) struct plan *p = NULL;
+    CHECK_INT(plan_make(&p, &s, t, base, NULL), 0);
+    CHECK_INT(p->world_size, 1);
+    CHECK_INT(p->ranks[0].gpu, 6);
+    AUTO(strv) char **m = env_merge(base, p->env, p->ranks[0].env);
+    CHECK_STR(env_get(m, "CUDA_VISIBLE_DEVICES"), "6");
+}
+
+TEST(gpus_given_in_another_order_than_inherited_are_set)
+{
+    AUTO(topo) struct topo *t = machine("v100-smt-off");
+    char *base[] = {(char *)"CUDA_VISIBLE_DEVICES=1,0", NULL};
+    struct launch_spec s = {.argv = program, .gpus = "0,1"};
+    AUTO(plan) struct plan *p = NULL;
+    CHECK_INT(plan_make(&p, &s, t, base, NULL), 0);
+    CHECK_INT(p->ranks[0].gpu, 0);
+    CHECK_STR(env_get(p->ranks[0].env, "CUDA_VISIBLE_DEVICES"), "0,1");
+}
+
+TEST(a_job_without_gpus_takes_any_number_of_ranks_and_hides_them)
+{
+    AUTO(topo) struct topo *t = machine("v100-smt-off");
+    struct launch_spec s = {.argv = program, .gpus = "", .ranks = 50};
+    AUTO(plan) struct plan *p = NULL;
+    CHECK_INT(plan_make(&p, &s, t, NULL, NULL), 0);
+    CHECK_INT(p->world_size, 50);
+    CHECK(p->ranks[49].cpus == NULL);
+    CHECK_STR(env_get(p->ranks[49].env, "OMP_NUM_THREADS"), "1");
+    CHECK_STR(env_get(p->ranks[49].env, "CUDA_VISIBLE_DEVICES"), "");
+    CHECK_STR(env_get(p->env, "OMPI_MCA_mpi_oversubscribe"), "1");
+}
+
+TEST(a_thousand_ranks_are_planned_at_once)
+{
+    AUTO(topo) struct topo *t = machine("dgx-a100");
+    struct launch_spec s = {.argv = program, .oversubscribe = true, .ranks = 1000};
+    AUTO(plan) struct plan *p = NULL;
+    CHECK_INT(plan_make(&p, &s, t, NULL, NULL), 0);
+    CHECK_INT(p->ranks[999].gpu, 999 % 8);
+}
+
+TEST(freeing_nothing_is_fine)
+{
+    plan_free(NULL);
+}

@@ -1,0 +1,213 @@
+#include "launcher/topo.h"
+
+#include <hwloc/diff.h>
+#include <limits.h>
+#include <sched.h>
+#include <sys/stat.h>
+
+#include "tests/unit/test.h"
+
+/* A cache of its own for each test. */
+static const char *own_cache(void)
+{
+    static char dir[] = "/tmp/drover-test-XXXXXX";
+    CHECK(mkdtemp(dir) != NULL);
+    setenv("XDG_CACHE_HOME", dir, 1);
+    unsetenv("DROVER_NVML_LIB");
+    return dir;
+}
+
+static void end_cache(const char *dir)
+{
+    AUTO(free) char *command = xasprintf("rm -rf '%s'", dir);
+    CHECK_INT(system(command), 0);
+}
+
+/* The one file of the cache. */
+static char *cached_file(const char *dir)
+{
+    char path[PATH_MAX] = "";
+    AUTO(free) char *command = xasprintf("ls %s/drover/topology-*.xml", dir);
+    FILE *p = popen(command, "r");
+    CHECK(p && fgets(path, sizeof path, p));
+    CHECK_INT(pclose(p), 0);
+    path[strcspn(path, "\n")] = '\0';
+    return xstrdup(path);
+}
+
+static ino_t inode(const char *path)
+{
+    struct stat st;
+    CHECK_INT(stat(path, &st), 0);
+    return st.st_ino;
+}
+
+static void check_this_machine(struct topo *t)
+{
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    CHECK_STR(topo_name(t), host);
+    CHECK(hwloc_topology_is_thissystem(topo_hwloc(t)));
+    AUTO(bitmap) hwloc_bitmap_t own = hwloc_bitmap_alloc();
+    CHECK_INT(hwloc_get_cpubind(topo_hwloc(t), own, HWLOC_CPUBIND_THREAD), 0);
+    CHECK(hwloc_bitmap_isequal(own, topo_allowed(t)));
+    CHECK(hwloc_get_nbobjs_by_type(topo_hwloc(t), HWLOC_OBJ_PU) >= hwloc_bitmap_weight(own));
+}
+
+TEST(this_machine_is_the_same_discovered_and_from_the_cache)
+{
+    const char *dir = own_cache();
+    AUTO(topo) struct topo *a = NULL, *b = NULL;
+    CHECK_INT(topo_load(&a, NULL), 0);
+    check_this_machine(a);
+    AUTO(free) char *file = cached_file(dir);
+    ino_t first = inode(file);
+    CHECK_INT(topo_load(&b, NULL), 0);
+    CHECK_INT(inode(file), first); /* it was read, not written anew */
+    check_this_machine(b);
+    hwloc_topology_diff_t diff = NULL;
+    CHECK_INT(hwloc_topology_diff_build(topo_hwloc(a), topo_hwloc(b), 0, &diff), 0);
+    CHECK(diff == NULL);
+    end_cache(dir);
+}
+
+TEST(one_can_bind_with_a_topology_from_the_cache)
+{
+    const char *dir = own_cache();
+    for (int i = 0; i < 2; i++) {
+        AUTO(topo) struct topo *t = NULL;
+        CHECK_INT(topo_load(&t, NULL), 0);
+        AUTO(bitmap) hwloc_bitmap_t one = hwloc_bitmap_dup(topo_allowed(t));
+        hwloc_bitmap_singlify(one);
+        CHECK_INT(hwloc_set_cpubind(topo_hwloc(t), one, HWLOC_CPUBIND_THREAD), 0);
+        CHECK_INT(sched_getcpu(), hwloc_bitmap_first(one));
+        CHECK_INT(hwloc_set_cpubind(topo_hwloc(t), topo_allowed(t), HWLOC_CPUBIND_THREAD), 0);
+    }
+    end_cache(dir);
+}
+
+TEST(a_narrower_affinity_is_seen_though_the_cache_is_of_a_wider_one)
+{
+    const char *dir = own_cache();
+    AUTO(topo) struct topo *wide = NULL, *narrow = NULL;
+    CHECK_INT(topo_load(&wide, NULL), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)hwloc_bitmap_last(topo_allowed(wide)), &one);
+    CHECK_INT(sched_setaffinity(0, sizeof one, &one), 0);
+    CHECK_INT(topo_load(&narrow, NULL), 0);
+    CHECK_INT(hwloc_bitmap_weight(topo_allowed(narrow)), 1);
+    CHECK_INT(hwloc_bitmap_first(topo_allowed(narrow)), hwloc_bitmap_last(topo_allowed(wide)));
+    end_cache(dir);
+}
+
+TEST(gpus_are_the_drivers_and_hang_on_a_node_where_the_bus_is_known)
+{
+    const char *dir = own_cache();
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    CHECK(n > 0);
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    AUTO(free) char *lib = xasprintf("%s/../fake/libnvidia-ml.so.1", self);
+    setenv("DROVER_NVML_LIB", lib, 1);
+    setenv("DROVER_FAKE_GPUS", "GPU-aa,H100,1b,80000,70000", 1);
+    AUTO(topo) struct topo *t = NULL;
+    CHECK_INT(topo_load(&t, NULL), 0);
+    CHECK_INT(topo_gpu_count(t), 1);
+    CHECK_STR(topo_gpu(t, 0)->uuid, "GPU-aa");
+    setenv("DROVER_FAKE_NVML_INIT", "18", 1);
+    AUTO(topo) struct topo *broken = NULL;
+    CHECK_INT(topo_load(&broken, NULL), 0); /* CPUs can be used all the same */
+    CHECK_INT(topo_gpu_count(broken), 0);
+    end_cache(dir);
+}
+
+TEST(a_recorded_machine_has_its_name_cpus_and_gpus)
+{
+    AUTO(topo) struct topo *t = NULL;
+    CHECK_INT(topo_load_file(&t, "tests/plan/machines/dgx-a100.xml", NULL), 0);
+    CHECK_STR(topo_name(t), "dgx-a100");
+    CHECK_INT(hwloc_bitmap_weight(topo_allowed(t)), 256);
+    CHECK_INT(topo_cpu_quota(t), 0);
+    CHECK_INT(topo_gpu_count(t), 8);
+    static const int numa[] = {3, 3, 1, 1, 7, 7, 5, 5};
+    for (int i = 0; i < 8; i++) {
+        CHECK_INT(topo_gpu(t, i)->index, i);
+        CHECK_INT(topo_gpu(t, i)->numa, numa[i]);
+    }
+}
+
+TEST(where_numa_is_not_recorded_it_follows_from_the_bus)
+{
+    AUTO(topo) struct topo *t = NULL;
+    CHECK_INT(topo_load_file(&t, "tests/plan/machines/dgx-h100.xml", NULL), 0);
+    for (int i = 0; i < 8; i++)
+        CHECK_INT(topo_gpu(t, i)->numa, i / 4);
+}
+
+TEST(without_a_record_gpus_come_from_the_bus_and_their_sound_devices_do_not)
+{
+    AUTO(topo) struct topo *t = NULL;
+    CHECK_INT(topo_load_file(&t, "tests/plan/machines/workstation-4gpu.xml", NULL), 0);
+    CHECK_INT(topo_gpu_count(t), 4);
+    CHECK_STR(topo_gpu(t, 1)->bus_id, "0000:21:00.0");
+    CHECK_INT(topo_gpu(t, 3)->numa, 0);
+}
+
+TEST(a_recorded_cpuset_and_quota_are_kept)
+{
+    AUTO(topo) struct topo *t = NULL, *q = NULL;
+    CHECK_INT(topo_load_file(&t, "tests/plan/machines/h100-container.xml", NULL), 0);
+    AUTO(bitmap) hwloc_bitmap_t want = hwloc_bitmap_alloc();
+    CHECK_INT(topo_list_parse(want, "0-7,60,61,112-119", NULL), 0);
+    CHECK(hwloc_bitmap_isequal(want, topo_allowed(t)));
+    CHECK_INT(topo_load_file(&q, "tests/plan/machines/pod-quota.xml", NULL), 0);
+    CHECK_INT(topo_cpu_quota(q), 4);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    AUTO(file) FILE *f = fopen(path, "we");
+    CHECK(f && fputs(text, f) >= 0);
+}
+
+TEST(files_that_are_none_are_named)
+{
+    const char *dir = own_cache();
+    struct topo *t = NULL;
+    struct err e = {0};
+    CHECK_INT(topo_load_file(&t, "/nowhere/x.xml", &e), -ENOENT);
+    CHECK_HAS(e.text, "/nowhere/x.xml");
+    AUTO(free) char *xml = xasprintf("%s/m.xml", dir), *json = xasprintf("%s/m.gpus.json", dir);
+    write_file(xml, "<topology version=\"2.0\"><object type=\"Machine\"");
+    CHECK_INT(topo_load_file(&t, xml, &e), -EINVAL);
+    CHECK_HAS(e.text, xml);
+    AUTO(free) char *copy = xasprintf("cp tests/plan/machines/laptop.xml '%s'", xml);
+    CHECK_INT(system(copy), 0);
+    static const char *const bad[] = {
+        "[", "{}", "[{\"index\": 0}]",
+        "[{\"index\":0,\"uuid\":\"u\",\"name\":\"n\",\"bus_id\":\"nonsense\"}]",
+        "[{\"index\":0,\"uuid\":\"u\",\"name\":\"n\",\"bus_id\":\"07:00.0\",\"nuna\":1}]"};
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        write_file(json, bad[i]);
+        CHECK_INT(topo_load_file(&t, xml, &e), -EINVAL);
+        CHECK_HAS(e.text, json);
+    }
+    CHECK(t == NULL);
+    end_cache(dir);
+}
+
+TEST(lists_are_read_as_the_kernel_writes_them_and_strictly)
+{
+    AUTO(bitmap) hwloc_bitmap_t b = hwloc_bitmap_alloc(), want = hwloc_bitmap_alloc();
+    CHECK_INT(topo_list_parse(b, "8,0-3", NULL), 0);
+    hwloc_bitmap_set_range(want, 0, 3);
+    hwloc_bitmap_set(want, 8);
+    CHECK(hwloc_bitmap_isequal(b, want));
+    static const char *const bad[] = {"",   ",",   "0,",   ",0",    "0-",      "-1", "3-1",
+                                      "0x", "0 1", "0--1", "65536", "0-70000", "x",  "0-3x"};
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        CHECK_INT(topo_list_parse(b, bad[i], NULL), -EINVAL);
+    CHECK(hwloc_bitmap_isequal(b, want));
+}
