@@ -137,7 +137,16 @@ $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libcollectives.a $(B)/libcomm.a $(B)/libcl
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(TEST_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
 
-tests: all $(C_TESTS)
+# A libnccl without a GPU below it, for the tests of the nccl plug-in.
+FAKES := $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so)
+$(B)/obj/tests/fake/%.o: EXTRA_CFLAGS := -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include \
+                                         -Wno-missing-prototypes
+$(B)/tests/fake/nccl.so: $(B)/obj/tests/fake/nccl.o
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
+
+tests: all $(C_TESTS) $(FAKES)
 .PHONY: tests
 test: tests
 	tests/run --build $(B) $(T)
