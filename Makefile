@@ -138,12 +138,17 @@ $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libcollectives.a $(B)/libcomm.a $(B)/libcl
 	$(Q)$(CC) $(ALL_LDFLAGS) $(TEST_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
 
 # Vendors' libraries without the hardware, which the tests load with dlopen.
-$(B)/tests/fake/libnvidia-ml.so.1: tests/fake/nvml.c $(STAMP)
+$(B)/obj/tests/fake/%.o: EXTRA_CFLAGS := -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include \
+                                         -fvisibility=default -Wno-missing-prototypes
+$(B)/tests/fake/libnvidia-ml.so.1: $(B)/obj/tests/fake/nvml.o
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -std=gnu17 -O1 -g $(WARN) $(if $(WERROR),-Werror) -fPIC -shared -fvisibility=hidden -o $@ $<
-FAKES := $(B)/tests/fake/libnvidia-ml.so.1
-$(B)/tests/unit/test_gpu $(B)/tests/unit/test_topo: | $(FAKES)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
+$(B)/tests/fake/nccl.so: $(B)/obj/tests/fake/nccl.o
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
+FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so)
 
 tests: all $(C_TESTS) $(FAKES)
 .PHONY: tests

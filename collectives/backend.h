@@ -47,7 +47,7 @@ struct backend_exchange {
 
 /* Borrowed during open(). */
 struct backend_opts {
-    int rank, size;
+    int rank, size, local_rank;
     int device;           /* as drover_comm_opts has them */
     void *stream;         /* … */
     const char *lib_path; /* … */
@@ -79,8 +79,6 @@ struct backend {
     int (*poll)(struct backend_comm *c, struct err *e);
     /* Never blocks. Only close() may follow. */
     int (*abort)(struct backend_comm *c);
-    /* Between begin and end, calls are gathered into one launch. NULL: has no meaning here. */
-    int (*group)(struct backend_comm *c, int begin, struct err *e);
     /* Memory that collectives reach; at least 64-byte aligned, not zeroed. */
     int (*mem_alloc)(struct backend_comm *c, size_t bytes, void **out, struct err *e);
     void (*mem_free)(struct backend_comm *c, void *p);

@@ -53,6 +53,7 @@ int drover_comm_open(struct drover_comm **out, struct drover *d, const struct dr
     struct backend_opts bo = {
         .rank = drover_rank(d),
         .size = drover_size(d),
+        .local_rank = drover_local_rank(d),
         .device = o->device,
         .stream = o->stream,
         .lib_path = o->lib_path,
@@ -126,6 +127,9 @@ static int check(const struct drover_comm *c, const struct backend_call *call, s
     bool writes = call->coll != BACKEND_REDUCE || rank == call->root;
     if (call->count && ((reads && !call->in) || (writes && !call->out)))
         return err_set(e, -EINVAL, "%s: no buffer was given", what);
+    if (call->coll == BACKEND_ALL_TO_ALL && call->in == call->out && call->count && size > 1 &&
+        (c->backend->caps(c->inner) & BACKEND_NO_INPLACE_A2A))
+        return err_set(e, -ENOTSUP, "%s: %s cannot do it in place", what, c->backend->name);
     return 0;
 }
 

@@ -44,7 +44,7 @@ struct drover_comm_opts {
     const char *backend; /* "mpi", "nccl", "self"; NULL: nccl where this rank has a GPU and a stream
                             was given, else mpi; self for one rank */
     void *stream;        /* cudaStream_t; NULL: the CPU's, or NCCL's default stream */
-    int device;          /* CUDA device of this rank, with backend "nccl" */
+    int device;          /* CUDA device of this rank, with backend "nccl"; -1: by its local rank */
     int64_t open_ms;     /* deadline of drover_comm_open(); 0: 60,000 */
     const char *lib_path; /* the libnccl to load; NULL: the one found */
 };
@@ -58,8 +58,9 @@ DROVER_API void drover_comm_close(struct drover_comm *c);
 DROVER_API const char *drover_comm_backend(const struct drover_comm *c);
 
 /* `n` counts elements per rank of `in` (all_gather: per rank; reduce_scatter: per rank of `out`).
- * in == out is in place (all_gather and reduce_scatter: at this rank's part). 0 elements are fine.
- */
+ * in == out is in place (all_gather and reduce_scatter: at this rank's part; all_to_all: -ENOTSUP
+ * with "nccl"). 0 elements are fine. What is refused at once (-EINVAL, -EOVERFLOW, -ENOTSUP) has no
+ * effect; after any other failure only drover_comm_close() may follow (-ESHUTDOWN). */
 DROVER_API int drover_all_reduce(struct drover_comm *c, const void *in, void *out, size_t n,
                                  enum drover_type t, enum drover_op op);
 DROVER_API int drover_broadcast(struct drover_comm *c, const void *in, void *out, size_t n,

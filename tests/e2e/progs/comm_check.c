@@ -4,6 +4,7 @@
  *
  *     comm_check [backend]          prints "rank R of N: K checks" */
 #include <drover.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,8 +169,11 @@ static void check_movements(enum drover_type t)
             put(want, (size_t)r * N + i, t, value(r, (size_t)rank * N + i));
     done(drover_all_to_all(c, in, out, N, t), "all_to_all", t, 0);
     same("all_to_all", out, want, all, t, 0);
-    done(drover_all_to_all(c, in, in, N, t), "all_to_all in place", t, 0);
-    same("all_to_all in place", in, want, all, t, 0);
+    int rc = drover_all_to_all(c, in, in, N, t);
+    if (rc != -ENOTSUP || strcmp(drover_comm_backend(c), "nccl") != 0) {
+        done(rc, "all_to_all in place", t, 0);
+        same("all_to_all in place", in, want, all, t, 0);
+    }
     free(in), free(out), free(want);
 }
 

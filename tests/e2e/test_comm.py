@@ -1,0 +1,180 @@
+"""libdrover's communicators, by programs that are linked with it as a user's are: over MPI, alone, and over NCCL's
+stand-in (tests/fake/nccl.c), whose failures can be chosen."""
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("DROVER_BUILD", ROOT / "build" / "dev")).resolve()
+FAKE = BUILD / "tests" / "fake" / "nccl.so"
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+LIMIT_S = 60
+
+
+def clean_env(**more):
+    """This environment without what a launcher around the tests may have put there."""
+    env = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK") and
+           not k.startswith(("OMPI_", "PMIX_", "PMI_", "SLURM_", "DROVER_"))}
+    return {**env, **more}
+
+
+@pytest.fixture(scope="module", name="programs")
+def build_programs(tmp_path_factory):
+    """Compiled as a user would, from the headers that are installed and libdrover."""
+    d = tmp_path_factory.mktemp("progs")
+    for header in ("launcher/client/client.h", "collectives/drover.h"):
+        shutil.copy(ROOT / header, d)
+    sanitize = BUILD.name.startswith("san-") and re.match(r"san-(.*?)(-clang)?$", BUILD.name).group(1).replace("-", ",")
+    compiler = "clang" if BUILD.name.endswith("clang") else "gcc"
+    for name in ("comm_check", "comm_missing"):
+        subprocess.run([compiler if sanitize else "gcc", "-Wall", "-Wextra", "-Werror", f"-I{d}",
+                        *([f"-fsanitize={sanitize}"] if sanitize else []), str(ROOT / f"tests/e2e/progs/{name}.c"),
+                        "-o", str(d / name), f"-L{BUILD}/lib", f"-Wl,-rpath,{BUILD}/lib", "-ldrover"], check=True)
+    return d
+
+
+def run(argv, **env):
+    return subprocess.run([str(a) for a in argv], env=clean_env(**env), text=True, capture_output=True,
+                          timeout=LIMIT_S, check=False)
+
+
+def under_mpirun(n, argv, **env):
+    passed = [x for k in env for x in ("-x", k)]
+    return run([*MPIRUN, "-np", n, *passed, *argv], **env)
+
+
+@pytest.fixture(name="fake")
+def make_fake(tmp_path):
+    """The variables that put the stand-in in place of NCCL and CUDA."""
+    if not FAKE.exists():
+        pytest.skip("built without NCCL's and CUDA's headers")
+
+    def variables(**env):
+        return {"DROVER_NCCL_LIB": str(FAKE), "DROVER_CUDART_LIB": str(FAKE), "FAKE_NCCL_DIR": str(tmp_path), **env}
+    return variables
+
+
+def ranks_that_passed(done):
+    return sorted(re.findall(r"^rank (\d+) of (\d+): (?:[1-9]\d\d) checks over (\w+)$", done.stdout, re.M))
+
+
+def test_one_rank_needs_nothing(programs):
+    done = run([programs / "comm_check"])
+    assert done.returncode == 0, done.stderr
+    assert ranks_that_passed(done) == [("0", "1", "self")]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_every_collective_type_and_operation_over_mpi(programs, n):
+    done = under_mpirun(n, [programs / "comm_check", "mpi"])
+    assert done.returncode == 0, done.stderr
+    assert ranks_that_passed(done) == [(str(r), str(n), "mpi") for r in range(n)]
+
+
+@pytest.mark.parametrize("n, how", [(1, ""), (2, ""), (2, "slow"), (3, "slow")])
+def test_every_collective_type_and_operation_over_nccl(programs, fake, n, how):
+    done = under_mpirun(n, [programs / "comm_check", "nccl"], **fake(FAKE_NCCL=f"log,{how}"))
+    assert done.returncode == 0, done.stderr
+    assert ranks_that_passed(done) == [(str(r), str(n), "nccl") for r in range(n)]
+    assert done.stderr.count("fake: destroyed\n") == 2 * n  # each communicator was ended in good order
+
+
+def test_ranks_without_a_launcher_that_mpi_knows_are_told_so(programs):
+    done = run([programs / "comm_check"], RANK="0", WORLD_SIZE="2")
+    assert done.returncode == 1
+    assert "MPI runs alone, as rank 0 of 1" in done.stderr and "drover run" in done.stderr
+
+
+def test_ranks_without_pmix_are_told_so(programs, fake):
+    done = run([programs / "comm_check", "nccl"], RANK="0", WORLD_SIZE="2", **fake())
+    assert done.returncode == 1
+    assert "nobody serves PMIx" in done.stderr and "drover run" in done.stderr
+
+
+def test_another_launchers_rank_is_noticed(programs):
+    done = under_mpirun(2, [programs / "comm_check", "mpi"], RANK="0", WORLD_SIZE="2")
+    assert done.returncode != 0
+    assert "MPI says rank 1 of 2" in done.stderr or "rank 0 of 2: backend mpi" in done.stderr
+
+
+@pytest.mark.parametrize("where, words", [
+    ("open", "MPI_Init waits for other ranks for 700 ms already"),
+    ("wait", "call 1, all_reduce of 1 float: not done after 500 ms"),
+])
+def test_a_rank_that_stays_away_is_noticed_in_time_over_mpi(programs, where, words):
+    start = time.monotonic()
+    done = under_mpirun(2, [programs / "comm_missing", where])
+    assert words in done.stderr
+    assert done.returncode == 3
+    assert time.monotonic() - start < 20
+
+
+def test_a_rank_that_stays_away_is_named_before_nccl_waits_for_it(programs, fake):
+    done = under_mpirun(3, [programs / "comm_missing", "fence"], **fake())
+    assert re.search(r"not every rank came here in 700 ms; missing: rank 2\b(?!,)", done.stderr), done.stderr
+    assert done.returncode == 3
+
+
+def test_without_a_driver_nccl_fails_quickly_and_says_why(programs, fake):
+    start = time.monotonic()
+    done = run([programs / "comm_check", "nccl"], **fake(FAKE_NCCL="no_driver"))
+    assert done.returncode == 1
+    assert "no GPU can be used: CUDA driver version is insufficient" in done.stderr
+    assert "backend mpi needs none" in done.stderr
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_connecting_that_never_ends_is_given_up(programs, fake, n):
+    done = under_mpirun(n, [programs / "comm_missing", "connect"], **fake(FAKE_NCCL="init_hang,log"))
+    assert done.returncode == 3, done.stderr
+    assert "NCCL: connecting the ranks: not done in time" in done.stderr
+    assert "fake: aborted" in done.stderr
+
+
+def test_connecting_that_fails_is_told(programs, fake):
+    done = run([programs / "comm_check", "nccl"], **fake(FAKE_NCCL="init_error"))
+    assert done.returncode == 1
+    assert "NCCL: connecting the ranks: fake NCCL error" in done.stderr
+
+
+def test_peers_that_are_lost_end_the_communicator(programs, fake):
+    done = run([programs / "comm_check", "nccl"], **fake(FAKE_NCCL="async_error,log"))
+    assert done.returncode == 1
+    assert re.search(r"call 3, .*remote process exited.*: the fake peer is gone", done.stderr), done.stderr
+    assert "second line" not in done.stderr
+    assert "fake: aborted" in done.stderr
+
+
+def test_a_collective_that_never_ends_is_aborted(programs, fake):
+    done = under_mpirun(2, [programs / "comm_missing", "nowhere"], **fake(FAKE_NCCL="hang,log"))
+    assert done.returncode == 3, done.stderr
+    assert "not done after 500 ms" in done.stderr
+    assert "fake: aborted" in done.stderr
+
+
+def test_ranks_with_different_nccls_are_told(programs, fake):
+    done = run([*MPIRUN, "-np", "1", "-x", "FAKE_NCCL=old", programs / "comm_check", "nccl", ":", "-np", "1",
+                programs / "comm_check", "nccl"], **fake())
+    assert done.returncode != 0
+    assert re.search(r"rank 0 has NCCL 2\.19\.3 .*, this rank NCCL 2\.", done.stderr), done.stderr
+
+
+def test_a_library_that_is_not_there_is_told(programs, fake):
+    env = fake()
+    done = run([programs / "comm_check", "nccl"], **{**env, "DROVER_NCCL_LIB": "/nowhere/libnccl.so.2"})
+    assert done.returncode == 1 and "/nowhere/libnccl.so.2" in done.stderr
+    done = run([programs / "comm_check", "nccl"], **{**env, "DROVER_NCCL_LIB": str(BUILD / "lib" / "libdrover.so.0")})
+    assert done.returncode == 1 and "ncclGetVersion" in done.stderr
+
+
+def test_a_backend_that_there_is_not_is_told(programs):
+    done = run([programs / "comm_check", "foo"])
+    assert done.returncode == 1 and "there is no backend 'foo'" in done.stderr
+    done = run([programs / "comm_check", "../../x"])
+    assert done.returncode == 1 and "there is no backend" in done.stderr
