@@ -12,9 +12,10 @@
 struct topo;
 
 /* This machine. Discovery with PCI devices takes 10 to 20 ms, so its result is kept as XML in
- * ${XDG_CACHE_HOME:-~/.cache}/drover and is used again until the machine boots, its CPUs or what
+ * ${XDG_CACHE_HOME:-~/.cache}/drover (half a millisecond) until the machine boots, its CPUs or what
  * this process may use of them change, or hwloc does (topo_cache.h). A GPU driver that does not
- * answer is a warning, not a failure.
+ * answer is a warning, not a failure. For a process with one thread: the first call changes its
+ * environment for a moment (HWLOC_PLUGINS_PATH).
  *   -EIO  hwloc cannot tell what this machine is */
 int topo_load(struct topo **out, struct err *e);
 

@@ -57,9 +57,11 @@ static void check_this_machine(struct topo *t)
 TEST(this_machine_is_the_same_discovered_and_from_the_cache)
 {
     const char *dir = own_cache();
+    setenv("HWLOC_PLUGINS_PATH", "/some/where", 1);
     AUTO(topo) struct topo *a = NULL, *b = NULL;
     CHECK_INT(topo_load(&a, NULL), 0);
     check_this_machine(a);
+    CHECK_STR(getenv("HWLOC_PLUGINS_PATH"), "/some/where"); /* the user's, as it was */
     AUTO(free) char *file = cached_file(dir);
     ino_t first = inode(file);
     CHECK_INT(topo_load(&b, NULL), 0);
