@@ -1,0 +1,22 @@
+# examples/digits: the trainer, and its GPU part where there is a CUDA toolkit.
+DIGITS := $(B)/examples/digits
+DIGITS_OBJS := $(patsubst %.c,$(B)/obj/%.o,$(wildcard examples/digits/*.c))
+# As a user's program would: <drover.h> as installed, no header of drover's inside.
+$(DIGITS_OBJS): EXTRA_CFLAGS := -UDROVER_BUILD -Icollectives -Ilauncher/client -DDIGITS_DATA='"$(CURDIR)/examples/digits/data/digits.csv"'
+$(DIGITS)/digits: $(DIGITS_OBJS) $(LIBDROVER)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,-rpath,'$$ORIGIN/../../lib' -o $@ $(DIGITS_OBJS) -L$(B)/lib -ldrover -lopenblas -ldl -lm
+	@ln -sfn ../../$(DIGITS)/digits examples/digits/digits
+
+CUDA_LIB := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib))
+$(DIGITS)/mlp_cuda.so: examples/digits/mlp_cuda.cu examples/digits/mlp.h examples/digits/rng.h $(STAMP)
+	@mkdir -p $(@D)
+	$(call say,NVCC)
+	$(Q)$(NVCC) -O3 -std=c++17 -shared -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
+	    -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90] \
+	    -o $@ $< -L$(CUDA_LIB) -l:$(notdir $(firstword $(wildcard $(CUDA_LIB)/libcublas.so.1?))) \
+	    -Xlinker -rpath,$(CUDA_LIB)
+
+EXAMPLES := $(DIGITS)/digits $(if $(NVCC),$(if $(wildcard $(CUDA_LIB)/libcublas.so.1?),$(DIGITS)/mlp_cuda.so))
+all: $(EXAMPLES)

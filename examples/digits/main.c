@@ -1,0 +1,335 @@
+/* digits - trains a multi-layer perceptron on handwritten digits, data-parallel.
+ *
+ *     ./digits                                    alone
+ *     drover run -np 4 ./digits --lr=0.01         four ranks
+ *     drover sweep examples/digits/sweep.yaml     a search over its options
+ *
+ * Needs <drover.h> and BLAS; the GPU's part is loaded where it is wanted. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "train.h"
+
+#ifndef DIGITS_DATA
+#define DIGITS_DATA "data/digits.csv"
+#endif
+
+static const char usage[] =
+    "Usage: digits [options]\n"
+    "Trains a multi-layer perceptron on 8 x 8 images of digits, over all ranks of the job.\n\n"
+    "  --hidden=N,N,...        units of the hidden layers (256,256)\n"
+    "  --activation=NAME       relu, tanh or gelu (relu)\n"
+    "  --optimizer=NAME        sgd, momentum, adam or adamw (adamw)\n"
+    "  --lr=X                  learning rate (0.003)\n"
+    "  --momentum=X            of momentum (0.9)\n"
+    "  --weight_decay=X        (0.01)\n"
+    "  --dropout=X             of hidden units (0.2)\n"
+    "  --label_smoothing=X     (0.05)\n"
+    "  --batch=N               samples of a step over all ranks (64)\n"
+    "  --epochs=N              (30)\n"
+    "  --schedule=NAME         constant or cosine (cosine)\n"
+    "  --warmup=N              steps with a growing learning rate (20)\n"
+    "  --augment=BOOL          shift images by up to one pixel (false)\n"
+    "  --seed=N                (1)\n"
+    "  --checkpoint=DIR        where to save (default: what drover gives)\n"
+    "  --checkpoint_every=N    epochs between (5)\n"
+    "  --resume                go on from the checkpoint, where there is one\n"
+    "  --device=NAME           cpu, cuda, or auto (auto)\n"
+    "  --comm=NAME             backend of the communicator (the best)\n"
+    "  --data=FILE             the images\n"
+    "  --quiet\n"
+    "An underscore in a name may be a dash.\n";
+
+static _Noreturn void wrong(const char *name, const char *value, const char *expected)
+{
+    fprintf(stderr, "digits: --%s '%s': %s\n", name, value, expected);
+    exit(2);
+}
+
+/* The place of `value` in a list of names that ends with NULL. */
+static int choice(const char *name, const char *value, const char *const *names)
+{
+    char expected[256] = "one of";
+    for (int i = 0; names[i]; i++) {
+        if (strcmp(value, names[i]) == 0)
+            return i;
+        snprintf(expected + strlen(expected), sizeof expected - strlen(expected), " %s", names[i]);
+    }
+    wrong(name, value, expected);
+}
+
+static float real(const char *name, const char *value, double low, double high)
+{
+    char *end, expected[96];
+    double v = strtod(value, &end);
+    if (end == value || *end || !(v >= low && v <= high)) {
+        snprintf(expected, sizeof expected, "a number from %g to %g is expected", low, high);
+        wrong(name, value, expected);
+    }
+    return (float)v;
+}
+
+/* 64.0 is a whole number too: sweeps write them so. */
+static int whole(const char *name, const char *value, int low, int high)
+{
+    char expected[96], *end;
+    double v = strtod(value, &end);
+    if (end == value || *end || v != floor(v) || v < low || v > high) {
+        snprintf(expected, sizeof expected, "a whole number from %d to %d is expected", low, high);
+        wrong(name, value, expected);
+    }
+    return (int)v;
+}
+
+/* "128,64", or a sweep's list, "[128, 64]". */
+static void hidden(struct mlp_config *c, const char *value)
+{
+    c->layers = 0;
+    c->width[0] = DATA_PIXELS;
+    for (const char *p = value + strspn(value, "["); *p && *p != ']';) {
+        char *end;
+        long n = strtol(p, &end, 10);
+        if (end == p || n < 1 || n > 8192 || c->layers >= MLP_LAYERS_MAX - 1)
+            wrong("hidden", value, "up to 7 numbers from 1 to 8192, apart by commas, are expected");
+        c->width[++c->layers] = (int)n;
+        p = end + strspn(end, ", ");
+    }
+    c->width[++c->layers] = DATA_CLASSES;
+}
+
+static int truth(const char *name, const char *value)
+{
+    static const char *const names[] = {"false", "true", "0", "1", "False", "True", NULL};
+    return value ? choice(name, value, names) & 1 : 1;
+}
+
+/* The CUDA part lies beside this program. */
+static const struct mlp_backend *cuda(char *why, size_t why_size)
+{
+    char path[PATH_MAX + 16], self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    snprintf(path, sizeof path, "%s/mlp_cuda.so", dirname(self));
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const struct mlp_backend *b = lib ? dlsym(lib, MLP_CUDA_SYMBOL) : NULL;
+    if (!b)
+        snprintf(why, why_size, "built without CUDA, or it is not found: %s", dlerror());
+    return b;
+}
+
+/* Opens a small net to see whether the device is there. */
+static int works(const struct mlp_backend *b, int device, char *why, size_t why_size)
+{
+    struct mlp_config c = {.layers = 1, .width = {1, 1}, .batch_max = 1, .device = device};
+    struct mlp *m = NULL;
+    if (b->open(&m, &c, why, why_size) < 0)
+        return 0;
+    b->close(m);
+    return 1;
+}
+
+static int pick_device(struct train_config *c, const char *device, int local_rank)
+{
+    static const char *const names[] = {"cpu", "cuda", "auto", NULL};
+    char why[1024] = "";
+    int wanted = choice("device", device, names);
+    c->backend = &mlp_cpu;
+    c->mlp.device = local_rank;
+    /* Without a driver there is no need to load a gigabyte of libraries to learn so. */
+    if (wanted == 0 || (wanted == 2 && access("/dev/nvidiactl", F_OK) < 0))
+        return 0;
+    const struct mlp_backend *b = cuda(why, sizeof why);
+    if (b && works(b, local_rank, why, sizeof why))
+        c->backend = b;
+    else if (wanted == 1)
+        return fprintf(stderr, "digits: --device cuda: %s\n", why), -1;
+    return 0;
+}
+
+enum option_id {
+    HIDDEN = 256,
+    ACTIVATION,
+    OPTIMIZER,
+    LR,
+    MOMENTUM,
+    DECAY,
+    DROPOUT,
+    SMOOTHING,
+    BATCH,
+    EPOCHS,
+    SCHEDULE,
+    WARMUP,
+    AUGMENT,
+    SEED,
+    CHECKPOINT,
+    EVERY,
+    RESUME,
+    DEVICE,
+    COMM,
+    DATA,
+    QUIET,
+    HELP
+};
+
+static const struct option options[] = {
+    {"hidden", required_argument, NULL, HIDDEN},
+    {"activation", required_argument, NULL, ACTIVATION},
+    {"optimizer", required_argument, NULL, OPTIMIZER},
+    {"lr", required_argument, NULL, LR},
+    {"momentum", required_argument, NULL, MOMENTUM},
+    {"weight_decay", required_argument, NULL, DECAY},
+    {"dropout", required_argument, NULL, DROPOUT},
+    {"label_smoothing", required_argument, NULL, SMOOTHING},
+    {"batch", required_argument, NULL, BATCH},
+    {"epochs", required_argument, NULL, EPOCHS},
+    {"schedule", required_argument, NULL, SCHEDULE},
+    {"warmup", required_argument, NULL, WARMUP},
+    {"augment", optional_argument, NULL, AUGMENT},
+    {"seed", required_argument, NULL, SEED},
+    {"checkpoint", required_argument, NULL, CHECKPOINT},
+    {"checkpoint_every", required_argument, NULL, EVERY},
+    {"resume", optional_argument, NULL, RESUME},
+    {"device", required_argument, NULL, DEVICE},
+    {"comm", required_argument, NULL, COMM},
+    {"data", required_argument, NULL, DATA},
+    {"quiet", optional_argument, NULL, QUIET},
+    {"help", no_argument, NULL, HELP},
+    {NULL, 0, NULL, 0},
+};
+
+struct settings {
+    struct train_config train;
+    const char *data, *device;
+};
+
+static void set_model(struct settings *s, int id, const char *name, const char *value)
+{
+    static const char *const activations[] = {"relu", "tanh", "gelu", NULL};
+    static const char *const optimizers[] = {"sgd", "momentum", "adam", "adamw", NULL};
+    struct mlp_config *m = &s->train.mlp;
+    if (id == HIDDEN)
+        hidden(m, value);
+    else if (id == ACTIVATION)
+        m->activation = (enum mlp_activation)choice(name, value, activations);
+    else if (id == OPTIMIZER)
+        m->optimizer = (enum mlp_optimizer)choice(name, value, optimizers);
+    else if (id == MOMENTUM)
+        m->momentum = real(name, value, 0, 0.99999);
+    else if (id == DECAY)
+        m->weight_decay = real(name, value, 0, 100);
+    else if (id == DROPOUT)
+        m->dropout = real(name, value, 0, 0.99);
+    else if (id == SMOOTHING)
+        m->label_smoothing = real(name, value, 0, 0.99);
+    else if (id == SEED)
+        m->seed = (uint64_t)whole(name, value, 0, INT_MAX);
+}
+
+static void set(struct settings *s, int id, const char *name, const char *value)
+{
+    static const char *const schedules[] = {"constant", "cosine", NULL};
+    struct train_config *t = &s->train;
+    if (id == LR)
+        t->lr = real(name, value, 0, 1000);
+    else if (id == BATCH)
+        t->batch = whole(name, value, 1, 1 << 20);
+    else if (id == EPOCHS)
+        t->epochs = whole(name, value, 1, 1000000);
+    else if (id == SCHEDULE)
+        t->schedule = (enum train_schedule)choice(name, value, schedules);
+    else if (id == WARMUP)
+        t->warmup = whole(name, value, 0, INT_MAX);
+    else if (id == AUGMENT)
+        t->augment = truth(name, value);
+    else if (id == CHECKPOINT)
+        t->checkpoint_dir = value;
+    else if (id == EVERY)
+        t->checkpoint_every = whole(name, value, 1, INT_MAX);
+    else if (id == RESUME)
+        t->resume = truth(name, value);
+    else if (id == DEVICE)
+        s->device = value;
+    else if (id == COMM)
+        t->comm = value;
+    else if (id == DATA)
+        s->data = value;
+    else if (id == QUIET)
+        t->quiet = truth(name, value);
+    else
+        set_model(s, id, name, value);
+}
+
+static void parse(struct settings *s, int argc, char **argv)
+{
+    int index = 0, id;
+    for (int i = 1; i < argc; i++) /* --weight-decay is --weight_decay */
+        for (char *p = argv[i] + (strncmp(argv[i], "--", 2) == 0 ? 2 : strlen(argv[i]));
+             *p && *p != '='; p++)
+            *p = *p == '-' ? '_' : *p;
+    while ((id = getopt_long(argc, argv, "", options, &index)) != -1) {
+        if (id == HELP) {
+            fputs(usage, stdout);
+            exit(0);
+        }
+        if (id == '?') {
+            fputs("  try: digits --help\n", stderr);
+            exit(2);
+        }
+        set(s, id, options[index].name, optarg);
+    }
+    if (optind < argc) {
+        fprintf(stderr, "digits: unexpected word '%s'\n  try: digits --help\n", argv[optind]);
+        exit(2);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct settings s = {
+        .train = {.mlp = {.optimizer = MLP_ADAMW,
+                          .momentum = 0.9f,
+                          .weight_decay = 0.01f,
+                          .dropout = 0.2f,
+                          .label_smoothing = 0.05f,
+                          .seed = 1},
+                  .batch = 64,
+                  .epochs = 30,
+                  .warmup = 20,
+                  .lr = 0.003f,
+                  .schedule = TRAIN_COSINE,
+
+                  .checkpoint_every = 5},
+        .data = DIGITS_DATA,
+        .device = "auto",
+    };
+    hidden(&s.train.mlp, "256,256");
+    parse(&s, argc, argv);
+    struct drover *d = NULL;
+    if (drover_init(&d) < 0) {
+        fprintf(stderr, "digits: %s\n", drover_error(NULL));
+        return 1;
+    }
+    if (!s.train.checkpoint_dir)
+        s.train.checkpoint_dir = drover_checkpoint_dir(d);
+    const char *resume = getenv("DROVER_RESUME");
+    s.train.resume |= resume && strcmp(resume, "1") == 0;
+    struct data train_set = {0}, test_set = {0};
+    char why[1024];
+    int status = 1;
+    if (data_read(&train_set, &test_set, s.data, why, sizeof why) < 0)
+        fprintf(stderr, "digits: %s\n", why);
+    else if (pick_device(&s.train, s.device, drover_local_rank(d)) == 0)
+        status = train(&s.train, d, &train_set, &test_set) < 0;
+    data_free(&train_set);
+    data_free(&test_set);
+    drover_close(d);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* rng - random numbers that are a function of where they are used, not of who asks: the same
+ * dropout mask and pixel shift for a sample on any rank, in any order, on the CPU and on the GPU.
+ *
+ * splitmix64's finaliser (Steele, Lea, Flood 2014: "Fast splittable pseudorandom number
+ * generators") over a key and a counter. */
+#ifndef DIGITS_RNG_H
+#define DIGITS_RNG_H
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define RNG_FN static inline __host__ __device__
+#else
+#define RNG_FN static inline
+#endif
+
+RNG_FN uint64_t rng_mix(uint64_t z)
+{
+    z += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+RNG_FN uint64_t rng_at(uint64_t key, uint64_t counter)
+{
+    return rng_mix(rng_mix(key) ^ counter);
+}
+
+/* In [0, 1), 24 bits. */
+RNG_FN float rng_unit(uint64_t key, uint64_t counter)
+{
+    return (float)(rng_at(key, counter) >> 40) * 0x1p-24f;
+}
+
+#endif

@@ -1,0 +1,306 @@
+#include "train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint.h"
+#include "rng.h"
+
+enum { WAIT_MS = 60000 };
+
+/* What ranks sum beside the gradient; the first of a step is the loss (mlp.h). */
+enum { SUM_LOSS, SUM_TEST_LOSS, SUM_RIGHT, SUM_TERM, SUM_STOP, SUMS };
+
+struct run {
+    const struct train_config *c;
+    struct drover *d;
+    struct drover_comm *comm;
+    const struct data *train, *test;
+    struct mlp *m;
+    size_t params;
+    int rank, size;
+    float *staging; /* gradients on the host, where the communicator cannot reach the device's */
+    float *x;       /* this rank's part of a batch */
+    int *label, *sample; /* likewise */
+    int *order;
+    struct checkpoint ckpt;
+};
+
+static volatile sig_atomic_t terminated;
+
+static void on_term(int sig)
+{
+    terminated = 1;
+}
+
+static int say(const struct run *r, const char *what)
+{
+    fprintf(stderr, "digits: rank %d: %s\n", r->rank, what);
+    return -1;
+}
+
+static int comm_failed(const struct run *r)
+{
+    return say(r, drover_error(r->d));
+}
+
+/* Sums values [at, at + n) of the gradient buffer over all ranks. */
+static int sum_over_ranks(struct run *r, size_t at, size_t n)
+{
+    const struct mlp_backend *b = r->c->backend;
+    if (r->size == 1)
+        return 0;
+    float *values = r->staging ? r->staging : b->buffer(r->m) + at;
+    if (r->staging && b->get(r->m, at, values, n) < 0)
+        return -1;
+    if (drover_all_reduce(r->comm, values, values, n, DROVER_FLOAT, DROVER_SUM) < 0 ||
+        drover_wait(r->comm, WAIT_MS) < 0)
+        return comm_failed(r);
+    return r->staging ? b->put(r->m, at, values, n) : 0;
+}
+
+/* Sums a few numbers of the host's over all ranks, in the extra place of the buffer. */
+static int sum_numbers(struct run *r, float *values, int n)
+{
+    const struct mlp_backend *b = r->c->backend;
+    if (b->put(r->m, r->params, values, (size_t)n) < 0 ||
+        sum_over_ranks(r, r->params, (size_t)n) < 0)
+        return -1;
+    return b->get(r->m, r->params, values, (size_t)n);
+}
+
+/* This rank's part of samples list[0 ... n - 1]: every size-th. */
+static struct mlp_batch my_part(struct run *r, const struct data *set, const int *list, int n,
+                                int epoch, int augment)
+{
+    struct mlp_batch b = {
+        .x = r->x, .label = r->label, .sample = r->sample, .epoch = epoch, .scale = 1 / (float)n};
+    for (int i = r->rank; i < n; i += r->size) {
+        int sample = list ? list[i] : i;
+        data_image(r->x + (size_t)b.n * DATA_PIXELS, set, sample, augment, r->c->mlp.seed, epoch);
+        r->label[b.n] = set->label[sample];
+        r->sample[b.n++] = sample;
+    }
+    return b;
+}
+
+static float rate(const struct train_config *c, int64_t step, int64_t total)
+{
+    if (step < c->warmup)
+        return c->lr * (float)(step + 1) / (float)c->warmup;
+    if (c->schedule == TRAIN_CONSTANT || total <= c->warmup)
+        return c->lr;
+    double done = (double)(step - c->warmup) / (double)(total - c->warmup);
+    return c->lr * (float)(0.5 * (1 + cos(M_PI * done)));
+}
+
+/* One pass over the training set; *loss is its mean over all samples. */
+static int run_epoch(struct run *r, int epoch, float *loss)
+{
+    const struct train_config *c = r->c;
+    int n = r->train->n, steps = (n + c->batch - 1) / c->batch;
+    double sum = 0;
+    data_shuffle(r->order, n, c->mlp.seed, epoch);
+    for (int s = 0; s < steps; s++) {
+        int from = s * c->batch, len = n - from < c->batch ? n - from : c->batch;
+        struct mlp_batch b = my_part(r, r->train, r->order + from, len, epoch, c->augment);
+        float mean;
+        if (c->backend->gradient(r->m, &b) < 0)
+            return say(r, "the gradient could not be computed");
+        if (sum_over_ranks(r, 0, r->params + 1) < 0 ||
+            c->backend->get(r->m, r->params, &mean, 1) < 0 ||
+            c->backend->update(r->m, rate(c, r->ckpt.step, (int64_t)steps * c->epochs),
+                               r->ckpt.step + 1) < 0)
+            return -1;
+        r->ckpt.step++;
+        sum += (double)mean * len;
+    }
+    *loss = (float)(sum / n);
+    return 0;
+}
+
+static int save(struct run *r)
+{
+    char why[1024];
+    if (!r->c->checkpoint_dir || r->rank != 0)
+        return 0;
+    if (r->c->backend->save(r->m, r->ckpt.state) < 0)
+        return say(r, "the state could not be read");
+    return checkpoint_write(&r->ckpt, r->c->checkpoint_dir, why, sizeof why) < 0 ? say(r, why) : 0;
+}
+
+/* Tests, reports, saves. Returns 1 when it is time to stop: all ranks agree. */
+static int end_epoch(struct run *r, int epoch, float loss)
+{
+    const struct train_config *c = r->c;
+    double test_loss = 0;
+    int right = 0;
+    struct mlp_batch b = my_part(r, r->test, NULL, r->test->n, epoch, 0);
+    if (c->backend->evaluate(r->m, &b, &test_loss, &right) < 0)
+        return say(r, "the test failed");
+    float sums[SUMS] = {0, (float)test_loss, (float)right, (float)terminated, 0};
+    if (sum_numbers(r, sums, SUM_STOP) < 0)
+        return -1;
+    float stop = 0, val_loss = sums[SUM_TEST_LOSS] / (float)r->test->n;
+    float accuracy = sums[SUM_RIGHT] / (float)r->test->n;
+    if (r->rank == 0) {
+        struct drover_metric m[] = {
+            {"loss", (double)loss}, {"val_loss", (double)val_loss}, {"accuracy", (double)accuracy}};
+        int told = drover_report(r->d, epoch, m, sizeof m / sizeof *m);
+        if (told < 0)
+            return comm_failed(r);
+        stop = told == DROVER_STOP;
+        if (!c->quiet)
+            printf("epoch %3d  loss %.6f  val_loss %.6f  accuracy %.4f\n", epoch, (double)loss,
+                   (double)val_loss, (double)accuracy);
+    }
+    if (sum_numbers(r, &stop, 1) < 0)
+        return -1;
+    int ends = stop > 0 || sums[SUM_TERM] > 0;
+    r->ckpt.epoch = epoch;
+    if ((ends || epoch % c->checkpoint_every == 0 || epoch == c->epochs) && save(r) < 0)
+        return -1;
+    if (ends && r->rank == 0 && !c->quiet)
+        printf("told to stop after epoch %d\n", epoch);
+    return ends;
+}
+
+/* He et al. 2015 for relu and gelu, Glorot and Bengio 2010 for tanh; uniform, biases 0. */
+static void init_weights(float *w, const struct mlp_config *c)
+{
+    for (int l = 0; l < c->layers; l++) {
+        int n_in = c->width[l], n_out = c->width[l + 1];
+        float bound = c->activation == MLP_TANH ? sqrtf(6.0f / (float)(n_in + n_out))
+                                                : sqrtf(6.0f / (float)n_in);
+        for (size_t i = 0; i < (size_t)n_in * (size_t)n_out; i++)
+            w[mlp_at(c, l) + i] = bound * (2 * rng_unit(rng_mix(c->seed) + (uint64_t)l, i) - 1);
+    }
+}
+
+/* What a checkpoint must have in common with this training to be gone on from. */
+static uint64_t config_hash(const struct train_config *c)
+{
+    struct mlp_config m = c->mlp;
+    uint64_t h = CHECKPOINT_HASH_INIT;
+    h = checkpoint_hash(h, &m.layers, sizeof m.layers);
+    h = checkpoint_hash(h, m.width, sizeof m.width);
+    h = checkpoint_hash(h, &m.activation, sizeof m.activation);
+    h = checkpoint_hash(h, &m.optimizer, sizeof m.optimizer);
+    float reals[] = {m.momentum, m.weight_decay, m.dropout, m.label_smoothing, c->lr};
+    h = checkpoint_hash(h, reals, sizeof reals);
+    h = checkpoint_hash(h, &m.seed, sizeof m.seed);
+    int counts[] = {c->batch, c->warmup, (int)c->schedule, c->augment,
+                    c->schedule == TRAIN_COSINE ? c->epochs : 0};
+    return checkpoint_hash(h, counts, sizeof counts);
+}
+
+/* Fresh weights, or those of the checkpoint. Every rank reads it; they must have read the same. */
+static int begin(struct run *r)
+{
+    char why[1024];
+    const struct train_config *c = r->c;
+    r->ckpt = (struct checkpoint){.config = config_hash(c),
+                                  .count = 3 * r->params,
+                                  .state = calloc(3 * r->params, sizeof(float))};
+    if (!r->ckpt.state)
+        return say(r, "no memory");
+    int found = c->resume && c->checkpoint_dir
+                    ? checkpoint_read(&r->ckpt, c->checkpoint_dir, why, sizeof why)
+                    : 0;
+    if (found < 0)
+        say(r, why);
+    if (found == 0)
+        init_weights(r->ckpt.state, &c->mlp);
+    float agreed[2] = {found < 0, (float)r->ckpt.epoch};
+    if (sum_numbers(r, agreed, 2) < 0 || agreed[0] > 0)
+        return -1;
+    if (agreed[1] != (float)r->ckpt.epoch * (float)r->size)
+        return say(
+            r, "ranks found different checkpoints: the directory must be the same on every node");
+    if (c->backend->load(r->m, r->ckpt.state) < 0)
+        return say(r, "the weights could not be set");
+    if (found && r->rank == 0 && !c->quiet)
+        printf("resumed after epoch %" PRId64 "\n", r->ckpt.epoch);
+    return 0;
+}
+
+static int run_all(struct run *r)
+{
+    const struct train_config *c = r->c;
+    if (begin(r) < 0)
+        return -1;
+    for (int epoch = (int)r->ckpt.epoch + 1; epoch <= c->epochs; epoch++) {
+        float loss;
+        if (run_epoch(r, epoch, &loss) < 0)
+            return -1;
+        int rc = end_epoch(r, epoch, loss);
+        if (rc < 0)
+            return -1;
+        if (rc > 0)
+            break;
+        fflush(stdout);
+    }
+    if (c->backend->save(r->m, r->ckpt.state) < 0)
+        return say(r, "the state could not be read");
+    if (r->rank == 0 && !c->quiet)
+        printf("weights %016" PRIx64 " after epoch %" PRId64 "\n",
+               checkpoint_hash(CHECKPOINT_HASH_INIT, r->ckpt.state, r->params * sizeof(float)),
+               r->ckpt.epoch);
+    return 0;
+}
+
+static int open_comm(struct run *r)
+{
+    void *stream = r->c->backend->stream(r->m);
+    struct drover_comm_opts o = {
+        .backend = r->c->comm, .stream = stream, .device = r->c->mlp.device};
+    if (r->size == 1)
+        return 0;
+    if (drover_comm_open(&r->comm, r->d, &o) < 0)
+        return comm_failed(r);
+    if (!stream || strcmp(drover_comm_backend(r->comm), "nccl") == 0)
+        return 0;
+    r->staging = malloc((r->params + MLP_EXTRA) * sizeof *r->staging);
+    return r->staging ? 0 : say(r, "no memory");
+}
+
+int train(const struct train_config *c, struct drover *d, const struct data *train_set,
+          const struct data *test_set)
+{
+    struct run r = {.c = c,
+                    .d = d,
+                    .train = train_set,
+                    .test = test_set,
+                    .params = mlp_params(&c->mlp),
+                    .rank = drover_rank(d),
+                    .size = drover_size(d)};
+    int most = c->batch > test_set->n ? c->batch : test_set->n;
+    size_t part = (size_t)(most + r.size - 1) / (size_t)r.size;
+    struct mlp_config mc = c->mlp;
+    mc.batch_max = (int)part;
+    r.x = malloc(part * DATA_PIXELS * sizeof *r.x);
+    r.label = malloc(part * sizeof *r.label);
+    r.sample = malloc(part * sizeof *r.sample);
+    r.order = malloc((size_t)train_set->n * sizeof *r.order);
+    char why[1024] = "no memory";
+    int rc = -1;
+    (void)signal(SIGTERM, on_term); /* save and end after this epoch */
+    if (!r.x || !r.label || !r.sample || !r.order ||
+        c->backend->open(&r.m, &mc, why, sizeof why) < 0)
+        say(&r, why);
+    else if (open_comm(&r) == 0)
+        rc = run_all(&r);
+    drover_comm_close(r.comm);
+    c->backend->close(r.m);
+    free(r.ckpt.state);
+    free(r.staging);
+    free(r.x);
+    free(r.label);
+    free(r.sample);
+    free(r.order);
+    return rc;
+}
