@@ -10,7 +10,8 @@ void log_open(const char *who);
 void log_set_level(enum log_level level);
 const char *log_who(void);
 
-/* One whole line by one write(2), cut at 2,000 bytes. */
+/* One whole line by one write(2), cut at 2,000 bytes ("..." ends it then). Control characters
+ * become spaces. Keeps errno. */
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define AUTO(name) __attribute__((cleanup(auto_##name)))
@@ -37,7 +38,9 @@
 
 static inline void auto_free(void *p)
 {
-    free(*(void **)p);
+    void *value; /* `p` points to a pointer of any type, which only a copy may look at */
+    memcpy(&value, p, sizeof value);
+    free(value);
 }
 
 AUTO_DEFINE(file, FILE *, fclose)

@@ -1,6 +1,8 @@
 #include "common/strbuf.h"
 
+#include <assert.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,14 +10,15 @@
 
 static void reserve(struct strbuf *b, size_t more)
 {
-    size_t need = b->len + more + 1;
+    size_t need;
+    if (__builtin_add_overflow(b->len + 1, more, &need))
+        need = SIZE_MAX; /* which nobody has: the allocator aborts */
     if (need <= b->cap)
         return;
-    size_t cap = b->cap ? b->cap * 2 : 64;
-    while (cap < need)
-        cap *= 2;
-    b->data = xrealloc(b->data, cap, 1);
-    b->cap = cap;
+    size_t cap = b->cap > SIZE_MAX / 2 ? need : 2 * b->cap;
+    cap = cap > 64 ? cap : 64;
+    b->cap = cap > need ? cap : need;
+    b->data = xrealloc(b->data, b->cap, 1);
 }
 
 void strbuf_add(struct strbuf *b, const void *bytes, size_t len)
@@ -39,17 +42,20 @@ void strbuf_putc(struct strbuf *b, char c)
 
 void strbuf_printf(struct strbuf *b, const char *fmt, ...)
 {
+    reserve(b, 0);
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    size_t space = b->cap - b->len;
+    int n = vsnprintf(b->data + b->len, space, fmt, ap);
     va_end(ap);
-    if (n > 0) {
+    if (n > 0 && (size_t)n >= space) {
         reserve(b, (size_t)n);
         vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
-        b->len += (size_t)n;
     }
     va_end(again);
+    b->len += n > 0 ? (size_t)n : 0;
+    b->data[b->len] = '\0';
 }
 
 void strbuf_reset(struct strbuf *b)
@@ -61,6 +67,7 @@ void strbuf_reset(struct strbuf *b)
 
 void strbuf_consume(struct strbuf *b, size_t n)
 {
+    assert(n <= b->len);
     if (n == 0)
         return;
     memmove(b->data, b->data + n, b->len - n + 1);

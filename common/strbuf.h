@@ -14,13 +14,14 @@ struct strbuf {
     size_t cap;
 };
 
+/* What is added must not be part of `b` itself. */
 void strbuf_add(struct strbuf *b, const void *bytes, size_t len);
 void strbuf_puts(struct strbuf *b, const char *s);
 void strbuf_putc(struct strbuf *b, char c);
 void strbuf_printf(struct strbuf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Empty again; the memory stays. */
 void strbuf_reset(struct strbuf *b);
-/* Drops the first n bytes. */
+/* Drops the first n bytes; there must be as many. */
 void strbuf_consume(struct strbuf *b, size_t n);
 /* Borrowed until the next change. */
 const char *strbuf_str(const struct strbuf *b);
