@@ -20,7 +20,7 @@ void *xzalloc(size_t size)
 
 void *xcalloc(size_t n, size_t size)
 {
-    return must(calloc(n ? n : 1, size ? size : 1));
+    return must(try_calloc(n, size));
 }
 
 void *xrealloc(void *p, size_t n, size_t size)
@@ -53,7 +53,10 @@ char *xasprintf(const char *fmt, ...)
 
 void *try_calloc(size_t n, size_t size)
 {
-    return calloc(n ? n : 1, size ? size : 1);
+    size_t bytes; /* calloc() checks too, but a sanitizer's ends the program there */
+    if (__builtin_mul_overflow(n, size, &bytes))
+        return NULL;
+    return calloc(1, bytes ? bytes : 1);
 }
 
 size_t strv_len(char *const *v)

@@ -203,6 +203,8 @@ static int next_event(struct reader *r, yaml_event_t *ev)
     return yaml_parser_parse(&r->parser, ev) ? 0 : syntax_error(r);
 }
 
+/* A node is counted for itself and for each KiB of its text: what is written out stays small too.
+ */
 static int grow(struct reader *r, yaml_mark_t at, int nodes, int depth)
 {
     if (depth > YAML_DEPTH_MAX)
@@ -335,6 +337,8 @@ static int read_key(struct reader *r, const yaml_event_t *ev, const struct membe
     int rc = check_text(r, ev);
     if (rc == 0)
         rc = check_tag(r, ev, ev->data.scalar.tag, YAML_STR_TAG);
+    if (rc == 0)
+        rc = grow(r, ev->start_mark, (int)(ev->data.scalar.length >> 10), 0);
     if (rc < 0)
         return rc;
     const char *key = (const char *)ev->data.scalar.value;
@@ -433,7 +437,11 @@ static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct
                      .height = 1};
     const yaml_char_t *anchor = NULL;
     int before = r->nodes;
-    int rc = ev->type == YAML_ALIAS_EVENT ? 0 : grow(r, ev->start_mark, 1, depth);
+    int rc = 0;
+    if (ev->type == YAML_SCALAR_EVENT)
+        rc = grow(r, ev->start_mark, 1 + (int)(ev->data.scalar.length >> 10), depth);
+    else if (ev->type != YAML_ALIAS_EVENT)
+        rc = grow(r, ev->start_mark, 1, depth);
     if (rc < 0)
         return rc;
     switch (ev->type) {

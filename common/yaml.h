@@ -11,7 +11,8 @@
  *     017 0o17 0b11 12:30:45   refused: versions of YAML disagree on what they are
  *     all else                 strings
  *
- * Anchors, aliases and merge keys (<<) work; expanded nodes are limited. Refused: a key twice in a
+ * Anchors, aliases and merge keys (<<) work; a mapping's own keys are stronger and come first. What
+ * they expand to is limited: each value counts, and each KiB of its text. Refused: a key twice in a
  * mapping, keys that are no scalars, tags but !!str !!seq !!map, a second document, NUL bytes. */
 #ifndef DROVER_YAML_H
 #define DROVER_YAML_H

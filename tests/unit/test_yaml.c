@@ -216,6 +216,25 @@ TEST(laughs_are_counted_before_they_are_told)
     CHECK_HAS(error.text, "more than 100000 values");
 }
 
+TEST(text_that_aliases_repeat_is_counted_too)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    for (int as_key = 0; as_key <= 1; as_key++) {
+        strbuf_reset(&b);
+        strbuf_puts(&b, as_key ? "- &x {" : "- &x ");
+        for (int i = 0; i < 1000 * 1024; i++)
+            strbuf_putc(&b, 'x');
+        strbuf_puts(&b, as_key ? "}\n" : "\n");
+        for (int i = 0; i < 98; i++)
+            strbuf_puts(&b, "- *x\n");
+        AUTO(yaml_doc) struct yaml_doc *d = read_doc(strbuf_str(&b));
+        CHECK(d != NULL);
+        strbuf_puts(&b, "- *x\n");
+        CHECK(!read_doc(strbuf_str(&b)));
+        CHECK_INT(error.code, -E2BIG);
+    }
+}
+
 TEST(depth_is_limited_aliases_included)
 {
     AUTO(strbuf) struct strbuf b = {0};
