@@ -17,8 +17,7 @@ enum {
     HELP_COLUMN = 30 /* where a long row's text starts at the latest */
 };
 
-/* ---- looking up --------------------------------------------------------------------------------
- */
+/* ---- looking up ------------------------------------------------------------------------------ */
 
 /* The next of the names "a|b|c": advances `*names` behind it, returns its length, 0 at the end. */
 static size_t next_name(const char **names, const char **name)
@@ -79,8 +78,7 @@ static void check_rows(const struct opt *rows)
     }
 }
 
-/* ---- one word of the command line --------------------------------------------------------------
- */
+/* ---- one word of the command line ------------------------------------------------------------ */
 
 struct found {
     const struct opt *row; /* NULL: help */
@@ -229,8 +227,7 @@ int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, i
     return 0;
 }
 
-/* ---- help --------------------------------------------------------------------------------------
- */
+/* ---- help ------------------------------------------------------------------------------------ */
 
 static void help_row(FILE *to, const struct opt *r, int column, struct strbuf *b)
 {
@@ -270,8 +267,7 @@ void opt_help(FILE *to, const char *who, const char *usage, const char *what,
     help_row(to, &help, (int)column, &b);
 }
 
-/* ---- for others too ----------------------------------------------------------------------------
- */
+/* ---- for others too -------------------------------------------------------------------------- */
 
 int opt_int(int *out, const char *what, const char *text, int min, int max, struct err *e)
 {

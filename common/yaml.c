@@ -55,8 +55,7 @@ static void auto_event(yaml_event_t *ev)
     yaml_event_delete(ev);
 }
 
-/* ---- places ------------------------------------------------------------------------------------
- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 static struct places *places_new(struct yaml_doc *d)
 {
@@ -157,8 +156,7 @@ int yaml_error_at(const struct yaml_doc *d, const char *path, struct err *e, int
     return err_set(e, code, "%s:%d:%d: %s", d->name, at.line, at.column, text);
 }
 
-/* ---- failures while reading --------------------------------------------------------------------
- */
+/* ---- failures while reading ------------------------------------------------------------------ */
 
 __attribute__((format(printf, 4, 5))) static int fail(struct reader *r, yaml_mark_t at, int code,
                                                       const char *fmt, ...)
@@ -216,8 +214,13 @@ static int grow(struct reader *r, yaml_mark_t at, int nodes, int depth)
     return 0;
 }
 
-/* ---- scalars and keys ---------------------------------------------------------------------------
- */
+/* ---- scalars and keys ------------------------------------------------------------------------ */
+
+/* Neither in quotes nor said to be a string: its text decides what it is. */
+static bool is_plain(const yaml_event_t *ev)
+{
+    return ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !ev->data.scalar.tag;
+}
 
 /* Checks for NUL bytes, which no C string can hold; libyaml has checked the encoding. */
 static int check_text(struct reader *r, const yaml_event_t *ev)
@@ -247,10 +250,9 @@ static int read_scalar(struct reader *r, const yaml_event_t *ev, struct part *ou
     if (rc < 0)
         return rc;
     char *text = (char *)ev->data.scalar.value;
-    bool is_plain = ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !ev->data.scalar.tag;
     AUTO(free) char *written = xstrdup(text);
     const char *why = NULL;
-    json_t *v = is_plain ? yaml_plain(text, &why) : json_string(text);
+    json_t *v = is_plain(ev) ? yaml_plain(text, &why) : json_string(text);
     if (!v)
         return fail(r, ev->start_mark, -EINVAL, "'%.100s' %s", written,
                     why ? why : "is not text in UTF-8");
@@ -258,8 +260,7 @@ static int read_scalar(struct reader *r, const yaml_event_t *ev, struct part *ou
     return 0;
 }
 
-/* ---- collections -------------------------------------------------------------------------------
- */
+/* ---- collections ----------------------------------------------------------------------------- */
 
 static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct part *out);
 
@@ -309,8 +310,7 @@ static void add_missing(struct members *to, json_t *from, const struct places *p
     }
 }
 
-/* "<<: *mapping", "<<: [*first, *second]": the earlier has precedence (yaml.org/type/merge.html).
- */
+/* "<<: *mapping", "<<: [*first, *second]": the earlier is stronger (yaml.org/type/merge.html). */
 static int merge(struct reader *r, struct members *into, const struct part *v, yaml_mark_t at)
 {
     if (json_is_object(v->json)) {
@@ -342,7 +342,7 @@ static int read_key(struct reader *r, const yaml_event_t *ev, const struct membe
     if (rc < 0)
         return rc;
     const char *key = (const char *)ev->data.scalar.value;
-    if (!*key && ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+    if (!*key && is_plain(ev))
         return fail(r, ev->start_mark, -EINVAL, "a key is missing");
     int i = json_object_get(own->obj, key) ? child_index(own->obj, key) : -1;
     if (i >= 0)
@@ -368,7 +368,7 @@ static int read_member(struct reader *r, const yaml_event_t *key, int depth, str
     AUTO(json) json_t *value = v.json;
     out->height = v.height >= out->height ? v.height + 1 : out->height;
     const char *name = (const char *)key->data.scalar.value;
-    if (strcmp(name, "<<") == 0 && key->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+    if (is_plain(key) && strcmp(name, "<<") == 0)
         return merge(r, extra, &v, ev.start_mark);
     v.place.line = (int)key->start_mark.line + 1;
     v.place.column = (int)key->start_mark.column + 1;
@@ -400,8 +400,7 @@ static int read_mapping(struct reader *r, int depth, struct part *out)
     return 0;
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------
- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static int read_alias(struct reader *r, const yaml_event_t *ev, int depth, struct part *out)
 {
@@ -429,8 +428,8 @@ static void remember(struct reader *r, const yaml_char_t *anchor, const struct p
     r->anchor_count++;
 }
 
-/* The node that starts with `ev`. A child's text ends with its event, so what is to be remembered
- * is copied. */
+/* The node that starts with `ev`, at `depth` (the root's is 1). An anchor's name leads to its node
+ * only when that is complete: no node can hold itself. */
 static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct part *out)
 {
     struct part v = {.place = {(int)ev->start_mark.line + 1, (int)ev->start_mark.column + 1, NULL},

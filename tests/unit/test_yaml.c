@@ -195,6 +195,7 @@ TEST(merge_keys_give_what_a_mapping_lacks)
                 "{\"a\":{\"p\":1,\"q\":2},\"b\":{\"q\":3,\"r\":4},\"c\":{\"p\":9,\"q\":2},"
                 "\"d\":{\"s\":5,\"p\":1,\"q\":2,\"r\":4},\"e\":{\"x\":0,\"y\":2}}");
     CHECK_READS("{'<<': 1}", "{\"<<\":1}");
+    CHECK_READS("{!!str <<: 1}", "{\"<<\":1}");
     CHECK_READS("{<<: 1}", "f.yaml:1:6: '<<' needs a mapping, or a list of mappings");
     CHECK_READS("{<<: [{a: 1}, 2]}", "f.yaml:1:6: '<<' needs a mapping, or a list of mappings");
     CHECK_READS("{<<: [], a: 1}", "{\"a\":1}");
