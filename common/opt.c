@@ -212,7 +212,7 @@ int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, i
         const char *word = argv[i++];
         if (strcmp(word, "--") == 0)
             break;
-        struct found f;
+        struct found f = {0};
         int rc = find(&f, rows, word, e);
         if (rc < 0)
             return rc;

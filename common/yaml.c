@@ -487,7 +487,7 @@ static int read_document(struct reader *r)
         return fail(r, start.start_mark, -EINVAL, "nothing is in it");
     if (rc == 0)
         rc = next_event(r, &first);
-    struct part root;
+    struct part root = {0};
     if (rc == 0)
         rc = read_node(r, &first, 1, &root);
     if (rc < 0)
