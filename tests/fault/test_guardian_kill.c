@@ -39,8 +39,8 @@ static _Noreturn void be_launcher(int to)
     pid_t pid = guardian_pid(k.g);
     CHECK(write(to, &pid, sizeof pid) == sizeof pid);
     spawn_all(with_daemons);
-    uv_run(&k.loop, UV_RUN_DEFAULT);
-    _exit(0);
+    for (;;)
+        uv_run(&k.loop, UV_RUN_DEFAULT);
 }
 
 /* This process is a subreaper: whatever a killed launcher leaves, living or dead, becomes its
