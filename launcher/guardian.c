@@ -246,17 +246,19 @@ void guardian_clear(struct guardian *g, uint32_t job)
 
 /* ---- when the guardian is gone ----------------------------------------------------------- */
 
-/* Whether a process below us came from the guardian: it was seen below one that did, or has never
- * left the guardian's session, or carries a job's mark. Our other children do neither. */
-static bool came_from(const struct guardian *g, const struct ward *w)
+/* 1 where a process below us came from the guardian: it was seen below one that did, or has never
+ * left the guardian's session, or carries a job's mark. Our other children do neither: 0. -errno
+ * where it cannot be told yet. */
+static int came_from(const struct guardian *g, const struct ward *w)
 {
     if (wards_has(&g->seen, w) || w->session == g->pid)
-        return true;
-    AUTO(free) char *mark = wards_env(w->pid, "DROVER_JOB_ID");
+        return 1;
+    AUTO(free) char *mark = NULL;
+    int rc = wards_env(&mark, w->pid, "DROVER_JOB_ID");
     for (const struct known_job *j = g->jobs; j && mark; j = j->next)
         if (j->mark && strcmp(j->mark, mark) == 0)
-            return true;
-    return false;
+            return 1;
+    return rc;
 }
 
 /* One round against what the guardian has left; g->left_some says whether there is to be another.
@@ -274,12 +276,15 @@ static void clean_round(struct guardian *g)
     if (self)
         self->marked = false;
     wards_keep_marked(&w);
-    for (size_t i = 0; i < w.count; i++)
-        w.all[i].marked = came_from(g, &w.all[i]);
+    size_t left = 0;
+    for (size_t i = 0; i < w.count; i++) {
+        int came = came_from(g, &w.all[i]);
+        w.all[i].marked = came > 0;
+        left += came < 0;
+    }
     wards_mark_below(&w);
     wards_keep_marked(&w);
     wards_kill_marked(&w);
-    size_t left = 0;
     for (size_t i = 0; i < w.count; i++)
         left += w.all[i].parent != getpid() || waitpid(w.all[i].pid, NULL, WNOHANG) == 0;
     g->left_some &= left > 0;

@@ -178,56 +178,66 @@ static bool reap(const struct guardian_state *s)
 /* ---- clearing ---------------------------------------------------------------------------- */
 
 /* Whose an orphan is: it was seen below the job's ranks, or carries the job's mark, or is in a
- * group or session that a rank of the job has led. NULL: it cannot be told. */
-static const struct job *owner_of(const struct guardian_state *s, const struct ward *w)
+ * group or session that a rank of the job has led. NULL: nothing tells. -EAGAIN: not yet. */
+static int owner_of(const struct job **owner, const struct guardian_state *s, const struct ward *w)
 {
-    for (const struct job *j = s->jobs; j; j = j->next)
-        if (wards_has(&j->seen, w))
-            return j;
-    AUTO(free) char *mark = wards_env(w->pid, "DROVER_JOB_ID");
-    for (const struct job *j = s->jobs; j && mark; j = j->next)
-        if (j->mark && strcmp(j->mark, mark) == 0)
-            return j;
-    for (const struct job *j = s->jobs; j; j = j->next)
-        for (const struct rank *r = j->ranks; r; r = r->next)
+    const struct job *j = s->jobs;
+    while (j && !wards_has(&j->seen, w))
+        j = j->next;
+    if (!j) {
+        AUTO(free) char *mark = NULL;
+        int rc = wards_env(&mark, w->pid, "DROVER_JOB_ID");
+        if (rc < 0)
+            return rc;
+        j = mark ? s->jobs : NULL;
+        while (j && !(j->mark && strcmp(j->mark, mark) == 0))
+            j = j->next;
+    }
+    for (const struct job *of = s->jobs; of && !j; of = of->next)
+        for (const struct rank *r = of->ranks; r && !j; r = r->next)
             if (w->group == r->pid || w->session == r->pid)
-                return j;
-    return NULL;
+                j = of;
+    *owner = j;
+    return 0;
 }
 
-/* Whether our child is to go with the job (NULL: with all). An orphan of which nobody knows goes
- * with the last of the jobs that were there when it was born. */
-static bool goes_with(const struct guardian_state *s, const struct job *j, pid_t child)
+/* 1 where our child goes with the job (NULL: with all), 0 where not, or -errno where that cannot be
+ * told yet. An orphan of which nobody knows goes with the last of the jobs that were there when it
+ * was born. */
+static int goes_with(const struct guardian_state *s, const struct job *j, pid_t child)
 {
     struct job *of;
     if (!j)
-        return true;
+        return 1;
     if (rank_by_pid(s, child, &of))
         return of == j;
     struct ward w;
-    if (wards_read(&w, child) < 0)
-        return false;
-    const struct job *owner = owner_of(s, &w);
+    const struct job *owner;
+    int rc = wards_read(&w, child);
+    if (rc == 0)
+        rc = owner_of(&owner, s, &w);
+    if (rc < 0)
+        return rc == -ESRCH ? 0 : rc;
     if (owner)
         return owner == j;
     for (const struct job *k = s->jobs; k; k = k->next)
         if (!k->clearing && k->born <= w.start)
-            return false;
-    return true;
+            return 0;
+    return 1;
 }
 
-/* How many of our children go with the job; killed, where asked. Unreaped, they keep their pids. */
+/* How many of our children go with the job, or may; those that do are killed where asked. Unreaped,
+ * they keep their pids. */
 static int children_of_job(const struct guardian_state *s, const struct job *j, bool kill_them)
 {
     AUTO(free) pid_t *pids = NULL;
     int n = wards_children(&pids), found = n < 0; /* unknown: look again later */
     for (int i = 0; i < n; i++) {
         struct job *of;
-        if (!goes_with(s, j, pids[i]))
-            continue;
+        int goes = goes_with(s, j, pids[i]);
+        int rc = goes > 0 ? kill(pids[i], kill_them ? SIGKILL : 0) : 0;
         /* An orphan that we may not kill (set-user-ID) we cannot wait for. */
-        int rc = kill(pids[i], kill_them ? SIGKILL : 0);
-        found += rc == 0 || errno != EPERM || rank_by_pid(s, pids[i], &of);
+        found += goes && (rc == 0 || errno != EPERM || rank_by_pid(s, pids[i], &of));
     }
     return found;
 }
@@ -241,7 +251,7 @@ static bool clear_round(const struct guardian_state *s, struct job *j)
     struct wards w = {0};
     if (wards_scan(&w) == 0) {
         for (size_t i = 0; i < w.count; i++)
-            w.all[i].marked = w.all[i].parent == getpid() && goes_with(s, j, w.all[i].pid);
+            w.all[i].marked = w.all[i].parent == getpid() && goes_with(s, j, w.all[i].pid) > 0;
         wards_mark_below(&w);
         wards_kill_marked(&w);
         wards_keep_marked(&w);

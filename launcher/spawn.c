@@ -2,24 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <hwloc.h>
 #include <linux/close_range.h>
-#include <linux/mempolicy.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "launcher/bind.h"
+
 enum {
     RANK_FDS = 4,      /* stdin, stdout, stderr, report */
     EXIT_NO_EXEC = 127 /* seen by nobody: the pipe has told the reason */
-};
-
-/* Bits of CPUs or NUMA nodes, as the kernel takes them. */
-struct mask {
-    unsigned long *words; /* NULL: not bound */
-    size_t count;
 };
 
 struct failure {
@@ -30,7 +23,7 @@ struct failure {
 /* All that the child needs, made before the fork. */
 struct birth {
     const struct guardian_rank *rank;
-    struct mask cpus, mems;
+    struct bind bind;
     pid_t parent;
     int result_fd;
 };
@@ -43,29 +36,8 @@ const char *spawn_step_name(int step)
 
 static void birth_end(struct birth *b)
 {
-    free(b->cpus.words);
-    free(b->mems.words);
+    bind_free(&b->bind);
     auto_fd(&b->result_fd);
-}
-
-/* Reads an hwloc list ("0-3,8"). -EINVAL where it is none, or names nothing, or has no end. */
-static int mask_read(struct mask *m, const char *list)
-{
-    if (!list)
-        return 0;
-    hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    if (!set)
-        return -ENOMEM;
-    int count = hwloc_bitmap_list_sscanf(set, list) < 0 || hwloc_bitmap_iszero(set)
-                    ? -1
-                    : hwloc_bitmap_nr_ulongs(set);
-    if (count > 0) {
-        m->count = (size_t)count;
-        m->words = xcalloc(m->count, sizeof *m->words);
-        hwloc_bitmap_to_ulongs(set, (unsigned)count, m->words);
-    }
-    hwloc_bitmap_free(set);
-    return count > 0 ? 0 : -EINVAL;
 }
 
 /* ---- in the child ---------------------------------------------------------------------------
@@ -99,19 +71,6 @@ static void take_fds(struct birth *b)
     (void)syscall(SYS_close_range, (unsigned)count, ~0U, CLOSE_RANGE_CLOEXEC);
 }
 
-static void bind_process(const struct birth *b)
-{
-    if (b->cpus.words && sched_setaffinity(0, b->cpus.count * sizeof *b->cpus.words,
-                                           (const cpu_set_t *)b->cpus.words) < 0)
-        fail(b, SPAWN_BIND);
-    /* The kernel takes one bit less than it is told. Containers often forbid the call: memory then
-     * comes from the node of the CPU that touches it first, which is bound. */
-    unsigned long bits = b->mems.count * sizeof *b->mems.words * 8 + 1;
-    if (b->mems.words && syscall(SYS_set_mempolicy, MPOL_BIND, b->mems.words, bits) < 0 &&
-        errno != EPERM && errno != ENOSYS)
-        fail(b, SPAWN_BIND);
-}
-
 static void default_signals(void)
 {
     struct sigaction as_usual = {.sa_handler = SIG_DFL};
@@ -132,7 +91,11 @@ static _Noreturn void become_rank(struct birth *b)
     take_fds(b);
     if (r->wdir && chdir(r->wdir) < 0)
         fail(b, SPAWN_CHDIR);
-    bind_process(b);
+    int rc = bind_apply(&b->bind);
+    if (rc < 0) {
+        errno = -rc;
+        fail(b, SPAWN_BIND);
+    }
     default_signals();
     environ = (char **)r->env; /* execvp looks for the program in this PATH */
     execvp(r->argv[0], r->argv);
@@ -160,9 +123,7 @@ int spawn_start(pid_t *pid, int *result_fd, const struct guardian_rank *r, enum 
     __attribute__((cleanup(birth_end))) struct birth b = {
         .rank = r, .parent = getpid(), .result_fd = -1};
     *step = SPAWN_BIND;
-    int rc = mask_read(&b.cpus, r->cpus);
-    if (rc == 0)
-        rc = mask_read(&b.mems, r->mems);
+    int rc = bind_parse(&b.bind, r->cpus, r->mems, NULL);
     if (rc < 0)
         return rc;
     *step = SPAWN_FORK;

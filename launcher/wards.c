@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,19 +21,23 @@ enum {
     READ_BYTES = 16 << 10
 };
 
-/* Opens /proc/PID/NAME for reading. */
+/* Opens /proc/PID/NAME for reading; or -errno. */
 static int proc_open(pid_t pid, const char *name)
 {
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    return open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? -ESRCH : -errno;
+    return fd;
 }
 
-int wards_read(struct ward *out, pid_t pid)
+/* Reads /proc/PID/stat, and where its environment lies (0, 0 where that is not to be seen). */
+static int read_stat(struct ward *out, unsigned long env[2], pid_t pid)
 {
     AUTO(fd) int fd = proc_open(pid, "stat");
     if (fd < 0)
-        return -ESRCH;
+        return fd;
     char text[STAT_BYTES];
     ssize_t n = read(fd, text, sizeof text - 1);
     if (n <= 0)
@@ -46,12 +51,23 @@ int wards_read(struct ward *out, pid_t pid)
                          " %c %d %d %d"                 /* state parent group session */
                          " %*d %*d %*u %*u %*u %*u %*u" /* terminal ... cmajflt */
                          " %*u %*u %*d %*d %*d %*d"     /* utime ... nice */
-                         " %*d %*d %llu",               /* threads itrealvalue starttime */
-                         &w.state, &w.parent, &w.group, &w.session, &start) != 5)
+                         " %*d %*d %llu"                /* threads itrealvalue starttime */
+                         " %*u %*d %*u %*u %*u %*u %*u" /* vsize ... kstkesp */
+                         " %*u %*u %*u %*u %*u %*u %*u" /* kstkeip ... nswap */
+                         " %*u %*d %*d %*u %*u %*u %*u" /* cnswap ... guest_time */
+                         " %*d %*u %*u %*u %*u %*u"     /* cguest_time ... arg_end */
+                         " %lu %lu",                    /* env_start env_end */
+                         &w.state, &w.parent, &w.group, &w.session, &start, &env[0], &env[1]) != 7)
         return -ESRCH;
     w.start = start;
     *out = w;
     return 0;
+}
+
+int wards_read(struct ward *out, pid_t pid)
+{
+    unsigned long env[2];
+    return read_stat(out, env, pid);
 }
 
 uint64_t wards_now(void)
@@ -71,19 +87,55 @@ static void proc_slurp(struct strbuf *out, int fd, size_t max)
         strbuf_add(out, bytes, (size_t)n);
 }
 
-char *wards_env(pid_t pid, const char *name)
+/* Whether the name of a process's program (AT_EXECFN) lies at `place`. True as well where no name
+ * is given (a 32-bit program); false where the kernel has not come to that yet. */
+static bool name_lies_at(unsigned long place, pid_t pid)
 {
+    AUTO(fd) int fd = proc_open(pid, "auxv");
+    unsigned long entry[2] = {0}; /* type, value; the last one is 0, 0 */
+    bool any = false;
+    while (fd >= 0 && read(fd, entry, sizeof entry) == sizeof entry && entry[0] != AT_NULL) {
+        if (entry[0] == AT_EXECFN)
+            return entry[1] == place;
+        any = true;
+    }
+    return any;
+}
+
+/* What it means that a process showed no environment: 0: it has none; -EAGAIN: it has not got it
+ * yet. The kernel lays out a program's strings upwards: arguments, environment, name (fs/exec.c,
+ * fs/binfmt_elf.c). So an empty environment ends where the name begins, one that is being laid out
+ * ends before that, and one not yet begun is nowhere. */
+static int no_environment(pid_t pid)
+{
+    struct ward w;
+    unsigned long env[2];
+    int rc = read_stat(&w, env, pid);
+    if (rc == -ESRCH || (rc == 0 && w.state == 'Z'))
+        return 0;
+    if (rc < 0)
+        return rc;
+    return env[0] != 0 && env[0] == env[1] && name_lies_at(env[1], pid) ? 0 : -EAGAIN;
+}
+
+int wards_env(char **value, pid_t pid, const char *name)
+{
+    *value = NULL;
     AUTO(fd) int fd = proc_open(pid, "environ");
     if (fd < 0)
-        return NULL;
+        return fd == -ESRCH || fd == -EACCES || fd == -EPERM ? 0 : fd;
     AUTO(strbuf) struct strbuf env = {0};
     proc_slurp(&env, fd, ENV_BYTES_MAX);
+    if (env.len == 0)
+        return no_environment(pid);
     size_t len = strlen(name);
     const char *end = strbuf_str(&env) + env.len;
     for (const char *at = strbuf_str(&env); at < end; at += strlen(at) + 1)
-        if (strncmp(at, name, len) == 0 && at[len] == '=')
-            return xstrdup(at + len + 1);
-    return NULL;
+        if (strncmp(at, name, len) == 0 && at[len] == '=') {
+            *value = xstrdup(at + len + 1);
+            break;
+        }
+    return 0;
 }
 
 /* The children as a scan of all processes shows them. */

@@ -21,15 +21,16 @@ struct ward {
     bool marked;
 };
 
-/* One process. -ESRCH where it is not there (any more). */
+/* One process. -ESRCH where it is not there (any more); another -errno where it cannot be told. */
 int wards_read(struct ward *out, pid_t pid);
 
 /* Clock ticks since boot, now: no process born later has a smaller `start`. */
 uint64_t wards_now(void);
 
-/* The value of a variable in the environment that the process was started with, to be freed. NULL
- * where it has none, or may not be looked at, or has ended. */
-char *wards_env(pid_t pid, const char *name);
+/* A variable of the environment that the process was started with, to be freed; NULL where it has
+ * none, or has ended, or may not be looked at. -EAGAIN where that cannot be told yet: it is just
+ * being replaced by another program, and shows no environment at all meanwhile. */
+int wards_env(char **value, pid_t pid, const char *name);
 
 /* This process's children (it has one thread), each of them, as long as nobody reaps meanwhile.
  * Returns how many, or -errno; `*out` is to be freed. */

@@ -38,6 +38,7 @@ static inline void kit_hear(void *arg, struct kit_event e)
     struct kit *k = arg;
     CHECK(k->count < KIT_EVENTS_MAX);
     k->events[k->count++] = e;
+    uv_stop(&k->loop); /* or a turn that began with a timer's event goes on to wait for another */
 }
 
 static void kit_started(void *arg, uint32_t job, int rank, pid_t pid)
