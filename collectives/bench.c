@@ -6,12 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "collectives/busbw.h"
-#include "collectives/verify.h"
+#include "collectives/buffers.h"
 #include "common/mem.h"
-#include "launcher/client/client_err.h"
-
-enum { GUARD_BYTES = 64, POISON = 0xa5 };
+#include "launcher/client/client_inside.h"
 
 struct bench {
     const struct bench_opts *o;
@@ -21,20 +18,11 @@ struct bench {
     struct backend_comm *inner;
     struct err *e;
     int rank, size;
-    char *in, *out;    /* where the backend's collectives reach them; with a guard */
-    char *table, *got; /* the host's: one period of elements each */
-    double *seconds;   /* one for each rank */
+    struct buffers *buffers;
+    double *seconds; /* one for each rank */
     struct report_foot foot;
     double busbw_sum;
     size_t halves;
-    uint64_t seed;
-};
-
-/* One row of the table, out of place or in place. */
-struct run {
-    struct busbw_shape shape;
-    struct verify v;
-    bool in_place;
 };
 
 static double now_s(void)
@@ -132,108 +120,28 @@ int bench_devices(struct drover *d, struct drover_comm *c, struct report_device 
 }
 
 /* Starts the collective, `shift` bytes into the buffers. */
-static int start(struct bench *b, const struct run *r, size_t shift)
+static int start(struct bench *b, const struct buffers_run *r, size_t shift)
 {
-    size_t rank = (size_t)b->rank;
-    char *out = b->out + shift;
-    const char *in = b->in + shift;
-    if (r->in_place) {
-        in = out + rank * r->shape.in_stride;
-        out += rank * r->shape.out_stride;
-    }
-    struct backend_call call = {r->v.coll, in, out, r->shape.count, r->v.type, r->v.op, r->v.root};
+    struct backend_call call = buffers_call(b->buffers, r, shift);
     int rc = comm_start(b->comm, &call);
     return rc < 0 ? comm_failed(b, rc) : 0;
 }
 
-/* Gives `bytes` of the backend's memory the contents of `period`, again and again. */
-static int fill(struct bench *b, char *to, const char *period, size_t period_bytes, size_t bytes)
-{
-    int rc = 0;
-    for (size_t at = 0; at < bytes && rc == 0; at += period_bytes) {
-        size_t part = bytes - at < period_bytes ? bytes - at : period_bytes;
-        rc = b->backend->copy_in(b->inner, to + at, period, part, b->e);
-    }
-    return rc;
-}
-
-/* Makes the input, and an output that no collective would make. */
-static int prepare(struct bench *b, struct run *r)
-{
-    size_t element = backend_type_bytes(r->v.type);
-    size_t period = VERIFY_PERIOD * element, n = r->shape.in_bytes / element;
-    r->v.seed = ++b->seed;
-    memset(b->table, POISON, period);
-    int rc = fill(b, b->out, b->table, period,
-                  (r->in_place ? r->shape.bytes : r->shape.out_bytes) + GUARD_BYTES);
-    if (rc < 0)
-        return rc;
-    verify_input(&r->v, b->rank, b->table, n < VERIFY_PERIOD ? n : VERIFY_PERIOD);
-    char *in = r->in_place ? b->out + (size_t)b->rank * r->shape.in_stride : b->in;
-    return fill(b, in, b->table, period, r->shape.in_bytes);
-}
-
-/* For tests: what a broken link would do to one element. */
-static int spoil(struct bench *b, const struct run *r, char *out)
-{
-    size_t element = backend_type_bytes(r->v.type), at = (size_t)b->o->inject_element * element;
-    if (b->o->inject_rank != b->rank || at >= r->shape.out_bytes)
-        return 0;
-    char bytes[8];
-    int rc = b->backend->copy_out(b->inner, bytes, out + at, element, b->e);
-    bytes[element - 1] ^= 0x40;
-    return rc < 0 ? rc : b->backend->copy_in(b->inner, out + at, bytes, element, b->e);
-}
-
-static int count_block(struct bench *b, const struct run *r, const char *out, int block,
-                       uint64_t *wrong)
-{
-    size_t element = backend_type_bytes(r->v.type);
-    size_t n = r->shape.out_bytes / element / (size_t)verify_blocks(&r->v);
-    size_t period = n < VERIFY_PERIOD ? n : VERIFY_PERIOD;
-    verify_expected(&r->v, b->rank, block, r->shape.count, b->table, period);
-    const char *from = out + (size_t)block * n * element;
-    for (size_t at = 0; at < n; at += period) {
-        size_t part = n - at < period ? n - at : period;
-        int rc = b->backend->copy_out(b->inner, b->got, from + at * element, part * element, b->e);
-        if (rc < 0)
-            return rc;
-        *wrong += verify_wrong(&r->v, b->got, b->table, part);
-    }
-    return 0;
-}
-
-/* How many elements of this rank's output are wrong, and bytes behind it that were written. */
-static int count_wrong(struct bench *b, const struct run *r, uint64_t *wrong)
-{
-    if (r->v.coll == BACKEND_REDUCE && b->rank != r->v.root)
-        return 0;
-    char *out = b->out + (r->in_place ? (size_t)b->rank * r->shape.out_stride : 0);
-    int rc = spoil(b, r, out);
-    for (int block = 0; block < verify_blocks(&r->v) && rc == 0; block++)
-        rc = count_block(b, r, out, block, wrong);
-    char guard[GUARD_BYTES];
-    const char *end = b->out + (r->in_place ? r->shape.bytes : r->shape.out_bytes);
-    if (rc == 0)
-        rc = b->backend->copy_out(b->inner, guard, end, sizeof guard, b->e);
-    for (int i = 0; i < GUARD_BYTES && rc == 0; i++)
-        *wrong += (unsigned char)guard[i] != POISON;
-    return rc;
-}
-
-static int check(struct bench *b, struct run *r, struct report_half *half)
+static int check(struct bench *b, struct buffers_run *r, struct report_half *half)
 {
     AUTO(free) uint64_t *all = xcalloc((size_t)b->size, sizeof *all);
     half->checked = b->o->checks > 0;
     for (int c = 0; c < b->o->checks && half->wrong == 0; c++) {
         uint64_t mine = 0;
-        int rc = prepare(b, r);
+        int rc = buffers_prepare(b->buffers, r, b->e);
         if (rc == 0)
             rc = start(b, r, 0);
         if (rc == 0)
             rc = wait_all(b);
+        if (rc == 0 && b->o->inject_rank == b->rank)
+            rc = buffers_spoil(b->buffers, r, (size_t)b->o->inject_element, b->e);
         if (rc == 0)
-            rc = count_wrong(b, r, &mine);
+            rc = buffers_wrong(b->buffers, r, &mine, b->e);
         if (rc == 0)
             rc = gather(b, &mine, sizeof mine, all);
         if (rc < 0)
@@ -254,7 +162,7 @@ static int barrier(struct bench *b)
 
 /* Seconds per iteration on this rank. Each iteration works on another part of the buffers, so that
  * caches do not help small sizes. */
-static int time_iterations(struct bench *b, const struct run *r, int iters, double *seconds)
+static int time_iterations(struct bench *b, const struct buffers_run *r, int iters, double *seconds)
 {
     size_t places = r->shape.bytes ? b->o->max_bytes / r->shape.bytes : 1;
     double begin = now_s();
@@ -272,7 +180,7 @@ static int time_iterations(struct bench *b, const struct run *r, int iters, doub
     return rc;
 }
 
-static int measure(struct bench *b, struct run *r, struct report_half *half)
+static int measure(struct bench *b, struct buffers_run *r, struct report_half *half)
 {
     *half = (struct report_half){0};
     if (r->in_place && r->v.coll == BACKEND_ALL_TO_ALL && b->size > 1 &&
@@ -301,9 +209,9 @@ static int measure(struct bench *b, struct run *r, struct report_half *half)
     return 0;
 }
 
-static struct run make_run(const struct bench *b, const struct verify *v, uint64_t bytes)
+static struct buffers_run make_run(const struct bench *b, const struct verify *v, uint64_t bytes)
 {
-    struct run r = {.v = *v};
+    struct buffers_run r = {.v = *v};
     r.shape = busbw_shape(v->coll, bytes, backend_type_bytes(v->type), b->size);
     return r;
 }
@@ -313,7 +221,7 @@ static int warm_up(struct bench *b, const struct verify *v)
     int rc = 0;
     for (uint64_t bytes = b->o->min_bytes; bytes && bytes <= b->o->max_bytes && rc == 0;
          bytes *= 2) {
-        struct run r = make_run(b, v, bytes);
+        struct buffers_run r = make_run(b, v, bytes);
         double seconds = 0;
         rc = time_iterations(b, &r, b->o->warmups, &seconds);
     }
@@ -325,7 +233,7 @@ static int walk(struct bench *b, const struct verify *v, const struct bench_sink
 {
     int rc = warm_up(b, v);
     for (uint64_t bytes = b->o->min_bytes; bytes && rc == 0; bytes = bench_next_size(b->o, bytes)) {
-        struct run r = make_run(b, v, bytes);
+        struct buffers_run r = make_run(b, v, bytes);
         struct report_row row = {
             .bytes = r.shape.bytes,
             .count = r.shape.count,
@@ -367,35 +275,6 @@ static int walk_all(struct bench *b, const struct bench_sink *sink)
     return rc;
 }
 
-static int allocate(struct bench *b)
-{
-    size_t bytes = b->o->max_bytes + GUARD_BYTES;
-    void *in = NULL, *out = NULL;
-    int rc = b->backend->mem_alloc(b->inner, bytes, &in, b->e);
-    b->in = in;
-    if (rc == 0)
-        rc = b->backend->mem_alloc(b->inner, bytes, &out, b->e);
-    b->out = out;
-    size_t period = VERIFY_PERIOD * sizeof(double);
-    b->table = xzalloc(period);
-    b->got = xzalloc(period);
-    b->seconds = xcalloc((size_t)b->size, sizeof *b->seconds);
-    for (int i = 0; i < 2 && rc == 0; i++) /* no page is touched for the first time when timed */
-        rc = fill(b, i ? b->out : b->in, b->table, period, bytes);
-    return rc;
-}
-
-static void release(struct bench *b)
-{
-    if (b->in)
-        b->backend->mem_free(b->inner, b->in);
-    if (b->out)
-        b->backend->mem_free(b->inner, b->out);
-    free(b->table);
-    free(b->got);
-    free(b->seconds);
-}
-
 int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
               const struct bench_sink *sink, struct report_foot *foot, struct err *e)
 {
@@ -409,14 +288,17 @@ int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *
         .rank = drover_rank(d),
         .size = drover_size(d),
     };
-    int rc = allocate(&b);
-    if (rc == 0)
-        rc = walk_all(&b, sink);
-    if (rc == 0) {
-        *foot = b.foot;
-        foot->coll = backend_coll_name(o->coll);
-        foot->avg_busbw = b.halves ? b.busbw_sum / (double)b.halves : 0;
-    }
-    release(&b);
-    return rc;
+    int rc = buffers_open(&b.buffers, b.backend, b.inner, b.rank, o->max_bytes, e);
+    if (rc < 0)
+        return rc;
+    AUTO(free) double *seconds = xcalloc((size_t)b.size, sizeof *seconds);
+    b.seconds = seconds;
+    rc = walk_all(&b, sink);
+    if (rc < 0)
+        return rc; /* the buffers stay: a collective that was given up may still write to them */
+    buffers_close(b.buffers);
+    *foot = b.foot;
+    foot->coll = backend_coll_name(o->coll);
+    foot->avg_busbw = b.halves ? b.busbw_sum / (double)b.halves : 0;
+    return 0;
 }
