@@ -10,7 +10,7 @@
 
 #include "collectives/exchange.h"
 #include "common/mem.h"
-#include "launcher/client/client_err.h"
+#include "launcher/client/client_inside.h"
 
 enum { OPEN_MS = 60000, SPINS = 2000 };
 

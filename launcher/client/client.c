@@ -11,8 +11,8 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "launcher/client/client_err.h"
-#include "launcher/client/report.h"
+#include "launcher/client/client_inside.h"
+#include "launcher/client/packet.h"
 #include "launcher/client/whoami.h"
 
 struct drover {
@@ -29,6 +29,11 @@ static _Thread_local struct err init_err; /* there is no drover yet that could k
 struct err *client_err(struct drover *d)
 {
     return d ? &d->err : &init_err;
+}
+
+bool client_is_rank(const struct drover *d)
+{
+    return d->who.source != NULL;
 }
 
 static const char *environment(const char *name)
@@ -128,7 +133,7 @@ int drover_should_stop(struct drover *d)
     while (d->report_fd >= 0) {
         ssize_t n = recv(d->report_fd, packet, sizeof packet, MSG_DONTWAIT);
         if (n > 0)
-            d->stop |= report_is_stop(packet, (size_t)n);
+            d->stop |= packet_is_stop(packet, (size_t)n);
         else if (n == 0 || is_gone(errno))
             alone(d);
         else if (errno != EINTR)
@@ -158,7 +163,7 @@ static int send_packet(struct drover *d, const char *bytes, size_t len)
 int drover_report(struct drover *d, int64_t step, const struct drover_metric *m, size_t n)
 {
     AUTO(strbuf) struct strbuf packet = {0};
-    int rc = report_encode(&packet, step >= 0 ? step : d->reports, m, n, &d->err);
+    int rc = packet_encode(&packet, step >= 0 ? step : d->reports, m, n, &d->err);
     if (rc < 0)
         return rc;
     d->reports++;

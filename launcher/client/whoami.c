@@ -67,7 +67,7 @@ static int local_part(struct whoami *w, const struct family *f, const char *(*ge
 
 int whoami_read(struct whoami *out, const char *(*get)(const char *name), struct err *e)
 {
-    struct whoami w = {.size = 1, .local_size = 1, .source = "nobody"};
+    struct whoami w = {.size = 1, .local_size = 1};
     const char *lone = NULL;
     for (size_t i = 0; i < COUNT_OF(families); i++) {
         const struct family *f = &families[i];
@@ -96,6 +96,6 @@ int whoami_read(struct whoami *out, const char *(*get)(const char *name), struct
         return err_hint(e, "start it with drover run, mpirun or srun; by hand: set RANK and "
                            "WORLD_SIZE");
     }
-    *out = (struct whoami){.size = 1, .local_size = 1, .source = "nobody"};
+    *out = (struct whoami){.size = 1, .local_size = 1};
     return 0;
 }

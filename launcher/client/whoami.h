@@ -9,7 +9,7 @@ struct whoami {
     int rank, size;             /* in the job */
     int local_rank, local_size; /* on this node */
     int node;                   /* index of this node */
-    const char *source;         /* who said so: "RANK and WORLD_SIZE", …, "nobody"; static */
+    const char *source;         /* the variable that said so; NULL: nobody did */
 };
 
 /* Looks variables up by `get` (getenv). The first that names both a rank and a size is believed:

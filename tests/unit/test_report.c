@@ -1,150 +1,153 @@
-#include "launcher/client/report.h"
+#include "collectives/report.h"
 
 #include <jansson.h>
-#include <locale.h>
-#include <math.h>
 
 #include "tests/unit/test.h"
 
-static void encode_ok(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n)
-{
-    struct err e = {0};
-    strbuf_reset(out);
-    if (report_encode(out, step, m, n, &e) < 0)
-        FAIL("refused: %s", e.text);
-}
+static const struct report_device devices[2] = {
+    {.rank = 0, .pid = 4242, .index = 0, .pci_bus = 0x1b, .host = "c03", .name = "NVIDIA H200"},
+    {.rank = 1,
+     .pid = 104243,
+     .index = 1,
+     .pci_domain = 1,
+     .pci_bus = 0xe3,
+     .host = "a-long-host-name",
+     .name = "NVIDIA H200"},
+};
 
-TEST(a_report_is_one_json_object)
+static const struct report_head head = {
+    .version = "NCCL 2.28.9",
+    .backend = "nccl",
+    .coll = "all_reduce",
+    .ranks = 2,
+    .min_bytes = 8,
+    .max_bytes = 134217728,
+    .step = 2,
+    .step_is_factor = true,
+    .warmups = 1,
+    .iters = 20,
+    .checks = 1,
+};
+
+TEST(the_head_is_laid_out_as_nccl_tests_lays_it_out)
 {
     struct strbuf b = {0};
-    struct drover_metric m[] = {{"loss", 0.5}, {"acc", -3}};
-    encode_ok(&b, 3, m, 2);
-    CHECK_STR(strbuf_str(&b), "{\"step\":3,\"loss\":0.5,\"acc\":-3}");
-    encode_ok(&b, INT64_MAX, NULL, 0);
-    CHECK_STR(strbuf_str(&b), "{\"step\":9223372036854775807}");
+    report_head_text(&b, &head, devices);
+    CHECK_STR(
+        strbuf_str(&b),
+        "# drover version " DROVER_VERSION " backend=nccl library=NCCL 2.28.9\n"
+        "# Collective test starting: all_reduce_perf\n"
+        "# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 1 iters: "
+        "20 "
+        "agg iters: 1 validation: 1 graph: 0 unalign: 0\n"
+        "#\n"
+        "# Using devices\n"
+        "#  Rank  0 Group  0 Pid   4242 on        c03 device  0 [0000:1b:00] NVIDIA H200\n"
+        "#  Rank  1 Group  0 Pid 104243 on a-long-host-name device  1 [0001:e3:00] NVIDIA H200\n"
+        "#\n"
+        "#                                                              out-of-place               "
+        "        in-place          \n"
+        "#       size         count      type   redop    root     time   algbw   busbw  #wrong     "
+        "time   algbw   busbw  #wrong \n"
+        "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             "
+        "(us)  (GB/s)  (GB/s)         \n");
     strbuf_free(&b);
 }
 
-TEST(values_that_json_lacks_are_words)
+static struct report_row row(double us, double algbw, double busbw, uint64_t wrong)
+{
+    struct report_half h = {true, true, us * 1e-6, algbw, busbw, us * 1e-6, us * 1e-6, wrong};
+    return (struct report_row){8, 2, "float", "sum", -1, {h, h}};
+}
+
+static void check_row(const struct report_row *r, const char *want)
 {
     struct strbuf b = {0};
-    struct drover_metric m[] = {{"a", NAN}, {"b", INFINITY}, {"c", -INFINITY}};
-    encode_ok(&b, 0, m, 3);
-    CHECK_STR(strbuf_str(&b), "{\"step\":0,\"a\":\"nan\",\"b\":\"inf\",\"c\":\"-inf\"}");
+    report_row_text(&b, r);
+    CHECK_STR(strbuf_str(&b), want);
     strbuf_free(&b);
 }
 
-TEST(every_double_comes_back_as_it_was)
+TEST(a_row_is_laid_out_as_nccl_tests_lays_it_out)
 {
-    static const double values[] = {
-        0.41, 1.0 / 3, 5e-324, 1.7976931348623157e308, -0.0, 1e22, 123456789.123456789};
+    struct report_row r = row(37.966, 0.00021, 0.0004, 0);
+    check_row(
+        &r, "           8             2     float     sum      -1    37.97    0.00    0.00       0"
+            "    37.97    0.00    0.00       0\n");
+    r = row(2873.4, 467.126, 817.47, 12);
+    r.bytes = 1342177280;
+    r.count = 335544320;
+    r.type = "bfloat16";
+    r.op = "none";
+    r.root = 3;
+    check_row(
+        &r, "  1342177280     335544320  bfloat16    none       3  2873.40  467.13  817.47      12"
+            "  2873.40  467.13  817.47      12\n");
+}
+
+TEST(a_number_takes_the_first_form_that_fits_its_column)
+{
+    struct report_row r = row(12345.67, 12345.6, 1234567.8, 0);
+    check_row(
+        &r, "           8             2     float     sum      -1  12345.7   12346   1e+06       0"
+            "  12345.7   12346   1e+06       0\n");
+    r = row(1234567.8, 999.996, 99999.6, 0);
+    check_row(
+        &r, "           8             2     float     sum      -1  1234568  1000.0  100000       0"
+            "  1234568  1000.0  100000       0\n");
+    r = row(12345678.9, 0, 0, 0);
+    check_row(
+        &r, "           8             2     float     sum      -1  1.2e+07    0.00    0.00       0"
+            "  1.2e+07    0.00    0.00       0\n");
+}
+
+TEST(what_was_not_checked_or_did_not_run_says_so)
+{
+    struct report_row r = row(1, 2, 3, 0);
+    r.half[0].checked = false;
+    r.half[1].ran = false;
+    check_row(&r,
+              "           8             2     float     sum      -1     1.00    2.00    3.00    N/A"
+              "      N/A     N/A     N/A    N/A\n");
+}
+
+TEST(the_foot_is_laid_out_as_nccl_tests_lays_it_out)
+{
     struct strbuf b = {0};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        struct drover_metric m = {"x", values[i]};
-        encode_ok(&b, 1, &m, 1);
-        json_t *j = json_loads(strbuf_str(&b), JSON_DECODE_INT_AS_REAL, NULL);
-        CHECK(j);
-        double back = json_real_value(json_object_get(j, "x"));
-        CHECK(memcmp(&back, &values[i], sizeof back) == 0);
-        json_decref(j);
-    }
+    report_foot_text(&b, &(struct report_foot){0, 92.5155, "all_reduce"});
+    CHECK_STR(strbuf_str(&b),
+              "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 92.5155 \n#\n"
+              "# Collective test concluded: all_reduce_perf\n");
+    strbuf_reset(&b);
+    report_foot_text(&b, &(struct report_foot){3, 0, "alltoall"});
+    CHECK_HAS(strbuf_str(&b), "# Out of bounds values : 3 FAILED\n# Avg bus bandwidth    : 0 \n");
     strbuf_free(&b);
 }
 
-TEST(names_are_escaped_so_that_a_parser_gives_them_back)
+TEST(the_json_document_holds_the_same)
 {
-    static const char *const names[] = {"val/loss", "a\"b\\c", "tab\there\x01",
-                                        "größe 損失 \xf0\x9f\x98\x80", "/"};
-    struct strbuf b = {0};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct drover_metric m = {names[i], 1};
-        encode_ok(&b, 1, &m, 1);
-        json_t *j = json_loads(strbuf_str(&b), 0, NULL);
-        CHECK(j);
-        CHECK(json_object_get(j, names[i]));
-        json_decref(j);
-    }
-    strbuf_free(&b);
-}
-
-/* Makes the locale where it is not installed, which a small machine has not. */
-static void german_locale(void)
-{
-    char dir[] = "/tmp/drover-locale-XXXXXX", command[256];
-    CHECK(mkdtemp(dir));
-    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 2>/dev/null",
-             dir);
-    int made = system(command);
-    setenv("LOCPATH", dir, 1);
-    const char *set = made == 0 ? setlocale(LC_ALL, "de_DE.UTF-8") : NULL;
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    CHECK_INT(system(command), 0);
-    if (!set)
-        SKIP("this machine's C library comes without definitions of locales");
-}
-
-TEST(the_locales_decimal_comma_does_not_get_in)
-{
-    if (!setlocale(LC_ALL, "de_DE.UTF-8"))
-        german_locale();
-    char point[16];
-    snprintf(point, sizeof point, "%.1f", 0.5);
-    CHECK_STR(point, "0,5");
-    struct strbuf b = {0};
-    struct drover_metric m = {"x", 0.5};
-    encode_ok(&b, 1, &m, 1);
-    CHECK_STR(strbuf_str(&b), "{\"step\":1,\"x\":0.5}");
-    snprintf(point, sizeof point, "%.1f", 0.5);
-    CHECK_STR(point, "0,5"); /* and the program's locale is as it was */
-    strbuf_free(&b);
-}
-
-TEST(bad_names_are_refused)
-{
-    static const char *const names[] = {NULL,
-                                        "",
-                                        "step",
-                                        "\xff",
-                                        "a\xc3",
-                                        "\xc0\xaf",
-                                        "\xe0\x80\xaf",
-                                        "\xed\xa0\x80",
-                                        "\xf5\x80\x80\x80",
-                                        "\xf4\x90\x80\x80",
-                                        "\x80"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct strbuf b = {0};
-        struct err e = {0};
-        struct drover_metric m = {names[i], 1};
-        if (report_encode(&b, 1, &m, 1, &e) != -EINVAL)
-            FAIL("name %zu was taken", i);
-        CHECK_HAS(e.text, "a metric");
-        strbuf_free(&b);
-    }
-}
-
-TEST(a_report_that_no_packet_can_hold_is_refused)
-{
-    struct strbuf b = {0}, name = {0};
-    for (int i = 0; i < REPORT_BYTES_MAX; i++)
-        strbuf_putc(&name, 'x');
-    struct drover_metric m = {strbuf_str(&name), 1};
-    struct err e = {0};
-    CHECK_INT(report_encode(&b, 1, &m, 1, &e), -EMSGSIZE);
-    strbuf_free(&b);
-    strbuf_free(&name);
-}
-
-TEST(stop_is_recognised_however_it_is_spaced)
-{
-    static const char *const yes[] = {"{\"stop\":true}", "{ \"stop\" : true }",
-                                      "{\"v\":1,\"stop\":\ttrue}"};
-    static const char *const no[] = {
-        "", "{}", "{\"stop\":false}", "stop true", "{\"stop\":tru", "\"stop\"", "{\"stop\"true}"};
-    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
-        if (!report_is_stop(yes[i], strlen(yes[i])))
-            FAIL("'%s' is no stop", yes[i]);
-    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
-        if (report_is_stop(no[i], strlen(no[i])))
-            FAIL("'%s' is a stop", no[i]);
+    struct report_json *j = report_json_new(&head, devices);
+    struct report_row r = row(10, 2, 1.5, 4);
+    r.half[1].ran = false;
+    report_json_row(j, &r);
+    r.half[0].checked = false;
+    report_json_row(j, &r);
+    char *text = report_json_end(j, &(struct report_foot){1, 1.5, "all_reduce"});
+    report_json_free(j);
+    json_t *d = json_loads(text, 0, NULL);
+    CHECK(d);
+    CHECK_STR(json_string_value(json_object_get(d, "collective")), "all_reduce");
+    CHECK_INT(json_array_size(json_object_get(d, "devices")), 2);
+    CHECK_INT(json_integer_value(json_object_get(d, "wrong")), 1);
+    json_t *rows = json_object_get(d, "rows"),
+           *half = json_object_get(json_array_get(rows, 0), "out_of_place");
+    CHECK_INT(json_array_size(rows), 2);
+    CHECK_NEAR(json_real_value(json_object_get(half, "time_us")), 10, 1e-6);
+    CHECK_NEAR(json_real_value(json_object_get(half, "busbw_gbps")), 1.5, 1e-9);
+    CHECK_INT(json_integer_value(json_object_get(half, "wrong")), 4);
+    CHECK(json_is_null(json_object_get(json_array_get(rows, 0), "in_place")));
+    CHECK(json_is_null(
+        json_object_get(json_object_get(json_array_get(rows, 1), "out_of_place"), "wrong")));
+    json_decref(d);
+    free(text);
 }

@@ -46,6 +46,7 @@ TEST(nobody_around_means_rank_0_of_1)
 {
     env = NULL;
     check(read_ok(), 0, 1, 0, 1, 0);
+    CHECK(read_ok().source == NULL);
 }
 
 TEST(torchruns_variables_are_read)
@@ -78,6 +79,7 @@ TEST(mpichs_variables_are_read)
 {
     ENV("PMI_RANK=3", "PMI_SIZE=4", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2");
     check(read_ok(), 3, 4, 1, 2, 1);
+    CHECK_STR(read_ok().source, "PMI_RANK");
 }
 
 TEST(slurms_variables_count_only_inside_a_step)

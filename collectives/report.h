@@ -1,0 +1,68 @@
+/* report - what `drover bench` prints: the text of nccl-tests, which people's scripts parse, or one
+ * JSON document. */
+#ifndef DROVER_BENCH_REPORT_H
+#define DROVER_BENCH_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/mem.h"
+#include "common/strbuf.h"
+
+struct report_head {
+    const char *version; /* the backend's */
+    const char *backend;
+    const char *coll; /* "all_reduce" */
+    int ranks;
+    uint64_t min_bytes, max_bytes, step; /* a factor, or bytes */
+    bool step_is_factor;
+    int warmups, iters, checks;
+};
+
+/* One rank's line under "Using devices". A plain value that ranks send to each other. */
+struct report_device {
+    int rank, pid, index, pci_domain, pci_bus, pci_device;
+    char host[64];
+    char name[128];
+};
+
+struct report_half { /* out-of-place, or in-place */
+    bool ran;        /* false: this backend cannot */
+    bool checked;
+    double seconds;                            /* as -a says */
+    double algbw, busbw;                       /* GB/s */
+    double rank_min_seconds, rank_max_seconds; /* the fastest and the slowest rank's */
+    uint64_t wrong;                            /* elements, over all ranks */
+};
+
+struct report_row {
+    size_t bytes, count;
+    const char *type, *op; /* "none" where nothing is computed */
+    int root;              /* -1 where there is none */
+    struct report_half half[2];
+};
+
+struct report_foot {
+    uint64_t bad; /* halves of rows times ranks that had wrong elements */
+    double avg_busbw;
+    const char *coll;
+};
+
+/* nccl-tests' layout, appended. */
+void report_head_text(struct strbuf *out, const struct report_head *h,
+                      const struct report_device *devices);
+void report_row_text(struct strbuf *out, const struct report_row *r);
+void report_foot_text(struct strbuf *out, const struct report_foot *f);
+
+/* Collects the same for one JSON document. */
+struct report_json;
+struct report_json *report_json_new(const struct report_head *h,
+                                    const struct report_device *devices);
+void report_json_row(struct report_json *j, const struct report_row *r);
+/* The document, to be freed by the caller. */
+char *report_json_end(struct report_json *j, const struct report_foot *f);
+void report_json_free(struct report_json *j);
+AUTO_DEFINE(report_json, struct report_json *, report_json_free)
+
+#endif

@@ -1,0 +1,233 @@
+"""`drover bench`: its table is nccl-tests' (read here by the layout's description, column by column), its figures follow
+from its times, and wrong data are found."""
+import json
+import math
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("DROVER_BUILD", ROOT / "build" / "dev")).resolve()
+BENCH = BUILD / "libexec" / "drover" / "drover-bench"
+FAKE = BUILD / "tests" / "fake" / "nccl.so"
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "all_gather": lambda n: (n - 1) / n,
+           "reduce_scatter": lambda n: (n - 1) / n, "alltoall": lambda n: (n - 1) / n, "broadcast": lambda n: 1,
+           "reduce": lambda n: 1}
+TITLES = ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong"]
+TYPE_BYTES = {"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2, "float": 4,
+              "double": 8, "bfloat16": 2}
+
+
+def clean_env(**more):
+    """This environment without what a launcher around the tests may have put there."""
+    env = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK") and
+           not k.startswith(("OMPI_", "PMIX_", "PMI_", "SLURM_", "DROVER_"))}
+    return {**env, **more}
+
+
+def bench(ranks, *args, limit_s=60, **env):
+    """As a user types it: it starts its own ranks."""
+    return subprocess.run([str(BENCH), "bench", *map(str, args), "-np", str(ranks), "--oversubscribe"],
+                          env=clean_env(**env), text=True, capture_output=True, timeout=limit_s, check=False)
+
+
+def under_mpirun(ranks, *args, **env):
+    passed = [x for k in env for x in ("-x", k)]
+    return subprocess.run([*MPIRUN, "-np", str(ranks), *passed, str(BENCH), "bench", *map(str, args)],
+                          env=clean_env(**env), text=True, capture_output=True, timeout=60, check=False)
+
+
+def half(fields):
+    return {"time": float(fields[0]), "algbw": float(fields[1]), "busbw": float(fields[2]),
+            "wrong": None if fields[3] == "N/A" else float(fields[3])}
+
+
+def parse(text):
+    """nccl-tests' layout: head lines with '#', rows of 13 columns, three foot lines."""
+    lines = text.splitlines()
+    titles = [i for i, line in enumerate(lines) if line[1:].split() == TITLES]
+    assert len(titles) == 1, text
+    assert lines[titles[0] - 1].split() == ["#", "out-of-place", "in-place"]
+    assert lines[titles[0] + 1].split() == ["#", "(B)", "(elements)", "(us)", "(GB/s)", "(GB/s)", "(us)", "(GB/s)",
+                                            "(GB/s)"]
+    rows = []
+    for line in lines[titles[0] + 2:]:
+        if line.startswith("#"):
+            break
+        size, count, kind, redop, root = line[:12], line[14:26], line[28:36], line[38:44], line[46:52]
+        rest = line[52:].split()
+        assert len(rest) == 8, line
+        rows.append({"size": int(size), "count": int(count), "type": kind.strip(), "redop": redop.strip(),
+                     "root": int(root), "out": half(rest[:4]), "in": half(rest[4:])})
+    bad = re.search(r"^# Out of bounds values : (\d+) (OK|FAILED)$", text, re.M)
+    average = re.search(r"^# Avg bus bandwidth    : (\S+) $", text, re.M)
+    devices = re.findall(r"^#  Rank +(\d+) Group +0 Pid +(\d+) on +(\S+) device +(\d+) "
+                         r"\[([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})\] (.*)$", text, re.M)
+    return {"rows": rows, "bad": (int(bad.group(1)), bad.group(2)), "average": float(average.group(1)),
+            "devices": devices, "program": re.search(r"^# Collective test starting: (\S+)$", text, re.M).group(1)}
+
+
+def check_figures(table, ranks, op):
+    """algbw and busbw follow from size and time, within what the columns show."""
+    for row in table["rows"]:
+        for way in (row["out"], row["in"]):
+            if way["time"] < 1:
+                continue  # too few digits are left
+            algbw = row["size"] / way["time"] / 1e3
+            assert way["algbw"] == pytest.approx(algbw, rel=0.01, abs=0.006), row
+            assert way["busbw"] == pytest.approx(algbw * FACTORS[op](ranks), rel=0.01, abs=0.006), row
+
+
+@pytest.mark.parametrize("op", FACTORS)
+def test_every_collective_gives_nccl_tests_table(op):
+    done = bench(2, op, "-b", "8", "-e", "256K", "-f", "4", "-n", "5", "-d", "float")
+    assert done.returncode == 0, done.stderr
+    table = parse(done.stdout)
+    assert table["program"] == f"{op}_perf"
+    assert [d[0] for d in table["devices"]] == ["0", "1"]
+    parts = op in ("all_gather", "reduce_scatter", "alltoall")
+    assert [r["size"] for r in table["rows"]] == [s // 32 * 32 if parts else s for s in (8 * 4 ** k for k in range(8))]
+    for r in table["rows"]:
+        assert r["count"] == r["size"] // 4 // (2 if parts else 1)
+        assert r["type"] == "float"
+        assert r["redop"] == ("sum" if "reduce" in op else "none")
+        assert r["root"] == (0 if op in ("broadcast", "reduce") else -1)
+        assert r["out"]["wrong"] == 0 and r["in"]["wrong"] == 0
+    assert table["bad"] == (0, "OK")
+    check_figures(table, 2, op)
+    mean = sum(r[way]["busbw"] for r in table["rows"] for way in ("out", "in")) / 2 / len(table["rows"])
+    assert table["average"] == pytest.approx(mean, abs=0.01)
+
+
+def test_the_command_line_of_nccl_tests_is_taken():
+    done = bench(2, "all_reduce_perf", "-b", "1M", "-e", "3M", "-i", "1M", "-g", "1", "-t", "1", "-n", "2", "-w", "0",
+                 "-c", "0", "-o", "max", "-d", "half", "-z", "1", "-a", "3", "-T", "50")
+    assert done.returncode == 0, done.stderr
+    table = parse(done.stdout)
+    assert [r["size"] for r in table["rows"]] == [1 << 20, 2 << 20, 3 << 20]
+    assert all(r["out"]["wrong"] is None and r["redop"] == "max" for r in table["rows"])
+    assert "step: 1048576(bytes) warmup iters: 0 iters: 2 agg iters: 1 validation: 0" in done.stdout
+
+
+def test_every_type_operation_and_root_is_checked_over_three_ranks():
+    done = bench(3, "reduce", "-b", "1K", "-e", "600K", "-f", "600", "-n", "1", "-d", "all", "-o", "all", "-r", "all")
+    assert done.returncode == 0, done.stderr
+    rows = parse(done.stdout)["rows"]
+    assert len(rows) == 10 * 5 * 3 * 2
+    assert {r["type"] for r in rows} == set(TYPE_BYTES) and {r["root"] for r in rows} == {0, 1, 2}
+    assert all(r["out"]["wrong"] == 0 and r["in"]["wrong"] == 0 for r in rows)
+
+
+def test_one_rank_has_no_bus():
+    done = bench(1, "all_reduce", "-b", "1K", "-e", "1K")
+    assert done.returncode == 0, done.stderr
+    table = parse(done.stdout)
+    assert table["average"] == 0 and len(table["devices"]) == 1
+
+
+@pytest.mark.parametrize("where, rows_wrong", [("1:0", 4), ("0:200000", 2), ("1:99999999", 0), ("7:0", 0)])
+def test_an_injected_wrong_element_is_counted_and_fails_the_command(where, rows_wrong):
+    done = bench(2, "all_reduce", "-b", "256K", "-e", "1M", "-f", "4", "-n", "1", DROVER_BENCH_INJECT=where)
+    table = parse(done.stdout)
+    assert sum(r[way]["wrong"] for r in table["rows"] for way in ("out", "in")) == rows_wrong
+    assert table["bad"] == (rows_wrong, "FAILED" if rows_wrong else "OK")
+    assert done.returncode == (1 if rows_wrong else 0)
+
+
+def test_json_holds_what_the_table_shows():
+    done = bench(2, "all_gather", "-b", "64K", "-e", "64K", "-n", "3", "--json")
+    assert done.returncode == 0, done.stderr
+    d = json.loads(done.stdout)
+    (row,) = d["rows"]
+    assert (d["collective"], d["ranks"], row["size_bytes"], row["type"]) == ("all_gather", 2, 65536, "float")
+    for way in (row["out_of_place"], row["in_place"]):
+        assert way["wrong"] == 0 and way["rank_min_us"] <= way["time_us"] <= way["rank_max_us"]
+        assert math.isclose(way["algbw_gbps"], 65536 / way["time_us"] / 1e3, rel_tol=1e-3)
+        assert math.isclose(way["busbw_gbps"], way["algbw_gbps"] / 2, rel_tol=1e-3)
+
+
+def test_it_runs_as_ranks_of_mpirun_too():
+    done = under_mpirun(2, "all_reduce", "-b", "8", "-e", "64K", "-f", "8")
+    assert done.returncode == 0, done.stderr
+    table = parse(done.stdout)
+    assert len(table["rows"]) == 5 and len(table["devices"]) == 2
+    check_figures(table, 2, "all_reduce")
+
+
+def test_it_runs_over_nccl(tmp_path):
+    if not FAKE.exists():
+        pytest.skip("built without NCCL's and CUDA's headers")
+    env = {"DROVER_NCCL_LIB": str(FAKE), "DROVER_CUDART_LIB": str(FAKE), "FAKE_NCCL_DIR": str(tmp_path)}
+    done = bench(2, "all_reduce", "-b", "1K", "-e", "1M", "-f", "32", "--backend", "nccl", FAKE_NCCL="slow", **env)
+    assert done.returncode == 0, done.stderr
+    table = parse(done.stdout)
+    assert "backend=nccl library=NCCL 2." in done.stdout
+    assert [d[3:] for d in table["devices"]] == [("0", "0000:3b:00", "Fake GPU"), ("1", "0000:3c:00", "Fake GPU")]
+    assert table["bad"] == (0, "OK")
+    done = bench(2, "alltoall", "-b", "1K", "-e", "1K", "--backend", "nccl", **env)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-5].split()[-4:] == ["N/A"] * 4  # NCCL cannot do it in place
+    done = bench(2, "all_reduce", "-b", "1K", "-e", "1K", "--backend", "nccl", FAKE_NCCL="wrong", **env)
+    assert done.returncode == 1
+    assert parse(done.stdout)["bad"] == (4, "FAILED")
+
+
+def test_ranks_that_do_not_reach_each_other_are_no_table_of_one():
+    done = subprocess.run([str(BENCH), "bench", "all_reduce", "-b", "8", "-e", "8"], text=True, capture_output=True,
+                          env=clean_env(RANK="0", WORLD_SIZE="4"), timeout=60, check=False)
+    assert done.returncode == 1
+    assert "MPI runs alone" in done.stderr and "busbw" not in done.stdout
+
+
+def test_a_number_of_ranks_that_is_not_the_launchers_is_refused():
+    done = under_mpirun(2, "all_reduce", "-np", "4", "-b", "8", "-e", "8")
+    assert done.returncode != 0
+    assert "-np 4, but this is rank 0 of 2 already" in done.stderr
+
+
+@pytest.mark.parametrize("args, words", [
+    (["foo"], "there is no collective 'foo'"),
+    (["all_reduc"], "try: all_reduce"),
+    ([], "no collective was named"),
+    (["all_reduce", "more"], "'more' is one word too many"),
+    (["all_reduce", "-d", "flot"], "there is no type 'flot'"),
+    (["all_reduce", "-o", "mulsum"], "there is no operation 'mulsum'"),
+    (["all_reduce", "-b", "8", "-e", "4"], "sizes from 8 to 4 bytes"),
+    (["all_reduce", "-b", "0"], "sizes from 0 to"),
+    (["all_reduce", "-b", "x"], "'x' is not a size"),
+    (["all_reduce", "-f", "1"], "sizes do not grow"),
+    (["all_reduce", "-i", "0"], "sizes do not grow"),
+    (["all_reduce", "-g", "2"], "a rank has one GPU"),
+    (["all_reduce", "-n", "0"], "-n and -T are at least 1"),
+    (["all_reduce", "-z", "9"], "-z is 0 to 2"),
+    (["all_reduce", "-G", "1"], "unknown option '-G'"),
+    (["broadcast", "-r", "-2"], "-r"),
+])
+def test_a_wrong_command_line_starts_nothing_and_says_why(args, words):
+    done = subprocess.run([str(BENCH), "bench", *args], env=clean_env(), text=True, capture_output=True, timeout=20,
+                          check=False)
+    assert done.returncode == 2 and done.stdout == ""
+    assert words in done.stderr
+
+
+def test_help_lists_the_options():
+    done = subprocess.run([str(BENCH), "bench", "--help"], env=clean_env(), text=True, capture_output=True, timeout=20,
+                          check=False)
+    assert done.returncode == 0 and "-b, --minbytes" in done.stdout
+
+
+def test_a_root_that_there_is_not_is_refused():
+    done = bench(2, "broadcast", "-r", "5", "-b", "8", "-e", "8")
+    assert done.returncode != 0 and "-r 5 is none of the 2 ranks" in done.stderr
+
+
+def test_a_backend_that_cannot_be_opened_ends_the_job_at_once():
+    start = time.monotonic()
+    done = bench(2, "all_reduce", "-b", "8", "-e", "8", "--backend", "nosuch")
+    assert done.returncode == 1 and "there is no backend 'nosuch'" in done.stderr
+    assert time.monotonic() - start < 20

@@ -1,0 +1,111 @@
+#include "collectives/bench.h"
+
+#include "tests/unit/test.h"
+
+TEST(sizes_are_multiplied_or_added_to_until_the_last)
+{
+    struct bench_opts o = {.min_bytes = 8, .max_bytes = 100, .factor = 3};
+    CHECK_INT(bench_next_size(&o, 8), 24);
+    CHECK_INT(bench_next_size(&o, 24), 72);
+    CHECK_INT(bench_next_size(&o, 72), 0);
+    o.factor = 0;
+    o.step_bytes = 46;
+    CHECK_INT(bench_next_size(&o, 8), 54);
+    CHECK_INT(bench_next_size(&o, 54), 100);
+    CHECK_INT(bench_next_size(&o, 100), 0);
+}
+
+TEST(sizes_do_not_run_over)
+{
+    struct bench_opts o = {.min_bytes = 8, .max_bytes = UINT64_MAX, .factor = 2};
+    CHECK_INT(bench_next_size(&o, UINT64_C(1) << 63), 0);
+    o.factor = 0;
+    o.step_bytes = UINT64_MAX - 4;
+    CHECK_INT(bench_next_size(&o, 8), 0);
+    o.step_bytes = 0;
+    CHECK_INT(bench_next_size(&o, 8), 0);
+}
+
+struct seen {
+    int rows;
+    uint64_t wrong;
+    size_t last_bytes;
+};
+
+static void on_row(void *arg, const struct report_row *row)
+{
+    struct seen *s = arg;
+    s->rows++;
+    s->wrong += row->half[0].wrong + row->half[1].wrong;
+    s->last_bytes = row->bytes;
+    CHECK(row->half[0].ran && row->half[1].ran && row->half[0].checked);
+    CHECK(row->half[0].seconds > 0);
+    CHECK_NEAR(row->half[0].rank_min_seconds, row->half[0].rank_max_seconds, 0);
+}
+
+static struct report_foot run(const struct bench_opts *o, struct seen *seen)
+{
+    struct drover *d = NULL;
+    struct drover_comm *c = NULL;
+    struct err e = {0};
+    struct report_foot foot;
+    CHECK_INT(drover_init(&d), 0);
+    CHECK_INT(drover_comm_open(&c, d, &(struct drover_comm_opts){.backend = "self"}), 0);
+    if (bench_run(o, d, c, &(struct bench_sink){on_row, seen}, &foot, &e) < 0)
+        FAIL("%s", e.text);
+    struct report_device device;
+    CHECK_INT(bench_devices(d, c, &device, &e), 0);
+    CHECK_INT(device.pid, getpid());
+    drover_comm_close(c);
+    drover_close(d);
+    return foot;
+}
+
+static struct bench_opts some(void)
+{
+    return (struct bench_opts){.coll = BACKEND_REDUCE,
+                               .min_bytes = 64,
+                               .max_bytes = 300000,
+                               .factor = 16,
+                               .iters = 2,
+                               .warmups = 1,
+                               .checks = 2,
+                               .types = 1 << DROVER_FLOAT | 1 << DROVER_HALF,
+                               .ops = 1 << DROVER_SUM | 1 << DROVER_AVG,
+                               .root = BENCH_ROOT_ALL,
+                               .wait_ms = 10000,
+                               .inject_rank = -1};
+}
+
+TEST(a_table_has_a_row_for_each_type_operation_root_and_size)
+{
+    struct bench_opts o = some();
+    struct seen seen = {0};
+    struct report_foot foot = run(&o, &seen);
+    CHECK_INT(seen.rows, 2 * 2 * 1 * 4); /* 64, 1K, 16K, 256K */
+    CHECK_INT(seen.wrong, 0);
+    CHECK_INT(foot.bad, 0);
+    CHECK_INT(seen.last_bytes, 262144);
+}
+
+TEST(collectives_that_compute_nothing_are_not_repeated_for_each_operation)
+{
+    struct bench_opts o = some();
+    o.coll = BACKEND_ALL_GATHER;
+    struct seen seen = {0};
+    run(&o, &seen);
+    CHECK_INT(seen.rows, 2 * 4);
+}
+
+TEST(an_injected_error_is_found_in_each_row_that_reaches_it)
+{
+    struct bench_opts o = some();
+    o.types = 1 << DROVER_FLOAT;
+    o.inject_rank = 0;
+    o.inject_element = 100; /* beyond 64 bytes */
+    struct seen seen = {0};
+    struct report_foot foot = run(&o, &seen);
+    CHECK_INT(seen.rows, 8);
+    CHECK_INT(seen.wrong, 2 * 3 * 2); /* two operations, three sizes, out of place and in place */
+    CHECK_INT(foot.bad, 12);
+}

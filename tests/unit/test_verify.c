@@ -1,0 +1,214 @@
+#include "collectives/verify.h"
+
+#include <stdint.h>
+
+#include "collectives/busbw.h"
+#include "collectives/float16.h"
+#include "tests/unit/test.h"
+
+enum { N = 600 };
+
+static double as_double(const void *b, size_t i, enum drover_type t)
+{
+    switch (t) {
+    case DROVER_INT8:
+        return ((const int8_t *)b)[i];
+    case DROVER_UINT8:
+        return ((const uint8_t *)b)[i];
+    case DROVER_INT32:
+        return ((const int32_t *)b)[i];
+    case DROVER_UINT32:
+        return ((const uint32_t *)b)[i];
+    case DROVER_INT64:
+        return (double)((const int64_t *)b)[i];
+    case DROVER_UINT64:
+        return (double)((const uint64_t *)b)[i];
+    case DROVER_HALF:
+        return half_to_float(((const uint16_t *)b)[i]);
+    case DROVER_FLOAT:
+        return ((const float *)b)[i];
+    case DROVER_DOUBLE:
+        return ((const double *)b)[i];
+    default:
+        return bfloat16_to_float(((const uint16_t *)b)[i]);
+    }
+}
+
+/* What the type makes of a value; whole types overflow into another one, which shows. */
+static double rounded(double x, enum drover_type t)
+{
+    switch (t) {
+    case DROVER_INT8:
+        return (int8_t)(int64_t)x;
+    case DROVER_UINT8:
+        return (uint8_t)(int64_t)x;
+    case DROVER_INT32:
+        return (int32_t)(int64_t)x;
+    case DROVER_UINT32:
+        return (uint32_t)(int64_t)x;
+    case DROVER_HALF:
+        return half_to_float(half_from_float((float)x));
+    case DROVER_FLOAT:
+        return (float)x;
+    case DROVER_BFLOAT16:
+        return bfloat16_to_float(bfloat16_from_float((float)x));
+    default:
+        return x;
+    }
+}
+
+static double combine(double a, double b, enum drover_op op)
+{
+    switch (op) {
+    case DROVER_PROD:
+        return a * b;
+    case DROVER_MIN:
+        return a < b ? a : b;
+    case DROVER_MAX:
+        return a > b ? a : b;
+    default:
+        return a + b;
+    }
+}
+
+/* Reduces element i in the type, rounding after each step, rank `first` first, `step` by `step`. */
+static double reduce(char *const *inputs, size_t i, const struct verify *v, int first, int step)
+{
+    double x = as_double(inputs[first], i, v->type);
+    for (int k = 1; k < v->ranks; k++) {
+        int r = (int)(((long)first + (long)k * step % v->ranks + v->ranks) % v->ranks);
+        x = rounded(combine(x, as_double(inputs[r], i, v->type), v->op), v->type);
+    }
+    return x;
+}
+
+static void check_exact(const struct verify *v)
+{
+    char *inputs[512];
+    uint64_t expected[N] = {0};
+    for (int r = 0; r < v->ranks; r++) {
+        inputs[r] = calloc(N, 8);
+        verify_input(v, r, inputs[r], N);
+    }
+    verify_expected(v, 0, 0, N, expected, N);
+    int nonzero = 0;
+    for (size_t i = 0; i < N; i++) {
+        double want = as_double(expected, i, v->type);
+        nonzero += want != 0;
+        if (reduce(inputs, i, v, 0, 1) != want || reduce(inputs, i, v, v->ranks - 1, -1) != want ||
+            reduce(inputs, i, v, v->ranks / 2, 1) != want)
+            FAIL("%s %s over %d ranks: element %zu is %g, expected %g", backend_type_name(v->type),
+                 backend_op_name(v->op), v->ranks, i, reduce(inputs, i, v, 0, 1), want);
+    }
+    CHECK(nonzero > N / 4 || v->op == DROVER_MIN);
+    for (int r = 0; r < v->ranks; r++)
+        free(inputs[r]);
+}
+
+TEST(no_order_of_the_ranks_changes_a_sum_or_a_product_in_any_type)
+{
+    static const int sizes[] = {1, 2, 3, 8, 130, 300};
+    static const enum drover_op ops[] = {DROVER_SUM, DROVER_PROD, DROVER_MIN, DROVER_MAX};
+    for (size_t s = 0; s < 6; s++)
+        for (int t = 0; t < DROVER_TYPES; t++)
+            for (size_t o = 0; o < 4; o++)
+                check_exact(&(struct verify){BACKEND_ALL_REDUCE, (enum drover_type)t, ops[o], 0,
+                                             sizes[s], 7});
+}
+
+TEST(a_mean_is_the_sum_divided_and_whole_numbers_are_cut)
+{
+    int32_t in[3][N], mean[N];
+    struct verify v = {BACKEND_ALL_REDUCE, DROVER_INT32, DROVER_AVG, 0, 3, 1};
+    for (int r = 0; r < 3; r++)
+        verify_input(&v, r, in[r], N);
+    verify_expected(&v, 0, 0, N, mean, N);
+    for (int i = 0; i < N; i++)
+        CHECK_INT(mean[i], (in[0][i] + in[1][i] + in[2][i]) / 3);
+}
+
+TEST(a_mean_of_floats_may_be_off_by_two_units_in_the_last_place)
+{
+    struct verify v = {BACKEND_ALL_REDUCE, DROVER_FLOAT, DROVER_AVG, 0, 3, 1};
+    float want[4] = {1, -1, 0, 1},
+          got[4] = {bits_float(float_bits(1) + 2), bits_float(float_bits(-1) + 2),
+                    bits_float(0x80000001), bits_float(float_bits(1) + 3)};
+    CHECK_INT(verify_wrong(&v, got, want, 4), 1);
+    v.op = DROVER_SUM;
+    CHECK_INT(verify_wrong(&v, got, want, 4), 4);
+    uint16_t half_want[2] = {0x3c00, 0x3c00}, half_got[2] = {0x3c02, 0x3c03};
+    v.type = DROVER_HALF;
+    v.op = DROVER_AVG;
+    CHECK_INT(verify_wrong(&v, half_got, half_want, 2), 1);
+    v.type = DROVER_INT32;
+    int32_t i_want = 5, i_got = 6;
+    CHECK_INT(verify_wrong(&v, &i_got, &i_want, 1), 1);
+}
+
+TEST(a_nan_is_wrong)
+{
+    struct verify v = {BACKEND_ALL_REDUCE, DROVER_FLOAT, DROVER_AVG, 0, 2, 1};
+    float want = 1, got = bits_float(0x7fc00000);
+    CHECK_INT(verify_wrong(&v, &got, &want, 1), 1);
+}
+
+TEST(wrong_elements_are_counted_one_by_one)
+{
+    struct verify v = {BACKEND_ALL_REDUCE, DROVER_DOUBLE, DROVER_SUM, 0, 2, 1};
+    double want[N], got[N];
+    verify_expected(&v, 0, 0, N, want, N);
+    memcpy(got, want, sizeof got);
+    CHECK_INT(verify_wrong(&v, got, want, N), 0);
+    got[0] += 1;
+    got[N - 1] += 1;
+    got[17] = -got[17] - 1;
+    CHECK_INT(verify_wrong(&v, got, want, N), 3);
+}
+
+TEST(what_is_moved_comes_from_the_rank_and_place_it_should)
+{
+    uint8_t in[3][N], out[N];
+    struct verify v = {BACKEND_ALL_GATHER, DROVER_UINT8, DROVER_SUM, 0, 3, 5};
+    CHECK_INT(verify_blocks(&v), 3);
+    for (int r = 0; r < 3; r++)
+        verify_input(&v, r, in[r], N);
+    verify_expected(&v, 0, 2, N, out, N);
+    CHECK(memcmp(out, in[2], N) == 0);
+    v.coll = BACKEND_BROADCAST;
+    v.root = 1;
+    CHECK_INT(verify_blocks(&v), 1);
+    verify_expected(&v, 2, 0, N, out, N);
+    CHECK(memcmp(out, in[1], N) == 0);
+    v.coll = BACKEND_ALL_TO_ALL; /* rank 1 gets the second 200 of each */
+    CHECK_INT(verify_blocks(&v), 3);
+    verify_expected(&v, 1, 2, 200, out, 200);
+    CHECK(memcmp(out, in[2] + 200, 200) == 0);
+}
+
+TEST(a_scattered_reduction_is_a_part_of_the_whole_one)
+{
+    int64_t whole[N], part[200];
+    struct verify v = {BACKEND_ALL_REDUCE, DROVER_INT64, DROVER_SUM, 0, 3, 5};
+    verify_expected(&v, 0, 0, N, whole, N);
+    v.coll = BACKEND_REDUCE_SCATTER;
+    verify_expected(&v, 2, 0, 200, part, 200);
+    CHECK(memcmp(part, whole + 400, sizeof part) == 0);
+}
+
+TEST(ranks_places_and_seeds_have_different_values)
+{
+    double a[N], b[N];
+    struct verify v = {BACKEND_ALL_REDUCE, DROVER_DOUBLE, DROVER_SUM, 0, 4, 1};
+    int same_rank = 0, same_seed = 0, same_place = 0;
+    verify_input(&v, 0, a, N);
+    verify_input(&v, 1, b, N);
+    for (int i = 0; i < N; i++)
+        same_rank += a[i] == b[i];
+    v.seed = 2;
+    verify_input(&v, 0, b, N);
+    for (int i = 0; i < N; i++)
+        same_seed += a[i] == b[i];
+    for (int i = 64; i < N; i++)
+        same_place += a[i] == a[i - 64];
+    CHECK(same_rank < N / 20 && same_seed < N / 20 && same_place < N / 20); /* 1 in 128 by chance */
+}
