@@ -20,6 +20,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/guardian.h"
+#include "launcher/job.h"
 #include "launcher/plan.h"
 
 struct launcher;
@@ -35,17 +36,6 @@ AUTO_DEFINE(launcher, struct launcher *, launcher_close)
 const struct topo *launcher_topo(const struct launcher *l);
 
 enum launch_stream { LAUNCH_STDOUT = 1, LAUNCH_STDERR = 2 };
-
-/* How a rank ended. */
-struct rank_end {
-    int rank;
-    int status; /* exit status; -1 where a signal ended it or it never started */
-    int signal; /* 0 where it exited */
-    bool core_dumped;
-    bool oom_killed;       /* the kernel ended it for memory */
-    bool told_to_stop;     /* it ended after it had been told to: no failure of its own */
-    char start_error[256]; /* why it could not be started ("exec ./train: permission denied") */
-};
 
 struct job_end {
     int status;            /* what `drover run` returns: 0, the first failed rank's status, 128+n;
