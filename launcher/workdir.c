@@ -47,7 +47,7 @@ static void sweep(const char *parent)
 {
     AUTO(dir) DIR *dir = opendir(parent);
     for (struct dirent *d; dir && (d = readdir(dir));) {
-        if (d->d_name[0] == '.')
+        if (strncmp(d->d_name, "run-", 4) != 0)
             continue;
         AUTO(free) char *path = xasprintf("%s/%s", parent, d->d_name);
         AUTO(fd) int fd = lock_dir(path);
@@ -83,7 +83,7 @@ int workdir_open(struct workdir **out, struct err *e)
         return e ? e->code : -EIO;
     sweep(parent);
     for (;;) {
-        AUTO(free) char *path = xasprintf("%s/XXXXXX", parent);
+        AUTO(free) char *path = xasprintf("%s/run-XXXXXX", parent);
         if (!mkdtemp(path))
             return err_set(e, -errno, "make a directory in '%s': %s", parent, strerror(errno));
         int fd = lock_dir(path);
