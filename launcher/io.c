@@ -194,6 +194,14 @@ void io_close(struct io *s)
     uv_close((uv_handle_t *)&s->pipe, on_closed);
 }
 
+void io_pause(struct io *s)
+{
+    if (s->closed || s->told_end)
+        return;
+    s->paused = true;
+    uv_read_stop((uv_stream_t *)&s->pipe);
+}
+
 void io_resume(struct io *s)
 {
     if (!s->paused || s->closed)

@@ -19,7 +19,7 @@ struct io;
 struct io_events {
     /* A line without what ended it, which is text[len]: '\n', or '\r' (a progress bar's), or '\0'
      * where nothing did: a piece of a long line, or the stream's last. Returns false to ask for a
-     * pause: nothing comes until io_resume(). */
+     * pause, as io_pause() does: nothing comes until io_resume(). */
     bool (*line)(void *arg, const char *text, size_t len);
     /* Everything has been delivered. The last event; io_close() may be called from it. */
     void (*ended)(void *arg);
@@ -34,6 +34,7 @@ int io_open(struct io **out, uv_loop_t *loop, int fd, int file_fd, char *scratch
 void io_close(struct io *s);
 AUTO_DEFINE(io, struct io *, io_close)
 
+void io_pause(struct io *s);
 void io_resume(struct io *s);
 /* Others hold the pipe open: deliver what is in it, then end without waiting for its end. Where
  * the stream is paused, that comes after io_resume(). */

@@ -1,7 +1,6 @@
 #include "launcher/job.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <sys/wait.h>
 
 #define ROW(s, ev, to) [s][ev] = (to) + 1 /* 0 means "no such transition" */
@@ -33,7 +32,6 @@ static const unsigned char rank_table[JOB_RANK_STATES][JOB_RANK_EVENTS] = {
     ROW(JOB_RANK_RUNNING, JOB_RANK_EV_QUIET, JOB_RANK_RUNNING_QUIET),
     ROW(JOB_RANK_RUNNING_QUIET, JOB_RANK_EV_EXITED, JOB_RANK_OVER),
     ROW(JOB_RANK_DRAINING, JOB_RANK_EV_QUIET, JOB_RANK_OVER),
-    ROW(JOB_RANK_DRAINING, JOB_RANK_EV_LINGERED, JOB_RANK_OVER),
 };
 
 struct rank {
@@ -71,8 +69,8 @@ void job_read_wait(struct rank_end *r, int wait_status)
 
 int job_rank_status(const struct rank_end *r)
 {
-    if (r->start_errno)
-        return r->start_errno == ENOENT ? 127 : 126;
+    if (r->start_status)
+        return r->start_status;
     return r->signal ? 128 + r->signal : r->status;
 }
 
@@ -153,7 +151,7 @@ bool job_ended(struct job *j, const struct rank_end *end)
     }
     /* Both count: the last rank's failure ends the job. */
     return rank_step(j, end->rank,
-                     end->start_errno ? JOB_RANK_EV_NOT_STARTED : JOB_RANK_EV_EXITED) ||
+                     end->start_status ? JOB_RANK_EV_NOT_STARTED : JOB_RANK_EV_EXITED) ||
            changed;
 }
 
@@ -171,11 +169,6 @@ bool job_aborted(struct job *j, int rank, int code)
 bool job_quiet(struct job *j, int rank)
 {
     return rank_step(j, rank, JOB_RANK_EV_QUIET);
-}
-
-bool job_lingered(struct job *j, int rank)
-{
-    return rank_step(j, rank, JOB_RANK_EV_LINGERED);
 }
 
 enum job_state job_state(const struct job *j)

@@ -16,18 +16,19 @@ struct rank_end {
     int status; /* exit status; -1 where a signal ended it or it never started */
     int signal; /* 0 where it exited */
     bool core_dumped;
-    bool oom_killed;       /* the kernel ended it for memory */
-    bool aborted;          /* it called MPI_Abort(status) */
-    bool told_to_stop;     /* it ended after it had been told to: no failure of its own */
-    double seconds;        /* from the job's start to its end */
-    int start_errno;       /* why it could not be started; 0: it was */
-    char start_error[256]; /* the same in words ("exec './train': permission denied") */
+    bool oom_killed;   /* the kernel ended it for memory */
+    bool aborted;      /* it called MPI_Abort(status) */
+    bool told_to_stop; /* it ended after it had been told to: no failure of its own */
+    double seconds;    /* from the job's start to its end */
+    int start_status;  /* 127: its program was not found, 126: not started for another reason, 0: it
+                          was started */
+    char start_error[256]; /* why not ("exec './train': Permission denied") */
 };
 
 /* What waitpid() gave, in `r`'s status, signal and core_dumped. */
 void job_read_wait(struct rank_end *r, int wait_status);
 
-/* What a shell would say of it: the status, 128+n, 127 (not found) or 126 (not executable). */
+/* What a shell would say of it: the status, 128+n, 126 or 127. */
 int job_rank_status(const struct rank_end *r);
 
 enum job_rank_state {
@@ -44,8 +45,7 @@ enum job_rank_event {
     JOB_RANK_EV_STARTED,
     JOB_RANK_EV_NOT_STARTED,
     JOB_RANK_EV_EXITED,
-    JOB_RANK_EV_QUIET,    /* both its outputs are at their end */
-    JOB_RANK_EV_LINGERED, /* long after its end its output is still open: others hold it */
+    JOB_RANK_EV_QUIET, /* both its outputs are at their end, or were given up */
     JOB_RANK_EVENTS
 };
 
@@ -81,12 +81,11 @@ AUTO_DEFINE(job, struct job *, job_free)
 /* Each returns true when the job has come to a new state, whose effects are then due. */
 bool job_step(struct job *j, enum job_event ev);
 bool job_started(struct job *j, int rank);
-/* EXITED, or NOT_STARTED where r->start_errno says so. Copies `r`; told_to_stop is set here. */
+/* EXITED, or NOT_STARTED where r->start_status says so. Copies `r`; told_to_stop is set here. */
 bool job_ended(struct job *j, const struct rank_end *r);
 /* It called MPI_Abort(code): it has failed, and its end is only a matter of time. */
 bool job_aborted(struct job *j, int rank, int code);
 bool job_quiet(struct job *j, int rank);
-bool job_lingered(struct job *j, int rank);
 
 enum job_state job_state(const struct job *j);
 enum job_rank_state job_rank_state(const struct job *j, int rank);

@@ -50,10 +50,11 @@ struct job_end {
 };
 
 struct launch_events {
-    /* A whole line without its newline (a final part without one counts as a line). Lines of more
-     * than 64 KiB come in pieces. NULL: the lines are dropped after they were kept for last_lines
-     * and written to files. Returns false to ask for a pause: no more lines of this job until
-     * launch_resume_output(). */
+    /* A whole line without its newline (a final part without one counts as a line, and so does
+     * what ends with a lone '\r', a progress bar's). Lines of more than 64 KiB come in pieces.
+     * text[len] is what ended it: '\n', '\r', or '\0' where nothing did. NULL: the lines are
+     * dropped after they were kept for last_lines and written to files. Returns false to ask for a
+     * pause: no more lines of this job until launch_resume_output(). */
     bool (*line)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
     /* One JSON object that a rank reported. Needs spec.reports. */
     void (*report)(void *arg, int rank, const char *json, size_t len);
@@ -74,6 +75,8 @@ pid_t launch_rank_pid(const struct launch *j, int rank);
  * have `polite_ms` to end by themselves; then SIGTERM to every rank's group; SIGKILL after the
  * spec's grace. Again while it runs: nothing. */
 void launch_stop(struct launch *j, int polite_ms);
+/* The same with `sig` in place of SIGTERM, and nobody is told before. */
+void launch_interrupt(struct launch *j, int sig);
 /* SIGKILL to everything of the job, now. */
 void launch_kill(struct launch *j);
 /* Forwards a signal to every rank's process group. */

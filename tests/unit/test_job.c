@@ -80,28 +80,16 @@ TEST(output_may_end_before_the_news_of_the_start)
     CHECK_INT(job_rank_state(j, 0), JOB_RANK_OVER);
 }
 
-TEST(a_rank_whose_output_is_held_open_is_over_when_it_has_lingered)
-{
-    AUTO(job) struct job *j = running(1);
-    CHECK(!job_lingered(j, 0));
-    struct rank_end r = exits(0, 0);
-    CHECK(!job_ended(j, &r));
-    CHECK_INT(job_rank_state(j, 0), JOB_RANK_DRAINING);
-    CHECK(job_lingered(j, 0));
-    CHECK_INT(job_state(j), JOB_CLEARING);
-    CHECK(!job_quiet(j, 0));
-}
-
 TEST(a_program_that_is_not_there_is_127_and_one_that_cannot_run_126)
 {
     AUTO(job) struct job *j = job_new(2);
-    struct rank_end r = {.rank = 1, .status = -1, .start_errno = ENOENT};
+    struct rank_end r = {.rank = 1, .status = -1, .start_status = 127};
     CHECK(job_ended(j, &r));
     CHECK_INT(job_state(j), JOB_TERMINATING);
     r.rank = 0;
     CHECK(job_ended(j, &r));
     CHECK_INT(job_status(j), 127);
-    r.start_errno = EACCES;
+    r.start_status = 126;
     CHECK_INT(job_rank_status(&r), 126);
 }
 
