@@ -20,6 +20,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/guardian.h"
+#include "launcher/job.h"
 #include "launcher/plan.h"
 
 struct launcher;
@@ -36,17 +37,6 @@ const struct topo *launcher_topo(const struct launcher *l);
 
 enum launch_stream { LAUNCH_STDOUT = 1, LAUNCH_STDERR = 2 };
 
-/* How a rank ended. */
-struct rank_end {
-    int rank;
-    int status; /* exit status; -1 where a signal ended it or it never started */
-    int signal; /* 0 where it exited */
-    bool core_dumped;
-    bool oom_killed;       /* the kernel ended it for memory */
-    bool told_to_stop;     /* it ended after it had been told to: no failure of its own */
-    char start_error[256]; /* why it could not be started ("exec ./train: permission denied") */
-};
-
 struct job_end {
     int status;            /* what `drover run` returns: 0, the first failed rank's status, 128+n;
                               MPI_Abort's code; 126/127 where the program could not be started */
@@ -60,10 +50,11 @@ struct job_end {
 };
 
 struct launch_events {
-    /* A whole line without its newline (a final part without one counts as a line). Lines of more
-     * than 64 KiB come in pieces. NULL: the lines are dropped after they were kept for last_lines
-     * and written to files. Returns false to ask for a pause: no more lines of this job until
-     * launch_resume_output(). */
+    /* A whole line without its newline (a final part without one counts as a line, and so does
+     * what ends with a lone '\r', a progress bar's). Lines of more than 64 KiB come in pieces.
+     * text[len] is what ended it: '\n', '\r', or '\0' where nothing did. NULL: the lines are
+     * dropped after they were kept for last_lines and written to files. Returns false to ask for a
+     * pause: no more lines of this job until launch_resume_output(). */
     bool (*line)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
     /* One JSON object that a rank reported. Needs spec.reports. */
     void (*report)(void *arg, int rank, const char *json, size_t len);
@@ -84,6 +75,8 @@ pid_t launch_rank_pid(const struct launch *j, int rank);
  * have `polite_ms` to end by themselves; then SIGTERM to every rank's group; SIGKILL after the
  * spec's grace. Again while it runs: nothing. */
 void launch_stop(struct launch *j, int polite_ms);
+/* The same with `sig` in place of SIGTERM, and nobody is told before. */
+void launch_interrupt(struct launch *j, int sig);
 /* SIGKILL to everything of the job, now. */
 void launch_kill(struct launch *j);
 /* Forwards a signal to every rank's process group. */

@@ -1,0 +1,454 @@
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/log.h"
+#include "launcher/channel.h"
+#include "launcher/engine.h"
+#include "launcher/env.h"
+#include "launcher/io.h"
+#include "launcher/rendezvous.h"
+
+enum { STREAMS = 2, PIPE_BYTES = 256 << 10, REPORT_FD = 3 };
+
+struct engine {
+    uv_loop_t *loop;
+    struct guardian *guardian;
+    const struct topo *topo;
+    struct rendezvous *rendezvous; /* from the first job on that needs it */
+    struct engine_job *jobs;
+    uint32_t last_number;
+    bool gone;        /* the guardian is */
+    uv_timer_t later; /* answers engine_clear() then */
+    char scratch[IO_READ_BYTES];
+};
+
+struct stream {
+    struct engine_job *job;
+    int rank;
+    enum launch_stream from;
+    struct io *io; /* NULL once it has ended */
+};
+
+struct engine_rank {
+    struct stream streams[STREAMS];
+    struct channel *channel;
+    bool over; /* exited or not started */
+};
+
+struct engine_job {
+    struct engine_job *next;
+    struct engine *engine;
+    uint32_t number;
+    struct engine_rank *ranks;
+    int count;
+    struct rendezvous_job *meeting;
+    bool paused, clear_asked;
+    int resume_from; /* the rank whose turn it is, so that all get theirs */
+    struct engine_events ev;
+    void *arg;
+};
+
+static struct engine_job *find(struct engine *en, uint32_t number)
+{
+    struct engine_job *j = en->jobs;
+    while (j && j->number != number)
+        j = j->next;
+    return j;
+}
+
+/* ---- what the guardian says --------------------------------------------------------------------
+ */
+
+static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
+{
+    struct engine_job *j = find(arg, number);
+    if (j)
+        j->ev.started(j->arg, rank, pid);
+}
+
+static void on_not_started(void *arg, uint32_t number, int rank, int error, const char *step)
+{
+    struct engine_job *j = find(arg, number);
+    if (!j || j->ranks[rank].over)
+        return;
+    struct engine_rank *r = &j->ranks[rank];
+    r->over = true;
+    for (int i = 0; i < STREAMS; i++)
+        io_close(TAKE(r->streams[i].io));
+    j->ev.not_started(j->arg, rank, error, step);
+}
+
+static void rank_exited(struct engine_job *j, int rank, int wait_status)
+{
+    struct engine_rank *r = &j->ranks[rank];
+    if (r->over)
+        return;
+    r->over = true;
+    if (r->channel)
+        channel_drain(r->channel); /* its reports come before its end */
+    j->ev.exited(j->arg, rank, wait_status);
+}
+
+static void on_exited(void *arg, uint32_t number, int rank, int wait_status)
+{
+    struct engine_job *j = find(arg, number);
+    if (j)
+        rank_exited(j, rank, wait_status);
+}
+
+static void on_cleared(void *arg, uint32_t number)
+{
+    struct engine_job *j = find(arg, number);
+    if (j)
+        j->ev.cleared(j->arg);
+}
+
+static void on_later(uv_timer_t *t)
+{
+    struct engine *en = t->data;
+    for (struct engine_job *j = en->jobs, *next; j; j = next) {
+        next = j->next;
+        if (j->clear_asked)
+            j->ev.cleared(j->arg);
+    }
+}
+
+/* Without a guardian nothing runs any more, and clearing has nothing to do. */
+static void on_gone(void *arg)
+{
+    struct engine *en = arg;
+    log_error("the guardian process was ended from outside, and every rank with it");
+    en->gone = true;
+    for (struct engine_job *j = en->jobs, *next; j; j = next) {
+        next = j->next;
+        for (int i = 0; i < j->count; i++)
+            rank_exited(j, i, SIGKILL);
+    }
+    uv_timer_start(&en->later, on_later, 0, 0);
+}
+
+static void on_aborted(void *arg, int rank, int code)
+{
+    struct engine_job *j = arg;
+    j->ev.aborted(j->arg, rank, code);
+}
+
+/* ---- output ------------------------------------------------------------------------------------
+ */
+
+static void pause_all(struct engine_job *j, int after_rank)
+{
+    j->paused = true;
+    j->resume_from = (after_rank + 1) % j->count;
+    for (int i = 0; i < j->count; i++)
+        for (int k = 0; k < STREAMS; k++)
+            if (j->ranks[i].streams[k].io)
+                io_pause(j->ranks[i].streams[k].io);
+}
+
+void engine_resume(struct engine_job *j)
+{
+    j->paused = false;
+    int first = j->resume_from;
+    for (int n = 0; n < j->count; n++) {
+        struct engine_rank *r = &j->ranks[(first + n) % j->count];
+        for (int k = 0; k < STREAMS && !j->paused; k++)
+            if (r->streams[k].io)
+                io_resume(r->streams[k].io);
+    }
+}
+
+static bool on_line(void *arg, const char *text, size_t len)
+{
+    struct stream *s = arg;
+    struct engine_job *j = s->job;
+    if (j->ev.line(j->arg, s->rank, s->from, text, len))
+        return true;
+    pause_all(j, s->rank);
+    return false;
+}
+
+static void on_stream_ended(void *arg)
+{
+    struct stream *s = arg;
+    struct engine_job *j = s->job;
+    const struct engine_rank *r = &j->ranks[s->rank];
+    io_close(TAKE(s->io));
+    if (!r->streams[0].io && !r->streams[1].io)
+        j->ev.quiet(j->arg, s->rank);
+}
+
+static void on_report(void *arg, int rank, const char *json, size_t len)
+{
+    struct engine_job *j = arg;
+    j->ev.report(j->arg, rank, json, len);
+}
+
+void engine_finish_output(struct engine_job *j, int rank)
+{
+    for (int k = 0; k < STREAMS; k++)
+        if (j->ranks[rank].streams[k].io)
+            io_finish(j->ranks[rank].streams[k].io);
+}
+
+/* ---- start -------------------------------------------------------------------------------------
+ */
+
+/* The rank's ends of its pipes and its channel, until the guardian has its own. */
+struct ends {
+    int fds[STREAMS];
+    int report;
+};
+
+static void close_ends(struct ends *all, int count)
+{
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < STREAMS; k++)
+            auto_fd(&all[i].fds[k]);
+        auto_fd(&all[i].report);
+    }
+    free(all);
+}
+
+static int make_dirs(char *path, struct err *e)
+{
+    for (char *p = path + 1;; p++) {
+        if (*p && *p != '/')
+            continue;
+        char was = *p;
+        *p = '\0';
+        if (mkdir(path, 0777) < 0 && errno != EEXIST)
+            return err_set(e, -errno, "directory '%s': %s", path, strerror(errno));
+        *p = was;
+        if (!was)
+            return 0;
+    }
+}
+
+/* DIR/rank.N/stdout (or stderr); `*fd` stays -1 where no files are wanted. */
+static int open_file(int *fd, const char *dir, int rank, const char *stream, struct err *e)
+{
+    if (!dir)
+        return 0;
+    AUTO(free) char *path = xasprintf("%s/rank.%d", dir, rank);
+    if (make_dirs(path, e) < 0)
+        return err_wrap(e, "output files");
+    AUTO(free) char *file = xasprintf("%s/%s", path, stream);
+    *fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return *fd < 0 ? err_set(e, -errno, "output file '%s': %s", file, strerror(errno)) : 0;
+}
+
+static int open_stream(struct stream *s, int *its_end, const char *dir, struct err *e)
+{
+    static const struct io_events ev = {on_line, on_stream_ended};
+    struct engine *en = s->job->engine;
+    const char *name = s->from == LAUNCH_STDOUT ? "stdout" : "stderr";
+    AUTO(fd) int file = -1;
+    if (open_file(&file, dir, s->rank, name, e) < 0)
+        return -EIO;
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return err_set(e, -errno, "rank %d's %s: %s", s->rank, name, strerror(errno));
+    *its_end = fds[1];
+    (void)fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES); /* fewer turns; a limit may forbid it */
+    char who[64];
+    snprintf(who, sizeof who, "rank %d's %s", s->rank, name);
+    return io_open(&s->io, en->loop, fds[0], fd_take(&file), en->scratch, who, &ev, s, e);
+}
+
+static int open_rank(struct engine_job *j, int rank, struct ends *its,
+                     const struct launch_spec *spec, struct err *e)
+{
+    struct engine_rank *r = &j->ranks[rank];
+    for (int k = 0; k < STREAMS; k++) {
+        r->streams[k] = (struct stream){j, rank, k == 0 ? LAUNCH_STDOUT : LAUNCH_STDERR, NULL};
+        int rc = open_stream(&r->streams[k], &its->fds[k], spec->output_dir, e);
+        if (rc < 0)
+            return rc;
+    }
+    return spec->reports
+               ? channel_open(&r->channel, &its->report, j->engine->loop, rank, on_report, j, e)
+               : 0;
+}
+
+static int open_ranks(struct engine_job *j, struct ends *ends, const struct launch_spec *spec,
+                      struct err *e)
+{
+    for (int i = 0; i < j->count; i++)
+        ends[i] = (struct ends){{-1, -1}, -1};
+    for (int i = 0; i < j->count; i++) {
+        int rc = open_rank(j, i, &ends[i], spec, e);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int meet(struct engine_job *j, const struct plan *p, struct err *e)
+{
+    struct engine *en = j->engine;
+    int rc = 0;
+    if (!en->rendezvous)
+        rc = rendezvous_open(&en->rendezvous, en->loop, topo_hwloc(en->topo), e);
+    return rc < 0 ? rc : rendezvous_join(&j->meeting, en->rendezvous, p, on_aborted, j, e);
+}
+
+static int spawn_rank(struct engine_job *j, const struct engine_order *o, int rank,
+                      const struct ends *its, int stdin_fd, struct err *e)
+{
+    const struct plan_rank *p = &o->plan->ranks[rank];
+    AUTO(strv) char **own = strv_copy(p->env);
+    env_set(&own, "MASTER_PORT", "%d", o->master_port);
+    if (its->report >= 0)
+        env_set(&own, "DROVER_REPORT_FD", "%d", REPORT_FD);
+    if (j->meeting) {
+        int rc = rendezvous_env(j->meeting, rank, &own, e);
+        if (rc < 0)
+            return rc;
+    }
+    AUTO(strv) char **env = env_merge(o->base_env, o->plan->env, own);
+    struct guardian_rank g = {.rank = rank,
+                              .argv = o->plan->argv,
+                              .env = env,
+                              .wdir = o->plan->wdir,
+                              .cpus = p->cpus,
+                              .mems = p->mems,
+                              .fds = {stdin_fd, its->fds[0], its->fds[1]},
+                              .report_fd = its->report};
+    return guardian_spawn(j->engine->guardian, j->number, &g, e);
+}
+
+static int spawn_ranks(struct engine_job *j, const struct engine_order *o, const struct ends *ends,
+                       struct err *e)
+{
+    AUTO(fd) int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0)
+        return err_set(e, -errno, "/dev/null: %s", strerror(errno));
+    bool with_stdin = !o->spec->stdin_null && o->spec->stdin_fd >= 0;
+    for (int i = 0; i < j->count; i++) {
+        int rc =
+            spawn_rank(j, o, i, &ends[i], i == 0 && with_stdin ? o->spec->stdin_fd : nothing, e);
+        if (rc < 0) {
+            guardian_clear(j->engine->guardian, j->number); /* those before it */
+            return rc;
+        }
+    }
+    return 0;
+}
+
+int engine_start(struct engine_job **out, struct engine *en, const struct engine_order *o,
+                 const struct engine_events *ev, void *arg, struct err *e)
+{
+    if (en->gone)
+        return err_set(e, -EPIPE, "the guardian process has ended");
+    struct engine_job *j = xzalloc(sizeof *j);
+    j->engine = en;
+    j->number = ++en->last_number;
+    j->count = o->plan->world_size;
+    j->ranks = xcalloc((size_t)j->count, sizeof *j->ranks);
+    j->ev = *ev;
+    j->arg = arg;
+    struct ends *ends = xcalloc((size_t)j->count, sizeof *ends);
+    int rc = open_ranks(j, ends, o->spec, e);
+    if (rc == 0 && !o->spec->no_pmix)
+        rc = meet(j, o->plan, e);
+    if (rc == 0)
+        rc = spawn_ranks(j, o, ends, e);
+    close_ends(ends, j->count);
+    if (rc < 0) {
+        engine_free(j);
+        return rc;
+    }
+    j->next = en->jobs;
+    en->jobs = j;
+    *out = j;
+    return 0;
+}
+
+/* ---- end ---------------------------------------------------------------------------------------
+ */
+
+void engine_signal(struct engine_job *j, int rank, int sig)
+{
+    guardian_signal(j->engine->guardian, j->number, rank, sig);
+}
+
+bool engine_ask_stop(struct engine_job *j)
+{
+    bool asked = false;
+    for (int i = 0; i < j->count; i++) {
+        struct channel *c = j->ranks[i].channel;
+        if (!c || !channel_used(c) || j->ranks[i].over)
+            continue;
+        channel_say_stop(c);
+        asked = true;
+    }
+    return asked;
+}
+
+void engine_clear(struct engine_job *j)
+{
+    j->clear_asked = true;
+    if (j->engine->gone)
+        uv_timer_start(&j->engine->later, on_later, 0, 0);
+    else
+        guardian_clear(j->engine->guardian, j->number);
+}
+
+void engine_free(struct engine_job *j)
+{
+    if (!j)
+        return;
+    for (struct engine_job **at = &j->engine->jobs; *at; at = &(*at)->next)
+        if (*at == j) {
+            *at = j->next;
+            break;
+        }
+    for (int i = 0; i < j->count; i++) {
+        for (int k = 0; k < STREAMS; k++)
+            io_close(j->ranks[i].streams[k].io);
+        channel_close(j->ranks[i].channel);
+    }
+    rendezvous_leave(j->meeting);
+    free(j->ranks);
+    free(j);
+}
+
+int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, const struct topo *t,
+                struct err *e)
+{
+    static const struct guardian_events ev = {on_started, on_not_started, on_exited, on_cleared,
+                                              on_gone};
+    struct engine *en = xzalloc(sizeof *en);
+    en->loop = loop;
+    en->guardian = g;
+    en->topo = t;
+    int rc = guardian_attach(g, loop, &ev, en, e);
+    if (rc < 0) {
+        free(en);
+        return rc;
+    }
+    uv_timer_init(loop, &en->later);
+    en->later.data = en;
+    *out = en;
+    return 0;
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    free(h->data);
+}
+
+void engine_close(struct engine *en)
+{
+    if (!en)
+        return;
+    assert(!en->jobs);
+    guardian_detach(en->guardian);
+    rendezvous_close(en->rendezvous);
+    uv_close((uv_handle_t *)&en->later, on_closed);
+}

@@ -1,0 +1,43 @@
+/* io - one output stream of a rank: read from its pipe, kept in a file, cut into lines. */
+#ifndef DROVER_IO_H
+#define DROVER_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <uv.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+
+enum {
+    IO_READ_BYTES = 64 << 10, /* read at once */
+    IO_LINE_MAX = 64 << 10    /* a line that is longer may come in pieces */
+};
+
+struct io;
+
+struct io_events {
+    /* A line without what ended it, which is text[len]: '\n', or '\r' (a progress bar's), or '\0'
+     * where nothing did: a piece of a long line, or the stream's last. Returns false to ask for a
+     * pause, as io_pause() does: nothing comes until io_resume(). */
+    bool (*line)(void *arg, const char *text, size_t len);
+    /* Everything has been delivered. The last event; io_close() may be called from it. */
+    void (*ended)(void *arg);
+};
+
+/* Takes over `fd` (the pipe's read end) and `file_fd` (gets the bytes as they come; -1: none).
+ * `scratch` has IO_READ_BYTES bytes and may serve all streams of a loop. Events come from the
+ * loop. `who` names the stream in warnings ("rank 3's stdout"); copied. */
+int io_open(struct io **out, uv_loop_t *loop, int fd, int file_fd, char *scratch, const char *who,
+            const struct io_events *ev, void *arg, struct err *e);
+/* Its handle closes on the loop's next turn. No event comes any more. */
+void io_close(struct io *s);
+AUTO_DEFINE(io, struct io *, io_close)
+
+void io_pause(struct io *s);
+void io_resume(struct io *s);
+/* Others hold the pipe open: deliver what is in it, then end without waiting for its end. Where
+ * the stream is paused, that comes after io_resume(). */
+void io_finish(struct io *s);
+
+#endif

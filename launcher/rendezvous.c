@@ -1,0 +1,350 @@
+#include "launcher/rendezvous.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pmix.h>
+#include <pmix_server.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "common/strbuf.h"
+#include "launcher/workdir.h"
+
+/* A rank's abort on its way from PMIx's thread to the loop. */
+struct news {
+    struct news *next;
+    pmix_proc_t from;
+    int code;
+};
+
+struct rendezvous {
+    struct workdir *dir;
+    pmix_topology_t topology; /* libpmix keeps a pointer to it */
+    uv_async_t wake;
+    pthread_mutex_t lock; /* of `news` */
+    struct news *news, **news_end;
+    struct rendezvous_job *jobs; /* the loop's thread only */
+};
+
+struct rendezvous_job {
+    struct rendezvous_job *next;
+    struct rendezvous *owner;
+    pmix_nspace_t name;
+    int ranks;
+    void (*aborted)(void *arg, int rank, int code);
+    void *arg;
+};
+
+static int failed(struct err *e, const char *what, pmix_status_t rc)
+{
+    return err_set(e, -EIO, "PMIx: %s: %s", what, PMIx_Error_string(rc));
+}
+
+/* ---- on PMIx's thread --------------------------------------------------------------------------
+ * What is answered with PMIX_OPERATION_SUCCEEDED needs no call of its callback. */
+
+static pmix_status_t on_connected(const pmix_proc_t *p, void *server, pmix_info_t *info, size_t n,
+                                  pmix_op_cbfunc_t done, void *arg)
+{
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t on_finalized(const pmix_proc_t *p, void *server, pmix_op_cbfunc_t done,
+                                  void *arg)
+{
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t on_abort(const pmix_proc_t *p, void *server, int code, const char message[],
+                              pmix_proc_t *whom, size_t whom_n, pmix_op_cbfunc_t done, void *arg)
+{
+    struct rendezvous *r = server;
+    struct news *n = xzalloc(sizeof *n);
+    n->from = *p;
+    n->code = code;
+    pthread_mutex_lock(&r->lock);
+    *r->news_end = n;
+    r->news_end = &n->next;
+    pthread_mutex_unlock(&r->lock);
+    uv_async_send(&r->wake);
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t on_events_wanted(pmix_status_t *codes, size_t codes_n,
+                                      const pmix_info_t info[], size_t n, pmix_op_cbfunc_t done,
+                                      void *arg)
+{
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t on_events_unwanted(pmix_status_t *codes, size_t codes_n, pmix_op_cbfunc_t done,
+                                        void *arg)
+{
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t on_event(pmix_status_t code, const pmix_proc_t *source,
+                              pmix_data_range_t range, pmix_info_t info[], size_t n,
+                              pmix_op_cbfunc_t done, void *arg)
+{
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+/* All ranks of one node: libpmix fences them itself and asks us only for what others would add. */
+static pmix_status_t on_fence(const pmix_proc_t procs[], size_t procs_n, const pmix_info_t info[],
+                              size_t n, char *data, size_t len, pmix_modex_cbfunc_t done, void *arg)
+{
+    done(PMIX_SUCCESS, data, len, arg, NULL, NULL);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t on_direct_modex(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
+                                     pmix_modex_cbfunc_t done, void *arg)
+{
+    return PMIX_ERR_NOT_FOUND; /* a rank that is not of this node */
+}
+
+static pmix_server_module_t module = {
+    .client_finalized = on_finalized,
+    .abort = on_abort,
+    .fence_nb = on_fence,
+    .direct_modex = on_direct_modex,
+    .register_events = on_events_wanted,
+    .deregister_events = on_events_unwanted,
+    .notify_event = on_event,
+    .client_connected2 = on_connected,
+};
+
+/* ---- on the loop -------------------------------------------------------------------------------
+ */
+
+static struct news *take_news(struct rendezvous *r)
+{
+    pthread_mutex_lock(&r->lock);
+    struct news *all = r->news;
+    r->news = NULL;
+    r->news_end = &r->news;
+    pthread_mutex_unlock(&r->lock);
+    return all;
+}
+
+static void on_wake(uv_async_t *a)
+{
+    struct rendezvous *r = a->data;
+    struct news *n = take_news(r);
+    while (n) {
+        for (struct rendezvous_job *j = r->jobs; j; j = j->next)
+            if (PMIX_CHECK_NSPACE(j->name, n->from.nspace)) {
+                j->aborted(j->arg, (int)n->from.rank, n->code);
+                break;
+            }
+        struct news *next = n->next;
+        free(n);
+        n = next;
+    }
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct rendezvous *r = h->data;
+    struct news *n = take_news(r);
+    while (n) {
+        struct news *next = n->next;
+        free(n);
+        n = next;
+    }
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+/* ---- the server --------------------------------------------------------------------------------
+ */
+
+static pmix_status_t start_server(struct rendezvous *r)
+{
+    const char *dir = workdir_path(r->dir);
+    pmix_rank_t rank = 0;
+    bool yes = true;
+    pmix_info_t info[6];
+    size_t n = 0;
+    PMIX_INFO_LOAD(&info[n++], PMIX_SERVER_TMPDIR, dir, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[n++], PMIX_SYSTEM_TMPDIR, dir, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[n++], PMIX_SERVER_NSPACE, strrchr(dir, '/') + 1, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[n++], PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK);
+    PMIX_INFO_LOAD(&info[n++], PMIX_SERVER_SHARE_TOPOLOGY, &yes, PMIX_BOOL);
+    size_t owned = n;
+    PMIX_INFO_CONSTRUCT(&info[n]);
+    PMIX_LOAD_KEY(info[n].key, PMIX_TOPOLOGY2);
+    info[n].value.type = PMIX_TOPO;
+    info[n++].value.data.topo = &r->topology;
+    pmix_status_t rc = PMIx_server_init(&module, info, n);
+    for (size_t i = 0; i < owned; i++)
+        PMIX_INFO_DESTRUCT(&info[i]);
+    return rc;
+}
+
+int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t topology,
+                    struct err *e)
+{
+    AUTO(workdir) struct workdir *dir = NULL;
+    int rc = workdir_open(&dir, e);
+    if (rc < 0)
+        return err_wrap(e, "PMIx");
+    struct rendezvous *r = xzalloc(sizeof *r);
+    r->topology = (pmix_topology_t){.source = (char *)"hwloc", .topology = topology};
+    r->news_end = &r->news;
+    pthread_mutex_init(&r->lock, NULL);
+    r->wake.data = r;
+    rc = uv_async_init(loop, &r->wake, on_wake);
+    if (rc < 0) {
+        pthread_mutex_destroy(&r->lock);
+        free(r);
+        return err_set(e, rc, "PMIx: %s", uv_strerror(rc));
+    }
+    uv_unref((uv_handle_t *)&r->wake);
+    r->dir = dir;
+    pmix_status_t status = start_server(r);
+    if (status != PMIX_SUCCESS) {
+        uv_close((uv_handle_t *)&r->wake, on_closed);
+        return failed(e, "start the server", status);
+    }
+    (void)TAKE(dir);
+    *out = r;
+    return 0;
+}
+
+void rendezvous_close(struct rendezvous *r)
+{
+    if (!r)
+        return;
+    assert(!r->jobs);
+    PMIx_server_finalize();
+    workdir_close(r->dir);
+    uv_close((uv_handle_t *)&r->wake, on_closed);
+}
+
+/* ---- jobs --------------------------------------------------------------------------------------
+ */
+
+enum { JOB_KEYS = 13, RANK_KEYS = 6 };
+
+/* Fills info[0...RANK_KEYS-1] with what is known of one rank. MPI_Init fails without the local and
+ * the node's rank. */
+static void rank_keys(pmix_info_t *info, const struct plan *p, const struct plan_rank *r)
+{
+    pmix_rank_t rank = (pmix_rank_t)r->rank;
+    uint16_t local = (uint16_t)r->local_rank;
+    uint32_t app = 0;
+    PMIX_INFO_LOAD(&info[0], PMIX_RANK, &rank, PMIX_PROC_RANK);
+    PMIX_INFO_LOAD(&info[1], PMIX_LOCAL_RANK, &local, PMIX_UINT16);
+    PMIX_INFO_LOAD(&info[2], PMIX_NODE_RANK, &local, PMIX_UINT16);
+    PMIX_INFO_LOAD(&info[3], PMIX_GLOBAL_RANK, &rank, PMIX_PROC_RANK);
+    PMIX_INFO_LOAD(&info[4], PMIX_APPNUM, &app, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[5], PMIX_HOSTNAME, p->nodes[r->node].name, PMIX_STRING);
+}
+
+/* Fills info[0...JOB_KEYS-1] with what is known of the job. -EIO where libpmix cannot. */
+static int job_keys(pmix_info_t *info, const struct rendezvous_job *j, const struct plan *p,
+                    struct err *e)
+{
+    AUTO(strbuf) struct strbuf peers = {0};
+    for (int i = 0; i < p->world_size; i++)
+        strbuf_printf(&peers, "%s%d", i ? "," : "", i);
+    AUTO(free) char *nodes = NULL;
+    AUTO(free) char *procs = NULL;
+    pmix_status_t rc = PMIx_generate_regex(p->nodes[0].name, &nodes);
+    if (rc == PMIX_SUCCESS)
+        rc = PMIx_generate_ppn(strbuf_str(&peers), &procs);
+    if (rc != PMIX_SUCCESS)
+        return failed(e, "describe the job's nodes", rc);
+    const char *dir = workdir_path(j->owner->dir);
+    uint32_t size = (uint32_t)p->world_size, one = 1;
+    pmix_rank_t leader = 0;
+    PMIX_INFO_LOAD(&info[0], PMIX_UNIV_SIZE, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[1], PMIX_JOB_SIZE, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[2], PMIX_LOCAL_SIZE, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[3], PMIX_LOCAL_PEERS, strbuf_str(&peers), PMIX_STRING);
+    PMIX_INFO_LOAD(&info[4], PMIX_NODE_MAP, nodes, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[5], PMIX_PROC_MAP, procs, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[6], PMIX_MAX_PROCS, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[7], PMIX_NODE_SIZE, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[8], PMIX_NUM_NODES, &one, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[9], PMIX_LOCALLDR, &leader, PMIX_PROC_RANK);
+    PMIX_INFO_LOAD(&info[10], PMIX_JOBID, j->name, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[11], PMIX_TMPDIR, dir, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[12], PMIX_NSDIR, dir, PMIX_STRING);
+    return 0;
+}
+
+static int register_job(const struct rendezvous_job *j, const struct plan *p, struct err *e)
+{
+    size_t n = JOB_KEYS + (size_t)p->world_size;
+    pmix_info_t *info;
+    PMIX_INFO_CREATE(info, n);
+    int code = job_keys(info, j, p, e);
+    for (int i = 0; code == 0 && i < p->world_size; i++) {
+        pmix_info_t *of_rank = &info[JOB_KEYS + i];
+        pmix_data_array_t *all;
+        PMIX_DATA_ARRAY_CREATE(all, RANK_KEYS, PMIX_INFO);
+        rank_keys(all->array, p, &p->ranks[i]);
+        PMIX_LOAD_KEY(of_rank->key, PMIX_PROC_DATA);
+        of_rank->value.type = PMIX_DATA_ARRAY;
+        of_rank->value.data.darray = all;
+    }
+    if (code == 0) {
+        /* Without a callback it waits (0.3 ms). */
+        pmix_status_t rc = PMIx_server_register_nspace(j->name, p->world_size, info, n, NULL, NULL);
+        if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED)
+            code = failed(e, "register the job", rc);
+    }
+    PMIX_INFO_FREE(info, n);
+    return code;
+}
+
+int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const struct plan *p,
+                    void (*aborted)(void *arg, int rank, int code), void *arg, struct err *e)
+{
+    AUTO(free) struct rendezvous_job *j = xzalloc(sizeof *j);
+    j->owner = r;
+    j->ranks = p->world_size;
+    j->aborted = aborted;
+    j->arg = arg;
+    PMIX_LOAD_NSPACE(j->name, p->job_id);
+    int code = register_job(j, p, e);
+    if (code < 0)
+        return code;
+    for (int i = 0; i < p->world_size; i++) {
+        pmix_proc_t who;
+        PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)i);
+        pmix_status_t rc = PMIx_server_register_client(&who, geteuid(), getegid(), r, NULL, NULL);
+        if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED) {
+            PMIx_server_deregister_nspace(j->name, NULL, NULL);
+            return failed(e, "register a rank", rc);
+        }
+    }
+    j->next = r->jobs;
+    r->jobs = j;
+    *out = TAKE(j);
+    return 0;
+}
+
+void rendezvous_leave(struct rendezvous_job *j)
+{
+    if (!j)
+        return;
+    for (struct rendezvous_job **at = &j->owner->jobs; *at; at = &(*at)->next)
+        if (*at == j) {
+            *at = j->next;
+            break;
+        }
+    PMIx_server_deregister_nspace(j->name, NULL, NULL);
+    free(j);
+}
+
+int rendezvous_env(const struct rendezvous_job *j, int rank, char ***env, struct err *e)
+{
+    pmix_proc_t who;
+    PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)rank);
+    pmix_status_t rc = PMIx_server_setup_fork(&who, env);
+    return rc == PMIX_SUCCESS ? 0 : failed(e, "a rank's environment", rc);
+}

@@ -1,0 +1,39 @@
+/* rendezvous - the PMIx server that the ranks find each other through (libpmix, in this process).
+ *
+ * One server serves all jobs of a process, a namespace each; fences and gets of one node are
+ * answered inside libpmix. It has a thread of its own, whose news come through the loop. */
+#ifndef DROVER_RENDEZVOUS_H
+#define DROVER_RENDEZVOUS_H
+
+#include <hwloc.h>
+#include <uv.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+#include "launcher/plan.h"
+
+struct rendezvous;
+
+/* Starts the server (4 to 5 ms). Only one at a time in a process. The topology is handed to it and
+ * shared with the ranks, which saves each of them its discovery; it must outlive the server. */
+int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t topology,
+                    struct err *e);
+/* Only with no job left. Removes what it kept in the file system; its handle closes on the loop's
+ * next turn. */
+void rendezvous_close(struct rendezvous *r);
+AUTO_DEFINE(rendezvous, struct rendezvous *, rendezvous_close)
+
+struct rendezvous_job;
+
+/* Makes the job known. `aborted` is called from the loop when a rank calls MPI_Abort(code) or
+ * PMIx_Abort(). The plan is needed only during the call. */
+int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const struct plan *p,
+                    void (*aborted)(void *arg, int rank, int code), void *arg, struct err *e);
+/* No call of `aborted` follows. */
+void rendezvous_leave(struct rendezvous_job *j);
+AUTO_DEFINE(rendezvous_job, struct rendezvous_job *, rendezvous_leave)
+
+/* Adds what a rank of the job needs in its environment to find the server. */
+int rendezvous_env(const struct rendezvous_job *j, int rank, char ***env, struct err *e);
+
+#endif
