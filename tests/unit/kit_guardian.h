@@ -30,7 +30,8 @@ struct kit {
     struct guardian *g;
     struct kit_event events[KIT_EVENTS_MAX];
     int count;
-    char mark[64]; /* in the environment of every rank: "KIT_MARK=..." */
+    char mark[64];    /* in the environment of every rank: "KIT_MARK=..." */
+    char seconds[32]; /* that only daemons of this test sleep: "sleep %s" in a script */
 };
 
 static inline void kit_hear(void *arg, struct kit_event e)
@@ -83,6 +84,7 @@ static inline void kit_open(struct kit *k)
     struct err e = {0};
     memset(k, 0, sizeof *k);
     snprintf(k->mark, sizeof k->mark, "KIT_MARK=%d.%lld", (int)getpid(), (long long)kit_now_ms());
+    snprintf(k->seconds, sizeof k->seconds, "1234.%d", (int)getpid());
     if (guardian_start(&k->g, &e) < 0)
         FAIL("%s", e.text);
     CHECK_INT(uv_loop_init(&k->loop), 0);
@@ -136,8 +138,8 @@ static inline void kit_clear(struct kit *k, uint32_t job)
 /* Asks for a rank; its output is to be read from the returned descriptor. */
 static inline int kit_spawn_argv(struct kit *k, uint32_t job, int rank, char *const *argv)
 {
-    char id[32];
-    snprintf(id, sizeof id, "DROVER_JOB_ID=job-%u", job);
+    char id[64];
+    snprintf(id, sizeof id, "DROVER_JOB_ID=job-%u-%d", job, (int)getpid());
     char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", id, k->mark, NULL};
     int ends[2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     CHECK(null >= 0 && pipe2(ends, O_CLOEXEC) == 0);
@@ -151,9 +153,12 @@ static inline int kit_spawn_argv(struct kit *k, uint32_t job, int rank, char *co
     return ends[0];
 }
 
+/* The script's one %s, if there is one, becomes k->seconds. */
 static inline int kit_spawn(struct kit *k, uint32_t job, int rank, const char *script)
 {
-    char *argv[] = {"sh", "-c", (char *)script, NULL};
+    char text[1024];
+    snprintf(text, sizeof text, script, k->seconds);
+    char *argv[] = {"sh", "-c", text, NULL};
     return kit_spawn_argv(k, job, rank, argv);
 }
 
@@ -214,7 +219,8 @@ static inline bool kit_file_has(const char *pid, const char *name, const char *t
     return n > 0 && memmem(bytes, (size_t)n, text, strlen(text)) != NULL;
 }
 
-/* How many living processes have `text` in their environment or arguments. */
+/* How many living processes have `text` in their environment or arguments. One that is just being
+ * replaced by another program shows neither. */
 static inline int kit_living(const char *text)
 {
     int n = 0;
@@ -225,6 +231,17 @@ static inline int kit_living(const char *text)
              (kit_file_has(d->d_name, "environ", text) || kit_file_has(d->d_name, "cmdline", text));
     closedir(proc);
     return n;
+}
+
+/* For processes that have been told to be there: they may be on the way from one program to
+ * another.
+ */
+static inline void kit_await_living(const char *text, int want)
+{
+    int64_t deadline = kit_now_ms() + KIT_LIMIT_MS;
+    for (int n; (n = kit_living(text)) != want;)
+        if (kit_now_ms() > deadline)
+            FAIL("%d processes have '%s', expected %d", n, text, want);
 }
 
 #endif
