@@ -104,6 +104,15 @@ static pmix_status_t on_direct_modex(const pmix_proc_t *p, const pmix_info_t inf
     return PMIX_ERR_NOT_FOUND; /* a rank that is not of this node */
 }
 
+/* libpmix itself keeps the ranks' wishes to have files removed when they are gone (Open MPI's
+ * segments in /dev/shm), but only where the host has this function. Nothing else is served. */
+static pmix_status_t on_job_control(const pmix_proc_t *requestor, const pmix_proc_t targets[],
+                                    size_t targets_n, const pmix_info_t directives[], size_t n,
+                                    pmix_info_cbfunc_t done, void *arg)
+{
+    return PMIX_ERR_NOT_SUPPORTED;
+}
+
 static pmix_server_module_t module = {
     .client_finalized = on_finalized,
     .abort = on_abort,
@@ -112,6 +121,7 @@ static pmix_server_module_t module = {
     .register_events = on_events_wanted,
     .deregister_events = on_events_unwanted,
     .notify_event = on_event,
+    .job_control = on_job_control,
     .client_connected2 = on_connected,
 };
 

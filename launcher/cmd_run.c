@@ -1,0 +1,259 @@
+/* cmd_run - `drover run`: a job in the foreground, its output on ours, its status as ours. */
+#include "launcher/cmd_run.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/opt.h"
+#include "launcher/cmd.h"
+#include "launcher/feed.h"
+#include "launcher/guardian.h"
+#include "launcher/topo.h"
+
+enum { STATUS_TIMED_OUT = 124, STATUS_SIGNAL = 128 };
+
+/* Ends the job, forwards, or stops and continues with us. */
+static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+
+struct run {
+    uv_loop_t loop;
+    struct cmd_run_opts *opts;
+    struct guardian *guardian;
+    struct launcher *launcher;
+    struct launch *job;
+    struct console *console;
+    struct feed *feed;
+    uv_signal_t signals[COUNT_OF(handled)];
+    uv_timer_t timeout;
+    bool handles; /* the two above are on the loop */
+    bool ended, paused;
+    int ended_by; /* a signal; 0: none */
+    bool timed_out, reader_gone;
+    int status;
+};
+
+/* ---- the job's news ----------------------------------------------------------------------------
+ */
+
+static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    struct run *r = arg;
+    r->paused = !console_line(r->console, rank, from, text, len);
+    return !r->paused;
+}
+
+static void on_rank_ended(void *arg, const struct rank_end *e)
+{
+    log_info("rank %d ended: %s %d%s after %.1f s", e->rank, e->signal ? "signal" : "status",
+             e->signal ? e->signal : e->status, e->told_to_stop ? " (stopped by drover)" : "",
+             e->seconds);
+}
+
+/* What the job's end means for us. A job that a signal or the time limit ended, but whose ranks
+ * all said 0, has ended well. */
+static int final_status(const struct run *r, const struct job_end *end)
+{
+    if (r->reader_gone)
+        return STATUS_SIGNAL + SIGPIPE; /* as if it had ended us */
+    if (end->first_failed >= 0)
+        return end->status;
+    if (r->timed_out)
+        return STATUS_TIMED_OUT;
+    return r->ended_by && end->status ? STATUS_SIGNAL + r->ended_by : end->status;
+}
+
+static void finish_when_written(struct run *r)
+{
+    if (r->ended && (!console_waiting(r->console) || r->reader_gone))
+        uv_stop(&r->loop);
+}
+
+static void on_ended(void *arg, const struct job_end *end)
+{
+    struct run *r = arg;
+    r->ended = true;
+    r->status = final_status(r, end);
+    AUTO(strbuf) struct strbuf b = {0};
+    if (r->timed_out)
+        strbuf_printf(&b, "drover run: the job was ended after %g s (--timeout)\n",
+                      r->opts->timeout_s);
+    cmd_run_show_failure(&b, launch_plan(r->job), end);
+    if (!r->opts->quiet && !r->reader_gone)
+        console_say(r->console, strbuf_str(&b));
+    finish_when_written(r);
+}
+
+/* Output has moved: room for more, an end, or nobody who reads it. */
+static void on_moved(void *arg)
+{
+    struct run *r = arg;
+    int error = console_error(r->console);
+    if (error && !r->reader_gone) {
+        r->reader_gone = error == -EPIPE;
+        if (!r->reader_gone)
+            log_error("output: %s", strerror(-error));
+        else if (!r->ended)
+            launch_stop(r->job, 0);
+    }
+    if (r->paused && !r->ended && !console_full(r->console)) {
+        r->paused = false;
+        launch_resume_output(r->job);
+    }
+    finish_when_written(r);
+}
+
+/* ---- signals and time --------------------------------------------------------------------------
+ */
+
+static void suspend(struct run *r)
+{
+    launch_signal(r->job, SIGSTOP);
+    raise(SIGSTOP);
+}
+
+static void end_by_signal(struct run *r, int sig)
+{
+    if (r->ended) { /* only the reader of our output is waited for */
+        uv_stop(&r->loop);
+    } else if (r->ended_by) {
+        log_warn("%s again: the ranks are killed", strsignal(sig));
+        launch_kill(r->job);
+    } else {
+        r->ended_by = sig;
+        launch_interrupt(r->job, sig == SIGINT || sig == SIGQUIT ? sig : SIGTERM);
+    }
+}
+
+static void on_signal(uv_signal_t *s, int sig)
+{
+    struct run *r = s->data;
+    if (sig == SIGTSTP && !r->ended)
+        suspend(r);
+    else if ((sig == SIGUSR1 || sig == SIGUSR2 || sig == SIGCONT) && !r->ended)
+        launch_signal(r->job, sig);
+    else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
+        end_by_signal(r, sig);
+}
+
+static void on_timeout(uv_timer_t *t)
+{
+    struct run *r = t->data;
+    if (r->ended)
+        return;
+    r->timed_out = true;
+    launch_stop(r->job, 0);
+}
+
+/* Signals that whoever started us wants ignored (nohup, a shell's background job) stay so. */
+static void watch_signals(struct run *r)
+{
+    for (size_t i = 0; i < COUNT_OF(handled); i++) {
+        struct sigaction was;
+        uv_signal_init(&r->loop, &r->signals[i]);
+        r->signals[i].data = r;
+        if (sigaction(handled[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+            uv_signal_start(&r->signals[i], on_signal, handled[i]);
+    }
+    uv_timer_init(&r->loop, &r->timeout);
+    r->timeout.data = r;
+    if (r->opts->timeout_s > 0)
+        uv_timer_start(&r->timeout, on_timeout, (uint64_t)(r->opts->timeout_s * 1000), 0);
+    r->handles = true;
+}
+
+/* ---- start and end -----------------------------------------------------------------------------
+ */
+
+static int show_plan(const struct cmd_run_opts *o, struct err *e)
+{
+    AUTO(topo) struct topo *t = NULL;
+    AUTO(plan) struct plan *p = NULL;
+    if (topo_load(&t, e) < 0 || plan_make(&p, &o->spec, t, environ, e) < 0)
+        return e->code;
+    AUTO(strbuf) struct strbuf b = {0};
+    cmd_run_show_plan(&b, p, o->json);
+    fputs(strbuf_str(&b), stdout);
+    return 0;
+}
+
+/* What rank 0 reads: our stdin itself, or a pipe that is fed from our terminal. */
+static int choose_stdin(struct run *r, int *pipe_fd, struct err *e)
+{
+    r->opts->spec.stdin_fd = STDIN_FILENO;
+    if (!isatty(STDIN_FILENO))
+        return 0;
+    int rc = feed_open(&r->feed, pipe_fd, &r->loop, STDIN_FILENO, e);
+    r->opts->spec.stdin_fd = *pipe_fd;
+    return rc;
+}
+
+static int start(struct run *r, struct err *e)
+{
+    static const struct launch_events events = {
+        .line = on_line, .rank_ended = on_rank_ended, .ended = on_ended};
+    AUTO(fd) int typed = -1;
+    int rc = launcher_open(&r->launcher, &r->loop, r->guardian, e);
+    if (rc == 0)
+        rc = console_open(&r->console, &r->loop, &r->opts->style, on_moved, r, e);
+    if (rc == 0)
+        rc = choose_stdin(r, &typed, e);
+    if (rc < 0)
+        return rc;
+    watch_signals(r);
+    rc = launch_start(&r->job, r->launcher, &r->opts->spec, &events, r, e);
+    if (rc == 0 && r->opts->report_bindings) {
+        AUTO(strbuf) struct strbuf b = {0};
+        cmd_run_show_bindings(&b, launch_plan(r->job));
+        console_say(r->console, strbuf_str(&b));
+    }
+    return rc;
+}
+
+static void stop(struct run *r)
+{
+    for (size_t i = 0; r->handles && i < COUNT_OF(handled); i++)
+        uv_close((uv_handle_t *)&r->signals[i], NULL);
+    if (r->handles)
+        uv_close((uv_handle_t *)&r->timeout, NULL);
+    feed_close(r->feed);
+    launch_free(r->job);
+    console_close(r->console);
+    launcher_close(r->launcher);
+    uv_run(&r->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&r->loop);
+    guardian_stop(r->guardian);
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct cmd_run_opts opts;
+    struct run r = {.opts = &opts};
+    struct err e = {0};
+    int rc = cmd_run_parse(&opts, argc, argv, &e);
+    if (opts.verbose)
+        log_set_level(LOG_INFO);
+    if (rc == 0 && opts.dry_run) {
+        rc = show_plan(&opts, &e);
+    } else if (rc == 0) {
+        rc = guardian_start(&r.guardian, &e);
+        signal(SIGPIPE, SIG_IGN);
+        uv_loop_init(&r.loop);
+        if (rc == 0)
+            rc = start(&r, &e);
+        if (rc == 0)
+            uv_run(&r.loop, UV_RUN_DEFAULT);
+        if (rc == 0 && r.status == 0 && console_error(r.console))
+            r.status = CMD_FAILED;
+        stop(&r);
+    }
+    cmd_run_opts_free(&opts);
+    if (rc == OPT_HELP)
+        return 0;
+    if (rc < 0) {
+        err_print(&e, "drover run");
+        return CMD_USAGE;
+    }
+    return r.status;
+}

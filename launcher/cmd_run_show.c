@@ -1,0 +1,70 @@
+#include <signal.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "launcher/cause.h"
+#include "launcher/cmd_run.h"
+#include "launcher/plan_show.h"
+
+static void show_end(struct strbuf *b, const struct rank_end *r)
+{
+    if (r->start_status) {
+        strbuf_printf(b, "could not be started: %s\n", r->start_error);
+        return;
+    }
+    if (r->aborted)
+        strbuf_printf(b, "called MPI_Abort(%d)", r->status);
+    else if (r->signal)
+        strbuf_printf(b, "was ended by signal %d (SIG%s, %s)%s", r->signal,
+                      sigabbrev_np(r->signal) ? sigabbrev_np(r->signal) : "?", strsignal(r->signal),
+                      r->core_dumped ? ", core dumped" : "");
+    else
+        strbuf_printf(b, "exited with status %d", r->status);
+    strbuf_printf(b, " after %.1f s\n", r->seconds);
+}
+
+static void show_way_out(struct strbuf *b, const struct plan *p, const struct job_end *end)
+{
+    const struct cause *c = cause_find(&end->first, end->last_lines);
+    if (c) {
+        strbuf_printf(b, "  cause: %s\n  try: %s\n", c->what, c->advice);
+    } else if (end->first.start_status == 127) {
+        strbuf_printf(b, "  try: %s\n",
+                      strchr(p->argv[0], '/')
+                          ? "look at its path (from the ranks' directory), and at its #! line"
+                          : "give its path (./NAME), or look at PATH");
+    } else if (end->first.start_status && access(p->argv[0], F_OK) == 0 &&
+               access(p->argv[0], X_OK) < 0) {
+        strbuf_printf(b, "  try: chmod +x %s\n", p->argv[0]);
+    }
+}
+
+void cmd_run_show_failure(struct strbuf *b, const struct plan *p, const struct job_end *end)
+{
+    if (end->first_failed < 0)
+        return;
+    strbuf_printf(b, "drover run: rank %d on %s ", end->first_failed,
+                  p->nodes[p->ranks[end->first_failed].node].name);
+    show_end(b, &end->first);
+    if (end->last_lines && end->last_lines[0])
+        strbuf_puts(b, "  its last lines:\n");
+    for (const char *const *line = end->last_lines; line && *line; line++)
+        strbuf_printf(b, "    %s\n", *line);
+    show_way_out(b, p, end);
+}
+
+void cmd_run_show_plan(struct strbuf *b, const struct plan *p, bool json)
+{
+    if (!json) {
+        plan_print(b, p);
+        return;
+    }
+    AUTO(json) json_t *j = plan_json(p);
+    AUTO(free) char *line = json_line(j);
+    strbuf_printf(b, "%s\n", line);
+}
+
+void cmd_run_show_bindings(struct strbuf *b, const struct plan *p)
+{
+    plan_print_ranks(b, p);
+}

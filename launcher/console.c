@@ -1,0 +1,106 @@
+#include "launcher/console.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "launcher/outlet.h"
+
+enum { NOBODY = -1 };
+
+/* Where lines go. Both streams' sinks are one where stdout and stderr are the same file, so that
+ * their lines never cut each other. */
+struct sink {
+    struct outlet *outlet;
+    int unfinished; /* the source whose line has no end so far; NOBODY: none */
+};
+
+struct console {
+    struct console_style style;
+    struct sink own[2];
+    struct sink *out, *err;
+};
+
+int console_open(struct console **out, uv_loop_t *loop, const struct console_style *style,
+                 void (*moved)(void *arg), void *arg, struct err *e)
+{
+    AUTO(console) struct console *c = xzalloc(sizeof *c);
+    c->style = *style;
+    c->own[0].unfinished = c->own[1].unfinished = NOBODY;
+    c->out = &c->own[0];
+    c->err = outlet_same(STDOUT_FILENO, STDERR_FILENO) ? &c->own[0] : &c->own[1];
+    int rc = outlet_open(&c->out->outlet, loop, STDOUT_FILENO, moved, arg, e);
+    if (rc == 0 && c->err != c->out)
+        rc = outlet_open(&c->err->outlet, loop, STDERR_FILENO, moved, arg, e);
+    if (rc < 0)
+        return rc;
+    *out = TAKE(c);
+    return 0;
+}
+
+void console_close(struct console *c)
+{
+    if (!c)
+        return;
+    outlet_close(c->own[0].outlet);
+    outlet_close(c->own[1].outlet);
+    free(c);
+}
+
+/* mpirun's marks: "Tue Nov 21 12:00:00 2023", "[1,RANK]<stdout>:". */
+static void add_mark(const struct console *c, struct sink *s, int rank, enum launch_stream from)
+{
+    const char *name = from == LAUNCH_STDOUT ? "stdout" : "stderr";
+    char mark[96];
+    int n = 0;
+    if (c->style.timestamp) {
+        time_t now = time(NULL);
+        struct tm local;
+        n = (int)strftime(mark, sizeof mark, "%a %b %e %H:%M:%S %Y", localtime_r(&now, &local));
+    }
+    if (c->style.tag)
+        n += snprintf(mark + n, sizeof mark - (size_t)n, "[1,%d]<%s>:", rank, name);
+    else if (c->style.timestamp)
+        n += snprintf(mark + n, sizeof mark - (size_t)n, "<%s>:", name);
+    outlet_add(s->outlet, mark, (size_t)n);
+}
+
+bool console_line(struct console *c, int rank, enum launch_stream from, const char *text,
+                  size_t len)
+{
+    struct sink *s = from == LAUNCH_STDOUT || c->style.merge ? c->out : c->err;
+    int source = 2 * rank + (from == LAUNCH_STDERR);
+    if (s->unfinished != source) {
+        if (s->unfinished != NOBODY)
+            outlet_add(s->outlet, "\n", 1);
+        add_mark(c, s, rank, from);
+    }
+    outlet_add(s->outlet, text, text[len] ? len + 1 : len); /* what ends it stands behind it */
+    s->unfinished = text[len] ? NOBODY : source;
+    return !console_full(c);
+}
+
+void console_say(struct console *c, const char *text)
+{
+    if (c->err->unfinished != NOBODY)
+        outlet_add(c->err->outlet, "\n", 1);
+    c->err->unfinished = NOBODY;
+    outlet_add(c->err->outlet, text, strlen(text));
+}
+
+bool console_full(const struct console *c)
+{
+    return outlet_waiting(c->out->outlet) > OUTLET_FULL ||
+           outlet_waiting(c->err->outlet) > OUTLET_FULL;
+}
+
+bool console_waiting(const struct console *c)
+{
+    return outlet_waiting(c->out->outlet) > 0 || outlet_waiting(c->err->outlet) > 0;
+}
+
+int console_error(const struct console *c)
+{
+    int error = outlet_error(c->out->outlet);
+    return error ? error : outlet_error(c->err->outlet);
+}

@@ -1,0 +1,39 @@
+/* console - the ranks' lines on our stdout and stderr: whole, with the tags that were asked for. */
+#ifndef DROVER_CONSOLE_H
+#define DROVER_CONSOLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <uv.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+#include "launcher/launch.h"
+
+struct console_style { /* mpirun's --tag-output, --timestamp-output, --merge-stderr-to-stdout */
+    bool tag, timestamp, merge;
+};
+
+struct console;
+
+/* `moved(arg)` is called from the loop when console_full(), console_waiting() or console_error()
+ * may have changed. */
+int console_open(struct console **out, uv_loop_t *loop, const struct console_style *style,
+                 void (*moved)(void *arg), void *arg, struct err *e);
+/* Drops what waits. Its handles close on the loop's next turn. */
+void console_close(struct console *c);
+AUTO_DEFINE(console, struct console *, console_close)
+
+/* A line as launch_events has it. False when so much waits that the ranks should. */
+bool console_line(struct console *c, int rank, enum launch_stream from, const char *text,
+                  size_t len);
+/* Our own words, after all that came before them, on stderr. Whole lines. */
+void console_say(struct console *c, const char *text);
+
+bool console_full(const struct console *c);
+/* Whether there is anything still to be written. */
+bool console_waiting(const struct console *c);
+/* Why stdout (or, where that is well, stderr) cannot be written to: -EPIPE, …; 0: it can. */
+int console_error(const struct console *c);
+
+#endif

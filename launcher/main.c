@@ -1,0 +1,153 @@
+/* drover - what people type. Commands of its own are run here; the others are programs beside it
+ * (libexec/drover), which are executed with the arguments as they were. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/opt.h"
+#include "launcher/cmd.h"
+
+struct cmd {
+    const char *name, *usage, *what;
+    int (*run)(int argc, char **argv); /* NULL: `program` has it */
+    const char *program;
+    const char *who; /* speaks in messages */
+};
+
+static const struct cmd commands[] = {
+    {"run", "[-np N] [options] [--] program [args]", "Start a job of N ranks on this machine",
+     cmd_run, NULL, "drover run"},
+    {"sweep", "FILE [options]", "Search hyperparameters", NULL, "drover-hpo", NULL},
+    {"worker", "ENDPOINT [options]", "Run trials for a sweep", NULL, "drover-hpo", NULL},
+    {"suggest", "[options]", "Search alone: JSON lines in, JSON lines out", NULL, "drover-hpo",
+     NULL},
+    {"report", "NAME=VALUE...", "Report metrics from a trial", NULL, "drover-hpo", NULL},
+    {"export", "NAME [options]", "Write a sweep's trials as CSV or JSON", NULL, "drover-hpo", NULL},
+    {"serve", "[options]", "Show sweeps in a browser", NULL, "drover-hpo", NULL},
+    {"bench", "OP [-np N] [-b 8] [-e 128M]", "Measure collective bandwidth", NULL, "drover-bench",
+     NULL},
+};
+
+static void print_help(FILE *to)
+{
+    fputs("Usage: drover COMMAND [options]\n\nLaunches distributed training, searches "
+          "hyperparameters over it, and measures the\ncollectives under it.\n\nCommands:\n",
+          to);
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].what);
+    fputs("\n`drover help COMMAND` tells more; `drover --version` the version.\n", to);
+}
+
+static const struct cmd *find(const char *name)
+{
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int unknown(const char *name)
+{
+    const char *names[COUNT_OF(commands)];
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        names[i] = commands[i].name;
+    const char *near = opt_nearest(name, names, COUNT_OF(names));
+    struct err e = {0};
+    err_set(&e, -EINVAL, "unknown command '%s'", name);
+    if (near)
+        err_hint(&e, "drover %s", near);
+    else
+        err_hint(&e, "drover help");
+    err_print(&e, "drover");
+    return CMD_USAGE;
+}
+
+/* ../libexec/drover/PROGRAM from where this program lies: in the build tree and when installed. */
+static int exec_program(const struct cmd *c, char **argv)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    struct err e = {0};
+    if (n < 0) {
+        err_set(&e, -errno, "/proc/self/exe: %s", strerror(errno));
+        err_print(&e, "drover");
+        return CMD_FAILED;
+    }
+    self[n] = '\0';
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(self, '/');
+        if (slash)
+            *slash = '\0';
+    }
+    AUTO(free) char *path = xasprintf("%s/libexec/drover/%s", self, c->program);
+    execv(path, argv);
+    err_set(&e, -errno, "%s: %s: %s", c->name, path, strerror(errno));
+    err_hint(&e, "is this a complete installation? `make install` puts it there");
+    err_print(&e, "drover");
+    return CMD_FAILED;
+}
+
+static int run(const struct cmd *c, int argc, char **argv)
+{
+    if (!c->run)
+        return exec_program(c, argv);
+    log_open(c->who);
+    return c->run(argc - 1, argv + 1);
+}
+
+/* `drover help [COMMAND]`: as `drover COMMAND --help`. */
+static int help(int argc, char **argv)
+{
+    if (argc < 3) {
+        print_help(stdout);
+        return 0;
+    }
+    const struct cmd *c = find(argv[2]);
+    if (!c)
+        return unknown(argv[2]);
+    char *words[] = {argv[0], argv[2], (char *)"--help", NULL};
+    return run(c, 3, words);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : NULL;
+    if (!word) {
+        print_help(stderr);
+        return CMD_USAGE;
+    }
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+        puts("drover " DROVER_VERSION);
+        return 0;
+    }
+    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return help(argc, argv);
+    const struct cmd *c = find(word);
+    return c ? run(c, argc, argv) : unknown(word);
+}
+
+/* A descriptor below 3 that is closed would become something else's, and then the ranks'. */
+static void fill_standard_fds(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+            return;
+}
+
+int main(int argc, char **argv)
+{
+    fill_standard_fds();
+    int status = dispatch(argc, argv);
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    if (errno != EPIPE)
+        fprintf(stderr, "drover: stdout: %s\n", strerror(errno ? errno : EIO));
+    return status ? status : CMD_FAILED;
+}
