@@ -2,7 +2,9 @@
 from its times, and wrong data are found."""
 import json
 import math
+import os
 import re
+import signal
 import subprocess
 import time
 
@@ -124,6 +126,24 @@ def test_an_injected_wrong_element_is_counted_and_fails_the_command(where, rows_
     assert sum(r[way]["wrong"] for r in table["rows"] for way in ("out", "in")) == rows_wrong
     assert table["bad"] == (rows_wrong, "FAILED" if rows_wrong else "OK")
     assert done.returncode == (1 if rows_wrong else 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_ranks_too(number):
+    with subprocess.Popen([str(BENCH), "bench", "all_reduce", "-np", "2", "-b", "4M", "-e", "4M", "-n", "1000000"],
+                          env=clean_env(), text=True, stdout=subprocess.PIPE) as job:
+        pids = []
+        for line in job.stdout:
+            if line.startswith("#  Rank"):
+                pids.append(int(line.split()[6]))
+            if "(elements)" in line:
+                break
+        assert len(pids) == 2
+        job.send_signal(number)
+        assert job.wait(timeout=20) == 128 + number
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
 
 
 def test_json_holds_what_the_table_shows():
