@@ -26,7 +26,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 {
     FILE *to = from == LAUNCH_STDOUT ? stdout : stderr;
     fwrite(text, 1, len, to);
-    fputc('\n', to);
+    fputc(text[len] == '\r' ? '\r' : '\n', to);
     fflush(to); /* someone watches the table grow */
     return true;
 }
@@ -56,7 +56,7 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct job *j = handle->data;
     if (j->signals++ == 0)
-        launch_stop(j->launch, 0);
+        launch_interrupt(j->launch, number);
     else
         launch_kill(j->launch);
 }

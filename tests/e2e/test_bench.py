@@ -4,17 +4,14 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
+from kit_ranks import BUILD, FAKE_NCCL, clean_env, under_mpirun
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("DROVER_BUILD", ROOT / "build" / "dev")).resolve()
 BENCH = BUILD / "libexec" / "drover" / "drover-bench"
-FAKE = BUILD / "tests" / "fake" / "nccl.so"
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "all_gather": lambda n: (n - 1) / n,
            "reduce_scatter": lambda n: (n - 1) / n, "alltoall": lambda n: (n - 1) / n, "broadcast": lambda n: 1,
            "reduce": lambda n: 1}
@@ -23,23 +20,15 @@ TYPE_BYTES = {"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint6
               "double": 8, "bfloat16": 2}
 
 
-def clean_env(**more):
-    """This environment without what a launcher around the tests may have put there."""
-    env = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK") and
-           not k.startswith(("OMPI_", "PMIX_", "PMI_", "SLURM_", "DROVER_"))}
-    return {**env, **more}
-
-
 def bench(ranks, *args, limit_s=60, **env):
     """As a user types it: it starts its own ranks."""
     return subprocess.run([str(BENCH), "bench", *map(str, args), "-np", str(ranks), "--oversubscribe"],
                           env=clean_env(**env), text=True, capture_output=True, timeout=limit_s, check=False)
 
 
-def under_mpirun(ranks, *args, **env):
-    passed = [x for k in env for x in ("-x", k)]
-    return subprocess.run([*MPIRUN, "-np", str(ranks), *passed, str(BENCH), "bench", *map(str, args)],
-                          env=clean_env(**env), text=True, capture_output=True, timeout=60, check=False)
+def bench_under_mpirun(ranks, *args, **env):
+    return subprocess.run(under_mpirun(ranks, [BENCH, "bench", *args], env), env=clean_env(**env), text=True,
+                          capture_output=True, timeout=60, check=False)
 
 
 def half(fields):
@@ -139,6 +128,24 @@ def test_an_injected_wrong_element_is_counted_and_fails_the_command(where, rows_
     assert done.returncode == (1 if rows_wrong else 0)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_ranks_too(number):
+    with subprocess.Popen([str(BENCH), "bench", "all_reduce", "-np", "2", "-b", "4M", "-e", "4M", "-n", "1000000"],
+                          env=clean_env(), text=True, stdout=subprocess.PIPE) as job:
+        pids = []
+        for line in job.stdout:
+            if line.startswith("#  Rank"):
+                pids.append(int(line.split()[6]))
+            if "(elements)" in line:
+                break
+        assert len(pids) == 2
+        job.send_signal(number)
+        assert job.wait(timeout=20) == 128 + number
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
 def test_json_holds_what_the_table_shows():
     done = bench(2, "all_gather", "-b", "64K", "-e", "64K", "-n", "3", "--json")
     assert done.returncode == 0, done.stderr
@@ -152,7 +159,7 @@ def test_json_holds_what_the_table_shows():
 
 
 def test_it_runs_as_ranks_of_mpirun_too():
-    done = under_mpirun(2, "all_reduce", "-b", "8", "-e", "64K", "-f", "8")
+    done = bench_under_mpirun(2, "all_reduce", "-b", "8", "-e", "64K", "-f", "8")
     assert done.returncode == 0, done.stderr
     table = parse(done.stdout)
     assert len(table["rows"]) == 5 and len(table["devices"]) == 2
@@ -160,9 +167,9 @@ def test_it_runs_as_ranks_of_mpirun_too():
 
 
 def test_it_runs_over_nccl(tmp_path):
-    if not FAKE.exists():
+    if not FAKE_NCCL.exists():
         pytest.skip("built without NCCL's and CUDA's headers")
-    env = {"DROVER_NCCL_LIB": str(FAKE), "DROVER_CUDART_LIB": str(FAKE), "FAKE_NCCL_DIR": str(tmp_path)}
+    env = {"DROVER_NCCL_LIB": str(FAKE_NCCL), "DROVER_CUDART_LIB": str(FAKE_NCCL), "FAKE_NCCL_DIR": str(tmp_path)}
     done = bench(2, "all_reduce", "-b", "1K", "-e", "1M", "-f", "32", "--backend", "nccl", FAKE_NCCL="slow", **env)
     assert done.returncode == 0, done.stderr
     table = parse(done.stdout)
@@ -185,7 +192,7 @@ def test_ranks_that_do_not_reach_each_other_are_no_table_of_one():
 
 
 def test_a_number_of_ranks_that_is_not_the_launchers_is_refused():
-    done = under_mpirun(2, "all_reduce", "-np", "4", "-b", "8", "-e", "8")
+    done = bench_under_mpirun(2, "all_reduce", "-np", "4", "-b", "8", "-e", "8")
     assert done.returncode != 0
     assert "-np 4, but this is rank 0 of 2 already" in done.stderr
 

@@ -6,27 +6,20 @@ import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from kit_ranks import ROOT, clean_env
 
-ROOT = Path(__file__).resolve().parents[2]
 CLIENT = ROOT / "launcher" / "client" / "drover.py"
-RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK")
-
-
-def clean_env(**more):
-    """This environment without what a launcher around the tests may have put there."""
-    env = {k: v for k, v in os.environ.items() if k not in RANK_VARIABLES and
-           not k.startswith(("OMPI_", "PMIX_", "PMI_", "SLURM_", "DROVER_"))}
-    return {**env, "PYTHONPATH": str(CLIENT.parent), "PYTHONDONTWRITEBYTECODE": "1", **more}
+def client_env(**more):
+    return clean_env(PYTHONPATH=str(CLIENT.parent), **more)
 
 
 def run(code, channel=None, **env):
     """A program that imports drover -> what it prints, as JSON."""
     if channel is not None:
         env["DROVER_REPORT_FD"] = str(channel.fileno())
-    done = subprocess.run([sys.executable, "-c", "import drover, json\n" + code], env=clean_env(**env), text=True,
+    done = subprocess.run([sys.executable, "-c", "import drover, json\n" + code], env=client_env(**env), text=True,
                           pass_fds=[channel.fileno()] if channel is not None else [], capture_output=True, timeout=30,
                           check=False)
     assert done.returncode == 0, done.stderr
@@ -157,7 +150,7 @@ def test_some_other_file_under_the_number_is_left_alone():
     code = ("import drover, os, sys\nfd = int(os.environ['DROVER_REPORT_FD'])\ndrover.report(loss=1)\n"
             "assert os.get_inheritable(fd)\nos.write(fd, b'mine')")
     for text in (str(w), "999", "x", "-1", ""):
-        env = clean_env(DROVER_REPORT_FD=text)
+        env = client_env(DROVER_REPORT_FD=text)
         if text == str(w):
             subprocess.run([sys.executable, "-c", code], env=env, pass_fds=[w], timeout=30, check=True)
             assert os.read(r, 100) == b"mine"

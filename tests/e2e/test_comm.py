@@ -1,26 +1,15 @@
 """libdrover's communicators, by programs that are linked with it as a user's are: over MPI, alone, and over NCCL's
 stand-in (tests/fake/nccl.c), whose failures can be chosen."""
-import os
 import re
 import shutil
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
+from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, ROOT, clean_env
+from kit_ranks import under_mpirun as mpirun_line
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("DROVER_BUILD", ROOT / "build" / "dev")).resolve()
-FAKE = BUILD / "tests" / "fake" / "nccl.so"
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 LIMIT_S = 60
-
-
-def clean_env(**more):
-    """This environment without what a launcher around the tests may have put there."""
-    env = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK") and
-           not k.startswith(("OMPI_", "PMIX_", "PMI_", "SLURM_", "DROVER_"))}
-    return {**env, **more}
 
 
 @pytest.fixture(scope="module", name="programs")
@@ -44,18 +33,17 @@ def run(argv, **env):
 
 
 def under_mpirun(n, argv, **env):
-    passed = [x for k in env for x in ("-x", k)]
-    return run([*MPIRUN, "-np", n, *passed, *argv], **env)
+    return run(mpirun_line(n, argv, env), **env)
 
 
 @pytest.fixture(name="fake")
 def make_fake(tmp_path):
     """The variables that put the stand-in in place of NCCL and CUDA."""
-    if not FAKE.exists():
+    if not FAKE_NCCL.exists():
         pytest.skip("built without NCCL's and CUDA's headers")
 
     def variables(**env):
-        return {"DROVER_NCCL_LIB": str(FAKE), "DROVER_CUDART_LIB": str(FAKE), "FAKE_NCCL_DIR": str(tmp_path), **env}
+        return {"DROVER_NCCL_LIB": str(FAKE_NCCL), "DROVER_CUDART_LIB": str(FAKE_NCCL), "FAKE_NCCL_DIR": str(tmp_path), **env}
     return variables
 
 

@@ -85,13 +85,13 @@ TEST(bytes_written_behind_the_output_are_counted)
 }
 
 /* Sanitizers end a program that asks for too much, unless told not to. */
-const char *__asan_default_options(void);
+DROVER_API const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1";
 }
 
-const char *__tsan_default_options(void);
+DROVER_API const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
     return "allocator_may_return_null=1";

@@ -1,0 +1,23 @@
+"""For tests that start ranks: where the build is, a clean environment, and mpirun's usual words."""
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("DROVER_BUILD", ROOT / "build" / "dev")).resolve()
+FAKE_NCCL = BUILD / "tests" / "fake" / "nccl.so"
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+_RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK")
+
+
+def clean_env(**more):
+    """This environment without what a launcher around the tests may have put there."""
+    env = {k: v for k, v in os.environ.items() if k not in _RANK and
+           not k.startswith(("OMPI_", "PMIX_", "PMI_", "SLURM_", "DROVER_"))}
+    env["PYTHONDONTWRITEBYTECODE"] = "1"
+    env["ASAN_OPTIONS"] = "detect_leaks=0"  # Open MPI and libpmix leave memory behind when they end
+    return {**env, **more}
+
+
+def under_mpirun(ranks, argv, env):
+    """The command line; `env` is passed on to the ranks."""
+    return [*MPIRUN, "-np", str(ranks), *(x for name in env for x in ("-x", name)), *map(str, argv)]
