@@ -20,7 +20,7 @@
 enum {
     READS_MAX = 4,       /* of a turn of the loop; the others have their turn first */
     ROUND_MS = 5,        /* between rounds against what a dead guardian has left */
-    ROUNDS_MAX = 1000,   /* then what SIGKILL does not end is left */
+    ROUNDS_MAX = 400,    /* then what SIGKILL does not end is left */
     STOP_LIMIT_MS = 8000 /* for the guardian's end; it gives up earlier by itself */
 };
 
@@ -420,13 +420,14 @@ void guardian_detach(struct guardian *g)
     uv_close((uv_handle_t *)&w->rounds, on_closed);
 }
 
-/* Waits for the guardian's end, which the closed lifeline has asked for. */
+/* Waits for the guardian's end, which the closed lifeline has asked for. (A kernel before 5.3 has
+ * no pidfds: then the guardian is killed, and we end what is left.) */
 static void wait_for_end(struct guardian *g)
 {
     AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, g->pid, 0);
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    int n;
-    while ((n = poll(&p, 1, STOP_LIMIT_MS)) < 0 && errno == EINTR)
+    int n = -1;
+    while (fd >= 0 && (n = poll(&p, 1, STOP_LIMIT_MS)) < 0 && errno == EINTR)
         ;
     if (n == 0)
         log_warn("guardian %d did not end in %d ms", (int)g->pid, STOP_LIMIT_MS);

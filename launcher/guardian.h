@@ -19,8 +19,8 @@ struct guardian;
 
 /* Forks it and makes this process a subreaper too. Call first thing in main: no thread, no loop. */
 int guardian_start(struct guardian **out, struct err *e);
-/* Closes the lifeline, waits for the guardian's end (it kills what is left first) and frees.
- * After guardian_detach() where it was attached. */
+/* Closes the lifeline, waits for the guardian's end (it kills what is left first) and frees. Waits
+ * 10 s at most, for a process that SIGKILL does not end. Not from inside an event. */
 void guardian_stop(struct guardian *g);
 AUTO_DEFINE(guardian, struct guardian *, guardian_stop)
 pid_t guardian_pid(const struct guardian *g);
@@ -35,7 +35,8 @@ struct guardian_events {
     /* The answer to guardian_clear(): nothing of the job is left. */
     void (*cleared)(void *arg, uint32_t job);
     /* The guardian ended unasked. All that it had started has been killed by this process; every
-     * rank that had not exited is dead. No other event follows. */
+     * rank that had not exited is dead. No other event follows. (Only a daemon that has dropped
+     * both its session and its environment cannot be told from a child of our own, and stays.) */
     void (*gone)(void *arg);
 };
 
@@ -65,9 +66,10 @@ struct guardian_rank {
 int guardian_spawn(struct guardian *g, uint32_t job, const struct guardian_rank *r, struct err *e);
 /* To the rank's process group; rank -1: to every rank's of the job. */
 void guardian_signal(struct guardian *g, uint32_t job, int rank, int sig);
-/* SIGKILL to everything that the job has or left: its ranks, their descendants, setsid or not
- * (descendants of its ranks; orphans whose environment has the job's DROVER_JOB_ID; an orphan
- * that has none when no other job is left). `cleared` follows when nothing is left. */
+/* SIGKILL to everything that the job has or left: its ranks and their descendants, setsid or not;
+ * orphans whose environment has the job's DROVER_JOB_ID or whose process group or session one of
+ * its ranks has led; an orphan of which nothing tells goes with the last of the jobs that were
+ * there when it was born. `cleared` follows when nothing is left. */
 void guardian_clear(struct guardian *g, uint32_t job);
 
 #endif
