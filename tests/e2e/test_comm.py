@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, ROOT, clean_env
@@ -43,7 +44,8 @@ def make_fake(tmp_path):
         pytest.skip("built without NCCL's and CUDA's headers")
 
     def variables(**env):
-        return {"DROVER_NCCL_LIB": str(FAKE_NCCL), "DROVER_CUDART_LIB": str(FAKE_NCCL), "FAKE_NCCL_DIR": str(tmp_path), **env}
+        return {"DROVER_NCCL_LIB": str(FAKE_NCCL), "DROVER_CUDART_LIB": str(FAKE_NCCL), "FAKE_NCCL_DIR": str(tmp_path),
+                **env}
     return variables
 
 
@@ -166,3 +168,28 @@ def test_a_backend_that_there_is_not_is_told(programs):
     assert done.returncode == 1 and "there is no backend 'foo'" in done.stderr
     done = run([programs / "comm_check", "../../x"])
     assert done.returncode == 1 and "there is no backend" in done.stderr
+
+
+@pytest.mark.parametrize("code, words", [
+    ("#include <stdint.h>\nstruct backend { uint32_t abi; };\nconst struct backend drover_backend = {4711};",
+     "is for interface 4711, this is"),
+    ("int nothing;", "has no drover_backend"),
+    ("int missing(void); int call(void) { return missing(); }", "undefined symbol: missing"),
+])
+def test_a_plug_in_that_does_not_fit_is_told(programs, tmp_path, code, words):
+    (tmp_path / "p.c").write_text(code)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(tmp_path / "backend_odd.so"), str(tmp_path / "p.c")], check=True)
+    done = run([programs / "comm_check", "odd"], DROVER_PLUGIN_DIR=str(tmp_path))
+    assert done.returncode == 1 and words in done.stderr
+
+
+def test_the_true_libraries_on_a_machine_without_a_driver_say_so(programs):
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("this machine has a driver")
+    if not (BUILD / "lib" / "drover" / "backend_nccl.so").exists():
+        pytest.skip("built without NCCL's and CUDA's headers")
+    start = time.monotonic()
+    done = run([programs / "comm_check", "nccl"])
+    assert done.returncode == 1
+    assert "driver" in done.stderr or "no libcudart" in done.stderr, done.stderr
+    assert time.monotonic() - start < 10
