@@ -69,8 +69,8 @@ def _identity(env):
     if lone is None and "PMIX_RANK" in env:
         lone = "PMIX_RANK"
     if lone:
-        raise ValueError(f"{lone} is set, but nothing says how many ranks there are: start the program with drover run, "
-                         "mpirun or srun, or set RANK and WORLD_SIZE")
+        raise ValueError(f"{lone} is set, but nothing says how many ranks there are: start the program with "
+                         "drover run, mpirun or srun, or set RANK and WORLD_SIZE")
     return 0, 1, 0, 1, 0
 
 

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, ROOT, clean_env
@@ -43,8 +44,13 @@ def make_fake(tmp_path):
         pytest.skip("built without NCCL's and CUDA's headers")
 
     def variables(**env):
-        return {"DROVER_NCCL_LIB": str(FAKE_NCCL), "DROVER_CUDART_LIB": str(FAKE_NCCL), "FAKE_NCCL_DIR": str(tmp_path), **env}
+        return {"DROVER_NCCL_LIB": str(FAKE_NCCL), "DROVER_CUDART_LIB": str(FAKE_NCCL), "FAKE_NCCL_DIR": str(tmp_path),
+                **env}
     return variables
+
+
+def under_drover(n, argv, **env):
+    return run([BUILD / "bin" / "drover", "run", "-np", n, "--oversubscribe", *argv], **env)
 
 
 def ranks_that_passed(done):
@@ -57,16 +63,18 @@ def test_one_rank_needs_nothing(programs):
     assert ranks_that_passed(done) == [("0", "1", "self")]
 
 
+@pytest.mark.parametrize("start", [under_mpirun, under_drover])
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_every_collective_type_and_operation_over_mpi(programs, n):
-    done = under_mpirun(n, [programs / "comm_check", "mpi"])
+def test_every_collective_type_and_operation_over_mpi(programs, n, start):
+    done = start(n, [programs / "comm_check", "mpi"])
     assert done.returncode == 0, done.stderr
     assert ranks_that_passed(done) == [(str(r), str(n), "mpi") for r in range(n)]
 
 
-@pytest.mark.parametrize("n, how", [(1, ""), (2, ""), (2, "slow"), (3, "slow")])
-def test_every_collective_type_and_operation_over_nccl(programs, fake, n, how):
-    done = under_mpirun(n, [programs / "comm_check", "nccl"], **fake(FAKE_NCCL=f"log,{how}"))
+@pytest.mark.parametrize("n, how, start", [(1, "", under_drover), (2, "", under_mpirun), (2, "slow", under_drover),
+                                           (3, "slow", under_mpirun)])
+def test_every_collective_type_and_operation_over_nccl(programs, fake, n, how, start):
+    done = start(n, [programs / "comm_check", "nccl"], **fake(FAKE_NCCL=f"log,{how}"))
     assert done.returncode == 0, done.stderr
     assert ranks_that_passed(done) == [(str(r), str(n), "nccl") for r in range(n)]
     assert done.stderr.count("fake: destroyed\n") == 2 * n  # each communicator was ended in good order
@@ -90,20 +98,22 @@ def test_another_launchers_rank_is_noticed(programs):
     assert "MPI says rank 1 of 2" in done.stderr or "rank 0 of 2: backend mpi" in done.stderr
 
 
+@pytest.mark.parametrize("start", [under_mpirun, under_drover])
 @pytest.mark.parametrize("where, words", [
     ("open", "MPI_Init waits for other ranks for 700 ms already"),
     ("wait", "call 1, all_reduce of 1 float: not done after 500 ms"),
 ])
-def test_a_rank_that_stays_away_is_noticed_in_time_over_mpi(programs, where, words):
-    start = time.monotonic()
-    done = under_mpirun(2, [programs / "comm_missing", where])
+def test_a_rank_that_stays_away_is_noticed_in_time_over_mpi(programs, where, words, start):
+    begin = time.monotonic()
+    done = start(2, [programs / "comm_missing", where])
     assert words in done.stderr
     assert done.returncode == 3
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - begin < 20
 
 
-def test_a_rank_that_stays_away_is_named_before_nccl_waits_for_it(programs, fake):
-    done = under_mpirun(3, [programs / "comm_missing", "fence"], **fake())
+@pytest.mark.parametrize("start", [under_mpirun, under_drover])
+def test_a_rank_that_stays_away_is_named_before_nccl_waits_for_it(programs, fake, start):
+    done = start(3, [programs / "comm_missing", "fence"], **fake())
     assert re.search(r"not every rank came here in 700 ms; missing: rank 2\b(?!,)", done.stderr), done.stderr
     assert done.returncode == 3
 
@@ -166,3 +176,28 @@ def test_a_backend_that_there_is_not_is_told(programs):
     assert done.returncode == 1 and "there is no backend 'foo'" in done.stderr
     done = run([programs / "comm_check", "../../x"])
     assert done.returncode == 1 and "there is no backend" in done.stderr
+
+
+@pytest.mark.parametrize("code, words", [
+    ("#include <stdint.h>\nstruct backend { uint32_t abi; };\nconst struct backend drover_backend = {4711};",
+     "is for interface 4711, this is"),
+    ("int nothing;", "has no drover_backend"),
+    ("int missing(void); int call(void) { return missing(); }", "undefined symbol: missing"),
+])
+def test_a_plug_in_that_does_not_fit_is_told(programs, tmp_path, code, words):
+    (tmp_path / "p.c").write_text(code)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(tmp_path / "backend_odd.so"), str(tmp_path / "p.c")], check=True)
+    done = run([programs / "comm_check", "odd"], DROVER_PLUGIN_DIR=str(tmp_path))
+    assert done.returncode == 1 and words in done.stderr
+
+
+def test_the_true_libraries_on_a_machine_without_a_driver_say_so(programs):
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("this machine has a driver")
+    if not (BUILD / "lib" / "drover" / "backend_nccl.so").exists():
+        pytest.skip("built without NCCL's and CUDA's headers")
+    start = time.monotonic()
+    done = run([programs / "comm_check", "nccl"])
+    assert done.returncode == 1
+    assert "driver" in done.stderr or "no libcudart" in done.stderr, done.stderr
+    assert time.monotonic() - start < 10
