@@ -8,7 +8,7 @@
  *
  * Long names are taken with one dash or two (-np 4, --np 4, --np=4), as mpirun's users write them;
  * a letter takes its value attached or apart (-n4, -n 4). Options end at "--" or at the first
- * word that is none. -h and --help are known to every table. */
+ * word that is none; a value may start with a dash. -h and --help are known to every table. */
 #ifndef DROVER_OPT_H
 #define DROVER_OPT_H
 
@@ -33,7 +33,7 @@ struct opt {
     char letter;      /* 0: none */
     const char *name; /* without dashes; more names for the same follow, apart by '|': "np|n" */
     const char *arg;  /* what the value is called in help; its words count the values; NULL: none */
-    const char *help;
+    const char *help; /* NULL: understood, but not shown */
     size_t offset;
     /* OPT_KIND_CALL: gets as many values as `arg` has words. */
     int (*call)(void *into, char *const *values, struct err *e);
@@ -75,8 +75,11 @@ enum { OPT_HELP = 1 };
 
 /* Reads argv[1...] into the fields of `into`. `*rest` is the index of the first word that is not
  * an option (argc where there is none). Returns 0, or OPT_HELP when help was asked for (nothing
- * was printed; what was read before it stays).
- *   -EINVAL  unknown option (the hint has the nearest name), missing or malformed value */
+ * was printed). What was read before help or a failure stays in the fields.
+ *   -EINVAL  unknown option (the hint has the nearest name), missing or malformed value
+ *   -ERANGE  a number that does not fit
+ *   else what a row's `call` returned
+ * A table that names a letter or a name twice is a mistake: assert. */
 int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, int *rest,
               struct err *e);
 
@@ -88,7 +91,7 @@ void opt_help(FILE *to, const char *who, const char *usage, const char *what,
 int opt_int(int *out, const char *what, const char *text, int min, int max, struct err *e);
 
 /* The one of `names` (n of them) nearest to `word` by edit distance, or NULL when none is near
- * (more than a third of its letters differ, and more than 2). */
+ * (more than a third of its letters differ, and more than 2 or than half of them). */
 const char *opt_nearest(const char *word, const char *const *names, size_t n);
 
 #endif

@@ -1,0 +1,202 @@
+#include "common/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/opt.h"
+
+const char *json_what(const json_t *value)
+{
+    if (!value)
+        return "nothing";
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "a mapping";
+    case JSON_ARRAY:
+        return "a list";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a real number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "a boolean";
+    case JSON_NULL:
+        return "null";
+    }
+    return "nothing";
+}
+
+/* The member `key` in `*out`, NULL where it is missing. */
+static int member(const json_t **out, const json_t *obj, const char *key, struct err *e)
+{
+    if (!json_is_object(obj))
+        return err_set(e, -EINVAL, "a mapping with '%s' is expected, not %s", key, json_what(obj));
+    *out = json_object_get(obj, key);
+    return 0;
+}
+
+static int require(const json_t *obj, const char *key, struct err *e)
+{
+    const json_t *v = NULL;
+    int rc = member(&v, obj, key, e);
+    return rc < 0 || v ? rc : err_set(e, -EINVAL, "'%s' is missing", key);
+}
+
+static int wrong(const char *key, const char *wanted, const json_t *found, struct err *e)
+{
+    return err_set(e, -EINVAL, "'%s' must be %s, not %s", key, wanted, json_what(found));
+}
+
+int json_may_int(int64_t *out, const json_t *obj, const char *key, struct err *e)
+{
+    const json_t *v = NULL;
+    int rc = member(&v, obj, key, e);
+    if (rc < 0 || !v)
+        return rc;
+    if (!json_is_integer(v))
+        return wrong(key, "an integer", v, e);
+    *out = json_integer_value(v);
+    return 0;
+}
+
+int json_may_real(double *out, const json_t *obj, const char *key, struct err *e)
+{
+    const json_t *v = NULL;
+    int rc = member(&v, obj, key, e);
+    if (rc < 0 || !v)
+        return rc;
+    if (!json_is_number(v))
+        return wrong(key, "a number", v, e);
+    *out = json_number_value(v);
+    return 0;
+}
+
+int json_may_str(const char **out, const json_t *obj, const char *key, struct err *e)
+{
+    const json_t *v = NULL;
+    int rc = member(&v, obj, key, e);
+    if (rc < 0 || !v)
+        return rc;
+    if (!json_is_string(v))
+        return wrong(key, "a string", v, e);
+    *out = json_string_value(v);
+    return 0;
+}
+
+int json_may_bool(bool *out, const json_t *obj, const char *key, struct err *e)
+{
+    const json_t *v = NULL;
+    int rc = member(&v, obj, key, e);
+    if (rc < 0 || !v)
+        return rc;
+    if (!json_is_boolean(v))
+        return wrong(key, "true or false", v, e);
+    *out = json_is_true(v);
+    return 0;
+}
+
+int json_want_int(int64_t *out, const json_t *obj, const char *key, struct err *e)
+{
+    int rc = require(obj, key, e);
+    return rc < 0 ? rc : json_may_int(out, obj, key, e);
+}
+
+int json_want_real(double *out, const json_t *obj, const char *key, struct err *e)
+{
+    int rc = require(obj, key, e);
+    return rc < 0 ? rc : json_may_real(out, obj, key, e);
+}
+
+int json_want_str(const char **out, const json_t *obj, const char *key, struct err *e)
+{
+    int rc = require(obj, key, e);
+    return rc < 0 ? rc : json_may_str(out, obj, key, e);
+}
+
+int json_want_bool(bool *out, const json_t *obj, const char *key, struct err *e)
+{
+    int rc = require(obj, key, e);
+    return rc < 0 ? rc : json_may_bool(out, obj, key, e);
+}
+
+int json_only_keys(const json_t *obj, const char *const *names, size_t n, const char *where,
+                   struct err *e)
+{
+    if (!json_is_object(obj))
+        return err_set(e, -EINVAL, "%s%smust be a mapping, not %s", where ? where : "",
+                       where ? " " : "", json_what(obj));
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)obj, key, value) { /* the macro takes no const, and only reads */
+        size_t i = 0;
+        while (i < n && strcmp(key, names[i]) != 0)
+            i++;
+        if (i < n)
+            continue;
+        err_set(e, -EINVAL, "unknown key '%s'%s%s", key, where ? " in " : "", where ? where : "");
+        const char *near = opt_nearest(key, names, n);
+        if (near)
+            err_hint(e, "%s", near);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+char *json_line(const json_t *value)
+{
+    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    if (!text)
+        abort(); /* out of memory, or a value that holds itself */
+    return text;
+}
+
+int json_parse(json_t **out, const char *text, size_t len, struct err *e)
+{
+    json_error_t je;
+    json_t *value = json_loadb(text, len, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &je);
+    if (!value)
+        return err_set(e, -EINVAL, "%d:%d: %s", je.line, je.column, je.text);
+    *out = value;
+    return 0;
+}
+
+static json_t *must(json_t *value)
+{
+    if (!value)
+        abort();
+    return value;
+}
+
+json_t *json_number(double value)
+{
+    if (isnan(value))
+        return must(json_string("nan"));
+    if (isinf(value))
+        return must(json_string(value > 0 ? "inf" : "-inf"));
+    return must(json_real(value));
+}
+
+int json_as_number(double *out, const json_t *value)
+{
+    if (json_is_number(value)) {
+        *out = json_number_value(value);
+        return 0;
+    }
+    const char *text = json_string_value(value);
+    if (!text)
+        return -EINVAL;
+    if (strcmp(text, "nan") == 0)
+        *out = NAN;
+    else if (strcmp(text, "inf") == 0)
+        *out = INFINITY;
+    else if (strcmp(text, "-inf") == 0)
+        *out = -INFINITY;
+    else
+        return -EINVAL;
+    return 0;
+}

@@ -1,0 +1,335 @@
+#include "common/opt.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/strbuf.h"
+
+enum {
+    VALUES_MAX = 4,
+    WORD_MAX = 64,   /* nearest names are looked for up to this length */
+    HELP_COLUMN = 30 /* where a long row's text starts at the latest */
+};
+
+/* ---- looking up --------------------------------------------------------------------------------
+ */
+
+/* The next of the names "a|b|c": advances `*names` behind it, returns its length, 0 at the end. */
+static size_t next_name(const char **names, const char **name)
+{
+    if (!*names || !**names)
+        return 0;
+    *name = *names;
+    size_t len = strcspn(*names, "|");
+    *names += len + ((*names)[len] == '|');
+    return len;
+}
+
+static const struct opt *by_name(const struct opt *rows, const char *word, size_t len)
+{
+    for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
+        const char *names = r->name, *name = NULL;
+        for (size_t n; (n = next_name(&names, &name)) > 0;)
+            if (n == len && memcmp(name, word, len) == 0)
+                return r;
+    }
+    return NULL;
+}
+
+static const struct opt *by_letter(const struct opt *rows, char letter)
+{
+    for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++)
+        if (r->letter && r->letter == letter)
+            return r;
+    return NULL;
+}
+
+/* The values that a row takes are the words of its `arg`. */
+static int values_wanted(const struct opt *row)
+{
+    int n = 0;
+    for (const char *s = row->arg; s && *s; n++) {
+        s += strspn(s, " ");
+        s += strcspn(s, " ");
+    }
+    return n;
+}
+
+/* Tables are ours: a fault in one is a mistake, not an error. A name that is there twice would
+ * never be reached the second time, so each row has to be what its own names find. */
+static void check_rows(const struct opt *rows)
+{
+    assert(!by_name(rows, "help", 4) && !by_letter(rows, 'h'));
+    for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
+        const char *names = r->name, *name = NULL;
+        for (size_t n; (n = next_name(&names, &name)) > 0;)
+            assert(by_name(rows, name, n) == r);
+        const struct opt *named = by_name(rows, &r->letter, 1);
+        assert(!r->letter || (by_letter(rows, r->letter) == r && (!named || named == r)));
+        int wanted = values_wanted(r);
+        assert(r->kind == OPT_KIND_CALL ? wanted <= VALUES_MAX
+                                        : wanted == (r->kind != OPT_KIND_FLAG));
+        (void)named, (void)wanted;
+    }
+}
+
+/* ---- one word of the command line --------------------------------------------------------------
+ */
+
+struct found {
+    const struct opt *row; /* NULL: help */
+    char label[96];        /* "option '-np'", as it was typed */
+    const char *attached;  /* the value in "--np=4" and "-n4"; NULL: none */
+};
+
+static int found_as(struct found *f, const struct opt *row, const char *word, size_t len,
+                    const char *attached)
+{
+    *f = (struct found){.row = row, .attached = attached};
+    snprintf(f->label, sizeof f->label, "option '%.*s'", (int)len, word);
+    return 0;
+}
+
+/* Whether "-nTEXT" may mean letter n with the value TEXT: "-npp" is a mistyped name, not a number.
+ */
+static bool letter_takes(const struct opt *row, const char *text)
+{
+    if (!*text)
+        return true;
+    if (row->kind == OPT_KIND_INT || row->kind == OPT_KIND_DOUBLE)
+        return strchr("0123456789+-.=", *text) != NULL;
+    return row->arg != NULL;
+}
+
+static int unknown(const struct opt *rows, const char *word, const char *name, size_t len,
+                   struct err *e)
+{
+    AUTO(strv) char **all = NULL;
+    strv_push(&all, xstrdup("help"));
+    for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
+        const char *names = r->name, *one = NULL;
+        for (size_t n; r->help && (n = next_name(&names, &one)) > 0;)
+            strv_push(&all, xstrndup(one, n));
+    }
+    AUTO(free) char *typed = xstrndup(name, len);
+    const char *near = opt_nearest(typed, (const char *const *)all, strv_len(all));
+    err_set(e, -EINVAL, "unknown option '%.*s'", (int)(name - word + (ptrdiff_t)len), word);
+    if (near)
+        err_hint(e, "--%s", near);
+    return -EINVAL;
+}
+
+static int find(struct found *f, const struct opt *rows, const char *word, struct err *e)
+{
+    bool one_dash = word[1] != '-';
+    const char *name = word + (one_dash ? 1 : 2);
+    if (strcmp(name, "help") == 0 || (one_dash && strcmp(name, "h") == 0))
+        return found_as(f, NULL, word, strlen(word), NULL);
+    size_t len = strcspn(name, "=");
+    const struct opt *row = by_name(rows, name, len);
+    if (row)
+        return found_as(f, row, word, (size_t)(name - word) + len,
+                        name[len] ? name + len + 1 : NULL);
+    row = one_dash ? by_letter(rows, *name) : NULL;
+    if (row && letter_takes(row, name + 1))
+        return found_as(f, row, word, 2, name[1] ? name + 1 + (name[1] == '=') : NULL);
+    return unknown(rows, word, name, len, e);
+}
+
+static int read_double(double *out, const char *what, const char *text, struct err *e)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+    /* strtod() also reads leading space, hexadecimals, "inf" and "nan" */
+    if (!*text || *end || strspn(text, "0123456789+-.eE") != strlen(text))
+        return err_set(e, -EINVAL, "%s: '%s' is not a number", what, text);
+    if (!isfinite(value))
+        return err_set(e, -ERANGE, "%s: '%s' is too large", what, text);
+    *out = value;
+    return 0;
+}
+
+static int apply(const struct found *f, char *const *values, void *into, struct err *e)
+{
+    void *field = (char *)into + f->row->offset;
+    switch (f->row->kind) {
+    case OPT_KIND_FLAG:
+        *(bool *)field = true;
+        return 0;
+    case OPT_KIND_INT:
+        return opt_int(field, f->label, values[0], INT_MIN, INT_MAX, e);
+    case OPT_KIND_DOUBLE:
+        return read_double(field, f->label, values[0], e);
+    case OPT_KIND_STR:
+        *(const char **)field = values[0];
+        return 0;
+    case OPT_KIND_STRV:
+        strv_push(field, xstrdup(values[0]));
+        return 0;
+    case OPT_KIND_CALL: {
+        int rc = f->row->call(into, values, e);
+        if (rc < 0)
+            err_wrap(e, "%s", f->label);
+        return rc < 0 ? rc : 0;
+    }
+    case OPT_KIND_END:
+        break;
+    }
+    assert(!"a row of an unknown kind");
+    return -EINVAL;
+}
+
+/* Gives the option its values: the attached one, then the `left` words that follow. Returns how
+ * many words it took. */
+static int take(const struct found *f, void *into, char *const *words, int left, struct err *e)
+{
+    char *values[VALUES_MAX + 1] = {NULL};
+    int wanted = values_wanted(f->row), have = 0, taken = 0;
+    if (f->attached && wanted == 0)
+        return err_set(e, -EINVAL, "%s takes no value", f->label);
+    if (f->attached)
+        values[have++] = (char *)f->attached;
+    while (have < wanted && taken < left)
+        values[have++] = words[taken++];
+    if (have < wanted && wanted == 1)
+        return err_set(e, -EINVAL, "%s needs a value (%s)", f->label, f->row->arg);
+    if (have < wanted)
+        return err_set(e, -EINVAL, "%s needs %d values (%s)", f->label, wanted, f->row->arg);
+    int rc = apply(f, values, into, e);
+    return rc < 0 ? rc : taken;
+}
+
+int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, int *rest,
+              struct err *e)
+{
+    check_rows(rows);
+    int i = 1;
+    while (i < argc && argv[i][0] == '-' && argv[i][1]) { /* "-" alone is a word: stdin */
+        const char *word = argv[i++];
+        if (strcmp(word, "--") == 0)
+            break;
+        struct found f;
+        int rc = find(&f, rows, word, e);
+        if (rc < 0)
+            return rc;
+        if (!f.row)
+            return OPT_HELP;
+        rc = take(&f, into, argv + i, argc - i, e);
+        if (rc < 0)
+            return rc;
+        i += rc;
+    }
+    *rest = i < argc ? i : argc;
+    return 0;
+}
+
+/* ---- help --------------------------------------------------------------------------------------
+ */
+
+static void help_row(FILE *to, const struct opt *r, int column, struct strbuf *b)
+{
+    strbuf_reset(b);
+    if (r->letter)
+        strbuf_printf(b, "  -%c", r->letter);
+    else
+        strbuf_puts(b, "    ");
+    const char *names = r->name, *name = NULL, *between = r->letter ? ", " : "  ";
+    for (size_t n; (n = next_name(&names, &name)) > 0; between = ", ")
+        strbuf_printf(b, "%s--%.*s", between, (int)n, name);
+    if (r->arg)
+        strbuf_printf(b, " %s", r->arg);
+    if (!to)
+        return;
+    if (b->len + 2 > (size_t)column)
+        fprintf(to, "%s\n%*s%s\n", strbuf_str(b), column, "", r->help);
+    else
+        fprintf(to, "%-*s%s\n", column, strbuf_str(b), r->help);
+}
+
+void opt_help(FILE *to, const char *who, const char *usage, const char *what,
+              const struct opt *rows)
+{
+    static const struct opt help = OPT_CALL('h', "help", NULL, "show this text", NULL);
+    fprintf(to, "Usage: %s%s%s\n\n%s\n\nOptions:\n", who, *usage ? " " : "", usage, what);
+    AUTO(strbuf) struct strbuf b = {0};
+    size_t column = 16;
+    for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
+        help_row(NULL, r, 0, &b);
+        if (r->help && b.len + 2 > column && b.len + 2 <= HELP_COLUMN)
+            column = b.len + 2;
+    }
+    for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++)
+        if (r->help)
+            help_row(to, r, (int)column, &b);
+    help_row(to, &help, (int)column, &b);
+}
+
+/* ---- for others too ----------------------------------------------------------------------------
+ */
+
+int opt_int(int *out, const char *what, const char *text, int min, int max, struct err *e)
+{
+    char *end = NULL;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    bool number = *text && !isspace((unsigned char)*text) && end != text;
+    if (!number || *end) {
+        double real;
+        bool fraction = number && read_double(&real, what, text, NULL) == 0;
+        return err_set(e, -EINVAL, "%s: '%s' is not a %snumber", what, text,
+                       fraction ? "whole " : "");
+    }
+    if (errno == ERANGE || value < min || value > max)
+        return err_set(e, -ERANGE, "%s: %s is out of range (%d to %d)", what, text, min, max);
+    *out = (int)value;
+    return 0;
+}
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+    size_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+/* Letters to insert, drop or change to get from a to b (Levenshtein 1966; the row-by-row form of
+ * Wagner and Fischer 1974). Both are shorter than WORD_MAX. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[WORD_MAX], len = strlen(b);
+    for (size_t j = 0; j <= len; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t above_left = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= len; j++) {
+            size_t above = row[j];
+            row[j] = min3(above + 1, row[j - 1] + 1, above_left + (a[i - 1] != b[j - 1]));
+            above_left = above;
+        }
+    }
+    return row[len];
+}
+
+const char *opt_nearest(const char *word, const char *const *names, size_t n)
+{
+    size_t len = strlen(word), least = WORD_MAX;
+    const char *nearest = NULL;
+    if (len >= WORD_MAX)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (strlen(names[i]) >= WORD_MAX)
+            continue;
+        size_t d = distance(word, names[i]);
+        if (d < least && (3 * d <= len || (d <= 2 && 2 * d <= len))) {
+            least = d;
+            nearest = names[i];
+        }
+    }
+    return nearest;
+}

@@ -1,0 +1,537 @@
+#include "common/yaml.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "common/json.h"
+#include "common/strbuf.h"
+#include "common/yaml_plain.h"
+
+/* Where a value stands, and the places of what is in it, in the order of the JSON object or array.
+ * A subtree that aliases share is one `places`; all belong to the document's list. */
+struct place {
+    int line, column;
+    struct places *below; /* NULL for a scalar */
+};
+
+struct places {
+    struct place *at;
+    size_t count, cap;
+    struct places *next_made;
+};
+
+struct yaml_doc {
+    char *name;
+    json_t *root;
+    struct place place;
+    struct places *made;
+};
+
+/* A value that was read; `json` is a reference of its own. */
+struct part {
+    json_t *json;
+    struct place place;
+    int height; /* 1 for a scalar */
+    int nodes;  /* in it, aliases expanded */
+};
+
+struct reader {
+    yaml_parser_t parser;
+    struct yaml_doc *doc;
+    struct err *e;
+    struct part *anchors; /* what is complete; names lead to indexes in it */
+    size_t anchor_count;
+    json_t *names;
+    int nodes; /* so far, aliases expanded */
+};
+
+static void auto_event(yaml_event_t *ev)
+{
+    yaml_event_delete(ev);
+}
+
+/* ---- places ------------------------------------------------------------------------------------
+ */
+
+static struct places *places_new(struct yaml_doc *d)
+{
+    struct places *p = xzalloc(sizeof *p);
+    p->next_made = d->made;
+    d->made = p;
+    return p;
+}
+
+static void places_add(struct places *p, struct place place)
+{
+    if (p->count == p->cap) {
+        p->cap = p->cap ? 2 * p->cap : 4;
+        p->at = xrealloc(p->at, p->cap, sizeof *p->at);
+    }
+    p->at[p->count++] = place;
+}
+
+void yaml_doc_free(struct yaml_doc *d)
+{
+    if (!d)
+        return;
+    while (d->made) {
+        struct places *p = d->made;
+        d->made = p->next_made;
+        free(p->at);
+        free(p);
+    }
+    json_decref(d->root);
+    free(d->name);
+    free(d);
+}
+
+const json_t *yaml_root(const struct yaml_doc *d)
+{
+    return d->root;
+}
+
+/* The index of a path's next part among the children of `v`, or -1. */
+static int child_index(const json_t *v, const char *part)
+{
+    int i = 0;
+    if (json_is_array(v)) {
+        for (const char *s = part; *s; s++) {
+            if (!isdigit((unsigned char)*s) || i > YAML_NODES_MAX)
+                return -1;
+            i = 10 * i + (*s - '0');
+        }
+        return *part && (size_t)i < json_array_size(v) ? i : -1;
+    }
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)v, key, value) { /* the macro takes no const, and only reads */
+        if (strcmp(key, part) == 0)
+            return i;
+        i++;
+    }
+    return -1;
+}
+
+/* Cuts the next part off a JSON pointer (RFC 6901) and undoes its escapes. */
+static const char *next_part(const char *path, struct strbuf *part)
+{
+    strbuf_reset(part);
+    for (path++; *path && *path != '/'; path++) {
+        bool escape = *path == '~' && (path[1] == '0' || path[1] == '1');
+        strbuf_putc(part, !escape ? *path : path[1] == '0' ? '~' : '/');
+        path += escape;
+    }
+    return path;
+}
+
+static struct place place_of(const struct yaml_doc *d, const char *path)
+{
+    struct place place = d->place;
+    const json_t *v = d->root;
+    AUTO(strbuf) struct strbuf part = {0};
+    while (*path == '/' && place.below) {
+        path = next_part(path, &part);
+        int i = child_index(v, strbuf_str(&part));
+        if (i < 0)
+            break;
+        v = json_is_array(v) ? json_array_get(v, (size_t)i) : json_object_get(v, strbuf_str(&part));
+        place = place.below->at[i];
+    }
+    return place;
+}
+
+int yaml_error_at(const struct yaml_doc *d, const char *path, struct err *e, int code,
+                  const char *fmt, ...)
+{
+    char text[sizeof e->text];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    struct place at = place_of(d, path);
+    return err_set(e, code, "%s:%d:%d: %s", d->name, at.line, at.column, text);
+}
+
+/* ---- failures while reading --------------------------------------------------------------------
+ */
+
+__attribute__((format(printf, 4, 5))) static int fail(struct reader *r, yaml_mark_t at, int code,
+                                                      const char *fmt, ...)
+{
+    char text[sizeof r->e->text];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return err_set(r->e, code, "%s:%zu:%zu: %s", r->doc->name, at.line + 1, at.column + 1, text);
+}
+
+/* libyaml gives faults in the encoding as an offset in bytes. */
+static yaml_mark_t mark_of_offset(const unsigned char *text, size_t offset)
+{
+    yaml_mark_t at = {0};
+    for (size_t i = 0; i < offset; i++) {
+        at.column = text[i] == '\n' ? 0 : at.column + ((text[i] & 0xC0) != 0x80);
+        at.line += text[i] == '\n';
+    }
+    return at;
+}
+
+static int syntax_error(struct reader *r)
+{
+    const yaml_parser_t *p = &r->parser;
+    const char *what = p->problem ? p->problem : "not YAML";
+    if (p->error == YAML_MEMORY_ERROR)
+        return err_set(r->e, -ENOMEM, "%s: out of memory", r->doc->name);
+    if (p->error == YAML_READER_ERROR)
+        return fail(r, mark_of_offset(p->input.string.start, p->problem_offset), -EINVAL, "%s",
+                    what);
+    if (p->context && p->context_mark.line != p->problem_mark.line)
+        return fail(r, p->problem_mark, -EINVAL, "%s (%s that starts in line %zu)", what,
+                    p->context, p->context_mark.line + 1);
+    return fail(r, p->problem_mark, -EINVAL, "%s%s%s", what, p->context ? ", " : "",
+                p->context ? p->context : "");
+}
+
+static int next_event(struct reader *r, yaml_event_t *ev)
+{
+    return yaml_parser_parse(&r->parser, ev) ? 0 : syntax_error(r);
+}
+
+static int grow(struct reader *r, yaml_mark_t at, int nodes, int depth)
+{
+    if (depth > YAML_DEPTH_MAX)
+        return fail(r, at, -E2BIG, "nested deeper than %d", YAML_DEPTH_MAX);
+    r->nodes += nodes; /* both are at most YAML_NODES_MAX: no overflow */
+    if (r->nodes > YAML_NODES_MAX)
+        return fail(r, at, -E2BIG, "more than %d values, counted with what aliases stand for",
+                    YAML_NODES_MAX);
+    return 0;
+}
+
+/* ---- scalars and keys ---------------------------------------------------------------------------
+ */
+
+/* Checks for NUL bytes, which no C string can hold; libyaml has checked the encoding. */
+static int check_text(struct reader *r, const yaml_event_t *ev)
+{
+    if (memchr(ev->data.scalar.value, '\0', ev->data.scalar.length))
+        return fail(r, ev->start_mark, -EINVAL, "a NUL byte in a string");
+    return 0;
+}
+
+static int check_tag(struct reader *r, const yaml_event_t *ev, const yaml_char_t *tag,
+                     const char *fine)
+{
+    static const char core[] = "tag:yaml.org,2002:";
+    if (!tag || strcmp((const char *)tag, fine) == 0)
+        return 0;
+    const char *text = (const char *)tag;
+    bool is_core = strncmp(text, core, sizeof core - 1) == 0;
+    return fail(r, ev->start_mark, -EINVAL, "tag '%s%s' is not understood here",
+                is_core ? "!!" : "", is_core ? text + sizeof core - 1 : text);
+}
+
+static int read_scalar(struct reader *r, const yaml_event_t *ev, struct part *out)
+{
+    int rc = check_text(r, ev);
+    if (rc == 0)
+        rc = check_tag(r, ev, ev->data.scalar.tag, YAML_STR_TAG);
+    if (rc < 0)
+        return rc;
+    char *text = (char *)ev->data.scalar.value;
+    bool is_plain = ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !ev->data.scalar.tag;
+    AUTO(free) char *written = xstrdup(text);
+    const char *why = NULL;
+    json_t *v = is_plain ? yaml_plain(text, &why) : json_string(text);
+    if (!v)
+        return fail(r, ev->start_mark, -EINVAL, "'%.100s' %s", written,
+                    why ? why : "is not text in UTF-8");
+    out->json = v;
+    return 0;
+}
+
+/* ---- collections -------------------------------------------------------------------------------
+ */
+
+static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct part *out);
+
+static int read_sequence(struct reader *r, int depth, struct part *out)
+{
+    AUTO(json) json_t *list = json_array();
+    struct places *below = places_new(r->doc);
+    for (;;) {
+        AUTO(event) yaml_event_t ev = {0};
+        struct part item;
+        int rc = next_event(r, &ev);
+        if (rc < 0)
+            return rc;
+        if (ev.type == YAML_SEQUENCE_END_EVENT)
+            break;
+        rc = read_node(r, &ev, depth + 1, &item);
+        if (rc < 0)
+            return rc;
+        if (json_array_append_new(list, item.json) < 0)
+            return err_set(r->e, -ENOMEM, "%s: out of memory", r->doc->name);
+        places_add(below, item.place);
+        out->height = item.height >= out->height ? item.height + 1 : out->height;
+    }
+    out->place.below = below;
+    out->json = TAKE(list);
+    return 0;
+}
+
+/* A mapping under construction: what is in it, and where. */
+struct members {
+    json_t *obj;
+    struct places *places;
+};
+
+/* Takes over those members of `from` that are not in `to` yet. */
+static void add_missing(struct members *to, json_t *from, const struct places *places)
+{
+    const char *key;
+    json_t *value;
+    size_t i = 0;
+    json_object_foreach (from, key, value) {
+        if (!json_object_get(to->obj, key)) {
+            json_object_set(to->obj, key, value);
+            places_add(to->places, places->at[i]);
+        }
+        i++;
+    }
+}
+
+/* "<<: *mapping", "<<: [*first, *second]": the earlier has precedence (yaml.org/type/merge.html).
+ */
+static int merge(struct reader *r, struct members *into, const struct part *v, yaml_mark_t at)
+{
+    if (json_is_object(v->json)) {
+        add_missing(into, v->json, v->place.below);
+        return 0;
+    }
+    size_t i = 0;
+    json_t *item;
+    json_array_foreach (v->json, i, item) {
+        if (!json_is_object(item))
+            break;
+        add_missing(into, item, v->place.below->at[i].below);
+    }
+    if (!json_is_array(v->json) || i < json_array_size(v->json))
+        return fail(r, at, -EINVAL, "'<<' needs a mapping, or a list of mappings");
+    return 0;
+}
+
+static int read_key(struct reader *r, const yaml_event_t *ev, const struct members *own)
+{
+    if (ev->type != YAML_SCALAR_EVENT)
+        return fail(r, ev->start_mark, -EINVAL, "a key must be text, not %s",
+                    ev->type == YAML_ALIAS_EVENT ? "an alias" : "a list or a mapping");
+    int rc = check_text(r, ev);
+    if (rc == 0)
+        rc = check_tag(r, ev, ev->data.scalar.tag, YAML_STR_TAG);
+    if (rc < 0)
+        return rc;
+    const char *key = (const char *)ev->data.scalar.value;
+    if (!*key && ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+        return fail(r, ev->start_mark, -EINVAL, "a key is missing");
+    int i = json_object_get(own->obj, key) ? child_index(own->obj, key) : -1;
+    if (i >= 0)
+        return fail(r, ev->start_mark, -EINVAL, "key '%.100s' is here twice, first in line %d", key,
+                    own->places->at[i].line);
+    return 0;
+}
+
+/* One key and its value. Merged members go into `extra`: a mapping's own keys are stronger. */
+static int read_member(struct reader *r, const yaml_event_t *key, int depth, struct members *own,
+                       struct members *extra, struct part *out)
+{
+    int rc = read_key(r, key, own);
+    AUTO(event) yaml_event_t ev = {0};
+    if (rc == 0)
+        rc = next_event(r, &ev);
+    if (rc < 0)
+        return rc;
+    struct part v;
+    rc = read_node(r, &ev, depth + 1, &v);
+    if (rc < 0)
+        return rc;
+    AUTO(json) json_t *value = v.json;
+    out->height = v.height >= out->height ? v.height + 1 : out->height;
+    const char *name = (const char *)key->data.scalar.value;
+    if (strcmp(name, "<<") == 0 && key->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+        return merge(r, extra, &v, ev.start_mark);
+    v.place.line = (int)key->start_mark.line + 1;
+    v.place.column = (int)key->start_mark.column + 1;
+    if (json_object_set(own->obj, name, value) < 0)
+        return fail(r, key->start_mark, -EINVAL, "key '%.100s' is not text in UTF-8", name);
+    places_add(own->places, v.place);
+    return 0;
+}
+
+static int read_mapping(struct reader *r, int depth, struct part *out)
+{
+    AUTO(json) json_t *obj = json_object();
+    AUTO(json) json_t *merged = json_object();
+    struct members own = {obj, places_new(r->doc)}, extra = {merged, places_new(r->doc)};
+    for (;;) {
+        AUTO(event) yaml_event_t key = {0};
+        int rc = next_event(r, &key);
+        if (rc < 0)
+            return rc;
+        if (key.type == YAML_MAPPING_END_EVENT)
+            break;
+        rc = read_member(r, &key, depth, &own, &extra, out);
+        if (rc < 0)
+            return rc;
+    }
+    add_missing(&own, merged, extra.places);
+    out->place.below = own.places;
+    out->json = TAKE(obj);
+    return 0;
+}
+
+/* ---- nodes -------------------------------------------------------------------------------------
+ */
+
+static int read_alias(struct reader *r, const yaml_event_t *ev, int depth, struct part *out)
+{
+    const char *name = (const char *)ev->data.alias.anchor;
+    const json_t *index = json_object_get(r->names, name);
+    if (!index)
+        return fail(r, ev->start_mark, -EINVAL,
+                    "alias '*%.100s': no anchor of that name is complete here", name);
+    const struct part *a = &r->anchors[json_integer_value(index)];
+    int rc = grow(r, ev->start_mark, a->nodes, depth + a->height - 1);
+    if (rc < 0)
+        return rc;
+    out->json = json_incref(a->json);
+    out->place.below = a->place.below;
+    out->height = a->height;
+    return 0;
+}
+
+static void remember(struct reader *r, const yaml_char_t *anchor, const struct part *v)
+{
+    r->anchors = xrealloc(r->anchors, r->anchor_count + 1, sizeof *r->anchors);
+    r->anchors[r->anchor_count] = *v;
+    json_incref(v->json);
+    json_object_set_new(r->names, (const char *)anchor, json_integer((json_int_t)r->anchor_count));
+    r->anchor_count++;
+}
+
+/* The node that starts with `ev`. A child's text ends with its event, so what is to be remembered
+ * is copied. */
+static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct part *out)
+{
+    struct part v = {.place = {(int)ev->start_mark.line + 1, (int)ev->start_mark.column + 1, NULL},
+                     .height = 1};
+    const yaml_char_t *anchor = NULL;
+    int before = r->nodes;
+    int rc = ev->type == YAML_ALIAS_EVENT ? 0 : grow(r, ev->start_mark, 1, depth);
+    if (rc < 0)
+        return rc;
+    switch (ev->type) {
+    case YAML_SCALAR_EVENT:
+        anchor = ev->data.scalar.anchor;
+        rc = read_scalar(r, ev, &v);
+        break;
+    case YAML_SEQUENCE_START_EVENT:
+        anchor = ev->data.sequence_start.anchor;
+        rc = check_tag(r, ev, ev->data.sequence_start.tag, YAML_SEQ_TAG);
+        rc = rc < 0 ? rc : read_sequence(r, depth, &v);
+        break;
+    case YAML_MAPPING_START_EVENT:
+        anchor = ev->data.mapping_start.anchor;
+        rc = check_tag(r, ev, ev->data.mapping_start.tag, YAML_MAP_TAG);
+        rc = rc < 0 ? rc : read_mapping(r, depth, &v);
+        break;
+    case YAML_ALIAS_EVENT:
+        rc = read_alias(r, ev, depth, &v);
+        break;
+    default:
+        rc = fail(r, ev->start_mark, -EINVAL, "a value is expected here");
+    }
+    if (rc < 0)
+        return rc;
+    v.nodes = r->nodes - before;
+    if (anchor)
+        remember(r, anchor, &v);
+    *out = v;
+    return 0;
+}
+
+static int read_document(struct reader *r)
+{
+    AUTO(event) yaml_event_t stream = {0};
+    AUTO(event) yaml_event_t start = {0};
+    AUTO(event) yaml_event_t first = {0};
+    AUTO(event) yaml_event_t end = {0};
+    AUTO(event) yaml_event_t after = {0};
+    int rc = next_event(r, &stream);
+    if (rc == 0)
+        rc = next_event(r, &start);
+    if (rc == 0 && start.type == YAML_STREAM_END_EVENT)
+        return fail(r, start.start_mark, -EINVAL, "nothing is in it");
+    if (rc == 0)
+        rc = next_event(r, &first);
+    struct part root;
+    if (rc == 0)
+        rc = read_node(r, &first, 1, &root);
+    if (rc < 0)
+        return rc;
+    r->doc->root = root.json;
+    r->doc->place = root.place;
+    rc = next_event(r, &end);
+    if (rc == 0)
+        rc = next_event(r, &after);
+    if (rc == 0 && after.type != YAML_STREAM_END_EVENT)
+        return fail(r, after.start_mark, -EINVAL, "a second document; only one is expected");
+    return rc;
+}
+
+int yaml_read(struct yaml_doc **out, const char *text, size_t len, const char *name, struct err *e)
+{
+    if (len > YAML_SIZE_MAX)
+        return err_set(e, -E2BIG, "%s: larger than %d MiB", name, YAML_SIZE_MAX >> 20);
+    AUTO(yaml_doc) struct yaml_doc *d = xzalloc(sizeof *d);
+    d->name = xstrdup(name);
+    struct reader r = {.doc = d, .e = e};
+    if (!yaml_parser_initialize(&r.parser))
+        return err_set(e, -ENOMEM, "%s: out of memory", name);
+    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
+    r.names = json_object();
+    int rc = read_document(&r);
+    yaml_parser_delete(&r.parser);
+    for (size_t i = 0; i < r.anchor_count; i++)
+        json_decref(r.anchors[i].json);
+    free(r.anchors);
+    json_decref(r.names);
+    if (rc < 0)
+        return rc;
+    *out = TAKE(d);
+    return 0;
+}
+
+int yaml_read_file(struct yaml_doc **out, const char *path, struct err *e)
+{
+    AUTO(file) FILE *f = fopen(path, "re");
+    if (!f)
+        return err_set(e, -errno, "%s: %s", path, strerror(errno));
+    AUTO(strbuf) struct strbuf text = {0};
+    char block[16384];
+    size_t n;
+    errno = 0;
+    while ((n = fread(block, 1, sizeof block, f)) > 0 && text.len <= YAML_SIZE_MAX)
+        strbuf_add(&text, block, n);
+    if (ferror(f)) {
+        int error = errno ? errno : EIO;
+        return err_set(e, -error, "%s: %s", path, strerror(error));
+    }
+    return yaml_read(out, strbuf_str(&text), text.len, path, e);
+}

@@ -1,0 +1,350 @@
+#include "common/opt.h"
+
+#include <limits.h>
+
+#include "common/mem.h"
+#include "tests/unit/test.h"
+
+struct into {
+    int ranks;
+    bool dry;
+    double grace;
+    const char *host;
+    char **vars;
+    char key[32], value[32];
+    int calls;
+};
+
+static int on_mca(void *into, char *const *values, struct err *e)
+{
+    struct into *t = into;
+    if (strcmp(values[0], "bad") == 0)
+        return err_set(e, -ENOTSUP, "'bad' is not for here");
+    snprintf(t->key, sizeof t->key, "%s", values[0]);
+    snprintf(t->value, sizeof t->value, "%s", values[1]);
+    t->calls++;
+    return 0;
+}
+
+static int on_count(void *into, char *const *values, struct err *e)
+{
+    CHECK(values[0] == NULL);
+    ((struct into *)into)->calls++;
+    return 7; /* what is not negative is no failure */
+}
+
+static const struct opt rows[] = {
+    OPT_INT('n', "np|ranks", "N", "number of ranks", struct into, ranks),
+    OPT_FLAG(0, "dry-run", "print the plan and stop", struct into, dry),
+    OPT_DOUBLE(0, "grace", "SECONDS", "time between SIGTERM and SIGKILL", struct into, grace),
+    OPT_STR('H', "host|hostfile", "FILE", "hosts and slots", struct into, host),
+    OPT_STRV('x', "export", "NAME[=VALUE]", "a variable that the ranks get too", struct into, vars),
+    OPT_CALL(0, "mca", "KEY VALUE", "a parameter of Open MPI", on_mca),
+    OPT_CALL('v', NULL, NULL, "say more", on_count),
+    OPT_FLAG(0, "allow-run-as-root", NULL, struct into, dry),
+    OPT_END,
+};
+
+/* Parses `line`, cut at spaces ("_" stands for an empty word). */
+static struct into got;
+static struct err error;
+static int rest;
+static int parse(const char *line)
+{
+    static char text[256];
+    static char *words[32];
+    int n = 0;
+    snprintf(text, sizeof text, "%s", line);
+    words[n++] = "drover";
+    for (char *w = strtok(text, " "); w; w = strtok(NULL, " "))
+        words[n++] = strcmp(w, "_") == 0 ? "" : w;
+    words[n] = NULL;
+    strv_free(got.vars);
+    got = (struct into){.ranks = -99};
+    error = (struct err){0};
+    rest = -1;
+    int rc = opt_parse(rows, &got, n, words, &rest, &error);
+    CHECK_INT(rest >= 0, rc == 0);
+    return rc;
+}
+
+static void check_error(const char *line, const char *text, const char *hint)
+{
+    CHECK(parse(line) < 0);
+    CHECK_STR(error.text, text);
+    CHECK_STR(error.hint, hint);
+}
+
+TEST(a_number_is_taken_in_every_way_that_people_write_it)
+{
+    static const char *const lines[] = {
+        "-n 4",      "-n4",      "-n=4",   "-np 4",       "--np 4",    "-np=4",     "--np=4",
+        "--ranks 4", "-ranks=4", "-np +4", "-np 3 -np 4", "-ranks 04", "-n4 -- -n5"};
+    for (size_t i = 0; i < COUNT_OF(lines); i++) {
+        CHECK_INT(parse(lines[i]), 0);
+        CHECK_INT(got.ranks, 4);
+    }
+    check_error("--n 3", "unknown option '--n'", ""); /* a letter has one dash */
+}
+
+TEST(negative_numbers_are_values)
+{
+    CHECK_INT(parse("-np -4 --grace -1.5e1"), 0);
+    CHECK_INT(got.ranks, -4);
+    CHECK_NEAR(got.grace, -15, 0);
+    CHECK_INT(parse("-n-4"), 0);
+    CHECK_INT(got.ranks, -4);
+}
+
+TEST(a_value_may_start_with_a_dash_or_be_empty)
+{
+    CHECK_INT(parse("--host -H"), 0);
+    CHECK_STR(got.host, "-H");
+    CHECK_INT(parse("-host -- -n2"), 0);
+    CHECK_STR(got.host, "--");
+    CHECK_INT(got.ranks, 2);
+    CHECK_INT(parse("-H _ a"), 0);
+    CHECK_STR(got.host, "");
+    CHECK_INT(rest, 3);
+    CHECK_INT(parse("--host= a"), 0);
+    CHECK_STR(got.host, "");
+    CHECK_INT(rest, 2);
+}
+
+TEST(only_the_first_equals_sign_parts_name_and_value)
+{
+    CHECK_INT(parse("--export=A=b=c -xFOO=1 -x=BAR"), 0);
+    CHECK_INT(strv_len(got.vars), 3);
+    CHECK_STR(got.vars[0], "A=b=c");
+    CHECK_STR(got.vars[1], "FOO=1");
+    CHECK_STR(got.vars[2], "BAR");
+}
+
+TEST(repeated_values_are_appended_in_their_order)
+{
+    CHECK_INT(parse("-x A -n 2 -export B --export C prog -x D"), 0);
+    CHECK_INT(strv_len(got.vars), 3);
+    CHECK_STR(got.vars[0], "A");
+    CHECK_STR(got.vars[2], "C");
+    CHECK_INT(rest, 9);
+}
+
+TEST(options_end_at_the_first_other_word)
+{
+    CHECK_INT(parse("-n 4 prog -n 8 --nonsense"), 0);
+    CHECK_INT(got.ranks, 4);
+    CHECK_INT(rest, 3);
+    CHECK_INT(parse("- -n 8"), 0);
+    CHECK_INT(rest, 1);
+    CHECK_INT(got.ranks, -99);
+    CHECK_INT(parse("_ -n 8"), 0);
+    CHECK_INT(rest, 1);
+}
+
+TEST(options_end_behind_two_dashes)
+{
+    CHECK_INT(parse("-n 4 -- --dry-run"), 0);
+    CHECK_INT(rest, 4);
+    CHECK(!got.dry);
+    CHECK_INT(parse("--"), 0);
+    CHECK_INT(rest, 2);
+    CHECK_INT(parse("-- --"), 0);
+    CHECK_INT(rest, 2);
+}
+
+TEST(no_words_are_no_options)
+{
+    CHECK_INT(parse(""), 0);
+    CHECK_INT(rest, 1);
+    CHECK_INT(got.ranks, -99);
+    char *none[] = {NULL};
+    CHECK_INT(opt_parse(rows, &got, 0, none, &rest, NULL), 0);
+    CHECK_INT(rest, 0);
+}
+
+TEST(flags_take_no_value)
+{
+    CHECK_INT(parse("-dry-run prog"), 0);
+    CHECK(got.dry);
+    CHECK_INT(rest, 2);
+    check_error("--dry-run=yes", "option '--dry-run' takes no value", "");
+    check_error("--no-dry-run", "unknown option '--no-dry-run'", "--dry-run");
+}
+
+TEST(a_call_gets_as_many_values_as_its_row_has_words)
+{
+    CHECK_INT(parse("-mca btl ^openib prog"), 0);
+    CHECK_STR(got.key, "btl");
+    CHECK_STR(got.value, "^openib");
+    CHECK_INT(rest, 4);
+    CHECK_INT(parse("--mca=pml ob1 -v -v"), 0);
+    CHECK_STR(got.key, "pml");
+    CHECK_STR(got.value, "ob1");
+    CHECK_INT(got.calls, 3);
+    check_error("-mca btl", "option '-mca' needs 2 values (KEY VALUE)", "");
+    check_error("-mca bad x", "option '-mca': 'bad' is not for here", "");
+    CHECK_INT(error.code, -ENOTSUP);
+    check_error("-v3", "unknown option '-v3'", "");
+}
+
+TEST(errors_name_the_option_as_it_was_typed)
+{
+    check_error("-np", "option '-np' needs a value (N)", "");
+    check_error("--host", "option '--host' needs a value (FILE)", "");
+    check_error("-n", "option '-n' needs a value (N)", "");
+    check_error("-np xx", "option '-np': 'xx' is not a number", "");
+    check_error("--ranks=xx", "option '--ranks': 'xx' is not a number", "");
+    check_error("-n4x", "option '-n': '4x' is not a number", "");
+    check_error("-np _", "option '-np': '' is not a number", "");
+    check_error("-np=", "option '-np': '' is not a number", "");
+    check_error("-np 2.5", "option '-np': '2.5' is not a whole number", "");
+    check_error("-np 1e3", "option '-np': '1e3' is not a whole number", "");
+    check_error("--grace 0x10", "option '--grace': '0x10' is not a number", "");
+    check_error("--grace inf", "option '--grace': 'inf' is not a number", "");
+    check_error("--grace 1e999", "option '--grace': '1e999' is too large", "");
+}
+
+TEST(an_unknown_option_is_answered_with_the_nearest_one)
+{
+    check_error("--hostfil x", "unknown option '--hostfil'", "--hostfile");
+    check_error("-hostfle=x", "unknown option '-hostfle'", "--hostfile");
+    check_error("-npp 4", "unknown option '-npp'", "--np");
+    check_error("--hepl", "unknown option '--hepl'", "--help");
+    check_error("-z", "unknown option '-z'", "");
+    check_error("--completely-else", "unknown option '--completely-else'", "");
+    check_error("---np", "unknown option '---np'", "--np");
+    check_error("--allow-run-as-rot", "unknown option '--allow-run-as-rot'", ""); /* not shown */
+    check_error("--=3", "unknown option '--'", "");
+    check_error("-=3", "unknown option '-'", "");
+}
+
+TEST(numbers_that_do_not_fit_are_out_of_range)
+{
+    CHECK_INT(parse("-np 2147483648"), -ERANGE);
+    CHECK_HAS(error.text, "option '-np': 2147483648 is out of range");
+    CHECK_INT(parse("-np 99999999999999999999"), -ERANGE);
+    CHECK_INT(parse("-np -2147483648"), 0);
+    CHECK_INT(got.ranks, INT_MIN);
+}
+
+TEST(help_is_known_to_every_table_and_ends_the_reading)
+{
+    static const char *const lines[] = {"-h", "--help", "-help", "-n 4 -h --nonsense"};
+    for (size_t i = 0; i < COUNT_OF(lines); i++)
+        CHECK_INT(parse(lines[i]), OPT_HELP);
+    CHECK_INT(got.ranks, 4);
+    CHECK_INT(parse("prog -h"), 0);
+    check_error("--h", "unknown option '--h'", "");
+}
+
+TEST(help_has_a_line_for_each_row_that_is_shown)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+    opt_help(f, "drover run", "[-np N] program", "Starts a job.", rows);
+    fclose(f);
+    CHECK_STR(text, "Usage: drover run [-np N] program\n"
+                    "\n"
+                    "Starts a job.\n"
+                    "\n"
+                    "Options:\n"
+                    "  -n, --np, --ranks N        number of ranks\n"
+                    "      --dry-run              print the plan and stop\n"
+                    "      --grace SECONDS        time between SIGTERM and SIGKILL\n"
+                    "  -H, --host, --hostfile FILE\n"
+                    "                             hosts and slots\n"
+                    "  -x, --export NAME[=VALUE]  a variable that the ranks get too\n"
+                    "      --mca KEY VALUE        a parameter of Open MPI\n"
+                    "  -v                         say more\n"
+                    "  -h, --help                 show this text\n");
+    free(text);
+}
+
+static int status_of(const struct opt *table)
+{
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        freopen("/dev/null", "w", stderr);
+        char *none[] = {"x", NULL};
+        opt_parse(table, &got, 1, none, &rest, NULL);
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
+}
+
+TEST(a_name_or_letter_that_is_there_twice_is_a_mistake)
+{
+    static const struct opt names[] = {
+        OPT_FLAG(0, "dry", "", struct into, dry),
+        OPT_INT(0, "np|dry", "N", "", struct into, ranks),
+        OPT_END,
+    };
+    static const struct opt letters[] = {
+        OPT_FLAG('d', "dry", "", struct into, dry),
+        OPT_INT('d', "depth", "N", "", struct into, ranks),
+        OPT_END,
+    };
+    static const struct opt both[] = {
+        OPT_FLAG('n', "dry", "", struct into, dry),
+        OPT_INT(0, "np|n", "N", "", struct into, ranks),
+        OPT_END,
+    };
+    static const struct opt help[] = {OPT_FLAG('h', "dry", "", struct into, dry), OPT_END};
+    static const struct opt valueless[] = {OPT_INT(0, "np", NULL, "", struct into, ranks), OPT_END};
+    CHECK_INT(status_of(rows), 0);
+    CHECK_INT(status_of(names), SIGABRT);
+    CHECK_INT(status_of(letters), SIGABRT);
+    CHECK_INT(status_of(both), SIGABRT);
+    CHECK_INT(status_of(help), SIGABRT);
+    CHECK_INT(status_of(valueless), SIGABRT);
+}
+
+TEST(a_whole_number_has_its_range)
+{
+    int n = 77;
+    struct err e = {0};
+    CHECK_INT(opt_int(&n, "'retries'", "3", 0, 9, &e), 0);
+    CHECK_INT(n, 3);
+    CHECK_INT(opt_int(&n, "'retries'", "10", 0, 9, &e), -ERANGE);
+    CHECK_STR(e.text, "'retries': 10 is out of range (0 to 9)");
+    static const char *const bad[] = {"", " 3", "3 ", "0x3", "-", "3-", "inf", "3,000"};
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        CHECK_INT(opt_int(&n, "'retries'", bad[i], 0, 9, &e), -EINVAL);
+    CHECK_INT(n, 3);
+}
+
+TEST(near_is_within_two_letters_or_a_third)
+{
+    static const char *const names[] = {"random", "grid", "bayes", "early_terminate", "np"};
+    static const struct {
+        const char *word, *nearest;
+    } cases[] = {{"rand", "random"},
+                 {"gird", "grid"},
+                 {"bayse", "bayes"},
+                 {"random", "random"},
+                 {"rnd", NULL},
+                 {"earlyterminaet", "early_terminate"},
+                 {"early_stopping", NULL},
+                 {"zz", NULL},
+                 {"nq", "np"},
+                 {"", NULL},
+                 {"x", NULL},
+                 {"early_term", NULL}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        const char *near = opt_nearest(cases[i].word, names, COUNT_OF(names));
+        if (cases[i].nearest)
+            CHECK_STR(near, cases[i].nearest);
+        else if (near)
+            FAIL("'%s' is near '%s'", cases[i].word, near);
+    }
+    char endless[1000];
+    memset(endless, 'x', sizeof endless - 1);
+    endless[sizeof endless - 1] = '\0';
+    const char *longest = endless;
+    CHECK(opt_nearest(endless, &longest, 1) == NULL); /* too long to look for */
+    CHECK(opt_nearest("x", &longest, 1) == NULL);
+}
