@@ -148,8 +148,7 @@ TEST(q_written_as_an_integer_gives_integers)
     AUTO(dist) struct dist *r = dist(RANGE("q_uniform", "\"min\": 0, \"max\": 64, \"q\": 8.0"));
     AUTO(dist) struct dist *n = dist(RANGE("q_uniform", "\"min\": 0, \"max\": 64"));
     AUTO(json)
-    json_t *vw = dist_quantile(w, .3),
-           *vr = dist_quantile(r, .3), *vn = dist_quantile(n, .3);
+    json_t *vw = dist_quantile(w, .3), *vr = dist_quantile(r, .3), *vn = dist_quantile(n, .3);
     CHECK(json_is_integer(vw) && json_is_real(vr) && json_is_real(vn));
     CHECK_INT(json_integer_value(vw), 16);
 }
