@@ -76,7 +76,7 @@ struct sched_record {
 
 enum sched_action_kind {
     SCHED_ACT_RUN,  /* send trial `trial` under `lease` to `worker`: params */
-    SCHED_ACT_STOP, /* tell `worker` to stop `lease` and to forget it once it has ended */
+    SCHED_ACT_STOP, /* tell `worker` to stop `lease` */
     SCHED_ACT_END,  /* the sweep is over: `why`. Once in a scheduler's life */
 };
 
