@@ -22,32 +22,47 @@ struct sched;
 struct spec; /* hpo/search/spec.h: the sweep file */
 
 enum sched_event_kind {
-    SCHED_EV_HELLO,   /* a worker is there: worker, node, places, running leases (text: its name) */
+    SCHED_EV_HELLO,   /* a worker is there: worker, data */
     SCHED_EV_LOST,    /* a worker is gone (its process ended, or silent for lost_after) */
-    SCHED_EV_LEAVING, /* a worker takes no more trials */
+    SCHED_EV_LEAVING, /* a worker takes no more trials, until it says hello again */
     SCHED_EV_REPORT,  /* lease, data {"step":…, metrics…} */
-    SCHED_EV_DONE,    /* lease, data: how the job ended, see below */
+    SCHED_EV_DONE,    /* lease, data: how the job ended */
     SCHED_EV_TICK,    /* time has passed */
     SCHED_EV_DRAIN,   /* the user wants to stop: trials are stopped and go back to waiting */
 };
 
-/* DONE's data: {"status":0,"signal":0,"oom":false,"seconds":1.5,"error":"…"?,"preempted":bool?}.
- * HELLO's: {"places":4,"node":"c03","running":[lease,…]}. */
+/* HELLO's data: {"places":4,"node":"c03","running":[lease,…]}. `running` lists every lease whose
+ * DONE the coordinator has not confirmed. One that is not valid (any more) is answered with a STOP;
+ * one that the coordinator thinks is out there but is not listed is lost.
+ *
+ * LOST: the worker's leases are void, the trials wait again; it gets none until it says hello.
+ *
+ * REPORT's data: numbers as json_number() writes them; what is no number is dropped. Without "step"
+ * the reports of the metric under this lease count, so a worker that may send a message twice says
+ * the step: a report that was there before gives nothing.
+ *
+ * DONE's data: {"status":0,"signal":0,"oom":false,"seconds":1.5,"error":"…"?,"preempted":bool?,
+ * "stopped":bool?}. "stopped":false says that the job ended by itself, so that a STOP which crossed
+ * the message does not count; without it, a trial that was told to stop has stopped.
+ *
+ * Which end counts: the first of the trial's last lease. Between being lost and being leased again
+ * that lease's reports and its success (not its failure) still count; after that it is void. */
 struct sched_event {
     enum sched_event_kind kind;
     const char *worker; /* its id; NULL for TICK and DRAIN */
     int64_t lease;      /* 0 where none */
-    json_t *data;       /* borrowed */
+    json_t *data;       /* borrowed; may be NULL where nothing is to be said */
 };
 
 enum sched_record_kind {
     SCHED_REC_CREATED,  /* trial, data: {"params":{…}} */
     SCHED_REC_LEASED,   /* trial, lease, data: {"worker":…,"node":…} */
     SCHED_REC_REPORT,   /* trial, lease, data: {"step":…,"values":{…}} */
-    SCHED_REC_STOPPING, /* trial, lease, data: {"why":"median"|"timeout"|"drain"|…} */
+    SCHED_REC_STOPPING, /* trial, lease, data: {"why":"median"|"hyperband"|"timeout"|"drain"} */
     SCHED_REC_REQUEUED, /* trial, lease, data: {"why":"lost"|"preempted"|"drain"|"failed",
-                           "spent":bool} */
-    SCHED_REC_ENDED, /* trial, lease, data: {"state":"done",…,"value":…,"seconds":…,"error":…} */
+                           "spent":bool,"error":…?}; spent: it counts against the retries */
+    SCHED_REC_ENDED,    /* trial, lease, data: {"state":"done",…,"value":number or null,
+                           "seconds":…,"error":…?,"why":…?} */
     SCHED_REC_KINDS
 };
 
@@ -62,15 +77,16 @@ struct sched_record {
 enum sched_action_kind {
     SCHED_ACT_RUN,  /* send trial `trial` under `lease` to `worker`: params */
     SCHED_ACT_STOP, /* tell `worker` to stop `lease` */
-    SCHED_ACT_END,  /* the sweep is over (all trials ended, or drained) */
+    SCHED_ACT_END,  /* the sweep is over: `why`. Once in a scheduler's life */
 };
 
 struct sched_action {
     enum sched_action_kind kind;
     const char *worker; /* borrowed from the scheduler until the next step */
-    int trial;
+    int trial;          /* -1: a lease that never was */
     int64_t lease;
-    json_t *params; /* borrowed likewise */
+    json_t *params;  /* borrowed likewise */
+    const char *why; /* STOP, END: in words; borrowed likewise */
 };
 
 struct sched_out { /* what one step gave; cleared by sched_step(), freed by sched_out_free() */
@@ -94,6 +110,9 @@ int sched_replay(struct sched *s, const struct sched_record *r, struct err *e);
  * worker says hello (and claims them) or `lost_after` has passed since now_ms. */
 void sched_replayed(struct sched *s, int64_t now_ms);
 
+/* Lets an event happen. `out` (zeroed before its first use) holds what follows from it; a caller
+ * that cannot commit the records drops the scheduler and replays.
+ *   -EINVAL  the event's data is malformed: nothing has happened, `out` is empty */
 int sched_step(struct sched *s, const struct sched_event *ev, int64_t now_ms, struct sched_out *out,
                struct err *e);
 
@@ -102,17 +121,20 @@ int64_t sched_deadline(const struct sched *s);
 bool sched_over(const struct sched *s);
 
 /* For people and programs: one trial as DESIGN's `sweep show` has it
- * {"id","state","params","value","steps","node","seconds","error"?,"metrics":{last of each}}. New
- * reference. */
+ * {"id","state","params","value","steps","node","seconds","lease","error"?,"why"?,
+ * "metrics":{last of each}}; value and node may be null. New reference. */
 json_t *sched_trial_json(const struct sched *s, int trial);
 int sched_trial_count(const struct sched *s);
-/* The trial with the best value so far, or -1. */
+/* The trial with the best value so far, or -1; those that failed do not count. */
 int sched_best(const struct sched *s);
 
 struct sched_counts { /* trials by state */
     int waiting, running, stopping, done, pruned, failed, oom, invalid, cancelled;
-    int total_wanted; /* run_cap or the size of a grid; -1: unlimited */
+    int total_wanted; /* run_cap, or how many points there are to try; -1: unlimited */
 };
 struct sched_counts sched_counts(const struct sched *s);
+
+/* All that follows from the records and nothing else, for comparing. New reference. */
+json_t *sched_dump(const struct sched *s);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/mem.h"
@@ -26,7 +27,7 @@ enum trial_state {
 
 enum trial_event {
     TRIAL_EV_LEASE,   /* given to a worker */
-    TRIAL_EV_REPORT,  /* a report of its present lease */
+    TRIAL_EV_REPORT,  /* a report of its last lease */
     TRIAL_EV_STOP,    /* it is to end (early stopping, time-out, the user) */
     TRIAL_EV_PAUSE,   /* it is to end, and to be leased again later */
     TRIAL_EV_REQUEUE, /* its lease is void and it waits again: lost, preempted, drained, retried */
@@ -47,10 +48,11 @@ const char *trial_state_name(enum trial_state s);
 /* -1: no such state */
 int trial_state_parse(const char *name);
 
-struct trial_point {
+struct trial_point { /* one finite value of the sweep's metric */
     double step;
-    double value; /* finite */
-    double mean;  /* of this and the values before it */
+    double value;
+    double best; /* of this and those before it */
+    double mean; /* likewise */
 };
 
 struct trial {
@@ -58,25 +60,48 @@ struct trial {
     enum trial_state state;
     json_t *params;
     int64_t lease;       /* the last one given; 0: none yet */
-    int64_t lease_first; /* first lease of the points below */
     char *worker, *node; /* of the last lease; NULL: none yet */
     char *why;           /* of the last STOPPING or REQUEUED; NULL: none */
     int tries_spent;     /* REQUEUED records that count against the retries */
 
-    struct trial_point *points; /* the sweep's metric, finite values only, by rising step */
+    struct trial_point *points; /* by rising step */
     size_t point_count, point_cap;
-    int lease_reports; /* of the sweep's metric under the present lease: the step where none is said
-                        */
-    double best;       /* of the points; NAN: none */
-    json_t *metrics;   /* name -> last value, of every metric that was reported */
+    int64_t points_lease; /* the last lease that reported; 0: none */
+    double last_step;     /* the highest under points_lease */
+    int lease_reports;    /* under points_lease, of the sweep's metric */
+    json_t *metrics;      /* name -> last value (json_number()), of all that was ever reported */
 
-    int64_t created_ms, leased_ms, stopping_ms, ended_ms; /* 0: has not happened */
-    double seconds;                                       /* of run time, as its worker measured */
-    char *error;                                          /* NULL: none */
+    int64_t created_ms, leased_ms, ended_ms; /* 0: has not happened */
+    double seconds;                          /* of run time, as its worker measured */
+    char *error;                             /* NULL: none */
 };
 
-struct trial *trial_new(int id, json_t *params, int64_t now_ms); /* takes a reference */
+struct trial *trial_new(int id, json_t *params, int64_t now_ms); /* takes its own reference */
 void trial_free(struct trial *t);
 AUTO_DEFINE(trial, struct trial *, trial_free)
+
+/* What a report of the last lease means. `values` are numbers as json_number() writes them;
+ * `metric` is the sweep's (NULL: it has none). The first report of a new lease drops what earlier
+ * leases reported from its step on: the trial went on from a checkpoint, or from the start. A step
+ * that was reported before is replaced. */
+void trial_report(struct trial *t, double step, const json_t *values, const char *metric,
+                  bool maximize);
+
+/* Whether that report was there before, so that it adds nothing: a message that came twice. */
+bool trial_repeated(const struct trial *t, double step, const json_t *values, const char *metric);
+
+/* The step of a report that says none: how many there were under this lease. */
+double trial_next_step(const struct trial *t);
+
+/* The value that counts: the best, or the last; NAN: none yet. */
+double trial_value(const struct trial *t, bool last);
+
+/* How many points have a step <= `step`. */
+size_t trial_points_until(const struct trial *t, double step);
+
+struct trial_view { /* all trials of a sweep, in the order of their ids */
+    const struct trial *const *trials;
+    size_t count;
+};
 
 #endif

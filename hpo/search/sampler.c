@@ -1,0 +1,41 @@
+#include "hpo/search/sampler.h"
+
+#include <stdlib.h>
+
+#include "hpo/search/dist.h"
+
+struct sampler *sampler_new(const struct sampler_ops *ops, const struct space *space, uint64_t seed)
+{
+    struct sampler *s = xzalloc(sizeof *s);
+    s->ops = ops;
+    s->space = space;
+    s->seed = seed;
+    s->tried = json_object();
+    s->own = ops->own_new ? ops->own_new(s) : NULL;
+    return s;
+}
+
+void sampler_free(struct sampler *s)
+{
+    if (!s)
+        return;
+    if (s->ops->own_free)
+        s->ops->own_free(s->own);
+    json_decref(s->tried);
+    free(s);
+}
+
+json_t *sampler_next(struct sampler *s, const struct trial_view *view)
+{
+    for (; s->seen < view->count; s->seen++) {
+        AUTO(free) char *key = dist_key(view->trials[s->seen]->params);
+        json_object_set_new(s->tried, key, json_null());
+    }
+    return s->ops->next(s, view);
+}
+
+bool sampler_tried(const struct sampler *s, const json_t *params)
+{
+    AUTO(free) char *key = dist_key(params);
+    return json_object_get(s->tried, key) != NULL;
+}

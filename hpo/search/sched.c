@@ -1,0 +1,325 @@
+#include "hpo/search/sched.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "hpo/search/dist.h"
+#include "hpo/search/sched_in.h"
+#include "hpo/search/space.h"
+
+/* ---- what a step gives -------------------------------------------------------------------------
+ */
+
+static void clear_out(struct sched_out *out)
+{
+    for (size_t i = 0; i < out->record_count; i++)
+        json_decref(out->records[i].data);
+    out->record_count = out->action_count = 0;
+}
+
+void sched_out_free(struct sched_out *out)
+{
+    clear_out(out);
+    free(out->records);
+    free(out->actions);
+    *out = (struct sched_out){0};
+}
+
+void sched_in_act(struct step *st, enum sched_action_kind kind, const char *worker, int trial,
+                  int64_t lease, const char *why)
+{
+    struct sched_out *out = st->out;
+    out->actions = xrealloc(out->actions, out->action_count + 1, sizeof *out->actions);
+    out->actions[out->action_count++] = (struct sched_action){
+        .kind = kind, .worker = worker, .trial = trial, .lease = lease, .why = why};
+    if (kind == SCHED_ACT_RUN)
+        out->actions[out->action_count - 1].params = st->s->st.trials[trial]->params;
+}
+
+/* ---- workers -----------------------------------------------------------------------------------
+ */
+
+struct worker *sched_in_worker(const struct sched *s, const char *id)
+{
+    const json_t *at = id ? json_object_get(s->worker_index, id) : NULL;
+    return at ? s->workers[json_integer_value(at)] : NULL;
+}
+
+struct worker *sched_in_worker_new(struct sched *s, const char *id)
+{
+    struct worker *w = sched_in_worker(s, id);
+    if (w)
+        return w;
+    if (s->worker_count == s->worker_cap) {
+        s->worker_cap = s->worker_cap ? 2 * s->worker_cap : 16;
+        s->workers = xrealloc(s->workers, s->worker_cap, sizeof *s->workers);
+    }
+    w = xzalloc(sizeof *w);
+    w->id = xstrdup(id);
+    w->lost_ms = INT64_MAX;
+    json_object_set_new(s->worker_index, id, json_integer((json_int_t)s->worker_count));
+    s->workers[s->worker_count++] = w;
+    return w;
+}
+
+/* The one with the most free places, so that trials spread; NULL: none is free. */
+static struct worker *roomiest(const struct sched *s)
+{
+    struct worker *best = NULL;
+    for (size_t i = 0; i < s->worker_count; i++) {
+        struct worker *w = s->workers[i];
+        int room = w->here && !w->leaving ? w->places - w->busy : 0;
+        if (room > (best ? best->places - best->busy : 0))
+            best = w;
+    }
+    return best;
+}
+
+/* ---- records -----------------------------------------------------------------------------------
+ */
+
+/* Applies a record, and keeps the count of who holds how many. */
+static int apply(struct sched *s, const struct sched_record *r, struct err *e)
+{
+    size_t id = (size_t)r->trial;
+    const struct trial *t = r->trial >= 0 && id < s->st.count ? s->st.trials[id] : NULL;
+    bool was_out = t && trial_out(t->state);
+    struct worker *holder = was_out ? sched_in_worker(s, t->worker) : NULL;
+    if (sched_state_apply(&s->st, r, e) < 0)
+        return -EINVAL;
+    t = s->st.trials[id];
+    if (was_out && !trial_out(t->state))
+        holder->busy--;
+    else if (!was_out && trial_out(t->state))
+        sched_in_worker_new(s, t->worker)->busy++;
+    if (r->kind == SCHED_REC_CREATED) {
+        json_decref(s->next_params);
+        s->next_params = NULL;
+    }
+    return 0;
+}
+
+void sched_in_record(struct step *st, enum sched_record_kind kind, const struct trial *t,
+                     int64_t lease, json_t *data)
+{
+    struct sched_out *out = st->out;
+    struct sched_record r = {.kind = kind,
+                             .at_ms = st->now_ms,
+                             .trial = t ? t->id : (int)st->s->st.count,
+                             .lease = lease,
+                             .data = data};
+    struct err e = {0};
+    if (!data || apply(st->s, &r, &e) < 0)
+        abort(); /* a decision of ours that contradicts the state */
+    out->records = xrealloc(out->records, out->record_count + 1, sizeof *out->records);
+    out->records[out->record_count++] = r;
+}
+
+/* ---- what runs next ----------------------------------------------------------------------------
+ */
+
+static int failures(const struct sched *s)
+{
+    const int *n = s->st.counts;
+    return n[TRIAL_FAILED] + n[TRIAL_OOM] + n[TRIAL_INVALID];
+}
+
+const char *sched_in_closed(const struct sched *s)
+{
+    const int *n = s->st.counts;
+    if (s->st.target_hit)
+        return "the metric's target is reached";
+    if (s->spec->give_up_after > 0 && n[TRIAL_DONE] + n[TRIAL_PRUNED] == 0 &&
+        failures(s) - s->replayed_failures >= s->spec->give_up_after)
+        return "gave up: the first trials all failed (drover: {give_up_after: …})";
+    return NULL;
+}
+
+/* The parameters of the next new trial (borrowed), or NULL: there is to be none. */
+static json_t *next_params(struct sched *s)
+{
+    if ((s->spec->run_cap > 0 && s->st.count >= (size_t)s->spec->run_cap) || s->exhausted)
+        return NULL;
+    if (!s->next_params) {
+        struct trial_view view = sched_state_view(&s->st);
+        const json_t *given = json_array_get(s->spec->start, s->st.count);
+        s->next_params = given ? json_incref((json_t *)given) : sampler_next(s->sampler, &view);
+        s->exhausted = !s->next_params;
+    }
+    return s->next_params;
+}
+
+/* A trial for a free place: the first of those that were sent back, else a new one. */
+static struct trial *pick(struct step *st)
+{
+    struct sched *s = st->s;
+    for (size_t i = 0; i < s->st.count && s->st.counts[TRIAL_WAITING] > 0; i++)
+        if (s->st.trials[i]->state == TRIAL_WAITING)
+            return s->st.trials[i];
+    json_t *params = next_params(s);
+    if (!params)
+        return NULL;
+    sched_in_record(st, SCHED_REC_CREATED, NULL, 0, json_pack("{s:O}", "params", params));
+    return s->st.trials[s->st.count - 1];
+}
+
+static void dispatch(struct step *st)
+{
+    struct sched *s = st->s;
+    size_t limit = s->spec->parallel > 0 ? (size_t)s->spec->parallel : SIZE_MAX;
+    while (!s->draining && !sched_in_closed(s) && s->st.out_count < limit) {
+        struct worker *w = roomiest(s);
+        struct trial *t = w ? pick(st) : NULL;
+        if (!t)
+            break;
+        int64_t lease = (int64_t)s->st.lease_count + 1;
+        sched_in_record(st, SCHED_REC_LEASED, t, lease,
+                        json_pack("{s:s, s:s?}", "worker", w->id, "node", w->node));
+        sched_in_act(st, SCHED_ACT_RUN, w->id, t->id, lease, NULL);
+    }
+}
+
+/* Trials that wait when no new one starts would wait for ever. */
+static void cancel_waiting(struct step *st, const char *why)
+{
+    struct sched *s = st->s;
+    for (size_t i = 0; i < s->st.count && s->st.counts[TRIAL_WAITING] > 0; i++) {
+        struct trial *t = s->st.trials[i];
+        if (t->state == TRIAL_WAITING)
+            sched_in_record(st, SCHED_REC_ENDED, t, t->lease,
+                            json_pack("{s:s, s:n, s:f, s:s}", "state", "cancelled", "value",
+                                      "seconds", 0.0, "why", why));
+    }
+}
+
+/* Is it over? Then says so, once. */
+static void settle(struct step *st)
+{
+    struct sched *s = st->s;
+    if (s->end_why || s->st.out_count > 0)
+        return;
+    const char *closed = sched_in_closed(s), *why = NULL;
+    if (closed)
+        cancel_waiting(st, closed);
+    if (closed)
+        why = closed;
+    else if (s->st.counts[TRIAL_WAITING] == 0 && !next_params(s))
+        why = s->spec->run_cap > 0 && s->st.count >= (size_t)s->spec->run_cap
+                  ? "run_cap is reached"
+                  : "every point of the space is tried";
+    else if (s->draining)
+        why = "drained";
+    if (!why)
+        return;
+    s->end_why = xstrdup(why);
+    sched_in_act(st, SCHED_ACT_END, NULL, -1, 0, s->end_why);
+}
+
+int sched_step(struct sched *s, const struct sched_event *ev, int64_t now_ms, struct sched_out *out,
+               struct err *e)
+{
+    clear_out(out);
+    struct step st = {.s = s, .out = out, .now_ms = now_ms};
+    if (sched_in_handle(&st, ev, e) < 0)
+        return -EINVAL;
+    if (ev->kind != SCHED_EV_REPORT)
+        dispatch(&st);
+    settle(&st);
+    return 0;
+}
+
+bool sched_over(const struct sched *s)
+{
+    return s->end_why != NULL;
+}
+
+/* ---- time --------------------------------------------------------------------------------------
+ */
+
+int64_t sched_deadline(const struct sched *s)
+{
+    int64_t due = INT64_MAX;
+    for (size_t i = 0; i < s->worker_count; i++)
+        if (s->workers[i]->lost_ms < due)
+            due = s->workers[i]->lost_ms;
+    if (s->spec->timeout_ms == 0)
+        return due;
+    for (size_t i = 0; i < s->st.out_count; i++) {
+        const struct trial *t = s->st.trials[s->st.out[i]];
+        if (t->state != TRIAL_STOPPING && t->leased_ms + s->spec->timeout_ms < due)
+            due = t->leased_ms + s->spec->timeout_ms;
+    }
+    return due;
+}
+
+/* ---- life --------------------------------------------------------------------------------------
+ */
+
+/* run_cap, or the points there are, and those of `start` that are none of them. */
+static int count_wanted(const struct spec *spec)
+{
+    double points = space_count(spec->space);
+    AUTO(json) json_t *seen = json_object();
+    for (size_t i = 0; i < json_array_size(spec->start); i++) {
+        const json_t *params = json_array_get(spec->start, i);
+        AUTO(free) char *key = dist_key(params);
+        if (!space_has(spec->space, params) || json_object_get(seen, key))
+            points++;
+        json_object_set_new(seen, key, json_null());
+    }
+    if (spec->run_cap > 0 && points > spec->run_cap)
+        points = spec->run_cap;
+    return points <= INT_MAX ? (int)points : -1;
+}
+
+int sched_new(struct sched **out, const struct spec *spec, struct err *e)
+{
+    static const struct sampler_ops *const methods[] = {
+        [SPEC_GRID] = &sampler_grid, [SPEC_RANDOM] = &sampler_random};
+    if (spec->stop.type != SPEC_STOPPER_NONE && !spec->metric.name)
+        return err_set(e, -EINVAL, "early stopping needs a metric to compare");
+    AUTO(sched) struct sched *s = xzalloc(sizeof *s);
+    s->spec = spec;
+    s->st.spec = spec;
+    s->sampler = sampler_new(methods[spec->method], spec->space, spec->seed);
+    s->stopper = stopper_of(spec->stop.type);
+    s->worker_index = json_object();
+    s->total_wanted = count_wanted(spec);
+    *out = TAKE(s);
+    return 0;
+}
+
+void sched_free(struct sched *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->worker_count; i++) {
+        free(s->workers[i]->id);
+        free(s->workers[i]->node);
+        free(s->workers[i]);
+    }
+    free(s->workers);
+    json_decref(s->worker_index);
+    json_decref(s->next_params);
+    sampler_free(s->sampler);
+    sched_state_free(&s->st);
+    free(s->end_why);
+    free(s);
+}
+
+int sched_replay(struct sched *s, const struct sched_record *r, struct err *e)
+{
+    return apply(s, r, e);
+}
+
+void sched_replayed(struct sched *s, int64_t now_ms)
+{
+    for (size_t i = 0; i < s->worker_count; i++)
+        if (s->workers[i]->busy > 0)
+            s->workers[i]->lost_ms = now_ms + s->spec->lost_after_ms;
+    s->replayed_lease = (int64_t)s->st.lease_count;
+    s->replayed_failures = failures(s);
+}

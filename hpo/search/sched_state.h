@@ -1,0 +1,40 @@
+/* sched_state - what follows from a sweep's records: its trials and the leases given for them.
+ *
+ * The only way to change it is a record, be it new or replayed; so both give the same state. */
+#ifndef DROVER_SCHED_STATE_H
+#define DROVER_SCHED_STATE_H
+
+#include "common/err.h"
+#include "hpo/search/sched.h"
+#include "hpo/search/spec.h"
+#include "hpo/search/trial.h"
+
+struct sched_state { /* read by the scheduler's files; changed only here */
+    const struct spec *spec;
+    struct trial **trials;
+    size_t count, cap;
+    int *lease_trial; /* [lease - 1] */
+    size_t lease_count, lease_cap;
+    int *out; /* trials that workers hold */
+    size_t out_count, out_cap;
+    int counts[TRIAL_STATES];
+    bool target_hit; /* a trial reached metric.target */
+};
+
+void sched_state_free(struct sched_state *st);
+
+/* Borrows r. -EINVAL: it contradicts those before it; nothing has changed. */
+int sched_state_apply(struct sched_state *st, const struct sched_record *r, struct err *e);
+
+/* The trial that a lease was given for, or NULL: there was no such lease. */
+struct trial *sched_state_leased(const struct sched_state *st, int64_t lease);
+
+/* All of it. New reference. */
+json_t *sched_state_dump(const struct sched_state *st);
+
+static inline struct trial_view sched_state_view(const struct sched_state *st)
+{
+    return (struct trial_view){(const struct trial *const *)st->trials, st->count};
+}
+
+#endif

@@ -1,0 +1,365 @@
+#include "hpo/search/spec.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/json.h"
+#include "common/opt.h"
+#include "common/strbuf.h"
+#include "common/yaml.h"
+#include "hpo/search/command.h"
+#include "hpo/search/node.h"
+#include "hpo/search/pyrepr.h"
+#include "hpo/search/space.h"
+#include "hpo/search/spec_drover.h"
+#include "hpo/search/stopper.h"
+
+static const char *const method_names[] = {[SPEC_GRID] = "grid", [SPEC_RANDOM] = "random"};
+
+const char *spec_method_name(enum spec_method m)
+{
+    return method_names[m];
+}
+
+void spec_free(struct spec *s)
+{
+    if (!s)
+        return;
+    free(s->name);
+    free(s->description);
+    free(s->program);
+    strv_free(s->command);
+    free(s->metric.name);
+    free(s->metric.pattern);
+    space_free(s->space);
+    json_decref(s->start);
+    strv_free(s->notices);
+    free(s);
+}
+
+__attribute__((format(printf, 2, 3))) static void notice(struct spec *s, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    strv_push(&s->notices, xstrdup(text));
+}
+
+/* ---- top level ---------------------------------------------------------------------------------
+ */
+
+/* W&B's keys for where it runs a sweep. */
+static const char *const no_effect[] = {"entity",     "project", "job",       "image_uri",
+                                        "apiVersion", "kind",    "controller"};
+
+static int read_method(struct spec *s, const struct node *n, struct err *e)
+{
+    static const char *const words[] = {"grid", "random", "bayes", "custom"};
+    struct node at = node_member(n, "method");
+    const char *word = json_string_value(at.value);
+    if (!at.value) {
+        node_error(n, e, "'method' is missing");
+        return err_hint(e, "method: random");
+    }
+    for (size_t m = 0; word && m < COUNT_OF(method_names); m++)
+        if (strcmp(word, method_names[m]) == 0) {
+            s->method = (enum spec_method)m;
+            return 0;
+        }
+    if (word && (strcmp(word, "bayes") == 0 || strcmp(word, "sobol") == 0)) {
+        node_error(&at, e, "method '%s' is not built into this version", word);
+        return err_hint(e, "method: random");
+    }
+    if (word && strcmp(word, "custom") == 0) {
+        node_error(&at, e,
+                   "method 'custom' means an optimiser of your own, which drover does not run");
+        return err_hint(e, "method: random, or grid");
+    }
+    node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
+    const char *near = word ? opt_nearest(word, words, COUNT_OF(words)) : NULL;
+    return err_hint(e, "method: %s", near ? near : "random, or grid");
+}
+
+static int refused_keys(const struct node *n, struct err *e)
+{
+    struct node scheduler = node_member(n, "scheduler"), metrics = node_member(n, "metrics");
+    if (scheduler.value) {
+        node_error(&scheduler, e,
+                   "'scheduler' names an optimiser of W&B's, which drover does not run");
+        return err_hint(e, "method: random, with 'parameters' and 'early_terminate'");
+    }
+    if (metrics.value) {
+        node_error(&metrics, e, "several objectives ('metrics') are not built into this version");
+        return err_hint(e, "metric: {name: …}");
+    }
+    return 0;
+}
+
+static int read_keys(struct spec *s, const struct node *n, struct err *e)
+{
+    static const char *const keys[] = {
+        "method",    "parameters",      "metric",  "metrics",    "program",
+        "command",   "early_terminate", "run_cap", "name",       "description",
+        "scheduler", "drover",          "entity",  "project",    "job",
+        "image_uri", "apiVersion",      "kind",    "controller",
+    };
+    if (node_only_keys(n, keys, COUNT_OF(keys), "a sweep file", e) < 0 || refused_keys(n, e) < 0)
+        return -EINVAL;
+    AUTO(strbuf) struct strbuf b = {0};
+    for (size_t i = 0; i < COUNT_OF(no_effect); i++)
+        if (node_has(n, no_effect[i]))
+            strbuf_printf(&b, "%s'%s'", b.len ? ", " : "", no_effect[i]);
+    if (b.len)
+        notice(s, "%s: where W&B runs a sweep; no effect here", strbuf_str(&b));
+    return 0;
+}
+
+/* ---- metric ------------------------------------------------------------------------------------
+ */
+
+static int read_goal(struct spec_metric *m, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "goal");
+    const char *word = json_string_value(at.value);
+    if (!at.value)
+        return 0;
+    m->maximize = word && strcmp(word, "maximize") == 0;
+    if (m->maximize || (word && strcmp(word, "minimize") == 0))
+        return 0;
+    node_error(&at, e, "'goal' must be minimize or maximize, not '%s'",
+               word ? word : json_what(at.value));
+    if (word && strncasecmp(word, "max", 3) == 0)
+        return err_hint(e, "goal: maximize");
+    return word && strncasecmp(word, "min", 3) == 0 ? err_hint(e, "goal: minimize") : -EINVAL;
+}
+
+/* What W&B's bayes makes of trials without a value. */
+static int read_impute(struct spec *s, const struct node *n, struct err *e)
+{
+    static const char *const keys[] = {"impute", "impute_while_running"};
+    static const char *const words[] = {"latest", "best", "worst", "false"};
+    for (size_t k = 0; k < COUNT_OF(keys); k++) {
+        struct node at = node_member(n, keys[k]);
+        size_t i = 0;
+        while (i < COUNT_OF(words) - !k && json_is_string(at.value) &&
+               strcmp(json_string_value(at.value), words[i]) != 0)
+            i++;
+        if (at.value && (!json_is_string(at.value) || i == COUNT_OF(words) - !k))
+            return node_error(&at, e, "'%s' must be latest, best%s", keys[k],
+                              k ? ", worst or \"false\"" : " or worst");
+        if (at.value)
+            notice(s, "'%s' is for method bayes; no effect here", keys[k]);
+    }
+    return 0;
+}
+
+static int read_metric(struct spec *s, const struct node *n, struct err *e)
+{
+    static const char *const keys[] = {"name",   "goal",    "target",
+                                       "impute", "pattern", "impute_while_running"};
+    struct node at = node_member(n, "metric");
+    struct spec_metric *m = &s->metric;
+    if (!at.value)
+        return 0;
+    if (node_only_keys(&at, keys, COUNT_OF(keys), "metric", e) < 0 ||
+        node_text(&m->name, &at, "name", e) < 0 || read_goal(m, &at, e) < 0 ||
+        node_real(&m->target, &at, "target", e) < 0 || read_impute(s, &at, e) < 0 ||
+        node_text(&m->pattern, &at, "pattern", e) < 0)
+        return -EINVAL;
+    m->has_target = node_has(&at, "target");
+    if (!m->name || !m->name[0])
+        return node_error(&at, e, "the metric's 'name' is missing");
+    return 0;
+}
+
+/* ---- early_terminate ---------------------------------------------------------------------------
+ */
+
+static int read_hyperband(struct spec_stop *stop, const struct node *n, struct err *e)
+{
+    static const char *const keys[] = {"type", "min_iter", "max_iter", "s", "eta", "strict"};
+    if (node_only_keys(n, keys, COUNT_OF(keys), "early_terminate of type hyperband", e) < 0 ||
+        node_int(&stop->min_iter, n, "min_iter", 1, INT_MAX, e) < 0 ||
+        node_int(&stop->max_iter, n, "max_iter", 1, INT_MAX, e) < 0 ||
+        node_int(&stop->s, n, "s", 1, INT_MAX, e) < 0 || node_real(&stop->eta, n, "eta", e) < 0 ||
+        node_bool(&stop->strict, n, "strict", e) < 0)
+        return -EINVAL;
+    struct node eta = node_member(n, "eta");
+    if (!(stop->eta > 1))
+        return node_error(&eta, e, "'eta' must be above 1");
+    if (stop->max_iter && !stop->s)
+        return node_error(n, e, "hyperband with 'max_iter' needs 's', the number of bands");
+    if (!stop->max_iter && !stop->min_iter) {
+        node_error(n, e, "hyperband needs 'min_iter', or 'max_iter' and 's'");
+        return err_hint(e, "min_iter: 3");
+    }
+    return 0;
+}
+
+static int read_median(struct spec_stop *stop, const struct node *n, struct err *e)
+{
+    static const char *const keys[] = {"type", "min_iter", "min_trials"};
+    stop->min_iter = 1;
+    stop->min_trials = 5;
+    if (node_only_keys(n, keys, COUNT_OF(keys), "early_terminate of type median", e) < 0 ||
+        node_int(&stop->min_iter, n, "min_iter", 1, INT_MAX, e) < 0)
+        return -EINVAL;
+    return node_int(&stop->min_trials, n, "min_trials", 1, INT_MAX, e);
+}
+
+static int read_stop(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "early_terminate"), type = node_member(&at, "type");
+    const char *word = json_string_value(type.value);
+    if (!at.value)
+        return 0;
+    if (!json_is_object(at.value) || !word)
+        return node_error(&at, e, "'early_terminate' must be a mapping with a 'type'");
+    if (!s->metric.name)
+        return node_error(&at, e, "'early_terminate' needs a 'metric' to compare");
+    s->stop = (struct spec_stop){.eta = 3, .strict = true};
+    if (strcmp(word, stopper_hyperband.name) == 0) {
+        s->stop.type = SPEC_STOPPER_HYPERBAND;
+        return read_hyperband(&s->stop, &at, e);
+    }
+    if (strcmp(word, stopper_median.name) == 0) {
+        s->stop.type = SPEC_STOPPER_MEDIAN;
+        return read_median(&s->stop, &at, e);
+    }
+    const char *const names[] = {stopper_hyperband.name, stopper_median.name};
+    node_error(&type, e, "unknown type '%s' of early_terminate", word);
+    const char *near = opt_nearest(word, names, COUNT_OF(names));
+    return err_hint(e, "type: %s", near ? near : "hyperband, or median");
+}
+
+/* ---- what is run -------------------------------------------------------------------------------
+ */
+
+static int read_command(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "command");
+    if (node_text(&s->program, n, "program", e) < 0)
+        return -EINVAL;
+    if (at.value && json_array_size(at.value) == 0) {
+        node_error(&at, e, "'command' must be a list of words");
+        return err_hint(e, "command: [\"${interpreter}\", \"${program}\", \"${args}\"]");
+    }
+    for (size_t i = 0; i < json_array_size(at.value); i++) {
+        struct node item = node_item(&at, i);
+        if (json_is_object(item.value) || json_is_array(item.value))
+            return node_error(&item, e, "a word of the command cannot be %s",
+                              json_what(item.value));
+        struct strbuf b = {0};
+        pyrepr_str(&b, item.value);
+        strv_push(&s->command, strbuf_take(&b));
+    }
+    struct err cause = {0};
+    if (!s->command && !s->program) {
+        node_error(n, e, "neither 'program' nor 'command' says what to run");
+        return err_hint(e, "program: train.py");
+    }
+    if (command_check(s->command, s->program, &cause) == 0)
+        return 0;
+    node_error(at.value ? &at : n, e, "%s", cause.text);
+    return cause.hint[0] ? err_hint(e, "%s", cause.hint) : -EINVAL;
+}
+
+static int read_parameters(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "parameters");
+    if (!at.value)
+        return node_error(n, e, "'parameters' is missing");
+    if (space_read(&s->space, &at, s->method == SPEC_GRID, &s->notices, e) < 0)
+        return -EINVAL;
+    double points = space_count(s->space);
+    if (s->run_cap > points)
+        notice(s, "the space has only %.0f different points: the sweep ends before run_cap %d",
+               points, s->run_cap);
+    return 0;
+}
+
+int spec_read(struct spec **out, const struct yaml_doc *d, struct err *e)
+{
+    struct node root = node_root(d);
+    if (!json_is_object(root.value))
+        return node_error(&root, e, "a sweep file must be a mapping, not %s",
+                          json_what(root.value));
+    AUTO(spec) struct spec *s = xzalloc(sizeof *s);
+    spec_drover_defaults(s);
+    struct node block = node_member(&root, "drover");
+    if (read_keys(s, &root, e) < 0 || read_method(s, &root, e) < 0 ||
+        node_text(&s->name, &root, "name", e) < 0 ||
+        node_text(&s->description, &root, "description", e) < 0 ||
+        node_int(&s->run_cap, &root, "run_cap", 1, INT_MAX, e) < 0 ||
+        read_parameters(s, &root, e) < 0 || read_metric(s, &root, e) < 0 ||
+        read_stop(s, &root, e) < 0 || read_command(s, &root, e) < 0 ||
+        spec_drover_read(s, &block, e) < 0)
+        return -EINVAL;
+    *out = TAKE(s);
+    return 0;
+}
+
+/* ---- and out again -----------------------------------------------------------------------------
+ */
+
+static void set_text(json_t *o, const char *key, const char *text)
+{
+    if (text)
+        json_object_set_new(o, key, json_string(text));
+}
+
+static json_t *metric_json(const struct spec_metric *m)
+{
+    json_t *o = json_object();
+    set_text(o, "name", m->name);
+    set_text(o, "goal", m->maximize ? "maximize" : "minimize");
+    if (m->has_target)
+        json_object_set_new(o, "target", json_number(m->target));
+    set_text(o, "pattern", m->pattern);
+    return o;
+}
+
+static json_t *stop_json(const struct spec_stop *r)
+{
+    if (r->type == SPEC_STOPPER_MEDIAN)
+        return json_pack("{s:s, s:i, s:i}", "type", "median", "min_iter", r->min_iter, "min_trials",
+                         r->min_trials);
+    json_t *o =
+        json_pack("{s:s, s:f, s:b}", "type", "hyperband", "eta", r->eta, "strict", r->strict);
+    if (r->max_iter)
+        json_object_update_new(o, json_pack("{s:i, s:i}", "max_iter", r->max_iter, "s", r->s));
+    else
+        json_object_set_new(o, "min_iter", json_integer(r->min_iter));
+    return o;
+}
+
+json_t *spec_json(const struct spec *s)
+{
+    json_t *o = json_object();
+    set_text(o, "name", s->name);
+    set_text(o, "description", s->description);
+    set_text(o, "method", spec_method_name(s->method));
+    set_text(o, "program", s->program);
+    if (s->command) {
+        json_t *list = json_array();
+        for (size_t i = 0; s->command[i]; i++)
+            json_array_append_new(list, json_string(s->command[i]));
+        json_object_set_new(o, "command", list);
+    }
+    if (s->metric.name)
+        json_object_set_new(o, "metric", metric_json(&s->metric));
+    if (s->stop.type != SPEC_STOPPER_NONE)
+        json_object_set_new(o, "early_terminate", stop_json(&s->stop));
+    if (s->run_cap)
+        json_object_set_new(o, "run_cap", json_integer(s->run_cap));
+    json_object_set_new(o, "parameters", space_json(s->space));
+    json_object_set_new(o, "drover", spec_drover_json(s));
+    return o;
+}

@@ -1,0 +1,13 @@
+#include "hpo/search/stopper.h"
+
+#include <stddef.h>
+
+const struct stopper_ops *stopper_of(enum spec_stopper type)
+{
+    static const struct stopper_ops *const rules[] = {
+        [SPEC_STOPPER_NONE] = NULL,
+        [SPEC_STOPPER_MEDIAN] = &stopper_median,
+        [SPEC_STOPPER_HYPERBAND] = &stopper_hyperband,
+    };
+    return rules[type];
+}

@@ -1,0 +1,45 @@
+/* stopper_hyperband - W&B's early_terminate; see stopper.h. */
+#include <math.h>
+
+#include "hpo/search/stopper.h"
+
+enum { BANDS_MAX = 100 };
+
+/* With max_iter: max_iter/eta, max_iter/eta², … s of them. Otherwise min_iter, min_iter·eta, …
+ * Truncated to integers. */
+int stopper_hyperband_band(const struct spec_stop *rule, int iterations)
+{
+    int highest = 0;
+    bool down = rule->max_iter > 0;
+    for (int k = 0; k < (down ? rule->s : BANDS_MAX); k++) {
+        double band = trunc(down ? rule->max_iter / pow(rule->eta, k + 1)
+                                 : rule->min_iter * pow(rule->eta, k));
+        if (band < 1 || (!down && band > iterations))
+            break;
+        if (band <= iterations && band > highest)
+            highest = (int)band;
+    }
+    return highest;
+}
+
+static bool stop(const struct spec_stop *rule, bool maximize, const struct trial_view *view,
+                 const struct trial *t)
+{
+    int band = stopper_hyperband_band(rule, (int)t->point_count);
+    if (band == 0)
+        return false;
+    double mine = rule->strict ? t->points[band - 1].value : t->points[t->point_count - 1].best;
+    size_t there = 0, better = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        const struct trial *other = view->trials[i];
+        if (other->point_count < (size_t)band)
+            continue;
+        double value = other->points[band - 1].value;
+        there++;
+        better += maximize ? value > mine : value < mine;
+    }
+    /* Worse than the one at index floor(n / eta) in order: so many and one more are better. */
+    return (double)better > floor((double)there / rule->eta);
+}
+
+const struct stopper_ops stopper_hyperband = {"hyperband", stop};

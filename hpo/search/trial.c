@@ -1,0 +1,199 @@
+#include "hpo/search/trial.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/json.h"
+
+/* ---- states ------------------------------------------------------------------------------------
+ */
+
+#define ROW(s, ev, to) [s][ev] = (to) + 1 /* 0 means "no such transition" */
+
+static const unsigned char next[TRIAL_STATES][TRIAL_EVENTS] = {
+    ROW(TRIAL_WAITING, TRIAL_EV_LEASE, TRIAL_LEASED),
+    ROW(TRIAL_WAITING, TRIAL_EV_REPORT, TRIAL_WAITING), /* its lost worker is heard again */
+    ROW(TRIAL_WAITING, TRIAL_EV_END, TRIAL_STATES),     /* likewise, or it is not wanted any more */
+    ROW(TRIAL_LEASED, TRIAL_EV_REPORT, TRIAL_RUNNING),
+    ROW(TRIAL_LEASED, TRIAL_EV_STOP, TRIAL_STOPPING),
+    ROW(TRIAL_LEASED, TRIAL_EV_PAUSE, TRIAL_PAUSING),
+    ROW(TRIAL_LEASED, TRIAL_EV_REQUEUE, TRIAL_WAITING),
+    ROW(TRIAL_LEASED, TRIAL_EV_END, TRIAL_STATES),
+    ROW(TRIAL_RUNNING, TRIAL_EV_REPORT, TRIAL_RUNNING),
+    ROW(TRIAL_RUNNING, TRIAL_EV_STOP, TRIAL_STOPPING),
+    ROW(TRIAL_RUNNING, TRIAL_EV_PAUSE, TRIAL_PAUSING),
+    ROW(TRIAL_RUNNING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* the worker's fault, not the trial's */
+    ROW(TRIAL_RUNNING, TRIAL_EV_END, TRIAL_STATES),
+    ROW(TRIAL_STOPPING, TRIAL_EV_REPORT, TRIAL_STOPPING),
+    ROW(TRIAL_STOPPING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* it was stopped to drain the sweep */
+    ROW(TRIAL_STOPPING, TRIAL_EV_END, TRIAL_STATES),
+    ROW(TRIAL_PAUSING, TRIAL_EV_REPORT, TRIAL_PAUSING),
+    ROW(TRIAL_PAUSING, TRIAL_EV_STOP, TRIAL_STOPPING),
+    ROW(TRIAL_PAUSING, TRIAL_EV_REQUEUE, TRIAL_WAITING),
+    ROW(TRIAL_PAUSING, TRIAL_EV_PAUSED, TRIAL_PAUSED),
+    ROW(TRIAL_PAUSING, TRIAL_EV_END, TRIAL_STATES),
+    ROW(TRIAL_PAUSED, TRIAL_EV_LEASE, TRIAL_LEASED),
+    ROW(TRIAL_PAUSED, TRIAL_EV_END, TRIAL_STATES),
+};
+
+int trial_step(enum trial_state s, enum trial_event ev)
+{
+    return next[s][ev] - 1;
+}
+
+bool trial_ended(enum trial_state s)
+{
+    return s >= TRIAL_DONE;
+}
+
+bool trial_out(enum trial_state s)
+{
+    return s >= TRIAL_LEASED && s <= TRIAL_PAUSING;
+}
+
+static const char *const names[TRIAL_STATES] = {
+    "waiting", "leased", "running", "stopping", "pausing", "paused",
+    "done",    "pruned", "failed",  "oom",      "invalid", "cancelled",
+};
+
+const char *trial_state_name(enum trial_state s)
+{
+    return names[s];
+}
+
+int trial_state_parse(const char *name)
+{
+    for (int s = 0; s < TRIAL_STATES; s++)
+        if (strcmp(name, names[s]) == 0)
+            return s;
+    return -1;
+}
+
+/* ---- a trial -----------------------------------------------------------------------------------
+ */
+
+struct trial *trial_new(int id, json_t *params, int64_t now_ms)
+{
+    struct trial *t = xzalloc(sizeof *t);
+    t->id = id;
+    t->params = json_incref(params);
+    t->created_ms = now_ms;
+    t->metrics = json_object();
+    return t;
+}
+
+void trial_free(struct trial *t)
+{
+    if (!t)
+        return;
+    json_decref(t->params);
+    json_decref(t->metrics);
+    free(t->worker);
+    free(t->node);
+    free(t->why);
+    free(t->error);
+    free(t->points);
+    free(t);
+}
+
+size_t trial_points_until(const struct trial *t, double step)
+{
+    size_t lo = 0, hi = t->point_count;
+    if (hi && t->points[hi - 1].step <= step) /* the usual case: the newest */
+        return hi;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (t->points[mid].step <= step)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* The metric's value in a report where it is finite, else NAN. */
+static double finite_value(const json_t *values, const char *metric)
+{
+    double x = NAN;
+    if (!metric || json_as_number(&x, json_object_get(values, metric)) < 0)
+        return NAN;
+    return isfinite(x) ? x : NAN;
+}
+
+static void put_point(struct trial *t, double step, double value, bool maximize)
+{
+    size_t i = trial_points_until(t, step);
+    if (i && t->points[i - 1].step == step) {
+        i--;
+    } else {
+        if (t->point_count == t->point_cap) {
+            t->point_cap = t->point_cap ? 2 * t->point_cap : 8;
+            t->points = xrealloc(t->points, t->point_cap, sizeof *t->points);
+        }
+        memmove(t->points + i + 1, t->points + i, (t->point_count - i) * sizeof *t->points);
+        t->point_count++;
+    }
+    t->points[i] = (struct trial_point){.step = step, .value = value};
+    for (; i < t->point_count; i++) {
+        struct trial_point *p = &t->points[i];
+        p->best = i == 0     ? p->value
+                  : maximize ? fmax(p[-1].best, p->value)
+                             : fmin(p[-1].best, p->value);
+        p->mean = i == 0 ? p->value : p[-1].mean + (p->value - p[-1].mean) / (double)(i + 1);
+    }
+}
+
+void trial_report(struct trial *t, double step, const json_t *values, const char *metric,
+                  bool maximize)
+{
+    if (t->points_lease != t->lease) {
+        while (t->point_count && t->points[t->point_count - 1].step >= step)
+            t->point_count--;
+        t->points_lease = t->lease;
+        t->last_step = -INFINITY;
+        t->lease_reports = 0;
+    }
+    double x = finite_value(values, metric);
+    if (!isnan(x))
+        put_point(t, step, x, maximize);
+    if (!metric || json_object_get(values, metric))
+        t->lease_reports++;
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach ((json_t *)values, name, value) /* only reads, but takes no const */
+        if (step >= t->last_step || !json_object_get(t->metrics, name))
+            json_object_set(t->metrics, name, value);
+    t->last_step = fmax(t->last_step, step);
+}
+
+bool trial_repeated(const struct trial *t, double step, const json_t *values, const char *metric)
+{
+    if (t->points_lease != t->lease || step > t->last_step)
+        return false;
+    double x = finite_value(values, metric);
+    size_t n = trial_points_until(t, step);
+    bool known = n && t->points[n - 1].step == step && t->points[n - 1].value == x;
+    if (!isnan(x) ? !known : step < t->last_step)
+        return false;
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach ((json_t *)values, name, value) { /* only reads, but takes no const */
+        const json_t *old = json_object_get(t->metrics, name);
+        if (!old || (step == t->last_step && !json_equal(old, value)))
+            return false;
+    }
+    return true;
+}
+
+double trial_next_step(const struct trial *t)
+{
+    return t->points_lease == t->lease ? t->lease_reports : 0;
+}
+
+double trial_value(const struct trial *t, bool last)
+{
+    if (t->point_count == 0)
+        return NAN;
+    const struct trial_point *p = &t->points[t->point_count - 1];
+    return last ? p->value : p->best;
+}

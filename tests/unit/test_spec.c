@@ -1,0 +1,253 @@
+#include "hpo/search/spec.h"
+
+#include <math.h>
+
+#include "common/json.h"
+#include "common/yaml.h"
+#include "hpo/search/space.h"
+#include "tests/unit/test.h"
+
+static struct spec *read_spec(const char *yaml, struct err *e)
+{
+    AUTO(yaml_doc) struct yaml_doc *d = NULL;
+    struct spec *s = NULL;
+    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", e) < 0)
+        return NULL;
+    (void)spec_read(&s, d, e); /* s stays NULL, e says why */
+    return s;
+}
+
+static struct spec *spec(const char *yaml)
+{
+    struct err e = {0};
+    struct spec *s = read_spec(yaml, &e);
+    if (!s)
+        FAIL("%s\n%s", e.text, yaml);
+    return s;
+}
+
+#define LEAST "method: random\nprogram: t.py\nparameters: {x: {min: 0.0, max: 1.0}}\n"
+
+TEST(the_least_file_has_every_default)
+{
+    AUTO(spec) struct spec *s = spec(LEAST);
+    CHECK_INT(s->method, SPEC_RANDOM);
+    CHECK_STR(s->program, "t.py");
+    CHECK(!s->command && !s->name && !s->metric.name && !s->notices && !s->metric.maximize);
+    CHECK_INT(s->run_cap, 0);
+    CHECK_INT(s->ranks, 1);
+    CHECK_INT(s->gpus, 0);
+    CHECK_INT(s->retries, 3);
+    CHECK_INT(s->parallel, 0);
+    CHECK_INT(s->give_up_after, 5);
+    CHECK_INT(s->timeout_ms, 0);
+    CHECK_INT(s->grace_ms, 30000);
+    CHECK_INT(s->lost_after_ms, 120000);
+    CHECK(!s->value_last && !s->retry_failed);
+    CHECK_INT(json_array_size(s->start), 0);
+    CHECK_INT(s->stop.type, SPEC_STOPPER_NONE);
+}
+
+static const char whole[] =
+    "name: my sweep\n"
+    "description: all there is\n"
+    "method: grid\n"
+    "program: train.py\n"
+    "metric: {name: acc, goal: maximize, target: 0.99, pattern: 'acc=([0-9.]+)'}\n"
+    "early_terminate: {type: hyperband, max_iter: 27, s: 2, eta: 2, strict: false}\n"
+    "run_cap: 40\n"
+    "command: [\"${env}\", \"${program}\", 1, true, 0.5, \"${args_json}\"]\n"
+    "parameters:\n"
+    "  b: {values: [x, y]}\n"
+    "  a: {min: 1, max: 10}\n"
+    "  n: {parameters: {c: {value: [1, 2]}}}\n"
+    "drover:\n"
+    "  resources: {ranks: 8, gpus: 8, cpus: 2}\n"
+    "  seed: 7\n"
+    "  parallel: 3\n"
+    "  retries: 0\n"
+    "  retry_failed: yes\n"
+    "  give_up_after: 0\n"
+    "  timeout: 10m\n"
+    "  grace: 0.5\n"
+    "  lost_after: 1h\n"
+    "  value: last\n"
+    "  start: [{a: 3, b: y}, {a: 4.0, b: x, n: {c: [1, 2]}}]\n";
+
+TEST(every_key_is_read)
+{
+    AUTO(spec) struct spec *s = spec(whole);
+    CHECK_INT(s->method, SPEC_GRID);
+    CHECK_STR(s->name, "my sweep");
+    CHECK_STR(s->metric.name, "acc");
+    CHECK(s->metric.maximize && s->metric.has_target);
+    CHECK_NEAR(s->metric.target, 0.99, 0);
+    CHECK_STR(s->metric.pattern, "acc=([0-9.]+)");
+    CHECK_INT(s->stop.type, SPEC_STOPPER_HYPERBAND);
+    CHECK_INT(s->stop.max_iter, 27);
+    CHECK_INT(s->stop.s, 2);
+    CHECK_NEAR(s->stop.eta, 2, 0);
+    CHECK(!s->stop.strict);
+    CHECK_INT(s->run_cap, 40);
+    CHECK_INT(strv_len(s->command), 6);
+    CHECK_STR(s->command[2], "1");
+    CHECK_STR(s->command[3], "True");
+    CHECK_STR(s->command[4], "0.5");
+    CHECK_INT(space_count(s->space), 20);
+    CHECK_INT(s->ranks, 8);
+    CHECK_INT(s->gpus, 8);
+    CHECK_INT(s->cpus, 2);
+    CHECK_INT(s->seed, 7);
+    CHECK_INT(s->parallel, 3);
+    CHECK_INT(s->retries, 0);
+    CHECK_INT(s->give_up_after, 0);
+    CHECK(s->retry_failed && s->value_last);
+    CHECK_INT(s->timeout_ms, 600000);
+    CHECK_INT(s->grace_ms, 500);
+    CHECK_INT(s->lost_after_ms, 3600000);
+    AUTO(free) char *start = json_line(s->start);
+    CHECK_STR(
+        start,
+        "[{\"a\":3,\"b\":\"y\",\"n\":{\"c\":[1,2]}},{\"a\":4.0,\"b\":\"x\",\"n\":{\"c\":[1,2]}}]");
+    CHECK_INT(strv_len(s->notices), 1);
+    CHECK_HAS(s->notices[0], "only 20 different points");
+}
+
+TEST(what_was_read_is_written_out_and_reads_back_the_same)
+{
+    const char *const files[] = {whole, LEAST,
+                                 LEAST "metric: {name: m}\nearly_terminate: {type: median}\n"};
+    for (size_t i = 0; i < COUNT_OF(files); i++) {
+        AUTO(spec) struct spec *s = spec(files[i]);
+        AUTO(json) json_t *o = spec_json(s);
+        if (s->parallel == 0) /* "no limit" is the key's absence */
+            json_object_del(json_object_get(o, "drover"), "parallel");
+        AUTO(free) char *text = json_line(o);
+        AUTO(spec) struct spec *again = spec(text);
+        AUTO(json) json_t *o2 = spec_json(again);
+        if (s->parallel == 0)
+            json_object_del(json_object_get(o2, "drover"), "parallel");
+        AUTO(free) char *text2 = json_line(o2);
+        CHECK_STR(text2, text);
+    }
+}
+
+TEST(keys_of_where_wandb_runs_it_are_told_once_to_have_no_effect)
+{
+    AUTO(spec)
+    struct spec *s = spec(LEAST "entity: me\nproject: p\nkind: sweep\n"
+                                "controller: {type: local}\n"
+                                "metric: {name: x, impute: worst}\n");
+    CHECK_INT(strv_len(s->notices), 2);
+    CHECK_STR(s->notices[0],
+              "'entity', 'project', 'kind', 'controller': where W&B runs a sweep; no effect here");
+    CHECK_STR(s->notices[1], "'impute' is for method bayes; no effect here");
+}
+
+TEST(median_has_defaults_and_hyperband_wandbs)
+{
+    AUTO(spec) struct spec *m = spec(LEAST "metric: {name: m}\nearly_terminate: {type: median}\n");
+    CHECK_INT(m->stop.type, SPEC_STOPPER_MEDIAN);
+    CHECK_INT(m->stop.min_trials, 5);
+    CHECK_INT(m->stop.min_iter, 1);
+    AUTO(spec)
+    struct spec *h =
+        spec(LEAST "metric: {name: m}\nearly_terminate: {type: hyperband, min_iter: 3}\n");
+    CHECK_INT(h->stop.min_iter, 3);
+    CHECK_INT(h->stop.max_iter, 0);
+    CHECK_NEAR(h->stop.eta, 3, 0);
+    CHECK(h->stop.strict);
+}
+
+TEST(times_are_read_with_their_unit)
+{
+    static const struct {
+        const char *text;
+        int ms; /* -1: refused */
+    } rows[] = {{"90", 90000},  {"0.25", 250}, {"90s", 90000}, {"10m", 600000}, {"1.5h", 5400000},
+                {"250ms", 250}, {"0", 0},      {"-1", -1},     {"10x", -1},     {"' 5s'", -1},
+                {"'nan'", -1},  {"true", -1},  {"1e300", -1},  {"''", -1},      {".inf", -1}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        AUTO(free) char *yaml = xasprintf(LEAST "drover: {grace: %s}\n", rows[i].text);
+        struct err e = {0};
+        AUTO(spec) struct spec *s = read_spec(yaml, &e);
+        CHECK_INT(s ? s->grace_ms : -1, rows[i].ms);
+        if (!s)
+            CHECK_HAS(e.text, "s.yaml:4:10: 'grace' must be a length of time");
+    }
+}
+
+TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
+{
+    static const char *const rows[][3] = {
+        {"- 1\n", "s.yaml:1:1: a sweep file must be a mapping", ""},
+        {"program: t.py\nparameters: {x: {value: 1}}\n", "'method' is missing", "method: random"},
+        {"method: randon\n", "s.yaml:1:1: unknown method 'randon'", "method: random"},
+        {"method: bayes\n", "method 'bayes' is not built into this version", "method: random"},
+        {"method: custom\n", "optimiser of your own", "random"},
+        {"method: grid\nscheduler: {engine: optuna}\n", "s.yaml:2:1: 'scheduler'", "method"},
+        {"method: grid\nmetrics: []\n", "s.yaml:2:1: several objectives", "metric:"},
+        {"method: grid\nparametres: {}\n", "s.yaml:2:1: unknown key 'parametres' in a sweep file",
+         "parameters"},
+        {"method: grid\nprogram: x\n", "'parameters' is missing", ""},
+        {"method: grid\nparameters: {x: {value: 1}}\n", "neither 'program' nor",
+         "program: train.py"},
+        {"method: grid\nparameters:\n  x: {min: 0.0, max: 1.0}\n",
+         "s.yaml:3:3: method grid has no points for 'uniform'", ""},
+        {LEAST "run_cap: 0\n", "s.yaml:4:1: 'run_cap' must be from 1", ""},
+        {LEAST "name: 3\n", "s.yaml:4:1: 'name' must be a string", ""},
+        {LEAST "metric: {goal: maximize}\n", "s.yaml:4:1: the metric's 'name' is missing", ""},
+        {LEAST "metric: {name: x, goal: max}\n",
+         "s.yaml:4:19: 'goal' must be minimize or maximize, not 'max'", "goal: maximize"},
+        {LEAST "metric: {name: x, goal: Minimise}\n", "not 'Minimise'", "goal: minimize"},
+        {LEAST "metric: {nmae: x}\n", "unknown key 'nmae' in metric", "name"},
+        {LEAST "metric: {name: x, target: low}\n", "'target' must be a number", ""},
+        {LEAST "metric: {name: x, impute: first}\n", "'impute' must be latest", ""},
+        {LEAST "early_terminate: {type: hyperband, min_iter: 1}\n", "needs a 'metric'", ""},
+        {LEAST "metric: {name: x}\nearly_terminate: {type: hyperbond}\n",
+         "s.yaml:5:19: unknown type 'hyperbond'", "type: hyperband"},
+        {LEAST "metric: {name: x}\nearly_terminate: {type: hyperband}\n", "needs 'min_iter'", ""},
+        {LEAST "metric: {name: x}\nearly_terminate: {type: hyperband, max_iter: 9}\n", "needs 's'",
+         ""},
+        {LEAST "metric: {name: x}\nearly_terminate: {type: hyperband, min_iter: 1, eta: 1}\n",
+         "s.yaml:5:49: 'eta' must be above 1", ""},
+        {LEAST "metric: {name: x}\nearly_terminate: {type: median, min_iter: 0}\n",
+         "'min_iter' must be from 1", ""},
+        {LEAST "metric: {name: x}\nearly_terminate: hyperband\n", "a mapping with a 'type'", ""},
+        {LEAST "command: python t.py\n", "s.yaml:4:1: 'command' must be a list", "command: ["},
+        {LEAST "command: [\"${arg}\"]\n", "s.yaml:4:1: unknown macro '${arg}'", "${args}"},
+        {LEAST "command: [a, [b]]\n", "s.yaml:4:14: a word of the command cannot be a list", ""},
+        {"method: grid\nparameters: {x: {value: 1}}\ncommand: [\"${program}\"]\n",
+         "there is no 'program'", ""},
+        {LEAST "drover: {sead: 1}\n", "s.yaml:4:10: unknown key 'sead' in drover", "seed"},
+        {LEAST "drover: {seed: -1}\n", "'seed' must be", ""},
+        {LEAST "drover: {parallel: 0}\n", "'parallel' must be from 1", ""},
+        {LEAST "drover: {resources: {rank: 1}}\n", "unknown key 'rank' in resources", "ranks"},
+        {LEAST "drover: {resources: {ranks: 0}}\n", "'ranks' must be from 1", ""},
+        {LEAST "drover: {value: first}\n", "'value' must be best or last", ""},
+        {LEAST "drover: {start: {x: 1}}\n", "'start' must be a list", ""},
+        {LEAST "drover: {start: [{x: 2}]}\n", "s.yaml:4:19: 'x' cannot be 2", ""},
+        {LEAST "drover: {start: [{y: 2}]}\n", "s.yaml:4:19: unknown key 'y'", ""},
+        {LEAST "drover: 3\n", "drover must be a mapping", ""},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct err e = {0};
+        struct spec *s = read_spec(rows[i][0], &e);
+        if (s)
+            FAIL("was read: %s", rows[i][0]);
+        CHECK_HAS(e.text, rows[i][1]);
+        CHECK_HAS(e.hint, rows[i][2]);
+        CHECK_HAS(e.text, "s.yaml:");
+    }
+}
+
+/* Values as W&B's users write them, and our reader's YAML 1.1. */
+TEST(numbers_with_an_exponent_are_numbers)
+{
+    AUTO(spec)
+    struct spec *s = spec("method: random\nprogram: t\nparameters:\n"
+                          "  lr: {distribution: log_uniform_values, min: 1e-5, max: 1e-1}\n");
+    double u = 0.5;
+    AUTO(json) json_t *p = space_sample(s->space, &u);
+    CHECK_NEAR(json_real_value(json_object_get(p, "lr")), 1e-3, 1e-12);
+}
