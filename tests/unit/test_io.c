@@ -21,7 +21,9 @@ static void on_pause_over(uv_idle_t *i)
 {
     uv_idle_stop(i);
     uv_close((uv_handle_t *)i, (uv_close_cb)free);
-    io_resume(((struct reader *)i->data)->io);
+    struct reader *r = i->data;
+    if (!r->ended) /* a last part without a newline may ask for a pause too */
+        io_resume(r->io);
 }
 
 static bool on_line(void *arg, const char *text, size_t len)
