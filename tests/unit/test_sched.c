@@ -578,3 +578,15 @@ TEST(records_that_contradict_each_other_are_damage)
     AUTO(json) json_t *after = sched_dump(s);
     CHECK(json_equal(before, after));
 }
+
+TEST(a_worker_that_comes_back_hears_again_what_it_is_to_stop)
+{
+    start_with(ONE "drover: {timeout: 10}\n");
+    hello("a", "{\"places\":1}");
+    now += 10000;
+    step(SCHED_EV_TICK, NULL, 0, NULL);
+    hello("a", "{\"places\":1,\"running\":[1]}");
+    CHECK_STR(gave(), "| STOP a 0/1 timeout;");
+    hello("a", "{\"places\":1,\"running\":[]}"); /* stopped, but its end never came */
+    CHECK_HAS(gave(), "\"state\":\"failed\"");
+}

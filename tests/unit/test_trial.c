@@ -1,0 +1,161 @@
+#include "hpo/search/trial.h"
+
+#include <math.h>
+
+#include "common/json.h"
+#include "tests/unit/test.h"
+
+TEST(a_lost_worker_sends_the_trial_back_to_the_queue)
+{
+    CHECK_INT(trial_step(TRIAL_RUNNING, TRIAL_EV_REQUEUE), TRIAL_WAITING);
+    CHECK_INT(trial_step(TRIAL_LEASED, TRIAL_EV_REQUEUE), TRIAL_WAITING);
+    CHECK_INT(trial_step(TRIAL_STOPPING, TRIAL_EV_REQUEUE), TRIAL_WAITING);
+}
+
+TEST(what_means_nothing_in_a_state_leads_nowhere)
+{
+    CHECK_INT(trial_step(TRIAL_WAITING, TRIAL_EV_STOP), -1);
+    CHECK_INT(trial_step(TRIAL_WAITING, TRIAL_EV_REQUEUE), -1);
+    CHECK_INT(trial_step(TRIAL_LEASED, TRIAL_EV_LEASE), -1);
+    CHECK_INT(trial_step(TRIAL_STOPPING, TRIAL_EV_STOP), -1);
+    CHECK_INT(trial_step(TRIAL_PAUSED, TRIAL_EV_REPORT), -1);
+}
+
+TEST(an_end_is_final)
+{
+    for (int s = TRIAL_DONE; s < TRIAL_STATES; s++)
+        for (int ev = 0; ev < TRIAL_EVENTS; ev++)
+            CHECK_INT(trial_step((enum trial_state)s, (enum trial_event)ev), -1);
+}
+
+TEST(every_state_that_is_no_end_can_come_to_one)
+{
+    for (int s = 0; s < TRIAL_DONE; s++)
+        CHECK_INT(trial_step((enum trial_state)s, TRIAL_EV_END), TRIAL_STATES);
+}
+
+TEST(a_trial_pauses_and_goes_on)
+{
+    enum trial_state s = TRIAL_RUNNING;
+    static const enum trial_event path[] = {TRIAL_EV_PAUSE, TRIAL_EV_PAUSED, TRIAL_EV_LEASE,
+                                            TRIAL_EV_REPORT};
+    for (size_t i = 0; i < COUNT_OF(path); i++)
+        s = (enum trial_state)trial_step(s, path[i]);
+    CHECK_INT(s, TRIAL_RUNNING);
+}
+
+TEST(names_of_states_read_back)
+{
+    for (int s = 0; s < TRIAL_STATES; s++)
+        CHECK_INT(trial_state_parse(trial_state_name((enum trial_state)s)), s);
+    CHECK_INT(trial_state_parse("ended"), -1);
+}
+
+static struct trial *leased(void)
+{
+    AUTO(json) json_t *params = json_object();
+    struct trial *t = trial_new(0, params, 1);
+    t->lease = 1;
+    return t;
+}
+
+static void report(struct trial *t, double step, const char *json)
+{
+    AUTO(json) json_t *values = json_loads(json, 0, NULL);
+    trial_report(t, step, values, "loss", false);
+}
+
+static bool repeated(const struct trial *t, double step, const char *json)
+{
+    AUTO(json) json_t *values = json_loads(json, 0, NULL);
+    return trial_repeated(t, step, values, "loss");
+}
+
+TEST(points_are_in_order_of_their_steps_with_best_and_mean)
+{
+    AUTO(trial) struct trial *t = leased();
+    report(t, 10, "{\"loss\":4}");
+    report(t, 30, "{\"loss\":6}");
+    report(t, 20, "{\"loss\":2}"); /* late */
+    report(t, 40, "{\"loss\":\"nan\"}");
+    CHECK_INT(t->point_count, 3);
+    CHECK_NEAR(t->points[1].step, 20, 0);
+    CHECK_NEAR(t->points[0].best, 4, 0);
+    CHECK_NEAR(t->points[2].best, 2, 0);
+    CHECK_NEAR(t->points[1].mean, 3, 0);
+    CHECK_NEAR(t->points[2].mean, 4, 1e-15);
+    CHECK_NEAR(trial_value(t, false), 2, 0);
+    CHECK_NEAR(trial_value(t, true), 6, 0);
+    report(t, 20, "{\"loss\":8}"); /* replaces */
+    CHECK_INT(t->point_count, 3);
+    CHECK_NEAR(trial_value(t, false), 4, 0);
+    CHECK_NEAR(t->points[2].mean, 6, 1e-15);
+}
+
+TEST(points_are_found_by_step)
+{
+    AUTO(trial) struct trial *t = leased();
+    CHECK_INT(trial_points_until(t, 5), 0);
+    for (int i = 0; i < 100; i++)
+        report(t, 2 * i, "{\"loss\":1}");
+    for (int i = 0; i < 100; i++) {
+        CHECK_INT(trial_points_until(t, 2 * i), i + 1);
+        CHECK_INT(trial_points_until(t, 2 * i - 1), i);
+    }
+}
+
+TEST(a_step_that_is_not_said_counts_the_reports_of_a_lease)
+{
+    AUTO(trial) struct trial *t = leased();
+    CHECK_NEAR(trial_next_step(t), 0, 0);
+    report(t, trial_next_step(t), "{\"loss\":1}");
+    report(t, trial_next_step(t), "{\"other\":1}"); /* of another metric: does not count */
+    report(t, trial_next_step(t), "{\"loss\":\"inf\"}");
+    CHECK_NEAR(trial_next_step(t), 2, 0);
+    t->lease = 2;
+    CHECK_NEAR(trial_next_step(t), 0, 0);
+    report(t, 0, "{\"loss\":5}");
+    CHECK_NEAR(trial_next_step(t), 1, 0);
+    CHECK_INT(t->point_count, 1);
+}
+
+TEST(a_new_lease_goes_on_from_where_it_first_reports)
+{
+    AUTO(trial) struct trial *t = leased();
+    for (int i = 0; i < 6; i++)
+        report(t, i, "{\"loss\":3}");
+    t->lease = 2;
+    report(t, 4, "{\"loss\":1}");
+    CHECK_INT(t->point_count, 5);
+    CHECK_NEAR(t->points[4].best, 1, 0);
+    t->lease = 3;
+    report(t, 0, "{\"acc\":1}");
+    CHECK_INT(t->point_count, 0);
+    CHECK(isnan(trial_value(t, false)));
+}
+
+TEST(the_last_of_every_metric_is_kept)
+{
+    AUTO(trial) struct trial *t = leased();
+    report(t, 5, "{\"loss\":3,\"acc\":0.5}");
+    report(t, 6, "{\"loss\":2}");
+    report(t, 5, "{\"acc\":0.1,\"lr\":1}"); /* late: only what is new counts */
+    AUTO(free) char *text = json_line(t->metrics);
+    CHECK_STR(text, "{\"loss\":2,\"acc\":0.5,\"lr\":1}");
+}
+
+TEST(a_repeated_report_is_known)
+{
+    AUTO(trial) struct trial *t = leased();
+    CHECK(!repeated(t, 1, "{\"loss\":3}"));
+    report(t, 1, "{\"loss\":3,\"acc\":1}");
+    CHECK(repeated(t, 1, "{\"loss\":3,\"acc\":1}"));
+    CHECK(!repeated(t, 1, "{\"loss\":4}"));
+    CHECK(!repeated(t, 1, "{\"acc\":2}"));
+    CHECK(!repeated(t, 1, "{\"loss\":3,\"lr\":2}"));
+    report(t, 2, "{\"loss\":2,\"acc\":2}");
+    CHECK(repeated(t, 1, "{\"loss\":3,\"acc\":1}"));
+    CHECK(!repeated(t, 3, "{\"loss\":2,\"acc\":2}"));
+    t->lease = 2;
+    CHECK(!repeated(t, 2, "{\"loss\":2,\"acc\":2}"));
+}
