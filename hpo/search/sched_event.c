@@ -134,7 +134,8 @@ static int on_hello(struct step *st, const struct sched_event *ev, struct err *e
         json_may_str(&node, ev->data, "node", e) < 0)
         return -EINVAL;
     const json_t *running = json_object_get(ev->data, "running");
-    AUTO(json) json_t *utf8 = json_string(ev->worker); /* NULL: it is none, and no record holds it */
+    AUTO(json)
+    json_t *utf8 = json_string(ev->worker); /* NULL: it is none, and no record holds it */
     if (!utf8)
         return err_set(e, -EINVAL, "a hello of a worker whose id is no UTF-8");
     if (places < 0 || places > INT_MAX || (running && !json_is_array(running)))
