@@ -24,23 +24,30 @@ static struct space *space(const char *json, bool grid)
     return s;
 }
 
-/* The next parameters as text; they become a trial. NULL: exhausted. Kept for the process. */
-static char *next(struct sampler *s)
+static void add_trial(json_t *params)
+{
+    trial_free(trials[count]);
+    trials[count] = trial_new((int)count, params, 0);
+    count++;
+}
+
+/* The next parameters as text; they become a trial. NULL: exhausted. */
+static const char *next(struct sampler *s)
 {
     struct trial_view view = {(const struct trial *const *)trials, count};
     AUTO(json) json_t *p = sampler_next(s, &view);
     if (!p)
         return NULL;
-    trials[count] = trial_new((int)count, p, 0);
-    count++;
-    return json_line(p);
+    add_trial(p);
+    static char *texts[2 * MAX]; /* until the process ends */
+    static int text_count;
+    return texts[text_count++] = json_line(p);
 }
 
 static void given(const char *json)
 {
     AUTO(json) json_t *p = json_loads(json, 0, NULL);
-    trials[count] = trial_new((int)count, p, 0);
-    count++;
+    add_trial(p);
 }
 
 TEST(grid_goes_through_all_points_once_in_order)
@@ -75,7 +82,7 @@ TEST(random_trials_depend_on_the_seed_and_their_number_alone)
 {
     struct space *sp = space(mixed, false);
     AUTO(sampler) struct sampler *s = sampler_new(&sampler_random, sp, 42);
-    char *want[20];
+    const char *want[20];
     for (int i = 0; i < 20; i++)
         want[i] = next(s);
     for (size_t restart = 0; restart < 20; restart++) {
@@ -95,7 +102,7 @@ TEST(random_draws_follow_the_distribution)
     AUTO(sampler) struct sampler *s = sampler_new(&sampler_random, sp, 1);
     int relu = 0, low = 0;
     for (int i = 0; i < 2000; i++) {
-        free(next(s));
+        next(s);
         const json_t *p = trials[i]->params;
         relu += strcmp(json_string_value(json_object_get(p, "act")), "relu") == 0;
         low += json_number_value(json_object_get(p, "lr")) < 1e-3; /* the median */
@@ -113,11 +120,9 @@ TEST(random_repeats_no_point_of_a_countable_space_and_ends_with_the_last)
                              false);
     AUTO(sampler) struct sampler *s = sampler_new(&sampler_random, sp, 7);
     for (int i = 0; i < 200; i++) {
-        char *p = next(s);
-        CHECK(p != NULL);
+        CHECK(next(s) != NULL);
         for (int k = 0; k < i; k++)
             CHECK(!json_equal(trials[k]->params, trials[i]->params));
-        free(p);
     }
     CHECK(!next(s));
     CHECK(!next(s));
