@@ -17,6 +17,14 @@ struct news {
     int code;
 };
 
+/* Requests to PMIx's thread that are waited for together: each wait costs two changes of thread. */
+struct requests {
+    pthread_mutex_t lock;
+    pthread_cond_t answered;
+    int open;
+    pmix_status_t status; /* the first that is not PMIX_SUCCESS */
+};
+
 struct rendezvous {
     struct workdir *dir;
     pmix_topology_t topology; /* libpmix keeps a pointer to it */
@@ -24,6 +32,7 @@ struct rendezvous {
     pthread_mutex_t lock; /* of `news` */
     struct news *news, **news_end;
     struct rendezvous_job *jobs; /* the loop's thread only */
+    struct requests leaving;
 };
 
 struct rendezvous_job {
@@ -38,6 +47,49 @@ struct rendezvous_job {
 static int failed(struct err *e, const char *what, pmix_status_t rc)
 {
     return err_set(e, -EIO, "PMIx: %s: %s", what, PMIx_Error_string(rc));
+}
+
+static void requests_init(struct requests *q)
+{
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->answered, NULL);
+}
+
+/* Before the call: its answer may come before it returns. */
+static void request(struct requests *q)
+{
+    pthread_mutex_lock(&q->lock);
+    q->open++;
+    pthread_mutex_unlock(&q->lock);
+}
+
+static void on_answer(pmix_status_t status, void *arg)
+{
+    struct requests *q = arg;
+    pthread_mutex_lock(&q->lock);
+    if (q->status == PMIX_SUCCESS)
+        q->status = status;
+    q->open--;
+    pthread_cond_signal(&q->answered);
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* After the call, which returned `rc`. */
+static void requested(struct requests *q, pmix_status_t rc)
+{
+    if (rc != PMIX_SUCCESS) /* no answer follows */
+        on_answer(rc == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : rc, q);
+}
+
+static pmix_status_t wait_for_answers(struct requests *q)
+{
+    pthread_mutex_lock(&q->lock);
+    while (q->open > 0)
+        pthread_cond_wait(&q->answered, &q->lock);
+    pthread_mutex_unlock(&q->lock);
+    pthread_cond_destroy(&q->answered);
+    pthread_mutex_destroy(&q->lock);
+    return q->status;
 }
 
 /* ---- on PMIx's thread --------------------------------------------------------------------------
@@ -187,7 +239,14 @@ static pmix_status_t start_server(struct rendezvous *r)
     PMIX_LOAD_KEY(info[n].key, PMIX_TOPOLOGY2);
     info[n].value.type = PMIX_TOPO;
     info[n++].value.data.topo = &r->topology;
+    /* Job data by message: on one node the other way, segments in shared memory, costs more than it
+     * saves. Not for our children: they are told what the server chose. */
+    bool unset = !getenv("PMIX_MCA_gds");
+    if (unset)
+        setenv("PMIX_MCA_gds", "hash", 1);
     pmix_status_t rc = PMIx_server_init(&module, info, n);
+    if (unset)
+        unsetenv("PMIX_MCA_gds");
     for (size_t i = 0; i < owned; i++)
         PMIX_INFO_DESTRUCT(&info[i]);
     return rc;
@@ -204,6 +263,7 @@ int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t t
     r->topology = (pmix_topology_t){.source = (char *)"hwloc", .topology = topology};
     r->news_end = &r->news;
     pthread_mutex_init(&r->lock, NULL);
+    requests_init(&r->leaving);
     r->wake.data = r;
     rc = uv_async_init(loop, &r->wake, on_wake);
     if (rc < 0) {
@@ -228,6 +288,7 @@ void rendezvous_close(struct rendezvous *r)
     if (!r)
         return;
     assert(!r->jobs);
+    (void)wait_for_answers(&r->leaving); /* it removes what the ranks have left in files */
     PMIx_server_finalize();
     workdir_close(r->dir);
     uv_close((uv_handle_t *)&r->wake, on_closed);
@@ -286,6 +347,22 @@ static int job_keys(pmix_info_t *info, const struct rendezvous_job *j, const str
     return 0;
 }
 
+static pmix_status_t register_all(const struct rendezvous_job *j, pmix_info_t *info, size_t n)
+{
+    struct requests q = {.open = 0};
+    requests_init(&q);
+    request(&q);
+    requested(&q, PMIx_server_register_nspace(j->name, j->ranks, info, n, on_answer, &q));
+    for (int i = 0; i < j->ranks; i++) {
+        pmix_proc_t who;
+        PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)i);
+        request(&q);
+        requested(&q,
+                  PMIx_server_register_client(&who, geteuid(), getegid(), j->owner, on_answer, &q));
+    }
+    return wait_for_answers(&q);
+}
+
 static int register_job(const struct rendezvous_job *j, const struct plan *p, struct err *e)
 {
     size_t n = JOB_KEYS + (size_t)p->world_size;
@@ -301,14 +378,12 @@ static int register_job(const struct rendezvous_job *j, const struct plan *p, st
         of_rank->value.type = PMIX_DATA_ARRAY;
         of_rank->value.data.darray = all;
     }
-    if (code == 0) {
-        /* Without a callback it waits (0.3 ms). */
-        pmix_status_t rc = PMIx_server_register_nspace(j->name, p->world_size, info, n, NULL, NULL);
-        if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED)
-            code = failed(e, "register the job", rc);
-    }
+    pmix_status_t rc = code == 0 ? register_all(j, info, n) : PMIX_SUCCESS;
     PMIX_INFO_FREE(info, n);
-    return code;
+    if (rc == PMIX_SUCCESS)
+        return code;
+    PMIx_server_deregister_nspace(j->name, NULL, NULL);
+    return failed(e, "register the job", rc);
 }
 
 int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const struct plan *p,
@@ -323,15 +398,6 @@ int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const str
     int code = register_job(j, p, e);
     if (code < 0)
         return code;
-    for (int i = 0; i < p->world_size; i++) {
-        pmix_proc_t who;
-        PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)i);
-        pmix_status_t rc = PMIx_server_register_client(&who, geteuid(), getegid(), r, NULL, NULL);
-        if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED) {
-            PMIx_server_deregister_nspace(j->name, NULL, NULL);
-            return failed(e, "register a rank", rc);
-        }
-    }
     j->next = r->jobs;
     r->jobs = j;
     *out = TAKE(j);
@@ -347,7 +413,8 @@ void rendezvous_leave(struct rendezvous_job *j)
             *at = j->next;
             break;
         }
-    PMIx_server_deregister_nspace(j->name, NULL, NULL);
+    request(&j->owner->leaving);
+    PMIx_server_deregister_nspace(j->name, on_answer, &j->owner->leaving);
     free(j);
 }
 
