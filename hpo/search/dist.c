@@ -28,24 +28,19 @@ static double clamp(double x, double lo, double hi)
 /* ---- quantiles ---------------------------------------------------------------------------------
  */
 
-/* Beta's quantile, by bisection on its CDF where GSL's Newton steps do not converge. */
+/* Beta's quantile by bisection on its CDF: gsl_cdf_beta_Pinv() does not end for some u near 0. */
 static double beta_quantile(double u, double a, double b)
 {
-    gsl_set_error_handler_off();
-    double x = gsl_cdf_beta_Pinv(u, a, b);
-    if (x >= 0 && x <= 1 && fabs(gsl_cdf_beta_P(x, a, b) - u) < 1e-9)
-        return x;
     double lo = 0, hi = 1;
-    for (int i = 0; i < 1100 && lo < hi; i++) { /* down to the smallest doubles */
-        x = lo + (hi - lo) / 2;
-        if (x == lo || x == hi)
-            break;
+    for (;;) {
+        double x = lo + (hi - lo) / 2;
+        if (x <= lo || x >= hi)
+            return x;
         if (gsl_cdf_beta_P(x, a, b) < u)
             lo = x;
         else
             hi = x;
     }
-    return hi;
 }
 
 /* The value at u before it is rounded. */
@@ -55,13 +50,13 @@ static double real_quantile(const struct dist *d, double u)
               d->kind < DIST_NORMAL ? 1 : 1 - DBL_EPSILON / 2);
     switch (d->kind) {
     case DIST_UNIFORM: /* not a + u (b - a), which overflows and need not end at b */
-        return clamp(d->a * (1 - u) + d->b * u, d->a, d->b);
+        return clamp(d->a * (1 - u) + d->b * u, d->lo, d->hi);
     case DIST_LOG_UNIFORM:
-        return clamp(exp(d->a * (1 - u) + d->b * u), exp(d->a), exp(d->b));
+        return clamp(exp(d->a * (1 - u) + d->b * u), d->lo, d->hi);
     case DIST_NORMAL:
-        return d->a + (d->b > 0 ? gsl_cdf_gaussian_Pinv(u, d->b) : 0);
+        return clamp(d->a + (d->b > 0 ? gsl_cdf_gaussian_Pinv(u, d->b) : 0), -DBL_MAX, DBL_MAX);
     case DIST_LOG_NORMAL:
-        return fmin(exp(d->a + (d->b > 0 ? gsl_cdf_gaussian_Pinv(u, d->b) : 0)), DBL_MAX);
+        return clamp(exp(d->a + (d->b > 0 ? gsl_cdf_gaussian_Pinv(u, d->b) : 0)), DBL_MIN, DBL_MAX);
     case DIST_BETA:
         return beta_quantile(u, d->a, d->b);
     default:
@@ -98,8 +93,8 @@ json_t *dist_quantile(const struct dist *d, double u)
     default:
         break;
     }
-    double x = real_quantile(d, u);
-    return d->q > 0 ? multiple(d, rint(x / d->q)) : json_real(x);
+    double x = real_quantile(d, u), k = d->q > 0 ? rint(x / d->q) : INFINITY;
+    return fabs(k) <= exact_max ? multiple(d, k) : json_real(x); /* finer than doubles: as it is */
 }
 
 /* ---- the other way -----------------------------------------------------------------------------
@@ -164,29 +159,17 @@ double dist_unit(const struct dist *d, const json_t *value)
 /* Smallest value before rounding, as a multiple of q; the largest in *hi. */
 static double first_multiple(const struct dist *d, double *hi)
 {
-    double lo = d->kind == DIST_BETA ? 0 : d->kind == DIST_LOG_UNIFORM ? exp(d->a) : d->a;
-    double end = d->kind == DIST_BETA ? 1 : d->kind == DIST_LOG_UNIFORM ? exp(d->b) : d->b;
-    *hi = rint(end / d->q);
-    return rint(lo / d->q);
+    *hi = rint(d->hi / d->q);
+    return rint(d->lo / d->q);
 }
 
 double dist_count(const struct dist *d)
 {
-    switch (d->kind) {
-    case DIST_CONSTANT:
-    case DIST_CATEGORICAL:
+    if (d->kind == DIST_CONSTANT || d->kind == DIST_CATEGORICAL)
         return (double)json_array_size(d->values);
-    case DIST_INT:
+    if (d->kind == DIST_INT)
         return d->b - d->a + 1;
-    case DIST_UNIFORM:
-    case DIST_LOG_UNIFORM:
-    case DIST_BETA:
-        break;
-    case DIST_NORMAL:
-    case DIST_LOG_NORMAL:
-        return INFINITY;
-    }
-    if (!(d->q > 0))
+    if (!(d->q > 0) || isinf(d->hi))
         return INFINITY;
     double hi = 0, lo = first_multiple(d, &hi);
     return hi - lo + 1 <= exact_max ? hi - lo + 1 : INFINITY;

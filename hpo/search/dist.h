@@ -31,8 +31,9 @@ struct dist { /* constant once it is read */
     /* INT, UNIFORM: min, max. LOG_UNIFORM: ln min, ln max. NORMAL, LOG_NORMAL: mu, sigma.
      * BETA: a, b. */
     double a, b;
-    double q;   /* 0: not rounded */
-    bool whole; /* q was written as an integer: so are the values */
+    double lo, hi; /* where values lie before they are rounded; infinite where nowhere ends */
+    double q;      /* 0: not rounded */
+    bool whole;    /* q was written as an integer: so are the values */
     /* CONSTANT: one; CATEGORICAL: different values (3 and 3.0 are the same), each of a
      * probability > 0, which end at cumulative[i]. */
     json_t *values;

@@ -8,6 +8,9 @@
 #include "common/opt.h"
 #include "hpo/search/dist.h"
 
+static const double exact_max = 9007199254740992.0; /* 2^53: doubles count up to it */
+static const double beta_max = 1e6;                 /* beyond, the CDF loses its digits */
+
 enum shape {
     SHAPE_VALUE,     /* value */
     SHAPE_VALUES,    /* values, probabilities */
@@ -131,11 +134,14 @@ static int read_bounds(struct dist *d, const struct node *n, enum shape shape, s
         at = node_member(n, key);
         if (!json_is_integer(at.value))
             return node_error(&at, e, "'%s' of int_uniform must be an integer", key);
-        if (fabs(min) > 9007199254740992.0 || fabs(max) > 9007199254740992.0)
+        if (fabs(min) > exact_max || fabs(max) > exact_max)
             return node_error(&at, e, "integers beyond 2^53 are not supported");
     }
     d->a = shape == SHAPE_LOGS ? log(min) : shape == SHAPE_INVERSE ? -max : min;
     d->b = shape == SHAPE_LOGS ? log(max) : shape == SHAPE_INVERSE ? -min : max;
+    bool exponents = shape == SHAPE_EXPONENTS || shape == SHAPE_INVERSE;
+    d->lo = exponents ? exp(d->a) : min;
+    d->hi = exponents ? exp(d->b) : max;
     return 0;
 }
 
@@ -153,7 +159,7 @@ static int check_exponents(const struct dist *d, const struct node *n, char ***n
         node_error(&at, &note,
                    "min and max of %s are exponents of e: values will be %.6g to %.6g; "
                    "log_uniform_values takes the values themselves",
-                   d->name, exp(d->a), exp(d->b));
+                   d->name, d->lo, d->hi);
         strv_push(notices, xstrdup(note.text));
     }
     return 0;
@@ -163,6 +169,8 @@ static int read_moments(struct dist *d, const struct node *n, struct err *e)
 {
     d->a = 0;
     d->b = 1;
+    d->lo = -INFINITY;
+    d->hi = INFINITY;
     struct node at = node_member(n, "sigma");
     if (node_real(&d->a, n, "mu", e) < 0 || node_real(&d->b, n, "sigma", e) < 0)
         return -EINVAL;
@@ -171,11 +179,14 @@ static int read_moments(struct dist *d, const struct node *n, struct err *e)
 
 static int read_beta(struct dist *d, const struct node *n, struct err *e)
 {
-    d->a = d->b = 1;
+    d->a = d->b = d->hi = 1;
     if (node_real(&d->a, n, "a", e) < 0 || node_real(&d->b, n, "b", e) < 0)
         return -EINVAL;
-    struct node at = node_member(n, d->a > 0 ? "b" : "a");
-    return d->a > 0 && d->b > 0 ? 0 : node_error(&at, e, "'a' and 'b' must be above 0");
+    bool a_bad = !(d->a > 0 && d->a <= beta_max), b_bad = !(d->b > 0 && d->b <= beta_max);
+    struct node at = node_member(n, a_bad ? "a" : "b");
+    if (a_bad || b_bad)
+        return node_error(&at, e, "'a' and 'b' must be above 0, up to %g", beta_max);
+    return 0;
 }
 
 static int read_q(struct dist *d, const struct node *n, struct err *e)
@@ -185,7 +196,11 @@ static int read_q(struct dist *d, const struct node *n, struct err *e)
         return -EINVAL;
     struct node at = node_member(n, "q");
     d->whole = json_is_integer(at.value);
-    return d->q > 0 ? 0 : node_error(&at, e, "'q' must be above 0");
+    if (!(d->q > 0))
+        return node_error(&at, e, "'q' must be above 0");
+    if (d->whole && d->q > exact_max)
+        return node_error(&at, e, "integers beyond 2^53 are not supported");
+    return 0;
 }
 
 /* Adds a value of probability p; one that is there already gets more of it. */
@@ -330,8 +345,8 @@ json_t *dist_json(const struct dist *d)
             json_object_set_new(o, "probabilities", p);
     } else {
         bool logs = r->shape == SHAPE_LOGS, inverse = r->shape == SHAPE_INVERSE;
-        double a = logs ? exp(d->a) : inverse ? -d->b : d->a;
-        double b = logs ? exp(d->b) : inverse ? -d->a : d->b;
+        double a = logs ? d->lo : inverse ? -d->b : d->a;
+        double b = logs ? d->hi : inverse ? -d->a : d->b;
         bool integers = d->kind == DIST_INT;
         json_object_set_new(o, keys[0], integers ? json_integer((json_int_t)a) : json_real(a));
         json_object_set_new(o, keys[1], integers ? json_integer((json_int_t)b) : json_real(b));
