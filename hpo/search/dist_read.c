@@ -134,8 +134,8 @@ static int read_bounds(struct dist *d, const struct node *n, enum shape shape, s
         at = node_member(n, key);
         if (!json_is_integer(at.value))
             return node_error(&at, e, "'%s' of int_uniform must be an integer", key);
-        if (fabs(min) > exact_max || fabs(max) > exact_max)
-            return node_error(&at, e, "integers beyond 2^53 are not supported");
+        if (fabs(min) >= exact_max || fabs(max) >= exact_max)
+            return node_error(&at, e, "integers from 2^53 on are not supported");
     }
     d->a = shape == SHAPE_LOGS ? log(min) : shape == SHAPE_INVERSE ? -max : min;
     d->b = shape == SHAPE_LOGS ? log(max) : shape == SHAPE_INVERSE ? -min : max;
@@ -198,8 +198,8 @@ static int read_q(struct dist *d, const struct node *n, struct err *e)
     d->whole = json_is_integer(at.value);
     if (!(d->q > 0))
         return node_error(&at, e, "'q' must be above 0");
-    if (d->whole && d->q > exact_max)
-        return node_error(&at, e, "integers beyond 2^53 are not supported");
+    if (d->whole && d->q >= exact_max)
+        return node_error(&at, e, "integers from 2^53 on are not supported");
     return 0;
 }
 
