@@ -132,12 +132,24 @@ static void send(struct msg x, int direction)
     push(x);
 }
 
-static struct msg next_msg(void)
+/* Of equal times the one that was sent first. There must be one. */
+static size_t first_msg(void)
 {
     size_t first = 0;
-    for (size_t i = 1; i < m.queue_count; i++) /* of equal times the one that was sent first */
+    for (size_t i = 1; i < m.queue_count; i++)
         if (m.queue[i].at < m.queue[first].at)
             first = i;
+    return first;
+}
+
+static int64_t next_at(void)
+{
+    return m.queue_count ? m.queue[first_msg()].at : INT64_MAX;
+}
+
+static struct msg next_msg(void)
+{
+    size_t first = first_msg();
     struct msg x = m.queue[first];
     memmove(m.queue + first, m.queue + first + 1, (--m.queue_count - first) * sizeof x);
     return x;

@@ -344,16 +344,13 @@ static void run_seed(int seed, unsigned faults)
         int64_t due = sched_deadline(m.sched);
         if (m.queue_count == 0 && due == INT64_MAX)
             bad("nothing will happen any more");
-        struct msg x = {.at = INT64_MAX};
-        if (m.queue_count)
-            x = next_msg();
-        if (x.at > due) {
-            if (x.at != INT64_MAX)
-                push(x), json_decref(x.data);
+        int64_t at = next_at();
+        if (at > due) {
             m.now = due > m.now ? due : m.now;
             step(SCHED_EV_TICK, NULL);
         } else {
-            m.now = x.at > m.now ? x.at : m.now;
+            m.now = at > m.now ? at : m.now;
+            struct msg x = next_msg();
             handle(&x);
             json_decref(x.data);
         }
