@@ -7,13 +7,16 @@ $(DIGITS)/digits: $(DIGITS_OBJS) $(LIBDROVER)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,-rpath,'$$ORIGIN/../../lib' -o $@ $(DIGITS_OBJS) -L$(B)/lib -ldrover -lopenblas -ldl -lm
-	@ln -sfn ../../$(DIGITS)/digits examples/digits/digits
+	$(if $(filter build/dev,$(B)),@ln -sfn ../../$(DIGITS)/digits examples/digits/digits)
+
+# Their unit test links what it tests.
+$(B)/tests/unit/test_digits: $(patsubst %,$(B)/obj/examples/digits/%.o,mlp_cpu data checkpoint)
 
 CUDA_LIB := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib))
 $(DIGITS)/mlp_cuda.so: examples/digits/mlp_cuda.cu examples/digits/mlp.h examples/digits/rng.h $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,NVCC)
-	$(Q)$(NVCC) -O3 -std=c++17 -shared -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
+	$(Q)$(NVCC) $(if $(WERROR),-Werror all-warnings) -O3 -std=c++17 -shared -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
 	    -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90] \
 	    -o $@ $< -L$(CUDA_LIB) -l:$(notdir $(firstword $(wildcard $(CUDA_LIB)/libcublas.so.1?))) \
 	    -Xlinker -rpath,$(CUDA_LIB)

@@ -14,7 +14,8 @@ static const char magic[8] = "DIGITS1";
 struct head {
     char magic[8];
     uint64_t config;
-    int64_t epoch, step;
+    int64_t step;
+    double loss_sum;
     uint64_t count;
 };
 
@@ -46,7 +47,8 @@ int checkpoint_write(const struct checkpoint *c, const char *dir, char *why, siz
     char path[PATH_MAX], temporary[PATH_MAX];
     snprintf(path, sizeof path, "%s/digits.ckpt", dir);
     snprintf(temporary, sizeof temporary, "%s/digits.ckpt.new", dir);
-    struct head h = {.config = c->config, .epoch = c->epoch, .step = c->step, .count = c->count};
+    struct head h = {
+        .config = c->config, .step = c->step, .loss_sum = c->loss_sum, .count = c->count};
     memcpy(h.magic, magic, sizeof magic);
     uint64_t sum = sum_of(&h, c->state);
     (void)mkdir(dir, 0777); /* it exists, or the next step says that it does not */
@@ -87,7 +89,7 @@ int checkpoint_read(struct checkpoint *c, const char *dir, char *why, size_t why
         snprintf(why, why_size, "checkpoint '%s': %s", path, wrong);
         return -1;
     }
-    c->epoch = h.epoch;
     c->step = h.step;
+    c->loss_sum = h.loss_sum;
     return 1;
 }

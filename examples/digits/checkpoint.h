@@ -8,8 +8,8 @@
 
 struct checkpoint {
     uint64_t config; /* what must be the same to go on: see train.c */
-    int64_t epoch;   /* that were done */
-    int64_t step;    /* of the optimizer */
+    int64_t step;    /* steps that were done, over all epochs */
+    double loss_sum; /* over the samples of the epoch that was begun */
     uint64_t count;  /* values in the state */
     float *state;    /* parameters and moments (mlp.h); the caller's */
 };

@@ -94,11 +94,9 @@ void data_image(float *out, const struct data *d, int i, int augment, uint64_t s
 {
     const float *in = d->x + (size_t)i * DATA_PIXELS;
     uint64_t r = rng_at(rng_mix(seed ^ UINT64_C(0xa116)) + (uint64_t)epoch, (uint64_t)i);
-    int right = augment ? (int)(r % 3) - 1 : 0, down = augment ? (int)(r / 3 % 3) - 1 : 0;
-    for (int y = 0; y < DATA_SIDE; y++)
-        for (int x = 0; x < DATA_SIDE; x++) {
-            int from_y = y - down, from_x = x - right;
-            int inside = from_y >= 0 && from_y < DATA_SIDE && from_x >= 0 && from_x < DATA_SIDE;
-            out[y * DATA_SIDE + x] = inside ? in[from_y * DATA_SIDE + from_x] : 0;
-        }
+    int right = augment ? (int)(r % 3) - 1 : 0;
+    for (int at = 0; at < DATA_PIXELS; at++) {
+        int x = at % DATA_SIDE - right;
+        out[at] = x >= 0 && x < DATA_SIDE ? in[at - right] : 0;
+    }
 }

@@ -21,8 +21,9 @@ void data_free(struct data *d);
 /* A random order of 0 ... n - 1: the same for the same seed and epoch on every rank. */
 void data_shuffle(int *order, int n, uint64_t seed, int epoch);
 
-/* Copies image `i`, shifted by up to one pixel each way where `augment` is set: how far is a
- * function of (seed, epoch, i). What comes in from outside is empty. */
+/* Copies image `i`, shifted sideways by up to one pixel where `augment` is set: how far is a
+ * function of (seed, epoch, i). What comes in from outside is empty. Not up or down: the digits
+ * fill their images from top to bottom. */
 void data_image(float *out, const struct data *d, int i, int augment, uint64_t seed, int epoch);
 
 #endif

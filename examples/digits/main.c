@@ -11,6 +11,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static const char usage[] =
     "  --epochs=N              (30)\n"
     "  --schedule=NAME         constant or cosine (cosine)\n"
     "  --warmup=N              steps with a growing learning rate (20)\n"
-    "  --augment=BOOL          shift images by up to one pixel (false)\n"
+    "  --augment=BOOL          shift images sideways by up to one pixel (false)\n"
     "  --seed=N                (1)\n"
     "  --checkpoint=DIR        where to save (default: what drover gives)\n"
     "  --checkpoint_every=N    epochs between (5)\n"
@@ -136,18 +137,21 @@ static int works(const struct mlp_backend *b, int device, char *why, size_t why_
     return 1;
 }
 
-static int pick_device(struct train_config *c, const char *device, int local_rank)
+static int pick_device(struct train_config *c, const char *device, const struct drover *d)
 {
     static const char *const names[] = {"cpu", "cuda", "auto", NULL};
     char why[1024] = "";
     int wanted = choice("device", device, names);
     c->backend = &mlp_cpu;
-    c->mlp.device = local_rank;
+    c->mlp.device = drover_local_rank(d);
     /* Without a driver there is no need to load a gigabyte of libraries to learn so. */
     if (wanted == 0 || (wanted == 2 && access("/dev/nvidiactl", F_OK) < 0))
         return 0;
     const struct mlp_backend *b = cuda(why, sizeof why);
-    if (b && works(b, local_rank, why, sizeof why))
+    /* NCCL wants a GPU for each rank, and all ranks of a node must come to the same answer. */
+    if (b && wanted == 2 && b->devices() < drover_local_size(d))
+        return 0;
+    if (b && works(b, c->mlp.device, why, sizeof why))
         c->backend = b;
     else if (wanted == 1)
         return fprintf(stderr, "digits: --device cuda: %s\n", why), -1;
@@ -267,6 +271,43 @@ static void set(struct settings *s, int id, const char *name, const char *value)
         set_model(s, id, name, value);
 }
 
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Letters to add, drop or change between a and b (Levenshtein). */
+static size_t distance(const char *a, const char *b)
+{
+    enum { LETTERS = 31 };
+    size_t row[LETTERS + 1], n = least(strlen(b), LETTERS);
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t corner = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t change = corner + (a[i - 1] != b[j - 1]);
+            corner = row[j];
+            row[j] = least(change, least(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[n];
+}
+
+static _Noreturn void unknown(const char *word)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s", word + strspn(word, "-"));
+    name[strcspn(name, "=")] = '\0';
+    const struct option *best = options;
+    for (const struct option *o = options; o->name; o++)
+        if (distance(name, o->name) < distance(name, best->name))
+            best = o;
+    fprintf(stderr, "digits: unknown option '--%s'\n  try: --%s\n", name, best->name);
+    exit(2);
+}
+
 static void parse(struct settings *s, int argc, char **argv)
 {
     int index = 0, id;
@@ -274,13 +315,15 @@ static void parse(struct settings *s, int argc, char **argv)
         for (char *p = argv[i] + (strncmp(argv[i], "--", 2) == 0 ? 2 : strlen(argv[i]));
              *p && *p != '='; p++)
             *p = *p == '-' ? '_' : *p;
-    while ((id = getopt_long(argc, argv, "", options, &index)) != -1) {
+    while ((id = getopt_long(argc, argv, ":", options, &index)) != -1) {
         if (id == HELP) {
             fputs(usage, stdout);
             exit(0);
         }
-        if (id == '?') {
-            fputs("  try: digits --help\n", stderr);
+        if (id == '?')
+            unknown(argv[optind - 1]);
+        if (id == ':') {
+            fprintf(stderr, "digits: %s needs a value\n  try: digits --help\n", argv[optind - 1]);
             exit(2);
         }
         set(s, id, options[index].name, optarg);
@@ -289,6 +332,12 @@ static void parse(struct settings *s, int argc, char **argv)
         fprintf(stderr, "digits: unexpected word '%s'\n  try: digits --help\n", argv[optind]);
         exit(2);
     }
+}
+
+/* As a shell says it of a program that was ended by a signal: what was asked for is not done. */
+static int exit_status(int end)
+{
+    return end < 0 ? 1 : end == TRAIN_TERMINATED ? 128 + SIGTERM : 0;
 }
 
 int main(int argc, char **argv)
@@ -326,8 +375,8 @@ int main(int argc, char **argv)
     int status = 1;
     if (data_read(&train_set, &test_set, s.data, why, sizeof why) < 0)
         fprintf(stderr, "digits: %s\n", why);
-    else if (pick_device(&s.train, s.device, drover_local_rank(d)) == 0)
-        status = train(&s.train, d, &train_set, &test_set) < 0;
+    else if (pick_device(&s.train, s.device, d) == 0)
+        status = exit_status(train(&s.train, d, &train_set, &test_set));
     data_free(&train_set);
     data_free(&test_set);
     drover_close(d);

@@ -46,6 +46,8 @@ struct mlp;
 
 struct mlp_backend {
     const char *name;
+    /* How many there are for the ranks of this node; the CPU is enough for all. */
+    int (*devices)(void);
     /* 0, or -1 with the reason in `why`. */
     int (*open)(struct mlp **out, const struct mlp_config *c, char *why, size_t why_size);
     void (*close)(struct mlp *m);

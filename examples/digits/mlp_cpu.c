@@ -1,5 +1,6 @@
 /* mlp_cpu - the perceptron on OpenBLAS. */
 #include <cblas.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,11 @@ static void cpu_close(struct mlp *m)
     free(m->m1);
     free(m->m2);
     free(m);
+}
+
+static int cpu_devices(void)
+{
+    return INT_MAX;
 }
 
 static int cpu_open(struct mlp **out, const struct mlp_config *c, char *why, size_t why_size)
@@ -268,6 +274,7 @@ static int cpu_load(struct mlp *m, const float *state)
 
 const struct mlp_backend mlp_cpu = {
     .name = "cpu",
+    .devices = cpu_devices,
     .open = cpu_open,
     .close = cpu_close,
     .gradient = cpu_gradient,

@@ -211,6 +211,12 @@ static cudaError_t allocate(struct mlp *m)
     return rc;
 }
 
+static int cuda_devices(void)
+{
+    int count = 0;
+    return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
 static int cuda_open(struct mlp **out, const struct mlp_config *c, char *why, size_t why_size)
 {
     int devices = 0;
@@ -399,6 +405,6 @@ static int cuda_load(struct mlp *m, const float *state)
 }
 
 extern "C" __attribute__((visibility("default"))) const struct mlp_backend mlp_cuda = {
-    "cuda",      cuda_open,   cuda_close, cuda_gradient, cuda_update, cuda_evaluate,
+    "cuda",      cuda_devices, cuda_open, cuda_close, cuda_gradient, cuda_update, cuda_evaluate,
     cuda_buffer, cuda_stream, cuda_put,   cuda_get,      cuda_save,   cuda_load,
 };

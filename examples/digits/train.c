@@ -1,19 +1,22 @@
 #include "train.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "checkpoint.h"
 #include "rng.h"
 
-enum { WAIT_MS = 60000 };
+enum { WAIT_MS = 60000, TERM_S = 10 };
 
-/* What ranks sum beside the gradient; the first of a step is the loss (mlp.h). */
-enum { SUM_LOSS, SUM_TEST_LOSS, SUM_RIGHT, SUM_TERM, SUM_STOP, SUMS };
+/* What ranks sum behind the gradient: the loss (mlp.h), who got SIGTERM, whether drover wants a
+ * stop. */
+enum { SUM_LOSS, SUM_TERM, SUM_STOP, SUMS };
 
 struct run {
     const struct train_config *c;
@@ -23,6 +26,7 @@ struct run {
     struct mlp *m;
     size_t params;
     int rank, size;
+    int steps;      /* of an epoch */
     float *staging; /* gradients on the host, where the communicator cannot reach the device's */
     float *x;       /* this rank's part of a batch */
     int *label, *sample; /* likewise */
@@ -32,9 +36,12 @@ struct run {
 
 static volatile sig_atomic_t terminated;
 
+/* The step that is under way asks for the end. Where it does not come to its own end, as a rank
+ * that it waits for is gone, SIGALRM ends this one. */
 static void on_term(int sig)
 {
     terminated = 1;
+    alarm(TERM_S);
 }
 
 static int say(const struct run *r, const char *what)
@@ -98,29 +105,43 @@ static float rate(const struct train_config *c, int64_t step, int64_t total)
     return c->lr * (float)(0.5 * (1 + cos(M_PI * done)));
 }
 
-/* One pass over the training set; *loss is its mean over all samples. */
-static int run_epoch(struct run *r, int epoch, float *loss)
+/* Whether to end here is asked with every step, in the sum of its gradients, so that no rank waits
+ * for one that has left; such a step is not taken. An enum train_end, or -1. */
+static int run_step(struct run *r, const struct mlp_batch *batch, int samples)
 {
     const struct train_config *c = r->c;
-    int n = r->train->n, steps = (n + c->batch - 1) / c->batch;
-    double sum = 0;
-    data_shuffle(r->order, n, c->mlp.seed, epoch);
-    for (int s = 0; s < steps; s++) {
-        int from = s * c->batch, len = n - from < c->batch ? n - from : c->batch;
-        struct mlp_batch b = my_part(r, r->train, r->order + from, len, epoch, c->augment);
-        float mean;
-        if (c->backend->gradient(r->m, &b) < 0)
-            return say(r, "the gradient could not be computed");
-        if (sum_over_ranks(r, 0, r->params + 1) < 0 ||
-            c->backend->get(r->m, r->params, &mean, 1) < 0 ||
-            c->backend->update(r->m, rate(c, r->ckpt.step, (int64_t)steps * c->epochs),
-                               r->ckpt.step + 1) < 0)
-            return -1;
-        r->ckpt.step++;
-        sum += (double)mean * len;
+    const struct mlp_backend *b = c->backend;
+    float asked[] = {(float)terminated, r->rank == 0 && drover_should_stop(r->d) == DROVER_STOP};
+    float sums[SUMS];
+    if (b->gradient(r->m, batch) < 0)
+        return say(r, "the gradient could not be computed");
+    if ((asked[0] > 0 || asked[1] > 0) && b->put(r->m, r->params + SUM_TERM, asked, 2) < 0)
+        return -1;
+    if (sum_over_ranks(r, 0, r->params + SUMS) < 0 || b->get(r->m, r->params, sums, SUMS) < 0)
+        return -1;
+    if (sums[SUM_TERM] > 0 || sums[SUM_STOP] > 0) {
+        alarm(0); /* nothing is waited for any more */
+        return sums[SUM_TERM] > 0 ? TRAIN_TERMINATED : TRAIN_STOPPED;
     }
-    *loss = (float)(sum / n);
-    return 0;
+    int64_t total = (int64_t)r->steps * c->epochs;
+    if (b->update(r->m, rate(c, r->ckpt.step, total), r->ckpt.step + 1) < 0)
+        return -1;
+    r->ckpt.step++;
+    r->ckpt.loss_sum += (double)sums[SUM_LOSS] * samples;
+    return TRAIN_DONE;
+}
+
+/* What is left of an epoch. */
+static int run_epoch(struct run *r, int epoch)
+{
+    int n = r->train->n, batch = r->c->batch, end = TRAIN_DONE;
+    data_shuffle(r->order, n, r->c->mlp.seed, epoch);
+    for (int s = (int)(r->ckpt.step % r->steps); s < r->steps && end == TRAIN_DONE; s++) {
+        int from = s * batch, len = n - from < batch ? n - from : batch;
+        struct mlp_batch b = my_part(r, r->train, r->order + from, len, epoch, r->c->augment);
+        end = run_step(r, &b, len);
+    }
+    return end;
 }
 
 static int save(struct run *r)
@@ -133,40 +154,32 @@ static int save(struct run *r)
     return checkpoint_write(&r->ckpt, r->c->checkpoint_dir, why, sizeof why) < 0 ? say(r, why) : 0;
 }
 
-/* Tests, reports, saves. Returns 1 when it is time to stop: all ranks agree. */
-static int end_epoch(struct run *r, int epoch, float loss)
+/* Tests and reports. What drover answers is asked for at the next step. */
+static int end_epoch(struct run *r, int epoch)
 {
     const struct train_config *c = r->c;
-    double test_loss = 0;
+    double test_loss = 0, loss = r->ckpt.loss_sum / r->train->n;
     int right = 0;
     struct mlp_batch b = my_part(r, r->test, NULL, r->test->n, epoch, 0);
     if (c->backend->evaluate(r->m, &b, &test_loss, &right) < 0)
         return say(r, "the test failed");
-    float sums[SUMS] = {0, (float)test_loss, (float)right, (float)terminated, 0};
-    if (sum_numbers(r, sums, SUM_STOP) < 0)
+    float sums[] = {(float)test_loss, (float)right};
+    if (sum_numbers(r, sums, 2) < 0)
         return -1;
-    float stop = 0, val_loss = sums[SUM_TEST_LOSS] / (float)r->test->n;
-    float accuracy = sums[SUM_RIGHT] / (float)r->test->n;
-    if (r->rank == 0) {
-        struct drover_metric m[] = {
-            {"loss", (double)loss}, {"val_loss", (double)val_loss}, {"accuracy", (double)accuracy}};
-        int told = drover_report(r->d, epoch, m, sizeof m / sizeof *m);
-        if (told < 0)
-            return comm_failed(r);
-        stop = told == DROVER_STOP;
-        if (!c->quiet)
-            printf("epoch %3d  loss %.6f  val_loss %.6f  accuracy %.4f\n", epoch, (double)loss,
-                   (double)val_loss, (double)accuracy);
+    r->ckpt.loss_sum = 0;
+    double val_loss = (double)sums[0] / r->test->n, accuracy = (double)sums[1] / r->test->n;
+    struct drover_metric m[] = {{"loss", loss}, {"val_loss", val_loss}, {"accuracy", accuracy}};
+    if (r->rank == 0 && drover_report(r->d, epoch, m, sizeof m / sizeof *m) < 0)
+        return comm_failed(r);
+    if (r->rank == 0 && !c->quiet) {
+        printf("epoch %3d  loss %.6f  val_loss %.6f  accuracy %.4f\n", epoch, loss, val_loss,
+               accuracy);
+        fflush(stdout);
     }
-    if (sum_numbers(r, &stop, 1) < 0)
-        return -1;
-    int ends = stop > 0 || sums[SUM_TERM] > 0;
-    r->ckpt.epoch = epoch;
-    if ((ends || epoch % c->checkpoint_every == 0 || epoch == c->epochs) && save(r) < 0)
-        return -1;
-    if (ends && r->rank == 0 && !c->quiet)
-        printf("told to stop after epoch %d\n", epoch);
-    return ends;
+    if (!isfinite(loss)) /* and so will be all that follows; the last checkpoint is a better one */
+        return say(r, "the loss is no number any more (try: a smaller --lr)");
+    int due = epoch % c->checkpoint_every == 0 || epoch == c->epochs;
+    return due ? save(r) : 0;
 }
 
 /* He et al. 2015 for relu and gelu, Glorot and Bengio 2010 for tanh; uniform, biases 0. */
@@ -215,52 +228,57 @@ static int begin(struct run *r)
         say(r, why);
     if (found == 0)
         init_weights(r->ckpt.state, &c->mlp);
-    float agreed[2] = {found < 0, (float)r->ckpt.epoch};
+    float agreed[2] = {found < 0, (float)r->ckpt.step};
     if (sum_numbers(r, agreed, 2) < 0 || agreed[0] > 0)
         return -1;
-    if (agreed[1] != (float)r->ckpt.epoch * (float)r->size)
+    if (agreed[1] != (float)r->ckpt.step * (float)r->size)
         return say(
             r, "ranks found different checkpoints: the directory must be the same on every node");
     if (c->backend->load(r->m, r->ckpt.state) < 0)
         return say(r, "the weights could not be set");
     if (found && r->rank == 0 && !c->quiet)
-        printf("resumed after epoch %" PRId64 "\n", r->ckpt.epoch);
+        printf("resumed after epoch %" PRId64 ", step %" PRId64 "\n", r->ckpt.step / r->steps,
+               r->ckpt.step % r->steps);
     return 0;
 }
 
 static int run_all(struct run *r)
 {
     const struct train_config *c = r->c;
-    if (begin(r) < 0)
-        return -1;
-    for (int epoch = (int)r->ckpt.epoch + 1; epoch <= c->epochs; epoch++) {
-        float loss;
-        if (run_epoch(r, epoch, &loss) < 0)
-            return -1;
-        int rc = end_epoch(r, epoch, loss);
-        if (rc < 0)
-            return -1;
-        if (rc > 0)
-            break;
-        fflush(stdout);
+    int end = begin(r);
+    int64_t epoch;
+    while (end == TRAIN_DONE && (epoch = r->ckpt.step / r->steps) < c->epochs) {
+        end = run_epoch(r, (int)epoch + 1);
+        if (end == TRAIN_DONE)
+            end = end_epoch(r, (int)epoch + 1);
     }
+    if (end < 0 || (end != TRAIN_DONE && save(r) < 0))
+        return -1;
     if (c->backend->save(r->m, r->ckpt.state) < 0)
         return say(r, "the state could not be read");
-    if (r->rank == 0 && !c->quiet)
-        printf("weights %016" PRIx64 " after epoch %" PRId64 "\n",
-               checkpoint_hash(CHECKPOINT_HASH_INIT, r->ckpt.state, r->params * sizeof(float)),
-               r->ckpt.epoch);
-    return 0;
+    if (r->rank != 0 || c->quiet)
+        return end;
+    if (end != TRAIN_DONE)
+        printf("told to stop; %s\n", c->checkpoint_dir ? "saved" : "not saved (try: --checkpoint)");
+    printf("weights %016" PRIx64 " after epoch %" PRId64 ", step %" PRId64 "\n",
+           checkpoint_hash(CHECKPOINT_HASH_INIT, r->ckpt.state, r->params * sizeof(float)),
+           r->ckpt.step / r->steps, r->ckpt.step % r->steps);
+    return end;
 }
 
 static int open_comm(struct run *r)
 {
     void *stream = r->c->backend->stream(r->m);
-    struct drover_comm_opts o = {
-        .backend = r->c->comm, .stream = stream, .device = r->c->mlp.device};
+    struct drover_comm_opts o = {.backend = r->c->comm, .stream = stream, .device = -1};
     if (r->size == 1)
         return 0;
-    if (drover_comm_open(&r->comm, r->d, &o) < 0)
+    int rc = drover_comm_open(&r->comm, r->d, &o);
+    /* Without NCCL, which is then so on every rank, the host's communicator does. */
+    if (stream && !o.backend && (rc == -ENOENT || rc == -ELIBBAD)) {
+        o.backend = "mpi";
+        rc = drover_comm_open(&r->comm, r->d, &o);
+    }
+    if (rc < 0)
         return comm_failed(r);
     if (!stream || strcmp(drover_comm_backend(r->comm), "nccl") == 0)
         return 0;
@@ -276,6 +294,7 @@ int train(const struct train_config *c, struct drover *d, const struct data *tra
                     .train = train_set,
                     .test = test_set,
                     .params = mlp_params(&c->mlp),
+                    .steps = (train_set->n + c->batch - 1) / c->batch,
                     .rank = drover_rank(d),
                     .size = drover_size(d)};
     int most = c->batch > test_set->n ? c->batch : test_set->n;
@@ -288,12 +307,14 @@ int train(const struct train_config *c, struct drover *d, const struct data *tra
     r.order = malloc((size_t)train_set->n * sizeof *r.order);
     char why[1024] = "no memory";
     int rc = -1;
-    (void)signal(SIGTERM, on_term); /* save and end after this epoch */
+    (void)signal(SIGTERM, on_term);
     if (!r.x || !r.label || !r.sample || !r.order ||
         c->backend->open(&r.m, &mc, why, sizeof why) < 0)
         say(&r, why);
     else if (open_comm(&r) == 0)
         rc = run_all(&r);
+    if (rc < 0 && r.comm)
+        (void)drover_comm_abort(r.comm); /* the others may be waiting: do not wait for them, too */
     drover_comm_close(r.comm);
     c->backend->close(r.m);
     free(r.ckpt.state);

@@ -26,8 +26,11 @@ struct train_config {
     const char *comm; /* backend of the communicator; NULL: the best */
 };
 
-/* Trains and reports. Returns 0, also when it was told to stop (a checkpoint is written then), or
- * -1 after saying why on stderr. */
+enum train_end { TRAIN_DONE, TRAIN_STOPPED, TRAIN_TERMINATED };
+
+/* Trains and reports. When drover wants a stop, or any rank got SIGTERM, all ranks end after the
+ * same step, with a checkpoint where there is a place for one. An enum train_end, or -1 after
+ * saying why on stderr. */
 int train(const struct train_config *c, struct drover *d, const struct data *train_set,
           const struct data *test_set);
 

@@ -1,0 +1,336 @@
+"""The example of examples/digits: it learns, ranks change nothing but the speed, and whatever ends it, it goes on bit by
+bit where it was. Its GPU part runs here on a stand-in for CUDA (tests/fake/cuda.h), compiled from the same source."""
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, ROOT, clean_env, under_mpirun
+
+DIGITS = BUILD / "examples" / "digits" / "digits"
+SOURCE = ROOT / "examples" / "digits"
+LIMIT_S = 100
+SANITIZED = BUILD.name.startswith("san-")
+STEADY = ["--optimizer=momentum", "--lr=0.05", "--schedule=constant", "--batch=50", "--hidden=64,32", "--augment"]
+
+
+def finish(argv, **env):
+    return subprocess.run([str(a) for a in argv], env=clean_env(**env), text=True, capture_output=True, timeout=LIMIT_S,
+                          check=False)
+
+
+def digits(*options, program=DIGITS, ranks=1, **env):
+    """Runs to a good end -> what it printed."""
+    argv = [program, *options]
+    done = finish(argv if ranks == 1 else under_mpirun(ranks, argv, env), **env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def curve(text):
+    """[(loss, val_loss, accuracy), …] by epoch"""
+    rows = re.findall(r"^epoch +(\d+)  loss (\S+)  val_loss (\S+)  accuracy (\S+)$", text, re.M)
+    assert [int(r[0]) for r in rows] == list(range(int(rows[0][0]), int(rows[0][0]) + len(rows)))
+    return [tuple(map(float, r[1:])) for r in rows]
+
+
+def weights(text):
+    """The checksum of the last line."""
+    return re.search(r"^weights ([0-9a-f]{16}) after epoch", text, re.M).group(1)
+
+
+def apart(a, b):
+    """The largest difference between two curves' losses."""
+    assert len(a) == len(b)
+    return max(abs(x - y) for p, q in zip(a, b) for x, y in zip(p[:2], q[:2]))
+
+
+def test_alone_it_learns_to_read_in_seconds():
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    learned = curve(digits())
+    seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    assert learned[-1][2] >= 0.975
+    assert learned[-1][0] < learned[0][0]
+    assert SANITIZED or seconds < 5
+
+
+@pytest.mark.parametrize("options", [
+    [*STEADY, "--epochs=8", "--dropout=0.2", "--activation=tanh", "--label-smoothing=0.1"],
+    ["--epochs=3", "--hidden=64", "--batch=61", "--optimizer=adamw", "--activation=gelu"],
+    ["--epochs=1", "--hidden=16", "--batch=2", "--optimizer=sgd", "--lr=0.02"],  # less samples than ranks
+], ids=["momentum", "adamw", "idle-ranks"])
+def test_ranks_do_not_change_the_curve(options):
+    alone = curve(digits(*options))
+    for ranks in (2, 3):
+        assert apart(alone, curve(digits(*options, ranks=ranks))) <= 1e-4
+
+
+def test_drover_run_starts_it():
+    done = finish([BUILD / "bin" / "drover", "run", "-np", 2, DIGITS, *STEADY, "--epochs=2"])
+    assert done.returncode == 0, done.stderr
+    assert apart(curve(done.stdout), curve(digits(*STEADY, "--epochs=2"))) <= 1e-4
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_five_epochs_and_five_more_are_ten(tmp_path, ranks):
+    options = [*STEADY, "--dropout=0.1"]
+    whole = digits(*options, "--epochs=10", ranks=ranks)
+    first = digits(*options, "--epochs=5", f"--checkpoint={tmp_path}", ranks=ranks)
+    second = digits(*options, "--epochs=10", f"--checkpoint={tmp_path}", "--resume", ranks=ranks)
+    assert "resumed after epoch 5, step 0" in second
+    assert weights(second) == weights(whole) != weights(first)
+    assert curve(first) + curve(second) == curve(whole)
+
+
+def start(options, **env):
+    return subprocess.Popen([str(DIGITS), *options], env=clean_env(**env), text=True, stdout=subprocess.PIPE)
+
+
+def test_killed_again_and_again_it_ends_with_the_same_weights(tmp_path):
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    rng = random.Random(seed)
+    options = ["--epochs=30", "--hidden=64,32", "--seed=4"]
+    whole = digits(*options)
+    kept = [*options, f"--checkpoint={tmp_path}", "--checkpoint-every=1", "--resume"]
+    kills = 0
+    while True:
+        with start(kept) as p:
+            for _ in range(rng.randint(2, 9)):  # lines, and so epochs; somewhere after them it is killed
+                if not p.stdout.readline():
+                    break
+            else:
+                p.kill()
+                kills += 1
+            rest = p.stdout.read()
+        if p.returncode == 0:
+            break
+        assert p.returncode == -signal.SIGKILL
+    assert kills > 1
+    last = digits(*kept)  # there is nothing left to do
+    assert weights(last) == weights(whole), rest
+
+
+def test_killed_while_it_writes_a_checkpoint_it_goes_on_from_the_one_before(tmp_path):
+    options = [*STEADY, f"--checkpoint={tmp_path}", "--checkpoint-every=1"]
+    digits(*options, "--epochs=2")
+    size = (tmp_path / "digits.ckpt").stat().st_size
+
+    def short():
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2))  # past it, SIGXFSZ
+    killed = subprocess.run([str(DIGITS), *options, "--epochs=4", "--resume"], env=clean_env(), capture_output=True,
+                            preexec_fn=short, timeout=LIMIT_S, check=False)
+    assert killed.returncode == -signal.SIGXFSZ
+    assert [p.stat().st_size for p in tmp_path.glob("digits.ckpt.*")] == [size // 2]
+    resumed = digits(*options, "--epochs=4", "--resume")
+    assert "resumed after epoch 2, step 0" in resumed
+    assert weights(resumed) == weights(digits(*STEADY, "--epochs=4"))
+
+
+def test_a_damaged_checkpoint_is_named_and_refused(tmp_path):
+    options = [*STEADY, "--epochs=2", f"--checkpoint={tmp_path}", "--resume"]
+    digits(*options)
+    path = tmp_path / "digits.ckpt"
+    good = path.read_bytes()
+    middle = len(good) // 2
+    for bad in (good[:-1], good[:20], b"", good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1:]):
+        path.write_bytes(bad)
+        done = finish([DIGITS, *options])
+        assert done.returncode == 1
+        assert str(path) in done.stderr and "damaged" in done.stderr
+        assert path.read_bytes() == bad
+    path.write_bytes(good)
+    done = finish([DIGITS, *options, "--dropout=0.5"])
+    assert done.returncode == 1
+    assert str(path) in done.stderr and "other options" in done.stderr
+
+
+def wait_for(path):
+    end = time.monotonic() + LIMIT_S
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} did not come"
+        time.sleep(0.01)
+
+
+def test_sigterm_saves_and_ends_and_training_goes_on_from_there(tmp_path):
+    options = [*STEADY, f"--checkpoint={tmp_path}", "--resume"]
+    with start([*options, "--epochs=1000000", "--checkpoint-every=1000000"]) as p:
+        for _ in range(3):
+            p.stdout.readline()
+        p.terminate()
+        said = p.stdout.read()
+    assert p.returncode == 128 + signal.SIGTERM
+    assert "told to stop; saved" in said
+    epochs = int(re.search(r"after epoch (\d+)", said).group(1)) + 2
+    resumed = digits(*options, f"--epochs={epochs}")
+    whole = digits(*STEADY, f"--epochs={epochs}")
+    assert weights(resumed) == weights(whole)
+    assert curve(whole)[-len(curve(resumed)):] == curve(resumed)  # also the epoch that was cut
+
+
+def test_sigterm_to_one_rank_ends_all_after_the_same_step(tmp_path):
+    options = [*STEADY, f"--checkpoint={tmp_path}", "--resume"]
+    script = f'echo $$ >{tmp_path}/pid.tmp.$OMPI_COMM_WORLD_RANK; mv {tmp_path}/pid.tmp.$OMPI_COMM_WORLD_RANK ' \
+             f'{tmp_path}/pid.$OMPI_COMM_WORLD_RANK; exec "$@"'
+    line = [*MPIRUN, "-np", "2", "sh", "-c", script, "sh", str(DIGITS), *options, "--epochs=1000000"]
+    with subprocess.Popen(line, env=clean_env(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        p.stdout.readline()
+        wait_for(tmp_path / "pid.1")
+        os.kill(int((tmp_path / "pid.1").read_text()), signal.SIGTERM)
+        said, complaints = p.communicate(timeout=LIMIT_S)
+    assert p.returncode == 128 + signal.SIGTERM, complaints
+    assert "told to stop; saved" in said
+    assert "not done after" not in complaints  # no rank was left waiting
+    epochs = int(re.search(r"after epoch (\d+)", said).group(1)) + 1
+    assert weights(digits(*options, f"--epochs={epochs}", ranks=2)) == \
+        weights(digits(*STEADY, f"--epochs={epochs}", ranks=2))
+
+
+def test_drover_hears_the_metrics_and_stops_it(tmp_path):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    env = {"DROVER_REPORT_FD": str(theirs.fileno()), "DROVER_CKPT_DIR": str(tmp_path), "DROVER_RESUME": "1"}
+    with ours, subprocess.Popen([str(DIGITS), *STEADY, "--epochs=1000000"], env=clean_env(**env), text=True,
+                                pass_fds=[theirs.fileno()], stdout=subprocess.PIPE) as p:
+        theirs.close()
+        ours.settimeout(LIMIT_S)
+        told = [json.loads(ours.recv(65536)) for _ in range(3)]
+        ours.send(b'{"stop":true}')
+        while packet := ours.recv(65536):
+            told.append(json.loads(packet))
+        said = p.stdout.read()
+    assert p.returncode == 0
+    assert [m["step"] for m in told] == list(range(1, len(told) + 1))
+    assert [(m["loss"], m["val_loss"], m["accuracy"]) for m in told] == \
+        [pytest.approx(row, abs=1e-4) for row in curve(said)]
+    assert "told to stop; saved" in said
+    again = digits(*STEADY, f"--epochs={len(told) + 1}", DROVER_CKPT_DIR=str(tmp_path), DROVER_RESUME="1")
+    assert f"resumed after epoch {len(told)}, step " in again
+    assert weights(again) == weights(digits(*STEADY, f"--epochs={len(told) + 1}"))
+
+
+def test_a_loss_that_is_no_number_ends_it_and_leaves_the_checkpoint(tmp_path):
+    done = finish([DIGITS, "--optimizer=sgd", "--lr=1000", f"--checkpoint={tmp_path}", "--checkpoint-every=1"])
+    assert done.returncode == 1
+    assert "no number" in done.stderr and "--lr" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_rank_that_cannot_save_ends_the_job(tmp_path):
+    (tmp_path / "file").write_text("")
+    began = time.monotonic()
+    done = finish(under_mpirun(2, [DIGITS, *STEADY, "--epochs=2", f"--checkpoint={tmp_path}/file"], {}))
+    assert done.returncode == 1
+    assert f"{tmp_path}/file/digits.ckpt" in done.stderr
+    assert time.monotonic() - began < 40  # and not only when the other's minute is over
+
+
+@pytest.mark.parametrize("option, says", [
+    ("--lrr=0.1", "unknown option '--lrr'\n  try: --lr\n"),
+    ("--weight-dcay=0.1", "try: --weight_decay"),
+    ("--lr", "--lr needs a value"),
+    ("--lr=fast", "--lr 'fast'"),
+    ("--batch=0", "--batch '0'"),
+    ("--batch=1.5", "--batch '1.5'"),
+    ("--hidden=64,0", "--hidden '64,0'"),
+    ("--activation=swish", "one of relu tanh gelu"),
+    ("--dropout=1", "--dropout '1'"),
+    ("--augment=maybe", "--augment 'maybe'"),
+    ("extra", "unexpected word 'extra'"),
+])
+def test_a_wrong_command_line_is_refused_before_anything_starts(option, says):
+    done = finish([DIGITS, option])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+
+
+def test_options_may_be_written_as_a_sweep_writes_them():
+    a = digits("--epochs", "1", "--hidden", "32,16", "--weight-decay", "0.001", "--augment", "--batch", "100")
+    b = digits("--epochs=1", "--hidden=[32, 16]", "--weight_decay=0.001", "--augment=True", "--batch=100.0")
+    assert a == b
+
+
+def test_a_file_that_is_missing_or_no_data_is_named(tmp_path):
+    for path in (tmp_path / "none.csv", ROOT / "LICENSE"):
+        done = finish([DIGITS, f"--data={path}"])
+        assert done.returncode == 1
+        assert str(path) in done.stderr
+
+
+# ---- the GPU's part -------------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module", name="on_fake_gpu")
+def build_on_fake_gpu(tmp_path_factory):
+    """The program with mlp_cuda.cu compiled for the stand-in, in a folder of its own."""
+    if SANITIZED:
+        pytest.skip("the stand-in is compiled without sanitizers")
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if not compiler:
+        pytest.skip("no C++ compiler, and so no CUDA either")
+    d = tmp_path_factory.mktemp("fake_gpu")
+    text, launches = re.subn(r"(\w+)<<<(.+), (\w+), 0, m->stream>>>\(", r"launch(\1, \2, \3, ",
+                             (SOURCE / "mlp_cuda.cu").read_text())
+    assert launches >= 6 and "<<<" not in text
+    (d / "mlp_cuda.cc").write_text(text)
+    for header in ("cuda_runtime.h", "cublas_v2.h"):
+        (d / header).write_text("")
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "openblas"], text=True, capture_output=True, check=True)
+    subprocess.run([compiler, "-std=c++17", "-O1", "-shared", "-fPIC", "-D__CUDACC__", "-include",
+                    str(ROOT / "tests" / "fake" / "cuda.h"), f"-I{d}", f"-I{SOURCE}", str(d / "mlp_cuda.cc"),
+                    "-o", str(d / "mlp_cuda.so"), *flags.stdout.split()], check=True)
+    shutil.copy(DIGITS, d)
+    return d / "digits"
+
+
+KINDS = [["--activation=gelu", "--optimizer=adamw", "--dropout=0.3", "--hidden=70,33,50", "--batch=50"],
+         ["--activation=tanh", "--optimizer=momentum", "--lr=0.05", "--label-smoothing=0.2"],
+         ["--activation=relu", "--optimizer=sgd", "--lr=0.05", "--hidden=32"]]
+
+
+def gpu_env(**more):
+    return {"LD_LIBRARY_PATH": str(BUILD / "lib"), "DROVER_PLUGIN_DIR": str(BUILD / "lib" / "drover"), **more}
+
+
+@pytest.mark.parametrize("options", KINDS, ids=["gelu", "tanh", "relu"])
+def test_the_gpus_source_computes_what_the_cpus_does(on_fake_gpu, options):
+    gpu = curve(digits(*options, "--epochs=4", "--device=cuda", program=on_fake_gpu, **gpu_env()))
+    assert apart(gpu, curve(digits(*options, "--epochs=4", "--device=cpu"))) <= 1e-5
+
+
+def test_two_gpu_ranks_reduce_by_nccl_or_by_the_host(on_fake_gpu, tmp_path):
+    if not FAKE_NCCL.exists():
+        pytest.skip("built without NCCL's and CUDA's headers")
+    options = [*STEADY, "--epochs=3"]
+    alone = curve(digits(*options))
+    fake = gpu_env(DROVER_NCCL_LIB=str(FAKE_NCCL), DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path),
+                   FAKE_GPUS="2")
+    gpu = [*options, "--device=cuda"]
+    assert apart(alone, curve(digits(*gpu, "--comm=nccl", program=on_fake_gpu, ranks=2, **fake))) <= 1e-4
+    assert apart(alone, curve(digits(*gpu, "--comm=mpi", program=on_fake_gpu, ranks=2, **fake))) <= 1e-4
+    missing = {**fake, "DROVER_NCCL_LIB": str(tmp_path / "none.so")}
+    assert apart(alone, curve(digits(*gpu, program=on_fake_gpu, ranks=2, **missing))) <= 1e-4
+
+
+def test_without_a_gpu_the_cpu_is_taken_or_the_error_is_readable():
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("there is a GPU")
+    assert digits("--epochs=1", "--device=auto") == digits("--epochs=1", "--device=cpu")
+    done = finish([DIGITS, "--epochs=1", "--device=cuda"])
+    assert done.returncode == 1
+    assert re.match(r"digits: --device cuda: (no GPU|built without CUDA)", done.stderr)
+
+
+@pytest.mark.parametrize("options", KINDS, ids=["gelu", "tanh", "relu"])
+def test_a_gpu_follows_the_cpus_curve(options):
+    if not Path("/dev/nvidiactl").exists() or not (DIGITS.parent / "mlp_cuda.so").exists():
+        pytest.skip("no GPU, or built without CUDA")
+    gpu = curve(digits(*options, "--epochs=3", "--device=cuda"))
+    assert apart(gpu, curve(digits(*options, "--epochs=3", "--device=cpu"))) <= 1e-3
