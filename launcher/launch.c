@@ -221,7 +221,7 @@ static void on_exited(void *arg, int rank, int wait_status)
     struct launch *j = arg;
     struct rank_end r = {.rank = rank, .seconds = seconds_since_start(j)};
     job_read_wait(&r, wait_status);
-    r.oom_killed = r.signal == SIGKILL && j->oom_kills >= 0 && oom_kills() > j->oom_kills;
+    r.oom_killed = r.signal == SIGKILL && j->oom_kills >= 0 && oom_kills("") > j->oom_kills;
     j->ranks[rank].pid = 0;
     bool changed = job_ended(j->job, &r);
     if (job_rank_state(j->job, rank) == JOB_RANK_DRAINING) {
@@ -294,7 +294,7 @@ static struct launch *new_launch(struct launcher *l, const struct launch_spec *s
     j->port_fd = -1;
     j->grace_ms = s->grace_ms > 0 ? s->grace_ms : GRACE_MS;
     j->stop_signal = SIGTERM;
-    j->oom_kills = oom_kills();
+    j->oom_kills = oom_kills("");
     j->started_ns = uv_hrtime();
     j->ev = *ev;
     j->arg = arg;

@@ -2,7 +2,6 @@
 it likes, Open MPI 4.1 silently starts N jobs of one rank."""
 import os
 import re
-from pathlib import Path
 
 import pytest
 from conftest import compile_c
@@ -66,14 +65,6 @@ def build_mpi_program(tmp_path_factory):
     return compile_c(tmp_path_factory.mktemp("mpi"), "mpi", MPI, "mpicc")
 
 
-def segments():
-    return {p.name for p in Path("/dev/shm").glob("vader_segment*")}
-
-
-def leftovers(job_file):
-    return [p for p in Path(job_file).iterdir()] if Path(job_file).exists() else []
-
-
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_an_open_mpi_program_has_all_its_ranks(drover, mpi_program, size):
     done = drover.run(*RUN, "-np", size, mpi_program)
@@ -98,14 +89,15 @@ def test_an_abort_gives_the_job_its_code_and_ends_the_others(drover, mpi_program
     drover.nothing_left()
 
 
-def test_a_crash_leaves_nothing_in_shared_memory(drover, mpi_program, tmp_path):
-    """The ranks' own segments: others may run MPI programs beside this one."""
-    (tmp_path / "tmp").mkdir()
-    done = drover.run(*RUN, "-np", "3", mpi_program, "segfault", env={"TMPDIR": str(tmp_path / "tmp")})
+def test_a_crash_leaves_no_segments_of_shared_memory(drover, mpi_program, tmp_path):
+    for d in ("shm", "tmp"):
+        (tmp_path / d).mkdir()
+    done = drover.run(*RUN, "-np", "3", "--mca", "btl_vader_backing_directory", tmp_path / "shm", mpi_program,
+                      "segfault", env={"TMPDIR": str(tmp_path / "tmp")})
     assert done.returncode == 139
     drover.nothing_left()
-    left = [p for p in (tmp_path / "tmp").rglob("*") if p.is_dir() and p.name.startswith("run-")]
-    assert left == []
+    assert list((tmp_path / "shm").iterdir()) == []
+    assert list((tmp_path / "tmp").rglob("run-*")) == []
 
 
 def test_spawning_more_ranks_is_an_error_and_no_hang(drover, mpi_program):
