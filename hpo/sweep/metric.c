@@ -1,11 +1,11 @@
 #include "hpo/sweep/metric.h"
 
 #include <errno.h>
-#include <math.h>
 #include <regex.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "common/strbuf.h"
 
 enum { LINE_MAX_BYTES = 64 * 1024, PATTERN_LINE_MAX = 4096, VALUES_MAX = 1024 };
@@ -43,30 +43,28 @@ void metric_free(struct metric *m)
     free(m);
 }
 
-static const char *const not_finite[] = {"-Infinity", "Infinity", "NaN"};
+/* Python's words for what JSON has no numbers for, and json_number()'s. */
+static const struct {
+    const char *python, *ours;
+} not_finite[] = {{"-Infinity", "\"-inf\""}, {"Infinity", "\"inf\""}, {"NaN", "\"nan\""}};
 
-/* The text with quotes around the words that JSON does not have, outside of strings. */
-static void quote_not_finite(struct strbuf *out, const char *text, size_t len)
+/* The text with these words replaced, outside of strings. */
+static void replace_not_finite(struct strbuf *out, const char *text, size_t len)
 {
     bool in_string = false;
     for (size_t i = 0; i < len;) {
-        size_t n = 1;
-        for (size_t w = 0; !in_string && w < COUNT_OF(not_finite); w++) {
-            size_t word = strlen(not_finite[w]);
-            if (word <= len - i && memcmp(text + i, not_finite[w], word) == 0) {
-                n = word;
-                break;
-            }
+        size_t n = in_string && text[i] == '\\' && i + 1 < len ? 2 : 1;
+        const char *instead = NULL;
+        for (size_t w = 0; !in_string && !instead && w < COUNT_OF(not_finite); w++) {
+            size_t word = strlen(not_finite[w].python);
+            if (word > len - i || memcmp(text + i, not_finite[w].python, word) != 0)
+                continue;
+            n = word;
+            instead = not_finite[w].ours;
         }
-        if (in_string && text[i] == '\\' && i + 1 < len)
-            n = 2;
         if (text[i] == '"')
             in_string = !in_string;
-        if (n > 2)
-            strbuf_putc(out, '"');
-        strbuf_add(out, text + i, n);
-        if (n > 2)
-            strbuf_putc(out, '"');
+        strbuf_add(out, instead ? instead : text + i, instead ? strlen(instead) : n);
         i += n;
     }
 }
@@ -76,17 +74,9 @@ static json_t *parse(const char *text, size_t len)
     json_t *j = json_loadb(text, len, 0, NULL);
     if (j || !(memmem(text, len, "NaN", 3) || memmem(text, len, "Infinity", 8)))
         return j;
-    AUTO(strbuf) struct strbuf quoted = {0};
-    quote_not_finite(&quoted, text, len);
-    return json_loadb(quoted.data, quoted.len, 0, NULL);
-}
-
-static bool counts(const json_t *v)
-{
-    for (size_t w = 0; json_is_string(v) && w < COUNT_OF(not_finite); w++)
-        if (strcmp(json_string_value(v), not_finite[w]) == 0)
-            return true;
-    return json_is_number(v);
+    AUTO(strbuf) struct strbuf said = {0};
+    replace_not_finite(&said, text, len);
+    return json_loadb(said.data, said.len, 0, NULL);
 }
 
 json_t *metric_from_json(const char *text, size_t len)
@@ -101,7 +91,8 @@ json_t *metric_from_json(const char *text, size_t len)
     const char *name;
     json_t *v;
     json_object_foreach (j, name, v) {
-        if (!counts(v) || json_object_size(report) >= VALUES_MAX)
+        double number;
+        if (json_as_number(&number, v) < 0 || json_object_size(report) >= VALUES_MAX)
             continue;
         if (!report)
             report = json_object();
@@ -129,9 +120,5 @@ json_t *metric_from_pattern(const struct metric *m, const char *text, size_t len
     end += strspn(end, " \t\r");
     if (end == digits || *end)
         return NULL;
-    json_t *v = isfinite(value) ? json_real(value)
-                                : json_string(isnan(value) ? "NaN"
-                                              : value > 0  ? "Infinity"
-                                                           : "-Infinity");
-    return json_pack("{so}", m->name, v);
+    return json_pack("{so}", m->name, json_number(value));
 }

@@ -21,8 +21,8 @@ void metric_free(struct metric *m);
 AUTO_DEFINE(metric, struct metric *, metric_free)
 
 /* The numbers of a JSON object as a report (new reference), or NULL where it has none. Members that
- * are no numbers are left out. NaN and infinities, as Python writes them (NaN, Infinity,
- * -Infinity), become strings of these names: JSON has no numbers for them. */
+ * are no numbers (json_as_number()) are left out. Python's NaN, Infinity and -Infinity, which JSON
+ * does not have, are understood. */
 json_t *metric_from_json(const char *text, size_t len);
 
 /* The value that the pattern finds in the line, as {name: value} (new reference); NULL: none. */

@@ -55,11 +55,13 @@ static const struct kind {
     [WIRE_REPORT] = {"report", true, true, true, NULL},
     [WIRE_DONE] = {"done", true, true, true, done_fields},
     [WIRE_PING] = {"ping", false, false, false, NULL},
+    [WIRE_LEAVING] = {"leaving", false, false, false, NULL},
     [WIRE_RUN] = {"run", true, false, true, run_fields},
     [WIRE_STOP] = {"stop", true, false, false, NULL},
     [WIRE_DRAIN] = {"drain", false, false, false, NULL},
     [WIRE_PONG] = {"pong", false, false, false, NULL},
     [WIRE_ACK] = {"ack", true, true, false, NULL},
+    [WIRE_WHO] = {"who", false, false, false, NULL},
 };
 
 enum { REPORT_VALUES_MAX = 4096 };

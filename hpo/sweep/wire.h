@@ -31,12 +31,14 @@ enum wire_kind {
     WIRE_REPORT, /* lease, seq, data {"step"?,name:value,…} */
     WIRE_DONE,   /* lease, seq, data {"status","signal","oom","seconds","error"?,"preempted"?} */
     WIRE_PING,
+    WIRE_LEAVING, /* no more trials, please: this worker ends */
     /* coordinator: */
     WIRE_RUN,   /* lease, data: see wire.c's table */
     WIRE_STOP,  /* lease */
     WIRE_DRAIN, /* stop what runs, say how it ended, then go */
     WIRE_PONG,
     WIRE_ACK, /* lease, seq */
+    WIRE_WHO, /* the worker was taken for lost, or never said hello: it opens a new connection */
     WIRE_KINDS
 };
 

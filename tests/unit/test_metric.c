@@ -44,9 +44,9 @@ TEST(other_lines_are_none)
 TEST(what_python_writes_for_not_finite_numbers_is_understood)
 {
     CHECK_STR(json_of("{\"a\": NaN, \"b\": -Infinity, \"c\": [Infinity], \"d\": 1}"),
-              "{\"a\":\"NaN\",\"b\":\"-Infinity\",\"d\":1}");
+              "{\"a\":\"nan\",\"b\":\"-inf\",\"d\":1}");
     CHECK_STR(json_of("{\"say \\\"NaN\\\" Infinity\": NaN}"),
-              "{\"say \\\"NaN\\\" Infinity\":\"NaN\"}");
+              "{\"say \\\"NaN\\\" Infinity\":\"nan\"}");
 }
 
 static const char *found(const char *pattern, const char *line)
@@ -65,8 +65,8 @@ TEST(a_pattern_finds_the_value)
     CHECK_STR(found("accuracy[:=] *([0-9.eE+-]+)", "epoch 1 accuracy: 0.75 loss: 2"),
               "{\"acc\":0.75}");
     CHECK_STR(found("[0-9]+$", "took 12"), "{\"acc\":12.0}");
-    CHECK_STR(found("acc=(.*)", "acc=nan"), "{\"acc\":\"NaN\"}");
-    CHECK_STR(found("acc=(.*)", "acc=-inf"), "{\"acc\":\"-Infinity\"}");
+    CHECK_STR(found("acc=(.*)", "acc=nan"), "{\"acc\":\"nan\"}");
+    CHECK_STR(found("acc=(.*)", "acc=-inf"), "{\"acc\":\"-inf\"}");
     CHECK_STR(found("acc=(.*)", "acc=soon"), "none");
     CHECK_STR(found("acc=(.*)", "loss=1"), "none");
     CHECK_STR(found("(x)|acc", "acc"), "none");

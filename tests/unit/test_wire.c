@@ -14,6 +14,7 @@ static const char *const good[] = {
     "\"signal\":"
     "9,\"oom\":true,\"seconds\":1.5,\"error\":\"out of memory\"}}",
     "{\"v\":1,\"kind\":\"ping\",\"conn\":1}",
+    "{\"v\":1,\"kind\":\"leaving\",\"conn\":1}",
     "{\"v\":1,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
     "\"dir\":\"/s/trials/000000\",\"wdir\":\"/"
     "s\",\"argv\":[\"true\"],\"env\":[],\"params\":{\"lr\":"
@@ -22,6 +23,7 @@ static const char *const good[] = {
     "{\"v\":1,\"kind\":\"drain\",\"conn\":1}",
     "{\"v\":1,\"kind\":\"pong\",\"conn\":1}",
     "{\"v\":1,\"kind\":\"ack\",\"conn\":1,\"lease\":3,\"seq\":8}",
+    "{\"v\":1,\"kind\":\"who\",\"conn\":1}",
 };
 
 static const struct {
