@@ -66,7 +66,7 @@ static int make_dir(const char *path, bool *made, struct err *e)
 static int take_lock(struct sweepdir *d, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "lock");
-    int rc = lockfile_take(&d->lock, path, e);
+    int rc = lockfile_take(&d->lock, path, NULL, e);
     if (rc != -EBUSY)
         return rc;
     err_wrap(e, "sweep '%s' is being worked on", d->name);

@@ -202,17 +202,22 @@ static int make_ckpt(const char *root, int64_t lease, int64_t from_lease, struct
     return 0;
 }
 
-int trialdir_prepare(const char *root, int64_t lease, const char *params_json, bool *resumed,
-                     struct err *e)
+int trialdir_prepare(const struct trialdir_ask *ask, bool *resumed, struct err *e)
 {
-    AUTO(free) char *dir = xasprintf("%s/%lld", root, (long long)lease);
-    AUTO(free) char *params = xasprintf("%s/params.json", root);
-    if (make_dirs(dir, e) < 0 || write_file(params, params_json, e) < 0)
-        return e->code;
+    AUTO(free) char *dir = xasprintf("%s/%lld", ask->root, (long long)ask->lease);
+    AUTO(free) char *params = xasprintf("%s/params.json", ask->root);
+    AUTO(free) char *config = xasprintf("%s/config.yaml", dir);
+    int rc = make_dirs(dir, e);
+    if (rc == 0)
+        rc = write_file(params, ask->params, e);
+    if (rc == 0)
+        rc = write_file(config, ask->config, e);
+    if (rc < 0)
+        return rc;
     bool any = false;
-    int64_t from = last_whole(root, lease, &any);
-    if (make_ckpt(root, lease, from, e) < 0)
-        return e->code;
-    *resumed = any;
-    return 0;
+    int64_t from = last_whole(ask->root, ask->lease, &any);
+    rc = make_ckpt(ask->root, ask->lease, from, e);
+    if (rc == 0)
+        *resumed = any;
+    return rc;
 }

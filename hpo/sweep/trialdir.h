@@ -2,7 +2,7 @@
  * checkpoints.
  *
  *     trials/000017/params.json
- *     trials/000017/LEASE/{stdout,stderr,ckpt/}
+ *     trials/000017/LEASE/{stdout,stderr,ckpt/,config.yaml}    config.yaml: for W&B's library
  *
  * A lease starts from a copy of the last whole checkpoint directory of those before it, so that a
  * copy of the trial that still runs somewhere cannot spoil it. */
@@ -17,10 +17,16 @@
 /* sweep_dir/trials/000017; to be freed. */
 char *trialdir_path(const char *sweep_dir, int trial);
 
-/* Makes `root` (a trialdir_path), root/params.json with `params_json` as it is, root/LEASE/ and its
- * ckpt/, complete or not there at all. *resumed tells whether the trial had a lease before. Reads
- * and writes as much as the checkpoint holds: not for the loop's thread. */
-int trialdir_prepare(const char *root, int64_t lease, const char *params_json, bool *resumed,
-                     struct err *e);
+struct trialdir_ask {
+    const char *root; /* a trialdir_path() */
+    int64_t lease;
+    const char *params; /* text of root/params.json */
+    const char *config; /* text of root/LEASE/config.yaml */
+};
+
+/* Makes all that is asked for; ckpt/ is complete or not there at all. *resumed tells whether the
+ * trial had a lease before. Reads and writes as much as the checkpoint holds: not for the loop's
+ * thread. */
+int trialdir_prepare(const struct trialdir_ask *ask, bool *resumed, struct err *e);
 
 #endif

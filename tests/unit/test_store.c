@@ -278,7 +278,7 @@ TEST(a_lock_names_its_owner_and_ends_with_him)
     pid_t pid = fork();
     if (pid == 0) {
         int fd;
-        char c = lockfile_take(&fd, lock, NULL) == 0 ? 'y' : 'n';
+        char c = lockfile_take(&fd, lock, "note", NULL) == 0 ? 'y' : 'n';
         (void)!write(ready[1], &c, 1);
         pause();
     }
@@ -288,14 +288,18 @@ TEST(a_lock_names_its_owner_and_ends_with_him)
     CHECK_INT(lockfile_ask(&o, lock, &e), 0);
     CHECK(o.held);
     CHECK_INT(o.pid, pid);
+    CHECK_STR(o.note, "note");
     int fd = -1;
-    CHECK_INT(lockfile_take(&fd, lock, &e), -EBUSY);
+    CHECK_INT(lockfile_take(&fd, lock, NULL, &e), -EBUSY);
     char text[32];
     snprintf(text, sizeof text, "process %d", (int)pid);
     CHECK_HAS(e.text, text);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    CHECK_INT(lockfile_take(&fd, lock, &e), 0);
+    CHECK_INT(lockfile_ask(&o, lock, &e), 0);
+    CHECK(!o.held);
+    CHECK_STR(o.note, "note"); /* who was last */
+    CHECK_INT(lockfile_take(&fd, lock, NULL, &e), 0);
     close(fd);
     remove_dir();
 }

@@ -32,7 +32,8 @@ static bool prepared(int64_t lease)
     AUTO(free) char *root = trialdir_path(dir, 17);
     struct err e = {0};
     bool resumed = false;
-    if (trialdir_prepare(root, lease, "{\"lr\": 0.5}\n", &resumed, &e) < 0)
+    struct trialdir_ask ask = {root, lease, "{\"lr\": 0.5}\n", "wandb_version: 1\n"};
+    if (trialdir_prepare(&ask, &resumed, &e) < 0)
         FAIL("%s", e.text);
     return resumed;
 }
@@ -42,6 +43,7 @@ TEST(the_first_lease_finds_its_parameters_and_no_checkpoint)
     in_new_dir();
     CHECK(!prepared(4));
     sh("test \"$(cat trials/000017/params.json)\" = '{\"lr\": 0.5}'");
+    sh("grep -q wandb_version trials/000017/4/config.yaml");
     sh("test -d trials/000017/4/ckpt && test -z \"$(ls -A trials/000017/4/ckpt)\"");
     sh("test -z \"$(find . -name '*.tmp')\"");
     sh("rm -rf %s", dir);
@@ -79,7 +81,8 @@ TEST(where_nothing_can_be_written_the_error_names_it)
     AUTO(free) char *root = trialdir_path(dir, 3);
     struct err e = {0};
     bool resumed;
-    CHECK_INT(trialdir_prepare(root, 1, "{}", &resumed, &e), -ENOTDIR);
+    struct trialdir_ask ask = {root, 1, "{}", ""};
+    CHECK_INT(trialdir_prepare(&ask, &resumed, &e), -ENOTDIR);
     CHECK_HAS(e.text, "trials/000003");
     sh("rm -rf %s", dir);
 }

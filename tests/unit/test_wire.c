@@ -18,7 +18,7 @@ static const char *const good[] = {
     "{\"v\":1,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
     "\"dir\":\"/s/trials/000000\",\"wdir\":\"/"
     "s\",\"argv\":[\"true\"],\"env\":[],\"params\":{\"lr\":"
-    "0.5},\"ranks\":1,\"gpus\":0,\"grace_ms\":30000}}",
+    "0.5},\"ranks\":1,\"gpus\":0,\"cpus\":0,\"grace_ms\":30000}}",
     "{\"v\":1,\"kind\":\"stop\",\"conn\":1,\"lease\":3}",
     "{\"v\":1,\"kind\":\"drain\",\"conn\":1}",
     "{\"v\":1,\"kind\":\"pong\",\"conn\":1}",
