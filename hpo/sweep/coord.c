@@ -26,6 +26,12 @@ struct todo {
     json_t *params;
 };
 
+/* A record of this turn, for those who watch. */
+struct fact {
+    enum sched_record_kind kind;
+    int trial;
+};
+
 struct coord {
     const struct coord_config *config;
     const struct coord_events *ev;
@@ -42,8 +48,8 @@ struct coord {
     size_t lease_cap;
     struct todo *todo;
     size_t todo_count, todo_cap;
-    int *ended; /* trials, in this turn */
-    size_t ended_count, ended_cap;
+    struct fact *facts;
+    size_t fact_count, fact_cap;
     uv_timer_t deadline, tick, release;
     uv_signal_t signals[3];
     bool over;  /* the scheduler has said so */
@@ -160,13 +166,13 @@ static void note_seq(struct coord *c, int64_t lease, int64_t seq)
         c->last_seq[lease] = seq;
 }
 
-static void note_ended(struct coord *c, int trial)
+static void note_fact(struct coord *c, const struct sched_record *r)
 {
-    if (c->ended_count == c->ended_cap) {
-        c->ended_cap = c->ended_cap ? c->ended_cap * 2 : 16;
-        c->ended = xrealloc(c->ended, c->ended_cap, sizeof *c->ended);
+    if (c->fact_count == c->fact_cap) {
+        c->fact_cap = c->fact_cap ? c->fact_cap * 2 : 16;
+        c->facts = xrealloc(c->facts, c->fact_cap, sizeof *c->facts);
     }
-    c->ended[c->ended_count++] = trial;
+    c->facts[c->fact_count++] = (struct fact){r->kind, r->trial};
 }
 
 /* Gives the scheduler an event; what follows is part of this turn. `seq`: of the worker's message.
@@ -187,8 +193,7 @@ static void step(struct coord *c, const struct sched_event *ev, int64_t seq)
             fail(c, &e);
             return;
         }
-        if (r->kind == SCHED_REC_ENDED)
-            note_ended(c, r->trial);
+        note_fact(c, r);
     }
     for (size_t i = 0; i < c->out.action_count; i++) {
         const struct sched_action *a = &c->out.actions[i];
@@ -231,9 +236,9 @@ static void finish_turn(struct coord *c)
         json_decref(c->todo[i].params);
     }
     c->todo_count = 0;
-    for (size_t i = 0; i < c->ended_count && stored; i++)
-        c->ev->ended(c->arg, c->sched, c->ended[i]);
-    c->ended_count = 0;
+    for (size_t i = 0; i < c->fact_count && stored; i++)
+        c->ev->stored(c->arg, c->sched, c->facts[i].kind, c->facts[i].trial);
+    c->fact_count = 0;
     if (!stored)
         return;
     c->ev->changed(c->arg, c->sched);
@@ -435,8 +440,6 @@ int coord_open(struct coord **out, const struct coord_config *config, const stru
 {
     AUTO(coord) struct coord *c = xzalloc(sizeof *c);
     c->config = config;
-    c->ev = ev;
-    c->arg = arg;
     c->lock = sweepdir_host_file(config->dir, "lock");
     c->left = sweepdir_host_file(config->dir, "left");
     c->log = sweepdir_host_file(config->dir, "log");
@@ -483,7 +486,7 @@ void coord_close(struct coord *c)
     free(c->log);
     free(c->last_seq);
     free(c->todo);
-    free(c->ended);
+    free(c->facts);
     free(c);
 }
 
@@ -492,8 +495,10 @@ const struct sched *coord_sched(const struct coord *c)
     return c->sched;
 }
 
-int coord_run(struct coord *c, struct err *e)
+int coord_run(struct coord *c, const struct coord_events *ev, void *arg, struct err *e)
 {
+    c->ev = ev;
+    c->arg = arg;
     /* A sweep that is over says so now, before a worker is started for nothing. */
     step(c, &(struct sched_event){.kind = SCHED_EV_TICK}, 0);
     if (!c->over)

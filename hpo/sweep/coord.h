@@ -22,18 +22,17 @@ struct coord_config {
 
 /* What a person may want to see; all after it was stored. */
 struct coord_events {
-    void (*ended)(void *arg, const struct sched *s, int trial);
+    void (*stored)(void *arg, const struct sched *s, enum sched_record_kind kind, int trial);
     /* Something happened, or a second has passed. */
     void (*changed)(void *arg, const struct sched *s);
     /* The user asked for an end; again: at once. */
     void (*interrupted)(void *arg, bool again);
 };
 
-/* Replays the store and listens. Borrows the configuration and the events.
+/* Replays the store and listens. Borrows the configuration.
  *   -EBADMSG, -EINVAL  the store is damaged
  *   others             it cannot listen */
-int coord_open(struct coord **out, const struct coord_config *c, const struct coord_events *ev,
-               void *arg, struct err *e);
+int coord_open(struct coord **out, const struct coord_config *c, struct err *e);
 void coord_close(struct coord *c);
 AUTO_DEFINE(coord, struct coord *, coord_close)
 
@@ -43,7 +42,7 @@ const struct sched *coord_sched(const struct coord *c);
  * that stopped it; trials that ran then have gone back to the queue.
  *   negative errno  it cannot go on (the disk is full, no worker can be kept): what the text says
  */
-int coord_run(struct coord *c, struct err *e);
+int coord_run(struct coord *c, const struct coord_events *ev, void *arg, struct err *e);
 
 /* The argv that runs `params` as trial `trial`: a strv.
  *   -EINVAL  as command_build() */

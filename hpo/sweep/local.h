@@ -23,7 +23,7 @@ struct local_config {
 };
 
 struct local_events {
-    /* The worker of this id has ended; nothing of its trials runs any more. */
+    /* The worker of this id has ended; its guardian ends what is left of its trials. */
     void (*gone)(void *arg, const char *id);
     /* It cannot be kept running; no other event follows. `e` says why, with its last line. */
     void (*failed)(void *arg, const struct err *e);
