@@ -435,8 +435,7 @@ static int open_loop(struct coord *c, struct err *e)
     return 0;
 }
 
-int coord_open(struct coord **out, const struct coord_config *config, const struct coord_events *ev,
-               void *arg, struct err *e)
+int coord_open(struct coord **out, const struct coord_config *config, struct err *e)
 {
     AUTO(coord) struct coord *c = xzalloc(sizeof *c);
     c->config = config;
