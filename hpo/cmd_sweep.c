@@ -153,7 +153,8 @@ static int dry_run(const struct coord_config *c, const struct sweep_options *o, 
     for (size_t i = 0; rc == 0 && i < out.action_count; i++) {
         const struct sched_action *a = &out.actions[i];
         AUTO(strv) char **argv = NULL;
-        if (a->kind != SCHED_ACT_RUN || (rc = coord_argv(&argv, c, a->trial, a->params, e)) < 0)
+        if (a->kind != SCHED_ACT_RUN ||
+            (rc = order_argv(&argv, &c->order, a->trial, a->params, e)) < 0)
             continue;
         AUTO(strbuf) struct strbuf b = {0};
         progress_shell(&b, argv);
@@ -218,7 +219,7 @@ static int print_result(const struct coord_config *c, const struct sched *s, boo
         const json_t *t = json_array_get(trials, (size_t)best);
         const json_t *params = json_object_get(t, "params");
         AUTO(strv) char **argv = NULL;
-        int rc = coord_argv(&argv, c, best, params, e);
+        int rc = order_argv(&argv, &c->order, best, params, e);
         if (rc < 0)
             return rc;
         strbuf_printf(&b, "best: trial %d, %s %.6g: ", best,
@@ -298,7 +299,10 @@ static int sweep(const struct sweep_options *o, struct err *e)
     for (char **n = spec->notices; n && *n && !o->quiet; n++)
         fprintf(stderr, "drover sweep: %s\n", *n);
     AUTO(free) char *name = name_of(o, spec);
-    struct coord_config config = {.spec = spec, .places = places, .wdir = here ? here : "."};
+    struct coord_config config = {.spec = spec, .places = places};
+    config.order = (struct order){spec, name, name, here ? here : "."};
+    if (order_check(&config.order, e) < 0)
+        return EXIT_USAGE;
     if (o->dry_run) {
         struct sweepdir nowhere = {.name = name, .path = name, .lock = -1};
         config.dir = &nowhere;
@@ -315,6 +319,7 @@ static int sweep(const struct sweep_options *o, struct err *e)
         return EXIT_USAGE;
     spec->seed = dir->seed;
     config.dir = dir;
+    config.order.dir = dir->path;
     return run(&config, o, e);
 }
 

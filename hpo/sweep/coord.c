@@ -6,10 +6,8 @@
 #include <time.h>
 
 #include "common/log.h"
-#include "hpo/search/command.h"
 #include "hpo/sweep/hub.h"
 #include "hpo/sweep/local.h"
-#include "hpo/sweep/trialdir.h"
 
 enum {
     TICK_MS = 1000,
@@ -72,74 +70,20 @@ static void fail(struct coord *c, const struct err *e)
     uv_stop(&c->loop);
 }
 
-/* ---- what trials run ------------------------------------------------------------------------- */
-
-static const char *variable(void *arg, const char *name)
-{
-    return getenv(name);
-}
-
-/* W&B's agent says "python"; many systems have python3 alone. */
-static const char *interpreter(void)
-{
-    AUTO(free) char *path = xstrdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
-    char *save = NULL;
-    for (char *dir = strtok_r(path, ":", &save); dir; dir = strtok_r(NULL, ":", &save)) {
-        AUTO(free) char *program = xasprintf("%s/python", dir);
-        if (access(program, X_OK) == 0)
-            return "python";
-    }
-    return "python3";
-}
-
-int coord_argv(char ***out, const struct coord_config *c, int trial, const json_t *params,
-               struct err *e)
-{
-    AUTO(free) char *dir = trialdir_path(c->dir->path, trial);
-    AUTO(free) char *file = xasprintf("%s/params.json", dir);
-    const struct command command = {.items = c->spec->command,
-                                    .program = c->spec->program,
-                                    .interpreter = interpreter(),
-                                    .json_file = file,
-                                    .getenv = variable};
-    return command_build(out, &command, params, e);
-}
-
-static json_t *run_data(struct coord *c, const struct todo *t, struct err *e)
-{
-    const struct spec *s = c->config->spec;
-    AUTO(strv) char **argv = NULL;
-    if (coord_argv(&argv, c->config, t->trial, t->params, e) < 0)
-        return NULL;
-    json_t *words = json_array();
-    for (char **a = argv; *a; a++)
-        json_array_append_new(words, json_string(*a));
-    AUTO(free) char *dir = trialdir_path(c->config->dir->path, t->trial);
-    json_t *data = json_pack("{s:i,s:s,s:s,s:s,s:o,s:[],s:O,s:i,s:i,s:i,s:I}", "trial", t->trial,
-                             "sweep", c->config->dir->name, "dir", dir, "wdir", c->config->wdir,
-                             "argv", words, "env", "params", t->params, "ranks", s->ranks, "gpus",
-                             s->gpus, "cpus", s->cpus, "grace_ms", (json_int_t)s->grace_ms);
-    if (data && s->metric.name)
-        json_object_set_new(data, "metric", json_string(s->metric.name));
-    if (data && s->metric.pattern)
-        json_object_set_new(data, "pattern", json_string(s->metric.pattern));
-    if (!data)
-        err_set(e, -EINVAL, "trial %d: its command is no UTF-8", t->trial);
-    return data;
-}
+/* ---- a turn
+ * -------------------------------------------------------------------------------------- */
 
 static void perform(struct coord *c, const struct todo *t)
 {
     struct err e = {0};
     struct wire_msg m = {.kind = t->kind, .lease = t->lease, .seq = t->seq};
+    int rc = 0;
     if (t->kind == WIRE_RUN)
-        m.data = run_data(c, t, &e);
-    if (e.code < 0 || hub_say(c->hub, t->worker, &m, &e) < 0)
+        rc = order_data(&m.data, &c->config->order, t->trial, t->params, &e);
+    if (rc < 0 || hub_say(c->hub, t->worker, &m, &e) < 0)
         fail(c, &e);
     wire_msg_clear(&m);
 }
-
-/* ---- a turn --------------------------------------------------------------------------------- */
 
 static struct todo *add_todo(struct coord *c, enum wire_kind kind, const char *worker)
 {

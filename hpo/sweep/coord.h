@@ -9,6 +9,7 @@
 #include "common/mem.h"
 #include "hpo/search/sched.h"
 #include "hpo/search/spec.h"
+#include "hpo/sweep/order.h"
 #include "hpo/sweep/sweepdir.h"
 
 struct coord;
@@ -16,8 +17,8 @@ struct coord;
 struct coord_config {
     const struct spec *spec;
     const struct sweepdir *dir; /* opened to coordinate */
+    struct order order;         /* of the same */
     int places;                 /* of the worker on this host */
-    const char *wdir;           /* where trials run */
 };
 
 /* What a person may want to see; all after it was stored. */
@@ -43,10 +44,5 @@ const struct sched *coord_sched(const struct coord *c);
  *   negative errno  it cannot go on (the disk is full, no worker can be kept): what the text says
  */
 int coord_run(struct coord *c, const struct coord_events *ev, void *arg, struct err *e);
-
-/* The argv that runs `params` as trial `trial`: a strv.
- *   -EINVAL  as command_build() */
-int coord_argv(char ***out, const struct coord_config *c, int trial, const json_t *params,
-               struct err *e);
 
 #endif
