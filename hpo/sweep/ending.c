@@ -5,7 +5,7 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 
-enum { LINE_SHOWN_MAX = 300 };
+enum { LINE_SHOWN_MAX = 300, ERROR_MAX = 1000 };
 
 /* What is printed where memory is spent: PyTorch, its older form, JAX and TensorFlow, CUDA, C++,
  * NumPy and Python. */
@@ -74,16 +74,6 @@ static void describe(struct strbuf *out, const struct job_end *end)
     }
 }
 
-static json_t *make(int status, int signal, bool oom, double seconds, const char *error)
-{
-    AUTO(free) char *text = ending_utf8(error, 1000);
-    json_t *j = json_pack("{s:i,s:i,s:b,s:f}", "status", status, "signal", signal, "oom", oom,
-                          "seconds", seconds);
-    if (*text)
-        json_object_set_new(j, "error", json_string(text));
-    return j;
-}
-
 json_t *ending_json(const struct job_end *end, bool preempted)
 {
     AUTO(strbuf) struct strbuf error = {0};
@@ -91,18 +81,25 @@ json_t *ending_json(const struct job_end *end, bool preempted)
     if (failed)
         describe(&error, end);
     bool oom = failed && (end->first.oom_killed || says_oom(end->last_lines));
-    double seconds = end->seconds > 0 ? end->seconds : 0;
-    int status = failed && end->first.signal ? -1 : end->status;
-    json_t *j = make(status > 255 || status < -1 ? -1 : status, failed ? end->first.signal : 0, oom,
-                     seconds, strbuf_str(&error));
+    int signal = failed ? end->first.signal : 0;
+    int status = signal || end->status < 0 || end->status > 255 ? -1 : end->status;
+    json_t *j =
+        json_pack("{s:i,s:i,s:b,s:f,s:b}", "status", status, "signal", signal, "oom", oom,
+                  "seconds", end->seconds > 0 ? end->seconds : 0.0, "stopped", end->stopped);
+    if (failed) {
+        AUTO(free) char *text = ending_utf8(strbuf_str(&error), ERROR_MAX);
+        json_object_set_new(j, "error", json_string(text));
+    }
     if (preempted)
         json_object_set_new(j, "preempted", json_true());
     return j;
 }
 
-json_t *ending_not_started(const char *why, bool preempted)
+json_t *ending_unstarted(const char *error, bool preempted)
 {
-    json_t *j = make(-1, 0, false, 0, why);
+    AUTO(free) char *text = ending_utf8(error ? error : "stopped before it was started", ERROR_MAX);
+    json_t *j = json_pack("{s:i,s:i,s:b,s:f,s:b,s:s}", "status", -1, "signal", 0, "oom", 0,
+                          "seconds", 0.0, "stopped", !error, "error", text);
     if (preempted)
         json_object_set_new(j, "preempted", json_true());
     return j;

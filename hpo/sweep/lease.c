@@ -313,7 +313,7 @@ static void launch(struct lease *l)
     };
     struct err e = {0};
     if (launch_start(&l->job, l->host->launcher, &spec, &events, l, &e) < 0) {
-        finish(l, ending_not_started(e.text, l->preempted));
+        finish(l, ending_unstarted(e.text, l->preempted));
         return;
     }
     l->state = RUNNING;
@@ -332,9 +332,9 @@ static void prepared(uv_work_t *w, int status)
 {
     struct lease *l = w->data;
     if (l->stop)
-        finish(l, ending_not_started("stopped before it was started", l->preempted));
+        finish(l, ending_unstarted(NULL, l->preempted));
     else if (l->prepare_error.code < 0)
-        finish(l, ending_not_started(l->prepare_error.text, l->preempted));
+        finish(l, ending_unstarted(l->prepare_error.text, l->preempted));
     else
         launch(l);
 }
@@ -345,7 +345,7 @@ void lease_start(struct lease *l, const struct share *place)
     l->state = PREPARING;
     l->work.data = l;
     if (uv_queue_work(l->host->loop, &l->work, prepare, prepared) < 0)
-        finish(l, ending_not_started("no thread could be started", l->preempted));
+        finish(l, ending_unstarted("no thread could be started", l->preempted));
 }
 
 void lease_stop(struct lease *l, bool preempted)
@@ -355,7 +355,7 @@ void lease_stop(struct lease *l, bool preempted)
     l->stop = true;
     l->preempted = preempted;
     if (l->state == NEW)
-        finish(l, ending_not_started("stopped before it was started", preempted));
+        finish(l, ending_unstarted(NULL, preempted));
     else if (l->state == RUNNING)
         launch_stop(l->job, POLITE_MS);
 }

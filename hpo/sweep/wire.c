@@ -21,13 +21,10 @@ static const struct field hello_fields[] = {
     {0},
 };
 static const struct field done_fields[] = {
-    {"status", T_INT, false, -1, 255},
-    {"signal", T_INT, false, 0, 128},
-    {"oom", T_BOOL, false, 0, 0},
-    {"seconds", T_REAL, false, 0, 0},
-    {"error", T_STR, true, 0, 64 * 1024},
-    {"preempted", T_BOOL, true, 0, 0},
-    {0},
+    {"status", T_INT, false, -1, 255},    {"signal", T_INT, false, 0, 128},
+    {"oom", T_BOOL, false, 0, 0},         {"seconds", T_REAL, false, 0, 0},
+    {"error", T_STR, true, 0, 64 * 1024}, {"preempted", T_BOOL, true, 0, 0},
+    {"stopped", T_BOOL, true, 0, 0},      {0},
 };
 /* `dir` is the trial's directory, absolute; `pattern` a regular expression for `metric`. */
 static const struct field run_fields[] = {

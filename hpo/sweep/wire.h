@@ -29,7 +29,8 @@ enum wire_kind {
     WIRE_HELLO,  /* data {"node","places","running":[lease,…]}: leases whose end was not
                     acknowledged count as running */
     WIRE_REPORT, /* lease, seq, data {"step"?,name:value,…} */
-    WIRE_DONE,   /* lease, seq, data {"status","signal","oom","seconds","error"?,"preempted"?} */
+    WIRE_DONE,   /* lease, seq, data {"status","signal","oom","seconds","error"?,"preempted"?,
+                    "stopped"?} */
     WIRE_PING,
     WIRE_LEAVING, /* no more trials, please: this worker ends */
     /* coordinator: */

@@ -16,21 +16,23 @@ static const char *said(struct job_end end, bool preempted)
 TEST(a_good_end_has_no_error)
 {
     CHECK_STR(said((struct job_end){.first_failed = -1, .seconds = 1.5}, false),
-              "{\"status\":0,\"signal\":0,\"oom\":false,\"seconds\":1.5}");
+              "{\"status\":0,\"signal\":0,\"oom\":false,\"seconds\":1.5,\"stopped\":false}");
 }
 
 TEST(a_failure_names_its_cause_and_the_last_line)
 {
     struct job_end end = {.status = 3, .first_failed = 0, .first = {.status = 3}, .seconds = 0.5};
     end.last_lines = (const char *[]){"Traceback", "ValueError: no", "  ", NULL};
-    CHECK_STR(said(end, false), "{\"status\":3,\"signal\":0,\"oom\":false,\"seconds\":0.5,"
-                                "\"error\":\"exit status 3: ValueError: no\"}");
+    CHECK_STR(said(end, false),
+              "{\"status\":3,\"signal\":0,\"oom\":false,\"seconds\":0.5,\"stopped\":false,"
+              "\"error\":\"exit status 3: ValueError: no\"}");
     end.first = (struct rank_end){.rank = 2, .status = -1, .signal = 11};
     end.status = 139;
     end.last_lines = NULL;
-    CHECK_STR(said(end, true), "{\"status\":-1,\"signal\":11,\"oom\":false,\"seconds\":0.5,"
-                               "\"error\":\"rank 2: signal 11 (Segmentation fault)\","
-                               "\"preempted\":true}");
+    CHECK_STR(said(end, true),
+              "{\"status\":-1,\"signal\":11,\"oom\":false,\"seconds\":0.5,\"stopped\":false,"
+              "\"error\":\"rank 2: signal 11 (Segmentation fault)\","
+              "\"preempted\":true}");
 }
 
 TEST(a_program_that_cannot_be_executed_says_why)
@@ -39,6 +41,20 @@ TEST(a_program_that_cannot_be_executed_says_why)
     strcpy(end.first.start_error, "exec ./train: no such file or directory");
     CHECK_HAS(said(end, false), "\"error\":\"exec ./train: no such file or directory\"");
     CHECK_HAS(said(end, false), "\"status\":127");
+}
+
+TEST(a_job_that_was_told_to_stop_says_so)
+{
+    struct job_end end = {.first_failed = -1, .stopped = true};
+    CHECK_HAS(said(end, false), "\"stopped\":true");
+    json_t *j = ending_unstarted(NULL, true);
+    CHECK(json_is_true(json_object_get(j, "stopped")));
+    CHECK(json_is_true(json_object_get(j, "preempted")));
+    json_decref(j);
+    j = ending_unstarted("disk full", false);
+    CHECK(json_is_false(json_object_get(j, "stopped")));
+    CHECK_STR(json_string_value(json_object_get(j, "error")), "disk full");
+    json_decref(j);
 }
 
 TEST(memory_that_was_spent_is_recognised)
