@@ -30,15 +30,13 @@ static int usage(const struct err *e, const char *who)
     return EXIT_USAGE;
 }
 
-/* ---- ls -----------------------------------------------------------------------------------------
- */
+/* ---- ls ------------------------------------------------------------------------------------- */
 
 static json_t *summary(const char *root, const char *name, struct err *e)
 {
     AUTO(view) struct view *v = NULL;
     if (view_open(&v, root, name, e) < 0)
         return NULL;
-    bool running = sweepdir_busy(v->dir);
     int best = sched_best(v->sched);
     AUTO(json) json_t *t = best >= 0 ? sched_trial_json(v->sched, best) : json_object();
     struct sched_counts c = sched_counts(v->sched);
@@ -46,11 +44,8 @@ static json_t *summary(const char *root, const char *name, struct err *e)
     progress_counts(&counts, &c);
     json_t *value = json_object_get(t, "value");
     return json_pack("{s:s,s:s,s:s,s:i,s:s,s:O?}", "name", name, "method",
-                     spec_method_name(v->spec->method), "state",
-                     running                ? "running"
-                     : sched_over(v->sched) ? "finished"
-                                            : "stopped",
-                     "trials", sched_trial_count(v->sched), "counts", strbuf_str(&counts), "best",
+                     spec_method_name(v->spec->method), "state", view_state(v), "trials",
+                     sched_trial_count(v->sched), "counts", strbuf_str(&counts), "best",
                      value ? value : NULL);
 }
 
@@ -102,13 +97,12 @@ int cmd_sweep_ls(int argc, char **argv)
     return status;
 }
 
-/* ---- show
- * ---------------------------------------------------------------------------------------- */
+/* ---- show ----------------------------------------------------------------------------------- */
 
 static void print_view(const struct view *v, int top)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *trials = view_trials(v->sched);
+    AUTO(json) json_t *trials = view_trials(v);
     struct sched_counts c = sched_counts(v->sched);
     strbuf_printf(&b, "%s: ", v->dir->name);
     progress_counts(&b, &c);
@@ -138,7 +132,7 @@ int cmd_sweep_show(int argc, char **argv)
         print_view(v, o.top);
         return 0;
     }
-    AUTO(json) json_t *j = view_json(v->dir->name, v->spec, v->sched, sweepdir_busy(v->dir));
+    AUTO(json) json_t *j = view_json(v);
     AUTO(free) char *line = json_line(j);
     puts(line);
     return 0;

@@ -62,8 +62,7 @@ static const char what[] =
     "Searches hyperparameters: runs the trials that a sweep file asks for, on this machine and on\n"
     "workers that join. Run it again to go on where it stopped.";
 
-/* ---- reading
- * ------------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static int read_options(struct sweep_options *o, int argc, char **argv, struct err *e)
 {
@@ -135,8 +134,7 @@ static int count_places(int *out, const struct spec *spec, struct err *e)
     return 0;
 }
 
-/* ---- a dry run ----------------------------------------------------------------------------------
- */
+/* ---- a dry run ------------------------------------------------------------------------------ */
 
 static int dry_run(const struct coord_config *c, const struct sweep_options *o, struct err *e)
 {
@@ -175,8 +173,7 @@ static int dry_run(const struct coord_config *c, const struct sweep_options *o, 
     return rc;
 }
 
-/* ---- a run -------------------------------------------------------------------------------------
- */
+/* ---- a run ---------------------------------------------------------------------------------- */
 
 static void on_stored(void *arg, const struct sched *s, enum sched_record_kind kind, int trial)
 {
@@ -198,75 +195,89 @@ static void on_interrupted(void *arg, bool again)
 static const struct coord_events events = {
     .stored = on_stored, .changed = on_changed, .interrupted = on_interrupted};
 
-static int print_result(const struct coord_config *c, const struct sched *s, bool json,
-                        struct err *e)
+static void print_best(struct strbuf *out, const struct view *v, const struct order *o, int best)
+{
+    AUTO(json) json_t *t = sched_trial_json(v->sched, best);
+    const json_t *params = json_object_get(t, "params");
+    const char *metric = v->spec->metric.name;
+    AUTO(strv) char **argv = NULL;
+    strbuf_printf(out, "best: trial %d, %s %.6g: ", best, metric ? metric : "value",
+                  json_number_value(json_object_get(t, "value")));
+    progress_params(out, params);
+    if (order_argv(&argv, o, best, params, NULL) == 0) {
+        strbuf_puts(out, "\n  ");
+        progress_shell(out, argv);
+    }
+    strbuf_putc(out, '\n');
+}
+
+static void print_result(const struct view *v, const struct order *o, bool json)
 {
     if (json) {
-        AUTO(json) json_t *all = view_json(c->dir->name, c->spec, s, false);
+        AUTO(json) json_t *all = view_json(v);
         AUTO(free) char *line = json_line(all);
         puts(line);
-        return 0;
+        return;
     }
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *trials = view_trials(s);
-    struct sched_counts counts = sched_counts(s);
-    progress_table(&b, trials, c->spec->metric.maximize, TABLE_MAX);
+    AUTO(json) json_t *trials = view_trials(v);
+    struct sched_counts counts = sched_counts(v->sched);
+    int best = sched_best(v->sched);
+    progress_table(&b, trials, v->spec->metric.maximize, TABLE_MAX);
     strbuf_putc(&b, '\n');
     progress_counts(&b, &counts);
     strbuf_putc(&b, '\n');
-    int best = sched_best(s);
-    if (best >= 0) {
-        const json_t *t = json_array_get(trials, (size_t)best);
-        const json_t *params = json_object_get(t, "params");
-        AUTO(strv) char **argv = NULL;
-        int rc = order_argv(&argv, &c->order, best, params, e);
-        if (rc < 0)
-            return rc;
-        strbuf_printf(&b, "best: trial %d, %s %.6g: ", best,
-                      c->spec->metric.name ? c->spec->metric.name : "value",
-                      json_number_value(json_object_get(t, "value")));
-        progress_params(&b, params);
-        strbuf_puts(&b, "\n  ");
-        progress_shell(&b, argv);
-        strbuf_putc(&b, '\n');
-    }
+    if (best >= 0)
+        print_best(&b, v, o, best);
     fputs(strbuf_str(&b), stdout);
-    return 0;
 }
 
 /* A sweep without a metric has a result when a trial was done. */
-static bool has_result(const struct spec *spec, const struct sched *s)
+static bool has_result(const struct view *v)
 {
-    return spec->metric.name ? sched_best(s) >= 0 : sched_counts(s).done > 0;
+    return v->spec->metric.name ? sched_best(v->sched) >= 0 : sched_counts(v->sched).done > 0;
 }
 
-static void say_how_to_go_on(const struct coord_config *c, const struct sweep_options *o)
+static void say_how_to_go_on(const char *name, const struct sweep_options *o)
 {
     bool elsewhere = strcmp(o->root, "sweeps") != 0;
-    fprintf(stderr, "drover sweep: stopped; to go on: drover sweep --name %s%s%s --resume\n",
-            c->dir->name, elsewhere ? " --dir " : "", elsewhere ? o->root : "");
+    fprintf(stderr, "drover sweep: stopped; to go on: drover sweep --name %s%s%s --resume\n", name,
+            elsewhere ? " --dir " : "", elsewhere ? o->root : "");
 }
 
-static int run(const struct coord_config *c, const struct sweep_options *o, struct err *e)
+/* Returns 0, the signal that stopped it, or an error; *status is then the command's. */
+static int coordinate(const struct coord_config *c, const struct sweep_options *o, int *status,
+                      struct err *e)
 {
     AUTO(coord) struct coord *coord = NULL;
-    if (coord_open(&coord, c, e) < 0)
-        return EXIT_USAGE;
-    const struct sched *s = coord_sched(coord);
-    struct screen *screen = screen_open(c->dir->name, c->spec, s, o->quiet);
-    int rc = coord_run(coord, &events, screen, e);
+    *status = EXIT_USAGE;
+    int rc = coord_open(&coord, c, e);
+    if (rc < 0)
+        return rc;
+    *status = EXIT_WORK;
+    struct screen *screen = screen_open(c->dir->name, c->spec, coord_sched(coord), o->quiet);
+    rc = coord_run(coord, &events, screen, e);
     screen_close(screen);
-    if (rc < 0 || print_result(c, s, o->json, e) < 0)
-        return EXIT_WORK;
-    if (rc > 0) {
-        say_how_to_go_on(c, o);
-        return 128 + rc;
-    }
-    return has_result(c->spec, s) ? 0 : EXIT_WORK;
+    if (rc == 0 && !o->quiet)
+        fprintf(stderr, "drover sweep: the sweep is over: %s\n", coord_why(coord));
+    return rc;
 }
 
-/* ---- the command
- * ---------------------------------------------------------------------------------- */
+/* Prints what is stored, as `sweep show` would find it. `rc`: of coordinate(). */
+static int finish(const struct order *order, const struct sweep_options *o, int rc, struct err *e)
+{
+    AUTO(view) struct view *v = NULL;
+    if (view_open(&v, o->root, order->sweep, e) < 0)
+        return EXIT_WORK;
+    print_result(v, order, o->json);
+    if (rc > 0) {
+        say_how_to_go_on(order->sweep, o);
+        return 128 + rc;
+    }
+    return has_result(v) ? 0 : EXIT_WORK;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
 
 /* The spec of the file, or of the sweep that is stored. `*text` is the file's; NULL: the stored
  * one.
@@ -309,6 +320,7 @@ static int sweep(const struct sweep_options *o, struct err *e)
         return dry_run(&config, o, e) < 0 ? EXIT_USAGE : 0;
     }
     AUTO(sweepdir) struct sweepdir *dir = NULL;
+    AUTO(free) char *path = NULL;
     const struct sweepdir_ask ask = {.root = o->root,
                                      .name = name,
                                      .file = text,
@@ -319,8 +331,12 @@ static int sweep(const struct sweep_options *o, struct err *e)
         return EXIT_USAGE;
     spec->seed = dir->seed;
     config.dir = dir;
-    config.order.dir = dir->path;
-    return run(&config, o, e);
+    config.order.dir = path = xstrdup(dir->path);
+    int status, rc = coordinate(&config, o, &status, e);
+    if (rc < 0)
+        return status;
+    sweepdir_close(TAKE(dir)); /* lets go of the sweep */
+    return finish(&config.order, o, rc, e);
 }
 
 int cmd_sweep(int argc, char **argv)

@@ -50,7 +50,7 @@ struct coord {
     size_t fact_count, fact_cap;
     uv_timer_t deadline, tick, release;
     uv_signal_t signals[3];
-    bool over;  /* the scheduler has said so */
+    char *why;  /* the sweep is over; NULL: it is not */
     int signal; /* that stopped it */
     struct err error;
 };
@@ -70,8 +70,7 @@ static void fail(struct coord *c, const struct err *e)
     uv_stop(&c->loop);
 }
 
-/* ---- a turn
- * -------------------------------------------------------------------------------------- */
+/* ---- a turn --------------------------------------------------------------------------------- */
 
 static void perform(struct coord *c, const struct todo *t)
 {
@@ -142,7 +141,8 @@ static void step(struct coord *c, const struct sched_event *ev, int64_t seq)
     for (size_t i = 0; i < c->out.action_count; i++) {
         const struct sched_action *a = &c->out.actions[i];
         if (a->kind == SCHED_ACT_END) {
-            c->over = true;
+            free(c->why);
+            c->why = xstrdup(a->why ? a->why : "");
             continue;
         }
         struct todo *t = add_todo(c, a->kind == SCHED_ACT_RUN ? WIRE_RUN : WIRE_STOP, a->worker);
@@ -190,7 +190,7 @@ static void finish_turn(struct coord *c)
     uv_timer_stop(&c->deadline);
     if (due != INT64_MAX)
         uv_timer_start(&c->deadline, on_deadline, due > now ? (uint64_t)(due - now) : 0, 0);
-    if (c->over)
+    if (c->why)
         release(c);
 }
 
@@ -208,8 +208,7 @@ static void on_release_late(uv_timer_t *t)
     local_kill(c->local);
 }
 
-/* ---- workers speak -----------------------------------------------------------------------------
- */
+/* ---- workers speak -------------------------------------------------------------------------- */
 
 /* A report or an end. One that is stored already is only acknowledged. */
 static void take_numbered(struct coord *c, const char *worker, const struct wire_msg *m)
@@ -233,7 +232,7 @@ static void take_hello(struct coord *c, const char *worker, const struct wire_ms
 {
     struct err e = {0};
     local_greeted(c->local, worker);
-    if (!c->over)
+    if (!c->why)
         step(c, &(struct sched_event){SCHED_EV_HELLO, worker, 0, m->data}, 0);
     else if (hub_say(c->hub, worker, &(struct wire_msg){.kind = WIRE_DRAIN}, &e) < 0)
         fail(c, &e);
@@ -257,8 +256,7 @@ static void on_turn(void *arg)
 
 static const struct hub_events hub_events = {.heard = on_heard, .turn = on_turn};
 
-/* ---- time, signals, the local worker
- * ------------------------------------------------------------- */
+/* ---- time, signals, the local worker -------------------------------------------------------- */
 
 static void on_tick(uv_timer_t *t)
 {
@@ -335,8 +333,7 @@ static void on_released(void *arg)
 static const struct local_events local_events = {
     .gone = on_gone, .failed = on_failed, .released = on_released};
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 static int replay_one(void *arg, const struct sched_record *r, int64_t msg, struct err *e)
 {
@@ -423,6 +420,7 @@ void coord_close(struct coord *c)
         close_loop(c);
     sched_out_free(&c->out);
     sched_free(c->sched);
+    free(c->why);
     free(c->endpoint);
     free(c->lock);
     free(c->left);
@@ -438,13 +436,18 @@ const struct sched *coord_sched(const struct coord *c)
     return c->sched;
 }
 
+const char *coord_why(const struct coord *c)
+{
+    return c->why;
+}
+
 int coord_run(struct coord *c, const struct coord_events *ev, void *arg, struct err *e)
 {
     c->ev = ev;
     c->arg = arg;
     /* A sweep that is over says so now, before a worker is started for nothing. */
     step(c, &(struct sched_event){.kind = SCHED_EV_TICK}, 0);
-    if (!c->over)
+    if (!c->why)
         local_start(c->local);
     finish_turn(c);
     uv_run(&c->loop, UV_RUN_DEFAULT);

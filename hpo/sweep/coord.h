@@ -45,4 +45,7 @@ const struct sched *coord_sched(const struct coord *c);
  */
 int coord_run(struct coord *c, const struct coord_events *ev, void *arg, struct err *e);
 
+/* Why it was over, in words; NULL while it is not. */
+const char *coord_why(const struct coord *c);
+
 #endif

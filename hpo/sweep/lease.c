@@ -183,7 +183,7 @@ bool lease_acknowledge(struct lease *l, int64_t seq)
     return l->state == OVER && !l->oldest;
 }
 
-/* ---- the job's events ------------------------------------------------------------------------ */
+/* ---- the job's events ----------------------------------------------------------------------- */
 
 /* A report of `source`; takes the reference. Worse sources than the best one seen are not listened
  * to: a program that reports on the channel may print the same as lines. */
@@ -241,8 +241,7 @@ static void on_ended(void *arg, const struct job_end *end)
 static const struct launch_events events = {
     .line = on_line, .report = on_report, .ended = on_ended};
 
-/* ---- starting ---------------------------------------------------------------------------------
- */
+/* ---- starting ------------------------------------------------------------------------------- */
 
 /* Line by line, so that a person may follow; where it cannot be opened the trial runs on. */
 static FILE *open_output(const struct lease *l, const char *name)

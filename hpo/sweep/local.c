@@ -59,8 +59,7 @@ struct local *local_new(uv_loop_t *loop, const struct local_config *c,
     return l;
 }
 
-/* ---- its end ----------------------------------------------------------------------------------
- */
+/* ---- its end -------------------------------------------------------------------------------- */
 
 /* The last line of its log, for the message. */
 static void add_last_words(const struct local *l, struct err *e)
@@ -146,8 +145,7 @@ static int watch(struct local *l, pid_t pid)
     return uv_poll_start(&l->watch, UV_READABLE, on_pidfd);
 }
 
-/* ---- its start ---------------------------------------------------------------------------------
- */
+/* ---- its start ------------------------------------------------------------------------------ */
 
 static void on_child_closed(uv_handle_t *h)
 {
@@ -268,8 +266,7 @@ void local_kill(struct local *l)
         (void)uv_process_kill(&l->child, SIGKILL); /* not reaped yet: the pid is its own */
 }
 
-/* ---- freeing ------------------------------------------------------------------------------------
- */
+/* ---- freeing -------------------------------------------------------------------------------- */
 
 static void on_retry_closed(uv_handle_t *h)
 {

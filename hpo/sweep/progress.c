@@ -168,7 +168,7 @@ void progress_ended(struct strbuf *out, const json_t *trial, const char *metric,
     end_line(out, start, 2000);
 }
 
-/* ---- the table ---------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------ */
 
 struct entry {
     const json_t *trial;

@@ -53,7 +53,7 @@ static char *in_dir(const struct sweepdir *d, const char *file)
     return xasprintf("%s/%s", d->path, file);
 }
 
-/* ---- opening to coordinate ---------------------------------------------------------------- */
+/* ---- opening to coordinate ------------------------------------------------------------------ */
 
 static int make_dir(const char *path, bool *made, struct err *e)
 {
@@ -255,7 +255,7 @@ int sweepdir_list(char ***out, const char *root, struct err *e)
     return 0;
 }
 
-/* ---- its files ------------------------------------------------------------------------------- */
+/* ---- its files ------------------------------------------------------------------------------ */
 
 char *sweepdir_host_file(const struct sweepdir *d, const char *suffix)
 {

@@ -33,6 +33,17 @@ static int replay_one(void *arg, const struct sched_record *r, int64_t msg, stru
     return sched_replay(arg, r, e);
 }
 
+/* Whether there is anything left to do: only an event makes the scheduler ask itself. What follows
+ * from it is not stored. */
+static int look_ahead(struct view *v, struct err *e)
+{
+    struct sched_out out = {0};
+    sched_replayed(v->sched, 0);
+    int rc = sched_step(v->sched, &(struct sched_event){.kind = SCHED_EV_TICK}, 0, &out, e);
+    sched_out_free(&out);
+    return rc;
+}
+
 int view_open(struct view **out, const char *root, const char *name, struct err *e)
 {
     AUTO(view) struct view *v = xzalloc(sizeof *v);
@@ -45,6 +56,8 @@ int view_open(struct view **out, const char *root, const char *name, struct err 
     }
     if (rc == 0)
         rc = store_replay(v->dir->store, replay_one, v->sched, e);
+    if (rc == 0)
+        rc = look_ahead(v, e);
     if (rc < 0)
         return rc;
     *out = TAKE(v);
@@ -61,23 +74,27 @@ void view_close(struct view *v)
     free(v);
 }
 
-json_t *view_trials(const struct sched *s)
+json_t *view_trials(const struct view *v)
 {
     json_t *list = json_array();
-    for (int i = 0; i < sched_trial_count(s); i++)
-        json_array_append_new(list, sched_trial_json(s, i));
+    for (int i = 0; i < sched_trial_count(v->sched); i++)
+        json_array_append_new(list, sched_trial_json(v->sched, i));
     return list;
 }
 
-json_t *view_json(const char *name, const struct spec *spec, const struct sched *s, bool running)
+const char *view_state(const struct view *v)
 {
-    const char *state = running ? "running" : sched_over(s) ? "finished" : "stopped";
-    json_t *trials = view_trials(s), *best = json_null();
-    const json_t *t = json_array_get(trials, (size_t)sched_best(s)); /* -1 is beyond any */
+    return sweepdir_busy(v->dir) ? "running" : sched_over(v->sched) ? "finished" : "stopped";
+}
+
+json_t *view_json(const struct view *v)
+{
+    json_t *trials = view_trials(v), *best = json_null();
+    const json_t *t = json_array_get(trials, (size_t)sched_best(v->sched)); /* -1: none */
     if (t)
         best = json_pack("{s:O,s:O,s:O}", "id", json_object_get(t, "id"), "value",
                          json_object_get(t, "value"), "params", json_object_get(t, "params"));
-    return json_pack("{s:s,s:s,s:s,s:o,s:o}", "name", name, "method",
-                     spec_method_name(spec->method), "state", state, "best", best, "trials",
-                     trials);
+    return json_pack("{s:s,s:s,s:s,s:o,s:o}", "name", v->dir->name, "method",
+                     spec_method_name(v->spec->method), "state", view_state(v), "best", best,
+                     "trials", trials);
 }

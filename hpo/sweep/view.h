@@ -26,12 +26,14 @@ int view_open(struct view **out, const char *root, const char *name, struct err 
 void view_close(struct view *v);
 AUTO_DEFINE(view, struct view *, view_close)
 
-/* {"name","method","state","best","trials":[…]}: DESIGN's `sweep show` (new reference). `state` is
- * "running" (a coordinator works on it), "finished" or "stopped"; `best` {"id","value","params"} or
- * null. */
-json_t *view_json(const char *name, const struct spec *spec, const struct sched *s, bool running);
+/* "running" (a coordinator works on it), "finished" or "stopped". */
+const char *view_state(const struct view *v);
+
+/* {"name","method","state","best","trials":[…]}: DESIGN's `sweep show` (new reference). `best` is
+ * {"id","value","params"} or null. */
+json_t *view_json(const struct view *v);
 
 /* Every trial, as sched_trial_json() has it: an array. */
-json_t *view_trials(const struct sched *s);
+json_t *view_trials(const struct view *v);
 
 #endif

@@ -37,8 +37,7 @@ struct worker {
     bool forsaken; /* nobody acknowledges any more */
 };
 
-/* ---- leases ------------------------------------------------------------------------------------
- */
+/* ---- leases --------------------------------------------------------------------------------- */
 
 static struct lease *find(const struct worker *w, int64_t id)
 {
@@ -119,8 +118,7 @@ static void end_all(struct worker *w)
     stop_if_done(w);
 }
 
-/* ---- the coordinator
- * ----------------------------------------------------------------------------- */
+/* ---- the coordinator ------------------------------------------------------------------------ */
 
 static void say_again(void *arg, const struct wire_msg *m)
 {
@@ -198,8 +196,7 @@ static void on_signal(uv_signal_t *s, int number)
     end_all(w);
 }
 
-/* ---- what could not be said
- * ------------------------------------------------------------------------ */
+/* ---- what could not be said ----------------------------------------------------------------- */
 
 static void write_line(void *arg, const struct wire_msg *m)
 {
@@ -227,8 +224,7 @@ static void leave_rest(const struct worker *w)
         log_error("%s: %s: what trials reported last is lost", tmp, strerror(errno));
 }
 
-/* ---- life
- * ----------------------------------------------------------------------------------------- */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 static const struct link_events link_events = {.opened = on_opened, .heard = on_heard};
 

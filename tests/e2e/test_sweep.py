@@ -105,7 +105,7 @@ def test_no_more_trials_at_once_than_asked_for(place):
 
 
 def test_each_way_of_reporting_is_understood(place):
-    import_drover = f"import sys; sys.path.insert(0, {str(ROOT / "launcher/client")!r}); import drover; "
+    import_drover = f"import sys; sys.path.insert(0, '{ROOT}/launcher/client'); import drover; "
     place.script("channel.sh", f'/usr/bin/python3 -c "{import_drover}'
                  'drover.report(step=1, loss=4); drover.report(step=2, loss=2)"; echo \'{"loss": -99}\'\n')
     place.script("pattern.sh", 'echo "epoch 1 loss=3.5 acc=9"\n')
