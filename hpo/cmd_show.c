@@ -15,10 +15,14 @@ struct show_options {
     int top;
 };
 
-static const struct opt options[] = {
-    OPT_STR(0, "dir", "D", "the directory of all sweeps (default: sweeps)", struct show_options,
-            root),
-    OPT_FLAG(0, "json", "all of it, for programs", struct show_options, json),
+#define COMMON_OPTIONS                                                                           \
+    OPT_STR(0, "dir", "D", "the directory of all sweeps (default: sweeps)", struct show_options, \
+            root),                                                                               \
+        OPT_FLAG(0, "json", "all of it, for programs", struct show_options, json)
+
+static const struct opt ls_options[] = {COMMON_OPTIONS, OPT_END};
+static const struct opt show_options[] = {
+    COMMON_OPTIONS,
     OPT_INT(0, "top", "N", "how many trials to show, best first (default: 20)", struct show_options,
             top),
     OPT_END,
@@ -66,9 +70,9 @@ int cmd_sweep_ls(int argc, char **argv)
     static const char who[] = "drover sweep ls";
     struct show_options o = {.root = "sweeps"};
     struct err e = {0};
-    int rest = 0, rc = opt_parse(options, &o, argc, argv, &rest, &e);
+    int rest = 0, rc = opt_parse(ls_options, &o, argc, argv, &rest, &e);
     if (rc == OPT_HELP) {
-        opt_help(stdout, who, "[--dir D] [--json]", "The sweeps that there are.", options);
+        opt_help(stdout, who, "[--dir D] [--json]", "The sweeps that there are.", ls_options);
         return 0;
     }
     if (rc == 0 && rest < argc)
@@ -116,11 +120,12 @@ int cmd_sweep_show(int argc, char **argv)
     static const char who[] = "drover sweep show";
     struct show_options o = {.root = "sweeps", .top = 20};
     struct err e = {0};
-    int name = 0, rest = 0, rc = opt_parse(options, &o, argc, argv, &name, &e);
+    int name = 0, rest = 0, rc = opt_parse(show_options, &o, argc, argv, &name, &e);
     if (rc == 0 && name < argc)
-        rc = opt_parse(options, &o, argc - name, argv + name, &rest, &e);
+        rc = opt_parse(show_options, &o, argc - name, argv + name, &rest, &e);
     if (rc == OPT_HELP) {
-        opt_help(stdout, who, "NAME [--json]", "The trials of a sweep, the best first.", options);
+        opt_help(stdout, who, "NAME [--json]", "The trials of a sweep, the best first.",
+                 show_options);
         return 0;
     }
     if (rc == 0 && (name >= argc || name + rest < argc || o.top < 0))

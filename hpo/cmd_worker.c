@@ -13,7 +13,7 @@
 #include "hpo/sweep/worker.h"
 
 struct worker_options {
-    int places, ranks;
+    int places, ranks, patience_s;
     const char *cpus, *gpus, *lock, *left;
 };
 
@@ -30,6 +30,8 @@ static const struct opt options[] = {
             struct worker_options, lock),
     OPT_STR(0, "left", "FILE", "where to leave what no coordinator was there to hear",
             struct worker_options, left),
+    OPT_INT(0, "patience", "S", "seconds that trials run on without a coordinator (default: 60)",
+            struct worker_options, patience_s),
     OPT_END,
 };
 
@@ -62,6 +64,8 @@ static int read_options(struct worker_options *o, const char **endpoint, int arg
     }
     if (o->places < 0 || o->places > WIRE_PLACES_MAX || o->ranks < 1)
         return err_set(e, -EINVAL, "--places and --ranks are counts from 1");
+    if (o->patience_s < 1 || o->patience_s > 86400)
+        return err_set(e, -EINVAL, "--patience %d: from a second to a day", o->patience_s);
     *endpoint = argv[at];
     return 0;
 }
@@ -69,7 +73,7 @@ static int read_options(struct worker_options *o, const char **endpoint, int arg
 int cmd_worker(int argc, char **argv)
 {
     static const char who[] = "drover worker";
-    struct worker_options o = {.ranks = 1};
+    struct worker_options o = {.ranks = 1, .patience_s = 60};
     struct worker_config c = {0};
     struct err e = {0};
     int rc = read_options(&o, &c.endpoint, argc, argv, &e);
@@ -92,6 +96,7 @@ int cmd_worker(int argc, char **argv)
     }
     c.id = id;
     c.left = o.left;
+    c.patience_ms = o.patience_s * 1000;
     c.want = (struct share_want){o.cpus, o.gpus, o.places, o.ranks};
     rc = worker_run(&c, g, &e);
     if (rc < 0)

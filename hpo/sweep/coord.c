@@ -447,7 +447,9 @@ int coord_run(struct coord *c, const struct coord_events *ev, void *arg, struct 
     c->arg = arg;
     /* A sweep that is over says so now, before a worker is started for nothing. */
     step(c, &(struct sched_event){.kind = SCHED_EV_TICK}, 0);
-    if (!c->why)
+    if (c->why)
+        local_adopt(c->local);
+    else
         local_start(c->local);
     finish_turn(c);
     uv_run(&c->loop, UV_RUN_DEFAULT);

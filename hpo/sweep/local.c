@@ -204,6 +204,8 @@ static void start(struct local *l, const struct lockfile_owner *last)
     /* It may have ended while no coordinator looked; to say so twice does no harm. */
     if (last->note[0])
         l->ev->gone(l->arg, last->note);
+    if (l->released)
+        return; /* what it had left was the end of the sweep */
     int rc = spawn(l);
     if (rc == 0)
         return;
@@ -241,6 +243,13 @@ static void look(struct local *l)
 void local_start(struct local *l)
 {
     look(l);
+}
+
+void local_adopt(struct local *l)
+{
+    struct lockfile_owner o = {0};
+    if (lockfile_ask(&o, l->config->lock, NULL) == 0 && o.held && o.pid > 0)
+        (void)watch(l, o.pid); /* one that cannot be watched ends by itself, later */
 }
 
 void local_greeted(struct local *l, const char *id)

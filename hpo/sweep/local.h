@@ -39,6 +39,8 @@ void local_free(struct local *l);
 
 /* Takes over the one that runs, or starts one. First tells of one that ended unseen (gone). */
 void local_start(struct local *l);
+/* Takes over the one that runs, if any: to be told to end. */
+void local_adopt(struct local *l);
 /* The worker of this id is at work: its next end counts as the first. */
 void local_greeted(struct local *l, const char *id);
 /* The worker was told to end: it is not started again. `released` follows, at once where none runs.

@@ -9,9 +9,8 @@
 #include "hpo/sweep/link.h"
 
 enum {
-    TICK_MS = 1000,
-    PING_MS = 5000,     /* as DESIGN's control channel */
-    FORSAKEN_MS = 60000 /* without a word of a coordinator */
+    TICK_MS = 250,
+    PING_MS = 5000 /* as DESIGN's control channel; an impatient worker asks more often */
 };
 
 struct place {
@@ -169,14 +168,15 @@ static void on_tick(uv_timer_t *t)
 {
     struct worker *w = t->data;
     int64_t now = (int64_t)uv_now(&w->loop);
-    if (now - w->pinged_ms >= PING_MS) {
+    int patience_ms = w->config->patience_ms;
+    if (now - w->pinged_ms >= (PING_MS < patience_ms / 3 ? PING_MS : patience_ms / 3)) {
         link_say(w->link, &(struct wire_msg){.kind = WIRE_PING});
         w->pinged_ms = now;
     }
-    if (!w->forsaken && link_silent_ms(w->link) >= FORSAKEN_MS) {
+    if (!w->forsaken && link_silent_ms(w->link) >= patience_ms) {
         w->forsaken = true;
         log_error("no coordinator at %s for %d s: %zu trials are stopped", w->config->endpoint,
-                  FORSAKEN_MS / 1000, w->lease_count);
+                  patience_ms / 1000, w->lease_count);
         end_all(w);
     }
 }
@@ -299,9 +299,9 @@ int worker_run(const struct worker_config *c, struct guardian *g, struct err *e)
     if (rc == 0) {
         uv_run(&w->loop, UV_RUN_DEFAULT);
         leave_rest(w);
-        if (w->forsaken && link_silent_ms(w->link) >= FORSAKEN_MS)
+        if (w->forsaken && link_silent_ms(w->link) >= c->patience_ms)
             rc = err_set(e, -ETIMEDOUT, "no coordinator was heard at %s for %d s%s", c->endpoint,
-                         FORSAKEN_MS / 1000,
+                         c->patience_ms / 1000,
                          link_was_ever_open(w->link) ? "" : "; it was never reached");
     }
     close_all(w);

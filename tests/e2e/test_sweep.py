@@ -2,6 +2,7 @@
 import os
 import signal
 import sqlite3
+import subprocess
 
 import pytest
 from sweep_kit import DROVER, ROOT, Place, wait_for
@@ -332,3 +333,48 @@ def test_a_worker_that_is_told_to_end_gives_its_trials_back(place):
     assert p.wait(30) == 0, place.said()
     assert place.states() == ["done"] * 6
     assert {d["why"] for _, _, d in place.records("requeued")} == {"preempted"}
+
+
+def test_what_trials_said_while_no_coordinator_came_back_is_not_lost(place):
+    """A worker that gave up leaves it in a file; the next coordinator reads that first."""
+    place.script("t.sh", PATIENT)
+    sweep = place.sweep(GRID)
+    home = place.path / "sweeps/s"
+    home.mkdir(parents=True)
+    lock = home / f"worker.{os.uname().nodename}.lock"
+    impatient = subprocess.Popen([DROVER, "worker", f"ipc://{home}/coord.sock", "--places", "6", "--lock", lock,
+                                  "--patience", "2", "--left", lock.with_suffix(".left")],
+                                 cwd=place.path, env=place.env)
+    place.started.append(impatient)
+    wait_for(lambda: place.worker_pid() == impatient.pid, "the worker")
+    p = place.start(sweep)
+    wait_for(lambda: started(place, 6), "six trials at the worker that was there")
+    p.kill()
+    p.wait()
+    (place.path / "go").touch()
+    assert impatient.wait(20) == 1
+    assert lock.with_suffix(".left").exists()
+    done = place.run(sweep)
+    assert done.returncode == 0, done.stderr
+    assert place.states() == ["done"] * 6
+    assert len(started(place, 6)) == 6 and not lock.with_suffix(".left").exists()
+    place.nothing_runs()
+
+
+def test_a_worker_of_a_finished_sweep_is_told_to_end(place):
+    place.script("t.sh", PATIENT)
+    sweep = place.sweep(GRID)
+    p = place.start(sweep, "--parallel", "6")
+    wait_for(lambda: started(place, 6), "six trials")
+    os.kill(place.worker_pid(), signal.SIGSTOP)
+    (place.path / "go").touch()
+    p.kill()
+    p.wait()
+    with sqlite3.connect(place.db()) as db:  # as if their ends had been stored just before
+        for trial, lease, _ in place.records("leased"):
+            db.execute("INSERT INTO record(at_ms, kind, trial, lease, msg, data) VALUES(0, 'ended', ?, ?, 0, ?)",
+                       (trial, lease, '{"state":"done","value":1,"seconds":1}'))
+    os.kill(place.worker_pid(), signal.SIGCONT)
+    done = place.run(sweep)
+    assert "6 of 6 trials: 6 done" in done.stdout and len(started(place, 6)) == 6
+    place.nothing_runs()
