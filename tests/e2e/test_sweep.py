@@ -119,6 +119,27 @@ def test_each_way_of_reporting_is_understood(place):
         assert trial["value"] == value
 
 
+def test_a_trial_of_several_ranks(place):
+    """Every rank has the same parameters; rank 0 reports; an early stop ends them all."""
+    place.script("t.sh", 'echo "rank $RANK of $WORLD_SIZE has $x"\necho "{\\"step\\":1,\\"loss\\":$((x + 100 * RANK))}"\n'
+                 'test $x -lt 9 || exec sleep 60\n')
+    text = """
+method: grid
+metric: {name: loss}
+early_terminate: {type: median, min_iter: 1, min_trials: 2}
+parameters: {x: {values: [1, 2, 9]}}
+drover: {parallel: 1, resources: {ranks: 3}}
+"""
+    done = place.run(place.sweep(text), limit_s=40)
+    assert done.returncode == 0, done.stderr
+    trials = place.show()["trials"]
+    assert [(t["state"], t["value"]) for t in trials] == [("done", 1), ("done", 2), ("pruned", 9)]
+    (out,) = (place.path / "sweeps/s/trials/000001").glob("*/stdout")
+    lines = out.read_text().splitlines()
+    assert {f"[{r}] rank {r} of 3 has 2" for r in range(3)} < set(lines) and len(lines) == 6
+    place.nothing_runs()
+
+
 def test_a_dry_run_prints_the_commands_and_makes_nothing(place):
     done = place.run(place.sweep(GRID), "--dry-run", "--parallel", "3")
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,6 @@
 #include <sqlite3.h>
 #include <sys/resource.h>
 
-#include "hpo/sweep/lockfile.h"
 #include "tests/unit/test.h"
 
 static char dir[64], path[96];
@@ -261,45 +260,5 @@ TEST(a_full_disk_is_an_error_and_the_store_takes_no_more)
     struct sched_record r = {.kind = SCHED_REC_CREATED};
     CHECK_INT(store_append(s, &r, 0, &e), -EIO);
     CHECK_INT(store_commit(s, &e), -EIO);
-    remove_dir();
-}
-
-TEST(a_lock_names_its_owner_and_ends_with_him)
-{
-    in_new_dir();
-    char lock[96];
-    snprintf(lock, sizeof lock, "%s/lock", dir);
-    struct err e = {0};
-    struct lockfile_owner o = {.held = true};
-    CHECK_INT(lockfile_ask(&o, lock, &e), 0);
-    CHECK(!o.held);
-    int ready[2];
-    CHECK_INT(pipe(ready), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        int fd;
-        char c = lockfile_take(&fd, lock, "note", NULL) == 0 ? 'y' : 'n';
-        (void)!write(ready[1], &c, 1);
-        pause();
-    }
-    char c;
-    CHECK_INT(read(ready[0], &c, 1), 1);
-    CHECK_INT(c, 'y');
-    CHECK_INT(lockfile_ask(&o, lock, &e), 0);
-    CHECK(o.held);
-    CHECK_INT(o.pid, pid);
-    CHECK_STR(o.note, "note");
-    int fd = -1;
-    CHECK_INT(lockfile_take(&fd, lock, NULL, &e), -EBUSY);
-    char text[32];
-    snprintf(text, sizeof text, "process %d", (int)pid);
-    CHECK_HAS(e.text, text);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-    CHECK_INT(lockfile_ask(&o, lock, &e), 0);
-    CHECK(!o.held);
-    CHECK_STR(o.note, "note"); /* who was last */
-    CHECK_INT(lockfile_take(&fd, lock, NULL, &e), 0);
-    close(fd);
     remove_dir();
 }
