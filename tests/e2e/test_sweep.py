@@ -121,7 +121,8 @@ def test_each_way_of_reporting_is_understood(place):
 
 def test_a_trial_of_several_ranks(place):
     """Every rank has the same parameters; rank 0 reports; an early stop ends them all."""
-    place.script("t.sh", 'echo "rank $RANK of $WORLD_SIZE has $x"\necho "{\\"step\\":1,\\"loss\\":$((x + 100 * RANK))}"\n'
+    place.script("t.sh", 'echo "rank $RANK of $WORLD_SIZE has $x"\n'
+                 'echo "{\\"step\\":1,\\"loss\\":$((x + 100 * RANK))}"\n'
                  'test $x -lt 9 || exec sleep 60\n')
     text = """
 method: grid
