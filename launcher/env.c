@@ -6,12 +6,12 @@
 
 /* What an unmodified Open MPI 4.1 program needs, or starts faster with, on one node without
  * mpirun: by default it probes every transport and, since schizo/orte takes over, silently becomes
- * N jobs of one rank each. Open MPI 5 has no ORTE and ignores what it does not know. */
+ * N jobs of one rank each. Open MPI 5 has no ORTE and ignores what it does not know. Not
+ * OMPI_MCA_ess=pmi: an mpirun inside a rank inherits it, and fails. */
 static const struct {
     const char *name, *value;
 } one_node_mpi[] = {
     {"OMPI_MCA_schizo", "^orte"},
-    {"OMPI_MCA_ess", "pmi"},
     {"OMPI_MCA_pml", "ob1"},
     {"OMPI_MCA_btl", "self,vader"},
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},

@@ -22,6 +22,7 @@ struct launcher {
     uv_loop_t *loop;
     struct topo *topo;
     struct engine *engine;
+    char **env; /* ours, before libpmix adds its own */
 };
 
 struct launch_rank {
@@ -67,6 +68,7 @@ int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, st
     raise_descriptor_limit();
     AUTO(launcher) struct launcher *l = xzalloc(sizeof *l);
     l->loop = loop;
+    l->env = strv_copy(environ);
     int rc = topo_load(&l->topo, e);
     if (rc == 0)
         rc = engine_open(&l->engine, loop, g, l->topo, e);
@@ -82,6 +84,7 @@ void launcher_close(struct launcher *l)
         return;
     engine_close(l->engine);
     topo_free(l->topo);
+    strv_free(l->env);
     free(l);
 }
 
@@ -218,7 +221,7 @@ static void on_exited(void *arg, int rank, int wait_status)
     struct launch *j = arg;
     struct rank_end r = {.rank = rank, .seconds = seconds_since_start(j)};
     job_read_wait(&r, wait_status);
-    r.oom_killed = r.signal == SIGKILL && j->oom_kills >= 0 && oom_kills() > j->oom_kills;
+    r.oom_killed = r.signal == SIGKILL && j->oom_kills >= 0 && oom_kills("") > j->oom_kills;
     j->ranks[rank].pid = 0;
     bool changed = job_ended(j->job, &r);
     if (job_rank_state(j->job, rank) == JOB_RANK_DRAINING) {
@@ -291,7 +294,7 @@ static struct launch *new_launch(struct launcher *l, const struct launch_spec *s
     j->port_fd = -1;
     j->grace_ms = s->grace_ms > 0 ? s->grace_ms : GRACE_MS;
     j->stop_signal = SIGTERM;
-    j->oom_kills = oom_kills();
+    j->oom_kills = oom_kills("");
     j->started_ns = uv_hrtime();
     j->ev = *ev;
     j->arg = arg;
@@ -307,7 +310,7 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
     AUTO(free) char *id = s->job_id ? xstrdup(s->job_id) : make_job_id();
     struct launch_spec with_id = *s;
     with_id.job_id = id;
-    int rc = plan_make(&j->plan, &with_id, j->launcher->topo, environ, e);
+    int rc = plan_make(&j->plan, &with_id, j->launcher->topo, j->launcher->env, e);
     if (rc < 0)
         return rc;
     int n = j->plan->world_size;
@@ -327,7 +330,7 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
                                                      on_aborted, on_line,        on_quiet,
                                                      on_report,  on_cleared};
     struct launch *j = new_launch(l, s, ev, arg);
-    struct engine_order order = {.spec = s, .base_env = environ};
+    struct engine_order order = {.spec = s, .base_env = l->env};
     int rc = plan_job(j, s, e);
     if (rc == 0)
         rc = port_hold(&j->port_fd, &order.master_port, wanted_port(s), e);

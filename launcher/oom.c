@@ -17,10 +17,11 @@ static long read_count(const char *path)
     return -1;
 }
 
-long oom_kills(void)
+long oom_kills(const char *root)
 {
-    AUTO(file) FILE *f = fopen("/proc/self/cgroup", "re");
-    char line[1024], file[1200];
+    AUTO(free) char *own = xasprintf("%s/proc/self/cgroup", root);
+    AUTO(file) FILE *f = fopen(own, "re");
+    char line[1024];
     while (f && fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = '\0';
         char *controllers = strchr(line, ':');
@@ -28,13 +29,12 @@ long oom_kills(void)
         if (!path)
             continue;
         *path++ = '\0';
+        AUTO(free) char *file = NULL;
         if (controllers[1] == '\0') /* version 2 */
-            snprintf(file, sizeof file, "/sys/fs/cgroup%s/memory.events", path);
+            file = xasprintf("%s/sys/fs/cgroup%s/memory.events", root, path);
         else if (strcmp(controllers + 1, "memory") == 0)
-            snprintf(file, sizeof file, "/sys/fs/cgroup/memory%s/memory.oom_control", path);
-        else
-            continue;
-        long count = read_count(file);
+            file = xasprintf("%s/sys/fs/cgroup/memory%s/memory.oom_control", root, path);
+        long count = file ? read_count(file) : -1;
         if (count >= 0)
             return count;
     }

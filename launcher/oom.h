@@ -3,7 +3,8 @@
 #define DROVER_OOM_H
 
 /* The count so far, of this process's cgroup and those below it; -1 where the kernel does not say.
- * It grows when one of ours was killed, so two of them tell what a SIGKILL was. */
-long oom_kills(void);
+ * It grows when one of ours was killed, so two of them tell what a SIGKILL was. `root` stands
+ * before /proc and /sys: "" as usual. */
+long oom_kills(const char *root);
 
 #endif

@@ -183,8 +183,7 @@ TEST(a_rank_finds_torchruns_contract)
                                           {"OMPI_COMM_WORLD_SIZE", "2"},
                                           {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                                          {"OMPI_MCA_schizo", "^orte"},
-                                          {"OMPI_MCA_ess", "pmi"}};
+                                          {"OMPI_MCA_schizo", "^orte"}};
     for (size_t i = 0; i < COUNT_OF(want); i++)
         CHECK_STR(env_get(m, want[i][0]), want[i][1]);
     CHECK(env_get(m, "MASTER_PORT") == NULL); /* of who holds it */

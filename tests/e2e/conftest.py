@@ -1,0 +1,97 @@
+"""What the tests of the command line share: the built programs, small C programs, and who is left of a job."""
+import os
+import random
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / os.environ.get("DROVER_BUILD", "build/dev")
+DROVER = str(BUILD / "bin/drover")
+MARK = "DROVER_TEST_MARK"
+
+
+def marked(value):
+    """Processes whose environment has the mark: {pid: command}. Zombies have none and do not count."""
+    want = f"{MARK}={value}".encode()
+    found = {}
+    for p in Path("/proc").iterdir():
+        if not p.name.isdigit():
+            continue
+        try:
+            if want in (p / "environ").read_bytes().split(b"\0"):
+                found[int(p.name)] = (p / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            pass
+    return found
+
+
+def wait_until(condition, limit_s=20.0, what="it"):
+    """Polls until the condition gives something true, which it returns."""
+    end = time.monotonic() + limit_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"{what} did not come in {limit_s} s"
+        time.sleep(0.005)
+
+
+class Runner:
+    """Starts drover with a mark of its own in the environment, by which all that descends from it is found."""
+
+    def __init__(self, cwd):
+        self.mark = uuid.uuid4().hex
+        self.cwd = cwd
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX_", "DROVER_", "MAKE"))}
+        self.env[MARK] = self.mark
+
+    def run(self, *args, timeout=60, env=None, **kw):
+        kw.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.run([DROVER, *map(str, args)], cwd=self.cwd, text=True, timeout=timeout, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**self.env, **(env or {})}, **kw)
+
+    def start(self, *args, env=None, **kw):
+        kw.setdefault("stdin", subprocess.DEVNULL)
+        kw.setdefault("stdout", subprocess.PIPE)
+        kw.setdefault("stderr", subprocess.PIPE)
+        return subprocess.Popen([DROVER, *map(str, args)], cwd=self.cwd, env={**self.env, **(env or {})}, **kw)
+
+    def left(self):
+        return marked(self.mark)
+
+    def nothing_left(self, limit_s=1.0):
+        end = time.monotonic() + limit_s
+        while self.left() and time.monotonic() < end:
+            time.sleep(0.005)
+        assert self.left() == {}
+
+
+@pytest.fixture
+def drover(tmp_path):
+    r = Runner(tmp_path)
+    yield r
+    for pid in r.left():  # a failed test's
+        try:
+            os.kill(pid, 9)
+        except ProcessLookupError:
+            pass
+
+
+@pytest.fixture
+def seed():
+    value = int(os.environ.get("DROVER_TEST_SEED", random.SystemRandom().randrange(1 << 30)))
+    print(f"seed {value} (DROVER_TEST_SEED={value} to repeat)")
+    return random.Random(value)
+
+
+def compile_c(directory, name, text, compiler="cc", *flags):
+    source = directory / f"{name}.c"
+    source.write_text(text)
+    done = subprocess.run([compiler, "-O1", "-Wall", "-o", str(directory / name), str(source), *flags], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    assert done.returncode == 0, done.stdout
+    return str(directory / name)

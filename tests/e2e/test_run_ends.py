@@ -1,0 +1,205 @@
+"""`drover run`: how jobs end. The first failure's status, told last; nothing left behind, whatever is killed."""
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import DROVER, wait_until
+
+RUN = ["run", "--oversubscribe"]
+HEARTBEAT = "exec sleep 100"
+
+
+def ranks_running(drover, n, command="sleep 100"):
+    return wait_until(lambda: sum(c.startswith(command) for c in drover.left().values()) == n, what=f"{n} ranks")
+
+
+def test_the_first_failure_ends_the_job_at_once_with_its_status(drover):
+    began = time.monotonic()
+    done = drover.run(*RUN, "-np", "4", "--", "sh", "-c",
+                      "[ $RANK = 2 ] && { echo out; echo 'last words' >&2; exit 7; }; sleep 100")
+    took = time.monotonic() - began
+    assert done.returncode == 7 and done.stdout == "out\n"
+    assert took < 0.5, f"{took:.2f} s"
+    lines = done.stderr.splitlines()
+    assert lines[0] == "last words"
+    assert re.fullmatch(r"drover run: rank 2 on \S+ exited with status 7 after \d+\.\d s", lines[1])
+    assert lines[2:] == ["  its last lines:", "    last words"]
+    drover.nothing_left()
+
+
+@pytest.mark.parametrize("how, status, words", [
+    ("kill -SEGV $$", 139, ["signal 11", "SIGSEGV"]),
+    ("kill -KILL $$", 137, ["signal 9", "SIGKILL"]),
+    ("kill -BUS $$", 135, ["SIGBUS", "cause: ", "/dev/shm", "try: "]),
+    ("echo 'RuntimeError: CUDA out of memory. Tried to allocate 2 GiB' >&2; exit 1", 1,
+     ["status 1", "cause: GPU memory", "try: a smaller batch"]),
+    ("seq 1 100 >&2; exit 9", 9, ["    81\n", "    100\n"]),
+    ("echo said on stdout; exit 4", 4, ["    said on stdout\n"]),
+])
+def test_the_report_says_how_it_ended_and_why(drover, how, status, words):
+    done = drover.run(*RUN, "-np", "2", "sh", "-c", f"[ $RANK = 1 ] || {HEARTBEAT}; {how}")
+    report = done.stderr[done.stderr.index("drover run: rank 1"):]
+    assert done.returncode == status
+    for word in words:
+        assert word in report
+    assert len(report.splitlines()) <= 25 and "    80\n" not in report
+    drover.nothing_left()
+
+
+def test_quiet_leaves_the_report_out(drover):
+    done = drover.run(*RUN, "-q", "-np", "2", "sh", "-c", "exit 3")
+    assert done.returncode == 3 and done.stderr == ""
+
+
+def test_a_program_that_is_not_there_is_127_and_one_that_is_none_126(drover, tmp_path):
+    done = drover.run(*RUN, "-np", "3", "no-such-program")
+    assert done.returncode == 127
+    assert "could not be started" in done.stderr and "no-such-program" in done.stderr and "PATH" in done.stderr
+    (tmp_path / "file").write_text("x")
+    done = drover.run(*RUN, "-np", "3", "./file")
+    assert done.returncode == 126 and "try: chmod +x ./file" in done.stderr
+    drover.nothing_left()
+
+
+def test_ranks_that_ignore_sigterm_are_killed_after_the_grace(drover):
+    began = time.monotonic()
+    done = drover.run(*RUN, "-np", "3", "--grace", "1", "sh", "-c",
+                      "trap '' TERM; [ $RANK = 0 ] && { sleep 0.2; exit 3; }; sleep 100 & wait; sleep 100")
+    assert done.returncode == 3
+    assert 1.0 <= time.monotonic() - began < 3.0
+    drover.nothing_left()
+
+
+def test_ranks_get_time_to_save(drover, tmp_path):
+    done = drover.run(*RUN, "-np", "2", "sh", "-c",
+                      "trap 'sleep 0.5; echo saved > saved.$RANK; exit 0' TERM; touch ready.$RANK\n"
+                      "[ $RANK = 0 ] && { until [ -e ready.1 ]; do sleep 0.01; done; exit 5; }; sleep 100 & wait")
+    assert done.returncode == 5
+    assert (tmp_path / "saved.1").read_text() == "saved\n"
+    drover.nothing_left()
+
+
+def test_what_a_rank_leaves_behind_is_ended_and_does_not_hold_the_job(drover):
+    began = time.monotonic()
+    done = drover.run(*RUN, "-np", "2", "sh", "-c", "echo start; setsid sleep 100 & sleep 100 & exit 0")
+    assert (done.returncode, done.stdout) == (0, "start\nstart\n")
+    assert time.monotonic() - began < 5
+    drover.nothing_left()
+
+
+def test_the_end_of_time_is_124_and_said(drover):
+    began = time.monotonic()
+    done = drover.run(*RUN, "-np", "2", "--timeout", "0.3", "sleep", "100")
+    assert done.returncode == 124 and "--timeout" in done.stderr
+    assert 0.3 <= time.monotonic() - began < 3
+    drover.nothing_left()
+
+
+@pytest.mark.parametrize("sig, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+def test_a_signal_ends_the_job_in_good_order(drover, sig, status):
+    job = drover.start(*RUN, "-np", "3", "sleep", "100")
+    ranks_running(drover, 3)
+    job.send_signal(sig)
+    out, err = job.communicate(timeout=10)
+    assert (job.returncode, out, err) == (status, b"", b"")
+    drover.nothing_left()
+
+
+def test_ranks_that_end_well_on_a_signal_make_a_job_that_ended_well(drover):
+    job = drover.start(*RUN, "-np", "2", "sh", "-c", "trap 'echo saved; exit 0' TERM; echo up; sleep 100 & wait")
+    assert job.stdout.readline() + job.stdout.readline() == b"up\nup\n"
+    job.send_signal(signal.SIGTERM)
+    out, _ = job.communicate(timeout=10)
+    assert (job.returncode, out) == (0, b"saved\nsaved\n")
+    drover.nothing_left()
+
+
+def test_a_second_signal_kills_at_once(drover):
+    job = drover.start(*RUN, "-np", "2", "sh", "-c", "trap 'echo told' INT TERM; echo up; while :; do sleep 0.05; done")
+    assert job.stdout.readline() + job.stdout.readline() == b"up\nup\n"
+    job.send_signal(signal.SIGINT)
+    assert job.stdout.readline() + job.stdout.readline() == b"told\ntold\n"
+    job.send_signal(signal.SIGINT)
+    _, err = job.communicate(timeout=5)
+    assert job.returncode == 130 and b"again" in err
+    drover.nothing_left()
+
+
+def test_user_signals_reach_every_rank_and_the_job_goes_on(drover):
+    job = drover.start(*RUN, "-np", "3", "sh", "-c",
+                       "trap 'echo usr1; n=1' USR1; trap 'echo usr2; exit 0' USR2; echo up; "
+                       "while :; do sleep 0.02; done")
+    assert [job.stdout.readline() for _ in range(3)] == [b"up\n"] * 3
+    job.send_signal(signal.SIGUSR1)
+    assert [job.stdout.readline() for _ in range(3)] == [b"usr1\n"] * 3
+    job.send_signal(signal.SIGUSR2)
+    out, _ = job.communicate(timeout=10)
+    assert (job.returncode, out) == (0, b"usr2\n" * 3)
+
+
+def test_what_the_shell_ignores_stays_ignored(drover):
+    with subprocess.Popen(["sh", "-c", f"trap '' HUP; exec {DROVER} run -np 1 sh -c 'echo up; read x; echo $x'"],
+                          env=drover.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
+        assert job.stdout.readline() == b"up\n"
+        job.send_signal(signal.SIGHUP)
+        out, _ = job.communicate(b"on\n", timeout=10)
+    assert (job.returncode, out) == (0, b"on\n")
+
+
+def test_a_reader_that_goes_away_ends_the_job(drover):
+    began = time.monotonic()
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {DROVER} run -np 2 --oversubscribe yes | head -1"],
+                          env=drover.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30, check=False,
+                          stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout, done.stderr) == (141, b"y\n", b"")
+    assert time.monotonic() - began < 5
+    drover.nothing_left()
+
+
+def test_25_kills_of_drover_at_random_moments_leave_nothing(drover, seed):
+    """Ranks with a child of their own and one in a session of its own, which nobody's group or session reaches."""
+    script = "setsid sleep 100 & sleep 100 & sleep 100"
+    for _ in range(25):
+        job = drover.start(*RUN, "-np", "3", "sh", "-c", script, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(seed.uniform(0, 0.15))  # the moment is what is being tried
+        job.kill()
+        job.wait()
+        drover.nothing_left()
+
+
+def test_a_killed_guardian_takes_its_ranks_along_and_is_reported(drover):
+    job = drover.start(*RUN, "-np", "2", "sh", "-c", "setsid sleep 100 & exec sleep 100")
+    ranks_running(drover, 4)
+    guardian = [pid for pid, command in drover.left().items() if "drover" in command and pid != job.pid]
+    assert len(guardian) == 1
+    os.kill(guardian[0], signal.SIGKILL)
+    _, err = job.communicate(timeout=10)
+    assert job.returncode == 137 and b"guardian" in err
+    drover.nothing_left()
+
+
+def test_a_terminal_feeds_rank_0_and_its_interrupt_ends_the_job(drover):
+    """drover as a shell has it: leader of a foreground process group on a terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(DROVER, [DROVER, *RUN, "-np", "2", "sh", "-c",
+                           "[ $RANK = 1 ] && exec sleep 100; echo up; read x; echo got $x; exec sleep 100"], drover.env)
+    seen = b""
+
+    def read_until(word):
+        nonlocal seen
+        while word not in seen:
+            assert select.select([terminal], [], [], 20)[0], seen
+            seen += os.read(terminal, 4096)
+    read_until(b"up\r\n")
+    os.write(terminal, b"typed\n")
+    read_until(b"got typed\r\n")
+    os.write(terminal, b"\x03")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    os.close(terminal)
+    drover.nothing_left()

@@ -1,0 +1,127 @@
+"""`drover run`: unmodified MPI programs, mpi4py and PyTorch. Sizes are checked everywhere: without a PMIx server that
+it likes, Open MPI 4.1 silently starts N jobs of one rank."""
+import os
+import re
+
+import pytest
+from conftest import compile_c
+
+PYTHON = "/usr/bin/python3"
+RUN = ["run", "--oversubscribe"]
+MPI = r"""
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    int rank, size, from = -1, sum = 0;
+    const char *what = argc > 1 ? argv[1] : "";
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Sendrecv(&rank, 1, MPI_INT, (rank + 1) % size, 0, &from, 1, MPI_INT, (rank + size - 1) % size, 0,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    printf("%d/%d from %d sum %d\n", rank, size, from, sum);
+    fflush(stdout);
+    if (!strcmp(what, "abort") && rank == 1)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    if (!strcmp(what, "segfault") && rank == 1)
+        raise(SIGSEGV);
+    if (!strcmp(what, "spawn")) {
+        MPI_Comm other;
+        int code;
+        MPI_Comm_spawn("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other, &code);
+    }
+    if (*what)
+        for (;;)
+            pause();
+    MPI_Finalize();
+    return 0;
+}
+"""
+DDP = """
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo", init_method="env://")
+rank, size = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Linear(4, 1))
+model(torch.full((2, 4), float(rank))).sum().backward()
+total = torch.tensor([float(rank)])
+dist.all_reduce(total)
+print(rank, size, total.item(), model.module.weight.grad.sum().item(), flush=True)
+dist.destroy_process_group()
+"""
+
+
+@pytest.fixture(scope="module", name="mpi_program")
+def build_mpi_program(tmp_path_factory):
+    return compile_c(tmp_path_factory.mktemp("mpi"), "mpi", MPI, "mpicc")
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_an_open_mpi_program_has_all_its_ranks(drover, mpi_program, size):
+    done = drover.run(*RUN, "-np", size, mpi_program)
+    assert done.returncode == 0, done.stderr
+    total = size * (size - 1) // 2
+    assert sorted(done.stdout.splitlines()) == [f"{r}/{size} from {(r - 1) % size} sum {total}" for r in range(size)]
+    assert done.stderr == ""
+
+
+def test_two_mpi_jobs_at_once_keep_apart(drover, mpi_program):
+    jobs = [drover.start(*RUN, "-np", "3", mpi_program) for _ in range(2)]
+    for job in jobs:
+        out, err = job.communicate(timeout=60)
+        assert job.returncode == 0, err
+        assert len(re.findall(rb"\d/3 from \d sum 3\n", out)) == 3
+
+
+def test_an_abort_gives_the_job_its_code_and_ends_the_others(drover, mpi_program):
+    done = drover.run(*RUN, "-np", "3", mpi_program, "abort")
+    assert done.returncode == 3
+    assert re.search(r"drover run: rank 1 on \S+ called MPI_Abort\(3\) after", done.stderr)
+    drover.nothing_left()
+
+
+def test_a_crash_leaves_no_segments_of_shared_memory(drover, mpi_program, tmp_path):
+    for d in ("shm", "tmp"):
+        (tmp_path / d).mkdir()
+    done = drover.run(*RUN, "-np", "3", "--mca", "btl_vader_backing_directory", tmp_path / "shm", mpi_program,
+                      "segfault", env={"TMPDIR": str(tmp_path / "tmp")})
+    assert done.returncode == 139
+    drover.nothing_left()
+    assert list((tmp_path / "shm").iterdir()) == []
+    assert list((tmp_path / "tmp").rglob("run-*")) == []
+
+
+def test_spawning_more_ranks_is_an_error_and_no_hang(drover, mpi_program):
+    done = drover.run(*RUN, "-np", "2", mpi_program, "spawn")
+    assert done.returncode not in (0, 124) and "MPI_ERR_SPAWN" in done.stderr
+    drover.nothing_left()
+
+
+def test_mpi4py_says_hello(drover):
+    done = drover.run(*RUN, "-np", "4", PYTHON, "-m", "mpi4py.bench", "helloworld")
+    assert done.returncode == 0, done.stderr
+    assert [re.sub(" on .*", "", x) for x in done.stdout.splitlines()] == \
+        [f"Hello, World! I am process {r} of 4" for r in range(4)]
+
+
+def test_an_mpi_program_runs_under_mpirun_inside_a_rank(drover, mpi_program):
+    done = drover.run("run", "-np", "1", "mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", mpi_program)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["0/2 from 1 sum 1", "1/2 from 0 sum 1"]
+
+
+def test_a_pytorch_ddp_script_runs_unmodified(drover, tmp_path):
+    (tmp_path / "ddp.py").write_text(DDP)
+    env = {"PATH": f"/usr/bin:{os.environ['PATH']}"}  # the python3 that has PyTorch
+    done = drover.run(*RUN, "-np", "2", "ddp.py", env=env, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["0 2 1.0 4.0", "1 2 1.0 4.0"]
