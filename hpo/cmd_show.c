@@ -1,0 +1,144 @@
+/* cmd_show - `drover sweep ls` and `drover sweep show`: what is stored, without a change to it. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "common/json.h"
+#include "common/opt.h"
+#include "common/strbuf.h"
+#include "hpo/cmd.h"
+#include "hpo/sweep/progress.h"
+#include "hpo/sweep/view.h"
+
+struct show_options {
+    const char *root;
+    bool json;
+    int top;
+};
+
+#define COMMON_OPTIONS                                                                           \
+    OPT_STR(0, "dir", "D", "the directory of all sweeps (default: sweeps)", struct show_options, \
+            root),                                                                               \
+        OPT_FLAG(0, "json", "all of it, for programs", struct show_options, json)
+
+static const struct opt ls_options[] = {COMMON_OPTIONS, OPT_END};
+static const struct opt show_options[] = {
+    COMMON_OPTIONS,
+    OPT_INT(0, "top", "N", "how many trials to show, best first (default: 20)", struct show_options,
+            top),
+    OPT_END,
+};
+
+static int usage(const struct err *e, const char *who)
+{
+    err_print(e, who);
+    return EXIT_USAGE;
+}
+
+/* ---- ls ------------------------------------------------------------------------------------- */
+
+static json_t *summary(const char *root, const char *name, struct err *e)
+{
+    AUTO(view) struct view *v = NULL;
+    if (view_open(&v, root, name, e) < 0)
+        return NULL;
+    int best = sched_best(v->sched);
+    AUTO(json) json_t *t = best >= 0 ? sched_trial_json(v->sched, best) : json_object();
+    struct sched_counts c = sched_counts(v->sched);
+    AUTO(strbuf) struct strbuf counts = {0};
+    progress_counts(&counts, &c);
+    json_t *value = json_object_get(t, "value");
+    return json_pack("{s:s,s:s,s:s,s:i,s:s,s:O?}", "name", name, "method",
+                     spec_method_name(v->spec->method), "state", view_state(v), "trials",
+                     sched_trial_count(v->sched), "counts", strbuf_str(&counts), "best",
+                     value ? value : NULL);
+}
+
+static void print_summary(const json_t *s)
+{
+    const json_t *best = json_object_get(s, "best");
+    printf("%-24s %-8s %-8s  %s", json_string_value(json_object_get(s, "name")),
+           json_string_value(json_object_get(s, "method")),
+           json_string_value(json_object_get(s, "state")),
+           json_string_value(json_object_get(s, "counts")));
+    if (json_is_number(best))
+        printf("  best %.6g", json_number_value(best));
+    putchar('\n');
+}
+
+int cmd_sweep_ls(int argc, char **argv)
+{
+    static const char who[] = "drover sweep ls";
+    struct show_options o = {.root = "sweeps"};
+    struct err e = {0};
+    int rest = 0, rc = opt_parse(ls_options, &o, argc, argv, &rest, &e);
+    if (rc == OPT_HELP) {
+        opt_help(stdout, who, "[--dir D] [--json]", "The sweeps that there are.", ls_options);
+        return 0;
+    }
+    if (rc == 0 && rest < argc)
+        rc = err_set(&e, -EINVAL, "'%s' is one word too many", argv[rest]);
+    AUTO(strv) char **names = NULL;
+    if (rc < 0 || sweepdir_list(&names, o.root, &e) < 0)
+        return usage(&e, who);
+    AUTO(json) json_t *all = json_array();
+    int status = 0;
+    for (size_t i = 0; i < strv_len(names); i++) {
+        struct err why = {0};
+        json_t *s = summary(o.root, names[i], &why);
+        if (!s) {
+            err_print(&why, who);
+            status = EXIT_WORK;
+            continue;
+        }
+        if (!o.json)
+            print_summary(s);
+        json_array_append_new(all, s);
+    }
+    if (o.json) {
+        AUTO(free) char *line = json_line(all);
+        puts(line);
+    }
+    return status;
+}
+
+/* ---- show ----------------------------------------------------------------------------------- */
+
+static void print_view(const struct view *v, int top)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(json) json_t *trials = view_trials(v);
+    struct sched_counts c = sched_counts(v->sched);
+    strbuf_printf(&b, "%s: ", v->dir->name);
+    progress_counts(&b, &c);
+    strbuf_puts(&b, "\n\n");
+    progress_table(&b, trials, v->spec->metric.maximize, (size_t)top);
+    fputs(strbuf_str(&b), stdout);
+}
+
+int cmd_sweep_show(int argc, char **argv)
+{
+    static const char who[] = "drover sweep show";
+    struct show_options o = {.root = "sweeps", .top = 20};
+    struct err e = {0};
+    int name = 0, rest = 0, rc = opt_parse(show_options, &o, argc, argv, &name, &e);
+    if (rc == 0 && name < argc)
+        rc = opt_parse(show_options, &o, argc - name, argv + name, &rest, &e);
+    if (rc == OPT_HELP) {
+        opt_help(stdout, who, "NAME [--json]", "The trials of a sweep, the best first.",
+                 show_options);
+        return 0;
+    }
+    if (rc == 0 && (name >= argc || name + rest < argc || o.top < 0))
+        rc = err_set(&e, -EINVAL, "give one name, as drover sweep ls lists them");
+    AUTO(view) struct view *v = NULL;
+    if (rc < 0 || view_open(&v, o.root, argv[name], &e) < 0)
+        return usage(&e, who);
+    if (!o.json) {
+        print_view(v, o.top);
+        return 0;
+    }
+    AUTO(json) json_t *j = view_json(v);
+    AUTO(free) char *line = json_line(j);
+    puts(line);
+    return 0;
+}

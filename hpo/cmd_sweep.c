@@ -1,0 +1,360 @@
+/* cmd_sweep - `drover sweep FILE`: from a sweep file to its best trial. */
+#include <errno.h>
+#include <libgen.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/log.h"
+#include "common/opt.h"
+#include "common/strbuf.h"
+#include "common/yaml.h"
+#include "hpo/cmd.h"
+#include "hpo/sweep/coord.h"
+#include "hpo/sweep/progress.h"
+#include "hpo/sweep/screen.h"
+#include "hpo/sweep/share.h"
+#include "hpo/sweep/view.h"
+
+enum { TABLE_MAX = 20, DRY_TRIALS_MAX = 10 };
+
+struct sweep_options {
+    const char *file; /* NULL: --resume of the stored one */
+    const char *name, *root;
+    int parallel;
+    bool resume, json, quiet, dry_run;
+    bool has_seed;
+    uint64_t seed;
+};
+
+static int set_seed(void *into, char *const *values, struct err *e)
+{
+    struct sweep_options *o = into;
+    char *end;
+    errno = 0;
+    o->seed = strtoull(values[0], &end, 10);
+    o->has_seed = true;
+    if (errno || *end || values[0][0] == '-' || !*values[0])
+        return err_set(e, -EINVAL, "--seed: '%s' is no number from 0 to 2^64 - 1", values[0]);
+    return 0;
+}
+
+static const struct opt options[] = {
+    OPT_STR(0, "name", "NAME", "the sweep's name (default: the file's `name`, or its own)",
+            struct sweep_options, name),
+    OPT_STR(0, "dir", "D", "the directory of all sweeps (default: sweeps)", struct sweep_options,
+            root),
+    OPT_INT(0, "parallel", "K", "trials at once (default: as many as fit on this machine)",
+            struct sweep_options, parallel),
+    OPT_FLAG(0, "resume", "go on with a sweep that is there; without FILE: as it is stored",
+             struct sweep_options, resume),
+    OPT_CALL(0, "seed", "N", "of the search (default: the file's, or 0)", set_seed),
+    OPT_FLAG(0, "json", "print all trials for programs, not a table", struct sweep_options, json),
+    OPT_FLAG('q', "quiet", "no progress", struct sweep_options, quiet),
+    OPT_FLAG(0, "dry-run", "print what would be run first, and stop", struct sweep_options,
+             dry_run),
+    OPT_END,
+};
+
+static const char usage_text[] = "FILE [--name N] [--parallel K] | show NAME | ls";
+static const char what[] =
+    "Searches hyperparameters: runs the trials that a sweep file asks for, on this machine and on\n"
+    "workers that join. Run it again to go on where it stopped.";
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static int read_options(struct sweep_options *o, int argc, char **argv, struct err *e)
+{
+    int at = 0, rest = 0, rc = opt_parse(options, o, argc, argv, &at, e);
+    if (rc == 0 && at < argc)
+        rc = opt_parse(options, o, argc - at, argv + at, &rest, e);
+    if (rc != 0)
+        return rc;
+    if (at < argc && at + rest < argc)
+        return err_set(e, -EINVAL, "'%s' is one word too many", argv[at + rest]);
+    o->file = at < argc ? argv[at] : NULL;
+    if (!o->file && !(o->resume && o->name)) {
+        err_set(e, -EINVAL, "no sweep file given");
+        return err_hint(e, "drover sweep FILE, or drover sweep --name NAME --resume");
+    }
+    if (o->parallel < 0)
+        return err_set(e, -EINVAL, "--parallel %d: at least 1", o->parallel);
+    if (o->name && !sweepdir_name_ok(o->name))
+        return err_set(e, -EINVAL,
+                       "--name '%s': letters, digits, '.', '_' and '-', at most %d of them",
+                       o->name, SWEEPDIR_NAME_MAX);
+    return 0;
+}
+
+/* The whole file; to be freed. */
+static int read_file(char **out, const char *path, struct err *e)
+{
+    AUTO(file) FILE *f = fopen(path, "re");
+    if (!f)
+        return err_set(e, -errno, "sweep file '%s': %s", path, strerror(errno));
+    AUTO(strbuf) struct strbuf b = {0};
+    char chunk[8192];
+    for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0 && b.len <= YAML_SIZE_MAX;)
+        strbuf_add(&b, chunk, n);
+    if (ferror(f))
+        return err_set(e, -EIO, "sweep file '%s': %s", path, strerror(errno));
+    if (memchr(b.data ? b.data : "", 0, b.len))
+        return err_set(e, -EINVAL, "sweep file '%s': not a text", path);
+    *out = strbuf_take(&b);
+    return 0;
+}
+
+/* --name, the file's own `name`, or the name of the file without its ending. To be freed. */
+static char *name_of(const struct sweep_options *o, const struct spec *spec)
+{
+    if (o->name)
+        return xstrdup(o->name);
+    if (spec->name)
+        return sweepdir_slug(spec->name);
+    AUTO(free) char *path = xstrdup(o->file);
+    char *base = basename(path), *dot = strrchr(base, '.');
+    if (dot && dot != base)
+        *dot = 0;
+    return sweepdir_slug(base);
+}
+
+/* How many trials the worker on this host runs at once. */
+static int count_places(int *out, const struct spec *spec, struct err *e)
+{
+    AUTO(topo) struct topo *t = NULL;
+    int fit = 1, rc = topo_load(&t, e);
+    if (rc == 0)
+        rc = share_places(&fit, t, spec->ranks, spec->gpus, e);
+    if (rc < 0)
+        return rc;
+    if (spec->parallel > 0 && (spec->gpus == 0 || spec->parallel < fit))
+        fit = spec->parallel; /* asked for: CPUs may be shared, GPUs that were asked for may not */
+    *out = fit;
+    return 0;
+}
+
+/* ---- a dry run ------------------------------------------------------------------------------ */
+
+static int dry_run(const struct coord_config *c, const struct sweep_options *o, struct err *e)
+{
+    AUTO(sched) struct sched *s = NULL;
+    struct sched_out out = {0};
+    int places = c->places < DRY_TRIALS_MAX ? c->places : DRY_TRIALS_MAX;
+    AUTO(json)
+    json_t *hello = json_pack("{s:s,s:i,s:[]}", "node", "here", "places", places, "running");
+    AUTO(json) json_t *trials = json_array();
+    const struct sched_event ev = {SCHED_EV_HELLO, "dry-run", 0, hello};
+    int rc = sched_new(&s, c->spec, e);
+    if (rc == 0)
+        rc = sched_step(s, &ev, 0, &out, e);
+    for (size_t i = 0; rc == 0 && i < out.action_count; i++) {
+        const struct sched_action *a = &out.actions[i];
+        AUTO(strv) char **argv = NULL;
+        if (a->kind != SCHED_ACT_RUN ||
+            (rc = order_argv(&argv, &c->order, a->trial, a->params, e)) < 0)
+            continue;
+        AUTO(strbuf) struct strbuf b = {0};
+        progress_shell(&b, argv);
+        if (!o->json)
+            puts(strbuf_str(&b));
+        json_array_append_new(trials, json_pack("{s:i,s:O,s:s}", "id", a->trial, "params",
+                                                a->params, "command", strbuf_str(&b)));
+    }
+    if (rc == 0 && o->json) {
+        AUTO(json)
+        json_t *all =
+            json_pack("{s:s,s:s,s:i,s:O}", "name", c->dir->name, "method",
+                      spec_method_name(c->spec->method), "places", c->places, "trials", trials);
+        AUTO(free) char *line = json_line(all);
+        puts(line);
+    }
+    sched_out_free(&out);
+    return rc;
+}
+
+/* ---- a run ---------------------------------------------------------------------------------- */
+
+static void on_stored(void *arg, const struct sched *s, enum sched_record_kind kind, int trial)
+{
+    screen_stored(arg, s, kind, trial);
+}
+
+static void on_changed(void *arg, const struct sched *s)
+{
+    screen_paint(arg, s);
+}
+
+static void on_interrupted(void *arg, bool again)
+{
+    screen_say(arg, again ? "drover sweep: trials are killed"
+                          : "drover sweep: trials are asked to stop and go back to the queue; once "
+                            "more kills them");
+}
+
+static const struct coord_events events = {
+    .stored = on_stored, .changed = on_changed, .interrupted = on_interrupted};
+
+static void print_best(struct strbuf *out, const struct view *v, const struct order *o, int best)
+{
+    AUTO(json) json_t *t = sched_trial_json(v->sched, best);
+    const json_t *params = json_object_get(t, "params");
+    const char *metric = v->spec->metric.name;
+    AUTO(strv) char **argv = NULL;
+    strbuf_printf(out, "best: trial %d, %s %.6g: ", best, metric ? metric : "value",
+                  json_number_value(json_object_get(t, "value")));
+    progress_params(out, params);
+    if (order_argv(&argv, o, best, params, NULL) == 0) {
+        strbuf_puts(out, "\n  ");
+        progress_shell(out, argv);
+    }
+    strbuf_putc(out, '\n');
+}
+
+static void print_result(const struct view *v, const struct order *o, bool json)
+{
+    if (json) {
+        AUTO(json) json_t *all = view_json(v);
+        AUTO(free) char *line = json_line(all);
+        puts(line);
+        return;
+    }
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(json) json_t *trials = view_trials(v);
+    struct sched_counts counts = sched_counts(v->sched);
+    int best = sched_best(v->sched);
+    progress_table(&b, trials, v->spec->metric.maximize, TABLE_MAX);
+    strbuf_putc(&b, '\n');
+    progress_counts(&b, &counts);
+    strbuf_putc(&b, '\n');
+    if (best >= 0)
+        print_best(&b, v, o, best);
+    fputs(strbuf_str(&b), stdout);
+}
+
+/* A sweep without a metric has a result when a trial was done. */
+static bool has_result(const struct view *v)
+{
+    return v->spec->metric.name ? sched_best(v->sched) >= 0 : sched_counts(v->sched).done > 0;
+}
+
+static void say_how_to_go_on(const char *name, const struct sweep_options *o)
+{
+    bool elsewhere = strcmp(o->root, "sweeps") != 0;
+    fprintf(stderr, "drover sweep: stopped; to go on: drover sweep --name %s%s%s --resume\n", name,
+            elsewhere ? " --dir " : "", elsewhere ? o->root : "");
+}
+
+/* Returns 0, the signal that stopped it, or an error; *status is then the command's. */
+static int coordinate(const struct coord_config *c, const struct sweep_options *o, int *status,
+                      struct err *e)
+{
+    AUTO(coord) struct coord *coord = NULL;
+    *status = EXIT_USAGE;
+    int rc = coord_open(&coord, c, e);
+    if (rc < 0)
+        return rc;
+    *status = EXIT_WORK;
+    struct screen *screen = screen_open(c->dir->name, c->spec, coord_sched(coord), o->quiet);
+    rc = coord_run(coord, &events, screen, e);
+    screen_close(screen);
+    if (rc == 0 && !o->quiet)
+        fprintf(stderr, "drover sweep: the sweep is over: %s\n", coord_why(coord));
+    return rc;
+}
+
+/* Prints what is stored, as `sweep show` would find it. `rc`: of coordinate(). */
+static int finish(const struct order *order, const struct sweep_options *o, int rc, struct err *e)
+{
+    AUTO(view) struct view *v = NULL;
+    if (view_open(&v, o->root, order->sweep, e) < 0)
+        return EXIT_WORK;
+    print_result(v, order, o->json);
+    if (rc > 0) {
+        say_how_to_go_on(order->sweep, o);
+        return 128 + rc;
+    }
+    return has_result(v) ? 0 : EXIT_WORK;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+/* The spec of the file, or of the sweep that is stored. `*text` is the file's; NULL: the stored
+ * one.
+ */
+static int read_spec(struct spec **out, char **text, const struct sweep_options *o, struct err *e)
+{
+    if (o->file) {
+        int rc = read_file(text, o->file, e);
+        return rc < 0 ? rc : view_spec(out, *text, o->file, e);
+    }
+    AUTO(sweepdir) struct sweepdir *d = NULL;
+    int rc = sweepdir_read(&d, o->root, o->name, e);
+    return rc < 0 ? rc : view_spec(out, d->file, "sweep.yaml", e);
+}
+
+static int sweep(const struct sweep_options *o, struct err *e)
+{
+    AUTO(spec) struct spec *spec = NULL;
+    AUTO(free) char *text = NULL;
+    AUTO(free) char *here = realpath(".", NULL);
+    int places = 0;
+    if (read_spec(&spec, &text, o, e) < 0)
+        return EXIT_USAGE;
+    if (o->parallel > 0)
+        spec->parallel = o->parallel;
+    if (o->has_seed)
+        spec->seed = o->seed;
+    if (count_places(&places, spec, e) < 0)
+        return EXIT_USAGE;
+    for (char **n = spec->notices; n && *n && !o->quiet; n++)
+        fprintf(stderr, "drover sweep: %s\n", *n);
+    AUTO(free) char *name = name_of(o, spec);
+    struct coord_config config = {.spec = spec, .places = places};
+    config.order = (struct order){spec, name, name, here ? here : "."};
+    if (order_check(&config.order, e) < 0)
+        return EXIT_USAGE;
+    if (o->dry_run) {
+        struct sweepdir nowhere = {.name = name, .path = name, .lock = -1};
+        config.dir = &nowhere;
+        return dry_run(&config, o, e) < 0 ? EXIT_USAGE : 0;
+    }
+    AUTO(sweepdir) struct sweepdir *dir = NULL;
+    AUTO(free) char *path = NULL;
+    const struct sweepdir_ask ask = {.root = o->root,
+                                     .name = name,
+                                     .file = text,
+                                     .seed = o->has_seed ? &o->seed : NULL,
+                                     .file_seed = spec->seed,
+                                     .must_exist = o->resume};
+    if (sweepdir_open(&dir, &ask, e) < 0)
+        return EXIT_USAGE;
+    spec->seed = dir->seed;
+    config.dir = dir;
+    config.order.dir = path = xstrdup(dir->path);
+    int status, rc = coordinate(&config, o, &status, e);
+    if (rc < 0)
+        return status;
+    sweepdir_close(TAKE(dir)); /* lets go of the sweep */
+    return finish(&config.order, o, rc, e);
+}
+
+int cmd_sweep(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "ls") == 0)
+        return cmd_sweep_ls(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "show") == 0)
+        return cmd_sweep_show(argc - 1, argv + 1);
+    struct sweep_options o = {.root = "sweeps"};
+    struct err e = {0};
+    int rc = read_options(&o, argc, argv, &e);
+    if (rc == OPT_HELP) {
+        opt_help(stdout, log_who(), usage_text, what, options);
+        return 0;
+    }
+    signal(SIGPIPE, SIG_IGN); /* a closed stdout ends no sweep */
+    int status = rc < 0 ? EXIT_USAGE : sweep(&o, &e);
+    if (e.code < 0)
+        err_print(&e, log_who());
+    return status;
+}

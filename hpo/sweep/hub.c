@@ -1,0 +1,211 @@
+#include "hpo/sweep/hub.h"
+
+#include <errno.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "common/log.h"
+#include "common/zloop.h"
+#include "hpo/sweep/peers.h"
+
+enum {
+    BATCH = 256, /* messages in one turn, and so in one commit */
+    LINGER_MS = 500
+};
+
+struct hub {
+    uv_loop_t *loop;
+    void *zmq, *sock;
+    struct zloop *on_sock;
+    struct peers *peers;
+    const struct hub_events *ev;
+    void *arg;
+};
+
+/* ---- saying --------------------------------------------------------------------------------- */
+
+static int send_to(struct hub *h, const char *worker, int64_t conn, const struct wire_msg *m,
+                   struct err *e)
+{
+    struct wire_msg said = *m;
+    said.conn = conn;
+    AUTO(strbuf) struct strbuf b = {0};
+    int rc = wire_encode(&b, &said, e);
+    if (rc < 0)
+        return rc;
+    if (zmq_send(h->sock, worker, strlen(worker), ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
+        zmq_send(h->sock, b.data, b.len, ZMQ_DONTWAIT) < 0)
+        log_info("worker %s: '%s' not sent: %s", worker, wire_kind_name(m->kind),
+                 zmq_strerror(errno));
+    return 0;
+}
+
+int hub_say(struct hub *h, const char *worker, const struct wire_msg *m, struct err *e)
+{
+    const struct peer *p = peers_find(h->peers, worker);
+    return p && !p->lost ? send_to(h, worker, p->conn, m, e) : 0;
+}
+
+/* A message without data: it can always be said. */
+static void say_plain(struct hub *h, const char *worker, int64_t conn, enum wire_kind kind)
+{
+    (void)send_to(h, worker, conn, &(struct wire_msg){.kind = kind}, NULL);
+}
+
+void hub_say_all(struct hub *h, enum wire_kind kind)
+{
+    for (size_t i = 0; i < peers_count(h->peers); i++) {
+        const struct peer *p = peers_at(h->peers, i);
+        if (!p->lost)
+            say_plain(h, p->id, p->conn, kind);
+    }
+}
+
+void hub_lose(struct hub *h, const char *worker)
+{
+    struct peer *p = peers_find(h->peers, worker);
+    if (p)
+        p->lost = true;
+}
+
+const char *hub_silent(const struct hub *h, int64_t ms)
+{
+    for (size_t i = 0; i < peers_count(h->peers); i++) {
+        const struct peer *p = peers_at(h->peers, i);
+        if (!p->lost && (int64_t)(uv_now(h->loop) - p->heard_ms) >= ms)
+            return p->id;
+    }
+    return NULL;
+}
+
+/* ---- hearing -------------------------------------------------------------------------------- */
+
+/* Whether the message is of the worker's present connection. A hello opens one. */
+static bool counts(struct hub *h, const char *id, const struct wire_msg *m)
+{
+    struct peer *p = peers_find(h->peers, id);
+    if (m->kind == WIRE_HELLO) {
+        p = peers_add(h->peers, id);
+        if (m->conn <= p->conn)
+            return false;
+        p->conn = m->conn;
+        p->lost = false;
+    }
+    if (!p || (p->lost && m->conn == p->conn)) {
+        say_plain(h, id, m->conn, WIRE_WHO);
+        return false;
+    }
+    if (m->conn != p->conn)
+        return false;
+    p->heard_ms = uv_now(h->loop);
+    if (m->kind == WIRE_PING)
+        say_plain(h, id, p->conn, WIRE_PONG);
+    return m->kind != WIRE_PING;
+}
+
+static void take(struct hub *h, const char *id, zmq_msg_t *frame)
+{
+    struct err e = {0};
+    struct wire_msg m;
+    if (wire_decode(&m, zmq_msg_data(frame), zmq_msg_size(frame), &e) < 0) {
+        log_warn("worker %s: dropped: %s", id, e.text);
+        return;
+    }
+    if (m.kind >= WIRE_RUN)
+        log_warn("worker %s: '%s' is not for it to say", id, wire_kind_name(m.kind));
+    else if (counts(h, id, &m))
+        h->ev->heard(h->arg, id, &m);
+    wire_msg_clear(&m);
+}
+
+/* Two frames: who, what. Returns false when there is none. */
+static bool receive(struct hub *h)
+{
+    char id[WIRE_WORKER_MAX + 2] = "";
+    int n = zmq_recv(h->sock, id, sizeof id - 1, ZMQ_DONTWAIT);
+    if (n < 0)
+        return false;
+    zmq_msg_t frame;
+    zmq_msg_init(&frame);
+    int more = 1, frames = 0;
+    for (size_t size = sizeof more; more && zmq_msg_recv(&frame, h->sock, ZMQ_DONTWAIT) >= 0;) {
+        frames++;
+        if (zmq_getsockopt(h->sock, ZMQ_RCVMORE, &more, &size) < 0)
+            break;
+    }
+    if (frames != 1 || !peers_id_ok(id, (size_t)n))
+        log_warn("a message of no worker dropped");
+    else
+        take(h, id, &frame);
+    zmq_msg_close(&frame);
+    return true;
+}
+
+static void on_workers(struct zloop *z, void *arg)
+{
+    struct hub *h = arg;
+    for (int i = 0; i < BATCH && receive(h); i++)
+        ;
+    h->ev->turn(h->arg);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static int failed(const char *what, struct err *e)
+{
+    int code = errno;
+    return err_set(e, code < ZMQ_HAUSNUMERO ? -code : -EIO, "%s: %s", what, zmq_strerror(code));
+}
+
+static int open_socket(struct hub *h, const char *endpoint, struct err *e)
+{
+    const struct {
+        int option, value;
+    } ints[] = {
+        {ZMQ_LINGER, LINGER_MS},   {ZMQ_SNDHWM, 0},          {ZMQ_RCVHWM, 0},
+        {ZMQ_BACKLOG, 1024},       {ZMQ_ROUTER_HANDOVER, 1}, /* a worker that reconnects is the same
+                                                                worker */
+        {ZMQ_ROUTER_MANDATORY, 1},                           /* what cannot be sent is noticed */
+    };
+    h->zmq = zmq_ctx_new();
+    h->sock = h->zmq ? zmq_socket(h->zmq, ZMQ_ROUTER) : NULL;
+    if (!h->sock)
+        return failed("socket", e);
+    for (size_t i = 0; i < COUNT_OF(ints); i++)
+        if (zmq_setsockopt(h->sock, ints[i].option, &ints[i].value, sizeof(int)) < 0)
+            return failed("socket", e);
+    int64_t max = WIRE_MAX_BYTES;
+    if (zmq_setsockopt(h->sock, ZMQ_MAXMSGSIZE, &max, sizeof max) < 0)
+        return failed("socket", e);
+    return zmq_bind(h->sock, endpoint) < 0 ? failed(endpoint, e) : 0;
+}
+
+int hub_open(struct hub **out, uv_loop_t *loop, const char *endpoint, const struct hub_events *ev,
+             void *arg, struct err *e)
+{
+    AUTO(hub) struct hub *h = xzalloc(sizeof *h);
+    h->loop = loop;
+    h->ev = ev;
+    h->arg = arg;
+    h->peers = peers_new();
+    int rc = open_socket(h, endpoint, e);
+    if (rc == 0)
+        rc = zloop_open(&h->on_sock, loop, h->sock, on_workers, h, e);
+    if (rc < 0)
+        return rc;
+    *out = TAKE(h);
+    return 0;
+}
+
+void hub_close(struct hub *h)
+{
+    if (!h)
+        return;
+    zloop_close(h->on_sock);
+    if (h->sock)
+        zmq_close(h->sock);
+    if (h->zmq)
+        zmq_ctx_term(h->zmq); /* waits for what lingers */
+    peers_free(h->peers);
+    free(h);
+}

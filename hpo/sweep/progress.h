@@ -1,0 +1,43 @@
+/* progress - a sweep's state as text for people. Pure: what is known goes in, text comes out.
+ *
+ * Trials are objects as sched_trial_json() gives them. */
+#ifndef DROVER_PROGRESS_H
+#define DROVER_PROGRESS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/strbuf.h"
+#include "hpo/search/sched.h"
+
+struct progress {
+    const char *name;   /* of the sweep */
+    const char *metric; /* NULL: it has none */
+    struct sched_counts counts;
+    const json_t *best;    /* NULL: no trial has a value */
+    const json_t *running; /* array of trials */
+    double seconds;        /* since the sweep was started or gone on with */
+};
+
+/* The block that is painted again and again: what is done, the best, what runs. At most `rows`
+ * lines of at most `columns` characters, each with its newline. */
+void progress_block(struct strbuf *out, const struct progress *p, int columns, int rows);
+
+/* A line for a trial that ended, with its newline: "trial 17  done  loss 0.41  lr=0.01  3.2 s". */
+void progress_ended(struct strbuf *out, const json_t *trial, const char *metric, bool new_best);
+
+/* "12 of 40 trials: 9 done, 2 pruned, 1 failed, 3 running"; without a newline. */
+void progress_counts(struct strbuf *out, const struct sched_counts *c);
+
+/* The trials, best first (those without a value last, in their order), at most `max` of them, a
+ * column for each parameter. `trials` is an array; it is left as it is. */
+void progress_table(struct strbuf *out, const json_t *trials, bool maximize, size_t max);
+
+/* "lr=0.01 act=relu"; without a newline. */
+void progress_params(struct strbuf *out, const json_t *params);
+
+/* Words as a shell reads them back: those with other than plain characters in quotes. */
+void progress_shell(struct strbuf *out, char *const *argv);
+
+#endif

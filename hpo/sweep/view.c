@@ -1,0 +1,100 @@
+#include "hpo/sweep/view.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/yaml.h"
+#include "hpo/search/command.h"
+#include "hpo/sweep/metric.h"
+
+int view_spec(struct spec **out, const char *text, const char *name, struct err *e)
+{
+    AUTO(yaml_doc) struct yaml_doc *doc = NULL;
+    AUTO(spec) struct spec *s = NULL;
+    AUTO(metric) struct metric *m = NULL;
+    int rc = yaml_read(&doc, text, strlen(text), name, e);
+    if (rc == 0)
+        rc = spec_read(&s, doc, e);
+    if (rc < 0)
+        return rc;
+    rc = command_check(s->command, s->program, e);
+    if (rc < 0)
+        return err_wrap(e, "%s", name);
+    struct err why = {0};
+    rc = metric_new(&m, s->metric.name, s->metric.pattern, &why);
+    if (rc < 0)
+        return yaml_error_at(doc, "/metric/pattern", e, rc, "%s", why.text);
+    *out = TAKE(s);
+    return 0;
+}
+
+static int replay_one(void *arg, const struct sched_record *r, int64_t msg, struct err *e)
+{
+    return sched_replay(arg, r, e);
+}
+
+/* Whether there is anything left to do: only an event makes the scheduler ask itself. What follows
+ * from it is not stored. */
+static int look_ahead(struct view *v, struct err *e)
+{
+    struct sched_out out = {0};
+    sched_replayed(v->sched, 0);
+    int rc = sched_step(v->sched, &(struct sched_event){.kind = SCHED_EV_TICK}, 0, &out, e);
+    sched_out_free(&out);
+    return rc;
+}
+
+int view_open(struct view **out, const char *root, const char *name, struct err *e)
+{
+    AUTO(view) struct view *v = xzalloc(sizeof *v);
+    int rc = sweepdir_read(&v->dir, root, name, e);
+    if (rc == 0)
+        rc = view_spec(&v->spec, v->dir->file, "sweep.yaml", e);
+    if (rc == 0) {
+        v->spec->seed = v->dir->seed;
+        rc = sched_new(&v->sched, v->spec, e);
+    }
+    if (rc == 0)
+        rc = store_replay(v->dir->store, replay_one, v->sched, e);
+    if (rc == 0)
+        rc = look_ahead(v, e);
+    if (rc < 0)
+        return rc;
+    *out = TAKE(v);
+    return 0;
+}
+
+void view_close(struct view *v)
+{
+    if (!v)
+        return;
+    sched_free(v->sched);
+    spec_free(v->spec);
+    sweepdir_close(v->dir);
+    free(v);
+}
+
+json_t *view_trials(const struct view *v)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < sched_trial_count(v->sched); i++)
+        json_array_append_new(list, sched_trial_json(v->sched, i));
+    return list;
+}
+
+const char *view_state(const struct view *v)
+{
+    return sweepdir_busy(v->dir) ? "running" : sched_over(v->sched) ? "finished" : "stopped";
+}
+
+json_t *view_json(const struct view *v)
+{
+    json_t *trials = view_trials(v), *best = json_null();
+    const json_t *t = json_array_get(trials, (size_t)sched_best(v->sched)); /* -1: none */
+    if (t)
+        best = json_pack("{s:O,s:O,s:O}", "id", json_object_get(t, "id"), "value",
+                         json_object_get(t, "value"), "params", json_object_get(t, "params"));
+    return json_pack("{s:s,s:s,s:s,s:o,s:o}", "name", v->dir->name, "method",
+                     spec_method_name(v->spec->method), "state", view_state(v), "best", best,
+                     "trials", trials);
+}

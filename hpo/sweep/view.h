@@ -1,0 +1,39 @@
+/* view - a sweep as it is stored, for those who only look: its file, its trials, its state. */
+#ifndef DROVER_VIEW_H
+#define DROVER_VIEW_H
+
+#include <jansson.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+#include "hpo/search/sched.h"
+#include "hpo/search/spec.h"
+#include "hpo/sweep/sweepdir.h"
+
+/* Reads the text of a sweep file; `name` stands for it in messages.
+ *   as yaml_read() and spec_read(), and where its command or its pattern is none */
+int view_spec(struct spec **out, const char *text, const char *name, struct err *e);
+
+struct view {
+    struct sweepdir *dir;
+    struct spec *spec;
+    struct sched *sched;
+};
+
+/* What is stored now. Changes nothing.
+ *   -ENOENT, -EBADMSG, … as sweepdir_read() and store_replay() */
+int view_open(struct view **out, const char *root, const char *name, struct err *e);
+void view_close(struct view *v);
+AUTO_DEFINE(view, struct view *, view_close)
+
+/* "running" (a coordinator works on it), "finished" or "stopped". */
+const char *view_state(const struct view *v);
+
+/* {"name","method","state","best","trials":[…]}: DESIGN's `sweep show` (new reference). `best` is
+ * {"id","value","params"} or null. */
+json_t *view_json(const struct view *v);
+
+/* Every trial, as sched_trial_json() has it: an array. */
+json_t *view_trials(const struct view *v);
+
+#endif

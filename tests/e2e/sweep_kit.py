@@ -1,0 +1,128 @@
+"""What the tests of `drover sweep` share: files, processes, the store, and a look at what is left running."""
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("DROVER_BUILD", ROOT / "build/dev"))
+BUILD = BUILD if BUILD.is_absolute() else ROOT / BUILD
+DROVER = BUILD / "bin/drover"
+LIMIT_S = 60
+
+
+def wait_for(condition, what, limit_s=LIMIT_S):
+    """Looks again and again until it is true; the value."""
+    end = time.monotonic() + limit_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"waited {limit_s} s for {what}"
+        time.sleep(0.01)
+
+
+class Place:
+    """A directory with trial programs and sweep files; all that is started in it carries a mark."""
+
+    def __init__(self, path):
+        self.path = path
+        self.mark = f"DROVER_TEST_MARK={uuid.uuid4().hex}"
+        self.env = dict(os.environ, **dict([self.mark.split("=")]))
+        self.started = []
+
+    def script(self, name, text):
+        """A shell program that has its parameters as variables: --x=1 is $x."""
+        head = '#!/bin/sh\nfor a in "$@"; do a=${a#--}; export "${a%%=*}=${a#*=}"; done\n'
+        (self.path / name).write_text(head + text)
+        (self.path / name).chmod(0o755)
+        return name
+
+    def sweep(self, text, program="t.sh", name="s"):
+        """A sweep file with a command that runs `program` with its parameters."""
+        head = f'program: {program}\ncommand: ["./{program}", "${{args}}"]\n'
+        (self.path / f"{name}.yaml").write_text(head + text)
+        return f"{name}.yaml"
+
+    def run(self, *args, limit_s=LIMIT_S):
+        return subprocess.run([DROVER, "sweep", *args], cwd=self.path, env=self.env, text=True, capture_output=True,
+                              timeout=limit_s, stdin=subprocess.DEVNULL)
+
+    def start(self, *args):
+        with open(self.path / "out.txt", "a") as out, open(self.path / "err.txt", "a") as err:
+            p = subprocess.Popen([DROVER, "sweep", *args], cwd=self.path, env=self.env, stdout=out, stderr=err,
+                                 stdin=subprocess.DEVNULL, start_new_session=True)
+        self.started.append(p)
+        return p
+
+    def said(self):
+        return (self.path / "err.txt").read_text()
+
+    def show(self, name="s"):
+        done = self.run("show", name, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def states(self, name="s"):
+        return [t["state"] for t in self.show(name)["trials"]]
+
+    def db(self, name="s"):
+        return self.path / "sweeps" / name / "sweep.db"
+
+    def records(self, kind, name="s"):
+        """(trial, lease, data) of each, in order; none before there is a store."""
+        if not self.db(name).exists():
+            return []
+        with sqlite3.connect(f"file:{self.db(name)}?mode=ro", uri=True, timeout=10) as db:
+            try:
+                rows = db.execute("SELECT trial, lease, data FROM record WHERE kind=? ORDER BY seq", (kind,))
+                return [(t, lease, json.loads(d)) for t, lease, d in rows]
+            except sqlite3.OperationalError:
+                return []
+
+    def worker_pid(self, name="s"):
+        """Of the worker on this host that lives; 0 where there is none."""
+        for lock in (self.path / "sweeps" / name).glob("worker.*.lock"):
+            word = lock.read_text().split()
+            if word and self.carries_mark(int(word[0])):
+                return int(word[0])
+        return 0
+
+    def carries_mark(self, pid):
+        try:
+            return self.mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+
+    def alive(self):
+        """Pids of all that was started here and still runs."""
+        return [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and self.carries_mark(int(p.name))]
+
+    def nothing_runs(self, limit_s=10):
+        wait_for(lambda: not self.alive(), f"the end of {[describe(p) for p in self.alive()]}", limit_s)
+
+    def clean_up(self):
+        for p in self.started:
+            p.kill()
+            p.wait()
+        wait_for(lambda: not kill_all(self.alive()), "what was started to be gone", 20)
+
+
+def describe(pid):
+    try:
+        return pid, Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return pid, "gone"
+
+
+def kill_all(pids):
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    return pids

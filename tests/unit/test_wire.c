@@ -1,0 +1,126 @@
+/* test_wire - the messages between coordinator and workers: what is taken, what is refused. */
+#include "hpo/sweep/wire.h"
+
+#include "common/mem.h"
+#include "tests/unit/test.h"
+
+static const char *const good[] = {
+    "{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c03\",\"places\":4,\"running\":[7,"
+    "9]}}",
+    "{\"v\":1,\"kind\":\"report\",\"conn\":3,\"lease\":12,\"seq\":4,\"data\":{\"step\":3,\"loss\":"
+    "0."
+    "5,\"bad\":\"NaN\"}}",
+    "{\"v\":1,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":-1,"
+    "\"signal\":"
+    "9,\"oom\":true,\"seconds\":1.5,\"error\":\"out of memory\"}}",
+    "{\"v\":1,\"kind\":\"ping\",\"conn\":1}",
+    "{\"v\":1,\"kind\":\"leaving\",\"conn\":1}",
+    "{\"v\":1,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
+    "\"dir\":\"/s/trials/000000\",\"wdir\":\"/"
+    "s\",\"argv\":[\"true\"],\"env\":[],\"params\":{\"lr\":"
+    "0.5},\"ranks\":1,\"gpus\":0,\"cpus\":0,\"grace_ms\":30000}}",
+    "{\"v\":1,\"kind\":\"stop\",\"conn\":1,\"lease\":3}",
+    "{\"v\":1,\"kind\":\"drain\",\"conn\":1}",
+    "{\"v\":1,\"kind\":\"pong\",\"conn\":1}",
+    "{\"v\":1,\"kind\":\"ack\",\"conn\":1,\"lease\":3,\"seq\":8}",
+    "{\"v\":1,\"kind\":\"who\",\"conn\":1}",
+};
+
+static const struct {
+    const char *text, *why;
+} bad[] = {
+    {"", "no JSON"},
+    {"{\"v\":1,\"kind\":\"ping\",\"conn\":1", "no JSON"},
+    {"{\"v\":1,\"kind\":\"ping\",\"conn\":1}x", "no JSON"},
+    {"{\"v\":1,\"v\":1,\"kind\":\"ping\",\"conn\":1}", "no JSON"},
+    {"[1]", "not an object"},
+    {"{\"kind\":\"ping\",\"conn\":1}", "version"},
+    {"{\"v\":2,\"kind\":\"ping\",\"conn\":1}", "version"},
+    {"{\"v\":1,\"conn\":1}", "unknown kind"},
+    {"{\"v\":1,\"kind\":\"pang\",\"conn\":1}", "unknown kind"},
+    {"{\"v\":1,\"kind\":\"ping\"}", "'conn'"},
+    {"{\"v\":1,\"kind\":\"ping\",\"conn\":0}", "'conn'"},
+    {"{\"v\":1,\"kind\":\"ping\",\"conn\":1.0}", "'conn'"},
+    {"{\"v\":1,\"kind\":\"ping\",\"conn\":1,\"lease\":2}", "'lease'"},
+    {"{\"v\":1,\"kind\":\"ping\",\"conn\":1,\"x\":2}", "not known"},
+    {"{\"v\":1,\"kind\":\"stop\",\"conn\":1}", "'lease'"},
+    {"{\"v\":1,\"kind\":\"stop\",\"conn\":1,\"lease\":-4}", "'lease'"},
+    {"{\"v\":1,\"kind\":\"ack\",\"conn\":1,\"lease\":4}", "'seq'"},
+    {"{\"v\":1,\"kind\":\"stop\",\"conn\":1,\"lease\":4,\"data\":{}}", "'data'"},
+    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1}", "'data'"},
+    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":[]}", "'data'"},
+    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1}}", "'running'"},
+    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":-1,\"running\":[]}"
+     "}",
+     "'places'"},
+    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[0]}"
+     "}",
+     "'running'"},
+    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"\",\"places\":1,\"running\":[]}}",
+     "'node'"},
+    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[],"
+     "\"z\":1}}",
+     "not known"},
+    {"{\"v\":1,\"kind\":\"report\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"a\":[1]}}",
+     "neither"},
+    {"{\"v\":1,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":0,"
+     "\"signal\":0,\"oom\":false,\"seconds\":-1}}",
+     "'seconds'"},
+};
+
+TEST(every_kind_of_message_survives_being_read_and_written)
+{
+    CHECK_INT(COUNT_OF(good), WIRE_KINDS);
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        struct err e = {0};
+        struct wire_msg m;
+        if (wire_decode(&m, good[i], strlen(good[i]), &e) < 0)
+            FAIL("%s: %s", good[i], e.text);
+        CHECK_INT(m.kind, i);
+        AUTO(strbuf) struct strbuf b = {0};
+        CHECK_INT(wire_encode(&b, &m, &e), 0);
+        CHECK_STR(strbuf_str(&b), good[i]);
+        wire_msg_clear(&m);
+    }
+}
+
+TEST(what_is_no_message_is_refused_and_the_reason_told)
+{
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        struct err e = {0};
+        struct wire_msg m = {.conn = 77};
+        if (wire_decode(&m, bad[i].text, strlen(bad[i].text), &e) != -EPROTO)
+            FAIL("taken: %s", bad[i].text);
+        CHECK_HAS(e.text, bad[i].why);
+        CHECK_INT(m.conn, 77); /* untouched */
+    }
+}
+
+TEST(a_message_of_more_than_a_mebibyte_is_neither_sent_nor_read)
+{
+    struct err e = {0};
+    AUTO(free) char *big = xzalloc(WIRE_MAX_BYTES + 2);
+    memset(big, ' ', WIRE_MAX_BYTES + 1);
+    memcpy(big, good[3], strlen(good[3]));
+    struct wire_msg m = {0};
+    CHECK_INT(wire_decode(&m, big, WIRE_MAX_BYTES + 1, &e), -EMSGSIZE);
+    CHECK_INT(wire_decode(&m, big, WIRE_MAX_BYTES, &e), 0);
+
+    memset(big, 'x', WIRE_MAX_BYTES);
+    m = (struct wire_msg){.kind = WIRE_REPORT, .conn = 1, .lease = 1, .seq = 1};
+    m.data = json_pack("{ss}", "a", big);
+    AUTO(strbuf) struct strbuf b = {0};
+    CHECK_INT(wire_encode(&b, &m, &e), -EMSGSIZE);
+    CHECK_INT(b.len, 0);
+    wire_msg_clear(&m);
+}
+
+TEST(a_message_that_no_one_would_read_is_not_written)
+{
+    struct err e = {0};
+    AUTO(strbuf) struct strbuf b = {0};
+    struct wire_msg m = {.kind = WIRE_STOP, .conn = 1};
+    CHECK_INT(wire_encode(&b, &m, &e), -EPROTO);
+    CHECK_HAS(e.text, "'stop'");
+    CHECK_INT(b.len, 0);
+}
