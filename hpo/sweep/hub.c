@@ -17,6 +17,7 @@ struct hub {
     uv_loop_t *loop;
     void *zmq, *sock;
     struct zloop *on_sock;
+    char *file; /* of an ipc:// endpoint that is bound; ZeroMQ leaves it behind */
     struct peers *peers;
     const struct hub_events *ev;
     void *arg;
@@ -177,7 +178,11 @@ static int open_socket(struct hub *h, const char *endpoint, struct err *e)
     int64_t max = WIRE_MAX_BYTES;
     if (zmq_setsockopt(h->sock, ZMQ_MAXMSGSIZE, &max, sizeof max) < 0)
         return failed("socket", e);
-    return zmq_bind(h->sock, endpoint) < 0 ? failed(endpoint, e) : 0;
+    if (zmq_bind(h->sock, endpoint) < 0)
+        return failed(endpoint, e);
+    if (strncmp(endpoint, "ipc://", 6) == 0)
+        h->file = xstrdup(endpoint + 6);
+    return 0;
 }
 
 int hub_open(struct hub **out, uv_loop_t *loop, const char *endpoint, const struct hub_events *ev,
@@ -206,6 +211,9 @@ void hub_close(struct hub *h)
         zmq_close(h->sock);
     if (h->zmq)
         zmq_ctx_term(h->zmq); /* waits for what lingers */
+    if (h->file)
+        (void)unlink(h->file); /* nobody is told of what is no longer needed */
+    free(h->file);
     peers_free(h->peers);
     free(h);
 }

@@ -94,6 +94,7 @@ static void stop(struct ends *t)
     uv_close((uv_handle_t *)&t->limit, NULL);
     uv_run(&t->loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&t->loop), 0);
+    CHECK(access(t->endpoint + 6, F_OK) < 0);
 }
 
 static void report(struct ends *t, int64_t seq)
