@@ -154,8 +154,9 @@ def test_a_dry_run_prints_the_commands_and_makes_nothing(place):
 
 def test_a_trial_that_is_stopped_early_is_gone(place):
     """The last of the grid is bad and would run for a minute."""
-    place.script("t.sh", 'for i in 1 2 3 4 5 6; do echo "{\\"step\\":$i,\\"loss\\":$x}"; done\n'
-                 'test $x -lt 100 || { echo $$ > bad.pid; exec sleep 60; }\n')
+    place.script("t.sh", 'test $x -lt 100 || echo $$ > bad.pid\n'
+                 'for i in 1 2 3 4 5 6; do echo "{\\"step\\":$i,\\"loss\\":$x}"; done\n'
+                 'test $x -lt 100 || exec sleep 60\n')
     text = """
 method: grid
 metric: {name: loss}
