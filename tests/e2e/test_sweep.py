@@ -128,16 +128,16 @@ def test_a_trial_of_several_ranks(place):
 method: grid
 metric: {name: loss}
 early_terminate: {type: median, min_iter: 1, min_trials: 2}
-parameters: {x: {values: [1, 2, 9]}}
+parameters: {x: {values: [2, 1, 9]}}
 drover: {parallel: 1, resources: {ranks: 3}}
 """
     done = place.run(place.sweep(text), limit_s=40)
     assert done.returncode == 0, done.stderr
     trials = place.show()["trials"]
-    assert [(t["state"], t["value"]) for t in trials] == [("done", 1), ("done", 2), ("pruned", 9)]
+    assert [(t["state"], t["value"]) for t in trials] == [("done", 2), ("done", 1), ("pruned", 9)]
     (out,) = (place.path / "sweeps/s/trials/000001").glob("*/stdout")
     lines = out.read_text().splitlines()
-    assert {f"[{r}] rank {r} of 3 has 2" for r in range(3)} < set(lines) and len(lines) == 6
+    assert {f"[{r}] rank {r} of 3 has 1" for r in range(3)} < set(lines) and len(lines) == 6
     place.nothing_runs()
 
 
@@ -162,7 +162,7 @@ method: grid
 metric: {name: loss}
 early_terminate: {type: median, min_iter: 2, min_trials: 3}
 parameters:
-  x: {values: [1, 2, 3, 4, 5, 100]}
+  x: {values: [5, 4, 3, 2, 1, 100]}
 """
     done = place.run(place.sweep(text), "--parallel", "1", limit_s=40)
     assert done.returncode == 0, done.stderr
