@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
+#include "common/opt.h"
 #include "launcher/engine.h"
 #include "launcher/env.h"
 #include "launcher/oom.h"
@@ -98,6 +99,12 @@ const struct topo *launcher_topo(const struct launcher *l)
 
 static void on_patience_over(uv_timer_t *t);
 
+static void drop_port(struct launch *j)
+{
+    auto_fd(&j->port_fd);
+    j->port_fd = -1;
+}
+
 static void report_end(struct launch *j)
 {
     struct job_end end = {.status = job_status(j->job),
@@ -113,8 +120,7 @@ static void report_end(struct launch *j)
         for (int i = 0; i < LAST_LINES; i++)
             lines[i] = tail_get(t, i, NULL);
     }
-    auto_fd(&j->port_fd);
-    j->port_fd = -1;
+    drop_port(j);
     j->ev.ended(j->arg, &end);
 }
 
@@ -279,11 +285,23 @@ static char *make_job_id(void)
     return xasprintf("drover-%d-%08x", (int)getpid(), random);
 }
 
-/* The port that the user wants; 0: any. */
-static int wanted_port(const struct launch_spec *s)
+/* The port that the user wants, by option or by -x; 0: any. */
+static int wanted_port(int *out, const struct launch_spec *s, struct err *e)
 {
     const char *given = env_get(s->env, "MASTER_PORT");
-    return s->master_port ? s->master_port : given ? atoi(given) : 0;
+    *out = s->master_port;
+    return s->master_port || !given ? 0 : opt_int(out, "MASTER_PORT", given, 1, 65535, e);
+}
+
+static int choose_port(struct launch *j, int *port, const struct launch_spec *s, struct err *e)
+{
+    int wanted = 0;
+    int rc = wanted_port(&wanted, s, e);
+    if (rc == 0)
+        rc = port_hold(&j->port_fd, port, wanted, e);
+    if (rc == 0 && s->no_hold_port)
+        drop_port(j);
+    return rc;
 }
 
 static struct launch *new_launch(struct launcher *l, const struct launch_spec *s,
@@ -333,11 +351,7 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
     struct engine_order order = {.spec = s, .base_env = l->env};
     int rc = plan_job(j, s, e);
     if (rc == 0)
-        rc = port_hold(&j->port_fd, &order.master_port, wanted_port(s), e);
-    if (rc == 0 && s->no_hold_port) {
-        auto_fd(&j->port_fd);
-        j->port_fd = -1;
-    }
+        rc = choose_port(j, &order.master_port, s, e);
     order.plan = j->plan;
     if (rc == 0)
         rc = engine_start(&j->run, l->engine, &order, &from_engine, j, e);
@@ -414,7 +428,7 @@ void launch_free(struct launch *j)
     free(j->ranks);
     job_free(j->job);
     plan_free(j->plan);
-    auto_fd(&j->port_fd);
+    drop_port(j);
     uv_close((uv_handle_t *)&j->patience, on_closed);
     uv_close((uv_handle_t *)&j->linger, on_closed);
 }

@@ -297,7 +297,7 @@ void rendezvous_close(struct rendezvous *r)
 /* ---- jobs --------------------------------------------------------------------------------------
  */
 
-enum { JOB_KEYS = 13, RANK_KEYS = 6 };
+enum { JOB_KEYS = 13, NODE_MAP = 4, PROC_MAP = 5, RANK_KEYS = 6 };
 
 /* Fills info[0...RANK_KEYS-1] with what is known of one rank. MPI_Init fails without the local and
  * the node's rank. */
@@ -314,7 +314,7 @@ static void rank_keys(pmix_info_t *info, const struct plan *p, const struct plan
     PMIX_INFO_LOAD(&info[5], PMIX_HOSTNAME, p->nodes[r->node].name, PMIX_STRING);
 }
 
-/* Fills info[0...JOB_KEYS-1] with what is known of the job. -EIO where libpmix cannot. */
+/* Fills info[0...JOB_KEYS-1] with what is known of the job. */
 static int job_keys(pmix_info_t *info, const struct rendezvous_job *j, const struct plan *p,
                     struct err *e)
 {
@@ -335,8 +335,8 @@ static int job_keys(pmix_info_t *info, const struct rendezvous_job *j, const str
     PMIX_INFO_LOAD(&info[1], PMIX_JOB_SIZE, &size, PMIX_UINT32);
     PMIX_INFO_LOAD(&info[2], PMIX_LOCAL_SIZE, &size, PMIX_UINT32);
     PMIX_INFO_LOAD(&info[3], PMIX_LOCAL_PEERS, strbuf_str(&peers), PMIX_STRING);
-    PMIX_INFO_LOAD(&info[4], PMIX_NODE_MAP, nodes, PMIX_REGEX);
-    PMIX_INFO_LOAD(&info[5], PMIX_PROC_MAP, procs, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[NODE_MAP], PMIX_NODE_MAP, nodes, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[PROC_MAP], PMIX_PROC_MAP, procs, PMIX_REGEX);
     PMIX_INFO_LOAD(&info[6], PMIX_MAX_PROCS, &size, PMIX_UINT32);
     PMIX_INFO_LOAD(&info[7], PMIX_NODE_SIZE, &size, PMIX_UINT32);
     PMIX_INFO_LOAD(&info[8], PMIX_NUM_NODES, &one, PMIX_UINT32);
@@ -367,7 +367,7 @@ static int register_job(const struct rendezvous_job *j, const struct plan *p, st
 {
     size_t n = JOB_KEYS + (size_t)p->world_size;
     pmix_info_t *info;
-    PMIX_INFO_CREATE(info, n);
+    PMIX_INFO_CREATE(info, n); /* zeroed */
     int code = job_keys(info, j, p, e);
     for (int i = 0; code == 0 && i < p->world_size; i++) {
         pmix_info_t *of_rank = &info[JOB_KEYS + i];

@@ -132,6 +132,7 @@ def test_bindings_are_reported_and_the_job_runs(drover):
     (["-H", "other-host:2", "touch", "f"], ["'other-host'", "another machine"]),
     (["-H", "localhost:2", "-np", "3", "touch", "f"], ["3 ranks", "2 slots"]),
     (["-x", "=1", "touch", "f"], ["no name"]),
+    (["-x", "MASTER_PORT=some", "-np", "1", "touch", "f"], ["MASTER_PORT", "'some'"]),
     (["--json", "touch", "f"], ["--dry-run"]),
     (["--grace", "-1.5", "touch", "f"], ["negative"]),
     (["--cpus", "9999", "-np", "1", "touch", "f"], ["9999"]),
@@ -219,6 +220,8 @@ def test_a_port_that_is_taken_is_an_error_that_names_who_has_it(drover):
         assert done.returncode == 2 and port in done.stderr and f"process {hold.pid} (" in done.stderr
         hold.stdin.close()
     done = drover.run("run", "--master-port", port, "-np", "1", "sh", "-c", "echo $MASTER_PORT")
+    assert done.stdout.strip() == port, done.stderr
+    done = drover.run("run", "-x", f"MASTER_PORT={port}", "-np", "1", "sh", "-c", "echo $MASTER_PORT")
     assert done.stdout.strip() == port, done.stderr
 
 

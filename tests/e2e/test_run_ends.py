@@ -18,6 +18,18 @@ def ranks_running(drover, n, command="sleep 100"):
     return wait_until(lambda: sum(c.startswith(command) for c in drover.left().values()) == n, what=f"{n} ranks")
 
 
+def state(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+        return f.read().rpartition(")")[2].split()[0]
+
+
+def guardian_of(drover, pid):
+    """The other process that is called drover."""
+    found = [p for p, command in drover.left().items() if command.startswith(DROVER) and p != pid]
+    assert len(found) == 1
+    return found[0]
+
+
 def test_the_first_failure_ends_the_job_at_once_with_its_status(drover):
     began = time.monotonic()
     done = drover.run(*RUN, "-np", "4", "--", "sh", "-c",
@@ -175,15 +187,13 @@ def test_25_kills_of_drover_at_random_moments_leave_nothing(drover, seed):
 def test_a_killed_guardian_takes_its_ranks_along_and_is_reported(drover):
     job = drover.start(*RUN, "-np", "2", "sh", "-c", "setsid sleep 100 & exec sleep 100")
     ranks_running(drover, 4)
-    guardian = [pid for pid, command in drover.left().items() if "drover" in command and pid != job.pid]
-    assert len(guardian) == 1
-    os.kill(guardian[0], signal.SIGKILL)
+    os.kill(guardian_of(drover, job.pid), signal.SIGKILL)
     _, err = job.communicate(timeout=10)
     assert job.returncode == 137 and b"guardian" in err
     drover.nothing_left()
 
 
-def test_a_terminal_feeds_rank_0_and_its_interrupt_ends_the_job(drover):
+def test_a_terminal_feeds_rank_0_and_suspends_and_interrupts_the_job(drover):
     """drover as a shell has it: leader of a foreground process group on a terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
@@ -199,6 +209,12 @@ def test_a_terminal_feeds_rank_0_and_its_interrupt_ends_the_job(drover):
     read_until(b"up\r\n")
     os.write(terminal, b"typed\n")
     read_until(b"got typed\r\n")
+    ranks_running(drover, 2)
+    os.write(terminal, b"\x1a")  # ^Z, and the shell's `fg`
+    guardian = guardian_of(drover, pid)
+    wait_until(lambda: all(state(p) == "T" for p in drover.left() if p != guardian))
+    os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: all(state(p) == "S" for p in drover.left()))
     os.write(terminal, b"\x03")
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
     os.close(terminal)

@@ -6,6 +6,7 @@
 
 #include "launcher/env.h"
 #include "launcher/topo.h"
+#include "tests/unit/kit_pmix.h"
 #include "tests/unit/test.h"
 
 static void on_aborted(void *arg, int rank, int code)
