@@ -25,11 +25,6 @@ static const struct cmd commands[] = {
      cmd_run, NULL, "drover run"},
     {"sweep", "FILE [options]", "Search hyperparameters", NULL, "drover-hpo", NULL},
     {"worker", "ENDPOINT [options]", "Run trials for a sweep", NULL, "drover-hpo", NULL},
-    {"suggest", "[options]", "Search alone: JSON lines in, JSON lines out", NULL, "drover-hpo",
-     NULL},
-    {"report", "NAME=VALUE...", "Report metrics from a trial", NULL, "drover-hpo", NULL},
-    {"export", "NAME [options]", "Write a sweep's trials as CSV or JSON", NULL, "drover-hpo", NULL},
-    {"serve", "[options]", "Show sweeps in a browser", NULL, "drover-hpo", NULL},
     {"bench", "OP [-np N] [-b 8] [-e 128M]", "Measure collective bandwidth", NULL, "drover-bench",
      NULL},
 };
