@@ -87,6 +87,23 @@ def test_drover_run_starts_it():
     assert apart(curve(done.stdout), curve(digits(*STEADY, "--epochs=2"))) <= 1e-4
 
 
+def test_the_sweep_file_finds_a_network_that_reads_well(tmp_path):
+    (tmp_path / "examples" / "digits").mkdir(parents=True)
+    (tmp_path / "examples" / "digits" / "digits").symlink_to(DIGITS)
+    drover = str(BUILD / "bin" / "drover")
+    began = time.monotonic()
+    subprocess.run([drover, "sweep", str(SOURCE / "sweep.yaml"), "--quiet"], cwd=tmp_path, env=clean_env(), check=True,
+                   stdout=subprocess.DEVNULL, timeout=LIMIT_S)
+    seconds = time.monotonic() - began
+    shown = subprocess.run([drover, "sweep", "show", "digits", "--json"], cwd=tmp_path, env=clean_env(), check=True,
+                           capture_output=True, text=True, timeout=LIMIT_S)
+    sweep = json.loads(shown.stdout)
+    assert len(sweep["trials"]) == 20
+    assert {t["state"] for t in sweep["trials"]} == {"done", "pruned"}  # none failed, and the hopeless were stopped
+    assert sweep["best"]["value"] >= 0.98
+    assert SANITIZED or seconds < 25
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_five_epochs_and_five_more_are_ten(tmp_path, ranks):
     options = [*STEADY, "--dropout=0.1"]
