@@ -62,6 +62,14 @@ def test_alone_it_learns_to_read_in_seconds():
     assert SANITIZED or seconds < 5
 
 
+def test_the_loss_is_the_mean_over_the_samples_whatever_the_batch():
+    still = ["--epochs=1", "--lr=1e-12", "--weight_decay=0", "--dropout=0", "--label_smoothing=0"]
+    whole = curve(digits(*still, "--batch=1437"))
+    assert apart(whole, curve(digits(*still, "--batch=50"))) <= 1e-5
+    assert 2 < whole[0][0] < 4  # it guesses: ln 10, and more for being sure of it
+    assert abs(whole[0][0] - whole[0][1]) < 0.2
+
+
 @pytest.mark.parametrize("options", [
     [*STEADY, "--epochs=8", "--dropout=0.2", "--activation=tanh", "--label-smoothing=0.1"],
     ["--epochs=3", "--hidden=64", "--batch=61", "--optimizer=adamw", "--activation=gelu"],
@@ -77,6 +85,23 @@ def test_drover_run_starts_it():
     done = finish([BUILD / "bin" / "drover", "run", "-np", 2, DIGITS, *STEADY, "--epochs=2"])
     assert done.returncode == 0, done.stderr
     assert apart(curve(done.stdout), curve(digits(*STEADY, "--epochs=2"))) <= 1e-4
+
+
+def test_the_sweep_file_finds_a_network_that_reads_well(tmp_path):
+    (tmp_path / "examples" / "digits").mkdir(parents=True)
+    (tmp_path / "examples" / "digits" / "digits").symlink_to(DIGITS)
+    drover = str(BUILD / "bin" / "drover")
+    began = time.monotonic()
+    subprocess.run([drover, "sweep", str(SOURCE / "sweep.yaml"), "--quiet"], cwd=tmp_path, env=clean_env(), check=True,
+                   stdout=subprocess.DEVNULL, timeout=LIMIT_S)
+    seconds = time.monotonic() - began
+    shown = subprocess.run([drover, "sweep", "show", "digits", "--json"], cwd=tmp_path, env=clean_env(), check=True,
+                           capture_output=True, text=True, timeout=LIMIT_S)
+    sweep = json.loads(shown.stdout)
+    assert len(sweep["trials"]) == 20
+    assert {t["state"] for t in sweep["trials"]} == {"done", "pruned"}  # none failed, and the hopeless were stopped
+    assert sweep["best"]["value"] >= 0.98
+    assert SANITIZED or seconds < 25
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -161,20 +186,32 @@ def wait_for(path):
         time.sleep(0.01)
 
 
+def stopped_at(said):
+    """(epoch, step) of the last line."""
+    return tuple(map(int, re.search(r"^weights .* after epoch (\d+), step (\d+)$", said, re.M).groups()))
+
+
 def test_sigterm_saves_and_ends_and_training_goes_on_from_there(tmp_path):
-    options = [*STEADY, f"--checkpoint={tmp_path}", "--resume"]
-    with start([*options, "--epochs=1000000", "--checkpoint-every=1000000"]) as p:
-        for _ in range(3):
-            p.stdout.readline()
-        p.terminate()
-        said = p.stdout.read()
-    assert p.returncode == 128 + signal.SIGTERM
-    assert "told to stop; saved" in said
-    epochs = int(re.search(r"after epoch (\d+)", said).group(1)) + 2
-    resumed = digits(*options, f"--epochs={epochs}")
-    whole = digits(*STEADY, f"--epochs={epochs}")
+    base = [*STEADY, "--hidden=512,512"]
+    options = [*base, f"--checkpoint={tmp_path}", "--resume"]
+    for turn in range(20):  # until it was hit within an epoch: right after a line, it is between two
+        with start([*options, "--epochs=1000000", "--checkpoint-every=1000000"]) as p:
+            while not p.stdout.readline().startswith("epoch"):
+                pass
+            time.sleep(turn * 0.003)
+            p.terminate()
+            said = p.stdout.read()
+        assert p.returncode == 128 + signal.SIGTERM
+        assert "told to stop; saved" in said
+        epoch, step = stopped_at(said)
+        if step > 0:
+            break
+    assert step > 0
+    resumed = digits(*options, f"--epochs={epoch + 1}")
+    assert f"resumed after epoch {epoch}, step {step}" in resumed
+    whole = digits(*base, f"--epochs={epoch + 1}")
     assert weights(resumed) == weights(whole)
-    assert curve(whole)[-len(curve(resumed)):] == curve(resumed)  # also the epoch that was cut
+    assert curve(resumed) == curve(whole)[epoch:]  # also the loss of the epoch that was cut
 
 
 def test_sigterm_to_one_rank_ends_all_after_the_same_step(tmp_path):
@@ -190,7 +227,7 @@ def test_sigterm_to_one_rank_ends_all_after_the_same_step(tmp_path):
     assert p.returncode == 128 + signal.SIGTERM, complaints
     assert "told to stop; saved" in said
     assert "not done after" not in complaints  # no rank was left waiting
-    epochs = int(re.search(r"after epoch (\d+)", said).group(1)) + 1
+    epochs = stopped_at(said)[0] + 1
     assert weights(digits(*options, f"--epochs={epochs}", ranks=2)) == \
         weights(digits(*STEADY, f"--epochs={epochs}", ranks=2))
 
@@ -227,7 +264,7 @@ def test_a_loss_that_is_no_number_ends_it_and_leaves_the_checkpoint(tmp_path):
 def test_a_rank_that_cannot_save_ends_the_job(tmp_path):
     (tmp_path / "file").write_text("")
     began = time.monotonic()
-    done = finish(under_mpirun(2, [DIGITS, *STEADY, "--epochs=2", f"--checkpoint={tmp_path}/file"], {}))
+    done = finish(under_mpirun(2, [DIGITS, *STEADY, "--checkpoint-every=1", f"--checkpoint={tmp_path}/file"], {}))
     assert done.returncode == 1
     assert f"{tmp_path}/file/digits.ckpt" in done.stderr
     assert time.monotonic() - began < 40  # and not only when the other's minute is over
