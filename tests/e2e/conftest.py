@@ -62,6 +62,7 @@ class Runner:
         kw.setdefault("stdin", subprocess.DEVNULL)
         kw.setdefault("stdout", subprocess.PIPE)
         kw.setdefault("stderr", subprocess.PIPE)
+        kw.setdefault("bufsize", 0)  # communicate() forgets what a buffered read has read ahead
         return subprocess.Popen([DROVER, *map(str, args)], cwd=self.cwd, env={**self.env, **(env or {})}, **kw)
 
     def left(self):

@@ -156,7 +156,7 @@ def test_user_signals_reach_every_rank_and_the_job_goes_on(drover):
 
 def test_what_the_shell_ignores_stays_ignored(drover):
     with subprocess.Popen(["sh", "-c", f"trap '' HUP; exec {DROVER} run -np 1 sh -c 'echo up; read x; echo $x'"],
-                          env=drover.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
+                          env=drover.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as job:
         assert job.stdout.readline() == b"up\n"
         job.send_signal(signal.SIGHUP)
         out, _ = job.communicate(b"on\n", timeout=10)
