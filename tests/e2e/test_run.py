@@ -164,7 +164,8 @@ def test_commands_that_are_not_there_are_named(drover):
 
 def test_a_full_disk_below_stdout_is_an_error(drover):
     with open("/dev/full", "w", encoding="ascii") as full:
-        for args in (["--version"], ["help"], ["run", "--dry-run", "-np", "1", "true"], ["run", "-np", "1", "echo", "x"]):
+        for args in (["--version"], ["help"], ["run", "--dry-run", "-np", "1", "true"],
+                     ["run", "-np", "1", "echo", "x"]):
             done = subprocess.run([DROVER, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=30,
                                   check=False, stdin=subprocess.DEVNULL)
             assert done.returncode == 1 and "No space left" in done.stderr, args
@@ -194,8 +195,8 @@ def test_stdin_goes_to_rank_0_alone(drover):
 
 
 def test_closed_standard_descriptors_do_no_harm(drover):
-    done = subprocess.run(["sh", "-c", f"{DROVER} run -np 2 --oversubscribe sh -c 'echo x; echo y >&2; cat' <&- >&- 2>&-"],
-                          env=drover.env, timeout=30, check=False)
+    command = f"{DROVER} run -np 2 --oversubscribe sh -c 'echo x; echo y >&2; cat' <&- >&- 2>&-"
+    done = subprocess.run(["sh", "-c", command], env=drover.env, timeout=30, check=False)
     assert done.returncode == 0
 
 

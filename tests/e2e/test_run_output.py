@@ -120,7 +120,7 @@ def test_a_progress_bar_comes_as_it_moves(drover):
 def test_a_disk_that_is_full_ends_output_but_not_the_job(drover, tmp_path):
     with open("/dev/full", "w", encoding="ascii") as full:
         done = subprocess.run([DROVER, *RUN, "-np", "2", "sh", "-c", "echo x; sleep 0.2; touch done.$RANK"],
-                              cwd=tmp_path, env=drover.env, stdout=full, stderr=subprocess.PIPE, timeout=30, check=False,
-                              stdin=subprocess.DEVNULL)
+                              cwd=tmp_path, env=drover.env, stdin=subprocess.DEVNULL, stdout=full,
+                              stderr=subprocess.PIPE, timeout=30, check=False)
     assert done.returncode == 1 and b"No space left" in done.stderr
     assert (tmp_path / "done.0").exists() and (tmp_path / "done.1").exists()
