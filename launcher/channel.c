@@ -12,10 +12,8 @@ enum { PACKETS_A_TURN = 32 };
 struct channel {
     uv_poll_t poll;
     int fd;
-    int rank;
     bool used, warned, closed;
-    void (*packet)(void *arg, int rank, const char *json, size_t len);
-    void *arg;
+    struct channel_reader reader;
 };
 
 static bool looks_like_object(const char *text, size_t len)
@@ -33,13 +31,13 @@ static void take(struct channel *c, const char *text, size_t len)
 {
     if (len <= CHANNEL_PACKET_MAX && looks_like_object(text, len)) {
         c->used = true;
-        c->packet(c->arg, c->rank, text, len);
+        c->reader.packet(c->reader.arg, c->reader.rank, text, len);
         return;
     }
     if (!c->warned)
         log_warn("rank %d: a report of %zu bytes is no JSON object of at most %d: dropped, and so "
                  "are others like it",
-                 c->rank, len, CHANNEL_PACKET_MAX);
+                 c->reader.rank, len, CHANNEL_PACKET_MAX);
     c->warned = true;
 }
 
@@ -75,24 +73,21 @@ static void on_readable(uv_poll_t *p, int status, int events)
         ;
 }
 
-int channel_open(struct channel **out, int *child_fd, uv_loop_t *loop, int rank,
-                 void (*packet)(void *arg, int rank, const char *json, size_t len), void *arg,
-                 struct err *e)
+int channel_open(struct channel **out, int *child_fd, uv_loop_t *loop,
+                 const struct channel_reader *reader, struct err *e)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-        return err_set(e, -errno, "rank %d's report channel: %s", rank, strerror(errno));
+        return err_set(e, -errno, "rank %d's report channel: %s", reader->rank, strerror(errno));
     AUTO(fd) int ours = ends[0];
     AUTO(fd) int its = ends[1];
     AUTO(free) struct channel *c = xzalloc(sizeof *c);
     int rc = uv_poll_init(loop, &c->poll, ours);
     if (rc < 0)
-        return err_set(e, rc, "rank %d's report channel: %s", rank, uv_strerror(rc));
+        return err_set(e, rc, "rank %d's report channel: %s", reader->rank, uv_strerror(rc));
     c->poll.data = c;
     c->fd = fd_take(&ours);
-    c->rank = rank;
-    c->packet = packet;
-    c->arg = arg;
+    c->reader = *reader;
     uv_poll_start(&c->poll, UV_READABLE, on_readable);
     *child_fd = fd_take(&its);
     *out = TAKE(c);

@@ -16,12 +16,17 @@ enum { CHANNEL_PACKET_MAX = 64 << 10 };
 
 struct channel;
 
-/* `packet` gets, from the loop, what looks like an object and is not too long; the rest is dropped
- * with one warning for each channel. It may call channel_close(). `*child_fd` is the rank's end,
- * which is the caller's to pass on and close. */
-int channel_open(struct channel **out, int *child_fd, uv_loop_t *loop, int rank,
-                 void (*packet)(void *arg, int rank, const char *json, size_t len), void *arg,
-                 struct err *e);
+struct channel_reader {
+    int rank;
+    /* Gets, from the loop, what looks like an object and is not too long; the rest is dropped with
+     * one warning for each channel. It may call channel_close(). */
+    void (*packet)(void *arg, int rank, const char *json, size_t len);
+    void *arg;
+};
+
+/* `*child_fd` is the rank's end, which is the caller's to pass on and close. */
+int channel_open(struct channel **out, int *child_fd, uv_loop_t *loop,
+                 const struct channel_reader *reader, struct err *e);
 /* Its handle closes on the loop's next turn. */
 void channel_close(struct channel *c);
 AUTO_DEFINE(channel, struct channel *, channel_close)

@@ -257,7 +257,8 @@ static int open_stream(struct stream *s, int *its_end, const char *dir, struct e
     (void)fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES); /* fewer turns; a limit may forbid it */
     char who[64];
     snprintf(who, sizeof who, "rank %d's %s", s->rank, name);
-    return io_open(&s->io, en->loop, fds[0], fd_take(&file), en->scratch, who, &ev, s, e);
+    struct io_source from = {fds[0], fd_take(&file), en->scratch, who};
+    return io_open(&s->io, en->loop, &from, &ev, s, e);
 }
 
 static int open_rank(struct engine_job *j, int rank, struct ends *its,
@@ -270,9 +271,10 @@ static int open_rank(struct engine_job *j, int rank, struct ends *its,
         if (rc < 0)
             return rc;
     }
-    return spec->reports
-               ? channel_open(&r->channel, &its->report, j->engine->loop, rank, on_report, j, e)
-               : 0;
+    if (!spec->reports)
+        return 0;
+    struct channel_reader reader = {rank, on_report, j};
+    return channel_open(&r->channel, &its->report, j->engine->loop, &reader, e);
 }
 
 static int open_ranks(struct engine_job *j, struct ends *ends, const struct launch_spec *spec,

@@ -152,25 +152,25 @@ static void read_rest(struct io *s)
 /* ---- from outside ------------------------------------------------------------------------------
  */
 
-int io_open(struct io **out, uv_loop_t *loop, int fd, int file_fd, char *scratch, const char *who,
+int io_open(struct io **out, uv_loop_t *loop, const struct io_source *from,
             const struct io_events *ev, void *arg, struct err *e)
 {
     struct io *s = xzalloc(sizeof *s);
-    s->file_fd = file_fd;
-    s->scratch = scratch;
-    s->who = xstrdup(who);
+    s->file_fd = from->file_fd;
+    s->scratch = from->scratch;
+    s->who = xstrdup(from->who);
     s->ev = *ev;
     s->arg = arg;
     uv_pipe_init(loop, &s->pipe, 0);
     s->pipe.data = s;
-    int rc = uv_pipe_open(&s->pipe, fd);
+    int rc = uv_pipe_open(&s->pipe, from->fd);
     if (rc < 0)
-        close(fd);
+        close(from->fd);
     else
         rc = uv_read_start((uv_stream_t *)&s->pipe, on_buffer, on_read);
     if (rc < 0) {
         io_close(s);
-        return err_set(e, rc, "%s: %s", who, uv_strerror(rc));
+        return err_set(e, rc, "%s: %s", from->who, uv_strerror(rc));
     }
     *out = s;
     return 0;

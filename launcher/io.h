@@ -25,10 +25,15 @@ struct io_events {
     void (*ended)(void *arg);
 };
 
-/* Takes over `fd` (the pipe's read end) and `file_fd` (gets the bytes as they come; -1: none).
- * `scratch` has IO_READ_BYTES bytes and may serve all streams of a loop. Events come from the
- * loop. `who` names the stream in warnings ("rank 3's stdout"); copied. */
-int io_open(struct io **out, uv_loop_t *loop, int fd, int file_fd, char *scratch, const char *who,
+struct io_source {
+    int fd;          /* the pipe's read end; taken over, also on failure */
+    int file_fd;     /* gets the bytes as they come; -1: none; taken over likewise */
+    char *scratch;   /* IO_READ_BYTES bytes, which may serve all streams of a loop; borrowed */
+    const char *who; /* in warnings: "rank 3's stdout"; copied */
+};
+
+/* Events come from the loop. */
+int io_open(struct io **out, uv_loop_t *loop, const struct io_source *from,
             const struct io_events *ev, void *arg, struct err *e);
 /* Its handle closes on the loop's next turn. No event comes any more. */
 void io_close(struct io *s);

@@ -29,7 +29,8 @@ static void start(struct fixture *f)
 {
     *f = (struct fixture){.child = -1};
     uv_loop_init(&f->loop);
-    CHECK_INT(channel_open(&f->c, &f->child, &f->loop, 3, on_packet, f, NULL), 0);
+    struct channel_reader reader = {3, on_packet, f};
+    CHECK_INT(channel_open(&f->c, &f->child, &f->loop, &reader, NULL), 0);
 }
 
 static void turn(struct fixture *f)

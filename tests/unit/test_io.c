@@ -59,7 +59,8 @@ static struct reader *reader_new(int file_fd)
     uv_loop_init(&r->loop);
     r->write_fd = ends[1];
     static const struct io_events ev = {on_line, on_ended};
-    CHECK_INT(io_open(&r->io, &r->loop, ends[0], file_fd, r->scratch, "a test", &ev, r, NULL), 0);
+    struct io_source from = {ends[0], file_fd, r->scratch, "a test"};
+    CHECK_INT(io_open(&r->io, &r->loop, &from, &ev, r, NULL), 0);
     return r;
 }
 
