@@ -13,7 +13,7 @@ $(DIGITS)/digits: $(DIGITS_OBJS) $(LIBDROVER)
 $(B)/tests/unit/test_digits: $(patsubst %,$(B)/obj/examples/digits/%.o,mlp_cpu data checkpoint)
 
 CUDA_LIB := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib))
-$(DIGITS)/mlp_cuda.so: examples/digits/mlp_cuda.cu examples/digits/mlp.h examples/digits/rng.h $(STAMP)
+$(DIGITS)/mlp_cuda.so: examples/digits/mlp_cuda.cu $(addprefix examples/digits/,mlp.h formula.h rng.h) $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,NVCC)
 	$(Q)$(NVCC) $(if $(WERROR),-Werror all-warnings) -O3 -std=c++17 -shared -Xcompiler -fPIC,-fvisibility=hidden,-Wall \

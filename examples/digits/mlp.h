@@ -92,17 +92,6 @@ static inline size_t mlp_at(const struct mlp_config *c, int layer)
     return n;
 }
 
-/* Names a value of a dropout mask: (seed, epoch, layer) and (sample, unit). */
-static inline
-#ifdef __CUDACC__
-    __host__ __device__
-#endif
-        uint64_t
-        mlp_mask_key(uint64_t seed, int epoch, int layer)
-{
-    return seed * UINT64_C(1000003) + (uint64_t)epoch * 64 + (uint64_t)layer + 1;
-}
-
 #ifdef __cplusplus
 }
 #endif

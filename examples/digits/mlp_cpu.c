@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formula.h"
 #include "mlp.h"
-#include "rng.h"
 
 struct mlp {
     struct mlp_config c;
@@ -72,32 +72,10 @@ static int cpu_open(struct mlp **out, const struct mlp_config *c, char *why, siz
     return 0;
 }
 
-/* GELU by its tanh form (Hendrycks and Gimpel 2016); relu's derivative at 0 is 0. */
-static float activate(enum mlp_activation f, float z)
-{
-    if (f == MLP_RELU)
-        return z > 0 ? z : 0;
-    if (f == MLP_TANH)
-        return tanhf(z);
-    return 0.5f * z * (1 + tanhf(0.7978845608f * (z + 0.044715f * z * z * z)));
-}
-
-static float slope(enum mlp_activation f, float z)
-{
-    if (f == MLP_RELU)
-        return z > 0 ? 1.0f : 0.0f;
-    if (f == MLP_TANH)
-        return 1 - tanhf(z) * tanhf(z);
-    float t = tanhf(0.7978845608f * (z + 0.044715f * z * z * z));
-    return 0.5f * (1 + t) + 0.5f * z * (1 - t * t) * 0.7978845608f * (1 + 0.134145f * z * z);
-}
-
-/* What a hidden unit's value is multiplied by: 0, or 1 / (1 - dropout). */
+/* What a hidden unit's value is multiplied by. */
 static float kept(const struct mlp_config *c, const struct mlp_batch *b, int layer, int i, int unit)
 {
-    uint64_t key = mlp_mask_key(c->seed, b->epoch, layer);
-    uint64_t counter = (uint64_t)b->sample[i] * 65536 + (uint64_t)unit;
-    return rng_unit(key, counter) < c->dropout ? 0 : 1 / (1 - c->dropout);
+    return formula_kept(formula_mask_key(c->seed, b->epoch, layer), b->sample[i], unit, c->dropout);
 }
 
 /* z and a of every layer; the last layer's z are the logits. */
@@ -115,7 +93,7 @@ static void forward(struct mlp *m, const struct mlp_batch *b, int train)
         for (int i = 0; hidden && i < b->n; i++)
             for (int j = 0; j < n_out; j++) {
                 size_t at = (size_t)i * (size_t)n_out + (size_t)j;
-                float a = activate(c->activation, m->z[l][at]);
+                float a = formula_activate(c->activation, m->z[l][at]);
                 m->a[l][at] = train && c->dropout > 0 ? a * kept(c, b, l, i, j) : a;
             }
         in = m->a[l];
@@ -180,7 +158,7 @@ static int cpu_gradient(struct mlp *m, const struct mlp_batch *b)
             for (int j = 0; j < n_in; j++) {
                 size_t at = (size_t)i * (size_t)n_in + (size_t)j;
                 float k = c->dropout > 0 ? kept(c, b, l - 1, i, j) : 1;
-                m->delta[l - 1][at] *= k * slope(c->activation, m->z[l - 1][at]);
+                m->delta[l - 1][at] *= k * formula_slope(c->activation, m->z[l - 1][at]);
             }
     }
     return 0;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formula.h"
 #include "mlp.h"
-#include "rng.h"
 
 enum { THREADS = 256 };
 
@@ -42,30 +42,6 @@ static unsigned blocks(size_t n)
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-__device__ static float activate(enum mlp_activation f, float z)
-{
-    if (f == MLP_RELU)
-        return z > 0 ? z : 0;
-    if (f == MLP_TANH)
-        return tanhf(z);
-    return 0.5f * z * (1 + tanhf(0.7978845608f * (z + 0.044715f * z * z * z)));
-}
-
-__device__ static float slope(enum mlp_activation f, float z)
-{
-    if (f == MLP_RELU)
-        return z > 0 ? 1.0f : 0.0f;
-    if (f == MLP_TANH)
-        return 1 - tanhf(z) * tanhf(z);
-    float t = tanhf(0.7978845608f * (z + 0.044715f * z * z * z));
-    return 0.5f * (1 + t) + 0.5f * z * (1 - t * t) * 0.7978845608f * (1 + 0.134145f * z * z);
-}
-
-__device__ static float kept(uint64_t key, int sample, int unit, float dropout)
-{
-    return rng_unit(key, (uint64_t)sample * 65536 + (uint64_t)unit) < dropout ? 0 : 1 / (1 - dropout);
-}
-
 /* z (n x width) gets the bias; the product is then added by cuBLAS. */
 __global__ static void set_bias(float *z, const float *bias, size_t total, int width)
 {
@@ -80,8 +56,8 @@ __global__ static void activate_all(float *a, const float *z, const int *sample,
     size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= total)
         return;
-    float v = activate(f, z[at]);
-    a[at] = dropout > 0 ? v * kept(key, sample[at / (size_t)width], (int)(at % (size_t)width), dropout) : v;
+    float v = formula_activate(f, z[at]);
+    a[at] = dropout > 0 ? v * formula_kept(key, sample[at / (size_t)width], (int)(at % (size_t)width), dropout) : v;
 }
 
 __global__ static void slope_all(float *delta, const float *z, const int *sample, size_t total, int width,
@@ -90,8 +66,8 @@ __global__ static void slope_all(float *delta, const float *z, const int *sample
     size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= total)
         return;
-    float k = dropout > 0 ? kept(key, sample[at / (size_t)width], (int)(at % (size_t)width), dropout) : 1;
-    delta[at] *= k * slope(f, z[at]);
+    float k = dropout > 0 ? formula_kept(key, sample[at / (size_t)width], (int)(at % (size_t)width), dropout) : 1;
+    delta[at] *= k * formula_slope(f, z[at]);
 }
 
 /* One thread a sample: softmax, smoothed cross entropy and its gradient by the logits. */
@@ -285,7 +261,7 @@ static int forward(struct mlp *m, const struct mlp_batch *b, bool train)
         if (l < c->layers - 1)
             activate_all<<<blocks(total), THREADS, 0, m->stream>>>(m->a[l], m->z[l], m->sample, total, n_out,
                                                                    c->activation, train ? c->dropout : 0,
-                                                                   mlp_mask_key(c->seed, b->epoch, l));
+                                                                   formula_mask_key(c->seed, b->epoch, l));
         in = m->a[l];
     }
     return failed(cudaGetLastError(), "forward");
@@ -308,7 +284,7 @@ static int backward(struct mlp *m, const struct mlp_batch *b)
             return -1;
         slope_all<<<blocks(total), THREADS, 0, m->stream>>>(m->delta[l - 1], m->z[l - 1], m->sample, total, n_in,
                                                             c->activation, c->dropout,
-                                                            mlp_mask_key(c->seed, b->epoch, l - 1));
+                                                            formula_mask_key(c->seed, b->epoch, l - 1));
     }
     return failed(cudaGetLastError(), "backward");
 }

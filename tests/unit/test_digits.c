@@ -5,6 +5,7 @@
 #include "common/mem.h"
 #include "examples/digits/checkpoint.h"
 #include "examples/digits/data.h"
+#include "examples/digits/formula.h"
 #include "examples/digits/mlp.h"
 #include "examples/digits/rng.h"
 #include "tests/unit/test.h"
@@ -200,10 +201,10 @@ TEST(dropout_leaves_out_its_part_of_the_units)
     enum { N = 20000 };
     int left_out = 0;
     for (uint64_t i = 0; i < N; i++)
-        left_out += rng_unit(mlp_mask_key(1, 5, 0), i) < 0.3f;
+        left_out += rng_unit(formula_mask_key(1, 5, 0), i) < 0.3f;
     CHECK_NEAR(left_out / (double)N, 0.3, 4 * sqrt(0.3 * 0.7 / N));
-    CHECK(mlp_mask_key(1, 5, 0) != mlp_mask_key(1, 5, 1));
-    CHECK(mlp_mask_key(1, 5, 0) != mlp_mask_key(1, 6, 0));
+    CHECK(formula_mask_key(1, 5, 0) != mlp_mask_key(1, 5, 1));
+    CHECK(formula_mask_key(1, 5, 0) != mlp_mask_key(1, 6, 0));
 }
 
 TEST(an_epoch_visits_every_sample_once_in_an_order_of_its_own)

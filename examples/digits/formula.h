@@ -1,0 +1,45 @@
+/* formula - what the CPU and the GPU compute for one value alike: activations and dropout. */
+#ifndef DIGITS_FORMULA_H
+#define DIGITS_FORMULA_H
+
+#include <math.h>
+#include <stdint.h>
+
+#include "mlp.h"
+#include "rng.h"
+
+/* GELU by its tanh form (Hendrycks and Gimpel 2016). */
+RNG_FN float formula_activate(enum mlp_activation f, float z)
+{
+    if (f == MLP_RELU)
+        return z > 0 ? z : 0;
+    if (f == MLP_TANH)
+        return tanhf(z);
+    return 0.5f * z * (1 + tanhf(0.7978845608f * (z + 0.044715f * z * z * z)));
+}
+
+/* The activation's derivative; relu's at 0 is 0. */
+RNG_FN float formula_slope(enum mlp_activation f, float z)
+{
+    if (f == MLP_RELU)
+        return z > 0 ? 1.0f : 0.0f;
+    if (f == MLP_TANH)
+        return 1 - tanhf(z) * tanhf(z);
+    float t = tanhf(0.7978845608f * (z + 0.044715f * z * z * z));
+    return 0.5f * (1 + t) + 0.5f * z * (1 - t * t) * 0.7978845608f * (1 + 0.134145f * z * z);
+}
+
+/* Names a dropout mask; (sample, unit) names a value of it. */
+RNG_FN uint64_t formula_mask_key(uint64_t seed, int epoch, int layer)
+{
+    return seed * UINT64_C(1000003) + (uint64_t)epoch * 64 + (uint64_t)layer + 1;
+}
+
+/* What a hidden unit's value is multiplied by: 0, or 1 / (1 - dropout). */
+RNG_FN float formula_kept(uint64_t key, int sample, int unit, float dropout)
+{
+    uint64_t counter = (uint64_t)sample * 65536 + (uint64_t)unit;
+    return rng_unit(key, counter) < dropout ? 0 : 1 / (1 - dropout);
+}
+
+#endif
