@@ -203,8 +203,8 @@ TEST(dropout_leaves_out_its_part_of_the_units)
     for (uint64_t i = 0; i < N; i++)
         left_out += rng_unit(formula_mask_key(1, 5, 0), i) < 0.3f;
     CHECK_NEAR(left_out / (double)N, 0.3, 4 * sqrt(0.3 * 0.7 / N));
-    CHECK(formula_mask_key(1, 5, 0) != mlp_mask_key(1, 5, 1));
-    CHECK(formula_mask_key(1, 5, 0) != mlp_mask_key(1, 6, 0));
+    CHECK(formula_mask_key(1, 5, 0) != formula_mask_key(1, 5, 1));
+    CHECK(formula_mask_key(1, 5, 0) != formula_mask_key(1, 6, 0));
 }
 
 TEST(an_epoch_visits_every_sample_once_in_an_order_of_its_own)
