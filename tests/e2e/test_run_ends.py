@@ -173,11 +173,11 @@ def test_a_reader_that_goes_away_ends_the_job(drover):
     drover.nothing_left()
 
 
-def test_25_kills_of_drover_at_random_moments_leave_nothing(drover, seed):
+def test_100_kills_of_drover_at_random_moments_leave_nothing(drover, seed):
     """Ranks with a child of their own and one in a session of its own, which nobody's group or session reaches."""
     script = "setsid sleep 100 & sleep 100 & sleep 100"
-    for _ in range(25):
-        job = drover.start(*RUN, "-np", "3", "sh", "-c", script, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(100):
+        job = drover.start(*RUN, "-np", "4", "sh", "-c", script, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(seed.uniform(0, 0.15))  # the moment is what is being tried
         job.kill()
         job.wait()
