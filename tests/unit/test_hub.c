@@ -4,6 +4,7 @@
 
 #include "hpo/sweep/link.h"
 #include "hpo/sweep/peers.h"
+#include "tests/unit/kit_zmq.h"
 #include "tests/unit/test.h"
 
 struct ends {

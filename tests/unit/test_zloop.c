@@ -6,15 +6,8 @@
 #include <zmq.h>
 
 #include "common/mem.h"
+#include "tests/unit/kit_zmq.h"
 #include "tests/unit/test.h"
-
-/* The thread sanitizer does not see how libzmq orders its threads, which is by atomics in code that
- * is not instrumented, and takes what they hand over for races. */
-__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void)
-{
-    return "called_from_lib:libzmq.so\n";
-}
 
 enum { MESSAGES = 10000, BATCH = 16 };
 
