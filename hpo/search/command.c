@@ -99,14 +99,6 @@ int command_check(char *const *items, const char *program, struct err *e)
     return 0;
 }
 
-bool command_needs_file(char *const *items)
-{
-    for (items = items ? items : default_items; *items; items++)
-        if (find(*items) == MACRO_ARGS_JSON_FILE)
-            return true;
-    return false;
-}
-
 /* One item for each parameter: `before`, the name, '=', the value. */
 static void push_args(char ***argv, const char *before, const json_t *params, enum macro m)
 {

@@ -8,7 +8,6 @@
 #define DROVER_COMMAND_H
 
 #include <jansson.h>
-#include <stdbool.h>
 
 #include "common/err.h"
 
@@ -29,8 +28,5 @@ int command_build(char ***out, const struct command *c, const json_t *params, st
 /* Whether command_build() would take these: every macro known and alone, `program` given where it
  * is used. `program` may be NULL. Returns -EINVAL with the item and the nearest macro. */
 int command_check(char *const *items, const char *program, struct err *e);
-
-/* Whether the items have ${args_json_file}, so that the file has to be written. */
-bool command_needs_file(char *const *items);
 
 #endif

@@ -38,11 +38,6 @@ static const char *const kind_names[SCHED_REC_KINDS] = {
     [SCHED_REC_REQUEUED] = "requeued", [SCHED_REC_ENDED] = "ended",
 };
 
-const char *store_kind_name(enum sched_record_kind kind)
-{
-    return kind_names[kind];
-}
-
 /* What SQLite's code means to us. */
 static int code_of(int rc)
 {

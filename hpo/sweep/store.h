@@ -49,7 +49,4 @@ int store_get(char **out, struct store *s, const char *key, struct err *e);
 typedef int (*store_record_fn)(void *arg, const struct sched_record *r, int64_t msg, struct err *e);
 int store_replay(struct store *s, store_record_fn fn, void *arg, struct err *e);
 
-/* "created", "leased", …: as in the table. */
-const char *store_kind_name(enum sched_record_kind kind);
-
 #endif

@@ -102,13 +102,6 @@ TEST(a_command_without_a_program_needs_none)
     CHECK_HAS(e.text, "there is no 'program'");
 }
 
-TEST(the_parameter_file_is_asked_for_only_where_it_is_used)
-{
-    char *with[] = {"x", "${args_json_file}", NULL};
-    CHECK(command_needs_file(with));
-    CHECK(!command_needs_file(NULL));
-}
-
 TEST(an_empty_command_is_an_error)
 {
     CHECK_HAS(built("${args}", "{}"), "the command is empty");
