@@ -4,12 +4,11 @@
 
 #include "hpo/search/dist.h"
 
-struct sampler *sampler_new(const struct sampler_ops *ops, const struct space *space, uint64_t seed)
+struct sampler *sampler_new(const struct sampler_ops *ops, const struct sampler_task *task)
 {
     struct sampler *s = xzalloc(sizeof *s);
     s->ops = ops;
-    s->space = space;
-    s->seed = seed;
+    s->task = *task;
     s->tried = json_object();
     s->own = ops->own_new ? ops->own_new(s) : NULL;
     return s;
@@ -32,6 +31,17 @@ json_t *sampler_next(struct sampler *s, const struct trial_view *view)
         json_object_set_new(s->tried, key, json_null());
     }
     return s->ops->next(s, view);
+}
+
+json_t *sampler_save(const struct sampler *s)
+{
+    return s->ops->save ? s->ops->save(s) : NULL;
+}
+
+void sampler_restore(struct sampler *s, const json_t *learnt)
+{
+    if (s->ops->restore && learnt)
+        s->ops->restore(s, learnt);
 }
 
 bool sampler_tried(const struct sampler *s, const json_t *params)

@@ -1,8 +1,9 @@
 /* sampler - where the next trial's parameters come from: one shape for all methods.
  *
- * What a sampler gives depends on the space, the seed and the trials that there are, not on what
- * it was asked before: after a restart it goes on where it was. No point is given that was tried or
- * is being tried, while a space of countable points has another. */
+ * What a sampler gives depends on its task and the trials that there are; and, for methods that
+ * learn, on what sampler_save() gave last: with it, one goes on after a restart where it was. No
+ * point is given that was tried, or is being tried, as often as it may be, while a space of
+ * countable points has another. */
 #ifndef DROVER_SAMPLER_H
 #define DROVER_SAMPLER_H
 
@@ -14,7 +15,26 @@
 #include "hpo/search/trial.h"
 
 struct space;
+struct spec_stop; /* hpo/search/spec.h: early_terminate */
 struct sampler;
+
+struct sampler_goal { /* what is sought */
+    const char *metric;
+    bool maximize;
+    bool last; /* a trial's last value counts, not its best */
+};
+
+struct sampler_task { /* what a search is for. Borrows; all of it outlives the sampler */
+    const struct space *space;
+    uint64_t seed;
+    int repeats; /* how often each point may be tried; 0 is 1 */
+    /* The first is the one whose values are a trial's points; of the others `metrics` has the last.
+     */
+    const struct sampler_goal *goals;
+    size_t goal_count;
+    const struct spec_stop *stop; /* what partial curves are judged by; NULL: nothing */
+    int budget, batch;            /* hints: trials in all, trials at once; 0: not known */
+};
 
 struct sampler_ops {
     const char *name; /* the word in `method:` */
@@ -24,12 +44,14 @@ struct sampler_ops {
     /* The parameters of trial number view->count: a new reference, or NULL: all points are tried.
      */
     json_t *(*next)(struct sampler *s, const struct trial_view *view);
+    /* See sampler_save(); both NULL where nothing is learnt. */
+    json_t *(*save)(const struct sampler *s);
+    void (*restore)(struct sampler *s, const json_t *learnt);
 };
 
 struct sampler { /* its fields are for the methods */
     const struct sampler_ops *ops;
-    const struct space *space; /* borrowed */
-    uint64_t seed;
+    struct sampler_task task;
     json_t *tried; /* a set: dist_key() of every trial's parameters */
     size_t seen;   /* trials in `tried` */
     void *own;
@@ -40,14 +62,19 @@ extern const struct sampler_ops sampler_grid;
 /* Independent draws; trial i's come from the seed's stream i. */
 extern const struct sampler_ops sampler_random;
 
-struct sampler *sampler_new(const struct sampler_ops *ops, const struct space *space,
-                            uint64_t seed);
+struct sampler *sampler_new(const struct sampler_ops *ops, const struct sampler_task *task);
 void sampler_free(struct sampler *s);
 AUTO_DEFINE(sampler, struct sampler *, sampler_free)
 
 /* The next trial's parameters: a new reference, or NULL: the space is exhausted. `view` only ever
  * grows from call to call. */
 json_t *sampler_next(struct sampler *s, const struct trial_view *view);
+
+/* What the last sampler_next() learnt and would not find again in the trials alone: a new
+ * reference, a few kB at most; NULL: nothing. Kept with the trial that it gave, and handed to
+ * sampler_restore() after a restart; what makes no sense there is ignored. */
+json_t *sampler_save(const struct sampler *s);
+void sampler_restore(struct sampler *s, const json_t *learnt);
 
 /* For methods: whether a trial had these parameters. */
 bool sampler_tried(const struct sampler *s, const json_t *params);

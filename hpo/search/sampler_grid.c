@@ -17,12 +17,13 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
 {
     (void)view; /* what matters of the trials is in s->tried */
     struct grid *g = s->own;
-    for (double n = space_count(s->space); g->at < n; g->at++) {
-        AUTO(json) json_t *params = space_point(s->space, g->at);
+    for (double n = space_count(s->task.space); g->at < n; g->at++) {
+        AUTO(json) json_t *params = space_point(s->task.space, g->at);
         if (!sampler_tried(s, params))
             return TAKE(params);
     }
     return NULL;
 }
 
-const struct sampler_ops sampler_grid = {"grid", own_new, free, next};
+const struct sampler_ops sampler_grid = {
+    .name = "grid", .own_new = own_new, .own_free = free, .next = next};

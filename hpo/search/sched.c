@@ -284,7 +284,8 @@ int sched_new(struct sched **out, const struct spec *spec, struct err *e)
     AUTO(sched) struct sched *s = xzalloc(sizeof *s);
     s->spec = spec;
     s->st.spec = spec;
-    s->sampler = sampler_new(methods[spec->method], spec->space, spec->seed);
+    struct sampler_task task = {.space = spec->space, .seed = spec->seed};
+    s->sampler = sampler_new(methods[spec->method], &task);
     s->stopper = stopper_of(spec->stop.type);
     s->worker_index = json_object();
     s->total_wanted = count_wanted(spec);

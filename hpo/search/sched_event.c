@@ -214,7 +214,7 @@ static int on_report(struct step *st, const struct sched_event *ev, struct err *
                         json_pack("{s:o, s:O}", "step", said, "values", values));
         struct trial_view view = sched_state_view(&s->st);
         if (t->state == TRIAL_RUNNING && s->stopper &&
-            s->stopper->stop(&s->spec->stop, s->spec->metric.maximize, &view, t)) {
+            s->stopper->judge(&s->spec->stop, s->spec->metric.maximize, &view, t) == STOPPER_STOP) {
             stop_trial(st, t, s->stopper->name);
             return 0;
         }

@@ -25,15 +25,26 @@ struct spec_metric {
                       is the metric's value */
 };
 
-enum spec_stopper { SPEC_STOPPER_NONE, SPEC_STOPPER_MEDIAN, SPEC_STOPPER_HYPERBAND };
+enum spec_stopper {
+    SPEC_STOPPER_NONE,
+    SPEC_STOPPER_MEDIAN,
+    SPEC_STOPPER_HYPERBAND,
+    SPEC_STOPPER_ASHA,
+    SPEC_STOPPER_CURVE,
+};
 
 struct spec_stop { /* early_terminate */
     enum spec_stopper type;
-    int min_iter; /* median: reports of a trial before it may be stopped. hyperband: 0: not given */
+    int min_iter;   /* median: reports of a trial before it may be stopped. hyperband: 0: not given.
+                       asha: the first rung; 0: as Optuna's "auto". curve: the first rung */
     int min_trials; /* median: trials that have to be done before any is stopped */
-    int max_iter, s;
-    double eta;
-    bool strict;
+    int max_iter;   /* hyperband: 0: not given. asha: no rung beyond it; 0: no end. curve: the last
+                       step of a whole trial; 0: that of the longest one so far */
+    int s;          /* hyperband: bands. asha: min_early_stopping_rate (Li et al. 2020) */
+    double eta;     /* from rung to rung */
+    bool strict;    /* hyperband */
+    bool ray;       /* asha: decide as Ray's AsyncHyperBandScheduler, not as Optuna's pruner */
+    double keep;    /* curve: the share of the trials at a rung that goes on at once */
 };
 
 struct spec {

@@ -1,7 +1,8 @@
 /* stopper - early stopping: one shape for all rules.
  *
  * A rule is a function of what the trials have reported so far; it keeps nothing. It is asked at
- * each report of a running trial, not now and then. */
+ * each report of a running trial, not now and then. A rule that pauses is also asked, whenever a
+ * place is free, whether a paused trial should go on before a new one starts. */
 #ifndef DROVER_STOPPER_H
 #define DROVER_STOPPER_H
 
@@ -10,11 +11,15 @@
 #include "hpo/search/spec.h"
 #include "hpo/search/trial.h"
 
+enum stopper_verdict { STOPPER_GO, STOPPER_STOP, STOPPER_PAUSE };
+
 struct stopper_ops {
     const char *name; /* the word in `early_terminate: type:`, and in a trial's reason */
-    /* Whether `t`, one of view's trials, should stop after its last report. */
-    bool (*stop)(const struct spec_stop *rule, bool maximize, const struct trial_view *view,
-                 const struct trial *t);
+    /* What becomes of `t`, one of view's trials, after its last report. */
+    enum stopper_verdict (*judge)(const struct spec_stop *rule, bool maximize,
+                                  const struct trial_view *view, const struct trial *t);
+    /* The id of the paused trial that should go on now, or -1: none. NULL: it never pauses. */
+    int (*resume)(const struct spec_stop *rule, bool maximize, const struct trial_view *view);
 };
 
 /* Median stopping (Golovin et al., "Google Vizier: a service for black-box optimization", KDD 2017,

@@ -22,12 +22,12 @@ int stopper_hyperband_band(const struct spec_stop *rule, int iterations)
     return highest;
 }
 
-static bool stop(const struct spec_stop *rule, bool maximize, const struct trial_view *view,
-                 const struct trial *t)
+static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
+                                  const struct trial_view *view, const struct trial *t)
 {
     int band = stopper_hyperband_band(rule, (int)t->point_count);
     if (band == 0)
-        return false;
+        return STOPPER_GO;
     double mine = rule->strict ? t->points[band - 1].value : t->points[t->point_count - 1].best;
     size_t there = 0, better = 0;
     for (size_t i = 0; i < view->count; i++) {
@@ -39,7 +39,7 @@ static bool stop(const struct spec_stop *rule, bool maximize, const struct trial
         better += maximize ? value > mine : value < mine;
     }
     /* Worse than the one at index floor(n / eta) in order: so many and one more are better. */
-    return (double)better > floor((double)there / rule->eta);
+    return (double)better > floor((double)there / rule->eta) ? STOPPER_STOP : STOPPER_GO;
 }
 
-const struct stopper_ops stopper_hyperband = {"hyperband", stop};
+const struct stopper_ops stopper_hyperband = {.name = "hyperband", .judge = judge};

@@ -16,11 +16,11 @@ static double median(double *values, size_t n)
     return n % 2 ? values[n / 2] : values[n / 2 - 1] / 2 + values[n / 2] / 2;
 }
 
-static bool stop(const struct spec_stop *rule, bool maximize, const struct trial_view *view,
-                 const struct trial *t)
+static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
+                                  const struct trial_view *view, const struct trial *t)
 {
     if (t->point_count == 0 || t->point_count < (size_t)rule->min_iter)
-        return false;
+        return STOPPER_GO;
     const struct trial_point *now = &t->points[t->point_count - 1];
     AUTO(free) double *means = xcalloc(view->count, sizeof *means);
     size_t n = 0;
@@ -31,9 +31,9 @@ static bool stop(const struct spec_stop *rule, bool maximize, const struct trial
             means[n++] = other->points[until - 1].mean;
     }
     if (n == 0 || n < (size_t)rule->min_trials)
-        return false;
+        return STOPPER_GO;
     double middle = median(means, n);
-    return maximize ? now->best < middle : now->best > middle;
+    return (maximize ? now->best < middle : now->best > middle) ? STOPPER_STOP : STOPPER_GO;
 }
 
-const struct stopper_ops stopper_median = {"median", stop};
+const struct stopper_ops stopper_median = {.name = "median", .judge = judge};

@@ -24,6 +24,12 @@ static struct space *space(const char *json, bool grid)
     return s;
 }
 
+static struct sampler *sampler(const struct sampler_ops *ops, const struct space *sp, uint64_t seed)
+{
+    struct sampler_task task = {.space = sp, .seed = seed};
+    return sampler_new(ops, &task);
+}
+
 static void add_trial(json_t *params)
 {
     trial_free(trials[count]);
@@ -54,7 +60,7 @@ TEST(grid_goes_through_all_points_once_in_order)
 {
     struct space *sp =
         space("{\"b\":{\"values\":[\"x\",\"y\",\"x\"]},\"a\":{\"min\":1,\"max\":2}}", true);
-    AUTO(sampler) struct sampler *s = sampler_new(&sampler_grid, sp, 0);
+    AUTO(sampler) struct sampler *s = sampler(&sampler_grid, sp, 0);
     CHECK_STR(next(s), "{\"a\":1,\"b\":\"x\"}");
     CHECK_STR(next(s), "{\"a\":1,\"b\":\"y\"}");
     CHECK_STR(next(s), "{\"a\":2,\"b\":\"x\"}");
@@ -67,7 +73,7 @@ TEST(grid_skips_what_was_tried_and_takes_3_and_3_point_0_for_the_same)
 {
     struct space *sp = space("{\"a\":{\"values\":[1,3,0.5]},\"b\":{\"value\":2}}", true);
     given("{\"b\":2.0,\"a\":3.0}");
-    AUTO(sampler) struct sampler *s = sampler_new(&sampler_grid, sp, 0);
+    AUTO(sampler) struct sampler *s = sampler(&sampler_grid, sp, 0);
     CHECK_STR(next(s), "{\"a\":1,\"b\":2}");
     CHECK_STR(next(s), "{\"a\":0.5,\"b\":2}");
     CHECK(!next(s));
@@ -81,17 +87,17 @@ static const char mixed[] =
 TEST(random_trials_depend_on_the_seed_and_their_number_alone)
 {
     struct space *sp = space(mixed, false);
-    AUTO(sampler) struct sampler *s = sampler_new(&sampler_random, sp, 42);
+    AUTO(sampler) struct sampler *s = sampler(&sampler_random, sp, 42);
     const char *want[20];
     for (int i = 0; i < 20; i++)
         want[i] = next(s);
     for (size_t restart = 0; restart < 20; restart++) {
         count = restart; /* as after a restart with so many trials */
-        AUTO(sampler) struct sampler *again = sampler_new(&sampler_random, sp, 42);
+        AUTO(sampler) struct sampler *again = sampler(&sampler_random, sp, 42);
         CHECK_STR(next(again), want[restart]);
     }
     count = 0;
-    AUTO(sampler) struct sampler *other = sampler_new(&sampler_random, sp, 43);
+    AUTO(sampler) struct sampler *other = sampler(&sampler_random, sp, 43);
     CHECK(strcmp(next(other), want[0]) != 0);
     space_free(sp);
 }
@@ -99,7 +105,7 @@ TEST(random_trials_depend_on_the_seed_and_their_number_alone)
 TEST(random_draws_follow_the_distribution)
 {
     struct space *sp = space(mixed, false);
-    AUTO(sampler) struct sampler *s = sampler_new(&sampler_random, sp, 1);
+    AUTO(sampler) struct sampler *s = sampler(&sampler_random, sp, 1);
     int relu = 0, low = 0;
     for (int i = 0; i < 2000; i++) {
         next(s);
@@ -118,7 +124,7 @@ TEST(random_repeats_no_point_of_a_countable_space_and_ends_with_the_last)
     struct space *sp = space("{\"a\":{\"min\":1,\"max\":40},\"b\":{\"values\":[1,2,3,4,5],"
                              "\"probabilities\":[0.999996,1e-6,1e-6,1e-6,1e-6]}}",
                              false);
-    AUTO(sampler) struct sampler *s = sampler_new(&sampler_random, sp, 7);
+    AUTO(sampler) struct sampler *s = sampler(&sampler_random, sp, 7);
     for (int i = 0; i < 200; i++) {
         CHECK(next(s) != NULL);
         for (int k = 0; k < i; k++)
@@ -132,7 +138,7 @@ TEST(random_repeats_no_point_of_a_countable_space_and_ends_with_the_last)
 TEST(random_repeats_where_points_cannot_be_counted)
 {
     struct space *sp = space("{\"a\":{\"distribution\":\"q_normal\",\"sigma\":0.1}}", false);
-    AUTO(sampler) struct sampler *s = sampler_new(&sampler_random, sp, 7);
+    AUTO(sampler) struct sampler *s = sampler(&sampler_random, sp, 7);
     for (int i = 0; i < 20; i++)
         CHECK(next(s) != NULL);
     space_free(sp);

@@ -28,7 +28,7 @@ static struct trial *add(bool ended, int n, const double *values, bool maximize)
 static bool stops(const struct spec_stop *rule, bool maximize, const struct trial *t)
 {
     struct trial_view view = {(const struct trial *const *)trials, (size_t)count};
-    return stopper_of(rule->type)->stop(rule, maximize, &view, t);
+    return stopper_of(rule->type)->judge(rule, maximize, &view, t) == STOPPER_STOP;
 }
 
 static void check_bands(struct spec_stop rule, int n, const int *want)
