@@ -111,10 +111,11 @@ int cmd_suggest(int argc, char **argv)
     struct err e = {0};
     int rest = 0, rc = opt_parse(options, NULL, argc, argv, &rest, &e);
     if (rc == OPT_HELP) {
-        opt_help(stdout, who, "<requests >replies",
-                 "The search alone: one JSON object a line in, one a line out, until the end of the "
-                 "input.",
-                 options);
+        opt_help(
+            stdout, who, "<requests >replies",
+            "The search alone: one JSON object a line in, one a line out, until the end of the "
+            "input.",
+            options);
         return 0;
     }
     if (rc == 0 && rest < argc) {

@@ -61,8 +61,8 @@ static int read_goal(struct sampler_goal *g, const struct node *n, struct err *e
         return 0;
     node_error(&at, e, "'goal' must be minimize or maximize, not '%s'",
                word ? word : json_what(at.value));
-    return err_hint(e, "\"goal\":\"%s\"", word && word[0] == 'm' && word[1] == 'a' ? "maximize"
-                                                                               : "minimize");
+    return err_hint(e, "\"goal\":\"%s\"",
+                    word && word[0] == 'm' && word[1] == 'a' ? "maximize" : "minimize");
 }
 
 static int read_goals(struct study *s, const struct node *n, struct err *e)
@@ -116,17 +116,15 @@ static int read_seed(uint64_t *out, const struct node *n, struct err *e)
 
 static json_t *init(struct study **out, const struct node *n, struct err *e)
 {
-    static const char *const keys[] = {"op",     "space", "seed",        "budget",
-                                       "batch",  "goal",  "method",      "metrics",
-                                       "repeats"};
+    static const char *const keys[] = {"op",   "space",  "seed",    "budget", "batch",
+                                       "goal", "method", "metrics", "repeats"};
     AUTO(study) struct study *s = xzalloc(sizeof *s);
     AUTO(strv) char **notices = NULL;
     enum spec_method method = SPEC_RANDOM;
     struct sampler_task task = {.repeats = 1, .goals = s->goals};
     if (node_only_keys(n, keys, COUNT_OF(keys), "init", e) < 0 || read_method(&method, n, e) < 0 ||
         read_space(s, method, n, &notices, e) < 0 || read_goals(s, n, e) < 0 ||
-        read_seed(&task.seed, n, e) < 0 ||
-        node_int(&task.budget, n, "budget", 1, INT_MAX, e) < 0 ||
+        read_seed(&task.seed, n, e) < 0 || node_int(&task.budget, n, "budget", 1, INT_MAX, e) < 0 ||
         node_int(&task.batch, n, "batch", 1, INT_MAX, e) < 0 ||
         node_int(&task.repeats, n, "repeats", 1, INT_MAX, e) < 0)
         return NULL;

@@ -37,7 +37,6 @@ int study_in_step(double *out, const struct node *n, struct err *e);
 /* A request's `key` as a number, which may be "nan", "inf", "-inf". */
 int study_in_value(double *out, const struct node *n, const char *key, struct err *e);
 
-
 /* {"op":"tell"}: all its results, or none of them. */
 json_t *study_in_tell(struct study *s, const struct node *n, struct err *e);
 

@@ -56,8 +56,8 @@ static int read_state(enum trial_state *out, const struct node *n, struct err *e
     return err_hint(e, "\"state\":\"%s\"", near ? near : "done, failed, oom or pruned");
 }
 
-/* Whether `value`, or each of the goals' `values`, is finite; r->values has them, or stays NULL where
- * there are none. */
+/* Whether `value`, or each of the goals' `values`, is finite; r->values has them, or stays NULL
+ * where there are none. */
 static int read_values(struct result *r, bool *finite, const struct study *s, const struct node *n,
                        struct err *e)
 {
