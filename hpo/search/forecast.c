@@ -56,8 +56,8 @@ static struct curve_fit fit(const struct forecast_scale *s, const struct trial *
     size_t count = n - first, used = count < FIT_MAX ? count : FIT_MAX;
     double time[FIT_MAX], z[FIT_MAX];
     for (size_t i = 0; i < used; i++) {
-        const struct trial_point *p = &t->points[n - 1 - (used - 1 - i) * (count - 1) /
-                                                             (used > 1 ? used - 1 : 1)];
+        const struct trial_point *p =
+            &t->points[n - 1 - (used - 1 - i) * (count - 1) / (used > 1 ? used - 1 : 1)];
         time[i] = forecast_time(t, p->step);
         z[i] = z_of(s, p->value);
     }

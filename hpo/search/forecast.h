@@ -23,7 +23,8 @@ void forecast_free(struct forecast *f);
 AUTO_DEFINE(forecast, struct forecast *, forecast_free)
 
 /* The value that trial `t` would have at its end, and its standard deviation, in the metric's unit.
- * A whole trial's value and 0 where it is done or has gone the whole way. False: it has no point. */
+ * A whole trial's value and 0 where it is done or has gone the whole way. False: it has no point.
+ */
 bool forecast_trial(const struct forecast *f, const struct trial *t, double *mean, double *sd);
 
 /* ---- for stopper_curve -------------------------------------------------------------------------
