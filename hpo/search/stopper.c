@@ -8,6 +8,8 @@ const struct stopper_ops *stopper_of(enum spec_stopper type)
         [SPEC_STOPPER_NONE] = NULL,
         [SPEC_STOPPER_MEDIAN] = &stopper_median,
         [SPEC_STOPPER_HYPERBAND] = &stopper_hyperband,
+        [SPEC_STOPPER_ASHA] = &stopper_asha,
+        [SPEC_STOPPER_CURVE] = &stopper_curve,
     };
     return rules[type];
 }

@@ -1,8 +1,8 @@
 /* stopper - early stopping: one shape for all rules.
  *
- * A rule is a function of what the trials have reported so far; it keeps nothing. It is asked at
- * each report of a running trial, not now and then. A rule that pauses is also asked, whenever a
- * place is free, whether a paused trial should go on before a new one starts. */
+ * A rule is asked at each report of a running trial, not now and then, and in the order in which
+ * the reports came; it keeps nothing but what is in the trials. A rule that pauses is also asked,
+ * whenever a place is free, whether a paused trial should go on before a new one starts. */
 #ifndef DROVER_STOPPER_H
 #define DROVER_STOPPER_H
 
@@ -17,7 +17,10 @@ struct stopper_ops {
     const char *name; /* the word in `early_terminate: type:`, and in a trial's reason */
     /* What becomes of `t`, one of view's trials, after its last report. */
     enum stopper_verdict (*judge)(const struct spec_stop *rule, bool maximize,
-                                  const struct trial_view *view, const struct trial *t);
+                                  const struct trial_view *view, struct trial *t);
+    /* judge() notes in `t` what follows from the order of the reports: it has to be asked again
+     * when they are replayed. */
+    bool notes;
     /* The id of the paused trial that should go on now, or -1: none. NULL: it never pauses. */
     int (*resume)(const struct spec_stop *rule, bool maximize, const struct trial_view *view);
 };
@@ -34,6 +37,31 @@ extern const struct stopper_ops stopper_median;
  * the sorted values of all n trials that got there. `strict`: its value at the band; otherwise its
  * best so far. Cost: n. */
 extern const struct stopper_ops stopper_hyperband;
+
+/* Asynchronous successive halving (Li et al., "A system for massively parallel hyperparameter
+ * tuning", MLSys 2020), stopping where the paper pauses. A rung is a step, min_iter·eta^(s + k) for
+ * k = 0, 1, …, none above max_iter (0: no end); a trial takes each once, with the value of the
+ * report that reached it.
+ *   as Optuna 5.0's SuccessiveHalvingPruner: it goes on when its value is at most the one at index
+ *     max(floor(n / eta) - 1, 0) of the n values at the rung in order, its own among them. A report
+ *     can pass several rungs. One that is not finite stops it where a rung is reached. min_iter 0:
+ *     a hundredth of the longest done trial's last step, settled when the first is done; until then
+ *     nothing stops.
+ *   as Ray 2.59's AsyncHyperBandScheduler with one bracket: only the highest rung that was reached
+ *     and not taken counts; it stops when its value is worse than the 1 - 1/eta quantile of those
+ *     that were there before it (linear between neighbours), and at max_iter. min_iter 0 is 1.
+ * Differs from both in that an infinite value counts as NaN. Cost: n where a rung is reached
+ * (Ray's: n log n), else 1. */
+extern const struct stopper_ops stopper_asha;
+
+/* Extrapolated curves (forecast.h). At rungs, the times min_iter·eta^k before the end, a trial goes
+ * on when what is expected of it at its end is among the best `keep` of all that reached the rung,
+ * else it is paused. A free place goes to the paused trial that is best at its rung and by now
+ * among those (the highest rung first: promotion as in ASHA, Li et al. 2020), before a new trial
+ * starts. A trial stops for good when it is not finite at a rung, or cannot become the best by a
+ * forecast that was tried on at least five whole curves. Cost: n fits where a rung is reached, else
+ * 1; resume: n fits for each rung. */
+extern const struct stopper_ops stopper_curve;
 
 /* NULL for SPEC_STOPPER_NONE. */
 const struct stopper_ops *stopper_of(enum spec_stopper type);

@@ -11,19 +11,19 @@ int stopper_hyperband_band(const struct spec_stop *rule, int iterations)
 {
     int highest = 0;
     bool down = rule->max_iter > 0;
+    double band = down ? rule->max_iter / rule->eta : rule->min_iter;
     for (int k = 0; k < (down ? rule->s : BANDS_MAX); k++) {
-        double band = trunc(down ? rule->max_iter / pow(rule->eta, k + 1)
-                                 : rule->min_iter * pow(rule->eta, k));
-        if (band < 1 || (!down && band > iterations))
+        if (band < 1 || (!down && trunc(band) > iterations))
             break;
-        if (band <= iterations && band > highest)
+        if (trunc(band) <= iterations && trunc(band) > highest)
             highest = (int)band;
+        band = down ? band / rule->eta : band * rule->eta; /* not pow(): W&B's last bits count */
     }
     return highest;
 }
 
 static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
-                                  const struct trial_view *view, const struct trial *t)
+                                  const struct trial_view *view, struct trial *t)
 {
     int band = stopper_hyperband_band(rule, (int)t->point_count);
     if (band == 0)
@@ -38,8 +38,8 @@ static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
         there++;
         better += maximize ? value > mine : value < mine;
     }
-    /* Worse than the one at index floor(n / eta) in order: so many and one more are better. */
-    return (double)better > floor((double)there / rule->eta) ? STOPPER_STOP : STOPPER_GO;
+    /* Worse than the one at index floor(1/eta · n) in order: so many and one more are better. */
+    return (double)better > floor(1 / rule->eta * (double)there) ? STOPPER_STOP : STOPPER_GO;
 }
 
 const struct stopper_ops stopper_hyperband = {.name = "hyperband", .judge = judge};

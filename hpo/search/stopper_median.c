@@ -17,7 +17,7 @@ static double median(double *values, size_t n)
 }
 
 static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
-                                  const struct trial_view *view, const struct trial *t)
+                                  const struct trial_view *view, struct trial *t)
 {
     if (t->point_count == 0 || t->point_count < (size_t)rule->min_iter)
         return STOPPER_GO;

@@ -79,6 +79,7 @@ struct trial *trial_new(int id, json_t *params, int64_t now_ms)
     t->params = json_incref(params);
     t->created_ms = now_ms;
     t->metrics = json_object();
+    t->resumed_at = -INFINITY;
     return t;
 }
 
@@ -93,6 +94,7 @@ void trial_free(struct trial *t)
     free(t->why);
     free(t->error);
     free(t->points);
+    free(t->rungs);
     free(t);
 }
 
@@ -156,8 +158,11 @@ void trial_report(struct trial *t, double step, const json_t *values, const char
     double x = finite_value(values, metric);
     if (!isnan(x))
         put_point(t, step, x, maximize);
-    if (!metric || json_object_get(values, metric))
+    if (!metric || json_object_get(values, metric)) {
         t->lease_reports++;
+        if (step >= t->last_step)
+            t->diverged = isnan(x);
+    }
     const char *name = NULL;
     json_t *value = NULL;
     json_object_foreach ((json_t *)values, name, value) /* only reads, but takes no const */

@@ -55,6 +55,11 @@ struct trial_point { /* one finite value of the sweep's metric */
     double mean; /* likewise */
 };
 
+struct trial_rung { /* what a trial was compared by at a rung of `asha` */
+    bool taken;
+    double value; /* NAN: it was not finite */
+};
+
 struct trial {
     int id;
     enum trial_state state;
@@ -69,7 +74,15 @@ struct trial {
     int64_t points_lease; /* the last lease that reported; 0: none */
     double last_step;     /* the highest under points_lease */
     int lease_reports;    /* under points_lease, of the sweep's metric */
+    bool diverged;        /* the metric's newest report was no finite number */
     json_t *metrics;      /* name -> last value (json_number()), of all that was ever reported */
+
+    /* What early stopping has to remember because it follows from when things happened, not from
+     * the points alone. */
+    struct trial_rung *rungs; /* by number; stopper_asha's */
+    size_t rung_count;
+    double rung_base;  /* the first rung's step, once it is settled; 0: not yet */
+    double resumed_at; /* the last step of its points when it last went on from a pause */
 
     int64_t created_ms, leased_ms, ended_ms; /* 0: has not happened */
     double seconds;                          /* of run time, as its worker measured */

@@ -1,6 +1,9 @@
 #include "hpo/search/stopper.h"
 
+#include <math.h>
+
 #include "common/json.h"
+#include "common/rng.h"
 #include "tests/unit/test.h"
 
 enum { MAX = 64 };
@@ -25,7 +28,7 @@ static struct trial *add(bool ended, int n, const double *values, bool maximize)
 #define ADD(ended, ...) \
     add(ended, sizeof((double[]){__VA_ARGS__}) / sizeof(double), (double[]){__VA_ARGS__}, false)
 
-static bool stops(const struct spec_stop *rule, bool maximize, const struct trial *t)
+static bool stops(const struct spec_stop *rule, bool maximize, struct trial *t)
 {
     struct trial_view view = {(const struct trial *const *)trials, (size_t)count};
     return stopper_of(rule->type)->judge(rule, maximize, &view, t) == STOPPER_STOP;
@@ -148,4 +151,129 @@ TEST(median_maximizes)
     struct trial *l = add(false, 2, low, true), *h = add(false, 1, high, true);
     CHECK(stops(&rule, true, l));
     CHECK(!stops(&rule, true, h));
+}
+
+/* ---- decisions of the packages whose rules these are -------------------------------------------
+ */
+
+struct golden { /* a rule, and at which reports of a set of curves it stopped the trial */
+    int min_iter, max_iter, s;
+    double eta;
+    bool strict;
+    int reports;
+    const char *stops; /* their numbers, from 0 */
+};
+#include "tests/unit/data/stopper_golden.h"
+
+/* stopper_golden.py's Curves: who reports what next. */
+static struct curves {
+    uint64_t rng;
+    bool maximize, ties, nans;
+    int trials, last, first, strides, made, active_count;
+    struct curve {
+        struct trial *trial;
+        int step;
+        double a, b;
+    } active[8];
+} c;
+
+static double unit(void)
+{
+    return (double)(rng_splitmix64(&c.rng) >> 11) * 0x1p-53;
+}
+
+static int below(int n)
+{
+    return (int)(rng_splitmix64(&c.rng) % (uint64_t)n);
+}
+
+static void start_curve(void)
+{
+    if (c.made == c.trials)
+        return;
+    AUTO(json) json_t *params = json_object();
+    struct trial *t = trials[c.made] = trial_new(c.made, params, 0);
+    t->state = TRIAL_RUNNING;
+    t->lease = 1;
+    double a = unit(), b = 4 * unit();
+    c.active[c.active_count++] = (struct curve){t, -1, a, b};
+    count = ++c.made;
+}
+
+static void start_curves(int seed)
+{
+    for (int i = 0; i < count; i++)
+        trial_free(trials[i]);
+    c = (struct curves){.rng = (uint64_t)seed};
+    c.maximize = below(2) == 1;
+    c.trials = 4 + below(21);
+    int workers = 1 + below(8);
+    c.last = 5 + below(160);
+    c.ties = below(3) == 0;
+    c.nans = below(4) == 0;
+    c.first = below(2);
+    c.strides = (int[]){1, 1, 4, 25}[below(4)];
+    for (int i = 0; i < workers; i++)
+        start_curve();
+}
+
+static struct curve *next_report(void)
+{
+    struct curve *t = &c.active[below(c.active_count)];
+    int stride = 1 + below(c.strides);
+    t->step = t->step < 0 ? c.first : t->step + stride;
+    double v = t->a + t->b / (1 + t->step);
+    v += 0.2 * (unit() - 0.5);
+    if (c.ties)
+        v = floor(v * 10) / 10;
+    v = unit() < (c.nans ? 0.1 : 0) ? (double)NAN : c.maximize ? -v : v;
+    AUTO(json) json_t *values = json_object();
+    json_object_set_new(values, "m", json_number(v));
+    trial_report(t->trial, t->step, values, "m", c.maximize);
+    return t;
+}
+
+static void replay(struct spec_stop rule, const struct golden *g, int seed)
+{
+    const char *next = g->stops;
+    rule.min_iter = g->min_iter;
+    rule.max_iter = g->max_iter;
+    rule.s = g->s;
+    rule.eta = g->eta;
+    rule.strict = g->strict;
+    start_curves(seed);
+    for (int n = 0; n < g->reports; n++) {
+        struct curve *t = next_report();
+        bool want = *next && atoi(next) == n, got = stops(&rule, c.maximize, t->trial);
+        if (got != want)
+            FAIL("set %d, report %d, trial %d at step %d: %s", seed, n, t->trial->id, t->step,
+                 got ? "stopped" : "not stopped");
+        if (want)
+            next += strcspn(next, " ") + (strchr(next, ' ') != NULL);
+        if (!want && t->step < c.last)
+            continue;
+        t->trial->state = want ? TRIAL_PRUNED : TRIAL_DONE;
+        memmove(t, t + 1, (size_t)(c.active + --c.active_count - t) * sizeof *t);
+        start_curve();
+    }
+    CHECK_INT(c.active_count, 0);
+}
+
+#define REPLAY(goldens, ...)                       \
+    for (size_t i = 0; i < COUNT_OF(goldens); i++) \
+    replay((struct spec_stop){__VA_ARGS__}, &goldens[i], (int)i)
+
+TEST(asha_decides_as_optuna_on_random_curves)
+{
+    REPLAY(optuna_golden, .type = SPEC_STOPPER_ASHA);
+}
+
+TEST(asha_like_ray_decides_as_ray_on_random_curves)
+{
+    REPLAY(ray_golden, .type = SPEC_STOPPER_ASHA, .ray = true);
+}
+
+TEST(hyperband_decides_as_wandb_on_random_curves)
+{
+    REPLAY(wandb_golden, .type = SPEC_STOPPER_HYPERBAND);
 }

@@ -1,0 +1,105 @@
+/* stopper_curve - pauses by extrapolated curves, and goes on with the best; see stopper.h. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "hpo/search/forecast.h"
+#include "hpo/search/stopper.h"
+
+/* The highest rung's time that is <= `time`, or 0: none. A trial's end is no rung. */
+static double rung_until(const struct spec_stop *rule, double time)
+{
+    double rung = 0, end = rule->max_iter > 0 ? rule->max_iter : INFINITY;
+    for (double next = rule->min_iter; next <= time && next < end; next *= rule->eta)
+        rung = next;
+    return rung;
+}
+
+static double end_time(const struct trial *t)
+{
+    return forecast_time(t, t->points[t->point_count - 1].step);
+}
+
+/* How many of its points belong to the rung: up to the first one there, two at least; 0: it has not
+ * got there. */
+static size_t points_at(const struct trial *t, double rung)
+{
+    if (t->point_count < 2 || end_time(t) < rung)
+        return 0;
+    size_t lo = 2, hi = t->point_count;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (forecast_time(t, t->points[mid - 1].step) >= rung)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return lo;
+}
+
+static double score_at(const struct forecast_scale *s, const struct trial *t, double rung)
+{
+    size_t n = points_at(t, rung);
+    return n ? forecast_score(s, t, n) : (double)NAN;
+}
+
+/* Whether so good a score is among the best `keep` of those that reached the rung. */
+static bool in_top(const struct spec_stop *rule, const struct forecast_scale *s,
+                   const struct trial_view *view, double rung, double score)
+{
+    size_t n = 0, better = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        double other = score_at(s, view->trials[i], rung);
+        n += !isnan(other);
+        better += other < score;
+    }
+    return (double)better < rule->keep * (double)n;
+}
+
+static bool hopeless(const struct spec_stop *rule, bool maximize, const struct trial_view *view,
+                     const struct trial *t)
+{
+    AUTO(forecast) struct forecast *f = forecast_new(rule, maximize, false, view);
+    return forecast_bound(f, t) > forecast_leader(f);
+}
+
+static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
+                                  const struct trial_view *view, struct trial *t)
+{
+    if (t->point_count < 2)
+        return STOPPER_GO;
+    double now = end_time(t), before = forecast_time(t, t->points[t->point_count - 2].step);
+    if (t->diverged)
+        return rung_until(rule, forecast_time(t, t->last_step)) > now ? STOPPER_STOP : STOPPER_GO;
+    double rung = rung_until(rule, now);
+    if (rung <= before || rung <= forecast_time(t, t->resumed_at))
+        return STOPPER_GO;
+    struct forecast_scale s = forecast_scale(rule, maximize, view);
+    if (!in_top(rule, &s, view, rung, score_at(&s, t, rung)))
+        return STOPPER_PAUSE;
+    return hopeless(rule, maximize, view, t) ? STOPPER_STOP : STOPPER_GO;
+}
+
+static int resume(const struct spec_stop *rule, bool maximize, const struct trial_view *view)
+{
+    struct forecast_scale s = forecast_scale(rule, maximize, view);
+    for (double rung = rung_until(rule, s.horizon); rung > 0;
+         rung = rung_until(rule, nextafter(rung, 0))) {
+        int best = -1;
+        double best_score = INFINITY;
+        for (size_t i = 0; i < view->count; i++) {
+            const struct trial *t = view->trials[i];
+            if (t->state != TRIAL_PAUSED || rung_until(rule, end_time(t)) != rung)
+                continue;
+            double score = score_at(&s, t, rung);
+            if (score < best_score) {
+                best_score = score;
+                best = t->id;
+            }
+        }
+        if (best >= 0 && in_top(rule, &s, view, rung, best_score))
+            return best;
+    }
+    return -1;
+}
+
+const struct stopper_ops stopper_curve = {.name = "curve", .judge = judge, .resume = resume};
