@@ -7,6 +7,7 @@
 
 #include "common/json.h"
 #include "common/opt.h"
+#include "hpo/search/goals.h"
 #include "hpo/search/space.h"
 #include "hpo/search/study_in.h"
 
@@ -47,7 +48,7 @@ static int read_method(enum spec_method *out, const struct node *n, struct err *
     }
     node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
     const char *near = word ? opt_nearest(word, names, COUNT_OF(names)) : NULL;
-    return err_hint(e, "\"method\":\"%s\"", near ? near : "random");
+    return err_hint(e, "\"method\":\"%s\"", near ? near : "bayes");
 }
 
 static int read_goal(struct sampler_goal *g, const struct node *n, struct err *e)
@@ -59,7 +60,7 @@ static int read_goal(struct sampler_goal *g, const struct node *n, struct err *e
     g->maximize = word && strcmp(word, "maximize") == 0;
     if (g->maximize)
         return 0;
-    node_error(&at, e, "'goal' must be minimize or maximize, not '%s'",
+    node_error(&at, e, "'goal' must be minimize or maximize, not %s",
                word ? word : json_what(at.value));
     return err_hint(e, "\"goal\":\"%s\"",
                     word && word[0] == 'm' && word[1] == 'a' ? "maximize" : "minimize");
@@ -101,8 +102,22 @@ static int read_goals(struct study *s, const struct node *n, struct err *e)
 static int read_space(struct study *s, enum spec_method method, const struct node *n,
                       char ***notices, struct err *e)
 {
-    struct node at = node_member(n, "space");
-    return space_read(&s->space, &at, method == SPEC_GRID, notices, e);
+    struct node at = node_member(n, "space"), when = node_member(n, "when");
+    if (!json_is_array(at.value) && !json_is_object(at.value)) {
+        node_error(&at, e, "'space' must be a list of parameters, or a mapping, not %s",
+                   json_what(at.value));
+        return err_hint(e, "\"space\":[{\"name\":\"lr\",\"type\":\"float\",\"low\":1e-5,"
+                           "\"high\":0.1,\"log\":true}]");
+    }
+    if (json_is_array(at.value) ? space_read_list(&s->space, &at, notices, e) < 0
+                                : space_read(&s->space, &at, method == SPEC_GRID, notices, e) < 0)
+        return -EINVAL;
+    if (when.value && space_when(s->space, &when, e) < 0)
+        return -EINVAL;
+    if (method != SPEC_GRID || isfinite(space_count(s->space)))
+        return 0;
+    node_error(&at, e, "method grid has no points for a parameter of type float");
+    return err_hint(e, "\"type\":\"int\" or \"cat\"; or another method");
 }
 
 static int read_seed(uint64_t *out, const struct node *n, struct err *e)
@@ -114,10 +129,20 @@ static int read_seed(uint64_t *out, const struct node *n, struct err *e)
     return 0;
 }
 
+static int read_stop(struct study *s, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "early_terminate");
+    if (at.value && spec_stop_read(&s->stop, &at, e) < 0)
+        return -EINVAL;
+    s->stopper = stopper_of(s->stop.type);
+    return 0;
+}
+
 static json_t *init(struct study **out, const struct node *n, struct err *e)
 {
-    static const char *const keys[] = {"op",   "space",  "seed",    "budget", "batch",
-                                       "goal", "method", "metrics", "repeats"};
+    static const char *const keys[] = {"op",      "space", "seed",           "budget",
+                                       "batch",   "goal",  "method",         "metrics",
+                                       "repeats", "when",  "early_terminate"};
     AUTO(study) struct study *s = xzalloc(sizeof *s);
     AUTO(strv) char **notices = NULL;
     enum spec_method method = SPEC_RANDOM;
@@ -126,7 +151,7 @@ static json_t *init(struct study **out, const struct node *n, struct err *e)
         read_space(s, method, n, &notices, e) < 0 || read_goals(s, n, e) < 0 ||
         read_seed(&task.seed, n, e) < 0 || node_int(&task.budget, n, "budget", 1, INT_MAX, e) < 0 ||
         node_int(&task.batch, n, "batch", 1, INT_MAX, e) < 0 ||
-        node_int(&task.repeats, n, "repeats", 1, INT_MAX, e) < 0)
+        node_int(&task.repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_stop(s, n, e) < 0)
         return NULL;
     task.space = s->space;
     task.goal_count = s->goal_count;
@@ -283,25 +308,30 @@ static json_t *report(struct study *s, const struct node *n, struct err *e)
 /* ---- best --------------------------------------------------------------------------------------
  */
 
+static const struct trial *best_trial(const struct study *s)
+{
+    const struct trial *best = NULL;
+    double least = INFINITY, y = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct trial *t = s->trials[i];
+        if (t->state != TRIAL_DONE || !goals_values(s->goals, 1, t, &y) || y >= least)
+            continue;
+        best = t;
+        least = y;
+    }
+    return best;
+}
+
 static json_t *best(struct study *s, const struct node *n, struct err *e)
 {
     static const char *const keys[] = {"op"};
     if (node_only_keys(n, keys, COUNT_OF(keys), "best", e) < 0)
         return NULL;
-    const struct trial *best = NULL;
-    double value = NAN;
-    for (size_t i = 0; i < s->count; i++) {
-        const struct trial *t = s->trials[i];
-        double x = t->state == TRIAL_DONE ? trial_value(t, s->goals[0].last) : NAN;
-        if (isnan(x) || (best && (s->goals[0].maximize ? x <= value : x >= value)))
-            continue;
-        best = t;
-        value = x;
-    }
-    if (!best)
+    const struct trial *t = best_trial(s);
+    if (!t)
         return json_pack("{s:n}", "best");
-    return json_pack("{s:{s:i, s:O, s:f}}", "best", "id", best->id, "params", best->params, "value",
-                     value);
+    return json_pack("{s:{s:i, s:O, s:f}}", "best", "id", t->id, "params", t->params, "value",
+                     trial_value(t, s->goals[0].last));
 }
 
 /* ---- requests ----------------------------------------------------------------------------------
