@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "hpo/search/constraint.h"
 #include "hpo/search/space_in.h"
 
 enum { DEPTH_MAX = 64 }; /* groups in groups */
@@ -28,6 +29,11 @@ void space_free(struct space *s)
         free(g->path);
     }
     space_in_cases_free(s->cases);
+    for (size_t i = 0; i < s->rule_count; i++)
+        constraint_free(s->rules[i]);
+    free(s->rules);
+    free(s->allowed);
+    free(s->example);
     json_decref(s->by_path);
     free(s->params);
     free(s->groups);
@@ -324,6 +330,10 @@ int space_params(json_t **out, const struct space *s, const struct node *n, stru
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
     if (take((const json_t **)values, u, s, n, e) < 0)
         return -EINVAL;
+    const struct constraint *broken =
+        space_in_broken(s, &(struct space_at){.values = (const json_t *const *)values});
+    if (broken)
+        return node_error(n, e, "this set breaks the constraint '%.200s'", constraint_text(broken));
     for (size_t i = 0; i < s->count; i++)
         json_incref(values[i]);
     *out = space_in_assemble(s, values, NULL);
@@ -351,5 +361,5 @@ bool space_has(const struct space *s, const json_t *params)
     for (size_t i = 0; i < s->count; i++)
         if (values[i] && !dist_has(s->params[i].dist, values[i], s->grid))
             return false;
-    return true;
+    return !space_in_broken(s, &(struct space_at){.values = values});
 }

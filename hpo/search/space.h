@@ -15,6 +15,7 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "common/rng.h"
 #include "hpo/search/node.h"
 
 struct dist;
@@ -41,6 +42,22 @@ int space_when(struct space *s, const struct node *when, struct err *e);
 void space_free(struct space *s);
 AUTO_DEFINE(space, struct space *, space_free)
 
+/* Adds constraints (constraint.h), a list of expressions over the names of parameters, dotted where
+ * they are in groups; after space_when(). One that names a parameter which is not active holds.
+ *   -EINVAL  an expression is wrong (with its place in the list and LINE:COLUMN in it), or no point
+ *            meets all of them: none of up to 2^20 countable ones, else none of 100,000 draws. The
+ *            one that fails most is named. The space is then only fit for space_free()
+ * Cost: a test of each of up to 2^20 points, and 4 bytes for each that is allowed. */
+int space_constrain(struct space *s, const struct node *list, struct err *e);
+
+/* Whether the constraints allow the point at u; true without any. No allocation; some 100 ns for a
+ * simple constraint. */
+bool space_allows(const struct space *s, const double *u);
+
+/* A point by chance that the constraints allow. Where fewer than one in 10,000 are, it lies near
+ * one that is known. */
+void space_draw(const struct space *s, struct rng *r, double *u);
+
 /* Parameters that vary; constants do not count. */
 size_t space_dims(const struct space *s);
 /* Borrowed; i < space_dims(). */
@@ -63,13 +80,15 @@ int space_unit(const struct space *s, const json_t *params, double *u, struct er
 
 /* Reads a parameter set that a person wrote: all but constants must be there. *out is a new
  * reference, in the space's order, constants filled in.
- *   -EINVAL  as space_unit(), at the place in the file */
+ *   -EINVAL  as space_unit(), or it breaks a constraint; at the place in the file */
 int space_params(json_t **out, const struct space *s, const struct node *n, struct err *e);
 
 /* How many different points there are; INFINITY: not countable (or more than 2^53). Values of
- * parameters that are not active make no difference. */
+ * parameters that are not active make no difference. With constraints only allowed ones count,
+ * where there are up to 2^20 without them; else this is how many there are without. */
 double space_count(const struct space *s);
-/* The i-th of them; 0 <= i < space_count(). New reference. */
+/* The i-th of them; 0 <= i < space_count(). New reference; NULL: the constraints do not allow it
+ * (only where there are more than 2^20). */
 json_t *space_point(const struct space *s, double i);
 /* Whether params are one of those points; false where they are not countable. */
 bool space_has(const struct space *s, const json_t *params);

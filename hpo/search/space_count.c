@@ -53,9 +53,16 @@ void space_in_cases_free(struct space_cases *c)
 }
 AUTO_DEFINE(cases, struct space_cases *, space_in_cases_free)
 
-double space_in_values(const struct space *s, const struct space_param *p)
+double space_in_values(const struct space *s, size_t p)
 {
-    return s->grid ? dist_grid_count(p->dist) : dist_count(p->dist);
+    const struct dist *d = s->params[p].dist;
+    return s->grid ? dist_grid_count(d) : dist_count(d);
+}
+
+json_t *space_in_value(const struct space *s, size_t p, double i)
+{
+    const struct dist *d = s->params[p].dist;
+    return s->grid ? dist_grid_value(d, i) : dist_value(d, i);
 }
 
 /* ---- building ----------------------------------------------------------------------------------
@@ -204,7 +211,7 @@ static int branch_out(struct build *b, struct part *part, const struct set *of)
     }
     for (size_t k = 0; k < part->branch_count; k++)
         free(sets[k].at);
-    double others = space_in_values(b->s, &b->s->params[part->param]) - (double)part->named_count;
+    double others = space_in_values(b->s, part->param) - (double)part->named_count;
     if (rc < 0 || others == 0)
         return rc;
     struct set rest = alive(b->s, of, part->param, NAN);
@@ -241,7 +248,7 @@ static struct space_cases *build(struct build *b, const struct set *of)
         struct part *part = &c->parts[c->part_count++];
         part->param = first_parent(b, &group);
         if (group.count == 1)
-            part->count = space_in_values(b->s, &b->s->params[part->param]);
+            part->count = space_in_values(b->s, part->param);
         else if (branch_out(b, part, &group) < 0)
             return NULL;
         c->count *= part->count;
@@ -254,7 +261,7 @@ int space_in_count(struct space *s)
     space_in_cases_free(s->cases);
     s->cases = NULL;
     for (size_t i = 0; i < s->count; i++)
-        if (isinf(space_in_values(s, &s->params[i])))
+        if (isinf(space_in_values(s, i)))
             return 0;
     struct build b = {.s = s, .left = WORK_MAX};
     AUTO(free) bool *decided = b.decided = xcalloc(s->count, sizeof *b.decided);
@@ -271,6 +278,8 @@ int space_in_count(struct space *s)
 
 double space_count(const struct space *s)
 {
+    if (s->allowed)
+        return (double)s->allowed_count;
     return s->cases && s->cases->count <= exact_max ? s->cases->count : INFINITY;
 }
 
@@ -306,16 +315,22 @@ static void digits(double *at, const struct space_cases *c, double i)
     }
 }
 
+void space_in_digits(double *at, const struct space *s, double i)
+{
+    for (size_t p = 0; p < s->count; p++)
+        at[p] = -1;
+    digits(at, s->cases, i);
+}
+
 json_t *space_point(const struct space *s, double i)
 {
     AUTO(free) double *at = xcalloc(s->count, sizeof *at);
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
-    for (size_t k = 0; k < s->count; k++)
-        at[k] = -1;
-    digits(at, s->cases, i);
-    for (size_t k = 0; k < s->count; k++)
-        if (at[k] >= 0)
-            values[k] = s->grid ? dist_grid_value(s->params[k].dist, at[k])
-                                : dist_value(s->params[k].dist, at[k]);
+    space_in_digits(at, s, s->allowed ? s->allowed[(size_t)i] : i);
+    if (!s->allowed && space_in_broken(s, &(struct space_at){.digits = at}))
+        return NULL;
+    for (size_t p = 0; p < s->count; p++)
+        if (at[p] >= 0)
+            values[p] = space_in_value(s, p, at[p]);
     return space_in_assemble(s, values, NULL);
 }

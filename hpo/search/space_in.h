@@ -2,8 +2,12 @@
 #ifndef DROVER_SPACE_IN_H
 #define DROVER_SPACE_IN_H
 
+#include <stdint.h>
+
 #include "hpo/search/dist.h"
 #include "hpo/search/space.h"
+
+struct constraint;
 
 struct space_cond { /* `parent`, a category or an integer, has one of the values `in` */
     size_t parent;
@@ -40,6 +44,18 @@ struct space {
     size_t dims;
     bool grid;
     struct space_cases *cases; /* NULL: not countable */
+
+    struct constraint **rules;
+    size_t rule_count;
+    uint32_t *allowed; /* the numbers of the points that they allow; NULL: not listed */
+    size_t allowed_count;
+    double *example; /* one that they allow, found by chance; NULL: listed, or no rules */
+};
+
+struct space_at {                /* a point in one of three ways; the others are NULL */
+    const double *u;             /* dims */
+    const double *digits;        /* count: which value; -1: not active */
+    const json_t *const *values; /* count: NULL: not active */
 };
 
 /* ---- space.c -----------------------------------------------------------------------------------
@@ -89,7 +105,17 @@ char *space_in_why_not(const struct space *s, size_t p, const double *u);
 int space_in_count(struct space *s);
 void space_in_cases_free(struct space_cases *c);
 
-/* How many values a parameter has. */
-double space_in_values(const struct space *s, const struct space_param *p);
+/* How many values a parameter has, and the i-th of them (new reference). */
+double space_in_values(const struct space *s, size_t p);
+json_t *space_in_value(const struct space *s, size_t p, double i);
+
+/* Which value each parameter has at the i-th point that the conditions leave; -1: not active. */
+void space_in_digits(double *at, const struct space *s, double i);
+
+/* ---- space_constrain.c -------------------------------------------------------------------------
+ */
+
+/* A constraint that the point breaks, or NULL. */
+const struct constraint *space_in_broken(const struct space *s, const struct space_at *at);
 
 #endif
