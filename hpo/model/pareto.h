@@ -30,7 +30,7 @@ double pareto_hypervolume(const double *y, size_t n, size_t m, const double *ref
  * Exact: M. Emmerich, A. Deutz and J. Klinkenberg, "Hypervolume-based expected improvement:
  * monotonicity properties and exact computation", CEC 2011; a sum over the n + 1 strips between the
  * points, as in K. Yang et al., "Efficient computation of expected hypervolume improvement using
- * box decomposition algorithms", J. Global Optim. 75 (2019), equation 17. In logarithms throughout
+ * box decomposition algorithms", J. Global Optim. 75 (2019). In logarithms throughout
  * (S. Ament et al., "Unexpected improvements to expected improvement for Bayesian optimization",
  * NeurIPS 2023), so that it is finite and its slope of use where the improvement is no double: a
  * point 40 deviations off has about -800. Cost O(n), some 150 ns a point. */

@@ -77,7 +77,7 @@ static uint32_t scramble(uint32_t x, uint64_t key)
 }
 
 /* Coordinate `dim` of a point, 0 <= dim < BLOCK, as a fraction of 2^32: the sum over GF(2) of the
- * direction numbers at the index's bits (Joe & Kuo 2008, equations 1 to 3). */
+ * direction numbers at the index's bits (Joe & Kuo 2008). */
 static uint32_t coordinate(size_t dim, uint32_t index)
 {
     if (dim == 0)
