@@ -66,36 +66,45 @@ static int read_goal(struct sampler_goal *g, const struct node *n, struct err *e
                     word && word[0] == 'm' && word[1] == 'a' ? "maximize" : "minimize");
 }
 
+static int add_goal(struct study *s, const char *name, const struct node *n, struct err *e)
+{
+    for (size_t i = 0; i < s->goal_count; i++)
+        if (strcmp(s->names[i], name) == 0)
+            return node_error(n, e, "the objective '%s' is there twice", name);
+    /* What is told last of a trial is what it is worth. */
+    struct sampler_goal g = {.last = true};
+    if (read_goal(&g, n, e) < 0)
+        return -EINVAL;
+    strv_push(&s->names, xstrdup(name));
+    g.metric = s->names[s->goal_count];
+    s->goals[s->goal_count++] = g;
+    return 0;
+}
+
 static int read_goals(struct study *s, const struct node *n, struct err *e)
 {
     static const char *const keys[] = {"name", "goal"};
     struct node list = node_member(n, "metrics");
+    size_t count = json_array_size(list.value);
     s->named = list.value != NULL;
-    s->goal_count = s->named ? json_array_size(list.value) : 1;
-    if (s->goal_count < 1 || s->goal_count > STUDY_GOALS_MAX)
+    if (!s->named)
+        return add_goal(s, "value", n, e);
+    if (count < 1 || count > STUDY_GOALS_MAX)
         return node_error(&list, e, "'metrics' must be a list of 1 to %d objectives",
                           STUDY_GOALS_MAX);
-    if (s->named && node_has(n, "goal"))
+    if (node_has(n, "goal"))
         return node_error(n, e, "'goal' stands in each of 'metrics' where they are given");
-    for (size_t i = 0; i < s->goal_count; i++) {
-        struct node at = s->named ? node_item(&list, i) : *n;
-        AUTO(free) char *name = s->named ? NULL : xstrdup("value");
-        if (s->named && (node_only_keys(&at, keys, COUNT_OF(keys), "an objective", e) < 0 ||
-                         node_text(&name, &at, "name", e) < 0))
+    for (size_t i = 0; i < count; i++) {
+        struct node at = node_item(&list, i);
+        AUTO(free) char *name = NULL;
+        if (node_only_keys(&at, keys, COUNT_OF(keys), "an objective", e) < 0 ||
+            node_text(&name, &at, "name", e) < 0)
             return -EINVAL;
         if (!name || !name[0])
             return node_error(&at, e, "the objective's 'name' is missing");
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(s->names[j], name) == 0)
-                return node_error(&at, e, "the objective '%s' is there twice", name);
-        /* What is told last of a trial is what it is worth. */
-        s->goals[i] = (struct sampler_goal){.last = true};
-        if (read_goal(&s->goals[i], &at, e) < 0)
+        if (add_goal(s, name, &at, e) < 0)
             return -EINVAL;
-        strv_push(&s->names, TAKE(name));
     }
-    for (size_t i = 0; i < s->goal_count; i++)
-        s->goals[i].metric = s->names[i];
     return 0;
 }
 
@@ -158,12 +167,12 @@ static json_t *init(struct study **out, const struct node *n, struct err *e)
     task.stop = s->stopper ? &s->stop : NULL;
     s->sampler = sampler_new(methods[method], &task);
     *out = TAKE(s);
-    json_t *reply = json_pack("{s:b}", "ok", 1), *list = json_array();
-    for (size_t i = 0; i < strv_len(notices); i++)
-        json_array_append_new(list, json_string(notices[i]));
-    if (notices)
-        json_object_set(reply, "notices", list);
-    json_decref(list);
+    json_t *reply = json_pack("{s:b}", "ok", 1);
+    for (size_t i = 0; i < strv_len(notices); i++) {
+        if (i == 0)
+            json_object_set_new(reply, "notices", json_array());
+        json_array_append_new(json_object_get(reply, "notices"), json_string(notices[i]));
+    }
     return reply;
 }
 
@@ -254,6 +263,7 @@ static json_t *ask(struct study *s, const struct node *n, struct err *e)
         struct trial *t = s->trials[paused];
         step_to(t, TRIAL_EV_LEASE);
         t->lease++;
+        t->resumed_at = t->points[t->point_count - 1].step; /* a pause comes after a point */
         json_object_set_new(reply, "resume", json_integer(paused));
         want--;
     }

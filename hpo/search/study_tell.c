@@ -87,10 +87,8 @@ static int check_value(struct result *r, bool finite, const struct study *s, con
 {
     const struct trial *t = r->trial;
     bool reported = t && t->points_lease;
-    double last = NAN;
     if (!r->values && reported && (s->goal_count == 1 || r->state == TRIAL_PRUNED)) {
-        json_as_number(&last, json_object_get(t->metrics, s->goals[0].metric));
-        finite = isfinite(last);
+        finite = !t->diverged;
     } else if (!r->values) {
         const char *key = s->named ? "values" : "value";
         node_error(n, e, "'%s' is missing", key);

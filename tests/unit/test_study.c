@@ -9,6 +9,13 @@
 
 /* Each test is a process of its own: one search each, unless it makes another. */
 static struct study *study;
+static char **replies; /* strv: until the process ends */
+
+static const char *keep(char *reply)
+{
+    strv_push(&replies, reply);
+    return reply;
+}
 
 static json_t *parse(const char *text)
 {
@@ -19,17 +26,16 @@ static json_t *parse(const char *text)
     return v;
 }
 
-/* The reply as text; an error as "error: text; try: hint". Kept until the process ends. */
+/* The reply as text; an error as "error: text; try: hint". */
 static const char *say_to(struct study **s, const char *request)
 {
     AUTO(json) json_t *r = parse(request);
     struct err e = {0};
     AUTO(json) json_t *reply = study_answer(s, r, &e);
     if (reply)
-        return json_line(reply);
+        return keep(json_line(reply));
     CHECK(e.text[0]);
-    return e.hint[0] ? xasprintf("error: %s; try: %s", e.text, e.hint)
-                     : xasprintf("error: %s", e.text);
+    return keep(xasprintf("error: %s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint));
 }
 
 static const char *say(const char *request)
@@ -424,6 +430,44 @@ TEST(a_trial_that_was_told_to_stop_is_told_once_with_its_state)
     CHECK_STR(say("{\"op\":\"tell\",\"results\":[{\"id\":6,\"value\":0.5}]}"),
               OK); /* it was done */
     CHECK_HAS(say("{\"op\":\"best\"}"), "{\"best\":{\"id\":6,");
+}
+
+TEST(a_paused_trial_goes_on_when_an_ask_says_so_and_can_end_at_any_time)
+{
+    CHECK_STR(say(INIT(LINE ",\"early_terminate\":{\"type\":\"curve\",\"min_iter\":2,\"eta\":2,"
+                            "\"keep\":0.5,\"max_iter\":16}")),
+              OK);
+    ask_for(5);
+    int paused = -1;
+    for (int id = 0; id < 5 && paused < 0; id++) { /* each worse than those before */
+        for (int step = 1; step <= 2; step++) {
+            AUTO(free)
+            char *line = xasprintf("{\"op\":\"report\",\"id\":%d,\"step\":%d,\"value\":%d}", id,
+                                   step, id + 1);
+            if (strstr(say(line), "pause"))
+                paused = id;
+        }
+    }
+    CHECK(paused > 0);
+    AUTO(free)
+    char *report = xasprintf("{\"op\":\"report\",\"id\":%d,\"step\":3,\"value\":1}", paused);
+    AUTO(free) char *resume = xasprintf("\"resume\":%d}", paused);
+    CHECK_HAS(say(report), "is paused; try: go on with it when an ask");
+    const char *reply = "";
+    for (int id = 5; id < 40 && !strstr(reply, "resume"); id++) { /* now worse ones come */
+        reply = say("{\"op\":\"ask\"}");
+        for (int step = 1; step <= 2 && !strstr(reply, "resume"); step++) {
+            const char *line = keep(xasprintf(
+                "{\"op\":\"report\",\"id\":%d,\"step\":%d,\"value\":%d}", id, step, 100 + id));
+            CHECK_HAS(say(line), "action");
+        }
+    }
+    CHECK_HAS(reply, "{\"trials\":[],\"resume\":"); /* it stands for the one that was asked for */
+    CHECK_HAS(reply, resume);
+    CHECK_HAS(say(report), "{\"action\":");
+    AUTO(free) char *end = xasprintf("{\"op\":\"tell\",\"results\":[{\"id\":%d}]}", paused);
+    CHECK_STR(say(end), OK);
+    CHECK_HAS(say(end), "has ended already (done)");
 }
 
 /* ---- every method ------------------------------------------------------------------------------
