@@ -78,6 +78,9 @@ $(B)/obj/%.o: %.c $(STAMP)
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
 
+# Loops over arrays: without errno and traps they run on vector units.
+$(B)/obj/hpo/model/matern.o: EXTRA_CFLAGS := -O3 -fno-math-errno -fno-trapping-math -fopenmp-simd
+
 define archive
 $(B)/lib$(1).a: $(call objs,$(SRC_$(1)))
 	@rm -f $$@; ar rcs $$@ $$^

@@ -7,6 +7,7 @@ int cmd_sweep(int argc, char **argv);
 int cmd_sweep_ls(int argc, char **argv);
 int cmd_sweep_show(int argc, char **argv);
 int cmd_worker(int argc, char **argv);
+int cmd_suggest(int argc, char **argv);
 
 enum { EXIT_WORK = 1, EXIT_USAGE = 2 };
 

@@ -1,4 +1,5 @@
-/* drover-hpo - the program behind `drover sweep` and `drover worker`. */
+/* drover-hpo - the program behind `drover sweep`, `drover worker` and `drover suggest`. */
+#include <cblas.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,16 +13,20 @@ static const struct {
 } commands[] = {
     {"sweep", "drover sweep", cmd_sweep},
     {"worker", "drover worker", cmd_worker},
+    {"suggest", "drover suggest", cmd_suggest},
 };
 
 int main(int argc, char **argv)
 {
+    openblas_set_num_threads(1); /* sums in one order: the same seed gives the same suggestions */
     for (size_t i = 0; argc > 1 && i < COUNT_OF(commands); i++) {
         if (strcmp(argv[1], commands[i].name) != 0)
             continue;
         log_open(commands[i].who);
         return commands[i].run(argc - 1, argv + 1);
     }
-    fputs("drover-hpo is called by drover: drover sweep FILE, drover worker ENDPOINT\n", stderr);
+    fputs("drover-hpo is called by drover: drover sweep FILE, drover worker ENDPOINT, "
+          "drover suggest\n",
+          stderr);
     return EXIT_USAGE;
 }

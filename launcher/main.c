@@ -25,6 +25,8 @@ static const struct cmd commands[] = {
      cmd_run, NULL, "drover run"},
     {"sweep", "FILE [options]", "Search hyperparameters", NULL, "drover-hpo", NULL},
     {"worker", "ENDPOINT [options]", "Run trials for a sweep", NULL, "drover-hpo", NULL},
+    {"suggest", "<requests >replies", "Search alone: ask and tell, as lines of JSON", NULL,
+     "drover-hpo", NULL},
     {"bench", "OP [-np N] [-b 8] [-e 128M]", "Measure collective bandwidth", NULL, "drover-bench",
      NULL},
 };

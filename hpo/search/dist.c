@@ -16,6 +16,7 @@ void dist_free(struct dist *d)
     if (!d)
         return;
     json_decref(d->values);
+    json_decref(d->index);
     free(d->cumulative);
     free(d);
 }
@@ -75,26 +76,58 @@ static json_t *multiple(const struct dist *d, double k)
 
 static size_t category(const struct dist *d, double u)
 {
-    size_t n = json_array_size(d->values), i = 0;
-    while (i + 1 < n && !(d->cumulative[i] > u))
-        i++;
-    return i;
+    size_t first = 0, last = json_array_size(d->values) - 1;
+    while (first < last) { /* the first whose range ends beyond u */
+        size_t middle = (first + last) / 2;
+        if (d->cumulative[middle] > u)
+            last = middle;
+        else
+            first = middle + 1;
+    }
+    return first;
+}
+
+/* Which of the single values u's is: its index, or for q_ forms how many times q. NAN: there are
+ * none, or they are finer than doubles. */
+static double place(const struct dist *d, double u)
+{
+    switch (d->kind) {
+    case DIST_CONSTANT:
+        return 0;
+    case DIST_CATEGORICAL:
+        return (double)category(d, u);
+    case DIST_INT:
+        return clamp(ceil(u * (d->b - d->a + 1)) - 1, 0, d->b - d->a);
+    case DIST_INT_LOG:
+        return clamp(rint(exp(d->a * (1 - u) + d->b * u)), d->lo, d->hi) - d->lo;
+    default:
+        break;
+    }
+    double k = d->q > 0 ? rint(real_quantile(d, u) / d->q) : NAN;
+    return fabs(k) <= exact_max ? k : NAN;
+}
+
+double dist_number(const struct dist *d, double u)
+{
+    double k = place(d, u);
+    if (isnan(k))
+        return real_quantile(d, u);
+    if (d->kind == DIST_INT || d->kind == DIST_INT_LOG)
+        return d->lo + k;
+    const json_t *v = json_array_get(d->values, (size_t)k);
+    return d->q > 0            ? clamp(k * d->q, -DBL_MAX, DBL_MAX)
+           : json_is_number(v) ? json_number_value(v)
+                               : NAN;
 }
 
 json_t *dist_quantile(const struct dist *d, double u)
 {
-    switch (d->kind) {
-    case DIST_CONSTANT:
-        return json_incref(json_array_get(d->values, 0));
-    case DIST_CATEGORICAL:
-        return json_incref(json_array_get(d->values, category(d, u)));
-    case DIST_INT:
-        return json_integer((json_int_t)clamp(d->a + ceil(u * (d->b - d->a + 1)) - 1, d->a, d->b));
-    default:
-        break;
-    }
-    double x = real_quantile(d, u), k = d->q > 0 ? rint(x / d->q) : INFINITY;
-    return fabs(k) <= exact_max ? multiple(d, k) : json_real(x); /* finer than doubles: as it is */
+    if (d->kind == DIST_CONSTANT || d->kind == DIST_CATEGORICAL)
+        return json_incref(json_array_get(d->values, (size_t)place(d, u)));
+    double k = place(d, u);
+    if (d->kind <= DIST_INT_LOG)
+        return json_integer((json_int_t)(d->lo + k));
+    return isnan(k) ? json_real(real_quantile(d, u)) : multiple(d, k);
 }
 
 /* ---- the other way -----------------------------------------------------------------------------
@@ -105,7 +138,8 @@ static double real_unit(const struct dist *d, double x)
 {
     switch (d->kind) {
     case DIST_UNIFORM:
-        return (x - d->a) / (d->b - d->a);
+        return isinf(d->b - d->a) ? (x / 2 - d->a / 2) / (d->b / 2 - d->a / 2)
+                                  : (x - d->a) / (d->b - d->a);
     case DIST_LOG_UNIFORM:
         return x > 0 ? (log(x) - d->a) / (d->b - d->a) : -INFINITY;
     case DIST_NORMAL:
@@ -119,38 +153,81 @@ static double real_unit(const struct dist *d, double x)
     }
 }
 
-/* Index of an equal one among the values, or -1. */
-static long find_value(const struct dist *d, const json_t *value)
+/* The middle of the u that have the value of this place. */
+static double middle(const struct dist *d, double k)
 {
-    AUTO(free) char *key = dist_key(value);
-    for (size_t i = 0; i < json_array_size(d->values); i++) {
-        AUTO(free) char *other = dist_key(json_array_get(d->values, i));
-        if (strcmp(key, other) == 0)
-            return (long)i;
+    size_t i = (size_t)fabs(k);
+    double x = clamp(k * d->q, -DBL_MAX, DBL_MAX);
+    switch (d->kind) {
+    case DIST_CONSTANT:
+        return 0.5;
+    case DIST_CATEGORICAL:
+        return ((i ? d->cumulative[i - 1] : 0) + d->cumulative[i]) / 2;
+    case DIST_INT:
+        return (k + 0.5) / (d->b - d->a + 1);
+    case DIST_INT_LOG:
+        return ((log(d->lo + k - 0.5) + log(d->lo + k + 0.5)) / 2 - d->a) / (d->b - d->a);
+    default:
+        return clamp(real_unit(d, x - d->q / 2), 0, 1) / 2 +
+               clamp(real_unit(d, x + d->q / 2), 0, 1) / 2;
     }
-    return -1;
+}
+
+/* Whether doubles are so much finer than the distribution that a value's place is its u to 1e-13:
+ * no need to go there and back. */
+static bool smooth(const struct dist *d)
+{
+    double big = fmax(fabs(d->a), fabs(d->b));
+    switch (d->kind) {
+    case DIST_UNIFORM:
+        return big < 500 * (d->b - d->a) && d->b - d->a > 1e-290;
+    case DIST_LOG_UNIFORM:
+        return 1 + big < 500 * (d->b - d->a) && d->a > -700;
+    case DIST_NORMAL:
+        return fabs(d->a) < 500 * d->b && d->b > 1e-290 && d->b < 1e290;
+    case DIST_LOG_NORMAL:
+        return 1 + fabs(d->a) < 500 * d->b && fabs(d->a) + 9 * d->b < 700;
+    default:
+        return d->a >= 1 && d->b >= 1 && big <= 100;
+    }
+}
+
+double dist_settle(const struct dist *d, double u)
+{
+    double k = place(d, u);
+    if (!isnan(k))
+        return middle(d, k);
+    return clamp(smooth(d) ? u : real_unit(d, real_quantile(d, u)), 0, 1);
+}
+
+double dist_step(const struct dist *d, double u, int by)
+{
+    double k = place(d, u) + by;
+    if (d->kind <= DIST_INT_LOG)
+        return middle(d, clamp(k, 0, dist_count(d) - 1));
+    return isnan(k) ? NAN : middle(d, clamp(k, rint(d->lo / d->q), rint(d->hi / d->q)));
 }
 
 double dist_unit(const struct dist *d, const json_t *value)
 {
     if (d->kind == DIST_CONSTANT || d->kind == DIST_CATEGORICAL) {
-        long i = find_value(d, value);
-        if (i < 0 || d->kind == DIST_CONSTANT)
-            return i < 0 ? NAN : 0.5;
-        return ((i ? d->cumulative[i - 1] : 0) + d->cumulative[i]) / 2;
+        AUTO(free) char *key = dist_key(value);
+        const json_t *i = json_object_get(d->index, key);
+        return i ? middle(d, json_number_value(i)) : NAN;
     }
     if (!json_is_number(value))
         return NAN;
     double x = json_number_value(value);
-    if (d->kind == DIST_INT)
-        return x == rint(x) && x >= d->a && x <= d->b ? (x - d->a + 0.5) / (d->b - d->a + 1) : NAN;
+    if (d->kind <= DIST_INT_LOG)
+        return x == rint(x) && x >= d->lo && x <= d->hi ? middle(d, x - d->lo) : NAN;
     gsl_set_error_handler_off();
-    double u = real_unit(d, x);
     /* Out of the bounds by more than q moves a value? The slack: bounds lose a last digit in logs.
      */
-    double low = d->q > 0 ? real_unit(d, x - d->q / 2) : u;
-    double high = d->q > 0 ? real_unit(d, x + d->q / 2) : u;
-    return low > 1 + 1e-12 || high < -1e-12 ? NAN : clamp(u, 0, 1);
+    double low = real_unit(d, x - d->q / 2), high = real_unit(d, x + d->q / 2);
+    if (low > 1 + 1e-12 || high < -1e-12)
+        return NAN;
+    double k = d->q > 0 ? rint(x / d->q) : NAN;
+    return fabs(k) <= exact_max ? middle(d, k) : clamp(real_unit(d, x), 0, 1);
 }
 
 /* ---- counting ----------------------------------------------------------------------------------
@@ -167,8 +244,8 @@ double dist_count(const struct dist *d)
 {
     if (d->kind == DIST_CONSTANT || d->kind == DIST_CATEGORICAL)
         return (double)json_array_size(d->values);
-    if (d->kind == DIST_INT)
-        return d->b - d->a + 1;
+    if (d->kind <= DIST_INT_LOG)
+        return d->hi - d->lo + 1;
     if (!(d->q > 0) || isinf(d->hi))
         return INFINITY;
     double hi = 0, lo = first_multiple(d, &hi);
@@ -179,17 +256,25 @@ json_t *dist_value(const struct dist *d, double i)
 {
     if (d->kind == DIST_CONSTANT || d->kind == DIST_CATEGORICAL)
         return json_incref(json_array_get(d->values, (size_t)i));
-    if (d->kind == DIST_INT)
-        return json_integer((json_int_t)(d->a + i));
+    if (d->kind <= DIST_INT_LOG)
+        return json_integer((json_int_t)(d->lo + i));
     double hi = 0;
     return multiple(d, first_multiple(d, &hi) + i);
+}
+
+double dist_index(const struct dist *d, double u)
+{
+    double hi = 0;
+    if (isinf(dist_count(d)))
+        return NAN;
+    return place(d, u) - (d->kind <= DIST_INT_LOG ? 0 : first_multiple(d, &hi));
 }
 
 double dist_grid_count(const struct dist *d)
 {
     if (d->kind == DIST_UNIFORM && d->q > 0) /* the slack: a quotient a hair above a whole number */
         return fmax(1, ceil((d->b - d->a) / d->q - 1e-9));
-    return d->kind <= DIST_INT && !d->weighted ? dist_count(d) : -1;
+    return d->kind <= DIST_INT_LOG && !d->weighted ? dist_count(d) : -1;
 }
 
 json_t *dist_grid_value(const struct dist *d, double i)
@@ -204,9 +289,9 @@ json_t *dist_grid_value(const struct dist *d, double i)
 bool dist_has(const struct dist *d, const json_t *value, bool grid)
 {
     double x = json_number_value(value), hi = 0;
-    if (isnan(dist_unit(d, value)) || (d->kind > DIST_INT && !(d->q > 0)))
+    if (isnan(dist_unit(d, value)) || (d->kind > DIST_INT_LOG && !(d->q > 0)))
         return false;
-    if (d->kind <= DIST_INT)
+    if (d->kind <= DIST_INT_LOG)
         return true;
     double count = grid ? dist_grid_count(d) : dist_count(d);
     double i = grid ? rint((x - d->a) / d->q) : rint(x / d->q) - first_multiple(d, &hi);

@@ -9,7 +9,7 @@
 #include "hpo/search/dist.h"
 
 static const double exact_max = 9007199254740992.0; /* 2^53: doubles count up to it */
-static const double beta_max = 1e6;                 /* beyond, the CDF loses its digits */
+static const double beta_max = 1e5;                 /* beyond, GSL's CDF does not converge */
 
 enum shape {
     SHAPE_VALUE,     /* value */
@@ -39,6 +39,7 @@ static const struct row {
     {"categorical", DIST_CATEGORICAL, SHAPE_VALUES, false},
     {"categorical_w_probabilities", DIST_CATEGORICAL, SHAPE_VALUES, false},
     {"int_uniform", DIST_INT, SHAPE_RANGE, false},
+    {"int_log_uniform", DIST_INT_LOG, SHAPE_LOGS, false},
     {"uniform", DIST_UNIFORM, SHAPE_RANGE, false},
     {"q_uniform", DIST_UNIFORM, SHAPE_RANGE, true},
     {"log_uniform", DIST_LOG_UNIFORM, SHAPE_EXPONENTS, false},
@@ -129,16 +130,17 @@ static int read_bounds(struct dist *d, const struct node *n, enum shape shape, s
     }
     if (shape == SHAPE_LOGS && !(min > 0))
         return node_error(&at, e, "'min' of %s must be above 0", d->name);
-    if (d->kind == DIST_INT) {
+    double half = d->kind == DIST_INT_LOG ? 0.5 : 0;
+    if (d->kind <= DIST_INT_LOG) {
         const char *key = !json_is_integer(at.value) ? "min" : "max";
         at = node_member(n, key);
         if (!json_is_integer(at.value))
-            return node_error(&at, e, "'%s' of int_uniform must be an integer", key);
+            return node_error(&at, e, "'%s' of %s must be an integer", key, d->name);
         if (fabs(min) >= exact_max || fabs(max) >= exact_max)
             return node_error(&at, e, "integers from 2^53 on are not supported");
     }
-    d->a = shape == SHAPE_LOGS ? log(min) : shape == SHAPE_INVERSE ? -max : min;
-    d->b = shape == SHAPE_LOGS ? log(max) : shape == SHAPE_INVERSE ? -min : max;
+    d->a = shape == SHAPE_LOGS ? log(min - half) : shape == SHAPE_INVERSE ? -max : min;
+    d->b = shape == SHAPE_LOGS ? log(max + half) : shape == SHAPE_INVERSE ? -min : max;
     bool exponents = shape == SHAPE_EXPONENTS || shape == SHAPE_INVERSE;
     d->lo = exponents ? exp(d->a) : min;
     d->hi = exponents ? exp(d->b) : max;
@@ -204,18 +206,36 @@ static int read_q(struct dist *d, const struct node *n, struct err *e)
 }
 
 /* Adds a value of probability p; one that is there already gets more of it. */
-static void add_value(struct dist *d, double *p, const json_t *value, double more)
+static void add_value(struct dist *d, const json_t *value, double p)
 {
     AUTO(free) char *key = dist_key(value);
-    size_t n = json_array_size(d->values), i = 0;
-    for (; i < n; i++) {
-        AUTO(free) char *other = dist_key(json_array_get(d->values, i));
-        if (strcmp(key, other) == 0)
-            break;
-    }
-    if (i == n)
+    const json_t *at = json_object_get(d->index, key);
+    size_t i = at ? (size_t)json_integer_value(at) : json_array_size(d->values);
+    if (!at) {
         json_array_append(d->values, (json_t *)value);
-    p[i] += more;
+        json_object_set_new(d->index, key, json_integer((json_int_t)i));
+    }
+    d->cumulative[i] += p;
+}
+
+/* The list `key`; weights NULL: equal ones. */
+static int take_values(struct dist *d, const struct node *n, const char *key, const double *weights,
+                       struct err *e)
+{
+    struct node list = node_member(n, key);
+    size_t count = json_array_size(list.value);
+    if (count == 0)
+        return node_error(list.value ? &list : n, e, "'%s' must be a list of at least one value",
+                          key);
+    d->cumulative = xcalloc(count, sizeof *d->cumulative);
+    for (size_t i = 0; i < count; i++) {
+        double p = weights ? weights[i] : 1.0 / (double)count;
+        if (p > 0)
+            add_value(d, json_array_get(list.value, i), p);
+    }
+    for (size_t i = 1; i < json_array_size(d->values); i++)
+        d->cumulative[i] += d->cumulative[i - 1];
+    return 0;
 }
 
 static int read_weights(double *weights, size_t count, const struct node *n, struct err *e)
@@ -239,25 +259,21 @@ static int read_weights(double *weights, size_t count, const struct node *n, str
 
 static int read_values(struct dist *d, const struct node *n, struct err *e)
 {
-    struct node list = node_member(n, "values");
-    size_t count = json_array_size(list.value);
-    if (count == 0)
-        return node_error(list.value ? &list : n, e,
-                          "'values' must be a list of at least one value");
+    size_t count = json_array_size(json_object_get(n->value, "values"));
     AUTO(free) double *weights = xcalloc(count, sizeof *weights);
-    for (size_t i = 0; i < count; i++)
-        weights[i] = 1.0 / (double)count;
     d->weighted = node_has(n, "probabilities");
-    if (d->weighted && read_weights(weights, count, n, e) < 0)
+    if (d->weighted && count > 0 && read_weights(weights, count, n, e) < 0)
         return -EINVAL;
-    d->values = json_array();
-    d->cumulative = xcalloc(count, sizeof *d->cumulative);
-    for (size_t i = 0; i < count; i++)
-        if (weights[i] > 0)
-            add_value(d, d->cumulative, json_array_get(list.value, i), weights[i]);
-    for (size_t i = 1; i < json_array_size(d->values); i++)
-        d->cumulative[i] += d->cumulative[i - 1];
-    return 0;
+    return take_values(d, n, "values", d->weighted ? weights : NULL, e);
+}
+
+static void make_constant(struct dist *d, json_t *value) /* takes over the value */
+{
+    d->kind = DIST_CONSTANT;
+    d->name = "constant";
+    d->cumulative = xcalloc(1, sizeof *d->cumulative);
+    add_value(d, value, 1);
+    json_decref(value);
 }
 
 static int read_parts(struct dist *d, const struct row *r, const struct node *n, char ***notices,
@@ -267,7 +283,7 @@ static int read_parts(struct dist *d, const struct row *r, const struct node *n,
     case SHAPE_VALUE:
         if (!node_has(n, "value"))
             return node_error(n, e, "'value' is missing");
-        d->values = json_pack("[O]", json_object_get(n->value, "value"));
+        make_constant(d, json_incref(json_object_get(n->value, "value")));
         return 0;
     case SHAPE_VALUES:
         if (strcmp(r->name, "categorical_w_probabilities") == 0 && !node_has(n, "probabilities"))
@@ -300,6 +316,16 @@ static int check_keys(const struct row *r, const struct node *n, struct err *e)
     return node_only_keys(n, known, count, r->name, e);
 }
 
+static struct dist *dist_new(const struct row *r)
+{
+    struct dist *d = xzalloc(sizeof *d);
+    d->kind = r->kind;
+    d->name = r->name;
+    d->values = json_array();
+    d->index = json_object();
+    return d;
+}
+
 static int not_an_entry(const struct node *n, struct err *e)
 {
     node_error(n, e, "a parameter must be a mapping, not %s", json_what(n->value));
@@ -316,10 +342,72 @@ int dist_read(struct dist **out, const struct node *n, char ***notices, struct e
     int rc = node_has(n, "distribution") ? by_name(&r, n, e) : inferred(&r, n, e);
     if (rc < 0 || check_keys(r, n, e) < 0)
         return -EINVAL;
-    AUTO(dist) struct dist *d = xzalloc(sizeof *d);
-    d->kind = r->kind;
-    d->name = r->name;
+    AUTO(dist) struct dist *d = dist_new(r);
     if (read_parts(d, r, n, notices, e) < 0 || (r->rounded && read_q(d, n, e) < 0))
+        return -EINVAL;
+    *out = TAKE(d);
+    return 0;
+}
+
+/* ---- an item of the list form ------------------------------------------------------------------
+ */
+
+/* {"type": "float" or "int", "low", "high", "log"} */
+static int read_range(struct dist **out, const struct node *n, bool whole, struct err *e)
+{
+    bool logs = false;
+    double low = 0, high = 0;
+    if (node_has(n, "choices"))
+        return node_error(n, e, "'choices' are for type cat");
+    if (node_bool(&logs, n, "log", e) < 0 || want_real(&low, n, "low", e) < 0 ||
+        want_real(&high, n, "high", e) < 0)
+        return -EINVAL;
+    struct node at = node_member(n, "low");
+    const char *key = json_is_integer(at.value) ? "high" : "low";
+    if (whole && !json_is_integer(json_object_get(n->value, key)))
+        return node_error(n, e, "'%s' of an int must be an integer", key);
+    if (whole && (fabs(low) >= exact_max || fabs(high) >= exact_max))
+        return node_error(&at, e, "integers from 2^53 on are not supported");
+    if (low > high)
+        return node_error(&at, e, "'low' must not be above 'high'");
+    if (logs && !(low > 0))
+        return node_error(&at, e, "'low' must be above 0 where 'log' is true");
+    AUTO(dist)
+    struct dist *d = dist_new(row_named(whole  ? logs ? "int_log_uniform" : "int_uniform"
+                                        : logs ? "log_uniform_values"
+                                               : "uniform"));
+    double half = whole ? 0.5 : 0;
+    d->lo = low;
+    d->hi = high;
+    d->a = logs ? log(low - half) : low;
+    d->b = logs ? log(high + half) : high;
+    if (low == high)
+        make_constant(d, whole ? json_integer((json_int_t)low) : json_real(low));
+    *out = TAKE(d);
+    return 0;
+}
+
+int dist_read_item(struct dist **out, const struct node *n, struct err *e)
+{
+    static const char *const types[] = {"float", "int", "cat"};
+    struct node at = node_member(n, "type");
+    const char *type = json_string_value(at.value);
+    gsl_set_error_handler_off();
+    if (!at.value)
+        return node_error(n, e, "'type' is missing");
+    if (type && (strcmp(type, "float") == 0 || strcmp(type, "int") == 0))
+        return read_range(out, n, type[0] == 'i', e);
+    if (!type || strcmp(type, "cat") != 0) {
+        node_error(&at, e, "unknown type '%s' of a parameter", type ? type : json_what(at.value));
+        const char *near = type ? opt_nearest(type, types, COUNT_OF(types)) : NULL;
+        return err_hint(e, "%s", near ? near : "float, int or cat");
+    }
+    static const char *const numeric[] = {"low", "high", "log"};
+    for (size_t i = 0; i < COUNT_OF(numeric); i++)
+        if (node_has(n, numeric[i]))
+            return node_error(n, e, "'%s' is not for type cat", numeric[i]);
+    AUTO(dist) struct dist *d = dist_new(row_named("categorical"));
+    if (take_values(d, n, "choices", NULL, e) < 0)
         return -EINVAL;
     *out = TAKE(d);
     return 0;
@@ -347,7 +435,7 @@ json_t *dist_json(const struct dist *d)
         bool logs = r->shape == SHAPE_LOGS, inverse = r->shape == SHAPE_INVERSE;
         double a = logs ? d->lo : inverse ? -d->b : d->a;
         double b = logs ? d->hi : inverse ? -d->a : d->b;
-        bool integers = d->kind == DIST_INT;
+        bool integers = d->kind <= DIST_INT_LOG;
         json_object_set_new(o, keys[0], integers ? json_integer((json_int_t)a) : json_real(a));
         json_object_set_new(o, keys[1], integers ? json_integer((json_int_t)b) : json_real(b));
     }

@@ -32,8 +32,7 @@ int sched_best(const struct sched *s)
     for (size_t i = 0; i < s->st.count; i++) {
         const struct trial *t = s->st.trials[i];
         double v = trial_value(t, s->spec->value_last);
-        bool counts = !trial_ended(t->state) || t->state == TRIAL_DONE || t->state == TRIAL_PRUNED;
-        if (!counts || isnan(v))
+        if (!trial_counts(t->state) || isnan(v))
             continue;
         if (best < 0 || (s->spec->metric.maximize ? v > best_value : v < best_value)) {
             best = t->id;

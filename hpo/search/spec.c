@@ -17,7 +17,6 @@
 #include "hpo/search/pyrepr.h"
 #include "hpo/search/space.h"
 #include "hpo/search/spec_drover.h"
-#include "hpo/search/stopper.h"
 
 static const char *const method_names[] = {[SPEC_GRID] = "grid", [SPEC_RANDOM] = "random"};
 
@@ -179,64 +178,14 @@ static int read_metric(struct spec *s, const struct node *n, struct err *e)
     return 0;
 }
 
-/* ---- early_terminate ---------------------------------------------------------------------------
- */
-
-static int read_hyperband(struct spec_stop *stop, const struct node *n, struct err *e)
-{
-    static const char *const keys[] = {"type", "min_iter", "max_iter", "s", "eta", "strict"};
-    if (node_only_keys(n, keys, COUNT_OF(keys), "early_terminate of type hyperband", e) < 0 ||
-        node_int(&stop->min_iter, n, "min_iter", 1, INT_MAX, e) < 0 ||
-        node_int(&stop->max_iter, n, "max_iter", 1, INT_MAX, e) < 0 ||
-        node_int(&stop->s, n, "s", 1, INT_MAX, e) < 0 || node_real(&stop->eta, n, "eta", e) < 0 ||
-        node_bool(&stop->strict, n, "strict", e) < 0)
-        return -EINVAL;
-    struct node eta = node_member(n, "eta");
-    if (!(stop->eta > 1))
-        return node_error(&eta, e, "'eta' must be above 1");
-    if (stop->max_iter && !stop->s)
-        return node_error(n, e, "hyperband with 'max_iter' needs 's', the number of bands");
-    if (!stop->max_iter && !stop->min_iter) {
-        node_error(n, e, "hyperband needs 'min_iter', or 'max_iter' and 's'");
-        return err_hint(e, "min_iter: 3");
-    }
-    return 0;
-}
-
-static int read_median(struct spec_stop *stop, const struct node *n, struct err *e)
-{
-    static const char *const keys[] = {"type", "min_iter", "min_trials"};
-    stop->min_iter = 1;
-    stop->min_trials = 5;
-    if (node_only_keys(n, keys, COUNT_OF(keys), "early_terminate of type median", e) < 0 ||
-        node_int(&stop->min_iter, n, "min_iter", 1, INT_MAX, e) < 0)
-        return -EINVAL;
-    return node_int(&stop->min_trials, n, "min_trials", 1, INT_MAX, e);
-}
-
 static int read_stop(struct spec *s, const struct node *n, struct err *e)
 {
-    struct node at = node_member(n, "early_terminate"), type = node_member(&at, "type");
-    const char *word = json_string_value(type.value);
+    struct node at = node_member(n, "early_terminate");
     if (!at.value)
         return 0;
-    if (!json_is_object(at.value) || !word)
-        return node_error(&at, e, "'early_terminate' must be a mapping with a 'type'");
-    if (!s->metric.name)
-        return node_error(&at, e, "'early_terminate' needs a 'metric' to compare");
-    s->stop = (struct spec_stop){.eta = 3, .strict = true};
-    if (strcmp(word, stopper_hyperband.name) == 0) {
-        s->stop.type = SPEC_STOPPER_HYPERBAND;
-        return read_hyperband(&s->stop, &at, e);
-    }
-    if (strcmp(word, stopper_median.name) == 0) {
-        s->stop.type = SPEC_STOPPER_MEDIAN;
-        return read_median(&s->stop, &at, e);
-    }
-    const char *const names[] = {stopper_hyperband.name, stopper_median.name};
-    node_error(&type, e, "unknown type '%s' of early_terminate", word);
-    const char *near = opt_nearest(word, names, COUNT_OF(names));
-    return err_hint(e, "type: %s", near ? near : "hyperband, or median");
+    if (spec_stop_read(&s->stop, &at, e) < 0)
+        return -EINVAL;
+    return s->metric.name ? 0 : node_error(&at, e, "'early_terminate' needs a 'metric' to compare");
 }
 
 /* ---- what is run -------------------------------------------------------------------------------
@@ -326,20 +275,6 @@ static json_t *metric_json(const struct spec_metric *m)
     return o;
 }
 
-static json_t *stop_json(const struct spec_stop *r)
-{
-    if (r->type == SPEC_STOPPER_MEDIAN)
-        return json_pack("{s:s, s:i, s:i}", "type", "median", "min_iter", r->min_iter, "min_trials",
-                         r->min_trials);
-    json_t *o =
-        json_pack("{s:s, s:f, s:b}", "type", "hyperband", "eta", r->eta, "strict", r->strict);
-    if (r->max_iter)
-        json_object_update_new(o, json_pack("{s:i, s:i}", "max_iter", r->max_iter, "s", r->s));
-    else
-        json_object_set_new(o, "min_iter", json_integer(r->min_iter));
-    return o;
-}
-
 json_t *spec_json(const struct spec *s)
 {
     json_t *o = json_object();
@@ -356,7 +291,7 @@ json_t *spec_json(const struct spec *s)
     if (s->metric.name)
         json_object_set_new(o, "metric", metric_json(&s->metric));
     if (s->stop.type != SPEC_STOPPER_NONE)
-        json_object_set_new(o, "early_terminate", stop_json(&s->stop));
+        json_object_set_new(o, "early_terminate", spec_stop_json(&s->stop));
     if (s->run_cap)
         json_object_set_new(o, "run_cap", json_integer(s->run_cap));
     json_object_set_new(o, "parameters", space_json(s->space));

@@ -10,6 +10,7 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "hpo/search/node.h"
 
 struct yaml_doc;
 struct space; /* hpo/search/space.h */
@@ -46,6 +47,13 @@ struct spec_stop { /* early_terminate */
     bool ray;       /* asha: decide as Ray's AsyncHyperBandScheduler, not as Optuna's pruner */
     double keep;    /* curve: the share of the trials at a rung that goes on at once */
 };
+
+/* Reads the value of `early_terminate`, which may be JSON without a document. That there is a
+ * metric to compare is the caller's to check.
+ *   -EINVAL  at its place; the message names the key */
+int spec_stop_read(struct spec_stop *out, const struct node *n, struct err *e);
+/* The same out again, with every default in place; type must not be NONE. New reference. */
+json_t *spec_stop_json(const struct spec_stop *stop);
 
 struct spec {
     char *name, *description; /* NULL: not given */

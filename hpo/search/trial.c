@@ -46,6 +46,11 @@ bool trial_ended(enum trial_state s)
     return s >= TRIAL_DONE;
 }
 
+bool trial_counts(enum trial_state s)
+{
+    return !trial_ended(s) || s == TRIAL_DONE || s == TRIAL_PRUNED;
+}
+
 bool trial_out(enum trial_state s)
 {
     return s >= TRIAL_LEASED && s <= TRIAL_PAUSING;

@@ -41,6 +41,8 @@ enum trial_event {
 int trial_step(enum trial_state s, enum trial_event ev);
 
 bool trial_ended(enum trial_state s);
+/* Whether what it reported says something of its parameters: those that failed do not count. */
+bool trial_counts(enum trial_state s);
 /* Whether a worker holds it. */
 bool trial_out(enum trial_state s);
 /* "waiting", "done", … */

@@ -1,0 +1,17 @@
+/* acq - how much is to be expected of a point, given what a model says about it. Less is better.
+ *
+ * Expected improvement is taken in logarithms (Ament, Daulton, Eriksson, Balandat & Bakshy,
+ * "Unexpected improvements to expected improvement for Bayesian optimization", NeurIPS 2023): it
+ * has a usable slope where the improvement itself is too small for a double. */
+#ifndef DROVER_ACQ_H
+#define DROVER_ACQ_H
+
+/* ln E[max(best - f, 0)], f ~ N(mean, var), var > 0, and its derivatives by mean and var.
+ * Finite for all finite arguments. (Jones, Schonlau & Welch 1998, eq. 15: s h(z) with
+ * h(z) = phi(z) + z Phi(z), z = (best - mean) / s.) */
+double acq_log_ei(double best, double mean, double var, double slope[2]);
+
+/* ln P[f > 0], f ~ N(mean, var), var > 0, and its derivatives by mean and var. */
+double acq_log_positive(double mean, double var, double slope[2]);
+
+#endif

@@ -1,0 +1,307 @@
+#include "hpo/model/gp.h"
+
+#include <errno.h>
+#include <gsl/gsl_cblas.h>
+#include <gsl/gsl_errno.h>
+#include <gsl/gsl_linalg.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "hpo/model/matern.h"
+
+enum { AT_ONCE = 64 }; /* points that are predicted together */
+
+static const double var_min = 1e-14, jitter_min = 1e-8, jitter_max = 1e-3;
+
+struct gp {
+    const struct kernel_shape *shape;
+    struct kernel kernel;
+    double *inverse; /* the kernel's */
+    double noise;
+    size_t n, cap;
+    double *x;     /* columns of cap */
+    double *l;     /* the Cholesky factor of K + noise I, rows of cap; its lower triangle */
+    double *alpha; /* (K + noise I)^-1 (y - m) */
+    double mean;   /* m */
+};
+
+struct gp *gp_new(const struct kernel_shape *shape, const double *params)
+{
+    struct gp *g = xzalloc(sizeof *g);
+    g->shape = shape;
+    g->inverse = xcalloc(shape->cols + shape->groups, sizeof *g->inverse);
+    kernel_set(&g->kernel, shape, params, g->inverse);
+    g->noise = GP_NOISE_FLOOR + exp(params[kernel_params(shape)]);
+    return g;
+}
+
+void gp_free(struct gp *g)
+{
+    if (!g)
+        return;
+    free(g->inverse);
+    free(g->x);
+    free(g->l);
+    free(g->alpha);
+    free(g);
+}
+
+size_t gp_count(const struct gp *g)
+{
+    return g->n;
+}
+
+double gp_noise(const struct gp *g)
+{
+    return g->noise;
+}
+
+void gp_cut(struct gp *g, size_t n)
+{
+    if (n < g->n)
+        g->n = n;
+}
+
+/* ---- growing -----------------------------------------------------------------------------------
+ */
+
+/* Copies `used` numbers of each of so many rows to rows of another width. */
+static void copy_rows(double *to, size_t to_width, const double *from, size_t from_width,
+                      size_t rows, size_t used)
+{
+    for (size_t i = 0; i < rows; i++)
+        memcpy(to + i * to_width, from + i * from_width, used * sizeof *to);
+}
+
+/* Room for `want` observations. */
+static int reserve(struct gp *g, size_t want, struct err *e)
+{
+    if (want <= g->cap)
+        return 0;
+    size_t cap = want + want / 8 + 16, cols = g->shape->cols;
+    AUTO(free) double *x = try_calloc(cols * cap, sizeof *x);
+    AUTO(free) double *l = cap < SIZE_MAX / cap ? try_calloc(cap * cap, sizeof *l) : NULL;
+    AUTO(free) double *alpha = try_calloc(cap, sizeof *alpha);
+    if (!x || !l || !alpha)
+        return err_set(e, -ENOMEM, "no memory for a model of %zu observations", want);
+    if (g->n) {
+        copy_rows(x, cap, g->x, g->cap, cols, g->n);
+        copy_rows(l, cap, g->l, g->cap, g->n, g->n);
+    }
+    free(g->x);
+    free(g->l);
+    free(g->alpha);
+    g->x = TAKE(x);
+    g->l = TAKE(l);
+    g->alpha = TAKE(alpha);
+    g->cap = cap;
+    return 0;
+}
+
+static struct kernel_points observed(const struct gp *g, size_t n)
+{
+    return (struct kernel_points){.x = g->x, .n = n, .stride = g->cap};
+}
+
+/* The coordinates of point i, one after the other. */
+static void point_of(const struct kernel_points *p, size_t i, size_t cols, double *at)
+{
+    for (size_t c = 0; c < cols; c++)
+        at[c] = p->x[c * p->stride + i];
+}
+
+/* Rows n … n + count - 1 of K + noise, up to the diagonal, into the factor's place. */
+static int covariances(struct gp *g, size_t count, const double *noise, struct err *e)
+{
+    size_t cols = g->shape->cols;
+    AUTO(free) double *at = xcalloc(cols + g->n + count, sizeof *at);
+    double *work = at + cols;
+    for (size_t i = g->n; i < g->n + count; i++) {
+        struct kernel_points before = observed(g, i);
+        struct kernel_points all = observed(g, i + 1);
+        double *row = g->l + i * g->cap;
+        point_of(&all, i, cols, at);
+        kernel_row(&g->kernel, &before, at, &(struct kernel_out){.k = row, .work = work});
+        row[i] = kernel_self(&g->kernel) + g->noise + (noise ? noise[i - g->n] : 0);
+        for (size_t j = 0; j <= i; j++)
+            if (!isfinite(row[j]))
+                return err_set(e, -EINVAL, "a covariance that is not finite");
+    }
+    return 0;
+}
+
+/* The factor of a symmetric matrix in place; false where it is not positive definite. */
+static bool cholesky(double *a, size_t n, size_t width)
+{
+    gsl_matrix_view m = gsl_matrix_view_array_with_tda(a, n, n, width);
+    gsl_set_error_handler_off();
+    return gsl_linalg_cholesky_decomp1(&m.matrix) == GSL_SUCCESS;
+}
+
+/* Factors the block below and right of the old factor; its lower triangle holds what remains of K.
+ * Jitter is tried in powers of ten where it is not positive definite. */
+static int factor_rest(struct gp *g, size_t count, struct err *e)
+{
+    double *rest = g->l + g->n * g->cap + g->n;
+    AUTO(free) double *kept = try_calloc(count, count * sizeof *kept);
+    if (!kept)
+        return err_set(e, -ENOMEM, "no memory for a model of %zu observations", g->n + count);
+    copy_rows(kept, count, rest, g->cap, count, count);
+    for (double jitter = 0; jitter <= jitter_max; jitter = jitter > 0 ? 10 * jitter : jitter_min) {
+        copy_rows(rest, g->cap, kept, count, count, count);
+        for (size_t i = 0; i < count; i++)
+            rest[i * g->cap + i] += jitter * kernel_self(&g->kernel);
+        if (cholesky(rest, count, g->cap))
+            return 0;
+    }
+    return err_set(e, -EDOM, "the covariance of %zu observations is not positive definite",
+                   g->n + count);
+}
+
+int gp_add(struct gp *g, const struct kernel_points *x, const double *noise, struct err *e)
+{
+    size_t n = g->n, count = x->n;
+    if (count == 0)
+        return 0;
+    int rc = reserve(g, n + count, e);
+    if (rc < 0)
+        return rc;
+    for (size_t c = 0; c < g->shape->cols; c++)
+        memcpy(g->x + c * g->cap + n, x->x + c * x->stride, count * sizeof *x->x);
+    rc = covariances(g, count, noise, e);
+    if (rc < 0)
+        return rc;
+    double *below = g->l + n * g->cap;
+    if (n) { /* L21 = K21 L11^-T; what remains is K22 - L21 L21^T */
+        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)count,
+                    (int)n, 1, g->l, (int)g->cap, below, (int)g->cap);
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)count, (int)n, -1, below,
+                    (int)g->cap, 1, below + n, (int)g->cap);
+    }
+    rc = factor_rest(g, count, e);
+    if (rc == 0)
+        g->n += count;
+    return rc;
+}
+
+/* ---- conditioning ------------------------------------------------------------------------------
+ */
+
+/* x = L^-1 x, or L^-T x. */
+static void solve(const struct gp *g, enum CBLAS_TRANSPOSE transposed, double *x)
+{
+    cblas_dtrsv(CblasRowMajor, CblasLower, transposed, CblasNonUnit, (int)g->n, g->l, (int)g->cap,
+                x, 1);
+}
+
+void gp_targets(struct gp *g, const double *y)
+{
+    if (g->n == 0)
+        return;
+    AUTO(free) double *ones = xcalloc(g->n, sizeof *ones);
+    for (size_t i = 0; i < g->n; i++) {
+        ones[i] = 1;
+        g->alpha[i] = y[i];
+    }
+    solve(g, CblasNoTrans, ones);
+    solve(g, CblasNoTrans, g->alpha);
+    /* The mode of m, given that it is N(0, 1); R&W eq. 2.43 with a prior. */
+    g->mean =
+        cblas_ddot((int)g->n, ones, 1, g->alpha, 1) / (cblas_ddot((int)g->n, ones, 1, ones, 1) + 1);
+    cblas_daxpy((int)g->n, -g->mean, ones, 1, g->alpha, 1);
+    solve(g, CblasTrans, g->alpha);
+}
+
+/* ---- prediction --------------------------------------------------------------------------------
+ */
+
+struct chunk { /* some of the points that are predicted */
+    const struct kernel_points *at;
+    size_t first, count;
+    double *k, *v; /* count rows of n: covariances with the observations; v = L^-1 k, L^-T L^-1 k */
+    double *slope; /* NULL, or for each point (1 + groups) rows of n */
+    double *point, *work; /* cols, n */
+};
+
+/* Covariances, and v = L^-1 k of all points by one triangular solve. */
+static void cross(const struct gp *g, struct chunk *c)
+{
+    struct kernel_points seen = observed(g, g->n);
+    size_t n = g->n, slopes = (1 + g->shape->groups) * n;
+    for (size_t i = 0; i < c->count; i++) {
+        struct kernel_out out = {.k = c->k + i * n, .work = c->work};
+        out.slope = c->slope ? c->slope + i * slopes : NULL;
+        point_of(c->at, c->first + i, g->shape->cols, c->point);
+        kernel_row(&g->kernel, &seen, c->point, &out);
+    }
+    memcpy(c->v, c->k, c->count * n * sizeof *c->v);
+    cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)c->count,
+                (int)n, 1, g->l, (int)g->cap, c->v, (int)n);
+}
+
+static void moments(const struct gp *g, const struct chunk *c, double *mean, double *var)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const double *k = c->k + i * g->n, *v = c->v + i * g->n;
+        mean[i] = g->mean + cblas_ddot((int)g->n, k, 1, g->alpha, 1);
+        var[i] = fmax(kernel_self(&g->kernel) - cblas_ddot((int)g->n, v, 1, v, 1), var_min);
+    }
+}
+
+/* d mean = sum_j alpha_j dk_j, d var = -2 sum_j (K^-1 k)_j dk_j, where k_j depends on coordinate c
+ * through r^2: dk_j = slope_j 2 (at_c - x_jc) / length_c^2, for each part of the kernel. */
+static void slopes_at(const struct gp *g, const struct chunk *c, size_t i, double *dmean,
+                      double *dvar)
+{
+    const struct kernel_shape *h = g->shape;
+    size_t n = g->n;
+    const double *slope = c->slope + i * (1 + h->groups) * n, *beta = c->v + i * n;
+    point_of(c->at, c->first + i, h->cols, c->point);
+    for (size_t col = 0; col < h->cols; col++) {
+        const double *x = g->x + col * g->cap, *inverse = g->kernel.inverse;
+        double whole[2] = {0, 0}, own[2] = {0, 0};
+        double by = inverse[col], by1 = inverse[h->cols + h->group[col]];
+        matern_pull(g->alpha, beta, slope, x, n, c->point[col], whole);
+        matern_pull(g->alpha, beta, slope + (1 + h->group[col]) * n, x, n, c->point[col], own);
+        dmean[col] = 2 * (whole[0] * by * by + own[0] * by1 * by1);
+        dvar[col] = -4 * (whole[1] * by * by + own[1] * by1 * by1);
+    }
+}
+
+static void predict(const struct gp *g, const struct kernel_points *at, double *mean, double *var,
+                    double *dmean, double *dvar)
+{
+    size_t n = g->n, cols = g->shape->cols, rows = dmean ? 2 + 1 + g->shape->groups : 2;
+    size_t most = at->n < AT_ONCE ? at->n : AT_ONCE;
+    AUTO(free) double *block = xcalloc(most * rows * n + cols + n + 1, sizeof *block);
+    struct chunk c = {.at = at, .k = block, .v = block + most * n};
+    c.slope = dmean ? block + 2 * most * n : NULL;
+    c.point = block + most * rows * n;
+    c.work = c.point + cols;
+    for (; c.first < at->n; c.first += c.count) {
+        c.count = at->n - c.first < AT_ONCE ? at->n - c.first : AT_ONCE;
+        if (n)
+            cross(g, &c);
+        moments(g, &c, mean + c.first, var + c.first);
+        if (!dmean)
+            continue;
+        if (n)
+            cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit,
+                        (int)c.count, (int)n, 1, g->l, (int)g->cap, c.v, (int)n);
+        for (size_t i = 0; i < c.count; i++)
+            slopes_at(g, &c, i, dmean + (c.first + i) * cols, dvar + (c.first + i) * cols);
+    }
+}
+
+void gp_predict(const struct gp *g, const struct kernel_points *at, double *mean, double *var)
+{
+    predict(g, at, mean, var, NULL, NULL);
+}
+
+void gp_predict_slopes(const struct gp *g, const struct kernel_points *at, double *mean,
+                       double *var, double *dmean, double *dvar)
+{
+    predict(g, at, mean, var, dmean, dvar);
+}

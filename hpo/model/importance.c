@@ -1,0 +1,148 @@
+#include "hpo/model/importance.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/mem.h"
+
+enum { TOP_MIN = 5 };
+
+static int by_size(const void *a, const void *b)
+{
+    double p = *(const double *)a, q = *(const double *)b;
+    return (p > q) - (p < q);
+}
+
+void importance_top(const double *y, size_t n, bool *top)
+{
+    size_t want = (n + 9) / 10, half = n / 2;
+    if (want < TOP_MIN)
+        want = half < TOP_MIN ? half : TOP_MIN;
+    AUTO(free) double *sorted = xcalloc(n, sizeof *sorted);
+    memcpy(sorted, y, n * sizeof *y);
+    qsort(sorted, n, sizeof *sorted, by_size);
+    for (size_t i = 0; i < n; i++)
+        top[i] = want > 0 && y[i] <= sorted[want - 1];
+}
+
+static size_t cell_of(double u, size_t cells)
+{
+    double at = floor(u * (double)cells);
+    return at < 0 ? 0 : at < (double)cells ? (size_t)at : cells - 1;
+}
+
+/* ---- densities ------------------------------------------------------------------------------ */
+
+/* Scott's rule (D. Scott, "Multivariate density estimation", 1992) on cell numbers, with the
+ * smaller of the standard deviation and what the quartiles say; at least so wide that 90 % of a
+ * kernel's weight is in one cell. */
+static double kernel_width(const size_t *count, size_t n, size_t cells)
+{
+    double mean = 0, square = 0, quarter = -1, three_quarters = -1;
+    size_t until = 0;
+    for (size_t c = 0; c < cells; c++) {
+        if (count[c] == 0)
+            continue;
+        until += count[c];
+        mean += (double)c * (double)count[c] / (double)n;
+        if (quarter < 0 && until >= n / 4)
+            quarter = (double)c;
+        if (three_quarters < 0 && until > 3 * n / 4)
+            three_quarters = (double)c;
+    }
+    for (size_t c = 0; c < cells; c++)
+        square += ((double)c - mean) * ((double)c - mean) * (double)count[c];
+    double deviation = sqrt(square / (n > 2 ? (double)n - 1 : 1));
+    double spread = fmin(deviation, (three_quarters - quarter) / 1.34);
+    return fmax(1.059 * spread * pow((double)n, -0.2), 0.5 / 1.64);
+}
+
+static double below(double x, double width)
+{
+    return erfc(-x / width * M_SQRT1_2) / 2;
+}
+
+/* Adds the weight of a kernel in the middle of `at`, cut off at the ends of the axis, to p. */
+static void add_kernel(double weight, double at, double width, size_t cells, double *p)
+{
+    double first = below(-0.5 - at, width), all = below((double)cells - 0.5 - at, width) - first;
+    for (size_t c = 0; c < cells; c++) {
+        double to = below((double)c + 0.5 - at, width);
+        p[c] += weight * (to - first) / all;
+        first = to;
+    }
+}
+
+/* p (cells): the density of the n > 0 trials that are counted; its sum is 1. */
+static void density(const size_t *count, size_t n, size_t cells, bool ordered, double *p)
+{
+    double each = 1 / ((double)n + 1), width = ordered ? kernel_width(count, n, cells) : 0;
+    for (size_t c = 0; c < cells; c++)
+        p[c] = ordered ? 0 : each * ((double)count[c] + 1 / (double)cells);
+    for (size_t c = 0; c < cells && ordered; c++)
+        if (count[c] > 0)
+            add_kernel(each * (double)count[c], (double)c, width, cells, p);
+    if (ordered)
+        add_kernel(each, ((double)cells - 1) / 2, (double)cells, cells, p);
+}
+
+double importance_of(const double *u, const bool *top, size_t n, size_t cells, bool ordered)
+{
+    AUTO(free) size_t *in_all = xcalloc(cells, sizeof *in_all);
+    AUTO(free) size_t *in_top = xcalloc(cells, sizeof *in_top);
+    size_t tops = 0, have = 0, tops_have = 0;
+    for (size_t i = 0; i < n; i++) {
+        tops += top[i];
+        if (isnan(u[i]))
+            continue;
+        size_t c = cell_of(u[i], cells);
+        in_all[c]++;
+        in_top[c] += top[i];
+        have++;
+        tops_have += top[i];
+    }
+    if (have < 2 || tops_have == 0)
+        return 0;
+    AUTO(free) double *p = xcalloc(cells, sizeof *p), *q = xcalloc(cells, sizeof *q);
+    density(in_top, tops_have, cells, ordered, p);
+    density(in_all, have, cells, ordered, q);
+    double divergence = 0;
+    for (size_t c = 0; c < cells; c++)
+        divergence += (p[c] - q[c]) * (p[c] - q[c]) / q[c];
+    double share = (double)tops_have / (double)tops;
+    return share * share * (double)n / (double)have * divergence;
+}
+
+/* ---- slices --------------------------------------------------------------------------------- */
+
+struct entry {
+    size_t cell;
+    double y;
+};
+
+static int by_cell(const void *a, const void *b)
+{
+    const struct entry *p = a, *q = b;
+    return p->cell != q->cell ? (p->cell > q->cell) - (p->cell < q->cell) : by_size(&p->y, &q->y);
+}
+
+void importance_slices(const double *u, const double *y, size_t n, size_t cells,
+                       struct importance_slice *slices)
+{
+    AUTO(free) struct entry *entries = xcalloc(n, sizeof *entries);
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(u[i]))
+            entries[count++] = (struct entry){cell_of(u[i], cells), y[i]};
+    qsort(entries, count, sizeof *entries, by_cell);
+    const struct entry *e = entries;
+    for (size_t c = 0; c < cells; c++) {
+        size_t k = 0;
+        while (e + k < entries + count && e[k].cell == c)
+            k++;
+        slices[c] = k == 0
+                        ? (struct importance_slice){0, NAN, NAN}
+                        : (struct importance_slice){k, e->y, (e[(k - 1) / 2].y + e[k / 2].y) / 2};
+        e += k;
+    }
+}

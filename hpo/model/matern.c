@@ -1,0 +1,170 @@
+#include "hpo/model/matern.h"
+
+#include <math.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* exp(x) for x <= 0; 0 below -708. x = k ln 2 + r with |r| <= ln 2 / 2 (Cody & Waite 1980), and
+ * the Taylor polynomial of degree 12 in r, whose remainder is below 2e-17. */
+INLINE double exp_negative(double x)
+{
+    static const double shifter =
+        0x1.8p52; /* adding it leaves the nearest integer in the low bits */
+    double shifted = x * 0x1.71547652b82fep0 + shifter, k = shifted - shifter;
+    double r = (x - k * 0x1.62e42fefa38p-1) - k * 0x1.ef35793c7673p-45;
+    double p = 1.0 / 479001600;
+    p = p * r + 1.0 / 39916800;
+    p = p * r + 1.0 / 3628800;
+    p = p * r + 1.0 / 362880;
+    p = p * r + 1.0 / 40320;
+    p = p * r + 1.0 / 5040;
+    p = p * r + 1.0 / 720;
+    p = p * r + 1.0 / 120;
+    p = p * r + 1.0 / 24;
+    p = p * r + 1.0 / 6;
+    p = p * r + 0.5;
+    p = p * r + 1;
+    p = p * r + 1;
+    unsigned long bits, power;
+    memcpy(&bits, &shifted, sizeof bits);
+    power = (bits + 1023) << 52;
+    double two_k;
+    memcpy(&two_k, &power, sizeof two_k);
+    return x < -708 ? 0 : p * two_k;
+}
+
+INLINE void values(const double *r2, size_t n, double scale, double *k)
+{
+    for (size_t i = 0; i < n; i++) {
+        double a = sqrt(5 * r2[i]);
+        k[i] = scale * (1 + a + 5.0 / 3 * r2[i]) * exp_negative(-a);
+    }
+}
+
+INLINE void values_slope(const double *r2, size_t n, double scale, double *restrict k,
+                         double *restrict slope)
+{
+    for (size_t i = 0; i < n; i++) {
+        double x = r2[i], a = sqrt(5 * x), e = scale * exp_negative(-a);
+        k[i] = (1 + a + 5.0 / 3 * x) * e;
+        slope[i] = -5.0 / 6 * (1 + a) * e;
+    }
+}
+
+INLINE void distance(const double *x, size_t n, double at, double inverse, double *restrict r2)
+{
+    for (size_t i = 0; i < n; i++) {
+        double d = (x[i] - at) * inverse;
+        r2[i] += d * d;
+    }
+}
+
+/* The pragma allows the sums to be taken in another order. */
+INLINE double spread(const double *w, const double *x, size_t n, double at)
+{
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < n; i++)
+        sum += w[i] * (x[i] - at) * (x[i] - at);
+    return sum;
+}
+
+/* The two weights of matern_pull(). */
+struct pull {
+    const double *a, *b;
+};
+
+INLINE void pull(struct pull w, const double *s, const double *x, size_t n, double at,
+                 double sums[2])
+{
+    double sa = 0, sb = 0;
+#pragma omp simd reduction(+ : sa, sb)
+    for (size_t i = 0; i < n; i++) {
+        double d = s[i] * (at - x[i]);
+        sa += w.a[i] * d;
+        sb += w.b[i] * d;
+    }
+    sums[0] += sa;
+    sums[1] += sb;
+}
+
+/* The same code for the vector units that this machine turns out to have. */
+#ifdef __x86_64__
+#define WIDE __attribute__((target("avx2,fma")))
+WIDE static void values_wide(const double *r2, size_t n, double scale, double *k)
+{
+    values(r2, n, scale, k);
+}
+WIDE static void values_slope_wide(const double *r2, size_t n, double scale, double *k,
+                                   double *slope)
+{
+    values_slope(r2, n, scale, k, slope);
+}
+WIDE static void distance_wide(const double *x, size_t n, double at, double inverse, double *r2)
+{
+    distance(x, n, at, inverse, r2);
+}
+WIDE static double spread_wide(const double *w, const double *x, size_t n, double at)
+{
+    return spread(w, x, n, at);
+}
+WIDE static void pull_wide(struct pull w, const double *s, const double *x, size_t n, double at,
+                           double sums[2])
+{
+    pull(w, s, x, n, at, sums);
+}
+static int wide(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+#else
+#define values_wide values
+#define values_slope_wide values_slope
+#define distance_wide distance
+#define spread_wide spread
+#define pull_wide pull
+static int wide(void)
+{
+    return 0;
+}
+#endif
+
+void matern52(const double *r2, size_t n, double scale, double *k)
+{
+    if (wide())
+        values_wide(r2, n, scale, k);
+    else
+        values(r2, n, scale, k);
+}
+
+void matern52_slope(const double *r2, size_t n, double scale, double *k, double *slope)
+{
+    if (wide())
+        values_slope_wide(r2, n, scale, k, slope);
+    else
+        values_slope(r2, n, scale, k, slope);
+}
+
+void matern_distance(const double *x, size_t n, double at, double inverse, double *r2)
+{
+    if (wide())
+        distance_wide(x, n, at, inverse, r2);
+    else
+        distance(x, n, at, inverse, r2);
+}
+
+double matern_spread(const double *w, const double *x, size_t n, double at)
+{
+    return wide() ? spread_wide(w, x, n, at) : spread(w, x, n, at);
+}
+
+void matern_pull(const double *a, const double *b, const double *s, const double *x, size_t n,
+                 double at, double sums[2])
+{
+    struct pull w = {a, b};
+    if (wide())
+        pull_wide(w, s, x, n, at, sums);
+    else
+        pull(w, s, x, n, at, sums);
+}

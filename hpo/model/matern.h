@@ -1,0 +1,30 @@
+/* matern - the Matern kernel of smoothness 5/2 over arrays of squared distances, and the
+ * sums over arrays that its derivatives need.
+ *
+ *     k(r) = (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r)      Rasmussen & Williams 2006, eq. 4.17
+ *
+ * Written for vector units: exp() is a polynomial of its own, good to 2 units in the last place
+ * on [-708, 0]. */
+#ifndef DROVER_MATERN_H
+#define DROVER_MATERN_H
+
+#include <stddef.h>
+
+/* k[i] = scale * k(sqrt(r2[i])); n values, each r2[i] >= 0 and finite. `k` may be `r2`. */
+void matern52(const double *r2, size_t n, double scale, double *k);
+
+/* Likewise, and the derivative: slope[i] = scale * dk / d(r^2), which is <= 0 and finite at r = 0.
+ */
+void matern52_slope(const double *r2, size_t n, double scale, double *k, double *slope);
+
+/* r2[i] += ((x[i] - at) * inverse)^2 */
+void matern_distance(const double *x, size_t n, double at, double inverse, double *r2);
+
+/* The sum of w[i] (x[i] - at)^2. */
+double matern_spread(const double *w, const double *x, size_t n, double at);
+
+/* sums[0] += the sum of a[i] s[i] (at - x[i]), sums[1] likewise of b[i]. */
+void matern_pull(const double *a, const double *b, const double *s, const double *x, size_t n,
+                 double at, double sums[2]);
+
+#endif

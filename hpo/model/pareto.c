@@ -1,0 +1,179 @@
+#include "hpo/model/pareto.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/mem.h"
+
+/* ---- the front ------------------------------------------------------------------------------ */
+
+struct table {
+    const double *y;
+    size_t m;
+};
+
+static int by_objectives(const void *a, const void *b, void *arg)
+{
+    const struct table *t = arg;
+    size_t i = *(const size_t *)a, k = *(const size_t *)b;
+    const double *p = t->y + i * t->m, *q = t->y + k * t->m;
+    for (size_t j = 0; j < t->m; j++)
+        if (p[j] != q[j])
+            return p[j] < q[j] ? -1 : 1;
+    return (i > k) - (i < k);
+}
+
+static bool dominates(const double *p, const double *q, size_t m)
+{
+    bool smaller = false;
+    for (size_t j = 0; j < m; j++) {
+        if (p[j] > q[j])
+            return false;
+        smaller |= p[j] < q[j];
+    }
+    return smaller;
+}
+
+size_t pareto_front(const double *y, size_t n, size_t m, size_t *front)
+{
+    struct table t = {y, m};
+    for (size_t i = 0; i < n; i++)
+        front[i] = i;
+    qsort_r(front, n, sizeof *front, by_objectives, &t);
+    /* What dominates a row comes before it; where that one was dropped, a row of the front
+     * dominates both. */
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool kept = true;
+        for (size_t k = count; k > 0 && kept; k--)
+            kept = !dominates(y + front[k - 1] * m, y + front[i] * m, m);
+        if (kept)
+            front[count++] = front[i];
+    }
+    return count;
+}
+
+void pareto_reference(const double *y, size_t n, size_t m, double *ref)
+{
+    assert(n > 0);
+    AUTO(free) size_t *front = xcalloc(n, sizeof *front);
+    size_t count = pareto_front(y, n, m, front);
+    for (size_t j = 0; j < m; j++) {
+        double best = y[j], worst = y[j], nadir = y[front[0] * m + j];
+        for (size_t i = 1; i < n; i++) {
+            best = fmin(best, y[i * m + j]);
+            worst = fmax(worst, y[i * m + j]);
+        }
+        for (size_t i = 1; i < count; i++)
+            nadir = fmax(nadir, y[front[i] * m + j]);
+        /* The smallest value of all is in the front. */
+        double range = nadir > best ? nadir - best : worst > best ? worst - best : 1;
+        ref[j] = nadir + 0.1 * range;
+    }
+}
+
+/* ---- hypervolume ---------------------------------------------------------------------------- */
+
+static int by_objective(const void *a, const void *b, void *arg)
+{
+    size_t j = *(const size_t *)arg;
+    double p = (*(const double *const *)a)[j], q = (*(const double *const *)b)[j];
+    return (p > q) - (p < q);
+}
+
+/* Reorders p[0 … n - 1]. */
+static double volume(const double **p, size_t n, size_t m, const double *ref)
+{
+    size_t j = m > 2 ? m - 1 : 0;
+    qsort_r(p, n, sizeof *p, by_objective, &j);
+    double sum = 0, ceiling = ref[1];
+    for (size_t i = 0; i < n && p[i][j] < ref[j]; i++) {
+        if (m > 2) { /* up to the next one all of p[0 … i] count */
+            double next = i + 1 < n ? fmin(p[i + 1][j], ref[j]) : ref[j], depth = next - p[i][j];
+            sum += depth > 0 ? depth * volume(p, i + 1, m - 1, ref) : 0;
+        } else if (p[i][1] < ceiling) {
+            sum += (ref[0] - p[i][0]) * (ceiling - p[i][1]);
+            ceiling = p[i][1];
+        }
+    }
+    return sum;
+}
+
+double pareto_hypervolume(const double *y, size_t n, size_t m, const double *ref)
+{
+    assert(m >= 2);
+    AUTO(free) const double **p = xcalloc(n, sizeof *p);
+    for (size_t i = 0; i < n; i++)
+        p[i] = y + i * m;
+    return volume(p, n, m, ref);
+}
+
+/* ---- expected improvement ------------------------------------------------------------------- */
+
+struct part { /* the logarithm of a factor, and its derivatives by mean and deviation */
+    double log, by_mu, by_sd;
+};
+
+/* ln E[max(t - Y, 0)] = ln (sd h(z)), z = (t - mu) / sd, h = phi + z Phi. Where z is small, Phi and
+ * phi are taken as multiples of the other by the continued fraction of Mills' ratio 1 / (x + k)
+ * (Abramowitz & Stegun 26.2.14), x = -z: then h = phi k / (x + k), and no digits cancel. */
+static struct part below(double t, double mu, double sd)
+{
+    static const double log_sqrt_2pi = 0.91893853320467274178;
+    double z = (t - mu) / sd, log_phi = -z * z / 2 - log_sqrt_2pi, log_h, slope;
+    if (z > -6) {
+        double mass = erfc(-z * M_SQRT1_2) / 2, h = exp(log_phi) + z * mass;
+        log_h = log(h);
+        slope = mass / h;
+    } else {
+        double k = 0;
+        for (int i = 20; i > 0; i--)
+            k = i / (k - z);
+        log_h = log_phi + log(k / (k - z));
+        slope = 1 / k;
+    }
+    return (struct part){log_h + log(sd), -slope / sd, (1 - z * slope) / sd};
+}
+
+/* Of exp(a) - exp(b), a.log > b.log. Digits cancel where the two are near to each other, but only
+ * as many as exp(a - b) is small: in pareto_log_ehvi2()'s sum, the strips before have at least
+ * exp(b). */
+static struct part difference(struct part a, struct part b)
+{
+    double share = exp(b.log - a.log), rest = -expm1(b.log - a.log);
+    return (struct part){a.log + log(rest), (a.by_mu - share * b.by_mu) / rest,
+                         (a.by_sd - share * b.by_sd) / rest};
+}
+
+double pareto_log_ehvi2(const double *front, size_t n, const double ref[2], const double mu[2],
+                        const double sd[2], double grad[4])
+{
+    /* A value y1 in the first objective covers of each strip, from one point's first objective to
+     * the next's, what is right of it; in the second, what is left below the strip's ceiling, the
+     * second objective of the point at its left. Both expectations are known, and independent. */
+    struct part left = {-INFINITY, 0, 0}, up = below(ref[1], mu[1], sd[1]);
+    double largest = -INFINITY, sum = 0, ceiling = ref[1], slopes[4] = {0};
+    for (size_t i = 0; i <= n; i++) {
+        struct part right = below(i < n ? fmin(front[2 * i], ref[0]) : ref[0], mu[0], sd[0]);
+        if (right.log > left.log) {
+            struct part width = isinf(left.log) ? right : difference(right, left);
+            double log_term = width.log + up.log, shift = fmax(largest, log_term);
+            double old = exp(largest - shift), term = exp(log_term - shift);
+            const double by[4] = {width.by_mu, up.by_mu, width.by_sd, up.by_sd};
+            sum = sum * old + term;
+            for (int k = 0; k < 4; k++)
+                slopes[k] = slopes[k] * old + term * by[k];
+            largest = shift;
+        }
+        left = right;
+        if (i < n && front[2 * i + 1] < ceiling) {
+            ceiling = front[2 * i + 1];
+            up = below(ceiling, mu[1], sd[1]);
+        }
+    }
+    for (int k = 0; k < 4; k++)
+        grad[k] = slopes[k] / sum;
+    return largest + log(sum);
+}

@@ -1,0 +1,34 @@
+/* warp - outputs made easier for a Gaussian process: squashed or not, then standardised.
+ *
+ * WARP_SQUASH leaves what is better than the median M as it is, and takes M + S ln(1 + (y - M) / S)
+ * of what is worse, S = M - min: bad values, however bad, do not flatten the good ones. Which of
+ * the two serves better is told by the evidence, to which the logarithm of the transform's slope is
+ * added, so that densities are over y (Snelson, Rasmussen & Ghahramani, "Warped Gaussian
+ * processes", NIPS 2003, eq. 6). */
+#ifndef DROVER_WARP_H
+#define DROVER_WARP_H
+
+#include <stddef.h>
+
+enum warp_kind { WARP_NONE, WARP_SQUASH, WARP_KINDS };
+
+struct warp { /* set by warp_fit() */
+    enum warp_kind kind;
+    double median, spread; /* M, S */
+    double shift, scale;   /* of the standardisation, after the squashing */
+};
+
+/* For n > 0 finite values. Where all are equal they become 0. Cost n log n. */
+void warp_fit(struct warp *w, enum warp_kind kind, const double *y, size_t n);
+
+/* The value of y; it rises with y. Of n values: mean 0, variance 1, where they are not all equal.
+ */
+double warp_value(const struct warp *w, double y);
+
+/* The slope of warp_value() at y. */
+double warp_slope(const struct warp *w, double y);
+
+/* The sum of the logarithms of the slopes at n values. */
+double warp_log_slopes(const struct warp *w, const double *y, size_t n);
+
+#endif

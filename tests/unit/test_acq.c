@@ -1,0 +1,139 @@
+#include "hpo/model/acq.h"
+
+#include <gsl/gsl_integration.h>
+#include <math.h>
+
+#include "hpo/model/warp.h"
+#include "tests/unit/test.h"
+
+/* ---- expected improvement ----------------------------------------------------------------------
+ */
+
+static double improvement(double z, void *mean_and_best)
+{
+    const double *p = mean_and_best; /* best - mean, in deviations */
+    return (p[0] - z) * exp(-z * z / 2) / sqrt(2 * M_PI);
+}
+
+/* E[max(best - f, 0)] by quadrature, in deviations. */
+static double integrated(double z)
+{
+    gsl_integration_workspace *w = gsl_integration_workspace_alloc(1000);
+    gsl_function f = {improvement, &z};
+    double sum = 0, error = 0;
+    gsl_integration_qagil(&f, z, 0, 1e-10, 1000, w, &sum, &error);
+    gsl_integration_workspace_free(w);
+    return sum;
+}
+
+TEST(log_ei_is_the_integral_s_logarithm)
+{
+    static const double z[] = {-8, -5, -2, -1.001, -0.999, -0.3, 0, 1, 4, 20};
+    double slope[2];
+    for (size_t i = 0; i < sizeof z / sizeof *z; i++) {
+        double s = 0.7, got = acq_log_ei(1.5, 1.5 - z[i] * s, s * s, slope);
+        CHECK_NEAR(got, log(integrated(z[i]) * s), 1e-8);
+    }
+}
+
+TEST(log_ei_has_its_slopes_everywhere)
+{
+    for (double z = -200; z < 50; z += 0.37) {
+        double slope[2], other[2], h = 1e-5 * fmax(1, fabs(z)), s2 = 0.64, mean = -z * 0.8;
+        double at = acq_log_ei(0, mean, s2, slope);
+        CHECK(isfinite(at));
+        double up = acq_log_ei(0, mean + h, s2, other), down = acq_log_ei(0, mean - h, s2, other);
+        CHECK_NEAR(slope[0] / ((up - down) / (2 * h)), 1, 1e-4);
+        h = 1e-6;
+        up = acq_log_ei(0, mean, s2 + h, other), down = acq_log_ei(0, mean, s2 - h, other);
+        CHECK_NEAR((slope[1] - (up - down) / (2 * h)) / (1 + fabs(slope[1])), 0, 1e-4);
+    }
+}
+
+TEST(log_ei_falls_smoothly_where_ei_is_no_double)
+{
+    double slope[2], last = INFINITY;
+    for (double mean = 0; mean < 1e6; mean = 1.01 * mean + 0.01) {
+        double v = acq_log_ei(0, mean, 1e-6, slope);
+        CHECK(isfinite(v) && v < last);
+        CHECK(slope[0] < 0);
+        last = v;
+    }
+}
+
+TEST(log_positive_is_the_normal_distribution_s)
+{
+    double slope[2], other[2];
+    CHECK_NEAR(acq_log_positive(0, 2, slope), log(0.5), 1e-12);
+    CHECK_NEAR(acq_log_positive(1.96, 1, slope), log(0.9750021048517795), 1e-9);
+    CHECK_NEAR(acq_log_positive(-30, 1, slope), -454.3212439563432, 1e-6);
+    for (double mean = -20; mean < 8; mean += 0.61) {
+        double h = 1e-5, v = 1.7;
+        acq_log_positive(mean, v, slope);
+        CHECK_NEAR(slope[0],
+                   (acq_log_positive(mean + h, v, other) - acq_log_positive(mean - h, v, other)) /
+                       (2 * h),
+                   1e-5);
+        CHECK_NEAR(slope[1],
+                   (acq_log_positive(mean, v + h, other) - acq_log_positive(mean, v - h, other)) /
+                       (2 * h),
+                   1e-4);
+    }
+}
+
+/* ---- outputs -----------------------------------------------------------------------------------
+ */
+
+TEST(outputs_are_standardised_and_keep_their_order)
+{
+    static const double y[] = {3, -2, 1e9, 0.5, 7, 2, 1e4};
+    for (int kind = 0; kind < WARP_KINDS; kind++) {
+        struct warp w;
+        warp_fit(&w, (enum warp_kind)kind, y, 7);
+        double mean = 0, square = 0;
+        for (int i = 0; i < 7; i++) {
+            mean += warp_value(&w, y[i]) / 7;
+            square += warp_value(&w, y[i]) * warp_value(&w, y[i]) / 7;
+            for (int j = 0; j < 7; j++)
+                CHECK((y[i] < y[j]) == (warp_value(&w, y[i]) < warp_value(&w, y[j])));
+        }
+        CHECK_NEAR(mean, 0, 1e-12);
+        CHECK_NEAR(square, 1, 1e-12);
+    }
+}
+
+TEST(squashing_keeps_the_better_half_apart)
+{
+    static const double y[] = {0, 1, 2, 1e6, 1e6};
+    struct warp plain, squash;
+    warp_fit(&plain, WARP_NONE, y, 5);
+    warp_fit(&squash, WARP_SQUASH, y, 5);
+    CHECK(warp_value(&plain, 1) - warp_value(&plain, 0) < 1e-5);
+    CHECK(warp_value(&squash, 1) - warp_value(&squash, 0) > 0.05);
+    CHECK_NEAR(warp_value(&squash, 2) - warp_value(&squash, 1),
+               warp_value(&squash, 1) - warp_value(&squash, 0), 1e-12);
+}
+
+TEST(the_slope_of_an_output_is_that_of_differences)
+{
+    static const double y[] = {0, 1, 2, 30, 500};
+    struct warp w;
+    warp_fit(&w, WARP_SQUASH, y, 5);
+    for (int i = 0; i < 5; i++) {
+        double at = y[i] + 0.1, h = 1e-6;
+        CHECK_NEAR(warp_slope(&w, at), (warp_value(&w, at + h) - warp_value(&w, at - h)) / (2 * h),
+                   1e-8);
+    }
+}
+
+TEST(equal_outputs_become_nought)
+{
+    static const double y[] = {4, 4, 4};
+    struct warp w;
+    warp_fit(&w, WARP_SQUASH, y, 3);
+    CHECK_NEAR(warp_value(&w, 4), 0, 0);
+    CHECK_NEAR(warp_log_slopes(&w, y, 3), 0, 0);
+    static const double half[] = {1, 1, 1, 9};
+    warp_fit(&w, WARP_SQUASH, half, 4);
+    CHECK(isfinite(warp_value(&w, 9)) && warp_value(&w, 9) > warp_value(&w, 1));
+}
