@@ -1,0 +1,1 @@
+"""What scripts/bench/{regret,latency} stand on: problems, optimisers behind one interface, and what is made of results."""
