@@ -5,6 +5,7 @@ from . import scores
 
 
 def bold_lowest(values, texts):
+    """The lowest in bold; None takes no part."""
     low = min((v for v in values if v is not None), default=None)
     return [f"**{t}**" if v is not None and v == low else t for v, t in zip(values, texts)]
 
@@ -14,8 +15,8 @@ def line(cells):
 
 
 def regret_table(table, columns, who, names):
-    """A row for each problem: median / mean (seeds). Those of `who` on the seeds that they share, the other columns on
-    what they have."""
+    """A row for each problem: median / mean (seeds). Those of `who`, the lowest of them in bold, on the seeds that they
+    share; the other columns on what they have."""
     shared = scores.common(table, who, names)
     out = [line(["problem", *columns]), "|---" * (len(columns) + 1) + "|"]
     for p in names:
@@ -25,7 +26,7 @@ def regret_table(table, columns, who, names):
                 values.append(shared[p][who.index(w)])
             else:
                 values.append(np.array(list(table.get((w, p), {}).values())))
-        medians = [float(np.median(v)) if len(v) else None for v in values]
+        medians = [float(np.median(v)) if w in who and len(v) else None for w, v in zip(columns, values)]
         texts = [f"{np.median(v):.2g} / {v.mean():.2g} ({len(v)})" if len(v) else "" for v in values]
         out.append(line([p, *bold_lowest(medians, texts)]))
     return out
@@ -41,53 +42,63 @@ def score_rows(scored, columns):
     return out
 
 
-def cell(c, other):
+def duel_cells(c, other):
     if c is None:
-        return [other or "none", "", "", ""]
+        return ["", "", "", ""]
     return [f"{other} ({c['n']})", f"{c['ours']:.2g} : {c['other']:.2g}", f"{c['low']:+.2g} … {c['high']:+.2g}",
             "**yes**" if c["worse"] else "no"]
 
 
-def versus(table, ours, who, rival, names):
-    """Ours against the second overall, and against whoever is strongest on each problem."""
-    out = [line(["problem", "second (seeds)", "mean regrets", "difference, 90 %", "worse", "strongest here (seeds)",
-                 "mean regrets", "difference, 90 %", "worse"]), "|---" * 9 + "|"]
-    worse = [[], []]
+def duels(table, ours, columns, rival, names):
+    """Ours against `rival`, and against whoever is strongest on each problem."""
+    out = [line(["problem", "second (seeds)", "means, ours : its", "difference, 90 %", "worse", "strongest (seeds)",
+                 "means, ours : its", "difference, 90 %", "worse"]), "|---" * 9 + "|"]
+    worse = {"second": [], "strongest": []}
     for p in names:
-        best = scores.strongest(table, ours, who, p)
-        both = [(rival, scores.compare(table, ours, rival, p) if rival else None),
-                (best, scores.compare(table, ours, best, p) if best else None)]
-        if both[1][1] is None:
-            continue
-        for i, (_, c) in enumerate(both):
+        cells = [p]
+        for title, other in (("second", rival), ("strongest", scores.strongest(table, ours, columns, p))):
+            c = scores.compare(table, ours, other, p) if other else None
+            cells += duel_cells(c, other)
             if c and c["worse"]:
-                worse[i].append(p)
-        out.append(line([p, *cell(both[0][1], rival), *cell(both[1][1], best)]))
-    return out, worse
+                worse[title].append(p)
+        out.append(line(cells))
+    return out + [""] + [f"Significantly worse than the {k}: {', '.join(v) or 'nowhere'}." for k, v in worse.items()]
 
 
-def report(rows, problems, ours, batch, mark, min_seeds, wanted):
-    """The lines of one mark's tables, and whether ours is behind: True, False, or None where nothing can be said."""
-    table = scores.regrets(rows, problems, batch, mark)
-    names = [p.name for p in problems if any(q == p.name for _, q in table)]
-    if ours and any(w == ours for w, _ in table):
-        names = [p for p in names if (ours, p) in table]
-    if not names:
+def by_group(table, columns, problems, min_seeds):
+    """Paired mean rank and geometric mean within each group of problems."""
+    groups = {p.group: [q.name for q in problems if q.group == p.group] for p in problems}
+    if len(groups) < 2:
         return []
-    columns = [w for w in (wanted or sorted({w for w, _ in table})) if any((w, p) in table for p in names)]
-    if ours in columns:
-        columns.insert(0, columns.pop(columns.index(ours)))
+    out = ["", line(["mean rank / geometric mean", *columns]), "|---" * (len(columns) + 1) + "|"]
+    for group, names in groups.items():
+        scored = scores.summary(table, scores.contestants(table, names, min_seeds, columns), names)
+        values = [scored[w]["geometric"] if w in scored else None for w in columns]
+        texts = [f"{scored[w]['rank']:.2f} / {scored[w]['geometric']:.4g}" if w in scored else "" for w in columns]
+        out.append(line([f"{group} ({len(names)})", *bold_lowest(values, texts)]))
+    return out
+
+
+def report(rows, problems, ours, batch, mark, min_seeds, wanted=None):
+    """The lines of one mark's tables, over those of the problems that ours (or, without any of its rows, someone) has run.
+    `wanted`: the optimisers to show; all by default."""
+    table = scores.regrets(rows, problems, batch, mark)
+    runners = [ours] if any(w == ours for w, _ in table) else {w for w, _ in table}
+    problems = [p for p in problems if any((w, p.name) in table for w in runners)]
+    names = [p.name for p in problems]
+    columns = sorted({w for w, p in table if p in names and (not wanted or w in wanted)}, key=lambda w: (w != ours, w))
+    if not columns:
+        return []
     who = scores.contestants(table, names, min_seeds, columns)
     scored = scores.summary(table, who, names)
-    out = [f"### {mark} trials, {'one at a time' if batch == 1 else f'{batch} at a time'}: regret, median / mean (seeds)", ""]
-    out += regret_table(table, columns, who, names) + score_rows(scored, columns)
-    out += ["", f"Ranked: those with {min_seeds} or more seeds on each of the {len(names)} problems, on the seeds that all of "
-                f"them ran. Geometric mean with regrets below {scores.FLOOR:g} taken as that.", ""]
+    title = "one at a time" if batch == 1 else f"{batch} at a time"
+    out = [f"### {mark} trials, {title}: regret, median / mean (seeds)", "", *regret_table(table, columns, who, names),
+           *score_rows(scored, columns), *by_group(table, columns, problems, min_seeds), "",
+           f"Ranked: those with {min_seeds} or more seeds on each problem, on the seeds that all of them ran. In geometric "
+           f"means a regret below {scores.FLOOR:g} counts as that.", ""]
     if ours in columns and len(columns) > 1:
         rival = scores.second(scored, ours) if ours in scored else None
-        lines, (to_second, to_any) = versus(table, ours, columns, rival, names)
-        out += [f"{ours} against the second by mean rank ({rival or 'none is ranked'}), and against the strongest on each problem "
-                f"(paired bootstrap of the mean difference, {scores.RESAMPLES} resamples):", "", *lines, "",
-                f"Significantly worse than the second: {', '.join(to_second) or 'nowhere'}; than the strongest: "
-                f"{', '.join(to_any) or 'nowhere'}.", ""]
+        out += [f"{ours} against the second by mean rank ({rival or 'nobody is ranked'}), and against the strongest of each "
+                f"problem: paired bootstrap of the mean difference, {scores.RESAMPLES} resamples.", "",
+                *duels(table, ours, columns, rival, names), ""]
     return out

@@ -5,6 +5,7 @@ import numpy as np
 
 FLOOR = 1e-6  # in geometric means: below it two regrets are alike, and an exact 0 has a logarithm
 RESAMPLES, LEVEL = 10_000, 0.90
+FEW = 5  # shared seeds: below it a comparison says nothing
 
 
 def regrets(rows, problems, batch, mark):
@@ -42,10 +43,9 @@ def paired(table, a, b, problem):
     return tuple(np.array([table[who, problem][s] for s in seeds]) for who in (a, b))
 
 
-def contestants(table, problems, min_seeds, wanted=None):
-    """Those that have enough seeds on each of the problems, in a fixed order."""
-    every = wanted or sorted({who for who, _ in table})
-    return [w for w in every if all(len(table.get((w, p), ())) >= min_seeds for p in problems)]
+def contestants(table, problems, min_seeds, who):
+    """Those of `who` that have enough seeds on each of the problems."""
+    return [w for w in who if all(len(table.get((w, p), ())) >= min_seeds for p in problems)]
 
 
 def common(table, who, problems):
@@ -78,9 +78,9 @@ def second(scores, ours):
 
 
 def strongest(table, ours, who, problem):
-    """The other with the lowest mean regret on this problem, over the seeds shared with ours; None where there is none."""
+    """The other with the lowest mean regret on this problem, over the seeds shared with ours; None where nobody shares FEW."""
     means = {w: paired(table, ours, w, problem)[1] for w in who if w != ours}
-    means = {w: v.mean() for w, v in means.items() if len(v)}
+    means = {w: v.mean() for w, v in means.items() if len(v) >= FEW}
     return min(means, key=means.get) if means else None
 
 
