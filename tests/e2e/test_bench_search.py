@@ -16,9 +16,13 @@ from search import report, runs, scores, spaces  # noqa: E402
 from search.problems import problems, select  # noqa: E402
 
 
+def bench(script, *args):
+    return subprocess.run([sys.executable, str(BENCH / script), *map(str, args)], text=True, capture_output=True,
+                          timeout=60, check=False, stdin=subprocess.DEVNULL)
+
+
 def regret(*args):
-    return subprocess.run([sys.executable, str(BENCH / "regret"), *map(str, args)], text=True, capture_output=True, timeout=60,
-                          check=False, stdin=subprocess.DEVNULL)
+    return bench("regret", *args)
 
 
 def csv_of(path, rows):
@@ -74,13 +78,15 @@ def test_a_bootstrap_interval_is_as_wide_as_theory_says():
     d = np.random.default_rng(3).normal(0.5, 1.0, 400)
     low, high = scores.bootstrap(d)
     wide = 1.6449 * d.std() / 400**0.5  # a normal mean's 90 %
-    assert low == pytest.approx(d.mean() - wide, abs=0.1 * wide) and high == pytest.approx(d.mean() + wide, abs=0.1 * wide)
+    assert low == pytest.approx(d.mean() - wide, abs=0.1 * wide)
+    assert high == pytest.approx(d.mean() + wide, abs=0.1 * wide)
     assert scores.bootstrap(np.full(20, 0.25)) == (0.25, 0.25)
 
 
 def test_bootstrap_intervals_of_small_samples_cover_the_mean_nearly_as_often_as_they_say():
     rng = np.random.default_rng(5)
-    hits = sum(low <= 0 <= high for low, high in (scores.bootstrap(rng.normal(0, 1, 20), resamples=1000) for _ in range(400)))
+    some = (scores.bootstrap(rng.normal(0, 1, 20), resamples=1000) for _ in range(400))
+    hits = sum(low <= 0 <= high for low, high in some)
     assert 0.82 <= hits / 400 <= 0.95
 
 
@@ -96,10 +102,10 @@ def test_worse_is_said_only_beyond_chance_and_pairing_is_what_shows_it(tmp_path)
 
 def test_the_report_names_the_problems_where_ours_is_worse(tmp_path):
     level = np.linspace(0.1, 0.2, 10)
-    path = csv_of(tmp_path / "r.csv", [(w, p, s, objective(p, v + more)) for s, v in enumerate(level) for w, p, more in
-                                       (("drover", "branin", 0), ("drover", "levy8", 0.1), ("x", "branin", 0.1), ("x", "levy8", 0),
-                                        ("y", "branin", 0.3), ("y", "levy8", 0.3))])
-    text = report.report(runs.read([path]), select("core"), "drover", 1, 25, 5)
+    above = {("drover", "branin"): 0, ("drover", "levy8"): 0.1, ("x", "branin"): 0.1, ("x", "levy8"): 0,
+             ("y", "branin"): 0.3, ("y", "levy8"): 0.3}
+    table_of(tmp_path, {k: level + v for k, v in above.items()})
+    text = report.report(runs.read([tmp_path / "r.csv"]), select("core"), "drover", 1, 25, 5)
     assert "Significantly worse than the second: levy8." in text
     assert any("second by mean rank (x)" in t for t in text)
     ranks = next(t for t in text if "paired by seed" in t)
@@ -123,7 +129,8 @@ def test_an_optimum_is_where_it_is_said_to_be_and_nothing_is_below(name):
         assert f(at) == pytest.approx(p.best, abs=1e-6 * (p.reference - p.best))
         rng, by = spaces.stream(name, seed, 4), {q["name"]: q for q in p.space}
         for _ in range(150):
-            near = {k: spaces.from_unit(by[k], spaces.to_unit(by[k], v) + 0.01 * rng.standard_normal()) for k, v in at.items()}
+            near = {k: spaces.from_unit(by[k], spaces.to_unit(by[k], v) + 0.01 * rng.standard_normal())
+                    for k, v in at.items()}
             for params in (near, spaces.sample(p.space, rng)):
                 assert f(params) >= p.best - 1e-9 * (p.reference - p.best)
 
@@ -163,8 +170,8 @@ def test_under_noise_the_true_value_of_the_reported_trial_counts(monkeypatch):
 def test_an_answer_outside_of_the_space_is_an_error():
     space = [spaces.choice("c", "a", "b"), spaces.integer("n", 1, 3, when=("c", "a")), spaces.real("x", 0, 1)]
     spaces.check(space, {"c": "a", "n": 2, "x": 1.0})
-    for bad in ({"c": "a", "x": 0.5}, {"c": "b", "n": 2, "x": 0.5}, {"c": "a", "n": 2.5, "x": 0.5}, {"c": "b", "x": 1.01},
-                {"c": "z", "x": 0.5}, {"c": "b"}):
+    for bad in ({"c": "a", "x": 0.5}, {"c": "b", "n": 2, "x": 0.5}, {"c": "a", "n": 2.5, "x": 0.5},
+                {"c": "b", "x": 1.01}, {"c": "z", "x": 0.5}, {"c": "b"}):
         with pytest.raises(ValueError):
             spaces.check(space, bad)
 
@@ -180,7 +187,8 @@ def test_a_run_of_drover_gives_rows_and_tables(tmp_path, method):
     if not suggests(method):
         pytest.skip(f"this drover has no {method}")
     path = tmp_path / "r.csv"
-    args = ["--method", method, "--name", "ours", "--problems", "branin,tree", "--seeds", 2, "--budget", 25, "--csv", path]
+    args = ["--method", method, "--name", "ours", "--problems", "branin,tree", "--seeds", 2, "--budget", 25, "--csv",
+            path]
     done = regret(*args)
     assert done.returncode == 0, done.stderr
     rows = runs.read([path])
@@ -196,8 +204,8 @@ def test_a_run_of_drover_gives_rows_and_tables(tmp_path, method):
 
 def test_peers_run_once_and_a_failing_program_is_told(tmp_path):
     path = tmp_path / "r.csv"
-    args = ["--peers", "random", "--problems", "branin", "--seeds", 3, "--budget", 16, "--batch", 8, "--csv", path, "--with",
-            tmp_path / "none.csv"]
+    args = ["--peers", "random", "--problems", "branin", "--seeds", 3, "--budget", 16, "--batch", 8, "--csv", path,
+            "--with", tmp_path / "none.csv"]
     assert regret(*args).returncode == 0 and path.read_text().count("\n") == 4
     assert regret(*args).returncode == 0 and path.read_text().count("\n") == 4
     done = regret("--ours", "false", "--problems", "branin", "--seeds", 1, "--budget", 5, "--csv", path)
@@ -212,15 +220,13 @@ def test_latency_judges_by_its_limits(tmp_path):
     with open(path, "w", newline="") as f:
         out = csv.writer(f)
         out.writerow(["peer", "dim", "n", "round", "asks", "first_s", "median_s", "worst_s", "mean_s", "rss_mib"])
-        out.writerows([p, d, n, 0, 20, first, median, worst, mean, rss] for p, d, n, first, median, worst, mean, rss in rows)
-    run = lambda: subprocess.run([sys.executable, str(BENCH / "latency"), "--table", "--csv", str(path)],  # noqa: E731
-                                 text=True, capture_output=True, check=False, timeout=20)
-    done = run()
+        out.writerows([*r[:3], 0, 20, *r[3:]] for r in rows)
+    done = bench("latency", "--table", "--csv", path)
     assert done.returncode == 0 and "NOT KEPT" not in done.stdout
     ours = next(x for x in done.stdout.splitlines() if "drover" in x)
     assert [c.strip() for c in ours.split("|")[-4:-1]] == ["10.0", "40.0", "33.3"]
     path.write_text(path.read_text().replace("0.9,0.09", "1.1,0.09"))
-    done = run()
+    done = bench("latency", "--table", "--csv", path)
     assert done.returncode == 1 and "1.1e+03 (limit 1000 ms: **NOT KEPT**)" in done.stdout
 
 
@@ -229,8 +235,7 @@ def test_latency_of_drover_is_measured(tmp_path):
     if not suggests("random"):
         pytest.skip("this drover has no suggest")
     path = tmp_path / "l.csv"
-    done = subprocess.run([sys.executable, str(BENCH / "latency"), "--method", "random", "--dims", "3", "--n", "2000", "--asks", "4",
-                           "--rounds", "2", "--csv", str(path)], text=True, capture_output=True, check=False, timeout=60)
+    done = bench("latency", "--method", "random", "--dims", 3, "--n", 2000, "--asks", 4, "--rounds", 2, "--csv", path)
     with open(path, newline="") as f:
         rows = list(csv.DictReader(f))
     assert done.returncode == 0, done.stderr

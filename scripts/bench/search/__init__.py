@@ -1,1 +1,2 @@
-"""What scripts/bench/{regret,latency} stand on: problems, optimisers behind one interface, and what is made of results."""
+"""What scripts/bench/{regret,latency} stand on: problems, optimisers behind one interface, what is made of
+results."""

@@ -1,8 +1,8 @@
 """Functions with a known optimum.
 
 `core` are the ones that results are usually shown on. `held` are others, so that nobody tunes to the first: each seed
-moves the optimum (and rotates some, or bends their axes), or draws another instance of the family. Formulas are those of
-Jamil & Yang, "A literature survey of benchmark functions" (2013), and of Picheny et al. (2013) for Goldstein-Price."""
+moves the optimum (and rotates some, or bends their axes), or draws another instance of the family. Formulas are those
+of Jamil & Yang, "A literature survey of benchmark functions" (2013); Goldstein-Price is taken as its logarithm."""
 import itertools
 import math
 
@@ -187,7 +187,8 @@ MIXED = ([real(f"x{i}", -5, 5) for i in range(5)] + [integer(f"n{i}", -5, 5) for
 def mixed_ackley(seed):
     """Ackley in 10 dimensions: 5 real, 3 of integers, 2 whose value stands behind a category."""
     rng = stream("mixed_ackley", seed)
-    best = {p["name"]: rng.uniform(-3.5, 3.5) for p in MIXED[:5]} | {p["name"]: int(rng.integers(-4, 5)) for p in MIXED[5:8]}
+    best = {p["name"]: rng.uniform(-3.5, 3.5) for p in MIXED[:5]}
+    best |= {p["name"]: int(rng.integers(-4, 5)) for p in MIXED[5:8]}
     meaning = {p["name"]: dict(zip(p["choices"], rng.permutation([0.0, 1.0, 2.0, 4.0]))) for p in MIXED[8:]}
     best |= {name: min(words, key=words.get) for name, words in meaning.items()}
 
@@ -205,7 +206,11 @@ def integer_quadratic(seed):
     at = rng.integers(2, 19, 8)
     turn = rotation(8, rng)
     a = turn @ np.diag(np.geomspace(1, 30, 8)) @ turn.T
-    return (lambda params: float((array(params) - at) @ a @ (array(params) - at))), {f"x{i}": int(v) for i, v in enumerate(at)}
+
+    def f(params):
+        return float((array(params) - at) @ a @ (array(params) - at))
+
+    return f, {f"x{i}": int(v) for i, v in enumerate(at)}
 
 
 WORDS = [choice(f"x{i}", "a", "b", "c", "d") for i in range(6)]
@@ -274,7 +279,8 @@ def core():
 
 def held():
     def move(name, fn, low, high, optimum, best=0.0, noise=0.0, rotate=False):
-        return Problem(name, "held", box(len(optimum), low, high), moved(name, fn, low, high, optimum, rotate), best, noise)
+        make = moved(name, fn, low, high, optimum, rotate)
+        return Problem(name, "held", box(len(optimum), low, high), make, best, noise)
 
     def bend(name, fn, sides, optimum, best, noise=0.0):
         return Problem(name, "held", box(len(sides), 0, 1), bent(name, fn, sides, optimum), best, noise)

@@ -3,8 +3,8 @@
     o = make("optuna_tpe", space, seed, budget, batch)
     o.ask(k) -> [(id, params)]     o.tell([(id, params, value)])     o.best() -> id of the reported best, or None
 
-An id that is None in tell() stands for an observation that the optimiser did not ask for. The packages are imported when
-one of theirs is made: Optuna, BoTorch, HEBO (with numpy < 2), scikit-optimize, SciPy for Sobol points."""
+An id that is None in tell() stands for an observation that the optimiser did not ask for. A package is imported when
+something of its own is made: Optuna, BoTorch, HEBO (with numpy < 2), scikit-optimize, SciPy for Sobol points."""
 import json
 import shlex
 import subprocess
@@ -64,7 +64,8 @@ class Optuna(Random):
         d = self.optuna.distributions
         if p["type"] == "cat":
             return d.CategoricalDistribution(p["choices"])
-        return (d.IntDistribution if p["type"] == "int" else d.FloatDistribution)(p["low"], p["high"], log=bool(p.get("log")))
+        kind = d.IntDistribution if p["type"] == "int" else d.FloatDistribution
+        return kind(p["low"], p["high"], log=bool(p.get("log")))
 
     def _params(self, t):
         got = {}
@@ -159,7 +160,8 @@ class Hebo(Random):
             if p["type"] == "cat":
                 return {"name": p["name"], "type": "cat", "categories": p["choices"]}
             kind = kinds[p["type"], bool(p.get("log"))]
-            return {"name": p["name"], "type": kind, "lb": p["low"], "ub": p["high"]} | ({"base": 10} if p.get("log") else {})
+            base = {"base": 10} if p.get("log") else {}
+            return {"name": p["name"], "type": kind, "lb": p["low"], "ub": p["high"], **base}
 
         self.frame, self.full = pandas.DataFrame, {}
         self.search = HEBO(DesignSpace().parse([one(p) for p in space]), scramble_seed=seed)
@@ -255,8 +257,8 @@ def _optuna(kind):
 
 
 PEERS = {"random": Random, "sobol": Sobol, "optuna_tpe": _optuna("tpe"), "optuna_gp": _optuna("gp"),
-         "optuna_tpe_group": _optuna("tpe_group"), "optuna_tpe_uni": _optuna("tpe_uni"), "optuna_cmaes": _optuna("cmaes"),
-         "botorch": BoTorch, "hebo": Hebo, "skopt": Skopt}
+         "optuna_tpe_group": _optuna("tpe_group"), "optuna_tpe_uni": _optuna("tpe_uni"),
+         "optuna_cmaes": _optuna("cmaes"), "botorch": BoTorch, "hebo": Hebo, "skopt": Skopt}
 GAUSSIAN = ("optuna_gp", "botorch", "hebo", "skopt")
 
 

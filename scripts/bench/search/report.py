@@ -4,6 +4,10 @@ import numpy as np
 from . import scores
 
 
+SCORES = (("mean rank, paired by seed", "rank", ".2f"), ("mean rank of the medians", "rank_median", ".2f"),
+          ("geometric mean", "geometric", ".4g"), ("arithmetic mean", "mean", ".3f"))
+
+
 def bold_lowest(values, texts):
     """The lowest in bold; None takes no part."""
     low = min((v for v in values if v is not None), default=None)
@@ -34,8 +38,7 @@ def regret_table(table, columns, who, names):
 
 def score_rows(scored, columns):
     out = []
-    for title, field, form in (("mean rank, paired by seed", "rank", ".2f"), ("mean rank of the medians", "rank_median", ".2f"),
-                               ("geometric mean", "geometric", ".4g"), ("arithmetic mean", "mean", ".3f")):
+    for title, field, form in SCORES:
         values = [scored[w][field] if w in scored else None for w in columns]
         texts = ["" if v is None else format(v, form) for v in values]
         out.append(line([f"**{title}**", *bold_lowest(values, texts)]))
@@ -80,8 +83,8 @@ def by_group(table, columns, problems, min_seeds):
 
 
 def report(rows, problems, ours, batch, mark, min_seeds, wanted=None):
-    """The lines of one mark's tables, over those of the problems that ours (or, without any of its rows, someone) has run.
-    `wanted`: the optimisers to show; all by default."""
+    """The lines of one mark's tables, over those of the problems that ours (or, without any of its rows, someone) has
+    run. `wanted`: the optimisers to show; all by default."""
     table = scores.regrets(rows, problems, batch, mark)
     runners = [ours] if any(w == ours for w, _ in table) else {w for w, _ in table}
     problems = [p for p in problems if any((w, p.name) in table for w in runners)]
@@ -94,11 +97,11 @@ def report(rows, problems, ours, batch, mark, min_seeds, wanted=None):
     title = "one at a time" if batch == 1 else f"{batch} at a time"
     out = [f"### {mark} trials, {title}: regret, median / mean (seeds)", "", *regret_table(table, columns, who, names),
            *score_rows(scored, columns), *by_group(table, columns, problems, min_seeds), "",
-           f"Ranked: those with {min_seeds} or more seeds on each problem, on the seeds that all of them ran. In geometric "
-           f"means a regret below {scores.FLOOR:g} counts as that.", ""]
+           f"Ranked: those with {min_seeds} or more seeds on each problem, on the seeds that all of them ran. In "
+           f"geometric means a regret below {scores.FLOOR:g} counts as that.", ""]
     if ours in columns and len(columns) > 1:
         rival = scores.second(scored, ours) if ours in scored else None
-        out += [f"{ours} against the second by mean rank ({rival or 'nobody is ranked'}), and against the strongest of each "
-                f"problem: paired bootstrap of the mean difference, {scores.RESAMPLES} resamples.", "",
+        out += [f"{ours} against the second by mean rank ({rival or 'nobody is ranked'}), and against the strongest of "
+                f"each problem: paired bootstrap of the mean difference, {scores.RESAMPLES} resamples.", "",
                 *duels(table, ours, columns, rival, names), ""]
     return out

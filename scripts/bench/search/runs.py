@@ -1,8 +1,9 @@
 """Searches, many at a time, and the file of their results.
 
-A row is one search: optimiser, problem, seed, batch, budget, seconds spent inside of the optimiser, and for each mark the
-objective of the best trial among the first so many (under noise: the true objective of the one that the optimiser reports,
-or which looked best to it). Of two rows of the same search the one with the larger budget counts, else the later."""
+A row is one search: optimiser, problem, seed, batch, budget, seconds spent inside of the optimiser, and for each mark
+the objective of the best trial among the first so many (under noise: the true objective of the one that the optimiser
+reports, else of the one that looked best). Of two rows of one search that with the larger budget counts, else the
+later."""
 import csv
 import multiprocessing
 import sys
@@ -64,8 +65,8 @@ def _one(job):
 
 
 def run(jobs, path, workers, minutes):
-    """Does the jobs, (label, who, problem, seed, budget, batch) each, and appends a row for each to the file. Returns how
-    many failed; each of those is told on stderr. None starts after so many minutes."""
+    """Does the jobs, (label, who, problem, seed, budget, batch) each, and appends a row for each to the file. Returns
+    how many failed; each of those is told on stderr. What runs after so many minutes is ended."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = not path.exists() or path.stat().st_size == 0
     fields = list(KEYS) + [f"b{m}" for m in MARKS]
@@ -73,14 +74,15 @@ def run(jobs, path, workers, minutes):
         with open(path, newline="") as f:
             fields = next(csv.reader(f))
     end, failed = time.monotonic() + 60 * minutes, 0
-    with open(path, "a", newline="") as f, multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=10) as pool:
+    processes = multiprocessing.get_context("fork")
+    with open(path, "a", newline="") as f, processes.Pool(workers, maxtasksperchild=10) as pool:
         out = csv.DictWriter(f, fields, restval="", extrasaction="ignore")
         if fresh:
             out.writeheader()
         for row, error in pool.imap_unordered(_one, jobs):
             if error:
                 failed += 1
-                print(f"failed: {row['peer']} on {row['problem']}, seed {row['seed']}: {error}", file=sys.stderr, flush=True)
+                print(f"failed: {row['peer']} on {row['problem']}, seed {row['seed']}: {error}", file=sys.stderr)
             else:
                 out.writerow(row)
                 f.flush()

@@ -1,6 +1,6 @@
 """What is made of regrets: paired ranks, means, and who is worse beyond chance.
 
-Regret is (objective - optimum) / (median random trial - optimum). `table` is always {(optimiser, problem): {seed: regret}}."""
+Regret is (objective - optimum) / (median random trial - optimum). `table`: {(optimiser, problem): {seed: regret}}."""
 import numpy as np
 
 FLOOR = 1e-6  # in geometric means: below it two regrets are alike, and an exact 0 has a logarithm
@@ -49,7 +49,7 @@ def contestants(table, problems, min_seeds, who):
 
 
 def common(table, who, problems):
-    """{problem: array (optimisers x seeds)} on the seeds that all of `who` have; problems without such seeds are left out."""
+    """{problem: array (optimisers x seeds)} on the seeds that all of `who` have; without a problem that has none."""
     out = {}
     for p in problems:
         seeds = sorted(set.intersection(*(set(table.get((w, p), ())) for w in who))) if who else []
@@ -60,7 +60,7 @@ def common(table, who, problems):
 
 def summary(table, who, problems):
     """{optimiser: {"rank", "rank_median", "geometric", "mean"}}. rank: its mean over seeds and then problems, of paired
-    runs; rank_median: the rank of the problems' medians; geometric and arithmetic mean: over problems, of the seeds' mean."""
+    runs; rank_median: the rank of the problems' medians; geometric and mean: over problems, of the mean over seeds."""
     held = common(table, who, problems)
     if not held:
         return {}
@@ -78,14 +78,14 @@ def second(scores, ours):
 
 
 def strongest(table, ours, who, problem):
-    """The other with the lowest mean regret on this problem, over the seeds shared with ours; None where nobody shares FEW."""
+    """Who else has the lowest mean regret here, on the seeds shared with ours; None where nobody shares FEW."""
     means = {w: paired(table, ours, w, problem)[1] for w in who if w != ours}
     means = {w: v.mean() for w, v in means.items() if len(v) >= FEW}
     return min(means, key=means.get) if means else None
 
 
 def compare(table, ours, other, problem):
-    """{"n", "ours", "other": means, "low", "high": of ours - other, "worse": beyond chance}; None without shared seeds."""
+    """{"n", "ours", "other": means, "low", "high" of ours - other, "worse": beyond chance}; None: no shared seeds."""
     a, b = paired(table, ours, other, problem)
     if not len(a):
         return None

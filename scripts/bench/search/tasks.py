@@ -1,8 +1,8 @@
 """Tuning tasks on the data that scikit-learn bundles.
 
-`hpo`: seven, of which four are surrogates: small networks fitted to the logarithm of the loss of 300 real trainings each
-(data/tables.npz; smooth, which flatters a Gaussian process), and three train for real, with conditions.
-`trained`: eight more that train for real, in some 50 ms or less. Their optima are the best values known (data/optima.json)."""
+`hpo`: seven. Four are surrogates: small networks fitted to the logarithm of the loss of 300 real trainings each
+(data/tables.npz; smooth, which flatters a Gaussian process). Three train for real, with conditions.
+`trained`: eight more that train for real, in 50 ms or less. Optima are the best values known (data/optima.json)."""
 import functools
 import math
 import warnings
@@ -16,8 +16,8 @@ from .spaces import Problem, choice, encode, integer, real
 MLP = [real("lr", 1e-4, 1e-1, True), real("alpha", 1e-7, 1, True), integer("batch", 8, 256, True),
        integer("hidden", 4, 128, True), integer("layers", 1, 3), choice("act", "relu", "tanh", "logistic"),
        choice("solver", "adam", "sgd"), real("momentum", 0.3, 0.99, False, ("solver", "sgd"))]
-BOOST = [real("lr", 5e-3, 1, True), integer("trees", 5, 120, True), integer("max_depth", 1, 8), real("subsample", 0.2, 1),
-         integer("min_leaf", 1, 60, True), real("max_features", 0.05, 1)]
+BOOST = [real("lr", 5e-3, 1, True), integer("trees", 5, 120, True), integer("max_depth", 1, 8),
+         real("subsample", 0.2, 1), integer("min_leaf", 1, 60, True), real("max_features", 0.05, 1)]
 FOREST = [integer("trees", 3, 60, True), integer("max_depth", 2, 20), integer("min_split", 2, 40, True),
           real("max_features", 0.02, 1), choice("criterion", "gini", "entropy"), choice("bootstrap", True, False),
           choice("class_weight", "none", "balanced")]
@@ -87,14 +87,15 @@ def cross_validated(make, name, loss, n=None, folds=2):
 
 
 CURVED = ("kernel", "rbf", "poly", "sigmoid")
-SVM = [choice("kernel", "linear", "rbf", "poly", "sigmoid"), real("C", 1e-3, 1e3, True), real("gamma", 1e-5, 10, True, CURVED),
-       integer("degree", 2, 5, False, ("kernel", "poly")), real("coef0", 0, 2, False, ("kernel", "poly", "sigmoid"))]
+SVM = [choice("kernel", "linear", "rbf", "poly", "sigmoid"), real("C", 1e-3, 1e3, True),
+       real("gamma", 1e-5, 10, True, CURVED), integer("degree", 2, 5, False, ("kernel", "poly")),
+       real("coef0", 0, 2, False, ("kernel", "poly", "sigmoid"))]
 SVR = SVM + [real("epsilon", 1e-3, 1, True)]
 KNN, SVR_OF, CART = ("model", "knn"), ("model", "svr"), ("model", "tree")
 CASH = [choice("model", "knn", "svr", "tree"), integer("k", 1, 60, True, KNN),
-        choice("weights", "uniform", "distance", when=KNN), real("p", 1, 3, False, KNN), real("C", 1e-3, 1e3, True, SVR_OF),
-        real("epsilon", 1e-3, 1, True, SVR_OF), real("gamma", 1e-5, 1, True, SVR_OF), integer("max_depth", 1, 12, False, CART),
-        integer("min_leaf", 1, 80, True, CART)]
+        choice("weights", "uniform", "distance", when=KNN), real("p", 1, 3, False, KNN),
+        real("C", 1e-3, 1e3, True, SVR_OF), real("epsilon", 1e-3, 1, True, SVR_OF),
+        real("gamma", 1e-5, 1, True, SVR_OF), integer("max_depth", 1, 12, False, CART), integer("min_leaf", 1, 80, True, CART)]
 
 
 def svc(name, loss, n=None):
@@ -118,7 +119,8 @@ def cash(params):
 
     def make():
         if params["model"] == "knn":
-            return KNeighborsRegressor(p["k"], weights=p["weights"], p=p["p"], algorithm="brute" if p["p"] == 2 else "auto")
+            by = "brute" if p["p"] == 2 else "auto"
+            return KNeighborsRegressor(p["k"], weights=p["weights"], p=p["p"], algorithm=by)
         if params["model"] == "svr":
             return SVR(max_iter=1000, **p)
         return DecisionTreeRegressor(max_depth=p["max_depth"], min_samples_leaf=p["min_leaf"], random_state=0)
@@ -136,9 +138,9 @@ SMALL_MLP = [real("lr", 1e-4, 1e-1, True), real("alpha", 1e-6, 10, True), intege
 def forest(name, n=None):
     def f(params):
         from sklearn.ensemble import RandomForestClassifier
-        p = {"n_estimators": params["trees"], "max_depth": params["max_depth"], "min_samples_split": params["min_split"],
-             "max_features": params["max_features"], "criterion": params["criterion"], "bootstrap": params["bootstrap"],
-             "class_weight": None if params["class_weight"] == "none" else "balanced"}
+        p = {k: params[k] for k in ("max_depth", "max_features", "criterion", "bootstrap")}
+        p |= {"n_estimators": params["trees"], "min_samples_split": params["min_split"],
+              "class_weight": None if params["class_weight"] == "none" else "balanced"}
         return cross_validated(lambda: RandomForestClassifier(random_state=0, **p), name, log_loss, n)
     return f
 
@@ -146,8 +148,8 @@ def forest(name, n=None):
 def boost(name, n=None):
     def f(params):
         from sklearn.ensemble import GradientBoostingClassifier
-        p = {"learning_rate": params["lr"], "n_estimators": params["trees"], "max_depth": params["max_depth"],
-             "subsample": params["subsample"], "min_samples_leaf": params["min_leaf"], "max_features": params["max_features"]}
+        p = {k: params[k] for k in ("max_depth", "subsample", "max_features")}
+        p |= {"learning_rate": params["lr"], "n_estimators": params["trees"], "min_samples_leaf": params["min_leaf"]}
         return min(cross_validated(lambda: GradientBoostingClassifier(random_state=0, **p), name, log_loss, n), 3.0)
     return f
 
@@ -175,7 +177,8 @@ def tasks(tables):
 
     real_ = [("svm_breast", "hpo", SVM, svc("breast_cancer", wrong)), ("svr_diabetes", "hpo", SVR, svr),
              ("cash_diabetes", "hpo", CASH, cash), ("wine_svm", "trained", SVM, svc("wine", log_loss)),
-             ("digits_svm", "trained", SVM, svc("digits", log_loss, 300)), ("wine_forest", "trained", SMALL_FOREST, forest("wine")),
+             ("digits_svm", "trained", SVM, svc("digits", log_loss, 300)),
+             ("wine_forest", "trained", SMALL_FOREST, forest("wine")),
              ("breast_forest", "trained", SMALL_FOREST, forest("breast_cancer", 300)),
              ("wine_boost", "trained", SMALL_BOOST, boost("wine")),
              ("breast_boost", "trained", SMALL_BOOST, boost("breast_cancer", 200)),
