@@ -95,7 +95,8 @@ KNN, SVR_OF, CART = ("model", "knn"), ("model", "svr"), ("model", "tree")
 CASH = [choice("model", "knn", "svr", "tree"), integer("k", 1, 60, True, KNN),
         choice("weights", "uniform", "distance", when=KNN), real("p", 1, 3, False, KNN),
         real("C", 1e-3, 1e3, True, SVR_OF), real("epsilon", 1e-3, 1, True, SVR_OF),
-        real("gamma", 1e-5, 1, True, SVR_OF), integer("max_depth", 1, 12, False, CART), integer("min_leaf", 1, 80, True, CART)]
+        real("gamma", 1e-5, 1, True, SVR_OF), integer("max_depth", 1, 12, False, CART),
+        integer("min_leaf", 1, 80, True, CART)]
 
 
 def svc(name, loss, n=None):
