@@ -135,6 +135,15 @@ def test_an_optimum_is_where_it_is_said_to_be_and_nothing_is_below(name):
                 assert f(params) >= p.best - 1e-9 * (p.reference - p.best)
 
 
+def test_every_problem_has_its_regret_s_unit_and_a_regret_at_any_point():
+    for p in problems().values():
+        assert p.best < p.reference, p.name
+        if p.needs is None:
+            true, told = p.at(3)
+            params = spaces.sample(p.space, spaces.stream(p.name, 8))
+            assert p.regret(true(params)) > 0 and (told(params) == true(params)) == (p.noise == 0), p.name
+
+
 def test_each_seed_has_its_own_optimum_and_always_the_same():
     for p in select("held"):
         assert p.make(0)[1] == p.make(0)[1] != p.make(1)[1], p.name

@@ -2,7 +2,7 @@
 
 `hpo`: seven. Four are surrogates: small networks fitted to the logarithm of the loss of 300 real trainings each
 (data/tables.npz; smooth, which flatters a Gaussian process). Three train for real, with conditions.
-`trained`: eight more that train for real, in 50 ms or less. Optima are the best values known (data/optima.json)."""
+`trained`: eight more that train for real, in some 50 ms. Optima are the best values known (data/optima.json)."""
 import functools
 import math
 import warnings
@@ -130,7 +130,7 @@ def cash(params):
 
 
 SMALL_FOREST = [integer("trees", 2, 12, True)] + FOREST[1:]
-SMALL_BOOST = [real("lr", 1e-2, 1, True), integer("trees", 3, 10, True), integer("max_depth", 1, 5)] + BOOST[3:]
+SMALL_BOOST = [real("lr", 1e-2, 1, True), integer("trees", 2, 6), integer("max_depth", 1, 5)] + BOOST[3:]
 SMALL_MLP = [real("lr", 1e-4, 1e-1, True), real("alpha", 1e-6, 10, True), integer("batch", 16, 128, True),
              integer("hidden", 2, 64, True), choice("act", "relu", "tanh", "logistic"), choice("solver", "adam", "sgd"),
              real("momentum", 0.3, 0.99, False, ("solver", "sgd")), integer("epochs", 3, 15)]
