@@ -202,6 +202,7 @@ def test_a_run_of_drover_gives_rows_and_tables(tmp_path, method):
     assert done.returncode == 0, done.stderr
     rows = runs.read([path])
     assert len(rows) == 4 and all(r[10] >= r[25] for r in rows)
+    assert done.stdout.count("###") == 1  # no table where nothing of ours is
     assert "### 25 trials, one at a time" in done.stdout and "| branin |" in done.stdout
     assert runs.read([path]) == rows
     again = regret(*args, "--resume")  # nothing is left to run
@@ -220,7 +221,7 @@ def test_peers_run_once_and_a_failing_program_is_told(tmp_path):
     done = regret("--ours", "false", "--problems", "branin", "--seeds", 1, "--budget", 5, "--csv", path)
     assert done.returncode == 1 and "failed: drover on branin, seed 0" in done.stderr
     done = regret("--problems", "branyn")
-    assert done.returncode == 1 and "no problem or group 'branyn'" in done.stderr
+    assert done.returncode == 2 and "no problem or group 'branyn'" in done.stderr
 
 
 def test_latency_judges_by_its_limits(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 
 from . import functions, tasks
 from .spaces import sample, stream
+from .start import die
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 GROUPS = ("core", "hpo", "held", "trained")
@@ -41,7 +42,7 @@ def select(words):
     for word in words.split(","):
         some = [p for p in every.values() if word in ("all", p.group, p.name)]
         if not some:
-            raise SystemExit(f"no problem or group '{word}'\n  try: {', '.join(('all', *GROUPS, *every))}")
+            die(f"no problem or group '{word}'", ", ".join(("all", *GROUPS, *every)))
         out.update((p.name, p) for p in some)
     return list(out.values())
 
