@@ -220,6 +220,8 @@ def test_peers_run_once_and_a_failing_program_is_told(tmp_path):
     assert regret(*args).returncode == 0 and path.read_text().count("\n") == 4
     done = regret("--ours", "false", "--problems", "branin", "--seeds", 1, "--budget", 5, "--csv", path)
     assert done.returncode == 1 and "failed: drover on branin, seed 0" in done.stderr
+    done = regret("--ours", "false", "--problems", "branin", "--seeds", 100, "--budget", 5, "--csv", path)
+    assert done.stderr.count("failed: ") == 5  # it gives up
     done = regret("--problems", "branyn")
     assert done.returncode == 2 and "no problem or group 'branyn'" in done.stderr
 

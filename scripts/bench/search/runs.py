@@ -4,6 +4,7 @@ A row is one search: optimiser, problem, seed, batch, budget, seconds spent insi
 the objective of the best trial among the first so many (under noise: the true objective of the one that the optimiser
 reports, else of the one that looked best). Of two rows of one search that with the larger budget counts, else the
 later."""
+import collections
 import csv
 import multiprocessing
 import sys
@@ -14,6 +15,7 @@ from . import peers
 from .problems import problems
 from .spaces import check
 
+GIVE_UP = 5
 MARKS = (10, 24, 25, 48, 50, 96, 100)
 KEYS = ("peer", "problem", "seed", "batch", "budget", "seconds")
 
@@ -66,14 +68,15 @@ def _one(job):
 
 def run(jobs, path, workers, minutes):
     """Does the jobs, (label, who, problem, seed, budget, batch) each, and appends a row for each to the file. Returns
-    how many failed; each of those is told on stderr. What runs after so many minutes is ended."""
+    how many failed; each of those is told on stderr, and GIVE_UP of an optimiser before any
+    that ended well stop it all. What runs after so many minutes is ended."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = not path.exists() or path.stat().st_size == 0
     fields = list(KEYS) + [f"b{m}" for m in MARKS]
     if not fresh:
         with open(path, newline="") as f:
             fields = next(csv.reader(f))
-    end, failed = time.monotonic() + 60 * minutes, 0
+    end, failed, ended = time.monotonic() + 60 * minutes, collections.Counter(), set()
     processes = multiprocessing.get_context("fork")
     with open(path, "a", newline="") as f, processes.Pool(workers, maxtasksperchild=10) as pool:
         out = csv.DictWriter(f, fields, restval="", extrasaction="ignore")
@@ -81,14 +84,15 @@ def run(jobs, path, workers, minutes):
             out.writeheader()
         for row, error in pool.imap_unordered(_one, jobs):
             if error:
-                failed += 1
+                failed[row["peer"]] += 1
                 print(f"failed: {row['peer']} on {row['problem']}, seed {row['seed']}: {error}", file=sys.stderr)
             else:
+                ended.add(row["peer"])
                 out.writerow(row)
                 f.flush()
-            if time.monotonic() > end:
+            if time.monotonic() > end or (failed[row["peer"]] >= GIVE_UP and row["peer"] not in ended):
                 break
-    return failed
+    return failed.total()
 
 
 def read(paths):
