@@ -68,8 +68,8 @@ def _one(job):
 
 def run(jobs, path, workers, minutes):
     """Does the jobs, (label, who, problem, seed, budget, batch) each, and appends a row for each to the file. Returns
-    how many failed; each of those is told on stderr, and GIVE_UP of an optimiser before any
-    that ended well stop it all. What runs after so many minutes is ended."""
+    how many failed; each of those is told on stderr, and GIVE_UP of an optimiser before any that ended well stop it
+    all. What runs after so many minutes is ended."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = not path.exists() or path.stat().st_size == 0
     fields = list(KEYS) + [f"b{m}" for m in MARKS]
