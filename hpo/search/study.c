@@ -8,6 +8,7 @@
 #include "common/json.h"
 #include "common/opt.h"
 #include "hpo/search/goals.h"
+#include "hpo/search/insight.h"
 #include "hpo/search/space.h"
 #include "hpo/search/study_in.h"
 
@@ -111,7 +112,8 @@ static int read_goals(struct study *s, const struct node *n, struct err *e)
 static int read_space(struct study *s, enum spec_method method, const struct node *n,
                       char ***notices, struct err *e)
 {
-    struct node at = node_member(n, "space"), when = node_member(n, "when");
+    struct node at = node_member(n, "space"), when = node_member(n, "when"),
+                constraints = node_member(n, "constraints");
     if (!json_is_array(at.value) && !json_is_object(at.value)) {
         node_error(&at, e, "'space' must be a list of parameters, or a mapping, not %s",
                    json_what(at.value));
@@ -121,7 +123,8 @@ static int read_space(struct study *s, enum spec_method method, const struct nod
     if (json_is_array(at.value) ? space_read_list(&s->space, &at, notices, e) < 0
                                 : space_read(&s->space, &at, method == SPEC_GRID, notices, e) < 0)
         return -EINVAL;
-    if (when.value && space_when(s->space, &when, e) < 0)
+    if ((when.value && space_when(s->space, &when, e) < 0) ||
+        (constraints.value && space_constrain(s->space, &constraints, e) < 0))
         return -EINVAL;
     if (method != SPEC_GRID || isfinite(space_count(s->space)))
         return 0;
@@ -149,9 +152,9 @@ static int read_stop(struct study *s, const struct node *n, struct err *e)
 
 static json_t *init(struct study **out, const struct node *n, struct err *e)
 {
-    static const char *const keys[] = {"op",      "space", "seed",           "budget",
-                                       "batch",   "goal",  "method",         "metrics",
-                                       "repeats", "when",  "early_terminate"};
+    static const char *const keys[] = {"op",      "space", "seed",        "budget",
+                                       "batch",   "goal",  "method",      "metrics",
+                                       "repeats", "when",  "constraints", "early_terminate"};
     AUTO(study) struct study *s = xzalloc(sizeof *s);
     AUTO(strv) char **notices = NULL;
     enum spec_method method = SPEC_RANDOM;
@@ -318,13 +321,28 @@ static json_t *report(struct study *s, const struct node *n, struct err *e)
 /* ---- best --------------------------------------------------------------------------------------
  */
 
+/* {"id","params","value"}, or "values" by the goals' names. */
+static json_t *trial_json(const struct study *s, const struct trial *t)
+{
+    double y[STUDY_GOALS_MAX] = {0};
+    goals_values(s->goals, s->goal_count, t, y);
+    json_t *o = json_pack("{s:i, s:O}", "id", t->id, "params", t->params);
+    json_t *to = s->named ? json_object() : o;
+    for (size_t i = 0; i < s->goal_count; i++)
+        json_object_set_new(to, s->names[i], json_real(s->goals[i].maximize ? -y[i] : y[i]));
+    if (s->named)
+        json_object_set_new(o, "values", to);
+    return o;
+}
+
+/* By the first goal; NULL: none has a value. */
 static const struct trial *best_trial(const struct study *s)
 {
     const struct trial *best = NULL;
     double least = INFINITY, y = 0;
     for (size_t i = 0; i < s->count; i++) {
         const struct trial *t = s->trials[i];
-        if (t->state != TRIAL_DONE || !goals_values(s->goals, 1, t, &y) || y >= least)
+        if (!trial_counts(t->state) || !goals_values(s->goals, 1, t, &y) || y >= least)
             continue;
         best = t;
         least = y;
@@ -337,11 +355,17 @@ static json_t *best(struct study *s, const struct node *n, struct err *e)
     static const char *const keys[] = {"op"};
     if (node_only_keys(n, keys, COUNT_OF(keys), "best", e) < 0)
         return NULL;
-    const struct trial *t = best_trial(s);
-    if (!t)
-        return json_pack("{s:n}", "best");
-    return json_pack("{s:{s:i, s:O, s:f}}", "best", "id", t->id, "params", t->params, "value",
-                     trial_value(t, s->goals[0].last));
+    if (!s->named) {
+        const struct trial *t = best_trial(s);
+        return json_pack("{s:o?}", "best", t ? trial_json(s, t) : NULL);
+    }
+    struct trial_view view = view_of(s);
+    AUTO(json) json_t *front = insight_front(s->goals, s->goal_count, &view);
+    json_t *list = json_array();
+    for (size_t i = 0; i < json_array_size(front); i++)
+        json_array_append_new(
+            list, trial_json(s, s->trials[json_integer_value(json_array_get(front, i))]));
+    return json_pack("{s:o}", "pareto", list);
 }
 
 /* ---- requests ----------------------------------------------------------------------------------
