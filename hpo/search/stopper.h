@@ -23,6 +23,8 @@ struct stopper_ops {
     bool notes;
     /* The id of the paused trial that should go on now, or -1: none. NULL: it never pauses. */
     int (*resume)(const struct spec_stop *rule, bool maximize, const struct trial_view *view);
+    /* The same when no new trial can start: what is left comes to an end. NULL where resume is. */
+    int (*finish)(const struct spec_stop *rule, bool maximize, const struct trial_view *view);
 };
 
 /* Median stopping (Golovin et al., "Google Vizier: a service for black-box optimization", KDD 2017,
@@ -55,12 +57,13 @@ extern const struct stopper_ops stopper_hyperband;
 extern const struct stopper_ops stopper_asha;
 
 /* Extrapolated curves (forecast.h). At rungs, the times min_iter·eta^k before the end, a trial goes
- * on when what is expected of it at its end is among the best `keep` of all that reached the rung,
- * else it is paused. A free place goes to the paused trial that is best at its rung and by now
- * among those (the highest rung first: promotion as in ASHA, Li et al. 2020), before a new trial
- * starts. A trial stops for good when it is not finite at a rung, or cannot become the best by a
- * forecast that was tried on at least five whole curves. Cost: n fits where a rung is reached, else
- * 1; resume: n fits for each rung. */
+ * on when what is expected of its end is among the best `keep` of all that reached the rung, else it
+ * is paused. A free place goes to the paused trial that is the best at its rung and by now among
+ * those (the highest rung first: promotion as in ASHA, Li et al. 2020), before a new trial starts.
+ * Where none can start, it goes to the one that is the best at its rung and expected to beat the
+ * best whole trial and all that run. A trial stops for good when it is not finite at a rung, or
+ * cannot become the best by forecasts that were tried on at least five whole curves. Cost: n fits
+ * where a rung is reached, else 1; resume: n fits for each rung. */
 extern const struct stopper_ops stopper_curve;
 
 /* NULL for SPEC_STOPPER_NONE. */

@@ -52,7 +52,7 @@ static bool in_top(const struct spec_stop *rule, const struct forecast_scale *s,
         n += !isnan(other);
         better += other < score;
     }
-    return (double)better < rule->keep * (double)n;
+    return (double)(better + 1) <= rule->keep * (double)n;
 }
 
 static bool hopeless(const struct spec_stop *rule, bool maximize, const struct trial_view *view,
@@ -79,27 +79,61 @@ static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
     return hopeless(rule, maximize, view, t) ? STOPPER_STOP : STOPPER_GO;
 }
 
+/* The best of the trials that are paused at this rung, or NULL: there is none. */
+static const struct trial *best_paused(const struct spec_stop *rule,
+                                       const struct forecast_scale *s,
+                                       const struct trial_view *view, double rung, double *score)
+{
+    const struct trial *best = NULL;
+    for (size_t i = 0; i < view->count; i++) {
+        const struct trial *t = view->trials[i];
+        if (t->state != TRIAL_PAUSED || rung_until(rule, end_time(t)) != rung)
+            continue;
+        double mine = score_at(s, t, rung);
+        if (!best || mine < *score) {
+            *score = mine;
+            best = t;
+        }
+    }
+    return best;
+}
+
 static int resume(const struct spec_stop *rule, bool maximize, const struct trial_view *view)
 {
     struct forecast_scale s = forecast_scale(rule, maximize, view);
+    double score = 0;
     for (double rung = rung_until(rule, s.horizon); rung > 0;
          rung = rung_until(rule, nextafter(rung, 0))) {
-        int best = -1;
-        double best_score = INFINITY;
-        for (size_t i = 0; i < view->count; i++) {
-            const struct trial *t = view->trials[i];
-            if (t->state != TRIAL_PAUSED || rung_until(rule, end_time(t)) != rung)
-                continue;
-            double score = score_at(&s, t, rung);
-            if (score < best_score) {
-                best_score = score;
-                best = t->id;
-            }
-        }
-        if (best >= 0 && in_top(rule, &s, view, rung, best_score))
-            return best;
+        const struct trial *t = best_paused(rule, &s, view, rung, &score);
+        if (t && in_top(rule, &s, view, rung, score))
+            return t->id;
     }
     return -1;
 }
 
-const struct stopper_ops stopper_curve = {.name = "curve", .judge = judge, .resume = resume};
+/* The least z that done trials came to, or that is expected of those that run. */
+static double bar(const struct forecast_scale *s, const struct trial_view *view)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < view->count; i++) {
+        const struct trial *t = view->trials[i];
+        if (t->point_count > 0 && (trial_out(t->state) || t->state == TRIAL_DONE))
+            least = fmin(least, forecast_score(s, t, t->point_count));
+    }
+    return least;
+}
+
+static int finish(const struct spec_stop *rule, bool maximize, const struct trial_view *view)
+{
+    struct forecast_scale s = forecast_scale(rule, maximize, view);
+    double score = 0, least = bar(&s, view);
+    for (double rung = rung_until(rule, s.horizon); rung > 0;
+         rung = rung_until(rule, nextafter(rung, 0))) {
+        const struct trial *t = best_paused(rule, &s, view, rung, &score);
+        if (t && score < least)
+            return t->id;
+    }
+    return -1;
+}
+
+const struct stopper_ops stopper_curve = {.name = "curve", .judge = judge, .resume = resume, .finish = finish};
