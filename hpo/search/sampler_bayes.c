@@ -16,12 +16,12 @@
 #include "hpo/search/sampler.h"
 
 enum {
-    FIRST = 4,        /* trials that only fill the space, where all parameters are numbers, */
-    FIRST_MIXED = 6,  /* and otherwise; a batch at least */
-    LIST_MAX = 2048,  /* points of a space that are all looked at, rather than searched */
+    FIRST = 4,       /* trials that only fill the space, where all parameters are numbers, */
+    FIRST_MIXED = 6, /* and otherwise; a batch at least */
+    LIST_MAX = 2048, /* points of a space that are all looked at, rather than searched */
     PENDING_MAX = 256,
-    KNOWN = 3,        /* best points that are handed to the search */
-    OFFERS = 16,      /* that it hands back */
+    KNOWN = 3,   /* best points that are handed to the search */
+    OFFERS = 16, /* that it hands back */
 };
 static const double side_by_side = 1e-7; /* of the cube: the same point, to all purposes */
 
@@ -155,8 +155,8 @@ static size_t best_of(const struct bayes_data *d, size_t most, size_t *out)
 /* ---- trials that run ---------------------------------------------------------------------------
  */
 
-/* Takes a trial that has not ended for one that gave the mean and a deviation more: the search looks
- * elsewhere, but not for long. (Of what was tried for batches the best: docs/search.md.) */
+/* Takes a trial that has not ended for one that gave the mean and a deviation more: the search
+ * looks elsewhere, but not for long. (Of what was tried for batches the best: docs/search.md.) */
 static void pretend(struct gp *g, struct kernel_points *at, double **targets, size_t *room)
 {
     struct err e = {0};
@@ -367,8 +367,8 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
     struct aim a = {0};
     AUTO(json) json_t *params = NULL;
     if (aim_at(b, view, &a))
-        params = space_count(b->space->space) <= LIST_MAX ? listed(b, &a)
-                                                          : searched(b, &a, view->count);
+        params =
+            space_count(b->space->space) <= LIST_MAX ? listed(b, &a) : searched(b, &a, view->count);
     aim_free(&a);
     return params ? TAKE(params) : sampler_random.next(s, view);
 }

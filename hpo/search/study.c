@@ -12,8 +12,9 @@
 #include "hpo/search/space.h"
 #include "hpo/search/study_in.h"
 
-static const struct sampler_ops *const methods[] = {
-    [SPEC_GRID] = &sampler_grid, [SPEC_RANDOM] = &sampler_random};
+extern const struct sampler_ops sampler_bayes;
+static const struct sampler_ops *const methods[] = {&sampler_grid, &sampler_random, &sampler_sobol,
+                                                    &sampler_bayes};
 
 enum { ASK_MAX = 100000 };
 
@@ -33,23 +34,21 @@ void study_free(struct study *s)
 /* ---- init --------------------------------------------------------------------------------------
  */
 
-static int read_method(enum spec_method *out, const struct node *n, struct err *e)
+static int read_method(const struct sampler_ops **out, const struct node *n, struct err *e)
 {
     const char *names[COUNT_OF(methods)];
     struct node at = node_member(n, "method");
-    const char *word = json_string_value(at.value);
-    if (!at.value)
-        return 0;
+    const char *word = at.value ? json_string_value(at.value) : sampler_bayes.name;
     for (size_t m = 0; m < COUNT_OF(methods); m++) {
-        names[m] = spec_method_name((enum spec_method)m);
+        names[m] = methods[m]->name;
         if (word && strcmp(word, names[m]) == 0) {
-            *out = (enum spec_method)m;
+            *out = methods[m];
             return 0;
         }
     }
     node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
     const char *near = word ? opt_nearest(word, names, COUNT_OF(names)) : NULL;
-    return err_hint(e, "\"method\":\"%s\"", near ? near : "bayes");
+    return err_hint(e, "\"method\":\"%s\"", near ? near : sampler_bayes.name);
 }
 
 static int read_goal(struct sampler_goal *g, const struct node *n, struct err *e)
@@ -109,8 +108,8 @@ static int read_goals(struct study *s, const struct node *n, struct err *e)
     return 0;
 }
 
-static int read_space(struct study *s, enum spec_method method, const struct node *n,
-                      char ***notices, struct err *e)
+static int read_space(struct study *s, bool grid, const struct node *n, char ***notices,
+                      struct err *e)
 {
     struct node at = node_member(n, "space"), when = node_member(n, "when"),
                 constraints = node_member(n, "constraints");
@@ -121,12 +120,12 @@ static int read_space(struct study *s, enum spec_method method, const struct nod
                            "\"high\":0.1,\"log\":true}]");
     }
     if (json_is_array(at.value) ? space_read_list(&s->space, &at, notices, e) < 0
-                                : space_read(&s->space, &at, method == SPEC_GRID, notices, e) < 0)
+                                : space_read(&s->space, &at, grid, notices, e) < 0)
         return -EINVAL;
     if ((when.value && space_when(s->space, &when, e) < 0) ||
         (constraints.value && space_constrain(s->space, &constraints, e) < 0))
         return -EINVAL;
-    if (method != SPEC_GRID || isfinite(space_count(s->space)))
+    if (!grid || isfinite(space_count(s->space)))
         return 0;
     node_error(&at, e, "method grid has no points for a parameter of type float");
     return err_hint(e, "\"type\":\"int\" or \"cat\"; or another method");
@@ -157,10 +156,10 @@ static json_t *init(struct study **out, const struct node *n, struct err *e)
                                        "repeats", "when",  "constraints", "early_terminate"};
     AUTO(study) struct study *s = xzalloc(sizeof *s);
     AUTO(strv) char **notices = NULL;
-    enum spec_method method = SPEC_RANDOM;
+    const struct sampler_ops *method = NULL;
     struct sampler_task task = {.repeats = 1, .goals = s->goals};
     if (node_only_keys(n, keys, COUNT_OF(keys), "init", e) < 0 || read_method(&method, n, e) < 0 ||
-        read_space(s, method, n, &notices, e) < 0 || read_goals(s, n, e) < 0 ||
+        read_space(s, method == &sampler_grid, n, &notices, e) < 0 || read_goals(s, n, e) < 0 ||
         read_seed(&task.seed, n, e) < 0 || node_int(&task.budget, n, "budget", 1, INT_MAX, e) < 0 ||
         node_int(&task.batch, n, "batch", 1, INT_MAX, e) < 0 ||
         node_int(&task.repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_stop(s, n, e) < 0)
@@ -168,7 +167,7 @@ static json_t *init(struct study **out, const struct node *n, struct err *e)
     task.space = s->space;
     task.goal_count = s->goal_count;
     task.stop = s->stopper ? &s->stop : NULL;
-    s->sampler = sampler_new(methods[method], &task);
+    s->sampler = sampler_new(method, &task);
     *out = TAKE(s);
     json_t *reply = json_pack("{s:b}", "ok", 1);
     for (size_t i = 0; i < strv_len(notices); i++) {
@@ -250,6 +249,21 @@ int study_in_value(double *out, const struct node *n, const char *key, struct er
 /* ---- ask ---------------------------------------------------------------------------------------
  */
 
+/* Lets the paused trial go on that a rule names; its id, or -1: none. */
+static int resume(struct study *s, int (*rule)(const struct spec_stop *rule, bool maximize,
+                                               const struct trial_view *view))
+{
+    struct trial_view view = view_of(s);
+    int id = rule ? rule(&s->stop, s->goals[0].maximize, &view) : -1;
+    if (id < 0)
+        return -1;
+    struct trial *t = s->trials[id];
+    step_to(t, TRIAL_EV_LEASE);
+    t->lease++;
+    t->resumed_at = t->points[t->point_count - 1].step; /* a pause comes after a point */
+    return id;
+}
+
 static json_t *ask(struct study *s, const struct node *n, struct err *e)
 {
     static const char *const keys[] = {"op", "n"};
@@ -257,24 +271,15 @@ static json_t *ask(struct study *s, const struct node *n, struct err *e)
     if (node_only_keys(n, keys, COUNT_OF(keys), "ask", e) < 0 ||
         node_int(&want, n, "n", 1, ASK_MAX, e) < 0)
         return NULL;
-    struct trial_view view = view_of(s);
-    int paused = s->stopper && s->stopper->resume
-                     ? s->stopper->resume(&s->stop, s->goals[0].maximize, &view)
-                     : -1;
+    int resumed = resume(s, s->stopper ? s->stopper->resume : NULL);
     json_t *list = json_array(), *reply = json_pack("{s:o}", "trials", list);
-    if (paused >= 0) {
-        struct trial *t = s->trials[paused];
-        step_to(t, TRIAL_EV_LEASE);
-        t->lease++;
-        t->resumed_at = t->points[t->point_count - 1].step; /* a pause comes after a point */
-        json_object_set_new(reply, "resume", json_integer(paused));
-        want--;
-    }
-    for (int i = 0; i < want; i++) {
-        view = view_of(s);
+    for (int i = resumed >= 0; i < want; i++) {
+        struct trial_view view = view_of(s);
         AUTO(json) json_t *params = sampler_next(s->sampler, &view);
         if (!params) {
             json_object_set_new(reply, "exhausted", json_true());
+            if (resumed < 0)
+                resumed = resume(s, s->stopper ? s->stopper->finish : NULL);
             break;
         }
         struct trial *t = study_in_trial_new(s, params);
@@ -282,6 +287,8 @@ static json_t *ask(struct study *s, const struct node *n, struct err *e)
         t->lease = 1;
         json_array_append_new(list, json_pack("{s:i, s:O}", "id", t->id, "params", params));
     }
+    if (resumed >= 0)
+        json_object_set_new(reply, "resume", json_integer(resumed));
     return reply;
 }
 
