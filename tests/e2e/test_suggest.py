@@ -294,7 +294,7 @@ def test_20000_mutated_lines_get_one_reply_each_and_errors_change_nothing(seed, 
     parsed = [json.loads(x) for x in replies]
     assert all(list(p) == ["error"] or "error" not in p for p in parsed)
     fine = [k for k, p in enumerate(parsed) if "error" not in p]
-    assert count / 7 < len(fine) < count * 6 / 7, len(fine)  # else nothing was tried
+    assert count / 15 < len(fine) < count / 2, len(fine)  # else nothing was tried
     assert speak([lines[k] for k in fine]) == [replies[k] for k in fine]
 
 
