@@ -35,7 +35,7 @@ int sched_best(const struct sched *s)
         bool counts = !trial_ended(t->state) || t->state == TRIAL_DONE || t->state == TRIAL_PRUNED;
         if (!counts || isnan(v))
             continue;
-        if (best < 0 || (s->spec->metric.maximize ? v > best_value : v < best_value)) {
+        if (best < 0 || (s->spec->metrics[0].maximize ? v > best_value : v < best_value)) {
             best = t->id;
             best_value = v;
         }
