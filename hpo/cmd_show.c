@@ -111,7 +111,7 @@ static void print_view(const struct view *v, int top)
     strbuf_printf(&b, "%s: ", v->dir->name);
     progress_counts(&b, &c);
     strbuf_puts(&b, "\n\n");
-    progress_table(&b, trials, v->spec->metric.maximize, (size_t)top);
+    progress_table(&b, trials, v->spec->metrics[0].maximize, (size_t)top);
     fputs(strbuf_str(&b), stdout);
 }
 

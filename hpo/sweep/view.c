@@ -21,7 +21,7 @@ int view_spec(struct spec **out, const char *text, const char *name, struct err 
     if (rc < 0)
         return err_wrap(e, "%s", name);
     struct err why = {0};
-    rc = metric_new(&m, s->metric.name, s->metric.pattern, &why);
+    rc = metric_new(&m, s->metrics[0].name, s->metrics[0].pattern, &why);
     if (rc < 0)
         return yaml_error_at(doc, "/metric/pattern", e, rc, "%s", why.text);
     *out = TAKE(s);
