@@ -35,7 +35,7 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
         if (!space_allows(s->task.space, u))
             continue;
         AUTO(json) json_t *params = space_sample(s->task.space, u);
-        if (!sampler_tried(s, params))
+        if (sampler_times(s, params) == 0)
             return TAKE(params);
     }
     return sampler_next(q->rest, view); /* most of what came by is tried or not allowed */
