@@ -220,10 +220,10 @@ static void print_result(const struct view *v, const struct order *o, bool json)
         return;
     }
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *trials = view_trials(v);
+    AUTO(json) json_t *trials = view_trials(v), *pareto = view_pareto(v);
     struct sched_counts counts = sched_counts(v->sched);
     int best = sched_best(v->sched);
-    progress_table(&b, trials, v->spec->metrics[0].maximize, TABLE_MAX);
+    progress_table(&b, trials, v->spec, pareto, TABLE_MAX);
     strbuf_putc(&b, '\n');
     progress_counts(&b, &counts);
     strbuf_putc(&b, '\n');

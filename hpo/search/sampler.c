@@ -9,6 +9,7 @@ const struct sampler_ops *sampler_of(enum spec_method m)
     static const struct sampler_ops *const methods[SPEC_METHODS] = {
         [SPEC_GRID] = &sampler_grid,
         [SPEC_RANDOM] = &sampler_random,
+        [SPEC_SOBOL] = &sampler_sobol,
     };
     return methods[m];
 }

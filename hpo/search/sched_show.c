@@ -25,6 +25,11 @@ int sched_trial_count(const struct sched *s)
     return (int)s->st.count;
 }
 
+struct trial_view sched_view(const struct sched *s)
+{
+    return sched_state_view(&s->st);
+}
+
 int sched_best(const struct sched *s)
 {
     int best = -1;
