@@ -54,14 +54,16 @@ struct sampler { /* its fields are for the methods */
     struct sampler_task task;
     json_t *tried; /* dist_key() of every trial's parameters -> how often */
     size_t seen;   /* trials in `tried` */
+    int round;     /* random: all points are tried so often */
     void *own;
 };
 
 /* Points in order, the last name fastest; ends with the last, or with `repeats` goes first through
  * all of them again. Needs a space of countable points. */
 extern const struct sampler_ops sampler_grid;
-/* Independent draws; trial i's come from the seed's stream i. Of more than 2^20 points one may come
- * again while an untried one is left, where nearly none is. */
+/* Independent draws; trial i's come from the seed's stream i. Has no state of its own, so that
+ * other methods can fall back on its next(). Of more than 2^20 points one may come again while an
+ * untried one is left, where nearly none is. */
 extern const struct sampler_ops sampler_random;
 /* Points that fill the space evenly; the i-th trial has the i-th one that is allowed and untried.
  */

@@ -8,16 +8,6 @@
 
 enum { DRAWS_MAX = 64, SCAN_MAX = 1 << 20 };
 
-struct draws {
-    int round; /* all points are tried so often */
-};
-
-static void *own_new(const struct sampler *s)
-{
-    (void)s; /* nothing is tried, whatever the space */
-    return xzalloc(sizeof(struct draws));
-}
-
 /* A point that was not tried more than `round` times, or NULL: every one was. */
 static json_t *draw(const struct sampler *s, struct rng *r, int round)
 {
@@ -43,17 +33,15 @@ static json_t *draw(const struct sampler *s, struct rng *r, int round)
 
 static json_t *next(struct sampler *s, const struct trial_view *view)
 {
-    struct draws *d = s->own;
-    for (; d->round < s->task.repeats; d->round++) {
+    for (; s->round < s->task.repeats; s->round++) {
         struct rng
             r; /* seeded for each round: so a restart, which sees the first, changes nothing */
         rng_seed(&r, s->task.seed, view->count);
-        json_t *params = draw(s, &r, d->round);
+        json_t *params = draw(s, &r, s->round);
         if (params)
             return params;
     }
     return NULL;
 }
 
-const struct sampler_ops sampler_random = {
-    .name = "random", .own_new = own_new, .own_free = free, .next = next};
+const struct sampler_ops sampler_random = {.name = "random", .next = next};
