@@ -10,6 +10,7 @@ const struct sampler_ops *sampler_of(enum spec_method m)
         [SPEC_GRID] = &sampler_grid,
         [SPEC_RANDOM] = &sampler_random,
         [SPEC_SOBOL] = &sampler_sobol,
+        [SPEC_BAYES] = &sampler_bayes,
     };
     return methods[m];
 }

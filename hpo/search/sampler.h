@@ -68,6 +68,8 @@ extern const struct sampler_ops sampler_random;
 /* Points that fill the space evenly; the i-th trial has the i-th one that is allowed and untried.
  */
 extern const struct sampler_ops sampler_sobol;
+/* Bayesian optimisation: the point that a Gaussian process expects most of. */
+extern const struct sampler_ops sampler_bayes;
 
 /* NULL: not built in. */
 const struct sampler_ops *sampler_of(enum spec_method m);
