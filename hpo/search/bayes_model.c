@@ -223,7 +223,8 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
 static bool time_to_fit(const struct bayes_model *m, size_t n)
 {
     size_t grown = n - m->fitted;
-    return m->fitted == 0 || (grown > 0 && grown >= (m->surprised ? m->fitted / 50 : m->fitted / 20));
+    return m->fitted == 0 ||
+           (grown > 0 && grown >= (m->surprised ? m->fitted / 50 : m->fitted / 20));
 }
 
 /* ---- the posterior -----------------------------------------------------------------------------

@@ -12,13 +12,13 @@
 #include "hpo/search/dist.h"
 
 enum {
-    EVEN = 600,    /* points that fill the cube */
-    AROUND = 3,    /* best known points that are changed a little, */
-    CHANGES = 40,  /* so often at each width */
-    STARTS = 8,    /* of gradient steps: that many promising points, and the best known ones */
-    STEPS = 40,    /* evaluations of a climb */
-    ROUNDS = 3,    /* of steps to neighbouring values */
-    OTHERS = 12,   /* values of a category that are tried for each point and round */
+    EVEN = 600,   /* points that fill the cube */
+    AROUND = 3,   /* best known points that are changed a little, */
+    CHANGES = 40, /* so often at each width */
+    STARTS = 8,   /* of gradient steps: that many promising points, and the best known ones */
+    STEPS = 40,   /* evaluations of a climb */
+    ROUNDS = 3,   /* of steps to neighbouring values */
+    OTHERS = 12,  /* values of a category that are tried for each point and round */
 };
 static const double widths[] = {0.2, 0.05, 0.01, 0.001};
 
@@ -155,8 +155,7 @@ static void fill(struct pool *p)
     const struct bayes_search *s = p->s;
     size_t even = (size_t)(EVEN * s->effort), changes = (size_t)(CHANGES * s->effort);
     for (; p->count < even; p->count++)
-        sobol_point(s->seed ^ s->stream * 0x9e3779b97f4a7c15, p->count, p->dims,
-                    p->c[p->count].u);
+        sobol_point(s->seed ^ s->stream * 0x9e3779b97f4a7c15, p->count, p->dims, p->c[p->count].u);
     for (size_t k = 0; k < AROUND && k < s->known_count; k++)
         for (size_t w = 0; w < COUNT_OF(widths); w++)
             for (size_t i = 0; i < changes; i++)

@@ -22,7 +22,7 @@ struct bayes_dim { /* a coordinate of the unit cube */
     bool whole; /* a number with a smallest step */
 };
 
-struct bayes_space { /* constant */
+struct bayes_space {           /* constant */
     const struct space *space; /* borrowed */
     size_t dims;
     struct bayes_dim *dim;

@@ -16,18 +16,19 @@
 #include "hpo/search/sampler.h"
 
 enum {
-    FIRST = 8,        /* trials that only fill the space, where all parameters are numbers, */
-    FIRST_MIXED = 6,  /* and otherwise; a batch at least */
-    LIST_MAX = 2048,  /* points of a space that are all looked at, rather than searched */
+    FIRST = 8,       /* trials that only fill the space, where all parameters are numbers, */
+    FIRST_MIXED = 6, /* and otherwise; a batch at least */
+    LIST_MAX = 2048, /* points of a space that are all looked at, rather than searched */
     PENDING_MAX = 256,
-    KNOWN = 3,        /* best points that are handed to the search */
-    OFFERS = 16,      /* that it hands back */
+    KNOWN = 3,   /* best points that are handed to the search */
+    OFFERS = 16, /* that it hands back */
 };
 static const double settled = -8, doubt = 5;
 static const double side_by_side = 1e-7; /* of the cube: the same point, to all purposes */
 
 struct bayes {
     const struct sampler *sampler; /* its task */
+    struct sampler *even;          /* points that fill the space, before there is a model */
     struct bayes_space *space;     /* NULL: nothing varies */
     bool *taken;                   /* by trial: its end is among the observations */
     size_t taken_cap;
@@ -51,6 +52,7 @@ static void *own_new(const struct sampler *s)
 {
     struct bayes *b = xzalloc(sizeof *b);
     b->sampler = s;
+    b->even = sampler_new(&sampler_sobol, &s->task);
     if (space_dims(s->task.space) == 0)
         return b;
     b->space = bayes_space_new(s->task.space);
@@ -65,6 +67,7 @@ static void *own_new(const struct sampler *s)
 static void own_free(void *own)
 {
     struct bayes *b = own;
+    sampler_free(b->even);
     for (size_t g = 0; b->space && g < goal_count(b); g++) {
         bayes_data_free(&b->data[g]);
         bayes_model_free(b->models[g]);
@@ -156,8 +159,8 @@ static size_t best_of(const struct bayes_data *d, size_t most, size_t *out)
 /* ---- trials that run ---------------------------------------------------------------------------
  */
 
-/* Takes a trial that has not ended for one that gave the mean and a deviation more: the search looks
- * elsewhere, but not for long. (Of what was tried for batches the best: docs/search.md.) */
+/* Takes a trial that has not ended for one that gave the mean and a deviation more: the search
+ * looks elsewhere, but not for long. (Of what was tried for batches the best: docs/search.md.) */
 static void pretend(struct gp *g, struct kernel_points *at, double **targets, size_t *room)
 {
     struct err e = {0};
@@ -280,12 +283,6 @@ static bool aim_at(struct bayes *b, const struct trial_view *view, struct aim *a
 /* ---- what is given -----------------------------------------------------------------------------
  */
 
-/* The next even point that is allowed and untried. */
-static json_t *even(struct sampler *s, const struct trial_view *view)
-{
-    return sampler_sobol.next(s, view);
-}
-
 /* Whether u is next to where a trial was. */
 static bool beside_known(const struct bayes *b, const double *u)
 {
@@ -376,12 +373,12 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
     if ((size_t)s->task.batch > first)
         first = (size_t)s->task.batch;
     if (view->count < first || b->data[0].n < 2)
-        return even(s, view);
+        return sampler_next(b->even, view);
     struct aim a = {0};
     AUTO(json) json_t *params = NULL;
     if (aim_at(b, view, &a))
-        params = space_count(b->space->space) <= LIST_MAX ? listed(b, &a)
-                                                          : searched(b, &a, view->count);
+        params =
+            space_count(b->space->space) <= LIST_MAX ? listed(b, &a) : searched(b, &a, view->count);
     aim_free(&a);
     return params ? TAKE(params) : sampler_random.next(s, view);
 }

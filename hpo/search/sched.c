@@ -258,34 +258,37 @@ int64_t sched_deadline(const struct sched *s)
 /* ---- life --------------------------------------------------------------------------------------
  */
 
-/* run_cap, or the points there are, and those of `start` that are none of them. */
+/* run_cap, or the points there are as often as they are tried, and what `start` has beyond that. */
 static int count_wanted(const struct spec *spec)
 {
-    double points = space_count(spec->space);
+    double trials = space_count(spec->space) * spec->repeats;
     AUTO(json) json_t *seen = json_object();
     for (size_t i = 0; i < json_array_size(spec->start); i++) {
         const json_t *params = json_array_get(spec->start, i);
         AUTO(free) char *key = dist_key(params);
-        if (!space_has(spec->space, params) || json_object_get(seen, key))
-            points++;
-        json_object_set_new(seen, key, json_null());
+        json_int_t before = json_integer_value(json_object_get(seen, key));
+        trials += !space_has(spec->space, params) || before >= spec->repeats;
+        json_object_set_new(seen, key, json_integer(before + 1));
     }
-    if (spec->run_cap > 0 && points > spec->run_cap)
-        points = spec->run_cap;
-    return points <= INT_MAX ? (int)points : -1;
+    if (spec->run_cap > 0 && trials > spec->run_cap)
+        trials = spec->run_cap;
+    return trials <= INT_MAX ? (int)trials : -1;
 }
 
 int sched_new(struct sched **out, const struct spec *spec, struct err *e)
 {
-    static const struct sampler_ops *const methods[] = {
-        [SPEC_GRID] = &sampler_grid, [SPEC_RANDOM] = &sampler_random};
-    if (spec->stop.type != SPEC_STOPPER_NONE && !spec->metric.name)
+    const struct sampler_ops *method = sampler_of(spec->method);
+    if (!method)
+        return err_set(e, -EINVAL, "method '%s' is not built into this version",
+                       spec_method_name(spec->method));
+    if (spec->stop.type != SPEC_STOPPER_NONE && !spec->metrics[0].name)
         return err_set(e, -EINVAL, "early stopping needs a metric to compare");
     AUTO(sched) struct sched *s = xzalloc(sizeof *s);
     s->spec = spec;
     s->st.spec = spec;
-    struct sampler_task task = {.space = spec->space, .seed = spec->seed};
-    s->sampler = sampler_new(methods[spec->method], &task);
+    struct sampler_task task;
+    spec_task(spec, &task, s->goals);
+    s->sampler = sampler_new(method, &task);
     s->stopper = stopper_of(spec->stop.type);
     s->worker_index = json_object();
     s->total_wanted = count_wanted(spec);

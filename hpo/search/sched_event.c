@@ -199,7 +199,7 @@ static int on_report(struct step *st, const struct sched_event *ev, struct err *
     if (!json_is_object(ev->data))
         return err_set(e, -EINVAL, "a report that is no mapping");
     struct sched *s = st->s;
-    const char *metric = s->spec->metric.name;
+    const char *metric = s->spec->metrics[0].name;
     struct trial *t = sched_state_leased(&s->st, ev->lease);
     if (!t || t->lease != ev->lease || trial_step(t->state, TRIAL_EV_REPORT) < 0)
         return 0;
@@ -214,7 +214,8 @@ static int on_report(struct step *st, const struct sched_event *ev, struct err *
                         json_pack("{s:o, s:O}", "step", said, "values", values));
         struct trial_view view = sched_state_view(&s->st);
         if (t->state == TRIAL_RUNNING && s->stopper &&
-            s->stopper->judge(&s->spec->stop, s->spec->metric.maximize, &view, t) == STOPPER_STOP) {
+            s->stopper->judge(&s->spec->stop, s->spec->metrics[0].maximize, &view, t) ==
+                STOPPER_STOP) {
             stop_trial(st, t, s->stopper->name);
             return 0;
         }
@@ -289,7 +290,7 @@ static char *invalid_text(const struct trial *t, const char *metric)
 
 static void end_success(struct step *st, struct trial *t, double seconds)
 {
-    const char *metric = st->s->spec->metric.name;
+    const char *metric = st->s->spec->metrics[0].name;
     if (metric && t->point_count == 0)
         end_trial(st, t, TRIAL_INVALID, seconds, invalid_text(t, metric));
     else
