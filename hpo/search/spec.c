@@ -197,13 +197,9 @@ static int read_metrics(struct spec *s, const struct node *n, struct err *e)
     if (count > SPEC_METRICS_MAX)
         return node_error(&list, e, "more than %d metrics", SPEC_METRICS_MAX);
     for (size_t i = 0; i < count; i++) {
-        struct node at = node_item(&list, i), pattern = node_member(&at, "pattern");
+        struct node at = node_item(&list, i);
         if (read_metric(s, &at, e) < 0)
             return -EINVAL;
-        if (pattern.value) {
-            node_error(&pattern, e, "'pattern' finds one metric, not several");
-            return err_hint(e, "print a line {\"%s\": …, …} with all of them", s->metrics[i].name);
-        }
     }
     return 0;
 }

@@ -322,7 +322,7 @@ static void prepare(uv_work_t *w)
 {
     struct lease *l = w->data;
     struct trialdir_ask ask = {l->root, l->id, l->params, l->wandb};
-    if (metric_new(&l->metric, text(l, "metric"), text(l, "pattern"), &l->prepare_error) < 0)
+    if (metric_new(&l->metric, json_object_get(l->run, "patterns"), &l->prepare_error) < 0)
         return;
     (void)trialdir_prepare(&ask, &l->resumed, &l->prepare_error);
 }

@@ -11,23 +11,31 @@
 enum { LINE_MAX_BYTES = 64 * 1024, PATTERN_LINE_MAX = 4096, VALUES_MAX = 1024 };
 
 struct metric {
-    char *name; /* NULL where there is no pattern */
-    regex_t pattern;
+    struct finder {
+        char *name;
+        regex_t pattern;
+    } * finders;
+    size_t count;
 };
 
-int metric_new(struct metric **out, const char *name, const char *pattern, struct err *e)
+int metric_new(struct metric **out, const json_t *patterns, struct err *e)
 {
     AUTO(metric) struct metric *m = xzalloc(sizeof *m);
-    if (pattern && !name)
-        return err_set(e, -EINVAL, "metric.pattern needs metric.name");
-    if (pattern) {
-        int rc = regcomp(&m->pattern, pattern, REG_EXTENDED);
+    m->finders = xcalloc(json_object_size(patterns), sizeof *m->finders);
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach ((json_t *)patterns, name, value) { /* only reads, but takes no const */
+        struct finder *f = &m->finders[m->count];
+        const char *pattern = json_string_value(value);
+        int rc = pattern ? regcomp(&f->pattern, pattern, REG_EXTENDED) : REG_BADPAT;
         if (rc != 0) {
             char why[128];
-            regerror(rc, &m->pattern, why, sizeof why);
-            return err_set(e, -EINVAL, "metric.pattern '%s': %s", pattern, why);
+            regerror(rc, &f->pattern, why, sizeof why);
+            return err_set(e, -EINVAL, "pattern '%s' of '%s': %s", pattern ? pattern : "", name,
+                           why);
         }
-        m->name = xstrdup(name);
+        f->name = xstrdup(name);
+        m->count++;
     }
     *out = TAKE(m);
     return 0;
@@ -37,9 +45,11 @@ void metric_free(struct metric *m)
 {
     if (!m)
         return;
-    if (m->name)
-        regfree(&m->pattern);
-    free(m->name);
+    for (size_t i = 0; i < m->count; i++) {
+        regfree(&m->finders[i].pattern);
+        free(m->finders[i].name);
+    }
+    free(m->finders);
     free(m);
 }
 
@@ -102,23 +112,34 @@ json_t *metric_from_json(const char *text, size_t len)
     return report;
 }
 
-json_t *metric_from_pattern(const struct metric *m, const char *text, size_t len)
+/* The value that a pattern finds in the line; NULL: none. */
+static json_t *find(const struct finder *f, const char *line)
 {
-    if (!m->name || len > PATTERN_LINE_MAX)
-        return NULL;
-    AUTO(free) char *line = xstrndup(text, len);
     regmatch_t at[2];
-    if (regexec(&m->pattern, line, 2, at, 0) != 0)
+    if (regexec(&f->pattern, line, 2, at, 0) != 0)
         return NULL;
-    regmatch_t hit = m->pattern.re_nsub > 0 ? at[1] : at[0];
+    regmatch_t hit = f->pattern.re_nsub > 0 ? at[1] : at[0];
     if (hit.rm_so < 0)
         return NULL;
-    line[hit.rm_eo] = 0;
-    const char *digits = line + hit.rm_so;
+    AUTO(free) char *digits = xstrndup(line + hit.rm_so, (size_t)(hit.rm_eo - hit.rm_so));
     char *end;
     double value = strtod(digits, &end);
     end += strspn(end, " \t\r");
-    if (end == digits || *end)
+    return end == digits || *end ? NULL : json_number(value);
+}
+
+json_t *metric_from_pattern(const struct metric *m, const char *text, size_t len)
+{
+    if (m->count == 0 || len > PATTERN_LINE_MAX)
         return NULL;
-    return json_pack("{so}", m->name, json_number(value));
+    AUTO(free) char *line = xstrndup(text, len);
+    json_t *report = NULL;
+    for (size_t i = 0; i < m->count; i++) {
+        json_t *value = find(&m->finders[i], line);
+        if (value && !report)
+            report = json_object();
+        if (value)
+            json_object_set_new(report, m->finders[i].name, value);
+    }
+    return report;
 }

@@ -1,8 +1,8 @@
 /* metric - finds what a trial reports in what it prints.
  *
  * A line of stdout that is a JSON object with numbers is a report: {"step":3,"loss":0.41}. So is
- * one that the sweep file's `metric.pattern` matches: a POSIX extended regular expression whose
- * first group (the whole match where it has none) is the metric's value. */
+ * one that a metric's `pattern` matches in the sweep file: a POSIX extended regular expression
+ * whose first group (the whole match where it has none) is the metric's value. */
 #ifndef DROVER_METRIC_H
 #define DROVER_METRIC_H
 
@@ -14,9 +14,9 @@
 
 struct metric;
 
-/* `name` is the metric that `pattern` gives. pattern NULL: only JSON lines are read.
- *   -EINVAL  the pattern is no regular expression, or there is no name for what it gives */
-int metric_new(struct metric **out, const char *name, const char *pattern, struct err *e);
+/* `patterns`: {name of a metric: pattern, …}; NULL or empty: only JSON lines are read.
+ *   -EINVAL  a pattern is no regular expression */
+int metric_new(struct metric **out, const json_t *patterns, struct err *e);
 void metric_free(struct metric *m);
 AUTO_DEFINE(metric, struct metric *, metric_free)
 
@@ -25,7 +25,8 @@ AUTO_DEFINE(metric, struct metric *, metric_free)
  * does not have, are understood. */
 json_t *metric_from_json(const char *text, size_t len);
 
-/* The value that the pattern finds in the line, as {name: value} (new reference); NULL: none. */
+/* The values that the patterns find in the line, as {name: value, …} (new reference); NULL: none.
+ */
 json_t *metric_from_pattern(const struct metric *m, const char *text, size_t len);
 
 #endif

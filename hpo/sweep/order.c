@@ -47,6 +47,19 @@ int order_argv(char ***out, const struct order *o, int trial, const json_t *para
     return command_build(out, &command, params, e);
 }
 
+/* {metric: pattern, …}; NULL: none has one. */
+static json_t *patterns_of(const struct spec *s)
+{
+    json_t *patterns = NULL;
+    for (int i = 0; i < s->metric_count; i++) {
+        if (s->metrics[i].pattern && !patterns)
+            patterns = json_object();
+        if (s->metrics[i].pattern)
+            json_object_set_new(patterns, s->metrics[i].name, json_string(s->metrics[i].pattern));
+    }
+    return patterns;
+}
+
 int order_data(json_t **out, const struct order *o, int trial, json_t *params, struct err *e)
 {
     const struct spec *s = o->spec;
@@ -58,11 +71,10 @@ int order_data(json_t **out, const struct order *o, int trial, json_t *params, s
     for (char **a = argv; *a; a++)
         json_array_append_new(words, json_string(*a));
     AUTO(free) char *dir = trialdir_path(o->dir, trial);
-    json_t *data = json_pack("{s:i,s:s,s:s,s:s,s:o,s:[],s:O,s:i,s:i,s:i,s:I,s:s*,s:s*}", "trial",
-                             trial, "sweep", o->sweep, "dir", dir, "wdir", o->wdir, "argv", words,
-                             "env", "params", params, "ranks", s->ranks, "gpus", s->gpus, "cpus",
-                             s->cpus, "grace_ms", (json_int_t)s->grace_ms, "metric",
-                             s->metrics[0].name, "pattern", s->metrics[0].pattern);
+    json_t *data = json_pack("{s:i,s:s,s:s,s:s,s:o,s:[],s:O,s:i,s:i,s:i,s:I,s:o*}", "trial", trial,
+                             "sweep", o->sweep, "dir", dir, "wdir", o->wdir, "argv", words, "env",
+                             "params", params, "ranks", s->ranks, "gpus", s->gpus, "cpus", s->cpus,
+                             "grace_ms", (json_int_t)s->grace_ms, "patterns", patterns_of(s));
     if (!data)
         return err_set(e, -EINVAL, "trial %d: its command is no UTF-8", trial);
     *out = data;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "common/yaml.h"
 #include "hpo/search/command.h"
 #include "hpo/search/insight.h"
@@ -12,7 +13,6 @@ int view_spec(struct spec **out, const char *text, const char *name, struct err 
 {
     AUTO(yaml_doc) struct yaml_doc *doc = NULL;
     AUTO(spec) struct spec *s = NULL;
-    AUTO(metric) struct metric *m = NULL;
     int rc = yaml_read(&doc, text, strlen(text), name, e);
     if (rc == 0)
         rc = spec_read(&s, doc, e);
@@ -21,10 +21,18 @@ int view_spec(struct spec **out, const char *text, const char *name, struct err 
     rc = command_check(s->command, s->program, e);
     if (rc < 0)
         return err_wrap(e, "%s", name);
-    struct err why = {0};
-    rc = metric_new(&m, s->metrics[0].name, s->metrics[0].pattern, &why);
-    if (rc < 0)
-        return yaml_error_at(doc, "/metric/pattern", e, rc, "%s", why.text);
+    for (int i = 0; i < s->metric_count; i++) {
+        AUTO(metric) struct metric *m = NULL;
+        AUTO(json)
+        json_t *one = json_pack("{s:s*}", s->metrics[i].name, s->metrics[i].pattern);
+        AUTO(free)
+        char *path =
+            s->metric_count == 1 ? xstrdup("/metric/pattern") : xasprintf("/metrics/%d/pattern", i);
+        struct err why = {0};
+        rc = metric_new(&m, one, &why);
+        if (rc < 0)
+            return yaml_error_at(doc, path, e, rc, "%s", why.text);
+    }
     *out = TAKE(s);
     return 0;
 }

@@ -26,15 +26,21 @@ static const struct field done_fields[] = {
     {"error", T_STR, true, 0, 64 * 1024}, {"preempted", T_BOOL, true, 0, 0},
     {"stopped", T_BOOL, true, 0, 0},      {0},
 };
-/* `dir` is the trial's directory, absolute; `pattern` a regular expression for `metric`. */
+/* `dir` is the trial's directory, absolute; `patterns` {metric: regular expression}. */
 static const struct field run_fields[] = {
-    {"trial", T_INT, false, 0, INT32_MAX},    {"sweep", T_STR, false, 1, 255},
-    {"dir", T_STR, false, 1, 4095},           {"wdir", T_STR, false, 1, 4095},
-    {"argv", T_WORDS, false, 1, 1 << 16},     {"env", T_WORDS, false, 0, 1 << 16},
-    {"params", T_OBJECT, false, 0, 1 << 16},  {"ranks", T_INT, false, 1, 1 << 20},
-    {"gpus", T_INT, false, 0, 1 << 20},       {"cpus", T_INT, false, 0, 1 << 20},
-    {"grace_ms", T_INT, false, 1, INT32_MAX}, {"metric", T_STR, true, 1, 255},
-    {"pattern", T_STR, true, 1, 4095},        {0},
+    {"trial", T_INT, false, 0, INT32_MAX},
+    {"sweep", T_STR, false, 1, 255},
+    {"dir", T_STR, false, 1, 4095},
+    {"wdir", T_STR, false, 1, 4095},
+    {"argv", T_WORDS, false, 1, 1 << 16},
+    {"env", T_WORDS, false, 0, 1 << 16},
+    {"params", T_OBJECT, false, 0, 1 << 16},
+    {"ranks", T_INT, false, 1, 1 << 20},
+    {"gpus", T_INT, false, 0, 1 << 20},
+    {"cpus", T_INT, false, 0, 1 << 20},
+    {"grace_ms", T_INT, false, 1, INT32_MAX},
+    {"patterns", T_OBJECT, true, 1, 64},
+    {0},
 };
 
 static const struct kind {

@@ -153,6 +153,33 @@ def test_each_way_of_reporting_is_understood(place):
         assert trial["value"] == value
 
 
+def test_conditions_constraints_and_repeats_decide_which_trials_there_are(place):
+    """A trial gets the active parameters alone, and is run as often as `repeats` says; patterns find both metrics."""
+    place.script("t.sh", 'echo "$#: loss=$n acc=0.$n"\n')
+    text = """
+method: random
+metrics: [{name: loss, pattern: 'loss=([0-9.]+)'}, {name: acc, goal: maximize, pattern: 'acc=([0-9.]+)'}]
+parameters:
+  solver: {values: [sgd, adam]}
+  momentum: {values: [0.8, 0.9]}
+  n: {distribution: int_log_uniform, min: 1, max: 4}
+drover:
+  when: {momentum: {param: solver, in: [sgd]}}
+  constraints: [n != 3, "n < 4 or solver == 'adam'"]
+  repeats: 2
+"""
+    done = place.run(place.sweep(text))
+    assert done.returncode == 0, done.stderr
+    trials = place.show()["trials"]
+    sets = [tuple(sorted(t["params"].items())) for t in trials]
+    adam = [(("n", n), ("solver", "adam")) for n in (1, 2, 4)]
+    sgd = [(("momentum", m), ("n", n), ("solver", "sgd")) for m in (0.8, 0.9) for n in (1, 2)]
+    assert sorted(sets[:7]) == sorted(sets[7:]) == sorted(adam + sgd)
+    assert all(t["metrics"] == {"loss": t["params"]["n"], "acc": t["params"]["n"] / 10} for t in trials)
+    (out,) = (place.path / f"sweeps/s/trials/{sets.index(adam[0]):06}").glob("*/stdout")
+    assert out.read_text() == "2: loss=1 acc=0.1\n"
+
+
 def test_a_trial_of_several_ranks(place):
     """Every rank has the same parameters; rank 0 reports; an early stop ends them all."""
     place.script("t.sh", 'echo "rank $RANK of $WORLD_SIZE has $x"\n'

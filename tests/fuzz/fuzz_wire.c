@@ -46,7 +46,7 @@ static const char *const corpus[] = {
     "{\"v\":1,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
     "\"dir\":\"/s\",\"wdir\":\"/\",\"argv\":[\"true\",\"--lr=1\"],\"env\":[\"A=b\"],\"params\":{"
     "\"o\":{\"lr\":0.1}},\"ranks\":2,\"gpus\":0,\"cpus\":0,\"grace_ms\":30000,\"metric\":\"l\","
-    "\"pattern\":"
+    "\"patterns\":"
     "\"l=(.*)\"}}",
     "{\"v\":1,\"kind\":\"ping\",\"conn\":1}",
     "{\"v\":1,\"kind\":\"stop\",\"conn\":9223372036854775807,\"lease\":3}",

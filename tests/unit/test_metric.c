@@ -1,6 +1,7 @@
 /* test_metric - reports found in a program's output. */
 #include "hpo/sweep/metric.h"
 
+#include "common/json.h"
 #include "tests/unit/test.h"
 
 /* The report as text until the next call; drops it. */
@@ -53,7 +54,8 @@ static const char *found(const char *pattern, const char *line)
 {
     struct metric *m = NULL;
     struct err e = {0};
-    if (metric_new(&m, "acc", pattern, &e) < 0)
+    AUTO(json) json_t *patterns = json_pack("{s:s*}", "acc", pattern);
+    if (metric_new(&m, patterns, &e) < 0)
         FAIL("%s", e.text);
     json_t *r = metric_from_pattern(m, line, strlen(line));
     metric_free(m);
@@ -73,13 +75,25 @@ TEST(a_pattern_finds_the_value)
     CHECK_STR(found(NULL, "acc=1"), "none");
 }
 
+TEST(patterns_of_several_metrics_make_one_report_of_a_line)
+{
+    AUTO(json)
+    json_t *patterns = json_pack("{s:s, s:s}", "acc", "acc=([0-9.]+)", "loss", "loss=([0-9.]+)");
+    AUTO(metric) struct metric *m = NULL;
+    CHECK_INT(metric_new(&m, patterns, NULL), 0);
+    CHECK_STR(said(metric_from_pattern(m, "loss=2 acc=0.5", 14)), "{\"acc\":0.5,\"loss\":2.0}");
+    CHECK_STR(said(metric_from_pattern(m, "loss=2 acc=0.5", 6)), "{\"loss\":2.0}");
+    CHECK_STR(said(metric_from_pattern(m, "nothing", 7)), "none");
+}
+
 TEST(a_pattern_that_is_none_is_refused)
 {
     struct metric *m = NULL;
     struct err e = {0};
-    CHECK_INT(metric_new(&m, "acc", "acc=(", &e), -EINVAL);
-    CHECK_HAS(e.text, "'acc=('");
-    CHECK_INT(metric_new(&m, NULL, "acc", &e), -EINVAL);
-    CHECK_HAS(e.text, "metric.name");
+    AUTO(json) json_t *bad = json_pack("{s:s, s:s}", "loss", ".", "acc", "acc=(");
+    AUTO(json) json_t *number = json_pack("{s:i}", "acc", 3);
+    CHECK_INT(metric_new(&m, bad, &e), -EINVAL);
+    CHECK_HAS(e.text, "pattern 'acc=(' of 'acc'");
+    CHECK_INT(metric_new(&m, number, &e), -EINVAL);
     CHECK(m == NULL);
 }

@@ -36,7 +36,7 @@ TEST(an_order_is_a_message_that_a_worker_takes)
     CHECK_HAS(strbuf_str(&b),
               "\"argv\":[\"/usr/bin/env\",\"/bin/sh\",\"-c\",\"x y\",\"--lr=0.5\"]");
     CHECK_HAS(strbuf_str(&b), "\"ranks\":2,\"gpus\":4,\"cpus\":3,\"grace_ms\":7000");
-    CHECK_HAS(strbuf_str(&b), "\"metric\":\"loss\",\"pattern\":\"loss=(.*)\"");
+    CHECK_HAS(strbuf_str(&b), "\"patterns\":{\"loss\":\"loss=(.*)\"}");
     wire_msg_clear(&m);
     json_decref(params);
 }
@@ -49,7 +49,7 @@ TEST(what_the_file_does_not_say_is_not_in_the_order)
     struct err e = {0};
     json_t *params = json_pack("{s:i}", "x", 1), *data = NULL;
     CHECK_INT(order_data(&data, &o, 0, params, &e), 0);
-    CHECK(!json_object_get(data, "metric") && !json_object_get(data, "pattern"));
+    CHECK(!json_object_get(data, "patterns"));
     json_decref(data);
     json_decref(params);
 }
@@ -80,5 +80,11 @@ TEST(a_wrong_pattern_has_its_place_in_the_file)
                         "s.yaml", &e),
               -EINVAL);
     CHECK_HAS(e.text, "s.yaml:4:19");
+    CHECK_INT(view_spec(&s,
+                        "method: grid\nprogram: p\nparameters: {x: {values: [1]}}\n"
+                        "metrics: [{name: a, pattern: x}, {name: b, pattern: '('}]\n",
+                        "s.yaml", &e),
+              -EINVAL);
+    CHECK_HAS(e.text, "s.yaml:4:44");
     CHECK(s == NULL);
 }

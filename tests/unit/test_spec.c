@@ -278,8 +278,6 @@ TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
         {LEAST "metrics: [{name: a}, {name: b}]\nmetric: {name: c}\n", "either 'metric' or", ""},
         {LEAST "metrics: [{name: a}, {name: a}]\n", "s.yaml:4:22: the metric 'a' comes twice", ""},
         {LEAST "metrics: [{name: a}, {goal: maximize}]\n", "the metric's 'name' is missing", ""},
-        {LEAST "metrics: [{name: a}, {name: b, pattern: x}]\n", "'pattern' finds one metric",
-         "{\"b\""},
         {LEAST "metrics: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}, {name: f}, "
                "{name: g}, {name: h}, {name: i}]\n",
          "more than 8 metrics", ""},
