@@ -57,8 +57,8 @@ extern const struct stopper_ops stopper_hyperband;
 extern const struct stopper_ops stopper_asha;
 
 /* Extrapolated curves (forecast.h). At rungs, the times min_iter·eta^k before the end, a trial goes
- * on when what is expected of its end is among the best `keep` of all that reached the rung, else it
- * is paused. A free place goes to the paused trial that is the best at its rung and by now among
+ * on when what is expected of its end is among the best `keep` of all that reached the rung, else
+ * it is paused. A free place goes to the paused trial that is the best at its rung and by now among
  * those (the highest rung first: promotion as in ASHA, Li et al. 2020), before a new trial starts.
  * Where none can start, it goes to the one that is the best at its rung and expected to beat the
  * best whole trial and all that run. A trial stops for good when it is not finite at a rung, or

@@ -80,8 +80,7 @@ static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
 }
 
 /* The best of the trials that are paused at this rung, or NULL: there is none. */
-static const struct trial *best_paused(const struct spec_stop *rule,
-                                       const struct forecast_scale *s,
+static const struct trial *best_paused(const struct spec_stop *rule, const struct forecast_scale *s,
                                        const struct trial_view *view, double rung, double *score)
 {
     const struct trial *best = NULL;
@@ -136,4 +135,5 @@ static int finish(const struct spec_stop *rule, bool maximize, const struct tria
     return -1;
 }
 
-const struct stopper_ops stopper_curve = {.name = "curve", .judge = judge, .resume = resume, .finish = finish};
+const struct stopper_ops stopper_curve = {
+    .name = "curve", .judge = judge, .resume = resume, .finish = finish};
