@@ -45,9 +45,19 @@ void kernel_row(const struct kernel *k, const struct kernel_points *p, const dou
     if (out->first)
         memcpy(out->first, out->k, p->n * sizeof *out->k);
     for (size_t c = 0, g = 0; g < h->groups; g++) {
+        double *slope = out->slope ? out->slope + (1 + g) * p->n : NULL;
+        double inverse = k->inverse[h->cols + g];
+        size_t first = c;
+        while (c < h->cols && h->group[c] == g)
+            c++;
+        if (c == first + 1) {
+            matern52_line(&(struct matern_line){at[first], inverse, k->scale1},
+                          p->x + first * p->stride, p->n, out->k, slope);
+            continue;
+        }
         memset(out->work, 0, p->n * sizeof *out->work);
-        for (; c < h->cols && h->group[c] == g; c++)
-            matern_distance(p->x + c * p->stride, p->n, at[c], k->inverse[h->cols + g], out->work);
-        add_part(k->scale1, p->n, out, out->slope ? out->slope + (1 + g) * p->n : NULL);
+        for (size_t i = first; i < c; i++)
+            matern_distance(p->x + i * p->stride, p->n, at[i], inverse, out->work);
+        add_part(k->scale1, p->n, out, slope);
     }
 }

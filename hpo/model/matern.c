@@ -3,6 +3,11 @@
 #include <math.h>
 #include <string.h>
 
+#if defined(__GNUC__) && !defined(__clang__)
+#define WIDEST ",prefer-vector-width=512" /* gcc takes half of them otherwise */
+#else
+#define WIDEST ""
+#endif
 #define INLINE static inline __attribute__((always_inline))
 
 /* exp(x) for x <= 0; 0 below -708. x = k ln 2 + r with |r| <= ln 2 / 2 (Cody & Waite 1980), and
@@ -52,6 +57,27 @@ INLINE void values_slope(const double *r2, size_t n, double scale, double *restr
     }
 }
 
+INLINE void line_values(const struct matern_line *line, const double *restrict x, size_t n,
+                        double *restrict k)
+{
+    double at = line->at, by = sqrt(5) * line->inverse, scale = line->scale;
+    for (size_t i = 0; i < n; i++) {
+        double a = fabs(x[i] - at) * by;
+        k[i] += scale * (1 + a * (1 + a / 3)) * exp_negative(-a);
+    }
+}
+
+INLINE void line_slope(const struct matern_line *line, const double *restrict x, size_t n,
+                       double *restrict k, double *restrict slope)
+{
+    double at = line->at, by = sqrt(5) * line->inverse, scale = line->scale;
+    for (size_t i = 0; i < n; i++) {
+        double a = fabs(x[i] - at) * by, e = scale * exp_negative(-a);
+        k[i] += (1 + a * (1 + a / 3)) * e;
+        slope[i] = -5.0 / 6 * (1 + a) * e;
+    }
+}
+
 INLINE void distance(const double *x, size_t n, double at, double inverse, double *restrict r2)
 {
     for (size_t i = 0; i < n; i++) {
@@ -89,82 +115,106 @@ INLINE void pull(struct pull w, const double *s, const double *x, size_t n, doub
     sums[1] += sb;
 }
 
-/* The same code for the vector units that this machine turns out to have. */
+/* The same code once more for each kind of vector unit that this machine may turn out to have. */
+#define BODIES(suffix, attribute)                                                                  \
+    attribute static void values_##suffix(const double *r2, size_t n, double scale, double *k)     \
+    {                                                                                              \
+        values(r2, n, scale, k);                                                                   \
+    }                                                                                              \
+    attribute static void values_slope_##suffix(const double *r2, size_t n, double scale,          \
+                                                double *k, double *slope)                          \
+    {                                                                                              \
+        values_slope(r2, n, scale, k, slope);                                                      \
+    }                                                                                              \
+    attribute static void line_values_##suffix(const struct matern_line *line, const double *x,    \
+                                               size_t n, double *k)                                \
+    {                                                                                              \
+        line_values(line, x, n, k);                                                                \
+    }                                                                                              \
+    attribute static void line_slope_##suffix(const struct matern_line *line, const double *x,     \
+                                              size_t n, double *k, double *slope)                  \
+    {                                                                                              \
+        line_slope(line, x, n, k, slope);                                                          \
+    }                                                                                              \
+    attribute static void distance_##suffix(const double *x, size_t n, double at, double inverse,  \
+                                            double *r2)                                            \
+    {                                                                                              \
+        distance(x, n, at, inverse, r2);                                                           \
+    }                                                                                              \
+    attribute static double spread_##suffix(const double *w, const double *x, size_t n, double at) \
+    {                                                                                              \
+        return spread(w, x, n, at);                                                                \
+    }                                                                                              \
+    attribute static void pull_##suffix(struct pull w, const double *s, const double *x, size_t n, \
+                                        double at, double sums[2])                                 \
+    {                                                                                              \
+        pull(w, s, x, n, at, sums);                                                                \
+    }                                                                                              \
+    static const struct units units_##suffix = {                                                   \
+        values_##suffix,   values_slope_##suffix, line_values_##suffix, line_slope_##suffix,       \
+        distance_##suffix, spread_##suffix,       pull_##suffix}
+
+struct units {
+    void (*values)(const double *r2, size_t n, double scale, double *k);
+    void (*values_slope)(const double *r2, size_t n, double scale, double *k, double *slope);
+    void (*line_values)(const struct matern_line *line, const double *x, size_t n, double *k);
+    void (*line_slope)(const struct matern_line *line, const double *x, size_t n, double *k,
+                       double *slope);
+    void (*distance)(const double *x, size_t n, double at, double inverse, double *r2);
+    double (*spread)(const double *w, const double *x, size_t n, double at);
+    void (*pull)(struct pull w, const double *s, const double *x, size_t n, double at,
+                 double sums[2]);
+};
+
+BODIES(any, );
 #ifdef __x86_64__
-#define WIDE __attribute__((target("avx2,fma")))
-WIDE static void values_wide(const double *r2, size_t n, double scale, double *k)
-{
-    values(r2, n, scale, k);
-}
-WIDE static void values_slope_wide(const double *r2, size_t n, double scale, double *k,
-                                   double *slope)
-{
-    values_slope(r2, n, scale, k, slope);
-}
-WIDE static void distance_wide(const double *x, size_t n, double at, double inverse, double *r2)
-{
-    distance(x, n, at, inverse, r2);
-}
-WIDE static double spread_wide(const double *w, const double *x, size_t n, double at)
-{
-    return spread(w, x, n, at);
-}
-WIDE static void pull_wide(struct pull w, const double *s, const double *x, size_t n, double at,
-                           double sums[2])
-{
-    pull(w, s, x, n, at, sums);
-}
-static int wide(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-#else
-#define values_wide values
-#define values_slope_wide values_slope
-#define distance_wide distance
-#define spread_wide spread
-#define pull_wide pull
-static int wide(void)
-{
-    return 0;
-}
+BODIES(avx2, __attribute__((target("avx2,fma"))));
+BODIES(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,fma" WIDEST))));
 #endif
+
+static const struct units *units(void)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return &units_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return &units_avx2;
+#endif
+    return &units_any;
+}
 
 void matern52(const double *r2, size_t n, double scale, double *k)
 {
-    if (wide())
-        values_wide(r2, n, scale, k);
-    else
-        values(r2, n, scale, k);
+    units()->values(r2, n, scale, k);
 }
 
 void matern52_slope(const double *r2, size_t n, double scale, double *k, double *slope)
 {
-    if (wide())
-        values_slope_wide(r2, n, scale, k, slope);
+    units()->values_slope(r2, n, scale, k, slope);
+}
+
+void matern52_line(const struct matern_line *line, const double *x, size_t n, double *k,
+                   double *slope)
+{
+    if (slope)
+        units()->line_slope(line, x, n, k, slope);
     else
-        values_slope(r2, n, scale, k, slope);
+        units()->line_values(line, x, n, k);
 }
 
 void matern_distance(const double *x, size_t n, double at, double inverse, double *r2)
 {
-    if (wide())
-        distance_wide(x, n, at, inverse, r2);
-    else
-        distance(x, n, at, inverse, r2);
+    units()->distance(x, n, at, inverse, r2);
 }
 
 double matern_spread(const double *w, const double *x, size_t n, double at)
 {
-    return wide() ? spread_wide(w, x, n, at) : spread(w, x, n, at);
+    return units()->spread(w, x, n, at);
 }
 
 void matern_pull(const double *a, const double *b, const double *s, const double *x, size_t n,
                  double at, double sums[2])
 {
-    struct pull w = {a, b};
-    if (wide())
-        pull_wide(w, s, x, n, at, sums);
-    else
-        pull(w, s, x, n, at, sums);
+    units()->pull((struct pull){a, b}, s, x, n, at, sums);
 }

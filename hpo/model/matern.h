@@ -17,6 +17,14 @@ void matern52(const double *r2, size_t n, double scale, double *k);
  */
 void matern52_slope(const double *r2, size_t n, double scale, double *k, double *slope);
 
+struct matern_line {           /* one coordinate */
+    double at, inverse, scale; /* of a point; 1 / length; of the kernel */
+};
+
+/* k[i] += scale * k(|x[i] - at| inverse), and, where `slope` is not NULL, slope[i] as above. */
+void matern52_line(const struct matern_line *line, const double *x, size_t n, double *k,
+                   double *slope);
+
 /* r2[i] += ((x[i] - at) * inverse)^2 */
 void matern_distance(const double *x, size_t n, double at, double inverse, double *r2);
 

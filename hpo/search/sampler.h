@@ -61,6 +61,9 @@ struct sampler { /* its fields are for the methods */
 extern const struct sampler_ops sampler_grid;
 /* Independent draws; trial i's come from the seed's stream i. */
 extern const struct sampler_ops sampler_random;
+/* Points that fill the space evenly; the i-th trial has the i-th one that is allowed and untried.
+ */
+extern const struct sampler_ops sampler_sobol;
 
 struct sampler *sampler_new(const struct sampler_ops *ops, const struct sampler_task *task);
 void sampler_free(struct sampler *s);

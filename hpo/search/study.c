@@ -8,11 +8,13 @@
 #include "common/json.h"
 #include "common/opt.h"
 #include "hpo/search/goals.h"
+#include "hpo/search/insight.h"
 #include "hpo/search/space.h"
 #include "hpo/search/study_in.h"
 
-static const struct sampler_ops *const methods[] = {
-    [SPEC_GRID] = &sampler_grid, [SPEC_RANDOM] = &sampler_random};
+extern const struct sampler_ops sampler_bayes;
+static const struct sampler_ops *const methods[] = {&sampler_grid, &sampler_random, &sampler_sobol,
+                                                    &sampler_bayes};
 
 enum { ASK_MAX = 100000 };
 
@@ -32,23 +34,21 @@ void study_free(struct study *s)
 /* ---- init --------------------------------------------------------------------------------------
  */
 
-static int read_method(enum spec_method *out, const struct node *n, struct err *e)
+static int read_method(const struct sampler_ops **out, const struct node *n, struct err *e)
 {
     const char *names[COUNT_OF(methods)];
     struct node at = node_member(n, "method");
-    const char *word = json_string_value(at.value);
-    if (!at.value)
-        return 0;
+    const char *word = at.value ? json_string_value(at.value) : sampler_bayes.name;
     for (size_t m = 0; m < COUNT_OF(methods); m++) {
-        names[m] = spec_method_name((enum spec_method)m);
+        names[m] = methods[m]->name;
         if (word && strcmp(word, names[m]) == 0) {
-            *out = (enum spec_method)m;
+            *out = methods[m];
             return 0;
         }
     }
     node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
     const char *near = word ? opt_nearest(word, names, COUNT_OF(names)) : NULL;
-    return err_hint(e, "\"method\":\"%s\"", near ? near : "bayes");
+    return err_hint(e, "\"method\":\"%s\"", near ? near : sampler_bayes.name);
 }
 
 static int read_goal(struct sampler_goal *g, const struct node *n, struct err *e)
@@ -108,10 +108,11 @@ static int read_goals(struct study *s, const struct node *n, struct err *e)
     return 0;
 }
 
-static int read_space(struct study *s, enum spec_method method, const struct node *n,
-                      char ***notices, struct err *e)
+static int read_space(struct study *s, bool grid, const struct node *n, char ***notices,
+                      struct err *e)
 {
-    struct node at = node_member(n, "space"), when = node_member(n, "when");
+    struct node at = node_member(n, "space"), when = node_member(n, "when"),
+                constraints = node_member(n, "constraints");
     if (!json_is_array(at.value) && !json_is_object(at.value)) {
         node_error(&at, e, "'space' must be a list of parameters, or a mapping, not %s",
                    json_what(at.value));
@@ -119,11 +120,12 @@ static int read_space(struct study *s, enum spec_method method, const struct nod
                            "\"high\":0.1,\"log\":true}]");
     }
     if (json_is_array(at.value) ? space_read_list(&s->space, &at, notices, e) < 0
-                                : space_read(&s->space, &at, method == SPEC_GRID, notices, e) < 0)
+                                : space_read(&s->space, &at, grid, notices, e) < 0)
         return -EINVAL;
-    if (when.value && space_when(s->space, &when, e) < 0)
+    if ((when.value && space_when(s->space, &when, e) < 0) ||
+        (constraints.value && space_constrain(s->space, &constraints, e) < 0))
         return -EINVAL;
-    if (method != SPEC_GRID || isfinite(space_count(s->space)))
+    if (!grid || isfinite(space_count(s->space)))
         return 0;
     node_error(&at, e, "method grid has no points for a parameter of type float");
     return err_hint(e, "\"type\":\"int\" or \"cat\"; or another method");
@@ -149,15 +151,15 @@ static int read_stop(struct study *s, const struct node *n, struct err *e)
 
 static json_t *init(struct study **out, const struct node *n, struct err *e)
 {
-    static const char *const keys[] = {"op",      "space", "seed",           "budget",
-                                       "batch",   "goal",  "method",         "metrics",
-                                       "repeats", "when",  "early_terminate"};
+    static const char *const keys[] = {"op",      "space", "seed",        "budget",
+                                       "batch",   "goal",  "method",      "metrics",
+                                       "repeats", "when",  "constraints", "early_terminate"};
     AUTO(study) struct study *s = xzalloc(sizeof *s);
     AUTO(strv) char **notices = NULL;
-    enum spec_method method = SPEC_RANDOM;
+    const struct sampler_ops *method = NULL;
     struct sampler_task task = {.repeats = 1, .goals = s->goals};
     if (node_only_keys(n, keys, COUNT_OF(keys), "init", e) < 0 || read_method(&method, n, e) < 0 ||
-        read_space(s, method, n, &notices, e) < 0 || read_goals(s, n, e) < 0 ||
+        read_space(s, method == &sampler_grid, n, &notices, e) < 0 || read_goals(s, n, e) < 0 ||
         read_seed(&task.seed, n, e) < 0 || node_int(&task.budget, n, "budget", 1, INT_MAX, e) < 0 ||
         node_int(&task.batch, n, "batch", 1, INT_MAX, e) < 0 ||
         node_int(&task.repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_stop(s, n, e) < 0)
@@ -165,7 +167,7 @@ static json_t *init(struct study **out, const struct node *n, struct err *e)
     task.space = s->space;
     task.goal_count = s->goal_count;
     task.stop = s->stopper ? &s->stop : NULL;
-    s->sampler = sampler_new(methods[method], &task);
+    s->sampler = sampler_new(method, &task);
     *out = TAKE(s);
     json_t *reply = json_pack("{s:b}", "ok", 1);
     for (size_t i = 0; i < strv_len(notices); i++) {
@@ -247,6 +249,21 @@ int study_in_value(double *out, const struct node *n, const char *key, struct er
 /* ---- ask ---------------------------------------------------------------------------------------
  */
 
+/* Lets the paused trial go on that a rule names; its id, or -1: none. */
+static int resume(struct study *s, int (*rule)(const struct spec_stop *rule, bool maximize,
+                                               const struct trial_view *view))
+{
+    struct trial_view view = view_of(s);
+    int id = rule ? rule(&s->stop, s->goals[0].maximize, &view) : -1;
+    if (id < 0)
+        return -1;
+    struct trial *t = s->trials[id];
+    step_to(t, TRIAL_EV_LEASE);
+    t->lease++;
+    t->resumed_at = t->points[t->point_count - 1].step; /* a pause comes after a point */
+    return id;
+}
+
 static json_t *ask(struct study *s, const struct node *n, struct err *e)
 {
     static const char *const keys[] = {"op", "n"};
@@ -254,24 +271,15 @@ static json_t *ask(struct study *s, const struct node *n, struct err *e)
     if (node_only_keys(n, keys, COUNT_OF(keys), "ask", e) < 0 ||
         node_int(&want, n, "n", 1, ASK_MAX, e) < 0)
         return NULL;
-    struct trial_view view = view_of(s);
-    int paused = s->stopper && s->stopper->resume
-                     ? s->stopper->resume(&s->stop, s->goals[0].maximize, &view)
-                     : -1;
+    int resumed = resume(s, s->stopper ? s->stopper->resume : NULL);
     json_t *list = json_array(), *reply = json_pack("{s:o}", "trials", list);
-    if (paused >= 0) {
-        struct trial *t = s->trials[paused];
-        step_to(t, TRIAL_EV_LEASE);
-        t->lease++;
-        t->resumed_at = t->points[t->point_count - 1].step; /* a pause comes after a point */
-        json_object_set_new(reply, "resume", json_integer(paused));
-        want--;
-    }
-    for (int i = 0; i < want; i++) {
-        view = view_of(s);
+    for (int i = resumed >= 0; i < want; i++) {
+        struct trial_view view = view_of(s);
         AUTO(json) json_t *params = sampler_next(s->sampler, &view);
         if (!params) {
             json_object_set_new(reply, "exhausted", json_true());
+            if (resumed < 0)
+                resumed = resume(s, s->stopper ? s->stopper->finish : NULL);
             break;
         }
         struct trial *t = study_in_trial_new(s, params);
@@ -279,6 +287,8 @@ static json_t *ask(struct study *s, const struct node *n, struct err *e)
         t->lease = 1;
         json_array_append_new(list, json_pack("{s:i, s:O}", "id", t->id, "params", params));
     }
+    if (resumed >= 0)
+        json_object_set_new(reply, "resume", json_integer(resumed));
     return reply;
 }
 
@@ -318,13 +328,28 @@ static json_t *report(struct study *s, const struct node *n, struct err *e)
 /* ---- best --------------------------------------------------------------------------------------
  */
 
+/* {"id","params","value"}, or "values" by the goals' names. */
+static json_t *trial_json(const struct study *s, const struct trial *t)
+{
+    double y[STUDY_GOALS_MAX] = {0};
+    goals_values(s->goals, s->goal_count, t, y);
+    json_t *o = json_pack("{s:i, s:O}", "id", t->id, "params", t->params);
+    json_t *to = s->named ? json_object() : o;
+    for (size_t i = 0; i < s->goal_count; i++)
+        json_object_set_new(to, s->names[i], json_real(s->goals[i].maximize ? -y[i] : y[i]));
+    if (s->named)
+        json_object_set_new(o, "values", to);
+    return o;
+}
+
+/* By the first goal; NULL: none has a value. */
 static const struct trial *best_trial(const struct study *s)
 {
     const struct trial *best = NULL;
     double least = INFINITY, y = 0;
     for (size_t i = 0; i < s->count; i++) {
         const struct trial *t = s->trials[i];
-        if (t->state != TRIAL_DONE || !goals_values(s->goals, 1, t, &y) || y >= least)
+        if (!trial_counts(t->state) || !goals_values(s->goals, 1, t, &y) || y >= least)
             continue;
         best = t;
         least = y;
@@ -337,11 +362,17 @@ static json_t *best(struct study *s, const struct node *n, struct err *e)
     static const char *const keys[] = {"op"};
     if (node_only_keys(n, keys, COUNT_OF(keys), "best", e) < 0)
         return NULL;
-    const struct trial *t = best_trial(s);
-    if (!t)
-        return json_pack("{s:n}", "best");
-    return json_pack("{s:{s:i, s:O, s:f}}", "best", "id", t->id, "params", t->params, "value",
-                     trial_value(t, s->goals[0].last));
+    if (!s->named) {
+        const struct trial *t = best_trial(s);
+        return json_pack("{s:o?}", "best", t ? trial_json(s, t) : NULL);
+    }
+    struct trial_view view = view_of(s);
+    AUTO(json) json_t *front = insight_front(s->goals, s->goal_count, &view);
+    json_t *list = json_array();
+    for (size_t i = 0; i < json_array_size(front); i++)
+        json_array_append_new(
+            list, trial_json(s, s->trials[json_integer_value(json_array_get(front, i))]));
+    return json_pack("{s:o}", "pareto", list);
 }
 
 /* ---- requests ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ SPACE = [{"name": "lr", "type": "float", "low": 1e-4, "high": 0.1, "log": True},
          {"name": "solver", "type": "cat", "choices": ["adam", "sgd", "lbfgs"]},
          {"name": "momentum", "type": "float", "low": 0.0, "high": 0.9, "when": {"param": "solver", "in": ["sgd"]}}]
 INIT = {"op": "init", "space": SPACE, "seed": 3, "method": "random"}
-METHODS = ["grid", "random"]
+METHODS = ["grid", "random", "sobol", "bayes"]
 
 
 class Search:

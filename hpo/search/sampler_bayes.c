@@ -1,0 +1,408 @@
+/* sampler_bayes - Bayesian optimisation: the point that a Gaussian process expects most of.
+ *
+ * The recipe and what each choice in it is worth are told in docs/search.md. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/rng.h"
+#include "hpo/model/pareto.h"
+#include "hpo/model/sobol.h"
+#include "hpo/search/bayes_model.h"
+#include "hpo/search/bayes_search.h"
+#include "hpo/search/bayes_space.h"
+#include "hpo/search/goals.h"
+#include "hpo/search/sampler.h"
+
+enum {
+    FIRST = 4,       /* trials that only fill the space, where all parameters are numbers, */
+    FIRST_MIXED = 6, /* and otherwise; a batch at least */
+    LIST_MAX = 2048, /* points of a space that are all looked at, rather than searched */
+    PENDING_MAX = 256,
+    KNOWN = 3,   /* best points that are handed to the search */
+    OFFERS = 16, /* that it hands back */
+};
+static const double side_by_side = 1e-7; /* of the cube: the same point, to all purposes */
+
+struct bayes {
+    const struct sampler *sampler; /* its task */
+    struct bayes_space *space;     /* NULL: nothing varies */
+    bool *taken;                   /* by trial: its end is among the observations */
+    size_t taken_cap;
+    size_t goals;            /* 1, or 2: of more, two take turns */
+    struct bayes_data *data; /* of each goal of the task; the same trials in all */
+    struct bayes_model **models;
+    double *u; /* rows of dims: where those trials were */
+    size_t u_cap;
+    struct bayes_data ends; /* of all trials that have ended: 1, or -1: failed */
+    struct bayes_model *feasible;
+    size_t failures;
+    bool failed_since; /* a failure that the model of feasibility was not fitted to */
+};
+
+static size_t goal_count(const struct bayes *b)
+{
+    return b->sampler->task.goal_count;
+}
+
+static void *own_new(const struct sampler *s)
+{
+    struct bayes *b = xzalloc(sizeof *b);
+    b->sampler = s;
+    if (space_dims(s->task.space) == 0)
+        return b;
+    b->space = bayes_space_new(s->task.space);
+    b->data = xcalloc(goal_count(b), sizeof *b->data);
+    b->models = xcalloc(goal_count(b), sizeof *b->models);
+    for (size_t g = 0; g < goal_count(b); g++)
+        b->models[g] = bayes_model_new(&b->space->shape, true);
+    b->feasible = bayes_model_new(&b->space->shape, false);
+    return b;
+}
+
+static void own_free(void *own)
+{
+    struct bayes *b = own;
+    for (size_t g = 0; b->space && g < goal_count(b); g++) {
+        bayes_data_free(&b->data[g]);
+        bayes_model_free(b->models[g]);
+    }
+    bayes_data_free(&b->ends);
+    bayes_model_free(b->feasible);
+    bayes_space_free(b->space);
+    free(b->data);
+    free(b->models);
+    free(b->taken);
+    free(b->u);
+    free(b);
+}
+
+/* ---- observations ------------------------------------------------------------------------------
+ */
+
+static int by_end(const void *a, const void *b)
+{
+    const struct trial *x = *(const struct trial *const *)a, *y = *(const struct trial *const *)b;
+    if (x->ended_ms != y->ended_ms)
+        return x->ended_ms < y->ended_ms ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Trials that have ended since the last call, in the order of their ends; to be freed. */
+static const struct trial **newly_ended(struct bayes *b, const struct trial_view *view, size_t *n)
+{
+    const struct trial **list = xcalloc(view->count + 1, sizeof *list);
+    if (view->count > b->taken_cap) {
+        size_t cap = 2 * view->count;
+        b->taken = xrealloc(b->taken, cap, sizeof *b->taken);
+        memset(b->taken + b->taken_cap, 0, (cap - b->taken_cap) * sizeof *b->taken);
+        b->taken_cap = cap;
+    }
+    *n = 0;
+    for (size_t i = 0; i < view->count; i++)
+        if (!b->taken[i] && trial_ended(view->trials[i]->state)) {
+            b->taken[i] = true;
+            list[(*n)++] = view->trials[i];
+        }
+    qsort(list, *n, sizeof *list, by_end);
+    return list;
+}
+
+/* An end as an observation: its values, or that it failed. */
+static void observe(struct bayes *b, const struct trial *t)
+{
+    size_t cols = b->space->shape.cols, dims = b->space->dims, goals = goal_count(b);
+    AUTO(free) double *u = xcalloc(dims + cols + goals, sizeof *u);
+    double *x = u + dims, *y = x + cols;
+    struct err e = {0};
+    if (t->state == TRIAL_CANCELLED || space_unit(b->space->space, t->params, u, &e) < 0)
+        return; /* a start outside the space says nothing about it */
+    bool gave = (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED) &&
+                goals_values(b->sampler->task.goals, goals, t, y);
+    bayes_space_columns(b->space, u, true, x, 1);
+    bayes_data_add(&b->ends, cols, x, gave ? 1 : -1, 0);
+    if (!gave) {
+        b->failures++;
+        b->failed_since = true;
+        return;
+    }
+    size_t i = b->data[0].n;
+    if (i == b->u_cap) {
+        b->u_cap = b->u_cap ? 2 * b->u_cap : 64;
+        b->u = xrealloc(b->u, b->u_cap * dims, sizeof *b->u);
+    }
+    memcpy(b->u + i * dims, u, dims * sizeof *u);
+    for (size_t g = 0; g < goals; g++)
+        bayes_data_add(&b->data[g], cols, x, y[g], 0);
+}
+
+/* The numbers of the best `most` observations of a goal, best first. Returns how many. */
+static size_t best_of(const struct bayes_data *d, size_t most, size_t *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < d->n; i++) {
+        if (n == most && !(d->y[i] < d->y[out[n - 1]]))
+            continue;
+        size_t at = n < most ? n++ : n - 1;
+        for (; at > 0 && d->y[i] < d->y[out[at - 1]]; at--)
+            out[at] = out[at - 1];
+        out[at] = i;
+    }
+    return n;
+}
+
+/* ---- trials that run ---------------------------------------------------------------------------
+ */
+
+/* Takes a trial that has not ended for one that gave the mean and a deviation more: the search
+ * looks elsewhere, but not for long. (Of what was tried for batches the best: docs/search.md.) */
+static void pretend(struct gp *g, struct kernel_points *at, double **targets, size_t *room)
+{
+    struct err e = {0};
+    double mean = 0, var = 0;
+    size_t n = gp_count(g);
+    gp_predict(g, at, &mean, &var);
+    if (gp_add(g, at, NULL, &e) < 0)
+        return;
+    if (n == *room) {
+        *room = 2 * n + 16;
+        *targets = xrealloc(*targets, *room, sizeof **targets);
+    }
+    (*targets)[n] = mean + sqrt(var);
+    gp_targets(g, *targets);
+}
+
+/* The same for all of them, the newest PENDING_MAX where there are more. */
+static void pretend_all(const struct bayes *b, struct bayes_model *m, const struct trial_view *view)
+{
+    struct gp *g = bayes_model_gp(m);
+    size_t cols = b->space->shape.cols, room = gp_count(g) + 16, pending = 0;
+    AUTO(free) double *targets = xcalloc(room, sizeof *targets);
+    AUTO(free) double *u = xcalloc(b->space->dims + cols, sizeof *u);
+    double *x = u + b->space->dims;
+    memcpy(targets, bayes_model_targets(m), gp_count(g) * sizeof *targets);
+    for (size_t i = 0; i < view->count; i++)
+        pending += !trial_ended(view->trials[i]->state);
+    for (size_t i = 0; i < view->count; i++) {
+        struct err e = {0};
+        if (trial_ended(view->trials[i]->state) || pending-- > PENDING_MAX ||
+            space_unit(b->space->space, view->trials[i]->params, u, &e) < 0)
+            continue;
+        bayes_space_columns(b->space, u, true, x, 1);
+        pretend(g, &(struct kernel_points){x, 1, 1}, &targets, &room);
+    }
+}
+
+/* ---- what is sought ----------------------------------------------------------------------------
+ */
+
+struct aim { /* a target, and what it borrows */
+    struct bayes_target target;
+    struct bayes_model *used[2];
+    size_t counts[2]; /* their own observations */
+    double *front;
+};
+
+static void aim_free(struct aim *a)
+{
+    for (size_t i = 0; i < 2 && a->used[i]; i++)
+        gp_cut(bayes_model_gp(a->used[i]), a->counts[i]);
+    free(a->front);
+}
+
+/* A model ready to be asked; NULL: there is none. */
+static struct gp *ready(struct bayes *b, struct aim *a, size_t which, size_t goal,
+                        const struct trial_view *view)
+{
+    struct bayes_model *m = b->models[goal];
+    if (!bayes_model_update(m, &b->data[goal]))
+        return NULL;
+    a->used[which] = m;
+    a->counts[which] = gp_count(bayes_model_gp(m));
+    pretend_all(b, m, view);
+    return bayes_model_gp(m);
+}
+
+static double warped(const struct bayes *b, size_t goal, size_t i)
+{
+    return warp_value(bayes_model_warp(b->models[goal]), b->data[goal].y[i]);
+}
+
+/* The front of two goals, in warped values. */
+static void set_front(const struct bayes *b, struct aim *a, size_t first, size_t second)
+{
+    size_t n = b->data[0].n;
+    AUTO(free) double *y = xcalloc(2 * n, sizeof *y);
+    AUTO(free) size_t *front = xcalloc(n, sizeof *front);
+    for (size_t i = 0; i < n; i++) {
+        y[2 * i] = warped(b, first, i);
+        y[2 * i + 1] = warped(b, second, i);
+    }
+    a->target.front_count = pareto_front(y, n, 2, front);
+    a->front = xcalloc(2 * a->target.front_count, sizeof *a->front);
+    for (size_t i = 0; i < a->target.front_count; i++)
+        memcpy(a->front + 2 * i, y + 2 * front[i], 2 * sizeof *y);
+    a->target.front = a->front;
+    pareto_reference(y, n, 2, a->target.ref);
+}
+
+/* False: no model could be made. */
+static bool aim_at(struct bayes *b, const struct trial_view *view, struct aim *a)
+{
+    size_t goals = goal_count(b), turn = view->count % (goals * (goals - 1) / 2 + (goals == 1));
+    size_t first = 0, second = 1, best = 0;
+    for (; turn > 0; turn--) { /* the pairs of goals in turn */
+        if (++second == goals) {
+            first++;
+            second = first + 1;
+        }
+    }
+    a->target.space = b->space;
+    a->target.value = ready(b, a, 0, first, view);
+    if (!a->target.value)
+        return false;
+    best_of(&b->data[first], 1, &best);
+    a->target.best = warped(b, first, best);
+    if (goals > 1) {
+        a->target.second = ready(b, a, 1, second, view);
+        if (!a->target.second)
+            return false;
+        set_front(b, a, first, second);
+    }
+    if (b->failures > 0 && bayes_model_update(b->feasible, &b->ends))
+        a->target.feasible = bayes_model_gp(b->feasible);
+    return true;
+}
+
+/* ---- what is given -----------------------------------------------------------------------------
+ */
+
+/* The next even point that is allowed and untried. */
+static json_t *even(struct sampler *s, const struct trial_view *view)
+{
+    return sampler_sobol.next(s, view);
+}
+
+/* Whether u is next to where a trial was. */
+static bool beside_known(const struct bayes *b, const double *u)
+{
+    size_t dims = b->space->dims;
+    for (size_t i = 0; i < b->data[0].n; i++) {
+        double most = 0;
+        for (size_t k = 0; k < dims; k++)
+            most = fmax(most, fabs(u[k] - b->u[i * dims + k]));
+        if (most < side_by_side)
+            return true;
+    }
+    return false;
+}
+
+/* The most promising point that is untried, by searching the cube. NULL: none was found. */
+static json_t *searched(const struct bayes *b, const struct aim *a, size_t count)
+{
+    size_t dims = b->space->dims, which[KNOWN], n = best_of(&b->data[0], KNOWN, which);
+    AUTO(free) double *room = xcalloc((KNOWN + OFFERS) * dims, sizeof *room);
+    double *offers = room + KNOWN * dims;
+    for (size_t k = 0; k < n; k++)
+        memcpy(room + k * dims, b->u + which[k] * dims, dims * sizeof *room);
+    struct bayes_search search = {.target = &a->target,
+                                  .seed = b->sampler->task.seed,
+                                  .stream = count + 1,
+                                  .known = room,
+                                  .known_count = n};
+    search.effort = fmin(1, fmax(0.25, 200 / (double)gp_count(a->target.value)));
+    size_t found = bayes_search_run(&search, offers, OFFERS);
+    for (size_t i = 0; i < found; i++) {
+        const double *u = offers + i * dims;
+        if (b->space->smooth && beside_known(b, u))
+            continue;
+        AUTO(json) json_t *params = space_sample(b->space->space, u);
+        if (!sampler_tried(b->sampler, params))
+            return TAKE(params);
+    }
+    return NULL;
+}
+
+/* The most promising of all untried points. NULL: there is none. */
+static json_t *listed(const struct bayes *b, const struct aim *a)
+{
+    const struct space *space = b->space->space;
+    size_t points = (size_t)space_count(space), cols = b->space->shape.cols, n = 0, best = 0;
+    AUTO(free) double *x = xcalloc(points * (cols + 1) + b->space->dims, sizeof *x);
+    AUTO(free) size_t *which = xcalloc(points, sizeof *which);
+    double *value = x + points * cols, *u = value + points;
+    for (size_t i = 0; i < points; i++) {
+        AUTO(json) json_t *params = space_point(space, (double)i);
+        struct err e = {0};
+        if (sampler_tried(b->sampler, params) || space_unit(space, params, u, &e) < 0)
+            continue;
+        bayes_space_columns(b->space, u, true, x + n, points);
+        which[n++] = i;
+    }
+    if (n == 0)
+        return NULL;
+    bayes_target_at(&a->target, &(struct kernel_points){x, n, points}, value, NULL);
+    for (size_t i = 1; i < n; i++)
+        if (value[i] > value[best])
+            best = i;
+    return space_point(space, (double)which[best]);
+}
+
+static json_t *next(struct sampler *s, const struct trial_view *view)
+{
+    struct bayes *b = s->own;
+    size_t n = 0, first = FIRST;
+    if (!b->space)
+        return sampler_random.next(s, view);
+    AUTO(free) const struct trial **ended = newly_ended(b, view, &n);
+    for (size_t i = 0; i < n; i++)
+        observe(b, ended[i]);
+    if (!b->space->smooth)
+        first = FIRST_MIXED;
+    if ((size_t)s->task.batch > first)
+        first = (size_t)s->task.batch;
+    if (view->count < first || b->data[0].n < 2)
+        return even(s, view);
+    struct aim a = {0};
+    AUTO(json) json_t *params = NULL;
+    if (aim_at(b, view, &a))
+        params =
+            space_count(b->space->space) <= LIST_MAX ? listed(b, &a) : searched(b, &a, view->count);
+    aim_free(&a);
+    return params ? TAKE(params) : sampler_random.next(s, view);
+}
+
+/* ---- what is kept ------------------------------------------------------------------------------
+ */
+
+static json_t *save(const struct sampler *s)
+{
+    const struct bayes *b = s->own;
+    if (!b->space)
+        return NULL;
+    json_t *models = json_array();
+    for (size_t g = 0; g < goal_count(b); g++) {
+        json_t *m = bayes_model_save(b->models[g]);
+        json_array_append_new(models, m ? m : json_null());
+    }
+    json_t *feasible = bayes_model_save(b->feasible);
+    return json_pack("{s:o, s:o}", "models", models, "feasible", feasible ? feasible : json_null());
+}
+
+static void restore(struct sampler *s, const json_t *learnt)
+{
+    struct bayes *b = s->own;
+    const json_t *models = json_object_get(learnt, "models");
+    for (size_t g = 0; b->space && g < goal_count(b); g++)
+        bayes_model_restore(b->models[g], json_array_get(models, g));
+    if (b->space)
+        bayes_model_restore(b->feasible, json_object_get(learnt, "feasible"));
+}
+
+const struct sampler_ops sampler_bayes = {.name = "bayes",
+                                          .own_new = own_new,
+                                          .own_free = own_free,
+                                          .next = next,
+                                          .save = save,
+                                          .restore = restore};

@@ -1,0 +1,37 @@
+/* sampler_sobol - points of a scrambled Sobol sequence, in its order. */
+#include "common/json.h"
+#include "hpo/model/sobol.h"
+#include "hpo/search/sampler.h"
+#include "hpo/search/space.h"
+
+enum { POINTS_PER_TRIAL = 64 }; /* so many are looked at in the mean */
+
+struct sequence {
+    uint64_t at; /* all points before it are tried or not allowed */
+};
+
+static void *own_new(const struct sampler *s)
+{
+    (void)s; /* starts at the first point, whatever the space */
+    return xzalloc(sizeof(struct sequence));
+}
+
+static json_t *next(struct sampler *s, const struct trial_view *view)
+{
+    struct sequence *q = s->own;
+    size_t dims = space_dims(s->task.space);
+    AUTO(free) double *u = xcalloc(dims, sizeof *u);
+    for (uint64_t end = POINTS_PER_TRIAL * (view->count + 1); q->at < end; q->at++) {
+        sobol_point(s->task.seed, q->at, dims, u);
+        if (!space_allows(s->task.space, u))
+            continue;
+        AUTO(json) json_t *params = space_sample(s->task.space, u);
+        if (!sampler_tried(s, params))
+            return TAKE(params);
+    }
+    /* Most of what comes by is tried or not allowed: the sequence gets to the rest too late. */
+    return sampler_random.next(s, view);
+}
+
+const struct sampler_ops sampler_sobol = {
+    .name = "sobol", .own_new = own_new, .own_free = free, .next = next};
