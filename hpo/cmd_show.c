@@ -106,12 +106,16 @@ int cmd_sweep_ls(int argc, char **argv)
 static void print_view(const struct view *v, int top)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *trials = view_trials(v);
+    AUTO(json) json_t *trials = view_trials(v), *importance = view_importance(v);
+    AUTO(json) json_t *pareto = view_pareto(v);
     struct sched_counts c = sched_counts(v->sched);
     strbuf_printf(&b, "%s: ", v->dir->name);
     progress_counts(&b, &c);
-    strbuf_puts(&b, "\n\n");
-    progress_table(&b, trials, v->spec->metric.maximize, (size_t)top);
+    strbuf_putc(&b, '\n');
+    if (!json_is_null(importance))
+        progress_importance(&b, importance);
+    strbuf_putc(&b, '\n');
+    progress_table(&b, trials, v->spec, pareto, (size_t)top);
     fputs(strbuf_str(&b), stdout);
 }
 

@@ -199,7 +199,7 @@ static void print_best(struct strbuf *out, const struct view *v, const struct or
 {
     AUTO(json) json_t *t = sched_trial_json(v->sched, best);
     const json_t *params = json_object_get(t, "params");
-    const char *metric = v->spec->metric.name;
+    const char *metric = v->spec->metrics[0].name;
     AUTO(strv) char **argv = NULL;
     strbuf_printf(out, "best: trial %d, %s %.6g: ", best, metric ? metric : "value",
                   json_number_value(json_object_get(t, "value")));
@@ -220,10 +220,10 @@ static void print_result(const struct view *v, const struct order *o, bool json)
         return;
     }
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *trials = view_trials(v);
+    AUTO(json) json_t *trials = view_trials(v), *pareto = view_pareto(v);
     struct sched_counts counts = sched_counts(v->sched);
     int best = sched_best(v->sched);
-    progress_table(&b, trials, v->spec->metric.maximize, TABLE_MAX);
+    progress_table(&b, trials, v->spec, pareto, TABLE_MAX);
     strbuf_putc(&b, '\n');
     progress_counts(&b, &counts);
     strbuf_putc(&b, '\n');
@@ -235,7 +235,7 @@ static void print_result(const struct view *v, const struct order *o, bool json)
 /* A sweep without a metric has a result when a trial was done. */
 static bool has_result(const struct view *v)
 {
-    return v->spec->metric.name ? sched_best(v->sched) >= 0 : sched_counts(v->sched).done > 0;
+    return v->spec->metrics[0].name ? sched_best(v->sched) >= 0 : sched_counts(v->sched).done > 0;
 }
 
 static void say_how_to_go_on(const char *name, const struct sweep_options *o)

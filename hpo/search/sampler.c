@@ -4,11 +4,23 @@
 
 #include "hpo/search/dist.h"
 
+const struct sampler_ops *sampler_of(enum spec_method m)
+{
+    static const struct sampler_ops *const methods[SPEC_METHODS] = {
+        [SPEC_GRID] = &sampler_grid,
+        [SPEC_RANDOM] = &sampler_random,
+        [SPEC_SOBOL] = &sampler_sobol,
+        [SPEC_BAYES] = &sampler_bayes,
+    };
+    return methods[m];
+}
+
 struct sampler *sampler_new(const struct sampler_ops *ops, const struct sampler_task *task)
 {
     struct sampler *s = xzalloc(sizeof *s);
     s->ops = ops;
     s->task = *task;
+    s->task.repeats = task->repeats > 0 ? task->repeats : 1;
     s->tried = json_object();
     s->own = ops->own_new ? ops->own_new(s) : NULL;
     return s;
@@ -28,7 +40,8 @@ json_t *sampler_next(struct sampler *s, const struct trial_view *view)
 {
     for (; s->seen < view->count; s->seen++) {
         AUTO(free) char *key = dist_key(view->trials[s->seen]->params);
-        json_object_set_new(s->tried, key, json_null());
+        json_int_t before = json_integer_value(json_object_get(s->tried, key));
+        json_object_set_new(s->tried, key, json_integer(before + 1));
     }
     return s->ops->next(s, view);
 }
@@ -44,8 +57,13 @@ void sampler_restore(struct sampler *s, const json_t *learnt)
         s->ops->restore(s, learnt);
 }
 
-bool sampler_tried(const struct sampler *s, const json_t *params)
+int sampler_times(const struct sampler *s, const json_t *params)
 {
     AUTO(free) char *key = dist_key(params);
-    return json_object_get(s->tried, key) != NULL;
+    return (int)json_integer_value(json_object_get(s->tried, key));
+}
+
+bool sampler_tried(const struct sampler *s, const json_t *params)
+{
+    return sampler_times(s, params) >= s->task.repeats;
 }

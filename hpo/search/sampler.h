@@ -12,10 +12,10 @@
 #include <stdint.h>
 
 #include "common/mem.h"
+#include "hpo/search/spec.h"
 #include "hpo/search/trial.h"
 
 struct space;
-struct spec_stop; /* hpo/search/spec.h: early_terminate */
 struct sampler;
 
 struct sampler_goal { /* what is sought */
@@ -52,18 +52,27 @@ struct sampler_ops {
 struct sampler { /* its fields are for the methods */
     const struct sampler_ops *ops;
     struct sampler_task task;
-    json_t *tried; /* a set: dist_key() of every trial's parameters */
+    json_t *tried; /* dist_key() of every trial's parameters -> how often */
     size_t seen;   /* trials in `tried` */
+    int round;     /* random: all points are tried so often */
     void *own;
 };
 
-/* Points in order, the last name fastest; ends with the last. */
+/* Points in order, the last name fastest; ends with the last, or with `repeats` goes first through
+ * all of them again. Needs a space of countable points. */
 extern const struct sampler_ops sampler_grid;
-/* Independent draws; trial i's come from the seed's stream i. */
+/* Independent draws; trial i's come from the seed's stream i. Has no state of its own, so that
+ * other methods can fall back on its next(). Of more than 2^20 points one may come again while an
+ * untried one is left, where nearly none is. */
 extern const struct sampler_ops sampler_random;
 /* Points that fill the space evenly; the i-th trial has the i-th one that is allowed and untried.
  */
 extern const struct sampler_ops sampler_sobol;
+/* Bayesian optimisation: the point that a Gaussian process expects most of. */
+extern const struct sampler_ops sampler_bayes;
+
+/* NULL: not built in. */
+const struct sampler_ops *sampler_of(enum spec_method m);
 
 struct sampler *sampler_new(const struct sampler_ops *ops, const struct sampler_task *task);
 void sampler_free(struct sampler *s);
@@ -79,7 +88,9 @@ json_t *sampler_next(struct sampler *s, const struct trial_view *view);
 json_t *sampler_save(const struct sampler *s);
 void sampler_restore(struct sampler *s, const json_t *learnt);
 
-/* For methods: whether a trial had these parameters. */
+/* For methods: how many trials had these parameters; and whether they are used up: as many as there
+ * may be. Cost: that of the text of the parameters. */
+int sampler_times(const struct sampler *s, const json_t *params);
 bool sampler_tried(const struct sampler *s, const json_t *params);
 
 #endif

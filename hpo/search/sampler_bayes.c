@@ -27,6 +27,7 @@ static const double side_by_side = 1e-7; /* of the cube: the same point, to all 
 
 struct bayes {
     const struct sampler *sampler; /* its task */
+    struct sampler *even;          /* points that fill the space, before there is a model */
     struct bayes_space *space;     /* NULL: nothing varies */
     bool *taken;                   /* by trial: its end is among the observations */
     size_t taken_cap;
@@ -50,6 +51,7 @@ static void *own_new(const struct sampler *s)
 {
     struct bayes *b = xzalloc(sizeof *b);
     b->sampler = s;
+    b->even = sampler_new(&sampler_sobol, &s->task);
     if (space_dims(s->task.space) == 0)
         return b;
     b->space = bayes_space_new(s->task.space);
@@ -64,6 +66,7 @@ static void *own_new(const struct sampler *s)
 static void own_free(void *own)
 {
     struct bayes *b = own;
+    sampler_free(b->even);
     for (size_t g = 0; b->space && g < goal_count(b); g++) {
         bayes_data_free(&b->data[g]);
         bayes_model_free(b->models[g]);
@@ -278,12 +281,6 @@ static bool aim_at(struct bayes *b, const struct trial_view *view, struct aim *a
 /* ---- what is given -----------------------------------------------------------------------------
  */
 
-/* The next even point that is allowed and untried. */
-static json_t *even(struct sampler *s, const struct trial_view *view)
-{
-    return sampler_sobol.next(s, view);
-}
-
 /* Whether u is next to where a trial was. */
 static bool beside_known(const struct bayes *b, const double *u)
 {
@@ -363,7 +360,7 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
     if ((size_t)s->task.batch > first)
         first = (size_t)s->task.batch;
     if (view->count < first || b->data[0].n < 2)
-        return even(s, view);
+        return sampler_next(b->even, view);
     struct aim a = {0};
     AUTO(json) json_t *params = NULL;
     if (aim_at(b, view, &a))

@@ -4,7 +4,8 @@
 #include "hpo/search/space.h"
 
 struct grid {
-    double at; /* all points before it are tried */
+    int round; /* all points are tried so often */
+    double at; /* and those before it once more */
 };
 
 static void *own_new(const struct sampler *s)
@@ -17,10 +18,13 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
 {
     (void)view; /* what matters of the trials is in s->tried */
     struct grid *g = s->own;
-    for (double n = space_count(s->task.space); g->at < n; g->at++) {
-        AUTO(json) json_t *params = space_point(s->task.space, g->at);
-        if (!sampler_tried(s, params))
-            return TAKE(params);
+    for (double n = space_count(s->task.space); g->round < s->task.repeats; g->round++) {
+        for (; g->at < n; g->at++) {
+            AUTO(json) json_t *params = space_point(s->task.space, g->at);
+            if (params && sampler_times(s, params) <= g->round)
+                return TAKE(params);
+        }
+        g->at = 0;
     }
     return NULL;
 }

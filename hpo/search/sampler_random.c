@@ -6,38 +6,42 @@
 #include "hpo/search/sampler.h"
 #include "hpo/search/space.h"
 
-enum { DRAWS_MAX = 64 };
+enum { DRAWS_MAX = 64, SCAN_MAX = 1 << 20 };
 
-/* The first untried point of a countable space from a random one on. */
-static json_t *search(const struct sampler *s, struct rng *r)
+/* A point that was not tried more than `round` times, or NULL: every one was. */
+static json_t *draw(const struct sampler *s, struct rng *r, int round)
 {
-    double n = space_count(s->task.space), start = floor(rng_unit(r) * n);
-    for (double i = 0; i < n; i++) {
-        double at = start + i < n ? start + i : start + i - n;
-        AUTO(json) json_t *params = space_point(s->task.space, at);
-        if (!sampler_tried(s, params))
+    const struct space *space = s->task.space;
+    AUTO(free) double *u = xcalloc(space_dims(space) + 1, sizeof *u);
+    AUTO(json) json_t *params = NULL;
+    for (int draw = 0; draw < DRAWS_MAX; draw++) {
+        space_draw(space, r, u);
+        json_decref(params);
+        params = space_sample(space, u);
+        if (sampler_times(s, params) <= round)
             return TAKE(params);
     }
-    return NULL;
+    /* Most of what comes by chance is tried: take the next in order, from a random one on. */
+    double n = space_count(space), start = isinf(n) ? 0 : floor(rng_unit(r) * n);
+    for (double i = 0; !isinf(n) && i < n && i < SCAN_MAX; i++) {
+        AUTO(json) json_t *point = space_point(space, start + i < n ? start + i : start + i - n);
+        if (point && sampler_times(s, point) <= round)
+            return TAKE(point);
+    }
+    return n <= SCAN_MAX ? NULL : TAKE(params); /* too many to know: repeat one */
 }
 
 static json_t *next(struct sampler *s, const struct trial_view *view)
 {
-    struct rng r;
-    rng_seed(&r, s->task.seed, view->count);
-    size_t dims = space_dims(s->task.space);
-    AUTO(free) double *u = xcalloc(dims + 1, sizeof *u);
-    AUTO(json) json_t *params = NULL;
-    for (int draw = 0; draw < DRAWS_MAX; draw++) {
-        for (size_t i = 0; i < dims; i++)
-            u[i] = rng_unit(&r);
-        json_decref(params);
-        params = space_sample(s->task.space, u);
-        if (!sampler_tried(s, params))
-            return TAKE(params);
+    for (; s->round < s->task.repeats; s->round++) {
+        struct rng
+            r; /* seeded for each round: so a restart, which sees the first, changes nothing */
+        rng_seed(&r, s->task.seed, view->count);
+        json_t *params = draw(s, &r, s->round);
+        if (params)
+            return params;
     }
-    /* Most of what comes by chance is tried. Where points cannot be counted, repeat one. */
-    return isinf(space_count(s->task.space)) ? TAKE(params) : search(s, &r);
+    return NULL;
 }
 
 const struct sampler_ops sampler_random = {.name = "random", .next = next};

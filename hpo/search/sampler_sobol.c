@@ -7,13 +7,22 @@
 enum { POINTS_PER_TRIAL = 64 }; /* so many are looked at in the mean */
 
 struct sequence {
-    uint64_t at; /* all points before it are tried or not allowed */
+    uint64_t at;          /* all points before it are tried or not allowed */
+    struct sampler *rest; /* finds what the sequence gets to too late */
 };
 
 static void *own_new(const struct sampler *s)
 {
-    (void)s; /* starts at the first point, whatever the space */
-    return xzalloc(sizeof(struct sequence));
+    struct sequence *q = xzalloc(sizeof *q);
+    q->rest = sampler_new(&sampler_random, &s->task);
+    return q;
+}
+
+static void own_free(void *own)
+{
+    struct sequence *q = own;
+    sampler_free(q->rest);
+    free(q);
 }
 
 static json_t *next(struct sampler *s, const struct trial_view *view)
@@ -26,12 +35,11 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
         if (!space_allows(s->task.space, u))
             continue;
         AUTO(json) json_t *params = space_sample(s->task.space, u);
-        if (!sampler_tried(s, params))
+        if (sampler_times(s, params) == 0)
             return TAKE(params);
     }
-    /* Most of what comes by is tried or not allowed: the sequence gets to the rest too late. */
-    return sampler_random.next(s, view);
+    return sampler_next(q->rest, view); /* most of what came by is tried or not allowed */
 }
 
 const struct sampler_ops sampler_sobol = {
-    .name = "sobol", .own_new = own_new, .own_free = free, .next = next};
+    .name = "sobol", .own_new = own_new, .own_free = own_free, .next = next};

@@ -79,12 +79,11 @@ static struct worker *roomiest(const struct sched *s)
 }
 
 /* One that goes on where the last trial's CREATED left it. */
-static struct sampler *make_sampler(const struct sched *s)
+static struct sampler *make_sampler(struct sched *s)
 {
-    static const struct sampler_ops *const methods[] = {
-        [SPEC_GRID] = &sampler_grid, [SPEC_RANDOM] = &sampler_random};
-    struct sampler_task task = {.space = s->spec->space, .seed = s->spec->seed};
-    struct sampler *sampler = sampler_new(methods[s->spec->method], &task);
+    struct sampler_task task;
+    spec_task(s->spec, &task, s->goals);
+    struct sampler *sampler = sampler_new(sampler_of(s->spec->method), &task);
     sampler_restore(sampler, s->learnt);
     return sampler;
 }
@@ -183,7 +182,7 @@ enum stopper_verdict sched_in_judge(const struct sched *s, struct trial *t)
 {
     struct trial_view view = sched_state_view(&s->st);
     return s->stopper && t->state == TRIAL_RUNNING
-               ? s->stopper->judge(&s->spec->stop, s->spec->metric.maximize, &view, t)
+               ? s->stopper->judge(&s->spec->stop, s->spec->metrics[0].maximize, &view, t)
                : STOPPER_GO;
 }
 
@@ -194,7 +193,7 @@ static struct trial *next_paused(const struct sched *s, bool last)
         return NULL;
     struct trial_view view = sched_state_view(&s->st);
     int id = (last ? s->stopper->finish : s->stopper->resume)(&s->spec->stop,
-                                                              s->spec->metric.maximize, &view);
+                                                              s->spec->metrics[0].maximize, &view);
     return id < 0 ? NULL : s->st.trials[id];
 }
 
@@ -323,26 +322,29 @@ int64_t sched_deadline(const struct sched *s)
 /* ---- life --------------------------------------------------------------------------------------
  */
 
-/* run_cap, or the points there are, and those of `start` that are none of them. */
+/* run_cap, or the points there are as often as they are tried, and what `start` has beyond that. */
 static int count_wanted(const struct spec *spec)
 {
-    double points = space_count(spec->space);
+    double trials = space_count(spec->space) * spec->repeats;
     AUTO(json) json_t *seen = json_object();
     for (size_t i = 0; i < json_array_size(spec->start); i++) {
         const json_t *params = json_array_get(spec->start, i);
         AUTO(free) char *key = dist_key(params);
-        if (!space_has(spec->space, params) || json_object_get(seen, key))
-            points++;
-        json_object_set_new(seen, key, json_null());
+        json_int_t before = json_integer_value(json_object_get(seen, key));
+        trials += !space_has(spec->space, params) || before >= spec->repeats;
+        json_object_set_new(seen, key, json_integer(before + 1));
     }
-    if (spec->run_cap > 0 && points > spec->run_cap)
-        points = spec->run_cap;
-    return points <= INT_MAX ? (int)points : -1;
+    if (spec->run_cap > 0 && trials > spec->run_cap)
+        trials = spec->run_cap;
+    return trials <= INT_MAX ? (int)trials : -1;
 }
 
 int sched_new(struct sched **out, const struct spec *spec, struct err *e)
 {
-    if (spec->stop.type != SPEC_STOPPER_NONE && !spec->metric.name)
+    if (!sampler_of(spec->method))
+        return err_set(e, -EINVAL, "method '%s' is not built into this version",
+                       spec_method_name(spec->method));
+    if (spec->stop.type != SPEC_STOPPER_NONE && !spec->metrics[0].name)
         return err_set(e, -EINVAL, "early stopping needs a metric to compare");
     AUTO(sched) struct sched *s = xzalloc(sizeof *s);
     s->spec = spec;

@@ -17,6 +17,7 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "hpo/search/trial.h"
 
 struct sched;
 struct spec; /* hpo/search/spec.h: the sweep file */
@@ -132,6 +133,8 @@ bool sched_over(const struct sched *s);
  * "metrics":{last of each}}; value and node may be null. New reference. */
 json_t *sched_trial_json(const struct sched *s, int trial);
 int sched_trial_count(const struct sched *s);
+/* All trials; borrowed until the next step. */
+struct trial_view sched_view(const struct sched *s);
 /* The trial with the best value so far, or -1; those that failed do not count. */
 int sched_best(const struct sched *s);
 

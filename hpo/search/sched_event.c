@@ -213,7 +213,7 @@ static int on_report(struct step *st, const struct sched_event *ev, struct err *
     if (!json_is_object(ev->data))
         return err_set(e, -EINVAL, "a report that is no mapping");
     struct sched *s = st->s;
-    const char *metric = s->spec->metric.name;
+    const char *metric = s->spec->metrics[0].name;
     struct trial *t = sched_state_leased(&s->st, ev->lease);
     if (!t || t->lease != ev->lease || trial_step(t->state, TRIAL_EV_REPORT) < 0)
         return 0;
@@ -303,7 +303,7 @@ static char *invalid_text(const struct trial *t, const char *metric)
 
 static void end_success(struct step *st, struct trial *t, double seconds)
 {
-    const char *metric = st->s->spec->metric.name;
+    const char *metric = st->s->spec->metrics[0].name;
     if (metric && t->point_count == 0)
         sched_in_end(st, t, TRIAL_INVALID, seconds, invalid_text(t, metric));
     else

@@ -20,7 +20,8 @@ struct sched {
     const struct spec *spec;
     struct sched_state st;
     struct sampler *sampler;
-    const struct stopper_ops *stopper; /* NULL: none */
+    struct sampler_goal goals[SPEC_METRICS_MAX]; /* of the sampler's task */
+    const struct stopper_ops *stopper;           /* NULL: none */
 
     struct worker **workers;
     size_t worker_count, worker_cap;

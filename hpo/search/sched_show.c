@@ -25,6 +25,11 @@ int sched_trial_count(const struct sched *s)
     return (int)s->st.count;
 }
 
+struct trial_view sched_view(const struct sched *s)
+{
+    return sched_state_view(&s->st);
+}
+
 int sched_best(const struct sched *s)
 {
     int best = -1;
@@ -34,7 +39,7 @@ int sched_best(const struct sched *s)
         double v = trial_value(t, s->spec->value_last);
         if (!trial_counts(t->state) || isnan(v))
             continue;
-        if (best < 0 || (s->spec->metric.maximize ? v > best_value : v < best_value)) {
+        if (best < 0 || (s->spec->metrics[0].maximize ? v > best_value : v < best_value)) {
             best = t->id;
             best_value = v;
         }

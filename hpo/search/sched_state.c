@@ -94,19 +94,36 @@ static int leased(struct sched_state *st, struct trial *t, const struct sched_re
     return 0;
 }
 
+/* Whether the trial has reached all targets that there are: of the first metric with its best
+ * value, of the others with their last. */
+static bool on_target(const struct spec *spec, const struct trial *t)
+{
+    int targets = 0;
+    for (int i = 0; i < spec->metric_count; i++) {
+        const struct spec_metric *m = &spec->metrics[i];
+        double x = NAN;
+        if (i == 0)
+            x = trial_value(t, false);
+        else if (json_as_number(&x, json_object_get(t->metrics, m->name)) < 0)
+            x = NAN;
+        if (m->has_target && !(m->maximize ? x >= m->target : x <= m->target))
+            return false;
+        targets += m->has_target;
+    }
+    return targets > 0;
+}
+
 static int reported(struct sched_state *st, struct trial *t, const struct sched_record *r,
                     struct err *e)
 {
     double step = 0;
     const json_t *values = json_object_get(r->data, "values");
-    const struct spec_metric *m = &st->spec->metric;
+    const struct spec *spec = st->spec;
     if (json_as_number(&step, json_object_get(r->data, "step")) < 0 || !isfinite(step) ||
         !json_is_object(values))
         return damaged(r, "a report without a step or values", e);
-    trial_report(t, step, values, m->name, m->maximize);
-    double best = trial_value(t, false);
-    if (m->has_target && (m->maximize ? best >= m->target : best <= m->target))
-        st->target_hit = true;
+    trial_report(t, step, values, spec->metrics[0].name, spec->metrics[0].maximize);
+    st->target_hit = st->target_hit || on_target(spec, t);
     set_state(st, t, (enum trial_state)trial_step(t->state, TRIAL_EV_REPORT));
     return 0;
 }

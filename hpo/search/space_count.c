@@ -263,9 +263,9 @@ int space_in_count(struct space *s)
     for (size_t i = 0; i < s->count; i++)
         if (isinf(space_in_values(s, i)))
             return 0;
-    struct build b = {.s = s, .left = WORK_MAX};
-    AUTO(free) bool *decided = b.decided = xcalloc(s->count, sizeof *b.decided);
-    AUTO(free) size_t *root = b.root = xcalloc(s->count, sizeof *b.root);
+    AUTO(free) bool *decided = xcalloc(s->count, sizeof *decided);
+    AUTO(free) size_t *root = xcalloc(s->count, sizeof *root);
+    struct build b = {.s = s, .decided = decided, .root = root, .left = WORK_MAX};
     AUTO(free) size_t *all = xcalloc(s->count, sizeof *all);
     for (size_t i = 0; i < s->count; i++)
         all[i] = i;

@@ -15,10 +15,16 @@
 #include "hpo/search/command.h"
 #include "hpo/search/node.h"
 #include "hpo/search/pyrepr.h"
+#include "hpo/search/sampler.h"
 #include "hpo/search/space.h"
 #include "hpo/search/spec_drover.h"
 
-static const char *const method_names[] = {[SPEC_GRID] = "grid", [SPEC_RANDOM] = "random"};
+static const char *const method_names[SPEC_METHODS] = {
+    [SPEC_GRID] = "grid",
+    [SPEC_RANDOM] = "random",
+    [SPEC_SOBOL] = "sobol",
+    [SPEC_BAYES] = "bayes",
+};
 
 const char *spec_method_name(enum spec_method m)
 {
@@ -33,9 +39,13 @@ void spec_free(struct spec *s)
     free(s->description);
     free(s->program);
     strv_free(s->command);
-    free(s->metric.name);
-    free(s->metric.pattern);
+    for (int i = 0; i < s->metric_count; i++) {
+        free(s->metrics[i].name);
+        free(s->metrics[i].pattern);
+    }
     space_free(s->space);
+    json_decref(s->when);
+    json_decref(s->constraints);
     json_decref(s->start);
     strv_free(s->notices);
     free(s);
@@ -60,7 +70,6 @@ static const char *const no_effect[] = {"entity",     "project", "job",       "i
 
 static int read_method(struct spec *s, const struct node *n, struct err *e)
 {
-    static const char *const words[] = {"grid", "random", "bayes", "custom"};
     struct node at = node_member(n, "method");
     const char *word = json_string_value(at.value);
     if (!at.value) {
@@ -72,31 +81,23 @@ static int read_method(struct spec *s, const struct node *n, struct err *e)
             s->method = (enum spec_method)m;
             return 0;
         }
-    if (word && (strcmp(word, "bayes") == 0 || strcmp(word, "sobol") == 0)) {
-        node_error(&at, e, "method '%s' is not built into this version", word);
-        return err_hint(e, "method: random");
-    }
     if (word && strcmp(word, "custom") == 0) {
         node_error(&at, e,
                    "method 'custom' means an optimiser of your own, which drover does not run");
-        return err_hint(e, "method: random, or grid");
+        return err_hint(e, "method: bayes; or drover suggest, to ask for points from a program");
     }
     node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
-    const char *near = word ? opt_nearest(word, words, COUNT_OF(words)) : NULL;
-    return err_hint(e, "method: %s", near ? near : "random, or grid");
+    const char *near = word ? opt_nearest(word, method_names, SPEC_METHODS) : NULL;
+    return err_hint(e, "method: %s", near ? near : "bayes, sobol, random or grid");
 }
 
 static int refused_keys(const struct node *n, struct err *e)
 {
-    struct node scheduler = node_member(n, "scheduler"), metrics = node_member(n, "metrics");
+    struct node scheduler = node_member(n, "scheduler");
     if (scheduler.value) {
         node_error(&scheduler, e,
                    "'scheduler' names an optimiser of W&B's, which drover does not run");
-        return err_hint(e, "method: random, with 'parameters' and 'early_terminate'");
-    }
-    if (metrics.value) {
-        node_error(&metrics, e, "several objectives ('metrics') are not built into this version");
-        return err_hint(e, "metric: {name: …}");
+        return err_hint(e, "method: bayes, with 'parameters' and 'early_terminate'");
     }
     return 0;
 }
@@ -154,27 +155,56 @@ static int read_impute(struct spec *s, const struct node *n, struct err *e)
             return node_error(&at, e, "'%s' must be latest, best%s", keys[k],
                               k ? ", worst or \"false\"" : " or worst");
         if (at.value)
-            notice(s, "'%s' is for method bayes; no effect here", keys[k]);
+            notice(s,
+                   "'%s': no effect here; bayes models failed trials as infeasible, and running "
+                   "ones at the mean it expects plus one standard deviation",
+                   keys[k]);
     }
     return 0;
 }
 
-static int read_metric(struct spec *s, const struct node *n, struct err *e)
+static int read_metric(struct spec *s, const struct node *at, struct err *e)
 {
     static const char *const keys[] = {"name",   "goal",    "target",
                                        "impute", "pattern", "impute_while_running"};
-    struct node at = node_member(n, "metric");
-    struct spec_metric *m = &s->metric;
-    if (!at.value)
-        return 0;
-    if (node_only_keys(&at, keys, COUNT_OF(keys), "metric", e) < 0 ||
-        node_text(&m->name, &at, "name", e) < 0 || read_goal(m, &at, e) < 0 ||
-        node_real(&m->target, &at, "target", e) < 0 || read_impute(s, &at, e) < 0 ||
-        node_text(&m->pattern, &at, "pattern", e) < 0)
+    struct spec_metric *m = &s->metrics[s->metric_count++];
+    if (node_only_keys(at, keys, COUNT_OF(keys), "metric", e) < 0 ||
+        node_text(&m->name, at, "name", e) < 0 || read_goal(m, at, e) < 0 ||
+        node_real(&m->target, at, "target", e) < 0 || read_impute(s, at, e) < 0 ||
+        node_text(&m->pattern, at, "pattern", e) < 0)
         return -EINVAL;
-    m->has_target = node_has(&at, "target");
+    m->has_target = node_has(at, "target");
     if (!m->name || !m->name[0])
-        return node_error(&at, e, "the metric's 'name' is missing");
+        return node_error(at, e, "the metric's 'name' is missing");
+    for (const struct spec_metric *other = s->metrics; other < m; other++)
+        if (strcmp(other->name, m->name) == 0)
+            return node_error(at, e, "the metric '%s' comes twice", m->name);
+    return 0;
+}
+
+static int read_metrics(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node one = node_member(n, "metric"), list = node_member(n, "metrics");
+    size_t count = json_array_size(list.value);
+    if (one.value && list.value)
+        return node_error(&list, e, "either 'metric' or 'metrics', not both");
+    if (one.value)
+        return read_metric(s, &one, e);
+    if (list.value && count < 2) {
+        node_error(&list, e, "'metrics' must be a list of at least two");
+        return err_hint(e, "metric: {name: …}, where there is only one");
+    }
+    if (count > SPEC_METRICS_MAX)
+        return node_error(&list, e, "more than %d metrics", SPEC_METRICS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        struct node at = node_item(&list, i), pattern = node_member(&at, "pattern");
+        if (read_metric(s, &at, e) < 0)
+            return -EINVAL;
+        if (pattern.value) {
+            node_error(&pattern, e, "'pattern' finds one metric, not several");
+            return err_hint(e, "print a line {\"%s\": …, …} with all of them", s->metrics[i].name);
+        }
+    }
     return 0;
 }
 
@@ -185,7 +215,9 @@ static int read_stop(struct spec *s, const struct node *n, struct err *e)
         return 0;
     if (spec_stop_read(&s->stop, &at, e) < 0)
         return -EINVAL;
-    return s->metric.name ? 0 : node_error(&at, e, "'early_terminate' needs a 'metric' to compare");
+    return s->metric_count > 0
+               ? 0
+               : node_error(&at, e, "'early_terminate' needs a 'metric' to compare");
 }
 
 /* ---- what is run -------------------------------------------------------------------------------
@@ -225,12 +257,21 @@ static int read_parameters(struct spec *s, const struct node *n, struct err *e)
     struct node at = node_member(n, "parameters");
     if (!at.value)
         return node_error(n, e, "'parameters' is missing");
-    if (space_read(&s->space, &at, s->method == SPEC_GRID, &s->notices, e) < 0)
-        return -EINVAL;
-    double points = space_count(s->space);
+    return space_read(&s->space, &at, s->method == SPEC_GRID, &s->notices, e);
+}
+
+/* How the parts go together. */
+static int check_whole(struct spec *s, const struct node *n, struct err *e)
+{
+    if (s->method == SPEC_BAYES && s->metric_count == 0) {
+        node_error(n, e, "method bayes needs a 'metric' to learn from");
+        return err_hint(e, "metric: {name: loss, goal: minimize}; or method: random");
+    }
+    double points = space_count(s->space) * s->repeats;
     if (s->run_cap > points)
-        notice(s, "the space has only %.0f different points: the sweep ends before run_cap %d",
-               points, s->run_cap);
+        notice(s, "the space has only %.0f different points%s: the sweep ends before run_cap %d",
+               space_count(s->space), s->repeats > 1 ? ", each tried 'repeats' times" : "",
+               s->run_cap);
     return 0;
 }
 
@@ -247,12 +288,30 @@ int spec_read(struct spec **out, const struct yaml_doc *d, struct err *e)
         node_text(&s->name, &root, "name", e) < 0 ||
         node_text(&s->description, &root, "description", e) < 0 ||
         node_int(&s->run_cap, &root, "run_cap", 1, INT_MAX, e) < 0 ||
-        read_parameters(s, &root, e) < 0 || read_metric(s, &root, e) < 0 ||
+        read_parameters(s, &root, e) < 0 || read_metrics(s, &root, e) < 0 ||
         read_stop(s, &root, e) < 0 || read_command(s, &root, e) < 0 ||
-        spec_drover_read(s, &block, e) < 0)
+        spec_drover_read(s, &block, e) < 0 || check_whole(s, &root, e) < 0)
         return -EINVAL;
     *out = TAKE(s);
     return 0;
+}
+
+void spec_task(const struct spec *s, struct sampler_task *task, struct sampler_goal *goals)
+{
+    for (int i = 0; i < s->metric_count; i++)
+        goals[i] = (struct sampler_goal){.metric = s->metrics[i].name,
+                                         .maximize = s->metrics[i].maximize,
+                                         .last = s->value_last};
+    *task = (struct sampler_task){
+        .space = s->space,
+        .seed = s->seed,
+        .repeats = s->repeats,
+        .goals = goals,
+        .goal_count = (size_t)s->metric_count,
+        .stop = s->stop.type == SPEC_STOPPER_NONE ? NULL : &s->stop,
+        .budget = s->run_cap,
+        .batch = s->parallel,
+    };
 }
 
 /* ---- and out again -----------------------------------------------------------------------------
@@ -288,8 +347,13 @@ json_t *spec_json(const struct spec *s)
             json_array_append_new(list, json_string(s->command[i]));
         json_object_set_new(o, "command", list);
     }
-    if (s->metric.name)
-        json_object_set_new(o, "metric", metric_json(&s->metric));
+    if (s->metric_count == 1)
+        json_object_set_new(o, "metric", metric_json(&s->metrics[0]));
+    json_t *metrics = s->metric_count > 1 ? json_array() : NULL;
+    for (int i = 0; metrics && i < s->metric_count; i++)
+        json_array_append_new(metrics, metric_json(&s->metrics[i]));
+    if (metrics)
+        json_object_set_new(o, "metrics", metrics);
     if (s->stop.type != SPEC_STOPPER_NONE)
         json_object_set_new(o, "early_terminate", spec_stop_json(&s->stop));
     if (s->run_cap)

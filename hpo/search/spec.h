@@ -13,15 +13,19 @@
 #include "hpo/search/node.h"
 
 struct yaml_doc;
-struct space; /* hpo/search/space.h */
+struct space;        /* hpo/search/space.h */
+struct sampler_task; /* hpo/search/sampler.h */
+struct sampler_goal;
 
-enum spec_method { SPEC_GRID, SPEC_RANDOM };
+enum spec_method { SPEC_GRID, SPEC_RANDOM, SPEC_SOBOL, SPEC_BAYES, SPEC_METHODS };
+
+enum { SPEC_METRICS_MAX = 8 };
 
 struct spec_metric {
-    char *name;    /* NULL: the sweep has no metric (grid and random may do without) */
+    char *name;    /* NULL: not given */
     bool maximize; /* goal: maximize */
     bool has_target;
-    double target; /* once a trial reaches it no new trial starts */
+    double target; /* once a trial reaches all targets no new trial starts */
     char *pattern; /* a POSIX extended regular expression over stdout; NULL: none. Its first group
                       is the metric's value */
 };
@@ -60,7 +64,10 @@ struct spec {
     enum spec_method method;
     char *program;  /* NULL: not given (then `command` does without it) */
     char **command; /* strv with its macros (command.h); NULL: the default */
-    struct spec_metric metric;
+    /* The first is the one whose values are a trial's points, and which early_terminate compares.
+     */
+    struct spec_metric metrics[SPEC_METRICS_MAX];
+    int metric_count; /* 0: none; more than 1: several objectives */
     struct spec_stop stop;
     struct space *space; /* owned */
     int run_cap;         /* trials in all; 0: no limit */
@@ -79,6 +86,8 @@ struct spec {
     int64_t grace_ms;      /* between asking a trial to stop and killing it; 30,000 */
     int64_t lost_after_ms; /* a silent worker's trials are given to others after it; 120,000 */
     bool value_last;       /* value: last. Which of a trial's reports counts; default: the best */
+    int repeats;           /* how often each point is tried; 1 */
+    json_t *when, *constraints; /* as they were written; NULL: none. `space` knows them */
     json_t *start; /* an array of parameter sets (complete, in order) to try first; may be empty */
 
     char **notices; /* strv: what the user should be told once; NULL: nothing */
@@ -94,6 +103,10 @@ AUTO_DEFINE(spec, struct spec *, spec_free)
 /* All that was read, with every default in place; for the dashboard and for comparing. New
  * reference. */
 json_t *spec_json(const struct spec *s);
+
+/* What the search is for. Its goals go to goals[SPEC_METRICS_MAX], which the task borrows, as it
+ * does the spec. */
+void spec_task(const struct spec *s, struct sampler_task *task, struct sampler_goal *goals);
 
 const char *spec_method_name(enum spec_method m);
 

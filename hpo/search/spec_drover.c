@@ -14,6 +14,7 @@ enum { RANKS_MAX = 1 << 20 };
 void spec_drover_defaults(struct spec *s)
 {
     s->ranks = 1;
+    s->repeats = 1;
     s->retries = 3;
     s->give_up_after = 5;
     s->grace_ms = 30000;
@@ -93,6 +94,17 @@ static int read_value(struct spec *s, const struct node *n, struct err *e)
     return 0;
 }
 
+/* Which points the space has: before those of `start` are looked at. */
+static int read_rules(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node when = node_member(n, "when"), list = node_member(n, "constraints");
+    s->when = json_incref((json_t *)when.value);
+    s->constraints = json_incref((json_t *)list.value);
+    if (when.value && space_when(s->space, &when, e) < 0)
+        return -EINVAL;
+    return list.value ? space_constrain(s->space, &list, e) : 0;
+}
+
 static int read_start(struct spec *s, const struct node *n, struct err *e)
 {
     struct node list = node_member(n, "start");
@@ -112,8 +124,8 @@ static int read_start(struct spec *s, const struct node *n, struct err *e)
 int spec_drover_read(struct spec *s, const struct node *n, struct err *e)
 {
     static const char *const keys[] = {
-        "resources", "seed",  "parallel", "retries",    "retry_failed", "give_up_after",
-        "timeout",   "value", "start",    "lost_after", "grace",
+        "resources", "seed",  "parallel",   "retries", "retry_failed", "give_up_after", "timeout",
+        "value",     "start", "lost_after", "grace",   "when",         "constraints",   "repeats",
     };
     if (!n->value)
         return 0;
@@ -124,18 +136,20 @@ int spec_drover_read(struct spec *s, const struct node *n, struct err *e)
         node_int(&s->give_up_after, n, "give_up_after", 0, INT_MAX, e) < 0 ||
         read_duration(&s->timeout_ms, n, "timeout", e) < 0 ||
         read_duration(&s->grace_ms, n, "grace", e) < 0 ||
-        read_duration(&s->lost_after_ms, n, "lost_after", e) < 0 || read_value(s, n, e) < 0)
+        read_duration(&s->lost_after_ms, n, "lost_after", e) < 0 || read_value(s, n, e) < 0 ||
+        node_int(&s->repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_rules(s, n, e) < 0)
         return -EINVAL;
     return read_start(s, n, e);
 }
 
 json_t *spec_drover_json(const struct spec *s)
 {
-    return json_pack("{s:{s:i, s:i, s:i}, s:I, s:i, s:i, s:b, s:i, s:f, s:f, s:f, s:s, s:O}",
-                     "resources", "ranks", s->ranks, "gpus", s->gpus, "cpus", s->cpus, "seed",
-                     (json_int_t)s->seed, "parallel", s->parallel, "retries", s->retries,
-                     "retry_failed", s->retry_failed, "give_up_after", s->give_up_after, "timeout",
-                     (double)s->timeout_ms / 1e3, "grace", (double)s->grace_ms / 1e3, "lost_after",
-                     (double)s->lost_after_ms / 1e3, "value", s->value_last ? "last" : "best",
-                     "start", s->start);
+    return json_pack(
+        "{s:{s:i, s:i, s:i}, s:I, s:i, s:i, s:b, s:i, s:f, s:f, s:f, s:s, s:i, s:O*, s:O*, s:O}",
+        "resources", "ranks", s->ranks, "gpus", s->gpus, "cpus", s->cpus, "seed",
+        (json_int_t)s->seed, "parallel", s->parallel, "retries", s->retries, "retry_failed",
+        s->retry_failed, "give_up_after", s->give_up_after, "timeout", (double)s->timeout_ms / 1e3,
+        "grace", (double)s->grace_ms / 1e3, "lost_after", (double)s->lost_after_ms / 1e3, "value",
+        s->value_last ? "last" : "best", "repeats", s->repeats, "when", s->when, "constraints",
+        s->constraints, "start", s->start);
 }

@@ -12,10 +12,6 @@
 #include "hpo/search/space.h"
 #include "hpo/search/study_in.h"
 
-extern const struct sampler_ops sampler_bayes;
-static const struct sampler_ops *const methods[] = {&sampler_grid, &sampler_random, &sampler_sobol,
-                                                    &sampler_bayes};
-
 enum { ASK_MAX = 100000 };
 
 void study_free(struct study *s)
@@ -34,21 +30,21 @@ void study_free(struct study *s)
 /* ---- init --------------------------------------------------------------------------------------
  */
 
-static int read_method(const struct sampler_ops **out, const struct node *n, struct err *e)
+static int read_method(enum spec_method *out, const struct node *n, struct err *e)
 {
-    const char *names[COUNT_OF(methods)];
+    const char *names[SPEC_METHODS];
     struct node at = node_member(n, "method");
-    const char *word = at.value ? json_string_value(at.value) : sampler_bayes.name;
-    for (size_t m = 0; m < COUNT_OF(methods); m++) {
-        names[m] = methods[m]->name;
+    const char *word = at.value ? json_string_value(at.value) : spec_method_name(SPEC_BAYES);
+    for (int m = 0; m < SPEC_METHODS; m++) {
+        names[m] = spec_method_name((enum spec_method)m);
         if (word && strcmp(word, names[m]) == 0) {
-            *out = methods[m];
+            *out = (enum spec_method)m;
             return 0;
         }
     }
     node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
     const char *near = word ? opt_nearest(word, names, COUNT_OF(names)) : NULL;
-    return err_hint(e, "\"method\":\"%s\"", near ? near : sampler_bayes.name);
+    return err_hint(e, "\"method\":\"%s\"", near ? near : "bayes, sobol, random or grid");
 }
 
 static int read_goal(struct sampler_goal *g, const struct node *n, struct err *e)
@@ -89,9 +85,9 @@ static int read_goals(struct study *s, const struct node *n, struct err *e)
     s->named = list.value != NULL;
     if (!s->named)
         return add_goal(s, "value", n, e);
-    if (count < 1 || count > STUDY_GOALS_MAX)
+    if (count < 1 || count > SPEC_METRICS_MAX)
         return node_error(&list, e, "'metrics' must be a list of 1 to %d objectives",
-                          STUDY_GOALS_MAX);
+                          SPEC_METRICS_MAX);
     if (node_has(n, "goal"))
         return node_error(n, e, "'goal' stands in each of 'metrics' where they are given");
     for (size_t i = 0; i < count; i++) {
@@ -156,10 +152,10 @@ static json_t *init(struct study **out, const struct node *n, struct err *e)
                                        "repeats", "when",  "constraints", "early_terminate"};
     AUTO(study) struct study *s = xzalloc(sizeof *s);
     AUTO(strv) char **notices = NULL;
-    const struct sampler_ops *method = NULL;
+    enum spec_method method = SPEC_BAYES;
     struct sampler_task task = {.repeats = 1, .goals = s->goals};
     if (node_only_keys(n, keys, COUNT_OF(keys), "init", e) < 0 || read_method(&method, n, e) < 0 ||
-        read_space(s, method == &sampler_grid, n, &notices, e) < 0 || read_goals(s, n, e) < 0 ||
+        read_space(s, method == SPEC_GRID, n, &notices, e) < 0 || read_goals(s, n, e) < 0 ||
         read_seed(&task.seed, n, e) < 0 || node_int(&task.budget, n, "budget", 1, INT_MAX, e) < 0 ||
         node_int(&task.batch, n, "batch", 1, INT_MAX, e) < 0 ||
         node_int(&task.repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_stop(s, n, e) < 0)
@@ -167,7 +163,7 @@ static json_t *init(struct study **out, const struct node *n, struct err *e)
     task.space = s->space;
     task.goal_count = s->goal_count;
     task.stop = s->stopper ? &s->stop : NULL;
-    s->sampler = sampler_new(method, &task);
+    s->sampler = sampler_new(sampler_of(method), &task);
     *out = TAKE(s);
     json_t *reply = json_pack("{s:b}", "ok", 1);
     for (size_t i = 0; i < strv_len(notices); i++) {
@@ -331,7 +327,7 @@ static json_t *report(struct study *s, const struct node *n, struct err *e)
 /* {"id","params","value"}, or "values" by the goals' names. */
 static json_t *trial_json(const struct study *s, const struct trial *t)
 {
-    double y[STUDY_GOALS_MAX] = {0};
+    double y[SPEC_METRICS_MAX] = {0};
     goals_values(s->goals, s->goal_count, t, y);
     json_t *o = json_pack("{s:i, s:O}", "id", t->id, "params", t->params);
     json_t *to = s->named ? json_object() : o;

@@ -8,13 +8,11 @@
 #include "hpo/search/stopper.h"
 #include "hpo/search/study.h"
 
-enum { STUDY_GOALS_MAX = 8 };
-
 struct study {
     struct space *space;
     struct spec_stop stop;
     const struct stopper_ops *stopper; /* NULL: nothing is stopped early */
-    struct sampler_goal goals[STUDY_GOALS_MAX];
+    struct sampler_goal goals[SPEC_METRICS_MAX];
     size_t goal_count;
     char **names; /* strv: of the goals */
     bool named;   /* `metrics` were given: results have `values`, not one `value` */

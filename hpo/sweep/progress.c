@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "hpo/search/spec.h"
 
 static const char *text_of(const json_t *trial, const char *key)
 {
@@ -175,12 +176,14 @@ struct entry {
     const json_t *trial;
     double value;
     size_t order;
-    bool maximize;
+    bool maximize, front;
 };
 
 static int better_first(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
+    if (x->front != y->front)
+        return x->front ? -1 : 1;
     if (isnan(x->value) != isnan(y->value))
         return isnan(x->value) ? 1 : -1;
     if (!isnan(x->value) && x->value != y->value)
@@ -190,10 +193,9 @@ static int better_first(const void *a, const void *b)
 
 enum { FIXED_COLUMNS = 4, CELL_MAX = 32 };
 
-/* The names of all parameters of any trial, in the order of their first appearance: a strv. */
-static char **names_of(const struct entry *rows, size_t n)
+/* Appends the names of all parameters of any trial, in the order of their first appearance. */
+static void add_names(char ***names, const struct entry *rows, size_t n)
 {
-    char **names = NULL;
     json_t *seen = json_object();
     for (size_t i = 0; i < n; i++) {
         const char *name;
@@ -202,30 +204,35 @@ static char **names_of(const struct entry *rows, size_t n)
             if (json_object_get(seen, name))
                 continue;
             json_object_set_new(seen, name, json_true());
-            strv_push(&names, xstrdup(name));
+            strv_push(names, xstrdup(name));
         }
     }
     json_decref(seen);
-    return names;
 }
 
-/* One cell, without control characters and not too long for its column. */
-static char *cell(const struct entry *row, size_t rank, size_t column, char *const *names)
+/* One cell, without control characters and not too long for its column. After the fixed columns
+ * come `others` metrics, then parameters. */
+static char *cell(const struct entry *row, size_t rank, size_t column, char *const *names,
+                  size_t others)
 {
+    const json_t *metric = json_object_get(json_object_get(row->trial, "metrics"), names[column]);
+    const json_t *param = json_object_get(json_object_get(row->trial, "params"), names[column]);
+    bool is_metric = column < FIXED_COLUMNS + others;
     struct strbuf b = {0};
-    if (column == 0)
+    if (column == 0 && row->front)
+        strbuf_putc(&b, '*');
+    else if (column == 0)
         strbuf_printf(&b, "%zu", rank);
     else if (column == 1)
         strbuf_printf(&b, "%d", id_of(row->trial));
     else if (column == 2)
         strbuf_puts(&b, text_of(row->trial, "state"));
-    else if (column == 3 && isnan(row->value))
-        strbuf_puts(&b, "-");
-    else if (column == 3)
+    else if (column == 3 && !isnan(row->value))
         strbuf_printf(&b, "%.6g", row->value);
+    else if (is_metric && (column == 3 || !metric))
+        strbuf_puts(&b, "-");
     else
-        add_json(&b, json_object_get(json_object_get(row->trial, "params"),
-                                     names[column - FIXED_COLUMNS]));
+        add_json(&b, is_metric ? metric : param);
     end_line(&b, 0, CELL_MAX);
     b.data[--b.len] = 0; /* the newline */
     return strbuf_take(&b);
@@ -239,7 +246,8 @@ static int width_of(const char *s)
     return n;
 }
 
-static void print_cells(struct strbuf *out, char *const *cells, size_t rows, size_t columns)
+static void print_cells(struct strbuf *out, char *const *cells, size_t rows, size_t columns,
+                        size_t others)
 {
     AUTO(free) int *width = xcalloc(columns, sizeof *width);
     for (size_t i = 0; i < rows * columns; i++) {
@@ -251,7 +259,7 @@ static void print_cells(struct strbuf *out, char *const *cells, size_t rows, siz
         for (size_t c = 0; c < columns; c++) {
             const char *text = cells[r * columns + c];
             int pad = width[c] - width_of(text);
-            bool right = c < 2 || c == 3; /* rank, trial and value are numbers */
+            bool right = c != 2 && c < FIXED_COLUMNS + others; /* all but the state are numbers */
             if (right)
                 strbuf_printf(out, "%*s", pad, "");
             strbuf_puts(out, text);
@@ -262,25 +270,48 @@ static void print_cells(struct strbuf *out, char *const *cells, size_t rows, siz
     }
 }
 
-void progress_table(struct strbuf *out, const json_t *trials, bool maximize, size_t max)
+void progress_table(struct strbuf *out, const json_t *trials, const struct spec *spec,
+                    const json_t *front, size_t max)
 {
-    static const char *const fixed[FIXED_COLUMNS] = {"rank", "trial", "state", "value"};
-    size_t n = json_array_size(trials);
+    size_t n = json_array_size(trials), others = 0;
     AUTO(free) struct entry *rows = xcalloc(n, sizeof *rows);
     for (size_t i = 0; i < n; i++) {
         const json_t *t = json_array_get(trials, i);
-        rows[i] = (struct entry){t, value_of(t), i, maximize};
+        rows[i] = (struct entry){t, value_of(t), i, spec->metrics[0].maximize, false};
     }
+    for (size_t i = 0; i < json_array_size(front); i++)
+        rows[json_integer_value(json_array_get(front, i))].front = true;
     qsort(rows, n, sizeof *rows, better_first);
     n = n > max ? max : n;
-    AUTO(strv) char **names = names_of(rows, n);
-    size_t columns = FIXED_COLUMNS + strv_len(names);
+    AUTO(strv) char **names = NULL;
+    strv_push(&names, xstrdup("rank"));
+    strv_push(&names, xstrdup("trial"));
+    strv_push(&names, xstrdup("state"));
+    strv_push(&names, xstrdup(spec->metric_count > 1 ? spec->metrics[0].name : "value"));
+    for (int i = 1; i < spec->metric_count; i++, others++)
+        strv_push(&names, xstrdup(spec->metrics[i].name));
+    add_names(&names, rows, n);
+    size_t columns = strv_len(names);
     AUTO(strv) char **cells = xcalloc((n + 1) * columns + 1, sizeof *cells);
     for (size_t c = 0; c < columns; c++)
-        cells[c] = xstrdup(c < FIXED_COLUMNS ? fixed[c] : names[c - FIXED_COLUMNS]);
+        cells[c] = xstrdup(names[c]);
     for (size_t i = 0; i < n * columns; i++)
-        cells[columns + i] = cell(&rows[i / columns], i / columns + 1, i % columns, names);
-    print_cells(out, cells, n + 1, columns);
+        cells[columns + i] = cell(&rows[i / columns], i / columns + 1, i % columns, names, others);
+    print_cells(out, cells, n + 1, columns, others);
+    if (front)
+        strbuf_puts(out, "* no other trial is better in one objective and as good in the rest\n");
+}
+
+void progress_importance(struct strbuf *out, const json_t *importance)
+{
+    const char *name;
+    json_t *share;
+    strbuf_puts(out, "importance");
+    json_object_foreach ((json_t *)importance, name, share) {
+        if (json_real_value(share) >= 0.005)
+            strbuf_printf(out, "  %s %.2f", name, json_real_value(share));
+    }
+    strbuf_putc(out, '\n');
 }
 
 void progress_shell(struct strbuf *out, char *const *argv)

@@ -31,8 +31,15 @@ void progress_ended(struct strbuf *out, const json_t *trial, const char *metric,
 void progress_counts(struct strbuf *out, const struct sched_counts *c);
 
 /* The trials, best first (those without a value last, in their order), at most `max` of them, a
- * column for each parameter. `trials` is an array; it is left as it is. */
-void progress_table(struct strbuf *out, const json_t *trials, bool maximize, size_t max);
+ * column for each parameter. `trials` is an array of all, in the order of their ids from 0 on; it
+ * is left as it is. With several objectives each has a column, and the trials of `front`, an array
+ * of ids (NULL: one objective), come first, with a star in place of their rank. */
+void progress_table(struct strbuf *out, const json_t *trials, const struct spec *spec,
+                    const json_t *front, size_t max);
+
+/* "importance  lr 0.71  width 0.20", of what insight_importance() gives; with its newline. What
+ * rounds to 0 is left out. */
+void progress_importance(struct strbuf *out, const json_t *importance);
 
 /* "lr=0.01 act=relu"; without a newline. */
 void progress_params(struct strbuf *out, const json_t *params);

@@ -107,7 +107,7 @@ void screen_stored(struct screen *s, const struct sched *sched, enum sched_recor
         return;
     AUTO(json) json_t *t = sched_trial_json(sched, trial);
     AUTO(strbuf) struct strbuf b = {0};
-    progress_ended(&b, t, s->spec->metric.name, sched_best(sched) == trial);
+    progress_ended(&b, t, s->spec->metrics[0].name, sched_best(sched) == trial);
     fputs(strbuf_str(&b), stderr);
 }
 
@@ -129,7 +129,7 @@ void screen_paint(struct screen *s, const struct sched *sched)
         json_array_append_new(running, i < (size_t)rows ? sched_trial_json(sched, s->out[i])
                                                         : json_object());
     const struct progress p = {.name = s->name,
-                               .metric = s->spec->metric.name,
+                               .metric = s->spec->metrics[0].name,
                                .counts = sched_counts(sched),
                                .best = best_trial,
                                .running = running,

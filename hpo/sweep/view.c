@@ -5,6 +5,7 @@
 
 #include "common/yaml.h"
 #include "hpo/search/command.h"
+#include "hpo/search/insight.h"
 #include "hpo/sweep/metric.h"
 
 int view_spec(struct spec **out, const char *text, const char *name, struct err *e)
@@ -21,7 +22,7 @@ int view_spec(struct spec **out, const char *text, const char *name, struct err 
     if (rc < 0)
         return err_wrap(e, "%s", name);
     struct err why = {0};
-    rc = metric_new(&m, s->metric.name, s->metric.pattern, &why);
+    rc = metric_new(&m, s->metrics[0].name, s->metrics[0].pattern, &why);
     if (rc < 0)
         return yaml_error_at(doc, "/metric/pattern", e, rc, "%s", why.text);
     *out = TAKE(s);
@@ -87,6 +88,24 @@ const char *view_state(const struct view *v)
     return sweepdir_busy(v->dir) ? "running" : sched_over(v->sched) ? "finished" : "stopped";
 }
 
+json_t *view_importance(const struct view *v)
+{
+    struct sampler_goal goals[SPEC_METRICS_MAX];
+    struct sampler_task task;
+    spec_task(v->spec, &task, goals);
+    struct trial_view trials = sched_view(v->sched);
+    return task.goal_count > 0 ? insight_importance(task.space, goals, &trials) : json_null();
+}
+
+json_t *view_pareto(const struct view *v)
+{
+    struct sampler_goal goals[SPEC_METRICS_MAX];
+    struct sampler_task task;
+    spec_task(v->spec, &task, goals);
+    struct trial_view trials = sched_view(v->sched);
+    return task.goal_count > 1 ? insight_front(goals, task.goal_count, &trials) : NULL;
+}
+
 json_t *view_json(const struct view *v)
 {
     json_t *trials = view_trials(v), *best = json_null();
@@ -94,7 +113,7 @@ json_t *view_json(const struct view *v)
     if (t)
         best = json_pack("{s:O,s:O,s:O}", "id", json_object_get(t, "id"), "value",
                          json_object_get(t, "value"), "params", json_object_get(t, "params"));
-    return json_pack("{s:s,s:s,s:s,s:o,s:o}", "name", v->dir->name, "method",
+    return json_pack("{s:s,s:s,s:s,s:o,s:o*,s:o,s:o}", "name", v->dir->name, "method",
                      spec_method_name(v->spec->method), "state", view_state(v), "best", best,
-                     "trials", trials);
+                     "pareto", view_pareto(v), "importance", view_importance(v), "trials", trials);
 }

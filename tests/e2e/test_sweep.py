@@ -46,13 +46,47 @@ def test_what_show_prints_for_programs(place):
     done = place.run(place.sweep(GRID), "--json")
     assert done.returncode == 0, done.stderr
     shown = place.show()
-    assert list(shown) == ["name", "method", "state", "best", "trials"]
+    assert list(shown) == ["name", "method", "state", "best", "importance", "trials"]
     assert (shown["name"], shown["method"], shown["state"]) == ("s", "grid", "finished")
     assert shown["best"]["value"] == 11 and shown["best"]["params"] == {"x": 1, "y": 10}
     for t in shown["trials"]:
         assert {"id", "state", "params", "value", "steps", "node", "seconds"} <= set(t)
         assert t["state"] == "done" and t["value"] == t["params"]["x"] + t["params"]["y"] and t["seconds"] > 0
     assert done.stdout == place.run("show", "s", "--json").stdout
+
+
+def test_show_tells_which_parameters_decide(place):
+    place.script("t.sh", 'echo "{\\"loss\\":$x}"\n')
+    grid = "method: grid\nmetric: {name: loss}\nparameters: {x: {values: [0, 1, 2, 3]}, y: {values: [a, b]}}\n"
+    assert place.run(place.sweep(grid)).returncode == 0
+    assert place.show()["importance"] is None  # of 8 trials it says nothing
+    more = grid.replace("[a, b]", "[a, b, c, d]")
+    assert place.run(place.sweep(more, name="more")).returncode == 0
+    shown = place.show("more")["importance"]
+    assert list(shown) == ["x", "y"] and shown["x"] > 0.999
+    assert "\nimportance  x 1.00\n" in place.run("show", "more").stdout
+
+
+def test_several_objectives_have_a_pareto_set(place):
+    place.script("t.sh", 'echo "{\\"loss\\":$((x + z)),\\"accuracy\\":$x}"\n')
+    done = place.run(place.sweep("method: grid\nmetrics: [{name: loss}, {name: accuracy, goal: maximize}]\n"
+                                 "parameters: {x: {values: [1, 2, 3]}, z: {values: [0, 5]}}\n"))
+    assert done.returncode == 0, done.stderr
+    shown = place.show()
+    ids = {t["id"]: (t["params"]["x"], t["params"]["z"]) for t in shown["trials"]}
+    assert [ids[i] for i in shown["pareto"]] == [(1, 0), (2, 0), (3, 0)]
+    for table in (done.stdout, place.run("show", "s").stdout):
+        rows = [line.split() for line in table.splitlines()]
+        start = rows.index(["rank", "trial", "state", "loss", "accuracy", "x", "z"])
+        assert [r[0] for r in rows[start + 1:start + 7]] == ["*", "*", "*", "4", "5", "6"]
+        assert rows[start + 1][2:] == ["done", "1", "1", "1", "0"]
+
+
+def test_a_sobol_sweep_tries_each_point_of_a_finite_space_once(place):
+    done = place.run(place.sweep(GRID.replace("grid", "sobol")), "--parallel", "3")
+    assert done.returncode == 0, done.stderr
+    assert sorted((t["params"]["x"], t["params"]["y"]) for t in place.show()["trials"]) == [
+        (x, y) for x in (1, 2, 3) for y in (10, 20)]
 
 
 def test_a_sweep_leaves_parameters_and_output_of_each_trial(place):

@@ -2,6 +2,7 @@
  * ones, 20,000 times. What is refused says where; what is accepted must give trials that its own
  * space accepts, and read back as it was written. FUZZ_SEED=N takes other changes. */
 #include <ctype.h>
+#include <math.h>
 
 #include "common/json.h"
 #include "common/rng.h"
@@ -33,6 +34,19 @@ static const char *const files[] = {
     "metric: { name: m }\nearly_terminate: { type: median, min_iter: 2, min_trials: 3 }\n"
     "drover:\n  resources: { ranks: 2, gpus: 1 }\n  seed: 9\n  timeout: 10m\n  value: last\n"
     "  grace: 0.5\n  start: [ { x: 0.5, y: 2 } ]\n",
+    "method: random\nprogram: t\nparameters:\n  a: { values: [ sgd, adam ] }\n"
+    "  b: { min: 1, max: 9 }\n  c: { parameters: { d: { min: 0.0, max: 1.0 } , e: { min: 1, max: 3 "
+    "} "
+    "} }\n"
+    "  f: { distribution: int_log_uniform, min: 1, max: 64 }\n"
+    "metrics: [ { name: m } , { name: n, goal: maximize, target: 3 } ]\n"
+    "early_terminate: { type: hyperband, min_iter: 2 }\n"
+    "drover:\n  repeats: 2\n  when: { b: { param: a, in: [ sgd ] } , c.e: [ { param: b, in: [ 1, 2 "
+    "] } ] }\n"
+    "  constraints: [ 'b * f <= 64' , \"a == 'adam' or c.d < 0.5\" , c.e != 2 ]\n",
+    "method: grid\nprogram: t\nparameters:\n  a: { values: [ x, y ] }\n  b: { min: 1, max: 9 }\n"
+    "  c: { min: 1, max: 9 }\ndrover:\n  when: { b: { param: a, in: [ x ] } }\n"
+    "  constraints: [ b < c ]\n",
 };
 
 static const char *const awkward[] = {"0",
@@ -82,6 +96,15 @@ static const char *const awkward[] = {"0",
                                       "{ x: 1 }",
                                       "name:",
                                       "a:",
+                                      "a",
+                                      "b",
+                                      "param:",
+                                      "in:",
+                                      "[ a > b ]",
+                                      "'b ** f < c.d'",
+                                      "'not (b % 2 == 0) or'",
+                                      "{ param: b, in: [ 1 ] }",
+                                      "int_log_uniform",
                                       "1e-5"};
 
 /* `text` with one to three words, which stand between blanks, replaced. */
@@ -134,6 +157,11 @@ static void check_samples(const struct spec *s, const char *text, struct rng *r)
         AUTO(json) json_t *p = space_sample(s->space, u);
         if (space_unit(s->space, p, back, &e) < 0)
             FAIL("%s, a sample of:\n%s", e.text, text);
+        space_settle(s->space, u, NULL);
+        for (size_t i = 0; i < dims; i++)
+            if (!(fabs(u[i] - back[i]) <= 1e-12))
+                FAIL("%s settles at %.17g, not %.17g:\n%s", space_name(s->space, i), u[i], back[i],
+                     text);
     }
 }
 

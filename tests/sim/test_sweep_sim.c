@@ -269,7 +269,7 @@ static void check_end(void)
 {
     struct sched_counts c = sched_counts(m.sched);
     int ended = c.done + c.pruned + c.failed + c.oom + c.invalid + c.cancelled;
-    bool cut = m.spec->metric.has_target || m.spec->give_up_after;
+    bool cut = m.spec->metrics[0].has_target || m.spec->give_up_after;
     compare(m.sched, m.shadow, "at the end, what the records alone give");
     if (c.waiting + c.running + c.stopping + c.paused > 0 || ended != sched_trial_count(m.sched))
         bad("the sweep is over, but trials have not ended");

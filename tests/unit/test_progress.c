@@ -2,6 +2,7 @@
 #include "hpo/sweep/progress.h"
 
 #include "common/mem.h"
+#include "hpo/search/spec.h"
 #include "tests/unit/test.h"
 
 static json_t *trial(int id, const char *state, const char *params, json_t *value)
@@ -105,19 +106,56 @@ TEST(the_table_has_the_best_first_and_a_column_for_each_parameter)
     json_array_append_new(list, trial(0, "failed", "{\"lr\":0.5}", json_null()));
     json_array_append_new(list, trial(1, "done", "{\"lr\":0.25,\"act\":\"relu\"}", json_real(2)));
     json_array_append_new(list, trial(2, "pruned", "{\"lr\":1e-5,\"act\":\"t\"}", json_real(-1)));
-    progress_table(&b, list, false, 20);
+    static const struct spec least = {.metrics = {{.name = "loss"}}, .metric_count = 1};
+    static const struct spec most = {.metrics = {{.maximize = true}}};
+    progress_table(&b, list, &least, NULL, 20);
     CHECK_TEXT(b, "rank  trial  state   value  lr     act\n"
                   "   1      2  pruned     -1  1e-05  t\n"
                   "   2      1  done        2  0.25   relu\n"
                   "   3      0  failed      -  0.5    \n");
-    progress_table(&b, list, true, 1);
+    progress_table(&b, list, &most, NULL, 1);
     CHECK_TEXT(b, "rank  trial  state  value  lr    act\n"
                   "   1      1  done       2  0.25  relu\n");
     json_decref(list);
     list = json_array();
-    progress_table(&b, list, true, 5);
+    progress_table(&b, list, &most, NULL, 5);
     CHECK_TEXT(b, "rank  trial  state  value\n");
     json_decref(list);
+}
+
+TEST(with_several_objectives_each_has_a_column_and_the_front_comes_first_with_stars)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    json_t *list = json_array();
+    static const char *const metrics[] = {"{\"loss\":2,\"size\":1.5}", "{\"loss\":3,\"size\":4}",
+                                          "{\"loss\":1,\"size\":3}", "{}"};
+    for (int i = 0; i < 4; i++) {
+        json_t *m = json_loads(metrics[i], 0, NULL), *v = json_object_get(m, "loss");
+        json_t *t = trial(i, "done", "{\"size\":\"s\"}", v ? json_incref(v) : json_null());
+        json_object_set_new(t, "metrics", m);
+        json_array_append_new(list, t);
+    }
+    static const struct spec two = {.metrics = {{.name = "loss"}, {.name = "size"}},
+                                    .metric_count = 2};
+    json_t *front = json_pack("[i,i]", 2, 0);
+    progress_table(&b, list, &two, front, 20);
+    CHECK_TEXT(b, "rank  trial  state  loss  size  size\n"
+                  "   *      2  done      1     3  s\n"
+                  "   *      0  done      2   1.5  s\n"
+                  "   3      1  done      3     4  s\n"
+                  "   4      3  done      -     -  s\n"
+                  "* no other trial is better in one objective and as good in the rest\n");
+    json_decref(front);
+    json_decref(list);
+}
+
+TEST(importances_are_one_line_without_those_that_round_to_0)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    json_t *j = json_pack("{s:f,s:f,s:f}", "lr", 0.7061, "width", 0.2897, "act", 0.0042);
+    progress_importance(&b, j);
+    CHECK_TEXT(b, "importance  lr 0.71  width 0.29\n");
+    json_decref(j);
 }
 
 TEST(words_are_quoted_as_a_shell_reads_them)

@@ -24,6 +24,17 @@ static struct space *space(const char *json, bool grid)
     return s;
 }
 
+static struct space *constrained(const char *params, const char *when, const char *rule, bool grid)
+{
+    struct space *s = space(params, grid);
+    AUTO(json) json_t *w = json_loads(when, 0, NULL), *list = json_pack("[s]", rule);
+    struct node conditions = node_of_json(w), rules = node_of_json(list);
+    struct err e = {0};
+    if (space_when(s, &conditions, &e) < 0 || space_constrain(s, &rules, &e) < 0)
+        FAIL("%s", e.text);
+    return s;
+}
+
 static struct sampler *sampler(const struct sampler_ops *ops, const struct space *sp, uint64_t seed)
 {
     struct sampler_task task = {.space = sp, .seed = seed};
@@ -142,4 +153,94 @@ TEST(random_repeats_where_points_cannot_be_counted)
     for (int i = 0; i < 20; i++)
         CHECK(next(s) != NULL);
     space_free(sp);
+}
+
+/* 24 points: a = 1 has b and c, a = 2 … 6 only c; 3 of a = 1's are forbidden. */
+static struct space *small(bool grid)
+{
+    return constrained("{\"a\":{\"min\":1,\"max\":6},\"b\":{\"values\":[1,2,3,4]},"
+                       "\"c\":{\"values\":[1,2,3]}}",
+                       "{\"b\":{\"param\":\"a\",\"in\":[1]}}", "b * c < 8", grid);
+}
+
+static void check_repeats(const struct sampler_ops *ops, bool grid)
+{
+    struct space *sp = small(grid);
+    CHECK_INT(space_count(sp), 24);
+    struct sampler_task task = {.space = sp, .seed = 3, .repeats = 3};
+    struct sampler *s = sampler_new(ops, &task);
+    AUTO(json) json_t *times = json_object();
+    count = 0;
+    for (int i = 0; i < 72; i++) {
+        if (i % 10 == 9) { /* as after a restart */
+            sampler_free(s);
+            s = sampler_new(ops, &task);
+        }
+        const char *text = next(s);
+        CHECK(text != NULL);
+        json_int_t before = json_integer_value(json_object_get(times, text));
+        CHECK_INT(before, i / 24); /* no repeat while a point is left */
+        json_object_set_new(times, text, json_integer(before + 1));
+        CHECK_INT(sampler_times(s, trials[i]->params), i / 24); /* not counted yet */
+    }
+    CHECK(!next(s));
+    CHECK_INT(json_object_size(times), 24);
+    CHECK(sampler_tried(s, trials[0]->params));
+    sampler_free(s);
+    space_free(sp);
+}
+
+TEST(grid_gives_each_allowed_configuration_so_often_as_repeats_says)
+{
+    check_repeats(&sampler_grid, true);
+}
+
+TEST(random_gives_each_allowed_configuration_so_often_as_repeats_says)
+{
+    check_repeats(&sampler_random, false);
+}
+
+TEST(grid_in_order_again_is_what_repeats_means)
+{
+    struct space *sp = space("{\"a\":{\"min\":1,\"max\":2}}", true);
+    given("{\"a\":2}");
+    struct sampler_task task = {.space = sp, .repeats = 2};
+    AUTO(sampler) struct sampler *s = sampler_new(&sampler_grid, &task);
+    CHECK_STR(next(s), "{\"a\":1}");
+    CHECK_STR(next(s), "{\"a\":1}");
+    CHECK_STR(next(s), "{\"a\":2}");
+    CHECK(!next(s));
+    space_free(sp);
+}
+
+TEST(random_keeps_to_constraints_where_points_cannot_be_counted)
+{
+    struct space *sp = constrained("{\"x\":{\"min\":0.0,\"max\":1.0},\"n\":{\"min\":1,\"max\":9}}",
+                                   "{}", "x * n < 0.01 and n % 3 == 0", false);
+    AUTO(sampler) struct sampler *s = sampler(&sampler_random, sp, 9);
+    for (int i = 0; i < 200; i++) {
+        next(s);
+        double x = json_number_value(json_object_get(trials[i]->params, "x"));
+        json_int_t n = json_integer_value(json_object_get(trials[i]->params, "n"));
+        CHECK(x * (double)n < 0.01 && n % 3 == 0);
+    }
+    space_free(sp);
+}
+
+/* 2^50 points, of which trials see few: neither may be listed. */
+TEST(huge_countable_spaces_are_sampled_at_once)
+{
+    static const char params[] =
+        "{\"a\":{\"min\":1,\"max\":33554432},\"b\":{\"min\":1,\"max\":33554432}}";
+    for (int grid = 0; grid < 2; grid++) {
+        struct space *sp = constrained(params, "{}", "a + b > 3", grid);
+        CHECK(space_count(sp) >
+              1e15); /* not exact with constraints: those that they leave, at most */
+        AUTO(sampler) struct sampler *s = sampler(grid ? &sampler_grid : &sampler_random, sp, 1);
+        count = 0;
+        for (int i = 0; i < 50; i++)
+            CHECK(next(s) != NULL);
+        CHECK(!grid || json_integer_value(json_object_get(trials[0]->params, "b")) == 3);
+        space_free(sp);
+    }
 }

@@ -152,3 +152,43 @@ TEST(only_allowed_points_are_given_and_they_stay_even)
     CHECK_INT(most, 0);
     clear();
 }
+
+TEST(a_tiny_allowed_part_still_gives_different_points)
+{
+    AUTO(space) struct space *sp = space(plane, "[\"x < 0.01 and y < 0.01\"]");
+    AUTO(sampler) struct sampler *s = sampler(sp, 3);
+    for (int i = 0; i < 100; i++) {
+        const json_t *p = next(s);
+        CHECK(number(p, "x") < 0.01 && number(p, "y") < 0.01);
+        CHECK(i == 0 || !json_equal(p, trials[i - 1]->params));
+    }
+    clear();
+}
+
+TEST(repeats_come_after_every_point_was_tried_once)
+{
+    AUTO(space)
+    struct space *sp = space("[{\"name\":\"x\",\"type\":\"int\",\"low\":1,\"high\":7}]", "[]");
+    struct sampler_task task = {.space = sp, .repeats = 3};
+    AUTO(sampler) struct sampler *s = sampler_new(&sampler_sobol, &task);
+    int times[8] = {0};
+    for (int i = 0; i < 21; i++) {
+        if (i == 10) {
+            sampler_free(s);
+            s = sampler_new(&sampler_sobol, &task);
+        }
+        CHECK_INT(times[(int)number(next(s), "x")]++, i / 7);
+    }
+    CHECK(!next(s));
+    clear();
+}
+
+TEST(a_space_of_constants_is_one_trial)
+{
+    AUTO(space)
+    struct space *sp = space("[{\"name\":\"x\",\"type\":\"int\",\"low\":3,\"high\":3}]", "[]");
+    AUTO(sampler) struct sampler *s = sampler(sp, 0);
+    CHECK_NEAR(number(next(s), "x"), 3, 0);
+    CHECK(!next(s));
+    clear();
+}

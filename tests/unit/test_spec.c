@@ -4,6 +4,7 @@
 
 #include "common/json.h"
 #include "common/yaml.h"
+#include "hpo/search/sampler.h"
 #include "hpo/search/space.h"
 #include "tests/unit/test.h"
 
@@ -33,7 +34,7 @@ TEST(the_least_file_has_every_default)
     AUTO(spec) struct spec *s = spec(LEAST);
     CHECK_INT(s->method, SPEC_RANDOM);
     CHECK_STR(s->program, "t.py");
-    CHECK(!s->command && !s->name && !s->metric.name && !s->notices && !s->metric.maximize);
+    CHECK(!s->command && !s->name && !s->metrics[0].name && !s->notices && !s->metrics[0].maximize);
     CHECK_INT(s->run_cap, 0);
     CHECK_INT(s->ranks, 1);
     CHECK_INT(s->gpus, 0);
@@ -79,10 +80,10 @@ TEST(every_key_is_read)
     AUTO(spec) struct spec *s = spec(whole);
     CHECK_INT(s->method, SPEC_GRID);
     CHECK_STR(s->name, "my sweep");
-    CHECK_STR(s->metric.name, "acc");
-    CHECK(s->metric.maximize && s->metric.has_target);
-    CHECK_NEAR(s->metric.target, 0.99, 0);
-    CHECK_STR(s->metric.pattern, "acc=([0-9.]+)");
+    CHECK_STR(s->metrics[0].name, "acc");
+    CHECK(s->metrics[0].maximize && s->metrics[0].has_target);
+    CHECK_NEAR(s->metrics[0].target, 0.99, 0);
+    CHECK_STR(s->metrics[0].pattern, "acc=([0-9.]+)");
     CHECK_INT(s->stop.type, SPEC_STOPPER_HYPERBAND);
     CHECK_INT(s->stop.max_iter, 27);
     CHECK_INT(s->stop.s, 2);
@@ -113,9 +114,28 @@ TEST(every_key_is_read)
     CHECK_HAS(s->notices[0], "only 20 different points");
 }
 
+static const char several[] =
+    "method: bayes\nprogram: t.py\n"
+    "parameters:\n"
+    "  solver: {values: [sgd, adam]}\n"
+    "  momentum: {min: 0.0, max: 1.0}\n"
+    "  lr: {min: 0.0, max: 1.0}\n"
+    "metrics:\n"
+    "  - {name: acc, goal: maximize, target: 0.9}\n"
+    "  - {name: seconds}\n"
+    "early_terminate: {type: curve, min_iter: 3, max_iter: 81, keep: 0.5}\n"
+    "run_cap: 100\n"
+    "drover:\n"
+    "  seed: 4\n"
+    "  parallel: 8\n"
+    "  repeats: 3\n"
+    "  when: {momentum: {param: solver, in: [sgd]}}\n"
+    "  constraints: [lr * momentum <= 0.5]\n"
+    "  start: [{solver: adam, lr: 1}]\n";
+
 TEST(what_was_read_is_written_out_and_reads_back_the_same)
 {
-    const char *const files[] = {whole, LEAST,
+    const char *const files[] = {whole, several, LEAST,
                                  LEAST "metric: {name: m}\nearly_terminate: {type: median}\n"};
     for (size_t i = 0; i < COUNT_OF(files); i++) {
         AUTO(spec) struct spec *s = spec(files[i]);
@@ -141,7 +161,7 @@ TEST(keys_of_where_wandb_runs_it_are_told_once_to_have_no_effect)
     CHECK_INT(strv_len(s->notices), 2);
     CHECK_STR(s->notices[0],
               "'entity', 'project', 'kind', 'controller': where W&B runs a sweep; no effect here");
-    CHECK_STR(s->notices[1], "'impute' is for method bayes; no effect here");
+    CHECK_HAS(s->notices[1], "'impute': no effect here; bayes models failed trials as infeasible");
 }
 
 TEST(median_has_defaults_and_hyperband_wandbs)
@@ -157,6 +177,71 @@ TEST(median_has_defaults_and_hyperband_wandbs)
     CHECK_INT(h->stop.max_iter, 0);
     CHECK_NEAR(h->stop.eta, 3, 0);
     CHECK(h->stop.strict);
+}
+
+TEST(several_metrics_conditions_and_constraints_make_the_samplers_task)
+{
+    AUTO(spec) struct spec *s = spec(several);
+    struct sampler_task task;
+    struct sampler_goal goals[SPEC_METRICS_MAX];
+    spec_task(s, &task, goals);
+    CHECK_INT(s->method, SPEC_BAYES);
+    CHECK_INT(task.goal_count, 2);
+    CHECK_STR(task.goals[0].metric, "acc");
+    CHECK(task.goals[0].maximize && !task.goals[1].maximize && !task.goals[0].last);
+    CHECK_STR(task.goals[1].metric, "seconds");
+    CHECK(task.space == s->space && task.stop == &s->stop);
+    CHECK_INT(task.repeats, 3);
+    CHECK_INT(task.budget, 100);
+    CHECK_INT(task.batch, 8);
+    CHECK_INT(task.seed, 4);
+    double u[] = {0.9, 0.9, 0.1}; /* lr, momentum, solver */
+    CHECK(!space_allows(s->space, u));
+    u[2] = 0.9;
+    CHECK(space_allows(s->space, u));
+}
+
+/* `early_terminate` alone, as drover suggest has it. */
+TEST(each_rule_has_its_keys_and_defaults)
+{
+    static const struct {
+        const char *json;
+        struct spec_stop want;
+    } rows[] = {
+        {"{\"type\":\"asha\"}", {.type = SPEC_STOPPER_ASHA, .eta = 4}},
+        {"{\"type\":\"asha\",\"like\":\"ray\",\"s\":1,\"max_iter\":81}",
+         {.type = SPEC_STOPPER_ASHA, .eta = 4, .ray = true, .min_iter = 1, .s = 1, .max_iter = 81}},
+        {"{\"type\":\"asha\",\"like\":\"optuna\",\"min_iter\":3,\"eta\":3}",
+         {.type = SPEC_STOPPER_ASHA, .eta = 3, .min_iter = 3}},
+        {"{\"type\":\"curve\"}",
+         {.type = SPEC_STOPPER_CURVE, .min_iter = 2, .eta = 2, .keep = 0.35}},
+        {"{\"type\":\"curve\",\"min_iter\":4,\"max_iter\":81,\"eta\":1.5,\"keep\":1}",
+         {.type = SPEC_STOPPER_CURVE, .min_iter = 4, .max_iter = 81, .eta = 1.5, .keep = 1}},
+        {"{\"type\":\"hyperband\",\"max_iter\":27,\"s\":2}",
+         {.type = SPEC_STOPPER_HYPERBAND, .eta = 3, .strict = true, .max_iter = 27, .s = 2}},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        AUTO(json) json_t *v = json_loads(rows[i].json, 0, NULL);
+        struct spec_stop got = {0}, again = {0};
+        for (int k = 0; k < 2; k++) {
+            AUTO(json) json_t *text = k ? spec_stop_json(&got) : json_incref(v);
+            struct node n = node_of_json(text);
+            CHECK_INT(spec_stop_read(k ? &again : &got, &n, NULL), 0);
+        }
+        const struct spec_stop *want = &rows[i].want, *both[] = {&got, &again};
+        for (int k = 0; k < 2; k++) {
+            CHECK(both[k]->type == want->type && both[k]->min_iter == want->min_iter);
+            CHECK(both[k]->max_iter == want->max_iter && both[k]->s == want->s);
+            CHECK(both[k]->eta == want->eta && both[k]->keep == want->keep);
+            CHECK(both[k]->ray == want->ray && both[k]->strict == want->strict);
+        }
+    }
+    AUTO(json) json_t *bad = json_loads("{\"type\":\"asha\",\"min_iter\":0}", 0, NULL);
+    struct node n = node_of_json(bad);
+    struct spec_stop untouched = {.s = 77};
+    struct err e = {0};
+    CHECK(spec_stop_read(&untouched, &n, &e) < 0 && untouched.s == 77);
+    CHECK_HAS(e.text, "/min_iter: 'min_iter' must be from 1");
 }
 
 TEST(times_are_read_with_their_unit)
@@ -183,10 +268,21 @@ TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
         {"- 1\n", "s.yaml:1:1: a sweep file must be a mapping", ""},
         {"program: t.py\nparameters: {x: {value: 1}}\n", "'method' is missing", "method: random"},
         {"method: randon\n", "s.yaml:1:1: unknown method 'randon'", "method: random"},
-        {"method: bayes\n", "method 'bayes' is not built into this version", "method: random"},
-        {"method: custom\n", "optimiser of your own", "random"},
+        {"method: bayes\nprogram: t\nparameters: {x: {min: 0.0, max: 1.0}}\n",
+         "s.yaml:1:1: method bayes needs a 'metric'", "metric: {name"},
+        {"method: custom\n", "optimiser of your own", "drover suggest"},
         {"method: grid\nscheduler: {engine: optuna}\n", "s.yaml:2:1: 'scheduler'", "method"},
-        {"method: grid\nmetrics: []\n", "s.yaml:2:1: several objectives", "metric:"},
+        {LEAST "metrics: []\n", "s.yaml:4:1: 'metrics' must be a list of at least two", "metric:"},
+        {LEAST "metrics: [{name: a}]\n", "at least two", "metric:"},
+        {LEAST "metrics: {name: a}\n", "at least two", "metric:"},
+        {LEAST "metrics: [{name: a}, {name: b}]\nmetric: {name: c}\n", "either 'metric' or", ""},
+        {LEAST "metrics: [{name: a}, {name: a}]\n", "s.yaml:4:22: the metric 'a' comes twice", ""},
+        {LEAST "metrics: [{name: a}, {goal: maximize}]\n", "the metric's 'name' is missing", ""},
+        {LEAST "metrics: [{name: a}, {name: b, pattern: x}]\n", "'pattern' finds one metric",
+         "{\"b\""},
+        {LEAST "metrics: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}, {name: f}, "
+               "{name: g}, {name: h}, {name: i}]\n",
+         "more than 8 metrics", ""},
         {"method: grid\nparametres: {}\n", "s.yaml:2:1: unknown key 'parametres' in a sweep file",
          "parameters"},
         {"method: grid\nprogram: x\n", "'parameters' is missing", ""},
@@ -229,6 +325,22 @@ TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
         {LEAST "drover: {start: [{x: 2}]}\n", "s.yaml:4:19: 'x' cannot be 2", ""},
         {LEAST "drover: {start: [{y: 2}]}\n", "s.yaml:4:19: unknown key 'y'", ""},
         {LEAST "drover: 3\n", "drover must be a mapping", ""},
+        {LEAST "metric: {name: x}\nearly_terminate: {type: asha, like: bohb}\n",
+         "s.yaml:5:31: 'like' must be optuna or ray", ""},
+        {LEAST "metric: {name: x}\nearly_terminate: {type: asha, min_iter: 9, max_iter: 3}\n",
+         "s.yaml:5:44: 'max_iter' must not be less than 'min_iter', 9", ""},
+        {LEAST "metric: {name: x}\nearly_terminate: {type: curve, keep: 1.5}\n",
+         "s.yaml:5:32: 'keep' must be above 0, up to 1", ""},
+        {LEAST "metric: {name: x}\nearly_terminate: {type: curve, strict: true}\n",
+         "unknown key 'strict' in early_terminate of type curve", ""},
+        {LEAST "drover: {repeats: 0}\n", "'repeats' must be from 1", ""},
+        {LEAST "drover: {when: {x: {param: y, in: [1]}}}\n",
+         "s.yaml:4:21: there is no parameter 'y'", ""},
+        {LEAST "drover: {constraints: [x > 2]}\n", "s.yaml:4:24: no point that meets", ""},
+        {LEAST "drover: {constraints: [0.5 < X]}\n",
+         "s.yaml:4:24: constraint '0.5 < X': 1:7: there is no parameter 'X'", ""},
+        {LEAST "drover: {constraints: [x < 0.5], start: [{x: 0.7}]}\n",
+         "s.yaml:4:42: this set breaks the constraint 'x < 0.5'", ""},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct err e = {0};
