@@ -72,7 +72,9 @@ void bayes_target_at(const struct bayes_target *t, const struct kernel_points *a
             chain(slope, &first, i, cols, (double[]){by2[0], by2[2] / (2 * sd[0])});
             chain(slope, &second, i, cols, (double[]){by2[1], by2[3] / (2 * sd[1])});
         } else {
-            value[i] = acq_log_ei(t->best, first.mean[i], first.var[i], by);
+            double square = t->widen * t->widen;
+            value[i] = acq_log_ei(t->best, first.mean[i], square * first.var[i], by);
+            by[1] *= square;
             chain(slope, &first, i, cols, by);
         }
         if (t->feasible) {
@@ -309,7 +311,7 @@ static bool step_aside(struct pool *p, size_t n)
     return moved;
 }
 
-size_t bayes_search_run(const struct bayes_search *s, double *out, size_t most)
+size_t bayes_search_run(const struct bayes_search *s, double *out, size_t most, double *value)
 {
     struct pool p = {.s = s, .space = s->target->space, .dims = s->target->space->dims};
     size_t room = EVEN + AROUND * COUNT_OF(widths) * CHANGES;
@@ -327,6 +329,7 @@ size_t bayes_search_run(const struct bayes_search *s, double *out, size_t most)
         climb(&p, n);
     qsort(p.c, p.count, sizeof *p.c, by_value);
     size_t count = 0;
+    *value = p.c[0].value;
     for (; count < most && count < p.count && p.c[count].value > -INFINITY; count++) {
         memcpy(out + count * p.dims, p.c[count].u, p.dims * sizeof *out);
         space_settle(p.space->space, out + count * p.dims, NULL);

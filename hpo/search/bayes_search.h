@@ -12,6 +12,7 @@ struct bayes_target { /* what is maximised: ln EI + ln P(feasible). Borrows */
     const struct bayes_space *space;
     struct gp *value;    /* of one goal */
     double best;         /* the smallest value observed */
+    double widen;        /* deviations of values are taken so many times wider */
     struct gp *feasible; /* above 0: a trial there does not fail; NULL: none has failed */
 
     struct gp *second;   /* of a second goal; NULL: there is one. Then instead of EI: */
@@ -34,12 +35,12 @@ struct bayes_search {
 };
 
 /* Points (rows of dims) into `out`, at most `most`, the most promising first, each moved to where
- * its values are, allowed by the space's constraints. Returns how many: 0 where chance found none
- * that is allowed.
+ * its values are, allowed by the space's constraints; the target at the first into *value. Returns
+ * how many: 0 where chance found none that is allowed.
  *
  * Even points of the cube and small changes of the best known ones; from the most promising of them
  * gradient steps over the numbers, all side by side, and steps to neighbouring values of whatever
  * has neighbours. */
-size_t bayes_search_run(const struct bayes_search *s, double *out, size_t most);
+size_t bayes_search_run(const struct bayes_search *s, double *out, size_t most, double *value);
 
 #endif

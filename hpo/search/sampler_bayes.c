@@ -16,13 +16,14 @@
 #include "hpo/search/sampler.h"
 
 enum {
-    FIRST = 4,       /* trials that only fill the space, where all parameters are numbers, */
+    FIRST = 8,       /* trials that only fill the space, where all parameters are numbers, */
     FIRST_MIXED = 6, /* and otherwise; a batch at least */
     LIST_MAX = 2048, /* points of a space that are all looked at, rather than searched */
     PENDING_MAX = 256,
     KNOWN = 3,   /* best points that are handed to the search */
     OFFERS = 16, /* that it hands back */
 };
+static const double settled = -8, doubt = 5;
 static const double side_by_side = 1e-7; /* of the cube: the same point, to all purposes */
 
 struct bayes {
@@ -262,6 +263,7 @@ static bool aim_at(struct bayes *b, const struct trial_view *view, struct aim *a
         }
     }
     a->target.space = b->space;
+    a->target.widen = 1;
     a->target.value = ready(b, a, 0, first, view);
     if (!a->target.value)
         return false;
@@ -295,12 +297,26 @@ static bool beside_known(const struct bayes *b, const double *u)
     return false;
 }
 
+/* The most promising untried one of points that a search found. NULL: there is none. */
+static json_t *pick(const struct bayes *b, const double *offers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const double *u = offers + i * b->space->dims;
+        if (b->space->smooth && beside_known(b, u))
+            continue;
+        AUTO(json) json_t *params = space_sample(b->space->space, u);
+        if (!sampler_tried(b->sampler, params))
+            return TAKE(params);
+    }
+    return NULL;
+}
+
 /* The most promising point that is untried, by searching the cube. NULL: none was found. */
-static json_t *searched(const struct bayes *b, const struct aim *a, size_t count)
+static json_t *searched(const struct bayes *b, struct aim *a, size_t count)
 {
     size_t dims = b->space->dims, which[KNOWN], n = best_of(&b->data[0], KNOWN, which);
     AUTO(free) double *room = xcalloc((KNOWN + OFFERS) * dims, sizeof *room);
-    double *offers = room + KNOWN * dims;
+    double *offers = room + KNOWN * dims, value = 0;
     for (size_t k = 0; k < n; k++)
         memcpy(room + k * dims, b->u + which[k] * dims, dims * sizeof *room);
     struct bayes_search search = {.target = &a->target,
@@ -309,16 +325,13 @@ static json_t *searched(const struct bayes *b, const struct aim *a, size_t count
                                   .known = room,
                                   .known_count = n};
     search.effort = fmin(1, fmax(0.25, 200 / (double)gp_count(a->target.value)));
-    size_t found = bayes_search_run(&search, offers, OFFERS);
-    for (size_t i = 0; i < found; i++) {
-        const double *u = offers + i * dims;
-        if (b->space->smooth && beside_known(b, u))
-            continue;
-        AUTO(json) json_t *params = space_sample(b->space->space, u);
-        if (!sampler_tried(b->sampler, params))
-            return TAKE(params);
+    size_t found = bayes_search_run(&search, offers, OFFERS, &value);
+    if (value < settled && count % 2) {
+        /* The model sees nothing left to gain. What if it is too sure of itself? */
+        a->target.widen = doubt;
+        found = bayes_search_run(&search, offers, OFFERS, &value);
     }
-    return NULL;
+    return pick(b, offers, found);
 }
 
 /* The most promising of all untried points. NULL: there is none. */
