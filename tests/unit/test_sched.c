@@ -16,9 +16,14 @@ static struct sched_record records[512];
 static int record_count;
 static int64_t now = 1000;
 
+/* Instead of any before it. */
 static void start_with(const char *yaml)
 {
     struct err e = {0};
+    while (record_count > 0)
+        json_decref(records[--record_count].data);
+    sched_free(s);
+    spec_free(spec);
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
     if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || spec_read(&spec, d, &e) < 0 ||
         sched_new(&s, spec, &e) < 0)
@@ -722,7 +727,6 @@ TEST(a_reached_target_prunes_what_is_paused)
 TEST(asha_decides_after_a_crash_as_without_one)
 {
     for (int crashes = 0; crashes < 2; crashes++) {
-        record_count = 0;
         start_with(GRID(9) "early_terminate: {type: asha, eta: 2}\n");
         hello("a", "{\"places\":4}");
         for (int i = 1; i <= 4; i++)
@@ -745,9 +749,6 @@ TEST(asha_decides_after_a_crash_as_without_one)
 static char *suggested(bool crashes)
 {
     struct strbuf b = {0};
-    record_count = 0;
-    sched_free(s);
-    s = NULL;
     start_with("method: bayes\nprogram: t.py\nrun_cap: 12\nmetric: {name: loss}\n"
                "parameters: {x: {min: 0.0, max: 1.0}, y: {min: 0.0, max: 1.0}}\n"
                "drover: {seed: 5}\n");
@@ -782,9 +783,6 @@ TEST(restarts_change_no_suggestion_of_a_method_that_learns)
  * next suggestion had been computed. */
 static char *suggested_late(bool crashes)
 {
-    record_count = 0;
-    sched_free(s);
-    s = NULL;
     start_with("method: bayes\nprogram: t.py\nrun_cap: 40\nmetric: {name: loss}\n"
                "parameters: {x: {min: 0.0, max: 1.0}}\n" CURVE);
     hello("a", "{\"places\":12}");
