@@ -189,8 +189,8 @@ enum stopper_verdict sched_in_judge(const struct sched *s, struct trial *t)
 /* The paused trial that goes on now: as one among others, or as one of the last. NULL: none. */
 static struct trial *next_paused(const struct sched *s, bool last)
 {
-    if (s->st.counts[TRIAL_PAUSED] == 0)
-        return NULL;
+    if (s->st.counts[TRIAL_PAUSED] == 0 || !s->stopper || !s->stopper->resume)
+        return NULL; /* without the rule that paused them, none goes on */
     struct trial_view view = sched_state_view(&s->st);
     int id = (last ? s->stopper->finish : s->stopper->resume)(&s->spec->stop,
                                                               s->spec->metrics[0].maximize, &view);
