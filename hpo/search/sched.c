@@ -78,8 +78,30 @@ static struct worker *roomiest(const struct sched *s)
     return best;
 }
 
+/* One that goes on where the last trial's CREATED left it. */
+static struct sampler *make_sampler(struct sched *s)
+{
+    struct sampler_task task;
+    spec_task(s->spec, &task, s->goals);
+    struct sampler *sampler = sampler_new(sampler_of(s->spec->method), &task);
+    sampler_restore(sampler, s->learnt);
+    return sampler;
+}
+
 /* ---- records -----------------------------------------------------------------------------------
  */
+
+/* A suggestion that was computed ahead does not know what is recorded now. The sampler is set back,
+ * too: after a restart it would not have been asked. */
+static void forget_next(struct sched *s)
+{
+    if (!s->next_params)
+        return;
+    json_decref(s->next_params);
+    s->next_params = NULL;
+    sampler_free(s->sampler);
+    s->sampler = make_sampler(s);
+}
 
 /* Applies a record, and keeps the count of who holds how many. */
 static int apply(struct sched *s, const struct sched_record *r, struct err *e)
@@ -98,6 +120,10 @@ static int apply(struct sched *s, const struct sched_record *r, struct err *e)
     if (r->kind == SCHED_REC_CREATED) {
         json_decref(s->next_params);
         s->next_params = NULL;
+        json_decref(s->learnt);
+        s->learnt = json_incref(json_object_get(r->data, "learnt"));
+    } else if (r->kind == SCHED_REC_REPORT || r->kind == SCHED_REC_ENDED) {
+        forget_next(s);
     }
     return 0;
 }
@@ -152,17 +178,39 @@ static json_t *next_params(struct sched *s)
     return s->next_params;
 }
 
-/* A trial for a free place: the first of those that were sent back, else a new one. */
+enum stopper_verdict sched_in_judge(const struct sched *s, struct trial *t)
+{
+    struct trial_view view = sched_state_view(&s->st);
+    return s->stopper && t->state == TRIAL_RUNNING
+               ? s->stopper->judge(&s->spec->stop, s->spec->metrics[0].maximize, &view, t)
+               : STOPPER_GO;
+}
+
+/* The paused trial that goes on now: as one among others, or as one of the last. NULL: none. */
+static struct trial *next_paused(const struct sched *s, bool last)
+{
+    if (s->st.counts[TRIAL_PAUSED] == 0 || !s->stopper || !s->stopper->resume)
+        return NULL; /* without the rule that paused them, none goes on */
+    struct trial_view view = sched_state_view(&s->st);
+    int id = (last ? s->stopper->finish : s->stopper->resume)(&s->spec->stop,
+                                                              s->spec->metrics[0].maximize, &view);
+    return id < 0 ? NULL : s->st.trials[id];
+}
+
+/* A trial for a free place: the first of those that were sent back, a paused one that is to go on,
+ * a new one, or one of the last. */
 static struct trial *pick(struct step *st)
 {
     struct sched *s = st->s;
     for (size_t i = 0; i < s->st.count && s->st.counts[TRIAL_WAITING] > 0; i++)
         if (s->st.trials[i]->state == TRIAL_WAITING)
             return s->st.trials[i];
-    json_t *params = next_params(s);
+    struct trial *paused = next_paused(s, false);
+    json_t *params = paused ? NULL : next_params(s);
     if (!params)
-        return NULL;
-    sched_in_record(st, SCHED_REC_CREATED, NULL, 0, json_pack("{s:O}", "params", params));
+        return paused ? paused : next_paused(s, true);
+    sched_in_record(st, SCHED_REC_CREATED, NULL, 0,
+                    json_pack("{s:O, s:o*}", "params", params, "learnt", sampler_save(s->sampler)));
     return s->st.trials[s->st.count - 1];
 }
 
@@ -195,25 +243,40 @@ static void cancel_waiting(struct step *st, const char *why)
     }
 }
 
+/* Those that are still paused were not good enough. */
+static void prune_paused(struct step *st)
+{
+    struct sched *s = st->s;
+    for (size_t i = 0; i < s->st.count && s->st.counts[TRIAL_PAUSED] > 0; i++) {
+        struct trial *t = s->st.trials[i];
+        if (t->state == TRIAL_PAUSED)
+            sched_in_end(st, t, TRIAL_PRUNED, t->seconds, NULL);
+    }
+}
+
 /* Is it over? Then says so, once. */
 static void settle(struct step *st)
 {
     struct sched *s = st->s;
     if (s->end_why || s->st.out_count > 0)
         return;
+    static const char drained[] = "drained";
     const char *closed = sched_in_closed(s), *why = NULL;
     if (closed)
         cancel_waiting(st, closed);
     if (closed)
         why = closed;
-    else if (s->st.counts[TRIAL_WAITING] == 0 && !next_params(s))
+    else if (s->st.counts[TRIAL_WAITING] == 0 && !next_paused(s, false) && !next_params(s) &&
+             !next_paused(s, true))
         why = s->spec->run_cap > 0 && s->st.count >= (size_t)s->spec->run_cap
                   ? "run_cap is reached"
                   : "every point of the space is tried";
     else if (s->draining)
-        why = "drained";
+        why = drained;
     if (!why)
         return;
+    if (why != drained)
+        prune_paused(st);
     s->end_why = xstrdup(why);
     sched_in_act(st, SCHED_ACT_END, NULL, -1, 0, s->end_why);
 }
@@ -225,8 +288,8 @@ int sched_step(struct sched *s, const struct sched_event *ev, int64_t now_ms, st
     struct step st = {.s = s, .out = out, .now_ms = now_ms};
     if (sched_in_handle(&st, ev, e) < 0)
         return -EINVAL;
-    if (ev->kind != SCHED_EV_REPORT)
-        dispatch(&st);
+    if (ev->kind != SCHED_EV_REPORT || s->st.counts[TRIAL_PAUSED] > 0)
+        dispatch(&st); /* a report frees no place, but may be why a paused trial goes on */
     settle(&st);
     return 0;
 }
@@ -249,7 +312,8 @@ int64_t sched_deadline(const struct sched *s)
         return due;
     for (size_t i = 0; i < s->st.out_count; i++) {
         const struct trial *t = s->st.trials[s->st.out[i]];
-        if (t->state != TRIAL_STOPPING && t->leased_ms + s->spec->timeout_ms < due)
+        if (t->state != TRIAL_STOPPING && t->state != TRIAL_PAUSING &&
+            t->leased_ms + s->spec->timeout_ms < due)
             due = t->leased_ms + s->spec->timeout_ms;
     }
     return due;
@@ -277,8 +341,7 @@ static int count_wanted(const struct spec *spec)
 
 int sched_new(struct sched **out, const struct spec *spec, struct err *e)
 {
-    const struct sampler_ops *method = sampler_of(spec->method);
-    if (!method)
+    if (!sampler_of(spec->method))
         return err_set(e, -EINVAL, "method '%s' is not built into this version",
                        spec_method_name(spec->method));
     if (spec->stop.type != SPEC_STOPPER_NONE && !spec->metrics[0].name)
@@ -286,9 +349,7 @@ int sched_new(struct sched **out, const struct spec *spec, struct err *e)
     AUTO(sched) struct sched *s = xzalloc(sizeof *s);
     s->spec = spec;
     s->st.spec = spec;
-    struct sampler_task task;
-    spec_task(spec, &task, s->goals);
-    s->sampler = sampler_new(method, &task);
+    s->sampler = make_sampler(s);
     s->stopper = stopper_of(spec->stop.type);
     s->worker_index = json_object();
     s->total_wanted = count_wanted(spec);
@@ -308,6 +369,7 @@ void sched_free(struct sched *s)
     free(s->workers);
     json_decref(s->worker_index);
     json_decref(s->next_params);
+    json_decref(s->learnt);
     sampler_free(s->sampler);
     sched_state_free(&s->st);
     free(s->end_why);
@@ -316,7 +378,11 @@ void sched_free(struct sched *s)
 
 int sched_replay(struct sched *s, const struct sched_record *r, struct err *e)
 {
-    return apply(s, r, e);
+    if (apply(s, r, e) < 0)
+        return -EINVAL;
+    if (r->kind == SCHED_REC_REPORT && s->stopper && s->stopper->notes)
+        (void)sched_in_judge(s, s->st.trials[r->trial]); /* what came of it is the next record */
+    return 0;
 }
 
 void sched_replayed(struct sched *s, int64_t now_ms)
@@ -324,6 +390,7 @@ void sched_replayed(struct sched *s, int64_t now_ms)
     for (size_t i = 0; i < s->worker_count; i++)
         if (s->workers[i]->busy > 0)
             s->workers[i]->lost_ms = now_ms + s->spec->lost_after_ms;
+    sampler_restore(s->sampler, s->learnt);
     s->replayed_lease = (int64_t)s->st.lease_count;
     s->replayed_failures = failures(s);
 }

@@ -47,7 +47,11 @@ enum sched_event_kind {
  * the message does not count; without it, a trial that was told to stop has stopped.
  *
  * Which end counts: the first of the trial's last lease. Between being lost and being leased again
- * that lease's reports and its success (not its failure) still count; after that it is void. */
+ * that lease's reports and its success (not its failure) still count; after that it is void.
+ *
+ * A trial that was told to pause and has stopped, or whose worker is lost, is paused: its place is
+ * free. It is leased again when its stopper says so. What is paused when nothing else is left to do
+ * ends as pruned. */
 struct sched_event {
     enum sched_event_kind kind;
     const char *worker; /* its id; NULL for TICK and DRAIN */
@@ -56,7 +60,7 @@ struct sched_event {
 };
 
 enum sched_record_kind {
-    SCHED_REC_CREATED,  /* trial, data: {"params":{…}} */
+    SCHED_REC_CREATED,  /* trial, data: {"params":{…},"learnt":…?}: what sampler_save() gave */
     SCHED_REC_LEASED,   /* trial, lease, data: {"worker":…,"node":…} */
     SCHED_REC_REPORT,   /* trial, lease, data: {"step":…,"values":{…}} */
     SCHED_REC_STOPPING, /* trial, lease, data: {"why":"median"|"hyperband"|"timeout"|"drain"} */
@@ -64,6 +68,9 @@ enum sched_record_kind {
                            "spent":bool,"error":…?}; spent: it counts against the retries */
     SCHED_REC_ENDED,    /* trial, lease, data: {"state":"done",…,"value":number or null,
                            "seconds":…,"error":…?,"why":…?} */
+    SCHED_REC_PAUSING,  /* trial, lease, data: {"why":"curve"}: it was told to stop, to go on later
+                         */
+    SCHED_REC_PAUSED,   /* trial, lease, data: {"seconds":…} */
     SCHED_REC_KINDS
 };
 
@@ -132,7 +139,7 @@ struct trial_view sched_view(const struct sched *s);
 int sched_best(const struct sched *s);
 
 struct sched_counts { /* trials by state */
-    int waiting, running, stopping, done, pruned, failed, oom, invalid, cancelled;
+    int waiting, running, stopping, paused, done, pruned, failed, oom, invalid, cancelled;
     int total_wanted; /* run_cap, or how many points there are to try; -1: unlimited */
 };
 struct sched_counts sched_counts(const struct sched *s);

@@ -16,9 +16,8 @@ static const char why_timeout[] = "timeout", why_drain[] = "drain", why_lost[] =
 /* ---- trials end, stop, wait again --------------------------------------------------------------
  */
 
-/* Takes over `error` (NULL: none). */
-static void end_trial(struct step *st, struct trial *t, enum trial_state state, double seconds,
-                      char *error)
+void sched_in_end(struct step *st, const struct trial *t, enum trial_state state, double seconds,
+                  char *error)
 {
     AUTO(free) char *text = error;
     double value = trial_value(t, st->s->spec->value_last);
@@ -26,7 +25,7 @@ static void end_trial(struct step *st, struct trial *t, enum trial_state state, 
     json_object_set_new(data, "value", isnan(value) ? json_null() : json_real(value));
     if (text)
         json_object_set_new(data, "error", json_string(text));
-    if (t->state == TRIAL_STOPPING && state != TRIAL_DONE)
+    if ((t->state == TRIAL_STOPPING || t->state == TRIAL_PAUSED) && state != TRIAL_DONE)
         json_object_set_new(data, "why", json_string(t->why));
     sched_in_record(st, SCHED_REC_ENDED, t, t->lease, data);
 }
@@ -37,8 +36,8 @@ static void requeue(struct step *st, struct trial *t, const char *why, bool spen
     AUTO(free) char *text = error;
     int retries = st->s->spec->retries;
     if (spent && t->tries_spent >= retries) {
-        end_trial(st, t, TRIAL_FAILED, 0,
-                  text ? TAKE(text) : xasprintf("%s, after %d retries", why, t->tries_spent));
+        sched_in_end(st, t, TRIAL_FAILED, 0,
+                     text ? TAKE(text) : xasprintf("%s, after %d retries", why, t->tries_spent));
         return;
     }
     json_t *data = json_pack("{s:s, s:b}", "why", why, "spent", spent);
@@ -54,9 +53,16 @@ static void act_stop(struct step *st, const struct trial *t)
         sched_in_act(st, SCHED_ACT_STOP, w->id, t->id, t->lease, t->why);
 }
 
-static void stop_trial(struct step *st, struct trial *t, const char *why)
+static bool told_to_stop(const struct trial *t)
 {
-    sched_in_record(st, SCHED_REC_STOPPING, t, t->lease, json_pack("{s:s}", "why", why));
+    return t->state == TRIAL_STOPPING || t->state == TRIAL_PAUSING;
+}
+
+/* `kind`: STOPPING, or PAUSING. */
+static void stop_trial(struct step *st, enum sched_record_kind kind, struct trial *t,
+                       const char *why)
+{
+    sched_in_record(st, kind, t, t->lease, json_pack("{s:s}", "why", why));
     act_stop(st, t);
 }
 
@@ -66,11 +72,17 @@ static void end_stopped(struct step *st, struct trial *t, double seconds)
     if (strcmp(t->why, why_drain) == 0)
         requeue(st, t, why_drain, false, NULL);
     else if (strcmp(t->why, why_timeout) == 0)
-        end_trial(st, t, TRIAL_FAILED, seconds,
-                  xasprintf("ran longer than the timeout of %.15g s",
-                            (double)st->s->spec->timeout_ms / 1e3));
+        sched_in_end(st, t, TRIAL_FAILED, seconds,
+                     xasprintf("ran longer than the timeout of %.15g s",
+                               (double)st->s->spec->timeout_ms / 1e3));
     else
-        end_trial(st, t, TRIAL_PRUNED, seconds, NULL);
+        sched_in_end(st, t, TRIAL_PRUNED, seconds, NULL);
+}
+
+/* A trial that was told to stop for now has stopped, or is gone. */
+static void pause_trial(struct step *st, struct trial *t, double seconds)
+{
+    sched_in_record(st, SCHED_REC_PAUSED, t, t->lease, json_pack("{s:f}", "seconds", seconds));
 }
 
 /* Its lease is void. Leases of a coordinator before this one may never have reached their worker:
@@ -79,6 +91,8 @@ static void lose_lease(struct step *st, struct trial *t, bool lost_worker)
 {
     if (t->state == TRIAL_STOPPING)
         end_stopped(st, t, t->seconds);
+    else if (t->state == TRIAL_PAUSING)
+        pause_trial(st, t, t->seconds);
     else
         requeue(st, t, why_lost, lost_worker || t->lease > st->s->replayed_lease, NULL);
 }
@@ -122,7 +136,7 @@ static void claim(struct step *st, const struct worker *w, int64_t lease)
     bool valid = t && t->lease == lease && trial_out(t->state) && strcmp(t->worker, w->id) == 0;
     if (!valid)
         sched_in_act(st, SCHED_ACT_STOP, w->id, t ? t->id : -1, lease, "this lease is void");
-    else if (t->state == TRIAL_STOPPING)
+    else if (told_to_stop(t))
         act_stop(st, t); /* it may not have heard of it */
 }
 
@@ -212,15 +226,14 @@ static int on_report(struct step *st, const struct sched_event *ev, struct err *
                                                                : json_real(step);
         sched_in_record(st, SCHED_REC_REPORT, t, t->lease,
                         json_pack("{s:o, s:O}", "step", said, "values", values));
-        struct trial_view view = sched_state_view(&s->st);
-        if (t->state == TRIAL_RUNNING && s->stopper &&
-            s->stopper->judge(&s->spec->stop, s->spec->metrics[0].maximize, &view, t) ==
-                STOPPER_STOP) {
-            stop_trial(st, t, s->stopper->name);
+        enum stopper_verdict verdict = sched_in_judge(s, t);
+        if (verdict != STOPPER_GO) {
+            stop_trial(st, verdict == STOPPER_STOP ? SCHED_REC_STOPPING : SCHED_REC_PAUSING, t,
+                       s->stopper->name);
             return 0;
         }
     }
-    if (t->state == TRIAL_STOPPING)
+    if (told_to_stop(t))
         act_stop(st, t); /* whoever reports waits for an answer */
     return 0;
 }
@@ -292,9 +305,9 @@ static void end_success(struct step *st, struct trial *t, double seconds)
 {
     const char *metric = st->s->spec->metrics[0].name;
     if (metric && t->point_count == 0)
-        end_trial(st, t, TRIAL_INVALID, seconds, invalid_text(t, metric));
+        sched_in_end(st, t, TRIAL_INVALID, seconds, invalid_text(t, metric));
     else
-        end_trial(st, t, TRIAL_DONE, seconds, NULL);
+        sched_in_end(st, t, TRIAL_DONE, seconds, NULL);
 }
 
 static int on_done(struct step *st, const struct sched_event *ev, struct err *e)
@@ -304,11 +317,13 @@ static int on_done(struct step *st, const struct sched_event *ev, struct err *e)
     if (read_ending(&d, ev->data, e) < 0)
         return -EINVAL;
     struct trial *t = sched_state_leased(&st->s->st, ev->lease);
-    if (!t || t->lease != ev->lease || (!trial_out(t->state) && t->state != TRIAL_WAITING))
+    if (!t || t->lease != ev->lease || trial_ended(t->state))
         return 0;
-    if (t->state == TRIAL_WAITING) {
-        if (succeeded(&d))
+    if (!trial_out(t->state)) {
+        if (succeeded(&d) && !(t->state == TRIAL_PAUSED && d.stopped))
             end_success(st, t, d.seconds);
+    } else if (t->state == TRIAL_PAUSING && (d.stopped || d.preempted)) {
+        pause_trial(st, t, d.seconds);
     } else if (t->state == TRIAL_STOPPING && d.stopped) {
         end_stopped(st, t, d.seconds);
     } else if (succeeded(&d)) {
@@ -316,11 +331,11 @@ static int on_done(struct step *st, const struct sched_event *ev, struct err *e)
     } else if (d.preempted) {
         requeue(st, t, why_preempted, true, NULL);
     } else if (d.oom) {
-        end_trial(st, t, TRIAL_OOM, d.seconds, failure_text(&d));
+        sched_in_end(st, t, TRIAL_OOM, d.seconds, failure_text(&d));
     } else if (spec->retry_failed && t->tries_spent < spec->retries) {
         requeue(st, t, why_failed, true, failure_text(&d));
     } else {
-        end_trial(st, t, TRIAL_FAILED, d.seconds, failure_text(&d));
+        sched_in_end(st, t, TRIAL_FAILED, d.seconds, failure_text(&d));
     }
     return 0;
 }
@@ -336,8 +351,8 @@ static int on_tick(struct step *st)
             lose_worker(st, s->workers[i]);
     for (size_t i = 0; s->spec->timeout_ms > 0 && i < s->st.out_count; i++) {
         struct trial *t = s->st.trials[s->st.out[i]];
-        if (t->state != TRIAL_STOPPING && t->leased_ms + s->spec->timeout_ms <= st->now_ms)
-            stop_trial(st, t, why_timeout);
+        if (!told_to_stop(t) && t->leased_ms + s->spec->timeout_ms <= st->now_ms)
+            stop_trial(st, SCHED_REC_STOPPING, t, why_timeout);
     }
     return 0;
 }
@@ -348,8 +363,8 @@ static int on_drain(struct step *st)
     s->draining = true;
     for (size_t i = 0; i < s->st.out_count; i++) {
         struct trial *t = s->st.trials[s->st.out[i]];
-        if (t->state != TRIAL_STOPPING)
-            stop_trial(st, t, why_drain);
+        if (!told_to_stop(t))
+            stop_trial(st, SCHED_REC_STOPPING, t, why_drain);
     }
     return 0;
 }

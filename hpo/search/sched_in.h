@@ -29,6 +29,7 @@ struct sched {
 
     int total_wanted;    /* -1: unlimited */
     json_t *next_params; /* of trial number st.count; NULL: not asked yet, or exhausted */
+    json_t *learnt;      /* what the last trial's CREATED kept of the sampler; NULL: nothing */
     bool exhausted;
     bool draining;
     char *end_why;          /* set once the sweep is over */
@@ -51,6 +52,9 @@ void sched_in_record(struct step *st, enum sched_record_kind kind, const struct 
 void sched_in_act(struct step *st, enum sched_action_kind kind, const char *worker, int trial,
                   int64_t lease, const char *why);
 
+/* What the stopper says after a report of trial `t`, which is then applied. */
+enum stopper_verdict sched_in_judge(const struct sched *s, struct trial *t);
+
 /* The worker of that id, or NULL. */
 struct worker *sched_in_worker(const struct sched *s, const char *id);
 /* The same; a new one where there is none. */
@@ -61,6 +65,10 @@ const char *sched_in_closed(const struct sched *s);
 
 /* ---- sched_event.c -----------------------------------------------------------------------------
  */
+
+/* A trial has come to an end. Takes over `error` (NULL: none). */
+void sched_in_end(struct step *st, const struct trial *t, enum trial_state state, double seconds,
+                  char *error);
 
 /* -EINVAL: the event's data is malformed; nothing has happened. */
 int sched_in_handle(struct step *st, const struct sched_event *ev, struct err *e);

@@ -51,9 +51,10 @@ struct sched_counts sched_counts(const struct sched *s)
 {
     const int *n = s->st.counts;
     return (struct sched_counts){
-        .waiting = n[TRIAL_WAITING] + n[TRIAL_PAUSED],
+        .waiting = n[TRIAL_WAITING],
         .running = n[TRIAL_LEASED] + n[TRIAL_RUNNING],
         .stopping = n[TRIAL_STOPPING] + n[TRIAL_PAUSING],
+        .paused = n[TRIAL_PAUSED],
         .done = n[TRIAL_DONE],
         .pruned = n[TRIAL_PRUNED],
         .failed = n[TRIAL_FAILED],

@@ -84,6 +84,8 @@ static int leased(struct sched_state *st, struct trial *t, const struct sched_re
         !json_is_string(json_object_get(r->data, "worker")))
         return damaged(r, "leased out of order, or to nobody", e);
     push_int(&st->lease_trial, &st->lease_count, &st->lease_cap, t->id);
+    if (t->state == TRIAL_PAUSED && t->point_count > 0)
+        t->resumed_at = t->points[t->point_count - 1].step;
     t->lease = r->lease;
     t->leased_ms = r->at_ms;
     set_text(&t->worker, r->data, "worker");
@@ -154,6 +156,14 @@ static int apply_to(struct sched_state *st, struct trial *t, const struct sched_
         set_text(&t->why, r->data, "why");
         set_state(st, t, TRIAL_STOPPING);
         return 0;
+    case SCHED_REC_PAUSING:
+        set_text(&t->why, r->data, "why");
+        set_state(st, t, TRIAL_PAUSING);
+        return 0;
+    case SCHED_REC_PAUSED:
+        t->seconds = json_number_value(json_object_get(r->data, "seconds"));
+        set_state(st, t, TRIAL_PAUSED);
+        return 0;
     case SCHED_REC_REQUEUED:
         set_text(&t->why, r->data, "why");
         set_text(&t->error, r->data, "error");
@@ -174,7 +184,8 @@ int sched_state_apply(struct sched_state *st, const struct sched_record *r, stru
     static const enum trial_event events[SCHED_REC_KINDS] = {
         [SCHED_REC_LEASED] = TRIAL_EV_LEASE,  [SCHED_REC_REPORT] = TRIAL_EV_REPORT,
         [SCHED_REC_STOPPING] = TRIAL_EV_STOP, [SCHED_REC_REQUEUED] = TRIAL_EV_REQUEUE,
-        [SCHED_REC_ENDED] = TRIAL_EV_END,
+        [SCHED_REC_ENDED] = TRIAL_EV_END,     [SCHED_REC_PAUSING] = TRIAL_EV_PAUSE,
+        [SCHED_REC_PAUSED] = TRIAL_EV_PAUSED,
     };
     if (r->kind == SCHED_REC_CREATED)
         return created(st, r, e);

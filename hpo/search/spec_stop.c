@@ -69,7 +69,7 @@ static const struct type {
      {"min_iter", "max_iter", "eta", "s", "like"},
      read_asha},
     {"curve",
-     {.type = SPEC_STOPPER_CURVE, .min_iter = 2, .eta = 2, .keep = 0.35},
+     {.type = SPEC_STOPPER_CURVE, .min_iter = 2, .eta = 2, .keep = 0.33},
      {"min_iter", "max_iter", "eta", "keep"},
      read_curve},
     {"median",

@@ -42,17 +42,26 @@ static double score_at(const struct forecast_scale *s, const struct trial *t, do
     return n ? forecast_score(s, t, n) : (double)NAN;
 }
 
-/* Whether so good a score is among the best `keep` of those that reached the rung. */
-static bool in_top(const struct spec_stop *rule, const struct forecast_scale *s,
-                   const struct trial_view *view, double rung, double score)
+/* Whether so good a score is among the best `keep` of n, its own among them. */
+static bool in_top(const struct spec_stop *rule, const double *scores, size_t n, double score)
 {
-    size_t n = 0, better = 0;
-    for (size_t i = 0; i < view->count; i++) {
-        double other = score_at(s, view->trials[i], rung);
-        n += !isnan(other);
-        better += other < score;
-    }
+    size_t better = 0;
+    for (size_t i = 0; i < n; i++)
+        better += scores[i] < score;
     return (double)(better + 1) <= rule->keep * (double)n;
+}
+
+/* What is expected of all trials that reached the rung. To be freed. */
+static double *scores_at(const struct forecast_scale *s, const struct trial_view *view, double rung,
+                         size_t *n)
+{
+    double *scores = xcalloc(view->count, sizeof *scores);
+    *n = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        scores[*n] = score_at(s, view->trials[i], rung);
+        *n += !isnan(scores[*n]);
+    }
+    return scores;
 }
 
 static bool hopeless(const struct spec_stop *rule, bool maximize, const struct trial_view *view,
@@ -74,38 +83,49 @@ static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
     if (rung <= before || rung <= forecast_time(t, t->resumed_at))
         return STOPPER_GO;
     struct forecast_scale s = forecast_scale(rule, maximize, view);
-    if (!in_top(rule, &s, view, rung, score_at(&s, t, rung)))
+    size_t n = 0;
+    AUTO(free) double *scores = scores_at(&s, view, rung, &n);
+    if (!in_top(rule, scores, n, score_at(&s, t, rung)))
         return STOPPER_PAUSE;
     return hopeless(rule, maximize, view, t) ? STOPPER_STOP : STOPPER_GO;
 }
 
-/* The best of the trials that are paused at this rung, or NULL: there is none. */
-static const struct trial *best_paused(const struct spec_stop *rule, const struct forecast_scale *s,
-                                       const struct trial_view *view, double rung, double *score)
+struct candidate {             /* the best of the trials that are paused at a rung */
+    const struct trial *trial; /* NULL: there is none */
+    double score;
+    bool top; /* it is among the best `keep` of those that reached the rung */
+};
+
+static struct candidate best_paused(const struct spec_stop *rule, const struct forecast_scale *s,
+                                    const struct trial_view *view, double rung)
 {
-    const struct trial *best = NULL;
+    struct candidate best = {.score = INFINITY};
+    AUTO(free) double *scores = xcalloc(view->count, sizeof *scores);
+    size_t n = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
-        if (t->state != TRIAL_PAUSED || rung_until(rule, end_time(t)) != rung)
+        double score = score_at(s, t, rung);
+        if (isnan(score))
             continue;
-        double mine = score_at(s, t, rung);
-        if (!best || mine < *score) {
-            *score = mine;
-            best = t;
+        scores[n++] = score;
+        if (t->state == TRIAL_PAUSED && score < best.score &&
+            rung_until(rule, end_time(t)) == rung) {
+            best.trial = t;
+            best.score = score;
         }
     }
+    best.top = in_top(rule, scores, n, best.score);
     return best;
 }
 
 static int resume(const struct spec_stop *rule, bool maximize, const struct trial_view *view)
 {
     struct forecast_scale s = forecast_scale(rule, maximize, view);
-    double score = 0;
     for (double rung = rung_until(rule, s.horizon); rung > 0;
          rung = rung_until(rule, nextafter(rung, 0))) {
-        const struct trial *t = best_paused(rule, &s, view, rung, &score);
-        if (t && in_top(rule, &s, view, rung, score))
-            return t->id;
+        struct candidate best = best_paused(rule, &s, view, rung);
+        if (best.trial && best.top)
+            return best.trial->id;
     }
     return -1;
 }
@@ -125,12 +145,12 @@ static double bar(const struct forecast_scale *s, const struct trial_view *view)
 static int finish(const struct spec_stop *rule, bool maximize, const struct trial_view *view)
 {
     struct forecast_scale s = forecast_scale(rule, maximize, view);
-    double score = 0, least = bar(&s, view);
+    double least = bar(&s, view);
     for (double rung = rung_until(rule, s.horizon); rung > 0;
          rung = rung_until(rule, nextafter(rung, 0))) {
-        const struct trial *t = best_paused(rule, &s, view, rung, &score);
-        if (t && score < least)
-            return t->id;
+        struct candidate best = best_paused(rule, &s, view, rung);
+        if (best.trial && best.score < least)
+            return best.trial->id;
     }
     return -1;
 }

@@ -73,6 +73,7 @@ void progress_counts(struct strbuf *out, const struct sched_counts *c)
         {c->invalid, "invalid"},
         {c->cancelled, "cancelled"},
         {c->running + c->stopping, "running"},
+        {c->paused, "paused"},
         {c->waiting, "waiting"},
     };
     int ended = c->done + c->pruned + c->failed + c->oom + c->invalid + c->cancelled;

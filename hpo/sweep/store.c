@@ -36,6 +36,7 @@ static const char *const kind_names[SCHED_REC_KINDS] = {
     [SCHED_REC_CREATED] = "created",   [SCHED_REC_LEASED] = "leased",
     [SCHED_REC_REPORT] = "report",     [SCHED_REC_STOPPING] = "stopping",
     [SCHED_REC_REQUEUED] = "requeued", [SCHED_REC_ENDED] = "ended",
+    [SCHED_REC_PAUSING] = "pausing",   [SCHED_REC_PAUSED] = "paused",
 };
 
 /* What SQLite's code means to us. */

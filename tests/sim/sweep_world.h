@@ -264,6 +264,13 @@ static void acknowledged(struct worker *w, int64_t seq)
     }
 }
 
+/* How many reports a trial has behind it when it starts: all that are known, fewer, or none. */
+static int checkpoint_of(int trial)
+{
+    AUTO(json) json_t *t = sched_trial_json(m.sched, trial);
+    return below((int)json_integer_value(json_object_get(t, "steps")) + 1);
+}
+
 static void to_worker(const struct msg *x)
 {
     struct worker *w = &m.workers[x->worker];
@@ -278,7 +285,8 @@ static void to_worker(const struct msg *x)
     } else if (x->kind == RUN && !j) {
         if (w->job_count == JOBS_MAX)
             bad("a worker holds too many jobs");
-        w->jobs[w->job_count++] = (struct job){.lease = x->lease, .trial = x->trial};
+        w->jobs[w->job_count++] =
+            (struct job){.lease = x->lease, .trial = x->trial, .sent = checkpoint_of(x->trial)};
         timer(WORK, x->worker, x->lease, 1 + below(100));
     }
 }

@@ -36,6 +36,8 @@ static void audit_lease(const struct sched_record *r)
         bad("%d trials run at once, not %d", out, m.spec->parallel);
 }
 
+static int pauses; /* of all seeds */
+
 static void audit_record(const struct sched_record *r)
 {
     struct audit *a = &m.audit;
@@ -52,9 +54,11 @@ static void audit_record(const struct sched_record *r)
         a->params[r->trial] = xstrdup(params);
     } else if (r->kind == SCHED_REC_LEASED) {
         audit_lease(r);
-    } else if (r->kind == SCHED_REC_REQUEUED || r->kind == SCHED_REC_ENDED) {
-        if (a->ended[r->trial] || (r->kind == SCHED_REC_REQUEUED && !*holder))
+    } else if (r->kind == SCHED_REC_REQUEUED || r->kind == SCHED_REC_ENDED ||
+               r->kind == SCHED_REC_PAUSED) {
+        if (a->ended[r->trial] || (r->kind != SCHED_REC_ENDED && !*holder))
             bad("trial %d ends twice, or goes back without having been out", r->trial);
+        pauses += r->kind == SCHED_REC_PAUSED;
         a->ended[r->trial] = r->kind == SCHED_REC_ENDED;
         if (*holder)
             a->held[*holder - 1]--;
@@ -232,8 +236,13 @@ static void calm(void)
 static void make_spec(void)
 {
     static const char *const stops[] = {
-        "", "", "early_terminate: {type: median, min_trials: 2}\n",
-        "early_terminate: {type: hyperband, min_iter: 2, eta: 2}\n"};
+        "",
+        "",
+        "early_terminate: {type: median, min_trials: 2}\n",
+        "early_terminate: {type: hyperband, min_iter: 2, eta: 2}\n",
+        "early_terminate: {type: asha, eta: 2}\n",
+        "early_terminate: {type: curve, keep: 0.4}\n",
+        "early_terminate: {type: curve, min_iter: 1, max_iter: 6, keep: 0.6}\n"};
     int trials = 2 + below(10);
     struct err e = {0};
     AUTO(free)
@@ -244,11 +253,12 @@ static void make_spec(void)
                              trials, trials);
     AUTO(free) char *parallel = below(3) ? xstrdup("") : xasprintf(", parallel: %d", 1 + below(3));
     AUTO(free)
-    char *yaml = xasprintf(
-        "%sprogram: t\nmetric: {name: loss%s}\n%s"
-        "drover: {seed: %d, retries: %d, retry_failed: %s, give_up_after: %d%s%s}\n",
-        method, below(6) ? "" : ", target: 2.5", stops[below(4)], m.seed, below(4),
-        below(2) ? "true" : "false", below(4) ? 0 : 3, below(3) ? "" : ", timeout: 0.4", parallel);
+    char *yaml =
+        xasprintf("%sprogram: t\nmetric: {name: loss%s}\n%s"
+                  "drover: {seed: %d, retries: %d, retry_failed: %s, give_up_after: %d%s%s}\n",
+                  method, below(6) ? "" : ", target: 2.5", stops[below((int)COUNT_OF(stops))],
+                  m.seed, below(4), below(2) ? "true" : "false", below(4) ? 0 : 3,
+                  below(3) ? "" : ", timeout: 0.4", parallel);
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
     if (yaml_read(&d, yaml, strlen(yaml), "sim", &e) < 0 || spec_read(&m.spec, d, &e) < 0)
         bad("%s\n%s", e.text, yaml);
@@ -261,7 +271,7 @@ static void check_end(void)
     int ended = c.done + c.pruned + c.failed + c.oom + c.invalid + c.cancelled;
     bool cut = m.spec->metrics[0].has_target || m.spec->give_up_after;
     compare(m.sched, m.shadow, "at the end, what the records alone give");
-    if (c.waiting + c.running + c.stopping > 0 || ended != sched_trial_count(m.sched))
+    if (c.waiting + c.running + c.stopping + c.paused > 0 || ended != sched_trial_count(m.sched))
         bad("the sweep is over, but trials have not ended");
     if (!cut && ended != c.total_wanted)
         bad("%d trials ended, %d were wanted", ended, c.total_wanted);
@@ -368,6 +378,7 @@ static void run_all(unsigned faults)
     const char *one = getenv("SIM_SEED");
     for (int seed = one ? atoi(one) : 0; seed < (one ? atoi(one) + 1 : SEEDS); seed++)
         run_seed(seed, faults);
+    CHECK(one || pauses > SEEDS / 10);
 }
 
 TEST(without_faults_every_trial_ends_once)

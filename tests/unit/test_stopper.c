@@ -11,6 +11,18 @@ enum { MAX = 64 };
 static struct trial *trials[MAX];
 static int count;
 
+static void put(struct trial *t, double step, double value, bool maximize)
+{
+    AUTO(json) json_t *v = json_object();
+    json_object_set_new(v, "m", json_number(value));
+    trial_report(t, step, v, "m", maximize);
+}
+
+static void report(struct trial *t, double step, double value)
+{
+    put(t, step, value, false);
+}
+
 /* A trial of these values, at steps 1, 2, … */
 static struct trial *add(bool ended, int n, const double *values, bool maximize)
 {
@@ -19,10 +31,8 @@ static struct trial *add(bool ended, int n, const double *values, bool maximize)
     count++;
     t->state = ended ? TRIAL_DONE : TRIAL_RUNNING;
     t->lease = 1;
-    for (int i = 0; i < n; i++) {
-        AUTO(json) json_t *v = json_pack("{s:f}", "m", values[i]);
-        trial_report(t, i + 1, v, "m", maximize);
-    }
+    for (int i = 0; i < n; i++)
+        put(t, i + 1, values[i], maximize);
     return t;
 }
 #define ADD(ended, ...) \
@@ -153,6 +163,141 @@ TEST(median_maximizes)
     CHECK(!stops(&rule, true, h));
 }
 
+/* ---- asha ---------------------------------------------------------------------------------------
+ */
+
+TEST(asha_stops_what_is_not_finite_where_a_rung_is_reached)
+{
+    struct spec_stop rule = {.type = SPEC_STOPPER_ASHA, .min_iter = 2, .eta = 2};
+    struct trial *t = ADD(false, NAN);
+    CHECK(!stops(&rule, false, t));
+    struct trial *u = ADD(false, 1, NAN);
+    CHECK(stops(&rule, false, u));
+    rule.ray = true;
+    struct trial *v = ADD(false, 1, NAN);
+    CHECK(!stops(&rule, false, v)); /* Ray lets it go on */
+}
+
+TEST(asha_has_no_rung_beyond_max_iter_and_like_ray_ends_there)
+{
+    struct spec_stop rule = {.type = SPEC_STOPPER_ASHA, .min_iter = 1, .max_iter = 2, .eta = 2};
+    struct trial *a = ADD(false, 1, 1, 1, 1), *b = ADD(false, 1, 1, 1, 9);
+    CHECK(!stops(&rule, false, a));
+    CHECK(stops(&rule, false, b)); /* by its newest value, at the rungs up to 2 */
+    CHECK_INT((int)b->rung_count, 1);
+    CHECK_INT((int)a->rung_count, 2);
+    rule.ray = true;
+    struct trial *c_ = ADD(false, 0, 0);
+    CHECK(stops(&rule, false, c_));
+}
+
+/* ---- curve --------------------------------------------------------------------------------------
+ */
+
+static const struct spec_stop curve_rule = {
+    .type = SPEC_STOPPER_CURVE, .min_iter = 2, .eta = 2, .keep = 0.5, .max_iter = 16};
+
+static enum stopper_verdict verdict(bool maximize, struct trial *t)
+{
+    struct trial_view view = {(const struct trial *const *)trials, (size_t)count};
+    return stopper_curve.judge(&curve_rule, maximize, &view, t);
+}
+
+static int goes_on(int (*which)(const struct spec_stop *, bool, const struct trial_view *))
+{
+    struct trial_view view = {(const struct trial *const *)trials, (size_t)count};
+    return which(&curve_rule, false, &view);
+}
+
+TEST(curve_pauses_at_a_rung_what_is_not_expected_among_the_best)
+{
+    struct trial *a = ADD(false, 4, 3.9);        /* nearly flat */
+    CHECK_INT(verdict(false, a), STOPPER_PAUSE); /* half of one is nobody */
+    a->state = TRIAL_PAUSED;
+    struct trial *b = ADD(false, 6, 4.5); /* higher, but falls */
+    CHECK_INT(verdict(false, b), STOPPER_GO);
+    report(b, 3, 9);
+    CHECK_INT(verdict(false, b), STOPPER_GO); /* 3 is no rung */
+    report(b, 4, 9);
+    CHECK_INT(verdict(false, b), STOPPER_PAUSE);
+    report(b, 17, 9);
+    CHECK_INT(verdict(false, b), STOPPER_PAUSE); /* at 8, which it jumped over */
+    report(b, 18, 9);
+    CHECK_INT(verdict(false, b), STOPPER_GO); /* no rung at the end or beyond */
+}
+
+TEST(curve_maximizes_negative_rewards)
+{
+    double flat[] = {-100, -99}, rising[] = {-200, -120};
+    struct trial *a = add(false, 2, flat, true);
+    a->state = TRIAL_PAUSED;
+    struct trial *b = add(false, 2, rising, true);
+    CHECK_INT(verdict(true, b), STOPPER_GO);
+    struct trial *c_ = add(false, 2, flat, true);
+    CHECK_INT(verdict(true, c_), STOPPER_PAUSE);
+}
+
+TEST(curve_goes_on_with_the_best_of_the_highest_rung_once_enough_got_there)
+{
+    struct trial *t[6];
+    for (int i = 0; i < 4; i++) {
+        t[i] = ADD(false, 9, 5.0 + i);
+        t[i]->state = TRIAL_PAUSED;
+        CHECK_INT(goes_on(stopper_curve.resume), i < 1 ? -1 : 0);
+    }
+    t[0]->state = TRIAL_RUNNING;
+    CHECK_INT(goes_on(stopper_curve.resume), 1); /* the two best of four */
+    t[1]->state = TRIAL_RUNNING;
+    CHECK_INT(goes_on(stopper_curve.resume), -1);
+    for (int i = 4; i < 6; i++) { /* better ones, at the next rung */
+        t[i] = ADD(false, 2, 1.5, 1.2, 1.1 - i / 100.0);
+        t[i]->state = TRIAL_PAUSED;
+    }
+    CHECK_INT(goes_on(stopper_curve.resume), 5);
+}
+
+TEST(curve_does_not_pause_twice_where_it_went_on)
+{
+    struct trial *t = ADD(false, 9, 8, 7);
+    report(t, 4, 6);
+    CHECK_INT(verdict(false, t), STOPPER_PAUSE);
+    t->resumed_at = 4;
+    t->lease++;
+    for (int step = 1; step <= 7; step++) { /* from the start: it had no checkpoint */
+        report(t, step, 10 - step);
+        CHECK_INT(verdict(false, t), STOPPER_GO);
+    }
+    report(t, 8, 2);
+    CHECK_INT(verdict(false, t), STOPPER_PAUSE);
+}
+
+TEST(curve_finishes_what_may_still_win_one_after_the_other)
+{
+    struct trial *a = ADD(false, 9, 5), *b = ADD(false, 9, 4), *c_ = ADD(false, 9, 8.9);
+    a->state = b->state = c_->state = TRIAL_PAUSED;
+    CHECK_INT(goes_on(stopper_curve.finish), b->id);
+    b->state = TRIAL_RUNNING;
+    CHECK_INT(goes_on(stopper_curve.finish), -1); /* a is not expected to beat it */
+    for (int step = 3; step <= 16; step++)
+        report(b, step, 7);
+    b->state = TRIAL_DONE; /* a disappointment */
+    CHECK_INT(goes_on(stopper_curve.finish), a->id);
+    a->state = TRIAL_PRUNED;
+    CHECK_INT(goes_on(stopper_curve.finish), -1);
+}
+
+TEST(curve_stops_what_is_not_finite_at_a_rung_and_judges_none_by_one_point)
+{
+    struct trial *t = ADD(false, 9);
+    CHECK_INT(verdict(false, t), STOPPER_GO);
+    struct trial *far = ADD(false, NAN);
+    report(far, 9, 3); /* its first point, past three rungs */
+    CHECK_INT(verdict(false, far), STOPPER_GO);
+    struct trial *u = ADD(false, 9, 8, 7);
+    report(u, 4, NAN);
+    CHECK_INT(verdict(false, u), STOPPER_STOP);
+}
+
 /* ---- decisions of the packages whose rules these are -------------------------------------------
  */
 
@@ -227,9 +372,7 @@ static struct curve *next_report(void)
     if (c.ties)
         v = floor(v * 10) / 10;
     v = unit() < (c.nans ? 0.1 : 0) ? (double)NAN : c.maximize ? -v : v;
-    AUTO(json) json_t *values = json_object();
-    json_object_set_new(values, "m", json_number(v));
-    trial_report(t->trial, t->step, values, "m", c.maximize);
+    put(t->trial, t->step, v, c.maximize);
     return t;
 }
 
