@@ -214,7 +214,7 @@ TEST(each_rule_has_its_keys_and_defaults)
         {"{\"type\":\"asha\",\"like\":\"optuna\",\"min_iter\":3,\"eta\":3}",
          {.type = SPEC_STOPPER_ASHA, .eta = 3, .min_iter = 3}},
         {"{\"type\":\"curve\"}",
-         {.type = SPEC_STOPPER_CURVE, .min_iter = 2, .eta = 2, .keep = 0.35}},
+         {.type = SPEC_STOPPER_CURVE, .min_iter = 2, .eta = 2, .keep = 0.33}},
         {"{\"type\":\"curve\",\"min_iter\":4,\"max_iter\":81,\"eta\":1.5,\"keep\":1}",
          {.type = SPEC_STOPPER_CURVE, .min_iter = 4, .max_iter = 81, .eta = 1.5, .keep = 1}},
         {"{\"type\":\"hyperband\",\"max_iter\":27,\"s\":2}",
