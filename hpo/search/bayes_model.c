@@ -23,9 +23,11 @@ struct bayes_model {
     size_t fitted; /* observations at the last fit; 0: none yet */
     enum warp_kind kind;
     double *params[WARP_KINDS];
+    bool unsaved;
     bool surprised; /* an observation since then was far from what was predicted */
 
     struct gp *gp; /* NULL: to be built */
+    bool grows;    /* it has only certain observations: others can be added to them */
     size_t taken;  /* observations that it has seen */
     struct warp warp;
     size_t *rows; /* which observation each of its own is */
@@ -215,6 +217,7 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
     m->kind = chosen;
     m->fitted = d->n;
     m->surprised = false;
+    m->unsaved = true;
     gp_free(m->gp);
     m->gp = NULL;
 }
@@ -222,7 +225,7 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
 /* Whether hyperparameters are out of date: while there are few at each observation. */
 static bool time_to_fit(const struct bayes_model *m, size_t n)
 {
-    size_t grown = n - m->fitted;
+    size_t grown = n > m->fitted ? n - m->fitted : 0;
     return m->fitted == 0 ||
            (grown > 0 && grown >= (m->surprised ? m->fitted / 50 : m->fitted / 20));
 }
@@ -242,21 +245,22 @@ static void set_targets(struct bayes_model *m, const struct bayes_data *d, size_
     gp_targets(m->gp, m->targets);
 }
 
-/* The posterior of the observations at the last fit, or of a choice of them. */
-static bool build(struct bayes_model *m, const struct bayes_data *d)
+/* The posterior of the first n observations, or of a choice of them. */
+static bool build(struct bayes_model *m, const struct bayes_data *d, size_t n)
 {
     struct err e = {0};
     struct sample s = {0};
+    gp_free(m->gp);
     m->gp = gp_new(m->shape, m->params[m->kind]);
-    m->rows = xrealloc(m->rows, m->fitted + 1, sizeof *m->rows);
-    s.count = m->row_count = choose(d, m->fitted, MODEL_MAX, m->rows);
-    warp_of(m, m->kind, d, m->fitted, &m->warp);
+    m->rows = xrealloc(m->rows, n + 1, sizeof *m->rows);
+    s.count = m->row_count = choose(d, n, MODEL_MAX, m->rows);
+    warp_of(m, m->kind, d, n, &m->warp);
     sample_take(&s, m, d, m->rows, &m->warp);
     int rc = gp_add(m->gp, &(struct kernel_points){s.x, s.count, s.count}, s.var, &e);
     sample_free(&s);
-    m->taken = m->fitted;
+    m->taken = n;
     if (rc == 0)
-        set_targets(m, d, m->fitted);
+        set_targets(m, d, n);
     return rc == 0;
 }
 
@@ -281,17 +285,27 @@ static bool take(struct bayes_model *m, const struct bayes_data *d)
     return true;
 }
 
-bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d)
+bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d, size_t certain)
 {
+    size_t known = m->fitted < d->n ? m->fitted : d->n;
+    if (certain < d->n) { /* forecasts change: nothing can be built on them */
+        if (time_to_fit(m, d->n))
+            fit(m, d);
+        bool ok = build(m, d, d->n);
+        m->grows = false;
+        return ok;
+    }
     for (int again = 0; again < 2; again++) { /* a surprise brings a fit */
-        bool ok = m->fitted > 0 && m->fitted <= d->n && (m->gp || build(m, d));
+        bool ok = known > 0 && ((m->gp && m->grows) || build(m, d, known));
+        m->grows = true;
         while (ok && m->taken < d->n)
             ok = take(m, d);
         if (ok && !time_to_fit(m, d->n))
             return true;
         fit(m, d);
+        known = d->n;
     }
-    return build(m, d);
+    return build(m, d, d->n);
 }
 
 struct gp *bayes_model_gp(struct bayes_model *m)
@@ -334,10 +348,16 @@ void bayes_model_free(struct bayes_model *m)
     free(m);
 }
 
-json_t *bayes_model_save(const struct bayes_model *m)
+bool bayes_model_unsaved(const struct bayes_model *m)
+{
+    return m->unsaved;
+}
+
+json_t *bayes_model_save(struct bayes_model *m)
 {
     if (m->fitted == 0)
         return NULL;
+    m->unsaved = false;
     json_t *lists = json_array();
     for (int kind = 0; kind < WARP_KINDS; kind++) {
         json_t *list = json_array();

@@ -13,7 +13,7 @@
 #include "hpo/model/gp.h"
 #include "hpo/model/warp.h"
 
-struct bayes_data { /* observations, which only ever get more */
+struct bayes_data { /* observations */
     size_t n, cap;
     double *x;   /* columns of cap */
     double *y;   /* finite; smaller is better */
@@ -32,9 +32,10 @@ struct bayes_model *bayes_model_new(const struct kernel_shape *shape, bool warps
 void bayes_model_free(struct bayes_model *m);
 AUTO_DEFINE(bayes_model, struct bayes_model *, bayes_model_free)
 
-/* Takes in the observations that are new since the last call; fits when it is time. n >= 1.
+/* Takes in the observations that are new since the last call; fits when it is time. The first
+ * `certain` of them only ever get more; those behind may change from call to call. n >= 1.
  * False: no covariance could be factored, and there is no model. */
-bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d);
+bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d, size_t certain);
 
 /* The posterior after the last update: of warped values. Points may be added to it for as long as
  * they are cut off again, with their targets, before the next update. */
@@ -43,9 +44,11 @@ const struct warp *bayes_model_warp(const struct bayes_model *m);
 /* The targets of the posterior's own observations: gp_count() numbers; borrowed. */
 const double *bayes_model_targets(const struct bayes_model *m);
 
+/* Whether there was a fit since what it learnt was saved. */
+bool bayes_model_unsaved(const struct bayes_model *m);
 /* What the last fit learnt: a new reference, or NULL: there was none. And back: false where it
  * makes no sense for this shape. */
-json_t *bayes_model_save(const struct bayes_model *m);
+json_t *bayes_model_save(struct bayes_model *m);
 bool bayes_model_restore(struct bayes_model *m, const json_t *learnt);
 
 #endif

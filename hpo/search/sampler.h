@@ -82,9 +82,10 @@ AUTO_DEFINE(sampler, struct sampler *, sampler_free)
  * grows from call to call. */
 json_t *sampler_next(struct sampler *s, const struct trial_view *view);
 
-/* What the last sampler_next() learnt and would not find again in the trials alone: a new
- * reference, a few kB at most; NULL: nothing. Kept with the trial that it gave, and handed to
- * sampler_restore() after a restart; what makes no sense there is ignored. */
+/* What was learnt since the last sampler_save() and would not be found again in the trials alone: a
+ * new reference, a few kB at most; NULL: nothing, what was saved last stays good. Kept with the
+ * trial that it gave, and handed to sampler_restore() after a restart; what makes no sense there is
+ * ignored. */
 json_t *sampler_save(const struct sampler *s);
 void sampler_restore(struct sampler *s, const json_t *learnt);
 

@@ -10,37 +10,28 @@
 #include "hpo/model/pareto.h"
 #include "hpo/model/sobol.h"
 #include "hpo/search/bayes_model.h"
+#include "hpo/search/bayes_past.h"
 #include "hpo/search/bayes_search.h"
 #include "hpo/search/bayes_space.h"
 #include "hpo/search/goals.h"
 #include "hpo/search/sampler.h"
 
 enum {
-    FIRST = 8,       /* trials that only fill the space, where all parameters are numbers, */
-    FIRST_MIXED = 6, /* and otherwise; a batch at least */
+    FIRST = 8,       /* trials that only fill the space; a batch at least */
     LIST_MAX = 2048, /* points of a space that are all looked at, rather than searched */
     PENDING_MAX = 256,
     KNOWN = 3,   /* best points that are handed to the search */
     OFFERS = 16, /* that it hands back */
 };
 static const double settled = -8, doubt = 5;
-static const double side_by_side = 1e-7; /* of the cube: the same point, to all purposes */
 
 struct bayes {
     const struct sampler *sampler; /* its task */
     struct sampler *even;          /* points that fill the space, before there is a model */
     struct bayes_space *space;     /* NULL: nothing varies */
-    bool *taken;                   /* by trial: its end is among the observations */
-    size_t taken_cap;
-    size_t goals;            /* 1, or 2: of more, two take turns */
-    struct bayes_data *data; /* of each goal of the task; the same trials in all */
-    struct bayes_model **models;
-    double *u; /* rows of dims: where those trials were */
-    size_t u_cap;
-    struct bayes_data ends; /* of all trials that have ended: 1, or -1: failed */
+    struct bayes_past *past;
+    struct bayes_model **models; /* of each goal */
     struct bayes_model *feasible;
-    size_t failures;
-    bool failed_since; /* a failure that the model of feasibility was not fitted to */
 };
 
 static size_t goal_count(const struct bayes *b)
@@ -56,7 +47,7 @@ static void *own_new(const struct sampler *s)
     if (space_dims(s->task.space) == 0)
         return b;
     b->space = bayes_space_new(s->task.space);
-    b->data = xcalloc(goal_count(b), sizeof *b->data);
+    b->past = bayes_past_new(&s->task, b->space);
     b->models = xcalloc(goal_count(b), sizeof *b->models);
     for (size_t g = 0; g < goal_count(b); g++)
         b->models[g] = bayes_model_new(&b->space->shape, true);
@@ -68,92 +59,13 @@ static void own_free(void *own)
 {
     struct bayes *b = own;
     sampler_free(b->even);
-    for (size_t g = 0; b->space && g < goal_count(b); g++) {
-        bayes_data_free(&b->data[g]);
+    for (size_t g = 0; b->space && g < goal_count(b); g++)
         bayes_model_free(b->models[g]);
-    }
-    bayes_data_free(&b->ends);
-    bayes_model_free(b->feasible);
-    bayes_space_free(b->space);
-    free(b->data);
     free(b->models);
-    free(b->taken);
-    free(b->u);
+    bayes_model_free(b->feasible);
+    bayes_past_free(b->past);
+    bayes_space_free(b->space);
     free(b);
-}
-
-/* ---- observations ------------------------------------------------------------------------------
- */
-
-static int by_end(const void *a, const void *b)
-{
-    const struct trial *x = *(const struct trial *const *)a, *y = *(const struct trial *const *)b;
-    if (x->ended_ms != y->ended_ms)
-        return x->ended_ms < y->ended_ms ? -1 : 1;
-    return x->id < y->id ? -1 : x->id > y->id;
-}
-
-/* Trials that have ended since the last call, in the order of their ends; to be freed. */
-static const struct trial **newly_ended(struct bayes *b, const struct trial_view *view, size_t *n)
-{
-    const struct trial **list = xcalloc(view->count + 1, sizeof *list);
-    if (view->count > b->taken_cap) {
-        size_t cap = 2 * view->count;
-        b->taken = xrealloc(b->taken, cap, sizeof *b->taken);
-        memset(b->taken + b->taken_cap, 0, (cap - b->taken_cap) * sizeof *b->taken);
-        b->taken_cap = cap;
-    }
-    *n = 0;
-    for (size_t i = 0; i < view->count; i++)
-        if (!b->taken[i] && trial_ended(view->trials[i]->state)) {
-            b->taken[i] = true;
-            list[(*n)++] = view->trials[i];
-        }
-    qsort(list, *n, sizeof *list, by_end);
-    return list;
-}
-
-/* An end as an observation: its values, or that it failed. */
-static void observe(struct bayes *b, const struct trial *t)
-{
-    size_t cols = b->space->shape.cols, dims = b->space->dims, goals = goal_count(b);
-    AUTO(free) double *u = xcalloc(dims + cols + goals, sizeof *u);
-    double *x = u + dims, *y = x + cols;
-    struct err e = {0};
-    if (t->state == TRIAL_CANCELLED || space_unit(b->space->space, t->params, u, &e) < 0)
-        return; /* a start outside the space says nothing about it */
-    bool gave = (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED) &&
-                goals_values(b->sampler->task.goals, goals, t, y);
-    bayes_space_columns(b->space, u, true, x, 1);
-    bayes_data_add(&b->ends, cols, x, gave ? 1 : -1, 0);
-    if (!gave) {
-        b->failures++;
-        b->failed_since = true;
-        return;
-    }
-    size_t i = b->data[0].n;
-    if (i == b->u_cap) {
-        b->u_cap = b->u_cap ? 2 * b->u_cap : 64;
-        b->u = xrealloc(b->u, b->u_cap * dims, sizeof *b->u);
-    }
-    memcpy(b->u + i * dims, u, dims * sizeof *u);
-    for (size_t g = 0; g < goals; g++)
-        bayes_data_add(&b->data[g], cols, x, y[g], 0);
-}
-
-/* The numbers of the best `most` observations of a goal, best first. Returns how many. */
-static size_t best_of(const struct bayes_data *d, size_t most, size_t *out)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < d->n; i++) {
-        if (n == most && !(d->y[i] < d->y[out[n - 1]]))
-            continue;
-        size_t at = n < most ? n++ : n - 1;
-        for (; at > 0 && d->y[i] < d->y[out[at - 1]]; at--)
-            out[at] = out[at - 1];
-        out[at] = i;
-    }
-    return n;
 }
 
 /* ---- trials that run ---------------------------------------------------------------------------
@@ -177,23 +89,16 @@ static void pretend(struct gp *g, struct kernel_points *at, double **targets, si
     gp_targets(g, *targets);
 }
 
-/* The same for all of them, the newest PENDING_MAX where there are more. */
-static void pretend_all(const struct bayes *b, struct bayes_model *m, const struct trial_view *view)
+/* The same for all that are pending, the newest PENDING_MAX where there are more. */
+static void pretend_all(const struct bayes *b, struct bayes_model *m)
 {
     struct gp *g = bayes_model_gp(m);
-    size_t cols = b->space->shape.cols, room = gp_count(g) + 16, pending = 0;
+    size_t cols = b->space->shape.cols, room = gp_count(g) + 16, count = b->past->pending_count;
     AUTO(free) double *targets = xcalloc(room, sizeof *targets);
-    AUTO(free) double *u = xcalloc(b->space->dims + cols, sizeof *u);
-    double *x = u + b->space->dims;
+    AUTO(free) double *x = xcalloc(cols, sizeof *x);
     memcpy(targets, bayes_model_targets(m), gp_count(g) * sizeof *targets);
-    for (size_t i = 0; i < view->count; i++)
-        pending += !trial_ended(view->trials[i]->state);
-    for (size_t i = 0; i < view->count; i++) {
-        struct err e = {0};
-        if (trial_ended(view->trials[i]->state) || pending-- > PENDING_MAX ||
-            space_unit(b->space->space, view->trials[i]->params, u, &e) < 0)
-            continue;
-        bayes_space_columns(b->space, u, true, x, 1);
+    for (size_t i = count > PENDING_MAX ? count - PENDING_MAX : 0; i < count; i++) {
+        bayes_space_columns(b->space, b->past->pending + i * b->space->dims, true, x, 1);
         pretend(g, &(struct kernel_points){x, 1, 1}, &targets, &room);
     }
 }
@@ -216,27 +121,26 @@ static void aim_free(struct aim *a)
 }
 
 /* A model ready to be asked; NULL: there is none. */
-static struct gp *ready(struct bayes *b, struct aim *a, size_t which, size_t goal,
-                        const struct trial_view *view)
+static struct gp *ready(struct bayes *b, struct aim *a, size_t which, size_t goal)
 {
     struct bayes_model *m = b->models[goal];
-    if (!bayes_model_update(m, &b->data[goal]))
+    if (!bayes_model_update(m, &b->past->data[goal], b->past->certain))
         return NULL;
     a->used[which] = m;
     a->counts[which] = gp_count(bayes_model_gp(m));
-    pretend_all(b, m, view);
+    pretend_all(b, m);
     return bayes_model_gp(m);
 }
 
 static double warped(const struct bayes *b, size_t goal, size_t i)
 {
-    return warp_value(bayes_model_warp(b->models[goal]), b->data[goal].y[i]);
+    return warp_value(bayes_model_warp(b->models[goal]), b->past->data[goal].y[i]);
 }
 
 /* The front of two goals, in warped values. */
 static void set_front(const struct bayes *b, struct aim *a, size_t first, size_t second)
 {
-    size_t n = b->data[0].n;
+    size_t n = b->past->data[0].n;
     AUTO(free) double *y = xcalloc(2 * n, sizeof *y);
     AUTO(free) size_t *front = xcalloc(n, sizeof *front);
     for (size_t i = 0; i < n; i++) {
@@ -264,18 +168,18 @@ static bool aim_at(struct bayes *b, const struct trial_view *view, struct aim *a
     }
     a->target.space = b->space;
     a->target.widen = 1;
-    a->target.value = ready(b, a, 0, first, view);
+    a->target.value = ready(b, a, 0, first);
     if (!a->target.value)
         return false;
-    best_of(&b->data[first], 1, &best);
+    bayes_past_best(b->past, first, 1, &best);
     a->target.best = warped(b, first, best);
     if (goals > 1) {
-        a->target.second = ready(b, a, 1, second, view);
+        a->target.second = ready(b, a, 1, second);
         if (!a->target.second)
             return false;
         set_front(b, a, first, second);
     }
-    if (b->failures > 0 && bayes_model_update(b->feasible, &b->ends))
+    if (b->past->failures > 0 && bayes_model_update(b->feasible, &b->past->ends, b->past->ends.n))
         a->target.feasible = bayes_model_gp(b->feasible);
     return true;
 }
@@ -283,26 +187,12 @@ static bool aim_at(struct bayes *b, const struct trial_view *view, struct aim *a
 /* ---- what is given -----------------------------------------------------------------------------
  */
 
-/* Whether u is next to where a trial was. */
-static bool beside_known(const struct bayes *b, const double *u)
-{
-    size_t dims = b->space->dims;
-    for (size_t i = 0; i < b->data[0].n; i++) {
-        double most = 0;
-        for (size_t k = 0; k < dims; k++)
-            most = fmax(most, fabs(u[k] - b->u[i * dims + k]));
-        if (most < side_by_side)
-            return true;
-    }
-    return false;
-}
-
 /* The most promising untried one of points that a search found. NULL: there is none. */
 static json_t *pick(const struct bayes *b, const double *offers, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const double *u = offers + i * b->space->dims;
-        if (b->space->smooth && beside_known(b, u))
+        if (b->space->smooth && bayes_past_at(b->past, u))
             continue;
         AUTO(json) json_t *params = space_sample(b->space->space, u);
         if (!sampler_tried(b->sampler, params))
@@ -314,11 +204,11 @@ static json_t *pick(const struct bayes *b, const double *offers, size_t count)
 /* The most promising point that is untried, by searching the cube. NULL: none was found. */
 static json_t *searched(const struct bayes *b, struct aim *a, size_t count)
 {
-    size_t dims = b->space->dims, which[KNOWN], n = best_of(&b->data[0], KNOWN, which);
+    size_t dims = b->space->dims, which[KNOWN], n = bayes_past_best(b->past, 0, KNOWN, which);
     AUTO(free) double *room = xcalloc((KNOWN + OFFERS) * dims, sizeof *room);
     double *offers = room + KNOWN * dims, value = 0;
     for (size_t k = 0; k < n; k++)
-        memcpy(room + k * dims, b->u + which[k] * dims, dims * sizeof *room);
+        memcpy(room + k * dims, b->past->u + which[k] * dims, dims * sizeof *room);
     struct bayes_search search = {.target = &a->target,
                                   .seed = b->sampler->task.seed,
                                   .stream = count + 1,
@@ -362,17 +252,13 @@ static json_t *listed(const struct bayes *b, const struct aim *a)
 static json_t *next(struct sampler *s, const struct trial_view *view)
 {
     struct bayes *b = s->own;
-    size_t n = 0, first = FIRST;
+    size_t first = FIRST;
     if (!b->space)
         return sampler_random.next(s, view);
-    AUTO(free) const struct trial **ended = newly_ended(b, view, &n);
-    for (size_t i = 0; i < n; i++)
-        observe(b, ended[i]);
-    if (!b->space->smooth)
-        first = FIRST_MIXED;
+    bayes_past_look(b->past, view);
     if ((size_t)s->task.batch > first)
         first = (size_t)s->task.batch;
-    if (view->count < first || b->data[0].n < 2)
+    if (view->count < first || b->past->data[0].n < 2)
         return sampler_next(b->even, view);
     struct aim a = {0};
     AUTO(json) json_t *params = NULL;
@@ -389,7 +275,10 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
 static json_t *save(const struct sampler *s)
 {
     const struct bayes *b = s->own;
-    if (!b->space)
+    bool news = b->space && bayes_model_unsaved(b->feasible);
+    for (size_t g = 0; b->space && g < goal_count(b); g++)
+        news = news || bayes_model_unsaved(b->models[g]);
+    if (!news)
         return NULL;
     json_t *models = json_array();
     for (size_t g = 0; g < goal_count(b); g++) {

@@ -140,6 +140,7 @@ static int ended(struct sched_state *st, struct trial *t, const struct sched_rec
     set_text(&t->error, r->data, "error");
     t->seconds = seconds;
     t->ended_ms = r->at_ms;
+    t->end_order = ++st->ended_count;
     set_state(st, t, (enum trial_state)to);
     return 0;
 }

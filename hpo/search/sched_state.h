@@ -18,6 +18,7 @@ struct sched_state { /* read by the scheduler's files; changed only here */
     int *out; /* trials that workers hold */
     size_t out_count, out_cap;
     int counts[TRIAL_STATES];
+    int ended_count;
     bool target_hit; /* a trial reached metric.target */
 };
 

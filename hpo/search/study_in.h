@@ -19,6 +19,7 @@ struct study {
     struct sampler *sampler;
     struct trial **trials; /* by id */
     size_t count, cap;
+    int ended_count;
 };
 
 /* Adds a waiting trial, which takes its own reference of `params`. */

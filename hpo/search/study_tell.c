@@ -155,6 +155,7 @@ static void apply(struct study *s, const struct result *r)
     if (r->values && (r->state == TRIAL_DONE || r->state == TRIAL_PRUNED))
         trial_report(t, r->step, r->values, s->goals[0].metric, s->goals[0].maximize);
     t->state = r->state;
+    t->end_order = ++s->ended_count;
 }
 
 json_t *study_in_tell(struct study *s, const struct node *n, struct err *e)

@@ -87,8 +87,9 @@ struct trial {
     double resumed_at; /* the last step of its points when it last went on from a pause */
 
     int64_t created_ms, leased_ms, ended_ms; /* 0: has not happened */
-    double seconds;                          /* of run time, as its worker measured */
-    char *error;                             /* NULL: none */
+    int end_order;  /* so many trials had ended with it; 0: it has not, or nobody counts */
+    double seconds; /* of run time, as its worker measured */
+    char *error;    /* NULL: none */
 };
 
 struct trial *trial_new(int id, json_t *params, int64_t now_ms); /* takes its own reference */

@@ -1,0 +1,185 @@
+#include "hpo/search/bayes_past.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hpo/search/forecast.h"
+#include "hpo/search/goals.h"
+#include "hpo/search/space.h"
+
+static const double side_by_side = 1e-7; /* of the cube */
+
+struct bayes_past *bayes_past_new(const struct sampler_task *task, const struct bayes_space *space)
+{
+    struct bayes_past *p = xzalloc(sizeof *p);
+    p->task = task;
+    p->space = space;
+    p->data = xcalloc(task->goal_count, sizeof *p->data);
+    return p;
+}
+
+void bayes_past_free(struct bayes_past *p)
+{
+    if (!p)
+        return;
+    for (size_t g = 0; g < p->task->goal_count; g++)
+        bayes_data_free(&p->data[g]);
+    bayes_data_free(&p->ends);
+    free(p->data);
+    free(p->u);
+    free(p->pending);
+    free(p->taken);
+    free(p);
+}
+
+/* ---- one trial ---------------------------------------------------------------------------------
+ */
+
+/* Where a trial is: its place in the cube, and its columns. False: outside of the space, as what a
+ * person wants to start with may be. */
+static bool place(const struct bayes_past *p, const struct trial *t, double *u, double *x)
+{
+    struct err e = {0};
+    if (space_unit(p->space->space, t->params, u, &e) < 0)
+        return false;
+    bayes_space_columns(p->space, u, true, x, 1);
+    return true;
+}
+
+static void append_row(double **rows, size_t *cap, size_t at, const double *u, size_t dims)
+{
+    if (at == *cap) {
+        *cap = *cap ? 2 * *cap : 64;
+        *rows = xrealloc(*rows, *cap * dims, sizeof **rows);
+    }
+    memcpy(*rows + at * dims, u, dims * sizeof *u);
+}
+
+struct spot { /* room for one trial */
+    double *u, *x, *y;
+};
+
+/* Adds an observation of all goals; `var`: of the first one's value. */
+static void add(struct bayes_past *p, const struct spot *s, double var)
+{
+    append_row(&p->u, &p->u_cap, p->data[0].n, s->u, p->space->dims);
+    for (size_t g = 0; g < p->task->goal_count; g++)
+        bayes_data_add(&p->data[g], p->space->shape.cols, s->x, s->y[g], g == 0 ? var : 0);
+}
+
+/* An end that is certain: done, or failed. */
+static void take_end(struct bayes_past *p, const struct trial *t, const struct spot *s)
+{
+    bool gave =
+        t->state == TRIAL_PRUNED || goals_values(p->task->goals, p->task->goal_count, t, s->y);
+    if (t->state == TRIAL_CANCELLED || !place(p, t, s->u, s->x))
+        return;
+    gave = gave && (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED);
+    bayes_data_add(&p->ends, p->space->shape.cols, s->x, gave ? 1 : -1, 0);
+    p->failures += !gave;
+    if (!gave || t->state == TRIAL_PRUNED)
+        return;
+    add(p, s, 0);
+    p->certain++;
+}
+
+static int by_end(const void *a, const void *b)
+{
+    const struct trial *x = *(const struct trial *const *)a, *y = *(const struct trial *const *)b;
+    if (x->end_order != y->end_order)
+        return x->end_order < y->end_order ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Trials that have ended since the last look, in the order of their ends. */
+static void take_ends(struct bayes_past *p, const struct trial_view *view, const struct spot *s)
+{
+    AUTO(free) const struct trial **ended = xcalloc(view->count + 1, sizeof *ended);
+    size_t n = 0;
+    if (view->count > p->taken_cap) {
+        size_t cap = 2 * view->count;
+        p->taken = xrealloc(p->taken, cap, sizeof *p->taken);
+        memset(p->taken + p->taken_cap, 0, (cap - p->taken_cap) * sizeof *p->taken);
+        p->taken_cap = cap;
+    }
+    for (size_t i = 0; i < view->count; i++)
+        if (!p->taken[i] && trial_ended(view->trials[i]->state)) {
+            p->taken[i] = true;
+            ended[n++] = view->trials[i];
+        }
+    qsort(ended, n, sizeof *ended, by_end);
+    for (size_t i = 0; i < n; i++)
+        take_end(p, ended[i], s);
+}
+
+/* ---- all of them -------------------------------------------------------------------------------
+ */
+
+/* Whether a trial's value has to be forecast. */
+static bool partial(const struct trial *t)
+{
+    return t->point_count > 0 && (t->state == TRIAL_PRUNED || !trial_ended(t->state));
+}
+
+/* Forecasts of the trials that did not go the whole way; the others that run are pending. */
+static void take_partial(struct bayes_past *p, const struct trial_view *view, const struct spot *s)
+{
+    const struct sampler_goal *goal = &p->task->goals[0];
+    AUTO(forecast) struct forecast *f = NULL;
+    for (size_t i = 0; i < view->count; i++) {
+        const struct trial *t = view->trials[i];
+        double mean = 0, sd = 0;
+        if ((trial_ended(t->state) && !partial(t)) || !place(p, t, s->u, s->x))
+            continue;
+        if (partial(t) && !f)
+            f = forecast_new(p->task->stop, goal->maximize, goal->last, view);
+        if (partial(t) && forecast_trial(f, t, &mean, &sd) && isfinite(mean) && isfinite(sd * sd) &&
+            goals_values(p->task->goals, p->task->goal_count, t, s->y)) {
+            s->y[0] = goal->maximize ? -mean : mean;
+            add(p, s, sd * sd);
+        } else if (!trial_ended(t->state)) {
+            append_row(&p->pending, &p->pending_cap, p->pending_count++, s->u, p->space->dims);
+        }
+    }
+}
+
+void bayes_past_look(struct bayes_past *p, const struct trial_view *view)
+{
+    size_t dims = p->space->dims, cols = p->space->shape.cols;
+    AUTO(free) double *room = xcalloc(dims + cols + p->task->goal_count, sizeof *room);
+    struct spot s = {.u = room, .x = room + dims, .y = room + dims + cols};
+    for (size_t g = 0; g < p->task->goal_count; g++)
+        p->data[g].n = p->certain;
+    p->pending_count = 0;
+    take_ends(p, view, &s);
+    take_partial(p, view, &s);
+}
+
+size_t bayes_past_best(const struct bayes_past *p, size_t goal, size_t most, size_t *out)
+{
+    const struct bayes_data *d = &p->data[goal];
+    size_t n = 0;
+    for (size_t i = 0; i < (p->certain ? p->certain : d->n); i++) {
+        if (n == most && !(d->y[i] < d->y[out[n - 1]]))
+            continue;
+        size_t at = n < most ? n++ : n - 1;
+        for (; at > 0 && d->y[i] < d->y[out[at - 1]]; at--)
+            out[at] = out[at - 1];
+        out[at] = i;
+    }
+    return n;
+}
+
+bool bayes_past_at(const struct bayes_past *p, const double *u)
+{
+    size_t dims = p->space->dims;
+    for (size_t i = 0; i < p->data[0].n; i++) {
+        double most = 0;
+        for (size_t k = 0; k < dims && most < side_by_side; k++)
+            most = fmax(most, fabs(u[k] - p->u[i * dims + k]));
+        if (most < side_by_side)
+            return true;
+    }
+    return false;
+}

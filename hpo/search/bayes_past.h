@@ -1,0 +1,49 @@
+/* bayes_past - what the trials of a search say about its space: observations, some of them certain,
+ * some forecast, and failures. */
+#ifndef DROVER_BAYES_PAST_H
+#define DROVER_BAYES_PAST_H
+
+#include "common/mem.h"
+#include "hpo/search/bayes_model.h"
+#include "hpo/search/bayes_space.h"
+#include "hpo/search/sampler.h"
+
+struct bayes_past { /* read by the sampler; changed only here */
+    const struct sampler_task *task;
+    const struct bayes_space *space;
+
+    /* Observations of each goal, of the same trials: first those of trials that are done, in the
+     * order of their ends; then, as of the last look, forecasts of those that were stopped early,
+     * are paused, or have reported something so far. */
+    struct bayes_data *data;
+    size_t certain; /* how many are of the first kind */
+    double *u;      /* rows of dims: where they are */
+    size_t u_cap;
+
+    struct bayes_data ends; /* of all trials that have ended: 1, or -1 where it failed */
+    size_t failures;
+
+    double *pending; /* rows of dims: trials that have not ended and are not forecast */
+    size_t pending_count, pending_cap;
+
+    bool *taken; /* by trial: its end is among the certain ones, or the failures */
+    size_t taken_cap;
+};
+
+/* Borrows both. */
+struct bayes_past *bayes_past_new(const struct sampler_task *task, const struct bayes_space *space);
+void bayes_past_free(struct bayes_past *p);
+AUTO_DEFINE(bayes_past, struct bayes_past *, bayes_past_free)
+
+/* Takes in all that `view` says; it only ever grows from call to call. Cost O(trials), and a
+ * forecast where there is something to forecast. */
+void bayes_past_look(struct bayes_past *p, const struct trial_view *view);
+
+/* The numbers of the best `most` observations of a goal, best first: of certain ones, while there
+ * are any. Returns how many. */
+size_t bayes_past_best(const struct bayes_past *p, size_t goal, size_t most, size_t *out);
+
+/* Whether an observation is at u, to all purposes. */
+bool bayes_past_at(const struct bayes_past *p, const double *u);
+
+#endif
