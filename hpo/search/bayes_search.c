@@ -15,7 +15,7 @@ enum {
     EVEN = 600,   /* points that fill the cube */
     AROUND = 3,   /* best known points that are changed a little, */
     CHANGES = 40, /* so often at each width */
-    STARTS = 8,   /* of gradient steps: that many promising points, and the best known ones */
+    STARTS = 16,  /* of gradient steps: that many promising points, and the best known ones */
     STEPS = 40,   /* evaluations of a climb */
     ROUNDS = 3,   /* of steps to neighbouring values */
     OTHERS = 12,  /* values of a category that are tried for each point and round */
