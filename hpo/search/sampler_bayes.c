@@ -25,10 +25,12 @@ enum {
     CHANCE_MIN = 6,
     ENDS_MAX = 300, /* ends that failures are learnt from */
 };
-static const double settled = -8, doubt = 5; /* of ln EI; of deviations */
-static const double chance_rate = 0.1;       /* of failures among what the model chose */
-static const double risk =
-    0.15; /* of failing that is taken after the first failure; half after each */
+/* ln EI below which nothing is left to gain; and how many times wider deviations are then taken. */
+static const double settled = -8, doubt = 5;
+/* The chance of failing that is taken after the first failure; half as much after each. */
+static const double risk = 0.1;
+/* The share of the trials chosen by the model that fail by chance, if so many do. */
+static const double chance_rate = 0.1;
 
 struct bayes {
     const struct sampler *sampler; /* its task */
@@ -244,7 +246,9 @@ static json_t *searched(const struct bayes *b, struct aim *a, size_t count)
                                   .stream = count + 1,
                                   .known = room,
                                   .known_count = n};
-    search.effort = fmin(1, fmax(0.25, 200 / (double)gp_count(a->target.value)));
+    /* What a prediction costs goes with observations times parameters. */
+    double cost = (double)(gp_count(a->target.value) * dims);
+    search.effort = fmin(1, fmax(0.2, 1000 / cost));
     size_t found = bayes_search_run(&search, offers, OFFERS, &value);
     if (value < settled && count % 2) {
         /* The model sees nothing left to gain. What if it is too sure of itself? */
