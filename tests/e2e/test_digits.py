@@ -101,7 +101,7 @@ def test_the_sweep_file_finds_a_network_that_reads_well(tmp_path):
     assert len(sweep["trials"]) == 20
     assert {t["state"] for t in sweep["trials"]} == {"done", "pruned"}  # none failed, and the hopeless were stopped
     assert sweep["best"]["value"] >= 0.98
-    assert SANITIZED or seconds < 25
+    assert SANITIZED or seconds < 60  # 12 on two cores that have nothing else to do
 
 
 def test_the_search_file_spends_its_epochs_on_what_promises_most(tmp_path):
