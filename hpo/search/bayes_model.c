@@ -19,7 +19,6 @@ enum {
 
 struct bayes_model {
     const struct kernel_shape *shape;
-    bool warps;
     size_t fitted; /* observations at the last fit; 0: none yet */
     enum warp_kind kind;
     double *params[WARP_KINDS];
@@ -84,9 +83,7 @@ static int by_number(const void *a, const void *b)
     return x->i < y->i ? -1 : 1;
 }
 
-/* The numbers of `most` of the first n observations, rising: a third of them the best, a third the
- * newest, the others spread evenly over the rest by value. Returns how many: n where all fit. */
-static size_t choose(const struct bayes_data *d, size_t n, size_t most, size_t *out)
+size_t bayes_data_choose(const struct bayes_data *d, size_t n, size_t most, size_t *out)
 {
     AUTO(free) struct chosen *all = xcalloc(n, sizeof *all);
     size_t count = 0;
@@ -109,16 +106,6 @@ static size_t choose(const struct bayes_data *d, size_t n, size_t most, size_t *
         if (all[i].taken)
             out[count++] = i;
     return count;
-}
-
-/* The warp for the first n observations. */
-static void warp_of(const struct bayes_model *m, enum warp_kind kind, const struct bayes_data *d,
-                    size_t n, struct warp *w)
-{
-    if (m->warps)
-        warp_fit(w, kind, d->y, n);
-    else
-        *w = (struct warp){.kind = WARP_NONE, .scale = 1};
 }
 
 /* Copies of chosen observations: columns of `count`, values and variances as the warp gives them.
@@ -170,7 +157,7 @@ static double fit_warp(struct bayes_model *m, const struct bayes_data *d, const 
 {
     struct warp w;
     struct sample s = {.count = how->count};
-    warp_of(m, how->kind, d, d->n, &w);
+    warp_fit(&w, how->kind, d->y, d->n);
     if (w.kind != how->kind)
         return -INFINITY;
     sample_take(&s, m, d, how->rows, &w);
@@ -197,11 +184,11 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
 {
     AUTO(free) size_t *rows = xcalloc(d->n, sizeof *rows);
     struct fitting how = {.rows = rows, .evals = m->fitted ? EVALS_NEXT : 0};
-    how.count = choose(d, d->n, FIT_FEW, rows);
+    how.count = bayes_data_choose(d, d->n, FIT_FEW, rows);
     how.fresh = d->n <= FRESH_MAX || !m->fitted;
     double best = -INFINITY;
     enum warp_kind chosen = WARP_NONE;
-    for (int kind = 0; kind < (m->warps ? WARP_KINDS : 1); kind++) {
+    for (int kind = 0; kind < WARP_KINDS; kind++) {
         how.kind = (enum warp_kind)kind;
         double density = fit_warp(m, d, &how);
         if (density > best) {
@@ -211,7 +198,7 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
     }
     if (d->n > FIT_FEW) {
         how = (struct fitting){.kind = chosen, .rows = rows, .evals = EVALS_FINE};
-        how.count = choose(d, d->n, FIT_MANY, rows);
+        how.count = bayes_data_choose(d, d->n, FIT_MANY, rows);
         fit_warp(m, d, &how);
     }
     m->kind = chosen;
@@ -235,7 +222,7 @@ static bool time_to_fit(const struct bayes_model *m, size_t n)
 
 static void set_targets(struct bayes_model *m, const struct bayes_data *d, size_t n)
 {
-    warp_of(m, m->kind, d, n, &m->warp);
+    warp_fit(&m->warp, m->kind, d->y, n);
     if (m->row_count > m->row_cap) {
         m->row_cap = 2 * m->row_count;
         m->targets = xrealloc(m->targets, m->row_cap, sizeof *m->targets);
@@ -253,8 +240,8 @@ static bool build(struct bayes_model *m, const struct bayes_data *d, size_t n)
     gp_free(m->gp);
     m->gp = gp_new(m->shape, m->params[m->kind]);
     m->rows = xrealloc(m->rows, n + 1, sizeof *m->rows);
-    s.count = m->row_count = choose(d, n, MODEL_MAX, m->rows);
-    warp_of(m, m->kind, d, n, &m->warp);
+    s.count = m->row_count = bayes_data_choose(d, n, MODEL_MAX, m->rows);
+    warp_fit(&m->warp, m->kind, d->y, n);
     sample_take(&s, m, d, m->rows, &m->warp);
     int rc = gp_add(m->gp, &(struct kernel_points){s.x, s.count, s.count}, s.var, &e);
     sample_free(&s);
@@ -326,11 +313,10 @@ const double *bayes_model_targets(const struct bayes_model *m)
 /* ---- life --------------------------------------------------------------------------------------
  */
 
-struct bayes_model *bayes_model_new(const struct kernel_shape *shape, bool warps)
+struct bayes_model *bayes_model_new(const struct kernel_shape *shape)
 {
     struct bayes_model *m = xzalloc(sizeof *m);
     m->shape = shape;
-    m->warps = warps;
     for (int kind = 0; kind < WARP_KINDS; kind++)
         m->params[kind] = xcalloc(param_count(m), sizeof **m->params);
     return m;

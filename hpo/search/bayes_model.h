@@ -24,11 +24,15 @@ struct bayes_data { /* observations */
 size_t bayes_data_add(struct bayes_data *d, size_t cols, const double *x, double y, double var);
 void bayes_data_free(struct bayes_data *d);
 
+/* The numbers of `most` of the first n observations, rising: a third of them the smallest, a third
+ * the newest, the others spread evenly over the rest by value. Returns how many: n where all fit.
+ */
+size_t bayes_data_choose(const struct bayes_data *d, size_t n, size_t most, size_t *out);
+
 struct bayes_model;
 
-/* `warps`: whether outputs are squashed and standardised as serves best, or taken as they are.
- * Borrows shape. */
-struct bayes_model *bayes_model_new(const struct kernel_shape *shape, bool warps);
+/* Borrows shape. */
+struct bayes_model *bayes_model_new(const struct kernel_shape *shape);
 void bayes_model_free(struct bayes_model *m);
 AUTO_DEFINE(bayes_model, struct bayes_model *, bayes_model_free)
 

@@ -10,11 +10,13 @@
 
 static const double side_by_side = 1e-7; /* of the cube */
 
-struct bayes_past *bayes_past_new(const struct sampler_task *task, const struct bayes_space *space)
+struct bayes_past *bayes_past_new(const struct sampler_task *task, const struct bayes_space *space,
+                                  size_t first)
 {
     struct bayes_past *p = xzalloc(sizeof *p);
     p->task = task;
     p->space = space;
+    p->first = first;
     p->data = xcalloc(task->goal_count, sizeof *p->data);
     return p;
 }
@@ -78,6 +80,8 @@ static void take_end(struct bayes_past *p, const struct trial *t, const struct s
     gave = gave && (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED);
     bayes_data_add(&p->ends, p->space->shape.cols, s->x, gave ? 1 : -1, 0);
     p->failures += !gave;
+    p->late_ends += (size_t)t->id >= p->first;
+    p->late_failures += (size_t)t->id >= p->first && !gave;
     if (!gave || t->state == TRIAL_PRUNED)
         return;
     add(p, s, 0);

@@ -22,6 +22,8 @@ struct bayes_past { /* read by the sampler; changed only here */
 
     struct bayes_data ends; /* of all trials that have ended: 1, or -1 where it failed */
     size_t failures;
+    /* Of them, those that the model chose: trials from number `first` on. */
+    size_t first, late_ends, late_failures;
 
     double *pending; /* rows of dims: trials that have not ended and are not forecast */
     size_t pending_count, pending_cap;
@@ -31,7 +33,8 @@ struct bayes_past { /* read by the sampler; changed only here */
 };
 
 /* Borrows both. */
-struct bayes_past *bayes_past_new(const struct sampler_task *task, const struct bayes_space *space);
+struct bayes_past *bayes_past_new(const struct sampler_task *task, const struct bayes_space *space,
+                                  size_t first);
 void bayes_past_free(struct bayes_past *p);
 AUTO_DEFINE(bayes_past, struct bayes_past *, bayes_past_free)
 

@@ -18,6 +18,7 @@ enum {
     STARTS = 16,  /* of gradient steps: that many promising points, and the best known ones */
     STEPS = 40,   /* evaluations of a climb */
     ROUNDS = 3,   /* of steps to neighbouring values */
+    STEEP = 20000,  /* weight of ln P[success] where it is less than it should be */
     OTHERS = 12,  /* values of a category that are tried for each point and round */
 };
 static const double widths[] = {0.2, 0.05, 0.01, 0.001};
@@ -50,17 +51,33 @@ static void chain(double *slope, const struct answer *a, size_t i, size_t cols, 
         slope[i * cols + c] += by[0] * a->dmean[i * cols + c] + by[1] * a->dvar[i * cols + c];
 }
 
+/* Adds what the chance of success is worth. */
+static void be_cautious(const struct bayes_target *t, const struct kernel_points *at, double *value,
+                        double *slope)
+{
+    size_t cols = t->space->shape.cols;
+    AUTO(free) double *room = xcalloc(2 * cols, sizeof *room);
+    double *x = room, *by = room + cols;
+    for (size_t i = 0; i < at->n; i++) {
+        for (size_t c = 0; c < cols; c++)
+            x[c] = at->x[c * at->stride + i];
+        double success = classify_log_success(t->success, x, slope ? by : NULL);
+        double short_of = fmin(success - t->success_min, 0), weight = short_of < 0 ? STEEP : 1;
+        value[i] += success + (STEEP - 1) * short_of;
+        for (size_t c = 0; slope && c < cols; c++)
+            slope[i * cols + c] += weight * by[c];
+    }
+}
+
 void bayes_target_at(const struct bayes_target *t, const struct kernel_points *at, double *value,
                      double *slope)
 {
     size_t cols = t->space->shape.cols, size = at->n * (2 + (slope ? 2 * cols : 0));
-    AUTO(free) double *room = xcalloc(3 * size, sizeof *room);
+    AUTO(free) double *room = xcalloc(2 * size, sizeof *room);
     struct answer first = ask(t->value, at, cols, slope, room);
-    struct answer second = {0}, feasible = {0};
+    struct answer second = {0};
     if (t->second)
         second = ask(t->second, at, cols, slope, room + size);
-    if (t->feasible)
-        feasible = ask(t->feasible, at, cols, slope, room + 2 * size);
     if (slope)
         memset(slope, 0, at->n * cols * sizeof *slope);
     for (size_t i = 0; i < at->n; i++) {
@@ -77,11 +94,9 @@ void bayes_target_at(const struct bayes_target *t, const struct kernel_points *a
             by[1] *= square;
             chain(slope, &first, i, cols, by);
         }
-        if (t->feasible) {
-            value[i] += acq_log_positive(feasible.mean[i], feasible.var[i], by);
-            chain(slope, &feasible, i, cols, by);
-        }
     }
+    if (t->success)
+        be_cautious(t, at, value, slope);
 }
 
 /* ---- candidates --------------------------------------------------------------------------------

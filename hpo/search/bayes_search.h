@@ -5,15 +5,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hpo/model/classify.h"
 #include "hpo/model/gp.h"
 #include "hpo/search/bayes_space.h"
 
-struct bayes_target { /* what is maximised: ln EI + ln P(feasible). Borrows */
+struct bayes_target { /* what is maximised: ln EI + ln P[success]. Borrows */
     const struct bayes_space *space;
-    struct gp *value;    /* of one goal */
-    double best;         /* the smallest value observed */
-    double widen;        /* deviations of values are taken so many times wider */
-    struct gp *feasible; /* above 0: a trial there does not fail; NULL: none has failed */
+    struct gp *value;         /* of one goal */
+    double best;              /* the smallest value observed */
+    double widen;             /* deviations of values are taken so many times wider */
+    struct classify *success; /* NULL: no trial has failed */
+    double success_min;       /* ln P[success] that what is offered should have */
 
     struct gp *second;   /* of a second goal; NULL: there is one. Then instead of EI: */
     const double *front; /* front_count pairs of values that no other is better than in both */

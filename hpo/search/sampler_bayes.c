@@ -17,13 +17,20 @@
 #include "hpo/search/sampler.h"
 
 enum {
-    FIRST = 8,       /* trials that only fill the space; a batch at least */
+    FIRST = 8,       /* trials that only fill the space */
     LIST_MAX = 2048, /* points of a space that are all looked at, rather than searched */
     PENDING_MAX = 256,
     KNOWN = 3,   /* best points that are handed to the search */
     OFFERS = 16, /* that it hands back */
+    CHANCE_MIN = 6,
+    ENDS_MAX = 300, /* ends that failures are learnt from */
 };
+/* ln EI below which nothing is left to gain; and how many times wider deviations are then taken. */
 static const double settled = -8, doubt = 5;
+/* The chance of failing that is taken after the first failure; half as much after each. */
+static const double risk = 0.1;
+/* The share of the trials chosen by the model that fail by chance, if so many do. */
+static const double chance_rate = 0.1;
 
 struct bayes {
     const struct sampler *sampler; /* its task */
@@ -31,12 +38,17 @@ struct bayes {
     struct bayes_space *space;     /* NULL: nothing varies */
     struct bayes_past *past;
     struct bayes_model **models; /* of each goal */
-    struct bayes_model *feasible;
 };
 
 static size_t goal_count(const struct bayes *b)
 {
     return b->sampler->task.goal_count;
+}
+
+/* Trials that only fill the space: a batch at least. */
+static size_t first_trials(const struct sampler *s)
+{
+    return s->task.batch > FIRST ? (size_t)s->task.batch : FIRST;
 }
 
 static void *own_new(const struct sampler *s)
@@ -47,11 +59,10 @@ static void *own_new(const struct sampler *s)
     if (space_dims(s->task.space) == 0)
         return b;
     b->space = bayes_space_new(s->task.space);
-    b->past = bayes_past_new(&s->task, b->space);
+    b->past = bayes_past_new(&s->task, b->space, first_trials(s));
     b->models = xcalloc(goal_count(b), sizeof *b->models);
     for (size_t g = 0; g < goal_count(b); g++)
-        b->models[g] = bayes_model_new(&b->space->shape, true);
-    b->feasible = bayes_model_new(&b->space->shape, false);
+        b->models[g] = bayes_model_new(&b->space->shape);
     return b;
 }
 
@@ -62,7 +73,6 @@ static void own_free(void *own)
     for (size_t g = 0; b->space && g < goal_count(b); g++)
         bayes_model_free(b->models[g]);
     free(b->models);
-    bayes_model_free(b->feasible);
     bayes_past_free(b->past);
     bayes_space_free(b->space);
     free(b);
@@ -118,6 +128,7 @@ static void aim_free(struct aim *a)
     for (size_t i = 0; i < 2 && a->used[i]; i++)
         gp_cut(bayes_model_gp(a->used[i]), a->counts[i]);
     free(a->front);
+    classify_free(a->target.success);
 }
 
 /* A model ready to be asked; NULL: there is none. */
@@ -155,6 +166,27 @@ static void set_front(const struct bayes *b, struct aim *a, size_t first, size_t
     pareto_reference(y, n, 2, a->target.ref);
 }
 
+/* Learns where trials fail. */
+static void beware(const struct bayes *b, struct aim *a)
+{
+    const struct bayes_data *d = &b->past->ends;
+    AUTO(free) size_t *rows = xcalloc(d->n, sizeof *rows);
+    size_t cols = b->space->shape.cols, n = bayes_data_choose(d, d->n, ENDS_MAX, rows);
+    AUTO(free) double *x = xcalloc(n * cols, sizeof *x);
+    AUTO(free) bool *success = xcalloc(n, sizeof *success);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t c = 0; c < cols; c++)
+            x[c * n + i] = d->x[c * d->cap + rows[i]];
+        success[i] = d->y[rows[i]] > 0;
+    }
+    a->target.success = classify_new(&(struct kernel_points){x, n, n}, cols, success);
+    /* Failures that come again and again in spite of it come by chance. */
+    bool chance = b->past->late_failures >= CHANCE_MIN &&
+                  (double)b->past->late_failures > chance_rate * (double)b->past->late_ends;
+    a->target.success_min =
+        chance ? -INFINITY : log1p(-risk * pow(0.5, (double)b->past->failures - 1));
+}
+
 /* False: no model could be made. */
 static bool aim_at(struct bayes *b, const struct trial_view *view, struct aim *a)
 {
@@ -179,8 +211,8 @@ static bool aim_at(struct bayes *b, const struct trial_view *view, struct aim *a
             return false;
         set_front(b, a, first, second);
     }
-    if (b->past->failures > 0 && bayes_model_update(b->feasible, &b->past->ends, b->past->ends.n))
-        a->target.feasible = bayes_model_gp(b->feasible);
+    if (b->past->failures > 0)
+        beware(b, a);
     return true;
 }
 
@@ -214,11 +246,14 @@ static json_t *searched(const struct bayes *b, struct aim *a, size_t count)
                                   .stream = count + 1,
                                   .known = room,
                                   .known_count = n};
-    search.effort = fmin(1, fmax(0.25, 200 / (double)gp_count(a->target.value)));
+    /* What a prediction costs goes with observations times parameters. */
+    double cost = (double)(gp_count(a->target.value) * dims);
+    search.effort = fmin(1, fmax(0.2, 1000 / cost));
     size_t found = bayes_search_run(&search, offers, OFFERS, &value);
     if (value < settled && count % 2) {
         /* The model sees nothing left to gain. What if it is too sure of itself? */
         a->target.widen = doubt;
+        a->target.success_min /= doubt;
         found = bayes_search_run(&search, offers, OFFERS, &value);
     }
     return pick(b, offers, found);
@@ -252,13 +287,10 @@ static json_t *listed(const struct bayes *b, const struct aim *a)
 static json_t *next(struct sampler *s, const struct trial_view *view)
 {
     struct bayes *b = s->own;
-    size_t first = FIRST;
     if (!b->space)
         return sampler_random.next(s, view);
     bayes_past_look(b->past, view);
-    if ((size_t)s->task.batch > first)
-        first = (size_t)s->task.batch;
-    if (view->count < first || b->past->data[0].n < 2)
+    if (view->count < first_trials(s) || b->past->data[0].n < 2)
         return sampler_next(b->even, view);
     struct aim a = {0};
     AUTO(json) json_t *params = NULL;
@@ -275,7 +307,7 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
 static json_t *save(const struct sampler *s)
 {
     const struct bayes *b = s->own;
-    bool news = b->space && bayes_model_unsaved(b->feasible);
+    bool news = false;
     for (size_t g = 0; b->space && g < goal_count(b); g++)
         news = news || bayes_model_unsaved(b->models[g]);
     if (!news)
@@ -285,8 +317,7 @@ static json_t *save(const struct sampler *s)
         json_t *m = bayes_model_save(b->models[g]);
         json_array_append_new(models, m ? m : json_null());
     }
-    json_t *feasible = bayes_model_save(b->feasible);
-    return json_pack("{s:o, s:o}", "models", models, "feasible", feasible ? feasible : json_null());
+    return json_pack("{s:o}", "models", models);
 }
 
 static void restore(struct sampler *s, const json_t *learnt)
@@ -295,8 +326,6 @@ static void restore(struct sampler *s, const json_t *learnt)
     const json_t *models = json_object_get(learnt, "models");
     for (size_t g = 0; b->space && g < goal_count(b); g++)
         bayes_model_restore(b->models[g], json_array_get(models, g));
-    if (b->space)
-        bayes_model_restore(b->feasible, json_object_get(learnt, "feasible"));
 }
 
 const struct sampler_ops sampler_bayes = {.name = "bayes",
