@@ -92,7 +92,7 @@ TEST(with_each_observation_it_knows_the_function_better)
 {
     static const size_t sizes[] = {5, 15, 40, 100};
     static const double bounds[] = {2, 0.5, 0.1, 0.02};
-    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape, true);
+    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
     struct bayes_data d = {0};
     struct rng r, s;
     rng_seed(&r, 1, 0);
@@ -118,7 +118,7 @@ TEST(with_each_observation_it_knows_the_function_better)
 
 TEST(the_targets_are_the_warped_values_of_its_observations)
 {
-    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape, true);
+    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
     struct bayes_data d = {0};
     struct rng r;
     rng_seed(&r, 3, 0);
@@ -138,31 +138,11 @@ TEST(the_targets_are_the_warped_values_of_its_observations)
     bayes_data_free(&d);
 }
 
-TEST(without_warps_values_are_taken_as_they_are)
-{
-    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape, false);
-    struct bayes_data d = {0};
-    struct rng r;
-    rng_seed(&r, 4, 0);
-    for (int i = 0; i < 30; i++) {
-        double x[COLS];
-        point(&r, x);
-        bayes_data_add(&d, COLS, x, x[0] > 0.6 ? -1 : 1, 0);
-        CHECK(bayes_model_update(m, &d, d.n));
-        CHECK_NEAR(bayes_model_targets(m)[i], d.y[i], 0);
-    }
-    double good[COLS] = {0.2, 0.5, 0.5}, bad[COLS] = {0.9, 0.5, 0.5}, mean[2], var;
-    gp_predict(bayes_model_gp(m), &(struct kernel_points){good, 1, 1}, &mean[0], &var);
-    gp_predict(bayes_model_gp(m), &(struct kernel_points){bad, 1, 1}, &mean[1], &var);
-    CHECK(mean[0] > 0.5 && mean[1] < -0.5);
-    bayes_data_free(&d);
-}
-
 TEST(a_forecast_of_wide_variance_says_less_than_a_certain_value)
 {
     double far[2];
     for (int certain = 0; certain < 2; certain++) {
-        AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape, true);
+        AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
         struct bayes_data d = {0};
         struct rng r;
         rng_seed(&r, 5, 0);
@@ -191,7 +171,7 @@ struct feed { /* of observations */
  * last. */
 static void check_restart(const struct feed *f)
 {
-    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape, true);
+    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
     AUTO(json) json_t *saved = NULL;
     struct bayes_data d = {0};
     struct rng r;
@@ -214,7 +194,7 @@ static void check_restart(const struct feed *f)
         /* As it was written to a disk. */
         AUTO(free) char *text = json_line(saved);
         AUTO(json) json_t *read = json_loads(text, 0, NULL);
-        AUTO(bayes_model) struct bayes_model *again = bayes_model_new(&shape, true);
+        AUTO(bayes_model) struct bayes_model *again = bayes_model_new(&shape);
         CHECK(bayes_model_restore(again, read));
         CHECK(!bayes_model_unsaved(again));
         CHECK(bayes_model_update(again, &d, certain));
@@ -241,7 +221,7 @@ TEST(restored_it_says_bit_by_bit_the_same_when_several_come_at_once)
 
 TEST(what_was_learnt_is_a_few_kilobytes_and_nothing_before_there_is_a_fit)
 {
-    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape, true);
+    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
     CHECK(!bayes_model_unsaved(m) && !bayes_model_save(m));
     struct bayes_data d = {0};
     struct rng r;
@@ -277,7 +257,7 @@ TEST(nonsense_is_not_restored_and_changes_nothing)
         "{'n':-8,'warp':0,'params':[[0,0,0,0,0,0,0,0,0],[0,0,0,0,0,0,0,0,0]]}",
         "{'n':'8','warp':0,'params':[[0,0,0,0,0,0,0,0,0],[0,0,0,0,0,0,0,0,0]]}",
     };
-    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape, true);
+    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
     struct bayes_data d = {0};
     struct rng r;
     rng_seed(&r, 7, 0);
@@ -298,18 +278,44 @@ TEST(nonsense_is_not_restored_and_changes_nothing)
 /* ---- many --------------------------------------------------------------------------------------
  */
 
-TEST(of_more_than_a_thousand_it_has_a_choice_with_the_best_third_and_the_newest)
+TEST(a_choice_has_the_best_third_the_newest_third_and_the_rest_evenly)
 {
-    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape, false);
+    enum { N = 1500, MOST = 1000 };
+    struct bayes_data d = {0};
+    size_t rows[N];
+    double x[COLS] = {0};
+    for (int i = 0; i < N; i++) /* values 0 … N - 1 in some order */
+        bayes_data_add(&d, COLS, x, i * 7 % N, 0);
+    CHECK_INT(bayes_data_choose(&d, N, MOST, rows), MOST);
+    static bool has[N];
+    for (size_t i = 0; i < MOST; i++) {
+        CHECK(i == 0 || rows[i] > rows[i - 1]);
+        has[(int)d.y[rows[i]]] = true;
+    }
+    int gap = 0, widest = 0;
+    for (int v = 0; v < N; v++) {
+        gap = has[v] ? 0 : gap + 1;
+        widest = gap > widest ? gap : widest;
+        CHECK(has[v] || v >= MOST / 3);
+    }
+    for (int i = N - MOST / 3; i < N; i++)
+        CHECK(has[i * 7 % N]);
+    CHECK(widest < 8);
+    CHECK_INT(bayes_data_choose(&d, 900, MOST, rows), 900);
+    CHECK_INT(rows[899], 899);
+    for (size_t most = 1; most < 40; most++)
+        CHECK(bayes_data_choose(&d, N, most, rows) <= most);
+    bayes_data_free(&d);
+}
+
+TEST(of_more_than_a_thousand_observations_it_has_a_choice_and_then_grows)
+{
+    enum { N = 1200, MOST = 1000 };
+    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
     struct bayes_data d = {0};
     struct rng r;
     rng_seed(&r, 8, 0);
-    enum { N = 1500, MOST = 1000 };
-    for (int i = 0; i < N; i++) { /* values 0 … N - 1 in some order: each tells which it is */
-        double x[COLS];
-        point(&r, x);
-        bayes_data_add(&d, COLS, x, (double)(i * 7 % N) / N, 0);
-    }
+    observe(&d, &r, N);
     /* What a fit learns is not the question: one that learnt something before saves the time. */
     AUTO(json)
     json_t *learnt = json_pack("{s:i,s:i,s:[[f,f,f,f,f,f,f,f,f],[f,f,f,f,f,f,f,f,f]]}", "n", N,
@@ -317,25 +323,11 @@ TEST(of_more_than_a_thousand_it_has_a_choice_with_the_best_third_and_the_newest)
                                0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -3.0);
     CHECK(bayes_model_restore(m, learnt));
     CHECK(bayes_model_update(m, &d, N));
-    size_t n = gp_count(bayes_model_gp(m));
-    CHECK_INT(n, MOST);
-    static bool has[N];
-    for (size_t i = 0; i < n; i++)
-        has[(int)rint(bayes_model_targets(m)[i] * N)] = true;
-    int gap = 0, widest = 0;
-    for (int v = 0; v < N; v++) {
-        gap = has[v] ? 0 : gap + 1;
-        widest = gap > widest ? gap : widest;
-        if (v < MOST / 3)
-            CHECK(has[v]);
-    }
-    for (int i = N - MOST / 3; i < N; i++)
-        CHECK(has[i * 7 % N]);
-    CHECK(widest < 8); /* the rest is spread evenly */
-    /* Then it grows again. */
+    CHECK_INT(gp_count(bayes_model_gp(m)), MOST);
     observe(&d, &r, 5);
     CHECK(bayes_model_update(m, &d, d.n));
     CHECK_INT(gp_count(bayes_model_gp(m)), MOST + 5);
+    check_finite(m);
     bayes_data_free(&d);
 }
 
@@ -345,24 +337,22 @@ TEST(of_more_than_a_thousand_it_has_a_choice_with_the_best_third_and_the_newest)
 /* A model of so many points whose values are f(i). */
 static void check_odd(double (*value)(int i), const char *what)
 {
-    for (int warps = 0; warps < 2; warps++) {
-        AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape, warps);
-        struct bayes_data d = {0};
-        struct rng r;
-        rng_seed(&r, 10, 0);
-        for (int i = 0; i < 40; i++) {
-            double x[COLS];
-            point(&r, x);
-            bayes_data_add(&d, COLS, x, value(i), 0);
-            if (!bayes_model_update(m, &d, d.n))
-                FAIL("%s: no model of %zu", what, d.n);
-            check_finite(m);
-            AUTO(json) json_t *saved = bayes_model_save(m);
-            if (!bayes_model_restore(m, saved) || !bayes_model_update(m, &d, d.n))
-                FAIL("%s: what it learnt from %zu is refused", what, d.n);
-        }
-        bayes_data_free(&d);
+    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
+    struct bayes_data d = {0};
+    struct rng r;
+    rng_seed(&r, 10, 0);
+    for (int i = 0; i < 40; i++) {
+        double x[COLS];
+        point(&r, x);
+        bayes_data_add(&d, COLS, x, value(i), 0);
+        if (!bayes_model_update(m, &d, d.n))
+            FAIL("%s: no model of %zu", what, d.n);
+        check_finite(m);
+        AUTO(json) json_t *saved = bayes_model_save(m);
+        if (!bayes_model_restore(m, saved) || !bayes_model_update(m, &d, d.n))
+            FAIL("%s: what it learnt from %zu is refused", what, d.n);
     }
+    bayes_data_free(&d);
 }
 
 static double constant(int i)
@@ -400,7 +390,7 @@ TEST(one_value_that_is_far_from_all_others_makes_a_model)
 
 TEST(the_same_point_with_different_values_makes_a_model_that_says_their_mean)
 {
-    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape, true);
+    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
     struct bayes_data d = {0};
     struct rng r;
     rng_seed(&r, 11, 0);
@@ -421,7 +411,7 @@ TEST(a_point_that_is_not_finite_makes_no_model_and_no_crash)
 {
     static const double bad[] = {NAN, INFINITY};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
-        AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape, true);
+        AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
         struct bayes_data d = {0};
         double good[COLS] = {0.5, 0.25, 0.5}, x[COLS] = {0.5, bad[i], 0.5};
         bayes_data_add(&d, COLS, good, 1, 0);

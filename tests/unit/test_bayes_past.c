@@ -5,6 +5,8 @@
 #include "common/rng.h"
 #include "tests/unit/kit_trials.h"
 
+enum { FIRST = 3 };
+
 static const char line[] = "[{'name':'x','type':'float','low':0,'high':1}]";
 static const struct sampler_goal minimise = {.metric = "y"};
 
@@ -20,7 +22,7 @@ static void begin(struct world *w, const struct sampler_goal *goals, size_t goal
     w->space = kit_space(line, NULL);
     w->seen = bayes_space_new(w->space);
     w->task = (struct sampler_task){.space = w->space, .goals = goals, .goal_count = goal_count};
-    w->past = bayes_past_new(&w->task, w->seen);
+    w->past = bayes_past_new(&w->task, w->seen, FIRST);
 }
 
 static void end(struct world *w)
@@ -142,6 +144,8 @@ TEST(what_failed_is_an_end_of_minus_1_and_what_was_cancelled_is_nothing)
         CHECK_NEAR(p->ends.x[i], i == 0 ? 0.25 : 0.5, 0);
     }
     CHECK_INT(p->pending_count, 0);
+    CHECK_INT(p->late_ends, 1); /* from number FIRST on */
+    CHECK_INT(p->late_failures, 1);
     end(&w);
 }
 
