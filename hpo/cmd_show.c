@@ -41,7 +41,7 @@ static json_t *summary(const char *root, const char *name, struct err *e)
     AUTO(view) struct view *v = NULL;
     if (view_open(&v, root, name, e) < 0)
         return NULL;
-    int best = sched_best(v->sched);
+    int best = sched_choice(v->sched);
     AUTO(json) json_t *t = best >= 0 ? sched_trial_json(v->sched, best) : json_object();
     struct sched_counts c = sched_counts(v->sched);
     AUTO(strbuf) struct strbuf counts = {0};

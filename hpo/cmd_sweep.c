@@ -222,7 +222,7 @@ static void print_result(const struct view *v, const struct order *o, bool json)
     AUTO(strbuf) struct strbuf b = {0};
     AUTO(json) json_t *trials = view_trials(v), *pareto = view_pareto(v);
     struct sched_counts counts = sched_counts(v->sched);
-    int best = sched_best(v->sched);
+    int best = sched_choice(v->sched);
     progress_table(&b, trials, v->spec, pareto, TABLE_MAX);
     strbuf_putc(&b, '\n');
     progress_counts(&b, &counts);

@@ -35,13 +35,3 @@ double acq_log_ei(double best, double mean, double var, double slope[2])
     slope[1] = density / (2 * var);
     return value;
 }
-
-double acq_log_positive(double mean, double var, double slope[2])
-{
-    double s = sqrt(var), z = mean / s;
-    /* d ln Phi(z) / dz = phi(z) / Phi(z), the hazard at -z. */
-    double rate = gsl_sf_hazard(-z);
-    slope[0] = rate / s;
-    slope[1] = -rate * z / (2 * var);
-    return gsl_sf_log_erfc(-z / sqrt(2)) - log(2);
-}

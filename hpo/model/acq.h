@@ -11,7 +11,4 @@
  * h(z) = phi(z) + z Phi(z), z = (best - mean) / s.) */
 double acq_log_ei(double best, double mean, double var, double slope[2]);
 
-/* ln P[f > 0], f ~ N(mean, var), var > 0, and its derivatives by mean and var. */
-double acq_log_positive(double mean, double var, double slope[2]);
-
 #endif

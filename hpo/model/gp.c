@@ -257,14 +257,15 @@ static void slopes_at(const struct gp *g, const struct chunk *c, size_t i, doubl
 {
     const struct kernel_shape *h = g->shape;
     size_t n = g->n;
-    const double *slope = c->slope + i * (1 + h->groups) * n, *beta = c->v + i * n;
+    const double *slope = c->slope + i * (1 + h->groups) * n;
+    struct matern_weights w = {g->alpha, c->v + i * n};
     point_of(c->at, c->first + i, h->cols, c->point);
     for (size_t col = 0; col < h->cols; col++) {
         const double *x = g->x + col * g->cap, *inverse = g->kernel.inverse;
         double whole[2] = {0, 0}, own[2] = {0, 0};
         double by = inverse[col], by1 = inverse[h->cols + h->group[col]];
-        matern_pull(g->alpha, beta, slope, x, n, c->point[col], whole);
-        matern_pull(g->alpha, beta, slope + (1 + h->group[col]) * n, x, n, c->point[col], own);
+        matern_pull(&w, slope, x, n, c->point[col], whole);
+        matern_pull(&w, slope + (1 + h->group[col]) * n, x, n, c->point[col], own);
         dmean[col] = 2 * (whole[0] * by * by + own[0] * by1 * by1);
         dvar[col] = -4 * (whole[1] * by * by + own[1] * by1 * by1);
     }

@@ -96,20 +96,16 @@ INLINE double spread(const double *w, const double *x, size_t n, double at)
     return sum;
 }
 
-/* The two weights of matern_pull(). */
-struct pull {
-    const double *a, *b;
-};
-
-INLINE void pull(struct pull w, const double *s, const double *x, size_t n, double at,
-                 double sums[2])
+INLINE void pull(const struct matern_weights *w, const double *s, const double *x, size_t n,
+                 double at, double sums[2])
 {
+    const double *a = w->a, *b = w->b;
     double sa = 0, sb = 0;
 #pragma omp simd reduction(+ : sa, sb)
     for (size_t i = 0; i < n; i++) {
         double d = s[i] * (at - x[i]);
-        sa += w.a[i] * d;
-        sb += w.b[i] * d;
+        sa += a[i] * d;
+        sb += b[i] * d;
     }
     sums[0] += sa;
     sums[1] += sb;
@@ -145,8 +141,8 @@ INLINE void pull(struct pull w, const double *s, const double *x, size_t n, doub
     {                                                                                              \
         return spread(w, x, n, at);                                                                \
     }                                                                                              \
-    attribute static void pull_##suffix(struct pull w, const double *s, const double *x, size_t n, \
-                                        double at, double sums[2])                                 \
+    attribute static void pull_##suffix(const struct matern_weights *w, const double *s,           \
+                                        const double *x, size_t n, double at, double sums[2])      \
     {                                                                                              \
         pull(w, s, x, n, at, sums);                                                                \
     }                                                                                              \
@@ -162,8 +158,8 @@ struct units {
                        double *slope);
     void (*distance)(const double *x, size_t n, double at, double inverse, double *r2);
     double (*spread)(const double *w, const double *x, size_t n, double at);
-    void (*pull)(struct pull w, const double *s, const double *x, size_t n, double at,
-                 double sums[2]);
+    void (*pull)(const struct matern_weights *w, const double *s, const double *x, size_t n,
+                 double at, double sums[2]);
 };
 
 BODIES(any, );
@@ -213,8 +209,8 @@ double matern_spread(const double *w, const double *x, size_t n, double at)
     return units()->spread(w, x, n, at);
 }
 
-void matern_pull(const double *a, const double *b, const double *s, const double *x, size_t n,
+void matern_pull(const struct matern_weights *w, const double *s, const double *x, size_t n,
                  double at, double sums[2])
 {
-    units()->pull((struct pull){a, b}, s, x, n, at, sums);
+    units()->pull(w, s, x, n, at, sums);
 }

@@ -31,8 +31,12 @@ void matern_distance(const double *x, size_t n, double at, double inverse, doubl
 /* The sum of w[i] (x[i] - at)^2. */
 double matern_spread(const double *w, const double *x, size_t n, double at);
 
+struct matern_weights { /* two for each point */
+    const double *a, *b;
+};
+
 /* sums[0] += the sum of a[i] s[i] (at - x[i]), sums[1] likewise of b[i]. */
-void matern_pull(const double *a, const double *b, const double *s, const double *x, size_t n,
+void matern_pull(const struct matern_weights *w, const double *s, const double *x, size_t n,
                  double at, double sums[2]);
 
 #endif

@@ -322,6 +322,16 @@ struct bayes_model *bayes_model_new(const struct kernel_shape *shape)
     return m;
 }
 
+struct bayes_model *bayes_model_copy(const struct bayes_model *m)
+{
+    struct bayes_model *copy = bayes_model_new(m->shape);
+    copy->fitted = m->fitted;
+    copy->kind = m->kind;
+    for (int kind = 0; kind < WARP_KINDS; kind++)
+        memcpy(copy->params[kind], m->params[kind], param_count(m) * sizeof **m->params);
+    return copy;
+}
+
 void bayes_model_free(struct bayes_model *m)
 {
     if (!m)

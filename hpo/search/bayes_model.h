@@ -36,6 +36,9 @@ struct bayes_model *bayes_model_new(const struct kernel_shape *shape);
 void bayes_model_free(struct bayes_model *m);
 AUTO_DEFINE(bayes_model, struct bayes_model *, bayes_model_free)
 
+/* One that has learnt the same, for a look that is to change nothing. */
+struct bayes_model *bayes_model_copy(const struct bayes_model *m);
+
 /* Takes in the observations that are new since the last call; fits when it is time. The first
  * `certain` of them only ever get more; those behind may change from call to call. n >= 1.
  * False: no covariance could be factored, and there is no model. */

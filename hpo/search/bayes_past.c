@@ -30,6 +30,7 @@ void bayes_past_free(struct bayes_past *p)
     bayes_data_free(&p->ends);
     free(p->data);
     free(p->u);
+    free(p->ids);
     free(p->pending);
     free(p->taken);
     free(p);
@@ -62,10 +63,16 @@ struct spot { /* room for one trial */
     double *u, *x, *y;
 };
 
-/* Adds an observation of all goals; `var`: of the first one's value. */
-static void add(struct bayes_past *p, const struct spot *s, double var)
+/* Adds trial `id` as an observation of all goals; `var`: of the first one's value. */
+static void add(struct bayes_past *p, const struct spot *s, int id, double var)
 {
-    append_row(&p->u, &p->u_cap, p->data[0].n, s->u, p->space->dims);
+    size_t n = p->data[0].n;
+    append_row(&p->u, &p->u_cap, n, s->u, p->space->dims);
+    if (n == p->id_cap) {
+        p->id_cap = p->id_cap ? 2 * p->id_cap : 64;
+        p->ids = xrealloc(p->ids, p->id_cap, sizeof *p->ids);
+    }
+    p->ids[n] = id;
     for (size_t g = 0; g < p->task->goal_count; g++)
         bayes_data_add(&p->data[g], p->space->shape.cols, s->x, s->y[g], g == 0 ? var : 0);
 }
@@ -84,7 +91,7 @@ static void take_end(struct bayes_past *p, const struct trial *t, const struct s
     p->late_failures += (size_t)t->id >= p->first && !gave;
     if (!gave || t->state == TRIAL_PRUNED)
         return;
-    add(p, s, 0);
+    add(p, s, t->id, 0);
     p->certain++;
 }
 
@@ -141,7 +148,7 @@ static void take_partial(struct bayes_past *p, const struct trial_view *view, co
         if (partial(t) && forecast_trial(f, t, &mean, &sd) && isfinite(mean) && isfinite(sd * sd) &&
             goals_values(p->task->goals, p->task->goal_count, t, s->y)) {
             s->y[0] = goal->maximize ? -mean : mean;
-            add(p, s, sd * sd);
+            add(p, s, t->id, sd * sd);
         } else if (!trial_ended(t->state)) {
             append_row(&p->pending, &p->pending_cap, p->pending_count++, s->u, p->space->dims);
         }

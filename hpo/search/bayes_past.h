@@ -19,6 +19,8 @@ struct bayes_past { /* read by the sampler; changed only here */
     size_t certain; /* how many are of the first kind */
     double *u;      /* rows of dims: where they are */
     size_t u_cap;
+    int *ids; /* their trials */
+    size_t id_cap;
 
     struct bayes_data ends; /* of all trials that have ended: 1, or -1 where it failed */
     size_t failures;

@@ -12,14 +12,14 @@
 #include "hpo/search/dist.h"
 
 enum {
-    EVEN = 600,   /* points that fill the cube */
-    AROUND = 3,   /* best known points that are changed a little, */
-    CHANGES = 40, /* so often at each width */
-    STARTS = 16,  /* of gradient steps: that many promising points, and the best known ones */
-    STEPS = 40,   /* evaluations of a climb */
-    ROUNDS = 3,   /* of steps to neighbouring values */
-    STEEP = 20000,  /* weight of ln P[success] where it is less than it should be */
-    OTHERS = 12,  /* values of a category that are tried for each point and round */
+    EVEN = 600,    /* points that fill the cube */
+    AROUND = 3,    /* best known points that are changed a little, */
+    CHANGES = 40,  /* so often at each width */
+    STARTS = 16,   /* of gradient steps: that many promising points, and the best known ones */
+    STEPS = 40,    /* evaluations of a climb */
+    ROUNDS = 3,    /* of steps to neighbouring values */
+    STEEP = 20000, /* weight of ln P[success] where it is less than it should be */
+    OTHERS = 12,   /* values of a category that are tried for each point and round */
 };
 static const double widths[] = {0.2, 0.05, 0.01, 0.001};
 

@@ -51,6 +51,11 @@ json_t *sampler_save(const struct sampler *s)
     return s->ops->save ? s->ops->save(s) : NULL;
 }
 
+int sampler_best(struct sampler *s, const struct trial_view *view)
+{
+    return s->ops->best ? s->ops->best(s, view) : -1;
+}
+
 void sampler_restore(struct sampler *s, const json_t *learnt)
 {
     if (s->ops->restore && learnt)

@@ -47,6 +47,8 @@ struct sampler_ops {
     /* See sampler_save(); both NULL where nothing is learnt. */
     json_t *(*save)(const struct sampler *s);
     void (*restore)(struct sampler *s, const json_t *learnt);
+    /* See sampler_best(); NULL: nothing is known beyond the values. */
+    int (*best)(struct sampler *s, const struct trial_view *view);
 };
 
 struct sampler { /* its fields are for the methods */
@@ -88,6 +90,10 @@ json_t *sampler_next(struct sampler *s, const struct trial_view *view);
  * ignored. */
 json_t *sampler_save(const struct sampler *s);
 void sampler_restore(struct sampler *s, const json_t *learnt);
+
+/* The trial that is best once chance is taken out of its value, or -1: as far as is known, that
+ * with the best value. */
+int sampler_best(struct sampler *s, const struct trial_view *view);
 
 /* For methods: how many trials had these parameters; and whether they are used up: as many as there
  * may be. Cost: that of the text of the parameters. */

@@ -29,6 +29,9 @@ enum {
 static const double settled = -8, doubt = 5;
 /* The chance of failing that is taken after the first failure; half as much after each. */
 static const double risk = 0.1;
+/* Variance of noise, in that of all values, from which it matters which trial is called the best.
+ */
+static const double noise_min = 1e-3;
 /* The share of the trials chosen by the model that fail by chance, if so many do. */
 static const double chance_rate = 0.1;
 
@@ -301,6 +304,28 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
     return params ? TAKE(params) : sampler_random.next(s, view);
 }
 
+/* Of the trials that are done, the one with the best posterior mean: the luckiest value is not the
+ * best (docs/search.md). Where values have no noise to speak of they are taken as they are. */
+static int best(struct sampler *s, const struct trial_view *view)
+{
+    struct bayes *b = s->own;
+    if (!b->space || goal_count(b) != 1)
+        return -1;
+    bayes_past_look(b->past, view);
+    size_t n = b->past->certain, least = 0;
+    AUTO(bayes_model) struct bayes_model *m = bayes_model_copy(b->models[0]);
+    if (n < FIRST || !bayes_model_update(m, &b->past->data[0], n) ||
+        gp_noise(bayes_model_gp(m)) < noise_min)
+        return -1;
+    AUTO(free) double *mean = xcalloc(2 * n, sizeof *mean);
+    struct kernel_points at = {b->past->data[0].x, n, b->past->data[0].cap};
+    gp_predict(bayes_model_gp(m), &at, mean, mean + n);
+    for (size_t i = 1; i < n; i++)
+        if (mean[i] < mean[least])
+            least = i;
+    return b->past->ids[least];
+}
+
 /* ---- what is kept ------------------------------------------------------------------------------
  */
 
@@ -332,5 +357,6 @@ const struct sampler_ops sampler_bayes = {.name = "bayes",
                                           .own_new = own_new,
                                           .own_free = own_free,
                                           .next = next,
+                                          .best = best,
                                           .save = save,
                                           .restore = restore};

@@ -137,6 +137,9 @@ int sched_trial_count(const struct sched *s);
 struct trial_view sched_view(const struct sched *s);
 /* The trial with the best value so far, or -1; those that failed do not count. */
 int sched_best(const struct sched *s);
+/* The trial to take: as sampler_best() has it, else sched_best(). May fit a model: not for every
+ * event. */
+int sched_choice(const struct sched *s);
 
 struct sched_counts { /* trials by state */
     int waiting, running, stopping, paused, done, pruned, failed, oom, invalid, cancelled;

@@ -47,6 +47,13 @@ int sched_best(const struct sched *s)
     return best;
 }
 
+int sched_choice(const struct sched *s)
+{
+    struct trial_view view = sched_state_view(&s->st);
+    int chosen = sampler_best(s->sampler, &view);
+    return chosen >= 0 ? chosen : sched_best(s);
+}
+
 struct sched_counts sched_counts(const struct sched *s)
 {
     const int *n = s->st.counts;

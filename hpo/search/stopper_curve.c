@@ -8,7 +8,7 @@
 /* The highest rung's time that is <= `time`, or 0: none. A trial's end is no rung. */
 static double rung_until(const struct spec_stop *rule, double time)
 {
-    double rung = 0, end = rule->max_iter > 0 ? rule->max_iter : INFINITY;
+    double rung = 0, end = rule->max_iter > 0 ? (double)rule->max_iter : (double)INFINITY;
     for (double next = rule->min_iter; next <= time && next < end; next *= rule->eta)
         rung = next;
     return rung;

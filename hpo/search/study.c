@@ -338,11 +338,15 @@ static json_t *trial_json(const struct study *s, const struct trial *t)
     return o;
 }
 
-/* By the first goal; NULL: none has a value. */
-static const struct trial *best_trial(const struct study *s)
+/* By the first goal, as the sampler or else its values have it; NULL: none has a value. */
+static const struct trial *best_trial(struct study *s)
 {
     const struct trial *best = NULL;
     double least = INFINITY, y = 0;
+    struct trial_view view = view_of(s);
+    int chosen = sampler_best(s->sampler, &view);
+    if (chosen >= 0)
+        return s->trials[chosen];
     for (size_t i = 0; i < s->count; i++) {
         const struct trial *t = s->trials[i];
         if (!trial_counts(t->state) || !goals_values(s->goals, 1, t, &y) || y >= least)

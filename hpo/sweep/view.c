@@ -117,7 +117,7 @@ json_t *view_pareto(const struct view *v)
 json_t *view_json(const struct view *v)
 {
     json_t *trials = view_trials(v), *best = json_null();
-    const json_t *t = json_array_get(trials, (size_t)sched_best(v->sched)); /* -1: none */
+    const json_t *t = json_array_get(trials, (size_t)sched_choice(v->sched)); /* -1: none */
     if (t)
         best = json_pack("{s:O,s:O,s:O}", "id", json_object_get(t, "id"), "value",
                          json_object_get(t, "value"), "params", json_object_get(t, "params"));

@@ -61,26 +61,6 @@ TEST(log_ei_falls_smoothly_where_ei_is_no_double)
     }
 }
 
-TEST(log_positive_is_the_normal_distribution_s)
-{
-    double slope[2], other[2];
-    CHECK_NEAR(acq_log_positive(0, 2, slope), log(0.5), 1e-12);
-    CHECK_NEAR(acq_log_positive(1.96, 1, slope), log(0.9750021048517795), 1e-9);
-    CHECK_NEAR(acq_log_positive(-30, 1, slope), -454.3212439563432, 1e-6);
-    for (double mean = -20; mean < 8; mean += 0.61) {
-        double h = 1e-5, v = 1.7;
-        acq_log_positive(mean, v, slope);
-        CHECK_NEAR(slope[0],
-                   (acq_log_positive(mean + h, v, other) - acq_log_positive(mean - h, v, other)) /
-                       (2 * h),
-                   1e-5);
-        CHECK_NEAR(slope[1],
-                   (acq_log_positive(mean, v + h, other) - acq_log_positive(mean, v - h, other)) /
-                       (2 * h),
-                   1e-4);
-    }
-}
-
 /* ---- outputs -----------------------------------------------------------------------------------
  */
 

@@ -226,6 +226,17 @@ TEST(curve_pauses_at_a_rung_what_is_not_expected_among_the_best)
     CHECK_INT(verdict(false, b), STOPPER_GO); /* no rung at the end or beyond */
 }
 
+TEST(curve_has_a_rung_before_an_end_of_twenty_million_steps)
+{
+    struct spec_stop rule = curve_rule;
+    struct trial *t = ADD(false, 4, 3.9);
+    struct trial_view view = {(const struct trial *const *)trials, (size_t)count};
+    rule.min_iter = 20000000;
+    rule.max_iter = 20000001; /* no float */
+    report(t, 20000000, 3);
+    CHECK_INT(stopper_curve.judge(&rule, false, &view, t), STOPPER_PAUSE);
+}
+
 TEST(curve_maximizes_negative_rewards)
 {
     double flat[] = {-100, -99}, rising[] = {-200, -120};
