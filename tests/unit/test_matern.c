@@ -144,7 +144,7 @@ TEST(sums_over_arrays_of_any_length_are_those_of_plain_loops)
         }
         double tolerance = 1e-16 * (double)(n + 4);
         CHECK_NEAR(matern_spread(a, x, n, at), (double)spread, tolerance);
-        matern_pull(a, b, s, x, n, at, sums);
+        matern_pull(&(struct matern_weights){a, b}, s, x, n, at, sums);
         CHECK_NEAR(sums[0], (double)pull[0], tolerance);
         CHECK_NEAR(sums[1], (double)pull[1], tolerance);
     }
