@@ -16,8 +16,9 @@ static json_t *read_values(const struct spec *s, const struct node *n, struct er
     struct node one = node_member(n, "value"), all = node_member(n, "values");
     if (!one.value == !all.value || (one.value && s->metric_count > 1)) {
         node_error(n, e, "an observation has either 'value', of the one metric, or 'values'");
-        err_hint(e, s->metric_count > 1 ? "{params: {…}, values: {%s: 0.3, …}}"
-                                        : "{params: {…}, value: 0.3}",
+        err_hint(e,
+                 s->metric_count > 1 ? "{params: {…}, values: {%s: 0.3, …}}"
+                                     : "{params: {…}, value: 0.3}",
                  s->metrics[0].name);
         return NULL;
     }
@@ -31,8 +32,9 @@ static json_t *read_values(const struct spec *s, const struct node *n, struct er
         struct node at = one.value ? one : node_member(&all, names[i]);
         double v = NAN;
         if (json_as_number(&v, at.value) < 0 || !isfinite(v)) {
-            node_error(at.value ? &at : &all, e, "the value of '%s' must be a finite number, not %s",
-                       names[i], json_what(at.value));
+            node_error(at.value ? &at : &all, e,
+                       "the value of '%s' must be a finite number, not %s", names[i],
+                       json_what(at.value));
             return NULL;
         }
         json_object_set_new(values, names[i], json_real(v));
