@@ -67,14 +67,14 @@ static void check_taken(const char *yaml, const char *want)
 TEST(done_trials_in_the_space_with_a_finite_value_are_taken_and_others_counted)
 {
     told("{\"x\":0.5}", "[{\"m\":2},{\"m\":1},{\"m\":3}]", TRIAL_DONE);
-    told("{\"x\":0.5,\"k\":4}", "[{\"m\":2}]", TRIAL_DONE);            /* another constant */
-    told("{\"x\":1.5}", "[{\"m\":2}]", TRIAL_DONE);                    /* out of bounds */
-    told("{\"x\":0.5,\"y\":1}", "[{\"m\":2}]", TRIAL_DONE);            /* one more parameter */
-    told("{\"x\":0.9}", "[{\"m\":2}]", TRIAL_DONE);                    /* breaks the constraint */
-    told("{\"x\":0.25}", "[{\"m\":\"nan\"}]", TRIAL_DONE);             /* no value */
-    told("{\"x\":0.25}", "[{\"other\":1}]", TRIAL_DONE);               /* likewise */
-    told("{\"x\":0.25}", "[{\"m\":2}]", TRIAL_PRUNED);                 /* not done */
-    told("{\"x\":0.25}", "[{\"m\":2}]", TRIAL_FAILED);                 /* likewise */
+    told("{\"x\":0.5,\"k\":4}", "[{\"m\":2}]", TRIAL_DONE); /* another constant */
+    told("{\"x\":1.5}", "[{\"m\":2}]", TRIAL_DONE);         /* out of bounds */
+    told("{\"x\":0.5,\"y\":1}", "[{\"m\":2}]", TRIAL_DONE); /* one more parameter */
+    told("{\"x\":0.9}", "[{\"m\":2}]", TRIAL_DONE);         /* breaks the constraint */
+    told("{\"x\":0.25}", "[{\"m\":\"nan\"}]", TRIAL_DONE);  /* no value */
+    told("{\"x\":0.25}", "[{\"other\":1}]", TRIAL_DONE);    /* likewise */
+    told("{\"x\":0.25}", "[{\"m\":2}]", TRIAL_PRUNED);      /* not done */
+    told("{\"x\":0.25}", "[{\"m\":2}]", TRIAL_FAILED);      /* likewise */
     told("{\"k\":3,\"x\":0.125}", "[{\"m\":4,\"z\":5}]", TRIAL_DONE);
     AUTO(spec)
     struct spec *s = spec(HEAD "metric: {name: m}\ndrover: {constraints: [x < 0.8]}\n");
@@ -95,7 +95,8 @@ TEST(done_trials_in_the_space_with_a_finite_value_are_taken_and_others_counted)
 TEST(the_new_goal_says_which_of_a_trials_values_counts)
 {
     told("{\"x\":0.5}", "[{\"m\":2,\"z\":7},{\"m\":1,\"z\":9},{\"m\":3,\"z\":8}]", TRIAL_DONE);
-#define WITH(metric, value) "[{\"params\":{\"k\":3,\"x\":0.5},\"values\":{\"" metric "\":" value "}}]"
+#define WITH(metric, value) \
+    "[{\"params\":{\"k\":3,\"x\":0.5},\"values\":{\"" metric "\":" value "}}]"
     check_taken(HEAD "metric: {name: m}\n", WITH("m", "1.0"));
     check_taken(HEAD "metric: {name: m, goal: maximize}\n", WITH("m", "3.0"));
     check_taken(HEAD "metric: {name: m}\ndrover: {value: last}\n", WITH("m", "3.0"));
@@ -143,8 +144,8 @@ static json_t *observed(const struct space *space, size_t n, uint64_t seed, bool
         space_draw(space, &r, u);
         AUTO(json) json_t *params = space_sample(space, u);
         double y = branin(params);
-        json_array_append_new(list, json_pack("{s:O,s:{s:f}}", "params", params, "values", "m",
-                                              maximize ? -y : y));
+        json_array_append_new(
+            list, json_pack("{s:O,s:{s:f}}", "params", params, "values", "m", maximize ? -y : y));
     }
     return list;
 }
@@ -259,10 +260,11 @@ TEST(what_makes_no_sense_is_passed_over)
 {
     struct space *space = branin_new();
     AUTO(json)
-    json_t *odd = json_loads("[3, {}, {\"params\":{\"x\":0}}, {\"params\":{\"x\":99,\"y\":0},"
-                             "\"values\":{\"m\":1}}, {\"params\":{\"x\":0,\"y\":0},\"values\":"
-                             "{\"m\":\"inf\"}}, {\"params\":{\"x\":0,\"y\":0},\"values\":{\"n\":1}}]",
-                             0, NULL);
+    json_t *odd =
+        json_loads("[3, {}, {\"params\":{\"x\":0}}, {\"params\":{\"x\":99,\"y\":0},"
+                   "\"values\":{\"m\":1}}, {\"params\":{\"x\":0,\"y\":0},\"values\":"
+                   "{\"m\":\"inf\"}}, {\"params\":{\"x\":0,\"y\":0},\"values\":{\"n\":1}}]",
+                   0, NULL);
     AUTO(sampler) struct sampler *s = bayes(space, odd, false);
     AUTO(sampler) struct sampler *cold = bayes(space, NULL, false);
     for (int i = 0; i < 10; i++) {
