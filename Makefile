@@ -169,7 +169,7 @@ check-format:
 format:
 	clang-format -i $(FORMATTED)
 tidy:
-	clang-tidy --quiet $(filter %.c,$(filter-out examples/% collectives/nccl/% collectives/mpi/%,$(FORMATTED))) -- $(ALL_CFLAGS)
+	clang-tidy --quiet $(filter %.c,$(filter-out examples/% tests/% collectives/nccl/% collectives/mpi/%,$(FORMATTED))) -- $(ALL_CFLAGS)
 check: check-layers check-format
 
 # ---- install -----------------------------------------------------------------------------------

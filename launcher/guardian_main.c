@@ -212,7 +212,7 @@ static int goes_with(const struct guardian_state *s, const struct job *j, pid_t 
     if (rank_by_pid(s, child, &of))
         return of == j;
     struct ward w;
-    const struct job *owner;
+    const struct job *owner = NULL;
     int rc = wards_read(&w, child);
     if (rc == 0)
         rc = owner_of(&owner, s, &w);

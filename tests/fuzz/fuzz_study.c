@@ -233,6 +233,7 @@ TEST(a_changed_request_is_carried_out_or_changes_nothing)
     for (size_t i = 0; i < corpus_size; i++)
         if (is_init(corpus[i]))
             inits[init_count++] = i;
+    CHECK(init_count > 0);
     for (size_t i = 0; i < SESSIONS; i++) {
         struct rng r;
         rng_seed(&r, seed, i);
