@@ -27,7 +27,7 @@ enum {
 };
 /* ln EI below which nothing is left to gain; and how many times wider deviations are then taken. */
 static const double settled = -8, doubt = 5;
-/* The chance of failing that is taken after the first failure; half as much after each. */
+/* The chance of failing that is taken; half as much after each failure of what the model chose. */
 static const double risk = 0.1;
 /* Variance of noise, in that of all values, from which it matters which trial is called the best.
  */
@@ -84,9 +84,9 @@ static void own_free(void *own)
 /* ---- trials that run ---------------------------------------------------------------------------
  */
 
-/* Takes a trial that has not ended for one that gave the mean and a deviation more: the search
- * looks elsewhere, but not for long. (Of what was tried for batches the best: docs/search.md.) */
-static void pretend(struct gp *g, struct kernel_points *at, double **targets, size_t *room)
+/* Takes a trial that has not ended for one that gave the mean and so many deviations more. */
+static void pretend(struct gp *g, double more, struct kernel_points *at, double **targets,
+                    size_t *room)
 {
     struct err e = {0};
     double mean = 0, var = 0;
@@ -98,11 +98,13 @@ static void pretend(struct gp *g, struct kernel_points *at, double **targets, si
         *room = 2 * n + 16;
         *targets = xrealloc(*targets, *room, sizeof **targets);
     }
-    (*targets)[n] = mean + sqrt(var);
+    (*targets)[n] = mean + more * sqrt(var);
     gp_targets(g, *targets);
 }
 
-/* The same for all that are pending, the newest PENDING_MAX where there are more. */
+/* The same for all that are pending, the newest PENDING_MAX where there are more: every other one
+ * is taken to disappoint, so that some of the next look elsewhere and some at the same place. (Of
+ * what was tried for batches the best: docs/search.md.) */
 static void pretend_all(const struct bayes *b, struct bayes_model *m)
 {
     struct gp *g = bayes_model_gp(m);
@@ -112,7 +114,7 @@ static void pretend_all(const struct bayes *b, struct bayes_model *m)
     memcpy(targets, bayes_model_targets(m), gp_count(g) * sizeof *targets);
     for (size_t i = count > PENDING_MAX ? count - PENDING_MAX : 0; i < count; i++) {
         bayes_space_columns(b->space, b->past->pending + i * b->space->dims, true, x, 1);
-        pretend(g, &(struct kernel_points){x, 1, 1}, &targets, &room);
+        pretend(g, (double)(i % 2), &(struct kernel_points){x, 1, 1}, &targets, &room);
     }
 }
 
@@ -169,6 +171,12 @@ static void set_front(const struct bayes *b, struct aim *a, size_t first, size_t
     pareto_reference(y, n, 2, a->target.ref);
 }
 
+/* Failures that could have been foreseen: what the model chose, but for the first of all. */
+static double warnings(const struct bayes_past *p)
+{
+    return (double)(p->failures > p->late_failures ? p->late_failures : p->failures - 1);
+}
+
 /* Learns where trials fail. */
 static void beware(const struct bayes *b, struct aim *a)
 {
@@ -186,8 +194,7 @@ static void beware(const struct bayes *b, struct aim *a)
     /* Failures that come again and again in spite of it come by chance. */
     bool chance = b->past->late_failures >= CHANCE_MIN &&
                   (double)b->past->late_failures > chance_rate * (double)b->past->late_ends;
-    a->target.success_min =
-        chance ? -INFINITY : log1p(-risk * pow(0.5, (double)b->past->failures - 1));
+    a->target.success_min = chance ? -INFINITY : log1p(-risk * pow(0.5, warnings(b->past)));
 }
 
 /* False: no model could be made. */
@@ -253,8 +260,10 @@ static json_t *searched(const struct bayes *b, struct aim *a, size_t count)
     double cost = (double)(gp_count(a->target.value) * dims);
     search.effort = fmin(1, fmax(0.2, 1000 / cost));
     size_t found = bayes_search_run(&search, offers, OFFERS, &value);
-    if (value < settled && count % 2) {
-        /* The model sees nothing left to gain. What if it is too sure of itself? */
+    /* The model sees nothing left to gain, or looks at one place with all hands: what if it is too
+     * sure of itself? */
+    bool doubtful = value < settled ? count % 2 : b->past->pending_count > 0 && count % 4 == 3;
+    if (doubtful && !a->target.second) {
         a->target.widen = doubt;
         a->target.success_min /= doubt;
         found = bayes_search_run(&search, offers, OFFERS, &value);

@@ -55,7 +55,7 @@ TEST(where_nothing_failed_nothing_is_feared)
 {
     AUTO(classify) struct classify *c = plane(2, 9);
     for (double a = 0.1; a < 1; a += 0.2)
-        CHECK(success_at(c, a, a, a) > 0.9);
+        CHECK(success_at(c, a, a, a) > 0.8);
 }
 
 TEST(its_slopes_agree_with_differences)
