@@ -48,10 +48,12 @@ LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson) -ldl -lpthr
 LIBS_hpo      := $(shell pkg-config --libs libzmq sqlite3 yaml-0.1) -lgsl -lopenblas
 LIBS_collectives := -ldl
 
-# Objects are rebuilt when the flags change.
+# Objects are rebuilt when the flags change; what builds nothing has none.
 STAMP := $(B)/flags
+ifneq ($(filter-out clean check check-layers check-format format tidy,$(or $(MAKECMDGOALS),all)),)
 FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI)
 $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $(STAMP) || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $(STAMP))
+endif
 
 # ---- what there is -----------------------------------------------------------------------------
 objs = $(patsubst %.c,$(B)/obj/%.o,$(1))

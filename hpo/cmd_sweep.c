@@ -11,6 +11,7 @@
 #include "common/strbuf.h"
 #include "common/yaml.h"
 #include "hpo/cmd.h"
+#include "hpo/search/prior.h"
 #include "hpo/sweep/coord.h"
 #include "hpo/sweep/progress.h"
 #include "hpo/sweep/screen.h"
@@ -22,6 +23,7 @@ enum { TABLE_MAX = 20, DRY_TRIALS_MAX = 10 };
 struct sweep_options {
     const char *file; /* NULL: --resume of the stored one */
     const char *name, *root;
+    char **prior; /* strv: other sweeps to learn from; NULL: none */
     int parallel;
     bool resume, json, quiet, dry_run;
     bool has_seed;
@@ -49,6 +51,8 @@ static const struct opt options[] = {
             struct sweep_options, parallel),
     OPT_FLAG(0, "resume", "go on with a sweep that is there; without FILE: as it is stored",
              struct sweep_options, resume),
+    OPT_STRV(0, "prior", "NAME", "a sweep, or its directory, to learn from before the first trial",
+             struct sweep_options, prior),
     OPT_CALL(0, "seed", "N", "of the search (default: the file's, or 0)", set_seed),
     OPT_FLAG(0, "json", "print all trials for programs, not a table", struct sweep_options, json),
     OPT_FLAG('q', "quiet", "no progress", struct sweep_options, quiet),
@@ -131,6 +135,63 @@ static int count_places(int *out, const struct spec *spec, struct err *e)
     if (spec->parallel > 0 && (spec->gpus == 0 || spec->parallel < fit))
         fit = spec->parallel; /* asked for: CPUs may be shared, GPUs that were asked for may not */
     *out = fit;
+    return 0;
+}
+
+/* ---- what other sweeps saw ------------------------------------------------------------------ */
+
+/* Opens a sweep by its name or, where there is a '/' in it, its directory. */
+static int open_other(struct view **out, const char *name, const char *root, struct err *e)
+{
+    if (!strchr(name, '/'))
+        return view_open(out, root, name, e);
+    AUTO(free) char *path = realpath(name, NULL);
+    char *base = path ? strrchr(path, '/') : NULL;
+    if (!base)
+        return err_set(e, -errno, "'%s': %s", name, strerror(errno));
+    *base = 0;
+    return view_open(out, path, base + 1, e);
+}
+
+/* What is to be said about a sweep that was learnt from. To be freed. */
+static char *taken_text(const char *name, const struct prior_counts *n)
+{
+    struct strbuf b = {0};
+    strbuf_printf(&b, "prior %s: %zu of %zu trials taken", name, n->taken, n->done);
+    if (n->outside > 0)
+        strbuf_printf(&b, "; %zu outside of the space", n->outside);
+    if (n->valueless > 0)
+        strbuf_printf(&b, "; %zu without a value of each metric", n->valueless);
+    return strbuf_take(&b);
+}
+
+/* All that --prior names, as struct sweepdir has it; NULL in *out: nothing. What was taken is
+ * appended to the strv *said. */
+static int read_prior(json_t **out, char ***said, const struct sweep_options *o,
+                      const struct spec *spec, struct err *e)
+{
+    AUTO(json) json_t *from = json_array(), *seen = json_array();
+    for (char **name = o->prior; name && *name; name++) {
+        if (spec->method != SPEC_BAYES) {
+            strv_push(said,
+                      xasprintf("--prior: no effect with method %s: only bayes learns from it",
+                                spec_method_name(spec->method)));
+            return 0;
+        }
+        AUTO(view) struct view *v = NULL;
+        int rc = open_other(&v, *name, o->root, e);
+        if (rc < 0)
+            return err_wrap(e, "--prior");
+        for (size_t i = 0; i < json_array_size(from); i++)
+            if (strcmp(json_string_value(json_array_get(from, i)), v->dir->path) == 0)
+                return err_set(e, -EINVAL, "--prior: '%s' is given twice", *name);
+        struct trial_view trials = sched_view(v->sched);
+        struct prior_counts n = prior_take(seen, spec, &trials, v->spec->metrics[0].name);
+        json_array_append_new(from, json_string(v->dir->path));
+        strv_push(said, taken_text(*name, &n));
+    }
+    if (o->prior)
+        *out = json_pack("{s:O, s:O}", "from", from, "observations", seen);
     return 0;
 }
 
@@ -293,11 +354,19 @@ static int read_spec(struct spec **out, char **text, const struct sweep_options 
     return rc < 0 ? rc : view_spec(out, d->file, "sweep.yaml", e);
 }
 
+static void say_all(char **texts, const struct sweep_options *o)
+{
+    for (; texts && *texts && !o->quiet; texts++)
+        fprintf(stderr, "drover sweep: %s\n", *texts);
+}
+
 static int sweep(const struct sweep_options *o, struct err *e)
 {
     AUTO(spec) struct spec *spec = NULL;
     AUTO(free) char *text = NULL;
     AUTO(free) char *here = realpath(".", NULL);
+    AUTO(json) json_t *prior = NULL;
+    AUTO(strv) char **said = NULL;
     int places = 0;
     if (read_spec(&spec, &text, o, e) < 0)
         return EXIT_USAGE;
@@ -307,16 +376,20 @@ static int sweep(const struct sweep_options *o, struct err *e)
         spec->seed = o->seed;
     if (count_places(&places, spec, e) < 0)
         return EXIT_USAGE;
-    for (char **n = spec->notices; n && *n && !o->quiet; n++)
-        fprintf(stderr, "drover sweep: %s\n", *n);
+    say_all(spec->notices, o);
+    if (read_prior(&prior, &said, o, spec, e) < 0)
+        return EXIT_USAGE;
     AUTO(free) char *name = name_of(o, spec);
     struct coord_config config = {.spec = spec, .places = places};
     config.order = (struct order){spec, name, name, here ? here : "."};
     if (order_check(&config.order, e) < 0)
         return EXIT_USAGE;
     if (o->dry_run) {
-        struct sweepdir nowhere = {.name = name, .path = name, .lock = -1};
+        struct sweepdir nowhere = {
+            .name = name, .path = name, .lock = -1, .seed = spec->seed, .prior = prior};
         config.dir = &nowhere;
+        view_settle(spec, &nowhere);
+        say_all(said, o);
         return dry_run(&config, o, e) < 0 ? EXIT_USAGE : 0;
     }
     AUTO(sweepdir) struct sweepdir *dir = NULL;
@@ -326,10 +399,13 @@ static int sweep(const struct sweep_options *o, struct err *e)
                                      .file = text,
                                      .seed = o->has_seed ? &o->seed : NULL,
                                      .file_seed = spec->seed,
+                                     .prior = prior,
                                      .must_exist = o->resume};
     if (sweepdir_open(&dir, &ask, e) < 0)
         return EXIT_USAGE;
-    spec->seed = dir->seed;
+    view_settle(spec, dir);
+    if (dir->fresh || !prior) /* else what was taken at its start counts */
+        say_all(said, o);
     config.dir = dir;
     config.order.dir = path = xstrdup(dir->path);
     int status, rc = coordinate(&config, o, &status, e);
@@ -356,5 +432,6 @@ int cmd_sweep(int argc, char **argv)
     int status = rc < 0 ? EXIT_USAGE : sweep(&o, &e);
     if (e.code < 0)
         err_print(&e, log_who());
+    strv_free(o.prior);
     return status;
 }

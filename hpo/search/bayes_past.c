@@ -4,22 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "hpo/search/forecast.h"
 #include "hpo/search/goals.h"
 #include "hpo/search/space.h"
 
 static const double side_by_side = 1e-7; /* of the cube */
-
-struct bayes_past *bayes_past_new(const struct sampler_task *task, const struct bayes_space *space,
-                                  size_t first)
-{
-    struct bayes_past *p = xzalloc(sizeof *p);
-    p->task = task;
-    p->space = space;
-    p->first = first;
-    p->data = xcalloc(task->goal_count, sizeof *p->data);
-    return p;
-}
 
 void bayes_past_free(struct bayes_past *p)
 {
@@ -36,17 +26,30 @@ void bayes_past_free(struct bayes_past *p)
     free(p);
 }
 
-/* ---- one trial ---------------------------------------------------------------------------------
+/* ---- one observation
+ * ---------------------------------------------------------------------------------
  */
 
-/* Where a trial is: its place in the cube, and its columns. False: outside of the space, as what a
- * person wants to start with may be. */
-static bool place(const struct bayes_past *p, const struct trial *t, double *u, double *x)
+struct spot { /* room for one: its place in the cube, its columns, its values */
+    double *u, *x, *y;
+};
+
+/* One block, at u. */
+static struct spot spot_new(const struct bayes_past *p)
+{
+    size_t dims = p->space->dims, cols = p->space->shape.cols;
+    double *room = xcalloc(dims + cols + p->task->goal_count, sizeof *room);
+    return (struct spot){.u = room, .x = room + dims, .y = room + dims + cols};
+}
+
+/* Where parameters are. False: outside of the space, as what a person wants to start with may be.
+ */
+static bool place(const struct bayes_past *p, const json_t *params, const struct spot *s)
 {
     struct err e = {0};
-    if (space_unit(p->space->space, t->params, u, &e) < 0)
+    if (space_unit(p->space->space, params, s->u, &e) < 0)
         return false;
-    bayes_space_columns(p->space, u, true, x, 1);
+    bayes_space_columns(p->space, s->u, true, s->x, 1);
     return true;
 }
 
@@ -58,10 +61,6 @@ static void append_row(double **rows, size_t *cap, size_t at, const double *u, s
     }
     memcpy(*rows + at * dims, u, dims * sizeof *u);
 }
-
-struct spot { /* room for one trial */
-    double *u, *x, *y;
-};
 
 /* Adds trial `id` as an observation of all goals; `var`: of the first one's value. */
 static void add(struct bayes_past *p, const struct spot *s, int id, double var)
@@ -77,12 +76,30 @@ static void add(struct bayes_past *p, const struct spot *s, int id, double var)
         bayes_data_add(&p->data[g], p->space->shape.cols, s->x, s->y[g], g == 0 ? var : 0);
 }
 
+/* What another search saw: no trial of this one, but as certain as those. */
+static void take_prior(struct bayes_past *p, const json_t *one, const struct spot *s)
+{
+    const json_t *values = json_object_get(one, "values");
+    for (size_t g = 0; g < p->task->goal_count; g++) {
+        const struct sampler_goal *goal = &p->task->goals[g];
+        double v;
+        if (json_as_number(&v, json_object_get(values, goal->metric)) < 0 || !isfinite(v))
+            return;
+        s->y[g] = goal->maximize ? -v : v;
+    }
+    if (!place(p, json_object_get(one, "params"), s))
+        return;
+    bayes_data_add(&p->ends, p->space->shape.cols, s->x, 1, 0);
+    add(p, s, -1, 0);
+    p->certain++;
+}
+
 /* An end that is certain: done, or failed. */
 static void take_end(struct bayes_past *p, const struct trial *t, const struct spot *s)
 {
     bool gave =
         t->state == TRIAL_PRUNED || goals_values(p->task->goals, p->task->goal_count, t, s->y);
-    if (t->state == TRIAL_CANCELLED || !place(p, t, s->u, s->x))
+    if (t->state == TRIAL_CANCELLED || !place(p, t->params, s))
         return;
     gave = gave && (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED);
     bayes_data_add(&p->ends, p->space->shape.cols, s->x, gave ? 1 : -1, 0);
@@ -141,7 +158,7 @@ static void take_partial(struct bayes_past *p, const struct trial_view *view, co
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
         double mean = 0, sd = 0;
-        if ((trial_ended(t->state) && !partial(t)) || !place(p, t, s->u, s->x))
+        if ((trial_ended(t->state) && !partial(t)) || !place(p, t->params, s))
             continue;
         if (partial(t) && !f)
             f = forecast_new(p->task->stop, goal->maximize, goal->last, view);
@@ -155,16 +172,30 @@ static void take_partial(struct bayes_past *p, const struct trial_view *view, co
     }
 }
 
+struct bayes_past *bayes_past_new(const struct sampler_task *task, const struct bayes_space *space,
+                                  size_t first)
+{
+    struct bayes_past *p = xzalloc(sizeof *p);
+    p->task = task;
+    p->space = space;
+    p->data = xcalloc(task->goal_count, sizeof *p->data);
+    struct spot s = spot_new(p);
+    for (size_t i = 0; i < json_array_size(task->prior); i++)
+        take_prior(p, json_array_get(task->prior, i), &s);
+    free(s.u);
+    p->first = first > p->certain ? first - p->certain : 0;
+    return p;
+}
+
 void bayes_past_look(struct bayes_past *p, const struct trial_view *view)
 {
-    size_t dims = p->space->dims, cols = p->space->shape.cols;
-    AUTO(free) double *room = xcalloc(dims + cols + p->task->goal_count, sizeof *room);
-    struct spot s = {.u = room, .x = room + dims, .y = room + dims + cols};
+    struct spot s = spot_new(p);
     for (size_t g = 0; g < p->task->goal_count; g++)
         p->data[g].n = p->certain;
     p->pending_count = 0;
     take_ends(p, view, &s);
     take_partial(p, view, &s);
+    free(s.u);
 }
 
 size_t bayes_past_best(const struct bayes_past *p, size_t goal, size_t most, size_t *out)

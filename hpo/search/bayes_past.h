@@ -12,19 +12,20 @@ struct bayes_past { /* read by the sampler; changed only here */
     const struct sampler_task *task;
     const struct bayes_space *space;
 
-    /* Observations of each goal, of the same trials: first those of trials that are done, in the
-     * order of their ends; then, as of the last look, forecasts of those that were stopped early,
-     * are paused, or have reported something so far. */
+    /* Observations of each goal, of the same trials: first those that other searches made, then
+     * those of trials that are done, in the order of their ends; then, as of the last look,
+     * forecasts of those that were stopped early, are paused, or have reported something so far. */
     struct bayes_data *data;
-    size_t certain; /* how many are of the first kind */
+    size_t certain; /* how many are no forecasts */
     double *u;      /* rows of dims: where they are */
     size_t u_cap;
-    int *ids; /* their trials */
+    int *ids; /* their trials; -1: another search's */
     size_t id_cap;
 
-    struct bayes_data ends; /* of all trials that have ended: 1, or -1 where it failed */
+    struct bayes_data ends; /* of all that have ended: 1, or -1 where it failed */
     size_t failures;
-    /* Of them, those that the model chose: trials from number `first` on. */
+    /* Of them, those that the model chose: trials from number `first` on; those before it only fill
+     * the space. */
     size_t first, late_ends, late_failures;
 
     double *pending; /* rows of dims: trials that have not ended and are not forecast */
@@ -34,7 +35,8 @@ struct bayes_past { /* read by the sampler; changed only here */
     size_t taken_cap;
 };
 
-/* Borrows both. */
+/* Borrows both. `first`: observations and trials that are to fill the space before a model chooses;
+ * those of other searches are taken in at once, and count. */
 struct bayes_past *bayes_past_new(const struct sampler_task *task, const struct bayes_space *space,
                                   size_t first);
 void bayes_past_free(struct bayes_past *p);

@@ -8,7 +8,7 @@
  *
  * It means what it does in Python (1 <= a < b is a chain, // and % round down, round goes to even),
  * but for this: strings are only == or != and never numbers, nor are true and false; and what has
- * no value (0/0 and any division by 0, log(-1), 'a' * 2) makes that the condition does not hold.
+ * no value (0/0 and any division by 0, log(0), 'a' * 2) makes that the condition does not hold.
  * Nothing else can be reached: no attributes, no calls, no loops; the text and its depth are
  * limited. */
 #ifndef DROVER_CONSTRAINT_H

@@ -34,6 +34,7 @@ struct sampler_task { /* what a search is for. Borrows; all of it outlives the s
     size_t goal_count;
     const struct spec_stop *stop; /* what partial curves are judged by; NULL: nothing */
     int budget, batch;            /* hints: trials in all, trials at once; 0: not known */
+    const json_t *prior; /* what other searches saw, as prior.h has it; NULL: nothing. No trials */
 };
 
 struct sampler_ops {

@@ -48,7 +48,7 @@ static size_t goal_count(const struct bayes *b)
     return b->sampler->task.goal_count;
 }
 
-/* Trials that only fill the space: a batch at least. */
+/* Observations that are to fill the space: a batch at least. */
 static size_t first_trials(const struct sampler *s)
 {
     return s->task.batch > FIRST ? (size_t)s->task.batch : FIRST;
@@ -293,7 +293,7 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
     if (!b->space)
         return sampler_random.next(s, view);
     bayes_past_look(b->past, view);
-    if (view->count < first_trials(s) || b->past->data[0].n < 2)
+    if (view->count < b->past->first || b->past->data[0].n < 2)
         return sampler_next(b->even, view);
     struct aim a = {0};
     AUTO(json) json_t *params = NULL;
@@ -312,7 +312,8 @@ static int best(struct sampler *s, const struct trial_view *view)
     if (!b->space || goal_count(b) != 1)
         return -1;
     bayes_past_look(b->past, view);
-    size_t n = b->past->certain, least = 0;
+    size_t n = b->past->certain;
+    int least = -1;
     AUTO(bayes_model) struct bayes_model *m = bayes_model_copy(b->models[0]);
     if (n < FIRST || !bayes_model_update(m, &b->past->data[0], n) ||
         gp_noise(bayes_model_gp(m)) < noise_min)
@@ -320,10 +321,10 @@ static int best(struct sampler *s, const struct trial_view *view)
     AUTO(free) double *mean = xcalloc(2 * n, sizeof *mean);
     struct kernel_points at = {b->past->data[0].x, n, b->past->data[0].cap};
     gp_predict(bayes_model_gp(m), &at, mean, mean + n);
-    for (size_t i = 1; i < n; i++)
-        if (mean[i] < mean[least])
+    for (int i = 0; i < (int)n; i++)
+        if (b->past->ids[i] >= 0 && (least < 0 || mean[i] < mean[least]))
             least = i;
-    return b->past->ids[least];
+    return least < 0 ? -1 : b->past->ids[least];
 }
 
 /* ---- what is kept ------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ void spec_free(struct spec *s)
     json_decref(s->when);
     json_decref(s->constraints);
     json_decref(s->start);
+    json_decref(s->prior);
     strv_free(s->notices);
     free(s);
 }
@@ -263,6 +264,9 @@ static int check_whole(struct spec *s, const struct node *n, struct err *e)
         node_error(n, e, "method bayes needs a 'metric' to learn from");
         return err_hint(e, "metric: {name: loss, goal: minimize}; or method: random");
     }
+    if (s->method != SPEC_BAYES && json_array_size(s->prior) > 0)
+        notice(s, "'prior': no effect with method %s: only bayes learns from it",
+               spec_method_name(s->method));
     double points = space_count(s->space) * s->repeats;
     if (s->run_cap > points)
         notice(s, "the space has only %.0f different points%s: the sweep ends before run_cap %d",
@@ -307,6 +311,7 @@ void spec_task(const struct spec *s, struct sampler_task *task, struct sampler_g
         .stop = s->stop.type == SPEC_STOPPER_NONE ? NULL : &s->stop,
         .budget = s->run_cap,
         .batch = s->parallel,
+        .prior = s->prior,
     };
 }
 

@@ -89,6 +89,7 @@ struct spec {
     int repeats;           /* how often each point is tried; 1 */
     json_t *when, *constraints; /* as they were written; NULL: none. `space` knows them */
     json_t *start; /* an array of parameter sets (complete, in order) to try first; may be empty */
+    json_t *prior; /* what other searches saw (prior.h): an array that may be empty */
 
     char **notices; /* strv: what the user should be told once; NULL: nothing */
 };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "hpo/search/prior.h"
 #include "hpo/search/space.h"
 
 enum { RANKS_MAX = 1 << 20 };
@@ -20,6 +21,7 @@ void spec_drover_defaults(struct spec *s)
     s->grace_ms = 30000;
     s->lost_after_ms = 120000;
     s->start = json_array();
+    s->prior = json_array();
 }
 
 int spec_duration(int64_t *out_ms, const json_t *value)
@@ -124,8 +126,9 @@ static int read_start(struct spec *s, const struct node *n, struct err *e)
 int spec_drover_read(struct spec *s, const struct node *n, struct err *e)
 {
     static const char *const keys[] = {
-        "resources", "seed",  "parallel",   "retries", "retry_failed", "give_up_after", "timeout",
-        "value",     "start", "lost_after", "grace",   "when",         "constraints",   "repeats",
+        "resources",     "seed",    "parallel",    "retries", "retry_failed",
+        "give_up_after", "timeout", "value",       "start",   "lost_after",
+        "grace",         "when",    "constraints", "repeats", "prior",
     };
     if (!n->value)
         return 0;
@@ -139,17 +142,19 @@ int spec_drover_read(struct spec *s, const struct node *n, struct err *e)
         read_duration(&s->lost_after_ms, n, "lost_after", e) < 0 || read_value(s, n, e) < 0 ||
         node_int(&s->repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_rules(s, n, e) < 0)
         return -EINVAL;
-    return read_start(s, n, e);
+    struct node prior = node_member(n, "prior");
+    return read_start(s, n, e) < 0 ? -EINVAL : prior_read(s->prior, s, &prior, e);
 }
 
 json_t *spec_drover_json(const struct spec *s)
 {
-    return json_pack(
-        "{s:{s:i, s:i, s:i}, s:I, s:i, s:i, s:b, s:i, s:f, s:f, s:f, s:s, s:i, s:O*, s:O*, s:O}",
-        "resources", "ranks", s->ranks, "gpus", s->gpus, "cpus", s->cpus, "seed",
-        (json_int_t)s->seed, "parallel", s->parallel, "retries", s->retries, "retry_failed",
-        s->retry_failed, "give_up_after", s->give_up_after, "timeout", (double)s->timeout_ms / 1e3,
-        "grace", (double)s->grace_ms / 1e3, "lost_after", (double)s->lost_after_ms / 1e3, "value",
-        s->value_last ? "last" : "best", "repeats", s->repeats, "when", s->when, "constraints",
-        s->constraints, "start", s->start);
+    return json_pack("{s:{s:i, s:i, s:i}, s:I, s:i, s:i, s:b, s:i, s:f, s:f, s:f, s:s, s:i, s:O*, "
+                     "s:O*, s:O, s:O}",
+                     "resources", "ranks", s->ranks, "gpus", s->gpus, "cpus", s->cpus, "seed",
+                     (json_int_t)s->seed, "parallel", s->parallel, "retries", s->retries,
+                     "retry_failed", s->retry_failed, "give_up_after", s->give_up_after, "timeout",
+                     (double)s->timeout_ms / 1e3, "grace", (double)s->grace_ms / 1e3, "lost_after",
+                     (double)s->lost_after_ms / 1e3, "value", s->value_last ? "last" : "best",
+                     "repeats", s->repeats, "when", s->when, "constraints", s->constraints, "start",
+                     s->start, "prior", s->prior);
 }

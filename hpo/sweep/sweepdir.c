@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <sys/utsname.h>
 
+#include "common/json.h"
 #include "common/opt.h"
 #include "hpo/sweep/lockfile.h"
 
@@ -90,27 +91,33 @@ static int start_fresh(struct sweepdir *d, const struct sweepdir_ask *ask, struc
     d->fresh = true;
     d->file = xstrdup(ask->file);
     d->seed = ask->seed ? *ask->seed : ask->file_seed;
+    d->prior = json_incref((json_t *)ask->prior);
+    AUTO(free) char *prior = d->prior ? json_line(d->prior) : NULL;
     char seed[24];
     snprintf(seed, sizeof seed, "%" PRIu64, d->seed);
     if (write_copy(d, d->file, e) < 0 || store_put(d->store, "file", d->file, e) < 0 ||
-        store_put(d->store, "seed", seed, e) < 0)
+        store_put(d->store, "seed", seed, e) < 0 ||
+        (prior && store_put(d->store, "prior", prior, e) < 0))
         return e->code;
     return store_commit(d->store, e);
 }
 
-/* The stored text and seed; both were put in one commit. */
+/* The stored text, seed and prior; all were put in one commit. */
 static int read_meta(struct sweepdir *d, struct err *e)
 {
-    AUTO(free) char *seed = NULL;
-    if (store_get(&d->file, d->store, "file", e) < 0 || store_get(&seed, d->store, "seed", e) < 0)
+    AUTO(free) char *seed = NULL, *prior = NULL;
+    if (store_get(&d->file, d->store, "file", e) < 0 || store_get(&seed, d->store, "seed", e) < 0 ||
+        store_get(&prior, d->store, "prior", e) < 0)
         return e->code;
+    if (prior && json_parse(&d->prior, prior, strlen(prior), e) < 0)
+        return err_wrap(e, "%s/sweep.db: prior", d->path);
     d->seed = seed ? strtoull(seed, NULL, 10) : 0;
     return 0;
 }
 
 static int other_sweep(const struct sweepdir *d, const char *what, struct err *e)
 {
-    err_set(e, -EEXIST, "%s holds a sweep with another %s", d->path, what);
+    err_set(e, -EEXIST, "%s holds a sweep with %s", d->path, what);
     return err_hint(e,
                     "--name OTHER starts a new one; drover sweep --name %s --resume goes on with "
                     "the stored one",
@@ -120,9 +127,14 @@ static int other_sweep(const struct sweepdir *d, const char *what, struct err *e
 static int go_on(struct sweepdir *d, const struct sweepdir_ask *ask, struct err *e)
 {
     if (ask->file && strcmp(ask->file, d->file) != 0)
-        return other_sweep(d, "file", e);
+        return other_sweep(d, "another file", e);
     if (ask->seed && *ask->seed != d->seed)
-        return other_sweep(d, "seed", e);
+        return other_sweep(d, "another seed", e);
+    if (ask->prior && !d->prior)
+        return other_sweep(d, "no prior", e);
+    if (ask->prior &&
+        !json_equal(json_object_get(ask->prior, "from"), json_object_get(d->prior, "from")))
+        return other_sweep(d, "another prior", e);
     return 0;
 }
 
@@ -222,6 +234,7 @@ void sweepdir_close(struct sweepdir *d)
     free(d->name);
     free(d->path);
     free(d->file);
+    json_decref(d->prior);
     free(d);
 }
 

@@ -6,6 +6,7 @@
 #ifndef DROVER_SWEEPDIR_H
 #define DROVER_SWEEPDIR_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,8 @@ struct sweepdir {
     bool fresh;    /* nothing has happened in it yet */
     uint64_t seed; /* of the sweep, as stored */
     char *file;    /* the sweep file's text, as stored */
+    json_t *prior; /* what it learnt from other sweeps before its start, as stored:
+                      {"from": [their directories], "observations": (prior.h)}; NULL: nothing */
 };
 
 /* What to open. */
@@ -33,6 +36,7 @@ struct sweepdir_ask {
     const char *file;     /* the sweep file's text; NULL: the stored one */
     const uint64_t *seed; /* NULL: the stored one, or `file_seed` */
     uint64_t file_seed;   /* what the file says */
+    const json_t *prior;  /* likewise; NULL: the stored one, or none */
     bool must_exist;      /* --resume */
 };
 
@@ -44,7 +48,7 @@ char *sweepdir_slug(const char *text);
 
 /* Makes what is not there yet and locks it: this process is now the sweep's coordinator.
  *   -ENOENT  must_exist, and it does not
- *   -EEXIST  another sweep file or seed is stored there
+ *   -EEXIST  another sweep file, seed or prior is stored there
  *   -EBUSY   another process coordinates it; the text names it
  *   others   as mkdir(), open() and store_open() say
  * Where the directory did not exist before and this fails, what it made is removed again. */

@@ -37,6 +37,12 @@ int view_spec(struct spec **out, const char *text, const char *name, struct err 
     return 0;
 }
 
+void view_settle(struct spec *s, const struct sweepdir *d)
+{
+    s->seed = d->seed;
+    json_array_extend(s->prior, json_object_get(d->prior, "observations"));
+}
+
 static int replay_one(void *arg, const struct sched_record *r, int64_t msg, struct err *e)
 {
     return sched_replay(arg, r, e);
@@ -60,7 +66,7 @@ int view_open(struct view **out, const char *root, const char *name, struct err 
     if (rc == 0)
         rc = view_spec(&v->spec, v->dir->file, "sweep.yaml", e);
     if (rc == 0) {
-        v->spec->seed = v->dir->seed;
+        view_settle(v->spec, v->dir);
         rc = sched_new(&v->sched, v->spec, e);
     }
     if (rc == 0)

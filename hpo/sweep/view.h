@@ -14,6 +14,9 @@
  *   as yaml_read() and spec_read(), and where its command or its pattern is none */
 int view_spec(struct spec **out, const char *text, const char *name, struct err *e);
 
+/* Gives a spec what is stored beside its file: the seed, and what was learnt from other sweeps. */
+void view_settle(struct spec *s, const struct sweepdir *d);
+
 struct view {
     struct sweepdir *dir;
     struct spec *spec;

@@ -10,7 +10,7 @@
 #include "hpo/search/study.h"
 #include "tests/unit/test.h"
 
-enum { SESSIONS = 600, LINES_MAX = 200 };
+enum { SESSIONS = 400, LINES_MAX = 200 };
 
 static const char corpus_file[] = "tests/fuzz/corpus/suggest.jsonl";
 static json_t *corpus[LINES_MAX];

@@ -131,7 +131,8 @@ static const char several[] =
     "  repeats: 3\n"
     "  when: {momentum: {param: solver, in: [sgd]}}\n"
     "  constraints: [lr * momentum <= 0.5]\n"
-    "  start: [{solver: adam, lr: 1}]\n";
+    "  start: [{solver: adam, lr: 1}]\n"
+    "  prior: [{params: {solver: adam, lr: 0.5}, values: {seconds: 3, acc: 0.75}}]\n";
 
 TEST(what_was_read_is_written_out_and_reads_back_the_same)
 {
@@ -195,6 +196,9 @@ TEST(several_metrics_conditions_and_constraints_make_the_samplers_task)
     CHECK_INT(task.budget, 100);
     CHECK_INT(task.batch, 8);
     CHECK_INT(task.seed, 4);
+    AUTO(free) char *prior = json_line(task.prior);
+    CHECK_STR(prior, "[{\"params\":{\"lr\":0.5,\"solver\":\"adam\"},"
+                     "\"values\":{\"acc\":0.75,\"seconds\":3.0}}]");
     double u[] = {0.9, 0.9, 0.1}; /* lr, momentum, solver */
     CHECK(!space_allows(s->space, u));
     u[2] = 0.9;
@@ -242,6 +246,16 @@ TEST(each_rule_has_its_keys_and_defaults)
     struct err e = {0};
     CHECK(spec_stop_read(&untouched, &n, &e) < 0 && untouched.s == 77);
     CHECK_HAS(e.text, "/min_iter: 'min_iter' must be from 1");
+}
+
+TEST(a_prior_is_said_to_have_no_effect_where_nothing_learns_from_it)
+{
+    AUTO(spec)
+    struct spec *s =
+        spec(LEAST "metric: {name: m}\ndrover: {prior: [{params: {x: 1}, value: 1}]}\n");
+    CHECK_INT(strv_len(s->notices), 1);
+    CHECK_HAS(s->notices[0], "'prior': no effect with method random");
+    CHECK_INT(json_array_size(s->prior), 1);
 }
 
 TEST(times_are_read_with_their_unit)
@@ -322,6 +336,27 @@ TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
         {LEAST "drover: {start: {x: 1}}\n", "'start' must be a list", ""},
         {LEAST "drover: {start: [{x: 2}]}\n", "s.yaml:4:19: 'x' cannot be 2", ""},
         {LEAST "drover: {start: [{y: 2}]}\n", "s.yaml:4:19: unknown key 'y'", ""},
+        {LEAST "drover: {prior: [{params: {x: 1}, value: 1}]}\n",
+         "s.yaml:4:10: 'prior' needs a 'metric'", ""},
+        {LEAST "metric: {name: m}\ndrover: {prior: 3}\n",
+         "s.yaml:5:10: 'prior' must be a list of observations, not", ""},
+        {LEAST "metric: {name: m}\ndrover: {prior: [{value: 1}]}\n",
+         "s.yaml:5:18: the observation's 'params' are missing", ""},
+        {LEAST "metric: {name: m}\ndrover: {prior: [{params: {x: 2}, value: 1}]}\n",
+         "s.yaml:5:28: 'x' cannot be 2", ""},
+        {LEAST "metric: {name: m}\ndrover: {prior: [{params: {x: 1}}]}\n",
+         "s.yaml:5:18: an observation has either 'value'", "{params: {…}, value: 0.3}"},
+        {LEAST "metrics: [{name: m}, {name: n}]\ndrover: {prior: [{params: {x: 1}, value: 1}]}\n",
+         "s.yaml:5:18: an observation has either 'value'", "values: {m: 0.3, …}"},
+        {LEAST "metric: {name: m}\ndrover: {prior: [{params: {x: 1}, value: .nan}]}\n",
+         "s.yaml:5:35: the value of 'm' must be a finite number", ""},
+        {LEAST "metrics: [{name: m}, {name: n}]\n"
+               "drover: {prior: [{params: {x: 1}, values: {m: 1}}]}\n",
+         "s.yaml:5:35: the value of 'n' must be a finite number, not nothing", ""},
+        {LEAST "metric: {name: loss}\ndrover: {prior: [{params: {x: 1}, values: {los: 1}}]}\n",
+         "s.yaml:5:44: unknown key 'los' in values", "loss"},
+        {LEAST "metric: {name: m}\ndrover: {prior: [{param: {x: 1}, value: 1}]}\n",
+         "unknown key 'param' in an observation", "params"},
         {LEAST "drover: 3\n", "drover must be a mapping", ""},
         {LEAST "metric: {name: x}\nearly_terminate: {type: asha, like: bohb}\n",
          "s.yaml:5:31: 'like' must be optuna or ray", ""},

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include "common/json.h"
 #include "tests/unit/test.h"
 
 static char root[200];
@@ -98,6 +99,35 @@ TEST(another_file_or_seed_is_refused_with_the_ways_out)
     CHECK_HAS(e.text, "another seed");
     CHECK(d == NULL);
     CHECK(there("s/sweep.db"));
+    remove_dir();
+}
+
+TEST(a_prior_is_kept_from_the_start_and_no_other_is_taken_later)
+{
+    in_new_dir();
+    AUTO(json) json_t *prior = json_loads("{\"from\":[\"/a\"],\"observations\":[1.25]}", 0, NULL);
+    AUTO(json) json_t *later = json_loads("{\"from\":[\"/a\"],\"observations\":[]}", 0, NULL);
+    AUTO(json) json_t *other = json_loads("{\"from\":[\"/b\"],\"observations\":[]}", 0, NULL);
+    const struct {
+        const char *name;
+        const json_t *prior;
+        int rc;
+    } steps[] = {{"s", prior, 0}, {"s", NULL, 0},        {"s", later, 0},
+                 {"t", NULL, 0},  {"s", other, -EEXIST}, {"t", prior, -EEXIST}};
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        const struct sweepdir_ask ask = {
+            .root = root, .name = steps[i].name, .file = "f\n", .prior = steps[i].prior};
+        AUTO(sweepdir) struct sweepdir *d = NULL;
+        struct err e = {0};
+        CHECK_INT(sweepdir_open(&d, &ask, &e), steps[i].rc);
+        if (d)
+            CHECK(steps[i].name[0] == 's' ? json_equal(d->prior, prior) : !d->prior);
+        else
+            CHECK_HAS(e.text, i == 4 ? "with another prior" : "with no prior");
+    }
+    AUTO(sweepdir) struct sweepdir *d = NULL;
+    CHECK_INT(sweepdir_read(&d, root, "s", NULL), 0);
+    CHECK(json_equal(d->prior, prior));
     remove_dir();
 }
 
