@@ -210,15 +210,17 @@ static void check_restarts(const struct plan *plan)
     end(&w);
 }
 
+enum { RESTARTS = KIT_SEEDS > 1 ? 40 : 20 };
+
 TEST(restarted_before_any_trial_the_search_goes_on_as_if_it_had_not_been)
 {
-    check_restarts(&(struct plan){.seed = 1, .trials = 20, .batch = 1});
-    check_restarts(&(struct plan){.seed = 2, .trials = 40, .batch = 1, .pruned = 0.2});
+    check_restarts(&(struct plan){.seed = 1, .trials = KIT_SEEDS > 1 ? 25 : 14, .batch = 1});
+    check_restarts(&(struct plan){.seed = 2, .trials = RESTARTS, .batch = 1, .pruned = 0.2});
 }
 
 TEST(restarted_with_four_trials_under_way_it_goes_on_likewise)
 {
-    check_restarts(&(struct plan){.seed = 3, .trials = 40, .batch = 4, .pruned = 0.2});
+    check_restarts(&(struct plan){.seed = 3, .trials = RESTARTS, .batch = 4, .pruned = 0.2});
 }
 
 TEST(what_was_learnt_elsewhere_is_ignored_where_it_makes_no_sense)
@@ -302,14 +304,12 @@ TEST(twenty_four_points_come_once_each_then_none_one_at_a_time_or_eight)
     for (uint64_t seed = 0; seed < (KIT_SEEDS + 1) / 2; seed++) {
         check_exhausts(seed, 1, 1);
         check_exhausts(seed, 8, 1);
-        check_exhausts(seed, 100, 1);
     }
 }
 
 TEST(with_repeats_of_two_each_point_comes_twice_then_none)
 {
-    check_exhausts(7, 1, 2);
-    check_exhausts(8, 8, 2);
+    check_exhausts(7, 8, 2);
 }
 
 TEST(larger_spaces_end_too)
