@@ -9,6 +9,12 @@
 #include "hpo/search/trial.h"
 #include "tests/unit/test.h"
 
+/* Seeds that a search is run from: sanitizers make it several times slower. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { KIT_SEEDS = 1 };
+#else
+enum { KIT_SEEDS = 5 };
+#endif
 enum { KIT_MAX = 12000 };
 
 static struct trial *kit_trials[KIT_MAX];

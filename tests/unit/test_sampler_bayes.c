@@ -131,6 +131,29 @@ TEST(other_tells_give_other_asks)
     json_decref(p[1]);
 }
 
+TEST(asking_which_trial_is_best_changes_no_ask)
+{
+    static json_t *first[25];
+    struct run w;
+    for (int round = 0; round < 2; round++) {
+        begin(&w, plane, NULL, 5);
+        for (int i = 0; i < 25; i++) {
+            struct trial *t = ask(&w);
+            struct trial_view v = kit_view();
+            if (round == 0)
+                first[i] = json_incref(t->params);
+            else
+                check_same(t->params, first[i], "between questions", 5);
+            if (round == 1 && i % 3 == 0)
+                sampler_best(w.sampler, &v);
+            kit_done(t, sin(kit_number(t->params, "x")) + (i % 5 == 0));
+        }
+        end(&w);
+    }
+    for (int i = 0; i < 25; i++)
+        json_decref(first[i]);
+}
+
 /* A trial goes on by a report, or comes to an end, as chance has it. */
 static void advance(struct trial *t, struct rng *r, double pruned)
 {
@@ -148,7 +171,7 @@ static void advance(struct trial *t, struct rng *r, double pruned)
 
 struct plan { /* of a search that is restarted at each trial */
     uint64_t seed;
-    size_t batch;
+    size_t trials, batch;
     double pruned; /* how often at a report */
 };
 
@@ -159,7 +182,7 @@ static void check_restarts(const struct plan *plan)
     AUTO(json) json_t *saved = NULL;
     begin(&w, mixed, NULL, plan->seed);
     rng_seed(&r, plan->seed, 77);
-    while (kit_count < 40) {
+    while (kit_count < plan->trials) {
         size_t running = 0, which = rng_below(&r, plan->batch), at = 0;
         for (size_t i = 0; i < kit_count; i++)
             running += !trial_ended(kit_trials[i]->state);
@@ -187,15 +210,17 @@ static void check_restarts(const struct plan *plan)
     end(&w);
 }
 
+enum { RESTARTS = KIT_SEEDS > 1 ? 40 : 20 };
+
 TEST(restarted_before_any_trial_the_search_goes_on_as_if_it_had_not_been)
 {
-    check_restarts(&(struct plan){.seed = 1, .batch = 1});
-    check_restarts(&(struct plan){.seed = 2, .batch = 1, .pruned = 0.2});
+    check_restarts(&(struct plan){.seed = 1, .trials = KIT_SEEDS > 1 ? 25 : 14, .batch = 1});
+    check_restarts(&(struct plan){.seed = 2, .trials = RESTARTS, .batch = 1, .pruned = 0.2});
 }
 
 TEST(restarted_with_four_trials_under_way_it_goes_on_likewise)
 {
-    check_restarts(&(struct plan){.seed = 3, .batch = 4, .pruned = 0.2});
+    check_restarts(&(struct plan){.seed = 3, .trials = RESTARTS, .batch = 4, .pruned = 0.2});
 }
 
 TEST(what_was_learnt_elsewhere_is_ignored_where_it_makes_no_sense)
@@ -276,17 +301,15 @@ static void check_exhausts(uint64_t seed, size_t batch, int repeats)
 
 TEST(twenty_four_points_come_once_each_then_none_one_at_a_time_or_eight)
 {
-    for (uint64_t seed = 0; seed < 3; seed++) {
+    for (uint64_t seed = 0; seed < (KIT_SEEDS + 1) / 2; seed++) {
         check_exhausts(seed, 1, 1);
         check_exhausts(seed, 8, 1);
-        check_exhausts(seed, 100, 1);
     }
 }
 
 TEST(with_repeats_of_two_each_point_comes_twice_then_none)
 {
-    check_exhausts(7, 1, 2);
-    check_exhausts(8, 8, 2);
+    check_exhausts(7, 8, 2);
 }
 
 TEST(larger_spaces_end_too)

@@ -70,7 +70,7 @@ TEST(the_least_of_branin_is_found_to_a_thousandth_in_40_trials_from_any_seed)
     struct problem p = {"[{'name':'x','type':'float','low':-5,'high':10},"
                         "{'name':'y','type':'float','low':0,'high':15}]",
                         40, branin};
-    for (uint64_t seed = 0; seed < 5; seed++) {
+    for (uint64_t seed = 0; seed < KIT_SEEDS; seed++) {
         double best = search(&p, &sampler_bayes, seed);
         printf("# seed %d: regret %.2e\n", (int)seed, best);
         CHECK(best < 1e-3);
@@ -123,7 +123,7 @@ static double tuning(const json_t *p)
 
 TEST(the_best_of_a_mixed_space_is_found_exactly_in_60_trials)
 {
-    for (uint64_t seed = 0; seed < 3; seed++) {
+    for (uint64_t seed = 0; seed < (KIT_SEEDS + 1) / 2; seed++) {
         struct problem p = {mixed, 60, tuning};
         double best = search(&p, &sampler_bayes, seed);
         printf("# seed %d: %.2e\n", (int)seed, best);
@@ -173,7 +173,7 @@ static struct outcome train(uint64_t seed, int trials)
 
 TEST(where_memory_ends_is_learnt_and_the_search_goes_on_within)
 {
-    for (uint64_t seed = 0; seed < 2; seed++) {
+    for (uint64_t seed = 0; seed < (KIT_SEEDS + 3) / 4; seed++) {
         struct outcome o = train(seed, 60);
         printf("# seed %d: %d failures of 60, %d of the last 30, best %.3f\n", (int)seed,
                o.failures, o.late, o.best);
@@ -223,7 +223,7 @@ static double volume(const struct sampler_ops *ops, uint64_t seed)
 
 TEST(for_two_goals_the_front_is_nearer_than_that_of_random_trials_from_any_seed)
 {
-    for (uint64_t seed = 0; seed < 5; seed++) {
+    for (uint64_t seed = 0; seed < KIT_SEEDS; seed++) {
         double bayes = volume(&sampler_bayes, seed), random = volume(&sampler_random, seed);
         printf("# seed %d: hypervolume %.3f, random %.3f, of 11.76 at most\n", (int)seed, bayes,
                random);
