@@ -26,8 +26,7 @@ void bayes_past_free(struct bayes_past *p)
     free(p);
 }
 
-/* ---- one observation
- * ---------------------------------------------------------------------------------
+/* ---- one observation ---------------------------------------------------------------------------
  */
 
 struct spot { /* room for one: its place in the cube, its columns, its values */

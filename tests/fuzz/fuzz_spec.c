@@ -33,7 +33,9 @@ static const char *const files[] = {
     "method: random\nprogram: t\nparameters: { x: { min: 0.0, max: 1.0 }, y: { min: 1, max: 3 } }\n"
     "metric: { name: m }\nearly_terminate: { type: median, min_iter: 2, min_trials: 3 }\n"
     "drover:\n  resources: { ranks: 2, gpus: 1 }\n  seed: 9\n  timeout: 10m\n  value: last\n"
-    "  grace: 0.5\n  start: [ { x: 0.5, y: 2 } ]\n",
+    "  grace: 0.5\n  start: [ { x: 0.5, y: 2 } ]\n"
+    "  prior: [ { params: { x: 0.25, y: 1 } , value: 3 } , { params: { x: 1, y: 3 } , values: { m: "
+    "0.5 } } ]\n",
     "method: random\nprogram: t\nparameters:\n  a: { values: [ sgd, adam ] }\n"
     "  b: { min: 1, max: 9 }\n  c: { parameters: { d: { min: 0.0, max: 1.0 } , e: { min: 1, max: 3 "
     "} "
