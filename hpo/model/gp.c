@@ -169,7 +169,11 @@ int gp_add(struct gp *g, const struct kernel_points *x, const double *noise, str
     if (rc < 0)
         return rc;
     for (size_t c = 0; c < g->shape->cols; c++)
-        memcpy(g->x + c * g->cap + n, x->x + c * x->stride, count * sizeof *x->x);
+        for (size_t i = 0; i < count; i++) {
+            g->x[c * g->cap + n + i] = x->x[c * x->stride + i];
+            if (!isfinite(x->x[c * x->stride + i]))
+                return err_set(e, -EINVAL, "a coordinate that is not finite");
+        }
     rc = covariances(g, count, noise, e);
     if (rc < 0)
         return rc;

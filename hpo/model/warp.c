@@ -15,6 +15,7 @@ static int compare(const void *a, const void *b)
 
 static double squashed(const struct warp *w, double y)
 {
+    y /= w->unit;
     if (w->kind == WARP_NONE || y <= w->median)
         return y;
     return w->median + w->spread * log1p((y - w->median) / w->spread);
@@ -39,8 +40,10 @@ void warp_fit(struct warp *w, enum warp_kind kind, const double *y, size_t n)
     AUTO(free) double *sorted = xcalloc(n, sizeof *sorted);
     memcpy(sorted, y, n * sizeof *y);
     qsort(sorted, n, sizeof *sorted, compare);
-    *w = (struct warp){.kind = kind, .median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2};
-    w->spread = w->median - sorted[0];
+    double unit = fmax(fabs(sorted[0]), fabs(sorted[n - 1]));
+    *w = (struct warp){.kind = kind, .unit = unit > 0 ? unit : 1};
+    w->median = sorted[(n - 1) / 2] / w->unit / 2 + sorted[n / 2] / w->unit / 2;
+    w->spread = w->median - sorted[0] / w->unit;
     if (!(w->spread > DBL_MIN)) /* half of them are equal: nothing to measure by */
         w->kind = WARP_NONE;
     standardise(w, y, n);
@@ -53,9 +56,9 @@ double warp_value(const struct warp *w, double y)
 
 double warp_slope(const struct warp *w, double y)
 {
-    double squash =
-        w->kind == WARP_NONE || y <= w->median ? 1 : w->spread / (w->spread + (y - w->median));
-    return squash / w->scale;
+    double above = y / w->unit - w->median;
+    double squash = w->kind == WARP_NONE || above <= 0 ? 1 : w->spread / (w->spread + above);
+    return squash / w->scale / w->unit;
 }
 
 double warp_log_slopes(const struct warp *w, const double *y, size_t n)

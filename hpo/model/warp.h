@@ -14,6 +14,7 @@ enum warp_kind { WARP_NONE, WARP_SQUASH, WARP_KINDS };
 
 struct warp { /* set by warp_fit() */
     enum warp_kind kind;
+    double unit;           /* all that follows is in units of the largest value */
     double median, spread; /* M, S */
     double shift, scale;   /* of the standardisation, after the squashing */
 };

@@ -15,6 +15,7 @@ enum {
     EVALS_FIRST = 60, /* of the density: from the prior's mode, */
     EVALS_NEXT = 25,  /* from the last fit, */
     EVALS_FINE = 15,  /* to refine */
+    PARAM_MAX = 100,  /* no hyperparameter is beyond it: they are logarithms */
 };
 
 struct bayes_model {
@@ -132,7 +133,7 @@ static void sample_take(struct sample *s, const struct bayes_model *m, const str
         for (size_t c = 0; c < cols; c++)
             s->x[c * s->count + i] = d->x[c * d->cap + rows[i]];
         s->z[i] = warp_value(w, d->y[rows[i]]);
-        s->var[i] = d->var[rows[i]] * slope * slope;
+        s->var[i] = d->var[rows[i]] > 0 ? d->var[rows[i]] * slope * slope : 0;
     }
 }
 
@@ -258,7 +259,7 @@ static bool take(struct bayes_model *m, const struct bayes_data *d)
     struct err e = {0};
     struct kernel_points at = {d->x + i, 1, d->cap};
     double mean = 0, var = 0, slope = warp_slope(&m->warp, d->y[i]);
-    double noise = d->var[i] * slope * slope;
+    double noise = d->var[i] > 0 ? d->var[i] * slope * slope : 0;
     gp_predict(m->gp, &at, &mean, &var);
     double off = warp_value(&m->warp, d->y[i]) - mean;
     if (off * off > 9 * (var + noise + gp_noise(m->gp)))
@@ -276,6 +277,7 @@ bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d, size_
 {
     size_t known = m->fitted < d->n ? m->fitted : d->n;
     if (certain < d->n) { /* forecasts change: nothing can be built on them */
+        m->surprised = false;
         if (time_to_fit(m, d->n))
             fit(m, d);
         bool ok = build(m, d, d->n);
@@ -283,7 +285,7 @@ bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d, size_
         return ok;
     }
     for (int again = 0; again < 2; again++) { /* a surprise brings a fit */
-        bool ok = known > 0 && ((m->gp && m->grows) || build(m, d, known));
+        bool ok = known > 0 && ((m->gp && m->grows && m->taken >= known) || build(m, d, known));
         m->grows = true;
         while (ok && m->taken < d->n)
             ok = take(m, d);
@@ -375,6 +377,12 @@ bool bayes_model_restore(struct bayes_model *m, const json_t *learnt)
     for (size_t k = 0; k < WARP_KINDS; k++)
         if (json_array_size(json_array_get(lists, k)) != param_count(m))
             return false;
+    for (size_t k = 0; k < WARP_KINDS; k++)
+        for (size_t i = 0; i < param_count(m); i++) {
+            const json_t *value = json_array_get(json_array_get(lists, k), i);
+            if (!json_is_number(value) || !(fabs(json_number_value(value)) <= PARAM_MAX))
+                return false;
+        }
     for (size_t k = 0; k < WARP_KINDS; k++)
         for (size_t i = 0; i < param_count(m); i++)
             m->params[k][i] = json_number_value(json_array_get(json_array_get(lists, k), i));

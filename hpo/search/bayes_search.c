@@ -21,6 +21,7 @@ enum {
     STEEP = 20000, /* weight of ln P[success] where it is less than it should be */
     OTHERS = 12,   /* values of a category that are tried for each point and round */
 };
+static const double same = 1e-9; /* of the cube */
 static const double widths[] = {0.2, 0.05, 0.01, 0.001};
 
 /* ---- the target --------------------------------------------------------------------------------
@@ -345,9 +346,14 @@ size_t bayes_search_run(const struct bayes_search *s, double *out, size_t most, 
     qsort(p.c, p.count, sizeof *p.c, by_value);
     size_t count = 0;
     *value = p.c[0].value;
-    for (; count < most && count < p.count && p.c[count].value > -INFINITY; count++) {
-        memcpy(out + count * p.dims, p.c[count].u, p.dims * sizeof *out);
-        space_settle(p.space->space, out + count * p.dims, NULL);
+    for (size_t i = 0; count < most && i < p.count && p.c[i].value > -INFINITY; i++) {
+        double *at = out + count * p.dims;
+        bool again = false;
+        memcpy(at, p.c[i].u, p.dims * sizeof *at);
+        space_settle(p.space->space, at, NULL);
+        for (size_t k = 0; k < count && !again; k++)
+            again = apart(&p, at, out + k * p.dims) < same;
+        count += !again;
     }
     return count;
 }

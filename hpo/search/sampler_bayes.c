@@ -130,8 +130,10 @@ struct aim { /* a target, and what it borrows */
 
 static void aim_free(struct aim *a)
 {
-    for (size_t i = 0; i < 2 && a->used[i]; i++)
+    for (size_t i = 0; i < 2 && a->used[i]; i++) {
         gp_cut(bayes_model_gp(a->used[i]), a->counts[i]);
+        gp_targets(bayes_model_gp(a->used[i]), bayes_model_targets(a->used[i]));
+    }
     free(a->front);
     classify_free(a->target.success);
 }
@@ -168,7 +170,11 @@ static void set_front(const struct bayes *b, struct aim *a, size_t first, size_t
     for (size_t i = 0; i < a->target.front_count; i++)
         memcpy(a->front + 2 * i, y + 2 * front[i], 2 * sizeof *y);
     a->target.front = a->front;
-    pareto_reference(y, n, 2, a->target.ref);
+    /* The worst of all, not of the front: else what lies beyond its ends would count for nothing.
+     */
+    a->target.ref[0] = a->target.ref[1] = -INFINITY;
+    for (size_t i = 0; i < 2 * n; i++)
+        a->target.ref[i % 2] = fmax(a->target.ref[i % 2], y[i]);
 }
 
 /* Failures that could have been foreseen: what the model chose, but for the first of all. */

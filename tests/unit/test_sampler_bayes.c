@@ -212,6 +212,11 @@ static void check_restarts(const struct plan *plan)
 
 enum { RESTARTS = KIT_SEEDS > 1 ? 40 : 20 };
 
+TEST(asks_between_ends_leave_nothing_behind)
+{
+    check_restarts(&(struct plan){.seed = 30, .trials = 40, .batch = 2});
+}
+
 TEST(restarted_before_any_trial_the_search_goes_on_as_if_it_had_not_been)
 {
     check_restarts(&(struct plan){.seed = 1, .trials = KIT_SEEDS > 1 ? 25 : 14, .batch = 1});
