@@ -84,9 +84,9 @@ static void own_free(void *own)
 /* ---- trials that run ---------------------------------------------------------------------------
  */
 
-/* Takes a trial that has not ended for one that gave the mean and so many deviations more. */
-static void pretend(struct gp *g, double more, struct kernel_points *at, double **targets,
-                    size_t *room)
+/* Takes a trial that has not ended for one that gave the mean and a deviation more: the search
+ * looks elsewhere, but not far. (Of what was tried for batches the best: docs/search.md.) */
+static void pretend(struct gp *g, struct kernel_points *at, double **targets, size_t *room)
 {
     struct err e = {0};
     double mean = 0, var = 0;
@@ -98,13 +98,11 @@ static void pretend(struct gp *g, double more, struct kernel_points *at, double 
         *room = 2 * n + 16;
         *targets = xrealloc(*targets, *room, sizeof **targets);
     }
-    (*targets)[n] = mean + more * sqrt(var);
+    (*targets)[n] = mean + sqrt(var);
     gp_targets(g, *targets);
 }
 
-/* The same for all that are pending, the newest PENDING_MAX where there are more: every other one
- * is taken to disappoint, so that some of the next look elsewhere and some at the same place. (Of
- * what was tried for batches the best: docs/search.md.) */
+/* The same for all that are pending, the newest PENDING_MAX where there are more. */
 static void pretend_all(const struct bayes *b, struct bayes_model *m)
 {
     struct gp *g = bayes_model_gp(m);
@@ -114,7 +112,7 @@ static void pretend_all(const struct bayes *b, struct bayes_model *m)
     memcpy(targets, bayes_model_targets(m), gp_count(g) * sizeof *targets);
     for (size_t i = count > PENDING_MAX ? count - PENDING_MAX : 0; i < count; i++) {
         bayes_space_columns(b->space, b->past->pending + i * b->space->dims, true, x, 1);
-        pretend(g, (double)(i % 2), &(struct kernel_points){x, 1, 1}, &targets, &room);
+        pretend(g, &(struct kernel_points){x, 1, 1}, &targets, &room);
     }
 }
 
@@ -266,10 +264,8 @@ static json_t *searched(const struct bayes *b, struct aim *a, size_t count)
     double cost = (double)(gp_count(a->target.value) * dims);
     search.effort = fmin(1, fmax(0.2, 1000 / cost));
     size_t found = bayes_search_run(&search, offers, OFFERS, &value);
-    /* The model sees nothing left to gain, or looks at one place with all hands: what if it is too
-     * sure of itself? */
-    bool doubtful = value < settled ? count % 2 : b->past->pending_count > 0 && count % 4 == 3;
-    if (doubtful && !a->target.second) {
+    /* The model sees nothing left to gain: what if it is too sure of itself? */
+    if (value < settled && count % 2 && !a->target.second) {
         a->target.widen = doubt;
         a->target.success_min /= doubt;
         found = bayes_search_run(&search, offers, OFFERS, &value);
