@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/mem.h"
 
@@ -58,20 +59,9 @@ size_t pareto_front(const double *y, size_t n, size_t m, size_t *front)
 void pareto_reference(const double *y, size_t n, size_t m, double *ref)
 {
     assert(n > 0);
-    AUTO(free) size_t *front = xcalloc(n, sizeof *front);
-    size_t count = pareto_front(y, n, m, front);
-    for (size_t j = 0; j < m; j++) {
-        double best = y[j], worst = y[j], nadir = y[front[0] * m + j];
-        for (size_t i = 1; i < n; i++) {
-            best = fmin(best, y[i * m + j]);
-            worst = fmax(worst, y[i * m + j]);
-        }
-        for (size_t i = 1; i < count; i++)
-            nadir = fmax(nadir, y[front[i] * m + j]);
-        /* The smallest value of all is in the front. */
-        double range = nadir > best ? nadir - best : worst > best ? worst - best : 1;
-        ref[j] = nadir + 0.1 * range;
-    }
+    memcpy(ref, y, m * sizeof *ref);
+    for (size_t i = m; i < n * m; i++)
+        ref[i % m] = fmax(ref[i % m], y[i]);
 }
 
 /* ---- hypervolume ---------------------------------------------------------------------------- */

@@ -12,9 +12,8 @@
  * them; returns how many there are. Cost O(m n (log n + front)). */
 size_t pareto_front(const double *y, size_t n, size_t m, size_t *front);
 
-/* ref[0 … m - 1]: where hypervolumes are measured from. In each objective, the largest value of the
- * front and a tenth of its range, as BoTorch's infer_reference_point() has it; where that range is
- * 0, of the range of all rows, or of 1. n > 0. */
+/* ref[0 … m - 1]: where hypervolumes are measured from: in each objective the worst of all rows.
+ * (Not of the front alone: what lies beyond the front's ends would count for nothing.) n > 0. */
 void pareto_reference(const double *y, size_t n, size_t m, double *ref);
 
 /* The volume that the rows dominate below `ref` (m); rows beyond it add nothing. m >= 2. By

@@ -1,17 +1,12 @@
 #include "hpo/model/warp.h"
 
 #include <float.h>
+#include <gsl/gsl_sort.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
 
 static double squashed(const struct warp *w, double y)
 {
@@ -39,7 +34,7 @@ void warp_fit(struct warp *w, enum warp_kind kind, const double *y, size_t n)
 {
     AUTO(free) double *sorted = xcalloc(n, sizeof *sorted);
     memcpy(sorted, y, n * sizeof *y);
-    qsort(sorted, n, sizeof *sorted, compare);
+    gsl_sort(sorted, 1, n);
     double unit = fmax(fabs(sorted[0]), fabs(sorted[n - 1]));
     *w = (struct warp){.kind = kind, .unit = unit > 0 ? unit : 1};
     w->median = sorted[(n - 1) / 2] / w->unit / 2 + sorted[n / 2] / w->unit / 2;
@@ -59,12 +54,4 @@ double warp_slope(const struct warp *w, double y)
     double above = y / w->unit - w->median;
     double squash = w->kind == WARP_NONE || above <= 0 ? 1 : w->spread / (w->spread + above);
     return squash / w->scale / w->unit;
-}
-
-double warp_log_slopes(const struct warp *w, const double *y, size_t n)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += log(warp_slope(w, y[i]));
-    return sum;
 }

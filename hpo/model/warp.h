@@ -29,7 +29,4 @@ double warp_value(const struct warp *w, double y);
 /* The slope of warp_value() at y. */
 double warp_slope(const struct warp *w, double y);
 
-/* The sum of the logarithms of the slopes at n values. */
-double warp_log_slopes(const struct warp *w, const double *y, size_t n);
-
 #endif

@@ -113,7 +113,6 @@ struct pool {
     const struct bayes_space *space;
     size_t dims, count;
     struct candidate *c;
-    double *u; /* of all of them */
     struct rng rng;
 };
 
@@ -336,7 +335,6 @@ size_t bayes_search_run(const struct bayes_search *s, double *out, size_t most, 
     for (size_t i = 0; i < room; i++)
         c[i].u = u + i * p.dims;
     p.c = c;
-    p.u = u;
     rng_seed(&p.rng, s->seed, s->stream);
     fill(&p);
     size_t n = start(&p);

@@ -168,11 +168,7 @@ static void set_front(const struct bayes *b, struct aim *a, size_t first, size_t
     for (size_t i = 0; i < a->target.front_count; i++)
         memcpy(a->front + 2 * i, y + 2 * front[i], 2 * sizeof *y);
     a->target.front = a->front;
-    /* The worst of all, not of the front: else what lies beyond its ends would count for nothing.
-     */
-    a->target.ref[0] = a->target.ref[1] = -INFINITY;
-    for (size_t i = 0; i < 2 * n; i++)
-        a->target.ref[i % 2] = fmax(a->target.ref[i % 2], y[i]);
+    pareto_reference(y, n, 2, a->target.ref);
 }
 
 /* Failures that could have been foreseen: what the model chose, but for the first of all. */

@@ -124,7 +124,7 @@ TEST(equal_outputs_become_nought)
     struct warp w;
     warp_fit(&w, WARP_SQUASH, y, 3);
     CHECK_NEAR(warp_value(&w, 4), 0, 0);
-    CHECK(isfinite(warp_log_slopes(&w, y, 3)));
+    CHECK(isfinite(log(warp_slope(&w, 4))));
     static const double half[] = {1, 1, 1, 9};
     warp_fit(&w, WARP_SQUASH, half, 4);
     CHECK(isfinite(warp_value(&w, 9)) && warp_value(&w, 9) > warp_value(&w, 1));

@@ -64,20 +64,16 @@ TEST(the_front_is_that_of_the_definition_for_up_to_five_objectives)
     }
 }
 
-TEST(the_reference_lies_a_tenth_of_the_fronts_range_beyond_it)
+TEST(the_reference_is_the_worst_of_all_rows)
 {
-    static const double y[][2] = {{1, 30}, {2, 20}, {5, 10}, {9, 90}};
-    double ref[2];
-    pareto_reference(&y[0][0], 4, 2, ref);
-    CHECK_NEAR(ref[0], 5.4, 1e-12);
-    CHECK_NEAR(ref[1], 32, 1e-12);
-    static const double one[][2] = {{1, 30}, {9, 40}}; /* a front of one point: of all rows */
-    pareto_reference(&one[0][0], 2, 2, ref);
-    CHECK_NEAR(ref[0], 1.8, 1e-12);
-    CHECK_NEAR(ref[1], 31, 1e-12);
-    pareto_reference(&one[0][0], 1, 2, ref);
-    CHECK_NEAR(ref[0], 1.1, 1e-12);
-    CHECK_NEAR(ref[1], 30.1, 1e-12);
+    static const double y[][3] = {{1, 30, -1}, {2, 20, -2}, {5, 10, -9}, {9, 90, -4}};
+    double ref[3];
+    pareto_reference(&y[0][0], 4, 3, ref);
+    CHECK_NEAR(ref[0], 9, 0);
+    CHECK_NEAR(ref[1], 90, 0);
+    CHECK_NEAR(ref[2], -1, 0);
+    pareto_reference(&y[1][0], 1, 3, ref);
+    CHECK_NEAR(ref[1], 20, 0);
 }
 
 /* ---- hypervolume ---------------------------------------------------------------------------- */
