@@ -6,9 +6,9 @@
 #ifndef DROVER_ACQ_H
 #define DROVER_ACQ_H
 
-/* ln E[max(best - f, 0)], f ~ N(mean, var), var > 0, and its derivatives by mean and var.
- * Finite for all finite arguments. (Jones, Schonlau & Welch 1998, eq. 15: s h(z) with
- * h(z) = phi(z) + z Phi(z), z = (best - mean) / s.) */
-double acq_log_ei(double best, double mean, double var, double slope[2]);
+/* ln E[max(best - f, 0)], f ~ N(mean, sd^2), sd > 0, and its derivatives by mean and sd. Finite for
+ * all finite arguments. (Jones, Schonlau & Welch 1998, eq. 15: sd h(z) with h(z) = phi(z) + z
+ * Phi(z), z = (best - mean) / sd.) */
+double acq_log_ei(double best, double mean, double sd, double slope[2]);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "hpo/model/acq.h"
 
 /* ---- the front ------------------------------------------------------------------------------ */
 
@@ -106,25 +107,14 @@ struct part { /* the logarithm of a factor, and its derivatives by mean and devi
     double log, by_mu, by_sd;
 };
 
-/* ln E[max(t - Y, 0)] = ln (sd h(z)), z = (t - mu) / sd, h = phi + z Phi. Where z is small, Phi and
- * phi are taken as multiples of the other by the continued fraction of Mills' ratio 1 / (x + k)
- * (Abramowitz & Stegun 26.2.14), x = -z: then h = phi k / (x + k), and no digits cancel. */
 static struct part below(double t, double mu, double sd)
 {
-    static const double log_sqrt_2pi = 0.91893853320467274178;
-    double z = (t - mu) / sd, log_phi = -z * z / 2 - log_sqrt_2pi, log_h, slope;
-    if (z > -6) {
-        double mass = erfc(-z * M_SQRT1_2) / 2, h = exp(log_phi) + z * mass;
-        log_h = log(h);
-        slope = mass / h;
-    } else {
-        double k = 0;
-        for (int i = 20; i > 0; i--)
-            k = i / (k - z);
-        log_h = log_phi + log(k / (k - z));
-        slope = 1 / k;
-    }
-    return (struct part){log_h + log(sd), -slope / sd, (1 - z * slope) / sd};
+    struct part p;
+    double slope[2];
+    p.log = acq_log_ei(t, mu, sd, slope);
+    p.by_mu = slope[0];
+    p.by_sd = slope[1];
+    return p;
 }
 
 /* Of exp(a) - exp(b), a.log > b.log. Digits cancel where the two are near to each other, but only

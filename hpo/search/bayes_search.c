@@ -90,9 +90,9 @@ void bayes_target_at(const struct bayes_target *t, const struct kernel_points *a
             chain(slope, &first, i, cols, (double[]){by2[0], by2[2] / (2 * sd[0])});
             chain(slope, &second, i, cols, (double[]){by2[1], by2[3] / (2 * sd[1])});
         } else {
-            double square = t->widen * t->widen;
-            value[i] = acq_log_ei(t->best, first.mean[i], square * first.var[i], by);
-            by[1] *= square;
+            double sd = sqrt(first.var[i]);
+            value[i] = acq_log_ei(t->best, first.mean[i], t->widen * sd, by);
+            by[1] *= t->widen / (2 * sd);
             chain(slope, &first, i, cols, by);
         }
     }
