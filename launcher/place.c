@@ -359,6 +359,7 @@ static int map_ranks(struct spot *s, const struct place_want *w, const struct un
     case PLAN_MAP_PACKAGE:
         return map_objects(s, w, v, LEVEL_PACKAGE, e);
     case PLAN_MAP_SLOT:
+    case PLAN_MAP_PPR:
     case PLAN_MAP_NODE: /* in turn on each node: here there is one */
         if (!free_bind)
             return map_packed(s, w, v, e);

@@ -9,7 +9,17 @@
 #include "common/err.h"
 #include "common/mem.h"
 
+struct hosts;
 struct topo;
+
+/* Who starts the ranks. */
+enum plan_engine {
+    PLAN_ENGINE_AUTO,    /* local where every host is this machine; slurm inside an allocation of
+                            Slurm; else openmpi */
+    PLAN_ENGINE_LOCAL,   /* this process's guardian */
+    PLAN_ENGINE_OPENMPI, /* mpirun starts a `drover rank` for each */
+    PLAN_ENGINE_SLURM    /* srun does */
+};
 
 enum plan_map {
     PLAN_MAP_DEFAULT,
@@ -19,7 +29,8 @@ enum plan_map {
     PLAN_MAP_L3,
     PLAN_MAP_NUMA,
     PLAN_MAP_PACKAGE,
-    PLAN_MAP_NODE
+    PLAN_MAP_NODE,
+    PLAN_MAP_PPR /* spec.ppr ranks to each spec.ppr_of */
 };
 enum plan_bind {
     PLAN_BIND_DEFAULT,
@@ -41,7 +52,16 @@ struct launch_spec {
         *env; /* "NAME=value" set for every rank, "NAME" passed on; over what is inherited */
     enum plan_map map_by;
     enum plan_bind bind_to;
-    int cpus_per_rank; /* 0: an even share */
+    enum plan_map rank_by; /* SLOT, NODE, …: in which turn ranks are numbered; DEFAULT: as mpirun,
+                              by slot, or as they were mapped where that is by node */
+    int ppr;               /* with PLAN_MAP_PPR: so many to each … */
+    enum plan_map ppr_of;  /* … of these (NODE, NUMA, PACKAGE, L3, CORE, HWTHREAD) */
+    int per_node;          /* -N: so many a node; 0: as the slots say */
+    const struct hosts *hosts; /* where; NULL: this machine */
+    enum plan_engine engine;
+    char *const *engine_args; /* words for mpirun or srun (--mca …), passed on as they are */
+    int start_timeout_ms;     /* until every rank's `drover rank` has come; 0: 60,000 */
+    int cpus_per_rank;        /* 0: an even share */
     const char
         *cpus; /* the job's part of the node ("0-3,8"); NULL: all that this process may use */
     const char
@@ -77,6 +97,7 @@ struct plan_node {
 };
 
 struct plan {
+    enum plan_engine engine; /* never AUTO */
     struct plan_rank *ranks;
     int world_size;
     struct plan_node *nodes;
