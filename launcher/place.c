@@ -228,6 +228,15 @@ static bool may_share(const struct place_want *w)
     return w->oversubscribe || w->bind_to == PLAN_BIND_NONE;
 }
 
+/* The object that was asked for to be bound to all of; LEVELS: none. */
+static enum level wide_bind(const struct place_want *w)
+{
+    return w->bind_to == PLAN_BIND_PACKAGE ? LEVEL_PACKAGE
+           : w->bind_to == PLAN_BIND_NUMA  ? LEVEL_NUMA
+           : w->bind_to == PLAN_BIND_L3    ? LEVEL_L3
+                                           : LEVELS;
+}
+
 static bool binds_one(const struct place_want *w)
 {
     return w->bind_to == PLAN_BIND_CORE || w->bind_to == PLAN_BIND_HWTHREAD;
@@ -286,27 +295,48 @@ static void share_pool(struct spot *s, struct range pool, int j, int m, bool one
         s->own = one ? (struct range){pool.first + j % pool.n, 1} : pool;
 }
 
+/* CPUs that each rank is given in its object; 0: an even share of it. */
+static int width_of(const struct place_want *w)
+{
+    return w->cpus_per_rank > 0 ? w->cpus_per_rank : binds_one(w) ? 1 : 0;
+}
+
 /* In turn on each object, as mpirun's --map-by l3cache, numa, package; with ppr, so many on each
- * before the next. */
+ * before the next. In the object one behind the other, or in turn on the smaller objects that they
+ * are bound to. */
 static int map_objects(struct spot *s, const struct place_want *w, const struct units *v,
                        enum level level, struct err *e)
 {
     static const char *const names[LEVELS] = {"package", "NUMA node", "level 3 cache", "core",
                                               "hardware thread"};
     AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
-    int objects = cut_at(cut, v, (struct range){0, v->n}, level);
+    AUTO(free) int *sub = xcalloc((size_t)v->n + 1, sizeof *sub); /* of one object */
+    int objects = cut_at(cut, v, (struct range){0, v->n}, level), width = width_of(w);
     if (v->u[0].in[level] < 0)
         return err_set(e, -EINVAL, "'%s' shows no %s to map ranks by", topo_name(w->topo),
                        names[level]);
     for (int i = 0; i < w->ranks; i++) {
-        bool ppr = w->map_by == PLAN_MAP_PPR;
+        bool ppr = w->map_by == PLAN_MAP_PPR && level == level_of(w->ppr_of);
         int o = ppr ? i / w->ppr % objects : i % objects, at = ppr ? i % w->ppr : i / objects;
         int m = ppr ? w->ppr : w->ranks / objects + (o < w->ranks % objects);
-        share_pool(&s[i], (struct range){cut[o], cut[o + 1] - cut[o]}, at, m, binds_one(w));
-        if (s[i].shared && !may_share(w))
-            return too_few(w, v, e);
-        if (resize(s, i, w, names[level], e) < 0)
-            return -EINVAL;
+        m = ppr && m > w->ranks - (i - at) ? w->ranks - (i - at) : m;
+        struct range pool = {cut[o], cut[o + 1] - cut[o]};
+        share_pool(&s[i], pool, at, m, false);
+        if (width > 0) {
+            int n = width < pool.n ? width : pool.n, blocks = pool.n / n;
+            s[i].shared = m * width > pool.n;
+            s[i].own = (struct range){pool.first + at % blocks * n, n};
+        }
+        if (wide_bind(w) > level && wide_bind(w) < LEVELS) {
+            int inner = cut_at(sub, v, pool, wide_bind(w)), k = at % inner;
+            s[i].own = (struct range){sub[k], sub[k + 1] - sub[k]};
+        }
+        if (s[i].shared && !may_share(w)) {
+            err_set(e, -EINVAL, "%d rank%s of %d %s each do not fit in a %s of '%s', which has %d",
+                    m, m == 1 ? "" : "s", width > 0 ? width : 1, unit_name(w), names[level],
+                    topo_name(w->topo), pool.n);
+            return err_hint(e, "--oversubscribe lets them share, --bind-to none leaves them free");
+        }
     }
     return 0;
 }
@@ -379,11 +409,12 @@ static int map_ranks(struct spot *s, const struct place_want *w, const struct un
     for (int i = 0; i < w->ranks; i++)
         s[i] = (struct spot){.pool = {0, v->n}, .numa_os = -1};
     bool free_bind = w->bind_to == PLAN_BIND_DEFAULT || w->bind_to == PLAN_BIND_NONE;
+    enum level wide = wide_bind(w);
     switch (map_of(w)) {
     case PLAN_MAP_CORE:
     case PLAN_MAP_HWTHREAD:
-        if (w->map_by == PLAN_MAP_PPR)
-            return map_objects(s, w, v, level_of(w->ppr_of), e);
+        if (w->map_by == PLAN_MAP_PPR || (by_thread(w) && w->map_by == PLAN_MAP_CORE))
+            return map_objects(s, w, v, level_of(map_of(w)), e);
         return map_packed(s, w, v, e);
     case PLAN_MAP_L3:
         return map_objects(s, w, v, LEVEL_L3, e);
@@ -394,7 +425,11 @@ static int map_ranks(struct spot *s, const struct place_want *w, const struct un
     case PLAN_MAP_SLOT:
     case PLAN_MAP_PPR:
     case PLAN_MAP_NODE: /* in turn on each node: here there is one */
-        if (!free_bind)
+        if (w->numa)
+            break; /* the GPU says where */
+        if (wide < LEVELS)
+            return map_objects(s, w, v, wide, e);
+        if (!free_bind || w->cpus_per_rank > 0)
             return map_packed(s, w, v, e);
         break;
     case PLAN_MAP_DEFAULT:
@@ -423,19 +458,13 @@ static struct range around(const struct units *v, struct range own, enum level l
 /* The object that a rank is bound to all of; LEVELS: to its share. */
 static enum level bound_level(const struct place_want *w)
 {
-    static const enum level of_bind[] = {
-        [PLAN_BIND_DEFAULT] = LEVELS,       [PLAN_BIND_NONE] = LEVELS,
-        [PLAN_BIND_CORE] = LEVELS,          [PLAN_BIND_HWTHREAD] = LEVELS,
-        [PLAN_BIND_L3] = LEVEL_L3,          [PLAN_BIND_NUMA] = LEVEL_NUMA,
-        [PLAN_BIND_PACKAGE] = LEVEL_PACKAGE};
     /* mpirun binds to the objects that ranks are mapped by, or to the CPUs of each (PE=n). */
-    if (w->bind_to == PLAN_BIND_DEFAULT && w->cpus_per_rank == 0) {
-        if (level_of(map_of(w)) < LEVEL_CORE)
-            return level_of(map_of(w));
-    }
+    if (w->bind_to == PLAN_BIND_DEFAULT && w->cpus_per_rank == 0 &&
+        level_of(map_of(w)) < LEVEL_CORE)
+        return level_of(map_of(w));
     if (w->bind_to == PLAN_BIND_CORE && by_thread(w))
         return LEVEL_CORE;
-    return of_bind[w->bind_to];
+    return wide_bind(w);
 }
 
 static char *list_of(hwloc_const_bitmap_t set)
@@ -473,11 +502,12 @@ static int ranks_in(const struct spot *s, int ranks, struct range in)
 }
 
 /* Numbers the ranks in turn on each object of w->rank_by: the first on each, then the second. As
- * they were mapped where it names none. */
+ * they were mapped where it names none, or where they were not mapped by objects (mpirun's rule).
+ */
 static void number_ranks(struct spot *s, const struct place_want *w, const struct units *v)
 {
     enum level level = level_of(w->rank_by);
-    if (level == LEVELS || map_of(w) == PLAN_MAP_DEFAULT)
+    if (level == LEVELS || level_of(map_of(w)) == LEVELS)
         return;
     AUTO(free) struct spot *was = xcalloc((size_t)w->ranks, sizeof *was);
     memcpy(was, s, (size_t)w->ranks * sizeof *was);
@@ -527,9 +557,7 @@ static void bind_all(struct place *out, struct spot *s, const struct place_want 
 
 static int check(const struct place_want *w, const struct units *v, struct err *e)
 {
-    bool wide = w->bind_to == PLAN_BIND_L3 || w->bind_to == PLAN_BIND_NUMA ||
-                w->bind_to == PLAN_BIND_PACKAGE;
-    if (wide && w->cpus_per_rank > 0) {
+    if (wide_bind(w) < LEVELS && w->cpus_per_rank > 0) {
         err_set(e, -EINVAL, "ranks cannot be bound to %d CPUs each and to a whole object too",
                 w->cpus_per_rank);
         return err_hint(e, "leave out --bind-to: a number of CPUs a rank binds to these");
