@@ -254,7 +254,7 @@ static int map_packed(struct spot *s, const struct place_want *w, const struct u
         width = v->n;
     int places = v->n / width; /* whole ones; then they begin anew */
     for (int i = 0; i < w->ranks; i++) {
-        s[i].own = (struct range){i % places * width, width};
+        s[i].own = s[i].pool = (struct range){i % places * width, width};
         s[i].shared = !fits;
     }
     return 0;
@@ -501,32 +501,28 @@ static int ranks_in(const struct spot *s, int ranks, struct range in)
     return n;
 }
 
-/* Numbers the ranks in turn on each object of w->rank_by: the first on each, then the second. As
- * they were mapped where it names none, or where they were not mapped by objects (mpirun's rule).
- */
+/* Numbers the ranks in turn on each object of w->rank_by: the next one that was mapped to something
+ * that the object belongs to, or holds. As they were mapped where it names none, or where they were
+ * not mapped by objects. (mpirun's rules.) */
 static void number_ranks(struct spot *s, const struct place_want *w, const struct units *v)
 {
     enum level level = level_of(w->rank_by);
     if (level == LEVELS || level_of(map_of(w)) == LEVELS)
         return;
     AUTO(free) struct spot *was = xcalloc((size_t)w->ranks, sizeof *was);
-    memcpy(was, s, (size_t)w->ranks * sizeof *was);
     AUTO(free) bool *done = xcalloc((size_t)w->ranks, sizeof *done);
-    for (int given = 0; given < w->ranks;) {
-        int last = -1; /* the object that got one in this turn */
-        for (;;) {
-            int best = -1;
-            for (int i = 0; i < w->ranks; i++)
-                if (!done[i] && v->u[was[i].own.first].in[level] > last &&
-                    (best < 0 ||
-                     v->u[was[i].own.first].in[level] < v->u[was[best].own.first].in[level]))
-                    best = i;
-            if (best < 0)
-                break;
-            last = v->u[was[best].own.first].in[level];
-            done[best] = true;
-            s[given++] = was[best];
-        }
+    AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
+    int objects = cut_at(cut, v, (struct range){0, v->n}, level);
+    memcpy(was, s, (size_t)w->ranks * sizeof *was);
+    for (int given = 0, o = 0; given < w->ranks; o = (o + 1) % objects) {
+        int i = 0;
+        while (i < w->ranks && (done[i] || was[i].pool.first >= cut[o + 1] ||
+                                was[i].pool.first + was[i].pool.n <= cut[o]))
+            i++;
+        if (i == w->ranks)
+            continue;
+        done[i] = true;
+        s[given++] = was[i];
     }
 }
 

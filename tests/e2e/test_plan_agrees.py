@@ -11,8 +11,7 @@ Where drover differs on purpose, and why; everything else has to be equal:
   than CPUs; a NUMA node or a level 3 cache with Debian's hwloc 2; hardware threads). drover binds them or refuses.
 - mpirun refuses PE=n with --map-by core and hwthread; drover gives n of these that follow each other. Not generated.
 - --map-by node where slots differ: what is left after an even number for each goes to the first host with room;
-  drover goes on in turn.
-- Its simulator reads memory that it has not written, and now and then ends by SIGSEGV: asked again."""
+  drover goes on in turn."""
 import json
 import os
 import random
@@ -39,11 +38,11 @@ def rng():
     return random.Random(seed)
 
 
-def mpirun(*args):
+def mpirun(*args, **more):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX_", "SLURM_"))}
-    env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **more)
     return subprocess.run([MPIRUN, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
-                          timeout=60, check=False, stdin=subprocess.DEVNULL).stdout
+                          timeout=60, check=False, cwd=ROOT, stdin=subprocess.DEVNULL).stdout
 
 
 def plans(cases, folder):
@@ -70,7 +69,8 @@ def numbers(text):
 
 
 def seats_wish(rng):
-    hosts = [(c * 2, rng.randint(1, 4)) for c in "abcd"[:rng.randint(1, 4)]]
+    # Of addresses that nobody has (RFC 5737); names would be looked up, each time.
+    hosts = [(f"198.51.100.{i + 1}", rng.randint(1, 4)) for i in range(rng.randint(1, 4))]
     case = {"machine": "laptop", "gpus": "", "bind": "none", "hosts": "; ".join(f"{h} slots={n}" for h, n in hosts)}
     args = ["-H", ",".join(f"{h}:{n}" for h, n in hosts), "--bind-to", "none"]
     how, by = rng.choice(["slot", "node", "usual", "-N", "ppr"]), None
@@ -142,14 +142,16 @@ def bound_to(machine, text):
 
 
 def their_bindings(machine, args):
-    for _ in range(8):
-        out = mpirun("--mca", "plm", "isolated", "--mca", "ras", "simulator", "--mca", "ras_simulator_num_nodes", "1",
-                     "--mca", "ras_simulator_topo_files", str(MACHINES / f"{machine}.xml"), "--do-not-launch",
-                     "--display-devel-map", *args, "true")
+    """None: it has refused; "crashed": always (its simulator reads memory that it has not written)."""
+    for fill in ("0", "255", "1", "85"):
+        out = mpirun("--mca", "plm", "isolated", "--mca", "ras", "simulator", "--mca", "ras_simulator_slots", "512",
+                     "--mca", "ras_simulator_num_nodes", "1", "--mca", "ras_simulator_topo_files",
+                     f"tests/plan/machines/{machine}.xml", "--do-not-launch", "--display-devel-map", *args, "true",
+                     MALLOC_PERTURB_=fill)
         if "Segmentation fault" not in out:
             break
     else:
-        pytest.fail("mpirun's simulator always crashes")
+        return "crashed"
     pairs = re.findall(r"Data for proc: \[\[\d+,1\],(\d+)\].*?Binding: ([^\n]*)", out, re.S)
     return [bound_to(machine, text) for _, text in sorted(pairs, key=lambda p: int(p[0]))] or None
 
@@ -184,11 +186,12 @@ def test_ranks_are_bound_to_the_cpus_that_mpirun_binds_them_to(rng, tmp_path):
     same = 0
     for (case, args), rows in zip(wishes, plans([c for c, _ in wishes], tmp_path)):
         ours, theirs = rows and [numbers(row[4]) for row in rows], their_bindings(case["machine"], args)
-        if theirs and None in theirs:
-            continue  # it has bound nothing: see above
+        if theirs == "crashed" or theirs and None in theirs:
+            continue  # or it has bound nothing: see above
         assert ours == theirs, f"{case['machine']}: mpirun {' '.join(args)}"
         same += 1
-    print(f"{same} of {len(wishes)} compared")
+        if same == 110:
+            return
     assert same >= 100
 
 
