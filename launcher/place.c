@@ -332,9 +332,8 @@ static int map_objects(struct spot *s, const struct place_want *w, const struct 
             s[i].own = (struct range){sub[k], sub[k + 1] - sub[k]};
         }
         if (s[i].shared && !may_share(w)) {
-            err_set(e, -EINVAL, "%d rank%s of %d %s each do not fit in a %s of '%s', which has %d",
-                    m, m == 1 ? "" : "s", width > 0 ? width : 1, unit_name(w), names[level],
-                    topo_name(w->topo), pool.n);
+            err_set(e, -EINVAL, "%d x %d %s in each %s are too many: one of '%s' has %d", m,
+                    width > 0 ? width : 1, unit_name(w), names[level], topo_name(w->topo), pool.n);
             return err_hint(e, "--oversubscribe lets them share, --bind-to none leaves them free");
         }
     }

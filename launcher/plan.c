@@ -255,6 +255,7 @@ struct offer {
     /* Where `placed` ranks go: many nodes that are alike are worked out once. */
     struct place *places;
     int placed;
+    bool shared; /* they were worked out for ranks that may share */
 };
 
 static void places_free(struct offer *o)
@@ -313,7 +314,7 @@ static int offered_slots(const struct offer *o)
 /* Works out `o->places` for so many ranks. */
 static int place_so_many(struct offer *o, int ranks, struct err *e)
 {
-    if (o->placed == ranks)
+    if (o->placed == ranks && o->shared == o->want.oversubscribe)
         return 0;
     places_free(o);
     AUTO(free) int *numa = xcalloc((size_t)ranks, sizeof *numa);
@@ -332,6 +333,7 @@ static int place_so_many(struct offer *o, int ranks, struct err *e)
             places[i].cores = most > 0 ? most : 1;
     o->places = TAKE(places);
     o->placed = ranks;
+    o->shared = o->want.oversubscribe;
     return 0;
 }
 
@@ -374,12 +376,13 @@ static int set_node(struct plan *p, int node, const struct launch_spec *s, struc
     if (check_gpus(&p->nodes[node], s, o->gpus, e) < 0 ||
         place_so_many(o, p->nodes[node].local_size, e) < 0)
         return -EINVAL;
+    bool crowded = p->nodes[node].local_size > place_units(&o->want);
     for (int i = 0; i < p->world_size; i++) {
         struct plan_rank *r = &p->ranks[i];
         if (r->node != node)
             continue;
         set_rank(r, o);
-        r->env = env_rank(p, r, s, base);
+        r->env = env_rank(p, r, s, base, crowded);
         show_gpus(&r->env, r, s, o->topo, o->gpus, base);
     }
     return 0;
@@ -431,6 +434,14 @@ static int choose_engine(enum plan_engine *out, const struct launch_spec *s, cha
     return 0;
 }
 
+static bool is_among(const struct launch_spec *s)
+{
+    for (int i = 0; s->hosts && i < s->hosts->count; i++)
+        if (s->hosts->at[i].here)
+            return true;
+    return !s->hosts;
+}
+
 /* The hosts as seat.c wants them. Where nobody has said how many slots one has, it is taken to be
  * as this machine, if this is one of them; a login node tells nothing of its cluster. */
 static struct seat_host *seat_hosts(int *count, const struct launch_spec *s, const struct offer *o)
@@ -438,9 +449,7 @@ static struct seat_host *seat_hosts(int *count, const struct launch_spec *s, con
     static const struct host own = {.here = true};
     const struct host *hosts = s->hosts ? s->hosts->at : &own;
     *count = s->hosts ? s->hosts->count : 1;
-    bool among = false;
-    for (int i = 0; i < *count; i++)
-        among |= hosts[i].here;
+    bool among = is_among(s);
     struct seat_host *h = xcalloc((size_t)*count, sizeof *h);
     int slots = offered_slots(o);
     int objects = s->map_by == PLAN_MAP_PPR ? place_objects(&o->want, s->ppr_of) : 1;
@@ -494,14 +503,24 @@ static int seat_all(struct plan *p, const struct launch_spec *s, const struct of
     return 0;
 }
 
-/* More ranks than CPUs on some node. */
-static bool is_crowded(const struct plan *p, const struct offer *o)
+/* What this machine offers; where it is none of the hosts, and lacks what was asked for (a login
+ * node has no GPU 3), what it offers without that wish. */
+static int assume_offer(struct offer **out, const struct launch_spec *s, const struct topo *t,
+                        char *const *base, struct err *e)
 {
-    int units = place_units(&o->want);
-    for (int i = 0; i < p->node_count; i++)
-        if (p->nodes[i].local_size > units)
-            return true;
-    return false;
+    struct launch_spec less = *s;
+    less.gpus = less.cpus = NULL;
+    int rc = offer_of(out, s, t, base, e);
+    return rc < 0 && !is_among(s) ? offer_of(out, &less, t, base, e) : rc;
+}
+
+/* A far node may have more than this machine: that it has too little is said when it is known. */
+static int set_assumed(struct plan *p, int node, const struct launch_spec *s, struct offer *o,
+                       char *const *base, struct err *e)
+{
+    struct launch_spec sharing = *s;
+    sharing.oversubscribe = o->want.oversubscribe = s->oversubscribe || !p->nodes[node].here;
+    return set_node(p, node, &sharing, o, base, e);
 }
 
 int plan_make(struct plan **out, const struct launch_spec *s, const struct topo *t,
@@ -510,16 +529,16 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
     AUTO(offer) struct offer *o = NULL;
     AUTO(plan) struct plan *p = xzalloc(sizeof *p);
     if (check_spec(s, e) < 0 || choose_engine(&p->engine, s, base_env, e) < 0 ||
-        offer_of(&o, s, t, base_env, e) < 0 || seat_all(p, s, o, e) < 0)
+        assume_offer(&o, s, t, base_env, e) < 0 || seat_all(p, s, o, e) < 0)
         return -EINVAL;
     p->job_id = xstrdup(s->job_id ? s->job_id : "job");
     p->master_addr = p->node_count == 1 ? xstrdup("127.0.0.1") : NULL;
     p->wdir = copy_of(s->wdir);
     p->argv = strv_copy(s->argv);
     for (int i = 0; i < p->node_count; i++)
-        if (set_node(p, i, s, o, base_env, e) < 0)
+        if (set_assumed(p, i, s, o, base_env, e) < 0)
             return -EINVAL;
-    p->env = env_job(p, s, base_env, is_crowded(p, o));
+    p->env = env_job(p, s, base_env);
     *out = TAKE(p);
     return 0;
 }

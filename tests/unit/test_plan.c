@@ -169,7 +169,7 @@ TEST(a_job_without_gpus_takes_any_number_of_ranks_and_hides_them)
     CHECK(p->ranks[49].cpus == NULL);
     CHECK_STR(env_get(p->ranks[49].env, "OMP_NUM_THREADS"), "1");
     CHECK_STR(env_get(p->ranks[49].env, "CUDA_VISIBLE_DEVICES"), "");
-    CHECK_STR(env_get(p->env, "OMPI_MCA_mpi_oversubscribe"), "1");
+    CHECK_STR(env_get(p->ranks[49].env, "OMPI_MCA_mpi_oversubscribe"), "1");
 }
 
 TEST(a_thousand_ranks_are_planned_at_once)
@@ -281,6 +281,27 @@ TEST(a_node_with_too_little_is_named_and_the_plan_is_as_before)
     CHECK_HAS(e.text, "8 ranks, but the job has 2 GPUs on 'c0001'");
     CHECK_STR(p->ranks[8].gpu_uuid, topo_gpu(t, 0)->uuid);
     CHECK_INT(plan_set_node(p, 1, &s, other, NULL, NULL), -EINVAL);
+}
+
+TEST(a_login_node_without_gpus_plans_for_those_that_have_them)
+{
+    AUTO(topo) struct topo *login = machine("vm-2core"), *t = machine("dgx-h100");
+    AUTO(hosts) struct hosts *h = hosts_of(2, 8);
+    struct launch_spec s = {
+        .argv = program, .hosts = h, .gpus = "0,1,2,3,4,5,6,7", .bind_to = PLAN_BIND_CORE};
+    AUTO(plan) struct plan *p = NULL;
+    struct err e = {0};
+    if (plan_make(&p, &s, login, NULL, &e) < 0)
+        FAIL("%s", e.text);
+    CHECK_INT(p->world_size, 16);
+    for (int i = 0; i < 2; i++)
+        CHECK_INT(plan_set_node(p, i, &s, t, NULL, NULL), 0);
+    CHECK_INT(p->ranks[15].gpu, 7);
+    CHECK_STR(p->ranks[15].mems, "1");
+    h->at[0].here = true; /* its own lack counts */
+    struct plan *none = NULL;
+    CHECK_INT(plan_make(&none, &s, login, NULL, &e), -EINVAL);
+    CHECK_HAS(e.text, "'vm-2core'");
 }
 
 TEST(a_thousand_nodes_of_eight_ranks_are_planned_in_well_under_a_second)

@@ -100,7 +100,7 @@ TEST(oversubscribed_ranks_are_spread_evenly_up_to_max_slots)
     struct seat_host limited[] = {{"a", 4, true, 4, 1}, {"b", 2, true, 5, 1}};
     seats_as(&s, limited, 2, "aaaabbbb");
     s.ranks = 10;
-    refuses(&s, limited, 2, "max_slots");
+    refuses(&s, limited, 2, "10 ranks, but the 2 hosts have at most 9 slots");
     seats_as(&(struct launch_spec){.per_node = 3, .oversubscribe = true}, two, 2, "aaabbb");
 }
 
