@@ -260,10 +260,9 @@ static int map_packed(struct spot *s, const struct place_want *w, const struct u
     return 0;
 }
 
-/* Brings rank i's share in a `pool_name` to cpus_per_rank units. It grows inside its pool, and only
- * where ranks may share. */
-static int resize(struct spot *s, int i, const struct place_want *w, const char *pool_name,
-                  struct err *e)
+/* Brings rank i's share in its GPU's NUMA node to cpus_per_rank units. It grows inside its pool,
+ * and only where ranks may share. */
+static int resize(struct spot *s, int i, const struct place_want *w, struct err *e)
 {
     int want = w->cpus_per_rank;
     struct range *own = &s[i].own, pool = s[i].pool;
@@ -271,8 +270,9 @@ static int resize(struct spot *s, int i, const struct place_want *w, const char 
         return 0;
     if (want > own->n) {
         if (!may_share(w)) {
-            err_set(e, -EINVAL, "%d %s a rank, but the share of rank %d in its %s is %d", want,
-                    unit_name(w), i, pool_name, own->n);
+            err_set(e, -EINVAL,
+                    "%d %s a rank, but the share of rank %d in its GPU's NUMA node is %d", want,
+                    unit_name(w), i, own->n);
             return err_hint(e, "--oversubscribe lets ranks share, --bind-to none leaves them free");
         }
         want = want < pool.n ? want : pool.n;
@@ -396,10 +396,25 @@ static int map_gpus(struct spot *s, const struct place_want *w, const struct uni
         int p = piece[i];
         share_pool(&s[i], (struct range){cut[p], cut[p + 1] - cut[p]}, given[p]++, load[p],
                    binds_one(w));
-        if (resize(s, i, w, "GPU's NUMA node", e) < 0)
+        if (resize(s, i, w, e) < 0)
             return -EINVAL;
     }
     return 0;
+}
+
+/* With ppr: every rank's GPU hangs on the object that the rank goes to, so that both can be had. */
+static bool gpus_are_inside(const struct place_want *w, const struct units *v)
+{
+    AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
+    int objects = cut_at(cut, v, (struct range){0, v->n}, level_of(map_of(w)));
+    bool inside = w->numa && w->map_by == PLAN_MAP_PPR;
+    for (int i = 0; i < w->ranks && inside; i++) {
+        int o = i / w->ppr % objects, k = cut[o];
+        while (k < cut[o + 1] && v->u[k].numa_os != w->numa[i])
+            k++;
+        inside = k < cut[o + 1];
+    }
+    return inside;
 }
 
 static int map_ranks(struct spot *s, const struct place_want *w, const struct units *v,
@@ -407,7 +422,6 @@ static int map_ranks(struct spot *s, const struct place_want *w, const struct un
 {
     for (int i = 0; i < w->ranks; i++)
         s[i] = (struct spot){.pool = {0, v->n}, .numa_os = -1};
-    bool free_bind = w->bind_to == PLAN_BIND_DEFAULT || w->bind_to == PLAN_BIND_NONE;
     enum level wide = wide_bind(w);
     switch (map_of(w)) {
     case PLAN_MAP_CORE:
@@ -416,11 +430,11 @@ static int map_ranks(struct spot *s, const struct place_want *w, const struct un
             return map_objects(s, w, v, level_of(map_of(w)), e);
         return map_packed(s, w, v, e);
     case PLAN_MAP_L3:
-        return map_objects(s, w, v, LEVEL_L3, e);
     case PLAN_MAP_NUMA:
-        return map_objects(s, w, v, LEVEL_NUMA, e);
     case PLAN_MAP_PACKAGE:
-        return map_objects(s, w, v, LEVEL_PACKAGE, e);
+        if (gpus_are_inside(w, v))
+            break;
+        return map_objects(s, w, v, level_of(map_of(w)), e);
     case PLAN_MAP_SLOT:
     case PLAN_MAP_PPR:
     case PLAN_MAP_NODE: /* in turn on each node: here there is one */
@@ -428,7 +442,7 @@ static int map_ranks(struct spot *s, const struct place_want *w, const struct un
             break; /* the GPU says where */
         if (wide < LEVELS)
             return map_objects(s, w, v, wide, e);
-        if (!free_bind || w->cpus_per_rank > 0)
+        if (width_of(w) > 0)
             return map_packed(s, w, v, e);
         break;
     case PLAN_MAP_DEFAULT:
@@ -457,10 +471,11 @@ static struct range around(const struct units *v, struct range own, enum level l
 /* The object that a rank is bound to all of; LEVELS: to its share. */
 static enum level bound_level(const struct place_want *w)
 {
-    /* mpirun binds to the objects that ranks are mapped by, or to the CPUs of each (PE=n). */
+    /* mpirun binds to the objects that ranks are mapped by, or to the CPUs of each (PE=n); with ppr
+     * to a core or NUMA node by the number of ranks, here to a share of the object. */
     if (w->bind_to == PLAN_BIND_DEFAULT && w->cpus_per_rank == 0 &&
-        level_of(map_of(w)) < LEVEL_CORE)
-        return level_of(map_of(w));
+        level_of(w->map_by) < LEVEL_CORE)
+        return level_of(w->map_by);
     if (w->bind_to == PLAN_BIND_CORE && by_thread(w))
         return LEVEL_CORE;
     return wide_bind(w);
@@ -506,7 +521,7 @@ static int ranks_in(const struct spot *s, int ranks, struct range in)
 static void number_ranks(struct spot *s, const struct place_want *w, const struct units *v)
 {
     enum level level = level_of(w->rank_by);
-    if (level == LEVELS || level_of(map_of(w)) == LEVELS)
+    if (level == LEVELS || level_of(map_of(w)) == LEVELS || gpus_are_inside(w, v))
         return;
     AUTO(free) struct spot *was = xcalloc((size_t)w->ranks, sizeof *was);
     AUTO(free) bool *done = xcalloc((size_t)w->ranks, sizeof *done);
@@ -529,8 +544,7 @@ static void bind_all(struct place *out, struct spot *s, const struct place_want 
                      const struct units *v)
 {
     enum level level = bound_level(w);
-    bool one =
-        (w->bind_to == PLAN_BIND_CORE || w->bind_to == PLAN_BIND_HWTHREAD) && w->cpus_per_rank == 0;
+    bool one = binds_one(w) && w->cpus_per_rank == 0;
     for (int i = 0; i < w->ranks; i++) {
         struct range to = s[i].own;
         out[i] = (struct place){.cores = s[i].shared ? 1 : to.n};
@@ -571,10 +585,9 @@ int place_ranks(struct place *out, const struct place_want *w, struct err *e)
                        topo_name(w->topo));
     if (check(w, v, e) < 0)
         return -EINVAL;
-    bool usual = level_of(map_of(w)) == LEVELS;
-    bool free_bind = w->bind_to == PLAN_BIND_DEFAULT || w->bind_to == PLAN_BIND_NONE;
+    bool usual = level_of(map_of(w)) == LEVELS && wide_bind(w) == LEVELS && width_of(w) == 0;
     /* More ranks than cores, and nobody asked for more than to run them: they share all. */
-    if (usual && free_bind && !w->numa && w->cpus_per_rank == 0 && w->ranks > v->n) {
+    if (usual && !w->numa && w->ranks > v->n) {
         for (int i = 0; i < w->ranks; i++)
             out[i] = (struct place){.cpus = w->part ? list_of(w->cpus) : NULL, .cores = 1};
         return 0;
