@@ -53,9 +53,9 @@ static int expand(char ***out, const char *prefix, const char *text, size_t len,
     const char *open = memchr(text, '[', len), *end = text + len;
     AUTO(free)
     char *begin = xasprintf("%s%.*s", prefix, (int)(open ? open - text : (long)len), text);
+    if (memchr(text, ']', open ? (size_t)(open - text) : len))
+        return err_set(e, -EINVAL, "']' without '['");
     if (!open) {
-        if (memchr(text, ']', len))
-            return err_set(e, -EINVAL, "']' without '['");
         if (!*begin)
             return err_set(e, -EINVAL, "a name is missing");
         if (strv_len(*out) >= NAMES_MAX)

@@ -301,9 +301,8 @@ static int width_of(const struct place_want *w)
     return w->cpus_per_rank > 0 ? w->cpus_per_rank : binds_one(w) ? 1 : 0;
 }
 
-/* In turn on each object, as mpirun's --map-by l3cache, numa, package; with ppr, so many on each
- * before the next. In the object one behind the other, or in turn on the smaller objects that they
- * are bound to. */
+/* As mpirun's --map-by l3cache, numa, package: in turn on each object, or with ppr so many on each.
+ * There one behind the other, or in turn on the smaller objects that they are bound to. */
 static int map_objects(struct spot *s, const struct place_want *w, const struct units *v,
                        enum level level, struct err *e)
 {

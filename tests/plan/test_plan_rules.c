@@ -12,7 +12,7 @@
 
 static const char *const machines[] = {
     "dgx-a100", "dgx-h100",  "h100-container", "workstation-4gpu", "desktop-mixed", "v100-smt-off",
-    "xeon-2s",  "epyc-nps2", "laptop",         "vm-2core",         "pod-quota"};
+    "xeon-2s",  "epyc-nps2", "laptop",         "vm-2core",         "pod-quota",     "a100-mig"};
 
 static uint64_t state;
 

@@ -43,13 +43,33 @@ TEST(slurms_node_lists_are_expanded)
 
 TEST(malformed_node_lists_are_refused)
 {
-    static const char *const bad[] = {"",     ",",      "n[",       "n]",      "n[]",  "n[1-]",
-                                      "n[a]", "n[3-1]", "n[1--2]",  "n[1,]",   "a,,b", "n[1-2",
-                                      "a,",   "n[1]]",  "n[1-2-3]", "n[1][2]]"};
+    static const char *const bad[] = {"",     ",",      "n[",       "n]",       "n[]",   "n[1-]",
+                                      "n[a]", "n[3-1]", "n[1--2]",  "n[1,]",    "a,,b",  "n[1-2",
+                                      "a,",   "n[1]]",  "n[1-2-3]", "n[1][2]]", "0]n[1]"};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         AUTO(free) char *got = names_of(bad[i]);
         if (strncmp(got, "error: ", 7) != 0)
             FAIL("'%s' was taken for '%s'", bad[i], got);
+    }
+}
+
+TEST(no_text_of_such_letters_breaks_the_reader_of_node_lists)
+{
+    static const char letters[] = "n012[],-";
+    const char *given = getenv("DROVER_TEST_SEED");
+    unsigned seed = given ? (unsigned)atoi(given) : (unsigned)getpid();
+    fprintf(stderr, "# DROVER_TEST_SEED=%u\n", seed);
+    srand(seed);
+    for (int i = 0; i < 20000; i++) {
+        char text[14] = "";
+        for (int k = 0, n = rand() % (int)(sizeof text - 1); k < n; k++)
+            text[k] = letters[(size_t)rand() % (sizeof letters - 1)];
+        AUTO(strv) char **names = NULL;
+        struct err e = {0};
+        if (alloc_nodelist(&names, text, &e) < 0)
+            CHECK(e.text[0] && !names);
+        else if (!names || !names[0][0] || strpbrk(names[0], "[],"))
+            FAIL("'%s' was taken", text);
     }
 }
 

@@ -198,6 +198,27 @@ TEST(addresses_of_all_our_interfaces_are_here)
     freeifaddrs(list);
 }
 
+TEST(no_text_of_such_letters_breaks_the_readers)
+{
+    static const char letters[] = "ab1290:=,[]@+-# \n\tslots max_";
+    const char *given = getenv("DROVER_TEST_SEED");
+    unsigned seed = given ? (unsigned)atoi(given) : (unsigned)getpid();
+    fprintf(stderr, "# DROVER_TEST_SEED=%u\n", seed);
+    srand(seed);
+    for (int i = 0; i < 20000; i++) {
+        char text[40] = "";
+        for (int k = 0, n = rand() % (int)(sizeof text - 1); k < n; k++)
+            text[k] = letters[(size_t)rand() % (sizeof letters - 1)];
+        AUTO(hosts) struct hosts *file = NULL, *list = xzalloc(sizeof *list);
+        struct err e = {0};
+        if (hostfile_parse(&file, "hosts", text, &e) < 0)
+            CHECK(e.text[0] && !file);
+        else
+            CHECK(file->count > 0 && file->at[0].name[0]);
+        (void)hostfile_list(list, text, &e); /* whether it is taken is not the question */
+    }
+}
+
 TEST(several_names_of_this_machine_are_one_host)
 {
     AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
