@@ -42,6 +42,14 @@ enum plan_bind {
     PLAN_BIND_PACKAGE
 };
 
+/* One node's ranks of a job whose other nodes' ranks others start, as a torchrun on each node does
+ * (--node-rank). Every node has as many ranks as this one. Nobody serves PMIx. */
+struct launch_share {
+    int nodes;               /* 0: no share, the whole job */
+    int node;                /* which of them: ranks node * spec.ranks and on */
+    const char *master_addr; /* where rank 0 listens */
+};
+
 /* What the user asked for: a job. A plain value; all pointers are borrowed until the plan is made
  * (launch_start() makes it, and copies what it needs). Zero-initialised is "as usual". */
 struct launch_spec {
@@ -72,15 +80,17 @@ struct launch_spec {
     int grace_ms;       /* SIGTERM to SIGKILL; 0: 30,000 */
     bool reports;       /* the ranks get a report channel (DROVER_REPORT_FD) */
     bool no_pmix;       /* the program needs no PMIx: nothing is served */
-    int stdin_fd;       /* read by rank 0; < 0 or 0 with stdin_null: /dev/null */
+    int stdin_fd;       /* read by rank stdin_rank; < 0 or 0 with stdin_null: /dev/null */
     bool stdin_null;
+    int stdin_rank; /* which rank reads stdin_fd */
+    struct launch_share share;
     const char *job_id; /* NULL: launch_start() makes one; plan_make() by itself says "job" */
     const char
         *output_dir; /* rank.N/stdout and rank.N/stderr are written below it; NULL: no files */
 };
 
 struct plan_rank {
-    int rank;
+    int rank; /* its index in plan.ranks; what it is called is this + plan.first_rank */
     int node; /* index into plan.nodes */
     int local_rank;
     int gpu;        /* its index on the node; -1: none */
@@ -89,6 +99,7 @@ struct plan_rank {
     char *mems;     /* NUMA nodes its memory is bound to; NULL: not bound */
     int cores;      /* of `cpus` (or its share of the node where not bound); OMP_NUM_THREADS */
     char **env; /* what this rank has beyond plan.env: RANK=…, CUDA_VISIBLE_DEVICES=…, … */
+    char **argv; /* its program, where that is not plan.argv; NULL: it is */
 };
 
 struct plan_node {
@@ -100,6 +111,7 @@ struct plan {
     enum plan_engine engine; /* never AUTO */
     struct plan_rank *ranks;
     int world_size;
+    int first_rank; /* of a share: how many ranks stand before ranks[0] in its world; else 0 */
     struct plan_node *nodes;
     int node_count;
     char *job_id;
