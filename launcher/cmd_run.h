@@ -18,14 +18,18 @@ struct cmd_run_opts {
     const char *who;         /* speaks in messages: "drover run" */
     struct launch_spec spec; /* its pointers lead to the command line or to what stands below */
     char **argv, **env;
-    char **mpirun_args;              /* --mca and what else mpirun alone understands */
-    char **local_words;              /* of these, what only engine openmpi gives a meaning */
+    char **mpirun_args;              /* words for the real mpirun: --mca, and then … */
+    char **mpirun_only;              /* … what has a meaning for no other engine: --prefix DIR */
+    char **old;                      /* options by which Open MPI once said --map-by and the like */
     char **ignored;                  /* known, and without meaning here: as they were typed */
     char **refused;                  /* known, and not taken: as they were typed */
     char **warnings;                 /* about values; whole sentences */
     char **host_lists, **host_files; /* of -H and --hostfile */
     struct hosts *hosts;             /* what they, or the allocation, say; NULL: nothing */
-    char *path;                      /* --path: where programs are looked for first */
+    struct launch_app *apps;         /* the programs behind ':'; they own argv and env */
+    int app_count;
+    const char *app_file;            /* --app */
+    const char *path;                /* where programs are looked for first; NULL: PATH */
     int np;                          /* < 0: not given */
     int per_node;                    /* -N; 0: one a GPU or a core; < 0: not given */
     bool no_local;                   /* no rank on this machine */
@@ -49,10 +53,24 @@ void cmd_run_opts_free(struct cmd_run_opts *o);
 void cmd_run_opts_init(struct cmd_run_opts *o, const char *who);
 int cmd_run_opts_finish(struct cmd_run_opts *o, struct err *e);
 
+/* Appends a program as it is to be executed: one whose name ends in .py by python3. */
+void cmd_run_opts_program(char ***argv, int argc, char **words);
+
+/* ---- cmd_run_app.c: several programs in one job ------------------------------------------------
+ */
+
+/* How many words stand before the first ':' that parts programs (argc: there is none). */
+int cmd_run_app_first(int argc, char **argv);
+/* Reads the programs behind it: "-np 2 -x A ./b : -np 1 ./c". argv[0] is the word before. */
+int cmd_run_app_parse(struct cmd_run_opts *o, int argc, char **argv, struct err *e);
+/* The words of a file with a program and its options a line, with ':' between; to be freed. */
+int cmd_run_app_read(char ***words, const char *path, struct err *e);
+void cmd_run_app_free(struct cmd_run_opts *o);
+
 /* Runs the job that `o` asks for, in the foreground. Returns the exit status. */
 int cmd_run_job(struct cmd_run_opts *o);
-/* The end of a command whose options could not be read: says why. Returns the exit status. */
-int cmd_run_refuse(const struct cmd_run_opts *o, int rc, const struct err *e);
+/* Nothing was started: says why. Returns the exit status. */
+int cmd_run_refuse(const struct cmd_run_opts *o, const struct err *e);
 
 /* ---- cmd_run_where.c: values that say where ranks run; into the spec of a struct cmd_run_opts --
  */

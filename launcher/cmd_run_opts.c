@@ -82,6 +82,13 @@ static int on_iface(void *into, char *const *values, struct err *e)
     return on_mca(into, own, e);
 }
 
+/* hydra's way of saying what takes the place of ssh. */
+static int on_rsh(void *into, char *const *values, struct err *e)
+{
+    char *agent[] = {(char *)"plm_rsh_agent", values[0], NULL};
+    return on_mca(into, agent, e);
+}
+
 /* torchrun's: a number, or as many as there are GPUs (cores, where there is none). */
 static int on_per_node(void *into, char *const *values, struct err *e)
 {
@@ -271,6 +278,7 @@ static const struct opt options[] = {
     OPT_FLAG(0, "allow-run-as-root|nooversubscribe|genvall|envall", NULL, T, as_root),
     OPT_CALL(0, "output", "LIST", NULL, on_output),
     OPT_CALL(0, "display", "LIST", NULL, on_display),
+    OPT_STR(0, "app", "FILE", NULL, T, app_file),
     OPT_CALL(0, "ppr", "N:PLACE", NULL, cmd_run_where_ppr),
     OPT_CALL(0, "npersocket", "N", NULL, cmd_run_where_per_socket),
     OPT_WORDS(0,
@@ -280,32 +288,243 @@ static const struct opt options[] = {
     /* hydra's and Intel MPI's */
     OPT_CALL(0, "env|genv", "NAME VALUE", NULL, on_env),
     OPT_CALL(0, "iface", "NAME", NULL, on_iface),
+    OPT_CALL(0, "launcher-exec|bootstrap-exec", "PATH", NULL, on_rsh),
     /* What mpirun alone has a use for */
     OPT_WORDS(0, "prefix|tune|am|launch-agent|personality", "X", NULL, T, mpirun_only),
     OPT_WORDS(0, "pmixmca|prtemca", "K V", NULL, T, mpirun_only),
     OPT_WORDS(0, "noprefix|leave-session-attached|debug-daemons|do-not-resolve", NULL, NULL, T,
               mpirun_only),
     /* What nothing here has a use for */
-    OPT_WORDS(
-        's',
-        "preload-binary|continuous|d|debug-devel|debug-daemons-file|disable-recovery|"
-        "display-allocation|display-devel-allocation|display-diffable-map|display-topo|"
-        "dvm|enable-instant-on-support|enable-recovery|fwd-mpirun-port|get-stack-traces|"
-        "index-argv-by-rank|novm|output-proctable|report-child-jobs-separately|"
-        "report-state-on-timeout|set-cwd-to-session-dir|show-progress|tv|use-regexp|xml|"
-        "disable-auto-cleanup|disable-hostname-propagation|localhost-only|nolocal-exec|"
-        "order-nodes|skip-launch-node|print-all-exitcodes|ordered-output|info-all",
-        NULL, NULL, T, ignored),
+    OPT_WORDS('s',
+              "preload-binary|continuous|debug-devel|disable-recovery|enable-recovery|"
+              "display-allocation|display-devel-allocation|display-diffable-map|display-topo|dvm|"
+              "enable-instant-on-support|fwd-mpirun-port|get-stack-traces|index-argv-by-rank|novm|"
+              "output-proctable|report-child-jobs-separately|report-state-on-timeout|"
+              "set-cwd-to-session-dir|show-progress|use-regexp|xml|disable-auto-cleanup|"
+              "disable-hostname-propagation|order-nodes|skip-launch-node|print-all-exitcodes|"
+              "ordered-output|cleanup|silent-abort|enable-x|disable-x",
+              NULL, NULL, T, ignored),
     OPT_WORDS(0,
               "max-vm-size|report-events|report-pid|report-uri|ompi-server|hnp|xml-file|"
-              "preload-files|cf|cartofile|runtime-options|rmk|demux|topolib|ranks-per-proc|"
-              "bootstrap-exec|launcher-exec|prepend-pattern|outfile-pattern|errfile-pattern|"
-              "usize|tmpdir|localhost|branch-count|pmi-port|disable-x",
+              "preload-files|cf|cartofile|runtime-options|rmk|demux|topolib|localhost|usize|"
+              "tmpdir|branch-count|pmi-port|nameserver|prepend-pattern",
               "X", NULL, T, ignored),
     /* What would change the job, and is not done */
-    OPT_WORDS(0, "rf|rankfile|cpu-set|cpu-list|xterm|debugger|configfile|genvexcl|envexcl", "X",
-              NULL, T, refused),
-    OPT_WORDS(0, "debug|genvnone|envnone|with-ft|enable-debugger", NULL, NULL, T, refused),
+    OPT_WORDS(0,
+              "rf|rankfile|cpu-set|cpu-list|xterm|debugger|configfile|genvexcl|envexcl|gtool|"
+              "membind|outfile-pattern|errfile-pattern|gpus-per-proc",
+              "X", NULL, T, refused),
+    OPT_WORDS(0, "debug|tv|genvnone|envnone|with-ft", NULL, NULL, T, refused),
     OPT_END,
 };
 #undef T
+
+/* ---- the whole ---------------------------------------------------------------------------------
+ */
+
+static int refuse(const char *option, struct err *e)
+{
+    static const struct {
+        const char *names, *instead;
+    } known[] = {
+        {"rf|rankfile", "--map-by, --rank-by and a --hostfile say who runs where"},
+        {"cpu-set|cpu-list", "--cpus takes a list of the system's CPU numbers"},
+        {"xterm|debug|debugger|tv|gtool", "start the debugger as the program: gdb -ex run --args …"},
+        {"configfile", "--app FILE, a program and its options a line"},
+        {"genvnone|envnone|genvexcl|envexcl", "env -i NAME=VALUE … before the whole command"},
+        {"outfile-pattern|errfile-pattern", "--output-filename DIR"},
+        {"gpus-per-proc", "--gpus LIST, and CUDA_VISIBLE_DEVICES in the program"},
+        {"membind", "memory is bound as the CPUs are: --bind-to numa"},
+        {"with-ft", "--max-restarts N starts the job again"},
+    };
+    const char *name = option + strspn(option, "-");
+    err_set(e, -EINVAL, "option '%s' is not taken", option);
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
+        const char *at = strstr(known[i].names, name);
+        size_t len = strlen(name);
+        if (at && (at == known[i].names || at[-1] == '|') && (!at[len] || at[len] == '|'))
+            return err_hint(e, "%s", known[i].instead);
+    }
+    return e ? e->code : -EINVAL;
+}
+
+static int check_times(const struct cmd_run_opts *o, struct err *e)
+{
+    const double times[] = {o->grace_s == NOT_GIVEN ? 0 : o->grace_s, o->timeout_s,
+                            o->start_timeout_s, o->hang_timeout_s};
+    for (size_t i = 0; i < COUNT_OF(times); i++)
+        if (times[i] < 0 || times[i] > 1e6)
+            return err_set(e, -EINVAL, "a time is negative or too long");
+    return 0;
+}
+
+static int check(struct cmd_run_opts *o, struct err *e)
+{
+    if (o->np == 0) {
+        err_set(e, -EINVAL, "-np 0: no rank would be started");
+        return err_hint(e, "leave -np out for one rank a GPU, or a core where there is none");
+    }
+    if (o->np < NOT_GIVEN)
+        return err_set(e, -EINVAL, "-np %d: at least 1 rank is needed", o->np);
+    if (o->max_restarts < 0)
+        return err_set(e, -EINVAL, "--max-restarts %d: 0 or more", o->max_restarts);
+    if (o->json && !o->dry_run)
+        return err_set(e, -EINVAL, "--json goes with --dry-run");
+    if (strv_len(o->argv) == 0) {
+        err_set(e, -EINVAL, "there is no program to run");
+        return err_hint(e, "%s -np 4 ./program", o->who);
+    }
+    return check_times(o, e);
+}
+
+/* Those of --hostfile, of --host, or of the file that --host names; else the allocation that we
+ * are in. */
+static int find_hosts(struct cmd_run_opts *o, struct err *e)
+{
+    AUTO(hosts) struct hosts *listed = NULL, *filed = NULL;
+    for (size_t i = 0; i < strv_len(o->host_lists); i++) {
+        listed = listed ? listed : xzalloc(sizeof *listed);
+        if (hostfile_list(listed, o->host_lists[i], e) < 0)
+            return err_wrap(e, "--host");
+    }
+    if (strv_len(o->host_files) > 1)
+        return err_set(e, -EINVAL, "'%s', '%s': one host file a job", o->host_files[0],
+                       o->host_files[1]);
+    if (o->host_files && hostfile_read(&filed, o->host_files[0], e) < 0)
+        return e ? e->code : -EINVAL;
+    if (filed && listed && hostfile_filter(&o->hosts, filed, listed, e) < 0)
+        return e ? e->code : -EINVAL;
+    if (!o->hosts)
+        o->hosts = listed ? TAKE(listed) : TAKE(filed);
+    if (!o->hosts && o->spec.engine != PLAN_ENGINE_LOCAL &&
+        alloc_find(&o->hosts, NULL, environ, e) < 0)
+        return e ? e->code : -EINVAL;
+    if (o->hosts)
+        hostfile_mark_here(o->hosts);
+    return 0;
+}
+
+/* --nolocal: the other hosts. */
+static int drop_this_host(struct cmd_run_opts *o, struct err *e)
+{
+    int kept = 0;
+    for (int i = 0; o->hosts && i < o->hosts->count; i++) {
+        if (o->hosts->at[i].here)
+            free(o->hosts->at[i].name);
+        else
+            o->hosts->at[kept++] = o->hosts->at[i];
+    }
+    if (o->hosts)
+        o->hosts->count = kept;
+    if (kept > 0)
+        return 0;
+    err_set(e, -EINVAL, "--nolocal: there is no other host than this one");
+    return err_hint(e, "--hostfile FILE or --host LIST");
+}
+
+static bool is_python(const char *program)
+{
+    size_t len = strlen(program);
+    return len > 3 && strcmp(program + len - 3, ".py") == 0;
+}
+
+void cmd_run_opts_program(char ***argv, int argc, char **words)
+{
+    if (argc > 0 && is_python(words[0])) { /* as torchrun does; -u: lines come as printed */
+        strv_push(argv, xstrdup("python3"));
+        strv_push(argv, xstrdup("-u"));
+    }
+    for (int i = 0; i < argc; i++)
+        strv_push(argv, xstrdup(words[i]));
+}
+
+void cmd_run_opts_init(struct cmd_run_opts *o, const char *who)
+{
+    *o = (struct cmd_run_opts){
+        .who = who, .np = NOT_GIVEN, .per_node = NOT_GIVEN, .grace_s = NOT_GIVEN};
+}
+
+int cmd_run_opts_finish(struct cmd_run_opts *o, struct err *e)
+{
+    if (o->refused)
+        return refuse(o->refused[0], e);
+    for (size_t i = 0; i < strv_len(o->old); i++)
+        if (cmd_run_where_old(o, o->old[i], e) < 0)
+            return err_wrap(e, "option '%s'", o->old[i]);
+    if (check(o, e) < 0 || find_hosts(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
+        return e ? e->code : -EINVAL;
+    if (o->path) {
+        const char *path = env_chosen(environ, o->env, "PATH");
+        strv_push(&o->env, xasprintf("PATH=%s%s%s", o->path, path ? ":" : "", path ? path : ""));
+    }
+    for (size_t i = 0; i < strv_len(o->mpirun_only); i++)
+        strv_push(&o->mpirun_args, xstrdup(o->mpirun_only[i]));
+    o->spec.argv = o->argv;
+    o->spec.env = o->env;
+    o->spec.engine_args = o->mpirun_args;
+    o->spec.hosts = o->hosts;
+    o->spec.ranks = o->np > 0 ? o->np : 0;
+    for (int i = 0; i < o->app_count; i++)
+        o->spec.ranks += o->apps[i].ranks;
+    o->spec.apps = o->apps;
+    o->spec.app_count = o->app_count;
+    o->spec.per_node = o->per_node > 0 ? o->per_node : 0;
+    o->spec.max_restarts = o->max_restarts;
+    o->spec.start_timeout_ms = (int)(o->start_timeout_s * 1000);
+    if (o->grace_s >= 0) /* a spec's 0 means "as usual" */
+        o->spec.grace_ms = o->grace_s * 1000 < 1 ? 1 : (int)(o->grace_s * 1000);
+    return 0;
+}
+
+static int parse(struct cmd_run_opts *o, int argc, char **argv, struct err *e)
+{
+    int first = cmd_run_app_first(argc, argv), rest = first;
+    int rc = opt_parse(options, o, first, argv, &rest, e);
+    if (rc == OPT_HELP)
+        opt_help(stdout, o->who, "[options] [--] program [arguments]",
+                 "Starts a job of N ranks, on this machine or on the nodes of a host file or an "
+                 "allocation, each\nbound to its CPUs and its GPU's memory, and waits for its "
+                 "end. Other names that mpirun and\nmpiexec have for these options are "
+                 "understood too. A program that ends in .py is run with\npython3.",
+                 options);
+    if (rc != 0)
+        return rc;
+    cmd_run_opts_program(&o->argv, first - rest, argv + rest);
+    return first < argc ? cmd_run_app_parse(o, argc - first, argv + first, e) : 0;
+}
+
+/* --app FILE: its words as if they stood on the command line. */
+static int parse_app_file(struct cmd_run_opts *o, struct err *e)
+{
+    AUTO(strv) char **words = NULL;
+    if (strv_len(o->argv) > 0)
+        return err_set(e, -EINVAL, "--app '%s': it names the programs, and so does the command line",
+                       o->app_file);
+    strv_push(&words, xstrdup(o->who));
+    if (cmd_run_app_read(&words, o->app_file, e) < 0 ||
+        parse(o, (int)strv_len(words), words, e) != 0)
+        return err_wrap(e, "--app '%s'", o->app_file);
+    return 0;
+}
+
+int cmd_run_parse(struct cmd_run_opts *o, const char *who, int argc, char **argv, struct err *e)
+{
+    cmd_run_opts_init(o, who);
+    int rc = parse(o, argc, argv, e);
+    if (rc == 0 && o->app_file)
+        rc = parse_app_file(o, e);
+    return rc == 0 ? cmd_run_opts_finish(o, e) : rc;
+}
+
+void cmd_run_opts_free(struct cmd_run_opts *o)
+{
+    char **all[] = {o->argv,    o->env,     o->mpirun_args, o->mpirun_only, o->ignored,
+                    o->refused, o->warnings, o->old,         o->host_lists,  o->host_files};
+    for (size_t i = 0; i < COUNT_OF(all); i++)
+        strv_free(all[i]);
+    cmd_run_app_free(o);
+    hosts_free(o->hosts);
+    hwloc_bitmap_free(o->show);
+    redirect_map_free(&o->redirect.redirects);
+    redirect_map_free(&o->redirect.tee);
+}

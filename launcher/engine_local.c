@@ -314,7 +314,7 @@ static int spawn_rank(struct engine_job *j, const struct engine_order *o, int ra
     }
     AUTO(strv) char **env = env_merge(o->base_env, o->plan->env, own);
     struct guardian_rank g = {.rank = rank,
-                              .argv = o->plan->argv,
+                              .argv = p->argv ? p->argv : o->plan->argv,
                               .env = env,
                               .wdir = o->plan->wdir,
                               .cpus = p->cpus,
@@ -332,8 +332,8 @@ static int spawn_ranks(struct engine_job *j, const struct engine_order *o, const
         return err_set(e, -errno, "/dev/null: %s", strerror(errno));
     bool with_stdin = !o->spec->stdin_null && o->spec->stdin_fd >= 0;
     for (int i = 0; i < j->count; i++) {
-        int rc =
-            spawn_rank(j, o, i, &ends[i], i == 0 && with_stdin ? o->spec->stdin_fd : nothing, e);
+        int in = with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd : nothing;
+        int rc = spawn_rank(j, o, i, &ends[i], in, e);
         if (rc < 0) {
             guardian_clear(j->engine->guardian, j->number); /* those before it */
             return rc;

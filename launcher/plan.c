@@ -7,6 +7,7 @@
 #include "common/strbuf.h"
 #include "launcher/env.h"
 #include "launcher/place.h"
+#include "launcher/share.h"
 #include "launcher/topo.h"
 
 enum { RANKS_MAX = 1 << 20 };
@@ -21,6 +22,7 @@ void plan_free(struct plan *p)
         free(r->cpus);
         free(r->mems);
         strv_free(r->env);
+        strv_free(r->argv);
     }
     for (int i = 0; p->nodes && i < p->node_count; i++)
         free(p->nodes[i].name);
@@ -315,6 +317,9 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
         r->env = env_rank(p, r, s, base_env);
         show_gpus(&r->env, s, t, gpus, base_env);
     }
+    share_apply(p, s);
+    if (share_apps(p, s, base_env, e) < 0)
+        return -EINVAL;
     *out = TAKE(p);
     return 0;
 }

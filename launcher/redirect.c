@@ -16,7 +16,8 @@ struct streams {
 };
 
 struct redirect {
-    struct streams *of;
+    const struct redirect_spec *spec;
+    struct streams *of; /* [ranks] */
     int ranks;
     char *dir;
 };
@@ -87,79 +88,68 @@ static int make_dir(const char *path, struct err *e)
     return 0;
 }
 
-static int make_run_dir(char **out, const struct redirect_spec *s, struct err *e)
+int redirect_open(struct redirect **out, const struct redirect_spec *s, struct err *e)
 {
+    if (!s->redirects.all && !s->redirects.count && !s->tee.all && !s->tee.count)
+        return 0;
     if (s->dir && make_dir(s->dir, e) < 0)
         return e ? e->code : -EIO;
-    AUTO(free)
-    char *path = s->dir ? xasprintf("%s/%s_XXXXXX", s->dir, s->run_id ? s->run_id : "none")
-                        : xasprintf("/tmp/drover_torchrun_XXXXXX");
-    if (!mkdtemp(path))
-        return err_set(e, -errno, "log directory '%s': %s", path, strerror(errno));
-    if (chmod(path, 0755) < 0)
-        return err_set(e, -errno, "log directory '%s': %s", path, strerror(errno));
-    *out = TAKE(path);
+    AUTO(redirect) struct redirect *r = xzalloc(sizeof *r);
+    r->spec = s;
+    r->dir = s->dir ? xasprintf("%s/%s_XXXXXX", s->dir, s->run_id ? s->run_id : "none")
+                    : xasprintf("/tmp/drover_torchrun_XXXXXX");
+    if (!mkdtemp(r->dir))
+        return err_set(e, -errno, "log directory '%s': %s", r->dir, strerror(errno));
+    *out = TAKE(r);
     return 0;
 }
 
-static int open_rank(struct redirect *r, int rank, int to_file, int to_console, struct err *e)
+static void close_files(struct redirect *r)
+{
+    for (int i = 0; i < r->ranks; i++)
+        for (int k = 0; k < 2; k++)
+            if (r->of[i].file[k] && fclose(r->of[i].file[k]) != 0)
+                log_error("%s: rank %d: %s", r->dir, i, strerror(errno));
+    free(r->of);
+    r->of = NULL;
+    r->ranks = 0;
+}
+
+static void open_rank(struct redirect *r, const struct plan_rank *rank, const char *attempt)
 {
     static const char *const names[] = {"stdout.log", "stderr.log"};
-    AUTO(free) char *dir = xasprintf("%s/attempt_0/%d", r->dir, rank);
-    if (make_dir(dir, e) < 0)
-        return e ? e->code : -EIO;
+    int tee = value_of(&r->spec->tee, rank->local_rank);
+    int to_file = tee | value_of(&r->spec->redirects, rank->local_rank);
+    AUTO(free) char *dir = xasprintf("%s/%d", attempt, rank->rank);
+    (void)mkdir(dir, 0777); /* without it there is no file, which is told */
     for (int k = 0; k < 2; k++) {
-        r->of[rank].shown[k] = (to_console | ~to_file) & (1 << k);
-        if (!(to_file & (1 << k)))
-            continue;
+        FILE **f = &r->of[rank->rank].file[k];
         AUTO(free) char *path = xasprintf("%s/%s", dir, names[k]);
-        r->of[rank].file[k] = fopen(path, "we");
-        if (!r->of[rank].file[k])
-            return err_set(e, -errno, "log file '%s': %s", path, strerror(errno));
+        *f = to_file & (1 << k) ? fopen(path, "we") : NULL;
+        if (!*f && to_file & (1 << k))
+            log_error("log file '%s': %s", path, strerror(errno));
+        r->of[rank->rank].shown[k] = !*f || tee & (1 << k);
     }
-    return 0;
 }
 
-int redirect_open(struct redirect **out, const struct redirect_spec *s, const struct plan *p,
-                  struct err *e)
+void redirect_plan(struct redirect *r, const struct plan *p, int attempt)
 {
-    bool any = s->redirects.all || s->redirects.count || s->tee.all || s->tee.count;
-    if (!any)
-        return 0;
-    AUTO(redirect) struct redirect *r = xzalloc(sizeof *r);
-    r->ranks = p->world_size;
+    if (!r)
+        return;
+    close_files(r);
     r->of = xcalloc((size_t)p->world_size, sizeof *r->of);
-    int rc = make_run_dir(&r->dir, s, e);
-    if (rc < 0)
-        return rc;
-    AUTO(free) char *attempt = xasprintf("%s/attempt_0", r->dir);
-    rc = make_dir(attempt, e);
-    for (int i = 0; rc == 0 && i < p->world_size; i++) {
-        int local = p->ranks[i].local_rank, tee = value_of(&s->tee, local);
-        rc = open_rank(r, i, tee | value_of(&s->redirects, local), tee, e);
-    }
-    if (rc == 0)
-        *out = TAKE(r);
-    return rc;
-}
-
-/* Says so once: the file is not written to any more. */
-static void give_up(struct redirect *r, int rank, int k, int error)
-{
-    log_error("%s/attempt_0/%d: %s: %s", r->dir, rank, k ? "stderr.log" : "stdout.log",
-              strerror(error));
-    r->of[rank].file[k] = NULL;
+    r->ranks = p->world_size;
+    AUTO(free) char *dir = xasprintf("%s/attempt_%d", r->dir, attempt);
+    (void)mkdir(dir, 0777); /* as above */
+    for (int i = 0; i < p->world_size; i++)
+        open_rank(r, &p->ranks[i], dir);
 }
 
 void redirect_close(struct redirect *r)
 {
     if (!r)
         return;
-    for (int i = 0; i < r->ranks; i++)
-        for (int k = 0; k < 2; k++)
-            if (r->of[i].file[k] && fclose(r->of[i].file[k]) != 0)
-                give_up(r, i, k, errno);
-    free(r->of);
+    close_files(r);
     free(r->dir);
     free(r);
 }
@@ -178,9 +168,10 @@ bool redirect_line(struct redirect *r, int rank, enum launch_stream from, const 
     FILE *f = r->of[rank].file[k];
     size_t all = text[len] ? len + 1 : len; /* what ends it stands behind it */
     if (f && fwrite_unlocked(text, 1, all, f) < all) {
-        int error = errno;
-        (void)fclose(f); /* what failed is told below */
-        give_up(r, rank, k, error);
+        log_error("%s: rank %d: %s", r->dir, rank, strerror(errno));
+        (void)fclose(f); /* that it failed is told */
+        r->of[rank].file[k] = NULL;
+        r->of[rank].shown[k] = true;
     }
     return r->of[rank].shown[k];
 }

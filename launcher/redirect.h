@@ -33,9 +33,11 @@ struct redirect_spec {
 
 struct redirect;
 
-/* Makes the directories and files of every rank of `p`. Gives NULL where nothing is redirected. */
-int redirect_open(struct redirect **out, const struct redirect_spec *s, const struct plan *p,
-                  struct err *e);
+/* Makes the directory. Gives NULL where nothing is redirected. `s` is borrowed. */
+int redirect_open(struct redirect **out, const struct redirect_spec *s, struct err *e);
+/* Whose lines will come, and how often the job was started before: makes the files. Of one that
+ * cannot be made the log tells, and its lines go to the console. `r` may be NULL. */
+void redirect_plan(struct redirect *r, const struct plan *p, int attempt);
 /* What was not written so far is. A failure of that is logged. */
 void redirect_close(struct redirect *r);
 AUTO_DEFINE(redirect, struct redirect *, redirect_close)
@@ -43,7 +45,7 @@ AUTO_DEFINE(redirect, struct redirect *, redirect_close)
 /* "DIR/RUN_xxxxxx". Borrowed. */
 const char *redirect_dir(const struct redirect *r);
 
-/* A line as launch_events has it, to its file. True where it belongs on the console (also). `r` may
+/* A line as launch_events has it, to its file. True where it belongs on the console (too). `r` may
  * be NULL. */
 bool redirect_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
                    size_t len);
