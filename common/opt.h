@@ -64,8 +64,8 @@ struct opt {
     {                                                                       \
         OPT_KIND_STRV, letter, name, arg, help, offsetof(type, field), NULL \
     }
-/* The option as it was typed, and its values (as many as `arg` has words), are appended: to be passed
- * on, or to be spoken of. */
+/* The option as it was typed, and its values (as many as `arg` has words), are appended: to be
+ * passed on, or to be spoken of. */
 #define OPT_WORDS(letter, name, arg, help, type, field)                      \
     {                                                                        \
         OPT_KIND_WORDS, letter, name, arg, help, offsetof(type, field), NULL \

@@ -55,9 +55,9 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 static void on_rank_ended(void *arg, const struct rank_end *e)
 {
     const struct run *r = arg;
-    log_info("rank %d ended: %s %d%s after %.1f s", launch_plan(r->job)->first_rank + e->rank, e->signal ? "signal" : "status",
-             e->signal ? e->signal : e->status, e->told_to_stop ? " (stopped by drover)" : "",
-             e->seconds);
+    log_info("rank %d ended: %s %d%s after %.1f s", launch_plan(r->job)->first_rank + e->rank,
+             e->signal ? "signal" : "status", e->signal ? e->signal : e->status,
+             e->told_to_stop ? " (stopped by drover)" : "", e->seconds);
 }
 
 /* What the job's end means for us. A job that a signal or the time limit ended, but whose ranks

@@ -28,12 +28,12 @@ struct cmd_run_opts {
     struct hosts *hosts;             /* what they, or the allocation, say; NULL: nothing */
     struct launch_app *apps;         /* the programs behind ':'; they own argv and env */
     int app_count;
-    const char *app_file;            /* --app */
-    const char *path;                /* where programs are looked for first; NULL: PATH */
-    int np;                          /* < 0: not given */
-    int per_node;                    /* -N; 0: one a GPU or a core; < 0: not given */
-    bool no_local;                   /* no rank on this machine */
-    double grace_s;                  /* < 0: not given */
+    const char *app_file; /* --app */
+    const char *path;     /* where programs are looked for first; NULL: PATH */
+    int np;               /* < 0: not given */
+    int per_node;         /* -N; 0: one a GPU or a core; < 0: not given */
+    bool no_local;        /* no rank on this machine */
+    double grace_s;       /* < 0: not given */
     double timeout_s, start_timeout_s, hang_timeout_s; /* 0: none, or as usual */
     int max_restarts;
     const char *events_file; /* NULL: none */

@@ -329,7 +329,8 @@ static int refuse(const char *option, struct err *e)
     } known[] = {
         {"rf|rankfile", "--map-by, --rank-by and a --hostfile say who runs where"},
         {"cpu-set|cpu-list", "--cpus takes a list of the system's CPU numbers"},
-        {"xterm|debug|debugger|tv|gtool", "start the debugger as the program: gdb -ex run --args …"},
+        {"xterm|debug|debugger|tv|gtool",
+         "start the debugger as the program: gdb -ex run --args …"},
         {"configfile", "--app FILE, a program and its options a line"},
         {"genvnone|envnone|genvexcl|envexcl", "env -i NAME=VALUE … before the whole command"},
         {"outfile-pattern|errfile-pattern", "--output-filename DIR"},
@@ -498,7 +499,8 @@ static int parse_app_file(struct cmd_run_opts *o, struct err *e)
 {
     AUTO(strv) char **words = NULL;
     if (strv_len(o->argv) > 0)
-        return err_set(e, -EINVAL, "--app '%s': it names the programs, and so does the command line",
+        return err_set(e, -EINVAL,
+                       "--app '%s': it names the programs, and so does the command line",
                        o->app_file);
     strv_push(&words, xstrdup(o->who));
     if (cmd_run_app_read(&words, o->app_file, e) < 0 ||
@@ -518,7 +520,7 @@ int cmd_run_parse(struct cmd_run_opts *o, const char *who, int argc, char **argv
 
 void cmd_run_opts_free(struct cmd_run_opts *o)
 {
-    char **all[] = {o->argv,    o->env,     o->mpirun_args, o->mpirun_only, o->ignored,
+    char **all[] = {o->argv,    o->env,      o->mpirun_args, o->mpirun_only, o->ignored,
                     o->refused, o->warnings, o->old,         o->host_lists,  o->host_files};
     for (size_t i = 0; i < COUNT_OF(all); i++)
         strv_free(all[i]);

@@ -35,8 +35,7 @@ static void show_way_out(struct strbuf *b, const struct plan *p, const struct jo
                       strchr(program, '/')
                           ? "look at its path (from the ranks' directory), and at its #! line"
                           : "give its path (./NAME), or look at PATH");
-    } else if (end->first.start_status && access(program, F_OK) == 0 &&
-               access(program, X_OK) < 0) {
+    } else if (end->first.start_status && access(program, F_OK) == 0 && access(program, X_OK) < 0) {
         strbuf_printf(b, "  try: chmod +x %s\n", program);
     }
 }

@@ -76,9 +76,9 @@ static const struct opt options[] = {
 static char **with_defaults(int argc, char **argv)
 {
     static const char *const valued[] = {
-        "nnodes",       "nproc-per-node", "node-rank",   "master-addr", "master-port",
-        "rdzv-backend", "rdzv-endpoint",  "rdzv-id",     "rdzv-conf",   "max-restarts",
-        "role",         "log-dir",        "redirects",   "tee",         "monitor-interval",
+        "nnodes",       "nproc-per-node", "node-rank", "master-addr", "master-port",
+        "rdzv-backend", "rdzv-endpoint",  "rdzv-id",   "rdzv-conf",   "max-restarts",
+        "role",         "log-dir",        "redirects", "tee",         "monitor-interval",
     };
     static const char *const flags[] = {"standalone", "module", "no-python"};
     char **words = NULL;
@@ -205,7 +205,8 @@ static int choose_nodes(struct torchrun *t, struct err *e)
     return 0;
 }
 
-/* ---- the job ----------------------------------------------------------------------------------- */
+/* ---- the job -----------------------------------------------------------------------------------
+ */
 
 static int set_program(struct torchrun *t, int argc, char **words, struct err *e)
 {
@@ -241,8 +242,7 @@ static int set_output(struct torchrun *t, struct err *e)
         return err_wrap(e, "--local-ranks-filter");
     o->show = hwloc_bitmap_alloc();
     unsigned i;
-    hwloc_bitmap_foreach_begin(i, local)
-    {
+    hwloc_bitmap_foreach_begin (i, local) {
         for (int n = 0; n < (o->per_node > 0 ? t->nodes_max : 1); n++)
             hwloc_bitmap_set(o->show, i + (unsigned)(n * o->per_node));
     }

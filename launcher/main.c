@@ -22,8 +22,8 @@ struct cmd {
 };
 
 static const struct cmd commands[] = {
-    {"run", "[-np N] [options] [--] program [args]", "Start a job of N ranks",
-     cmd_run, NULL, "drover run"},
+    {"run", "[-np N] [options] [--] program [args]", "Start a job of N ranks", cmd_run, NULL,
+     "drover run"},
     {"torchrun", "[--nproc-per-node N] [options] script [args]", "The same, as torchrun takes it",
      cmd_torchrun, NULL, "drover torchrun"},
     {"sweep", "FILE [options]", "Search hyperparameters", NULL, "drover-hpo", NULL},

@@ -50,7 +50,8 @@ struct launch_share {
     const char *master_addr; /* where rank 0 listens */
 };
 
-/* mpirun's `:`: a program of its own for `ranks` ranks, which stand behind those of the one before. */
+/* mpirun's `:`: a program of its own for `ranks` ranks, which stand behind those of the one before.
+ */
 struct launch_app {
     int ranks;
     char *const *argv;
@@ -109,7 +110,7 @@ struct plan_rank {
     char *cpus;     /* hwloc list of OS indexes ("0-3"); NULL: not bound */
     char *mems;     /* NUMA nodes its memory is bound to; NULL: not bound */
     int cores;      /* of `cpus` (or its share of the node where not bound); OMP_NUM_THREADS */
-    char **env; /* what this rank has beyond plan.env: RANK=…, CUDA_VISIBLE_DEVICES=…, … */
+    char **env;  /* what this rank has beyond plan.env: RANK=…, CUDA_VISIBLE_DEVICES=…, … */
     char **argv; /* its program, where that is not plan.argv; NULL: it is */
 };
 

@@ -22,7 +22,8 @@ struct redirect {
     char *dir;
 };
 
-/* ---- values ----------------------------------------------------------------------------------- */
+/* ---- values -----------------------------------------------------------------------------------
+ */
 
 static int read_value(int *out, const char *text, size_t len, struct err *e)
 {
@@ -38,7 +39,8 @@ static int read_one(struct redirect_map *m, const char *text, size_t len, struct
     int rank = 0, value = 0;
     if (digits >= len) {
         err_set(e, -EINVAL, "'%.*s' is no rank with its streams", (int)len, text);
-        return err_hint(e, "3 for all, or 0:1,1:3 (local rank:streams; 1 stdout, 2 stderr, 3 both)");
+        return err_hint(e,
+                        "3 for all, or 0:1,1:3 (local rank:streams; 1 stdout, 2 stderr, 3 both)");
     }
     if (opt_int(&rank, "local rank", number, 0, RANKS_MAX, e) < 0 ||
         read_value(&value, text + digits + 1, len - digits - 1, e) < 0)
@@ -79,7 +81,8 @@ static int value_of(const struct redirect_map *m, int local_rank)
     return local_rank < m->count && m->named[local_rank] ? m->named[local_rank] - 1 : m->all;
 }
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------------
+ */
 
 static int make_dir(const char *path, struct err *e)
 {

@@ -2,7 +2,8 @@
  *
  *     DIR/RUN_xxxxxx/attempt_0/RANK/stdout.log and stderr.log    as torchrun lays them out
  *
- * A value is 0 none, 1 stdout, 2 stderr, 3 both, for all ranks ("3") or by local rank ("0:1,1:3"). */
+ * A value is 0 none, 1 stdout, 2 stderr, 3 both, for all ranks ("3") or by local rank ("0:1,1:3").
+ */
 #ifndef DROVER_REDIRECT_H
 #define DROVER_REDIRECT_H
 

@@ -1,6 +1,5 @@
 #include "launcher/share.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "launcher/env.h"
@@ -26,27 +25,24 @@ void share_apply(struct plan *p, const struct launch_spec *s)
     }
 }
 
-static void set_app(struct plan_rank *r, const struct launch_app *a, char *const *base)
+void share_app(struct plan_rank *r, int world_size, const struct launch_spec *s,
+               char *const *base_env)
 {
+    const struct launch_app *a = NULL;
+    int first = world_size;
+    for (int i = s->app_count - 1; i >= 0 && r->rank < first; i--) {
+        a = &s->apps[i];
+        first -= a->ranks;
+    }
+    if (!a || r->rank < first)
+        return;
+    strv_free(r->argv); /* of an earlier call */
     r->argv = strv_copy(a->argv);
     for (size_t i = 0; a->env && a->env[i]; i++) {
         size_t len = strcspn(a->env[i], "=");
         AUTO(free) char *name = xstrndup(a->env[i], len);
-        const char *value = a->env[i][len] ? a->env[i] + len + 1 : env_get(base, name);
+        const char *value = a->env[i][len] ? a->env[i] + len + 1 : env_get(base_env, name);
         if (value)
             env_set(&r->env, name, "%s", value);
     }
-}
-
-int share_apps(struct plan *p, const struct launch_spec *s, char *const *base_env, struct err *e)
-{
-    int rank = p->world_size;
-    for (int i = s->app_count - 1; i >= 0; i--) {
-        if (s->apps[i].ranks >= rank)
-            return err_set(e, -EINVAL, "the job has %d ranks, and its programs ask for more",
-                           p->world_size);
-        for (int k = 0; k < s->apps[i].ranks; k++)
-            set_app(&p->ranks[--rank], &s->apps[i], base_env);
-    }
-    return 0;
 }

@@ -1,5 +1,5 @@
-/* share - what a plan of this machine's ranks alone says where they are a part of something larger:
- * one node's share of a job, or a job of several programs. Pure. */
+/* share - ranks that are a part of something larger: one node's share of a job that others start
+ * too, or one of several programs of a job. Pure. */
 #ifndef DROVER_SHARE_H
 #define DROVER_SHARE_H
 
@@ -8,8 +8,9 @@
 /* spec.share: first_rank, master_addr, and the variables that tell ranks who they are among all. */
 void share_apply(struct plan *p, const struct launch_spec *s);
 
-/* spec.apps: the ranks' argv and env. `base_env` as plan_make() has it.
- *   -EINVAL  the programs have more ranks than the job */
-int share_apps(struct plan *p, const struct launch_spec *s, char *const *base_env, struct err *e);
+/* spec.apps: the argv of a rank of a job of `world_size`, and its variables of `base_env` (as
+ * plan_make() has it). Nothing where its program is spec.argv. */
+void share_app(struct plan_rank *r, int world_size, const struct launch_spec *s,
+               char *const *base_env);
 
 #endif
