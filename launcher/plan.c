@@ -9,8 +9,8 @@
 #include "launcher/env.h"
 #include "launcher/hosts.h"
 #include "launcher/place.h"
+#include "launcher/plan_part.h"
 #include "launcher/seat.h"
-#include "launcher/share.h"
 #include "launcher/topo.h"
 
 enum { RANKS_MAX = 1 << 20 };
@@ -355,7 +355,7 @@ static int set_node(struct plan *p, int node, const struct launch_spec *s, struc
         set_rank(r, o);
         r->env = env_rank(p, r, s, base);
         show_gpus(&r->env, s, o->topo, o->gpus, base);
-        share_app(r, p->world_size, s, base);
+        plan_part_program(r, p->world_size, s, base);
     }
     return 0;
 }
@@ -495,7 +495,7 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
         if (set_node(p, i, s, o, base_env, e) < 0)
             return -EINVAL;
     p->env = env_job(p, s, base_env, is_crowded(p, o));
-    share_apply(p, s);
+    plan_part_of_job(p, s);
     *out = TAKE(p);
     return 0;
 }

@@ -1,10 +1,10 @@
-#include "launcher/share.h"
+#include "launcher/plan_part.h"
 
 #include <string.h>
 
 #include "launcher/env.h"
 
-void share_apply(struct plan *p, const struct launch_spec *s)
+void plan_part_of_job(struct plan *p, const struct launch_spec *s)
 {
     int here = p->world_size, world = here * s->share.nodes;
     if (s->share.nodes == 0)
@@ -25,8 +25,8 @@ void share_apply(struct plan *p, const struct launch_spec *s)
     }
 }
 
-void share_app(struct plan_rank *r, int world_size, const struct launch_spec *s,
-               char *const *base_env)
+void plan_part_program(struct plan_rank *r, int world_size, const struct launch_spec *s,
+                       char *const *base_env)
 {
     const struct launch_app *a = NULL;
     int first = world_size;
