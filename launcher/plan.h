@@ -18,7 +18,8 @@ enum plan_engine {
                             Slurm; else openmpi */
     PLAN_ENGINE_LOCAL,   /* this process's guardian */
     PLAN_ENGINE_OPENMPI, /* mpirun starts a `drover rank` for each */
-    PLAN_ENGINE_SLURM    /* srun does */
+    PLAN_ENGINE_SLURM,   /* srun does */
+    PLAN_ENGINE_DIRECT   /* this process does, all on this machine: for tests */
 };
 
 enum plan_map {
@@ -59,7 +60,8 @@ struct launch_app {
 };
 
 /* What the user asked for: a job. A plain value; all pointers are borrowed until the plan is made
- * (launch_start() makes it, and copies what it needs). Zero-initialised is "as usual". */
+ * (launch_start() makes it, and copies what it needs), or until the job is over where its engine is
+ * not the local one. Zero-initialised is "as usual". */
 struct launch_spec {
     int ranks;         /* > 0; 0: one a GPU, or one a core where there is no GPU */
     char *const *argv; /* the program and its arguments, NULL-terminated */
