@@ -16,8 +16,8 @@ struct row {
 
 static const struct row rows[] = {
     /* ssh */
-    {"Could not resolve hostname *: Temporary failure", NULL, "resolve",
-     "no name server answers", "getent hosts %s; /etc/resolv.conf"},
+    {"Could not resolve hostname *: Temporary failure", NULL, "resolve", "no name server answers",
+     "getent hosts %s; /etc/resolv.conf"},
     {"Could not resolve hostname *:", NULL, "resolve", "its name is not known here",
      "getent hosts %s; the name in the host file"},
     {"connect to host * port ?: Connection refused", NULL, "connect", "no sshd listens there",
@@ -168,8 +168,8 @@ static const struct row rows[] = {
 
 static bool in_name(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           strchr("._-", c) != NULL;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
 }
 
 /* Whether `line` begins with `pattern`. `*` takes the longest name, `?` the shortest text. */
@@ -189,7 +189,8 @@ static bool begins(const char *line, const char *pattern, char *host, size_t siz
         }
         const char *from = line + strspn(line, " \t\"'[");
         size_t len = 0;
-        while (from[len] && (in_name(from[len]) || (from[len] == ':' && (in_name(from[len + 1]) || from[len + 1] == ':'))))
+        while (from[len] && (in_name(from[len]) || (from[len] == ':' && (in_name(from[len + 1]) ||
+                                                                         from[len + 1] == ':'))))
             len++;
         if (len == 0)
             return false;
@@ -201,9 +202,12 @@ static bool begins(const char *line, const char *pattern, char *host, size_t siz
 
 static bool holds(const char *line, const char *pattern, char *host, size_t size)
 {
-    for (; *line; line++)
+    for (; *line; line++) {
+        *host = '\0'; /* what a beginning that went on otherwise took for one */
         if (begins(line, *pattern == '?' ? pattern + 1 : pattern, host, size))
             return true;
+    }
+    *host = '\0';
     return false;
 }
 

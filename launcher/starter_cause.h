@@ -1,5 +1,5 @@
-/* starter_cause - what mpirun, ssh and srun say when they cannot start something, in one line: which
- * host, at which step, why, and what helps. Pure. */
+/* starter_cause - what mpirun, ssh and srun say when they cannot start something, in one line:
+ * which host, at which step, why, and what helps. Pure. */
 #ifndef DROVER_STARTER_CAUSE_H
 #define DROVER_STARTER_CAUSE_H
 

@@ -13,10 +13,10 @@ static int argv_openmpi(char ***argv, char ***env, const struct starter_job *j, 
 {
     AUTO(free) char *ranks = xasprintf("%d", j->plan->world_size);
     const char *const words[] = {
-        j->program,  "--hostfile", j->hostfile, "--map-by", "seq:OVERSUBSCRIBE",
-        "-np",       ranks,        "--bind-to", "none",     "--allow-run-as-root",
-        "--stdin",   "none",       "-wdir",     "/",        "-x",
-        STARTER_CONTROL, "-x",     STARTER_TOKEN};
+        j->program,      "--hostfile", j->hostfile,  "--map-by", "seq:OVERSUBSCRIBE",
+        "-np",           ranks,        "--bind-to",  "none",     "--allow-run-as-root",
+        "--stdin",       "none",       "-wdir",      "/",        "-x",
+        STARTER_CONTROL, "-x",         STARTER_TOKEN};
     for (size_t i = 0; i < COUNT_OF(words); i++)
         strv_push(argv, xstrdup(words[i]));
     for (size_t i = 0; j->engine_args && j->engine_args[i]; i++)
@@ -26,7 +26,5 @@ static int argv_openmpi(char ***argv, char ***env, const struct starter_job *j, 
     return 0;
 }
 
-const struct starter starter_openmpi = {.program = "mpirun",
-                                        .package = "openmpi-bin",
-                                        .argv = argv_openmpi,
-                                        .cause = starter_cause};
+const struct starter starter_openmpi = {
+    .program = "mpirun", .package = "openmpi-bin", .argv = argv_openmpi, .cause = starter_cause};

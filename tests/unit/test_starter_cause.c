@@ -4,10 +4,9 @@
 #include "common/mem.h"
 #include "tests/unit/test.h"
 
-#define ORTE_GUESS                                             \
-    "ORTE was unable to reliably start one or more daemons.",  \
-        "This usually is caused by:",                          \
-        "* not finding the required libraries and/or binaries on"
+#define ORTE_GUESS                                            \
+    "ORTE was unable to reliably start one or more daemons.", \
+        "This usually is caused by:", "* not finding the required libraries and/or binaries on"
 
 static const struct {
     const char *name;
@@ -88,10 +87,7 @@ static const struct {
       "communicating back to mpirun.", "  Local host:    c01", "  remote host: c02"},
      "host c02: start: its Open MPI daemon ended",
      "is c02 up"},
-    {"mpirun's guess",
-     {ORTE_GUESS},
-     "start: a host's Open MPI daemon did not start",
-     "--verbose"},
+    {"mpirun's guess", {ORTE_GUESS}, "start: a host's Open MPI daemon did not start", "--verbose"},
     {"no agent",
      {"The value of the MCA parameter \"plm_rsh_agent\" was set to a path",
       "that could not be found:", "", "  plm_rsh_agent: /nonexist/ssh"},
@@ -107,36 +103,47 @@ static const struct {
       "were given to support the requested number of processes:"},
      "start: the host file that drover wrote was not taken",
      "hostfile"},
-    {"old mpirun", {"mpirun: Error: unknown option \"--x\""},
-     "start: mpirun is too old, or not Open MPI's", "openmpi-bin (4.1"},
+    {"old mpirun",
+     {"mpirun: Error: unknown option \"--x\""},
+     "start: mpirun is too old, or not Open MPI's",
+     "openmpi-bin (4.1"},
     {"hydra",
      {"[mpiexec@vm] match_arg (utils/args/args.c:163): unrecognized argument allow-run-as-root"},
-     "start: mpirun is not Open MPI's", "openmpi-bin"},
+     "start: mpirun is not Open MPI's",
+     "openmpi-bin"},
     {"no PMIx in Slurm",
      {"srun: error: Couldn't find the specified plugin name for mpi/pmix looking at all files",
       "srun: error: cannot find mpi plugin for mpi/pmix",
       "srun: error: MPI: Cannot create context for mpi/pmix",
       "srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types"},
-     "start: this Slurm has no PMIx", "srun --mpi=list"},
+     "start: this Slurm has no PMIx",
+     "srun --mpi=list"},
     {"no such node",
      {"srun: error: Unable to create step for job 5: Invalid node name specified"},
-     "resolve: a host is no node of this Slurm", "sinfo"},
+     "resolve: a host is no node of this Slurm",
+     "sinfo"},
     {"busy",
      {"srun: Job 5 step creation temporarily disabled, retrying (Requested nodes are busy)"},
-     "start: another step has the nodes' CPUs", "--overlap"},
+     "start: another step has the nodes' CPUs",
+     "--overlap"},
     {"allocation gone",
      {"srun: error: Unable to confirm allocation for job 5: Invalid job id specified",
       "srun: Check SLURM_JOB_ID environment variable. Expired or invalid job 5"},
-     "start: the allocation is over, or not ours", "squeue"},
+     "start: the allocation is over, or not ours",
+     "squeue"},
     {"no drover by srun",
      {"slurmstepd: error: execve(): /opt/drover: No such file or directory",
       "srun: error: n1: task 0: Exited with exit code 2"},
-     "exec: drover is not at the same path there", "install drover"},
+     "exec: drover is not at the same path there",
+     "install drover"},
     {"controller",
      {"srun: error: Unable to contact slurm controller (connect failure)"},
-     "connect: slurmctld does not answer", "scontrol ping"},
-    {"node failure", {"srun: error: Node failure on n2"},
-     "host n2: start: Slurm has lost it", "sinfo -n n2"},
+     "connect: slurmctld does not answer",
+     "scontrol ping"},
+    {"node failure",
+     {"srun: error: Node failure on n2"},
+     "host n2: start: Slurm has lost it",
+     "sinfo -n n2"},
     {"what nobody knows", {"hello", "", "Permission is a fine word"}, NULL, NULL},
     {"silence", {NULL}, NULL, NULL},
 };
