@@ -33,6 +33,7 @@ struct cmd_run_opts {
     int np;               /* < 0: not given */
     int per_node;         /* -N; 0: one a GPU or a core; < 0: not given */
     bool no_local;        /* no rank on this machine */
+    bool hydra;           /* -ppn, -hosts: slots are no limit */
     double grace_s;       /* < 0: not given */
     double timeout_s, start_timeout_s, hang_timeout_s; /* 0: none, or as usual */
     int max_restarts;

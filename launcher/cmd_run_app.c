@@ -49,7 +49,7 @@ static int add(struct cmd_run_opts *o, int argc, char **argv, struct err *e)
     int rc = opt_parse(options, &a, argc, argv, &rest, e);
     strv_free(a.elsewhere);
     cmd_run_opts_program(&program, argc - rest, argv + rest);
-    if (rc == -EINVAL && argc > 1 && a.np == 0)
+    if (rc < 0)
         err_hint(e, "behind ':' stand -np, -x and the program; all else before the first program");
     else if (rc == OPT_HELP || (rc == 0 && (a.np < 1 || !program)))
         rc = err_set(e, -EINVAL, "behind ':' a number of ranks and a program are needed");

@@ -100,6 +100,20 @@ static int on_per_node(void *into, char *const *values, struct err *e)
     return opt_int(&o->per_node, "ranks", values[0], 1, 1 << 20, e);
 }
 
+static int on_ppn(void *into, char *const *values, struct err *e)
+{
+    ((struct cmd_run_opts *)into)->hydra = true;
+    return on_per_node(into, values, e);
+}
+
+static int on_hosts(void *into, char *const *values, struct err *e)
+{
+    struct cmd_run_opts *o = into;
+    o->hydra = true;
+    strv_push(&o->host_lists, xstrdup(values[0]));
+    return 0;
+}
+
 static int on_engine(void *into, char *const *values, struct err *e)
 {
     static const struct {
@@ -225,9 +239,8 @@ static int on_display(void *into, char *const *values, struct err *e)
 #define T struct cmd_run_opts
 static const struct opt options[] = {
     OPT_INT('n', "np|c", "N", "number of ranks (one a GPU; without GPUs one a core)", T, np),
-    OPT_CALL('N', "npernode|ppn|perhost|nproc-per-node", "N", "so many ranks on each node",
-             on_per_node),
-    OPT_STRV('H', "host|hosts", "LIST", "nodes and their slots: a:4,b:4", T, host_lists),
+    OPT_CALL('N', "npernode|nproc-per-node", "N", "so many ranks on each node", on_per_node),
+    OPT_STRV('H', "host", "LIST", "nodes and their slots: a:4,b:4", T, host_lists),
     OPT_STRV('f', "hostfile|machinefile|machine|default-hostfile", "FILE",
              "nodes and their slots, one a line", T, host_files),
     OPT_CALL(0, "engine|launcher|bootstrap", "NAME", "who starts ranks: local, openmpi, slurm",
@@ -286,6 +299,8 @@ static const struct opt options[] = {
               "use-hwthread-cpus|nolocal|pernode",
               NULL, NULL, T, old),
     /* hydra's and Intel MPI's */
+    OPT_CALL(0, "ppn|perhost", "N", NULL, on_ppn),
+    OPT_CALL(0, "hosts", "LIST", NULL, on_hosts),
     OPT_CALL(0, "env|genv", "NAME VALUE", NULL, on_env),
     OPT_CALL(0, "iface", "NAME", NULL, on_iface),
     OPT_CALL(0, "launcher-exec|bootstrap-exec", "PATH", NULL, on_rsh),
@@ -405,6 +420,19 @@ static int find_hosts(struct cmd_run_opts *o, struct err *e)
     return 0;
 }
 
+/* hydra's hosts have no limit: each takes -ppn ranks, or, without that, its even share in turn. */
+static void lift_slots(struct cmd_run_opts *o)
+{
+    struct hosts *h = o->hosts;
+    int share = o->np > 0 ? (o->np + h->count - 1) / h->count : 1;
+    if (o->per_node <= 0 && o->spec.map_by == PLAN_MAP_DEFAULT)
+        o->spec.map_by = PLAN_MAP_NODE;
+    for (int i = 0; i < h->count; i++) {
+        int least = o->per_node > 0 ? o->per_node : share;
+        h->at[i].slots = h->at[i].slots < least ? least : h->at[i].slots;
+    }
+}
+
 /* --nolocal: the other hosts. */
 static int drop_this_host(struct cmd_run_opts *o, struct err *e)
 {
@@ -454,6 +482,8 @@ int cmd_run_opts_finish(struct cmd_run_opts *o, struct err *e)
             return err_wrap(e, "option '%s'", o->old[i]);
     if (check(o, e) < 0 || find_hosts(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;
+    if (o->hydra && o->hosts)
+        lift_slots(o);
     if (o->path) {
         const char *path = env_chosen(environ, o->env, "PATH");
         strv_push(&o->env, xasprintf("PATH=%s%s%s", o->path, path ? ":" : "", path ? path : ""));

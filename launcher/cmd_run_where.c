@@ -193,6 +193,8 @@ int cmd_run_where_old(struct cmd_run_opts *o, const char *option, struct err *e)
         {"nolocal", cmd_run_where_map, ":NOLOCAL"},
     };
     option += strspn(option, "-");
+    if (strcmp(option, "pernode") == 0)
+        o->per_node = 1;
     for (size_t i = 0; i < COUNT_OF(means); i++)
         if (strcmp(option, means[i].name) == 0) {
             char *values[] = {(char *)means[i].value, NULL};
