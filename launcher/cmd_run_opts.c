@@ -354,13 +354,15 @@ static int refuse(const char *option, struct err *e)
         {"with-ft", "--max-restarts N starts the job again"},
     };
     const char *name = option + strspn(option, "-");
+    size_t len = strlen(name);
     err_set(e, -EINVAL, "option '%s' is not taken", option);
-    for (size_t i = 0; i < COUNT_OF(known); i++) {
-        const char *at = strstr(known[i].names, name);
-        size_t len = strlen(name);
-        if (at && (at == known[i].names || at[-1] == '|') && (!at[len] || at[len] == '|'))
-            return err_hint(e, "%s", known[i].instead);
-    }
+    for (size_t i = 0; i < COUNT_OF(known); i++)
+        for (const char *at = known[i].names; *at; at += *at == '|') {
+            size_t n = strcspn(at, "|");
+            if (n == len && memcmp(at, name, len) == 0)
+                return err_hint(e, "%s", known[i].instead);
+            at += n;
+        }
     return e ? e->code : -EINVAL;
 }
 
