@@ -23,6 +23,8 @@ struct cmd {
 static const struct cmd commands[] = {
     {"run", "[-np N] [options] [--] program [args]", "Start a job of N ranks on this machine",
      cmd_run, NULL, "drover run"},
+    {"rank", "", "Run one rank of a job (mpirun and srun start this for `drover run`)", cmd_rank,
+     NULL, "drover rank"},
     {"sweep", "FILE [options]", "Search hyperparameters", NULL, "drover-hpo", NULL},
     {"worker", "ENDPOINT [options]", "Run trials for a sweep", NULL, "drover-hpo", NULL},
     {"suggest", "<requests >replies", "Search alone: ask and tell, as lines of JSON", NULL,
