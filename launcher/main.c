@@ -26,6 +26,8 @@ static const struct cmd commands[] = {
      "drover run"},
     {"torchrun", "[--nproc-per-node N] [options] script [args]", "The same, as torchrun takes it",
      cmd_torchrun, NULL, "drover torchrun"},
+    {"rank", "", "Run one rank of a job (mpirun and srun start this for `drover run`)", cmd_rank,
+     NULL, "drover rank"},
     {"sweep", "FILE [options]", "Search hyperparameters", NULL, "drover-hpo", NULL},
     {"worker", "ENDPOINT [options]", "Run trials for a sweep", NULL, "drover-hpo", NULL},
     {"suggest", "<requests >replies", "Search alone: ask and tell, as lines of JSON", NULL,

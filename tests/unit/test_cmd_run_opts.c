@@ -70,13 +70,13 @@ TEST(places_are_read_as_open_mpi_and_hydra_write_them)
         snprintf(line, sizeof line, "mpirun -H localhost:64,far:64 -np 2 %s ./a", w->line);
         int rc = parse(line);
         const struct launch_spec *s = &got.spec;
-        if (w->oversubscribe < 0 ? rc == 0 || !*error.text
-                                 : rc < 0 || s->map_by != (enum plan_map)w->map ||
-                                       s->bind_to != (enum plan_bind)w->bind ||
-                                       s->rank_by != (enum plan_map)w->rank ||
-                                       s->cpus_per_rank != w->cpus || s->ppr != w->ppr ||
-                                       s->ppr_of != (enum plan_map)w->of ||
-                                       s->oversubscribe != (bool)w->oversubscribe)
+        if (w->oversubscribe < 0
+                ? rc == 0 || !*error.text
+                : rc < 0 || s->map_by != (enum plan_map)w->map ||
+                      s->bind_to != (enum plan_bind)w->bind ||
+                      s->rank_by != (enum plan_map)w->rank || s->cpus_per_rank != w->cpus ||
+                      s->ppr != w->ppr || s->ppr_of != (enum plan_map)w->of ||
+                      s->oversubscribe != (bool)w->oversubscribe)
             FAIL("%s: %d %s map %d bind %d rank %d cpus %d ppr %d of %d", w->line, rc, error.text,
                  (int)s->map_by, (int)s->bind_to, (int)s->rank_by, s->cpus_per_rank, s->ppr,
                  (int)s->ppr_of);
@@ -98,8 +98,8 @@ TEST(parameters_of_open_mpi_are_variables_and_words_for_its_mpirun)
     CHECK_INT(parse("mpirun --mca pml ob1 --prefix /opt/x -mca btl ^openib -np 1 ./a"), 0);
     CHECK_STR(got.spec.env[0], "OMPI_MCA_pml=ob1");
     CHECK_STR(got.spec.env[1], "OMPI_MCA_btl=^openib");
-    static const char *const want[] = {"--mca", "pml", "ob1", "--mca", "btl", "^openib",
-                                       "--prefix", "/opt/x"};
+    static const char *const want[] = {"--mca", "pml",     "ob1",      "--mca",
+                                       "btl",   "^openib", "--prefix", "/opt/x"};
     CHECK_INT(strv_len(got.spec.engine_args), COUNT_OF(want));
     for (size_t i = 0; i < COUNT_OF(want); i++)
         CHECK_STR(got.spec.engine_args[i], want[i]);
@@ -128,9 +128,12 @@ TEST(output_is_marked_and_shown_as_asked)
     static const struct {
         const char *line;
         enum console_tag tag;
-    } tags[] = {{"-np 1", CONSOLE_TAG_AUTO},          {"--tag-output", CONSOLE_TAG_MPIRUN},
-                {"-l", CONSOLE_TAG_RANK},             {"--tag none", CONSOLE_TAG_NONE},
-                {"--output tag", CONSOLE_TAG_MPIRUN}, {"--tag host", CONSOLE_TAG_HOST}};
+    } tags[] = {{"-np 1", CONSOLE_TAG_AUTO},
+                {"--tag-output", CONSOLE_TAG_MPIRUN},
+                {"-l", CONSOLE_TAG_RANK},
+                {"--tag none", CONSOLE_TAG_NONE},
+                {"--output tag", CONSOLE_TAG_MPIRUN},
+                {"--tag host", CONSOLE_TAG_HOST}};
     for (size_t i = 0; i < COUNT_OF(tags); i++) {
         char line[100];
         snprintf(line, sizeof line, "mpirun %s ./a", tags[i].line);
@@ -166,8 +169,12 @@ TEST(times_restarts_and_stdin_have_their_fields)
     CHECK_INT(got.spec.stdin_rank, 3);
     CHECK_INT(got.spec.engine, PLAN_ENGINE_SLURM);
     done();
-    static const char *const wrong[] = {"--start-timeout -1", "--hang-timeout 1e9",
-                                        "--max-restarts -1", "--stdin -1", "-np 0", "-np -2"};
+    static const char *const wrong[] = {"--start-timeout -1",
+                                        "--hang-timeout 1e9",
+                                        "--max-restarts -1",
+                                        "--stdin -1",
+                                        "-np 0",
+                                        "-np -2"};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         char line[100];
         snprintf(line, sizeof line, "mpirun %s ./a", wrong[i]);
@@ -202,11 +209,12 @@ TEST(options_without_meaning_and_refused_ones_are_told_apart)
     CHECK_STR(error.text, "option '-rf' is not taken");
     CHECK(*error.hint);
     done();
-    static const char *const refused[] = {"rankfile f", "cpu-set 0",  "cpu-list 0",   "xterm 0",
-                                          "debugger x", "debug",      "tv",           "configfile f",
-                                          "genvnone",   "envnone",    "genvexcl A",   "envexcl A",
-                                          "gtool x",    "membind x",  "gpus-per-proc 1", "with-ft",
-                                          "outfile-pattern x", "errfile-pattern x"};
+    static const char *const refused[] = {"rankfile f", "cpu-set 0",         "cpu-list 0",
+                                          "xterm 0",    "debugger x",        "debug",
+                                          "tv",         "configfile f",      "genvnone",
+                                          "envnone",    "genvexcl A",        "envexcl A",
+                                          "gtool x",    "membind x",         "gpus-per-proc 1",
+                                          "with-ft",    "outfile-pattern x", "errfile-pattern x"};
     for (size_t i = 0; i < COUNT_OF(refused); i++) {
         char line[100];
         snprintf(line, sizeof line, "mpirun -np 1 --%s ./a", refused[i]);

@@ -112,9 +112,10 @@ TEST(values_are_0_to_3_for_all_or_by_local_rank)
     static const struct {
         const char *text;
         int code;
-    } cases[] = {{"0", 0},        {"3", 0},         {"0:1,5:2", 0},   {"4", -ERANGE}, {"x", -EINVAL},
-                 {"", -EINVAL},   {"0:4", -ERANGE}, {"0:1,", -EINVAL}, {":1", -EINVAL}, {"1", 0},
-                 {"0:", -EINVAL}, {"1,2", -EINVAL}, {"-1:3", -ERANGE}};
+    } cases[] = {{"0", 0},         {"3", 0},      {"0:1,5:2", 0},   {"4", -ERANGE},
+                 {"x", -EINVAL},   {"", -EINVAL}, {"0:4", -ERANGE}, {"0:1,", -EINVAL},
+                 {":1", -EINVAL},  {"1", 0},      {"0:", -EINVAL},  {"1,2", -EINVAL},
+                 {"-1:3", -ERANGE}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct redirect_map m = {0};
         struct err e = {0};
