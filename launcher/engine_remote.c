@@ -14,7 +14,7 @@ enum {
     START_MS = 60000, /* where the spec does not say */
     CLEAR_MS = 20000, /* for agents to kill what they have */
     LEAVE_MS = 2000,  /* for mpirun to end after the last agent: 4.1.4 sometimes never does */
-    SAID_LINES = 20
+    SAID_LINES = 64   /* ssh's words stand before 30 lines of mpirun's */
 };
 
 const char *remote_host(const struct remote_job *j, int rank)

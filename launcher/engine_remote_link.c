@@ -173,7 +173,7 @@ static void on_took(struct remote_rank *r, const struct control_frame *f)
     bool closed = false;
     (void)json_may_int(&n, f->head, "bytes", NULL);
     (void)json_may_bool(&closed, f->head, "closed", NULL);
-    if (!r->job->source || r->rank != 0 || n < 0)
+    if (!r->job->source || r->rank != r->job->spec->stdin_rank || n < 0)
         return;
     if (closed)
         source_close(TAKE(r->job->source));

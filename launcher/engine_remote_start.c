@@ -111,6 +111,7 @@ static int find_program(struct remote_job *j, const char *drover, struct err *e)
     return err_hint(e, "apt install %s", j->starter->package);
 }
 
+/* Names alone: Open MPI's sequential mapper knows no "me@host". */
 static int write_hostfile(struct remote_job *j, struct err *e)
 {
     int rc = workdir_open(&j->workdir, e);
@@ -118,8 +119,10 @@ static int write_hostfile(struct remote_job *j, struct err *e)
         return rc;
     j->hostfile = xasprintf("%s/hosts", workdir_path(j->workdir));
     AUTO(file) FILE *f = fopen(j->hostfile, "we");
-    for (int i = 0; f && i < j->plan->world_size; i++)
-        fprintf(f, "%s\n", remote_host(j, i));
+    for (int i = 0; f && i < j->plan->world_size; i++) {
+        const char *host = remote_host(j, i), *at = strchr(host, '@');
+        fprintf(f, "%s\n", at ? at + 1 : host);
+    }
     if (!f || fflush(f) != 0)
         return err_set(e, -errno, "%s: %s", j->hostfile, strerror(errno));
     return 0;
@@ -350,7 +353,8 @@ static void send_row(struct remote_rank *r)
     struct remote_job *j = r->job;
     const struct launch_spec *s = j->spec;
     struct row_wish w = {.reports = s->reports,
-                         .with_stdin = r->rank == 0 && !s->stdin_null && s->stdin_fd >= 0,
+                         .with_stdin =
+                             r->rank == s->stdin_rank && !s->stdin_null && s->stdin_fd >= 0,
                          .port = r->rank == 0,
                          .port_wanted = j->port_wanted,
                          .port_held = !s->no_hold_port};
@@ -411,8 +415,9 @@ static int master_address(struct remote_job *j, char *out, size_t size)
 static void on_stdin(void *arg, const char *bytes, size_t len)
 {
     struct remote_job *j = arg;
-    if (j->ranks[0].peer)
-        control_send(j->ranks[0].peer->link, json_pack("{s:s}", "t", "in"), bytes, len);
+    const struct remote_rank *r = &j->ranks[j->spec->stdin_rank];
+    if (r->peer)
+        control_send(r->peer->link, json_pack("{s:s}", "t", "in"), bytes, len);
 }
 
 void remote_start_when_ready(struct remote_job *j)

@@ -465,6 +465,9 @@ static int seat_all(struct plan *p, const struct launch_spec *s, const struct of
     if (ranks < 0)
         return -EINVAL;
     p->world_size = ranks;
+    if (s->stdin_rank < 0 || s->stdin_rank >= ranks)
+        return err_set(e, -EINVAL, "stdin for rank %d, but the job has ranks 0 to %d",
+                       s->stdin_rank, ranks - 1);
     take_seats(p, s, hosts, count, seats);
     return 0;
 }

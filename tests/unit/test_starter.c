@@ -16,7 +16,8 @@ static char *joined(char **argv)
 
 static struct starter_job job(struct plan *p, char *const *args)
 {
-    *p = (struct plan){.world_size = 5, .node_count = 3};
+    static struct plan_node nodes[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
+    *p = (struct plan){.world_size = 5, .nodes = nodes, .node_count = 3};
     return (struct starter_job){.plan = p,
                                 .engine_args = args,
                                 .program = "/usr/bin/mpirun",
@@ -38,6 +39,27 @@ TEST(mpirun_runs_rank_i_on_line_i_and_leaves_the_rest_to_us)
               "plm_rsh_agent rsh --prefix /opt/ompi /opt/drover/bin/drover rank");
 }
 
+TEST(the_user_of_far_hosts_goes_to_ssh)
+{
+    struct plan_node nodes[] = {{.name = "head", .here = true}, {.name = "me@a"}, {.name = "me@b"}};
+    struct plan p;
+    struct starter_job j = job(&p, NULL);
+    struct err e = {0};
+    p.nodes = nodes;
+    AUTO(strv) char **argv = NULL, **env = NULL;
+    CHECK_INT(starter_openmpi.argv(&argv, &env, &j, &e), 0);
+    CHECK(strstr(joined(argv), " --mca plm_rsh_args -l me /opt/drover/bin/drover rank"));
+    AUTO(strv) char **other = NULL;
+    nodes[2].name = "you@b";
+    CHECK_INT(starter_openmpi.argv(&other, &env, &j, &e), -EINVAL);
+    CHECK(strstr(e.hint, "~/.ssh/config"));
+    char *args[] = {"--mca", "plm_rsh_args", "-p 22", NULL};
+    nodes[2].name = "me@b";
+    j.engine_args = args;
+    AUTO(strv) char **both = NULL;
+    CHECK_INT(starter_openmpi.argv(&both, &env, &j, &e), -EINVAL);
+}
+
 TEST(srun_takes_nothing_from_what_sbatch_said_of_tasks)
 {
     AUTO(strv) char **argv = NULL, **env = NULL;
@@ -51,7 +73,7 @@ TEST(srun_takes_nothing_from_what_sbatch_said_of_tasks)
     strv_push(&env, strdup("DROVER_TOKEN=secret"));
     CHECK_INT(starter_slurm.argv(&argv, &env, &j, &e), 0);
     const char *line = joined(argv);
-    CHECK(strstr(line, "--mpi=pmix --distribution=arbitrary --cpu-bind=none"));
+    CHECK(strstr(line, "--mpi=pmix --distribution=arbitrary --cpu-bind=none --mem-bind=none"));
     CHECK(strstr(line, "--nodes=3 --ntasks=5 /opt/drover/bin/drover rank"));
     CHECK(!strstr(line, "secret") && !strstr(line, "--mca"));
     CHECK_STR(env_get(env, "SLURM_HOSTFILE"), "/tmp/h");

@@ -10,7 +10,7 @@
 
 static const struct {
     const char *name;
-    const char *lines[8];
+    const char *lines[10];
     const char *text; /* NULL: nothing known */
     const char *hint; /* a part of it */
 } cases[] = {
@@ -93,6 +93,11 @@ static const struct {
       "that could not be found:", "", "  plm_rsh_agent: /nonexist/ssh"},
      "start: what takes the place of ssh is not there",
      "plm_rsh_agent"},
+    {"not in the allocation",
+     {"The specified hostfile contained a node (x@127) that is not in your",
+      "allocation. We therefore cannot map a process rank to it. Please"},
+     "resolve: a host is not one of the allocation that mpirun sees",
+     "names"},
     {"few slots",
      {"There are not enough slots available in the system to satisfy the 9",
       "slots that were requested by the application:"},
