@@ -357,9 +357,7 @@ static int begin(struct agent *a, struct err *e)
 {
     if (a->rank < 0)
         return err_set(e, -EINVAL, "nothing in the environment says which rank this is");
-    int rc = guardian_start(&a->guardian, e);
-    if (rc == 0)
-        rc = engine_open(&a->engine, &a->loop, a->guardian, NULL, e);
+    int rc = engine_open(&a->engine, &a->loop, a->guardian, NULL, e);
     return rc < 0 ? rc : connect_up(a, e);
 }
 
@@ -387,8 +385,10 @@ int agent_main(void)
     setsid();
     if (gethostname(a.name, sizeof a.name - 1) < 0 || !a.name[0])
         snprintf(a.name, sizeof a.name, "a host without a name");
-    uv_loop_init(&a.loop);
-    int rc = begin(&a, &e);
+    int rc = guardian_start(&a.guardian, &e);
+    uv_loop_init(&a.loop); /* after the fork: libuv closes descriptors of its own in a child */
+    if (rc == 0)
+        rc = begin(&a, &e);
     if (rc == 0)
         uv_run(&a.loop, UV_RUN_DEFAULT);
     else
