@@ -80,7 +80,7 @@ json_t *row_put(struct strbuf *payload, const struct plan *p, int rank, const ch
                              r->mems ? r->mems : "", p->job_id};
     for (size_t i = 0; i < COUNT_OF(strings); i++)
         strbuf_add(payload, strings[i], strlen(strings[i]) + 1);
-    json_int_t argv = (json_int_t)put_all(payload, p->argv);
+    json_int_t argv = (json_int_t)put_all(payload, r->argv ? r->argv : p->argv);
     json_int_t env = (json_int_t)(put_all(payload, p->env) + put_all(payload, r->env));
     strbuf_add(payload, base->data, base->len);
     return json_pack("{s:s,s:I,s:I,s:b,s:b,s:b,s:i,s:b}", "t", "row", "argv", argv, "env", env,
