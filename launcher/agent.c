@@ -385,10 +385,8 @@ int agent_main(void)
     setsid();
     if (gethostname(a.name, sizeof a.name - 1) < 0 || !a.name[0])
         snprintf(a.name, sizeof a.name, "a host without a name");
-    /* Before the loop: whoever is forked behind libuv's back afterwards closes two descriptors that
-     * libuv once had, in a guardian others' (its handler of pthread_atfork). */
     int rc = guardian_start(&a.guardian, &e);
-    uv_loop_init(&a.loop);
+    uv_loop_init(&a.loop); /* after the fork: libuv closes descriptors of its own in a child */
     if (rc == 0)
         rc = begin(&a, &e);
     if (rc == 0)

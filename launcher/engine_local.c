@@ -86,11 +86,11 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
         io_close(TAKE(r->streams[i].io));
     char why[256];
     bool exec = strcmp(step, "exec") == 0;
-    const char *cpus = j->plan->ranks[rank].cpus;
+    const struct plan_rank *p = &j->plan->ranks[rank];
     snprintf(why, sizeof why, "%s '%s': %s", step,
-             exec                         ? j->plan->argv[0]
+             exec                         ? (p->argv ? p->argv : j->plan->argv)[0]
              : strcmp(step, "chdir") == 0 ? j->plan->wdir
-             : cpus                       ? cpus
+             : p->cpus                    ? p->cpus
                                           : "",
              strerror(error));
     j->ev.not_started(j->arg, rank, exec && error == ENOENT ? NOT_FOUND : NOT_RUN, why);

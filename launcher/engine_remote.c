@@ -393,6 +393,7 @@ int engine_remote_start(struct engine_job **out, struct engine *en, const struct
 {
     static const struct engine_ops ops = {remote_free,   remote_signal,        remote_ask_stop,
                                           remote_resume, remote_finish_output, remote_clear};
+    signal(SIGPIPE, SIG_IGN); /* an agent that has gone is told by its connection */
     struct remote_job *j = new_job(en, o, &ops);
     j->ev = *ev;
     j->arg = arg;

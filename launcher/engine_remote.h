@@ -88,7 +88,7 @@ struct remote_job {
     char **base_env;    /* of the starter */
     struct strbuf base; /* what ranks inherit of it: row_base() */
     char cwd[4096];
-    struct source *source; /* our stdin, for rank 0 */
+    struct source *source; /* our stdin, for spec.stdin_rank */
 
     const struct starter *starter;
     struct plan *starter_plan;

@@ -108,8 +108,10 @@ static void on_started(struct remote_rank *r, const struct control_frame *f)
 {
     int64_t pid = 0;
     (void)json_may_int(&pid, f->head, "pid", NULL);
-    if (r->state == REMOTE_STARTED)
-        r->job->ev.started(r->job->arg, r->rank, (pid_t)pid);
+    if (r->state != REMOTE_STARTED)
+        return;
+    bool here = r->job->plan->nodes[r->job->plan->ranks[r->rank].node].here;
+    r->job->ev.started(r->job->arg, r->rank, here ? (pid_t)pid : 0);
 }
 
 static void on_not_started(struct remote_rank *r, const struct control_frame *f)

@@ -348,13 +348,18 @@ int remote_look_up(struct remote_job *j, struct err *e)
 /* ---- the ranks come ----------------------------------------------------------------------------
  */
 
+static bool reads_stdin(const struct remote_job *j)
+{
+    return !j->spec->stdin_null && j->spec->stdin_fd >= 0 && j->spec->stdin_rank >= 0 &&
+           j->spec->stdin_rank < j->plan->world_size;
+}
+
 static void send_row(struct remote_rank *r)
 {
     struct remote_job *j = r->job;
     const struct launch_spec *s = j->spec;
     struct row_wish w = {.reports = s->reports,
-                         .with_stdin =
-                             r->rank == s->stdin_rank && !s->stdin_null && s->stdin_fd >= 0,
+                         .with_stdin = reads_stdin(j) && r->rank == s->stdin_rank,
                          .port = r->rank == 0,
                          .port_wanted = j->port_wanted,
                          .port_held = !s->no_hold_port};
@@ -415,9 +420,9 @@ static int master_address(struct remote_job *j, char *out, size_t size)
 static void on_stdin(void *arg, const char *bytes, size_t len)
 {
     struct remote_job *j = arg;
-    const struct remote_rank *r = &j->ranks[j->spec->stdin_rank];
-    if (r->peer)
-        control_send(r->peer->link, json_pack("{s:s}", "t", "in"), bytes, len);
+    struct remote_peer *to = j->ranks[j->spec->stdin_rank].peer;
+    if (to)
+        control_send(to->link, json_pack("{s:s}", "t", "in"), bytes, len);
 }
 
 void remote_start_when_ready(struct remote_job *j)
@@ -430,9 +435,8 @@ void remote_start_when_ready(struct remote_job *j)
         remote_fail_start(j, 0, 126, "%s has gone", remote_host(j, 0));
         return;
     }
-    const struct launch_spec *s = j->spec;
-    if (!s->stdin_null && s->stdin_fd >= 0 &&
-        source_open(&j->source, j->loop, s->stdin_fd, on_stdin, j, &e) < 0) {
+    if (reads_stdin(j) &&
+        source_open(&j->source, j->loop, j->spec->stdin_fd, on_stdin, j, &e) < 0) {
         remote_fail_start(j, 0, 126, "%s", e.text);
         return;
     }

@@ -8,6 +8,3 @@ static int direct_argv(char ***argv, char ***env, const struct starter_job *j, s
 }
 
 const struct starter starter_direct = {.argv = direct_argv, .each = true};
-
-/* Until these are there. */
-const struct starter starter_slurm __attribute__((weak)) = {.program = "srun", .argv = direct_argv};

@@ -18,7 +18,8 @@ struct heard { /* of one job */
     struct job_end end;
     char last_line[256];
     int ranks_ended, pause_after;
-    bool over;
+    long bytes;
+    bool over, paused;
 };
 
 struct fixture {
@@ -105,15 +106,21 @@ static inline struct launch_spec script(int ranks, char **argv, const char *text
         .ranks = ranks, .argv = argv, .oversubscribe = true, .stdin_null = true, .no_pmix = true};
 }
 
-static inline struct heard *begin(struct fixture *f, int i, const struct launch_spec *s)
+static inline struct heard *begin_with(struct fixture *f, int i, const struct launch_spec *s,
+                                       const struct launch_events *ev)
 {
     struct err e = {0};
     struct heard *h = &f->jobs[i];
     h->f = f;
-    if (launch_start(&h->job, f->l, s, &kit_events, h, &e) < 0)
+    if (launch_start(&h->job, f->l, s, ev, h, &e) < 0)
         FAIL("%s", e.text);
     CHECK(!h->over);
     return h;
+}
+
+static inline struct heard *begin(struct fixture *f, int i, const struct launch_spec *s)
+{
+    return begin_with(f, i, s, &kit_events);
 }
 
 static inline void until_over(struct heard *h)
