@@ -325,12 +325,12 @@ static int wanted_port(int *out, const struct launch_spec *s, struct err *e)
     return s->master_port || !given ? 0 : opt_int(out, "MASTER_PORT", given, 1, 65535, e);
 }
 
-/* Of a job over several nodes rank 0's node chooses. */
+/* Of a job over several nodes rank 0's node chooses, and holds it. */
 static int choose_port(struct launch *j, int *port, const struct launch_spec *s, struct err *e)
 {
     int wanted = 0;
     int rc = wanted_port(&wanted, s, e);
-    if (rc == 0 && j->plan->engine != PLAN_ENGINE_LOCAL)
+    if (rc == 0 && (j->plan->engine != PLAN_ENGINE_LOCAL || j->plan->first_rank > 0))
         *port = wanted;
     else if (rc == 0)
         rc = port_hold(&j->port_fd, port, wanted, e);

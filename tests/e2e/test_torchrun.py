@@ -1,6 +1,7 @@
 """`drover torchrun`: the contract of torchrun's ranks, alone and as a share, its files, and PyTorch itself where it is
 installed. What its lines mean is test_run_lines.py's."""
 import os
+import socket
 import subprocess
 
 import pytest
@@ -50,6 +51,16 @@ def test_shares_of_two_nodes_are_one_world(drover):
             for n in (0, 1)]
     lines = sorted(line for o in outs for line in o.stdout.splitlines())
     assert [line.split()[:5] for line in lines] == [[str(r), str(r % 2), "4", "2", str(r // 2)] for r in range(4)]
+
+
+def test_the_port_of_another_node_is_not_taken_here(drover):
+    with socket.create_server(("127.0.0.1", 0)) as rank0:
+        port = str(rank0.getsockname()[1])
+        options = ["--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", port, "--node-rank"]
+        done = shell(drover, *options, "1", text="echo $RANK $MASTER_PORT")
+        assert (done.returncode, done.stdout) == (0, f"1 {port}\n"), done.stderr
+        done = shell(drover, *options, "0")
+        assert done.returncode == 2 and port in done.stderr
 
 
 def test_redirected_and_teed_lines_are_where_torchrun_puts_them(drover, tmp_path):
