@@ -203,7 +203,7 @@ class Node:
 
     def ip(self, *args):
         """In our network, but with the machine's process numbers."""
-        done = subprocess.run(["nsenter", "-t", str(self.pid), "--net", "--mount", "ip", *args], text=True,
+        done = subprocess.run(["nsenter", "-t", str(self.pid), "--net", "--mount", "--root", "ip", *args], text=True,
                               capture_output=True, env=self.cluster.env, check=False)
         if done.returncode != 0:
             raise CannotStart(f"ip {' '.join(args)}: {done.stderr.strip()}")
@@ -220,8 +220,8 @@ class Node:
         kw.setdefault("stdin", subprocess.DEVNULL)
         cwd = kw.pop("cwd", self.cluster.home)
         return Job(subprocess.Popen(
-            ["nsenter", "-t", str(self.pid), "--pid", "--mount", "--uts", "--net", "--ipc", f"--wd={cwd}",
-             *map(str, argv)], env={**self.cluster.env, **(env or {})}, bufsize=0, **kw))
+            ["nsenter", "-t", str(self.pid), "--pid", "--mount", "--uts", "--net", "--ipc", "--root",
+             f"--wdns={cwd}", *map(str, argv)], env={**self.cluster.env, **(env or {})}, bufsize=0, **kw))
 
     def run(self, *argv, timeout=60, **kw):
         """(status, stdout, stderr), as text."""
@@ -337,12 +337,13 @@ class Cluster:
         (self.work / "slurm.conf").write_text(SLURM_CONF.format(
             network=NETWORK, work=self.work, nodes="\n".join(
                 f"NodeName={n.name} NodeAddr={n.address} CPUs=8 State=UNKNOWN" for n in self.nodes)))
+        # slurmd wants a cgroup plug-in though it uses none; this one asks neither systemd nor the kernel for anything
+        (self.work / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         self.env["SLURM_CONF"] = str(self.work / "slurm.conf")
         (self.work / "munge.key").write_bytes(os.urandom(128))
         (self.work / "munge.key").chmod(0o400)
         self._start_munge(self.head)
         self.head.check("slurmctld")
-        self.slurm = True
         for n in self.nodes:
             self._start_slurmd(n)
         end = time.monotonic() + 20
@@ -350,6 +351,7 @@ class Cluster:
             if time.monotonic() > end:
                 raise CannotStart("the nodes of Slurm did not come up: " + self.head.run("sinfo", "-l", "-N")[1])
             time.sleep(0.05)
+        self.slurm = True
 
     def _start_munge(self, node):
         node.check("munged", "--force", f"--key-file={self.work}/munge.key", "--seed-file=/run/munge.seed",

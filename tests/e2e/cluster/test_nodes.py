@@ -49,6 +49,7 @@ def network():
     return [sorted(os.listdir("/sys/class/net")), Path("/proc/net/route").read_text(), Path("/proc/mounts").read_text()]
 
 
+@pytest.mark.usefixtures("cluster")  # where it can be
 def test_nothing_of_it_is_seen_from_outside_and_nothing_stays(tmp_path):
     before = network()
     c = Cluster(tmp_path, count=1)
