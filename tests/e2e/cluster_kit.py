@@ -8,14 +8,16 @@ don't meet. They share the rest of the file system, as clusters share /home.
 Each node has a bridge docker0 with 172.17.0.1 on it, as Docker leaves it everywhere: an address that is the same
 on all nodes and leads nowhere."""
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
+import typing
 from pathlib import Path
 
 import pytest
-from kit_ranks import ROOT, clean_env
+from kit_ranks import BUILD, ROOT, clean_env
 
 NETWORK = "10.77.0."
 DECOY = "172.17.0.1"
@@ -102,17 +104,27 @@ class CannotStart(Exception):
     """Why there can be no cluster on this machine."""
 
 
-def running_in(namespaces):
-    """Processes in one of these PID namespaces: {pid: command}. Zombies do not count."""
+class Process(typing.NamedTuple):
+    pid: int
+    parent: int
+    name: str
+    command: str
+    node: str
+
+
+def running_in(nodes):
+    """Processes on these nodes: {pid: Process}. Zombies do not count."""
+    spaces = {n.namespace: n.name for n in nodes}
     found = {}
     for p in Path("/proc").iterdir():
         if not p.name.isdigit():
             continue
         try:
-            if os.stat(p / "ns/pid").st_ino in namespaces:
-                command = (p / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                if command:
-                    found[int(p.name)] = command
+            node = spaces.get(os.stat(p / "ns/pid").st_ino)
+            command = node and (p / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if command:
+                before, _, after = (p / "stat").read_text().rpartition(")")
+                found[int(p.name)] = Process(int(p.name), int(after.split()[1]), before.partition("(")[2], command, node)
         except OSError:
             pass
     return found
@@ -299,22 +311,21 @@ class Cluster:
                 if time.monotonic() > end:
                     raise CannotStart(f"{n.name}: no answer by ssh: {self.head.run('ssh', n.name, 'true')[2]}")
 
-    def left(self):
-        """What runs on the nodes and is no service of theirs: {pid: command}."""
+    def running(self):
+        """What runs on the nodes and is no service of theirs: {pid: Process}."""
         on = [n for n in self.nodes if n.init]
         firsts = {n.pid for n in on}
-        return {p: c for p, c in running_in({n.namespace for n in on}).items()
-                if p not in firsts and not c.startswith(SERVICES)}
+        return {p.pid: p for p in running_in(on).values() if p.pid not in firsts and not p.command.startswith(SERVICES)}
 
     def nothing_left(self, limit_s=2.0):
         end = time.monotonic() + limit_s
-        while self.left() and time.monotonic() < end:
+        while self.running() and time.monotonic() < end:
             time.sleep(0.01)
-        assert self.left() == {}
+        assert list(self.running().values()) == []
 
     def restore(self):
         """After a test: nothing runs that it started, every node is on and has its cable."""
-        for pid in self.left():
+        for pid in self.running():
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -353,6 +364,14 @@ class Cluster:
             time.sleep(0.05)
         self.slurm = True
 
+    def allocate(self, slots=2):
+        """The environment that a program finds inside an allocation of all nodes."""
+        words = ["salloc", f"-N{len(self.nodes)}", f"--ntasks-per-node={slots}"]
+        _, env, _ = self.head.run(*words, "-Q", "env")
+        granted = self.head.run(*words, "--no-shell")[2]
+        found = dict(line.split("=", 1) for line in env.splitlines() if line.startswith("SLURM_"))
+        return {**found, **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), re.search(r"allocation (\d+)", granted)[1])}
+
     def _start_munge(self, node):
         node.check("munged", "--force", f"--key-file={self.work}/munge.key", "--seed-file=/run/munge.seed",
                    "--pid-file=/run/munge.pid", f"--log-file={self.work}/munge.{node.name}.log")
@@ -365,6 +384,28 @@ class Cluster:
     def stop(self):
         for n in [*self.nodes, self.switch]:
             n.stop()
+
+
+class Engine:
+    """`drover run` on the head, over all nodes: with a host file by mpirun, or in an allocation by srun."""
+
+    def __init__(self, cluster, name):
+        self.cluster, self.name = cluster, name
+        self.words = [BUILD / "bin/drover", "run"]
+        if name == "openmpi":
+            self.words += ["--hostfile", cluster.hostfile(2)]
+        self.env = cluster.allocate() if name == "slurm" else {}
+
+    def start(self, *args, env=None, **kw):
+        return self.cluster.head.start_job(*self.words, *args, env={**self.env, **(env or {})}, **kw)
+
+    def run(self, *args, env=None, **kw):
+        """(status, stdout, stderr), as text."""
+        return self.cluster.head.run(*self.words, *args, env={**self.env, **(env or {})}, **kw)
+
+    def close(self):
+        if self.env:
+            self.cluster.head.check("scancel", self.env["SLURM_JOB_ID"])
 
 
 @pytest.fixture(scope="session", name="running_cluster")
@@ -399,3 +440,10 @@ def use_cluster(running_cluster):
 def use_slurm(running_slurm):
     yield running_slurm
     running_slurm.restore()
+
+
+@pytest.fixture(params=["openmpi", "slurm"], name="engine")
+def use_engine(request):
+    e = Engine(request.getfixturevalue("slurm" if request.param == "slurm" else "cluster"), request.param)
+    yield e
+    e.close()
