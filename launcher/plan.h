@@ -18,7 +18,8 @@ enum plan_engine {
                             Slurm; else openmpi */
     PLAN_ENGINE_LOCAL,   /* this process's guardian */
     PLAN_ENGINE_OPENMPI, /* mpirun starts a `drover rank` for each */
-    PLAN_ENGINE_SLURM    /* srun does */
+    PLAN_ENGINE_SLURM,   /* srun does */
+    PLAN_ENGINE_DIRECT   /* this process does, all on this machine: for tests */
 };
 
 enum plan_map {
@@ -42,8 +43,25 @@ enum plan_bind {
     PLAN_BIND_PACKAGE
 };
 
+/* One node's ranks of a job whose other nodes' ranks others start, as a torchrun on each node does
+ * (--node-rank). Every node has as many ranks as this one. Nobody serves PMIx. */
+struct launch_share {
+    int nodes;               /* 0: no share, the whole job */
+    int node;                /* which of them: ranks node * spec.ranks and on */
+    const char *master_addr; /* where rank 0 listens */
+};
+
+/* mpirun's `:`: a program of its own for `ranks` ranks, which stand behind those of the one before.
+ */
+struct launch_app {
+    int ranks;
+    char *const *argv;
+    char *const *env; /* as launch_spec.env, for these ranks; NULL: nothing */
+};
+
 /* What the user asked for: a job. A plain value; all pointers are borrowed until the plan is made
- * (launch_start() makes it, and copies what it needs). Zero-initialised is "as usual". */
+ * (launch_start() makes it, and copies what it needs), or until the job is over where its engine is
+ * not the local one. Zero-initialised is "as usual". */
 struct launch_spec {
     int ranks;         /* > 0; 0: one a GPU, or one a core where there is no GPU */
     char *const *argv; /* the program and its arguments, NULL-terminated */
@@ -72,15 +90,21 @@ struct launch_spec {
     int grace_ms;       /* SIGTERM to SIGKILL; 0: 30,000 */
     bool reports;       /* the ranks get a report channel (DROVER_REPORT_FD) */
     bool no_pmix;       /* the program needs no PMIx: nothing is served */
-    int stdin_fd;       /* read by rank 0; < 0 or 0 with stdin_null: /dev/null */
+    int restart_count;  /* how often the job was started before */
+    int max_restarts;   /* how often it may be started again; the ranks are told both */
+    int stdin_fd;       /* read by rank stdin_rank; < 0 or 0 with stdin_null: /dev/null */
     bool stdin_null;
+    int stdin_rank; /* which rank reads stdin_fd */
+    struct launch_share share;
+    const struct launch_app *apps; /* other programs than argv, for the last ranks */
+    int app_count;
     const char *job_id; /* NULL: launch_start() makes one; plan_make() by itself says "job" */
     const char
         *output_dir; /* rank.N/stdout and rank.N/stderr are written below it; NULL: no files */
 };
 
 struct plan_rank {
-    int rank;
+    int rank; /* its index in plan.ranks; what it is called is this + plan.first_rank */
     int node; /* index into plan.nodes */
     int local_rank;
     int gpu;        /* its index on the node; -1: none */
@@ -88,35 +112,49 @@ struct plan_rank {
     char *cpus;     /* hwloc list of OS indexes ("0-3"); NULL: not bound */
     char *mems;     /* NUMA nodes its memory is bound to; NULL: not bound */
     int cores;      /* of `cpus` (or its share of the node where not bound); OMP_NUM_THREADS */
-    char **env; /* what this rank has beyond plan.env: RANK=…, CUDA_VISIBLE_DEVICES=…, … */
+    char **env;  /* what this rank has beyond plan.env: RANK=…, CUDA_VISIBLE_DEVICES=…, … */
+    char **argv; /* its program, where that is not plan.argv; NULL: it is */
 };
 
 struct plan_node {
-    char *name;
-    int local_size;
+    char *name;     /* as the user gave it; this machine's own where it is this one */
+    int local_size; /* > 0: hosts without ranks are no nodes of the plan */
+    bool here;      /* it is this machine */
 };
 
 struct plan {
     enum plan_engine engine; /* never AUTO */
     struct plan_rank *ranks;
     int world_size;
+    int first_rank; /* of a share: how many ranks stand before ranks[0] in its world; else 0 */
     struct plan_node *nodes;
     int node_count;
     char *job_id;
-    char *master_addr;
-    char *wdir; /* NULL: this directory */
+    char *master_addr; /* NULL where there are several nodes: it is known when they have come. Not
+                          in `env` then */
+    char *wdir;        /* NULL: this directory */
     char **argv;
     char **env; /* "NAME=value" that the job sets for every rank (RANK and the like are per rank),
                    the user's -x included; a rank's environment is
                    env_merge(base_env, plan.env, plan_rank.env). MASTER_PORT is not in it */
 };
 
-/* Maps `s` on one machine. `base_env` is the environment that the ranks inherit (to leave alone
- * what the user has set: OMP_NUM_THREADS, CUDA_VISIBLE_DEVICES, NCCL_*).
- *   -EINVAL  the spec contradicts itself (more ranks than GPUs or cores without oversubscribe, …)
- */
+/* Maps `s`. Every node is planned as if it were `t`, this machine: exact where they are alike, else
+ * put right by plan_set_node(). `base_env` is the environment that the ranks inherit (to leave
+ * alone what the user has set: OMP_NUM_THREADS, CUDA_VISIBLE_DEVICES, NCCL_*); SLURM_* in it tell
+ * whether AUTO means Slurm. -EINVAL  the spec contradicts itself (more ranks than slots, GPUs or
+ * cores without oversubscribe, …) */
 int plan_make(struct plan **out, const struct launch_spec *s, const struct topo *t,
               char *const *base_env, struct err *e);
+
+/* Places the ranks of `node` anew, now that its topology `t` is known: GPU, CPUs, memory nodes,
+ * cores, the ranks' variables. Who runs where stays. `s` is the one that the plan was made of,
+ * `base_env` what the ranks of that node inherit.
+ *   -EINVAL  the node lacks what was asked for (GPUs, cores, …), named in the text; `p` is as
+ * before */
+int plan_set_node(struct plan *p, int node, const struct launch_spec *s, const struct topo *t,
+                  char *const *base_env, struct err *e);
+
 void plan_free(struct plan *p);
 AUTO_DEFINE(plan, struct plan *, plan_free)
 
