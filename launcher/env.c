@@ -234,8 +234,7 @@ static void put_users(char ***env, char *const *user, char *const *base)
     }
 }
 
-char **env_job(const struct plan *p, const struct launch_spec *s, char *const *base,
-               bool oversubscribed)
+char **env_job(const struct plan *p, const struct launch_spec *s, char *const *base)
 {
     char **env = xcalloc(1, sizeof *env);
     env_set(&env, "DROVER_JOB_ID", "%s", p->job_id);
@@ -255,17 +254,13 @@ char **env_job(const struct plan *p, const struct launch_spec *s, char *const *b
         for (size_t i = 0; i < COUNT_OF(one_node_mpi) && p->engine == PLAN_ENGINE_LOCAL; i++)
             if (!env_chosen(base, s->env, one_node_mpi[i].name))
                 env_set(&env, one_node_mpi[i].name, "%s", one_node_mpi[i].value);
-        /* What mpirun says when there are more ranks than CPUs; waiting ranks then yield, unless
-         * the user has set mpi_yield_when_idle. */
-        if (oversubscribed)
-            env_set(&env, "OMPI_MCA_mpi_oversubscribe", "1");
     }
     put_users(&env, s->env, base);
     return env;
 }
 
 char **env_rank(const struct plan *p, const struct plan_rank *r, const struct launch_spec *s,
-                char *const *base)
+                char *const *base, bool crowded)
 {
     int local_size = p->nodes[r->node].local_size;
     char **env = xcalloc(1, sizeof *env);
@@ -279,6 +274,10 @@ char **env_rank(const struct plan *p, const struct plan_rank *r, const struct la
         env_set(&env, "OMPI_COMM_WORLD_RANK", "%d", r->rank);
         env_set(&env, "OMPI_COMM_WORLD_LOCAL_RANK", "%d", r->local_rank);
         env_set(&env, "OMPI_COMM_WORLD_LOCAL_SIZE", "%d", local_size);
+        /* As mpirun says it; waiting ranks then yield, unless the user has set
+         * mpi_yield_when_idle. */
+        if (crowded && !env_chosen(base, s->env, "OMPI_MCA_mpi_oversubscribe"))
+            env_set(&env, "OMPI_MCA_mpi_oversubscribe", "1");
     }
     if (!env_chosen(base, s->env, "OMP_NUM_THREADS")) {
         env_set(&env, "OMP_NUM_THREADS", "%d", r->cores);

@@ -47,13 +47,12 @@ char **env_merge(char *const *base, char *const *job, char *const *rank);
  * PCI tree in /sys, which the ranks see whole ("NCCL_TOPO_FILE" and "NCCL_NET_GDR_LEVEL" of its
  * manual). NCCL_IB_HCA for a rank would take from it the choice between several equally near, and
  * must be alike on all ranks of a node for its rings. */
-char **env_job(const struct plan *p, const struct launch_spec *s, char *const *base,
-               bool oversubscribed);
+char **env_job(const struct plan *p, const struct launch_spec *s, char *const *base);
 
 /* What rank `r` of `p` has beyond that: torchrun's RANK, LOCAL_RANK, …, Open MPI's
  * OMPI_COMM_WORLD_RANK, … where the job is served with PMIx, OMP_NUM_THREADS unless the user has
- * set it, DROVER_RANK_*. To be freed. */
+ * set it, DROVER_RANK_*. `crowded`: its node has fewer CPUs than ranks. To be freed. */
 char **env_rank(const struct plan *p, const struct plan_rank *r, const struct launch_spec *s,
-                char *const *base);
+                char *const *base, bool crowded);
 
 #endif

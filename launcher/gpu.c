@@ -38,6 +38,7 @@ struct nvml {
     int (*name)(nvml_device device, char *out, unsigned size);
     int (*pci)(nvml_device device, struct nvml_pci *out);
     int (*memory)(nvml_device device, struct nvml_memory *out);
+    int (*part)(nvml_device device, unsigned index, nvml_device *part);
     const char *(*error)(int code);
 };
 
@@ -65,6 +66,7 @@ static bool nvml_open(struct nvml *n)
         {"nvmlDeviceGetName", &n->name},
         {"nvmlDeviceGetPciInfo_v3", &n->pci},
         {"nvmlDeviceGetMemoryInfo", &n->memory},
+        {"nvmlDeviceGetMigDeviceHandleByIndex", &n->part},
         {"nvmlErrorString", &n->error},
     };
     for (size_t i = 0; i < COUNT_OF(symbols); i++)
@@ -100,6 +102,15 @@ int gpu_bus_id(char *out, unsigned size, const char *text)
     return 0;
 }
 
+static void describe_parts(const struct nvml *n, nvml_device d, struct gpu *g)
+{
+    nvml_device part = NULL;
+    for (unsigned i = 0, found = 0; n->part && n->uuid && i < GPU_PARTS_MAX; i++)
+        if (n->part(d, i, &part) == NVML_SUCCESS &&
+            n->uuid(part, g->parts[found], sizeof g->parts[found]) == NVML_SUCCESS)
+            found++;
+}
+
 /* What the library does not tell stays empty. Returns NVML's code of the first call. */
 static int describe(const struct nvml *n, unsigned index, struct gpu *g)
 {
@@ -120,6 +131,7 @@ static int describe(const struct nvml *n, unsigned index, struct gpu *g)
         g->memory_total_bytes = m.total;
         g->memory_free_bytes = m.free;
     }
+    describe_parts(n, d, g);
     return NVML_SUCCESS;
 }
 

@@ -10,11 +10,14 @@
 
 #include "common/err.h"
 
+enum { GPU_PARTS_MAX = 8 };
+
 struct gpu {
-    int index;       /* the driver's, in the order of the PCI bus */
-    char uuid[96];   /* "GPU-5c8b1d2e-…"; empty where it is not known */
-    char name[96];   /* "NVIDIA H200" */
-    char bus_id[24]; /* "0000:07:00.0", lower case */
+    int index;                     /* the driver's, in the order of the PCI bus */
+    char uuid[96];                 /* "GPU-5c8b1d2e-…"; empty where it is not known */
+    char name[96];                 /* "NVIDIA H200" */
+    char bus_id[24];               /* "0000:07:00.0", lower case */
+    char parts[GPU_PARTS_MAX][96]; /* "MIG-…": what it is divided into (MIG); empty ones are none */
     int numa; /* OS index of the NUMA node it hangs on; -1: not known (gpu_list() never does) */
     uint64_t memory_total_bytes; /* 0: not known */
     uint64_t memory_free_bytes;  /* when it was listed */

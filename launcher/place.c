@@ -228,6 +228,15 @@ static bool may_share(const struct place_want *w)
     return w->oversubscribe || w->bind_to == PLAN_BIND_NONE;
 }
 
+/* The object that was asked for to be bound to all of; LEVELS: none. */
+static enum level wide_bind(const struct place_want *w)
+{
+    return w->bind_to == PLAN_BIND_PACKAGE ? LEVEL_PACKAGE
+           : w->bind_to == PLAN_BIND_NUMA  ? LEVEL_NUMA
+           : w->bind_to == PLAN_BIND_L3    ? LEVEL_L3
+                                           : LEVELS;
+}
+
 static bool binds_one(const struct place_want *w)
 {
     return w->bind_to == PLAN_BIND_CORE || w->bind_to == PLAN_BIND_HWTHREAD;
@@ -245,16 +254,15 @@ static int map_packed(struct spot *s, const struct place_want *w, const struct u
         width = v->n;
     int places = v->n / width; /* whole ones; then they begin anew */
     for (int i = 0; i < w->ranks; i++) {
-        s[i].own = (struct range){i % places * width, width};
+        s[i].own = s[i].pool = (struct range){i % places * width, width};
         s[i].shared = !fits;
     }
     return 0;
 }
 
-/* Brings rank i's share in a `pool_name` to cpus_per_rank units. It grows inside its pool, and only
- * where ranks may share. */
-static int resize(struct spot *s, int i, const struct place_want *w, const char *pool_name,
-                  struct err *e)
+/* Brings rank i's share in its GPU's NUMA node to cpus_per_rank units. It grows inside its pool,
+ * and only where ranks may share. */
+static int resize(struct spot *s, int i, const struct place_want *w, struct err *e)
 {
     int want = w->cpus_per_rank;
     struct range *own = &s[i].own, pool = s[i].pool;
@@ -262,8 +270,9 @@ static int resize(struct spot *s, int i, const struct place_want *w, const char 
         return 0;
     if (want > own->n) {
         if (!may_share(w)) {
-            err_set(e, -EINVAL, "%d %s a rank, but the share of rank %d in its %s is %d", want,
-                    unit_name(w), i, pool_name, own->n);
+            err_set(e, -EINVAL,
+                    "%d %s a rank, but the share of rank %d in its GPU's NUMA node is %d", want,
+                    unit_name(w), i, own->n);
             return err_hint(e, "--oversubscribe lets ranks share, --bind-to none leaves them free");
         }
         want = want < pool.n ? want : pool.n;
@@ -286,27 +295,47 @@ static void share_pool(struct spot *s, struct range pool, int j, int m, bool one
         s->own = one ? (struct range){pool.first + j % pool.n, 1} : pool;
 }
 
+/* CPUs that each rank is given in its object; 0: an even share of it. */
+static int width_of(const struct place_want *w)
+{
+    return w->cpus_per_rank > 0 ? w->cpus_per_rank : binds_one(w) ? 1 : 0;
+}
+
 /* In turn on each object, as mpirun's --map-by l3cache, numa, package; with ppr, so many on each
- * before the next. */
+ * before the next. In the object one behind the other, or in turn on the smaller objects that they
+ * are bound to. */
 static int map_objects(struct spot *s, const struct place_want *w, const struct units *v,
                        enum level level, struct err *e)
 {
     static const char *const names[LEVELS] = {"package", "NUMA node", "level 3 cache", "core",
                                               "hardware thread"};
     AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
-    int objects = cut_at(cut, v, (struct range){0, v->n}, level);
+    AUTO(free) int *sub = xcalloc((size_t)v->n + 1, sizeof *sub); /* of one object */
+    int objects = cut_at(cut, v, (struct range){0, v->n}, level), width = width_of(w);
     if (v->u[0].in[level] < 0)
         return err_set(e, -EINVAL, "'%s' shows no %s to map ranks by", topo_name(w->topo),
                        names[level]);
     for (int i = 0; i < w->ranks; i++) {
-        bool ppr = w->map_by == PLAN_MAP_PPR;
+        bool ppr = w->map_by == PLAN_MAP_PPR && level == level_of(w->ppr_of);
         int o = ppr ? i / w->ppr % objects : i % objects, at = ppr ? i % w->ppr : i / objects;
         int m = ppr ? w->ppr : w->ranks / objects + (o < w->ranks % objects);
-        share_pool(&s[i], (struct range){cut[o], cut[o + 1] - cut[o]}, at, m, binds_one(w));
-        if (s[i].shared && !may_share(w))
-            return too_few(w, v, e);
-        if (resize(s, i, w, names[level], e) < 0)
-            return -EINVAL;
+        m = ppr && m > w->ranks - (i - at) ? w->ranks - (i - at) : m;
+        struct range pool = {cut[o], cut[o + 1] - cut[o]};
+        share_pool(&s[i], pool, at, m, false);
+        if (width > 0) {
+            int n = width < pool.n ? width : pool.n, blocks = pool.n / n;
+            s[i].shared = m * width > pool.n;
+            s[i].own = (struct range){pool.first + at % blocks * n, n};
+        }
+        if (wide_bind(w) > level && wide_bind(w) < LEVELS) {
+            int inner = cut_at(sub, v, pool, wide_bind(w)), k = at % inner;
+            s[i].own = (struct range){sub[k], sub[k + 1] - sub[k]};
+        }
+        if (s[i].shared && !may_share(w)) {
+            err_set(e, -EINVAL, "%d x %d %s in each %s are too many: one of '%s' has %d", m,
+                    width > 0 ? width : 1, unit_name(w), names[level], topo_name(w->topo), pool.n);
+            return err_hint(e, "--oversubscribe lets them share, --bind-to none leaves them free");
+        }
     }
     return 0;
 }
@@ -367,10 +396,25 @@ static int map_gpus(struct spot *s, const struct place_want *w, const struct uni
         int p = piece[i];
         share_pool(&s[i], (struct range){cut[p], cut[p + 1] - cut[p]}, given[p]++, load[p],
                    binds_one(w));
-        if (resize(s, i, w, "GPU's NUMA node", e) < 0)
+        if (resize(s, i, w, e) < 0)
             return -EINVAL;
     }
     return 0;
+}
+
+/* With ppr: every rank's GPU hangs on the object that the rank goes to, so that both can be had. */
+static bool gpus_are_inside(const struct place_want *w, const struct units *v)
+{
+    AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
+    int objects = cut_at(cut, v, (struct range){0, v->n}, level_of(map_of(w)));
+    bool inside = w->numa && w->map_by == PLAN_MAP_PPR;
+    for (int i = 0; i < w->ranks && inside; i++) {
+        int o = i / w->ppr % objects, k = cut[o];
+        while (k < cut[o + 1] && v->u[k].numa_os != w->numa[i])
+            k++;
+        inside = k < cut[o + 1];
+    }
+    return inside;
 }
 
 static int map_ranks(struct spot *s, const struct place_want *w, const struct units *v,
@@ -378,23 +422,27 @@ static int map_ranks(struct spot *s, const struct place_want *w, const struct un
 {
     for (int i = 0; i < w->ranks; i++)
         s[i] = (struct spot){.pool = {0, v->n}, .numa_os = -1};
-    bool free_bind = w->bind_to == PLAN_BIND_DEFAULT || w->bind_to == PLAN_BIND_NONE;
+    enum level wide = wide_bind(w);
     switch (map_of(w)) {
     case PLAN_MAP_CORE:
     case PLAN_MAP_HWTHREAD:
-        if (w->map_by == PLAN_MAP_PPR)
-            return map_objects(s, w, v, level_of(w->ppr_of), e);
+        if (w->map_by == PLAN_MAP_PPR || (by_thread(w) && w->map_by == PLAN_MAP_CORE))
+            return map_objects(s, w, v, level_of(map_of(w)), e);
         return map_packed(s, w, v, e);
     case PLAN_MAP_L3:
-        return map_objects(s, w, v, LEVEL_L3, e);
     case PLAN_MAP_NUMA:
-        return map_objects(s, w, v, LEVEL_NUMA, e);
     case PLAN_MAP_PACKAGE:
-        return map_objects(s, w, v, LEVEL_PACKAGE, e);
+        if (gpus_are_inside(w, v))
+            break;
+        return map_objects(s, w, v, level_of(map_of(w)), e);
     case PLAN_MAP_SLOT:
     case PLAN_MAP_PPR:
     case PLAN_MAP_NODE: /* in turn on each node: here there is one */
-        if (!free_bind)
+        if (w->numa)
+            break; /* the GPU says where */
+        if (wide < LEVELS)
+            return map_objects(s, w, v, wide, e);
+        if (width_of(w) > 0)
             return map_packed(s, w, v, e);
         break;
     case PLAN_MAP_DEFAULT:
@@ -423,19 +471,14 @@ static struct range around(const struct units *v, struct range own, enum level l
 /* The object that a rank is bound to all of; LEVELS: to its share. */
 static enum level bound_level(const struct place_want *w)
 {
-    static const enum level of_bind[] = {
-        [PLAN_BIND_DEFAULT] = LEVELS,       [PLAN_BIND_NONE] = LEVELS,
-        [PLAN_BIND_CORE] = LEVELS,          [PLAN_BIND_HWTHREAD] = LEVELS,
-        [PLAN_BIND_L3] = LEVEL_L3,          [PLAN_BIND_NUMA] = LEVEL_NUMA,
-        [PLAN_BIND_PACKAGE] = LEVEL_PACKAGE};
-    /* mpirun binds to the objects that ranks are mapped by, or to the CPUs of each (PE=n). */
-    if (w->bind_to == PLAN_BIND_DEFAULT && w->cpus_per_rank == 0) {
-        if (level_of(map_of(w)) < LEVEL_CORE)
-            return level_of(map_of(w));
-    }
+    /* mpirun binds to the objects that ranks are mapped by, or to the CPUs of each (PE=n); with ppr
+     * to a core or NUMA node by the number of ranks, here to a share of the object. */
+    if (w->bind_to == PLAN_BIND_DEFAULT && w->cpus_per_rank == 0 &&
+        level_of(w->map_by) < LEVEL_CORE)
+        return level_of(w->map_by);
     if (w->bind_to == PLAN_BIND_CORE && by_thread(w))
         return LEVEL_CORE;
-    return of_bind[w->bind_to];
+    return wide_bind(w);
 }
 
 static char *list_of(hwloc_const_bitmap_t set)
@@ -472,31 +515,28 @@ static int ranks_in(const struct spot *s, int ranks, struct range in)
     return n;
 }
 
-/* Numbers the ranks in turn on each object of w->rank_by: the first on each, then the second. As
- * they were mapped where it names none. */
+/* Numbers the ranks in turn on each object of w->rank_by: the next one that was mapped to something
+ * that the object belongs to, or holds. As they were mapped where it names none, or where they were
+ * not mapped by objects. (mpirun's rules.) */
 static void number_ranks(struct spot *s, const struct place_want *w, const struct units *v)
 {
     enum level level = level_of(w->rank_by);
-    if (level == LEVELS || map_of(w) == PLAN_MAP_DEFAULT)
+    if (level == LEVELS || level_of(map_of(w)) == LEVELS || gpus_are_inside(w, v))
         return;
     AUTO(free) struct spot *was = xcalloc((size_t)w->ranks, sizeof *was);
-    memcpy(was, s, (size_t)w->ranks * sizeof *was);
     AUTO(free) bool *done = xcalloc((size_t)w->ranks, sizeof *done);
-    for (int given = 0; given < w->ranks;) {
-        int last = -1; /* the object that got one in this turn */
-        for (;;) {
-            int best = -1;
-            for (int i = 0; i < w->ranks; i++)
-                if (!done[i] && v->u[was[i].own.first].in[level] > last &&
-                    (best < 0 ||
-                     v->u[was[i].own.first].in[level] < v->u[was[best].own.first].in[level]))
-                    best = i;
-            if (best < 0)
-                break;
-            last = v->u[was[best].own.first].in[level];
-            done[best] = true;
-            s[given++] = was[best];
-        }
+    AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
+    int objects = cut_at(cut, v, (struct range){0, v->n}, level);
+    memcpy(was, s, (size_t)w->ranks * sizeof *was);
+    for (int given = 0, o = 0; given < w->ranks; o = (o + 1) % objects) {
+        int i = 0;
+        while (i < w->ranks && (done[i] || was[i].pool.first >= cut[o + 1] ||
+                                was[i].pool.first + was[i].pool.n <= cut[o]))
+            i++;
+        if (i == w->ranks)
+            continue;
+        done[i] = true;
+        s[given++] = was[i];
     }
 }
 
@@ -504,8 +544,7 @@ static void bind_all(struct place *out, struct spot *s, const struct place_want 
                      const struct units *v)
 {
     enum level level = bound_level(w);
-    bool one =
-        (w->bind_to == PLAN_BIND_CORE || w->bind_to == PLAN_BIND_HWTHREAD) && w->cpus_per_rank == 0;
+    bool one = binds_one(w) && w->cpus_per_rank == 0;
     for (int i = 0; i < w->ranks; i++) {
         struct range to = s[i].own;
         out[i] = (struct place){.cores = s[i].shared ? 1 : to.n};
@@ -527,9 +566,7 @@ static void bind_all(struct place *out, struct spot *s, const struct place_want 
 
 static int check(const struct place_want *w, const struct units *v, struct err *e)
 {
-    bool wide = w->bind_to == PLAN_BIND_L3 || w->bind_to == PLAN_BIND_NUMA ||
-                w->bind_to == PLAN_BIND_PACKAGE;
-    if (wide && w->cpus_per_rank > 0) {
+    if (wide_bind(w) < LEVELS && w->cpus_per_rank > 0) {
         err_set(e, -EINVAL, "ranks cannot be bound to %d CPUs each and to a whole object too",
                 w->cpus_per_rank);
         return err_hint(e, "leave out --bind-to: a number of CPUs a rank binds to these");
@@ -548,10 +585,9 @@ int place_ranks(struct place *out, const struct place_want *w, struct err *e)
                        topo_name(w->topo));
     if (check(w, v, e) < 0)
         return -EINVAL;
-    bool usual = level_of(map_of(w)) == LEVELS;
-    bool free_bind = w->bind_to == PLAN_BIND_DEFAULT || w->bind_to == PLAN_BIND_NONE;
+    bool usual = level_of(map_of(w)) == LEVELS && wide_bind(w) == LEVELS && width_of(w) == 0;
     /* More ranks than cores, and nobody asked for more than to run them: they share all. */
-    if (usual && free_bind && !w->numa && w->cpus_per_rank == 0 && w->ranks > v->n) {
+    if (usual && !w->numa && w->ranks > v->n) {
         for (int i = 0; i < w->ranks; i++)
             out[i] = (struct place){.cpus = w->part ? list_of(w->cpus) : NULL, .cores = 1};
         return 0;

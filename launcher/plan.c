@@ -41,9 +41,15 @@ void plan_free(struct plan *p)
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
-/* GPUs of a node, in an order: positions for topo_gpu(). */
+/* A GPU that the job has, or a part of one. */
+struct pick {
+    const struct gpu *gpu;
+    const char *uuid; /* the GPU's, or that of one of its parts */
+};
+
+/* What of a node's GPUs the job has, in an order. */
 struct chosen {
-    int *at;
+    struct pick *at;
     int n;
     bool seen; /* the job's ranks see just these, in this order, by themselves */
 };
@@ -57,64 +63,80 @@ static void chosen_free(struct chosen *c)
 
 AUTO_DEFINE(chosen, struct chosen *, chosen_free)
 
-static bool has(const struct chosen *c, int at)
+static struct chosen *none_chosen(const struct topo *t)
+{
+    struct chosen *c = xzalloc(sizeof *c);
+    c->at = xcalloc((size_t)topo_gpu_count(t) * (1 + GPU_PARTS_MAX), sizeof *c->at);
+    return c;
+}
+
+static bool is_part(const struct pick *p)
+{
+    return p->uuid != p->gpu->uuid;
+}
+
+static bool has(const struct chosen *c, const struct pick *p)
 {
     for (int i = 0; i < c->n; i++)
-        if (c->at[i] == at)
+        if (c->at[i].gpu == p->gpu && c->at[i].uuid == p->uuid)
             return true;
     return false;
 }
 
-/* The GPU that a word of a list means: an index, or a UUID or its beginning where that is unique
- * ("GPU-5c8b"), as CUDA takes them. -1: none. */
-static int gpu_called(const struct topo *t, const char *word, size_t len)
+/* Counts `uuid` where it begins with `word`. */
+static void try_uuid(struct pick *out, int *found, const struct gpu *g, const char *uuid,
+                     const char *word, size_t len)
 {
-    int found = -1;
-    if (len > 0 && len < 8 && strspn(word, "0123456789") >= len) {
-        int index = 0;
-        for (size_t i = 0; i < len; i++)
-            index = index * 10 + (word[i] - '0');
-        for (int i = 0; i < topo_gpu_count(t); i++)
-            if (topo_gpu(t, i)->index == index)
-                found = i;
-        return found;
+    if (strncmp(uuid, word, len) != 0)
+        return;
+    *out = (struct pick){g, uuid};
+    ++*found;
+}
+
+/* What a word of a list means: an index, or a UUID or its beginning where that is unique
+ * ("GPU-5c8b", "MIG-5a1f"), as CUDA takes them. */
+static bool gpu_called(struct pick *out, const struct topo *t, const char *word, size_t len)
+{
+    int found = 0;
+    bool is_index = len > 0 && len < 8 && strspn(word, "0123456789") >= len;
+    if (!is_index && (len < 5 || (strncmp(word, "GPU-", 4) && strncmp(word, "MIG-", 4))))
+        return false;
+    for (int i = 0; i < topo_gpu_count(t); i++) {
+        const struct gpu *g = topo_gpu(t, i);
+        if (is_index && g->index == atoi(word))
+            try_uuid(out, &found, g, g->uuid, "", 0);
+        if (is_index)
+            continue;
+        try_uuid(out, &found, g, g->uuid, word, len);
+        for (int p = 0; p < GPU_PARTS_MAX; p++)
+            try_uuid(out, &found, g, g->parts[p], word, len);
     }
-    if (len < 5 || strncmp(word, "GPU-", 4) != 0)
-        return -1;
-    for (int i = 0; i < topo_gpu_count(t); i++)
-        if (strncmp(topo_gpu(t, i)->uuid, word, len) == 0) {
-            if (found >= 0)
-                return -1;
-            found = i;
-        }
-    return found;
+    return found == 1;
 }
 
 /* What CUDA_VISIBLE_DEVICES shows, by CUDA's rules (CUDA C++ Programming Guide, "CUDA Environment
  * Variables"): in its order, up to the first word that names no GPU; nothing where one stands
- * twice. Parts of GPUs (MIG) are named by UUIDs of their own: which GPU they are on is not known
- * here, and such a job is planned as one without GPUs. */
+ * twice. */
 static struct chosen *visible_gpus(const struct topo *t, const char *list)
 {
-    struct chosen *c = xzalloc(sizeof *c);
-    c->at = xcalloc((size_t)topo_gpu_count(t), sizeof *c->at);
+    struct chosen *c = none_chosen(t);
     if (!list) {
         for (int i = 0; i < topo_gpu_count(t); i++)
-            c->at[c->n++] = i;
+            c->at[c->n++] = (struct pick){topo_gpu(t, i), topo_gpu(t, i)->uuid};
         return c;
     }
     for (const char *p = list;;) {
         while (isspace((unsigned char)*p))
             p++;
         size_t len = strcspn(p, ", \t");
-        int at = gpu_called(t, p, len);
-        if (at < 0)
+        struct pick one;
+        if (!gpu_called(&one, t, p, len))
             return c;
-        if (has(c, at)) {
+        if (has(c, &one)) {
             c->n = 0;
             return c;
         }
-        c->at[c->n++] = at;
+        c->at[c->n++] = one;
         p += len;
         p += strspn(p, " \t");
         if (*p++ != ',')
@@ -127,19 +149,20 @@ static struct chosen *visible_gpus(const struct topo *t, const char *list)
 static int given_gpus(struct chosen **out, const struct topo *t, const struct chosen *visible,
                       const char *list, struct err *e)
 {
-    AUTO(chosen) struct chosen *c = xzalloc(sizeof *c);
-    c->at = xcalloc((size_t)topo_gpu_count(t), sizeof *c->at);
+    AUTO(chosen) struct chosen *c = none_chosen(t);
     for (const char *p = list; *p;) {
         size_t len = strcspn(p, ",");
-        int at = gpu_called(t, p, len);
-        if (at < 0)
+        struct pick one;
+        if (!gpu_called(&one, t, p, len))
             return err_set(e, -EINVAL, "GPU '%.*s': '%s' has %d GPUs, and none of that name",
                            (int)len, p, topo_name(t), topo_gpu_count(t));
-        if (!has(visible, at))
+        /* A part of a GPU that is seen whole may be given. */
+        struct pick whole = {one.gpu, one.gpu->uuid};
+        if (!has(visible, &one) && !has(visible, &whole))
             return err_set(e, -EINVAL, "GPU '%.*s' is hidden by CUDA_VISIBLE_DEVICES", (int)len, p);
-        if (has(c, at))
+        if (has(c, &one))
             return err_set(e, -EINVAL, "GPU '%.*s' is named twice in '%s'", (int)len, p, list);
-        c->at[c->n++] = at;
+        c->at[c->n++] = one;
         p += len;
         if (*p == ',' && !*++p)
             return err_set(e, -EINVAL, "GPUs '%s': the list ends with a comma", list);
@@ -181,21 +204,26 @@ static int check_gpus(const struct plan_node *n, const struct launch_spec *s,
 }
 
 /* CUDA_VISIBLE_DEVICES, where the ranks would see others: all of the job's GPUs for every rank;
- * LOCAL_RANK counts them, as torchrun's users expect. Indexes mean NVML's, in the order of the
- * bus; CUDA's own order is the fastest first. */
-static void show_gpus(char ***env, const struct launch_spec *s, const struct topo *t,
-                      const struct chosen *gpus, char *const *base)
+ * LOCAL_RANK counts them, as torchrun's users expect. Of parts of GPUs a program can use one
+ * (NVIDIA MIG User Guide, "CUDA Device Enumeration"): each rank sees its own. Indexes mean NVML's,
+ * in the order of the bus; CUDA's own order is the fastest first. */
+static void show_gpus(char ***env, const struct plan_rank *r, const struct launch_spec *s,
+                      const struct topo *t, const struct chosen *gpus, char *const *base)
 {
-    bool mixed = false;
+    bool mixed = false, parts = false;
     for (int i = 1; i < topo_gpu_count(t); i++)
         mixed |= strcmp(topo_gpu(t, i)->name, topo_gpu(t, 0)->name) != 0;
+    for (int i = 0; i < gpus->n; i++)
+        parts |= is_part(&gpus->at[i]);
     if (mixed && gpus->n > 0 && !env_chosen(base, s->env, "CUDA_DEVICE_ORDER"))
         env_set(env, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
-    if (gpus->seen)
+    if (parts)
+        env_set(env, "CUDA_VISIBLE_DEVICES", "%s", r->gpu_uuid);
+    if (parts || gpus->seen)
         return;
     AUTO(strbuf) struct strbuf list = {0};
     for (int i = 0; i < gpus->n; i++)
-        strbuf_printf(&list, "%s%d", i ? "," : "", topo_gpu(t, gpus->at[i])->index);
+        strbuf_printf(&list, "%s%d", i ? "," : "", gpus->at[i].gpu->index);
     env_set(env, "CUDA_VISIBLE_DEVICES", "%s", strbuf_str(&list));
 }
 
@@ -229,6 +257,7 @@ struct offer {
     /* Where `placed` ranks go: many nodes that are alike are worked out once. */
     struct place *places;
     int placed;
+    bool shared; /* they were worked out for ranks that may share */
 };
 
 static void places_free(struct offer *o)
@@ -287,12 +316,12 @@ static int offered_slots(const struct offer *o)
 /* Works out `o->places` for so many ranks. */
 static int place_so_many(struct offer *o, int ranks, struct err *e)
 {
-    if (o->placed == ranks)
+    if (o->placed == ranks && o->shared == o->want.oversubscribe)
         return 0;
     places_free(o);
     AUTO(free) int *numa = xcalloc((size_t)ranks, sizeof *numa);
     for (int i = 0; i < ranks && o->gpus->n > 0; i++)
-        numa[i] = topo_gpu(o->topo, o->gpus->at[i % o->gpus->n])->numa;
+        numa[i] = o->gpus->at[i % o->gpus->n].gpu->numa;
     AUTO(free) struct place *places = xcalloc((size_t)ranks, sizeof *places);
     o->want.ranks = ranks;
     o->want.numa = o->gpus->n > 0 ? numa : NULL;
@@ -306,6 +335,7 @@ static int place_so_many(struct offer *o, int ranks, struct err *e)
             places[i].cores = most > 0 ? most : 1;
     o->places = TAKE(places);
     o->placed = ranks;
+    o->shared = o->want.oversubscribe;
     return 0;
 }
 
@@ -337,9 +367,9 @@ static void set_rank(struct plan_rank *r, const struct offer *o)
     r->cores = at->cores;
     if (o->gpus->n == 0)
         return;
-    const struct gpu *g = topo_gpu(o->topo, o->gpus->at[r->local_rank % o->gpus->n]);
-    r->gpu = g->index;
-    r->gpu_uuid = g->uuid[0] ? xstrdup(g->uuid) : NULL;
+    const struct pick *its = &o->gpus->at[r->local_rank % o->gpus->n];
+    r->gpu = its->gpu->index;
+    r->gpu_uuid = its->uuid[0] ? xstrdup(its->uuid) : NULL;
 }
 
 static int set_node(struct plan *p, int node, const struct launch_spec *s, struct offer *o,
@@ -348,13 +378,14 @@ static int set_node(struct plan *p, int node, const struct launch_spec *s, struc
     if (check_gpus(&p->nodes[node], s, o->gpus, e) < 0 ||
         place_so_many(o, p->nodes[node].local_size, e) < 0)
         return -EINVAL;
+    bool crowded = p->nodes[node].local_size > place_units(&o->want);
     for (int i = 0; i < p->world_size; i++) {
         struct plan_rank *r = &p->ranks[i];
         if (r->node != node)
             continue;
         set_rank(r, o);
-        r->env = env_rank(p, r, s, base);
-        show_gpus(&r->env, s, o->topo, o->gpus, base);
+        r->env = env_rank(p, r, s, base, crowded);
+        show_gpus(&r->env, r, s, o->topo, o->gpus, base);
         plan_part_program(r, p->world_size, s, base);
     }
     return 0;
@@ -406,6 +437,14 @@ static int choose_engine(enum plan_engine *out, const struct launch_spec *s, cha
     return 0;
 }
 
+static bool is_among(const struct launch_spec *s)
+{
+    for (int i = 0; s->hosts && i < s->hosts->count; i++)
+        if (s->hosts->at[i].here)
+            return true;
+    return !s->hosts;
+}
+
 /* The hosts as seat.c wants them. Where nobody has said how many slots one has, it is taken to be
  * as this machine, if this is one of them; a login node tells nothing of its cluster. */
 static struct seat_host *seat_hosts(int *count, const struct launch_spec *s, const struct offer *o)
@@ -413,9 +452,7 @@ static struct seat_host *seat_hosts(int *count, const struct launch_spec *s, con
     static const struct host own = {.here = true};
     const struct host *hosts = s->hosts ? s->hosts->at : &own;
     *count = s->hosts ? s->hosts->count : 1;
-    bool among = false;
-    for (int i = 0; i < *count; i++)
-        among |= hosts[i].here;
+    bool among = is_among(s);
     struct seat_host *h = xcalloc((size_t)*count, sizeof *h);
     int slots = offered_slots(o);
     int objects = s->map_by == PLAN_MAP_PPR ? place_objects(&o->want, s->ppr_of) : 1;
@@ -472,14 +509,24 @@ static int seat_all(struct plan *p, const struct launch_spec *s, const struct of
     return 0;
 }
 
-/* More ranks than CPUs on some node. */
-static bool is_crowded(const struct plan *p, const struct offer *o)
+/* What this machine offers; where it is none of the hosts, and lacks what was asked for (a login
+ * node has no GPU 3), what it offers without that wish. */
+static int assume_offer(struct offer **out, const struct launch_spec *s, const struct topo *t,
+                        char *const *base, struct err *e)
 {
-    int units = place_units(&o->want);
-    for (int i = 0; i < p->node_count; i++)
-        if (p->nodes[i].local_size > units)
-            return true;
-    return false;
+    struct launch_spec less = *s;
+    less.gpus = less.cpus = NULL;
+    int rc = offer_of(out, s, t, base, e);
+    return rc < 0 && !is_among(s) ? offer_of(out, &less, t, base, e) : rc;
+}
+
+/* A far node may have more than this machine: that it has too little is said when it is known. */
+static int set_assumed(struct plan *p, int node, const struct launch_spec *s, struct offer *o,
+                       char *const *base, struct err *e)
+{
+    struct launch_spec sharing = *s;
+    sharing.oversubscribe = o->want.oversubscribe = s->oversubscribe || !p->nodes[node].here;
+    return set_node(p, node, &sharing, o, base, e);
 }
 
 int plan_make(struct plan **out, const struct launch_spec *s, const struct topo *t,
@@ -488,16 +535,16 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
     AUTO(offer) struct offer *o = NULL;
     AUTO(plan) struct plan *p = xzalloc(sizeof *p);
     if (check_spec(s, e) < 0 || choose_engine(&p->engine, s, base_env, e) < 0 ||
-        offer_of(&o, s, t, base_env, e) < 0 || seat_all(p, s, o, e) < 0)
+        assume_offer(&o, s, t, base_env, e) < 0 || seat_all(p, s, o, e) < 0)
         return -EINVAL;
     p->job_id = xstrdup(s->job_id ? s->job_id : "job");
     p->master_addr = p->node_count == 1 ? xstrdup("127.0.0.1") : NULL;
     p->wdir = copy_of(s->wdir);
     p->argv = strv_copy(s->argv);
     for (int i = 0; i < p->node_count; i++)
-        if (set_node(p, i, s, o, base_env, e) < 0)
+        if (set_assumed(p, i, s, o, base_env, e) < 0)
             return -EINVAL;
-    p->env = env_job(p, s, base_env, is_crowded(p, o));
+    p->env = env_job(p, s, base_env);
     plan_part_of_job(p, s);
     *out = TAKE(p);
     return 0;

@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_secret(const char *name, size_t len)
+bool plan_show_is_secret(const char *name, size_t len)
 {
-    static const char *const marks[] = {"TOKEN",  "SECRET",     "PASSWORD",
-                                        "PASSWD", "CREDENTIAL", "_KEY"};
+    static const char *const marks[] = {"TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL"};
     for (size_t i = 0; i < COUNT_OF(marks); i++)
-        if (memmem(name, len, marks[i], strlen(marks[i])))
-            return true;
+        for (size_t k = 0, n = strlen(marks[i]); k + n <= len; k++)
+            if (strncasecmp(name + k, marks[i], n) == 0)
+                return true;
     return false;
 }
 
@@ -17,7 +17,7 @@ static bool is_secret(const char *name, size_t len)
 static const char *shown(const char *entry, size_t *len)
 {
     *len = strcspn(entry, "=");
-    if (is_secret(entry, *len))
+    if (plan_show_is_secret(entry, *len))
         return "***";
     return entry[*len] ? entry + *len + 1 : "";
 }

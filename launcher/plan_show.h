@@ -1,14 +1,18 @@
 /* plan_show - a plan as people and programs read it: --dry-run, --report-bindings, --json.
  *
- * The values of variables whose names say that they are secret (TOKEN, SECRET, PASSWORD, _KEY) are
- * shown as "***". Pure. */
+ * The values of variables whose names say that they are secret are shown as "***". Pure. */
 #ifndef DROVER_PLAN_SHOW_H
 #define DROVER_PLAN_SHOW_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "common/strbuf.h"
 #include "launcher/plan.h"
+
+/* True for a name with TOKEN, KEY, SECRET, PASSW(ORD) or CREDENTIAL in it, in whatever case: rather
+ * one too many. */
+bool plan_show_is_secret(const char *name, size_t len);
 
 /* A line for each rank (rank, node, local rank, GPU, CPUs, memory nodes), then what the job sets
  * in its environment; appended to `b`. */

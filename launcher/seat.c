@@ -56,14 +56,17 @@ static int hint_room(const struct seating *t, struct err *e)
         strbuf_str(&list), t->count > HOSTS_SHOWN ? ",…" : "", each);
 }
 
-static int too_few_slots(const struct seating *t, struct err *e)
+/* `unseated`: ranks for which there is no room even where hosts may share. */
+static int too_few_slots(const struct seating *t, int unseated, struct err *e)
 {
-    long slots = slots_of(t);
+    long slots = t->s->oversubscribe ? t->ranks - unseated : slots_of(t);
+    const char *most = t->s->oversubscribe ? "at most " : "", *plural = slots == 1 ? "" : "s";
     if (t->count == 1)
-        err_set(e, -EINVAL, "%d ranks, but host '%s' has %ld slot%s", t->ranks, t->hosts[0].name,
-                slots, slots == 1 ? "" : "s");
+        err_set(e, -EINVAL, "%d ranks, but host '%s' has %s%ld slot%s", t->ranks, t->hosts[0].name,
+                most, slots, plural);
     else
-        err_set(e, -EINVAL, "%d ranks, but the %d hosts have %ld slots", t->ranks, t->count, slots);
+        err_set(e, -EINVAL, "%d ranks, but the %d hosts have %s%ld slot%s", t->ranks, t->count,
+                most, slots, plural);
     if (t->s->oversubscribe)
         return err_hint(e, "max_slots is the limit also with --oversubscribe: raise it");
     return hint_room(t, e);
@@ -114,7 +117,8 @@ static int by_slots(struct seating *t, struct err *e)
             t->taken[i] = left < t->hosts[i].slots ? left : t->hosts[i].slots;
             left -= t->taken[i];
         }
-    return spread(t, left, true) > 0 ? too_few_slots(t, e) : 0;
+    left = spread(t, left, true);
+    return left > 0 ? too_few_slots(t, left, e) : 0;
 }
 
 /* -N and ppr: the same number to each, the last ones get what is left of -np. */

@@ -259,15 +259,22 @@ static int gpu_from_json(struct gpu *g, json_t *item, struct err *e)
 {
     json_error_t je;
     const char *uuid, *name, *bus_id;
+    json_t *parts = NULL, *part;
+    size_t i;
     *g = (struct gpu){.numa = -1};
-    if (json_unpack_ex(item, &je, JSON_STRICT, "{s:i,s:s,s:s,s:s,s?i}", "index", &g->index, "uuid",
-                       &uuid, "name", &name, "bus_id", &bus_id, "numa", &g->numa) < 0)
+    if (json_unpack_ex(item, &je, JSON_STRICT, "{s:i,s:s,s:s,s:s,s?i,s?o}", "index", &g->index,
+                       "uuid", &uuid, "name", &name, "bus_id", &bus_id, "numa", &g->numa, "parts",
+                       &parts) < 0)
         return err_set(e, -EINVAL, "a GPU's record: %s", je.text);
     if (g->index < 0 || copy_text(g->uuid, sizeof g->uuid, uuid) < 0 ||
         copy_text(g->name, sizeof g->name, name) < 0 ||
         gpu_bus_id(g->bus_id, sizeof g->bus_id, bus_id) < 0)
         return err_set(e, -EINVAL, "GPU %d: its bus_id is malformed or a text is too long",
                        g->index);
+    json_array_foreach (parts, i, part)
+        if (i >= GPU_PARTS_MAX || !json_is_string(part) ||
+            copy_text(g->parts[i], sizeof g->parts[i], json_string_value(part)) < 0)
+            return err_set(e, -EINVAL, "GPU %d: its parts are malformed", g->index);
     return 0;
 }
 

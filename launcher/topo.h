@@ -21,7 +21,8 @@ int topo_load(struct topo **out, struct err *e);
 
 /* A recorded machine: what `lstopo NAME.xml` writes and, where there is one beside it,
  * NAME.gpus.json: [{"index": 0, "uuid": "GPU-…", "name": "…", "bus_id": "0000:07:00.0",
- * "numa": 3}, …] ("numa" may be left out: it follows from bus_id). Without that file the GPUs are
+ * "numa": 3, "parts": ["MIG-…"]}, …] ("numa" and "parts" may be left out; the first follows from
+ * bus_id). Without that file the GPUs are
  * the XML's NVIDIA display and 3D controllers, in the order of the bus. The root object's infos
  * HostName and CpuQuota are the machine's name and its limit of CPU time, in CPUs.
  *   -EINVAL, -EIO, -ENOENT  a file is missing or is not what it should be */

@@ -1,15 +1,16 @@
 /* A libnvidia-ml.so.1 without a GPU, for tests: DROVER_NVML_LIB points at it, DROVER_FAKE_GPUS says
- * what it shows: "uuid,name,bus,total MiB,free MiB" for each GPU, apart by ';'. A GPU called "lost"
- * has fallen off the bus. DROVER_FAKE_NVML_INIT is the code that nvmlInit_v2() returns. */
+ * what it shows: "uuid,name,bus,total MiB,free MiB" for each GPU, apart by ';'; behind that
+ * ",MIG-a" for a part. A GPU called "lost" has fallen off the bus. DROVER_FAKE_NVML_INIT is the
+ * code that nvmlInit_v2() returns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define API __attribute__((visibility("default")))
-enum { GPUS = 64, INVALID_ARGUMENT = 2, TOO_SMALL = 7, GPU_LOST = 15 };
+enum { GPUS = 64, INVALID_ARGUMENT = 2, NOT_FOUND = 6, TOO_SMALL = 7, GPU_LOST = 15 };
 
 struct fake_gpu {
-    char uuid[96], name[96];
+    char uuid[96], name[96], part[96];
     unsigned bus;
     unsigned long long total_mib, free_mib;
 };
@@ -35,6 +36,8 @@ API int nvmlDeviceGetUUID(const struct fake_gpu *g, char *out, unsigned size);
 API int nvmlDeviceGetName(const struct fake_gpu *g, char *out, unsigned size);
 API int nvmlDeviceGetPciInfo_v3(const struct fake_gpu *g, struct pci *out);
 API int nvmlDeviceGetMemoryInfo(const struct fake_gpu *g, struct memory *out);
+API int nvmlDeviceGetMigDeviceHandleByIndex(const struct fake_gpu *g, unsigned index,
+                                            struct fake_gpu **out);
 API const char *nvmlErrorString(int code);
 
 int nvmlInit_v2(void)
@@ -46,8 +49,8 @@ int nvmlInit_v2(void)
     while (list && *list && count < GPUS) {
         struct fake_gpu *g = &gpus[count++];
         memset(g, 0, sizeof *g);
-        sscanf(list, "%95[^,],%95[^,],%x,%llu,%llu", g->uuid, g->name, &g->bus, &g->total_mib,
-               &g->free_mib);
+        sscanf(list, "%95[^,],%95[^,],%x,%llu,%llu,%95[^;]", g->uuid, g->name, &g->bus,
+               &g->total_mib, &g->free_mib, g->part);
         list += strcspn(list, ";");
         list += *list == ';';
     }
@@ -105,6 +108,18 @@ int nvmlDeviceGetMemoryInfo(const struct fake_gpu *g, struct memory *out)
 {
     *out =
         (struct memory){g->total_mib << 20, g->free_mib << 20, (g->total_mib - g->free_mib) << 20};
+    return 0;
+}
+
+/* Its second instance is the one that is there. */
+int nvmlDeviceGetMigDeviceHandleByIndex(const struct fake_gpu *g, unsigned index,
+                                        struct fake_gpu **out)
+{
+    static struct fake_gpu part;
+    if (index != 1 || !g->part[0])
+        return NOT_FOUND;
+    memcpy(part.uuid, g->part, sizeof part.uuid);
+    *out = &part;
     return 0;
 }
 

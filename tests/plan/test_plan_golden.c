@@ -3,10 +3,12 @@
  * DROVER_UPDATE_CASES=1 the expected part is written anew: read the difference before you keep it.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/strbuf.h"
+#include "launcher/hostfile.h"
 #include "launcher/plan.h"
 #include "launcher/plan_show.h"
 #include "launcher/topo.h"
@@ -18,7 +20,12 @@ struct plan_case {
     struct launch_spec spec;
     char **argv, **x, **env, **show;
     char **kept; /* strings that the spec borrows */
+    struct hosts *hosts;
+    const char *then; /* "1 dgx-a100": node 1 turns out to be that machine */
 };
+
+static const char *const maps[] = {"default", "slot", "core",    "hwthread",
+                                   "l3",      "numa", "package", "node"};
 
 static char *read_file(const char *path)
 {
@@ -45,11 +52,56 @@ static const char *keep(struct plan_case *c, const char *value)
     return c->kept[strv_len(c->kept) - 1];
 }
 
+/* "aa slots=4; bb": a host file with a line for each. */
+static bool read_hosts(struct plan_case *c, const char *value)
+{
+    AUTO(free) char *text = xstrdup(value);
+    struct err e = {0};
+    for (char *p = text; (p = strchr(p, ';'));)
+        *p = '\n';
+    if (hostfile_parse(&c->hosts, "hosts", text, &e) < 0) {
+        printf("# %s\n", e.text);
+        return false;
+    }
+    c->spec.hosts = c->hosts;
+    return true;
+}
+
+/* "4:node". */
+static bool read_ppr(struct launch_spec *s, const char *value)
+{
+    const char *of = value + strspn(value, "0123456789");
+    s->map_by = PLAN_MAP_PPR;
+    s->ppr = atoi(value);
+    s->ppr_of = (enum plan_map)word_in(of + (*of == ':'), maps, COUNT_OF(maps));
+    return (int)s->ppr_of >= 0;
+}
+
+/* What only jobs over several nodes have. */
+static bool read_node_line(struct plan_case *c, const char *key, const char *value)
+{
+    struct launch_spec *s = &c->spec;
+    struct host *here = NULL;
+    if (strcmp(key, "hosts") == 0)
+        return read_hosts(c, value);
+    if (strcmp(key, "ppr") == 0)
+        return read_ppr(s, value);
+    if (strcmp(key, "here") == 0 && c->hosts && (here = hosts_find(c->hosts, value)))
+        here->here = true;
+    else if (strcmp(key, "per-node") == 0)
+        s->per_node = atoi(value);
+    else if (strcmp(key, "rank-by") == 0)
+        return (int)(s->rank_by = (enum plan_map)word_in(value, maps, COUNT_OF(maps))) >= 0;
+    else if (strcmp(key, "then") == 0)
+        c->then = keep(c, value);
+    else
+        return false;
+    return true;
+}
+
 /* One line above "---". Returns false where it means nothing. */
 static bool read_line(struct plan_case *c, const char *key, const char *value)
 {
-    static const char *const maps[] = {"default", "slot", "core",    "hwthread",
-                                       "l3",      "numa", "package", "node"};
     static const char *const binds[] = {"default", "none", "core",   "hwthread",
                                         "l3",      "numa", "package"};
     struct launch_spec *s = &c->spec;
@@ -78,7 +130,7 @@ static bool read_line(struct plan_case *c, const char *key, const char *value)
     else if (strcmp(key, "bind") == 0)
         return (int)(s->bind_to = (enum plan_bind)word_in(value, binds, COUNT_OF(binds))) >= 0;
     else
-        return false;
+        return read_node_line(c, key, value);
     return true;
 }
 
@@ -115,6 +167,7 @@ static void free_case(struct plan_case *c)
 {
     free(c->text);
     free(c->machine);
+    hosts_free(c->hosts);
     char **all[] = {c->argv, c->x, c->env, c->show, c->kept};
     for (size_t i = 0; i < COUNT_OF(all); i++)
         strv_free(all[i]);
@@ -126,14 +179,30 @@ static void show_env(struct strbuf *b, char *const *env)
         strbuf_printf(b, "%s\n", env[i]);
 }
 
+static struct topo *machine(const char *name, struct err *e)
+{
+    struct topo *t = NULL;
+    AUTO(free) char *path = xasprintf("tests/plan/machines/%s.xml", name);
+    return topo_load_file(&t, path, e) < 0 ? NULL : t;
+}
+
+static int plan_of(struct plan **p, const struct plan_case *c, struct err *e)
+{
+    AUTO(topo) struct topo *t = machine(c->machine, e);
+    int rc = t ? plan_make(p, &c->spec, t, c->env, e) : -EINVAL;
+    if (rc < 0 || !c->then)
+        return rc;
+    const char *name = c->then + strspn(c->then, "0123456789 ");
+    AUTO(topo) struct topo *its = machine(name, e);
+    return its ? plan_set_node(*p, atoi(c->then), &c->spec, its, c->env, e) : -EINVAL;
+}
+
 /* What the case gets: its ranks, then what it asks to be shown; or the error. */
 static void run_case(struct strbuf *b, const struct plan_case *c)
 {
     struct err e = {0};
-    AUTO(topo) struct topo *t = NULL;
     AUTO(plan) struct plan *p = NULL;
-    AUTO(free) char *path = xasprintf("tests/plan/machines/%s.xml", c->machine);
-    if (topo_load_file(&t, path, &e) < 0 || plan_make(&p, &c->spec, t, c->env, &e) < 0) {
+    if (plan_of(&p, c, &e) < 0) {
         strbuf_printf(b, "error: %s\n", e.text);
         if (e.hint[0])
             strbuf_printf(b, "  try: %s\n", e.hint);
@@ -184,6 +253,23 @@ static bool passes(const char *path)
     return ok;
 }
 
+/* Plans for whoever compares them with others' (test_plan_agrees.py): of each file of cases. */
+static int show_plans(char **paths)
+{
+    for (; *paths; paths++) {
+        struct plan_case c = {0};
+        AUTO(strbuf) struct strbuf got = {0};
+        bool ok = read_case(&c, *paths);
+        if (ok)
+            run_case(&got, &c);
+        free_case(&c);
+        if (!ok)
+            return 1;
+        printf("%s\n%s\n", *paths, strbuf_str(&got));
+    }
+    return 0;
+}
+
 static int is_case(const struct dirent *d)
 {
     size_t len = strlen(d->d_name);
@@ -192,6 +278,8 @@ static int is_case(const struct dirent *d)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "--show") == 0)
+        return show_plans(argv + 2);
     struct dirent **names = NULL;
     int n = scandir("tests/plan/cases", &names, is_case, alphasort), failed = 0, number = 0;
     for (int i = 0; i < n; i++) {

@@ -292,7 +292,11 @@ TEST(explicit_mapping_and_binding_keep_inside_the_jobs_cpus)
             struct err e = {0};
             make_wish(&w, t);
             now = &w;
-            w.spec.map_by = (enum plan_map)below(PLAN_MAP_NODE + 1);
+            w.spec.map_by = (enum plan_map)below(PLAN_MAP_PPR + 1);
+            w.spec.rank_by = (enum plan_map)below(PLAN_MAP_NODE + 1);
+            w.spec.ppr = 1 + (int)below(4);
+            w.spec.ppr_of =
+                (enum plan_map)(PLAN_MAP_CORE + below(PLAN_MAP_NODE - PLAN_MAP_CORE + 1));
             w.spec.bind_to = (enum plan_bind)below(PLAN_BIND_PACKAGE + 1);
             w.spec.cpus_per_rank = below(3) ? 0 : (int)below(5);
             AUTO(plan) struct plan *p = NULL;

@@ -135,6 +135,15 @@ TEST(what_an_outer_drover_chose_goes_and_what_the_user_chose_stays)
     CHECK(!env_is_launchers(none, "OMPI_MCA_btl"));
 }
 
+TEST(names_passed_on_that_are_not_set_are_told)
+{
+    AUTO(strv) char **base = LIST("A=base"), **user = LIST("X", "A", "B=1", "Y");
+    CHECK_STR(env_missing(base, user, 0), "X");
+    CHECK_STR(env_missing(base, user, 1), "Y");
+    CHECK(env_missing(base, user, 2) == NULL);
+    CHECK(env_missing(NULL, NULL, 0) == NULL);
+}
+
 TEST(the_users_choice_is_dash_x_first_then_what_is_inherited)
 {
     AUTO(strv) char **base = LIST("A=base", "B=base", "RANK=7");
@@ -160,8 +169,8 @@ static struct plan plan = {.engine = PLAN_ENGINE_LOCAL,
 TEST(a_rank_finds_torchruns_contract)
 {
     struct launch_spec s = {0};
-    AUTO(strv) char **job = env_job(&plan, &s, NULL, false);
-    AUTO(strv) char **rank = env_rank(&plan, &ranks[1], &s, NULL);
+    AUTO(strv) char **job = env_job(&plan, &s, NULL);
+    AUTO(strv) char **rank = env_rank(&plan, &ranks[1], &s, NULL, false);
     AUTO(strv) char **m = env_merge(NULL, job, rank);
     static const char *const want[][2] = {{"RANK", "1"},
                                           {"LOCAL_RANK", "1"},
@@ -192,13 +201,25 @@ TEST(a_rank_finds_torchruns_contract)
     CHECK(env_get(m, "DROVER_RANK_CPUS") == NULL); /* not bound */
 }
 
+TEST(one_nodes_shortcuts_are_for_the_local_engine_only)
+{
+    struct plan far = plan;
+    far.engine = PLAN_ENGINE_OPENMPI;
+    struct launch_spec s = {.restart_count = 1, .max_restarts = 3};
+    AUTO(strv) char **job = env_job(&far, &s, NULL);
+    CHECK(env_get(job, "OMPI_MCA_schizo") == NULL && env_get(job, "OMPI_MCA_btl") == NULL);
+    CHECK_STR(env_get(job, "DROVER_RESTART_COUNT"), "1");
+    CHECK_STR(env_get(job, "TORCHELASTIC_RESTART_COUNT"), "1");
+    CHECK_STR(env_get(job, "TORCHELASTIC_MAX_RESTARTS"), "3");
+}
+
 TEST(what_the_user_has_set_is_left_alone)
 {
     AUTO(strv) char **base = LIST("OMP_NUM_THREADS=9", "OMPI_MCA_btl=tcp,self", "FOO=1");
     AUTO(strv) char **user = LIST("OMPI_MCA_pml=ucx", "ROLE_NAME=mine", "FOO", "NOT_THERE");
     struct launch_spec s = {.env = user};
-    AUTO(strv) char **job = env_job(&plan, &s, base, true);
-    AUTO(strv) char **rank = env_rank(&plan, &ranks[0], &s, base);
+    AUTO(strv) char **job = env_job(&plan, &s, base);
+    AUTO(strv) char **rank = env_rank(&plan, &ranks[0], &s, base, true);
     AUTO(strv) char **m = env_merge(base, job, rank);
     CHECK_STR(env_get(m, "OMP_NUM_THREADS"), "9");
     CHECK_STR(env_get(m, "OMPI_MCA_btl"), "tcp,self");
@@ -212,8 +233,8 @@ TEST(what_the_user_has_set_is_left_alone)
 TEST(without_pmix_nothing_of_mpi_is_set)
 {
     struct launch_spec s = {.no_pmix = true};
-    AUTO(strv) char **job = env_job(&plan, &s, NULL, true);
-    AUTO(strv) char **rank = env_rank(&plan, &ranks[0], &s, NULL);
+    AUTO(strv) char **job = env_job(&plan, &s, NULL);
+    AUTO(strv) char **rank = env_rank(&plan, &ranks[0], &s, NULL, true);
     AUTO(strv) char **m = env_merge(NULL, job, rank);
     for (size_t i = 0; m[i]; i++)
         CHECK(strncmp(m[i], "OMPI_", 5) != 0);

@@ -20,6 +20,19 @@ static void use_fake(const char *gpus, const char *init_code)
     setenv("DROVER_FAKE_NVML_INIT", init_code, 1);
 }
 
+TEST(parts_of_a_gpu_are_listed_with_it)
+{
+    use_fake("GPU-aa,A100,1b,40960,40000,MIG-5a1f;GPU-bb,A100,c3,40960,5", "0");
+    struct gpu *g = NULL;
+    int n = 0;
+    CHECK_INT(gpu_list(&g, &n, NULL), 0);
+    CHECK_INT(n, 2);
+    CHECK_STR(g[0].parts[0], "MIG-5a1f");
+    CHECK_STR(g[0].parts[1], "");
+    CHECK_STR(g[1].parts[0], "");
+    free(g);
+}
+
 TEST(gpus_are_listed_as_the_library_tells_them)
 {
     use_fake("GPU-aa,NVIDIA H100,1b,81559,81000;GPU-bb,NVIDIA H100,c3,81559,5", "0");

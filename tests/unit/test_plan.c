@@ -1,6 +1,9 @@
 #include "launcher/plan.h"
 
+#include <time.h>
+
 #include "launcher/env.h"
+#include "launcher/hosts.h"
 #include "launcher/topo.h"
 #include "tests/unit/test.h"
 
@@ -166,7 +169,7 @@ TEST(a_job_without_gpus_takes_any_number_of_ranks_and_hides_them)
     CHECK(p->ranks[49].cpus == NULL);
     CHECK_STR(env_get(p->ranks[49].env, "OMP_NUM_THREADS"), "1");
     CHECK_STR(env_get(p->ranks[49].env, "CUDA_VISIBLE_DEVICES"), "");
-    CHECK_STR(env_get(p->env, "OMPI_MCA_mpi_oversubscribe"), "1");
+    CHECK_STR(env_get(p->ranks[49].env, "OMPI_MCA_mpi_oversubscribe"), "1");
 }
 
 TEST(a_thousand_ranks_are_planned_at_once)
@@ -176,6 +179,155 @@ TEST(a_thousand_ranks_are_planned_at_once)
     AUTO(plan) struct plan *p = NULL;
     CHECK_INT(plan_make(&p, &s, t, NULL, NULL), 0);
     CHECK_INT(p->ranks[999].gpu, 999 % 8);
+}
+
+/* ---- several nodes --------------------------------------------------------------------------- */
+
+static struct hosts *hosts_of(int count, int slots)
+{
+    struct hosts *h = xzalloc(sizeof *h);
+    for (int i = 0; i < count; i++) {
+        AUTO(free) char *name = xasprintf("c%04d", i);
+        hosts_add(h, name, slots, 0);
+    }
+    return h;
+}
+
+TEST(the_engine_follows_from_the_hosts_and_the_allocation)
+{
+    AUTO(topo) struct topo *t = machine("v100-smt-off");
+    AUTO(hosts) struct hosts *h = hosts_of(2, 1);
+    char *inside[] = {(char *)"SLURM_JOB_NODELIST=c[0000-0003]", NULL};
+    char *other[] = {(char *)"SLURM_JOB_NODELIST=d[0000-0003]", NULL};
+    const struct {
+        bool first_here, second_here;
+        enum plan_engine wish;
+        char *const *env;
+        enum plan_engine want; /* AUTO: refused */
+    } cases[] = {
+        {true, true, PLAN_ENGINE_AUTO, NULL, PLAN_ENGINE_LOCAL},
+        {true, false, PLAN_ENGINE_AUTO, NULL, PLAN_ENGINE_OPENMPI},
+        {false, false, PLAN_ENGINE_AUTO, inside, PLAN_ENGINE_SLURM},
+        {false, false, PLAN_ENGINE_AUTO, other, PLAN_ENGINE_OPENMPI},
+        {true, true, PLAN_ENGINE_AUTO, inside, PLAN_ENGINE_LOCAL},
+        {false, false, PLAN_ENGINE_OPENMPI, inside, PLAN_ENGINE_OPENMPI},
+        {true, true, PLAN_ENGINE_OPENMPI, NULL, PLAN_ENGINE_OPENMPI},
+        {true, false, PLAN_ENGINE_LOCAL, NULL, PLAN_ENGINE_AUTO},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        h->at[0].here = cases[i].first_here;
+        h->at[1].here = cases[i].second_here;
+        struct launch_spec s = {.argv = program, .hosts = h, .engine = cases[i].wish};
+        AUTO(plan) struct plan *p = NULL;
+        struct err e = {0};
+        int rc = plan_make(&p, &s, t, cases[i].env, &e);
+        if (cases[i].want == PLAN_ENGINE_AUTO) {
+            CHECK_INT(rc, -EINVAL);
+            CHECK_HAS(e.text, "'c0001'");
+        } else {
+            CHECK_INT(rc, 0);
+            CHECK_INT(p->engine, cases[i].want);
+        }
+    }
+}
+
+TEST(over_several_nodes_nothing_is_said_that_is_known_only_there)
+{
+    AUTO(topo) struct topo *t = machine("v100-smt-off");
+    AUTO(hosts) struct hosts *h = hosts_of(3, 2);
+    struct launch_spec s = {
+        .argv = program, .hosts = h, .ranks = 4, .restart_count = 2, .max_restarts = 5};
+    AUTO(plan) struct plan *p = NULL;
+    CHECK_INT(plan_make(&p, &s, t, NULL, NULL), 0);
+    CHECK_INT(p->node_count, 2); /* the third has no rank */
+    CHECK(p->master_addr == NULL && env_get(p->env, "MASTER_ADDR") == NULL);
+    CHECK(env_get(p->env, "OMPI_MCA_schizo") == NULL && env_get(p->env, "OMPI_MCA_btl") == NULL);
+    CHECK_STR(env_get(p->env, "GROUP_WORLD_SIZE"), "2");
+    CHECK_STR(env_get(p->env, "TORCHELASTIC_RESTART_COUNT"), "2");
+    CHECK_STR(env_get(p->env, "TORCHELASTIC_MAX_RESTARTS"), "5");
+    CHECK_STR(env_get(p->env, "DROVER_RESTART_COUNT"), "2");
+    CHECK_STR(env_get(p->ranks[3].env, "GROUP_RANK"), "1");
+    CHECK_STR(env_get(p->ranks[3].env, "LOCAL_RANK"), "1");
+    CHECK_STR(p->nodes[1].name, "c0001");
+    CHECK(!p->nodes[1].here);
+    CHECK_INT(p->ranks[3].gpu, 1);
+}
+
+TEST(a_node_that_turns_out_to_be_another_machine_is_placed_anew)
+{
+    AUTO(topo) struct topo *t = machine("v100-smt-off"), *other = machine("dgx-h100");
+    AUTO(hosts) struct hosts *h = hosts_of(2, 2);
+    struct launch_spec s = {.argv = program, .hosts = h};
+    AUTO(plan) struct plan *p = NULL;
+    CHECK_INT(plan_make(&p, &s, t, NULL, NULL), 0);
+    CHECK_INT(plan_set_node(p, 1, &s, other, NULL, NULL), 0);
+    CHECK_STR(p->ranks[1].cpus, "20-39"); /* as it was */
+    CHECK_STR(p->ranks[2].cpus, "0-27,112-139");
+    CHECK_STR(p->ranks[3].gpu_uuid, topo_gpu(other, 1)->uuid);
+    CHECK_STR(env_get(p->ranks[3].env, "OMP_NUM_THREADS"), "28");
+    CHECK_INT(p->ranks[3].rank, 3);
+    CHECK_INT(p->ranks[3].local_rank, 1);
+}
+
+TEST(a_node_with_too_little_is_named_and_the_plan_is_as_before)
+{
+    AUTO(topo) struct topo *t = machine("dgx-h100"), *other = machine("v100-smt-off");
+    AUTO(hosts) struct hosts *h = hosts_of(2, 8);
+    struct launch_spec s = {.argv = program, .hosts = h};
+    AUTO(plan) struct plan *p = NULL;
+    struct err e = {0};
+    CHECK_INT(plan_make(&p, &s, t, NULL, NULL), 0);
+    CHECK_INT(plan_set_node(p, 1, &s, other, NULL, &e), -EINVAL);
+    CHECK_HAS(e.text, "8 ranks, but the job has 2 GPUs on 'c0001'");
+    CHECK_STR(p->ranks[8].gpu_uuid, topo_gpu(t, 0)->uuid);
+    CHECK_INT(plan_set_node(p, 1, &s, other, NULL, NULL), -EINVAL);
+}
+
+TEST(a_login_node_without_gpus_plans_for_those_that_have_them)
+{
+    AUTO(topo) struct topo *login = machine("vm-2core"), *t = machine("dgx-h100");
+    AUTO(hosts) struct hosts *h = hosts_of(2, 8);
+    struct launch_spec s = {
+        .argv = program, .hosts = h, .gpus = "0,1,2,3,4,5,6,7", .bind_to = PLAN_BIND_CORE};
+    AUTO(plan) struct plan *p = NULL;
+    struct err e = {0};
+    if (plan_make(&p, &s, login, NULL, &e) < 0)
+        FAIL("%s", e.text);
+    CHECK_INT(p->world_size, 16);
+    for (int i = 0; i < 2; i++)
+        CHECK_INT(plan_set_node(p, i, &s, t, NULL, NULL), 0);
+    CHECK_INT(p->ranks[15].gpu, 7);
+    CHECK_STR(p->ranks[15].mems, "1");
+    h->at[0].here = true; /* its own lack counts */
+    struct plan *none = NULL;
+    CHECK_INT(plan_make(&none, &s, login, NULL, &e), -EINVAL);
+    CHECK_HAS(e.text, "'vm-2core'");
+}
+
+TEST(a_thousand_nodes_of_eight_ranks_are_planned_in_well_under_a_second)
+{
+    AUTO(topo) struct topo *t = machine("dgx-a100");
+    AUTO(hosts) struct hosts *h = hosts_of(1000, 8);
+    char **base = NULL;
+    for (int i = 0; i < 300; i++)
+        strv_push(&base, xasprintf("SOME_VARIABLE_%d=%d", i, i));
+    struct launch_spec s = {.argv = program, .hosts = h};
+    AUTO(plan) struct plan *p = NULL;
+    struct timespec from, made, set;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    CHECK_INT(plan_make(&p, &s, t, base, NULL), 0);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &made);
+    CHECK_INT(p->world_size, 8000);
+    CHECK_INT(p->ranks[7999].gpu, 7);
+    for (int i = 0; i < 100; i++)
+        CHECK_INT(plan_set_node(p, i, &s, t, base, NULL), 0);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &set);
+    double make_s =
+        (double)(made.tv_sec - from.tv_sec) + 1e-9 * (double)(made.tv_nsec - from.tv_nsec);
+    double set_s = (double)(set.tv_sec - made.tv_sec) + 1e-9 * (double)(set.tv_nsec - made.tv_nsec);
+    fprintf(stderr, "# plan_make %.3f s, plan_set_node %.2f ms\n", make_s, set_s * 10);
+    CHECK(make_s < 1);
+    strv_free(base);
 }
 
 TEST(freeing_nothing_is_fine)

@@ -61,15 +61,15 @@ TEST(json_has_what_the_table_has_and_null_for_what_there_is_none_of)
 
 TEST(secrets_are_not_shown)
 {
-    char *x[] = {(char *)"HF_TOKEN=hf_abc", (char *)"WANDB_API_KEY=abc", (char *)"KEYBOARD=us",
-                 NULL};
+    char *x[] = {(char *)"HF_TOKEN=hf_abc", (char *)"WANDB_API_KEY=abc", (char *)"apikey=abc",
+                 (char *)"LAYOUT=us", NULL};
     AUTO(plan) struct plan *p = plan_of("laptop", &(struct launch_spec){.env = x});
     AUTO(strbuf) struct strbuf b = {0};
     plan_print(&b, p);
     json_t *j = plan_json(p);
     AUTO(free) char *text = json_dumps(j, 0);
     CHECK_HAS(strbuf_str(&b), "HF_TOKEN=***\n");
-    CHECK_HAS(strbuf_str(&b), "KEYBOARD=us\n");
+    CHECK_HAS(strbuf_str(&b), "LAYOUT=us\n");
     CHECK(strstr(strbuf_str(&b), "abc") == NULL);
     CHECK(strstr(text, "abc") == NULL);
     json_decref(j);

@@ -127,6 +127,12 @@ def main():
         g["numa"] = numa
     m.write()
 
+    m = Machine("a100-mig", "2 x AMD EPYC 7543, NPS1, SMT off; two A100 PCIe, the second divided into three", 2, 1, 8, 4, 1)
+    for i, bus in enumerate(("25", "c1")):
+        m.gpu(i, f"0000:{bus}:00.0", "0302 [10de:20b5] [10de:1533] a1", "NVIDIA A100 80GB PCIe", uuid("a180", i))
+    m.gpus[1]["parts"] = [f"MIG-{c * 8}-2b0f-5a1c-9d15-0242ac110001" for c in "7bd"]
+    m.write()
+
     h100("dgx-h100", "NVIDIA DGX H100: 2 x Intel Xeon Platinum 8480C, SMT on").write()
 
     m = h100("h100-container", "a DGX H100 seen from a container: --cpuset-cpus 0-7,60,61,112-119 --gpus 0,1,4")
