@@ -9,6 +9,7 @@
 #include "launcher/env.h"
 #include "launcher/hosts.h"
 #include "launcher/place.h"
+#include "launcher/plan_part.h"
 #include "launcher/seat.h"
 #include "launcher/topo.h"
 
@@ -24,6 +25,7 @@ void plan_free(struct plan *p)
         free(r->cpus);
         free(r->mems);
         strv_free(r->env);
+        strv_free(r->argv);
     }
     for (int i = 0; p->nodes && i < p->node_count; i++)
         free(p->nodes[i].name);
@@ -384,6 +386,7 @@ static int set_node(struct plan *p, int node, const struct launch_spec *s, struc
         set_rank(r, o);
         r->env = env_rank(p, r, s, base, crowded);
         show_gpus(&r->env, r, s, o->topo, o->gpus, base);
+        plan_part_program(r, p->world_size, s, base);
     }
     return 0;
 }
@@ -499,6 +502,9 @@ static int seat_all(struct plan *p, const struct launch_spec *s, const struct of
     if (ranks < 0)
         return -EINVAL;
     p->world_size = ranks;
+    if (s->stdin_rank < 0 || s->stdin_rank >= ranks)
+        return err_set(e, -EINVAL, "stdin for rank %d, but the job has ranks 0 to %d",
+                       s->stdin_rank, ranks - 1);
     take_seats(p, s, hosts, count, seats);
     return 0;
 }
@@ -539,6 +545,7 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
         if (set_assumed(p, i, s, o, base_env, e) < 0)
             return -EINVAL;
     p->env = env_job(p, s, base_env);
+    plan_part_of_job(p, s);
     *out = TAKE(p);
     return 0;
 }

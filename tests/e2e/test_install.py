@@ -63,6 +63,34 @@ def test_an_installed_drover_runs(prefix):
     assert done.returncode == 0 and "drover" in done.stdout
 
 
+def test_links_lie_in_a_directory_of_their_own_and_run_drover(prefix):
+    links = prefix / "libexec/drover/bin"
+    assert sorted(p.name for p in links.iterdir()) == ["mpiexec", "mpirun", "torchrun"]
+    assert not (prefix / "bin/mpirun").exists()
+    env = dict(os.environ, PATH=f"{links}:{os.environ['PATH']}")
+    for name in ("mpirun", "mpiexec"):
+        done = run(name, "--allow-run-as-root", "--oversubscribe", "-np", "2", "sh", "-c", "echo $RANK", env=env)
+        assert sorted(done.stdout.split()) == ["0", "1"], done.stderr
+        assert "drover" in run(name, "--version", env=env).stdout
+    done = run("torchrun", "--no-python", "sh", "-c", "echo $WORLD_SIZE", env=env)
+    assert done.stdout == "1\n", done.stderr
+
+
+def test_the_links_find_the_real_mpirun_behind_themselves(prefix, tmp_path):
+    """A stand-in for mpirun, which tells what it was given, later in PATH than our link."""
+    (tmp_path / "mpirun").write_text("#!/bin/sh\necho \"stand-in: $*\" >&2\nexit 3\n")
+    (tmp_path / "mpirun").chmod(0o755)
+    env = dict(os.environ, PATH=f"{prefix}/libexec/drover/bin:{tmp_path}:{os.environ['PATH']}")
+    done = run("mpirun", "--engine", "openmpi", "-v", "-H", "me@127.0.0.1", "-np", "1", "--mca", "a", "b", "true", env=env)
+    assert done.returncode != 0 and "stand-in: --hostfile" in done.stderr, done.stderr
+    assert "--mca a b" in done.stderr and "DROVER_TOKEN" in done.stderr
+    without = tmp_path / "none"
+    without.mkdir()
+    env["PATH"] = f"{prefix}/libexec/drover/bin:{without}"
+    done = run("mpirun", "--engine", "openmpi", "-H", "me@127.0.0.1", "-np", "1", "true", env=env)
+    assert done.returncode == 2 and "install openmpi-bin" in done.stderr, done.stderr
+
+
 def test_a_program_built_by_pkg_config_runs_alone(program):
     done = run(program)
     assert done.returncode == 0, done.stderr

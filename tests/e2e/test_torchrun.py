@@ -1,0 +1,112 @@
+"""`drover torchrun`: the contract of torchrun's ranks, alone and as a share, its files, and PyTorch itself where it is
+installed. What its lines mean is test_run_lines.py's."""
+import os
+import socket
+import subprocess
+
+import pytest
+from conftest import DROVER
+
+SHOW = "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $ROLE_NAME $TORCHELASTIC_RUN_ID"
+DDP = """
+import sys
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+x = torch.tensor([float(dist.get_rank())])
+dist.all_reduce(x)
+print(dist.get_rank(), dist.get_world_size(), int(x.item()), sys.argv[1:], flush=True)
+dist.destroy_process_group()
+"""
+
+
+def has_torch():
+    return subprocess.run(["/usr/bin/python3", "-c", "import torch.distributed as d; assert d.is_gloo_available()"],
+                          check=False, capture_output=True, timeout=120).returncode == 0
+
+
+def shell(drover, *options, text=SHOW, **kw):
+    return drover.run("torchrun", "--no-python", *options, "sh", "-c", text, **kw)
+
+
+def test_ranks_find_what_torchrun_gives_them(drover):
+    done = shell(drover, "--nproc_per_node=2", "--role", "trainer", "--rdzv-id=j7", "--max-restarts=0")
+    assert sorted(done.stdout.splitlines()) == ["0 0 2 2 0 trainer j7", "1 1 2 2 0 trainer j7"], done.stderr
+    assert shell(drover, text="echo $WORLD_SIZE").stdout == "1\n"
+
+
+def test_a_script_is_run_by_python_and_a_module_too(drover, tmp_path):
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/train.py").write_text("import sys\nprint(__name__, sys.argv[1:])\n")
+    (tmp_path / "script").write_text("import sys\nprint('script', sys.argv[1:])\n")
+    done = drover.run("torchrun", "-m", "pkg.train", "--lr", "0.1")
+    assert done.stdout == "__main__ ['--lr', '0.1']\n", done.stderr
+    assert drover.run("torchrun", "script", "-r", "3").stdout == "script ['-r', '3']\n"
+    done = drover.run("torchrun", "script", env={"PYTHON_EXEC": "/bin/echo"})
+    assert done.stdout == "-u script\n"
+
+
+def test_shares_of_two_nodes_are_one_world(drover):
+    outs = [shell(drover, "--nnodes", "2", "--node-rank", n, "--nproc-per-node", "2", "--rdzv-endpoint", "127.0.0.1:1")
+            for n in (0, 1)]
+    lines = sorted(line for o in outs for line in o.stdout.splitlines())
+    assert [line.split()[:5] for line in lines] == [[str(r), str(r % 2), "4", "2", str(r // 2)] for r in range(4)]
+
+
+def test_the_port_of_another_node_is_not_taken_here(drover):
+    with socket.create_server(("127.0.0.1", 0)) as rank0:
+        port = str(rank0.getsockname()[1])
+        options = ["--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", port, "--node-rank"]
+        done = shell(drover, *options, "1", text="echo $RANK $MASTER_PORT")
+        assert (done.returncode, done.stdout) == (0, f"1 {port}\n"), done.stderr
+        done = shell(drover, *options, "0")
+        assert done.returncode == 2 and port in done.stderr
+
+
+def test_redirected_and_teed_lines_are_where_torchrun_puts_them(drover, tmp_path):
+    done = shell(drover, "--nproc-per-node", "2", "--log-dir", "logs", "--rdzv-id", "j", "-r", "3", "-t", "1:1", text="echo o$RANK; "
+                 "echo e$RANK >&2")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[default1]:o1\n", "")
+    run, = (tmp_path / "logs").iterdir()
+    assert run.name.startswith("j_")
+    files = {str(f.relative_to(run)): f.read_text() for f in run.rglob("*.log")}
+    assert files == {f"attempt_0/{r}/std{s}.log": f"{s[0] if s == 'err' else 'o'}{r}\n" for r in (0, 1) for s in ("out", "err")}
+
+
+def test_what_a_rank_wrote_is_in_its_file_byte_for_byte(drover, tmp_path, seed):
+    text = bytes(seed.choice(b"ab\n\r\0\xff") for _ in range(200_000))
+    (tmp_path / "text").write_bytes(text)
+    done = drover.run("torchrun", "--no-python", "--log-dir", "logs", "-r", "1", "cat", "text")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    file, = (tmp_path / "logs").rglob("stdout.log")
+    assert file.read_bytes() == text
+
+
+def test_only_the_filtered_ranks_are_shown(drover):
+    done = shell(drover, "--nproc-per-node", "3", "--local-ranks-filter", "0,2", text="echo $RANK")
+    assert sorted(done.stdout.split()) == ["0", "2"]
+
+
+def test_the_first_failure_of_a_share_is_named_by_its_number_among_all(drover):
+    done = shell(drover, "--nnodes", "2", "--node-rank", "1", "--nproc-per-node", "2", "--master-addr", "127.0.0.1",
+                 text="[ $LOCAL_RANK = 1 ] && exit 7; sleep 60", timeout=30)
+    assert done.returncode == 7 and "drover torchrun: rank 3 on" in done.stderr
+    drover.nothing_left()
+
+
+@pytest.mark.skipif(not has_torch(), reason="no PyTorch with gloo")
+def test_a_ddp_script_runs_on_one_node_and_as_two_shares(drover, tmp_path):
+    (tmp_path / "ddp.py").write_text(DDP)
+    env = {"GLOO_SOCKET_IFNAME": "lo", "PYTHON_EXEC": "/usr/bin/python3"}
+    done = drover.run("torchrun", "--nproc-per-node", "2", "ddp.py", "--x", env=env, timeout=240)
+    assert sorted(done.stdout.splitlines()) == ["0 2 1 ['--x']", "1 2 1 ['--x']"], done.stderr
+    with open(os.devnull, encoding="ascii") as nothing:
+        probe = subprocess.run(["/usr/bin/python3", "-c", "import socket; s=socket.socket(); s.bind(('', 0)); "
+                                "print(s.getsockname()[1])"], text=True, stdin=nothing, capture_output=True, check=True)
+    common = ["torchrun", "--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "127.0.0.1", "--master-port",
+              probe.stdout.strip()]
+    jobs = [subprocess.Popen([DROVER, *common, "--node-rank", str(n), "ddp.py"], cwd=tmp_path, env={**drover.env, **env},
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for n in (1, 0)]
+    outs = [j.communicate(timeout=240) for j in jobs]
+    assert sorted(o for o, _ in outs) == ["0 2 1 []\n", "1 2 1 []\n"], outs
