@@ -204,6 +204,8 @@ static void on_started(void *arg, int rank, pid_t pid)
 {
     struct launch *j = arg;
     j->ranks[rank].pid = pid;
+    if (j->ev.rank_started)
+        j->ev.rank_started(j->arg, rank, pid);
     settle(j, rank, job_started(j->job, rank));
 }
 
@@ -225,7 +227,8 @@ static void on_not_started(void *arg, int rank, int error, const char *step)
 static void on_exited(void *arg, int rank, int wait_status)
 {
     struct launch *j = arg;
-    struct rank_end r = {.rank = rank, .seconds = seconds_since_start(j)};
+    struct rank_end r = {
+        .rank = rank, .pid = j->ranks[rank].pid, .seconds = seconds_since_start(j)};
     job_read_wait(&r, wait_status);
     r.oom_killed = r.signal == SIGKILL && j->oom_kills >= 0 && oom_kills("") > j->oom_kills;
     j->ranks[rank].pid = 0;

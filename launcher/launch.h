@@ -62,6 +62,8 @@ struct launch_events {
     void (*rank_ended)(void *arg, const struct rank_end *r);
     /* Every rank has ended, its output too, and nothing of the job is left running. */
     void (*ended)(void *arg, const struct job_end *end);
+    /* `pid` is 0 where the rank is on another node. */
+    void (*rank_started)(void *arg, int rank, pid_t pid);
 };
 
 /* Plans and starts a job. On failure nothing was started. A program that cannot be executed is
