@@ -72,6 +72,8 @@ struct launch_spec {
     int grace_ms;       /* SIGTERM to SIGKILL; 0: 30,000 */
     bool reports;       /* the ranks get a report channel (DROVER_REPORT_FD) */
     bool no_pmix;       /* the program needs no PMIx: nothing is served */
+    int restart_count;  /* how often the job was started before */
+    int max_restarts;   /* how often it may be started again; the ranks are told both */
     int stdin_fd;       /* read by rank 0; < 0 or 0 with stdin_null: /dev/null */
     bool stdin_null;
     const char *job_id; /* NULL: launch_start() makes one; plan_make() by itself says "job" */
