@@ -12,6 +12,10 @@ static void show_end(struct strbuf *b, const struct rank_end *r)
         strbuf_printf(b, "could not be started: %s\n", r->start_error);
         return;
     }
+    if (r->lost) {
+        strbuf_printf(b, "was lost after %.1f s: %s\n", r->seconds, r->lost_how);
+        return;
+    }
     if (r->aborted)
         strbuf_printf(b, "called MPI_Abort(%d)", r->status);
     else if (r->signal)
@@ -73,6 +77,8 @@ static void show_core(struct strbuf *b, const struct plan *p, const struct rank_
 
 void cmd_run_show_failure(struct strbuf *b, const struct plan *p, const struct job_end *end)
 {
+    if (end->broken)
+        strbuf_printf(b, "drover run: the job was ended: %s\n", end->broken);
     if (end->first_failed < 0)
         return;
     strbuf_printf(b, "drover run: rank %d on %s ", end->first_failed,

@@ -3,23 +3,25 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "common/log.h"
 #include "launcher/channel.h"
 #include "launcher/engine.h"
 #include "launcher/env.h"
 #include "launcher/io.h"
+#include "launcher/oom.h"
 #include "launcher/rendezvous.h"
 
 enum { STREAMS = 2, PIPE_BYTES = 256 << 10, REPORT_FD = 3 };
+enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* as shells say it */
 
 struct engine {
     uv_loop_t *loop;
     struct guardian *guardian;
     const struct topo *topo;
     struct rendezvous *rendezvous; /* from the first job on that needs it */
-    struct engine_job *jobs;
+    struct local_job *jobs;
     uint32_t last_number;
     bool gone;        /* the guardian is */
     uv_timer_t later; /* answers engine_clear() then */
@@ -27,7 +29,7 @@ struct engine {
 };
 
 struct stream {
-    struct engine_job *job;
+    struct local_job *job;
     int rank;
     enum launch_stream from;
     struct io *io; /* NULL once it has ended */
@@ -39,22 +41,25 @@ struct engine_rank {
     bool over; /* exited or not started */
 };
 
-struct engine_job {
-    struct engine_job *next;
+struct local_job {
+    struct engine_job job;
+    struct local_job *next;
     struct engine *engine;
+    const struct plan *plan;
     uint32_t number;
     struct engine_rank *ranks;
     int count;
     struct rendezvous_job *meeting;
     bool paused, clear_asked;
     int resume_from; /* the rank whose turn it is, so that all get theirs */
+    long oom_kills;  /* before its start */
     struct engine_events ev;
     void *arg;
 };
 
-static struct engine_job *find(struct engine *en, uint32_t number)
+static struct local_job *find(struct engine *en, uint32_t number)
 {
-    struct engine_job *j = en->jobs;
+    struct local_job *j = en->jobs;
     while (j && j->number != number)
         j = j->next;
     return j;
@@ -65,24 +70,33 @@ static struct engine_job *find(struct engine *en, uint32_t number)
 
 static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
 {
-    struct engine_job *j = find(arg, number);
+    struct local_job *j = find(arg, number);
     if (j)
         j->ev.started(j->arg, rank, pid);
 }
 
 static void on_not_started(void *arg, uint32_t number, int rank, int error, const char *step)
 {
-    struct engine_job *j = find(arg, number);
+    struct local_job *j = find(arg, number);
     if (!j || j->ranks[rank].over)
         return;
     struct engine_rank *r = &j->ranks[rank];
     r->over = true;
     for (int i = 0; i < STREAMS; i++)
         io_close(TAKE(r->streams[i].io));
-    j->ev.not_started(j->arg, rank, error, step);
+    char why[256];
+    bool exec = strcmp(step, "exec") == 0;
+    const char *cpus = j->plan->ranks[rank].cpus;
+    snprintf(why, sizeof why, "%s '%s': %s", step,
+             exec                         ? j->plan->argv[0]
+             : strcmp(step, "chdir") == 0 ? j->plan->wdir
+             : cpus                       ? cpus
+                                          : "",
+             strerror(error));
+    j->ev.not_started(j->arg, rank, exec && error == ENOENT ? NOT_FOUND : NOT_RUN, why);
 }
 
-static void rank_exited(struct engine_job *j, int rank, int wait_status)
+static void rank_exited(struct local_job *j, int rank, int wait_status)
 {
     struct engine_rank *r = &j->ranks[rank];
     if (r->over)
@@ -90,19 +104,21 @@ static void rank_exited(struct engine_job *j, int rank, int wait_status)
     r->over = true;
     if (r->channel)
         channel_drain(r->channel); /* its reports come before its end */
-    j->ev.exited(j->arg, rank, wait_status);
+    bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL && j->oom_kills >= 0 &&
+               oom_kills("") > j->oom_kills;
+    j->ev.exited(j->arg, rank, wait_status, oom);
 }
 
 static void on_exited(void *arg, uint32_t number, int rank, int wait_status)
 {
-    struct engine_job *j = find(arg, number);
+    struct local_job *j = find(arg, number);
     if (j)
         rank_exited(j, rank, wait_status);
 }
 
 static void on_cleared(void *arg, uint32_t number)
 {
-    struct engine_job *j = find(arg, number);
+    struct local_job *j = find(arg, number);
     if (j)
         j->ev.cleared(j->arg);
 }
@@ -110,7 +126,7 @@ static void on_cleared(void *arg, uint32_t number)
 static void on_later(uv_timer_t *t)
 {
     struct engine *en = t->data;
-    for (struct engine_job *j = en->jobs, *next; j; j = next) {
+    for (struct local_job *j = en->jobs, *next; j; j = next) {
         next = j->next;
         if (j->clear_asked)
             j->ev.cleared(j->arg);
@@ -123,7 +139,7 @@ static void on_gone(void *arg)
     struct engine *en = arg;
     log_error("the guardian process was ended from outside, and every rank with it");
     en->gone = true;
-    for (struct engine_job *j = en->jobs, *next; j; j = next) {
+    for (struct local_job *j = en->jobs, *next; j; j = next) {
         next = j->next;
         for (int i = 0; i < j->count; i++)
             rank_exited(j, i, SIGKILL);
@@ -133,14 +149,14 @@ static void on_gone(void *arg)
 
 static void on_aborted(void *arg, int rank, int code)
 {
-    struct engine_job *j = arg;
+    struct local_job *j = arg;
     j->ev.aborted(j->arg, rank, code);
 }
 
 /* ---- output ------------------------------------------------------------------------------------
  */
 
-static void pause_all(struct engine_job *j, int after_rank)
+static void pause_all(struct local_job *j, int after_rank)
 {
     j->paused = true;
     j->resume_from = (after_rank + 1) % j->count;
@@ -150,8 +166,9 @@ static void pause_all(struct engine_job *j, int after_rank)
                 io_pause(j->ranks[i].streams[k].io);
 }
 
-void engine_resume(struct engine_job *j)
+static void local_resume(struct engine_job *job)
 {
+    struct local_job *j = (struct local_job *)job;
     j->paused = false;
     int first = j->resume_from;
     for (int n = 0; n < j->count; n++) {
@@ -162,10 +179,20 @@ void engine_resume(struct engine_job *j)
     }
 }
 
+static bool on_bytes(void *arg, const char *bytes, size_t len)
+{
+    struct stream *s = arg;
+    struct local_job *j = s->job;
+    if (j->ev.bytes(j->arg, s->rank, s->from, bytes, len))
+        return true;
+    pause_all(j, s->rank);
+    return false;
+}
+
 static bool on_line(void *arg, const char *text, size_t len)
 {
     struct stream *s = arg;
-    struct engine_job *j = s->job;
+    struct local_job *j = s->job;
     if (j->ev.line(j->arg, s->rank, s->from, text, len))
         return true;
     pause_all(j, s->rank);
@@ -175,7 +202,7 @@ static bool on_line(void *arg, const char *text, size_t len)
 static void on_stream_ended(void *arg)
 {
     struct stream *s = arg;
-    struct engine_job *j = s->job;
+    struct local_job *j = s->job;
     const struct engine_rank *r = &j->ranks[s->rank];
     io_close(TAKE(s->io));
     if (!r->streams[0].io && !r->streams[1].io)
@@ -184,15 +211,67 @@ static void on_stream_ended(void *arg)
 
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
-    struct engine_job *j = arg;
+    struct local_job *j = arg;
     j->ev.report(j->arg, rank, json, len);
 }
 
-void engine_finish_output(struct engine_job *j, int rank)
+static void local_finish_output(struct engine_job *job, int rank)
 {
+    struct local_job *j = (struct local_job *)job;
     for (int k = 0; k < STREAMS; k++)
         if (j->ranks[rank].streams[k].io)
             io_finish(j->ranks[rank].streams[k].io);
+}
+
+/* ---- end ---------------------------------------------------------------------------------------
+ */
+
+static void local_signal(struct engine_job *job, int rank, int sig)
+{
+    struct local_job *j = (struct local_job *)job;
+    guardian_signal(j->engine->guardian, j->number, rank, sig);
+}
+
+static bool local_ask_stop(struct engine_job *job)
+{
+    struct local_job *j = (struct local_job *)job;
+    bool asked = false;
+    for (int i = 0; i < j->count; i++) {
+        struct channel *c = j->ranks[i].channel;
+        if (!c || !channel_used(c) || j->ranks[i].over)
+            continue;
+        channel_say_stop(c);
+        asked = true;
+    }
+    return asked;
+}
+
+static void local_clear(struct engine_job *job)
+{
+    struct local_job *j = (struct local_job *)job;
+    j->clear_asked = true;
+    if (j->engine->gone)
+        uv_timer_start(&j->engine->later, on_later, 0, 0);
+    else
+        guardian_clear(j->engine->guardian, j->number);
+}
+
+static void local_free(struct engine_job *job)
+{
+    struct local_job *j = (struct local_job *)job;
+    for (struct local_job **at = &j->engine->jobs; *at; at = &(*at)->next)
+        if (*at == j) {
+            *at = j->next;
+            break;
+        }
+    for (int i = 0; i < j->count; i++) {
+        for (int k = 0; k < STREAMS; k++)
+            io_close(j->ranks[i].streams[k].io);
+        channel_close(j->ranks[i].channel);
+    }
+    rendezvous_leave(j->meeting);
+    free(j->ranks);
+    free(j);
 }
 
 /* ---- start -------------------------------------------------------------------------------------
@@ -214,41 +293,13 @@ static void close_ends(struct ends *all, int count)
     free(all);
 }
 
-static int make_dirs(char *path, struct err *e)
-{
-    for (char *p = path + 1;; p++) {
-        if (*p && *p != '/')
-            continue;
-        char was = *p;
-        *p = '\0';
-        if (mkdir(path, 0777) < 0 && errno != EEXIST)
-            return err_set(e, -errno, "directory '%s': %s", path, strerror(errno));
-        *p = was;
-        if (!was)
-            return 0;
-    }
-}
-
-/* DIR/rank.N/stdout (or stderr); `*fd` stays -1 where no files are wanted. */
-static int open_file(int *fd, const char *dir, int rank, const char *stream, struct err *e)
-{
-    if (!dir)
-        return 0;
-    AUTO(free) char *path = xasprintf("%s/rank.%d", dir, rank);
-    if (make_dirs(path, e) < 0)
-        return err_wrap(e, "output files");
-    AUTO(free) char *file = xasprintf("%s/%s", path, stream);
-    *fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return *fd < 0 ? err_set(e, -errno, "output file '%s': %s", file, strerror(errno)) : 0;
-}
-
 static int open_stream(struct stream *s, int *its_end, const char *dir, struct err *e)
 {
-    static const struct io_events ev = {on_line, on_stream_ended};
+    const struct io_events ev = {on_line, s->job->ev.bytes ? on_bytes : NULL, on_stream_ended};
     struct engine *en = s->job->engine;
     const char *name = s->from == LAUNCH_STDOUT ? "stdout" : "stderr";
     AUTO(fd) int file = -1;
-    if (open_file(&file, dir, s->rank, name, e) < 0)
+    if (engine_open_file(&file, dir, s->rank, name, e) < 0)
         return -EIO;
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) < 0)
@@ -261,7 +312,7 @@ static int open_stream(struct stream *s, int *its_end, const char *dir, struct e
     return io_open(&s->io, en->loop, &from, &ev, s, e);
 }
 
-static int open_rank(struct engine_job *j, int rank, struct ends *its,
+static int open_rank(struct local_job *j, int rank, struct ends *its,
                      const struct launch_spec *spec, struct err *e)
 {
     struct engine_rank *r = &j->ranks[rank];
@@ -277,7 +328,7 @@ static int open_rank(struct engine_job *j, int rank, struct ends *its,
     return channel_open(&r->channel, &its->report, j->engine->loop, &reader, e);
 }
 
-static int open_ranks(struct engine_job *j, struct ends *ends, const struct launch_spec *spec,
+static int open_ranks(struct local_job *j, struct ends *ends, const struct launch_spec *spec,
                       struct err *e)
 {
     for (int i = 0; i < j->count; i++)
@@ -290,7 +341,7 @@ static int open_ranks(struct engine_job *j, struct ends *ends, const struct laun
     return 0;
 }
 
-static int meet(struct engine_job *j, const struct plan *p, struct err *e)
+static int meet(struct local_job *j, const struct plan *p, struct err *e)
 {
     struct engine *en = j->engine;
     int rc = 0;
@@ -299,7 +350,7 @@ static int meet(struct engine_job *j, const struct plan *p, struct err *e)
     return rc < 0 ? rc : rendezvous_join(&j->meeting, en->rendezvous, p, on_aborted, j, e);
 }
 
-static int spawn_rank(struct engine_job *j, const struct engine_order *o, int rank,
+static int spawn_rank(struct local_job *j, const struct engine_order *o, int rank,
                       const struct ends *its, int stdin_fd, struct err *e)
 {
     const struct plan_rank *p = &o->plan->ranks[rank];
@@ -324,7 +375,7 @@ static int spawn_rank(struct engine_job *j, const struct engine_order *o, int ra
     return guardian_spawn(j->engine->guardian, j->number, &g, e);
 }
 
-static int spawn_ranks(struct engine_job *j, const struct engine_order *o, const struct ends *ends,
+static int spawn_ranks(struct local_job *j, const struct engine_order *o, const struct ends *ends,
                        struct err *e)
 {
     AUTO(fd) int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -342,13 +393,18 @@ static int spawn_ranks(struct engine_job *j, const struct engine_order *o, const
     return 0;
 }
 
-int engine_start(struct engine_job **out, struct engine *en, const struct engine_order *o,
-                 const struct engine_events *ev, void *arg, struct err *e)
+int engine_local_start(struct engine_job **out, struct engine *en, const struct engine_order *o,
+                       const struct engine_events *ev, void *arg, struct err *e)
 {
+    static const struct engine_ops ops = {local_free,   local_signal,        local_ask_stop,
+                                          local_resume, local_finish_output, local_clear};
     if (en->gone)
         return err_set(e, -EPIPE, "the guardian process has ended");
-    struct engine_job *j = xzalloc(sizeof *j);
+    struct local_job *j = xzalloc(sizeof *j);
+    j->job.ops = &ops;
     j->engine = en;
+    j->plan = o->plan;
+    j->oom_kills = oom_kills("");
     j->number = ++en->last_number;
     j->count = o->plan->world_size;
     j->ranks = xcalloc((size_t)j->count, sizeof *j->ranks);
@@ -362,62 +418,13 @@ int engine_start(struct engine_job **out, struct engine *en, const struct engine
         rc = spawn_ranks(j, o, ends, e);
     close_ends(ends, j->count);
     if (rc < 0) {
-        engine_free(j);
+        local_free(&j->job);
         return rc;
     }
     j->next = en->jobs;
     en->jobs = j;
-    *out = j;
+    *out = &j->job;
     return 0;
-}
-
-/* ---- end ---------------------------------------------------------------------------------------
- */
-
-void engine_signal(struct engine_job *j, int rank, int sig)
-{
-    guardian_signal(j->engine->guardian, j->number, rank, sig);
-}
-
-bool engine_ask_stop(struct engine_job *j)
-{
-    bool asked = false;
-    for (int i = 0; i < j->count; i++) {
-        struct channel *c = j->ranks[i].channel;
-        if (!c || !channel_used(c) || j->ranks[i].over)
-            continue;
-        channel_say_stop(c);
-        asked = true;
-    }
-    return asked;
-}
-
-void engine_clear(struct engine_job *j)
-{
-    j->clear_asked = true;
-    if (j->engine->gone)
-        uv_timer_start(&j->engine->later, on_later, 0, 0);
-    else
-        guardian_clear(j->engine->guardian, j->number);
-}
-
-void engine_free(struct engine_job *j)
-{
-    if (!j)
-        return;
-    for (struct engine_job **at = &j->engine->jobs; *at; at = &(*at)->next)
-        if (*at == j) {
-            *at = j->next;
-            break;
-        }
-    for (int i = 0; i < j->count; i++) {
-        for (int k = 0; k < STREAMS; k++)
-            io_close(j->ranks[i].streams[k].io);
-        channel_close(j->ranks[i].channel);
-    }
-    rendezvous_leave(j->meeting);
-    free(j->ranks);
-    free(j);
 }
 
 int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, const struct topo *t,
@@ -438,6 +445,11 @@ int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, const 
     en->later.data = en;
     *out = en;
     return 0;
+}
+
+uv_loop_t *engine_loop(const struct engine *en)
+{
+    return en->loop;
 }
 
 static void on_closed(uv_handle_t *h)

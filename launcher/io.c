@@ -13,6 +13,7 @@ struct io {
     char *scratch;
     char *who;
     struct strbuf held; /* the beginning of a line; all that is left while paused */
+    bool fed;           /* by io_feed(): there is no pipe */
     bool paused, finishing, at_end, told_end, closed;
     struct io_events ev;
     void *arg;
@@ -96,7 +97,10 @@ static void keep(struct io *s, const char *bytes, size_t len)
 static void got(struct io *s, const char *bytes, size_t len)
 {
     keep(s, bytes, len);
-    take(s, bytes, len);
+    if (s->ev.bytes)
+        s->paused = !s->ev.bytes(s->arg, bytes, len);
+    else
+        take(s, bytes, len);
 }
 
 static void end(struct io *s)
@@ -163,10 +167,11 @@ int io_open(struct io **out, uv_loop_t *loop, const struct io_source *from,
     s->arg = arg;
     uv_pipe_init(loop, &s->pipe, 0);
     s->pipe.data = s;
-    int rc = uv_pipe_open(&s->pipe, from->fd);
+    s->fed = from->fd < 0;
+    int rc = s->fed ? 0 : uv_pipe_open(&s->pipe, from->fd);
     if (rc < 0)
         close(from->fd);
-    else
+    else if (!s->fed)
         rc = uv_read_start((uv_stream_t *)&s->pipe, on_buffer, on_read);
     if (rc < 0) {
         io_close(s);
@@ -194,6 +199,18 @@ void io_close(struct io *s)
     uv_close((uv_handle_t *)&s->pipe, on_closed);
 }
 
+void io_feed(struct io *s, const char *bytes, size_t len)
+{
+    if (!s->at_end && !s->closed)
+        got(s, bytes, len);
+}
+
+void io_feed_end(struct io *s)
+{
+    if (!s->at_end)
+        end(s);
+}
+
 void io_pause(struct io *s)
 {
     if (s->closed || s->told_end)
@@ -214,7 +231,7 @@ void io_resume(struct io *s)
         end(s);
     else if (s->finishing)
         read_rest(s);
-    else
+    else if (!s->fed)
         uv_read_start((uv_stream_t *)&s->pipe, on_buffer, on_read);
 }
 

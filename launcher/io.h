@@ -21,12 +21,15 @@ struct io_events {
      * where nothing did: a piece of a long line, or the stream's last. Returns false to ask for a
      * pause, as io_pause() does: nothing comes until io_resume(). */
     bool (*line)(void *arg, const char *text, size_t len);
+    /* In place of lines, where not NULL: what was read, as it came. */
+    bool (*bytes)(void *arg, const char *bytes, size_t len);
     /* Everything has been delivered. The last event; io_close() may be called from it. */
     void (*ended)(void *arg);
 };
 
 struct io_source {
-    int fd;          /* the pipe's read end; taken over, also on failure */
+    int fd;          /* the pipe's read end; taken over, also on failure; -1: the bytes come by
+                        io_feed() */
     int file_fd;     /* gets the bytes as they come; -1: none; taken over likewise */
     char *scratch;   /* IO_READ_BYTES bytes, which may serve all streams of a loop; borrowed */
     const char *who; /* in warnings: "rank 3's stdout"; copied */
@@ -38,6 +41,11 @@ int io_open(struct io **out, uv_loop_t *loop, const struct io_source *from,
 /* Its handle closes on the loop's next turn. No event comes any more. */
 void io_close(struct io *s);
 AUTO_DEFINE(io, struct io *, io_close)
+
+/* Bytes of a stream that is read elsewhere. While it is paused they are held. */
+void io_feed(struct io *s, const char *bytes, size_t len);
+/* That was all. */
+void io_feed_end(struct io *s);
 
 void io_pause(struct io *s);
 void io_resume(struct io *s);

@@ -21,9 +21,11 @@ struct rank_end {
     bool aborted;      /* it called MPI_Abort(status) */
     bool told_to_stop; /* it ended after it had been told to: no failure of its own */
     double seconds;    /* from the job's start to its end */
-    int start_status;  /* 127: its program was not found, 126: not started for another reason, 0: it
-                          was started */
+    int start_status;  /* 127: its program was not found, 126: not started for another reason, 2:
+                          what the user has named is wrong; 0: it was started */
     char start_error[256]; /* why not ("exec './train': Permission denied") */
+    bool lost;             /* nobody can say how it ended: lost_how, and status is 1 */
+    char lost_how[256];    /* "c03 was silent for 15 s" */
 };
 
 /* What waitpid() gave, in `r`'s status, signal and core_dumped. */

@@ -9,7 +9,6 @@
 #include "common/opt.h"
 #include "launcher/engine.h"
 #include "launcher/env.h"
-#include "launcher/oom.h"
 #include "launcher/port.h"
 #include "launcher/tail.h"
 
@@ -42,7 +41,8 @@ struct launch {
     int port_fd;
     int grace_ms, polite_ms, stop_signal;
     uint64_t started_ns;
-    long oom_kills;
+    struct launch_spec spec; /* pointers are good as long as launch.h says */
+    char *broken;            /* why, where it is */
     struct launch_events ev;
     void *arg;
     uv_timer_t patience; /* of the job's state: polite, then grace */
@@ -110,6 +110,7 @@ static void report_end(struct launch *j)
     struct job_end end = {.status = job_status(j->job),
                           .first_failed = job_first_failed(j->job),
                           .stopped = job_was_stopped(j->job),
+                          .broken = j->broken,
                           .seconds = (double)(uv_hrtime() - j->started_ns) / 1e9};
     const char *lines[LAST_LINES + 1] = {NULL};
     end.last_lines = lines;
@@ -209,36 +210,76 @@ static void on_started(void *arg, int rank, pid_t pid)
     settle(j, rank, job_started(j->job, rank));
 }
 
-static void on_not_started(void *arg, int rank, int error, const char *step)
-{
-    struct launch *j = arg;
-    const struct plan *p = j->plan;
-    struct rank_end r = {.rank = rank, .status = -1, .seconds = seconds_since_start(j)};
-    bool exec = strcmp(step, "exec") == 0;
-    r.start_status = exec && error == ENOENT ? 127 : 126;
-    const char *what = exec                          ? p->argv[0]
-                       : strcmp(step, "chdir") == 0  ? p->wdir
-                       : p->ranks[rank].cpus != NULL ? p->ranks[rank].cpus
-                                                     : "";
-    snprintf(r.start_error, sizeof r.start_error, "%s '%s': %s", step, what, strerror(error));
-    settle(j, rank, job_ended(j->job, &r));
-}
-
-static void on_exited(void *arg, int rank, int wait_status)
+static void on_not_started(void *arg, int rank, int status, const char *why)
 {
     struct launch *j = arg;
     struct rank_end r = {
-        .rank = rank, .pid = j->ranks[rank].pid, .seconds = seconds_since_start(j)};
-    job_read_wait(&r, wait_status);
-    r.oom_killed = r.signal == SIGKILL && j->oom_kills >= 0 && oom_kills("") > j->oom_kills;
-    j->ranks[rank].pid = 0;
-    bool changed = job_ended(j->job, &r);
-    if (job_rank_state(j->job, rank) == JOB_RANK_DRAINING) {
-        j->ranks[rank].give_up_ms = uv_now(j->launcher->loop) + LINGER_MS;
+        .rank = rank, .status = -1, .start_status = status, .seconds = seconds_since_start(j)};
+    snprintf(r.start_error, sizeof r.start_error, "%s", why);
+    settle(j, rank, job_ended(j->job, &r));
+}
+
+/* The rank has ended; its output has a moment more. */
+static void rank_ended(struct launch *j, const struct rank_end *r)
+{
+    j->ranks[r->rank].pid = 0;
+    bool changed = job_ended(j->job, r);
+    if (job_rank_state(j->job, r->rank) == JOB_RANK_DRAINING) {
+        j->ranks[r->rank].give_up_ms = uv_now(j->launcher->loop) + LINGER_MS;
         if (!uv_is_active((uv_handle_t *)&j->linger))
             uv_timer_start(&j->linger, on_linger, LINGER_MS, 0);
     }
-    settle(j, rank, changed);
+    settle(j, r->rank, changed);
+}
+
+static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
+{
+    struct launch *j = arg;
+    struct rank_end r = {.rank = rank,
+                         .pid = j->ranks[rank].pid,
+                         .seconds = seconds_since_start(j),
+                         .oom_killed = oom_killed};
+    job_read_wait(&r, wait_status);
+    rank_ended(j, &r);
+}
+
+static void on_lost(void *arg, int rank, const char *why)
+{
+    struct launch *j = arg;
+    struct rank_end r = {
+        .rank = rank, .seconds = seconds_since_start(j), .status = 1, .lost = true};
+    snprintf(r.lost_how, sizeof r.lost_how, "%s", why);
+    rank_ended(j, &r);
+}
+
+static void on_broken(void *arg, const char *why)
+{
+    struct launch *j = arg;
+    if (!job_step(j->job, JOB_EV_FAILED))
+        return; /* it is ending anyway */
+    j->broken = xstrdup(why);
+    enter_state(j);
+}
+
+/* Until plan.c has it: nodes are taken to be alike. */
+int __attribute__((weak)) plan_set_node(struct plan *p, int node, const struct launch_spec *s,
+                                        const struct topo *t, char *const *base_env, struct err *e)
+{
+    return 0;
+}
+
+/* A far node is not what the plan took it for. */
+static int on_node(void *arg, int node, const struct topo *t, struct err *e)
+{
+    struct launch *j = arg;
+    return plan_set_node(j->plan, node, &j->spec, t, j->launcher->env, e);
+}
+
+static void on_address(void *arg, const char *master_addr)
+{
+    struct launch *j = arg;
+    free(j->plan->master_addr);
+    j->plan->master_addr = xstrdup(master_addr);
 }
 
 static void on_aborted(void *arg, int rank, int code)
@@ -296,11 +337,14 @@ static int wanted_port(int *out, const struct launch_spec *s, struct err *e)
     return s->master_port || !given ? 0 : opt_int(out, "MASTER_PORT", given, 1, 65535, e);
 }
 
+/* Of a job over several nodes rank 0's node chooses. */
 static int choose_port(struct launch *j, int *port, const struct launch_spec *s, struct err *e)
 {
     int wanted = 0;
     int rc = wanted_port(&wanted, s, e);
-    if (rc == 0)
+    if (rc == 0 && j->plan->engine != PLAN_ENGINE_LOCAL)
+        *port = wanted;
+    else if (rc == 0)
         rc = port_hold(&j->port_fd, port, wanted, e);
     if (rc == 0 && s->no_hold_port)
         drop_port(j);
@@ -315,7 +359,7 @@ static struct launch *new_launch(struct launcher *l, const struct launch_spec *s
     j->port_fd = -1;
     j->grace_ms = s->grace_ms > 0 ? s->grace_ms : GRACE_MS;
     j->stop_signal = SIGTERM;
-    j->oom_kills = oom_kills("");
+    j->spec = *s;
     j->started_ns = uv_hrtime();
     j->ev = *ev;
     j->arg = arg;
@@ -334,6 +378,8 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
     int rc = plan_make(&j->plan, &with_id, j->launcher->topo, j->launcher->env, e);
     if (rc < 0)
         return rc;
+    if (j->plan->engine == PLAN_ENGINE_AUTO) /* until plan_make() decides it */
+        j->plan->engine = s->engine ? s->engine : PLAN_ENGINE_LOCAL;
     int n = j->plan->world_size;
     j->job = job_new(n);
     j->ranks = xcalloc((size_t)n, sizeof *j->ranks);
@@ -347,9 +393,18 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
 int launch_start(struct launch **out, struct launcher *l, const struct launch_spec *s,
                  const struct launch_events *ev, void *arg, struct err *e)
 {
-    static const struct engine_events from_engine = {on_started, on_not_started, on_exited,
-                                                     on_aborted, on_line,        on_quiet,
-                                                     on_report,  on_cleared};
+    static const struct engine_events from_engine = {.node = on_node,
+                                                     .address = on_address,
+                                                     .started = on_started,
+                                                     .not_started = on_not_started,
+                                                     .exited = on_exited,
+                                                     .lost = on_lost,
+                                                     .broken = on_broken,
+                                                     .aborted = on_aborted,
+                                                     .line = on_line,
+                                                     .quiet = on_quiet,
+                                                     .report = on_report,
+                                                     .cleared = on_cleared};
     struct launch *j = new_launch(l, s, ev, arg);
     struct engine_order order = {.spec = s, .base_env = l->env};
     int rc = plan_job(j, s, e);
@@ -431,6 +486,7 @@ void launch_free(struct launch *j)
     free(j->ranks);
     job_free(j->job);
     plan_free(j->plan);
+    free(j->broken);
     drop_port(j);
     uv_close((uv_handle_t *)&j->patience, on_closed);
     uv_close((uv_handle_t *)&j->linger, on_closed);

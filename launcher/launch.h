@@ -44,7 +44,9 @@ struct job_end {
     int first_failed;      /* rank; -1: none failed */
     struct rank_end first; /* of first_failed */
     bool stopped;          /* launch_stop() or a signal ended it */
-    double seconds;        /* from start to end */
+    const char *broken; /* what ended it, where that was no rank ("mpirun was ended by signal 9");
+                           NULL as usual; borrowed during the call */
+    double seconds;     /* from start to end */
     const char *const
         *last_lines; /* of first_failed's stderr (stdout where that was silent), oldest
                         first, NULL-terminated, at most 20; borrowed during the call */

@@ -277,7 +277,7 @@ static struct plan *new_plan(const struct launch_spec *s, const struct topo *t, 
     p->ranks = xcalloc((size_t)ranks, sizeof *p->ranks);
     p->node_count = 1;
     p->nodes = xcalloc(1, sizeof *p->nodes);
-    p->nodes[0] = (struct plan_node){xstrdup(topo_name(t)), ranks};
+    p->nodes[0] = (struct plan_node){xstrdup(topo_name(t)), ranks, true};
     p->job_id = xstrdup(s->job_id ? s->job_id : "job");
     p->master_addr = xstrdup("127.0.0.1");
     p->wdir = s->wdir ? xstrdup(s->wdir) : NULL;

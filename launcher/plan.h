@@ -18,7 +18,8 @@ enum plan_engine {
                             Slurm; else openmpi */
     PLAN_ENGINE_LOCAL,   /* this process's guardian */
     PLAN_ENGINE_OPENMPI, /* mpirun starts a `drover rank` for each */
-    PLAN_ENGINE_SLURM    /* srun does */
+    PLAN_ENGINE_SLURM,   /* srun does */
+    PLAN_ENGINE_DIRECT   /* this process does, all on this machine: for tests */
 };
 
 enum plan_map {
@@ -43,7 +44,8 @@ enum plan_bind {
 };
 
 /* What the user asked for: a job. A plain value; all pointers are borrowed until the plan is made
- * (launch_start() makes it, and copies what it needs). Zero-initialised is "as usual". */
+ * (launch_start() makes it, and copies what it needs), or until the job is over where its engine is
+ * not the local one. Zero-initialised is "as usual". */
 struct launch_spec {
     int ranks;         /* > 0; 0: one a GPU, or one a core where there is no GPU */
     char *const *argv; /* the program and its arguments, NULL-terminated */
@@ -94,8 +96,9 @@ struct plan_rank {
 };
 
 struct plan_node {
-    char *name;
-    int local_size;
+    char *name;     /* as the user gave it; this machine's own where it is this one */
+    int local_size; /* > 0: hosts without ranks are no nodes of the plan */
+    bool here;      /* it is this machine */
 };
 
 struct plan {
@@ -105,20 +108,31 @@ struct plan {
     struct plan_node *nodes;
     int node_count;
     char *job_id;
-    char *master_addr;
-    char *wdir; /* NULL: this directory */
+    char *master_addr; /* NULL where there are several nodes: it is known when they have come. Not
+                          in `env` then */
+    char *wdir;        /* NULL: this directory */
     char **argv;
     char **env; /* "NAME=value" that the job sets for every rank (RANK and the like are per rank),
                    the user's -x included; a rank's environment is
                    env_merge(base_env, plan.env, plan_rank.env). MASTER_PORT is not in it */
 };
 
-/* Maps `s` on one machine. `base_env` is the environment that the ranks inherit (to leave alone
- * what the user has set: OMP_NUM_THREADS, CUDA_VISIBLE_DEVICES, NCCL_*).
- *   -EINVAL  the spec contradicts itself (more ranks than GPUs or cores without oversubscribe, …)
- */
+/* Maps `s`. Every node is planned as if it were `t`, this machine: exact where they are alike, else
+ * put right by plan_set_node(). `base_env` is the environment that the ranks inherit (to leave
+ * alone what the user has set: OMP_NUM_THREADS, CUDA_VISIBLE_DEVICES, NCCL_*); SLURM_* in it tell
+ * whether AUTO means Slurm. -EINVAL  the spec contradicts itself (more ranks than slots, GPUs or
+ * cores without oversubscribe, …) */
 int plan_make(struct plan **out, const struct launch_spec *s, const struct topo *t,
               char *const *base_env, struct err *e);
+
+/* Places the ranks of `node` anew, now that its topology `t` is known: GPU, CPUs, memory nodes,
+ * cores, the ranks' variables. Who runs where stays. `s` is the one that the plan was made of,
+ * `base_env` what the ranks of that node inherit.
+ *   -EINVAL  the node lacks what was asked for (GPUs, cores, …), named in the text; `p` is as
+ * before */
+int plan_set_node(struct plan *p, int node, const struct launch_spec *s, const struct topo *t,
+                  char *const *base_env, struct err *e);
+
 void plan_free(struct plan *p);
 AUTO_DEFINE(plan, struct plan *, plan_free)
 

@@ -58,7 +58,7 @@ static struct reader *reader_new(int file_fd)
     CHECK(pipe2(ends, O_CLOEXEC) == 0);
     uv_loop_init(&r->loop);
     r->write_fd = ends[1];
-    static const struct io_events ev = {on_line, on_ended};
+    static const struct io_events ev = {.line = on_line, .ended = on_ended};
     struct io_source from = {ends[0], file_fd, r->scratch, "a test"};
     CHECK_INT(io_open(&r->io, &r->loop, &from, &ev, r, NULL), 0);
     return r;
