@@ -16,6 +16,8 @@ struct cmd_run_opts {
     int np, per_node; /* < 0: not given */
     int hosts_slots;  /* of --host: 0: not given */
     double grace_s, timeout_s;
+    double hang_timeout_s; /* 0: hangs are not looked for */
+    const char *events;    /* a file; NULL: none */
     struct console_style style;
     bool dry_run, json, report_bindings, quiet, verbose;
     bool as_root; /* --allow-run-as-root: understood, and always so */

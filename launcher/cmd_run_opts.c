@@ -188,6 +188,11 @@ static const struct opt options[] = {
     OPT_DOUBLE(0, "grace", "SECONDS", "from SIGTERM to SIGKILL (30)", T, grace_s),
     OPT_DOUBLE(0, "timeout", "SECONDS", "end the job after that time, with status 124", T,
                timeout_s),
+    OPT_DOUBLE(0, "hang-timeout", "SECONDS", "end a job that stands still so long, say where", T,
+               hang_timeout_s),
+    OPT_INT(0, "max-restarts|max_restarts", "N", "start a failed job again, N times at most", T,
+            spec.max_restarts),
+    OPT_STR(0, "events", "FILE", "append what happens, as lines of JSON", T, events),
     OPT_INT(0, "master-port|master_port", "PORT", "MASTER_PORT (a free one)", T, spec.master_port),
     OPT_FLAG(0, "no-hold-port", "do not keep MASTER_PORT bound meanwhile", T, spec.no_hold_port),
     OPT_FLAG(0, "no-pmix", "no PMIx server: the program is not MPI", T, spec.no_pmix),
@@ -230,8 +235,10 @@ static int check(struct cmd_run_opts *o, struct err *e)
 {
     if (o->np < -1)
         return err_set(e, -EINVAL, "-np %d: at least 1 rank is needed", o->np);
+    if (o->spec.max_restarts < 0)
+        return err_set(e, -EINVAL, "--max-restarts %d: 0 or more", o->spec.max_restarts);
     if ((o->grace_s < 0 && o->grace_s != NOT_GIVEN) || o->timeout_s < 0 || o->grace_s > 1e6 ||
-        o->timeout_s > 1e9)
+        o->timeout_s > 1e9 || o->hang_timeout_s < 0 || o->hang_timeout_s > 1e9)
         return err_set(e, -EINVAL, "a time is negative or too long");
     if (o->json && !o->dry_run)
         return err_set(e, -EINVAL, "--json goes with --dry-run");

@@ -49,6 +49,8 @@ struct engine_events {
     void (*lost)(void *arg, int rank, const char *why);
     /* The ranks run, but the job cannot go on: what has started them has ended. */
     void (*broken)(void *arg, const char *why);
+    /* The rank has attached to PMIx. Only from the local engine; may be NULL. */
+    void (*joined)(void *arg, int rank);
     /* The rank called MPI_Abort(code). */
     void (*aborted)(void *arg, int rank, int code);
     /* As launch_events has it; false asks for a pause of the whole job's output. */

@@ -147,6 +147,13 @@ static void on_gone(void *arg)
     uv_timer_start(&en->later, on_later, 0, 0);
 }
 
+static void on_joined(void *arg, int rank)
+{
+    struct local_job *j = arg;
+    if (j->ev.joined)
+        j->ev.joined(j->arg, rank);
+}
+
 static void on_aborted(void *arg, int rank, int code)
 {
     struct local_job *j = arg;
@@ -343,11 +350,12 @@ static int open_ranks(struct local_job *j, struct ends *ends, const struct launc
 
 static int meet(struct local_job *j, const struct plan *p, struct err *e)
 {
+    static const struct rendezvous_events ev = {on_joined, on_aborted};
     struct engine *en = j->engine;
     int rc = 0;
     if (!en->rendezvous)
         rc = rendezvous_open(&en->rendezvous, en->loop, topo_hwloc(en->topo), e);
-    return rc < 0 ? rc : rendezvous_join(&j->meeting, en->rendezvous, p, on_aborted, j, e);
+    return rc < 0 ? rc : rendezvous_join(&j->meeting, en->rendezvous, p, &ev, j, e);
 }
 
 static int spawn_rank(struct local_job *j, const struct engine_order *o, int rank,

@@ -41,6 +41,7 @@ struct launch {
     int port_fd;
     int grace_ms, polite_ms, stop_signal;
     uint64_t started_ns;
+    bool joined;             /* a rank has attached to PMIx */
     struct launch_spec spec; /* pointers are good as long as launch.h says */
     char *broken;            /* why, where it is */
     struct launch_events ev;
@@ -282,6 +283,11 @@ static void on_address(void *arg, const char *master_addr)
     j->plan->master_addr = xstrdup(master_addr);
 }
 
+static void on_joined(void *arg, int rank)
+{
+    ((struct launch *)arg)->joined = true;
+}
+
 static void on_aborted(void *arg, int rank, int code)
 {
     struct launch *j = arg;
@@ -400,6 +406,7 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
                                                      .exited = on_exited,
                                                      .lost = on_lost,
                                                      .broken = on_broken,
+                                                     .joined = on_joined,
                                                      .aborted = on_aborted,
                                                      .line = on_line,
                                                      .quiet = on_quiet,
@@ -429,6 +436,12 @@ const struct plan *launch_plan(const struct launch *j)
 pid_t launch_rank_pid(const struct launch *j, int rank)
 {
     return j->ranks[rank].pid;
+}
+
+bool launch_has_joined(const struct launch *j)
+{
+    return j->joined || j->plan->engine == PLAN_ENGINE_OPENMPI ||
+           j->plan->engine == PLAN_ENGINE_SLURM;
 }
 
 /* ---- end ---------------------------------------------------------------------------------------

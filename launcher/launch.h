@@ -75,6 +75,8 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
 const struct plan *launch_plan(const struct launch *j);
 /* 0 where the rank is not running. */
 pid_t launch_rank_pid(const struct launch *j, int rank);
+/* Whether any rank has attached to PMIx. True where mpirun or srun serves it: that is not known. */
+bool launch_has_joined(const struct launch *j);
 
 /* Ends the job in good order: ranks with a report channel that have used it are told to stop and
  * have `polite_ms` to end by themselves; then SIGTERM to every rank's group; SIGKILL after the

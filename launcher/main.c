@@ -23,6 +23,11 @@ struct cmd {
 static const struct cmd commands[] = {
     {"run", "[-np N] [options] [--] program [args]", "Start a job of N ranks on this machine",
      cmd_run, NULL, "drover run"},
+    {"ps", "[--json]", "List the jobs that run on this machine", cmd_ps, NULL, "drover ps"},
+    {"logs", "[-f] [-n N] JOB [RANK]", "Show the last lines of a running job", cmd_logs, NULL,
+     "drover logs"},
+    {"kill", "[--signal NAME] JOB", "End a running job, or signal it", cmd_kill, NULL,
+     "drover kill"},
     {"sweep", "FILE [options]", "Search hyperparameters", NULL, "drover-hpo", NULL},
     {"worker", "ENDPOINT [options]", "Run trials for a sweep", NULL, "drover-hpo", NULL},
     {"suggest", "<requests >replies", "Search alone: ask and tell, as lines of JSON", NULL,

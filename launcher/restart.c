@@ -74,9 +74,9 @@ int restart_count(const struct restart *r)
     return r->count;
 }
 
-static int slots_of(const struct host *h)
+static int slots_of(const struct host *h, int per_node)
 {
-    return h->slots > 0 ? h->slots : 1;
+    return per_node > 0 ? per_node : h->slots > 0 ? h->slots : 1;
 }
 
 /* The host that failed most often of those that are still in, and often enough; -1: none. */
@@ -94,18 +94,18 @@ static int worst(const struct restart *r, const struct hosts *all, const bool *o
 }
 
 struct hosts *restart_hosts(const struct restart *r, const struct hosts *all, int slots_needed,
-                            char ***left_out)
+                            int per_node, char ***left_out)
 {
     AUTO(free) bool *out = xcalloc((size_t)all->count + 1, sizeof *out);
     struct hosts *kept = xzalloc(sizeof *kept);
     kept->at = xcalloc((size_t)all->count + 1, sizeof *kept->at);
     int slots = 0;
     for (int i = 0; i < all->count; i++)
-        slots += slots_of(&all->at[i]);
+        slots += slots_of(&all->at[i], per_node);
     for (int i; (i = worst(r, all, out)) >= 0;) {
-        if (slots - slots_of(&all->at[i]) < slots_needed)
+        if (slots - slots_of(&all->at[i], per_node) < slots_needed)
             break;
-        slots -= slots_of(&all->at[i]);
+        slots -= slots_of(&all->at[i], per_node);
         out[i] = true;
         strv_push(left_out, xstrdup(all->at[i].name));
     }

@@ -33,9 +33,10 @@ int restart_after(struct restart *r, const struct restart_end *end);
 int restart_count(const struct restart *r);
 
 /* The hosts of `all` without those where two attempts have failed first, as long as what is left
- * has `slots_needed` slots (hosts that do not say theirs count one): who failed most often is left
- * out first. `left_out` (a strv to which names are added) says who. To be freed. */
+ * has `slots_needed` slots (`per_node` each where that is not 0; hosts that do not say theirs count
+ * one): who failed most often is left out first. `left_out` (a strv to which names are added) says
+ * who. To be freed. */
 struct hosts *restart_hosts(const struct restart *r, const struct hosts *all, int slots_needed,
-                            char ***left_out);
+                            int per_node, char ***left_out);
 
 #endif

@@ -48,14 +48,15 @@ TEST(what_ended_well_or_was_ended_or_never_started_is_not_restarted)
     CHECK_INT(restart_count(r), 0);
 }
 
-static void check_hosts(const struct restart *r, int needed, const char *kept, const char *gone)
+static void check_hosts(const struct restart *r, int needed, int per_node, const char *kept,
+                        const char *gone)
 {
     AUTO(hosts) struct hosts *all = xzalloc(sizeof *all);
     hosts_add(all, "a", 4, 0);
     hosts_add(all, "b", 4, 8);
     hosts_add(all, "c", 4, 0);
     AUTO(strv) char **left_out = NULL;
-    AUTO(hosts) struct hosts *h = restart_hosts(r, all, needed, &left_out);
+    AUTO(hosts) struct hosts *h = restart_hosts(r, all, needed, per_node, &left_out);
     char names[16] = "", out[16] = "";
     for (int i = 0; i < h->count; i++)
         strcat(names, h->at[i].name);
@@ -70,10 +71,12 @@ TEST(a_host_that_failed_twice_is_left_out_where_slots_are_to_spare)
     AUTO(restart) struct restart *r = restart_new(9);
     struct restart_end on_b = {.status = 1, .host = "b"};
     restart_after(r, &on_b);
-    check_hosts(r, 4, "abc", "");
+    check_hosts(r, 4, 0, "abc", "");
     restart_after(r, &on_b);
-    check_hosts(r, 8, "ac", "b");
-    check_hosts(r, 9, "abc", "");
+    check_hosts(r, 8, 0, "ac", "b");
+    check_hosts(r, 9, 0, "abc", "");
+    check_hosts(r, 2, 1, "ac", "b"); /* one a node */
+    check_hosts(r, 3, 1, "abc", "");
 }
 
 TEST(of_several_bad_hosts_the_worst_goes_first)
@@ -83,6 +86,6 @@ TEST(of_several_bad_hosts_the_worst_goes_first)
         restart_after(r, &(struct restart_end){.status = 1, .host = "a"});
     for (int i = 0; i < 3; i++)
         restart_after(r, &(struct restart_end){.status = 1, .host = "c"});
-    check_hosts(r, 8, "ab", "c");
-    check_hosts(r, 4, "b", "ca");
+    check_hosts(r, 8, 0, "ab", "c");
+    check_hosts(r, 4, 0, "b", "ca");
 }
