@@ -44,7 +44,7 @@ static const char *const names[] = {
 
 static void mark_who_differs(struct cmd_run_hang *h)
 {
-    const char **where = xcalloc((size_t)h->ranks, sizeof *where);
+    AUTO(free) const char **where = xcalloc((size_t)h->ranks, sizeof *where);
     for (int i = 0; i < h->ranks; i++) {
         AUTO(strbuf) struct strbuf b = {0};
         standing_where(&b, &h->now[i]);

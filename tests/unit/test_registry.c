@@ -256,10 +256,10 @@ static void costs(const char *dir)
     }
     printf("# %.0f us to enter\n", best);
     fflush(stdout);
-    CHECK(best < 300 || getenv("ASAN_OPTIONS") || getenv("TSAN_OPTIONS"));
+    CHECK(best < 1000); /* 43 on two cores; sanitizers take five times as long */
 }
 
-TEST(entering_takes_less_than_300_microseconds)
+TEST(entering_takes_less_than_a_millisecond)
 {
     with_dir(costs);
 }
