@@ -30,12 +30,21 @@ static size_t next_name(const char **names, const char **name)
     return len;
 }
 
+/* '_' is as good as '-'. */
+static bool same_name(const char *a, const char *b, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((a[i] == '_' ? '-' : a[i]) != (b[i] == '_' ? '-' : b[i]))
+            return false;
+    return true;
+}
+
 static const struct opt *by_name(const struct opt *rows, const char *word, size_t len)
 {
     for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
         const char *names = r->name, *name = NULL;
         for (size_t n; (n = next_name(&names, &name)) > 0;)
-            if (n == len && memcmp(name, word, len) == 0)
+            if (n == len && same_name(name, word, len))
                 return r;
     }
     return NULL;
@@ -72,9 +81,9 @@ static void check_rows(const struct opt *rows)
         const struct opt *named = by_name(rows, &r->letter, 1);
         assert(!r->letter || (by_letter(rows, r->letter) == r && (!named || named == r)));
         int wanted = values_wanted(r);
-        assert(r->kind == OPT_KIND_CALL ? wanted <= VALUES_MAX
-                                        : wanted == (r->kind != OPT_KIND_FLAG));
-        (void)named, (void)wanted;
+        bool any = r->kind == OPT_KIND_CALL || r->kind == OPT_KIND_WORDS;
+        assert(any ? wanted <= VALUES_MAX : wanted == (r->kind != OPT_KIND_FLAG));
+        (void)named, (void)wanted, (void)any;
     }
 }
 
@@ -82,14 +91,16 @@ static void check_rows(const struct opt *rows)
 
 struct found {
     const struct opt *row; /* NULL: help */
-    char label[96];        /* "option '-np'", as it was typed */
+    const char *word;      /* as it was typed … */
+    size_t len;            /* … so far */
+    char label[96];        /* "option '-np'" */
     const char *attached;  /* the value in "--np=4" and "-n4"; NULL: none */
 };
 
 static int found_as(struct found *f, const struct opt *row, const char *word, size_t len,
                     const char *attached)
 {
-    *f = (struct found){.row = row, .attached = attached};
+    *f = (struct found){.row = row, .word = word, .len = len, .attached = attached};
     snprintf(f->label, sizeof f->label, "option '%.*s'", (int)len, word);
     return 0;
 }
@@ -169,6 +180,11 @@ static int apply(const struct found *f, char *const *values, void *into, struct 
         return 0;
     case OPT_KIND_STRV:
         strv_push(field, xstrdup(values[0]));
+        return 0;
+    case OPT_KIND_WORDS:
+        strv_push(field, xstrndup(f->word, f->len));
+        for (int i = 0; values[i]; i++)
+            strv_push(field, xstrdup(values[i]));
         return 0;
     case OPT_KIND_CALL: {
         int rc = f->row->call(into, values, e);

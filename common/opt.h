@@ -7,8 +7,9 @@
  *     };
  *
  * Long names are taken with one dash or two (-np 4, --np 4, --np=4), as mpirun's users write them;
- * a letter takes its value attached or apart (-n4, -n 4). Options end at "--" or at the first
- * word that is none; a value may start with a dash. -h and --help are known to every table. */
+ * and with '_' for '-', as torchrun's do; a letter takes its value attached or apart (-n4, -n 4).
+ * Options end at "--" or at the first word that is none; a value may start with a dash. -h and
+ * --help are known to every table. */
 #ifndef DROVER_OPT_H
 #define DROVER_OPT_H
 
@@ -25,6 +26,7 @@ enum opt_kind {
     OPT_KIND_DOUBLE,
     OPT_KIND_STR,
     OPT_KIND_STRV,
+    OPT_KIND_WORDS,
     OPT_KIND_CALL
 };
 
@@ -61,6 +63,12 @@ struct opt {
 #define OPT_STRV(letter, name, arg, help, type, field)                      \
     {                                                                       \
         OPT_KIND_STRV, letter, name, arg, help, offsetof(type, field), NULL \
+    }
+/* The option as it was typed, and its values (as many as `arg` has words), are appended: to be
+ * passed on, or to be spoken of. */
+#define OPT_WORDS(letter, name, arg, help, type, field)                      \
+    {                                                                        \
+        OPT_KIND_WORDS, letter, name, arg, help, offsetof(type, field), NULL \
     }
 #define OPT_CALL(letter, name, arg, help, fn)         \
     {                                                 \

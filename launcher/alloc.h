@@ -22,12 +22,12 @@
  *   -EINVAL, -ENOENT, …  malformed, or its file cannot be read */
 int alloc_find(struct hosts **out, const char **from, char *const *env, struct err *e);
 
-/* Slurm's. Returns 1, or 0 outside an allocation. Slots: the tasks of a node; where these are one
- * or nobody has asked for a number, one a GPU of the node; without GPUs or tasks, its CPUs. */
+/* Slurm's. Returns 1, or 0 outside an allocation. Slots: a node's tasks; but where nobody has asked
+ * for tasks, or for one a node, and there are GPUs, one a GPU. */
 int alloc_slurm(struct hosts **out, char *const *env, struct err *e);
 
 /* Appends the names in Slurm's "n[001-003,7],m5" to `out` (strv).
- *   -EINVAL  malformed; -E2BIG  more than 65,536 names */
+ *   -EINVAL  malformed; -E2BIG  more than 16,384 names */
 int alloc_nodelist(char ***out, const char *list, struct err *e);
 
 /* LSB_MCPU_HOSTS: "a 4 b 4". */

@@ -29,6 +29,7 @@ struct run {
     struct feed *feed;
     struct cmd_run_watch *watch;
     struct cmd_run_again *again;
+    struct redirect *redirect;
     uv_signal_t signals[COUNT_OF(handled)];
     uv_timer_t timeout;
     bool handles; /* the two above are on the loop */
@@ -42,11 +43,18 @@ struct run {
 /* ---- the job's news ----------------------------------------------------------------------------
  */
 
+static bool is_shown(const struct run *r, int rank)
+{
+    unsigned number = (unsigned)(launch_plan(r->job)->first_rank + rank);
+    return !r->opts->show || hwloc_bitmap_isset(r->opts->show, number);
+}
+
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
     struct run *r = arg;
     cmd_run_watch_line(r->watch, rank, from, text, len);
-    r->paused = !console_line(r->console, rank, from, text, len);
+    bool show = redirect_line(r->redirect, rank, from, text, len) && is_shown(r, rank);
+    r->paused = show && !console_line(r->console, rank, from, text, len);
     return !r->paused;
 }
 
@@ -62,10 +70,11 @@ static void on_rank_started(void *arg, int rank, pid_t pid)
 
 static void on_rank_ended(void *arg, const struct rank_end *e)
 {
-    cmd_run_watch_rank_ended(((struct run *)arg)->watch, e);
-    log_info("rank %d ended: %s %d%s after %.1f s", e->rank, e->signal ? "signal" : "status",
-             e->signal ? e->signal : e->status, e->told_to_stop ? " (stopped by drover)" : "",
-             e->seconds);
+    struct run *r = arg;
+    cmd_run_watch_rank_ended(r->watch, e);
+    log_info("rank %d ended: %s %d%s after %.1f s", launch_plan(r->job)->first_rank + e->rank,
+             e->signal ? "signal" : "status", e->signal ? e->signal : e->status,
+             e->told_to_stop ? " (stopped by drover)" : "", e->seconds);
 }
 
 /* What the job's end means for us. A job that a signal or the time limit ended, but whose ranks
@@ -95,9 +104,9 @@ static void on_ended(void *arg, const struct job_end *end)
     cmd_run_watch_ended(r->watch, end, r->status);
     AUTO(strbuf) struct strbuf b = {0};
     if (r->timed_out)
-        strbuf_printf(&b, "drover run: the job was ended after %g s (--timeout)\n",
+        strbuf_printf(&b, "%s: the job was ended after %g s (--timeout)\n", r->opts->who,
                       r->opts->timeout_s);
-    cmd_run_show_failure(&b, launch_plan(r->job), end);
+    cmd_run_show_failure(&b, r->opts->who, launch_plan(r->job), end);
     if (!r->opts->quiet && !r->reader_gone)
         console_say(r->console, strbuf_str(&b));
     bool unwanted = r->ended_by || r->timed_out || r->reader_gone;
@@ -199,21 +208,38 @@ static void watch_signals(struct run *r)
 /* ---- start and end -----------------------------------------------------------------------------
  */
 
+/* One line for all options that are known and mean nothing here, now that the engine is. */
+static void tell_ignored(const struct cmd_run_opts *o, const struct plan *p)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    for (size_t i = 0; i < strv_len(o->warnings); i++)
+        log_warn("%s", o->warnings[i]);
+    for (size_t i = 0; i < strv_len(o->ignored); i++)
+        strbuf_printf(&b, " %s", o->ignored[i]);
+    for (size_t i = 0; p->engine != PLAN_ENGINE_OPENMPI && i < strv_len(o->mpirun_only); i++)
+        strbuf_printf(&b, " %s", o->mpirun_only[i]);
+    if (b.len > 0)
+        log_warn("no meaning here:%s", strbuf_str(&b));
+}
+
 static int show_plan(const struct cmd_run_opts *o, struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
     AUTO(plan) struct plan *p = NULL;
     if (topo_load(&t, e) < 0 || plan_make(&p, &o->spec, t, environ, e) < 0)
         return e->code;
+    tell_ignored(o, p);
     AUTO(strbuf) struct strbuf b = {0};
     cmd_run_show_plan(&b, p, o->json);
     fputs(strbuf_str(&b), stdout);
     return 0;
 }
 
-/* What rank 0 reads: our stdin itself, or a pipe that is fed from our terminal. */
+/* What a rank reads: our stdin itself, or a pipe that is fed from our terminal. */
 static int choose_stdin(struct run *r, int *pipe_fd, struct err *e)
 {
+    if (r->opts->spec.stdin_null)
+        return 0;
     r->opts->spec.stdin_fd = STDIN_FILENO;
     if (!isatty(STDIN_FILENO))
         return 0;
@@ -230,9 +256,12 @@ static int start_attempt(struct run *r, struct err *e)
                                                 .ended = on_ended,
                                                 .rank_started = on_rank_started};
     int rc = launch_start(&r->job, r->launcher, &r->opts->spec, &events, r, e);
-    if (rc == 0)
-        cmd_run_watch_begin(r->watch, r->job, cmd_run_again_attempt(r->again));
-    return rc;
+    if (rc < 0)
+        return rc;
+    console_plan(r->console, launch_plan(r->job));
+    redirect_plan(r->redirect, launch_plan(r->job), r->opts->spec.restart_count);
+    cmd_run_watch_begin(r->watch, r->job, cmd_run_again_attempt(r->again));
+    return 0;
 }
 
 static void on_again(void *arg)
@@ -265,17 +294,22 @@ static int start(struct run *r, struct err *e)
         rc = choose_stdin(r, &typed, e);
     if (rc == 0)
         rc = cmd_run_watch_open(&r->watch, &r->loop, r->opts, &needs, e);
+    if (rc == 0)
+        rc = redirect_open(&r->redirect, &r->opts->redirect, e);
     if (rc < 0)
         return rc;
     watch_signals(r);
     r->again = cmd_run_again_open(&r->loop, r->opts, on_again, r);
     rc = start_attempt(r, e);
-    if (rc == 0 && r->opts->report_bindings) {
+    if (rc < 0)
+        return rc;
+    tell_ignored(r->opts, launch_plan(r->job));
+    if (r->opts->report_bindings) {
         AUTO(strbuf) struct strbuf b = {0};
         cmd_run_show_bindings(&b, launch_plan(r->job));
         console_say(r->console, strbuf_str(&b));
     }
-    return rc;
+    return 0;
 }
 
 static void stop(struct run *r)
@@ -287,6 +321,7 @@ static void stop(struct run *r)
     feed_close(r->feed);
     cmd_run_again_close(r->again);
     cmd_run_watch_close(r->watch);
+    redirect_close(r->redirect);
     launch_free(r->job);
     console_close(r->console);
     launcher_close(r->launcher);
@@ -295,34 +330,42 @@ static void stop(struct run *r)
     guardian_stop(r->guardian);
 }
 
+int cmd_run_job(struct cmd_run_opts *o)
+{
+    struct run r = {.opts = o};
+    struct err e = {0};
+    if (o->verbose)
+        log_set_level(LOG_INFO);
+    if (o->dry_run)
+        return show_plan(o, &e) < 0 ? cmd_run_refuse(o, &e) : 0;
+    int rc = guardian_start(&r.guardian, &e);
+    signal(SIGPIPE, SIG_IGN);
+    uv_loop_init(&r.loop);
+    if (rc == 0)
+        rc = start(&r, &e);
+    if (rc == 0)
+        uv_run(&r.loop, UV_RUN_DEFAULT);
+    if (rc == 0 && r.status == 0 && console_error(r.console))
+        r.status = CMD_FAILED;
+    stop(&r);
+    return rc < 0 ? cmd_run_refuse(o, &e) : r.status;
+}
+
+int cmd_run_refuse(const struct cmd_run_opts *o, const struct err *e)
+{
+    err_print(e, o->who);
+    return CMD_USAGE;
+}
+
 int cmd_run(int argc, char **argv)
 {
-    struct cmd_run_opts opts;
-    struct run r = {.opts = &opts};
+    bool link = strcmp(argv[0], "run") != 0; /* mpirun, mpiexec: their lines have no marks */
+    struct cmd_run_opts o;
     struct err e = {0};
-    int rc = cmd_run_parse(&opts, argc, argv, &e);
-    if (opts.verbose)
-        log_set_level(LOG_INFO);
-    if (rc == 0 && opts.dry_run) {
-        rc = show_plan(&opts, &e);
-    } else if (rc == 0) {
-        rc = guardian_start(&r.guardian, &e);
-        signal(SIGPIPE, SIG_IGN);
-        uv_loop_init(&r.loop);
-        if (rc == 0)
-            rc = start(&r, &e);
-        if (rc == 0)
-            uv_run(&r.loop, UV_RUN_DEFAULT);
-        if (rc == 0 && r.status == 0 && console_error(r.console))
-            r.status = CMD_FAILED;
-        stop(&r);
-    }
-    cmd_run_opts_free(&opts);
-    if (rc == OPT_HELP)
-        return 0;
-    if (rc < 0) {
-        err_print(&e, "drover run");
-        return CMD_USAGE;
-    }
-    return r.status;
+    int rc = cmd_run_parse(&o, log_who(), argc, argv, &e);
+    if (link && o.style.tag == CONSOLE_TAG_AUTO)
+        o.style.tag = CONSOLE_TAG_NONE;
+    int status = rc == 0 ? cmd_run_job(&o) : rc == OPT_HELP ? 0 : cmd_run_refuse(&o, &e);
+    cmd_run_opts_free(&o);
+    return status;
 }

@@ -1,151 +1,92 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/opt.h"
+#include "launcher/alloc.h"
 #include "launcher/cmd_run.h"
+#include "launcher/env.h"
+#include "launcher/hostfile.h"
+#include "launcher/topo.h"
 
 enum { NOT_GIVEN = -1 };
 
 /* ---- values ------------------------------------------------------------------------------------
  */
 
-static const struct {
-    const char *word;
-    int map, bind; /* -1: not for this */
-} places[] = {
-    {"none", -1, PLAN_BIND_NONE},
-    {"slot", PLAN_MAP_SLOT, -1},
-    {"core", PLAN_MAP_CORE, PLAN_BIND_CORE},
-    {"hwthread", PLAN_MAP_HWTHREAD, PLAN_BIND_HWTHREAD},
-    {"l3cache", PLAN_MAP_L3, PLAN_BIND_L3},
-    {"l3", PLAN_MAP_L3, PLAN_BIND_L3},
-    {"numa", PLAN_MAP_NUMA, PLAN_BIND_NUMA},
-    {"socket", PLAN_MAP_PACKAGE, PLAN_BIND_PACKAGE},
-    {"package", PLAN_MAP_PACKAGE, PLAN_BIND_PACKAGE},
-    {"node", PLAN_MAP_NODE, -1},
-};
-
-/* The place that the first `len` letters of `text` name. */
-static int read_place(int *out, const char *text, size_t len, bool bind, struct err *e)
+static void set_variable(struct cmd_run_opts *o, const char *name, const char *value)
 {
-    for (size_t i = 0; i < COUNT_OF(places); i++) {
-        int value = bind ? places[i].bind : places[i].map;
-        if (value >= 0 && strlen(places[i].word) == len && !memcmp(places[i].word, text, len)) {
-            *out = value;
-            return 0;
-        }
+    strv_push(&o->env, xasprintf("%s=%s", name, value));
+}
+
+/* "NAME" of our environment: Open MPI 5's "NCCL_*" is all that begin so. */
+static void pass_variable(struct cmd_run_opts *o, const char *name)
+{
+    size_t len = strlen(name);
+    if (len > 0 && name[len - 1] == '*') {
+        for (char **v = environ; *v; v++)
+            if (strncmp(*v, name, len - 1) == 0)
+                strv_push(&o->env, xstrndup(*v, strcspn(*v, "=")));
+        return;
     }
-    err_set(e, -EINVAL, "'%.*s' is not known", (int)len, text);
-    return err_hint(e, bind ? "none, core, hwthread, l3cache, numa, socket"
-                            : "slot, core, hwthread, l3cache, numa, socket, node");
+    strv_push(&o->env, xstrdup(name));
+    if (!getenv(name))
+        strv_push(&o->warnings, xasprintf("-x %s: there is no such variable here", name));
 }
 
-static bool is_word(const char *text, size_t len, const char *word)
-{
-    return strlen(word) == len && strncasecmp(text, word, len) == 0;
-}
-
-/* What may follow the place: ":PE=2:OVERSUBSCRIBE", apart by ':' or ','. */
-static int read_modifiers(struct cmd_run_opts *o, const char *text, struct err *e)
-{
-    while (*text) {
-        text++;
-        size_t len = strcspn(text, ":,");
-        if (strncasecmp(text, "PE=", 3) == 0) {
-            AUTO(free) char *number = xstrndup(text + 3, len - 3);
-            if (opt_int(&o->spec.cpus_per_rank, "PE", number, 1, 65536, e) < 0)
-                return e->code;
-        } else if (is_word(text, len, "OVERSUBSCRIBE") || is_word(text, len, "overload-allowed")) {
-            o->spec.oversubscribe = true;
-        } else if (!is_word(text, len, "NOOVERSUBSCRIBE") && !is_word(text, len, "if-supported")) {
-            err_set(e, -EINVAL, "'%.*s' is not known", (int)len, text);
-            return err_hint(e, "PE=N, OVERSUBSCRIBE");
-        }
-        text += len;
-    }
-    return 0;
-}
-
-/* "numa", "numa:PE=2", "ppr:4:node". */
-static int on_map_by(void *into, char *const *values, struct err *e)
-{
-    struct cmd_run_opts *o = into;
-    const char *text = values[0];
-    int map = PLAN_MAP_DEFAULT;
-    if (strncmp(text, "ppr:", 4) == 0) {
-        text += 4;
-        size_t digits = strcspn(text, ":");
-        AUTO(free) char *number = xstrndup(text, digits);
-        if (opt_int(&o->per_node, "ppr", number, 1, 1 << 20, e) < 0)
-            return e->code;
-        text += digits + (text[digits] == ':');
-        if (!is_word(text, strcspn(text, ":,"), "node"))
-            return err_set(e, -EINVAL, "'%s': of ppr, only ppr:N:node is known", values[0]);
-        return read_modifiers(o, text + 4, e);
-    }
-    size_t len = strcspn(text, ":");
-    if (len > 0 && read_place(&map, text, len, false, e) < 0)
-        return e->code;
-    o->spec.map_by = (enum plan_map)map;
-    return read_modifiers(o, text + len, e);
-}
-
-static int on_bind_to(void *into, char *const *values, struct err *e)
-{
-    struct cmd_run_opts *o = into;
-    int bind = PLAN_BIND_DEFAULT;
-    size_t len = strcspn(values[0], ":");
-    if (read_place(&bind, values[0], len, true, e) < 0)
-        return e->code;
-    o->spec.bind_to = (enum plan_bind)bind;
-    return read_modifiers(o, values[0] + len, e);
-}
-
+/* "A=1", "A", "A,B". */
 static int on_variable(void *into, char *const *values, struct err *e)
 {
     struct cmd_run_opts *o = into;
     if (!*values[0] || *values[0] == '=')
         return err_set(e, -EINVAL, "'%s' has no name", values[0]);
-    strv_push(&o->env, xstrdup(values[0]));
+    if (strchr(values[0], '=')) {
+        strv_push(&o->env, xstrdup(values[0]));
+        return 0;
+    }
+    AUTO(free) char *list = xstrdup(values[0]);
+    for (char *rest = list, *one; (one = strsep(&rest, ","));)
+        if (*one)
+            pass_variable(o, one);
     return 0;
 }
 
-/* Open MPI's parameters are variables to its programs. */
+/* hydra's "-env NAME VALUE". */
+static int on_env(void *into, char *const *values, struct err *e)
+{
+    if (!*values[0] || strchr(values[0], '='))
+        return err_set(e, -EINVAL, "'%s' is no variable's name", values[0]);
+    set_variable(into, values[0], values[1]);
+    return 0;
+}
+
+/* Open MPI's parameters are variables to its programs, and words to its mpirun. */
 static int on_mca(void *into, char *const *values, struct err *e)
 {
     struct cmd_run_opts *o = into;
-    strv_push(&o->env, xasprintf("OMPI_MCA_%s=%s", values[0], values[1]));
+    AUTO(free) char *name = xasprintf("OMPI_MCA_%s", values[0]);
+    set_variable(o, name, values[1]);
+    strv_push(&o->mpirun_args, xstrdup("--mca"));
+    strv_push(&o->mpirun_args, xstrdup(values[0]));
+    strv_push(&o->mpirun_args, xstrdup(values[1]));
     return 0;
 }
 
-static bool is_this_host(const char *name)
+/* hydra's network interface, in Open MPI's words. */
+static int on_iface(void *into, char *const *values, struct err *e)
 {
-    char own[256] = "";
-    (void)gethostname(own, sizeof own - 1); /* empty then: no match */
-    return !strcmp(name, "localhost") || !strcmp(name, "127.0.0.1") || !strcmp(name, own);
+    char *tcp[] = {(char *)"btl_tcp_if_include", values[0], NULL};
+    char *own[] = {(char *)"oob_tcp_if_include", values[0], NULL};
+    (void)on_mca(into, tcp, e); /* both always say 0 */
+    return on_mca(into, own, e);
 }
 
-/* "localhost:4": the slots of this machine. */
-static int on_host(void *into, char *const *values, struct err *e)
+/* hydra's way of saying what takes the place of ssh. */
+static int on_rsh(void *into, char *const *values, struct err *e)
 {
-    struct cmd_run_opts *o = into;
-    AUTO(free) char *list = xstrdup(values[0]);
-    for (char *rest = list, *one; (one = strsep(&rest, ","));) {
-        char *slots = strchr(one, ':');
-        if (slots)
-            *slots++ = '\0';
-        int n = 1;
-        if (slots && opt_int(&n, one, slots, 1, 1 << 20, e) < 0)
-            return e->code;
-        if (!is_this_host(one)) {
-            err_set(e, -EINVAL, "'%s' is another machine, and all ranks are started on this one",
-                    one);
-            return err_hint(e, "start it there, or use -H localhost:N");
-        }
-        o->hosts_slots += n;
-    }
-    return 0;
+    char *agent[] = {(char *)"plm_rsh_agent", values[0], NULL};
+    return on_mca(into, agent, e);
 }
 
 /* torchrun's: a number, or as many as there are GPUs (cores, where there is none). */
@@ -159,47 +100,236 @@ static int on_per_node(void *into, char *const *values, struct err *e)
     return opt_int(&o->per_node, "ranks", values[0], 1, 1 << 20, e);
 }
 
+static int on_ppn(void *into, char *const *values, struct err *e)
+{
+    ((struct cmd_run_opts *)into)->hydra = true;
+    return on_per_node(into, values, e);
+}
+
+static int on_hosts(void *into, char *const *values, struct err *e)
+{
+    struct cmd_run_opts *o = into;
+    o->hydra = true;
+    strv_push(&o->host_lists, xstrdup(values[0]));
+    return 0;
+}
+
+static int on_engine(void *into, char *const *values, struct err *e)
+{
+    static const struct {
+        const char *word;
+        enum plan_engine engine;
+    } engines[] = {
+        {"auto", PLAN_ENGINE_AUTO},       {"local", PLAN_ENGINE_LOCAL},
+        {"openmpi", PLAN_ENGINE_OPENMPI}, {"slurm", PLAN_ENGINE_SLURM},
+        {"fork", PLAN_ENGINE_LOCAL},      {"ssh", PLAN_ENGINE_AUTO}, /* hydra's -launcher */
+        {"rsh", PLAN_ENGINE_AUTO},
+    };
+    struct cmd_run_opts *o = into;
+    for (size_t i = 0; i < COUNT_OF(engines); i++)
+        if (strcmp(values[0], engines[i].word) == 0) {
+            o->spec.engine = engines[i].engine;
+            return 0;
+        }
+    err_set(e, -EINVAL, "'%s' is not known", values[0]);
+    return err_hint(e, "local, openmpi, slurm");
+}
+
+static int on_stdin(void *into, char *const *values, struct err *e)
+{
+    struct cmd_run_opts *o = into;
+    if (strcmp(values[0], "none") == 0) {
+        o->spec.stdin_null = true;
+        return 0;
+    }
+    if (strcmp(values[0], "all") == 0) {
+        err_set(e, -EINVAL, "'all': one rank reads stdin");
+        return err_hint(e, "sh -c 'exec ./program <FILE' lets every rank read a file");
+    }
+    return opt_int(&o->spec.stdin_rank, "rank", values[0], 0, 1 << 20, e);
+}
+
+static int on_show(void *into, char *const *values, struct err *e)
+{
+    struct cmd_run_opts *o = into;
+    if (!o->show)
+        o->show = hwloc_bitmap_alloc();
+    hwloc_bitmap_zero(o->show);
+    if (strcmp(values[0], "failed") == 0 || strcmp(values[0], "none") == 0)
+        return 0; /* what failed is told with its last lines */
+    if (topo_list_parse(o->show, values[0], NULL) < 0) {
+        err_set(e, -EINVAL, "'%s' is no list of ranks", values[0]);
+        return err_hint(e, "0,3-5, or failed");
+    }
+    return 0;
+}
+
+static int on_tag(void *into, char *const *values, struct err *e)
+{
+    static const char *const words[] = {"auto", "none", "host", "rank", "mpirun", "torch"};
+    struct cmd_run_opts *o = into;
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (strcmp(values[0], words[i]) == 0) {
+            o->style.tag = (enum console_tag)i;
+            return 0;
+        }
+    err_set(e, -EINVAL, "'%s' is not known", values[0]);
+    return err_hint(e, "host, rank, mpirun, none");
+}
+
+static int on_tag_output(void *into, char *const *values, struct err *e)
+{
+    ((struct cmd_run_opts *)into)->style.tag = CONSOLE_TAG_MPIRUN;
+    return 0;
+}
+
+static int on_prepend_rank(void *into, char *const *values, struct err *e)
+{
+    ((struct cmd_run_opts *)into)->style.tag = CONSOLE_TAG_RANK;
+    return 0;
+}
+
+/* "DIR", and Open MPI 4's "DIR:nojobid,nocopy": our directory never has the job's number. */
+static int on_output_dir(void *into, char *const *values, struct err *e)
+{
+    struct cmd_run_opts *o = into;
+    char *colon = strrchr(values[0], ':');
+    bool nocopy = colon && strstr(colon, "nocopy");
+    o->spec.output_dir = values[0];
+    if (!nocopy && !(colon && strcmp(colon, ":nojobid") == 0))
+        return 0;
+    *colon = '\0';
+    char *none[] = {(char *)"none", NULL};
+    return nocopy ? on_show(o, none, e) : 0;
+}
+
+/* Open MPI 5's list: "tag,timestamp,merge,dir=D". */
+static int on_output(void *into, char *const *values, struct err *e)
+{
+    struct cmd_run_opts *o = into;
+    for (char *rest = values[0], *one; (one = strsep(&rest, ",:"));) {
+        if (strcmp(one, "tag") == 0 || strcmp(one, "tag-detailed") == 0)
+            o->style.tag = CONSOLE_TAG_MPIRUN;
+        else if (strcmp(one, "rank") == 0)
+            o->style.tag = CONSOLE_TAG_RANK;
+        else if (strcmp(one, "timestamp") == 0)
+            o->style.timestamp = true;
+        else if (strcmp(one, "merge-stderr-to-stdout") == 0 || strcmp(one, "merge") == 0)
+            o->style.merge = true;
+        else if (strncmp(one, "dir=", 4) == 0)
+            o->spec.output_dir = one + 4;
+        else {
+            err_set(e, -EINVAL, "'%s' is not known", one);
+            return err_hint(e, "tag, rank, timestamp, merge, dir=DIR");
+        }
+    }
+    return 0;
+}
+
+/* What cannot be shown without mpirun's own map ("topo", "map-devel") is shown as the map. */
+static int on_display(void *into, char *const *values, struct err *e)
+{
+    ((struct cmd_run_opts *)into)->report_bindings = true;
+    return 0;
+}
+
 /* ---- the options -------------------------------------------------------------------------------
  */
 
 #define T struct cmd_run_opts
 static const struct opt options[] = {
     OPT_INT('n', "np|c", "N", "number of ranks (one a GPU; without GPUs one a core)", T, np),
-    OPT_CALL('N', "npernode|nproc-per-node|nproc_per_node", "N", "the same for one machine",
-             on_per_node),
-    OPT_CALL('x', "x", "NAME[=VALUE]", "pass a variable to the ranks, or set it", on_variable),
-    OPT_STR(0, "wdir|wd", "DIR", "the ranks' directory", T, spec.wdir),
-    OPT_CALL(0, "map-by", "PLACE[:PE=N]", "slot, core, hwthread, l3cache, numa, socket, node",
-             on_map_by),
-    OPT_CALL(0, "bind-to", "PLACE", "none, core, hwthread, l3cache, numa, socket", on_bind_to),
+    OPT_CALL('N', "npernode|nproc-per-node", "N", "so many ranks on each node", on_per_node),
+    OPT_STRV('H', "host", "LIST", "nodes and their slots: a:4,b:4", T, host_lists),
+    OPT_STRV('f', "hostfile|machinefile|machine|default-hostfile", "FILE",
+             "nodes and their slots, one a line", T, host_files),
+    OPT_CALL(0, "engine|launcher|bootstrap", "NAME", "who starts ranks: local, openmpi, slurm",
+             on_engine),
+    OPT_CALL('x', "x|genvlist|envlist", "NAME[=VALUE]", "pass a variable to the ranks, or set it",
+             on_variable),
+    OPT_STR(0, "wdir|wd|gwdir", "DIR", "the ranks' directory", T, spec.wdir),
+    OPT_STR(0, "path", "DIR", "where the program is looked for first", T, path),
+    OPT_CALL(0, "map-by", "PLACE[:PE=N]",
+             "slot, core, hwthread, l3cache, numa, socket, node, ppr:N:node", cmd_run_where_map),
+    OPT_CALL(0, "rank-by", "PLACE", "how ranks are numbered: slot, node", cmd_run_where_rank),
+    OPT_CALL(0, "bind-to", "PLACE", "none, core, hwthread, l3cache, numa, socket",
+             cmd_run_where_bind),
+    OPT_INT(0, "cpus-per-proc|cpus-per-rank", "N", "CPUs for each rank", T, spec.cpus_per_rank),
     OPT_STR(0, "cpus", "LIST", "the job's part of the CPUs (0-3,8)", T, spec.cpus),
     OPT_STR(0, "gpus", "LIST", "the job's part of the GPUs (0,2; '' for none)", T, spec.gpus),
-    OPT_FLAG(0, "oversubscribe", "more ranks than CPUs or GPUs are fine", T, spec.oversubscribe),
-    OPT_CALL('H', "host", "HOST[:N]", "only this machine: localhost:4 is 4 ranks", on_host),
-    OPT_FLAG(0, "report-bindings|display-map", "print who runs where, then run", T,
-             report_bindings),
-    OPT_FLAG(0, "dry-run", "print the plan, start nothing", T, dry_run),
+    OPT_FLAG(0, "oversubscribe", "more ranks than slots, CPUs or GPUs are fine", T,
+             spec.oversubscribe),
+    OPT_FLAG(0, "report-bindings|display-map|print-rank-map|display-devel-map",
+             "print who runs where, then run", T, report_bindings),
+    OPT_FLAG(0, "dry-run|do-not-launch", "print the plan, start nothing", T, dry_run),
     OPT_FLAG(0, "json", "with --dry-run: as JSON", T, json),
-    OPT_FLAG(0, "tag-output", "mark each line with its rank", T, style.tag),
+    OPT_CALL(0, "show", "RANKS", "whose lines are shown: 0,3-5, or failed", on_show),
+    OPT_CALL(0, "tag", "FORM", "what marks a line: host, rank, mpirun, none", on_tag),
+    OPT_CALL(0, "tag-output", NULL, "as mpirun marks it: [1,RANK]<stdout>:", on_tag_output),
+    OPT_CALL('l', "prepend-rank", NULL, "as hydra marks it: [RANK]", on_prepend_rank),
     OPT_FLAG(0, "timestamp-output", "mark each line with the time", T, style.timestamp),
     OPT_FLAG(0, "merge-stderr-to-stdout", "both on stdout", T, style.merge),
-    OPT_STR(0, "output-filename", "DIR", "keep the output in DIR/rank.N/stdout and stderr too", T,
-            spec.output_dir),
+    OPT_CALL(0, "output-filename|output-directory", "DIR",
+             "keep the output in DIR/rank.N/stdout and stderr too", on_output_dir),
+    OPT_CALL(0, "stdin", "RANK", "which rank reads stdin (0), or none", on_stdin),
     OPT_DOUBLE(0, "grace", "SECONDS", "from SIGTERM to SIGKILL (30)", T, grace_s),
     OPT_DOUBLE(0, "timeout", "SECONDS", "end the job after that time, with status 124", T,
                timeout_s),
-    OPT_DOUBLE(0, "hang-timeout", "SECONDS", "end a job that stands still so long, say where", T,
+    OPT_DOUBLE(0, "start-timeout", "SECONDS", "until every node has come (60)", T, start_timeout_s),
+    OPT_DOUBLE(0, "hang-timeout", "SECONDS", "end a job that has done nothing for so long", T,
                hang_timeout_s),
-    OPT_INT(0, "max-restarts|max_restarts", "N", "start a failed job again, N times at most", T,
-            spec.max_restarts),
-    OPT_STR(0, "events", "FILE", "append what happens, as lines of JSON", T, events),
-    OPT_INT(0, "master-port|master_port", "PORT", "MASTER_PORT (a free one)", T, spec.master_port),
+    OPT_INT(0, "max-restarts", "N", "start a job that failed again, so often", T, max_restarts),
+    OPT_STR(0, "events", "FILE", "what happens, a line of JSON an event", T, events_file),
+    OPT_INT(0, "master-port", "PORT", "MASTER_PORT (a free one)", T, spec.master_port),
     OPT_FLAG(0, "no-hold-port", "do not keep MASTER_PORT bound meanwhile", T, spec.no_hold_port),
     OPT_FLAG(0, "no-pmix", "no PMIx server: the program is not MPI", T, spec.no_pmix),
     OPT_CALL(0, "mca|gmca", "KEY VALUE", "set a parameter of Open MPI", on_mca),
     OPT_FLAG('q', "quiet", "no report of a failure", T, quiet),
     OPT_FLAG('v', "verbose", "say more", T, verbose),
-    OPT_FLAG(0, "allow-run-as-root", NULL, T, as_root),
+
+    /* Understood, not shown. Open MPI's other names and lists */
+    OPT_FLAG(0, "allow-run-as-root|nooversubscribe|genvall|envall", NULL, T, as_root),
+    OPT_CALL(0, "output", "LIST", NULL, on_output),
+    OPT_CALL(0, "display", "LIST", NULL, on_display),
+    OPT_STR(0, "app", "FILE", NULL, T, app_file),
+    OPT_CALL(0, "ppr", "N:PLACE", NULL, cmd_run_where_ppr),
+    OPT_CALL(0, "npersocket", "N", NULL, cmd_run_where_per_socket),
+    OPT_WORDS(0,
+              "byslot|bycore|bynode|rr|bind-to-none|bind-to-core|bind-to-socket|"
+              "use-hwthread-cpus|nolocal|pernode",
+              NULL, NULL, T, old),
+    /* hydra's and Intel MPI's */
+    OPT_CALL(0, "ppn|perhost", "N", NULL, on_ppn),
+    OPT_CALL(0, "hosts", "LIST", NULL, on_hosts),
+    OPT_CALL(0, "env|genv", "NAME VALUE", NULL, on_env),
+    OPT_CALL(0, "iface", "NAME", NULL, on_iface),
+    OPT_CALL(0, "launcher-exec|bootstrap-exec", "PATH", NULL, on_rsh),
+    /* What mpirun alone has a use for */
+    OPT_WORDS(0, "prefix|tune|am|launch-agent|personality", "X", NULL, T, mpirun_only),
+    OPT_WORDS(0, "pmixmca|prtemca", "K V", NULL, T, mpirun_only),
+    OPT_WORDS(0, "noprefix|leave-session-attached|debug-daemons|do-not-resolve", NULL, NULL, T,
+              mpirun_only),
+    /* What nothing here has a use for */
+    OPT_WORDS('s',
+              "preload-binary|continuous|debug-devel|disable-recovery|enable-recovery|"
+              "display-allocation|display-devel-allocation|display-diffable-map|display-topo|dvm|"
+              "enable-instant-on-support|fwd-mpirun-port|get-stack-traces|index-argv-by-rank|novm|"
+              "output-proctable|report-child-jobs-separately|report-state-on-timeout|"
+              "set-cwd-to-session-dir|show-progress|use-regexp|xml|disable-auto-cleanup|"
+              "disable-hostname-propagation|order-nodes|skip-launch-node|print-all-exitcodes|"
+              "ordered-output|cleanup|silent-abort|enable-x|disable-x",
+              NULL, NULL, T, ignored),
+    OPT_WORDS(0,
+              "max-vm-size|report-events|report-pid|report-uri|ompi-server|hnp|xml-file|"
+              "preload-files|cf|cartofile|runtime-options|rmk|demux|topolib|localhost|usize|"
+              "tmpdir|branch-count|pmi-port|nameserver|prepend-pattern",
+              "X", NULL, T, ignored),
+    /* What would change the job, and is not done */
+    OPT_WORDS(0,
+              "rf|rankfile|cpu-set|cpu-list|xterm|debugger|configfile|genvexcl|envexcl|gtool|"
+              "membind|outfile-pattern|errfile-pattern|gpus-per-proc",
+              "X", NULL, T, refused),
+    OPT_WORDS(0, "debug|tv|genvnone|envnone|with-ft", NULL, NULL, T, refused),
     OPT_END,
 };
 #undef T
@@ -207,76 +337,228 @@ static const struct opt options[] = {
 /* ---- the whole ---------------------------------------------------------------------------------
  */
 
+static int refuse(const char *option, struct err *e)
+{
+    static const struct {
+        const char *names, *instead;
+    } known[] = {
+        {"rf|rankfile", "--map-by, --rank-by and a --hostfile say who runs where"},
+        {"cpu-set|cpu-list", "--cpus takes a list of the system's CPU numbers"},
+        {"xterm|debug|debugger|tv|gtool",
+         "start the debugger as the program: gdb -ex run --args …"},
+        {"configfile", "--app FILE, a program and its options a line"},
+        {"genvnone|envnone|genvexcl|envexcl", "env -i NAME=VALUE … before the whole command"},
+        {"outfile-pattern|errfile-pattern", "--output-filename DIR"},
+        {"gpus-per-proc", "--gpus LIST, and CUDA_VISIBLE_DEVICES in the program"},
+        {"membind", "memory is bound as the CPUs are: --bind-to numa"},
+        {"with-ft", "--max-restarts N starts the job again"},
+    };
+    const char *name = option + strspn(option, "-");
+    size_t len = strlen(name);
+    err_set(e, -EINVAL, "option '%s' is not taken", option);
+    for (size_t i = 0; i < COUNT_OF(known); i++)
+        for (const char *at = known[i].names; *at; at += *at == '|') {
+            size_t n = strcspn(at, "|");
+            if (n == len && memcmp(at, name, len) == 0)
+                return err_hint(e, "%s", known[i].instead);
+            at += n;
+        }
+    return e ? e->code : -EINVAL;
+}
+
+static int check_times(const struct cmd_run_opts *o, struct err *e)
+{
+    const double times[] = {o->grace_s == NOT_GIVEN ? 0 : o->grace_s, o->timeout_s,
+                            o->start_timeout_s, o->hang_timeout_s};
+    for (size_t i = 0; i < COUNT_OF(times); i++)
+        if (times[i] < 0 || times[i] > 1e6)
+            return err_set(e, -EINVAL, "a time is negative or too long");
+    return 0;
+}
+
+static int check(struct cmd_run_opts *o, struct err *e)
+{
+    if (o->np == 0) {
+        err_set(e, -EINVAL, "-np 0: no rank would be started");
+        return err_hint(e, "leave -np out for one rank a GPU, or a core where there is none");
+    }
+    if (o->np < NOT_GIVEN)
+        return err_set(e, -EINVAL, "-np %d: at least 1 rank is needed", o->np);
+    if (o->max_restarts < 0)
+        return err_set(e, -EINVAL, "--max-restarts %d: 0 or more", o->max_restarts);
+    if (o->json && !o->dry_run)
+        return err_set(e, -EINVAL, "--json goes with --dry-run");
+    if (strv_len(o->argv) == 0) {
+        err_set(e, -EINVAL, "there is no program to run");
+        return err_hint(e, "%s -np 4 ./program", o->who);
+    }
+    return check_times(o, e);
+}
+
+/* Those of --hostfile, of --host, or of the file that --host names; else the allocation that we
+ * are in. */
+static int find_hosts(struct cmd_run_opts *o, struct err *e)
+{
+    AUTO(hosts) struct hosts *listed = NULL, *filed = NULL;
+    for (size_t i = 0; i < strv_len(o->host_lists); i++) {
+        listed = listed ? listed : xzalloc(sizeof *listed);
+        if (hostfile_list(listed, o->host_lists[i], e) < 0)
+            return err_wrap(e, "--host");
+    }
+    if (strv_len(o->host_files) > 1)
+        return err_set(e, -EINVAL, "'%s', '%s': one host file a job", o->host_files[0],
+                       o->host_files[1]);
+    if (o->host_files && hostfile_read(&filed, o->host_files[0], e) < 0)
+        return e ? e->code : -EINVAL;
+    if (filed && listed && hostfile_filter(&o->hosts, filed, listed, e) < 0)
+        return e ? e->code : -EINVAL;
+    if (!o->hosts)
+        o->hosts = listed ? TAKE(listed) : TAKE(filed);
+    if (!o->hosts && o->spec.engine != PLAN_ENGINE_LOCAL &&
+        alloc_find(&o->hosts, NULL, environ, e) < 0)
+        return e ? e->code : -EINVAL;
+    if (o->hosts)
+        hostfile_mark_here(o->hosts);
+    return 0;
+}
+
+/* hydra's hosts have no limit: each takes -ppn ranks, or, without that, its even share in turn. */
+static void lift_slots(struct cmd_run_opts *o)
+{
+    struct hosts *h = o->hosts;
+    int share = o->np > 0 ? (o->np + h->count - 1) / h->count : 1;
+    if (o->per_node <= 0 && o->spec.map_by == PLAN_MAP_DEFAULT)
+        o->spec.map_by = PLAN_MAP_NODE;
+    for (int i = 0; i < h->count; i++) {
+        int least = o->per_node > 0 ? o->per_node : share;
+        h->at[i].slots = h->at[i].slots < least ? least : h->at[i].slots;
+    }
+}
+
+/* --nolocal: the other hosts. */
+static int drop_this_host(struct cmd_run_opts *o, struct err *e)
+{
+    int kept = 0;
+    for (int i = 0; o->hosts && i < o->hosts->count; i++) {
+        if (o->hosts->at[i].here)
+            free(o->hosts->at[i].name);
+        else
+            o->hosts->at[kept++] = o->hosts->at[i];
+    }
+    if (o->hosts)
+        o->hosts->count = kept;
+    if (kept > 0)
+        return 0;
+    err_set(e, -EINVAL, "--nolocal: there is no other host than this one");
+    return err_hint(e, "--hostfile FILE or --host LIST");
+}
+
 static bool is_python(const char *program)
 {
     size_t len = strlen(program);
     return len > 3 && strcmp(program + len - 3, ".py") == 0;
 }
 
-static int decide_ranks(struct cmd_run_opts *o, struct err *e)
+void cmd_run_opts_program(char ***argv, int argc, char **words)
 {
-    if (o->np >= 0 && o->per_node > 0 && o->np != o->per_node)
-        return err_set(e, -EINVAL, "%d ranks, but %d a node, and there is one node", o->np,
-                       o->per_node);
-    o->spec.ranks = o->np >= 0 ? o->np : o->per_node >= 0 ? o->per_node : o->hosts_slots;
-    if (o->np == 0) {
-        err_set(e, -EINVAL, "-np 0: no rank would be started");
-        return err_hint(e, "leave -np out for one rank a GPU, or a core where there is none");
+    if (argc > 0 && is_python(words[0])) { /* as torchrun does; -u: lines come as printed */
+        strv_push(argv, xstrdup("python3"));
+        strv_push(argv, xstrdup("-u"));
     }
-    if (o->hosts_slots > 0 && o->spec.ranks > o->hosts_slots && !o->spec.oversubscribe) {
-        err_set(e, -EINVAL, "%d ranks, but --host gives %d slot%s", o->spec.ranks, o->hosts_slots,
-                o->hosts_slots == 1 ? "" : "s");
-        return err_hint(e, "-H localhost:%d, or --oversubscribe", o->spec.ranks);
+    for (int i = 0; i < argc; i++)
+        strv_push(argv, xstrdup(words[i]));
+}
+
+void cmd_run_opts_init(struct cmd_run_opts *o, const char *who)
+{
+    *o = (struct cmd_run_opts){
+        .who = who, .np = NOT_GIVEN, .per_node = NOT_GIVEN, .grace_s = NOT_GIVEN};
+}
+
+int cmd_run_opts_finish(struct cmd_run_opts *o, struct err *e)
+{
+    if (o->refused)
+        return refuse(o->refused[0], e);
+    for (size_t i = 0; i < strv_len(o->old); i++)
+        if (cmd_run_where_old(o, o->old[i], e) < 0)
+            return err_wrap(e, "option '%s'", o->old[i]);
+    if (check(o, e) < 0 || find_hosts(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
+        return e ? e->code : -EINVAL;
+    if (o->hydra && o->hosts)
+        lift_slots(o);
+    if (o->path) {
+        const char *path = env_chosen(environ, o->env, "PATH");
+        strv_push(&o->env, xasprintf("PATH=%s%s%s", o->path, path ? ":" : "", path ? path : ""));
     }
+    for (size_t i = 0; i < strv_len(o->mpirun_only); i++)
+        strv_push(&o->mpirun_args, xstrdup(o->mpirun_only[i]));
+    o->spec.argv = o->argv;
+    o->spec.env = o->env;
+    o->spec.engine_args = o->mpirun_args;
+    o->spec.hosts = o->hosts;
+    o->spec.ranks = o->np > 0 ? o->np : 0;
+    for (int i = 0; i < o->app_count; i++)
+        o->spec.ranks += o->apps[i].ranks;
+    o->spec.apps = o->apps;
+    o->spec.app_count = o->app_count;
+    o->spec.per_node = o->per_node > 0 ? o->per_node : 0;
+    o->spec.max_restarts = o->max_restarts;
+    o->spec.start_timeout_ms = (int)(o->start_timeout_s * 1000);
+    if (o->grace_s >= 0) /* a spec's 0 means "as usual" */
+        o->spec.grace_ms = o->grace_s * 1000 < 1 ? 1 : (int)(o->grace_s * 1000);
     return 0;
 }
 
-static int check(struct cmd_run_opts *o, struct err *e)
+static int parse(struct cmd_run_opts *o, int argc, char **argv, struct err *e)
 {
-    if (o->np < -1)
-        return err_set(e, -EINVAL, "-np %d: at least 1 rank is needed", o->np);
-    if (o->spec.max_restarts < 0)
-        return err_set(e, -EINVAL, "--max-restarts %d: 0 or more", o->spec.max_restarts);
-    if ((o->grace_s < 0 && o->grace_s != NOT_GIVEN) || o->timeout_s < 0 || o->grace_s > 1e6 ||
-        o->timeout_s > 1e9 || o->hang_timeout_s < 0 || o->hang_timeout_s > 1e9)
-        return err_set(e, -EINVAL, "a time is negative or too long");
-    if (o->json && !o->dry_run)
-        return err_set(e, -EINVAL, "--json goes with --dry-run");
-    if (strv_len(o->argv) == 0) {
-        err_set(e, -EINVAL, "there is no program to run");
-        return err_hint(e, "drover run -np 4 ./program");
-    }
-    return decide_ranks(o, e);
-}
-
-int cmd_run_parse(struct cmd_run_opts *o, int argc, char **argv, struct err *e)
-{
-    *o = (struct cmd_run_opts){.np = -1, .per_node = -1, .grace_s = NOT_GIVEN};
-    int rest = argc;
-    int rc = opt_parse(options, o, argc, argv, &rest, e);
+    int first = cmd_run_app_first(argc, argv), rest = first;
+    int rc = opt_parse(options, o, first, argv, &rest, e);
     if (rc == OPT_HELP)
-        opt_help(stdout, "drover run", "[options] [--] program [arguments]",
-                 "Starts a job of N ranks on this machine, each bound to its CPUs and its GPU's "
-                 "memory, and\nwaits for its end. A program that ends in .py is run with python3.",
+        opt_help(stdout, o->who, "[options] [--] program [arguments]",
+                 "Starts a job of N ranks, on this machine or on the nodes of a host file or an "
+                 "allocation, each\nbound to its CPUs and its GPU's memory, and waits for its "
+                 "end. Other names that mpirun and\nmpiexec have for these options are "
+                 "understood too. A program that ends in .py is run with\npython3.",
                  options);
     if (rc != 0)
         return rc;
-    if (rest < argc && is_python(argv[rest])) { /* as torchrun does; -u: lines come as printed */
-        strv_push(&o->argv, xstrdup("python3"));
-        strv_push(&o->argv, xstrdup("-u"));
-    }
-    for (int i = rest; i < argc; i++)
-        strv_push(&o->argv, xstrdup(argv[i]));
-    rc = check(o, e);
-    o->spec.argv = o->argv;
-    o->spec.env = o->env;
-    if (o->grace_s >= 0) /* a spec's 0 means "as usual" */
-        o->spec.grace_ms = o->grace_s * 1000 < 1 ? 1 : (int)(o->grace_s * 1000);
-    return rc;
+    cmd_run_opts_program(&o->argv, first - rest, argv + rest);
+    return first < argc ? cmd_run_app_parse(o, argc - first, argv + first, e) : 0;
+}
+
+/* --app FILE: its words as if they stood on the command line. */
+static int parse_app_file(struct cmd_run_opts *o, struct err *e)
+{
+    AUTO(strv) char **words = NULL;
+    if (strv_len(o->argv) > 0)
+        return err_set(e, -EINVAL,
+                       "--app '%s': it names the programs, and so does the command line",
+                       o->app_file);
+    strv_push(&words, xstrdup(o->who));
+    if (cmd_run_app_read(&words, o->app_file, e) < 0 ||
+        parse(o, (int)strv_len(words), words, e) != 0)
+        return err_wrap(e, "--app '%s'", o->app_file);
+    return 0;
+}
+
+int cmd_run_parse(struct cmd_run_opts *o, const char *who, int argc, char **argv, struct err *e)
+{
+    cmd_run_opts_init(o, who);
+    int rc = parse(o, argc, argv, e);
+    if (rc == 0 && o->app_file)
+        rc = parse_app_file(o, e);
+    return rc == 0 ? cmd_run_opts_finish(o, e) : rc;
 }
 
 void cmd_run_opts_free(struct cmd_run_opts *o)
 {
-    strv_free(o->argv);
-    strv_free(o->env);
+    char **all[] = {o->argv,    o->env,      o->mpirun_args, o->mpirun_only, o->ignored,
+                    o->refused, o->warnings, o->old,         o->host_lists,  o->host_files};
+    for (size_t i = 0; i < COUNT_OF(all); i++)
+        strv_free(all[i]);
+    cmd_run_app_free(o);
+    hosts_free(o->hosts);
+    hwloc_bitmap_free(o->show);
+    redirect_map_free(&o->redirect.redirects);
+    redirect_map_free(&o->redirect.tee);
 }

@@ -29,6 +29,8 @@ static void show_end(struct strbuf *b, const struct rank_end *r)
 
 static void show_way_out(struct strbuf *b, const struct plan *p, const struct job_end *end)
 {
+    const struct plan_rank *r = &p->ranks[end->first_failed];
+    const char *program = r->argv ? r->argv[0] : p->argv[0];
     const struct cause *c = cause_find(&end->first, end->last_lines);
     const char *exception = cause_exception(end->last_lines);
     if (c) {
@@ -37,12 +39,11 @@ static void show_way_out(struct strbuf *b, const struct plan *p, const struct jo
         strbuf_printf(b, "  cause: %s\n", exception);
     } else if (end->first.start_status == 127) {
         strbuf_printf(b, "  try: %s\n",
-                      strchr(p->argv[0], '/')
+                      strchr(program, '/')
                           ? "look at its path (from the ranks' directory), and at its #! line"
                           : "give its path (./NAME), or look at PATH");
-    } else if (end->first.start_status && access(p->argv[0], F_OK) == 0 &&
-               access(p->argv[0], X_OK) < 0) {
-        strbuf_printf(b, "  try: chmod +x %s\n", p->argv[0]);
+    } else if (end->first.start_status && access(program, F_OK) == 0 && access(program, X_OK) < 0) {
+        strbuf_printf(b, "  try: chmod +x %s\n", program);
     }
 }
 
@@ -75,13 +76,14 @@ static void show_core(struct strbuf *b, const struct plan *p, const struct rank_
     strbuf_printf(b, "  core: %s\n", where);
 }
 
-void cmd_run_show_failure(struct strbuf *b, const struct plan *p, const struct job_end *end)
+void cmd_run_show_failure(struct strbuf *b, const char *who, const struct plan *p,
+                          const struct job_end *end)
 {
     if (end->broken)
         strbuf_printf(b, "drover run: the job was ended: %s\n", end->broken);
     if (end->first_failed < 0)
         return;
-    strbuf_printf(b, "drover run: rank %d on %s ", end->first_failed,
+    strbuf_printf(b, "%s: rank %d on %s ", who, p->first_rank + end->first_failed,
                   p->nodes[p->ranks[end->first_failed].node].name);
     show_end(b, &end->first);
     if (end->last_lines && end->last_lines[0])

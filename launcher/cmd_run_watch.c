@@ -254,7 +254,7 @@ int cmd_run_watch_open(struct cmd_run_watch **out, uv_loop_t *loop, const struct
                        const struct cmd_run_watch_needs *needs, struct err *e)
 {
     struct events *events = NULL;
-    if (o->events && events_open(&events, o->events, e) < 0)
+    if (o->events_file && events_open(&events, o->events_file, e) < 0)
         return e ? e->code : -EIO;
     struct cmd_run_watch *w = xzalloc(sizeof *w);
     w->loop = loop;

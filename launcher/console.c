@@ -13,13 +13,26 @@ enum { NOBODY = -1 };
 struct sink {
     struct outlet *outlet;
     int unfinished; /* the source whose line has no end so far; NOBODY: none */
+    bool coloured;
 };
 
 struct console {
     struct console_style style;
     struct sink own[2];
     struct sink *out, *err;
+    const struct plan *plan;
+    enum console_tag tag; /* never AUTO */
 };
+
+bool console_coloured(int fd)
+{
+    const char *no = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE"), *term = getenv("TERM");
+    if (no && *no)
+        return false;
+    if (force && *force && strcmp(force, "0") != 0)
+        return true;
+    return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
+}
 
 int console_open(struct console **out, uv_loop_t *loop, const struct console_style *style,
                  void (*moved)(void *arg), void *arg, struct err *e)
@@ -29,6 +42,8 @@ int console_open(struct console **out, uv_loop_t *loop, const struct console_sty
     c->own[0].unfinished = c->own[1].unfinished = NOBODY;
     c->out = &c->own[0];
     c->err = outlet_same(STDOUT_FILENO, STDERR_FILENO) ? &c->own[0] : &c->own[1];
+    c->err->coloured = console_coloured(STDERR_FILENO);
+    c->out->coloured = console_coloured(STDOUT_FILENO);
     int rc = outlet_open(&c->out->outlet, loop, STDOUT_FILENO, moved, arg, e);
     if (rc == 0 && c->err != c->out)
         rc = outlet_open(&c->err->outlet, loop, STDERR_FILENO, moved, arg, e);
@@ -47,22 +62,55 @@ void console_close(struct console *c)
     free(c);
 }
 
-/* mpirun's marks: "Tue Nov 21 12:00:00 2023", "[1,RANK]<stdout>:". */
+void console_plan(struct console *c, const struct plan *p)
+{
+    c->plan = p;
+    c->tag = c->style.tag;
+    if (c->tag == CONSOLE_TAG_AUTO)
+        c->tag = p->node_count > 1 ? CONSOLE_TAG_HOST : CONSOLE_TAG_NONE;
+}
+
+static int add_tag(char *mark, size_t size, const struct console *c, int i, const char *stream)
+{
+    const struct plan_rank *r = &c->plan->ranks[i];
+    int rank = c->plan->first_rank + i;
+    switch (c->tag) {
+    case CONSOLE_TAG_HOST:
+        return snprintf(mark, size, "%s:%d| ", c->plan->nodes[r->node].name, rank);
+    case CONSOLE_TAG_RANK:
+        return snprintf(mark, size, "[%d] ", rank);
+    case CONSOLE_TAG_MPIRUN:
+        return snprintf(mark, size, "[1,%d]<%s>:", rank, stream);
+    case CONSOLE_TAG_TORCH:
+        return snprintf(mark, size, "[%s%d]:", c->style.role ? c->style.role : "default",
+                        r->local_rank);
+    case CONSOLE_TAG_AUTO:
+    case CONSOLE_TAG_NONE:
+        break;
+    }
+    return c->style.timestamp ? snprintf(mark, size, "<%s>:", stream) : 0;
+}
+
+/* The time as mpirun writes it ("Tue Nov 21 12:00:00 2023"), then the tag, in a colour for each
+ * rank. */
 static void add_mark(const struct console *c, struct sink *s, int rank, enum launch_stream from)
 {
-    const char *name = from == LAUNCH_STDOUT ? "stdout" : "stderr";
-    char mark[96];
-    int n = 0;
+    char time_text[40] = "", tag[320]; /* a host's name has 253 letters at most */
     if (c->style.timestamp) {
         time_t now = time(NULL);
         struct tm local;
-        n = (int)strftime(mark, sizeof mark, "%a %b %e %H:%M:%S %Y", localtime_r(&now, &local));
+        size_t n = strftime(time_text, sizeof time_text, "%a %b %e %H:%M:%S %Y",
+                            localtime_r(&now, &local));
+        outlet_add(s->outlet, time_text, n);
     }
-    if (c->style.tag)
-        n += snprintf(mark + n, sizeof mark - (size_t)n, "[1,%d]<%s>:", rank, name);
-    else if (c->style.timestamp)
-        n += snprintf(mark + n, sizeof mark - (size_t)n, "<%s>:", name);
-    outlet_add(s->outlet, mark, (size_t)n);
+    int n = add_tag(tag, sizeof tag, c, rank, from == LAUNCH_STDOUT ? "stdout" : "stderr");
+    if (n <= 0)
+        return;
+    char colour[16];
+    int on = s->coloured ? snprintf(colour, sizeof colour, "\033[3%dm", 1 + rank % 6) : 0;
+    outlet_add(s->outlet, colour, (size_t)on);
+    outlet_add(s->outlet, tag, (size_t)n < sizeof tag ? (size_t)n : sizeof tag - 1);
+    outlet_add(s->outlet, "\033[0m", on ? 4 : 0);
 }
 
 bool console_line(struct console *c, int rank, enum launch_stream from, const char *text,

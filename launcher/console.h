@@ -10,8 +10,20 @@
 #include "common/mem.h"
 #include "launcher/launch.h"
 
-struct console_style { /* mpirun's --tag-output, --timestamp-output, --merge-stderr-to-stdout */
-    bool tag, timestamp, merge;
+/* What stands before each line. */
+enum console_tag {
+    CONSOLE_TAG_AUTO,   /* HOST where there are several nodes, else nothing */
+    CONSOLE_TAG_NONE,   /* */
+    CONSOLE_TAG_HOST,   /* "node:rank| " */
+    CONSOLE_TAG_RANK,   /* "[rank] ", hydra's */
+    CONSOLE_TAG_MPIRUN, /* "[1,rank]<stdout>:", Open MPI's */
+    CONSOLE_TAG_TORCH   /* "[default0]:" with the local rank, torchrun's */
+};
+
+struct console_style {
+    enum console_tag tag;
+    const char *role;      /* of CONSOLE_TAG_TORCH; NULL: "default" */
+    bool timestamp, merge; /* mpirun's --timestamp-output, --merge-stderr-to-stdout */
 };
 
 struct console;
@@ -24,6 +36,9 @@ int console_open(struct console **out, uv_loop_t *loop, const struct console_sty
 void console_close(struct console *c);
 AUTO_DEFINE(console, struct console *, console_close)
 
+/* Whose ranks speak: before the first line, and again when another job follows. Borrowed. */
+void console_plan(struct console *c, const struct plan *p);
+
 /* A line as launch_events has it. False when so much waits that the ranks should. */
 bool console_line(struct console *c, int rank, enum launch_stream from, const char *text,
                   size_t len);
@@ -35,5 +50,9 @@ bool console_full(const struct console *c);
 bool console_waiting(const struct console *c);
 /* Why stdout (or, where that is well, stderr) cannot be written to: -EPIPE, …; 0: it can. */
 int console_error(const struct console *c);
+
+/* Whether colours may be written to `fd`: a terminal that has them, unless the variables
+ * NO_COLOR, CLICOLOR_FORCE and TERM say otherwise (no-color.org, bixense.com/clicolors). */
+bool console_coloured(int fd);
 
 #endif

@@ -39,6 +39,7 @@ struct engine_events {
     int (*node)(void *arg, int node, const struct topo *t, struct err *e);
     /* Where rank 0's node is reached by the others; before any rank starts. */
     void (*address)(void *arg, const char *master_addr);
+    /* `pid` is 0 where the rank is on another node. */
     void (*started)(void *arg, int rank, pid_t pid);
     /* `status` is what the rank's job ends with: 127 the program was not found, 126 another reason,
      * 2 something that the user has named is wrong. No `exited` follows. */

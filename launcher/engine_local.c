@@ -86,11 +86,11 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
         io_close(TAKE(r->streams[i].io));
     char why[256];
     bool exec = strcmp(step, "exec") == 0;
-    const char *cpus = j->plan->ranks[rank].cpus;
+    const struct plan_rank *p = &j->plan->ranks[rank];
     snprintf(why, sizeof why, "%s '%s': %s", step,
-             exec                         ? j->plan->argv[0]
+             exec                         ? (p->argv ? p->argv : j->plan->argv)[0]
              : strcmp(step, "chdir") == 0 ? j->plan->wdir
-             : cpus                       ? cpus
+             : p->cpus                    ? p->cpus
                                           : "",
              strerror(error));
     j->ev.not_started(j->arg, rank, exec && error == ENOENT ? NOT_FOUND : NOT_RUN, why);
@@ -373,7 +373,7 @@ static int spawn_rank(struct local_job *j, const struct engine_order *o, int ran
     }
     AUTO(strv) char **env = env_merge(o->base_env, o->plan->env, own);
     struct guardian_rank g = {.rank = rank,
-                              .argv = o->plan->argv,
+                              .argv = p->argv ? p->argv : o->plan->argv,
                               .env = env,
                               .wdir = o->plan->wdir,
                               .cpus = p->cpus,
@@ -391,8 +391,8 @@ static int spawn_ranks(struct local_job *j, const struct engine_order *o, const 
         return err_set(e, -errno, "/dev/null: %s", strerror(errno));
     bool with_stdin = !o->spec->stdin_null && o->spec->stdin_fd >= 0;
     for (int i = 0; i < j->count; i++) {
-        int rc =
-            spawn_rank(j, o, i, &ends[i], i == 0 && with_stdin ? o->spec->stdin_fd : nothing, e);
+        int in = with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd : nothing;
+        int rc = spawn_rank(j, o, i, &ends[i], in, e);
         if (rc < 0) {
             guardian_clear(j->engine->guardian, j->number); /* those before it */
             return rc;

@@ -123,6 +123,7 @@ bool env_is_launchers(char *const *base, const char *name)
         "TORCHELASTIC_USE_AGENT_STORE",
         "TORCHELASTIC_ERROR_FILE",
         "DROVER_JOB_ID",
+        "DROVER_RESTART_COUNT",
         "DROVER_REPORT_FD",
     };
     if (starts(name, "PMIX_MCA_"))
@@ -212,6 +213,15 @@ char **env_merge(char *const *base, char *const *job, char *const *rank)
 /* ---- a job's and a rank's variables ------------------------------------------------------------
  */
 
+const char *env_missing(char *const *base, char *const *user, size_t i)
+{
+    size_t n = 0;
+    for (; user && *user; user++)
+        if (!strchr(*user, '=') && !env_get(base, *user) && n++ == i)
+            return *user;
+    return NULL;
+}
+
 /* The user's -x, each name with its value. */
 static void put_users(char ***env, char *const *user, char *const *base)
 {
@@ -234,13 +244,15 @@ char **env_job(const struct plan *p, const struct launch_spec *s, char *const *b
     env_set(&env, "GROUP_WORLD_SIZE", "%d", p->node_count);
     env_set(&env, "ROLE_WORLD_SIZE", "%d", p->world_size);
     env_set(&env, "ROLE_NAME", "default");
-    env_set(&env, "MASTER_ADDR", "%s", p->master_addr);
-    env_set(&env, "TORCHELASTIC_RESTART_COUNT", "0");
-    env_set(&env, "TORCHELASTIC_MAX_RESTARTS", "0");
+    if (p->master_addr)
+        env_set(&env, "MASTER_ADDR", "%s", p->master_addr);
+    env_set(&env, "TORCHELASTIC_RESTART_COUNT", "%d", s->restart_count);
+    env_set(&env, "TORCHELASTIC_MAX_RESTARTS", "%d", s->max_restarts);
+    env_set(&env, "DROVER_RESTART_COUNT", "%d", s->restart_count);
     env_set(&env, "TORCHELASTIC_RUN_ID", "%s", p->job_id);
     if (!s->no_pmix) {
         env_set(&env, "OMPI_COMM_WORLD_SIZE", "%d", p->world_size);
-        for (size_t i = 0; i < COUNT_OF(one_node_mpi) && p->node_count == 1; i++)
+        for (size_t i = 0; i < COUNT_OF(one_node_mpi) && p->engine == PLAN_ENGINE_LOCAL; i++)
             if (!env_chosen(base, s->env, one_node_mpi[i].name))
                 env_set(&env, one_node_mpi[i].name, "%s", one_node_mpi[i].value);
         /* What mpirun says when there are more ranks than CPUs; waiting ranks then yield, unless

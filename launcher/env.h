@@ -22,6 +22,10 @@ void env_set(char ***env, const char *name, const char *fmt, ...)
  * Borrowed from either. */
 const char *env_chosen(char *const *base, char *const *user, const char *name);
 
+/* The i-th name in `user` (-x NAME) that `base` has no value for, which mpirun warns of; NULL:
+ * there are no more. Borrowed. */
+const char *env_missing(char *const *base, char *const *user, size_t i);
+
 /* True for a variable that a launcher sets for its ranks, so that a job started inside one does
  * not take it for its own: PMIX_RANK, OMPI_COMM_WORLD_*, PMI_FD, SLURM_PROCID, RANK, … What users
  * set for their programs (OMPI_MCA_*, PMIX_MCA_*, SLURM_JOB_ID) is none, unless a launcher sets
@@ -33,9 +37,16 @@ bool env_is_launchers(char *const *base, const char *name);
  * (strv_free). All may be NULL. Cost n log n: a fraction of a millisecond for 500 variables. */
 char **env_merge(char *const *base, char *const *job, char *const *rank);
 
-/* What the job `p` of `s` sets for every rank: the rest of torchrun's contract, DROVER_JOB_ID, what
- * makes Open MPI start on one node without mpirun, and, last, the user's -x. What the user has set
- * (env_chosen) is left alone. MASTER_PORT is the launcher's, who holds it. To be freed. */
+/* What the job `p` of `s` sets for every rank: the rest of torchrun's contract, DROVER_JOB_ID and
+ * DROVER_RESTART_COUNT, with the local engine what makes Open MPI start on one node without mpirun,
+ * and, last, the user's -x. What the user has set
+ * (env_chosen) is left alone. MASTER_PORT is the launcher's, who holds it, and of several nodes
+ * MASTER_ADDR too. To be freed.
+ *
+ * Nothing tells NCCL its network cards: it looks for the ones nearest to each GPU itself, on the
+ * PCI tree in /sys, which the ranks see whole ("NCCL_TOPO_FILE" and "NCCL_NET_GDR_LEVEL" of its
+ * manual). NCCL_IB_HCA for a rank would take from it the choice between several equally near, and
+ * must be alike on all ranks of a node for its rings. */
 char **env_job(const struct plan *p, const struct launch_spec *s, char *const *base,
                bool oversubscribed);
 

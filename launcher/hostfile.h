@@ -19,8 +19,12 @@
  *   -EINVAL  a line is malformed, a host has its slots twice, or there is no host at all */
 int hostfile_parse(struct hosts **out, const char *what, const char *text, struct err *e);
 
-/* The same for a file ("-": stdin). Also -ENOENT, -EACCES, … where it cannot be read, and -EFBIG
- * above 16 MiB. */
+/* The text of a file ("-": stdin). -ENOENT, -EACCES, … where it cannot be read, -EFBIG above 16
+ * MiB.
+ */
+int hostfile_text(char **out, const char *path, struct err *e);
+
+/* Both. */
 int hostfile_read(struct hosts **out, const char *path, struct err *e);
 
 /* Adds the hosts of a list as -H takes it: "a:4,b:4", "a,a,b" (a slot for each time), "[::1]:2".

@@ -262,13 +262,6 @@ static void on_broken(void *arg, const char *why)
     enter_state(j);
 }
 
-/* Until plan.c has it: nodes are taken to be alike. */
-int __attribute__((weak)) plan_set_node(struct plan *p, int node, const struct launch_spec *s,
-                                        const struct topo *t, char *const *base_env, struct err *e)
-{
-    return 0;
-}
-
 /* A far node is not what the plan took it for. */
 static int on_node(void *arg, int node, const struct topo *t, struct err *e)
 {
@@ -384,8 +377,6 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
     int rc = plan_make(&j->plan, &with_id, j->launcher->topo, j->launcher->env, e);
     if (rc < 0)
         return rc;
-    if (j->plan->engine == PLAN_ENGINE_AUTO) /* until plan_make() decides it */
-        j->plan->engine = s->engine ? s->engine : PLAN_ENGINE_LOCAL;
     int n = j->plan->world_size;
     j->job = job_new(n);
     j->ranks = xcalloc((size_t)n, sizeof *j->ranks);

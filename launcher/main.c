@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,8 +22,12 @@ struct cmd {
 };
 
 static const struct cmd commands[] = {
-    {"run", "[-np N] [options] [--] program [args]", "Start a job of N ranks on this machine",
-     cmd_run, NULL, "drover run"},
+    {"run", "[-np N] [options] [--] program [args]", "Start a job of N ranks", cmd_run, NULL,
+     "drover run"},
+    {"torchrun", "[--nproc-per-node N] [options] script [args]", "The same, as torchrun takes it",
+     cmd_torchrun, NULL, "drover torchrun"},
+    {"rank", "", "Run one rank of a job (mpirun and srun start this for `drover run`)", cmd_rank,
+     NULL, "drover rank"},
     {"ps", "[--json]", "List the jobs that run on this machine", cmd_ps, NULL, "drover ps"},
     {"logs", "[-f] [-n N] JOB [RANK]", "Show the last lines of a running job", cmd_logs, NULL,
      "drover logs"},
@@ -117,8 +122,31 @@ static int help(int argc, char **argv)
     return run(c, 3, words);
 }
 
+/* Scripts ask a mpirun for its version, and read the first line. */
+static int print_mpirun_version(void)
+{
+    puts("mpirun (Open MPI) 4.1.4\n\ndrover " DROVER_VERSION " takes its place, and its options.");
+    return 0;
+}
+
+/* By another name we are that program: a link `mpirun` lies in libexec/drover/bin. */
+static int run_as(const char *name, int argc, char **argv)
+{
+    bool torch = strcmp(name, "torchrun") == 0;
+    bool version = argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"));
+    argv[0] = (char *)name;
+    log_open(name);
+    if (version && !torch)
+        return print_mpirun_version();
+    return torch ? cmd_torchrun(argc, argv) : cmd_run(argc, argv);
+}
+
 static int dispatch(int argc, char **argv)
 {
+    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "drover";
+    if (!strcmp(name, "mpirun") || !strcmp(name, "mpiexec") || !strcmp(name, "torchrun"))
+        return run_as(name, argc, argv);
     const char *word = argc > 1 ? argv[1] : NULL;
     if (!word) {
         print_help(stderr);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Objects that units stand in, outermost first. */
-enum level { LEVEL_PACKAGE, LEVEL_NUMA, LEVEL_L3, LEVEL_CORE, LEVELS };
+enum level { LEVEL_PACKAGE, LEVEL_NUMA, LEVEL_L3, LEVEL_CORE, LEVEL_UNIT, LEVELS };
 
 /* What is given out: a core, or a hardware thread. In the machine's order, so that the units of an
  * object follow each other. */
@@ -60,9 +60,15 @@ static hwloc_obj_t numa_of(hwloc_topology_t hw, hwloc_const_bitmap_t cpus)
     return NULL;
 }
 
+/* What ranks are mapped by; with ppr: to each of what. */
+static enum plan_map map_of(const struct place_want *w)
+{
+    return w->map_by == PLAN_MAP_PPR ? w->ppr_of : w->map_by;
+}
+
 static bool by_thread(const struct place_want *w)
 {
-    return w->map_by == PLAN_MAP_HWTHREAD || w->bind_to == PLAN_BIND_HWTHREAD;
+    return map_of(w) == PLAN_MAP_HWTHREAD || w->bind_to == PLAN_BIND_HWTHREAD;
 }
 
 static struct units *units_of(const struct place_want *w)
@@ -77,7 +83,7 @@ static struct units *units_of(const struct place_want *w)
     while ((o = hwloc_get_next_obj_by_type(hw, type, o))) {
         if (!hwloc_bitmap_intersects(o->cpuset, w->cpus))
             continue;
-        struct unit *u = &v->u[v->n++];
+        struct unit *u = &v->u[v->n];
         u->cpus = hwloc_bitmap_alloc();
         hwloc_bitmap_and(u->cpus, o->cpuset, w->cpus);
         hwloc_obj_t numa = numa_of(hw, u->cpus);
@@ -85,6 +91,7 @@ static struct units *units_of(const struct place_want *w)
         u->in[LEVEL_NUMA] = numa ? (int)numa->logical_index : -1;
         u->in[LEVEL_L3] = number_of(hw, o, HWLOC_OBJ_L3CACHE);
         u->in[LEVEL_CORE] = number_of(hw, o, HWLOC_OBJ_CORE);
+        u->in[LEVEL_UNIT] = v->n++;
         u->numa_os = numa ? (int)numa->os_index : -1;
     }
     return v;
@@ -175,6 +182,27 @@ static void divide(struct spot *s, int ranks, const struct units *v, struct rang
         give_ranks(s, ranks, v, cut, pieces, level);
 }
 
+/* The level that a word of the command line means; LEVELS: none, as for a slot or a node. */
+static enum level level_of(enum plan_map of)
+{
+    return of == PLAN_MAP_PACKAGE    ? LEVEL_PACKAGE
+           : of == PLAN_MAP_NUMA     ? LEVEL_NUMA
+           : of == PLAN_MAP_L3       ? LEVEL_L3
+           : of == PLAN_MAP_CORE     ? LEVEL_CORE
+           : of == PLAN_MAP_HWTHREAD ? LEVEL_UNIT
+                                     : LEVELS;
+}
+
+int place_objects(const struct place_want *w, enum plan_map of)
+{
+    AUTO(units) struct units *v = units_of(w);
+    enum level level = level_of(of);
+    if (level == LEVELS)
+        return 1;
+    AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
+    return v->n > 0 && v->u[0].in[level] < 0 ? 0 : cut_at(cut, v, (struct range){0, v->n}, level);
+}
+
 /* ---- mapping --------------------------------------------------------------------------------- */
 
 static const char *unit_name(const struct place_want *w)
@@ -258,20 +286,23 @@ static void share_pool(struct spot *s, struct range pool, int j, int m, bool one
         s->own = one ? (struct range){pool.first + j % pool.n, 1} : pool;
 }
 
-/* In turn on each object, as mpirun's --map-by l3cache, numa, package. */
+/* In turn on each object, as mpirun's --map-by l3cache, numa, package; with ppr, so many on each
+ * before the next. */
 static int map_objects(struct spot *s, const struct place_want *w, const struct units *v,
                        enum level level, struct err *e)
 {
-    static const char *const names[LEVELS] = {"package", "NUMA node", "level 3 cache", "core"};
+    static const char *const names[LEVELS] = {"package", "NUMA node", "level 3 cache", "core",
+                                              "hardware thread"};
     AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
     int objects = cut_at(cut, v, (struct range){0, v->n}, level);
     if (v->u[0].in[level] < 0)
         return err_set(e, -EINVAL, "'%s' shows no %s to map ranks by", topo_name(w->topo),
                        names[level]);
     for (int i = 0; i < w->ranks; i++) {
-        int o = i % objects, m = w->ranks / objects + (o < w->ranks % objects);
-        share_pool(&s[i], (struct range){cut[o], cut[o + 1] - cut[o]}, i / objects, m,
-                   binds_one(w));
+        bool ppr = w->map_by == PLAN_MAP_PPR;
+        int o = ppr ? i / w->ppr % objects : i % objects, at = ppr ? i % w->ppr : i / objects;
+        int m = ppr ? w->ppr : w->ranks / objects + (o < w->ranks % objects);
+        share_pool(&s[i], (struct range){cut[o], cut[o + 1] - cut[o]}, at, m, binds_one(w));
         if (s[i].shared && !may_share(w))
             return too_few(w, v, e);
         if (resize(s, i, w, names[level], e) < 0)
@@ -348,9 +379,11 @@ static int map_ranks(struct spot *s, const struct place_want *w, const struct un
     for (int i = 0; i < w->ranks; i++)
         s[i] = (struct spot){.pool = {0, v->n}, .numa_os = -1};
     bool free_bind = w->bind_to == PLAN_BIND_DEFAULT || w->bind_to == PLAN_BIND_NONE;
-    switch (w->map_by) {
+    switch (map_of(w)) {
     case PLAN_MAP_CORE:
     case PLAN_MAP_HWTHREAD:
+        if (w->map_by == PLAN_MAP_PPR)
+            return map_objects(s, w, v, level_of(w->ppr_of), e);
         return map_packed(s, w, v, e);
     case PLAN_MAP_L3:
         return map_objects(s, w, v, LEVEL_L3, e);
@@ -397,12 +430,8 @@ static enum level bound_level(const struct place_want *w)
         [PLAN_BIND_PACKAGE] = LEVEL_PACKAGE};
     /* mpirun binds to the objects that ranks are mapped by, or to the CPUs of each (PE=n). */
     if (w->bind_to == PLAN_BIND_DEFAULT && w->cpus_per_rank == 0) {
-        if (w->map_by == PLAN_MAP_L3)
-            return LEVEL_L3;
-        if (w->map_by == PLAN_MAP_NUMA)
-            return LEVEL_NUMA;
-        if (w->map_by == PLAN_MAP_PACKAGE)
-            return LEVEL_PACKAGE;
+        if (level_of(map_of(w)) < LEVEL_CORE)
+            return level_of(map_of(w));
     }
     if (w->bind_to == PLAN_BIND_CORE && by_thread(w))
         return LEVEL_CORE;
@@ -441,6 +470,34 @@ static int ranks_in(const struct spot *s, int ranks, struct range in)
     for (int i = 0; i < ranks; i++)
         n += s[i].own.first >= in.first && s[i].own.first < in.first + in.n;
     return n;
+}
+
+/* Numbers the ranks in turn on each object of w->rank_by: the first on each, then the second. As
+ * they were mapped where it names none. */
+static void number_ranks(struct spot *s, const struct place_want *w, const struct units *v)
+{
+    enum level level = level_of(w->rank_by);
+    if (level == LEVELS || map_of(w) == PLAN_MAP_DEFAULT)
+        return;
+    AUTO(free) struct spot *was = xcalloc((size_t)w->ranks, sizeof *was);
+    memcpy(was, s, (size_t)w->ranks * sizeof *was);
+    AUTO(free) bool *done = xcalloc((size_t)w->ranks, sizeof *done);
+    for (int given = 0; given < w->ranks;) {
+        int last = -1; /* the object that got one in this turn */
+        for (;;) {
+            int best = -1;
+            for (int i = 0; i < w->ranks; i++)
+                if (!done[i] && v->u[was[i].own.first].in[level] > last &&
+                    (best < 0 ||
+                     v->u[was[i].own.first].in[level] < v->u[was[best].own.first].in[level]))
+                    best = i;
+            if (best < 0)
+                break;
+            last = v->u[was[best].own.first].in[level];
+            done[best] = true;
+            s[given++] = was[best];
+        }
+    }
 }
 
 static void bind_all(struct place *out, struct spot *s, const struct place_want *w,
@@ -491,8 +548,7 @@ int place_ranks(struct place *out, const struct place_want *w, struct err *e)
                        topo_name(w->topo));
     if (check(w, v, e) < 0)
         return -EINVAL;
-    bool usual =
-        w->map_by == PLAN_MAP_DEFAULT || w->map_by == PLAN_MAP_SLOT || w->map_by == PLAN_MAP_NODE;
+    bool usual = level_of(map_of(w)) == LEVELS;
     bool free_bind = w->bind_to == PLAN_BIND_DEFAULT || w->bind_to == PLAN_BIND_NONE;
     /* More ranks than cores, and nobody asked for more than to run them: they share all. */
     if (usual && free_bind && !w->numa && w->cpus_per_rank == 0 && w->ranks > v->n) {
@@ -503,6 +559,7 @@ int place_ranks(struct place *out, const struct place_want *w, struct err *e)
     AUTO(free) struct spot *s = xcalloc((size_t)w->ranks, sizeof *s);
     if (map_ranks(s, w, v, e) < 0)
         return -EINVAL;
+    number_ranks(s, w, v);
     bind_all(out, s, w, v);
     return 0;
 }

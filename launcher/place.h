@@ -19,6 +19,9 @@ struct place_want {
     const int *numa; /* of each rank's GPU (OS index; -1: not known); NULL: no GPU is used */
     enum plan_map map_by;
     enum plan_bind bind_to;
+    enum plan_map rank_by; /* an object: local ranks are numbered one an object in turn */
+    int ppr;               /* with PLAN_MAP_PPR, as in the spec */
+    enum plan_map ppr_of;
     int cpus_per_rank; /* 0: an even share */
     bool oversubscribe;
 };
@@ -32,6 +35,10 @@ struct place {
 /* How many ranks get CPUs of their own: cores, or hardware threads where the ranks are mapped by
  * or bound to these. */
 int place_units(const struct place_want *w);
+
+/* How many of `of` (NODE, PACKAGE, NUMA, L3, CORE, HWTHREAD) hold CPUs of the job; 0: the machine
+ * shows none. w->map_by and bind_to count. */
+int place_objects(const struct place_want *w, enum plan_map of);
 
 /* `out` has room for w->ranks; its strings are the caller's then.
  *   -EINVAL  CPUs do not suffice for what was asked for explicitly, there is no such object on

@@ -43,6 +43,22 @@ enum plan_bind {
     PLAN_BIND_PACKAGE
 };
 
+/* One node's ranks of a job whose other nodes' ranks others start, as a torchrun on each node does
+ * (--node-rank). Every node has as many ranks as this one. Nobody serves PMIx. */
+struct launch_share {
+    int nodes;               /* 0: no share, the whole job */
+    int node;                /* which of them: ranks node * spec.ranks and on */
+    const char *master_addr; /* where rank 0 listens */
+};
+
+/* mpirun's `:`: a program of its own for `ranks` ranks, which stand behind those of the one before.
+ */
+struct launch_app {
+    int ranks;
+    char *const *argv;
+    char *const *env; /* as launch_spec.env, for these ranks; NULL: nothing */
+};
+
 /* What the user asked for: a job. A plain value; all pointers are borrowed until the plan is made
  * (launch_start() makes it, and copies what it needs), or until the job is over where its engine is
  * not the local one. Zero-initialised is "as usual". */
@@ -76,15 +92,19 @@ struct launch_spec {
     bool no_pmix;       /* the program needs no PMIx: nothing is served */
     int restart_count;  /* how often the job was started before */
     int max_restarts;   /* how often it may be started again; the ranks are told both */
-    int stdin_fd;       /* read by rank 0; < 0 or 0 with stdin_null: /dev/null */
+    int stdin_fd;       /* read by rank stdin_rank; < 0 or 0 with stdin_null: /dev/null */
     bool stdin_null;
+    int stdin_rank; /* which rank reads stdin_fd */
+    struct launch_share share;
+    const struct launch_app *apps; /* other programs than argv, for the last ranks */
+    int app_count;
     const char *job_id; /* NULL: launch_start() makes one; plan_make() by itself says "job" */
     const char
         *output_dir; /* rank.N/stdout and rank.N/stderr are written below it; NULL: no files */
 };
 
 struct plan_rank {
-    int rank;
+    int rank; /* its index in plan.ranks; what it is called is this + plan.first_rank */
     int node; /* index into plan.nodes */
     int local_rank;
     int gpu;        /* its index on the node; -1: none */
@@ -92,7 +112,8 @@ struct plan_rank {
     char *cpus;     /* hwloc list of OS indexes ("0-3"); NULL: not bound */
     char *mems;     /* NUMA nodes its memory is bound to; NULL: not bound */
     int cores;      /* of `cpus` (or its share of the node where not bound); OMP_NUM_THREADS */
-    char **env; /* what this rank has beyond plan.env: RANK=…, CUDA_VISIBLE_DEVICES=…, … */
+    char **env;  /* what this rank has beyond plan.env: RANK=…, CUDA_VISIBLE_DEVICES=…, … */
+    char **argv; /* its program, where that is not plan.argv; NULL: it is */
 };
 
 struct plan_node {
@@ -105,6 +126,7 @@ struct plan {
     enum plan_engine engine; /* never AUTO */
     struct plan_rank *ranks;
     int world_size;
+    int first_rank; /* of a share: how many ranks stand before ranks[0] in its world; else 0 */
     struct plan_node *nodes;
     int node_count;
     char *job_id;

@@ -2,10 +2,10 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "common/log.h"
 #include "launcher/topo_cache.h"
 
@@ -271,7 +271,27 @@ static int gpu_from_json(struct gpu *g, json_t *item, struct err *e)
     return 0;
 }
 
-AUTO_DEFINE(json, json_t *, json_decref)
+static int by_index(const void *a, const void *b)
+{
+    return ((const struct gpu *)a)->index - ((const struct gpu *)b)->index;
+}
+
+static int gpus_from_json(struct topo *t, const json_t *list, struct err *e)
+{
+    if (!json_is_array(list))
+        return err_set(e, -EINVAL, "a list of GPUs is expected");
+    t->gpus = xcalloc(json_array_size(list), sizeof *t->gpus);
+    size_t i;
+    json_t *item;
+    json_array_foreach (list, i, item) {
+        if (gpu_from_json(&t->gpus[i], item, e) < 0)
+            return e->code;
+        t->gpu_count++;
+    }
+    if (t->gpu_count > 0)
+        qsort(t->gpus, (size_t)t->gpu_count, sizeof *t->gpus, by_index);
+    return 0;
+}
 
 static int gpus_from_file(struct topo *t, const char *path, struct err *e)
 {
@@ -279,17 +299,7 @@ static int gpus_from_file(struct topo *t, const char *path, struct err *e)
     AUTO(json) json_t *root = json_load_file(path, 0, &je);
     if (!root)
         return err_set(e, -EINVAL, "%s:%d: %s", path, je.line, je.text);
-    if (!json_is_array(root))
-        return err_set(e, -EINVAL, "%s: a list of GPUs is expected", path);
-    t->gpus = xcalloc(json_array_size(root), sizeof *t->gpus);
-    size_t i;
-    json_t *item;
-    json_array_foreach (root, i, item) {
-        if (gpu_from_json(&t->gpus[i], item, e) < 0)
-            return err_wrap(e, "%s", path);
-        t->gpu_count++;
-    }
-    return 0;
+    return gpus_from_json(t, root, e) < 0 ? err_wrap(e, "%s", path) : 0;
 }
 
 /* NVIDIA's display (0300) and 3D (0302) controllers, which hwloc lists in the order of the bus. */
@@ -308,11 +318,6 @@ static void gpus_from_pci(struct topo *t)
         snprintf(g->bus_id, sizeof g->bus_id, "%04x:%02x:%02x.%x", (unsigned)a->domain, a->bus,
                  a->dev, a->func);
     }
-}
-
-static int by_index(const void *a, const void *b)
-{
-    return ((const struct gpu *)a)->index - ((const struct gpu *)b)->index;
 }
 
 /* "dir/NAME" of "dir/NAME.xml". */
@@ -343,11 +348,77 @@ int topo_load_file(struct topo **out, const char *xml_path, struct err *e)
         int rc = gpus_from_file(t, gpus, e);
         if (rc < 0)
             return rc;
-        qsort(t->gpus, (size_t)t->gpu_count, sizeof *t->gpus, by_index);
     } else {
         gpus_from_pci(t);
     }
     locate_gpus(t);
+    *out = TAKE(t);
+    return 0;
+}
+
+/* ---- other machines -------------------------------------------------------------------------- */
+
+static json_t *gpus_to_json(const struct topo *t)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < t->gpu_count; i++) {
+        const struct gpu *g = &t->gpus[i];
+        json_array_append_new(list,
+                              json_pack("{s:i,s:s,s:s,s:s,s:i}", "index", g->index, "uuid", g->uuid,
+                                        "name", g->name, "bus_id", g->bus_id, "numa", g->numa));
+    }
+    return list;
+}
+
+int topo_export(char **out, size_t *len, const struct topo *t, struct err *e)
+{
+    char *xml = NULL, *allowed = NULL;
+    int xml_len = 0;
+    if (hwloc_topology_export_xmlbuffer(t->hw, &xml, &xml_len, 0) < 0 ||
+        hwloc_bitmap_list_asprintf(&allowed, t->allowed) < 0)
+        return err_set(e, -EIO, "hwloc cannot write what this machine is");
+    AUTO(json)
+    json_t *j = json_pack("{s:s,s:i,s:s,s:o,s:s}", "name", t->name, "quota", t->quota, "allowed",
+                          allowed, "gpus", gpus_to_json(t), "xml", xml);
+    free(allowed);
+    hwloc_free_xmlbuffer(t->hw, xml);
+    if (!j)
+        return err_set(e, -EIO, "hwloc's description of this machine is no text");
+    *out = json_line(j);
+    *len = strlen(*out);
+    return 0;
+}
+
+static int import_hwloc(struct topo *t, const char *xml, const char *allowed, struct err *e)
+{
+    t->hw = new_topology(0);
+    if (!t->hw || hwloc_topology_set_xmlbuffer(t->hw, xml, (int)strlen(xml) + 1) < 0 ||
+        hwloc_topology_load(t->hw) < 0)
+        return err_set(e, -EINVAL, "hwloc does not take what was told");
+    set_allowed(t);
+    AUTO(bitmap) hwloc_bitmap_t told = hwloc_bitmap_alloc();
+    if (topo_list_parse(told, allowed, e) < 0)
+        return e->code;
+    if (hwloc_bitmap_intersects(told, t->allowed))
+        hwloc_bitmap_and(t->allowed, t->allowed, told);
+    return 0;
+}
+
+int topo_import(struct topo **out, const char *bytes, size_t len, struct err *e)
+{
+    AUTO(topo) struct topo *t = xzalloc(sizeof *t);
+    AUTO(json) json_t *j = NULL;
+    const char *name, *allowed, *xml;
+    int64_t quota;
+    if (json_parse(&j, bytes, len, e) < 0 || json_want_str(&name, j, "name", e) < 0 ||
+        json_want_int(&quota, j, "quota", e) < 0 || json_want_str(&allowed, j, "allowed", e) < 0 ||
+        json_want_str(&xml, j, "xml", e) < 0 || import_hwloc(t, xml, allowed, e) < 0 ||
+        gpus_from_json(t, json_object_get(j, "gpus"), e) < 0) {
+        err_wrap(e, "a machine's description");
+        return -EINVAL;
+    }
+    t->name = xstrdup(name);
+    t->quota = quota > 0 && quota <= LIST_MAX ? (int)quota : 0;
     *out = TAKE(t);
     return 0;
 }

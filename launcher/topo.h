@@ -27,6 +27,13 @@ int topo_load(struct topo **out, struct err *e);
  *   -EINVAL, -EIO, -ENOENT  a file is missing or is not what it should be */
 int topo_load_file(struct topo **out, const char *xml_path, struct err *e);
 
+/* The machine as bytes, for another one: a JSON object. To be freed.
+ *   -EIO  hwloc cannot write it */
+int topo_export(char **out, size_t *len, const struct topo *t, struct err *e);
+/* What topo_export() wrote on another machine.
+ *   -EINVAL  it is not that */
+int topo_import(struct topo **out, const char *bytes, size_t len, struct err *e);
+
 void topo_free(struct topo *t);
 AUTO_DEFINE(topo, struct topo *, topo_free)
 

@@ -129,7 +129,7 @@ def test_bindings_are_reported_and_the_job_runs(drover):
     (["-np", "2"], ["no program", "try:"]),
     (["-np", "2", "--bind-to", "sock", "touch", "f"], ["--bind-to", "'sock'", "socket"]),
     (["--map-by", "slot:PE=x", "touch", "f"], ["PE", "'x'"]),
-    (["-H", "other-host:2", "touch", "f"], ["'other-host'", "another machine"]),
+    (["--engine", "local", "-H", "other-host:2", "touch", "f"], ["'other-host'", "another machine"]),
     (["-H", "localhost:2", "-np", "3", "touch", "f"], ["3 ranks", "2 slots"]),
     (["-x", "=1", "touch", "f"], ["no name"]),
     (["-x", "MASTER_PORT=some", "-np", "1", "touch", "f"], ["MASTER_PORT", "'some'"]),

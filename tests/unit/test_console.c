@@ -6,6 +6,14 @@
 #include "tests/unit/test.h"
 
 /* What stdout and stderr become is read from here; the test's own words are lost meanwhile. */
+static struct plan_node nodes[] = {{.name = "c01", .local_size = 2}, {.name = "c02"}};
+static struct plan_rank ranks[] = {
+    {.rank = 0}, {.rank = 1, .local_rank = 1}, {.rank = 2, .node = 1}};
+static const struct plan two_nodes = {
+    .ranks = ranks, .world_size = 3, .nodes = nodes, .node_count = 2};
+static const struct plan one_node = {
+    .ranks = ranks, .world_size = 2, .nodes = nodes, .node_count = 1, .first_rank = 8};
+
 struct fixture {
     uv_loop_t loop;
     struct console *c;
@@ -30,6 +38,7 @@ static void start(struct fixture *f, struct console_style style, bool one_pipe)
     dup2(one_pipe ? a[1] : b[1], 2);
     uv_loop_init(&f->loop);
     CHECK_INT(console_open(&f->c, &f->loop, &style, on_moved, f, NULL), 0);
+    console_plan(f->c, &two_nodes);
 }
 
 static void line(struct fixture *f, int rank, enum launch_stream from, const char *text, char end)
@@ -62,7 +71,7 @@ static void stop(struct fixture *f)
 TEST(streams_go_where_they_belong)
 {
     struct fixture f;
-    start(&f, (struct console_style){0}, false);
+    start(&f, (struct console_style){.tag = CONSOLE_TAG_NONE}, false);
     line(&f, 0, LAUNCH_STDOUT, "a", '\n');
     line(&f, 1, LAUNCH_STDERR, "b", '\n');
     line(&f, 1, LAUNCH_STDOUT, "10%", '\r');
@@ -75,7 +84,7 @@ TEST(streams_go_where_they_belong)
 TEST(a_line_without_an_end_is_ended_before_anothers)
 {
     struct fixture f;
-    start(&f, (struct console_style){.tag = true}, false);
+    start(&f, (struct console_style){.tag = CONSOLE_TAG_MPIRUN}, false);
     line(&f, 0, LAUNCH_STDOUT, "a", '\0');
     line(&f, 0, LAUNCH_STDOUT, "b", '\0');
     line(&f, 1, LAUNCH_STDOUT, "c", '\n');
@@ -89,7 +98,7 @@ TEST(a_line_without_an_end_is_ended_before_anothers)
 TEST(one_pipe_below_both_streams_keeps_their_order)
 {
     struct fixture f;
-    start(&f, (struct console_style){0}, true);
+    start(&f, (struct console_style){.tag = CONSOLE_TAG_NONE}, true);
     line(&f, 0, LAUNCH_STDOUT, "a", '\0');
     line(&f, 0, LAUNCH_STDERR, "b", '\n');
     line(&f, 0, LAUNCH_STDOUT, "c", '\n');
@@ -101,9 +110,74 @@ TEST(one_pipe_below_both_streams_keeps_their_order)
 TEST(merged_streams_are_on_stdout)
 {
     struct fixture f;
-    start(&f, (struct console_style){.merge = true, .tag = true}, false);
-    line(&f, 3, LAUNCH_STDERR, "e", '\n');
+    start(&f, (struct console_style){.merge = true, .tag = CONSOLE_TAG_MPIRUN}, false);
+    line(&f, 2, LAUNCH_STDERR, "e", '\n');
     stop(&f);
-    CHECK_STR(heard(f.out), "[1,3]<stderr>:e\n");
+    CHECK_STR(heard(f.out), "[1,2]<stderr>:e\n");
     CHECK_STR(heard(f.err), "");
+}
+
+static const char *tagged(enum console_tag tag, const struct plan *p)
+{
+    struct fixture f;
+    start(&f, (struct console_style){.tag = tag, .role = "r"}, false);
+    console_plan(f.c, p);
+    line(&f, 1, LAUNCH_STDOUT, "a", '\n');
+    line(&f, 0, LAUNCH_STDOUT, "b", '\n');
+    stop(&f);
+    return heard(f.out);
+}
+
+TEST(a_line_has_the_tag_that_was_asked_for)
+{
+    CHECK_STR(tagged(CONSOLE_TAG_NONE, &two_nodes), "a\nb\n");
+    CHECK_STR(tagged(CONSOLE_TAG_HOST, &two_nodes), "c01:1| a\nc01:0| b\n");
+    CHECK_STR(tagged(CONSOLE_TAG_RANK, &two_nodes), "[1] a\n[0] b\n");
+    CHECK_STR(tagged(CONSOLE_TAG_MPIRUN, &two_nodes), "[1,1]<stdout>:a\n[1,0]<stdout>:b\n");
+    CHECK_STR(tagged(CONSOLE_TAG_TORCH, &two_nodes), "[r1]:a\n[r0]:b\n");
+}
+
+TEST(only_lines_of_several_nodes_are_tagged_unasked)
+{
+    CHECK_STR(tagged(CONSOLE_TAG_AUTO, &two_nodes), "c01:1| a\nc01:0| b\n");
+    CHECK_STR(tagged(CONSOLE_TAG_AUTO, &one_node), "a\nb\n");
+}
+
+TEST(ranks_of_a_share_are_called_by_their_number_among_all)
+{
+    CHECK_STR(tagged(CONSOLE_TAG_RANK, &one_node), "[9] a\n[8] b\n");
+    CHECK_STR(tagged(CONSOLE_TAG_TORCH, &one_node), "[r1]:a\n[r0]:b\n");
+}
+
+TEST(colours_are_for_terminals_or_who_asks_for_them)
+{
+    int fd[2];
+    CHECK(pipe2(fd, O_CLOEXEC) == 0);
+    unsetenv("NO_COLOR");
+    unsetenv("CLICOLOR_FORCE");
+    CHECK(!console_coloured(fd[1]));
+    setenv("CLICOLOR_FORCE", "0", 1);
+    CHECK(!console_coloured(fd[1]));
+    setenv("CLICOLOR_FORCE", "1", 1);
+    CHECK(console_coloured(fd[1]));
+    CHECK_STR(tagged(CONSOLE_TAG_RANK, &two_nodes), "\033[32m[1] \033[0ma\n\033[31m[0] \033[0mb\n");
+    CHECK_STR(tagged(CONSOLE_TAG_NONE, &two_nodes), "a\nb\n");
+    setenv("NO_COLOR", "1", 1);
+    CHECK(!console_coloured(fd[1]));
+}
+
+TEST(a_terminal_has_colours_unless_it_is_dumb)
+{
+    int tty = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    CHECK(tty >= 0 && grantpt(tty) == 0 && unlockpt(tty) == 0);
+    int fd = open(ptsname(tty), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    unsetenv("NO_COLOR");
+    unsetenv("CLICOLOR_FORCE");
+    setenv("TERM", "xterm", 1);
+    CHECK(console_coloured(fd));
+    setenv("TERM", "dumb", 1);
+    CHECK(!console_coloured(fd));
+    unsetenv("TERM");
+    CHECK(!console_coloured(fd));
 }

@@ -1,135 +1,8 @@
 /* launch: jobs of one process, through the guardian and the PMIx server. */
-#include "launcher/launch.h"
-
 #include <time.h>
 
-#include "common/strbuf.h"
+#include "tests/unit/kit_launch.h"
 #include "tests/unit/kit_pmix.h"
-#include "tests/unit/test.h"
-
-enum { JOBS_MAX = 16 };
-
-struct fixture;
-
-struct heard { /* of one job */
-    struct fixture *f;
-    struct launch *job;
-    struct strbuf out, reports;
-    struct job_end end;
-    char last_line[256];
-    int ranks_ended, pause_after;
-    bool over;
-};
-
-struct fixture {
-    uv_loop_t loop;
-    struct guardian *g;
-    struct launcher *l;
-    struct heard jobs[JOBS_MAX];
-    uv_timer_t deadline;
-};
-
-static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
-{
-    struct heard *h = arg;
-    strbuf_printf(&h->out, "%d%c%.*s|", rank, from == LAUNCH_STDOUT ? 'o' : 'e', (int)len, text);
-    return h->pause_after == 0 || --h->pause_after > 0;
-}
-
-static void on_report(void *arg, int rank, const char *json, size_t len)
-{
-    strbuf_printf(&((struct heard *)arg)->reports, "%d:%.*s|", rank, (int)len, json);
-}
-
-static void on_rank_ended(void *arg, const struct rank_end *r)
-{
-    ((struct heard *)arg)->ranks_ended++;
-}
-
-static void on_ended(void *arg, const struct job_end *end)
-{
-    struct heard *h = arg;
-    h->end = *end;
-    for (int i = 0; end->last_lines[i]; i++)
-        snprintf(h->last_line, sizeof h->last_line, "%s", end->last_lines[i]);
-    h->end.last_lines = NULL;
-    h->over = true;
-    uv_stop(&h->f->loop);
-}
-
-static const struct launch_events events = {
-    .line = on_line, .report = on_report, .rank_ended = on_rank_ended, .ended = on_ended};
-
-static void on_deadline(uv_timer_t *t)
-{
-    FAIL("no end after 15 s");
-}
-
-static struct fixture *open_all(void)
-{
-    struct err e = {0};
-    struct fixture *f = xzalloc(sizeof *f);
-    if (guardian_start(&f->g, &e) < 0)
-        FAIL("%s", e.text);
-    uv_loop_init(&f->loop);
-    uv_timer_init(&f->loop, &f->deadline);
-    uv_timer_start(&f->deadline, on_deadline, 15000, 0);
-    uv_unref((uv_handle_t *)&f->deadline);
-    if (launcher_open(&f->l, &f->loop, f->g, &e) < 0)
-        FAIL("%s", e.text);
-    return f;
-}
-
-static void close_all(struct fixture *f)
-{
-    for (int i = 0; i < JOBS_MAX; i++) {
-        launch_free(f->jobs[i].job);
-        strbuf_free(&f->jobs[i].out);
-        strbuf_free(&f->jobs[i].reports);
-    }
-    launcher_close(f->l);
-    uv_close((uv_handle_t *)&f->deadline, NULL);
-    CHECK_INT(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
-    CHECK_INT(uv_loop_close(&f->loop), 0);
-    guardian_stop(f->g);
-    free(f);
-}
-AUTO_DEFINE(fixture, struct fixture *, close_all)
-
-static struct launch_spec script(int ranks, char **argv, const char *text)
-{
-    argv[0] = (char *)"sh";
-    argv[1] = (char *)"-c";
-    argv[2] = (char *)text;
-    argv[3] = NULL;
-    return (struct launch_spec){
-        .ranks = ranks, .argv = argv, .oversubscribe = true, .stdin_null = true, .no_pmix = true};
-}
-
-static struct heard *begin(struct fixture *f, int i, const struct launch_spec *s)
-{
-    struct err e = {0};
-    struct heard *h = &f->jobs[i];
-    h->f = f;
-    if (launch_start(&h->job, f->l, s, &events, h, &e) < 0)
-        FAIL("%s", e.text);
-    CHECK(!h->over);
-    return h;
-}
-
-static void until_over(struct heard *h)
-{
-    while (!h->over)
-        uv_run(&h->f->loop, UV_RUN_ONCE);
-}
-
-static void until_heard(struct heard *h, const struct strbuf *b, const char *text)
-{
-    while (!strstr(strbuf_str(b), text)) {
-        CHECK(!h->over);
-        uv_run(&h->f->loop, UV_RUN_ONCE);
-    }
-}
 
 TEST(a_job_says_its_lines_and_ends_with_0)
 {
@@ -303,11 +176,11 @@ TEST(what_cannot_be_planned_is_an_error_and_starts_nothing)
     struct launch_spec s = script(1, argv, "true");
     s.cpus = "99999";
     struct err e = {0};
-    CHECK_INT(launch_start(&f->jobs[0].job, f->l, &s, &events, &f->jobs[0], &e), -EINVAL);
+    CHECK_INT(launch_start(&f->jobs[0].job, f->l, &s, &kit_events, &f->jobs[0], &e), -EINVAL);
     CHECK(f->jobs[0].job == NULL && e.text[0]);
     s.cpus = NULL;
     s.output_dir = "/dev/null/x";
-    CHECK(launch_start(&f->jobs[0].job, f->l, &s, &events, &f->jobs[0], &e) < 0);
+    CHECK(launch_start(&f->jobs[0].job, f->l, &s, &kit_events, &f->jobs[0], &e) < 0);
     CHECK_HAS(e.text, "/dev/null");
 }
 
@@ -322,6 +195,6 @@ TEST(without_its_guardian_a_job_is_over_and_no_other_starts)
     until_over(h);
     CHECK_INT(h->end.status, 128 + SIGKILL);
     struct err e = {0};
-    CHECK(launch_start(&f->jobs[1].job, f->l, &s, &events, &f->jobs[1], &e) < 0);
+    CHECK(launch_start(&f->jobs[1].job, f->l, &s, &kit_events, &f->jobs[1], &e) < 0);
     CHECK_HAS(e.text, "guardian");
 }

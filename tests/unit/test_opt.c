@@ -10,7 +10,7 @@ struct into {
     bool dry;
     double grace;
     const char *host;
-    char **vars;
+    char **vars, **known;
     char key[32], value[32];
     int calls;
 };
@@ -41,6 +41,8 @@ static const struct opt rows[] = {
     OPT_STRV('x', "export", "NAME[=VALUE]", "a variable that the ranks get too", struct into, vars),
     OPT_CALL(0, "mca", "KEY VALUE", "a parameter of Open MPI", on_mca),
     OPT_CALL('v', NULL, NULL, "say more", on_count),
+    OPT_WORDS('s', "preload|show-progress", NULL, NULL, struct into, known),
+    OPT_WORDS(0, "pass-on", "A B", NULL, struct into, known),
     OPT_FLAG(0, "allow-run-as-root", NULL, struct into, dry),
     OPT_END,
 };
@@ -60,6 +62,7 @@ static int parse(const char *line)
         words[n++] = strcmp(w, "_") == 0 ? "" : w;
     words[n] = NULL;
     strv_free(got.vars);
+    strv_free(got.known);
     got = (struct into){.ranks = -99};
     error = (struct err){0};
     rest = -1;
@@ -347,4 +350,26 @@ TEST(near_is_within_two_letters_or_a_third)
     const char *longest = endless;
     CHECK(opt_nearest(endless, &longest, 1) == NULL); /* too long to look for */
     CHECK(opt_nearest("x", &longest, 1) == NULL);
+}
+
+TEST(underscores_are_as_good_as_dashes)
+{
+    CHECK_INT(parse("--dry_run --grace=2 --show_progress"), 0);
+    CHECK(got.dry);
+    CHECK_STR(got.known[0], "--show_progress");
+    CHECK_INT(parse("--dry_rum"), -EINVAL);
+}
+
+TEST(known_options_are_kept_as_they_were_typed_with_their_values)
+{
+    CHECK_INT(parse("-s -preload --pass-on=x --y -pass-on 1 2 word"), 0);
+    static const char *const want[] = {"-s",  "-preload", "--pass-on", "x",
+                                       "--y", "-pass-on", "1",         "2"};
+    CHECK_INT(strv_len(got.known), COUNT_OF(want));
+    for (size_t i = 0; i < COUNT_OF(want); i++)
+        CHECK_STR(got.known[i], want[i]);
+    CHECK_INT(rest, 8);
+    CHECK_INT(parse("--pass-on 1"), -EINVAL);
+    CHECK(strstr(error.text, "needs 2 values"));
+    CHECK_INT(parse("--preload=1"), -EINVAL);
 }

@@ -34,6 +34,7 @@ TEST(a_plan_is_a_table_of_ranks_and_the_jobs_variables)
                               "MASTER_ADDR=127.0.0.1\n"
                               "TORCHELASTIC_RESTART_COUNT=0\n"
                               "TORCHELASTIC_MAX_RESTARTS=0\n"
+                              "DROVER_RESTART_COUNT=0\n"
                               "TORCHELASTIC_RUN_ID=job\n");
 }
 

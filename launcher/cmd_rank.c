@@ -1,0 +1,60 @@
+/* cmd_rank - `drover rank`: the parent of an agent (agent.h). */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "launcher/agent.h"
+#include "launcher/cmd.h"
+#include "launcher/starter.h"
+#include "launcher/wards.h"
+
+enum { ROUND_MS = 10, ROUNDS_MAX = 300 };
+
+/* What the agent left when it was killed together with its guardian came to us. */
+static void end_orphans(void)
+{
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        AUTO(free) pid_t *pids = NULL;
+        int n = wards_children(&pids);
+        for (int i = 0; i < n; i++)
+            kill(pids[i], SIGKILL);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+        if (n == 0)
+            return;
+        poll(NULL, 0, ROUND_MS);
+    }
+}
+
+int cmd_rank(int argc, char **argv)
+{
+    static const int ignored[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
+                                  SIGUSR2, SIGPIPE, SIGTSTP, SIGALRM, SIGXCPU};
+    struct err e = {0};
+    if (!getenv(STARTER_CONTROL) || !getenv(STARTER_TOKEN)) {
+        err_set(&e, -EINVAL, "this is started by `drover run`, through mpirun or srun");
+        err_hint(&e, "drover run -H host1,host2 ./program");
+        err_print(&e, "drover rank");
+        return CMD_USAGE;
+    }
+    for (size_t i = 0; i < COUNT_OF(ignored); i++)
+        signal(ignored[i], SIG_IGN);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* without it only end_orphans() has less to do */
+    pid_t agent = fork();
+    if (agent == 0)
+        _exit(agent_main());
+    if (agent < 0) {
+        log_error("fork: %s", strerror(errno));
+        return CMD_FAILED;
+    }
+    pid_t ended;
+    while ((ended = waitpid(-1, NULL, 0)) != agent && (ended > 0 || errno == EINTR))
+        ;
+    end_orphans();
+    return 0;
+}

@@ -1,0 +1,344 @@
+/* What the agents say, and what it means when one says no more. */
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "common/log.h"
+#include "launcher/engine_remote.h"
+
+enum {
+    STRANGERS_MAX = 64, /* connections that have not said who they are; others wait */
+    VERDICT_MS = 100,   /* for the rest of a node's connections to end, too */
+    BROKEN_MS = 500     /* after mpirun's end: for ranks to say first what has ended it */
+};
+
+/* ---- connections -------------------------------------------------------------------------------
+ */
+
+void remote_peer_drop(struct remote_peer *p)
+{
+    struct remote_job *j = p->job;
+    struct remote_peer **at = &j->peers;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    if (p->rank)
+        p->rank->peer = NULL;
+    else
+        j->strangers--;
+    control_close(p->link);
+    free(p);
+    if (j->stranger_waits && j->listening) {
+        j->stranger_waits = false;
+        remote_accept(j);
+    }
+}
+
+static void refuse(struct remote_peer *p, const char *why)
+{
+    control_send(p->link, json_pack("{s:s,s:s}", "t", "no", "why", why), NULL, 0);
+    remote_peer_drop(p);
+}
+
+/* ---- what agents say ---------------------------------------------------------------------------
+ */
+
+/* A stranger's first word. Who has no token is told nothing. */
+static void on_hello(struct remote_peer *p, const struct control_frame *f)
+{
+    struct remote_job *j = p->job;
+    const char *token, *version, *host;
+    int64_t rank;
+    struct err e = {0};
+    if (strcmp(f->type, "hello") != 0 || json_want_str(&token, f->head, "token", &e) < 0 ||
+        !control_same_token(token, j->token)) {
+        if (!j->stranger_told)
+            log_warn("somebody who is no rank of this job has connected, and was dropped");
+        j->stranger_told = true;
+        remote_peer_drop(p);
+        return;
+    }
+    if (json_want_str(&version, f->head, "version", &e) < 0 ||
+        json_want_str(&host, f->head, "host", &e) < 0 ||
+        json_want_int(&rank, f->head, "rank", &e) < 0) {
+        refuse(p, e.text);
+    } else if (rank < 0 || rank >= j->plan->world_size) {
+        refuse(p, "there is no such rank in the job");
+    } else if (strcmp(version, DROVER_VERSION) != 0) {
+        remote_fail_start(j, (int)rank, 2, "%s has drover %s, this is " DROVER_VERSION, host,
+                          version);
+        refuse(p, "it is another version");
+    } else if (j->failure[0] || j->started || j->clearing) {
+        refuse(p, "the job has started without it, or is over");
+    } else if (j->ranks[rank].peer) {
+        refuse(p, "there is one for this rank already");
+    } else {
+        j->strangers--;
+        p->rank = &j->ranks[rank];
+        p->rank->peer = p;
+        control_trust(p->link, CONTROL_SILENT_MS);
+        remote_rank_came(p->rank);
+    }
+}
+
+static void on_topo(struct remote_rank *r, const struct control_frame *f)
+{
+    struct remote_job *j = r->job;
+    int node = j->plan->ranks[r->rank].node;
+    AUTO(topo) struct topo *t = NULL;
+    struct err e = {0};
+    if (j->nodes[node] != REMOTE_ASKED || j->started)
+        return;
+    if (topo_import(&t, f->payload, f->len, &e) < 0 || j->ev.node(j->arg, node, t, &e) < 0)
+        remote_fail_start(j, r->rank, 2, "%s", e.text);
+    else
+        remote_node_known(j, node);
+}
+
+static void on_port(struct remote_rank *r, const struct control_frame *f)
+{
+    int64_t port;
+    if (r->rank != 0 || json_want_int(&port, f->head, "port", NULL) < 0 || port < 1 || port > 65535)
+        return;
+    r->job->port = (int)port;
+    remote_start_when_ready(r->job);
+}
+
+static void on_started(struct remote_rank *r, const struct control_frame *f)
+{
+    int64_t pid = 0;
+    (void)json_may_int(&pid, f->head, "pid", NULL);
+    if (r->state != REMOTE_STARTED)
+        return;
+    bool here = r->job->plan->nodes[r->job->plan->ranks[r->rank].node].here;
+    r->job->ev.started(r->job->arg, r->rank, here ? (pid_t)pid : 0);
+}
+
+static void on_not_started(struct remote_rank *r, const struct control_frame *f)
+{
+    struct remote_job *j = r->job;
+    int64_t status = 126;
+    const char *why = "for a reason that it did not say";
+    (void)json_may_int(&status, f->head, "status", NULL);
+    (void)json_may_str(&why, f->head, "why", NULL);
+    if (!j->started) {
+        remote_fail_start(j, r->rank, (int)status, "%s", why);
+    } else if (r->state == REMOTE_STARTED) {
+        r->state = REMOTE_OVER;
+        for (int i = 0; i < REMOTE_STREAMS; i++)
+            io_close(TAKE(r->streams[i].io));
+        j->ev.not_started(j->arg, r->rank, (int)status, why);
+    }
+}
+
+static void on_out(struct remote_rank *r, const struct control_frame *f)
+{
+    int64_t from = LAUNCH_STDOUT;
+    (void)json_may_int(&from, f->head, "from", NULL);
+    remote_output(r, from == LAUNCH_STDERR ? LAUNCH_STDERR : LAUNCH_STDOUT, f->payload, f->len);
+}
+
+static void on_quiet(struct remote_rank *r, const struct control_frame *f)
+{
+    remote_end_output(r);
+}
+
+static void on_report(struct remote_rank *r, const struct control_frame *f)
+{
+    r->reported = true;
+    if (r->state == REMOTE_STARTED)
+        r->job->ev.report(r->job->arg, r->rank, f->payload, f->len);
+}
+
+static void on_rank_exit(struct remote_rank *r, const struct control_frame *f)
+{
+    int64_t wait = 0;
+    bool oom = false;
+    (void)json_may_int(&wait, f->head, "wait", NULL);
+    (void)json_may_bool(&oom, f->head, "oom", NULL);
+    if (r->state != REMOTE_STARTED)
+        return;
+    r->state = REMOTE_OVER;
+    r->job->ev.exited(r->job->arg, r->rank, (int)wait, oom);
+    remote_settle_clearing(r->job);
+}
+
+static void on_cleared(struct remote_rank *r, const struct control_frame *f)
+{
+    r->cleared = true;
+    remote_settle_clearing(r->job);
+}
+
+static void on_took(struct remote_rank *r, const struct control_frame *f)
+{
+    int64_t n = 0;
+    bool closed = false;
+    (void)json_may_int(&n, f->head, "bytes", NULL);
+    (void)json_may_bool(&closed, f->head, "closed", NULL);
+    if (!r->job->source || r->rank != r->job->spec->stdin_rank || n < 0)
+        return;
+    if (closed)
+        source_close(TAKE(r->job->source));
+    else
+        source_took(r->job->source, (size_t)n);
+}
+
+static void on_frame(void *arg, const struct control_frame *f)
+{
+    static const struct {
+        const char *type;
+        void (*act)(struct remote_rank *r, const struct control_frame *f);
+    } acts[] = {
+        {"out", on_out},         {"exit", on_rank_exit}, {"quiet", on_quiet},
+        {"started", on_started}, {"report", on_report},  {"not_started", on_not_started},
+        {"port", on_port},       {"topo", on_topo},      {"cleared", on_cleared},
+        {"took", on_took},
+    };
+    struct remote_peer *p = arg;
+    if (!p->rank) {
+        on_hello(p, f);
+        return;
+    }
+    for (size_t i = 0; i < COUNT_OF(acts); i++)
+        if (strcmp(acts[i].type, f->type) == 0) {
+            acts[i].act(p->rank, f);
+            return;
+        }
+    log_warn("rank %d on %s: '%s' is not understood and dropped", p->rank->rank,
+             remote_host(p->job, p->rank->rank), f->type);
+}
+
+/* ---- what is no more ---------------------------------------------------------------------------
+ */
+
+static void lose(struct remote_rank *r, const char *why)
+{
+    struct remote_job *j = r->job;
+    r->cleared = true;
+    if (r->state == REMOTE_STARTED) {
+        r->state = REMOTE_OVER;
+        j->ev.lost(j->arg, r->rank, why);
+    }
+    remote_end_output(r);
+    remote_settle_clearing(j);
+}
+
+/* Whether every rank of the node is gone. */
+static bool node_is_gone(const struct remote_job *j, int node)
+{
+    int ranks = 0;
+    for (int i = 0; i < j->plan->world_size; i++) {
+        if (j->plan->ranks[i].node != node)
+            continue;
+        ranks++;
+        if (!j->ranks[i].gone)
+            return false;
+    }
+    return ranks > 1;
+}
+
+static void on_verdict(uv_timer_t *t)
+{
+    struct remote_job *j = t->data;
+    for (int i = 0; i < j->plan->world_size; i++) {
+        struct remote_rank *r = &j->ranks[i];
+        if (!r->gone || r->cleared)
+            continue;
+        char why[256];
+        if (node_is_gone(j, j->plan->ranks[i].node))
+            snprintf(why, sizeof why, "node %s is lost: %s", remote_host(j, i), r->why);
+        else
+            snprintf(why, sizeof why, "its `drover rank` on %s has died: %s", remote_host(j, i),
+                     r->why);
+        lose(r, why);
+    }
+}
+
+static void on_ended(void *arg, const char *why)
+{
+    struct remote_peer *p = arg;
+    struct remote_job *j = p->job;
+    struct remote_rank *r = p->rank;
+    remote_peer_drop(p);
+    if (!r || j->released)
+        return;
+    if (!j->started)
+        remote_fail_start(j, r->rank, 126, "its `drover rank` on %s has gone: %s",
+                          remote_host(j, r->rank), why);
+    snprintf(r->why, sizeof r->why, "%s", why);
+    r->gone = true;
+    if (r->state != REMOTE_STARTED)
+        lose(r, why);
+    else if (!uv_is_active((uv_handle_t *)&j->verdict))
+        uv_timer_start(&j->verdict, on_verdict, VERDICT_MS, 0);
+}
+
+/* One more connection; who comes while too many strangers are here waits in the kernel's queue. */
+void remote_accept(struct remote_job *j)
+{
+    static const struct control_events ev = {on_frame, on_ended};
+    if (j->strangers >= STRANGERS_MAX) {
+        j->stranger_waits = true;
+        return;
+    }
+    struct err e = {0};
+    struct remote_peer *p = xzalloc(sizeof *p);
+    if (control_accept(&p->link, (uv_stream_t *)&j->listener, &ev, p, &e) < 0) {
+        log_debug("%s", e.text); /* it has gone again */
+        free(p);
+        return;
+    }
+    p->job = j;
+    p->next = j->peers;
+    j->peers = p;
+    j->strangers++;
+}
+
+/* ---- mpirun ------------------------------------------------------------------------------------
+ */
+
+static void describe(struct strbuf *out, const struct remote_job *j)
+{
+    const char *who = j->starter->program ? j->starter->program : "a `drover rank`";
+    const char *lines[65] = {NULL};
+    struct err e = {0};
+    for (int i = 0; i < tail_count(j->said) && i < 64; i++)
+        lines[i] = tail_get(j->said, i, NULL);
+    int wait = j->starter_wait;
+    if (j->starter->cause && j->starter->cause(&e, lines))
+        strbuf_printf(out, "%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
+    else if (WIFSIGNALED(wait))
+        strbuf_printf(out, "%s was ended by signal %d", who, WTERMSIG(wait));
+    else
+        strbuf_printf(out, "%s has ended with status %d", who, WEXITSTATUS(wait));
+}
+
+static void on_broken(uv_timer_t *t)
+{
+    struct remote_job *j = t->data;
+    AUTO(strbuf) struct strbuf text = {0};
+    describe(&text, j);
+    const char *why = strbuf_str(&text);
+    if (!j->started) {
+        int rank = 0;
+        while (rank < j->plan->world_size - 1 && j->ranks[rank].state != REMOTE_AWAITED)
+            rank++;
+        remote_fail_start(j, rank, 126, "%s", why);
+        return;
+    }
+    for (int i = 0; i < j->plan->world_size; i++)
+        if (j->ranks[i].state != REMOTE_OVER) {
+            j->ev.broken(j->arg, why);
+            return;
+        }
+}
+
+void remote_starter_gone(struct remote_job *j)
+{
+    if (j->released) { /* as it should */
+        if (j->starting && j->starters_left == 0)
+            engine_clear(j->starting);
+    } else if (!uv_is_active((uv_handle_t *)&j->broken)) {
+        uv_timer_start(&j->broken, on_broken, BROKEN_MS, 0);
+    }
+}

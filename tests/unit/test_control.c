@@ -1,0 +1,255 @@
+/* control: two ends on the loopback; silence, ends, strangers, and who answers first. */
+#include "launcher/control.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include "tests/unit/test.h"
+
+struct end {
+    struct control *c;
+    uv_loop_t *loop;
+    struct strbuf heard; /* "type:payload|" of each frame */
+    size_t bytes;
+    char why[128];
+    bool ended, close_at_once;
+};
+
+static void on_frame(void *arg, const struct control_frame *f)
+{
+    struct end *d = arg;
+    d->bytes += f->len;
+    if (f->len < 100)
+        strbuf_printf(&d->heard, "%s:%.*s|", f->type, (int)f->len, f->payload);
+    if (d->close_at_once)
+        control_close(d->c);
+    uv_stop(d->loop);
+}
+
+static void on_ended(void *arg, const char *why)
+{
+    struct end *d = arg;
+    snprintf(d->why, sizeof d->why, "%s", why);
+    d->ended = true;
+    uv_stop(d->loop);
+}
+
+static const struct control_events events = {on_frame, on_ended};
+
+struct pair {
+    uv_loop_t loop;
+    struct end a, b;
+    int raw; /* in place of b: its socket; -1 */
+};
+
+static void pair_open(struct pair *p, bool raw)
+{
+    int fds[2];
+    memset(p, 0, sizeof *p);
+    CHECK_INT(uv_loop_init(&p->loop), 0);
+    p->a.loop = p->b.loop = &p->loop;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof in;
+    CHECK(bind(listener, (struct sockaddr *)&in, len) == 0 && listen(listener, 1) == 0);
+    getsockname(listener, (struct sockaddr *)&in, &len);
+    fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(connect(fds[0], (struct sockaddr *)&in, len) == 0);
+    fds[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    close(listener);
+    CHECK_INT(control_open(&p->a.c, &p->loop, fds[0], &events, &p->a, NULL), 0);
+    p->raw = raw ? fds[1] : -1;
+    if (!raw)
+        CHECK_INT(control_open(&p->b.c, &p->loop, fds[1], &events, &p->b, NULL), 0);
+}
+
+static void pair_close(struct pair *p)
+{
+    control_close(p->a.c);
+    control_close(p->b.c);
+    auto_fd(&p->raw);
+    uv_run(&p->loop, UV_RUN_DEFAULT);
+    CHECK_INT(uv_loop_close(&p->loop), 0);
+    strbuf_free(&p->a.heard);
+    strbuf_free(&p->b.heard);
+}
+
+static void until_heard(struct end *d, const char *text)
+{
+    while (!strstr(strbuf_str(&d->heard), text)) {
+        CHECK(!d->ended);
+        uv_run(d->loop, UV_RUN_DEFAULT);
+    }
+}
+
+static void until_ended(struct end *d)
+{
+    while (!d->ended)
+        uv_run(d->loop, UV_RUN_DEFAULT);
+}
+
+TEST(frames_come_in_their_order_and_whole_whatever_their_size)
+{
+    struct pair p;
+    pair_open(&p, false);
+    control_trust(p.a.c, 15000);
+    control_trust(p.b.c, 15000);
+    AUTO(free) char *big = xcalloc(5 << 20, 1);
+    control_send(p.a.c, json_pack("{s:s}", "t", "one"), "1", 1);
+    control_send(p.a.c, json_pack("{s:s}", "t", "big"), big, 5 << 20);
+    control_send(p.a.c, json_pack("{s:s}", "t", "last"), "x", 1);
+    until_heard(&p.b, "last:x|");
+    CHECK_STR(strbuf_str(&p.b.heard), "one:1|last:x|");
+    CHECK_INT(p.b.bytes, (5 << 20) + 2);
+    pair_close(&p);
+}
+
+TEST(who_is_silent_is_lost_and_pings_keep_alive)
+{
+    struct pair p;
+    pair_open(&p, true); /* the raw side reads and says nothing */
+    control_trust(p.a.c, 150);
+    uint64_t before = uv_now(&p.loop);
+    until_ended(&p.a);
+    CHECK_STR(p.a.why, "silent for 0.15 s");
+    CHECK(uv_now(&p.loop) - before >= 140);
+    pair_close(&p);
+    pair_open(&p, false);
+    control_trust(p.a.c, 150);
+    control_trust(p.b.c, 150);
+    for (before = uv_now(&p.loop); uv_now(&p.loop) - before < 600;)
+        uv_run(&p.loop, UV_RUN_ONCE);
+    CHECK(!p.a.ended && !p.b.ended && p.a.heard.len == 0);
+    pair_close(&p);
+}
+
+TEST(patience_lasts_until_the_other_side_speaks_again)
+{
+    struct pair p;
+    pair_open(&p, true);
+    control_trust(p.a.c, 100);
+    control_be_patient(p.a.c);
+    for (uint64_t before = uv_now(&p.loop); uv_now(&p.loop) - before < 400;)
+        uv_run(&p.loop, UV_RUN_ONCE);
+    CHECK(!p.a.ended);
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(json) json_t *ping = json_pack("{s:s}", "t", "ping");
+    control_frame_put(&b, ping, NULL, 0);
+    CHECK_INT(write(p.raw, b.data, b.len), b.len);
+    until_ended(&p.a);
+    CHECK_HAS(p.a.why, "silent");
+    pair_close(&p);
+}
+
+TEST(a_closed_connection_is_told_and_so_is_garbage)
+{
+    struct pair p;
+    pair_open(&p, true);
+    close(fd_take(&p.raw));
+    until_ended(&p.a);
+    CHECK_STR(p.a.why, "the connection was closed");
+    pair_close(&p);
+    pair_open(&p, true);
+    CHECK_INT(write(p.raw, "GET / HTTP/1.1\r\n", 16), 16);
+    until_ended(&p.a);
+    CHECK_HAS(p.a.why, "limit");
+    pair_close(&p);
+}
+
+TEST(a_stranger_may_say_little)
+{
+    struct pair p;
+    pair_open(&p, true);
+    char head[8] = {0, 0x11}; /* 4,352 bytes: fine for a friend */
+    CHECK_INT(write(p.raw, head, 8), 8);
+    until_ended(&p.a);
+    CHECK_HAS(p.a.why, "4096 are the limit");
+    pair_close(&p);
+}
+
+TEST(a_connection_may_be_closed_by_the_frame_that_it_delivers)
+{
+    struct pair p;
+    pair_open(&p, false);
+    p.b.close_at_once = true;
+    control_send(p.a.c, json_pack("{s:s}", "t", "one"), NULL, 0);
+    control_send(p.a.c, json_pack("{s:s}", "t", "two"), NULL, 0);
+    until_heard(&p.b, "one:|");
+    until_ended(&p.a);
+    CHECK_STR(strbuf_str(&p.b.heard), "one:|");
+    pair_close(&p);
+}
+
+TEST(tokens_are_the_same_only_when_they_are)
+{
+    CHECK(control_same_token("0123", "0123"));
+    CHECK(!control_same_token("0123", "0124"));
+    CHECK(!control_same_token("0123", "012"));
+    CHECK(!control_same_token("", "0"));
+}
+
+static int listen_at(char *address, size_t size)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof in;
+    CHECK(bind(fd, (struct sockaddr *)&in, len) == 0);
+    getsockname(fd, (struct sockaddr *)&in, &len);
+    snprintf(address, size, "127.0.0.1:%d", ntohs(in.sin_port));
+    return fd;
+}
+
+TEST(the_first_address_that_answers_is_taken_and_each_failure_is_named)
+{
+    char dead[64], live[64], list[300];
+    int nobody = listen_at(dead, sizeof dead); /* bound, does not listen: refused */
+    int somebody = listen_at(live, sizeof live);
+    CHECK_INT(listen(somebody, 4), 0);
+    snprintf(list, sizeof list, "%s,nonsense,[::zz]:3,%s", dead, live);
+    int fd = -1;
+    struct err e = {0};
+    CHECK_INT(control_dial(&fd, list, 5000, &e), 0);
+    CHECK(fd >= 0);
+    close(fd);
+    fd = -1;
+    snprintf(list, sizeof list, "%s,nonsense", dead);
+    CHECK(control_dial(&fd, list, 5000, &e) < 0);
+    CHECK_HAS(e.text, dead);
+    CHECK_HAS(e.text, "refused");
+    CHECK_HAS(e.text, "nonsense: Invalid argument");
+    CHECK_INT(fd, -1);
+    close(nobody);
+    close(somebody);
+}
+
+TEST(an_address_that_does_not_answer_costs_a_head_start_and_the_limit_holds)
+{
+    char live[64], list[300];
+    int somebody = listen_at(live, sizeof live);
+    CHECK_INT(listen(somebody, 4), 0);
+    /* A queue that is full: further connections get no answer. */
+    char full[64];
+    int deaf = listen_at(full, sizeof full);
+    CHECK_INT(listen(deaf, 0), 0);
+    int fill[8];
+    for (size_t i = 0; i < COUNT_OF(fill); i++) {
+        struct sockaddr_in in;
+        socklen_t len = sizeof in;
+        getsockname(deaf, (struct sockaddr *)&in, &len);
+        fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        (void)!connect(fill[i], (struct sockaddr *)&in, len);
+    }
+    uint64_t before = uv_hrtime();
+    int fd = -1;
+    struct err e = {0};
+    CHECK(control_dial(&fd, full, 200, &e) < 0);
+    CHECK_HAS(e.text, "timed out");
+    snprintf(list, sizeof list, "%s,%s", full, live);
+    CHECK_INT(control_dial(&fd, list, 5000, &e), 0);
+    CHECK((uv_hrtime() - before) / 1000000 < 2000);
+    close(fd);
+    close(somebody);
+    close(deaf);
+    for (size_t i = 0; i < COUNT_OF(fill); i++)
+        close(fill[i]);
+}

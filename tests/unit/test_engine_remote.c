@@ -1,0 +1,356 @@
+/* engine_remote: whole jobs whose ranks are run by `drover rank`, started on this machine: what is
+ * promised of the local engine holds here, too. */
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "launcher/wards.h"
+#include "tests/unit/kit_launch.h"
+
+TEST(ranks_say_their_lines_and_end_with_0)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    struct launch_spec s = far_script(3, argv, "echo a$RANK/$WORLD_SIZE; echo b$RANK >&2");
+    struct heard *h = begin(f, 0, &s);
+    until_over(h);
+    CHECK_HAS(strbuf_str(&h->out), "0oa0/3|");
+    CHECK_HAS(strbuf_str(&h->out), "2oa2/3|");
+    CHECK_HAS(strbuf_str(&h->out), "1eb1|");
+    CHECK_INT(h->end.status, 0);
+    CHECK_INT(h->ranks_ended, 3);
+}
+
+TEST(statuses_signals_and_missing_programs_come_through)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    struct launch_spec s = far_script(2, argv, "[ $RANK = 1 ] || exec sleep 100; exit 9");
+    struct heard *h = begin(f, 0, &s);
+    until_over(h);
+    CHECK_INT(h->end.status, 9);
+    CHECK_INT(h->end.first_failed, 1);
+    struct launch_spec t = far_script(1, argv, "kill -SEGV $$");
+    h = begin(f, 1, &t);
+    until_over(h);
+    CHECK_INT(h->end.status, 128 + SIGSEGV);
+    char *none[] = {(char *)"./no-such-program", NULL};
+    struct launch_spec u = far_script(2, argv, "");
+    u.argv = none;
+    h = begin(f, 2, &u);
+    until_over(h);
+    CHECK_INT(h->end.status, 127);
+    CHECK_HAS(h->end.first.start_error, "exec './no-such-program': No such file");
+}
+
+TEST(mpirun_starts_them_too)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    struct launch_spec s = far_script(3, argv, "echo $RANK $OMPI_COMM_WORLD_SIZE");
+    s.engine = PLAN_ENGINE_OPENMPI;
+    struct heard *h = begin(f, 0, &s);
+    until_over(h);
+    CHECK_HAS(strbuf_str(&h->out), "2o2 3|");
+    CHECK_INT(h->end.status, 0);
+    fprintf(stderr, "# %g s\n", h->end.seconds);
+}
+
+/* A file of its own; unlinked by the test. */
+static char *temp_file(char *name, const void *bytes, size_t len)
+{
+    strcpy(name, "/tmp/drover-test-XXXXXX");
+    int fd = mkstemp(name);
+    CHECK(fd >= 0);
+    CHECK_INT(write(fd, bytes, len), len);
+    close(fd);
+    return name;
+}
+
+static char *random_bytes(size_t len, unsigned seed)
+{
+    char *b = xcalloc(len, 1);
+    for (size_t i = 0; i < len; i++)
+        b[i] = (char)(rand_r(&seed) >> 8);
+    b[len - 1] = 'x'; /* no newline at the end */
+    return b;
+}
+
+static bool file_is(const char *path, const char *bytes, size_t len)
+{
+    AUTO(free) char *got = xcalloc(len + 1, 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t at = 0;
+    for (ssize_t n = 1; fd >= 0 && n > 0 && at <= len; at += (size_t)n)
+        n = read(fd, got + at, len + 1 - at);
+    if (fd >= 0)
+        close(fd);
+    return at == len && memcmp(got, bytes, len) == 0;
+}
+
+static bool count_only(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    struct heard *h = arg;
+    h->bytes += len + (text[len] != '\0');
+    if (h->pause_after == 0 || --h->pause_after > 0)
+        return true;
+    h->pause_after = 100;
+    h->paused = true;
+    uv_stop(&h->f->loop);
+    return false;
+}
+
+static void bytes_come(int pause_after)
+{
+    enum { LEN = 8 << 20 };
+    AUTO(fixture) struct fixture *f = open_all();
+    AUTO(free) char *bytes = random_bytes(LEN, 7);
+    char name[40], dir[] = "/tmp/drover-test-XXXXXX", *argv[4];
+    temp_file(name, bytes, LEN);
+    CHECK(mkdtemp(dir));
+    AUTO(free) char *text = xasprintf("cat %s & cat %s >&2; wait", name, name);
+    struct launch_spec s = far_script(2, argv, text);
+    s.output_dir = dir;
+    struct heard *h = &f->jobs[0];
+    h->pause_after = pause_after;
+    struct launch_events ev = kit_events;
+    ev.line = count_only;
+    begin_with(f, 0, &s, &ev);
+    while (!h->over) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+        if (h->paused) {
+            h->paused = false;
+            launch_resume_output(h->job);
+        }
+    }
+    CHECK_INT(h->end.status, 0);
+    CHECK_INT(h->bytes, 4L * LEN);
+    for (int i = 0; i < 4; i++) {
+        AUTO(free) char *path = xasprintf("%s/rank.%d/%s", dir, i / 2, i % 2 ? "stdout" : "stderr");
+        CHECK(file_is(path, bytes, LEN));
+        unlink(path);
+    }
+    AUTO(free) char *rm = xasprintf("rm -r %s %s", dir, name);
+    CHECK_INT(system(rm), 0);
+}
+
+TEST(every_byte_of_the_output_comes_and_stands_in_the_files)
+{
+    bytes_come(0);
+}
+
+TEST(pauses_lose_nothing_of_it)
+{
+    bytes_come(1);
+}
+
+TEST(rank_0_reads_our_stdin_to_its_end)
+{
+    enum { LEN = 1 << 20 };
+    AUTO(free) char *bytes = random_bytes(LEN, 9);
+    char name[40], copy[40], *argv[4];
+    temp_file(name, bytes, LEN);
+    temp_file(copy, "", 0);
+    for (int by_pipe = 0; by_pipe < 2; by_pipe++) {
+        AUTO(fixture) struct fixture *f = open_all();
+        AUTO(free) char *text = xasprintf("if [ $RANK = 0 ]; then cat >%s; else wc -c; fi", copy);
+        struct launch_spec s = far_script(2, argv, text);
+        s.stdin_null = false;
+        AUTO(free) char *cat = xasprintf("cat %s", name);
+        FILE *from = by_pipe ? popen(cat, "r") : fopen(name, "r");
+        s.stdin_fd = fileno(from);
+        int flags = fcntl(s.stdin_fd, F_GETFL);
+        struct heard *h = begin(f, 0, &s);
+        until_over(h);
+        CHECK_STR(strbuf_str(&h->out), "1o0|");
+        CHECK_INT(h->end.status, 0);
+        CHECK(file_is(copy, bytes, LEN));
+        CHECK_INT(fcntl(s.stdin_fd, F_GETFL), flags);
+        by_pipe ? pclose(from) : fclose(from);
+    }
+    unlink(name);
+    unlink(copy);
+}
+
+TEST(a_signal_does_not_wait_behind_input_that_nobody_reads)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    struct launch_spec s =
+        far_script(1, argv, "trap 'echo got; exit 5' USR1; echo up; while :; do sleep 0.01; done");
+    s.stdin_null = false;
+    s.stdin_fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    struct heard *h = begin(f, 0, &s);
+    until_heard(h, &h->out, "0oup|");
+    launch_signal(h->job, SIGUSR1);
+    until_over(h);
+    CHECK_HAS(strbuf_str(&h->out), "0ogot|");
+    CHECK_INT(h->end.status, 5);
+    close(s.stdin_fd);
+}
+
+TEST(a_rank_that_closes_its_stdin_ends_the_reading)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    struct launch_spec s = far_script(1, argv, "exec 0<&-; echo up; sleep 0.2");
+    s.stdin_null = false;
+    s.stdin_fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    struct heard *h = begin(f, 0, &s);
+    until_over(h);
+    CHECK_INT(h->end.status, 0);
+    close(s.stdin_fd);
+}
+
+TEST(ranks_report_and_stop_when_they_are_asked_to)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[] = {(char *)"/usr/bin/python3", (char *)"-c",
+                    (char *)"import os, socket\n"
+                            "s = socket.socket(fileno=int(os.environ['DROVER_REPORT_FD']))\n"
+                            "s.send(b'{\"step\":1}')\n"
+                            "s.send(s.recv(100))\n",
+                    NULL};
+    struct launch_spec s = far_script(2, argv, "");
+    argv[0] = (char *)"/usr/bin/python3";
+    argv[2] = (char *)"import os, socket\n"
+                      "s = socket.socket(fileno=int(os.environ['DROVER_REPORT_FD']))\n"
+                      "s.send(b'{\"step\":1}')\n"
+                      "s.send(s.recv(100))\n";
+    s.reports = true;
+    struct heard *h = begin(f, 0, &s);
+    until_heard(h, &h->reports, "0:{\"step\":1}|");
+    until_heard(h, &h->reports, "1:{\"step\":1}|");
+    launch_stop(h->job, 10000);
+    until_over(h);
+    CHECK_HAS(strbuf_str(&h->reports), "0:{\"stop\":true}|");
+    CHECK_HAS(strbuf_str(&h->reports), "1:{\"stop\":true}|");
+    CHECK_INT(h->end.status, 0);
+    CHECK(h->end.stopped);
+}
+
+TEST(a_rank_that_saves_after_SIGTERM_gets_its_grace_when_another_fails)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    struct launch_spec s = far_script(2, argv,
+                                      "if [ $RANK = 0 ]; then trap 'sleep 1; echo saved; exit 0' "
+                                      "TERM; echo up; while :; do sleep 0.01; done; fi; "
+                                      "sleep 0.3; exit 7");
+    struct heard *h = begin(f, 0, &s);
+    until_over(h);
+    CHECK_HAS(strbuf_str(&h->out), "0osaved|");
+    CHECK_INT(h->end.status, 7);
+    CHECK(h->end.seconds < 8);
+}
+
+/* How many living processes have the job's mark. */
+static int marked(const char *job_id)
+{
+    struct wards w = {0};
+    int n = 0;
+    CHECK(wards_scan(&w) == 0);
+    for (size_t i = 0; i < w.count; i++) {
+        AUTO(free) char *mark = NULL;
+        if (w.all[i].state == 'Z' || wards_env(&mark, w.all[i].pid, "DROVER_JOB_ID") == -EAGAIN)
+            continue;
+        n += mark && strcmp(mark, job_id) == 0;
+    }
+    wards_end(&w);
+    return n;
+}
+
+static void none_is_left(const char *job_id)
+{
+    for (int i = 0; i < 500; i++) {
+        if (marked(job_id) == 0)
+            return;
+        usleep(10000);
+    }
+    FAIL("%d processes of %s are left", marked(job_id), job_id);
+}
+
+TEST(what_ranks_have_left_behind_is_ended_with_the_job)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4], id[40];
+    snprintf(id, sizeof id, "left-%d", (int)getpid());
+    struct launch_spec s = far_script(2, argv, "setsid sleep 100 >&- 2>&- & sleep 0.05");
+    s.job_id = id;
+    struct heard *h = begin(f, 0, &s);
+    until_over(h);
+    CHECK_INT(h->end.status, 0);
+    none_is_left(id);
+}
+
+/* The pids of the job's processes that are `drover rank`: parents, agents and guardians. */
+static int our_processes(pid_t *out, int room, const char *job_id)
+{
+    struct wards w = {0};
+    int n = 0;
+    CHECK(wards_scan(&w) == 0);
+    for (size_t i = 0; i < w.count; i++) {
+        AUTO(free) char *mark = NULL;
+        char path[64], comm[32] = "";
+        snprintf(path, sizeof path, "/proc/%d/comm", (int)w.all[i].pid);
+        AUTO(file) FILE *f = fopen(path, "re");
+        if (f && !fgets(comm, sizeof comm, f))
+            comm[0] = '\0';
+        if (strncmp(comm, "drover", 6) == 0 &&
+            wards_env(&mark, w.all[i].pid, "DROVER_JOB_ID") == 0 && mark &&
+            strcmp(mark, job_id) == 0 && n < room)
+            out[n++] = w.all[i].pid;
+    }
+    wards_end(&w);
+    return n;
+}
+
+TEST(each_of_our_processes_may_be_killed_and_nothing_is_left)
+{
+    /* 2 ranks: a parent, an agent and a guardian each, in the order of their pids. */
+    enum { OURS = 6 };
+    for (int victim = 0; victim < OURS; victim++) {
+        AUTO(fixture) struct fixture *f = open_all();
+        char *argv[4], id[40];
+        snprintf(id, sizeof id, "kill-%d-%d", (int)getpid(), victim);
+        struct launch_spec s = far_script(2, argv, "setsid sleep 100 & echo up; exec sleep 100");
+        s.job_id = id;
+        s.grace_ms = 300;
+        struct heard *h = begin(f, 0, &s);
+        until_heard(h, &h->out, "0oup|");
+        until_heard(h, &h->out, "1oup|");
+        pid_t pids[OURS];
+        CHECK_INT(our_processes(pids, OURS, id), OURS);
+        kill(pids[victim], SIGKILL);
+        if (victim % 3 == 0 || victim < 2) /* a parent's death ends nothing: pids may be mixed */
+            launch_stop(h->job, 0);
+        until_over(h);
+        CHECK(h->end.status != 0);
+        none_is_left(id);
+    }
+}
+
+TEST(a_launcher_that_is_killed_leaves_nothing)
+{
+    char id[40];
+    unsigned seed = (unsigned)time(NULL);
+    printf("# seed %u\n", seed);
+    for (int run = 0; run < 20; run++) {
+        snprintf(id, sizeof id, "launcher-%d-%d", (int)getpid(), run);
+        pid_t launcher = fork();
+        if (launcher == 0) {
+            struct fixture *f = open_all();
+            char *argv[4];
+            struct launch_spec s = far_script(2, argv, "setsid sleep 100 & exec sleep 100");
+            s.job_id = id;
+            struct heard *h = begin(f, 0, &s);
+            until_over(h);
+            _exit(0);
+        }
+        usleep((useconds_t)(rand_r(&seed) % 60000));
+        kill(launcher, SIGKILL);
+        waitpid(launcher, NULL, 0);
+        none_is_left(id);
+    }
+}
