@@ -35,6 +35,11 @@ static bool not_found(const struct rank_end *r)
     return r->status == 127;
 }
 
+static bool was_started(const struct rank_end *r)
+{
+    return r->start_status == 0;
+}
+
 static bool cpu_limit(const struct rank_end *r)
 {
     return r->signal == SIGXCPU;
@@ -317,7 +322,7 @@ static const struct row rows[] = {
      {"a port is taken", "another program listens there (ss -ltnp); bind port 0, or MASTER_PORT, "
                          "which drover holds for rank 0"}},
     {"Permission denied",
-     NULL,
+     was_started,
      {"a file or a directory may not be used", "look at its owner and mode on this node"}},
     {"Watchdog caught collective operation timeout",
      NULL,

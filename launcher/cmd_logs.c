@@ -47,7 +47,7 @@ static void print_lines(const char *text, const struct reader *r, int rank)
     while (*text) {
         size_t len = strcspn(text, "\n") + 1;
         if (r->rank == ALL_RANKS)
-            printf("%d| ", rank);
+            printf("%d| ", r->job->first_rank + rank);
         fwrite(text, 1, len, stdout);
         text += len;
     }
@@ -75,8 +75,10 @@ static void print_new(struct reader *r, int lines)
 static int check_rank(int *rank, const char *text, const struct registry_job *j, struct err *e)
 {
     int rc = opt_int(rank, "rank", text, 0, 1 << 30, e);
-    if (rc == 0 && *rank >= j->ranks)
-        rc = err_set(e, -EINVAL, "rank %d: job %s has ranks 0 to %d", *rank, j->id, j->ranks - 1);
+    int first = j->first_rank, last = j->first_rank + j->ranks - 1;
+    if (rc == 0 && (*rank < first || *rank > last))
+        return err_set(e, -EINVAL, "rank %d: job %s has ranks %d to %d", *rank, j->id, first, last);
+    *rank -= first;
     return rc;
 }
 

@@ -69,11 +69,12 @@ static void add_rank(struct cmd_run_hang *h, int rank, json_t *all)
     else
         standing_where(&where, s);
     if (rank < SHOWN_MAX || h->differs[rank])
-        strbuf_printf(&h->report, "  %4d  %-12s  %7.1f s  %7.0f s ago  %-15s  %s%s\n", rank, node,
-                      (double)s->cpu_ms / 1000, (double)silent_ms / 1000, s->name,
-                      strbuf_str(&where), h->differs[rank] ? "   <- differs" : "");
+        strbuf_printf(&h->report, "  %4d  %-12s  %7.1f s  %7.0f s ago  %-15s  %s%s\n",
+                      h->plan->first_rank + rank, node, (double)s->cpu_ms / 1000,
+                      (double)silent_ms / 1000, s->name, strbuf_str(&where),
+                      h->differs[rank] ? "   <- differs" : "");
     json_t *one = standing_json(s);
-    json_object_set_new(one, "rank", json_integer(rank));
+    json_object_set_new(one, "rank", json_integer(h->plan->first_rank + rank));
     json_object_set_new(one, "node", events_text(node));
     json_object_set_new(one, "ended", json_boolean(h->over[rank]));
     json_object_set_new(one, "idle", json_boolean(hang_is_idle(h->hang, rank)));
@@ -114,7 +115,7 @@ static void on_stacks(void *arg, const char *const *texts)
         int rank = h->of[i];
         if (!*texts[i])
             continue;
-        strbuf_printf(&h->report, "  stack of rank %d:\n", rank);
+        strbuf_printf(&h->report, "  stack of rank %d:\n", h->plan->first_rank + rank);
         for (const char *p = texts[i]; *p;) {
             size_t len = strcspn(p, "\n");
             strbuf_printf(&h->report, "    %.*s\n", (int)len, p);

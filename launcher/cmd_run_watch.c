@@ -46,6 +46,12 @@ static void tell(struct cmd_run_watch *w, const char *what, json_t *fields)
     events_write(w->events, what, job_id(w), fields);
 }
 
+/* What a rank is called: this may be a share of a larger job. */
+static int called(const struct cmd_run_watch *w, int rank)
+{
+    return launch_plan(w->job)->first_rank + rank;
+}
+
 static json_t *node_of(const struct cmd_run_watch *w, int rank)
 {
     const struct plan *p = launch_plan(w->job);
@@ -81,8 +87,8 @@ static void tell_counts(struct cmd_run_watch *w)
             continue;
         memcpy(c->told, c->lines, sizeof c->told);
         tell(w, "lines",
-             json_pack("{s:i, s:o, s:I, s:I}", "rank", i, "node", node_of(w, i), "stdout",
-                       (json_int_t)c->lines[0], "stderr", (json_int_t)c->lines[1]));
+             json_pack("{s:i, s:o, s:I, s:I}", "rank", called(w, i), "node", node_of(w, i),
+                       "stdout", (json_int_t)c->lines[0], "stderr", (json_int_t)c->lines[1]));
     }
 }
 
@@ -120,6 +126,7 @@ static void enter(struct cmd_run_watch *w)
     struct registry_job j = {.id = p->job_id,
                              .command = command,
                              .ranks = p->world_size,
+                             .first_rank = p->first_rank,
                              .nodes = (char *)strbuf_str(&nodes),
                              .output_dir = output ? output : (char *)""};
     struct err e = {0};
@@ -190,7 +197,8 @@ void cmd_run_watch_rank_started(struct cmd_run_watch *w, int rank, pid_t pid)
     cmd_run_hang_started(w->hang, rank, pid);
     if (w->events)
         tell(w, "started",
-             json_pack("{s:i, s:o, s:i}", "rank", rank, "node", node_of(w, rank), "pid", (int)pid));
+             json_pack("{s:i, s:o, s:i}", "rank", called(w, rank), "node", node_of(w, rank), "pid",
+                       (int)pid));
 }
 
 void cmd_run_watch_rank_ended(struct cmd_run_watch *w, const struct rank_end *r)
@@ -199,9 +207,9 @@ void cmd_run_watch_rank_ended(struct cmd_run_watch *w, const struct rank_end *r)
     if (!w->events)
         return;
     json_t *j =
-        json_pack("{s:i, s:o, s:i, s:o, s:b, s:I}", "rank", r->rank, "node", node_of(w, r->rank),
-                  "status", job_rank_status(r), "signal", signal_name(r->signal), "told_to_stop",
-                  r->told_to_stop, "seconds", r->seconds);
+        json_pack("{s:i, s:o, s:i, s:o, s:b, s:I}", "rank", called(w, r->rank), "node",
+                  node_of(w, r->rank), "status", job_rank_status(r), "signal",
+                  signal_name(r->signal), "told_to_stop", r->told_to_stop, "seconds", r->seconds);
     if (r->start_status)
         json_object_set_new(j, "not_started", events_text(r->start_error));
     tell(w, "exit", j);
@@ -226,8 +234,8 @@ void cmd_run_watch_ended(struct cmd_run_watch *w, const struct job_end *end, int
     tell(w, "ended",
          json_pack("{s:i, s:i, s:o, s:b, s:I}", "attempt", w->attempt, "status", status,
                    "first_failed",
-                   end->first_failed < 0 ? json_null() : json_integer(end->first_failed), "stopped",
-                   end->stopped, "ms", to_ms(end->seconds)));
+                   end->first_failed < 0 ? json_null() : json_integer(called(w, end->first_failed)),
+                   "stopped", end->stopped, "ms", to_ms(end->seconds)));
 }
 
 void cmd_run_watch_restart(struct cmd_run_watch *w, int attempt, int pause_ms,

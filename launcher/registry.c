@@ -98,11 +98,12 @@ static void job_end(struct registry_job *j)
 
 json_t *registry_json(const struct registry_job *j)
 {
-    return json_pack("{s:o, s:i, s:I, s:o, s:o, s:i, s:o, s:o, s:o, s:I}", "id", events_text(j->id),
-                     "pid", (int)j->pid, "start", (json_int_t)j->start, "command",
-                     events_text(j->command), "dir", events_text(j->dir), "ranks", j->ranks,
-                     "nodes", events_text(j->nodes), "output_dir", events_text(j->output_dir),
-                     "lines", events_text(j->lines), "started_ms", (json_int_t)j->started_ms);
+    return json_pack("{s:o, s:i, s:I, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:I}", "id",
+                     events_text(j->id), "pid", (int)j->pid, "start", (json_int_t)j->start,
+                     "command", events_text(j->command), "dir", events_text(j->dir), "ranks",
+                     j->ranks, "first_rank", j->first_rank, "nodes", events_text(j->nodes),
+                     "output_dir", events_text(j->output_dir), "lines", events_text(j->lines),
+                     "started_ms", (json_int_t)j->started_ms);
 }
 
 static int read_text(char **out, const json_t *j, const char *key)
@@ -117,9 +118,10 @@ static int read_text(char **out, const json_t *j, const char *key)
 static int job_from(struct registry_job *out, const json_t *j)
 {
     struct registry_job new = {0};
-    int64_t pid, start, ranks;
+    int64_t pid, start, ranks, first;
     if (json_want_int(&pid, j, "pid", NULL) < 0 || json_want_int(&start, j, "start", NULL) < 0 ||
         json_want_int(&ranks, j, "ranks", NULL) < 0 ||
+        json_want_int(&first, j, "first_rank", NULL) < 0 ||
         json_want_int(&new.started_ms, j, "started_ms", NULL) < 0 ||
         read_text(&new.id, j, "id") < 0 || read_text(&new.command, j, "command") < 0 ||
         read_text(&new.dir, j, "dir") < 0 || read_text(&new.nodes, j, "nodes") < 0 ||
@@ -130,6 +132,7 @@ static int job_from(struct registry_job *out, const json_t *j)
     new.pid = (pid_t)pid;
     new.start = (uint64_t)start;
     new.ranks = (int)ranks;
+    new.first_rank = (int)first;
     *out = new;
     return 0;
 }

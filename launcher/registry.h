@@ -19,15 +19,15 @@
 /* What is known of a job. */
 struct registry_job {
     char *id;
-    pid_t pid;      /* of its drover */
-    uint64_t start; /* of that process: clock ticks since boot */
-    char *command;  /* without secrets */
-    char *dir;      /* it was started in */
-    int ranks;
-    char *nodes;        /* apart by commas */
-    char *output_dir;   /* of --output-filename; "": none */
-    char *lines;        /* the file of ring.h; need not be there */
-    int64_t started_ms; /* since 1970 */
+    pid_t pid;             /* of its drover */
+    uint64_t start;        /* of that process: clock ticks since boot */
+    char *command;         /* without secrets */
+    char *dir;             /* it was started in */
+    int ranks, first_rank; /* first_rank is not 0 where this is a share of a larger job */
+    char *nodes;           /* apart by commas */
+    char *output_dir;      /* of --output-filename; "": none */
+    char *lines;           /* the file of ring.h; need not be there */
+    int64_t started_ms;    /* since 1970 */
 };
 
 struct registry;

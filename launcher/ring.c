@@ -12,6 +12,7 @@ enum {
     ROOM_MAX = 256 << 10, /* of a rank */
     ROOM_MIN = 4 << 10,
     ALL_MAX = 16 << 20, /* of a job */
+    CHUNK = 16 << 10,   /* of a rank's room, taken at once */
     PAGE = 4 << 10,
     RANKS_MAX = 1 << 20
 };
@@ -28,14 +29,17 @@ struct head {
     } of[];                       /* by rank */
 };
 
-enum { ROOM_UNKNOWN, ROOM_TAKEN, ROOM_NONE };
+struct taken {
+    size_t bytes;
+    bool full; /* the disk is: nothing is kept any more */
+};
 
 struct ring {
     int fd;
     struct head *head;
     char *rooms;
-    size_t size;          /* of the mapping */
-    unsigned char *taken; /* by rank: ROOM_...; only for who writes */
+    size_t size;         /* of the mapping */
+    struct taken *taken; /* by rank; only for who writes */
 };
 
 static size_t head_bytes(int ranks)
@@ -80,7 +84,7 @@ int ring_make(struct ring **out, const char *path, int ranks, struct err *e)
         unlink(path);
         return err_set(e, rc, "'%s': %s", path, strerror(-rc));
     }
-    r->taken = xcalloc((size_t)ranks, 1);
+    r->taken = xcalloc((size_t)ranks, sizeof *r->taken);
     r->head->ranks = (uint32_t)ranks;
     r->head->room = room;
     r->head->magic = MAGIC;
@@ -119,15 +123,19 @@ void ring_close(struct ring *r)
     free(r);
 }
 
-/* Whether the rank has room, which is taken with its first line. */
-static bool has_room(struct ring *r, int rank)
+/* Whether there is room on the disk for the rank's bytes up to `end`. It is taken as it is needed:
+ * all of it at once would take longer than a short job. */
+static bool has_room(struct ring *r, int rank, uint64_t end)
 {
-    unsigned char *t = &r->taken[rank];
-    size_t room = r->head->room;
+    size_t room = r->head->room, wanted = end < room ? (size_t)end : room;
+    struct taken *t = &r->taken[rank];
     off_t at = (off_t)(head_bytes((int)r->head->ranks) + (size_t)rank * room);
-    if (*t == ROOM_UNKNOWN)
-        *t = posix_fallocate(r->fd, at, (off_t)room) == 0 ? ROOM_TAKEN : ROOM_NONE;
-    return *t == ROOM_TAKEN;
+    while (!t->full && t->bytes < wanted) {
+        size_t chunk = room < CHUNK ? room : CHUNK;
+        t->full = posix_fallocate(r->fd, at + (off_t)t->bytes, (off_t)chunk) != 0;
+        t->bytes += chunk;
+    }
+    return !t->full;
 }
 
 static void put(char *room, size_t size, uint64_t at, const char *bytes, size_t len)
@@ -141,14 +149,14 @@ static void put(char *room, size_t size, uint64_t at, const char *bytes, size_t 
 void ring_add(struct ring *r, int rank, const char *text, size_t len)
 {
     size_t size = r->head->room;
-    if (!has_room(r, rank))
-        return;
     if (len + 1 > size) {
         text += len + 1 - size;
         len = size - 1;
     }
     char *room = r->rooms + (size_t)rank * size;
     uint64_t at = atomic_load_explicit(&r->head->of[rank].written, memory_order_relaxed);
+    if (!has_room(r, rank, at + len + 1))
+        return;
     atomic_store_explicit(&r->head->of[rank].claimed, at + len + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     put(room, size, at, text, len);

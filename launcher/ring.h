@@ -1,7 +1,7 @@
 /* ring - the last lines of each rank, in a mapped file that another process reads meanwhile.
  *
- * A line costs a copy. The room of a rank is taken when its first line comes: 256 KiB, less where
- * there are more than 64 ranks (16 MiB in all, but 4 KiB each at least). Where the file system is
+ * A line costs a copy. The room of a rank is 256 KiB, taken as its lines come; less where there are
+ * more than 64 ranks (16 MiB in all, but 4 KiB each at least). Where the file system is
  * full, no lines are kept. */
 #ifndef DROVER_RING_H
 #define DROVER_RING_H
