@@ -100,6 +100,7 @@ TEST(what_is_in_the_file_stays)
     size_t n = 0;
     AUTO(strv) char **lines = lines_of(&p, &n);
     CHECK_INT(n, 3);
+    CHECK(lines[2]);
     remove_place(&p);
 }
 
@@ -124,6 +125,7 @@ TEST(several_writers_of_one_file_never_tear_a_line)
     CHECK_INT(n, 1000);
     for (size_t i = 0; i < n; i++) {
         AUTO(json) json_t *j = parsed(lines[i]);
+        CHECK(json_is_object(j));
     }
     remove_place(&p);
 }

@@ -167,6 +167,7 @@ TEST(what_is_no_ring_is_refused)
     CHECK_INT(ring_open(&r, p.path, &e), -ENOENT);
     {
         AUTO(ring) struct ring *w = make(&p, 2);
+        CHECK_INT(ring_ranks(w), 2);
         CHECK_INT(ring_make(&r, p.path, 2, &e), -EEXIST);
     }
     CHECK_INT(truncate(p.path, 5000), 0);
