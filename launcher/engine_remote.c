@@ -11,9 +11,10 @@
 #include "launcher/row.h"
 
 enum {
-    START_MS = 60000, /* where the spec does not say */
-    CLEAR_MS = 20000, /* for agents to kill what they have */
-    LEAVE_MS = 2000,  /* for mpirun to end after the last agent: 4.1.4 sometimes never does */
+    START_MS = 60000,      /* where the spec does not say */
+    CLEAR_MS = 20000,      /* for agents to kill what they have */
+    LEAVE_MS = 2000,       /* for mpirun to end after the last agent: 4.1.4 sometimes never does */
+    FAILED_LEAVE_MS = 200, /* after a failure it takes its time, and says what we said */
     SAID_LINES = 20
 };
 
@@ -52,6 +53,7 @@ static void tell_not_started(struct remote_job *j, int rank, int status, const c
     if (r->state == REMOTE_OVER)
         return;
     r->state = REMOTE_OVER;
+    j->failed = true;
     for (int i = 0; i < REMOTE_STREAMS; i++)
         io_close(TAKE(r->streams[i].io));
     j->ev.not_started(j->arg, rank, status, why);
@@ -95,7 +97,7 @@ static void release(struct remote_job *j)
     if (j->starters_left == 0)
         engine_clear(j->starting);
     else
-        uv_timer_start(&j->deadline, on_leave_late, LEAVE_MS, 0);
+        uv_timer_start(&j->deadline, on_leave_late, j->failed ? FAILED_LEAVE_MS : LEAVE_MS, 0);
 }
 
 /* Nothing of the ranks is left: the agents may go, then mpirun, then it is done. */

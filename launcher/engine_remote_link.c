@@ -159,6 +159,7 @@ static void on_rank_exit(struct remote_rank *r, const struct control_frame *f)
     if (r->state != REMOTE_STARTED)
         return;
     r->state = REMOTE_OVER;
+    r->job->failed |= wait != 0;
     r->job->ev.exited(r->job->arg, r->rank, (int)wait, oom);
     remote_settle_clearing(r->job);
 }
@@ -215,6 +216,7 @@ static void lose(struct remote_rank *r, const char *why)
 {
     struct remote_job *j = r->job;
     r->cleared = true;
+    j->failed = true;
     if (r->state == REMOTE_STARTED) {
         r->state = REMOTE_OVER;
         j->ev.lost(j->arg, r->rank, why);
