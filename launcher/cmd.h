@@ -9,7 +9,7 @@ enum {
 };
 
 int cmd_run(int argc, char **argv);
-int cmd_rank(int argc, char **argv);
 int cmd_torchrun(int argc, char **argv);
+int cmd_rank(int argc, char **argv);
 
 #endif
