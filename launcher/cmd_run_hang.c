@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "common/log.h"
 #include "common/strbuf.h"
 #include "launcher/events.h"
 #include "launcher/hang.h"
@@ -14,12 +13,12 @@ enum { SHOWN_MAX = 32, STACKS_WANTED = 4 };
 struct cmd_run_hang {
     uv_loop_t *loop;
     uv_timer_t timer;
+    struct launch *job;
     const struct plan *plan;
     double timeout_s;
     int ranks;
     struct hang *hang;
-    pid_t *pids; /* by rank; 0: not on this machine */
-    bool *started, *over, *differs;
+    bool *over, *differs;
     struct standing *now;
     struct stacks *stacks;
     int of[STACKS_WANTED], of_count; /* the ranks whose stacks are asked for */
@@ -27,7 +26,6 @@ struct cmd_run_hang {
     json_t *j;
     void (*found)(void *arg, const char *text, json_t *j);
     void *arg;
-    bool warned; /* that there are ranks which cannot be seen */
 };
 
 static const char *const words[] = {
@@ -133,7 +131,7 @@ static void choose_stacks(struct cmd_run_hang *h, struct stacks_of *of)
         for (int i = 0; i < h->ranks && h->of_count < STACKS_WANTED; i++) {
             bool idle = hang_is_idle(h->hang, i) && !h->differs[i];
             bool its_turn = turn == 0 ? h->differs[i] : turn == 1 ? idle : !h->differs[i] && !idle;
-            if (!its_turn || h->now[i].pid == 0 || h->over[i])
+            if (!its_turn || launch_rank_pid(h->job, i) == 0 || h->over[i])
                 continue;
             of[h->of_count] = (struct stacks_of){
                 .pid = h->now[i].pid, .python = strncmp(h->now[i].name, "python", 6) == 0};
@@ -148,20 +146,15 @@ static void on_timer(uv_timer_t *t)
 {
     struct cmd_run_hang *h = t->data;
     struct hang_sample *samples = xcalloc((size_t)h->ranks, sizeof *samples);
-    bool unseen = false;
-    int rc = standing_look(h->now, h->pids, h->ranks);
+    int rc = launch_look(h->job, h->now);
     for (int i = 0; i < h->ranks; i++) {
         samples[i] = (struct hang_sample){.over = h->over[i],
                                           .seen = rc == 0 && h->now[i].pid > 0,
                                           .state = h->now[i].state,
                                           .cpu_ms = h->now[i].cpu_ms};
-        unseen |= !h->over[i] && h->started[i] && h->pids[i] == 0;
     }
     enum hang_verdict v = hang_look(h->hang, samples, (int64_t)uv_now(h->loop));
     free(samples);
-    if (unseen && !h->warned)
-        log_warn("--hang-timeout: ranks on other nodes cannot be seen: the job is not judged");
-    h->warned |= unseen;
     if (v == HANG_NONE)
         return;
     uv_timer_stop(t);
@@ -169,14 +162,6 @@ static void on_timer(uv_timer_t *t)
     write_report(h, v);
     choose_stacks(h, of);
     h->stacks = stacks_take(h->loop, of, h->of_count, on_stacks, h);
-}
-
-void cmd_run_hang_started(struct cmd_run_hang *h, int rank, pid_t pid)
-{
-    if (!h)
-        return;
-    h->pids[rank] = pid;
-    h->started[rank] = true;
 }
 
 void cmd_run_hang_spoke(struct cmd_run_hang *h, int rank)
@@ -191,11 +176,13 @@ void cmd_run_hang_over(struct cmd_run_hang *h, int rank)
         h->over[rank] = true;
 }
 
-struct cmd_run_hang *cmd_run_hang_open(uv_loop_t *loop, const struct plan *p, double timeout_s,
+struct cmd_run_hang *cmd_run_hang_open(uv_loop_t *loop, struct launch *job, double timeout_s,
                                        void (*found)(void *arg, const char *text, json_t *j),
                                        void *arg)
 {
+    const struct plan *p = launch_plan(job);
     struct cmd_run_hang *h = xzalloc(sizeof *h);
+    h->job = job;
     size_t n = (size_t)p->world_size;
     h->loop = loop;
     h->plan = p;
@@ -205,8 +192,6 @@ struct cmd_run_hang *cmd_run_hang_open(uv_loop_t *loop, const struct plan *p, do
     h->arg = arg;
     uv_update_time(loop);
     h->hang = hang_new(h->ranks, (int64_t)(timeout_s * 1000), (int64_t)uv_now(loop));
-    h->pids = xcalloc(n, sizeof *h->pids);
-    h->started = xcalloc(n, sizeof *h->started);
     h->over = xcalloc(n, sizeof *h->over);
     h->differs = xcalloc(n, sizeof *h->differs);
     h->now = xcalloc(n, sizeof *h->now);
@@ -228,8 +213,6 @@ void cmd_run_hang_close(struct cmd_run_hang *h)
         return;
     stacks_free(h->stacks);
     hang_free(h->hang);
-    free(h->pids);
-    free(h->started);
     free(h->over);
     free(h->differs);
     free(h->now);

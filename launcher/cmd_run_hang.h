@@ -3,23 +3,21 @@
 #ifndef DROVER_CMD_RUN_HANG_H
 #define DROVER_CMD_RUN_HANG_H
 
-#include <sys/types.h>
 #include <uv.h>
 
 #include "common/json.h"
-#include "launcher/plan.h"
+#include "launcher/launch.h"
 
 struct cmd_run_hang;
 
 /* `found` is called once, from the loop, with the report for people (whole lines) and, for a file,
- * as JSON (its own reference). The plan is borrowed. */
-struct cmd_run_hang *cmd_run_hang_open(uv_loop_t *loop, const struct plan *p, double timeout_s,
+ * as JSON (its own reference). The job is borrowed. */
+struct cmd_run_hang *cmd_run_hang_open(uv_loop_t *loop, struct launch *job, double timeout_s,
                                        void (*found)(void *arg, const char *text, json_t *j),
                                        void *arg);
 /* Its handles close on the loop's next turns. */
 void cmd_run_hang_close(struct cmd_run_hang *h);
 
-void cmd_run_hang_started(struct cmd_run_hang *h, int rank, pid_t pid);
 void cmd_run_hang_spoke(struct cmd_run_hang *h, int rank);
 void cmd_run_hang_over(struct cmd_run_hang *h, int rank);
 

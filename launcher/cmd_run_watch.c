@@ -174,7 +174,7 @@ void cmd_run_watch_begin(struct cmd_run_watch *w, struct launch *job, int attemp
     if (!w->entry)
         enter(w);
     if (w->opts->hang_timeout_s > 0)
-        w->hang = cmd_run_hang_open(w->loop, p, w->opts->hang_timeout_s, on_hang, w);
+        w->hang = cmd_run_hang_open(w->loop, job, w->opts->hang_timeout_s, on_hang, w);
     w->singleton = singleton_open(w->loop, job, on_singleton, w);
 }
 
@@ -194,7 +194,6 @@ void cmd_run_watch_report(struct cmd_run_watch *w, int rank)
 
 void cmd_run_watch_rank_started(struct cmd_run_watch *w, int rank, pid_t pid)
 {
-    cmd_run_hang_started(w->hang, rank, pid);
     if (w->events)
         tell(w, "started",
              json_pack("{s:i, s:o, s:i}", "rank", called(w, rank), "node", node_of(w, rank), "pid",

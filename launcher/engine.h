@@ -17,6 +17,7 @@
 #include "launcher/guardian.h"
 #include "launcher/launch.h"
 #include "launcher/plan.h"
+#include "launcher/standing.h"
 #include "launcher/topo.h"
 
 struct engine;
@@ -61,6 +62,8 @@ struct engine_events {
     /* Both streams of the rank have ended. Not for one that was not started. */
     void (*quiet)(void *arg, int rank);
     void (*report)(void *arg, int rank, const char *json, size_t len);
+    /* The answer to engine_look(); may be NULL. */
+    void (*standing)(void *arg, int rank, const struct standing *s);
     /* The answer to engine_clear(). */
     void (*cleared)(void *arg);
 };
@@ -85,6 +88,8 @@ bool engine_ask_stop(struct engine_job *j);
 void engine_resume(struct engine_job *j);
 /* The rank has ended but others hold its output open: delivers what is there, then `quiet`. */
 void engine_finish_output(struct engine_job *j, int rank);
+/* Asks where the ranks on other nodes stand: `standing` follows for each that runs. */
+void engine_look(struct engine_job *j);
 /* SIGKILL to everything that the job has or left; `cleared` follows. */
 void engine_clear(struct engine_job *j);
 
@@ -97,6 +102,7 @@ struct engine_ops {
     bool (*ask_stop)(struct engine_job *j);
     void (*resume)(struct engine_job *j);
     void (*finish_output)(struct engine_job *j, int rank);
+    void (*look)(struct engine_job *j);
     void (*clear)(struct engine_job *j);
 };
 

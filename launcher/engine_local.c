@@ -239,6 +239,11 @@ static void local_signal(struct engine_job *job, int rank, int sig)
     guardian_signal(j->engine->guardian, j->number, rank, sig);
 }
 
+/* All of them are on this machine, where anybody can look. */
+static void local_look(struct engine_job *job)
+{
+}
+
 static bool local_ask_stop(struct engine_job *job)
 {
     struct local_job *j = (struct local_job *)job;
@@ -405,7 +410,8 @@ int engine_local_start(struct engine_job **out, struct engine *en, const struct 
                        const struct engine_events *ev, void *arg, struct err *e)
 {
     static const struct engine_ops ops = {local_free,   local_signal,        local_ask_stop,
-                                          local_resume, local_finish_output, local_clear};
+                                          local_resume, local_finish_output, local_look,
+                                          local_clear};
     if (en->gone)
         return err_set(e, -EPIPE, "the guardian process has ended");
     struct local_job *j = xzalloc(sizeof *j);

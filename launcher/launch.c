@@ -30,6 +30,7 @@ struct launch_rank {
     struct tail *out, *err;
     uint64_t give_up_ms; /* on its output; 0: not so far */
     bool told;           /* rank_ended was called */
+    struct standing far; /* on another node, as of the last launch_look() but one */
 };
 
 struct launch {
@@ -281,6 +282,11 @@ static void on_joined(void *arg, int rank)
     ((struct launch *)arg)->joined = true;
 }
 
+static void on_standing(void *arg, int rank, const struct standing *s)
+{
+    ((struct launch *)arg)->ranks[rank].far = *s;
+}
+
 static void on_aborted(void *arg, int rank, int code)
 {
     struct launch *j = arg;
@@ -398,6 +404,7 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
                                                      .lost = on_lost,
                                                      .broken = on_broken,
                                                      .joined = on_joined,
+                                                     .standing = on_standing,
                                                      .aborted = on_aborted,
                                                      .line = on_line,
                                                      .quiet = on_quiet,
@@ -427,6 +434,20 @@ const struct plan *launch_plan(const struct launch *j)
 pid_t launch_rank_pid(const struct launch *j, int rank)
 {
     return j->ranks[rank].pid;
+}
+
+int launch_look(struct launch *j, struct standing *out)
+{
+    int n = j->plan->world_size;
+    AUTO(free) pid_t *pids = xcalloc((size_t)n, sizeof *pids);
+    for (int i = 0; i < n; i++)
+        pids[i] = j->ranks[i].pid;
+    int rc = standing_look(out, pids, n);
+    for (int i = 0; rc == 0 && i < n; i++)
+        if (pids[i] == 0)
+            out[i] = j->ranks[i].far;
+    engine_look(j->run);
+    return rc;
 }
 
 bool launch_has_joined(const struct launch *j)

@@ -22,6 +22,7 @@
 #include "launcher/guardian.h"
 #include "launcher/job.h"
 #include "launcher/plan.h"
+#include "launcher/standing.h"
 
 struct launcher;
 struct launch;
@@ -75,6 +76,9 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
 const struct plan *launch_plan(const struct launch *j);
 /* 0 where the rank is not running. */
 pid_t launch_rank_pid(const struct launch *j, int rank);
+/* Where each rank stands (`out` has one for each). Those on other nodes: where they stood at the
+ * call before, all zeroes where that is not known. -errno where /proc cannot be read. */
+int launch_look(struct launch *j, struct standing *out);
 /* Whether any rank has attached to PMIx. True where mpirun or srun serves it: that is not known. */
 bool launch_has_joined(const struct launch *j);
 

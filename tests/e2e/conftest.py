@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from cluster_kit import start_cluster, start_slurm, use_cluster, use_engine, use_slurm  # noqa: F401  fixtures
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("DROVER_BUILD", "build/dev")

@@ -1,5 +1,8 @@
 """For tests that start ranks: where the build is, a clean environment, and mpirun's usual words."""
 import os
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,3 +25,16 @@ def clean_env(**more):
 def under_mpirun(ranks, argv, env):
     """The command line; `env` is passed on to the ranks."""
     return [*MPIRUN, "-np", str(ranks), *(x for name in env for x in ("-x", name)), *map(str, argv)]
+
+
+def build_client_programs(d):
+    """Into directory `d`, as a user would: from the headers that are installed and libdrover."""
+    for header in ("launcher/client/client.h", "collectives/drover.h"):
+        shutil.copy(ROOT / header, d)
+    sanitize = BUILD.name.startswith("san-") and re.match(r"san-(.*?)(-clang)?$", BUILD.name).group(1).replace("-", ",")
+    compiler = "clang" if BUILD.name.endswith("clang") else "gcc"
+    for name in ("comm_check", "comm_missing"):
+        subprocess.run([compiler if sanitize else "gcc", "-Wall", "-Wextra", "-Werror", f"-I{d}",
+                        *([f"-fsanitize={sanitize}"] if sanitize else []), str(ROOT / f"tests/e2e/progs/{name}.c"),
+                        "-o", str(d / name), f"-L{BUILD}/lib", f"-Wl,-rpath,{BUILD}/lib", "-ldrover"], check=True)
+    return d

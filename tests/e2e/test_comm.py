@@ -1,13 +1,12 @@
 """libdrover's communicators, by programs that are linked with it as a user's are: over MPI, alone, and over NCCL's
 stand-in (tests/fake/nccl.c), whose failures can be chosen."""
 import re
-import shutil
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, ROOT, clean_env
+from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, build_client_programs, clean_env
 from kit_ranks import under_mpirun as mpirun_line
 
 LIMIT_S = 60
@@ -15,17 +14,7 @@ LIMIT_S = 60
 
 @pytest.fixture(scope="module", name="programs")
 def build_programs(tmp_path_factory):
-    """Compiled as a user would, from the headers that are installed and libdrover."""
-    d = tmp_path_factory.mktemp("progs")
-    for header in ("launcher/client/client.h", "collectives/drover.h"):
-        shutil.copy(ROOT / header, d)
-    sanitize = BUILD.name.startswith("san-") and re.match(r"san-(.*?)(-clang)?$", BUILD.name).group(1).replace("-", ",")
-    compiler = "clang" if BUILD.name.endswith("clang") else "gcc"
-    for name in ("comm_check", "comm_missing"):
-        subprocess.run([compiler if sanitize else "gcc", "-Wall", "-Wextra", "-Werror", f"-I{d}",
-                        *([f"-fsanitize={sanitize}"] if sanitize else []), str(ROOT / f"tests/e2e/progs/{name}.c"),
-                        "-o", str(d / name), f"-L{BUILD}/lib", f"-Wl,-rpath,{BUILD}/lib", "-ldrover"], check=True)
-    return d
+    return build_client_programs(tmp_path_factory.mktemp("progs"))
 
 
 def run(argv, **env):

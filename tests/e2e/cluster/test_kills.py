@@ -1,0 +1,114 @@
+"""`drover run` over three nodes when what carries it is killed: the job ends, in time and with a word, and not one
+process of it is left on any node."""
+import os
+import re
+import signal
+import time
+
+import pytest
+from conftest import wait_until
+
+RANKS = ["-np", "6", "--grace", "2"]
+# Each rank has a child, and one in a session of its own, whom nobody's group or session reaches.
+FAMILY = ["sh", "-c", "setsid sleep 100 & sleep 100 & exec sleep 100"]
+KILLS = int(os.environ.get("DROVER_TEST_KILLS", "4"))
+COMMON = ["drover", "guardian", "agent's parent", "agent", "agent's guardian", "rank"]
+VICTIMS = [*(("openmpi", v) for v in [*COMMON, "mpirun", "orted", "sshd", "ssh"]),
+           *(("slurm", v) for v in [*COMMON, "srun", "slurmstepd"])]
+
+
+def all_ranks_run(cluster):
+    return wait_until(lambda: sum(p.command == "sleep 100 " for p in cluster.running().values()) == 18 or None,
+                      what="18 processes of 6 ranks")
+
+
+def find(running, victim, job):
+    """Processes that are this victim."""
+    def children(of):
+        return [p for p in running.values() if p.parent == of.pid and "drover" in p.name]
+    heads = [running[job.pid]]
+    parents = [p for p in running.values() if re.search(r"drover rank", p.command) and
+               not re.search(r"drover rank", running[p.parent].command if p.parent in running else "")]
+    agents = [c for p in parents for c in children(p)]
+    return {
+        "drover": heads,
+        "guardian": [c for h in heads for c in children(h)],
+        "agent's parent": parents,
+        "agent": agents,
+        "agent's guardian": [c for a in agents for c in children(a)],
+        "rank": [p for p in running.values() if p.command == "sleep 100 " and
+                 p.parent in running and "drover" in running[p.parent].name],
+        "mpirun": [p for p in running.values() if p.name in ("mpirun", "orterun", "prterun")],
+        "orted": [p for p in running.values() if p.name == "orted"],
+        "sshd": [p for p in running.values() if p.command.startswith("sshd:")],
+        "ssh": [p for p in running.values() if p.name == "ssh"],
+        "srun": [p for p in running.values() if p.name == "srun"],
+        "slurmstepd": [p for p in running.values() if p.name == "slurmstepd"],
+    }[victim]
+
+
+def kill_one(engine, victim, choose):
+    """-> (status, stderr) of the job."""
+    job = engine.start(*RANKS, *FAMILY)
+    all_ranks_run(engine.cluster)
+    found = find(engine.cluster.running(), victim, job)
+    assert found, f"no {victim} in {list(engine.cluster.running().values())}"
+    os.kill(choose(found).pid, signal.SIGKILL)
+    status, _, err = job.end(30)
+    return status, err.decode(errors="replace")
+
+
+@pytest.mark.parametrize("engine, victim", VICTIMS, indirect=["engine"])
+def test_whoever_is_killed_nothing_is_left_on_any_node(engine, victim, seed):
+    began = time.monotonic()
+    status, err = kill_one(engine, victim, seed.choice)
+    assert status != 0
+    if victim == "rank":
+        assert status == 137 and re.search(r"rank \d on node\d .*SIGKILL", err), err
+    elif victim != "drover":
+        assert "drover run: " in err, f"{victim}: nothing said"
+    engine.cluster.nothing_left(5)
+    assert time.monotonic() - began < 25
+
+
+@pytest.mark.parametrize("_", range(KILLS))
+def test_random_kills_at_random_moments_leave_nothing(engine, seed, _):
+    """One to three of the job's processes, at a moment that may be before, in and after its start."""
+    job = engine.start(*RANKS, *FAMILY)
+    time.sleep(seed.uniform(0, 2))  # the moment is what is being tried
+    for _ in range(seed.randint(1, 3)):
+        running = [p for p in engine.cluster.running().values()
+                   if "drover" in p.name or p.name in ("mpirun", "orted", "ssh", "sshd", "srun", "slurmstepd", "sleep")]
+        if running:
+            os.kill(seed.choice(running).pid, signal.SIGKILL)
+    status, _, err = job.end(40)
+    assert status != 0, err
+    engine.cluster.nothing_left(8)
+
+
+def test_a_node_that_falls_silent_is_lost_and_named_and_its_ranks_end(engine):
+    """A cut cable tells nobody: not the head, nor the node, whose ranks would burn on for ever."""
+    cluster, node = engine.cluster, engine.cluster.nodes[2]
+    job = engine.start(*RANKS, *FAMILY)
+    all_ranks_run(cluster)
+    node.cut()
+    began = time.monotonic()
+    wait_until(lambda: not [p for p in cluster.running().values() if p.command == "sleep 100 "], 30, "the end of all ranks")
+    status, _, err = job.end(20)
+    assert time.monotonic() - began < 25
+    assert status != 0 and b"node3" in err, err
+    assert not re.search(rb"rank \d on node[12]", err), err
+    node.mend()
+    cluster.nothing_left(20)
+
+
+def test_a_node_without_power_is_lost_and_named(engine):
+    cluster, node = engine.cluster, engine.cluster.nodes[1]
+    job = engine.start(*RANKS, *FAMILY)
+    all_ranks_run(cluster)
+    node.stop()
+    began = time.monotonic()
+    status, _, err = job.end(30)
+    assert time.monotonic() - began < 20 + 2
+    assert status != 0 and b"node2" in err, err
+    cluster.nothing_left(5)
