@@ -1,6 +1,7 @@
 #include "launcher/singleton.h"
 
 #include <ctype.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,8 +12,7 @@
 
 enum {
     FIRST_LOOK_MS = 2000,
-    LOOKS = 8,             /* each after twice the time of the one before: 2 s ... 4 minutes */
-    PROGRAM_MAX = 32 << 20 /* a larger one is not searched */
+    LOOKS = 8 /* each after twice the time of the one before: 2 s ... 4 minutes */
 };
 
 struct singleton {
@@ -62,18 +62,60 @@ bool singleton_mapped(char *out, size_t size, pid_t pid)
     return false;
 }
 
+/* A program's file, mapped; 64 bits, as this machine writes them. */
+struct image {
+    const char *bytes;
+    size_t size;
+    const Elf64_Ehdr *head;
+};
+
+/* `n` bytes at `at`; NULL where the file has them not. */
+static const void *part(const struct image *i, uint64_t at, uint64_t n)
+{
+    return at <= i->size && n <= i->size - at && at % 8 == 0 ? i->bytes + at : NULL;
+}
+
+/* Where in the file the byte lies that is at `address` in memory; the file's size where nowhere. */
+static uint64_t offset_of(const struct image *i, const Elf64_Phdr *all, uint64_t address)
+{
+    for (int k = 0; k < i->head->e_phnum; k++)
+        if (all[k].p_type == PT_LOAD && address >= all[k].p_vaddr &&
+            address - all[k].p_vaddr < all[k].p_filesz)
+            return address - all[k].p_vaddr + all[k].p_offset;
+    return i->size;
+}
+
+/* The names of what is linked dynamically, libraries among them (.dynstr; elf(5)). */
+static bool find_linked(char *out, size_t size, const struct image *i)
+{
+    uint64_t names = 0, names_bytes = 0, heads = i->head->e_phnum * sizeof(Elf64_Phdr);
+    const Elf64_Phdr *all = part(i, i->head->e_phoff, heads), *dynamic = NULL;
+    for (int k = 0; all && k < i->head->e_phnum; k++)
+        if (all[k].p_type == PT_DYNAMIC)
+            dynamic = &all[k];
+    const Elf64_Dyn *d = dynamic ? part(i, dynamic->p_offset, dynamic->p_filesz) : NULL;
+    for (uint64_t k = 0; d && k < dynamic->p_filesz / sizeof *d; k++) {
+        names = d[k].d_tag == DT_STRTAB ? d[k].d_un.d_ptr : names;
+        names_bytes = d[k].d_tag == DT_STRSZ ? d[k].d_un.d_val : names_bytes;
+    }
+    uint64_t at = d ? offset_of(i, all, names) : i->size;
+    return at <= i->size && names_bytes <= i->size - at &&
+           find_library(out, size, i->bytes + at, names_bytes);
+}
+
 bool singleton_named(char *out, size_t size, const char *program)
 {
     struct stat st;
     AUTO(fd) int fd = open(program, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < 4 ||
-        st.st_size > PROGRAM_MAX)
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+        st.st_size < (off_t)sizeof(Elf64_Ehdr))
         return false;
     char *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (bytes == MAP_FAILED)
         return false;
-    bool elf = memcmp(bytes, "\177ELF", 4) == 0;
-    bool there = elf && find_library(out, size, bytes, (size_t)st.st_size);
+    struct image i = {bytes, (size_t)st.st_size, (const Elf64_Ehdr *)bytes};
+    bool there = memcmp(bytes, ELFMAG, SELFMAG) == 0 && bytes[EI_CLASS] == ELFCLASS64 &&
+                 i.head->e_phentsize == sizeof(Elf64_Phdr) && find_linked(out, size, &i);
     munmap(bytes, (size_t)st.st_size);
     return there;
 }
