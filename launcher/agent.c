@@ -26,6 +26,7 @@ struct agent {
     struct row row;
     char name[256]; /* this host's */
     int rank, port_fd;
+    pid_t pid;         /* of the program; 0: not started */
     size_t on_the_way; /* bytes of output that the launcher has not taken */
     bool paused;       /* for that reason */
     int stdin_fd;      /* the rank's end, until it has it; -1 */
@@ -63,6 +64,7 @@ static void say_error(struct agent *a, const struct err *e)
 
 static void on_started(void *arg, int rank, pid_t pid)
 {
+    ((struct agent *)arg)->pid = pid;
     say(arg, json_pack("{s:s,s:i}", "t", "started", "pid", (int)pid));
 }
 
@@ -255,6 +257,13 @@ static void on_stop(struct agent *a, const struct control_frame *f)
         (void)engine_ask_stop(a->job); /* the launcher knows whether it listens */
 }
 
+static void on_look(struct agent *a, const struct control_frame *f)
+{
+    struct standing s;
+    if (a->pid > 0 && standing_look(&s, &a->pid, 1) == 0)
+        say(a, json_pack("{s:s,s:o}", "t", "standing", "standing", standing_json(&s)));
+}
+
 static void on_finish(struct agent *a, const struct control_frame *f)
 {
     if (a->job)
@@ -302,9 +311,9 @@ static void on_frame(void *arg, const struct control_frame *f)
         const char *type;
         void (*act)(struct agent *a, const struct control_frame *f);
     } acts[] = {
-        {"tell", on_tell},     {"row", on_row},         {"start", on_start}, {"in", on_in},
-        {"signal", on_signal}, {"stop", on_stop},       {"took", on_took},   {"finish", on_finish},
-        {"clear", on_clear},   {"release", on_release}, {"no", on_no},
+        {"tell", on_tell},     {"row", on_row},     {"start", on_start},     {"in", on_in},
+        {"signal", on_signal}, {"stop", on_stop},   {"took", on_took},       {"finish", on_finish},
+        {"look", on_look},     {"clear", on_clear}, {"release", on_release}, {"no", on_no},
     };
     for (size_t i = 0; i < COUNT_OF(acts); i++)
         if (strcmp(acts[i].type, f->type) == 0) {

@@ -8,6 +8,8 @@
 #include "common/log.h"
 #include "common/opt.h"
 #include "launcher/cmd.h"
+#include "launcher/cmd_run_again.h"
+#include "launcher/cmd_run_watch.h"
 #include "launcher/feed.h"
 #include "launcher/guardian.h"
 #include "launcher/topo.h"
@@ -25,13 +27,16 @@ struct run {
     struct launch *job;
     struct console *console;
     struct feed *feed;
+    struct cmd_run_watch *watch;
+    struct cmd_run_again *again;
     struct redirect *redirect;
     uv_signal_t signals[COUNT_OF(handled)];
     uv_timer_t timeout;
     bool handles; /* the two above are on the loop */
     bool ended, paused;
+    bool goes_on; /* it has ended, and will be started again */
     int ended_by; /* a signal; 0: none */
-    bool timed_out, reader_gone;
+    bool timed_out, hung, reader_gone;
     int status;
 };
 
@@ -47,14 +52,26 @@ static bool is_shown(const struct run *r, int rank)
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
     struct run *r = arg;
+    cmd_run_watch_line(r->watch, rank, from, text, len);
     bool show = redirect_line(r->redirect, rank, from, text, len) && is_shown(r, rank);
     r->paused = show && !console_line(r->console, rank, from, text, len);
     return !r->paused;
 }
 
+static void on_report(void *arg, int rank, const char *json, size_t len)
+{
+    cmd_run_watch_report(((struct run *)arg)->watch, rank);
+}
+
+static void on_rank_started(void *arg, int rank, pid_t pid)
+{
+    cmd_run_watch_rank_started(((struct run *)arg)->watch, rank, pid);
+}
+
 static void on_rank_ended(void *arg, const struct rank_end *e)
 {
-    const struct run *r = arg;
+    struct run *r = arg;
+    cmd_run_watch_rank_ended(r->watch, e);
     log_info("rank %d ended: %s %d%s after %.1f s", launch_plan(r->job)->first_rank + e->rank,
              e->signal ? "signal" : "status", e->signal ? e->signal : e->status,
              e->told_to_stop ? " (stopped by drover)" : "", e->seconds);
@@ -68,14 +85,14 @@ static int final_status(const struct run *r, const struct job_end *end)
         return STATUS_SIGNAL + SIGPIPE; /* as if it had ended us */
     if (end->first_failed >= 0)
         return end->status;
-    if (r->timed_out)
+    if (r->timed_out || r->hung)
         return STATUS_TIMED_OUT;
     return r->ended_by && end->status ? STATUS_SIGNAL + r->ended_by : end->status;
 }
 
 static void finish_when_written(struct run *r)
 {
-    if (r->ended && (!console_waiting(r->console) || r->reader_gone))
+    if (r->ended && !r->goes_on && (!console_waiting(r->console) || r->reader_gone))
         uv_stop(&r->loop);
 }
 
@@ -84,6 +101,7 @@ static void on_ended(void *arg, const struct job_end *end)
     struct run *r = arg;
     r->ended = true;
     r->status = final_status(r, end);
+    cmd_run_watch_ended(r->watch, end, r->status);
     AUTO(strbuf) struct strbuf b = {0};
     if (r->timed_out)
         strbuf_printf(&b, "%s: the job was ended after %g s (--timeout)\n", r->opts->who,
@@ -91,6 +109,9 @@ static void on_ended(void *arg, const struct job_end *end)
     cmd_run_show_failure(&b, r->opts->who, launch_plan(r->job), end);
     if (!r->opts->quiet && !r->reader_gone)
         console_say(r->console, strbuf_str(&b));
+    bool unwanted = r->ended_by || r->timed_out || r->reader_gone;
+    r->goes_on =
+        cmd_run_again_after(r->again, launch_plan(r->job), end, r->status, unwanted, r->watch);
     finish_when_written(r);
 }
 
@@ -124,7 +145,7 @@ static void suspend(struct run *r)
 
 static void end_by_signal(struct run *r, int sig)
 {
-    if (r->ended) { /* only the reader of our output is waited for */
+    if (r->ended) { /* only the reader of our output, or the next attempt, is waited for */
         uv_stop(&r->loop);
     } else if (r->ended_by) {
         log_warn("%s again: the ranks are killed", strsignal(sig));
@@ -149,9 +170,21 @@ static void on_signal(uv_signal_t *s, int sig)
 static void on_timeout(uv_timer_t *t)
 {
     struct run *r = t->data;
-    if (r->ended)
+    if (r->ended && !r->goes_on)
         return;
     r->timed_out = true;
+    if (!r->ended) {
+        launch_stop(r->job, 0);
+        return;
+    }
+    r->status = STATUS_TIMED_OUT; /* between two attempts */
+    uv_stop(&r->loop);
+}
+
+static void on_hung(void *arg)
+{
+    struct run *r = arg;
+    r->hung = true;
     launch_stop(r->job, 0);
 }
 
@@ -215,10 +248,44 @@ static int choose_stdin(struct run *r, int *pipe_fd, struct err *e)
     return rc;
 }
 
+static int start_attempt(struct run *r, struct err *e)
+{
+    static const struct launch_events events = {.line = on_line,
+                                                .report = on_report,
+                                                .rank_ended = on_rank_ended,
+                                                .ended = on_ended,
+                                                .rank_started = on_rank_started};
+    int rc = launch_start(&r->job, r->launcher, &r->opts->spec, &events, r, e);
+    if (rc < 0)
+        return rc;
+    console_plan(r->console, launch_plan(r->job));
+    redirect_plan(r->redirect, launch_plan(r->job), r->opts->spec.restart_count);
+    cmd_run_watch_begin(r->watch, r->job, cmd_run_again_attempt(r->again));
+    return 0;
+}
+
+static void on_again(void *arg)
+{
+    struct run *r = arg;
+    struct err e = {0};
+    launch_free(TAKE(r->job));
+    r->ended = r->goes_on = r->hung = r->paused = false;
+    if (start_attempt(r, &e) == 0)
+        return;
+    err_print(&e, "drover run");
+    uv_stop(&r->loop); /* with the status of the attempt before */
+}
+
+static void say(void *arg, const char *text)
+{
+    struct run *r = arg;
+    if (!r->reader_gone)
+        console_say(r->console, text);
+}
+
 static int start(struct run *r, struct err *e)
 {
-    static const struct launch_events events = {
-        .line = on_line, .rank_ended = on_rank_ended, .ended = on_ended};
+    const struct cmd_run_watch_needs needs = {say, on_hung, r};
     AUTO(fd) int typed = -1;
     int rc = launcher_open(&r->launcher, &r->loop, r->guardian, e);
     if (rc == 0)
@@ -226,15 +293,16 @@ static int start(struct run *r, struct err *e)
     if (rc == 0)
         rc = choose_stdin(r, &typed, e);
     if (rc == 0)
+        rc = cmd_run_watch_open(&r->watch, &r->loop, r->opts, &needs, e);
+    if (rc == 0)
         rc = redirect_open(&r->redirect, &r->opts->redirect, e);
     if (rc < 0)
         return rc;
     watch_signals(r);
-    rc = launch_start(&r->job, r->launcher, &r->opts->spec, &events, r, e);
+    r->again = cmd_run_again_open(&r->loop, r->opts, on_again, r);
+    rc = start_attempt(r, e);
     if (rc < 0)
         return rc;
-    console_plan(r->console, launch_plan(r->job));
-    redirect_plan(r->redirect, launch_plan(r->job), r->opts->spec.restart_count);
     tell_ignored(r->opts, launch_plan(r->job));
     if (r->opts->report_bindings) {
         AUTO(strbuf) struct strbuf b = {0};
@@ -251,6 +319,8 @@ static void stop(struct run *r)
     if (r->handles)
         uv_close((uv_handle_t *)&r->timeout, NULL);
     feed_close(r->feed);
+    cmd_run_again_close(r->again);
+    cmd_run_watch_close(r->watch);
     redirect_close(r->redirect);
     launch_free(r->job);
     console_close(r->console);

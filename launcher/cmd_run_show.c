@@ -32,8 +32,11 @@ static void show_way_out(struct strbuf *b, const struct plan *p, const struct jo
     const struct plan_rank *r = &p->ranks[end->first_failed];
     const char *program = r->argv ? r->argv[0] : p->argv[0];
     const struct cause *c = cause_find(&end->first, end->last_lines);
+    const char *exception = cause_exception(end->last_lines);
     if (c) {
         strbuf_printf(b, "  cause: %s\n  try: %s\n", c->what, c->advice);
+    } else if (exception) {
+        strbuf_printf(b, "  cause: %s\n", exception);
     } else if (end->first.start_status == 127) {
         strbuf_printf(b, "  try: %s\n",
                       strchr(program, '/')
@@ -42,6 +45,35 @@ static void show_way_out(struct strbuf *b, const struct plan *p, const struct jo
     } else if (end->first.start_status && access(program, F_OK) == 0 && access(program, X_OK) < 0) {
         strbuf_printf(b, "  try: chmod +x %s\n", program);
     }
+}
+
+/* The first line of a file; empty where it cannot be read. */
+static void read_word(char *out, size_t size, const char *path)
+{
+    AUTO(file) FILE *f = fopen(path, "re");
+    if (!f || !fgets(out, (int)size, f))
+        out[0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+}
+
+/* The pattern is this machine's; nodes of a cluster are taken to be set up alike. */
+static void show_core(struct strbuf *b, const struct plan *p, const struct rank_end *r)
+{
+    char pattern[256], uses_pid[8];
+    if (!r->core_dumped || r->pid <= 0)
+        return;
+    read_word(pattern, sizeof pattern, "/proc/sys/kernel/core_pattern");
+    read_word(uses_pid, sizeof uses_pid, "/proc/sys/kernel/core_uses_pid");
+    struct cause_core c = {.pattern = pattern,
+                           .program = p->argv[0],
+                           .wdir = p->wdir,
+                           .host = p->nodes[p->ranks[r->rank].node].name,
+                           .uses_pid = uses_pid[0] == '1',
+                           .pid = r->pid,
+                           .uid = (int)getuid(),
+                           .signal = r->signal};
+    AUTO(free) char *where = cause_core(&c);
+    strbuf_printf(b, "  core: %s\n", where);
 }
 
 void cmd_run_show_failure(struct strbuf *b, const char *who, const struct plan *p,
@@ -58,6 +90,7 @@ void cmd_run_show_failure(struct strbuf *b, const char *who, const struct plan *
         strbuf_puts(b, "  its last lines:\n");
     for (const char *const *line = end->last_lines; line && *line; line++)
         strbuf_printf(b, "    %s\n", *line);
+    show_core(b, p, &end->first);
     show_way_out(b, p, end);
 }
 

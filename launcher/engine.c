@@ -38,6 +38,11 @@ void engine_finish_output(struct engine_job *j, int rank)
     j->ops->finish_output(j, rank);
 }
 
+void engine_look(struct engine_job *j)
+{
+    j->ops->look(j);
+}
+
 void engine_clear(struct engine_job *j)
 {
     j->ops->clear(j);

@@ -17,6 +17,7 @@
 #include "launcher/guardian.h"
 #include "launcher/launch.h"
 #include "launcher/plan.h"
+#include "launcher/standing.h"
 #include "launcher/topo.h"
 
 struct engine;
@@ -50,6 +51,8 @@ struct engine_events {
     void (*lost)(void *arg, int rank, const char *why);
     /* The ranks run, but the job cannot go on: what has started them has ended. */
     void (*broken)(void *arg, const char *why);
+    /* The rank has attached to PMIx. Only from the local engine; may be NULL. */
+    void (*joined)(void *arg, int rank);
     /* The rank called MPI_Abort(code). */
     void (*aborted)(void *arg, int rank, int code);
     /* As launch_events has it; false asks for a pause of the whole job's output. */
@@ -59,6 +62,8 @@ struct engine_events {
     /* Both streams of the rank have ended. Not for one that was not started. */
     void (*quiet)(void *arg, int rank);
     void (*report)(void *arg, int rank, const char *json, size_t len);
+    /* The answer to engine_look(); may be NULL. */
+    void (*standing)(void *arg, int rank, const struct standing *s);
     /* The answer to engine_clear(). */
     void (*cleared)(void *arg);
 };
@@ -83,6 +88,8 @@ bool engine_ask_stop(struct engine_job *j);
 void engine_resume(struct engine_job *j);
 /* The rank has ended but others hold its output open: delivers what is there, then `quiet`. */
 void engine_finish_output(struct engine_job *j, int rank);
+/* Asks where the ranks on other nodes stand: `standing` follows for each that runs. */
+void engine_look(struct engine_job *j);
 /* SIGKILL to everything that the job has or left; `cleared` follows. */
 void engine_clear(struct engine_job *j);
 
@@ -95,6 +102,7 @@ struct engine_ops {
     bool (*ask_stop)(struct engine_job *j);
     void (*resume)(struct engine_job *j);
     void (*finish_output)(struct engine_job *j, int rank);
+    void (*look)(struct engine_job *j);
     void (*clear)(struct engine_job *j);
 };
 

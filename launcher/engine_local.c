@@ -147,6 +147,13 @@ static void on_gone(void *arg)
     uv_timer_start(&en->later, on_later, 0, 0);
 }
 
+static void on_joined(void *arg, int rank)
+{
+    struct local_job *j = arg;
+    if (j->ev.joined)
+        j->ev.joined(j->arg, rank);
+}
+
 static void on_aborted(void *arg, int rank, int code)
 {
     struct local_job *j = arg;
@@ -230,6 +237,11 @@ static void local_signal(struct engine_job *job, int rank, int sig)
 {
     struct local_job *j = (struct local_job *)job;
     guardian_signal(j->engine->guardian, j->number, rank, sig);
+}
+
+/* All of them are on this machine, where anybody can look. */
+static void local_look(struct engine_job *job)
+{
 }
 
 static bool local_ask_stop(struct engine_job *job)
@@ -343,11 +355,12 @@ static int open_ranks(struct local_job *j, struct ends *ends, const struct launc
 
 static int meet(struct local_job *j, const struct plan *p, struct err *e)
 {
+    static const struct rendezvous_events ev = {on_joined, on_aborted};
     struct engine *en = j->engine;
     int rc = 0;
     if (!en->rendezvous)
         rc = rendezvous_open(&en->rendezvous, en->loop, topo_hwloc(en->topo), e);
-    return rc < 0 ? rc : rendezvous_join(&j->meeting, en->rendezvous, p, on_aborted, j, e);
+    return rc < 0 ? rc : rendezvous_join(&j->meeting, en->rendezvous, p, &ev, j, e);
 }
 
 static int spawn_rank(struct local_job *j, const struct engine_order *o, int rank,
@@ -397,7 +410,8 @@ int engine_local_start(struct engine_job **out, struct engine *en, const struct 
                        const struct engine_events *ev, void *arg, struct err *e)
 {
     static const struct engine_ops ops = {local_free,   local_signal,        local_ask_stop,
-                                          local_resume, local_finish_output, local_clear};
+                                          local_resume, local_finish_output, local_look,
+                                          local_clear};
     if (en->gone)
         return err_set(e, -EPIPE, "the guardian process has ended");
     struct local_job *j = xzalloc(sizeof *j);

@@ -11,10 +11,11 @@
 #include "launcher/row.h"
 
 enum {
-    START_MS = 60000, /* where the spec does not say */
-    CLEAR_MS = 20000, /* for agents to kill what they have */
-    LEAVE_MS = 2000,  /* for mpirun to end after the last agent: 4.1.4 sometimes never does */
-    SAID_LINES = 64   /* ssh's words stand before 30 lines of mpirun's */
+    START_MS = 60000,      /* where the spec does not say */
+    CLEAR_MS = 20000,      /* for agents to kill what they have */
+    LEAVE_MS = 2000,       /* for mpirun to end after the last agent: 4.1.4 sometimes never does */
+    FAILED_LEAVE_MS = 200, /* after a failure it takes its time, and says what we said */
+    SAID_LINES = 64        /* ssh's words stand before 30 lines of mpirun's */
 };
 
 const char *remote_host(const struct remote_job *j, int rank)
@@ -52,6 +53,7 @@ static void tell_not_started(struct remote_job *j, int rank, int status, const c
     if (r->state == REMOTE_OVER)
         return;
     r->state = REMOTE_OVER;
+    j->failed = true;
     for (int i = 0; i < REMOTE_STREAMS; i++)
         io_close(TAKE(r->streams[i].io));
     j->ev.not_started(j->arg, rank, status, why);
@@ -95,7 +97,7 @@ static void release(struct remote_job *j)
     if (j->starters_left == 0)
         engine_clear(j->starting);
     else
-        uv_timer_start(&j->deadline, on_leave_late, LEAVE_MS, 0);
+        uv_timer_start(&j->deadline, on_leave_late, j->failed ? FAILED_LEAVE_MS : LEAVE_MS, 0);
 }
 
 /* Nothing of the ranks is left: the agents may go, then mpirun, then it is done. */
@@ -252,6 +254,14 @@ static void remote_resume(struct engine_job *job)
     }
 }
 
+static void remote_look(struct engine_job *job)
+{
+    struct remote_job *j = (struct remote_job *)job;
+    for (int i = 0; i < j->plan->world_size; i++)
+        if (j->ranks[i].state == REMOTE_STARTED)
+            say(&j->ranks[i], json_pack("{s:s}", "t", "look"));
+}
+
 static void remote_finish_output(struct engine_job *job, int rank)
 {
     struct remote_rank *r = &((struct remote_job *)job)->ranks[rank];
@@ -392,7 +402,8 @@ int engine_remote_start(struct engine_job **out, struct engine *en, const struct
                         const struct engine_events *ev, void *arg, struct err *e)
 {
     static const struct engine_ops ops = {remote_free,   remote_signal,        remote_ask_stop,
-                                          remote_resume, remote_finish_output, remote_clear};
+                                          remote_resume, remote_finish_output, remote_look,
+                                          remote_clear};
     signal(SIGPIPE, SIG_IGN); /* an agent that has gone is told by its connection */
     struct remote_job *j = new_job(en, o, &ops);
     j->ev = *ev;

@@ -76,6 +76,7 @@ struct remote_job {
     int port_wanted; /* MASTER_PORT, as the user wants it; 0: any */
     int port;        /* as rank 0's node has it; 0: not known yet */
     bool master_addr_given;
+    bool failed; /* some rank did not end with 0 */
     bool started, paused, clearing, released, done;
     int resume_from;
 

@@ -138,6 +138,16 @@ static void on_out(struct remote_rank *r, const struct control_frame *f)
     remote_output(r, from == LAUNCH_STDERR ? LAUNCH_STDERR : LAUNCH_STDOUT, f->payload, f->len);
 }
 
+static void on_standing(struct remote_rank *r, const struct control_frame *f)
+{
+    struct standing s;
+    struct err e = {0};
+    if (standing_read(&s, json_object_get(f->head, "standing"), &e) < 0)
+        log_warn("rank %d on %s: %s", r->rank, remote_host(r->job, r->rank), e.text);
+    else if (r->job->ev.standing)
+        r->job->ev.standing(r->job->arg, r->rank, &s);
+}
+
 static void on_quiet(struct remote_rank *r, const struct control_frame *f)
 {
     remote_end_output(r);
@@ -159,6 +169,7 @@ static void on_rank_exit(struct remote_rank *r, const struct control_frame *f)
     if (r->state != REMOTE_STARTED)
         return;
     r->state = REMOTE_OVER;
+    r->job->failed |= wait != 0;
     r->job->ev.exited(r->job->arg, r->rank, (int)wait, oom);
     remote_settle_clearing(r->job);
 }
@@ -189,10 +200,10 @@ static void on_frame(void *arg, const struct control_frame *f)
         const char *type;
         void (*act)(struct remote_rank *r, const struct control_frame *f);
     } acts[] = {
-        {"out", on_out},         {"exit", on_rank_exit}, {"quiet", on_quiet},
-        {"started", on_started}, {"report", on_report},  {"not_started", on_not_started},
-        {"port", on_port},       {"topo", on_topo},      {"cleared", on_cleared},
-        {"took", on_took},
+        {"out", on_out},         {"exit", on_rank_exit},    {"quiet", on_quiet},
+        {"started", on_started}, {"report", on_report},     {"not_started", on_not_started},
+        {"port", on_port},       {"topo", on_topo},         {"cleared", on_cleared},
+        {"took", on_took},       {"standing", on_standing},
     };
     struct remote_peer *p = arg;
     if (!p->rank) {
@@ -215,6 +226,7 @@ static void lose(struct remote_rank *r, const char *why)
 {
     struct remote_job *j = r->job;
     r->cleared = true;
+    j->failed = true;
     if (r->state == REMOTE_STARTED) {
         r->state = REMOTE_OVER;
         j->ev.lost(j->arg, r->rank, why);

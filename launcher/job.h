@@ -13,6 +13,7 @@
 /* How a rank ended. */
 struct rank_end {
     int rank;
+    int pid;    /* of its process; 0: not known */
     int status; /* exit status; -1 where a signal ended it or it never started */
     int signal; /* 0 where it exited */
     bool core_dumped;

@@ -30,6 +30,7 @@ struct launch_rank {
     struct tail *out, *err;
     uint64_t give_up_ms; /* on its output; 0: not so far */
     bool told;           /* rank_ended was called */
+    struct standing far; /* on another node, as of the last launch_look() but one */
 };
 
 struct launch {
@@ -41,6 +42,7 @@ struct launch {
     int port_fd;
     int grace_ms, polite_ms, stop_signal;
     uint64_t started_ns;
+    bool joined;             /* a rank has attached to PMIx */
     struct launch_spec spec; /* pointers are good as long as launch.h says */
     char *broken;            /* why, where it is */
     struct launch_events ev;
@@ -205,6 +207,8 @@ static void on_started(void *arg, int rank, pid_t pid)
 {
     struct launch *j = arg;
     j->ranks[rank].pid = pid;
+    if (j->ev.rank_started)
+        j->ev.rank_started(j->arg, rank, pid);
     settle(j, rank, job_started(j->job, rank));
 }
 
@@ -233,7 +237,10 @@ static void rank_ended(struct launch *j, const struct rank_end *r)
 static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
 {
     struct launch *j = arg;
-    struct rank_end r = {.rank = rank, .seconds = seconds_since_start(j), .oom_killed = oom_killed};
+    struct rank_end r = {.rank = rank,
+                         .pid = j->ranks[rank].pid,
+                         .seconds = seconds_since_start(j),
+                         .oom_killed = oom_killed};
     job_read_wait(&r, wait_status);
     rank_ended(j, &r);
 }
@@ -268,6 +275,16 @@ static void on_address(void *arg, const char *master_addr)
     struct launch *j = arg;
     free(j->plan->master_addr);
     j->plan->master_addr = xstrdup(master_addr);
+}
+
+static void on_joined(void *arg, int rank)
+{
+    ((struct launch *)arg)->joined = true;
+}
+
+static void on_standing(void *arg, int rank, const struct standing *s)
+{
+    ((struct launch *)arg)->ranks[rank].far = *s;
 }
 
 static void on_aborted(void *arg, int rank, int code)
@@ -386,6 +403,8 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
                                                      .exited = on_exited,
                                                      .lost = on_lost,
                                                      .broken = on_broken,
+                                                     .joined = on_joined,
+                                                     .standing = on_standing,
                                                      .aborted = on_aborted,
                                                      .line = on_line,
                                                      .quiet = on_quiet,
@@ -415,6 +434,26 @@ const struct plan *launch_plan(const struct launch *j)
 pid_t launch_rank_pid(const struct launch *j, int rank)
 {
     return j->ranks[rank].pid;
+}
+
+int launch_look(struct launch *j, struct standing *out)
+{
+    int n = j->plan->world_size;
+    AUTO(free) pid_t *pids = xcalloc((size_t)n, sizeof *pids);
+    for (int i = 0; i < n; i++)
+        pids[i] = j->ranks[i].pid;
+    int rc = standing_look(out, pids, n);
+    for (int i = 0; rc == 0 && i < n; i++)
+        if (pids[i] == 0)
+            out[i] = j->ranks[i].far;
+    engine_look(j->run);
+    return rc;
+}
+
+bool launch_has_joined(const struct launch *j)
+{
+    return j->joined || j->plan->engine == PLAN_ENGINE_OPENMPI ||
+           j->plan->engine == PLAN_ENGINE_SLURM;
 }
 
 /* ---- end ---------------------------------------------------------------------------------------

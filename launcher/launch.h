@@ -22,6 +22,7 @@
 #include "launcher/guardian.h"
 #include "launcher/job.h"
 #include "launcher/plan.h"
+#include "launcher/standing.h"
 
 struct launcher;
 struct launch;
@@ -64,6 +65,8 @@ struct launch_events {
     void (*rank_ended)(void *arg, const struct rank_end *r);
     /* Every rank has ended, its output too, and nothing of the job is left running. */
     void (*ended)(void *arg, const struct job_end *end);
+    /* `pid` is 0 where the rank is on another node. */
+    void (*rank_started)(void *arg, int rank, pid_t pid);
 };
 
 /* Plans and starts a job. On failure nothing was started. A program that cannot be executed is
@@ -73,6 +76,11 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
 const struct plan *launch_plan(const struct launch *j);
 /* 0 where the rank is not running. */
 pid_t launch_rank_pid(const struct launch *j, int rank);
+/* Where each rank stands (`out` has one for each). Those on other nodes: where they stood at the
+ * call before, all zeroes where that is not known. -errno where /proc cannot be read. */
+int launch_look(struct launch *j, struct standing *out);
+/* Whether any rank has attached to PMIx. True where mpirun or srun serves it: that is not known. */
+bool launch_has_joined(const struct launch *j);
 
 /* Ends the job in good order: ranks with a report channel that have used it are told to stop and
  * have `polite_ms` to end by themselves; then SIGTERM to every rank's group; SIGKILL after the

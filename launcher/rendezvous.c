@@ -10,10 +10,11 @@
 #include "common/strbuf.h"
 #include "launcher/workdir.h"
 
-/* A rank's abort on its way from PMIx's thread to the loop. */
+/* What a rank has done, on its way from PMIx's thread to the loop. */
 struct news {
     struct news *next;
     pmix_proc_t from;
+    bool aborted; /* else it has joined */
     int code;
 };
 
@@ -40,7 +41,7 @@ struct rendezvous_job {
     struct rendezvous *owner;
     pmix_nspace_t name;
     int ranks;
-    void (*aborted)(void *arg, int rank, int code);
+    struct rendezvous_events ev;
     void *arg;
 };
 
@@ -95,9 +96,23 @@ static pmix_status_t wait_for_answers(struct requests *q)
 /* ---- on PMIx's thread --------------------------------------------------------------------------
  * What is answered with PMIX_OPERATION_SUCCEEDED needs no call of its callback. */
 
+static void send_news(struct rendezvous *r, const pmix_proc_t *from, bool aborted, int code)
+{
+    struct news *n = xzalloc(sizeof *n);
+    n->from = *from;
+    n->aborted = aborted;
+    n->code = code;
+    pthread_mutex_lock(&r->lock);
+    *r->news_end = n;
+    r->news_end = &n->next;
+    pthread_mutex_unlock(&r->lock);
+    uv_async_send(&r->wake);
+}
+
 static pmix_status_t on_connected(const pmix_proc_t *p, void *server, pmix_info_t *info, size_t n,
                                   pmix_op_cbfunc_t done, void *arg)
 {
+    send_news(server, p, false, 0);
     return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -110,15 +125,7 @@ static pmix_status_t on_finalized(const pmix_proc_t *p, void *server, pmix_op_cb
 static pmix_status_t on_abort(const pmix_proc_t *p, void *server, int code, const char message[],
                               pmix_proc_t *whom, size_t whom_n, pmix_op_cbfunc_t done, void *arg)
 {
-    struct rendezvous *r = server;
-    struct news *n = xzalloc(sizeof *n);
-    n->from = *p;
-    n->code = code;
-    pthread_mutex_lock(&r->lock);
-    *r->news_end = n;
-    r->news_end = &n->next;
-    pthread_mutex_unlock(&r->lock);
-    uv_async_send(&r->wake);
+    send_news(server, p, true, code);
     return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -195,11 +202,13 @@ static void on_wake(uv_async_t *a)
     struct rendezvous *r = a->data;
     struct news *n = take_news(r);
     while (n) {
-        for (struct rendezvous_job *j = r->jobs; j; j = j->next)
-            if (PMIX_CHECK_NSPACE(j->name, n->from.nspace)) {
-                j->aborted(j->arg, (int)n->from.rank, n->code);
-                break;
-            }
+        struct rendezvous_job *j = r->jobs;
+        while (j && !PMIX_CHECK_NSPACE(j->name, n->from.nspace))
+            j = j->next;
+        if (j && n->aborted)
+            j->ev.aborted(j->arg, (int)n->from.rank, n->code);
+        else if (j)
+            j->ev.joined(j->arg, (int)n->from.rank);
         struct news *next = n->next;
         free(n);
         n = next;
@@ -387,12 +396,12 @@ static int register_job(const struct rendezvous_job *j, const struct plan *p, st
 }
 
 int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const struct plan *p,
-                    void (*aborted)(void *arg, int rank, int code), void *arg, struct err *e)
+                    const struct rendezvous_events *ev, void *arg, struct err *e)
 {
     AUTO(free) struct rendezvous_job *j = xzalloc(sizeof *j);
     j->owner = r;
     j->ranks = p->world_size;
-    j->aborted = aborted;
+    j->ev = *ev;
     j->arg = arg;
     PMIX_LOAD_NSPACE(j->name, p->job_id);
     int code = register_job(j, p, e);

@@ -25,11 +25,18 @@ AUTO_DEFINE(rendezvous, struct rendezvous *, rendezvous_close)
 
 struct rendezvous_job;
 
-/* Makes the job known. `aborted` is called from the loop when a rank calls MPI_Abort(code) or
- * PMIx_Abort(). The plan is needed only during the call. */
+/* From the loop. */
+struct rendezvous_events {
+    /* The rank has attached to the server: MPI_Init, or PMIx_Init, has come so far. */
+    void (*joined)(void *arg, int rank);
+    /* It has called MPI_Abort(code) or PMIx_Abort(). */
+    void (*aborted)(void *arg, int rank, int code);
+};
+
+/* Makes the job known. The plan is needed only during the call. */
 int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const struct plan *p,
-                    void (*aborted)(void *arg, int rank, int code), void *arg, struct err *e);
-/* No call of `aborted` follows. */
+                    const struct rendezvous_events *ev, void *arg, struct err *e);
+/* No event follows. */
 void rendezvous_leave(struct rendezvous_job *j);
 AUTO_DEFINE(rendezvous_job, struct rendezvous_job *, rendezvous_leave)
 

@@ -386,6 +386,10 @@ class Cluster:
             n.stop()
 
 
+def untagged(text):
+    return re.sub(r"^node\d:\d\| ?", "", text, flags=re.M)
+
+
 class Engine:
     """`drover run` on the head, over all nodes: with a host file by mpirun, or in an allocation by srun."""
 
@@ -400,8 +404,9 @@ class Engine:
         return self.cluster.head.start_job(*self.words, *args, env={**self.env, **(env or {})}, **kw)
 
     def run(self, *args, env=None, **kw):
-        """(status, stdout, stderr), as text."""
-        return self.cluster.head.run(*self.words, *args, env={**self.env, **(env or {})}, **kw)
+        """(status, stdout, stderr), as text, the latter two without the node and rank before each line."""
+        status, out, err = self.cluster.head.run(*self.words, *args, env={**self.env, **(env or {})}, **kw)
+        return status, untagged(out), untagged(err)
 
     def close(self):
         if self.env:

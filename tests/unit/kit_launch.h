@@ -16,7 +16,7 @@ struct heard { /* of one job */
     struct launch *job;
     struct strbuf out, reports;
     struct job_end end;
-    char last_line[256];
+    char last_line[256], broken[256];
     int ranks_ended, pause_after;
     long bytes;
     bool over, paused;
@@ -53,12 +53,14 @@ static void on_ended(void *arg, const struct job_end *end)
     h->end = *end;
     for (int i = 0; end->last_lines[i]; i++)
         snprintf(h->last_line, sizeof h->last_line, "%s", end->last_lines[i]);
+    snprintf(h->broken, sizeof h->broken, "%s", end->broken ? end->broken : "");
     h->end.last_lines = NULL;
     h->over = true;
     uv_stop(&h->f->loop);
 }
 
-static const struct launch_events kit_events = {on_line, on_report, on_rank_ended, on_ended};
+static const struct launch_events kit_events = {
+    .line = on_line, .report = on_report, .rank_ended = on_rank_ended, .ended = on_ended};
 
 static void on_deadline(uv_timer_t *t)
 {

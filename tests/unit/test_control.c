@@ -22,7 +22,7 @@ static void on_frame(void *arg, const struct control_frame *f)
     if (f->len < 100)
         strbuf_printf(&d->heard, "%s:%.*s|", f->type, (int)f->len, f->payload);
     if (d->close_at_once)
-        control_close(d->c);
+        control_close(TAKE(d->c));
     uv_stop(d->loop);
 }
 

@@ -200,6 +200,51 @@ TEST(files_that_are_none_are_named)
     end_cache(dir);
 }
 
+static void check_travels(const struct topo *t)
+{
+    AUTO(topo) struct topo *u = NULL;
+    AUTO(free) char *bytes = NULL;
+    size_t len = 0;
+    struct err e = {0};
+    if (topo_export(&bytes, &len, t, &e) < 0 || topo_import(&u, bytes, len, &e) < 0)
+        FAIL("%s", e.text);
+    CHECK_STR(topo_name(u), topo_name(t));
+    CHECK_INT(topo_cpu_quota(u), topo_cpu_quota(t));
+    CHECK(hwloc_bitmap_isequal(topo_allowed(u), topo_allowed(t)));
+    CHECK(!hwloc_topology_is_thissystem(topo_hwloc(u)));
+    hwloc_topology_diff_t diff = NULL;
+    CHECK_INT(hwloc_topology_diff_build(topo_hwloc(t), topo_hwloc(u), 0, &diff), 0);
+    CHECK(!diff);
+    CHECK_INT(topo_gpu_count(u), topo_gpu_count(t));
+    for (int i = 0; i < topo_gpu_count(t); i++) {
+        CHECK_STR(topo_gpu(u, i)->uuid, topo_gpu(t, i)->uuid);
+        CHECK_STR(topo_gpu(u, i)->bus_id, topo_gpu(t, i)->bus_id);
+        CHECK_INT(topo_gpu(u, i)->index, topo_gpu(t, i)->index);
+        CHECK_INT(topo_gpu(u, i)->numa, topo_gpu(t, i)->numa);
+    }
+}
+
+TEST(a_machine_travels_as_it_is)
+{
+    static const char *const machines[] = {"dgx-a100", "h100-container", "pod-quota", "xeon-2s",
+                                           "desktop-mixed"};
+    const char *dir = own_cache();
+    AUTO(topo) struct topo *here = NULL;
+    CHECK_INT(topo_load(&here, NULL), 0);
+    check_travels(here);
+    for (size_t i = 0; i < COUNT_OF(machines); i++) {
+        AUTO(topo) struct topo *t = NULL;
+        AUTO(free) char *path = xasprintf("tests/plan/machines/%s.xml", machines[i]);
+        CHECK_INT(topo_load_file(&t, path, NULL), 0);
+        check_travels(t);
+    }
+    struct topo *none = NULL;
+    struct err e = {0};
+    CHECK_INT(topo_import(&none, "{\"name\":\"x\"}", 12, &e), -EINVAL);
+    CHECK_HAS(e.text, "quota");
+    end_cache(dir);
+}
+
 TEST(lists_are_read_as_the_kernel_writes_them_and_strictly)
 {
     AUTO(bitmap) hwloc_bitmap_t b = hwloc_bitmap_alloc(), want = hwloc_bitmap_alloc();

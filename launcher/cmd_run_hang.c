@@ -1,0 +1,222 @@
+#include "launcher/cmd_run_hang.h"
+
+#include <string.h>
+
+#include "common/strbuf.h"
+#include "launcher/events.h"
+#include "launcher/hang.h"
+#include "launcher/stacks.h"
+#include "launcher/standing.h"
+
+enum { SHOWN_MAX = 32, STACKS_WANTED = 4 };
+
+struct cmd_run_hang {
+    uv_loop_t *loop;
+    uv_timer_t timer;
+    struct launch *job;
+    const struct plan *plan;
+    double timeout_s;
+    int ranks;
+    struct hang *hang;
+    bool *over, *differs;
+    struct standing *now;
+    struct stacks *stacks;
+    int of[STACKS_WANTED], of_count; /* the ranks whose stacks are asked for */
+    struct strbuf report;
+    json_t *j;
+    void (*found)(void *arg, const char *text, json_t *j);
+    void *arg;
+};
+
+static const char *const words[] = {
+    [HANG_STOPPED] = "a rank is stopped",
+    [HANG_ALL_IDLE] = "no rank has written anything, and none has used its CPU",
+    [HANG_SOME_IDLE] = "no rank has written anything, and a few have not used their CPU",
+};
+
+static const char *const names[] = {
+    [HANG_STOPPED] = "stopped", [HANG_ALL_IDLE] = "all idle", [HANG_SOME_IDLE] = "some idle"};
+
+/* ---- the report --------------------------------------------------------------------------------
+ */
+
+static void mark_who_differs(struct cmd_run_hang *h)
+{
+    AUTO(free) const char **where = xcalloc((size_t)h->ranks, sizeof *where);
+    for (int i = 0; i < h->ranks; i++) {
+        AUTO(strbuf) struct strbuf b = {0};
+        standing_where(&b, &h->now[i]);
+        if (!h->over[i])
+            where[i] = strbuf_take(&b);
+    }
+    hang_differs(h->differs, where, h->ranks);
+    for (int i = 0; i < h->ranks; i++) {
+        h->differs[i] |= !h->over[i] && h->now[i].state == 'T';
+        free((char *)where[i]);
+    }
+}
+
+static void add_rank(struct cmd_run_hang *h, int rank, json_t *all)
+{
+    const struct standing *s = &h->now[rank];
+    const char *node = h->plan->nodes[h->plan->ranks[rank].node].name;
+    int64_t silent_ms = (int64_t)uv_now(h->loop) - hang_last_spoke_ms(h->hang, rank);
+    AUTO(strbuf) struct strbuf where = {0};
+    if (h->over[rank])
+        strbuf_puts(&where, "has ended");
+    else
+        standing_where(&where, s);
+    if (rank < SHOWN_MAX || h->differs[rank])
+        strbuf_printf(&h->report, "  %4d  %-12s  %7.1f s  %7.0f s ago  %-15s  %s%s\n",
+                      h->plan->first_rank + rank, node, (double)s->cpu_ms / 1000,
+                      (double)silent_ms / 1000, s->name, strbuf_str(&where),
+                      h->differs[rank] ? "   <- differs" : "");
+    json_t *one = standing_json(s);
+    json_object_set_new(one, "rank", json_integer(h->plan->first_rank + rank));
+    json_object_set_new(one, "node", events_text(node));
+    json_object_set_new(one, "ended", json_boolean(h->over[rank]));
+    json_object_set_new(one, "idle", json_boolean(hang_is_idle(h->hang, rank)));
+    json_object_set_new(one, "differs", json_boolean(h->differs[rank]));
+    json_object_set_new(one, "silent_ms", json_integer(silent_ms));
+    json_array_append_new(all, one);
+}
+
+static void write_report(struct cmd_run_hang *h, enum hang_verdict v)
+{
+    mark_who_differs(h);
+    strbuf_printf(&h->report,
+                  "drover run: the job hangs: for %g s %s (--hang-timeout)\n"
+                  "  rank  node                CPU    last line  program          stands\n",
+                  h->timeout_s, words[v]);
+    json_t *all = json_array();
+    for (int i = 0; i < h->ranks; i++)
+        add_rank(h, i, all);
+    if (h->ranks > SHOWN_MAX)
+        strbuf_printf(&h->report, "  (of ranks from %d on, only those that differ)\n", SHOWN_MAX);
+    h->j = json_pack("{s:s, s:I, s:o}", "why", names[v], "timeout_ms",
+                     (json_int_t)(h->timeout_s * 1000), "ranks", all);
+}
+
+/* ---- stacks ------------------------------------------------------------------------------------
+ */
+
+static void finish(struct cmd_run_hang *h)
+{
+    h->found(h->arg, strbuf_str(&h->report), TAKE(h->j));
+}
+
+static void on_stacks(void *arg, const char *const *texts)
+{
+    struct cmd_run_hang *h = arg;
+    json_t *all = json_object_get(h->j, "ranks");
+    for (int i = 0; i < h->of_count; i++) {
+        int rank = h->of[i];
+        if (!*texts[i])
+            continue;
+        strbuf_printf(&h->report, "  stack of rank %d:\n", h->plan->first_rank + rank);
+        for (const char *p = texts[i]; *p;) {
+            size_t len = strcspn(p, "\n");
+            strbuf_printf(&h->report, "    %.*s\n", (int)len, p);
+            p += len + (p[len] != '\0');
+        }
+        json_object_set_new(json_array_get(all, (size_t)rank), "stack", events_text(texts[i]));
+    }
+    finish(h);
+}
+
+/* Those that differ first, then idle ones, then any. */
+static void choose_stacks(struct cmd_run_hang *h, struct stacks_of *of)
+{
+    for (int turn = 0; turn < 3; turn++)
+        for (int i = 0; i < h->ranks && h->of_count < STACKS_WANTED; i++) {
+            bool idle = hang_is_idle(h->hang, i) && !h->differs[i];
+            bool its_turn = turn == 0 ? h->differs[i] : turn == 1 ? idle : !h->differs[i] && !idle;
+            if (!its_turn || launch_rank_pid(h->job, i) == 0 || h->over[i])
+                continue;
+            of[h->of_count] = (struct stacks_of){
+                .pid = h->now[i].pid, .python = strncmp(h->now[i].name, "python", 6) == 0};
+            h->of[h->of_count++] = i;
+        }
+}
+
+/* ---- the timer ---------------------------------------------------------------------------------
+ */
+
+static void on_timer(uv_timer_t *t)
+{
+    struct cmd_run_hang *h = t->data;
+    struct hang_sample *samples = xcalloc((size_t)h->ranks, sizeof *samples);
+    int rc = launch_look(h->job, h->now);
+    for (int i = 0; i < h->ranks; i++) {
+        samples[i] = (struct hang_sample){.over = h->over[i],
+                                          .seen = rc == 0 && h->now[i].pid > 0,
+                                          .state = h->now[i].state,
+                                          .cpu_ms = h->now[i].cpu_ms};
+    }
+    enum hang_verdict v = hang_look(h->hang, samples, (int64_t)uv_now(h->loop));
+    free(samples);
+    if (v == HANG_NONE)
+        return;
+    uv_timer_stop(t);
+    struct stacks_of of[STACKS_WANTED];
+    write_report(h, v);
+    choose_stacks(h, of);
+    h->stacks = stacks_take(h->loop, of, h->of_count, on_stacks, h);
+}
+
+void cmd_run_hang_spoke(struct cmd_run_hang *h, int rank)
+{
+    if (h)
+        hang_spoke(h->hang, rank, (int64_t)uv_now(h->loop));
+}
+
+void cmd_run_hang_over(struct cmd_run_hang *h, int rank)
+{
+    if (h)
+        h->over[rank] = true;
+}
+
+struct cmd_run_hang *cmd_run_hang_open(uv_loop_t *loop, struct launch *job, double timeout_s,
+                                       void (*found)(void *arg, const char *text, json_t *j),
+                                       void *arg)
+{
+    const struct plan *p = launch_plan(job);
+    struct cmd_run_hang *h = xzalloc(sizeof *h);
+    h->job = job;
+    size_t n = (size_t)p->world_size;
+    h->loop = loop;
+    h->plan = p;
+    h->timeout_s = timeout_s;
+    h->ranks = p->world_size;
+    h->found = found;
+    h->arg = arg;
+    uv_update_time(loop);
+    h->hang = hang_new(h->ranks, (int64_t)(timeout_s * 1000), (int64_t)uv_now(loop));
+    h->over = xcalloc(n, sizeof *h->over);
+    h->differs = xcalloc(n, sizeof *h->differs);
+    h->now = xcalloc(n, sizeof *h->now);
+    uv_timer_init(loop, &h->timer);
+    h->timer.data = h;
+    uint64_t every = (uint64_t)hang_interval_ms(h->hang);
+    uv_timer_start(&h->timer, on_timer, every, every);
+    return h;
+}
+
+static void on_closed(uv_handle_t *t)
+{
+    free(t->data);
+}
+
+void cmd_run_hang_close(struct cmd_run_hang *h)
+{
+    if (!h)
+        return;
+    stacks_free(h->stacks);
+    hang_free(h->hang);
+    free(h->over);
+    free(h->differs);
+    free(h->now);
+    strbuf_free(&h->report);
+    json_decref(h->j);
+    uv_close((uv_handle_t *)&h->timer, on_closed);
+}

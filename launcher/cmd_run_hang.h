@@ -1,0 +1,24 @@
+/* cmd_run_hang - --hang-timeout: looks at the ranks from time to time, and tells when the job
+ * stands still: where every rank stands, who differs from the others, and their stacks. */
+#ifndef DROVER_CMD_RUN_HANG_H
+#define DROVER_CMD_RUN_HANG_H
+
+#include <uv.h>
+
+#include "common/json.h"
+#include "launcher/launch.h"
+
+struct cmd_run_hang;
+
+/* `found` is called once, from the loop, with the report for people (whole lines) and, for a file,
+ * as JSON (its own reference). The job is borrowed. */
+struct cmd_run_hang *cmd_run_hang_open(uv_loop_t *loop, struct launch *job, double timeout_s,
+                                       void (*found)(void *arg, const char *text, json_t *j),
+                                       void *arg);
+/* Its handles close on the loop's next turns. */
+void cmd_run_hang_close(struct cmd_run_hang *h);
+
+void cmd_run_hang_spoke(struct cmd_run_hang *h, int rank);
+void cmd_run_hang_over(struct cmd_run_hang *h, int rank);
+
+#endif

@@ -1,0 +1,144 @@
+"""`drover ps`, `drover logs`, `drover kill`: the jobs that run on this machine."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import DROVER, wait_until
+
+RUN = ["run", "--oversubscribe"]
+
+
+@pytest.fixture(autouse=True)
+def own_registry(drover, tmp_path):
+    (tmp_path / "run").mkdir(mode=0o700)
+    drover.env["XDG_RUNTIME_DIR"] = str(tmp_path / "run")
+
+
+def jobs(drover, cwd):
+    """Those that were started here: other tests' jobs are this user's, too."""
+    lines = drover.run("ps", "--json").stdout.splitlines()
+    return [j for j in map(json.loads, lines) if j["dir"] == str(cwd)]
+
+
+def started(drover, cwd, *args, **kw):
+    p = drover.start(*RUN, *args, **kw)
+    return p, wait_until(lambda: jobs(drover, cwd), what="the job")[0]
+
+
+def test_ps_lists_a_job_while_it_runs(drover, tmp_path):
+    assert jobs(drover, tmp_path) == []
+    p, job = started(drover, tmp_path, "-np", "3", "--output-filename", "out", "sleep", "100")
+    assert job["pid"] == p.pid and job["ranks"] == 3 and job["command"] == "sleep 100"
+    assert job["output_dir"] in ("", str(tmp_path / "out"))
+    text = drover.run("ps").stdout.splitlines()
+    assert text[0].split() == ["JOB", "RANKS", "FOR", "COMMAND"]
+    assert any(line.startswith(job["id"]) and line.endswith("sleep 100") for line in text)
+    p.terminate()
+    p.communicate(timeout=30)
+    assert jobs(drover, tmp_path) == []
+    assert list((tmp_path / "run/drover/jobs").iterdir()) == []
+
+
+def test_a_drover_that_was_killed_is_no_job_and_its_files_go(drover, tmp_path):
+    p, _ = started(drover, tmp_path, "-np", "1", "sh", "-c", "echo line; exec sleep 100")
+    wait_until(lambda: len(list((tmp_path / "run/drover/jobs").iterdir())) == 2, what="the line")
+    p.kill()
+    p.communicate(timeout=30)
+    assert jobs(drover, tmp_path) == []
+    assert list((tmp_path / "run/drover/jobs").iterdir()) == []
+    drover.nothing_left()
+
+
+def test_secrets_are_not_listed(drover, tmp_path):
+    p, job = started(drover, tmp_path, "-np", "1", "sh", "-c", "exec sleep 100", "--api-key", "hidden")
+    assert "hidden" not in json.dumps(job) and "--api-key ***" in job["command"]
+    p.terminate()
+    p.communicate(timeout=30)
+
+
+def test_kill_ends_a_job_in_good_order_and_waits_for_its_end(drover, tmp_path):
+    p, job = started(drover, tmp_path, "-np", "2", "sh", "-c",
+                     "trap 'sleep 0.5; echo saved; exit 0' TERM; echo up; sleep 100 & wait")
+    for _ in range(2):
+        assert p.stdout.readline() == b"up\n"
+    done = drover.run("kill", job["id"][:-1])
+    assert done.returncode == 0
+    assert jobs(drover, tmp_path) == []
+    out, _ = p.communicate(timeout=30)
+    assert out == b"saved\nsaved\n" and p.returncode == 0
+    drover.nothing_left()
+
+
+def test_kill_can_be_told_to_wait_no_longer(drover, tmp_path):
+    p, job = started(drover, tmp_path, "-np", "1", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done")
+    assert p.stdout.readline() == b"up\n"
+    done = drover.run("kill", "--wait", "0.2", job["id"])
+    assert done.returncode == 1 and job["id"] in done.stderr and "--signal KILL" in done.stderr
+    assert drover.run("kill", "-s", "SIGKILL", job["id"]).returncode == 0
+    p.communicate(timeout=30)
+    drover.nothing_left()
+
+
+def test_other_signals_go_on_to_the_ranks(drover, tmp_path):
+    p, job = started(drover, tmp_path, "-np", "2", "sh", "-c",
+                     "trap 'echo usr1; exit 0' USR1; echo up; while :; do sleep 0.05; done")
+    for _ in range(2):
+        assert p.stdout.readline() == b"up\n"
+    assert drover.run("kill", "--signal", "usr1", job["id"]).returncode == 0
+    out, _ = p.communicate(timeout=30)
+    assert out == b"usr1\nusr1\n" and p.returncode == 0
+
+
+@pytest.mark.parametrize("words", [["kill", "nobody"], ["logs", "nobody"], ["kill"], ["logs"], ["ps", "x"],
+                                   ["kill", "-s", "NONE", "x"], ["logs", "a", "b", "c"]])
+def test_what_does_not_fit_is_refused(drover, words):
+    done = drover.run(*words)
+    assert done.returncode == 2 and done.stderr.startswith(f"drover {words[0]}: ")
+
+
+def test_logs_shows_the_last_lines_of_a_rank_or_of_all(drover, tmp_path):
+    p, job = started(drover, tmp_path, "-np", "2", "sh", "-c",
+                     "for i in 1 2 3; do echo $RANK says $i; done; echo error $RANK >&2; touch r$RANK; exec sleep 100",
+                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: drover.run("logs", job["id"]).stdout.count("error") == 2, what="all lines")
+    lines = drover.run("logs", job["id"], "1").stdout.splitlines()
+    assert sorted(lines) == ["1 says 1", "1 says 2", "1 says 3", "error 1"]
+    tagged = drover.run("logs", "-n", "2", job["id"]).stdout.splitlines()
+    assert len(tagged) == 4 and [t[:3] for t in tagged] == ["0| ", "0| ", "1| ", "1| "]
+    assert drover.run("logs", "-n", "0", job["id"]).stdout == ""
+    done = drover.run("logs", job["id"], "2")
+    assert done.returncode == 2 and "ranks 0 to 1" in done.stderr
+    p.terminate()
+    p.communicate(timeout=30)
+
+
+def test_logs_follows_until_the_job_ends(drover, tmp_path):
+    p, job = started(drover, tmp_path, "-np", "1", "sh", "-c", "echo first; while [ ! -e go ]; do sleep 0.05; done; echo last",
+                     stdout=subprocess.DEVNULL)
+    follower = subprocess.Popen([DROVER, "logs", "-f", job["id"], "0"], env=drover.env, stdout=subprocess.PIPE, bufsize=0)
+    assert follower.stdout.readline() == b"first\n"
+    (tmp_path / "go").touch()
+    out, _ = follower.communicate(timeout=30)
+    assert out == b"last\n" and follower.returncode == 0
+    assert p.wait(timeout=30) == 0
+
+
+def test_logs_keeps_the_last_of_many_lines(drover, tmp_path):
+    p, job = started(drover, tmp_path, "-np", "1", "sh", "-c", "seq 1 200000; echo end; exec sleep 100",
+                     stdout=subprocess.DEVNULL)
+    wait_until(lambda: drover.run("logs", "-n", "1", job["id"]).stdout == "0| end\n", what="the last line")
+    lines = drover.run("logs", job["id"], "0").stdout.splitlines()
+    assert lines[-1] == "end" and lines[-2] == "200000" and 30000 < len(lines) < 45000
+    assert [int(x) for x in lines[:-1]] == list(range(200001 - len(lines) + 1, 200001))
+    p.terminate()
+    p.communicate(timeout=30)
+
+
+def test_a_registry_that_cannot_be_written_costs_no_job(drover, tmp_path):
+    (tmp_path / "run").rmdir()
+    (tmp_path / "run").write_text("a file")
+    done = drover.run(*RUN, "-np", "1", "echo", "ran")
+    assert done.returncode == 0 and done.stdout == "ran\n" and done.stderr == ""

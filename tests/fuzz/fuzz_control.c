@@ -1,0 +1,157 @@
+/* fuzz_control - what the launcher and a far `drover rank` read of each other, against bytes that
+ * nobody meant: frames, rows, machines. No crash, no leak; what is taken is written and read again.
+ *
+ * As a test: a corpus, changed at random from a printed seed (DROVER_FUZZ_SEED, DROVER_FUZZ_RUNS).
+ * With clang -fsanitize=fuzzer -DFUZZ_ENGINE: libFuzzer's entry point. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/mem.h"
+#include "launcher/control_frame.h"
+#include "launcher/row.h"
+#include "launcher/topo.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
+
+static void read_row(const struct control_frame *f)
+{
+    struct row r;
+    struct err e = {0};
+    char *own[] = {(char *)"PMIX_RANK=1", (char *)"HOME=/", NULL};
+    if (row_get(&r, f->head, f->payload, f->len, own, &e) < 0)
+        return;
+    if (!r.plan->argv || !r.plan->argv[0] || r.plan->world_size != 1)
+        abort();
+    row_free(&r);
+}
+
+static void read_machine(const struct control_frame *f)
+{
+    AUTO(topo) struct topo *t = NULL;
+    struct err e = {0};
+    if (topo_import(&t, f->payload, f->len, &e) < 0 && !e.text[0])
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    for (size_t at = 0; at < len;) {
+        struct control_frame f, again;
+        struct err e = {0};
+        ssize_t n =
+            control_frame_get(&f, (const char *)bytes + at, len - at, CONTROL_FRAME_MAX, &e);
+        if (n < 0 && !e.text[0])
+            abort();
+        if (n <= 0)
+            return 0;
+        AUTO(strbuf) struct strbuf b = {0};
+        if (control_frame_put(&b, f.head, f.payload, f.len) < 0 ||
+            control_frame_get(&again, b.data, b.len, CONTROL_FRAME_MAX, &e) != (ssize_t)b.len ||
+            !json_equal(f.head, again.head) || again.len != f.len)
+            abort();
+        json_decref(again.head);
+        if (strcmp(f.type, "row") == 0)
+            read_row(&f);
+        else if (strcmp(f.type, "topo") == 0)
+            read_machine(&f);
+        json_decref(f.head);
+        at += (size_t)n;
+    }
+    return 0;
+}
+
+#ifndef FUZZ_ENGINE
+#include "tests/unit/test.h"
+
+/* Object and payload of a frame each; '|' in a payload stands for a NUL. */
+static const struct {
+    const char *head, *payload;
+} corpus[] = {
+    {"{\"t\":\"hello\",\"token\":\"00ff\",\"version\":\"0.1.0\",\"rank\":3,\"host\":\"c03\"}", ""},
+    {"{\"t\":\"row\",\"argv\":2,\"env\":2,\"reports\":true,\"stdin\":false,\"port\":true,"
+     "\"port_wanted\":0,\"port_held\":true}",
+     "/home|0-3|0|job-1|sh|-c|RANK=0|MASTER_ADDR=h|PATH=/bin|HOME=/root|"},
+    {"{\"t\":\"topo\"}",
+     "{\"name\":\"c03\",\"quota\":0,\"allowed\":\"0-3\",\"gpus\":[{\"index\":0,\"uuid\":\"GPU-1\","
+     "\"name\":\"N\",\"bus_id\":\"0000:07:00.0\",\"numa\":-1}],\"xml\":\"<topology/>\"}"},
+    {"{\"t\":\"out\",\"from\":2}", "some bytes\n"},
+    {"{\"t\":\"exit\",\"wait\":256,\"oom\":false}", ""},
+    {"{\"t\":\"start\",\"port\":4711,\"address\":\"10.0.0.1\"}", ""},
+    {"{\"t\":\"ping\"}", ""},
+};
+
+static void put_frame(struct strbuf *b, size_t i)
+{
+    size_t head = strlen(corpus[i].head), len = strlen(corpus[i].payload);
+    char lengths[8] = {(char)head, (char)(head >> 8), 0, 0, (char)len, (char)(len >> 8)};
+    AUTO(free) char *payload = xstrdup(corpus[i].payload);
+    for (char *p = payload; (p = strchr(p, '|'));)
+        *p = '\0';
+    strbuf_add(b, lengths, sizeof lengths);
+    strbuf_add(b, corpus[i].head, head);
+    strbuf_add(b, payload, len);
+}
+
+static unsigned long env_number(const char *name, unsigned long otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoul(text, NULL, 10) : otherwise;
+}
+
+/* One change at a random place: a byte, one more, one less, or the rest of it. */
+static void change(struct strbuf *b, unsigned short rng[3])
+{
+    static const char likely[] = "{}[]\",:0-9.\0\xff\x01t";
+    size_t at = b->len ? (size_t)nrand48(rng) % b->len : 0;
+    char byte =
+        nrand48(rng) % 2 ? likely[(size_t)nrand48(rng) % sizeof likely] : (char)nrand48(rng);
+    switch (b->len ? nrand48(rng) % 8 : 7) {
+    case 0:
+        b->len = at;
+        return;
+    case 1:
+        memmove(b->data + at, b->data + at + 1, b->len - at - 1);
+        b->len--;
+        return;
+    case 2:
+        strbuf_putc(b, byte);
+        memmove(b->data + at + 1, b->data + at, b->len - at - 1);
+        b->data[at] = byte;
+        return;
+    case 7:
+        put_frame(b, (size_t)nrand48(rng) % COUNT_OF(corpus));
+        return;
+    default:
+        b->data[at] = byte;
+    }
+}
+
+TEST(the_corpus_changed_at_random_does_no_harm)
+{
+    unsigned long seed = env_number("DROVER_FUZZ_SEED", (unsigned long)time(NULL));
+    unsigned long runs = env_number("DROVER_FUZZ_RUNS", 100000);
+    printf("# DROVER_FUZZ_SEED=%lu\n", seed);
+    setenv("HWLOC_HIDE_ERRORS", "2", 1);
+    unsigned short rng[3] = {(unsigned short)seed, (unsigned short)(seed >> 16), 7};
+    AUTO(strbuf) struct strbuf b = {0};
+    for (unsigned long i = 0; i < runs; i++) {
+        strbuf_reset(&b);
+        put_frame(&b, i % COUNT_OF(corpus));
+        for (long n = nrand48(rng) % 4; n >= 0; n--)
+            change(&b, rng);
+        LLVMFuzzerTestOneInput((const uint8_t *)strbuf_str(&b), b.len);
+    }
+}
+
+TEST(every_prefix_of_the_corpus_does_no_harm)
+{
+    for (size_t i = 0; i < COUNT_OF(corpus); i++) {
+        AUTO(strbuf) struct strbuf b = {0};
+        put_frame(&b, i);
+        for (size_t len = 0; len <= b.len; len++)
+            LLVMFuzzerTestOneInput((const uint8_t *)strbuf_str(&b), len);
+    }
+}
+#endif

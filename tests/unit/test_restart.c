@@ -1,0 +1,91 @@
+/* restart: when a failed job is started again, and where. */
+#include "launcher/restart.h"
+
+#include "tests/unit/test.h"
+
+static const struct restart_end failed = {.status = 1, .seconds = 10};
+
+TEST(a_job_is_restarted_exactly_so_many_times)
+{
+    AUTO(restart) struct restart *r = restart_new(3);
+    for (int i = 1; i <= 3; i++) {
+        CHECK(restart_after(r, &failed) > 0);
+        CHECK_INT(restart_count(r), i);
+    }
+    CHECK_INT(restart_after(r, &failed), -1);
+    CHECK_INT(restart_count(r), 3);
+}
+
+TEST(without_restarts_a_failure_is_the_end)
+{
+    AUTO(restart) struct restart *r = restart_new(0);
+    CHECK_INT(restart_after(r, &failed), -1);
+}
+
+TEST(each_pause_is_twice_the_one_before_up_to_30_s)
+{
+    static const int want[] = {1000, 2000, 4000, 8000, 16000, 30000, 30000};
+    AUTO(restart) struct restart *r = restart_new(100);
+    for (size_t i = 0; i < COUNT_OF(want); i++)
+        CHECK_INT(restart_after(r, &failed), want[i]);
+}
+
+TEST(after_an_attempt_that_ran_long_the_pause_is_short_again)
+{
+    AUTO(restart) struct restart *r = restart_new(100);
+    CHECK_INT(restart_after(r, &failed), 1000);
+    CHECK_INT(restart_after(r, &failed), 2000);
+    CHECK_INT(restart_after(r, &(struct restart_end){.status = 1, .seconds = 300}), 1000);
+    CHECK_INT(restart_after(r, &failed), 2000);
+}
+
+TEST(what_ended_well_or_was_ended_or_never_started_is_not_restarted)
+{
+    AUTO(restart) struct restart *r = restart_new(5);
+    CHECK_INT(restart_after(r, &(struct restart_end){.status = 0}), -1);
+    CHECK_INT(restart_after(r, &(struct restart_end){.status = 143, .unwanted = true}), -1);
+    CHECK_INT(restart_after(r, &(struct restart_end){.status = 127, .not_started = true}), -1);
+    CHECK_INT(restart_count(r), 0);
+}
+
+static void check_hosts(const struct restart *r, int needed, int per_node, const char *kept,
+                        const char *gone)
+{
+    AUTO(hosts) struct hosts *all = xzalloc(sizeof *all);
+    hosts_add(all, "a", 4, 0);
+    hosts_add(all, "b", 4, 8);
+    hosts_add(all, "c", 4, 0);
+    AUTO(strv) char **left_out = NULL;
+    AUTO(hosts) struct hosts *h = restart_hosts(r, all, needed, per_node, &left_out);
+    char names[16] = "", out[16] = "";
+    for (int i = 0; i < h->count; i++)
+        strcat(names, h->at[i].name);
+    for (size_t i = 0; left_out && left_out[i]; i++)
+        strcat(out, left_out[i]);
+    CHECK_STR(names, kept);
+    CHECK_STR(out, gone);
+}
+
+TEST(a_host_that_failed_twice_is_left_out_where_slots_are_to_spare)
+{
+    AUTO(restart) struct restart *r = restart_new(9);
+    struct restart_end on_b = {.status = 1, .host = "b"};
+    restart_after(r, &on_b);
+    check_hosts(r, 4, 0, "abc", "");
+    restart_after(r, &on_b);
+    check_hosts(r, 8, 0, "ac", "b");
+    check_hosts(r, 9, 0, "abc", "");
+    check_hosts(r, 2, 1, "ac", "b"); /* one a node */
+    check_hosts(r, 3, 1, "abc", "");
+}
+
+TEST(of_several_bad_hosts_the_worst_goes_first)
+{
+    AUTO(restart) struct restart *r = restart_new(9);
+    for (int i = 0; i < 2; i++)
+        restart_after(r, &(struct restart_end){.status = 1, .host = "a"});
+    for (int i = 0; i < 3; i++)
+        restart_after(r, &(struct restart_end){.status = 1, .host = "c"});
+    check_hosts(r, 8, 0, "ab", "c");
+    check_hosts(r, 4, 0, "b", "ca");
+}
