@@ -44,6 +44,12 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
     return !r->paused;
 }
 
+static void on_begun(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    struct run *r = arg;
+    console_begun(r->console, rank, from, text, len, launch_plan(r->job)->world_size == 1);
+}
+
 static void on_rank_ended(void *arg, const struct rank_end *e)
 {
     log_info("rank %d ended: %s %d%s after %.1f s", e->rank, e->signal ? "signal" : "status",
@@ -192,7 +198,7 @@ static int choose_stdin(struct run *r, int *pipe_fd, struct err *e)
 static int start(struct run *r, struct err *e)
 {
     static const struct launch_events events = {
-        .line = on_line, .rank_ended = on_rank_ended, .ended = on_ended};
+        .line = on_line, .rank_ended = on_rank_ended, .ended = on_ended, .begun = on_begun};
     AUTO(fd) int typed = -1;
     int rc = launcher_open(&r->launcher, &r->loop, r->guardian, e);
     if (rc == 0)

@@ -43,6 +43,8 @@ struct engine_events {
     void (*report)(void *arg, int rank, const char *json, size_t len);
     /* The answer to engine_clear(). */
     void (*cleared)(void *arg);
+    /* As launch_events has it. */
+    void (*begun)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
 };
 
 struct engine_order {

@@ -172,6 +172,12 @@ static bool on_line(void *arg, const char *text, size_t len)
     return false;
 }
 
+static void on_begun(void *arg, const char *text, size_t len)
+{
+    struct stream *s = arg;
+    s->job->ev.begun(s->job->arg, s->rank, s->from, text, len);
+}
+
 static void on_stream_ended(void *arg)
 {
     struct stream *s = arg;
@@ -244,7 +250,7 @@ static int open_file(int *fd, const char *dir, int rank, const char *stream, str
 
 static int open_stream(struct stream *s, int *its_end, const char *dir, struct err *e)
 {
-    static const struct io_events ev = {on_line, on_stream_ended};
+    static const struct io_events ev = {on_line, on_begun, on_stream_ended};
     struct engine *en = s->job->engine;
     const char *name = s->from == LAUNCH_STDOUT ? "stdout" : "stderr";
     AUTO(fd) int file = -1;

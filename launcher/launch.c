@@ -259,6 +259,13 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
     return !j->ev.line || j->ev.line(j->arg, rank, from, text, len);
 }
 
+static void on_begun(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    const struct launch *j = arg;
+    if (j->ev.begun)
+        j->ev.begun(j->arg, rank, from, text, len);
+}
+
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     struct launch *j = arg;
@@ -346,7 +353,7 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
 {
     static const struct engine_events from_engine = {on_started, on_not_started, on_exited,
                                                      on_aborted, on_line,        on_quiet,
-                                                     on_report,  on_cleared};
+                                                     on_report,  on_cleared,     on_begun};
     struct launch *j = new_launch(l, s, ev, arg);
     struct engine_order order = {.spec = s, .base_env = l->env};
     int rc = plan_job(j, s, e);

@@ -62,6 +62,9 @@ struct launch_events {
     void (*rank_ended)(void *arg, const struct rank_end *r);
     /* Every rank has ended, its output too, and nothing of the job is left running. */
     void (*ended)(void *arg, const struct job_end *end);
+    /* A line that has begun, all of it so far, when nothing has followed for 100 ms (a prompt, dots
+     * that show progress); `line` brings it again when it is whole. May be NULL. */
+    void (*begun)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
 };
 
 /* Plans and starts a job. On failure nothing was started. A program that cannot be executed is

@@ -57,7 +57,8 @@ static void on_ended(void *arg, const struct job_end *end)
     uv_stop(&h->f->loop);
 }
 
-static const struct launch_events events = {on_line, on_report, on_rank_ended, on_ended};
+static const struct launch_events events = {
+    .line = on_line, .report = on_report, .rank_ended = on_rank_ended, .ended = on_ended};
 
 static void on_deadline(uv_timer_t *t)
 {
