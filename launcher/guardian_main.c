@@ -417,17 +417,35 @@ static int block_signals(void)
     return signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* The guardian's parent. Where the guardian has not ended in good order, all that it had becomes
+ * our child and is ended here: the launcher may have been killed at the same instant. Where it was
+ * not, the lifeline, which we hold too, tells it when all that is done. */
+static _Noreturn void keep(struct guardian_state *s, pid_t guardian)
+{
+    int status = -1;
+    prctl(PR_SET_NAME, "drover-keeper");
+    while (waitpid(guardian, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (status != 0)
+        (void)end_all(s); /* what it cannot end, the launcher tries */
+    _exit(status != 0);
+}
+
 _Noreturn void guardian_main(int lifeline)
 {
     setsid();
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    prctl(PR_SET_NAME, "drover-guardian");
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* this is not inherited */
     keep_only(lifeline);
     struct guardian_state s = {.sock = LIFELINE, .sigchld_fd = block_signals()};
-    if (s.sigchld_fd < 0) {
-        log_error("guardian: signalfd: %s", strerror(errno));
+    pid_t guardian = s.sigchld_fd < 0 ? -1 : fork();
+    if (guardian < 0) {
+        log_error("guardian: %s: %s", s.sigchld_fd < 0 ? "signalfd" : "fork", strerror(errno));
         _exit(1);
     }
+    if (guardian > 0)
+        keep(&s, guardian);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_NAME, "drover-guardian");
     run(&s);
     _exit(end_all(&s) ? 0 : 1);
 }

@@ -23,11 +23,16 @@ def state(pid):
         return f.read().rpartition(")")[2].split()[0]
 
 
-def guardian_of(drover, pid):
-    """The other process that is called drover."""
-    found = [p for p, command in drover.left().items() if command.startswith(DROVER) and p != pid]
-    assert len(found) == 1
-    return found[0]
+def name(pid):
+    with open(f"/proc/{pid}/comm", encoding="ascii") as f:
+        return f.read().strip()
+
+
+def family_of(drover, pid):
+    """The guardian and the keeper, its parent."""
+    found = {name(p): p for p, command in drover.left().items() if command.startswith(DROVER) and p != pid}
+    assert set(found) == {"drover-guardian", "drover-keeper"}
+    return found["drover-guardian"], found["drover-keeper"]
 
 
 def test_the_first_failure_ends_the_job_at_once_with_its_status(drover):
@@ -187,7 +192,7 @@ def test_100_kills_of_drover_at_random_moments_leave_nothing(drover, seed):
 def test_a_killed_guardian_takes_its_ranks_along_and_is_reported(drover):
     job = drover.start(*RUN, "-np", "2", "sh", "-c", "setsid sleep 100 & exec sleep 100")
     ranks_running(drover, 4)
-    os.kill(guardian_of(drover, job.pid), signal.SIGKILL)
+    os.kill(family_of(drover, job.pid)[0], signal.SIGKILL)
     _, err = job.communicate(timeout=10)
     assert job.returncode == 137 and b"guardian" in err
     drover.nothing_left()
@@ -211,8 +216,8 @@ def test_a_terminal_feeds_rank_0_and_suspends_and_interrupts_the_job(drover):
     read_until(b"got typed\r\n")
     ranks_running(drover, 2)
     os.write(terminal, b"\x1a")  # ^Z, and the shell's `fg`
-    guardian = guardian_of(drover, pid)
-    wait_until(lambda: all(state(p) == "T" for p in drover.left() if p != guardian))
+    family = family_of(drover, pid)
+    wait_until(lambda: all(state(p) == "T" for p in drover.left() if p not in family))
     os.kill(pid, signal.SIGCONT)
     wait_until(lambda: all(state(p) == "S" for p in drover.left()))
     os.write(terminal, b"\x03")
