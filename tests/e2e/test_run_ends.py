@@ -225,6 +225,15 @@ def test_jobs_at_the_same_time_have_ports_of_their_own(drover):
         assert job.returncode == 0
 
 
+def test_a_port_that_another_job_has_is_refused_and_its_holder_named(drover):
+    job = drover.start("run", "--no-pmix", "-np", "1", "sh", "-c", "echo $MASTER_PORT; read x", stdin=subprocess.PIPE)
+    port = job.stdout.readline().decode().strip()
+    done = drover.run("run", "--no-pmix", "--master-port", port, "-np", "1", "true")
+    assert done.returncode == 2 and f"MASTER_PORT {port}" in done.stderr and f"process {job.pid} (drover)" in done.stderr
+    job.communicate(b"\n", timeout=10)
+    assert drover.run("run", "--no-pmix", "--master-port", port, "-np", "1", "true").returncode == 0
+
+
 def test_a_killed_guardian_takes_its_ranks_along_and_is_reported(drover):
     job = drover.start(*RUN, "-np", "2", "sh", "-c", "setsid sleep 100 & exec sleep 100")
     ranks_running(drover, 4)
