@@ -68,6 +68,13 @@ static void on_rank_started(void *arg, int rank, pid_t pid)
     cmd_run_watch_rank_started(((struct run *)arg)->watch, rank, pid);
 }
 
+static void on_begun(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    struct run *r = arg;
+    if (redirect_shows(r->redirect, rank, from) && is_shown(r, rank))
+        console_begun(r->console, rank, from, text, len, launch_plan(r->job)->world_size == 1);
+}
+
 static void on_rank_ended(void *arg, const struct rank_end *e)
 {
     struct run *r = arg;
@@ -254,7 +261,8 @@ static int start_attempt(struct run *r, struct err *e)
                                                 .report = on_report,
                                                 .rank_ended = on_rank_ended,
                                                 .ended = on_ended,
-                                                .rank_started = on_rank_started};
+                                                .rank_started = on_rank_started,
+                                                .begun = on_begun};
     int rc = launch_start(&r->job, r->launcher, &r->opts->spec, &events, r, e);
     if (rc < 0)
         return rc;

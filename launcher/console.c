@@ -12,8 +12,10 @@ enum { NOBODY = -1 };
  * their lines never cut each other. */
 struct sink {
     struct outlet *outlet;
+    bool terminal;
     int unfinished; /* the source whose line has no end so far; NOBODY: none */
     bool coloured;
+    size_t shown;   /* bytes of that line that will come again, since it had only begun */
 };
 
 struct console {
@@ -49,6 +51,8 @@ int console_open(struct console **out, uv_loop_t *loop, const struct console_sty
         rc = outlet_open(&c->err->outlet, loop, STDERR_FILENO, moved, arg, e);
     if (rc < 0)
         return rc;
+    c->out->terminal = isatty(STDOUT_FILENO);
+    c->err->terminal = isatty(STDERR_FILENO);
     *out = TAKE(c);
     return 0;
 }
@@ -113,26 +117,59 @@ static void add_mark(const struct console *c, struct sink *s, int rank, enum lau
     outlet_add(s->outlet, "\033[0m", on ? 4 : 0);
 }
 
+static struct sink *sink_of(struct console *c, enum launch_stream from)
+{
+    return from == LAUNCH_STDOUT || c->style.merge ? c->out : c->err;
+}
+
+/* Ends what another has left unfinished. */
+static void end_line(struct sink *s)
+{
+    if (s->unfinished != NOBODY)
+        outlet_add(s->outlet, "\n", 1);
+    s->unfinished = NOBODY;
+    s->shown = 0;
+}
+
+/* What is new in the `len` bytes of a line, after its mark. */
+static void add_text(struct console *c, int rank, enum launch_stream from, const char *text,
+                     size_t len)
+{
+    struct sink *s = sink_of(c, from);
+    int source = 2 * rank + (from == LAUNCH_STDERR);
+    if (s->unfinished != source) {
+        end_line(s);
+        add_mark(c, s, rank, from);
+        s->unfinished = source;
+    }
+    outlet_add(s->outlet, text + s->shown, len - s->shown);
+}
+
 bool console_line(struct console *c, int rank, enum launch_stream from, const char *text,
                   size_t len)
 {
-    struct sink *s = from == LAUNCH_STDOUT || c->style.merge ? c->out : c->err;
-    int source = 2 * rank + (from == LAUNCH_STDERR);
-    if (s->unfinished != source) {
-        if (s->unfinished != NOBODY)
-            outlet_add(s->outlet, "\n", 1);
-        add_mark(c, s, rank, from);
-    }
-    outlet_add(s->outlet, text, text[len] ? len + 1 : len); /* what ends it stands behind it */
-    s->unfinished = text[len] ? NOBODY : source;
+    struct sink *s = sink_of(c, from);
+    add_text(c, rank, from, text, text[len] ? len + 1 : len); /* what ends it stands behind it */
+    s->shown = 0;
+    if (text[len])
+        s->unfinished = NOBODY;
     return !console_full(c);
+}
+
+void console_begun(struct console *c, int rank, enum launch_stream from, const char *text,
+                   size_t len, bool alone)
+{
+    struct sink *s = sink_of(c, from);
+    bool shared = !alone || c->out == c->err || c->style.merge;
+    if ((shared && !s->terminal) || console_full(c))
+        return;
+    add_text(c, rank, from, text, len);
+    s->shown = len;
 }
 
 void console_say(struct console *c, const char *text)
 {
-    if (c->err->unfinished != NOBODY)
-        outlet_add(c->err->outlet, "\n", 1);
-    c->err->unfinished = NOBODY;
+    end_line(c->err);
     outlet_add(c->err->outlet, text, strlen(text));
 }
 

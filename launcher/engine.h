@@ -66,6 +66,8 @@ struct engine_events {
     void (*standing)(void *arg, int rank, const struct standing *s);
     /* The answer to engine_clear(). */
     void (*cleared)(void *arg);
+    /* As launch_events has it. */
+    void (*begun)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
 };
 
 struct engine_order {

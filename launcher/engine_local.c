@@ -206,6 +206,12 @@ static bool on_line(void *arg, const char *text, size_t len)
     return false;
 }
 
+static void on_begun(void *arg, const char *text, size_t len)
+{
+    struct stream *s = arg;
+    s->job->ev.begun(s->job->arg, s->rank, s->from, text, len);
+}
+
 static void on_stream_ended(void *arg)
 {
     struct stream *s = arg;
@@ -307,7 +313,10 @@ static void close_ends(struct ends *all, int count)
 
 static int open_stream(struct stream *s, int *its_end, const char *dir, struct err *e)
 {
-    const struct io_events ev = {on_line, s->job->ev.bytes ? on_bytes : NULL, on_stream_ended};
+    const struct io_events ev = {.line = on_line,
+                                 .begun = s->job->ev.begun ? on_begun : NULL,
+                                 .bytes = s->job->ev.bytes ? on_bytes : NULL,
+                                 .ended = on_stream_ended};
     struct engine *en = s->job->engine;
     const char *name = s->from == LAUNCH_STDOUT ? "stdout" : "stderr";
     AUTO(fd) int file = -1;

@@ -177,6 +177,13 @@ static bool on_line(void *arg, const char *text, size_t len)
     return false;
 }
 
+static void on_begun(void *arg, const char *text, size_t len)
+{
+    struct remote_stream *s = arg;
+    struct remote_job *j = s->rank->job;
+    j->ev.begun(j->arg, s->rank->rank, s->from, text, len);
+}
+
 static void on_stream_ended(void *arg)
 {
     struct remote_stream *s = arg;
@@ -190,8 +197,9 @@ static void on_stream_ended(void *arg)
 
 static int open_stream(struct remote_stream *s, char *scratch, struct err *e)
 {
-    static const struct io_events ev = {.line = on_line, .ended = on_stream_ended};
     struct remote_job *j = s->rank->job;
+    const struct io_events ev = {
+        .line = on_line, .begun = j->ev.begun ? on_begun : NULL, .ended = on_stream_ended};
     const char *name = s->from == LAUNCH_STDOUT ? "stdout" : "stderr";
     AUTO(fd) int file = -1;
     int rc = engine_open_file(&file, j->spec->output_dir, s->rank->rank, name, e);

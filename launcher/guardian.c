@@ -50,7 +50,7 @@ struct watch {
 };
 
 struct guardian {
-    pid_t pid;
+    pid_t keeper;
     int sock; /* -1: the guardian has ended */
     struct watch *watch;
     struct gwire_in in;
@@ -61,9 +61,9 @@ struct guardian {
     struct wards seen; /* what the last round has killed */
 };
 
-pid_t guardian_pid(const struct guardian *g)
+pid_t guardian_keeper(const struct guardian *g)
 {
-    return g->pid;
+    return g->keeper;
 }
 
 /* ---- start ------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ int guardian_start(struct guardian **out, struct err *e)
     if (pid < 0)
         return err_set(e, -error, "guardian: fork: %s", strerror(error));
     struct guardian *g = xzalloc(sizeof *g);
-    g->pid = pid;
+    g->keeper = pid;
     g->sock = fd_take(&ours);
     g->out_end = &g->out;
     *out = g;
@@ -251,7 +251,7 @@ void guardian_clear(struct guardian *g, uint32_t job)
  * where it cannot be told yet. */
 static int came_from(const struct guardian *g, const struct ward *w)
 {
-    if (wards_has(&g->seen, w) || w->session == g->pid)
+    if (wards_has(&g->seen, w) || w->session == g->keeper)
         return 1;
     AUTO(free) char *mark = NULL;
     int rc = wards_env(&mark, w->pid, "DROVER_JOB_ID");
@@ -299,9 +299,9 @@ static void bury(struct guardian *g)
     g->sock = -1;
     while (g->out)
         out_drop_first(g);
-    kill(g->pid, SIGKILL); /* our child, not reaped: the pid is its own */
+    kill(g->keeper, SIGKILL); /* our child, not reaped: the pid is its own */
     int status = -1;
-    while (waitpid(g->pid, &status, 0) < 0 && errno == EINTR)
+    while (waitpid(g->keeper, &status, 0) < 0 && errno == EINTR)
         ;
     g->left_some = status != 0;
 }
@@ -365,7 +365,7 @@ static void on_socket(uv_poll_t *p, int status, int events)
     struct watch *w = p->data;
     struct guardian *g = w->g;
     if (read_some(g, w) < 0) {
-        log_debug("guardian %d is gone", (int)g->pid);
+        log_debug("guardian %d is gone", (int)g->keeper);
         uv_poll_stop(&w->poll);
         bury(g);
         uv_timer_start(&w->rounds, on_round, 0, ROUND_MS);
@@ -424,13 +424,13 @@ void guardian_detach(struct guardian *g)
  * no pidfds: then the guardian is killed, and we end what is left.) */
 static void wait_for_end(struct guardian *g)
 {
-    AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, g->pid, 0);
+    AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, g->keeper, 0);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     int n = -1;
     while (fd >= 0 && (n = poll(&p, 1, STOP_LIMIT_MS)) < 0 && errno == EINTR)
         ;
     if (n == 0)
-        log_warn("guardian %d did not end in %d ms", (int)g->pid, STOP_LIMIT_MS);
+        log_warn("guardian %d did not end in %d ms", (int)g->keeper, STOP_LIMIT_MS);
 }
 
 void guardian_stop(struct guardian *g)

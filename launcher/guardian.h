@@ -3,8 +3,10 @@
  * Forked before this process has a thread. It is a subreaper in a session of its own: it forks,
  * binds and execs ranks as it is told, waits for them, reports every exit, and when the lifeline
  * closes (its launcher ended, by whatever means) it kills all that descends from it, setsid or not,
- * and ends. Should the guardian itself be killed, its ranks die with it (PR_SET_PDEATHSIG) and the
- * launcher, a subreaper too, ends what is left of them. */
+ * and ends. Should the guardian itself be killed, its ranks die with it (PR_SET_PDEATHSIG) and its
+ * parent, the keeper, a subreaper that waits for nothing else, ends what is left of them. Should
+ * both be killed at the same instant, the launcher does. Only who kills all three at once may leave
+ * what the ranks had started themselves. */
 #ifndef DROVER_GUARDIAN_H
 #define DROVER_GUARDIAN_H
 
@@ -17,13 +19,15 @@
 
 struct guardian;
 
-/* Forks it and makes this process a subreaper too. Call first thing in main: no thread, no loop. */
+/* Forks both and makes this process a subreaper too. Call first thing in main: no thread, no loop.
+ */
 int guardian_start(struct guardian **out, struct err *e);
 /* Closes the lifeline, waits for the guardian's end (it kills what is left first) and frees. Waits
  * 10 s at most, for a process that SIGKILL does not end. Not from inside an event. */
 void guardian_stop(struct guardian *g);
 AUTO_DEFINE(guardian, struct guardian *, guardian_stop)
-pid_t guardian_pid(const struct guardian *g);
+/* The keeper, which is our child and leads the session of all. */
+pid_t guardian_keeper(const struct guardian *g);
 
 /* What the guardian says, on the loop. `job` is the caller's number for a job. */
 struct guardian_events {
@@ -34,9 +38,10 @@ struct guardian_events {
     void (*exited)(void *arg, uint32_t job, int rank, int wait_status);
     /* The answer to guardian_clear(): nothing of the job is left. */
     void (*cleared)(void *arg, uint32_t job);
-    /* The guardian ended unasked. All that it had started has been killed by this process; every
-     * rank that had not exited is dead. No other event follows. (Only a daemon that has dropped
-     * both its session and its environment cannot be told from a child of our own, and stays.) */
+    /* The guardian ended unasked. All that it had started has been killed; every rank that had not
+     * exited is dead. No other event follows. (Where the keeper was killed too, a daemon that has
+     * dropped both its session and its environment cannot be told from our own child, and stays.)
+     */
     void (*gone)(void *arg);
 };
 

@@ -31,8 +31,6 @@ struct rank {
     int number;
     pid_t pid;
     bool alive;
-    bool failed;   /* to start: its exit is of no interest */
-    int result_fd; /* of spawn_start(); -1 once the outcome is known */
 };
 
 struct job {
@@ -50,8 +48,6 @@ struct guardian_state {
     int sigchld_fd;
     struct job *jobs; /* newest first */
     struct gwire_in in;
-    struct pollfd *polls; /* lifeline, signals, then the results that are awaited */
-    size_t polls_room;
 };
 
 /* ---- telling ----------------------------------------------------------------------------- */
@@ -136,23 +132,6 @@ static struct rank *rank_by_pid(const struct guardian_state *s, pid_t pid, struc
     return NULL;
 }
 
-/* Tells whether the program runs, as soon as that is known. */
-static void rank_settle(const struct guardian_state *s, const struct job *j, struct rank *r)
-{
-    enum spawn_step step;
-    int rc = spawn_result(r->result_fd, &step);
-    if (rc == 0)
-        return;
-    close(r->result_fd);
-    r->result_fd = -1;
-    r->failed = rc < 0;
-    if (rc < 0)
-        tell_not_started(s, j->number, r->number, -rc, (int)step);
-    else
-        tell(s, (struct gwire_head){
-                    .type = GWIRE_STARTED, .job = j->number, .rank = r->number, .value = r->pid});
-}
-
 /* Takes every child that has ended; those that are no ranks are orphans that came to us. Returns
  * false when no child is left at all. */
 static bool reap(const struct guardian_state *s)
@@ -164,13 +143,9 @@ static bool reap(const struct guardian_state *s)
         struct rank *r = rank_by_pid(s, pid, &j);
         if (!r)
             continue;
-        if (r->result_fd >= 0) /* it has ended: the outcome is in the pipe */
-            rank_settle(s, j, r);
         r->alive = false;
-        if (!r->failed)
-            tell(s,
-                 (struct gwire_head){
-                     .type = GWIRE_EXITED, .job = j->number, .rank = r->number, .value = status});
+        tell(s, (struct gwire_head){
+                    .type = GWIRE_EXITED, .job = j->number, .rank = r->number, .value = status});
     }
     return pid == 0;
 }
@@ -300,7 +275,7 @@ static void on_spawn(struct guardian_state *s, const struct gwire_head *h, char 
     struct rank *r = xzalloc(sizeof *r);
     r->number = h->rank;
     enum spawn_step step;
-    rc = spawn_start(&r->pid, &r->result_fd, &want, &step);
+    rc = spawn_start(&r->pid, &want, &step);
     if (rc < 0) {
         free(r);
         tell_not_started(s, h->job, h->rank, -rc, (int)step);
@@ -309,6 +284,8 @@ static void on_spawn(struct guardian_state *s, const struct gwire_head *h, char 
     r->alive = true;
     r->next = j->ranks;
     j->ranks = r;
+    tell(s, (struct gwire_head){
+                .type = GWIRE_STARTED, .job = h->job, .rank = h->rank, .value = r->pid});
 }
 
 /* A rank that was not reaped still owns its pid, and so the number of its group. */
@@ -357,52 +334,21 @@ static void drain_sigchld(const struct guardian_state *s)
         ;
 }
 
-/* Fills the poll set; returns its size. */
-static nfds_t poll_set(struct guardian_state *s)
-{
-    size_t n = 2;
-    for (const struct job *j = s->jobs; j; j = j->next)
-        for (const struct rank *r = j->ranks; r; r = r->next)
-            n += r->result_fd >= 0;
-    if (n > s->polls_room) {
-        s->polls = xrealloc(s->polls, n * 2, sizeof *s->polls);
-        s->polls_room = n * 2;
-    }
-    s->polls[0] = (struct pollfd){.fd = s->sock, .events = POLLIN};
-    s->polls[1] = (struct pollfd){.fd = s->sigchld_fd, .events = POLLIN};
-    n = 2;
-    for (const struct job *j = s->jobs; j; j = j->next)
-        for (const struct rank *r = j->ranks; r; r = r->next)
-            if (r->result_fd >= 0)
-                s->polls[n++] = (struct pollfd){.fd = r->result_fd, .events = POLLIN};
-    return n;
-}
-
-/* The results that came, in the order of poll_set(). */
-static void settle_ranks(const struct guardian_state *s)
-{
-    size_t n = 2;
-    for (struct job *j = s->jobs; j; j = j->next)
-        for (struct rank *r = j->ranks; r; r = r->next)
-            if (r->result_fd >= 0 && s->polls[n++].revents)
-                rank_settle(s, j, r);
-}
-
 /* Until the launcher is gone. */
 static void run(struct guardian_state *s)
 {
+    struct pollfd polls[] = {{.fd = s->sock, .events = POLLIN},
+                             {.fd = s->sigchld_fd, .events = POLLIN}};
     int wait_ms = -1;
     for (;;) {
-        nfds_t n = poll_set(s);
-        if (poll(s->polls, n, wait_ms) < 0 && errno != EINTR)
+        if (poll(polls, COUNT_OF(polls), wait_ms) < 0 && errno != EINTR)
             return;
-        if (s->polls[0].revents & ~POLLIN) /* the other end is closed: what was asked is void */
+        if (polls[0].revents & ~POLLIN) /* the other end is closed: what was asked is void */
             return;
-        settle_ranks(s);
-        bool died = s->polls[1].revents != 0;
+        bool died = polls[1].revents != 0;
         drain_sigchld(s);
         reap(s);
-        bool spoke = s->polls[0].revents & POLLIN;
+        bool spoke = polls[0].revents & POLLIN;
         if (spoke && on_launcher(s) < 0)
             return;
         if (!clear_jobs(s))
@@ -471,17 +417,35 @@ static int block_signals(void)
     return signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* The guardian's parent. Where the guardian has not ended in good order, all that it had becomes
+ * our child and is ended here: the launcher may have been killed at the same instant. Where it was
+ * not, the lifeline, which we hold too, tells it when all that is done. */
+static _Noreturn void keep(struct guardian_state *s, pid_t guardian)
+{
+    int status = -1;
+    prctl(PR_SET_NAME, "drover-keeper");
+    while (waitpid(guardian, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (status != 0)
+        (void)end_all(s); /* what it cannot end, the launcher tries */
+    _exit(status != 0);
+}
+
 _Noreturn void guardian_main(int lifeline)
 {
     setsid();
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    prctl(PR_SET_NAME, "drover-guardian");
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* this is not inherited */
     keep_only(lifeline);
     struct guardian_state s = {.sock = LIFELINE, .sigchld_fd = block_signals()};
-    if (s.sigchld_fd < 0) {
-        log_error("guardian: signalfd: %s", strerror(errno));
+    pid_t guardian = s.sigchld_fd < 0 ? -1 : fork();
+    if (guardian < 0) {
+        log_error("guardian: %s: %s", s.sigchld_fd < 0 ? "signalfd" : "fork", strerror(errno));
         _exit(1);
     }
+    if (guardian > 0)
+        keep(&s, guardian);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_NAME, "drover-guardian");
     run(&s);
     _exit(end_all(&s) ? 0 : 1);
 }

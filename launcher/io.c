@@ -9,6 +9,8 @@
 
 struct io {
     uv_pipe_t pipe;
+    uv_timer_t silence; /* of a line that has begun */
+    int open_handles;
     int file_fd;
     char *scratch;
     char *who;
@@ -54,6 +56,19 @@ static void deliver_held(struct io *s)
     }
 }
 
+static void on_silence(uv_timer_t *t)
+{
+    struct io *s = t->data;
+    if (s->held.len > 0 && !s->paused)
+        s->ev.begun(s->arg, s->held.data, s->held.len);
+}
+
+static void await_rest(struct io *s)
+{
+    if (s->ev.begun && s->held.len > 0 && !s->closed)
+        uv_timer_start(&s->silence, on_silence, IO_SILENCE_MS, 0);
+}
+
 /* New bytes: the line that was begun first, then straight from where they were read into. */
 static void take(struct io *s, const char *bytes, size_t len)
 {
@@ -68,11 +83,12 @@ static void take(struct io *s, const char *bytes, size_t len)
     }
     if (s->held.len == 0)
         used += deliver_lines(s, bytes + used, len - used);
-    if (used == len || s->closed)
-        return;
-    strbuf_add(&s->held, bytes + used, len - used);
-    if (s->held.len >= IO_LINE_MAX && !s->paused)
-        deliver_held(s);
+    if (used < len && !s->closed) {
+        strbuf_add(&s->held, bytes + used, len - used);
+        if (s->held.len >= IO_LINE_MAX && !s->paused)
+            deliver_held(s);
+    }
+    await_rest(s);
 }
 
 /* ---- bytes -------------------------------------------------------------------------------------
@@ -166,7 +182,9 @@ int io_open(struct io **out, uv_loop_t *loop, const struct io_source *from,
     s->ev = *ev;
     s->arg = arg;
     uv_pipe_init(loop, &s->pipe, 0);
-    s->pipe.data = s;
+    uv_timer_init(loop, &s->silence);
+    s->pipe.data = s->silence.data = s;
+    s->open_handles = 2;
     s->fed = from->fd < 0;
     int rc = s->fed ? 0 : uv_pipe_open(&s->pipe, from->fd);
     if (rc < 0)
@@ -184,6 +202,8 @@ int io_open(struct io **out, uv_loop_t *loop, const struct io_source *from,
 static void on_closed(uv_handle_t *h)
 {
     struct io *s = h->data;
+    if (--s->open_handles > 0)
+        return;
     strbuf_free(&s->held);
     free(s->who);
     free(s);
@@ -197,6 +217,7 @@ void io_close(struct io *s)
     auto_fd(&s->file_fd);
     s->file_fd = -1;
     uv_close((uv_handle_t *)&s->pipe, on_closed);
+    uv_close((uv_handle_t *)&s->silence, on_closed);
 }
 
 void io_feed(struct io *s, const char *bytes, size_t len)
@@ -227,6 +248,7 @@ void io_resume(struct io *s)
     deliver_held(s);
     if (s->paused || s->closed)
         return;
+    await_rest(s);
     if (s->at_end)
         end(s);
     else if (s->finishing)

@@ -11,7 +11,8 @@
 
 enum {
     IO_READ_BYTES = 64 << 10, /* read at once */
-    IO_LINE_MAX = 64 << 10    /* a line that is longer may come in pieces */
+    IO_LINE_MAX = 64 << 10,   /* a line that is longer may come in pieces */
+    IO_SILENCE_MS = 100       /* after which a line that has begun is worth showing */
 };
 
 struct io;
@@ -23,6 +24,9 @@ struct io_events {
     bool (*line)(void *arg, const char *text, size_t len);
     /* In place of lines, where not NULL: what was read, as it came. */
     bool (*bytes)(void *arg, const char *bytes, size_t len);
+    /* The line that has begun, all of it so far: nothing came for IO_SILENCE_MS, as after a prompt.
+     * `line` brings it again once it is whole. NULL: nobody wants to know. */
+    void (*begun)(void *arg, const char *text, size_t len);
     /* Everything has been delivered. The last event; io_close() may be called from it. */
     void (*ended)(void *arg);
 };

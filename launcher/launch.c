@@ -308,6 +308,13 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
     return !j->ev.line || j->ev.line(j->arg, rank, from, text, len);
 }
 
+static void on_begun(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    const struct launch *j = arg;
+    if (j->ev.begun)
+        j->ev.begun(j->arg, rank, from, text, len);
+}
+
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     struct launch *j = arg;
@@ -407,6 +414,7 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
                                                      .standing = on_standing,
                                                      .aborted = on_aborted,
                                                      .line = on_line,
+                                                     .begun = on_begun,
                                                      .quiet = on_quiet,
                                                      .report = on_report,
                                                      .cleared = on_cleared};

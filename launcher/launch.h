@@ -67,6 +67,9 @@ struct launch_events {
     void (*ended)(void *arg, const struct job_end *end);
     /* `pid` is 0 where the rank is on another node. */
     void (*rank_started)(void *arg, int rank, pid_t pid);
+    /* A line that has begun, all of it so far, when nothing has followed for 100 ms (a prompt, dots
+     * that show progress); `line` brings it again when it is whole. May be NULL. */
+    void (*begun)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
 };
 
 /* Plans and starts a job. On failure nothing was started. A program that cannot be executed is

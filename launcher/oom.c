@@ -1,9 +1,9 @@
 #include "launcher/oom.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "common/mem.h"
+#include "launcher/cgroup.h"
 
 /* The number after "oom_kill " in a file of "name number" lines; -1: it has none. */
 static long read_count(const char *path)
@@ -19,24 +19,12 @@ static long read_count(const char *path)
 
 long oom_kills(const char *root)
 {
-    AUTO(free) char *own = xasprintf("%s/proc/self/cgroup", root);
-    AUTO(file) FILE *f = fopen(own, "re");
-    char line[1024];
-    while (f && fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = '\0';
-        char *controllers = strchr(line, ':');
-        char *path = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!path)
-            continue;
-        *path++ = '\0';
-        AUTO(free) char *file = NULL;
-        if (controllers[1] == '\0') /* version 2 */
-            file = xasprintf("%s/sys/fs/cgroup%s/memory.events", root, path);
-        else if (strcmp(controllers + 1, "memory") == 0)
-            file = xasprintf("%s/sys/fs/cgroup/memory%s/memory.oom_control", root, path);
-        long count = file ? read_count(file) : -1;
-        if (count >= 0)
-            return count;
+    static const char *const names[] = {"memory.events", "memory.oom_control"}; /* versions 2, 1 */
+    AUTO(free) char *dir = cgroup_dir(root, "memory");
+    long count = -1;
+    for (size_t i = 0; dir && count < 0 && i < COUNT_OF(names); i++) {
+        AUTO(free) char *file = xasprintf("%s/%s", dir, names[i]);
+        count = read_count(file);
     }
-    return -1;
+    return count;
 }

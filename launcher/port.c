@@ -6,9 +6,11 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "common/mem.h"
 
@@ -18,6 +20,31 @@ AUTO_DEFINE(dir, DIR *, closedir)
 
 /* ---- who has it --------------------------------------------------------------------------------
  */
+
+/* A mark in the same network namespace as the port, of which the kernel tells whose it is: a socket
+ * that is bound but does not listen is in no table. Another user can take the name, as the port. */
+static socklen_t mark_name(struct sockaddr_un *a, int port)
+{
+    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "drover-port-%d", port);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+/* The inode of the socket that has the port's mark; 0: not found. */
+static uintmax_t inode_of_mark(int port)
+{
+    AUTO(file) FILE *f = fopen("/proc/net/unix", "re");
+    struct sockaddr_un a;
+    (void)mark_name(&a, port);
+    char line[512], name[128];
+    while (f && fgets(line, sizeof line, f)) {
+        uintmax_t inode;
+        if (sscanf(line, "%*s %*x %*x %*x %*x %*x %ju @%127s", &inode, name) == 2 &&
+            strcmp(name, a.sun_path + 1) == 0)
+            return inode;
+    }
+    return 0;
+}
 
 /* The inode of the socket that listens on `port`; 0: not found. */
 static uintmax_t inode_of(const char *table, int port)
@@ -55,6 +82,8 @@ static void name_owner(char *out, size_t size, int port)
     uintmax_t inode = inode_of("/proc/net/tcp6", port);
     if (inode == 0)
         inode = inode_of("/proc/net/tcp", port);
+    if (inode == 0)
+        inode = inode_of_mark(port);
     if (inode == 0)
         return;
     char link_text[40];
@@ -109,13 +138,47 @@ static int bound_socket(int *out, int wanted)
     return rc;
 }
 
+/* Marks the port as held, by a socket that has `*fd` in a message to itself: one descriptor, in
+ * place of `*fd`, keeps both. 0, or -EADDRINUSE: another holds it; or another -errno. */
+static int mark(int *fd, int port)
+{
+    struct sockaddr_un a;
+    socklen_t len = mark_name(&a, port);
+    AUTO(fd) int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    union {
+        char space[CMSG_SPACE(sizeof *fd)];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec byte = {.iov_base = "", .iov_len = 1};
+    struct msghdr m = {.msg_name = &a,
+                       .msg_namelen = len,
+                       .msg_iov = &byte,
+                       .msg_iovlen = 1,
+                       .msg_control = control.space,
+                       .msg_controllen = sizeof control.space};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof *fd);
+    memcpy(CMSG_DATA(c), fd, sizeof *fd);
+    if (s < 0 || bind(s, (struct sockaddr *)&a, len) < 0 || sendmsg(s, &m, MSG_DONTWAIT) < 0)
+        return -errno;
+    close(*fd);
+    *fd = fd_take(&s);
+    return 0;
+}
+
 int port_hold(int *fd, int *port, int wanted, struct err *e)
 {
     if (wanted < 0 || wanted > 65535)
         return err_set(e, -EINVAL, "MASTER_PORT %d: a port is 1 to 65535", wanted);
-    int rc = bound_socket(fd, wanted);
-    if (rc > 0) {
-        *port = rc;
+    AUTO(fd) int held = -1;
+    int rc = bound_socket(&held, wanted), got = rc;
+    if (rc > 0)
+        rc = mark(&held, got);
+    if (rc == 0) {
+        *port = got;
+        *fd = fd_take(&held);
         return 0;
     }
     if (wanted == 0)

@@ -178,3 +178,8 @@ bool redirect_line(struct redirect *r, int rank, enum launch_stream from, const 
     }
     return r->of[rank].shown[k];
 }
+
+bool redirect_shows(const struct redirect *r, int rank, enum launch_stream from)
+{
+    return !r || r->of[rank].shown[from == LAUNCH_STDERR];
+}

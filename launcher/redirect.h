@@ -50,5 +50,7 @@ const char *redirect_dir(const struct redirect *r);
  * be NULL. */
 bool redirect_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
                    size_t len);
+/* Whether lines of that stream belong on the console. `r` may be NULL. */
+bool redirect_shows(const struct redirect *r, int rank, enum launch_stream from);
 
 #endif

@@ -1,5 +1,6 @@
-/* spawn - one rank's process: fork, descriptors, directory, binding, exec. What fails after the
- * fork comes back through a pipe that a successful exec closes. */
+/* spawn - one rank's process: descriptors, directory, binding, exec. The child shares our memory
+ * until it executes its program (clone(2), CLONE_VM | CLONE_VFORK), so nothing is copied for it and
+ * what fails on the way is known at once. */
 #ifndef DROVER_SPAWN_H
 #define DROVER_SPAWN_H
 
@@ -12,14 +13,10 @@ enum spawn_step { SPAWN_FORK, SPAWN_CHDIR, SPAWN_BIND, SPAWN_EXEC };
 /* "fork", "chdir", "bind", "exec". */
 const char *spawn_step_name(int step);
 
-/* Forks a process that becomes `r`: a group of its own, SIGKILL when this thread ends, r's four
- * descriptors as 0 to 3 and no others, default signal handlers, nothing blocked. Call from a
- * process that has one thread. `*result_fd` is for spawn_result(), the caller closes it; readable
- * once the outcome is known. On failure nothing was started and `*step` says at what. */
-int spawn_start(pid_t *pid, int *result_fd, const struct guardian_rank *r, enum spawn_step *step);
-
-/* Without waiting: 1: the program runs (or its process was killed before it did); 0: not known
- * yet; -errno: `*step` failed, and the process is about to exit. */
-int spawn_result(int result_fd, enum spawn_step *step);
+/* Starts a process that becomes `r`: a group of its own, SIGKILL when this thread ends, r's four
+ * descriptors as 0 to 3 and no others, default signal handlers, nothing blocked. Returns 0 when the
+ * program runs (or its process was killed before it did), or a negative errno: nothing was started,
+ * and `*step` says at what. This thread stands still meanwhile; it is to be the only one. */
+int spawn_start(pid_t *pid, const struct guardian_rank *r, enum spawn_step *step);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "common/json.h"
 #include "common/log.h"
+#include "launcher/cgroup.h"
 #include "launcher/topo_cache.h"
 
 enum { LIST_MAX = 65535 };
@@ -171,44 +172,6 @@ static void set_allowed(struct topo *t)
         hwloc_bitmap_and(t->allowed, t->allowed, own);
 }
 
-/* CPUs' worth of time in one cpu.max ("200000 100000", "max 100000"); 0: no limit. */
-static int quota_in(const char *path)
-{
-    AUTO(file) FILE *f = fopen(path, "re");
-    long long quota = 0, period = 0;
-    if (!f || fscanf(f, "%lld %lld", &quota, &period) != 2 || quota <= 0 || period <= 0)
-        return 0;
-    long long cpus = (quota + period - 1) / period;
-    return cpus > LIST_MAX ? 0 : (int)cpus;
-}
-
-/* The smallest limit from this process's cgroup (v2) up to the root. In a container the path is
- * often told from outside; then the walk still ends at the container's own root. */
-static int cgroup_quota(void)
-{
-    AUTO(file) FILE *f = fopen("/proc/self/cgroup", "re");
-    AUTO(free) char *line = NULL;
-    size_t cap = 0;
-    while (f && getline(&line, &cap, f) >= 0) {
-        if (strncmp(line, "0::/", 4) != 0)
-            continue;
-        line[strcspn(line, "\n")] = '\0';
-        char *path = line + 3;
-        int least = 0;
-        for (;;) {
-            AUTO(free) char *file = xasprintf("/sys/fs/cgroup%s/cpu.max", path);
-            int q = quota_in(file);
-            if (q && (!least || q < least))
-                least = q;
-            char *slash = strrchr(path, '/');
-            if (!slash)
-                return least;
-            *slash = '\0';
-        }
-    }
-    return 0;
-}
-
 /* Where a GPU's NUMA node is not told, it is the one that the GPU's bus hangs on. */
 static void locate_gpus(struct topo *t)
 {
@@ -236,7 +199,7 @@ int topo_load(struct topo **out, struct err *e)
     if (!t->hw)
         return err_set(e, -EIO, "hwloc cannot tell what this machine is: %s", strerror(errno));
     set_allowed(t);
-    t->quota = cgroup_quota();
+    t->quota = cgroup_cpus("");
     struct err trouble = {0};
     if (gpu_list(&t->gpus, &t->gpu_count, &trouble) < 0)
         log_warn("GPUs are not used: %s", trouble.text);

@@ -1,6 +1,7 @@
 """What the tests of the command line share: the built programs, small C programs, and who is left of a job."""
 import os
 import random
+import signal
 import subprocess
 import time
 import uuid
@@ -13,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("DROVER_BUILD", "build/dev")
 DROVER = str(BUILD / "bin/drover")
 MARK = "DROVER_TEST_MARK"
+HEARD = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 
 def marked(value):
@@ -63,6 +65,8 @@ class Runner:
         kw.setdefault("stdin", subprocess.DEVNULL)
         kw.setdefault("stdout", subprocess.PIPE)
         kw.setdefault("stderr", subprocess.PIPE)
+        # What a shell's background job ignores (nohup, `… &`) would stay so in drover.
+        kw.setdefault("preexec_fn", lambda: [signal.signal(s, signal.SIG_DFL) for s in HEARD])
         kw.setdefault("bufsize", 0)  # communicate() forgets what a buffered read has read ahead
         return subprocess.Popen([DROVER, *map(str, args)], cwd=self.cwd, env={**self.env, **(env or {})}, **kw)
 

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import DROVER, wait_until
+from conftest import DROVER, HEARD, wait_until
 
 RUN = ["run", "--oversubscribe"]
 HEARTBEAT = "exec sleep 100"
@@ -23,11 +23,19 @@ def state(pid):
         return f.read().rpartition(")")[2].split()[0]
 
 
-def guardian_of(drover, pid):
-    """The other process that is called drover."""
-    found = [p for p, command in drover.left().items() if command.startswith(DROVER) and p != pid]
-    assert len(found) == 1
-    return found[0]
+def name(pid):
+    try:
+        with open(f"/proc/{pid}/comm", encoding="ascii") as f:
+            return f.read().strip()
+    except FileNotFoundError:
+        return None
+
+
+def family_of(drover, pid):
+    """The guardian and the keeper, its parent."""
+    found = {name(p): p for p, command in drover.left().items() if command.startswith(DROVER) and p != pid}
+    assert set(found) == {"drover-guardian", "drover-keeper"}
+    return found["drover-guardian"], found["drover-keeper"]
 
 
 def test_the_first_failure_ends_the_job_at_once_with_its_status(drover):
@@ -173,21 +181,63 @@ def test_a_reader_that_goes_away_ends_the_job(drover):
     drover.nothing_left()
 
 
-def test_100_kills_of_drover_at_random_moments_leave_nothing(drover, seed):
-    """Ranks with a child of their own and one in a session of its own, which nobody's group or session reaches."""
-    script = "setsid sleep 100 & sleep 100 & sleep 100"
-    for _ in range(100):
-        job = drover.start(*RUN, "-np", "4", "sh", "-c", script, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def test_whoever_is_killed_at_whatever_moment_nothing_is_left(drover, seed):
+    """Ranks that ignore SIGTERM, with a child of their own and one in a session of its own, which nobody's group or
+    session reaches. DROVER_KILLS=1000 to try that often."""
+    script = "trap '' TERM; setsid sleep 100 & sleep 100 & sleep 100; sleep 100"
+    for _ in range(int(os.environ.get("DROVER_KILLS", "60"))):
+        whom = seed.choice(["drover", "guardian", "keeper", "drover and guardian", "rank"])
+        job = drover.start(*RUN, "-np", "4", "--grace", "0.1", "sh", "-c", script, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
         time.sleep(seed.uniform(0, 0.15))  # the moment is what is being tried
-        job.kill()
-        job.wait()
-        drover.nothing_left()
+        left = drover.left()
+        ours = {name(p): p for p, command in left.items() if command.startswith(DROVER) and p != job.pid}
+        victims = [ours.get("drover-" + who) for who in ("guardian", "keeper") if who in whom]
+        victims += [p for p, command in left.items() if whom == "rank" and command.startswith("sh -c")][:1]
+        for pid in filter(None, victims):
+            os.kill(pid, signal.SIGKILL)
+        if "drover" in whom or None in victims or not victims:  # or nobody was there yet
+            job.kill()
+        elif whom == "keeper":  # which the job does not need
+            time.sleep(seed.uniform(0, 0.05))
+            job.kill()
+        job.wait(10)
+        try:
+            drover.nothing_left()
+        except AssertionError as e:
+            raise AssertionError(f"kill of {whom}") from e
+
+
+def test_jobs_of_32_very_short_ranks_end_every_time(drover):
+    """DROVER_LAUNCHES=1000 to try that often."""
+    for _ in range(int(os.environ.get("DROVER_LAUNCHES", "10"))):
+        assert drover.run(*RUN, "-np", "32", "true", timeout=20).returncode == 0
+
+
+def test_jobs_at_the_same_time_have_ports_of_their_own(drover):
+    """DROVER_JOBS=200 for so many."""
+    jobs = [drover.start("run", "--no-pmix", "-np", "1", "sh", "-c", "echo $MASTER_PORT; read x", stdin=subprocess.PIPE)
+            for _ in range(int(os.environ.get("DROVER_JOBS", "20")))]
+    ports = [int(job.stdout.readline()) for job in jobs]
+    assert len(set(ports)) == len(jobs)
+    for job in jobs:
+        job.communicate(b"\n", timeout=60)
+        assert job.returncode == 0
+
+
+def test_a_port_that_another_job_has_is_refused_and_its_holder_named(drover):
+    job = drover.start("run", "--no-pmix", "-np", "1", "sh", "-c", "echo $MASTER_PORT; read x", stdin=subprocess.PIPE)
+    port = job.stdout.readline().decode().strip()
+    done = drover.run("run", "--no-pmix", "--master-port", port, "-np", "1", "true")
+    assert done.returncode == 2 and f"MASTER_PORT {port}" in done.stderr and f"process {job.pid} (drover)" in done.stderr
+    job.communicate(b"\n", timeout=10)
+    assert drover.run("run", "--no-pmix", "--master-port", port, "-np", "1", "true").returncode == 0
 
 
 def test_a_killed_guardian_takes_its_ranks_along_and_is_reported(drover):
     job = drover.start(*RUN, "-np", "2", "sh", "-c", "setsid sleep 100 & exec sleep 100")
     ranks_running(drover, 4)
-    os.kill(guardian_of(drover, job.pid), signal.SIGKILL)
+    os.kill(family_of(drover, job.pid)[0], signal.SIGKILL)
     _, err = job.communicate(timeout=10)
     assert job.returncode == 137 and b"guardian" in err
     drover.nothing_left()
@@ -197,6 +247,8 @@ def test_a_terminal_feeds_rank_0_and_suspends_and_interrupts_the_job(drover):
     """drover as a shell has it: leader of a foreground process group on a terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
+        for sig in HEARD:
+            signal.signal(sig, signal.SIG_DFL)
         os.execve(DROVER, [DROVER, *RUN, "-np", "2", "sh", "-c",
                            "[ $RANK = 1 ] && exec sleep 100; echo up; read x; echo got $x; exec sleep 100"], drover.env)
     seen = b""
@@ -211,8 +263,8 @@ def test_a_terminal_feeds_rank_0_and_suspends_and_interrupts_the_job(drover):
     read_until(b"got typed\r\n")
     ranks_running(drover, 2)
     os.write(terminal, b"\x1a")  # ^Z, and the shell's `fg`
-    guardian = guardian_of(drover, pid)
-    wait_until(lambda: all(state(p) == "T" for p in drover.left() if p != guardian))
+    family = family_of(drover, pid)
+    wait_until(lambda: all(state(p) == "T" for p in drover.left() if p not in family))
     os.kill(pid, signal.SIGCONT)
     wait_until(lambda: all(state(p) == "S" for p in drover.left()))
     os.write(terminal, b"\x03")

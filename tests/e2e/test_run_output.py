@@ -109,6 +109,20 @@ def test_a_line_without_an_end_is_not_cut_by_anothers(drover):
     assert sorted(done.stdout.split("\n")) == ["rank0", "rank1", "rank2", "rank3"]
 
 
+def test_a_prompt_comes_before_its_line_ends(drover):
+    job = drover.start("run", "-np", "1", "sh", "-c", r"printf 'name? '; read x; echo hello $x", stdin=subprocess.PIPE)
+    assert job.stdout.read(6) == b"name? "
+    out, _ = job.communicate(b"you\n", timeout=10)
+    assert out == b"hello you\n"
+
+
+def test_lines_that_have_begun_are_not_cut_by_anothers(drover):
+    """Each rank begins lines, waits longer than it takes to show them, and ends them."""
+    done = drover.run(*RUN, "-np", "4", "sh", "-c",
+                      "for i in 1 2 3; do printf $RANK-$i; sleep 0.2$RANK; echo -end; done")
+    assert sorted(done.stdout.splitlines()) == [f"{r}-{i}-end" for r in range(4) for i in (1, 2, 3)]
+
+
 def test_a_progress_bar_comes_as_it_moves(drover):
     job = drover.start("run", "-np", "1", "sh", "-c", r"printf '10%%\r20%%\r30'; read x; printf '%%\n'",
                        stdin=subprocess.PIPE)

@@ -1,5 +1,5 @@
-/* SIGKILL to the launcher or to its guardian at random moments, and forks, pipes and descriptors
- * that fail: no process stays, nothing leaks, and what could not be started is told. */
+/* SIGKILL to the launcher, its guardian and the keeper at random moments, and forks, pipes and
+ * descriptors that fail: no process stays, nothing leaks, and what could not be started is told. */
 #include <sys/resource.h>
 
 #include "launcher/guardian.h"
@@ -31,16 +31,22 @@ static void spawn_all(const char *script)
         close(kit_spawn(&k, 1, i, script));
 }
 
-/* A launcher with ranks: writes the guardian's pid to `to` and then runs for ever. */
-static _Noreturn void be_launcher(int to)
+/* The three who have to do with it. */
+struct family {
+    pid_t launcher, guardian, keeper;
+};
+
+/* A launcher with ranks: writes who they are to `to` and then runs until the guardian is gone. */
+static _Noreturn void be_launcher(int to, const char *script)
 {
     alarm(TEST_LIMIT_S);
     kit_open(&k);
-    pid_t pid = guardian_pid(k.g);
-    CHECK(write(to, &pid, sizeof pid) == sizeof pid);
-    spawn_all(with_daemons);
-    for (;;)
-        uv_run(&k.loop, UV_RUN_DEFAULT);
+    struct family f = {getpid(), kit_guardian(k.g), guardian_keeper(k.g)};
+    CHECK(write(to, &f, sizeof f) == sizeof f);
+    spawn_all(script);
+    while (!kit_find(&k, KIT_GONE, 0, -1))
+        uv_run(&k.loop, UV_RUN_ONCE);
+    _exit(0);
 }
 
 /* This process is a subreaper: whatever a killed launcher leaves, living or dead, becomes its
@@ -65,30 +71,68 @@ static void random_moment(unsigned *s)
     nanosleep(&t, NULL);
 }
 
-static pid_t start_launcher(pid_t *guardian)
+static struct family start_launcher(const char *script)
 {
     int ends[2];
+    struct family f;
     CHECK_INT(pipe2(ends, O_CLOEXEC), 0);
-    pid_t launcher = fork();
-    if (launcher == 0)
-        be_launcher(ends[1]);
+    if (fork() == 0)
+        be_launcher(ends[1], script);
     close(ends[1]);
-    CHECK_INT(read(ends[0], guardian, sizeof *guardian), sizeof *guardian);
+    CHECK_INT(read(ends[0], &f, sizeof f), sizeof f);
     close(ends[0]);
-    return launcher;
+    return f;
 }
 
-TEST(nothing_survives_a_launcher_that_is_killed_at_any_moment)
+/* Kills them at once, in this order, again and again. */
+static void kill_all_of(bool launcher, bool guardian, bool keeper)
 {
     CHECK_INT(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     unsigned s = seed();
     for (int i = 0; i < KILLS; i++) {
-        pid_t guardian, launcher = start_launcher(&guardian);
+        /* Without both, the launcher cannot tell a daemon of which nothing tells from its own. */
+        struct family f = start_launcher(guardian && keeper ? with_daemon : with_daemons);
         random_moment(&s);
-        kill(launcher, SIGKILL);
+        if (i % 2 && launcher)
+            kill(f.launcher, SIGKILL);
+        if (guardian)
+            kill(f.guardian, SIGKILL);
+        if (keeper)
+            kill(f.keeper, SIGKILL);
+        if (launcher)
+            kill(f.launcher, SIGKILL);
+        if (!launcher && !guardian) { /* the job goes on, until the launcher's own end */
+            random_moment(&s);
+            kill(f.launcher, SIGKILL);
+        }
         if (!nothing_left())
             FAIL("kill %d: processes are left after %d ms", i, SETTLE_MS);
     }
+}
+
+TEST(nothing_survives_a_launcher_that_is_killed_at_any_moment)
+{
+    kill_all_of(true, false, false);
+}
+
+TEST(nothing_survives_a_launcher_and_its_guardian_that_are_killed_at_the_same_instant)
+{
+    kill_all_of(true, true, false);
+}
+
+TEST(nothing_survives_a_launcher_and_the_keeper_that_are_killed_at_the_same_instant)
+{
+    kill_all_of(true, false, true);
+}
+
+TEST(nothing_survives_a_guardian_and_the_keeper_that_are_killed_at_the_same_instant)
+{
+    kill_all_of(false, true, true);
+}
+
+TEST(a_job_whose_keeper_is_killed_is_still_ended_with_its_launcher)
+{
+    kill_all_of(false, false, true);
 }
 
 TEST(nothing_survives_a_guardian_that_is_killed_at_any_moment)
@@ -96,11 +140,11 @@ TEST(nothing_survives_a_guardian_that_is_killed_at_any_moment)
     unsigned s = seed();
     for (int i = 0; i < KILLS; i++) {
         kit_open(&k);
-        spawn_all(with_daemon);
+        spawn_all(with_daemons);
         int64_t until = kit_now_ms() + rand_r(&s) % (MOMENTS_US / 1000);
         while (kit_now_ms() < until)
             uv_run(&k.loop, UV_RUN_NOWAIT);
-        kill(guardian_pid(k.g), SIGKILL);
+        kill(kit_guardian(k.g), SIGKILL);
         int64_t killed = kit_now_ms();
         kit_await(&k, KIT_GONE, 0, -1);
         CHECK(kit_now_ms() - killed < SETTLE_MS);
@@ -128,9 +172,9 @@ static int open_fds(pid_t pid)
 static void limit_guardian(int what, rlim_t value)
 {
     struct rlimit r;
-    CHECK_INT(prlimit(guardian_pid(k.g), what, NULL, &r), 0);
+    CHECK_INT(prlimit(kit_guardian(k.g), what, NULL, &r), 0);
     r.rlim_cur = value;
-    CHECK_INT(prlimit(guardian_pid(k.g), what, &r, NULL), 0);
+    CHECK_INT(prlimit(kit_guardian(k.g), what, &r, NULL), 0);
 }
 
 /* Started and ended, or not started at "fork": one of them, for each rank. Returns how many were.
@@ -166,9 +210,9 @@ TEST(a_rank_for_which_descriptors_are_short_is_told_and_nothing_leaks)
     kit_open(&k);
     CHECK_INT(spawn_short(1, 0), RANKS);
     kit_clear(&k, 1);
-    int before = open_fds(guardian_pid(k.g)), none = 0, all = 0;
+    int before = open_fds(kit_guardian(k.g)), none = 0, all = 0;
     struct rlimit old;
-    CHECK_INT(prlimit(guardian_pid(k.g), RLIMIT_NOFILE, NULL, &old), 0);
+    CHECK_INT(prlimit(kit_guardian(k.g), RLIMIT_NOFILE, NULL, &old), 0);
     uint32_t job = 2;
     for (rlim_t limit = 3; limit < 24; limit++, job++) {
         limit_guardian(RLIMIT_NOFILE, limit);
@@ -177,7 +221,7 @@ TEST(a_rank_for_which_descriptors_are_short_is_told_and_nothing_leaks)
         all += started == RANKS;
         limit_guardian(RLIMIT_NOFILE, old.rlim_cur);
         kit_clear(&k, job);
-        CHECK_INT(open_fds(guardian_pid(k.g)), before);
+        CHECK_INT(open_fds(kit_guardian(k.g)), before);
     }
     CHECK(none > 0 && all > 0);
     kit_close(&k);
@@ -199,9 +243,10 @@ TEST(the_kth_fork_that_fails_is_told_and_the_others_run)
     for (int i = 0; i < RANKS; i++)
         kit_await(&k, KIT_STARTED, 99, i);
     kit_clear(&k, 98); /* answered when all of the above is done with */
-    int before = open_fds(guardian_pid(k.g));
+    int before = open_fds(kit_guardian(k.g));
     for (int room = 0; room <= RANKS; room++) {
-        limit_guardian(RLIMIT_NPROC, (rlim_t)(2 + RANKS + room)); /* this process, the guardian */
+        limit_guardian(RLIMIT_NPROC,
+                       (rlim_t)(3 + RANKS + room)); /* this process, keeper, guardian */
         uint32_t job = (uint32_t)room + 1;
         for (int i = 0; i < RANKS; i++)
             close(kit_spawn(&k, job, i, "exec sleep 1000"));
@@ -215,7 +260,7 @@ TEST(the_kth_fork_that_fails_is_told_and_the_others_run)
             CHECK_INT(no->value, EAGAIN);
         }
         kit_clear(&k, job);
-        CHECK_INT(open_fds(guardian_pid(k.g)), before);
+        CHECK_INT(open_fds(kit_guardian(k.g)), before);
     }
     CHECK(!kit_find(&k, KIT_EXITED, 99, 0));
     kit_close(&k);

@@ -11,6 +11,7 @@
 
 #include "common/strbuf.h"
 #include "launcher/guardian.h"
+#include "launcher/wards.h"
 #include "tests/unit/test.h"
 
 enum { KIT_LIMIT_MS = 10000, KIT_EVENTS_MAX = 4096 };
@@ -91,6 +92,24 @@ static inline void kit_open(struct kit *k)
     uv_timer_init(&k->loop, &k->deadline);
     if (guardian_attach(k->g, &k->loop, &kit_watcher, k, &e) < 0)
         FAIL("%s", e.text);
+}
+
+/* The guardian itself, its keeper's only child; waits for its birth. */
+static inline pid_t kit_guardian(const struct guardian *g)
+{
+    int64_t deadline = kit_now_ms() + KIT_LIMIT_MS;
+    for (;; poll(NULL, 0, 1)) {
+        struct wards w = {0};
+        CHECK_INT(wards_scan(&w), 0);
+        pid_t pid = 0;
+        for (size_t i = 0; i < w.count; i++)
+            if (w.all[i].parent == guardian_keeper(g))
+                pid = w.all[i].pid;
+        wards_end(&w);
+        if (pid)
+            return pid;
+        CHECK(kit_now_ms() < deadline);
+    }
 }
 
 /* The loop must have nothing left on it. */

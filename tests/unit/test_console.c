@@ -2,6 +2,8 @@
 #include "launcher/console.h"
 
 #include <fcntl.h>
+#include <pty.h>
+#include <termios.h>
 
 #include "tests/unit/test.h"
 
@@ -180,4 +182,61 @@ TEST(a_terminal_has_colours_unless_it_is_dumb)
     CHECK(!console_coloured(fd));
     unsetenv("TERM");
     CHECK(!console_coloured(fd));
+}
+
+static void begun(struct fixture *f, int rank, const char *text, bool alone)
+{
+    console_begun(f->c, rank, LAUNCH_STDOUT, text, strlen(text), alone);
+}
+
+TEST(a_lone_ranks_line_that_has_begun_is_shown_once)
+{
+    struct fixture f;
+    start(&f, (struct console_style){.tag = CONSOLE_TAG_MPIRUN}, false);
+    begun(&f, 0, "na", true);
+    begun(&f, 0, "name? ", true);
+    line(&f, 0, LAUNCH_STDERR, "e", '\n');
+    line(&f, 0, LAUNCH_STDOUT, "name? thanks", '\n');
+    line(&f, 0, LAUNCH_STDOUT, "next", '\n');
+    begun(&f, 0, "50%\r", true);
+    line(&f, 0, LAUNCH_STDOUT, "50%", '\r');
+    stop(&f);
+    CHECK_STR(heard(f.out), "[1,0]<stdout>:name? thanks\n[1,0]<stdout>:next\n[1,0]<stdout>:50%\r");
+    CHECK_STR(heard(f.err), "[1,0]<stderr>:e\n");
+}
+
+TEST(one_of_many_ranks_line_that_has_begun_waits_where_nobody_sits_before_it)
+{
+    struct fixture f;
+    start(&f, (struct console_style){0}, false);
+    begun(&f, 0, "name? ", false);
+    line(&f, 1, LAUNCH_STDOUT, "b", '\n');
+    line(&f, 0, LAUNCH_STDOUT, "name? thanks", '\n');
+    stop(&f);
+    CHECK_STR(heard(f.out), "b\nname? thanks\n");
+}
+
+/* Both streams are one there; so is what another rank writes. */
+TEST(on_a_terminal_what_has_begun_is_shown_and_again_when_anothers_came_between)
+{
+    struct fixture f;
+    start(&f, (struct console_style){0}, false);
+    int ends[2];
+    struct termios raw;
+    CHECK_INT(openpty(&ends[0], &ends[1], NULL, NULL, NULL), 0);
+    CHECK_INT(tcgetattr(ends[1], &raw), 0);
+    cfmakeraw(&raw);
+    CHECK_INT(tcsetattr(ends[1], TCSANOW, &raw), 0);
+    console_close(f.c);
+    dup2(ends[1], 1);
+    dup2(ends[1], 2);
+    CHECK_INT(console_open(&f.c, &f.loop, &(struct console_style){0}, on_moved, &f, NULL), 0);
+    begun(&f, 0, "name? ", false);
+    begun(&f, 0, "name? ..", false);
+    line(&f, 1, LAUNCH_STDOUT, "b", '\n');
+    line(&f, 0, LAUNCH_STDOUT, "name? ..thanks", '\n');
+    begun(&f, 1, "c", false);
+    console_say(f.c, "ours\n");
+    stop(&f);
+    CHECK_STR(heard(ends[0]), "name? ..\nb\nname? ..thanks\nc\nours\n");
 }

@@ -128,8 +128,8 @@ TEST(a_rank_leads_a_group_in_the_guardians_session)
     kit_spawn(&k, 1, 0, "exec sleep 1000");
     pid_t pid = kit_await(&k, KIT_STARTED, 1, 0)->value;
     CHECK_INT(getpgid(pid), pid);
-    CHECK_INT(getsid(pid), guardian_pid(k.g));
-    CHECK_INT(getsid(guardian_pid(k.g)), guardian_pid(k.g));
+    CHECK_INT(getsid(pid), guardian_keeper(k.g));
+    CHECK_INT(getsid(kit_guardian(k.g)), guardian_keeper(k.g));
     kit_close(&k);
     CHECK_INT(kit_living(k.mark), 0);
 }
@@ -211,7 +211,7 @@ TEST(orphans_that_end_are_reaped)
         CHECK_INT(wards_scan(&w), 0);
         children = 0;
         for (size_t i = 0; i < w.count; i++)
-            children += w.all[i].parent == guardian_pid(k.g);
+            children += w.all[i].parent == kit_guardian(k.g);
         wards_end(&w);
         CHECK(kit_now_ms() < deadline);
     }
@@ -435,7 +435,7 @@ TEST(signals_to_the_guardian_are_nothing_to_it)
     kit_open(&k);
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGTSTP};
     for (size_t i = 0; i < COUNT_OF(signals); i++)
-        CHECK_INT(kill(guardian_pid(k.g), signals[i]), 0);
+        CHECK_INT(kill(kit_guardian(k.g), signals[i]), 0);
     kit_spawn(&k, 1, 0, "exit 3");
     CHECK_INT(WEXITSTATUS(kit_await(&k, KIT_EXITED, 1, 0)->value), 3);
     kit_close(&k);
@@ -455,7 +455,7 @@ TEST(when_the_guardian_is_killed_all_its_processes_end_and_ours_do_not)
         for (;;)
             pause();
     }
-    kill(guardian_pid(k.g), SIGKILL);
+    kill(kit_guardian(k.g), SIGKILL);
     kit_await(&k, KIT_GONE, 0, -1);
     CHECK_INT(kit_living(k.mark), 0);
     CHECK_INT(waitpid(own, NULL, WNOHANG), 0);
@@ -476,7 +476,7 @@ TEST(stopping_a_guardian_that_was_killed_ends_what_it_left)
     kit_open(&k);
     int fd = kit_spawn(&k, 1, 0, DAEMON "wait");
     CHECK_STR(kit_line(&k, fd), "up");
-    kill(guardian_pid(k.g), SIGKILL);
+    kill(kit_guardian(k.g), SIGKILL);
     kit_close(&k);
     CHECK_INT(kit_living(k.mark), 0);
     CHECK(wait(NULL) < 0 && errno == ECHILD);

@@ -13,6 +13,7 @@ struct reader {
     char scratch[IO_READ_BYTES];
     struct strbuf seen; /* every line, then <n>, <r> or <-> for what ended it */
     struct strbuf bytes;
+    struct strbuf begun; /* what on_begun() was told last */
     int lines, pause_every;
     bool ended;
 };
@@ -43,6 +44,13 @@ static bool on_line(void *arg, const char *text, size_t len)
     return false;
 }
 
+static void on_begun(void *arg, const char *text, size_t len)
+{
+    struct reader *r = arg;
+    strbuf_reset(&r->begun);
+    strbuf_add(&r->begun, text, len);
+}
+
 static void on_ended(void *arg)
 {
     struct reader *r = arg;
@@ -58,7 +66,7 @@ static struct reader *reader_new(int file_fd)
     CHECK(pipe2(ends, O_CLOEXEC) == 0);
     uv_loop_init(&r->loop);
     r->write_fd = ends[1];
-    static const struct io_events ev = {.line = on_line, .ended = on_ended};
+    static const struct io_events ev = {.line = on_line, .begun = on_begun, .ended = on_ended};
     struct io_source from = {ends[0], file_fd, r->scratch, "a test"};
     CHECK_INT(io_open(&r->io, &r->loop, &from, &ev, r, NULL), 0);
     return r;
@@ -71,6 +79,7 @@ static void reader_free(struct reader *r)
     CHECK_INT(uv_loop_close(&r->loop), 0);
     strbuf_free(&r->seen);
     strbuf_free(&r->bytes);
+    strbuf_free(&r->begun);
     auto_fd(&r->write_fd);
     free(r);
 }
@@ -114,6 +123,26 @@ TEST(a_progress_bar_moves_and_a_dos_line_stays_one)
     CHECK_STR(strbuf_str(&r->seen), "<r>10%<r>20%\r<n>dos\r<n>");
     hang_up(r);
     CHECK_STR(strbuf_str(&r->seen), "<r>10%<r>20%\r<n>dos\r<n>x\r<->");
+}
+
+TEST(a_line_that_has_begun_is_told_when_nothing_follows_and_comes_whole_later)
+{
+    AUTO(reader) struct reader *r = reader_new(-1);
+    say(r, "one\nna");
+    CHECK_INT(r->begun.len, 0);
+    while (r->begun.len < 2)
+        uv_run(&r->loop, UV_RUN_ONCE);
+    say(r, "me? ");
+    while (r->begun.len < 6)
+        uv_run(&r->loop, UV_RUN_ONCE);
+    CHECK_STR(strbuf_str(&r->begun), "name? ");
+    say(r, "yes\n50%\r");
+    while (r->begun.len != 4)
+        uv_run(&r->loop, UV_RUN_ONCE);
+    CHECK_STR(strbuf_str(&r->begun), "50%\r");
+    CHECK_STR(strbuf_str(&r->seen), "one<n>name? yes<n>");
+    hang_up(r);
+    CHECK_STR(strbuf_str(&r->seen), "one<n>name? yes<n>50%\r<->");
 }
 
 TEST(an_empty_stream_has_no_line)

@@ -1,6 +1,7 @@
 /* launch: jobs of one process, through the guardian and the PMIx server. */
 #include <time.h>
 
+#include "tests/unit/kit_guardian.h"
 #include "tests/unit/kit_launch.h"
 #include "tests/unit/kit_pmix.h"
 
@@ -191,7 +192,7 @@ TEST(without_its_guardian_a_job_is_over_and_no_other_starts)
     struct launch_spec s = script(2, argv, "echo up; exec sleep 100");
     struct heard *h = begin(f, 0, &s);
     until_heard(h, &h->out, "0oup|");
-    kill(guardian_pid(f->g), SIGKILL);
+    kill(kit_guardian(f->g), SIGKILL);
     until_over(h);
     CHECK_INT(h->end.status, 128 + SIGKILL);
     struct err e = {0};

@@ -71,6 +71,21 @@ TEST(a_wanted_port_that_somebody_listens_on_is_an_error_that_names_them)
     CHECK_INT(got, port);
 }
 
+TEST(a_wanted_port_that_another_holds_for_its_job_is_an_error_that_names_it)
+{
+    struct err e = {0};
+    int held = -1, port = 0, again = -1;
+    CHECK_INT(port_hold(&held, &port, 0, &e), 0);
+    CHECK_INT(port_hold(&again, &(int){0}, port, &e), -EADDRINUSE);
+    char pid[32];
+    snprintf(pid, sizeof pid, "by process %d", (int)getpid());
+    CHECK_HAS(e.text, pid);
+    CHECK_INT(again, -1);
+    close(held);
+    CHECK_INT(port_hold(&again, &(int){0}, port, &e), 0);
+    close(again);
+}
+
 TEST(what_is_no_port_is_an_error)
 {
     struct err e = {0};

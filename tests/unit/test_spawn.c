@@ -15,17 +15,6 @@ static struct guardian_rank rank_of(char *const *argv)
         .argv = argv, .env = usual_env, .fds = {0, 1, 2}, .report_fd = -1};
 }
 
-/* Waits for the outcome: what spawn_result() says. */
-static int outcome(int fd, enum spawn_step *step)
-{
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    CHECK_INT(poll(&p, 1, 10000), 1);
-    int rc = spawn_result(fd, step);
-    CHECK(rc != 0);
-    close(fd);
-    return rc;
-}
-
 static int status_of(pid_t pid)
 {
     int status;
@@ -36,25 +25,22 @@ static int status_of(pid_t pid)
 static void fails_with(const struct guardian_rank *r, int error, enum spawn_step at)
 {
     pid_t pid;
-    int fd;
     enum spawn_step step;
-    CHECK_INT(spawn_start(&pid, &fd, r, &step), 0);
-    CHECK_INT(outcome(fd, &step), -error);
+    CHECK_INT(spawn_start(&pid, r, &step), -error);
     CHECK_INT(step, at);
-    status_of(pid);
+    CHECK(wait(NULL) < 0 && errno == ECHILD);
 }
 
 /* Runs it to its end; what it wrote to its stdout. */
 static char *output_of(struct guardian_rank *r)
 {
-    int ends[2], fd;
+    int ends[2];
     pid_t pid;
     enum spawn_step step;
     CHECK_INT(pipe2(ends, O_CLOEXEC), 0);
     r->fds[1] = ends[1];
-    CHECK_INT(spawn_start(&pid, &fd, r, &step), 0);
+    CHECK_INT(spawn_start(&pid, r, &step), 0);
     close(ends[1]);
-    CHECK_INT(outcome(fd, &step), 1);
     struct strbuf b = {0};
     char bytes[4096];
     for (ssize_t n; (n = read(ends[0], bytes, sizeof bytes)) > 0;)
@@ -68,10 +54,8 @@ TEST(a_program_starts_and_its_status_is_its_own)
 {
     struct guardian_rank r = rank_of((char *[]){"sh", "-c", "exit 9", NULL});
     pid_t pid;
-    int fd;
     enum spawn_step step;
-    CHECK_INT(spawn_start(&pid, &fd, &r, &step), 0);
-    CHECK_INT(outcome(fd, &step), 1);
+    CHECK_INT(spawn_start(&pid, &r, &step), 0);
     CHECK_INT(WEXITSTATUS(status_of(pid)), 9);
 }
 
@@ -110,14 +94,8 @@ TEST(cpus_that_are_none_come_back_as_bind)
         struct guardian_rank r = rank_of((char *[]){"true", NULL});
         r.cpus = bad[i];
         pid_t pid;
-        int fd;
         enum spawn_step step;
-        int rc = spawn_start(&pid, &fd, &r, &step);
-        if (rc == 0) { /* a list, but of no CPU of this machine: the kernel refuses */
-            rc = outcome(fd, &step);
-            status_of(pid);
-        }
-        CHECK_INT(rc, -EINVAL);
+        CHECK_INT(spawn_start(&pid, &r, &step), -EINVAL); /* a list of no CPU here: the kernel's */
         CHECK_INT(step, SPAWN_BIND);
     }
 }
@@ -205,12 +183,10 @@ TEST(descriptors_arrive_though_they_cross_and_no_other_does)
     memcpy(r.fds, (int[]){1, 2, 3}, sizeof r.fds);
     r.report_fd = 0;
     pid_t pid;
-    int fd;
     enum spawn_step step;
-    int rc = spawn_start(&pid, &fd, &r, &step);
+    int rc = spawn_start(&pid, &r, &step);
     dup2(saved_err, 2);
     CHECK_INT(rc, 0);
-    CHECK_INT(outcome(fd, &step), 1);
     CHECK_INT(WEXITSTATUS(status_of(pid)), 0);
     char text[64] = "";
     CHECK(read(out[0], text, sizeof text - 1) > 0);
@@ -236,12 +212,10 @@ TEST(a_rank_leads_a_group_as_soon_as_it_is_known)
 {
     struct guardian_rank r = rank_of((char *[]){"sleep", "1000", NULL});
     pid_t pid;
-    int fd;
     enum spawn_step step;
-    CHECK_INT(spawn_start(&pid, &fd, &r, &step), 0);
+    CHECK_INT(spawn_start(&pid, &r, &step), 0);
     CHECK_INT(getpgid(pid), pid);
     CHECK_INT(kill(-pid, SIGKILL), 0);
-    CHECK_INT(outcome(fd, &step), 1);
     CHECK_INT(WTERMSIG(status_of(pid)), SIGKILL);
 }
 
@@ -254,10 +228,8 @@ TEST(a_rank_dies_with_its_parent)
         struct guardian_rank r = rank_of((char *[]){"sleep", "1000", NULL});
         r.fds[1] = life[1]; /* closed when the rank has ended */
         pid_t pid;
-        int fd;
         enum spawn_step step;
-        CHECK_INT(spawn_start(&pid, &fd, &r, &step), 0);
-        CHECK_INT(outcome(fd, &step), 1);
+        CHECK_INT(spawn_start(&pid, &r, &step), 0);
         CHECK(write(told[1], &pid, sizeof pid) == sizeof pid);
         kill(getpid(), SIGKILL);
     }

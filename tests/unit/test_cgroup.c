@@ -1,0 +1,55 @@
+/* cgroup: both versions, from a tree of files. */
+#include "launcher/cgroup.h"
+
+#include "common/mem.h"
+#include "tests/unit/kit_root.h"
+#include "tests/unit/test.h"
+
+TEST(the_smallest_limit_up_to_the_root_counts)
+{
+    char *root = new_root();
+    put(root, "proc/self/cgroup", "0::/a/b/c\n");
+    CHECK_INT(cgroup_cpus(root), 0);
+    put(root, "sys/fs/cgroup/a/b/c/cpu.max", "max 100000\n");
+    CHECK_INT(cgroup_cpus(root), 0);
+    put(root, "sys/fs/cgroup/a/b/cpu.max", "800000 100000\n");
+    CHECK_INT(cgroup_cpus(root), 8);
+    put(root, "sys/fs/cgroup/a/cpu.max", "250000 100000\n");
+    CHECK_INT(cgroup_cpus(root), 3);
+    put(root, "sys/fs/cgroup/a/b/c/cpu.max", "50000 100000\n");
+    CHECK_INT(cgroup_cpus(root), 1);
+    remove_root(root);
+}
+
+TEST(version_1_has_its_limit_in_two_files)
+{
+    char *root = new_root();
+    put(root, "proc/self/cgroup", "9:cpuset:/s\n7:cpu,cpuacct:/x/y\n0::/z\n");
+    put(root, "sys/fs/cgroup/cpu/x/y/cpu.cfs_quota_us", "-1\n");
+    put(root, "sys/fs/cgroup/cpu/x/y/cpu.cfs_period_us", "100000\n");
+    CHECK_INT(cgroup_cpus(root), 0);
+    put(root, "sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "400000\n");
+    put(root, "sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n");
+    CHECK_INT(cgroup_cpus(root), 4);
+    remove_root(root);
+}
+
+TEST(a_container_that_sees_only_its_own_root_has_that_limit)
+{
+    char *root = new_root();
+    put(root, "proc/self/cgroup", "5:cpu:/docker/123\n");
+    put(root, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000\n");
+    put(root, "sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    CHECK_INT(cgroup_cpus(root), 2);
+    remove_root(root);
+}
+
+TEST(where_the_kernel_does_not_say_there_is_none)
+{
+    char *root = new_root();
+    CHECK(!cgroup_dir(root, "cpu"));
+    CHECK_INT(cgroup_cpus(root), 0);
+    put(root, "proc/self/cgroup", "nonsense\n5:cpuset:/x\n");
+    CHECK(!cgroup_dir(root, "cpu"));
+    remove_root(root);
+}
