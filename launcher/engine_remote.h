@@ -17,7 +17,11 @@
 #include "launcher/tail.h"
 #include "launcher/workdir.h"
 
-enum { REMOTE_STREAMS = 2, REMOTE_TOKEN_HEX = 64 };
+enum {
+    REMOTE_STREAMS = 2,
+    REMOTE_TOKEN_HEX = 64,
+    REMOTE_SAID_LINES = 100 /* of mpirun: ssh's word stands before a long text of its own */
+};
 
 /* A rank. */
 enum remote_state {

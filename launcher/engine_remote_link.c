@@ -302,9 +302,9 @@ void remote_accept(struct remote_job *j)
 static void describe(struct strbuf *out, const struct remote_job *j)
 {
     const char *who = j->starter->program ? j->starter->program : "a `drover rank`";
-    const char *lines[65] = {NULL};
+    const char *lines[REMOTE_SAID_LINES + 1] = {NULL};
     struct err e = {0};
-    for (int i = 0; i < tail_count(j->said) && i < 64; i++)
+    for (int i = 0; i < tail_count(j->said); i++)
         lines[i] = tail_get(j->said, i, NULL);
     int wait = j->starter_wait;
     if (j->starter->cause && j->starter->cause(&e, lines))
@@ -315,6 +315,24 @@ static void describe(struct strbuf *out, const struct remote_job *j)
         strbuf_printf(out, "%s has ended with status %d", who, WEXITSTATUS(wait));
 }
 
+/* A rank that has not come: of a node that is named, else of another machine, else any. */
+static int culprit(const struct remote_job *j, const char *why)
+{
+    int found = 0, best = -1;
+    for (int i = 0; i < j->plan->world_size; i++) {
+        const struct plan_node *n = &j->plan->nodes[j->plan->ranks[i].node];
+        int score = j->ranks[i].state != REMOTE_AWAITED ? 0
+                    : strstr(why, n->name)              ? 3
+                    : !n->here                          ? 2
+                                                        : 1;
+        if (score > best) {
+            best = score;
+            found = i;
+        }
+    }
+    return found;
+}
+
 static void on_broken(uv_timer_t *t)
 {
     struct remote_job *j = t->data;
@@ -322,10 +340,7 @@ static void on_broken(uv_timer_t *t)
     describe(&text, j);
     const char *why = strbuf_str(&text);
     if (!j->started) {
-        int rank = 0;
-        while (rank < j->plan->world_size - 1 && j->ranks[rank].state != REMOTE_AWAITED)
-            rank++;
-        remote_fail_start(j, rank, 126, "%s", why);
+        remote_fail_start(j, culprit(j, why), 126, "%s", why);
         return;
     }
     for (int i = 0; i < j->plan->world_size; i++)
