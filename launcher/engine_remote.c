@@ -59,11 +59,11 @@ static void tell_not_started(struct remote_job *j, int rank, int status, const c
     j->ev.not_started(j->arg, rank, status, why);
 }
 
-/* mpirun's own words stand with the rank that was missed. */
+/* mpirun's own words stand with the rank that was missed, unless they are told in ours. */
 static void tell_failure(struct remote_job *j)
 {
     int n = tail_count(j->said);
-    for (int i = n > SHOWN_LINES ? n - SHOWN_LINES : 0; i < n; i++) {
+    for (int i = n > SHOWN_LINES ? n - SHOWN_LINES : 0; i < n && !j->explained; i++) {
         size_t len;
         const char *line = tail_get(j->said, i, &len);
         AUTO(free) char *text = xasprintf("%s: %s\n", j->starter->program, line);

@@ -101,6 +101,7 @@ struct remote_job {
     struct tail *said;           /* its last lines */
     int starters_left;
     int starter_wait; /* its wait status */
+    bool explained;   /* what it said is known and told in our words */
     struct workdir *workdir;
     char *hostfile, *program;
     char **candidates; /* addresses of ours that the hosts can reach */

@@ -299,7 +299,7 @@ void remote_accept(struct remote_job *j)
 /* ---- mpirun ------------------------------------------------------------------------------------
  */
 
-static void describe(struct strbuf *out, const struct remote_job *j)
+static void describe(struct strbuf *out, struct remote_job *j)
 {
     const char *who = j->starter->program ? j->starter->program : "a `drover rank`";
     const char *lines[REMOTE_SAID_LINES + 1] = {NULL};
@@ -307,7 +307,8 @@ static void describe(struct strbuf *out, const struct remote_job *j)
     for (int i = 0; i < tail_count(j->said); i++)
         lines[i] = tail_get(j->said, i, NULL);
     int wait = j->starter_wait;
-    if (j->starter->cause && j->starter->cause(&e, lines))
+    j->explained = j->starter->cause && j->starter->cause(&e, lines);
+    if (j->explained)
         strbuf_printf(out, "%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
     else if (WIFSIGNALED(wait))
         strbuf_printf(out, "%s was ended by signal %d", who, WTERMSIG(wait));
