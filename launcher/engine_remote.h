@@ -101,7 +101,9 @@ struct remote_job {
     struct tail *said;           /* its last lines */
     int starters_left;
     int starter_wait; /* its wait status */
-    bool explained;   /* what it said is known and told in our words */
+    const struct remote_rank
+        *orphan;    /* whose `drover rank` was killed, the half that mpirun knows */
+    bool explained; /* what it said is known and told in our words */
     struct workdir *workdir;
     char *hostfile, *program;
     char **candidates; /* addresses of ours that the hosts can reach */

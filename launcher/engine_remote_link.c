@@ -40,6 +40,8 @@ static void refuse(struct remote_peer *p, const char *why)
     remote_peer_drop(p);
 }
 
+static void on_broken(uv_timer_t *t);
+
 /* ---- what agents say ---------------------------------------------------------------------------
  */
 
@@ -184,6 +186,16 @@ static void on_took(struct remote_rank *r, const struct control_frame *f)
         source_took(r->job->source, (size_t)n);
 }
 
+/* Who has killed the parent, mpirun or a person, holds the job for over. */
+static void on_orphan(struct remote_rank *r, const struct control_frame *f)
+{
+    struct remote_job *j = r->job;
+    if (j->released || j->clearing || uv_is_active((uv_handle_t *)&j->broken))
+        return;
+    j->orphan = r;
+    uv_timer_start(&j->broken, on_broken, BROKEN_MS, 0);
+}
+
 static void on_frame(void *arg, const struct control_frame *f)
 {
     static const struct {
@@ -193,7 +205,7 @@ static void on_frame(void *arg, const struct control_frame *f)
         {"out", on_out},         {"exit", on_rank_exit}, {"quiet", on_quiet},
         {"started", on_started}, {"report", on_report},  {"not_started", on_not_started},
         {"port", on_port},       {"topo", on_topo},      {"cleared", on_cleared},
-        {"took", on_took},
+        {"took", on_took},       {"orphan", on_orphan},
     };
     struct remote_peer *p = arg;
     if (!p->rank) {
@@ -310,6 +322,9 @@ static void describe(struct strbuf *out, struct remote_job *j)
     j->explained = j->starter->cause && j->starter->cause(&e, lines);
     if (j->explained)
         strbuf_printf(out, "%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
+    else if (j->starters_left > 0 && j->orphan)
+        strbuf_printf(out, "the `drover rank` of rank %d on %s was killed from outside",
+                      j->orphan->rank, remote_host(j, j->orphan->rank));
     else if (WIFSIGNALED(wait))
         strbuf_printf(out, "%s was ended by signal %d", who, WTERMSIG(wait));
     else
