@@ -21,6 +21,7 @@ struct agent {
     uv_loop_t loop;
     struct guardian *guardian;
     struct control *link; /* to the launcher */
+    uv_pipe_t parent;
     struct engine *engine;
     struct engine_job *job; /* NULL: not started */
     struct row row;
@@ -347,6 +348,29 @@ static int own_rank(void)
     return -1;
 }
 
+static void on_room(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+    static char byte;
+    *buf = uv_buf_init(&byte, 1);
+}
+
+static void on_parent(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
+{
+    struct agent *a = s->data;
+    if (n >= 0)
+        return;
+    uv_read_stop(s);
+    say(a, json_pack("{s:s}", "t", "orphan"));
+}
+
+static void watch_parent(struct agent *a, int fd)
+{
+    uv_pipe_init(&a->loop, &a->parent, 0);
+    a->parent.data = a;
+    if (uv_pipe_open(&a->parent, fd) < 0)
+        close(fd); /* then its end is not noticed, no more */
+}
+
 static int connect_up(struct agent *a, struct err *e)
 {
     static const struct control_events ev = {on_frame, on_ended};
@@ -359,6 +383,7 @@ static int connect_up(struct agent *a, struct err *e)
     control_trust(a->link, CONTROL_SILENT_MS);
     say(a, json_pack("{s:s,s:o,s:s,s:i,s:o}", "t", "hello", "token", text(getenv(STARTER_TOKEN)),
                      "version", DROVER_VERSION, "rank", a->rank, "host", text(a->name)));
+    (void)uv_read_start((uv_stream_t *)&a->parent, on_room, on_parent);
     return 0;
 }
 
@@ -375,6 +400,7 @@ static void finish(struct agent *a)
     engine_free(a->job);
     engine_close(a->engine);
     close_feed(a);
+    uv_close((uv_handle_t *)&a->parent, NULL);
     control_close(a->link);
     guardian_stop(a->guardian); /* whatever runs still is killed */
     uv_run(&a->loop, UV_RUN_DEFAULT);
@@ -384,7 +410,7 @@ static void finish(struct agent *a)
     auto_fd(&a->port_fd);
 }
 
-int agent_main(void)
+int agent_main(int parent)
 {
     struct agent a = {.rank = own_rank(), .port_fd = -1, .stdin_fd = -1};
     struct err e = {0};
@@ -396,6 +422,7 @@ int agent_main(void)
         snprintf(a.name, sizeof a.name, "a host without a name");
     int rc = guardian_start(&a.guardian, &e);
     uv_loop_init(&a.loop); /* after the fork: libuv closes descriptors of its own in a child */
+    watch_parent(&a, parent);
     if (rc == 0)
         rc = begin(&a, &e);
     if (rc == 0)

@@ -1,5 +1,6 @@
 /* cmd_rank - `drover rank`: the parent of an agent (agent.h). */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -45,13 +46,17 @@ int cmd_rank(int argc, char **argv)
     for (size_t i = 0; i < COUNT_OF(ignored); i++)
         signal(ignored[i], SIG_IGN);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* without it only end_orphans() has less to do */
-    pid_t agent = fork();
-    if (agent == 0)
-        _exit(agent_main());
+    int ends[2] = {-1, -1}; /* the other one closes when this process has ended, and no sooner */
+    pid_t agent = pipe2(ends, O_CLOEXEC) < 0 ? -1 : fork();
+    if (agent == 0) {
+        close(ends[1]);
+        _exit(agent_main(ends[0]));
+    }
     if (agent < 0) {
         log_error("fork: %s", strerror(errno));
         return CMD_FAILED;
     }
+    close(ends[0]);
     pid_t ended;
     while ((ended = waitpid(-1, NULL, 0)) != agent && (ended > 0 || errno == EINTR))
         ;

@@ -2,6 +2,7 @@
  * stream: two lengths (32 bits, little endian), a JSON object, and as many raw bytes. Pure.
  *
  *     rank -> launcher   hello topo port started not_started out quiet report exit cleared took
+ *                        orphan
  *     launcher -> rank   tell row start in signal stop finish clear took release no
  *     both               ping
  *

@@ -15,7 +15,7 @@ enum {
     CLEAR_MS = 20000,      /* for agents to kill what they have */
     LEAVE_MS = 2000,       /* for mpirun to end after the last agent: 4.1.4 sometimes never does */
     FAILED_LEAVE_MS = 200, /* after a failure it takes its time, and says what we said */
-    SAID_LINES = 64        /* ssh's words stand before 30 lines of mpirun's */
+    SHOWN_LINES = 20
 };
 
 const char *remote_host(const struct remote_job *j, int rank)
@@ -59,10 +59,11 @@ static void tell_not_started(struct remote_job *j, int rank, int status, const c
     j->ev.not_started(j->arg, rank, status, why);
 }
 
-/* mpirun's own words stand with the rank that was missed. */
+/* mpirun's own words stand with the rank that was missed, unless they are told in ours. */
 static void tell_failure(struct remote_job *j)
 {
-    for (int i = 0; i < tail_count(j->said); i++) {
+    int n = tail_count(j->said);
+    for (int i = n > SHOWN_LINES ? n - SHOWN_LINES : 0; i < n && !j->explained; i++) {
         size_t len;
         const char *line = tail_get(j->said, i, &len);
         AUTO(free) char *text = xasprintf("%s: %s\n", j->starter->program, line);
@@ -391,7 +392,7 @@ static struct remote_job *new_job(struct engine *en, const struct engine_order *
         r->streams[0] = (struct remote_stream){r, LAUNCH_STDOUT, NULL};
         r->streams[1] = (struct remote_stream){r, LAUNCH_STDERR, NULL};
     }
-    j->said = tail_new(SAID_LINES);
+    j->said = tail_new(REMOTE_SAID_LINES);
     uv_timer_init(j->loop, &j->deadline);
     uv_timer_init(j->loop, &j->verdict);
     uv_timer_init(j->loop, &j->broken);

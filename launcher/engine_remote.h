@@ -17,7 +17,11 @@
 #include "launcher/tail.h"
 #include "launcher/workdir.h"
 
-enum { REMOTE_STREAMS = 2, REMOTE_TOKEN_HEX = 64 };
+enum {
+    REMOTE_STREAMS = 2,
+    REMOTE_TOKEN_HEX = 64,
+    REMOTE_SAID_LINES = 100 /* of mpirun: ssh's word stands before a long text of its own */
+};
 
 /* A rank. */
 enum remote_state {
@@ -97,6 +101,9 @@ struct remote_job {
     struct tail *said;           /* its last lines */
     int starters_left;
     int starter_wait; /* its wait status */
+    const struct remote_rank
+        *orphan;    /* whose `drover rank` was killed, the half that mpirun knows */
+    bool explained; /* what it said is known and told in our words */
     struct workdir *workdir;
     char *hostfile, *program;
     char **candidates; /* addresses of ours that the hosts can reach */

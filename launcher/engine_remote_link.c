@@ -40,6 +40,8 @@ static void refuse(struct remote_peer *p, const char *why)
     remote_peer_drop(p);
 }
 
+static void on_broken(uv_timer_t *t);
+
 /* ---- what agents say ---------------------------------------------------------------------------
  */
 
@@ -194,6 +196,16 @@ static void on_took(struct remote_rank *r, const struct control_frame *f)
         source_took(r->job->source, (size_t)n);
 }
 
+/* Who has killed the parent, mpirun or a person, holds the job for over. */
+static void on_orphan(struct remote_rank *r, const struct control_frame *f)
+{
+    struct remote_job *j = r->job;
+    if (j->released || j->clearing || uv_is_active((uv_handle_t *)&j->broken))
+        return;
+    j->orphan = r;
+    uv_timer_start(&j->broken, on_broken, BROKEN_MS, 0);
+}
+
 static void on_frame(void *arg, const struct control_frame *f)
 {
     static const struct {
@@ -203,7 +215,7 @@ static void on_frame(void *arg, const struct control_frame *f)
         {"out", on_out},         {"exit", on_rank_exit},    {"quiet", on_quiet},
         {"started", on_started}, {"report", on_report},     {"not_started", on_not_started},
         {"port", on_port},       {"topo", on_topo},         {"cleared", on_cleared},
-        {"took", on_took},       {"standing", on_standing},
+        {"took", on_took},       {"standing", on_standing}, {"orphan", on_orphan},
     };
     struct remote_peer *p = arg;
     if (!p->rank) {
@@ -309,20 +321,42 @@ void remote_accept(struct remote_job *j)
 /* ---- mpirun ------------------------------------------------------------------------------------
  */
 
-static void describe(struct strbuf *out, const struct remote_job *j)
+static void describe(struct strbuf *out, struct remote_job *j)
 {
     const char *who = j->starter->program ? j->starter->program : "a `drover rank`";
-    const char *lines[65] = {NULL};
+    const char *lines[REMOTE_SAID_LINES + 1] = {NULL};
     struct err e = {0};
-    for (int i = 0; i < tail_count(j->said) && i < 64; i++)
+    for (int i = 0; i < tail_count(j->said); i++)
         lines[i] = tail_get(j->said, i, NULL);
     int wait = j->starter_wait;
-    if (j->starter->cause && j->starter->cause(&e, lines))
+    j->explained = j->starter->cause && j->starter->cause(&e, lines);
+    if (j->explained)
         strbuf_printf(out, "%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
+    else if (j->starters_left > 0 && j->orphan)
+        strbuf_printf(out, "the `drover rank` of rank %d on %s was killed from outside",
+                      j->orphan->rank, remote_host(j, j->orphan->rank));
     else if (WIFSIGNALED(wait))
         strbuf_printf(out, "%s was ended by signal %d", who, WTERMSIG(wait));
     else
         strbuf_printf(out, "%s has ended with status %d", who, WEXITSTATUS(wait));
+}
+
+/* A rank that has not come: of a node that is named, else of another machine, else any. */
+static int culprit(const struct remote_job *j, const char *why)
+{
+    int found = 0, best = -1;
+    for (int i = 0; i < j->plan->world_size; i++) {
+        const struct plan_node *n = &j->plan->nodes[j->plan->ranks[i].node];
+        int score = j->ranks[i].state != REMOTE_AWAITED ? 0
+                    : strstr(why, n->name)              ? 3
+                    : !n->here                          ? 2
+                                                        : 1;
+        if (score > best) {
+            best = score;
+            found = i;
+        }
+    }
+    return found;
 }
 
 static void on_broken(uv_timer_t *t)
@@ -332,10 +366,7 @@ static void on_broken(uv_timer_t *t)
     describe(&text, j);
     const char *why = strbuf_str(&text);
     if (!j->started) {
-        int rank = 0;
-        while (rank < j->plan->world_size - 1 && j->ranks[rank].state != REMOTE_AWAITED)
-            rank++;
-        remote_fail_start(j, rank, 126, "%s", why);
+        remote_fail_start(j, culprit(j, why), 126, "%s", why);
         return;
     }
     for (int i = 0; i < j->plan->world_size; i++)

@@ -293,8 +293,8 @@ static void on_looked_up(uv_getaddrinfo_t *req, int status, struct addrinfo *fou
     if (j->done || status == UV_ECANCELED)
         ;
     else if (status < 0)
-        remote_fail_start(j, l->rank, 2, "host '%s' cannot be found: %s", remote_host(j, l->rank),
-                          uv_strerror(status));
+        remote_fail_start(j, l->rank, 2, "the name of host '%s' cannot be resolved: %s",
+                          remote_host(j, l->rank), uv_strerror(status));
     else if (routes == 0)
         remote_fail_start(j, l->rank, 2, "host '%s': no route to it: %s", remote_host(j, l->rank),
                           strerror(-rc));
