@@ -11,6 +11,7 @@
 #include "launcher/control.h"
 #include "launcher/engine.h"
 #include "launcher/env.h"
+#include "launcher/netif.h"
 #include "launcher/port.h"
 #include "launcher/row.h"
 #include "launcher/starter.h"
@@ -210,6 +211,21 @@ static void on_row(struct agent *a, const struct control_frame *f)
         say_error(a, &e);
 }
 
+/* Open MPI over TCP takes every interface for a way to the other nodes, and hangs or fails on one
+ * like docker0, which has the same address on all. Its default is named, as ours replaces it. */
+static void leave_inner_networks_out(struct agent *a)
+{
+    struct plan *p = a->row.plan;
+    char *const *const layers[] = {a->row.base, p->env, p->ranks[0].env};
+    for (size_t i = 0; i < COUNT_OF(layers); i++)
+        if (env_get(layers[i], "OMPI_MCA_btl_tcp_if_include") ||
+            env_get(layers[i], "OMPI_MCA_btl_tcp_if_exclude"))
+            return;
+    AUTO(free) char *names = netif_inner();
+    if (names)
+        env_set(&p->env, "OMPI_MCA_btl_tcp_if_exclude", "127.0.0.1/8,sppp,%s", names);
+}
+
 static void on_start(struct agent *a, const struct control_frame *f)
 {
     static const struct engine_events ev = {.started = on_started,
@@ -229,6 +245,7 @@ static void on_start(struct agent *a, const struct control_frame *f)
         rc = json_may_str(&address, f->head, "address", &e);
     if (rc == 0 && address)
         env_set(&a->row.plan->env, "MASTER_ADDR", "%s", address);
+    leave_inner_networks_out(a);
     struct launch_spec spec = {.stdin_fd = a->stdin_fd,
                                .stdin_null = a->stdin_fd < 0,
                                .reports = a->row.wish.reports,
