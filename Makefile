@@ -62,7 +62,7 @@ SRC_common      := $(wildcard common/*.c)
 SRC_launcher    := $(filter-out $(MAINS),$(wildcard launcher/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/model/*.c hpo/search/*.c hpo/sweep/*.c))
-SRC_comm        := $(wildcard $(addprefix collectives/,comm.c backend.c exchange.c self.c))
+SRC_comm        := $(wildcard $(addprefix collectives/,comm.c backend.c exchange.c expand.c part.c self.c))
 SRC_collectives := $(filter-out $(MAINS) $(SRC_comm),$(wildcard collectives/*.c))
 
 PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover) \
@@ -149,11 +149,11 @@ $(B)/tests/fake/libnvidia-ml.so.1: $(B)/obj/tests/fake/nvml.o
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
-$(B)/tests/fake/nccl.so: $(B)/obj/tests/fake/nccl.o
+$(B)/tests/fake/%.so: $(B)/obj/tests/fake/%.o
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
-FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ -lpthread
+FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so $(B)/tests/fake/nccl_old.so)
 
 tests: all $(C_TESTS) $(FAKES)
 .PHONY: tests

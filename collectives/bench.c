@@ -56,23 +56,8 @@ static int wait_all(struct bench *b)
 /* Every rank's `bytes` of host memory, in the order of ranks. */
 static int gather(struct bench *b, const void *mine, size_t bytes, void *all)
 {
-    void *in = NULL, *out = NULL;
-    int rc = b->backend->mem_alloc(b->inner, bytes, &in, b->e);
-    if (rc == 0)
-        rc = b->backend->mem_alloc(b->inner, bytes * (size_t)b->size, &out, b->e);
-    if (rc == 0)
-        rc = b->backend->copy_in(b->inner, in, mine, bytes, b->e);
-    if (rc == 0 && (rc = drover_all_gather(b->comm, in, out, bytes, DROVER_UINT8)) < 0)
-        rc = comm_failed(b, rc);
-    if (rc == 0)
-        rc = wait_all(b);
-    if (rc == 0)
-        rc = b->backend->copy_out(b->inner, all, out, bytes * (size_t)b->size, b->e);
-    if (in)
-        b->backend->mem_free(b->inner, in);
-    if (out)
-        b->backend->mem_free(b->inner, out);
-    return rc;
+    int rc = comm_gather(b->comm, mine, bytes, all, b->o->wait_ms);
+    return rc < 0 ? comm_failed(b, rc) : 0;
 }
 
 /* The processor's name, for ranks that compute on it. */

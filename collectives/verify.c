@@ -39,8 +39,14 @@ static void set(void *out, size_t i, enum drover_type t, double x)
         ((double *)out)[i] = x;
         break;
     case DROVER_BFLOAT16:
-    case DROVER_TYPES:
         ((uint16_t *)out)[i] = bfloat16_from_float((float)x);
+        break;
+    case DROVER_F8E4M3:
+        ((uint8_t *)out)[i] = f8e4m3_from_float((float)x);
+        break;
+    case DROVER_F8E5M2:
+    case DROVER_TYPES:
+        ((uint8_t *)out)[i] = f8e5m2_from_float((float)x);
         break;
     }
 }
@@ -52,7 +58,7 @@ static uint64_t exact_max(enum drover_type t)
         [DROVER_INT8] = 127,       [DROVER_UINT8] = 255,     [DROVER_INT32] = 1 << 24,
         [DROVER_UINT32] = 1 << 24, [DROVER_INT64] = 1 << 24, [DROVER_UINT64] = 1 << 24,
         [DROVER_HALF] = 2048,      [DROVER_FLOAT] = 1 << 24, [DROVER_DOUBLE] = 1 << 24,
-        [DROVER_BFLOAT16] = 256,
+        [DROVER_BFLOAT16] = 256,   [DROVER_F8E4M3] = 16,     [DROVER_F8E5M2] = 8,
     };
     return max[t];
 }
@@ -63,7 +69,7 @@ static uint64_t doublings(enum drover_type t)
     static const unsigned char max[DROVER_TYPES] = {
         [DROVER_INT8] = 6,     [DROVER_UINT8] = 7,      [DROVER_INT32] = 30, [DROVER_UINT32] = 31,
         [DROVER_INT64] = 62,   [DROVER_UINT64] = 62,    [DROVER_HALF] = 15,  [DROVER_FLOAT] = 100,
-        [DROVER_DOUBLE] = 100, [DROVER_BFLOAT16] = 100,
+        [DROVER_DOUBLE] = 100, [DROVER_BFLOAT16] = 100, [DROVER_F8E4M3] = 8, [DROVER_F8E5M2] = 15,
     };
     return max[t];
 }

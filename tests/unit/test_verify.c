@@ -29,6 +29,10 @@ static double as_double(const void *b, size_t i, enum drover_type t)
         return ((const float *)b)[i];
     case DROVER_DOUBLE:
         return ((const double *)b)[i];
+    case DROVER_F8E4M3:
+        return f8e4m3_to_float(((const uint8_t *)b)[i]);
+    case DROVER_F8E5M2:
+        return f8e5m2_to_float(((const uint8_t *)b)[i]);
     default:
         return bfloat16_to_float(((const uint16_t *)b)[i]);
     }
@@ -52,6 +56,10 @@ static double rounded(double x, enum drover_type t)
         return (float)x;
     case DROVER_BFLOAT16:
         return bfloat16_to_float(bfloat16_from_float((float)x));
+    case DROVER_F8E4M3:
+        return f8e4m3_to_float(f8e4m3_from_float((float)x));
+    case DROVER_F8E5M2:
+        return f8e5m2_to_float(f8e5m2_from_float((float)x));
     default:
         return x;
     }
