@@ -155,7 +155,13 @@ $(B)/tests/fake/%.so: $(B)/obj/tests/fake/%.o
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ -lpthread
 FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so $(B)/tests/fake/nccl_old.so)
 
-tests: all $(C_TESTS) $(FAKES)
+# The conformance kit: a program that ranks run, over any backend.
+CONFORM := $(B)/tests/conform
+$(B)/tests/conform: $(call objs,$(wildcard tests/conform/*.c)) $(B)/libcollectives.a $(B)/libcomm.a $(B)/libclient.a $(B)/libcommon.a
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_collectives) $(shell pkg-config --libs pmix) $(LIBS_common) -lpthread
+
+tests: all $(C_TESTS) $(FAKES) $(CONFORM)
 .PHONY: tests
 test: tests
 	tests/run --build $(B) $(T)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "collectives/exchange.h"
 #include "collectives/expand.h"
@@ -23,6 +24,7 @@ struct drover_comm {
     int rank, size;
     unsigned caps;
     int64_t open_ms;
+    unsigned spins;             /* before a wait gives its core to others */
     struct backend_call *queue; /* head … len could not be started yet */
     size_t head, len, cap;
     int depth;                /* of groups */
@@ -53,6 +55,8 @@ static struct drover_comm *comm_new(struct drover *d, const struct backend *b,
     struct drover_comm *c = xzalloc(sizeof *c);
     *c = (struct drover_comm){.d = d, .backend = b, .inner = inner, .rank = rank, .size = size};
     c->caps = b->caps(inner);
+    /* With more ranks than cores, the one that is awaited needs this very core. */
+    c->spins = drover_local_size(d) > sysconf(_SC_NPROCESSORS_ONLN) ? 0 : SPINS;
     return c;
 }
 
@@ -467,8 +471,8 @@ int drover_wait(struct drover_comm *c, int64_t timeout_ms)
                 return failed(c, -ETIMEDOUT);
             }
         }
-        if (turn > SPINS)
-            sched_yield(); /* the rank that is awaited may need this very core */
+        if (turn > c->spins)
+            sched_yield();
     }
     return 0;
 }

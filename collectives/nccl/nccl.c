@@ -30,7 +30,8 @@ struct backend_comm {
     const struct nccl_lib *nccl;
     const struct cuda_lib *cuda;
     ncclComm_t comm; /* NULL once it was aborted */
-    bool revoked;    /* aborted, but good for a shrink */
+    bool revoked;    /* aborted, but good for a shrink, … */
+    bool spent;      /* … which was done */
     cudaStream_t stream;
     int rank, size, device;
     unsigned caps;
@@ -63,6 +64,9 @@ static int nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t 
             last && *last ? ": " : "", last ? last : "");
     if (e)
         e->text[strcspn(e->text, "\n")] = '\0';
+    const char *interface = getenv("NCCL_SOCKET_IFNAME");
+    if (interface && last && strstr(last, "no socket interface"))
+        return err_hint(e, "NCCL_SOCKET_IFNAME=%s names no interface of this node", interface);
     return err_hint(e, "NCCL_DEBUG=INFO makes NCCL say more");
 }
 
@@ -252,7 +256,7 @@ static int nccl_open(struct backend_comm **out, const struct backend_opts *o, st
 static void nccl_close(struct backend_comm *c)
 {
     struct err e = {0};
-    if (c->comm && (c->revoked || (c->nccl->ncclCommFinalize(c->comm), true)) &&
+    if (c->comm && !c->spent && (c->revoked || (c->nccl->ncclCommFinalize(c->comm), true)) &&
         settle_by(c, now_ms() + CLOSE_MS, "ending", &e) == 0) {
         c->nccl->ncclCommDestroy(c->comm);
         c->comm = NULL;
@@ -303,6 +307,7 @@ static int nccl_part(struct backend_comm **out, struct backend_comm *c,
     made->caps = c->caps;
     memcpy(made->version, c->version, sizeof made->version);
     int rc = ask_for_part(made, c, p, e);
+    c->spent = p->without;
     if (rc < 0)
         return rc;
     cudaError_t cu = c->cuda->cudaMalloc(&made->scratch, sizeof(int));

@@ -7,7 +7,7 @@
  *     no_driver   there is no GPU              init_hang    connecting never ends
  *     init_error  connecting fails             async_error  the third collective's peers are lost
  *     slow        a collective is taken in only at the third time that one asks
- *     late        this rank's GPU takes 20 ms before each collective
+ *     late        this rank's GPU takes 2 ms before each collective
  *     hang        the stream is never done     old          the version is another one
  *     ampere      the GPU has no 8-bit floats  log          ends of communicators, on stderr
  *     wrong       this rank's sums are off by one in the first element */
@@ -26,9 +26,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collectives/float16.h"
+#include "tests/fake/nccl_cuda.h"
+#include "tests/fake/nccl_values.h"
 
-#define EXPORT __attribute__((visibility("default")))
 enum {
     RANKS_MAX = 8,
     SLOT_BYTES = 32 << 20,
@@ -94,61 +94,6 @@ struct ncclComm {
     _Atomic ncclResult_t broken;
 };
 
-static bool wanted(const char *what)
-{
-    const char *list = getenv("FAKE_NCCL");
-    for (size_t len = strlen(what); list && *list;
-         list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
-        if (strncmp(list, what, len) == 0 && (list[len] == '\0' || list[len] == ','))
-            return true;
-    return false;
-}
-
-/* ---- CUDA's part ---- */
-EXPORT cudaError_t cudaGetDeviceCount(int *count)
-{
-    *count = 2;
-    return wanted("no_driver") ? cudaErrorInsufficientDriver : cudaSuccess;
-}
-EXPORT cudaError_t cudaSetDevice(int device)
-{
-    return device < 2 ? cudaSuccess : cudaErrorInvalidDevice;
-}
-EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device)
-{
-    *value = what == cudaDevAttrComputeCapabilityMajor ? (wanted("ampere") ? 8 : 9) : 0;
-    return cudaSuccess;
-}
-EXPORT cudaError_t cudaDeviceGetPCIBusId(char *out, int len, int device)
-{
-    snprintf(out, (size_t)len, "0000:%02X:00.0", 0x3b + device);
-    return cudaSuccess;
-}
-EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
-{
-    snprintf(p->name, sizeof p->name, "Fake GPU");
-    return cudaSuccess;
-}
-EXPORT const char *cudaGetErrorString(cudaError_t e)
-{
-    return e == cudaErrorInsufficientDriver ? "CUDA driver version is insufficient"
-                                            : "fake CUDA error";
-}
-EXPORT cudaError_t cudaMalloc(void **out, size_t bytes)
-{
-    *out = bytes < SIZE_MAX / 4 ? malloc(bytes) : NULL;
-    return *out ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-EXPORT cudaError_t cudaFree(void *p)
-{
-    free(p);
-    return cudaSuccess;
-}
-EXPORT cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
-{
-    memcpy(to, from, bytes);
-    return cudaSuccess;
-}
 /* ---- the GPU: a thread that does what is on the stream, in order ---- */
 static struct {
     pthread_mutex_t lock;
@@ -177,7 +122,7 @@ static void *run_gpu(void *arg)
             gpu.last = &gpu.first;
         pthread_mutex_unlock(&gpu.lock);
         if (wanted("late"))
-            nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
         perform(w);
         atomic_fetch_sub(&w->comm->under_way, 1);
         atomic_fetch_sub(&gpu.left, 1);
@@ -202,84 +147,6 @@ static void put_on_stream(struct work *w)
 }
 
 /* ---- NCCL's part: on the GPU ---- */
-static size_t bytes_of(ncclDataType_t t)
-{
-    static const size_t bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-    return bytes[t];
-}
-
-static double get(const void *b, size_t i, ncclDataType_t t)
-{
-    switch (t) {
-    case ncclInt8:
-        return ((const int8_t *)b)[i];
-    case ncclUint8:
-        return ((const uint8_t *)b)[i];
-    case ncclInt32:
-        return ((const int32_t *)b)[i];
-    case ncclUint32:
-        return ((const uint32_t *)b)[i];
-    case ncclInt64:
-        return (double)((const int64_t *)b)[i];
-    case ncclUint64:
-        return (double)((const uint64_t *)b)[i];
-    case ncclFloat16:
-        return half_to_float(((const uint16_t *)b)[i]);
-    case ncclFloat32:
-        return ((const float *)b)[i];
-    case ncclFloat64:
-        return ((const double *)b)[i];
-    case ncclBfloat16:
-        return bfloat16_to_float(((const uint16_t *)b)[i]);
-    case ncclFloat8e4m3:
-        return f8e4m3_to_float(((const uint8_t *)b)[i]);
-    default:
-        return f8e5m2_to_float(((const uint8_t *)b)[i]);
-    }
-}
-
-static void set(void *b, size_t i, ncclDataType_t t, double x)
-{
-    switch (t) {
-    case ncclInt8:
-        ((int8_t *)b)[i] = (int8_t)x;
-        break;
-    case ncclUint8:
-        ((uint8_t *)b)[i] = (uint8_t)x;
-        break;
-    case ncclInt32:
-        ((int32_t *)b)[i] = (int32_t)x;
-        break;
-    case ncclUint32:
-        ((uint32_t *)b)[i] = (uint32_t)x;
-        break;
-    case ncclInt64:
-        ((int64_t *)b)[i] = (int64_t)x;
-        break;
-    case ncclUint64:
-        ((uint64_t *)b)[i] = (uint64_t)x;
-        break;
-    case ncclFloat16:
-        ((uint16_t *)b)[i] = half_from_float((float)x);
-        break;
-    case ncclFloat32:
-        ((float *)b)[i] = (float)x;
-        break;
-    case ncclFloat64:
-        ((double *)b)[i] = x;
-        break;
-    case ncclBfloat16:
-        ((uint16_t *)b)[i] = bfloat16_from_float((float)x);
-        break;
-    case ncclFloat8e4m3:
-        ((uint8_t *)b)[i] = f8e4m3_from_float((float)x);
-        break;
-    default:
-        ((uint8_t *)b)[i] = f8e5m2_from_float((float)x);
-        break;
-    }
-}
-
 /* Says when all ranks have come: the turn changes. */
 static unsigned arrive(ncclComm_t c)
 {
@@ -300,26 +167,14 @@ static bool barrier(ncclComm_t c)
     return true;
 }
 
-static double combine(double a, double b, ncclRedOp_t op)
-{
-    switch (op) {
-    case ncclProd:
-        return a * b;
-    case ncclMin:
-        return b < a ? b : a;
-    case ncclMax:
-        return b > a ? b : a;
-    default:
-        return a + b;
-    }
-}
-
+/* Whole numbers in long double, which holds 64 bits; floats in double, so that they are rounded to
+ * their type once. */
 static void reduce_into(ncclComm_t c, const struct op *k, size_t first)
 {
     for (size_t i = 0; i < k->n; i++) {
-        double x = get(c->at->slots[0], first + i, k->type);
+        long double x = get(c->at->slots[0], first + i, k->type);
         for (int r = 1; r < c->size; r++)
-            x = combine(x, get(c->at->slots[r], first + i, k->type), k->op);
+            x = combine(x, get(c->at->slots[r], first + i, k->type), k->op, k->type);
         set(k->out, i, k->type, k->op == ncclAvg ? x / c->size : x);
     }
     if (wanted("wrong"))
