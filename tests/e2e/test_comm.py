@@ -148,7 +148,7 @@ EITHER_NCCL = pytest.mark.parametrize("lib, end", [(FAKE_NCCL, "fake: revoked"),
 
 @EITHER_NCCL
 def test_peers_that_are_lost_end_the_communicator(programs, fake, lib, end):
-    done = run([programs / "comm_check", "nccl"], **fake(FAKE_NCCL="async_error,log", DROVER_NCCL_LIB=str(lib)))
+    done = run([programs / "comm_check", "nccl"], **fake(FAKE_NCCL="async_error,log", DROVER_NCCL_LIB=str(lib), DROVER_CUDART_LIB=str(lib)))
     assert done.returncode == 1
     assert re.search(r"call 3, .*remote process exited.*: the fake peer is gone", done.stderr), done.stderr
     assert "second line" not in done.stderr
@@ -158,7 +158,7 @@ def test_peers_that_are_lost_end_the_communicator(programs, fake, lib, end):
 @EITHER_NCCL
 def test_a_collective_that_never_ends_is_aborted(programs, fake, lib, end):
     done = under_mpirun(2, [programs / "comm_missing", "nowhere"],
-                        **fake(FAKE_NCCL="hang,log", DROVER_NCCL_LIB=str(lib)))
+                        **fake(FAKE_NCCL="hang,log", DROVER_NCCL_LIB=str(lib), DROVER_CUDART_LIB=str(lib)))
     assert done.returncode == 3, done.stderr
     assert "not done after 500 ms" in done.stderr
     assert end in done.stderr

@@ -27,7 +27,7 @@ def conform(ranks, *options, **env):
 def fake(tmp_path, lib=FAKE_NCCL, **env):
     if not lib.exists():
         pytest.skip("built without NCCL's and CUDA's headers")
-    return {"DROVER_NCCL_LIB": str(lib), "DROVER_CUDART_LIB": str(FAKE_NCCL), "FAKE_NCCL_DIR": str(tmp_path), **env}
+    return {"DROVER_NCCL_LIB": str(lib), "DROVER_CUDART_LIB": str(lib), "FAKE_NCCL_DIR": str(tmp_path), **env}
 
 
 def all_right(done, ranks):
