@@ -168,6 +168,8 @@ static int time_iterations(struct bench *b, const struct buffers_run *r, int ite
 static int measure(struct bench *b, struct buffers_run *r, struct report_half *half)
 {
     *half = (struct report_half){0};
+    if (r->in_place && !busbw_has_in_place(r->v.coll))
+        return 0;
     if (r->in_place && r->v.coll == BACKEND_ALL_TO_ALL && b->size > 1 &&
         (b->backend->caps(b->inner) & BACKEND_NO_INPLACE_A2A))
         return 0;
@@ -247,6 +249,9 @@ static int walk_roots(struct bench *b, struct verify *v, const struct bench_sink
 
 static int walk_all(struct bench *b, const struct bench_sink *sink)
 {
+    unsigned fp8 = 1U << DROVER_F8E4M3 | 1U << DROVER_F8E5M2, types = b->o->types;
+    if (!(b->backend->caps(b->inner) & BACKEND_FP8) && types & ~fp8)
+        types &= ~fp8; /* "all" are those that there are */
     int rc = 0;
     for (int t = 0; t < DROVER_TYPES && rc == 0; t++)
         for (int op = 0; op < DROVER_OPS && rc == 0; op++) {
@@ -254,7 +259,7 @@ static int walk_all(struct bench *b, const struct bench_sink *sink)
             struct verify v = {.coll = b->o->coll, .ranks = b->size};
             v.type = (enum drover_type)t;
             v.op = (enum drover_op)op;
-            if (wanted && b->o->types >> t & 1)
+            if (wanted && types >> t & 1)
                 rc = walk_roots(b, &v, sink);
         }
     return rc;

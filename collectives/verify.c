@@ -132,14 +132,45 @@ void verify_input(const struct verify *v, int rank, void *out, size_t n)
 
 int verify_blocks(const struct verify *v)
 {
-    return v->coll == BACKEND_ALL_GATHER || v->coll == BACKEND_ALL_TO_ALL ? v->ranks : 1;
+    return v->coll == BACKEND_ALL_GATHER || v->coll == BACKEND_ALL_TO_ALL ||
+                   v->coll == BACKEND_GATHER || v->coll == BACKEND_ALL_TO_ALL_V
+               ? v->ranks
+               : 1;
+}
+
+/* Whose input a block of what was moved is from. */
+static int source(const struct verify *v, int rank, int block)
+{
+    switch (v->coll) {
+    case BACKEND_BROADCAST:
+    case BACKEND_SCATTER:
+        return v->root;
+    case BACKEND_SENDRECV:
+        return (rank - 1 + v->ranks) % v->ranks;
+    default:
+        return block;
+    }
+}
+
+/* Where in that input, or in the whole reduction, a block begins. */
+static size_t source_start(const struct verify *v, int rank, int block, size_t count)
+{
+    switch (v->coll) {
+    case BACKEND_REDUCE_SCATTER:
+    case BACKEND_SCATTER:
+    case BACKEND_ALL_TO_ALL:
+        return (size_t)rank * count;
+    case BACKEND_ALL_TO_ALL_V:
+        return busbw_v_start(count, v->ranks, block, rank);
+    default:
+        return 0;
+    }
 }
 
 void verify_expected(const struct verify *v, int rank, int block, size_t count, void *out, size_t n)
 {
-    bool mine_only = v->coll == BACKEND_REDUCE_SCATTER || v->coll == BACKEND_ALL_TO_ALL;
-    size_t first = mine_only ? (size_t)rank * count : 0;
-    uint64_t from = v->coll == BACKEND_BROADCAST ? (uint64_t)v->root : (uint64_t)block;
+    size_t first = source_start(v, rank, block, count);
+    uint64_t from = (uint64_t)source(v, rank, block);
     for (size_t i = 0; i < n; i++)
         set(out, i, v->type,
             busbw_has_op(v->coll) ? reduced(v, first + i) : input(v, from, first + i));

@@ -34,7 +34,7 @@ TEST(what_a_collective_leaves_is_right_and_what_none_has_touched_is_wrong)
 {
     struct backend_comm *inner = NULL;
     struct buffers *b = open_ok(&inner);
-    for (int coll = 0; coll < BACKEND_ALL_TO_ALL_V; coll++) {
+    for (int coll = 0; coll < BACKEND_BARRIER; coll++) {
         struct err e = {0};
         struct buffers_run r = a_run((enum backend_coll)coll, false);
         CHECK_INT(buffers_prepare(b, &r, &e), 0);
