@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "collectives/backend.h"
+#include "collectives/mpi/mpi_device.h"
 #include "collectives/mpi/mpi_ops.h"
 #include "collectives/mpi/mpi_session.h"
 #include "common/mem.h"
@@ -96,6 +97,7 @@ static int mpi_open(struct backend_comm **out, const struct backend_opts *o, str
         return rc;
     }
     read_version(c->version);
+    mpi_device_find();
     *out = c;
     return 0;
 }
@@ -314,16 +316,38 @@ static int begin_pieces(struct backend_comm *c, const struct backend_call *call,
     return rc;
 }
 
+/* Open MPI moves a GPU's memory where it was built for that; what is computed or copied on the way
+ * is computed and copied by the host. */
+static int check_memory(const struct backend_comm *c, const struct backend_call *k, struct err *e)
+{
+    if (!mpi_device_has(k->in) && !mpi_device_has(k->out))
+        return 0;
+    const char *what = backend_coll_name(k->coll);
+    bool copies = temp_bytes(c, k) || (k->coll == BACKEND_BROADCAST && k->in != k->out);
+    if (mpi_device_aware() && !reduces(k->coll) && !copies)
+        return 0;
+    if (mpi_device_aware())
+        err_set(e, -ENOTSUP, "%s%s: not on memory of a GPU", what, copies ? " that copies" : "");
+    else
+        err_set(e, -ENOTSUP, "%s: a buffer is a GPU's, and %s knows no GPUs", what, c->version);
+    return err_hint(e, "backend nccl does it; or copy to the host first");
+}
+
+static int check_call(const struct backend_comm *c, const struct backend_call *k, struct err *e)
+{
+    if (k->count > INT_MAX && (in_parts(k->coll) || k->coll == BACKEND_REDUCE_SCATTER))
+        return err_set(e, -EOVERFLOW, "MPI counts to %d elements a rank", INT_MAX);
+    return check_memory(c, k, e);
+}
+
 static int mpi_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
                      struct err *e)
 {
     int rc = mpi_poll(c, e);
     if (rc < 0)
         return rc == -EINPROGRESS ? -EAGAIN : rc;
-    for (size_t i = 0; i < n; i++)
-        if (calls[i].count > INT_MAX &&
-            (in_parts(calls[i].coll) || calls[i].coll == BACKEND_REDUCE_SCATTER))
-            return err_set(e, -EOVERFLOW, "MPI counts to %d elements a rank", INT_MAX);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = check_call(c, &calls[i], e);
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = calls[i].count > CHUNK ? begin_pieces(c, &calls[i], e) : begin(c, &calls[i], e);
     return rc;

@@ -80,6 +80,18 @@ def test_every_collective_type_and_operation_over_nccl(programs, fake, n, how, s
     assert done.stderr.count("fake: destroyed\n") == 2 * n  # each communicator was ended in good order
 
 
+def test_a_gpus_memory_is_refused_by_an_mpi_that_knows_none(programs, tmp_path):
+    """With a driver whose every pointer is a GPU's; this machine's Open MPI is not built for one."""
+    (tmp_path / "cuda.c").write_text("int cuPointerGetAttribute(void *a, int w, unsigned long long p)"
+                                     " { *(unsigned *)a = 2; return 0; }")
+    driver = tmp_path / "libcuda.so.1"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(driver), str(tmp_path / "cuda.c")],
+                   check=True)
+    done = run([programs / "comm_check", "mpi"], LD_PRELOAD=str(driver))
+    assert done.returncode == 1
+    assert re.search(r"all_reduce: a buffer is a GPU's, and Open MPI \S+ knows no GPUs \(try: backend nccl", done.stderr)
+
+
 def test_ranks_without_a_launcher_that_mpi_knows_are_told_so(programs):
     done = run([programs / "comm_check"], RANK="0", WORLD_SIZE="2")
     assert done.returncode == 1
@@ -148,7 +160,8 @@ EITHER_NCCL = pytest.mark.parametrize("lib, end", [(FAKE_NCCL, "fake: revoked"),
 
 @EITHER_NCCL
 def test_peers_that_are_lost_end_the_communicator(programs, fake, lib, end):
-    done = run([programs / "comm_check", "nccl"], **fake(FAKE_NCCL="async_error,log", DROVER_NCCL_LIB=str(lib), DROVER_CUDART_LIB=str(lib)))
+    done = run([programs / "comm_check", "nccl"],
+               **fake(FAKE_NCCL="async_error,log", DROVER_NCCL_LIB=str(lib), DROVER_CUDART_LIB=str(lib)))
     assert done.returncode == 1
     assert re.search(r"call 3, .*remote process exited.*: the fake peer is gone", done.stderr), done.stderr
     assert "second line" not in done.stderr
