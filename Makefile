@@ -158,6 +158,7 @@ FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/ncc
 # The conformance kit: a program that ranks run, over any backend.
 CONFORM := $(B)/tests/conform
 $(B)/tests/conform: $(call objs,$(wildcard tests/conform/*.c)) $(B)/libcollectives.a $(B)/libcomm.a $(B)/libclient.a $(B)/libcommon.a
+	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_collectives) $(shell pkg-config --libs pmix) $(LIBS_common) -lpthread
 

@@ -138,7 +138,8 @@ DROVER_API int drover_wait(struct drover_comm *c, int64_t timeout_ms);
 DROVER_API int drover_comm_poll(struct drover_comm *c);
 /* Every rank has come here. */
 DROVER_API int drover_barrier(struct drover_comm *c, int64_t timeout_ms);
-/* Ends what is under way; never blocks. Only drover_comm_close() and _shrink() may follow. */
+/* Ends what is under way; never blocks. Only drover_comm_close() and _shrink() may follow. After
+ * this, and after a failure, MPI may still write to the buffers of what was not done. */
 DROVER_API int drover_comm_abort(struct drover_comm *c);
 
 #ifdef __cplusplus

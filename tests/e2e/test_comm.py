@@ -1,5 +1,6 @@
 """libdrover's communicators, by programs that are linked with it as a user's are: over MPI, alone, and over NCCL's
 stand-in (tests/fake/nccl.c), whose failures can be chosen."""
+import os
 import re
 import shutil
 import subprocess
@@ -21,7 +22,7 @@ def build_programs(tmp_path_factory):
         shutil.copy(ROOT / header, d)
     sanitize = BUILD.name.startswith("san-") and re.match(r"san-(.*?)(-clang)?$", BUILD.name).group(1).replace("-", ",")
     compiler = "clang" if BUILD.name.endswith("clang") else "gcc"
-    for name in ("comm_check", "comm_missing"):
+    for name in ("comm_check", "comm_missing", "comm_shrink"):
         subprocess.run([compiler if sanitize else "gcc", "-Wall", "-Wextra", "-Werror", f"-I{d}",
                         *([f"-fsanitize={sanitize}"] if sanitize else []), str(ROOT / f"tests/e2e/progs/{name}.c"),
                         "-o", str(d / name), f"-L{BUILD}/lib", f"-Wl,-rpath,{BUILD}/lib", "-ldrover"], check=True)
@@ -175,6 +176,15 @@ def test_a_collective_that_never_ends_is_aborted(programs, fake, lib, end):
     assert done.returncode == 3, done.stderr
     assert "not done after 500 ms" in done.stderr
     assert end in done.stderr
+
+
+@pytest.mark.parametrize("backend", ["mpi", "nccl"])
+def test_the_ranks_that_are_left_go_on_without_the_one_that_hangs(programs, fake, backend, tmp_path):
+    os.mkfifo(tmp_path / "over")
+    done = under_drover(3, [programs / "comm_shrink", backend, tmp_path / "over"], **fake(FAKE_NCCL="log"))
+    assert done.stdout.count("not done after 300 ms; then 2 ranks, and their sum is 1\n") == 2, done.stdout + done.stderr
+    assert done.returncode == 0
+    assert done.stderr.count("fake: revoked") == (2 if backend == "nccl" else 0)
 
 
 def test_ranks_with_different_nccls_are_told(programs, fake):
