@@ -149,7 +149,7 @@ static int64_t plain(const struct values *v, int rank, uint64_t random)
         x = rank < 6 && random & 1 ? 2 : 1; /* 2^6 is the largest that an int8 holds */
     } else {
         int64_t share = v->op == DROVER_MIN || v->op == DROVER_MAX ? 1 : v->size;
-        x = (int64_t)(random % (uint64_t)(exact_max(v->type) / share + 1));
+        x = (int64_t)(random % ((uint64_t)(exact_max(v->type) / share) + 1));
     }
     /* A mean's rounding is only bounded where nothing cancels out; whole numbers are exact. */
     bool negative =
