@@ -62,7 +62,7 @@ SRC_common      := $(wildcard common/*.c)
 SRC_launcher    := $(filter-out $(MAINS),$(wildcard launcher/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/model/*.c hpo/search/*.c hpo/sweep/*.c))
-SRC_comm        := $(wildcard $(addprefix collectives/,comm.c backend.c exchange.c self.c))
+SRC_comm        := $(wildcard $(addprefix collectives/,comm.c backend.c exchange.c expand.c part.c self.c))
 SRC_collectives := $(filter-out $(MAINS) $(SRC_comm),$(wildcard collectives/*.c))
 
 PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover) \
@@ -149,13 +149,20 @@ $(B)/tests/fake/libnvidia-ml.so.1: $(B)/obj/tests/fake/nvml.o
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
-$(B)/tests/fake/nccl.so: $(B)/obj/tests/fake/nccl.o
+$(B)/tests/fake/%.so: $(B)/obj/tests/fake/%.o
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
-FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ -lpthread
+FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so $(B)/tests/fake/nccl_old.so)
 
-tests: all $(C_TESTS) $(FAKES)
+# The conformance kit: a program that ranks run, over any backend.
+CONFORM := $(B)/tests/conform
+$(B)/tests/conform: $(call objs,$(wildcard tests/conform/*.c)) $(B)/libcollectives.a $(B)/libcomm.a $(B)/libclient.a $(B)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_collectives) $(shell pkg-config --libs pmix) $(LIBS_common) -lpthread
+
+tests: all $(C_TESTS) $(FAKES) $(CONFORM)
 .PHONY: tests
 test: tests
 	tests/run --build $(B) $(T)

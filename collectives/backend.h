@@ -2,16 +2,18 @@
  *
  * A plug-in is PREFIX/lib/drover/backend_NAME.so and exports one `const struct backend
  * drover_backend`. The loader looks at `abi` before anything else. Work is started, never waited
- * for, and is done in the order in which it was started; comm.c polls and keeps deadlines. */
+ * for, and is done in the order in which it was started; comm.c keeps what cannot be started yet,
+ * polls, and keeps deadlines. */
 #ifndef DROVER_BACKEND_H
 #define DROVER_BACKEND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "collectives/drover.h"
 #include "common/err.h"
 
-#define BACKEND_ABI UINT32_C(1)
+#define BACKEND_ABI UINT32_C(2)
 
 enum backend_coll {
     BACKEND_ALL_REDUCE,
@@ -20,11 +22,18 @@ enum backend_coll {
     BACKEND_ALL_GATHER,
     BACKEND_REDUCE_SCATTER,
     BACKEND_ALL_TO_ALL,
+    BACKEND_GATHER,
+    BACKEND_SCATTER,
+    BACKEND_ALL_TO_ALL_V, /* this and the next: never a plug-in's, comm.c makes sends and receives
+                           */
+    BACKEND_SENDRECV,     /* to the rank after this one, from the one before */
     BACKEND_BARRIER,
+    BACKEND_SEND,
+    BACKEND_RECV,
     BACKEND_COLLS
 };
 
-/* Checked by comm.c: a known type, op and root, sizes that do not overflow. */
+/* Checked by comm.c: a known type, op and root, sizes that do not overflow, count > 0. */
 struct backend_call {
     enum backend_coll coll;
     const void *in;
@@ -32,7 +41,9 @@ struct backend_call {
     size_t count; /* as drover.h counts */
     enum drover_type type;
     enum drover_op op;
-    int root;
+    int root;                               /* or the other rank of a send or receive */
+    const struct drover_parts *send, *recv; /* of an all_to_all_v, in place of count */
+    bool joined;                            /* begins together with the call before it */
 };
 
 /* How ranks tell each other a few bytes before they have a communicator (exchange.h). */
@@ -55,9 +66,24 @@ struct backend_opts {
     const struct backend_exchange *exchange;
 };
 
+/* A communicator among some of another one's ranks. */
+struct backend_part {
+    const int *members; /* their numbers in the other one, in their new order */
+    int size, rank;     /* of the new one; 0, -1 where this rank is not in it */
+    int color, key;     /* as drover_comm_split() has them */
+    const int *without; /* NULL: a split, every rank is here. Else a shrink: those left out … */
+    int n_without;      /* … may be gone */
+    int64_t open_ms;    /* > 0 */
+};
+
 enum backend_caps {
     BACKEND_DEVICE_MEMORY = 1,  /* buffers are the device's; copy_in() and copy_out() reach them */
     BACKEND_NO_INPLACE_A2A = 2, /* all_to_all with in == out is refused */
+    BACKEND_FP8 = 4,            /* the 8-bit floats */
+    /* Where a bit is missing, comm.c makes sends and receives of the collective. */
+    BACKEND_HAS_ALL_TO_ALL = 8,
+    BACKEND_HAS_GATHER = 16,
+    BACKEND_HAS_SCATTER = 32,
 };
 
 struct backend_device {
@@ -74,10 +100,15 @@ struct backend {
     int (*open)(struct backend_comm **out, const struct backend_opts *o, struct err *e);
     /* After abort(), or when nothing is under way. */
     void (*close)(struct backend_comm *c);
-    int (*start)(struct backend_comm *c, const struct backend_call *call, struct err *e);
+    /* Nothing is under way; before a shrink there may have been an abort(). *out is NULL where this
+     * rank is not in the new one; then it was called for a split only. NULL: there is none. */
+    int (*part)(struct backend_comm **out, struct backend_comm *c, const struct backend_part *p,
+                struct err *e);
+    /* Starts n calls, all at once. -EAGAIN: not yet. -ENOTSUP, -EOVERFLOW: none was started. */
+    int (*start)(struct backend_comm *c, const struct backend_call *calls, size_t n, struct err *e);
     /* 0: all that was started is done; -EINPROGRESS; or what went wrong. */
     int (*poll)(struct backend_comm *c, struct err *e);
-    /* Never blocks. Only close() may follow. */
+    /* Never blocks. Only close(), and part() of a shrink, may follow. */
     int (*abort)(struct backend_comm *c);
     /* Memory that collectives reach; at least 64-byte aligned, not zeroed. */
     int (*mem_alloc)(struct backend_comm *c, size_t bytes, void **out, struct err *e);
@@ -106,9 +137,9 @@ extern const struct backend backend_self;
 static inline size_t backend_type_bytes(enum drover_type t)
 {
     static const unsigned char bytes[DROVER_TYPES] = {
-        [DROVER_INT8] = 1,   [DROVER_UINT8] = 1,    [DROVER_INT32] = 4, [DROVER_UINT32] = 4,
-        [DROVER_INT64] = 8,  [DROVER_UINT64] = 8,   [DROVER_HALF] = 2,  [DROVER_FLOAT] = 4,
-        [DROVER_DOUBLE] = 8, [DROVER_BFLOAT16] = 2,
+        [DROVER_INT8] = 1,   [DROVER_UINT8] = 1,    [DROVER_INT32] = 4,  [DROVER_UINT32] = 4,
+        [DROVER_INT64] = 8,  [DROVER_UINT64] = 8,   [DROVER_HALF] = 2,   [DROVER_FLOAT] = 4,
+        [DROVER_DOUBLE] = 8, [DROVER_BFLOAT16] = 2, [DROVER_F8E4M3] = 1, [DROVER_F8E5M2] = 1,
     };
     return bytes[t];
 }
@@ -116,9 +147,9 @@ static inline size_t backend_type_bytes(enum drover_type t)
 /* "float", "bfloat16", as nccl-tests calls them. */
 static inline const char *backend_type_name(enum drover_type t)
 {
-    static const char *const names[DROVER_TYPES] = {"int8",   "uint8",   "int32", "uint32",
-                                                    "int64",  "uint64",  "half",  "float",
-                                                    "double", "bfloat16"};
+    static const char *const names[DROVER_TYPES] = {"int8",   "uint8",    "int32",  "uint32",
+                                                    "int64",  "uint64",   "half",   "float",
+                                                    "double", "bfloat16", "f8e4m3", "f8e5m2"};
     return names[t];
 }
 
@@ -131,7 +162,8 @@ static inline const char *backend_op_name(enum drover_op op)
 static inline const char *backend_coll_name(enum backend_coll c)
 {
     static const char *const names[BACKEND_COLLS] = {
-        "all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "alltoall", "barrier"};
+        "all_reduce", "broadcast", "reduce",   "all_gather", "reduce_scatter", "alltoall", "gather",
+        "scatter",    "alltoallv", "sendrecv", "barrier",    "send",           "recv"};
     return names[c];
 }
 

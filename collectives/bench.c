@@ -56,23 +56,8 @@ static int wait_all(struct bench *b)
 /* Every rank's `bytes` of host memory, in the order of ranks. */
 static int gather(struct bench *b, const void *mine, size_t bytes, void *all)
 {
-    void *in = NULL, *out = NULL;
-    int rc = b->backend->mem_alloc(b->inner, bytes, &in, b->e);
-    if (rc == 0)
-        rc = b->backend->mem_alloc(b->inner, bytes * (size_t)b->size, &out, b->e);
-    if (rc == 0)
-        rc = b->backend->copy_in(b->inner, in, mine, bytes, b->e);
-    if (rc == 0 && (rc = drover_all_gather(b->comm, in, out, bytes, DROVER_UINT8)) < 0)
-        rc = comm_failed(b, rc);
-    if (rc == 0)
-        rc = wait_all(b);
-    if (rc == 0)
-        rc = b->backend->copy_out(b->inner, all, out, bytes * (size_t)b->size, b->e);
-    if (in)
-        b->backend->mem_free(b->inner, in);
-    if (out)
-        b->backend->mem_free(b->inner, out);
-    return rc;
+    int rc = comm_gather(b->comm, mine, bytes, all, b->o->wait_ms);
+    return rc < 0 ? comm_failed(b, rc) : 0;
 }
 
 /* The processor's name, for ranks that compute on it. */
@@ -183,6 +168,8 @@ static int time_iterations(struct bench *b, const struct buffers_run *r, int ite
 static int measure(struct bench *b, struct buffers_run *r, struct report_half *half)
 {
     *half = (struct report_half){0};
+    if (r->in_place && !busbw_has_in_place(r->v.coll))
+        return 0;
     if (r->in_place && r->v.coll == BACKEND_ALL_TO_ALL && b->size > 1 &&
         (b->backend->caps(b->inner) & BACKEND_NO_INPLACE_A2A))
         return 0;
@@ -262,6 +249,9 @@ static int walk_roots(struct bench *b, struct verify *v, const struct bench_sink
 
 static int walk_all(struct bench *b, const struct bench_sink *sink)
 {
+    unsigned fp8 = 1U << DROVER_F8E4M3 | 1U << DROVER_F8E5M2, types = b->o->types;
+    if (!(b->backend->caps(b->inner) & BACKEND_FP8) && types & ~fp8)
+        types &= ~fp8; /* "all" are those that there are */
     int rc = 0;
     for (int t = 0; t < DROVER_TYPES && rc == 0; t++)
         for (int op = 0; op < DROVER_OPS && rc == 0; op++) {
@@ -269,7 +259,7 @@ static int walk_all(struct bench *b, const struct bench_sink *sink)
             struct verify v = {.coll = b->o->coll, .ranks = b->size};
             v.type = (enum drover_type)t;
             v.op = (enum drover_op)op;
-            if (wanted && b->o->types >> t & 1)
+            if (wanted && types >> t & 1)
                 rc = walk_roots(b, &v, sink);
         }
     return rc;

@@ -12,6 +12,9 @@ struct buffers {
     char *in, *out;    /* the backend's, which may be a GPU's */
     char *table, *got; /* the host's, one period of elements each */
     uint64_t seed;
+    size_t *parts; /* counts and starts of an alltoallv of parts_count, for each rank */
+    size_t parts_count;
+    struct drover_parts v;
 };
 
 /* Gives `bytes` of the backend's memory the contents of `period`, again and again. */
@@ -57,6 +60,7 @@ void buffers_close(struct buffers *b)
         b->backend->mem_free(b->inner, b->out);
     free(b->table);
     free(b->got);
+    free(b->parts);
     free(b);
 }
 
@@ -77,7 +81,22 @@ static char *end(const struct buffers *b, const struct buffers_run *r)
     return b->out + (r->in_place ? r->shape.bytes : r->shape.out_bytes);
 }
 
-struct backend_call buffers_call(const struct buffers *b, const struct buffers_run *r, size_t shift)
+static const struct drover_parts *parts(struct buffers *b, const struct buffers_run *r)
+{
+    int n = r->v.ranks;
+    if (r->v.coll != BACKEND_ALL_TO_ALL_V || (b->parts && b->parts_count == r->shape.count))
+        return &b->v;
+    b->parts = xrealloc(b->parts, 2 * (size_t)n, sizeof *b->parts);
+    b->parts_count = r->shape.count;
+    for (int i = 0; i < n; i++) {
+        b->parts[i] = busbw_v_count(r->shape.count, n, b->rank, i);
+        b->parts[n + i] = busbw_v_start(r->shape.count, n, b->rank, i);
+    }
+    b->v = (struct drover_parts){b->parts, b->parts + n};
+    return &b->v;
+}
+
+struct backend_call buffers_call(struct buffers *b, const struct buffers_run *r, size_t shift)
 {
     return (struct backend_call){
         .coll = r->v.coll,
@@ -87,6 +106,8 @@ struct backend_call buffers_call(const struct buffers *b, const struct buffers_r
         .type = r->v.type,
         .op = r->v.op,
         .root = r->v.root,
+        .send = parts(b, r), /* as many go to a rank as come from it */
+        .recv = parts(b, r),
     };
 }
 
@@ -107,10 +128,15 @@ static int block_wrong(struct buffers *b, const struct buffers_run *r, int block
                        struct err *e)
 {
     size_t element = backend_type_bytes(r->v.type);
-    size_t n = r->shape.out_bytes / element / (size_t)verify_blocks(&r->v);
+    size_t n = r->shape.out_bytes / element / (size_t)verify_blocks(&r->v),
+           start = n * (size_t)block;
+    if (r->v.coll == BACKEND_ALL_TO_ALL_V) {
+        n = busbw_v_count(r->shape.count, r->v.ranks, block, b->rank);
+        start = busbw_v_start(r->shape.count, r->v.ranks, b->rank, block);
+    }
     size_t period = n < VERIFY_PERIOD ? n : VERIFY_PERIOD;
     verify_expected(&r->v, b->rank, block, r->shape.count, b->table, period);
-    const char *from = output(b, r) + (size_t)block * n * element;
+    const char *from = output(b, r) + start * element;
     for (size_t at = 0; at < n; at += period) {
         size_t part = n - at < period ? n - at : period;
         int rc = b->backend->copy_out(b->inner, b->got, from + at * element, part * element, e);
@@ -124,7 +150,7 @@ static int block_wrong(struct buffers *b, const struct buffers_run *r, int block
 int buffers_wrong(struct buffers *b, const struct buffers_run *r, uint64_t *wrong, struct err *e)
 {
     *wrong = 0;
-    if (r->v.coll == BACKEND_REDUCE && b->rank != r->v.root)
+    if ((r->v.coll == BACKEND_REDUCE || r->v.coll == BACKEND_GATHER) && b->rank != r->v.root)
         return 0; /* what it holds now is nobody's concern */
     int rc = 0;
     for (int block = 0; block < verify_blocks(&r->v) && rc == 0; block++)

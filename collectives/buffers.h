@@ -30,9 +30,9 @@ int buffers_open(struct buffers **out, const struct backend *backend, struct bac
 void buffers_close(struct buffers *b);
 AUTO_DEFINE(buffers, struct buffers *, buffers_close)
 
-/* The call of this rank, `shift` bytes into the buffers. */
-struct backend_call buffers_call(const struct buffers *b, const struct buffers_run *r,
-                                 size_t shift);
+/* The call of this rank, `shift` bytes into the buffers. What it points to is b's, until the next.
+ */
+struct backend_call buffers_call(struct buffers *b, const struct buffers_run *r, size_t shift);
 
 /* Makes a new input, and an output that no collective would leave. */
 int buffers_prepare(struct buffers *b, struct buffers_run *r, struct err *e);

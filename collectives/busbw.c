@@ -9,14 +9,17 @@ struct busbw_shape busbw_shape(enum backend_coll coll, size_t asked_bytes, size_
     struct busbw_shape s = {.count = part, .bytes = part_bytes * n};
     switch (coll) {
     case BACKEND_ALL_GATHER:
+    case BACKEND_GATHER:
         s.in_bytes = s.in_stride = part_bytes;
         s.out_bytes = s.bytes;
         break;
     case BACKEND_REDUCE_SCATTER:
+    case BACKEND_SCATTER:
         s.in_bytes = s.bytes;
         s.out_bytes = s.out_stride = part_bytes;
         break;
     case BACKEND_ALL_TO_ALL:
+    case BACKEND_ALL_TO_ALL_V:
         s.in_bytes = s.out_bytes = s.bytes;
         break;
     default:
@@ -36,6 +39,9 @@ double busbw_factor(enum backend_coll coll, int ranks)
     case BACKEND_ALL_GATHER:
     case BACKEND_REDUCE_SCATTER:
     case BACKEND_ALL_TO_ALL:
+    case BACKEND_ALL_TO_ALL_V:
+    case BACKEND_GATHER:
+    case BACKEND_SCATTER:
         return (n - 1) / n;
     default:
         return 1;
@@ -54,5 +60,27 @@ int busbw_has_op(enum backend_coll coll)
 
 int busbw_has_root(enum backend_coll coll)
 {
-    return coll == BACKEND_BROADCAST || coll == BACKEND_REDUCE;
+    return coll == BACKEND_BROADCAST || coll == BACKEND_REDUCE || coll == BACKEND_GATHER ||
+           coll == BACKEND_SCATTER;
+}
+
+int busbw_has_in_place(enum backend_coll coll)
+{
+    return coll != BACKEND_ALL_TO_ALL_V && coll != BACKEND_SENDRECV;
+}
+
+size_t busbw_v_count(size_t count, int ranks, int from, int to)
+{
+    int k = (from + to) % ranks;
+    if (k == ranks - 1 && ranks % 2 == 1)
+        return count;
+    return k % 2 == 0 ? count + count / 2 : count - count / 2;
+}
+
+size_t busbw_v_start(size_t count, int ranks, int rank, int other)
+{
+    size_t start = 0;
+    for (int r = 0; r < other; r++)
+        start += busbw_v_count(count, ranks, rank, r);
+    return start;
 }

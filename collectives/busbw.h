@@ -19,7 +19,7 @@ struct busbw_shape {
     size_t out_stride; /* … and its output r of these */
 };
 
-/* Sizes of all_gather, reduce_scatter and alltoall are rounded down so that each rank's part is a
+/* Sizes of what has a part for each rank are rounded down so that each rank's part is a
  * multiple of 16 bytes; the shape may be empty. */
 struct busbw_shape busbw_shape(enum backend_coll coll, size_t asked_bytes, size_t element_bytes,
                                int ranks);
@@ -33,5 +33,14 @@ double busbw_rate(size_t bytes, double seconds);
 /* Whether the collective computes, and whether one rank is special in it. */
 int busbw_has_op(enum backend_coll coll);
 int busbw_has_root(enum backend_coll coll);
+
+/* Whether input and output may be one buffer. */
+int busbw_has_in_place(enum backend_coll coll);
+
+/* The parts of an alltoallv, in elements: half as many again as `count` and half as many by turns,
+ * so that each rank sends and receives ranks * count of them. The same from a to b as from b to a;
+ * a rank's part for or of `other` begins where those of the ranks before it end. */
+size_t busbw_v_count(size_t count, int ranks, int from, int to);
+size_t busbw_v_start(size_t count, int ranks, int rank, int other);
 
 #endif

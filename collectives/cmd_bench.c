@@ -36,9 +36,10 @@ static const struct opt options[] = {
     OPT_INT('n', "iters", "N", "iterations timed (20)", struct args, iters),
     OPT_INT('w', "warmup_iters", "N", "iterations before, not timed (1)", struct args, warmups),
     OPT_INT('c', "check", "N", "iterations checked (1; 0: none)", struct args, checks),
-    OPT_STR('d', "datatype", "TYPE", "int8 … bfloat16, or all (float)", struct args, type),
+    OPT_STR('d', "datatype", "TYPE", "int8 … f8e5m2, or all (float)", struct args, type),
     OPT_STR('o', "op", "OP", "sum, prod, min, max, avg, or all (sum)", struct args, op),
-    OPT_STR('r', "root", "RANK", "root of broadcast and reduce, or all (0)", struct args, root),
+    OPT_STR('r', "root", "RANK", "root of broadcast, reduce, gather and scatter, or all (0)",
+            struct args, root),
     OPT_INT('a', "average", "N", "time of 0 rank 0, 1 the mean, 2 the fastest, 3 the slowest (1)",
             struct args, average),
     OPT_INT('z', "blocking", "N", "after each iteration: 1 wait and barrier, 2 wait (0: nothing)",
@@ -54,7 +55,8 @@ static const struct opt options[] = {
 
 static const char about[] =
     "Measures a collective as nccl-tests does: all_reduce, broadcast, reduce, all_gather, "
-    "reduce_scatter or alltoall. Started alone, it starts its ranks.";
+    "reduce_scatter, alltoall, gather, scatter, alltoallv or sendrecv. Started alone, it starts "
+    "its ranks.";
 
 /* The number of the word among names[0 … n-1], or -EINVAL with the nearest one as a hint. */
 static int word(const char *what, const char *text, const char *const *names, int n, struct err *e)
@@ -92,7 +94,8 @@ static int read_coll(enum backend_coll *out, const char *text, struct err *e)
         *perf = '\0'; /* as the programs of nccl-tests are called */
     int c = word("collective", name, names, BACKEND_BARRIER, e);
     if (c < 0 && !e->hint[0])
-        err_hint(e, "all_reduce, broadcast, reduce, all_gather, reduce_scatter or alltoall");
+        err_hint(e, "all_reduce, broadcast, reduce, all_gather, reduce_scatter, alltoall, gather, "
+                    "scatter, alltoallv or sendrecv");
     if (c >= 0)
         *out = (enum backend_coll)c;
     return c < 0 ? c : 0;

@@ -11,6 +11,10 @@ int comm_start(struct drover_comm *c, const struct backend_call *call);
 const struct backend *comm_backend(const struct drover_comm *c);
 struct backend_comm *comm_inner(const struct drover_comm *c);
 
+/* Every rank's `bytes` of host memory, in the order of ranks; waits for them and for all that was
+ * started before. */
+int comm_gather(struct drover_comm *c, const void *mine, size_t bytes, void *all, int64_t wait_ms);
+
 /* A barrier is a call; waits like drover_wait(), but what it waits for is the caller's. */
 int comm_start_barrier(struct drover_comm *c);
 

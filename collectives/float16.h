@@ -1,5 +1,5 @@
-/* float16 - the two 16-bit floating-point types on a host that does not compute with them. Values
- * go to float and back; rounding is to nearest, ties to even, as the GPU rounds. */
+/* float16 - the 16-bit and 8-bit floating-point types on a host that does not compute with them.
+ * Values go to float and back; rounding is to nearest, ties to even, as the GPU rounds. */
 #ifndef DROVER_FLOAT16_H
 #define DROVER_FLOAT16_H
 
@@ -59,6 +59,61 @@ static inline uint16_t half_from_float(float x)
     }
     u += 0xfff + (u >> 13 & 1);
     return (uint16_t)(sign | (u - 0x38000000) >> 13);
+}
+
+/* The 8-bit types (Micikevicius et al. 2022, "FP8 formats for deep learning"): e5m2 is a half with
+ * two bits of fraction; e4m3 has no infinity, and one NaN. Both stop at their largest value, as
+ * CUDA's conversions do. `bits` of fraction; the exponent's bias is 7 or 15. */
+static inline float float8_to_float(uint8_t f, int bits)
+{
+    int exponent = f >> bits & (bits == 3 ? 15 : 31), fraction = f & ((1 << bits) - 1);
+    uint32_t sign = (uint32_t)(f & 0x80) << 24;
+    if (bits == 3 ? (f & 0x7f) == 0x7f : exponent == 31)
+        return bits_float(sign | 0x7f800000 |
+                          (uint32_t)(bits == 3 ? 1 : fraction) << (bits == 3 ? 22 : 21));
+    if (exponent == 0) {
+        float tiny = (float)fraction * (bits == 3 ? 0x1p-9f : 0x1p-16f);
+        return sign ? -tiny : tiny;
+    }
+    int bias = bits == 3 ? 7 : 15;
+    return bits_float(sign | (uint32_t)(exponent + 127 - bias) << 23 |
+                      (uint32_t)fraction << (23 - bits));
+}
+
+static inline uint8_t float8_from_float(float x, int bits)
+{
+    uint32_t u = float_bits(x), sign = u >> 24 & 0x80, bias = bits == 3 ? 7 : 15;
+    uint32_t largest = bits == 3 ? 0x7e : 0x7b;
+    u &= 0x7fffffff;
+    if (u > 0x7f800000)
+        return (uint8_t)(sign | 0x7f);
+    if (u < (128 - bias) << 23) { /* below the smallest normal one: as in half_from_float() */
+        float magic = bits == 3 ? 0x1p14f : 0x1p7f; /* its last place is the smallest value */
+        return (uint8_t)(sign | (float_bits(bits_float(u) + magic) - float_bits(magic)));
+    }
+    u += (UINT32_C(1) << (22 - bits)) - 1 + (u >> (23 - bits) & 1);
+    u = (u >> (23 - bits)) - ((127 - bias) << bits);
+    return (uint8_t)(sign | (u < largest ? u : largest));
+}
+
+static inline float f8e4m3_to_float(uint8_t f)
+{
+    return float8_to_float(f, 3);
+}
+
+static inline uint8_t f8e4m3_from_float(float x)
+{
+    return float8_from_float(x, 3);
+}
+
+static inline float f8e5m2_to_float(uint8_t f)
+{
+    return float8_to_float(f, 2);
+}
+
+static inline uint8_t f8e5m2_from_float(float x)
+{
+    return float8_from_float(x, 2);
 }
 
 #endif

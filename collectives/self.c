@@ -23,10 +23,40 @@ static void self_close(struct backend_comm *c)
     free(c);
 }
 
-static int self_start(struct backend_comm *c, const struct backend_call *call, struct err *e)
+static int self_part(struct backend_comm **out, struct backend_comm *c,
+                     const struct backend_part *p, struct err *e)
 {
-    if (call->coll != BACKEND_BARRIER && call->in != call->out)
-        memmove(call->out, call->in, call->count * backend_type_bytes(call->type));
+    *out = p->size ? xzalloc(sizeof **out) : NULL;
+    return 0;
+}
+
+/* The receive that takes the send i of the group: the one that comes as many receives in. */
+static const struct backend_call *receive_for(const struct backend_call *calls, size_t n, size_t i)
+{
+    size_t earlier = 0, seen = 0;
+    for (size_t k = 0; k < i; k++)
+        earlier += calls[k].coll == BACKEND_SEND;
+    for (size_t k = 0; k < n; k++)
+        if (calls[k].coll == BACKEND_RECV && seen++ == earlier)
+            return &calls[k];
+    return NULL;
+}
+
+static int self_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
+                      struct err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct backend_call *k = &calls[i], *to = k;
+        if (k->coll == BACKEND_BARRIER || k->coll == BACKEND_RECV)
+            continue;
+        if (k->coll == BACKEND_SEND)
+            to = receive_for(calls, n, i);
+        size_t bytes = k->count * backend_type_bytes(k->type);
+        if (!to || bytes != to->count * backend_type_bytes(to->type))
+            return err_set(e, -EPROTO, "a send to itself has no receive of %zu bytes", bytes);
+        if (k->in != to->out)
+            memmove(to->out, k->in, bytes);
+    }
     return 0;
 }
 
@@ -63,7 +93,7 @@ static int self_copy(struct backend_comm *c, void *to, const void *from, size_t 
 
 static unsigned self_caps(const struct backend_comm *c)
 {
-    return 0;
+    return BACKEND_FP8 | BACKEND_HAS_ALL_TO_ALL | BACKEND_HAS_GATHER | BACKEND_HAS_SCATTER;
 }
 
 static const char *self_version(const struct backend_comm *c)
@@ -76,6 +106,7 @@ const struct backend backend_self = {
     .name = "self",
     .open = self_open,
     .close = self_close,
+    .part = self_part,
     .start = self_start,
     .poll = self_poll,
     .abort = self_abort,

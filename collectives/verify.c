@@ -39,8 +39,14 @@ static void set(void *out, size_t i, enum drover_type t, double x)
         ((double *)out)[i] = x;
         break;
     case DROVER_BFLOAT16:
-    case DROVER_TYPES:
         ((uint16_t *)out)[i] = bfloat16_from_float((float)x);
+        break;
+    case DROVER_F8E4M3:
+        ((uint8_t *)out)[i] = f8e4m3_from_float((float)x);
+        break;
+    case DROVER_F8E5M2:
+    case DROVER_TYPES:
+        ((uint8_t *)out)[i] = f8e5m2_from_float((float)x);
         break;
     }
 }
@@ -52,7 +58,7 @@ static uint64_t exact_max(enum drover_type t)
         [DROVER_INT8] = 127,       [DROVER_UINT8] = 255,     [DROVER_INT32] = 1 << 24,
         [DROVER_UINT32] = 1 << 24, [DROVER_INT64] = 1 << 24, [DROVER_UINT64] = 1 << 24,
         [DROVER_HALF] = 2048,      [DROVER_FLOAT] = 1 << 24, [DROVER_DOUBLE] = 1 << 24,
-        [DROVER_BFLOAT16] = 256,
+        [DROVER_BFLOAT16] = 256,   [DROVER_F8E4M3] = 16,     [DROVER_F8E5M2] = 8,
     };
     return max[t];
 }
@@ -63,7 +69,7 @@ static uint64_t doublings(enum drover_type t)
     static const unsigned char max[DROVER_TYPES] = {
         [DROVER_INT8] = 6,     [DROVER_UINT8] = 7,      [DROVER_INT32] = 30, [DROVER_UINT32] = 31,
         [DROVER_INT64] = 62,   [DROVER_UINT64] = 62,    [DROVER_HALF] = 15,  [DROVER_FLOAT] = 100,
-        [DROVER_DOUBLE] = 100, [DROVER_BFLOAT16] = 100,
+        [DROVER_DOUBLE] = 100, [DROVER_BFLOAT16] = 100, [DROVER_F8E4M3] = 8, [DROVER_F8E5M2] = 15,
     };
     return max[t];
 }
@@ -126,14 +132,45 @@ void verify_input(const struct verify *v, int rank, void *out, size_t n)
 
 int verify_blocks(const struct verify *v)
 {
-    return v->coll == BACKEND_ALL_GATHER || v->coll == BACKEND_ALL_TO_ALL ? v->ranks : 1;
+    return v->coll == BACKEND_ALL_GATHER || v->coll == BACKEND_ALL_TO_ALL ||
+                   v->coll == BACKEND_GATHER || v->coll == BACKEND_ALL_TO_ALL_V
+               ? v->ranks
+               : 1;
+}
+
+/* Whose input a block of what was moved is from. */
+static int source(const struct verify *v, int rank, int block)
+{
+    switch (v->coll) {
+    case BACKEND_BROADCAST:
+    case BACKEND_SCATTER:
+        return v->root;
+    case BACKEND_SENDRECV:
+        return (rank - 1 + v->ranks) % v->ranks;
+    default:
+        return block;
+    }
+}
+
+/* Where in that input, or in the whole reduction, a block begins. */
+static size_t source_start(const struct verify *v, int rank, int block, size_t count)
+{
+    switch (v->coll) {
+    case BACKEND_REDUCE_SCATTER:
+    case BACKEND_SCATTER:
+    case BACKEND_ALL_TO_ALL:
+        return (size_t)rank * count;
+    case BACKEND_ALL_TO_ALL_V:
+        return busbw_v_start(count, v->ranks, block, rank);
+    default:
+        return 0;
+    }
 }
 
 void verify_expected(const struct verify *v, int rank, int block, size_t count, void *out, size_t n)
 {
-    bool mine_only = v->coll == BACKEND_REDUCE_SCATTER || v->coll == BACKEND_ALL_TO_ALL;
-    size_t first = mine_only ? (size_t)rank * count : 0;
-    uint64_t from = v->coll == BACKEND_BROADCAST ? (uint64_t)v->root : (uint64_t)block;
+    size_t first = source_start(v, rank, block, count);
+    uint64_t from = (uint64_t)source(v, rank, block);
     for (size_t i = 0; i < n; i++)
         set(out, i, v->type,
             busbw_has_op(v->coll) ? reduced(v, first + i) : input(v, from, first + i));

@@ -26,7 +26,8 @@ struct verify {
 /* Elements 0 … n-1 of `rank`'s input; n <= VERIFY_PERIOD, further ones repeat these. */
 void verify_input(const struct verify *v, int rank, void *out, size_t n);
 
-/* An output comes in blocks of `count` elements each: one, or one from every rank. */
+/* An output comes in blocks: one, or one from every rank. They have `count` elements each, but
+ * alltoallv's, see busbw_v_count(). */
 int verify_blocks(const struct verify *v);
 
 /* Elements 0 … n-1 of a block of `rank`'s output, further ones repeat these. */

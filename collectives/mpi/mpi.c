@@ -1,7 +1,8 @@
 /* mpi - the plug-in for collectives on the CPU, by MPI's non-blocking calls.
  *
- * Calls stand in a queue and are given to MPI one after the other, so that a call may use what the
- * one before it makes, as on a CUDA stream. Only poll() moves the queue on: MPI has no thread. */
+ * What is started together is given to MPI at once, and the next only when that is done: a call may
+ * use what the one before it makes, as on a CUDA stream. Work goes on in poll() and start() only:
+ * MPI has no thread. */
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
@@ -12,24 +13,24 @@
 #include <time.h>
 
 #include "collectives/backend.h"
+#include "collectives/mpi/mpi_device.h"
 #include "collectives/mpi/mpi_ops.h"
 #include "collectives/mpi/mpi_session.h"
 #include "common/mem.h"
 
-enum { CHUNK = 1 << 30 }; /* elements in one call of MPI's, which counts in ints */
+enum { CHUNK = 1 << 30 }; /* elements in one call of MPI's of what can be cut; it counts in ints */
 
 struct job {
     struct backend_call call;
-    MPI_Request request;
-    bool issued;
     void *temp; /* input or output, where MPI may not work in place */
 };
 
 struct backend_comm {
     MPI_Comm comm;
     int rank, size;
-    struct job *queue; /* head … len is to be done, or under way */
-    size_t head, len, cap;
+    struct job *jobs; /* under way, each with its request */
+    MPI_Request *requests;
+    size_t n, cap;
     bool aborted;
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
 };
@@ -96,88 +97,130 @@ static int mpi_open(struct backend_comm **out, const struct backend_opts *o, str
         return rc;
     }
     read_version(c->version);
+    mpi_device_find();
     *out = c;
     return 0;
 }
 
 static void mpi_close(struct backend_comm *c)
 {
-    bool clean = !c->aborted && c->head == c->len;
+    bool clean = !c->aborted && c->n == 0;
     if (clean)
         MPI_Comm_free(&c->comm);
     mpi_session_leave(clean);
-    free(c->queue);
+    if (clean) { /* else they are MPI's for good */
+        free(c->jobs);
+        free(c->requests);
+    }
     free(c);
 }
 
-/* What MPI may not work on in place goes through a buffer. */
-static int take_temp(struct job *j, size_t bytes, struct err *e)
+/* Only those that will be members call it, so ranks that are gone are not waited for. */
+struct creation {
+    MPI_Comm from, made;
+    MPI_Group group;
+};
+
+static int create(void *arg)
 {
-    j->temp = try_calloc(bytes, 1);
-    if (!j->temp)
-        return err_set(e, -ENOMEM, "no memory for a copy of %zu bytes", bytes);
+    struct creation *k = arg;
+    return MPI_Comm_create_group(k->from, k->group, 0, &k->made);
+}
+
+static int mpi_part(struct backend_comm **out, struct backend_comm *c, const struct backend_part *p,
+                    struct err *e)
+{
+    *out = NULL;
+    if (p->size == 0)
+        return 0;
+    MPI_Group whole = MPI_GROUP_NULL;
+    struct creation *k = xzalloc(sizeof *k); /* a thread's that was left behind */
+    *k = (struct creation){.from = c->comm, .made = MPI_COMM_NULL, .group = MPI_GROUP_NULL};
+    int code = MPI_Comm_group(c->comm, &whole);
+    if (code == MPI_SUCCESS)
+        code = MPI_Group_incl(whole, p->size, p->members, &k->group);
+    if (code != MPI_SUCCESS)
+        return mpi_failed(e, code, "a group of ranks");
+    int rc = mpi_session_call(create, k, p->open_ms, "MPI_Comm_create_group", e);
+    if (rc < 0)
+        return rc;
+    MPI_Group_free(&k->group);
+    MPI_Group_free(&whole);
+    MPI_Comm_set_errhandler(k->made, MPI_ERRORS_RETURN);
+    mpi_session_hold();
+    struct backend_comm *made = xzalloc(sizeof *made);
+    *made = (struct backend_comm){.comm = k->made, .rank = p->rank, .size = p->size};
+    memcpy(made->version, c->version, sizeof made->version);
+    free(k);
+    *out = made;
     return 0;
 }
 
-static int issue_reduction(struct backend_comm *c, struct job *j, struct err *e)
+static int issue_reduction(struct backend_comm *c, struct job *j, MPI_Op op, MPI_Request *request)
 {
-    const struct backend_call *call = &j->call;
-    MPI_Datatype type = mpi_type(call->type);
-    MPI_Op op;
-    int n = (int)call->count, code = 0;
-    int rc = mpi_op(&op, call->type, call->op, e);
-    if (rc < 0)
-        return rc;
-    const void *in = call->in == call->out ? MPI_IN_PLACE : call->in;
-    if (call->coll == BACKEND_ALL_REDUCE) {
-        code = MPI_Iallreduce(in, call->out, n, type, op, c->comm, &j->request);
-    } else if (call->coll == BACKEND_REDUCE) {
-        bool root = c->rank == call->root;
-        code = MPI_Ireduce(root ? in : call->in, root ? call->out : NULL, n, type, op, call->root,
-                           c->comm, &j->request);
-    } else {
-        /* In place, `out` is this rank's part of `in`, which MPI would have at its beginning. */
-        size_t bytes = call->count * backend_type_bytes(call->type);
-        bool own = call->out == (const char *)call->in + (size_t)c->rank * bytes;
-        if (own && (rc = take_temp(j, bytes, e)) < 0)
-            return rc;
-        code = MPI_Ireduce_scatter_block(call->in, own ? j->temp : call->out, n, type, op, c->comm,
-                                         &j->request);
+    const struct backend_call *k = &j->call;
+    MPI_Datatype type = mpi_type(k->type);
+    int n = (int)k->count;
+    bool root = c->rank == k->root;
+    const void *in = k->in == k->out ? MPI_IN_PLACE : k->in;
+    switch (k->coll) {
+    case BACKEND_ALL_REDUCE:
+        return MPI_Iallreduce(in, k->out, n, type, op, c->comm, request);
+    case BACKEND_REDUCE:
+        return MPI_Ireduce(root ? in : k->in, root ? k->out : NULL, n, type, op, k->root, c->comm,
+                           request);
+    default:
+        return MPI_Ireduce_scatter_block(k->in, j->temp ? j->temp : k->out, n, type, op, c->comm,
+                                         request);
     }
-    return code == MPI_SUCCESS ? 0 : mpi_failed(e, code, backend_coll_name(call->coll));
 }
 
-static int issue_movement(struct backend_comm *c, struct job *j, struct err *e)
+/* Parts of all ranks: `own` is where this rank's lies in `whole`. */
+static int issue_parts(struct backend_comm *c, struct job *j, MPI_Request *request)
 {
-    const struct backend_call *call = &j->call;
-    MPI_Datatype type = mpi_type(call->type);
-    size_t bytes = call->count * backend_type_bytes(call->type);
-    int n = (int)call->count, code = 0, rc = 0;
-    const void *in = call->in;
-    switch (call->coll) {
-    case BACKEND_BROADCAST:
-        if (c->rank == call->root && in != call->out)
-            memmove(call->out, in, bytes);
-        code = MPI_Ibcast(call->out, n, type, call->root, c->comm, &j->request);
-        break;
+    const struct backend_call *k = &j->call;
+    MPI_Datatype type = mpi_type(k->type);
+    size_t bytes = k->count * backend_type_bytes(k->type), own = (size_t)c->rank * bytes;
+    int n = (int)k->count;
+    const void *in = k->in;
+    void *out = k->out;
+    switch (k->coll) {
     case BACKEND_ALL_GATHER:
-        if (in == (char *)call->out + (size_t)c->rank * bytes)
+        if (in == (char *)out + own)
             in = MPI_IN_PLACE;
-        code = MPI_Iallgather(in, n, type, call->out, n, type, c->comm, &j->request);
-        break;
-    case BACKEND_ALL_TO_ALL:
-        if (in == call->out) {
-            if ((rc = take_temp(j, bytes * (size_t)c->size, e)) < 0)
-                return rc;
-            in = memcpy(j->temp, in, bytes * (size_t)c->size);
-        }
-        code = MPI_Ialltoall(in, n, type, call->out, n, type, c->comm, &j->request);
-        break;
+        return MPI_Iallgather(in, n, type, out, n, type, c->comm, request);
+    case BACKEND_GATHER:
+        if (c->rank == k->root && in == (char *)out + own)
+            in = MPI_IN_PLACE;
+        return MPI_Igather(in, n, type, out, n, type, k->root, c->comm, request);
+    case BACKEND_SCATTER:
+        if (c->rank == k->root && out == (const char *)in + own)
+            out = MPI_IN_PLACE;
+        return MPI_Iscatter(in, n, type, out, n, type, k->root, c->comm, request);
     default:
-        code = MPI_Ibarrier(c->comm, &j->request);
-        break;
+        if (j->temp)
+            in = memcpy(j->temp, in, bytes * (size_t)c->size);
+        return MPI_Ialltoall(in, n, type, out, n, type, c->comm, request);
     }
-    return code == MPI_SUCCESS ? 0 : mpi_failed(e, code, backend_coll_name(call->coll));
+}
+
+static int issue_whole(struct backend_comm *c, struct job *j, MPI_Request *request)
+{
+    const struct backend_call *k = &j->call;
+    MPI_Datatype type = mpi_type(k->type);
+    int n = (int)k->count;
+    switch (k->coll) {
+    case BACKEND_BROADCAST:
+        if (c->rank == k->root && k->in != k->out)
+            memmove(k->out, k->in, k->count * backend_type_bytes(k->type));
+        return MPI_Ibcast(k->out, n, type, k->root, c->comm, request);
+    case BACKEND_SEND:
+        return MPI_Isend(k->in, n, type, k->root, 0, c->comm, request);
+    case BACKEND_RECV:
+        return MPI_Irecv(k->out, n, type, k->root, 0, c->comm, request);
+    default:
+        return MPI_Ibarrier(c->comm, request);
+    }
 }
 
 static bool reduces(enum backend_coll coll)
@@ -185,69 +228,129 @@ static bool reduces(enum backend_coll coll)
     return coll == BACKEND_ALL_REDUCE || coll == BACKEND_REDUCE || coll == BACKEND_REDUCE_SCATTER;
 }
 
-static int issue(struct backend_comm *c, struct job *j, struct err *e)
+static bool in_parts(enum backend_coll coll)
 {
-    j->issued = true;
-    return reduces(j->call.coll) ? issue_reduction(c, j, e) : issue_movement(c, j, e);
+    return coll == BACKEND_ALL_GATHER || coll == BACKEND_GATHER || coll == BACKEND_SCATTER ||
+           coll == BACKEND_ALL_TO_ALL;
+}
+
+/* What MPI may not work on in place goes through a buffer: its size. A rank's part of the input of
+ * a reduce_scatter, which MPI would have at the beginning; and an all_to_all. */
+static size_t temp_bytes(const struct backend_comm *c, const struct backend_call *k)
+{
+    size_t bytes = k->count * backend_type_bytes(k->type);
+    if (k->coll == BACKEND_REDUCE_SCATTER)
+        return k->out == (const char *)k->in + (size_t)c->rank * bytes ? bytes : 0;
+    return k->coll == BACKEND_ALL_TO_ALL && k->in == k->out ? bytes * (size_t)c->size : 0;
+}
+
+/* Gives a call to MPI. */
+static int begin(struct backend_comm *c, const struct backend_call *k, struct err *e)
+{
+    if (c->n == c->cap) {
+        c->cap = c->cap ? 2 * c->cap : 16;
+        c->jobs = xrealloc(c->jobs, c->cap, sizeof *c->jobs);
+        c->requests = xrealloc(c->requests, c->cap, sizeof(MPI_Request));
+    }
+    struct job *j = &c->jobs[c->n];
+    MPI_Request *request = &c->requests[c->n];
+    *j = (struct job){.call = *k};
+    size_t temp = temp_bytes(c, k);
+    if (temp && !(j->temp = try_calloc(temp, 1)))
+        return err_set(e, -ENOMEM, "no memory for a copy of %zu bytes", temp);
+    MPI_Op op;
+    int code = 0;
+    if (reduces(k->coll)) {
+        int rc = mpi_op(&op, k->type, k->op, e);
+        if (rc < 0)
+            return rc;
+        code = issue_reduction(c, j, op, request);
+    } else {
+        code = in_parts(k->coll) ? issue_parts(c, j, request) : issue_whole(c, j, request);
+    }
+    if (code != MPI_SUCCESS)
+        return mpi_failed(e, code, backend_coll_name(k->coll));
+    c->n++;
+    return 0;
 }
 
 static void finish(struct backend_comm *c, struct job *j)
 {
-    const struct backend_call *call = &j->call;
-    if (j->temp && call->coll == BACKEND_REDUCE_SCATTER)
-        memcpy(call->out, j->temp, call->count * backend_type_bytes(call->type));
+    const struct backend_call *k = &j->call;
+    if (j->temp && k->coll == BACKEND_REDUCE_SCATTER)
+        memcpy(k->out, j->temp, k->count * backend_type_bytes(k->type));
     free(j->temp);
-    bool has_result = call->coll != BACKEND_REDUCE || c->rank == call->root;
-    if (reduces(call->coll) && call->op == DROVER_AVG && has_result)
-        mpi_average(call->out, call->count, call->type, c->size);
+    bool has_result = k->coll != BACKEND_REDUCE || c->rank == k->root;
+    if (k->op == DROVER_AVG && reduces(k->coll) && has_result)
+        mpi_average(k->out, k->count, k->type, c->size);
 }
 
 static int mpi_poll(struct backend_comm *c, struct err *e)
 {
-    while (c->head < c->len) {
-        struct job *j = &c->queue[c->head];
-        int rc = j->issued ? 0 : issue(c, j, e), done = 0;
-        if (rc < 0)
-            return rc;
-        int code = MPI_Test(&j->request, &done, MPI_STATUS_IGNORE);
-        if (code != MPI_SUCCESS)
-            return mpi_failed(e, code, backend_coll_name(j->call.coll));
-        if (!done)
-            return -EINPROGRESS;
-        finish(c, j);
-        c->head++;
-    }
-    c->head = c->len = 0;
+    if (c->n == 0)
+        return 0;
+    int done = 0;
+    int code = MPI_Testall((int)c->n, c->requests, &done, MPI_STATUSES_IGNORE);
+    if (code != MPI_SUCCESS)
+        return mpi_failed(e, code, backend_coll_name(c->jobs[0].call.coll));
+    if (!done)
+        return -EINPROGRESS;
+    for (size_t i = 0; i < c->n; i++)
+        finish(c, &c->jobs[i]);
+    c->n = 0;
     return 0;
 }
 
-static void push(struct backend_comm *c, const struct backend_call *call)
+/* What is whole, and too long for MPI's counts, goes in several calls. */
+static int begin_pieces(struct backend_comm *c, const struct backend_call *call, struct err *e)
 {
-    if (c->len == c->cap) {
-        c->cap = c->cap ? 2 * c->cap : 16;
-        c->queue = xrealloc(c->queue, c->cap, sizeof *c->queue);
+    struct backend_call piece = *call;
+    int rc = 0;
+    for (size_t left = call->count; left > 0 && rc == 0; left -= piece.count) {
+        piece.count = left < CHUNK ? left : CHUNK;
+        rc = begin(c, &piece, e);
+        size_t bytes = piece.count * backend_type_bytes(piece.type);
+        piece.in = piece.in ? (const char *)piece.in + bytes : NULL;
+        piece.out = piece.out ? (char *)piece.out + bytes : NULL;
     }
-    c->queue[c->len++] = (struct job){.call = *call, .request = MPI_REQUEST_NULL};
+    return rc;
 }
 
-static int mpi_start(struct backend_comm *c, const struct backend_call *call, struct err *e)
+/* Open MPI moves a GPU's memory where it was built for that; what is computed or copied on the way
+ * is computed and copied by the host. */
+static int check_memory(const struct backend_comm *c, const struct backend_call *k, struct err *e)
 {
-    bool in_parts = call->coll == BACKEND_ALL_REDUCE || call->coll == BACKEND_REDUCE ||
-                    call->coll == BACKEND_BROADCAST;
-    if (!in_parts && call->count > INT_MAX)
+    if (!mpi_device_has(k->in) && !mpi_device_has(k->out))
+        return 0;
+    const char *what = backend_coll_name(k->coll);
+    bool copies = temp_bytes(c, k) || (k->coll == BACKEND_BROADCAST && k->in != k->out);
+    if (mpi_device_aware() && !reduces(k->coll) && !copies)
+        return 0;
+    if (mpi_device_aware())
+        err_set(e, -ENOTSUP, "%s%s: not on memory of a GPU", what, copies ? " that copies" : "");
+    else
+        err_set(e, -ENOTSUP, "%s: a buffer is a GPU's, and %s knows no GPUs", what, c->version);
+    return err_hint(e, "backend nccl does it; or copy to the host first");
+}
+
+static int check_call(const struct backend_comm *c, const struct backend_call *k, struct err *e)
+{
+    if (k->count > INT_MAX && (in_parts(k->coll) || k->coll == BACKEND_REDUCE_SCATTER))
         return err_set(e, -EOVERFLOW, "MPI counts to %d elements a rank", INT_MAX);
-    struct backend_call part = *call;
-    size_t left = call->count;
-    do {
-        part.count = left < CHUNK || !in_parts ? left : CHUNK;
-        push(c, &part);
-        size_t bytes = part.count * backend_type_bytes(part.type);
-        part.in = part.in ? (const char *)part.in + bytes : NULL;
-        part.out = part.out ? (char *)part.out + bytes : NULL;
-        left -= part.count;
-    } while (left > 0);
-    int rc = mpi_poll(c, e); /* it may begin at once, and what waits moves on */
-    return rc == -EINPROGRESS ? 0 : rc;
+    return check_memory(c, k, e);
+}
+
+static int mpi_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
+                     struct err *e)
+{
+    int rc = mpi_poll(c, e);
+    if (rc < 0)
+        return rc == -EINPROGRESS ? -EAGAIN : rc;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = check_call(c, &calls[i], e);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = calls[i].count > CHUNK ? begin_pieces(c, &calls[i], e) : begin(c, &calls[i], e);
+    return rc;
 }
 
 /* MPI cannot take back what it was given: its requests and buffers are left to it for good. */
@@ -279,7 +382,7 @@ static int mpi_copy(struct backend_comm *c, void *to, const void *from, size_t b
 
 static unsigned mpi_caps(const struct backend_comm *c)
 {
-    return 0;
+    return BACKEND_HAS_ALL_TO_ALL | BACKEND_HAS_GATHER | BACKEND_HAS_SCATTER;
 }
 
 static const char *mpi_version(const struct backend_comm *c)
@@ -293,6 +396,7 @@ const struct backend drover_backend = {
     .name = "mpi",
     .open = mpi_open,
     .close = mpi_close,
+    .part = mpi_part,
     .start = mpi_start,
     .poll = mpi_poll,
     .abort = mpi_abort,

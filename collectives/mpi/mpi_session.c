@@ -13,7 +13,8 @@
 static struct {
     pid_t initialised_by; /* 0: not by us */
     int open;             /* communicators */
-    bool dirty;
+    bool dirty;           /* one of them was given up */
+    bool stuck;           /* a thread is inside MPI and does not come back */
 } session;
 
 int mpi_failed(struct err *e, int code, const char *what)
@@ -35,69 +36,90 @@ static void at_exit(void)
         MPI_Finalize();
 }
 
-/* MPI_Init has no deadline: it returns when all ranks have come. So a thread waits for it. */
-struct init {
+/* A call that has no deadline. Whoever of the two threads comes last frees it. */
+struct waiting {
     pthread_mutex_t lock;
     pthread_cond_t came;
+    int (*call)(void *arg);
+    void *arg;
     bool done, left;
     int code;
 };
 
-static void init_free(struct init *i)
+static void waiting_free(struct waiting *w)
 {
-    pthread_cond_destroy(&i->came);
-    pthread_mutex_destroy(&i->lock);
-    free(i);
+    pthread_cond_destroy(&w->came);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
 }
 
-static void *run_init(void *arg)
+static void *run(void *arg)
 {
-    struct init *i = arg;
-    int provided = 0;
-    int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
-    pthread_mutex_lock(&i->lock);
-    i->done = true;
-    i->code = code;
-    bool left = i->left;
-    pthread_cond_signal(&i->came);
-    pthread_mutex_unlock(&i->lock);
+    struct waiting *w = arg;
+    int code = w->call(w->arg);
+    pthread_mutex_lock(&w->lock);
+    w->done = true;
+    w->code = code;
+    bool left = w->left;
+    pthread_cond_signal(&w->came);
+    pthread_mutex_unlock(&w->lock);
     if (left)
-        init_free(i);
+        waiting_free(w);
     return NULL;
 }
 
-static int init_by(const struct timespec *end, int64_t timeout_ms, struct err *e)
+static struct timespec in_ms(int64_t ms)
 {
-    struct init *i = xzalloc(sizeof *i);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += (ms + 999) / 1000;
+    return t;
+}
+
+int mpi_session_call(int (*call)(void *arg), void *arg, int64_t timeout_ms, const char *name,
+                     struct err *e)
+{
+    if (session.stuck)
+        return err_set(e, -EALREADY, "MPI was given up after a failure");
+    struct timespec end = in_ms(timeout_ms);
+    struct waiting *w = xzalloc(sizeof *w);
+    w->call = call;
+    w->arg = arg;
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_mutex_init(&i->lock, NULL);
-    pthread_cond_init(&i->came, &attr);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->came, &attr);
     pthread_condattr_destroy(&attr);
     pthread_t thread;
-    int rc = pthread_create(&thread, NULL, run_init, i);
+    int rc = pthread_create(&thread, NULL, run, w);
     if (rc != 0) {
-        init_free(i);
-        return err_set(e, -rc, "no thread for MPI_Init");
+        waiting_free(w);
+        return err_set(e, -rc, "no thread for %s", name);
     }
-    pthread_mutex_lock(&i->lock);
-    while (!i->done && pthread_cond_timedwait(&i->came, &i->lock, end) != ETIMEDOUT)
+    pthread_mutex_lock(&w->lock);
+    while (!w->done && pthread_cond_timedwait(&w->came, &w->lock, &end) != ETIMEDOUT)
         ;
-    bool done = i->done;
-    int code = i->code;
-    i->left = !done;
-    pthread_mutex_unlock(&i->lock);
+    bool done = w->done;
+    int code = w->code;
+    w->left = !done;
+    pthread_mutex_unlock(&w->lock);
     if (!done) {
         pthread_detach(thread);
-        session.dirty = true;
-        err_set(e, -ETIMEDOUT, "MPI_Init waits for other ranks for %lld ms already",
+        session.dirty = session.stuck = true;
+        err_set(e, -ETIMEDOUT, "%s waits for other ranks for %lld ms already", name,
                 (long long)timeout_ms);
-        return err_hint(e, "each rank of the job must open the communicator, or call MPI_Init");
+        return err_hint(e, "each of the ranks must make the call that this one made");
     }
     pthread_join(thread, NULL);
-    init_free(i);
-    return code == MPI_SUCCESS ? 0 : mpi_failed(e, code, "MPI_Init");
+    waiting_free(w);
+    return code == MPI_SUCCESS ? 0 : mpi_failed(e, code, name);
+}
+
+static int init(void *arg)
+{
+    int provided = 0;
+    return MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
 }
 
 /* Open MPI loads its parts as plug-ins that look for libmpi's symbols globally, while we were
@@ -120,10 +142,7 @@ int mpi_session_enter(int64_t timeout_ms, struct err *e)
     MPI_Initialized(&initialised);
     if (!initialised) {
         make_global();
-        struct timespec end;
-        clock_gettime(CLOCK_MONOTONIC, &end);
-        end.tv_sec += (timeout_ms + 999) / 1000;
-        int rc = init_by(&end, timeout_ms, e);
+        int rc = mpi_session_call(init, NULL, timeout_ms, "MPI_Init", e);
         if (rc < 0)
             return rc;
         session.initialised_by = getpid();
@@ -131,6 +150,11 @@ int mpi_session_enter(int64_t timeout_ms, struct err *e)
     }
     session.open++;
     return 0;
+}
+
+void mpi_session_hold(void)
+{
+    session.open++;
 }
 
 void mpi_session_leave(bool clean)

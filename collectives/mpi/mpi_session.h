@@ -13,6 +13,14 @@
  *   -EALREADY   MPI was already finalised */
 int mpi_session_enter(int64_t timeout_ms, struct err *e);
 
+/* The same for a communicator that is made of another one: MPI is there. */
+void mpi_session_hold(void);
+
+/* A call of MPI's that has no deadline of its own, in a thread that is waited for.
+ *   -ETIMEDOUT  it still runs: `arg` is its for good, and no other call of MPI may be made */
+int mpi_session_call(int (*call)(void *arg), void *arg, int64_t timeout_ms, const char *name,
+                     struct err *e);
+
 /* `clean` says that nothing is under way. Where each communicator was left clean, MPI is finalised
  * when the process ends; else it is not, so that a rank that failed ends instead of waiting. */
 void mpi_session_leave(bool clean);

@@ -1,7 +1,7 @@
 /* nccl - the plug-in for collectives on GPUs.
  *
  * Communicators are non-blocking, so that no call of NCCL's is ever waited for inside NCCL: until
- * it says that the call before is under way, further ones stand in a queue. */
+ * it says that the call before is under way, start() says "not yet". */
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
@@ -16,16 +16,25 @@
 #include "collectives/nccl/nccl_lib.h"
 #include "common/mem.h"
 
-enum { CLOSE_MS = 10000, VERSION_MAX = 64, PROPERTIES_BYTES = 8192 };
+enum {
+    CLOSE_MS = 10000,
+    VERSION_MAX = 64,
+    PROPERTIES_BYTES = 8192,
+    RANKS_AN_ID = 128,   /* one rank's listener takes in so many others' first connections */
+    FP8_VERSION = 22400, /* NCCL 2.24 has the 8-bit floats, … */
+    FP8_CAPABILITY = 9,  /* … and reduces them on GPUs from here on */
+    SHRINK_ABORT = 1,    /* NCCL_SHRINK_ABORT, which older headers lack */
+};
 
 struct backend_comm {
     const struct nccl_lib *nccl;
     const struct cuda_lib *cuda;
     ncclComm_t comm; /* NULL once it was aborted */
+    bool revoked;    /* aborted, but good for a shrink, … */
+    bool spent;      /* … which was done */
     cudaStream_t stream;
     int rank, size, device;
-    struct backend_call *queue; /* head … len is not with NCCL yet */
-    size_t head, len, cap;
+    unsigned caps;
     void *scratch; /* one int on the device, for barriers */
     char version[VERSION_MAX];
 };
@@ -55,6 +64,9 @@ static int nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t 
             last && *last ? ": " : "", last ? last : "");
     if (e)
         e->text[strcspn(e->text, "\n")] = '\0';
+    const char *interface = getenv("NCCL_SOCKET_IFNAME");
+    if (interface && last && strstr(last, "no socket interface"))
+        return err_hint(e, "NCCL_SOCKET_IFNAME=%s names no interface of this node", interface);
     return err_hint(e, "NCCL_DEBUG=INFO makes NCCL say more");
 }
 
@@ -77,12 +89,6 @@ static int find_device(struct backend_comm *c, const struct backend_opts *o, str
     return rc == cudaSuccess ? 0 : cuda_failed(e, c->cuda, rc, "the first use of the GPU");
 }
 
-/* What rank 0 says to all. */
-struct greeting {
-    ncclUniqueId id;
-    int version;
-};
-
 static void version_text(char out[VERSION_MAX], int version)
 {
     /* From 2.9 on 10,000 * major + 100 * minor + patch. */
@@ -90,38 +96,67 @@ static void version_text(char out[VERSION_MAX], int version)
              version / 100 % 100, version % 100, NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
 }
 
+/* What a rank whose id counts says to all. */
+struct greeting {
+    ncclUniqueId id;
+    int version;
+};
+
+/* Who says the k-th of n ids. */
+static int speaker(int k, int n, int size)
+{
+    return (int)((int64_t)k * size / n);
+}
+
+/* Each speaker's greeting, so that all ranks have the same ids in the same order. */
+static int listen_to(const struct backend_comm *c, const struct backend_exchange *x, int version,
+                     ncclUniqueId *ids, int n, struct err *e)
+{
+    for (int k = 0; k < n; k++) {
+        struct greeting theirs;
+        int who = speaker(k, n, c->size);
+        int rc = x->get(x->arg, who, "nccl", &theirs, sizeof theirs, e);
+        if (rc < 0)
+            return rc;
+        if (theirs.version != version) {
+            char other[VERSION_MAX];
+            version_text(other, theirs.version);
+            err_set(e, -EPROTO, "rank %d has %s, this rank %s", who, other, c->version);
+            return err_hint(e, "let all ranks load the same library, by DROVER_NCCL_LIB");
+        }
+        ids[k] = theirs.id;
+    }
+    return 0;
+}
+
 /* NCCL itself waits for ever for a rank that stays away; so all ranks meet before, by a deadline.
  */
-static int meet(struct backend_comm *c, const struct backend_opts *o, ncclUniqueId *id,
+static int meet(struct backend_comm *c, const struct backend_opts *o, ncclUniqueId *ids, int n,
                 struct err *e)
 {
-    struct greeting mine, theirs;
+    struct greeting mine;
     memset(&mine, 0, sizeof mine);
+    bool speaks = false;
+    for (int k = 0; k < n; k++)
+        speaks |= speaker(k, n, c->size) == c->rank;
     ncclResult_t rc = c->nccl->ncclGetVersion(&mine.version);
-    if (rc == ncclSuccess && o->rank == 0)
+    if (rc == ncclSuccess && speaks)
         rc = c->nccl->ncclGetUniqueId(&mine.id);
     if (rc != ncclSuccess)
         return nccl_failed(e, c->nccl, rc, "the job's id");
     version_text(c->version, mine.version);
-    *id = mine.id;
-    if (o->size == 1)
+    int major = 0;
+    (void)c->cuda->cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, c->device);
+    if (mine.version >= FP8_VERSION && major >= FP8_CAPABILITY)
+        c->caps |= BACKEND_FP8;
+    ids[0] = mine.id;
+    if (c->size == 1)
         return 0;
     const struct backend_exchange *x = o->exchange;
-    int failed = o->rank == 0 ? x->put(x->arg, "nccl", &mine, sizeof mine, e) : 0;
+    int failed = speaks ? x->put(x->arg, "nccl", &mine, sizeof mine, e) : 0;
     if (failed == 0)
         failed = x->fence(x->arg, o->open_ms, e);
-    if (failed == 0)
-        failed = x->get(x->arg, 0, "nccl", &theirs, sizeof theirs, e);
-    if (failed < 0)
-        return failed;
-    if (theirs.version != mine.version) {
-        char other[VERSION_MAX];
-        version_text(other, theirs.version);
-        err_set(e, -EPROTO, "rank 0 has %s, this rank %s", other, c->version);
-        return err_hint(e, "let all ranks load the same library, by DROVER_NCCL_LIB");
-    }
-    *id = theirs.id;
-    return 0;
+    return failed < 0 ? failed : listen_to(c, x, mine.version, ids, n, e);
 }
 
 /* Until NCCL has taken in what it was given. 0, -EINPROGRESS, or what went wrong. */
@@ -147,13 +182,15 @@ static int settle_by(struct backend_comm *c, int64_t end_ms, const char *what, s
     return rc;
 }
 
-static int connect_ranks(struct backend_comm *c, const struct backend_opts *o, ncclUniqueId id,
-                         struct err *e)
+static int connect_ranks(struct backend_comm *c, const struct backend_opts *o, ncclUniqueId *ids,
+                         int n, struct err *e)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     int64_t end_ms = now_ms() + o->open_ms;
-    ncclResult_t rc = c->nccl->ncclCommInitRankConfig(&c->comm, o->size, id, o->rank, &config);
+    ncclResult_t rc =
+        n > 1 ? c->nccl->init_scalable(&c->comm, c->size, c->rank, n, ids, &config)
+              : c->nccl->ncclCommInitRankConfig(&c->comm, c->size, ids[0], c->rank, &config);
     if (rc != ncclSuccess && rc != ncclInProgress)
         return nccl_failed(e, c->nccl, rc, "connecting the ranks");
     int failed = settle_by(c, end_ms, "connecting the ranks", e);
@@ -163,21 +200,27 @@ static int connect_ranks(struct backend_comm *c, const struct backend_opts *o, n
     return failed;
 }
 
+/* ncclCommRevoke stops the work as ncclCommAbort does, in a thread of its own, and what it leaves
+ * may be shrunk. */
 static int nccl_abort(struct backend_comm *c)
 {
-    if (c->comm)
-        c->nccl->ncclCommAbort(c->comm);
+    if (!c->comm || c->revoked)
+        return 0;
+    ncclResult_t rc = c->nccl->revoke ? c->nccl->revoke(c->comm, 0) : ncclInvalidUsage;
+    c->revoked = rc == ncclSuccess || rc == ncclInProgress;
+    if (c->revoked)
+        return 0;
+    c->nccl->ncclCommAbort(c->comm);
     c->comm = NULL;
-    c->head = c->len = 0;
     return 0;
 }
 
 static void release(struct backend_comm *c)
 {
-    (void)nccl_abort(c);
+    if (c->comm)
+        c->nccl->ncclCommAbort(c->comm);
     if (c->scratch)
         c->cuda->cudaFree(c->scratch);
-    free(c->queue);
     free(c);
 }
 AUTO_DEFINE(comm, struct backend_comm *, release)
@@ -188,16 +231,22 @@ static int nccl_open(struct backend_comm **out, const struct backend_opts *o, st
     c->rank = o->rank;
     c->size = o->size;
     c->stream = o->stream;
-    ncclUniqueId id;
     int rc = cuda_lib_load(&c->cuda, e);
     if (rc == 0)
         rc = find_device(c, o, e);
     if (rc == 0)
         rc = nccl_lib_load(&c->nccl, o->lib_path, e);
+    if (rc < 0)
+        return rc;
+    c->caps = BACKEND_DEVICE_MEMORY | BACKEND_NO_INPLACE_A2A;
+    c->caps |= c->nccl->all_to_all ? BACKEND_HAS_ALL_TO_ALL : 0;
+    c->caps |= c->nccl->gather ? BACKEND_HAS_GATHER : 0;
+    c->caps |= c->nccl->scatter ? BACKEND_HAS_SCATTER : 0;
+    int n = c->nccl->init_scalable ? (c->size + RANKS_AN_ID - 1) / RANKS_AN_ID : 1;
+    AUTO(free) ncclUniqueId *ids = xcalloc((size_t)n, sizeof *ids);
+    rc = meet(c, o, ids, n, e);
     if (rc == 0)
-        rc = meet(c, o, &id, e);
-    if (rc == 0)
-        rc = connect_ranks(c, o, id, e);
+        rc = connect_ranks(c, o, ids, n, e);
     if (rc < 0)
         return rc;
     *out = TAKE(c);
@@ -207,7 +256,7 @@ static int nccl_open(struct backend_comm **out, const struct backend_opts *o, st
 static void nccl_close(struct backend_comm *c)
 {
     struct err e = {0};
-    if (c->comm && (c->nccl->ncclCommFinalize(c->comm), true) &&
+    if (c->comm && !c->spent && (c->revoked || (c->nccl->ncclCommFinalize(c->comm), true)) &&
         settle_by(c, now_ms() + CLOSE_MS, "ending", &e) == 0) {
         c->nccl->ncclCommDestroy(c->comm);
         c->comm = NULL;
@@ -215,14 +264,75 @@ static void nccl_close(struct backend_comm *c)
     release(c);
 }
 
+/* Asks NCCL for the new communicator; the old one is settled when the new one can be seen. */
+static int ask_for_part(struct backend_comm *made, struct backend_comm *c,
+                        const struct backend_part *p, struct err *e)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    const char *what = p->without ? "shrinking" : "splitting";
+    int64_t end_ms = now_ms() + p->open_ms;
+    int failed = c->revoked ? settle_by(c, end_ms, "stopping the work", e) : 0;
+    if (failed < 0)
+        return failed;
+    ncclResult_t rc = ncclSuccess;
+    if (p->without) {
+        AUTO(free) int *without = xcalloc((size_t)p->n_without + 1, sizeof *without);
+        memcpy(without, p->without, (size_t)p->n_without * sizeof *without);
+        rc = c->nccl->shrink(c->comm, without, p->n_without, &made->comm, &config,
+                             c->revoked ? 0 : SHRINK_ABORT);
+    } else {
+        rc = c->nccl->ncclCommSplit(c->comm, p->size ? p->color : NCCL_SPLIT_NOCOLOR, p->key,
+                                    &made->comm, &config);
+    }
+    if (rc != ncclSuccess && rc != ncclInProgress)
+        return nccl_failed(e, c->nccl, rc, what);
+    failed = settle_by(c, end_ms, what, e);
+    return failed < 0 || !made->comm ? failed : settle_by(made, end_ms, what, e);
+}
+
+static int nccl_part(struct backend_comm **out, struct backend_comm *c,
+                     const struct backend_part *p, struct err *e)
+{
+    if (p->without && (!c->nccl->shrink || !c->comm)) {
+        err_set(e, -ENOTSUP, "%s cannot leave ranks out%s", c->version,
+                c->nccl->shrink ? " of a communicator that has failed" : "");
+        return err_hint(e, "NCCL 2.28 can; or close it, and start the job again without them");
+    }
+    AUTO(comm) struct backend_comm *made = xzalloc(sizeof *made);
+    *made = (struct backend_comm){.nccl = c->nccl, .cuda = c->cuda, .stream = c->stream};
+    made->rank = p->rank;
+    made->size = p->size;
+    made->device = c->device;
+    made->caps = c->caps;
+    memcpy(made->version, c->version, sizeof made->version);
+    int rc = ask_for_part(made, c, p, e);
+    c->spent = p->without;
+    if (rc < 0)
+        return rc;
+    cudaError_t cu = c->cuda->cudaMalloc(&made->scratch, sizeof(int));
+    if (cu != cudaSuccess)
+        return cuda_failed(e, c->cuda, cu, "a buffer");
+    *out = made->comm ? TAKE(made) : NULL;
+    return 0;
+}
+
+/* The last two are ncclFloat8e4m3 and ncclFloat8e5m2, which headers before 2.24 lack. */
 static ncclDataType_t nccl_type(enum drover_type t)
 {
     static const ncclDataType_t types[DROVER_TYPES] = {
-        [DROVER_INT8] = ncclInt8,      [DROVER_UINT8] = ncclUint8,
-        [DROVER_INT32] = ncclInt32,    [DROVER_UINT32] = ncclUint32,
-        [DROVER_INT64] = ncclInt64,    [DROVER_UINT64] = ncclUint64,
-        [DROVER_HALF] = ncclFloat16,   [DROVER_FLOAT] = ncclFloat32,
-        [DROVER_DOUBLE] = ncclFloat64, [DROVER_BFLOAT16] = ncclBfloat16,
+        [DROVER_INT8] = ncclInt8,
+        [DROVER_UINT8] = ncclUint8,
+        [DROVER_INT32] = ncclInt32,
+        [DROVER_UINT32] = ncclUint32,
+        [DROVER_INT64] = ncclInt64,
+        [DROVER_UINT64] = ncclUint64,
+        [DROVER_HALF] = ncclFloat16,
+        [DROVER_FLOAT] = ncclFloat32,
+        [DROVER_DOUBLE] = ncclFloat64,
+        [DROVER_BFLOAT16] = ncclBfloat16,
+        [DROVER_F8E4M3] = (ncclDataType_t)10,
+        [DROVER_F8E5M2] = (ncclDataType_t)11,
     };
     return types[t];
 }
@@ -233,84 +343,61 @@ static ncclRedOp_t nccl_op(enum drover_op op)
     return ops[op];
 }
 
-static ncclResult_t all_to_all(struct backend_comm *c, const struct backend_call *k)
-{
-    size_t bytes = k->count * backend_type_bytes(k->type);
-    ncclDataType_t type = nccl_type(k->type);
-    ncclResult_t rc = c->nccl->ncclGroupStart();
-    for (int r = 0; r < c->size && rc == ncclSuccess; r++) {
-        size_t at = (size_t)r * bytes;
-        rc = c->nccl->ncclSend((const char *)k->in + at, k->count, type, r, c->comm, c->stream);
-        if (rc == ncclSuccess)
-            rc = c->nccl->ncclRecv((char *)k->out + at, k->count, type, r, c->comm, c->stream);
-    }
-    ncclResult_t end = c->nccl->ncclGroupEnd();
-    return rc == ncclSuccess ? end : rc;
-}
-
-static int issue(struct backend_comm *c, const struct backend_call *k, struct err *e)
+static ncclResult_t issue(struct backend_comm *c, const struct backend_call *k)
 {
     const struct nccl_lib *n = c->nccl;
     ncclDataType_t t = nccl_type(k->type);
     ncclRedOp_t op = nccl_op(k->op);
-    ncclResult_t rc = ncclSuccess;
     switch (k->coll) {
     case BACKEND_ALL_REDUCE:
-        rc = n->ncclAllReduce(k->in, k->out, k->count, t, op, c->comm, c->stream);
-        break;
+        return n->ncclAllReduce(k->in, k->out, k->count, t, op, c->comm, c->stream);
     case BACKEND_BROADCAST:
-        rc = n->ncclBroadcast(k->in, k->out, k->count, t, k->root, c->comm, c->stream);
-        break;
+        return n->ncclBroadcast(k->in, k->out, k->count, t, k->root, c->comm, c->stream);
     case BACKEND_REDUCE:
-        rc = n->ncclReduce(k->in, k->out, k->count, t, op, k->root, c->comm, c->stream);
-        break;
+        return n->ncclReduce(k->in, k->out, k->count, t, op, k->root, c->comm, c->stream);
     case BACKEND_ALL_GATHER:
-        rc = n->ncclAllGather(k->in, k->out, k->count, t, c->comm, c->stream);
-        break;
+        return n->ncclAllGather(k->in, k->out, k->count, t, c->comm, c->stream);
     case BACKEND_REDUCE_SCATTER:
-        rc = n->ncclReduceScatter(k->in, k->out, k->count, t, op, c->comm, c->stream);
-        break;
+        return n->ncclReduceScatter(k->in, k->out, k->count, t, op, c->comm, c->stream);
     case BACKEND_ALL_TO_ALL:
-        rc = all_to_all(c, k);
-        break;
-    case BACKEND_BARRIER:
-    case BACKEND_COLLS:
-        rc = n->ncclAllReduce(c->scratch, c->scratch, 1, ncclInt32, ncclMax, c->comm, c->stream);
-        break;
+        return n->all_to_all(k->in, k->out, k->count, t, c->comm, c->stream);
+    case BACKEND_GATHER:
+        return n->gather(k->in, k->out, k->count, t, k->root, c->comm, c->stream);
+    case BACKEND_SCATTER:
+        return n->scatter(k->in, k->out, k->count, t, k->root, c->comm, c->stream);
+    case BACKEND_SEND:
+        return n->ncclSend(k->in, k->count, t, k->root, c->comm, c->stream);
+    case BACKEND_RECV:
+        return n->ncclRecv(k->out, k->count, t, k->root, c->comm, c->stream);
+    default: /* a barrier */
+        return n->ncclAllReduce(c->scratch, c->scratch, 1, ncclInt32, ncclMax, c->comm, c->stream);
+    }
+}
+
+static int nccl_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
+                      struct err *e)
+{
+    int failed = settled(c, "a collective", e);
+    if (failed < 0)
+        return failed == -EINPROGRESS ? -EAGAIN : failed;
+    ncclResult_t rc = n > 1 ? c->nccl->ncclGroupStart() : ncclSuccess;
+    for (size_t i = 0; i < n && rc == ncclSuccess; i++) {
+        rc = issue(c, &calls[i]);
+        if (n > 1 && rc == ncclInProgress)
+            rc = ncclSuccess;
+    }
+    if (n > 1) { /* also after a failure, which it forgets: NCCL must not stay inside a group */
+        ncclResult_t end = c->nccl->ncclGroupEnd();
+        rc = rc == ncclSuccess ? end : rc;
     }
     if (rc == ncclSuccess || rc == ncclInProgress)
         return 0;
-    return nccl_failed(e, n, rc, backend_coll_name(k->coll));
-}
-
-/* Hands NCCL what it will take now. 0: all of it. */
-static int move_queue(struct backend_comm *c, struct err *e)
-{
-    int rc = 0;
-    while ((rc = settled(c, "a collective", e)) == 0 && c->head < c->len) {
-        rc = issue(c, &c->queue[c->head++], e);
-        if (rc < 0)
-            return rc;
-    }
-    if (c->head == c->len)
-        c->head = c->len = 0;
-    return rc;
-}
-
-static int nccl_start(struct backend_comm *c, const struct backend_call *call, struct err *e)
-{
-    if (c->len == c->cap) {
-        c->cap = c->cap ? 2 * c->cap : 16;
-        c->queue = xrealloc(c->queue, c->cap, sizeof *c->queue);
-    }
-    c->queue[c->len++] = *call;
-    int rc = move_queue(c, e);
-    return rc == -EINPROGRESS ? 0 : rc;
+    return nccl_failed(e, c->nccl, rc, backend_coll_name(calls[0].coll));
 }
 
 static int nccl_poll(struct backend_comm *c, struct err *e)
 {
-    int rc = move_queue(c, e);
+    int rc = settled(c, "a collective", e);
     if (rc < 0)
         return rc;
     cudaError_t state = c->cuda->cudaStreamQuery(c->stream);
@@ -346,7 +433,7 @@ static int nccl_copy_out(struct backend_comm *c, void *host, const void *from, s
 
 static unsigned nccl_caps(const struct backend_comm *c)
 {
-    return BACKEND_DEVICE_MEMORY | BACKEND_NO_INPLACE_A2A;
+    return c->caps;
 }
 
 static const char *nccl_version(const struct backend_comm *c)
@@ -377,6 +464,7 @@ const struct backend drover_backend = {
     .name = "nccl",
     .open = nccl_open,
     .close = nccl_close,
+    .part = nccl_part,
     .start = nccl_start,
     .poll = nccl_poll,
     .abort = nccl_abort,

@@ -119,6 +119,22 @@ static int fill(void *table, void *lib, const struct entry *entries, size_t n, s
     return 0;
 }
 
+static void fill_younger(struct nccl_lib *table, void *lib)
+{
+    static const struct entry entries[] = {
+        {"ncclCommInitRankScalable", offsetof(struct nccl_lib, init_scalable)},
+        {"ncclCommShrink", offsetof(struct nccl_lib, shrink)},
+        {"ncclCommRevoke", offsetof(struct nccl_lib, revoke)},
+        {"ncclAlltoAll", offsetof(struct nccl_lib, all_to_all)},
+        {"ncclGather", offsetof(struct nccl_lib, gather)},
+        {"ncclScatter", offsetof(struct nccl_lib, scatter)},
+    };
+    for (size_t i = 0; i < COUNT_OF(entries); i++) {
+        void *call = dlsym(lib, entries[i].name);
+        memcpy((char *)table + entries[i].offset, &call, sizeof call);
+    }
+}
+
 int nccl_lib_load(const struct nccl_lib **out, const char *path, struct err *e)
 {
 #define ENTRY(call) {#call, offsetof(struct nccl_lib, call)},
@@ -133,6 +149,7 @@ int nccl_lib_load(const struct nccl_lib **out, const char *path, struct err *e)
             rc = fill(&table, lib, entries, COUNT_OF(entries), e);
         if (rc < 0)
             return rc;
+        fill_younger(&table, lib);
         loaded = true;
     } else if (path && *path) {
         log_debug("a libnccl is loaded already; '%s' is not", path);

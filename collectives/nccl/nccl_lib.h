@@ -17,6 +17,7 @@
     X(ncclCommFinalize)       \
     X(ncclCommDestroy)        \
     X(ncclCommAbort)          \
+    X(ncclCommSplit)          \
     X(ncclAllReduce)          \
     X(ncclBroadcast)          \
     X(ncclReduce)             \
@@ -27,20 +28,38 @@
     X(ncclSend)               \
     X(ncclRecv)
 
-#define CUDA_CALLS(X)        \
-    X(cudaGetDeviceCount)    \
-    X(cudaSetDevice)         \
-    X(cudaDeviceGetPCIBusId) \
-    X(cudaGetErrorString)    \
-    X(cudaMalloc)            \
-    X(cudaFree)              \
-    X(cudaMemcpy)            \
+#define CUDA_CALLS(X)         \
+    X(cudaGetDeviceCount)     \
+    X(cudaSetDevice)          \
+    X(cudaDeviceGetAttribute) \
+    X(cudaDeviceGetPCIBusId)  \
+    X(cudaGetErrorString)     \
+    X(cudaMalloc)             \
+    X(cudaFree)               \
+    X(cudaMemcpy)             \
     X(cudaStreamQuery)
+
+/* What younger releases have; declared here, since the headers may be older. NULL: it is not there.
+ */
+typedef ncclResult_t nccl_all_fn(const void *in, void *out, size_t n, ncclDataType_t t,
+                                 ncclComm_t c, cudaStream_t s);
+typedef ncclResult_t nccl_root_fn(const void *in, void *out, size_t n, ncclDataType_t t, int root,
+                                  ncclComm_t c, cudaStream_t s);
+typedef ncclResult_t nccl_scalable_fn(ncclComm_t *out, int n, int rank, int n_ids,
+                                      ncclUniqueId *ids, ncclConfig_t *config);
+typedef ncclResult_t nccl_shrink_fn(ncclComm_t c, int *without, int n, ncclComm_t *out,
+                                    ncclConfig_t *config, int flags);
+typedef ncclResult_t nccl_revoke_fn(ncclComm_t c, int flags);
 
 /* One field a call, with the call's own type and name. cudaMalloc is overloaded in C++ only. */
 #define LIB_FIELD(call) __typeof__(&call) call;
 struct nccl_lib {
     NCCL_CALLS(LIB_FIELD)
+    nccl_scalable_fn *init_scalable; /* ncclCommInitRankScalable, 2.23 */
+    nccl_shrink_fn *shrink;          /* ncclCommShrink, 2.27 */
+    nccl_revoke_fn *revoke;          /* ncclCommRevoke, 2.28 */
+    nccl_all_fn *all_to_all;         /* ncclAlltoAll, 2.28 */
+    nccl_root_fn *gather, *scatter;  /* ncclGather, ncclScatter, 2.28 */
 };
 struct cuda_lib {
     CUDA_CALLS(LIB_FIELD)

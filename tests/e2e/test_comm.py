@@ -1,5 +1,6 @@
 """libdrover's communicators, by programs that are linked with it as a user's are: over MPI, alone, and over NCCL's
 stand-in (tests/fake/nccl.c), whose failures can be chosen."""
+import os
 import re
 import subprocess
 import time
@@ -69,6 +70,18 @@ def test_every_collective_type_and_operation_over_nccl(programs, fake, n, how, s
     assert done.stderr.count("fake: destroyed\n") == 2 * n  # each communicator was ended in good order
 
 
+def test_a_gpus_memory_is_refused_by_an_mpi_that_knows_none(programs, tmp_path):
+    """With a driver whose every pointer is a GPU's; this machine's Open MPI is not built for one."""
+    (tmp_path / "cuda.c").write_text("int cuPointerGetAttribute(void *a, int w, unsigned long long p)"
+                                     " { *(unsigned *)a = 2; return 0; }")
+    driver = tmp_path / "libcuda.so.1"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(driver), str(tmp_path / "cuda.c")],
+                   check=True)
+    done = run([programs / "comm_check", "mpi"], LD_PRELOAD=str(driver))
+    assert done.returncode == 1
+    assert re.search(r"all_reduce: a buffer is a GPU's, and Open MPI \S+ knows no GPUs \(try: backend nccl", done.stderr)
+
+
 def test_ranks_without_a_launcher_that_mpi_knows_are_told_so(programs):
     done = run([programs / "comm_check"], RANK="0", WORLD_SIZE="2")
     assert done.returncode == 1
@@ -130,19 +143,37 @@ def test_connecting_that_fails_is_told(programs, fake):
     assert "NCCL: connecting the ranks: fake NCCL error" in done.stderr
 
 
-def test_peers_that_are_lost_end_the_communicator(programs, fake):
-    done = run([programs / "comm_check", "nccl"], **fake(FAKE_NCCL="async_error,log"))
+OLD_NCCL = FAKE_NCCL.with_name("nccl_old.so")
+EITHER_NCCL = pytest.mark.parametrize("lib, end", [(FAKE_NCCL, "fake: revoked"), (OLD_NCCL, "fake: aborted")],
+                                      ids=["2.28", "2.19"])
+
+
+@EITHER_NCCL
+def test_peers_that_are_lost_end_the_communicator(programs, fake, lib, end):
+    done = run([programs / "comm_check", "nccl"],
+               **fake(FAKE_NCCL="async_error,log", DROVER_NCCL_LIB=str(lib), DROVER_CUDART_LIB=str(lib)))
     assert done.returncode == 1
     assert re.search(r"call 3, .*remote process exited.*: the fake peer is gone", done.stderr), done.stderr
     assert "second line" not in done.stderr
-    assert "fake: aborted" in done.stderr
+    assert end in done.stderr
 
 
-def test_a_collective_that_never_ends_is_aborted(programs, fake):
-    done = under_mpirun(2, [programs / "comm_missing", "nowhere"], **fake(FAKE_NCCL="hang,log"))
+@EITHER_NCCL
+def test_a_collective_that_never_ends_is_aborted(programs, fake, lib, end):
+    done = under_mpirun(2, [programs / "comm_missing", "nowhere"],
+                        **fake(FAKE_NCCL="hang,log", DROVER_NCCL_LIB=str(lib), DROVER_CUDART_LIB=str(lib)))
     assert done.returncode == 3, done.stderr
     assert "not done after 500 ms" in done.stderr
-    assert "fake: aborted" in done.stderr
+    assert end in done.stderr
+
+
+@pytest.mark.parametrize("backend", ["mpi", "nccl"])
+def test_the_ranks_that_are_left_go_on_without_the_one_that_hangs(programs, fake, backend, tmp_path):
+    os.mkfifo(tmp_path / "over")
+    done = under_drover(3, [programs / "comm_shrink", backend, tmp_path / "over"], **fake(FAKE_NCCL="log"))
+    assert done.stdout.count("not done after 300 ms; then 2 ranks, and their sum is 1\n") == 2, done.stdout + done.stderr
+    assert done.returncode == 0
+    assert done.stderr.count("fake: revoked") == (2 if backend == "nccl" else 0)
 
 
 def test_ranks_with_different_nccls_are_told(programs, fake):

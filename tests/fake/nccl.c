@@ -1,16 +1,20 @@
 /* A libnccl and a libcudart in one, for tests of the nccl plug-in without a GPU: "device" memory is
- * the host's, and the ranks meet in a file below FAKE_NCCL_DIR. DROVER_NCCL_LIB and
- * DROVER_CUDART_LIB name this library.
+ * the host's, the GPU is a thread, and the ranks meet in a file below FAKE_NCCL_DIR.
+ * DROVER_NCCL_LIB and DROVER_CUDART_LIB name this library. FAKE_OLD makes an NCCL 2.19, without
+ * younger calls.
  *
  * FAKE_NCCL is a list of what shall happen, apart by commas:
  *     no_driver   there is no GPU              init_hang    connecting never ends
  *     init_error  connecting fails             async_error  the third collective's peers are lost
  *     slow        a collective is taken in only at the third time that one asks
+ *     late        this rank's GPU takes 2 ms before each collective
  *     hang        the stream is never done     old          the version is another one
+ *     ampere      the GPU has no 8-bit floats  log          ends of communicators, on stderr
  *     wrong       this rank's sums are off by one in the first element */
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <nccl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,243 +26,332 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collectives/float16.h"
+#include "tests/fake/nccl_cuda.h"
+#include "tests/fake/nccl_values.h"
 
-#define EXPORT __attribute__((visibility("default")))
-enum { RANKS_MAX = 8, SLOT_BYTES = 8 << 20, BARRIER_S = 20 };
+enum {
+    RANKS_MAX = 8,
+    SLOT_BYTES = 32 << 20,
+    BOX_BYTES = 64 << 10,
+    OPS_MAX = 256,
+    PATH_BYTES = 512
+};
+
+/* A message on its way, a piece at a time. */
+struct box {
+    atomic_uint full;
+    size_t total, bytes; /* of the message, and of this piece */
+    char data[BOX_BYTES];
+};
 
 struct meeting {
     atomic_uint arrived, turn;
-    atomic_uint closed;
-    char slots[RANKS_MAX][SLOT_BYTES]; /* each rank's input; the file is sparse */
+    struct box boxes[RANKS_MAX][RANKS_MAX]; /* from, to */
+    char slots[RANKS_MAX][SLOT_BYTES];      /* each rank's input; the file is sparse */
+};
+
+enum {
+    ALL_REDUCE,
+    BROADCAST,
+    REDUCE,
+    ALL_GATHER,
+    REDUCE_SCATTER,
+    ALL_TO_ALL,
+    GATHER,
+    SCATTER,
+    SEND,
+    RECV
+};
+
+struct op {
+    int kind, root;
+    const void *in;
+    void *out;
+    size_t n;
+    ncclDataType_t type;
+    ncclRedOp_t op;
+    size_t moved; /* of a send's or receive's bytes */
+};
+
+/* What is begun together. */
+struct work {
+    ncclComm_t comm;
+    size_t n;
+    struct op ops[OPS_MAX];
+    struct work *next;
 };
 
 struct ncclComm {
     struct meeting *at;
-    int rank, size, calls, asked;
-    bool finalized;
-    ncclResult_t (*pending)(ncclComm_t);
-    struct call {
-        int kind, root;
-        const void *in;
-        void *out;
-        size_t n;
-        ncclDataType_t type;
-        ncclRedOp_t op;
-    } call;
+    char path[PATH_BYTES];
+    int rank, size, calls, asked, children;
+    unsigned connect_turn; /* it is connected when the meeting's is another one */
+    bool connected, finalized;
+    struct work *untaken;      /* "slow" */
+    ncclComm_t made, *made_at; /* by a split: seen when the parent is asked */
+    atomic_int under_way;
+    atomic_bool aborted;
+    _Atomic ncclResult_t broken;
 };
 
-static bool wanted(const char *what)
-{
-    const char *list = getenv("FAKE_NCCL");
-    for (size_t len = strlen(what); list && *list;
-         list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
-        if (strncmp(list, what, len) == 0 && (list[len] == '\0' || list[len] == ','))
-            return true;
-    return false;
-}
+/* ---- the GPU: a thread that does what is on the stream, in order ---- */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t came;
+    struct work *first, **last;
+    atomic_int left;
+    bool runs;
+} gpu = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
 
-/* ---- CUDA's part ---- */
-EXPORT cudaError_t cudaGetDeviceCount(int *count)
-{
-    *count = 2;
-    return wanted("no_driver") ? cudaErrorInsufficientDriver : cudaSuccess;
-}
-EXPORT cudaError_t cudaSetDevice(int device)
-{
-    return device < 2 ? cudaSuccess : cudaErrorInvalidDevice;
-}
-EXPORT cudaError_t cudaDeviceGetPCIBusId(char *out, int len, int device)
-{
-    snprintf(out, (size_t)len, "0000:%02X:00.0", 0x3b + device);
-    return cudaSuccess;
-}
-EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
-{
-    snprintf(p->name, sizeof p->name, "Fake GPU");
-    return cudaSuccess;
-}
-EXPORT const char *cudaGetErrorString(cudaError_t e)
-{
-    return e == cudaErrorInsufficientDriver ? "CUDA driver version is insufficient"
-                                            : "fake CUDA error";
-}
-EXPORT cudaError_t cudaMalloc(void **out, size_t bytes)
-{
-    *out = bytes < SIZE_MAX / 4 ? malloc(bytes) : NULL;
-    return *out ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-EXPORT cudaError_t cudaFree(void *p)
-{
-    free(p);
-    return cudaSuccess;
-}
-EXPORT cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
-{
-    memcpy(to, from, bytes);
-    return cudaSuccess;
-}
 EXPORT cudaError_t cudaStreamQuery(cudaStream_t s)
 {
-    return wanted("hang") ? cudaErrorNotReady : cudaSuccess;
+    return wanted("hang") || atomic_load(&gpu.left) ? cudaErrorNotReady : cudaSuccess;
 }
 
-/* ---- NCCL's part ---- */
-static size_t bytes_of(ncclDataType_t t)
-{
-    static const size_t bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
-    return bytes[t];
-}
+static void perform(struct work *w);
 
-static double get(const void *b, size_t i, ncclDataType_t t)
+static void *run_gpu(void *arg)
 {
-    switch (t) {
-    case ncclInt8:
-        return ((const int8_t *)b)[i];
-    case ncclUint8:
-        return ((const uint8_t *)b)[i];
-    case ncclInt32:
-        return ((const int32_t *)b)[i];
-    case ncclUint32:
-        return ((const uint32_t *)b)[i];
-    case ncclInt64:
-        return (double)((const int64_t *)b)[i];
-    case ncclUint64:
-        return (double)((const uint64_t *)b)[i];
-    case ncclFloat16:
-        return half_to_float(((const uint16_t *)b)[i]);
-    case ncclFloat32:
-        return ((const float *)b)[i];
-    case ncclFloat64:
-        return ((const double *)b)[i];
-    default:
-        return bfloat16_to_float(((const uint16_t *)b)[i]);
+    for (;;) {
+        pthread_mutex_lock(&gpu.lock);
+        while (!gpu.first)
+            pthread_cond_wait(&gpu.came, &gpu.lock);
+        struct work *w = gpu.first;
+        gpu.first = w->next;
+        if (!gpu.first)
+            gpu.last = &gpu.first;
+        pthread_mutex_unlock(&gpu.lock);
+        if (wanted("late"))
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        perform(w);
+        atomic_fetch_sub(&w->comm->under_way, 1);
+        atomic_fetch_sub(&gpu.left, 1);
+        free(w);
     }
+    return arg;
 }
 
-static void set(void *b, size_t i, ncclDataType_t t, double x)
+static void put_on_stream(struct work *w)
 {
-    switch (t) {
-    case ncclInt8:
-        ((int8_t *)b)[i] = (int8_t)x;
-        break;
-    case ncclUint8:
-        ((uint8_t *)b)[i] = (uint8_t)x;
-        break;
-    case ncclInt32:
-        ((int32_t *)b)[i] = (int32_t)x;
-        break;
-    case ncclUint32:
-        ((uint32_t *)b)[i] = (uint32_t)x;
-        break;
-    case ncclInt64:
-        ((int64_t *)b)[i] = (int64_t)x;
-        break;
-    case ncclUint64:
-        ((uint64_t *)b)[i] = (uint64_t)x;
-        break;
-    case ncclFloat16:
-        ((uint16_t *)b)[i] = half_from_float((float)x);
-        break;
-    case ncclFloat32:
-        ((float *)b)[i] = (float)x;
-        break;
-    case ncclFloat64:
-        ((double *)b)[i] = x;
-        break;
-    default:
-        ((uint16_t *)b)[i] = bfloat16_from_float((float)x);
-        break;
+    atomic_fetch_add(&gpu.left, 1);
+    pthread_mutex_lock(&gpu.lock);
+    if (!gpu.runs) {
+        pthread_t thread;
+        gpu.runs = pthread_create(&thread, NULL, run_gpu, NULL) == 0;
+        gpu.last = &gpu.first;
     }
+    *gpu.last = w;
+    gpu.last = &w->next;
+    pthread_cond_signal(&gpu.came);
+    pthread_mutex_unlock(&gpu.lock);
 }
 
-/* All ranks of the communicator; false when one does not come. */
-static bool barrier(ncclComm_t c)
+/* ---- NCCL's part: on the GPU ---- */
+/* Says when all ranks have come: the turn changes. */
+static unsigned arrive(ncclComm_t c)
 {
     unsigned turn = atomic_load(&c->at->turn);
     if (atomic_fetch_add(&c->at->arrived, 1) + 1 == (unsigned)c->size) {
         atomic_store(&c->at->arrived, 0);
         atomic_fetch_add(&c->at->turn, 1);
-        return true;
     }
-    for (time_t end = time(NULL) + BARRIER_S; atomic_load(&c->at->turn) == turn;) {
-        if (time(NULL) > end)
+    return turn;
+}
+
+/* All ranks of the communicator; false when it is aborted. */
+static bool barrier(ncclComm_t c)
+{
+    for (unsigned turn = arrive(c); atomic_load(&c->at->turn) == turn; sched_yield())
+        if (atomic_load(&c->aborted))
             return false;
-        sched_yield();
-    }
     return true;
 }
 
-static double combine(double a, double b, ncclRedOp_t op)
-{
-    switch (op) {
-    case ncclProd:
-        return a * b;
-    case ncclMin:
-        return b < a ? b : a;
-    case ncclMax:
-        return b > a ? b : a;
-    default:
-        return a + b;
-    }
-}
-
-static void reduce_into(ncclComm_t c, const struct call *k, size_t first)
+/* Whole numbers in long double, which holds 64 bits; floats in double, so that they are rounded to
+ * their type once. */
+static void reduce_into(ncclComm_t c, const struct op *k, size_t first)
 {
     for (size_t i = 0; i < k->n; i++) {
-        double x = get(c->at->slots[0], first + i, k->type);
+        long double x = get(c->at->slots[0], first + i, k->type);
         for (int r = 1; r < c->size; r++)
-            x = combine(x, get(c->at->slots[r], first + i, k->type), k->op);
+            x = combine(x, get(c->at->slots[r], first + i, k->type), k->op, k->type);
         set(k->out, i, k->type, k->op == ncclAvg ? x / c->size : x);
     }
     if (wanted("wrong"))
         set(k->out, 0, k->type, get(k->out, 0, k->type) + 1);
 }
 
-enum { ALL_REDUCE, BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL };
-
-static ncclResult_t perform(ncclComm_t c)
+/* Every rank's input lies in its slot. */
+static void take_result(ncclComm_t c, const struct op *k)
 {
-    const struct call *k = &c->call;
-    size_t bytes = k->n * bytes_of(k->type), whole = bytes * (size_t)c->size;
-    bool wide = k->kind == REDUCE_SCATTER || k->kind == ALL_TO_ALL;
-    size_t sent = wide ? whole : bytes;
+    size_t bytes = k->n * bytes_of(k->type), own = (size_t)c->rank * bytes;
+    bool root = c->rank == k->root;
+    switch (k->kind) {
+    case REDUCE:
+        if (!root)
+            return;
+        /* fall through */
+    case ALL_REDUCE:
+        reduce_into(c, k, 0);
+        return;
+    case REDUCE_SCATTER:
+        reduce_into(c, k, (size_t)c->rank * k->n);
+        return;
+    case BROADCAST:
+        memcpy(k->out, c->at->slots[k->root], bytes);
+        return;
+    case SCATTER:
+        memcpy(k->out, c->at->slots[k->root] + own, bytes);
+        return;
+    default:
+        for (int r = 0; r < c->size && (root || k->kind != GATHER); r++)
+            memcpy((char *)k->out + (size_t)r * bytes,
+                   c->at->slots[r] + (k->kind == ALL_TO_ALL ? own : 0), bytes);
+    }
+}
+
+static ncclResult_t collective(ncclComm_t c, const struct op *k)
+{
+    bool wide = k->kind == REDUCE_SCATTER || k->kind == ALL_TO_ALL || k->kind == SCATTER;
+    size_t sent = k->n * bytes_of(k->type) * (wide ? (size_t)c->size : 1);
     if (sent > SLOT_BYTES)
         return ncclInvalidArgument;
-    if (k->kind != BROADCAST || c->rank == k->root)
+    if ((k->kind != BROADCAST && k->kind != SCATTER) || c->rank == k->root)
         memcpy(c->at->slots[c->rank], k->in, sent);
     if (!barrier(c))
         return ncclSystemError;
-    if (k->kind == ALL_REDUCE || (k->kind == REDUCE && c->rank == k->root))
-        reduce_into(c, k, 0);
-    if (k->kind == REDUCE_SCATTER)
-        reduce_into(c, k, (size_t)c->rank * k->n);
-    if (k->kind == BROADCAST)
-        memcpy(k->out, c->at->slots[k->root], bytes);
-    for (int r = 0; r < c->size && k->kind == ALL_GATHER; r++)
-        memcpy((char *)k->out + (size_t)r * bytes, c->at->slots[r], bytes);
-    for (int r = 0; r < c->size && k->kind == ALL_TO_ALL; r++)
-        memcpy((char *)k->out + (size_t)r * bytes, c->at->slots[r] + (size_t)c->rank * bytes,
-               bytes);
+    take_result(c, k);
     return barrier(c) ? ncclSuccess : ncclSystemError;
 }
 
-static ncclResult_t begin(ncclComm_t c, struct call k)
+static bool is_done(const struct op *k)
 {
-    if (c->pending)
+    return k->kind < SEND || k->moved == k->n * bytes_of(k->type);
+}
+
+/* Moves a piece, where the box allows. */
+static ncclResult_t move_piece(ncclComm_t c, struct op *k)
+{
+    bool sends = k->kind == SEND;
+    struct box *b = sends ? &c->at->boxes[c->rank][k->root] : &c->at->boxes[k->root][c->rank];
+    size_t total = k->n * bytes_of(k->type), left = total - k->moved;
+    if (atomic_load(&b->full) == (sends ? 1U : 0U))
+        return ncclSuccess;
+    if (sends) {
+        b->total = total;
+        b->bytes = left < BOX_BYTES ? left : BOX_BYTES;
+        memcpy(b->data, (const char *)k->in + k->moved, b->bytes);
+    } else {
+        if (b->total != total)
+            return ncclInvalidUsage;
+        memcpy((char *)k->out + k->moved, b->data, b->bytes);
+    }
+    k->moved += b->bytes;
+    atomic_store(&b->full, sends);
+    return ncclSuccess;
+}
+
+/* Messages between two ranks keep their order: an earlier one to the same must be done. */
+static bool is_next(const struct work *w, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (w->ops[k].kind == w->ops[i].kind && w->ops[k].root == w->ops[i].root &&
+            !is_done(&w->ops[k]))
+            return false;
+    return !is_done(&w->ops[i]);
+}
+
+static ncclResult_t messages(struct work *w)
+{
+    bool left = true;
+    while (left) {
+        left = false;
+        for (size_t i = 0; i < w->n; i++) {
+            ncclResult_t rc = is_next(w, i) ? move_piece(w->comm, &w->ops[i]) : ncclSuccess;
+            if (rc != ncclSuccess)
+                return rc;
+            left |= !is_done(&w->ops[i]);
+        }
+        if (atomic_load(&w->comm->aborted))
+            return ncclSystemError;
+        sched_yield();
+    }
+    return ncclSuccess;
+}
+
+static void perform(struct work *w)
+{
+    ncclResult_t rc = atomic_load(&w->comm->aborted) ? ncclSystemError : ncclSuccess;
+    for (size_t i = 0; i < w->n && rc == ncclSuccess; i++)
+        if (w->ops[i].kind < SEND)
+            rc = collective(w->comm, &w->ops[i]);
+    if (rc == ncclSuccess)
+        rc = messages(w);
+    if (rc != ncclSuccess && !atomic_load(&w->comm->aborted))
+        atomic_store(&w->comm->broken, rc);
+}
+
+/* ---- NCCL's part: calls ---- */
+static struct {
+    int depth;
+    struct work *work;
+} group;
+
+static ncclResult_t begin(struct work *w)
+{
+    ncclComm_t c = w->comm;
+    if (c->untaken || !c->connected || atomic_load(&c->aborted)) {
+        free(w);
         return ncclInvalidUsage; /* as NCCL: the call before is not taken in yet */
-    c->call = k;
+    }
     c->calls++;
-    if (!wanted("slow"))
-        return perform(c);
-    c->pending = perform;
+    atomic_fetch_add(&c->under_way, 1);
+    if (!wanted("slow")) {
+        put_on_stream(w);
+        return ncclSuccess;
+    }
+    c->untaken = w;
     c->asked = 0;
     return ncclInProgress;
 }
 
+static ncclResult_t call(ncclComm_t c, struct op k)
+{
+    if (!group.work)
+        group.work = calloc(1, sizeof *group.work);
+    struct work *w = group.work;
+    if ((w->comm && w->comm != c) || w->n == OPS_MAX)
+        return ncclInvalidUsage;
+    w->comm = c;
+    w->ops[w->n++] = k;
+    if (group.depth)
+        return ncclSuccess;
+    group.work = NULL;
+    return begin(w);
+}
+
+EXPORT ncclResult_t ncclGroupStart(void)
+{
+    group.depth++;
+    return ncclSuccess;
+}
+
+EXPORT ncclResult_t ncclGroupEnd(void)
+{
+    struct work *w = group.work;
+    if (group.depth == 0 || --group.depth > 0 || !w)
+        return ncclSuccess;
+    group.work = NULL;
+    return begin(w);
+}
+
 EXPORT ncclResult_t ncclGetVersion(int *v)
 {
+#ifdef FAKE_OLD
+    *v = 21903;
+#else
     *v = wanted("old") ? 21903 : NCCL_VERSION_CODE;
+#endif
     return ncclSuccess;
 }
 EXPORT const char *ncclGetErrorString(ncclResult_t r)
@@ -277,7 +370,7 @@ EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
     const char *dir = getenv("FAKE_NCCL_DIR");
     snprintf(path, sizeof path, "%s/nccl-XXXXXX", dir ? dir : "/dev/shm");
     int fd = mkstemp(path);
-    if (fd < 0 || ftruncate(fd, sizeof(struct meeting)) < 0)
+    if (fd < 0)
         return ncclSystemError;
     close(fd);
     memset(id, 0, sizeof *id);
@@ -285,55 +378,84 @@ EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
     return ncclSuccess;
 }
 
-EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId id, int rank,
-                                           ncclConfig_t *config)
+/* Whoever comes first makes the file. */
+static ncclResult_t connect_at(ncclComm_t *out, const char *path, int n, int rank)
 {
-    if (wanted("init_error") || n > RANKS_MAX || config->blocking != 0)
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || n > RANKS_MAX || ftruncate(fd, sizeof(struct meeting)) < 0)
         return ncclSystemError;
     struct ncclComm *c = calloc(1, sizeof *c);
-    int fd = open(id.internal, O_RDWR | O_CLOEXEC);
-    c->at = fd < 0 ? MAP_FAILED
-                   : mmap(NULL, sizeof(struct meeting), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (fd >= 0)
-        close(fd);
+    c->at = mmap(NULL, sizeof(struct meeting), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
     if (c->at == MAP_FAILED) {
         free(c);
         return ncclSystemError;
     }
     c->rank = rank;
     c->size = n;
+    snprintf(c->path, sizeof c->path, "%s", path);
+    c->connect_turn = arrive(c);
     *out = c;
-    if (wanted("init_hang"))
-        return ncclInProgress;
-    if (!barrier(c))
+    return ncclInProgress;
+}
+
+EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId id, int rank,
+                                           ncclConfig_t *config)
+{
+    if (wanted("init_error") || config->blocking != 0)
         return ncclSystemError;
-    if (rank == 0)
-        unlink(id.internal);
-    return ncclInProgress; /* the next question finds it done */
+    return connect_at(out, id.internal, n, rank);
+}
+
+static ncclResult_t connecting(ncclComm_t c)
+{
+    if (wanted("init_hang") || atomic_load(&c->at->turn) == c->connect_turn)
+        return ncclInProgress;
+    c->connected = true;
+    if (c->rank == 0)
+        unlink(c->path);
+    return ncclSuccess;
 }
 
 EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
 {
-    *state = ncclSuccess;
-    if (wanted("init_hang"))
+    *state = c->connected ? atomic_load(&c->broken) : connecting(c);
+    if (c->made_at) {
+        *c->made_at = c->made;
+        c->made_at = NULL;
         *state = ncclInProgress;
-    else if (wanted("async_error") && c->calls >= 3)
+    } else if (wanted("async_error") && c->calls >= 3) {
         *state = ncclRemoteError;
-    else if (c->pending && ++c->asked < 3)
+    } else if ((c->finalized || atomic_load(&c->aborted)) && atomic_load(&c->under_way)) {
         *state = ncclInProgress;
-    else if (c->pending) {
-        *state = c->pending(c);
-        c->pending = NULL;
+    } else if (c->untaken && ++c->asked < 3) {
+        *state = ncclInProgress;
+    } else if (c->untaken) {
+        put_on_stream(c->untaken);
+        c->untaken = NULL;
     }
     return ncclSuccess;
 }
 
-static void end(ncclComm_t c, const char *how)
+static void stop(ncclComm_t c)
+{
+    atomic_store(&c->aborted, true);
+    if (c->untaken) {
+        atomic_fetch_sub(&c->under_way, 1);
+        free(c->untaken);
+        c->untaken = NULL;
+    }
+}
+
+static ncclResult_t end(ncclComm_t c, const char *how)
 {
     if (wanted("log"))
         fprintf(stderr, "fake: %s\n", how);
+    while (atomic_load(&c->under_way)) /* the GPU has seen that it is aborted */
+        sched_yield();
     munmap(c->at, sizeof(struct meeting));
     free(c);
+    return ncclSuccess;
 }
 
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t c)
@@ -343,79 +465,125 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t c)
 }
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t c)
 {
-    end(c, c->finalized ? "destroyed" : "destroyed without finalize");
-    return ncclSuccess;
+    bool fine = c->finalized || atomic_load(&c->aborted);
+    return end(c, fine ? "destroyed" : "destroyed without finalize");
 }
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t c)
 {
-    end(c, "aborted");
-    return ncclSuccess;
+    stop(c);
+    return end(c, "aborted");
 }
+
+static ncclResult_t make_child(ncclComm_t c, ncclComm_t *out, const char *what, int n, int rank)
+{
+    char path[PATH_BYTES + 64];
+    snprintf(path, sizeof path, "%s.%d.%s", c->path, c->children, what);
+    ncclResult_t rc = connect_at(&c->made, path, n, rank);
+    *out = NULL;
+    c->made_at = out;
+    return rc;
+}
+
+EXPORT ncclResult_t ncclCommSplit(ncclComm_t c, int color, int key, ncclComm_t *out,
+                                  ncclConfig_t *config)
+{
+    struct wish {
+        int color, key;
+    } mine = {color, key};
+    memcpy(c->at->slots[c->rank], &mine, sizeof mine);
+    c->children++;
+    if (!barrier(c))
+        return ncclSystemError;
+    int n = 0, rank = 0;
+    for (int r = 0; r < c->size; r++) {
+        struct wish w;
+        memcpy(&w, c->at->slots[r], sizeof w);
+        n += w.color == color;
+        rank += w.color == color && (w.key < key || (w.key == key && r < c->rank));
+    }
+    if (!barrier(c))
+        return ncclSystemError;
+    *out = NULL;
+    if (color == NCCL_SPLIT_NOCOLOR)
+        return ncclSuccess;
+    char what[16];
+    snprintf(what, sizeof what, "%d", color);
+    return make_child(c, out, what, n, rank);
+}
+
+#ifndef FAKE_OLD
+EXPORT ncclResult_t ncclCommShrink(ncclComm_t c, int *without, int n, ncclComm_t *out,
+                                   ncclConfig_t *config, int flags)
+{
+    if (flags & NCCL_SHRINK_ABORT)
+        stop(c);
+    int rank = c->rank;
+    for (int i = 0; i < n; i++)
+        rank -= without[i] < c->rank;
+    c->children++;
+    return make_child(c, out, "shrunk", c->size - n, rank);
+}
+EXPORT ncclResult_t ncclCommRevoke(ncclComm_t c, int flags)
+{
+    if (wanted("log"))
+        fprintf(stderr, "fake: revoked\n");
+    stop(c);
+    return ncclInProgress;
+}
+EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *out, int n, int rank, int n_ids,
+                                             ncclUniqueId *ids, ncclConfig_t *config)
+{
+    return ncclCommInitRankConfig(out, n, ids[0], rank, config);
+}
+EXPORT ncclResult_t ncclAlltoAll(const void *in, void *out, size_t n, ncclDataType_t t,
+                                 ncclComm_t c, cudaStream_t s)
+{
+    return call(c, (struct op){ALL_TO_ALL, 0, in, out, n, t, ncclSum, 0});
+}
+EXPORT ncclResult_t ncclGather(const void *in, void *out, size_t n, ncclDataType_t t, int root,
+                               ncclComm_t c, cudaStream_t s)
+{
+    return call(c, (struct op){GATHER, root, in, out, n, t, ncclSum, 0});
+}
+EXPORT ncclResult_t ncclScatter(const void *in, void *out, size_t n, ncclDataType_t t, int root,
+                                ncclComm_t c, cudaStream_t s)
+{
+    return call(c, (struct op){SCATTER, root, in, out, n, t, ncclSum, 0});
+}
+#endif
 
 EXPORT ncclResult_t ncclAllReduce(const void *in, void *out, size_t n, ncclDataType_t t,
                                   ncclRedOp_t op, ncclComm_t c, cudaStream_t s)
 {
-    return begin(c, (struct call){ALL_REDUCE, 0, in, out, n, t, op});
+    return call(c, (struct op){ALL_REDUCE, 0, in, out, n, t, op, 0});
 }
 EXPORT ncclResult_t ncclBroadcast(const void *in, void *out, size_t n, ncclDataType_t t, int root,
                                   ncclComm_t c, cudaStream_t s)
 {
-    return begin(c, (struct call){BROADCAST, root, in, out, n, t, ncclSum});
+    return call(c, (struct op){BROADCAST, root, in, out, n, t, ncclSum, 0});
 }
 EXPORT ncclResult_t ncclReduce(const void *in, void *out, size_t n, ncclDataType_t t,
                                ncclRedOp_t op, int root, ncclComm_t c, cudaStream_t s)
 {
-    return begin(c, (struct call){REDUCE, root, in, out, n, t, op});
+    return call(c, (struct op){REDUCE, root, in, out, n, t, op, 0});
 }
 EXPORT ncclResult_t ncclAllGather(const void *in, void *out, size_t n, ncclDataType_t t,
                                   ncclComm_t c, cudaStream_t s)
 {
-    return begin(c, (struct call){ALL_GATHER, 0, in, out, n, t, ncclSum});
+    return call(c, (struct op){ALL_GATHER, 0, in, out, n, t, ncclSum, 0});
 }
 EXPORT ncclResult_t ncclReduceScatter(const void *in, void *out, size_t n, ncclDataType_t t,
                                       ncclRedOp_t op, ncclComm_t c, cudaStream_t s)
 {
-    return begin(c, (struct call){REDUCE_SCATTER, 0, in, out, n, t, op});
-}
-
-/* A group is an all-to-all: a send and a receive for each rank, side by side in memory. */
-static struct {
-    int depth, sends, receives;
-    ncclComm_t comm;
-    struct call call;
-} group;
-
-EXPORT ncclResult_t ncclGroupStart(void)
-{
-    memset(&group, 0, sizeof group);
-    group.depth = 1;
-    return ncclSuccess;
+    return call(c, (struct op){REDUCE_SCATTER, 0, in, out, n, t, op, 0});
 }
 EXPORT ncclResult_t ncclSend(const void *in, size_t n, ncclDataType_t t, int peer, ncclComm_t c,
                              cudaStream_t s)
 {
-    if (peer == 0)
-        group.call = (struct call){ALL_TO_ALL, 0, in, NULL, n, t, ncclSum};
-    group.comm = c;
-    size_t at = (size_t)peer * n * bytes_of(t);
-    return group.depth && (const char *)group.call.in + at == in && group.sends++ == peer
-               ? ncclSuccess
-               : ncclInvalidUsage;
+    return call(c, (struct op){SEND, peer, in, NULL, n, t, ncclSum, 0});
 }
 EXPORT ncclResult_t ncclRecv(void *out, size_t n, ncclDataType_t t, int peer, ncclComm_t c,
                              cudaStream_t s)
 {
-    if (peer == 0)
-        group.call.out = out;
-    size_t at = (size_t)peer * n * bytes_of(t);
-    return group.depth && (char *)group.call.out + at == out && group.receives++ == peer
-               ? ncclSuccess
-               : ncclInvalidUsage;
-}
-EXPORT ncclResult_t ncclGroupEnd(void)
-{
-    group.depth = 0;
-    if (!group.comm || group.sends != group.comm->size || group.receives != group.sends)
-        return ncclInvalidUsage;
-    return begin(group.comm, group.call);
+    return call(c, (struct op){RECV, peer, NULL, out, n, t, ncclSum, 0});
 }

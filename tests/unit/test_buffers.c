@@ -40,7 +40,7 @@ TEST(what_a_collective_leaves_is_right_and_what_none_has_touched_is_wrong)
         CHECK_INT(buffers_prepare(b, &r, &e), 0);
         CHECK_INT(wrong_after(b, &r), r.shape.out_bytes / 4);
         struct backend_call call = buffers_call(b, &r, 0);
-        CHECK_INT(backend_self.start(inner, &call, &e), 0);
+        CHECK_INT(backend_self.start(inner, &call, 1, &e), 0);
         CHECK_INT(wrong_after(b, &r), 0);
     }
     buffers_close(b);
@@ -57,7 +57,7 @@ TEST(a_spoiled_element_is_counted_wherever_it_is)
         CHECK_INT(buffers_prepare(b, &r, &e), 0);
         struct backend_call call = buffers_call(b, &r, 0);
         CHECK_INT(call.in == call.out, in_place);
-        CHECK_INT(backend_self.start(inner, &call, &e), 0);
+        CHECK_INT(backend_self.start(inner, &call, 1, &e), 0);
         CHECK_INT(buffers_spoil(b, &r, 0, &e), 0);
         CHECK_INT(wrong_after(b, &r), 1);
         CHECK_INT(buffers_spoil(b, &r, r.shape.count - 1, &e), 0);
@@ -77,7 +77,7 @@ TEST(bytes_written_behind_the_output_are_counted)
     struct buffers_run r = a_run(BACKEND_ALL_GATHER, false);
     CHECK_INT(buffers_prepare(b, &r, &e), 0);
     struct backend_call call = buffers_call(b, &r, 0);
-    CHECK_INT(backend_self.start(inner, &call, &e), 0);
+    CHECK_INT(backend_self.start(inner, &call, 1, &e), 0);
     memset((char *)call.out + r.shape.out_bytes, 0, 3);
     CHECK_INT(wrong_after(b, &r), 3);
     buffers_close(b);

@@ -9,6 +9,10 @@ TEST(factors_are_those_of_nccl_tests)
     CHECK_NEAR(busbw_factor(BACKEND_ALL_GATHER, 8), 0.875, 1e-15);
     CHECK_NEAR(busbw_factor(BACKEND_REDUCE_SCATTER, 4), 0.75, 1e-15);
     CHECK_NEAR(busbw_factor(BACKEND_ALL_TO_ALL, 16), 0.9375, 1e-15);
+    CHECK_NEAR(busbw_factor(BACKEND_ALL_TO_ALL_V, 4), 0.75, 1e-15);
+    CHECK_NEAR(busbw_factor(BACKEND_GATHER, 8), 0.875, 1e-15);
+    CHECK_NEAR(busbw_factor(BACKEND_SCATTER, 8), 0.875, 1e-15);
+    CHECK_NEAR(busbw_factor(BACKEND_SENDRECV, 8), 1, 0);
     CHECK_NEAR(busbw_factor(BACKEND_BROADCAST, 8), 1, 0);
     CHECK_NEAR(busbw_factor(BACKEND_REDUCE, 8), 1, 0);
 }
@@ -49,6 +53,10 @@ TEST(gathers_count_a_ranks_part_in_multiples_of_16_bytes)
     check_shape(busbw_shape(BACKEND_ALL_GATHER, 1000, 2, 3), 160, 320, 960, 960);
     check_shape(busbw_shape(BACKEND_ALL_GATHER, 100, 1, 3), 32, 32, 96, 96);
     check_shape(busbw_shape(BACKEND_ALL_GATHER, 8, 4, 2), 0, 0, 0, 0);
+    check_shape(busbw_shape(BACKEND_GATHER, 1024, 4, 8), 32, 128, 1024, 1024);
+    check_shape(busbw_shape(BACKEND_SCATTER, 1024, 4, 8), 32, 1024, 128, 1024);
+    check_shape(busbw_shape(BACKEND_ALL_TO_ALL_V, 1024, 4, 8), 32, 1024, 1024, 1024);
+    check_shape(busbw_shape(BACKEND_SENDRECV, 1024, 4, 8), 256, 1024, 1024, 1024);
 }
 
 TEST(in_place_a_rank_works_at_its_own_part)
@@ -61,4 +69,17 @@ TEST(in_place_a_rank_works_at_its_own_part)
     CHECK_INT(s.out_stride, 128);
     s = busbw_shape(BACKEND_ALL_REDUCE, 1024, 4, 8);
     CHECK_INT(s.in_stride + s.out_stride, 0);
+}
+
+TEST(uneven_parts_fill_the_buffers_of_all_ranks_and_agree_between_two)
+{
+    for (int n = 1; n <= 9; n++)
+        for (int a = 0; a < n; a++) {
+            CHECK_INT(busbw_v_start(101, n, a, n), 101 * n); /* all of them */
+            for (int b = 0; b < n; b++)
+                CHECK_INT(busbw_v_count(101, n, a, b), busbw_v_count(101, n, b, a));
+        }
+    CHECK_INT(busbw_v_count(100, 4, 0, 1), 50);
+    CHECK_INT(busbw_v_count(100, 4, 0, 2), 150);
+    CHECK_INT(busbw_v_start(100, 4, 0, 2), 200);
 }

@@ -73,6 +73,90 @@ TEST(after_an_abort_only_close_may_follow)
     drover_close(d);
 }
 
+TEST(alone_a_rank_sends_to_itself_in_a_group_in_any_order)
+{
+    struct drover_comm *c = open_self();
+    int32_t in[4] = {1, 2, 3, 4}, out[4] = {0};
+    CHECK_INT(drover_send(c, in, 1, DROVER_INT32, 0), -EINVAL);
+    CHECK_HAS(drover_error(d), "in a group");
+    CHECK_INT(drover_group_start(c), 0);
+    CHECK_INT(drover_recv(c, out, 3, DROVER_INT32, 0), 0);
+    CHECK_INT(drover_send(c, in, 3, DROVER_INT32, 0), 0);
+    CHECK_INT(drover_send(c, in + 3, 1, DROVER_INT32, 0), 0);
+    CHECK_INT(drover_recv(c, out + 3, 1, DROVER_INT32, 0), 0);
+    CHECK_INT(drover_wait(c, 1000), -EINVAL); /* the group is open */
+    CHECK_INT(out[0], 0);
+    CHECK_INT(drover_group_end(c), 0);
+    CHECK_INT(drover_wait(c, 1000), 0);
+    CHECK(memcmp(in, out, sizeof in) == 0);
+    CHECK_INT(drover_group_end(c), -EINVAL);
+    drover_comm_close(c);
+    drover_close(d);
+}
+
+TEST(a_send_that_nobody_receives_ends_the_communicator)
+{
+    struct drover_comm *c = open_self();
+    char b[2] = {0};
+    CHECK_INT(drover_group_start(c), 0);
+    CHECK_INT(drover_send(c, b, 2, DROVER_INT8, 0), 0);
+    CHECK_INT(drover_group_end(c), -EPROTO);
+    CHECK_HAS(drover_error(d), "rank 0 of 1: call 1, send of 2 int8");
+    CHECK_INT(drover_group_start(c), -ESHUTDOWN);
+    CHECK_INT(drover_comm_poll(c), -ESHUTDOWN);
+    drover_comm_close(c);
+    drover_close(d);
+}
+
+TEST(alone_uneven_parts_are_one_part)
+{
+    struct drover_comm *c = open_self();
+    int32_t in[5] = {1, 2, 3, 4, 5}, out[5] = {0};
+    size_t n = 3, from = 1, to = 2, huge = SIZE_MAX;
+    struct drover_parts send = {&n, &from}, recv = {&n, &to}, bad = {&n, &huge};
+    CHECK_INT(drover_all_to_all_v(c, in, &send, out, &recv, DROVER_INT32), 0);
+    CHECK_INT(drover_wait(c, 1000), 0);
+    CHECK(out[1] == 0 && memcmp(in + 1, out + 2, 12) == 0);
+    CHECK_INT(drover_all_to_all_v(c, in, &bad, out, &recv, DROVER_INT32), -EOVERFLOW);
+    CHECK_INT(drover_all_to_all_v(c, NULL, &send, out, &recv, DROVER_INT32), -EINVAL);
+    n = 0;
+    CHECK_INT(drover_all_to_all_v(c, NULL, &send, NULL, &recv, DROVER_INT32), 0);
+    drover_comm_close(c);
+    drover_close(d);
+}
+
+TEST(one_rank_splits_into_itself_or_nothing)
+{
+    struct drover_comm *c = open_self(), *part = NULL, *none = c;
+    CHECK_INT(drover_comm_split(&part, c, 7, -1), 0);
+    CHECK_INT(drover_comm_rank(part), 0);
+    CHECK_INT(drover_comm_size(part), 1);
+    CHECK_INT(drover_barrier(part, 1000), 0);
+    CHECK_INT(drover_comm_split(&none, c, DROVER_NO_COLOR, 0), 0);
+    CHECK(none == NULL);
+    CHECK_INT(drover_comm_split(&none, c, -2, 0), -EINVAL);
+    CHECK_INT(drover_group_start(c), 0);
+    CHECK_INT(drover_comm_split(&none, c, 0, 0), -EINVAL);
+    drover_comm_close(part);
+    drover_comm_close(c);
+    drover_close(d);
+}
+
+TEST(what_has_failed_can_be_shrunk_and_then_only_be_closed)
+{
+    struct drover_comm *c = open_self(), *left = NULL;
+    int me = 0;
+    CHECK_INT(drover_comm_shrink(&left, c, &me, 1), -EINVAL);
+    CHECK_HAS(drover_error(d), "shrink: rank 0 is to be left out");
+    CHECK_INT(drover_comm_abort(c), 0);
+    CHECK_INT(drover_comm_shrink(&left, c, NULL, 0), 0);
+    CHECK_INT(drover_barrier(c, 1000), -ESHUTDOWN);
+    CHECK_INT(drover_barrier(left, 1000), 0);
+    drover_comm_close(c);
+    drover_comm_close(left);
+    drover_close(d);
+}
+
 TEST(self_refuses_a_job_of_two)
 {
     setenv("RANK", "0", 1);

@@ -61,3 +61,44 @@ TEST(bfloat16s_are_rounded_to_nearest_ties_to_even)
     CHECK_INT(bfloat16_from_float(INFINITY), 0x7f80);
     CHECK_INT(bfloat16_from_float(-INFINITY), 0xff80);
 }
+
+TEST(every_8_bit_float_comes_back_as_it_was)
+{
+    for (unsigned f = 0; f < 0x100; f++) {
+        float x = f8e4m3_to_float((uint8_t)f), y = f8e5m2_to_float((uint8_t)f);
+        if (isnan(x) ? (f & 0x7f) != 0x7f : f8e4m3_from_float(x) != f)
+            FAIL("e4m3 %02x becomes %a becomes %02x", f, (double)x, f8e4m3_from_float(x));
+        if (isnan(y) ? (f & 0x7f) < 0x7d : !isinf(y) && f8e5m2_from_float(y) != f)
+            FAIL("e5m2 %02x becomes %a becomes %02x", f, (double)y, f8e5m2_from_float(y));
+    }
+}
+
+TEST(known_8_bit_floats_have_their_values)
+{
+    CHECK(f8e4m3_to_float(0x38) == 1.0f && f8e4m3_to_float(0xc4) == -3.0f);
+    CHECK(f8e4m3_to_float(0x7e) == 448.0f && f8e4m3_to_float(0x01) == 0x1p-9f);
+    CHECK(f8e5m2_to_float(0x3c) == 1.0f && f8e5m2_to_float(0x7b) == 57344.0f);
+    CHECK(f8e5m2_to_float(0x01) == 0x1p-16f && isinf(f8e5m2_to_float(0x7c)));
+    for (unsigned f = 0; f < 0x7c; f++) /* e5m2 is the upper half of a half */
+        CHECK(f8e5m2_to_float((uint8_t)f) == half_to_float((uint16_t)(f << 8)));
+}
+
+TEST(floats_of_8_bits_are_rounded_to_nearest_ties_to_even_and_stop_at_the_largest)
+{
+    for (unsigned f = 0; f < 0x7e; f++) {
+        float low = f8e4m3_to_float((uint8_t)f), high = f8e4m3_to_float((uint8_t)(f + 1));
+        float middle = (low + high) / 2;
+        CHECK_INT(f8e4m3_from_float(middle), f & 1 ? f + 1 : f);
+        CHECK_INT(f8e4m3_from_float(nextafterf(middle, 0)), f);
+        CHECK_INT(f8e4m3_from_float(-nextafterf(middle, INFINITY)), 0x80 | (f + 1));
+    }
+    for (unsigned f = 0; f < 0x7b; f++) {
+        float low = f8e5m2_to_float((uint8_t)f), high = f8e5m2_to_float((uint8_t)(f + 1));
+        float middle = (low + high) / 2;
+        CHECK_INT(f8e5m2_from_float(middle), f & 1 ? f + 1 : f);
+        CHECK_INT(f8e5m2_from_float(nextafterf(middle, INFINITY)), f + 1);
+    }
+    CHECK_INT(f8e4m3_from_float(1e9f), 0x7e);
+    CHECK_INT(f8e5m2_from_float(-INFINITY), 0xfb);
+    CHECK_INT(f8e4m3_from_float(NAN) & 0x7f, 0x7f);
+}

@@ -29,6 +29,10 @@ static double as_double(const void *b, size_t i, enum drover_type t)
         return ((const float *)b)[i];
     case DROVER_DOUBLE:
         return ((const double *)b)[i];
+    case DROVER_F8E4M3:
+        return f8e4m3_to_float(((const uint8_t *)b)[i]);
+    case DROVER_F8E5M2:
+        return f8e5m2_to_float(((const uint8_t *)b)[i]);
     default:
         return bfloat16_to_float(((const uint16_t *)b)[i]);
     }
@@ -52,6 +56,10 @@ static double rounded(double x, enum drover_type t)
         return (float)x;
     case DROVER_BFLOAT16:
         return bfloat16_to_float(bfloat16_from_float((float)x));
+    case DROVER_F8E4M3:
+        return f8e4m3_to_float(f8e4m3_from_float((float)x));
+    case DROVER_F8E5M2:
+        return f8e5m2_to_float(f8e5m2_from_float((float)x));
     default:
         return x;
     }
@@ -183,6 +191,35 @@ TEST(what_is_moved_comes_from_the_rank_and_place_it_should)
     CHECK_INT(verify_blocks(&v), 3);
     verify_expected(&v, 1, 2, 200, out, 200);
     CHECK(memcmp(out, in[2] + 200, 200) == 0);
+}
+
+TEST(a_block_of_an_alltoallv_begins_where_the_ranks_before_it_end)
+{
+    uint8_t in[3][N], out[N];
+    struct verify v = {BACKEND_ALL_TO_ALL_V, DROVER_UINT8, DROVER_SUM, 0, 3, 5};
+    CHECK_INT(verify_blocks(&v), 3);
+    for (int r = 0; r < 3; r++)
+        verify_input(&v, r, in[r], N);
+    verify_expected(&v, 2, 1, 200, out, 300); /* rank 1 sends 100 to 0, 200 to itself, 300 to 2 */
+    CHECK(memcmp(out, in[1] + 300, 300) == 0);
+}
+
+TEST(scattered_and_shifted_parts_come_from_root_and_neighbour)
+{
+    uint8_t in[3][N], out[N];
+    struct verify v = {BACKEND_SCATTER, DROVER_UINT8, DROVER_SUM, 1, 3, 5};
+    for (int r = 0; r < 3; r++)
+        verify_input(&v, r, in[r], N);
+    verify_expected(&v, 2, 0, 200, out, 200);
+    CHECK(memcmp(out, in[1] + 400, 200) == 0);
+    v.coll = BACKEND_SENDRECV;
+    CHECK_INT(verify_blocks(&v), 1);
+    verify_expected(&v, 0, 0, N, out, N);
+    CHECK(memcmp(out, in[2], N) == 0);
+    v.coll = BACKEND_GATHER;
+    CHECK_INT(verify_blocks(&v), 3);
+    verify_expected(&v, 1, 2, N, out, N);
+    CHECK(memcmp(out, in[2], N) == 0);
 }
 
 TEST(a_scattered_reduction_is_a_part_of_the_whole_one)

@@ -218,7 +218,7 @@ int main(int argc, char **argv)
     }
     rank = drover_rank(d);
     size = drover_size(d);
-    for (int t = 0; t < DROVER_TYPES; t++) {
+    for (int t = 0; t <= DROVER_BFLOAT16; t++) {
         for (int op = 0; op < DROVER_OPS; op++)
             check_reductions((enum drover_type)t, (enum drover_op)op);
         check_movements((enum drover_type)t);

@@ -1,0 +1,305 @@
+/* conform - the conformance kit: every collective, type and reduction over a backend, against
+ * values worked out here. Each rank of a job runs it; rank 0 prints TAP, or with --json one line.
+ *
+ *     drover run -np 4 conform --backend mpi
+ *
+ * Exit status: 0 all is right; 1 something is wrong, or a call failed; 2 the options are wrong. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "collectives/busbw.h"
+#include "common/mem.h"
+#include "common/opt.h"
+#include "common/size.h"
+#include "tests/conform/desk.h"
+#include "tests/conform/messages.h"
+
+enum { SMALL = 17, MIB = 1 << 20, MANY = 4 };
+
+struct args {
+    const char *backend, *max;
+    int seed, wait_s;
+    bool json;
+};
+
+static const struct opt options[] = {
+    OPT_STR(0, "backend", "NAME", "mpi, nccl or self (as drover_comm_open() picks)", struct args,
+            backend),
+    OPT_STR(0, "max", "SIZE", "largest part of a rank, in bytes (1M and a bit)", struct args, max),
+    OPT_INT(0, "seed", "N", "of the values (1)", struct args, seed),
+    OPT_INT(0, "wait", "SECONDS", "deadline of each call (60)", struct args, wait_s),
+    OPT_FLAG(0, "json", "one line of JSON instead of TAP", struct args, json),
+    OPT_END,
+};
+
+/* ---- what is run ---- */
+static const enum backend_coll colls[] = {
+    BACKEND_ALL_REDUCE, BACKEND_REDUCE,     BACKEND_REDUCE_SCATTER, BACKEND_BROADCAST,
+    BACKEND_ALL_GATHER, BACKEND_ALL_TO_ALL, BACKEND_GATHER,         BACKEND_SCATTER,
+};
+
+static void run_one(struct desk *k, struct values v, bool in_place)
+{
+    v.rank = k->rank;
+    v.size = k->size;
+    v.seed = ++k->seed;
+    desk_run(k, &v, in_place);
+}
+
+static void run_both(struct desk *k, struct values v)
+{
+    run_one(k, v, false);
+    run_one(k, v, true);
+}
+
+/* Every type with every reduction, and every root. With many ranks, out of place and in place by
+ * turns. */
+static void walk_types(struct desk *k, enum backend_coll coll)
+{
+    for (int t = 0; t < DROVER_TYPES; t++) {
+        struct values v = {.coll = coll, .type = (enum drover_type)t, .count = SMALL};
+        v.root = t % k->size;
+        for (int op = 0; op < (busbw_has_op(coll) ? DROVER_OPS : 1); op++) {
+            v.op = (enum drover_op)op;
+            v.root = (v.root + 1) % k->size;
+            if (k->size <= MANY)
+                run_both(k, v);
+            else
+                run_one(k, v, (t + op) % 2 == 1);
+        }
+    }
+    struct values v = {.coll = coll, .type = DROVER_FLOAT, .count = SMALL};
+    for (v.root = 0; v.root < k->size; v.root++)
+        run_both(k, v);
+}
+
+/* Sizes around which algorithms change; each takes the next type and reduction. */
+static void walk_sizes(struct desk *k, enum backend_coll coll, size_t max_bytes)
+{
+    const size_t bytes[] = {0, 1, 4, 1021, (64 << 10) + 8, MIB + 8};
+    unsigned turn = (unsigned)coll;
+    for (size_t i = 0; i < COUNT_OF(bytes) && bytes[i] <= max_bytes; i++, turn += 7) {
+        struct values v = {.coll = coll, .type = (enum drover_type)(turn % (DROVER_BFLOAT16 + 1))};
+        size_t element = backend_type_bytes(v.type);
+        v.count = bytes[i] < 8 ? bytes[i] : bytes[i] / element;
+        v.op = (enum drover_op)(turn % DROVER_OPS);
+        v.root = (int)turn % k->size;
+        run_both(k, v);
+    }
+}
+
+/* Of two values the sum and the product are rounded once, whoever is first. */
+static void walk_rounding(struct desk *k)
+{
+    for (int t = DROVER_HALF; t < DROVER_TYPES && k->size == 2; t++)
+        for (int op = DROVER_SUM; op <= DROVER_PROD; op++) {
+            struct values v = {.coll = BACKEND_ALL_REDUCE, .count = 1021, .rough = true};
+            v.type = (enum drover_type)t;
+            v.op = (enum drover_op)op;
+            run_both(k, v);
+        }
+}
+
+/* Some of everything, for a communicator that was made of another one. */
+static void walk_some(struct desk *k)
+{
+    for (size_t i = 0; i < COUNT_OF(colls); i++)
+        for (int t = 0; t < DROVER_TYPES; t += 3) {
+            struct values v = {.coll = colls[i], .type = (enum drover_type)t, .count = SMALL};
+            v.op = (enum drover_op)((t + (int)i) % DROVER_OPS);
+            v.root = (t + (int)i) % k->size;
+            run_both(k, v);
+        }
+    walk_rounding(k);
+    messages_shuffled(k);
+    messages_uneven(k);
+}
+
+static void walk_messages(struct desk *k)
+{
+    messages_ring(k);
+    messages_shuffled(k);
+    messages_long(k);
+    messages_group(k);
+    messages_uneven(k);
+    messages_order(k);
+}
+
+/* Runs `walk_some` over a part of k's communicator; what it found is k's. */
+static void walk_part(struct desk *k, int color, int key, int want_rank, int want_size)
+{
+    struct drover_comm *c = NULL;
+    desk_must(k, drover_comm_split(&c, k->c, color, key), "split");
+    desk_check(k, (c != NULL) == (color >= 0), "a colour of %d gave %s", color, c ? "one" : "none");
+    if (!c)
+        return;
+    struct desk part = {.wait_ms = k->wait_ms, .seed = k->seed + (uint64_t)color * 100000};
+    desk_open(&part, k->d, c, 4096);
+    desk_check(k, part.rank == want_rank && part.size == want_size,
+               "a split makes this rank %d of %d, expected %d of %d", part.rank, part.size,
+               want_rank, want_size);
+    walk_some(&part);
+    k->count.checks += part.count.checks;
+    k->count.refused += part.count.refused;
+    if (part.count.failed && !k->count.failed)
+        memcpy(k->count.first, part.count.first, sizeof k->count.first);
+    k->count.failed += part.count.failed;
+    desk_close(&part);
+}
+
+static void walk_splits(struct desk *k)
+{
+    int odd = k->rank % 2, n = k->size;
+    walk_part(k, odd, k->rank, k->rank / 2, odd ? n / 2 : (n + 1) / 2);
+    walk_part(k, 0, -k->rank, n - 1 - k->rank, n); /* the other way round */
+    walk_part(k, 3, 0, k->rank, n);                /* equal keys */
+    walk_part(k, k->rank == 0 ? DROVER_NO_COLOR : 1, 5, k->rank - 1, n - 1); /* one stays out */
+    walk_part(k, k->rank, 0, 0, 1);                                          /* each alone */
+}
+
+/* ---- what is printed ---- */
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+struct report {
+    bool json;
+    int number;
+    uint64_t checks, failed, refused;
+};
+
+/* Gathers what all ranks found, and begins anew. */
+static void tell(struct report *r, struct desk *k, const char *name)
+{
+    AUTO(free) struct desk_count *all = xcalloc((size_t)k->size, sizeof *all);
+    desk_must(k, comm_gather(k->c, &k->count, sizeof k->count, all, k->wait_ms), "gather");
+    k->count = (struct desk_count){0};
+    uint64_t checks = 0, failed = 0, refused = 0;
+    int first = -1;
+    for (int i = 0; i < k->size; i++) {
+        checks += all[i].checks;
+        failed += all[i].failed;
+        refused += all[i].refused;
+        if (all[i].failed && first < 0)
+            first = i;
+    }
+    r->checks += checks;
+    r->failed += failed;
+    r->refused += refused;
+    r->number++;
+    if (k->rank != 0 || r->json)
+        return;
+    printf("%s %d - %s: %" PRIu64 " checks", failed ? "not ok" : "ok", r->number, name, checks);
+    printf(refused ? ", %" PRIu64 " calls refused\n" : "\n", refused);
+    if (failed)
+        printf("# rank %d: %s (%" PRIu64 " of all ranks)\n", first, all[first].first, failed);
+    fflush(stdout);
+}
+
+static void run_all(struct report *r, struct desk *k, size_t max_bytes)
+{
+    for (size_t i = 0; i < COUNT_OF(colls); i++) {
+        walk_types(k, colls[i]);
+        walk_sizes(k, colls[i], max_bytes);
+        tell(r, k, backend_coll_name(colls[i]));
+    }
+    walk_rounding(k);
+    tell(r, k, "rounding");
+    walk_messages(k);
+    tell(r, k, "messages and groups");
+    messages_refusals(k);
+    tell(r, k, "refusals");
+    walk_splits(k);
+    tell(r, k, "splits");
+}
+
+/* Last: without the last rank, which ends. Says in words what came of it. */
+static const char *run_shrunk(struct report *r, struct desk *k)
+{
+    int last = k->size - 1;
+    struct drover_comm *c = NULL;
+    if (k->size == 1)
+        return "one rank";
+    if (k->rank == last)
+        return "left out";
+    int rc = drover_comm_shrink(&c, k->c, &last, 1);
+    if (rc == -ENOTSUP)
+        return drover_error(k->d);
+    desk_must(k, rc, "shrink");
+    struct desk part = {.wait_ms = k->wait_ms, .seed = 4711};
+    desk_open(&part, k->d, c, 4096);
+    desk_check(&part, part.rank == k->rank && part.size == last, "a shrink gave rank %d of %d",
+               part.rank, part.size);
+    walk_some(&part);
+    tell(r, &part, "shrunk");
+    desk_close(&part);
+    return "done";
+}
+
+static int conform(struct drover *d, const struct args *a, size_t max_bytes)
+{
+    struct drover_comm *c = NULL;
+    struct drover_comm_opts o = {.backend = a->backend, .device = -1};
+    if (drover_comm_open(&c, d, &o) < 0) {
+        fprintf(stderr, "Bail out! %s\n", drover_error(d));
+        return 1;
+    }
+    double begin = now_s();
+    struct report r = {.json = a->json};
+    struct desk k = {.wait_ms = (int64_t)a->wait_s * 1000, .seed = (uint64_t)a->seed * 1000000};
+    desk_open(&k, d, c, max_bytes + 64);
+    const char *version = comm_backend(c)->version(comm_inner(c));
+    int rank = k.rank, size = k.size;
+    if (rank == 0 && !a->json)
+        printf("TAP version 13\n# %s over %s, %d ranks, seed %d\n", comm_backend(c)->name, version,
+               size, a->seed);
+    run_all(&r, &k, max_bytes);
+    const char *shrunk = run_shrunk(&r, &k);
+    if (rank == 0 && a->json)
+        printf("{\"backend\":\"%s\",\"version\":\"%s\",\"ranks\":%d,\"checks\":%" PRIu64
+               ",\"failed\":%" PRIu64 ",\"refused\":%" PRIu64 ",\"seconds\":%.1f}\n",
+               comm_backend(c)->name, version, size, r.checks, r.failed, r.refused,
+               now_s() - begin);
+    else if (rank == 0)
+        printf("# shrink: %s\n1..%d\n# %" PRIu64 " checks, %" PRIu64 " wrong, %" PRIu64
+               " calls refused, %.1f s\n",
+               shrunk, r.number, r.checks, r.failed, r.refused, now_s() - begin);
+    desk_close(&k);
+    return rank == 0 && r.failed > 0; /* one rank's word; the others just end */
+}
+
+int main(int argc, char **argv)
+{
+    struct args a = {.seed = 1, .wait_s = 60};
+    struct err e = {0};
+    uint64_t max_bytes = MIB + 8;
+    int rest = argc;
+    int rc = opt_parse(options, &a, argc, argv, &rest, &e);
+    if (rc == OPT_HELP) {
+        opt_help(stdout, "conform", "[options]", "Checks a backend's collectives.", options);
+        return 0;
+    }
+    if (rc == 0 && rest < argc)
+        rc = err_set(&e, -EINVAL, "'%s' is one word too many", argv[rest]);
+    if (rc == 0 && (a.wait_s <= 0 || a.seed < 0))
+        rc = err_set(&e, -EINVAL, "--wait is 1 or more, --seed 0 or more");
+    if (rc >= 0 && a.max)
+        rc = size_parse(&max_bytes, a.max, &e);
+    struct drover *d = NULL;
+    if (rc >= 0 && (rc = drover_init(&d)) < 0)
+        err_set(&e, rc, "%s", drover_error(NULL));
+    if (rc < 0) {
+        err_print(&e, "conform");
+        return 2;
+    }
+    rc = conform(d, &a, max_bytes < 4096 ? 4096 : max_bytes);
+    drover_close(d);
+    return rc;
+}

@@ -1,0 +1,69 @@
+/* nccl_cuda - the CUDA runtime's part of NCCL's stand-in: two GPUs whose memory is the host's. */
+#ifndef FAKE_NCCL_CUDA_H
+#define FAKE_NCCL_CUDA_H
+
+#include <cuda_runtime.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Whether FAKE_NCCL's list has the word. */
+static bool wanted(const char *what)
+{
+    const char *list = getenv("FAKE_NCCL");
+    for (size_t len = strlen(what); list && *list;
+         list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
+        if (strncmp(list, what, len) == 0 && (list[len] == '\0' || list[len] == ','))
+            return true;
+    return false;
+}
+
+EXPORT cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = 2;
+    return wanted("no_driver") ? cudaErrorInsufficientDriver : cudaSuccess;
+}
+EXPORT cudaError_t cudaSetDevice(int device)
+{
+    return device < 2 ? cudaSuccess : cudaErrorInvalidDevice;
+}
+EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device)
+{
+    *value = what == cudaDevAttrComputeCapabilityMajor ? (wanted("ampere") ? 8 : 9) : 0;
+    return cudaSuccess;
+}
+EXPORT cudaError_t cudaDeviceGetPCIBusId(char *out, int len, int device)
+{
+    snprintf(out, (size_t)len, "0000:%02X:00.0", 0x3b + device);
+    return cudaSuccess;
+}
+EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
+{
+    snprintf(p->name, sizeof p->name, "Fake GPU");
+    return cudaSuccess;
+}
+EXPORT const char *cudaGetErrorString(cudaError_t e)
+{
+    return e == cudaErrorInsufficientDriver ? "CUDA driver version is insufficient"
+                                            : "fake CUDA error";
+}
+EXPORT cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    *out = bytes < SIZE_MAX / 4 ? malloc(bytes) : NULL;
+    return *out ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+EXPORT cudaError_t cudaFree(void *p)
+{
+    free(p);
+    return cudaSuccess;
+}
+EXPORT cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+#endif
