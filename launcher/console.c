@@ -15,7 +15,7 @@ struct sink {
     bool terminal;
     int unfinished; /* the source whose line has no end so far; NOBODY: none */
     bool coloured;
-    size_t shown;   /* bytes of that line that will come again, since it had only begun */
+    size_t shown; /* bytes of that line that will come again, since it had only begun */
 };
 
 struct console {
