@@ -288,7 +288,8 @@ class Cluster:
         (etc / "ssh").mkdir(parents=True)
         (etc / "hosts").write_text("127.0.0.1 localhost\n" + "".join(
             f"{n.address} {n.name}\n" for n in self.nodes) + f"{NETWORK}99 gone\n")  # a host that is down
-        passwd = Path("/etc/passwd").read_text()
+        # a home of its own: ssh's shell would else run what the user's .bashrc starts, and leave its locks there
+        passwd = re.sub(r"^root:.*", f"root:x:0:0:root:{self.home}:/bin/bash", Path("/etc/passwd").read_text(), flags=re.M)
         if "\nsshd:" not in passwd:
             passwd += "sshd:x:64999:65534::/run/sshd:/usr/sbin/nologin\n"
         (etc / "passwd").write_text(passwd)

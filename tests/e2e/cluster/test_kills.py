@@ -78,10 +78,10 @@ def test_ranks_live_on_when_slurms_part_of_a_node_dies_and_end_at_our_word(slurm
     engine = Engine(slurm, "slurm")
     job = engine.start(*RANKS, *FAMILY)
     all_ranks_run(slurm)
-    for p in find(slurm.running(), victim, job):
-        if p.node == "node3":
-            os.kill(p.pid, signal.SIGKILL)
-    wait_until(lambda: not any(p.node == "node3" for p in find(slurm.running(), victim, job)))
+    killed = {p.pid for p in find(slurm.running(), victim, job) if p.node == "node3"}
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not killed & set(slurm.running()))
     job.kill(signal.SIGTERM)
     status, _, err = job.end(20)
     assert status != 0, err
