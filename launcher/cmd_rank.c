@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "common/err.h"
 #include "common/log.h"
@@ -32,11 +35,38 @@ static void end_orphans(void)
     }
 }
 
+static bool has_ended(pid_t agent)
+{
+    pid_t pid;
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+        if (pid == agent)
+            return true;
+    return pid < 0 && errno == ECHILD;
+}
+
+/* Until the agent has ended. When who started us (orted, slurmstepd) has, this process ends, which
+ * tells the agent: srun would not tell anybody. PR_SET_PDEATHSIG would ask for the end of the
+ * thread that has forked us. */
+static void wait_for(pid_t agent, pid_t parent)
+{
+    const struct timespec look_again = {.tv_sec = 1};
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, NULL);
+    while (!has_ended(agent)) {
+        if (getppid() != parent)
+            _exit(0);
+        sigtimedwait(&child, NULL, &look_again);
+    }
+}
+
 int cmd_rank(int argc, char **argv)
 {
     static const int ignored[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
                                   SIGUSR2, SIGPIPE, SIGTSTP, SIGALRM, SIGXCPU};
     struct err e = {0};
+    pid_t parent = getppid();
     if (!getenv(STARTER_CONTROL) || !getenv(STARTER_TOKEN)) {
         err_set(&e, -EINVAL, "this is started by `drover run`, through mpirun or srun");
         err_hint(&e, "drover run -H host1,host2 ./program");
@@ -57,9 +87,7 @@ int cmd_rank(int argc, char **argv)
         return CMD_FAILED;
     }
     close(ends[0]);
-    pid_t ended;
-    while ((ended = waitpid(-1, NULL, 0)) != agent && (ended > 0 || errno == EINTR))
-        ;
+    wait_for(agent, parent);
     end_orphans();
     return 0;
 }
