@@ -208,7 +208,7 @@ TEST(a_lone_ranks_line_that_has_begun_is_shown_once)
 TEST(one_of_many_ranks_line_that_has_begun_waits_where_nobody_sits_before_it)
 {
     struct fixture f;
-    start(&f, (struct console_style){0}, false);
+    start(&f, (struct console_style){.tag = CONSOLE_TAG_NONE}, false);
     begun(&f, 0, "name? ", false);
     line(&f, 1, LAUNCH_STDOUT, "b", '\n');
     line(&f, 0, LAUNCH_STDOUT, "name? thanks", '\n');
@@ -220,7 +220,7 @@ TEST(one_of_many_ranks_line_that_has_begun_waits_where_nobody_sits_before_it)
 TEST(on_a_terminal_what_has_begun_is_shown_and_again_when_anothers_came_between)
 {
     struct fixture f;
-    start(&f, (struct console_style){0}, false);
+    start(&f, (struct console_style){.tag = CONSOLE_TAG_NONE}, false);
     int ends[2];
     struct termios raw;
     CHECK_INT(openpty(&ends[0], &ends[1], NULL, NULL, NULL), 0);
@@ -230,7 +230,10 @@ TEST(on_a_terminal_what_has_begun_is_shown_and_again_when_anothers_came_between)
     console_close(f.c);
     dup2(ends[1], 1);
     dup2(ends[1], 2);
-    CHECK_INT(console_open(&f.c, &f.loop, &(struct console_style){0}, on_moved, &f, NULL), 0);
+    CHECK_INT(console_open(&f.c, &f.loop, &(struct console_style){.tag = CONSOLE_TAG_NONE},
+                           on_moved, &f, NULL),
+              0);
+    console_plan(f.c, &two_nodes);
     begun(&f, 0, "name? ", false);
     begun(&f, 0, "name? ..", false);
     line(&f, 1, LAUNCH_STDOUT, "b", '\n');
