@@ -18,7 +18,13 @@
 #include "tests/conform/desk.h"
 #include "tests/conform/messages.h"
 
-enum { SMALL = 17, MIB = 1 << 20, MANY = 4 };
+enum {
+    SMALL = 17,
+    ROUGH = 1021,            /* elements that round */
+    LEAST_BYTES = ROUGH * 8, /* the largest part of a rank when the smallest sizes are asked for */
+    MIB = 1 << 20,
+    MANY = 4
+};
 
 struct args {
     const char *backend, *max;
@@ -97,7 +103,7 @@ static void walk_rounding(struct desk *k)
 {
     for (int t = DROVER_HALF; t < DROVER_TYPES && k->size == 2; t++)
         for (int op = DROVER_SUM; op <= DROVER_PROD; op++) {
-            struct values v = {.coll = BACKEND_ALL_REDUCE, .count = 1021, .rough = true};
+            struct values v = {.coll = BACKEND_ALL_REDUCE, .count = ROUGH, .rough = true};
             v.type = (enum drover_type)t;
             v.op = (enum drover_op)op;
             run_both(k, v);
@@ -138,7 +144,7 @@ static void walk_part(struct desk *k, int color, int key, int want_rank, int wan
     if (!c)
         return;
     struct desk part = {.wait_ms = k->wait_ms, .seed = k->seed + (uint64_t)color * 100000};
-    desk_open(&part, k->d, c, 4096);
+    desk_open(&part, k->d, c, LEAST_BYTES);
     desk_check(k, part.rank == want_rank && part.size == want_size,
                "a split makes this rank %d of %d, expected %d of %d", part.rank, part.size,
                want_rank, want_size);
@@ -234,7 +240,7 @@ static const char *run_shrunk(struct report *r, struct desk *k)
         return drover_error(k->d);
     desk_must(k, rc, "shrink");
     struct desk part = {.wait_ms = k->wait_ms, .seed = 4711};
-    desk_open(&part, k->d, c, 4096);
+    desk_open(&part, k->d, c, LEAST_BYTES);
     desk_check(&part, part.rank == k->rank && part.size == last, "a shrink gave rank %d of %d",
                part.rank, part.size);
     walk_some(&part);
@@ -299,7 +305,7 @@ int main(int argc, char **argv)
         err_print(&e, "conform");
         return 2;
     }
-    rc = conform(d, &a, max_bytes < 4096 ? 4096 : max_bytes);
+    rc = conform(d, &a, max_bytes < LEAST_BYTES ? LEAST_BYTES : max_bytes);
     drover_close(d);
     return rc;
 }

@@ -1,5 +1,6 @@
 #include "tests/conform/desk.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -140,6 +141,7 @@ void desk_run(struct desk *k, const struct values *v, bool in_place)
     size_t element = backend_type_bytes(v->type), in_at = 0, out_at = 0, elements = values_out(v);
     if (in_place)
         lay_out(v, &in_at, &out_at, &elements);
+    assert(elements * element + GUARD <= k->room && values_in(v) * element <= k->room);
     for (size_t i = 0; i < values_in(v); i++)
         values_input(v, v->rank, i, k->host, i);
     memset(k->got, POISON, elements * element + GUARD);
