@@ -32,6 +32,8 @@ static const double risk = 0.1;
 /* Variance of noise, in that of all values, from which it matters which trial is called the best.
  */
 static const double noise_min = 1e-3;
+/* Deviations above its mean that a running trial is taken to give. */
+static const double pessimism = 0.25;
 /* The share of the trials chosen by the model that fail by chance, if so many do. */
 static const double chance_rate = 0.1;
 
@@ -84,35 +86,32 @@ static void own_free(void *own)
 /* ---- trials that run ---------------------------------------------------------------------------
  */
 
-/* Takes a trial that has not ended for one that gave the mean and a deviation more: the search
- * looks elsewhere, but not far. (Of what was tried for batches the best: docs/search.md.) */
-static void pretend(struct gp *g, struct kernel_points *at, double **targets, size_t *room)
+/* Trials that are taken for ended: the newest PENDING_MAX. */
+static size_t pretended(const struct bayes *b)
 {
-    struct err e = {0};
-    double mean = 0, var = 0;
-    size_t n = gp_count(g);
-    gp_predict(g, at, &mean, &var);
-    if (gp_add(g, at, NULL, &e) < 0)
-        return;
-    if (n == *room) {
-        *room = 2 * n + 16;
-        *targets = xrealloc(*targets, *room, sizeof **targets);
-    }
-    (*targets)[n] = mean + sqrt(var);
-    gp_targets(g, *targets);
+    return b->past->pending_count < PENDING_MAX ? b->past->pending_count : PENDING_MAX;
 }
 
-/* The same for all that are pending, the newest PENDING_MAX where there are more. */
-static void pretend_all(const struct bayes *b, struct bayes_model *m)
+/* Takes trials that have not ended for ones that gave a little more than their mean; what they gave
+ * is put into value[pretended()]. (Of what was tried for batches the best: docs/search.md.) */
+static void pretend(const struct bayes *b, struct bayes_model *m, double *value)
 {
     struct gp *g = bayes_model_gp(m);
-    size_t cols = b->space->shape.cols, room = gp_count(g) + 16, count = b->past->pending_count;
-    AUTO(free) double *targets = xcalloc(room, sizeof *targets);
-    AUTO(free) double *x = xcalloc(cols, sizeof *x);
-    memcpy(targets, bayes_model_targets(m), gp_count(g) * sizeof *targets);
-    for (size_t i = count > PENDING_MAX ? count - PENDING_MAX : 0; i < count; i++) {
-        bayes_space_columns(b->space, b->past->pending + i * b->space->dims, true, x, 1);
-        pretend(g, &(struct kernel_points){x, 1, 1}, &targets, &room);
+    size_t cols = b->space->shape.cols, own = gp_count(g), count = pretended(b);
+    const double *u = b->past->pending + (b->past->pending_count - count) * b->space->dims;
+    AUTO(free) double *targets = xcalloc(own + count + cols, sizeof *targets);
+    double *x = targets + own + count;
+    memcpy(targets, bayes_model_targets(m), own * sizeof *targets);
+    for (size_t i = 0; i < count; i++) {
+        struct kernel_points at = {x, 1, 1};
+        struct err e = {0};
+        double var = 0;
+        bayes_space_columns(b->space, u + i * b->space->dims, true, x, 1);
+        gp_predict(g, &at, &value[i], &var);
+        value[i] += pessimism * sqrt(var);
+        targets[gp_count(g)] = value[i];
+        if (gp_add(g, &at, NULL, &e) == 0)
+            gp_targets(g, targets);
     }
 }
 
@@ -122,13 +121,15 @@ static void pretend_all(const struct bayes *b, struct bayes_model *m)
 struct aim { /* a target, and what it borrows */
     struct bayes_target target;
     struct bayes_model *used[2];
-    size_t counts[2]; /* their own observations */
+    size_t counts[2];  /* their own observations */
+    double *values[2]; /* of each, that running trials are taken to have given */
     double *front;
 };
 
 static void aim_free(struct aim *a)
 {
     for (size_t i = 0; i < 2 && a->used[i]; i++) {
+        free(a->values[i]);
         gp_cut(bayes_model_gp(a->used[i]), a->counts[i]);
         gp_targets(bayes_model_gp(a->used[i]), bayes_model_targets(a->used[i]));
     }
@@ -144,7 +145,8 @@ static struct gp *ready(struct bayes *b, struct aim *a, size_t which, size_t goa
         return NULL;
     a->used[which] = m;
     a->counts[which] = gp_count(bayes_model_gp(m));
-    pretend_all(b, m);
+    a->values[which] = xcalloc(pretended(b) + 1, sizeof *a->values[which]);
+    pretend(b, m, a->values[which]);
     return bayes_model_gp(m);
 }
 
@@ -153,17 +155,20 @@ static double warped(const struct bayes *b, size_t goal, size_t i)
     return warp_value(bayes_model_warp(b->models[goal]), b->past->data[goal].y[i]);
 }
 
-/* The front of two goals, in warped values. */
+/* The front of two goals, in warped values, running trials with it. */
 static void set_front(const struct bayes *b, struct aim *a, size_t first, size_t second)
 {
-    size_t n = b->past->data[0].n;
-    AUTO(free) double *y = xcalloc(2 * n, sizeof *y);
-    AUTO(free) size_t *front = xcalloc(n, sizeof *front);
+    size_t n = b->past->data[0].n, all = n + pretended(b);
+    AUTO(free) double *y = xcalloc(2 * all, sizeof *y);
+    AUTO(free) size_t *front = xcalloc(all, sizeof *front);
     for (size_t i = 0; i < n; i++) {
         y[2 * i] = warped(b, first, i);
         y[2 * i + 1] = warped(b, second, i);
     }
-    a->target.front_count = pareto_front(y, n, 2, front);
+    for (size_t i = n; i < all; i++)
+        for (size_t k = 0; k < 2; k++)
+            y[2 * i + k] = a->values[k][i - n];
+    a->target.front_count = pareto_front(y, all, 2, front);
     a->front = xcalloc(2 * a->target.front_count, sizeof *a->front);
     for (size_t i = 0; i < a->target.front_count; i++)
         memcpy(a->front + 2 * i, y + 2 * front[i], 2 * sizeof *y);
@@ -215,6 +220,8 @@ static bool aim_at(struct bayes *b, const struct trial_view *view, struct aim *a
         return false;
     bayes_past_best(b->past, first, 1, &best);
     a->target.best = warped(b, first, best);
+    for (size_t i = 0; i < pretended(b); i++)
+        a->target.best = fmin(a->target.best, a->values[0][i]);
     if (goals > 1) {
         a->target.second = ready(b, a, 1, second);
         if (!a->target.second)

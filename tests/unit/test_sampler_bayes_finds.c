@@ -38,21 +38,26 @@ static struct trial *ask(struct run *w)
 
 struct problem {
     const char *space;
-    int trials;
+    int trials, batch; /* so many at a time */
     double (*fn)(const json_t *params);
 };
 
-/* The best of so many trials, one after the other. */
+/* The best of so many trials. */
 static double search(const struct problem *p, const struct sampler_ops *ops, uint64_t seed)
 {
+    enum { BATCH_MAX = 8 };
     struct run w;
+    struct trial *t[BATCH_MAX];
     double best = INFINITY;
     begin(&w, ops, p->space, 1, seed);
-    for (int i = 0; i < p->trials; i++) {
-        struct trial *t = ask(&w);
-        double v = p->fn(t->params);
-        best = fmin(best, v);
-        kit_done(t, v);
+    for (int i = 0; i < p->trials; i += p->batch) {
+        for (int k = 0; k < p->batch; k++)
+            t[k] = ask(&w);
+        for (int k = 0; k < p->batch; k++) {
+            double v = p->fn(t[k]->params);
+            best = fmin(best, v);
+            kit_done(t[k], v);
+        }
     }
     end(&w);
     return best;
@@ -69,7 +74,7 @@ TEST(the_least_of_branin_is_found_to_a_thousandth_in_40_trials_from_any_seed)
 {
     struct problem p = {"[{'name':'x','type':'float','low':-5,'high':10},"
                         "{'name':'y','type':'float','low':0,'high':15}]",
-                        40, branin};
+                        40, 1, branin};
     for (uint64_t seed = 0; seed < KIT_SEEDS; seed++) {
         double best = search(&p, &sampler_bayes, seed);
         printf("# seed %d: regret %.2e\n", (int)seed, best);
@@ -87,7 +92,7 @@ static double sphere(const json_t *p)
     return sum;
 }
 
-TEST(the_least_of_a_sphere_in_ten_dimensions_is_found_in_60_trials)
+static double search_sphere(const struct sampler_ops *ops, int trials, int batch, uint64_t seed)
 {
     AUTO(json) json_t *list = json_array();
     for (int i = 0; i < 10; i++) {
@@ -96,10 +101,27 @@ TEST(the_least_of_a_sphere_in_ten_dimensions_is_found_in_60_trials)
                                               "low", 0, "high", 1));
     }
     AUTO(free) char *space = json_line(list);
-    struct problem p = {space, 60, sphere};
-    double best = search(&p, &sampler_bayes, 1);
-    printf("# seed 1: %.2e, at random %.2e\n", best, search(&p, &sampler_random, 1));
+    return search(&(struct problem){space, trials, batch, sphere}, ops, seed);
+}
+
+TEST(the_least_of_a_sphere_in_ten_dimensions_is_found_in_60_trials)
+{
+    double best = search_sphere(&sampler_bayes, 60, 1, 1);
+    printf("# seed 1: %.2e, at random %.2e\n", best, search_sphere(&sampler_random, 60, 1, 1));
     CHECK(best < 1e-2);
+}
+
+/* A search that looks beside its running trials for what is better than them, and not only far from
+ * them: .0084 in the geometric mean, where it was .041. */
+TEST(eight_at_a_time_its_least_is_nearly_found_in_48_trials)
+{
+    double sum = 0;
+    for (uint64_t seed = 0; seed < KIT_SEEDS; seed++) {
+        double best = search_sphere(&sampler_bayes, 48, 8, seed);
+        printf("# seed %d: %.2e\n", (int)seed, best);
+        sum += log(best);
+    }
+    CHECK(exp(sum / KIT_SEEDS) < 0.02);
 }
 
 static const char mixed[] =
@@ -124,7 +146,7 @@ static double tuning(const json_t *p)
 TEST(the_best_of_a_mixed_space_is_found_exactly_in_60_trials)
 {
     for (uint64_t seed = 0; seed < (KIT_SEEDS + 1) / 2; seed++) {
-        struct problem p = {mixed, 60, tuning};
+        struct problem p = {mixed, 60, 1, tuning};
         double best = search(&p, &sampler_bayes, seed);
         printf("# seed %d: %.2e\n", (int)seed, best);
         CHECK_NEAR(best, 0, 0);
@@ -206,16 +228,19 @@ static void done(struct trial *t, const double *y, size_t n)
     kit_end(t, TRIAL_DONE);
 }
 
-static double volume(const struct sampler_ops *ops, uint64_t seed)
+static double volume(const struct sampler_ops *ops, size_t batch, uint64_t seed)
 {
-    enum { TRIALS = 50 };
+    enum { TRIALS = 48 };
     struct run w;
     double y[2 * TRIALS], ref[] = {1.1, 11};
     begin(&w, ops, cube, 2, seed);
+    struct trial *t[TRIALS];
     for (size_t i = 0; i < TRIALS; i++) {
-        struct trial *t = ask(&w);
-        zdt1(t->params, y + 2 * i);
-        done(t, y + 2 * i, 2);
+        t[i] = ask(&w);
+        for (size_t k = i + 1 - batch; (i + 1) % batch == 0 && k <= i; k++) {
+            zdt1(t[k]->params, y + 2 * k);
+            done(t[k], y + 2 * k, 2);
+        }
     }
     end(&w);
     return pareto_hypervolume(y, TRIALS, 2, ref);
@@ -224,10 +249,11 @@ static double volume(const struct sampler_ops *ops, uint64_t seed)
 TEST(for_two_goals_the_front_is_nearer_than_that_of_random_trials_from_any_seed)
 {
     for (uint64_t seed = 0; seed < KIT_SEEDS; seed++) {
-        double bayes = volume(&sampler_bayes, seed), random = volume(&sampler_random, seed);
-        printf("# seed %d: hypervolume %.3f, random %.3f, of 11.76 at most\n", (int)seed, bayes,
-               random);
-        CHECK(bayes > random + 1);
+        double bayes = volume(&sampler_bayes, 1, seed), random = volume(&sampler_random, 1, seed);
+        double eight = volume(&sampler_bayes, 8, seed);
+        printf("# seed %d: hypervolume %.3f, eight at a time %.3f, random %.3f, of 11.76 at most\n",
+               (int)seed, bayes, eight, random);
+        CHECK(bayes > random + 1 && eight > random + 1);
     }
 }
 
