@@ -91,7 +91,8 @@ TEST(a_job_is_listed_as_long_as_it_is_there)
 
 static void private(const char *dir)
 {
-    AUTO(registry) struct registry *r = enter("t-1");
+    AUTO(registry) struct registry *r = NULL;
+    r = enter("t-1");
     static const char *const parts[] = {"", "/jobs"};
     struct stat st;
     for (size_t i = 0; i < COUNT_OF(parts); i++) {
@@ -144,7 +145,8 @@ TEST(what_a_killed_drover_has_left_is_removed_by_who_sees_it)
 
 static void reused(const char *dir)
 {
-    AUTO(registry) struct registry *r = enter("t-1");
+    AUTO(registry) struct registry *r = NULL;
+    r = enter("t-1");
     struct registry_list l;
     registry_read(&l);
     const struct registry_job *j = NULL;
@@ -163,7 +165,8 @@ TEST(another_process_with_the_pid_is_not_the_job)
 
 static void foreign(const char *dir)
 {
-    AUTO(registry) struct registry *r = enter("t-1");
+    AUTO(registry) struct registry *r = NULL;
+    r = enter("t-1");
     AUTO(free) char *path = xasprintf("%s/drover/jobs/t-2.1.json", dir); /* another namespace's */
     AUTO(file) FILE *f = fopen(path, "we");
     fputs("{}", f);
@@ -178,7 +181,8 @@ TEST(jobs_of_other_pid_namespaces_are_left_alone)
 
 static void garbage(const char *dir)
 {
-    AUTO(registry) struct registry *r = enter("t-1");
+    AUTO(registry) struct registry *r = NULL;
+    r = enter("t-1");
     AUTO(free) char *jobs = xasprintf("%s/drover/jobs", dir);
     DIR *d = opendir(jobs);
     const struct dirent *f;
@@ -202,9 +206,12 @@ TEST(files_that_are_no_jobs_are_not_listed)
 
 static void by_prefix(const char *dir)
 {
-    AUTO(registry) struct registry *a = enter("drover-777001-aa");
-    AUTO(registry) struct registry *b = enter("drover-777002-bb");
-    AUTO(registry) struct registry *c = enter("drover-777002");
+    AUTO(registry) struct registry *a = NULL;
+    a = enter("drover-777001-aa");
+    AUTO(registry) struct registry *b = NULL;
+    b = enter("drover-777002-bb");
+    AUTO(registry) struct registry *c = NULL;
+    c = enter("drover-777002");
     struct registry_list l;
     registry_read(&l);
     const struct registry_job *j = NULL;
@@ -230,7 +237,8 @@ TEST(a_job_is_found_by_the_beginning_of_its_name_or_number)
 TEST(where_there_is_no_runtime_directory_tmp_is_used)
 {
     setenv("XDG_RUNTIME_DIR", "/no/such/directory", 1);
-    AUTO(registry) struct registry *r = enter("t-tmp");
+    AUTO(registry) struct registry *r = NULL;
+    r = enter("t-tmp");
     CHECK_HAS(registry_lines(r), "/tmp/drover-");
     CHECK_INT(count_ours(), 1);
 }
