@@ -121,14 +121,22 @@ static void beside(char *path, size_t size, const char *name)
     snprintf(path, size, "%s/%s", dirname(self), name);
 }
 
+/* cuBLAS, which that part needs, may lie where the loader does not look. */
 static const struct mlp_backend *cuda(char *why, size_t why_size)
 {
-    char path[PATH_MAX + 32];
+    char path[PATH_MAX + 32], missing[64], error[900];
     beside(path, sizeof path, "mlp_cuda.so");
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    snprintf(error, sizeof error, "%s", lib ? "no " MLP_CUDA_SYMBOL : dlerror());
+    if (!lib && sscanf(error, "%63[^:/]: cannot open", missing) == 1) {
+        if (drover_cuda_library(missing))
+            lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        else
+            snprintf(error, sizeof error, "%s", drover_error(NULL));
+    }
     const struct mlp_backend *b = lib ? dlsym(lib, MLP_CUDA_SYMBOL) : NULL;
     if (!b)
-        snprintf(why, why_size, "built without CUDA, or it is not found: %s", dlerror());
+        snprintf(why, why_size, "built without CUDA, or it is not found: %s", error);
     return b;
 }
 

@@ -175,3 +175,14 @@ def test_a_program_is_built_against_it_wherever_it_lies(tree, tmp_path):
     assert run(tmp_path / "p", env=clean_env()).stdout == "0\n"
     loaded = run("ldd", tmp_path / "p").stdout
     assert f"{moved}/lib/bundled/libpmix" in str(Path(re.search(r"libpmix\S* => (\S+)", loaded)[1]).resolve())
+
+
+def test_without_cuda_the_places_are_listed_where_it_was_looked_for(bare):
+    if not (bare / HOME.strip("/") / "examples/digits/mlp_cuda.so").exists():
+        pytest.skip("built without nvcc")
+    done = inside(bare, f"'{HOME}/examples/digits/digits' --device=cuda", VIRTUAL_ENV="/env")
+    assert done.returncode == 1
+    assert re.search(r"no libcublas\.so\.\d+ was found on the loader's path, /env/lib/python3\*/", done.stderr), done.stderr
+    done = inside(bare, "drover bench all_reduce -np 1 --backend nccl -b 8 -e 8", CONDA_PREFIX="/conda")
+    assert done.returncode == 1
+    assert re.search(r"no lib(nccl|cudart)\.so\.\d+ was found on the loader's path, /conda/lib/python3", done.stderr), done.stderr
