@@ -43,6 +43,8 @@ ALL_CFLAGS := -std=gnu17 -D_GNU_SOURCE -DDROVER_BUILD -DDROVER_VERSION='"$(VERSI
               -fvisibility=hidden $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
               $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) gsl openblas)) $(CFLAGS)
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,--as-needed $(LDFLAGS)
+# Where a bundle has its libraries; elsewhere there is no such folder.
+bundled = -Wl,-rpath,'$$ORIGIN/$(1)'
 LIBS_common   := $(shell pkg-config --libs jansson yaml-0.1 libuv libzmq) -lm
 LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson) -ldl -lpthread
 LIBS_hpo      := $(shell pkg-config --libs libzmq sqlite3 yaml-0.1) -lgsl -lopenblas
@@ -51,7 +53,7 @@ LIBS_collectives := -ldl
 # Objects are rebuilt when the flags change; what builds nothing has none.
 STAMP := $(B)/flags
 ifneq ($(filter-out clean check check-layers check-format format tidy,$(or $(MAKECMDGOALS),all)),)
-FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI)
+FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI) $(call bundled)
 $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $(STAMP) || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $(STAMP))
 endif
 
@@ -93,25 +95,25 @@ $(foreach a,common launcher client hpo comm collectives,$(eval $(call archive,$(
 $(B)/bin/drover: $(B)/obj/launcher/main.o $(B)/liblauncher.a $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_launcher) $(LIBS_common)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_launcher) $(LIBS_common) $(call bundled,../lib/bundled)
 
 $(B)/libexec/drover/drover-hpo: $(B)/obj/hpo/main.o $(B)/libhpo.a $(B)/liblauncher.a $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_launcher) $(LIBS_common)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_launcher) $(LIBS_common) $(call bundled,../../lib/bundled)
 
 $(B)/libexec/drover/drover-bench: $(B)/obj/collectives/main.o $(B)/libcollectives.a $(B)/libcomm.a \
 		$(B)/libclient.a $(B)/liblauncher.a $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common) $(call bundled,../../lib/bundled)
 
 # ---- libdrover: what a training program links ----------------------------------------------------
 $(B)/lib/libdrover.so.0: $(call objs,$(SRC_client) $(SRC_comm)) $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,-soname,libdrover.so.0 -Wl,--exclude-libs,ALL -o $@ $^ \
-	    $(shell pkg-config --libs pmix) -ldl
+	    $(shell pkg-config --libs pmix) -ldl $(call bundled,bundled)
 
 $(B)/lib/libdrover.so: $(B)/lib/libdrover.so.0
 	@ln -sf libdrover.so.0 $@
@@ -122,7 +124,8 @@ $(B)/obj/collectives/mpi/%.o: EXTRA_CFLAGS := $(MPI_CFLAGS)
 $(B)/lib/drover/backend_mpi.so: $(call objs,$(wildcard collectives/mpi/*.c)) $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $^ $(shell pkg-config --libs ompi-c)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $^ \
+	    $(shell pkg-config --libs ompi-c) $(call bundled,../bundled)
 
 $(B)/obj/collectives/nccl/%.o: EXTRA_CFLAGS := -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include
 $(B)/lib/drover/backend_nccl.so: $(call objs,$(wildcard collectives/nccl/*.c)) $(B)/libcommon.a
@@ -160,7 +163,8 @@ CONFORM := $(B)/tests/conform
 $(B)/tests/conform: $(call objs,$(wildcard tests/conform/*.c)) $(B)/libcollectives.a $(B)/libcomm.a $(B)/libclient.a $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_collectives) $(shell pkg-config --libs pmix) $(LIBS_common) -lpthread
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_collectives) \
+	    $(shell pkg-config --libs pmix) $(LIBS_common) -lpthread $(call bundled,../../lib/bundled)
 
 tests: all $(C_TESTS) $(FAKES) $(CONFORM)
 .PHONY: tests
@@ -191,8 +195,16 @@ install: all
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
 	install -m 644 launcher/client/drover.py $(D)/share/drover/
-	printf 'prefix=%s\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
-	    '$(PREFIX)' '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc
+	printf 'prefix=$${pcfiledir}/../..\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
+	    '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc
+
+# A folder that runs where nothing is installed: docs/bundle.md.
+BUNDLE := build/bundle/drover-$(VERSION)-linux-x86_64
+bundle: all $(CONFORM)
+	rm -rf $(BUNDLE)
+	+$(MAKE) --no-print-directory -s install DESTDIR= PREFIX='$(CURDIR)/$(BUNDLE)'
+	scripts/bundle $(B) $(BUNDLE)
+.PHONY: bundle
 
 clean:
 	rm -rf $(filter-out build/cuda build/cuda.mk,$(wildcard build/*))

@@ -9,8 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/cudalib.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
+#include "launcher/client/client_inside.h"
 
 /* The folder of the library or program that this function is in, or NULL. */
 static char *own_folder(void)
@@ -79,4 +81,12 @@ int backend_load(const struct backend **out, const char *name, struct err *e)
             strbuf_str(&tried));
     return err_hint(e, "mpi and nccl are built where their headers are found; DROVER_PLUGIN_DIR "
                        "names another folder");
+}
+
+void *drover_cuda_library(const char *name)
+{
+    const char *const names[] = {name, NULL};
+    void *lib = NULL;
+    (void)cudalib_open(&lib, names, NULL, client_err(NULL)); /* the error is kept for the caller */
+    return lib;
 }

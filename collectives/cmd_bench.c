@@ -291,8 +291,8 @@ static int as_rank(struct drover *d, const struct args *a, const struct bench_op
                 drover_size(d));
         return err_hint(e, "leave -np to the launcher that started the ranks");
     }
-    struct drover_comm_opts co = {.backend = a->backend ? a->backend : pick_backend(d),
-                                  .device = -1};
+    struct drover_comm_opts co = {
+        .backend = a->backend ? a->backend : pick_backend(d), .device = -1, .open_ms = o->wait_ms};
     struct drover_comm *c = NULL;
     int rc = drover_comm_open(&c, d, &co);
     if (rc < 0) {

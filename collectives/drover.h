@@ -142,6 +142,12 @@ DROVER_API int drover_barrier(struct drover_comm *c, int64_t timeout_ms);
  * this, and after a failure, MPI may still write to the buffers of what was not done. */
 DROVER_API int drover_comm_abort(struct drover_comm *c);
 
+/* Opens one of NVIDIA's libraries by the name that the loader has for it ("libcublas.so.13"), where
+ * backend "nccl" looks for its own: what the process has, the loader's path, a CUDA toolkit,
+ * Python's wheels. What needs it can then be opened too. The handle is dlopen()'s. NULL: there is
+ * none; drover_error(NULL) says where was looked. */
+DROVER_API void *drover_cuda_library(const char *name);
+
 #ifdef __cplusplus
 }
 #endif

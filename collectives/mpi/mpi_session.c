@@ -5,10 +5,14 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/mem.h"
+
+/* Open MPI's own variable. */
+#define PARTS "OPAL_PKGLIBDIR"
 
 static struct {
     pid_t initialised_by; /* 0: not by us */
@@ -123,12 +127,19 @@ static int init(void *arg)
 }
 
 /* Open MPI loads its parts as plug-ins that look for libmpi's symbols globally, while we were
- * loaded locally: libmpi is opened once more, by the path that it has. */
-static void make_global(void)
+ * loaded locally: libmpi is opened once more, by the path that it has. Returns where a bundle has
+ * them, beside libmpi; NULL: they are where Open MPI expects them, or the user says where. */
+static char *make_global(void)
 {
     Dl_info info;
-    if (dladdr((void *)MPI_Init_thread, &info) && info.dli_fname)
-        (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+    if (!dladdr((void *)MPI_Init_thread, &info) || !info.dli_fname)
+        return NULL;
+    (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+    const char *slash = strrchr(info.dli_fname, '/');
+    if (!slash || getenv(PARTS))
+        return NULL;
+    AUTO(free) char *parts = xasprintf("%.*s/mca", (int)(slash - info.dli_fname), info.dli_fname);
+    return access(parts, X_OK) == 0 ? TAKE(parts) : NULL;
 }
 
 int mpi_session_enter(int64_t timeout_ms, struct err *e)
@@ -141,10 +152,14 @@ int mpi_session_enter(int64_t timeout_ms, struct err *e)
         return err_set(e, -EALREADY, "MPI was finalised already, and cannot be begun again");
     MPI_Initialized(&initialised);
     if (!initialised) {
-        make_global();
+        AUTO(free) char *parts = make_global();
+        if (parts)
+            setenv(PARTS, parts, 1);
         int rc = mpi_session_call(init, NULL, timeout_ms, "MPI_Init", e);
-        if (rc < 0)
+        if (rc < 0) /* its thread may still read the environment */
             return rc;
+        if (parts) /* a child may have another Open MPI */
+            unsetenv(PARTS);
         session.initialised_by = getpid();
         atexit(at_exit);
     }

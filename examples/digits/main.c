@@ -112,17 +112,31 @@ static int truth(const char *name, const char *value)
     return value ? choice(name, value, names) & 1 : 1;
 }
 
-/* The CUDA part lies beside this program. */
-static const struct mlp_backend *cuda(char *why, size_t why_size)
+/* The path of a file that lies beside this program. */
+static void beside(char *path, size_t size, const char *name)
 {
-    char path[PATH_MAX + 16], self[PATH_MAX];
+    char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';
-    snprintf(path, sizeof path, "%s/mlp_cuda.so", dirname(self));
+    snprintf(path, size, "%s/%s", dirname(self), name);
+}
+
+/* cuBLAS, which that part needs, may lie where the loader does not look. */
+static const struct mlp_backend *cuda(char *why, size_t why_size)
+{
+    char path[PATH_MAX + 32], missing[64], error[900];
+    beside(path, sizeof path, "mlp_cuda.so");
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    snprintf(error, sizeof error, "%s", lib ? "no " MLP_CUDA_SYMBOL : dlerror());
+    if (!lib && sscanf(error, "%63[^:/]: cannot open", missing) == 1) {
+        if (drover_cuda_library(missing))
+            lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        else
+            snprintf(error, sizeof error, "%s", drover_error(NULL));
+    }
     const struct mlp_backend *b = lib ? dlsym(lib, MLP_CUDA_SYMBOL) : NULL;
     if (!b)
-        snprintf(why, why_size, "built without CUDA, or it is not found: %s", dlerror());
+        snprintf(why, why_size, "built without CUDA, or it is not found: %s", error);
     return b;
 }
 
@@ -359,6 +373,10 @@ int main(int argc, char **argv)
         .data = DIGITS_DATA,
         .device = "auto",
     };
+    char data[PATH_MAX + 32];
+    beside(data, sizeof data, "data/digits.csv");
+    if (access(data, R_OK) == 0)
+        s.data = data;
     hidden(&s.train.mlp, "256,256");
     parse(&s, argc, argv);
     struct drover *d = NULL;
