@@ -15,6 +15,7 @@ RANKS = ["-np", "6", "--grace", "2"]
 FAMILY = ["sh", "-c", "setsid sleep 100 & sleep 100 & exec sleep 100"]
 KILLS = int(os.environ.get("DROVER_TEST_KILLS", "2"))
 COMMON = ["drover", "guardian", "agent's parent", "agent", "agent's guardian", "rank"]
+LOST_AFTER = 3
 VICTIMS = [*(("openmpi", v) for v in [*COMMON, "mpirun", "orted", "sshd", "ssh"]),
            *(("slurm", v) for v in [*COMMON, "srun"] if v != "agent's parent")]
 
@@ -32,12 +33,16 @@ def find(running, victim, job):
     parents = [p for p in running.values() if re.search(r"drover rank", p.command) and
                not re.search(r"drover rank", running[p.parent].command if p.parent in running else "")]
     agents = [c for p in parents for c in children(p)]
+    keepers = [c for h in heads for c in children(h)]
+    far_keepers = [c for a in agents for c in children(a)]
     return {
         "drover": heads,
-        "guardian": [c for h in heads for c in children(h)],
+        "keeper": keepers,
+        "guardian": [c for k in keepers for c in children(k)],
         "agent's parent": parents,
         "agent": agents,
-        "agent's guardian": [c for a in agents for c in children(a)],
+        "agent's keeper": far_keepers,
+        "agent's guardian": [c for k in far_keepers for c in children(k)],
         "rank": [p for p in running.values() if p.command == "sleep 100 " and
                  p.parent in running and "drover" in running[p.parent].name],
         "mpirun": [p for p in running.values() if p.name in ("mpirun", "orterun", "prterun")],
@@ -111,14 +116,14 @@ def test_random_kills_at_random_moments_leave_nothing(engine, seed, _):
 def test_a_node_that_falls_silent_is_lost_and_named_and_its_ranks_end(engine):
     """A cut cable tells nobody: not the head, nor the node, whose ranks would burn on for ever."""
     cluster, node = engine.cluster, engine.cluster.nodes[2]
-    job = engine.start(*RANKS, *FAMILY)
+    job = engine.start(*RANKS, "--lost-after", LOST_AFTER, *FAMILY)
     all_ranks_run(cluster)
     node.cut()
     began = time.monotonic()
     wait_until(lambda: not [p for p in cluster.running().values() if p.command == "sleep 100 "], 30, "the end of all ranks")
     status, _, err = job.end(20)
-    assert time.monotonic() - began < 25
-    assert status != 0 and b"node3" in err, err
+    assert time.monotonic() - began < LOST_AFTER + 10
+    assert status != 0 and b"node node3 is lost: silent for 3 s" in err, err
     assert not re.search(rb"rank \d on node[12]", err), err
     node.mend()
     cluster.nothing_left(20)
@@ -126,11 +131,11 @@ def test_a_node_that_falls_silent_is_lost_and_named_and_its_ranks_end(engine):
 
 def test_a_node_without_power_is_lost_and_named(engine):
     cluster, node = engine.cluster, engine.cluster.nodes[1]
-    job = engine.start(*RANKS, *FAMILY)
+    job = engine.start(*RANKS, "--lost-after", LOST_AFTER, *FAMILY)
     all_ranks_run(cluster)
     node.stop()
     began = time.monotonic()
     status, _, err = job.end(30)
-    assert time.monotonic() - began < 20 + 2
+    assert time.monotonic() - began < LOST_AFTER + 7
     assert status != 0 and b"node2" in err, err
     cluster.nothing_left(5)
