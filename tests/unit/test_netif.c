@@ -8,8 +8,8 @@
 
 TEST(bridges_of_containers_and_virtual_machines_are_inner_and_cards_are_not)
 {
-    static const char *const inner[] = {"docker0", "br-1f2e3d", "virbr0",   "lxcbr0", "lxdbr0",
-                                        "podman0", "flannel.1", "cni0",     "cali12", "veth9a8b"};
+    static const char *const inner[] = {"docker0", "br-1f2e3d", "virbr0", "lxcbr0", "lxdbr0",
+                                        "podman0", "flannel.1", "cni0",   "cali12", "veth9a8b"};
     static const char *const outer[] = {"eth0", "ib0", "enp3s0f1", "bond0", "br0", "wlan0", "lo"};
     for (size_t i = 0; i < COUNT_OF(inner); i++)
         CHECK(netif_is_inner(inner[i]));
