@@ -216,7 +216,8 @@ static int start_starter(struct remote_job *j, struct err *e)
     int rc = find_drover(drover, e);
     if (rc < 0)
         return rc;
-    struct starter_job s = {j->plan, j->spec->engine_args, j->program, drover, j->hostfile};
+    struct starter_job s = {j->plan, j->spec->engine_args,     j->program,
+                            drover,  workdir_path(j->workdir), j->hostfile};
     char **argv = NULL, **env = env_merge(j->base_env, NULL, NULL);
     AUTO(free) char *control = control_list(j);
     env_set(&env, STARTER_CONTROL, "%s", control);

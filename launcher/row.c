@@ -35,9 +35,12 @@ static bool is_of_agent(const char *entry)
     return has_prefix(entry, prefixes, COUNT_OF(prefixes));
 }
 
-/* What a launcher has set for one of its processes. */
+/* What a launcher has set for one of its processes; but where mpirun of the head has its files, a
+ * rank's own mpirun has none. */
 static bool is_of_launcher(const char *entry)
 {
+    if (strstr(entry, "_local_tmpdir_base="))
+        return false;
     static const char *const prefixes[] = {"PMIX_", "PMI_", "OMPI_", "PRTE_", "SLURM_"};
     return has_prefix(entry, prefixes, COUNT_OF(prefixes));
 }

@@ -5,11 +5,12 @@ import signal
 import time
 
 import pytest
-from cluster_kit import untagged
+from cluster_kit import LONG, untagged
 from conftest import BUILD, wait_until
 
 RANKS = ["-np", "6"]
 LOOP = "while :; do sleep 0.02; done"
+SAVING_S = 5 if LONG else 2
 
 
 def lines_of(job, n):
@@ -61,7 +62,7 @@ def test_ranks_that_ignore_sigterm_are_killed_after_the_grace(engine):
 def test_ranks_have_their_grace_to_save_in(engine, tmp_path, why):
     """Longer than the second that mpirun and srun leave between SIGTERM and SIGKILL."""
     fail = f"until [ $(ls {tmp_path} | grep -c up) = 6 ]; do sleep 0.05; done; exit 5" if why == "a rank that fails" else LOOP
-    job = engine.start(*RANKS, "sh", "-c", f"trap 'sleep 4; echo saved >{tmp_path}/saved.$RANK; exit 0' TERM; "
+    job = engine.start(*RANKS, "sh", "-c", f"trap 'sleep {SAVING_S}; echo saved >{tmp_path}/saved.$RANK; exit 0' TERM; "
                        f"touch {tmp_path}/up.$RANK; [ $RANK = 3 ] && {{ {fail}; }}; {LOOP}")
     wait_until(lambda: len(list(tmp_path.glob("up.*"))) == 6)
     if why != "a rank that fails":

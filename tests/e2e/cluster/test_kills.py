@@ -7,17 +7,19 @@ import subprocess
 import time
 
 import pytest
-from cluster_kit import Engine
+from cluster_kit import SHORTER, Engine
 from conftest import wait_until
 
 RANKS = ["-np", "6", "--grace", "2"]
 # Each rank has a child, and one in a session of its own, whom nobody's group or session reaches.
 FAMILY = ["sh", "-c", "setsid sleep 100 & sleep 100 & exec sleep 100"]
-KILLS = int(os.environ.get("DROVER_TEST_KILLS", "2"))
-COMMON = ["drover", "guardian", "agent's parent", "agent", "agent's guardian", "rank"]
+KILLS = int(os.environ.get("DROVER_TEST_KILLS", "1"))
+COMMON = ["drover", "guardian", "agent", "agent's guardian", "rank"]
 LOST_AFTER = 3
-VICTIMS = [*(("openmpi", v) for v in [*COMMON, "mpirun", "orted", "sshd", "ssh"]),
-           *(("slurm", v) for v in [*COMMON, "srun"] if v != "agent's parent")]
+VICTIMS = [*(("openmpi", v) for v in [*COMMON, "agent's parent", "mpirun", "orted", "sshd"]), ("slurm", "drover"), ("slurm", "srun"),
+           ("slurm", "agent's guardian"), *(pytest.param(*which, marks=SHORTER) for which in (
+               ("openmpi", "ssh"), ("slurm", "guardian"), ("slurm", "agent"), ("slurm", "rank")))]
+UNNEEDED = ["keeper", "agent's keeper", "agent's parent", "slurmstepd"]
 
 
 def all_ranks_run(cluster):
@@ -78,15 +80,18 @@ def test_whoever_is_killed_nothing_is_left_on_any_node(engine, victim, seed):
     assert time.monotonic() - began < 25
 
 
-@pytest.mark.parametrize("victim", ["agent's parent", "slurmstepd"])
-def test_ranks_live_on_when_slurms_part_of_a_node_dies_and_end_at_our_word(slurm, victim):
+def test_ranks_live_on_when_who_is_not_needed_dies_and_end_at_our_word(slurm):
+    """Our keepers, and Slurm's part of a node, one after another."""
     engine = Engine(slurm, "slurm")
     job = engine.start(*RANKS, *FAMILY)
     all_ranks_run(slurm)
-    killed = {p.pid for p in find(slurm.running(), victim, job) if p.node == "node3"}
-    for pid in killed:
-        os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not killed & set(slurm.running()))
+    for victim in UNNEEDED:
+        killed = {p.pid for p in find(slurm.running(), victim, job) if p.node == "node3" or victim == "keeper"}
+        assert killed, victim
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda killed=killed: not killed & set(slurm.running()))
+    all_ranks_run(slurm)
     job.kill(signal.SIGTERM)
     status, _, err = job.end(20)
     assert status != 0, err

@@ -1,4 +1,5 @@
 """`drover run` over three nodes: names and networks that are not what they seem, starts that go wrong, disks that are full."""
+import os
 import re
 import signal
 import subprocess
@@ -6,6 +7,7 @@ import time
 
 import pytest
 from conftest import BUILD, wait_until
+from test_kills import find
 
 RUN = [BUILD / "bin/drover", "run"]
 VARIABLES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
@@ -95,7 +97,7 @@ def test_no_node_keeps_a_session_directory(cluster, how):
     for _ in range(3):
         job.stdout.readline()
     if how == "sleep 100":
-        job.kill(signal.SIGINT)
+        os.kill(find(cluster.running(), "mpirun", job)[0].pid, signal.SIGKILL)
     job.end()
     wait_until(lambda: not any(leavings(cluster).values()), 5, f"an empty /tmp, not {leavings(cluster)}")
 
