@@ -1,5 +1,6 @@
 """`drover run` over three nodes: how jobs end, by mpirun and by srun. The first failure's status and name; ranks that
 save; nothing left on any node."""
+import os
 import re
 import signal
 import time
@@ -10,6 +11,7 @@ from conftest import BUILD, wait_until
 
 RANKS = ["-np", "6"]
 LOOP = "while :; do sleep 0.02; done"
+CASES = int(os.environ.get("DROVER_TEST_CASES", "3"))
 SAVING_S = 5 if LONG else 2
 
 
@@ -94,7 +96,7 @@ def test_what_ranks_leave_behind_is_ended_and_does_not_hold_the_job(engine):
 
 
 def test_ranks_that_close_their_output_go_on(engine, tmp_path):
-    status, _, err = engine.run(*RANKS, "sh", "-c", f"exec >&- 2>&-; sleep 1; echo on >{tmp_path}/on.$RANK")
+    status, _, err = engine.run(*RANKS, "sh", "-c", f"exec >&- 2>&-; sleep 0.3; echo on >{tmp_path}/on.$RANK")
     assert status == 0, err
     assert len(list(tmp_path.glob("on.*"))) == 6
 
@@ -121,8 +123,10 @@ def test_user_signals_reach_every_rank_and_the_job_goes_on(engine):
 
 
 def test_very_short_programs_do_not_hang(engine):
-    for _ in range(3):
-        assert engine.run(*RANKS, "true", timeout=30)[0] == 0
+    """mpirun 4.1.4 by itself does, in 3 of 10 runs at 32 ranks."""
+    for _ in range(CASES):
+        status, out, err = engine.run("-np", "32" if LONG else "6", "--oversubscribe", "true", timeout=30)
+        assert (status, out, err) == (0, "", "")
     engine.cluster.nothing_left()
 
 

@@ -32,8 +32,8 @@ def find(running, victim, job):
     def children(of):
         return [p for p in running.values() if p.parent == of.pid and "drover" in p.name]
     heads = [running[job.pid]]
-    parents = [p for p in running.values() if re.search(r"drover rank", p.command) and
-               not re.search(r"drover rank", running[p.parent].command if p.parent in running else "")]
+    ranks = {p.pid for p in running.values() if p.command.endswith("/drover rank ") and p.name != "mpirun"}
+    parents = [running[pid] for pid in ranks if running[pid].parent not in ranks]
     agents = [c for p in parents for c in children(p)]
     keepers = [c for h in heads for c in children(h)]
     far_keepers = [c for a in agents for c in children(a)]
@@ -51,7 +51,8 @@ def find(running, victim, job):
         "orted": [p for p in running.values() if p.name == "orted"],
         "sshd": [p for p in running.values() if p.command.startswith("sshd:")],
         "ssh": [p for p in running.values() if p.name == "ssh"],
-        "srun": [p for p in running.values() if p.name == "srun"],
+        "srun": [p for p in running.values() if p.name == "srun" and
+                 running[p.parent].name != "srun"],
         "slurmstepd": [p for p in running.values() if p.name == "slurmstepd"],
     }[victim]
 
