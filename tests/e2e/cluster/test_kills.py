@@ -1,5 +1,6 @@
 """`drover run` over three nodes when what carries it is killed: the job ends, in time and with a word, and not one
 process of it is left on any node."""
+import contextlib
 import os
 import re
 import signal
@@ -109,7 +110,8 @@ def test_random_kills_at_random_moments_leave_nothing(engine, seed, _):
         running = [p for p in engine.cluster.running().values()
                    if "drover" in p.name or p.name in ("mpirun", "orted", "ssh", "sshd", "srun", "slurmstepd", "sleep")]
         if running:
-            os.kill(seed.choice(running).pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(seed.choice(running).pid, signal.SIGKILL)
     try:
         status, _, err = job.popen.wait(5), *job.popen.communicate()
     except subprocess.TimeoutExpired:  # what was killed was nobody's whom the job needs
