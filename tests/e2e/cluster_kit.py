@@ -324,7 +324,8 @@ class Cluster:
         end = time.monotonic() + limit_s
         while self.running() and time.monotonic() < end:
             time.sleep(0.01)
-        assert list(self.running().values()) == []
+        left = list(self.running().values())
+        assert not left, left
 
     def restore(self):
         """After a test: nothing runs that it started, every node is on and has its cable."""
