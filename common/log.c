@@ -32,6 +32,11 @@ void log_set_level(enum log_level level)
     limit = level;
 }
 
+bool log_shows(enum log_level level)
+{
+    return level <= limit;
+}
+
 const char *log_who(void)
 {
     return speaker;

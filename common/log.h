@@ -2,12 +2,16 @@
 #ifndef DROVER_LOG_H
 #define DROVER_LOG_H
 
+#include <stdbool.h>
+
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 /* Names the program that speaks ("drover run") and reads DROVER_LOG (error, warn, info, debug;
  * default: warn). `who` is borrowed for the life of the process. */
 void log_open(const char *who);
 void log_set_level(enum log_level level);
+/* Whether lines of this level are written. */
+bool log_shows(enum log_level level);
 const char *log_who(void);
 
 /* One whole line by one write(2), cut at 2,000 bytes ("..." ends it then). Control characters

@@ -211,19 +211,36 @@ static void on_row(struct agent *a, const struct control_frame *f)
         say_error(a, &e);
 }
 
+static bool is_set(const struct agent *a, const char *name)
+{
+    const struct plan *p = a->row.plan;
+    return env_get(a->row.base, name) || env_get(p->env, name) || env_get(p->ranks[0].env, name);
+}
+
 /* Open MPI over TCP takes every interface for a way to the other nodes, and hangs or fails on one
  * like docker0, which has the same address on all. Its default is named, as ours replaces it. */
 static void leave_inner_networks_out(struct agent *a)
 {
-    struct plan *p = a->row.plan;
-    char *const *const layers[] = {a->row.base, p->env, p->ranks[0].env};
-    for (size_t i = 0; i < COUNT_OF(layers); i++)
-        if (env_get(layers[i], "OMPI_MCA_btl_tcp_if_include") ||
-            env_get(layers[i], "OMPI_MCA_btl_tcp_if_exclude"))
-            return;
+    if (is_set(a, "OMPI_MCA_btl_tcp_if_include") || is_set(a, "OMPI_MCA_btl_tcp_if_exclude"))
+        return;
     AUTO(free) char *names = netif_inner();
     if (names)
-        env_set(&p->env, "OMPI_MCA_btl_tcp_if_exclude", "127.0.0.1/8,sppp,%s", names);
+        env_set(&a->row.plan->env, "OMPI_MCA_btl_tcp_if_exclude", "127.0.0.1/8,sppp,%s", names);
+}
+
+/* NCCL, gloo and TensorPipe each choose an interface by rules of their own, and may choose one that
+ * leads nowhere. The one by which the launcher was reached leads to the other nodes. */
+static void name_the_network(struct agent *a)
+{
+    static const char *const variables[] = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
+                                            "TP_SOCKET_IFNAME"};
+    struct control_ends ends;
+    AUTO(free) char *name = control_ends(&ends, a->link) < 0 ? NULL : netif_of(ends.own);
+    if (!name || strcmp(name, "lo") == 0)
+        return;
+    for (size_t i = 0; i < COUNT_OF(variables); i++)
+        if (!is_set(a, variables[i]))
+            env_set(&a->row.plan->env, variables[i], "%s", name);
 }
 
 static void on_start(struct agent *a, const struct control_frame *f)
@@ -237,15 +254,22 @@ static void on_start(struct agent *a, const struct control_frame *f)
                                             .cleared = on_cleared};
     struct err e = {0};
     const char *address = NULL;
-    int64_t port = 0;
+    int64_t port = 0, nodes = 1, lost_after_ms = CONTROL_SILENT_MS;
     if (a->job || !a->row.plan)
         return;
     int rc = json_want_int(&port, f->head, "port", &e);
     if (rc == 0)
+        rc = json_want_int(&nodes, f->head, "nodes", &e);
+    if (rc == 0)
+        rc = json_want_int(&lost_after_ms, f->head, "lost_after_ms", &e);
+    if (rc == 0)
         rc = json_may_str(&address, f->head, "address", &e);
     if (rc == 0 && address)
         env_set(&a->row.plan->env, "MASTER_ADDR", "%s", address);
+    control_trust(a->link, (int)lost_after_ms);
     leave_inner_networks_out(a);
+    if (nodes > 1)
+        name_the_network(a);
     struct launch_spec spec = {.stdin_fd = a->stdin_fd,
                                .stdin_null = a->stdin_fd < 0,
                                .reports = a->row.wish.reports,

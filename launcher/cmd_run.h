@@ -35,7 +35,7 @@ struct cmd_run_opts {
     bool no_local;        /* no rank on this machine */
     bool hydra;           /* -ppn, -hosts: slots are no limit */
     double grace_s;       /* < 0: not given */
-    double timeout_s, start_timeout_s, hang_timeout_s; /* 0: none, or as usual */
+    double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s; /* 0: none, or as usual */
     int max_restarts;
     const char *events_file; /* NULL: none */
     struct console_style style;

@@ -276,6 +276,7 @@ static const struct opt options[] = {
     OPT_DOUBLE(0, "timeout", "SECONDS", "end the job after that time, with status 124", T,
                timeout_s),
     OPT_DOUBLE(0, "start-timeout", "SECONDS", "until every node has come (60)", T, start_timeout_s),
+    OPT_DOUBLE(0, "lost-after", "SECONDS", "how long a node may be silent (15)", T, lost_after_s),
     OPT_DOUBLE(0, "hang-timeout", "SECONDS", "end a job that has done nothing for so long", T,
                hang_timeout_s),
     OPT_INT(0, "max-restarts", "N", "start a job that failed again, so often", T, max_restarts),
@@ -369,10 +370,12 @@ static int refuse(const char *option, struct err *e)
 static int check_times(const struct cmd_run_opts *o, struct err *e)
 {
     const double times[] = {o->grace_s == NOT_GIVEN ? 0 : o->grace_s, o->timeout_s,
-                            o->start_timeout_s, o->hang_timeout_s};
+                            o->start_timeout_s, o->lost_after_s, o->hang_timeout_s};
     for (size_t i = 0; i < COUNT_OF(times); i++)
         if (times[i] < 0 || times[i] > 1e6)
             return err_set(e, -EINVAL, "a time is negative or too long");
+    if (o->lost_after_s > 0 && o->lost_after_s < 1) /* a busy machine is silent as long */
+        return err_set(e, -EINVAL, "--lost-after %g: 1 or more", o->lost_after_s);
     return 0;
 }
 
@@ -504,6 +507,7 @@ int cmd_run_opts_finish(struct cmd_run_opts *o, struct err *e)
     o->spec.per_node = o->per_node > 0 ? o->per_node : 0;
     o->spec.max_restarts = o->max_restarts;
     o->spec.start_timeout_ms = (int)(o->start_timeout_s * 1000);
+    o->spec.lost_after_ms = (int)(o->lost_after_s * 1000);
     if (o->grace_s >= 0) /* a spec's 0 means "as usual" */
         o->spec.grace_ms = o->grace_s * 1000 < 1 ? 1 : (int)(o->grace_s * 1000);
     return 0;

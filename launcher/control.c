@@ -168,6 +168,11 @@ void control_trust(struct control *c, int silent_ms)
     watch(c, silent_ms);
 }
 
+bool control_is_quiet(const struct control *c)
+{
+    return uv_now(c->tcp.loop) - c->heard >= (uint64_t)c->silent_ms / 2;
+}
+
 void control_be_patient(struct control *c)
 {
     c->patient = true;

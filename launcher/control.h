@@ -46,6 +46,8 @@ AUTO_DEFINE(control, struct control *, control_close)
 /* The other side is ours: long frames, pings, and silence only after `silent_ms` (> 0; as usual
  * CONTROL_SILENT_MS; a ping each third of it). */
 void control_trust(struct control *c, int silent_ms);
+/* Whether nothing has come for half the time after which it is lost; pings come each third. */
+bool control_is_quiet(const struct control *c);
 /* The other side said that it will be silent: counts from its next word. */
 void control_be_patient(struct control *c);
 

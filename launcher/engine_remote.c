@@ -59,11 +59,13 @@ static void tell_not_started(struct remote_job *j, int rank, int status, const c
     j->ev.not_started(j->arg, rank, status, why);
 }
 
-/* mpirun's own words stand with the rank that was missed, unless they are told in ours. */
+/* mpirun's own words stand with the rank that was missed, unless they were told, in ours or by
+ * --verbose. */
 static void tell_failure(struct remote_job *j)
 {
     int n = tail_count(j->said);
-    for (int i = n > SHOWN_LINES ? n - SHOWN_LINES : 0; i < n && !j->explained; i++) {
+    bool told = j->explained || log_shows(LOG_INFO);
+    for (int i = n > SHOWN_LINES ? n - SHOWN_LINES : 0; i < n && !told; i++) {
         size_t len;
         const char *line = tail_get(j->said, i, &len);
         AUTO(free) char *text = xasprintf("%s: %s\n", j->starter->program, line);
@@ -327,6 +329,8 @@ void remote_unref(struct remote_job *j)
     strbuf_free(&j->base);
     strv_free(j->base_env);
     strv_free(j->candidates);
+    strv_free(j->names);
+    free(j->named);
     plan_free(j->starter_plan);
     tail_free(j->said);
     free(j->ranks);
@@ -352,6 +356,7 @@ static void remote_free(struct engine_job *job)
         for (int k = 0; k < REMOTE_STREAMS; k++)
             io_close(j->ranks[i].streams[k].io);
     source_close(j->source);
+    resolve_close(TAKE(j->resolve));
     engine_free(j->starting);
     workdir_close(j->workdir);
     uv_close((uv_handle_t *)&j->deadline, on_closed);
@@ -413,7 +418,6 @@ int engine_remote_start(struct engine_job **out, struct engine *en, const struct
     static const struct engine_ops ops = {remote_free,   remote_signal,        remote_ask_stop,
                                           remote_resume, remote_finish_output, remote_look,
                                           remote_clear};
-    signal(SIGPIPE, SIG_IGN); /* an agent that has gone is told by its connection */
     struct remote_job *j = new_job(en, o, &ops);
     j->ev = *ev;
     j->arg = arg;

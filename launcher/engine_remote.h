@@ -12,6 +12,7 @@
 #include "launcher/control.h"
 #include "launcher/engine.h"
 #include "launcher/io.h"
+#include "launcher/resolve.h"
 #include "launcher/source.h"
 #include "launcher/starter.h"
 #include "launcher/tail.h"
@@ -107,7 +108,11 @@ struct remote_job {
     struct workdir *workdir;
     char *hostfile, *program;
     char **candidates; /* addresses of ours that the hosts can reach */
-    int lookups;       /* that have not ended */
+    struct resolve *resolve;
+    char **names;  /* that are looked up: … */
+    int *named;    /* … of which rank's host; < 0: answered */
+    int lookups;   /* not answered so far */
+    bool nameless; /* some name is known to nobody here */
 
     uv_timer_t deadline; /* for everybody to come; then for what is to be cleared */
     uv_timer_t verdict;  /* on connections that have ended */

@@ -1,6 +1,7 @@
 /* What the agents say, and what it means when one says no more. */
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/wait.h>
 
 #include "common/log.h"
@@ -45,6 +46,29 @@ static void on_broken(uv_timer_t *t);
 /* ---- what agents say ---------------------------------------------------------------------------
  */
 
+/* Whether `host` calls itself as this node of the plan is called: up to the first dot, since one of
+ * them may be longer, and without the user. */
+static bool is_called(const char *node, const char *host)
+{
+    const char *at = strrchr(node, '@');
+    node = at ? at + 1 : node;
+    size_t len = strcspn(node, ".");
+    return len == strcspn(host, ".") && strncasecmp(node, host, len) == 0;
+}
+
+/* The node of the plan where the rank is in the place of its own; NULL: none. A host whose name
+ * stands nowhere in the plan has another one there: an address, an alias. */
+static const char *other_node(const struct remote_job *j, int rank, const char *host)
+{
+    const char *found = NULL;
+    if (is_called(remote_host(j, rank), host))
+        return NULL;
+    for (int i = 0; i < j->plan->node_count && !found; i++)
+        if (is_called(j->plan->nodes[i].name, host))
+            found = j->plan->nodes[i].name;
+    return found;
+}
+
 /* A stranger's first word. Who has no token is told nothing. */
 static void on_hello(struct remote_peer *p, const struct control_frame *f)
 {
@@ -70,6 +94,12 @@ static void on_hello(struct remote_peer *p, const struct control_frame *f)
         remote_fail_start(j, (int)rank, 2, "%s has drover %s, this is " DROVER_VERSION, host,
                           version);
         refuse(p, "it is another version");
+    } else if (other_node(j, (int)rank, host)) {
+        remote_fail_start(j, (int)rank, 2,
+                          "it is planned on %s and was started on %s; try: each host once, by one "
+                          "name",
+                          remote_host(j, (int)rank), host);
+        refuse(p, "it is another host than planned");
     } else if (j->failure[0] || j->started || j->clearing) {
         refuse(p, "the job has started without it, or is over");
     } else if (j->ranks[rank].peer) {
@@ -247,7 +277,8 @@ static void lose(struct remote_rank *r, const char *why)
     remote_settle_clearing(j);
 }
 
-/* Whether every rank of the node is gone. */
+/* Whether every rank of the node is gone, or as good as that: its connections fall silent together,
+ * but each is declared lost by its own last ping. */
 static bool node_is_gone(const struct remote_job *j, int node)
 {
     int ranks = 0;
@@ -255,7 +286,8 @@ static bool node_is_gone(const struct remote_job *j, int node)
         if (j->plan->ranks[i].node != node)
             continue;
         ranks++;
-        if (!j->ranks[i].gone)
+        const struct remote_rank *r = &j->ranks[i];
+        if (!r->gone && !(r->peer && control_is_quiet(r->peer->link)))
             return false;
     }
     return ranks > 1;

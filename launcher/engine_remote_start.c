@@ -16,6 +16,7 @@
 #include "common/log.h"
 #include "launcher/engine_remote.h"
 #include "launcher/env.h"
+#include "launcher/netif.h"
 #include "launcher/row.h"
 
 enum { BACKLOG = 4096, NAMES_SHOWN = 5, ANY_PORT = 9 };
@@ -215,7 +216,8 @@ static int start_starter(struct remote_job *j, struct err *e)
     int rc = find_drover(drover, e);
     if (rc < 0)
         return rc;
-    struct starter_job s = {j->plan, j->spec->engine_args, j->program, drover, j->hostfile};
+    struct starter_job s = {j->plan, j->spec->engine_args,     j->program,
+                            drover,  workdir_path(j->workdir), j->hostfile};
     char **argv = NULL, **env = env_merge(j->base_env, NULL, NULL);
     AUTO(free) char *control = control_list(j);
     env_set(&env, STARTER_CONTROL, "%s", control);
@@ -263,62 +265,58 @@ static void add_candidate(struct remote_job *j, const char *address)
         strv_push(&j->candidates, xstrdup(address));
 }
 
-struct lookup {
-    uv_getaddrinfo_t req;
-    struct remote_job *job;
-    int rank; /* a rank of the node */
-};
-
+/* A name that we do not know may be one of ~/.ssh/config, or of Slurm: who starts the ranks shall
+ * try, and that host finds us at any of our addresses. */
 static void on_all_looked_up(struct remote_job *j)
 {
     struct err e = {0};
+    AUTO(strv) char **own = NULL;
+    if (j->nameless)
+        netif_addresses(&own);
+    for (size_t i = 0; own && own[i]; i++)
+        add_candidate(j, own[i]);
     if (!j->failure[0] && start_starter(j, &e) < 0)
         remote_fail_start(j, 0, e.code == -EINVAL ? 2 : 126, "%s", e.text);
 }
 
-static void on_looked_up(uv_getaddrinfo_t *req, int status, struct addrinfo *found)
+static void on_looked_up(void *arg, int i, int status, const struct addrinfo *found)
 {
-    struct lookup *l = (struct lookup *)req;
-    struct remote_job *j = l->job;
+    struct remote_job *j = arg;
     char own[INET6_ADDRSTRLEN];
-    int rc = -EHOSTUNREACH, routes = 0;
-    for (struct addrinfo *a = found; a; a = a->ai_next) {
+    int rank = j->named[i], rc = -EHOSTUNREACH, routes = 0;
+    j->named[i] = -1;
+    for (const struct addrinfo *a = found; a; a = a->ai_next) {
         int error = route(own, sizeof own, a);
         if (error == 0)
             add_candidate(j, own);
         routes += error == 0;
         rc = error < 0 ? error : rc;
     }
-    uv_freeaddrinfo(found);
-    if (j->done || status == UV_ECANCELED)
-        ;
-    else if (status < 0)
-        remote_fail_start(j, l->rank, 2, "the name of host '%s' cannot be resolved: %s",
-                          remote_host(j, l->rank), uv_strerror(status));
+    j->nameless |= status != 0;
+    if (status != 0)
+        log_info("host '%s': %s", remote_host(j, rank), gai_strerror(status));
     else if (routes == 0)
-        remote_fail_start(j, l->rank, 2, "host '%s': no route to it: %s", remote_host(j, l->rank),
-                          strerror(-rc));
-    if (--j->lookups == 0 && !j->done)
+        remote_fail_start(j, rank, 2, "host '%s': no route to it: %s; try: ip route get %s",
+                          remote_host(j, rank), strerror(-rc), j->names[i]);
+    if (--j->lookups == 0)
         on_all_looked_up(j);
-    free(l);
-    remote_unref(j);
 }
 
-static int look_up(struct remote_job *j, int node, int rank, struct err *e)
+/* How many nodes that are not this machine there are to look up. */
+static int name_hosts(struct remote_job *j)
 {
-    const char *name = j->plan->nodes[node].name, *at = strrchr(name, '@');
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM};
-    struct lookup *l = xzalloc(sizeof *l);
-    l->job = j;
-    l->rank = rank;
-    int rc = uv_getaddrinfo(j->loop, &l->req, on_looked_up, at ? at + 1 : name, "9", &hints);
-    if (rc < 0) {
-        free(l);
-        return err_set(e, rc, "host '%s': %s", name, uv_strerror(rc));
+    AUTO(free) bool *seen = xcalloc((size_t)j->plan->node_count, sizeof *seen);
+    j->named = xcalloc((size_t)j->plan->node_count, sizeof *j->named);
+    for (int i = 0; i < j->plan->world_size; i++) {
+        int node = j->plan->ranks[i].node;
+        const char *name = j->plan->nodes[node].name, *at = strrchr(name, '@');
+        if (!seen[node] && !j->plan->nodes[node].here) {
+            strv_push(&j->names, xstrdup(at ? at + 1 : name));
+            j->named[j->lookups++] = i;
+        }
+        seen[node] = true;
     }
-    j->lookups++;
-    j->open_handles++;
-    return 0;
+    return j->lookups;
 }
 
 int remote_look_up(struct remote_job *j, struct err *e)
@@ -332,15 +330,11 @@ int remote_look_up(struct remote_job *j, struct err *e)
         rc = write_hostfile(j, e);
     if (rc == 0 && !getcwd(j->cwd, sizeof j->cwd))
         rc = err_set(e, -errno, "this directory: %s", strerror(errno));
-    bool *seen = xcalloc((size_t)j->plan->node_count, sizeof *seen);
-    for (int i = 0; rc == 0 && i < j->plan->world_size; i++) {
-        int node = j->plan->ranks[i].node;
-        if (!seen[node] && !j->plan->nodes[node].here)
-            rc = look_up(j, node, i, e);
-        seen[node] = true;
-    }
-    free(seen);
-    if (rc == 0 && j->lookups == 0) /* all of them are this machine */
+    if (rc == 0)
+        rc = name_hosts(j);
+    if (rc > 0)
+        return resolve_open(&j->resolve, j->loop, j->names, on_looked_up, j, e);
+    if (rc == 0) /* all of them are this machine */
         rc = start_starter(j, e);
     return rc;
 }
@@ -429,6 +423,7 @@ void remote_start_when_ready(struct remote_job *j)
 {
     char address[64];
     struct err e = {0};
+    int silent_ms = j->spec->lost_after_ms > 0 ? j->spec->lost_after_ms : CONTROL_SILENT_MS;
     if (j->ready < j->plan->world_size || j->port == 0 || j->started || j->failure[0])
         return;
     if (master_address(j, address, sizeof address) < 0) {
@@ -445,10 +440,12 @@ void remote_start_when_ready(struct remote_job *j)
     if (!j->master_addr_given)
         j->ev.address(j->arg, address);
     for (int i = 0; i < j->plan->world_size; i++) {
-        json_t *start = json_pack("{s:s,s:i}", "t", "start", "port", j->port);
+        json_t *start = json_pack("{s:s,s:i,s:i,s:i}", "t", "start", "port", j->port, "nodes",
+                                  j->plan->node_count, "lost_after_ms", silent_ms);
         if (!j->master_addr_given)
             json_object_set_new(start, "address", json_string(address));
         j->ranks[i].state = REMOTE_STARTED;
+        control_trust(j->ranks[i].peer->link, silent_ms);
         control_send(j->ranks[i].peer->link, start, NULL, 0);
     }
 }
@@ -479,9 +476,15 @@ void remote_start_is_late(struct remote_job *j)
     AUTO(strbuf) struct strbuf names = {0};
     int limit_s = (j->spec->start_timeout_ms > 0 ? j->spec->start_timeout_ms : 60000) / 1000;
     int rank = late_nodes(j, REMOTE_AWAITED, &names);
+    for (int i = 0; j->lookups > 0 && j->names[i]; i++)
+        if (j->named[i] >= 0)
+            remote_fail_start(j, j->named[i], 2,
+                              "host %s: resolve: no name server has answered in %d s; try: getent "
+                              "hosts %s; /etc/resolv.conf",
+                              j->names[i], limit_s, j->names[i]);
     if (j->lookups > 0)
-        remote_fail_start(j, 0, 2, "the hosts' addresses were not found in %d s", limit_s);
-    else if (rank >= 0)
+        return;
+    if (rank >= 0)
         remote_fail_start(j, rank, 126, "no `drover rank` has come from %s in %d s",
                           strbuf_str(&names), limit_s);
     else if ((rank = late_nodes(j, REMOTE_HERE, &names)) >= 0)

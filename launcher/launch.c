@@ -69,6 +69,7 @@ static void raise_descriptor_limit(void)
 int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, struct err *e)
 {
     raise_descriptor_limit();
+    signal(SIGPIPE, SIG_IGN); /* who has gone is told by what a write returns */
     AUTO(launcher) struct launcher *l = xzalloc(sizeof *l);
     l->loop = loop;
     l->env = strv_copy(environ);

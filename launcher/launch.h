@@ -28,7 +28,7 @@ struct launcher;
 struct launch;
 
 /* Borrows the loop and the guardian; both must outlive it. The ranks of its jobs inherit this
- * process's environment as it is now. */
+ * process's environment as it is now. SIGPIPE is ignored from here on; ranks have it as usual. */
 int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, struct err *e);
 /* Only with no job left. Leaves nothing active on the loop. */
 void launcher_close(struct launcher *l);

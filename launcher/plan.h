@@ -79,6 +79,7 @@ struct launch_spec {
     enum plan_engine engine;
     char *const *engine_args; /* words for mpirun or srun (--mca …), passed on as they are */
     int start_timeout_ms;     /* until every rank's `drover rank` has come; 0: 60,000 */
+    int lost_after_ms;        /* a node that is silent for so long is lost; 0: 15,000 */
     int cpus_per_rank;        /* 0: an even share */
     const char
         *cpus; /* the job's part of the node ("0-3,8"); NULL: all that this process may use */

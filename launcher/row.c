@@ -16,43 +16,31 @@ static bool has_prefix(const char *entry, const char *const *prefixes, size_t n)
     return false;
 }
 
-/* "NAME=value" of a variable that means this host, this login or this terminal. */
-static bool is_of_host(const char *entry)
+bool row_is_of_host(const char *entry)
 {
     static const char *const prefixes[] = {
-        "HOSTNAME=",
-        "HOST=",
-        "SSH_",
-        "PWD=",
-        "OLDPWD=",
-        "SHLVL=",
-        "DISPLAY=",
-        "WAYLAND_",
-        "XDG_",
-        "XAUTHORITY",
-        "DBUS_",
-        "WINDOWID=",
-        "TMUX",
-        "STY=",
-        "_=",
-        "TTY=",
-        "GPG_TTY=",
-        "SESSION_",
-        "MAIL=",
-        "SLURMD_",
-        "SYSTEMD_",
-        "INVOCATION_ID=",
-        "JOURNAL_STREAM=",
-        "DROVER_CONTROL=",
-        "DROVER_TOKEN=",
-        "DROVER_AGENT_RANK=",
+        "HOSTNAME=", "HOST=",    "SSH_",     "PWD=",           "OLDPWD=",         "SHLVL=",
+        "DISPLAY=",  "WAYLAND_", "XDG_",     "XAUTHORITY",     "DBUS_",           "WINDOWID=",
+        "TMUX",      "STY=",     "_=",       "TTY=",           "GPG_TTY=",        "SESSION_",
+        "MAIL=",     "SLURMD_",  "SYSTEMD_", "INVOCATION_ID=", "JOURNAL_STREAM=",
     };
     return has_prefix(entry, prefixes, COUNT_OF(prefixes));
 }
 
-/* … that a launcher has set for one of its processes. */
+/* What a starter is given for `drover rank`. */
+static bool is_of_agent(const char *entry)
+{
+    static const char *const prefixes[] = {
+        "DROVER_CONTROL=", "DROVER_TOKEN=", "DROVER_AGENT_RANK="};
+    return has_prefix(entry, prefixes, COUNT_OF(prefixes));
+}
+
+/* What a launcher has set for one of its processes; but where mpirun of the head has its files, a
+ * rank's own mpirun has none. */
 static bool is_of_launcher(const char *entry)
 {
+    if (strstr(entry, "_local_tmpdir_base="))
+        return false;
     static const char *const prefixes[] = {"PMIX_", "PMI_", "OMPI_", "PRTE_", "SLURM_"};
     return has_prefix(entry, prefixes, COUNT_OF(prefixes));
 }
@@ -67,7 +55,7 @@ static size_t put_all(struct strbuf *out, char *const *v)
 void row_base(struct strbuf *out, char *const *env)
 {
     for (size_t i = 0; env && env[i]; i++)
-        if (!is_of_host(env[i]))
+        if (!row_is_of_host(env[i]) && !is_of_agent(env[i]))
             strbuf_add(out, env[i], strlen(env[i]) + 1);
 }
 
@@ -153,7 +141,7 @@ static int read_strings(struct row *r, struct strings *s, int64_t argv, int64_t 
     for (const char *one; (one = next(s));)
         strv_push(&r->base, xstrdup(one));
     for (size_t i = 0; own && own[i]; i++)
-        if (is_of_host(own[i]) && !starts(own[i], "DROVER_"))
+        if (row_is_of_host(own[i]))
             strv_push(&r->base, xstrdup(own[i]));
     return s->at == s->end ? 0 : -EBADMSG;
 }

@@ -22,6 +22,9 @@ struct row_wish {
     bool port_held;
 };
 
+/* Whether "NAME=value" means one host, login or terminal, and nothing on another. */
+bool row_is_of_host(const char *entry);
+
 /* The part of `env` that every rank inherits, as row_put() takes it: strings, each with its NUL. */
 void row_base(struct strbuf *out, char *const *env);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "launcher/env.h"
 #include "launcher/starter.h"
 #include "launcher/starter_cause.h"
 
@@ -36,6 +37,16 @@ static int add_user(char ***argv, const struct starter_job *j, struct err *e)
     return 0;
 }
 
+/* mpirun's own session directory: below ours it goes with it when mpirun is killed. */
+static void keep_session_here(char ***env, const char *workdir)
+{
+    static const char *const names[] = {"OMPI_MCA_orte_local_tmpdir_base",
+                                        "PRTE_MCA_prte_local_tmpdir_base"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (!env_get(*env, names[i]))
+            env_set(env, names[i], "%s", workdir);
+}
+
 /* Open MPI 4.1's mpirun, and 5's. Rank i runs on line i of the host file (the sequential mapper),
  * whatever slots mpirun counts; nothing is bound, since `drover rank` binds its rank. In / because
  * the directory of here need not be there. --allow-run-as-root means nothing to who is not root.
@@ -50,6 +61,7 @@ static int argv_openmpi(char ***argv, char ***env, const struct starter_job *j, 
         STARTER_CONTROL, "-x",         STARTER_TOKEN};
     for (size_t i = 0; i < COUNT_OF(words); i++)
         strv_push(argv, xstrdup(words[i]));
+    keep_session_here(env, j->workdir);
     if (add_user(argv, j, e) < 0)
         return -EINVAL;
     for (size_t i = 0; j->engine_args && j->engine_args[i]; i++)

@@ -2,6 +2,7 @@
 
 #include "common/mem.h"
 #include "launcher/env.h"
+#include "launcher/row.h"
 #include "launcher/starter.h"
 #include "launcher/starter_cause.h"
 
@@ -57,11 +58,12 @@ static bool is_for_tasks(const char *entry)
     return false;
 }
 
-static void drop_tasks(char **env)
+/* srun passes the rest on to every node. */
+static void drop_what_is_ours(char **env)
 {
     size_t kept = 0;
     for (size_t i = 0; env && env[i]; i++) {
-        if (is_for_tasks(env[i]))
+        if (is_for_tasks(env[i]) || row_is_of_host(env[i]))
             free(env[i]);
         else
             env[kept++] = env[i];
@@ -91,7 +93,7 @@ static int argv_slurm(char ***argv, char ***env, const struct starter_job *j, st
                                  "--unbuffered",
                                  "--job-name=drover",
                                  "--chdir=/"};
-    drop_tasks(*env);
+    drop_what_is_ours(*env);
     env_set(env, "SLURM_HOSTFILE", "%s", j->hostfile);
     for (size_t i = 0; i < COUNT_OF(words); i++)
         strv_push(argv, xstrdup(words[i]));

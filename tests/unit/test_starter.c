@@ -22,6 +22,7 @@ static struct starter_job job(struct plan *p, char *const *args)
                                 .engine_args = args,
                                 .program = "/usr/bin/mpirun",
                                 .drover = "/opt/drover/bin/drover",
+                                .workdir = "/tmp/w",
                                 .hostfile = "/tmp/h"};
 }
 

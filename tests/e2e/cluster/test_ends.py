@@ -1,15 +1,18 @@
 """`drover run` over three nodes: how jobs end, by mpirun and by srun. The first failure's status and name; ranks that
 save; nothing left on any node."""
+import os
 import re
 import signal
 import time
 
 import pytest
-from cluster_kit import untagged
+from cluster_kit import LONG, untagged
 from conftest import BUILD, wait_until
 
 RANKS = ["-np", "6"]
 LOOP = "while :; do sleep 0.02; done"
+CASES = int(os.environ.get("DROVER_TEST_CASES", "3"))
+SAVING_S = 5 if LONG else 2
 
 
 def lines_of(job, n):
@@ -61,7 +64,7 @@ def test_ranks_that_ignore_sigterm_are_killed_after_the_grace(engine):
 def test_ranks_have_their_grace_to_save_in(engine, tmp_path, why):
     """Longer than the second that mpirun and srun leave between SIGTERM and SIGKILL."""
     fail = f"until [ $(ls {tmp_path} | grep -c up) = 6 ]; do sleep 0.05; done; exit 5" if why == "a rank that fails" else LOOP
-    job = engine.start(*RANKS, "sh", "-c", f"trap 'sleep 4; echo saved >{tmp_path}/saved.$RANK; exit 0' TERM; "
+    job = engine.start(*RANKS, "sh", "-c", f"trap 'sleep {SAVING_S}; echo saved >{tmp_path}/saved.$RANK; exit 0' TERM; "
                        f"touch {tmp_path}/up.$RANK; [ $RANK = 3 ] && {{ {fail}; }}; {LOOP}")
     wait_until(lambda: len(list(tmp_path.glob("up.*"))) == 6)
     if why != "a rank that fails":
@@ -93,7 +96,7 @@ def test_what_ranks_leave_behind_is_ended_and_does_not_hold_the_job(engine):
 
 
 def test_ranks_that_close_their_output_go_on(engine, tmp_path):
-    status, _, err = engine.run(*RANKS, "sh", "-c", f"exec >&- 2>&-; sleep 1; echo on >{tmp_path}/on.$RANK")
+    status, _, err = engine.run(*RANKS, "sh", "-c", f"exec >&- 2>&-; sleep 0.3; echo on >{tmp_path}/on.$RANK")
     assert status == 0, err
     assert len(list(tmp_path.glob("on.*"))) == 6
 
@@ -120,8 +123,10 @@ def test_user_signals_reach_every_rank_and_the_job_goes_on(engine):
 
 
 def test_very_short_programs_do_not_hang(engine):
-    for _ in range(3):
-        assert engine.run(*RANKS, "true", timeout=30)[0] == 0
+    """mpirun 4.1.4 by itself does, in 3 of 10 runs at 32 ranks."""
+    for _ in range(CASES):
+        status, out, err = engine.run("-np", "32" if LONG else "6", "--oversubscribe", "true", timeout=30)
+        assert (status, out, err) == (0, "", "")
     engine.cluster.nothing_left()
 
 

@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import pytest
-from cluster_kit import DECOY, NETWORK, untagged
+from cluster_kit import DECOY, NETWORK, ONE_ENGINE, untagged
 from conftest import BUILD, compile_c, wait_until
 from kit_ranks import FAKE_NCCL, build_client_programs
 from test_nodes import MPI
@@ -45,6 +45,7 @@ def test_mpi4py_says_hello(engine):
         [f"Hello, World! I am process {r} of 6" for r in range(6)]
 
 
+@ONE_ENGINE
 def test_a_pytorch_ddp_script_runs_unmodified(engine, tmp_path):
     (tmp_path / "ddp.py").write_text(DDP)
     status, out, err = engine.run("-np", "3", "-N", "1", "--wdir", tmp_path, PYTHON, "ddp.py", timeout=120)

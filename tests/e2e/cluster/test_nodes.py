@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster_kit import DECOY, Cluster, running_in
+from cluster_kit import DECOY, SHORTER, Cluster, running_in
 from conftest import compile_c, wait_until
 
 MPI = r"""
@@ -97,6 +97,7 @@ def test_a_cable_can_be_cut_and_mended(cluster):
     assert cluster.head.run("ssh", node.name, "hostname")[1] == "node2\n"
 
 
+@SHORTER
 def test_a_node_without_power_is_gone_at_once_and_comes_back(cluster):
     node = cluster.nodes[2]
     job = cluster.head.start_job("ssh", "-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=2", node.name,

@@ -1,0 +1,44 @@
+/* netif: names of interfaces that lead nowhere, and addresses that lead here. */
+#include "launcher/netif.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+#include "tests/unit/test.h"
+
+TEST(bridges_of_containers_and_virtual_machines_are_inner_and_cards_are_not)
+{
+    static const char *const inner[] = {"docker0", "br-1f2e3d", "virbr0", "lxcbr0", "lxdbr0",
+                                        "podman0", "flannel.1", "cni0",   "cali12", "veth9a8b"};
+    static const char *const outer[] = {"eth0", "ib0", "enp3s0f1", "bond0", "br0", "wlan0", "lo"};
+    for (size_t i = 0; i < COUNT_OF(inner); i++)
+        CHECK(netif_is_inner(inner[i]));
+    for (size_t i = 0; i < COUNT_OF(outer); i++)
+        CHECK(!netif_is_inner(outer[i]));
+}
+
+TEST(an_address_names_its_interface_and_a_strange_one_none)
+{
+    AUTO(free) char *name = netif_of("127.0.0.1");
+    CHECK_STR(name, "lo");
+    CHECK(!netif_of("192.0.2.1")); /* of documents only: RFC 5737 */
+    CHECK(!netif_of("no address"));
+}
+
+TEST(addresses_for_others_are_those_of_interfaces_that_lead_out)
+{
+    AUTO(strv) char **found = NULL;
+    netif_addresses(&found);
+    for (size_t i = 0; found && found[i]; i++) {
+        AUTO(free) char *name = netif_of(found[i]);
+        CHECK(name && strcmp(name, "lo") != 0 && !netif_is_inner(name));
+        CHECK(strncmp(found[i], "127.", 4) != 0 && strncmp(found[i], "fe80:", 5) != 0);
+    }
+}
+
+TEST(inner_interfaces_are_listed_by_name_alone)
+{
+    AUTO(free) char *names = netif_inner();
+    for (char *rest = names, *one; rest && (one = strsep(&rest, ","));)
+        CHECK(netif_is_inner(one));
+}
