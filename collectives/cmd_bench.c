@@ -10,9 +10,11 @@
 
 #include "collectives/bench.h"
 #include "collectives/bench_job.h"
+#include "collectives/bench_pairs.h"
 #include "collectives/busbw.h"
 #include "collectives/cmd_bench_opts.h"
 #include "collectives/drover.h"
+#include "common/json.h"
 #include "common/log.h"
 #include "common/opt.h"
 #include "common/size.h"
@@ -21,7 +23,8 @@
 enum { STATUS_USAGE = 2 };
 
 /* What we tell our own ranks: that they are ours, and whether someone looks at our stderr. */
-static const char own_env[] = "DROVER_BENCH_OWN=1", watched_env[] = "DROVER_BENCH_WATCHED=1";
+static const char own_env[] = "DROVER_BENCH_OWN=1", watched_env[] = "DROVER_BENCH_WATCHED=1",
+                  color_env[] = "DROVER_BENCH_COLOR=1";
 
 /* What rank 0 prints with. */
 struct printer {
@@ -147,6 +150,79 @@ static int check_ranks(const struct bench_opts *o, int size, struct err *e)
     return err_hint(e, "all_gather moves the same data over any number of ranks");
 }
 
+static void print_pairs_json(const struct pairs_map *m, const struct pairs_slow *s)
+{
+    json_t *nodes = json_array(), *rates = json_array(), *us = json_array();
+    json_t *slow = json_array(), *links = json_array();
+    for (int i = 0; i < m->n; i++) {
+        json_t *row = json_array(), *lat = json_array();
+        for (int j = 0; j < m->n; j++) {
+            json_array_append_new(row, i == j ? json_null() : json_real(m->rates[i * m->n + j]));
+            json_array_append_new(lat,
+                                  i == j ? json_null() : json_real(m->latency_us[i * m->n + j]));
+        }
+        json_array_append_new(nodes, json_string(m->names[i]));
+        json_array_append_new(rates, row);
+        json_array_append_new(us, lat);
+    }
+    for (int i = 0; i < s->node_count; i++)
+        json_array_append_new(slow, json_integer(s->nodes[i]));
+    for (int i = 0; i < s->link_count; i++)
+        json_array_append_new(links, json_pack("[i, i]", s->links[i][0], s->links[i][1]));
+    AUTO(json)
+    json_t *root = json_pack("{s:i, s:o, s:o, s:o, s:f, s:o, s:o}", "schema", 1, "nodes", nodes,
+                             "gbps", rates, "latency_us", us, "usual_gbps", s->usual, "slow_nodes",
+                             slow, "slow_links", links);
+    json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    putchar('\n');
+}
+
+static bool prints_color(void)
+{
+    return isatty(STDOUT_FILENO) || getenv("DROVER_BENCH_COLOR");
+}
+
+/* Returns 1 where something is slow. */
+static int print_pairs(const struct bench_pairs *p, const struct cmd_bench_opts *o,
+                       const struct report_device *devices)
+{
+    AUTO(free) const char **names = xcalloc((size_t)p->n, sizeof *names);
+    AUTO(strv) char **own = NULL;
+    for (int i = 0; i < p->n; i++) {
+        bool alone = p->n == 1 || strcmp(devices[p->ranks[0]].host, devices[p->ranks[1]].host) != 0;
+        strv_push(&own,
+                  alone ? xstrdup(devices[p->ranks[i]].host) : xasprintf("rank %d", p->ranks[i]));
+        names[i] = own[i];
+    }
+    struct pairs_map m = {p->rates, p->lat_us, names, p->n, prints_color()};
+    struct pairs_slow slow;
+    AUTO(strbuf) struct strbuf text = {0};
+    pairs_judge(&slow, p->rates, p->n);
+    if (o->form == CMD_BENCH_JSON)
+        print_pairs_json(&m, &slow);
+    else
+        pairs_show(&text, &m, &slow);
+    print(&text);
+    int found = slow.node_count + slow.link_count > 0;
+    pairs_slow_free(&slow);
+    return found;
+}
+
+static int run_pairs(struct drover *d, struct drover_comm *c, const struct cmd_bench_opts *o,
+                     struct err *e)
+{
+    int size = drover_size(d);
+    AUTO(free) struct report_device *devices = xcalloc((size_t)size, sizeof *devices);
+    struct bench_pairs p = {0};
+    int rc = bench_devices(d, c, devices, e);
+    if (rc == 0)
+        rc = bench_pairs_run(&p, &o->bench, d, c, devices, e);
+    if (rc == 0 && drover_rank(d) == 0)
+        rc = print_pairs(&p, o, devices);
+    bench_pairs_free(&p);
+    return rc;
+}
+
 static int run_rank(struct drover *d, struct drover_comm *c, const struct cmd_bench_opts *o,
                     char **argv, struct err *e)
 {
@@ -219,7 +295,7 @@ static int as_rank(struct drover *d, const struct cmd_bench_opts *o, char **argv
         *e = *client_err(d);
         return rc;
     }
-    rc = run_rank(d, c, o, argv, e);
+    rc = o->pairs ? run_pairs(d, c, o, e) : run_rank(d, c, o, argv, e);
     drover_comm_close(c);
     return rc;
 }
@@ -231,6 +307,8 @@ static int start_job(char **argv, const struct cmd_bench_opts *o, struct err *e)
     strv_push(&env, xstrdup(own_env));
     if (isatty(STDERR_FILENO))
         strv_push(&env, xstrdup(watched_env));
+    if (isatty(STDOUT_FILENO))
+        strv_push(&env, xstrdup(color_env));
     b.env = env;
     if (o->per_np > 1)
         fprintf(stderr, "drover bench: %d ranks, one a GPU, for -g times -t = %d\n", b.ranks,

@@ -11,14 +11,16 @@
 #include "common/opt.h"
 #include "common/size.h"
 
-enum { DEFAULT_BYTES = 32 << 20, DEFAULT_STEP = 1 << 20 };
+enum { DEFAULT_BYTES = 32 << 20, DEFAULT_STEP = 1 << 20, PAIRS_BYTES = 4 << 20 };
 
 struct args {
     int ranks;
     const char *backend, *min, *max, *step, *type, *op, *root, *json_file;
     int factor, iters, warmups, checks, average, blocking, timeout_s, gpus, threads;
     int agg, cycles, graph, local_register, cpu_time, memory, parallel_init;
-    bool json, csv;
+    bool json, csv, pairs;
+    const char *stable;
+    double max_time_s;
     char **launch;
 };
 
@@ -58,10 +60,18 @@ static const struct opt options[] = {
             memory),
     OPT_INT('T', "timeout", "SECONDS", "give up when ranks wait for so long (300)", T, timeout_s),
     OPT_STR('J', "output_file", "FILE", "write JSON as nccl-tests writes it, too", T, json_file),
+    OPT_STR(0, "stable", "SHARE",
+            "time single iterations too, until their median is known within so much (2%)", T,
+            stable),
+    OPT_DOUBLE(0, "max-time", "SECONDS", "but for each size no longer than that (10)", T,
+               max_time_s),
+    OPT_FLAG(0, "pairs", "every node with every other, in place of a collective", T, pairs),
     OPT_FLAG(0, "json", "one JSON document instead of the table", T, json),
     OPT_FLAG(0, "csv", "comma-separated values instead of the table", T, csv),
-    OPT_WORDS('H', "host|hostfile|machinefile", "LIST", "nodes and their slots, as drover run has "
-              "them", T, launch),
+    OPT_WORDS('H', "host|hostfile|machinefile", "LIST",
+              "nodes and their slots, as drover run has "
+              "them",
+              T, launch),
     OPT_WORDS('x', "x", "NAME[=VALUE]", "pass a variable to the ranks, or set it", T, launch),
     OPT_WORDS(0, "mca", "KEY VALUE", "set a parameter of Open MPI", T, launch),
     OPT_WORDS(0, "map-by|bind-to|engine|npernode|start-timeout", "VALUE",
@@ -209,6 +219,26 @@ static int read_inject(struct bench_opts *o, const char *text)
     return -EINVAL;
 }
 
+/* "2%" or "0.02". */
+static int read_stable(struct bench_opts *o, const struct args *a, struct err *e)
+{
+    char *end = NULL;
+    o->max_time_s = a->max_time_s;
+    if (!(a->max_time_s > 0))
+        return err_set(e, -EINVAL, "--max-time is more than 0");
+    if (!a->stable)
+        return 0;
+    o->stable = strtod(a->stable, &end);
+    if (end != a->stable && *end == '%') {
+        o->stable /= 100;
+        end++;
+    }
+    if (end != a->stable && *end == '\0' && o->stable > 0 && o->stable < 1)
+        return 0;
+    err_set(e, -EINVAL, "--stable '%s' is no share of 1", a->stable);
+    return err_hint(e, "--stable 2%%");
+}
+
 static int read_rest(struct cmd_bench_opts *o, const struct args *a, const char *inject,
                      struct err *e)
 {
@@ -220,7 +250,14 @@ static int read_rest(struct cmd_bench_opts *o, const struct args *a, const char 
         return err_set(e, -EINVAL,
                        "DROVER_BENCH_INJECT is '%s', no RANK:ELEMENT[:before|:after|:absent]",
                        inject);
-    b->samples = o->form != CMD_BENCH_TABLE;
+    if (read_stable(b, a, e) < 0)
+        return e->code;
+    b->samples = o->form != CMD_BENCH_TABLE || a->stable;
+    o->pairs = a->pairs;
+    if (a->pairs && a->csv)
+        return err_set(e, -EINVAL, "--pairs has a map or --json, no --csv");
+    if (a->pairs && !a->max)
+        b->max_bytes = PAIRS_BYTES;
     o->backend = a->backend;
     o->np = a->ranks;
     o->per_np = a->gpus * a->threads;
@@ -242,6 +279,8 @@ static int read_line(struct cmd_bench_opts *o, struct args *a, int argc, char **
     rest += skip;
     if (!coll && rest < argc)
         coll = argv[rest++];
+    if (a->pairs && !coll)
+        coll = "sendrecv";
     if (!coll) {
         err_set(e, -EINVAL, "no collective was named");
         return err_hint(e, "drover bench all_reduce -b 8 -e 128M -f 2");
@@ -259,6 +298,7 @@ int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, const c
 {
     struct args a = {.iters = 20, .warmups = 1, .checks = 1, .average = STATS_MEAN};
     a.timeout_s = 300;
+    a.max_time_s = 10;
     a.gpus = a.threads = a.agg = a.cycles = 1;
     *o = (struct cmd_bench_opts){0};
     int rc = read_line(o, &a, argc, argv, e);

@@ -17,6 +17,7 @@ struct cmd_bench_opts {
     char **launch;             /* options for the launcher, as they were typed; owned (strv) */
     int np, per_np;            /* ranks: -np (0: not given) times -g times -t */
     int graph, local_register; /* -G, -R */
+    bool pairs;                /* --pairs: bench.max_bytes and .iters are its messages */
     bool memory;               /* -M */
     const char *json_file;     /* -J; NULL: none */
 };

@@ -123,8 +123,8 @@ struct report_json *report_json_new(const struct report_head *h,
 static json_t *wrong_json(const struct report_half *h)
 {
     static const char *const causes[] = {
-        [VERIFY_UNKNOWN] = "unknown", [VERIFY_UNTOUCHED] = "untouched",
-        [VERIFY_MISSING] = "missing", [VERIFY_TWICE] = "twice",
+        [VERIFY_UNKNOWN] = "unknown",  [VERIFY_UNTOUCHED] = "untouched",
+        [VERIFY_MISSING] = "missing",  [VERIFY_TWICE] = "twice",
         [VERIFY_OTHERS] = "another's",
     };
     const struct buffers_wrong *w = &h->first_wrong;
@@ -187,17 +187,16 @@ void report_json_row(struct report_json *j, const struct report_row *r)
     char root[16];
     snprintf(root, sizeof root, "%6d", r->root);
     if (j->nccl_tests)
-        row = json_pack("{s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:i, s:s}", "size",
-                        (json_int_t)r->bytes, "count", (json_int_t)r->count, "type", r->type,
-                        "redop", r->op, "root", root, "out_of_place",
-                        their_half(&r->half[0], j->cpu_time), "in_place",
-                        their_half(&r->half[1], j->cpu_time), "actual_iterations", j->iters,
-                        "experiment_name", j->name);
+        row = json_pack(
+            "{s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:i, s:s}", "size", (json_int_t)r->bytes, "count",
+            (json_int_t)r->count, "type", r->type, "redop", r->op, "root", root, "out_of_place",
+            their_half(&r->half[0], j->cpu_time), "in_place", their_half(&r->half[1], j->cpu_time),
+            "actual_iterations", j->iters, "experiment_name", j->name);
     else
-        row = json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size_bytes", (json_int_t)r->bytes,
-                        "count", (json_int_t)r->count, "type", r->type, "op", r->op, "root",
-                        r->root, "out_of_place", half_json(&r->half[0]), "in_place",
-                        half_json(&r->half[1]));
+        row =
+            json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size_bytes", (json_int_t)r->bytes,
+                      "count", (json_int_t)r->count, "type", r->type, "op", r->op, "root", r->root,
+                      "out_of_place", half_json(&r->half[0]), "in_place", half_json(&r->half[1]));
     json_array_append_new(j->rows, row);
 }
 
@@ -209,9 +208,9 @@ void report_json_set(struct report_json *j, const char *key, json_t *value)
 char *report_json_end(struct report_json *j, const struct report_foot *f)
 {
     if (j->nccl_tests) {
-        report_json_set(j, "out_of_bounds",
-                        json_pack("{s:I, s:o}", "count", (json_int_t)f->bad, "okay",
-                                  bool_json(f->bad == 0)));
+        report_json_set(
+            j, "out_of_bounds",
+            json_pack("{s:I, s:o}", "count", (json_int_t)f->bad, "okay", bool_json(f->bad == 0)));
         report_json_set(j, "average_bus_bandwidth",
                         json_pack("{s:f, s:s}", "bandwidth", f->avg_busbw, "okay", "unchecked"));
         report_json_set(j, "errors", json_array());
