@@ -112,8 +112,7 @@ static int sweep(struct meeting *m, struct bench_pairs *p, int size)
 {
     size_t n = (size_t)p->n;
     AUTO(free)
-    double *mine = xcalloc(2 * n, sizeof *mine),
-           *all = xcalloc(2 * n * (size_t)size, sizeof *all);
+    double *mine = xcalloc(2 * n, sizeof *mine), *all = xcalloc(2 * n * (size_t)size, sizeof *all);
     int rc = rounds(m, p, mine);
     if (rc == 0)
         rc = comm_gather(m->comm, mine, 2 * n * sizeof *mine, all, m->o->wait_ms);

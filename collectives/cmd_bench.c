@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "collectives/bench.h"
+#include "collectives/bench_facts.h"
 #include "collectives/bench_job.h"
 #include "collectives/bench_pairs.h"
 #include "collectives/busbw.h"
@@ -32,6 +33,8 @@ struct printer {
     int ranks;
     struct report_json *json, *nccl_tests; /* NULL: not wanted */
     bool watched;
+    struct verdict_run best; /* the row of the highest busbw */
+    bool failed;             /* the verdict */
 };
 
 static void print(const struct strbuf *text)
@@ -54,6 +57,11 @@ static void on_row(void *arg, const struct report_row *row)
 {
     struct printer *p = arg;
     AUTO(strbuf) struct strbuf text = {0}, wrong = {0};
+    for (int i = 0; i < 2; i++)
+        if (row->half[i].busbw > p->best.busbw) {
+            p->best.busbw = row->half[i].busbw;
+            p->best.bytes = row->bytes;
+        }
     if (p->watched)
         fputs("                                        \r", stderr);
     if (p->json)
@@ -138,6 +146,37 @@ static int print_foot(struct printer *p, const struct report_foot *foot, struct 
         fprintf(stderr, "memory: rank 0's process took %s at most\n",
                 size_format(peak, sizeof peak, (uint64_t)used.ru_maxrss * 1024));
     return p->nccl_tests ? write_nccl_tests(p, foot, e) : 0;
+}
+
+static json_t *verdict_json(const struct verdict *v, const struct verdict_run *best)
+{
+    json_t *reasons = json_array();
+    for (int i = 0; i < v->reason_count; i++)
+        json_array_append_new(reasons, json_string(v->reasons[i]));
+    return json_pack("{s:b, s:f, s:f, s:f, s:f, s:s, s:o}", "pass", v->pass, "busbw_gbps",
+                     best->busbw, "expected_low_gbps", v->low, "expected_high_gbps", v->high,
+                     "percent", v->percent, "limit", v->hop, "reasons", reasons);
+}
+
+/* Collective: every rank tells what it sees of its machine. */
+static int judge(struct printer *p, struct drover *d, struct drover_comm *c,
+                 const struct report_device *devices, struct strbuf *text)
+{
+    AUTO(free) struct verdict_facts *all = xcalloc((size_t)p->ranks, sizeof *all);
+    struct verdict_facts mine;
+    struct verdict v;
+    bench_facts_read(&mine, &devices[drover_rank(d)], comm_backend(c)->device != NULL);
+    int rc = comm_gather(c, &mine, sizeof mine, all, p->o->bench.wait_ms);
+    if (rc < 0 || drover_rank(d) != 0)
+        return rc;
+    p->best.coll = p->o->bench.coll;
+    p->best.expect = p->o->expect;
+    verdict_of(&v, all, p->ranks, &p->best);
+    verdict_text(text, &v, &p->best);
+    if (p->json)
+        report_json_set(p->json, "verdict", verdict_json(&v, &p->best));
+    p->failed = !v.pass;
+    return 0;
 }
 
 static int check_ranks(const struct bench_opts *o, int size, struct err *e)
@@ -234,19 +273,26 @@ static int run_rank(struct drover *d, struct drover_comm *c, const struct cmd_be
     struct printer p = {.o = o, .ranks = size};
     p.watched = isatty(STDERR_FILENO) || getenv("DROVER_BENCH_WATCHED");
     struct report_foot foot;
+    AUTO(strbuf) struct strbuf verdict = {0};
     rc = bench_devices(d, c, devices, e);
     if (rc == 0 && rank == 0)
         print_head(&p, argv, c, devices);
     const struct bench_sink sink = {on_row, on_begin, &p};
     if (rc == 0)
         rc = bench_run(&o->bench, d, c, &sink, &foot, e);
+    if (rc == 0 && o->verdict && (rc = judge(&p, d, c, devices, &verdict)) < 0)
+        *e = *client_err(d);
     if (rc == 0 && rank == 0)
         rc = print_foot(&p, &foot, e);
+    if (rc == 0 && o->form == CMD_BENCH_TABLE)
+        print(&verdict);
+    else if (rc == 0)
+        fputs(strbuf_str(&verdict), stderr);
     report_json_free(p.json);
     report_json_free(p.nccl_tests);
     if (rc < 0)
         return rc;
-    return rank == 0 && foot.bad > 0; /* one rank's word; the others just end */
+    return rank == 0 && (foot.bad > 0 || p.failed); /* one rank's word; the others just end */
 }
 
 static const char *pick_backend(const struct drover *d)

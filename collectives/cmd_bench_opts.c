@@ -18,7 +18,8 @@ struct args {
     const char *backend, *min, *max, *step, *type, *op, *root, *json_file;
     int factor, iters, warmups, checks, average, blocking, timeout_s, gpus, threads;
     int agg, cycles, graph, local_register, cpu_time, memory, parallel_init;
-    bool json, csv, pairs;
+    bool json, csv, pairs, verdict;
+    double expect;
     const char *stable;
     double max_time_s;
     char **launch;
@@ -65,6 +66,9 @@ static const struct opt options[] = {
             stable),
     OPT_DOUBLE(0, "max-time", "SECONDS", "but for each size no longer than that (10)", T,
                max_time_s),
+    OPT_FLAG(0, "verdict", "hold the best busbw against what this hardware should give", T,
+             verdict),
+    OPT_DOUBLE(0, "expect", "GBPS", "or against that many GB/s; status 1 below", T, expect),
     OPT_FLAG(0, "pairs", "every node with every other, in place of a collective", T, pairs),
     OPT_FLAG(0, "json", "one JSON document instead of the table", T, json),
     OPT_FLAG(0, "csv", "comma-separated values instead of the table", T, csv),
@@ -254,6 +258,10 @@ static int read_rest(struct cmd_bench_opts *o, const struct args *a, const char 
         return e->code;
     b->samples = o->form != CMD_BENCH_TABLE || a->stable;
     o->pairs = a->pairs;
+    o->verdict = a->verdict || a->expect > 0;
+    o->expect = a->expect;
+    if (a->expect < 0)
+        return err_set(e, -EINVAL, "--expect is more than 0");
     if (a->pairs && a->csv)
         return err_set(e, -EINVAL, "--pairs has a map or --json, no --csv");
     if (a->pairs && !a->max)

@@ -18,6 +18,8 @@ struct cmd_bench_opts {
     int np, per_np;            /* ranks: -np (0: not given) times -g times -t */
     int graph, local_register; /* -G, -R */
     bool pairs;                /* --pairs: bench.max_bytes and .iters are its messages */
+    bool verdict;              /* --verdict, or … */
+    double expect;             /* --expect; GB/s, 0: by the hardware */
     bool memory;               /* -M */
     const char *json_file;     /* -J; NULL: none */
 };

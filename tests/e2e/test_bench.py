@@ -338,3 +338,27 @@ def test_csv_has_a_line_for_each_half():
     lines = [line.split(",") for line in done.stdout.splitlines()]
     assert len(lines) == 7 and len({len(line) for line in lines}) == 1
     assert [(line[0], line[5]) for line in lines[1:]] == [(s, w) for s in ("1024", "2048", "4096") for w in "01"]
+
+
+def test_a_verdict_passes_or_fails_the_command_with_reasons():
+    args = ["all_reduce", "-b", "1M", "-e", "1M", "-n", "3"]
+    done = bench(2, *args, "--expect", "0.0001")
+    assert done.returncode == 0 and re.search(r"^# Verdict              : PASS, ", done.stdout, re.M), done.stderr
+    assert parse(done.stdout)["bad"] == (0, "OK")
+    done = bench(2, *args, "--expect", "100000", NCCL_SHM_DISABLE="1")
+    assert done.returncode == 1 and "what was asked for\n#   1. the best row has 1 MiB" in done.stdout
+    assert "NCCL_SHM_DISABLE is set" in done.stdout
+    done = bench(2, *args, "--verdict", "--json")
+    d = json.loads(done.stdout)["verdict"]
+    assert done.returncode == (0 if d["pass"] else 1) and d["limit"].startswith("memory that copies ")
+    assert "# Verdict" in done.stderr
+    done = bench(1, *args, "--verdict")
+    assert done.returncode == 0 and "none, one rank sends nothing" in done.stdout
+
+
+def test_it_goes_on_until_it_is_stable_or_its_time_is_over():
+    done = bench(2, "all_reduce", "-b", "64K", "-e", "64K", "-n", "10", "--json", "--stable", "0.00001%", "--max-time", "0.2")
+    way = json.loads(done.stdout)["rows"][0]["out_of_place"]
+    assert not way["stable"] and len(way["samples_us"]) > 10 and len(way["samples_us"]) % 10 == 0
+    done = bench(2, "all_reduce", "-b", "64K", "-e", "64K", "--stable", "x%")
+    assert done.returncode == 2 and "--stable 'x%' is no share" in done.stderr
