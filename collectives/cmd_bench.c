@@ -13,6 +13,7 @@
 #include "collectives/bench_job.h"
 #include "collectives/bench_pairs.h"
 #include "collectives/busbw.h"
+#include "collectives/cmd_bench_diff.h"
 #include "collectives/cmd_bench_opts.h"
 #include "collectives/drover.h"
 #include "common/json.h"
@@ -102,7 +103,7 @@ static void print_head(struct printer *p, char **argv, struct drover_comm *c,
         .args = argv,
     };
     AUTO(strbuf) struct strbuf text = {0};
-    if (p->o->form == CMD_BENCH_JSON)
+    if (p->o->form == CMD_BENCH_JSON || p->o->save || p->o->baseline)
         p->json = report_json_new(&h, devices, false);
     if (p->o->json_file)
         p->nccl_tests = report_json_new(&h, devices, true);
@@ -130,13 +131,39 @@ static int write_nccl_tests(struct printer *p, const struct report_foot *foot, s
     return bad ? err_set(e, -EIO, "-J '%s': %s", path, strerror(errno)) : 0;
 }
 
-static int print_foot(struct printer *p, const struct report_foot *foot, struct err *e)
+/* --baseline, then --save: both may name the same. */
+static int keep(struct printer *p, const char *document, const struct report_device *devices,
+                struct err *e)
+{
+    const struct cmd_bench_opts *o = p->o;
+    const char *coll = bench_name(&o->bench);
+    if (o->baseline) {
+        AUTO(free) char *path = cmd_bench_diff_path(o->baseline, coll, devices, p->ranks);
+        AUTO(json) json_t *before = NULL, *after = NULL;
+        AUTO(strbuf) struct strbuf text = {0};
+        int rc = cmd_bench_diff_load(&before, path, e);
+        if (rc == 0)
+            rc = json_parse(&after, document, strlen(document), e);
+        if (rc == 0)
+            rc = cmd_bench_diff_show(&text, before, after, o->tolerance, e);
+        if (rc < 0)
+            return err_wrap(e, "--baseline");
+        fputs(strbuf_str(&text), o->form == CMD_BENCH_TABLE ? stdout : stderr);
+        p->failed |= rc > 0;
+    }
+    if (!o->save)
+        return 0;
+    AUTO(free) char *path = cmd_bench_diff_path(o->save, coll, devices, p->ranks);
+    return cmd_bench_diff_save(path, document, e) < 0 ? err_wrap(e, "--save") : 0;
+}
+
+static int print_foot(struct printer *p, const struct report_foot *foot,
+                      const struct report_device *devices, struct err *e)
 {
     AUTO(strbuf) struct strbuf text = {0};
-    if (p->json) {
-        AUTO(free) char *document = report_json_end(p->json, foot);
+    AUTO(free) char *document = p->json ? report_json_end(p->json, foot) : NULL;
+    if (p->o->form == CMD_BENCH_JSON)
         strbuf_printf(&text, "%s\n", document);
-    }
     if (p->o->form == CMD_BENCH_TABLE)
         report_foot_text(&text, foot);
     print(&text);
@@ -145,7 +172,8 @@ static int print_foot(struct printer *p, const struct report_foot *foot, struct 
     if (p->o->memory && getrusage(RUSAGE_SELF, &used) == 0)
         fprintf(stderr, "memory: rank 0's process took %s at most\n",
                 size_format(peak, sizeof peak, (uint64_t)used.ru_maxrss * 1024));
-    return p->nccl_tests ? write_nccl_tests(p, foot, e) : 0;
+    int rc = p->nccl_tests ? write_nccl_tests(p, foot, e) : 0;
+    return rc == 0 && document ? keep(p, document, devices, e) : rc;
 }
 
 static json_t *verdict_json(const struct verdict *v, const struct verdict_run *best)
@@ -283,7 +311,7 @@ static int run_rank(struct drover *d, struct drover_comm *c, const struct cmd_be
     if (rc == 0 && o->verdict && (rc = judge(&p, d, c, devices, &verdict)) < 0)
         *e = *client_err(d);
     if (rc == 0 && rank == 0)
-        rc = print_foot(&p, &foot, e);
+        rc = print_foot(&p, &foot, devices, e);
     if (rc == 0 && o->form == CMD_BENCH_TABLE)
         print(&verdict);
     else if (rc == 0)
@@ -393,6 +421,8 @@ static int run(int argc, char **argv, struct cmd_bench_opts *o)
 
 int cmd_bench(int argc, char **argv)
 {
+    if (argc > 2 && strcmp(argv[2], "diff") == 0)
+        return cmd_bench_diff(argc - 2, argv + 2);
     struct cmd_bench_opts o;
     int status = run(argc, argv, &o);
     cmd_bench_opts_free(&o);

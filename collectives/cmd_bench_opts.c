@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "collectives/busbw.h"
+#include "collectives/cmd_bench_diff.h"
 #include "common/mem.h"
 #include "common/opt.h"
 #include "common/size.h"
@@ -20,6 +21,7 @@ struct args {
     int agg, cycles, graph, local_register, cpu_time, memory, parallel_init;
     bool json, csv, pairs, verdict;
     double expect;
+    const char *save, *baseline, *tolerance;
     const char *stable;
     double max_time_s;
     char **launch;
@@ -69,6 +71,10 @@ static const struct opt options[] = {
     OPT_FLAG(0, "verdict", "hold the best busbw against what this hardware should give", T,
              verdict),
     OPT_DOUBLE(0, "expect", "GBPS", "or against that many GB/s; status 1 below", T, expect),
+    OPT_STR(0, "save", "NAME", "keep the result, for this cluster", T, save),
+    OPT_STR(0, "baseline", "NAME", "compare with what was kept so; status 1 where it is worse", T,
+            baseline),
+    OPT_STR(0, "tolerance", "SHARE", "so much slower is not worse (5%)", T, tolerance),
     OPT_FLAG(0, "pairs", "every node with every other, in place of a collective", T, pairs),
     OPT_FLAG(0, "json", "one JSON document instead of the table", T, json),
     OPT_FLAG(0, "csv", "comma-separated values instead of the table", T, csv),
@@ -223,24 +229,12 @@ static int read_inject(struct bench_opts *o, const char *text)
     return -EINVAL;
 }
 
-/* "2%" or "0.02". */
 static int read_stable(struct bench_opts *o, const struct args *a, struct err *e)
 {
-    char *end = NULL;
     o->max_time_s = a->max_time_s;
     if (!(a->max_time_s > 0))
         return err_set(e, -EINVAL, "--max-time is more than 0");
-    if (!a->stable)
-        return 0;
-    o->stable = strtod(a->stable, &end);
-    if (end != a->stable && *end == '%') {
-        o->stable /= 100;
-        end++;
-    }
-    if (end != a->stable && *end == '\0' && o->stable > 0 && o->stable < 1)
-        return 0;
-    err_set(e, -EINVAL, "--stable '%s' is no share of 1", a->stable);
-    return err_hint(e, "--stable 2%%");
+    return a->stable ? cmd_bench_diff_share(&o->stable, "--stable", a->stable, e) : 0;
 }
 
 static int read_rest(struct cmd_bench_opts *o, const struct args *a, const char *inject,
@@ -256,7 +250,15 @@ static int read_rest(struct cmd_bench_opts *o, const struct args *a, const char 
                        inject);
     if (read_stable(b, a, e) < 0)
         return e->code;
-    b->samples = o->form != CMD_BENCH_TABLE || a->stable;
+    b->samples = o->form != CMD_BENCH_TABLE || a->stable || a->save || a->baseline;
+    o->save = a->save;
+    o->baseline = a->baseline;
+    const char *names[] = {a->save, a->baseline};
+    for (int i = 0; i < 2; i++)
+        if (names[i] && (!*names[i] || strchr(names[i], '/')))
+            return err_set(e, -EINVAL, "'%s' is no name: it becomes part of a file's", names[i]);
+    if (cmd_bench_diff_share(&o->tolerance, "--tolerance", a->tolerance, e) < 0)
+        return e->code;
     o->pairs = a->pairs;
     o->verdict = a->verdict || a->expect > 0;
     o->expect = a->expect;
@@ -307,6 +309,7 @@ int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, const c
     struct args a = {.iters = 20, .warmups = 1, .checks = 1, .average = STATS_MEAN};
     a.timeout_s = 300;
     a.max_time_s = 10;
+    a.tolerance = "5%";
     a.gpus = a.threads = a.agg = a.cycles = 1;
     *o = (struct cmd_bench_opts){0};
     int rc = read_line(o, &a, argc, argv, e);

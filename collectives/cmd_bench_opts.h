@@ -13,15 +13,17 @@ enum cmd_bench_form { CMD_BENCH_TABLE, CMD_BENCH_JSON, CMD_BENCH_CSV };
 struct cmd_bench_opts {
     struct bench_opts bench;
     enum cmd_bench_form form;
-    const char *backend;       /* NULL: by what there is */
-    char **launch;             /* options for the launcher, as they were typed; owned (strv) */
-    int np, per_np;            /* ranks: -np (0: not given) times -g times -t */
-    int graph, local_register; /* -G, -R */
-    bool pairs;                /* --pairs: bench.max_bytes and .iters are its messages */
-    bool verdict;              /* --verdict, or … */
-    double expect;             /* --expect; GB/s, 0: by the hardware */
-    bool memory;               /* -M */
-    const char *json_file;     /* -J; NULL: none */
+    const char *backend;         /* NULL: by what there is */
+    char **launch;               /* options for the launcher, as they were typed; owned (strv) */
+    int np, per_np;              /* ranks: -np (0: not given) times -g times -t */
+    int graph, local_register;   /* -G, -R */
+    bool pairs;                  /* --pairs: bench.max_bytes and .iters are its messages */
+    const char *save, *baseline; /* names; NULL: not wanted */
+    double tolerance;            /* of the comparison; a share */
+    bool verdict;                /* --verdict, or … */
+    double expect;               /* --expect; GB/s, 0: by the hardware */
+    bool memory;                 /* -M */
+    const char *json_file;       /* -J; NULL: none */
 };
 
 /* argv[0] is "bench". Returns 0, OPT_HELP (help was printed), or -EINVAL, -ERANGE. `o` is to be

@@ -362,3 +362,49 @@ def test_it_goes_on_until_it_is_stable_or_its_time_is_over():
     assert not way["stable"] and len(way["samples_us"]) > 10 and len(way["samples_us"]) % 10 == 0
     done = bench(2, "all_reduce", "-b", "64K", "-e", "64K", "--stable", "x%")
     assert done.returncode == 2 and "--stable 'x%' is no share" in done.stderr
+
+
+def diff(*args):
+    return subprocess.run([str(DROVER), "bench", "diff", *map(str, args)], env=clean_env(), text=True, capture_output=True,
+                          timeout=20, check=False)
+
+
+def test_two_runs_are_compared_size_by_size(tmp_path):
+    done = bench(2, "all_reduce", "-b", "1K", "-e", "64K", "-f", "64", "-n", "40", "--json")
+    a, b, c = tmp_path / "a.json", tmp_path / "b.json", tmp_path / "c.json"
+    a.write_text(done.stdout)
+    d = json.loads(done.stdout)
+    d["rows"][1]["in_place"]["samples_us"] = [t * 1.5 for t in d["rows"][1]["in_place"]["samples_us"]]
+    b.write_text(json.dumps(d))
+    same, slower = diff(a, a), diff("--tolerance", "10%", a, b)
+    assert same.returncode == 0 and "# 0 of 4 rows are worse" in same.stdout, same.stderr
+    assert slower.returncode == 1 and [line.split()[4] for line in slower.stdout.splitlines() if "WORSE" in line] == ["in_place"]
+    assert "better" in diff(b, a).stdout and diff(b, a).returncode == 0
+    assert diff(a, b, "--tolerance", "60%").returncode == 0
+    d["ranks"] = 3
+    c.write_text(json.dumps(d))
+    for args, words in [((a, c), "they differ in 'ranks'"), ((a,), "two files are compared, not 1"), ((a, tmp_path / "no"), "No such"),
+                        ((a, a, "--tolerance", "x"), "is no share")]:
+        done = diff(*args)
+        assert done.returncode == 2 and words in done.stderr and done.stdout == ""
+    c.write_text("{}")
+    assert "is no document of drover bench --json" in diff(a, c).stderr
+
+
+def test_a_baseline_is_kept_for_the_cluster(tmp_path):
+    args = ["all_reduce", "-b", "4K", "-e", "4K", "-n", "50"]
+    env = {"XDG_DATA_HOME": str(tmp_path)}
+    done = bench(2, *args, "--baseline", "golden", **env)
+    assert done.returncode == 1 and "--baseline" in done.stderr and "No such file" in done.stderr
+    assert bench(2, *args, "--save", "golden", **env).returncode == 0
+    (kept,) = tmp_path.glob("drover/bench/*/all_reduce-golden.json")
+    done = bench(2, *args, "--baseline", "golden", "--tolerance", "900%", **env)
+    assert done.returncode == 0 and "# 0 of 2 rows are worse" in done.stdout, done.stderr
+    d = json.loads(kept.read_text())
+    for way in ("out_of_place", "in_place"):
+        d["rows"][0][way]["samples_us"] = [0.001] * 50
+    kept.write_text(json.dumps(d))
+    done = bench(2, *args, "--baseline", "golden", **env)
+    assert done.returncode == 1 and done.stdout.count("WORSE") == 2
+    done = bench(2, *args, "--save", "../x", **env)
+    assert done.returncode == 2 and "'../x' is no name" in done.stderr
