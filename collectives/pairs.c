@@ -60,7 +60,8 @@ static bool below(const struct judge *j, double value, size_t count, double *med
     *median = stats_median(j->list, count);
     double spread = stats_spread(j->list, count, *median);
     double share = 0.1 + 0.5 / (double)count;
-    return value < *median - fmax(5 * spread, share * *median);
+    double less = fmax(5 * spread, share * *median);
+    return value < *median - fmin(less, 0.5 * *median);
 }
 
 /* What more than half of the node's pairs do not reach, or at least one does not exceed. */

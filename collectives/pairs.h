@@ -28,8 +28,9 @@ struct pairs_slow {
  * A node is slow when more than half of its pairs are, a pair when it is below m - max(5 s, f m): m
  * is the median of the pairs that it is held against, s their spread by the median distance from it
  * (1.4826 MAD, so that up to half of them may be wrong), f = 0.1 + 0.5 / their number, for a few
- * pairs may lie near each other by chance. Nodes are judged first, the slowest one against the
- * pairs of all others, then the next. With two nodes there is nothing to hold their pair against.
+ * pairs may lie near each other by chance; and in any case when it is below m / 2. Nodes are judged
+ * first, the slowest one against the pairs of all others, then the next. With two nodes there is
+ * nothing to hold their pair against.
  */
 void pairs_judge(struct pairs_slow *out, const double *rates, int n);
 void pairs_slow_free(struct pairs_slow *s);

@@ -108,6 +108,17 @@ TEST(a_slow_node_is_named_among_noise_and_none_of_its_links)
     }
 }
 
+TEST(a_third_of_the_rate_is_slow_however_unlike_the_others_are)
+{
+    static const double rates[] = {0, 22, 15, 24, 22, 0, 7, 18, 15, 7, 0, 23, 24, 18, 23, 0};
+    struct pairs_slow s;
+    pairs_judge(&s, rates, 4);
+    CHECK_INT(s.node_count, 0);
+    CHECK_INT(s.link_count, 1);
+    CHECK(s.links[0][0] == 1 && s.links[0][1] == 2);
+    pairs_slow_free(&s);
+}
+
 TEST(three_nodes_are_enough_to_tell_a_link_from_a_node)
 {
     struct pairs_slow s;
