@@ -185,11 +185,12 @@ check: check-layers check-format
 
 # ---- install -----------------------------------------------------------------------------------
 D := $(DESTDIR)$(PREFIX)
+PERF := all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter sendrecv hypercube
 install: all
 	install -d $(D)/bin $(D)/libexec/drover/bin $(D)/lib/drover $(D)/lib/pkgconfig $(D)/include $(D)/share/drover
 	install -m 755 $(B)/bin/drover $(D)/bin/
 	install -m 755 $(B)/libexec/drover/drover-* $(D)/libexec/drover/
-	for name in mpirun mpiexec torchrun; do ln -sf ../../../bin/drover $(D)/libexec/drover/bin/$$name; done
+	for name in mpirun mpiexec torchrun $(PERF:=_perf); do ln -sf ../../../bin/drover $(D)/libexec/drover/bin/$$name; done
 	install -m 755 $(B)/lib/libdrover.so.0 $(D)/lib/
 	ln -sf libdrover.so.0 $(D)/lib/libdrover.so
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done

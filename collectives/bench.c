@@ -10,6 +10,8 @@
 #include "common/mem.h"
 #include "launcher/client/client_inside.h"
 
+enum { SAMPLES_MAX = 1000000 };
+
 struct bench {
     const struct bench_opts *o;
     struct drover *d;
@@ -19,7 +21,8 @@ struct bench {
     struct err *e;
     int rank, size;
     struct buffers *buffers;
-    double *seconds; /* one for each rank */
+    double *seconds;    /* one for each rank */
+    double *samples[2]; /* of the halves of the row */
     struct report_foot foot;
     double busbw_sum;
     size_t halves;
@@ -38,6 +41,11 @@ uint64_t bench_next_size(const struct bench_opts *o, uint64_t bytes)
     bool over = o->factor > 1 ? __builtin_mul_overflow(bytes, (uint64_t)o->factor, &next)
                               : __builtin_add_overflow(bytes, o->step_bytes, &next);
     return over || next > o->max_bytes || next <= bytes ? 0 : next;
+}
+
+const char *bench_name(const struct bench_opts *o)
+{
+    return o->hypercube ? "hypercube" : backend_coll_name(o->coll);
 }
 
 /* drover_wait()'s and comm_start()'s errors are the drover's. */
@@ -104,37 +112,82 @@ int bench_devices(struct drover *d, struct drover_comm *c, struct report_device 
     return gather(&b, &mine, sizeof mine, devices);
 }
 
+/* nccl-tests' hypercube: in each round a rank exchanges what it has with another one, and then has
+ * twice as much. */
+static int start_hypercube(struct bench *b, const struct backend_call *k)
+{
+    size_t part = k->count * backend_type_bytes(k->type);
+    char *out = k->out, *own = out + (size_t)b->rank * part;
+    int rc = 0;
+    if (k->in != own) { /* the first round's copy */
+        rc = drover_group_start(b->comm);
+        rc = rc < 0 ? rc : drover_send(b->comm, k->in, k->count, k->type, b->rank);
+        rc = rc < 0 ? rc : drover_recv(b->comm, own, k->count, k->type, b->rank);
+        rc = rc < 0 ? rc : drover_group_end(b->comm);
+    }
+    for (int mask = 1; mask < b->size && rc == 0; mask *= 2) {
+        int have = b->rank & ~(mask - 1), peer = b->rank ^ mask;
+        size_t n = k->count * (size_t)mask;
+        rc = drover_group_start(b->comm);
+        rc = rc < 0 ? rc : drover_send(b->comm, out + (size_t)have * part, n, k->type, peer);
+        rc = rc < 0 ? rc
+                    : drover_recv(b->comm, out + (size_t)(have ^ mask) * part, n, k->type, peer);
+        rc = rc < 0 ? rc : drover_group_end(b->comm);
+    }
+    return rc;
+}
+
 /* Starts the collective, `shift` bytes into the buffers. */
 static int start(struct bench *b, const struct buffers_run *r, size_t shift)
 {
     struct backend_call call = buffers_call(b->buffers, r, shift);
-    int rc = comm_start(b->comm, &call);
+    int rc = b->o->hypercube ? start_hypercube(b, &call) : comm_start(b->comm, &call);
     return rc < 0 ? comm_failed(b, rc) : 0;
+}
+
+/* Adds up what the ranks have found. */
+static void sum_up(struct bench *b, const struct buffers_wrong *all, struct report_half *half)
+{
+    for (int i = 0; i < b->size; i++) {
+        uint64_t wrong = all[i].elements + all[i].canaries;
+        half->wrong += wrong;
+        b->foot.bad += wrong > 0;
+        if (wrong && half->wrong_rank < 0) {
+            half->wrong_rank = i;
+            half->first_wrong = all[i];
+        }
+    }
+}
+
+/* One iteration, looked over by every rank. */
+static int check_once(struct bench *b, struct buffers_run *r, struct buffers_wrong *all)
+{
+    const struct bench_opts *o = b->o;
+    bool ours = o->inject_rank == b->rank;
+    struct buffers_wrong mine;
+    int rc = buffers_prepare(b->buffers, r, b->e);
+    if (rc == 0 && ours && o->inject == BUFFERS_ABSENT)
+        rc = buffers_spoil(b->buffers, r, o->inject, 0, b->e);
+    if (rc == 0)
+        rc = start(b, r, 0);
+    if (rc == 0)
+        rc = wait_all(b);
+    if (rc == 0 && ours && o->inject != BUFFERS_ABSENT)
+        rc = buffers_spoil(b->buffers, r, o->inject, (size_t)o->inject_at, b->e);
+    if (rc == 0)
+        rc = buffers_look(b->buffers, r, &mine, b->e);
+    return rc == 0 ? gather(b, &mine, sizeof mine, all) : rc;
 }
 
 static int check(struct bench *b, struct buffers_run *r, struct report_half *half)
 {
-    AUTO(free) uint64_t *all = xcalloc((size_t)b->size, sizeof *all);
+    AUTO(free) struct buffers_wrong *all = xcalloc((size_t)b->size, sizeof *all);
     half->checked = b->o->checks > 0;
     for (int c = 0; c < b->o->checks && half->wrong == 0; c++) {
-        uint64_t mine = 0;
-        int rc = buffers_prepare(b->buffers, r, b->e);
-        if (rc == 0)
-            rc = start(b, r, 0);
-        if (rc == 0)
-            rc = wait_all(b);
-        if (rc == 0 && b->o->inject_rank == b->rank)
-            rc = buffers_spoil(b->buffers, r, (size_t)b->o->inject_element, b->e);
-        if (rc == 0)
-            rc = buffers_wrong(b->buffers, r, &mine, b->e);
-        if (rc == 0)
-            rc = gather(b, &mine, sizeof mine, all);
+        int rc = check_once(b, r, all);
         if (rc < 0)
             return rc;
-        for (int i = 0; i < b->size; i++) {
-            half->wrong += all[i];
-            b->foot.bad += all[i] > 0;
-        }
+        sum_up(b, all, half);
     }
     return 0;
 }
@@ -145,29 +198,111 @@ static int barrier(struct bench *b)
     return rc < 0 ? comm_failed(b, rc) : 0;
 }
 
-/* Seconds per iteration on this rank. Each iteration works on another part of the buffers, so that
+/* One iteration: -m operations, begun together. Each works on another part of the buffers, so that
  * caches do not help small sizes. */
+static int iterate(struct bench *b, const struct buffers_run *r, size_t *place)
+{
+    size_t bytes = r->shape.bytes, places = bytes ? b->o->max_bytes / bytes : 1;
+    int rc = b->o->agg > 1 ? drover_group_start(b->comm) : 0;
+    if (rc < 0)
+        return comm_failed(b, rc);
+    for (int i = 0; i < b->o->agg && rc == 0; i++) {
+        rc = start(b, r, bytes * *place);
+        *place = *place + 1 < places ? *place + 1 : 0;
+    }
+    if (rc == 0 && b->o->agg > 1 && (rc = drover_group_end(b->comm)) < 0)
+        return comm_failed(b, rc);
+    return rc;
+}
+
+/* Seconds per operation on this rank. Without a device nothing goes on unless it is waited for, so
+ * that each iteration is. */
 static int time_iterations(struct bench *b, const struct buffers_run *r, int iters, double *seconds)
 {
-    size_t places = r->shape.bytes ? b->o->max_bytes / r->shape.bytes : 1;
+    bool each = !b->o->cpu_time && !(b->backend->caps(b->inner) & BACKEND_DEVICE_MEMORY);
+    size_t place = 0;
     double begin = now_s();
     int rc = 0;
     for (int i = 0; i < iters && rc == 0; i++) {
-        rc = start(b, r, places ? r->shape.bytes * ((size_t)i % places) : 0);
-        if (rc == 0 && b->o->blocking)
+        rc = iterate(b, r, &place);
+        if (rc == 0 && (b->o->blocking || each))
             rc = wait_all(b);
         if (rc == 0 && b->o->blocking == 1)
             rc = barrier(b);
     }
+    double started = now_s();
     if (rc == 0)
         rc = wait_all(b);
-    *seconds = iters ? (now_s() - begin) / iters : 0;
+    *seconds = iters ? ((b->o->cpu_time ? started : now_s()) - begin) / iters / b->o->agg : 0;
     return rc;
+}
+
+/* Single iterations that are waited for, then one figure for each from all ranks' times. all[] has
+ * room for iters + 1 of each rank: the last is how long it has been. */
+static int sample_batch(struct bench *b, const struct buffers_run *r, double begin, double *all)
+{
+    size_t n = (size_t)b->o->iters, place = 0;
+    AUTO(free) double *mine = xcalloc(n + 1, sizeof *mine);
+    int rc = barrier(b);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        double from = now_s();
+        rc = iterate(b, r, &place);
+        if (rc == 0)
+            rc = wait_all(b);
+        mine[i] = (now_s() - from) / b->o->agg;
+    }
+    mine[n] = now_s() - begin;
+    return rc == 0 ? gather(b, mine, (n + 1) * sizeof *mine, all) : rc;
+}
+
+static double column(struct bench *b, const double *all, size_t i, enum stats_pick pick)
+{
+    for (int r = 0; r < b->size; r++)
+        b->seconds[r] = all[(size_t)r * ((size_t)b->o->iters + 1) + i];
+    return stats_pick(b->seconds, (size_t)b->size, pick);
+}
+
+/* Every rank sees the same times, and so ends after the same batch. */
+static int sample(struct bench *b, const struct buffers_run *r, struct report_half *half)
+{
+    size_t n = (size_t)b->o->iters;
+    AUTO(free) double *all = xcalloc((n + 1) * (size_t)b->size, sizeof *all);
+    double begin = now_s();
+    for (size_t have = 0; have <= SAMPLES_MAX; have += n) {
+        int rc = sample_batch(b, r, begin, all);
+        if (rc < 0)
+            return rc;
+        double *list = xrealloc(b->samples[r->in_place], have + n, sizeof *list);
+        b->samples[r->in_place] = list;
+        for (size_t i = 0; i < n; i++)
+            list[have + i] = column(b, all, i, b->o->pick);
+        half->stats = stats_of(list, have + n);
+        half->samples = list;
+        double half_width = (half->stats.high - half->stats.low) / 2;
+        half->unstable = b->o->stable > 0 && half_width > b->o->stable * half->stats.median;
+        if (!half->unstable || column(b, all, n, STATS_MAX) >= b->o->max_time_s)
+            break;
+    }
+    return 0;
+}
+
+/* From every rank's time to a row's figures. */
+static void reduce(struct bench *b, const struct buffers_run *r, struct report_half *half)
+{
+    half->seconds = stats_pick(b->seconds, (size_t)b->size, b->o->pick);
+    half->rank_min_seconds = stats_pick(b->seconds, (size_t)b->size, STATS_MIN);
+    half->rank_max_seconds = stats_pick(b->seconds, (size_t)b->size, STATS_MAX);
+    half->algbw = busbw_rate(r->shape.bytes, half->seconds);
+    half->busbw = half->algbw * busbw_factor(r->v.coll, b->size);
+    if (b->o->hypercube)
+        half->algbw = half->busbw; /* both by what a rank gets from others */
+    b->busbw_sum += half->busbw;
+    b->halves++;
 }
 
 static int measure(struct bench *b, struct buffers_run *r, struct report_half *half)
 {
-    *half = (struct report_half){0};
+    *half = (struct report_half){.wrong_rank = -1};
     if (r->in_place && !busbw_has_in_place(r->v.coll))
         return 0;
     if (r->in_place && r->v.coll == BACKEND_ALL_TO_ALL && b->size > 1 &&
@@ -186,14 +321,8 @@ static int measure(struct bench *b, struct buffers_run *r, struct report_half *h
         rc = gather(b, &mine, sizeof mine, b->seconds);
     if (rc < 0)
         return rc;
-    half->seconds = stats_pick(b->seconds, (size_t)b->size, b->o->pick);
-    half->rank_min_seconds = stats_pick(b->seconds, (size_t)b->size, STATS_MIN);
-    half->rank_max_seconds = stats_pick(b->seconds, (size_t)b->size, STATS_MAX);
-    half->algbw = busbw_rate(r->shape.bytes, half->seconds);
-    half->busbw = half->algbw * busbw_factor(r->v.coll, b->size);
-    b->busbw_sum += half->busbw;
-    b->halves++;
-    return 0;
+    reduce(b, r, half);
+    return b->o->samples ? sample(b, r, half) : 0;
 }
 
 static struct buffers_run make_run(const struct bench *b, const struct verify *v, uint64_t bytes)
@@ -215,11 +344,13 @@ static int warm_up(struct bench *b, const struct verify *v)
     return rc;
 }
 
-/* The whole table for one type, operation and root. */
-static int walk(struct bench *b, const struct verify *v, const struct bench_sink *sink)
+/* All sizes for one type, operation and root. */
+static int walk_sizes(struct bench *b, const struct verify *v, const struct bench_sink *sink)
 {
-    int rc = warm_up(b, v);
+    int rc = 0;
     for (uint64_t bytes = b->o->min_bytes; bytes && rc == 0; bytes = bench_next_size(b->o, bytes)) {
+        if (b->rank == 0 && sink->begin)
+            sink->begin(sink->arg, bytes);
         struct buffers_run r = make_run(b, v, bytes);
         struct report_row row = {
             .bytes = r.shape.bytes,
@@ -235,6 +366,14 @@ static int walk(struct bench *b, const struct verify *v, const struct bench_sink
         if (rc == 0 && b->rank == 0)
             sink->row(sink->arg, &row);
     }
+    return rc;
+}
+
+static int walk(struct bench *b, const struct verify *v, const struct bench_sink *sink)
+{
+    int rc = warm_up(b, v);
+    for (int cycle = 0; rc == 0 && (cycle < b->o->cycles || b->o->cycles == 0); cycle++)
+        rc = walk_sizes(b, v, sink);
     return rc;
 }
 
@@ -284,11 +423,13 @@ int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *
     AUTO(free) double *seconds = xcalloc((size_t)b.size, sizeof *seconds);
     b.seconds = seconds;
     rc = walk_all(&b, sink);
+    free(b.samples[0]);
+    free(b.samples[1]);
     if (rc < 0)
         return rc; /* the buffers stay: a collective that was given up may still write to them */
     buffers_close(b.buffers);
     *foot = b.foot;
-    foot->coll = backend_coll_name(o->coll);
+    foot->coll = bench_name(o);
     foot->avg_busbw = b.halves ? b.busbw_sum / (double)b.halves : 0;
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collectives/buffers.h"
 #include "collectives/comm.h"
 #include "collectives/report.h"
 #include "collectives/stats.h"
@@ -15,23 +16,36 @@ enum { BENCH_ROOT_ALL = -1 };
 /* nccl-tests' options, by its letters. */
 struct bench_opts {
     enum backend_coll coll;
-    uint64_t min_bytes, max_bytes;   /* -b -e */
-    uint64_t step_bytes;             /* -i */
-    int factor;                      /* -f; 0: step_bytes are added */
-    int iters, warmups, checks;      /* -n -w -c */
-    unsigned types, ops;             /* -d -o: a bit for each */
-    int root;                        /* -r */
-    enum stats_pick pick;            /* -a */
-    int blocking;                    /* -z: 1 wait and barrier, 2 wait, after each iteration */
-    int64_t wait_ms;                 /* -T */
-    int inject_rank, inject_element; /* for tests: an element that this rank spoils; -1: none */
+    uint64_t min_bytes, max_bytes; /* -b -e */
+    uint64_t step_bytes;           /* -i */
+    int factor;                    /* -f; 0: step_bytes are added */
+    int iters, warmups, checks;    /* -n -w -c */
+    unsigned types, ops;           /* -d -o: a bit for each */
+    int root;                      /* -r */
+    enum stats_pick pick;          /* -a */
+    int blocking;                  /* -z: 1 wait and barrier, 2 wait, after each iteration */
+    int agg;                       /* -m */
+    int cycles;                    /* -N; 0: without end */
+    bool cpu_time;                 /* -C */
+    bool hypercube;                /* an all_gather by doubling, of a power of 2 ranks */
+    int64_t wait_ms;               /* -T */
+    bool samples;                  /* single iterations are timed too, after those of the table */
+    double stable; /* … until their median is known within this share of it; 0: iters of them … */
+    double max_time_s; /* … or this time is over, for each size */
+    int inject_rank;   /* for tests: this rank spoils … */
+    enum buffers_spoil inject;
+    int inject_at; /* … that element or byte; -1: none */
 };
 
 /* What rank 0 does with what was measured; the others have none. */
 struct bench_sink {
     void (*row)(void *arg, const struct report_row *row);
+    void (*begin)(void *arg, uint64_t bytes); /* a size, before it is measured; may be NULL */
     void *arg;
 };
+
+/* "all_reduce" */
+const char *bench_name(const struct bench_opts *o);
 
 /* The size after `bytes`, or 0 when that was the last. */
 uint64_t bench_next_size(const struct bench_opts *o, uint64_t bytes);

@@ -10,6 +10,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "launcher/cmd_run.h"
 #include "launcher/guardian.h"
 #include "launcher/launch.h"
 
@@ -84,23 +85,8 @@ static int run_on(uv_loop_t *loop, struct launcher *l, const struct launch_spec 
     return j.status;
 }
 
-int bench_job_run(char *const *argv, int ranks, bool oversubscribe, struct err *e)
+static int run_spec(const struct launch_spec *spec, struct err *e)
 {
-    char self[PATH_MAX];
-    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (len < 0)
-        return err_set(e, -errno, "/proc/self/exe: %s", strerror(errno));
-    self[len] = '\0';
-    AUTO(strv) char **again = strv_copy(argv);
-    free(again[0]);
-    again[0] = xstrdup(self);
-    struct launch_spec spec = {
-        .ranks = ranks,
-        .argv = again,
-        .oversubscribe = oversubscribe,
-        .grace_ms = GRACE_MS,
-        .stdin_null = true,
-    };
     AUTO(guardian) struct guardian *g = NULL;
     int rc = guardian_start(&g, e);
     if (rc < 0)
@@ -109,9 +95,45 @@ int bench_job_run(char *const *argv, int ranks, bool oversubscribe, struct err *
     struct launcher *l = NULL;
     rc = launcher_open(&l, loop, g, e);
     if (rc == 0) {
-        rc = run_on(loop, l, &spec, e);
+        rc = run_on(loop, l, spec, e);
         launcher_close(l);
     }
     uv_run(loop, UV_RUN_DEFAULT); /* what is closing ends */
+    return rc;
+}
+
+static void push_all(char ***to, char *const *words)
+{
+    for (size_t i = 0; i < strv_len(words); i++)
+        strv_push(to, xstrdup(words[i]));
+}
+
+int bench_job_run(const struct bench_job *b, struct err *e)
+{
+    char self[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (len < 0)
+        return err_set(e, -errno, "/proc/self/exe: %s", strerror(errno));
+    self[len] = '\0';
+    AUTO(strv) char **line = NULL;
+    strv_push(&line, xstrdup("drover bench"));
+    if (b->ranks) {
+        strv_push(&line, xstrdup("-np"));
+        strv_push(&line, xasprintf("%d", b->ranks));
+    }
+    push_all(&line, b->launch);
+    strv_push(&line, xstrdup("--"));
+    strv_push(&line, xstrdup(self));
+    push_all(&line, b->argv + 1);
+    struct cmd_run_opts o;
+    int rc = cmd_run_parse(&o, "drover bench", (int)strv_len(line), line, e);
+    if (rc == 0) {
+        push_all(&o.env, b->env);
+        o.spec.env = o.env;
+        o.spec.grace_ms = GRACE_MS;
+        o.spec.stdin_null = true;
+        rc = run_spec(&o.spec, e);
+    }
+    cmd_run_opts_free(&o);
     return rc;
 }

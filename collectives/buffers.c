@@ -3,13 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD_BYTES = 64, POISON = 0xa5 };
-
 struct buffers {
     const struct backend *backend;
     struct backend_comm *inner;
     int rank;
-    char *in, *out;    /* the backend's, which may be a GPU's */
+    void *raw[2];      /* the backend's memory, which may be a GPU's … */
+    char *in, *out;    /* … where it may be used */
     char *table, *got; /* the host's, one period of elements each */
     uint64_t seed;
     size_t *parts; /* counts and starts of an alltoallv of parts_count, for each rank */
@@ -33,19 +32,18 @@ int buffers_open(struct buffers **out, const struct backend *backend, struct bac
 {
     AUTO(buffers) struct buffers *b = xzalloc(sizeof *b);
     *b = (struct buffers){.backend = backend, .inner = inner, .rank = rank};
-    size_t period = VERIFY_PERIOD * sizeof(double), bytes = max_bytes + GUARD_BYTES;
+    size_t period = VERIFY_PERIOD * sizeof(double), bytes = max_bytes + 2 * BUFFERS_GUARD;
     b->table = xzalloc(period);
     b->got = xzalloc(period);
     for (int i = 0; i < 2; i++) {
-        void *p = NULL;
-        int rc = backend->mem_alloc(inner, bytes, &p, e);
-        if (rc < 0)
-            return rc;
-        *(i ? &b->out : &b->in) = p;
-        rc = fill(b, p, period, bytes, e); /* no page is touched for the first time when timed */
+        int rc = backend->mem_alloc(inner, bytes, &b->raw[i], e);
+        if (rc == 0) /* no page is touched for the first time when timed */
+            rc = fill(b, b->raw[i], period, bytes, e);
         if (rc < 0)
             return rc;
     }
+    b->in = (char *)b->raw[0] + BUFFERS_GUARD;
+    b->out = (char *)b->raw[1] + BUFFERS_GUARD;
     *out = TAKE(b);
     return 0;
 }
@@ -54,10 +52,9 @@ void buffers_close(struct buffers *b)
 {
     if (!b)
         return;
-    if (b->in)
-        b->backend->mem_free(b->inner, b->in);
-    if (b->out)
-        b->backend->mem_free(b->inner, b->out);
+    for (int i = 0; i < 2; i++)
+        if (b->raw[i])
+            b->backend->mem_free(b->inner, b->raw[i]);
     free(b->table);
     free(b->got);
     free(b->parts);
@@ -111,21 +108,30 @@ struct backend_call buffers_call(struct buffers *b, const struct buffers_run *r,
     };
 }
 
+/* Poison around `bytes` of memory, and in it. */
+static int poison(struct buffers *b, char *p, size_t bytes, struct err *e)
+{
+    size_t period = VERIFY_PERIOD * sizeof(double);
+    memset(b->table, VERIFY_POISON, period);
+    return fill(b, p - BUFFERS_GUARD, period, bytes + 2 * BUFFERS_GUARD, e);
+}
+
 int buffers_prepare(struct buffers *b, struct buffers_run *r, struct err *e)
 {
     size_t element = backend_type_bytes(r->v.type);
     size_t period = VERIFY_PERIOD * element, n = r->shape.in_bytes / element;
     r->v.seed = ++b->seed;
-    memset(b->table, POISON, period);
-    int rc = fill(b, b->out, period, (size_t)(end(b, r) - b->out) + GUARD_BYTES, e);
+    int rc = poison(b, b->out, (size_t)(end(b, r) - b->out), e);
+    if (rc == 0 && !r->in_place)
+        rc = poison(b, b->in, r->shape.in_bytes, e);
     if (rc < 0)
         return rc;
     verify_input(&r->v, b->rank, b->table, n < VERIFY_PERIOD ? n : VERIFY_PERIOD);
     return fill(b, input(b, r), period, r->shape.in_bytes, e);
 }
 
-static int block_wrong(struct buffers *b, const struct buffers_run *r, int block, uint64_t *wrong,
-                       struct err *e)
+static int look_at_block(struct buffers *b, const struct buffers_run *r, int block,
+                         struct buffers_wrong *w, struct err *e)
 {
     size_t element = backend_type_bytes(r->v.type);
     size_t n = r->shape.out_bytes / element / (size_t)verify_blocks(&r->v),
@@ -142,33 +148,70 @@ static int block_wrong(struct buffers *b, const struct buffers_run *r, int block
         int rc = b->backend->copy_out(b->inner, b->got, from + at * element, part * element, e);
         if (rc < 0)
             return rc;
-        *wrong += verify_wrong(&r->v, b->got, b->table, part);
+        uint64_t wrong = verify_wrong(&r->v, b->got, b->table, part);
+        w->elements += wrong;
+        if (wrong && (w->first.n == 0 || w->first.block == block)) {
+            w->first.block = block;
+            verify_find(&r->v, &w->first, b->got, b->table, at, part);
+            w->index = start + w->first.at[0];
+        }
     }
     return 0;
 }
 
-int buffers_wrong(struct buffers *b, const struct buffers_run *r, uint64_t *wrong, struct err *e)
+/* Looks at a guard, from the byte next to the buffer on. */
+static int look_at_guard(struct buffers *b, const char *p, enum buffers_side side,
+                         struct buffers_wrong *w, struct err *e)
 {
-    *wrong = 0;
-    if ((r->v.coll == BACKEND_REDUCE || r->v.coll == BACKEND_GATHER) && b->rank != r->v.root)
-        return 0; /* what it holds now is nobody's concern */
-    int rc = 0;
-    for (int block = 0; block < verify_blocks(&r->v) && rc == 0; block++)
-        rc = block_wrong(b, r, block, wrong, e);
-    unsigned char guard[GUARD_BYTES];
-    if (rc == 0)
-        rc = b->backend->copy_out(b->inner, guard, end(b, r), sizeof guard, e);
-    for (int i = 0; i < GUARD_BYTES && rc == 0; i++)
-        *wrong += guard[i] != POISON;
+    unsigned char guard[BUFFERS_GUARD];
+    bool begin = side == BUFFERS_OUT_BEGIN || side == BUFFERS_IN_BEGIN;
+    int rc = b->backend->copy_out(b->inner, guard, begin ? p - BUFFERS_GUARD : p, sizeof guard, e);
+    for (int i = 0; i < BUFFERS_GUARD && rc == 0; i++)
+        if (guard[begin ? BUFFERS_GUARD - 1 - i : i] != VERIFY_POISON && w->canaries++ == 0) {
+            w->side = side;
+            w->canary_bytes = i + 1;
+        }
     return rc;
 }
 
-int buffers_spoil(struct buffers *b, const struct buffers_run *r, size_t at, struct err *e)
+int buffers_look(struct buffers *b, const struct buffers_run *r, struct buffers_wrong *out,
+                 struct err *e)
+{
+    memset(out, 0, sizeof *out); /* it is sent: no byte of it is left as it was */
+    bool nothing = (r->v.coll == BACKEND_REDUCE || r->v.coll == BACKEND_GATHER) &&
+                   b->rank != r->v.root; /* what it holds now is nobody's concern */
+    int rc = 0;
+    for (int block = 0; !nothing && block < verify_blocks(&r->v) && rc == 0; block++)
+        rc = look_at_block(b, r, block, out, e);
+    if (rc == 0)
+        rc = look_at_guard(b, end(b, r), BUFFERS_OUT_END, out, e);
+    if (rc == 0)
+        rc = look_at_guard(b, b->out, BUFFERS_OUT_BEGIN, out, e);
+    if (rc == 0 && !r->in_place)
+        rc = look_at_guard(b, b->in + r->shape.in_bytes, BUFFERS_IN_END, out, e);
+    if (rc == 0 && !r->in_place)
+        rc = look_at_guard(b, b->in, BUFFERS_IN_BEGIN, out, e);
+    if (rc == 0 && out->elements)
+        out->blame = verify_blame(&r->v, &out->first, b->rank, r->shape.count);
+    return rc;
+}
+
+int buffers_spoil(struct buffers *b, const struct buffers_run *r, enum buffers_spoil how, size_t at,
+                  struct err *e)
 {
     size_t element = backend_type_bytes(r->v.type);
+    char bytes[sizeof(double)] = "spoiled";
+    if (how == BUFFERS_BEFORE || how == BUFFERS_AFTER) {
+        char *p = how == BUFFERS_AFTER ? end(b, r) + at - 1 : b->out - at;
+        return at > 0 && at <= BUFFERS_GUARD ? b->backend->copy_in(b->inner, p, bytes, 1, e) : 0;
+    }
+    if (how == BUFFERS_ABSENT) {
+        memset(b->table, 0, VERIFY_PERIOD * sizeof(double));
+        return fill(b, input(b, r), VERIFY_PERIOD * sizeof(double), r->shape.in_bytes, e);
+    }
     if (at >= r->shape.out_bytes / element)
         return 0;
-    char bytes[sizeof(double)], *place = output(b, r) + at * element;
+    char *place = output(b, r) + at * element;
     int rc = b->backend->copy_out(b->inner, bytes, place, element, e);
     bytes[element - 1] ^= 0x40; /* of a float's exponent, which no tolerance forgives */
     return rc < 0 ? rc : b->backend->copy_in(b->inner, place, bytes, element, e);

@@ -13,6 +13,8 @@
 #include "common/err.h"
 #include "common/mem.h"
 
+enum { BUFFERS_GUARD = 256 };
+
 /* One collective at one size, out of place or in place. */
 struct buffers_run {
     struct busbw_shape shape;
@@ -22,9 +24,8 @@ struct buffers_run {
 
 struct buffers;
 
-/* Room for runs of at most so many bytes, with a guard behind them, all touched. Borrows the
- * backend's object.
- *   -ENOMEM  there is not so much memory */
+/* Room for runs of at most so many bytes, with a guard before and behind them, all touched. Borrows
+ * the backend's object. -ENOMEM  there is not so much memory */
 int buffers_open(struct buffers **out, const struct backend *backend, struct backend_comm *inner,
                  int rank, size_t max_bytes, struct err *e);
 void buffers_close(struct buffers *b);
@@ -37,11 +38,29 @@ struct backend_call buffers_call(struct buffers *b, const struct buffers_run *r,
 /* Makes a new input, and an output that no collective would leave. */
 int buffers_prepare(struct buffers *b, struct buffers_run *r, struct err *e);
 
-/* How many elements of this rank's output are wrong after the call at shift 0, and how many bytes
- * behind it were written. */
-int buffers_wrong(struct buffers *b, const struct buffers_run *r, uint64_t *wrong, struct err *e);
+enum buffers_side { BUFFERS_OUT_END, BUFFERS_OUT_BEGIN, BUFFERS_IN_END, BUFFERS_IN_BEGIN };
 
-/* For tests: flips a bit of element `at` of the output, where there is one. */
-int buffers_spoil(struct buffers *b, const struct buffers_run *r, size_t at, struct err *e);
+/* What is wrong after a call. A plain value that ranks send. */
+struct buffers_wrong {
+    uint64_t elements;           /* of the output */
+    uint64_t index;              /* of the first, in the output */
+    struct verify_finding first; /* the block that it is in */
+    struct verify_blame blame;
+    uint64_t canaries;      /* bytes that were written outside of the output, or of the input */
+    enum buffers_side side; /* where the first of them is; and how far: before the begin, or … */
+    int canary_bytes;       /* … after the end; 1 is the next byte */
+};
+
+/* Looks over this rank's output after the call at shift 0, and at BUFFERS_GUARD bytes around it and
+ * around the input. */
+int buffers_look(struct buffers *b, const struct buffers_run *r, struct buffers_wrong *out,
+                 struct err *e);
+
+enum buffers_spoil { BUFFERS_BIT, BUFFERS_BEFORE, BUFFERS_AFTER, BUFFERS_ABSENT };
+
+/* For tests: flips a bit of element `at` of the output, where there is one; or writes a byte that
+ * far before or after it; or makes the input one that adds nothing to a sum (before the call). */
+int buffers_spoil(struct buffers *b, const struct buffers_run *r, enum buffers_spoil how, size_t at,
+                  struct err *e);
 
 #endif

@@ -5,223 +5,91 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "collectives/bench.h"
+#include "collectives/bench_facts.h"
 #include "collectives/bench_job.h"
+#include "collectives/bench_pairs.h"
 #include "collectives/busbw.h"
+#include "collectives/cmd_bench_diff.h"
+#include "collectives/cmd_bench_opts.h"
 #include "collectives/drover.h"
+#include "common/json.h"
 #include "common/log.h"
 #include "common/opt.h"
 #include "common/size.h"
 #include "launcher/client/client_inside.h"
 
-enum { DEFAULT_BYTES = 32 << 20, DEFAULT_STEP = 1 << 20, STATUS_USAGE = 2 };
+enum { STATUS_USAGE = 2 };
 
-struct args {
-    int ranks;
-    const char *backend, *min, *max, *step, *type, *op, *root, *inject;
-    int factor, iters, warmups, checks, average, blocking, timeout_s, gpus, threads;
-    bool json, oversubscribe;
-};
-
-static const struct opt options[] = {
-    OPT_INT(0, "np", "N", "ranks to start here (one a GPU, or one a core)", struct args, ranks),
-    OPT_STR(0, "backend", "NAME", "nccl, mpi or self (nccl where there is a GPU, else mpi)",
-            struct args, backend),
-    OPT_STR('b', "minbytes", "SIZE", "smallest size (32M)", struct args, min),
-    OPT_STR('e', "maxbytes", "SIZE", "largest size (32M)", struct args, max),
-    OPT_STR('i', "stepbytes", "SIZE", "add so much from size to size (1M)", struct args, step),
-    OPT_INT('f', "stepfactor", "N", "or multiply by so much", struct args, factor),
-    OPT_INT('n', "iters", "N", "iterations timed (20)", struct args, iters),
-    OPT_INT('w', "warmup_iters", "N", "iterations before, not timed (1)", struct args, warmups),
-    OPT_INT('c', "check", "N", "iterations checked (1; 0: none)", struct args, checks),
-    OPT_STR('d', "datatype", "TYPE", "int8 … f8e5m2, or all (float)", struct args, type),
-    OPT_STR('o', "op", "OP", "sum, prod, min, max, avg, or all (sum)", struct args, op),
-    OPT_STR('r', "root", "RANK", "root of broadcast, reduce, gather and scatter, or all (0)",
-            struct args, root),
-    OPT_INT('a', "average", "N", "time of 0 rank 0, 1 the mean, 2 the fastest, 3 the slowest (1)",
-            struct args, average),
-    OPT_INT('z', "blocking", "N", "after each iteration: 1 wait and barrier, 2 wait (0: nothing)",
-            struct args, blocking),
-    OPT_INT('g', "ngpus", "N", "GPUs of a rank; only 1", struct args, gpus),
-    OPT_INT('t', "nthreads", "N", "threads of a rank; only 1", struct args, threads),
-    OPT_INT('T', "timeout", "SECONDS", "give up when ranks wait for so long (300)", struct args,
-            timeout_s),
-    OPT_FLAG(0, "json", "one JSON document instead of the table", struct args, json),
-    OPT_FLAG(0, "oversubscribe", "more ranks than cores are fine", struct args, oversubscribe),
-    OPT_END,
-};
-
-static const char about[] =
-    "Measures a collective as nccl-tests does: all_reduce, broadcast, reduce, all_gather, "
-    "reduce_scatter, alltoall, gather, scatter, alltoallv or sendrecv. Started alone, it starts "
-    "its ranks.";
-
-/* The number of the word among names[0 … n-1], or -EINVAL with the nearest one as a hint. */
-static int word(const char *what, const char *text, const char *const *names, int n, struct err *e)
-{
-    for (int i = 0; i < n; i++)
-        if (strcmp(text, names[i]) == 0)
-            return i;
-    const char *near = opt_nearest(text, names, (size_t)n);
-    err_set(e, -EINVAL, "there is no %s '%s'", what, text);
-    return near ? err_hint(e, "%s", near) : -EINVAL;
-}
-
-/* A bit for the word, or all of them. */
-static int words(unsigned *out, const char *what, const char *text, const char *const *names, int n,
-                 struct err *e)
-{
-    if (strcmp(text, "all") == 0) {
-        *out = (1U << n) - 1;
-        return 0;
-    }
-    int i = word(what, text, names, n, e);
-    if (i >= 0)
-        *out = 1U << i;
-    return i < 0 ? i : 0;
-}
-
-static int read_coll(enum backend_coll *out, const char *text, struct err *e)
-{
-    const char *names[BACKEND_BARRIER];
-    for (int c = 0; c < BACKEND_BARRIER; c++)
-        names[c] = backend_coll_name((enum backend_coll)c);
-    AUTO(free) char *name = xstrdup(text);
-    char *perf = strstr(name, "_perf");
-    if (perf && perf[5] == '\0')
-        *perf = '\0'; /* as the programs of nccl-tests are called */
-    int c = word("collective", name, names, BACKEND_BARRIER, e);
-    if (c < 0 && !e->hint[0])
-        err_hint(e, "all_reduce, broadcast, reduce, all_gather, reduce_scatter, alltoall, gather, "
-                    "scatter, alltoallv or sendrecv");
-    if (c >= 0)
-        *out = (enum backend_coll)c;
-    return c < 0 ? c : 0;
-}
-
-static int read_sizes(struct bench_opts *o, const struct args *a, struct err *e)
-{
-    uint64_t min = DEFAULT_BYTES, max = DEFAULT_BYTES;
-    o->step_bytes = DEFAULT_STEP;
-    if (a->min && size_parse(&min, a->min, e) < 0)
-        return err_wrap(e, "-b");
-    if (a->max && size_parse(&max, a->max, e) < 0)
-        return err_wrap(e, "-e");
-    if (a->step && size_parse(&o->step_bytes, a->step, e) < 0)
-        return err_wrap(e, "-i");
-    if (a->min && !a->max && max < min)
-        max = min;
-    if (a->max && !a->min && min > max)
-        min = max;
-    if (min == 0 || min > max)
-        return err_set(e, -EINVAL, "sizes from %" PRIu64 " to %" PRIu64 " bytes", min, max);
-    if (max > SIZE_MAX / 4)
-        return err_set(e, -ERANGE, "-e %s is more than any machine holds", a->max);
-    o->min_bytes = min;
-    o->max_bytes = max;
-    o->factor = a->factor;
-    if (a->factor < 0 || a->factor == 1 || (a->factor == 0 && o->step_bytes == 0))
-        return err_set(e, -EINVAL, "sizes do not grow with these steps");
-    return 0;
-}
-
-static int read_names(struct bench_opts *o, const struct args *a, struct err *e)
-{
-    const char *types[DROVER_TYPES], *ops[DROVER_OPS];
-    for (int t = 0; t < DROVER_TYPES; t++)
-        types[t] = backend_type_name((enum drover_type)t);
-    for (int p = 0; p < DROVER_OPS; p++)
-        ops[p] = backend_op_name((enum drover_op)p);
-    int rc = words(&o->types, "type", a->type ? a->type : "float", types, DROVER_TYPES, e);
-    if (rc == 0)
-        rc = words(&o->ops, "operation", a->op ? a->op : "sum", ops, DROVER_OPS, e);
-    if (rc < 0)
-        return rc;
-    if (a->root && strcmp(a->root, "all") == 0)
-        o->root = BENCH_ROOT_ALL;
-    else if (a->root && opt_int(&o->root, "-r", a->root, BENCH_ROOT_ALL, 1 << 20, e) < 0)
-        return -EINVAL;
-    return 0;
-}
-
-static int read_rest(struct bench_opts *o, const struct args *a, struct err *e)
-{
-    if (a->gpus != 1 || a->threads != 1) {
-        err_set(e, -EINVAL, "a rank has one GPU and one thread");
-        return err_hint(e, "-np N for N GPUs");
-    }
-    if (a->iters < 1 || a->warmups < 0 || a->checks < 0 || a->timeout_s < 1 || a->ranks < 0)
-        return err_set(e, -EINVAL, "-n and -T are at least 1, -w, -c and -np at least 0");
-    if (a->average < 0 || a->average >= STATS_PICKS || a->blocking < 0 || a->blocking > 2)
-        return err_set(e, -EINVAL, "-a is 0 to 3, -z is 0 to 2");
-    o->iters = a->iters;
-    o->warmups = a->warmups;
-    o->checks = a->checks;
-    o->pick = (enum stats_pick)a->average;
-    o->blocking = a->blocking;
-    o->wait_ms = (int64_t)a->timeout_s * 1000;
-    o->inject_rank = o->inject_element = -1;
-    if (a->inject && sscanf(a->inject, "%d:%d", &o->inject_rank, &o->inject_element) != 2)
-        return err_set(e, -EINVAL, "DROVER_BENCH_INJECT is '%s', no RANK:ELEMENT", a->inject);
-    return 0;
-}
-
-/* `drover bench all_reduce -b 8` and `drover bench -b 8 all_reduce`. */
-static int read_line(struct bench_opts *o, struct args *a, int argc, char **argv, struct err *e)
-{
-    const char *coll = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
-    int skip = coll ? 1 : 0, rest = 0;
-    int rc = opt_parse(options, a, argc - skip, argv + skip, &rest, e);
-    if (rc != 0)
-        return rc;
-    rest += skip;
-    if (!coll && rest < argc)
-        coll = argv[rest++];
-    if (!coll) {
-        err_set(e, -EINVAL, "no collective was named");
-        return err_hint(e, "drover bench all_reduce -b 8 -e 128M -f 2");
-    }
-    if (rest < argc)
-        return err_set(e, -EINVAL, "'%s' is one word too many", argv[rest]);
-    rc = read_coll(&o->coll, coll, e);
-    rc = rc < 0 ? rc : read_sizes(o, a, e);
-    rc = rc < 0 ? rc : read_names(o, a, e);
-    return rc < 0 ? rc : read_rest(o, a, e);
-}
+/* What we tell our own ranks: that they are ours, and whether someone looks at our stderr. */
+static const char own_env[] = "DROVER_BENCH_OWN=1", watched_env[] = "DROVER_BENCH_WATCHED=1",
+                  color_env[] = "DROVER_BENCH_COLOR=1";
 
 /* What rank 0 prints with. */
 struct printer {
-    struct report_json *json; /* NULL: the table */
+    const struct cmd_bench_opts *o;
+    int ranks;
+    struct report_json *json, *nccl_tests; /* NULL: not wanted */
+    bool watched;
+    struct verdict_run best; /* the row of the highest busbw */
+    bool failed;             /* the verdict */
 };
 
-static void print(struct strbuf *text)
+static void print(const struct strbuf *text)
 {
     fwrite(strbuf_str(text), 1, text->len, stdout);
     fflush(stdout);
 }
 
+/* A line that the next one takes the place of. */
+static void on_begin(void *arg, uint64_t bytes)
+{
+    const struct printer *p = arg;
+    char size[32];
+    if (p->watched)
+        fprintf(stderr, "%s of %s …          \r", bench_name(&p->o->bench),
+                size_format(size, sizeof size, bytes));
+}
+
 static void on_row(void *arg, const struct report_row *row)
 {
     struct printer *p = arg;
-    AUTO(strbuf) struct strbuf text = {0};
-    if (p->json) {
+    AUTO(strbuf) struct strbuf text = {0}, wrong = {0};
+    for (int i = 0; i < 2; i++)
+        if (row->half[i].busbw > p->best.busbw) {
+            p->best.busbw = row->half[i].busbw;
+            p->best.bytes = row->bytes;
+        }
+    if (p->watched)
+        fputs("                                        \r", stderr);
+    if (p->json)
         report_json_row(p->json, row);
-        return;
-    }
-    report_row_text(&text, row);
+    if (p->nccl_tests)
+        report_json_row(p->nccl_tests, row);
+    if (p->o->form == CMD_BENCH_TABLE)
+        report_row_text(&text, row);
+    else if (p->o->form == CMD_BENCH_CSV)
+        report_csv_row(&text, row);
     print(&text);
+    report_wrong_text(&wrong, row, p->ranks);
+    AUTO(free) char *lines = strbuf_take(&wrong);
+    for (char *at = lines, *line; (line = strsep(&at, "\n"));)
+        if (*line)
+            log_warn("%s", line);
 }
 
-static void print_head(struct printer *p, const struct args *a, const struct bench_opts *o,
-                       struct drover_comm *c, const struct report_device *devices, int ranks)
+static void print_head(struct printer *p, char **argv, struct drover_comm *c,
+                       const struct report_device *devices)
 {
+    const struct bench_opts *o = &p->o->bench;
     struct report_head h = {
         .version = comm_backend(c)->version(comm_inner(c)),
         .backend = drover_comm_backend(c),
-        .coll = backend_coll_name(o->coll),
-        .ranks = ranks,
+        .coll = bench_name(o),
+        .ranks = p->ranks,
         .min_bytes = o->min_bytes,
         .max_bytes = o->max_bytes,
         .step = o->factor ? (uint64_t)o->factor : o->step_bytes,
@@ -229,51 +97,230 @@ static void print_head(struct printer *p, const struct args *a, const struct ben
         .warmups = o->warmups,
         .iters = o->iters,
         .checks = o->checks,
+        .agg = o->agg,
+        .blocking = o->blocking,
+        .cpu_time = o->cpu_time,
+        .args = argv,
     };
-    if (a->json) {
-        p->json = report_json_new(&h, devices);
-        return;
-    }
     AUTO(strbuf) struct strbuf text = {0};
-    report_head_text(&text, &h, devices);
+    if (p->o->form == CMD_BENCH_JSON || p->o->save || p->o->baseline)
+        p->json = report_json_new(&h, devices, false);
+    if (p->o->json_file)
+        p->nccl_tests = report_json_new(&h, devices, true);
+    if (p->o->form == CMD_BENCH_TABLE)
+        report_head_text(&text, &h, devices);
+    else if (p->o->form == CMD_BENCH_CSV)
+        report_csv_titles(&text);
     print(&text);
 }
 
-static void print_foot(struct printer *p, const struct report_foot *foot)
+/* nccl-tests writes over nothing: where the file is there, it takes FILE.0, FILE.1, … */
+static int write_nccl_tests(struct printer *p, const struct report_foot *foot, struct err *e)
+{
+    AUTO(free) char *path = xstrdup(p->o->json_file);
+    FILE *f;
+    for (int i = 0; !(f = fopen(path, "wxe")); i++) {
+        if (errno != EEXIST)
+            return err_set(e, -errno, "-J '%s': %s", path, strerror(errno));
+        free(path);
+        path = xasprintf("%s.%d", p->o->json_file, i);
+    }
+    AUTO(free) char *document = report_json_end(p->nccl_tests, foot);
+    int bad = fprintf(f, "%s\n", document) < 0;
+    bad |= fclose(f) != 0;
+    return bad ? err_set(e, -EIO, "-J '%s': %s", path, strerror(errno)) : 0;
+}
+
+/* --baseline, then --save: both may name the same. */
+static int keep(struct printer *p, const char *document, const struct report_device *devices,
+                struct err *e)
+{
+    const struct cmd_bench_opts *o = p->o;
+    const char *coll = bench_name(&o->bench);
+    if (o->baseline) {
+        AUTO(free) char *path = cmd_bench_diff_path(o->baseline, coll, devices, p->ranks);
+        AUTO(json) json_t *before = NULL, *after = NULL;
+        AUTO(strbuf) struct strbuf text = {0};
+        int rc = cmd_bench_diff_load(&before, path, e);
+        if (rc == 0)
+            rc = json_parse(&after, document, strlen(document), e);
+        if (rc == 0)
+            rc = cmd_bench_diff_show(&text, before, after, o->tolerance, e);
+        if (rc < 0)
+            return err_wrap(e, "--baseline");
+        fputs(strbuf_str(&text), o->form == CMD_BENCH_TABLE ? stdout : stderr);
+        p->failed |= rc > 0;
+    }
+    if (!o->save)
+        return 0;
+    AUTO(free) char *path = cmd_bench_diff_path(o->save, coll, devices, p->ranks);
+    return cmd_bench_diff_save(path, document, e) < 0 ? err_wrap(e, "--save") : 0;
+}
+
+static int print_foot(struct printer *p, const struct report_foot *foot,
+                      const struct report_device *devices, struct err *e)
 {
     AUTO(strbuf) struct strbuf text = {0};
-    if (p->json) {
-        AUTO(free) char *document = report_json_end(p->json, foot);
+    AUTO(free) char *document = p->json ? report_json_end(p->json, foot) : NULL;
+    if (p->o->form == CMD_BENCH_JSON)
         strbuf_printf(&text, "%s\n", document);
-        report_json_free(p->json);
-    } else {
+    if (p->o->form == CMD_BENCH_TABLE)
         report_foot_text(&text, foot);
-    }
     print(&text);
+    struct rusage used;
+    char peak[32];
+    if (p->o->memory && getrusage(RUSAGE_SELF, &used) == 0)
+        fprintf(stderr, "memory: rank 0's process took %s at most\n",
+                size_format(peak, sizeof peak, (uint64_t)used.ru_maxrss * 1024));
+    int rc = p->nccl_tests ? write_nccl_tests(p, foot, e) : 0;
+    return rc == 0 && document ? keep(p, document, devices, e) : rc;
 }
 
-static int run_rank(struct drover *d, struct drover_comm *c, const struct args *a,
-                    const struct bench_opts *o, struct err *e)
+static json_t *verdict_json(const struct verdict *v, const struct verdict_run *best)
 {
-    int rank = drover_rank(d), size = drover_size(d);
+    json_t *reasons = json_array();
+    for (int i = 0; i < v->reason_count; i++)
+        json_array_append_new(reasons, json_string(v->reasons[i]));
+    return json_pack("{s:b, s:f, s:f, s:f, s:f, s:s, s:o}", "pass", v->pass, "busbw_gbps",
+                     best->busbw, "expected_low_gbps", v->low, "expected_high_gbps", v->high,
+                     "percent", v->percent, "limit", v->hop, "reasons", reasons);
+}
+
+/* Collective: every rank tells what it sees of its machine. */
+static int judge(struct printer *p, struct drover *d, struct drover_comm *c,
+                 const struct report_device *devices, struct strbuf *text)
+{
+    AUTO(free) struct verdict_facts *all = xcalloc((size_t)p->ranks, sizeof *all);
+    struct verdict_facts mine;
+    struct verdict v;
+    bench_facts_read(&mine, &devices[drover_rank(d)], comm_backend(c)->device != NULL);
+    int rc = comm_gather(c, &mine, sizeof mine, all, p->o->bench.wait_ms);
+    if (rc < 0 || drover_rank(d) != 0)
+        return rc;
+    p->best.coll = p->o->bench.coll;
+    p->best.expect = p->o->expect;
+    verdict_of(&v, all, p->ranks, &p->best);
+    verdict_text(text, &v, &p->best);
+    if (p->json)
+        report_json_set(p->json, "verdict", verdict_json(&v, &p->best));
+    p->failed = !v.pass;
+    return 0;
+}
+
+static int check_ranks(const struct bench_opts *o, int size, struct err *e)
+{
     if (busbw_has_root(o->coll) && o->root >= size)
         return err_set(e, -EINVAL, "-r %d is none of the %d ranks", o->root, size);
+    if (!o->hypercube || (size & (size - 1)) == 0)
+        return 0;
+    err_set(e, -EINVAL, "hypercube is for 2, 4, 8, … ranks, and this job has %d", size);
+    return err_hint(e, "all_gather moves the same data over any number of ranks");
+}
+
+static void print_pairs_json(const struct pairs_map *m, const struct pairs_slow *s)
+{
+    json_t *nodes = json_array(), *rates = json_array(), *us = json_array();
+    json_t *slow = json_array(), *links = json_array();
+    for (int i = 0; i < m->n; i++) {
+        json_t *row = json_array(), *lat = json_array();
+        for (int j = 0; j < m->n; j++) {
+            json_array_append_new(row, i == j ? json_null() : json_real(m->rates[i * m->n + j]));
+            json_array_append_new(lat,
+                                  i == j ? json_null() : json_real(m->latency_us[i * m->n + j]));
+        }
+        json_array_append_new(nodes, json_string(m->names[i]));
+        json_array_append_new(rates, row);
+        json_array_append_new(us, lat);
+    }
+    for (int i = 0; i < s->node_count; i++)
+        json_array_append_new(slow, json_integer(s->nodes[i]));
+    for (int i = 0; i < s->link_count; i++)
+        json_array_append_new(links, json_pack("[i, i]", s->links[i][0], s->links[i][1]));
+    AUTO(json)
+    json_t *root = json_pack("{s:i, s:o, s:o, s:o, s:f, s:o, s:o}", "schema", 1, "nodes", nodes,
+                             "gbps", rates, "latency_us", us, "usual_gbps", s->usual, "slow_nodes",
+                             slow, "slow_links", links);
+    json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    putchar('\n');
+}
+
+static bool prints_color(void)
+{
+    return isatty(STDOUT_FILENO) || getenv("DROVER_BENCH_COLOR");
+}
+
+/* Returns 1 where something is slow. */
+static int print_pairs(const struct bench_pairs *p, const struct cmd_bench_opts *o,
+                       const struct report_device *devices)
+{
+    AUTO(free) const char **names = xcalloc((size_t)p->n, sizeof *names);
+    AUTO(strv) char **own = NULL;
+    for (int i = 0; i < p->n; i++) {
+        bool alone = p->n == 1 || strcmp(devices[p->ranks[0]].host, devices[p->ranks[1]].host) != 0;
+        strv_push(&own,
+                  alone ? xstrdup(devices[p->ranks[i]].host) : xasprintf("rank %d", p->ranks[i]));
+        names[i] = own[i];
+    }
+    struct pairs_map m = {p->rates, p->lat_us, names, p->n, prints_color()};
+    struct pairs_slow slow;
+    AUTO(strbuf) struct strbuf text = {0};
+    pairs_judge(&slow, p->rates, p->n);
+    if (o->form == CMD_BENCH_JSON)
+        print_pairs_json(&m, &slow);
+    else
+        pairs_show(&text, &m, &slow);
+    print(&text);
+    int found = slow.node_count + slow.link_count > 0;
+    pairs_slow_free(&slow);
+    return found;
+}
+
+static int run_pairs(struct drover *d, struct drover_comm *c, const struct cmd_bench_opts *o,
+                     struct err *e)
+{
+    int size = drover_size(d);
     AUTO(free) struct report_device *devices = xcalloc((size_t)size, sizeof *devices);
-    struct printer p = {0};
-    struct report_foot foot;
+    struct bench_pairs p = {0};
     int rc = bench_devices(d, c, devices, e);
+    if (rc == 0)
+        rc = bench_pairs_run(&p, &o->bench, d, c, devices, e);
+    if (rc == 0 && drover_rank(d) == 0)
+        rc = print_pairs(&p, o, devices);
+    bench_pairs_free(&p);
+    return rc;
+}
+
+static int run_rank(struct drover *d, struct drover_comm *c, const struct cmd_bench_opts *o,
+                    char **argv, struct err *e)
+{
+    int rank = drover_rank(d), size = drover_size(d);
+    int rc = check_ranks(&o->bench, size, e);
     if (rc < 0)
         return rc;
-    if (rank == 0)
-        print_head(&p, a, o, c, devices, size);
-    rc = bench_run(o, d, c, &(struct bench_sink){on_row, &p}, &foot, e);
-    if (rc < 0) {
-        report_json_free(p.json);
+    AUTO(free) struct report_device *devices = xcalloc((size_t)size, sizeof *devices);
+    struct printer p = {.o = o, .ranks = size};
+    p.watched = isatty(STDERR_FILENO) || getenv("DROVER_BENCH_WATCHED");
+    struct report_foot foot;
+    AUTO(strbuf) struct strbuf verdict = {0};
+    rc = bench_devices(d, c, devices, e);
+    if (rc == 0 && rank == 0)
+        print_head(&p, argv, c, devices);
+    const struct bench_sink sink = {on_row, on_begin, &p};
+    if (rc == 0)
+        rc = bench_run(&o->bench, d, c, &sink, &foot, e);
+    if (rc == 0 && o->verdict && (rc = judge(&p, d, c, devices, &verdict)) < 0)
+        *e = *client_err(d);
+    if (rc == 0 && rank == 0)
+        rc = print_foot(&p, &foot, devices, e);
+    if (rc == 0 && o->form == CMD_BENCH_TABLE)
+        print(&verdict);
+    else if (rc == 0)
+        fputs(strbuf_str(&verdict), stderr);
+    report_json_free(p.json);
+    report_json_free(p.nccl_tests);
+    if (rc < 0)
         return rc;
-    }
-    if (rank == 0)
-        print_foot(&p, &foot);
-    return rank == 0 && foot.bad > 0; /* one rank's word; the others just end */
+    return rank == 0 && (foot.bad > 0 || p.failed); /* one rank's word; the others just end */
 }
 
 static const char *pick_backend(const struct drover *d)
@@ -283,50 +330,78 @@ static const char *pick_backend(const struct drover *d)
     return drover_size(d) == 1 ? "self" : "mpi";
 }
 
-static int as_rank(struct drover *d, const struct args *a, const struct bench_opts *o,
-                   struct err *e)
+/* A rank of another launcher's was not started as -np and -g say. */
+static int check_started(const struct drover *d, const struct cmd_bench_opts *o, struct err *e)
 {
-    if (a->ranks && a->ranks != drover_size(d)) {
-        err_set(e, -EINVAL, "-np %d, but this is rank %d of %d already", a->ranks, drover_rank(d),
-                drover_size(d));
+    int size = drover_size(d), rank = drover_rank(d);
+    if (getenv("DROVER_BENCH_OWN"))
+        return 0;
+    if (o->np && o->np != size) {
+        err_set(e, -EINVAL, "-np %d, but this is rank %d of %d already", o->np, rank, size);
         return err_hint(e, "leave -np to the launcher that started the ranks");
     }
-    struct drover_comm_opts co = {
-        .backend = a->backend ? a->backend : pick_backend(d), .device = -1, .open_ms = o->wait_ms};
+    if (o->per_np == 1)
+        return 0;
+    err_set(e, -EINVAL, "-g times -t is %d, but a rank has one GPU and one thread", o->per_np);
+    return err_hint(e, "start %d ranks for each that you started now, with -g 1 -t 1", o->per_np);
+}
+
+static void warn_of_ignored(const struct cmd_bench_opts *o)
+{
+    if (o->graph)
+        log_warn("-G %d: operations are started one by one, not as a CUDA graph", o->graph);
+    if (o->local_register)
+        log_warn("-R %d: buffers are not registered with NCCL", o->local_register);
+}
+
+static int as_rank(struct drover *d, const struct cmd_bench_opts *o, char **argv, struct err *e)
+{
+    int rc = check_started(d, o, e);
+    if (rc < 0)
+        return rc;
+    if (drover_rank(d) == 0)
+        warn_of_ignored(o);
+    struct drover_comm_opts co = {.backend = o->backend ? o->backend : pick_backend(d),
+                                  .device = -1,
+                                  .open_ms = o->bench.wait_ms};
     struct drover_comm *c = NULL;
-    int rc = drover_comm_open(&c, d, &co);
+    rc = drover_comm_open(&c, d, &co);
     if (rc < 0) {
         *e = *client_err(d);
         return rc;
     }
-    rc = run_rank(d, c, a, o, e);
+    rc = o->pairs ? run_pairs(d, c, o, e) : run_rank(d, c, o, argv, e);
     drover_comm_close(c);
     return rc;
 }
 
-static int start_job(char **argv, const struct args *a, struct err *e)
+static int start_job(char **argv, const struct cmd_bench_opts *o, struct err *e)
 {
-    int status = bench_job_run(argv, a->ranks, a->oversubscribe, e);
+    AUTO(strv) char **env = NULL;
+    struct bench_job b = {.argv = argv, .launch = o->launch, .ranks = cmd_bench_opts_ranks(o)};
+    strv_push(&env, xstrdup(own_env));
+    if (isatty(STDERR_FILENO))
+        strv_push(&env, xstrdup(watched_env));
+    if (isatty(STDOUT_FILENO))
+        strv_push(&env, xstrdup(color_env));
+    b.env = env;
+    if (o->per_np > 1)
+        fprintf(stderr, "drover bench: %d ranks, one a GPU, for -g times -t = %d\n", b.ranks,
+                o->per_np);
+    int status = bench_job_run(&b, e);
     if (status >= 0)
         return status;
     err_print(e, "drover bench");
-    return e->code == -EINVAL ? STATUS_USAGE : 1;
+    return e->code == -EINVAL || e->code == -ENOENT ? STATUS_USAGE : 1;
 }
 
-int cmd_bench(int argc, char **argv)
+static int run(int argc, char **argv, struct cmd_bench_opts *o)
 {
-    struct args a = {.iters = 20, .warmups = 1, .checks = 1, .average = STATS_MEAN};
-    a.timeout_s = 300;
-    a.gpus = a.threads = 1;
-    a.inject = getenv("DROVER_BENCH_INJECT");
-    struct bench_opts o = {0};
     struct err e = {0};
-    int rc = read_line(&o, &a, argc - 1, argv + 1, &e);
-    if (rc == OPT_HELP) {
-        opt_help(stdout, "drover bench", "OP [options]", about, options);
-        return 0;
-    }
     struct drover *d = NULL;
+    int rc = cmd_bench_opts_read(o, argc - 1, argv + 1, getenv("DROVER_BENCH_INJECT"), &e);
+    if (rc == OPT_HELP)
+        return 0;
     if (rc == 0 && drover_init(&d) < 0)
         rc = (e = *client_err(NULL)).code;
     if (rc < 0) {
@@ -334,13 +409,23 @@ int cmd_bench(int argc, char **argv)
         return STATUS_USAGE;
     }
     if (client_is_rank(d)) {
-        rc = as_rank(d, &a, &o, &e);
+        rc = as_rank(d, o, argv, &e);
         if (rc < 0)
             err_print(&e, "drover bench");
         rc = rc != 0;
     } else {
-        rc = start_job(argv, &a, &e);
+        rc = start_job(argv, o, &e);
     }
     drover_close(d);
     return rc;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+    if (argc > 2 && strcmp(argv[2], "diff") == 0)
+        return cmd_bench_diff(argc - 2, argv + 2);
+    struct cmd_bench_opts o;
+    int status = run(argc, argv, &o);
+    cmd_bench_opts_free(&o);
+    return status;
 }

@@ -1,23 +1,26 @@
 #include "collectives/report.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 void report_head_text(struct strbuf *out, const struct report_head *h,
                       const struct report_device *devices)
 {
+    const char *time = h->cpu_time ? "cputime" : "time";
     strbuf_printf(out, "# drover version %s backend=%s library=%s\n", DROVER_VERSION, h->backend,
                   h->version);
     strbuf_printf(out, "# Collective test starting: %s_perf\n", h->coll);
     strbuf_printf(out,
                   "# nThread 1 nGpus 1 minBytes %" PRIu64 " maxBytes %" PRIu64 " step: %" PRIu64
-                  "(%s) warmup iters: %d iters: %d agg iters: 1 validation: %d graph: 0 "
-                  "unalign: 0\n#\n",
+                  "(%s) warmup iters: %d iters: %d agg iters: %d validation: %d graph: 0 "
+                  "unalign: 0\n",
                   h->min_bytes, h->max_bytes, h->step, h->step_is_factor ? "factor" : "bytes",
-                  h->warmups, h->iters, h->checks);
-    strbuf_puts(out, "# Using devices\n");
+                  h->warmups, h->iters, h->agg, h->checks);
+    if (h->blocking)
+        strbuf_puts(out, "# Blocking Enabled: wait for completion and barrier after each "
+                         "collective \n");
+    strbuf_puts(out, "#\n# Using devices\n");
     for (int r = 0; r < h->ranks; r++) {
         const struct report_device *d = &devices[r];
         strbuf_printf(out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%04x:%02x:%02x] %s\n",
@@ -30,8 +33,8 @@ void report_head_text(struct strbuf *out, const struct report_head *h,
                   "in-place          \n",
                   "", "", "", "", "");
     strbuf_printf(out, "# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s \n",
-                  "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong",
-                  "time", "algbw", "busbw", "#wrong");
+                  "size", "count", "type", "redop", "root", time, "algbw", "busbw", "#wrong", time,
+                  "algbw", "busbw", "#wrong");
     strbuf_printf(out, "# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s \n",
                   "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)",
                   "(GB/s)", "");
@@ -85,60 +88,85 @@ void report_foot_text(struct strbuf *out, const struct report_foot *f)
     strbuf_printf(out, "#\n# Collective test concluded: %s_perf\n", f->coll);
 }
 
-struct report_json {
-    json_t *root, *rows; /* rows is borrowed from root */
-};
-
-struct report_json *report_json_new(const struct report_head *h,
-                                    const struct report_device *devices)
+void report_csv_titles(struct strbuf *out)
 {
-    struct report_json *j = xzalloc(sizeof *j);
-    j->rows = json_array();
-    json_t *list = json_array();
-    for (int r = 0; r < h->ranks; r++) {
-        const struct report_device *d = &devices[r];
-        json_array_append_new(list,
-                              json_pack("{s:i, s:i, s:s, s:i, s:s}", "rank", d->rank, "pid", d->pid,
-                                        "host", d->host, "device", d->index, "name", d->name));
+    strbuf_puts(out, "size_bytes,count,type,op,root,in_place,time_us,algbw_gbps,busbw_gbps,wrong,"
+                     "rank_min_us,rank_max_us,samples,min_us,median_us,median_low_us,"
+                     "median_high_us,p99_us\n");
+}
+
+void report_csv_row(struct strbuf *out, const struct report_row *r)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct report_half *h = &r->half[i];
+        const struct stats *s = &h->stats;
+        if (!h->ran)
+            continue;
+        strbuf_printf(out, "%zu,%zu,%s,%s,%d,%d,%.4f,%.6g,%.6g,", r->bytes, r->count, r->type,
+                      r->op, r->root, i, h->seconds * 1e6, h->algbw, h->busbw);
+        if (h->checked)
+            strbuf_printf(out, "%" PRIu64, h->wrong);
+        strbuf_printf(out, ",%.4f,%.4f,%zu,", h->rank_min_seconds * 1e6, h->rank_max_seconds * 1e6,
+                      s->n);
+        if (s->n)
+            strbuf_printf(out, "%.4f,%.4f,%.4f,%.4f,%.4f\n", s->min * 1e6, s->median * 1e6,
+                          s->low * 1e6, s->high * 1e6, s->p99 * 1e6);
+        else
+            strbuf_puts(out, ",,,,\n");
     }
-    j->root =
-        json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:{s:i, s:i, s:i}, s:o, s:o}", "schema", 1,
-                  "drover", DROVER_VERSION, "collective", h->coll, "backend", h->backend, "library",
-                  h->version, "ranks", h->ranks, "iterations", "warmup", h->warmups, "timed",
-                  h->iters, "checked", h->checks, "devices", list, "rows", j->rows);
-    return j;
 }
 
-static json_t *half_json(const struct report_half *h)
+static void put_blame(struct strbuf *out, const struct verify_blame *b)
 {
-    if (!h->ran)
-        return json_null();
-    json_t *wrong = h->checked ? json_integer((json_int_t)h->wrong) : json_null();
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "time_us", h->seconds * 1e6, "algbw_gbps",
-                     h->algbw, "busbw_gbps", h->busbw, "rank_min_us", h->rank_min_seconds * 1e6,
-                     "rank_max_us", h->rank_max_seconds * 1e6, "wrong", wrong);
+    const char *some = b->ranks > 1 ? ", or another one's" : "";
+    switch (b->cause) {
+    case VERIFY_UNTOUCHED:
+        strbuf_puts(out, ": nothing was written there");
+        if (b->rank >= 0)
+            strbuf_printf(out, "; rank %d's data is missing", b->rank);
+        break;
+    case VERIFY_MISSING:
+        strbuf_printf(out, ": rank %d's contribution%s is missing", b->rank, some);
+        break;
+    case VERIFY_TWICE:
+        strbuf_printf(out, ": rank %d's contribution%s is in it twice", b->rank, some);
+        break;
+    case VERIFY_OTHERS:
+        strbuf_printf(out, ": it is rank %d's data%s", b->rank, some);
+        break;
+    case VERIFY_UNKNOWN:
+        strbuf_puts(out, ": no single rank's part explains it");
+        break;
+    }
 }
 
-void report_json_row(struct report_json *j, const struct report_row *r)
+void report_wrong_text(struct strbuf *out, const struct report_row *r, int ranks)
 {
-    json_array_append_new(j->rows,
-                          json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size_bytes",
-                                    (json_int_t)r->bytes, "count", (json_int_t)r->count, "type",
-                                    r->type, "op", r->op, "root", r->root, "out_of_place",
-                                    half_json(&r->half[0]), "in_place", half_json(&r->half[1])));
-}
-
-char *report_json_end(struct report_json *j, const struct report_foot *f)
-{
-    json_object_set_new(j->root, "wrong", json_integer((json_int_t)f->bad));
-    json_object_set_new(j->root, "avg_busbw_gbps", json_real(f->avg_busbw));
-    return json_dumps(j->root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-}
-
-void report_json_free(struct report_json *j)
-{
-    if (!j)
-        return;
-    json_decref(j->root);
-    free(j);
+    static const char *const sides[] = {
+        [BUFFERS_OUT_END] = "after the end of the output",
+        [BUFFERS_OUT_BEGIN] = "before the begin of the output",
+        [BUFFERS_IN_END] = "after the end of the input",
+        [BUFFERS_IN_BEGIN] = "before the begin of the input",
+    };
+    for (int i = 0; i < 2; i++) {
+        const struct report_half *h = &r->half[i];
+        const struct buffers_wrong *w = &h->first_wrong;
+        if (h->wrong_rank < 0 || !h->ran)
+            continue;
+        strbuf_printf(out, "%zu B %s %s, %s: ", r->bytes, r->type, r->op,
+                      i ? "in place" : "out of place");
+        if (w->elements) {
+            strbuf_printf(
+                out, "rank %d of %d has %" PRIu64 " wrong; element %" PRIu64 " is %g, not %g",
+                h->wrong_rank, ranks, w->elements, w->index, w->first.got, w->first.expected);
+            put_blame(out, &w->blame);
+        }
+        if (w->canaries)
+            strbuf_printf(out,
+                          "%srank %d: %" PRIu64 " bytes were written outside, the nearest "
+                          "%d %s",
+                          w->elements ? "; " : "", h->wrong_rank, w->canaries, w->canary_bytes,
+                          sides[w->side]);
+        strbuf_putc(out, '\n');
+    }
 }

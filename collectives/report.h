@@ -1,12 +1,15 @@
-/* report - what `drover bench` prints: the text of nccl-tests, which people's scripts parse, or one
- * JSON document. */
+/* report - what `drover bench` prints: the text of nccl-tests, which people's scripts parse, JSON,
+ * or CSV. */
 #ifndef DROVER_BENCH_REPORT_H
 #define DROVER_BENCH_REPORT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collectives/buffers.h"
+#include "collectives/stats.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
 
@@ -17,7 +20,10 @@ struct report_head {
     int ranks;
     uint64_t min_bytes, max_bytes, step; /* a factor, or bytes */
     bool step_is_factor;
-    int warmups, iters, checks;
+    int warmups, iters, checks, agg;
+    int blocking;      /* -z */
+    bool cpu_time;     /* times are those of starting the work */
+    char *const *args; /* the command line, strv */
 };
 
 /* One rank's line under "Using devices". A plain value that ranks send to each other. */
@@ -34,6 +40,11 @@ struct report_half { /* out-of-place, or in-place */
     double algbw, busbw;                       /* GB/s */
     double rank_min_seconds, rank_max_seconds; /* the fastest and the slowest rank's */
     uint64_t wrong;                            /* elements, over all ranks */
+    int wrong_rank;                            /* the first that has some; -1: none */
+    struct buffers_wrong first_wrong;          /* what it has */
+    struct stats stats;                        /* seconds of single iterations; .n 0: not taken */
+    const double *samples;                     /* of which they are; borrowed */
+    bool unstable;                             /* they were still moving when time was over */
 };
 
 struct report_row {
@@ -55,11 +66,22 @@ void report_head_text(struct strbuf *out, const struct report_head *h,
 void report_row_text(struct strbuf *out, const struct report_row *r);
 void report_foot_text(struct strbuf *out, const struct report_foot *f);
 
-/* Collects the same for one JSON document. */
+/* The same as comma-separated values: a line of titles, then one for each half of a row. */
+void report_csv_titles(struct strbuf *out);
+void report_csv_row(struct strbuf *out, const struct report_row *r);
+
+/* What is wrong with a row, in a line for people each; nothing where all is right. */
+void report_wrong_text(struct strbuf *out, const struct report_row *r, int ranks);
+
+/* ---- report_json.c: the same as one JSON document; ours, or nccl-tests' (its -J) ---------------
+ * nccl-tests' has the whole environment, here it has only what is NCCL's and CUDA's: the rest is
+ * nobody's business. */
 struct report_json;
 struct report_json *report_json_new(const struct report_head *h,
-                                    const struct report_device *devices);
+                                    const struct report_device *devices, bool nccl_tests);
 void report_json_row(struct report_json *j, const struct report_row *r);
+/* Adds `value`, which is taken over, to the document. */
+void report_json_set(struct report_json *j, const char *key, json_t *value);
 /* The document, to be freed by the caller. */
 char *report_json_end(struct report_json *j, const struct report_foot *f);
 void report_json_free(struct report_json *j);

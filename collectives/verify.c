@@ -95,32 +95,38 @@ static double input(const struct verify *v, uint64_t rank, size_t element)
         return product ? 1 : 0;
     if (product)
         return (double)(1 + (random & 1));
-    uint64_t share = limit / takes_part;
-    return (double)(random % ((share < PLAIN_MAX ? share : PLAIN_MAX) + 1));
+    uint64_t share = limit / takes_part, wide = 64 * n > PLAIN_MAX ? 64 * n : PLAIN_MAX;
+    uint64_t room = share < wide ? share : wide;
+    if (takes_part == n && room >= 2 * n)
+        return (double)(1 + rank + n * (random % (room / n)));
+    return (double)(random % (room + 1));
 }
 
-static double reduced(const struct verify *v, size_t element)
+static double combine(enum drover_op op, double x, double y)
 {
-    double x = input(v, 0, element);
-    for (int r = 1; r < v->ranks; r++) {
-        double y = input(v, (uint64_t)r, element);
-        switch (v->op) {
-        case DROVER_PROD:
-            x *= y;
-            break;
-        case DROVER_MIN:
-            x = y < x ? y : x;
-            break;
-        case DROVER_MAX:
-            x = y > x ? y : x;
-            break;
-        case DROVER_SUM:
-        case DROVER_AVG:
-        case DROVER_OPS:
-            x += y;
-            break;
-        }
+    switch (op) {
+    case DROVER_PROD:
+        return x * y;
+    case DROVER_MIN:
+        return y < x ? y : x;
+    case DROVER_MAX:
+        return y > x ? y : x;
+    default:
+        return x + y;
     }
+}
+
+/* The reduction when rank `odd` takes part `times` times; -1: every rank once. */
+static double reduced(const struct verify *v, size_t element, int odd, int times)
+{
+    double x = 0;
+    bool any = false;
+    for (int r = 0; r < v->ranks; r++)
+        for (int k = 0; k < (r == odd ? times : 1); k++) {
+            double y = input(v, (uint64_t)r, element);
+            x = any ? combine(v->op, x, y) : y;
+            any = true;
+        }
     return v->op == DROVER_AVG ? x / v->ranks : x; /* a whole type's set() cuts it off */
 }
 
@@ -173,7 +179,7 @@ void verify_expected(const struct verify *v, int rank, int block, size_t count, 
     uint64_t from = (uint64_t)source(v, rank, block);
     for (size_t i = 0; i < n; i++)
         set(out, i, v->type,
-            busbw_has_op(v->coll) ? reduced(v, first + i) : input(v, from, first + i));
+            busbw_has_op(v->coll) ? reduced(v, first + i, -1, 1) : input(v, from, first + i));
 }
 
 /* An element's bits as a whole number that grows with the float's value. */
@@ -201,4 +207,107 @@ uint64_t verify_wrong(const struct verify *v, const void *got, const void *expec
         wrong += apart > AVG_ULPS || apart < -AVG_ULPS;
     }
     return wrong;
+}
+
+static double get(const void *values, size_t i, enum drover_type t)
+{
+    const void *p = (const char *)values + i * backend_type_bytes(t);
+    switch (t) {
+    case DROVER_INT8:
+        return *(const int8_t *)p;
+    case DROVER_UINT8:
+        return *(const uint8_t *)p;
+    case DROVER_INT32:
+        return *(const int32_t *)p;
+    case DROVER_UINT32:
+        return *(const uint32_t *)p;
+    case DROVER_INT64:
+        return (double)*(const int64_t *)p;
+    case DROVER_UINT64:
+        return (double)*(const uint64_t *)p;
+    case DROVER_HALF:
+        return half_to_float(*(const uint16_t *)p);
+    case DROVER_FLOAT:
+        return *(const float *)p;
+    case DROVER_DOUBLE:
+        return *(const double *)p;
+    case DROVER_BFLOAT16:
+        return bfloat16_to_float(*(const uint16_t *)p);
+    case DROVER_F8E4M3:
+        return f8e4m3_to_float(*(const uint8_t *)p);
+    case DROVER_F8E5M2:
+    case DROVER_TYPES:
+        return f8e5m2_to_float(*(const uint8_t *)p);
+    }
+    return 0;
+}
+
+void verify_find(const struct verify *v, struct verify_finding *f, const void *got,
+                 const void *expected, size_t first, size_t n)
+{
+    size_t bytes = backend_type_bytes(v->type);
+    for (size_t i = 0; i < n && f->n < VERIFY_SOME; i++) {
+        const char *g = (const char *)got + i * bytes, *x = (const char *)expected + i * bytes;
+        if (verify_wrong(v, g, x, 1) == 0)
+            continue;
+        if (f->n == 0) {
+            f->expected = get(x, 0, v->type);
+            f->got = get(g, 0, v->type);
+        }
+        f->at[f->n] = first + i;
+        f->bits[f->n] = 0;
+        memcpy(&f->bits[f->n++], g, bytes);
+    }
+}
+
+/* What `cause` by rank `r` would have left at element i. */
+static double would_be(const struct verify *v, enum verify_cause cause, int r, size_t i)
+{
+    return cause == VERIFY_OTHERS ? input(v, (uint64_t)r, i)
+                                  : reduced(v, i, r, cause == VERIFY_TWICE ? 2 : 0);
+}
+
+static bool explains(const struct verify *v, const struct verify_finding *f, size_t start,
+                     enum verify_cause cause, int r)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        double value[1];
+        set(value, 0, v->type, would_be(v, cause, r, start + f->at[i] % VERIFY_PERIOD));
+        if (verify_wrong(v, &f->bits[i], value, 1))
+            return false;
+    }
+    return f->n > 0;
+}
+
+static bool untouched(const struct verify_finding *f, size_t bytes)
+{
+    uint64_t poison = 0;
+    memset(&poison, VERIFY_POISON, bytes);
+    for (size_t i = 0; i < f->n; i++)
+        if (f->bits[i] != poison)
+            return false;
+    return f->n > 0;
+}
+
+struct verify_blame verify_blame(const struct verify *v, const struct verify_finding *f, int rank,
+                                 size_t count)
+{
+    struct verify_blame b = {.cause = VERIFY_UNKNOWN, .rank = -1};
+    bool computes = busbw_has_op(v->coll);
+    size_t start = source_start(v, rank, f->block, count);
+    if (untouched(f, backend_type_bytes(v->type))) {
+        b.cause = VERIFY_UNTOUCHED;
+        b.rank = computes ? -1 : source(v, rank, f->block);
+        b.ranks = 1;
+        return b;
+    }
+    enum verify_cause first = computes ? VERIFY_MISSING : VERIFY_OTHERS;
+    enum verify_cause last = computes ? VERIFY_TWICE : VERIFY_OTHERS;
+    for (enum verify_cause c = first; c <= last && b.ranks == 0; c++)
+        for (int r = 0; r < v->ranks; r++)
+            if (explains(v, f, start, c, r) && b.ranks++ == 0) {
+                b.cause = c;
+                b.rank = r;
+            }
+    return b;
 }

@@ -141,12 +141,28 @@ static int run_as(const char *name, int argc, char **argv)
     return torch ? cmd_torchrun(argc, argv) : cmd_run(argc, argv);
 }
 
+/* By the name of one of nccl-tests' programs: "all_reduce_perf -b 8" is "drover bench
+ * all_reduce_perf -b 8". */
+static int run_perf(const char *name, int argc, char **argv)
+{
+    AUTO(strv) char **words = NULL;
+    strv_push(&words, xstrdup("drover"));
+    strv_push(&words, xstrdup("bench"));
+    strv_push(&words, xstrdup(name));
+    for (int i = 1; i < argc; i++)
+        strv_push(&words, xstrdup(argv[i]));
+    return exec_program(find("bench"), words);
+}
+
 static int dispatch(int argc, char **argv)
 {
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "drover";
     if (!strcmp(name, "mpirun") || !strcmp(name, "mpiexec") || !strcmp(name, "torchrun"))
         return run_as(name, argc, argv);
+    size_t perf = strlen(name) > 5 ? strlen(name) - 5 : 0;
+    if (perf && strcmp(name + perf, "_perf") == 0)
+        return run_perf(name, argc, argv);
     const char *word = argc > 1 ? argv[1] : NULL;
     if (!word) {
         print_help(stderr);

@@ -209,10 +209,12 @@ def test_a_number_of_ranks_that_is_not_the_launchers_is_refused():
     (["all_reduce", "-b", "x"], "'x' is not a size"),
     (["all_reduce", "-f", "1"], "sizes do not grow"),
     (["all_reduce", "-i", "0"], "sizes do not grow"),
-    (["all_reduce", "-g", "2"], "a rank has one GPU"),
-    (["all_reduce", "-n", "0"], "-n and -T are at least 1"),
-    (["all_reduce", "-z", "9"], "-z is 0 to 2"),
-    (["all_reduce", "-G", "1"], "unknown option '-G'"),
+    (["all_reduce", "-g", "0"], "-g and -t are at least 1"),
+    (["all_reduce", "-n", "0"], "-n, -m and -T are at least 1"),
+    (["all_reduce", "-z", "9"], "-a and -z are 0 to 3"),
+    (["all_reduce", "-Q", "1"], "unknown option '-Q'"),
+    (["all_reduce", "--hostfile", "/nosuch/file"], "/nosuch/file"),
+    (["all_reduce", "--json", "--csv"], "--json or --csv"),
     (["broadcast", "-r", "-2"], "-r"),
 ])
 def test_a_wrong_command_line_starts_nothing_and_says_why(args, words):
@@ -238,3 +240,171 @@ def test_a_backend_that_cannot_be_opened_ends_the_job_at_once():
     done = bench(2, "all_reduce", "-b", "8", "-e", "8", "--backend", "nosuch")
     assert done.returncode == 1 and "there is no backend 'nosuch'" in done.stderr
     assert time.monotonic() - start < 20
+
+
+def test_gpus_and_threads_of_a_rank_are_ranks_and_it_says_so():
+    done = subprocess.run([str(DROVER), "bench", "all_reduce", "-g", "2", "-t", "2", "-b", "1K", "-e", "1K", "--oversubscribe"],
+                          env=clean_env(), text=True, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "4 ranks, one a GPU, for -g times -t = 4" in done.stderr
+    assert len(parse(done.stdout)["devices"]) == 4
+    done = bench_under_mpirun(2, "all_reduce", "-g", "2", "-b", "8", "-e", "8")
+    assert done.returncode != 0 and "start 2 ranks for each" in done.stderr
+
+
+@pytest.mark.parametrize("op", ["alltoallv", "gather", "scatter", "sendrecv", "hypercube"])
+def test_the_other_operations_of_nccl_tests_are_there(op):
+    done = bench(2, op, "-b", "4K", "-e", "256K", "-f", "8", "-n", "4")
+    assert done.returncode == 0, done.stderr
+    table = parse_any(done.stdout)
+    assert table["program"] == f"{op}_perf" and table["bad"] == (0, "OK")
+    for row in table["rows"]:
+        way = row["out"]
+        if way["time"] < 1:
+            continue
+        rate = row["size"] / way["time"] / 1e3
+        algbw = rate / 2 if op == "hypercube" else rate  # count·size·(n-1)/t, of a size of count·size·n
+        busbw = rate if op == "sendrecv" else rate / 2
+        assert abs(way["algbw"] - algbw) <= 0.006 + 0.01 * algbw, row
+        assert abs(way["busbw"] - busbw) <= 0.006 + 0.01 * busbw, row
+
+
+def parse_any(text):
+    """As parse(), where an operation may have nothing to be done in place."""
+    return parse(re.sub(r"^(.{52}(?: +\S+){4}) +N/A +N/A +N/A +N/A$", r"\1   0.00    0.00    0.00    N/A", text, flags=re.M))
+
+
+def test_a_hypercube_needs_a_power_of_two():
+    done = bench(3, "hypercube", "-b", "1K", "-e", "1K")
+    assert done.returncode != 0 and "hypercube is for 2, 4, 8" in done.stderr
+
+
+def test_the_links_are_nccl_tests_programs(tmp_path):
+    """With all of its letters; the link lies two levels below the tree, as in libexec/drover/bin."""
+    link, out = tmp_path / "all_gather_perf", tmp_path / "out.json"
+    link.symlink_to(DROVER)
+    done = subprocess.run([str(link), "-b", "1K", "-e", "4K", "-f", "2", "-g", "2", "-t", "1", "-n", "3", "-w", "1", "-o", "sum",
+                           "-d", "half", "-r", "0", "-c", "1", "-p", "1", "-R", "0", "-G", "0", "-z", "0", "-a", "1", "-m",
+                           "3", "-N", "2", "-C", "1", "-T", "30", "-M", "1", "-J", out], env=clean_env(), text=True,
+                          capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "agg iters: 3 validation: 1" in done.stdout and "cputime" in done.stdout
+    assert len(parse(done.stdout.replace("cputime", "time"))["rows"]) == 6  # two cycles
+    assert "memory: rank 0's process took" in done.stderr
+    d = json.loads(out.read_text())
+    assert [r["size"] for r in d["results"]] == [1024, 2048, 4096] * 2
+    assert d["config"]["aggregated_iterations"] == 3 and d["config"]["step_factor"] == 2
+    assert d["results"][0]["out_of_place"].keys() == {"cpu_time", "alg_bw", "bus_bw", "nwrong"}
+    assert d["out_of_bounds"] == {"count": 0, "okay": "true"}
+
+
+def test_an_output_file_is_not_written_over(tmp_path):
+    out = tmp_path / "out.json"
+    out.write_text("mine")
+    assert bench(1, "all_reduce", "-b", "8", "-e", "8", "-J", out).returncode == 0
+    assert out.read_text() == "mine" and json.loads((tmp_path / "out.json.0").read_text())["version"] == 1
+    done = bench(1, "all_reduce", "-b", "8", "-e", "8", "-J", tmp_path / "no" / "out.json")
+    assert done.returncode == 1 and "-J '" in done.stderr and "No such file" in done.stderr
+
+
+def test_what_is_not_done_is_warned_of():
+    done = bench(1, "all_reduce", "-b", "8", "-e", "8", "-G", "2", "-R", "1")
+    assert done.returncode == 0 and "graph: 0" in done.stdout
+    assert "-G 2: operations are started one by one" in done.stderr and "-R 1: buffers are not" in done.stderr
+
+
+@pytest.mark.parametrize("where, words", [
+    ("1:0:absent", "rank 1's contribution is missing"),
+    ("1:12:before", "bytes were written outside, the nearest 12 before the begin of the output"),
+    ("0:5:after", "rank 0: 1 bytes were written outside, the nearest 5 after the end of the output"),
+    ("1:77", "rank 1 of 3 has 1 wrong; element 77 is"),
+])
+def test_what_is_wrong_is_told_with_its_place_and_its_rank(where, words):
+    done = bench(3, "all_reduce", "-b", "64K", "-e", "64K", "-n", "1", DROVER_BENCH_INJECT=where)
+    assert done.returncode == 1 and words in done.stderr
+
+
+def test_json_has_single_times_and_what_is_wrong():
+    done = bench(2, "all_reduce", "-b", "64K", "-e", "64K", "-n", "7", "--json", DROVER_BENCH_INJECT="1:0:absent")
+    way = json.loads(done.stdout)["rows"][0]["in_place"]
+    assert len(way["samples_us"]) == 7 and way["min_us"] == min(way["samples_us"])
+    assert way["median_low_us"] <= way["median_us"] <= way["median_high_us"] <= way["p99_us"]
+    wrong = way["first_wrong"]
+    assert (wrong["cause"], wrong["cause_rank"], wrong["index"], wrong["elements"]) == ("missing", 1, 0, 16384)
+
+
+def test_csv_has_a_line_for_each_half():
+    done = bench(2, "all_reduce", "-b", "1K", "-e", "4K", "-f", "2", "-n", "3", "--csv")
+    lines = [line.split(",") for line in done.stdout.splitlines()]
+    assert len(lines) == 7 and len({len(line) for line in lines}) == 1
+    assert [(line[0], line[5]) for line in lines[1:]] == [(s, w) for s in ("1024", "2048", "4096") for w in "01"]
+
+
+def test_a_verdict_passes_or_fails_the_command_with_reasons():
+    args = ["all_reduce", "-b", "1M", "-e", "1M", "-n", "3"]
+    done = bench(2, *args, "--expect", "0.0001")
+    assert done.returncode == 0 and re.search(r"^# Verdict              : PASS, ", done.stdout, re.M), done.stderr
+    assert parse(done.stdout)["bad"] == (0, "OK")
+    done = bench(2, *args, "--expect", "100000", NCCL_SHM_DISABLE="1")
+    assert done.returncode == 1 and "what was asked for\n#   1. the best row has 1 MiB" in done.stdout
+    assert "NCCL_SHM_DISABLE is set" in done.stdout
+    done = bench(2, *args, "--verdict", "--json")
+    d = json.loads(done.stdout)["verdict"]
+    assert done.returncode == (0 if d["pass"] else 1) and d["limit"].startswith("memory that copies ")
+    assert "# Verdict" in done.stderr
+    done = bench(1, *args, "--verdict")
+    assert done.returncode == 0 and "none, one rank sends nothing" in done.stdout
+
+
+def test_it_goes_on_until_it_is_stable_or_its_time_is_over():
+    done = bench(2, "all_reduce", "-b", "64K", "-e", "64K", "-n", "10", "--json", "--stable", "0.00001%", "--max-time", "0.2")
+    way = json.loads(done.stdout)["rows"][0]["out_of_place"]
+    assert not way["stable"] and len(way["samples_us"]) > 10 and len(way["samples_us"]) % 10 == 0
+    done = bench(2, "all_reduce", "-b", "64K", "-e", "64K", "--stable", "x%")
+    assert done.returncode == 2 and "--stable 'x%' is no share" in done.stderr
+
+
+def diff(*args):
+    return subprocess.run([str(DROVER), "bench", "diff", *map(str, args)], env=clean_env(), text=True, capture_output=True,
+                          timeout=20, check=False)
+
+
+def test_two_runs_are_compared_size_by_size(tmp_path):
+    done = bench(2, "all_reduce", "-b", "1K", "-e", "64K", "-f", "64", "-n", "40", "--json")
+    a, b, c = tmp_path / "a.json", tmp_path / "b.json", tmp_path / "c.json"
+    a.write_text(done.stdout)
+    d = json.loads(done.stdout)
+    d["rows"][1]["in_place"]["samples_us"] = [t * 1.5 for t in d["rows"][1]["in_place"]["samples_us"]]
+    b.write_text(json.dumps(d))
+    same, slower = diff(a, a), diff("--tolerance", "10%", a, b)
+    assert same.returncode == 0 and "# 0 of 4 rows are worse" in same.stdout, same.stderr
+    assert slower.returncode == 1 and [line.split()[4] for line in slower.stdout.splitlines() if "WORSE" in line] == ["in_place"]
+    assert "better" in diff(b, a).stdout and diff(b, a).returncode == 0
+    assert diff(a, b, "--tolerance", "60%").returncode == 0
+    d["ranks"] = 3
+    c.write_text(json.dumps(d))
+    for args, words in [((a, c), "they differ in 'ranks'"), ((a,), "two files are compared, not 1"), ((a, tmp_path / "no"), "No such"),
+                        ((a, a, "--tolerance", "x"), "is no share")]:
+        done = diff(*args)
+        assert done.returncode == 2 and words in done.stderr and done.stdout == ""
+    c.write_text("{}")
+    assert "is no document of drover bench --json" in diff(a, c).stderr
+
+
+def test_a_baseline_is_kept_for_the_cluster(tmp_path):
+    args = ["all_reduce", "-b", "4K", "-e", "4K", "-n", "50"]
+    env = {"XDG_DATA_HOME": str(tmp_path)}
+    done = bench(2, *args, "--baseline", "golden", **env)
+    assert done.returncode == 1 and "--baseline" in done.stderr and "No such file" in done.stderr
+    assert bench(2, *args, "--save", "golden", **env).returncode == 0
+    (kept,) = tmp_path.glob("drover/bench/*/all_reduce-golden.json")
+    done = bench(2, *args, "--baseline", "golden", "--tolerance", "900%", **env)
+    assert done.returncode == 0 and "# 0 of 2 rows are worse" in done.stdout, done.stderr
+    d = json.loads(kept.read_text())
+    for way in ("out_of_place", "in_place"):
+        d["rows"][0][way]["samples_us"] = [0.001] * 50
+    kept.write_text(json.dumps(d))
+    done = bench(2, *args, "--baseline", "golden", **env)
+    assert done.returncode == 1 and done.stdout.count("WORSE") == 2
+    done = bench(2, *args, "--save", "../x", **env)
+    assert done.returncode == 2 and "'../x' is no name" in done.stderr

@@ -51,7 +51,7 @@ static struct report_foot run(const struct bench_opts *o, struct seen *seen)
     struct report_foot foot;
     CHECK_INT(drover_init(&d), 0);
     CHECK_INT(drover_comm_open(&c, d, &(struct drover_comm_opts){.backend = "self"}), 0);
-    if (bench_run(o, d, c, &(struct bench_sink){on_row, seen}, &foot, &e) < 0)
+    if (bench_run(o, d, c, &(struct bench_sink){on_row, NULL, seen}, &foot, &e) < 0)
         FAIL("%s", e.text);
     struct report_device device;
     CHECK_INT(bench_devices(d, c, &device, &e), 0);
@@ -69,6 +69,8 @@ static struct bench_opts some(void)
                                .factor = 16,
                                .iters = 2,
                                .warmups = 1,
+                               .agg = 1,
+                               .cycles = 1,
                                .checks = 2,
                                .types = 1 << DROVER_FLOAT | 1 << DROVER_HALF,
                                .ops = 1 << DROVER_SUM | 1 << DROVER_AVG,
@@ -102,10 +104,49 @@ TEST(an_injected_error_is_found_in_each_row_that_reaches_it)
     struct bench_opts o = some();
     o.types = 1 << DROVER_FLOAT;
     o.inject_rank = 0;
-    o.inject_element = 100; /* beyond 64 bytes */
+    o.inject_at = 100; /* beyond 64 bytes */
     struct seen seen = {0};
     struct report_foot foot = run(&o, &seen);
     CHECK_INT(seen.rows, 8);
     CHECK_INT(seen.wrong, 2 * 3 * 2); /* two operations, three sizes, out of place and in place */
     CHECK_INT(foot.bad, 12);
+}
+
+static void on_samples(void *arg, const struct report_row *row)
+{
+    size_t *seen = arg;
+    for (int i = 0; i < 2; i++) {
+        const struct report_half *h = &row->half[i];
+        seen[i] = h->stats.n;
+        CHECK(h->stats.min <= h->stats.low && h->stats.low <= h->stats.median);
+        CHECK(h->stats.median <= h->stats.high && h->stats.high <= h->stats.p99);
+        CHECK_NEAR(stats_median(h->samples, h->stats.n), h->stats.median, 0);
+    }
+}
+
+TEST(single_iterations_are_timed_until_their_median_is_known_or_time_is_over)
+{
+    struct drover *d = NULL;
+    struct drover_comm *c = NULL;
+    struct err e = {0};
+    struct report_foot foot;
+    size_t seen[2] = {0};
+    struct bench_opts o = some();
+    o.min_bytes = o.max_bytes = 4096;
+    o.types = 1 << DROVER_FLOAT;
+    o.ops = 1 << DROVER_SUM;
+    o.samples = true;
+    o.iters = 10;
+    CHECK_INT(drover_init(&d), 0);
+    CHECK_INT(drover_comm_open(&c, d, &(struct drover_comm_opts){.backend = "self"}), 0);
+    const struct bench_sink sink = {on_samples, NULL, seen};
+    CHECK_INT(bench_run(&o, d, c, &sink, &foot, &e), 0);
+    CHECK_INT(seen[0], 10);
+    CHECK_INT(seen[1], 10);
+    o.stable = 1e-9; /* never */
+    o.max_time_s = 0.02;
+    CHECK_INT(bench_run(&o, d, c, &sink, &foot, &e), 0);
+    CHECK(seen[0] > 10 && seen[0] % 10 == 0);
+    drover_comm_close(c);
+    drover_close(d);
 }

@@ -24,10 +24,10 @@ static struct buffers_run a_run(enum backend_coll coll, bool in_place)
 
 static uint64_t wrong_after(struct buffers *b, struct buffers_run *r)
 {
-    uint64_t wrong = 0;
+    struct buffers_wrong w;
     struct err e = {0};
-    CHECK_INT(buffers_wrong(b, r, &wrong, &e), 0);
-    return wrong;
+    CHECK_INT(buffers_look(b, r, &w, &e), 0);
+    return w.elements + w.canaries;
 }
 
 TEST(what_a_collective_leaves_is_right_and_what_none_has_touched_is_wrong)
@@ -58,30 +58,75 @@ TEST(a_spoiled_element_is_counted_wherever_it_is)
         struct backend_call call = buffers_call(b, &r, 0);
         CHECK_INT(call.in == call.out, in_place);
         CHECK_INT(backend_self.start(inner, &call, 1, &e), 0);
-        CHECK_INT(buffers_spoil(b, &r, 0, &e), 0);
+        CHECK_INT(buffers_spoil(b, &r, BUFFERS_BIT, 0, &e), 0);
         CHECK_INT(wrong_after(b, &r), 1);
-        CHECK_INT(buffers_spoil(b, &r, r.shape.count - 1, &e), 0);
+        CHECK_INT(buffers_spoil(b, &r, BUFFERS_BIT, r.shape.count - 1, &e), 0);
         CHECK_INT(wrong_after(b, &r), 2);
-        CHECK_INT(buffers_spoil(b, &r, r.shape.count, &e), 0); /* there is none */
+        CHECK_INT(buffers_spoil(b, &r, BUFFERS_BIT, r.shape.count, &e), 0); /* there is none */
         CHECK_INT(wrong_after(b, &r), 2);
     }
     buffers_close(b);
     backend_self.close(inner);
 }
 
-TEST(bytes_written_behind_the_output_are_counted)
+TEST(the_first_wrong_element_is_told_with_what_it_should_be)
 {
     struct backend_comm *inner = NULL;
     struct buffers *b = open_ok(&inner);
     struct err e = {0};
-    struct buffers_run r = a_run(BACKEND_ALL_GATHER, false);
+    struct buffers_wrong w;
+    struct buffers_run r = a_run(BACKEND_ALL_REDUCE, false);
     CHECK_INT(buffers_prepare(b, &r, &e), 0);
     struct backend_call call = buffers_call(b, &r, 0);
     CHECK_INT(backend_self.start(inner, &call, 1, &e), 0);
-    memset((char *)call.out + r.shape.out_bytes, 0, 3);
-    CHECK_INT(wrong_after(b, &r), 3);
+    size_t at = 2 * VERIFY_PERIOD + 7; /* of the third period */
+    const float *out = call.out;
+    float right = out[at];
+    CHECK_INT(buffers_spoil(b, &r, BUFFERS_BIT, at, &e), 0);
+    CHECK_INT(buffers_spoil(b, &r, BUFFERS_BIT, at + 9, &e), 0);
+    CHECK_INT(buffers_look(b, &r, &w, &e), 0);
+    CHECK_INT(w.elements, 2);
+    CHECK_INT(w.index, at);
+    CHECK_NEAR(w.first.expected, right, 0);
+    CHECK_NEAR(w.first.got, out[at], 0);
+    CHECK_INT(w.blame.cause, VERIFY_UNKNOWN);
+    CHECK_INT(w.canaries, 0);
     buffers_close(b);
     backend_self.close(inner);
+}
+
+static void check_canary(bool in_place, size_t from_in, long at, enum buffers_side side, int bytes)
+{
+    struct backend_comm *inner = NULL;
+    struct buffers *b = open_ok(&inner);
+    struct err e = {0};
+    struct buffers_wrong w;
+    struct buffers_run r = a_run(BACKEND_ALL_GATHER, in_place);
+    CHECK_INT(buffers_prepare(b, &r, &e), 0);
+    struct backend_call call = buffers_call(b, &r, 0);
+    CHECK_INT(backend_self.start(inner, &call, 1, &e), 0);
+    memset((from_in ? (char *)(uintptr_t)call.in : (char *)call.out) + at, 0, 3);
+    CHECK_INT(buffers_look(b, &r, &w, &e), 0);
+    CHECK_INT(w.elements, 0);
+    CHECK_INT(w.canaries, 3);
+    CHECK_INT(w.side, side);
+    CHECK_INT(w.canary_bytes, bytes);
+    buffers_close(b);
+    backend_self.close(inner);
+}
+
+TEST(bytes_written_around_the_output_or_the_input_are_counted_and_placed)
+{
+    struct buffers_run r = a_run(BACKEND_ALL_GATHER, false);
+    long end = (long)r.shape.out_bytes;
+    for (int in_place = 0; in_place < 2; in_place++) {
+        check_canary(in_place, 0, end, BUFFERS_OUT_END, 1);
+        check_canary(in_place, 0, end + BUFFERS_GUARD - 3, BUFFERS_OUT_END, BUFFERS_GUARD - 2);
+        check_canary(in_place, 0, -3, BUFFERS_OUT_BEGIN, 1);
+        check_canary(in_place, 0, -8, BUFFERS_OUT_BEGIN, 6);
+    }
+    check_canary(false, 1, end + 1, BUFFERS_IN_END, 2);
+    check_canary(false, 1, -3, BUFFERS_IN_BEGIN, 1);
 }
 
 /* Sanitizers end a program that asks for too much, unless told not to. */

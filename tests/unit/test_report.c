@@ -27,6 +27,7 @@ static const struct report_head head = {
     .warmups = 1,
     .iters = 20,
     .checks = 1,
+    .agg = 1,
 };
 
 TEST(the_head_is_laid_out_as_nccl_tests_lays_it_out)
@@ -56,7 +57,11 @@ TEST(the_head_is_laid_out_as_nccl_tests_lays_it_out)
 
 static struct report_row row(double us, double algbw, double busbw, uint64_t wrong)
 {
-    struct report_half h = {true, true, us * 1e-6, algbw, busbw, us * 1e-6, us * 1e-6, wrong};
+    struct report_half h = {
+        .ran = true, .checked = true, .seconds = us * 1e-6, .algbw = algbw, .busbw = busbw};
+    h.rank_min_seconds = h.rank_max_seconds = h.seconds;
+    h.wrong = wrong;
+    h.wrong_rank = -1;
     return (struct report_row){8, 2, "float", "sum", -1, {h, h}};
 }
 
@@ -126,7 +131,7 @@ TEST(the_foot_is_laid_out_as_nccl_tests_lays_it_out)
 
 TEST(the_json_document_holds_the_same)
 {
-    struct report_json *j = report_json_new(&head, devices);
+    struct report_json *j = report_json_new(&head, devices, false);
     struct report_row r = row(10, 2, 1.5, 4);
     r.half[1].ran = false;
     report_json_row(j, &r);
@@ -150,4 +155,88 @@ TEST(the_json_document_holds_the_same)
         json_object_get(json_object_get(json_array_get(rows, 1), "out_of_place"), "wrong")));
     json_decref(d);
     free(text);
+}
+
+TEST(nccl_tests_own_json_has_its_keys_and_no_secrets)
+{
+    setenv("NCCL_DEBUG", "WARN", 1);
+    setenv("SECRET_TOKEN", "hush", 1);
+    struct report_json *j = report_json_new(&head, devices, true);
+    struct report_row r = row(10, 2, 1.5, 4);
+    r.half[1].checked = false;
+    report_json_row(j, &r);
+    char *text = report_json_end(j, &(struct report_foot){1, 1.5, "all_reduce"});
+    report_json_free(j);
+    CHECK_HAS(text, "NCCL_DEBUG=WARN");
+    CHECK(!strstr(text, "hush"));
+    json_t *d = json_loads(text, 0, NULL);
+    CHECK_INT(json_integer_value(json_object_get(d, "nccl_version")), 22809);
+    json_t *config = json_object_get(d, "config");
+    CHECK_INT(json_integer_value(json_object_get(config, "step_factor")), 2);
+    CHECK_STR(json_string_value(json_object_get(config, "blocking_collectives")), "false");
+    CHECK_INT(json_array_size(json_object_get(config, "devices")), 2);
+    json_t *first = json_array_get(json_object_get(d, "results"), 0);
+    CHECK_INT(json_integer_value(json_object_get(first, "size")), 8);
+    json_t *out = json_object_get(first, "out_of_place");
+    CHECK_NEAR(json_real_value(json_object_get(out, "time")), 10, 1e-9);
+    CHECK_NEAR(json_real_value(json_object_get(out, "bus_bw")), 1.5, 1e-9);
+    CHECK_NEAR(json_real_value(json_object_get(out, "nwrong")), 4, 0);
+    CHECK(json_is_null(json_object_get(json_object_get(first, "in_place"), "nwrong")));
+    CHECK_STR(json_string_value(json_object_get(json_object_get(d, "out_of_bounds"), "okay")),
+              "false");
+    CHECK_NEAR(
+        json_real_value(json_object_get(json_object_get(d, "average_bus_bandwidth"), "bandwidth")),
+        1.5, 0);
+    json_decref(d);
+    free(text);
+}
+
+TEST(comma_separated_values_have_as_many_as_titles)
+{
+    static const double samples[] = {1e-6, 2e-6, 3e-6};
+    struct report_row r = row(10, 2, 1.5, 4);
+    r.half[0].samples = samples;
+    r.half[0].stats = stats_of(samples, 3);
+    struct strbuf b = {0};
+    report_csv_titles(&b);
+    report_csv_row(&b, &r);
+    int commas[3] = {0}, line = 0;
+    for (const char *p = strbuf_str(&b); *p; p++) {
+        line += *p == '\n';
+        commas[line < 3 ? line : 2] += *p == ',';
+    }
+    CHECK_INT(line, 3);
+    CHECK(commas[0] == commas[1] && commas[1] == commas[2]);
+    CHECK_HAS(strbuf_str(&b),
+              "\n8,2,float,sum,-1,0,10.0000,2,1.5,4,10.0000,10.0000,3,1.0000,2.0000,"
+              "1.0000,3.0000,3.0000\n");
+    strbuf_free(&b);
+}
+
+TEST(what_is_wrong_is_told_in_words)
+{
+    struct report_row r = row(10, 2, 1.5, 4);
+    struct strbuf b = {0};
+    report_wrong_text(&b, &r, 4);
+    CHECK_STR(strbuf_str(&b), "");
+    struct report_half *h = &r.half[1];
+    h->wrong_rank = 2;
+    h->first_wrong.elements = 3;
+    h->first_wrong.index = 1048576;
+    h->first_wrong.first.expected = 10;
+    h->first_wrong.first.got = 7;
+    h->first_wrong.blame = (struct verify_blame){VERIFY_MISSING, 3, 1};
+    report_wrong_text(&b, &r, 4);
+    CHECK_STR(strbuf_str(&b),
+              "8 B float sum, in place: rank 2 of 4 has 3 wrong; element 1048576 is "
+              "7, not 10: rank 3's contribution is missing\n");
+    strbuf_reset(&b);
+    h->first_wrong.elements = 0;
+    h->first_wrong.canaries = 5;
+    h->first_wrong.canary_bytes = 12;
+    h->first_wrong.side = BUFFERS_OUT_BEGIN;
+    report_wrong_text(&b, &r, 4);
+    CHECK_HAS(strbuf_str(&b), "rank 2: 5 bytes were written outside, the nearest 12 before the "
+                              "begin of the output\n");
+    strbuf_free(&b);
 }

@@ -1,5 +1,6 @@
 #include "collectives/verify.h"
 
+#include <math.h>
 #include <stdint.h>
 
 #include "collectives/busbw.h"
@@ -248,4 +249,94 @@ TEST(ranks_places_and_seeds_have_different_values)
     for (int i = 64; i < N; i++)
         same_place += a[i] == a[i - 64];
     CHECK(same_rank < N / 20 && same_seed < N / 20 && same_place < N / 20); /* 1 in 128 by chance */
+}
+
+/* Rank 0's result when `odd` took part `times` times in elements first … first + n - 1. */
+static struct verify_blame blame_of(const struct verify *v, int odd, int times, size_t first,
+                                    size_t n)
+{
+    uint64_t expected[N] = {0}, got[N] = {0};
+    char *in = calloc(N, 8);
+    verify_expected(v, 0, 0, N, expected, N);
+    memcpy(got, expected, sizeof got);
+    verify_input(v, odd, in, N);
+    for (size_t i = first; i < first + n; i++) {
+        double x = as_double(expected, i, v->type) + (times - 1) * as_double(in, i, v->type);
+        if (v->type == DROVER_FLOAT)
+            ((float *)got)[i] = (float)x;
+        else if (v->type == DROVER_HALF)
+            ((uint16_t *)got)[i] = half_from_float((float)x);
+        else
+            ((int8_t *)got)[i] = (int8_t)x;
+    }
+    struct verify_finding f = {0};
+    verify_find(v, &f, got, expected, 0, N);
+    CHECK_INT(f.at[0], first);
+    free(in);
+    return verify_blame(v, &f, 0, N);
+}
+
+TEST(one_wrong_sum_tells_whose_part_is_missing_or_came_twice)
+{
+    static const enum drover_type types[] = {DROVER_FLOAT, DROVER_HALF};
+    for (size_t t = 0; t < 2; t++)
+        for (int odd = 0; odd < 8; odd++)
+            for (size_t at = 0; at < 40; at++) {
+                struct verify v = {BACKEND_ALL_REDUCE, types[t], DROVER_SUM, 0, 8, 3};
+                struct verify_blame b = blame_of(&v, odd, 0, at, 1);
+                CHECK_INT(b.cause, VERIFY_MISSING);
+                CHECK_INT(b.rank, odd);
+                CHECK_INT(b.ranks, 1);
+                b = blame_of(&v, odd, 2, at, 1);
+                CHECK_INT(b.cause, VERIFY_TWICE);
+                CHECK_INT(b.rank, odd);
+                CHECK_INT(b.ranks, 1);
+            }
+}
+
+TEST(in_a_type_that_is_too_small_for_that_some_sums_tell_it)
+{
+    struct verify v = {BACKEND_ALL_REDUCE, DROVER_INT8, DROVER_SUM, 0, 12, 3};
+    struct verify_blame b = blame_of(&v, 5, 0, 0, N);
+    CHECK_INT(b.cause, VERIFY_MISSING);
+    CHECK_INT(b.rank, 5);
+    CHECK_INT(b.ranks, 1);
+}
+
+TEST(what_no_rank_explains_is_blamed_on_none)
+{
+    struct verify v = {BACKEND_ALL_REDUCE, DROVER_FLOAT, DROVER_SUM, 0, 4, 3};
+    float expected[N], got[N];
+    verify_expected(&v, 0, 0, N, expected, N);
+    memcpy(got, expected, sizeof got);
+    got[17] += 0.5F;
+    struct verify_finding f = {0};
+    verify_find(&v, &f, got, expected, 0, N);
+    CHECK_INT(f.n, 1);
+    CHECK_INT(verify_blame(&v, &f, 0, N).cause, VERIFY_UNKNOWN);
+    got[17] = NAN;
+    memset(&f, 0, sizeof f);
+    verify_find(&v, &f, got, expected, 0, N);
+    CHECK_INT(verify_blame(&v, &f, 0, N).cause, VERIFY_UNKNOWN);
+}
+
+TEST(moved_data_tells_whose_it_is_or_that_none_came)
+{
+    struct verify v = {BACKEND_ALL_TO_ALL, DROVER_DOUBLE, DROVER_SUM, 0, 5, 3};
+    double expected[N], got[N], in[5 * N];
+    struct verify_finding f = {.block = 2};
+    verify_expected(&v, 1, 2, N, expected, N);
+    verify_input(&v, 4, in, 5 * N);
+    memcpy(got, in + 1 * N, sizeof got); /* rank 1's part of rank 4's data, in place of rank 2's */
+    verify_find(&v, &f, got, expected, 0, N);
+    struct verify_blame b = verify_blame(&v, &f, 1, N);
+    CHECK_INT(b.cause, VERIFY_OTHERS);
+    CHECK_INT(b.rank, 4);
+    CHECK_INT(b.ranks, 1);
+    memset(got, VERIFY_POISON, sizeof got);
+    f = (struct verify_finding){.block = 2};
+    verify_find(&v, &f, got, expected, 0, N);
+    b = verify_blame(&v, &f, 1, N);
+    CHECK_INT(b.cause, VERIFY_UNTOUCHED);
+    CHECK_INT(b.rank, 2);
 }

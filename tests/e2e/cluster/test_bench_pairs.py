@@ -1,0 +1,94 @@
+"""`drover bench --pairs` over four nodes with cables of the same rate, of which a link or a node is made slower."""
+import itertools
+import json
+
+import pytest
+from cluster_kit import CannotStart, Cluster
+from kit_ranks import BUILD
+
+NODES, USUAL, SLOW = 4, "40mbit", "12mbit"
+LINKS = list(itertools.combinations(range(NODES), 2))
+
+
+def limit(node, device, rate):
+    node.check("tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst", "20k", "latency", "400ms")
+
+
+class Cables:
+    """Each node's cable to the switch has the usual rate both ways; a link gets a cable of its own."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        for i in range(NODES):
+            self.node(i, USUAL)
+
+    def node(self, i, rate):
+        n = self.cluster.nodes[i]
+        limit(n, "eth0", rate)
+        limit(self.cluster.switch, f"v{n.number}", rate)
+
+    def link(self, i, j, rate):
+        """Past the switch, between the same addresses."""
+        a, b = self.cluster.nodes[i], self.cluster.nodes[j]
+        a.ip("link", "add", "direct", "type", "veth", "peer", "name", "direct", "netns", str(b.pid))
+        for n, other in ((a, b), (b, a)):
+            n.ip("link", "set", "direct", "up")
+            limit(n, "direct", rate)
+            n.ip("route", "add", f"{other.address}/32", "dev", "direct", "src", n.address)
+
+    def unlink(self, i):
+        self.cluster.nodes[i].ip("link", "del", "direct")
+
+
+@pytest.fixture(scope="module", name="cables")
+def lay_cables(tmp_path_factory):
+    c = Cluster(tmp_path_factory.mktemp("pairs"), [tmp_path_factory.getbasetemp()], NODES)
+    try:
+        c.start()
+        yield Cables(c)
+    except CannotStart as e:
+        pytest.skip(f"no cluster here: {e}")
+    finally:
+        c.stop()
+
+
+def pairs(cables, *args):
+    words = [BUILD / "bin/drover", "bench", "--pairs", "--hostfile", cables.cluster.hostfile(1), "--backend", "mpi", "--mca",
+             "btl", "tcp,self", "--mca", "btl_tcp_if_include", "eth0", "-e", "128K", "-n", "3", *args]
+    return cables.cluster.head.run(*words)
+
+
+def found(cables):
+    status, out, err = pairs(cables, "--json")
+    assert out, err
+    d = json.loads(out)
+    assert status == (1 if d["slow_nodes"] or d["slow_links"] else 0), err
+    return d
+
+
+def test_where_all_are_alike_nothing_is_named(cables):
+    d = found(cables)
+    assert d["nodes"] == [f"node{i + 1}" for i in range(NODES)]
+    assert (d["slow_nodes"], d["slow_links"]) == ([], []), d
+    assert 0.5 * 0.005 < d["usual_gbps"] < 1.5 * 0.005
+
+
+@pytest.mark.parametrize("i, j", LINKS)
+def test_a_slow_link_is_named(cables, i, j):
+    cables.link(i, j, SLOW)
+    try:
+        d = found(cables)
+    finally:
+        cables.unlink(i)
+    assert (d["slow_nodes"], d["slow_links"]) == ([], [[i, j]]), d
+
+
+@pytest.mark.parametrize("i", range(NODES))
+def test_a_node_whose_every_link_is_slow_is_named_and_no_link(cables, i):
+    cables.node(i, SLOW)
+    try:
+        status, out, err = pairs(cables)
+    finally:
+        cables.node(i, USUAL)
+    assert status == 1, err
+    assert f"# slow node: {i} node{i + 1}: " in out and "slow link" not in out

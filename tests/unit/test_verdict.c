@@ -1,0 +1,143 @@
+#include "collectives/verdict.h"
+
+#include "tests/unit/test.h"
+
+/* Machines in the style of those that operators have; the figures are theirs, for planning. */
+static struct verdict_facts dgx(const char *gpu, int node)
+{
+    struct verdict_facts f = {.pcie_gen = 4, .pcie_width = 16, .pcie_width_max = 16};
+    snprintf(f.gpu, sizeof f.gpu, "%s", gpu);
+    snprintf(f.host, sizeof f.host, "node%d", node);
+    f.rdma_gbit = 8 * 200;
+    f.net_gbit = 100;
+    f.shm_bytes = UINT64_C(1) << 34;
+    f.gpudirect = true;
+    return f;
+}
+
+static void fill(struct verdict_facts *out, int n, const char *gpu, int a_node)
+{
+    for (int r = 0; r < n; r++) {
+        out[r] = dgx(gpu, r / a_node);
+        out[r].package = r % a_node / (a_node / 2 ? a_node / 2 : 1);
+    }
+}
+
+static struct verdict judge(const struct verdict_facts *f, int n, double busbw)
+{
+    struct verdict v;
+    verdict_of(&v, f, n, &(struct verdict_run){BACKEND_ALL_REDUCE, busbw, 1UL << 30, 0});
+    return v;
+}
+
+TEST(what_operators_take_for_healthy_passes_and_half_of_it_does_not)
+{
+    static const struct {
+        const char *gpu;
+        int gpus;
+        double at_least;
+    } known[] = {
+        {"NVIDIA H100 80GB HBM3", 8, 460}, {"NVIDIA H200", 8, 431},
+        {"NVIDIA A100-SXM4-80GB", 8, 228}, {"NVIDIA H100 NVL", 2, 208},
+        {"NVIDIA V100-SXM2-32GB", 8, 110},
+    };
+    for (size_t i = 0; i < 5; i++) {
+        struct verdict_facts f[8];
+        fill(f, known[i].gpus, known[i].gpu, 8);
+        struct verdict v = judge(f, known[i].gpus, known[i].at_least);
+        if (!v.pass || v.percent > 130)
+            FAIL("%s: %.0f is %.0f %% of %.0f", known[i].gpu, known[i].at_least, v.percent, v.low);
+        CHECK(!judge(f, known[i].gpus, known[i].at_least / 2).pass);
+    }
+}
+
+TEST(gpus_without_nvlink_have_what_their_slots_or_the_sockets_have)
+{
+    struct verdict_facts f[4];
+    fill(f, 4, "NVIDIA A100 80GB PCIe", 4);
+    struct verdict v = judge(f, 4, 15);
+    CHECK_STR(v.hop, "the link between sockets");
+    for (int r = 0; r < 4; r++)
+        f[r].package = 0;
+    v = judge(f, 4, 25);
+    CHECK(v.pass);
+    CHECK_STR(v.hop, "PCIe 4 x16");
+    f[3].pcie_width = 8;
+    v = judge(f, 4, 5);
+    CHECK_STR(v.hop, "PCIe 4 x8");
+    CHECK_HAS(v.reasons[0], "8 PCIe lanes of 16");
+    CHECK_NEAR(v.high, 12, 1e-9);
+}
+
+TEST(between_nodes_the_slower_of_nvlink_and_network_counts)
+{
+    struct verdict_facts f[16];
+    fill(f, 16, "NVIDIA A100-SXM4-80GB", 8);
+    struct verdict v = judge(f, 16, 180);
+    CHECK(v.pass);
+    CHECK_NEAR(v.high, 192, 1e-9); /* 8 x 200 Gb/s */
+    CHECK_STR(v.hop, "1600 Gb/s of InfiniBand or RoCE a node");
+    for (int r = 0; r < 16; r++)
+        f[r].rdma_gbit = 0;
+    v = judge(f, 16, 11);
+    CHECK(v.pass);
+    CHECK_STR(v.hop, "100 Gb/s of network a node");
+    for (int r = 0; r < 16; r++)
+        f[r].net_gbit = 0;
+    v = judge(f, 16, 11);
+    CHECK(v.pass && v.low == 0);
+}
+
+TEST(reasons_come_with_what_was_seen_the_likely_ones_first)
+{
+    struct verdict_facts f[16];
+    fill(f, 16, "NVIDIA H100 80GB HBM3", 8);
+    f[3].p2p_off = f[5].ib_off = true;
+    f[7].gpudirect = false;
+    for (int r = 0; r < 16; r++)
+        f[r].named_gbit = 1;
+    f[9].shm_bytes = 8 << 20;
+    f[2].acs = true; /* of no weight where GPUs have NVLink */
+    struct verdict v = judge(f, 16, 20);
+    CHECK_INT(v.reason_count, 5);
+    CHECK_HAS(v.reasons[0], "NCCL_P2P_DISABLE");
+    CHECK_HAS(v.reasons[1], "NCCL_IB_DISABLE");
+    CHECK_HAS(v.reasons[2], "GPUDirect");
+    CHECK_HAS(v.reasons[3], "names one of 1 Gb/s, there is one of 100");
+    CHECK_HAS(v.reasons[4], "/dev/shm has 8 MiB free");
+    CHECK_INT(judge(f, 16, 200).reason_count, 0); /* it passes */
+    fill(f, 2, "NVIDIA L40S", 2);
+    f[0].acs = true;
+    v = judge(f, 2, 3);
+    CHECK_HAS(v.reasons[0], "ACS");
+    CHECK_HAS(v.reasons[1], "2 sockets");
+}
+
+TEST(processors_have_what_memory_gives)
+{
+    struct verdict_facts f[2] = {{.host = "a", .memory_gbps = 10}, {.host = "a", .memory_gbps = 8}};
+    f[0].shm_bytes = f[1].shm_bytes = UINT64_MAX;
+    struct verdict v = judge(f, 2, 2.5);
+    CHECK_NEAR(v.low, 2, 1e-9);
+    CHECK(v.pass);
+    CHECK(!judge(f, 2, 1).pass);
+    CHECK(judge(f, 1, 0).pass);
+}
+
+TEST(what_the_user_expects_is_the_limit_itself)
+{
+    struct verdict_facts f[2] = {{.host = "a"}, {.host = "a"}};
+    struct verdict v;
+    struct strbuf b = {0};
+    struct verdict_run run = {BACKEND_ALL_REDUCE, 99, 4096, 100};
+    verdict_of(&v, f, 2, &run);
+    CHECK(!v.pass);
+    CHECK_HAS(v.reasons[0], "ruled by latency");
+    verdict_text(&b, &v, &run);
+    CHECK_HAS(strbuf_str(&b),
+              "# Verdict              : FAIL, 99 GB/s is 99 % of 100, what was asked for\n#   1. ");
+    run.busbw = 100;
+    verdict_of(&v, f, 2, &run);
+    CHECK(v.pass);
+    strbuf_free(&b);
+}
