@@ -70,8 +70,7 @@ int drover_comm_open(struct drover_comm **out, struct drover *d, const struct dr
     int rc = backend_load(&b, pick(d, o), e);
     if (rc < 0)
         return rc;
-    AUTO(exchange) struct exchange *x = exchange_new(drover_rank(d), drover_size(d));
-    struct backend_exchange table = exchange_table(x);
+    AUTO(exchange) struct exchange *x = exchange_new(client_who(d));
     struct backend_opts bo = {
         .rank = drover_rank(d),
         .size = drover_size(d),
@@ -80,7 +79,7 @@ int drover_comm_open(struct drover_comm **out, struct drover *d, const struct dr
         .stream = o->stream,
         .lib_path = o->lib_path,
         .open_ms = o->open_ms > 0 ? o->open_ms : OPEN_MS,
-        .exchange = &table,
+        .exchange = exchange_table(x),
     };
     struct backend_comm *inner = NULL;
     if ((rc = b->open(&inner, &bo, e)) < 0) {
