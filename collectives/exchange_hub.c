@@ -282,7 +282,8 @@ int exchange_hub_meet(struct strbuf *all, const struct exchange_hub *h, struct e
         add(all, ranks[r].said, ranks[r].hello.bytes);
     for (int r = 1; r < m.size; r++)
         if (ranks[r].fd >= 0)
-            answer(&ranks[r], rc, rc ? why.text : strbuf_str(all), rc ? strlen(why.text) : all->len);
+            answer(&ranks[r], rc, rc ? why.text : strbuf_str(all),
+                   rc ? strlen(why.text) : all->len);
     for (int r = 0; r < m.size; r++)
         leave(&ranks[r]);
     for (int i = 0; i < STRANGERS_MAX; i++)
