@@ -69,7 +69,7 @@ static struct drover_comm *comm_new(struct drover *d, const struct backend *b,
 
 int drover_comm_open(struct drover_comm **out, struct drover *d, const struct drover_comm_opts *o)
 {
-    static const struct drover_comm_opts usual;
+    static const struct drover_comm_opts usual = {.device = -1};
     if (!o)
         o = &usual;
     struct err *e = client_err(d);

@@ -4,10 +4,10 @@ import os
 import re
 import socket
 import subprocess
-import sys
+import time
 
 import pytest
-from kit_ranks import BUILD, FAKE_NCCL, ROOT, build_client_programs, clean_env
+from kit_ranks import BUILD, FAKE_NCCL, build_client_programs, clean_env
 
 LIMIT_S = 90
 HAS_TORCH = subprocess.run(["/usr/bin/python3", "-c", "import torch.distributed.run"], check=False,
@@ -135,6 +135,47 @@ def test_ranks_started_by_hand_find_each_other(programs, env):
     ends = ends_of(start_by_hand(programs, env, 3, ["comm_check", "nccl"]))
     assert [code for _, code in ends] == [0, 0, 0], ends
     assert ranks_that_passed("".join(out for (out, _), _ in ends)) == [(str(r), "3", "nccl") for r in range(3)]
+
+
+def test_more_ranks_than_one_id_is_good_for_share_three(programs, env):
+    """They connect; the stand-in's collectives are for eight."""
+    room = os.statvfs("/dev/shm")
+    ends = ends_of(start_by_hand(programs, env, 257, ["comm_missing", "nowhere"], NCCL_MULTI_RANK_GPU_ENABLE="1"))
+    assert "fake: 3 ids\n" in ends[0][0][1]
+    assert [r for r, ((_, err), _) in enumerate(ends) if "call 1, all_reduce of 1 float: " not in err] == []
+    small = room.f_bavail * room.f_frsize < 257 * 64 << 20
+    assert sum("ranks of this node want 16448 MiB of it" in err for (_, err), _ in ends) == small
+
+
+def test_ranks_that_have_the_same_gpu_are_named_at_each(programs, env):
+    ends = ends_of(start_by_hand(programs, env, 2, ["comm_check", "nccl"], FAKE_NCCL="one_gpu"))
+    for (_, err), code in ends:
+        assert code == 1
+        assert re.search(r"ranks 0 and 1 on node \S+ have the same GPU, 0000:3B:00.0 \(try: a GPU for each rank", err), err
+
+
+@pytest.mark.parametrize("what, words", [
+    ({"NCCL_SOCKET_IFNAME": "nosuch0"}, "NCCL_SOCKET_IFNAME=nosuch0 names no interface of this node with an address"),
+    ({"FAKE_NCCL": "no_driver"}, "no GPU can be used: CUDA driver version is insufficient"),
+    ({"DROVER_NCCL_LIB": "/nowhere/libnccl.so"}, "/nowhere/libnccl.so"),
+    ({"FAKE_NCCL": "old"}, None),
+])
+def test_one_rank_that_cannot_take_part_is_named_at_all_at_once(programs, env, what, words):
+    begin = time.monotonic()
+    port = str(free_port())
+    ranks = [subprocess.Popen([str(programs / "comm_check"), "nccl"], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE,
+                              env={**env, **(what if r == 2 else {}), "RANK": str(r), "WORLD_SIZE": "3",
+                                   "MASTER_ADDR": "localhost", "MASTER_PORT": port}) for r in range(3)]
+    for r, ((_, err), code) in enumerate(ends_of(ranks)):
+        assert code == 1
+        if not words:
+            assert re.search(r"rank 0 on node \S+ has NCCL 2\S+, rank 2 on node \S+ has NCCL 2\.19\.3", err), err
+        elif r == 2:
+            assert words in err and "cannot take part" not in err
+        else:
+            assert re.search(r"rank 2 on node \S+ cannot take part: .*" + re.escape(words), err), err
+    assert time.monotonic() - begin < 15  # the deadline is 60 s
 
 
 @pytest.mark.parametrize("start", ["by hand", "drover run --no-pmix"])

@@ -181,7 +181,7 @@ def test_ranks_with_different_nccls_are_told(programs, fake):
     done = run([*MPIRUN, "-np", "1", "-x", "FAKE_NCCL=old", programs / "comm_check", "nccl", ":", "-np", "1",
                 programs / "comm_check", "nccl"], **fake())
     assert done.returncode != 0
-    assert re.search(r"rank 0 has NCCL 2\.19\.3 .*, this rank NCCL 2\.", done.stderr), done.stderr
+    assert re.search(r"rank 0 on node \S+ has NCCL 2\.19\.3, rank 1 on node \S+ has NCCL 2\.2[0-9]", done.stderr), done.stderr
 
 
 def test_a_library_that_is_not_there_is_told(programs, fake):
