@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "common/strbuf.h"
+#include "launcher/env.h"
 #include "launcher/events.h"
 #include "launcher/hang.h"
 #include "launcher/lineup.h"
+#include "launcher/ras.h"
 #include "launcher/stacks.h"
 #include "launcher/standing.h"
 
@@ -22,6 +24,8 @@ struct cmd_run_hang {
     bool *over, *differs;
     struct standing *now;
     struct stacks *stacks;
+    struct ras *ras;
+    int awaited;                     /* of these two */
     int of[STACKS_WANTED], of_count; /* the ranks whose stacks are asked for */
     struct strbuf report, collectives;
     json_t *j;
@@ -140,7 +144,29 @@ static void write_report(struct cmd_run_hang *h, enum hang_verdict v)
 
 static void finish(struct cmd_run_hang *h)
 {
+    if (--h->awaited > 0)
+        return;
     h->found(h->arg, strbuf_str(&h->report), TAKE(h->j));
+}
+
+static void add_indented(struct strbuf *b, const char *text)
+{
+    for (const char *p = text; *p;) {
+        size_t len = strcspn(p, "\n");
+        strbuf_printf(b, "    %.*s\n", (int)len, p);
+        p += len + (p[len] != '\0');
+    }
+}
+
+static void on_ras(void *arg, const char *text)
+{
+    struct cmd_run_hang *h = arg;
+    if (*text) {
+        strbuf_puts(&h->report, "  NCCL's RAS says:\n");
+        add_indented(&h->report, text);
+        json_object_set_new(h->j, "ras", events_text(text));
+    }
+    finish(h);
 }
 
 static void on_stacks(void *arg, const char *const *texts)
@@ -152,11 +178,7 @@ static void on_stacks(void *arg, const char *const *texts)
         if (!*texts[i])
             continue;
         strbuf_printf(&h->report, "  stack of rank %d:\n", h->plan->first_rank + rank);
-        for (const char *p = texts[i]; *p;) {
-            size_t len = strcspn(p, "\n");
-            strbuf_printf(&h->report, "    %.*s\n", (int)len, p);
-            p += len + (p[len] != '\0');
-        }
+        add_indented(&h->report, texts[i]);
         json_object_set_new(json_array_get(all, (size_t)rank), "stack", events_text(texts[i]));
     }
     finish(h);
@@ -203,6 +225,10 @@ static void on_timer(uv_timer_t *t)
     h->found(h->arg, strbuf_str(&h->report), NULL);
     strbuf_reset(&h->report);
     choose_stacks(h, of);
+    const char *ras = env_get(h->plan->env, "NCCL_RAS_ADDR");
+    ras = ras ? ras : getenv("NCCL_RAS_ADDR");
+    h->awaited = ras ? 2 : 1;
+    h->ras = ras ? ras_ask(h->loop, ras, on_ras, h) : NULL;
     h->stacks = stacks_take(h->loop, of, h->of_count, on_stacks, h);
 }
 
@@ -254,6 +280,7 @@ void cmd_run_hang_close(struct cmd_run_hang *h)
     if (!h)
         return;
     stacks_free(h->stacks);
+    ras_free(h->ras);
     hang_free(h->hang);
     free(h->over);
     free(h->differs);

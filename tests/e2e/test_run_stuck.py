@@ -77,6 +77,37 @@ def test_another_size_that_ends_the_rank_at_once_is_named(drover, stuck):
     assert re.search(rf"rank 2 on node {NODE}: all_reduce of 512 float, sum   <- another call", done.stderr), done.stderr
 
 
+def serve_ras(server, asked):
+    """NCCL's text protocol, as its client sees it."""
+    with server.accept()[0] as s, s.makefile("rw", newline="\n") as f:
+        for answer in ("SERVER PROTOCOL 2\n", "OK\n", "NCCL version 2.28.9\n\nJob summary\n  2 nodes, all well\n"):
+            asked.append(f.readline())
+            f.write(answer)
+            f.flush()
+
+
+def test_what_nccls_ras_says_is_in_the_report(drover):
+    asked = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve_ras, args=(server, asked))
+        thread.start()
+        done = drover.run("run", "-np", "2", "--oversubscribe", "--grace", "1", "--hang-timeout", "1", "-x",
+                          f"NCCL_RAS_ADDR=localhost:{server.getsockname()[1]}", "sleep", "60")
+        thread.join()
+    assert done.returncode == 124
+    assert "  NCCL's RAS says:\n    NCCL version 2.28.9\n    \n    Job summary\n      2 nodes, all well\n" in done.stderr
+    assert asked == ["CLIENT PROTOCOL 2\n", "TIMEOUT 4\n", "STATUS\n"]
+
+
+def test_a_ras_that_nobody_serves_or_that_is_silent_holds_nothing_up_for_long(drover):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for address in (f"localhost:{silent.getsockname()[1]}", "localhost:1", "nonsense"):
+            begin = time.monotonic()
+            done = drover.run("run", "-np", "1", "--grace", "1", "--hang-timeout", "1", "sleep", "60",
+                              env={"NCCL_RAS_ADDR": address})
+            assert done.returncode == 124 and "RAS" not in done.stderr and time.monotonic() - begin < 20
+
+
 def test_a_job_whose_collectives_fit_says_nothing(drover, stuck):
     done = drover.run("run", "-np", "4", "--oversubscribe", "--hang-timeout", "1", stuck, "no way", "60000")
     assert (done.returncode, done.stderr) == (0, "")
