@@ -64,8 +64,8 @@ SRC_common      := $(wildcard common/*.c)
 SRC_launcher    := $(filter-out $(MAINS),$(wildcard launcher/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/model/*.c hpo/search/*.c hpo/sweep/*.c))
-SRC_comm        := $(wildcard $(addprefix collectives/,comm.c backend.c exchange.c expand.c part.c self.c))
-SRC_collectives := $(filter-out $(MAINS) $(SRC_comm),$(wildcard collectives/*.c))
+SRC_comm        := $(wildcard $(addprefix collectives/,comm.c backend.c exchange*.c expand.c noting.c part.c self.c))
+SRC_collectives := $(filter-out $(MAINS) $(SRC_comm),$(wildcard collectives/*.c)) collectives/nccl/nccl_meet.c
 
 PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover) \
             $(if $(wildcard hpo/main.c),$(B)/libexec/drover/drover-hpo) \

@@ -11,6 +11,7 @@
 
 #include "collectives/exchange.h"
 #include "collectives/expand.h"
+#include "collectives/noting.h"
 #include "collectives/part.h"
 #include "common/mem.h"
 #include "launcher/client/client_inside.h"
@@ -31,6 +32,9 @@ struct drover_comm {
     size_t group;             /* where the open one begins in the queue */
     struct backend_call last; /* for messages */
     uint64_t calls;           /* made so far */
+    char name[NOTES_NAME_BYTES];
+    unsigned parts;           /* made of it so far */
+    struct notes_comm *notes; /* what the launcher sees of it; may be NULL */
     bool dead;                /* aborted, or failed: only close and shrink may follow */
 };
 
@@ -50,11 +54,14 @@ static const char *pick(const struct drover *d, const struct drover_comm_opts *o
 }
 
 static struct drover_comm *comm_new(struct drover *d, const struct backend *b,
-                                    struct backend_comm *inner, int rank, int size)
+                                    struct backend_comm *inner, int rank, int size,
+                                    const char *name)
 {
     struct drover_comm *c = xzalloc(sizeof *c);
     *c = (struct drover_comm){.d = d, .backend = b, .inner = inner, .rank = rank, .size = size};
     c->caps = b->caps(inner);
+    snprintf(c->name, sizeof c->name, "%s", name);
+    c->notes = noting_open(c->name, rank, size);
     /* With more ranks than cores, the one that is awaited needs this very core. */
     c->spins = drover_local_size(d) > sysconf(_SC_NPROCESSORS_ONLN) ? 0 : SPINS;
     return c;
@@ -62,7 +69,7 @@ static struct drover_comm *comm_new(struct drover *d, const struct backend *b,
 
 int drover_comm_open(struct drover_comm **out, struct drover *d, const struct drover_comm_opts *o)
 {
-    static const struct drover_comm_opts usual;
+    static const struct drover_comm_opts usual = {.device = -1};
     if (!o)
         o = &usual;
     struct err *e = client_err(d);
@@ -70,8 +77,7 @@ int drover_comm_open(struct drover_comm **out, struct drover *d, const struct dr
     int rc = backend_load(&b, pick(d, o), e);
     if (rc < 0)
         return rc;
-    AUTO(exchange) struct exchange *x = exchange_new(drover_rank(d), drover_size(d));
-    struct backend_exchange table = exchange_table(x);
+    AUTO(exchange) struct exchange *x = exchange_new(client_who(d));
     struct backend_opts bo = {
         .rank = drover_rank(d),
         .size = drover_size(d),
@@ -80,14 +86,18 @@ int drover_comm_open(struct drover_comm **out, struct drover *d, const struct dr
         .stream = o->stream,
         .lib_path = o->lib_path,
         .open_ms = o->open_ms > 0 ? o->open_ms : OPEN_MS,
-        .exchange = &table,
+        .exchange = exchange_table(x),
     };
     struct backend_comm *inner = NULL;
     if ((rc = b->open(&inner, &bo, e)) < 0) {
         (void)err_wrap(e, "rank %d of %d: backend %s", bo.rank, bo.size, b->name);
         return rc;
     }
-    *out = comm_new(d, b, inner, bo.rank, bo.size);
+    static unsigned opened; /* all ranks open theirs in the same order */
+    char name[NOTES_NAME_BYTES] = "world";
+    if (++opened > 1)
+        snprintf(name, sizeof name, "world %u", opened);
+    *out = comm_new(d, b, inner, bo.rank, bo.size, name);
     (*out)->open_ms = bo.open_ms;
     return 0;
 }
@@ -97,6 +107,7 @@ void drover_comm_close(struct drover_comm *c)
     if (!c)
         return;
     c->backend->close(c->inner);
+    notes_close(c->notes);
     free(c->queue);
     free(c);
 }
@@ -129,6 +140,7 @@ struct backend_comm *comm_inner(const struct drover_comm *c)
 /* Whatever failed, ranks may now disagree on what comes next, so the communicator is over. */
 static int over(struct drover_comm *c, int rc)
 {
+    notes_failed(c->notes, rc);
     c->backend->abort(c->inner);
     c->dead = true;
     return rc;
@@ -241,8 +253,11 @@ static int advance(struct drover_comm *c)
             return rc == -EAGAIN ? -EINPROGRESS : rc;
         c->head += n;
     }
-    if (c->head == c->len)
+    if (c->head == c->len) {
+        if (c->len)
+            notes_begun(c->notes);
         c->head = c->len = c->group = 0;
+    }
     return 0;
 }
 
@@ -266,6 +281,8 @@ static int submit(struct drover_comm *c, const struct backend_call *calls, size_
         rc = c->backend->start(c->inner, calls, n, client_err(c->d));
         if (rc == -ENOTSUP || rc == -EOVERFLOW)
             return rc; /* refused: nobody has begun anything */
+        if (rc == 0)
+            notes_begun(c->notes);
     }
     if (rc == -EAGAIN) {
         enqueue(c, calls, n);
@@ -303,6 +320,7 @@ int comm_start(struct drover_comm *c, const struct backend_call *call)
         return rc;
     c->last = *call;
     c->calls++;
+    noting_call(c->notes, call);
     return native(c, call->coll) ? submit(c, call, 1) : submit_expanded(c, call);
 }
 
@@ -446,6 +464,8 @@ int drover_comm_poll(struct drover_comm *c)
     int rc = check_idle(c, "poll", client_err(c->d));
     if (rc == 0 && (rc = progress(c)) < 0 && rc != -EINPROGRESS)
         rc = failed(c, rc);
+    if (rc == 0)
+        notes_done(c->notes);
     return rc;
 }
 
@@ -474,6 +494,7 @@ int drover_wait(struct drover_comm *c, int64_t timeout_ms)
         if (turn > c->spins)
             sched_yield();
     }
+    notes_done(c->notes);
     return 0;
 }
 
@@ -490,6 +511,7 @@ int drover_comm_abort(struct drover_comm *c)
     if (c->dead)
         return 0;
     c->dead = true;
+    notes_done(c->notes); /* nobody waits for it any more */
     return c->backend->abort(c->inner);
 }
 
@@ -531,7 +553,9 @@ static int make_part(struct drover_comm **out, struct drover_comm *c, struct bac
         (void)err_wrap(e, "rank %d of %d: %s", c->rank, c->size, what);
         return rc == -ENOTSUP ? rc : over(c, rc);
     }
-    *out = inner ? comm_new(c->d, c->backend, inner, p->rank, p->size) : NULL;
+    char name[NOTES_NAME_BYTES];
+    snprintf(name, sizeof name, "%.20s/%s %u.%d", c->name, what, ++c->parts, p->color);
+    *out = inner ? comm_new(c->d, c->backend, inner, p->rank, p->size, name) : NULL;
     if (*out)
         (*out)->open_ms = c->open_ms;
     return 0;

@@ -302,8 +302,10 @@ static void on_stop(struct agent *a, const struct control_frame *f)
 static void on_look(struct agent *a, const struct control_frame *f)
 {
     struct standing s;
-    if (a->pid > 0 && standing_look(&s, &a->pid, 1) == 0)
-        say(a, json_pack("{s:s,s:o}", "t", "standing", "standing", standing_json(&s)));
+    if (a->pid <= 0 || standing_look(&s, &a->pid, 1) < 0)
+        return;
+    engine_notes(a->job, 0, &s.at);
+    say(a, json_pack("{s:s,s:o}", "t", "standing", "standing", standing_json(&s)));
 }
 
 static void on_finish(struct agent *a, const struct control_frame *f)

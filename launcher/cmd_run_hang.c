@@ -3,8 +3,11 @@
 #include <string.h>
 
 #include "common/strbuf.h"
+#include "launcher/env.h"
 #include "launcher/events.h"
 #include "launcher/hang.h"
+#include "launcher/lineup.h"
+#include "launcher/ras.h"
 #include "launcher/stacks.h"
 #include "launcher/standing.h"
 
@@ -21,8 +24,10 @@ struct cmd_run_hang {
     bool *over, *differs;
     struct standing *now;
     struct stacks *stacks;
+    struct ras *ras;
+    int awaited;                     /* of these two */
     int of[STACKS_WANTED], of_count; /* the ranks whose stacks are asked for */
-    struct strbuf report;
+    struct strbuf report, collectives;
     json_t *j;
     void (*found)(void *arg, const char *text, json_t *j);
     void *arg;
@@ -31,17 +36,53 @@ struct cmd_run_hang {
 static const char *const words[] = {
     [HANG_STOPPED] = "a rank is stopped",
     [HANG_ALL_IDLE] = "no rank has written anything, and none has used its CPU",
+    [HANG_COLLECTIVE] = "a collective is under way, and no rank does anything else",
     [HANG_SOME_IDLE] = "no rank has written anything, and a few have not used their CPU",
 };
 
 static const char *const names[] = {
-    [HANG_STOPPED] = "stopped", [HANG_ALL_IDLE] = "all idle", [HANG_SOME_IDLE] = "some idle"};
+    [HANG_STOPPED] = "stopped",
+    [HANG_ALL_IDLE] = "all idle",
+    [HANG_COLLECTIVE] = "collective",
+    [HANG_SOME_IDLE] = "some idle",
+};
 
 /* ---- the report --------------------------------------------------------------------------------
  */
 
+/* The ranks' collectives, lined up. `at` has one for each rank. */
+static bool line_up(struct strbuf *b, bool *odd, const struct plan *p, const bool *over,
+                    const struct lineup_at *at)
+{
+    AUTO(free) struct lineup_rank *ranks = xcalloc((size_t)p->world_size, sizeof *ranks);
+    for (int i = 0; i < p->world_size; i++)
+        ranks[i] = (struct lineup_rank){.rank = p->first_rank + i,
+                                        .node = p->nodes[p->ranks[i].node].name,
+                                        .over = over[i],
+                                        .at = &at[i]};
+    lineup_write(b, odd, ranks, p->world_size);
+    return memchr(odd, true, (size_t)p->world_size);
+}
+
+bool cmd_run_hang_collectives(struct strbuf *b, const struct launch *job, const bool *over)
+{
+    const struct plan *p = launch_plan(job);
+    AUTO(free) bool *odd = xcalloc((size_t)p->world_size, sizeof *odd);
+    AUTO(free) struct lineup_at *at = xcalloc((size_t)p->world_size, sizeof *at);
+    for (int i = 0; i < p->world_size; i++)
+        launch_notes(job, i, &at[i]);
+    return line_up(b, odd, p, over, at);
+}
+
+/* Who stands elsewhere than most; where collectives tell it, they alone do: in one of them some
+ * ranks may sleep while others spin. */
 static void mark_who_differs(struct cmd_run_hang *h)
 {
+    AUTO(free) struct lineup_at *at = xcalloc((size_t)h->ranks, sizeof *at);
+    for (int i = 0; i < h->ranks; i++)
+        at[i] = h->now[i].at;
+    if (line_up(&h->collectives, h->differs, h->plan, h->over, at))
+        return;
     AUTO(free) const char **where = xcalloc((size_t)h->ranks, sizeof *where);
     for (int i = 0; i < h->ranks; i++) {
         AUTO(strbuf) struct strbuf b = {0};
@@ -93,6 +134,7 @@ static void write_report(struct cmd_run_hang *h, enum hang_verdict v)
         add_rank(h, i, all);
     if (h->ranks > SHOWN_MAX)
         strbuf_printf(&h->report, "  (of ranks from %d on, only those that differ)\n", SHOWN_MAX);
+    strbuf_add(&h->report, strbuf_str(&h->collectives), h->collectives.len);
     h->j = json_pack("{s:s, s:I, s:o}", "why", names[v], "timeout_ms",
                      (json_int_t)(h->timeout_s * 1000), "ranks", all);
 }
@@ -102,7 +144,29 @@ static void write_report(struct cmd_run_hang *h, enum hang_verdict v)
 
 static void finish(struct cmd_run_hang *h)
 {
+    if (--h->awaited > 0)
+        return;
     h->found(h->arg, strbuf_str(&h->report), TAKE(h->j));
+}
+
+static void add_indented(struct strbuf *b, const char *text)
+{
+    for (const char *p = text; *p;) {
+        size_t len = strcspn(p, "\n");
+        strbuf_printf(b, "    %.*s\n", (int)len, p);
+        p += len + (p[len] != '\0');
+    }
+}
+
+static void on_ras(void *arg, const char *text)
+{
+    struct cmd_run_hang *h = arg;
+    if (*text) {
+        strbuf_puts(&h->report, "  NCCL's RAS says:\n");
+        add_indented(&h->report, text);
+        json_object_set_new(h->j, "ras", events_text(text));
+    }
+    finish(h);
 }
 
 static void on_stacks(void *arg, const char *const *texts)
@@ -114,11 +178,7 @@ static void on_stacks(void *arg, const char *const *texts)
         if (!*texts[i])
             continue;
         strbuf_printf(&h->report, "  stack of rank %d:\n", h->plan->first_rank + rank);
-        for (const char *p = texts[i]; *p;) {
-            size_t len = strcspn(p, "\n");
-            strbuf_printf(&h->report, "    %.*s\n", (int)len, p);
-            p += len + (p[len] != '\0');
-        }
+        add_indented(&h->report, texts[i]);
         json_object_set_new(json_array_get(all, (size_t)rank), "stack", events_text(texts[i]));
     }
     finish(h);
@@ -148,10 +208,12 @@ static void on_timer(uv_timer_t *t)
     struct hang_sample *samples = xcalloc((size_t)h->ranks, sizeof *samples);
     int rc = launch_look(h->job, h->now);
     for (int i = 0; i < h->ranks; i++) {
-        samples[i] = (struct hang_sample){.over = h->over[i],
-                                          .seen = rc == 0 && h->now[i].pid > 0,
-                                          .state = h->now[i].state,
-                                          .cpu_ms = h->now[i].cpu_ms};
+        samples[i] =
+            (struct hang_sample){.over = h->over[i],
+                                 .seen = rc == 0 && h->now[i].pid > 0,
+                                 .state = h->now[i].state,
+                                 .cpu_ms = h->now[i].cpu_ms,
+                                 .waits_ms = h->now[i].at.failed ? 0 : h->now[i].at.waits_ms};
     }
     enum hang_verdict v = hang_look(h->hang, samples, (int64_t)uv_now(h->loop));
     free(samples);
@@ -160,7 +222,13 @@ static void on_timer(uv_timer_t *t)
     uv_timer_stop(t);
     struct stacks_of of[STACKS_WANTED];
     write_report(h, v);
+    h->found(h->arg, strbuf_str(&h->report), NULL);
+    strbuf_reset(&h->report);
     choose_stacks(h, of);
+    const char *ras = env_get(h->plan->env, "NCCL_RAS_ADDR");
+    ras = ras ? ras : getenv("NCCL_RAS_ADDR");
+    h->awaited = ras ? 2 : 1;
+    h->ras = ras ? ras_ask(h->loop, ras, on_ras, h) : NULL;
     h->stacks = stacks_take(h->loop, of, h->of_count, on_stacks, h);
 }
 
@@ -212,11 +280,13 @@ void cmd_run_hang_close(struct cmd_run_hang *h)
     if (!h)
         return;
     stacks_free(h->stacks);
+    ras_free(h->ras);
     hang_free(h->hang);
     free(h->over);
     free(h->differs);
     free(h->now);
     strbuf_free(&h->report);
+    strbuf_free(&h->collectives);
     json_decref(h->j);
     uv_close((uv_handle_t *)&h->timer, on_closed);
 }

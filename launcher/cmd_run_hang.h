@@ -6,15 +6,21 @@
 #include <uv.h>
 
 #include "common/json.h"
+#include "common/strbuf.h"
 #include "launcher/launch.h"
 
 struct cmd_run_hang;
 
-/* `found` is called once, from the loop, with the report for people (whole lines) and, for a file,
- * as JSON (its own reference). The job is borrowed. */
+/* `found` is called twice, from the loop: at once with the report for people (whole lines), `j`
+ * NULL; and when stacks were taken, with these and, for a file, everything as JSON (its own
+ * reference). The job is borrowed. */
 struct cmd_run_hang *cmd_run_hang_open(uv_loop_t *loop, struct launch *job, double timeout_s,
                                        void (*found)(void *arg, const char *text, json_t *j),
                                        void *arg);
+/* Appends how the collectives of the job's ranks stand to each other, for people (whole lines).
+ * Nothing where nobody waits in one and none has failed. Says whether anybody differs. */
+bool cmd_run_hang_collectives(struct strbuf *b, const struct launch *job, const bool *over);
+
 /* Its handles close on the loop's next turns. */
 void cmd_run_hang_close(struct cmd_run_hang *h);
 

@@ -28,6 +28,8 @@ struct cmd_run_watch {
     struct launch *job; /* NULL: none runs */
     int attempt;
     struct counts *counts; /* by rank */
+    bool *over;            /* … */
+    bool lined_up;         /* the collectives were told */
     struct cmd_run_hang *hang;
     struct singleton *singleton;
     uv_timer_t timer;
@@ -151,8 +153,10 @@ static void keep_line(struct cmd_run_watch *w, int rank, const char *text, size_
 static void on_hang(void *arg, const char *text, json_t *j)
 {
     struct cmd_run_watch *w = arg;
-    tell(w, "hang", j);
     w->needs.say(w->needs.arg, text);
+    if (!j)
+        return; /* more comes */
+    tell(w, "hang", j);
     w->needs.hung(w->needs.arg);
 }
 
@@ -170,6 +174,8 @@ void cmd_run_watch_begin(struct cmd_run_watch *w, struct launch *job, int attemp
     w->job = job;
     w->attempt = attempt;
     w->counts = xcalloc((size_t)p->world_size, sizeof *w->counts);
+    w->over = xcalloc((size_t)p->world_size, sizeof *w->over);
+    w->lined_up = false;
     tell_plan(w);
     if (!w->entry)
         enter(w);
@@ -200,8 +206,27 @@ void cmd_run_watch_rank_started(struct cmd_run_watch *w, int rank, pid_t pid)
                        (int)pid));
 }
 
+/* The first rank that ends because, or while, a collective failed: the others still stand where
+ * they were. */
+static void tell_collectives(struct cmd_run_watch *w, const struct rank_end *r)
+{
+    struct lineup_at at;
+    launch_notes(w->job, r->rank, &at);
+    bool its_own = job_rank_status(r) != 0 && (r->aborted || !r->told_to_stop);
+    if (w->lined_up || !its_own || (!at.failed && !at.waits_ms))
+        return;
+    w->lined_up = true;
+    AUTO(strbuf) struct strbuf b = {0};
+    strbuf_printf(&b, "drover run: rank %d failed in a collective%s%s\n", called(w, r->rank),
+                  at.failed ? ": " : "", at.failed ? strerror(-at.failed) : "");
+    if (cmd_run_hang_collectives(&b, w->job, w->over) || at.failed)
+        w->needs.say(w->needs.arg, strbuf_str(&b));
+}
+
 void cmd_run_watch_rank_ended(struct cmd_run_watch *w, const struct rank_end *r)
 {
+    tell_collectives(w, r);
+    w->over[r->rank] = true;
     cmd_run_hang_over(w->hang, r->rank);
     if (!w->events)
         return;
@@ -219,9 +244,11 @@ static void end_attempt(struct cmd_run_watch *w)
     cmd_run_hang_close(w->hang);
     singleton_close(w->singleton);
     free(w->counts);
+    free(w->over);
     w->hang = NULL;
     w->singleton = NULL;
     w->counts = NULL;
+    w->over = NULL;
     w->job = NULL;
 }
 

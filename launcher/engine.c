@@ -38,6 +38,13 @@ void engine_finish_output(struct engine_job *j, int rank)
     j->ops->finish_output(j, rank);
 }
 
+void engine_notes(const struct engine_job *j, int rank, struct lineup_at *out)
+{
+    *out = (struct lineup_at){0};
+    if (j->ops->notes)
+        j->ops->notes(j, rank, out);
+}
+
 void engine_look(struct engine_job *j)
 {
     j->ops->look(j);

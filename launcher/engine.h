@@ -16,6 +16,7 @@
 #include "common/mem.h"
 #include "launcher/guardian.h"
 #include "launcher/launch.h"
+#include "launcher/lineup.h"
 #include "launcher/plan.h"
 #include "launcher/standing.h"
 #include "launcher/topo.h"
@@ -92,6 +93,8 @@ void engine_resume(struct engine_job *j);
 void engine_finish_output(struct engine_job *j, int rank);
 /* Asks where the ranks on other nodes stand: `standing` follows for each that runs. */
 void engine_look(struct engine_job *j);
+/* Where the rank's collectives are, as far as it runs, or ran, on this machine; else all zeroes. */
+void engine_notes(const struct engine_job *j, int rank, struct lineup_at *out);
 /* SIGKILL to everything that the job has or left; `cleared` follows. */
 void engine_clear(struct engine_job *j);
 
@@ -106,6 +109,7 @@ struct engine_ops {
     void (*finish_output)(struct engine_job *j, int rank);
     void (*look)(struct engine_job *j);
     void (*clear)(struct engine_job *j);
+    void (*notes)(const struct engine_job *j, int rank, struct lineup_at *out); /* or NULL */
 };
 
 struct engine_job {

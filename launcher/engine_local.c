@@ -10,6 +10,7 @@
 #include "launcher/engine.h"
 #include "launcher/env.h"
 #include "launcher/io.h"
+#include "launcher/notebook.h"
 #include "launcher/oom.h"
 #include "launcher/rendezvous.h"
 
@@ -50,6 +51,7 @@ struct local_job {
     struct engine_rank *ranks;
     int count;
     struct rendezvous_job *meeting;
+    struct notebook *notebook; /* of the ranks' collectives; NULL: none */
     bool paused, clear_asked;
     int resume_from; /* the rank whose turn it is, so that all get theirs */
     long oom_kills;  /* before its start */
@@ -245,6 +247,11 @@ static void local_signal(struct engine_job *job, int rank, int sig)
     guardian_signal(j->engine->guardian, j->number, rank, sig);
 }
 
+static void local_notes(const struct engine_job *job, int rank, struct lineup_at *out)
+{
+    notebook_read(((const struct local_job *)job)->notebook, rank, out);
+}
+
 /* All of them are on this machine, where anybody can look. */
 static void local_look(struct engine_job *job)
 {
@@ -288,6 +295,7 @@ static void local_free(struct engine_job *job)
         channel_close(j->ranks[i].channel);
     }
     rendezvous_leave(j->meeting);
+    notebook_close(j->notebook);
     free(j->ranks);
     free(j);
 }
@@ -380,6 +388,10 @@ static int spawn_rank(struct local_job *j, const struct engine_order *o, int ran
     env_set(&own, "MASTER_PORT", "%d", o->master_port);
     if (its->report >= 0)
         env_set(&own, "DROVER_REPORT_FD", "%d", REPORT_FD);
+    if (j->notebook) {
+        AUTO(free) char *address = notebook_address(j->notebook, rank);
+        env_set(&own, "DROVER_NOTES", "%s", address);
+    }
     if (j->meeting) {
         int rc = rendezvous_env(j->meeting, rank, &own, e);
         if (rc < 0)
@@ -420,7 +432,7 @@ int engine_local_start(struct engine_job **out, struct engine *en, const struct 
 {
     static const struct engine_ops ops = {local_free,   local_signal,        local_ask_stop,
                                           local_resume, local_finish_output, local_look,
-                                          local_clear};
+                                          local_clear,  local_notes};
     if (en->gone)
         return err_set(e, -EPIPE, "the guardian process has ended");
     struct local_job *j = xzalloc(sizeof *j);
@@ -433,6 +445,9 @@ int engine_local_start(struct engine_job **out, struct engine *en, const struct 
     j->ranks = xcalloc((size_t)j->count, sizeof *j->ranks);
     j->ev = *ev;
     j->arg = arg;
+    struct err why = {0};
+    if (notebook_open(&j->notebook, j->count, &why) < 0)
+        log_info("collectives will not be told: %s", why.text);
     struct ends *ends = xcalloc((size_t)j->count, sizeof *ends);
     int rc = open_ranks(j, ends, o->spec, e);
     if (rc == 0 && !o->spec->no_pmix)

@@ -415,9 +415,9 @@ static void on_start_late(uv_timer_t *t)
 int engine_remote_start(struct engine_job **out, struct engine *en, const struct engine_order *o,
                         const struct engine_events *ev, void *arg, struct err *e)
 {
-    static const struct engine_ops ops = {remote_free,   remote_signal,        remote_ask_stop,
-                                          remote_resume, remote_finish_output, remote_look,
-                                          remote_clear};
+    static const struct engine_ops ops = {
+        remote_free,          remote_signal, remote_ask_stop, remote_resume,
+        remote_finish_output, remote_look,   remote_clear,    NULL};
     struct remote_job *j = new_job(en, o, &ops);
     j->ev = *ev;
     j->arg = arg;

@@ -82,12 +82,13 @@ static void start_anew(struct hang *h, int64_t now_ms)
 enum hang_verdict hang_look(struct hang *h, const struct hang_sample *samples, int64_t now_ms)
 {
     bool unknown = false, stopped = false, silent = true;
-    int running = 0, idle = 0;
+    int running = 0, idle = 0, waiting = 0, stuck = 0;
     if (now_ms - h->sampled_ms > (int64_t)GAP_INTERVALS * hang_interval_ms(h))
         start_anew(h, now_ms);
     for (int i = 0; i < h->count; i++) {
         struct rank *r = &h->ranks[i];
-        silent &= now_ms - r->spoke_ms >= h->timeout_ms;
+        bool quiet = now_ms - r->spoke_ms >= h->timeout_ms;
+        silent &= quiet;
         if (samples[i].over) {
             r->idle = r->stopped = false;
             continue;
@@ -97,12 +98,17 @@ enum hang_verdict hang_look(struct hang *h, const struct hang_sample *samples, i
         running++;
         idle += r->idle;
         stopped |= r->stopped;
+        bool waits = samples[i].waits_ms >= h->timeout_ms;
+        waiting += waits;
+        stuck += waits || (r->idle && quiet);
     }
     h->sampled_ms = now_ms;
     if (unknown || running == 0)
         return HANG_NONE;
     if (stopped)
         return HANG_STOPPED;
+    if (waiting > 0 && stuck == running)
+        return HANG_COLLECTIVE;
     if (!silent || idle == 0)
         return HANG_NONE;
     return idle == running ? HANG_ALL_IDLE : idle * 2 < running ? HANG_SOME_IDLE : HANG_NONE;

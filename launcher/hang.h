@@ -5,10 +5,10 @@
  * uninterruptible wait) as long. The job hangs when
  *
  *     a rank is stopped; or
- *     no rank has written or reported anything for the time-out, and
- *         every rank is idle, or
- *         fewer than half of them are: a few wait for something while the others, who wait for
- *         them, spin (as Open MPI and NCCL do).
+ *     a rank has been in a collective for the time-out, and so has each of the others, or it is
+ * idle and has written nothing for as long; or no rank has written or reported anything for the
+ * time-out, and every rank is idle, or fewer than half of them are: a few wait for something while
+ * the others, who wait for them, spin (as Open MPI and NCCL do).
  *
  * It does not when one or a few ranks compute while the rest waits for them: rank 0 evaluates, or
  * writes a checkpoint. Nor when a debugger holds a rank, or a rank cannot be seen. Pure. */
@@ -34,17 +34,19 @@ void hang_spoke(struct hang *h, int rank, int64_t now_ms);
 int64_t hang_last_spoke_ms(const struct hang *h, int rank);
 
 struct hang_sample {
-    bool over;      /* the rank has ended */
-    bool seen;      /* the rest is known */
-    char state;     /* as in /proc/PID/stat */
-    int64_t cpu_ms; /* so far */
+    bool over;        /* the rank has ended */
+    bool seen;        /* the rest is known */
+    char state;       /* as in /proc/PID/stat */
+    int64_t cpu_ms;   /* so far */
+    int64_t waits_ms; /* in a collective, for so long; 0: in none that is known */
 };
 
 enum hang_verdict {
     HANG_NONE,
-    HANG_STOPPED,  /* a rank is */
-    HANG_ALL_IDLE, /* every rank is */
-    HANG_SOME_IDLE /* fewer than half of the ranks are, and the others spin */
+    HANG_STOPPED,    /* a rank is */
+    HANG_ALL_IDLE,   /* every rank is */
+    HANG_COLLECTIVE, /* one is under way too long, and nobody does anything else */
+    HANG_SOME_IDLE   /* fewer than half of the ranks are, and the others spin */
 };
 
 /* A sample of each rank. After a pause in sampling (the machine or drover was suspended) all times

@@ -445,6 +445,13 @@ pid_t launch_rank_pid(const struct launch *j, int rank)
     return j->ranks[rank].pid;
 }
 
+void launch_notes(const struct launch *j, int rank, struct lineup_at *out)
+{
+    struct lineup_at here;
+    engine_notes(j->run, rank, &here);
+    *out = here.comm[0] ? here : j->ranks[rank].far.at;
+}
+
 int launch_look(struct launch *j, struct standing *out)
 {
     int n = j->plan->world_size;
@@ -452,9 +459,11 @@ int launch_look(struct launch *j, struct standing *out)
     for (int i = 0; i < n; i++)
         pids[i] = j->ranks[i].pid;
     int rc = standing_look(out, pids, n);
-    for (int i = 0; rc == 0 && i < n; i++)
+    for (int i = 0; rc == 0 && i < n; i++) {
         if (pids[i] == 0)
             out[i] = j->ranks[i].far;
+        launch_notes(j, i, &out[i].at);
+    }
     engine_look(j->run);
     return rc;
 }

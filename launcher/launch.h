@@ -82,6 +82,8 @@ pid_t launch_rank_pid(const struct launch *j, int rank);
 /* Where each rank stands (`out` has one for each). Those on other nodes: where they stood at the
  * call before, all zeroes where that is not known. -errno where /proc cannot be read. */
 int launch_look(struct launch *j, struct standing *out);
+/* Where the rank's collectives are; also when it has ended. On another node: at that call. */
+void launch_notes(const struct launch *j, int rank, struct lineup_at *out);
 /* Whether any rank has attached to PMIx. True where mpirun or srun serves it: that is not known. */
 bool launch_has_joined(const struct launch *j);
 

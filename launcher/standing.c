@@ -173,8 +173,10 @@ int standing_look(struct standing *out, const pid_t *pids, int n)
 
 void standing_where(struct strbuf *b, const struct standing *s)
 {
-    if (s->collective[0])
-        strbuf_printf(b, "in %s, ", s->collective);
+    size_t before = b->len;
+    lineup_where(b, &s->at);
+    if (b->len > before)
+        strbuf_puts(b, ", ");
     if (s->pid == 0)
         strbuf_puts(b, "not to be seen");
     else if (s->state == 'T')
@@ -191,13 +193,29 @@ void standing_where(struct strbuf *b, const struct standing *s)
         strbuf_printf(b, "in %s (%s)", s->call, s->wchan);
 }
 
+static json_t *notes_json(const struct lineup_at *a)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < a->count; i++)
+        json_array_append_new(all,
+                              json_pack("{s:I, s:o, s:I, s:b}", "nth", (json_int_t)a->calls[i].nth,
+                                        "what", events_text(a->calls[i].what), "ms",
+                                        (json_int_t)a->calls[i].ms, "done", a->calls[i].done));
+    return json_pack("{s:o, s:i, s:I, s:i, s:o}", "communicator", events_text(a->comm), "ranks",
+                     a->size, "waits_ms", (json_int_t)a->waits_ms, "error", a->failed, "calls",
+                     all);
+}
+
 json_t *standing_json(const struct standing *s)
 {
     char state[2] = {s->state, '\0'};
-    return json_pack("{s:i, s:s, s:i, s:i, s:I, s:o, s:s, s:s, s:s}", "pid", (int)s->pid, "state",
-                     state, "processes", s->processes, "threads", s->threads, "cpu_ms",
+    AUTO(strbuf) struct strbuf in = {0};
+    lineup_where(&in, &s->at);
+    return json_pack("{s:i, s:s, s:i, s:i, s:I, s:o, s:s, s:s, s:o, s:o}", "pid", (int)s->pid,
+                     "state", state, "processes", s->processes, "threads", s->threads, "cpu_ms",
                      (json_int_t)s->cpu_ms, "program", events_text(s->name), "wchan", s->wchan,
-                     "call", s->call, "collective", s->collective);
+                     "call", s->call, "collective", events_text(strbuf_str(&in)), "collectives",
+                     notes_json(&s->at));
 }
 
 static int read_text(char *out, size_t size, const json_t *j, const char *key, struct err *e)
@@ -207,6 +225,33 @@ static int read_text(char *out, size_t size, const json_t *j, const char *key, s
     if (rc == 0)
         snprintf(out, size, "%s", text);
     return rc;
+}
+
+static int read_notes(struct lineup_at *out, const json_t *j, struct err *e)
+{
+    struct lineup_at a = {0};
+    int64_t size, failed;
+    const json_t *all = json_object_get(j, "calls");
+    if (read_text(a.comm, sizeof a.comm, j, "communicator", e) < 0 ||
+        json_want_int(&size, j, "ranks", e) < 0 ||
+        json_want_int(&a.waits_ms, j, "waits_ms", e) < 0 ||
+        json_want_int(&failed, j, "error", e) < 0)
+        return -EINVAL;
+    a.size = (int)size;
+    a.failed = (int)failed;
+    for (size_t i = 0; i < json_array_size(all) && i < LINEUP_CALLS; i++) {
+        struct lineup_call *c = &a.calls[i];
+        const json_t *one = json_array_get(all, i);
+        int64_t nth;
+        if (json_want_int(&nth, one, "nth", e) < 0 || json_want_int(&c->ms, one, "ms", e) < 0 ||
+            read_text(c->what, sizeof c->what, one, "what", e) < 0)
+            return -EINVAL;
+        c->nth = (uint64_t)nth;
+        c->done = json_is_true(json_object_get(one, "done"));
+        a.count++;
+    }
+    *out = a;
+    return 0;
 }
 
 int standing_read(struct standing *out, const json_t *j, struct err *e)
@@ -221,7 +266,7 @@ int standing_read(struct standing *out, const json_t *j, struct err *e)
         read_text(s.name, sizeof s.name, j, "program", e) < 0 ||
         read_text(s.wchan, sizeof s.wchan, j, "wchan", e) < 0 ||
         read_text(s.call, sizeof s.call, j, "call", e) < 0 ||
-        read_text(s.collective, sizeof s.collective, j, "collective", e) < 0)
+        read_notes(&s.at, json_object_get(j, "collectives"), e) < 0)
         return -EINVAL;
     s.pid = (pid_t)pid;
     s.processes = (int)processes;

@@ -13,6 +13,7 @@
 #include "common/err.h"
 #include "common/json.h"
 #include "common/strbuf.h"
+#include "launcher/lineup.h"
 
 struct standing {
     pid_t pid;              /* the process that matters; 0: the rank has none here */
@@ -22,7 +23,7 @@ struct standing {
     char name[32];          /* of the program, as the kernel cuts it */
     char wchan[48];      /* the kernel's function that it sleeps in; "": none, or not to be seen */
     char call[24];       /* the system call that it is in ("futex"); "": none or not to be seen */
-    char collective[64]; /* the last collective that it has said to be in; "": it says nothing */
+    struct lineup_at at; /* of its collectives, where it notes them; standing_look() leaves it */
 };
 
 /* Looks at `n` ranks at once, each by its first process. One that is gone (or whose pid is 0) is

@@ -14,10 +14,12 @@
 
 #include "collectives/backend.h"
 #include "collectives/nccl/nccl_lib.h"
+#include "collectives/nccl/nccl_meet.h"
 #include "common/mem.h"
 
 enum {
     CLOSE_MS = 10000,
+    TROUBLE_MS = 5000, /* so long one that cannot take part waits for the others, to tell them */
     VERSION_MAX = 64,
     PROPERTIES_BYTES = 8192,
     RANKS_AN_ID = 128,   /* one rank's listener takes in so many others' first connections */
@@ -64,9 +66,6 @@ static int nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t 
             last && *last ? ": " : "", last ? last : "");
     if (e)
         e->text[strcspn(e->text, "\n")] = '\0';
-    const char *interface = getenv("NCCL_SOCKET_IFNAME");
-    if (interface && last && strstr(last, "no socket interface"))
-        return err_hint(e, "NCCL_SOCKET_IFNAME=%s names no interface of this node", interface);
     return err_hint(e, "NCCL_DEBUG=INFO makes NCCL say more");
 }
 
@@ -89,74 +88,122 @@ static int find_device(struct backend_comm *c, const struct backend_opts *o, str
     return rc == cudaSuccess ? 0 : cuda_failed(e, c->cuda, rc, "the first use of the GPU");
 }
 
-static void version_text(char out[VERSION_MAX], int version)
-{
-    /* From 2.9 on 10,000 * major + 100 * minor + patch. */
-    snprintf(out, VERSION_MAX, "NCCL %d.%d.%d (headers %d.%d.%d)", version / 10000,
-             version / 100 % 100, version % 100, NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
-}
-
-/* What a rank whose id counts says to all. */
-struct greeting {
-    ncclUniqueId id;
-    int version;
-};
-
 /* Who says the k-th of n ids. */
 static int speaker(int k, int n, int size)
 {
     return (int)((int64_t)k * size / n);
 }
 
-/* Each speaker's greeting, so that all ranks have the same ids in the same order. */
-static int listen_to(const struct backend_comm *c, const struct backend_exchange *x, int version,
-                     ncclUniqueId *ids, int n, struct err *e)
+static bool speaks(const struct backend_comm *c, int n)
 {
-    for (int k = 0; k < n; k++) {
-        struct greeting theirs;
-        int who = speaker(k, n, c->size);
-        int rc = x->get(x->arg, who, "nccl", &theirs, sizeof theirs, e);
-        if (rc < 0)
-            return rc;
-        if (theirs.version != version) {
-            char other[VERSION_MAX];
-            version_text(other, theirs.version);
-            err_set(e, -EPROTO, "rank %d has %s, this rank %s", who, other, c->version);
-            return err_hint(e, "let all ranks load the same library, by DROVER_NCCL_LIB");
-        }
-        ids[k] = theirs.id;
-    }
+    for (int k = 0; k < n; k++)
+        if (speaker(k, n, c->size) == c->rank)
+            return true;
+    return false;
+}
+
+/* The library's version, and the id where this rank makes one. */
+static int introduce(struct backend_comm *c, int *version, ncclUniqueId *id, int n, struct err *e)
+{
+    ncclResult_t rc = c->nccl->ncclGetVersion(version);
+    if (rc == ncclSuccess && nccl_meet_interfaces(getenv("NCCL_SOCKET_IFNAME"), e) < 0)
+        return -EINVAL;
+    if (rc == ncclSuccess && speaks(c, n))
+        rc = c->nccl->ncclGetUniqueId(id);
+    if (rc != ncclSuccess)
+        return nccl_failed(e, c->nccl, rc, "the job's id");
+    char short_version[NCCL_MEET_VERSION_BYTES];
+    nccl_meet_version(short_version, *version);
+    snprintf(c->version, sizeof c->version, "%s (headers %d.%d.%d)", short_version, NCCL_MAJOR,
+             NCCL_MINOR, NCCL_PATCH);
+    int major = 0;
+    (void)c->cuda->cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, c->device);
+    if (*version >= FP8_VERSION && major >= FP8_CAPABILITY)
+        c->caps |= BACKEND_FP8;
     return 0;
 }
 
-/* NCCL itself waits for ever for a rank that stays away; so all ranks meet before, by a deadline.
- */
-static int meet(struct backend_comm *c, const struct backend_opts *o, ncclUniqueId *ids, int n,
-                struct err *e)
+static int ids_of(const struct backend_comm *c)
 {
-    struct greeting mine;
-    memset(&mine, 0, sizeof mine);
-    bool speaks = false;
-    for (int k = 0; k < n; k++)
-        speaks |= speaker(k, n, c->size) == c->rank;
-    ncclResult_t rc = c->nccl->ncclGetVersion(&mine.version);
-    if (rc == ncclSuccess && speaks)
-        rc = c->nccl->ncclGetUniqueId(&mine.id);
-    if (rc != ncclSuccess)
-        return nccl_failed(e, c->nccl, rc, "the job's id");
-    version_text(c->version, mine.version);
-    int major = 0;
-    (void)c->cuda->cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, c->device);
-    if (mine.version >= FP8_VERSION && major >= FP8_CAPABILITY)
-        c->caps |= BACKEND_FP8;
-    ids[0] = mine.id;
+    bool several = c->nccl && c->nccl->init_scalable;
+    return several ? (c->size + RANKS_AN_ID - 1) / RANKS_AN_ID : 1;
+}
+
+/* All that this rank needs by itself. */
+static int prepare(struct backend_comm *c, const struct backend_opts *o, struct nccl_card *mine,
+                   ncclUniqueId *id, struct err *e)
+{
+    int rc = cuda_lib_load(&c->cuda, e);
+    if (rc == 0)
+        rc = find_device(c, o, e);
+    if (rc == 0)
+        rc = nccl_lib_load(&c->nccl, o->lib_path, e);
+    if (rc < 0)
+        return rc;
+    (void)c->cuda->cudaDeviceGetPCIBusId(mine->bus, sizeof mine->bus, c->device);
+    c->caps = BACKEND_DEVICE_MEMORY | BACKEND_NO_INPLACE_A2A;
+    c->caps |= c->nccl->all_to_all ? BACKEND_HAS_ALL_TO_ALL : 0;
+    c->caps |= c->nccl->gather ? BACKEND_HAS_GATHER : 0;
+    c->caps |= c->nccl->scatter ? BACKEND_HAS_SCATTER : 0;
+    return introduce(c, &mine->version, id, ids_of(c), e);
+}
+
+static int first_here(const struct nccl_card *cards, int rank)
+{
+    int r = 0;
+    while (cards[r].host != cards[rank].host)
+        r++;
+    return r;
+}
+
+/* What the others said: nothing is in the way, and the ids, in the same order at all ranks. */
+static int listen_to(const struct backend_comm *c, const struct backend_exchange *x,
+                     ncclUniqueId *ids, int n, struct err *e)
+{
+    AUTO(free) struct nccl_card *cards = xcalloc((size_t)c->size, sizeof *cards);
+    int here = 0;
+    for (int r = 0; r < c->size; r++) {
+        int rc = x->get(x->arg, r, "card", &cards[r], sizeof cards[r], e);
+        if (rc < 0)
+            return rc;
+    }
+    for (int r = 0; r < c->size; r++)
+        here += cards[r].host == cards[c->rank].host;
+    int rc = nccl_meet_check(cards, c->size, e);
+    for (int k = 0; k < n && rc == 0; k++)
+        rc = x->get(x->arg, speaker(k, n, c->size), "id", &ids[k], sizeof ids[k], e);
+    if (rc == 0 && c->rank == first_here(cards, c->rank))
+        nccl_meet_shm(here);
+    return rc;
+}
+
+/* NCCL itself waits for ever for a rank that stays away; so all ranks meet before, by a deadline.
+ * One that cannot take part comes too, to say so: `rc` and `e` are its reason. */
+static int meet(struct backend_comm *c, const struct backend_opts *o, struct nccl_card *mine,
+                ncclUniqueId *ids, int rc, struct err *e)
+{
     if (c->size == 1)
-        return 0;
+        return rc;
     const struct backend_exchange *x = o->exchange;
-    int failed = speaks ? x->put(x->arg, "nccl", &mine, sizeof mine, e) : 0;
+    int64_t wait_ms = o->open_ms;
+    if (rc < 0) {
+        snprintf(mine->trouble, sizeof mine->trouble, "%.199s", e ? e->text : strerror(-rc));
+        wait_ms = wait_ms < TROUBLE_MS ? wait_ms : TROUBLE_MS;
+    }
+    struct err why = {0};
+    int n = rc < 0 ? 1 : ids_of(c);
+    int failed = x->put(x->arg, "card", mine, sizeof *mine, &why);
+    if (failed == 0 && rc == 0 && speaks(c, n))
+        failed = x->put(x->arg, "id", &ids[0], sizeof ids[0], &why);
     if (failed == 0)
-        failed = x->fence(x->arg, o->open_ms, e);
-    return failed < 0 ? failed : listen_to(c, x, mine.version, ids, n, e);
+        failed = x->fence(x->arg, wait_ms, &why);
+    if (rc < 0)
+        return rc; /* its own reason says more */
+    if (failed == 0)
+        failed = listen_to(c, x, ids, n, &why);
+    if (failed < 0 && e)
+        *e = why;
+    return failed;
 }
 
 /* Until NCCL has taken in what it was given. 0, -EINPROGRESS, or what went wrong. */
@@ -231,22 +278,15 @@ static int nccl_open(struct backend_comm **out, const struct backend_opts *o, st
     c->rank = o->rank;
     c->size = o->size;
     c->stream = o->stream;
-    int rc = cuda_lib_load(&c->cuda, e);
+    struct nccl_card mine;
+    memset(&mine, 0, sizeof mine);
+    nccl_meet_host(&mine);
+    AUTO(free)
+    ncclUniqueId *ids = xcalloc((size_t)(c->size + RANKS_AN_ID - 1) / RANKS_AN_ID, sizeof *ids);
+    int rc = prepare(c, o, &mine, &ids[0], e);
+    rc = meet(c, o, &mine, ids, rc, e);
     if (rc == 0)
-        rc = find_device(c, o, e);
-    if (rc == 0)
-        rc = nccl_lib_load(&c->nccl, o->lib_path, e);
-    if (rc < 0)
-        return rc;
-    c->caps = BACKEND_DEVICE_MEMORY | BACKEND_NO_INPLACE_A2A;
-    c->caps |= c->nccl->all_to_all ? BACKEND_HAS_ALL_TO_ALL : 0;
-    c->caps |= c->nccl->gather ? BACKEND_HAS_GATHER : 0;
-    c->caps |= c->nccl->scatter ? BACKEND_HAS_SCATTER : 0;
-    int n = c->nccl->init_scalable ? (c->size + RANKS_AN_ID - 1) / RANKS_AN_ID : 1;
-    AUTO(free) ncclUniqueId *ids = xcalloc((size_t)n, sizeof *ids);
-    rc = meet(c, o, ids, n, e);
-    if (rc == 0)
-        rc = connect_ranks(c, o, ids, n, e);
+        rc = connect_ranks(c, o, ids, ids_of(c), e);
     if (rc < 0)
         return rc;
     *out = TAKE(c);

@@ -13,7 +13,6 @@
 #include "common/mem.h"
 #include "launcher/client/client_inside.h"
 #include "launcher/client/packet.h"
-#include "launcher/client/whoami.h"
 
 struct drover {
     struct whoami who;
@@ -29,6 +28,11 @@ static _Thread_local struct err init_err; /* there is no drover yet that could k
 struct err *client_err(struct drover *d)
 {
     return d ? &d->err : &init_err;
+}
+
+const struct whoami *client_who(const struct drover *d)
+{
+    return &d->who;
 }
 
 bool client_is_rank(const struct drover *d)

@@ -7,9 +7,13 @@
 
 #include "common/err.h"
 #include "launcher/client/client.h"
+#include "launcher/client/whoami.h"
 
 /* Where the last error is kept; drover_init()'s where `d` is NULL. Never NULL. */
 struct err *client_err(struct drover *d);
+
+/* Which rank this is. Borrowed. */
+const struct whoami *client_who(const struct drover *d);
 
 /* Whether anybody started this process as a rank. */
 bool client_is_rank(const struct drover *d);

@@ -1,4 +1,4 @@
-/* nccl_cuda - the CUDA runtime's part of NCCL's stand-in: two GPUs whose memory is the host's. */
+/* nccl_cuda - the CUDA runtime's part of NCCL's stand-in: eight GPUs whose memory is the host's. */
 #ifndef FAKE_NCCL_CUDA_H
 #define FAKE_NCCL_CUDA_H
 
@@ -24,12 +24,12 @@ static bool wanted(const char *what)
 
 EXPORT cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = 2;
+    *count = wanted("one_gpu") ? 1 : 8;
     return wanted("no_driver") ? cudaErrorInsufficientDriver : cudaSuccess;
 }
 EXPORT cudaError_t cudaSetDevice(int device)
 {
-    return device < 2 ? cudaSuccess : cudaErrorInvalidDevice;
+    return device < 8 ? cudaSuccess : cudaErrorInvalidDevice;
 }
 EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device)
 {

@@ -59,6 +59,32 @@ TEST(one_rank_that_computes_while_the_others_wait_is_none)
     hang_free(j.h);
 }
 
+TEST(a_collective_that_all_wait_in_for_the_timeout_is_a_hang_though_they_spin_and_speak)
+{
+    struct job j = new_job();
+    for (int i = 0; i < RANKS; i++)
+        j.s[i].waits_ms = TIMEOUT_MS - 1;
+    CHECK_INT(pass(&j, 20, "0 1 2 3"), HANG_NONE);
+    hang_spoke(j.h, 0, j.now_ms);
+    j.s[0].waits_ms = TIMEOUT_MS;
+    CHECK_INT(pass(&j, 1, "0 1 2 3"), HANG_NONE); /* the others may still be on their way */
+    for (int i = 0; i < RANKS; i++)
+        j.s[i].waits_ms = TIMEOUT_MS;
+    CHECK_INT(pass(&j, 1, "0 1 2 3"), HANG_COLLECTIVE);
+    hang_free(j.h);
+}
+
+TEST(a_rank_that_computes_while_the_others_wait_in_a_collective_is_none_and_one_that_sleeps_is)
+{
+    struct job j = new_job();
+    for (int i = 1; i < RANKS; i++)
+        j.s[i].waits_ms = 3 * TIMEOUT_MS;
+    CHECK_INT(pass(&j, 30, "0 1 2 3"), HANG_NONE);
+    CHECK_INT(pass(&j, 9, "1 2"), HANG_NONE);
+    CHECK_INT(pass(&j, 1, "1 2"), HANG_COLLECTIVE); /* 0 has slept for the time-out */
+    hang_free(j.h);
+}
+
 TEST(all_busy_is_none)
 {
     struct job j = new_job();

@@ -147,7 +147,11 @@ TEST(a_standing_comes_back_from_json_as_it_was)
                          .name = "train",
                          .wchan = "futex_wait",
                          .call = "futex",
-                         .collective = "all_reduce #4"};
+                         .at = {.comm = "world",
+                                .size = 2,
+                                .waits_ms = 40,
+                                .count = 2,
+                                .calls = {{3, "barrier", 50, true}, {4, "gather", 40, false}}}};
     struct standing back;
     struct err e = {0};
     AUTO(json) json_t *j = standing_json(&s);
@@ -156,7 +160,7 @@ TEST(a_standing_comes_back_from_json_as_it_was)
     CHECK(json_equal(j, again));
     AUTO(strbuf) struct strbuf b = {0};
     standing_where(&b, &back);
-    CHECK_STR(strbuf_str(&b), "in all_reduce #4, in futex (futex_wait)");
+    CHECK_STR(strbuf_str(&b), "call 4 of 'world', gather, in futex (futex_wait)");
     json_object_del(j, "cpu_ms");
     CHECK_INT(standing_read(&back, j, &e), -EINVAL);
     CHECK_HAS(e.text, "cpu_ms");

@@ -207,7 +207,7 @@ static void check_refusals(void)
 
 int main(int argc, char **argv)
 {
-    struct drover_comm_opts o = {.backend = argc > 1 ? argv[1] : NULL};
+    struct drover_comm_opts o = {.backend = argc > 1 ? argv[1] : NULL, .device = -1};
     if (drover_init(&d) < 0) {
         fprintf(stderr, "%s\n", drover_error(NULL));
         return 1;

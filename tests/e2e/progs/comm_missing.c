@@ -29,7 +29,8 @@ int main(int argc, char **argv)
         drover_rank(d) == drover_size(d) - 1 && (fence || wait || strcmp(where, "open") == 0);
     while (away && !wait)
         pause(); /* until the launcher ends the job */
-    struct drover_comm_opts o = {.backend = wait || strcmp(where, "open") == 0 ? "mpi" : "nccl"};
+    struct drover_comm_opts o = {.backend = wait || strcmp(where, "open") == 0 ? "mpi" : "nccl",
+                                 .device = -1};
     o.open_ms = wait || strcmp(where, "nowhere") == 0 ? 20000 : 700;
     rc = drover_comm_open(&c, d, &o);
     if (rc < 0)

@@ -1,0 +1,146 @@
+#include "launcher/client/notes.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+
+static struct notes_comm *mapped; /* this rank's, for the life of the process */
+
+static void map_mine(void)
+{
+    const char *text = getenv("DROVER_NOTES");
+    const char *colon = text ? strrchr(text, ':') : NULL;
+    char path[64];
+    if (!colon || colon - text >= (ptrdiff_t)sizeof path)
+        return;
+    snprintf(path, sizeof path, "%.*s", (int)(colon - text), text);
+    AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+    struct stat st;
+    size_t bytes = NOTES_RANK_BYTES;
+    off_t at = (off_t)((size_t)strtoul(colon + 1, NULL, 10) * bytes);
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size < at + (off_t)bytes)
+        return;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
+    mapped = p == MAP_FAILED ? NULL : p;
+}
+
+struct notes_comm *notes_open(const struct notes_words *words, const char *name, int rank, int size)
+{
+    if (!mapped)
+        map_mine();
+    for (int i = 0; mapped && i < NOTES_COMMS; i++) {
+        struct notes_comm *n = &mapped[i];
+        uint32_t nobody = 0; /* the rank may be several processes */
+        if (!atomic_compare_exchange_strong(&n->owner, &nobody, (uint32_t)getpid()))
+            continue;
+        n->rank = rank;
+        n->size = size;
+        snprintf(n->name, sizeof n->name, "%s", name);
+        n->words = *words;
+        n->magic = NOTES_MAGIC;
+        return n;
+    }
+    return NULL;
+}
+
+void notes_close(struct notes_comm *n)
+{
+    if (!n || atomic_load(&n->failed))
+        return;
+    n->magic = 0;
+    atomic_store(&n->calls, 0);
+    atomic_store(&n->begun, 0);
+    atomic_store(&n->done, 0);
+    atomic_store(&n->nth, 0);
+    atomic_store(&n->waits_since_ns, 0);
+    atomic_store(&n->failed, 0);
+    atomic_store_explicit(&n->owner, 0, memory_order_release);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* This process is the only one that stores. */
+static uint64_t mine(const _Atomic uint64_t *x)
+{
+    return atomic_load_explicit(x, memory_order_relaxed);
+}
+
+static void say(_Atomic uint64_t *x, uint64_t value)
+{
+    atomic_store_explicit(x, value, memory_order_release);
+}
+
+void notes_call(struct notes_comm *n, const struct notes_call *what)
+{
+    if (!n)
+        return;
+    uint64_t seq = mine(&n->calls) + 1, nth = 0;
+    if (!(n->words.colls[what->coll].flags & NOTES_TO_PEER)) {
+        nth = mine(&n->nth) + 1;
+        say(&n->nth, nth);
+    }
+    struct notes_call *c = &n->ring[seq % NOTES_CALLS];
+    atomic_store_explicit(&c->seq, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    c->nth = nth;
+    c->count = what->count;
+    c->called_ns = now_ns();
+    c->begun_ns = c->done_ns = 0;
+    c->coll = what->coll;
+    c->type = what->type;
+    c->op = what->op;
+    c->root = what->root;
+    say(&c->seq, seq);
+    say(&n->calls, seq);
+    if (mine(&n->done) + 1 == seq)
+        atomic_store_explicit(&n->waits_since_ns, c->called_ns, memory_order_release);
+}
+
+void notes_begun(struct notes_comm *n)
+{
+    if (!n)
+        return;
+    uint64_t end = mine(&n->calls), from = mine(&n->begun);
+    if (from + 1 == end) { /* as usual: the call that was just made */
+        struct notes_call *c = &n->ring[end % NOTES_CALLS];
+        c->begun_ns = c->called_ns;
+    } else {
+        int64_t now = now_ns();
+        for (uint64_t i = end - from < NOTES_CALLS ? from + 1 : end - NOTES_CALLS + 1; i <= end;
+             i++)
+            n->ring[i % NOTES_CALLS].begun_ns = now;
+    }
+    say(&n->begun, end);
+}
+
+void notes_done(struct notes_comm *n)
+{
+    if (!n)
+        return;
+    uint64_t end = mine(&n->calls), from = mine(&n->done);
+    if (from == end)
+        return;
+    int64_t now = now_ns();
+    for (uint64_t i = end - from < NOTES_CALLS ? from + 1 : end - NOTES_CALLS + 1; i <= end; i++)
+        n->ring[i % NOTES_CALLS].done_ns = now;
+    say(&n->done, end);
+    atomic_store_explicit(&n->waits_since_ns, 0, memory_order_release);
+}
+
+void notes_failed(struct notes_comm *n, int error)
+{
+    if (n)
+        atomic_store_explicit(&n->failed, error, memory_order_release);
+}
