@@ -8,14 +8,16 @@
 #include <string.h>
 
 #include "common/strbuf.h"
+#include "launcher/names.h"
 #include "launcher/workdir.h"
 
 /* What a rank has done, on its way from PMIx's thread to the loop. */
 struct news {
     struct news *next;
+    enum { JOINED, ABORTED, WAITS } what;
     pmix_proc_t from;
-    bool aborted; /* else it has joined */
-    int code;
+    int code;         /* of ABORTED */
+    int64_t until_ms; /* of WAITS, which is for a name */
 };
 
 /* Requests to PMIx's thread that are waited for together: each wait costs two changes of thread. */
@@ -30,10 +32,13 @@ struct rendezvous {
     struct workdir *dir;
     pmix_topology_t topology; /* libpmix keeps a pointer to it */
     uv_async_t wake;
+    uv_timer_t expiry; /* of who waits for a name */
+    int open_handles;
+    struct names *names;  /* PMIx's thread only: what answers ranks may not be called elsewhere */
     pthread_mutex_t lock; /* of `news` */
     struct news *news, **news_end;
     struct rendezvous_job *jobs; /* the loop's thread only */
-    struct requests leaving;
+    struct requests pending;     /* nobody waits for them before the end */
 };
 
 struct rendezvous_job {
@@ -44,6 +49,10 @@ struct rendezvous_job {
     struct rendezvous_events ev;
     void *arg;
 };
+
+/* The one of this process: libpmix has one server too, and its calls for names bring nothing of
+ * ours with them. */
+static struct rendezvous *the_server;
 
 static int failed(struct err *e, const char *what, pmix_status_t rc)
 {
@@ -96,12 +105,10 @@ static pmix_status_t wait_for_answers(struct requests *q)
 /* ---- on PMIx's thread --------------------------------------------------------------------------
  * What is answered with PMIX_OPERATION_SUCCEEDED needs no call of its callback. */
 
-static void send_news(struct rendezvous *r, const pmix_proc_t *from, bool aborted, int code)
+static void send_news(struct rendezvous *r, const struct news *news)
 {
     struct news *n = xzalloc(sizeof *n);
-    n->from = *from;
-    n->aborted = aborted;
-    n->code = code;
+    *n = *news;
     pthread_mutex_lock(&r->lock);
     *r->news_end = n;
     r->news_end = &n->next;
@@ -112,7 +119,7 @@ static void send_news(struct rendezvous *r, const pmix_proc_t *from, bool aborte
 static pmix_status_t on_connected(const pmix_proc_t *p, void *server, pmix_info_t *info, size_t n,
                                   pmix_op_cbfunc_t done, void *arg)
 {
-    send_news(server, p, false, 0);
+    send_news(server, &(struct news){.what = JOINED, .from = *p});
     return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -125,7 +132,7 @@ static pmix_status_t on_finalized(const pmix_proc_t *p, void *server, pmix_op_cb
 static pmix_status_t on_abort(const pmix_proc_t *p, void *server, int code, const char message[],
                               pmix_proc_t *whom, size_t whom_n, pmix_op_cbfunc_t done, void *arg)
 {
-    send_news(server, p, true, code);
+    send_news(server, &(struct news){.what = ABORTED, .from = *p, .code = code});
     return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -172,11 +179,74 @@ static pmix_status_t on_job_control(const pmix_proc_t *requestor, const pmix_pro
     return PMIX_ERR_NOT_SUPPORTED;
 }
 
+static int64_t now_ms(void)
+{
+    return (int64_t)(uv_hrtime() / 1000000);
+}
+
+static pmix_status_t done_is_done(pmix_status_t status)
+{
+    return status == PMIX_SUCCESS ? PMIX_OPERATION_SUCCEEDED : status;
+}
+
+static pmix_status_t on_publish(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
+                                pmix_op_cbfunc_t done, void *arg)
+{
+    return done_is_done(names_publish(the_server->names, p, info, n));
+}
+
+static pmix_status_t on_lookup(const pmix_proc_t *p, char **keys, const pmix_info_t info[],
+                               size_t n, pmix_lookup_cbfunc_t done, void *arg)
+{
+    int64_t until_ms = names_until(info, n, now_ms());
+    struct names_lookup l = {p, keys, until_ms, done, arg};
+    if (!names_lookup(the_server->names, &l) && until_ms < INT64_MAX)
+        send_news(the_server, &(struct news){.what = WAITS, .from = *p, .until_ms = until_ms});
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t on_unpublish(const pmix_proc_t *p, char **keys, const pmix_info_t info[],
+                                  size_t n, pmix_op_cbfunc_t done, void *arg)
+{
+    return done_is_done(names_unpublish(the_server->names, p, keys));
+}
+
+/* Who waited has waited long enough, or not yet. */
+static void on_expired(pmix_status_t status, void *arg)
+{
+    struct rendezvous *r = arg;
+    int64_t next_ms = names_expire(r->names, now_ms());
+    if (next_ms < INT64_MAX)
+        send_news(r, &(struct news){.what = WAITS, .until_ms = next_ms});
+    on_answer(PMIX_SUCCESS, &r->pending);
+}
+
+/* The job's namespace is gone. */
+static void on_left(pmix_status_t status, void *arg)
+{
+    struct rendezvous_job *j = arg;
+    names_forget(j->owner->names, j->name);
+    on_answer(status, &j->owner->pending);
+    free(j);
+}
+
+/* MPI_Comm_accept and its kind, when all who take part have come. They are all of this node. */
+static pmix_status_t on_connect(const pmix_proc_t procs[], size_t procs_n, const pmix_info_t info[],
+                                size_t n, pmix_op_cbfunc_t done, void *arg)
+{
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
 static pmix_server_module_t module = {
     .client_finalized = on_finalized,
     .abort = on_abort,
     .fence_nb = on_fence,
     .direct_modex = on_direct_modex,
+    .publish = on_publish,
+    .lookup = on_lookup,
+    .unpublish = on_unpublish,
+    .connect = on_connect,
+    .disconnect = on_connect,
     .register_events = on_events_wanted,
     .deregister_events = on_events_unwanted,
     .notify_event = on_event,
@@ -197,18 +267,46 @@ static struct news *take_news(struct rendezvous *r)
     return all;
 }
 
+/* What answers ranks has to be called on PMIx's thread: a request about nobody leads there. */
+static void on_expiry(uv_timer_t *t)
+{
+    struct rendezvous *r = t->data;
+    pmix_proc_t nobody;
+    PMIX_LOAD_PROCID(&nobody, "nobody", 0);
+    request(&r->pending);
+    PMIx_server_deregister_client(&nobody, on_expired, r);
+}
+
+/* Has the names looked through then, or earlier. */
+static void expect_expiry(struct rendezvous *r, int64_t until_ms)
+{
+    int64_t wait_ms = until_ms - now_ms();
+    uint64_t after_ms = wait_ms > 0 ? (uint64_t)wait_ms + 1 : 0;
+    if (uv_is_active((uv_handle_t *)&r->expiry) && uv_timer_get_due_in(&r->expiry) <= after_ms)
+        return;
+    uv_timer_start(&r->expiry, on_expiry, after_ms, 0);
+    uv_unref((uv_handle_t *)&r->expiry);
+}
+
+static void tell(struct rendezvous *r, const struct news *n)
+{
+    struct rendezvous_job *j = r->jobs;
+    while (j && !PMIX_CHECK_NSPACE(j->name, n->from.nspace))
+        j = j->next;
+    if (n->what == WAITS)
+        expect_expiry(r, n->until_ms);
+    else if (j && n->what == ABORTED)
+        j->ev.aborted(j->arg, (int)n->from.rank, n->code);
+    else if (j)
+        j->ev.joined(j->arg, (int)n->from.rank);
+}
+
 static void on_wake(uv_async_t *a)
 {
     struct rendezvous *r = a->data;
     struct news *n = take_news(r);
     while (n) {
-        struct rendezvous_job *j = r->jobs;
-        while (j && !PMIX_CHECK_NSPACE(j->name, n->from.nspace))
-            j = j->next;
-        if (j && n->aborted)
-            j->ev.aborted(j->arg, (int)n->from.rank, n->code);
-        else if (j)
-            j->ev.joined(j->arg, (int)n->from.rank);
+        tell(r, n);
         struct news *next = n->next;
         free(n);
         n = next;
@@ -218,6 +316,8 @@ static void on_wake(uv_async_t *a)
 static void on_closed(uv_handle_t *h)
 {
     struct rendezvous *r = h->data;
+    if (--r->open_handles > 0)
+        return;
     struct news *n = take_news(r);
     while (n) {
         struct news *next = n->next;
@@ -225,7 +325,14 @@ static void on_closed(uv_handle_t *h)
         n = next;
     }
     pthread_mutex_destroy(&r->lock);
+    names_free(r->names);
     free(r);
+}
+
+static void close_handles(struct rendezvous *r)
+{
+    uv_close((uv_handle_t *)&r->wake, on_closed);
+    uv_close((uv_handle_t *)&r->expiry, on_closed);
 }
 
 /* ---- the server --------------------------------------------------------------------------------
@@ -253,12 +360,33 @@ static pmix_status_t start_server(struct rendezvous *r)
     bool unset = !getenv("PMIX_MCA_gds");
     if (unset)
         setenv("PMIX_MCA_gds", "hash", 1);
+    the_server = r;
     pmix_status_t rc = PMIx_server_init(&module, info, n);
     if (unset)
         unsetenv("PMIX_MCA_gds");
     for (size_t i = 0; i < owned; i++)
         PMIX_INFO_DESTRUCT(&info[i]);
     return rc;
+}
+
+static struct rendezvous *new_rendezvous(uv_loop_t *loop, hwloc_topology_t topology, struct err *e)
+{
+    AUTO(free) struct rendezvous *r = xzalloc(sizeof *r);
+    int rc = uv_async_init(loop, &r->wake, on_wake);
+    if (rc < 0) {
+        err_set(e, rc, "PMIx: %s", uv_strerror(rc));
+        return NULL;
+    }
+    uv_timer_init(loop, &r->expiry);
+    uv_unref((uv_handle_t *)&r->wake);
+    r->wake.data = r->expiry.data = r;
+    r->open_handles = 2;
+    r->topology = (pmix_topology_t){.source = (char *)"hwloc", .topology = topology};
+    r->news_end = &r->news;
+    r->names = names_new();
+    pthread_mutex_init(&r->lock, NULL);
+    requests_init(&r->pending);
+    return TAKE(r);
 }
 
 int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t topology,
@@ -268,23 +396,13 @@ int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t t
     int rc = workdir_open(&dir, e);
     if (rc < 0)
         return err_wrap(e, "PMIx");
-    struct rendezvous *r = xzalloc(sizeof *r);
-    r->topology = (pmix_topology_t){.source = (char *)"hwloc", .topology = topology};
-    r->news_end = &r->news;
-    pthread_mutex_init(&r->lock, NULL);
-    requests_init(&r->leaving);
-    r->wake.data = r;
-    rc = uv_async_init(loop, &r->wake, on_wake);
-    if (rc < 0) {
-        pthread_mutex_destroy(&r->lock);
-        free(r);
-        return err_set(e, rc, "PMIx: %s", uv_strerror(rc));
-    }
-    uv_unref((uv_handle_t *)&r->wake);
+    struct rendezvous *r = new_rendezvous(loop, topology, e);
+    if (!r)
+        return e ? e->code : -EIO;
     r->dir = dir;
     pmix_status_t status = start_server(r);
     if (status != PMIX_SUCCESS) {
-        uv_close((uv_handle_t *)&r->wake, on_closed);
+        close_handles(r);
         return failed(e, "start the server", status);
     }
     (void)TAKE(dir);
@@ -297,10 +415,11 @@ void rendezvous_close(struct rendezvous *r)
     if (!r)
         return;
     assert(!r->jobs);
-    (void)wait_for_answers(&r->leaving); /* it removes what the ranks have left in files */
+    (void)wait_for_answers(&r->pending); /* it removes what the ranks have left in files */
     PMIx_server_finalize();
+    the_server = NULL;
     workdir_close(r->dir);
-    uv_close((uv_handle_t *)&r->wake, on_closed);
+    close_handles(r);
 }
 
 /* ---- jobs --------------------------------------------------------------------------------------
@@ -422,9 +541,8 @@ void rendezvous_leave(struct rendezvous_job *j)
             *at = j->next;
             break;
         }
-    request(&j->owner->leaving);
-    PMIx_server_deregister_nspace(j->name, on_answer, &j->owner->leaving);
-    free(j);
+    request(&j->owner->pending);
+    PMIx_server_deregister_nspace(j->name, on_left, j);
 }
 
 int rendezvous_env(const struct rendezvous_job *j, int rank, char ***env, struct err *e)

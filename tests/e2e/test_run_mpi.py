@@ -58,6 +58,33 @@ dist.all_reduce(total)
 print(rank, size, total.item(), model.module.weight.grad.sum().item(), flush=True)
 dist.destroy_process_group()
 """
+MEET = """
+from mpi4py import MPI
+import os, signal, sys
+
+world = MPI.COMM_WORLD
+rank = world.rank
+halves = world.Split(rank % 2, rank)
+if rank == 0:
+    port = MPI.Open_port()
+    MPI.Publish_name("ocean", port)
+world.Barrier()
+if "crash" in sys.argv and rank == 1:
+    os.kill(os.getpid(), signal.SIGSEGV)
+if rank % 2 == 0:
+    other = halves.Accept(port if rank == 0 else None)
+else:
+    other = halves.Connect(MPI.Lookup_name("ocean") if rank == 1 else None)
+print(rank, other.size, other.remote_size, other.allreduce(rank), flush=True)
+other.Disconnect()
+world.Barrier()
+if rank == 0:
+    MPI.Unpublish_name("ocean", port)
+    try:
+        MPI.Lookup_name("ocean")
+    except MPI.Exception as e:
+        print("gone", e.Get_error_class() == MPI.ERR_NAME, flush=True)
+"""
 
 
 @pytest.fixture(scope="module", name="mpi_program")
@@ -103,6 +130,20 @@ def test_a_crash_leaves_no_segments_of_shared_memory(drover, mpi_program, tmp_pa
 def test_spawning_more_ranks_is_an_error_and_no_hang(drover, mpi_program):
     done = drover.run(*RUN, "-np", "2", mpi_program, "spawn")
     assert done.returncode not in (0, 124) and "MPI_ERR_SPAWN" in done.stderr
+    drover.nothing_left()
+
+
+def test_ranks_meet_by_a_published_name(drover):
+    done = drover.run(*RUN, "-np", "4", PYTHON, "-c", MEET)
+    assert done.returncode == 0, done.stderr
+    # of the other side: ranks 0 and 2, or 1 and 3
+    assert sorted(done.stdout.splitlines()) == ["0 2 2 4", "1 2 2 2", "2 2 2 4", "3 2 2 2", "gone True"]
+
+
+def test_a_rank_that_waits_for_a_crashed_one_ends_with_the_job(drover):
+    done = drover.run(*RUN, "-np", "2", PYTHON, "-c", MEET, "crash")
+    assert done.returncode == 139
+    assert "rank 1 on" in done.stderr and "SIGSEGV" in done.stderr
     drover.nothing_left()
 
 
