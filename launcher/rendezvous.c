@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/strbuf.h"
+#include "launcher/env.h"
 #include "launcher/names.h"
 #include "launcher/workdir.h"
 
@@ -526,6 +527,10 @@ int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const str
     int code = register_job(j, p, e);
     if (code < 0)
         return code;
+    const char *segments = env_get(p->env, "OMPI_MCA_btl_vader_backing_directory");
+    if (!segments)
+        segments = getenv("OMPI_MCA_btl_vader_backing_directory");
+    workdir_job_begins(r->dir, j->name, segments ? segments : "/dev/shm");
     j->next = r->jobs;
     r->jobs = j;
     *out = TAKE(j);
@@ -541,6 +546,7 @@ void rendezvous_leave(struct rendezvous_job *j)
             *at = j->next;
             break;
         }
+    workdir_job_ends(j->owner->dir, j->name);
     request(&j->owner->pending);
     PMIx_server_deregister_nspace(j->name, on_left, j);
 }

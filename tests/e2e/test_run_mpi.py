@@ -116,15 +116,32 @@ def test_an_abort_gives_the_job_its_code_and_ends_the_others(drover, mpi_program
     drover.nothing_left()
 
 
-def test_a_crash_leaves_no_segments_of_shared_memory(drover, mpi_program, tmp_path):
+@pytest.fixture(name="traces")
+def make_traces(tmp_path):
+    """-> (options that put shared memory and session directories under tmp_path, their environment, what is left)"""
     for d in ("shm", "tmp"):
         (tmp_path / d).mkdir()
-    done = drover.run(*RUN, "-np", "3", "--mca", "btl_vader_backing_directory", tmp_path / "shm", mpi_program,
-                      "segfault", env={"TMPDIR": str(tmp_path / "tmp")})
+    return (["--mca", "btl_vader_backing_directory", tmp_path / "shm"], {"TMPDIR": str(tmp_path / "tmp")},
+            lambda: [*(tmp_path / "shm").iterdir(), *(tmp_path / "tmp").rglob("run-*")])
+
+
+def test_a_crash_leaves_no_segments_of_shared_memory(drover, mpi_program, traces):
+    options, env, left = traces
+    done = drover.run(*RUN, "-np", "3", *options, mpi_program, "segfault", env=env)
     assert done.returncode == 139
     drover.nothing_left()
-    assert list((tmp_path / "shm").iterdir()) == []
-    assert list((tmp_path / "tmp").rglob("run-*")) == []
+    assert left() == []
+
+
+def test_a_killed_drover_leaves_no_segments_of_shared_memory(drover, mpi_program, traces):
+    options, env, left = traces
+    job = drover.start(*RUN, "-np", "2", *options, mpi_program, "wait", env=env)
+    assert [job.stdout.readline() != b"" for _ in range(2)] == [True, True]
+    assert len(left()) == 3  # a segment of each rank and the directory
+    job.kill()
+    job.wait()
+    drover.nothing_left()  # and then the keeper, which removes them, has ended too
+    assert left() == []
 
 
 def test_spawning_more_ranks_is_an_error_and_no_hang(drover, mpi_program):
