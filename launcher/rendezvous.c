@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "common/strbuf.h"
 #include "launcher/env.h"
 #include "launcher/names.h"
@@ -15,7 +16,7 @@
 /* What a rank has done, on its way from PMIx's thread to the loop. */
 struct news {
     struct news *next;
-    enum { JOINED, ABORTED, WAITS } what;
+    enum { JOINED, ABORTED, WAITS, SPAWNS } what;
     pmix_proc_t from;
     int code;         /* of ABORTED */
     int64_t until_ms; /* of WAITS, which is for a name */
@@ -231,6 +232,16 @@ static void on_left(pmix_status_t status, void *arg)
     free(j);
 }
 
+/* MPI_Comm_spawn. Open MPI makes it an MPI error of the rank that is the root; where that goes on,
+ * those that spawn with it wait for ever: the user has to know. */
+static pmix_status_t on_spawn(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
+                              const pmix_app_t apps[], size_t apps_n, pmix_spawn_cbfunc_t done,
+                              void *arg)
+{
+    send_news(the_server, &(struct news){.what = SPAWNS, .from = *p});
+    return PMIX_ERR_NOT_SUPPORTED;
+}
+
 /* MPI_Comm_accept and its kind, when all who take part have come. They are all of this node. */
 static pmix_status_t on_connect(const pmix_proc_t procs[], size_t procs_n, const pmix_info_t info[],
                                 size_t n, pmix_op_cbfunc_t done, void *arg)
@@ -246,6 +257,7 @@ static pmix_server_module_t module = {
     .publish = on_publish,
     .lookup = on_lookup,
     .unpublish = on_unpublish,
+    .spawn = on_spawn,
     .connect = on_connect,
     .disconnect = on_connect,
     .register_events = on_events_wanted,
@@ -296,6 +308,10 @@ static void tell(struct rendezvous *r, const struct news *n)
         j = j->next;
     if (n->what == WAITS)
         expect_expiry(r, n->until_ms);
+    else if (n->what == SPAWNS)
+        log_warn("rank %d was refused further ranks: drover does not serve MPI_Comm_spawn; try: "
+                 "start them with the job ('drover run -np 1 main : -np 4 workers'), or use mpirun",
+                 (int)n->from.rank);
     else if (j && n->what == ABORTED)
         j->ev.aborted(j->arg, (int)n->from.rank, n->code);
     else if (j)

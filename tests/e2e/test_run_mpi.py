@@ -147,6 +147,7 @@ def test_a_killed_drover_leaves_no_segments_of_shared_memory(drover, mpi_program
 def test_spawning_more_ranks_is_an_error_and_no_hang(drover, mpi_program):
     done = drover.run(*RUN, "-np", "2", mpi_program, "spawn")
     assert done.returncode not in (0, 124) and "MPI_ERR_SPAWN" in done.stderr
+    assert "rank 0 was refused further ranks: drover does not serve MPI_Comm_spawn; try: " in done.stderr
     drover.nothing_left()
 
 
