@@ -11,6 +11,7 @@
 #include "common/strbuf.h"
 #include "launcher/env.h"
 #include "launcher/names.h"
+#include "launcher/requests.h"
 #include "launcher/workdir.h"
 
 /* What a rank has done, on its way from PMIx's thread to the loop. */
@@ -20,14 +21,6 @@ struct news {
     pmix_proc_t from;
     int code;         /* of ABORTED */
     int64_t until_ms; /* of WAITS, which is for a name */
-};
-
-/* Requests to PMIx's thread that are waited for together: each wait costs two changes of thread. */
-struct requests {
-    pthread_mutex_t lock;
-    pthread_cond_t answered;
-    int open;
-    pmix_status_t status; /* the first that is not PMIX_SUCCESS */
 };
 
 struct rendezvous {
@@ -48,6 +41,10 @@ struct rendezvous_job {
     struct rendezvous *owner;
     pmix_nspace_t name;
     int ranks;
+    char **env; /* of every rank, but for its number */
+    struct requests joining;
+    pmix_info_t *info; /* what they tell the server; NULL once they are answered */
+    size_t info_n;
     struct rendezvous_events ev;
     void *arg;
 };
@@ -61,48 +58,14 @@ static int failed(struct err *e, const char *what, pmix_status_t rc)
     return err_set(e, -EIO, "PMIx: %s: %s", what, PMIx_Error_string(rc));
 }
 
-static void requests_init(struct requests *q)
+static void free_job(struct rendezvous_job *j)
 {
-    pthread_mutex_init(&q->lock, NULL);
-    pthread_cond_init(&q->answered, NULL);
+    if (j->info)
+        PMIX_INFO_FREE(j->info, j->info_n);
+    strv_free(j->env);
+    free(j);
 }
-
-/* Before the call: its answer may come before it returns. */
-static void request(struct requests *q)
-{
-    pthread_mutex_lock(&q->lock);
-    q->open++;
-    pthread_mutex_unlock(&q->lock);
-}
-
-static void on_answer(pmix_status_t status, void *arg)
-{
-    struct requests *q = arg;
-    pthread_mutex_lock(&q->lock);
-    if (q->status == PMIX_SUCCESS)
-        q->status = status;
-    q->open--;
-    pthread_cond_signal(&q->answered);
-    pthread_mutex_unlock(&q->lock);
-}
-
-/* After the call, which returned `rc`. */
-static void requested(struct requests *q, pmix_status_t rc)
-{
-    if (rc != PMIX_SUCCESS) /* no answer follows */
-        on_answer(rc == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : rc, q);
-}
-
-static pmix_status_t wait_for_answers(struct requests *q)
-{
-    pthread_mutex_lock(&q->lock);
-    while (q->open > 0)
-        pthread_cond_wait(&q->answered, &q->lock);
-    pthread_mutex_unlock(&q->lock);
-    pthread_cond_destroy(&q->answered);
-    pthread_mutex_destroy(&q->lock);
-    return q->status;
-}
+AUTO_DEFINE(job, struct rendezvous_job *, free_job)
 
 /* ---- on PMIx's thread --------------------------------------------------------------------------
  * What is answered with PMIX_OPERATION_SUCCEEDED needs no call of its callback. */
@@ -220,7 +183,7 @@ static void on_expired(pmix_status_t status, void *arg)
     int64_t next_ms = names_expire(r->names, now_ms());
     if (next_ms < INT64_MAX)
         send_news(r, &(struct news){.what = WAITS, .until_ms = next_ms});
-    on_answer(PMIX_SUCCESS, &r->pending);
+    requests_answer(PMIX_SUCCESS, &r->pending);
 }
 
 /* The job's namespace is gone. */
@@ -228,8 +191,8 @@ static void on_left(pmix_status_t status, void *arg)
 {
     struct rendezvous_job *j = arg;
     names_forget(j->owner->names, j->name);
-    on_answer(status, &j->owner->pending);
-    free(j);
+    requests_answer(status, &j->owner->pending);
+    free_job(j);
 }
 
 /* MPI_Comm_spawn. Open MPI makes it an MPI error of the rank that is the root; where that goes on,
@@ -286,7 +249,7 @@ static void on_expiry(uv_timer_t *t)
     struct rendezvous *r = t->data;
     pmix_proc_t nobody;
     PMIX_LOAD_PROCID(&nobody, "nobody", 0);
-    request(&r->pending);
+    requests_open(&r->pending);
     PMIx_server_deregister_client(&nobody, on_expired, r);
 }
 
@@ -432,7 +395,7 @@ void rendezvous_close(struct rendezvous *r)
     if (!r)
         return;
     assert(!r->jobs);
-    (void)wait_for_answers(&r->pending); /* it removes what the ranks have left in files */
+    (void)requests_wait(&r->pending); /* it removes what the ranks have left in files */
     PMIx_server_finalize();
     the_server = NULL;
     workdir_close(r->dir);
@@ -492,30 +455,14 @@ static int job_keys(pmix_info_t *info, const struct rendezvous_job *j, const str
     return 0;
 }
 
-static pmix_status_t register_all(const struct rendezvous_job *j, pmix_info_t *info, size_t n)
+/* Fills j->info with all that is known of the job. */
+static int describe(struct rendezvous_job *j, const struct plan *p, struct err *e)
 {
-    struct requests q = {.open = 0};
-    requests_init(&q);
-    request(&q);
-    requested(&q, PMIx_server_register_nspace(j->name, j->ranks, info, n, on_answer, &q));
-    for (int i = 0; i < j->ranks; i++) {
-        pmix_proc_t who;
-        PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)i);
-        request(&q);
-        requested(&q,
-                  PMIx_server_register_client(&who, geteuid(), getegid(), j->owner, on_answer, &q));
-    }
-    return wait_for_answers(&q);
-}
-
-static int register_job(const struct rendezvous_job *j, const struct plan *p, struct err *e)
-{
-    size_t n = JOB_KEYS + (size_t)p->world_size;
-    pmix_info_t *info;
-    PMIX_INFO_CREATE(info, n); /* zeroed */
-    int code = job_keys(info, j, p, e);
-    for (int i = 0; code == 0 && i < p->world_size; i++) {
-        pmix_info_t *of_rank = &info[JOB_KEYS + i];
+    j->info_n = JOB_KEYS + (size_t)p->world_size;
+    PMIX_INFO_CREATE(j->info, j->info_n); /* zeroed */
+    int rc = job_keys(j->info, j, p, e);
+    for (int i = 0; rc == 0 && i < p->world_size; i++) {
+        pmix_info_t *of_rank = &j->info[JOB_KEYS + i];
         pmix_data_array_t *all;
         PMIX_DATA_ARRAY_CREATE(all, RANK_KEYS, PMIX_INFO);
         rank_keys(all->array, p, &p->ranks[i]);
@@ -523,34 +470,63 @@ static int register_job(const struct rendezvous_job *j, const struct plan *p, st
         of_rank->value.type = PMIX_DATA_ARRAY;
         of_rank->value.data.darray = all;
     }
-    pmix_status_t rc = code == 0 ? register_all(j, info, n) : PMIX_SUCCESS;
-    PMIX_INFO_FREE(info, n);
-    if (rc == PMIX_SUCCESS)
-        return code;
-    PMIx_server_deregister_nspace(j->name, NULL, NULL);
-    return failed(e, "register the job", rc);
+    return rc;
+}
+
+/* Its thread takes what it is asked in turn: a rank that is started afterwards comes later. */
+static void ask_to_register(struct rendezvous_job *j)
+{
+    struct requests *q = &j->joining;
+    pmix_status_t rc;
+    requests_init(q);
+    requests_open(q);
+    rc = PMIx_server_register_nspace(j->name, j->ranks, j->info, j->info_n, requests_answer, q);
+    requests_returned(q, rc);
+    for (int i = 0; i < j->ranks; i++) {
+        pmix_proc_t who;
+        PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)i);
+        requests_open(q);
+        rc = PMIx_server_register_client(&who, geteuid(), getegid(), j->owner, requests_answer, q);
+        requests_returned(q, rc);
+    }
 }
 
 int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const struct plan *p,
                     const struct rendezvous_events *ev, void *arg, struct err *e)
 {
-    AUTO(free) struct rendezvous_job *j = xzalloc(sizeof *j);
+    AUTO(job) struct rendezvous_job *j = xzalloc(sizeof *j);
     j->owner = r;
     j->ranks = p->world_size;
     j->ev = *ev;
     j->arg = arg;
     PMIX_LOAD_NSPACE(j->name, p->job_id);
-    int code = register_job(j, p, e);
+    int code = describe(j, p, e);
     if (code < 0)
         return code;
+    pmix_proc_t first;
+    PMIX_LOAD_PROCID(&first, j->name, 0);
+    pmix_status_t rc = PMIx_server_setup_fork(&first, &j->env);
+    if (rc != PMIX_SUCCESS)
+        return failed(e, "the ranks' environment", rc);
     const char *segments = env_get(p->env, "OMPI_MCA_btl_vader_backing_directory");
     if (!segments)
         segments = getenv("OMPI_MCA_btl_vader_backing_directory");
     workdir_job_begins(r->dir, j->name, segments ? segments : "/dev/shm");
+    ask_to_register(j);
     j->next = r->jobs;
     r->jobs = j;
     *out = TAKE(j);
     return 0;
+}
+
+int rendezvous_joined(struct rendezvous_job *j, struct err *e)
+{
+    if (!j->info)
+        return 0;
+    pmix_status_t rc = requests_wait(&j->joining);
+    PMIX_INFO_FREE(j->info, j->info_n);
+    j->info = NULL;
+    return rc == PMIX_SUCCESS ? 0 : failed(e, "register the job", rc);
 }
 
 void rendezvous_leave(struct rendezvous_job *j)
@@ -562,15 +538,15 @@ void rendezvous_leave(struct rendezvous_job *j)
             *at = j->next;
             break;
         }
+    (void)rendezvous_joined(j, NULL); /* whose failure has been told, or hides behind another */
     workdir_job_ends(j->owner->dir, j->name);
-    request(&j->owner->pending);
+    requests_open(&j->owner->pending);
     PMIx_server_deregister_nspace(j->name, on_left, j);
 }
 
-int rendezvous_env(const struct rendezvous_job *j, int rank, char ***env, struct err *e)
+void rendezvous_env(const struct rendezvous_job *j, int rank, char ***env)
 {
-    pmix_proc_t who;
-    PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)rank);
-    pmix_status_t rc = PMIx_server_setup_fork(&who, env);
-    return rc == PMIX_SUCCESS ? 0 : failed(e, "a rank's environment", rc);
+    for (char **v = j->env; *v; v++)
+        strv_push(env, xstrdup(*v));
+    env_set(env, "PMIX_RANK", "%d", rank);
 }
