@@ -2,6 +2,7 @@
 it likes, Open MPI 4.1 silently starts N jobs of one rank."""
 import os
 import re
+import subprocess
 
 import pytest
 from conftest import compile_c
@@ -85,6 +86,25 @@ if rank == 0:
     except MPI.Exception as e:
         print("gone", e.Get_error_class() == MPI.ERR_NAME, flush=True)
 """
+LOOKUP = r"""
+#include <pmix.h>
+#include <stdio.h>
+int main(void)
+{
+    pmix_proc_t me;
+    pmix_pdata_t wanted;
+    pmix_info_t info[2];
+    int all = 0, limit_s = 1;
+    if (PMIx_Init(&me, NULL, 0) != PMIX_SUCCESS)
+        return 1;
+    PMIX_PDATA_CONSTRUCT(&wanted);
+    PMIX_LOAD_KEY(wanted.key, "what nobody publishes");
+    PMIX_INFO_LOAD(&info[0], PMIX_WAIT, &all, PMIX_INT);
+    PMIX_INFO_LOAD(&info[1], PMIX_TIMEOUT, &limit_s, PMIX_INT);
+    puts(PMIx_Error_string(PMIx_Lookup(&wanted, 1, info, 2)));
+    return PMIx_Finalize(NULL, 0) != PMIX_SUCCESS;
+}
+"""
 
 
 @pytest.fixture(scope="module", name="mpi_program")
@@ -156,6 +176,14 @@ def test_ranks_meet_by_a_published_name(drover):
     assert done.returncode == 0, done.stderr
     # of the other side: ranks 0 and 2, or 1 and 3
     assert sorted(done.stdout.splitlines()) == ["0 2 2 4", "1 2 2 2", "2 2 2 4", "3 2 2 2", "gone True"]
+
+
+def test_a_wait_for_a_name_ends_at_its_deadline(drover, tmp_path):
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "pmix"], stdout=subprocess.PIPE, text=True, check=True)
+    program = compile_c(tmp_path, "lookup", LOOKUP, "cc", *flags.stdout.split())
+    done = drover.run(*RUN, "-np", "2", program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["TIMEOUT"] * 2
 
 
 def test_a_rank_that_waits_for_a_crashed_one_ends_with_the_job(drover):
