@@ -332,6 +332,7 @@ static void stop(struct run *r)
     redirect_close(r->redirect);
     launch_free(r->job);
     console_close(r->console);
+    guardian_dismiss(r->guardian); /* no job is left; it ends while the PMIx server does */
     launcher_close(r->launcher);
     uv_run(&r->loop, UV_RUN_DEFAULT);
     uv_loop_close(&r->loop);

@@ -392,11 +392,8 @@ static int spawn_rank(struct local_job *j, const struct engine_order *o, int ran
         AUTO(free) char *address = notebook_address(j->notebook, rank);
         env_set(&own, "DROVER_NOTES", "%s", address);
     }
-    if (j->meeting) {
-        int rc = rendezvous_env(j->meeting, rank, &own, e);
-        if (rc < 0)
-            return rc;
-    }
+    if (j->meeting)
+        rendezvous_env(j->meeting, rank, &own);
     AUTO(strv) char **env = env_merge(o->base_env, o->plan->env, own);
     struct guardian_rank g = {.rank = rank,
                               .argv = p->argv ? p->argv : o->plan->argv,
@@ -416,15 +413,16 @@ static int spawn_ranks(struct local_job *j, const struct engine_order *o, const 
     if (nothing < 0)
         return err_set(e, -errno, "/dev/null: %s", strerror(errno));
     bool with_stdin = !o->spec->stdin_null && o->spec->stdin_fd >= 0;
-    for (int i = 0; i < j->count; i++) {
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < j->count; i++) {
         int in = with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd : nothing;
-        int rc = spawn_rank(j, o, i, &ends[i], in, e);
-        if (rc < 0) {
-            guardian_clear(j->engine->guardian, j->number); /* those before it */
-            return rc;
-        }
+        rc = spawn_rank(j, o, i, &ends[i], in, e);
     }
-    return 0;
+    if (rc == 0 && j->meeting)
+        rc = rendezvous_joined(j->meeting, e);
+    if (rc < 0)
+        guardian_clear(j->engine->guardian, j->number); /* those that were started */
+    return rc;
 }
 
 int engine_local_start(struct engine_job **out, struct engine *en, const struct engine_order *o,

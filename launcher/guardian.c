@@ -433,13 +433,19 @@ static void wait_for_end(struct guardian *g)
         log_warn("guardian %d did not end in %d ms", (int)g->keeper, STOP_LIMIT_MS);
 }
 
+void guardian_dismiss(struct guardian *g)
+{
+    if (g && g->sock >= 0)
+        shutdown(g->sock, SHUT_RDWR);
+}
+
 void guardian_stop(struct guardian *g)
 {
     if (!g)
         return;
     guardian_detach(g);
+    guardian_dismiss(g);
     if (g->sock >= 0) {
-        shutdown(g->sock, SHUT_RDWR);
         wait_for_end(g);
         bury(g);
     }

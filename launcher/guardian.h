@@ -22,6 +22,9 @@ struct guardian;
 /* Forks both and makes this process a subreaper too. Call first thing in main: no thread, no loop.
  */
 int guardian_start(struct guardian **out, struct err *e);
+/* Closes the lifeline and waits for nothing: what the guardian does at its end goes on meanwhile.
+ * Not while it is attached to a loop that still turns; only guardian_stop() is to follow. */
+void guardian_dismiss(struct guardian *g);
 /* Closes the lifeline, waits for the guardian's end (it kills what is left first) and frees. Waits
  * 10 s at most, for a process that SIGKILL does not end. Not from inside an event. */
 void guardian_stop(struct guardian *g);

@@ -16,6 +16,7 @@
 #include "launcher/gwire.h"
 #include "launcher/spawn.h"
 #include "launcher/wards.h"
+#include "launcher/workdir.h"
 
 enum {
     LIFELINE = 3,          /* where the socket is put */
@@ -428,6 +429,7 @@ static _Noreturn void keep(struct guardian_state *s, pid_t guardian)
         ;
     if (status != 0)
         (void)end_all(s); /* what it cannot end, the launcher tries */
+    workdir_sweep();      /* the launcher's, where it was killed */
     _exit(status != 0);
 }
 

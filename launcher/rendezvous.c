@@ -7,33 +7,33 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "common/strbuf.h"
+#include "launcher/env.h"
+#include "launcher/names.h"
+#include "launcher/requests.h"
 #include "launcher/workdir.h"
 
 /* What a rank has done, on its way from PMIx's thread to the loop. */
 struct news {
     struct news *next;
+    enum { JOINED, ABORTED, WAITS, SPAWNS } what;
     pmix_proc_t from;
-    bool aborted; /* else it has joined */
-    int code;
-};
-
-/* Requests to PMIx's thread that are waited for together: each wait costs two changes of thread. */
-struct requests {
-    pthread_mutex_t lock;
-    pthread_cond_t answered;
-    int open;
-    pmix_status_t status; /* the first that is not PMIX_SUCCESS */
+    int code;         /* of ABORTED */
+    int64_t until_ms; /* of WAITS, which is for a name */
 };
 
 struct rendezvous {
     struct workdir *dir;
     pmix_topology_t topology; /* libpmix keeps a pointer to it */
     uv_async_t wake;
+    uv_timer_t expiry; /* of who waits for a name */
+    int open_handles;
+    struct names *names;  /* PMIx's thread only: what answers ranks may not be called elsewhere */
     pthread_mutex_t lock; /* of `news` */
     struct news *news, **news_end;
     struct rendezvous_job *jobs; /* the loop's thread only */
-    struct requests leaving;
+    struct requests pending;     /* nobody waits for them before the end */
 };
 
 struct rendezvous_job {
@@ -41,67 +41,39 @@ struct rendezvous_job {
     struct rendezvous *owner;
     pmix_nspace_t name;
     int ranks;
+    char **env; /* of every rank, but for its number */
+    struct requests joining;
+    pmix_info_t *info; /* what they tell the server; NULL once they are answered */
+    size_t info_n;
     struct rendezvous_events ev;
     void *arg;
 };
+
+/* The one of this process: libpmix has one server too, and its calls for names bring nothing of
+ * ours with them. */
+static struct rendezvous *the_server;
 
 static int failed(struct err *e, const char *what, pmix_status_t rc)
 {
     return err_set(e, -EIO, "PMIx: %s: %s", what, PMIx_Error_string(rc));
 }
 
-static void requests_init(struct requests *q)
+static void free_job(struct rendezvous_job *j)
 {
-    pthread_mutex_init(&q->lock, NULL);
-    pthread_cond_init(&q->answered, NULL);
+    if (j->info)
+        PMIX_INFO_FREE(j->info, j->info_n);
+    strv_free(j->env);
+    free(j);
 }
-
-/* Before the call: its answer may come before it returns. */
-static void request(struct requests *q)
-{
-    pthread_mutex_lock(&q->lock);
-    q->open++;
-    pthread_mutex_unlock(&q->lock);
-}
-
-static void on_answer(pmix_status_t status, void *arg)
-{
-    struct requests *q = arg;
-    pthread_mutex_lock(&q->lock);
-    if (q->status == PMIX_SUCCESS)
-        q->status = status;
-    q->open--;
-    pthread_cond_signal(&q->answered);
-    pthread_mutex_unlock(&q->lock);
-}
-
-/* After the call, which returned `rc`. */
-static void requested(struct requests *q, pmix_status_t rc)
-{
-    if (rc != PMIX_SUCCESS) /* no answer follows */
-        on_answer(rc == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : rc, q);
-}
-
-static pmix_status_t wait_for_answers(struct requests *q)
-{
-    pthread_mutex_lock(&q->lock);
-    while (q->open > 0)
-        pthread_cond_wait(&q->answered, &q->lock);
-    pthread_mutex_unlock(&q->lock);
-    pthread_cond_destroy(&q->answered);
-    pthread_mutex_destroy(&q->lock);
-    return q->status;
-}
+AUTO_DEFINE(job, struct rendezvous_job *, free_job)
 
 /* ---- on PMIx's thread --------------------------------------------------------------------------
  * What is answered with PMIX_OPERATION_SUCCEEDED needs no call of its callback. */
 
-static void send_news(struct rendezvous *r, const pmix_proc_t *from, bool aborted, int code)
+static void send_news(struct rendezvous *r, const struct news *news)
 {
     struct news *n = xzalloc(sizeof *n);
-    n->from = *from;
-    n->aborted = aborted;
-    n->code = code;
+    *n = *news;
     pthread_mutex_lock(&r->lock);
     *r->news_end = n;
     r->news_end = &n->next;
@@ -112,7 +84,7 @@ static void send_news(struct rendezvous *r, const pmix_proc_t *from, bool aborte
 static pmix_status_t on_connected(const pmix_proc_t *p, void *server, pmix_info_t *info, size_t n,
                                   pmix_op_cbfunc_t done, void *arg)
 {
-    send_news(server, p, false, 0);
+    send_news(server, &(struct news){.what = JOINED, .from = *p});
     return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -125,7 +97,7 @@ static pmix_status_t on_finalized(const pmix_proc_t *p, void *server, pmix_op_cb
 static pmix_status_t on_abort(const pmix_proc_t *p, void *server, int code, const char message[],
                               pmix_proc_t *whom, size_t whom_n, pmix_op_cbfunc_t done, void *arg)
 {
-    send_news(server, p, true, code);
+    send_news(server, &(struct news){.what = ABORTED, .from = *p, .code = code});
     return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -172,11 +144,85 @@ static pmix_status_t on_job_control(const pmix_proc_t *requestor, const pmix_pro
     return PMIX_ERR_NOT_SUPPORTED;
 }
 
+static int64_t now_ms(void)
+{
+    return (int64_t)(uv_hrtime() / 1000000);
+}
+
+static pmix_status_t done_is_done(pmix_status_t status)
+{
+    return status == PMIX_SUCCESS ? PMIX_OPERATION_SUCCEEDED : status;
+}
+
+static pmix_status_t on_publish(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
+                                pmix_op_cbfunc_t done, void *arg)
+{
+    return done_is_done(names_publish(the_server->names, p, info, n));
+}
+
+static pmix_status_t on_lookup(const pmix_proc_t *p, char **keys, const pmix_info_t info[],
+                               size_t n, pmix_lookup_cbfunc_t done, void *arg)
+{
+    int64_t until_ms = names_until(info, n, now_ms());
+    struct names_lookup l = {p, keys, until_ms, done, arg};
+    if (!names_lookup(the_server->names, &l) && until_ms < INT64_MAX)
+        send_news(the_server, &(struct news){.what = WAITS, .from = *p, .until_ms = until_ms});
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t on_unpublish(const pmix_proc_t *p, char **keys, const pmix_info_t info[],
+                                  size_t n, pmix_op_cbfunc_t done, void *arg)
+{
+    return done_is_done(names_unpublish(the_server->names, p, keys));
+}
+
+/* Who waited has waited long enough, or not yet. */
+static void on_expired(pmix_status_t status, void *arg)
+{
+    struct rendezvous *r = arg;
+    int64_t next_ms = names_expire(r->names, now_ms());
+    if (next_ms < INT64_MAX)
+        send_news(r, &(struct news){.what = WAITS, .until_ms = next_ms});
+    requests_answer(PMIX_SUCCESS, &r->pending);
+}
+
+/* The job's namespace is gone. */
+static void on_left(pmix_status_t status, void *arg)
+{
+    struct rendezvous_job *j = arg;
+    names_forget(j->owner->names, j->name);
+    requests_answer(status, &j->owner->pending);
+    free_job(j);
+}
+
+/* MPI_Comm_spawn. Open MPI makes it an MPI error of the rank that is the root; where that goes on,
+ * those that spawn with it wait for ever: the user has to know. */
+static pmix_status_t on_spawn(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
+                              const pmix_app_t apps[], size_t apps_n, pmix_spawn_cbfunc_t done,
+                              void *arg)
+{
+    send_news(the_server, &(struct news){.what = SPAWNS, .from = *p});
+    return PMIX_ERR_NOT_SUPPORTED;
+}
+
+/* MPI_Comm_accept and its kind, when all who take part have come. They are all of this node. */
+static pmix_status_t on_connect(const pmix_proc_t procs[], size_t procs_n, const pmix_info_t info[],
+                                size_t n, pmix_op_cbfunc_t done, void *arg)
+{
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
 static pmix_server_module_t module = {
     .client_finalized = on_finalized,
     .abort = on_abort,
     .fence_nb = on_fence,
     .direct_modex = on_direct_modex,
+    .publish = on_publish,
+    .lookup = on_lookup,
+    .unpublish = on_unpublish,
+    .spawn = on_spawn,
+    .connect = on_connect,
+    .disconnect = on_connect,
     .register_events = on_events_wanted,
     .deregister_events = on_events_unwanted,
     .notify_event = on_event,
@@ -197,18 +243,50 @@ static struct news *take_news(struct rendezvous *r)
     return all;
 }
 
+/* What answers ranks has to be called on PMIx's thread: a request about nobody leads there. */
+static void on_expiry(uv_timer_t *t)
+{
+    struct rendezvous *r = t->data;
+    pmix_proc_t nobody;
+    PMIX_LOAD_PROCID(&nobody, "nobody", 0);
+    requests_open(&r->pending);
+    PMIx_server_deregister_client(&nobody, on_expired, r);
+}
+
+/* Has the names looked through then, or earlier. */
+static void expect_expiry(struct rendezvous *r, int64_t until_ms)
+{
+    int64_t wait_ms = until_ms - now_ms();
+    uint64_t after_ms = wait_ms > 0 ? (uint64_t)wait_ms + 1 : 0;
+    if (uv_is_active((uv_handle_t *)&r->expiry) && uv_timer_get_due_in(&r->expiry) <= after_ms)
+        return;
+    uv_timer_start(&r->expiry, on_expiry, after_ms, 0);
+    uv_unref((uv_handle_t *)&r->expiry);
+}
+
+static void tell(struct rendezvous *r, const struct news *n)
+{
+    struct rendezvous_job *j = r->jobs;
+    while (j && !PMIX_CHECK_NSPACE(j->name, n->from.nspace))
+        j = j->next;
+    if (n->what == WAITS)
+        expect_expiry(r, n->until_ms);
+    else if (n->what == SPAWNS)
+        log_warn("rank %d was refused further ranks: drover does not serve MPI_Comm_spawn; try: "
+                 "start them with the job ('drover run -np 1 main : -np 4 workers'), or use mpirun",
+                 (int)n->from.rank);
+    else if (j && n->what == ABORTED)
+        j->ev.aborted(j->arg, (int)n->from.rank, n->code);
+    else if (j)
+        j->ev.joined(j->arg, (int)n->from.rank);
+}
+
 static void on_wake(uv_async_t *a)
 {
     struct rendezvous *r = a->data;
     struct news *n = take_news(r);
     while (n) {
-        struct rendezvous_job *j = r->jobs;
-        while (j && !PMIX_CHECK_NSPACE(j->name, n->from.nspace))
-            j = j->next;
-        if (j && n->aborted)
-            j->ev.aborted(j->arg, (int)n->from.rank, n->code);
-        else if (j)
-            j->ev.joined(j->arg, (int)n->from.rank);
+        tell(r, n);
         struct news *next = n->next;
         free(n);
         n = next;
@@ -218,6 +296,8 @@ static void on_wake(uv_async_t *a)
 static void on_closed(uv_handle_t *h)
 {
     struct rendezvous *r = h->data;
+    if (--r->open_handles > 0)
+        return;
     struct news *n = take_news(r);
     while (n) {
         struct news *next = n->next;
@@ -225,7 +305,14 @@ static void on_closed(uv_handle_t *h)
         n = next;
     }
     pthread_mutex_destroy(&r->lock);
+    names_free(r->names);
     free(r);
+}
+
+static void close_handles(struct rendezvous *r)
+{
+    uv_close((uv_handle_t *)&r->wake, on_closed);
+    uv_close((uv_handle_t *)&r->expiry, on_closed);
 }
 
 /* ---- the server --------------------------------------------------------------------------------
@@ -253,12 +340,33 @@ static pmix_status_t start_server(struct rendezvous *r)
     bool unset = !getenv("PMIX_MCA_gds");
     if (unset)
         setenv("PMIX_MCA_gds", "hash", 1);
+    the_server = r;
     pmix_status_t rc = PMIx_server_init(&module, info, n);
     if (unset)
         unsetenv("PMIX_MCA_gds");
     for (size_t i = 0; i < owned; i++)
         PMIX_INFO_DESTRUCT(&info[i]);
     return rc;
+}
+
+static struct rendezvous *new_rendezvous(uv_loop_t *loop, hwloc_topology_t topology, struct err *e)
+{
+    AUTO(free) struct rendezvous *r = xzalloc(sizeof *r);
+    int rc = uv_async_init(loop, &r->wake, on_wake);
+    if (rc < 0) {
+        err_set(e, rc, "PMIx: %s", uv_strerror(rc));
+        return NULL;
+    }
+    uv_timer_init(loop, &r->expiry);
+    uv_unref((uv_handle_t *)&r->wake);
+    r->wake.data = r->expiry.data = r;
+    r->open_handles = 2;
+    r->topology = (pmix_topology_t){.source = (char *)"hwloc", .topology = topology};
+    r->news_end = &r->news;
+    r->names = names_new();
+    pthread_mutex_init(&r->lock, NULL);
+    requests_init(&r->pending);
+    return TAKE(r);
 }
 
 int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t topology,
@@ -268,23 +376,13 @@ int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t t
     int rc = workdir_open(&dir, e);
     if (rc < 0)
         return err_wrap(e, "PMIx");
-    struct rendezvous *r = xzalloc(sizeof *r);
-    r->topology = (pmix_topology_t){.source = (char *)"hwloc", .topology = topology};
-    r->news_end = &r->news;
-    pthread_mutex_init(&r->lock, NULL);
-    requests_init(&r->leaving);
-    r->wake.data = r;
-    rc = uv_async_init(loop, &r->wake, on_wake);
-    if (rc < 0) {
-        pthread_mutex_destroy(&r->lock);
-        free(r);
-        return err_set(e, rc, "PMIx: %s", uv_strerror(rc));
-    }
-    uv_unref((uv_handle_t *)&r->wake);
+    struct rendezvous *r = new_rendezvous(loop, topology, e);
+    if (!r)
+        return e ? e->code : -EIO;
     r->dir = dir;
     pmix_status_t status = start_server(r);
     if (status != PMIX_SUCCESS) {
-        uv_close((uv_handle_t *)&r->wake, on_closed);
+        close_handles(r);
         return failed(e, "start the server", status);
     }
     (void)TAKE(dir);
@@ -297,10 +395,11 @@ void rendezvous_close(struct rendezvous *r)
     if (!r)
         return;
     assert(!r->jobs);
-    (void)wait_for_answers(&r->leaving); /* it removes what the ranks have left in files */
+    (void)requests_wait(&r->pending); /* it removes what the ranks have left in files */
     PMIx_server_finalize();
+    the_server = NULL;
     workdir_close(r->dir);
-    uv_close((uv_handle_t *)&r->wake, on_closed);
+    close_handles(r);
 }
 
 /* ---- jobs --------------------------------------------------------------------------------------
@@ -356,30 +455,14 @@ static int job_keys(pmix_info_t *info, const struct rendezvous_job *j, const str
     return 0;
 }
 
-static pmix_status_t register_all(const struct rendezvous_job *j, pmix_info_t *info, size_t n)
+/* Fills j->info with all that is known of the job. */
+static int describe(struct rendezvous_job *j, const struct plan *p, struct err *e)
 {
-    struct requests q = {.open = 0};
-    requests_init(&q);
-    request(&q);
-    requested(&q, PMIx_server_register_nspace(j->name, j->ranks, info, n, on_answer, &q));
-    for (int i = 0; i < j->ranks; i++) {
-        pmix_proc_t who;
-        PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)i);
-        request(&q);
-        requested(&q,
-                  PMIx_server_register_client(&who, geteuid(), getegid(), j->owner, on_answer, &q));
-    }
-    return wait_for_answers(&q);
-}
-
-static int register_job(const struct rendezvous_job *j, const struct plan *p, struct err *e)
-{
-    size_t n = JOB_KEYS + (size_t)p->world_size;
-    pmix_info_t *info;
-    PMIX_INFO_CREATE(info, n); /* zeroed */
-    int code = job_keys(info, j, p, e);
-    for (int i = 0; code == 0 && i < p->world_size; i++) {
-        pmix_info_t *of_rank = &info[JOB_KEYS + i];
+    j->info_n = JOB_KEYS + (size_t)p->world_size;
+    PMIX_INFO_CREATE(j->info, j->info_n); /* zeroed */
+    int rc = job_keys(j->info, j, p, e);
+    for (int i = 0; rc == 0 && i < p->world_size; i++) {
+        pmix_info_t *of_rank = &j->info[JOB_KEYS + i];
         pmix_data_array_t *all;
         PMIX_DATA_ARRAY_CREATE(all, RANK_KEYS, PMIX_INFO);
         rank_keys(all->array, p, &p->ranks[i]);
@@ -387,30 +470,63 @@ static int register_job(const struct rendezvous_job *j, const struct plan *p, st
         of_rank->value.type = PMIX_DATA_ARRAY;
         of_rank->value.data.darray = all;
     }
-    pmix_status_t rc = code == 0 ? register_all(j, info, n) : PMIX_SUCCESS;
-    PMIX_INFO_FREE(info, n);
-    if (rc == PMIX_SUCCESS)
-        return code;
-    PMIx_server_deregister_nspace(j->name, NULL, NULL);
-    return failed(e, "register the job", rc);
+    return rc;
+}
+
+/* Its thread takes what it is asked in turn: a rank that is started afterwards comes later. */
+static void ask_to_register(struct rendezvous_job *j)
+{
+    struct requests *q = &j->joining;
+    pmix_status_t rc;
+    requests_init(q);
+    requests_open(q);
+    rc = PMIx_server_register_nspace(j->name, j->ranks, j->info, j->info_n, requests_answer, q);
+    requests_returned(q, rc);
+    for (int i = 0; i < j->ranks; i++) {
+        pmix_proc_t who;
+        PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)i);
+        requests_open(q);
+        rc = PMIx_server_register_client(&who, geteuid(), getegid(), j->owner, requests_answer, q);
+        requests_returned(q, rc);
+    }
 }
 
 int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const struct plan *p,
                     const struct rendezvous_events *ev, void *arg, struct err *e)
 {
-    AUTO(free) struct rendezvous_job *j = xzalloc(sizeof *j);
+    AUTO(job) struct rendezvous_job *j = xzalloc(sizeof *j);
     j->owner = r;
     j->ranks = p->world_size;
     j->ev = *ev;
     j->arg = arg;
     PMIX_LOAD_NSPACE(j->name, p->job_id);
-    int code = register_job(j, p, e);
+    int code = describe(j, p, e);
     if (code < 0)
         return code;
+    pmix_proc_t first;
+    PMIX_LOAD_PROCID(&first, j->name, 0);
+    pmix_status_t rc = PMIx_server_setup_fork(&first, &j->env);
+    if (rc != PMIX_SUCCESS)
+        return failed(e, "the ranks' environment", rc);
+    const char *segments = env_get(p->env, "OMPI_MCA_btl_vader_backing_directory");
+    if (!segments)
+        segments = getenv("OMPI_MCA_btl_vader_backing_directory");
+    workdir_job_begins(r->dir, j->name, segments ? segments : "/dev/shm");
+    ask_to_register(j);
     j->next = r->jobs;
     r->jobs = j;
     *out = TAKE(j);
     return 0;
+}
+
+int rendezvous_joined(struct rendezvous_job *j, struct err *e)
+{
+    if (!j->info)
+        return 0;
+    pmix_status_t rc = requests_wait(&j->joining);
+    PMIX_INFO_FREE(j->info, j->info_n);
+    j->info = NULL;
+    return rc == PMIX_SUCCESS ? 0 : failed(e, "register the job", rc);
 }
 
 void rendezvous_leave(struct rendezvous_job *j)
@@ -422,15 +538,15 @@ void rendezvous_leave(struct rendezvous_job *j)
             *at = j->next;
             break;
         }
-    request(&j->owner->leaving);
-    PMIx_server_deregister_nspace(j->name, on_answer, &j->owner->leaving);
-    free(j);
+    (void)rendezvous_joined(j, NULL); /* whose failure has been told, or hides behind another */
+    workdir_job_ends(j->owner->dir, j->name);
+    requests_open(&j->owner->pending);
+    PMIx_server_deregister_nspace(j->name, on_left, j);
 }
 
-int rendezvous_env(const struct rendezvous_job *j, int rank, char ***env, struct err *e)
+void rendezvous_env(const struct rendezvous_job *j, int rank, char ***env)
 {
-    pmix_proc_t who;
-    PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)rank);
-    pmix_status_t rc = PMIx_server_setup_fork(&who, env);
-    return rc == PMIX_SUCCESS ? 0 : failed(e, "a rank's environment", rc);
+    for (char **v = j->env; *v; v++)
+        strv_push(env, xstrdup(*v));
+    env_set(env, "PMIX_RANK", "%d", rank);
 }

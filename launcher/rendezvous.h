@@ -33,14 +33,17 @@ struct rendezvous_events {
     void (*aborted)(void *arg, int rank, int code);
 };
 
-/* Makes the job known. The plan is needed only during the call. */
+/* Asks the server to know the job; its ranks may be started from then on. The plan is needed only
+ * during the call. */
 int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const struct plan *p,
                     const struct rendezvous_events *ev, void *arg, struct err *e);
+/* Waits (a millisecond, for 64 ranks) until it does. On failure the job is to be left. */
+int rendezvous_joined(struct rendezvous_job *j, struct err *e);
 /* No event follows. */
 void rendezvous_leave(struct rendezvous_job *j);
 AUTO_DEFINE(rendezvous_job, struct rendezvous_job *, rendezvous_leave)
 
 /* Adds what a rank of the job needs in its environment to find the server. */
-int rendezvous_env(const struct rendezvous_job *j, int rank, char ***env, struct err *e);
+void rendezvous_env(const struct rendezvous_job *j, int rank, char ***env);
 
 #endif

@@ -4,11 +4,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
 #include "common/log.h"
+#include "launcher/segments.h"
+
+#define JOB "job-" /* JOB NSPACE is a link to where the job's shared memory is */
 
 enum { OPEN_FDS_MAX = 16 };
 
@@ -26,8 +30,24 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return 0; /* as much as can be */
 }
 
+static void end_job(const char *path, const char *nspace)
+{
+    AUTO(free) char *link = xasprintf("%s/" JOB "%s", path, nspace);
+    char dir[PATH_MAX];
+    ssize_t n = readlink(link, dir, sizeof dir - 1);
+    if (n < 0)
+        return;
+    dir[n] = '\0';
+    segments_remove(dir, nspace);
+    unlink(link);
+}
+
 static void remove_all(const char *path)
 {
+    AUTO(dir) DIR *dir = opendir(path);
+    for (const struct dirent *d; dir && (d = readdir(dir));)
+        if (strncmp(d->d_name, JOB, strlen(JOB)) == 0)
+            end_job(path, d->d_name + strlen(JOB));
     (void)nftw(path, remove_one, OPEN_FDS_MAX, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
@@ -43,7 +63,7 @@ static int lock_dir(const char *path)
     return fd_take(&fd);
 }
 
-static void sweep(const char *parent)
+static void sweep_in(const char *parent)
 {
     AUTO(dir) DIR *dir = opendir(parent);
     for (struct dirent *d; dir && (d = readdir(dir));) {
@@ -76,12 +96,19 @@ static int parent_dir(char **out, struct err *e)
     return 0;
 }
 
+void workdir_sweep(void)
+{
+    AUTO(free) char *parent = NULL;
+    if (parent_dir(&parent, NULL) == 0)
+        sweep_in(parent);
+}
+
 int workdir_open(struct workdir **out, struct err *e)
 {
     AUTO(free) char *parent = NULL;
     if (parent_dir(&parent, e) < 0)
         return e ? e->code : -EIO;
-    sweep(parent);
+    sweep_in(parent);
     for (;;) {
         AUTO(free) char *path = xasprintf("%s/run-XXXXXX", parent);
         if (!mkdtemp(path))
@@ -112,4 +139,16 @@ void workdir_close(struct workdir *w)
 const char *workdir_path(const struct workdir *w)
 {
     return w->path;
+}
+
+void workdir_job_begins(const struct workdir *w, const char *nspace, const char *dir)
+{
+    AUTO(free) char *link = xasprintf("%s/" JOB "%s", w->path, nspace);
+    if (symlink(dir, link) < 0)
+        log_debug("link '%s': %s", link, strerror(errno)); /* then the PMIx server alone removes */
+}
+
+void workdir_job_ends(const struct workdir *w, const char *nspace)
+{
+    end_job(w->path, nspace);
 }

@@ -18,4 +18,12 @@ AUTO_DEFINE(workdir, struct workdir *, workdir_close)
 /* Borrowed. */
 const char *workdir_path(const struct workdir *w);
 
+/* Removes those that nobody owns any more. */
+void workdir_sweep(void);
+
+/* A job's ranks keep shared memory in `dir` (segments.h): it is removed when the job ends, or else
+ * when the directory is removed, by whomever. */
+void workdir_job_begins(const struct workdir *w, const char *nspace, const char *dir);
+void workdir_job_ends(const struct workdir *w, const char *nspace);
+
 #endif

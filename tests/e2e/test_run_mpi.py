@@ -2,6 +2,7 @@
 it likes, Open MPI 4.1 silently starts N jobs of one rank."""
 import os
 import re
+import subprocess
 
 import pytest
 from conftest import compile_c
@@ -58,6 +59,52 @@ dist.all_reduce(total)
 print(rank, size, total.item(), model.module.weight.grad.sum().item(), flush=True)
 dist.destroy_process_group()
 """
+MEET = """
+from mpi4py import MPI
+import os, signal, sys
+
+world = MPI.COMM_WORLD
+rank = world.rank
+halves = world.Split(rank % 2, rank)
+if rank == 0:
+    port = MPI.Open_port()
+    MPI.Publish_name("ocean", port)
+world.Barrier()
+if "crash" in sys.argv and rank == 1:
+    os.kill(os.getpid(), signal.SIGSEGV)
+if rank % 2 == 0:
+    other = halves.Accept(port if rank == 0 else None)
+else:
+    other = halves.Connect(MPI.Lookup_name("ocean") if rank == 1 else None)
+print(rank, other.size, other.remote_size, other.allreduce(rank), flush=True)
+other.Disconnect()
+world.Barrier()
+if rank == 0:
+    MPI.Unpublish_name("ocean", port)
+    try:
+        MPI.Lookup_name("ocean")
+    except MPI.Exception as e:
+        print("gone", e.Get_error_class() == MPI.ERR_NAME, flush=True)
+"""
+LOOKUP = r"""
+#include <pmix.h>
+#include <stdio.h>
+int main(void)
+{
+    pmix_proc_t me;
+    pmix_pdata_t wanted;
+    pmix_info_t info[2];
+    int all = 0, limit_s = 1;
+    if (PMIx_Init(&me, NULL, 0) != PMIX_SUCCESS)
+        return 1;
+    PMIX_PDATA_CONSTRUCT(&wanted);
+    PMIX_LOAD_KEY(wanted.key, "what nobody publishes");
+    PMIX_INFO_LOAD(&info[0], PMIX_WAIT, &all, PMIX_INT);
+    PMIX_INFO_LOAD(&info[1], PMIX_TIMEOUT, &limit_s, PMIX_INT);
+    puts(PMIx_Error_string(PMIx_Lookup(&wanted, 1, info, 2)));
+    return PMIx_Finalize(NULL, 0) != PMIX_SUCCESS;
+}
+"""
 
 
 @pytest.fixture(scope="module", name="mpi_program")
@@ -89,20 +136,60 @@ def test_an_abort_gives_the_job_its_code_and_ends_the_others(drover, mpi_program
     drover.nothing_left()
 
 
-def test_a_crash_leaves_no_segments_of_shared_memory(drover, mpi_program, tmp_path):
+@pytest.fixture(name="traces")
+def make_traces(tmp_path):
+    """-> (options that put shared memory and session directories under tmp_path, their environment, what is left)"""
     for d in ("shm", "tmp"):
         (tmp_path / d).mkdir()
-    done = drover.run(*RUN, "-np", "3", "--mca", "btl_vader_backing_directory", tmp_path / "shm", mpi_program,
-                      "segfault", env={"TMPDIR": str(tmp_path / "tmp")})
+    return (["--mca", "btl_vader_backing_directory", tmp_path / "shm"], {"TMPDIR": str(tmp_path / "tmp")},
+            lambda: [*(tmp_path / "shm").iterdir(), *(tmp_path / "tmp").rglob("run-*")])
+
+
+def test_a_crash_leaves_no_segments_of_shared_memory(drover, mpi_program, traces):
+    options, env, left = traces
+    done = drover.run(*RUN, "-np", "3", *options, mpi_program, "segfault", env=env)
     assert done.returncode == 139
     drover.nothing_left()
-    assert list((tmp_path / "shm").iterdir()) == []
-    assert list((tmp_path / "tmp").rglob("run-*")) == []
+    assert left() == []
+
+
+def test_a_killed_drover_leaves_no_segments_of_shared_memory(drover, mpi_program, traces):
+    options, env, left = traces
+    job = drover.start(*RUN, "-np", "2", *options, mpi_program, "wait", env=env)
+    assert [job.stdout.readline() != b"" for _ in range(2)] == [True, True]
+    assert len(left()) == 3  # a segment of each rank and the directory
+    job.kill()
+    job.wait()
+    drover.nothing_left()  # and then the keeper, which removes them, has ended too
+    assert left() == []
 
 
 def test_spawning_more_ranks_is_an_error_and_no_hang(drover, mpi_program):
     done = drover.run(*RUN, "-np", "2", mpi_program, "spawn")
     assert done.returncode not in (0, 124) and "MPI_ERR_SPAWN" in done.stderr
+    assert "rank 0 was refused further ranks: drover does not serve MPI_Comm_spawn; try: " in done.stderr
+    drover.nothing_left()
+
+
+def test_ranks_meet_by_a_published_name(drover):
+    done = drover.run(*RUN, "-np", "4", PYTHON, "-c", MEET)
+    assert done.returncode == 0, done.stderr
+    # of the other side: ranks 0 and 2, or 1 and 3
+    assert sorted(done.stdout.splitlines()) == ["0 2 2 4", "1 2 2 2", "2 2 2 4", "3 2 2 2", "gone True"]
+
+
+def test_a_wait_for_a_name_ends_at_its_deadline(drover, tmp_path):
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "pmix"], stdout=subprocess.PIPE, text=True, check=True)
+    program = compile_c(tmp_path, "lookup", LOOKUP, "cc", *flags.stdout.split())
+    done = drover.run(*RUN, "-np", "2", program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["TIMEOUT"] * 2
+
+
+def test_a_rank_that_waits_for_a_crashed_one_ends_with_the_job(drover):
+    done = drover.run(*RUN, "-np", "2", PYTHON, "-c", MEET, "crash")
+    assert done.returncode == 139
+    assert "rank 1 on" in done.stderr and "SIGSEGV" in done.stderr
     drover.nothing_left()
 
 

@@ -481,3 +481,16 @@ TEST(stopping_a_guardian_that_was_killed_ends_what_it_left)
     CHECK_INT(kit_living(k.mark), 0);
     CHECK(wait(NULL) < 0 && errno == ECHILD);
 }
+
+TEST(a_dismissed_guardian_ends_while_we_do_something_else)
+{
+    struct guardian *g = NULL;
+    CHECK_INT(guardian_start(&g, NULL), 0);
+    guardian_dismiss(g);
+    siginfo_t end = {0};
+    CHECK_INT(waitid(P_PID, (id_t)guardian_keeper(g), &end, WEXITED | WNOWAIT), 0);
+    CHECK_INT(end.si_code, CLD_EXITED);
+    CHECK_INT(end.si_status, 0);
+    guardian_stop(g);
+    guardian_dismiss(NULL);
+}

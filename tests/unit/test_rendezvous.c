@@ -3,6 +3,7 @@
 #include "launcher/rendezvous.h"
 
 #include <dirent.h>
+#include <pmix_server.h>
 
 #include "launcher/env.h"
 #include "launcher/topo.h"
@@ -63,8 +64,10 @@ TEST(jobs_have_names_of_their_own_and_ranks_their_numbers)
     CHECK_INT(rendezvous_join(&jb, f.r, b, &quiet, NULL, NULL), 0);
     AUTO(strv) char **ea = NULL;
     AUTO(strv) char **eb = NULL;
-    CHECK_INT(rendezvous_env(ja, 2, &ea, NULL), 0);
-    CHECK_INT(rendezvous_env(jb, 0, &eb, NULL), 0);
+    rendezvous_env(ja, 2, &ea);
+    rendezvous_env(jb, 0, &eb);
+    CHECK_INT(rendezvous_joined(ja, NULL), 0);
+    CHECK_INT(rendezvous_joined(ja, NULL), 0); /* still */
     CHECK_STR(env_get(ea, "PMIX_NAMESPACE"), "job-a");
     CHECK_STR(env_get(ea, "PMIX_RANK"), "2");
     CHECK_STR(env_get(eb, "PMIX_NAMESPACE"), "job-b");
@@ -72,6 +75,28 @@ TEST(jobs_have_names_of_their_own_and_ranks_their_numbers)
     CHECK(env_get(ea, "PMIX_SERVER_URI41") || env_get(ea, "PMIX_SERVER_URI4"));
     rendezvous_leave(ja);
     rendezvous_leave(jb);
+    stop(&f);
+}
+
+TEST(a_rank_finds_in_its_environment_what_libpmix_itself_would_put_there)
+{
+    struct fixture f;
+    start(&f);
+    AUTO(plan) struct plan *p = make_plan(&f, "job-a", 3);
+    struct rendezvous_job *j = NULL;
+    CHECK_INT(rendezvous_join(&j, f.r, p, &quiet, NULL, NULL), 0);
+    AUTO(strv) char **ours = NULL;
+    AUTO(strv) char **its = NULL;
+    rendezvous_env(j, 2, &ours);
+    CHECK_INT(rendezvous_joined(j, NULL), 0);
+    pmix_proc_t who;
+    PMIX_LOAD_PROCID(&who, "job-a", 2);
+    CHECK_INT(PMIx_server_setup_fork(&who, &its), PMIX_SUCCESS);
+    CHECK(strv_len(its) > 5);
+    CHECK_INT(strv_len(ours), strv_len(its));
+    for (size_t i = 0; its[i]; i++)
+        CHECK_STR(ours[i], its[i]);
+    rendezvous_leave(j);
     stop(&f);
 }
 

@@ -74,6 +74,35 @@ TEST(what_a_killed_process_has_left_is_removed_by_the_next_and_the_livings_is_no
     remove_tmp();
 }
 
+/* A file as Open MPI names it for the job. */
+static char *put_segment(const char *name)
+{
+    char *path = xasprintf("%s/%s", tmp, name);
+    AUTO(file) FILE *f = fopen(path, "w");
+    CHECK(f != NULL);
+    return path;
+}
+
+TEST(a_jobs_shared_memory_goes_at_its_end_or_with_the_directory)
+{
+    own_tmp();
+    struct workdir *w = NULL;
+    CHECK_INT(workdir_open(&w, NULL), 0);
+    workdir_job_begins(w, "drover-9179-1edf0c7b", tmp);
+    workdir_job_begins(w, "job-a", tmp);
+    workdir_job_begins(w, "not-there", "/nowhere");
+    AUTO(free) char *first = put_segment("vader_segment.vm.0.cb7728b0.0");
+    AUTO(free) char *second = put_segment("vader_segment.vm.0.a59646e6.0");
+    AUTO(free) char *strangers = put_segment("vader_segment.vm.0.a59646e7.0");
+    workdir_job_ends(w, "drover-9179-1edf0c7b");
+    CHECK(access(first, F_OK) < 0);
+    CHECK_INT(access(second, F_OK), 0);
+    workdir_close(w);
+    CHECK(access(second, F_OK) < 0);
+    CHECK_INT(access(strangers, F_OK), 0);
+    remove_tmp();
+}
+
 TEST(a_place_that_others_can_reach_is_refused)
 {
     own_tmp();
