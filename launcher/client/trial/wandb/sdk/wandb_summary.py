@@ -44,6 +44,6 @@ class Summary(SummarySubDict):
 
     def logged(self, values):
         """What a log() says; the script's own word for a name is over with that."""
-        super().update(values)
+        super().update((k, SummarySubDict(v) if type(v) is dict else v) for k, v in values.items())
         if self.chosen:
             self.chosen.difference_update(values)
