@@ -588,11 +588,46 @@ def test_what_lightnings_logger_calls(place):
     assert [s for s, v in place.reports() if "val_loss" in v] == [0, 10, 20]
 
 
+def test_the_callbacks_of_keras_xgboost_and_lightgbm_report(place):
+    """As these libraries call them: Keras 3, XGBoost 3 and LightGBM 4 were watched doing so."""
+    (place.path / "keras.py").write_text(
+        "class callbacks:\n    class Callback: pass\n    class ModelCheckpoint(Callback):\n"
+        "        def __init__(self, filepath, **kw): pass\n")
+    (place.path / "xgboost.py").write_text("class callback:\n    class TrainingCallback: pass\n")
+    (trial,) = place.train("""
+        import types
+        import wandb
+        from wandb.integration.keras import WandbMetricsLogger, WandbModelCheckpoint
+        from wandb.xgboost import WandbCallback
+        from wandb.lightgbm import wandb_callback
+        wandb.init()
+        k = WandbMetricsLogger(log_freq="epoch")
+        k.model = types.SimpleNamespace(optimizer=types.SimpleNamespace(learning_rate=0.1))
+        WandbModelCheckpoint("m.keras")
+        k.on_train_batch_end(0, {"loss": 9})
+        k.on_epoch_end(0, {"loss": 2.0, "val_loss": 3.0})
+        booster = types.SimpleNamespace(save_config=lambda: '{"learner": {"lr": 3}}', attr={"best_score": "1.5",
+                                                                                           "best_iteration": "4"}.get)
+        x = WandbCallback(log_model=True)
+        x.after_training(x.before_training(booster))
+        assert x.after_iteration(booster, 0, {"validation_0": {"rmse": [5, 4.0]}}) is False
+        l = wandb_callback()
+        l(types.SimpleNamespace(iteration=0, begin_iteration=0, params={"eta": 1, "lr": 4},
+                                evaluation_result_list=[("v", "l2", 6.0, False), ("cv", "l1", 7.0, False, 0.5)]))
+        assert wandb.config.learner == {"lr": 3} and (wandb.config.eta, wandb.config.lr) == (1, 0.5)
+    """, ONE.replace("name: loss", "name: epoch/val_loss"))
+    assert trial["value"] == 3 and trial["metrics"] == {
+        "epoch/loss": 2, "epoch/val_loss": 3, "epoch/epoch": 0, "epoch/learning_rate": 0.1, "best_score": 1.5,
+        "best_iteration": 4, "validation_0-rmse": 4, "epoch": 0, "v_l2": 6, "cv_l1-mean": 7, "cv_l1-stdv": 0.5,
+        "iteration": 0}
+
+
 def test_the_stand_in_needs_no_more_than_python_3_8_and_its_library():
     """Its syntax, and what it imports at its top."""
     import ast
     import sys
-    files = [ROOT / "launcher/client/drover.py", *sorted((ROOT / "launcher/client/trial/wandb").rglob("*.py"))]
+    wandb = ROOT / "launcher/client/trial/wandb"
+    files = [ROOT / "launcher/client/drover.py", *sorted(f for f in wandb.rglob("*.py") if f.parent.name != "integration")]
     assert len(files) > 10
     for f in files:
         tree = ast.parse(f.read_text(), feature_version=(3, 8))
