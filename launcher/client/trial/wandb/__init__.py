@@ -89,8 +89,7 @@ def init(entity=None, project=None, dir=None, id=None, name=None, notes=None, ta
 def attach(attach_id=None, run_id=None):
     """The trial's run in another process of its."""
     if run is None:
-        _point_to(new_run({**dict.fromkeys(init.__code__.co_varnames[:init.__code__.co_argcount]), "id": attach_id or run_id}, {},
-                          _params()))
+        init(id=attach_id or run_id)
     return run
 
 
@@ -170,5 +169,5 @@ def termerror(string, newline=True, repeat=True, **more):
 
 
 def __getattr__(name):
-    raise AttributeError(f"drover's stand-in for wandb has no '{name}': say `drover: {{wandb: real}}` in the sweep file "
-                         "for W&B's own module")
+    raise AttributeError(f"drover's stand-in for wandb has no '{name}': for W&B's own module say "
+                         "`drover: {wandb: real}` in the sweep file")

@@ -68,8 +68,8 @@ class Table(WBValue):
     def add_column(self, name, data, optional=False):
         if self.data and len(data) != len(self.data):
             raise AssertionError(f"the table has {len(self.data)} rows, the column {len(data)}")
+        self.columns = [*self.columns, name] if self.data else [name]
         self.data = [[*row, x] for row, x in zip(self.data, data)] if self.data else [[x] for x in data]
-        self.columns = [*self.columns, name] if len(self.data[:1] and self.data[0]) > 1 else [name]
 
     def get_column(self, name, convert_to=None):
         at = self.columns.index(name)

@@ -1,5 +1,5 @@
-"""Keras' callbacks under W&B's names. Metrics are `epoch/loss`, `epoch/val_loss`, … or `batch/…`; the old callback's have
-no prefix."""
+"""Keras' callbacks under W&B's names. Metrics are `epoch/loss`, `epoch/val_loss`, … or `batch/…`; those of the old
+callback have no prefix."""
 import wandb
 
 try:

@@ -32,13 +32,13 @@ def _is_first_rank():
 
 
 class Run:
-    def __init__(self, config, settings, *, reports=True):
+    def __init__(self, config, settings):
         """`settings`: init()'s arguments by name."""
         env = os.environ
         self._pid = os.getpid()
         self._finished = False
         # Without a sweep's id this is a run beside it: a process of the script's own that took W&B's variables away.
-        self._reports = reports and "WANDB_SWEEP_ID" in env and settings.mode != "disabled" and _is_first_rank()
+        self._reports = "WANDB_SWEEP_ID" in env and settings.mode != "disabled" and _is_first_rank()
         self.settings = settings
         self.id = env.get("WANDB_RUN_ID") or settings.id or util.generate_id()
         self.name = settings.name or env.get("WANDB_NAME") or self.id
@@ -162,7 +162,7 @@ class Run:
         for step, numbers in at.items():
             names = list(numbers)
             for i in range(0, len(names), _NAMES_A_REPORT):
-                part = numbers if len(names) <= _NAMES_A_REPORT else {n: numbers[n] for n in names[i:i + _NAMES_A_REPORT]}
+                part = {n: numbers[n] for n in names[i:i + _NAMES_A_REPORT]}
                 stop = drover.report(part, step=step) or stop
         if self._step_file is not None:
             os.pwrite(self._step_file, b"%020d" % self._step, 0)
@@ -263,9 +263,6 @@ class Run:
     def log_model(self, path, name=None, aliases=None):
         return artifacts.accept(path, name, "model", aliases)
 
-    def log_code(self, *args, **kwargs):
-        return None
-
     def use_artifact(self, artifact_or_name, *args, **kwargs):
         if isinstance(artifact_or_name, artifacts.Artifact):
             return artifact_or_name
@@ -287,7 +284,7 @@ class Run:
         return ""
 
 
-def new_run(arguments, config, params, reports=True):
+def new_run(arguments, config, params):
     """A run of init()'s arguments; `params` are the trial's."""
     settings = Settings(**{k: v for k, v in arguments.items() if k != "settings"})
     given = arguments.get("settings")
@@ -299,4 +296,4 @@ def new_run(arguments, config, params, reports=True):
             setattr(settings, name, value)
     configuration = Config(config)
     configuration.lock(params)
-    return Run(configuration, settings, reports=reports)
+    return Run(configuration, settings)
