@@ -74,7 +74,9 @@ PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/mpi/*.c)),$(B)/lib/dro
             $(if $(and $(HAVE_NCCL),$(wildcard collectives/nccl/*.c)),$(B)/lib/drover/backend_nccl.so)
 LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $(B)/lib/libdrover.so)
 
-all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS)
+PYTHON := $(shell find launcher/client -name '*.py' -o -name METADATA)
+
+all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(B)/share/drover
 .PHONY: all test install clean check-layers check-format format tidy check
 
 $(B)/obj/%.o: %.c $(STAMP)
@@ -117,6 +119,11 @@ $(B)/lib/libdrover.so.0: $(call objs,$(SRC_client) $(SRC_comm)) $(B)/libcommon.a
 
 $(B)/lib/libdrover.so: $(B)/lib/libdrover.so.0
 	@ln -sf libdrover.so.0 $@
+
+# ---- what trials in Python find --------------------------------------------------------------------
+$(B)/share/drover:
+	@mkdir -p $(@D)
+	@ln -sfn $(CURDIR)/launcher/client $@
 
 # ---- plug-ins ----------------------------------------------------------------------------------
 MPI_CFLAGS := $(if $(HAVE_MPI),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c)))
@@ -195,7 +202,7 @@ install: all
 	ln -sf libdrover.so.0 $(D)/lib/libdrover.so
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
-	install -m 644 launcher/client/drover.py $(D)/share/drover/
+	for f in $(PYTHON); do install -D -m 644 $$f $(D)/share/drover/$${f#launcher/client/}; done
 	printf 'prefix=$${pcfiledir}/../..\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
 	    '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc
 

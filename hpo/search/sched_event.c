@@ -277,27 +277,43 @@ static char *failure_text(const struct ending *d)
     return xasprintf("exit status %d", (int)d->status);
 }
 
-/* Why a trial without a finite value of the metric is invalid: what it did report, nearest first.
- */
+enum { NEAREST = 3, NAMES_SAID = 20 };
+
+/* Moves the name that is nearest to the metric's to names[0]; false: none is near. */
+static bool nearest_first(const char *metric, const char **names, size_t n)
+{
+    const char *near = opt_nearest(metric, names, n);
+    for (size_t i = 0; near && i < n; i++)
+        if (names[i] == near) {
+            names[i] = names[0];
+            names[0] = near;
+            return true;
+        }
+    return false;
+}
+
+/* Why a trial without a finite value of the metric is invalid: what it did report, the nearest
+ * first. */
 static char *invalid_text(const struct trial *t, const char *metric)
 {
     if (json_object_get(t->metrics, metric))
         return xasprintf("no value of the metric '%s' was finite", metric);
     size_t n = json_object_size(t->metrics), count = 0;
     AUTO(free) const char **names = xcalloc(n + 1, sizeof *names);
-    AUTO(strbuf) struct strbuf b = {0};
-    strbuf_printf(&b, "the metric '%s' was never reported; ", metric);
     const char *name = NULL;
     json_t *value = NULL;
     json_object_foreach (t->metrics, name, value)
         names[count++] = name;
-    const char *near = opt_nearest(metric, names, n);
-    strbuf_puts(&b, n ? "what was: " : "nothing was");
-    if (near)
-        strbuf_printf(&b, "'%s'", near);
-    for (size_t i = 0; i < n; i++)
-        if (names[i] != near)
-            strbuf_printf(&b, "%s'%s'", i || near ? ", " : "", names[i]);
+    for (size_t i = 0; i < NEAREST && i < n; i++)
+        if (!nearest_first(metric, names + i, n - i))
+            break;
+    AUTO(strbuf) struct strbuf b = {0};
+    strbuf_printf(&b, "the metric '%s' was never reported; %s", metric,
+                  n ? "what was: " : "nothing was");
+    for (size_t i = 0; i < n && i < NAMES_SAID; i++)
+        strbuf_printf(&b, "%s'%s'", i ? ", " : "", names[i]);
+    if (n > NAMES_SAID)
+        strbuf_printf(&b, " and %zu more", n - NAMES_SAID);
     return strbuf_take(&b);
 }
 

@@ -85,6 +85,7 @@ struct spec {
     int64_t timeout_ms;    /* of a trial; 0: none */
     int64_t grace_ms;      /* between asking a trial to stop and killing it; 30,000 */
     int64_t lost_after_ms; /* a silent worker's trials are given to others after it; 120,000 */
+    bool wandb_real;       /* wandb: real. Trials import W&B's own module, not our stand-in */
     bool value_last;       /* value: last. Which of a trial's reports counts; default: the best */
     int repeats;           /* how often each point is tried; 1 */
     json_t *when, *constraints; /* as they were written; NULL: none. `space` knows them */

@@ -96,6 +96,18 @@ static int read_value(struct spec *s, const struct node *n, struct err *e)
     return 0;
 }
 
+static int read_wandb(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "wandb");
+    const char *word = json_string_value(at.value);
+    if (!at.value)
+        return 0;
+    if (!word || (strcmp(word, "real") != 0 && strcmp(word, "drover") != 0))
+        return node_error(&at, e, "'wandb' must be drover (its stand-in) or real (W&B's module)");
+    s->wandb_real = strcmp(word, "real") == 0;
+    return 0;
+}
+
 /* Which points the space has: before those of `start` are looked at. */
 static int read_rules(struct spec *s, const struct node *n, struct err *e)
 {
@@ -126,9 +138,9 @@ static int read_start(struct spec *s, const struct node *n, struct err *e)
 int spec_drover_read(struct spec *s, const struct node *n, struct err *e)
 {
     static const char *const keys[] = {
-        "resources",     "seed",    "parallel",    "retries", "retry_failed",
-        "give_up_after", "timeout", "value",       "start",   "lost_after",
-        "grace",         "when",    "constraints", "repeats", "prior",
+        "resources",   "seed",    "parallel", "retries",    "retry_failed", "give_up_after",
+        "timeout",     "value",   "start",    "lost_after", "grace",        "when",
+        "constraints", "repeats", "prior",    "wandb",
     };
     if (!n->value)
         return 0;
@@ -140,7 +152,8 @@ int spec_drover_read(struct spec *s, const struct node *n, struct err *e)
         read_duration(&s->timeout_ms, n, "timeout", e) < 0 ||
         read_duration(&s->grace_ms, n, "grace", e) < 0 ||
         read_duration(&s->lost_after_ms, n, "lost_after", e) < 0 || read_value(s, n, e) < 0 ||
-        node_int(&s->repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_rules(s, n, e) < 0)
+        read_wandb(s, n, e) < 0 || node_int(&s->repeats, n, "repeats", 1, INT_MAX, e) < 0 ||
+        read_rules(s, n, e) < 0)
         return -EINVAL;
     struct node prior = node_member(n, "prior");
     return read_start(s, n, e) < 0 ? -EINVAL : prior_read(s->prior, s, &prior, e);
@@ -148,13 +161,14 @@ int spec_drover_read(struct spec *s, const struct node *n, struct err *e)
 
 json_t *spec_drover_json(const struct spec *s)
 {
-    return json_pack("{s:{s:i, s:i, s:i}, s:I, s:i, s:i, s:b, s:i, s:f, s:f, s:f, s:s, s:i, s:O*, "
-                     "s:O*, s:O, s:O}",
-                     "resources", "ranks", s->ranks, "gpus", s->gpus, "cpus", s->cpus, "seed",
-                     (json_int_t)s->seed, "parallel", s->parallel, "retries", s->retries,
-                     "retry_failed", s->retry_failed, "give_up_after", s->give_up_after, "timeout",
-                     (double)s->timeout_ms / 1e3, "grace", (double)s->grace_ms / 1e3, "lost_after",
-                     (double)s->lost_after_ms / 1e3, "value", s->value_last ? "last" : "best",
-                     "repeats", s->repeats, "when", s->when, "constraints", s->constraints, "start",
-                     s->start, "prior", s->prior);
+    return json_pack(
+        "{s:{s:i, s:i, s:i}, s:I, s:i, s:i, s:b, s:i, s:f, s:f, s:f, s:s, s:s, s:i, s:O*, "
+        "s:O*, s:O, s:O}",
+        "resources", "ranks", s->ranks, "gpus", s->gpus, "cpus", s->cpus, "seed",
+        (json_int_t)s->seed, "parallel", s->parallel, "retries", s->retries, "retry_failed",
+        s->retry_failed, "give_up_after", s->give_up_after, "timeout", (double)s->timeout_ms / 1e3,
+        "grace", (double)s->grace_ms / 1e3, "lost_after", (double)s->lost_after_ms / 1e3, "value",
+        s->value_last ? "last" : "best", "wandb", s->wandb_real ? "real" : "drover", "repeats",
+        s->repeats, "when", s->when, "constraints", s->constraints, "start", s->start, "prior",
+        s->prior);
 }

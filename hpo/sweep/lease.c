@@ -255,6 +255,25 @@ static FILE *open_output(const struct lease *l, const char *name)
     return f;
 }
 
+/* Python finds drover.py, and our stand-in for W&B's module before W&B's own. They lie in
+ * ../../share/drover from this program, in the build tree and when installed. */
+static void add_python_path(char ***env, bool stand_in)
+{
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    for (int up = 0; up < 3 && n > 0; up++)
+        n = (const char *)memrchr(self, '/', (size_t)n) - self;
+    if (n <= 0)
+        return;
+    self[n] = 0;
+    const char *old = getenv("PYTHONPATH");
+    AUTO(strbuf) struct strbuf b = {0};
+    if (stand_in)
+        strbuf_printf(&b, "%s/share/drover/trial:", self);
+    strv_push(env, xasprintf("PYTHONPATH=%s%s/share/drover%s%s", strbuf_str(&b), self,
+                             old && *old ? ":" : "", old ? old : ""));
+}
+
 /* A strv: the run's own variables, and what the trial is told of itself. */
 static char **environment(const struct lease *l)
 {
@@ -273,6 +292,7 @@ static char **environment(const struct lease *l)
     strv_push(&env, xasprintf("WANDB_SWEEP_ID=%s", sweep));
     strv_push(&env, xasprintf("WANDB_RUN_ID=%s-%06d", sweep, trial));
     strv_push(&env, xasprintf("WANDB_SWEEP_PARAM_PATH=%s/config.yaml", dir));
+    add_python_path(&env, !json_is_true(json_object_get(l->run, "wandb_real")));
     if (l->resumed)
         strv_push(&env, xstrdup("DROVER_RESUME=1"));
     return env;

@@ -71,10 +71,11 @@ int order_data(json_t **out, const struct order *o, int trial, json_t *params, s
     for (char **a = argv; *a; a++)
         json_array_append_new(words, json_string(*a));
     AUTO(free) char *dir = trialdir_path(o->dir, trial);
-    json_t *data = json_pack("{s:i,s:s,s:s,s:s,s:o,s:[],s:O,s:i,s:i,s:i,s:I,s:o*}", "trial", trial,
-                             "sweep", o->sweep, "dir", dir, "wdir", o->wdir, "argv", words, "env",
-                             "params", params, "ranks", s->ranks, "gpus", s->gpus, "cpus", s->cpus,
-                             "grace_ms", (json_int_t)s->grace_ms, "patterns", patterns_of(s));
+    json_t *data = json_pack("{s:i,s:s,s:s,s:s,s:o,s:[],s:O,s:i,s:i,s:i,s:I,s:o*,s:o*}", "trial",
+                             trial, "sweep", o->sweep, "dir", dir, "wdir", o->wdir, "argv", words,
+                             "env", "params", params, "ranks", s->ranks, "gpus", s->gpus, "cpus",
+                             s->cpus, "grace_ms", (json_int_t)s->grace_ms, "wandb_real",
+                             s->wandb_real ? json_true() : NULL, "patterns", patterns_of(s));
     if (!data)
         return err_set(e, -EINVAL, "trial %d: its command is no UTF-8", trial);
     *out = data;

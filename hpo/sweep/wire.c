@@ -40,6 +40,7 @@ static const struct field run_fields[] = {
     {"cpus", T_INT, false, 0, 1 << 20},
     {"grace_ms", T_INT, false, 1, INT32_MAX},
     {"patterns", T_OBJECT, true, 1, 64},
+    {"wandb_real", T_BOOL, true, 0, 0}, /* trials import W&B's own module */
     {0},
 };
 

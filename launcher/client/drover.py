@@ -6,9 +6,9 @@
         if drover.report(step=step, loss=loss):     # True: save and end, please
             break
 
-One file, standard library only: import it from where drover installed it, or copy it beside the
-program. Without drover around it, it is rank 0 of 1 (or what torchrun, mpirun or Slurm say) and
-reports go nowhere. One thread at a time; report from the rank's own process, not from a fork."""
+One file, standard library only: trials of a sweep find it; else import it from where drover installed it, or copy it
+beside the program. Without drover around it, it is rank 0 of 1 (or what torchrun, mpirun or Slurm say) and reports go
+nowhere. One thread at a time."""
 import json
 import math
 import os
@@ -96,6 +96,8 @@ class _Drover:
     def __init__(self, env):
         self.rank, self.size, self.local_rank, self.local_size, self.node = _identity(env)
         self.channel = _report_channel(env)
+        # Some who start processes close the channel (multiprocessing's spawn, torchrun): a trial has another way.
+        self.lines = self.channel is None and self.rank == 0 and {"DROVER_REPORT_FD", "DROVER_TRIAL_ID"} <= env.keys()
         self.stop = False
         self.reports = 0
 
@@ -104,6 +106,8 @@ class _Drover:
         self.channel = None
 
     def send(self, packet):
+        if self.lines:
+            os.write(1, b"\n" + packet + b"\n")  # in front: what else is written may not have ended its line
         while self.channel is not None:
             try:
                 self.channel.send(packet, socket.MSG_NOSIGNAL)
@@ -180,7 +184,8 @@ def report(metrics=None, /, *, step=None, **more):
     """Reports numbers: report(step=3, loss=0.41) or report({"val/loss": 0.41}, step=3).
 
     Without `step`, the number of reports so far counts. Only rank 0's are looked at; the others may call it.
-    Returns True when the job should save and end. Never waits for the sweep's coordinator."""
+    Returns True when the job should save and end. Nothing is dropped, and it never waits for the sweep's coordinator:
+    a report waits at most for the launcher or worker beside us to read, which keeps what the coordinator has not had."""
     d = _drover()
     numbers = {**(metrics or {}), **more}
     step = d.reports if step is None else int(step)

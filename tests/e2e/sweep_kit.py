@@ -4,6 +4,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import textwrap
 import time
 import uuid
 from pathlib import Path
@@ -110,6 +111,28 @@ class Place:
             p.kill()
             p.wait()
         wait_for(lambda: not kill_all(self.alive()), "what was started to be gone", 20)
+
+
+ONE = "method: grid\nmetric: {name: loss, goal: minimize}\nparameters: {lr: {values: [0.5]}}\n"
+
+
+class Scripts(Place):
+    """Trials in Python, with W&B's default command."""
+
+    def train(self, code, sweep=ONE, *options, name="s", status=0):
+        """Runs the sweep of a script; its trials, as `show --json` has them."""
+        (self.path / f"{name}.py").write_text(textwrap.dedent(code))
+        (self.path / f"{name}.yaml").write_text(f"program: {name}.py\n" + sweep)
+        done = self.run(f"{name}.yaml", *options)
+        assert done.returncode == status, done.stderr + self.output(name, "stderr")
+        return self.show(name)["trials"]
+
+    def output(self, name="s", stream="stdout"):
+        files = sorted((self.path / "sweeps" / name / "trials").glob(f"*/*/{stream}"))
+        return "".join(f.read_text() for f in files)
+
+    def reports(self, name="s"):
+        return [(d["step"], d["values"]) for _, _, d in self.records("report", name)]
 
 
 def describe(pid):

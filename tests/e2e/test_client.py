@@ -166,3 +166,14 @@ def test_it_imports_nothing_but_the_standard_library():
     names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     names |= {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     assert names and {n.split(".")[0] for n in names} <= sys.stdlib_module_names
+
+
+def test_a_trial_whose_channel_was_closed_on_the_way_reports_by_lines():
+    code = "import drover; drover.report(step=1, loss=0.5); drover.report(loss=float('nan'))"
+    closed = {"DROVER_REPORT_FD": "77", "DROVER_TRIAL_ID": "3"}
+    for env, out in ((closed, '\n{"step":1,"loss":0.5}\n\n{"step":1,"loss":"nan"}\n'),
+                     ({**closed, "RANK": "1", "WORLD_SIZE": "2"}, ""), ({"DROVER_REPORT_FD": "77"}, ""),
+                     ({"DROVER_TRIAL_ID": "3"}, "")):
+        done = subprocess.run([sys.executable, "-c", code], env=client_env(**env), text=True, capture_output=True,
+                              timeout=30, check=False)
+        assert (done.returncode, done.stdout) == (0, out), done.stderr

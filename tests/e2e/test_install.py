@@ -110,6 +110,16 @@ def test_the_python_module_is_one_file_that_works_alone(prefix):
     assert done.stdout == "0 1 False\n"
 
 
+def test_an_installed_sweeps_trials_find_the_stand_in_for_wandb(prefix, tmp_path):
+    (tmp_path / "t.py").write_text("import drover, wandb\nwandb.init()\nwandb.log({'loss': 3})\nprint(wandb.__file__)\n")
+    (tmp_path / "s.yaml").write_text("program: t.py\nmethod: grid\nmetric: {name: loss}\nparameters: {x: {value: 1}}\n")
+    done = subprocess.run([f"{prefix}/bin/drover", "sweep", "s.yaml"], cwd=tmp_path, text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0 and "best: trial 0, loss 3" in done.stdout, done.stderr
+    (out,) = tmp_path.glob("sweeps/s/trials/*/*/stdout")
+    assert out.read_text() == f"{prefix}/share/drover/trial/wandb/__init__.py\n"
+    assert not (prefix / "share/drover/wandb").exists()
+
+
 def test_the_installed_bench_finds_its_plug_in(prefix):
     done = run(f"{prefix}/bin/drover", "bench", "all_reduce", "-np", "2", "-b", "8", "-e", "64", "-f", "2", "-n", "5")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -14,12 +14,13 @@ static struct spec *spec_of(const char *text)
     return s;
 }
 
-static const char sweep[] = "method: grid\n"
-                            "program: /bin/sh\n"
-                            "command: ['${env}', '${program}', -c, 'x y', '${args}']\n"
-                            "metric: {name: loss, pattern: 'loss=(.*)'}\n"
-                            "parameters: {lr: {values: [0.5, 1]}}\n"
-                            "drover: {resources: {ranks: 2, gpus: 4, cpus: 3}, grace: 7}\n";
+static const char sweep[] =
+    "method: grid\n"
+    "program: /bin/sh\n"
+    "command: ['${env}', '${program}', -c, 'x y', '${args}']\n"
+    "metric: {name: loss, pattern: 'loss=(.*)'}\n"
+    "parameters: {lr: {values: [0.5, 1]}}\n"
+    "drover: {resources: {ranks: 2, gpus: 4, cpus: 3}, grace: 7, wandb: real}\n";
 
 TEST(an_order_is_a_message_that_a_worker_takes)
 {
@@ -36,7 +37,7 @@ TEST(an_order_is_a_message_that_a_worker_takes)
     CHECK_HAS(strbuf_str(&b),
               "\"argv\":[\"/usr/bin/env\",\"/bin/sh\",\"-c\",\"x y\",\"--lr=0.5\"]");
     CHECK_HAS(strbuf_str(&b), "\"ranks\":2,\"gpus\":4,\"cpus\":3,\"grace_ms\":7000");
-    CHECK_HAS(strbuf_str(&b), "\"patterns\":{\"loss\":\"loss=(.*)\"}");
+    CHECK_HAS(strbuf_str(&b), "\"wandb_real\":true,\"patterns\":{\"loss\":\"loss=(.*)\"}");
     wire_msg_clear(&m);
     json_decref(params);
 }
@@ -49,7 +50,7 @@ TEST(what_the_file_does_not_say_is_not_in_the_order)
     struct err e = {0};
     json_t *params = json_pack("{s:i}", "x", 1), *data = NULL;
     CHECK_INT(order_data(&data, &o, 0, params, &e), 0);
-    CHECK(!json_object_get(data, "patterns"));
+    CHECK(!json_object_get(data, "patterns") && !json_object_get(data, "wandb_real"));
     json_decref(data);
     json_decref(params);
 }

@@ -86,6 +86,22 @@ TEST(a_trial_that_never_reports_the_metric_is_invalid_and_told_what_it_did_repor
     CHECK_HAS(gave(), "no value of the metric 'loss' was finite");
 }
 
+TEST(of_many_metrics_the_nearest_three_are_told_first_and_twenty_in_all)
+{
+    start_with(
+        "method: grid\nprogram: p\nmetric: {name: val_loss}\nparameters: {x: {values: [1]}}\n");
+    hello("a", "{\"places\":1}");
+    AUTO(strbuf) struct strbuf b = {0};
+    strbuf_puts(&b, "{\"val_losses\":1");
+    for (int i = 0; i < 20; i++)
+        strbuf_printf(&b, ",\"gradient/%d\":1", i);
+    strbuf_puts(&b, ",\"eval_loss\":1,\"val/loss\":1,\"vol_lass\":1}");
+    report(1, strbuf_str(&b));
+    done(1, "{\"status\":0}");
+    CHECK_HAS(gave(), "what was: 'eval_loss', 'val/loss', 'val_losses', 'gradient/");
+    CHECK_HAS(gave(), "and 4 more");
+}
+
 TEST(a_sweep_without_a_metric_needs_no_report)
 {
     start_with("method: grid\nprogram: t\nparameters: {x: {min: 1, max: 2}}\n");

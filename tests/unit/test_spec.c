@@ -44,7 +44,7 @@ TEST(the_least_file_has_every_default)
     CHECK_INT(s->timeout_ms, 0);
     CHECK_INT(s->grace_ms, 30000);
     CHECK_INT(s->lost_after_ms, 120000);
-    CHECK(!s->value_last && !s->retry_failed);
+    CHECK(!s->value_last && !s->retry_failed && !s->wandb_real);
     CHECK_INT(json_array_size(s->start), 0);
     CHECK_INT(s->stop.type, SPEC_STOPPER_NONE);
 }
@@ -73,6 +73,7 @@ static const char whole[] =
     "  grace: 0.5\n"
     "  lost_after: 1h\n"
     "  value: last\n"
+    "  wandb: real\n"
     "  start: [{a: 3, b: y}, {a: 4.0, b: x, n: {c: [1, 2]}}]\n";
 
 TEST(every_key_is_read)
@@ -102,7 +103,7 @@ TEST(every_key_is_read)
     CHECK_INT(s->parallel, 3);
     CHECK_INT(s->retries, 0);
     CHECK_INT(s->give_up_after, 0);
-    CHECK(s->retry_failed && s->value_last);
+    CHECK(s->retry_failed && s->value_last && s->wandb_real);
     CHECK_INT(s->timeout_ms, 600000);
     CHECK_INT(s->grace_ms, 500);
     CHECK_INT(s->lost_after_ms, 3600000);
@@ -332,6 +333,7 @@ TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
         {LEAST "drover: {parallel: 0}\n", "'parallel' must be from 1", ""},
         {LEAST "drover: {resources: {rank: 1}}\n", "unknown key 'rank' in resources", "ranks"},
         {LEAST "drover: {resources: {ranks: 0}}\n", "'ranks' must be from 1", ""},
+        {LEAST "drover: {wandb: mine}\n", "'wandb' must be drover (its stand-in) or real", ""},
         {LEAST "drover: {value: first}\n", "'value' must be best or last", ""},
         {LEAST "drover: {start: {x: 1}}\n", "'start' must be a list", ""},
         {LEAST "drover: {start: [{x: 2}]}\n", "s.yaml:4:19: 'x' cannot be 2", ""},

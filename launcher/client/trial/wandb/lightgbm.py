@@ -1,0 +1,2 @@
+"""The older place of wandb.integration.lightgbm."""
+from wandb.integration.lightgbm import *  # the same names

@@ -1,0 +1,4 @@
+"""Where Lightning looks for the class."""
+from wandb.sdk.wandb_run import Run
+
+__all__ = ["Run"]
