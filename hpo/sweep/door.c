@@ -3,17 +3,18 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <zmq.h>
 
-#include "common/log.h"
 #include "common/zloop.h"
+#include "hpo/sweep/seldom.h"
 
 enum {
     BATCH = 256,
     STRANGER_MS = 10000, /* for whoever connects to show that it is one of ours */
     BEAT_MS = 5000,      /* a connection whose other end is silent for three beats is closed */
-    QUIET_MS = 60000,    /* between two lines on who was refused */
-    BACKLOG = 4096
+    BACKLOG = 4096,
+    FILES_MAX = 65536 /* a worker is a descriptor */
 };
 
 struct door {
@@ -21,8 +22,7 @@ struct door {
     void *zap, *monitor; /* zap: ZeroMQ asks us about every key (its RFC 27); NULL: no keys */
     struct zloop *on_zap, *on_monitor;
     uint8_t key[KEYS_BYTES]; /* of those who may come in */
-    uint64_t said_ms;        /* when somebody was last named; 0: never */
-    int unsaid;              /* refused since then */
+    struct seldom said;
 };
 
 static int failed(const char *what, struct err *e)
@@ -35,17 +35,7 @@ static int failed(const char *what, struct err *e)
 
 static void refused(struct door *d, const char *why)
 {
-    uint64_t now = uv_now(d->loop);
-    if (d->said_ms && now - d->said_ms < QUIET_MS) {
-        d->unsaid++;
-        return;
-    }
-    if (d->unsaid)
-        log_warn("a connection was refused: %s; and %d before it", why, d->unsaid);
-    else
-        log_warn("a connection was refused: %s", why);
-    d->said_ms = now ? now : 1;
-    d->unsaid = 0;
+    seldom_warn(&d->said, uv_now(d->loop), "a connection was refused: %s", why);
 }
 
 static const char *reason(uint16_t event, uint32_t value)
@@ -181,12 +171,23 @@ static int set_options(void *sock, const char *address, struct err *e)
     return 0;
 }
 
+/* As many workers as the system lets us have. */
+static void raise_limit(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= FILES_MAX)
+        return;
+    r.rlim_cur = r.rlim_max < FILES_MAX ? r.rlim_max : FILES_MAX;
+    (void)setrlimit(RLIMIT_NOFILE, &r); /* then fewer can come */
+}
+
 int door_open(struct door **out, const struct door_ask *ask, char **bound, struct err *e)
 {
     AUTO(door) struct door *d = xzalloc(sizeof *d);
     char where[512];
     size_t len = sizeof where;
     d->loop = ask->loop;
+    raise_limit();
     int rc = open_monitor(d, ask, e);
     if (rc == 0)
         rc = set_options(ask->sock, ask->address, e);

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/zloop.h"
 #include "hpo/sweep/door.h"
+#include "hpo/sweep/seldom.h"
 
 enum {
     BATCH = 256, /* messages in one turn, and so in one commit */
@@ -22,6 +23,7 @@ struct hub {
     struct door *door; /* NULL: workers of this machine alone */
     char *file;        /* of an ipc:// endpoint that is bound; ZeroMQ leaves it behind */
     struct peers *peers;
+    struct seldom dropped;
     const struct hub_events *ev;
     void *arg;
 };
@@ -142,11 +144,12 @@ static void take(struct hub *h, const char *id, zmq_msg_t *frame)
     if (rc == -EPROTONOSUPPORT)
         say_plain(h, id, 1, WIRE_WHO); /* in our version: it notices, and ends */
     if (rc < 0) {
-        log_warn("worker %s: dropped: %s", id, e.text);
+        seldom_warn(&h->dropped, uv_now(h->loop), "worker %s: dropped: %s", id, e.text);
         return;
     }
     if (m.kind >= WIRE_RUN)
-        log_warn("worker %s: '%s' is not for it to say", id, wire_kind_name(m.kind));
+        seldom_warn(&h->dropped, uv_now(h->loop), "worker %s: '%s' is not for it to say", id,
+                    wire_kind_name(m.kind));
     else if (counts(h, id, &m))
         h->ev->heard(h->arg, id, &m);
     wire_msg_clear(&m);
@@ -168,7 +171,7 @@ static bool receive(struct hub *h)
             break;
     }
     if (frames != 1 || !peers_id_ok(id, (size_t)n))
-        log_warn("a message of no worker dropped");
+        seldom_warn(&h->dropped, uv_now(h->loop), "a message of no worker dropped");
     else
         take(h, id, &frame);
     zmq_msg_close(&frame);
