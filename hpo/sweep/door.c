@@ -12,7 +12,7 @@
 enum {
     BATCH = 256,
     STRANGER_MS = 10000, /* for whoever connects to show that it is one of ours */
-    BEAT_MS = 5000,      /* a connection whose other end is silent for three beats is closed */
+    KEEPALIVE_S = 30,    /* the kernel asks silent ends whether they are there, thrice */
     BACKLOG = 4096,
     FILES_MAX = 65536 /* a worker is a descriptor */
 };
@@ -158,11 +158,16 @@ static int want_keys(struct door *d, const struct door_ask *ask, struct err *e)
 
 static int set_options(void *sock, const char *address, struct err *e)
 {
+    /* No heartbeats of ZeroMQ's at this end: each costs it a walk over all connections' timers. */
     const struct {
         int option, value;
     } ints[] = {
-        {ZMQ_HANDSHAKE_IVL, STRANGER_MS},         {ZMQ_HEARTBEAT_IVL, BEAT_MS},
-        {ZMQ_HEARTBEAT_TIMEOUT, 3 * BEAT_MS},     {ZMQ_BACKLOG, BACKLOG},
+        {ZMQ_HANDSHAKE_IVL, STRANGER_MS},
+        {ZMQ_BACKLOG, BACKLOG},
+        {ZMQ_TCP_KEEPALIVE, 1},
+        {ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_S},
+        {ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_S},
+        {ZMQ_TCP_KEEPALIVE_CNT, 3},
         {ZMQ_IPV6, strchr(address, '[') != NULL},
     };
     for (size_t i = 0; i < COUNT_OF(ints); i++)
