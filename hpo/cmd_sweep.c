@@ -335,7 +335,7 @@ static int coordinate(const struct coord_config *c, const struct sweep_options *
     *status = EXIT_WORK;
     if (coord_endpoint(coord) && !o->quiet)
         fprintf(stderr, "drover sweep: workers may join at %s%s\n", coord_endpoint(coord),
-                o->plain ? "" : ": drover worker --key worker.key");
+                o->listen && !o->plain ? ": drover worker --key worker.key" : "");
     struct screen *screen = screen_open(c->dir->name, c->spec, coord_sched(coord), o->quiet);
     rc = coord_run(coord, &events, screen, e);
     screen_close(screen);

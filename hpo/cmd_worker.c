@@ -95,6 +95,10 @@ struct entry {
     bool has_keys;
     char *endpoint; /* as the key has it; NULL: none */
 };
+static inline void auto_entry(struct entry *in)
+{
+    free(in->endpoint);
+}
 
 /* What is given as a key, if anything is. Trials shall not find it in their environment. */
 static int read_key(struct entry *out, const struct worker_options *o, struct err *e)
@@ -154,11 +158,10 @@ static int work(const struct worker_options *o, const char *endpoint, struct err
         .want = {o->cpus, o->gpus, o->places, o->ranks},
         .site = {.wdir = o->wdir, .dir = o->dir},
     };
-    struct entry in = {0};
+    AUTO(entry) struct entry in = {0};
     AUTO(fd) int lock = -1;
     AUTO(guardian) struct guardian *g = NULL;
     int rc = read_key(&in, o, e);
-    AUTO(free) char *from_key = in.endpoint;
     if (rc == 0)
         rc = find_way(&c, endpoint, &in, o->plain, e);
     if (rc == 0)

@@ -122,7 +122,7 @@ static void hear(struct crowd *c, struct sim *s)
 static void join(struct crowd *c, struct sim *s)
 {
     char id[32];
-    int fd, n = snprintf(id, sizeof id, "sim-%d", c->first + s->number), none = 0;
+    int fd = -1, n = snprintf(id, sizeof id, "sim-%d", c->first + s->number), none = 0;
     size_t len = sizeof fd;
     s->sock = zmq_socket(c->zmq, ZMQ_DEALER);
     if (!s->sock || zmq_setsockopt(s->sock, ZMQ_ROUTING_ID, id, (size_t)n) < 0 ||
