@@ -13,8 +13,8 @@ enum {
     UNREAD_MAX = 1000, /* more wait with the coordinator */
     RECONNECT_MS = 50,
     RECONNECT_MAX_MS = 1000,
-    LINGER_MS = 500,
-    BEAT_MS = 5000 /* a connection whose other end is silent for three beats is made anew */
+    CONNECT_MS = 2000, /* for a connection to be taken; then it is tried again */
+    LINGER_MS = 500
 };
 
 struct link {
@@ -140,8 +140,9 @@ static int set_options(void *sock, const struct link_to *to, struct err *e)
         {ZMQ_RECONNECT_IVL, RECONNECT_MS},
         {ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS},
         {ZMQ_IPV6, 1},
-        {ZMQ_HEARTBEAT_IVL, BEAT_MS},
-        {ZMQ_HEARTBEAT_TIMEOUT, 3 * BEAT_MS},
+        {ZMQ_CONNECT_TIMEOUT, CONNECT_MS},
+        {ZMQ_HEARTBEAT_IVL, to->beat_ms},
+        {ZMQ_HEARTBEAT_TIMEOUT, 2 * to->beat_ms},
     };
     for (size_t i = 0; i < COUNT_OF(ints); i++)
         if (zmq_setsockopt(sock, ints[i].option, &ints[i].value, sizeof(int)) < 0)

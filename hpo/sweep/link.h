@@ -28,6 +28,7 @@ struct link_to {
     const char *endpoint;
     const char *id; /* becomes the socket's routing id: at most WIRE_WORKER_MAX characters */
     const struct keys *keys; /* NULL: none are asked for */
+    int beat_ms;             /* a connection whose other end is silent for two is made anew */
 };
 
 /* The events are borrowed. -EINVAL and others as zmq_connect(): the endpoint is none */

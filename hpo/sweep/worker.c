@@ -355,12 +355,14 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
         uv_signal_init(&w->loop, &w->signals[i]);
         w->signals[i].data = w;
     }
+    struct link_to to = w->config->to;
+    to.beat_ms = ping_ms(w);
     int rc = launcher_open(&w->launcher, &w->loop, g, e);
     if (rc == 0)
         rc = open_places(w, e);
     w->host = (struct lease_host){&w->loop, w->launcher, NULL, on_say, on_over, w};
     if (rc == 0)
-        rc = link_open(&w->link, &w->loop, &w->config->to, &link_events, w, e);
+        rc = link_open(&w->link, &w->loop, &to, &link_events, w, e);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < COUNT_OF(numbers); i++)

@@ -16,7 +16,7 @@
 #include "launcher/guardian.h"
 
 struct worker_config {
-    struct link_to to;      /* its id was never used before */
+    struct link_to to;      /* its id was never used before; beat_ms is not looked at */
     const char *left;       /* file for what could not be said; NULL: it is lost */
     int patience_ms;        /* without a word of a coordinator */
     int grace_ms;           /* from being told to end to killing what runs; 0: as the sweep says */

@@ -293,6 +293,37 @@ def test_a_node_without_the_directory_to_run_in_says_so_and_its_trials_go_elsewh
     assert [d["why"] for _, _, d in place.records("requeued")] == ["preempted"]
 
 
+# ---- nodes of a cluster -------------------------------------------------------------------------------------
+
+
+def test_a_node_that_the_network_loses_is_replaced_and_comes_back(cluster, tmp_path):
+    """Coordinator and workers on nodes of their own; the name of the coordinator's node is what workers are told."""
+    place = Remote(tmp_path)
+    sweep = place.sweep(grid(4, LOSES))
+    one, two, three = cluster.nodes
+    run = {"cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    coordinator = one.start_job(DROVER, "sweep", sweep, "--here", "0", "--listen", ":", **run)
+    assert place.endpoint().startswith(f"tcp://{one.name}:")
+    ask = (DROVER, "worker", "--key", "sweeps/s/worker.key", "--places", "1", "--patience", "12")
+    near = two.start_job(*ask, env={"NODE": "two"}, **run)
+    place.wait_for_runs(1)
+    two.cut()
+    far = three.start_job(*ask, env={"NODE": "three"}, **run)
+    for x in (1, 2, 3):
+        place.go(x)
+    assert wait_for(lambda: [r for r in place.runs() if r[:3] == ["0", "1", "three"]], "the lost trial to run again")
+    two.mend()
+    leases = [lease for t, lease, _ in place.records("leased") if t == 0]
+    saved = place.path / f"sweeps/s/trials/000000/{leases[0]}/ckpt/saved"
+    wait_for(saved.exists, "the first copy to be stopped, when its node is back")
+    place.go()
+    assert [j.end(30)[0] for j in (coordinator, near, far)] == [0, 0, 0]
+    assert [(t, lease) for t, lease, _ in place.records("ended") if t == 0] == [(0, leases[-1])]
+    assert sorted(t for t, _, _ in place.records("ended")) == [0, 1, 2, 3]
+    nodes = {d["node"] for _, _, d in place.records("leased")}
+    assert nodes == {two.name, three.name}
+
+
 # ---- strangers --------------------------------------------------------------------------------------------
 
 

@@ -92,7 +92,7 @@ static void start(struct ends *t)
     CHECK_INT(uv_loop_init(&t->loop), 0);
     uv_timer_init(&t->loop, &t->limit);
     listen_again(t);
-    const struct link_to to = {t->endpoint, "w1", NULL};
+    const struct link_to to = {t->endpoint, "w1", NULL, 5000};
     if (link_open(&t->link, &t->loop, &to, &link_events, t, &e) < 0)
         FAIL("%s", e.text);
     while (t->hellos == 0)
@@ -244,7 +244,7 @@ static void start_with_keys(struct ends *t, enum theirs theirs)
     }
     if (theirs == WRONG_SERVER)
         memcpy(keys.other, t->worker.own, KEYS_BYTES);
-    const struct link_to to = {bound, "w1", theirs == NO_KEY ? NULL : &keys};
+    const struct link_to to = {bound, "w1", theirs == NO_KEY ? NULL : &keys, 5000};
     if (link_open(&t->link, &t->loop, &to, &link_events, t, &e) < 0)
         FAIL("%s", e.text);
 }
