@@ -45,8 +45,8 @@ struct worker {
 /* Between two pings; an impatient worker asks more often. */
 static int ping_ms(const struct worker *w)
 {
-    int third = w->config->patience_ms / 3;
-    return third < WIRE_PING_MAX_MS ? third : WIRE_PING_MAX_MS;
+    int sixth = w->config->patience_ms / 6;
+    return sixth < WIRE_PING_MAX_MS ? sixth : WIRE_PING_MAX_MS;
 }
 
 /* ---- leases --------------------------------------------------------------------------------- */
@@ -356,7 +356,7 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
         w->signals[i].data = w;
     }
     struct link_to to = w->config->to;
-    to.beat_ms = ping_ms(w);
+    to.beat_ms = ping_ms(w); /* a dead connection is noticed in half of the patience */
     int rc = launcher_open(&w->launcher, &w->loop, g, e);
     if (rc == 0)
         rc = open_places(w, e);
