@@ -103,6 +103,24 @@ int cmd_sweep_ls(int argc, char **argv)
 
 /* ---- show ----------------------------------------------------------------------------------- */
 
+static void print_workers(struct strbuf *b, const struct view *v)
+{
+    AUTO(json) json_t *list = view_workers(v);
+    size_t i;
+    json_t *w;
+    json_array_foreach (list, i, w) {
+        const char *node = json_string_value(json_object_get(w, "node"));
+        strbuf_printf(b, "worker %s: %d of %d trials, %d CPUs", node ? node : "?",
+                      (int)json_integer_value(json_object_get(w, "running")),
+                      (int)json_integer_value(json_object_get(w, "places")),
+                      (int)json_integer_value(json_object_get(w, "slots")));
+        int gpus = (int)json_integer_value(json_object_get(w, "gpus"));
+        if (gpus > 0)
+            strbuf_printf(b, ", %d GPUs", gpus);
+        strbuf_putc(b, '\n');
+    }
+}
+
 static void print_view(const struct view *v, int top)
 {
     AUTO(strbuf) struct strbuf b = {0};
@@ -112,6 +130,7 @@ static void print_view(const struct view *v, int top)
     strbuf_printf(&b, "%s: ", v->dir->name);
     progress_counts(&b, &c);
     strbuf_putc(&b, '\n');
+    print_workers(&b, v);
     if (!json_is_null(importance))
         progress_importance(&b, importance);
     strbuf_putc(&b, '\n');

@@ -25,7 +25,9 @@ struct sweep_options {
     const char *name, *root;
     char **prior; /* strv: other sweeps to learn from; NULL: none */
     int parallel;
-    bool resume, json, quiet, dry_run;
+    int here;           /* trials at once on this machine; -1: as many as fit */
+    const char *listen; /* NULL: as last time */
+    bool resume, plain, json, quiet, dry_run;
     bool has_seed;
     uint64_t seed;
 };
@@ -47,8 +49,14 @@ static const struct opt options[] = {
             struct sweep_options, name),
     OPT_STR(0, "dir", "D", "the directory of all sweeps (default: sweeps)", struct sweep_options,
             root),
-    OPT_INT(0, "parallel", "K", "trials at once (default: as many as fit on this machine)",
-            struct sweep_options, parallel),
+    OPT_INT(0, "parallel", "K", "trials at once (default: as many as fit)", struct sweep_options,
+            parallel),
+    OPT_INT(0, "here", "N", "of these, on this machine; 0: none (default: as many as fit)",
+            struct sweep_options, here),
+    OPT_STR(0, "listen", "[ADDRESS][:PORT]",
+            "let workers of other machines join, who have the sweep's worker.key",
+            struct sweep_options, listen),
+    OPT_FLAG(0, "plain", "with --listen, on loopback: without keys", struct sweep_options, plain),
     OPT_FLAG(0, "resume", "go on with a sweep that is there; without FILE: as it is stored",
              struct sweep_options, resume),
     OPT_STRV(0, "prior", "NAME", "a sweep, or its directory, to learn from before the first trial",
@@ -84,6 +92,10 @@ static int read_options(struct sweep_options *o, int argc, char **argv, struct e
     }
     if (o->parallel < 0)
         return err_set(e, -EINVAL, "--parallel %d: at least 1", o->parallel);
+    if (o->here == 0 && !o->listen && !o->resume) {
+        err_set(e, -EINVAL, "--here 0: nobody would run a trial");
+        return err_hint(e, "--listen :  lets workers of other machines join");
+    }
     if (o->name && !sweepdir_name_ok(o->name))
         return err_set(e, -EINVAL,
                        "--name '%s': letters, digits, '.', '_' and '-', at most %d of them",
@@ -123,9 +135,13 @@ static char *name_of(const struct sweep_options *o, const struct spec *spec)
     return sweepdir_slug(base);
 }
 
-/* How many trials the worker on this host runs at once. */
-static int count_places(int *out, const struct spec *spec, struct err *e)
+/* How many trials the worker on this host runs at once. `asked`: of --here. */
+static int count_places(int *out, const struct spec *spec, int asked, struct err *e)
 {
+    if (asked >= 0) {
+        *out = asked;
+        return 0;
+    }
     AUTO(topo) struct topo *t = NULL;
     int fit = 1, rc = topo_load(&t, e);
     if (rc == 0)
@@ -202,6 +218,7 @@ static int dry_run(const struct coord_config *c, const struct sweep_options *o, 
     AUTO(sched) struct sched *s = NULL;
     struct sched_out out = {0};
     int places = c->places < DRY_TRIALS_MAX ? c->places : DRY_TRIALS_MAX;
+    places = places > 0 ? places : 1;
     AUTO(json)
     json_t *hello = json_pack("{s:s,s:i,s:[]}", "node", "here", "places", places, "running");
     AUTO(json) json_t *trials = json_array();
@@ -316,6 +333,9 @@ static int coordinate(const struct coord_config *c, const struct sweep_options *
     if (rc < 0)
         return rc;
     *status = EXIT_WORK;
+    if (coord_endpoint(coord) && !o->quiet)
+        fprintf(stderr, "drover sweep: workers may join at %s%s\n", coord_endpoint(coord),
+                o->listen && !o->plain ? ": drover worker --key worker.key" : "");
     struct screen *screen = screen_open(c->dir->name, c->spec, coord_sched(coord), o->quiet);
     rc = coord_run(coord, &events, screen, e);
     screen_close(screen);
@@ -374,13 +394,15 @@ static int sweep(const struct sweep_options *o, struct err *e)
         spec->parallel = o->parallel;
     if (o->has_seed)
         spec->seed = o->seed;
-    if (count_places(&places, spec, e) < 0)
+    if (count_places(&places, spec, o->here, e) < 0)
         return EXIT_USAGE;
     say_all(spec->notices, o);
     if (read_prior(&prior, &said, o, spec, e) < 0)
         return EXIT_USAGE;
     AUTO(free) char *name = name_of(o, spec);
-    struct coord_config config = {.spec = spec, .places = places};
+    struct coord_config config = {.spec = spec, .places = places, .listen = {o->listen, o->plain}};
+    if (listen_check(&config.listen, e) < 0)
+        return EXIT_USAGE;
     config.order = (struct order){spec, name, name, here ? here : "."};
     if (order_check(&config.order, e) < 0)
         return EXIT_USAGE;
@@ -421,7 +443,7 @@ int cmd_sweep(int argc, char **argv)
         return cmd_sweep_ls(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "show") == 0)
         return cmd_sweep_show(argc - 1, argv + 1);
-    struct sweep_options o = {.root = "sweeps"};
+    struct sweep_options o = {.root = "sweeps", .here = -1};
     struct err e = {0};
     int rc = read_options(&o, argc, argv, &e);
     if (rc == OPT_HELP) {

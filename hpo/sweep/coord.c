@@ -5,14 +5,16 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/json.h"
 #include "common/log.h"
 #include "hpo/sweep/hub.h"
 #include "hpo/sweep/local.h"
 
 enum {
     TICK_MS = 1000,
-    SILENCE_MIN_MS = 15000, /* three of a worker's pings; a shorter lost_after counts as this */
-    RELEASE_MS = 10000      /* for the local worker to end when it has nothing left to do */
+    STOPPED_MS = 5000, /* without a tick: we were stopped, or the machine slept */
+    LONELY_MS = 30000, /* without a worker, until somebody is told */
+    RELEASE_MS = 10000 /* for the local worker to end when it has nothing left to do */
 };
 
 /* An effect that waits for the turn's commit. */
@@ -38,6 +40,9 @@ struct coord {
     bool loop_open;
     struct hub *hub;
     char *endpoint, *lock, *left, *log;
+    char *tcp;                     /* for workers of other machines; NULL: none */
+    uint64_t ticked_ms, lonely_ms; /* 0: not lonely, or said so */
+    bool workers_changed;          /* since sweepdir_workers() */
     struct local_config local_config;
     struct local *local;
     struct sched *sched;
@@ -232,10 +237,19 @@ static void take_hello(struct coord *c, const char *worker, const struct wire_ms
 {
     struct err e = {0};
     local_greeted(c->local, worker);
+    c->workers_changed = true;
     if (!c->why)
         step(c, &(struct sched_event){SCHED_EV_HELLO, worker, 0, m->data}, 0);
     else if (hub_say(c->hub, worker, &(struct wire_msg){.kind = WIRE_DRAIN}, &e) < 0)
         fail(c, &e);
+}
+
+/* What it ran, if anything, goes back to the queue. */
+static void lose(struct coord *c, const char *worker)
+{
+    hub_lose(c->hub, worker);
+    c->workers_changed = true;
+    step(c, &(struct sched_event){SCHED_EV_LOST, worker, 0, NULL}, 0);
 }
 
 static void on_heard(void *arg, const char *worker, const struct wire_msg *m)
@@ -245,6 +259,8 @@ static void on_heard(void *arg, const char *worker, const struct wire_msg *m)
         take_hello(c, worker, m);
     else if (m->kind == WIRE_LEAVING)
         step(c, &(struct sched_event){SCHED_EV_LEAVING, worker, 0, NULL}, 0);
+    else if (m->kind == WIRE_GONE)
+        lose(c, worker);
     else
         take_numbered(c, worker, m);
 }
@@ -258,16 +274,53 @@ static const struct hub_events hub_events = {.heard = on_heard, .turn = on_turn}
 
 /* ---- time, signals, the local worker -------------------------------------------------------- */
 
+/* Says once that nobody is there to work: without a worker of our own that is the user's matter. */
+static void look_for_company(struct coord *c, size_t workers)
+{
+    if (workers > 0 || c->config->places > 0)
+        c->lonely_ms = uv_now(&c->loop);
+    if (c->lonely_ms && uv_now(&c->loop) - c->lonely_ms >= LONELY_MS) {
+        log_warn("no worker is there; on another machine: drover worker --key worker.key, with %s",
+                 c->config->dir->path);
+        c->lonely_ms = 0;
+    }
+}
+
+/* Who is there, for `sweep show`. */
+static void note_workers(struct coord *c)
+{
+    const struct peers *p = hub_peers(c->hub);
+    AUTO(json) json_t *list = json_array();
+    size_t here = 0;
+    for (size_t i = 0; i < peers_count(p); i++) {
+        const struct peer *w = peers_at(p, i);
+        here += !w->lost;
+        if (!w->lost && c->workers_changed)
+            json_array_append_new(list, json_pack("{s:s,s:s,s:i,s:i,s:i}", "id", w->id, "node",
+                                                  w->node, "places", w->places, "slots", w->slots,
+                                                  "gpus", w->gpus));
+    }
+    look_for_company(c, here);
+    if (!c->workers_changed)
+        return;
+    struct err e = {0};
+    if (sweepdir_put_workers(c->config->dir, list, &e) < 0)
+        log_warn("%s", e.text); /* only those who look miss it */
+    c->workers_changed = false;
+}
+
 static void on_tick(uv_timer_t *t)
 {
     struct coord *c = t->data;
-    int64_t limit = c->config->spec->lost_after_ms;
-    limit = limit > SILENCE_MIN_MS ? limit : SILENCE_MIN_MS;
-    for (const char *id; (id = hub_silent(c->hub, limit));) {
+    uint64_t now = uv_now(&c->loop);
+    if (now - c->ticked_ms >= STOPPED_MS)
+        hub_forgive(c->hub); /* what workers said meanwhile is not read yet */
+    c->ticked_ms = now;
+    for (const char *id; (id = hub_silent(c->hub, c->config->spec->lost_after_ms));) {
         log_warn("worker %s is silent and counts as lost", id);
-        hub_lose(c->hub, id);
-        step(c, &(struct sched_event){SCHED_EV_LOST, id, 0, NULL}, 0);
+        lose(c, id);
     }
+    note_workers(c);
     finish_turn(c);
 }
 
@@ -279,6 +332,7 @@ static void on_signal(uv_signal_t *s, int number)
     c->signal = number;
     if (again) {
         local_kill(c->local);
+        hub_say_all(c->hub, WIRE_DRAIN); /* those of other machines end theirs in good order */
         uv_stop(&c->loop);
         return;
     }
@@ -314,8 +368,7 @@ static void on_gone(void *arg, const char *id)
 {
     struct coord *c = arg;
     take_left(c, id);
-    hub_lose(c->hub, id);
-    step(c, &(struct sched_event){SCHED_EV_LOST, id, 0, NULL}, 0);
+    lose(c, id);
     finish_turn(c);
 }
 
@@ -392,6 +445,8 @@ int coord_open(struct coord **out, const struct coord_config *config, struct err
         rc = open_loop(c, e);
     if (rc == 0)
         rc = hub_open(&c->hub, &c->loop, c->endpoint, &hub_events, c, e);
+    if (rc == 0)
+        rc = listen_open(c->hub, config->dir->path, &config->listen, &c->tcp, e);
     if (rc < 0)
         return rc;
     *out = TAKE(c);
@@ -422,6 +477,7 @@ void coord_close(struct coord *c)
     sched_free(c->sched);
     free(c->why);
     free(c->endpoint);
+    free(c->tcp);
     free(c->lock);
     free(c->left);
     free(c->log);
@@ -436,6 +492,11 @@ const struct sched *coord_sched(const struct coord *c)
     return c->sched;
 }
 
+const char *coord_endpoint(const struct coord *c)
+{
+    return c->tcp;
+}
+
 const char *coord_why(const struct coord *c)
 {
     return c->why;
@@ -447,9 +508,11 @@ int coord_run(struct coord *c, const struct coord_events *ev, void *arg, struct 
     c->arg = arg;
     /* A sweep that is over says so now, before a worker is started for nothing. */
     step(c, &(struct sched_event){.kind = SCHED_EV_TICK}, 0);
+    c->ticked_ms = c->lonely_ms = uv_now(&c->loop);
+    c->workers_changed = true;
     if (c->why)
         local_adopt(c->local);
-    else
+    else if (c->config->places > 0)
         local_start(c->local);
     finish_turn(c);
     uv_run(&c->loop, UV_RUN_DEFAULT);

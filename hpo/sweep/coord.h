@@ -9,6 +9,7 @@
 #include "common/mem.h"
 #include "hpo/search/sched.h"
 #include "hpo/search/spec.h"
+#include "hpo/sweep/listen.h"
 #include "hpo/sweep/order.h"
 #include "hpo/sweep/sweepdir.h"
 
@@ -18,7 +19,8 @@ struct coord_config {
     const struct spec *spec;
     const struct sweepdir *dir; /* opened to coordinate */
     struct order order;         /* of the same */
-    int places;                 /* of the worker on this host */
+    int places;                 /* of the worker on this host; 0: there is none */
+    struct listen_ask listen;   /* for workers of other machines */
 };
 
 /* What a person may want to see; all after it was stored. */
@@ -38,6 +40,8 @@ void coord_close(struct coord *c);
 AUTO_DEFINE(coord, struct coord *, coord_close)
 
 const struct sched *coord_sched(const struct coord *c);
+/* Where workers of other machines find it; NULL: nowhere. */
+const char *coord_endpoint(const struct coord *c);
 
 /* Works until the sweep is over or the user has it stopped. Returns 0, or the number of the signal
  * that stopped it; trials that ran then have gone back to the queue.

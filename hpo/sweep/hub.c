@@ -1,24 +1,29 @@
 #include "hpo/sweep/hub.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <zmq.h>
 
 #include "common/log.h"
 #include "common/zloop.h"
-#include "hpo/sweep/peers.h"
+#include "hpo/sweep/door.h"
+#include "hpo/sweep/seldom.h"
 
 enum {
     BATCH = 256, /* messages in one turn, and so in one commit */
-    LINGER_MS = 500
+    LINGER_MS = 500,
+    UNREAD_MAX = 10000 /* messages to a worker that reads none, or from one while we are busy */
 };
 
 struct hub {
     uv_loop_t *loop;
     void *zmq, *sock;
     struct zloop *on_sock;
-    char *file; /* of an ipc:// endpoint that is bound; ZeroMQ leaves it behind */
+    struct door *door; /* NULL: workers of this machine alone */
+    char *file;        /* of an ipc:// endpoint that is bound; ZeroMQ leaves it behind */
     struct peers *peers;
+    struct seldom dropped;
     const struct hub_events *ev;
     void *arg;
 };
@@ -35,9 +40,13 @@ static int send_to(struct hub *h, const char *worker, int64_t conn, const struct
     if (rc < 0)
         return rc;
     if (zmq_send(h->sock, worker, strlen(worker), ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
-        zmq_send(h->sock, b.data, b.len, ZMQ_DONTWAIT) < 0)
+        zmq_send(h->sock, b.data, b.len, ZMQ_DONTWAIT) < 0) {
+        struct peer *p = errno == EAGAIN ? peers_find(h->peers, worker) : NULL;
+        if (p)
+            p->deaf = true;
         log_info("worker %s: '%s' not sent: %s", worker, wire_kind_name(m->kind),
                  zmq_strerror(errno));
+    }
     return 0;
 }
 
@@ -73,13 +82,37 @@ const char *hub_silent(const struct hub *h, int64_t ms)
 {
     for (size_t i = 0; i < peers_count(h->peers); i++) {
         const struct peer *p = peers_at(h->peers, i);
-        if (!p->lost && (int64_t)(uv_now(h->loop) - p->heard_ms) >= ms)
+        int64_t limit = ms > 3 * p->ping_ms ? ms : 3 * p->ping_ms;
+        if (!p->lost && (p->deaf || (int64_t)(uv_now(h->loop) - p->heard_ms) >= limit))
             return p->id;
     }
     return NULL;
 }
 
+void hub_forgive(struct hub *h)
+{
+    for (size_t i = 0; i < peers_count(h->peers); i++)
+        peers_at(h->peers, i)->heard_ms = uv_now(h->loop);
+}
+
+const struct peers *hub_peers(const struct hub *h)
+{
+    return h->peers;
+}
+
 /* ---- hearing -------------------------------------------------------------------------------- */
+
+static void introduce(struct peer *p, const struct wire_msg *hello)
+{
+    const json_t *d = hello->data;
+    p->conn = hello->conn;
+    p->lost = p->deaf = false;
+    snprintf(p->node, sizeof p->node, "%s", json_string_value(json_object_get(d, "node")));
+    p->places = (int)json_integer_value(json_object_get(d, "places"));
+    p->slots = (int)json_integer_value(json_object_get(d, "slots"));
+    p->gpus = (int)json_integer_value(json_object_get(d, "gpus"));
+    p->ping_ms = (int)json_integer_value(json_object_get(d, "ping_ms"));
+}
 
 /* Whether the message is of the worker's present connection. A hello opens one. */
 static bool counts(struct hub *h, const char *id, const struct wire_msg *m)
@@ -89,8 +122,7 @@ static bool counts(struct hub *h, const char *id, const struct wire_msg *m)
         p = peers_add(h->peers, id);
         if (m->conn <= p->conn)
             return false;
-        p->conn = m->conn;
-        p->lost = false;
+        introduce(p, m);
     }
     if (!p || (p->lost && m->conn == p->conn)) {
         say_plain(h, id, m->conn, WIRE_WHO);
@@ -108,12 +140,16 @@ static void take(struct hub *h, const char *id, zmq_msg_t *frame)
 {
     struct err e = {0};
     struct wire_msg m;
-    if (wire_decode(&m, zmq_msg_data(frame), zmq_msg_size(frame), &e) < 0) {
-        log_warn("worker %s: dropped: %s", id, e.text);
+    int rc = wire_decode(&m, zmq_msg_data(frame), zmq_msg_size(frame), &e);
+    if (rc == -EPROTONOSUPPORT)
+        say_plain(h, id, 1, WIRE_WHO); /* in our version: it notices, and ends */
+    if (rc < 0) {
+        seldom_warn(&h->dropped, uv_now(h->loop), "worker %s: dropped: %s", id, e.text);
         return;
     }
     if (m.kind >= WIRE_RUN)
-        log_warn("worker %s: '%s' is not for it to say", id, wire_kind_name(m.kind));
+        seldom_warn(&h->dropped, uv_now(h->loop), "worker %s: '%s' is not for it to say", id,
+                    wire_kind_name(m.kind));
     else if (counts(h, id, &m))
         h->ev->heard(h->arg, id, &m);
     wire_msg_clear(&m);
@@ -135,7 +171,7 @@ static bool receive(struct hub *h)
             break;
     }
     if (frames != 1 || !peers_id_ok(id, (size_t)n))
-        log_warn("a message of no worker dropped");
+        seldom_warn(&h->dropped, uv_now(h->loop), "a message of no worker dropped");
     else
         take(h, id, &frame);
     zmq_msg_close(&frame);
@@ -163,7 +199,7 @@ static int open_socket(struct hub *h, const char *endpoint, struct err *e)
     const struct {
         int option, value;
     } ints[] = {
-        {ZMQ_LINGER, LINGER_MS},   {ZMQ_SNDHWM, 0},          {ZMQ_RCVHWM, 0},
+        {ZMQ_LINGER, LINGER_MS},   {ZMQ_SNDHWM, UNREAD_MAX}, {ZMQ_RCVHWM, UNREAD_MAX},
         {ZMQ_BACKLOG, 1024},       {ZMQ_ROUTER_HANDOVER, 1}, /* a worker that reconnects is the same
                                                                 worker */
         {ZMQ_ROUTER_MANDATORY, 1},                           /* what cannot be sent is noticed */
@@ -202,10 +238,19 @@ int hub_open(struct hub **out, uv_loop_t *loop, const char *endpoint, const stru
     return 0;
 }
 
+int hub_listen(struct hub *h, const char *address, const struct keys *keys, char **bound,
+               struct err *e)
+{
+    assert(!h->door);
+    const struct door_ask ask = {h->loop, h->zmq, h->sock, address, keys};
+    return door_open(&h->door, &ask, bound, e);
+}
+
 void hub_close(struct hub *h)
 {
     if (!h)
         return;
+    door_close(h->door);
     zloop_close(h->on_sock);
     if (h->sock)
         zmq_close(h->sock);

@@ -7,6 +7,8 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "hpo/sweep/keys.h"
+#include "hpo/sweep/peers.h"
 #include "hpo/sweep/wire.h"
 
 struct hub;
@@ -21,6 +23,13 @@ struct hub_events {
 /* Listens on `endpoint`. The events are borrowed. */
 int hub_open(struct hub **out, uv_loop_t *loop, const char *endpoint, const struct hub_events *ev,
              void *arg, struct err *e);
+/* Listens on a tcp:// address too: with keys only to who has the sweep's, without (NULL) to
+ * everybody. Who is refused is logged once, then counted. *bound is the address with its port, to
+ * be freed. Once in a hub's life.
+ *   -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -EINVAL  as zmq_bind() */
+int hub_listen(struct hub *h, const char *address, const struct keys *keys, char **bound,
+               struct err *e);
+
 /* What was said and not yet sent has half a second to leave. */
 void hub_close(struct hub *h);
 AUTO_DEFINE(hub, struct hub *, hub_close)
@@ -35,8 +44,14 @@ void hub_say_all(struct hub *h, enum wire_kind kind);
 /* From now on it is not listened to until it says hello again. */
 void hub_lose(struct hub *h, const char *worker);
 
-/* The id of one that has not been heard for `ms` and is not lost; NULL: none. Borrowed until the
- * next turn. */
+/* The id of one that is not lost, and has not been heard for `ms` and three of its pings, or does
+ * not read what it is told; NULL: none. Borrowed until the next turn. */
 const char *hub_silent(const struct hub *h, int64_t ms);
+
+/* We were not listening ourselves: everybody's silence starts anew. */
+void hub_forgive(struct hub *h);
+
+/* All that ever said hello; borrowed until the next turn. */
+const struct peers *hub_peers(const struct hub *h);
 
 #endif

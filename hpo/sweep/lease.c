@@ -82,7 +82,8 @@ struct lease *lease_new(const struct lease_host *h, int64_t id, json_t *run)
     l->run = json_incref(run);
     const json_t *params = json_object_get(run, "params");
     AUTO(free) char *line = json_line(params);
-    l->root = xstrdup(text(l, "dir"));
+    const char *here = site_dir(h->site);
+    l->root = here ? trialdir_path(here, number(l, "trial")) : xstrdup(text(l, "dir"));
     l->params = xasprintf("%s\n", line);
     l->wandb = wandb_params(params);
     return l;
@@ -298,13 +299,23 @@ static char **environment(const struct lease *l)
     return env;
 }
 
+/* The word, which may name a file in the trial's directory (W&B's ${args_json_file}): as it is
+ * called on this node. To be freed. */
+static char *localised(const struct lease *l, const char *word)
+{
+    const char *dir = text(l, "dir"), *at = strstr(word, dir);
+    if (!at || !site_dir(l->host->site) || at[strlen(dir)] != '/')
+        return xstrdup(word);
+    return xasprintf("%.*s%s%s", (int)(at - word), word, l->root, at + strlen(dir));
+}
+
 static char **arguments(const struct lease *l)
 {
     char **argv = NULL;
     size_t i;
     json_t *item;
     json_array_foreach (json_object_get(l->run, "argv"), i, item)
-        strv_push(&argv, xstrdup(json_string_value(item)));
+        strv_push(&argv, localised(l, json_string_value(item)));
     return argv;
 }
 
@@ -320,7 +331,7 @@ static void launch(struct lease *l)
         .ranks = number(l, "ranks"),
         .argv = argv,
         .env = env,
-        .wdir = text(l, "wdir"),
+        .wdir = site_wdir(l->host->site),
         .cpus = l->place->cpus,
         .cpus_per_rank = number(l, "cpus"),
         .gpus = gpus,

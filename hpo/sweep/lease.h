@@ -14,6 +14,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "hpo/sweep/share.h"
+#include "hpo/sweep/site.h"
 #include "hpo/sweep/wire.h"
 #include "launcher/launch.h"
 
@@ -22,6 +23,7 @@ struct lease;
 struct lease_host {
     uv_loop_t *loop;
     struct launcher *launcher;
+    const struct site *site; /* set before the first lease_new() */
     /* There is a new message to be sent: a report, or the end of the lease. */
     void (*say)(void *arg, struct lease *l, const struct wire_msg *m);
     /* Its place is free: nothing of it runs any more. Comes after its WIRE_DONE was said. */

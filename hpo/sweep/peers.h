@@ -14,6 +14,9 @@ struct peer {
     int64_t conn;      /* its present connection (wire.h); 0: it never said hello */
     uint64_t heard_ms; /* of the loop's clock */
     bool lost;         /* was taken for lost; has to say hello again */
+    bool deaf;         /* reads nothing: what was said to it fills its queue */
+    char node[256];    /* these as it said hello */
+    int places, slots, gpus, ping_ms;
 };
 
 struct peers;

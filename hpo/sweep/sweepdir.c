@@ -323,3 +323,18 @@ int sweepdir_endpoint(char **out, const struct sweepdir *d, struct err *e)
     *out = xasprintf("ipc://%s", sock);
     return 0;
 }
+
+int sweepdir_put_workers(const struct sweepdir *d, const json_t *list, struct err *e)
+{
+    AUTO(free) char *path = in_dir(d, "workers.json"), *beside = in_dir(d, "workers.json.tmp");
+    if (json_dump_file(list, beside, JSON_COMPACT) < 0 || rename(beside, path) < 0)
+        return err_set(e, errno ? -errno : -EIO, "%s: cannot be written", path);
+    return 0;
+}
+
+json_t *sweepdir_workers(const struct sweepdir *d)
+{
+    AUTO(free) char *path = in_dir(d, "workers.json");
+    json_t *list = sweepdir_busy(d) ? json_load_file(path, 0, NULL) : NULL;
+    return list ? list : json_array();
+}

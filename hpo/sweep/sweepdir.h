@@ -1,7 +1,8 @@
 /* sweepdir - the directory of a sweep and what lies in it: the file it was made from, its store,
  * its locks, where its coordinator listens.
  *
- *     sweeps/NAME/{sweep.yaml,sweep.db,lock,worker.HOST.lock,worker.HOST.log,coord.sock,endpoint}
+ *     sweeps/NAME/{sweep.yaml,sweep.db,lock,worker.HOST.lock,worker.HOST.log,coord.sock,endpoint,
+ *                  workers.json}    and those of keys.h and listen.h
  */
 #ifndef DROVER_SWEEPDIR_H
 #define DROVER_SWEEPDIR_H
@@ -76,5 +77,10 @@ char *sweepdir_host_file(const struct sweepdir *d, const char *suffix);
  * directory on one host. Written to PATH/endpoint.
  *   -EPERM  the private directory is not the user's own */
 int sweepdir_endpoint(char **out, const struct sweepdir *d, struct err *e);
+
+/* Who works for it now, in PATH/workers.json: a list of {"id","node","places","slots","gpus"}. */
+int sweepdir_put_workers(const struct sweepdir *d, const json_t *list, struct err *e);
+/* The same (new reference); an empty list where no coordinator works on it. */
+json_t *sweepdir_workers(const struct sweepdir *d);
 
 #endif

@@ -97,6 +97,34 @@ json_t *view_trials(const struct view *v)
     return list;
 }
 
+/* How many trials each worker runs: an object, by its id. */
+static json_t *count_running(const struct view *v)
+{
+    json_t *counts = json_object();
+    struct trial_view all = sched_view(v->sched);
+    for (size_t i = 0; i < all.count; i++) {
+        const struct trial *t = all.trials[i];
+        if (!trial_out(t->state) || !t->worker)
+            continue;
+        json_int_t n = json_integer_value(json_object_get(counts, t->worker));
+        json_object_set_new(counts, t->worker, json_integer(n + 1));
+    }
+    return counts;
+}
+
+json_t *view_workers(const struct view *v)
+{
+    json_t *list = sweepdir_workers(v->dir), *w;
+    AUTO(json) json_t *counts = count_running(v);
+    size_t i;
+    json_array_foreach (list, i, w) {
+        const char *id = json_string_value(json_object_get(w, "id"));
+        json_int_t n = id ? json_integer_value(json_object_get(counts, id)) : 0;
+        json_object_set_new(w, "running", json_integer(n));
+    }
+    return list;
+}
+
 const char *view_state(const struct view *v)
 {
     return sweepdir_busy(v->dir) ? "running" : sched_over(v->sched) ? "finished" : "stopped";
@@ -127,7 +155,8 @@ json_t *view_json(const struct view *v)
     if (t)
         best = json_pack("{s:O,s:O,s:O}", "id", json_object_get(t, "id"), "value",
                          json_object_get(t, "value"), "params", json_object_get(t, "params"));
-    return json_pack("{s:s,s:s,s:s,s:o,s:o*,s:o,s:o}", "name", v->dir->name, "method",
+    return json_pack("{s:s,s:s,s:s,s:o,s:o*,s:o,s:o,s:o}", "name", v->dir->name, "method",
                      spec_method_name(v->spec->method), "state", view_state(v), "best", best,
-                     "pareto", view_pareto(v), "importance", view_importance(v), "trials", trials);
+                     "pareto", view_pareto(v), "importance", view_importance(v), "trials", trials,
+                     "workers", view_workers(v));
 }

@@ -32,14 +32,18 @@ AUTO_DEFINE(view, struct view *, view_close)
 /* "running" (a coordinator works on it), "finished" or "stopped". */
 const char *view_state(const struct view *v);
 
-/* {"name","method","state","best","pareto"?,"importance","trials":[…]}: DESIGN's `sweep show` (new
- * reference). `best` is {"id","value","params"} or null. */
+/* {"name","method","state","best","pareto"?,"importance","trials":[…],"workers":[…]}: DESIGN's
+ * `sweep show` (new reference). `best` is {"id","value","params"} or null. */
 json_t *view_json(const struct view *v);
 
 /* As insight_importance(); null without a metric. New reference. */
 json_t *view_importance(const struct view *v);
 /* As insight_front(); NULL where there is one objective, or none. New reference. */
 json_t *view_pareto(const struct view *v);
+
+/* Who works on it now: [{"id","node","places","slots","gpus","running"}, …]; empty where nobody
+ * coordinates it. */
+json_t *view_workers(const struct view *v);
 
 /* Every trial, as sched_trial_json() has it: an array. */
 json_t *view_trials(const struct view *v);

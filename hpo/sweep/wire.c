@@ -18,6 +18,9 @@ static const struct field hello_fields[] = {
     {"node", T_STR, false, 1, 255},
     {"places", T_INT, false, 0, WIRE_PLACES_MAX},
     {"running", T_LEASES, false, 0, WIRE_PLACES_MAX},
+    {"slots", T_INT, false, 1, 1 << 20},
+    {"gpus", T_INT, false, 0, 1 << 16},
+    {"ping_ms", T_INT, false, 1, WIRE_PING_MAX_MS},
     {0},
 };
 static const struct field done_fields[] = {
@@ -54,6 +57,7 @@ static const struct kind {
     [WIRE_DONE] = {"done", true, true, true, done_fields},
     [WIRE_PING] = {"ping", false, false, false, NULL},
     [WIRE_LEAVING] = {"leaving", false, false, false, NULL},
+    [WIRE_GONE] = {"gone", false, false, false, NULL},
     [WIRE_RUN] = {"run", true, false, true, run_fields},
     [WIRE_STOP] = {"stop", true, false, false, NULL},
     [WIRE_DRAIN] = {"drain", false, false, false, NULL},
@@ -210,8 +214,10 @@ static int read_message(struct wire_msg *m, const json_t *j, struct err *e)
     if (!json_is_object(j))
         return err_set(e, -EPROTO, "not an object");
     const json_t *v = json_object_get(j, "v");
-    if (!json_is_integer(v) || json_integer_value(v) != WIRE_VERSION)
-        return err_set(e, -EPROTO, "not version %d of the protocol", WIRE_VERSION);
+    if (!json_is_integer(v))
+        return err_set(e, -EPROTO, "no version of the protocol is said");
+    if (json_integer_value(v) != WIRE_VERSION)
+        return err_set(e, -EPROTONOSUPPORT, "version %d of the protocol is wanted", WIRE_VERSION);
     int kind = kind_of(json_object_get(j, "kind"));
     if (kind < 0)
         return err_set(e, -EPROTO, "unknown kind of message");

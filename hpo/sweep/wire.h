@@ -1,6 +1,6 @@
 /* wire - what coordinator and workers say to each other: one JSON object a message.
  *
- *     {"v":1,"kind":"report","conn":3,"lease":12,"seq":4,"data":{"step":3,"loss":0.41}}
+ *     {"v":2,"kind":"report","conn":3,"lease":12,"seq":4,"data":{"step":3,"loss":0.41}}
  *
  * A worker counts its connections. Its hello opens connection `conn`; all that either side says
  * carries that number, and what carries another one is of a connection that broke: it is dropped.
@@ -18,21 +18,24 @@
 #include "common/strbuf.h"
 
 enum {
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 2,
     WIRE_MAX_BYTES = 1 << 20, /* of a message */
     WIRE_PLACES_MAX = 65536,  /* of a worker; so many leases it may hold */
+    WIRE_PING_MAX_MS = 5000,  /* the longest that a worker says nothing */
     WIRE_WORKER_MAX = 64      /* bytes of a worker's id, which is its socket's routing id */
 };
 
 enum wire_kind {
     /* worker: */
-    WIRE_HELLO,  /* data {"node","places","running":[lease,…]}: leases whose end was not
-                    acknowledged count as running */
+    WIRE_HELLO,  /* data {"node","places","slots","gpus","ping_ms","running":[lease,…]}: how many
+                    trials it runs at once, the node's CPUs and GPUs, how often it pings; leases
+                    whose end was not acknowledged count as running */
     WIRE_REPORT, /* lease, seq, data {"step"?,name:value,…} */
     WIRE_DONE,   /* lease, seq, data {"status","signal","oom","seconds","error"?,"preempted"?,
                     "stopped"?} */
     WIRE_PING,
-    WIRE_LEAVING, /* no more trials, please: this worker ends */
+    WIRE_LEAVING, /* no more trials, please: this worker is about to end */
+    WIRE_GONE,    /* it holds no lease any more and ends now */
     /* coordinator: */
     WIRE_RUN,   /* lease, data: see wire.c's table */
     WIRE_STOP,  /* lease */
@@ -68,7 +71,8 @@ int wire_encode(struct strbuf *out, const struct wire_msg *m, struct err *e);
 
 /* Reads one message; strict: an unknown key, a missing one, a wrong type or range is an error.
  *   -EMSGSIZE  longer than WIRE_MAX_BYTES
- *   -EPROTO    another version, or not a message of this protocol */
+ *   -EPROTONOSUPPORT  a message of another version of the protocol
+ *   -EPROTO    not a message of this protocol */
 int wire_decode(struct wire_msg *out, const void *bytes, size_t len, struct err *e);
 
 #endif

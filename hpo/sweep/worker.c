@@ -10,7 +10,7 @@
 
 enum {
     TICK_MS = 250,
-    PING_MS = 5000 /* as DESIGN's control channel; an impatient worker asks more often */
+    STOPPED_MS = 2000 /* without a tick: we were stopped, or the machine slept */
 };
 
 struct place {
@@ -31,10 +31,23 @@ struct worker {
     size_t lease_count;
     uv_timer_t tick;
     uv_signal_t signals[3];
-    int64_t pinged_ms;
-    bool ending;   /* takes nothing new and ends with its last lease */
-    bool forsaken; /* nobody acknowledges any more */
+    struct site *site; /* NULL until the first trial comes */
+    int64_t ticked_ms, pinged_ms;
+    int64_t idle_ms; /* since when it holds no lease */
+    int64_t kill_ms; /* when what still runs is killed; 0: not */
+    bool ending;     /* takes nothing new and ends with its last lease */
+    bool stopping;   /* what ran was told to stop */
+    bool parting;    /* ends once the coordinator has answered: nothing is under way to us then */
+    bool forsaken;   /* nobody acknowledges any more */
+    struct err error;
 };
+
+/* Between two pings; an impatient worker asks more often. */
+static int ping_ms(const struct worker *w)
+{
+    int sixth = w->config->patience_ms / 6;
+    return sixth < WIRE_PING_MAX_MS ? sixth : WIRE_PING_MAX_MS;
+}
 
 /* ---- leases --------------------------------------------------------------------------------- */
 
@@ -53,11 +66,12 @@ static void forget(struct worker *w, struct lease *l)
         i++;
     memmove(&w->leases[i], &w->leases[i + 1], (--w->lease_count - i) * sizeof *w->leases);
     lease_free(l);
+    w->idle_ms = (int64_t)uv_now(&w->loop);
 }
 
 static void stop_if_done(struct worker *w)
 {
-    if (!w->ending)
+    if (!w->ending || w->parting)
         return;
     for (size_t i = 0; i < w->lease_count; i++)
         if (!w->forsaken || !lease_over(w->leases[i]))
@@ -97,24 +111,42 @@ static void on_over(void *arg, struct lease *l)
     stop_if_done(w);
 }
 
+/* Ends all that runs, as no fault of the trials. */
+static void end_all(struct worker *w)
+{
+    w->ending = w->stopping = true;
+    w->parting = false;
+    for (size_t i = w->lease_count; i-- > 0;)
+        lease_stop(w->leases[i], true);
+    stop_if_done(w);
+}
+
+/* No trial can run here: those that were given go back. */
+static void give_up(struct worker *w, const struct err *e)
+{
+    if (w->error.code == 0)
+        w->error = *e;
+    link_say(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
+    end_all(w);
+}
+
 static void run(struct worker *w, const struct wire_msg *m)
 {
     if (find(w, m->lease))
         return;
+    struct err e = {0};
+    if (!w->site && site_new(&w->site, &w->config->site, m->data, &e) == 0 && site_dir(w->site))
+        log_warn("the sweep's directory is not on this node: what trials write stays in %s, and "
+                 "their checkpoints are of use to this node only",
+                 site_dir(w->site));
     w->leases = xrealloc(w->leases, w->lease_count + 1, sizeof *w->leases);
+    w->host.site = w->site;
     struct lease *l = w->leases[w->lease_count++] = lease_new(&w->host, m->lease, m->data);
-    if (w->ending)
+    if (e.code < 0)
+        give_up(w, &e);
+    else if (w->ending)
         lease_stop(l, true);
     fill_places(w);
-}
-
-/* Ends all that runs, as no fault of the trials. */
-static void end_all(struct worker *w)
-{
-    w->ending = true;
-    for (size_t i = w->lease_count; i-- > 0;)
-        lease_stop(w->leases[i], true);
-    stop_if_done(w);
 }
 
 /* ---- the coordinator ------------------------------------------------------------------------ */
@@ -124,15 +156,22 @@ static void say_again(void *arg, const struct wire_msg *m)
     link_say(arg, m);
 }
 
-static void on_opened(void *arg)
+static json_t *hello_data(const struct worker *w)
 {
-    struct worker *w = arg;
+    const struct topo *t = launcher_topo(w->launcher);
     json_t *running = json_array();
     for (size_t i = 0; i < w->lease_count; i++)
         json_array_append_new(running, json_integer(lease_id(w->leases[i])));
-    struct wire_msg hello = {.kind = WIRE_HELLO};
-    hello.data = json_pack("{s:s,s:i,s:o}", "node", topo_name(launcher_topo(w->launcher)), "places",
-                           w->ending ? 0 : w->place_count, "running", running);
+    return json_pack("{s:s,s:i,s:o,s:i,s:i,s:i}", "node", topo_name(t), "places",
+                     w->ending ? 0 : w->place_count, "running", running, "slots",
+                     hwloc_bitmap_weight(topo_allowed(t)), "gpus", topo_gpu_count(t), "ping_ms",
+                     ping_ms(w));
+}
+
+static void on_opened(void *arg)
+{
+    struct worker *w = arg;
+    struct wire_msg hello = {.kind = WIRE_HELLO, .data = hello_data(w)};
     link_say(w->link, &hello);
     wire_msg_clear(&hello);
     for (size_t i = 0; i < w->lease_count; i++)
@@ -159,40 +198,99 @@ static void on_heard(void *arg, const struct wire_msg *m)
     case WIRE_DRAIN:
         end_all(w);
         break;
-    default: /* a pong is heard, that is all */
+    case WIRE_PONG:
+        w->parting = false;
+        stop_if_done(w);
+        break;
+    default: /* what a worker says */
         break;
     }
+}
+
+static void on_refused(void *arg, const struct err *e)
+{
+    struct worker *w = arg;
+    w->forsaken = true;
+    give_up(w, e);
+}
+
+static void ping(struct worker *w)
+{
+    link_say(w->link, &(struct wire_msg){.kind = WIRE_PING});
+    w->pinged_ms = (int64_t)uv_now(&w->loop);
+}
+
+static void kill_all(struct worker *w)
+{
+    for (size_t i = 0; i < w->lease_count; i++)
+        lease_kill(w->leases[i]);
+}
+
+/* Has had nothing to do for too long. */
+static void part(struct worker *w)
+{
+    log_info("no trial for %d s: this worker leaves", w->config->idle_ms / 1000);
+    w->ending = w->parting = true;
+    link_say(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
+    ping(w);
 }
 
 static void on_tick(uv_timer_t *t)
 {
     struct worker *w = t->data;
     int64_t now = (int64_t)uv_now(&w->loop);
-    int patience_ms = w->config->patience_ms;
-    if (now - w->pinged_ms >= (PING_MS < patience_ms / 3 ? PING_MS : patience_ms / 3)) {
-        link_say(w->link, &(struct wire_msg){.kind = WIRE_PING});
-        w->pinged_ms = now;
+    const struct worker_config *c = w->config;
+    if (now - w->ticked_ms >= STOPPED_MS)
+        link_forgive(w->link); /* what was said meanwhile is not read yet */
+    w->ticked_ms = now;
+    if (now - w->pinged_ms >= ping_ms(w))
+        ping(w);
+    if (w->kill_ms && now >= w->kill_ms) {
+        w->kill_ms = 0;
+        log_warn("%zu trials did not end in %d s: they are killed", w->lease_count,
+                 c->grace_ms / 1000);
+        kill_all(w);
     }
-    if (!w->forsaken && link_silent_ms(w->link) >= patience_ms) {
+    if (c->idle_ms && !w->ending && w->lease_count == 0 && now - w->idle_ms >= c->idle_ms)
+        part(w);
+    if (!w->forsaken && link_silent_ms(w->link) >= c->patience_ms) {
         w->forsaken = true;
-        log_error("no coordinator at %s for %d s: %zu trials are stopped", w->config->endpoint,
-                  patience_ms / 1000, w->lease_count);
+        log_error("no coordinator at %s for %d s: %zu trials are stopped", c->to.endpoint,
+                  c->patience_ms / 1000, w->lease_count);
         end_all(w);
     }
+}
+
+/* Takes nothing new; what waits for a place goes back, what runs may come to its end. */
+static void finish_all(struct worker *w)
+{
+    log_warn("%zu trials may come to their end; once more stops them", w->lease_count);
+    w->ending = true;
+    for (size_t i = w->lease_count; i-- > 0;)
+        if (!lease_started(w->leases[i]))
+            lease_stop(w->leases[i], true);
+    stop_if_done(w);
 }
 
 static void on_signal(uv_signal_t *s, int number)
 {
     struct worker *w = s->data;
-    if (w->ending) {
-        for (size_t i = 0; i < w->lease_count; i++)
-            lease_kill(w->leases[i]);
+    bool first = !w->ending || w->parting;
+    if (w->stopping) {
+        kill_all(w);
         w->forsaken = true; /* waits for no acknowledgement */
         stop_if_done(w);
         return;
     }
+    if (first)
+        link_say(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
+    if (first && w->config->finish) {
+        finish_all(w);
+        return;
+    }
     log_warn("signal %d: trials are stopped and go back to the queue", number);
-    link_say(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
+    if (w->config->grace_ms)
+        w->kill_ms = (int64_t)uv_now(&w->loop) + w->config->grace_ms;
     end_all(w);
 }
 
@@ -226,7 +324,8 @@ static void leave_rest(const struct worker *w)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static const struct link_events link_events = {.opened = on_opened, .heard = on_heard};
+static const struct link_events link_events = {
+    .opened = on_opened, .heard = on_heard, .refused = on_refused};
 
 static int open_places(struct worker *w, struct err *e)
 {
@@ -256,17 +355,20 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
         uv_signal_init(&w->loop, &w->signals[i]);
         w->signals[i].data = w;
     }
+    struct link_to to = w->config->to;
+    to.beat_ms = ping_ms(w); /* a dead connection is noticed in half of the patience */
     int rc = launcher_open(&w->launcher, &w->loop, g, e);
     if (rc == 0)
         rc = open_places(w, e);
-    w->host = (struct lease_host){&w->loop, w->launcher, on_say, on_over, w};
+    w->host = (struct lease_host){&w->loop, w->launcher, NULL, on_say, on_over, w};
     if (rc == 0)
-        rc = link_open(&w->link, &w->loop, w->config->endpoint, w->config->id, &link_events, w, e);
+        rc = link_open(&w->link, &w->loop, &to, &link_events, w, e);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < COUNT_OF(numbers); i++)
         uv_signal_start(&w->signals[i], on_signal, numbers[i]);
     uv_timer_start(&w->tick, on_tick, TICK_MS, TICK_MS);
+    w->ticked_ms = w->idle_ms = (int64_t)uv_now(&w->loop);
     return 0;
 }
 
@@ -277,6 +379,7 @@ static void close_all(struct worker *w)
         forget(w, w->leases[0]);
     free(w->leases);
     launcher_close(w->launcher);
+    site_free(w->site);
     share_free(w->shares, w->place_count);
     free(w->places);
     uv_close((uv_handle_t *)&w->tick, NULL);
@@ -284,6 +387,25 @@ static void close_all(struct worker *w)
         uv_close((uv_handle_t *)&w->signals[i], NULL);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&w->loop); /* nothing is left on it */
+}
+
+static int how_it_ended(const struct worker *w, struct err *e)
+{
+    if (w->error.code < 0) {
+        if (e)
+            *e = w->error;
+        return w->error.code;
+    }
+    if (!w->forsaken || link_silent_ms(w->link) < w->config->patience_ms)
+        return 0;
+    err_set(e, -ETIMEDOUT, "no coordinator was heard at %s for %d s%s", w->config->to.endpoint,
+            w->config->patience_ms / 1000,
+            link_was_ever_open(w->link)  ? ""
+            : link_was_shut_out(w->link) ? "; who is there hangs up"
+                                         : "; it was never reached");
+    return link_was_shut_out(w->link)
+               ? err_hint(e, "take the worker.key that lies in the sweep's directory now")
+               : -ETIMEDOUT;
 }
 
 int worker_run(const struct worker_config *c, struct guardian *g, struct err *e)
@@ -299,10 +421,9 @@ int worker_run(const struct worker_config *c, struct guardian *g, struct err *e)
     if (rc == 0) {
         uv_run(&w->loop, UV_RUN_DEFAULT);
         leave_rest(w);
-        if (w->forsaken && link_silent_ms(w->link) >= c->patience_ms)
-            rc = err_set(e, -ETIMEDOUT, "no coordinator was heard at %s for %d s%s", c->endpoint,
-                         c->patience_ms / 1000,
-                         link_was_ever_open(w->link) ? "" : "; it was never reached");
+        if (w->lease_count == 0)
+            link_say(w->link, &(struct wire_msg){.kind = WIRE_GONE});
+        rc = how_it_ended(w, e);
     }
     close_all(w);
     free(w);

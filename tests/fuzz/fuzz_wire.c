@@ -36,21 +36,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 #include "tests/unit/test.h"
 
 static const char *const corpus[] = {
-    "{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c03\",\"places\":4,\"running\":[7,"
-    "9]}}",
-    "{\"v\":1,\"kind\":\"report\",\"conn\":3,\"lease\":12,\"seq\":4,\"data\":{\"step\":3,\"loss\":"
+    "{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c03\",\"places\":4,\"slots\":8,"
+    "\"gpus\":2,\"ping_ms\":5000,\"running\":[7,9]}}",
+    "{\"v\":2,\"kind\":\"report\",\"conn\":3,\"lease\":12,\"seq\":4,\"data\":{\"step\":3,\"loss\":"
     "1e-300,\"x\":\"\\u00e9\"}}",
-    "{\"v\":1,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":-1,"
+    "{\"v\":2,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":-1,"
     "\"signal\":"
     "9,\"oom\":true,\"seconds\":1.5,\"error\":\"killed\",\"preempted\":false}}",
-    "{\"v\":1,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
+    "{\"v\":2,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
     "\"dir\":\"/s\",\"wdir\":\"/\",\"argv\":[\"true\",\"--lr=1\"],\"env\":[\"A=b\"],\"params\":{"
     "\"o\":{\"lr\":0.1}},\"ranks\":2,\"gpus\":0,\"cpus\":0,\"grace_ms\":30000,\"metric\":\"l\","
     "\"patterns\":"
     "\"l=(.*)\"}}",
-    "{\"v\":1,\"kind\":\"ping\",\"conn\":1}",
-    "{\"v\":1,\"kind\":\"stop\",\"conn\":9223372036854775807,\"lease\":3}",
-    "{\"v\":1,\"kind\":\"ack\",\"conn\":1,\"lease\":3,\"seq\":8}",
+    "{\"v\":2,\"kind\":\"ping\",\"conn\":1}",
+    "{\"v\":2,\"kind\":\"gone\",\"conn\":1}",
+    "{\"v\":2,\"kind\":\"stop\",\"conn\":9223372036854775807,\"lease\":3}",
+    "{\"v\":2,\"kind\":\"ack\",\"conn\":1,\"lease\":3,\"seq\":8}",
     "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
 };
 

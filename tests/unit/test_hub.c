@@ -15,6 +15,8 @@ struct ends {
     int hellos, opened, stops, acks, turns;
     int64_t reports; /* last seq */
     int64_t conn;    /* of the last message heard */
+    int refused;     /* the code of the error; 0: it was not */
+    struct keys server, worker;
     uv_timer_t limit;
 };
 
@@ -39,7 +41,8 @@ static void on_opened(void *arg)
 {
     struct ends *t = arg;
     struct wire_msg m = {.kind = WIRE_HELLO};
-    m.data = json_pack("{s:s,s:i,s:[]}", "node", "n", "places", 1, "running");
+    m.data = json_pack("{s:s,s:i,s:[],s:i,s:i,s:i}", "node", "n", "places", 1, "running", "slots",
+                       4, "gpus", 2, "ping_ms", 5);
     t->opened++;
     link_say(t->link, &m);
     wire_msg_clear(&m);
@@ -54,7 +57,14 @@ static void on_link_heard(void *arg, const struct wire_msg *m)
 }
 
 static const struct hub_events hub_events = {on_heard, on_turn};
-static const struct link_events link_events = {on_opened, on_link_heard};
+static void on_refused(void *arg, const struct err *e)
+{
+    struct ends *t = arg;
+    t->refused = e->code;
+    uv_stop(&t->loop);
+}
+
+static const struct link_events link_events = {on_opened, on_link_heard, on_refused};
 
 static void on_limit(uv_timer_t *t)
 {
@@ -82,7 +92,8 @@ static void start(struct ends *t)
     CHECK_INT(uv_loop_init(&t->loop), 0);
     uv_timer_init(&t->loop, &t->limit);
     listen_again(t);
-    if (link_open(&t->link, &t->loop, t->endpoint, "w1", &link_events, t, &e) < 0)
+    const struct link_to to = {t->endpoint, "w1", NULL, 5000};
+    if (link_open(&t->link, &t->loop, &to, &link_events, t, &e) < 0)
         FAIL("%s", e.text);
     while (t->hellos == 0)
         hear_something(t);
@@ -162,9 +173,137 @@ TEST(a_worker_that_was_taken_for_lost_has_to_say_hello_first)
     CHECK_INT(t.reports, 0);
     CHECK_INT(t.conn, 2);
     CHECK_INT(t.stops, 0);
+    peers_at(hub_peers(t.hub), 0)->ping_ms = 0;
     CHECK_STR(hub_silent(t.hub, 0), "w1");
     CHECK(hub_silent(t.hub, 60000) == NULL);
     stop(&t);
+}
+
+TEST(a_worker_that_stops_reading_is_noticed_and_forgotten_when_it_says_hello)
+{
+    struct ends t;
+    start(&t);
+    struct err e = {0};
+    for (int i = 0; i < 200000 && !hub_silent(t.hub, 60000); i++)
+        CHECK_INT(hub_say(t.hub, "w1", &(struct wire_msg){.kind = WIRE_STOP, .lease = 1}, &e), 0);
+    CHECK_STR(hub_silent(t.hub, 60000), "w1");
+    hub_lose(t.hub, "w1");
+    report(&t, 1); /* answered by WIRE_WHO, as soon as there is room for it */
+    while (t.hellos < 2) {
+        hear_something(&t);
+        report(&t, 1);
+    }
+    CHECK(hub_silent(t.hub, 60000) == NULL);
+    stop(&t);
+}
+
+TEST(the_silence_of_a_worker_is_measured_by_its_pings_and_starts_anew_when_we_were_away)
+{
+    struct ends t;
+    start(&t);
+    struct peer *p = peers_at(hub_peers(t.hub), 0);
+    CHECK_STR(p->node, "n");
+    CHECK_INT(p->slots, 4);
+    CHECK_INT(p->gpus, 2);
+    p->heard_ms = uv_now(&t.loop) - 100;
+    CHECK_STR(hub_silent(t.hub, 50), "w1");
+    CHECK(hub_silent(t.hub, 5000) == NULL);
+    p->ping_ms = 40;
+    CHECK(hub_silent(t.hub, 50) == NULL);
+    p->ping_ms = 5;
+    hub_forgive(t.hub);
+    CHECK(hub_silent(t.hub, 50) == NULL);
+    stop(&t);
+}
+
+/* ---- over a network ------------------------------------------------------------------------- */
+
+static char dir[64];
+
+enum theirs { RIGHT_KEY, WRONG_SECRET, WRONG_SERVER, NO_KEY };
+
+/* A hub with keys on a free port of loopback, and a worker that comes with these. */
+static void start_with_keys(struct ends *t, enum theirs theirs)
+{
+    struct err e = {0};
+    AUTO(free) char *bound = NULL;
+    *t = (struct ends){0};
+    strcpy(dir, "/tmp/test_hub.XXXXXX");
+    CHECK(mkdtemp(dir) != NULL);
+    CHECK_INT(keys_of_sweep(&t->server, &t->worker, dir, &e), 0);
+    snprintf(t->endpoint, sizeof t->endpoint, "ipc://%s/sock", dir);
+    CHECK_INT(uv_loop_init(&t->loop), 0);
+    uv_timer_init(&t->loop, &t->limit);
+    listen_again(t);
+    if (hub_listen(t->hub, "tcp://127.0.0.1:0", &t->server, &bound, &e) < 0)
+        FAIL("%s", e.text);
+    struct keys keys = t->worker;
+    if (theirs == WRONG_SECRET) { /* the coordinator's own pair: a good one, but not a worker's */
+        memcpy(keys.secret, t->server.secret, KEYS_BYTES);
+        memcpy(keys.own, t->server.own, KEYS_BYTES);
+    }
+    if (theirs == WRONG_SERVER)
+        memcpy(keys.other, t->worker.own, KEYS_BYTES);
+    const struct link_to to = {bound, "w1", theirs == NO_KEY ? NULL : &keys, 5000};
+    if (link_open(&t->link, &t->loop, &to, &link_events, t, &e) < 0)
+        FAIL("%s", e.text);
+}
+
+static void stop_with_keys(struct ends *t)
+{
+    stop(t);
+    char cmd[128];
+    snprintf(cmd, sizeof cmd, "rm -r %s", dir);
+    CHECK_INT(system(cmd), 0);
+}
+
+TEST(a_worker_with_the_key_of_the_sweep_is_heard_over_tcp)
+{
+    struct ends t;
+    start_with_keys(&t, RIGHT_KEY);
+    while (t.hellos == 0)
+        hear_something(&t);
+    report(&t, 1);
+    while (t.reports == 0)
+        hear_something(&t);
+    CHECK_INT(t.refused, 0);
+    stop_with_keys(&t);
+}
+
+TEST(a_worker_with_a_wrong_key_is_told_so_and_never_heard)
+{
+    struct ends t;
+    start_with_keys(&t, WRONG_SECRET);
+    while (!t.refused)
+        hear_something(&t);
+    CHECK_INT(t.refused, -EACCES);
+    CHECK_INT(t.hellos, 0);
+    stop_with_keys(&t);
+}
+
+static void on_shut_out(uv_timer_t *timer)
+{
+    struct ends *t = timer->data;
+    if (link_was_shut_out(t->link))
+        uv_stop(&t->loop);
+}
+
+TEST(who_has_no_key_or_another_coordinators_is_hung_up_on)
+{
+    for (int theirs = WRONG_SERVER; theirs <= NO_KEY; theirs++) {
+        struct ends t;
+        uv_timer_t look;
+        start_with_keys(&t, (enum theirs)theirs);
+        uv_timer_init(&t.loop, &look);
+        look.data = &t;
+        uv_timer_start(&look, on_shut_out, 5, 5);
+        hear_something(&t);
+        CHECK(link_was_shut_out(t.link));
+        CHECK(!link_was_ever_open(t.link));
+        CHECK_INT(t.opened + t.hellos + t.refused, 0);
+        uv_close((uv_handle_t *)&look, NULL);
+        stop_with_keys(&t);
+    }
 }
 
 TEST(what_a_stranger_may_be_called)

@@ -5,65 +5,72 @@
 #include "tests/unit/test.h"
 
 static const char *const good[] = {
-    "{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c03\",\"places\":4,\"running\":[7,"
-    "9]}}",
-    "{\"v\":1,\"kind\":\"report\",\"conn\":3,\"lease\":12,\"seq\":4,\"data\":{\"step\":3,\"loss\":"
+    "{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c03\",\"places\":4,\"slots\":8,"
+    "\"gpus\":2,\"ping_ms\":5000,\"running\":[7,9]}}",
+    "{\"v\":2,\"kind\":\"report\",\"conn\":3,\"lease\":12,\"seq\":4,\"data\":{\"step\":3,\"loss\":"
     "0."
     "5,\"bad\":\"NaN\"}}",
-    "{\"v\":1,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":-1,"
+    "{\"v\":2,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":-1,"
     "\"signal\":"
     "9,\"oom\":true,\"seconds\":1.5,\"error\":\"out of memory\"}}",
-    "{\"v\":1,\"kind\":\"ping\",\"conn\":1}",
-    "{\"v\":1,\"kind\":\"leaving\",\"conn\":1}",
-    "{\"v\":1,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
+    "{\"v\":2,\"kind\":\"ping\",\"conn\":1}",
+    "{\"v\":2,\"kind\":\"leaving\",\"conn\":1}",
+    "{\"v\":2,\"kind\":\"gone\",\"conn\":1}",
+    "{\"v\":2,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
     "\"dir\":\"/s/trials/000000\",\"wdir\":\"/"
     "s\",\"argv\":[\"true\"],\"env\":[],\"params\":{\"lr\":"
     "0.5},\"ranks\":1,\"gpus\":0,\"cpus\":0,\"grace_ms\":30000}}",
-    "{\"v\":1,\"kind\":\"stop\",\"conn\":1,\"lease\":3}",
-    "{\"v\":1,\"kind\":\"drain\",\"conn\":1}",
-    "{\"v\":1,\"kind\":\"pong\",\"conn\":1}",
-    "{\"v\":1,\"kind\":\"ack\",\"conn\":1,\"lease\":3,\"seq\":8}",
-    "{\"v\":1,\"kind\":\"who\",\"conn\":1}",
+    "{\"v\":2,\"kind\":\"stop\",\"conn\":1,\"lease\":3}",
+    "{\"v\":2,\"kind\":\"drain\",\"conn\":1}",
+    "{\"v\":2,\"kind\":\"pong\",\"conn\":1}",
+    "{\"v\":2,\"kind\":\"ack\",\"conn\":1,\"lease\":3,\"seq\":8}",
+    "{\"v\":2,\"kind\":\"who\",\"conn\":1}",
 };
 
 static const struct {
     const char *text, *why;
 } bad[] = {
     {"", "no JSON"},
-    {"{\"v\":1,\"kind\":\"ping\",\"conn\":1", "no JSON"},
-    {"{\"v\":1,\"kind\":\"ping\",\"conn\":1}x", "no JSON"},
-    {"{\"v\":1,\"v\":1,\"kind\":\"ping\",\"conn\":1}", "no JSON"},
+    {"{\"v\":2,\"kind\":\"ping\",\"conn\":1", "no JSON"},
+    {"{\"v\":2,\"kind\":\"ping\",\"conn\":1}x", "no JSON"},
+    {"{\"v\":2,\"v\":2,\"kind\":\"ping\",\"conn\":1}", "no JSON"},
     {"[1]", "not an object"},
     {"{\"kind\":\"ping\",\"conn\":1}", "version"},
-    {"{\"v\":2,\"kind\":\"ping\",\"conn\":1}", "version"},
-    {"{\"v\":1,\"conn\":1}", "unknown kind"},
-    {"{\"v\":1,\"kind\":\"pang\",\"conn\":1}", "unknown kind"},
-    {"{\"v\":1,\"kind\":\"ping\"}", "'conn'"},
-    {"{\"v\":1,\"kind\":\"ping\",\"conn\":0}", "'conn'"},
-    {"{\"v\":1,\"kind\":\"ping\",\"conn\":1.0}", "'conn'"},
-    {"{\"v\":1,\"kind\":\"ping\",\"conn\":1,\"lease\":2}", "'lease'"},
-    {"{\"v\":1,\"kind\":\"ping\",\"conn\":1,\"x\":2}", "not known"},
-    {"{\"v\":1,\"kind\":\"stop\",\"conn\":1}", "'lease'"},
-    {"{\"v\":1,\"kind\":\"stop\",\"conn\":1,\"lease\":-4}", "'lease'"},
-    {"{\"v\":1,\"kind\":\"ack\",\"conn\":1,\"lease\":4}", "'seq'"},
-    {"{\"v\":1,\"kind\":\"stop\",\"conn\":1,\"lease\":4,\"data\":{}}", "'data'"},
-    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1}", "'data'"},
-    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":[]}", "'data'"},
-    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1}}", "'running'"},
-    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":-1,\"running\":[]}"
+    {"{\"v\":2,\"conn\":1}", "unknown kind"},
+    {"{\"v\":2,\"kind\":\"pang\",\"conn\":1}", "unknown kind"},
+    {"{\"v\":2,\"kind\":\"ping\"}", "'conn'"},
+    {"{\"v\":2,\"kind\":\"ping\",\"conn\":0}", "'conn'"},
+    {"{\"v\":2,\"kind\":\"ping\",\"conn\":1.0}", "'conn'"},
+    {"{\"v\":2,\"kind\":\"ping\",\"conn\":1,\"lease\":2}", "'lease'"},
+    {"{\"v\":2,\"kind\":\"ping\",\"conn\":1,\"x\":2}", "not known"},
+    {"{\"v\":2,\"kind\":\"stop\",\"conn\":1}", "'lease'"},
+    {"{\"v\":2,\"kind\":\"stop\",\"conn\":1,\"lease\":-4}", "'lease'"},
+    {"{\"v\":2,\"kind\":\"ack\",\"conn\":1,\"lease\":4}", "'seq'"},
+    {"{\"v\":2,\"kind\":\"stop\",\"conn\":1,\"lease\":4,\"data\":{}}", "'data'"},
+    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1}", "'data'"},
+    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":[]}", "'data'"},
+    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1}}", "'running'"},
+    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":-1,\"running\":[]}"
      "}",
      "'places'"},
-    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[0]}"
+    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[0]}"
      "}",
      "'running'"},
-    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"\",\"places\":1,\"running\":[]}}",
+    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"\",\"places\":1,\"running\":[]}}",
      "'node'"},
-    {"{\"v\":1,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[],"
-     "\"z\":1}}",
+    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[],"
+     "\"slots\":1,\"gpus\":0}}",
+     "'ping_ms'"},
+    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[],"
+     "\"slots\":1,\"gpus\":0,\"ping_ms\":5001}}",
+     "'ping_ms'"},
+    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[],"
+     "\"slots\":1,\"gpus\":0,\"ping_ms\":9,\"z\":1}}",
      "not known"},
-    {"{\"v\":1,\"kind\":\"report\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"a\":[1]}}",
+    {"{\"v\":2,\"kind\":\"gone\",\"conn\":1,\"lease\":3}", "'lease'"},
+    {"{\"v\":2,\"kind\":\"report\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"a\":[1]}}",
      "neither"},
-    {"{\"v\":1,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":0,"
+    {"{\"v\":2,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":0,"
      "\"signal\":0,\"oom\":false,\"seconds\":-1}}",
      "'seconds'"},
 };
@@ -94,6 +101,15 @@ TEST(what_is_no_message_is_refused_and_the_reason_told)
         CHECK_HAS(e.text, bad[i].why);
         CHECK_INT(m.conn, 77); /* untouched */
     }
+}
+
+TEST(a_message_of_another_version_is_told_apart)
+{
+    const char text[] = "{\"v\":1,\"kind\":\"ping\",\"conn\":1}";
+    struct err e = {0};
+    struct wire_msg m;
+    CHECK_INT(wire_decode(&m, text, strlen(text), &e), -EPROTONOSUPPORT);
+    CHECK_HAS(e.text, "version 2");
 }
 
 TEST(a_message_of_more_than_a_mebibyte_is_neither_sent_nor_read)

@@ -1,0 +1,236 @@
+/* sweep_workers - N simulated workers of one coordinator, over real ZeroMQ sockets: each says
+ * hello, takes a trial, reports once a second for S seconds and waits for each report's
+ * acknowledgement, which says that it is in the store.
+ *
+ *     sweep_workers ENDPOINT KEYFILE|- N S PROCESSES
+ *
+ * Prints one line of JSON: reports, p50, p99 and worst of the time from a report to its
+ * acknowledgement, in ms. scripts/bench/sweep-workers starts it, and the coordinator. */
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <zmq.h>
+
+#include "common/mem.h"
+#include "hpo/sweep/keys.h"
+#include "hpo/sweep/wire.h"
+
+enum { BATCH = 64, CONNECT_MS = 8000 /* for all to connect */ };
+
+struct sim {
+    void *sock;
+    int number;
+    int64_t lease, due_us, sent_us; /* due: of the next report; 0: none */
+    int said, heard;                /* reports */
+    bool ended;
+};
+
+struct crowd {
+    const char *endpoint;
+    const struct keys *keys; /* NULL: plain */
+    int count, seconds, first;
+    struct sim *sims;
+    float *took_ms; /* count * seconds; of all processes */
+    void *zmq;
+    int epoll;
+    int ended;
+};
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "sweep_workers: %s: %s\n", what, zmq_strerror(errno));
+    exit(1);
+}
+
+static void say(struct sim *s, enum wire_kind kind, int64_t seq, json_t *data)
+{
+    struct wire_msg m = {
+        .kind = kind, .conn = 1, .lease = seq ? s->lease : 0, .seq = seq, .data = data};
+    AUTO(strbuf) struct strbuf b = {0};
+    struct err e = {0};
+    if (wire_encode(&b, &m, &e) < 0) {
+        fprintf(stderr, "sweep_workers: %s\n", e.text);
+        exit(1);
+    }
+    wire_msg_clear(&m);
+    if (zmq_send(s->sock, b.data, b.len, ZMQ_DONTWAIT) < 0)
+        fail("send");
+}
+
+static void report(struct crowd *c, struct sim *s, int64_t now)
+{
+    s->sent_us = now;
+    s->due_us = ++s->said < c->seconds ? s->due_us + 1000000 : 0;
+    say(s, WIRE_REPORT, s->said, json_pack("{s:i,s:f}", "step", s->said, "loss", 1.0 / s->said));
+}
+
+static void acknowledged(struct crowd *c, struct sim *s, int64_t seq, int64_t now)
+{
+    if (s->ended || seq != s->said)
+        return; /* of the end, or one that was late: the next one had been said */
+    float *took = &c->took_ms[(size_t)(c->first + s->number) * (size_t)c->seconds];
+    took[s->heard++] = (float)(now - s->sent_us) / 1e3f;
+    if (s->said < c->seconds)
+        return;
+    s->ended = true;
+    c->ended++;
+    say(s, WIRE_LEAVING, 0, NULL); /* the trials that are left are for those who come */
+    say(s, WIRE_DONE, s->said + 1,
+        json_pack("{s:i,s:i,s:b,s:f}", "status", 0, "signal", 0, "oom", 0, "seconds", 1.0));
+}
+
+static void take(struct crowd *c, struct sim *s, const struct wire_msg *m)
+{
+    int64_t now = now_us();
+    if (m->kind == WIRE_ACK) {
+        acknowledged(c, s, m->seq, now);
+    } else if (m->kind == WIRE_RUN && s->lease == 0) {
+        s->lease = m->lease;
+        s->due_us = now + 1000000 + (int64_t)(1e6 * (s->number % 997) / 997); /* spread */
+    }
+}
+
+/* Reads all there is: a send may have swallowed the descriptor's signal. */
+static void hear(struct crowd *c, struct sim *s)
+{
+    for (;;) {
+        zmq_msg_t frame;
+        zmq_msg_init(&frame);
+        int n = zmq_msg_recv(&frame, s->sock, ZMQ_DONTWAIT);
+        struct wire_msg m;
+        struct err e = {0};
+        if (n >= 0 && wire_decode(&m, zmq_msg_data(&frame), (size_t)n, &e) == 0) {
+            take(c, s, &m);
+            wire_msg_clear(&m);
+        }
+        zmq_msg_close(&frame);
+        if (n < 0)
+            return;
+    }
+}
+
+static void join(struct crowd *c, struct sim *s)
+{
+    char id[32];
+    int fd = -1, n = snprintf(id, sizeof id, "sim-%d", c->first + s->number), none = 0;
+    size_t len = sizeof fd;
+    s->sock = zmq_socket(c->zmq, ZMQ_DEALER);
+    if (!s->sock || zmq_setsockopt(s->sock, ZMQ_ROUTING_ID, id, (size_t)n) < 0 ||
+        zmq_setsockopt(s->sock, ZMQ_LINGER, &none, sizeof none) < 0)
+        fail("socket");
+    const struct keys *k = c->keys;
+    if (k && (zmq_setsockopt(s->sock, ZMQ_CURVE_SERVERKEY, k->other, KEYS_BYTES) < 0 ||
+              zmq_setsockopt(s->sock, ZMQ_CURVE_PUBLICKEY, k->own, KEYS_BYTES) < 0 ||
+              zmq_setsockopt(s->sock, ZMQ_CURVE_SECRETKEY, k->secret, KEYS_BYTES) < 0))
+        fail("keys");
+    if (zmq_connect(s->sock, c->endpoint) < 0 || zmq_getsockopt(s->sock, ZMQ_FD, &fd, &len) < 0)
+        fail(c->endpoint);
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = s};
+    if (epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
+        fail("epoll");
+    say(s, WIRE_HELLO, 0,
+        json_pack("{s:s,s:i,s:[],s:i,s:i,s:i}", "node", "sim", "places", 1, "running", "slots", 1,
+                  "gpus", 0, "ping_ms", 5000));
+}
+
+/* One process: joins at an even pace, then reports when it is due, until all have ended. */
+static int run(struct crowd *c)
+{
+    c->sims = xcalloc((size_t)c->count, sizeof *c->sims);
+    c->zmq = zmq_ctx_new();
+    c->epoll = epoll_create1(0);
+    zmq_ctx_set(c->zmq, ZMQ_MAX_SOCKETS, c->count + 16);
+    int64_t began = now_us();
+    int joined = 0;
+    while (c->ended < c->count) {
+        struct epoll_event ready[BATCH];
+        int n = epoll_wait(c->epoll, ready, BATCH, 1);
+        for (int i = 0; i < n; i++)
+            hear(c, ready[i].data.ptr);
+        int64_t now = now_us();
+        for (; joined < c->count && (now - began) / 1000 * c->count >= (int64_t)joined * CONNECT_MS;
+             joined++) {
+            c->sims[joined].number = joined;
+            join(c, &c->sims[joined]);
+            hear(c, &c->sims[joined]); /* only who has found nothing is told of what comes */
+        }
+        for (int i = 0; i < joined; i++) {
+            struct sim *s = &c->sims[i];
+            if (!s->due_us || s->due_us > now)
+                continue;
+            report(c, s, now_us());
+            hear(c, s);
+        }
+    }
+    int64_t until = now_us() + 500000; /* for the last words to leave */
+    while (now_us() < until)
+        epoll_wait(c->epoll, (struct epoll_event[1]){0}, 1, 50);
+    return 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static void print(float *took, size_t n)
+{
+    size_t from = 0;
+    qsort(took, n, sizeof *took, by_size);
+    while (from < n && took[from] == 0)
+        from++; /* not acknowledged within its second */
+    size_t m = n - from;
+    if (m == 0)
+        return;
+    printf("{\"reports\": %zu, \"late\": %zu, \"p50_ms\": %.2f, \"p99_ms\": %.2f, \"worst_ms\": "
+           "%.2f}\n",
+           n, from, took[from + m / 2], took[from + m * 99 / 100], took[n - 1]);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 6) {
+        fputs("sweep_workers ENDPOINT KEYFILE|- N S PROCESSES\n", stderr);
+        return 2;
+    }
+    struct keys keys;
+    AUTO(free) char *endpoint = NULL;
+    struct err e = {0};
+    bool plain = strcmp(argv[2], "-") == 0;
+    if (!plain && keys_read(&keys, &endpoint, argv[2], &e) < 0) {
+        fprintf(stderr, "sweep_workers: %s\n", e.text);
+        return 2;
+    }
+    int n = atoi(argv[3]), seconds = atoi(argv[4]), processes = atoi(argv[5]);
+    size_t cells = (size_t)n * (size_t)seconds;
+    float *took =
+        mmap(NULL, cells * sizeof *took, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (took == MAP_FAILED)
+        fail("memory");
+    for (int p = 0; p < processes; p++) {
+        int first = n / processes * p, count = p + 1 < processes ? n / processes : n - first;
+        struct crowd c = {argv[1], plain ? NULL : &keys, count, seconds, first, NULL, took, 0, 0,
+                          0};
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(run(&c));
+        if (pid < 0)
+            fail("fork");
+    }
+    int status = 0, bad = 0;
+    while (wait(&status) > 0)
+        bad |= status;
+    print(took, cells);
+    return bad != 0;
+}

@@ -1,0 +1,476 @@
+"""`drover worker`: workers that join a sweep over the network, come and go, are lost and come back; and strangers."""
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from sweep_kit import DROVER, Place, wait_for
+
+pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
+HEAD = "method: grid\nmetric: {name: loss}\n"
+# Says that it was started and by which worker, saves what it has when it is told to end, waits for the file "go".
+PATIENT = """
+echo "$DROVER_TRIAL_ID ${DROVER_RESUME:-0} $NODE $(cat "$DROVER_CKPT_DIR/saved" 2>/dev/null)" >> started
+trap 'echo "$x" > "$DROVER_CKPT_DIR/saved"; exit 0' TERM
+while ! test -e go && ! test -e "go.$x"; do sleep 0.02; done
+echo "{\\"loss\\":$x}"
+"""
+
+
+def grid(n, more=""):
+    return f"{HEAD}parameters: {{x: {{values: {list(range(n))}}}}}\n{more}"
+
+
+class Remote(Place):
+    """A sweep without a worker of its own, that listens on loopback."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.script("t.sh", PATIENT)
+
+    def coordinate(self, *args):
+        p = self.start(*(args or (self.sweep(grid(6)),)), "--here", "0", "--listen", "127.0.0.1")
+        self.endpoint()
+        return p
+
+    def endpoint(self, name="s"):
+        key = self.path / "sweeps" / name / "worker.key"
+        return wait_for(lambda: key.exists() and key.read_text().split()[1], "worker.key")
+
+    def worker(self, node, *args, key="sweeps/s/worker.key", wrap=()):
+        args = (*(("--key", key) if key else ()), "--places", "1", "--patience", "3", *args)
+        with open(self.path / f"{node}.txt", "a") as log:
+            p = subprocess.Popen([*wrap, DROVER, "worker", *args], cwd=self.path, env=dict(self.env, NODE=node),
+                                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+        self.started.append(p)
+        return p
+
+    def told(self, node):
+        return (self.path / f"{node}.txt").read_text()
+
+    def runs(self):
+        """[trial, resumed, node, saved…] of each that was started."""
+        path = self.path / "started"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def wait_for_runs(self, n):
+        return wait_for(lambda: len(self.runs()) >= n and self.runs(), f"{n} trials to start")
+
+    def go(self, x=None):
+        (self.path / ("go" if x is None else f"go.{x}")).touch()
+
+    def ends_well(self, coordinator, n):
+        assert coordinator.wait(30) == 0, self.said()
+        shown = self.show()
+        assert [t["state"] for t in shown["trials"]] == ["done"] * n
+        assert sorted(t for t, _, _ in self.records("ended")) == list(range(n))  # each once
+        return shown
+
+
+@pytest.fixture
+def place(tmp_path):
+    p = Remote(tmp_path)
+    yield p
+    p.clean_up()
+
+
+# ---- workers come and go ----------------------------------------------------------------------------
+
+
+def test_three_workers_join_and_are_shown(place):
+    coordinator = place.coordinate()
+    workers = [place.worker(n) for n in "abc"]
+    place.wait_for_runs(3)
+    listed = wait_for(lambda: [w for w in [place.show()["workers"]] if len(w) == 3], "three workers in the list")[0]
+    assert all(w["places"] == 1 and w["slots"] >= 1 and w["running"] == 1 for w in listed)
+    assert place.run("show", "s").stdout.count("1 of 1 trials") == 3
+    place.go()
+    shown = place.ends_well(coordinator, 6)
+    assert shown["workers"] == []
+    assert [w.wait(10) for w in workers] == [0, 0, 0]
+    assert {r[2] for r in place.runs()} == {"a", "b", "c"}
+    for t in range(6):  # the directory is shared here: all that they wrote is in it
+        assert list((place.path / f"sweeps/s/trials/{t:06}").glob("*/stdout"))
+    for name in ("server.key", "worker.key"):
+        assert (place.path / "sweeps/s" / name).stat().st_mode & 0o777 == 0o600
+    place.nothing_runs()
+
+
+def test_the_key_may_come_in_the_environment_and_trials_do_not_see_it(place):
+    place.script("t.sh", 'env > env.$x\necho "{\\"loss\\":$x}"\n')
+    coordinator = place.coordinate(place.sweep(grid(2)))
+    place.env["DROVER_SWEEP_KEY"] = (place.path / "sweeps/s/worker.key").read_text()
+    worker = place.worker("a", key=None)
+    place.ends_well(coordinator, 2)
+    assert worker.wait(10) == 0
+    assert "DROVER_TRIAL_ID=0" in (place.path / "env.0").read_text()
+    assert "SWEEP_KEY" not in (place.path / "env.0").read_text()
+
+
+def test_a_worker_that_is_told_to_end_gives_its_trial_back_with_its_checkpoint(place):
+    coordinator = place.coordinate(place.sweep(grid(1)))
+    first = place.worker("a")
+    place.wait_for_runs(1)
+    second = place.worker("b")
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(10) == 0
+    assert place.wait_for_runs(2)[1] == ["0", "1", "b", "0"]
+    place.go()
+    place.ends_well(coordinator, 1)
+    assert [d["why"] for _, _, d in place.records("requeued")] == ["preempted"]
+    assert second.wait(10) == 0
+
+
+def test_a_worker_that_may_finish_ends_after_its_trial(place):
+    coordinator = place.coordinate(place.sweep(grid(2)))
+    first = place.worker("a", "--finish")
+    place.wait_for_runs(1)
+    first.send_signal(signal.SIGTERM)
+    wait_for(lambda: "may come to their end" in place.told("a"), "the worker to say so")
+    place.go(0)
+    assert first.wait(10) == 0
+    assert place.runs() == [["0", "0", "a"]] and place.states() == ["done"]
+    second = place.worker("b")
+    place.go()
+    place.ends_well(coordinator, 2)
+    assert second.wait(10) == 0 and not place.records("requeued")
+
+
+def test_what_does_not_end_within_the_grace_is_killed(place):
+    place.script("t.sh", 'echo "$x 0 $NODE" >> started; trap "" TERM\nwhile ! test -e go; do sleep 0.02; done\n'
+                 'echo "{\\"loss\\":$x}"\n')
+    coordinator = place.coordinate(place.sweep(grid(1, "drover: {grace: 60}\n")))
+    first = place.worker("a", "--grace", "1")
+    place.wait_for_runs(1)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(15) == 0
+    assert "killed" in place.told("a")
+    place.go()
+    place.worker("b")
+    place.ends_well(coordinator, 1)
+
+
+def test_a_worker_without_work_ends_by_itself(place):
+    coordinator = place.coordinate(place.sweep(grid(1)))
+    busy = place.worker("a", "--idle-exit", "1")
+    place.wait_for_runs(1)
+    idle = place.worker("b", "--idle-exit", "1")
+    assert idle.wait(10) == 0 and busy.poll() is None
+    wait_for(lambda: len(place.show()["workers"]) == 1, "one worker less in the list")
+    place.go()
+    place.ends_well(coordinator, 1)
+    assert busy.wait(10) == 0
+
+
+# ---- workers and coordinators are lost ----------------------------------------------------------------
+
+
+LOSES = "drover: {lost_after: 3}\n"
+
+
+def test_the_trials_of_a_worker_that_is_killed_run_elsewhere(place):
+    coordinator = place.coordinate(place.sweep(grid(4, LOSES)))
+    workers = {n: place.worker(n) for n in "abc"}
+    runs = place.wait_for_runs(3)
+    victim = next(r for r in runs if r[0] == "0")[2]
+    workers[victim].kill()
+    place.go()
+    place.ends_well(coordinator, 4)
+    assert [d["why"] for _, _, d in place.records("requeued")] == ["lost"]
+    again = [r for r in place.runs() if r[0] == "0"]
+    assert len(again) == 2 and again[1][2] != victim
+    assert sorted(w.wait(10) for w in workers.values()) == [-signal.SIGKILL, 0, 0]
+    place.nothing_runs()
+
+
+def test_a_short_silence_of_a_worker_costs_nothing(place):
+    """Also one that is longer than the worker's own patience: it was not there to wait."""
+    coordinator = place.coordinate(place.sweep(grid(2, "drover: {lost_after: 60}\n")))
+    worker = place.worker("a")
+    place.wait_for_runs(1)
+    worker.send_signal(signal.SIGSTOP)
+    silence(4)
+    worker.send_signal(signal.SIGCONT)
+    place.go()
+    place.ends_well(coordinator, 2)
+    assert worker.wait(10) == 0
+    assert len(place.runs()) == 2 and not place.records("requeued")
+
+
+def silence(seconds):
+    """Time that has to pass: it is what is tested."""
+    try:
+        wait_for(lambda: False, "nothing", seconds)
+    except AssertionError:
+        pass
+
+
+def test_after_a_long_silence_the_first_end_counts_and_the_other_copy_is_stopped(place):
+    coordinator = place.coordinate(place.sweep(grid(2, LOSES)))
+    worker = place.worker("a")
+    place.wait_for_runs(1)
+    worker.send_signal(signal.SIGSTOP)  # its trial runs on
+    other = place.worker("b")
+    place.go(1)
+    assert place.wait_for_runs(3)[1:] == [["1", "0", "b"], ["0", "1", "b"]]
+    worker.send_signal(signal.SIGCONT)
+    first, second = [lease for t, lease, _ in place.records("leased") if t == 0]
+    saved = place.path / f"sweeps/s/trials/000000/{first}/ckpt/saved"
+    wait_for(saved.exists, "the first copy to be stopped")
+    place.go()
+    place.ends_well(coordinator, 2)
+    assert [lease for t, lease, _ in place.records("ended") if t == 0] == [second]
+    assert (worker.wait(10), other.wait(10)) == (0, 0)
+    place.nothing_runs()
+
+
+def test_trials_run_on_while_the_coordinator_is_away_and_its_successor_listens_on_the_same_port(place):
+    coordinator = place.coordinate(place.sweep(grid(3)))
+    endpoint = place.endpoint()
+    workers = [place.worker(n, "--patience", "30") for n in "abc"]
+    place.wait_for_runs(3)
+    coordinator.kill()
+    coordinator.wait()
+    place.go(0)
+    wait_for(lambda: "loss" in "".join(p.read_text() for p in place.path.glob("sweeps/s/trials/000000/*/stdout")),
+             "the end of a trial that nobody hears")
+    coordinator = place.start("--name", "s", "--resume", "--here", "0")
+    wait_for(lambda: len(place.show()["workers"]) == 3, "three workers to be back")
+    place.go()
+    place.ends_well(coordinator, 3)
+    assert place.endpoint() == endpoint
+    assert len(place.runs()) == 3 and [w.wait(10) for w in workers] == [0, 0, 0]
+
+
+# ---- nodes that have not the sweep's directory ----------------------------------------------------------
+
+
+def can_unshare():
+    return subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not can_unshare(), reason="no mount namespaces")
+def test_without_the_sweeps_directory_the_files_of_trials_stay_on_the_node(place):
+    program = '#!/bin/sh\ncat "$1" > "$DROVER_TRIAL_DIR/read"; echo "{\\"loss\\":1}"\n'
+    (place.path / "t.sh").write_text(program)
+    (place.path / "s.yaml").write_text('program: t.sh\ncommand: ["./t.sh", "${args_json_file}"]\n' + grid(2))
+    coordinator = place.coordinate("s.yaml")
+    (place.path / "far").mkdir()
+    key = place.path / "far/worker.key"
+    key.write_bytes((place.path / "sweeps/s/worker.key").read_bytes())
+    key.chmod(0o600)
+    hide = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none sweeps && exec "$@"', "sh")
+    worker = place.worker("a", "--dir", "far", key=key, wrap=hide)
+    place.ends_well(coordinator, 2)
+    assert worker.wait(10) == 0 and "is not on this node" in place.told("a")
+    assert not list((place.path / "sweeps/s").glob("trials/*"))
+    read = sorted((place.path / "far").glob("s-*/trials/*/*/read"))
+    assert [json.loads(p.read_text()) for p in read] == [{"x": 0}, {"x": 1}]
+
+
+@pytest.mark.skipif(not can_unshare(), reason="no mount namespaces")
+def test_a_node_without_the_directory_to_run_in_says_so_and_its_trials_go_elsewhere(place):
+    outer, home = place.path, place.path / "mnt/home"
+    home.mkdir(parents=True)
+    place.path = home
+    place.script("t.sh", PATIENT)
+    coordinator = place.coordinate(place.sweep(grid(1)))
+    key = outer / "worker.key"
+    key.write_bytes((home / "sweeps/s/worker.key").read_bytes())
+    key.chmod(0o600)
+    hide = ("unshare", "-m", "sh", "-c", f'mount -t tmpfs none {outer}/mnt && cd {outer} && exec "$@"', "sh")
+    lost = place.worker("a", key=key, wrap=hide)
+    assert lost.wait(10) == 2
+    assert f"'{home}'" in place.told("a") and "--wdir" in place.told("a")
+    good = place.worker("b", key=key)
+    place.go()
+    place.ends_well(coordinator, 1)
+    assert good.wait(10) == 0
+    assert [d["why"] for _, _, d in place.records("requeued")] == ["preempted"]
+
+
+# ---- nodes of a cluster -------------------------------------------------------------------------------------
+
+
+def test_a_node_that_the_network_loses_is_replaced_and_comes_back(cluster, tmp_path):
+    """Coordinator and workers on nodes of their own; the name of the coordinator's node is what workers are told."""
+    place = Remote(tmp_path)
+    sweep = place.sweep(grid(4, LOSES))
+    one, two, three = cluster.nodes
+    run = {"cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    coordinator = one.start_job(DROVER, "sweep", sweep, "--here", "0", "--listen", ":", **run)
+    assert place.endpoint().startswith(f"tcp://{one.name}:")
+    ask = (DROVER, "worker", "--key", "sweeps/s/worker.key", "--places", "1", "--patience", "12")
+    near = two.start_job(*ask, env={"NODE": "two"}, **run)
+    place.wait_for_runs(1)
+    two.cut()
+    far = three.start_job(*ask, env={"NODE": "three"}, **run)
+    for x in (1, 2, 3):
+        place.go(x)
+    assert wait_for(lambda: [r for r in place.runs() if r[:3] == ["0", "1", "three"]], "the lost trial to run again")
+    two.mend()
+    leases = [lease for t, lease, _ in place.records("leased") if t == 0]
+    saved = place.path / f"sweeps/s/trials/000000/{leases[0]}/ckpt/saved"
+    wait_for(saved.exists, "the first copy to be stopped, when its node is back")
+    place.go()
+    assert [j.end(30)[0] for j in (coordinator, near, far)] == [0, 0, 0]
+    assert [(t, lease) for t, lease, _ in place.records("ended") if t == 0] == [(0, leases[-1])]
+    assert sorted(t for t, _, _ in place.records("ended")) == [0, 1, 2, 3]
+    nodes = {d["node"] for _, _, d in place.records("leased")}
+    assert nodes == {two.name, three.name}
+
+
+# ---- strangers --------------------------------------------------------------------------------------------
+
+
+GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\3\0" + b"NULL".ljust(20, b"\0") + bytes(32)
+
+
+class Raw:
+    """A peer that speaks ZMTP 3.0 (rfc.zeromq.org/spec/23) by hand, without keys."""
+
+    def __init__(self, endpoint, name=b"raw"):
+        host, port = endpoint.removeprefix("tcp://").rsplit(":", 1)
+        self.s = socket.create_connection((host, int(port)), 10)
+        self.s.settimeout(10)
+        self.s.sendall(GREETING)
+        self.take(64)
+        ready = b"\5READY" + b"".join(bytes([len(k)]) + k + struct.pack(">I", len(v)) + v
+                                      for k, v in ((b"Socket-Type", b"DEALER"), (b"Identity", name)))
+        self.s.sendall(b"\4" + bytes([len(ready)]) + ready)
+        self.frame()
+
+    def take(self, n):
+        got = b""
+        while len(got) < n:
+            some = self.s.recv(n - len(got))
+            if not some:
+                raise ConnectionError("closed")
+            got += some
+        return got
+
+    def frame(self):
+        flags, = self.take(1)
+        size, = struct.unpack(">Q", self.take(8)) if flags & 2 else self.take(1)
+        return flags, self.take(size)
+
+    def say(self, kind, data=None, **more):
+        text = json.dumps({"v": 2, "kind": kind, "conn": 1, **more, **({"data": data} if data is not None else {})})
+        self.s.sendall(frame(text.encode()))
+
+    def hello(self, places):
+        self.say("hello", {"node": "raw", "places": places, "running": [], "slots": 1, "gpus": 0, "ping_ms": 5000})
+
+    def hear(self, kind):
+        while True:
+            flags, body = self.frame()
+            if not flags & 4 and json.loads(body)["kind"] == kind:
+                return json.loads(body)
+
+
+def frame(body):
+    return (b"\2" + struct.pack(">Q", len(body)) if len(body) > 255 else b"\0" + bytes([len(body)])) + body
+
+
+def rss_mib(pid):
+    line, = [x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("VmRSS")]
+    return int(line.split()[1]) / 1024
+
+
+def test_strangers_are_refused_and_the_sweep_goes_on(place):
+    coordinator = place.coordinate(place.sweep(grid(2)))
+    endpoint = place.endpoint()
+    place.worker("a")
+    place.wait_for_runs(1)
+    host, port = endpoint.removeprefix("tcp://").rsplit(":", 1)
+    held = []
+    for i in range(60):  # port scans, garbage, greetings that lead nowhere, long lengths
+        s = socket.create_connection((host, int(port)), 10)
+        if i % 4:
+            s.sendall((os.urandom(4000), GREETING, b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 9)[i % 4])
+        if i % 8 < 4:
+            s.close()
+        else:
+            held.append(s)
+    with pytest.raises(ConnectionError):  # without a key nobody comes further than the greeting
+        Raw(endpoint)
+    no_key = place.worker("n", endpoint, "--plain", key=None)
+    wrong = place.path / "wrong.key"
+    word = (place.path / "sweeps/s/worker.key").read_text().split()
+    wrong.write_text(" ".join((*word[:3], "1" * 64)))
+    wrong.chmod(0o600)
+    wrong_key = place.worker("w", key=wrong)
+    wrong.with_name("other.key").write_text(" ".join((*word[:2], "2" * 64, word[3])))
+    wrong.with_name("other.key").chmod(0o600)
+    other = place.worker("o", key="other.key")
+    assert wrong_key.wait(20) == 2 and "refuses the key" in place.told("w")
+    assert no_key.wait(20) == 1 and other.wait(20) == 1 and "hangs up" in place.told("n")
+    assert "worker.key" in place.told("o")
+    place.go()
+    place.ends_well(coordinator, 2)
+    assert 1 <= place.said().count("was refused") <= 2, place.said()
+    assert len(place.said()) < 3000
+    for s in held:
+        s.close()
+
+
+def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
+    """Too long a message, garbage, another version, what is said twice, and a peer that reads nothing."""
+    coordinator = place.start(place.sweep(grid(2)), "--here", "0", "--listen", "127.0.0.1", "--plain")
+    listen = place.path / "sweeps/s/listen"
+    wait_for(listen.exists, "the address")
+    endpoint = listen.read_text().split()[0]
+    before = rss_mib(coordinator.pid)
+    long = Raw(endpoint, b"long")
+    long.s.sendall(b"\2" + struct.pack(">Q", 1 << 30))
+    with pytest.raises(OSError):  # closed at once, not after a gigabyte
+        while True:
+            long.s.sendall(bytes(1 << 16))
+    old = Raw(endpoint, b"old")
+    old.s.sendall(frame(b'{"v":1,"kind":"ping","conn":1}'))
+    assert old.hear("who")["v"] == 2
+    deaf = Raw(endpoint, b"deaf")
+    deaf.hello(0)
+    deaf.s.settimeout(0.5)
+    ping = frame(b'{"v":2,"kind":"ping","conn":1}')
+    try:
+        for _ in range(400):
+            deaf.s.sendall(ping * 1000)
+    except OSError:
+        pass  # what is not read is not taken any more
+    wait_for(lambda: "worker deaf" in place.said(), "the deaf one to be noticed")
+    assert rss_mib(coordinator.pid) - before < 50
+    bad = Raw(endpoint, b"bad")
+    for text in (b"", b"[" * 100000, b"\0" * 300, b'{"v":2,"kind":"run","conn":1}'):
+        bad.s.sendall(frame(text))
+    bad.hello(1)
+    lease = bad.hear("run")["lease"]
+    for _ in range(2):
+        bad.say("report", {"step": 1, "loss": 0.5}, lease=lease, seq=1)
+        bad.say("done", {"status": 0, "signal": 0, "oom": False, "seconds": 1.0}, lease=lease, seq=2)
+    bad.say("gone")
+    place.go()
+    worker = place.worker("a", endpoint, "--plain", key=None)
+    place.ends_well(coordinator, 2)
+    assert len(place.records("report")) == 2
+    assert worker.wait(10) == 0
+
+
+def test_what_is_wrong_about_keys_and_addresses_is_said_before_anything_starts(place):
+    sweep = place.sweep(grid(1))
+    for args, said in (((sweep, "--listen", ":0", "--plain"), "not on loopback"),
+                       ((sweep, "--plain"), "--listen"),
+                       ((sweep, "--listen", "a:b"), "port"),
+                       ((sweep, "--here", "0"), "--listen")):
+        done = place.run(*args)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    assert not (place.path / "sweeps").exists()
+    for args, said in ((("tcp://10.0.0.1:1",), "without a key"), (("tcp://127.0.0.1:1",), "--plain"),
+                       (("tcp://10.0.0.1:1", "--plain"), "not on loopback"), ((), "no endpoint"),
+                       (("--key", "none.key"), "none.key"), (("--key", "s.yaml"), "chmod 600")):
+        worker = place.worker("x", *args, key=None)
+        assert worker.wait(10) == 2 and said in place.told("x"), place.told("x")
