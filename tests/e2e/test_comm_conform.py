@@ -125,7 +125,6 @@ def test_the_true_nccl_makes_an_id_and_says_that_the_driver_is_missing(ranks):
 def test_the_true_nccl_on_an_interface_that_there_is_not_says_which():
     done = conform(1, "--backend", "nccl", **true_nccl(NCCL_SOCKET_IFNAME="nosuch0"))
     assert done.returncode == 1
-    assert "NCCL: the job's id: " in done.stderr and "no socket interface found" in done.stderr
     assert "NCCL_SOCKET_IFNAME=nosuch0 names no interface of this node" in done.stderr
 
 
