@@ -6,14 +6,20 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 
-enum { ANSWER_MS = 5000, ANSWER_BYTES_MAX = 64 << 10 };
+enum {
+    ANSWER_MS = 5000,
+    ANSWER_BYTES_MAX = 64 << 10,
+    WAYS_MAX = 4 /* addresses of a name that are tried: "localhost" has two, and one is served */
+};
 
 /* One after the other: each is sent when the line before was answered by one; what follows the last
  * is the status, to the end of file. */
 static const char *const requests[] = {"CLIENT PROTOCOL 2\n", "TIMEOUT 4\n", "STATUS\n"};
 
 struct ras {
-    uv_tcp_t tcp;
+    uv_tcp_t tcp[WAYS_MAX]; /* one for each address, tried in turn */
+    struct sockaddr_storage to[WAYS_MAX];
+    int ways, way;
     uv_timer_t timer;
     uv_getaddrinfo_t look_up;
     uv_connect_t connect;
@@ -46,7 +52,8 @@ void ras_free(struct ras *r)
         return;
     r->closing = true;
     (void)uv_cancel((uv_req_t *)&r->look_up); /* it may be over, or under way: it calls back then */
-    uv_close((uv_handle_t *)&r->tcp, on_closed);
+    for (int i = 0; i < WAYS_MAX; i++)
+        uv_close((uv_handle_t *)&r->tcp[i], on_closed);
     uv_close((uv_handle_t *)&r->timer, on_closed);
 }
 
@@ -70,7 +77,7 @@ static void ask(struct ras *r)
 {
     const char *text = requests[r->next++];
     uv_buf_t b = uv_buf_init((char *)text, (unsigned)strlen(text));
-    if (uv_write(&r->write, (uv_stream_t *)&r->tcp, &b, 1, on_written) < 0)
+    if (uv_write(&r->write, (uv_stream_t *)&r->tcp[r->way], &b, 1, on_written) < 0)
         finish(r);
 }
 
@@ -95,12 +102,26 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
     }
 }
 
+static void on_connected(uv_connect_t *c, int status);
+
+/* To the next address that can be tried. */
+static void connect_on(struct ras *r)
+{
+    while (++r->way < r->ways)
+        if (uv_tcp_connect(&r->connect, &r->tcp[r->way], (struct sockaddr *)&r->to[r->way],
+                           on_connected) == 0)
+            return;
+    finish(r);
+}
+
 static void on_connected(uv_connect_t *c, int status)
 {
     struct ras *r = c->data;
     if (status == UV_ECANCELED)
         return; /* it was closed */
-    if (status < 0 || uv_read_start((uv_stream_t *)&r->tcp, on_alloc, on_read) < 0)
+    if (status < 0)
+        connect_on(r);
+    else if (uv_read_start((uv_stream_t *)&r->tcp[r->way], on_alloc, on_read) < 0)
         finish(r);
     else
         ask(r);
@@ -109,10 +130,11 @@ static void on_connected(uv_connect_t *c, int status)
 static void on_looked_up(uv_getaddrinfo_t *req, int status, struct addrinfo *found)
 {
     struct ras *r = req->data;
-    if (!r->closing &&
-        (status < 0 || uv_tcp_connect(&r->connect, &r->tcp, found->ai_addr, on_connected) < 0))
-        finish(r);
+    for (const struct addrinfo *a = found; a && r->ways < WAYS_MAX; a = a->ai_next)
+        memcpy(&r->to[r->ways++], a->ai_addr, a->ai_addrlen);
     uv_freeaddrinfo(found);
+    if (!r->closing)
+        connect_on(r);
     let_go(r);
 }
 
@@ -122,10 +144,14 @@ struct ras *ras_ask(uv_loop_t *loop, const char *address, void (*done)(void *arg
     struct ras *r = xzalloc(sizeof *r);
     r->done = done;
     r->arg = arg;
-    r->open = 3;
-    uv_tcp_init(loop, &r->tcp);
+    r->way = -1;
+    r->open = WAYS_MAX + 2;
+    for (int i = 0; i < WAYS_MAX; i++) {
+        uv_tcp_init(loop, &r->tcp[i]);
+        r->tcp[i].data = r;
+    }
     uv_timer_init(loop, &r->timer);
-    r->tcp.data = r->timer.data = r->look_up.data = r->connect.data = r;
+    r->timer.data = r->look_up.data = r->connect.data = r;
     uv_timer_start(&r->timer, on_timer, ANSWER_MS, 0);
     AUTO(free) char *host = xstrdup(address);
     char *colon = strrchr(host, ':');

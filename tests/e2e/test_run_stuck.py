@@ -79,6 +79,7 @@ def test_another_size_that_ends_the_rank_at_once_is_named(drover, stuck):
 
 def serve_ras(server, asked):
     """NCCL's text protocol, as its client sees it."""
+    server.settimeout(30)
     with server.accept()[0] as s, s.makefile("rw", newline="\n") as f:
         for answer in ("SERVER PROTOCOL 2\n", "OK\n", "NCCL version 2.28.9\n\nJob summary\n  2 nodes, all well\n"):
             asked.append(f.readline())
