@@ -84,7 +84,7 @@ def test_a_rank_in_a_futex_among_ranks_in_a_barrier_is_named_with_its_stack(drov
 
 def test_one_rank_that_computes_while_others_wait_is_no_hang(drover):
     done = drover.run(*RUN, "-np", "3", "--hang-timeout", "1", "sh", "-c",
-                      "[ $RANK = 0 ] || exec sleep 4; end=$(($(date +%s) + 4)); while [ $(date +%s) -lt $end ]; do :; done")
+                      "[ $RANK = 0 ] || exec sleep 4; end=$(($(date +%s) + 6)); while [ $(date +%s) -lt $end ]; do :; done")
     assert done.returncode == 0 and done.stderr == ""
 
 
