@@ -13,7 +13,7 @@
 enum {
     BATCH = 256, /* messages in one turn, and so in one commit */
     LINGER_MS = 500,
-    UNREAD_MAX = 10000 /* messages to a worker that reads none, or from one while we are busy */
+    UNREAD_MAX = 100000 /* messages to a worker that reads none, or from one while we are busy */
 };
 
 struct hub {
