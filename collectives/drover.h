@@ -40,7 +40,15 @@ enum drover_type {
     DROVER_TYPES
 };
 
-enum drover_op { DROVER_SUM, DROVER_PROD, DROVER_MIN, DROVER_MAX, DROVER_AVG, DROVER_OPS };
+enum drover_op {
+    DROVER_SUM,
+    DROVER_PROD,
+    DROVER_MIN,
+    DROVER_MAX,
+    DROVER_AVG,
+    DROVER_MULSUM, /* the sum of each rank's input times its factor, see drover_comm_factor() */
+    DROVER_OPS
+};
 
 struct drover_comm_opts {
     const char *backend; /* "mpi", "nccl", "self"; NULL: nccl where this rank has a GPU and a stream
@@ -78,6 +86,10 @@ DROVER_API const char *drover_comm_backend(const struct drover_comm *c);
 /* This rank's number in the communicator, and how many there are. */
 DROVER_API int drover_comm_rank(const struct drover_comm *c);
 DROVER_API int drover_comm_size(const struct drover_comm *c);
+
+/* What DROVER_MULSUM multiplies this rank's input by, in the type, before it adds; of the calls
+ * that follow. 1 at first. Each rank has its own. -EINVAL  not finite, or 2^63 and more */
+DROVER_API int drover_comm_factor(struct drover_comm *c, double factor);
 
 /* `n` counts elements of one part. What is whole at one rank or at each (all_reduce, broadcast,
  * reduce, send, recv) has n of them; what has a part for each rank (`out` of all_gather and gather,

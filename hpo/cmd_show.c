@@ -1,9 +1,9 @@
 /* cmd_show - `drover sweep ls` and `drover sweep show`: what is stored, without a change to it. */
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "common/json.h"
-#include "common/opt.h"
 #include "common/strbuf.h"
 #include "hpo/cmd.h"
 #include "hpo/sweep/progress.h"
@@ -36,6 +36,27 @@ static int usage(const struct err *e, const char *who)
 
 /* ---- ls ------------------------------------------------------------------------------------- */
 
+/* How many trials are in each state; those without any are left out. */
+static json_t *count_states(const struct view *v)
+{
+    json_t *states = json_object();
+    struct trial_view all = sched_view(v->sched);
+    for (size_t i = 0; i < all.count; i++) {
+        const char *name = trial_state_name(all.trials[i]->state);
+        json_int_t n = json_integer_value(json_object_get(states, name));
+        json_object_set_new(states, name, json_integer(n + 1));
+    }
+    return states;
+}
+
+/* Seconds since its first trial; null before that. */
+static json_t *age_of(const struct view *v)
+{
+    struct trial_view all = sched_view(v->sched);
+    return all.count == 0 ? json_null()
+                          : json_integer(time(NULL) - all.trials[0]->created_ms / 1000);
+}
+
 static json_t *summary(const char *root, const char *name, struct err *e)
 {
     AUTO(view) struct view *v = NULL;
@@ -46,22 +67,44 @@ static json_t *summary(const char *root, const char *name, struct err *e)
     struct sched_counts c = sched_counts(v->sched);
     AUTO(strbuf) struct strbuf counts = {0};
     progress_counts(&counts, &c);
-    json_t *value = json_object_get(t, "value");
-    return json_pack("{s:s,s:s,s:s,s:i,s:s,s:O?}", "name", name, "method",
+    struct lockfile_owner owner = sweepdir_owner(v->dir);
+    json_t *by = owner.held ? json_pack("{s:i,s:s}", "pid", (int)owner.pid, "host", owner.host)
+                            : json_null();
+    return json_pack("{s:s,s:s,s:s,s:i,s:s,s:O?,s:o,s:o,s:o}", "name", name, "method",
                      spec_method_name(v->spec->method), "state", view_state(v), "trials",
                      sched_trial_count(v->sched), "counts", strbuf_str(&counts), "best",
-                     value ? value : NULL);
+                     json_object_get(t, "value"), "states", count_states(v), "coordinator", by,
+                     "age_s", age_of(v));
+}
+
+/* "3 h" in whole numbers of the largest unit that fits. */
+static void print_age(json_int_t s)
+{
+    static const struct {
+        int seconds;
+        const char *unit;
+    } units[] = {{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}};
+    size_t i = 0;
+    while (units[i].seconds > 1 && s < units[i].seconds)
+        i++;
+    printf("  %lld %s old", (long long)(s > 0 ? s / units[i].seconds : 0), units[i].unit);
 }
 
 static void print_summary(const json_t *s)
 {
-    const json_t *best = json_object_get(s, "best");
+    const json_t *best = json_object_get(s, "best"), *by = json_object_get(s, "coordinator");
+    const json_t *age = json_object_get(s, "age_s");
     printf("%-24s %-8s %-8s  %s", json_string_value(json_object_get(s, "name")),
            json_string_value(json_object_get(s, "method")),
            json_string_value(json_object_get(s, "state")),
            json_string_value(json_object_get(s, "counts")));
     if (json_is_number(best))
         printf("  best %.6g", json_number_value(best));
+    if (json_is_integer(age))
+        print_age(json_integer_value(age));
+    if (json_is_object(by))
+        printf("  process %d on %s", (int)json_integer_value(json_object_get(by, "pid")),
+               json_string_value(json_object_get(by, "host")));
     putchar('\n');
 }
 
@@ -70,14 +113,12 @@ int cmd_sweep_ls(int argc, char **argv)
     static const char who[] = "drover sweep ls";
     struct show_options o = {.root = "sweeps"};
     struct err e = {0};
-    int rest = 0, rc = opt_parse(ls_options, &o, argc, argv, &rest, &e);
+    AUTO(strv) char **names = NULL;
+    int rc = cmd_words(&names, 0, ls_options, &o, argc, argv, &e);
     if (rc == OPT_HELP) {
         opt_help(stdout, who, "[--dir D] [--json]", "The sweeps that there are.", ls_options);
         return 0;
     }
-    if (rc == 0 && rest < argc)
-        rc = err_set(&e, -EINVAL, "'%s' is one word too many", argv[rest]);
-    AUTO(strv) char **names = NULL;
     if (rc < 0 || sweepdir_list(&names, o.root, &e) < 0)
         return usage(&e, who);
     AUTO(json) json_t *all = json_array();
@@ -143,18 +184,18 @@ int cmd_sweep_show(int argc, char **argv)
     static const char who[] = "drover sweep show";
     struct show_options o = {.root = "sweeps", .top = 20};
     struct err e = {0};
-    int name = 0, rest = 0, rc = opt_parse(show_options, &o, argc, argv, &name, &e);
-    if (rc == 0 && name < argc)
-        rc = opt_parse(show_options, &o, argc - name, argv + name, &rest, &e);
+    AUTO(strv) char **words = NULL;
+    int rc = cmd_words(&words, 1, show_options, &o, argc, argv, &e);
     if (rc == OPT_HELP) {
         opt_help(stdout, who, "NAME [--json]", "The trials of a sweep, the best first.",
                  show_options);
         return 0;
     }
-    if (rc == 0 && (name >= argc || name + rest < argc || o.top < 0))
-        rc = err_set(&e, -EINVAL, "give one name, as drover sweep ls lists them");
+    if (rc == 0 && (!words || o.top < 0))
+        rc = err_set(&e, -EINVAL,
+                     words ? "--top: 0 or more" : "give a name, as drover sweep ls lists them");
     AUTO(view) struct view *v = NULL;
-    if (rc < 0 || view_open(&v, o.root, argv[name], &e) < 0)
+    if (rc < 0 || view_open(&v, o.root, words[0], &e) < 0)
         return usage(&e, who);
     if (!o.json) {
         print_view(v, o.top);

@@ -7,22 +7,26 @@
 
 #include "common/json.h"
 #include "common/log.h"
-#include "common/opt.h"
 #include "common/strbuf.h"
 #include "common/yaml.h"
 #include "hpo/cmd.h"
+#include "hpo/cmd_where.h"
 #include "hpo/search/prior.h"
+#include "hpo/sweep/asking.h"
 #include "hpo/sweep/coord.h"
 #include "hpo/sweep/progress.h"
 #include "hpo/sweep/screen.h"
-#include "hpo/sweep/share.h"
 #include "hpo/sweep/view.h"
+#include "hpo/sweep/worker/share.h"
+#include "launcher/node/cgroup.h"
 
 enum { TABLE_MAX = 20, DRY_TRIALS_MAX = 10 };
 
 struct sweep_options {
+    char **words;     /* strv: the sweep file; of `resume`: the name */
     const char *file; /* NULL: --resume of the stored one */
     const char *name, *root;
+    char **where; /* strv: options of `drover run` that say where; NULL: none */
     char **prior; /* strv: other sweeps to learn from; NULL: none */
     int parallel;
     int here;           /* trials at once on this machine; -1: as many as fit */
@@ -53,6 +57,12 @@ static const struct opt options[] = {
             parallel),
     OPT_INT(0, "here", "N", "of these, on this machine; 0: none (default: as many as fit)",
             struct sweep_options, here),
+    OPT_WORDS(0, "hostfile|machinefile|f", "FILE",
+              "nodes to start workers on, and their slots, one a line", struct sweep_options,
+              where),
+    OPT_WORDS('H', "host", "LIST", "the same: a:4,b:4", struct sweep_options, where),
+    OPT_WORDS(0, "engine", "NAME", "who starts them: openmpi, slurm", struct sweep_options, where),
+    OPT_WORDS(0, "mca", "KEY VALUE", "passed on to mpirun", struct sweep_options, where),
     OPT_STR(0, "listen", "[ADDRESS][:PORT]",
             "let workers of other machines join, who have the sweep's worker.key",
             struct sweep_options, listen),
@@ -69,7 +79,8 @@ static const struct opt options[] = {
     OPT_END,
 };
 
-static const char usage_text[] = "FILE [--name N] [--parallel K] | show NAME | ls";
+static const char usage_text[] =
+    "FILE [--name N] [--parallel K] | resume NAME | ls | show | stop | pause | retry | add";
 static const char what[] =
     "Searches hyperparameters: runs the trials that a sweep file asks for, on this machine and on\n"
     "workers that join. Run it again to go on where it stopped.";
@@ -78,24 +89,20 @@ static const char what[] =
 
 static int read_options(struct sweep_options *o, int argc, char **argv, struct err *e)
 {
-    int at = 0, rest = 0, rc = opt_parse(options, o, argc, argv, &at, e);
-    if (rc == 0 && at < argc)
-        rc = opt_parse(options, o, argc - at, argv + at, &rest, e);
+    int rc = cmd_words(&o->words, 1, options, o, argc, argv, e);
     if (rc != 0)
         return rc;
-    if (at < argc && at + rest < argc)
-        return err_set(e, -EINVAL, "'%s' is one word too many", argv[at + rest]);
-    o->file = at < argc ? argv[at] : NULL;
+    const char *word = o->words ? o->words[0] : NULL;
+    bool resumes = strcmp(argv[0], "resume") == 0; /* `sweep resume NAME` */
+    o->file = resumes ? NULL : word;
+    o->name = resumes && word ? word : o->name;
+    o->resume |= resumes;
     if (!o->file && !(o->resume && o->name)) {
         err_set(e, -EINVAL, "no sweep file given");
-        return err_hint(e, "drover sweep FILE, or drover sweep --name NAME --resume");
+        return err_hint(e, "drover sweep FILE, or drover sweep resume NAME");
     }
     if (o->parallel < 0)
         return err_set(e, -EINVAL, "--parallel %d: at least 1", o->parallel);
-    if (o->here == 0 && !o->listen && !o->resume) {
-        err_set(e, -EINVAL, "--here 0: nobody would run a trial");
-        return err_hint(e, "--listen :  lets workers of other machines join");
-    }
     if (o->name && !sweepdir_name_ok(o->name))
         return err_set(e, -EINVAL,
                        "--name '%s': letters, digits, '.', '_' and '-', at most %d of them",
@@ -143,15 +150,17 @@ static int count_places(int *out, const struct spec *spec, int asked, struct err
         return 0;
     }
     AUTO(topo) struct topo *t = NULL;
-    int fit = 1, rc = topo_load(&t, e);
+    const struct share_want want = {.visible = getenv("CUDA_VISIBLE_DEVICES"),
+                                    .places = spec->parallel,
+                                    .memory_bytes = cgroup_memory(""),
+                                    .need = spec->need};
+    struct share *shares = NULL;
+    int rc = topo_load(&t, e);
     if (rc == 0)
-        rc = share_places(&fit, t, spec->ranks, spec->gpus, e);
-    if (rc < 0)
-        return rc;
-    if (spec->parallel > 0 && (spec->gpus == 0 || spec->parallel < fit))
-        fit = spec->parallel; /* asked for: CPUs may be shared, GPUs that were asked for may not */
-    *out = fit;
-    return 0;
+        rc = share_make(&shares, out, t, &want, e);
+    if (rc == 0)
+        share_free(shares, *out);
+    return rc;
 }
 
 /* ---- what other sweeps saw ------------------------------------------------------------------ */
@@ -319,7 +328,7 @@ static bool has_result(const struct view *v)
 static void say_how_to_go_on(const char *name, const struct sweep_options *o)
 {
     bool elsewhere = strcmp(o->root, "sweeps") != 0;
-    fprintf(stderr, "drover sweep: stopped; to go on: drover sweep --name %s%s%s --resume\n", name,
+    fprintf(stderr, "drover sweep: stopped; to go on: drover sweep resume %s%s%s\n", name,
             elsewhere ? " --dir " : "", elsewhere ? o->root : "");
 }
 
@@ -380,8 +389,51 @@ static void say_all(char **texts, const struct sweep_options *o)
         fprintf(stderr, "drover sweep: %s\n", *texts);
 }
 
+/* Finds the nodes that workers are started on, and how many trials this one takes at once. */
+static int find_where(struct cmd_where *w, int *places, const struct sweep_options *o,
+                      const struct spec *spec, struct err *e)
+{
+    int rc = cmd_where_find(w, o->where, spec->need.ranks, e);
+    if (rc == 0 && w->fleet.hosts && o->plain)
+        rc = err_set(e, -EINVAL, "--plain: workers on other machines need keys");
+    if (rc == 0)
+        rc = count_places(places, spec, o->here >= 0 ? o->here : w->here, e);
+    if (rc < 0 || *places > 0 || w->fleet.hosts || o->listen || o->resume)
+        return rc;
+    err_set(e, -EINVAL, "--here 0: nobody would run a trial");
+    return err_hint(e,
+                    "--hostfile FILE starts workers on other machines, --listen : lets them join");
+}
+
+/* Opens the sweep and works on it; `c` is settled but for what lies in its directory. `said`: what
+ * was taken from other sweeps. Returns the exit status. */
+static int run(struct coord_config *c, struct spec *spec, const struct sweepdir_ask *ask,
+               char **said, const struct sweep_options *o, struct err *e)
+{
+    AUTO(guardian) struct guardian *guardian = NULL;
+    AUTO(sweepdir) struct sweepdir *dir = NULL;
+    AUTO(free) char *path = NULL;
+    /* Before there is a thread, and without the sweep's lock, which it would keep. */
+    if (c->fleet.hosts && guardian_start(&guardian, e) < 0)
+        return EXIT_WORK;
+    c->fleet.guardian = guardian;
+    if (sweepdir_open(&dir, ask, e) < 0)
+        return EXIT_USAGE;
+    view_settle(spec, dir);
+    if (dir->fresh || !ask->prior) /* else what was taken at its start counts */
+        say_all(said, o);
+    c->dir = dir;
+    c->order.dir = path = xstrdup(dir->path);
+    int status, rc = coordinate(c, o, &status, e);
+    if (rc < 0)
+        return status;
+    sweepdir_close(TAKE(dir)); /* lets go of the sweep */
+    return finish(&c->order, o, rc, e);
+}
+
 static int sweep(const struct sweep_options *o, struct err *e)
 {
+    AUTO(where) struct cmd_where where = {0};
     AUTO(spec) struct spec *spec = NULL;
     AUTO(free) char *text = NULL;
     AUTO(free) char *here = realpath(".", NULL);
@@ -394,13 +446,15 @@ static int sweep(const struct sweep_options *o, struct err *e)
         spec->parallel = o->parallel;
     if (o->has_seed)
         spec->seed = o->seed;
-    if (count_places(&places, spec, o->here, e) < 0)
+    if (find_where(&where, &places, o, spec, e) < 0)
         return EXIT_USAGE;
     say_all(spec->notices, o);
     if (read_prior(&prior, &said, o, spec, e) < 0)
         return EXIT_USAGE;
     AUTO(free) char *name = name_of(o, spec);
-    struct coord_config config = {.spec = spec, .places = places, .listen = {o->listen, o->plain}};
+    const char *listen = o->listen ? o->listen : where.fleet.hosts ? ":" : NULL;
+    struct coord_config config = {
+        .spec = spec, .places = places, .listen = {listen, o->plain}, .fleet = where.fleet};
     if (listen_check(&config.listen, e) < 0)
         return EXIT_USAGE;
     config.order = (struct order){spec, name, name, here ? here : "."};
@@ -414,8 +468,6 @@ static int sweep(const struct sweep_options *o, struct err *e)
         say_all(said, o);
         return dry_run(&config, o, e) < 0 ? EXIT_USAGE : 0;
     }
-    AUTO(sweepdir) struct sweepdir *dir = NULL;
-    AUTO(free) char *path = NULL;
     const struct sweepdir_ask ask = {.root = o->root,
                                      .name = name,
                                      .file = text,
@@ -423,26 +475,43 @@ static int sweep(const struct sweep_options *o, struct err *e)
                                      .file_seed = spec->seed,
                                      .prior = prior,
                                      .must_exist = o->resume};
-    if (sweepdir_open(&dir, &ask, e) < 0)
-        return EXIT_USAGE;
-    view_settle(spec, dir);
-    if (dir->fresh || !prior) /* else what was taken at its start counts */
-        say_all(said, o);
-    config.dir = dir;
-    config.order.dir = path = xstrdup(dir->path);
-    int status, rc = coordinate(&config, o, &status, e);
-    if (rc < 0)
-        return status;
-    sweepdir_close(TAKE(dir)); /* lets go of the sweep */
-    return finish(&config.order, o, rc, e);
+    return run(&config, spec, &ask, said, o, e);
+}
+
+/* `sweep resume`: takes back a pause or a stop. Returns 0: the coordinator that is there goes on;
+ * 1: there is none, so this process is to be it. */
+static int take_back(const struct sweep_options *o, struct err *e)
+{
+    AUTO(json) json_t *ask = json_pack("{s:s}", "verb", "resume"), *answer = NULL;
+    bool here = false;
+    int rc = asking_bring(&answer, &here, o->root, o->name, ask, e);
+    if (rc == 0 && !here)
+        printf("%s goes on\n", o->name);
+    else if (here && rc == -EINVAL) /* it was neither: only nobody works on it */
+        *e = (struct err){0};
+    return here && (rc == 0 || rc == -EINVAL) ? 1 : rc;
+}
+
+static int start(const struct sweep_options *o, const char *verb, struct err *e)
+{
+    int rc = strcmp(verb, "resume") == 0 && !o->dry_run ? take_back(o, e) : 1;
+    return rc > 0 ? sweep(o, e) : rc == 0 ? 0 : rc == -ETIMEDOUT ? EXIT_WORK : EXIT_USAGE;
 }
 
 int cmd_sweep(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "ls") == 0)
-        return cmd_sweep_ls(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "show") == 0)
-        return cmd_sweep_show(argc - 1, argv + 1);
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } verbs[] = {{"ls", cmd_sweep_ls},     {"show", cmd_sweep_show}, {"stop", cmd_sweep_ask},
+                 {"pause", cmd_sweep_ask}, {"retry", cmd_sweep_ask}, {"add", cmd_sweep_ask}};
+    for (size_t i = 0; argc > 1 && i < COUNT_OF(verbs); i++)
+        if (strcmp(argv[1], verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "resume") == 0) {
+        argc--;
+        argv++;
+    }
     struct sweep_options o = {.root = "sweeps", .here = -1};
     struct err e = {0};
     int rc = read_options(&o, argc, argv, &e);
@@ -451,9 +520,11 @@ int cmd_sweep(int argc, char **argv)
         return 0;
     }
     signal(SIGPIPE, SIG_IGN); /* a closed stdout ends no sweep */
-    int status = rc < 0 ? EXIT_USAGE : sweep(&o, &e);
+    int status = rc < 0 ? EXIT_USAGE : start(&o, argv[0], &e);
     if (e.code < 0)
         err_print(&e, log_who());
     strv_free(o.prior);
+    strv_free(o.words);
+    strv_free(o.where);
     return status;
 }

@@ -5,16 +5,16 @@
 #include <sys/random.h>
 #include <sys/utsname.h>
 
-#include "common/opt.h"
 #include "hpo/cmd.h"
 #include "hpo/sweep/lockfile.h"
+#include "hpo/sweep/net/peers.h"
 #include "hpo/sweep/sweepdir.h"
-#include "hpo/sweep/wire.h"
-#include "hpo/sweep/worker.h"
+#include "hpo/sweep/worker/worker.h"
+#include "launcher/node/cgroup.h"
 
 struct worker_options {
-    int places, ranks, patience_s, grace_s, idle_s;
-    const char *cpus, *gpus, *lock, *left, *key, *wdir, *dir;
+    int places, patience_s, grace_s, idle_s;
+    const char *cpus, *gpus, *lock, *left, *key, *wdir, *dir, *id;
     bool finish, plain;
 };
 
@@ -23,13 +23,12 @@ static const struct opt options[] = {
             struct worker_options, key),
     OPT_FLAG(0, "plain", "without keys, to a coordinator on loopback that wants none",
              struct worker_options, plain),
-    OPT_INT(0, "places", "N", "trials at once (default: as many as fit, without sharing)",
+    OPT_INT(0, "places", "N", "trials at once, at most (default: as many as fit, without sharing)",
             struct worker_options, places),
-    OPT_INT(0, "ranks", "N", "ranks of a trial, for the division of the CPUs (default: 1)",
-            struct worker_options, ranks),
     OPT_STR(0, "cpus", "LIST", "this node's CPUs to use, as 0-3,8 (default: all allowed)",
             struct worker_options, cpus),
-    OPT_STR(0, "gpus", "LIST", "this node's GPUs to use, as 0,2 (default: all)",
+    OPT_STR(0, "gpus", "LIST",
+            "this node's GPUs to use, as 0,2 or GPU-5c8b,MIG-41 (default: all that are visible)",
             struct worker_options, gpus),
     OPT_STR(0, "wdir", "DIR", "where trials run (default: where the sweep was started)",
             struct worker_options, wdir),
@@ -46,6 +45,8 @@ static const struct opt options[] = {
             struct worker_options, patience_s),
     OPT_STR(0, "lock", "FILE", "a file to hold for as long as this worker lives",
             struct worker_options, lock),
+    OPT_STR(0, "id", "ID", "what to be called, if never used before (default: made up)",
+            struct worker_options, id),
     OPT_STR(0, "left", "FILE", "where to leave what no coordinator was there to hear",
             struct worker_options, left),
     OPT_END,
@@ -68,21 +69,20 @@ static int make_id(char *id, size_t size, struct err *e)
     return 0;
 }
 
-static int read_options(struct worker_options *o, const char **endpoint, int argc, char **argv,
+/* `*endpoint`: a strv of it, or NULL. */
+static int read_options(struct worker_options *o, char ***endpoint, int argc, char **argv,
                         struct err *e)
 {
-    int at = 0, rest = 0, rc = opt_parse(options, o, argc, argv, &at, e);
-    if (rc == 0 && at < argc)
-        rc = opt_parse(options, o, argc - at, argv + at, &rest, e);
+    int rc = cmd_words(endpoint, 1, options, o, argc, argv, e);
     if (rc != 0)
         return rc;
-    if (at < argc && at + rest < argc)
-        return err_set(e, -EINVAL, "'%s' is one word too many", argv[at + rest]);
-    *endpoint = at < argc ? argv[at] : NULL;
-    if (o->places < 0 || o->places > WIRE_PLACES_MAX || o->ranks < 1)
-        return err_set(e, -EINVAL, "--places and --ranks are counts from 1");
+    if (o->places < 0 || o->places > WIRE_PLACES_MAX)
+        return err_set(e, -EINVAL, "--places is a count from 1");
     if (o->patience_s < 1 || o->patience_s > 86400)
         return err_set(e, -EINVAL, "--patience %d: from a second to a day", o->patience_s);
+    if (o->id && !peers_id_ok(o->id, strlen(o->id)))
+        return err_set(e, -EINVAL, "--id '%s': up to %d printable characters", o->id,
+                       WIRE_WORKER_MAX);
     if (o->grace_s < 0 || o->idle_s < 0 || o->grace_s > 86400 || o->idle_s > 86400)
         return err_set(e, -EINVAL, "--grace and --idle-exit are seconds, up to a day");
     return 0;
@@ -155,7 +155,11 @@ static int work(const struct worker_options *o, const char *endpoint, struct err
         .grace_ms = o->grace_s * 1000,
         .idle_ms = o->idle_s * 1000,
         .finish = o->finish,
-        .want = {o->cpus, o->gpus, o->places, o->ranks},
+        .want = {.cpus = o->cpus,
+                 .gpus = o->gpus,
+                 .visible = getenv("CUDA_VISIBLE_DEVICES"),
+                 .places = o->places,
+                 .memory_bytes = cgroup_memory("")},
         .site = {.wdir = o->wdir, .dir = o->dir},
     };
     AUTO(entry) struct entry in = {0};
@@ -164,8 +168,10 @@ static int work(const struct worker_options *o, const char *endpoint, struct err
     int rc = read_key(&in, o, e);
     if (rc == 0)
         rc = find_way(&c, endpoint, &in, o->plain, e);
-    if (rc == 0)
+    if (rc == 0 && !o->id)
         rc = make_id(id, sizeof id, e);
+    else if (o->id)
+        snprintf(id, sizeof id, "%s", o->id);
     if (rc == 0 && o->lock)
         rc = lockfile_take(&lock, o->lock, id, e);
     if (rc == 0)
@@ -179,8 +185,8 @@ static int work(const struct worker_options *o, const char *endpoint, struct err
 int cmd_worker(int argc, char **argv)
 {
     static const char who[] = "drover worker";
-    struct worker_options o = {.ranks = 1, .patience_s = 60, .dir = "sweeps"};
-    const char *endpoint = NULL;
+    struct worker_options o = {.patience_s = 60, .dir = "sweeps"};
+    AUTO(strv) char **endpoint = NULL;
     struct err e = {0};
     int rc = read_options(&o, &endpoint, argc, argv, &e);
     if (rc == OPT_HELP) {
@@ -188,7 +194,7 @@ int cmd_worker(int argc, char **argv)
         return 0;
     }
     if (rc == 0)
-        rc = work(&o, endpoint, &e);
+        rc = work(&o, endpoint ? endpoint[0] : NULL, &e);
     if (rc < 0)
         err_print(&e, who);
     return rc == 0 ? 0 : rc == -ETIMEDOUT ? EXIT_WORK : EXIT_USAGE;

@@ -12,7 +12,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/opt.h"
-#include "launcher/cmd.h"
+#include "launcher/cmd/cmd.h"
 
 struct cmd {
     const char *name, *usage, *what;

@@ -10,12 +10,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "collectives/backend.h"
+#include "collectives/comm/backend.h"
+#include "collectives/comm/scale.h"
 #include "collectives/mpi/mpi_device.h"
 #include "collectives/mpi/mpi_ops.h"
 #include "collectives/mpi/mpi_session.h"
+#include "common/clock.h"
 #include "common/mem.h"
 
 enum { CHUNK = 1 << 30 }; /* elements in one call of MPI's of what can be cut; it counts in ints */
@@ -34,13 +35,6 @@ struct backend_comm {
     bool aborted;
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static int check_world(const struct backend_opts *o, struct err *e)
 {
@@ -65,7 +59,7 @@ static int duplicate(struct backend_comm *c, int64_t end_ms, struct err *e)
     int done = 0;
     while (code == MPI_SUCCESS && !done) {
         code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-        if (code == MPI_SUCCESS && !done && now_ms() >= end_ms)
+        if (code == MPI_SUCCESS && !done && clock_ms() >= end_ms)
             return err_set(e, -ETIMEDOUT, "not every rank opened the communicator in time");
     }
     if (code == MPI_SUCCESS)
@@ -82,7 +76,7 @@ static void read_version(char *out)
 
 static int mpi_open(struct backend_comm **out, const struct backend_opts *o, struct err *e)
 {
-    int64_t end_ms = now_ms() + o->open_ms;
+    int64_t end_ms = clock_ms() + o->open_ms;
     int rc = mpi_session_enter(o->open_ms, e);
     if (rc < 0)
         return rc;
@@ -162,16 +156,23 @@ static int issue_reduction(struct backend_comm *c, struct job *j, MPI_Op op, MPI
     MPI_Datatype type = mpi_type(k->type);
     int n = (int)k->count;
     bool root = c->rank == k->root;
-    const void *in = k->in == k->out ? MPI_IN_PLACE : k->in;
+    const void *own = k->in;
+    void *out = k->coll == BACKEND_REDUCE_SCATTER && j->temp ? j->temp : k->out;
+    if (k->op == DROVER_MULSUM) {
+        size_t all = k->count * (k->coll == BACKEND_REDUCE_SCATTER ? (size_t)c->size : 1);
+        own = memcpy(j->temp, k->in, all * backend_type_bytes(k->type));
+        scale_by(j->temp, all, k->type, k->factor);
+        out = k->out;
+    }
+    const void *in = own == out ? MPI_IN_PLACE : own;
     switch (k->coll) {
     case BACKEND_ALL_REDUCE:
-        return MPI_Iallreduce(in, k->out, n, type, op, c->comm, request);
+        return MPI_Iallreduce(in, out, n, type, op, c->comm, request);
     case BACKEND_REDUCE:
-        return MPI_Ireduce(root ? in : k->in, root ? k->out : NULL, n, type, op, k->root, c->comm,
+        return MPI_Ireduce(root ? in : own, root ? out : NULL, n, type, op, k->root, c->comm,
                            request);
     default:
-        return MPI_Ireduce_scatter_block(k->in, j->temp ? j->temp : k->out, n, type, op, c->comm,
-                                         request);
+        return MPI_Ireduce_scatter_block(own, out, n, type, op, c->comm, request);
     }
 }
 
@@ -223,11 +224,6 @@ static int issue_whole(struct backend_comm *c, struct job *j, MPI_Request *reque
     }
 }
 
-static bool reduces(enum backend_coll coll)
-{
-    return coll == BACKEND_ALL_REDUCE || coll == BACKEND_REDUCE || coll == BACKEND_REDUCE_SCATTER;
-}
-
 static bool in_parts(enum backend_coll coll)
 {
     return coll == BACKEND_ALL_GATHER || coll == BACKEND_GATHER || coll == BACKEND_SCATTER ||
@@ -235,10 +231,13 @@ static bool in_parts(enum backend_coll coll)
 }
 
 /* What MPI may not work on in place goes through a buffer: its size. A rank's part of the input of
- * a reduce_scatter, which MPI would have at the beginning; and an all_to_all. */
+ * a reduce_scatter, which MPI would have at the beginning; an all_to_all; and what is multiplied.
+ */
 static size_t temp_bytes(const struct backend_comm *c, const struct backend_call *k)
 {
     size_t bytes = k->count * backend_type_bytes(k->type);
+    if (backend_reduces(k->coll) && k->op == DROVER_MULSUM)
+        return bytes * (k->coll == BACKEND_REDUCE_SCATTER ? (size_t)c->size : 1);
     if (k->coll == BACKEND_REDUCE_SCATTER)
         return k->out == (const char *)k->in + (size_t)c->rank * bytes ? bytes : 0;
     return k->coll == BACKEND_ALL_TO_ALL && k->in == k->out ? bytes * (size_t)c->size : 0;
@@ -260,7 +259,7 @@ static int begin(struct backend_comm *c, const struct backend_call *k, struct er
         return err_set(e, -ENOMEM, "no memory for a copy of %zu bytes", temp);
     MPI_Op op;
     int code = 0;
-    if (reduces(k->coll)) {
+    if (backend_reduces(k->coll)) {
         int rc = mpi_op(&op, k->type, k->op, e);
         if (rc < 0)
             return rc;
@@ -277,11 +276,11 @@ static int begin(struct backend_comm *c, const struct backend_call *k, struct er
 static void finish(struct backend_comm *c, struct job *j)
 {
     const struct backend_call *k = &j->call;
-    if (j->temp && k->coll == BACKEND_REDUCE_SCATTER)
+    if (j->temp && k->coll == BACKEND_REDUCE_SCATTER && k->op != DROVER_MULSUM)
         memcpy(k->out, j->temp, k->count * backend_type_bytes(k->type));
     free(j->temp);
     bool has_result = k->coll != BACKEND_REDUCE || c->rank == k->root;
-    if (k->op == DROVER_AVG && reduces(k->coll) && has_result)
+    if (k->op == DROVER_AVG && backend_reduces(k->coll) && has_result)
         mpi_average(k->out, k->count, k->type, c->size);
 }
 
@@ -324,7 +323,7 @@ static int check_memory(const struct backend_comm *c, const struct backend_call 
         return 0;
     const char *what = backend_coll_name(k->coll);
     bool copies = temp_bytes(c, k) || (k->coll == BACKEND_BROADCAST && k->in != k->out);
-    if (mpi_device_aware() && !reduces(k->coll) && !copies)
+    if (mpi_device_aware() && !backend_reduces(k->coll) && !copies)
         return 0;
     if (mpi_device_aware())
         err_set(e, -ENOTSUP, "%s%s: not on memory of a GPU", what, copies ? " that copies" : "");
@@ -360,7 +359,8 @@ static int mpi_abort(struct backend_comm *c)
     return 0;
 }
 
-static int mpi_mem_alloc(struct backend_comm *c, size_t bytes, void **out, struct err *e)
+static int mpi_mem_alloc(struct backend_comm *c, size_t bytes, enum backend_memory use, void **out,
+                         struct err *e)
 {
     void *p = NULL;
     if (posix_memalign(&p, 64, bytes ? bytes : 1) != 0)

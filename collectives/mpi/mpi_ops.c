@@ -2,7 +2,7 @@
 
 #include <stdint.h>
 
-#include "collectives/float16.h"
+#include "collectives/comm/float16.h"
 #include "collectives/mpi/mpi_session.h"
 
 MPI_Datatype mpi_type(enum drover_type t)
@@ -61,7 +61,7 @@ int mpi_op(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
     static MPI_Op made[2][4];
     static unsigned char is_made[2][4];
     const MPI_Op usual[] = {MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX};
-    int which = op == DROVER_AVG ? DROVER_SUM : (int)op;
+    int which = op == DROVER_AVG || op == DROVER_MULSUM ? DROVER_SUM : (int)op;
     if (t != DROVER_HALF && t != DROVER_BFLOAT16) {
         *out = usual[which];
         return 0;

@@ -6,9 +6,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/mem.h"
 
 /* Open MPI's own variable. */
@@ -72,20 +72,12 @@ static void *run(void *arg)
     return NULL;
 }
 
-static struct timespec in_ms(int64_t ms)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += (ms + 999) / 1000;
-    return t;
-}
-
 int mpi_session_call(int (*call)(void *arg), void *arg, int64_t timeout_ms, const char *name,
                      struct err *e)
 {
     if (session.stuck)
         return err_set(e, -EALREADY, "MPI was given up after a failure");
-    struct timespec end = in_ms(timeout_ms);
+    struct timespec end = clock_in_ms(timeout_ms);
     struct waiting *w = xzalloc(sizeof *w);
     w->call = call;
     w->arg = arg;

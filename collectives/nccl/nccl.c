@@ -10,15 +10,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "collectives/backend.h"
+#include "collectives/comm/backend.h"
+#include "collectives/nccl/nccl_graph.h"
 #include "collectives/nccl/nccl_lib.h"
 #include "collectives/nccl/nccl_meet.h"
+#include "collectives/nccl/nccl_memory.h"
+#include "collectives/nccl/nccl_ops.h"
+#include "common/clock.h"
 #include "common/mem.h"
 
 enum {
-    CLOSE_MS = 10000,
+    SETTLE_MS = 10000, /* ends, and buffers that are made known */
     TROUBLE_MS = 5000, /* so long one that cannot take part waits for the others, to tell them */
     VERSION_MAX = 64,
     PROPERTIES_BYTES = 8192,
@@ -35,39 +38,14 @@ struct backend_comm {
     bool revoked;    /* aborted, but good for a shrink, … */
     bool spent;      /* … which was done */
     cudaStream_t stream;
+    bool own_stream;
+    struct nccl_graph graph;
+    struct nccl_region *regions;
     int rank, size, device;
     unsigned caps;
     void *scratch; /* one int on the device, for barriers */
     char version[VERSION_MAX];
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static int cuda_failed(struct err *e, const struct cuda_lib *cuda, cudaError_t rc, const char *what)
-{
-    int code = rc == cudaErrorMemoryAllocation ? -ENOMEM : -EIO;
-    return err_set(e, code, "CUDA: %s: %s", what, cuda->cudaGetErrorString(rc));
-}
-
-/* ncclGetLastError has the text that helps, where there is one. */
-static int nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc,
-                       const char *what)
-{
-    const char *last = nccl->ncclGetLastError(NULL);
-    int code = rc == ncclInvalidArgument || rc == ncclInvalidUsage ? -EINVAL
-               : rc == ncclRemoteError                             ? -ECONNRESET
-                                                                   : -EIO;
-    err_set(e, code, "NCCL: %s: %s%s%s", what, nccl->ncclGetErrorString(rc),
-            last && *last ? ": " : "", last ? last : "");
-    if (e)
-        e->text[strcspn(e->text, "\n")] = '\0';
-    return err_hint(e, "NCCL_DEBUG=INFO makes NCCL say more");
-}
 
 static int find_device(struct backend_comm *c, const struct backend_opts *o, struct err *e)
 {
@@ -85,7 +63,17 @@ static int find_device(struct backend_comm *c, const struct backend_opts *o, str
     rc = c->cuda->cudaSetDevice(c->device);
     if (rc == cudaSuccess)
         rc = c->cuda->cudaMalloc(&c->scratch, sizeof(int));
-    return rc == cudaSuccess ? 0 : cuda_failed(e, c->cuda, rc, "the first use of the GPU");
+    return rc == cudaSuccess ? 0 : cuda_lib_failed(e, c->cuda, rc, "the first use of the GPU");
+}
+
+static int take_stream(struct backend_comm *c, void *stream, struct err *e)
+{
+    c->own_stream = stream == BACKEND_OWN_STREAM;
+    c->stream = c->own_stream ? NULL : stream;
+    cudaError_t rc = c->own_stream
+                         ? c->cuda->cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)
+                         : cudaSuccess;
+    return rc == cudaSuccess ? 0 : cuda_lib_failed(e, c->cuda, rc, "a stream");
 }
 
 /* Who says the k-th of n ids. */
@@ -111,7 +99,7 @@ static int introduce(struct backend_comm *c, int *version, ncclUniqueId *id, int
     if (rc == ncclSuccess && speaks(c, n))
         rc = c->nccl->ncclGetUniqueId(id);
     if (rc != ncclSuccess)
-        return nccl_failed(e, c->nccl, rc, "the job's id");
+        return nccl_lib_failed(e, c->nccl, rc, "the job's id");
     char short_version[NCCL_MEET_VERSION_BYTES];
     nccl_meet_version(short_version, *version);
     snprintf(c->version, sizeof c->version, "%s (headers %d.%d.%d)", short_version, NCCL_MAJOR,
@@ -137,11 +125,13 @@ static int prepare(struct backend_comm *c, const struct backend_opts *o, struct 
     if (rc == 0)
         rc = find_device(c, o, e);
     if (rc == 0)
+        rc = take_stream(c, o->stream, e);
+    if (rc == 0)
         rc = nccl_lib_load(&c->nccl, o->lib_path, e);
     if (rc < 0)
         return rc;
     (void)c->cuda->cudaDeviceGetPCIBusId(mine->bus, sizeof mine->bus, c->device);
-    c->caps = BACKEND_DEVICE_MEMORY | BACKEND_NO_INPLACE_A2A;
+    c->caps = BACKEND_DEVICE_MEMORY | BACKEND_NO_INPLACE_A2A | BACKEND_REGISTERS;
     c->caps |= c->nccl->all_to_all ? BACKEND_HAS_ALL_TO_ALL : 0;
     c->caps |= c->nccl->gather ? BACKEND_HAS_GATHER : 0;
     c->caps |= c->nccl->scatter ? BACKEND_HAS_SCATTER : 0;
@@ -215,14 +205,14 @@ static int settled(struct backend_comm *c, const char *what, struct err *e)
         rc = state;
     return rc == ncclSuccess      ? 0
            : rc == ncclInProgress ? -EINPROGRESS
-                                  : nccl_failed(e, c->nccl, rc, what);
+                                  : nccl_lib_failed(e, c->nccl, rc, what);
 }
 
 static int settle_by(struct backend_comm *c, int64_t end_ms, const char *what, struct err *e)
 {
     int rc = 0;
     while ((rc = settled(c, what, e)) == -EINPROGRESS) {
-        if (now_ms() >= end_ms)
+        if (clock_ms() >= end_ms)
             return err_set(e, -ETIMEDOUT, "NCCL: %s: not done in time", what);
         sched_yield();
     }
@@ -234,12 +224,12 @@ static int connect_ranks(struct backend_comm *c, const struct backend_opts *o, n
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    int64_t end_ms = now_ms() + o->open_ms;
+    int64_t end_ms = clock_ms() + o->open_ms;
     ncclResult_t rc =
         n > 1 ? c->nccl->init_scalable(&c->comm, c->size, c->rank, n, ids, &config)
               : c->nccl->ncclCommInitRankConfig(&c->comm, c->size, ids[0], c->rank, &config);
     if (rc != ncclSuccess && rc != ncclInProgress)
-        return nccl_failed(e, c->nccl, rc, "connecting the ranks");
+        return nccl_lib_failed(e, c->nccl, rc, "connecting the ranks");
     int failed = settle_by(c, end_ms, "connecting the ranks", e);
     if (failed == -ETIMEDOUT)
         err_hint(e, "all ranks came, but do not reach each other: see NCCL_SOCKET_IFNAME, and "
@@ -268,6 +258,11 @@ static void release(struct backend_comm *c)
         c->nccl->ncclCommAbort(c->comm);
     if (c->scratch)
         c->cuda->cudaFree(c->scratch);
+    if (c->cuda)
+        nccl_graph_drop(&c->graph, c->cuda, c->stream);
+    if (c->own_stream && c->stream)
+        c->cuda->cudaStreamDestroy(c->stream);
+    nccl_memory_forget(&c->regions); /* a collective may still write there */
     free(c);
 }
 AUTO_DEFINE(comm, struct backend_comm *, release)
@@ -277,7 +272,6 @@ static int nccl_open(struct backend_comm **out, const struct backend_opts *o, st
     AUTO(comm) struct backend_comm *c = xzalloc(sizeof *c);
     c->rank = o->rank;
     c->size = o->size;
-    c->stream = o->stream;
     struct nccl_card mine;
     memset(&mine, 0, sizeof mine);
     nccl_meet_host(&mine);
@@ -297,7 +291,7 @@ static void nccl_close(struct backend_comm *c)
 {
     struct err e = {0};
     if (c->comm && !c->spent && (c->revoked || (c->nccl->ncclCommFinalize(c->comm), true)) &&
-        settle_by(c, now_ms() + CLOSE_MS, "ending", &e) == 0) {
+        settle_by(c, clock_ms() + SETTLE_MS, "ending", &e) == 0) {
         c->nccl->ncclCommDestroy(c->comm);
         c->comm = NULL;
     }
@@ -311,7 +305,7 @@ static int ask_for_part(struct backend_comm *made, struct backend_comm *c,
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     const char *what = p->without ? "shrinking" : "splitting";
-    int64_t end_ms = now_ms() + p->open_ms;
+    int64_t end_ms = clock_ms() + p->open_ms;
     int failed = c->revoked ? settle_by(c, end_ms, "stopping the work", e) : 0;
     if (failed < 0)
         return failed;
@@ -326,7 +320,7 @@ static int ask_for_part(struct backend_comm *made, struct backend_comm *c,
                                     &made->comm, &config);
     }
     if (rc != ncclSuccess && rc != ncclInProgress)
-        return nccl_failed(e, c->nccl, rc, what);
+        return nccl_lib_failed(e, c->nccl, rc, what);
     failed = settle_by(c, end_ms, what, e);
     return failed < 0 || !made->comm ? failed : settle_by(made, end_ms, what, e);
 }
@@ -340,7 +334,7 @@ static int nccl_part(struct backend_comm **out, struct backend_comm *c,
         return err_hint(e, "NCCL 2.28 can; or close it, and start the job again without them");
     }
     AUTO(comm) struct backend_comm *made = xzalloc(sizeof *made);
-    *made = (struct backend_comm){.nccl = c->nccl, .cuda = c->cuda, .stream = c->stream};
+    *made = (struct backend_comm){.nccl = c->nccl, .cuda = c->cuda};
     made->rank = p->rank;
     made->size = p->size;
     made->device = c->device;
@@ -348,46 +342,21 @@ static int nccl_part(struct backend_comm **out, struct backend_comm *c,
     memcpy(made->version, c->version, sizeof made->version);
     int rc = ask_for_part(made, c, p, e);
     c->spent = p->without;
+    if (rc == 0)
+        rc = take_stream(made, c->own_stream ? BACKEND_OWN_STREAM : c->stream, e);
     if (rc < 0)
         return rc;
     cudaError_t cu = c->cuda->cudaMalloc(&made->scratch, sizeof(int));
     if (cu != cudaSuccess)
-        return cuda_failed(e, c->cuda, cu, "a buffer");
+        return cuda_lib_failed(e, c->cuda, cu, "a buffer");
     *out = made->comm ? TAKE(made) : NULL;
     return 0;
 }
 
-/* The last two are ncclFloat8e4m3 and ncclFloat8e5m2, which headers before 2.24 lack. */
-static ncclDataType_t nccl_type(enum drover_type t)
-{
-    static const ncclDataType_t types[DROVER_TYPES] = {
-        [DROVER_INT8] = ncclInt8,
-        [DROVER_UINT8] = ncclUint8,
-        [DROVER_INT32] = ncclInt32,
-        [DROVER_UINT32] = ncclUint32,
-        [DROVER_INT64] = ncclInt64,
-        [DROVER_UINT64] = ncclUint64,
-        [DROVER_HALF] = ncclFloat16,
-        [DROVER_FLOAT] = ncclFloat32,
-        [DROVER_DOUBLE] = ncclFloat64,
-        [DROVER_BFLOAT16] = ncclBfloat16,
-        [DROVER_F8E4M3] = (ncclDataType_t)10,
-        [DROVER_F8E5M2] = (ncclDataType_t)11,
-    };
-    return types[t];
-}
-
-static ncclRedOp_t nccl_op(enum drover_op op)
-{
-    static const ncclRedOp_t ops[DROVER_OPS] = {ncclSum, ncclProd, ncclMin, ncclMax, ncclAvg};
-    return ops[op];
-}
-
-static ncclResult_t issue(struct backend_comm *c, const struct backend_call *k)
+static ncclResult_t issue_with(struct backend_comm *c, const struct backend_call *k, ncclRedOp_t op)
 {
     const struct nccl_lib *n = c->nccl;
-    ncclDataType_t t = nccl_type(k->type);
-    ncclRedOp_t op = nccl_op(k->op);
+    ncclDataType_t t = nccl_ops_type(k->type);
     switch (k->coll) {
     case BACKEND_ALL_REDUCE:
         return n->ncclAllReduce(k->in, k->out, k->count, t, op, c->comm, c->stream);
@@ -414,6 +383,17 @@ static ncclResult_t issue(struct backend_comm *c, const struct backend_call *k)
     }
 }
 
+static ncclResult_t issue(struct backend_comm *c, const struct backend_call *k)
+{
+    ncclRedOp_t op;
+    ncclResult_t rc = nccl_ops_take(&op, k, c->nccl, c->comm);
+    if (rc != ncclSuccess)
+        return rc;
+    rc = issue_with(c, k, op);
+    nccl_ops_give(op, k, c->nccl, c->comm);
+    return rc;
+}
+
 static int nccl_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
                       struct err *e)
 {
@@ -432,43 +412,77 @@ static int nccl_start(struct backend_comm *c, const struct backend_call *calls, 
     }
     if (rc == ncclSuccess || rc == ncclInProgress)
         return 0;
-    return nccl_failed(e, c->nccl, rc, backend_coll_name(calls[0].coll));
+    return nccl_lib_failed(e, c->nccl, rc, backend_coll_name(calls[0].coll));
 }
 
 static int nccl_poll(struct backend_comm *c, struct err *e)
 {
     int rc = settled(c, "a collective", e);
-    if (rc < 0)
+    if (rc < 0 || c->graph.recording)
         return rc;
     cudaError_t state = c->cuda->cudaStreamQuery(c->stream);
     if (state == cudaErrorNotReady)
         return -EINPROGRESS;
-    return state == cudaSuccess ? 0 : cuda_failed(e, c->cuda, state, "the stream");
+    return state == cudaSuccess ? 0 : cuda_lib_failed(e, c->cuda, state, "the stream");
 }
 
-static int nccl_mem_alloc(struct backend_comm *c, size_t bytes, void **out, struct err *e)
+static int nccl_record(struct backend_comm *c, bool begin, struct err *e)
 {
-    cudaError_t rc = c->cuda->cudaMalloc(out, bytes ? bytes : 1);
-    return rc == cudaSuccess ? 0 : cuda_failed(e, c->cuda, rc, "a buffer");
+    return begin ? nccl_graph_begin(&c->graph, c->cuda, c->stream, e)
+                 : nccl_graph_end(&c->graph, c->cuda, c->stream, e);
+}
+
+static int nccl_replay(struct backend_comm *c, struct err *e)
+{
+    return nccl_graph_launch(&c->graph, c->cuda, c->stream, e);
+}
+
+static int nccl_mem_alloc(struct backend_comm *c, size_t bytes, enum backend_memory use, void **out,
+                          struct err *e)
+{
+    bytes = bytes ? bytes : 1;
+    if (use == BACKEND_SCRATCH) {
+        cudaError_t rc = c->cuda->cudaMalloc(out, bytes);
+        return rc == cudaSuccess ? 0 : cuda_lib_failed(e, c->cuda, rc, "a buffer");
+    }
+    int rc = nccl_memory_take(&c->regions, c->nccl, c->comm, bytes, use, e);
+    if (rc == 0)
+        rc = settle_by(c, clock_ms() + SETTLE_MS, "a buffer", e);
+    if (rc == 0)
+        *out = c->regions->p;
+    return rc;
 }
 
 static void nccl_mem_free(struct backend_comm *c, void *p)
 {
-    c->cuda->cudaFree(p);
+    bool usable = c->comm && !c->revoked && !c->spent;
+    if (!nccl_memory_give(&c->regions, c->nccl, usable ? c->comm : NULL, p))
+        c->cuda->cudaFree(p);
+}
+
+/* On the communicator's stream: a stream of its own is not ordered with the default one. */
+static int copy(struct backend_comm *c, void *to, const void *from, size_t bytes,
+                enum cudaMemcpyKind way, struct err *e)
+{
+    cudaError_t rc = c->cuda->cudaMemcpyAsync(to, from, bytes, way, c->stream);
+    if (rc == cudaSuccess)
+        rc = c->cuda->cudaStreamSynchronize(c->stream);
+    if (rc == cudaSuccess)
+        return 0;
+    bool in = way == cudaMemcpyHostToDevice;
+    return cuda_lib_failed(e, c->cuda, rc, in ? "a copy to the GPU" : "a copy from the GPU");
 }
 
 static int nccl_copy_in(struct backend_comm *c, void *to, const void *host, size_t bytes,
                         struct err *e)
 {
-    cudaError_t rc = c->cuda->cudaMemcpy(to, host, bytes, cudaMemcpyHostToDevice);
-    return rc == cudaSuccess ? 0 : cuda_failed(e, c->cuda, rc, "a copy to the GPU");
+    return copy(c, to, host, bytes, cudaMemcpyHostToDevice, e);
 }
 
 static int nccl_copy_out(struct backend_comm *c, void *host, const void *from, size_t bytes,
                          struct err *e)
 {
-    cudaError_t rc = c->cuda->cudaMemcpy(host, from, bytes, cudaMemcpyDeviceToHost);
-    return rc == cudaSuccess ? 0 : cuda_failed(e, c->cuda, rc, "a copy from the GPU");
+    return copy(c, host, from, bytes, cudaMemcpyDeviceToHost, e);
 }
 
 static unsigned nccl_caps(const struct backend_comm *c)
@@ -512,6 +526,8 @@ const struct backend drover_backend = {
     .mem_free = nccl_mem_free,
     .copy_in = nccl_copy_in,
     .copy_out = nccl_copy_out,
+    .record = nccl_record,
+    .replay = nccl_replay,
     .caps = nccl_caps,
     .version = nccl_version,
     .device = nccl_device,

@@ -43,6 +43,8 @@ static void fill_younger(struct nccl_lib *table, void *lib)
         {"ncclCommInitRankScalable", offsetof(struct nccl_lib, init_scalable)},
         {"ncclCommShrink", offsetof(struct nccl_lib, shrink)},
         {"ncclCommRevoke", offsetof(struct nccl_lib, revoke)},
+        {"ncclCommWindowRegister", offsetof(struct nccl_lib, window)},
+        {"ncclCommWindowDeregister", offsetof(struct nccl_lib, no_window)},
         {"ncclAlltoAll", offsetof(struct nccl_lib, all_to_all)},
         {"ncclGather", offsetof(struct nccl_lib, gather)},
         {"ncclScatter", offsetof(struct nccl_lib, scatter)},
@@ -99,4 +101,24 @@ int cuda_lib_load(const struct cuda_lib **out, struct err *e)
     }
     *out = &table;
     return 0;
+}
+
+int cuda_lib_failed(struct err *e, const struct cuda_lib *cuda, cudaError_t rc, const char *what)
+{
+    int code = rc == cudaErrorMemoryAllocation ? -ENOMEM : -EIO;
+    return err_set(e, code, "CUDA: %s: %s", what, cuda->cudaGetErrorString(rc));
+}
+
+/* ncclGetLastError has the text that helps, where there is one. */
+int nccl_lib_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc, const char *what)
+{
+    const char *last = nccl->ncclGetLastError(NULL);
+    int code = rc == ncclInvalidArgument || rc == ncclInvalidUsage ? -EINVAL
+               : rc == ncclRemoteError                             ? -ECONNRESET
+                                                                   : -EIO;
+    err_set(e, code, "NCCL: %s: %s%s%s", what, nccl->ncclGetErrorString(rc),
+            last && *last ? ": " : "", last ? last : "");
+    if (e)
+        e->text[strcspn(e->text, "\n")] = '\0';
+    return err_hint(e, "NCCL_DEBUG=INFO makes NCCL say more");
 }

@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "common/fnv.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
@@ -26,14 +27,6 @@ void nccl_meet_version(char out[NCCL_MEET_VERSION_BYTES], int version)
              version % 100);
 }
 
-/* FNV-1a. */
-static uint64_t add_to(uint64_t h, const char *text)
-{
-    for (const char *p = text; *p; p++)
-        h = (h ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
-    return h;
-}
-
 void nccl_meet_host(struct nccl_card *mine)
 {
     char boot[64] = "";
@@ -43,11 +36,11 @@ void nccl_meet_host(struct nccl_card *mine)
     AUTO(file) FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (f && !fgets(boot, sizeof boot, f))
         boot[0] = '\0';
-    mine->host = UINT64_C(0xcbf29ce484222325);
+    mine->host = FNV_START;
     if (chosen && *chosen)
-        mine->host = add_to(mine->host, chosen);
+        mine->host = fnv_add(mine->host, chosen);
     else
-        mine->host = add_to(add_to(mine->host, mine->node), boot);
+        mine->host = fnv_add(fnv_add(mine->host, mine->node), boot);
 }
 
 /* Whether the list, without '^' and '=', names the interface. */

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "collectives/backend.h"
+#include "collectives/comm/backend.h"
 #include "common/err.h"
 
 /* Sent as it lies in memory. */

@@ -7,7 +7,7 @@
 #include "common/json.h"
 #include "hpo/search/forecast.h"
 #include "hpo/search/goals.h"
-#include "hpo/search/space.h"
+#include "hpo/space/space.h"
 
 static const double side_by_side = 1e-7; /* of the cube */
 

@@ -9,7 +9,7 @@
 #include "hpo/model/lbfgs.h"
 #include "hpo/model/pareto.h"
 #include "hpo/model/sobol.h"
-#include "hpo/search/dist.h"
+#include "hpo/space/dist.h"
 
 enum {
     EVEN = 600,    /* points that fill the cube */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "hpo/search/dist.h"
+#include "hpo/space/dist.h"
 
 struct ranked { /* a value of a category */
     double number, place;

@@ -12,7 +12,7 @@
 
 #include "common/mem.h"
 #include "hpo/model/kernel.h"
-#include "hpo/search/space.h"
+#include "hpo/space/space.h"
 
 struct bayes_dim { /* a coordinate of the unit cube */
     size_t col, cols;

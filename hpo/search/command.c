@@ -6,7 +6,7 @@
 #include "common/mem.h"
 #include "common/opt.h"
 #include "common/strbuf.h"
-#include "hpo/search/pyrepr.h"
+#include "hpo/space/pyrepr.h"
 
 enum macro {
     MACRO_ENV,

@@ -5,9 +5,9 @@
 #include "common/json.h"
 #include "hpo/model/importance.h"
 #include "hpo/model/pareto.h"
-#include "hpo/search/dist.h"
 #include "hpo/search/goals.h"
-#include "hpo/search/space.h"
+#include "hpo/space/dist.h"
+#include "hpo/space/space.h"
 
 /* ---- importance ----------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "hpo/search/space.h"
+#include "hpo/space/space.h"
 
 /* ---- written by a person -----------------------------------------------------------------------
  */

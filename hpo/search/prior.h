@@ -10,9 +10,9 @@
 #include <stddef.h>
 
 #include "common/err.h"
-#include "hpo/search/node.h"
 #include "hpo/search/spec.h"
 #include "hpo/search/trial.h"
+#include "hpo/space/node.h"
 
 /* Reads what a person wrote, a list of {params, values}, or {params, value} where there is one
  * metric, and appends it to `into`. A node without a value: nothing. Needs the space and the

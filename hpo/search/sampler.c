@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "hpo/search/dist.h"
+#include "hpo/space/dist.h"
 
 const struct sampler_ops *sampler_of(enum spec_method m)
 {
@@ -49,6 +49,11 @@ json_t *sampler_next(struct sampler *s, const struct trial_view *view)
 json_t *sampler_save(const struct sampler *s)
 {
     return s->ops->save ? s->ops->save(s) : NULL;
+}
+
+double sampler_seconds(const struct sampler *s, size_t ended)
+{
+    return s->ops->seconds ? s->ops->seconds(s, ended) : 0;
 }
 
 int sampler_best(struct sampler *s, const struct trial_view *view)

@@ -48,6 +48,8 @@ struct sampler_ops {
     /* See sampler_save(); both NULL where nothing is learnt. */
     json_t *(*save)(const struct sampler *s);
     void (*restore)(struct sampler *s, const json_t *learnt);
+    /* See sampler_seconds(); NULL: next() takes no time to speak of. */
+    double (*seconds)(const struct sampler *s, size_t ended);
     /* See sampler_best(); NULL: nothing is known beyond the values. */
     int (*best)(struct sampler *s, const struct trial_view *view);
 };
@@ -84,6 +86,10 @@ AUTO_DEFINE(sampler, struct sampler *, sampler_free)
 /* The next trial's parameters: a new reference, or NULL: the space is exhausted. `view` only ever
  * grows from call to call. */
 json_t *sampler_next(struct sampler *s, const struct trial_view *view);
+
+/* About how long sampler_next() takes with `ended` trials, in seconds: a figure that is the same on
+ * every machine, for deciding. */
+double sampler_seconds(const struct sampler *s, size_t ended);
 
 /* What was learnt since the last sampler_save() and would not be found again in the trials alone: a
  * new reference, a few kB at most; NULL: nothing, what was saved last stays good. Kept with the

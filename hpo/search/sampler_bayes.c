@@ -341,6 +341,12 @@ static int best(struct sampler *s, const struct trial_view *view)
     return least < 0 ? -1 : b->past->ids[least];
 }
 
+/* As measured (docs/search.md), fits included. */
+static double seconds(const struct sampler *s, size_t ended)
+{
+    return 1e-4 * (double)(ended + json_array_size(s->task.prior));
+}
+
 /* ---- what is kept ------------------------------------------------------------------------------
  */
 
@@ -372,6 +378,7 @@ const struct sampler_ops sampler_bayes = {.name = "bayes",
                                           .own_new = own_new,
                                           .own_free = own_free,
                                           .next = next,
+                                          .seconds = seconds,
                                           .best = best,
                                           .save = save,
                                           .restore = restore};

@@ -1,7 +1,7 @@
 /* sampler_grid - every point of the space in W&B's order. */
 #include "common/json.h"
 #include "hpo/search/sampler.h"
-#include "hpo/search/space.h"
+#include "hpo/space/space.h"
 
 struct grid {
     int round; /* all points are tried so often */

@@ -4,7 +4,7 @@
 #include "common/json.h"
 #include "common/rng.h"
 #include "hpo/search/sampler.h"
-#include "hpo/search/space.h"
+#include "hpo/space/space.h"
 
 enum { DRAWS_MAX = 64, SCAN_MAX = 1 << 20 };
 

@@ -2,7 +2,7 @@
 #include "common/json.h"
 #include "hpo/model/sobol.h"
 #include "hpo/search/sampler.h"
-#include "hpo/search/space.h"
+#include "hpo/space/space.h"
 
 enum { POINTS_PER_TRIAL = 64 }; /* so many are looked at in the mean */
 

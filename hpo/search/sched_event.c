@@ -49,8 +49,9 @@ static void requeue(struct step *st, struct trial *t, const char *why, bool spen
 static void act_stop(struct step *st, const struct trial *t)
 {
     const struct worker *w = sched_in_worker(st->s, t->worker);
+    bool now = st->s->st.stopped && st->s->st.now;
     if (w->here)
-        sched_in_act(st, SCHED_ACT_STOP, w->id, t->id, t->lease, t->why);
+        sched_in_act(st, now ? SCHED_ACT_KILL : SCHED_ACT_STOP, w->id, t->id, t->lease, t->why);
 }
 
 static bool told_to_stop(const struct trial *t)
@@ -58,19 +59,28 @@ static bool told_to_stop(const struct trial *t)
     return t->state == TRIAL_STOPPING || t->state == TRIAL_PAUSING;
 }
 
+static void lose_lease(struct step *st, struct trial *t, const struct worker *by, bool ran);
+
 /* `kind`: STOPPING, or PAUSING. */
 static void stop_trial(struct step *st, enum sched_record_kind kind, struct trial *t,
                        const char *why)
 {
     sched_in_record(st, kind, t, t->lease, json_pack("{s:s}", "why", why));
-    act_stop(st, t);
+    if (sched_in_set_awaited(st->s, t))
+        lose_lease(st, t, NULL, false); /* nobody runs it */
+    else
+        act_stop(st, t);
 }
 
 /* A trial that was told to stop has stopped, or is gone. */
 static void end_stopped(struct step *st, struct trial *t, double seconds)
 {
-    if (strcmp(t->why, why_drain) == 0)
-        requeue(st, t, why_drain, false, NULL);
+    if (strcmp(t->why, why_drain) == 0 || strcmp(t->why, sched_in_why_pause) == 0)
+        requeue(st, t, t->why, false, NULL);
+    else if (strcmp(t->why, why_preempted) == 0)
+        requeue(st, t, t->why, true, NULL);
+    else if (strcmp(t->why, sched_in_why_stop) == 0)
+        sched_in_end(st, t, TRIAL_CANCELLED, seconds, NULL);
     else if (strcmp(t->why, why_timeout) == 0)
         sched_in_end(st, t, TRIAL_FAILED, seconds,
                      xasprintf("ran longer than the timeout of %.15g s",
@@ -85,16 +95,19 @@ static void pause_trial(struct step *st, struct trial *t, double seconds)
     sched_in_record(st, SCHED_REC_PAUSED, t, t->lease, json_pack("{s:f}", "seconds", seconds));
 }
 
-/* Its lease is void. Leases of a coordinator before this one may never have reached their worker:
- * that is not held against the trial. */
-static void lose_lease(struct step *st, struct trial *t, bool lost_worker)
+/* Its lease is void, since `by` (NULL: nobody of them) has it no more: who else runs it stops.
+ * `ran`: it may have been why; else it is not held against the trial. */
+static void lose_lease(struct step *st, struct trial *t, const struct worker *by, bool ran)
 {
+    const struct worker *runs = sched_in_worker(st->s, t->worker);
+    if (by && runs != by && runs->here && !sched_in_set_awaited(st->s, t))
+        sched_in_act(st, SCHED_ACT_STOP, runs->id, t->id, t->lease, "this lease is void");
     if (t->state == TRIAL_STOPPING)
         end_stopped(st, t, t->seconds);
     else if (t->state == TRIAL_PAUSING)
         pause_trial(st, t, t->seconds);
     else
-        requeue(st, t, why_lost, lost_worker || t->lease > st->s->replayed_lease, NULL);
+        requeue(st, t, why_lost, ran, NULL);
 }
 
 /* ---- workers -----------------------------------------------------------------------------------
@@ -106,7 +119,7 @@ static int *held_by(const struct sched *s, const struct worker *w, size_t *count
     int *ids = xcalloc((size_t)w->busy + 1, sizeof *ids);
     *count = 0;
     for (size_t i = 0; i < s->st.out_count && *count < (size_t)w->busy; i++)
-        if (strcmp(s->st.trials[s->st.out[i]]->worker, w->id) == 0)
+        if (sched_in_has(w, s->st.trials[s->st.out[i]]))
             ids[(*count)++] = s->st.out[i];
     return ids;
 }
@@ -116,9 +129,12 @@ static void lose_worker(struct step *st, struct worker *w)
     size_t n = 0;
     AUTO(free) int *ids = held_by(st->s, w, &n);
     w->here = false;
-    w->lost_ms = INT64_MAX;
-    for (size_t i = 0; i < n; i++)
-        lose_lease(st, st->s->st.trials[ids[i]], true);
+    sched_in_not_awaited(st->s, w);
+    sched_in_room(st->s, w);
+    for (size_t i = 0; i < n; i++) {
+        struct trial *t = st->s->st.trials[ids[i]];
+        lose_lease(st, t, w, !sched_in_set_awaited(st->s, t));
+    }
 }
 
 static bool lists(const json_t *running, int64_t lease)
@@ -133,7 +149,7 @@ static bool lists(const json_t *running, int64_t lease)
 static void claim(struct step *st, const struct worker *w, int64_t lease)
 {
     const struct trial *t = sched_state_leased(&st->s->st, lease);
-    bool valid = t && t->lease == lease && trial_out(t->state) && strcmp(t->worker, w->id) == 0;
+    bool valid = t && t->lease == lease && trial_out(t->state) && sched_in_has(w, t);
     if (!valid)
         sched_in_act(st, SCHED_ACT_STOP, w->id, t ? t->id : -1, lease, "this lease is void");
     else if (told_to_stop(t))
@@ -159,21 +175,52 @@ static int on_hello(struct step *st, const struct sched_event *ev, struct err *e
     w->node = node ? xstrdup(node) : NULL;
     w->places = (int)places;
     w->here = true;
-    w->leaving = false;
-    w->lost_ms = INT64_MAX;
+    w->leaving = w->mute = false;
+    sched_in_not_awaited(st->s, w);
+    sched_in_room(st->s, w);
     for (size_t i = 0; i < json_array_size(running); i++)
         claim(st, w, json_integer_value(json_array_get(running, i)));
     size_t n = 0;
     AUTO(free) int *ids = held_by(st->s, w, &n);
     for (size_t i = 0; i < n; i++) {
         struct trial *t = st->s->st.trials[ids[i]];
-        if (lists(running, t->lease))
+        bool runs = strcmp(t->worker, w->id) == 0;
+        if (lists(running, t->lease) || (runs && sched_in_set_awaited(st->s, t)))
             continue;
-        /* Should the RUN still be under way, the STOP follows it. */
+        /* Its RUN never came there. Should it still be under way, the STOP follows it. */
         sched_in_act(st, SCHED_ACT_STOP, w->id, t->id, t->lease, "this lease is void");
-        lose_lease(st, t, false);
+        lose_lease(st, t, w, false);
     }
     return 0;
+}
+
+/* Of one that is not here: the next hello says it again. */
+static int on_places(struct step *st, const struct sched_event *ev, struct err *e)
+{
+    int64_t places = 0;
+    if (json_want_int(&places, ev->data, "places", e) < 0)
+        return -EINVAL;
+    if (places < 0 || places > INT_MAX)
+        return err_set(e, -EINVAL, "bad 'places' of a worker");
+    struct worker *w = sched_in_worker(st->s, ev->worker);
+    if (!w)
+        return 0;
+    w->places = (int)places;
+    w->mute = false;
+    sched_in_room(st->s, w);
+    return 0;
+}
+
+static void on_drop(struct step *st, const struct sched_event *ev)
+{
+    const struct worker *w = sched_in_worker(st->s, ev->worker);
+    struct trial *t = sched_state_leased(&st->s->st, ev->lease);
+    if (!w || !t || t->lease != ev->lease || !trial_out(t->state) || !sched_in_has(w, t))
+        return;
+    if (sched_in_set_awaited(st->s, t))
+        requeue(st, t, why_preempted, false, NULL);
+    else if (!told_to_stop(t))
+        stop_trial(st, SCHED_REC_STOPPING, t, why_preempted);
 }
 
 static int on_lost(struct step *st, const struct sched_event *ev)
@@ -187,8 +234,10 @@ static int on_lost(struct step *st, const struct sched_event *ev)
 static int on_leaving(struct step *st, const struct sched_event *ev)
 {
     struct worker *w = sched_in_worker(st->s, ev->worker);
-    if (w)
-        w->leaving = true;
+    if (!w)
+        return 0;
+    w->leaving = true;
+    sched_in_room(st->s, w);
     return 0;
 }
 
@@ -336,7 +385,7 @@ static int on_done(struct step *st, const struct sched_event *ev, struct err *e)
     if (!t || t->lease != ev->lease || trial_ended(t->state))
         return 0;
     if (!trial_out(t->state)) {
-        if (succeeded(&d) && !(t->state == TRIAL_PAUSED && d.stopped))
+        if (succeeded(&d) && !(d.stopped && (t->state == TRIAL_PAUSED || t->with)))
             end_success(st, t, d.seconds);
     } else if (t->state == TRIAL_PAUSING && (d.stopped || d.preempted)) {
         pause_trial(st, t, d.seconds);
@@ -362,26 +411,38 @@ static int on_done(struct step *st, const struct sched_event *ev, struct err *e)
 static int on_tick(struct step *st)
 {
     struct sched *s = st->s;
+    char *awaited = NULL;
+    for (struct trial *t; (t = sched_in_set_late(st, &awaited));)
+        requeue(st, t, why_lost, false, awaited);
     for (size_t i = 0; i < s->worker_count; i++)
         if (s->workers[i]->lost_ms <= st->now_ms)
             lose_worker(st, s->workers[i]);
-    for (size_t i = 0; s->spec->timeout_ms > 0 && i < s->st.out_count; i++) {
+    for (size_t i = 0; s->spec->timeout_ms > 0 && i < s->st.out_count;) {
         struct trial *t = s->st.trials[s->st.out[i]];
         if (!told_to_stop(t) && t->leased_ms + s->spec->timeout_ms <= st->now_ms)
             stop_trial(st, SCHED_REC_STOPPING, t, why_timeout);
+        i += trial_out(t->state);
     }
     return 0;
 }
 
+void sched_in_stop_all(struct step *st, const char *why, bool again)
+{
+    const struct sched_state *all = &st->s->st;
+    for (size_t i = 0; i < all->out_count;) {
+        struct trial *t = all->trials[all->out[i]];
+        if (!told_to_stop(t))
+            stop_trial(st, SCHED_REC_STOPPING, t, why);
+        else if (again)
+            act_stop(st, t);
+        i += trial_out(t->state); /* one that nobody ran yet has left the list */
+    }
+}
+
 static int on_drain(struct step *st)
 {
-    struct sched *s = st->s;
-    s->draining = true;
-    for (size_t i = 0; i < s->st.out_count; i++) {
-        struct trial *t = s->st.trials[s->st.out[i]];
-        if (!told_to_stop(t))
-            stop_trial(st, SCHED_REC_STOPPING, t, why_drain);
-    }
+    st->s->draining = true;
+    sched_in_stop_all(st, why_drain, false);
     return 0;
 }
 
@@ -390,10 +451,18 @@ int sched_in_handle(struct step *st, const struct sched_event *ev, struct err *e
     switch (ev->kind) {
     case SCHED_EV_HELLO:
         return on_hello(st, ev, e);
+    case SCHED_EV_PLACES:
+        return on_places(st, ev, e);
     case SCHED_EV_LOST:
         return on_lost(st, ev);
     case SCHED_EV_LEAVING:
         return on_leaving(st, ev);
+    case SCHED_EV_HELD:
+        sched_in_on_held(st, ev);
+        return 0;
+    case SCHED_EV_DROP:
+        on_drop(st, ev);
+        return 0;
     case SCHED_EV_REPORT:
         return on_report(st, ev, e);
     case SCHED_EV_DONE:
@@ -402,6 +471,11 @@ int sched_in_handle(struct step *st, const struct sched_event *ev, struct err *e
         return on_tick(st);
     case SCHED_EV_DRAIN:
         return on_drain(st);
+    case SCHED_EV_ASK:
+        return sched_in_ask(st, ev->data, e);
+    case SCHED_EV_AHEAD:
+        sched_in_ahead(st);
+        return 0;
     }
     return err_set(e, -EINVAL, "an unknown kind of event");
 }

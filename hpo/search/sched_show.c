@@ -1,5 +1,6 @@
 /* sched_show - a scheduler's state for people, programs and tests. */
 #include <math.h>
+#include <string.h>
 
 #include "common/json.h"
 #include "hpo/search/sched_in.h"
@@ -23,6 +24,13 @@ json_t *sched_trial_json(const struct sched *s, int trial)
 int sched_trial_count(const struct sched *s)
 {
     return (int)s->st.count;
+}
+
+const json_t *sched_others(const struct sched *s, const char *worker, int64_t lease)
+{
+    const struct trial *t = sched_state_leased(&s->st, lease);
+    bool runs = t && t->lease == lease && trial_out(t->state) && strcmp(t->worker, worker) == 0;
+    return runs ? t->with : NULL;
 }
 
 struct trial_view sched_view(const struct sched *s)
@@ -68,7 +76,7 @@ struct sched_counts sched_counts(const struct sched *s)
         .oom = n[TRIAL_OOM],
         .invalid = n[TRIAL_INVALID],
         .cancelled = n[TRIAL_CANCELLED],
-        .total_wanted = s->total_wanted,
+        .total_wanted = sched_in_wanted(s),
     };
 }
 

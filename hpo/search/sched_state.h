@@ -17,9 +17,18 @@ struct sched_state { /* read by the scheduler's files; changed only here */
     size_t lease_count, lease_cap;
     int *out; /* trials that workers hold */
     size_t out_count, out_cap;
+    size_t waiting_from; /* no trial before it waits, and it does, if it is there */
     int counts[TRIAL_STATES];
     int ended_count;
-    bool target_hit; /* a trial reached metric.target */
+    double ended_seconds; /* that they ran, all together */
+    bool target_hit;      /* a trial reached metric.target */
+
+    /* what the user asked for */
+    bool paused, stopped;
+    bool now;      /* `stopped`: trials are killed */
+    int added;     /* trials with parameters of the user's */
+    int raised;    /* trials more than run_cap */
+    json_t *asked; /* the ids of all asks */
 };
 
 void sched_state_free(struct sched_state *st);
@@ -29,6 +38,9 @@ int sched_state_apply(struct sched_state *st, const struct sched_record *r, stru
 
 /* The trial that a lease was given for, or NULL: there was no such lease. */
 struct trial *sched_state_leased(const struct sched_state *st, int64_t lease);
+
+/* The first that waits, or NULL. */
+struct trial *sched_state_waiting(const struct sched_state *st);
 
 /* All of it. New reference. */
 json_t *sched_state_dump(const struct sched_state *st);

@@ -13,11 +13,11 @@
 #include "common/strbuf.h"
 #include "common/yaml.h"
 #include "hpo/search/command.h"
-#include "hpo/search/node.h"
-#include "hpo/search/pyrepr.h"
 #include "hpo/search/sampler.h"
-#include "hpo/search/space.h"
 #include "hpo/search/spec_drover.h"
+#include "hpo/space/node.h"
+#include "hpo/space/pyrepr.h"
+#include "hpo/space/space.h"
 
 static const char *const method_names[SPEC_METHODS] = {
     [SPEC_GRID] = "grid",

@@ -10,7 +10,8 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "hpo/search/node.h"
+#include "hpo/search/resources.h"
+#include "hpo/space/node.h"
 
 struct yaml_doc;
 struct space;        /* hpo/search/space.h */
@@ -73,9 +74,7 @@ struct spec {
     int run_cap;         /* trials in all; 0: no limit */
 
     /* drover: */
-    int ranks;             /* of a trial; 1 */
-    int gpus;              /* of a trial, all its ranks together; 0 */
-    int cpus;              /* of a rank; 0: its share */
+    struct resources need; /* of a trial; 1 rank */
     uint64_t seed;         /* 0 */
     int parallel;          /* trials at once; 0: as many as the workers have places */
     int retries;           /* how often a trial that was lost or preempted is run again; 3 */

@@ -8,13 +8,11 @@
 
 #include "common/json.h"
 #include "hpo/search/prior.h"
-#include "hpo/search/space.h"
-
-enum { RANKS_MAX = 1 << 20 };
+#include "hpo/space/space.h"
 
 void spec_drover_defaults(struct spec *s)
 {
-    s->ranks = 1;
+    s->need.nodes = s->need.ranks = 1;
     s->repeats = 1;
     s->retries = 3;
     s->give_up_after = 5;
@@ -58,19 +56,6 @@ static int read_duration(int64_t *out_ms, const struct node *n, const char *key,
         return 0;
     node_error(&at, e, "'%s' must be a length of time", key);
     return err_hint(e, "%s: 90, in seconds, or 10m, 1.5h, 2d", key);
-}
-
-static int read_resources(struct spec *s, const struct node *n, struct err *e)
-{
-    static const char *const keys[] = {"ranks", "gpus", "cpus"};
-    struct node at = node_member(n, "resources");
-    if (!at.value)
-        return 0;
-    if (node_only_keys(&at, keys, COUNT_OF(keys), "resources", e) < 0 ||
-        node_int(&s->ranks, &at, "ranks", 1, RANKS_MAX, e) < 0 ||
-        node_int(&s->gpus, &at, "gpus", 0, RANKS_MAX, e) < 0)
-        return -EINVAL;
-    return node_int(&s->cpus, &at, "cpus", 0, RANKS_MAX, e);
 }
 
 static int read_seed(struct spec *s, const struct node *n, struct err *e)
@@ -144,8 +129,10 @@ int spec_drover_read(struct spec *s, const struct node *n, struct err *e)
     };
     if (!n->value)
         return 0;
-    if (node_only_keys(n, keys, COUNT_OF(keys), "drover", e) < 0 || read_resources(s, n, e) < 0 ||
-        read_seed(s, n, e) < 0 || node_int(&s->parallel, n, "parallel", 1, INT_MAX, e) < 0 ||
+    struct node resources = node_member(n, "resources");
+    if (node_only_keys(n, keys, COUNT_OF(keys), "drover", e) < 0 ||
+        resources_read(&s->need, &resources, e) < 0 || read_seed(s, n, e) < 0 ||
+        node_int(&s->parallel, n, "parallel", 1, INT_MAX, e) < 0 ||
         node_int(&s->retries, n, "retries", 0, INT_MAX, e) < 0 ||
         node_bool(&s->retry_failed, n, "retry_failed", e) < 0 ||
         node_int(&s->give_up_after, n, "give_up_after", 0, INT_MAX, e) < 0 ||
@@ -161,14 +148,13 @@ int spec_drover_read(struct spec *s, const struct node *n, struct err *e)
 
 json_t *spec_drover_json(const struct spec *s)
 {
-    return json_pack(
-        "{s:{s:i, s:i, s:i}, s:I, s:i, s:i, s:b, s:i, s:f, s:f, s:f, s:s, s:s, s:i, s:O*, "
-        "s:O*, s:O, s:O}",
-        "resources", "ranks", s->ranks, "gpus", s->gpus, "cpus", s->cpus, "seed",
-        (json_int_t)s->seed, "parallel", s->parallel, "retries", s->retries, "retry_failed",
-        s->retry_failed, "give_up_after", s->give_up_after, "timeout", (double)s->timeout_ms / 1e3,
-        "grace", (double)s->grace_ms / 1e3, "lost_after", (double)s->lost_after_ms / 1e3, "value",
-        s->value_last ? "last" : "best", "wandb", s->wandb_real ? "real" : "drover", "repeats",
-        s->repeats, "when", s->when, "constraints", s->constraints, "start", s->start, "prior",
-        s->prior);
+    return json_pack("{s:o, s:I, s:i, s:i, s:b, s:i, s:f, s:f, s:f, s:s, s:s, s:i, s:O*, "
+                     "s:O*, s:O, s:O}",
+                     "resources", resources_json(&s->need), "seed", (json_int_t)s->seed, "parallel",
+                     s->parallel, "retries", s->retries, "retry_failed", s->retry_failed,
+                     "give_up_after", s->give_up_after, "timeout", (double)s->timeout_ms / 1e3,
+                     "grace", (double)s->grace_ms / 1e3, "lost_after",
+                     (double)s->lost_after_ms / 1e3, "value", s->value_last ? "last" : "best",
+                     "wandb", s->wandb_real ? "real" : "drover", "repeats", s->repeats, "when",
+                     s->when, "constraints", s->constraints, "start", s->start, "prior", s->prior);
 }

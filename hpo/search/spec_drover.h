@@ -2,8 +2,8 @@
 #ifndef DROVER_SPEC_DROVER_H
 #define DROVER_SPEC_DROVER_H
 
-#include "hpo/search/node.h"
 #include "hpo/search/spec.h"
+#include "hpo/space/node.h"
 
 /* Sets the defaults of the block's fields. */
 void spec_drover_defaults(struct spec *s);

@@ -5,8 +5,8 @@
 
 #include "common/json.h"
 #include "common/opt.h"
-#include "hpo/search/node.h"
 #include "hpo/search/spec.h"
+#include "hpo/space/node.h"
 
 static int read_hyperband(struct spec_stop *stop, const struct node *n, struct err *e)
 {

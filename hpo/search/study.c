@@ -9,8 +9,8 @@
 #include "common/opt.h"
 #include "hpo/search/goals.h"
 #include "hpo/search/insight.h"
-#include "hpo/search/space.h"
 #include "hpo/search/study_in.h"
+#include "hpo/space/space.h"
 
 enum { ASK_MAX = 100000 };
 
@@ -212,7 +212,9 @@ struct trial *study_in_trial(const struct study *s, const struct node *n, enum t
         return NULL;
     }
     struct trial *t = s->trials[id];
-    if (trial_step(t->state, ev) >= 0)
+    bool late =
+        t->state == TRIAL_PAUSED && ev == TRIAL_EV_REPORT; /* no message is under way here */
+    if (trial_step(t->state, ev) >= 0 && !late)
         return t;
     if (trial_ended(t->state)) {
         node_error(&at, e, "trial %d has ended already (%s)", id, trial_state_name(t->state));

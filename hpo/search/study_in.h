@@ -2,11 +2,11 @@
 #ifndef DROVER_STUDY_IN_H
 #define DROVER_STUDY_IN_H
 
-#include "hpo/search/node.h"
 #include "hpo/search/sampler.h"
 #include "hpo/search/spec.h"
 #include "hpo/search/stopper.h"
 #include "hpo/search/study.h"
+#include "hpo/space/node.h"
 
 struct study {
     struct space *space;

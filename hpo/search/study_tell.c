@@ -5,8 +5,8 @@
 
 #include "common/json.h"
 #include "common/opt.h"
-#include "hpo/search/space.h"
 #include "hpo/search/study_in.h"
+#include "hpo/space/space.h"
 
 struct result {
     struct trial *trial; /* NULL: one from elsewhere, */

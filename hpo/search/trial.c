@@ -32,8 +32,13 @@ static const unsigned char next[TRIAL_STATES][TRIAL_EVENTS] = {
     ROW(TRIAL_PAUSING, TRIAL_EV_REQUEUE, TRIAL_WAITING),
     ROW(TRIAL_PAUSING, TRIAL_EV_PAUSED, TRIAL_PAUSED),
     ROW(TRIAL_PAUSING, TRIAL_EV_END, TRIAL_STATES),
+    ROW(TRIAL_PAUSED, TRIAL_EV_REPORT, TRIAL_PAUSED), /* its lost worker is heard again */
     ROW(TRIAL_PAUSED, TRIAL_EV_LEASE, TRIAL_LEASED),
     ROW(TRIAL_PAUSED, TRIAL_EV_END, TRIAL_STATES),
+    ROW(TRIAL_FAILED, TRIAL_EV_RETRY, TRIAL_WAITING), /* what has a value, or was judged by it, */
+    ROW(TRIAL_OOM, TRIAL_EV_RETRY, TRIAL_WAITING),    /* stays as it ended */
+    ROW(TRIAL_INVALID, TRIAL_EV_RETRY, TRIAL_WAITING),
+    ROW(TRIAL_CANCELLED, TRIAL_EV_RETRY, TRIAL_WAITING),
 };
 
 int trial_step(enum trial_state s, enum trial_event ev)
@@ -94,6 +99,7 @@ void trial_free(struct trial *t)
         return;
     json_decref(t->params);
     json_decref(t->metrics);
+    json_decref(t->with);
     free(t->worker);
     free(t->node);
     free(t->why);

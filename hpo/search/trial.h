@@ -33,6 +33,7 @@ enum trial_event {
     TRIAL_EV_REQUEUE, /* its lease is void and it waits again: lost, preempted, drained, retried */
     TRIAL_EV_PAUSED,  /* a pausing trial's processes have ended */
     TRIAL_EV_END,     /* it has come to one of the ends */
+    TRIAL_EV_RETRY,   /* the user wants it to be run again */
     TRIAL_EVENTS
 };
 
@@ -43,7 +44,7 @@ int trial_step(enum trial_state s, enum trial_event ev);
 bool trial_ended(enum trial_state s);
 /* Whether what it reported says something of its parameters: those that failed do not count. */
 bool trial_counts(enum trial_state s);
-/* Whether a worker holds it. */
+/* Whether workers hold it. */
 bool trial_out(enum trial_state s);
 /* "waiting", "done", … */
 const char *trial_state_name(enum trial_state s);
@@ -68,6 +69,7 @@ struct trial {
     json_t *params;
     int64_t lease;       /* the last one given; 0: none yet */
     char *worker, *node; /* of the last lease; NULL: none yet */
+    json_t *with;        /* the other workers that hold places for it; NULL: it needs none */
     char *why;           /* of the last STOPPING or REQUEUED; NULL: none */
     int tries_spent;     /* REQUEUED records that count against the retries */
 
@@ -90,6 +92,7 @@ struct trial {
     int end_order;  /* so many trials had ended with it; 0: it has not, or nobody counts */
     double seconds; /* of run time, as its worker measured */
     char *error;    /* NULL: none */
+    size_t out_at;  /* in the sweep's list of those that workers hold, while it is in it */
 };
 
 struct trial *trial_new(int id, json_t *params, int64_t now_ms); /* takes its own reference */

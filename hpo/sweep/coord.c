@@ -5,31 +5,22 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
-#include "hpo/sweep/hub.h"
+#include "hpo/sweep/company.h"
+#include "hpo/sweep/desk.h"
 #include "hpo/sweep/local.h"
+#include "hpo/sweep/net/hub.h"
+#include "hpo/sweep/taken.h"
+#include "hpo/sweep/turn.h"
 
 enum {
     TICK_MS = 1000,
+    ASKS_MS = 250,     /* between looks for what users ask: they wait for an answer */
+    GATHER_MS = 4,     /* that a report may wait for the commit */
     STOPPED_MS = 5000, /* without a tick: we were stopped, or the machine slept */
-    LONELY_MS = 30000, /* without a worker, until somebody is told */
     RELEASE_MS = 10000 /* for the local worker to end when it has nothing left to do */
-};
-
-/* An effect that waits for the turn's commit. */
-struct todo {
-    enum wire_kind kind; /* WIRE_RUN, WIRE_STOP, WIRE_ACK */
-    char worker[WIRE_WORKER_MAX + 1];
-    int trial;
-    int64_t lease, seq;
-    json_t *params;
-};
-
-/* A record of this turn, for those who watch. */
-struct fact {
-    enum sched_record_kind kind;
-    int trial;
 };
 
 struct coord {
@@ -40,31 +31,30 @@ struct coord {
     bool loop_open;
     struct hub *hub;
     char *endpoint, *lock, *left, *log;
-    char *tcp;                     /* for workers of other machines; NULL: none */
-    uint64_t ticked_ms, lonely_ms; /* 0: not lonely, or said so */
-    bool workers_changed;          /* since sweepdir_workers() */
+    char *tcp; /* for workers of other machines; NULL: none */
+    uint64_t ticked_ms;
+    struct company company;
     struct local_config local_config;
     struct local *local;
+    struct fleet *fleet; /* NULL: none */
+    int awaited;         /* of the two, once the sweep is over */
     struct sched *sched;
     struct sched_out out;
-    int64_t *last_seq; /* by lease: the last message that is stored */
-    size_t lease_cap;
-    struct todo *todo;
-    size_t todo_count, todo_cap;
-    struct fact *facts;
-    size_t fact_count, fact_cap;
-    uv_timer_t deadline, tick, release;
+    struct taken *taken;
+    struct turn *turn;
+    uv_timer_t deadline, tick, asks, release, gather;
     uv_signal_t signals[3];
-    char *why;  /* the sweep is over; NULL: it is not */
-    int signal; /* that stopped it */
+    char *why;        /* the sweep is over; NULL: it is not */
+    int signal;       /* that stopped it */
+    int64_t ahead_ms; /* of CLOCK_BOOTTIME is the sweep's time */
     struct err error;
 };
 
-static int64_t wall_ms(void)
+/* As the wall clock had it when we began, or as the store has it where that is later. Somebody may
+ * set the clock: no timeout is over for it, and no lost worker is waited for the longer. */
+static int64_t now_ms(const struct coord *c)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return clock_ms_of(CLOCK_BOOTTIME) + c->ahead_ms;
 }
 
 /* It cannot go on: the scheduler and the store would part. */
@@ -77,84 +67,49 @@ static void fail(struct coord *c, const struct err *e)
 
 /* ---- a turn --------------------------------------------------------------------------------- */
 
-static void perform(struct coord *c, const struct todo *t)
+static void perform(struct coord *c, const struct turn_todo *t)
 {
     struct err e = {0};
     struct wire_msg m = {.kind = t->kind, .lease = t->lease, .seq = t->seq};
     int rc = 0;
     if (t->kind == WIRE_RUN)
-        rc = order_data(&m.data, &c->config->order, t->trial, t->params, &e);
+        rc = order_data(&m.data, &c->config->order, t->trial, t->params, t->others, &e);
     if (rc < 0 || hub_say(c->hub, t->worker, &m, &e) < 0)
         fail(c, &e);
     wire_msg_clear(&m);
 }
 
-static struct todo *add_todo(struct coord *c, enum wire_kind kind, const char *worker)
-{
-    if (c->todo_count == c->todo_cap) {
-        c->todo_cap = c->todo_cap ? c->todo_cap * 2 : 64;
-        c->todo = xrealloc(c->todo, c->todo_cap, sizeof *c->todo);
-    }
-    struct todo *t = &c->todo[c->todo_count++];
-    *t = (struct todo){.kind = kind};
-    snprintf(t->worker, sizeof t->worker, "%s", worker);
-    return t;
-}
-
-static void note_seq(struct coord *c, int64_t lease, int64_t seq)
-{
-    size_t need = (size_t)lease + 1;
-    if (need > c->lease_cap) {
-        size_t cap = need * 2;
-        c->last_seq = xrealloc(c->last_seq, cap, sizeof *c->last_seq);
-        memset(c->last_seq + c->lease_cap, 0, (cap - c->lease_cap) * sizeof *c->last_seq);
-        c->lease_cap = cap;
-    }
-    if (seq > c->last_seq[lease])
-        c->last_seq[lease] = seq;
-}
-
-static void note_fact(struct coord *c, const struct sched_record *r)
-{
-    if (c->fact_count == c->fact_cap) {
-        c->fact_cap = c->fact_cap ? c->fact_cap * 2 : 16;
-        c->facts = xrealloc(c->facts, c->fact_cap, sizeof *c->facts);
-    }
-    c->facts[c->fact_count++] = (struct fact){r->kind, r->trial};
-}
-
 /* Gives the scheduler an event; what follows is part of this turn. `seq`: of the worker's message.
- */
-static void step(struct coord *c, const struct sched_event *ev, int64_t seq)
+ *   -EINVAL  the event makes no sense: nothing has happened */
+static int give(struct coord *c, const struct sched_event *ev, int64_t seq, struct err *e)
 {
-    struct err e = {0};
     if (c->error.code)
-        return;
-    if (sched_step(c->sched, ev, wall_ms(), &c->out, &e) < 0) {
-        log_warn("worker %s: %s", ev->worker ? ev->worker : "-", e.text);
-        return;
-    }
+        return 0;
+    int rc = sched_step(c->sched, ev, now_ms(c), &c->out, e);
+    if (rc < 0)
+        return rc;
     for (size_t i = 0; i < c->out.record_count; i++) {
         const struct sched_record *r = &c->out.records[i];
         int64_t msg = ev->lease && r->lease == ev->lease ? seq : 0;
-        if (store_append(c->config->dir->store, r, msg, &e) < 0) {
-            fail(c, &e);
-            return;
+        struct err why = {0};
+        if (store_append(c->config->dir->store, r, msg, &why) < 0) {
+            fail(c, &why);
+            return 0;
         }
-        note_fact(c, r);
+        turn_fact(c->turn, r);
+        if (r->kind == SCHED_REC_LEASED)
+            taken_lease(c->taken, r->lease);
     }
     for (size_t i = 0; i < c->out.action_count; i++) {
         const struct sched_action *a = &c->out.actions[i];
         if (a->kind == SCHED_ACT_END) {
             free(c->why);
             c->why = xstrdup(a->why ? a->why : "");
-            continue;
+        } else {
+            turn_act(c->turn, a);
         }
-        struct todo *t = add_todo(c, a->kind == SCHED_ACT_RUN ? WIRE_RUN : WIRE_STOP, a->worker);
-        t->trial = a->trial;
-        t->lease = a->lease;
-        t->params = json_incref(a->params);
     }
+    return 0;
 }
 
 static void on_deadline(uv_timer_t *t);
@@ -167,36 +122,81 @@ static void release(struct coord *c)
         return;
     uv_timer_start(&c->release, on_release_late, RELEASE_MS, 0);
     hub_say_all(c->hub, WIRE_DRAIN);
+    c->awaited = 1 + (c->fleet != NULL);
     local_release(c->local);
+    if (c->fleet)
+        fleet_release(c->fleet);
 }
 
-/* The end of a turn: stores it, then acts. */
-static void finish_turn(struct coord *c)
+static void set_deadline(struct coord *c)
 {
-    struct err e = {0};
-    bool stored = c->error.code == 0;
-    if (stored && store_commit(c->config->dir->store, &e) < 0) {
-        fail(c, &e);
-        stored = false;
-    }
-    for (size_t i = 0; i < c->todo_count; i++) {
-        if (stored)
-            perform(c, &c->todo[i]);
-        json_decref(c->todo[i].params);
-    }
-    c->todo_count = 0;
-    for (size_t i = 0; i < c->fact_count && stored; i++)
-        c->ev->stored(c->arg, c->sched, c->facts[i].kind, c->facts[i].trial);
-    c->fact_count = 0;
-    if (!stored)
-        return;
-    c->ev->changed(c->arg, c->sched);
-    int64_t due = sched_deadline(c->sched), now = wall_ms();
+    int64_t due = sched_deadline(c->sched), now = now_ms(c);
     uv_timer_stop(&c->deadline);
     if (due != INT64_MAX)
         uv_timer_start(&c->deadline, on_deadline, due > now ? (uint64_t)(due - now) : 0, 0);
+}
+
+/* Stores what this turn has brought so far, then acts. */
+static void commit(struct coord *c)
+{
+    struct err e = {0};
+    uv_timer_stop(&c->gather);
+    if (c->error.code == 0 && store_commit(c->config->dir->store, &e) < 0)
+        fail(c, &e);
+    const struct turn_todo *d;
+    for (size_t i = 0; c->error.code == 0 && (d = turn_todo_at(c->turn, i)); i++)
+        perform(c, d);
+    const struct turn_fact *f;
+    for (size_t i = 0; c->error.code == 0 && (f = turn_fact_at(c->turn, i)); i++)
+        c->ev->stored(c->arg, c->sched, f->kind, f->trial);
+    turn_clear(c->turn);
+    if (c->error.code)
+        return;
+    c->ev->changed(c->arg, c->sched);
+    set_deadline(c);
     if (c->why)
         release(c);
+}
+
+/* What was decided before does not wait for the suggestion. */
+static void think_ahead(struct coord *c)
+{
+    struct err e = {0};
+    if (!sched_wants_ahead(c->sched))
+        return;
+    commit(c);
+    if (give(c, &(struct sched_event){.kind = SCHED_EV_AHEAD}, 0, &e) < 0)
+        fail(c, &e);
+}
+
+/* As give(), with what is due before it. */
+static int take(struct coord *c, const struct sched_event *ev, int64_t seq, struct err *e)
+{
+    if (ev->kind != SCHED_EV_DRAIN)
+        think_ahead(c);
+    return give(c, ev, seq, e);
+}
+
+static void step(struct coord *c, const struct sched_event *ev, int64_t seq)
+{
+    struct err e = {0};
+    if (take(c, ev, seq, &e) < 0)
+        log_warn("worker %s: %s", ev->worker ? ev->worker : "-", e.text);
+}
+
+/* The end of a turn. */
+static void finish_turn(struct coord *c)
+{
+    think_ahead(c);
+    commit(c);
+}
+
+/* Those that we have started. */
+static void kill_workers(struct coord *c)
+{
+    local_kill(c->local);
+    if (c->fleet)
+        fleet_kill(c->fleet);
 }
 
 static void on_deadline(uv_timer_t *t)
@@ -206,49 +206,68 @@ static void on_deadline(uv_timer_t *t)
     finish_turn(c);
 }
 
+static void on_gathered(uv_timer_t *t)
+{
+    finish_turn(t->data);
+}
+
 static void on_release_late(uv_timer_t *t)
 {
     struct coord *c = t->data;
-    log_warn("the worker on this host does not end: it is killed");
-    local_kill(c->local);
+    log_warn("a worker that was started here does not end: it is killed");
+    kill_workers(c);
 }
 
 /* ---- workers speak -------------------------------------------------------------------------- */
 
-/* A report or an end. One that is stored already is only acknowledged. */
+/* A report or an end. */
 static void take_numbered(struct coord *c, const char *worker, const struct wire_msg *m)
 {
-    bool known = (size_t)m->lease < c->lease_cap && m->seq <= c->last_seq[m->lease];
-    struct todo *t = add_todo(c, WIRE_ACK, worker);
-    t->lease = m->lease;
-    t->seq = m->seq;
-    if (known)
+    enum taken_verdict verdict = taken_message(c->taken, m->lease, m->seq);
+    if (verdict == TAKEN_GAP) {
+        turn_who(c->turn, worker); /* on a new connection it says all again */
         return;
-    step(c,
-         &(struct sched_event){.kind = m->kind == WIRE_DONE ? SCHED_EV_DONE : SCHED_EV_REPORT,
-                               .worker = worker,
-                               .lease = m->lease,
-                               .data = m->data},
-         m->seq);
-    note_seq(c, m->lease, m->seq);
+    }
+    if (verdict == TAKEN_NEW)
+        step(c,
+             &(struct sched_event){.kind = m->kind == WIRE_DONE ? SCHED_EV_DONE : SCHED_EV_REPORT,
+                                   .worker = worker,
+                                   .lease = m->lease,
+                                   .data = m->data},
+             m->seq);
+    turn_ack(c->turn, worker, m->lease, m->seq);
 }
 
 static void take_hello(struct coord *c, const char *worker, const struct wire_msg *m)
 {
     struct err e = {0};
     local_greeted(c->local, worker);
-    c->workers_changed = true;
-    if (!c->why)
+    c->company.changed = true;
+    struct wire_msg answer = {.kind = WIRE_DRAIN};
+    if (!c->why) {
         step(c, &(struct sched_event){SCHED_EV_HELLO, worker, 0, m->data}, 0);
-    else if (hub_say(c->hub, worker, &(struct wire_msg){.kind = WIRE_DRAIN}, &e) < 0)
+        answer =
+            (struct wire_msg){.kind = WIRE_NEED, .data = resources_json(&c->config->spec->need)};
+    }
+    if (hub_say(c->hub, worker, &answer, &e) < 0)
         fail(c, &e);
+    wire_msg_clear(&answer);
+}
+
+static void take_places(struct coord *c, const char *worker, const struct wire_msg *m)
+{
+    const char *why = json_string_value(json_object_get(m->data, "why"));
+    if (why)
+        log_warn("worker %s: %s", worker, why);
+    c->company.changed = true;
+    step(c, &(struct sched_event){SCHED_EV_PLACES, worker, 0, m->data}, 0);
 }
 
 /* What it ran, if anything, goes back to the queue. */
 static void lose(struct coord *c, const char *worker)
 {
     hub_lose(c->hub, worker);
-    c->workers_changed = true;
+    c->company.changed = true;
     step(c, &(struct sched_event){SCHED_EV_LOST, worker, 0, NULL}, 0);
 }
 
@@ -257,57 +276,37 @@ static void on_heard(void *arg, const char *worker, const struct wire_msg *m)
     struct coord *c = arg;
     if (m->kind == WIRE_HELLO)
         take_hello(c, worker, m);
+    else if (m->kind == WIRE_PLACES)
+        take_places(c, worker, m);
     else if (m->kind == WIRE_LEAVING)
         step(c, &(struct sched_event){SCHED_EV_LEAVING, worker, 0, NULL}, 0);
     else if (m->kind == WIRE_GONE)
         lose(c, worker);
+    else if (m->kind == WIRE_HELD)
+        step(c, &(struct sched_event){SCHED_EV_HELD, worker, m->lease, m->data}, 0);
+    else if (m->kind == WIRE_DROP)
+        step(c, &(struct sched_event){SCHED_EV_DROP, worker, m->lease, NULL}, 0);
+    else if (m->kind == WIRE_INVITE)
+        company_invite(c->hub, sched_others(c->sched, worker, m->lease), m,
+                       c->config->spec->need.ranks);
     else
         take_numbered(c, worker, m);
 }
 
+/* Reports that nothing follows from wait for others, and for the end that often comes with them:
+ * what a commit costs is the disk's answer, not its size. */
 static void on_turn(void *arg)
 {
-    finish_turn(arg);
+    struct coord *c = arg;
+    if (!turn_can_wait(c->turn) || c->why || c->error.code)
+        finish_turn(c);
+    else if (!uv_is_active((uv_handle_t *)&c->gather))
+        uv_timer_start(&c->gather, on_gathered, GATHER_MS, 0);
 }
 
 static const struct hub_events hub_events = {.heard = on_heard, .turn = on_turn};
 
 /* ---- time, signals, the local worker -------------------------------------------------------- */
-
-/* Says once that nobody is there to work: without a worker of our own that is the user's matter. */
-static void look_for_company(struct coord *c, size_t workers)
-{
-    if (workers > 0 || c->config->places > 0)
-        c->lonely_ms = uv_now(&c->loop);
-    if (c->lonely_ms && uv_now(&c->loop) - c->lonely_ms >= LONELY_MS) {
-        log_warn("no worker is there; on another machine: drover worker --key worker.key, with %s",
-                 c->config->dir->path);
-        c->lonely_ms = 0;
-    }
-}
-
-/* Who is there, for `sweep show`. */
-static void note_workers(struct coord *c)
-{
-    const struct peers *p = hub_peers(c->hub);
-    AUTO(json) json_t *list = json_array();
-    size_t here = 0;
-    for (size_t i = 0; i < peers_count(p); i++) {
-        const struct peer *w = peers_at(p, i);
-        here += !w->lost;
-        if (!w->lost && c->workers_changed)
-            json_array_append_new(list, json_pack("{s:s,s:s,s:i,s:i,s:i}", "id", w->id, "node",
-                                                  w->node, "places", w->places, "slots", w->slots,
-                                                  "gpus", w->gpus));
-    }
-    look_for_company(c, here);
-    if (!c->workers_changed)
-        return;
-    struct err e = {0};
-    if (sweepdir_put_workers(c->config->dir, list, &e) < 0)
-        log_warn("%s", e.text); /* only those who look miss it */
-    c->workers_changed = false;
-}
 
 static void on_tick(uv_timer_t *t)
 {
@@ -316,12 +315,42 @@ static void on_tick(uv_timer_t *t)
     if (now - c->ticked_ms >= STOPPED_MS)
         hub_forgive(c->hub); /* what workers said meanwhile is not read yet */
     c->ticked_ms = now;
-    for (const char *id; (id = hub_silent(c->hub, c->config->spec->lost_after_ms));) {
+    size_t from = 0;
+    for (const char *id; (id = hub_silent(c->hub, c->config->spec->lost_after_ms, &from));) {
         log_warn("worker %s is silent and counts as lost", id);
         lose(c, id);
     }
-    note_workers(c);
+    company_look(&c->company, hub_peers(c->hub), c->config->dir, now);
     finish_turn(c);
+}
+
+/* What users ask, as part of this turn; NULL: nothing. */
+static struct desk *take_asks(struct coord *c)
+{
+    struct desk *d = c->why ? NULL : desk_open(c->config->dir->path); /* at the end: the next's */
+    for (size_t i = 0; d && i < desk_count(d); i++) {
+        struct err e = {0};
+        const struct sched_event ev = {.kind = SCHED_EV_ASK, .data = (json_t *)desk_ask(d, i)};
+        (void)take(c, &ev, 0, &e); /* who asked is told */
+        desk_note(d, i, &e, c->sched, &c->out);
+    }
+    return d;
+}
+
+static void finish_asks(struct coord *c, struct desk *d)
+{
+    finish_turn(c);
+    if (d && c->error.code == 0)
+        desk_settle(d);
+    desk_close(d);
+}
+
+static void on_asks(uv_timer_t *t)
+{
+    struct coord *c = t->data;
+    struct desk *d = take_asks(c);
+    if (d)
+        finish_asks(c, d);
 }
 
 static void on_signal(uv_signal_t *s, int number)
@@ -331,7 +360,8 @@ static void on_signal(uv_signal_t *s, int number)
     c->ev->interrupted(c->arg, again);
     c->signal = number;
     if (again) {
-        local_kill(c->local);
+        kill_workers(c);
+        finish_turn(c);                  /* with what is still gathered */
         hub_say_all(c->hub, WIRE_DRAIN); /* those of other machines end theirs in good order */
         uv_stop(&c->loop);
         return;
@@ -380,11 +410,31 @@ static void on_failed(void *arg, const struct err *e)
 static void on_released(void *arg)
 {
     struct coord *c = arg;
-    uv_stop(&c->loop);
+    if (--c->awaited == 0)
+        uv_stop(&c->loop);
 }
 
 static const struct local_events local_events = {
     .gone = on_gone, .failed = on_failed, .released = on_released};
+
+/* ---- the workers on other nodes that we start ----------------------------------------------- */
+
+static void on_fleet_gone(void *arg, const char *id)
+{
+    lose(arg, id);
+    finish_turn(arg);
+}
+
+/* Others may have joined by themselves. */
+static void on_fleet_failed(void *arg, const struct err *e)
+{
+    struct coord *c = arg;
+    if (c->config->places == 0 && company_count(hub_peers(c->hub)) == 0)
+        fail(c, e);
+}
+
+static const struct fleet_events fleet_events = {
+    .gone = on_fleet_gone, .failed = on_fleet_failed, .released = on_released};
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
@@ -392,18 +442,22 @@ static int replay_one(void *arg, const struct sched_record *r, int64_t msg, stru
 {
     struct coord *c = arg;
     if (r->lease > 0)
-        note_seq(c, r->lease, msg);
+        taken_replay(c->taken, r->lease, msg);
+    int64_t now = now_ms(c);
+    if (r->at_ms > now)
+        c->ahead_ms += r->at_ms - now;
     return sched_replay(c->sched, r, e);
 }
 
 static int replay(struct coord *c, struct err *e)
 {
+    c->ahead_ms = clock_ms_of(CLOCK_REALTIME) - clock_ms_of(CLOCK_BOOTTIME);
     int rc = sched_new(&c->sched, c->config->spec, e);
     if (rc == 0)
         rc = store_replay(c->config->dir->store, replay_one, c, e);
     if (rc < 0)
         return err_wrap(e, "sweep '%s'", c->config->dir->name);
-    sched_replayed(c->sched, wall_ms());
+    sched_replayed(c->sched, now_ms(c));
     return 0;
 }
 
@@ -414,7 +468,7 @@ static int open_loop(struct coord *c, struct err *e)
     if (rc < 0)
         return err_set(e, rc, "loop: %s", uv_strerror(rc));
     c->loop_open = true;
-    uv_timer_t *const timers[] = {&c->deadline, &c->tick, &c->release};
+    uv_timer_t *const timers[] = {&c->deadline, &c->tick, &c->asks, &c->release, &c->gather};
     for (size_t i = 0; i < COUNT_OF(timers); i++) {
         uv_timer_init(&c->loop, timers[i]);
         timers[i]->data = c;
@@ -425,6 +479,7 @@ static int open_loop(struct coord *c, struct err *e)
         uv_signal_start(&c->signals[i], on_signal, numbers[i]);
     }
     uv_timer_start(&c->tick, on_tick, TICK_MS, TICK_MS);
+    uv_timer_start(&c->asks, on_asks, ASKS_MS, ASKS_MS);
     c->local = local_new(&c->loop, &c->local_config, &local_events, c);
     return 0;
 }
@@ -433,12 +488,13 @@ int coord_open(struct coord **out, const struct coord_config *config, struct err
 {
     AUTO(coord) struct coord *c = xzalloc(sizeof *c);
     c->config = config;
+    c->taken = taken_new();
+    c->turn = turn_new();
     c->lock = sweepdir_host_file(config->dir, "lock");
     c->left = sweepdir_host_file(config->dir, "left");
     c->log = sweepdir_host_file(config->dir, "log");
     int rc = sweepdir_endpoint(&c->endpoint, config->dir, e);
-    c->local_config = (struct local_config){c->endpoint, c->lock,        c->left,
-                                            c->log,      config->places, config->spec->ranks};
+    c->local_config = (struct local_config){c->endpoint, c->lock, c->left, c->log, config->places};
     if (rc == 0)
         rc = replay(c, e);
     if (rc == 0)
@@ -447,6 +503,9 @@ int coord_open(struct coord **out, const struct coord_config *config, struct err
         rc = hub_open(&c->hub, &c->loop, c->endpoint, &hub_events, c, e);
     if (rc == 0)
         rc = listen_open(c->hub, config->dir->path, &config->listen, &c->tcp, e);
+    if (rc == 0 && config->fleet.hosts)
+        rc =
+            fleet_open(&c->fleet, &c->loop, &config->fleet, config->dir->path, &fleet_events, c, e);
     if (rc < 0)
         return rc;
     *out = TAKE(c);
@@ -455,10 +514,9 @@ int coord_open(struct coord **out, const struct coord_config *config, struct err
 
 static void close_loop(struct coord *c)
 {
-    uv_handle_t *const handles[] = {(uv_handle_t *)&c->deadline, (uv_handle_t *)&c->tick,
-                                    (uv_handle_t *)&c->release};
-    for (size_t i = 0; i < COUNT_OF(handles); i++)
-        uv_close(handles[i], NULL);
+    uv_timer_t *const timers[] = {&c->deadline, &c->tick, &c->asks, &c->release, &c->gather};
+    for (size_t i = 0; i < COUNT_OF(timers); i++)
+        uv_close((uv_handle_t *)timers[i], NULL);
     for (size_t i = 0; i < COUNT_OF(c->signals); i++)
         uv_close((uv_handle_t *)&c->signals[i], NULL);
     local_free(c->local);
@@ -470,6 +528,7 @@ void coord_close(struct coord *c)
 {
     if (!c)
         return;
+    fleet_close(c->fleet);
     hub_close(c->hub);
     if (c->loop_open)
         close_loop(c);
@@ -481,9 +540,8 @@ void coord_close(struct coord *c)
     free(c->lock);
     free(c->left);
     free(c->log);
-    free(c->last_seq);
-    free(c->todo);
-    free(c->facts);
+    taken_free(c->taken);
+    turn_free(c->turn);
     free(c);
 }
 
@@ -506,15 +564,21 @@ int coord_run(struct coord *c, const struct coord_events *ev, void *arg, struct 
 {
     c->ev = ev;
     c->arg = arg;
+    struct desk *d = take_asks(c);
     /* A sweep that is over says so now, before a worker is started for nothing. */
     step(c, &(struct sched_event){.kind = SCHED_EV_TICK}, 0);
-    c->ticked_ms = c->lonely_ms = uv_now(&c->loop);
-    c->workers_changed = true;
+    c->ticked_ms = uv_now(&c->loop);
+    c->company = (struct company){.own = c->config->places > 0,
+                                  .nodes = c->config->spec->need.nodes,
+                                  .changed = true,
+                                  .lonely_ms = c->ticked_ms};
     if (c->why)
         local_adopt(c->local);
     else if (c->config->places > 0)
         local_start(c->local);
-    finish_turn(c);
+    if (c->fleet && !c->why)
+        fleet_start(c->fleet);
+    finish_asks(c, d);
     uv_run(&c->loop, UV_RUN_DEFAULT);
     if (c->error.code) {
         if (e)

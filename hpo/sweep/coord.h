@@ -9,7 +9,8 @@
 #include "common/mem.h"
 #include "hpo/search/sched.h"
 #include "hpo/search/spec.h"
-#include "hpo/sweep/listen.h"
+#include "hpo/sweep/fleet.h"
+#include "hpo/sweep/net/listen.h"
 #include "hpo/sweep/order.h"
 #include "hpo/sweep/sweepdir.h"
 
@@ -21,6 +22,7 @@ struct coord_config {
     struct order order;         /* of the same */
     int places;                 /* of the worker on this host; 0: there is none */
     struct listen_ask listen;   /* for workers of other machines */
+    struct fleet_config fleet;  /* those of them that it starts; without hosts: none */
 };
 
 /* What a person may want to see; all after it was stored. */

@@ -166,16 +166,13 @@ static int spawn(struct local *l)
     AUTO(fd) int log = open(l->config->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (log < 0)
         return -errno;
-    char places[16], ranks[16];
+    char places[16];
     snprintf(places, sizeof places, "%d", l->config->places);
-    snprintf(ranks, sizeof ranks, "%d", l->config->ranks);
     char *args[] = {"drover-hpo",
                     "worker",
                     (char *)l->config->endpoint,
                     "--places",
                     places,
-                    "--ranks",
-                    ranks,
                     "--lock",
                     (char *)l->config->lock,
                     "--left",

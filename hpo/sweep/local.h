@@ -19,7 +19,7 @@ struct local;
 struct local_config {
     const char *endpoint;
     const char *lock, *left, *log; /* its files */
-    int places, ranks;
+    int places;                    /* at most; fewer where not as many fit */
 };
 
 struct local_events {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "hpo/search/command.h"
-#include "hpo/sweep/trialdir.h"
+#include "hpo/sweep/worker/trialdir.h"
 
 static const char *variable(void *arg, const char *name)
 {
@@ -60,7 +60,8 @@ static json_t *patterns_of(const struct spec *s)
     return patterns;
 }
 
-int order_data(json_t **out, const struct order *o, int trial, json_t *params, struct err *e)
+int order_data(json_t **out, const struct order *o, int trial, json_t *params, json_t *others,
+               struct err *e)
 {
     const struct spec *s = o->spec;
     AUTO(strv) char **argv = NULL;
@@ -71,11 +72,11 @@ int order_data(json_t **out, const struct order *o, int trial, json_t *params, s
     for (char **a = argv; *a; a++)
         json_array_append_new(words, json_string(*a));
     AUTO(free) char *dir = trialdir_path(o->dir, trial);
-    json_t *data = json_pack("{s:i,s:s,s:s,s:s,s:o,s:[],s:O,s:i,s:i,s:i,s:I,s:o*,s:o*}", "trial",
-                             trial, "sweep", o->sweep, "dir", dir, "wdir", o->wdir, "argv", words,
-                             "env", "params", params, "ranks", s->ranks, "gpus", s->gpus, "cpus",
-                             s->cpus, "grace_ms", (json_int_t)s->grace_ms, "wandb_real",
-                             s->wandb_real ? json_true() : NULL, "patterns", patterns_of(s));
+    json_t *data =
+        json_pack("{s:i,s:s,s:s,s:s,s:o,s:[],s:O,s:I,s:o*,s:o*,s:O*}", "trial", trial, "sweep",
+                  o->sweep, "dir", dir, "wdir", o->wdir, "argv", words, "env", "params", params,
+                  "grace_ms", (json_int_t)s->grace_ms, "wandb_real",
+                  s->wandb_real ? json_true() : NULL, "patterns", patterns_of(s), "others", others);
     if (!data)
         return err_set(e, -EINVAL, "trial %d: its command is no UTF-8", trial);
     *out = data;

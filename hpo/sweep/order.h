@@ -22,8 +22,9 @@ int order_check(const struct order *o, struct err *e);
  *   -EINVAL  as command_build() */
 int order_argv(char ***out, const struct order *o, int trial, const json_t *params, struct err *e);
 
-/* WIRE_RUN's data (new reference).
+/* WIRE_RUN's data (new reference). `others`: as sched_action has it; NULL: none.
  *   -EINVAL  as command_build(), or something of it is no UTF-8 */
-int order_data(json_t **out, const struct order *o, int trial, json_t *params, struct err *e);
+int order_data(json_t **out, const struct order *o, int trial, json_t *params, json_t *others,
+               struct err *e);
 
 #endif

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/strbuf.h"
 #include "hpo/search/trial.h"
@@ -18,16 +19,10 @@ struct screen {
     bool quiet, terminal;
     int *out; /* trials that workers hold, in the order in which they got them */
     size_t out_count, out_cap;
-    int lines; /* of the block that is there now */
+    bool paused; /* as it was said */
+    int lines;   /* of the block that is there now */
     int64_t opened_ms, painted_ms;
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static void add(struct screen *s, int trial)
 {
@@ -54,6 +49,29 @@ static bool is_terminal(void)
     return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
+/* The cursor back to where the block begins, nothing below it. */
+static void wipe(struct screen *s)
+{
+    if (s->lines > 0)
+        fprintf(stderr, "\033[%dA\033[J", s->lines);
+    s->lines = 0;
+}
+
+void screen_say(struct screen *s, const char *text)
+{
+    wipe(s);
+    fprintf(stderr, "%s\n", text);
+}
+
+static void say_paused(struct screen *s, bool paused)
+{
+    AUTO(free)
+    char *text = xasprintf("drover sweep: paused, until: drover sweep resume %s", s->name);
+    s->paused = paused;
+    if (!s->quiet)
+        screen_say(s, paused ? text : "drover sweep: goes on");
+}
+
 struct screen *screen_open(const char *name, const struct spec *spec, const struct sched *sched,
                            bool quiet)
 {
@@ -62,7 +80,7 @@ struct screen *screen_open(const char *name, const struct spec *spec, const stru
     s->spec = spec;
     s->quiet = quiet;
     s->terminal = !quiet && is_terminal();
-    s->opened_ms = now_ms();
+    s->opened_ms = clock_ms();
     for (int i = 0; i < sched_trial_count(sched); i++) {
         AUTO(json) json_t *t = sched_trial_json(sched, i);
         const char *state = json_string_value(json_object_get(t, "state"));
@@ -70,15 +88,9 @@ struct screen *screen_open(const char *name, const struct spec *spec, const stru
         if (known >= 0 && trial_out((enum trial_state)known))
             add(s, i);
     }
+    if (sched_paused(sched))
+        say_paused(s, true);
     return s;
-}
-
-/* The cursor back to where the block begins, nothing below it. */
-static void wipe(struct screen *s)
-{
-    if (s->lines > 0)
-        fprintf(stderr, "\033[%dA\033[J", s->lines);
-    s->lines = 0;
 }
 
 void screen_close(struct screen *s)
@@ -90,18 +102,14 @@ void screen_close(struct screen *s)
     free(s);
 }
 
-void screen_say(struct screen *s, const char *text)
-{
-    wipe(s);
-    fprintf(stderr, "%s\n", text);
-}
-
 void screen_stored(struct screen *s, const struct sched *sched, enum sched_record_kind kind,
                    int trial)
 {
+    if (s->paused != sched_paused(sched))
+        say_paused(s, !s->paused);
     if (kind == SCHED_REC_LEASED)
         add(s, trial);
-    else if (kind == SCHED_REC_REQUEUED || kind == SCHED_REC_ENDED)
+    else if (kind == SCHED_REC_REQUEUED || kind == SCHED_REC_ENDED || kind == SCHED_REC_PAUSED)
         drop(s, trial);
     if (kind != SCHED_REC_ENDED || s->quiet || s->terminal)
         return;
@@ -113,7 +121,7 @@ void screen_stored(struct screen *s, const struct sched *sched, enum sched_recor
 
 void screen_paint(struct screen *s, const struct sched *sched)
 {
-    int64_t now = now_ms();
+    int64_t now = clock_ms();
     if (!s->terminal || now - s->painted_ms < PAINT_MS)
         return;
     struct winsize size = {0};

@@ -18,7 +18,7 @@ struct screen *screen_open(const char *name, const struct spec *spec, const stru
 void screen_close(struct screen *s);
 AUTO_DEFINE(screen, struct screen *, screen_close)
 
-/* Of a trial there is a new record. */
+/* There is a new record: of a trial, or (-1) of the sweep. */
 void screen_stored(struct screen *s, const struct sched *sched, enum sched_record_kind kind,
                    int trial);
 /* Paints, but not more than ten times a second. */

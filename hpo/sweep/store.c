@@ -9,7 +9,7 @@
 #include <sys/vfs.h>
 
 enum {
-    SCHEMA_VERSION = 1,          /* PRAGMA user_version */
+    SCHEMA_VERSION = 2,          /* PRAGMA user_version; 1 had no records `asked` and `retried` */
     APPLICATION_ID = 0x64726f76, /* "drov": PRAGMA application_id */
     BUSY_MS = 5000               /* a reader of a rollback journal may hold us up */
 };
@@ -37,6 +37,7 @@ static const char *const kind_names[SCHED_REC_KINDS] = {
     [SCHED_REC_REPORT] = "report",     [SCHED_REC_STOPPING] = "stopping",
     [SCHED_REC_REQUEUED] = "requeued", [SCHED_REC_ENDED] = "ended",
     [SCHED_REC_PAUSING] = "pausing",   [SCHED_REC_PAUSED] = "paused",
+    [SCHED_REC_ASKED] = "asked",       [SCHED_REC_RETRIED] = "retried",
 };
 
 /* What SQLite's code means to us. */
@@ -151,7 +152,20 @@ static int set_journal(struct store *s, struct err *e)
     return exec(s, "PRAGMA synchronous=FULL", "synchronous", e);
 }
 
-/* Makes the tables in a new file, all in one transaction; otherwise sees that it is ours. */
+static int check_pages(struct store *s, struct err *e)
+{
+    char verdict[200] = "";
+    if (ask_text(s, "PRAGMA quick_check(1)", verdict, sizeof verdict, e) < 0)
+        return e->code;
+    if (strcmp(verdict, "ok") == 0)
+        return 0;
+    err_set(e, -EBADMSG, "%s: damaged: %s", s->path, verdict);
+    return err_hint(e, "sqlite3 '%s' .recover  saves what can be saved", s->path);
+}
+
+/* Makes the tables in a new file, all in one transaction; otherwise sees that it is ours and whole.
+ * What an older drover has begun is from now on for this one: it may get records that the older one
+ * does not know. */
 static int check_schema(struct store *s, enum store_mode mode, struct err *e)
 {
     int64_t app = 0, version = 0, tables = 0;
@@ -173,18 +187,11 @@ static int check_schema(struct store *s, enum store_mode mode, struct err *e)
         return err_set(e, -ENOTSUP,
                        "%s: written by a newer drover (format %lld, this one knows %d)", s->path,
                        (long long)version, SCHEMA_VERSION);
-    return 0;
-}
-
-static int check_pages(struct store *s, struct err *e)
-{
-    char verdict[200] = "";
-    if (ask_text(s, "PRAGMA quick_check(1)", verdict, sizeof verdict, e) < 0)
-        return e->code;
-    if (strcmp(verdict, "ok") == 0)
+    if (mode == STORE_READ)
         return 0;
-    err_set(e, -EBADMSG, "%s: damaged: %s", s->path, verdict);
-    return err_hint(e, "sqlite3 '%s' .recover  saves what can be saved", s->path);
+    AUTO(free) char *sql = xasprintf("PRAGMA user_version=%d", SCHEMA_VERSION);
+    int rc = check_pages(s, e);
+    return rc < 0 || version == SCHEMA_VERSION ? rc : exec(s, sql, "write the format", e);
 }
 
 static int open_file(struct store *s, enum store_mode mode, struct err *e)
@@ -210,7 +217,7 @@ int store_open(struct store **out, const char *path, enum store_mode mode, struc
     AUTO(store) struct store *s = xzalloc(sizeof *s);
     s->path = xstrdup(path);
     if (open_file(s, mode, e) < 0 || (mode == STORE_WRITE && set_journal(s, e) < 0) ||
-        check_schema(s, mode, e) < 0 || (mode == STORE_WRITE && check_pages(s, e) < 0) ||
+        check_schema(s, mode, e) < 0 ||
         prepare(s, &s->get, "SELECT value FROM meta WHERE key=?1", e) < 0)
         return e->code;
     if (mode == STORE_WRITE &&

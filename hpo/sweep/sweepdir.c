@@ -12,9 +12,9 @@
 #include <sys/un.h>
 #include <sys/utsname.h>
 
+#include "common/fnv.h"
 #include "common/json.h"
 #include "common/opt.h"
-#include "hpo/sweep/lockfile.h"
 
 AUTO_DEFINE(dir, DIR *, closedir)
 
@@ -206,16 +206,25 @@ int sweepdir_open(struct sweepdir **out, const struct sweepdir_ask *ask, struct 
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+int sweepdir_find(char **out, const char *root, const char *name, struct err *e)
+{
+    AUTO(free) char *path = xasprintf("%s/%s", root, name);
+    AUTO(free) char *db = xasprintf("%s/sweep.db", path);
+    AUTO(free) char *real = realpath(path, NULL);
+    if (!real || access(db, F_OK) < 0)
+        return no_such_sweep(root, name, e);
+    *out = TAKE(real);
+    return 0;
+}
+
 int sweepdir_read(struct sweepdir **out, const char *root, const char *name, struct err *e)
 {
     struct err own = {0};
     e = e ? e : &own;
     AUTO(sweepdir) struct sweepdir *d = unopened(name);
-    AUTO(free) char *path = xasprintf("%s/%s", root, name);
-    AUTO(free) char *db = xasprintf("%s/sweep.db", path);
-    d->path = realpath(path, NULL);
-    if (!d->path || access(db, F_OK) < 0)
-        return no_such_sweep(root, name, e);
+    if (sweepdir_find(&d->path, root, name, e) < 0)
+        return e->code;
+    AUTO(free) char *db = in_dir(d, "sweep.db");
     if (store_open(&d->store, db, STORE_READ, e) < 0 || read_meta(d, e) < 0)
         return e->code;
     if (!d->file)
@@ -238,11 +247,12 @@ void sweepdir_close(struct sweepdir *d)
     free(d);
 }
 
-bool sweepdir_busy(const struct sweepdir *d)
+struct lockfile_owner sweepdir_owner(const struct sweepdir *d)
 {
     AUTO(free) char *path = in_dir(d, "lock");
     struct lockfile_owner o = {0};
-    return lockfile_ask(&o, path, NULL) == 0 && o.held;
+    (void)lockfile_ask(&o, path, NULL); /* one that cannot be asked for counts as nobody */
+    return o;
 }
 
 static int by_name(const void *a, const void *b)
@@ -277,13 +287,10 @@ char *sweepdir_host_file(const struct sweepdir *d, const char *suffix)
     return xasprintf("%s/worker.%s.%s", d->path, host ? host : "local", suffix);
 }
 
-/* FNV-1a, 64 bits (Fowler, Noll, Vo 1991): a short name for a long path. */
+/* A short name for a long path. */
 static uint64_t hash_of(const char *text)
 {
-    uint64_t h = 0xcbf29ce484222325;
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 0x100000001b3;
-    return h;
+    return fnv_bytes(FNV_START, text, strlen(text));
 }
 
 /* $XDG_RUNTIME_DIR/drover or /tmp/drover-UID, for this user alone. */
@@ -335,6 +342,6 @@ int sweepdir_put_workers(const struct sweepdir *d, const json_t *list, struct er
 json_t *sweepdir_workers(const struct sweepdir *d)
 {
     AUTO(free) char *path = in_dir(d, "workers.json");
-    json_t *list = sweepdir_busy(d) ? json_load_file(path, 0, NULL) : NULL;
+    json_t *list = sweepdir_owner(d).held ? json_load_file(path, 0, NULL) : NULL;
     return list ? list : json_array();
 }

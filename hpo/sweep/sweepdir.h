@@ -2,7 +2,7 @@
  * its locks, where its coordinator listens.
  *
  *     sweeps/NAME/{sweep.yaml,sweep.db,lock,worker.HOST.lock,worker.HOST.log,coord.sock,endpoint,
- *                  workers.json}    and those of keys.h and listen.h
+ *                  workers.json}    and those of keys.h, listen.h and desk.h
  */
 #ifndef DROVER_SWEEPDIR_H
 #define DROVER_SWEEPDIR_H
@@ -14,6 +14,7 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "hpo/sweep/lockfile.h"
 #include "hpo/sweep/store.h"
 
 enum { SWEEPDIR_NAME_MAX = 64 };
@@ -55,15 +56,19 @@ char *sweepdir_slug(const char *text);
  * Where the directory did not exist before and this fails, what it made is removed again. */
 int sweepdir_open(struct sweepdir **out, const struct sweepdir_ask *ask, struct err *e);
 
-/* To read: its store and its file. Changes nothing.
+/* Its directory, absolute: to be freed.
  *   -ENOENT  there is no sweep of that name; the text lists the nearest */
+int sweepdir_find(char **out, const char *root, const char *name, struct err *e);
+
+/* To read: its store and its file. Changes nothing.
+ *   -ENOENT  as sweepdir_find() */
 int sweepdir_read(struct sweepdir **out, const char *root, const char *name, struct err *e);
 
 void sweepdir_close(struct sweepdir *d);
 AUTO_DEFINE(sweepdir, struct sweepdir *, sweepdir_close)
 
-/* Whether a coordinator works on it now. */
-bool sweepdir_busy(const struct sweepdir *d);
+/* Who coordinates it now (`held`), or did last. */
+struct lockfile_owner sweepdir_owner(const struct sweepdir *d);
 
 /* The names of the sweeps below `root`, sorted: a strv, NULL where there are none.
  *   as opendir() says; a root that does not exist has none */

@@ -7,7 +7,7 @@
 #include "common/yaml.h"
 #include "hpo/search/command.h"
 #include "hpo/search/insight.h"
-#include "hpo/sweep/metric.h"
+#include "hpo/sweep/worker/metric.h"
 
 int view_spec(struct spec **out, const char *text, const char *name, struct err *e)
 {
@@ -53,10 +53,37 @@ static int replay_one(void *arg, const struct sched_record *r, int64_t msg, stru
 static int look_ahead(struct view *v, struct err *e)
 {
     struct sched_out out = {0};
-    sched_replayed(v->sched, 0);
     int rc = sched_step(v->sched, &(struct sched_event){.kind = SCHED_EV_TICK}, 0, &out, e);
     sched_out_free(&out);
     return rc;
+}
+
+/* What is stored in v->dir. */
+static int load(struct view *v, struct err *e)
+{
+    int rc = view_spec(&v->spec, v->dir->file, "sweep.yaml", e);
+    if (rc < 0)
+        return rc;
+    view_settle(v->spec, v->dir);
+    rc = sched_new(&v->sched, v->spec, e);
+    if (rc == 0)
+        rc = store_replay(v->dir->store, replay_one, v->sched, e);
+    if (rc == 0)
+        sched_replayed(v->sched, 0);
+    return rc;
+}
+
+int view_hold(struct view **out, const char *root, const char *name, struct err *e)
+{
+    AUTO(view) struct view *v = xzalloc(sizeof *v);
+    const struct sweepdir_ask ask = {.root = root, .name = name, .must_exist = true};
+    int rc = sweepdir_open(&v->dir, &ask, e);
+    if (rc == 0)
+        rc = load(v, e);
+    if (rc < 0)
+        return rc;
+    *out = TAKE(v);
+    return 0;
 }
 
 int view_open(struct view **out, const char *root, const char *name, struct err *e)
@@ -64,13 +91,7 @@ int view_open(struct view **out, const char *root, const char *name, struct err 
     AUTO(view) struct view *v = xzalloc(sizeof *v);
     int rc = sweepdir_read(&v->dir, root, name, e);
     if (rc == 0)
-        rc = view_spec(&v->spec, v->dir->file, "sweep.yaml", e);
-    if (rc == 0) {
-        view_settle(v->spec, v->dir);
-        rc = sched_new(&v->sched, v->spec, e);
-    }
-    if (rc == 0)
-        rc = store_replay(v->dir->store, replay_one, v->sched, e);
+        rc = load(v, e);
     if (rc == 0)
         rc = look_ahead(v, e);
     if (rc < 0)
@@ -97,7 +118,13 @@ json_t *view_trials(const struct view *v)
     return list;
 }
 
-/* How many trials each worker runs: an object, by its id. */
+static void count_one(json_t *counts, const char *worker)
+{
+    json_int_t n = json_integer_value(json_object_get(counts, worker));
+    json_object_set_new(counts, worker, json_integer(n + 1));
+}
+
+/* How many trials each worker runs, or holds places for: an object, by its id. */
 static json_t *count_running(const struct view *v)
 {
     json_t *counts = json_object();
@@ -106,8 +133,9 @@ static json_t *count_running(const struct view *v)
         const struct trial *t = all.trials[i];
         if (!trial_out(t->state) || !t->worker)
             continue;
-        json_int_t n = json_integer_value(json_object_get(counts, t->worker));
-        json_object_set_new(counts, t->worker, json_integer(n + 1));
+        count_one(counts, t->worker);
+        for (size_t k = 0; k < json_array_size(t->with); k++)
+            count_one(counts, json_string_value(json_array_get(t->with, k)));
     }
     return counts;
 }
@@ -127,7 +155,12 @@ json_t *view_workers(const struct view *v)
 
 const char *view_state(const struct view *v)
 {
-    return sweepdir_busy(v->dir) ? "running" : sched_over(v->sched) ? "finished" : "stopped";
+    bool busy = sweepdir_owner(v->dir).held;
+    if (sched_stopped(v->sched))
+        return "stopped";
+    if (sched_over(v->sched) && !busy)
+        return "finished";
+    return sched_paused(v->sched) ? "paused" : busy ? "running" : "stopped";
 }
 
 json_t *view_importance(const struct view *v)

@@ -26,10 +26,14 @@ struct view {
 /* What is stored now. Changes nothing.
  *   -ENOENT, -EBADMSG, … as sweepdir_read() and store_replay() */
 int view_open(struct view **out, const char *root, const char *name, struct err *e);
+/* The same, locked and to write to: nobody coordinates it meanwhile. What was out stays out.
+ *   -EBUSY  somebody does; others as sweepdir_open() */
+int view_hold(struct view **out, const char *root, const char *name, struct err *e);
 void view_close(struct view *v);
 AUTO_DEFINE(view, struct view *, view_close)
 
-/* "running" (a coordinator works on it), "finished" or "stopped". */
+/* "running", "paused" (by the user), "finished", or "stopped": by the user, or nobody works on it.
+ */
 const char *view_state(const struct view *v);
 
 /* {"name","method","state","best","pareto"?,"importance","trials":[…],"workers":[…]}: DESIGN's

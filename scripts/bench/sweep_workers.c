@@ -4,8 +4,9 @@
  *
  *     sweep_workers ENDPOINT KEYFILE|- N S PROCESSES
  *
- * Prints one line of JSON: reports, p50, p99 and worst of the time from a report to its
- * acknowledgement, in ms. scripts/bench/sweep-workers starts it, and the coordinator. */
+ * Prints one line of JSON: p50, p99 and worst of the time from a report to its acknowledgement, in
+ * ms, of all reports, of those while workers joined, and of those when all were there.
+ * scripts/bench/sweep-workers starts it, and the coordinator. */
 #include <errno.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
@@ -15,10 +16,14 @@
 #include <zmq.h>
 
 #include "common/mem.h"
-#include "hpo/sweep/keys.h"
-#include "hpo/sweep/wire.h"
+#include "hpo/sweep/net/keys.h"
+#include "hpo/sweep/net/wire.h"
 
-enum { BATCH = 64, CONNECT_MS = 8000 /* for all to connect */ };
+enum {
+    BATCH = 64,
+    CONNECT_MS = 8000, /* for all to connect */
+    SETTLE_MS = 1000   /* for the last of their handshakes */
+};
 
 struct sim {
     void *sock;
@@ -33,7 +38,9 @@ struct crowd {
     const struct keys *keys; /* NULL: plain */
     int count, seconds, first;
     struct sim *sims;
-    float *took_ms; /* count * seconds; of all processes */
+    float *took_ms;  /* count * seconds; of all processes */
+    bool *early;     /* likewise: some had not joined yet */
+    int64_t full_us; /* when all had; 0: not yet */
     void *zmq;
     int epoll;
     int ended;
@@ -78,8 +85,9 @@ static void acknowledged(struct crowd *c, struct sim *s, int64_t seq, int64_t no
 {
     if (s->ended || seq != s->said)
         return; /* of the end, or one that was late: the next one had been said */
-    float *took = &c->took_ms[(size_t)(c->first + s->number) * (size_t)c->seconds];
-    took[s->heard++] = (float)(now - s->sent_us) / 1e3f;
+    size_t at = (size_t)(c->first + s->number) * (size_t)c->seconds + (size_t)s->heard++;
+    c->took_ms[at] = (float)(now - s->sent_us) / 1e3f;
+    c->early[at] = !c->full_us || s->sent_us < c->full_us;
     if (s->said < c->seconds)
         return;
     s->ended = true;
@@ -164,6 +172,8 @@ static int run(struct crowd *c)
             join(c, &c->sims[joined]);
             hear(c, &c->sims[joined]); /* only who has found nothing is told of what comes */
         }
+        if (joined == c->count && !c->full_us)
+            c->full_us = now + SETTLE_MS * 1000;
         for (int i = 0; i < joined; i++) {
             struct sim *s = &c->sims[i];
             if (!s->due_us || s->due_us > now)
@@ -184,18 +194,32 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void print(float *took, size_t n)
+enum which { ALL, EARLY, LATER };
+
+/* Of these of the samples, as the middle of an object. */
+static void print(const char *name, const float *took, const bool *early, enum which which,
+                  size_t n)
 {
-    size_t from = 0;
-    qsort(took, n, sizeof *took, by_size);
-    while (from < n && took[from] == 0)
-        from++; /* not acknowledged within its second */
-    size_t m = n - from;
-    if (m == 0)
-        return;
-    printf("{\"reports\": %zu, \"late\": %zu, \"p50_ms\": %.2f, \"p99_ms\": %.2f, \"worst_ms\": "
-           "%.2f}\n",
-           n, from, took[from + m / 2], took[from + m * 99 / 100], took[n - 1]);
+    AUTO(free) float *some = xcalloc(n + 1, sizeof *some);
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++)
+        if (took[i] > 0 && (which == ALL || early[i] == (which == EARLY)))
+            some[m++] = took[i];
+    qsort(some, m, sizeof *some, by_size);
+    printf(", \"%s\": {\"count\": %zu, \"p50_ms\": %.2f, \"p99_ms\": %.2f, \"worst_ms\": %.2f}",
+           name, m, some[m / 2], some[m * 99 / 100], m ? some[m - 1] : 0);
+}
+
+static void print_all(const float *took, const bool *early, size_t n)
+{
+    size_t late = 0;
+    for (size_t i = 0; i < n; i++)
+        late += took[i] == 0; /* not acknowledged within its second */
+    printf("{\"reports\": %zu, \"late\": %zu", n, late);
+    print("all", took, early, ALL, n);
+    print("joining", took, early, EARLY, n);
+    print("there", took, early, LATER, n);
+    puts("}");
 }
 
 int main(int argc, char **argv)
@@ -214,14 +238,20 @@ int main(int argc, char **argv)
     }
     int n = atoi(argv[3]), seconds = atoi(argv[4]), processes = atoi(argv[5]);
     size_t cells = (size_t)n * (size_t)seconds;
-    float *took =
-        mmap(NULL, cells * sizeof *took, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    float *took = mmap(NULL, cells * (sizeof *took + sizeof(bool)), PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    bool *early = (bool *)(took + cells);
     if (took == MAP_FAILED)
         fail("memory");
     for (int p = 0; p < processes; p++) {
         int first = n / processes * p, count = p + 1 < processes ? n / processes : n - first;
-        struct crowd c = {argv[1], plain ? NULL : &keys, count, seconds, first, NULL, took, 0, 0,
-                          0};
+        struct crowd c = {.endpoint = argv[1],
+                          .keys = plain ? NULL : &keys,
+                          .count = count,
+                          .seconds = seconds,
+                          .first = first,
+                          .took_ms = took,
+                          .early = early};
         pid_t pid = fork();
         if (pid == 0)
             _exit(run(&c));
@@ -231,6 +261,6 @@ int main(int argc, char **argv)
     int status = 0, bad = 0;
     while (wait(&status) > 0)
         bad |= status;
-    print(took, cells);
+    print_all(took, early, cells);
     return bad != 0;
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "collectives/busbw.h"
+#include "collectives/bench/busbw.h"
 #include "common/mem.h"
 #include "common/opt.h"
 #include "common/size.h"
@@ -69,7 +69,7 @@ static void walk_types(struct desk *k, enum backend_coll coll)
     for (int t = 0; t < DROVER_TYPES; t++) {
         struct values v = {.coll = coll, .type = (enum drover_type)t, .count = SMALL};
         v.root = t % k->size;
-        for (int op = 0; op < (busbw_has_op(coll) ? DROVER_OPS : 1); op++) {
+        for (int op = 0; op < (backend_reduces(coll) ? DROVER_OPS : 1); op++) {
             v.op = (enum drover_op)op;
             v.root = (v.root + 1) % k->size;
             if (k->size <= MANY)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/busbw.h"
+#include "collectives/bench/busbw.h"
 #include "common/mem.h"
 
 enum { GUARD = 64, POISON = 0xa5 };
@@ -65,10 +65,12 @@ void desk_open(struct desk *k, struct drover *d, struct drover_comm *c, size_t p
     k->c = c;
     k->rank = drover_comm_rank(c);
     k->size = drover_comm_size(c);
+    desk_must(k, drover_comm_factor(c, VALUES_FACTOR(k->rank)), "factor");
     k->room = part_bytes * (size_t)k->size + GUARD;
     for (int i = 0; i < 2; i++) {
         void *p = NULL;
-        memory_must(comm_backend(c)->mem_alloc(comm_inner(c), k->room, &p, &e), &e);
+        memory_must(comm_backend(c)->mem_alloc(comm_inner(c), k->room, BACKEND_BUFFERS, &p, &e),
+                    &e);
         *(i ? &k->out : &k->in) = p;
     }
     k->host = xzalloc(k->room);
@@ -109,7 +111,7 @@ static void compare(struct desk *k, const struct values *v, bool in_place)
         char got[VALUES_TEXT], want[VALUES_TEXT];
         values_text(got, k->got, i, v->type);
         values_text(want, k->want, i, v->type);
-        const char *op = busbw_has_op(v->coll) ? backend_op_name(v->op) : "moved";
+        const char *op = backend_reduces(v->coll) ? backend_op_name(v->op) : "moved";
         desk_check(k, false, "%s of %zu %s, %s, root %d%s: element %zu is %s, expected %s",
                    backend_coll_name(v->coll), v->count, backend_type_name(v->type), op, v->root,
                    in_place ? ", in place" : "", i, got, want);

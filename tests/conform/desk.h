@@ -3,7 +3,7 @@
 #ifndef DROVER_DESK_H
 #define DROVER_DESK_H
 
-#include "collectives/comm.h"
+#include "collectives/comm/comm.h"
 #include "tests/conform/values.h"
 
 enum { DESK_TEXT = 200 };

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collectives/busbw.h"
-#include "collectives/float16.h"
+#include "collectives/bench/busbw.h"
+#include "collectives/comm/float16.h"
 
 /* The finaliser of splitmix64 (Steele, Lea, Flood 2014), twice. */
 uint64_t values_random(uint64_t seed, uint64_t i)
@@ -149,6 +149,7 @@ static int64_t plain(const struct values *v, int rank, uint64_t random)
         x = rank < 6 && random & 1 ? 2 : 1; /* 2^6 is the largest that an int8 holds */
     } else {
         int64_t share = v->op == DROVER_MIN || v->op == DROVER_MAX ? 1 : v->size;
+        share *= v->op == DROVER_MULSUM ? 2 : 1;
         x = (int64_t)(random % ((uint64_t)(exact_max(v->type) / share) + 1));
     }
     /* A mean's rounding is only bounded where nothing cancels out; whole numbers are exact. */
@@ -160,7 +161,7 @@ static int64_t plain(const struct values *v, int rank, uint64_t random)
 void values_input(const struct values *v, int rank, size_t i, void *array, size_t at)
 {
     uint64_t random = values_random(v->seed + (uint64_t)rank * 1000003, i);
-    if (!busbw_has_op(v->coll)) {
+    if (!backend_reduces(v->coll)) {
         size_t bytes = backend_type_bytes(v->type); /* any bits: what is moved is not looked at */
         memcpy((char *)array + at * bytes, &random, bytes);
     } else if (v->rough && is_float(v->type)) {
@@ -173,34 +174,6 @@ void values_input(const struct values *v, int rank, size_t i, void *array, size_
     }
 }
 
-static double combine_float(double a, double b, enum drover_op op)
-{
-    switch (op) {
-    case DROVER_PROD:
-        return a * b;
-    case DROVER_MIN:
-        return a < b ? a : b;
-    case DROVER_MAX:
-        return a > b ? a : b;
-    default:
-        return a + b;
-    }
-}
-
-static int64_t combine_whole(int64_t a, int64_t b, enum drover_op op)
-{
-    switch (op) {
-    case DROVER_PROD:
-        return a * b;
-    case DROVER_MIN:
-        return a < b ? a : b;
-    case DROVER_MAX:
-        return a > b ? a : b;
-    default:
-        return a + b;
-    }
-}
-
 static void reduced(const struct values *v, size_t i, void *array, size_t at)
 {
     uint64_t one = 0;
@@ -210,8 +183,10 @@ static void reduced(const struct values *v, size_t i, void *array, size_t at)
         values_input(v, r, i, &one, 0);
         double x = is_float(v->type) ? get_float(&one, 0, v->type) : 0;
         int64_t y = is_float(v->type) ? 0 : get_whole(&one, 0, v->type);
-        f = r ? combine_float(f, x, v->op) : x;
-        w = r ? combine_whole(w, y, v->op) : y;
+        x *= v->op == DROVER_MULSUM ? VALUES_FACTOR(r) : 1;
+        y *= v->op == DROVER_MULSUM ? VALUES_FACTOR(r) : 1;
+        f = r ? VALUES_COMBINE(f, x, v->op) : x;
+        w = r ? VALUES_COMBINE(w, y, v->op) : y;
     }
     bool mean = v->op == DROVER_AVG;
     if (is_float(v->type))
@@ -259,11 +234,11 @@ bool values_same(const struct values *v, const void *got, const void *expected, 
     if (memcmp((const char *)got + i * bytes, (const char *)expected + i * bytes, bytes) == 0)
         return true;
     bool power_of_2 = (v->size & (v->size - 1)) == 0;
-    bool zeros = is_float(v->type) && busbw_has_op(v->coll) && get_float(got, i, v->type) == 0 &&
+    bool zeros = is_float(v->type) && backend_reduces(v->coll) && get_float(got, i, v->type) == 0 &&
                  get_float(expected, i, v->type) == 0;
     if (zeros) /* +0 and -0 are equal; which one a sum or the larger of both gives is not said */
         return true;
-    if (!busbw_has_op(v->coll) || v->op != DROVER_AVG || !is_float(v->type) || power_of_2)
+    if (!backend_reduces(v->coll) || v->op != DROVER_AVG || !is_float(v->type) || power_of_2)
         return false;
     int64_t apart = ordered(got, i, bytes) - ordered(expected, i, bytes);
     return apart <= v->size && apart >= -v->size;

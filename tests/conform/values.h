@@ -7,7 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collectives/backend.h"
+#include "collectives/comm/backend.h"
+
+/* a op b in their own type; for DROVER_AVG the sum, which is divided at the end. */
+#define VALUES_COMBINE(a, b, op)                  \
+    ((op) == DROVER_PROD  ? (a) * (b)             \
+     : (op) == DROVER_MIN ? (a) < (b) ? (a) : (b) \
+     : (op) == DROVER_MAX ? (a) > (b) ? (a) : (b) \
+                          : (a) + (b))
+
+/* A rank's factor of a DROVER_MULSUM. */
+#define VALUES_FACTOR(rank) (1 + (rank) % 2)
 
 /* One collective over `size` ranks of a communicator, of which this is `rank`. */
 struct values {

@@ -391,8 +391,8 @@ class Cluster:
 
 
 # What takes minutes, and what one engine does as the other: when somebody asks for more cases than usual.
-LONG = "DROVER_TEST_CASES" in os.environ or "DROVER_TEST_KILLS" in os.environ
-SHORTER = pytest.mark.skipif(not LONG, reason="with DROVER_TEST_CASES=N or DROVER_TEST_KILLS=N")
+LONG = any(f"DROVER_TEST_{x}" in os.environ for x in ("CASES", "KILLS", "LAUNCHES"))
+SHORTER = pytest.mark.skipif(not LONG, reason="with DROVER_TEST_CASES=N, _KILLS=N or _LAUNCHES=N")
 ONE_ENGINE = pytest.mark.parametrize("engine", ["openmpi", pytest.param("slurm", marks=SHORTER)], indirect=True)
 
 

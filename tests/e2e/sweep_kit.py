@@ -9,6 +9,8 @@ import time
 import uuid
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("DROVER_BUILD", ROOT / "build/dev"))
 BUILD = BUILD if BUILD.is_absolute() else ROOT / BUILD
@@ -119,11 +121,16 @@ ONE = "method: grid\nmetric: {name: loss, goal: minimize}\nparameters: {lr: {val
 class Scripts(Place):
     """Trials in Python, with W&B's default command."""
 
+    def __init__(self, path):
+        super().__init__(path)
+        self.env.pop("PYTHONPATH", None)
+
     def train(self, code, sweep=ONE, *options, name="s", status=0):
         """Runs the sweep of a script; its trials, as `show --json` has them."""
         (self.path / f"{name}.py").write_text(textwrap.dedent(code))
         (self.path / f"{name}.yaml").write_text(f"program: {name}.py\n" + sweep)
         done = self.run(f"{name}.yaml", *options)
+        print(done.stderr, *(f.read_text() for f in (self.path / "sweeps" / name).glob("worker.*.log")))  # if it fails
         assert done.returncode == status, done.stderr + self.output(name, "stderr")
         return self.show(name)["trials"]
 
@@ -133,6 +140,27 @@ class Scripts(Place):
 
     def reports(self, name="s"):
         return [(d["step"], d["values"]) for _, _, d in self.records("report", name)]
+
+
+def rss_mib(pid):
+    line, = [x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("VmRSS")]
+    return int(line.split()[1]) / 1024
+
+
+@pytest.fixture(name="place")
+def use_place(tmp_path, request):
+    """Its trial t.sh is the test file's TRIAL."""
+    p = Place(tmp_path)
+    p.script("t.sh", request.module.TRIAL)
+    yield p
+    p.clean_up()
+
+
+@pytest.fixture(name="place")
+def use_scripts(tmp_path):
+    p = Scripts(tmp_path)
+    yield p
+    p.clean_up()
 
 
 def describe(pid):

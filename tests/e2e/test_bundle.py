@@ -146,7 +146,7 @@ command: [/bin/sh, /tmp/trial, "${{args_no_hyphens}}"]
 def test_bench_measures_with_the_bundles_open_mpi(bare):
     done = inside(bare, "drover bench all_reduce -np 2 -b 8 -e 64K -f 8")
     assert done.returncode == 0, done.stderr
-    assert "backend=mpi" in done.stdout and "# Out of bounds values : 0 OK" in done.stdout
+    assert "# Backend: mpi, Open MPI" in done.stdout and "# Out of bounds values : 0 OK" in done.stdout
     assert len(re.findall(r"^ +\d+ +\d+ +float", done.stdout, re.M)) == 5
 
 

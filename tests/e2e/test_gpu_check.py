@@ -14,7 +14,7 @@ import pytest
 from kit_ranks import BUILD, FAKE_NCCL, ROOT, clean_env
 
 CHECK = ROOT / "scripts/gpu-check"
-GPU_STEPS = {"device", "build", "plan", "libraries", "bench", "bench_wrong", "conform", "digits", "one_gpu_2", "one_gpu_4",
+GPU_STEPS = {"device", "build", "plan", "libraries", "bench", "bench_modes", "bench_wrong", "conform", "digits", "one_gpu_2", "one_gpu_4",
              "conform_2", "bootstrap_kill", "sweep", "ddp", "memcheck", "racecheck", "nccl_tests"}
 UUID = "GPU-12345678-1234-1234-1234-123456789abc"
 SMI = f"""#!/bin/sh
@@ -171,6 +171,17 @@ def test_a_step_that_hangs_is_ended_with_all_that_it_started(tmp_path):
             time.sleep(0.01)
         assert not Path(f"/proc/{pid}").exists()
     assert m.do(c, "late", 3, hang, time.monotonic() + 1)["skipped"]
+
+
+def test_a_glibc_that_is_too_old_is_named_and_the_record_is_whole(tmp_path):
+    program = tmp_path / "tree/bin/drover"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\nfor v in 2.36 2.4; do echo \"drover: libc.so.6: version \\`GLIBC_$v' not found\" >&2; done\nexit 1\n")
+    program.chmod(0o755)
+    record = check(tmp_path, "--tree", str(tmp_path / "tree"), "--only", "program,cpu,cpu_sweep")
+    check_schema(record)
+    assert record["summary"]["failed"] == ["program", "cpu", "cpu_sweep"]
+    assert "needs glibc 2.36 or younger" in by_name(record)["program"]["note"]
 
 
 def test_options_that_make_no_sense_are_refused(tmp_path):

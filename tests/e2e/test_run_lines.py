@@ -166,7 +166,7 @@ def test_torchruns_options_come_from_the_environment_too(drover, tmp_path):
     assert has["WORLD_SIZE"] == "4" and has["MASTER_ADDR"] == "10.0.0.9" and ranks[1]["env"]["RANK"] == "3"
     assert argv == ["python3", "-u", "train.py"]
     step = {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID": "1"}
-    done = plan(drover, "torchrun --nnodes 2 --rdzv-endpoint h:1 train.py", tmp_path, env=step)
+    done = plan(drover, "torchrun --nnodes 2 --rdzv-backend static --rdzv-endpoint h:1 train.py", tmp_path, env=step)
     assert short(done.stdout)[3][0]["env"]["RANK"] == "1", done.stderr
 
 
@@ -194,6 +194,9 @@ def test_torchruns_options_come_from_the_environment_too(drover, tmp_path):
     ("torchrun --nnodes 3:2 t.py", ["3:2"]),
     ("torchrun --nnodes 1:2 --node-rank 1 --master-addr a t.py", ["1:2", "--nnodes 2"]),
     ("torchrun --rdzv-endpoint a:b t.py", ["--rdzv-endpoint", "'b'"]),
+    ("torchrun --nnodes 2 --rdzv-backend etcd --rdzv-endpoint a:1 t.py", ["'etcd'", "--rdzv-backend c10d"]),
+    ("torchrun --nnodes 2 --rdzv-endpoint a:1 --rdzv-conf x t.py", ["--rdzv-conf 'x'", "KEY=VALUE"]),
+    ("torchrun --nnodes 2 --rdzv-endpoint a:1 --rdzv-conf join_timeout=y t.py", ["join_timeout=y"]),
     ("torchrun -r 4 t.py", ["--redirects", "4"]),
     ("torchrun -t 0:1,x t.py", ["--tee", "'x'"]),
     ("torchrun -m --no-python t.py", ["--module"]),

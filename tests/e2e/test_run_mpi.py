@@ -31,17 +31,35 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 3);
     if (!strcmp(what, "segfault") && rank == 1)
         raise(SIGSEGV);
-    if (!strcmp(what, "spawn")) {
+    if (!strcmp(what, "try"))
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (!strcmp(what, "spawn") || !strcmp(what, "try")) {
         MPI_Comm other;
         int code;
-        MPI_Comm_spawn("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other, &code);
+        if (MPI_Comm_spawn("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other, &code) != MPI_SUCCESS)
+            puts("refused");
     }
-    if (*what)
+    if (*what && strcmp(what, "try"))
         for (;;)
             pause();
     MPI_Finalize();
     return 0;
 }
+"""
+SPAWN = """
+import sys
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+comm = world.Split(eval(sys.argv[1]))
+refused = 0
+for spawn in (lambda: comm.Spawn("true", maxprocs=2, root=comm.size - 1),
+              lambda: comm.Spawn_multiple(["true", "false"], maxprocs=[1, 1])):
+    try:
+        spawn()
+    except MPI.Exception:
+        refused += 1
+assert comm.allreduce(refused) == 2 * comm.size
+print("refused", refused, "on", world.rank)
 """
 DDP = """
 import os
@@ -121,6 +139,11 @@ def test_an_open_mpi_program_has_all_its_ranks(drover, mpi_program, size):
     assert done.stderr == ""
 
 
+def test_ranks_that_need_more_than_1024_descriptors_leave_pmix_its_low_ones(drover):
+    done = drover.run(*RUN, "-np", "300", "true")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_two_mpi_jobs_at_once_keep_apart(drover, mpi_program):
     jobs = [drover.start(*RUN, "-np", "3", mpi_program) for _ in range(2)]
     for job in jobs:
@@ -145,6 +168,16 @@ def make_traces(tmp_path):
             lambda: [*(tmp_path / "shm").iterdir(), *(tmp_path / "tmp").rglob("run-*")])
 
 
+def test_files_of_others_beside_the_segments_of_shared_memory_stay(drover, mpi_program, traces):
+    """libpmix empties its own directory with the job, and follows the links in it."""
+    options, env, left = traces
+    others = options[-1] / "of somebody else"
+    others.write_text("precious")
+    done = drover.run(*RUN, "-np", "2", *options, mpi_program, env=env)
+    assert done.returncode == 0, done.stderr
+    assert left() == [others]
+
+
 def test_a_crash_leaves_no_segments_of_shared_memory(drover, mpi_program, traces):
     options, env, left = traces
     done = drover.run(*RUN, "-np", "3", *options, mpi_program, "segfault", env=env)
@@ -166,9 +199,17 @@ def test_a_killed_drover_leaves_no_segments_of_shared_memory(drover, mpi_program
 
 def test_spawning_more_ranks_is_an_error_and_no_hang(drover, mpi_program):
     done = drover.run(*RUN, "-np", "2", mpi_program, "spawn")
-    assert done.returncode not in (0, 124) and "MPI_ERR_SPAWN" in done.stderr
+    assert done.returncode not in (0, 124) and "An error occurred in MPI_Comm_spawn" in done.stderr
     assert "rank 0 was refused further ranks: drover does not serve MPI_Comm_spawn; try: " in done.stderr
     drover.nothing_left()
+
+
+@pytest.mark.parametrize("ranks, color", [(3, 0), (4, "world.rank // 2"), (2, "world.rank")])
+def test_each_rank_that_spawns_has_the_error_and_goes_on(drover, ranks, color):
+    """Open MPI 4 itself leaves all but the root waiting."""
+    done = drover.run(*RUN, "-np", ranks, PYTHON, "-c", SPAWN, color)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"refused 2 on {r}" for r in range(ranks)]
 
 
 def test_ranks_meet_by_a_published_name(drover):

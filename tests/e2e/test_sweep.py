@@ -5,7 +5,7 @@ import sqlite3
 import subprocess
 
 import pytest
-from sweep_kit import DROVER, ROOT, Place, wait_for
+from sweep_kit import DROVER, ROOT, rss_mib, use_place, wait_for  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 GRID = """
@@ -15,15 +15,7 @@ parameters:
   x: {values: [3, 1, 2]}
   y: {values: [10, 20]}
 """
-REPORT = 'echo "{\\"step\\":1,\\"loss\\":$((x + y))}"\n'
-
-
-@pytest.fixture
-def place(tmp_path):
-    p = Place(tmp_path)
-    p.script("t.sh", REPORT)
-    yield p
-    p.clean_up()
+TRIAL = 'echo "{\\"step\\":1,\\"loss\\":$((x + y))}"\n'
 
 
 # ---- sweeps that go well ------------------------------------------------------------------------
@@ -90,7 +82,7 @@ def test_a_sobol_sweep_tries_each_point_of_a_finite_space_once(place):
 
 
 def test_a_sweep_leaves_parameters_and_output_of_each_trial(place):
-    place.script("t.sh", REPORT + 'echo "$x to stderr" >&2; echo "$DROVER_SWEEP $DROVER_TRIAL_ID $WANDB_SWEEP_ID"\n'
+    place.script("t.sh", TRIAL + 'echo "$x to stderr" >&2; echo "$DROVER_SWEEP $DROVER_TRIAL_ID $WANDB_SWEEP_ID"\n'
                  'test -d "$DROVER_CKPT_DIR" && test "$PWD/" = "${DROVER_TRIAL_DIR%sweeps*}" && '
                  'test -s "$WANDB_SWEEP_PARAM_PATH" && test -z "$DROVER_RESUME" && echo env is right\n')
     assert place.run(place.sweep(GRID)).returncode == 0
@@ -133,7 +125,7 @@ def test_a_finished_sweep_has_nothing_left_to_do(place):
 
 
 def test_no_more_trials_at_once_than_asked_for(place):
-    place.script("t.sh", 'touch now.$$; ls now.* | wc -l >> counts; sleep 0.1; rm now.$$\n' + REPORT)
+    place.script("t.sh", 'touch now.$$; ls now.* | wc -l >> counts; sleep 0.1; rm now.$$\n' + TRIAL)
     assert place.run(place.sweep(GRID), "--parallel", "2").returncode == 0
     counts = [int(n) for n in (place.path / "counts").read_text().split()]
     assert len(counts) == 6 and max(counts) <= 2
@@ -202,6 +194,16 @@ drover: {parallel: 1, resources: {ranks: 3}}
     place.nothing_runs()
 
 
+def test_a_rank_that_fails_ends_the_others_of_its_trial(place):
+    place.script("t.sh", 'test $RANK != 1 || { echo "out of luck" >&2; exit 3; }\nexec sleep 60\n')
+    text = "method: grid\nmetric: {name: loss}\nparameters: {x: {values: [1]}}\ndrover: {resources: {ranks: 3}}\n"
+    done = place.run(place.sweep(text), limit_s=40)
+    assert done.returncode == 1, done.stderr
+    (trial,) = place.show()["trials"]
+    assert trial["state"] == "failed" and trial["error"] == "rank 1: exit status 3: out of luck", trial
+    place.nothing_runs()
+
+
 def test_a_dry_run_prints_the_commands_and_makes_nothing(place):
     done = place.run(place.sweep(GRID), "--dry-run", "--parallel", "3")
     assert done.returncode == 0, done.stderr
@@ -243,7 +245,7 @@ def test_a_trial_that_never_reports_the_metric_is_invalid(place):
 
 
 def test_a_failed_trial_says_why_and_the_others_go_on(place):
-    place.script("t.sh", 'test $x != 2 || { echo "no such thing" >&2; exit 3; }\n' + REPORT)
+    place.script("t.sh", 'test $x != 2 || { echo "no such thing" >&2; exit 3; }\n' + TRIAL)
     done = place.run(place.sweep(GRID), "--parallel", "2")
     assert done.returncode == 0, done.stderr
     trials = place.show()["trials"]
@@ -303,7 +305,7 @@ PATIENT = """
 echo "$DROVER_TRIAL_ID ${DROVER_RESUME:-0} $(cat "$DROVER_CKPT_DIR/saved" 2>/dev/null)" >> started
 trap 'echo $x > "$DROVER_CKPT_DIR/saved"; exit 0' TERM
 while ! test -e go; do sleep 0.02; done
-""" + REPORT
+""" + TRIAL
 
 
 def started(place, n):
@@ -318,7 +320,7 @@ def test_control_c_stops_in_good_order_and_the_next_run_goes_on(place):
     wait_for(lambda: started(place, 2), "two trials")
     p.send_signal(signal.SIGINT)
     assert p.wait(30) == 130
-    assert "--resume" in place.said()
+    assert "drover sweep resume s" in place.said()
     place.nothing_runs()
     assert place.states().count("waiting") == 2
     (place.path / "go").touch()
@@ -342,11 +344,17 @@ def test_control_c_twice_kills(place):
     place.nothing_runs()
 
 
-def test_a_killed_worker_is_started_again_and_its_trials_run_again(place):
+def patient(place, n):
+    """A sweep of which n trials run, until the file "go" is there: (its file, the coordinator, the worker's pid)."""
     place.script("t.sh", PATIENT)
-    p = place.start(place.sweep(GRID), "--parallel", "3")
-    wait_for(lambda: started(place, 3), "three trials")
-    first = place.worker_pid()
+    sweep = place.sweep(GRID)
+    p = place.start(sweep, "--parallel", str(n))
+    wait_for(lambda: started(place, n), f"{n} trials")
+    return sweep, p, place.worker_pid()
+
+
+def test_a_killed_worker_is_started_again_and_its_trials_run_again(place):
+    _, p, first = patient(place, 3)
     os.kill(first, signal.SIGKILL)
     wait_for(lambda: started(place, 6), "them again")
     assert place.worker_pid() not in (0, first)
@@ -359,11 +367,7 @@ def test_a_killed_worker_is_started_again_and_its_trials_run_again(place):
 
 
 def test_trials_run_on_while_the_coordinator_is_gone(place):
-    place.script("t.sh", PATIENT)
-    sweep = place.sweep(GRID)
-    p = place.start(sweep, "--parallel", "6")
-    wait_for(lambda: started(place, 6), "six trials")
-    worker = place.worker_pid()
+    sweep, p, worker = patient(place, 6)
     p.kill()
     p.wait()
     (place.path / "go").touch()  # they end with nobody there to hear
@@ -378,11 +382,7 @@ def test_trials_run_on_while_the_coordinator_is_gone(place):
 
 
 def test_when_both_are_killed_the_next_run_goes_on_at_once(place):
-    place.script("t.sh", PATIENT)
-    sweep = place.sweep(GRID)
-    p = place.start(sweep, "--parallel", "3")
-    wait_for(lambda: started(place, 3), "three trials")
-    worker = place.worker_pid()
+    sweep, p, worker = patient(place, 3)
     p.kill()
     os.kill(worker, signal.SIGKILL)
     p.wait()
@@ -462,3 +462,31 @@ def test_a_worker_of_a_finished_sweep_is_told_to_end(place):
     done = place.run(sweep)
     assert "6 of 6 trials: 6 done" in done.stdout and len(started(place, 6)) == 6
     place.nothing_runs()
+
+
+def test_a_coordinator_that_hangs_neither_stops_a_trial_nor_makes_its_worker_grow(place):
+    """40,000 reports through the channel while nobody listens: all are there in the end."""
+    (place.path / "many.py").write_text("""
+import os, time, drover
+while not os.path.exists("begin"):
+    time.sleep(0.01)
+for i in range(40000):
+    drover.report(step=i, loss=i, **{f"value{k}": i + 0.125 for k in range(8)})
+open("said", "w").close()
+""")
+    place.script("t.sh", "touch there\nexec python3 many.py\n")
+    p = place.start(place.sweep("method: grid\nmetric: {name: loss}\nparameters: {x: {values: [1]}}\n"))
+    wait_for(lambda: (place.path / "there").exists(), "the trial")
+    worker = place.worker_pid()
+    before = rss_mib(worker)
+    p.send_signal(signal.SIGSTOP)
+    (place.path / "begin").touch()
+    wait_for(lambda: (place.path / "said").exists(), "all reports to be made")
+    grown = rss_mib(worker) - before
+    p.send_signal(signal.SIGCONT)
+    assert p.wait(50) == 0, place.said()
+    assert [d["step"] for _, _, d in place.records("report")] == list(range(40000))
+    assert place.states() == ["done"]
+    print(f"grown by {grown:.1f} MiB")
+    assert grown < 50, grown
+    assert not list((place.path / "sweeps/s/trials").glob("*/*/unsaid"))

@@ -6,7 +6,7 @@ import sqlite3
 import time
 
 import pytest
-from sweep_kit import DROVER, Place
+from sweep_kit import DROVER, use_place  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 TRIALS = 60
@@ -28,14 +28,6 @@ done
 while test $(cat kills) -lt $(((DROVER_TRIAL_ID + 1) * {KILLS} / {TRIALS})); do sleep 0.02; done
 echo "{{\\"step\\":3,\\"loss\\":$x}}"
 """
-
-
-@pytest.fixture
-def place(tmp_path):
-    p = Place(tmp_path)
-    p.script("t.sh", TRIAL)
-    yield p
-    p.clean_up()
 
 
 def count_kills(place, n):

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sweep_kit import DROVER, Place, wait_for
+from sweep_kit import DROVER, Place, rss_mib, wait_for
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 HEAD = "method: grid\nmetric: {name: loss}\n"
@@ -359,26 +359,28 @@ class Raw:
         return flags, self.take(size)
 
     def say(self, kind, data=None, **more):
-        text = json.dumps({"v": 2, "kind": kind, "conn": 1, **more, **({"data": data} if data is not None else {})})
+        text = json.dumps({"v": 4, "kind": kind, "conn": 1, **more, **({"data": data} if data is not None else {})})
         self.s.sendall(frame(text.encode()))
 
-    def hello(self, places):
-        self.say("hello", {"node": "raw", "places": places, "running": [], "slots": 1, "gpus": 0, "ping_ms": 5000})
+    def hello(self, places, running=(), **more):
+        self.say("hello", {"node": "raw", "places": places, "running": [*running], "slots": 1, "gpus": 0, "ping_ms": 5000},
+                 **more)
 
-    def hear(self, kind):
+    def report(self, lease, seq, **more):
+        self.say("report", {"step": seq, "loss": 0.5}, lease=lease, seq=seq, **more)
+
+    def done(self, lease, seq, **more):
+        self.say("done", {"status": 0, "signal": 0, "oom": False, "seconds": 1.0}, lease=lease, seq=seq, **more)
+
+    def hear(self, *kinds):
         while True:
             flags, body = self.frame()
-            if not flags & 4 and json.loads(body)["kind"] == kind:
+            if not flags & 4 and json.loads(body)["kind"] in kinds:
                 return json.loads(body)
 
 
 def frame(body):
     return (b"\2" + struct.pack(">Q", len(body)) if len(body) > 255 else b"\0" + bytes([len(body)])) + body
-
-
-def rss_mib(pid):
-    line, = [x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("VmRSS")]
-    return int(line.split()[1]) / 1024
 
 
 def test_strangers_are_refused_and_the_sweep_goes_on(place):
@@ -418,12 +420,109 @@ def test_strangers_are_refused_and_the_sweep_goes_on(place):
         s.close()
 
 
-def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
-    """Too long a message, garbage, another version, what is said twice, and a peer that reads nothing."""
-    coordinator = place.start(place.sweep(grid(2)), "--here", "0", "--listen", "127.0.0.1", "--plain")
+def plain(place, sweep):
+    """A sweep that takes workers without keys: (coordinator, endpoint)."""
+    coordinator = place.start(sweep, "--here", "0", "--listen", "127.0.0.1", "--plain")
     listen = place.path / "sweeps/s/listen"
     wait_for(listen.exists, "the address")
-    endpoint = listen.read_text().split()[0]
+    return coordinator, listen.read_text().split()[0]
+
+
+def test_what_was_under_way_when_a_connection_broke_is_not_taken_for_stored(place):
+    """Of a queue, ZeroMQ sends on the next connection what it had not yet written, before our hello: with a gap."""
+    coordinator, endpoint = plain(place, place.sweep(grid(1)))
+    raw = Raw(endpoint, b"broken")
+    raw.hello(1)
+    lease = raw.hear("run")["lease"]
+    raw.report(lease, 1)
+    assert raw.hear("ack")["seq"] == 1
+    raw.s.close()  # reports 2 and 3 were under way
+    raw = Raw(endpoint, b"broken")
+    for seq in (4, 5):
+        raw.report(lease, seq)
+    assert raw.hear("who")["conn"] == 1
+    raw.hello(1, [lease], conn=2)
+    for seq in (2, 3, 4, 5):
+        raw.report(lease, seq, conn=2)
+    raw.done(lease, 6, conn=2)
+    while raw.hear("ack")["seq"] < 6:
+        pass
+    raw.say("gone", conn=2)
+    place.ends_well(coordinator, 1)
+    assert [d["step"] for _, _, d in place.records("report")] == [1, 2, 3, 4, 5]
+    assert len(place.records("leased")) == 1
+
+
+def test_after_a_restart_what_follows_on_a_report_without_a_record_is_taken(place):
+    coordinator, endpoint = plain(place, place.sweep(grid(1)))
+    raw = Raw(endpoint, b"w")
+    raw.hello(1)
+    lease = raw.hear("run")["lease"]
+    for seq in (1, 2):
+        raw.say("report", {"step": 1, "loss": 0.5}, lease=lease, seq=seq)  # the same: one record
+    while raw.hear("ack")["seq"] < 2:
+        pass
+    coordinator.kill()
+    coordinator.wait()
+    coordinator = place.start("--name", "s", "--resume", "--here", "0", "--listen", endpoint.removeprefix("tcp://"), "--plain")
+    raw = again(endpoint, b"w")
+    raw.hello(1, [lease], conn=2)
+    raw.report(lease, 3, conn=2)
+    raw.done(lease, 4, conn=2)
+    while raw.hear("ack")["seq"] < 4:
+        pass
+    raw.say("gone", conn=2)
+    place.ends_well(coordinator, 1)
+    assert [d["step"] for _, _, d in place.records("report")] == [1, 3]
+
+
+def again(endpoint, name):
+    """A peer of a coordinator that is about to listen."""
+    def connected():
+        try:
+            return Raw(endpoint, name)
+        except OSError:
+            return None
+
+    return wait_for(connected, "the coordinator to listen")
+
+
+def test_a_lease_that_was_never_given_costs_nothing(place):
+    coordinator, endpoint = plain(place, place.sweep(grid(1)))
+    before = rss_mib(coordinator.pid)
+    raw = Raw(endpoint, b"w")
+    raw.hello(1)
+    lease = raw.hear("run")["lease"]
+    for far in (10**7, 10**12, 2**53, 2**63 - 1):
+        raw.report(far, 1)
+        assert raw.hear("ack")["lease"] == far  # whoever has it may forget it
+    assert rss_mib(coordinator.pid) - before < 10
+    raw.done(lease, 1)
+    raw.hear("ack")
+    raw.say("gone")
+    assert coordinator.wait(30) == 1 and place.states() == ["invalid"], place.said()
+
+
+def test_who_reports_much_after_a_stop_is_told_to_stop_once_a_turn(place):
+    """Else the answers would fill its queue, and it would count as one that reads nothing, with all that it runs."""
+    coordinator, endpoint = plain(place, place.sweep(grid(2, "drover: {timeout: 1}\n")))
+    raw = Raw(endpoint, b"busy")
+    raw.hello(1)
+    lease, n = raw.hear("run")["lease"], 20000
+    assert raw.hear("stop")["lease"] == lease
+    raw.s.sendall(b"".join(frame(json.dumps({"v": 4, "kind": "report", "conn": 1, "lease": lease, "seq": i + 1,
+                                             "data": {"step": i, "loss": 0.5}}).encode()) for i in range(n)))
+    said = []
+    while not said or said[-1].get("seq", 0) < n:
+        said.append(raw.hear("ack", "stop"))
+    stops = [m for m in said if m["kind"] == "stop"]
+    assert stops and len(stops) < n / 10, len(stops)
+    coordinator.kill()
+
+
+def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
+    """Too long a message, garbage, another version, what is said twice, and a peer that reads nothing."""
+    coordinator, endpoint = plain(place, place.sweep(grid(2)))
     before = rss_mib(coordinator.pid)
     long = Raw(endpoint, b"long")
     long.s.sendall(b"\2" + struct.pack(">Q", 1 << 30))
@@ -431,12 +530,12 @@ def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
         while True:
             long.s.sendall(bytes(1 << 16))
     old = Raw(endpoint, b"old")
-    old.s.sendall(frame(b'{"v":1,"kind":"ping","conn":1}'))
-    assert old.hear("who")["v"] == 2
+    old.s.sendall(frame(b'{"v":4,"kind":"ping","conn":1}'))
+    assert old.hear("who")["v"] == 4
     deaf = Raw(endpoint, b"deaf")
     deaf.hello(0)
     deaf.s.settimeout(0.5)
-    ping = frame(b'{"v":2,"kind":"ping","conn":1}')
+    ping = frame(b'{"v":4,"kind":"ping","conn":1}')
     try:
         for _ in range(400):
             deaf.s.sendall(ping * 1000)
@@ -445,19 +544,38 @@ def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
     wait_for(lambda: "worker deaf" in place.said(), "the deaf one to be noticed")
     assert rss_mib(coordinator.pid) - before < 50
     bad = Raw(endpoint, b"bad")
-    for text in (b"", b"[" * 100000, b"\0" * 300, b'{"v":2,"kind":"run","conn":1}'):
+    for text in (b"", b"[" * 100000, b"\0" * 300, b'{"v":4,"kind":"run","conn":1}'):
         bad.s.sendall(frame(text))
     bad.hello(1)
     lease = bad.hear("run")["lease"]
     for _ in range(2):
-        bad.say("report", {"step": 1, "loss": 0.5}, lease=lease, seq=1)
-        bad.say("done", {"status": 0, "signal": 0, "oom": False, "seconds": 1.0}, lease=lease, seq=2)
+        bad.report(lease, 1)
+        bad.done(lease, 2)
     bad.say("gone")
     place.go()
     worker = place.worker("a", endpoint, "--plain", key=None)
     place.ends_well(coordinator, 2)
     assert len(place.records("report")) == 2
     assert worker.wait(10) == 0
+
+
+def test_a_worker_that_says_much_at_once_has_little_to_read(place):
+    """One ack for all of a lease's messages that the coordinator took in one turn: 30,000 would fill the queue to it."""
+    coordinator, endpoint = plain(place, place.sweep(grid(1)))
+    busy = Raw(endpoint, b"busy")
+    busy.hello(1)
+    lease, n = busy.hear("run")["lease"], 30000
+    busy.s.settimeout(60)
+    busy.s.sendall(b"".join(frame(json.dumps({"v": 4, "kind": "report", "conn": 1, "lease": lease, "seq": i + 1,
+                                              "data": {"step": i, "loss": 0.5}}).encode()) for i in range(n)))
+    busy.done(lease, n + 1)
+    acks = [0]
+    while acks[-1] <= n:
+        acks.append(busy.hear("ack")["seq"])
+    assert acks == sorted(set(acks)) and len(acks) < n / 10, len(acks)
+    busy.say("gone")
+    place.ends_well(coordinator, 1)
+    assert len(place.records("report")) == n
 
 
 def test_what_is_wrong_about_keys_and_addresses_is_said_before_anything_starts(place):

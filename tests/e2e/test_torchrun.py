@@ -35,6 +35,13 @@ def test_ranks_find_what_torchrun_gives_them(drover):
     assert shell(drover, text="echo $WORLD_SIZE").stdout == "1\n"
 
 
+def test_every_line_about_the_job_says_torchrun(drover):
+    done = shell(drover, "--max-restarts", "1", text="exit 3")
+    assert done.stderr.count("drover torchrun: rank 0 on") == 2, done.stderr
+    assert "drover torchrun: the job is started again in 1 s: restart 1 of 1\n" in done.stderr, done.stderr
+    assert "drover run: " not in done.stderr
+
+
 def test_a_script_is_run_by_python_and_a_module_too(drover, tmp_path):
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg/train.py").write_text("import sys\nprint(__name__, sys.argv[1:])\n")

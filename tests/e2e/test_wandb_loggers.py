@@ -3,17 +3,9 @@ import ast
 import sys
 
 import pytest
-from sweep_kit import DROVER, ONE, ROOT, Scripts
+from sweep_kit import DROVER, ONE, ROOT, use_scripts  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
-
-
-@pytest.fixture
-def place(tmp_path):
-    p = Scripts(tmp_path)
-    p.env.pop("PYTHONPATH", None)
-    yield p
-    p.clean_up()
 
 
 def test_what_hugging_faces_callback_calls(place):

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collectives/float16.h"
+#include "collectives/comm/float16.h"
 
 static inline size_t bytes_of(ncclDataType_t t)
 {

@@ -1,7 +1,8 @@
 /* A libnvidia-ml.so.1 without a GPU, for tests: DROVER_NVML_LIB points at it, DROVER_FAKE_GPUS says
  * what it shows: "uuid,name,bus,total MiB,free MiB" for each GPU, apart by ';'; behind that
- * ",MIG-a" for a part. A GPU called "lost" has fallen off the bus. DROVER_FAKE_NVML_INIT is the
- * code that nvmlInit_v2() returns. */
+ * ",MIG-a" for a part. A GPU called "lost" has fallen off the bus. DROVER_FAKE_GPU_USERS names a
+ * file with a line "UUID PID MiB" for each that uses one (PID 0: nobody tells who).
+ * DROVER_FAKE_NVML_INIT is the code that nvmlInit_v2() returns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,12 @@ struct memory {
     unsigned long long total, free, used;
 };
 
+struct process {
+    unsigned pid;
+    unsigned long long used;
+    unsigned gpu_instance, compute_instance;
+};
+
 API int nvmlInit_v2(void);
 API int nvmlShutdown(void);
 API int nvmlDeviceGetCount_v2(unsigned *out);
@@ -38,6 +45,8 @@ API int nvmlDeviceGetPciInfo_v3(const struct fake_gpu *g, struct pci *out);
 API int nvmlDeviceGetMemoryInfo(const struct fake_gpu *g, struct memory *out);
 API int nvmlDeviceGetMigDeviceHandleByIndex(const struct fake_gpu *g, unsigned index,
                                             struct fake_gpu **out);
+API int nvmlDeviceGetComputeRunningProcesses_v3(const struct fake_gpu *g, unsigned *n,
+                                                struct process *out);
 API const char *nvmlErrorString(int code);
 
 int nvmlInit_v2(void)
@@ -104,11 +113,40 @@ int nvmlDeviceGetPciInfo_v3(const struct fake_gpu *g, struct pci *out)
     return 0;
 }
 
+/* The MiB that a GPU's users have; `out` (NULL: only count) has room for all of them. */
+static unsigned long long read_users(const struct fake_gpu *g, struct process *out, unsigned *n)
+{
+    const char *path = getenv("DROVER_FAKE_GPU_USERS");
+    FILE *f = path ? fopen(path, "r") : NULL;
+    char uuid[96];
+    unsigned pid;
+    unsigned long long mib, sum = 0;
+    while (f && fscanf(f, "%95s %u %llu", uuid, &pid, &mib) == 3) {
+        if (strcmp(uuid, g->uuid) != 0)
+            continue;
+        sum += mib;
+        if (out && pid)
+            out[(*n)++] = (struct process){.pid = pid, .used = mib << 20};
+    }
+    if (f)
+        fclose(f);
+    return sum;
+}
+
 int nvmlDeviceGetMemoryInfo(const struct fake_gpu *g, struct memory *out)
 {
-    *out =
-        (struct memory){g->total_mib << 20, g->free_mib << 20, (g->total_mib - g->free_mib) << 20};
+    unsigned long long used = g->total_mib - g->free_mib + read_users(g, NULL, NULL);
+    *out = (struct memory){g->total_mib << 20, (g->total_mib - used) << 20, used << 20};
     return 0;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(const struct fake_gpu *g, unsigned *n,
+                                            struct process *out)
+{
+    unsigned max = *n;
+    *n = 0;
+    (void)read_users(g, out, n);
+    return *n > max ? TOO_SMALL : 0;
 }
 
 /* Its second instance is the one that is there. */

@@ -5,7 +5,7 @@
 
 #include "common/rng.h"
 #include "common/strbuf.h"
-#include "hpo/search/constraint.h"
+#include "hpo/space/constraint.h"
 #include "tests/unit/test.h"
 
 enum { TEXTS = 100000, PIECES_MAX = 40 };

@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "common/mem.h"
-#include "launcher/control_frame.h"
-#include "launcher/row.h"
-#include "launcher/topo.h"
+#include "launcher/engine/control_frame.h"
+#include "launcher/node/topo.h"
+#include "launcher/plan/row.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 

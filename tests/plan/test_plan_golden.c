@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "common/strbuf.h"
-#include "launcher/hostfile.h"
-#include "launcher/plan.h"
-#include "launcher/plan_show.h"
-#include "launcher/topo.h"
+#include "launcher/node/topo.h"
+#include "launcher/plan/hostfile.h"
+#include "launcher/plan/plan.h"
+#include "launcher/plan/plan_show.h"
 
 struct plan_case {
     char *text; /* the whole file */

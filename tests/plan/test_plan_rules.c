@@ -5,9 +5,9 @@
 #include <time.h>
 
 #include "common/strbuf.h"
-#include "launcher/plan.h"
-#include "launcher/plan_show.h"
-#include "launcher/topo.h"
+#include "launcher/node/topo.h"
+#include "launcher/plan/plan.h"
+#include "launcher/plan/plan_show.h"
 #include "tests/unit/test.h"
 
 static const char *const machines[] = {

@@ -11,9 +11,10 @@
 #include "common/rng.h"
 #include "hpo/search/sched.h"
 #include "hpo/search/spec.h"
+#include "hpo/sweep/taken.h"
 #include "tests/unit/test.h"
 
-enum { TRIALS_MAX = 32, JOBS_MAX = 64, UNSAID_MAX = 512 };
+enum { TRIALS_MAX = 4096, LEASES_MAX = 65536, NO_CONN = -2 };
 
 enum fault { /* a test's set of them */
              FAULT_COORDINATOR = 1,
@@ -22,12 +23,31 @@ enum fault { /* a test's set of them */
              FAULT_WILD =
                  8, /* messages late, twice, out of order, of old connections; false LOSTs */
              FAULT_DRAIN = 16,
+             FAULT_PLACES = 32, /* somebody else takes a worker's GPUs, and gives them back */
+             FAULT_ASK = 64,    /* the user stops, pauses, resumes, retries and adds */
 };
 
-enum kind { HELLO, REPORT, DONE, LOST, DRAIN, RUN, STOP, ACK, WORK, GREET, FAULT };
+enum kind {
+    HELLO,
+    HELD,
+    DROP,
+    REPORT,
+    DONE,
+    LOST,
+    DRAIN,
+    RUN,
+    HOLD,
+    STOP,
+    ACK,
+    WHO,
+    WORK,
+    GREET,
+    FAULT,
+    ASK
+};
 
 struct msg {
-    int64_t at;
+    int64_t at, order; /* of equal times the one that was sent first comes first */
     enum kind kind;
     int worker, conn, epoch; /* epoch: of the coordinator, for its own timers */
     int64_t lease, seq;
@@ -36,43 +56,59 @@ struct msg {
 };
 
 struct job {
-    int64_t lease;
+    int64_t lease, seq; /* of its last message */
     int trial, sent;
+    bool hold; /* a place, and nothing runs */
     bool stopping, finished;
 };
 
 struct worker {
     char id[16];
     bool alive;
-    int places, conn, known_conn; /* known_conn: the coordinator's view; -1: none */
-    int64_t seq, last_at[2];      /* of what was sent to the coordinator, and from it */
-    struct job jobs[JOBS_MAX];
+    int places, conn;
+    int known_places, known_conn; /* the coordinator's view; -1: none */
+    int64_t last_at[2];           /* of what was sent to the coordinator, and from it */
+    struct job *jobs;
     int job_count;
-    struct msg unsaid[UNSAID_MAX]; /* not acknowledged yet */
+    struct msg *unsaid; /* not acknowledged yet */
     int unsaid_count;
 };
 
+struct stored { /* what the store has of a record */
+    struct sched_record r;
+    int64_t seq; /* of the message that it came of */
+};
+
 struct audit { /* what records and actions say, without asking the scheduler */
-    int created, ended[TRIALS_MAX], held_by_lease[TRIALS_MAX]; /* 0: not out */
-    char *params[TRIALS_MAX];
-    int64_t leases, runs;
-    int held[64]; /* by worker */
+    int created, out, ended[TRIALS_MAX], held_by_lease[TRIALS_MAX]; /* 0: not out */
+    json_t *params;                                                 /* that are tried */
+    int64_t leases;
+    bool ran[LEASES_MAX];
+    json_t *with[TRIALS_MAX]; /* while it is out */
+    uint64_t digest;          /* of all records */
+    int *held;                /* by worker */
+    bool paused, stopped;
 };
 
 static struct sim {
     int seed;
     unsigned faults;
+    bool large; /* 2,000 workers */
+    int nodes;  /* that a trial needs */
     struct rng rng;
     struct spec *spec;
     struct sched *sched, *shadow;
     struct sched_out out;
-    struct sched_record *records;
+    struct taken *taken;
+    struct stored *records;
     size_t record_count, record_cap;
-    struct msg *queue;
+    struct msg *queue; /* a heap */
     size_t queue_count, queue_cap;
+    int64_t order;
     struct worker *workers;
     int worker_count, faults_left, epoch, steps, ends;
-    bool drained;
+    bool drained, stopped; /* why it ended */
+    int asks;
     int64_t now;
     struct audit audit;
 } m;
@@ -96,14 +132,73 @@ static int below(int n)
 /* ---- messages ----------------------------------------------------------------------------------
  */
 
+static bool before(const struct msg *a, const struct msg *b)
+{
+    return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+static void swap(size_t i, size_t k)
+{
+    struct msg x = m.queue[i];
+    m.queue[i] = m.queue[k];
+    m.queue[k] = x;
+}
+
+static void rise(size_t i)
+{
+    for (; i > 0 && before(&m.queue[i], &m.queue[(i - 1) / 2]); i = (i - 1) / 2)
+        swap(i, (i - 1) / 2);
+}
+
+static void sink(size_t i)
+{
+    for (size_t k; (k = 2 * i + 1) < m.queue_count; i = k) {
+        if (k + 1 < m.queue_count && before(&m.queue[k + 1], &m.queue[k]))
+            k++;
+        if (!before(&m.queue[k], &m.queue[i]))
+            return;
+        swap(i, k);
+    }
+}
+
 static void push(struct msg x)
 {
     if (m.queue_count == m.queue_cap) {
         m.queue_cap = m.queue_cap ? 2 * m.queue_cap : 64;
         m.queue = xrealloc(m.queue, m.queue_cap, sizeof *m.queue);
     }
-    x.data = json_incref(x.data);
-    m.queue[m.queue_count++] = x;
+    json_incref(x.data);
+    x.order = m.order++;
+    m.queue[m.queue_count] = x;
+    rise(m.queue_count++);
+}
+
+static int64_t next_at(void)
+{
+    return m.queue_count ? m.queue[0].at : INT64_MAX;
+}
+
+/* There must be one. */
+static struct msg next_msg(void)
+{
+    struct msg x = m.queue[0];
+    m.queue[0] = m.queue[--m.queue_count];
+    sink(0);
+    return x;
+}
+
+/* The connection breaks. What was under way to the worker is gone; of what the worker sent some was
+ * still waiting, and goes on the next connection, before its hello. */
+static void tear(int worker)
+{
+    int64_t from = m.now + below(4), to = from + 1 + below(4);
+    for (size_t i = 0; i < m.queue_count; i++) {
+        struct msg *x = &m.queue[i];
+        bool ours = x->worker == worker && x->kind >= HELLO && x->kind <= DONE;
+        bool theirs = x->worker == worker && x->kind >= RUN && x->kind <= WHO;
+        if (theirs || (ours && x->at >= from && x->at < to))
+            x->conn = NO_CONN; /* nobody hears it */
+    }
 }
 
 static void timer(enum kind kind, int worker, int64_t lease, int64_t delay)
@@ -132,36 +227,13 @@ static void send(struct msg x, int direction)
     push(x);
 }
 
-/* Of equal times the one that was sent first. There must be one. */
-static size_t first_msg(void)
-{
-    size_t first = 0;
-    for (size_t i = 1; i < m.queue_count; i++)
-        if (m.queue[i].at < m.queue[first].at)
-            first = i;
-    return first;
-}
-
-static int64_t next_at(void)
-{
-    return m.queue_count ? m.queue[first_msg()].at : INT64_MAX;
-}
-
-static struct msg next_msg(void)
-{
-    size_t first = first_msg();
-    struct msg x = m.queue[first];
-    memmove(m.queue + first, m.queue + first + 1, (--m.queue_count - first) * sizeof x);
-    return x;
-}
-
 /* ---- workers -----------------------------------------------------------------------------------
  */
 
 /* What a trial does: a function of the trial alone. */
 static int planned_reports(int trial)
 {
-    return (trial * 7 + m.seed) % 6;
+    return m.large ? trial % 3 : (trial * 7 + m.seed) % 6;
 }
 
 static double value_at(int trial, int step)
@@ -171,9 +243,9 @@ static double value_at(int trial, int step)
 
 static void start_worker(void)
 {
-    if (m.worker_count >= (int)COUNT_OF(m.audit.held))
-        bad("more workers than expected");
     m.workers = xrealloc(m.workers, (size_t)m.worker_count + 1, sizeof *m.workers);
+    m.audit.held = xrealloc(m.audit.held, (size_t)m.worker_count + 1, sizeof(int));
+    m.audit.held[m.worker_count] = 0;
     struct worker *w = &m.workers[m.worker_count];
     *w = (struct worker){.alive = true, .places = 1 + below(3), .known_conn = -1};
     snprintf(w->id, sizeof w->id, "w%d", m.worker_count);
@@ -181,17 +253,16 @@ static void start_worker(void)
 }
 
 /* A report or an end: kept until it is acknowledged. Takes over `data`. */
-static void say(int worker, enum kind kind, const struct job *j, json_t *data)
+static void say(int worker, enum kind kind, struct job *j, json_t *data)
 {
     struct worker *w = &m.workers[worker];
     struct msg x = {.kind = kind,
                     .worker = worker,
                     .lease = j->lease,
                     .trial = j->trial,
-                    .seq = ++w->seq,
+                    .seq = ++j->seq,
                     .data = data};
-    if (w->unsaid_count == UNSAID_MAX)
-        bad("too many messages without an answer");
+    w->unsaid = xrealloc(w->unsaid, (size_t)w->unsaid_count + 1, sizeof *w->unsaid);
     w->unsaid[w->unsaid_count++] = x;
     send(x, 0);
 }
@@ -202,6 +273,12 @@ static struct job *job_of(struct worker *w, int64_t lease)
         if (w->jobs[i].lease == lease)
             return &w->jobs[i];
     return NULL;
+}
+
+static void say_held(int worker, int64_t lease)
+{
+    AUTO(json) json_t *data = json_pack("{s:i}", "cpus", worker);
+    send((struct msg){.kind = HELD, .worker = worker, .lease = lease, .data = data}, 0);
 }
 
 /* A new connection: hello, then all that was not acknowledged. */
@@ -216,10 +293,13 @@ static void greet(int worker)
         json_array_append_new(running, json_integer(w->jobs[i].lease));
     AUTO(json)
     json_t *data =
-        json_pack("{s:i, s:s, s:O}", "places", w->places, "node", "n", "running", running);
+        json_pack("{s:i, s:s, s:O}", "places", w->places, "node", w->id, "running", running);
     send((struct msg){.kind = HELLO, .worker = worker, .data = data}, 0);
     for (int i = 0; i < w->unsaid_count; i++)
         send(w->unsaid[i], 0);
+    for (int i = 0; i < w->job_count; i++)
+        if (w->jobs[i].hold)
+            say_held(worker, w->jobs[i].lease);
 }
 
 static void finish(int worker, struct job *j)
@@ -230,14 +310,14 @@ static void finish(int worker, struct job *j)
     int status = j->stopping ? 0 : how <= 1;
     say(worker, DONE, j,
         json_pack("{s:i, s:i, s:b, s:f, s:b, s:b}", "status", status, "signal",
-                  j->stopping ? 15 : 0, "oom", !j->stopping && how == 1, "seconds", 1.5,
+                  j->stopping ? 15 : 0, "oom", !j->stopping && how == 1, "seconds", 0.01,
                   "preempted", preempted, "stopped", j->stopping));
 }
 
 static void work(const struct msg *x)
 {
     struct job *j = job_of(&m.workers[x->worker], x->lease);
-    if (!m.workers[x->worker].alive || !j || j->finished)
+    if (!m.workers[x->worker].alive || !j || j->finished || j->hold)
         return;
     if (j->stopping || j->sent == planned_reports(j->trial)) {
         finish(x->worker, j);
@@ -246,22 +326,27 @@ static void work(const struct msg *x)
     say(x->worker, REPORT, j,
         json_pack("{s:i, s:f}", "step", j->sent, "loss", value_at(j->trial, j->sent)));
     j->sent++;
-    timer(WORK, x->worker, x->lease, 1 + below(200));
+    timer(WORK, x->worker, x->lease, below(3) ? 0 : 1 + below(200)); /* in bursts */
 }
 
-static void acknowledged(struct worker *w, int64_t seq)
+/* All up to `seq` of a lease. Wild acks come out of order, and say no more than their own. */
+static void acknowledged(struct worker *w, int64_t lease, int64_t seq)
 {
+    int kept = 0;
+    bool done = false;
     for (int i = 0; i < w->unsaid_count; i++) {
-        if (w->unsaid[i].seq != seq)
+        struct msg x = w->unsaid[i];
+        if (x.lease != lease || (m.faults & FAULT_WILD ? x.seq != seq : x.seq > seq)) {
+            w->unsaid[kept++] = x;
             continue;
-        struct job *j = w->unsaid[i].kind == DONE ? job_of(w, w->unsaid[i].lease) : NULL;
-        if (j)
-            *j = w->jobs[--w->job_count];
-        json_decref(w->unsaid[i].data);
-        memmove(w->unsaid + i, w->unsaid + i + 1,
-                (size_t)(--w->unsaid_count - i) * sizeof *w->unsaid);
-        return;
+        }
+        done = done || x.kind == DONE;
+        json_decref(x.data);
     }
+    w->unsaid_count = kept;
+    struct job *j = done ? job_of(w, lease) : NULL;
+    if (j)
+        *j = w->jobs[--w->job_count];
 }
 
 /* How many reports a trial has behind it when it starts: all that are known, fewer, or none. */
@@ -278,16 +363,25 @@ static void to_worker(const struct msg *x)
         return;
     struct job *j = job_of(w, x->lease);
     if (x->kind == ACK) {
-        acknowledged(w, x->seq);
+        acknowledged(w, x->lease, x->seq);
+    } else if (x->kind == WHO) {
+        greet(x->worker);
+    } else if (x->kind == STOP && j && j->hold) {
+        *j = w->jobs[--w->job_count];
     } else if (x->kind == STOP && j && !j->finished) {
         j->stopping = true;
         timer(WORK, x->worker, x->lease, 1 + below(20));
-    } else if (x->kind == RUN && !j) {
-        if (w->job_count == JOBS_MAX)
-            bad("a worker holds too many jobs");
-        w->jobs[w->job_count++] =
-            (struct job){.lease = x->lease, .trial = x->trial, .sent = checkpoint_of(x->trial)};
-        timer(WORK, x->worker, x->lease, 1 + below(100));
+    } else if ((x->kind == RUN || x->kind == HOLD) && !j) {
+        bool hold = x->kind == HOLD;
+        w->jobs = xrealloc(w->jobs, (size_t)w->job_count + 1, sizeof *w->jobs);
+        w->jobs[w->job_count++] = (struct job){.lease = x->lease,
+                                               .trial = x->trial,
+                                               .hold = hold,
+                                               .sent = hold ? 0 : checkpoint_of(x->trial)};
+        if (hold)
+            say_held(x->worker, x->lease);
+        else
+            timer(WORK, x->worker, x->lease, 1 + below(100));
     }
 }
 
@@ -298,6 +392,10 @@ static void kill_worker(int worker)
     for (int i = 0; i < w->unsaid_count; i++)
         json_decref(w->unsaid[i].data);
     w->unsaid_count = w->job_count = 0;
+    free(w->unsaid);
+    free(w->jobs);
+    w->unsaid = NULL;
+    w->jobs = NULL;
 }
 
 #endif

@@ -283,22 +283,24 @@ TEST(curve_spends_half_of_what_halving_does_on_curves_of_many_kinds)
     CHECK(regret < 0.015);
 }
 
+static void check_all(struct spec_stop rule, double used, double regret)
+{
+    for (size_t f = 0; f < COUNT_OF(families); f++) {
+        struct worth w = worth_of(&families[f], rule);
+        CHECK(w.used < used && w.regret < regret);
+    }
+}
+
 TEST(curve_does_without_knowing_how_long_a_training_is)
 {
     struct spec_stop rule = curve;
     rule.max_iter = 0;
-    for (size_t f = 0; f < COUNT_OF(families); f++) {
-        struct worth w = worth_of(&families[f], rule);
-        CHECK(w.used < 0.12 && w.regret < 0.05);
-    }
+    check_all(rule, 0.12, 0.05);
 }
 
 TEST(a_large_share_misses_next_to_nothing)
 {
     struct spec_stop rule = curve;
     rule.keep = 0.6;
-    for (size_t f = 0; f < COUNT_OF(families); f++) {
-        struct worth w = worth_of(&families[f], rule);
-        CHECK(w.used < 0.25 && w.regret < 0.01);
-    }
+    check_all(rule, 0.25, 0.01);
 }

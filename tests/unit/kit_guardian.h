@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "common/strbuf.h"
-#include "launcher/guardian.h"
-#include "launcher/wards.h"
+#include "launcher/guard/guardian.h"
+#include "launcher/guard/wards.h"
 #include "tests/unit/test.h"
 
 enum { KIT_LIMIT_MS = 10000, KIT_EVENTS_MAX = 4096 };
@@ -80,18 +80,23 @@ static inline int64_t kit_now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static inline void kit_open(struct kit *k)
+static inline void kit_open_with(struct kit *k, int (*start)(struct guardian **, struct err *))
 {
     struct err e = {0};
     memset(k, 0, sizeof *k);
     snprintf(k->mark, sizeof k->mark, "KIT_MARK=%d.%lld", (int)getpid(), (long long)kit_now_ms());
     snprintf(k->seconds, sizeof k->seconds, "1234.%d", (int)getpid());
-    if (guardian_start(&k->g, &e) < 0)
+    if (start(&k->g, &e) < 0)
         FAIL("%s", e.text);
     CHECK_INT(uv_loop_init(&k->loop), 0);
     uv_timer_init(&k->loop, &k->deadline);
     if (guardian_attach(k->g, &k->loop, &kit_watcher, k, &e) < 0)
         FAIL("%s", e.text);
+}
+
+static inline void kit_open(struct kit *k)
+{
+    kit_open_with(k, guardian_start);
 }
 
 /* The guardian itself, its keeper's only child; waits for its birth. */
@@ -162,8 +167,12 @@ static inline int kit_spawn_argv(struct kit *k, uint32_t job, int rank, char *co
     char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", id, k->mark, NULL};
     int ends[2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     CHECK(null >= 0 && pipe2(ends, O_CLOEXEC) == 0);
-    struct guardian_rank r = {
-        .rank = rank, .argv = argv, .env = env, .fds = {null, ends[1], ends[1]}, .report_fd = -1};
+    struct guardian_rank r = {.rank = rank,
+                              .argv = argv,
+                              .env = env,
+                              .fds = {null, ends[1], ends[1]},
+                              .report_fd = -1,
+                              .pmi_fd = -1};
     struct err e = {0};
     if (guardian_spawn(k->g, job, &r, &e) < 0)
         FAIL("%s", e.text);

@@ -2,7 +2,7 @@
 #ifndef DROVER_KIT_LAUNCH_H
 #define DROVER_KIT_LAUNCH_H
 
-#include "launcher/launch.h"
+#include "launcher/engine/launch.h"
 
 #include "common/strbuf.h"
 #include "tests/unit/test.h"
@@ -145,6 +145,29 @@ static inline struct launch_spec far_script(int ranks, char **argv, const char *
     struct launch_spec s = script(ranks, argv, text);
     s.engine = PLAN_ENGINE_DIRECT;
     return s;
+}
+
+/* A job that reports, and stops when it is asked to. */
+static inline void check_stop(struct fixture *f, struct launch_spec s)
+{
+    char *argv[] = {(char *)"/usr/bin/python3", (char *)"-c",
+                    (char *)"import os, socket\n"
+                            "s = socket.socket(fileno=int(os.environ['DROVER_REPORT_FD']))\n"
+                            "s.send(b'{\"step\":1}')\n"
+                            "s.send(s.recv(100))\n",
+                    NULL};
+    s.argv = argv;
+    s.reports = true;
+    struct heard *h = begin(f, 0, &s);
+    until_heard(h, &h->reports, "0:{\"step\":1}|");
+    until_heard(h, &h->reports, "1:{\"step\":1}|");
+    launch_stop(h->job, 10000);
+    launch_stop(h->job, 10000);
+    until_over(h);
+    CHECK_HAS(strbuf_str(&h->reports), "0:{\"stop\":true}|");
+    CHECK_HAS(strbuf_str(&h->reports), "1:{\"stop\":true}|");
+    CHECK_INT(h->end.status, 0);
+    CHECK(h->end.stopped);
 }
 
 #endif

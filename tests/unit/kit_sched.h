@@ -76,9 +76,9 @@ static void done(int64_t lease, const char *json)
 /* What the last step gave, as "CREATED 0 0 {…}; …|RUN a 0 1; …" with data. */
 static const char *gave(void)
 {
-    static const char *const kinds[] = {"CREATED",  "LEASED", "REPORT",  "STOPPING",
-                                        "REQUEUED", "ENDED",  "PAUSING", "PAUSED"};
-    static const char *const acts[] = {"RUN", "STOP", "END"};
+    static const char *const kinds[] = {"CREATED", "LEASED",  "REPORT", "STOPPING", "REQUEUED",
+                                        "ENDED",   "PAUSING", "PAUSED", "ASKED",    "RETRIED"};
+    static const char *const acts[] = {"RUN", "HOLD", "STOP", "KILL", "END"};
     static struct strbuf b;
     strbuf_reset(&b);
     for (size_t i = 0; i < out.record_count; i++) {

@@ -1,4 +1,4 @@
-#include "launcher/alloc.h"
+#include "launcher/plan/alloc.h"
 
 #include "common/strbuf.h"
 #include "tests/unit/test.h"

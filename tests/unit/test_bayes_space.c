@@ -1,7 +1,7 @@
 #include "hpo/search/bayes_space.h"
 
 #include "common/rng.h"
-#include "hpo/search/dist.h"
+#include "hpo/space/dist.h"
 #include "tests/unit/kit_trials.h"
 
 enum { COLS = 16 };

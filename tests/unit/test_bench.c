@@ -1,4 +1,4 @@
-#include "collectives/bench.h"
+#include "collectives/bench/bench.h"
 
 #include "tests/unit/test.h"
 
@@ -53,8 +53,8 @@ static struct report_foot run(const struct bench_opts *o, struct seen *seen)
     CHECK_INT(drover_comm_open(&c, d, &(struct drover_comm_opts){.backend = "self"}), 0);
     if (bench_run(o, d, c, &(struct bench_sink){on_row, NULL, seen}, &foot, &e) < 0)
         FAIL("%s", e.text);
-    struct report_device device;
-    CHECK_INT(bench_devices(d, c, &device, &e), 0);
+    struct report_device device = {0};
+    CHECK_INT(bench_devices(o, d, c, &device, &e), 0);
     CHECK_INT(device.pid, getpid());
     drover_comm_close(c);
     drover_close(d);

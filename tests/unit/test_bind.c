@@ -1,10 +1,10 @@
-#include "launcher/bind.h"
+#include "launcher/node/bind.h"
 
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>
 
 #include "common/mem.h"
-#include "launcher/topo.h"
+#include "launcher/node/topo.h"
 #include "tests/unit/test.h"
 
 static void status_line(const char *field, char *out, size_t size)

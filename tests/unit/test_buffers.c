@@ -1,4 +1,4 @@
-#include "collectives/buffers.h"
+#include "collectives/bench/buffers.h"
 
 #include "tests/unit/test.h"
 
@@ -10,7 +10,8 @@ static struct buffers *open_ok(struct backend_comm **inner)
     struct backend_opts o = {.size = 1};
     CHECK_INT(backend_self.open(inner, &o, &e), 0);
     struct buffers *b = NULL;
-    CHECK_INT(buffers_open(&b, &backend_self, *inner, 0, BYTES, &e), 0);
+    CHECK_INT(
+        buffers_open(&b, &backend_self, *inner, &(struct buffers_opts){.max_bytes = BYTES}, &e), 0);
     return b;
 }
 
@@ -148,7 +149,9 @@ TEST(memory_that_there_is_not_is_an_error)
     struct backend_comm *inner = NULL;
     CHECK_INT(backend_self.open(&inner, &(struct backend_opts){.size = 1}, &e), 0);
     struct buffers *b = NULL;
-    CHECK_INT(buffers_open(&b, &backend_self, inner, 0, SIZE_MAX / 4, &e), -ENOMEM);
+    CHECK_INT(buffers_open(&b, &backend_self, inner,
+                           &(struct buffers_opts){.max_bytes = SIZE_MAX / 4}, &e),
+              -ENOMEM);
     CHECK(b == NULL);
     CHECK_HAS(e.text, "no memory");
     backend_self.close(inner);

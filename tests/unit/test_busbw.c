@@ -1,4 +1,4 @@
-#include "collectives/busbw.h"
+#include "collectives/bench/busbw.h"
 
 #include "tests/unit/test.h"
 

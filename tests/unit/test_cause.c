@@ -1,5 +1,5 @@
 /* cause: known texts and signals, and which of several explains the others. */
-#include "launcher/cause.h"
+#include "launcher/watch/cause.h"
 
 #include <signal.h>
 
@@ -28,6 +28,15 @@ TEST(a_known_text_is_found_in_any_line)
         "[W reducer.cpp] something", NULL};
     CHECK_HAS(what(&exited_1, lines), "GPU memory");
     CHECK_HAS(cause_find(&exited_1, lines)->advice, "smaller batch");
+}
+
+TEST(an_mpich_that_is_served_no_pmi1_is_told_where_it_is)
+{
+    const char *lines[] = {
+        "check_MPIR_CVAR_PMI_VERSION(167):  Runtime environment uses unsupported "
+        "PMI version PMIx. Aborting.",
+        NULL};
+    CHECK_HAS(what(&(struct rank_end){.status = 16}, lines), "which drover serves on one node");
 }
 
 TEST(what_follows_from_another_failure_counts_last)

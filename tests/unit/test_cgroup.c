@@ -1,5 +1,5 @@
 /* cgroup: both versions, from a tree of files. */
-#include "launcher/cgroup.h"
+#include "launcher/node/cgroup.h"
 
 #include "common/mem.h"
 #include "tests/unit/kit_root.h"
@@ -51,5 +51,30 @@ TEST(where_the_kernel_does_not_say_there_is_none)
     CHECK_INT(cgroup_cpus(root), 0);
     put(root, "proc/self/cgroup", "nonsense\n5:cpuset:/x\n");
     CHECK(!cgroup_dir(root, "cpu"));
+    remove_root(root);
+}
+
+TEST(the_smallest_limit_of_memory_counts)
+{
+    char *root = new_root();
+    put(root, "proc/self/cgroup", "0::/a/b\n");
+    CHECK_INT(cgroup_memory(root), 0);
+    put(root, "sys/fs/cgroup/a/b/memory.max", "max\n");
+    CHECK_INT(cgroup_memory(root), 0);
+    put(root, "sys/fs/cgroup/a/memory.max", "8589934592\n");
+    CHECK_INT(cgroup_memory(root), 8LL << 30);
+    put(root, "sys/fs/cgroup/a/b/memory.max", "4294967296\n");
+    CHECK_INT(cgroup_memory(root), 4LL << 30);
+    remove_root(root);
+}
+
+TEST(version_1_says_a_huge_number_for_no_limit_of_memory)
+{
+    char *root = new_root();
+    put(root, "proc/self/cgroup", "4:memory:/u\n0::/\n");
+    put(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    CHECK_INT(cgroup_memory(root), 0);
+    put(root, "sys/fs/cgroup/memory/u/memory.limit_in_bytes", "1048576\n");
+    CHECK_INT(cgroup_memory(root), 1 << 20);
     remove_root(root);
 }

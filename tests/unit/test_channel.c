@@ -1,5 +1,5 @@
 /* channel: whole packets, limits, and what is no object. */
-#include "launcher/channel.h"
+#include "launcher/io/channel.h"
 
 #include <sys/socket.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/cmd_run.h"
+#include "launcher/cmd/cmd_run.h"
 #include "tests/unit/test.h"
 
 static struct cmd_run_opts got;

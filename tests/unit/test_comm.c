@@ -1,5 +1,8 @@
-#include "collectives/comm.h"
+#include "collectives/comm/comm.h"
 
+#include <math.h>
+
+#include "collectives/comm/float16.h"
 #include "tests/unit/test.h"
 
 static struct drover *d;
@@ -56,6 +59,31 @@ TEST(alone_every_collective_is_a_copy)
     memset(out, 0, sizeof out);
     CHECK_INT(drover_reduce_scatter(c, in, out, 3, DROVER_INT32, DROVER_SUM), 0);
     CHECK(memcmp(in, out, sizeof in) == 0);
+    drover_comm_close(c);
+    drover_close(d);
+}
+
+TEST(a_factor_multiplies_what_comes_after_it_in_the_type)
+{
+    struct drover_comm *c = open_self();
+    int32_t in[2] = {7, -3}, out[2];
+    float f[2] = {0.5f, -8};
+    uint16_t h = half_from_float(3);
+    CHECK_INT(drover_comm_factor(c, -2.9), 0); /* a whole number's is -2 */
+    CHECK_INT(drover_all_reduce(c, in, out, 2, DROVER_INT32, DROVER_MULSUM), 0);
+    CHECK(out[0] == -14 && out[1] == 6);
+    CHECK_INT(drover_all_reduce(c, in, out, 2, DROVER_INT32, DROVER_SUM), 0);
+    CHECK(memcmp(in, out, sizeof in) == 0);
+    CHECK_INT(drover_comm_factor(c, 0.25), 0);
+    CHECK_INT(drover_reduce(c, f, f, 2, DROVER_FLOAT, DROVER_MULSUM, 0), 0);
+    CHECK(f[0] == 0.125f && f[1] == -2);
+    CHECK_INT(drover_reduce_scatter(c, &h, &h, 1, DROVER_HALF, DROVER_MULSUM), 0);
+    CHECK(half_to_float(h) == 0.75f);
+    CHECK_INT(drover_broadcast(c, in, out, 2, DROVER_INT32, 0), 0);
+    CHECK(memcmp(in, out, sizeof in) == 0);
+    CHECK_INT(drover_comm_factor(c, NAN), -EINVAL);
+    CHECK_INT(drover_comm_factor(c, -0x1p63), -EINVAL);
+    CHECK_HAS(drover_error(d), "a factor of");
     drover_comm_close(c);
     drover_close(d);
 }

@@ -1,4 +1,4 @@
-#include "hpo/search/constraint.h"
+#include "hpo/space/constraint.h"
 
 #include <errno.h>
 #include <math.h>

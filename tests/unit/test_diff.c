@@ -1,4 +1,4 @@
-#include "collectives/diff.h"
+#include "collectives/bench/diff.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "hpo/search/dist.h"
+#include "hpo/space/dist.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* test_ending - what the scheduler is told of a job's end. */
-#include "hpo/sweep/ending.h"
+#include "hpo/sweep/worker/ending.h"
 
 #include "tests/unit/test.h"
 

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "launcher/wards.h"
+#include "launcher/guard/wards.h"
 #include "tests/unit/kit_launch.h"
 
 TEST(ranks_say_their_lines_and_end_with_0)
@@ -206,28 +206,8 @@ TEST(a_rank_that_closes_its_stdin_ends_the_reading)
 TEST(ranks_report_and_stop_when_they_are_asked_to)
 {
     AUTO(fixture) struct fixture *f = open_all();
-    char *argv[] = {(char *)"/usr/bin/python3", (char *)"-c",
-                    (char *)"import os, socket\n"
-                            "s = socket.socket(fileno=int(os.environ['DROVER_REPORT_FD']))\n"
-                            "s.send(b'{\"step\":1}')\n"
-                            "s.send(s.recv(100))\n",
-                    NULL};
-    struct launch_spec s = far_script(2, argv, "");
-    argv[0] = (char *)"/usr/bin/python3";
-    argv[2] = (char *)"import os, socket\n"
-                      "s = socket.socket(fileno=int(os.environ['DROVER_REPORT_FD']))\n"
-                      "s.send(b'{\"step\":1}')\n"
-                      "s.send(s.recv(100))\n";
-    s.reports = true;
-    struct heard *h = begin(f, 0, &s);
-    until_heard(h, &h->reports, "0:{\"step\":1}|");
-    until_heard(h, &h->reports, "1:{\"step\":1}|");
-    launch_stop(h->job, 10000);
-    until_over(h);
-    CHECK_HAS(strbuf_str(&h->reports), "0:{\"stop\":true}|");
-    CHECK_HAS(strbuf_str(&h->reports), "1:{\"stop\":true}|");
-    CHECK_INT(h->end.status, 0);
-    CHECK(h->end.stopped);
+    char *argv[4];
+    check_stop(f, far_script(2, argv, ""));
 }
 
 TEST(a_rank_that_saves_after_SIGTERM_gets_its_grace_when_another_fails)
@@ -284,8 +264,7 @@ TEST(what_ranks_have_left_behind_is_ended_with_the_job)
     none_is_left(id);
 }
 
-/* The pids of the job's processes that are `drover rank`: parents, agents and guardians. A keeper
- * is none: its end ends nothing. */
+/* The pids of the job's processes that are `drover rank`: parents, agents and guardians. */
 static int our_processes(pid_t *out, int room, const char *job_id)
 {
     struct wards w = {0};
@@ -298,7 +277,7 @@ static int our_processes(pid_t *out, int room, const char *job_id)
         AUTO(file) FILE *f = fopen(path, "re");
         if (f && !fgets(comm, sizeof comm, f))
             comm[0] = '\0';
-        if (strncmp(comm, "drover", 6) == 0 && strcmp(comm, "drover-keeper\n") != 0 &&
+        if (strncmp(comm, "drover", 6) == 0 &&
             wards_env(&mark, w.all[i].pid, "DROVER_JOB_ID") == 0 && mark &&
             strcmp(mark, job_id) == 0 && n < room)
             out[n++] = w.all[i].pid;
@@ -309,25 +288,29 @@ static int our_processes(pid_t *out, int room, const char *job_id)
 
 TEST(each_of_our_processes_may_be_killed_and_nothing_is_left)
 {
-    /* 2 ranks: a parent, an agent and a guardian each, in the order of their pids. */
+    /* 2 ranks: a parent, an agent and a guardian each, in the order of their pids. A job each. */
     enum { OURS = 6 };
+    AUTO(fixture) struct fixture *f = open_all();
+    char ids[OURS][40], *argv[4];
     for (int victim = 0; victim < OURS; victim++) {
-        AUTO(fixture) struct fixture *f = open_all();
-        char *argv[4], id[40];
-        snprintf(id, sizeof id, "kill-%d-%d", (int)getpid(), victim);
         struct launch_spec s = far_script(2, argv, "setsid sleep 100 & echo up; exec sleep 100");
-        s.job_id = id;
+        snprintf(ids[victim], sizeof ids[victim], "kill-%d-%d", (int)getpid(), victim);
+        s.job_id = ids[victim];
         s.grace_ms = 300;
-        struct heard *h = begin(f, 0, &s);
+        begin(f, victim, &s);
+    }
+    for (int victim = 0; victim < OURS; victim++) {
+        struct heard *h = &f->jobs[victim];
+        pid_t pids[OURS];
         until_heard(h, &h->out, "0oup|");
         until_heard(h, &h->out, "1oup|");
-        pid_t pids[OURS];
-        CHECK_INT(our_processes(pids, OURS, id), OURS);
+        CHECK_INT(our_processes(pids, OURS, ids[victim]), OURS);
         kill(pids[victim], SIGKILL);
-
-        until_over(h);
-        CHECK(h->end.status != 0);
-        none_is_left(id);
+    }
+    for (int victim = 0; victim < OURS; victim++) {
+        until_over(&f->jobs[victim]);
+        CHECK(f->jobs[victim].end.status != 0);
+        none_is_left(ids[victim]);
     }
 }
 

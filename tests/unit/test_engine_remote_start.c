@@ -6,9 +6,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "launcher/control.h"
-#include "launcher/starter.h"
-#include "launcher/topo.h"
+#include "launcher/engine/control.h"
+#include "launcher/engine/starter.h"
+#include "launcher/node/topo.h"
 #include "tests/unit/kit_launch.h"
 
 enum { PEERS = 4 };
@@ -23,7 +23,8 @@ struct peer {
 struct scene {
     struct fixture *f;
     char dir[40], path[PATH_MAX];
-    char control[256], token[128];
+    char control[256], token[128], *argv[4];
+    struct launch_spec spec;
     struct peer peers[PEERS];
 };
 
@@ -55,14 +56,23 @@ static void scene_close(struct scene *s)
     CHECK_INT(system(rm), 0);
 }
 
-static const char tells[] = "echo $DROVER_CONTROL $DROVER_TOKEN >$SCENE/new; "
-                            "mv $SCENE/new $SCENE/told; exec sleep 100";
+#define TELL "echo $DROVER_CONTROL $DROVER_TOKEN >$SCENE/new; mv $SCENE/new $SCENE/told; "
+#define UNTIL_DIE "while [ ! -e $SCENE/die ]; do sleep 0.01; done; "
+static const char tells[] = TELL "exec sleep 100";
 
-static struct heard *begin_far(struct scene *s, struct launch_spec *spec, char **argv, int ranks)
+/* A job of two ranks. */
+static struct heard *begin_far(struct scene *s, int start_timeout_ms)
 {
-    *spec = far_script(ranks, argv, "echo hi");
-    spec->engine = PLAN_ENGINE_OPENMPI;
-    return begin(s->f, 0, spec);
+    s->spec = far_script(2, s->argv, "echo hi");
+    s->spec.engine = PLAN_ENGINE_OPENMPI;
+    s->spec.start_timeout_ms = start_timeout_ms;
+    return begin(s->f, 0, &s->spec);
+}
+
+static void let_it_die(const struct scene *s)
+{
+    AUTO(free) char *path = xasprintf("%s/die", s->dir);
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
 }
 
 /* Until the mpirun has told. */
@@ -159,23 +169,31 @@ static void exits(struct peer *p, int wait)
     say(p, json_pack("{s:s}", "t", "quiet"));
 }
 
+static void clears(struct peer *p)
+{
+    until_peer(p, "clear|");
+    say(p, json_pack("{s:s}", "t", "cleared"));
+}
+
+/* Both ranks, from their end on. */
+static void all_leave(struct scene *s, int wait, int wait_of_rank_1)
+{
+    exits(&s->peers[0], wait);
+    exits(&s->peers[1], wait_of_rank_1);
+    for (int i = 0; i < 2; i++)
+        clears(&s->peers[i]);
+    for (int i = 0; i < 2; i++)
+        until_peer(&s->peers[i], "release|");
+}
+
 TEST(all_come_all_start_all_are_cleared_and_released)
 {
     struct scene s;
-    struct launch_spec spec;
-    char *argv[4];
     scene_open(&s, tells);
-    struct heard *h = begin_far(&s, &spec, argv, 2);
+    struct heard *h = begin_far(&s, 0);
     until_told(&s);
     until_started(&s);
-    exits(&s.peers[0], 0);
-    exits(&s.peers[1], 3 << 8);
-    for (int i = 0; i < 2; i++) {
-        until_peer(&s.peers[i], "clear|");
-        say(&s.peers[i], json_pack("{s:s}", "t", "cleared"));
-    }
-    until_peer(&s.peers[0], "release|");
-    until_peer(&s.peers[1], "release|");
+    all_leave(&s, 0, 3 << 8);
     until_over(h);
     CHECK_INT(h->end.status, 3);
     CHECK_HAS(strbuf_str(&h->out), "0oone|");
@@ -184,13 +202,47 @@ TEST(all_come_all_start_all_are_cleared_and_released)
     scene_close(&s);
 }
 
+/* Once mpirun's child has ended, which tells that what mpirun left is being cleared, the loop reads
+ * no more until each timer is due. */
+static void on_prepare(uv_prepare_t *p)
+{
+    pid_t child = *(pid_t *)p->data;
+    for (int i = 0; i < 100 && kill(child, 0) == 0; i++)
+        usleep(100);
+    if (kill(child, 0) == 0)
+        return;
+    usleep(300000);
+    uv_close((uv_handle_t *)p, NULL);
+}
+
+TEST(an_mpirun_that_ends_just_when_its_time_to_leave_is_over_is_no_matter)
+{
+    struct scene s;
+    uv_prepare_t late;
+    pid_t child;
+    scene_open(&s, "sleep 100 & echo $! >$SCENE/child; " TELL UNTIL_DIE);
+    struct heard *h = begin_far(&s, 0);
+    until_told(&s);
+    until_started(&s);
+    all_leave(&s, 0, 3 << 8);
+    AUTO(free) char *path = xasprintf("%s/child", s.dir);
+    AUTO(file) FILE *f = fopen(path, "r");
+    CHECK_INT(fscanf(f, "%d", &child), 1);
+    late.data = &child;
+    uv_prepare_init(&s.f->loop, &late);
+    uv_prepare_start(&late, on_prepare);
+    let_it_die(&s);
+    until_over(h);
+    CHECK_INT(h->end.status, 3);
+    scene_close(&s);
+}
+
 TEST(strangers_garbage_and_a_second_of_a_rank_are_dropped_and_the_job_goes_on)
 {
     struct scene s;
-    struct launch_spec spec;
-    char *argv[4], wrong[65];
+    char wrong[65];
     scene_open(&s, tells);
-    struct heard *h = begin_far(&s, &spec, argv, 2);
+    struct heard *h = begin_far(&s, 0);
     until_told(&s);
     memset(wrong, '0', 64);
     wrong[64] = '\0';
@@ -218,17 +270,11 @@ TEST(strangers_garbage_and_a_second_of_a_rank_are_dropped_and_the_job_goes_on)
 TEST(who_does_not_come_in_time_is_named)
 {
     struct scene s;
-    struct launch_spec spec;
-    char *argv[4];
     scene_open(&s, tells);
-    spec = far_script(2, argv, "echo hi");
-    spec.engine = PLAN_ENGINE_OPENMPI;
-    spec.start_timeout_ms = 1000;
-    struct heard *h = begin(s.f, 0, &spec);
+    struct heard *h = begin_far(&s, 1000);
     until_told(&s);
     struct peer *a = hello(&s, 0, s.token, 0);
-    until_peer(a, "clear|");
-    say(a, json_pack("{s:s}", "t", "cleared"));
+    clears(a);
     until_over(h);
     CHECK_INT(h->end.status, 126);
     CHECK_INT(h->end.first_failed, 1);
@@ -241,10 +287,8 @@ TEST(who_does_not_come_in_time_is_named)
 TEST(an_mpirun_that_fails_is_quoted)
 {
     struct scene s;
-    struct launch_spec spec;
-    char *argv[4];
     scene_open(&s, "echo a word of explanation >&2; exit 3");
-    struct heard *h = begin_far(&s, &spec, argv, 2);
+    struct heard *h = begin_far(&s, 0);
     until_over(h);
     CHECK_INT(h->end.status, 126);
     CHECK_HAS(h->end.first.start_error, "mpirun has ended with status 3");
@@ -255,17 +299,14 @@ TEST(an_mpirun_that_fails_is_quoted)
 TEST(an_agent_that_dies_is_a_lost_rank_and_ends_the_job)
 {
     struct scene s;
-    struct launch_spec spec;
-    char *argv[4];
     scene_open(&s, tells);
-    struct heard *h = begin_far(&s, &spec, argv, 2);
+    struct heard *h = begin_far(&s, 0);
     until_told(&s);
     until_started(&s);
     control_close(TAKE(s.peers[1].link));
     until_peer(&s.peers[0], "signal|");
     exits(&s.peers[0], SIGTERM);
-    until_peer(&s.peers[0], "clear|");
-    say(&s.peers[0], json_pack("{s:s}", "t", "cleared"));
+    clears(&s.peers[0]);
     until_over(h);
     CHECK_INT(h->end.first_failed, 1);
     CHECK(h->end.first.lost);
@@ -277,10 +318,8 @@ TEST(an_agent_that_dies_is_a_lost_rank_and_ends_the_job)
 TEST(all_agents_of_a_node_gone_are_a_lost_node)
 {
     struct scene s;
-    struct launch_spec spec;
-    char *argv[4];
     scene_open(&s, tells);
-    struct heard *h = begin_far(&s, &spec, argv, 2);
+    struct heard *h = begin_far(&s, 0);
     until_told(&s);
     until_started(&s);
     control_close(TAKE(s.peers[0].link));
@@ -293,23 +332,14 @@ TEST(all_agents_of_a_node_gone_are_a_lost_node)
 TEST(an_mpirun_that_is_killed_ends_the_job_by_our_own_way_with_grace)
 {
     struct scene s;
-    struct launch_spec spec;
-    char *argv[4];
-    scene_open(&s, "echo $DROVER_CONTROL $DROVER_TOKEN >$SCENE/new; mv $SCENE/new $SCENE/told; "
-                   "while [ ! -e $SCENE/die ]; do sleep 0.01; done; kill -9 $$");
-    struct heard *h = begin_far(&s, &spec, argv, 2);
+    scene_open(&s, TELL UNTIL_DIE "kill -9 $$");
+    struct heard *h = begin_far(&s, 0);
     until_told(&s);
     until_started(&s);
-    AUTO(free) char *die = xasprintf("%s/die", s.dir);
-    close(open(die, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
+    let_it_die(&s);
     until_peer(&s.peers[0], "signal|");
     until_peer(&s.peers[1], "signal|");
-    for (int i = 0; i < 2; i++)
-        exits(&s.peers[i], SIGTERM);
-    for (int i = 0; i < 2; i++) {
-        until_peer(&s.peers[i], "clear|");
-        say(&s.peers[i], json_pack("{s:s}", "t", "cleared"));
-    }
+    all_leave(&s, SIGTERM, SIGTERM);
     until_over(h);
     CHECK_INT(h->end.first_failed, -1);
     CHECK_HAS(h->broken, "mpirun was ended by signal 9");
@@ -320,16 +350,13 @@ TEST(an_mpirun_that_is_killed_ends_the_job_by_our_own_way_with_grace)
 TEST(a_job_that_is_ended_before_all_are_there_ends_at_once)
 {
     struct scene s;
-    struct launch_spec spec;
-    char *argv[4];
     scene_open(&s, tells);
-    struct heard *h = begin_far(&s, &spec, argv, 2);
+    struct heard *h = begin_far(&s, 0);
     until_told(&s);
     struct peer *a = hello(&s, 0, s.token, 0);
     until_peer(a, "tell|");
     launch_stop(h->job, 0);
-    until_peer(a, "clear|");
-    say(a, json_pack("{s:s}", "t", "cleared"));
+    clears(a);
     until_over(h);
     CHECK(h->end.stopped && h->end.seconds < 3);
     scene_close(&s);

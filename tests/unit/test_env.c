@@ -1,4 +1,4 @@
-#include "launcher/env.h"
+#include "launcher/plan/env.h"
 
 #include "tests/unit/test.h"
 
@@ -57,6 +57,19 @@ TEST(nothing_merged_is_an_empty_environment)
     AUTO(strv) char **m = env_merge(NULL, NULL, NULL);
     CHECK(m != NULL);
     CHECK_INT(strv_len(m), 0);
+}
+
+TEST(a_ranks_own_variables_take_the_place_of_the_common_ones)
+{
+    char *common[] = {"A=1", "AB=2", "PATH=/bin", NULL}, *own[] = {"RANK=3", "A=own", NULL};
+    AUTO(free) char **both = env_over(common, own);
+    CHECK_INT(strv_len(both), 4);
+    CHECK_STR(env_get(both, "A"), "own");
+    CHECK_STR(env_get(both, "AB"), "2");
+    CHECK_STR(env_get(both, "RANK"), "3");
+    CHECK(env_get(both, "PATH") == common[2] + strlen("PATH=")); /* the same bytes */
+    AUTO(free) char **none = env_over(NULL, NULL);
+    CHECK_INT(strv_len(none), 0);
 }
 
 TEST(what_is_no_assignment_is_dropped)

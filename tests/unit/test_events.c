@@ -1,6 +1,6 @@
 /* events: whole lines of JSON at the end of a file, and nothing worse than a warning when it is
  * full. */
-#include "launcher/events.h"
+#include "launcher/watch/events.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -8,25 +8,7 @@
 #include <sys/stat.h>
 
 #include "common/strbuf.h"
-#include "tests/unit/test.h"
-
-struct place {
-    char dir[64], path[96];
-};
-
-static struct place make_place(void)
-{
-    struct place p = {.dir = "/tmp/drover-events-XXXXXX"};
-    CHECK(mkdtemp(p.dir));
-    snprintf(p.path, sizeof p.path, "%s/events", p.dir);
-    return p;
-}
-
-static void remove_place(const struct place *p)
-{
-    unlink(p->path);
-    CHECK_INT(rmdir(p->dir), 0);
-}
+#include "tests/unit/kit_place.h"
 
 static struct events *open_it(const struct place *p)
 {

@@ -1,4 +1,4 @@
-#include "collectives/exchange.h"
+#include "collectives/comm/exchange.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

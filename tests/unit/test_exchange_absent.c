@@ -1,4 +1,4 @@
-#include "collectives/exchange_absent.h"
+#include "collectives/comm/exchange_absent.h"
 
 #include "tests/unit/test.h"
 

@@ -1,4 +1,4 @@
-#include "collectives/expand.h"
+#include "collectives/comm/expand.h"
 
 #include "tests/unit/test.h"
 

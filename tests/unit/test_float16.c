@@ -1,4 +1,4 @@
-#include "collectives/float16.h"
+#include "collectives/comm/float16.h"
 
 #include <math.h>
 

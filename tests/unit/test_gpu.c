@@ -1,4 +1,4 @@
-#include "launcher/gpu.h"
+#include "launcher/node/gpu.h"
 
 #include <limits.h>
 
@@ -118,4 +118,41 @@ TEST(bus_ids_have_one_form)
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         CHECK_INT(gpu_bus_id(b, sizeof b, bad[i]), -EINVAL);
     CHECK_STR(b, "0000:07:00.0");
+}
+
+TEST(who_uses_a_gpu_is_told_with_what_is_in_use)
+{
+    use_fake("GPU-aa,H100,1b,1000,900;GPU-bb,A100,43,1000,1000,MIG-5a1f", "0");
+    char path[] = "/tmp/test_gpu.XXXXXX";
+    AUTO(fd) int fd = mkstemp(path);
+    const char text[] = "GPU-aa 4711 50\nGPU-aa 12 7\nMIG-5a1f 0 3\n";
+    CHECK_INT(write(fd, text, strlen(text)), strlen(text));
+    setenv("DROVER_FAKE_GPU_USERS", path, 1);
+    AUTO(free) struct gpu_use *u = NULL;
+    int n = 0;
+    CHECK_INT(gpu_uses(&u, &n, NULL), 0);
+    unlink(path);
+    unsetenv("DROVER_FAKE_GPU_USERS");
+    CHECK_INT(n, 2);
+    CHECK_STR(u[0].uuid, "GPU-aa");
+    CHECK_INT(u[0].pid_count, 2);
+    CHECK_INT(u[0].pids[0], 4711);
+    CHECK_INT(u[0].pids[1], 12);
+    CHECK_INT(u[0].used_bytes, 157LL << 20);
+    CHECK_INT(u[0].total_bytes, 1000LL << 20);
+    CHECK_STR(u[1].uuid, "MIG-5a1f"); /* in place of the GPU that it is a part of */
+    CHECK_INT(u[1].pid_count, 0);
+}
+
+TEST(without_a_driver_nobody_uses_a_gpu_and_one_that_does_not_answer_is_an_error)
+{
+    AUTO(free) struct gpu_use *u = NULL;
+    int n = 7;
+    struct err e = {0};
+    use_fake("", "9");
+    CHECK_INT(gpu_uses(&u, &n, &e), 0);
+    CHECK_INT(n, 0);
+    use_fake("", "18");
+    CHECK_INT(gpu_uses(&u, &n, &e), -EIO);
+    CHECK_HAS(e.text, "mismatch");
 }

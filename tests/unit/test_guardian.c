@@ -1,6 +1,6 @@
-#include "launcher/guardian.h"
+#include "launcher/guard/guardian.h"
 
-#include "launcher/wards.h"
+#include "launcher/guard/wards.h"
 #include "tests/unit/kit_guardian.h"
 
 /* A daemon of a rank: a session of its own, told "up" when it is there. */
@@ -84,7 +84,8 @@ TEST(what_cannot_be_started_comes_back_with_the_step_and_never_exits)
                                   .wdir = cases[i].wdir,
                                   .cpus = cases[i].cpus,
                                   .fds = {0, 1, 2},
-                                  .report_fd = -1};
+                                  .report_fd = -1,
+                                  .pmi_fd = -1};
         struct err e = {0};
         CHECK_INT(guardian_spawn(k.g, 1, &r, &e), 0);
         struct kit_event *ev = kit_await(&k, KIT_NOT_STARTED, 1, i);
@@ -108,7 +109,8 @@ TEST(a_rank_has_what_it_was_given_and_no_other_descriptor)
                               .env = env,
                               .wdir = "/usr",
                               .fds = {null, out[1], out[1]},
-                              .report_fd = report[1]};
+                              .report_fd = report[1],
+                              .pmi_fd = -1};
     struct err e = {0};
     CHECK_INT(guardian_spawn(k.g, 1, &r, &e), 0);
     close(out[1]);
@@ -170,7 +172,7 @@ TEST(many_large_ranks_queue_and_come_in_order)
     char *env[] = {"PATH=/usr/bin:/bin", big, NULL};
     for (int i = 0; i < RANKS; i++) {
         struct guardian_rank r = {
-            .rank = i, .argv = argv, .env = env, .fds = {0, 1, 2}, .report_fd = -1};
+            .rank = i, .argv = argv, .env = env, .fds = {0, 1, 2}, .report_fd = -1, .pmi_fd = -1};
         struct err e = {0};
         CHECK_INT(guardian_spawn(k.g, 1, &r, &e), 0);
     }
@@ -185,7 +187,8 @@ TEST(a_rank_that_cannot_be_asked_for_is_refused_at_once)
 {
     kit_open(&k);
     char *argv[] = {"true", NULL}, *env[] = {NULL}, *none[] = {NULL};
-    struct guardian_rank r = {.argv = argv, .env = env, .fds = {0, 1, 999}, .report_fd = -1};
+    struct guardian_rank r = {
+        .argv = argv, .env = env, .fds = {0, 1, 999}, .report_fd = -1, .pmi_fd = -1};
     CHECK_HAS(refuse(r).text, "descriptor 999");
     r.fds[2] = 2;
     r.argv = none;
@@ -349,7 +352,8 @@ static int spawn_comet(uint32_t job)
     char *env[] = {"KIT_ROLE=comet", id, k.mark, NULL};
     int ends[2];
     CHECK_INT(pipe2(ends, O_CLOEXEC), 0);
-    struct guardian_rank r = {.argv = argv, .env = env, .fds = {0, ends[1], 2}, .report_fd = -1};
+    struct guardian_rank r = {
+        .argv = argv, .env = env, .fds = {0, ends[1], 2}, .report_fd = -1, .pmi_fd = -1};
     struct err e = {0};
     CHECK_INT(guardian_spawn(k.g, job, &r, &e), 0);
     close(ends[1]);
@@ -393,7 +397,8 @@ TEST(a_guardian_that_was_never_watched_stops)
     struct err e = {0};
     CHECK_INT(guardian_start(&g, &e), 0);
     char *argv[] = {"sleep", "1000", NULL}, *env[] = {"PATH=/usr/bin:/bin", NULL};
-    struct guardian_rank r = {.argv = argv, .env = env, .fds = {0, 1, 2}, .report_fd = -1};
+    struct guardian_rank r = {
+        .argv = argv, .env = env, .fds = {0, 1, 2}, .report_fd = -1, .pmi_fd = -1};
     CHECK_INT(guardian_spawn(g, 1, &r, &e), 0);
     guardian_stop(g);
     guardian_stop(NULL);
@@ -441,9 +446,18 @@ TEST(signals_to_the_guardian_are_nothing_to_it)
     kit_close(&k);
 }
 
-TEST(when_the_guardian_is_killed_all_its_processes_end_and_ours_do_not)
+TEST(ranks_do_not_ignore_what_the_launcher_ignores)
 {
+    signal(SIGINT, SIG_IGN);
+    signal(SIGCHLD, SIG_IGN);
     kit_open(&k);
+    kit_spawn(&k, 1, 0, "grep -q '^SigIgn:.0000000000000000$' /proc/self/status");
+    CHECK_INT(kit_await(&k, KIT_EXITED, 1, 0)->value, 0);
+    kit_close(&k);
+}
+
+static void kill_guardian(pid_t guardian)
+{
     for (int i = 0; i < 4; i++) {
         int fd = kit_spawn(&k, 1, i, "trap '' TERM; " DAEMON "wait");
         CHECK_STR(kit_line(&k, fd), "up");
@@ -455,13 +469,14 @@ TEST(when_the_guardian_is_killed_all_its_processes_end_and_ours_do_not)
         for (;;)
             pause();
     }
-    kill(kit_guardian(k.g), SIGKILL);
+    kill(guardian, SIGKILL);
     kit_await(&k, KIT_GONE, 0, -1);
     CHECK_INT(kit_living(k.mark), 0);
     CHECK_INT(waitpid(own, NULL, WNOHANG), 0);
     struct err e = {0};
     char *argv[] = {"true", NULL}, *env[] = {NULL};
-    struct guardian_rank r = {.argv = argv, .env = env, .fds = {0, 1, 2}, .report_fd = -1};
+    struct guardian_rank r = {
+        .argv = argv, .env = env, .fds = {0, 1, 2}, .report_fd = -1, .pmi_fd = -1};
     CHECK_INT(guardian_spawn(k.g, 2, &r, &e), -EPIPE);
     guardian_signal(k.g, 1, -1, SIGTERM);
     guardian_clear(k.g, 1);
@@ -469,6 +484,28 @@ TEST(when_the_guardian_is_killed_all_its_processes_end_and_ours_do_not)
     CHECK_INT(waitpid(own, NULL, 0), own);
     CHECK(wait(NULL) < 0 && errno == ECHILD); /* nothing is left to be reaped either */
     kit_close(&k);
+}
+
+TEST(when_the_guardian_is_killed_all_its_processes_end_and_ours_do_not)
+{
+    kit_open(&k);
+    kill_guardian(kit_guardian(k.g));
+}
+
+TEST(without_a_keeper_the_launcher_ends_what_a_killed_guardian_left)
+{
+    kit_open_with(&k, guardian_start_unkept);
+    kill_guardian(guardian_keeper(k.g));
+}
+
+TEST(a_guardian_without_a_keeper_ends_all_with_its_launcher)
+{
+    kit_open_with(&k, guardian_start_unkept);
+    int fd = kit_spawn(&k, 1, 0, DAEMON "wait");
+    CHECK_STR(kit_line(&k, fd), "up");
+    kit_close(&k);
+    CHECK_INT(kit_living(k.mark), 0);
+    CHECK(wait(NULL) < 0 && errno == ECHILD);
 }
 
 TEST(stopping_a_guardian_that_was_killed_ends_what_it_left)

@@ -1,4 +1,4 @@
-#include "launcher/gwire.h"
+#include "launcher/guard/gwire.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -17,8 +17,10 @@ static struct guardian_rank some_rank(void)
                                   .env = env2,
                                   .wdir = "/tmp",
                                   .mems = "0-1",
+                                  .cgroup = "/sys/fs/cgroup/job",
                                   .fds = {0, 1, 2},
-                                  .report_fd = -1};
+                                  .report_fd = -1,
+                                  .pmi_fd = -1};
 }
 
 static struct gwire_head put(struct strbuf *b, const struct guardian_rank *r)
@@ -49,9 +51,27 @@ TEST(a_rank_comes_out_as_it_went_in)
     CHECK_STR(out.wdir, "/tmp");
     CHECK(out.cpus == NULL);
     CHECK_STR(out.mems, "0-1");
+    CHECK_STR(out.cgroup, "/sys/fs/cgroup/job");
     CHECK_INT(out.fds[2], 12);
     CHECK_INT(out.report_fd, -1);
     free(words);
+    strbuf_free(&b);
+}
+
+TEST(a_descriptor_is_the_one_that_it_was_also_without_another)
+{
+    struct strbuf b = {0};
+    struct guardian_rank in = some_rank(), out;
+    in.pmi_fd = 20;
+    struct gwire_head h = put(&b, &in);
+    struct gwire_fds fds = {.fd = {10, 11, 12, 13}, .count = 4};
+    char **words = NULL;
+    CHECK_INT(gwire_get_rank(&out, &words, &h, b.data + sizeof h, &fds), 0);
+    CHECK_INT(out.report_fd, -1);
+    CHECK_INT(out.pmi_fd, 13);
+    free(words);
+    fds.count = 5;
+    CHECK_INT(gwire_get_rank(&out, &words, &h, b.data + sizeof h, &fds), -EMFILE);
     strbuf_free(&b);
 }
 

@@ -1,5 +1,5 @@
 /* hang: which jobs stand still, and which only look so. */
-#include "launcher/hang.h"
+#include "launcher/watch/hang.h"
 
 #include "tests/unit/test.h"
 

@@ -1,9 +1,9 @@
 /* test_hub - both ends of the wire in one process: connections that break, and what is said then.
  */
-#include "hpo/sweep/hub.h"
+#include "hpo/sweep/net/hub.h"
 
-#include "hpo/sweep/link.h"
-#include "hpo/sweep/peers.h"
+#include "hpo/sweep/net/link.h"
+#include "hpo/sweep/net/peers.h"
 #include "tests/unit/kit_zmq.h"
 #include "tests/unit/test.h"
 
@@ -159,12 +159,18 @@ TEST(after_the_coordinator_came_back_the_worker_opens_a_new_connection)
     stop(&t);
 }
 
+/* The first that is silent. */
+static const char *silent(const struct hub *h, int64_t ms)
+{
+    return hub_silent(h, ms, &(size_t){0});
+}
+
 TEST(a_worker_that_was_taken_for_lost_has_to_say_hello_first)
 {
     struct ends t;
     start(&t);
     hub_lose(t.hub, "w1");
-    CHECK(hub_silent(t.hub, 0) == NULL);
+    CHECK(silent(t.hub, 0) == NULL);
     struct err e = {0};
     CHECK_INT(hub_say(t.hub, "w1", &(struct wire_msg){.kind = WIRE_STOP, .lease = 1}, &e), 0);
     report(&t, 1); /* answered by WIRE_WHO */
@@ -174,8 +180,8 @@ TEST(a_worker_that_was_taken_for_lost_has_to_say_hello_first)
     CHECK_INT(t.conn, 2);
     CHECK_INT(t.stops, 0);
     peers_at(hub_peers(t.hub), 0)->ping_ms = 0;
-    CHECK_STR(hub_silent(t.hub, 0), "w1");
-    CHECK(hub_silent(t.hub, 60000) == NULL);
+    CHECK_STR(silent(t.hub, 0), "w1");
+    CHECK(silent(t.hub, 60000) == NULL);
     stop(&t);
 }
 
@@ -184,16 +190,16 @@ TEST(a_worker_that_stops_reading_is_noticed_and_forgotten_when_it_says_hello)
     struct ends t;
     start(&t);
     struct err e = {0};
-    for (int i = 0; i < 200000 && !hub_silent(t.hub, 60000); i++)
+    for (int i = 0; i < 200000 && !silent(t.hub, 60000); i++)
         CHECK_INT(hub_say(t.hub, "w1", &(struct wire_msg){.kind = WIRE_STOP, .lease = 1}, &e), 0);
-    CHECK_STR(hub_silent(t.hub, 60000), "w1");
+    CHECK_STR(silent(t.hub, 60000), "w1");
     hub_lose(t.hub, "w1");
     report(&t, 1); /* answered by WIRE_WHO, as soon as there is room for it */
     while (t.hellos < 2) {
         hear_something(&t);
         report(&t, 1);
     }
-    CHECK(hub_silent(t.hub, 60000) == NULL);
+    CHECK(silent(t.hub, 60000) == NULL);
     stop(&t);
 }
 
@@ -206,13 +212,13 @@ TEST(the_silence_of_a_worker_is_measured_by_its_pings_and_starts_anew_when_we_we
     CHECK_INT(p->slots, 4);
     CHECK_INT(p->gpus, 2);
     p->heard_ms = uv_now(&t.loop) - 100;
-    CHECK_STR(hub_silent(t.hub, 50), "w1");
-    CHECK(hub_silent(t.hub, 5000) == NULL);
+    CHECK_STR(silent(t.hub, 50), "w1");
+    CHECK(silent(t.hub, 5000) == NULL);
     p->ping_ms = 40;
-    CHECK(hub_silent(t.hub, 50) == NULL);
+    CHECK(silent(t.hub, 50) == NULL);
     p->ping_ms = 5;
     hub_forgive(t.hub);
-    CHECK(hub_silent(t.hub, 50) == NULL);
+    CHECK(silent(t.hub, 50) == NULL);
     stop(&t);
 }
 

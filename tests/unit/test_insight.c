@@ -4,7 +4,7 @@
 
 #include "common/json.h"
 #include "common/rng.h"
-#include "hpo/search/space.h"
+#include "hpo/space/space.h"
 #include "tests/unit/test.h"
 
 enum { MAX = 400 };

@@ -1,5 +1,5 @@
 /* io: lines out of whatever pieces come, every byte once, also while paused. */
-#include "launcher/io.h"
+#include "launcher/io/io.h"
 
 #include <fcntl.h>
 

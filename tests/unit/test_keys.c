@@ -1,5 +1,5 @@
 /* test_keys - the keys of a sweep: made once, given to workers, and nobody else's to read. */
-#include "hpo/sweep/keys.h"
+#include "hpo/sweep/net/keys.h"
 
 #include <sys/stat.h>
 

@@ -69,31 +69,44 @@ TEST(a_program_that_is_not_there_ends_the_job_with_127)
     CHECK_INT(h->ranks_ended, 2);
 }
 
+/* The group is a directory with the kernel's two files; the rank plays the kernel. */
+static bool killed_in_group(struct fixture *f, int job, const char *text)
+{
+    char dir[] = "/tmp/test_launch.XXXXXX", *argv[4], *group;
+    CHECK(mkdtemp(dir) != NULL);
+    struct launch_spec s = script(1, argv, text);
+    s.cgroup = group = xstrdup(dir);
+    s.wdir = dir;
+    const char *const names[] = {"cgroup.procs", "memory.events"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        AUTO(free) char *path = xasprintf("%s/%s", dir, names[i]);
+        AUTO(file) FILE *file = fopen(path, "w");
+        CHECK(file && fputs(i ? "oom_kill 3\n" : "", file) >= 0);
+    }
+    struct heard *h = begin(f, job, &s);
+    free(group); /* the job has copied it */
+    until_over(h);
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        AUTO(free) char *path = xasprintf("%s/%s", dir, names[i]);
+        unlink(path);
+    }
+    CHECK_INT(rmdir(dir), 0);
+    CHECK_INT(h->end.first.signal, SIGKILL);
+    return h->end.first.oom_killed;
+}
+
+TEST(a_kill_for_memory_is_told_by_the_count_of_the_ranks_own_group)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    CHECK(killed_in_group(f, 0, "echo oom_kill 4 > memory.events; kill -KILL $$"));
+    CHECK(!killed_in_group(f, 1, "kill -KILL $$"));
+}
+
 TEST(ranks_report_and_stop_when_they_are_asked_to)
 {
     AUTO(fixture) struct fixture *f = open_all();
-    char *argv[] = {(char *)"/usr/bin/python3", (char *)"-c",
-                    (char *)"import os, socket\n"
-                            "s = socket.socket(fileno=int(os.environ['DROVER_REPORT_FD']))\n"
-                            "s.send(b'{\"step\":1}')\n"
-                            "s.send(s.recv(100))\n",
-                    NULL};
-    struct launch_spec s = {.ranks = 2,
-                            .argv = argv,
-                            .oversubscribe = true,
-                            .stdin_null = true,
-                            .no_pmix = true,
-                            .reports = true};
-    struct heard *h = begin(f, 0, &s);
-    until_heard(h, &h->reports, "0:{\"step\":1}|");
-    until_heard(h, &h->reports, "1:{\"step\":1}|");
-    launch_stop(h->job, 10000);
-    launch_stop(h->job, 10000);
-    until_over(h);
-    CHECK_HAS(strbuf_str(&h->reports), "0:{\"stop\":true}|");
-    CHECK_HAS(strbuf_str(&h->reports), "1:{\"stop\":true}|");
-    CHECK_INT(h->end.status, 0);
-    CHECK(h->end.stopped);
+    char *argv[4];
+    check_stop(f, script(2, argv, ""));
 }
 
 TEST(ranks_that_have_never_reported_are_terminated_at_once)

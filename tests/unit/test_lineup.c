@@ -1,4 +1,4 @@
-#include "launcher/lineup.h"
+#include "launcher/watch/lineup.h"
 
 #include "common/mem.h"
 #include "tests/unit/test.h"

@@ -1,9 +1,9 @@
 /* test_listen - where a coordinator listens: as it was asked to, and where it was the last time. */
-#include "hpo/sweep/listen.h"
+#include "hpo/sweep/net/listen.h"
 
 #include <zmq.h>
 
-#include "hpo/sweep/keys.h"
+#include "hpo/sweep/net/keys.h"
 #include "tests/unit/kit_zmq.h"
 #include "tests/unit/test.h"
 

@@ -1,5 +1,5 @@
 /* test_metric - reports found in a program's output. */
-#include "hpo/sweep/metric.h"
+#include "hpo/sweep/worker/metric.h"
 
 #include "common/json.h"
 #include "tests/unit/test.h"

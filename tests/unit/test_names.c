@@ -1,5 +1,5 @@
 /* names: what ranks publish for each other, asked for before and after. */
-#include "launcher/names.h"
+#include "launcher/pmix/names.h"
 
 #include "tests/unit/test.h"
 

@@ -1,5 +1,5 @@
 /* netif: names of interfaces that lead nowhere, and addresses that lead here. */
-#include "launcher/netif.h"
+#include "launcher/node/netif.h"
 
 #include <string.h>
 

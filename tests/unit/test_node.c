@@ -1,4 +1,4 @@
-#include "hpo/search/node.h"
+#include "hpo/space/node.h"
 
 #include "common/mem.h"
 #include "common/yaml.h"

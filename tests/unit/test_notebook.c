@@ -1,9 +1,10 @@
-#include "launcher/notebook.h"
+#include "launcher/watch/notebook.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 
-#include "collectives/noting.h"
+#include "collectives/comm/noting.h"
 #include "tests/unit/test.h"
 
 static struct notebook *book;
@@ -52,6 +53,32 @@ TEST(the_launcher_sees_what_a_rank_is_in_and_what_it_did_before)
     CHECK_INT(a.calls[LINEUP_CALLS - 2].nth, 0);
     notebook_read(book, 0, &a);
     CHECK_STR(a.comm, "");
+    notebook_close(book);
+}
+
+TEST(to_look_at_a_rank_that_notes_nothing_takes_no_memory)
+{
+    struct lineup_at a;
+    struct stat st;
+    open_book(1);
+    AUTO(free) char *file = notebook_address(book, 0);
+    *strchr(file, ':') = '\0';
+    for (int i = 0; i < 3; i++) {
+        notebook_read(book, i, &a);
+        CHECK_STR(a.comm, "");
+    }
+    CHECK_INT(stat(file, &st), 0);
+    CHECK_INT(st.st_blocks, 0);
+    struct notes_comm *n = noting_open("world", 1, 3);
+    notebook_read(book, 1, &a);
+    CHECK_STR(a.comm, "world");
+    CHECK_INT(stat(file, &st), 0);
+    blkcnt_t of_one = st.st_blocks;
+    notebook_read(book, 0, &a);
+    notebook_read(book, 2, &a);
+    CHECK_INT(stat(file, &st), 0);
+    CHECK_INT(st.st_blocks, of_one);
+    CHECK(n != NULL && of_one > 0);
     notebook_close(book);
 }
 

@@ -1,5 +1,5 @@
 /* oom: both versions of cgroups, from a tree of files. */
-#include "launcher/oom.h"
+#include "launcher/node/oom.h"
 
 #include "common/mem.h"
 #include "tests/unit/kit_root.h"

@@ -1,8 +1,8 @@
 /* test_order - from a sweep file to what a worker is told to run. */
 #include "hpo/sweep/order.h"
 
+#include "hpo/sweep/net/wire.h"
 #include "hpo/sweep/view.h"
-#include "hpo/sweep/wire.h"
 #include "tests/unit/test.h"
 
 static struct spec *spec_of(const char *text)
@@ -28,17 +28,20 @@ TEST(an_order_is_a_message_that_a_worker_takes)
     const struct order o = {s, "s", "/sweeps/s", "/home"};
     struct err e = {0};
     json_t *params = json_pack("{s:f}", "lr", 0.5);
+    json_t *others = json_pack("[{s:s, s:{s:s}}]", "node", "c02", "place", "cpus", "0-3");
     struct wire_msg m = {.kind = WIRE_RUN, .conn = 1, .lease = 9};
-    CHECK_INT(order_data(&m.data, &o, 17, params, &e), 0);
+    CHECK_INT(order_data(&m.data, &o, 17, params, others, &e), 0);
     AUTO(strbuf) struct strbuf b = {0};
     if (wire_encode(&b, &m, &e) < 0)
         FAIL("%s", e.text);
     CHECK_HAS(strbuf_str(&b), "\"dir\":\"/sweeps/s/trials/000017\"");
     CHECK_HAS(strbuf_str(&b),
               "\"argv\":[\"/usr/bin/env\",\"/bin/sh\",\"-c\",\"x y\",\"--lr=0.5\"]");
-    CHECK_HAS(strbuf_str(&b), "\"ranks\":2,\"gpus\":4,\"cpus\":3,\"grace_ms\":7000");
+    CHECK_HAS(strbuf_str(&b), "\"grace_ms\":7000");
     CHECK_HAS(strbuf_str(&b), "\"wandb_real\":true,\"patterns\":{\"loss\":\"loss=(.*)\"}");
+    CHECK_HAS(strbuf_str(&b), "\"others\":[{\"node\":\"c02\",\"place\":{\"cpus\":\"0-3\"}}]");
     wire_msg_clear(&m);
+    json_decref(others);
     json_decref(params);
 }
 
@@ -49,7 +52,7 @@ TEST(what_the_file_does_not_say_is_not_in_the_order)
     const struct order o = {s, "s", "/s", "/"};
     struct err e = {0};
     json_t *params = json_pack("{s:i}", "x", 1), *data = NULL;
-    CHECK_INT(order_data(&data, &o, 0, params, &e), 0);
+    CHECK_INT(order_data(&data, &o, 0, params, NULL, &e), 0);
     CHECK(!json_object_get(data, "patterns") && !json_object_get(data, "wandb_real"));
     json_decref(data);
     json_decref(params);

@@ -1,5 +1,5 @@
 /* outlet: nothing is lost, nobody waits, and the descriptor stays as the others know it. */
-#include "launcher/outlet.h"
+#include "launcher/io/outlet.h"
 
 #include <fcntl.h>
 #include <pty.h>

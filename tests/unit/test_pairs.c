@@ -1,4 +1,4 @@
-#include "collectives/pairs.h"
+#include "collectives/bench/pairs.h"
 
 #include <math.h>
 
@@ -162,6 +162,28 @@ TEST(two_slow_nodes_and_a_slow_link_are_told_apart)
     CHECK_INT(s.link_count, 1);
     CHECK_INT(s.links[0][0], 0);
     CHECK_INT(s.links[0][1], 7);
+    pairs_slow_free(&s);
+}
+
+TEST(rates_of_which_some_are_below_half_of_others_are_uneven_though_nobody_is_slow)
+{
+    double rates[16];
+    struct pairs_slow s;
+    for (int k = 0; k < 2;
+         k++) { /* node 0 is slow, and so are, just then, two pairs of the others */
+        for (int i = 0; i < 16; i++)
+            rates[i] = i < 4 || i % 4 == 0 ? 12 : 40;
+        if (k == 0)
+            rates[1 * 4 + 2] = rates[2 * 4 + 1] = rates[1 * 4 + 3] = rates[3 * 4 + 1] = 13;
+        pairs_judge(&s, rates, 4);
+        CHECK(s.uneven);
+        CHECK_INT(s.node_count, k);
+        pairs_slow_free(&s);
+    }
+    for (int i = 0; i < 16; i++)
+        rates[i] = 40 - i;
+    pairs_judge(&s, rates, 4);
+    CHECK(!s.uneven);
     pairs_slow_free(&s);
 }
 

@@ -1,4 +1,4 @@
-#include "collectives/part.h"
+#include "collectives/comm/part.h"
 
 #include "tests/unit/test.h"
 

@@ -1,21 +1,14 @@
-#include "launcher/plan.h"
+#include "launcher/plan/plan.h"
 
 #include <time.h>
 
-#include "launcher/env.h"
-#include "launcher/hosts.h"
-#include "launcher/topo.h"
+#include "launcher/node/topo.h"
+#include "launcher/plan/env.h"
+#include "launcher/plan/hosts.h"
+#include "tests/unit/kit_machine.h"
 #include "tests/unit/test.h"
 
 static char *program[] = {(char *)"./train", (char *)"--lr=1", NULL};
-
-static struct topo *machine(const char *name)
-{
-    struct topo *t = NULL;
-    AUTO(free) char *path = xasprintf("tests/plan/machines/%s.xml", name);
-    CHECK_INT(topo_load_file(&t, path, NULL), 0);
-    return t;
-}
 
 TEST(a_plan_has_its_own_copy_of_what_was_asked_for)
 {
@@ -102,36 +95,6 @@ TEST(too_many_ranks_for_the_gpus_name_both_numbers_and_the_way_out)
     CHECK_HAS(e.text, "2 GPUs");
     CHECK_HAS(e.hint, "--oversubscribe");
     CHECK_HAS(e.hint, "--gpus");
-}
-
-static int gpus_seen(const struct topo *t, const char *visible, int *first)
-{
-    AUTO(free) char *entry = xasprintf("CUDA_VISIBLE_DEVICES=%s", visible);
-    char *base[] = {entry, NULL};
-    struct launch_spec s = {.argv = program};
-    AUTO(plan) struct plan *p = NULL;
-    CHECK_INT(plan_make(&p, &s, t, base, NULL), 0);
-    *first = p->ranks[0].gpu;
-    return p->ranks[0].gpu < 0 ? 0 : p->world_size;
-}
-
-TEST(cuda_visible_devices_is_read_as_cuda_reads_it)
-{
-    AUTO(topo) struct topo *t = machine("dgx-h100");
-    static const struct {
-        const char *value;
-        int count, first;
-    } cases[] = {{"0,1,2", 3, 0},      {"3", 1, 3},         {"7,0", 2, 7},
-                 {"", 0, -1},          {"-1", 0, -1},       {"0,-1,1", 1, 0},
-                 {"0,8,1", 1, 0},      {"1,1", 0, -1},      {" 2 , 3", 2, 2},
-                 {"GPU-41b205", 1, 5}, {"GPU-41b2", 0, -1}, {"NoDevFiles", 0, -1},
-                 {"0,x", 1, 0},        {"MIG-1/2", 0, -1},  {"GPU-41b204f3,1", 2, 4}};
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        int first = -2, n = gpus_seen(t, cases[i].value, &first);
-        if (n != cases[i].count || first != cases[i].first)
-            FAIL("'%s': %d GPUs from %d, expected %d from %d", cases[i].value, n, first,
-                 cases[i].count, cases[i].first);
-    }
 }
 
 TEST(dash_x_cuda_visible_devices_counts_as_the_launchers_own)

@@ -1,6 +1,6 @@
-#include "launcher/plan_part.h"
+#include "launcher/plan/plan_part.h"
 
-#include "launcher/env.h"
+#include "launcher/plan/env.h"
 #include "tests/unit/test.h"
 
 static struct plan *two_ranks(void)

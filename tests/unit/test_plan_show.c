@@ -1,6 +1,6 @@
-#include "launcher/plan_show.h"
+#include "launcher/plan/plan_show.h"
 
-#include "launcher/topo.h"
+#include "launcher/node/topo.h"
 #include "tests/unit/test.h"
 
 static char *program[] = {(char *)"./train", (char *)"-v", NULL};

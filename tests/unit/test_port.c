@@ -1,5 +1,5 @@
 /* port: held against strangers, open to the rank that listens. */
-#include "launcher/port.h"
+#include "launcher/node/port.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -6,7 +6,7 @@
 #include "common/json.h"
 #include "common/yaml.h"
 #include "hpo/search/sampler.h"
-#include "hpo/search/space.h"
+#include "hpo/space/space.h"
 #include "tests/unit/test.h"
 
 enum { TRIALS = 64 };

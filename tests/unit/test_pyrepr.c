@@ -1,4 +1,4 @@
-#include "hpo/search/pyrepr.h"
+#include "hpo/space/pyrepr.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/redirect.h"
+#include "launcher/cmd/redirect.h"
 
 #include <sys/stat.h>
 

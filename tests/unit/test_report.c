@@ -1,4 +1,4 @@
-#include "collectives/report.h"
+#include "collectives/bench/report.h"
 
 #include <jansson.h>
 
@@ -16,7 +16,7 @@ static const struct report_device devices[2] = {
 };
 
 static const struct report_head head = {
-    .version = "NCCL 2.28.9",
+    .version = "NCCL 2.28.9 (headers 2.27.3)",
     .backend = "nccl",
     .coll = "all_reduce",
     .ranks = 2,
@@ -36,11 +36,12 @@ TEST(the_head_is_laid_out_as_nccl_tests_lays_it_out)
     report_head_text(&b, &head, devices);
     CHECK_STR(
         strbuf_str(&b),
-        "# drover version " DROVER_VERSION " backend=nccl library=NCCL 2.28.9\n"
+        "# drover version " DROVER_VERSION " nccl-headers=22703 nccl-library=22809\n"
         "# Collective test starting: all_reduce_perf\n"
         "# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 1 iters: "
         "20 "
         "agg iters: 1 validation: 1 graph: 0 unalign: 0\n"
+        "# Backend: nccl, NCCL 2.28.9 (headers 2.27.3)\n"
         "#\n"
         "# Using devices\n"
         "#  Rank  0 Group  0 Pid   4242 on        c03 device  0 [0000:1b:00] NVIDIA H200\n"
@@ -68,7 +69,7 @@ static struct report_row row(double us, double algbw, double busbw, uint64_t wro
 static void check_row(const struct report_row *r, const char *want)
 {
     struct strbuf b = {0};
-    report_row_text(&b, r);
+    report_row_text(&b, &head, r);
     CHECK_STR(strbuf_str(&b), want);
     strbuf_free(&b);
 }
@@ -119,13 +120,24 @@ TEST(what_was_not_checked_or_did_not_run_says_so)
 TEST(the_foot_is_laid_out_as_nccl_tests_lays_it_out)
 {
     struct strbuf b = {0};
-    report_foot_text(&b, &(struct report_foot){0, 92.5155, "all_reduce"});
+    report_foot_text(&b, &(struct report_foot){0, 92.5155, "all_reduce", 0});
     CHECK_STR(strbuf_str(&b),
               "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 92.5155 \n#\n"
               "# Collective test concluded: all_reduce_perf\n");
     strbuf_reset(&b);
-    report_foot_text(&b, &(struct report_foot){3, 0, "alltoall"});
+    report_foot_text(&b, &(struct report_foot){3, 0, "alltoall", 0});
     CHECK_HAS(strbuf_str(&b), "# Out of bounds values : 3 FAILED\n# Avg bus bandwidth    : 0 \n");
+    static const struct {
+        double average;
+        const char *line;
+    } want[] = {{9, "bandwidth    : 9 OK\n"}, {8.99, "bandwidth    : 8.99 FAILED\n"}};
+    for (size_t i = 0; i < COUNT_OF(want); i++) { /* NCCL_TESTS_MIN_BW=10, and a tenth less */
+        struct report_foot f = {0, want[i].average, "all_reduce", 10};
+        strbuf_reset(&b);
+        report_foot_text(&b, &f);
+        CHECK_HAS(strbuf_str(&b), want[i].line);
+        CHECK_INT(report_enough(&f), i == 0);
+    }
     strbuf_free(&b);
 }
 
@@ -137,7 +149,7 @@ TEST(the_json_document_holds_the_same)
     report_json_row(j, &r);
     r.half[0].checked = false;
     report_json_row(j, &r);
-    char *text = report_json_end(j, &(struct report_foot){1, 1.5, "all_reduce"});
+    char *text = report_json_end(j, &(struct report_foot){1, 1.5, "all_reduce", 0});
     report_json_free(j);
     json_t *d = json_loads(text, 0, NULL);
     CHECK(d);
@@ -165,7 +177,7 @@ TEST(nccl_tests_own_json_has_its_keys_and_no_secrets)
     struct report_row r = row(10, 2, 1.5, 4);
     r.half[1].checked = false;
     report_json_row(j, &r);
-    char *text = report_json_end(j, &(struct report_foot){1, 1.5, "all_reduce"});
+    char *text = report_json_end(j, &(struct report_foot){1, 1.5, "all_reduce", 2});
     report_json_free(j);
     CHECK_HAS(text, "NCCL_DEBUG=WARN");
     CHECK(!strstr(text, "hush"));
@@ -187,6 +199,9 @@ TEST(nccl_tests_own_json_has_its_keys_and_no_secrets)
     CHECK_NEAR(
         json_real_value(json_object_get(json_object_get(d, "average_bus_bandwidth"), "bandwidth")),
         1.5, 0);
+    CHECK_STR(
+        json_string_value(json_object_get(json_object_get(d, "average_bus_bandwidth"), "okay")),
+        "false"); /* 1.5 of 2 */
     json_decref(d);
     free(text);
 }

@@ -1,5 +1,5 @@
 /* requests: answers from another thread, waited for together. */
-#include "launcher/requests.h"
+#include "launcher/pmix/requests.h"
 
 #include "tests/unit/test.h"
 

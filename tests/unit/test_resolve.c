@@ -1,5 +1,5 @@
 /* resolve: addresses of names, found in threads; who closes early waits for nobody. */
-#include "launcher/resolve.h"
+#include "launcher/node/resolve.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

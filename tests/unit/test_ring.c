@@ -1,5 +1,5 @@
 /* ring: the last lines of ranks, read by another process while they are written. */
-#include "launcher/ring.h"
+#include "launcher/watch/ring.h"
 
 #include <sched.h>
 #include <sys/mount.h>
@@ -7,25 +7,7 @@
 #include <sys/stat.h>
 
 #include "common/rng.h"
-#include "tests/unit/test.h"
-
-struct place {
-    char dir[64], path[96];
-};
-
-static struct place make_place(void)
-{
-    struct place p = {.dir = "/tmp/drover-ring-XXXXXX"};
-    CHECK(mkdtemp(p.dir));
-    snprintf(p.path, sizeof p.path, "%s/ring", p.dir);
-    return p;
-}
-
-static void remove_place(const struct place *p)
-{
-    unlink(p->path);
-    CHECK_INT(rmdir(p->dir), 0);
-}
+#include "tests/unit/kit_place.h"
 
 static struct ring *make(const struct place *p, int ranks)
 {

@@ -1,13 +1,13 @@
 /* row: a rank's line of the plan, there and back, and which environment wins. */
-#include "launcher/row.h"
+#include "launcher/plan/row.h"
 
 #include <sys/resource.h>
 #include <time.h>
 
-#include "launcher/control_frame.h"
-#include "launcher/env.h"
-#include "launcher/hosts.h"
-#include "launcher/topo.h"
+#include "launcher/engine/control_frame.h"
+#include "launcher/node/topo.h"
+#include "launcher/plan/env.h"
+#include "launcher/plan/hosts.h"
 #include "tests/unit/test.h"
 
 static struct plan *plan_of_two(void)

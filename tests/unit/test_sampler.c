@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "common/json.h"
-#include "hpo/search/dist.h"
-#include "hpo/search/space.h"
+#include "hpo/space/dist.h"
+#include "hpo/space/space.h"
 #include "tests/unit/test.h"
 
 enum { MAX = 2048 };

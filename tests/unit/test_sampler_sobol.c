@@ -2,9 +2,9 @@
 
 #include "common/json.h"
 #include "hpo/model/sobol.h"
-#include "hpo/search/dist.h"
 #include "hpo/search/sampler.h"
-#include "hpo/search/space.h"
+#include "hpo/space/dist.h"
+#include "hpo/space/space.h"
 #include "tests/unit/test.h"
 
 enum { MAX = 2048 };

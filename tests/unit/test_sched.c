@@ -303,6 +303,26 @@ TEST(trials_spread_over_the_workers)
     CHECK_HAS(gave(), "| RUN d 2/7; RUN d 3/8;");
 }
 
+TEST(a_worker_may_have_more_or_fewer_places_as_it_goes)
+{
+    start_with(GRID(9));
+    hello("a", "{\"places\":0}");
+    CHECK_INT(out.action_count, 0);
+    step(SCHED_EV_PLACES, "a", 0, "{\"places\":2}");
+    CHECK_INT(sched_counts(s).running, 2);
+    step(SCHED_EV_PLACES, "a", 0, "{\"places\":1}");
+    CHECK_INT(sched_counts(s).running, 2); /* what runs may run on */
+    report(1, "{\"loss\":1}");
+    done(1, "{\"status\":0}");
+    CHECK_INT(sched_counts(s).running, 1);
+    step(SCHED_EV_PLACES, "a", 0, "{\"places\":3}");
+    CHECK_INT(sched_counts(s).running, 3);
+    step(SCHED_EV_PLACES, "stranger", 0, "{\"places\":3}");
+    CHECK_INT(out.action_count, 0);
+    CHECK_INT(step_rc(SCHED_EV_PLACES, "a", 0, "{\"places\":-1}"), -EINVAL);
+    CHECK_INT(step_rc(SCHED_EV_PLACES, "a", 0, "{}"), -EINVAL);
+}
+
 TEST(a_leaving_worker_gets_no_more_but_keeps_what_it_has)
 {
     start_with(GRID(9));
@@ -365,12 +385,12 @@ TEST(start_points_come_first_and_are_not_repeated_by_the_grid)
     }
 }
 
-TEST(a_workers_unlisted_lease_is_lost_and_a_listed_one_stays)
+TEST(a_workers_unlisted_lease_never_ran_and_a_listed_one_stays)
 {
-    start_with(GRID(5));
+    start_with(GRID(5) "drover: {retries: 0}\n");
     hello("a", "{\"places\":2}");
     hello("a", "{\"places\":2,\"running\":[2]}");
-    CHECK_HAS(gave(), "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":true}; LEASED 0/3");
+    CHECK_HAS(gave(), "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":false}; LEASED 0/3");
     CHECK_HAS(gave(), "| STOP a 0/1 this lease is void; RUN a 0/3;");
     CHECK_STR(state_of(1), "leased");
     hello("a", "{\"places\":2,\"running\":[2,3,77]}");

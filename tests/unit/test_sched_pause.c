@@ -80,7 +80,9 @@ TEST(a_pausing_trial_whose_worker_is_lost_is_paused_and_one_that_ended_by_itself
     CHECK_STR(state_of(1), "done");
     step(SCHED_EV_LOST, "a", 0, NULL);
     CHECK_HAS(gave(), "PAUSED 0/1 {\"seconds\":0.0}; ");
-    done(1, "{\"status\":0}"); /* its end, late */
+    report(1, "{\"step\":3,\"loss\":2.5}"); /* what it said meanwhile, late */
+    CHECK_STR(gave(), "REPORT 0/1 {\"step\":3,\"values\":{\"loss\":2.5}}; |");
+    done(1, "{\"status\":0}"); /* its end, likewise */
     CHECK_STR(state_of(0), "paused");
     done(1, "{\"status\":0,\"stopped\":false}");
     CHECK_STR(state_of(0), "done");

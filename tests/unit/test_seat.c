@@ -1,4 +1,4 @@
-#include "launcher/seat.h"
+#include "launcher/plan/seat.h"
 
 #include "common/strbuf.h"
 #include "tests/unit/test.h"

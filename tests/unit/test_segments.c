@@ -1,5 +1,5 @@
 /* segments: files of one job's shared memory, and nobody else's. */
-#include "launcher/segments.h"
+#include "launcher/node/segments.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

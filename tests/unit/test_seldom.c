@@ -1,5 +1,5 @@
 /* test_seldom - what strangers cause fills no log. */
-#include "hpo/sweep/seldom.h"
+#include "hpo/sweep/net/seldom.h"
 
 #include "common/log.h"
 #include "tests/unit/test.h"

@@ -1,5 +1,5 @@
 /* singleton: which programs and processes have an MPI library. */
-#include "launcher/singleton.h"
+#include "launcher/cmd/singleton.h"
 
 #include <fcntl.h>
 

@@ -1,6 +1,6 @@
 /* test_site - where trials run on a node, and where their files lie: the sweep's own directory only
  * where it is the same one. */
-#include "hpo/sweep/site.h"
+#include "hpo/sweep/worker/site.h"
 
 #include <sys/stat.h>
 

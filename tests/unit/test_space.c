@@ -1,11 +1,11 @@
-#include "hpo/search/space.h"
+#include "hpo/space/space.h"
 
 #include <math.h>
 
 #include "common/json.h"
 #include "common/rng.h"
 #include "common/yaml.h"
-#include "hpo/search/dist.h"
+#include "hpo/space/dist.h"
 #include "tests/unit/test.h"
 
 static struct space *space(const char *yaml, bool grid, struct err *e)

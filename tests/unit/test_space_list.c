@@ -4,8 +4,8 @@
 
 #include "common/json.h"
 #include "common/rng.h"
-#include "hpo/search/dist.h"
-#include "hpo/search/space.h"
+#include "hpo/space/dist.h"
+#include "hpo/space/space.h"
 #include "tests/unit/test.h"
 
 static struct space *list(const char *json, struct err *e)

@@ -8,8 +8,8 @@
 #include "common/rng.h"
 #include "common/strbuf.h"
 #include "common/yaml.h"
-#include "hpo/search/dist.h"
-#include "hpo/search/space.h"
+#include "hpo/space/dist.h"
+#include "hpo/space/space.h"
 #include "tests/unit/test.h"
 
 static struct space *of_yaml(const char *yaml, bool grid, struct err *e)

@@ -1,4 +1,4 @@
-#include "launcher/spawn.h"
+#include "launcher/guard/spawn.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,7 +12,7 @@ static char *usual_env[] = {"PATH=/usr/bin:/bin", NULL};
 static struct guardian_rank rank_of(char *const *argv)
 {
     return (struct guardian_rank){
-        .argv = argv, .env = usual_env, .fds = {0, 1, 2}, .report_fd = -1};
+        .argv = argv, .env = usual_env, .fds = {0, 1, 2}, .report_fd = -1, .pmi_fd = -1};
 }
 
 static int status_of(pid_t pid)
@@ -84,6 +84,54 @@ TEST(a_program_starts_in_its_directory)
     r.wdir = "/usr";
     char *text = output_of(&r);
     CHECK_STR(text, "/usr\n");
+    free(text);
+}
+
+TEST(a_rank_writes_itself_into_its_control_group)
+{
+    char dir[] = "/tmp/test_spawn.XXXXXX";
+    CHECK(mkdtemp(dir) != NULL);
+    AUTO(free) char *procs = xasprintf("%s/cgroup.procs", dir);
+    struct guardian_rank r = rank_of((char *[]){"cat", procs, NULL});
+    r.cgroup = dir;
+    fails_with(&r, ENOENT, SPAWN_CGROUP);
+    AUTO(fd) int fd = open(procs, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(fd >= 0);
+    char *text = output_of(&r);
+    CHECK_STR(text, "0");
+    free(text);
+    unlink(procs);
+    rmdir(dir);
+}
+
+/* Where control groups of version 2 are and we may make one; NULL: nowhere. To be freed. */
+static char *real_group(void)
+{
+    AUTO(file) FILE *mounts = fopen("/proc/self/mounts", "re");
+    AUTO(file) FILE *own = fopen("/proc/self/cgroup", "re");
+    char line[1024], at[512] = "", kind[64], path[512] = "";
+    while (mounts && fgets(line, sizeof line, mounts))
+        if (sscanf(line, "%*s %511s %63s", at, kind) == 2 && strcmp(kind, "cgroup2") == 0)
+            break;
+        else
+            at[0] = '\0';
+    while (own && fgets(line, sizeof line, own) && sscanf(line, "0::%511s", path) != 1)
+        ;
+    AUTO(free) char *dir = xasprintf("%s%s/drover-test-%d", at, path, (int)getpid());
+    return at[0] && path[0] && mkdir(dir, 0700) == 0 ? TAKE(dir) : NULL;
+}
+
+TEST(the_kernel_has_a_rank_in_its_control_group)
+{
+    AUTO(free) char *dir = real_group();
+    if (!dir)
+        SKIP("no control group of version 2 that may be divided");
+    struct guardian_rank r = rank_of((char *[]){"cat", "/proc/self/cgroup", NULL});
+    r.cgroup = dir;
+    char *text = output_of(&r);
+    int removed = rmdir(dir);
+    CHECK_HAS(text, strrchr(dir, '/'));
+    CHECK_INT(removed, 0);
     free(text);
 }
 
@@ -168,8 +216,8 @@ TEST(a_rank_has_its_environment_and_nothing_of_ours)
 /* The descriptors are our own low ones, crossed: nothing may be overwritten before it is used. */
 TEST(descriptors_arrive_though_they_cross_and_no_other_does)
 {
-    int in[2], out[2], report[2];
-    CHECK(pipe(in) == 0 && pipe(out) == 0 && pipe(report) == 0);
+    int in[2], out[2], report[2], pmi[2];
+    CHECK(pipe(in) == 0 && pipe(out) == 0 && pipe(report) == 0 && pipe(pmi) == 0);
     CHECK_INT(fcntl(2, F_DUPFD, 60), 60); /* inheritable on purpose */
     CHECK(write(in[1], "hello\n", 6) == 6);
     int saved_err = fcntl(2, F_DUPFD_CLOEXEC, 70);
@@ -177,11 +225,13 @@ TEST(descriptors_arrive_though_they_cross_and_no_other_does)
     CHECK(dup2(report[1], 0) == 0 && dup2(in[0], 1) == 1 && dup2(out[1], 2) == 2);
     int null = open("/dev/null", O_WRONLY);
     dup2(null, 3);
-    char *argv[] = {"sh", "-c", "read x; echo $x; echo r >&3; echo e >&2; exec ls /proc/self/fd",
+    char *argv[] = {"sh", "-c",
+                    "read x; echo $x; echo r >&3; echo p >&4; echo e >&2; exec ls /proc/self/fd",
                     NULL};
     struct guardian_rank r = rank_of(argv);
     memcpy(r.fds, (int[]){1, 2, 3}, sizeof r.fds);
     r.report_fd = 0;
+    r.pmi_fd = pmi[1];
     pid_t pid;
     enum spawn_step step;
     int rc = spawn_start(&pid, &r, &step);
@@ -190,14 +240,31 @@ TEST(descriptors_arrive_though_they_cross_and_no_other_does)
     CHECK_INT(WEXITSTATUS(status_of(pid)), 0);
     char text[64] = "";
     CHECK(read(out[0], text, sizeof text - 1) > 0);
-    CHECK_STR(text, "hello\n0\n1\n2\n3\n4\n"); /* 4 is what ls reads the directory by */
+    CHECK_STR(text, "hello\n0\n1\n2\n3\n4\n5\n"); /* 5 is what ls reads the directory by */
     CHECK_INT(read(report[0], text, sizeof text), 2);
+    CHECK_INT(read(pmi[0], text, sizeof text), 2);
+}
+
+TEST(one_descriptor_may_be_there_without_the_one_before_it)
+{
+    int pmi[2];
+    CHECK(pipe(pmi) == 0);
+    while (open("/dev/null", O_RDONLY) < 10) /* inheritable: 3 is one of them */
+        ;
+    struct guardian_rank r =
+        rank_of((char *[]){"sh", "-c", "echo p >&4; exec ls /proc/self/fd", NULL});
+    r.pmi_fd = pmi[1];
+    char *text = output_of(&r);
+    CHECK_STR(text, "0\n1\n2\n3\n4\n"); /* 3 is what ls reads the directory by */
+    free(text);
+    CHECK_INT(read(pmi[0], (char[4]){0}, 4), 2);
 }
 
 TEST(signals_are_as_a_program_expects_them)
 {
     signal(SIGINT, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
+    spawn_default_signals();
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);

@@ -5,7 +5,7 @@
 #include "common/json.h"
 #include "common/yaml.h"
 #include "hpo/search/sampler.h"
-#include "hpo/search/space.h"
+#include "hpo/space/space.h"
 #include "tests/unit/test.h"
 
 static struct spec *read_spec(const char *yaml, struct err *e)
@@ -36,8 +36,9 @@ TEST(the_least_file_has_every_default)
     CHECK_STR(s->program, "t.py");
     CHECK(!s->command && !s->name && !s->metrics[0].name && !s->notices && !s->metrics[0].maximize);
     CHECK_INT(s->run_cap, 0);
-    CHECK_INT(s->ranks, 1);
-    CHECK_INT(s->gpus, 0);
+    CHECK_INT(s->need.nodes, 1);
+    CHECK_INT(s->need.ranks, 1);
+    CHECK(s->need.gpus == 0 && s->need.memory_bytes == 0);
     CHECK_INT(s->retries, 3);
     CHECK_INT(s->parallel, 0);
     CHECK_INT(s->give_up_after, 5);
@@ -63,7 +64,7 @@ static const char whole[] =
     "  a: {min: 1, max: 10}\n"
     "  n: {parameters: {c: {value: [1, 2]}}}\n"
     "drover:\n"
-    "  resources: {ranks: 8, gpus: 8, cpus: 2}\n"
+    "  resources: {nodes: 3, ranks: 8, gpus: 8, cpus: 2, memory: 1.5G}\n"
     "  seed: 7\n"
     "  parallel: 3\n"
     "  retries: 0\n"
@@ -96,9 +97,11 @@ TEST(every_key_is_read)
     CHECK_STR(s->command[3], "True");
     CHECK_STR(s->command[4], "0.5");
     CHECK_INT(space_count(s->space), 20);
-    CHECK_INT(s->ranks, 8);
-    CHECK_INT(s->gpus, 8);
-    CHECK_INT(s->cpus, 2);
+    CHECK_INT(s->need.nodes, 3);
+    CHECK_INT(s->need.ranks, 8);
+    CHECK(s->need.gpus == 8);
+    CHECK_INT(s->need.cpus, 2);
+    CHECK_INT(s->need.memory_bytes, 3LL << 29);
     CHECK_INT(s->seed, 7);
     CHECK_INT(s->parallel, 3);
     CHECK_INT(s->retries, 0);
@@ -332,7 +335,13 @@ TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
         {LEAST "drover: {seed: -1}\n", "'seed' must be", ""},
         {LEAST "drover: {parallel: 0}\n", "'parallel' must be from 1", ""},
         {LEAST "drover: {resources: {rank: 1}}\n", "unknown key 'rank' in resources", "ranks"},
+        {LEAST "drover: {resources: {nodes: 0}}\n", "'nodes' must be from 1", ""},
         {LEAST "drover: {resources: {ranks: 0}}\n", "'ranks' must be from 1", ""},
+        {LEAST "drover: {resources: {gpus: 1.5}}\n", "'gpus' must be whole", "0.25"},
+        {LEAST "drover: {resources: {gpus: 0.001}}\n", "'gpus' must be whole", "0.25"},
+        {LEAST "drover: {resources: {gpus: -1}}\n", "'gpus' must be whole", "0.25"},
+        {LEAST "drover: {resources: {memory: lots}}\n", "'memory' must be a size", "16G"},
+        {LEAST "drover: {resources: {memory: -1}}\n", "'memory' must be a size", "16G"},
         {LEAST "drover: {wandb: mine}\n", "'wandb' must be drover (its stand-in) or real", ""},
         {LEAST "drover: {value: first}\n", "'value' must be best or last", ""},
         {LEAST "drover: {start: {x: 1}}\n", "'start' must be a list", ""},

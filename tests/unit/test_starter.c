@@ -1,6 +1,6 @@
 /* The command lines of mpirun and srun. */
-#include "launcher/env.h"
-#include "launcher/starter.h"
+#include "launcher/engine/starter.h"
+#include "launcher/plan/env.h"
 #include "tests/unit/test.h"
 
 static char *joined(char **argv)

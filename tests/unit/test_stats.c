@@ -1,4 +1,4 @@
-#include "collectives/stats.h"
+#include "collectives/bench/stats.h"
 
 #include <math.h>
 
@@ -32,10 +32,17 @@ TEST(single_times_are_told_by_their_middle_and_their_ends)
     CHECK_NEAR(s.min, 1, 0);
     CHECK_NEAR(s.median, 100.5, 0);
     CHECK_NEAR(s.p99, 198, 0);
+    CHECK_NEAR(s.p95, 190, 0);
     CHECK_NEAR(v[0], 1, 0); /* they stay as they were */
     s = stats_of(v, 1);
+    CHECK_NEAR(s.p95, v[0], 0);
     CHECK_NEAR(s.p99, v[0], 0);
     CHECK_NEAR(s.low, v[0], 0);
+    s = stats_of(v, 21);
+    size_t above = 0;
+    for (size_t i = 0; i < 21; i++)
+        above += v[i] > s.p95;
+    CHECK_INT(above, 1); /* 20 of 21 are 95.2 % */
 }
 
 /* Tables of the binomial law: n = 10: 2nd … 9th (97.9 %), n = 20: 6th … 15th (95.9 %), n = 100:

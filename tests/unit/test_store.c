@@ -32,6 +32,14 @@ static struct store *opened(enum store_mode mode)
     return s;
 }
 
+static void run_sql(const char *sql)
+{
+    sqlite3 *db;
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
 static void append(struct store *s, int trial, int64_t lease, int64_t msg)
 {
     struct err e = {0};
@@ -178,10 +186,7 @@ TEST(a_file_that_is_no_store_is_refused)
     CHECK_HAS(e.text, path);
     remove(path);
 
-    sqlite3 *db;
-    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
-    CHECK_INT(sqlite3_exec(db, "CREATE TABLE t(x)", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    run_sql("CREATE TABLE t(x)");
     CHECK_INT(open_error(&e), -EBADMSG);
     CHECK_HAS(e.text, "not drover's");
     remove_dir();
@@ -191,13 +196,56 @@ TEST(a_store_of_a_newer_drover_is_left_alone)
 {
     in_new_dir();
     store_close(opened(STORE_WRITE));
-    sqlite3 *db;
-    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
-    CHECK_INT(sqlite3_exec(db, "PRAGMA user_version=99", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    run_sql("PRAGMA user_version=99");
     struct err e = {0};
     CHECK_INT(open_error(&e), -ENOTSUP);
     CHECK_HAS(e.text, "newer drover");
+    remove_dir();
+}
+
+static int64_t format(void)
+{
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &st, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_step(st), SQLITE_ROW);
+    int64_t version = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    return version;
+}
+
+TEST(a_store_of_the_first_format_goes_on_and_is_the_newer_ones_from_then_on)
+{
+    in_new_dir();
+    struct err e = {0};
+    run_sql("BEGIN; PRAGMA application_id=1685221238; PRAGMA user_version=1;"
+            "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);"
+            "CREATE TABLE record(seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL,"
+            "  kind TEXT NOT NULL, trial INTEGER NOT NULL, lease INTEGER NOT NULL,"
+            "  msg INTEGER NOT NULL, data TEXT NOT NULL);"
+            "INSERT INTO meta VALUES('seed', '7');"
+            "INSERT INTO record VALUES(1, 5, 'report', 0, 3, 2, '{\"values\":{\"loss\":0.5}}');"
+            "COMMIT");
+    AUTO(store) struct store *s = opened(STORE_READ);
+    CHECK_INT(replayed(s).n, 1);
+    store_close(TAKE(s));
+    CHECK_INT(format(), 1); /* who only looks changes nothing */
+    s = opened(STORE_WRITE);
+    AUTO(free) char *seed = NULL;
+    CHECK_INT(store_get(&seed, s, "seed", &e), 0);
+    CHECK_STR(seed, "7");
+    struct sched_record asked = {SCHED_REC_ASKED, 6, 1, 0, NULL};
+    CHECK_INT(store_append(s, &asked, 0, &e), 0);
+    CHECK_INT(store_commit(s, &e), 0);
+    store_close(TAKE(s));
+    s = opened(STORE_READ);
+    struct seen seen = replayed(s);
+    CHECK_INT(seen.n, 2);
+    CHECK_INT(seen.last.kind, SCHED_REC_ASKED);
+    store_close(TAKE(s));
+    CHECK_INT(format(), 2);
     remove_dir();
 }
 
@@ -225,12 +273,7 @@ TEST(a_record_that_makes_no_sense_is_damage)
 {
     in_new_dir();
     store_close(opened(STORE_WRITE));
-    sqlite3 *db;
-    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
-    CHECK_INT(
-        sqlite3_exec(db, "INSERT INTO record VALUES(1,1,'danced',0,0,0,'{}')", NULL, NULL, NULL),
-        SQLITE_OK);
-    sqlite3_close(db);
+    run_sql("INSERT INTO record VALUES(1,1,'danced',0,0,0,'{}')");
     AUTO(store) struct store *s = opened(STORE_READ);
     struct seen seen = {0};
     struct err e = {0};

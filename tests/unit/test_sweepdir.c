@@ -149,16 +149,16 @@ TEST(two_coordinators_do_not_share_a_sweep)
     in_new_dir();
     struct sweepdir *d = opened("method: grid\n"), *second = NULL;
     struct err e = {0};
-    CHECK(sweepdir_busy(d));
+    CHECK(sweepdir_owner(d).held);
     CHECK_INT(try_open(&second, "method: grid\n", false, &e), -EBUSY);
     CHECK_HAS(e.text, "sweep 's'");
     char pid[32];
     snprintf(pid, sizeof pid, "process %d", (int)getpid());
     CHECK_HAS(e.text, pid);
     CHECK_INT(sweepdir_read(&second, root, "s", &e), 0); /* looking is fine */
-    CHECK(sweepdir_busy(second));
+    CHECK(sweepdir_owner(second).held);
     sweepdir_close(d);
-    CHECK(!sweepdir_busy(second));
+    CHECK(!sweepdir_owner(second).held);
     sweepdir_close(second);
     remove_dir();
 }

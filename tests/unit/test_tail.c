@@ -1,5 +1,5 @@
 /* tail: the last lines, whole and in order. */
-#include "launcher/tail.h"
+#include "launcher/io/tail.h"
 
 #include "tests/unit/test.h"
 

@@ -1,4 +1,4 @@
-#include "launcher/topo.h"
+#include "launcher/node/topo.h"
 
 #include <hwloc/diff.h>
 #include <limits.h>

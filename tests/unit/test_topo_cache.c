@@ -1,4 +1,4 @@
-#include "launcher/topo_cache.h"
+#include "launcher/node/topo_cache.h"
 
 #include <sys/stat.h>
 

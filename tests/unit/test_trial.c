@@ -18,14 +18,17 @@ TEST(what_means_nothing_in_a_state_leads_nowhere)
     CHECK_INT(trial_step(TRIAL_WAITING, TRIAL_EV_REQUEUE), -1);
     CHECK_INT(trial_step(TRIAL_LEASED, TRIAL_EV_LEASE), -1);
     CHECK_INT(trial_step(TRIAL_STOPPING, TRIAL_EV_STOP), -1);
-    CHECK_INT(trial_step(TRIAL_PAUSED, TRIAL_EV_REPORT), -1);
+    CHECK_INT(trial_step(TRIAL_PAUSED, TRIAL_EV_REPORT), TRIAL_PAUSED); /* of a lost worker */
 }
 
-TEST(an_end_is_final)
+TEST(an_end_is_final_unless_it_went_wrong_and_the_user_wants_it_again)
 {
     for (int s = TRIAL_DONE; s < TRIAL_STATES; s++)
-        for (int ev = 0; ev < TRIAL_EVENTS; ev++)
-            CHECK_INT(trial_step((enum trial_state)s, (enum trial_event)ev), -1);
+        for (int ev = 0; ev < TRIAL_EVENTS; ev++) {
+            bool again = ev == TRIAL_EV_RETRY && s != TRIAL_DONE && s != TRIAL_PRUNED;
+            CHECK_INT(trial_step((enum trial_state)s, (enum trial_event)ev),
+                      again ? TRIAL_WAITING : -1);
+        }
 }
 
 TEST(every_state_that_is_no_end_can_come_to_one)

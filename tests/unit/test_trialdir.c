@@ -1,5 +1,5 @@
 /* test_trialdir - where trials live, and what they find there when they are run again. */
-#include "hpo/sweep/trialdir.h"
+#include "hpo/sweep/worker/trialdir.h"
 
 #include <stdarg.h>
 

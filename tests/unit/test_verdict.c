@@ -1,4 +1,4 @@
-#include "collectives/verdict.h"
+#include "collectives/bench/verdict.h"
 
 #include "tests/unit/test.h"
 

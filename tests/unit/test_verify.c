@@ -1,10 +1,12 @@
-#include "collectives/verify.h"
+#include "collectives/bench/verify.h"
 
 #include <math.h>
 #include <stdint.h>
 
-#include "collectives/busbw.h"
-#include "collectives/float16.h"
+#include "collectives/bench/busbw.h"
+#include "collectives/comm/float16.h"
+#include "common/mem.h"
+#include "tests/conform/values.h"
 #include "tests/unit/test.h"
 
 enum { N = 600 };
@@ -66,27 +68,21 @@ static double rounded(double x, enum drover_type t)
     }
 }
 
-static double combine(double a, double b, enum drover_op op)
+/* What rank r brings, by nccl-tests' factors. */
+static double brought(char *const *inputs, size_t i, const struct verify *v, int r)
 {
-    switch (op) {
-    case DROVER_PROD:
-        return a * b;
-    case DROVER_MIN:
-        return a < b ? a : b;
-    case DROVER_MAX:
-        return a > b ? a : b;
-    default:
-        return a + b;
-    }
+    double x = as_double(inputs[r], i, v->type);
+    return v->op == DROVER_MULSUM && r % 2 ? rounded(2 * x, v->type) : x;
 }
 
 /* Reduces element i in the type, rounding after each step, rank `first` first, `step` by `step`. */
 static double reduce(char *const *inputs, size_t i, const struct verify *v, int first, int step)
 {
-    double x = as_double(inputs[first], i, v->type);
+    double x = brought(inputs, i, v, first);
     for (int k = 1; k < v->ranks; k++) {
         int r = (int)(((long)first + (long)k * step % v->ranks + v->ranks) % v->ranks);
-        x = rounded(combine(x, as_double(inputs[r], i, v->type), v->op), v->type);
+        double y = brought(inputs, i, v, r);
+        x = rounded(VALUES_COMBINE(x, y, v->op), v->type);
     }
     return x;
 }
@@ -117,10 +113,11 @@ static void check_exact(const struct verify *v)
 TEST(no_order_of_the_ranks_changes_a_sum_or_a_product_in_any_type)
 {
     static const int sizes[] = {1, 2, 3, 8, 130, 300};
-    static const enum drover_op ops[] = {DROVER_SUM, DROVER_PROD, DROVER_MIN, DROVER_MAX};
+    static const enum drover_op ops[] = {DROVER_SUM, DROVER_PROD, DROVER_MIN, DROVER_MAX,
+                                         DROVER_MULSUM};
     for (size_t s = 0; s < 6; s++)
         for (int t = 0; t < DROVER_TYPES; t++)
-            for (size_t o = 0; o < 4; o++)
+            for (size_t o = 0; o < COUNT_OF(ops); o++)
                 check_exact(&(struct verify){BACKEND_ALL_REDUCE, (enum drover_type)t, ops[o], 0,
                                              sizes[s], 7});
 }

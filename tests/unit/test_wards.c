@@ -1,4 +1,4 @@
-#include "launcher/wards.h"
+#include "launcher/guard/wards.h"
 
 #include <sys/prctl.h>
 
@@ -82,7 +82,8 @@ TEST(a_process_that_has_ended_is_shown_so_until_it_is_reaped)
     status_of(pid);
 }
 
-TEST(a_variable_is_read_from_another_process)
+/* A program with this environment, and it has begun: it has answered. */
+static pid_t program_with(char *const env[])
 {
     int to[2], from[2];
     CHECK(pipe(to) == 0 && pipe(from) == 0);
@@ -91,12 +92,17 @@ TEST(a_variable_is_read_from_another_process)
         dup2(to[0], 0);
         dup2(from[1], 1);
         close(to[1]);
-        char *env[] = {"NOT_WARD=1", "WARD=a value=x", "WARD=2", NULL};
         execle("/bin/cat", "cat", NULL, env);
         _exit(1);
     }
     char byte = 'x';
     CHECK(write(to[1], &byte, 1) == 1 && read(from[0], &byte, 1) == 1);
+    return pid;
+}
+
+TEST(a_variable_is_read_from_another_process)
+{
+    pid_t pid = program_with((char *[]){"NOT_WARD=1", "WARD=a value=x", "WARD=2", NULL});
     char *value;
     CHECK_INT(wards_env(&value, pid, "WARD"), 0);
     CHECK_STR(value, "a value=x");
@@ -108,18 +114,8 @@ TEST(a_variable_is_read_from_another_process)
 
 TEST(an_empty_environment_is_told_from_one_that_is_not_there_yet)
 {
-    int to[2], from[2];
-    CHECK(pipe(to) == 0 && pipe(from) == 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        dup2(to[0], 0);
-        dup2(from[1], 1);
-        close(to[1]);
-        execle("/bin/cat", "cat", NULL, (char *[]){NULL});
-        _exit(1);
-    }
-    char byte = 'x', *value;
-    CHECK(write(to[1], &byte, 1) == 1 && read(from[0], &byte, 1) == 1);
+    pid_t pid = program_with((char *[]){NULL});
+    char *value;
     CHECK(wards_env(&value, pid, "WARD") == 0 && !value);
     end(pid);
 }

@@ -1,76 +1,96 @@
 /* test_wire - the messages between coordinator and workers: what is taken, what is refused. */
-#include "hpo/sweep/wire.h"
+#include "hpo/sweep/net/wire.h"
 
 #include "common/mem.h"
 #include "tests/unit/test.h"
 
 static const char *const good[] = {
-    "{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c03\",\"places\":4,\"slots\":8,"
+    "{\"v\":4,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c03\",\"places\":4,\"slots\":8,"
     "\"gpus\":2,\"ping_ms\":5000,\"running\":[7,9]}}",
-    "{\"v\":2,\"kind\":\"report\",\"conn\":3,\"lease\":12,\"seq\":4,\"data\":{\"step\":3,\"loss\":"
+    "{\"v\":4,\"kind\":\"places\",\"conn\":1,\"data\":{\"places\":6,\"why\":\"GPU-1 is left "
+    "out\"}}",
+    "{\"v\":4,\"kind\":\"report\",\"conn\":3,\"lease\":12,\"seq\":4,\"data\":{\"step\":3,\"loss\":"
     "0."
     "5,\"bad\":\"NaN\"}}",
-    "{\"v\":2,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":-1,"
+    "{\"v\":4,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":-1,"
     "\"signal\":"
     "9,\"oom\":true,\"seconds\":1.5,\"error\":\"out of memory\"}}",
-    "{\"v\":2,\"kind\":\"ping\",\"conn\":1}",
-    "{\"v\":2,\"kind\":\"leaving\",\"conn\":1}",
-    "{\"v\":2,\"kind\":\"gone\",\"conn\":1}",
-    "{\"v\":2,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
+    "{\"v\":4,\"kind\":\"held\",\"conn\":1,\"lease\":3,\"data\":{\"cpus\":\"0-3\"}}",
+    "{\"v\":4,\"kind\":\"drop\",\"conn\":1,\"lease\":3}",
+    "{\"v\":4,\"kind\":\"invite\",\"conn\":1,\"lease\":3,\"data\":{\"address\":\"10.0.0.1:4000\","
+    "\"token\":\"ab\",\"rank\":2}}",
+    "{\"v\":4,\"kind\":\"ping\",\"conn\":1}",
+    "{\"v\":4,\"kind\":\"leaving\",\"conn\":1}",
+    "{\"v\":4,\"kind\":\"gone\",\"conn\":1}",
+    "{\"v\":4,\"kind\":\"need\",\"conn\":1,\"data\":{\"nodes\":1,\"ranks\":2,\"gpus\":0.25,"
+    "\"cpus\":1,"
+    "\"memory\":1073741824}}",
+    "{\"v\":4,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
     "\"dir\":\"/s/trials/000000\",\"wdir\":\"/"
     "s\",\"argv\":[\"true\"],\"env\":[],\"params\":{\"lr\":"
-    "0.5},\"ranks\":1,\"gpus\":0,\"cpus\":0,\"grace_ms\":30000}}",
-    "{\"v\":2,\"kind\":\"stop\",\"conn\":1,\"lease\":3}",
-    "{\"v\":2,\"kind\":\"drain\",\"conn\":1}",
-    "{\"v\":2,\"kind\":\"pong\",\"conn\":1}",
-    "{\"v\":2,\"kind\":\"ack\",\"conn\":1,\"lease\":3,\"seq\":8}",
-    "{\"v\":2,\"kind\":\"who\",\"conn\":1}",
+    "0.5},\"grace_ms\":30000,\"others\":[{\"node\":\"c04\",\"place\":{\"cpus\":\"0-3\",\"gpus\":"
+    "\"GPU-1\"}},{\"node\":\"c05\",\"place\":{}}]}}",
+    "{\"v\":4,\"kind\":\"hold\",\"conn\":1,\"lease\":3}",
+    "{\"v\":4,\"kind\":\"stop\",\"conn\":1,\"lease\":3}",
+    "{\"v\":4,\"kind\":\"kill\",\"conn\":1,\"lease\":12}",
+    "{\"v\":4,\"kind\":\"drain\",\"conn\":1}",
+    "{\"v\":4,\"kind\":\"pong\",\"conn\":1}",
+    "{\"v\":4,\"kind\":\"ack\",\"conn\":1,\"lease\":3,\"seq\":8}",
+    "{\"v\":4,\"kind\":\"who\",\"conn\":1}",
 };
 
 static const struct {
     const char *text, *why;
 } bad[] = {
     {"", "no JSON"},
-    {"{\"v\":2,\"kind\":\"ping\",\"conn\":1", "no JSON"},
-    {"{\"v\":2,\"kind\":\"ping\",\"conn\":1}x", "no JSON"},
-    {"{\"v\":2,\"v\":2,\"kind\":\"ping\",\"conn\":1}", "no JSON"},
+    {"{\"v\":4,\"kind\":\"ping\",\"conn\":1", "no JSON"},
+    {"{\"v\":4,\"kind\":\"ping\",\"conn\":1}x", "no JSON"},
+    {"{\"v\":4,\"v\":4,\"kind\":\"ping\",\"conn\":1}", "no JSON"},
     {"[1]", "not an object"},
     {"{\"kind\":\"ping\",\"conn\":1}", "version"},
-    {"{\"v\":2,\"conn\":1}", "unknown kind"},
-    {"{\"v\":2,\"kind\":\"pang\",\"conn\":1}", "unknown kind"},
-    {"{\"v\":2,\"kind\":\"ping\"}", "'conn'"},
-    {"{\"v\":2,\"kind\":\"ping\",\"conn\":0}", "'conn'"},
-    {"{\"v\":2,\"kind\":\"ping\",\"conn\":1.0}", "'conn'"},
-    {"{\"v\":2,\"kind\":\"ping\",\"conn\":1,\"lease\":2}", "'lease'"},
-    {"{\"v\":2,\"kind\":\"ping\",\"conn\":1,\"x\":2}", "not known"},
-    {"{\"v\":2,\"kind\":\"stop\",\"conn\":1}", "'lease'"},
-    {"{\"v\":2,\"kind\":\"stop\",\"conn\":1,\"lease\":-4}", "'lease'"},
-    {"{\"v\":2,\"kind\":\"ack\",\"conn\":1,\"lease\":4}", "'seq'"},
-    {"{\"v\":2,\"kind\":\"stop\",\"conn\":1,\"lease\":4,\"data\":{}}", "'data'"},
-    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1}", "'data'"},
-    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":[]}", "'data'"},
-    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1}}", "'running'"},
-    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":-1,\"running\":[]}"
+    {"{\"v\":4,\"conn\":1}", "unknown kind"},
+    {"{\"v\":4,\"kind\":\"pang\",\"conn\":1}", "unknown kind"},
+    {"{\"v\":4,\"kind\":\"ping\"}", "'conn'"},
+    {"{\"v\":4,\"kind\":\"ping\",\"conn\":0}", "'conn'"},
+    {"{\"v\":4,\"kind\":\"ping\",\"conn\":1.0}", "'conn'"},
+    {"{\"v\":4,\"kind\":\"ping\",\"conn\":1,\"lease\":2}", "'lease'"},
+    {"{\"v\":4,\"kind\":\"ping\",\"conn\":1,\"x\":2}", "not known"},
+    {"{\"v\":4,\"kind\":\"stop\",\"conn\":1}", "'lease'"},
+    {"{\"v\":4,\"kind\":\"stop\",\"conn\":1,\"lease\":-4}", "'lease'"},
+    {"{\"v\":4,\"kind\":\"ack\",\"conn\":1,\"lease\":4}", "'seq'"},
+    {"{\"v\":4,\"kind\":\"stop\",\"conn\":1,\"lease\":4,\"data\":{}}", "'data'"},
+    {"{\"v\":4,\"kind\":\"hello\",\"conn\":1}", "'data'"},
+    {"{\"v\":4,\"kind\":\"hello\",\"conn\":1,\"data\":[]}", "'data'"},
+    {"{\"v\":4,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1}}", "'running'"},
+    {"{\"v\":4,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":-1,\"running\":[]}"
      "}",
      "'places'"},
-    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[0]}"
+    {"{\"v\":4,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[0]}"
      "}",
      "'running'"},
-    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"\",\"places\":1,\"running\":[]}}",
+    {"{\"v\":4,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"\",\"places\":1,\"running\":[]}}",
      "'node'"},
-    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[],"
+    {"{\"v\":4,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[],"
      "\"slots\":1,\"gpus\":0}}",
      "'ping_ms'"},
-    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[],"
+    {"{\"v\":4,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[],"
      "\"slots\":1,\"gpus\":0,\"ping_ms\":5001}}",
      "'ping_ms'"},
-    {"{\"v\":2,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[],"
+    {"{\"v\":4,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"places\":1,\"running\":[],"
      "\"slots\":1,\"gpus\":0,\"ping_ms\":9,\"z\":1}}",
      "not known"},
-    {"{\"v\":2,\"kind\":\"gone\",\"conn\":1,\"lease\":3}", "'lease'"},
-    {"{\"v\":2,\"kind\":\"report\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"a\":[1]}}",
+    {"{\"v\":4,\"kind\":\"gone\",\"conn\":1,\"lease\":3}", "'lease'"},
+    {"{\"v\":4,\"kind\":\"hold\",\"conn\":1}", "'lease'"},
+    {"{\"v\":4,\"kind\":\"held\",\"conn\":1,\"lease\":3,\"data\":{\"cpus\":1}}", "'cpus'"},
+    {"{\"v\":4,\"kind\":\"invite\",\"conn\":1,\"lease\":3,\"data\":{\"address\":\"a\"}}",
+     "'token'"},
+    {"{\"v\":4,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
+     "\"dir\":\"/d\",\"wdir\":\"/s\",\"argv\":[\"true\"],\"env\":[],\"params\":{},\"grace_ms\":1,"
+     "\"others\":[{\"node\":\"c04\",\"place\":{\"x\":1}}]}}",
+     "'others'"},
+    {"{\"v\":4,\"kind\":\"report\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"a\":[1]}}",
      "neither"},
-    {"{\"v\":2,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":0,"
+    {"{\"v\":4,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":0,"
      "\"signal\":0,\"oom\":false,\"seconds\":-1}}",
      "'seconds'"},
 };
@@ -105,11 +125,11 @@ TEST(what_is_no_message_is_refused_and_the_reason_told)
 
 TEST(a_message_of_another_version_is_told_apart)
 {
-    const char text[] = "{\"v\":1,\"kind\":\"ping\",\"conn\":1}";
+    const char text[] = "{\"v\":2,\"kind\":\"ping\",\"conn\":1}";
     struct err e = {0};
     struct wire_msg m;
     CHECK_INT(wire_decode(&m, text, strlen(text), &e), -EPROTONOSUPPORT);
-    CHECK_HAS(e.text, "version 2");
+    CHECK_HAS(e.text, "version 4");
 }
 
 TEST(a_message_of_more_than_a_mebibyte_is_neither_sent_nor_read)
@@ -117,7 +137,7 @@ TEST(a_message_of_more_than_a_mebibyte_is_neither_sent_nor_read)
     struct err e = {0};
     AUTO(free) char *big = xzalloc(WIRE_MAX_BYTES + 2);
     memset(big, ' ', WIRE_MAX_BYTES + 1);
-    memcpy(big, good[3], strlen(good[3]));
+    memcpy(big, good[WIRE_PING], strlen(good[WIRE_PING])); /* it has no data */
     struct wire_msg m = {0};
     CHECK_INT(wire_decode(&m, big, WIRE_MAX_BYTES + 1, &e), -EMSGSIZE);
     CHECK_INT(wire_decode(&m, big, WIRE_MAX_BYTES, &e), 0);

@@ -1,5 +1,5 @@
 /* workdir: ours alone, gone when we are, and whoever was killed is cleaned up after. */
-#include "launcher/workdir.h"
+#include "launcher/node/workdir.h"
 
 #include <dirent.h>
 #include <sys/stat.h>

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import time
+from functools import partial
 
 import pytest
 from cluster_kit import LONG, untagged
@@ -11,7 +12,7 @@ from conftest import BUILD, wait_until
 
 RANKS = ["-np", "6"]
 LOOP = "while :; do sleep 0.02; done"
-CASES = int(os.environ.get("DROVER_TEST_CASES", "3"))
+LAUNCHES = int(os.environ.get("DROVER_TEST_LAUNCHES", "3"))
 SAVING_S = 5 if LONG else 2
 
 
@@ -122,12 +123,21 @@ def test_user_signals_reach_every_rank_and_the_job_goes_on(engine):
     engine.cluster.nothing_left()
 
 
+def check_short_programs(run):
+    for i in range(LAUNCHES):
+        status, out, err = run("-np", "32" if LONG else "6", "--oversubscribe", "true", timeout=30)
+        assert (status, out, err) == (0, "", ""), f"launch {i}"
+
+
 def test_very_short_programs_do_not_hang(engine):
     """mpirun 4.1.4 by itself does, in 3 of 10 runs at 32 ranks."""
-    for _ in range(CASES):
-        status, out, err = engine.run("-np", "32" if LONG else "6", "--oversubscribe", "true", timeout=30)
-        assert (status, out, err) == (0, "", "")
+    check_short_programs(engine.run)
     engine.cluster.nothing_left()
+
+
+def test_very_short_programs_do_not_hang_on_one_node(cluster):
+    check_short_programs(partial(cluster.head.run, BUILD / "bin/drover", "run"))
+    cluster.nothing_left()
 
 
 @pytest.mark.parametrize("host, words", [

@@ -1,7 +1,22 @@
 """`drover run` over three nodes: hangs and restarts, wherever the ranks are."""
 import re
+import shutil
 
+import pytest
 from cluster_kit import ONE_ENGINE
+from kit_ranks import build_client_programs
+
+STUCK = {  # rank 2, on node2, as the others see it
+    "away": r"has not made it; its last was all_reduce of 1024 float, sum, .*<- missing",
+    "stop": r"has not made it; its last was .*<- missing",
+    "order": r"barrier.*<- another call",
+    "hang": r"has not made it, but is in recv of 1 float, rank 0   <- missing",
+}
+
+
+@pytest.fixture(scope="module", name="stuck")
+def build_stuck(tmp_path_factory):
+    return build_client_programs(tmp_path_factory.mktemp("progs")) / "comm_stuck"
 
 
 def test_a_stopped_rank_on_a_far_node_is_named(engine):
@@ -14,10 +29,37 @@ def test_a_stopped_rank_on_a_far_node_is_named(engine):
     engine.cluster.nothing_left()
 
 
-@ONE_ENGINE
-def test_ranks_that_sleep_on_all_nodes_are_a_hang(engine):
+@pytest.mark.parametrize("how", STUCK)
+def test_a_far_rank_out_of_step_is_named_with_its_node_and_what_differs(engine, stuck, how):
+    status, _, text = engine.run("-np", "4", "--grace", "1", "--hang-timeout", "3", stuck, how, "60000", timeout=90)
+    found = re.search(r"collectives of 'world', 4 ranks, call 6: made by \d\n    ranks 0-1, 3: all_reduce of 1024 float, sum, "
+                      r"for ([\d.]+) s\n    rank 2 on node node2: " + STUCK[how], text)
+    assert status == 124 and found, text
+    assert float(found[1]) < 3 + 1, text
+    engine.cluster.nothing_left(5)  # orted, which has lost mpirun, takes 2 s
+
+
+@pytest.mark.parametrize("how", ["away", "order"])
+def test_after_a_far_ranks_own_deadline_it_is_said_who_is_out_of_step(engine, stuck, how):
+    status, _, err = engine.run("-np", "4", "--grace", "1", stuck, how, "1500", timeout=90)
+    assert status == 3 and re.search(r"^drover run: rank \d failed in a collective: Connection timed out$", err, re.M), err
+    assert re.search(rf"^    rank 2 on node node2: {STUCK[how]}$", err, re.M), err
+    engine.cluster.nothing_left(5)  # orted, which has lost mpirun, takes 2 s
+
+
+def test_another_size_on_a_far_node_is_named(engine, stuck):
+    """Open MPI ends the job for it: mpirun's and srun's, not ours."""
+    status, _, err = engine.run("-np", "4", "--grace", "1", stuck, "size", "60000", timeout=90)
+    assert status != 0 and re.search(r"^    rank 2 on node node2: all_reduce of 512 float, sum   <- another call$", err, re.M), err
+    engine.cluster.nothing_left(5)  # orted, which has lost mpirun, takes 2 s
+
+
+def test_ranks_that_sleep_on_all_nodes_are_a_hang_and_each_has_its_stack(engine):
     status, _, err = engine.run("-np", "3", "-N", "1", "--hang-timeout", "2", "sleep", "100", timeout=90)
     assert status == 124 and "none has used its CPU" in err and err.count("nanosleep (") >= 3
+    if shutil.which("gdb"):
+        stacks = dict(re.findall(r"^  stack of rank (\d):\n((?:    #.*\n)+)", err, re.M))
+        assert sorted(stacks) == ["0", "1", "2"] and all("nanosleep" in x for x in stacks.values()), err
     engine.cluster.nothing_left()
 
 

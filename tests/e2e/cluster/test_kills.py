@@ -20,7 +20,7 @@ LOST_AFTER = 3
 VICTIMS = [*(("openmpi", v) for v in [*COMMON, "agent's parent", "mpirun", "orted", "sshd"]), ("slurm", "drover"), ("slurm", "srun"),
            ("slurm", "agent's guardian"), *(pytest.param(*which, marks=SHORTER) for which in (
                ("openmpi", "ssh"), ("slurm", "guardian"), ("slurm", "agent"), ("slurm", "rank")))]
-UNNEEDED = ["keeper", "agent's keeper", "agent's parent", "slurmstepd"]
+UNNEEDED = ["keeper", "agent's parent", "slurmstepd"]
 
 
 def all_ranks_run(cluster):
@@ -37,15 +37,13 @@ def find(running, victim, job):
     parents = [running[pid] for pid in ranks if running[pid].parent not in ranks]
     agents = [c for p in parents for c in children(p)]
     keepers = [c for h in heads for c in children(h)]
-    far_keepers = [c for a in agents for c in children(a)]
     return {
         "drover": heads,
         "keeper": keepers,
         "guardian": [c for k in keepers for c in children(k)],
         "agent's parent": parents,
         "agent": agents,
-        "agent's keeper": far_keepers,
-        "agent's guardian": [c for k in far_keepers for c in children(k)],
+        "agent's guardian": [c for a in agents for c in children(a)],
         "rank": [p for p in running.values() if p.command == "sleep 100 " and
                  p.parent in running and "drover" in running[p.parent].name],
         "mpirun": [p for p in running.values() if p.name in ("mpirun", "orterun", "prterun")],

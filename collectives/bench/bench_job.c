@@ -1,0 +1,139 @@
+#include "collectives/bench/bench_job.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "launcher/cmd/cmd_run.h"
+#include "launcher/engine/launch.h"
+#include "launcher/guard/guardian.h"
+
+enum { GRACE_MS = 3000 };
+
+struct job {
+    struct launch *launch;
+    uv_signal_t interrupt, terminate;
+    int signals; /* that this process got */
+    int status;
+};
+
+static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    FILE *to = from == LAUNCH_STDOUT ? stdout : stderr;
+    fwrite(text, 1, len, to);
+    fputc(text[len] == '\r' ? '\r' : '\n', to);
+    fflush(to); /* someone watches the table grow */
+    return true;
+}
+
+/* A rank that exits has said why; of one that was killed, or never ran, nobody has. */
+static void say_failure(const struct rank_end *r)
+{
+    if (r->start_error[0])
+        log_error("rank %d: %s", r->rank, r->start_error);
+    else if (r->oom_killed)
+        log_error("rank %d was ended for lack of memory", r->rank);
+    else if (r->signal)
+        log_error("rank %d was ended by signal %d (%s)", r->rank, r->signal, strsignal(r->signal));
+}
+
+static void on_ended(void *arg, const struct job_end *end)
+{
+    struct job *j = arg;
+    j->status = end->status;
+    if (end->first_failed >= 0 && !end->stopped)
+        say_failure(&end->first);
+    uv_close((uv_handle_t *)&j->interrupt, NULL);
+    uv_close((uv_handle_t *)&j->terminate, NULL);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct job *j = handle->data;
+    if (j->signals++ == 0)
+        launch_interrupt(j->launch, number);
+    else
+        launch_kill(j->launch);
+}
+
+static void watch_signal(uv_signal_t *handle, uv_loop_t *loop, struct job *j, int number)
+{
+    uv_signal_init(loop, handle);
+    handle->data = j;
+    uv_signal_start(handle, on_signal, number);
+}
+
+static int run_on(uv_loop_t *loop, struct launcher *l, const struct launch_spec *spec,
+                  struct err *e)
+{
+    static const struct launch_events events = {.line = on_line, .ended = on_ended};
+    struct job j = {0};
+    int rc = launch_start(&j.launch, l, spec, &events, &j, e);
+    if (rc < 0)
+        return rc;
+    watch_signal(&j.interrupt, loop, &j, SIGINT);
+    watch_signal(&j.terminate, loop, &j, SIGTERM);
+    while (!uv_is_closing((uv_handle_t *)&j.interrupt))
+        uv_run(loop, UV_RUN_ONCE);
+    launch_free(j.launch);
+    return j.status;
+}
+
+static int run_spec(const struct launch_spec *spec, struct err *e)
+{
+    AUTO(guardian) struct guardian *g = NULL;
+    int rc = guardian_start(&g, e);
+    if (rc < 0)
+        return rc;
+    uv_loop_t *loop = uv_default_loop();
+    struct launcher *l = NULL;
+    rc = launcher_open(&l, loop, g, e);
+    if (rc == 0) {
+        rc = run_on(loop, l, spec, e);
+        launcher_close(l);
+    }
+    uv_run(loop, UV_RUN_DEFAULT); /* what is closing ends */
+    return rc;
+}
+
+static void push_all(char ***to, char *const *words)
+{
+    for (size_t i = 0; i < strv_len(words); i++)
+        strv_push(to, xstrdup(words[i]));
+}
+
+int bench_job_run(const struct bench_job *b, struct err *e)
+{
+    char self[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (len < 0)
+        return err_set(e, -errno, "/proc/self/exe: %s", strerror(errno));
+    self[len] = '\0';
+    AUTO(strv) char **line = NULL;
+    strv_push(&line, xstrdup("drover bench"));
+    if (b->ranks) {
+        strv_push(&line, xstrdup("-np"));
+        strv_push(&line, xasprintf("%d", b->ranks));
+    }
+    push_all(&line, b->launch);
+    strv_push(&line, xstrdup("--"));
+    strv_push(&line, xstrdup(self));
+    push_all(&line, b->argv + 1);
+    struct cmd_run_opts o;
+    int rc = cmd_run_parse(&o, "drover bench", (int)strv_len(line), line, e);
+    if (rc == 0) {
+        push_all(&o.env, b->env);
+        o.spec.env = o.env;
+        o.spec.grace_ms = GRACE_MS;
+        o.spec.stdin_null = true;
+        rc = run_spec(&o.spec, e);
+    }
+    cmd_run_opts_free(&o);
+    return rc;
+}

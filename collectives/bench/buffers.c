@@ -1,0 +1,224 @@
+#include "collectives/bench/buffers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct buffers {
+    const struct backend *backend;
+    struct backend_comm *inner;
+    int rank;
+    void *raw[2];      /* the backend's memory, which may be a GPU's … */
+    char *in, *out;    /* … where it may be used */
+    char *table, *got; /* the host's, one period of elements each */
+    uint64_t seed;
+    size_t *parts; /* counts and starts of an alltoallv of parts_count, for each rank */
+    size_t parts_count;
+    struct drover_parts v;
+};
+
+/* Gives `bytes` of the backend's memory the contents of `period`, again and again. */
+static int fill(struct buffers *b, char *to, size_t period_bytes, size_t bytes, struct err *e)
+{
+    int rc = 0;
+    for (size_t at = 0; at < bytes && rc == 0; at += period_bytes) {
+        size_t part = bytes - at < period_bytes ? bytes - at : period_bytes;
+        rc = b->backend->copy_in(b->inner, to + at, b->table, part, e);
+    }
+    return rc;
+}
+
+int buffers_open(struct buffers **out, const struct backend *backend, struct backend_comm *inner,
+                 const struct buffers_opts *o, struct err *e)
+{
+    AUTO(buffers) struct buffers *b = xzalloc(sizeof *b);
+    *b = (struct buffers){.backend = backend, .inner = inner, .rank = o->rank};
+    size_t period = VERIFY_PERIOD * sizeof(double);
+    size_t bytes = o->max_bytes + o->shift_bytes + 2 * BUFFERS_GUARD;
+    b->table = xzalloc(period);
+    b->got = xzalloc(period);
+    for (int i = 0; i < 2; i++) {
+        int rc = backend->mem_alloc(inner, bytes, o->memory, &b->raw[i], e);
+        if (rc == 0) /* no page is touched for the first time when timed */
+            rc = fill(b, b->raw[i], period, bytes, e);
+        if (rc < 0)
+            return rc;
+    }
+    buffers_shift(b, 0);
+    *out = TAKE(b);
+    return 0;
+}
+
+void buffers_shift(struct buffers *b, size_t bytes)
+{
+    b->in = (char *)b->raw[0] + BUFFERS_GUARD + bytes;
+    b->out = (char *)b->raw[1] + BUFFERS_GUARD + bytes;
+}
+
+void buffers_close(struct buffers *b)
+{
+    if (!b)
+        return;
+    for (int i = 0; i < 2; i++)
+        if (b->raw[i])
+            b->backend->mem_free(b->inner, b->raw[i]);
+    free(b->table);
+    free(b->got);
+    free(b->parts);
+    free(b);
+}
+
+/* Where this rank's output begins. */
+static char *output(const struct buffers *b, const struct buffers_run *r)
+{
+    return b->out + (r->in_place ? (size_t)b->rank * r->shape.out_stride : 0);
+}
+
+static char *input(const struct buffers *b, const struct buffers_run *r)
+{
+    return r->in_place ? b->out + (size_t)b->rank * r->shape.in_stride : b->in;
+}
+
+/* The end of all that the call may write. */
+static char *end(const struct buffers *b, const struct buffers_run *r)
+{
+    return b->out + (r->in_place ? r->shape.bytes : r->shape.out_bytes);
+}
+
+static const struct drover_parts *parts(struct buffers *b, const struct buffers_run *r)
+{
+    int n = r->v.ranks;
+    if (r->v.coll != BACKEND_ALL_TO_ALL_V || (b->parts && b->parts_count == r->shape.count))
+        return &b->v;
+    b->parts = xrealloc(b->parts, 2 * (size_t)n, sizeof *b->parts);
+    b->parts_count = r->shape.count;
+    for (int i = 0; i < n; i++) {
+        b->parts[i] = busbw_v_count(r->shape.count, n, b->rank, i);
+        b->parts[n + i] = busbw_v_start(r->shape.count, n, b->rank, i);
+    }
+    b->v = (struct drover_parts){b->parts, b->parts + n};
+    return &b->v;
+}
+
+struct backend_call buffers_call(struct buffers *b, const struct buffers_run *r, size_t shift)
+{
+    return (struct backend_call){
+        .coll = r->v.coll,
+        .in = input(b, r) + shift,
+        .out = output(b, r) + shift,
+        .count = r->shape.count,
+        .type = r->v.type,
+        .op = r->v.op,
+        .root = r->v.root,
+        .send = parts(b, r), /* as many go to a rank as come from it */
+        .recv = parts(b, r),
+    };
+}
+
+/* Poison around `bytes` of memory, and in it. */
+static int poison(struct buffers *b, char *p, size_t bytes, struct err *e)
+{
+    size_t period = VERIFY_PERIOD * sizeof(double);
+    memset(b->table, VERIFY_POISON, period);
+    return fill(b, p - BUFFERS_GUARD, period, bytes + 2 * BUFFERS_GUARD, e);
+}
+
+int buffers_prepare(struct buffers *b, struct buffers_run *r, struct err *e)
+{
+    size_t element = backend_type_bytes(r->v.type);
+    size_t period = VERIFY_PERIOD * element, n = r->shape.in_bytes / element;
+    r->v.seed = ++b->seed;
+    int rc = poison(b, b->out, (size_t)(end(b, r) - b->out), e);
+    if (rc == 0 && !r->in_place)
+        rc = poison(b, b->in, r->shape.in_bytes, e);
+    if (rc < 0)
+        return rc;
+    verify_input(&r->v, b->rank, b->table, n < VERIFY_PERIOD ? n : VERIFY_PERIOD);
+    return fill(b, input(b, r), period, r->shape.in_bytes, e);
+}
+
+static int look_at_block(struct buffers *b, const struct buffers_run *r, int block,
+                         struct buffers_wrong *w, struct err *e)
+{
+    size_t element = backend_type_bytes(r->v.type);
+    size_t n = r->shape.out_bytes / element / (size_t)verify_blocks(&r->v),
+           start = n * (size_t)block;
+    if (r->v.coll == BACKEND_ALL_TO_ALL_V) {
+        n = busbw_v_count(r->shape.count, r->v.ranks, block, b->rank);
+        start = busbw_v_start(r->shape.count, r->v.ranks, b->rank, block);
+    }
+    size_t period = n < VERIFY_PERIOD ? n : VERIFY_PERIOD;
+    verify_expected(&r->v, b->rank, block, r->shape.count, b->table, period);
+    const char *from = output(b, r) + start * element;
+    for (size_t at = 0; at < n; at += period) {
+        size_t part = n - at < period ? n - at : period;
+        int rc = b->backend->copy_out(b->inner, b->got, from + at * element, part * element, e);
+        if (rc < 0)
+            return rc;
+        uint64_t wrong = verify_wrong(&r->v, b->got, b->table, part);
+        w->elements += wrong;
+        if (wrong && (w->first.n == 0 || w->first.block == block)) {
+            w->first.block = block;
+            verify_find(&r->v, &w->first, b->got, b->table, at, part);
+            w->index = start + w->first.at[0];
+        }
+    }
+    return 0;
+}
+
+/* Looks at a guard, from the byte next to the buffer on. */
+static int look_at_guard(struct buffers *b, const char *p, enum buffers_side side,
+                         struct buffers_wrong *w, struct err *e)
+{
+    unsigned char guard[BUFFERS_GUARD];
+    bool begin = side == BUFFERS_OUT_BEGIN || side == BUFFERS_IN_BEGIN;
+    int rc = b->backend->copy_out(b->inner, guard, begin ? p - BUFFERS_GUARD : p, sizeof guard, e);
+    for (int i = 0; i < BUFFERS_GUARD && rc == 0; i++)
+        if (guard[begin ? BUFFERS_GUARD - 1 - i : i] != VERIFY_POISON && w->canaries++ == 0) {
+            w->side = side;
+            w->canary_bytes = i + 1;
+        }
+    return rc;
+}
+
+int buffers_look(struct buffers *b, const struct buffers_run *r, struct buffers_wrong *out,
+                 struct err *e)
+{
+    memset(out, 0, sizeof *out); /* it is sent: no byte of it is left as it was */
+    bool nothing = (r->v.coll == BACKEND_REDUCE || r->v.coll == BACKEND_GATHER) &&
+                   b->rank != r->v.root; /* what it holds now is nobody's concern */
+    int rc = 0;
+    for (int block = 0; !nothing && block < verify_blocks(&r->v) && rc == 0; block++)
+        rc = look_at_block(b, r, block, out, e);
+    if (rc == 0)
+        rc = look_at_guard(b, end(b, r), BUFFERS_OUT_END, out, e);
+    if (rc == 0)
+        rc = look_at_guard(b, b->out, BUFFERS_OUT_BEGIN, out, e);
+    if (rc == 0 && !r->in_place)
+        rc = look_at_guard(b, b->in + r->shape.in_bytes, BUFFERS_IN_END, out, e);
+    if (rc == 0 && !r->in_place)
+        rc = look_at_guard(b, b->in, BUFFERS_IN_BEGIN, out, e);
+    if (rc == 0 && out->elements)
+        out->blame = verify_blame(&r->v, &out->first, b->rank, r->shape.count);
+    return rc;
+}
+
+int buffers_spoil(struct buffers *b, const struct buffers_run *r, enum buffers_spoil how, size_t at,
+                  struct err *e)
+{
+    size_t element = backend_type_bytes(r->v.type);
+    char bytes[sizeof(double)] = "spoiled";
+    if (how == BUFFERS_BEFORE || how == BUFFERS_AFTER) {
+        char *p = how == BUFFERS_AFTER ? end(b, r) + at - 1 : b->out - at;
+        return at > 0 && at <= BUFFERS_GUARD ? b->backend->copy_in(b->inner, p, bytes, 1, e) : 0;
+    }
+    if (how == BUFFERS_ABSENT) {
+        memset(b->table, 0, VERIFY_PERIOD * sizeof(double));
+        return fill(b, input(b, r), VERIFY_PERIOD * sizeof(double), r->shape.in_bytes, e);
+    }
+    if (at >= r->shape.out_bytes / element)
+        return 0;
+    char *place = output(b, r) + at * element;
+    int rc = b->backend->copy_out(b->inner, bytes, place, element, e);
+    bytes[element - 1] ^= 0x40; /* of a float's exponent, which no tolerance forgives */
+    return rc < 0 ? rc : b->backend->copy_in(b->inner, place, bytes, element, e);
+}

@@ -1,0 +1,239 @@
+#include "collectives/bench/cmd_bench_diff.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "collectives/bench/diff.h"
+#include "common/fnv.h"
+#include "common/json.h"
+#include "common/opt.h"
+
+enum { STATUS_USAGE = 2, DOCUMENT_MAX = 1 << 30 };
+
+static const char *const ways[] = {"out_of_place", "in_place"};
+
+/* The row of the other document that measures the same. */
+static const json_t *same_row(const json_t *rows, const json_t *row)
+{
+    static const char *const keys[] = {"size_bytes", "type", "op", "root"};
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *other = json_array_get(rows, i);
+        bool same = true;
+        for (size_t k = 0; k < COUNT_OF(keys); k++)
+            same &= json_equal(json_object_get(row, keys[k]), json_object_get(other, keys[k]));
+        if (same)
+            return other;
+    }
+    return NULL;
+}
+
+/* Its times, to be freed; NULL where there are none. */
+static double *samples(const json_t *row, const char *way, size_t *n)
+{
+    const json_t *list = json_object_get(json_object_get(row, way), "samples_us");
+    *n = json_array_size(list);
+    double *v = *n ? xcalloc(*n, sizeof *v) : NULL;
+    for (size_t i = 0; i < *n; i++)
+        v[i] = json_number_value(json_array_get(list, i));
+    return v;
+}
+
+struct table {
+    struct diff_row *rows;
+    const json_t **of; /* the row of `after` that each is of */
+    int *way;
+    size_t n;
+};
+
+static void table_free(struct table *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        free((double *)t->rows[i].before);
+        free((double *)t->rows[i].after);
+    }
+    free(t->rows);
+    free(t->of);
+    free(t->way);
+}
+
+static void collect(struct table *t, const json_t *before, const json_t *after)
+{
+    size_t most = 2 * json_array_size(after);
+    t->rows = xcalloc(most + 1, sizeof *t->rows);
+    t->of = xcalloc(most + 1, sizeof *t->of);
+    t->way = xcalloc(most + 1, sizeof *t->way);
+    for (size_t i = 0; i < most; i++) {
+        const json_t *now = json_array_get(after, i / 2), *old = same_row(before, now);
+        struct diff_row r = {0};
+        double *a = samples(old, ways[i % 2], &r.before_n);
+        double *b = samples(now, ways[i % 2], &r.after_n);
+        if (!a || !b) {
+            free(a);
+            free(b);
+            continue;
+        }
+        r.before = a;
+        r.after = b;
+        t->of[t->n] = now;
+        t->way[t->n] = (int)(i % 2);
+        t->rows[t->n++] = r;
+    }
+}
+
+static void put_table(struct strbuf *out, const struct table *t)
+{
+    strbuf_printf(out, "# %10s  %8s  %6s  %4s  %12s  %10s  %10s  %8s  %8s\n", "size", "type",
+                  "redop", "root", "", "before us", "after us", "change", "p");
+    for (size_t i = 0; i < t->n; i++) {
+        const struct diff_row *r = &t->rows[i];
+        const json_t *of = t->of[i];
+        strbuf_printf(out,
+                      "%12" JSON_INTEGER_FORMAT
+                      "  %8s  %6s  %4d  %12s  %10.2f  %10.2f  %+7.1f%%  %8.2g%s\n",
+                      json_integer_value(json_object_get(of, "size_bytes")),
+                      json_string_value(json_object_get(of, "type")),
+                      json_string_value(json_object_get(of, "op")),
+                      (int)json_integer_value(json_object_get(of, "root")), ways[t->way[i]],
+                      r->before_median, r->after_median, 100 * r->change, r->p,
+                      r->worse    ? "  WORSE"
+                      : r->better ? "  better"
+                                  : "");
+    }
+}
+
+int cmd_bench_diff_show(struct strbuf *out, const json_t *before, const json_t *after,
+                        double tolerance, struct err *e)
+{
+    static const char *const keys[] = {"collective", "backend", "ranks", "groups"};
+    for (size_t i = 0; i < COUNT_OF(keys); i++)
+        if (!json_equal(json_object_get(before, keys[i]), json_object_get(after, keys[i])))
+            return err_set(e, -EINVAL, "they differ in '%s': nothing to compare", keys[i]);
+    struct table t = {0};
+    collect(&t, json_object_get(before, "rows"), json_object_get(after, "rows"));
+    if (t.n == 0) {
+        table_free(&t);
+        err_set(e, -ENODATA, "they have no row in common that has single times");
+        return err_hint(e, "drover bench … --json writes them");
+    }
+    size_t worse = diff_judge(t.rows, t.n, tolerance);
+    put_table(out, &t);
+    strbuf_printf(out, "# %zu of %zu rows are worse by more than %g %%\n", worse, t.n,
+                  100 * tolerance);
+    table_free(&t);
+    return (int)worse;
+}
+
+int cmd_bench_diff_load(json_t **out, const char *path, struct err *e)
+{
+    AUTO(file) FILE *f = fopen(path, "re");
+    if (!f)
+        return err_set(e, -errno, "'%s': %s", path, strerror(errno));
+    AUTO(strbuf) struct strbuf text = {0};
+    char part[65536];
+    size_t n;
+    while ((n = fread(part, 1, sizeof part, f)) > 0 && text.len < DOCUMENT_MAX)
+        strbuf_add(&text, part, n);
+    if (json_parse(out, strbuf_str(&text), text.len, e) < 0)
+        return err_wrap(e, "'%s'", path);
+    if (json_is_array(json_object_get(*out, "rows")))
+        return 0;
+    json_decref(*out);
+    err_set(e, -EINVAL, "'%s' is no document of drover bench --json", path);
+    return err_hint(e, "drover bench all_reduce --json >FILE");
+}
+
+char *cmd_bench_diff_path(const char *name, const char *coll, const struct report_device *devices,
+                          int ranks)
+{
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    uint64_t h = FNV_START;
+    for (int r = 0; r < ranks; r++)
+        h = fnv_add(fnv_add(h, devices[r].host), devices[r].name);
+    AUTO(free)
+    char *base = data && *data ? xstrdup(data) : xasprintf("%s/.local/share", home ? home : "");
+    return xasprintf("%s/drover/bench/%s-%08" PRIx32 "/%s-%s.json", base, devices[0].host,
+                     (uint32_t)(h ^ h >> 32), coll, name);
+}
+
+int cmd_bench_diff_save(const char *path, const char *document, struct err *e)
+{
+    AUTO(free) char *part = xstrdup(path);
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(part, 0777) < 0 && errno != EEXIST)
+            return err_set(e, -errno, "'%s': %s", part, strerror(errno));
+        *slash = '/';
+    }
+    FILE *f = fopen(path, "we");
+    if (!f)
+        return err_set(e, -errno, "'%s': %s", path, strerror(errno));
+    int bad = fputs(document, f) < 0;
+    bad |= fclose(f) != 0;
+    return bad ? err_set(e, -EIO, "'%s': %s", path, strerror(errno)) : 0;
+}
+
+int cmd_bench_diff_share(double *out, const char *what, const char *text, struct err *e)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+    bool percent = end != text && *end == '%';
+    end += percent;
+    value /= percent ? 100 : 1;
+    if (end == text || *end || !(value >= 0 && value <= 10)) {
+        err_set(e, -EINVAL, "%s '%s' is no share", what, text);
+        return err_hint(e, "%s 2%%", what);
+    }
+    *out = value;
+    return 0;
+}
+
+struct args {
+    const char *tolerance;
+};
+static const struct opt options[] = {
+    OPT_STR(0, "tolerance", "SHARE", "so much slower is not worse (5%)", struct args, tolerance),
+    OPT_END,
+};
+
+static int compare(int argc, char **argv, struct err *e)
+{
+    struct args a = {.tolerance = "5%"};
+    AUTO(json) json_t *before = NULL, *after = NULL;
+    AUTO(strbuf) struct strbuf text = {0};
+    double tolerance = 0;
+    int rest = 0, rc = opt_parse(options, &a, argc, argv, &rest, e);
+    if (rc == OPT_HELP) {
+        opt_help(stdout, "drover bench diff", "[--tolerance 5%] A B",
+                 "Compares two documents of `drover bench --json`, size by size; status 1 where B "
+                 "is slower.",
+                 options);
+        return 0;
+    }
+    if (rc < 0)
+        return rc;
+    char **files = argv + rest;
+    if (argc - rest == 4 && strcmp(files[2], "--tolerance") == 0)
+        a.tolerance = files[3]; /* after the files, too */
+    else if (argc - rest != 2)
+        return err_set(e, -EINVAL, "two files are compared, not %d", argc - rest);
+    if ((rc = cmd_bench_diff_share(&tolerance, "--tolerance", a.tolerance, e)) < 0 ||
+        (rc = cmd_bench_diff_load(&before, files[0], e)) < 0 ||
+        (rc = cmd_bench_diff_load(&after, files[1], e)) < 0)
+        return rc;
+    rc = cmd_bench_diff_show(&text, before, after, tolerance, e);
+    fputs(strbuf_str(&text), stdout);
+    return rc;
+}
+
+int cmd_bench_diff(int argc, char **argv)
+{
+    struct err e = {0};
+    int rc = compare(argc, argv, &e);
+    if (rc < 0)
+        err_print(&e, "drover bench diff");
+    return rc < 0 ? STATUS_USAGE : rc > 0;
+}

@@ -1,0 +1,213 @@
+#include "collectives/bench/pairs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/bench/stats.h"
+
+int pairs_rounds(int n)
+{
+    return n < 2 ? 0 : n % 2 ? n : n - 1;
+}
+
+int pairs_partner(int n, int round, int i)
+{
+    int seats = n + n % 2, circle = seats - 1,
+        other; /* the last seat stays; of an odd n: nobody's */
+    if (i == seats - 1) {
+        for (other = 0; (2 * other) % circle != round % circle; other++)
+            ;
+    } else {
+        other = ((round - i) % circle + circle) % circle;
+        if (other == i)
+            other = seats - 1;
+    }
+    return other < n ? other : -1;
+}
+
+/* ---- what is slow ------------------------------------------------------------------------------
+ */
+
+struct judge {
+    const double *rates;
+    int n;
+    char *out;    /* nodes that are judged already */
+    double *list; /* room for all pairs */
+};
+
+static double rate(const struct judge *j, int a, int b)
+{
+    return fmin(j->rates[a * j->n + b], j->rates[b * j->n + a]);
+}
+
+/* The rates of the pairs of nodes that are not out, but node `skip`'s and pair `a`, `b`. */
+static size_t collect(const struct judge *j, int skip, int a, int b)
+{
+    size_t count = 0;
+    for (int x = 0; x < j->n; x++)
+        for (int y = x + 1; y < j->n; y++)
+            if (!j->out[x] && !j->out[y] && x != skip && y != skip && !(x == a && y == b))
+                j->list[count++] = rate(j, x, y);
+    return count;
+}
+
+/* Whether it is slow beside the `count` rates in the list; *median is theirs. */
+static bool below(const struct judge *j, double value, size_t count, double *median)
+{
+    if (count == 0)
+        return false;
+    *median = stats_median(j->list, count);
+    double spread = stats_spread(j->list, count, *median);
+    double share = 0.1 + 0.5 / (double)count;
+    double less = fmax(5 * spread, share * *median);
+    return value < *median - fmin(less, 0.5 * *median);
+}
+
+/* What more than half of the node's pairs do not reach, or at least one does not exceed. */
+static double node_rate(const struct judge *j, int node)
+{
+    size_t count = 0;
+    for (int x = 0; x < j->n; x++)
+        if (x != node && !j->out[x])
+            j->list[count++] = rate(j, node, x);
+    /* with an even number the upper one of the two in the middle: half is not more than half */
+    double middle = stats_median(j->list, count), best = INFINITY;
+    for (size_t i = 0; i < count; i++)
+        if (j->list[i] >= middle && j->list[i] < best)
+            best = j->list[i];
+    return best;
+}
+
+/* The slowest node, where it is slow; -1: none is. */
+static int slow_node(const struct judge *j)
+{
+    int worst = -1;
+    double least = INFINITY, median;
+    for (int x = 0; x < j->n; x++) {
+        double r = j->out[x] ? INFINITY : node_rate(j, x);
+        if (r < least) {
+            least = r;
+            worst = x;
+        }
+    }
+    if (worst < 0)
+        return -1;
+    size_t count = collect(j, worst, -1, -1);
+    return below(j, least, count, &median) ? worst : -1;
+}
+
+void pairs_judge(struct pairs_slow *out, const double *rates, int n)
+{
+    size_t most = (size_t)n * (size_t)n;
+    AUTO(free) char *gone = xcalloc((size_t)n + 1, 1);
+    AUTO(free) double *list = xcalloc(most + 1, sizeof *list);
+    struct judge j = {rates, n, gone, list};
+    *out = (struct pairs_slow){.nodes = xcalloc((size_t)n + 1, sizeof *out->nodes),
+                               .links = xcalloc(most + 1, sizeof *out->links)};
+    int node;
+    size_t pairs = collect(&j, -1, -1, -1);
+    out->uneven =
+        pairs && stats_pick(list, pairs, STATS_MIN) < stats_pick(list, pairs, STATS_MAX) / 2;
+    while (out->node_count < n - 2 && (node = slow_node(&j)) >= 0) {
+        gone[node] = 1;
+        out->nodes[out->node_count++] = node;
+    }
+    size_t count = collect(&j, -1, -1, -1);
+    out->usual = count ? stats_median(list, count) : 0;
+    for (int a = 0; a < n; a++)
+        for (int b = a + 1; b < n; b++) {
+            double median;
+            if (gone[a] || gone[b])
+                continue;
+            count = collect(&j, -1, a, b);
+            if (below(&j, rate(&j, a, b), count, &median)) {
+                out->links[out->link_count][0] = a;
+                out->links[out->link_count++][1] = b;
+            }
+        }
+}
+
+void pairs_slow_free(struct pairs_slow *s)
+{
+    free(s->nodes);
+    free(s->links);
+}
+
+/* ---- shown -------------------------------------------------------------------------------------
+ */
+
+/* Green, yellow, red of the 256 colours, by how much of the usual rate there is. */
+static int color_of(double share)
+{
+    return share > 0.9 ? 34 : share > 0.75 ? 148 : share > 0.5 ? 214 : 160;
+}
+
+static void put_cell(struct strbuf *out, const struct pairs_map *m, double rate, double usual)
+{
+    double share = usual > 0 ? rate / usual : 1;
+    const char *form = rate < 10 ? "%7.3f" : rate < 1000 ? "%7.1f" : "%7.0f";
+    if (m->color)
+        strbuf_printf(out, " \033[48;5;%d;30m", color_of(share));
+    else
+        strbuf_putc(out, ' ');
+    strbuf_printf(out, form, rate);
+    if (m->color)
+        strbuf_puts(out, "\033[0m");
+    else /* a mark for each 25 % that are missing */
+        strbuf_puts(out, share > 0.75 ? "   " : share > 0.5 ? "-  " : share > 0.25 ? "-- " : "---");
+}
+
+static void put_map(struct strbuf *out, const struct pairs_map *m, const double *values,
+                    double usual)
+{
+    strbuf_printf(out, "# %12s ", "from \\ to");
+    for (int j = 0; j < m->n; j++)
+        strbuf_printf(out, m->color ? " %7d" : " %7d   ", j);
+    strbuf_putc(out, '\n');
+    for (int i = 0; i < m->n; i++) {
+        strbuf_printf(out, "%3d %10.10s ", i, m->names[i]);
+        for (int j = 0; j < m->n; j++)
+            if (i == j)
+                strbuf_printf(out, m->color ? " %7s" : " %7s   ", ".");
+            else
+                put_cell(out, m, values[i * m->n + j], usual);
+        strbuf_putc(out, '\n');
+    }
+}
+
+static void put_slow(struct strbuf *out, const struct pairs_map *m, const struct pairs_slow *s)
+{
+    for (int i = 0; i < s->node_count; i++) {
+        int x = s->nodes[i];
+        double best = 0;
+        for (int y = 0; y < m->n; y++)
+            if (y != x)
+                best = fmax(best, fmin(m->rates[x * m->n + y], m->rates[y * m->n + x]));
+        strbuf_printf(
+            out, "# slow node: %d %s: its best pair has %.3g GB/s, the others' %.3g (%.0f %%)\n", x,
+            m->names[x], best, s->usual, 100 * best / s->usual);
+    }
+    for (int i = 0; i < s->link_count; i++) {
+        int a = s->links[i][0], b = s->links[i][1];
+        double there = m->rates[a * m->n + b], back = m->rates[b * m->n + a];
+        strbuf_printf(out,
+                      "# slow link: %d %s - %d %s: %.3g GB/s there and %.3g back, the others' %.3g "
+                      "(%.0f %%)\n",
+                      a, m->names[a], b, m->names[b], there, back, s->usual,
+                      100 * fmin(there, back) / s->usual);
+    }
+    if (m->n < 3)
+        strbuf_puts(out, "# two nodes have one pair: nothing to hold it against\n");
+    else if (s->node_count + s->link_count == 0)
+        strbuf_printf(out, "# no pair is out of line: %.3g GB/s\n", s->usual);
+}
+
+void pairs_show(struct strbuf *out, const struct pairs_map *m, const struct pairs_slow *s)
+{
+    strbuf_puts(out, "# GB/s\n");
+    put_map(out, m, m->rates, s->usual);
+    strbuf_puts(out, "# microseconds, half of a round trip\n");
+    put_map(out, m, m->latency_us, 0);
+    put_slow(out, m, s);
+}

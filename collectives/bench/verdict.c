@@ -1,0 +1,228 @@
+#include "collectives/bench/verdict.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/size.h"
+
+enum { SMALL_BYTES = 16 << 20, SMALL_SHM = 64 << 20 };
+
+/* GPUs that have NVLink to all others of their node. Names of the PCIe cards come first. */
+static const struct {
+    const char *name;
+    int links, generation;
+    double link_gbps;
+} gpus[] = {
+    {"PCIe", 0, 0, 0},     {"PCIE", 0, 0, 0},     {"H100 NVL", 12, 4, 20.6}, {"H100", 18, 4, 20.6},
+    {"H200", 18, 4, 20.6}, {"H800", 8, 4, 20.6},  {"A100", 12, 3, 20},       {"A800", 8, 3, 20},
+    {"V100", 6, 2, 20},    {"B200", 18, 5, 40.1}, {"B300", 18, 5, 40.1},     {"P100", 4, 1, 18},
+};
+
+/* What all ranks together tell. */
+struct together {
+    int ranks, nodes, packages;
+    const struct verdict_facts *worst; /* a rank of the least NVLink and PCIe */
+    bool gpu, p2p_off, ib_off, shm_off, nvls_off, acs, gpudirect, narrow;
+    double rdma_gbit, net_gbit, named_gbit, memory_gbps; /* the least */
+    uint64_t shm_bytes;
+};
+
+static double pcie_gbps(const struct verdict_facts *f)
+{
+    int generation = f->pcie_gen ? f->pcie_gen : 3, width = f->pcie_width ? f->pcie_width : 16;
+    return 12 * pow(2, generation - 3) * width / 16;
+}
+
+static int kind_of(const struct verdict_facts *f)
+{
+    for (size_t i = 0; i < COUNT_OF(gpus); i++)
+        if (strstr(f->gpu, gpus[i].name))
+            return (int)i;
+    return 0;
+}
+
+static double nvlink_gbps(const struct verdict_facts *f)
+{
+    int k = kind_of(f);
+    return gpus[k].links * gpus[k].link_gbps;
+}
+
+/* Whether rank r is the first of its node, or of its socket there. */
+static bool first_of(const struct verdict_facts *f, int r, bool socket)
+{
+    for (int i = 0; i < r; i++)
+        if (strcmp(f[i].host, f[r].host) == 0 && (!socket || f[i].package == f[r].package))
+            return false;
+    return true;
+}
+
+static struct together gather(const struct verdict_facts *f, int ranks)
+{
+    struct together t = {.ranks = ranks, .worst = f, .gpu = true, .gpudirect = true};
+    t.rdma_gbit = t.net_gbit = t.named_gbit = t.memory_gbps = INFINITY;
+    t.shm_bytes = UINT64_MAX;
+    for (int r = 0; r < ranks; r++) {
+        t.nodes += first_of(f, r, false);
+        t.packages += strcmp(f[r].host, f[0].host) == 0 && first_of(f, r, true);
+        t.gpu &= f[r].gpu[0] != '\0';
+        t.p2p_off |= f[r].p2p_off;
+        t.ib_off |= f[r].ib_off;
+        t.shm_off |= f[r].shm_off;
+        t.nvls_off |= f[r].nvls_off;
+        t.acs |= f[r].acs;
+        t.gpudirect &= f[r].gpudirect;
+        t.narrow |= f[r].pcie_width < f[r].pcie_width_max;
+        t.rdma_gbit = fmin(t.rdma_gbit, f[r].rdma_gbit);
+        t.net_gbit = fmin(t.net_gbit, f[r].net_gbit);
+        t.named_gbit = fmin(t.named_gbit, f[r].named_gbit);
+        t.memory_gbps = fmin(t.memory_gbps, f[r].memory_gbps);
+        t.shm_bytes = f[r].shm_bytes < t.shm_bytes ? f[r].shm_bytes : t.shm_bytes;
+        double now = fmax(nvlink_gbps(&f[r]), pcie_gbps(&f[r]));
+        if (now < fmax(nvlink_gbps(t.worst), pcie_gbps(t.worst)))
+            t.worst = &f[r];
+    }
+    return t;
+}
+
+/* Between the GPUs of a node. The switch of 8 Hopper or newer GPUs adds up by itself (NVLS). */
+static void inside_gpus(struct verdict *v, const struct together *t, enum backend_coll coll)
+{
+    int k = kind_of(t->worst), a_node = t->ranks / t->nodes;
+    if (gpus[k].links) {
+        double ring = gpus[k].links * gpus[k].link_gbps;
+        bool adds = coll == BACKEND_ALL_REDUCE && gpus[k].generation >= 4 && a_node == 8;
+        v->low = ring * (adds ? 1.15 : 0.9);
+        v->high = ring * (adds ? 1.3 : 1);
+        snprintf(v->hop, sizeof v->hop, "%d links of NVLink %d%s", gpus[k].links,
+                 gpus[k].generation, adds ? ", whose switch adds up" : "");
+        return;
+    }
+    double slot = pcie_gbps(t->worst), socket = t->packages > 1 ? 16 : INFINITY;
+    v->high = fmin(slot, socket);
+    v->low = 0.85 * v->high;
+    if (socket < slot)
+        snprintf(v->hop, sizeof v->hop, "the link between sockets");
+    else
+        snprintf(v->hop, sizeof v->hop, "PCIe %d x%d", t->worst->pcie_gen ? t->worst->pcie_gen : 3,
+                 t->worst->pcie_width ? t->worst->pcie_width : 16);
+}
+
+static void between_nodes(struct verdict *v, const struct together *t)
+{
+    double gbit = t->rdma_gbit > 0 ? t->rdma_gbit : t->net_gbit;
+    double high = gbit * (t->rdma_gbit > 0 ? 0.12 : 0.117); /* TCP and IP take their part */
+    if (gbit <= 0) {
+        v->low = v->high = 0;
+        snprintf(v->hop, sizeof v->hop, "a network of unknown rate");
+    } else if (v->high <= 0 || high < v->high) {
+        v->high = high;
+        v->low = 0.8 * high;
+        snprintf(v->hop, sizeof v->hop, "%.0f Gb/s of %s a node", gbit,
+                 t->rdma_gbit > 0 ? "InfiniBand or RoCE" : "network");
+    }
+}
+
+static void expected(struct verdict *v, const struct together *t, const struct verdict_run *run)
+{
+    if (run->expect > 0) {
+        v->low = v->high = run->expect;
+        snprintf(v->hop, sizeof v->hop, "what was asked for");
+        return;
+    }
+    if (t->ranks < 2) {
+        snprintf(v->hop, sizeof v->hop, "one rank sends nothing to nobody");
+        return;
+    }
+    if (t->gpu) {
+        inside_gpus(v, t, run->coll);
+    } else if (t->memory_gbps > 0) { /* in, out, and what is computed is read and written again */
+        v->low = t->memory_gbps / 4;
+        v->high = t->memory_gbps;
+        snprintf(v->hop, sizeof v->hop, "memory that copies %.1f GB/s a rank", t->memory_gbps);
+    }
+    if (t->nodes > 1)
+        between_nodes(v, t);
+}
+
+__attribute__((format(printf, 2, 3))) static void reason(struct verdict *v, const char *form, ...)
+{
+    if (v->reason_count == VERDICT_REASONS)
+        return;
+    va_list args;
+    va_start(args, form);
+    vsnprintf(v->reasons[v->reason_count++], sizeof v->reasons[0], form, args);
+    va_end(args);
+}
+
+static void reasons_between(struct verdict *v, const struct together *t)
+{
+    if (t->ib_off && t->rdma_gbit > 0)
+        reason(v, "NCCL_IB_DISABLE is set: InfiniBand is there, and TCP is used");
+    if (t->gpu && t->rdma_gbit > 0 && !t->gpudirect)
+        reason(v, "no GPUDirect: nvidia_peermem is not loaded, data goes through host memory");
+    if (t->named_gbit > 0 && t->named_gbit < t->net_gbit)
+        reason(v, "wrong card: NCCL_SOCKET_IFNAME names one of %.0f Gb/s, there is one of %.0f",
+               t->named_gbit, t->net_gbit);
+    if (t->gpu && t->rdma_gbit <= 0)
+        reason(v, "no InfiniBand or RoCE port was found: TCP is used");
+}
+
+static void reasons(struct verdict *v, const struct together *t, const struct verdict_run *run)
+{
+    char size[32];
+    if (run->bytes < SMALL_BYTES)
+        reason(v, "the best row has %s: so little is ruled by latency; try -e 1G",
+               size_format(size, sizeof size, run->bytes));
+    if (t->gpu && t->p2p_off)
+        reason(v, "NCCL_P2P_DISABLE is set: GPUs of a node talk through host memory");
+    if (t->nodes > 1)
+        reasons_between(v, t);
+    if (t->gpu && t->nvls_off && kind_of(t->worst) && gpus[kind_of(t->worst)].generation >= 4)
+        reason(v, "NCCL_NVLS_ENABLE=0 is set: the NVLink switch does not add up");
+    if (t->gpu && t->acs && !gpus[kind_of(t->worst)].links)
+        reason(v, "ACS is on at a PCIe bridge: what GPUs send each other goes through the CPU");
+    if (t->narrow)
+        reason(v, "a GPU runs with %d PCIe lanes of %d", t->worst->pcie_width,
+               t->worst->pcie_width_max);
+    if (t->shm_off)
+        reason(v, "NCCL_SHM_DISABLE is set: ranks of a node talk through sockets");
+    if (t->shm_bytes < SMALL_SHM)
+        reason(v, "/dev/shm has %s free", size_format(size, sizeof size, t->shm_bytes));
+    if (t->packages > 1 && !(t->gpu && gpus[kind_of(t->worst)].links))
+        reason(v, "ranks of a node are on %d sockets", t->packages);
+    if (!t->gpu && t->packages == 1 && t->nodes == 1 && t->ranks > 8)
+        reason(v, "all %d ranks are on one socket, and share its memory", t->ranks);
+}
+
+void verdict_of(struct verdict *out, const struct verdict_facts *facts, int ranks,
+                const struct verdict_run *run)
+{
+    struct together t = gather(facts, ranks);
+    memset(out, 0, sizeof *out);
+    expected(out, &t, run);
+    out->percent = out->low > 0 ? 100 * run->busbw / out->low : 0;
+    out->pass = out->low <= 0 || out->percent >= (run->expect > 0 ? 100 : 90);
+    if (!out->pass)
+        reasons(out, &t, run);
+}
+
+void verdict_text(struct strbuf *out, const struct verdict *v, const struct verdict_run *run)
+{
+    if (v->low <= 0) {
+        strbuf_printf(out, "# Verdict              : none, %s\n", v->hop);
+        return;
+    }
+    strbuf_printf(out, "# Verdict              : %s, %.4g GB/s is %.0f %% of ",
+                  v->pass ? "PASS" : "FAIL", run->busbw, v->percent);
+    if (run->expect > 0)
+        strbuf_printf(out, "%.4g, %s\n", v->low, v->hop);
+    else
+        strbuf_printf(out, "%.4g (to %.4g, planning figures): %s\n", v->low, v->high, v->hop);
+    for (int i = 0; i < v->reason_count; i++)
+        strbuf_printf(out, "#   %d. %s\n", i + 1, v->reasons[i]);
+    if (!v->pass && v->reason_count == 0)
+        strbuf_puts(out, "#   nothing that explains it was seen\n");
+}

@@ -1,0 +1,320 @@
+#include "collectives/bench/verify.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "collectives/bench/busbw.h"
+#include "collectives/comm/float16.h"
+
+enum { AVG_ULPS = 2, PLAIN_MAX = 127 /* an int8 holds it */ };
+
+static void set(void *out, size_t i, enum drover_type t, double x)
+{
+    switch (t) {
+    case DROVER_INT8:
+        ((int8_t *)out)[i] = (int8_t)x;
+        break;
+    case DROVER_UINT8:
+        ((uint8_t *)out)[i] = (uint8_t)x;
+        break;
+    case DROVER_INT32:
+        ((int32_t *)out)[i] = (int32_t)x;
+        break;
+    case DROVER_UINT32:
+        ((uint32_t *)out)[i] = (uint32_t)x;
+        break;
+    case DROVER_INT64:
+        ((int64_t *)out)[i] = (int64_t)x;
+        break;
+    case DROVER_UINT64:
+        ((uint64_t *)out)[i] = (uint64_t)x;
+        break;
+    case DROVER_HALF:
+        ((uint16_t *)out)[i] = half_from_float((float)x);
+        break;
+    case DROVER_FLOAT:
+        ((float *)out)[i] = (float)x;
+        break;
+    case DROVER_DOUBLE:
+        ((double *)out)[i] = x;
+        break;
+    case DROVER_BFLOAT16:
+        ((uint16_t *)out)[i] = bfloat16_from_float((float)x);
+        break;
+    case DROVER_F8E4M3:
+        ((uint8_t *)out)[i] = f8e4m3_from_float((float)x);
+        break;
+    case DROVER_F8E5M2:
+    case DROVER_TYPES:
+        ((uint8_t *)out)[i] = f8e5m2_from_float((float)x);
+        break;
+    }
+}
+
+/* The largest n such that all whole numbers up to it have exact sums. */
+static uint64_t exact_max(enum drover_type t)
+{
+    static const uint64_t max[DROVER_TYPES] = {
+        [DROVER_INT8] = 127,       [DROVER_UINT8] = 255,     [DROVER_INT32] = 1 << 24,
+        [DROVER_UINT32] = 1 << 24, [DROVER_INT64] = 1 << 24, [DROVER_UINT64] = 1 << 24,
+        [DROVER_HALF] = 2048,      [DROVER_FLOAT] = 1 << 24, [DROVER_DOUBLE] = 1 << 24,
+        [DROVER_BFLOAT16] = 256,   [DROVER_F8E4M3] = 16,     [DROVER_F8E5M2] = 8,
+    };
+    return max[t];
+}
+
+/* How many doublings from 1 the type holds. */
+static uint64_t doublings(enum drover_type t)
+{
+    static const unsigned char max[DROVER_TYPES] = {
+        [DROVER_INT8] = 6,     [DROVER_UINT8] = 7,      [DROVER_INT32] = 30, [DROVER_UINT32] = 31,
+        [DROVER_INT64] = 62,   [DROVER_UINT64] = 62,    [DROVER_HALF] = 15,  [DROVER_FLOAT] = 100,
+        [DROVER_DOUBLE] = 100, [DROVER_BFLOAT16] = 100, [DROVER_F8E4M3] = 8, [DROVER_F8E5M2] = 15,
+    };
+    return max[t];
+}
+
+/* The finaliser of splitmix64 (Steele, Lea, Flood 2014): every bit depends on every bit. */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static double input(const struct verify *v, uint64_t rank, size_t element)
+{
+    uint64_t i = element % VERIFY_PERIOD, n = (uint64_t)v->ranks;
+    uint64_t random = mix(mix(v->seed * 1000003 + rank) + (i + 1) * UINT64_C(0x9e3779b97f4a7c15));
+    if (!backend_reduces(v->coll) || v->op == DROVER_MIN || v->op == DROVER_MAX)
+        return (double)(random % (PLAIN_MAX + 1));
+    bool product = v->op == DROVER_PROD;
+    uint64_t limit = product ? doublings(v->type) : exact_max(v->type);
+    limit /= v->op == DROVER_MULSUM ? 2 : 1; /* the largest factor */
+    uint64_t takes_part = n < limit ? n : limit;
+    if ((rank + i) % n >= takes_part)
+        return product ? 1 : 0;
+    if (product)
+        return (double)(1 + (random & 1));
+    uint64_t share = limit / takes_part, wide = 64 * n > PLAIN_MAX ? 64 * n : PLAIN_MAX;
+    uint64_t room = share < wide ? share : wide;
+    if (takes_part == n && room >= 2 * n)
+        return (double)(1 + rank + n * (random % (room / n)));
+    return (double)(random % (room + 1));
+}
+
+double verify_factor(int rank)
+{
+    return 1 + rank % 2;
+}
+
+static double combine(enum drover_op op, double x, double y)
+{
+    switch (op) {
+    case DROVER_PROD:
+        return x * y;
+    case DROVER_MIN:
+        return y < x ? y : x;
+    case DROVER_MAX:
+        return y > x ? y : x;
+    default:
+        return x + y;
+    }
+}
+
+/* The reduction when rank `odd` takes part `times` times; -1: every rank once. */
+static double reduced(const struct verify *v, size_t element, int odd, int times)
+{
+    double x = 0;
+    bool any = false;
+    for (int r = 0; r < v->ranks; r++)
+        for (int k = 0; k < (r == odd ? times : 1); k++) {
+            double y = input(v, (uint64_t)r, element);
+            y *= v->op == DROVER_MULSUM ? verify_factor(r) : 1;
+            x = any ? combine(v->op, x, y) : y;
+            any = true;
+        }
+    return v->op == DROVER_AVG ? x / v->ranks : x; /* a whole type's set() cuts it off */
+}
+
+void verify_input(const struct verify *v, int rank, void *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        set(out, i, v->type, input(v, (uint64_t)rank, i));
+}
+
+int verify_blocks(const struct verify *v)
+{
+    return v->coll == BACKEND_ALL_GATHER || v->coll == BACKEND_ALL_TO_ALL ||
+                   v->coll == BACKEND_GATHER || v->coll == BACKEND_ALL_TO_ALL_V
+               ? v->ranks
+               : 1;
+}
+
+/* Whose input a block of what was moved is from. */
+static int source(const struct verify *v, int rank, int block)
+{
+    switch (v->coll) {
+    case BACKEND_BROADCAST:
+    case BACKEND_SCATTER:
+        return v->root;
+    case BACKEND_SENDRECV:
+        return (rank - 1 + v->ranks) % v->ranks;
+    default:
+        return block;
+    }
+}
+
+/* Where in that input, or in the whole reduction, a block begins. */
+static size_t source_start(const struct verify *v, int rank, int block, size_t count)
+{
+    switch (v->coll) {
+    case BACKEND_REDUCE_SCATTER:
+    case BACKEND_SCATTER:
+    case BACKEND_ALL_TO_ALL:
+        return (size_t)rank * count;
+    case BACKEND_ALL_TO_ALL_V:
+        return busbw_v_start(count, v->ranks, block, rank);
+    default:
+        return 0;
+    }
+}
+
+void verify_expected(const struct verify *v, int rank, int block, size_t count, void *out, size_t n)
+{
+    size_t first = source_start(v, rank, block, count);
+    uint64_t from = (uint64_t)source(v, rank, block);
+    for (size_t i = 0; i < n; i++)
+        set(out, i, v->type,
+            backend_reduces(v->coll) ? reduced(v, first + i, -1, 1) : input(v, from, first + i));
+}
+
+/* An element's bits as a whole number that grows with the float's value. */
+static int64_t ordered(const void *values, size_t i, size_t bytes)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, (const char *)values + i * bytes, bytes); /* little-endian */
+    uint64_t sign = UINT64_C(1) << (8 * bytes - 1);
+    return bits & sign ? -(int64_t)(bits ^ sign) : (int64_t)bits;
+}
+
+uint64_t verify_wrong(const struct verify *v, const void *got, const void *expected, size_t n)
+{
+    size_t bytes = backend_type_bytes(v->type);
+    if (memcmp(got, expected, n * bytes) == 0)
+        return 0;
+    bool is_float = v->type >= DROVER_HALF;
+    bool near = backend_reduces(v->coll) && v->op == DROVER_AVG && is_float;
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *g = (const char *)got + i * bytes, *x = (const char *)expected + i * bytes;
+        if (memcmp(g, x, bytes) == 0)
+            continue;
+        int64_t apart = near ? ordered(got, i, bytes) - ordered(expected, i, bytes) : INT64_MAX;
+        wrong += apart > AVG_ULPS || apart < -AVG_ULPS;
+    }
+    return wrong;
+}
+
+static double get(const void *values, size_t i, enum drover_type t)
+{
+    const void *p = (const char *)values + i * backend_type_bytes(t);
+    switch (t) {
+    case DROVER_INT8:
+        return *(const int8_t *)p;
+    case DROVER_UINT8:
+        return *(const uint8_t *)p;
+    case DROVER_INT32:
+        return *(const int32_t *)p;
+    case DROVER_UINT32:
+        return *(const uint32_t *)p;
+    case DROVER_INT64:
+        return (double)*(const int64_t *)p;
+    case DROVER_UINT64:
+        return (double)*(const uint64_t *)p;
+    case DROVER_HALF:
+        return half_to_float(*(const uint16_t *)p);
+    case DROVER_FLOAT:
+        return *(const float *)p;
+    case DROVER_DOUBLE:
+        return *(const double *)p;
+    case DROVER_BFLOAT16:
+        return bfloat16_to_float(*(const uint16_t *)p);
+    case DROVER_F8E4M3:
+        return f8e4m3_to_float(*(const uint8_t *)p);
+    case DROVER_F8E5M2:
+    case DROVER_TYPES:
+        return f8e5m2_to_float(*(const uint8_t *)p);
+    }
+    return 0;
+}
+
+void verify_find(const struct verify *v, struct verify_finding *f, const void *got,
+                 const void *expected, size_t first, size_t n)
+{
+    size_t bytes = backend_type_bytes(v->type);
+    for (size_t i = 0; i < n && f->n < VERIFY_SOME; i++) {
+        const char *g = (const char *)got + i * bytes, *x = (const char *)expected + i * bytes;
+        if (verify_wrong(v, g, x, 1) == 0)
+            continue;
+        if (f->n == 0) {
+            f->expected = get(x, 0, v->type);
+            f->got = get(g, 0, v->type);
+        }
+        f->at[f->n] = first + i;
+        f->bits[f->n] = 0;
+        memcpy(&f->bits[f->n++], g, bytes);
+    }
+}
+
+/* What `cause` by rank `r` would have left at element i. */
+static double would_be(const struct verify *v, enum verify_cause cause, int r, size_t i)
+{
+    return cause == VERIFY_OTHERS ? input(v, (uint64_t)r, i)
+                                  : reduced(v, i, r, cause == VERIFY_TWICE ? 2 : 0);
+}
+
+static bool explains(const struct verify *v, const struct verify_finding *f, size_t start,
+                     enum verify_cause cause, int r)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        double value[1];
+        set(value, 0, v->type, would_be(v, cause, r, start + f->at[i] % VERIFY_PERIOD));
+        if (verify_wrong(v, &f->bits[i], value, 1))
+            return false;
+    }
+    return f->n > 0;
+}
+
+static bool untouched(const struct verify_finding *f, size_t bytes)
+{
+    uint64_t poison = 0;
+    memset(&poison, VERIFY_POISON, bytes);
+    for (size_t i = 0; i < f->n; i++)
+        if (f->bits[i] != poison)
+            return false;
+    return f->n > 0;
+}
+
+struct verify_blame verify_blame(const struct verify *v, const struct verify_finding *f, int rank,
+                                 size_t count)
+{
+    struct verify_blame b = {.cause = VERIFY_UNKNOWN, .rank = -1};
+    bool computes = backend_reduces(v->coll);
+    size_t start = source_start(v, rank, f->block, count);
+    if (untouched(f, backend_type_bytes(v->type))) {
+        b.cause = VERIFY_UNTOUCHED;
+        b.rank = computes ? -1 : source(v, rank, f->block);
+        b.ranks = 1;
+        return b;
+    }
+    enum verify_cause first = computes ? VERIFY_MISSING : VERIFY_OTHERS;
+    enum verify_cause last = computes ? VERIFY_TWICE : VERIFY_OTHERS;
+    for (enum verify_cause c = first; c <= last && b.ranks == 0; c++)
+        for (int r = 0; r < v->ranks; r++)
+            if (explains(v, f, start, c, r) && b.ranks++ == 0) {
+                b.cause = c;
+                b.rank = r;
+            }
+    return b;
+}

@@ -1,0 +1,505 @@
+#include "collectives/comm/comm.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collectives/comm/exchange.h"
+#include "collectives/comm/expand.h"
+#include "collectives/comm/noting.h"
+#include "collectives/comm/part.h"
+#include "common/clock.h"
+#include "common/mem.h"
+#include "launcher/client/client_inside.h"
+
+enum { OPEN_MS = 60000, SPINS = 2000 };
+
+struct drover_comm {
+    struct drover *d;
+    const struct backend *backend;
+    struct backend_comm *inner;
+    int rank, size;
+    unsigned caps;
+    int64_t open_ms;
+    double factor;
+    unsigned spins;             /* before a wait gives its core to others */
+    struct backend_call *queue; /* head … len could not be started yet */
+    size_t head, len, cap;
+    int depth;                /* of groups */
+    size_t group;             /* where the open one begins in the queue */
+    struct backend_call last; /* for messages */
+    uint64_t calls;           /* made so far */
+    char name[NOTES_NAME_BYTES];
+    unsigned parts;           /* made of it so far */
+    struct notes_comm *notes; /* what the launcher sees of it; may be NULL */
+    bool dead;                /* aborted, or failed: only close and shrink may follow */
+};
+
+static const char *pick(const struct drover *d, const struct drover_comm_opts *o)
+{
+    if (o->backend)
+        return o->backend;
+    /* A stream says that buffers are the GPU's, also where the job has one rank. */
+    return o->stream ? "nccl" : drover_size(d) == 1 ? "self" : "mpi";
+}
+
+static struct drover_comm *comm_new(struct drover *d, const struct backend *b,
+                                    struct backend_comm *inner, int rank, int size,
+                                    const char *name)
+{
+    struct drover_comm *c = xzalloc(sizeof *c);
+    *c = (struct drover_comm){.d = d, .backend = b, .inner = inner, .rank = rank, .size = size};
+    c->factor = 1;
+    c->caps = b->caps(inner);
+    snprintf(c->name, sizeof c->name, "%s", name);
+    c->notes = noting_open(c->name, rank, size);
+    /* With more ranks than cores, the one that is awaited needs this very core. */
+    c->spins = drover_local_size(d) > sysconf(_SC_NPROCESSORS_ONLN) ? 0 : SPINS;
+    return c;
+}
+
+int drover_comm_open(struct drover_comm **out, struct drover *d, const struct drover_comm_opts *o)
+{
+    static const struct drover_comm_opts usual = {.device = -1};
+    if (!o)
+        o = &usual;
+    struct err *e = client_err(d);
+    const struct backend *b = NULL;
+    int rc = backend_load(&b, pick(d, o), e);
+    if (rc < 0)
+        return rc;
+    AUTO(exchange) struct exchange *x = exchange_new(client_who(d));
+    struct backend_opts bo = {
+        .rank = drover_rank(d),
+        .size = drover_size(d),
+        .local_rank = drover_local_rank(d),
+        .device = o->device,
+        .stream = o->stream,
+        .lib_path = o->lib_path,
+        .open_ms = o->open_ms > 0 ? o->open_ms : OPEN_MS,
+        .exchange = exchange_table(x),
+    };
+    struct backend_comm *inner = NULL;
+    if ((rc = b->open(&inner, &bo, e)) < 0) {
+        (void)err_wrap(e, "rank %d of %d: backend %s", bo.rank, bo.size, b->name);
+        return rc;
+    }
+    static unsigned opened; /* all ranks open theirs in the same order */
+    char name[NOTES_NAME_BYTES] = "world";
+    if (++opened > 1)
+        snprintf(name, sizeof name, "world %u", opened);
+    *out = comm_new(d, b, inner, bo.rank, bo.size, name);
+    (*out)->open_ms = bo.open_ms;
+    return 0;
+}
+
+void drover_comm_close(struct drover_comm *c)
+{
+    if (!c)
+        return;
+    c->backend->close(c->inner);
+    notes_close(c->notes);
+    free(c->queue);
+    free(c);
+}
+
+const char *drover_comm_backend(const struct drover_comm *c)
+{
+    return c->backend->name;
+}
+
+int drover_comm_factor(struct drover_comm *c, double factor)
+{
+    if (!(fabs(factor) < 0x1p63))
+        return err_set(client_err(c->d), -EINVAL, "a factor of %g", factor);
+    c->factor = factor;
+    return 0;
+}
+
+int drover_comm_rank(const struct drover_comm *c)
+{
+    return c->rank;
+}
+
+int drover_comm_size(const struct drover_comm *c)
+{
+    return c->size;
+}
+
+const struct backend *comm_backend(const struct drover_comm *c)
+{
+    return c->backend;
+}
+
+struct backend_comm *comm_inner(const struct drover_comm *c)
+{
+    return c->inner;
+}
+
+/* Whatever failed, ranks may now disagree on what comes next, so the communicator is over. */
+static int over(struct drover_comm *c, int rc)
+{
+    notes_failed(c->notes, rc);
+    c->backend->abort(c->inner);
+    c->dead = true;
+    return rc;
+}
+
+/* Puts rank and call before what the backend said. */
+static int failed(struct drover_comm *c, int rc)
+{
+    (void)err_wrap(client_err(c->d), "rank %d of %d: call %" PRIu64 ", %s of %zu %s", c->rank,
+                   c->size, c->calls, backend_coll_name(c->last.coll), c->last.count,
+                   backend_type_name(c->last.type));
+    return over(c, rc);
+}
+
+/* Which buffers this rank must bring. */
+static bool reads(const struct drover_comm *c, const struct backend_call *k)
+{
+    bool root_only = k->coll == BACKEND_BROADCAST || k->coll == BACKEND_SCATTER;
+    return k->coll != BACKEND_RECV && (!root_only || c->rank == k->root);
+}
+
+static bool writes(const struct drover_comm *c, const struct backend_call *k)
+{
+    bool root_only = k->coll == BACKEND_REDUCE || k->coll == BACKEND_GATHER;
+    return k->coll != BACKEND_SEND && (!root_only || c->rank == k->root);
+}
+
+static int check_peer(const struct drover_comm *c, const struct backend_call *k, struct err *e)
+{
+    const char *what = backend_coll_name(k->coll);
+    bool peer = k->coll == BACKEND_SEND || k->coll == BACKEND_RECV;
+    if (k->root < 0 || k->root >= c->size)
+        return err_set(e, -EINVAL, "%s: %s %d is none of the %d ranks", what,
+                       peer ? "rank" : "root", k->root, c->size);
+    if (peer && k->root == c->rank && !c->depth) {
+        err_set(e, -EINVAL, "%s: to itself a rank sends in a group only", what);
+        return err_hint(e, "between drover_group_start() and drover_group_end()");
+    }
+    return 0;
+}
+
+static int check_size(const struct drover_comm *c, const struct backend_call *k, size_t elements,
+                      size_t times, struct err *e)
+{
+    size_t bytes = 0;
+    if (__builtin_mul_overflow(elements, backend_type_bytes(k->type) * times, &bytes) ||
+        bytes > PTRDIFF_MAX)
+        return err_set(e, -EOVERFLOW, "%s: %zu elements a rank do not fit into memory",
+                       backend_coll_name(k->coll), elements);
+    return 0;
+}
+
+static int check_parts(const struct drover_comm *c, const struct backend_call *k,
+                       const struct drover_parts *p, const void *buffer, struct err *e)
+{
+    for (int r = 0; r < c->size; r++) {
+        size_t end = 0;
+        if (p->counts[r] && !buffer)
+            return err_set(e, -EINVAL, "%s: no buffer was given", backend_coll_name(k->coll));
+        if (__builtin_add_overflow(p->counts[r], p->starts[r], &end))
+            end = SIZE_MAX;
+        int rc = check_size(c, k, end, 1, e);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int check(const struct drover_comm *c, const struct backend_call *k, struct err *e)
+{
+    const char *what = backend_coll_name(k->coll);
+    if (c->dead)
+        return err_set(e, -ESHUTDOWN, "%s: the communicator has failed or was aborted", what);
+    if ((unsigned)k->type >= DROVER_TYPES)
+        return err_set(e, -EINVAL, "%s: there is no type %d", what, (int)k->type);
+    if ((unsigned)k->op >= DROVER_OPS)
+        return err_set(e, -EINVAL, "%s: there is no operation %d", what, (int)k->op);
+    if (k->type >= DROVER_F8E4M3 && !(c->caps & BACKEND_FP8)) {
+        err_set(e, -ENOTSUP, "%s: %s has no %s here", what, c->backend->name,
+                backend_type_name(k->type));
+        return err_hint(e, "8-bit floats need NCCL 2.24 and a GPU of compute capability 9.0");
+    }
+    int rc = check_peer(c, k, e);
+    if (rc == 0 && k->coll == BACKEND_ALL_TO_ALL_V) {
+        rc = check_parts(c, k, k->send, k->in, e);
+        return rc < 0 ? rc : check_parts(c, k, k->recv, k->out, e);
+    }
+    if (rc == 0)
+        rc = check_size(c, k, k->count, (size_t)c->size, e);
+    if (rc < 0)
+        return rc;
+    if (k->count && ((reads(c, k) && !k->in) || (writes(c, k) && !k->out)))
+        return err_set(e, -EINVAL, "%s: no buffer was given", what);
+    if (k->coll == BACKEND_ALL_TO_ALL && k->in == k->out && k->count && c->size > 1 &&
+        (c->caps & BACKEND_NO_INPLACE_A2A))
+        return err_set(e, -ENOTSUP, "%s: %s cannot do it in place", what, c->backend->name);
+    return 0;
+}
+
+/* Hands the backend what it will take now, but not of a group that is still open. */
+static int advance(struct drover_comm *c)
+{
+    size_t end = c->depth ? c->group : c->len;
+    while (c->head < end) {
+        size_t n = 1;
+        while (c->head + n < end && c->queue[c->head + n].joined)
+            n++;
+        int rc = c->backend->start(c->inner, &c->queue[c->head], n, client_err(c->d));
+        if (rc < 0)
+            return rc == -EAGAIN ? -EINPROGRESS : rc;
+        c->head += n;
+    }
+    if (c->head == c->len) {
+        if (c->len)
+            notes_begun(c->notes);
+        c->head = c->len = c->group = 0;
+    }
+    return 0;
+}
+
+static void enqueue(struct drover_comm *c, const struct backend_call *calls, size_t n)
+{
+    if (c->len + n > c->cap) {
+        c->cap = 2 * (c->len + n);
+        c->queue = xrealloc(c->queue, c->cap, sizeof *c->queue);
+    }
+    for (size_t i = 0; i < n; i++, c->len++) {
+        c->queue[c->len] = calls[i];
+        c->queue[c->len].joined = i > 0 || (c->depth && c->len > c->group);
+    }
+}
+
+/* Now, or when what is before it allows. */
+static int submit(struct drover_comm *c, const struct backend_call *calls, size_t n)
+{
+    int rc = -EAGAIN;
+    if (!c->depth && c->head == c->len) {
+        rc = c->backend->start(c->inner, calls, n, client_err(c->d));
+        if (rc == -ENOTSUP || rc == -EOVERFLOW)
+            return rc; /* refused: nobody has begun anything */
+        if (rc == 0)
+            notes_begun(c->notes);
+    }
+    if (rc == -EAGAIN) {
+        enqueue(c, calls, n);
+        rc = advance(c);
+    }
+    return rc < 0 && rc != -EINPROGRESS ? failed(c, rc) : 0;
+}
+
+static int submit_expanded(struct drover_comm *c, const struct backend_call *call)
+{
+    AUTO(free) struct backend_call *calls = xcalloc(2 * (size_t)c->size, sizeof *calls);
+    size_t n = expand_call(calls, call, c->rank, c->size);
+    return n ? submit(c, calls, n) : 0;
+}
+
+static bool native(const struct drover_comm *c, enum backend_coll coll)
+{
+    switch (coll) {
+    case BACKEND_ALL_TO_ALL:
+        return c->caps & BACKEND_HAS_ALL_TO_ALL;
+    case BACKEND_GATHER:
+        return c->caps & BACKEND_HAS_GATHER;
+    case BACKEND_SCATTER:
+        return c->caps & BACKEND_HAS_SCATTER;
+    default:
+        return coll != BACKEND_ALL_TO_ALL_V && coll != BACKEND_SENDRECV;
+    }
+}
+
+int comm_start(struct drover_comm *c, const struct backend_call *call)
+{
+    int rc = check(c, call, client_err(c->d));
+    bool counts = call->coll != BACKEND_BARRIER && call->coll != BACKEND_ALL_TO_ALL_V;
+    if (rc < 0 || (counts && call->count == 0))
+        return rc;
+    c->last = *call;
+    c->last.factor = c->factor;
+    c->calls++;
+    noting_call(c->notes, call);
+    return native(c, call->coll) ? submit(c, &c->last, 1) : submit_expanded(c, call);
+}
+
+int drover_group_start(struct drover_comm *c)
+{
+    if (c->dead)
+        return err_set(client_err(c->d), -ESHUTDOWN, "group: the communicator has failed");
+    if (c->depth++ == 0)
+        c->group = c->len;
+    return 0;
+}
+
+int drover_group_end(struct drover_comm *c)
+{
+    if (c->dead)
+        return err_set(client_err(c->d), -ESHUTDOWN, "group: the communicator has failed");
+    if (c->depth == 0)
+        return err_set(client_err(c->d), -EINVAL, "group: none was begun");
+    if (--c->depth > 0)
+        return 0;
+    int rc = advance(c);
+    return rc < 0 && rc != -EINPROGRESS ? failed(c, rc) : 0;
+}
+
+static int check_idle(const struct drover_comm *c, const char *what, struct err *e)
+{
+    if (c->dead)
+        return err_set(e, -ESHUTDOWN, "%s: the communicator has failed or was aborted", what);
+    if (c->depth)
+        return err_set(e, -EINVAL, "%s: a group is open; end it first", what);
+    return 0;
+}
+
+static int progress(struct drover_comm *c)
+{
+    int rc = advance(c);
+    return rc < 0 ? rc : c->backend->poll(c->inner, client_err(c->d));
+}
+
+int drover_comm_poll(struct drover_comm *c)
+{
+    int rc = check_idle(c, "poll", client_err(c->d));
+    if (rc == 0 && (rc = progress(c)) < 0 && rc != -EINPROGRESS)
+        rc = failed(c, rc);
+    if (rc == 0)
+        notes_done(c->notes);
+    return rc;
+}
+
+int drover_wait(struct drover_comm *c, int64_t timeout_ms)
+{
+    struct err *e = client_err(c->d);
+    int rc = check_idle(c, "wait", e);
+    if (rc < 0)
+        return rc;
+    if (timeout_ms <= 0)
+        return err_set(e, -EINVAL, "wait: a deadline of %" PRId64 " ms", timeout_ms);
+    int64_t end = 0; /* the clock is looked at only where one has to wait */
+    for (unsigned turn = 1; (rc = progress(c)) != 0; turn++) {
+        if (rc != -EINPROGRESS)
+            return failed(c, rc);
+        if (turn % 64 == 0) {
+            int64_t now = clock_ms();
+            if (!end)
+                end = now + timeout_ms;
+            if (now >= end) {
+                err_set(e, -ETIMEDOUT, "not done after %" PRId64 " ms", timeout_ms);
+                err_hint(e, "look at the other ranks: one ended, hangs, or called something else");
+                return failed(c, -ETIMEDOUT);
+            }
+        }
+        if (turn > c->spins)
+            sched_yield();
+    }
+    notes_done(c->notes);
+    return 0;
+}
+
+int drover_barrier(struct drover_comm *c, int64_t timeout_ms)
+{
+    int rc = check_idle(c, "barrier", client_err(c->d));
+    if (rc == 0)
+        rc = comm_start(c, &(struct backend_call){.coll = BACKEND_BARRIER});
+    return rc < 0 ? rc : drover_wait(c, timeout_ms);
+}
+
+int drover_comm_abort(struct drover_comm *c)
+{
+    if (c->dead)
+        return 0;
+    c->dead = true;
+    notes_done(c->notes); /* nobody waits for it any more */
+    return c->backend->abort(c->inner);
+}
+
+int comm_gather(struct drover_comm *c, const void *mine, size_t bytes, void *all, int64_t wait_ms)
+{
+    struct err *e = client_err(c->d);
+    const struct backend *b = c->backend;
+    void *in = NULL, *out = NULL;
+    int rc = b->mem_alloc(c->inner, bytes, BACKEND_SCRATCH, &in, e);
+    if (rc == 0)
+        rc = b->mem_alloc(c->inner, bytes * (size_t)c->size, BACKEND_SCRATCH, &out, e);
+    if (rc == 0)
+        rc = b->copy_in(c->inner, in, mine, bytes, e);
+    if (rc == 0)
+        rc = drover_all_gather(c, in, out, bytes, DROVER_UINT8);
+    if (rc == 0)
+        rc = drover_wait(c, wait_ms);
+    if (rc == 0)
+        rc = b->copy_out(c->inner, all, out, bytes * (size_t)c->size, e);
+    if (c->dead)
+        return rc; /* what was given up may still be written to */
+    if (in)
+        b->mem_free(c->inner, in);
+    if (out)
+        b->mem_free(c->inner, out);
+    return rc;
+}
+
+/* The new communicator, which may be none. */
+static int make_part(struct drover_comm **out, struct drover_comm *c, struct backend_part *p,
+                     const char *what)
+{
+    struct err *e = client_err(c->d);
+    struct backend_comm *inner = NULL;
+    p->rank = part_place(p->members, p->size, c->rank);
+    p->open_ms = c->open_ms;
+    int rc = c->backend->part(&inner, c->inner, p, e);
+    if (rc < 0) {
+        (void)err_wrap(e, "rank %d of %d: %s", c->rank, c->size, what);
+        return rc == -ENOTSUP ? rc : over(c, rc);
+    }
+    char name[NOTES_NAME_BYTES];
+    snprintf(name, sizeof name, "%.20s/%s %u.%d", c->name, what, ++c->parts, p->color);
+    *out = inner ? comm_new(c->d, c->backend, inner, p->rank, p->size, name) : NULL;
+    if (*out)
+        (*out)->open_ms = c->open_ms;
+    return 0;
+}
+
+int drover_comm_split(struct drover_comm **out, struct drover_comm *c, int color, int key)
+{
+    struct err *e = client_err(c->d);
+    int rc = check_idle(c, "split", e);
+    if (rc < 0)
+        return rc;
+    if (color < DROVER_NO_COLOR)
+        return err_set(e, -EINVAL, "split: a colour is 0 or more, or DROVER_NO_COLOR; not %d",
+                       color);
+    /* All ranks meet here by the deadline; what follows may then be without one. */
+    AUTO(free) struct part_wish *wishes = xcalloc((size_t)c->size, sizeof *wishes);
+    struct part_wish mine = {color, key};
+    if ((rc = comm_gather(c, &mine, sizeof mine, wishes, c->open_ms)) < 0)
+        return rc;
+    AUTO(free) int *members = xcalloc((size_t)c->size, sizeof *members);
+    struct backend_part p = {.members = members, .color = color, .key = key};
+    p.size = part_split(members, wishes, c->size, c->rank);
+    return make_part(out, c, &p, "split");
+}
+
+int drover_comm_shrink(struct drover_comm **out, struct drover_comm *c, const int *without, int n)
+{
+    struct err *e = client_err(c->d);
+    if (n < 0 || (n > 0 && !without))
+        return err_set(e, -EINVAL, "shrink: no list of %d ranks was given", n);
+    AUTO(free) int *members = xcalloc((size_t)c->size, sizeof *members);
+    int left = part_shrink(members, without, n, c->size, c->rank, e);
+    if (left < 0)
+        return err_wrap(e, "shrink");
+    static const int nobody;
+    struct backend_part p = {.members = members, .size = left, .n_without = n};
+    p.without = without ? without : &nobody;
+    int rc = make_part(out, c, &p, "shrink");
+    c->dead |= rc == 0;
+    return rc;
+}

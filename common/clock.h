@@ -1,0 +1,44 @@
+/* clock - time in one number. Without a clock's name it is CLOCK_MONOTONIC's, which only goes
+ * forward: for deadlines, and for what takes how long. */
+#ifndef DROVER_CLOCK_H
+#define DROVER_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline struct timespec clock_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t;
+}
+
+static inline int64_t clock_ms_of(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static inline int64_t clock_ms(void)
+{
+    return clock_ms_of(CLOCK_MONOTONIC);
+}
+
+static inline double clock_s(void)
+{
+    struct timespec t = clock_now();
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* In `ms` from now, as pthread_cond_timedwait() has it. */
+static inline struct timespec clock_in_ms(int64_t ms)
+{
+    struct timespec t = clock_now();
+    int64_t ns = t.tv_nsec + ms % 1000 * 1000000;
+    t.tv_sec += ms / 1000 + ns / 1000000000;
+    t.tv_nsec = ns % 1000000000;
+    return t;
+}
+
+#endif

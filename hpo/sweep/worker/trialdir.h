@@ -1,0 +1,33 @@
+/* trialdir - the directory of a trial: its parameters, and for each lease its output and
+ * checkpoints.
+ *
+ *     trials/000017/params.json
+ *     trials/000017/LEASE/{stdout,stderr,ckpt/,config.yaml}    config.yaml: for W&B's library
+ *
+ * stderr is there from its first line on. A lease starts from a copy of the last whole checkpoint
+ * directory of those before it, so that a copy of the trial that still runs somewhere cannot spoil
+ * it. */
+#ifndef DROVER_TRIALDIR_H
+#define DROVER_TRIALDIR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+/* sweep_dir/trials/000017; to be freed. */
+char *trialdir_path(const char *sweep_dir, int trial);
+
+struct trialdir_ask {
+    const char *root; /* a trialdir_path() */
+    int64_t lease;
+    const char *params; /* text of root/params.json */
+    const char *config; /* text of root/LEASE/config.yaml */
+};
+
+/* Makes all that is asked for; ckpt/ is complete or not there at all. *resumed tells whether the
+ * trial had a lease before. Reads and writes as much as the checkpoint holds: not for the loop's
+ * thread. */
+int trialdir_prepare(const struct trialdir_ask *ask, bool *resumed, struct err *e);
+
+#endif

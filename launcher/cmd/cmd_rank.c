@@ -1,0 +1,93 @@
+/* cmd_rank - `drover rank`: the parent of an agent (agent.h). */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "launcher/cmd/cmd.h"
+#include "launcher/engine/agent.h"
+#include "launcher/engine/starter.h"
+#include "launcher/guard/wards.h"
+
+enum { ROUND_MS = 10, ROUNDS_MAX = 300 };
+
+/* What the agent left when it was killed together with its guardian came to us. */
+static void end_orphans(void)
+{
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        AUTO(free) pid_t *pids = NULL;
+        int n = wards_children(&pids);
+        for (int i = 0; i < n; i++)
+            kill(pids[i], SIGKILL);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+        if (n == 0)
+            return;
+        poll(NULL, 0, ROUND_MS);
+    }
+}
+
+static bool has_ended(pid_t agent)
+{
+    pid_t pid;
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+        if (pid == agent)
+            return true;
+    return pid < 0 && errno == ECHILD;
+}
+
+/* Until the agent has ended. When who started us (orted, slurmstepd) has, this process ends, which
+ * tells the agent: srun would not tell anybody. PR_SET_PDEATHSIG would ask for the end of the
+ * thread that has forked us. */
+static void wait_for(pid_t agent, pid_t parent)
+{
+    const struct timespec look_again = {.tv_sec = 1};
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, NULL);
+    while (!has_ended(agent)) {
+        if (getppid() != parent)
+            _exit(0);
+        sigtimedwait(&child, NULL, &look_again);
+    }
+}
+
+int cmd_rank(int argc, char **argv)
+{
+    static const int ignored[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
+                                  SIGUSR2, SIGPIPE, SIGTSTP, SIGALRM, SIGXCPU};
+    struct err e = {0};
+    pid_t parent = getppid();
+    if (!getenv(STARTER_CONTROL) || !getenv(STARTER_TOKEN)) {
+        err_set(&e, -EINVAL, "this is started by `drover run`, through mpirun or srun");
+        err_hint(&e, "drover run -H host1,host2 ./program");
+        err_print(&e, "drover rank");
+        return CMD_USAGE;
+    }
+    for (size_t i = 0; i < COUNT_OF(ignored); i++)
+        signal(ignored[i], SIG_IGN);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* without it only end_orphans() has less to do */
+    int ends[2] = {-1, -1}; /* the other one closes when this process has ended, and no sooner */
+    pid_t agent = pipe2(ends, O_CLOEXEC) < 0 ? -1 : fork();
+    if (agent == 0) {
+        close(ends[1]);
+        _exit(agent_main(ends[0]));
+    }
+    if (agent < 0) {
+        log_error("fork: %s", strerror(errno));
+        return CMD_FAILED;
+    }
+    close(ends[0]);
+    wait_for(agent, parent);
+    end_orphans();
+    return 0;
+}

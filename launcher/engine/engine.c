@@ -1,0 +1,104 @@
+#include "launcher/engine/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/log.h"
+
+int engine_start(struct engine_job **out, struct engine *en, const struct engine_order *o,
+                 const struct engine_events *ev, void *arg, struct err *e)
+{
+    bool local = o->plan->engine == PLAN_ENGINE_LOCAL;
+    return (local ? engine_local_start : engine_remote_start)(out, en, o, ev, arg, e);
+}
+
+void engine_free(struct engine_job *j)
+{
+    if (j)
+        j->ops->free(j);
+}
+
+void engine_signal(struct engine_job *j, int rank, int sig)
+{
+    j->ops->signal(j, rank, sig);
+}
+
+bool engine_ask_stop(struct engine_job *j)
+{
+    return j->ops->ask_stop(j);
+}
+
+void engine_resume(struct engine_job *j)
+{
+    j->ops->resume(j);
+}
+
+void engine_finish_output(struct engine_job *j, int rank)
+{
+    j->ops->finish_output(j, rank);
+}
+
+void engine_notes(const struct engine_job *j, int rank, struct lineup_at *out)
+{
+    *out = (struct lineup_at){0};
+    if (j->ops->notes)
+        j->ops->notes(j, rank, out);
+}
+
+void engine_look(struct engine_job *j)
+{
+    j->ops->look(j);
+}
+
+void engine_ask_stack(struct engine_job *j, int rank)
+{
+    if (j->ops->ask_stack)
+        j->ops->ask_stack(j, rank);
+}
+
+void engine_pmi(struct engine_job *j, int rank, const char *text, size_t len)
+{
+    if (j->ops->pmi)
+        j->ops->pmi(j, rank, text, len);
+}
+
+void engine_tell_spawn(int rank)
+{
+    log_warn("rank %d was refused further ranks: drover does not serve MPI_Comm_spawn; try: start "
+             "them with the job ('drover run -np 1 main : -np 4 workers'), or use mpirun",
+             rank);
+}
+
+void engine_clear(struct engine_job *j)
+{
+    j->ops->clear(j);
+}
+
+static int make_dirs(char *path, struct err *e)
+{
+    for (char *p = path + 1;; p++) {
+        if (*p && *p != '/')
+            continue;
+        char was = *p;
+        *p = '\0';
+        if (mkdir(path, 0777) < 0 && errno != EEXIST)
+            return err_set(e, -errno, "directory '%s': %s", path, strerror(errno));
+        *p = was;
+        if (!was)
+            return 0;
+    }
+}
+
+int engine_open_file(int *fd, const char *dir, int rank, const char *stream, struct err *e)
+{
+    if (!dir)
+        return 0;
+    AUTO(free) char *path = xasprintf("%s/rank.%d", dir, rank);
+    if (make_dirs(path, e) < 0)
+        return err_wrap(e, "output files");
+    AUTO(free) char *file = xasprintf("%s/%s", path, stream);
+    *fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return *fd < 0 ? err_set(e, -errno, "output file '%s': %s", file, strerror(errno)) : 0;
+}

@@ -1,0 +1,540 @@
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "common/log.h"
+#include "launcher/engine/engine.h"
+#include "launcher/io/channel.h"
+#include "launcher/io/io.h"
+#include "launcher/node/oom.h"
+#include "launcher/plan/env.h"
+#include "launcher/pmix/pmi1_serve.h"
+#include "launcher/pmix/rendezvous.h"
+#include "launcher/watch/notebook.h"
+
+enum { STREAMS = 2 };
+enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* as shells say it */
+
+struct engine {
+    uv_loop_t *loop;
+    struct guardian *guardian;
+    const struct topo *topo;
+    struct rendezvous *rendezvous; /* from the first job on that needs it */
+    struct local_job *jobs;
+    uint32_t last_number;
+    bool gone;        /* the guardian is */
+    uv_timer_t later; /* answers engine_clear() then */
+    char scratch[IO_READ_BYTES];
+};
+
+struct stream {
+    struct local_job *job;
+    int rank;
+    enum launch_stream from;
+    int file;      /* until `io` has it; -1: none */
+    struct io *io; /* NULL once it has ended */
+};
+
+struct engine_rank {
+    struct stream streams[STREAMS];
+    struct channel *channel;
+    bool over; /* exited or not started */
+};
+
+struct local_job {
+    struct engine_job job;
+    struct local_job *next;
+    struct engine *engine;
+    const struct plan *plan;
+    uint32_t number;
+    struct engine_rank *ranks;
+    int count;
+    struct rendezvous_job *meeting;
+    struct pmi1_serve *pmi1;
+    struct notebook *notebook; /* of the ranks' collectives; NULL: none */
+    bool paused, clear_asked;
+    int resume_from; /* the rank whose turn it is, so that all get theirs */
+    char *cgroup;    /* the ranks'; NULL: this process's */
+    long oom_kills;  /* in it, before its start */
+    struct engine_events ev;
+    void *arg;
+};
+
+static struct local_job *find(struct engine *en, uint32_t number)
+{
+    struct local_job *j = en->jobs;
+    while (j && j->number != number)
+        j = j->next;
+    return j;
+}
+
+static const char *stream_name(const struct stream *s)
+{
+    return s->from == LAUNCH_STDOUT ? "stdout" : "stderr";
+}
+
+/* ---- what the guardian says --------------------------------------------------------------------
+ */
+
+static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
+{
+    struct local_job *j = find(arg, number);
+    if (j)
+        j->ev.started(j->arg, rank, pid);
+}
+
+static void on_not_started(void *arg, uint32_t number, int rank, int error, const char *step)
+{
+    struct local_job *j = find(arg, number);
+    if (!j || j->ranks[rank].over)
+        return;
+    struct engine_rank *r = &j->ranks[rank];
+    r->over = true;
+    for (int i = 0; i < STREAMS; i++)
+        io_close(TAKE(r->streams[i].io));
+    char why[256];
+    bool exec = strcmp(step, "exec") == 0;
+    const struct plan_rank *p = &j->plan->ranks[rank];
+    snprintf(why, sizeof why, "%s '%s': %s", step,
+             exec                          ? (p->argv ? p->argv : j->plan->argv)[0]
+             : strcmp(step, "chdir") == 0  ? j->plan->wdir
+             : strcmp(step, "cgroup") == 0 ? j->cgroup
+             : p->cpus                     ? p->cpus
+                                           : "",
+             strerror(error));
+    j->ev.not_started(j->arg, rank, exec && error == ENOENT ? NOT_FOUND : NOT_RUN, why);
+}
+
+static long count_oom_kills(const struct local_job *j)
+{
+    return j->cgroup ? oom_kills_in(j->cgroup) : oom_kills("");
+}
+
+static void rank_exited(struct local_job *j, int rank, int wait_status)
+{
+    struct engine_rank *r = &j->ranks[rank];
+    if (r->over)
+        return;
+    r->over = true;
+    if (r->channel)
+        channel_drain(r->channel); /* its reports come before its end */
+    if (j->pmi1)
+        pmi1_serve_drain(j->pmi1, rank); /* its MPI_Abort, too */
+    bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL && j->oom_kills >= 0 &&
+               count_oom_kills(j) > j->oom_kills;
+    j->ev.exited(j->arg, rank, wait_status, oom);
+}
+
+static void on_exited(void *arg, uint32_t number, int rank, int wait_status)
+{
+    struct local_job *j = find(arg, number);
+    if (j)
+        rank_exited(j, rank, wait_status);
+}
+
+static void on_cleared(void *arg, uint32_t number)
+{
+    struct local_job *j = find(arg, number);
+    if (j)
+        j->ev.cleared(j->arg);
+}
+
+static void on_later(uv_timer_t *t)
+{
+    struct engine *en = t->data;
+    for (struct local_job *j = en->jobs, *next; j; j = next) {
+        next = j->next;
+        if (j->clear_asked)
+            j->ev.cleared(j->arg);
+    }
+}
+
+/* Without a guardian nothing runs any more, and clearing has nothing to do. */
+static void on_gone(void *arg)
+{
+    struct engine *en = arg;
+    log_error("the guardian process was ended from outside, and every rank with it");
+    en->gone = true;
+    for (struct local_job *j = en->jobs, *next; j; j = next) {
+        next = j->next;
+        for (int i = 0; i < j->count; i++)
+            rank_exited(j, i, SIGKILL);
+    }
+    uv_timer_start(&en->later, on_later, 0, 0);
+}
+
+static void on_joined(void *arg, int rank)
+{
+    struct local_job *j = arg;
+    if (j->ev.joined)
+        j->ev.joined(j->arg, rank);
+}
+
+static void on_aborted(void *arg, int rank, int code)
+{
+    struct local_job *j = arg;
+    j->ev.aborted(j->arg, rank, code);
+}
+
+static void on_spawns(void *arg, int rank)
+{
+    engine_tell_spawn(rank);
+}
+
+static void on_pmi(void *arg, int rank, const char *bytes, size_t len)
+{
+    struct local_job *j = arg;
+    j->ev.pmi(j->arg, rank, bytes, len);
+}
+
+static void local_pmi(struct engine_job *job, int rank, const char *text, size_t len)
+{
+    struct local_job *j = (struct local_job *)job;
+    pmi1_serve_say(j->pmi1, rank, text, len);
+}
+
+/* ---- output ------------------------------------------------------------------------------------
+ */
+
+static void pause_all(struct local_job *j, int after_rank)
+{
+    j->paused = true;
+    j->resume_from = (after_rank + 1) % j->count;
+    for (int i = 0; i < j->count; i++)
+        for (int k = 0; k < STREAMS; k++)
+            if (j->ranks[i].streams[k].io)
+                io_pause(j->ranks[i].streams[k].io);
+}
+
+static void local_resume(struct engine_job *job)
+{
+    struct local_job *j = (struct local_job *)job;
+    j->paused = false;
+    int first = j->resume_from;
+    for (int n = 0; n < j->count; n++) {
+        struct engine_rank *r = &j->ranks[(first + n) % j->count];
+        for (int k = 0; k < STREAMS && !j->paused; k++)
+            if (r->streams[k].io)
+                io_resume(r->streams[k].io);
+    }
+}
+
+static bool on_bytes(void *arg, const char *bytes, size_t len)
+{
+    struct stream *s = arg;
+    struct local_job *j = s->job;
+    if (j->ev.bytes(j->arg, s->rank, s->from, bytes, len))
+        return true;
+    pause_all(j, s->rank);
+    return false;
+}
+
+static bool on_line(void *arg, const char *text, size_t len)
+{
+    struct stream *s = arg;
+    struct local_job *j = s->job;
+    if (j->ev.line(j->arg, s->rank, s->from, text, len))
+        return true;
+    pause_all(j, s->rank);
+    return false;
+}
+
+static void on_begun(void *arg, const char *text, size_t len)
+{
+    struct stream *s = arg;
+    s->job->ev.begun(s->job->arg, s->rank, s->from, text, len);
+}
+
+static void on_stream_ended(void *arg)
+{
+    struct stream *s = arg;
+    struct local_job *j = s->job;
+    const struct engine_rank *r = &j->ranks[s->rank];
+    io_close(TAKE(s->io));
+    if (!r->streams[0].io && !r->streams[1].io)
+        j->ev.quiet(j->arg, s->rank);
+}
+
+static void on_report(void *arg, int rank, const char *json, size_t len)
+{
+    struct local_job *j = arg;
+    j->ev.report(j->arg, rank, json, len);
+}
+
+static void local_finish_output(struct engine_job *job, int rank)
+{
+    struct local_job *j = (struct local_job *)job;
+    for (int k = 0; k < STREAMS; k++)
+        if (j->ranks[rank].streams[k].io)
+            io_finish(j->ranks[rank].streams[k].io);
+}
+
+/* ---- end ---------------------------------------------------------------------------------------
+ */
+
+static void local_signal(struct engine_job *job, int rank, int sig)
+{
+    struct local_job *j = (struct local_job *)job;
+    guardian_signal(j->engine->guardian, j->number, rank, sig);
+}
+
+static void local_notes(const struct engine_job *job, int rank, struct lineup_at *out)
+{
+    notebook_read(((const struct local_job *)job)->notebook, rank, out);
+}
+
+/* All of them are on this machine, where anybody can look. */
+static void local_look(struct engine_job *job)
+{
+}
+
+static bool local_ask_stop(struct engine_job *job)
+{
+    struct local_job *j = (struct local_job *)job;
+    bool asked = false;
+    for (int i = 0; i < j->count; i++) {
+        struct channel *c = j->ranks[i].channel;
+        if (!c || !channel_used(c) || j->ranks[i].over)
+            continue;
+        channel_say_stop(c);
+        asked = true;
+    }
+    return asked;
+}
+
+static void local_clear(struct engine_job *job)
+{
+    struct local_job *j = (struct local_job *)job;
+    j->clear_asked = true;
+    if (j->engine->gone)
+        uv_timer_start(&j->engine->later, on_later, 0, 0);
+    else
+        guardian_clear(j->engine->guardian, j->number);
+}
+
+static void local_free(struct engine_job *job)
+{
+    struct local_job *j = (struct local_job *)job;
+    for (struct local_job **at = &j->engine->jobs; *at; at = &(*at)->next)
+        if (*at == j) {
+            *at = j->next;
+            break;
+        }
+    for (int i = 0; i < j->count; i++) {
+        for (int k = 0; k < STREAMS; k++) {
+            io_close(j->ranks[i].streams[k].io);
+            auto_fd(&j->ranks[i].streams[k].file);
+        }
+        channel_close(j->ranks[i].channel);
+    }
+    rendezvous_leave(j->meeting);
+    pmi1_serve_close(j->pmi1);
+    notebook_close(j->notebook);
+    free(j->cgroup);
+    free(j->ranks);
+    free(j);
+}
+
+/* ---- start -------------------------------------------------------------------------------------
+ */
+
+/* What is written beside: all of it before anything runs, as this may well fail. */
+static int open_files(struct local_job *j, const char *dir, struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; i < j->count; i++)
+        for (int k = 0; k < STREAMS; k++) {
+            struct stream *s = &j->ranks[i].streams[k];
+            *s = (struct stream){j, i, k == 0 ? LAUNCH_STDOUT : LAUNCH_STDERR, -1, NULL};
+            if (rc == 0)
+                rc = engine_open_file(&s->file, dir, i, stream_name(s), e);
+        }
+    return rc;
+}
+
+static int open_stream(struct stream *s, int *its_end, struct err *e)
+{
+    const struct io_events ev = {.line = on_line,
+                                 .begun = s->job->ev.begun ? on_begun : NULL,
+                                 .bytes = s->job->ev.bytes ? on_bytes : NULL,
+                                 .ended = on_stream_ended};
+    struct engine *en = s->job->engine;
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return err_set(e, -errno, "rank %d's %s: %s", s->rank, stream_name(s), strerror(errno));
+    *its_end = fds[1];
+    char who[64];
+    snprintf(who, sizeof who, "rank %d's %s", s->rank, stream_name(s));
+    struct io_source from = {fds[0], fd_take(&s->file), en->scratch, who};
+    return io_open(&s->io, en->loop, &from, &ev, s, e);
+}
+
+static int meet(struct local_job *j, const struct plan *p, struct err *e)
+{
+    static const struct rendezvous_events ev = {on_joined, on_aborted, on_spawns};
+    struct engine *en = j->engine;
+    int rc = 0;
+    if (!en->rendezvous)
+        rc = rendezvous_open(&en->rendezvous, en->loop, topo_hwloc(en->topo), e);
+    if (rc < 0)
+        return rc;
+    j->pmi1 = pmi1_serve_open(en->loop, p, &ev, j);
+    return rendezvous_join(&j->meeting, en->rendezvous, p, &ev, j, e);
+}
+
+/* Asks the guardian for a rank. `common` is the environment that all ranks share. */
+static int spawn_rank(struct local_job *j, int rank, char *const *common, const int fds[3],
+                      int report_fd, struct err *e)
+{
+    const struct plan_rank *p = &j->plan->ranks[rank];
+    AUTO(strv) char **own = strv_copy(p->env);
+    AUTO(fd) int pmi = -1;
+    if (report_fd >= 0)
+        env_set(&own, "DROVER_REPORT_FD", "%d", GUARDIAN_REPORT_FD);
+    if (j->notebook) {
+        AUTO(free) char *address = notebook_address(j->notebook, rank);
+        env_set(&own, "DROVER_NOTES", "%s", address);
+    }
+    if (j->meeting)
+        rendezvous_expect(j->meeting, rank, &own);
+    int rc = j->pmi1 ? pmi1_serve_rank(j->pmi1, rank, &pmi, &own, e) : 0;
+    if (rc < 0)
+        return rc;
+    if (pmi >= 0)
+        env_set(&own, "PMI_FD", "%d", GUARDIAN_PMI_FD);
+    AUTO(free) char **env = env_over(common, own);
+    struct guardian_rank g = {.rank = rank,
+                              .argv = p->argv ? p->argv : j->plan->argv,
+                              .env = env,
+                              .wdir = j->plan->wdir,
+                              .cpus = p->cpus,
+                              .mems = p->mems,
+                              .cgroup = j->cgroup,
+                              .fds = {fds[0], fds[1], fds[2]},
+                              .report_fd = report_fd,
+                              .pmi_fd = pmi};
+    return guardian_spawn(j->engine->guardian, j->number, &g, e);
+}
+
+/* Opens a rank's streams and asks for it: the guardian starts the first while we open the others'.
+ */
+static int start_rank(struct local_job *j, const struct engine_order *o, int rank,
+                      char *const *common, int stdin_fd, struct err *e)
+{
+    struct engine_rank *r = &j->ranks[rank];
+    AUTO(fd) int out = -1;
+    AUTO(fd) int err = -1;
+    AUTO(fd) int report = -1;
+    struct channel_reader reader = {rank, on_report, j};
+    int rc = open_stream(&r->streams[0], &out, e);
+    if (rc == 0)
+        rc = open_stream(&r->streams[1], &err, e);
+    if (rc == 0 && o->spec->reports)
+        rc = channel_open(&r->channel, &report, j->engine->loop, &reader, e);
+    return rc < 0 ? rc : spawn_rank(j, rank, common, (int[]){stdin_fd, out, err}, report, e);
+}
+
+static int start_ranks(struct local_job *j, const struct engine_order *o, struct err *e)
+{
+    AUTO(fd) int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0)
+        return err_set(e, -errno, "/dev/null: %s", strerror(errno));
+    bool with_stdin = !o->spec->stdin_null && o->spec->stdin_fd >= 0;
+    AUTO(strv)
+    char **common =
+        env_merge(o->base_env, o->plan->env, j->meeting ? rendezvous_env(j->meeting) : NULL);
+    env_set(&common, "MASTER_PORT", "%d", o->master_port);
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < j->count; i++) {
+        int in = with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd : nothing;
+        rc = start_rank(j, o, i, common, in, e);
+    }
+    if (rc == 0 && j->meeting)
+        rc = rendezvous_joined(j->meeting, e);
+    if (rc < 0)
+        guardian_clear(j->engine->guardian, j->number); /* those that were started */
+    return rc;
+}
+
+int engine_local_start(struct engine_job **out, struct engine *en, const struct engine_order *o,
+                       const struct engine_events *ev, void *arg, struct err *e)
+{
+    static const struct engine_ops ops = {
+        local_free, local_signal, local_ask_stop, local_resume, local_finish_output,
+        local_look, local_clear,  local_notes,    NULL,         local_pmi};
+    if (en->gone)
+        return err_set(e, -EPIPE, "the guardian process has ended");
+    struct local_job *j = xzalloc(sizeof *j);
+    j->job.ops = &ops;
+    j->engine = en;
+    j->plan = o->plan;
+    j->cgroup = o->spec->cgroup ? xstrdup(o->spec->cgroup) : NULL;
+    j->oom_kills = count_oom_kills(j);
+    j->number = ++en->last_number;
+    j->count = o->plan->world_size;
+    j->ranks = xcalloc((size_t)j->count, sizeof *j->ranks);
+    j->ev = *ev;
+    j->arg = arg;
+    struct err why = {0};
+    if (notebook_open(&j->notebook, j->count, &why) < 0)
+        log_info("collectives will not be told: %s", why.text);
+    /* First the server: libpmix select()s on its own descriptors, which are to be below 1024. */
+    int rc = o->spec->no_pmix ? 0 : meet(j, o->plan, e);
+    if (ev->pmi)
+        j->pmi1 = pmi1_serve_relay(en->loop, j->count, on_pmi, j);
+    if (rc == 0)
+        rc = open_files(j, o->spec->output_dir, e);
+    if (rc == 0)
+        rc = start_ranks(j, o, e);
+    if (rc < 0) {
+        local_free(&j->job);
+        return rc;
+    }
+    j->next = en->jobs;
+    en->jobs = j;
+    *out = &j->job;
+    return 0;
+}
+
+int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, const struct topo *t,
+                struct err *e)
+{
+    static const struct guardian_events ev = {on_started, on_not_started, on_exited, on_cleared,
+                                              on_gone};
+    struct engine *en = xzalloc(sizeof *en);
+    en->loop = loop;
+    en->guardian = g;
+    en->topo = t;
+    int rc = guardian_attach(g, loop, &ev, en, e);
+    if (rc < 0) {
+        free(en);
+        return rc;
+    }
+    uv_timer_init(loop, &en->later);
+    en->later.data = en;
+    *out = en;
+    return 0;
+}
+
+uv_loop_t *engine_loop(const struct engine *en)
+{
+    return en->loop;
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    free(h->data);
+}
+
+void engine_close(struct engine *en)
+{
+    if (!en)
+        return;
+    assert(!en->jobs);
+    guardian_detach(en->guardian);
+    rendezvous_close(en->rendezvous);
+    uv_close((uv_handle_t *)&en->later, on_closed);
+}

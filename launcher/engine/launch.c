@@ -1,0 +1,585 @@
+#include "launcher/engine/launch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+
+#include "common/opt.h"
+#include "launcher/engine/engine.h"
+#include "launcher/io/tail.h"
+#include "launcher/node/port.h"
+#include "launcher/plan/env.h"
+
+enum {
+    GRACE_MS = 30000, /* from SIGTERM to SIGKILL, where the spec does not say */
+    LINGER_MS = 1000, /* from a rank's end to the end of its output, which others may hold open */
+    LAST_LINES = 20
+};
+
+struct launcher {
+    uv_loop_t *loop;
+    struct topo *topo;
+    struct engine *engine;
+    char **env; /* ours, before libpmix adds its own */
+};
+
+struct launch_rank {
+    pid_t pid; /* 0: not running */
+    struct tail *out, *err;
+    uint64_t give_up_ms; /* on its output; 0: not so far */
+    bool told;           /* rank_ended was called */
+    struct standing far; /* on another node, as of the last launch_look() but one */
+};
+
+struct launch {
+    struct launcher *launcher;
+    struct plan *plan;
+    struct job *job;
+    struct engine_job *run;
+    struct launch_rank *ranks;
+    int port_fd;
+    int grace_ms, polite_ms, stop_signal;
+    uint64_t started_ns;
+    bool joined;             /* a rank has attached to PMIx */
+    struct launch_spec spec; /* pointers are good as long as launch.h says */
+    char *broken;            /* why, where it is */
+    struct launch_events ev;
+    void *arg;
+    uv_timer_t patience; /* of the job's state: polite, then grace */
+    uv_timer_t linger;   /* of ranks that have ended */
+    int open_handles;
+};
+
+/* ---- the launcher ------------------------------------------------------------------------------
+ */
+
+/* Each rank takes some of our descriptors. The guardian was forked before: ranks inherit what the
+ * user has set. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+        return;
+    r.rlim_cur = r.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &r); /* where not, opening fails with a reason */
+}
+
+int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, struct err *e)
+{
+    raise_descriptor_limit();
+    signal(SIGPIPE, SIG_IGN); /* who has gone is told by what a write returns */
+    AUTO(launcher) struct launcher *l = xzalloc(sizeof *l);
+    l->loop = loop;
+    l->env = strv_copy(environ);
+    int rc = topo_load(&l->topo, e);
+    if (rc == 0)
+        rc = engine_open(&l->engine, loop, g, l->topo, e);
+    if (rc < 0)
+        return rc;
+    *out = TAKE(l);
+    return 0;
+}
+
+void launcher_close(struct launcher *l)
+{
+    if (!l)
+        return;
+    engine_close(l->engine);
+    topo_free(l->topo);
+    strv_free(l->env);
+    free(l);
+}
+
+const struct topo *launcher_topo(const struct launcher *l)
+{
+    return l->topo;
+}
+
+struct engine *launcher_engine(const struct launcher *l)
+{
+    return l->engine;
+}
+
+char *const *launcher_env(const struct launcher *l)
+{
+    return l->env;
+}
+
+/* ---- what the job's state asks for -------------------------------------------------------------
+ */
+
+static void on_patience_over(uv_timer_t *t);
+
+static void drop_port(struct launch *j)
+{
+    auto_fd(&j->port_fd);
+    j->port_fd = -1;
+}
+
+static void report_end(struct launch *j)
+{
+    struct job_end end = {.status = job_status(j->job),
+                          .first_failed = job_first_failed(j->job),
+                          .stopped = job_was_stopped(j->job),
+                          .broken = j->broken,
+                          .seconds = (double)(uv_hrtime() - j->started_ns) / 1e9};
+    const char *lines[LAST_LINES + 1] = {NULL};
+    end.last_lines = lines;
+    if (end.first_failed >= 0) {
+        end.first = *job_rank_end(j->job, end.first_failed);
+        const struct launch_rank *r = &j->ranks[end.first_failed];
+        const struct tail *t = tail_count(r->err) > 0 ? r->err : r->out;
+        for (int i = 0; i < LAST_LINES; i++)
+            lines[i] = tail_get(t, i, NULL);
+    }
+    drop_port(j);
+    j->ev.ended(j->arg, &end);
+}
+
+/* The effects of the state that the job has come to. The job may be gone afterwards. */
+static void enter_state(struct launch *j)
+{
+    uv_timer_stop(&j->patience);
+    switch (job_state(j->job)) {
+    case JOB_ASKED:
+        if (j->polite_ms > 0 && engine_ask_stop(j->run))
+            uv_timer_start(&j->patience, on_patience_over, (uint64_t)j->polite_ms, 0);
+        else
+            on_patience_over(&j->patience);
+        return;
+    case JOB_TERMINATING:
+        engine_signal(j->run, -1, j->stop_signal);
+        engine_signal(j->run, -1, SIGCONT); /* a stopped one could not end */
+        uv_timer_start(&j->patience, on_patience_over, (uint64_t)j->grace_ms, 0);
+        return;
+    case JOB_KILLING:
+    case JOB_CLEARING:
+        engine_clear(j->run);
+        return;
+    case JOB_OVER:
+        report_end(j);
+        return;
+    default:
+        return;
+    }
+}
+
+static void on_patience_over(uv_timer_t *t)
+{
+    struct launch *j = t->data;
+    if (job_step(j->job, JOB_EV_TIME_IS_OUT))
+        enter_state(j);
+}
+
+/* After something happened to a rank: what follows for the job, then for whom it may concern. */
+static void settle(struct launch *j, int rank, bool job_changed)
+{
+    if (job_changed)
+        enter_state(j);
+    struct launch_rank *r = &j->ranks[rank];
+    if (r->told || job_rank_state(j->job, rank) != JOB_RANK_OVER)
+        return;
+    r->told = true;
+    if (j->ev.rank_ended)
+        j->ev.rank_ended(j->arg, job_rank_end(j->job, rank));
+}
+
+/* ---- what happens to ranks ---------------------------------------------------------------------
+ */
+
+static double seconds_since_start(const struct launch *j)
+{
+    return (double)(uv_hrtime() - j->started_ns) / 1e9;
+}
+
+static void on_linger(uv_timer_t *t)
+{
+    struct launch *j = t->data;
+    uint64_t now = uv_now(j->launcher->loop), next = UINT64_MAX;
+    for (int i = 0; i < j->plan->world_size; i++) {
+        struct launch_rank *r = &j->ranks[i];
+        if (!r->give_up_ms || job_rank_state(j->job, i) != JOB_RANK_DRAINING)
+            continue;
+        if (r->give_up_ms > now) {
+            next = r->give_up_ms < next ? r->give_up_ms : next;
+            continue;
+        }
+        r->give_up_ms = 0;
+        engine_signal(j->run, i, SIGKILL); /* what it has left in its group */
+        engine_finish_output(j->run, i);
+    }
+    if (next != UINT64_MAX)
+        uv_timer_start(t, on_linger, next - now, 0);
+}
+
+static void on_started(void *arg, int rank, pid_t pid)
+{
+    struct launch *j = arg;
+    j->ranks[rank].pid = pid;
+    if (j->ev.rank_started)
+        j->ev.rank_started(j->arg, rank, pid);
+    settle(j, rank, job_started(j->job, rank));
+}
+
+static void on_not_started(void *arg, int rank, int status, const char *why)
+{
+    struct launch *j = arg;
+    struct rank_end r = {
+        .rank = rank, .status = -1, .start_status = status, .seconds = seconds_since_start(j)};
+    snprintf(r.start_error, sizeof r.start_error, "%s", why);
+    settle(j, rank, job_ended(j->job, &r));
+}
+
+/* The rank has ended; its output has a moment more. */
+static void rank_ended(struct launch *j, const struct rank_end *r)
+{
+    j->ranks[r->rank].pid = 0;
+    bool changed = job_ended(j->job, r);
+    if (job_rank_state(j->job, r->rank) == JOB_RANK_DRAINING) {
+        j->ranks[r->rank].give_up_ms = uv_now(j->launcher->loop) + LINGER_MS;
+        if (!uv_is_active((uv_handle_t *)&j->linger))
+            uv_timer_start(&j->linger, on_linger, LINGER_MS, 0);
+    }
+    settle(j, r->rank, changed);
+}
+
+static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
+{
+    struct launch *j = arg;
+    struct rank_end r = {.rank = rank,
+                         .pid = j->ranks[rank].pid,
+                         .seconds = seconds_since_start(j),
+                         .oom_killed = oom_killed};
+    job_read_wait(&r, wait_status);
+    rank_ended(j, &r);
+}
+
+static void on_lost(void *arg, int rank, const char *why)
+{
+    struct launch *j = arg;
+    struct rank_end r = {
+        .rank = rank, .seconds = seconds_since_start(j), .status = 1, .lost = true};
+    snprintf(r.lost_how, sizeof r.lost_how, "%s", why);
+    rank_ended(j, &r);
+}
+
+static void on_broken(void *arg, const char *why)
+{
+    struct launch *j = arg;
+    if (!job_step(j->job, JOB_EV_FAILED))
+        return; /* it is ending anyway */
+    j->broken = xstrdup(why);
+    enter_state(j);
+}
+
+/* A far node is not what the plan took it for. */
+static int on_node(void *arg, int node, const struct topo *t, struct err *e)
+{
+    struct launch *j = arg;
+    struct launch_spec s = j->spec;
+    if (s.parts) {
+        s.cpus = s.parts[node].cpus;
+        s.gpus = s.parts[node].gpus;
+    }
+    return plan_set_node(j->plan, node, &s, t, j->launcher->env, e);
+}
+
+static void on_address(void *arg, const char *master_addr)
+{
+    struct launch *j = arg;
+    free(j->plan->master_addr);
+    j->plan->master_addr = xstrdup(master_addr);
+}
+
+static void on_joined(void *arg, int rank)
+{
+    ((struct launch *)arg)->joined = true;
+}
+
+static void on_standing(void *arg, int rank, const struct standing *s)
+{
+    struct launch *j = arg;
+    j->ranks[rank].far = *s;
+    if (j->ev.looked)
+        j->ev.looked(j->arg, rank);
+}
+
+static void on_stack(void *arg, int rank, const char *text)
+{
+    const struct launch *j = arg;
+    if (j->ev.stack)
+        j->ev.stack(j->arg, rank, text);
+}
+
+static void on_aborted(void *arg, int rank, int code)
+{
+    struct launch *j = arg;
+    settle(j, rank, job_aborted(j->job, rank, code));
+}
+
+static void on_quiet(void *arg, int rank)
+{
+    struct launch *j = arg;
+    settle(j, rank, job_quiet(j->job, rank));
+}
+
+static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    struct launch *j = arg;
+    struct launch_rank *r = &j->ranks[rank];
+    if (text[len] != '\r') /* a progress bar would push out what is worth keeping */
+        tail_push(from == LAUNCH_STDOUT ? r->out : r->err, text, len);
+    return !j->ev.line || j->ev.line(j->arg, rank, from, text, len);
+}
+
+static void on_begun(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    const struct launch *j = arg;
+    if (j->ev.begun)
+        j->ev.begun(j->arg, rank, from, text, len);
+}
+
+static void on_report(void *arg, int rank, const char *json, size_t len)
+{
+    struct launch *j = arg;
+    if (j->ev.report)
+        j->ev.report(j->arg, rank, json, len);
+}
+
+static void on_cleared(void *arg)
+{
+    struct launch *j = arg;
+    if (job_step(j->job, JOB_EV_CLEARED))
+        enter_state(j);
+}
+
+/* ---- start -------------------------------------------------------------------------------------
+ */
+
+/* "drover-PID-RANDOM": names the job on this machine, and in PMIx. */
+static char *make_job_id(void)
+{
+    unsigned random = 0;
+    if (getrandom(&random, sizeof random, 0) < 0)
+        random = (unsigned)uv_hrtime();
+    return xasprintf("drover-%d-%08x", (int)getpid(), random);
+}
+
+/* The port that the user wants, by option or by -x; 0: any. */
+static int wanted_port(int *out, const struct launch_spec *s, struct err *e)
+{
+    const char *given = env_get(s->env, "MASTER_PORT");
+    *out = s->master_port;
+    return s->master_port || !given ? 0 : opt_int(out, "MASTER_PORT", given, 1, 65535, e);
+}
+
+/* Of a job over several nodes rank 0's node chooses, and holds it. */
+static int choose_port(struct launch *j, int *port, const struct launch_spec *s, struct err *e)
+{
+    int wanted = 0;
+    int rc = wanted_port(&wanted, s, e);
+    if (rc == 0 && (j->plan->engine != PLAN_ENGINE_LOCAL || j->plan->first_rank > 0))
+        *port = wanted;
+    else if (rc == 0)
+        rc = port_hold(&j->port_fd, port, wanted, e);
+    if (rc == 0 && s->no_hold_port)
+        drop_port(j);
+    return rc;
+}
+
+static struct launch *new_launch(struct launcher *l, const struct launch_spec *s,
+                                 const struct launch_events *ev, void *arg)
+{
+    struct launch *j = xzalloc(sizeof *j);
+    j->launcher = l;
+    j->port_fd = -1;
+    j->grace_ms = s->grace_ms > 0 ? s->grace_ms : GRACE_MS;
+    j->stop_signal = SIGTERM;
+    j->spec = *s;
+    j->started_ns = uv_hrtime();
+    j->ev = *ev;
+    j->arg = arg;
+    uv_timer_init(l->loop, &j->patience);
+    uv_timer_init(l->loop, &j->linger);
+    j->patience.data = j->linger.data = j;
+    j->open_handles = 2;
+    return j;
+}
+
+static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e)
+{
+    AUTO(free) char *id = s->job_id ? xstrdup(s->job_id) : make_job_id();
+    struct launch_spec with_id = *s;
+    with_id.job_id = id;
+    int rc = plan_make(&j->plan, &with_id, j->launcher->topo, j->launcher->env, e);
+    if (rc < 0)
+        return rc;
+    int n = j->plan->world_size;
+    j->job = job_new(n);
+    j->ranks = xcalloc((size_t)n, sizeof *j->ranks);
+    for (int i = 0; i < n; i++) {
+        j->ranks[i].out = tail_new(LAST_LINES);
+        j->ranks[i].err = tail_new(LAST_LINES);
+    }
+    return 0;
+}
+
+int launch_start(struct launch **out, struct launcher *l, const struct launch_spec *s,
+                 const struct launch_events *ev, void *arg, struct err *e)
+{
+    static const struct engine_events from_engine = {.node = on_node,
+                                                     .address = on_address,
+                                                     .started = on_started,
+                                                     .not_started = on_not_started,
+                                                     .exited = on_exited,
+                                                     .lost = on_lost,
+                                                     .broken = on_broken,
+                                                     .joined = on_joined,
+                                                     .standing = on_standing,
+                                                     .stack = on_stack,
+                                                     .aborted = on_aborted,
+                                                     .line = on_line,
+                                                     .begun = on_begun,
+                                                     .quiet = on_quiet,
+                                                     .report = on_report,
+                                                     .cleared = on_cleared};
+    struct launch *j = new_launch(l, s, ev, arg);
+    struct engine_order order = {.spec = &j->spec, .base_env = l->env};
+    int rc = plan_job(j, s, e);
+    if (rc == 0)
+        rc = choose_port(j, &order.master_port, s, e);
+    order.plan = j->plan;
+    if (rc == 0)
+        rc = engine_start(&j->run, l->engine, &order, &from_engine, j, e);
+    if (rc < 0) {
+        launch_free(j);
+        return rc;
+    }
+    *out = j;
+    return 0;
+}
+
+char *launch_invitation(const struct launch *j, const char **token)
+{
+    return engine_remote_invitation(j->run, token);
+}
+
+const struct plan *launch_plan(const struct launch *j)
+{
+    return j->plan;
+}
+
+pid_t launch_rank_pid(const struct launch *j, int rank)
+{
+    return j->ranks[rank].pid;
+}
+
+void launch_notes(const struct launch *j, int rank, struct lineup_at *out)
+{
+    struct lineup_at here;
+    engine_notes(j->run, rank, &here);
+    *out = here.comm[0] ? here : j->ranks[rank].far.at;
+}
+
+int launch_look(struct launch *j, struct standing *out)
+{
+    int n = j->plan->world_size;
+    AUTO(free) pid_t *pids = xcalloc((size_t)n, sizeof *pids);
+    for (int i = 0; i < n; i++)
+        pids[i] = j->ranks[i].pid;
+    int rc = standing_look(out, pids, n);
+    for (int i = 0; rc == 0 && i < n; i++) {
+        if (pids[i] == 0)
+            out[i] = j->ranks[i].far;
+        launch_notes(j, i, &out[i].at);
+    }
+    engine_look(j->run);
+    return rc;
+}
+
+int launch_ask(struct launch *j, bool *asked)
+{
+    int n = 0;
+    engine_look(j->run);
+    for (int i = 0; i < j->plan->world_size; i++) {
+        enum job_rank_state s = job_rank_state(j->job, i);
+        asked[i] = j->plan->engine != PLAN_ENGINE_LOCAL &&
+                   (s == JOB_RANK_RUNNING || s == JOB_RANK_RUNNING_QUIET);
+        n += asked[i];
+    }
+    return n;
+}
+
+void launch_ask_stack(struct launch *j, int rank)
+{
+    engine_ask_stack(j->run, rank);
+}
+
+bool launch_has_joined(const struct launch *j)
+{
+    return j->joined || j->plan->engine == PLAN_ENGINE_OPENMPI ||
+           j->plan->engine == PLAN_ENGINE_SLURM;
+}
+
+/* ---- end ---------------------------------------------------------------------------------------
+ */
+
+void launch_stop(struct launch *j, int polite_ms)
+{
+    if (job_state(j->job) != JOB_RUNNING)
+        return;
+    j->polite_ms = polite_ms;
+    if (job_step(j->job, JOB_EV_STOP))
+        enter_state(j);
+}
+
+void launch_interrupt(struct launch *j, int sig)
+{
+    if (job_state(j->job) != JOB_RUNNING)
+        return;
+    j->stop_signal = sig;
+    launch_stop(j, 0);
+}
+
+void launch_kill(struct launch *j)
+{
+    if (job_step(j->job, JOB_EV_KILL))
+        enter_state(j);
+}
+
+void launch_signal(struct launch *j, int sig)
+{
+    engine_signal(j->run, -1, sig);
+}
+
+void launch_resume_output(struct launch *j)
+{
+    engine_resume(j->run);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct launch *j = h->data;
+    if (--j->open_handles == 0)
+        free(j);
+}
+
+void launch_free(struct launch *j)
+{
+    if (!j)
+        return;
+    engine_free(j->run);
+    for (int i = 0; j->ranks && i < j->plan->world_size; i++) {
+        tail_free(j->ranks[i].out);
+        tail_free(j->ranks[i].err);
+    }
+    free(j->ranks);
+    job_free(j->job);
+    plan_free(j->plan);
+    free(j->broken);
+    drop_port(j);
+    uv_close((uv_handle_t *)&j->patience, on_closed);
+    uv_close((uv_handle_t *)&j->linger, on_closed);
+}

@@ -1,9 +1,0 @@
-/* guardian_main - the guardian's own process, one thread, one loop, and the keeper, its parent. */
-#ifndef DROVER_GUARDIAN_MAIN_H
-#define DROVER_GUARDIAN_MAIN_H
-
-/* Runs in the process that guardian_start() has forked, which becomes the keeper, and ends it.
- * `lifeline` is the socket to the launcher; no other descriptor of the launcher's stays open. */
-_Noreturn void guardian_main(int lifeline);
-
-#endif

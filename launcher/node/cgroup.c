@@ -1,0 +1,97 @@
+#include "launcher/node/cgroup.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+
+/* Whether "cpu,cpuacct" has the name. */
+static bool list_has(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)); at += len)
+        if ((at == list || at[-1] == ',') && (at[len] == ',' || at[len] == '\0'))
+            return true;
+    return false;
+}
+
+char *cgroup_dir(const char *root, const char *controller)
+{
+    AUTO(free) char *own = xasprintf("%s/proc/self/cgroup", root);
+    AUTO(file) FILE *f = fopen(own, "re");
+    AUTO(free) char *line = NULL;
+    AUTO(free) char *dir = NULL;
+    size_t cap = 0;
+    while (f && getline(&line, &cap, f) >= 0) { /* "4:cpu,cpuacct:/path", "0::/path" */
+        line[strcspn(line, "\n")] = '\0';
+        char *list = strchr(line, ':');
+        char *path = list ? strchr(++list, ':') : NULL;
+        if (!path)
+            continue;
+        *path++ = '\0';
+        if (list_has(list, controller))
+            return xasprintf("%s/sys/fs/cgroup/%s%s", root, controller, path);
+        if (list[0] == '\0' && !dir)
+            dir = xasprintf("%s/sys/fs/cgroup%s", root, path);
+    }
+    return TAKE(dir);
+}
+
+/* How many numbers a file of a group begins with. */
+static int read_numbers(const char *dir, const char *name, long long n[2])
+{
+    AUTO(free) char *path = xasprintf("%s/%s", dir, name);
+    AUTO(file) FILE *f = fopen(path, "re");
+    return f ? fscanf(f, "%lld %lld", &n[0], &n[1]) : 0;
+}
+
+/* The limit of one group alone; 0: none. */
+static int64_t cpus_of(const char *dir)
+{
+    long long n[2], period[2]; /* quota and period, in microseconds */
+    if (read_numbers(dir, "cpu.max", n) != 2) {
+        if (read_numbers(dir, "cpu.cfs_quota_us", n) != 1 ||
+            read_numbers(dir, "cpu.cfs_period_us", period) != 1)
+            return 0;
+        n[1] = period[0];
+    }
+    if (n[0] <= 0 || n[1] <= 0) /* version 1 says -1 for no limit, version 2 "max" */
+        return 0;
+    long long cpus = n[0] / n[1] + (n[0] % n[1] > 0);
+    return cpus > INT_MAX ? 0 : cpus;
+}
+
+static int64_t memory_of(const char *dir)
+{
+    long long n[2];
+    if (read_numbers(dir, "memory.max", n) < 1 && read_numbers(dir, "memory.limit_in_bytes", n) < 1)
+        return 0;
+    return n[0] > 0 && n[0] < INT64_MAX >> 1 ? n[0] : 0; /* version 1: all but a page for none */
+}
+
+/* The smallest limit of our group and of those above it; 0: none. */
+static int64_t least(const char *root, const char *controller, int64_t (*limit)(const char *dir))
+{
+    AUTO(free) char *dir = cgroup_dir(root, controller);
+    size_t base = strlen(root) + strlen("/sys/fs/cgroup");
+    int64_t least = 0;
+    while (dir && strlen(dir) >= base) {
+        int64_t n = limit(dir);
+        if (n && (!least || n < least))
+            least = n;
+        *strrchr(dir, '/') = '\0';
+    }
+    return least;
+}
+
+int cgroup_cpus(const char *root)
+{
+    return (int)least(root, "cpu", cpus_of);
+}
+
+int64_t cgroup_memory(const char *root)
+{
+    return least(root, "memory", memory_of);
+}

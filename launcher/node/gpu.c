@@ -1,0 +1,248 @@
+#include "launcher/node/gpu.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+
+/* NVML's declarations as far as they are used here: names, codes and sizes are those of nvml.h
+ * 13.0 (stable since 11). */
+typedef struct nvml_device *nvml_device;
+
+struct nvml_pci { /* nvmlPciInfo_t, 68 bytes */
+    char bus_id_legacy[16];
+    unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+    char bus_id[32];
+};
+
+struct nvml_memory { /* nvmlMemory_t */
+    unsigned long long total, free, used;
+};
+
+struct nvml_process { /* nvmlProcessInfo_v2_t, 24 bytes */
+    unsigned pid;
+    unsigned long long used_bytes;
+    unsigned gpu_instance, compute_instance;
+};
+
+_Static_assert(sizeof(struct nvml_process) == 24, "nvmlProcessInfo_v2_t has 24 bytes");
+_Static_assert(sizeof(struct nvml_pci) == 68, "nvmlPciInfo_t has 68 bytes");
+_Static_assert(sizeof(struct nvml_memory) == 24, "nvmlMemory_t has 24 bytes");
+
+enum { NVML_SUCCESS = 0, NVML_NO_DRIVER = 9, NVML_GPU_LOST = 15 };
+
+struct nvml {
+    void *lib;
+    int (*init)(void);
+    int (*shutdown)(void);
+    int (*count)(unsigned *count);
+    int (*by_index)(unsigned index, nvml_device *device);
+    int (*uuid)(nvml_device device, char *out, unsigned size);
+    int (*name)(nvml_device device, char *out, unsigned size);
+    int (*pci)(nvml_device device, struct nvml_pci *out);
+    int (*memory)(nvml_device device, struct nvml_memory *out);
+    int (*part)(nvml_device device, unsigned index, nvml_device *part);
+    int (*processes)(nvml_device device, unsigned *count, struct nvml_process *out);
+    const char *(*error)(int code);
+};
+
+/* False where there is no library, or one that cannot list devices. */
+static bool nvml_open(struct nvml *n)
+{
+    const char *path = getenv("DROVER_NVML_LIB");
+    /* Without the driver's device the library is of no use, and opening it costs 2 ms. */
+    if (!path && access("/dev/nvidiactl", F_OK) != 0)
+        return false;
+    n->lib = dlopen(path ? path : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!n->lib) {
+        log_info("GPUs are not used: %s", dlerror());
+        return false;
+    }
+    const struct {
+        const char *name;
+        void *fn;
+    } symbols[] = {
+        {"nvmlInit_v2", &n->init},
+        {"nvmlShutdown", &n->shutdown},
+        {"nvmlDeviceGetCount_v2", &n->count},
+        {"nvmlDeviceGetHandleByIndex_v2", &n->by_index},
+        {"nvmlDeviceGetUUID", &n->uuid},
+        {"nvmlDeviceGetName", &n->name},
+        {"nvmlDeviceGetPciInfo_v3", &n->pci},
+        {"nvmlDeviceGetMemoryInfo", &n->memory},
+        {"nvmlDeviceGetMigDeviceHandleByIndex", &n->part},
+        {"nvmlDeviceGetComputeRunningProcesses_v3", &n->processes},
+        {"nvmlErrorString", &n->error},
+    };
+    for (size_t i = 0; i < COUNT_OF(symbols); i++)
+        *(void **)symbols[i].fn = dlsym(n->lib, symbols[i].name);
+    return n->init && n->count && n->by_index;
+}
+
+static void nvml_close(struct nvml *n)
+{
+    if (n->lib)
+        dlclose(n->lib);
+}
+
+static const char *nvml_text(const struct nvml *n, int code)
+{
+    const char *s = n->error ? n->error(code) : NULL;
+    return s ? s : "no further word";
+}
+
+int gpu_bus_id(char *out, unsigned size, const char *text)
+{
+    unsigned domain = 0, bus, device, function;
+    int end = -1;
+    if (sscanf(text, "%8x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &end) != 4 ||
+        end < 0 || text[end]) {
+        domain = 0;
+        end = -1;
+        if (sscanf(text, "%2x:%2x.%1x%n", &bus, &device, &function, &end) != 3 || end < 0 ||
+            text[end])
+            return -EINVAL;
+    }
+    snprintf(out, size, "%04x:%02x:%02x.%x", domain, bus, device, function);
+    return 0;
+}
+
+static void describe_parts(const struct nvml *n, nvml_device d, struct gpu *g)
+{
+    nvml_device part = NULL;
+    for (unsigned i = 0, found = 0; n->part && n->uuid && i < GPU_PARTS_MAX; i++)
+        if (n->part(d, i, &part) == NVML_SUCCESS &&
+            n->uuid(part, g->parts[found], sizeof g->parts[found]) == NVML_SUCCESS)
+            found++;
+}
+
+/* What the library does not tell stays empty. Returns NVML's code of the first call. */
+static int describe(const struct nvml *n, unsigned index, struct gpu *g)
+{
+    nvml_device d = NULL;
+    int rc = n->by_index(index, &d);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    *g = (struct gpu){.index = (int)index, .numa = -1};
+    if (!n->uuid || n->uuid(d, g->uuid, sizeof g->uuid) != NVML_SUCCESS)
+        g->uuid[0] = '\0';
+    if (!n->name || n->name(d, g->name, sizeof g->name) != NVML_SUCCESS)
+        g->name[0] = '\0';
+    struct nvml_pci pci = {0};
+    if (n->pci && n->pci(d, &pci) == NVML_SUCCESS)
+        snprintf(g->bus_id, sizeof g->bus_id, "%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
+    struct nvml_memory m = {0};
+    if (n->memory && n->memory(d, &m) == NVML_SUCCESS) {
+        g->memory_total_bytes = m.total;
+        g->memory_free_bytes = m.free;
+    }
+    describe_parts(n, d, g);
+    return NVML_SUCCESS;
+}
+
+static int count_gpus(const struct nvml *n, unsigned *total, struct err *e)
+{
+    int rc = n->count(total);
+    if (rc != NVML_SUCCESS)
+        return err_set(e, -EIO, "the NVIDIA driver does not count its GPUs: %s", nvml_text(n, rc));
+    return *total > 1024 ? err_set(e, -EIO, "the NVIDIA driver counts %u GPUs", *total) : 0;
+}
+
+static int list(const struct nvml *n, void *out, int *count, struct err *e)
+{
+    unsigned total = 0;
+    if (count_gpus(n, &total, e) < 0)
+        return -EIO;
+    AUTO(free) struct gpu *gpus = xcalloc(total, sizeof *gpus);
+    int found = 0;
+    for (unsigned i = 0; i < total; i++) {
+        int rc = describe(n, i, &gpus[found]);
+        if (rc == NVML_SUCCESS)
+            found++;
+        else
+            log_warn("GPU %u is left out: %s", i, nvml_text(n, rc));
+    }
+    *count = found;
+    *(struct gpu **)out = found ? TAKE(gpus) : NULL;
+    return 0;
+}
+
+/* Appends what is known of a GPU or a part of one; nothing where it has no UUID. */
+static void add_use(const struct nvml *n, nvml_device d, struct gpu_use **uses, int *count)
+{
+    struct gpu_use u = {0};
+    struct nvml_memory m = {0};
+    struct nvml_process p[GPU_USERS_MAX];
+    unsigned users = GPU_USERS_MAX;
+    if (!n->uuid || n->uuid(d, u.uuid, sizeof u.uuid) != NVML_SUCCESS)
+        return;
+    if (n->memory && n->memory(d, &m) == NVML_SUCCESS) {
+        u.total_bytes = m.total;
+        u.used_bytes = m.used;
+    }
+    int rc = n->processes ? n->processes(d, &users, p) : NVML_GPU_LOST;
+    for (unsigned i = 0; rc == NVML_SUCCESS && i < users && i < GPU_USERS_MAX; i++)
+        u.pids[u.pid_count++] = (int)p[i].pid;
+    *uses = xrealloc(*uses, (size_t)*count + 1, sizeof **uses);
+    (*uses)[(*count)++] = u;
+}
+
+static int list_uses(const struct nvml *n, void *out, int *count, struct err *e)
+{
+    unsigned total = 0;
+    if (count_gpus(n, &total, e) < 0)
+        return -EIO;
+    AUTO(free) struct gpu_use *uses = NULL;
+    for (unsigned i = 0; i < total; i++) {
+        nvml_device d = NULL, part = NULL;
+        int before = *count;
+        if (n->by_index(i, &d) != NVML_SUCCESS)
+            continue;
+        for (unsigned p = 0; n->part && p < GPU_PARTS_MAX; p++)
+            if (n->part(d, p, &part) == NVML_SUCCESS)
+                add_use(n, part, &uses, count);
+        if (*count == before)
+            add_use(n, d, &uses, count);
+    }
+    *(struct gpu_use **)out = TAKE(uses);
+    return 0;
+}
+
+/* Asks the library, where there is one. `*count` is 0 before. */
+static int ask(int (*what)(const struct nvml *n, void *out, int *count, struct err *e), void *out,
+               int *count, struct err *e)
+{
+    struct nvml n = {0};
+    int rc = 0;
+    if (nvml_open(&n)) {
+        int code = n.init();
+        if (code == NVML_SUCCESS) {
+            rc = what(&n, out, count, e);
+            if (n.shutdown)
+                (void)n.shutdown(); /* it was only asked; nothing depends on a clean end */
+        } else if (code != NVML_NO_DRIVER) {
+            rc = err_set(e, -EIO, "the NVIDIA driver does not answer: %s", nvml_text(&n, code));
+            err_hint(e, "nvidia-smi shows the same; a reboot follows a driver's update");
+        }
+    }
+    nvml_close(&n);
+    return rc;
+}
+
+int gpu_list(struct gpu **out, int *count, struct err *e)
+{
+    *out = NULL;
+    *count = 0;
+    return ask(list, out, count, e);
+}
+
+int gpu_uses(struct gpu_use **out, int *count, struct err *e)
+{
+    *out = NULL;
+    *count = 0;
+    return ask(list_uses, out, count, e);
+}

@@ -1,0 +1,78 @@
+#include "launcher/node/netif.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/strbuf.h"
+
+bool netif_is_inner(const char *name)
+{
+    static const char *const prefixes[] = {"docker", "br-",     "virbr", "lxcbr", "lxdbr",
+                                           "podman", "flannel", "cni",   "cali",  "veth"};
+    for (size_t i = 0; i < COUNT_OF(prefixes); i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+static bool has_family(const struct ifaddrs *i, int family)
+{
+    return i->ifa_addr && i->ifa_addr->sa_family == family && i->ifa_flags & IFF_UP;
+}
+
+/* As text; false: it is no address of IP. */
+static bool name_address(char *out, const struct ifaddrs *i)
+{
+    if (has_family(i, AF_INET))
+        return inet_ntop(AF_INET, &((struct sockaddr_in *)i->ifa_addr)->sin_addr, out,
+                         INET6_ADDRSTRLEN);
+    return has_family(i, AF_INET6) &&
+           inet_ntop(AF_INET6, &((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr, out,
+                     INET6_ADDRSTRLEN);
+}
+
+char *netif_inner(void)
+{
+    struct ifaddrs *all = NULL;
+    struct strbuf names = {0};
+    if (getifaddrs(&all) < 0)
+        return NULL;
+    for (struct ifaddrs *i = all; i; i = i->ifa_next)
+        if (has_family(i, AF_INET) && netif_is_inner(i->ifa_name))
+            strbuf_printf(&names, "%s%s", names.len ? "," : "", i->ifa_name);
+    freeifaddrs(all);
+    return names.len ? strbuf_take(&names) : NULL;
+}
+
+char *netif_of(const char *address)
+{
+    struct ifaddrs *all = NULL;
+    char own[INET6_ADDRSTRLEN], *name = NULL;
+    if (getifaddrs(&all) < 0)
+        return NULL;
+    for (struct ifaddrs *i = all; i && !name; i = i->ifa_next)
+        if (name_address(own, i) && strcmp(own, address) == 0)
+            name = xstrdup(i->ifa_name);
+    freeifaddrs(all);
+    return name;
+}
+
+void netif_addresses(char ***out)
+{
+    static const int families[] = {AF_INET, AF_INET6};
+    struct ifaddrs *all = NULL;
+    char own[INET6_ADDRSTRLEN];
+    if (getifaddrs(&all) < 0)
+        return;
+    for (size_t f = 0; f < COUNT_OF(families); f++)
+        for (struct ifaddrs *i = all; i; i = i->ifa_next)
+            if (has_family(i, families[f]) && !(i->ifa_flags & IFF_LOOPBACK) &&
+                !netif_is_inner(i->ifa_name) && name_address(own, i) &&
+                strncmp(own, "fe80:", 5) != 0)
+                strv_push(out, xstrdup(own));
+    freeifaddrs(all);
+}

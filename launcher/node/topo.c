@@ -1,0 +1,426 @@
+#include "launcher/node/topo.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/log.h"
+#include "launcher/node/cgroup.h"
+#include "launcher/node/topo_cache.h"
+
+enum { LIST_MAX = 65535 };
+
+struct topo {
+    hwloc_topology_t hw;
+    char *name;
+    hwloc_bitmap_t allowed;
+    int quota;
+    struct gpu *gpus;
+    int gpu_count;
+};
+
+void topo_free(struct topo *t)
+{
+    if (!t)
+        return;
+    if (t->hw)
+        hwloc_topology_destroy(t->hw);
+    hwloc_bitmap_free(t->allowed);
+    free(t->gpus);
+    free(t->name);
+    free(t);
+}
+
+hwloc_topology_t topo_hwloc(const struct topo *t)
+{
+    return t->hw;
+}
+
+const char *topo_name(const struct topo *t)
+{
+    return t->name;
+}
+
+hwloc_const_bitmap_t topo_allowed(const struct topo *t)
+{
+    return t->allowed;
+}
+
+int topo_cpu_quota(const struct topo *t)
+{
+    return t->quota;
+}
+
+int topo_gpu_count(const struct topo *t)
+{
+    return t->gpu_count;
+}
+
+const struct gpu *topo_gpu(const struct topo *t, int i)
+{
+    return &t->gpus[i];
+}
+
+/* A number at *p, which moves behind it; -1 where there is none or it is too large. */
+static long number(const char **p)
+{
+    if (!isdigit((unsigned char)**p))
+        return -1;
+    long n = 0;
+    for (; isdigit((unsigned char)**p) && n <= LIST_MAX; (*p)++)
+        n = n * 10 + (**p - '0');
+    return n <= LIST_MAX ? n : -1;
+}
+
+/* Whether `uuid` begins with the word; it is taken then. */
+static bool is_called(const char **out, const char *uuid, const char *word, size_t len)
+{
+    if (strncmp(uuid, word, len) != 0)
+        return false;
+    *out = uuid;
+    return true;
+}
+
+bool topo_gpu_called(const struct gpu **gpu, const char **uuid, const struct topo *t,
+                     const char *word, size_t len)
+{
+    int found = 0;
+    bool is_index = len > 0 && len < 8 && strspn(word, "0123456789") >= len;
+    if (!is_index && (len < 5 || (strncmp(word, "GPU-", 4) && strncmp(word, "MIG-", 4))))
+        return false;
+    for (int i = 0; i < topo_gpu_count(t); i++) {
+        const struct gpu *g = topo_gpu(t, i);
+        int before = found;
+        if (is_index) {
+            found += g->index == atoi(word) && is_called(uuid, g->uuid, "", 0);
+        } else {
+            found += is_called(uuid, g->uuid, word, len);
+            for (int p = 0; p < GPU_PARTS_MAX; p++)
+                found += is_called(uuid, g->parts[p], word, len);
+        }
+        if (found > before)
+            *gpu = g;
+    }
+    return found == 1;
+}
+
+/* hwloc_bitmap_list_sscanf() takes "0-3x" and "3-1"; what a person typed is read more strictly. */
+int topo_list_parse(hwloc_bitmap_t set, const char *text, struct err *e)
+{
+    AUTO(bitmap) hwloc_bitmap_t b = hwloc_bitmap_alloc();
+    const char *p = text;
+    do {
+        long first = number(&p), last = first;
+        if (*p == '-') {
+            p++;
+            last = number(&p);
+        }
+        if (first < 0 || last < first || (*p != ',' && *p != '\0'))
+            return err_set(e, -EINVAL, "'%s' is no list of numbers like 0-3,8", text);
+        hwloc_bitmap_set_range(b, (unsigned)first, (int)last);
+    } while (*p++ == ',');
+    hwloc_bitmap_copy(set, b);
+    return 0;
+}
+
+/* hwloc_topology_init(), but without the plug-ins that the first one in a process loads: libxml2,
+ * OpenCL, X and libpciaccess, 3 ms together. Their work is done by what hwloc has built in. */
+static int init_without_plugins(hwloc_topology_t *hw)
+{
+    const char *variable = "HWLOC_PLUGINS_PATH", *users = getenv(variable);
+    AUTO(free) char *saved = users ? xstrdup(users) : NULL;
+    setenv(variable, "/dev/null", 1);
+    int rc = hwloc_topology_init(hw);
+    if (saved)
+        setenv(variable, saved, 1);
+    else
+        unsetenv(variable);
+    return rc;
+}
+
+static hwloc_topology_t new_topology(unsigned long flags)
+{
+    /* The same where hwloc was built without plug-ins. A name that it does not know does not
+     * matter. "pci" is libpciaccess: sysfs tells all but the devices' names, and does not leak. */
+    static const char *const unused[] = {"opencl",    "cuda", "nvml", "rsmi",
+                                         "levelzero", "gl",   "pci"};
+    hwloc_topology_t hw = NULL;
+    if (init_without_plugins(&hw) < 0)
+        return NULL;
+    for (size_t i = 0; i < COUNT_OF(unused); i++)
+        (void)hwloc_topology_set_components(hw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+                                            unused[i]);
+    hwloc_topology_set_io_types_filter(hw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    hwloc_topology_set_flags(hw, flags);
+    return hw;
+}
+
+/* From the cache: of this machine, with what its cgroup allows read anew. NULL where hwloc does
+ * not take it. */
+static hwloc_topology_t from_cache(const char *key)
+{
+    size_t len = 0;
+    AUTO(free) char *xml = key ? topo_cache_get(key, &len) : NULL;
+    if (!xml)
+        return NULL;
+    hwloc_topology_t hw = new_topology(HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM |
+                                       HWLOC_TOPOLOGY_FLAG_THISSYSTEM_ALLOWED_RESOURCES);
+    if (hw && hwloc_topology_set_xmlbuffer(hw, xml, (int)len) == 0 && hwloc_topology_load(hw) == 0)
+        return hw;
+    if (hw)
+        hwloc_topology_destroy(hw);
+    return NULL;
+}
+
+static hwloc_topology_t discover(const char *key)
+{
+    hwloc_topology_t hw = new_topology(0);
+    if (!hw || hwloc_topology_load(hw) < 0) {
+        if (hw)
+            hwloc_topology_destroy(hw);
+        return NULL;
+    }
+    char *xml = NULL;
+    int len = 0;
+    if (key && hwloc_topology_is_thissystem(hw) &&
+        hwloc_topology_export_xmlbuffer(hw, &xml, &len, 0) == 0 && len > 1) {
+        topo_cache_put(key, xml, (size_t)len - 1); /* hwloc counts the NUL */
+        hwloc_free_xmlbuffer(hw, xml);
+    }
+    return hw;
+}
+
+/* What hwloc allows is the cgroup's; the process's affinity (taskset, an outer launcher) may be
+ * narrower. */
+static void set_allowed(struct topo *t)
+{
+    t->allowed = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(t->hw));
+    AUTO(bitmap) hwloc_bitmap_t own = hwloc_bitmap_alloc();
+    if (hwloc_topology_is_thissystem(t->hw) &&
+        hwloc_get_cpubind(t->hw, own, HWLOC_CPUBIND_THREAD) == 0 &&
+        hwloc_bitmap_intersects(own, t->allowed))
+        hwloc_bitmap_and(t->allowed, t->allowed, own);
+}
+
+/* Where a GPU's NUMA node is not told, it is the one that the GPU's bus hangs on. */
+static void locate_gpus(struct topo *t)
+{
+    for (int i = 0; i < t->gpu_count; i++) {
+        struct gpu *g = &t->gpus[i];
+        hwloc_obj_t pci =
+            g->numa < 0 && g->bus_id[0] ? hwloc_get_pcidev_by_busidstring(t->hw, g->bus_id) : NULL;
+        hwloc_obj_t near = pci ? hwloc_get_non_io_ancestor_obj(t->hw, pci) : NULL;
+        if (near && hwloc_bitmap_weight(near->nodeset) == 1)
+            g->numa = hwloc_bitmap_first(near->nodeset);
+    }
+}
+
+int topo_load(struct topo **out, struct err *e)
+{
+    AUTO(topo) struct topo *t = xzalloc(sizeof *t);
+    char host[256] = "";
+    if (gethostname(host, sizeof host - 1) < 0 || !host[0])
+        snprintf(host, sizeof host, "localhost");
+    t->name = xstrdup(host);
+    AUTO(free) char *key = topo_cache_key();
+    t->hw = from_cache(key);
+    if (!t->hw)
+        t->hw = discover(key);
+    if (!t->hw)
+        return err_set(e, -EIO, "hwloc cannot tell what this machine is: %s", strerror(errno));
+    set_allowed(t);
+    t->quota = cgroup_cpus("");
+    struct err trouble = {0};
+    if (gpu_list(&t->gpus, &t->gpu_count, &trouble) < 0)
+        log_warn("GPUs are not used: %s", trouble.text);
+    locate_gpus(t);
+    *out = TAKE(t);
+    return 0;
+}
+
+/* ---- recorded machines ----------------------------------------------------------------------- */
+
+static int copy_text(char *out, size_t size, const char *text)
+{
+    if (strlen(text) >= size)
+        return -EINVAL;
+    memcpy(out, text, strlen(text) + 1);
+    return 0;
+}
+
+static int gpu_from_json(struct gpu *g, json_t *item, struct err *e)
+{
+    json_error_t je;
+    const char *uuid, *name, *bus_id;
+    json_t *parts = NULL, *part;
+    size_t i;
+    *g = (struct gpu){.numa = -1};
+    if (json_unpack_ex(item, &je, JSON_STRICT, "{s:i,s:s,s:s,s:s,s?i,s?o}", "index", &g->index,
+                       "uuid", &uuid, "name", &name, "bus_id", &bus_id, "numa", &g->numa, "parts",
+                       &parts) < 0)
+        return err_set(e, -EINVAL, "a GPU's record: %s", je.text);
+    if (g->index < 0 || copy_text(g->uuid, sizeof g->uuid, uuid) < 0 ||
+        copy_text(g->name, sizeof g->name, name) < 0 ||
+        gpu_bus_id(g->bus_id, sizeof g->bus_id, bus_id) < 0)
+        return err_set(e, -EINVAL, "GPU %d: its bus_id is malformed or a text is too long",
+                       g->index);
+    json_array_foreach (parts, i, part)
+        if (i >= GPU_PARTS_MAX || !json_is_string(part) ||
+            copy_text(g->parts[i], sizeof g->parts[i], json_string_value(part)) < 0)
+            return err_set(e, -EINVAL, "GPU %d: its parts are malformed", g->index);
+    return 0;
+}
+
+static int by_index(const void *a, const void *b)
+{
+    return ((const struct gpu *)a)->index - ((const struct gpu *)b)->index;
+}
+
+static int gpus_from_json(struct topo *t, const json_t *list, struct err *e)
+{
+    if (!json_is_array(list))
+        return err_set(e, -EINVAL, "a list of GPUs is expected");
+    t->gpus = xcalloc(json_array_size(list), sizeof *t->gpus);
+    size_t i;
+    json_t *item;
+    json_array_foreach (list, i, item) {
+        if (gpu_from_json(&t->gpus[i], item, e) < 0)
+            return e->code;
+        t->gpu_count++;
+    }
+    if (t->gpu_count > 0)
+        qsort(t->gpus, (size_t)t->gpu_count, sizeof *t->gpus, by_index);
+    return 0;
+}
+
+static int gpus_from_file(struct topo *t, const char *path, struct err *e)
+{
+    json_error_t je;
+    AUTO(json) json_t *root = json_load_file(path, 0, &je);
+    if (!root)
+        return err_set(e, -EINVAL, "%s:%d: %s", path, je.line, je.text);
+    return gpus_from_json(t, root, e) < 0 ? err_wrap(e, "%s", path) : 0;
+}
+
+/* NVIDIA's display (0300) and 3D (0302) controllers, which hwloc lists in the order of the bus. */
+static void gpus_from_pci(struct topo *t)
+{
+    hwloc_obj_t pci = NULL;
+    while ((pci = hwloc_get_next_pcidev(t->hw, pci))) {
+        const struct hwloc_pcidev_attr_s *a = &pci->attr->pcidev;
+        if (a->vendor_id != 0x10de || (a->class_id != 0x0300 && a->class_id != 0x0302))
+            continue;
+        t->gpus = xrealloc(t->gpus, (size_t)t->gpu_count + 1, sizeof *t->gpus);
+        struct gpu *g = &t->gpus[t->gpu_count];
+        *g = (struct gpu){.index = t->gpu_count++, .numa = -1};
+        const char *model = hwloc_obj_get_info_by_name(pci, "PCIDevice");
+        snprintf(g->name, sizeof g->name, "%s", model ? model : "NVIDIA");
+        snprintf(g->bus_id, sizeof g->bus_id, "%04x:%02x:%02x.%x", (unsigned)a->domain, a->bus,
+                 a->dev, a->func);
+    }
+}
+
+/* "dir/NAME" of "dir/NAME.xml". */
+static char *stem_of(const char *path)
+{
+    size_t len = strlen(path);
+    return xstrndup(path, len > 4 && strcmp(path + len - 4, ".xml") == 0 ? len - 4 : len);
+}
+
+int topo_load_file(struct topo **out, const char *xml_path, struct err *e)
+{
+    AUTO(topo) struct topo *t = xzalloc(sizeof *t);
+    if (access(xml_path, R_OK) < 0)
+        return err_set(e, -errno, "machine '%s': %s", xml_path, strerror(errno));
+    t->hw = new_topology(0);
+    if (!t->hw || hwloc_topology_set_xml(t->hw, xml_path) < 0 || hwloc_topology_load(t->hw) < 0)
+        return err_set(e, -EINVAL, "machine '%s': hwloc does not take this file", xml_path);
+    set_allowed(t);
+    hwloc_obj_t root = hwloc_get_root_obj(t->hw);
+    AUTO(free) char *stem = stem_of(xml_path);
+    const char *host = hwloc_obj_get_info_by_name(root, "HostName");
+    const char *quota = hwloc_obj_get_info_by_name(root, "CpuQuota");
+    const char *slash = strrchr(stem, '/');
+    t->name = xstrdup(host ? host : slash ? slash + 1 : stem);
+    t->quota = quota ? atoi(quota) : 0;
+    AUTO(free) char *gpus = xasprintf("%s.gpus.json", stem);
+    if (access(gpus, F_OK) == 0) {
+        int rc = gpus_from_file(t, gpus, e);
+        if (rc < 0)
+            return rc;
+    } else {
+        gpus_from_pci(t);
+    }
+    locate_gpus(t);
+    *out = TAKE(t);
+    return 0;
+}
+
+/* ---- other machines -------------------------------------------------------------------------- */
+
+static json_t *gpus_to_json(const struct topo *t)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < t->gpu_count; i++) {
+        const struct gpu *g = &t->gpus[i];
+        json_array_append_new(list,
+                              json_pack("{s:i,s:s,s:s,s:s,s:i}", "index", g->index, "uuid", g->uuid,
+                                        "name", g->name, "bus_id", g->bus_id, "numa", g->numa));
+    }
+    return list;
+}
+
+int topo_export(char **out, size_t *len, const struct topo *t, struct err *e)
+{
+    char *xml = NULL, *allowed = NULL;
+    int xml_len = 0;
+    if (hwloc_topology_export_xmlbuffer(t->hw, &xml, &xml_len, 0) < 0 ||
+        hwloc_bitmap_list_asprintf(&allowed, t->allowed) < 0)
+        return err_set(e, -EIO, "hwloc cannot write what this machine is");
+    AUTO(json)
+    json_t *j = json_pack("{s:s,s:i,s:s,s:o,s:s}", "name", t->name, "quota", t->quota, "allowed",
+                          allowed, "gpus", gpus_to_json(t), "xml", xml);
+    free(allowed);
+    hwloc_free_xmlbuffer(t->hw, xml);
+    if (!j)
+        return err_set(e, -EIO, "hwloc's description of this machine is no text");
+    *out = json_line(j);
+    *len = strlen(*out);
+    return 0;
+}
+
+static int import_hwloc(struct topo *t, const char *xml, const char *allowed, struct err *e)
+{
+    t->hw = new_topology(0);
+    if (!t->hw || hwloc_topology_set_xmlbuffer(t->hw, xml, (int)strlen(xml) + 1) < 0 ||
+        hwloc_topology_load(t->hw) < 0)
+        return err_set(e, -EINVAL, "hwloc does not take what was told");
+    set_allowed(t);
+    AUTO(bitmap) hwloc_bitmap_t told = hwloc_bitmap_alloc();
+    if (topo_list_parse(told, allowed, e) < 0)
+        return e->code;
+    if (hwloc_bitmap_intersects(told, t->allowed))
+        hwloc_bitmap_and(t->allowed, t->allowed, told);
+    return 0;
+}
+
+int topo_import(struct topo **out, const char *bytes, size_t len, struct err *e)
+{
+    AUTO(topo) struct topo *t = xzalloc(sizeof *t);
+    AUTO(json) json_t *j = NULL;
+    const char *name, *allowed, *xml;
+    int64_t quota;
+    if (json_parse(&j, bytes, len, e) < 0 || json_want_str(&name, j, "name", e) < 0 ||
+        json_want_int(&quota, j, "quota", e) < 0 || json_want_str(&allowed, j, "allowed", e) < 0 ||
+        json_want_str(&xml, j, "xml", e) < 0 || import_hwloc(t, xml, allowed, e) < 0 ||
+        gpus_from_json(t, json_object_get(j, "gpus"), e) < 0) {
+        err_wrap(e, "a machine's description");
+        return -EINVAL;
+    }
+    t->name = xstrdup(name);
+    t->quota = quota > 0 && quota <= LIST_MAX ? (int)quota : 0;
+    *out = TAKE(t);
+    return 0;
+}

@@ -1,0 +1,307 @@
+#include "launcher/plan/env.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What an unmodified Open MPI 4.1 program needs, or starts faster with, on one node without
+ * mpirun: by default it probes every transport and, since schizo/orte takes over, silently becomes
+ * N jobs of one rank each. Open MPI 5 has no ORTE and ignores what it does not know. Not
+ * OMPI_MCA_ess=pmi: an mpirun inside a rank inherits it, and fails. */
+static const struct {
+    const char *name, *value;
+} one_node_mpi[] = {
+    {"OMPI_MCA_schizo", "^orte"},   {"OMPI_MCA_pml", "ob1"},
+    {"OMPI_MCA_btl", "self,vader"}, {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
+    {"MPIR_CVAR_PMI_VERSION", "1"}, /* MPICH 5 refuses to choose between PMI_SIZE and PMIX_* */
+};
+
+static bool is_name(const char *entry, const char *name, size_t len)
+{
+    return strncmp(entry, name, len) == 0 && entry[len] == '=';
+}
+
+const char *env_get(char *const *env, const char *name)
+{
+    size_t len = strlen(name);
+    const char *value = NULL;
+    for (size_t i = 0; env && env[i]; i++)
+        if (is_name(env[i], name, len))
+            value = env[i] + len + 1;
+    return value;
+}
+
+/* Takes over `entry`, "NAME=value". */
+static void put(char ***env, char *entry)
+{
+    size_t len = strcspn(entry, "=");
+    for (size_t i = 0; *env && (*env)[i]; i++) {
+        if (!is_name((*env)[i], entry, len))
+            continue;
+        free((*env)[i]);
+        (*env)[i] = entry;
+        return;
+    }
+    strv_push(env, entry);
+}
+
+void env_set(char ***env, const char *name, const char *fmt, ...)
+{
+    AUTO(free) char *value = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vasprintf(&value, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        abort();
+    put(env, xasprintf("%s=%s", name, value));
+}
+
+static bool starts(const char *s, const char *prefix)
+{
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+/* Whether an outer drover has set it, and the user has not changed it since. */
+static bool is_outer_drovers(char *const *base, const char *name)
+{
+    const char *set = NULL;
+    if (strcmp(name, "OMP_NUM_THREADS") == 0)
+        set = env_get(base, "DROVER_RANK_CORES");
+    else if (env_get(base, "DROVER_JOB_ID"))
+        for (size_t i = 0; i < COUNT_OF(one_node_mpi) && !set; i++)
+            set = strcmp(one_node_mpi[i].name, name) == 0 ? one_node_mpi[i].value : NULL;
+    const char *value = set ? env_get(base, name) : NULL;
+    return value && strcmp(value, set) == 0;
+}
+
+bool env_is_launchers(char *const *base, const char *name)
+{
+    /* As seen in ranks of Open MPI 4.1.4 (orterun), MPICH 4.0.2 (hydra), Slurm 22.05 (srun's
+     * manual, "OUTPUT ENVIRONMENT VARIABLES") and torchrun (local_elastic_agent.py). */
+    static const char *const prefixes[] = {
+        "PMIX_",          "PMI_",           "OMPI_COMM_WORLD_", "OMPI_MCA_orte_",
+        "OMPI_MCA_ess",   "OMPI_MCA_pmix",  "PRTE_LAUNCHED",    "MPI_LOCAL",
+        "HYDI_",          "SLURM_STEP",     "SLURM_LAUNCH_",    "SLURM_SRUN_",
+        "SLURM_CPU_BIND", "SLURM_MEM_BIND", "SLURM_PMI",        "DROVER_RANK_",
+    };
+    static const char *const names[] = {
+        "OMPI_APP_CTX_NUM_PROCS",
+        "OMPI_ARGV",
+        "OMPI_COMMAND",
+        "OMPI_FILE_LOCATION",
+        "OMPI_FIRST_RANKS",
+        "OMPI_NUM_APP_CTX",
+        "OMPI_UNIVERSE_SIZE",
+        "OMPI_MCA_initial_wdir",
+        "OMPI_MCA_mpi_oversubscribe",
+        "OMPI_MCA_rmaps_base_oversubscribe",
+        "OMPI_MCA_shmem_RUNTIME_QUERY_hint",
+        "SLURM_PROCID",
+        "SLURM_LOCALID",
+        "SLURM_NODEID",
+        "SLURM_TASK_PID",
+        "SLURM_GTIDS",
+        "SLURM_DISTRIBUTION",
+        "SLURM_MPI_TYPE",
+        "RANK",
+        "LOCAL_RANK",
+        "GROUP_RANK",
+        "NODE_RANK",
+        "ROLE_RANK",
+        "ROLE_NAME",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_WORLD_SIZE",
+        "ROLE_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "TORCHELASTIC_RESTART_COUNT",
+        "TORCHELASTIC_MAX_RESTARTS",
+        "TORCHELASTIC_RUN_ID",
+        "TORCHELASTIC_USE_AGENT_STORE",
+        "TORCHELASTIC_ERROR_FILE",
+        "DROVER_JOB_ID",
+        "DROVER_RESTART_COUNT",
+        "DROVER_REPORT_FD",
+    };
+    if (starts(name, "PMIX_MCA_"))
+        return false;
+    for (size_t i = 0; i < COUNT_OF(prefixes); i++)
+        if (*name == *prefixes[i] && starts(name, prefixes[i]))
+            return true;
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (*name == *names[i] && strcmp(name, names[i]) == 0)
+            return true;
+    return is_outer_drovers(base, name);
+}
+
+const char *env_chosen(char *const *base, char *const *user, const char *name)
+{
+    size_t len = strlen(name);
+    const char *value = NULL;
+    for (size_t i = 0; user && user[i]; i++) {
+        if (is_name(user[i], name, len))
+            value = user[i] + len + 1;
+        else if (strcmp(user[i], name) == 0 && env_get(base, name))
+            value = env_get(base, name);
+    }
+    if (value || env_is_launchers(base, name))
+        return value;
+    return env_get(base, name);
+}
+
+/* ---- merging --------------------------------------------------------------------------------- */
+
+struct entry {
+    const char *text;
+    size_t name_len;
+    size_t order; /* later ones win */
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    size_t len = x->name_len < y->name_len ? x->name_len : y->name_len;
+    int c = memcmp(x->text, y->text, len);
+    if (c)
+        return c;
+    if (x->name_len != y->name_len)
+        return x->name_len < y->name_len ? -1 : 1;
+    return x->order < y->order ? -1 : 1;
+}
+
+static bool inherited(char *const *base, const char *text)
+{
+    char name[64]; /* no launcher's variable has a longer name */
+    size_t len = strcspn(text, "=");
+    if (len >= sizeof name)
+        return true;
+    memcpy(name, text, len);
+    name[len] = '\0';
+    return !env_is_launchers(base, name);
+}
+
+char **env_merge(char *const *base, char *const *job, char *const *rank)
+{
+    char *const *const layers[] = {base, job, rank};
+    size_t total = strv_len(base) + strv_len(job) + strv_len(rank), n = 0;
+    AUTO(free) struct entry *all = xcalloc(total, sizeof *all);
+    for (size_t l = 0; l < COUNT_OF(layers); l++)
+        for (size_t i = 0; layers[l] && layers[l][i]; i++) {
+            const char *text = layers[l][i];
+            size_t len = strcspn(text, "=");
+            if (len > 0 && text[len] == '=' && (l > 0 || inherited(base, text))) {
+                all[n] = (struct entry){text, len, n};
+                n++;
+            }
+        }
+    if (n > 0)
+        qsort(all, n, sizeof *all, by_name);
+    char **out = xcalloc(n + 1, sizeof *out);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool last = i + 1 == n || all[i].name_len != all[i + 1].name_len ||
+                    memcmp(all[i].text, all[i + 1].text, all[i].name_len) != 0;
+        if (last)
+            out[kept++] = xstrdup(all[i].text);
+    }
+    return out;
+}
+
+char **env_over(char *const *common, char *const *own)
+{
+    size_t n = strv_len(own);
+    char **out = xcalloc(n + strv_len(common) + 1, sizeof *out);
+    for (size_t i = 0; i < n; i++)
+        out[i] = own[i];
+    for (; common && *common; common++) {
+        size_t len = strcspn(*common, "="), i = 0;
+        while (own && own[i] && !is_name(own[i], *common, len))
+            i++;
+        if (!own || !own[i])
+            out[n++] = *common;
+    }
+    return out;
+}
+
+/* ---- a job's and a rank's variables ------------------------------------------------------------
+ */
+
+const char *env_missing(char *const *base, char *const *user, size_t i)
+{
+    size_t n = 0;
+    for (; user && *user; user++)
+        if (!strchr(*user, '=') && !env_get(base, *user) && n++ == i)
+            return *user;
+    return NULL;
+}
+
+/* The user's -x, each name with its value. */
+static void put_users(char ***env, char *const *user, char *const *base)
+{
+    for (size_t i = 0; user && user[i]; i++) {
+        const char *value = strchr(user[i], '=') ? NULL : env_get(base, user[i]);
+        if (value)
+            put(env, xasprintf("%s=%s", user[i], value));
+        else if (strchr(user[i], '='))
+            put(env, xstrdup(user[i]));
+    }
+}
+
+char **env_job(const struct plan *p, const struct launch_spec *s, char *const *base)
+{
+    char **env = xcalloc(1, sizeof *env);
+    env_set(&env, "DROVER_JOB_ID", "%s", p->job_id);
+    /* torchrun's, one role for all ("Environment Variables" of torch.distributed.run). */
+    env_set(&env, "WORLD_SIZE", "%d", p->world_size);
+    env_set(&env, "GROUP_WORLD_SIZE", "%d", p->node_count);
+    env_set(&env, "ROLE_WORLD_SIZE", "%d", p->world_size);
+    env_set(&env, "ROLE_NAME", "default");
+    if (p->master_addr)
+        env_set(&env, "MASTER_ADDR", "%s", p->master_addr);
+    env_set(&env, "TORCHELASTIC_RESTART_COUNT", "%d", s->restart_count);
+    env_set(&env, "TORCHELASTIC_MAX_RESTARTS", "%d", s->max_restarts);
+    env_set(&env, "DROVER_RESTART_COUNT", "%d", s->restart_count);
+    env_set(&env, "TORCHELASTIC_RUN_ID", "%s", p->job_id);
+    if (!s->no_pmix) {
+        env_set(&env, "OMPI_COMM_WORLD_SIZE", "%d", p->world_size);
+        for (size_t i = 0; i < COUNT_OF(one_node_mpi) && p->engine == PLAN_ENGINE_LOCAL; i++)
+            if (!env_chosen(base, s->env, one_node_mpi[i].name))
+                env_set(&env, one_node_mpi[i].name, "%s", one_node_mpi[i].value);
+    }
+    put_users(&env, s->env, base);
+    return env;
+}
+
+char **env_rank(const struct plan *p, const struct plan_rank *r, const struct launch_spec *s,
+                char *const *base, bool crowded)
+{
+    int local_size = p->nodes[r->node].local_size;
+    char **env = xcalloc(1, sizeof *env);
+    env_set(&env, "RANK", "%d", r->rank);
+    env_set(&env, "LOCAL_RANK", "%d", r->local_rank);
+    env_set(&env, "LOCAL_WORLD_SIZE", "%d", local_size);
+    env_set(&env, "GROUP_RANK", "%d", r->node);
+    env_set(&env, "NODE_RANK", "%d", r->node); /* not torchrun's, but scripts look for it */
+    env_set(&env, "ROLE_RANK", "%d", r->rank);
+    if (!s->no_pmix) {
+        env_set(&env, "OMPI_COMM_WORLD_RANK", "%d", r->rank);
+        env_set(&env, "OMPI_COMM_WORLD_LOCAL_RANK", "%d", r->local_rank);
+        env_set(&env, "OMPI_COMM_WORLD_LOCAL_SIZE", "%d", local_size);
+        /* As mpirun says it; waiting ranks then yield, unless the user has set
+         * mpi_yield_when_idle. */
+        if (crowded && !env_chosen(base, s->env, "OMPI_MCA_mpi_oversubscribe"))
+            env_set(&env, "OMPI_MCA_mpi_oversubscribe", "1");
+    }
+    if (!env_chosen(base, s->env, "OMP_NUM_THREADS")) {
+        env_set(&env, "OMP_NUM_THREADS", "%d", r->cores);
+        env_set(&env, "DROVER_RANK_CORES", "%d",
+                r->cores); /* a job inside tells it from a user's */
+    }
+    if (r->cpus)
+        env_set(&env, "DROVER_RANK_CPUS", "%s", r->cpus);
+    if (r->gpu >= 0)
+        env_set(&env, "DROVER_RANK_GPU", "%d", r->gpu);
+    return env;
+}

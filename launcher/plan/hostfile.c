@@ -1,0 +1,353 @@
+#include "launcher/plan/hostfile.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/opt.h"
+#include "common/strbuf.h"
+
+enum { SLOTS_MAX = 65536, FILE_MAX = 16 << 20 };
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* Names go onto the command lines of mpirun and ssh: no sign of a shell, no leading dash. */
+static int check_name(const char *name, size_t len, struct err *e)
+{
+    if (name[0] == '+') {
+        err_set(e, -EINVAL, "'%.*s': hosts relative to an allocation are not known", (int)len,
+                name);
+        return err_hint(e, "name the hosts");
+    }
+    if (len > HOST_NAME_MAX * 2)
+        return err_set(e, -EINVAL, "a name of %zu letters", len);
+    for (size_t i = 0; i < len; i++)
+        if (!isalnum((unsigned char)name[i]) && (!strchr("-._:@%", name[i]) || name[0] == '-'))
+            return err_set(e, -EINVAL, "'%.*s' is no name of a host", (int)len, name);
+    return len > 0 ? 0 : err_set(e, -EINVAL, "a host's name is missing");
+}
+
+/* "c01", "c01:4", "[::1]", "[::1]:4", "::1", "me@c01": the name, without brackets, and its count
+ * (0: none). */
+static int read_host(char **name, int *count, const char *text, size_t len, struct err *e)
+{
+    AUTO(free) char *word = xstrndup(text, len);
+    char *at = word, *colon = strrchr(word, ':'), *close = NULL;
+    if (word[0] == '[') {
+        at++;
+        close = strchr(word, ']');
+        if (!close || (close[1] != ':' && close[1] != '\0'))
+            return err_set(e, -EINVAL, "'%s': after '[' there is no ']'", word);
+        colon = close[1] ? close + 1 : NULL;
+        *close = '\0';
+    } else if (colon && strchr(word, ':') != colon) {
+        colon = NULL; /* an IPv6 address */
+    }
+    if (colon)
+        *colon = '\0';
+    *count = 0;
+    if (check_name(at, strlen(at), e) < 0)
+        return e ? e->code : -EINVAL;
+    if (colon && opt_int(count, "slots", colon + 1, 1, SLOTS_MAX, e) < 0) {
+        err_set(e, -EINVAL, "'%.*s': the slots are 1 to %d", (int)len, text, SLOTS_MAX);
+        return -EINVAL;
+    }
+    *name = xstrdup(at);
+    return 0;
+}
+
+/* ---- host files ------------------------------------------------------------------------------ */
+
+/* Open MPI's words (hostfile_lex.l of 4.1). */
+static const struct {
+    const char *word;
+    bool max;
+} keys[] = {{"slots", false},    {"count", false},    {"cpu", false},      {"max_slots", true},
+            {"max-slots", true}, {"slots_max", true}, {"slots-max", true}, {"max_count", true}};
+
+static int unknown_key(const char *key, size_t len, struct err *e)
+{
+    const char *names[COUNT_OF(keys)];
+    for (size_t i = 0; i < COUNT_OF(keys); i++)
+        names[i] = keys[i].word;
+    AUTO(free) char *word = xstrndup(key, len);
+    const char *near = opt_nearest(word, names, COUNT_OF(keys));
+    err_set(e, -EINVAL, "'%s' is not known", word);
+    return err_hint(e, near ? "%s=N" : "slots=N or max_slots=N", near);
+}
+
+struct line {
+    const char *at;    /* where the reader stands; what an error is about */
+    const char *begin; /* of the line */
+    const char *end;
+};
+
+static void skip_blanks(struct line *l)
+{
+    while (l->at < l->end && isspace((unsigned char)*l->at))
+        l->at++;
+}
+
+/* "slots=4", "max_slots = 8". Moves behind it where it is well. */
+static int read_setting(struct line *l, int *slots, int *max_slots, struct err *e)
+{
+    const char *key = l->at, *p = key;
+    while (p < l->end && !isspace((unsigned char)*p) && *p != '=')
+        p++;
+    size_t k = 0, len = (size_t)(p - key);
+    while (k < COUNT_OF(keys) && (strlen(keys[k].word) != len || memcmp(keys[k].word, key, len)))
+        k++;
+    if (k == COUNT_OF(keys))
+        return unknown_key(key, len, e);
+    while (p < l->end && isspace((unsigned char)*p))
+        p++;
+    if (p == l->end || *p != '=')
+        return err_set(e, -EINVAL, "'%s' has no '=' and number behind it", keys[k].word);
+    for (p++; p < l->end && isspace((unsigned char)*p);)
+        p++;
+    const char *value = p;
+    while (p < l->end && !isspace((unsigned char)*p))
+        p++;
+    AUTO(free) char *number = xstrndup(value, (size_t)(p - value));
+    int *into = keys[k].max ? max_slots : slots;
+    if (*into)
+        return err_set(e, -EINVAL, "'%s' is said twice", keys[k].word);
+    if (opt_int(into, keys[k].word, number, 1, SLOTS_MAX, e) < 0)
+        return -EINVAL;
+    l->at = p;
+    return 0;
+}
+
+/* A host of a file. mpirun's rules: a name alone counts a slot each time, but one that stands once
+ * leaves the slots open; slots may be said once. */
+static int add_line(struct hosts *h, const char *name, int slots, int max_slots, struct err *e)
+{
+    struct host *known = hosts_find(h, name);
+    if (max_slots && max_slots < slots)
+        return err_set(e, -EINVAL, "'%s' has %d slots, and at most %d", name, slots, max_slots);
+    if (known && slots)
+        return err_set(e, -EINVAL, "'%s' stands here a second time, with slots", name);
+    if (known)
+        hosts_add(h, name, known->slots ? 1 : 2, max_slots);
+    else
+        hosts_add(h, name, slots, max_slots);
+    return 0;
+}
+
+static int read_line(struct hosts *h, struct line *l, struct err *e)
+{
+    int slots = 0, max_slots = 0, rc = 0;
+    skip_blanks(l);
+    if (l->at == l->end)
+        return 0;
+    const char *word = l->at, *p = word;
+    while (p < l->end && !isspace((unsigned char)*p))
+        p++;
+    AUTO(free) char *name = NULL;
+    if (read_host(&name, &slots, word, (size_t)(p - word), e) < 0)
+        return -EINVAL;
+    l->at = p;
+    for (skip_blanks(l); rc == 0 && l->at < l->end; skip_blanks(l))
+        rc = read_setting(l, &slots, &max_slots, e);
+    if (rc < 0)
+        return rc;
+    l->at = word;
+    return add_line(h, name, slots, max_slots, e);
+}
+
+int hostfile_parse(struct hosts **out, const char *what, const char *text, struct err *e)
+{
+    AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
+    struct line l = {.at = text};
+    for (int n = 1; *l.at; n++) {
+        l.begin = l.at;
+        const char *newline = l.begin + strcspn(l.begin, "\n");
+        l.end = l.begin + strcspn(l.begin, "#\n");
+        if (read_line(h, &l, e) < 0) {
+            (void)err_wrap(e, "%s:%d:%d", what, n, (int)(l.at - l.begin) + 1); /* -EINVAL it is */
+            return -EINVAL;
+        }
+        l.at = newline + (*newline == '\n');
+    }
+    if (h->count == 0) {
+        err_set(e, -EINVAL, "host file '%s' has no host in it", what);
+        (void)err_hint(e, "a line for each: c01 slots=8");
+        return -EINVAL;
+    }
+    *out = TAKE(h);
+    return 0;
+}
+
+int hostfile_text(char **out, const char *path, struct err *e)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    AUTO(file) FILE *file = is_stdin ? NULL : fopen(path, "re");
+    FILE *f = is_stdin ? stdin : file;
+    if (!f)
+        return err_set(e, -errno, "host file '%s': %s", path, strerror(errno));
+    AUTO(strbuf) struct strbuf b = {0};
+    char block[4096];
+    size_t n;
+    while ((n = fread(block, 1, sizeof block, f)) > 0 && b.len <= FILE_MAX)
+        strbuf_add(&b, block, n);
+    if (ferror(f)) /* a folder, too */
+        return err_set(e, -EIO, "host file '%s': %s", path, strerror(errno));
+    if (b.len > FILE_MAX)
+        return err_set(e, -EFBIG, "host file '%s' has more than 16 MiB", path);
+    *out = xstrdup(strbuf_str(&b)); /* up to a NUL: a text has none */
+    return 0;
+}
+
+int hostfile_read(struct hosts **out, const char *path, struct err *e)
+{
+    AUTO(free) char *text = NULL;
+    int rc = hostfile_text(&text, path, e);
+    return rc < 0 ? rc : hostfile_parse(out, path, text, e);
+}
+
+/* ---- -H -------------------------------------------------------------------------------------- */
+
+int hostfile_list(struct hosts *h, const char *list, struct err *e)
+{
+    for (const char *p = list;; p++) {
+        size_t len = strcspn(p, ",");
+        AUTO(free) char *name = NULL;
+        int slots = 0;
+        if (read_host(&name, &slots, p, len, e) < 0) {
+            (void)err_wrap(e, "hosts '%s'", list); /* -EINVAL it is */
+            return -EINVAL;
+        }
+        hosts_add(h, name, slots ? slots : 1, 0);
+        p += len;
+        if (!*p)
+            return 0;
+    }
+}
+
+int hostfile_filter(struct hosts **out, const struct hosts *all, const struct hosts *some,
+                    struct err *e)
+{
+    AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
+    for (int i = 0; i < some->count; i++) {
+        const struct host *want = &some->at[i], *has = hosts_find(all, want->name);
+        for (int k = 0; !has && want->here && k < all->count; k++)
+            has = all->at[k].here ? &all->at[k] : NULL; /* by another name */
+        if (!has) {
+            err_set(e, -EINVAL, "host '%s' is not in the host file", want->name);
+            (void)err_hint(e, "add it there, or leave --hostfile out");
+            return -EINVAL;
+        }
+        /* "-H c01" alone means the host as the file has it. */
+        bool fewer = want->slots > 1 && (has->slots == 0 || want->slots < has->slots);
+        hosts_add(h, has->name, fewer ? want->slots : has->slots, has->max_slots);
+        h->at[h->count - 1].here = has->here;
+    }
+    *out = TAKE(h);
+    return 0;
+}
+
+/* ---- this machine ---------------------------------------------------------------------------- */
+
+static bool is_own_name(const char *name)
+{
+    char own[HOST_NAME_MAX + 1] = "";
+    if (strcasecmp(name, "localhost") == 0)
+        return true;
+    if (gethostname(own, sizeof own - 1) < 0 || !own[0])
+        return false;
+    if (strcasecmp(name, own) == 0)
+        return true;
+    /* "c01" and "c01.cluster" are the same machine; "c01.a" and "c01.b" are not. */
+    size_t mine = strcspn(own, "."), its = strcspn(name, ".");
+    return mine == its && (!own[mine] || !name[its]) && strncasecmp(own, name, mine) == 0;
+}
+
+static bool is_own_address(const struct sockaddr *a)
+{
+    if (a->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)a;
+        if (ntohl(v4->sin_addr.s_addr) >> 24 == 127)
+            return true;
+    }
+    struct ifaddrs *list = NULL;
+    if (getifaddrs(&list) < 0)
+        return false;
+    bool own = false;
+    for (const struct ifaddrs *i = list; i && !own; i = i->ifa_next) {
+        if (!i->ifa_addr || i->ifa_addr->sa_family != a->sa_family)
+            continue;
+        const void *x = a, *y = i->ifa_addr;
+        own = a->sa_family == AF_INET
+                  ? memcmp(&((const struct sockaddr_in *)x)->sin_addr,
+                           &((const struct sockaddr_in *)y)->sin_addr, sizeof(struct in_addr)) == 0
+              : a->sa_family == AF_INET6 ? memcmp(&((const struct sockaddr_in6 *)x)->sin6_addr,
+                                                  &((const struct sockaddr_in6 *)y)->sin6_addr,
+                                                  sizeof(struct in6_addr)) == 0
+                                         : false;
+    }
+    freeifaddrs(list);
+    return own;
+}
+
+/* The address that a line of /etc/hosts ("10.0.0.1 c01.cluster c01") gives `name`; NULL: none.
+ * Ends the line's words. */
+static const char *address_in(char *line, const char *name)
+{
+    char *save = NULL;
+    line[strcspn(line, "#\n")] = '\0';
+    const char *address = strtok_r(line, " \t", &save);
+    for (const char *word; address && (word = strtok_r(NULL, " \t", &save));)
+        if (strcasecmp(word, name) == 0)
+            return address;
+    return NULL;
+}
+
+static bool is_numbers_of_ours(const char *address)
+{
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST}, *found = NULL;
+    if (getaddrinfo(address, NULL, &hints, &found) != 0)
+        return false;
+    bool own = is_own_address(found->ai_addr);
+    freeaddrinfo(found);
+    return own;
+}
+
+bool hostfile_is_here(const char *name)
+{
+    if (is_own_name(name) || is_numbers_of_ours(name))
+        return true;
+    AUTO(file) FILE *f = fopen("/etc/hosts", "re");
+    AUTO(free) char *line = NULL;
+    size_t cap = 0;
+    while (f && getline(&line, &cap, f) >= 0) {
+        const char *address = address_in(line, name);
+        if (address)
+            return is_numbers_of_ours(address);
+    }
+    return false;
+}
+
+void hostfile_mark_here(struct hosts *h)
+{
+    int first = -1, n = 0;
+    for (int i = 0; i < h->count; i++) {
+        struct host *one = &h->at[i];
+        one->here = one->here || hostfile_is_here(one->name);
+        if (one->here && first >= 0) {
+            h->at[first].slots += one->slots;
+            h->at[first].max_slots += one->max_slots;
+            free(one->name);
+            continue;
+        }
+        if (one->here)
+            first = n;
+        h->at[n++] = *one;
+    }
+    h->count = n;
+}

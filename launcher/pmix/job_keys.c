@@ -1,0 +1,79 @@
+#include "launcher/pmix/job_keys.h"
+
+#include <errno.h>
+
+#include "common/strbuf.h"
+#include "launcher/pmix/libpmix.h"
+
+enum { JOB_KEYS = 13, NODE_MAP = 4, PROC_MAP = 5, RANK_KEYS = 6 };
+
+/* Fills info[0...RANK_KEYS-1] with what is known of one rank. MPI_Init fails without the local and
+ * the node's rank. */
+static void of_rank(pmix_info_t *info, const struct plan *p, const struct plan_rank *r)
+{
+    pmix_rank_t rank = (pmix_rank_t)r->rank;
+    uint16_t local = (uint16_t)r->local_rank;
+    uint32_t app = 0;
+    PMIX_INFO_LOAD(&info[0], PMIX_RANK, &rank, PMIX_PROC_RANK);
+    PMIX_INFO_LOAD(&info[1], PMIX_LOCAL_RANK, &local, PMIX_UINT16);
+    PMIX_INFO_LOAD(&info[2], PMIX_NODE_RANK, &local, PMIX_UINT16);
+    PMIX_INFO_LOAD(&info[3], PMIX_GLOBAL_RANK, &rank, PMIX_PROC_RANK);
+    PMIX_INFO_LOAD(&info[4], PMIX_APPNUM, &app, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[5], PMIX_HOSTNAME, p->nodes[r->node].name, PMIX_STRING);
+}
+
+/* Fills info[0...JOB_KEYS-1] with what is known of the job. */
+static int of_job(pmix_info_t *info, const struct plan *p, const char *dir, struct err *e)
+{
+    AUTO(strbuf) struct strbuf peers = {0};
+    for (int i = 0; i < p->world_size; i++)
+        strbuf_printf(&peers, "%s%d", i ? "," : "", i);
+    AUTO(free) char *nodes = NULL;
+    AUTO(free) char *procs = NULL;
+    pmix_status_t rc = PMIx_generate_regex(p->nodes[0].name, &nodes);
+    if (rc == PMIX_SUCCESS)
+        rc = PMIx_generate_ppn(strbuf_str(&peers), &procs);
+    if (rc != PMIX_SUCCESS)
+        return err_set(e, -EIO, "PMIx: describe the job's nodes: %s", PMIx_Error_string(rc));
+    uint32_t size = (uint32_t)p->world_size, one = 1;
+    pmix_rank_t leader = 0;
+    PMIX_INFO_LOAD(&info[0], PMIX_UNIV_SIZE, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[1], PMIX_JOB_SIZE, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[2], PMIX_LOCAL_SIZE, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[3], PMIX_LOCAL_PEERS, strbuf_str(&peers), PMIX_STRING);
+    PMIX_INFO_LOAD(&info[NODE_MAP], PMIX_NODE_MAP, nodes, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[PROC_MAP], PMIX_PROC_MAP, procs, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[6], PMIX_MAX_PROCS, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[7], PMIX_NODE_SIZE, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[8], PMIX_NUM_NODES, &one, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[9], PMIX_LOCALLDR, &leader, PMIX_PROC_RANK);
+    PMIX_INFO_LOAD(&info[10], PMIX_JOBID, p->job_id, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[11], PMIX_TMPDIR, dir, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[12], PMIX_NSDIR, dir, PMIX_STRING);
+    return 0;
+}
+
+int job_keys_make(pmix_info_t **out, size_t *n, const struct plan *p, const char *dir,
+                  struct err *e)
+{
+    size_t count = JOB_KEYS + (size_t)p->world_size;
+    pmix_info_t *info;
+    PMIX_INFO_CREATE(info, count); /* zeroed */
+    int rc = of_job(info, p, dir, e);
+    if (rc < 0) {
+        PMIX_INFO_FREE(info, count);
+        return rc;
+    }
+    for (int i = 0; i < p->world_size; i++) {
+        pmix_info_t *rank = &info[JOB_KEYS + i];
+        pmix_data_array_t *all;
+        PMIX_DATA_ARRAY_CREATE(all, RANK_KEYS, PMIX_INFO);
+        of_rank(all->array, p, &p->ranks[i]);
+        PMIX_LOAD_KEY(rank->key, PMIX_PROC_DATA);
+        rank->value.type = PMIX_DATA_ARRAY;
+        rank->value.data.darray = all;
+    }
+    *out = info;
+    *n = count;
+    return 0;
+}

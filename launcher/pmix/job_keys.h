@@ -1,0 +1,15 @@
+/* job_keys - what the PMIx server is told of a job and its ranks. */
+#ifndef DROVER_JOB_KEYS_H
+#define DROVER_JOB_KEYS_H
+
+#include <pmix_common.h>
+
+#include "common/err.h"
+#include "launcher/plan/plan.h"
+
+/* For PMIx_server_register_nspace(); to be freed with PMIX_INFO_FREE(). `dir`: for the ranks'
+ * files. -EIO   libpmix refuses the names */
+int job_keys_make(pmix_info_t **out, size_t *n, const struct plan *p, const char *dir,
+                  struct err *e);
+
+#endif

@@ -1,0 +1,150 @@
+#include "launcher/watch/notebook.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launcher/client/notes.h"
+
+struct notebook {
+    int fd, ranks;
+    char *bytes; /* NOTES_RANK_BYTES for each rank */
+};
+
+static size_t size_of(int ranks)
+{
+    return (size_t)ranks * NOTES_RANK_BYTES;
+}
+
+int notebook_open(struct notebook **out, int ranks, struct err *e)
+{
+    AUTO(fd) int fd = memfd_create("drover-notes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, (off_t)size_of(ranks)) < 0)
+        return err_set(e, -errno, "memory for the ranks' notes: %s", strerror(errno));
+    /* What a rank cut off would be a bus error here. */
+    (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    void *p = mmap(NULL, size_of(ranks), PROT_READ, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED)
+        return err_set(e, -errno, "memory for the ranks' notes: %s", strerror(errno));
+    *out = xzalloc(sizeof **out);
+    **out = (struct notebook){.fd = fd_take(&fd), .ranks = ranks, .bytes = p};
+    return 0;
+}
+
+void notebook_close(struct notebook *n)
+{
+    if (!n)
+        return;
+    munmap(n->bytes, size_of(n->ranks));
+    close(n->fd);
+    free(n);
+}
+
+char *notebook_address(const struct notebook *n, int i)
+{
+    return xasprintf("/proc/%d/fd/%d:%d", (int)getpid(), n->fd, i);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int64_t ms_since(int64_t ns)
+{
+    int64_t ms = (now_ns() - ns) / 1000000;
+    return ms > 0 ? ms : 0;
+}
+
+/* "all_reduce of 1024 float, sum". The words come from the rank. */
+static void say_call(char out[LINEUP_WHAT_BYTES], const struct notes_call *c,
+                     const struct notes_words *w)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    unsigned flags = w->colls[c->coll % NOTES_COLLS].flags;
+    strbuf_printf(&b, "%.14s", w->colls[c->coll % NOTES_COLLS].name);
+    if (flags & NOTES_HAS_COUNT)
+        strbuf_printf(&b, " of %llu %.15s", (unsigned long long)c->count, w->types[c->type % 16]);
+    if (flags & NOTES_HAS_OP)
+        strbuf_printf(&b, ", %.7s", w->ops[c->op % 8]);
+    if (flags & (NOTES_HAS_ROOT | NOTES_TO_PEER))
+        strbuf_printf(&b, ", %s %d", flags & NOTES_HAS_ROOT ? "root" : "rank", c->root);
+    snprintf(out, LINEUP_WHAT_BYTES, "%s", strbuf_str(&b));
+    for (char *p = out; *p; p++)
+        if ((unsigned char)*p < ' ' || (unsigned char)*p > '~')
+            *p = '?';
+}
+
+/* Calls of one communicator, as they were at some moment. */
+static void copy_calls(struct lineup_at *out, const struct notes_comm *n, uint64_t from,
+                       uint64_t end)
+{
+    for (uint64_t seq = from; seq <= end && out->count < LINEUP_CALLS; seq++) {
+        const struct notes_call *at = &n->ring[seq % NOTES_CALLS];
+        struct lineup_call *to = &out->calls[out->count];
+        if (atomic_load_explicit(&at->seq, memory_order_acquire) != seq)
+            continue;
+        struct notes_call c;
+        memcpy(&c, at, sizeof c);
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&at->seq, memory_order_relaxed) != seq)
+            continue; /* overwritten meanwhile */
+        to->nth = c.nth;
+        to->done = c.done_ns != 0;
+        to->ms = ms_since(to->done ? c.done_ns : c.called_ns);
+        say_call(to->what, &c, &n->words);
+        out->count++;
+    }
+}
+
+static void read_comm(struct lineup_at *out, const struct notes_comm *n)
+{
+    uint64_t end = atomic_load(&n->calls), done = atomic_load(&n->done);
+    int64_t since = atomic_load(&n->waits_since_ns);
+    *out = (struct lineup_at){.size = n->size, .failed = atomic_load(&n->failed)};
+    snprintf(out->comm, sizeof out->comm, "%.*s", NOTES_NAME_BYTES - 1, n->name);
+    out->waits_ms = since && done < end ? ms_since(since) + 1 : 0;
+    /* The first that is not done, with a few before and after. */
+    uint64_t mid = done < end ? done + LINEUP_CALLS / 2 : end;
+    mid = mid < end ? mid : end;
+    copy_calls(out, n, mid > LINEUP_CALLS ? mid - LINEUP_CALLS + 1 : 1, mid);
+}
+
+/* Whether a is rather where the rank is than b. What has failed may long be left behind. */
+static bool matters_more(const struct lineup_at *a, const struct lineup_at *b)
+{
+    int64_t a_waits = a->failed ? 0 : a->waits_ms, b_waits = b->failed ? 0 : b->waits_ms;
+    if (!b->comm[0] || a_waits || b_waits)
+        return !b->comm[0] || a_waits > b_waits;
+    return a->count && (!b->count || a->calls[a->count - 1].ms < b->calls[b->count - 1].ms);
+}
+
+/* Whether the rank has written at all. To look into pages that it has not would make them: memory,
+ * and at the end of 64 short ranks a tenth of the whole job's time. */
+static bool has_written(const struct notebook *n, int i)
+{
+    off_t data = lseek(n->fd, (off_t)size_of(i), SEEK_DATA);
+    return data < 0 ? errno != ENXIO : data < (off_t)size_of(i + 1);
+}
+
+void notebook_read(const struct notebook *n, int i, struct lineup_at *out)
+{
+    *out = (struct lineup_at){0};
+    if (!n || !has_written(n, i))
+        return;
+    const struct notes_comm *all = (const struct notes_comm *)(n->bytes + size_of(i));
+    for (int k = 0; k < NOTES_COMMS; k++) {
+        const struct notes_comm *c = &all[k];
+        if (!atomic_load_explicit(&c->owner, memory_order_acquire) || c->magic != NOTES_MAGIC)
+            continue;
+        struct lineup_at one;
+        read_comm(&one, c);
+        if (matters_more(&one, out))
+            *out = one;
+    }
+}

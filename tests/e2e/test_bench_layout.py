@@ -1,0 +1,239 @@
+"""`drover bench` prints what scripts for nccl-tests read: head, titles, rows and foot, read here line by line as nccl-tests'
+src/util.cu prints them; and its options mean what they mean there, on NCCL's stand-in, which says what it was asked for."""
+import json
+import re
+import subprocess
+
+import pytest
+from kit_ranks import BUILD, FAKE_NCCL, clean_env
+
+RUN = re.compile(r"# nThread (\d+) nGpus (\d+) minBytes (\d+) maxBytes (\d+) step: (\d+)\((factor|bytes)\) warmup iters: (\d+) "
+                 r"iters: (\d+) agg iters: (\d+) validation: (\d+) graph: (\d+) unalign: (\d+)")
+DEVICE = re.compile(r"#  Rank ([ \d]\d) Group ([ \d]\d) Pid ([ \d]{5}\d) on +(\S+) device ([ \d]\d) "
+                    r"\[([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\] (.+)")
+PLAIN = ["time", "algbw", "busbw", "#wrong"]
+PER_ITER = ["i_min", "i_max", "i_p99", "i_cv%"]
+WIDTHS = {"time": 7, "algbw": 6, "busbw": 6, "#wrong": 6, "i_min": 7, "i_max": 7, "i_p99": 7, "i_cv%": 7}
+
+
+class Table:
+    """Fails on the first line that is not where nccl-tests has it."""
+
+    def __init__(self, text):
+        self.lines = iter(text.splitlines())
+        assert re.fullmatch(r"# \S+ version \S+ nccl-headers=\d+ nccl-library=\d+", next(self.lines))
+        self.program = re.fullmatch(r"# Collective test starting: (\S+)", next(self.lines))[1]
+        run = RUN.fullmatch(next(self.lines))
+        self.run = dict(zip(("threads", "gpus", "min", "max", "step", "by", "warmup", "iters", "agg", "checks", "graph",
+                             "unalign"), run.groups()))
+        self.modes = list(iter(lambda: next(self.lines), "#"))  # lines that are there with some options only
+        assert all(line.startswith("# ") for line in self.modes)
+        assert next(self.lines) == "# Using devices"
+        self.devices = [DEVICE.fullmatch(line).groups() for line in iter(lambda: next(self.lines), "#")]
+        self.read_titles()
+        self.rows = []
+        for line in self.lines:
+            if line.startswith("#"):
+                break
+            self.rows.append(self.row(line))
+        self.bad = re.fullmatch(r"# Out of bounds values : (\d+) (OK|FAILED)", line).groups()
+        average, self.enough = re.fullmatch(r"# Avg bus bandwidth    : (\S+) (OK|FAILED|)", next(self.lines)).groups()
+        self.average = float(average)
+        assert next(self.lines) == "#"
+        assert next(self.lines) == f"# Collective test concluded: {self.program}"
+
+    def read_titles(self):
+        assert re.fullmatch(r"# +out-of-place( \(\+ per-iteration\))? +in-place( \(\+ per-iteration\))? *", next(self.lines))
+        titles = next(self.lines)
+        words = titles[1:].split()
+        assert words[:5] == ["size", "count", "type", "redop", "root"]
+        assert titles[:52] == "# %10s  %12s  %8s  %6s  %6s" % tuple(words[:5])
+        self.stamps = words[-1] == "timestamp"
+        words = words[5:-1] if self.stamps else words[5:]
+        self.columns = words[:len(words) // 2]
+        self.clock = self.columns[0]
+        self.columns[0] = "time"
+        assert self.clock in ("time", "cputime") and words[len(words) // 2:][1:] == self.columns[1:]
+        assert self.columns in (PLAIN, PLAIN + PER_ITER)
+        units = next(self.lines).split()
+        assert units[:3] == ["#", "(B)", "(elements)"] and "(GB/s)" in units
+        assert (units[-2:] == ["%Y-%m-%d", "%H:%M:%S"]) == self.stamps
+
+    def row(self, line):
+        """By columns: each is right-aligned in its width, two blanks before it."""
+        at, out = 0, {}
+        for name, width in (("size", 12), ("count", 14), ("type", 10), ("redop", 8), ("root", 8)):
+            out[name] = line[at:at + width].strip()
+            at += width
+        assert at == 52
+        for half in ("out", "in"):
+            out[half] = {}
+            for name in self.columns:
+                field = line[at:at + 2 + WIDTHS[name]]
+                if name == "#wrong" and field.startswith("    N/A"):
+                    field = field[:7]  # a blank less than the others
+                assert field.startswith("  "), (line, at)
+                out[half][name] = None if field.strip() == "N/A" else float(field)
+                at += len(field)
+        if self.stamps:
+            assert re.fullmatch(r"  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d", line[at:]), line
+        else:
+            assert line[at:] == ""
+        return out
+
+
+def bench(*args, ranks=2, **env):
+    return subprocess.run([str(BUILD / "bin/drover"), "bench", *map(str, args), "-np", str(ranks), "--oversubscribe"],
+                          env=clean_env(**env), text=True, capture_output=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("args, run, modes", [
+    (["all_reduce", "-b", "8", "-e", "8K", "-f", "4"], {"min": "8", "step": "4", "by": "factor"}, []),
+    (["all_gather", "-b", "1M", "-e", "3M", "-n", "2", "-c", "0"], {"step": "1048576", "by": "bytes", "checks": "0"}, []),
+    (["reduce", "-b", "1K", "-e", "1K", "-z", "1", "-C", "1"], {}, ["wait and barrier after each inner iteration (-m) "]),
+    (["broadcast", "-b", "1K", "-e", "1K", "-z", "2", "-S", "1"], {}, ["wait after each inner iteration (-m), no barrier "]),
+    (["all_reduce", "-b", "1K", "-e", "1K", "-z", "3", "-m", "2"], {"agg": "2"},
+     ["wait and barrier after each outer iteration (-n); time excludes barrier "]),
+    (["all_reduce", "-b", "1K", "-e", "4K", "-f", "2", "-I", "1", "-K", "3", "-S", "1", "-u", "3"], {"unalign": "3"},
+     ["summary skips first 3 iterations "]),
+    (["alltoall", "-b", "4K", "-e", "4K", "--per_iter_timing", "1", "-d", "int8", "--unalign", "1"], {"unalign": "1"}, []),
+    (["sendrecv", "-b", "4K", "-e", "4K", "--report_timestamps", "1", "--memory", "1"], {}, []),
+])
+def test_a_parser_of_nccl_tests_reads_every_form_of_the_table(args, run, modes):
+    done = bench(*args)
+    assert done.returncode == 0, done.stderr
+    t = Table(done.stdout)
+    assert t.program == f"{args[0]}_perf" and t.run.items() >= run.items() and len(t.devices) == 2
+    assert len(t.rows) >= 1 and t.bad == ("0", "OK")
+    blocking = [m for m in t.modes if "Enabled" in m or "skips" in m]
+    assert len(blocking) == len(modes) and all(m.endswith(e) for m, e in zip(blocking, modes))
+    assert [m for m in t.modes if m.startswith("# Backend: mpi, ")]
+    assert t.stamps == ("-S" in args or "--report_timestamps" in args)
+    assert t.clock == ("cputime" if "-C" in args else "time")
+    for row in t.rows:
+        for half in (row["out"], row["in"]):
+            if "i_min" in half and half["i_min"] is not None:
+                assert half["i_min"] <= half["i_p99"] <= half["i_max"]
+
+
+@pytest.fixture(name="nccl")
+def on_the_stand_in(tmp_path):
+    if not FAKE_NCCL.exists():
+        pytest.skip("no NCCL headers")
+
+    def run(*args, lib=FAKE_NCCL, **env):
+        return bench("all_reduce", "-b", "1K", "-e", "4K", "-f", "4", "-n", "3", "--backend", "nccl", *args,
+                     DROVER_NCCL_LIB=str(lib), DROVER_CUDART_LIB=str(lib), FAKE_NCCL_DIR=str(tmp_path), FAKE_NCCL="log", **env)
+    return run
+
+
+def test_g_launches_a_graph_of_all_iterations_and_checks_one(nccl):
+    done = nccl("-G", "5", "-m", "2", "-c", "1")
+    assert done.returncode == 0, done.stderr
+    t = Table(done.stdout)
+    assert t.run["graph"] == "5" and t.bad == ("0", "OK")
+    graphs = re.findall(r"fake: a graph of (\d+)$", done.stderr, re.M)  # begun together, -m operations are one work
+    assert sorted(graphs) == ["1"] * (2 * 2 * 2) + ["3"] * (2 * 2 * 2 * 5)
+
+
+def test_a_wrong_element_is_found_in_a_graph_too(nccl, tmp_path):
+    done = bench("all_reduce", "-b", "1K", "-e", "1K", "--backend", "nccl", "-G", "2", DROVER_NCCL_LIB=str(FAKE_NCCL),
+                 DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path), FAKE_NCCL="wrong,slow")
+    assert done.returncode == 1 and Table(done.stdout).bad[1] == "FAILED", done.stderr
+
+
+@pytest.mark.parametrize("level, first, last", [("1", "registered", "deregistered"), ("2", "in a window", "out of the window")])
+def test_r_registers_both_buffers_until_the_end(nccl, level, first, last):
+    done = nccl("-R", level)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"fake: memory (.*)$", done.stderr, re.M) == [first] * 2 + [last] * 2
+
+
+def test_symmetric_memory_needs_an_nccl_that_has_it(nccl):
+    done = nccl("-R", "2", lib=FAKE_NCCL.with_name("nccl_old.so"))
+    assert done.returncode == 1 and "this NCCL has no symmetric memory" in done.stderr
+    assert "NCCL 2.27 has; drover bench -R 1" in done.stderr
+
+
+def test_what_has_no_meaning_here_is_said_once(nccl):
+    done = nccl("-D", "1", "-R", "2", "-V", "8", "-G", "1", "-I", "1", "-z", "1", "-y", "0")
+    assert done.returncode == 0, done.stderr
+    for what in ("-D: ", "-I: ", "-z: "):
+        assert done.stderr.count(f"warn: {what}") == 1, done.stderr
+    done = bench("all_reduce", "-b", "1K", "-e", "1K", "-G", "2", "-R", "1", "-x", "1")
+    assert done.returncode == 0 and Table(done.stdout).run["graph"] == "0"
+    for what in ("-G 2: backend mpi", "-R 1: backend mpi", "-x and -y "):
+        assert done.stderr.count(f"warn: {what}") == 1, done.stderr
+
+
+@pytest.mark.parametrize("args, text", [
+    (["-D", "1"], "-D goes with -R 2"), (["-R", "3"], "-R is 0 to 2"), (["-K", "20"], "-K is 0 to 19"),
+    (["-V", "0"], "-V is 1 to 128"), (["-u", "-1"], "-u is 0 to"), (["-x", "7"], "no CTA policy"),
+    (["-G", "2", "-y", "1"], "-G and -y 1"), (["--cudagrph", "1"], "cudagraph"), (["--local_registr", "1"], "local_register")])
+def test_a_wrong_value_is_refused_before_anything_starts(args, text):
+    done = bench("all_reduce", *args)
+    assert done.returncode == 2 and text in done.stderr and done.stdout == ""
+
+
+def test_j_has_the_single_iterations(nccl, tmp_path):
+    done = nccl("-I", "1", "-K", "1", "-J", tmp_path / "out.json")
+    assert done.returncode == 0, done.stderr
+    d = json.loads((tmp_path / "out.json").read_text())
+    assert d["config"]["per_iter_timing"] == "true" and d["config"]["per_iter_skip"] == 1 and d["config"]["graph"] == 0
+    for row in d["results"]:
+        for key in ("out_of_place_per_iter", "in_place_per_iter"):
+            times = row[key]["times_us"]
+            assert len(times) == 3 and row[key]["skipped_iterations"] == 1
+            assert row[key]["min_us"] == pytest.approx(min(times[1:])) and row[key]["max_us"] == pytest.approx(max(times[1:]))
+            assert row[key]["p95_us"] == row[key]["p99_us"] == row[key]["max_us"]  # of two
+            assert row[key]["avg_us"] == pytest.approx(sum(times[1:]) / 2)
+
+
+@pytest.mark.parametrize("how, groups", [
+    ({"NCCL_TESTS_SPLIT": "MOD 2"}, "0101"), ({"NCCL_TESTS_SPLIT": "/ 0b10"}, "0011"), ({"NCCL_TESTS_SPLIT": "OR 0x1"}, "1133"),
+    ({"NCCL_TESTS_SPLIT_MASK": "2"}, "0022")])
+def test_ranks_work_in_groups_as_the_environment_says(how, groups):
+    done = bench("all_gather", "-b", "64K", "-e", "64K", "-n", "4", "--json", ranks=4, **how)
+    assert done.returncode == 0, done.stderr
+    d = json.loads(done.stdout)
+    assert "".join(str(r["group"]) for r in d["devices"]) == groups and (d["ranks"], d["groups"]) == (4, 2)
+    (row,) = d["rows"]
+    assert row["count"] == 64 * 1024 // 4 // 2  # a part for each rank of a group
+    way = row["out_of_place"]
+    assert way["wrong"] == 0 and way["busbw_gbps"] == pytest.approx(way["algbw_gbps"] / 2, rel=1e-3)
+
+
+def test_a_groups_wrong_element_is_told_by_the_jobs_ranks():
+    done = bench("all_reduce", "-b", "1K", "-e", "1K", "-n", "1", ranks=4, NCCL_TESTS_SPLIT="MOD 2",
+                 DROVER_BENCH_INJECT="3:0:absent")
+    assert done.returncode == 1 and Table(done.stdout).bad == ("4", "FAILED")  # ranks 1 and 3, twice
+    assert re.search(r"rank 1 of 4 has \d+ wrong.*: rank 3's contribution is missing", done.stderr), done.stderr
+
+
+def test_groups_of_unlike_sizes_walk_alike():
+    done = bench("broadcast", "-b", "8", "-e", "64K", "-f", "64", "-n", "2", "-r", "all", ranks=4,
+                 NCCL_TESTS_SPLIT="DIV 3")
+    assert done.returncode == 0, done.stderr
+    assert [r["root"] for r in Table(done.stdout).rows] == ["0"] * 3  # the one that every group has
+    done = bench("hypercube", "-b", "8", "-e", "8", ranks=4, NCCL_TESTS_SPLIT="DIV 3")
+    assert done.returncode == 1 and "a group has 3" in done.stderr
+
+
+@pytest.mark.parametrize("least, word, status", [("1e9", "FAILED", 1), ("1e-9", "OK", 0)])
+def test_an_average_below_nine_tenths_of_the_least_fails(least, word, status):
+    done = bench("all_reduce", "-b", "64K", "-e", "64K", "-n", "2", NCCL_TESTS_MIN_BW=least)
+    assert done.returncode == status and Table(done.stdout).enough == word
+
+
+@pytest.mark.parametrize("name, text, word", [
+    ("NCCL_TESTS_SPLIT", "MOD 0", "splits nothing"), ("NCCL_TESTS_SPLIT_MASK", "x", "no hexadecimal number"),
+    ("NCCL_TESTS_MIN_BW", "much", "no rate"), ("NCCL_TESTS_DEVICE", "-1", "NCCL_TESTS_DEVICE")])
+def test_a_variable_that_makes_no_sense_is_refused(name, text, word):
+    done = bench("all_reduce", **{name: text})
+    assert done.returncode == 2 and word in done.stderr and done.stdout == ""
+
+
+def test_the_first_gpu_can_be_chosen(nccl):
+    done = nccl(NCCL_TESTS_DEVICE="2")
+    assert done.returncode == 0, done.stderr
+    assert [d[4].strip() for d in Table(done.stdout).devices] == ["2", "3"]

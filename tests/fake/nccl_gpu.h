@@ -1,0 +1,375 @@
+/* nccl_gpu - the GPU of NCCL's stand-in: a thread that does what is on the stream, in order. */
+#ifndef FAKE_NCCL_GPU_H
+#define FAKE_NCCL_GPU_H
+
+#include <nccl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "tests/fake/nccl_cuda.h"
+#include "tests/fake/nccl_values.h"
+
+enum {
+    RANKS_MAX = 8,
+    SLOT_BYTES = 32 << 20,
+    BOX_BYTES = 64 << 10,
+    OPS_MAX = 256,
+    GRAPH_MAX = 4096,
+    PATH_BYTES = 512
+};
+
+/* A message on its way, a piece at a time. */
+struct box {
+    atomic_uint full;
+    size_t total, bytes; /* of the message, and of this piece */
+    char data[BOX_BYTES];
+};
+
+struct meeting {
+    atomic_uint arrived, turn;
+    struct box boxes[RANKS_MAX][RANKS_MAX]; /* from, to */
+    char slots[RANKS_MAX][SLOT_BYTES];      /* each rank's input; the file is sparse */
+};
+
+enum {
+    ALL_REDUCE,
+    BROADCAST,
+    REDUCE,
+    ALL_GATHER,
+    REDUCE_SCATTER,
+    ALL_TO_ALL,
+    GATHER,
+    SCATTER,
+    SEND,
+    RECV
+};
+
+struct op {
+    int kind, root;
+    const void *in;
+    void *out;
+    size_t n;
+    ncclDataType_t type;
+    ncclRedOp_t op;
+    long double factor; /* of this rank's input; 0: none */
+    size_t moved;       /* of a send's or receive's bytes */
+};
+
+/* What is begun together. */
+struct work {
+    ncclComm_t comm;
+    size_t n;
+    struct op ops[OPS_MAX];
+    struct work *next;
+};
+
+struct ncclComm {
+    struct meeting *at;
+    char path[PATH_BYTES];
+    int rank, size, calls, asked, children;
+    unsigned connect_turn; /* it is connected when the meeting's is another one */
+    bool connected, finalized;
+    struct work *untaken;      /* "slow" */
+    ncclComm_t made, *made_at; /* by a split: seen when the parent is asked */
+    atomic_int under_way;
+    atomic_bool aborted;
+    _Atomic ncclResult_t broken;
+};
+
+/* ---- the GPU: a thread that does what is on the stream, in order ---- */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t came;
+    struct work *first, **last;
+    atomic_int left;
+    bool runs;
+} gpu = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
+
+/* What is put on the stream meanwhile is kept; whoever asks for its state spoils that. */
+static struct {
+    struct CUgraph_st *graph; /* NULL: none is recorded */
+    bool spoiled;
+} recording;
+
+struct CUgraph_st {
+    struct work *works[GRAPH_MAX];
+    size_t n;
+};
+
+EXPORT cudaError_t cudaStreamQuery(cudaStream_t s)
+{
+    recording.spoiled |= recording.graph != NULL;
+    if (recording.graph)
+        return cudaErrorStreamCaptureUnsupported;
+    return wanted("hang") || atomic_load(&gpu.left) ? cudaErrorNotReady : cudaSuccess;
+}
+
+static void perform(struct work *w);
+
+static void *run_gpu(void *arg)
+{
+    for (;;) {
+        pthread_mutex_lock(&gpu.lock);
+        while (!gpu.first)
+            pthread_cond_wait(&gpu.came, &gpu.lock);
+        struct work *w = gpu.first;
+        gpu.first = w->next;
+        if (!gpu.first)
+            gpu.last = &gpu.first;
+        pthread_mutex_unlock(&gpu.lock);
+        if (wanted("late"))
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        perform(w);
+        atomic_fetch_sub(&w->comm->under_way, 1);
+        atomic_fetch_sub(&gpu.left, 1);
+        free(w);
+    }
+    return arg;
+}
+
+static void put_on_stream(struct work *w)
+{
+    if (recording.graph && recording.graph->n < GRAPH_MAX) {
+        recording.graph->works[recording.graph->n++] = w;
+        return;
+    }
+    atomic_fetch_add(&w->comm->under_way, 1);
+    atomic_fetch_add(&gpu.left, 1);
+    pthread_mutex_lock(&gpu.lock);
+    if (!gpu.runs) {
+        pthread_t thread;
+        gpu.runs = pthread_create(&thread, NULL, run_gpu, NULL) == 0;
+        gpu.last = &gpu.first;
+    }
+    *gpu.last = w;
+    gpu.last = &w->next;
+    pthread_cond_signal(&gpu.came);
+    pthread_mutex_unlock(&gpu.lock);
+}
+
+EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+    while (cudaStreamQuery(s) == cudaErrorNotReady)
+        sched_yield();
+    return cudaStreamQuery(s);
+}
+
+EXPORT cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
+                                   enum cudaMemcpyKind kind, cudaStream_t s)
+{
+    cudaError_t rc = wanted("hang") ? cudaSuccess : cudaStreamSynchronize(s);
+    if (rc == cudaSuccess)
+        memcpy(to, from, bytes);
+    return rc;
+}
+
+EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode)
+{
+    if (!s || recording.graph)
+        return cudaErrorStreamCaptureUnsupported;
+    recording.graph = calloc(1, sizeof *recording.graph);
+    recording.spoiled = false;
+    return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t g)
+{
+    for (size_t i = 0; i < g->n; i++)
+        free(g->works[i]);
+    free(g);
+    return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
+{
+    cudaGraph_t g = recording.graph;
+    recording.graph = NULL;
+    if (g && recording.spoiled)
+        cudaGraphDestroy(g);
+    if (!g || recording.spoiled)
+        return cudaErrorStreamCaptureInvalidated;
+    *out = g;
+    return cudaSuccess;
+}
+
+static struct work *copy_of(const struct work *w)
+{
+    struct work *c = malloc(sizeof *c);
+    memcpy(c, w, sizeof *c);
+    return c;
+}
+
+EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t g,
+                                                 unsigned long long flags)
+{
+    cudaGraph_t copy = calloc(1, sizeof *copy);
+    for (copy->n = 0; copy->n < g->n; copy->n++)
+        copy->works[copy->n] = copy_of(g->works[copy->n]);
+    *out = (cudaGraphExec_t)copy;
+    return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g)
+{
+    return cudaGraphDestroy((cudaGraph_t)g);
+}
+
+EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s)
+{
+    cudaGraph_t g = (cudaGraph_t)exec;
+    if (wanted("log"))
+        fprintf(stderr, "fake: a graph of %zu\n", g->n);
+    for (size_t i = 0; i < g->n; i++)
+        put_on_stream(copy_of(g->works[i]));
+    return cudaSuccess;
+}
+
+/* ---- NCCL's part: on the GPU ---- */
+/* Says when all ranks have come: the turn changes. */
+static unsigned arrive(ncclComm_t c)
+{
+    unsigned turn = atomic_load(&c->at->turn);
+    if (atomic_fetch_add(&c->at->arrived, 1) + 1 == (unsigned)c->size) {
+        atomic_store(&c->at->arrived, 0);
+        atomic_fetch_add(&c->at->turn, 1);
+    }
+    return turn;
+}
+
+/* All ranks of the communicator; false when it is aborted. */
+static bool barrier(ncclComm_t c)
+{
+    for (unsigned turn = arrive(c); atomic_load(&c->at->turn) == turn; sched_yield())
+        if (atomic_load(&c->aborted))
+            return false;
+    return true;
+}
+
+/* Whole numbers in long double, which holds 64 bits; floats in double, so that they are rounded to
+ * their type once. */
+static void reduce_into(ncclComm_t c, const struct op *k, size_t first)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        long double x = get(c->at->slots[0], first + i, k->type);
+        for (int r = 1; r < c->size; r++)
+            x = combine(x, get(c->at->slots[r], first + i, k->type), k->op, k->type);
+        set(k->out, i, k->type, k->op == ncclAvg ? x / c->size : x);
+    }
+    if (wanted("wrong"))
+        set(k->out, 0, k->type, get(k->out, 0, k->type) + 1);
+}
+
+/* Every rank's input lies in its slot. */
+static void take_result(ncclComm_t c, const struct op *k)
+{
+    size_t bytes = k->n * bytes_of(k->type), own = (size_t)c->rank * bytes;
+    bool root = c->rank == k->root;
+    switch (k->kind) {
+    case REDUCE:
+        if (!root)
+            return;
+        /* fall through */
+    case ALL_REDUCE:
+        reduce_into(c, k, 0);
+        return;
+    case REDUCE_SCATTER:
+        reduce_into(c, k, (size_t)c->rank * k->n);
+        return;
+    case BROADCAST:
+        memcpy(k->out, c->at->slots[k->root], bytes);
+        return;
+    case SCATTER:
+        memcpy(k->out, c->at->slots[k->root] + own, bytes);
+        return;
+    default:
+        for (int r = 0; r < c->size && (root || k->kind != GATHER); r++)
+            memcpy((char *)k->out + (size_t)r * bytes,
+                   c->at->slots[r] + (k->kind == ALL_TO_ALL ? own : 0), bytes);
+    }
+}
+
+static ncclResult_t collective(ncclComm_t c, const struct op *k)
+{
+    bool wide = k->kind == REDUCE_SCATTER || k->kind == ALL_TO_ALL || k->kind == SCATTER;
+    size_t sent = k->n * bytes_of(k->type) * (wide ? (size_t)c->size : 1);
+    if (sent > SLOT_BYTES || c->size > RANKS_MAX)
+        return ncclInvalidArgument;
+    if ((k->kind != BROADCAST && k->kind != SCATTER) || c->rank == k->root)
+        memcpy(c->at->slots[c->rank], k->in, sent);
+    for (size_t i = 0; k->factor != 0 && i < sent / bytes_of(k->type); i++)
+        set(c->at->slots[c->rank], i, k->type, get(k->in, i, k->type) * k->factor);
+    if (!barrier(c))
+        return ncclSystemError;
+    take_result(c, k);
+    return barrier(c) ? ncclSuccess : ncclSystemError;
+}
+
+static bool is_done(const struct op *k)
+{
+    return k->kind < SEND || k->moved == k->n * bytes_of(k->type);
+}
+
+/* Moves a piece, where the box allows. */
+static ncclResult_t move_piece(ncclComm_t c, struct op *k)
+{
+    bool sends = k->kind == SEND;
+    struct box *b = sends ? &c->at->boxes[c->rank][k->root] : &c->at->boxes[k->root][c->rank];
+    size_t total = k->n * bytes_of(k->type), left = total - k->moved;
+    if (atomic_load(&b->full) == (sends ? 1U : 0U))
+        return ncclSuccess;
+    if (sends) {
+        b->total = total;
+        b->bytes = left < BOX_BYTES ? left : BOX_BYTES;
+        memcpy(b->data, (const char *)k->in + k->moved, b->bytes);
+    } else {
+        if (b->total != total)
+            return ncclInvalidUsage;
+        memcpy((char *)k->out + k->moved, b->data, b->bytes);
+    }
+    k->moved += b->bytes;
+    atomic_store(&b->full, sends);
+    return ncclSuccess;
+}
+
+/* Messages between two ranks keep their order: an earlier one to the same must be done. */
+static bool is_next(const struct work *w, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (w->ops[k].kind == w->ops[i].kind && w->ops[k].root == w->ops[i].root &&
+            !is_done(&w->ops[k]))
+            return false;
+    return !is_done(&w->ops[i]);
+}
+
+static ncclResult_t messages(struct work *w)
+{
+    bool left = true;
+    while (left) {
+        left = false;
+        for (size_t i = 0; i < w->n; i++) {
+            ncclResult_t rc = is_next(w, i) ? move_piece(w->comm, &w->ops[i]) : ncclSuccess;
+            if (rc != ncclSuccess)
+                return rc;
+            left |= !is_done(&w->ops[i]);
+        }
+        if (atomic_load(&w->comm->aborted))
+            return ncclSystemError;
+        sched_yield();
+    }
+    return ncclSuccess;
+}
+
+static void perform(struct work *w)
+{
+    ncclResult_t rc = atomic_load(&w->comm->aborted) ? ncclSystemError : ncclSuccess;
+    for (size_t i = 0; i < w->n && rc == ncclSuccess; i++)
+        if (w->ops[i].kind < SEND)
+            rc = collective(w->comm, &w->ops[i]);
+    if (rc == ncclSuccess)
+        rc = messages(w);
+    if (rc != ncclSuccess && !atomic_load(&w->comm->aborted))
+        atomic_store(&w->comm->broken, rc);
+}
+#endif

@@ -1,0 +1,139 @@
+/* sweep_audit - checks what the scheduler records and does, knowing nothing of it but that. For
+ * test_sweep_sim.c alone. */
+#ifndef DROVER_SWEEP_AUDIT_H
+#define DROVER_SWEEP_AUDIT_H
+
+#include "tests/sim/sweep_world.h"
+
+static int index_of(const char *id)
+{
+    return atoi(id + 1);
+}
+
+/* The i-th worker that has the trial; -1: there are no more. */
+static int holder(int trial, int i)
+{
+    const struct audit *a = &m.audit;
+    const char *id = json_string_value(json_array_get(a->with[trial], (size_t)(i - 1)));
+    return i == 0 ? a->held_by_lease[trial] - 1 : id ? index_of(id) : -1;
+}
+
+/* The trial takes its places, all of them, or gives them back. */
+static void audit_places(int trial, int by)
+{
+    struct audit *a = &m.audit;
+    for (int i = 0, w; (w = holder(trial, i)) >= 0; i++) {
+        for (int k = 0; k < i; k++)
+            if (holder(trial, k) == w)
+                bad("worker %d has two places for trial %d", w, trial);
+        a->held[w] += by;
+        if (by > 0 && a->held[w] > m.workers[w].known_places)
+            bad("worker %d holds %d trials on %d places", w, a->held[w], m.workers[w].known_places);
+    }
+}
+
+/* Nobody runs a trial over several nodes before its places are reserved. */
+static void audit_run(const struct sched_action *a)
+{
+    bool *ran = &m.audit.ran[a->lease];
+    if (*ran || a->lease > m.audit.leases)
+        bad("lease %lld is run twice, or was not given", (long long)a->lease);
+    if ((int)json_array_size(a->others) + 1 != m.spec->need.nodes)
+        bad("lease %lld is run with %zu others", (long long)a->lease, json_array_size(a->others));
+    *ran = true;
+    for (int i = 1, w; !m.faults && (w = holder(a->trial, i)) >= 0; i++) {
+        const struct job *j = job_of(&m.workers[w], a->lease);
+        const json_t *other = json_array_get(a->others, (size_t)(i - 1));
+        const json_t *place = json_object_get(other, "place");
+        if (!j || !j->hold || json_integer_value(json_object_get(place, "cpus")) != w)
+            bad("lease %lld is run, but worker %d holds no place", (long long)a->lease, w);
+    }
+}
+
+static void audit_lease(const struct sched_record *r)
+{
+    struct audit *a = &m.audit;
+    int w = index_of(json_string_value(json_object_get(r->data, "worker")));
+    if (r->lease != ++a->leases)
+        bad("lease %lld is given out of order", (long long)r->lease);
+    if (a->held_by_lease[r->trial] || a->ended[r->trial])
+        bad("trial %d is leased while it runs, or after its end", r->trial);
+    if (a->paused || a->stopped)
+        bad("trial %d is leased in a sweep that is paused or stopped", r->trial);
+    a->held_by_lease[r->trial] = w + 1;
+    json_decref(a->with[r->trial]);
+    a->with[r->trial] = json_incref(json_object_get(r->data, "with"));
+    if ((int)json_array_size(a->with[r->trial]) + 1 != m.spec->need.nodes)
+        bad("trial %d is leased to %zu workers, not to %d", r->trial,
+            json_array_size(a->with[r->trial]) + 1, m.spec->need.nodes);
+    audit_places(r->trial, 1);
+    if (++a->out > m.spec->parallel && m.spec->parallel)
+        bad("%d trials run at once, not %d", a->out, m.spec->parallel);
+}
+
+static int pauses, aheads, asks_taken, trials_retried; /* of all seeds */
+
+static void audit_ask(const json_t *ask)
+{
+    struct audit *a = &m.audit;
+    const char *verb = json_string_value(json_object_get(ask, "verb"));
+    asks_taken++;
+    if (strcmp(verb, "pause") == 0) {
+        a->paused = true;
+        return;
+    }
+    a->paused = a->paused && strcmp(verb, "resume") != 0;
+    a->stopped = strcmp(verb, "stop") == 0;
+}
+
+static void audit_created(const struct sched_record *r)
+{
+    struct audit *a = &m.audit;
+    AUTO(free) char *params = json_line(json_object_get(r->data, "params"));
+    bool added = json_is_true(json_object_get(r->data, "added"));
+    if (r->trial != a->created++)
+        bad("trial %d is created out of order", r->trial);
+    if (a->stopped && !added)
+        bad("trial %d is created in a sweep that is stopped", r->trial);
+    const json_t *same = json_object_get(a->params, params);
+    if (same && !added)
+        bad("trials %lld and %d are the same", (long long)json_integer_value(same), r->trial);
+    json_object_set_new(a->params, params, json_integer(r->trial));
+}
+
+static void audit_record(const struct sched_record *r)
+{
+    struct audit *a = &m.audit;
+    if (r->kind == SCHED_REC_ASKED) {
+        audit_ask(r->data);
+        return;
+    }
+    if (r->trial < 0 || r->trial >= TRIALS_MAX || r->at_ms != m.now)
+        bad("a record of trial %d at %lld", r->trial, (long long)r->at_ms);
+    int *runs = &a->held_by_lease[r->trial];
+    if (r->kind == SCHED_REC_CREATED) {
+        audit_created(r);
+    } else if (r->kind == SCHED_REC_RETRIED) {
+        if (!a->ended[r->trial])
+            bad("trial %d is retried, but has not ended", r->trial);
+        a->ended[r->trial] = 0;
+        trials_retried++;
+    } else if (r->kind == SCHED_REC_LEASED) {
+        audit_lease(r);
+    } else if (r->kind == SCHED_REC_REQUEUED || r->kind == SCHED_REC_ENDED ||
+               r->kind == SCHED_REC_PAUSED) {
+        if (a->ended[r->trial] || (r->kind != SCHED_REC_ENDED && !*runs))
+            bad("trial %d ends twice, or goes back without having been out", r->trial);
+        pauses += r->kind == SCHED_REC_PAUSED;
+        a->ended[r->trial] = r->kind == SCHED_REC_ENDED;
+        if (*runs) {
+            audit_places(r->trial, -1);
+            a->out--;
+        }
+        *runs = 0;
+    } else if (a->ended[r->trial]) {
+        bad("a record of trial %d after its end", r->trial);
+    }
+}
+
+#endif

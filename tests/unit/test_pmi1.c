@@ -1,0 +1,278 @@
+/* pmi1: what ranks of MPICH say, and the answers; whole, in pieces, and nonsense. */
+#include "launcher/pmix/pmi1.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "common/strbuf.h"
+#include "tests/unit/test.h"
+
+enum { RANKS = 3 };
+
+struct fixture {
+    struct pmi1 *p;
+    struct strbuf said[RANKS];
+    int joined[RANKS], spawns, aborted, code;
+};
+
+static void on_say(void *arg, int rank, const char *text, size_t len)
+{
+    struct fixture *f = arg;
+    CHECK(len > 0 && text[len - 1] == '\n');
+    strbuf_add(&f->said[rank], text, len);
+}
+
+static void on_joined(void *arg, int rank)
+{
+    ((struct fixture *)arg)->joined[rank]++;
+}
+
+static void on_aborted(void *arg, int rank, int code)
+{
+    ((struct fixture *)arg)->aborted = rank;
+    ((struct fixture *)arg)->code = code;
+}
+
+static void on_spawns(void *arg, int rank)
+{
+    ((struct fixture *)arg)->spawns++;
+}
+
+static struct fixture *start(void)
+{
+    static const struct pmi1_events ev = {on_say, on_joined, on_aborted, on_spawns};
+    struct fixture *f = xzalloc(sizeof *f);
+    f->p = pmi1_new("job-1", RANKS, NULL, &ev, f);
+    f->aborted = -1;
+    return f;
+}
+
+static void stop(struct fixture *f)
+{
+    for (int i = 0; i < RANKS; i++)
+        strbuf_free(&f->said[i]);
+    pmi1_free(f->p);
+    free(f);
+}
+
+/* What the rank is answered. */
+static const char *ask(struct fixture *f, int rank, const char *text)
+{
+    struct err e = {0};
+    strbuf_reset(&f->said[rank]);
+    if (pmi1_take(f->p, rank, text, strlen(text), &e) < 0)
+        FAIL("'%s': %s", text, e.text);
+    return strbuf_str(&f->said[rank]);
+}
+
+TEST(a_rank_is_told_what_it_asks_on_its_way_in)
+{
+    struct fixture *f = start();
+    CHECK_STR(ask(f, 1, "cmd=init pmi_version=1 pmi_subversion=1\n"),
+              "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
+    CHECK_INT(f->joined[1], 1);
+    CHECK_STR(ask(f, 1, "cmd=get_maxes\n"),
+              "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n");
+    CHECK_STR(ask(f, 1, "cmd=get_appnum\n"), "cmd=appnum appnum=0\n");
+    CHECK_STR(ask(f, 1, "cmd=get_my_kvsname\n"), "cmd=my_kvsname kvsname=job-1\n");
+    CHECK_STR(ask(f, 1, "cmd=get_universe_size\n"), "cmd=universe_size size=3\n");
+    CHECK_STR(ask(f, 1, "cmd=get kvsname=job-1 key=PMI_process_mapping\n"),
+              "cmd=get_result rc=0 msg=success value=(vector,(0,1,3))\n");
+    CHECK_STR(ask(f, 1, "cmd=finalize\n"), "cmd=finalize_ack\n");
+    stop(f);
+}
+
+/* What ranks are told of who is on which node; by pmi1_new(). */
+static const char *mapping(struct fixture *f, int ranks, const int *nodes)
+{
+    static const struct pmi1_events ev = {on_say, on_joined, on_aborted, on_spawns};
+    pmi1_free(f->p);
+    f->p = pmi1_new("job-1", ranks, nodes, &ev, f);
+    return ask(f, 0, "cmd=get kvsname=job-1 key=PMI_process_mapping\n");
+}
+
+TEST(ranks_are_told_which_of_them_are_on_one_node)
+{
+    struct fixture *f = start();
+    CHECK_STR(mapping(f, 5, (int[]){0, 0, 1, 0, 2}),
+              "cmd=get_result rc=0 msg=success value=(vector,(0,1,2),(1,1,1),(0,1,1),(2,1,1))\n");
+    static int many[1000];
+    for (int i = 0; i < 1000; i++)
+        many[i] = i;
+    CHECK_STR(mapping(f, 1000, many), "cmd=get_result rc=-1 msg=not_found value=unknown\n");
+    stop(f);
+}
+
+TEST(one_that_speaks_another_version_is_refused_and_has_not_joined)
+{
+    struct fixture *f = start();
+    CHECK_STR(ask(f, 0, "cmd=init pmi_version=2 pmi_subversion=0\n"),
+              "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n");
+    CHECK_INT(f->joined[0], 0);
+    stop(f);
+}
+
+TEST(what_one_rank_puts_another_gets)
+{
+    struct fixture *f = start();
+    CHECK_STR(ask(f, 0, "cmd=put kvsname=job-1 key=bc-0 value=mpi#02008$x=y\n"),
+              "cmd=put_result rc=0 msg=success\n");
+    CHECK_STR(ask(f, 2, "cmd=get kvsname=job-1 key=bc-0\n"),
+              "cmd=get_result rc=0 msg=success value=mpi#02008$x=y\n");
+    CHECK_STR(ask(f, 2, "cmd=get kvsname=job-1 key=bc-1\n"),
+              "cmd=get_result rc=-1 msg=not_found value=unknown\n");
+    stop(f);
+}
+
+TEST(a_key_or_a_value_that_is_too_long_or_missing_is_refused)
+{
+    struct fixture *f = start();
+    const char *refused = "cmd=put_result rc=-1 msg=missing_or_too_long\n";
+    AUTO(strbuf) struct strbuf line = {0};
+    strbuf_printf(&line, "cmd=put key=a value=%01024d\n", 0);
+    CHECK_STR(ask(f, 0, strbuf_str(&line)), refused);
+    strbuf_reset(&line);
+    strbuf_printf(&line, "cmd=put key=%064d value=a\n", 0);
+    CHECK_STR(ask(f, 0, strbuf_str(&line)), refused);
+    CHECK_STR(ask(f, 0, "cmd=put key=a\n"), refused);
+    strbuf_reset(&line);
+    strbuf_printf(&line, "cmd=put key=%063d value=%01023d\n", 1, 2);
+    CHECK_STR(ask(f, 0, strbuf_str(&line)), "cmd=put_result rc=0 msg=success\n");
+    stop(f);
+}
+
+TEST(the_store_has_an_end)
+{
+    struct fixture *f = start();
+    const char *answer = "";
+    int n = 0;
+    for (; n < 10000 && !strstr(answer, "store_is_full"); n++) {
+        AUTO(free) char *line = xasprintf("cmd=put key=k%d value=1\n", n);
+        answer = ask(f, 0, line);
+    }
+    CHECK_INT(n, RANKS * 1024); /* with the mapping */
+    stop(f);
+}
+
+TEST(nobody_leaves_the_barrier_before_all_have_come_each_time)
+{
+    struct fixture *f = start();
+    for (int again = 0; again < 2; again++) {
+        CHECK_STR(ask(f, 2, "cmd=barrier_in\n"), "");
+        CHECK_STR(ask(f, 0, "cmd=barrier_in\n"), "");
+        CHECK_STR(ask(f, 1, "cmd=barrier_in\n"), "cmd=barrier_out\n");
+        CHECK_STR(strbuf_str(&f->said[0]), "cmd=barrier_out\n");
+        CHECK_STR(strbuf_str(&f->said[2]), "cmd=barrier_out\n");
+    }
+    stop(f);
+}
+
+TEST(names_are_published_looked_up_and_taken_back)
+{
+    struct fixture *f = start();
+    CHECK_STR(ask(f, 0, "cmd=lookup_name service=sea\n"),
+              "cmd=lookup_result rc=-1 msg=not_found port=unknown\n");
+    CHECK_STR(ask(f, 0, "cmd=publish_name service=sea port=tag#0$\n"),
+              "cmd=publish_result rc=0 msg=success\n");
+    CHECK_STR(ask(f, 1, "cmd=lookup_name service=sea\n"),
+              "cmd=lookup_result rc=0 msg=success port=tag#0$\n");
+    CHECK_STR(ask(f, 0, "cmd=unpublish_name service=sea\n"),
+              "cmd=unpublish_result rc=0 msg=success\n");
+    CHECK_STR(ask(f, 0, "cmd=unpublish_name service=sea\n"),
+              "cmd=unpublish_result rc=-1 msg=not_found\n");
+    stop(f);
+}
+
+TEST(an_abort_has_a_rank_and_a_code)
+{
+    struct fixture *f = start();
+    CHECK_STR(ask(f, 2, "cmd=abort exitcode=7 message=why\n"), "");
+    CHECK_INT(f->aborted, 2);
+    CHECK_INT(f->code, 7);
+    stop(f);
+}
+
+TEST(further_ranks_are_refused_when_all_has_been_said)
+{
+    struct fixture *f = start();
+    CHECK_STR(ask(f, 0, "mcmd=spawn\nnprocs=1\nexecname=true\nspawnssofar=1\n"), "");
+    CHECK_INT(f->spawns, 0);
+    CHECK_STR(ask(f, 0, "mcmd=spawn\nnprocs=1\nexecname=cmd=abort exitcode=3\nendcmd\n"),
+              "cmd=spawn_result rc=-1 msg=not_served\n");
+    CHECK_INT(f->spawns, 1);
+    CHECK_INT(f->aborted, -1);
+    CHECK_STR(ask(f, 0, "cmd=get_appnum\n"), "cmd=appnum appnum=0\n");
+    stop(f);
+}
+
+TEST(lines_may_come_in_any_pieces)
+{
+    struct fixture *f = start();
+    const char *text = "cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_appnum\n";
+    for (size_t i = 0; text[i]; i++)
+        CHECK_INT(pmi1_take(f->p, 0, text + i, 1, NULL), 0);
+    CHECK_STR(strbuf_str(&f->said[0]),
+              "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\ncmd=appnum appnum=0\n");
+    stop(f);
+}
+
+TEST(what_is_no_pmi1_is_an_error_that_shows_it)
+{
+    static const char *const lines[] = {"\n",
+                                        "GET / HTTP/1.1\n",
+                                        "cmd=\n",
+                                        "cmd=getmaxes\n",
+                                        "cmd=get_maxesx\n",
+                                        "cmd=barrier_in\ncmd=barrier_in\n"};
+    for (size_t i = 0; i < COUNT_OF(lines); i++) {
+        struct fixture *f = start();
+        struct err e = {0};
+        CHECK_INT(pmi1_take(f->p, 1, lines[i], strlen(lines[i]), &e), -EPROTO);
+        CHECK(strstr(e.text, "rank 1: '") && strstr(e.text, "is no line of PMI-1"));
+        stop(f);
+    }
+    struct fixture *f = start();
+    struct err e = {0};
+    int rc = 0;
+    for (int i = 0; i < 5000 && rc == 0; i++)
+        rc = pmi1_take(f->p, 1, "x", 1, &e);
+    CHECK_INT(rc, -EMSGSIZE);
+    CHECK_STR(e.text, "rank 1: a line of PMI-1 is longer than 4096 bytes");
+    stop(f);
+}
+
+TEST(lines_changed_at_random_do_no_harm)
+{
+    static const char *const corpus[] = {"cmd=init pmi_version=1 pmi_subversion=1\n",
+                                         "cmd=get_maxes\n",
+                                         "cmd=put kvsname=job-1 key=a value=b\n",
+                                         "cmd=get kvsname=job-1 key=a\n",
+                                         "cmd=barrier_in\n",
+                                         "mcmd=spawn\nnprocs=1\nendcmd\n",
+                                         "cmd=publish_name service=a port=b\n",
+                                         "cmd=lookup_name service=a\n",
+                                         "cmd=abort exitcode=1\n",
+                                         "cmd=finalize\n"};
+    long seed = getenv("DROVER_FUZZ_SEED") ? atol(getenv("DROVER_FUZZ_SEED")) : (long)time(NULL);
+    printf("# DROVER_FUZZ_SEED=%ld\n", seed);
+    unsigned short rng[3] = {(unsigned short)seed, (unsigned short)(seed >> 16), 7};
+    struct fixture *f = start();
+    for (int i = 0; i < 100000; i++) {
+        char line[64];
+        const char *from = corpus[(size_t)nrand48(rng) % COUNT_OF(corpus)];
+        size_t len = strlen(from);
+        memcpy(line, from, len);
+        for (long n = nrand48(rng) % 3; n > 0; n--)
+            line[(size_t)nrand48(rng) % len] = "= \n\0\xff"
+                                               "cmd1\\"[nrand48(rng) % 10];
+        strbuf_reset(&f->said[i % RANKS]);
+        struct err e = {0};
+        int rc = pmi1_take(f->p, i % RANKS, line, len, &e);
+        CHECK(rc == 0 || e.text[0]);
+        if (rc < 0) { /* as if all had been cut off */
+            stop(f);
+            f = start();
+        }
+    }
+    stop(f);
+}
