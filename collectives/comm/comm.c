@@ -17,7 +17,7 @@
 #include "common/mem.h"
 #include "launcher/client/client_inside.h"
 
-enum { OPEN_MS = 60000, SPINS = 2000 };
+enum { OPEN_MS = 60000, SPINS = 2000, NAP_NS = 20000 };
 
 struct drover_comm {
     struct drover *d;
@@ -27,7 +27,7 @@ struct drover_comm {
     unsigned caps;
     int64_t open_ms;
     double factor;
-    unsigned spins;             /* before a wait gives its core to others */
+    bool crowded;               /* this node has more ranks than cores */
     struct backend_call *queue; /* head … len could not be started yet */
     size_t head, len, cap;
     int depth;                /* of groups */
@@ -59,7 +59,7 @@ static struct drover_comm *comm_new(struct drover *d, const struct backend *b,
     snprintf(c->name, sizeof c->name, "%s", name);
     c->notes = noting_open(c->name, rank, size);
     /* With more ranks than cores, the one that is awaited needs this very core. */
-    c->spins = drover_local_size(d) > sysconf(_SC_NPROCESSORS_ONLN) ? 0 : SPINS;
+    c->crowded = drover_local_size(d) > sysconf(_SC_NPROCESSORS_ONLN);
     return c;
 }
 
@@ -375,6 +375,16 @@ int drover_comm_poll(struct drover_comm *c)
     return rc;
 }
 
+/* Between two looks. Ranks that only yield to each other can starve everybody else, the launcher
+ * too, for a minute: seen on Linux 6.18, whose scheduler loses count of such tasks. */
+static void give_core(const struct drover_comm *c, unsigned turn)
+{
+    if (c->crowded)
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    else if (turn > SPINS)
+        sched_yield();
+}
+
 int drover_wait(struct drover_comm *c, int64_t timeout_ms)
 {
     struct err *e = client_err(c->d);
@@ -397,8 +407,7 @@ int drover_wait(struct drover_comm *c, int64_t timeout_ms)
                 return failed(c, -ETIMEDOUT);
             }
         }
-        if (turn > c->spins)
-            sched_yield();
+        give_core(c, turn);
     }
     notes_done(c->notes);
     return 0;
