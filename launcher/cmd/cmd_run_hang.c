@@ -120,7 +120,7 @@ static void add_rank(struct cmd_run_hang *h, int rank, json_t *all)
                       h->differs[rank] ? "   <- differs" : "");
     json_t *one = standing_json(s);
     json_object_set_new(one, "rank", json_integer(h->plan->first_rank + rank));
-    json_object_set_new(one, "node", events_text(node));
+    json_object_set_new(one, "node", json_text(node));
     json_object_set_new(one, "ended", json_boolean(h->over[rank]));
     json_object_set_new(one, "idle", json_boolean(hang_is_idle(h->hang, rank)));
     json_object_set_new(one, "differs", json_boolean(h->differs[rank]));
@@ -170,7 +170,7 @@ static void on_ras(void *arg, const char *text)
     if (*text) {
         strbuf_puts(&h->report, "  NCCL's RAS says:\n");
         add_indented(&h->report, text);
-        json_object_set_new(h->j, "ras", events_text(text));
+        json_object_set_new(h->j, "ras", json_text(text));
     }
     finish(h);
 }
@@ -182,7 +182,7 @@ static void add_stack(struct cmd_run_hang *h, int rank, const char *text)
         return;
     strbuf_printf(&h->report, "  stack of rank %d:\n", h->plan->first_rank + rank);
     add_indented(&h->report, text);
-    json_object_set_new(json_array_get(all, (size_t)rank), "stack", events_text(text));
+    json_object_set_new(json_array_get(all, (size_t)rank), "stack", json_text(text));
 }
 
 static void on_stacks(void *arg, const char *const *texts)
