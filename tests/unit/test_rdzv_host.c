@@ -33,9 +33,12 @@ static void on_ended(void *arg, const char *why)
 
 static void open_host(int most)
 {
-    const struct rdzv_want want = {
-        .host = "127.0.0.1", .id = "j", .name = "host", .nodes_min = NODES, .nodes_max = most,
-        .join_ms = JOIN_MS};
+    const struct rdzv_want want = {.host = "127.0.0.1",
+                                   .id = "j",
+                                   .name = "host",
+                                   .nodes_min = NODES,
+                                   .nodes_max = most,
+                                   .join_ms = JOIN_MS};
     static const struct control_events events = {on_frame, on_ended};
     struct err e = {0};
     int port = 0;
@@ -103,10 +106,10 @@ TEST(a_reason_is_told_also_where_it_is_cut_within_a_letter)
     for (int odd = 0; odd < 2; odd++) {
         memset(nodes, 0, sizeof nodes);
         place_both();
-        control_send(nodes[0].link,
-                     json_pack("{s:s,s:b,s:s}", "t", "ended", "well", false, "why",
-                               strbuf_str(&why)),
-                     NULL, 0);
+        control_send(
+            nodes[0].link,
+            json_pack("{s:s,s:b,s:s}", "t", "ended", "well", false, "why", strbuf_str(&why)), NULL,
+            0);
         wait_for(1, "place stop ");
         CHECK(strncmp(nodes[1].why, "a node: ", 8) == 0 && strlen(nodes[1].why) > 400);
         close_all();
