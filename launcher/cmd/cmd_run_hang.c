@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/strbuf.h"
+#include "launcher/cmd/singleton.h"
 #include "launcher/plan/env.h"
 #include "launcher/watch/events.h"
 #include "launcher/watch/hang.h"
@@ -249,11 +250,31 @@ static void ask_stacks(struct cmd_run_hang *h)
 /* ---- the timer ---------------------------------------------------------------------------------
  */
 
+/* Of ranks with an MPI library those that have joined are in MPI_Init until all have, whose fence
+ * they may wait in busily. libpmix tells its server of a fence only when all are there. */
+static void see_who_meets(struct cmd_run_hang *h)
+{
+    char library[64];
+    for (int i = 0; i < h->ranks; i++) {
+        struct standing *s = &h->now[i];
+        int64_t ms = launch_meets_ms(h->job, i);
+        if (ms < h->timeout_s * 1000 || s->at.comm[0] || s->pid == 0 ||
+            !singleton_mapped(library, sizeof library, s->pid))
+            continue;
+        s->at = (struct lineup_at){.comm = "MPI_COMM_WORLD",
+                                   .size = h->ranks,
+                                   .waits_ms = ms,
+                                   .count = 1,
+                                   .calls = {{.nth = 1, .what = "MPI_Init", .ms = ms}}};
+    }
+}
+
 static void on_timer(uv_timer_t *t)
 {
     struct cmd_run_hang *h = t->data;
-    struct hang_sample *samples = xcalloc((size_t)h->ranks, sizeof *samples);
+    AUTO(free) struct hang_sample *samples = xcalloc((size_t)h->ranks, sizeof *samples);
     int rc = launch_look(h->job, h->now);
+    see_who_meets(h);
     for (int i = 0; i < h->ranks; i++) {
         samples[i] =
             (struct hang_sample){.over = h->over[i],
@@ -263,7 +284,6 @@ static void on_timer(uv_timer_t *t)
                                  .waits_ms = h->now[i].at.failed ? 0 : h->now[i].at.waits_ms};
     }
     enum hang_verdict v = hang_look(h->hang, samples, (int64_t)uv_now(h->loop));
-    free(samples);
     if (v == HANG_NONE)
         return;
     uv_timer_stop(t);

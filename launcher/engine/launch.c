@@ -29,6 +29,7 @@ struct launch_rank {
     pid_t pid; /* 0: not running */
     struct tail *out, *err;
     uint64_t give_up_ms; /* on its output; 0: not so far */
+    uint64_t joined_ms;  /* it has attached to PMIx then; 0: not so far */
     bool told;           /* rank_ended was called */
     struct standing far; /* on another node, as of the last launch_look() but one */
 };
@@ -42,7 +43,7 @@ struct launch {
     int port_fd;
     int grace_ms, polite_ms, stop_signal;
     uint64_t started_ns;
-    bool joined;             /* a rank has attached to PMIx */
+    int joined;              /* ranks that have attached to PMIx */
     struct launch_spec spec; /* pointers are good as long as launch.h says */
     char *broken;            /* why, where it is */
     struct launch_events ev;
@@ -295,7 +296,10 @@ static void on_address(void *arg, const char *master_addr)
 
 static void on_joined(void *arg, int rank)
 {
-    ((struct launch *)arg)->joined = true;
+    struct launch *j = arg;
+    j->joined += j->ranks[rank].joined_ms == 0;
+    if (j->ranks[rank].joined_ms == 0)
+        j->ranks[rank].joined_ms = uv_now(j->launcher->loop);
 }
 
 static void on_standing(void *arg, int rank, const struct standing *s)
@@ -519,8 +523,15 @@ void launch_ask_stack(struct launch *j, int rank)
 
 bool launch_has_joined(const struct launch *j)
 {
-    return j->joined || j->plan->engine == PLAN_ENGINE_OPENMPI ||
+    return j->joined > 0 || j->plan->engine == PLAN_ENGINE_OPENMPI ||
            j->plan->engine == PLAN_ENGINE_SLURM;
+}
+
+int64_t launch_meets_ms(const struct launch *j, int rank)
+{
+    uint64_t since_ms = j->ranks[rank].joined_ms;
+    bool all = j->joined == j->plan->world_size;
+    return since_ms && !all ? (int64_t)(uv_now(j->launcher->loop) - since_ms) : 0;
 }
 
 /* ---- end ---------------------------------------------------------------------------------------

@@ -106,6 +106,9 @@ int launch_ask(struct launch *j, bool *asked);
 void launch_ask_stack(struct launch *j, int rank);
 /* Whether any rank has attached to PMIx. True where mpirun or srun serves it: that is not known. */
 bool launch_has_joined(const struct launch *j);
+/* For how long the rank has been attached to PMIx while others are not; 0: it is not, or all are,
+ * or mpirun or srun serves it. */
+int64_t launch_meets_ms(const struct launch *j, int rank);
 
 /* Ends the job in good order: ranks with a report channel that have used it are told to stop and
  * have `polite_ms` to end by themselves; then SIGTERM to every rank's group; SIGKILL after the
