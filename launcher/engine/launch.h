@@ -19,29 +19,12 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "launcher/guard/guardian.h"
+#include "launcher/engine/launcher.h"
 #include "launcher/plan/plan.h"
 #include "launcher/watch/job.h"
 #include "launcher/watch/standing.h"
 
-struct engine;
-struct launcher;
 struct launch;
-
-/* Borrows the loop and the guardian; both must outlive it. The ranks of its jobs inherit this
- * process's environment as it is now. SIGPIPE is ignored from here on; ranks have it as usual. */
-int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, struct err *e);
-/* Only with no job left. Leaves nothing active on the loop. */
-void launcher_close(struct launcher *l);
-AUTO_DEFINE(launcher, struct launcher *, launcher_close)
-
-/* This machine, as launcher_open() found it. Borrowed. */
-const struct topo *launcher_topo(const struct launcher *l);
-
-/* For who starts something beside its jobs: its engine, and the environment that ranks inherit.
- * Borrowed. */
-struct engine *launcher_engine(const struct launcher *l);
-char *const *launcher_env(const struct launcher *l);
 
 enum launch_stream { LAUNCH_STDOUT = 1, LAUNCH_STDERR = 2 };
 
