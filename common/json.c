@@ -200,3 +200,15 @@ int json_as_number(double *out, const json_t *value)
         return -EINVAL;
     return 0;
 }
+
+json_t *json_text(const char *bytes)
+{
+    json_t *j = json_string(bytes);
+    if (j)
+        return j;
+    AUTO(free) char *plain = xstrdup(bytes);
+    for (char *p = plain; *p; p++)
+        if ((unsigned char)*p >= 0x80)
+            *p = '?';
+    return json_string(plain);
+}

@@ -47,6 +47,9 @@ char *json_line(const json_t *value);
  *            a NUL in a string; the message starts with LINE:COLUMN */
 int json_parse(json_t **out, const char *text, size_t len, struct err *e);
 
+/* A new string of bytes that may be no UTF-8: such bytes become '?'. Never NULL. */
+json_t *json_text(const char *bytes);
+
 /* A new real, or one of the strings "nan", "inf", "-inf". Never NULL. */
 json_t *json_number(double value);
 /* Reads what json_number() makes, and integers. -EINVAL for anything else. */

@@ -2,7 +2,6 @@
  * (libexec/drover), which are executed with the arguments as they were. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/opt.h"
+#include "common/self.h"
 #include "launcher/cmd/cmd.h"
 
 struct cmd {
@@ -78,24 +78,14 @@ static int unknown(const char *name)
 /* ../libexec/drover/PROGRAM from where this program lies: in the build tree and when installed. */
 static int exec_program(const struct cmd *c, char **argv)
 {
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    AUTO(free) char *above = NULL;
     struct err e = {0};
-    if (n < 0) {
-        err_set(&e, -errno, "/proc/self/exe: %s", strerror(errno));
-        err_print(&e, "drover");
-        return CMD_FAILED;
+    if (self_path(&above, 2, &e) == 0) {
+        AUTO(free) char *path = xasprintf("%s/libexec/drover/%s", above, c->program);
+        execv(path, argv);
+        err_set(&e, -errno, "%s: %s: %s", c->name, path, strerror(errno));
+        err_hint(&e, "is this a complete installation? `make install` puts it there");
     }
-    self[n] = '\0';
-    for (int up = 0; up < 2; up++) {
-        char *slash = strrchr(self, '/');
-        if (slash)
-            *slash = '\0';
-    }
-    AUTO(free) char *path = xasprintf("%s/libexec/drover/%s", self, c->program);
-    execv(path, argv);
-    err_set(&e, -errno, "%s: %s: %s", c->name, path, strerror(errno));
-    err_hint(&e, "is this a complete installation? `make install` puts it there");
     err_print(&e, "drover");
     return CMD_FAILED;
 }

@@ -1,7 +1,6 @@
 #include "collectives/bench/bench_job.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/self.h"
 #include "launcher/cmd/cmd_run.h"
 #include "launcher/engine/launch.h"
 #include "launcher/guard/guardian.h"
@@ -110,11 +110,9 @@ static void push_all(char ***to, char *const *words)
 
 int bench_job_run(const struct bench_job *b, struct err *e)
 {
-    char self[PATH_MAX];
-    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (len < 0)
-        return err_set(e, -errno, "/proc/self/exe: %s", strerror(errno));
-    self[len] = '\0';
+    char *self = NULL;
+    if (self_path(&self, 0, e) < 0)
+        return e ? e->code : -EIO;
     AUTO(strv) char **line = NULL;
     strv_push(&line, xstrdup("drover bench"));
     if (b->ranks) {
@@ -123,7 +121,7 @@ int bench_job_run(const struct bench_job *b, struct err *e)
     }
     push_all(&line, b->launch);
     strv_push(&line, xstrdup("--"));
-    strv_push(&line, xstrdup(self));
+    strv_push(&line, self);
     push_all(&line, b->argv + 1);
     struct cmd_run_opts o;
     int rc = cmd_run_parse(&o, "drover bench", (int)strv_len(line), line, e);

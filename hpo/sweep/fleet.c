@@ -1,13 +1,13 @@
 #include "hpo/sweep/fleet.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/self.h"
 #include "hpo/sweep/sweepdir.h"
 
 enum {
@@ -41,7 +41,7 @@ struct fleet {
     struct launcher *launcher;
     struct node *nodes;
     int count;
-    char program[PATH_MAX];
+    char *program;
     bool released;
 };
 
@@ -242,10 +242,10 @@ static void add(struct fleet *f, const struct host *h)
 int fleet_open(struct fleet **out, uv_loop_t *loop, const struct fleet_config *c, const char *dir,
                const struct fleet_events *ev, void *arg, struct err *e)
 {
+    AUTO(free) char *program = NULL;
     AUTO(free) struct fleet *f = xzalloc(sizeof *f);
-    ssize_t len = readlink("/proc/self/exe", f->program, sizeof f->program - 1);
-    if (len < 0)
-        return err_set(e, -errno, "/proc/self/exe: %s", strerror(errno));
+    if (self_path(&program, 0, e) < 0)
+        return e ? e->code : -EIO;
     f->loop = loop;
     f->config = c;
     f->dir = dir;
@@ -254,6 +254,7 @@ int fleet_open(struct fleet **out, uv_loop_t *loop, const struct fleet_config *c
     int rc = launcher_open(&f->launcher, loop, c->guardian, e);
     if (rc < 0)
         return rc;
+    f->program = TAKE(program);
     f->nodes = xcalloc((size_t)c->hosts->count + 1, sizeof *f->nodes);
     for (int i = 0; i < c->hosts->count; i++)
         if (!c->hosts->at[i].here)
@@ -302,5 +303,6 @@ void fleet_close(struct fleet *f)
         strv_free(f->nodes[i].env);
     }
     free(f->nodes);
+    free(f->program);
     free(f);
 }

@@ -32,6 +32,7 @@ struct run {
     struct cmd_run_again *again;
     struct cmd_run_meet *meet; /* NULL: no other node is met */
     struct redirect *redirect;
+    int typed_fd; /* what is typed, for a rank, until it has it; -1 */
     uv_signal_t signals[COUNT_OF(handled)];
     uv_timer_t timeout;
     bool handles; /* the two above are on the loop */
@@ -65,9 +66,20 @@ static void on_report(void *arg, int rank, const char *json, size_t len)
     cmd_run_watch_report(((struct run *)arg)->watch, rank);
 }
 
+/* The feed is told when the rank reads no more, so only the rank keeps the pipe open. */
+static void hand_over_typed(struct run *r)
+{
+    if (r->typed_fd < 0)
+        return;
+    close(fd_take(&r->typed_fd));
+    r->opts->spec.stdin_null = true; /* another attempt's rank cannot have it */
+}
+
 static void on_rank_started(void *arg, int rank, pid_t pid)
 {
-    cmd_run_watch_rank_started(((struct run *)arg)->watch, rank, pid);
+    struct run *r = arg;
+    hand_over_typed(r);
+    cmd_run_watch_rank_started(r->watch, rank, pid);
 }
 
 static void on_looked(void *arg, int rank)
@@ -115,10 +127,22 @@ static void finish_when_written(struct run *r)
         uv_stop(&r->loop);
 }
 
+/* The user has ended it. */
+static bool is_unwanted(const struct run *r)
+{
+    return r->ended_by || r->timed_out || r->reader_gone;
+}
+
 static bool again(struct run *r, const struct job_end *end)
 {
-    bool unwanted = r->ended_by || r->timed_out || r->reader_gone;
-    return cmd_run_again_after(r->again, launch_plan(r->job), end, r->status, unwanted, r->watch);
+    return cmd_run_again_after(r->again, launch_plan(r->job), end, r->status, is_unwanted(r),
+                               r->watch);
+}
+
+/* What we end with where this node leaves the others. */
+static int status_of_leaving(const struct run *r)
+{
+    return r->ended_by ? STATUS_SIGNAL + r->ended_by : CMD_FAILED;
 }
 
 /* Whether something follows here after this attempt. */
@@ -132,8 +156,8 @@ static bool goes_on_with_others(struct run *r, const struct job_end *end)
     else if (r->status)
         how = xstrdup(r->ended_by ? strsignal(r->ended_by) : "ended before its ranks did");
     if (cmd_run_meet_stopped(r->meet))
-        r->status = CMD_FAILED; /* not that of ranks that were ended */
-    enum cmd_run_meet_next next = cmd_run_meet_ended(r->meet, how);
+        r->status = status_of_leaving(r); /* not that of ranks that were ended */
+    enum cmd_run_meet_next next = cmd_run_meet_ended(r->meet, how, is_unwanted(r));
     if (next == CMD_RUN_MEET_JOIN)
         cmd_run_meet_join(r->meet);
     if (next == CMD_RUN_MEET_FAILED)
@@ -286,15 +310,15 @@ static int show_plan(const struct cmd_run_opts *o, struct err *e)
 }
 
 /* What a rank reads: our stdin itself, or a pipe that is fed from our terminal. */
-static int choose_stdin(struct run *r, int *pipe_fd, struct err *e)
+static int choose_stdin(struct run *r, struct err *e)
 {
     if (r->opts->spec.stdin_null)
         return 0;
     r->opts->spec.stdin_fd = STDIN_FILENO;
     if (!isatty(STDIN_FILENO))
         return 0;
-    int rc = feed_open(&r->feed, pipe_fd, &r->loop, STDIN_FILENO, e);
-    r->opts->spec.stdin_fd = *pipe_fd;
+    int rc = feed_open(&r->feed, &r->typed_fd, &r->loop, STDIN_FILENO, e);
+    r->opts->spec.stdin_fd = r->typed_fd;
     return rc;
 }
 
@@ -322,8 +346,9 @@ static void start_next(void *arg)
     struct run *r = arg;
     struct err e = {0};
     launch_free(TAKE(r->job));
-    r->ended = r->goes_on = r->hung = r->paused = false;
-    if (start_attempt(r, &e) == 0)
+    r->goes_on = r->hung = r->paused = false;
+    r->ended = start_attempt(r, &e) < 0;
+    if (!r->ended)
         return;
     err_print(&e, r->opts->who);
     r->status = r->status ? r->status : CMD_FAILED; /* that of the attempt before */
@@ -360,7 +385,7 @@ static void on_over(void *arg, bool well)
     struct run *r = arg;
     r->ended = true;
     r->goes_on = false;
-    r->status = r->status || well ? r->status : CMD_FAILED;
+    r->status = r->status || well ? r->status : status_of_leaving(r);
     finish_when_written(r);
 }
 
@@ -396,12 +421,11 @@ static int meet(struct run *r, struct err *e)
 static int start(struct run *r, struct err *e)
 {
     const struct cmd_run_watch_needs needs = {say, on_hung, r};
-    AUTO(fd) int typed = -1;
     int rc = launcher_open(&r->launcher, &r->loop, r->guardian, e);
     if (rc == 0)
         rc = console_open(&r->console, &r->loop, &r->opts->style, on_moved, r, e);
     if (rc == 0)
-        rc = choose_stdin(r, &typed, e);
+        rc = choose_stdin(r, e);
     if (rc == 0)
         rc = cmd_run_watch_open(&r->watch, &r->loop, r->opts, &needs, e);
     if (rc == 0)
@@ -420,6 +444,7 @@ static void stop(struct run *r)
     if (r->handles)
         uv_close((uv_handle_t *)&r->timeout, NULL);
     feed_close(r->feed);
+    hand_over_typed(r); /* to nobody */
     cmd_run_again_close(r->again);
     cmd_run_meet_close(r->meet);
     cmd_run_watch_close(r->watch);
@@ -435,7 +460,7 @@ static void stop(struct run *r)
 
 int cmd_run_job(struct cmd_run_opts *o)
 {
-    struct run r = {.opts = o};
+    struct run r = {.opts = o, .typed_fd = -1};
     struct err e = {0};
     if (o->verbose)
         log_set_level(LOG_INFO);

@@ -31,7 +31,8 @@ struct cmd_run_opts {
     struct hosts *hosts;             /* what they, or the allocation, say; NULL: nothing */
     struct launch_app *apps;         /* the programs behind ':'; they own argv and env */
     int app_count;
-    const char *app_file; /* --app */
+    const char *app_file; /* --app … */
+    char **app_words;     /* … and what stands there */
     const char *path;     /* where programs are looked for first; NULL: PATH */
     int np;               /* < 0: not given */
     int per_node;         /* -N; 0: one a GPU or a core; < 0: not given */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/strbuf.h"
+#include "launcher/cmd/singleton.h"
 #include "launcher/plan/env.h"
 #include "launcher/watch/events.h"
 #include "launcher/watch/hang.h"
@@ -120,7 +121,7 @@ static void add_rank(struct cmd_run_hang *h, int rank, json_t *all)
                       h->differs[rank] ? "   <- differs" : "");
     json_t *one = standing_json(s);
     json_object_set_new(one, "rank", json_integer(h->plan->first_rank + rank));
-    json_object_set_new(one, "node", events_text(node));
+    json_object_set_new(one, "node", json_text(node));
     json_object_set_new(one, "ended", json_boolean(h->over[rank]));
     json_object_set_new(one, "idle", json_boolean(hang_is_idle(h->hang, rank)));
     json_object_set_new(one, "differs", json_boolean(h->differs[rank]));
@@ -170,7 +171,7 @@ static void on_ras(void *arg, const char *text)
     if (*text) {
         strbuf_puts(&h->report, "  NCCL's RAS says:\n");
         add_indented(&h->report, text);
-        json_object_set_new(h->j, "ras", events_text(text));
+        json_object_set_new(h->j, "ras", json_text(text));
     }
     finish(h);
 }
@@ -182,7 +183,7 @@ static void add_stack(struct cmd_run_hang *h, int rank, const char *text)
         return;
     strbuf_printf(&h->report, "  stack of rank %d:\n", h->plan->first_rank + rank);
     add_indented(&h->report, text);
-    json_object_set_new(json_array_get(all, (size_t)rank), "stack", events_text(text));
+    json_object_set_new(json_array_get(all, (size_t)rank), "stack", json_text(text));
 }
 
 static void on_stacks(void *arg, const char *const *texts)
@@ -249,11 +250,31 @@ static void ask_stacks(struct cmd_run_hang *h)
 /* ---- the timer ---------------------------------------------------------------------------------
  */
 
+/* Of ranks with an MPI library those that have joined are in MPI_Init until all have, whose fence
+ * they may wait in busily. libpmix tells its server of a fence only when all are there. */
+static void see_who_meets(struct cmd_run_hang *h)
+{
+    char library[64];
+    for (int i = 0; i < h->ranks; i++) {
+        struct standing *s = &h->now[i];
+        int64_t ms = launch_meets_ms(h->job, i);
+        if (ms < h->timeout_s * 1000 || s->at.comm[0] || s->pid == 0 ||
+            !singleton_mapped(library, sizeof library, s->pid))
+            continue;
+        s->at = (struct lineup_at){.comm = "MPI_COMM_WORLD",
+                                   .size = h->ranks,
+                                   .waits_ms = ms,
+                                   .count = 1,
+                                   .calls = {{.nth = 1, .what = "MPI_Init", .ms = ms}}};
+    }
+}
+
 static void on_timer(uv_timer_t *t)
 {
     struct cmd_run_hang *h = t->data;
-    struct hang_sample *samples = xcalloc((size_t)h->ranks, sizeof *samples);
+    AUTO(free) struct hang_sample *samples = xcalloc((size_t)h->ranks, sizeof *samples);
     int rc = launch_look(h->job, h->now);
+    see_who_meets(h);
     for (int i = 0; i < h->ranks; i++) {
         samples[i] =
             (struct hang_sample){.over = h->over[i],
@@ -263,7 +284,6 @@ static void on_timer(uv_timer_t *t)
                                  .waits_ms = h->now[i].at.failed ? 0 : h->now[i].at.waits_ms};
     }
     enum hang_verdict v = hang_look(h->hang, samples, (int64_t)uv_now(h->loop));
-    free(samples);
     if (v == HANG_NONE)
         return;
     uv_timer_stop(t);

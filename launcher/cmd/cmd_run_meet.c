@@ -1,6 +1,6 @@
 #include "launcher/cmd/cmd_run_meet.h"
 
-#include "common/strbuf.h"
+#include "common/log.h"
 #include "launcher/engine/rdzv.h"
 
 enum state {
@@ -19,8 +19,9 @@ struct cmd_run_meet {
     struct rdzv_want want;
     char *master_addr; /* what spec points to */
     enum state state;
-    bool failure; /* STOPPING: another node's; else one has come */
-    bool leaving; /* FAILED: no attempt follows */
+    bool failure;  /* STOPPING: another node's; else one has come */
+    bool leaving;  /* FAILED: no attempt follows */
+    bool unwanted; /* DONE: the user has ended them */
 };
 
 static void say(const struct cmd_run_meet *m, const char *what, const char *why)
@@ -29,9 +30,19 @@ static void say(const struct cmd_run_meet *m, const char *what, const char *why)
     m->needs.say(m->needs.arg, text);
 }
 
+/* Whether what the host says means something now; what does not, is logged and dropped. */
+static bool is_due(const struct cmd_run_meet *m, enum state s, const char *what)
+{
+    if (m->state != s)
+        log_warn("rendezvous: '%s' means nothing now and is dropped", what);
+    return m->state == s;
+}
+
 static void on_place(void *arg, const struct rdzv_place *p)
 {
     struct cmd_run_meet *m = arg;
+    if (!is_due(m, WAITS, "place"))
+        return;
     struct launch_spec *s = &m->opts->spec;
     free(m->master_addr);
     m->master_addr = xstrdup(p->master_addr);
@@ -59,6 +70,8 @@ static void on_stop(void *arg, bool failure, const char *why)
         m->state = WAITS;
         say(m, "", why);
         m->needs.failed(m->needs.arg);
+    } else if (was == DONE && m->unwanted) {
+        m->needs.over(m->needs.arg, false);
     } else if (was == DONE) {
         cmd_run_meet_join(m);
     }
@@ -67,6 +80,8 @@ static void on_stop(void *arg, bool failure, const char *why)
 static void on_over(void *arg)
 {
     struct cmd_run_meet *m = arg;
+    if (!is_due(m, DONE, "over"))
+        return;
     m->state = GONE;
     m->needs.over(m->needs.arg, true);
 }
@@ -89,17 +104,18 @@ bool cmd_run_meet_stopped(const struct cmd_run_meet *m)
     return m && (m->state == STOPPING || m->state == GONE);
 }
 
-enum cmd_run_meet_next cmd_run_meet_ended(struct cmd_run_meet *m, const char *failed)
+enum cmd_run_meet_next cmd_run_meet_ended(struct cmd_run_meet *m, const char *failed, bool unwanted)
 {
-    if (m->state == STOPPING)
+    if (m->state == STOPPING) {
         m->state = WAITS;
-    else if (m->state == RUNS) {
+    } else if (m->state == RUNS) {
         m->state = failed ? FAILED : DONE;
+        m->unwanted = unwanted;
         m->leaving = false;
         rdzv_ended(m->rdzv, !failed, failed ? failed : "");
         return failed ? CMD_RUN_MEET_FAILED : CMD_RUN_MEET_WAIT;
     }
-    if (m->state == GONE)
+    if (m->state == GONE || (unwanted && !m->failure))
         return CMD_RUN_MEET_ALONE;
     return m->failure ? CMD_RUN_MEET_FAILED : CMD_RUN_MEET_JOIN;
 }

@@ -40,8 +40,10 @@ enum cmd_run_meet_next {
     CMD_RUN_MEET_ALONE   /* the others cannot be reached any more: there is no next attempt */
 };
 
-/* The ranks here have ended: `failed` is how (NULL: well). */
-enum cmd_run_meet_next cmd_run_meet_ended(struct cmd_run_meet *m, const char *failed);
+/* The ranks here have ended: `failed` is how (NULL: well). `unwanted`: the user ended them, so a
+ * node that has come brings no next attempt here. */
+enum cmd_run_meet_next cmd_run_meet_ended(struct cmd_run_meet *m, const char *failed,
+                                          bool unwanted);
 void cmd_run_meet_join(struct cmd_run_meet *m);
 /* No next attempt here. False where that can be done at once; else needs.over follows, when the
  * others have been told of the failure. */

@@ -361,14 +361,14 @@ static int parse(struct cmd_run_opts *o, int argc, char **argv, struct err *e)
 /* --app FILE: its words as if they stood on the command line. */
 static int parse_app_file(struct cmd_run_opts *o, struct err *e)
 {
-    AUTO(strv) char **words = NULL;
+    char ***words = &o->app_words; /* options keep pointers to them */
     if (strv_len(o->argv) > 0)
         return err_set(e, -EINVAL,
                        "--app '%s': it names the programs, and so does the command line",
                        o->app_file);
-    strv_push(&words, xstrdup(o->who));
-    if (cmd_run_app_read(&words, o->app_file, e) < 0 ||
-        parse(o, (int)strv_len(words), words, e) != 0)
+    strv_push(words, xstrdup(o->who));
+    if (cmd_run_app_read(words, o->app_file, e) < 0 ||
+        parse(o, (int)strv_len(*words), *words, e) != 0)
         return err_wrap(e, "--app '%s'", o->app_file);
     return 0;
 }
@@ -384,8 +384,8 @@ int cmd_run_parse(struct cmd_run_opts *o, const char *who, int argc, char **argv
 
 void cmd_run_opts_free(struct cmd_run_opts *o)
 {
-    char **all[] = {o->argv,    o->env,      o->mpirun_args, o->mpirun_only, o->ignored,
-                    o->refused, o->warnings, o->old,         o->host_lists,  o->host_files};
+    char **all[] = {o->argv,     o->env, o->mpirun_args, o->mpirun_only, o->ignored,  o->refused,
+                    o->warnings, o->old, o->host_lists,  o->host_files,  o->app_words};
     for (size_t i = 0; i < COUNT_OF(all); i++)
         strv_free(all[i]);
     cmd_run_app_free(o);

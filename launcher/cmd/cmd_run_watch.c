@@ -61,7 +61,7 @@ static int called(const struct cmd_run_watch *w, int rank)
 static json_t *node_of(const struct cmd_run_watch *w, int rank)
 {
     const struct plan *p = launch_plan(w->job);
-    return events_text(p->nodes[p->ranks[rank].node].name);
+    return json_text(p->nodes[p->ranks[rank].node].name);
 }
 
 static char *shown_command(char *const *argv)
@@ -77,11 +77,11 @@ static void tell_plan(struct cmd_run_watch *w)
     AUTO(free) char *command = shown_command(p->argv);
     json_t *nodes = json_array();
     for (int i = 0; i < p->node_count; i++)
-        json_array_append_new(nodes, json_pack("{s:o, s:i}", "name", events_text(p->nodes[i].name),
+        json_array_append_new(nodes, json_pack("{s:o, s:i}", "name", json_text(p->nodes[i].name),
                                                "ranks", p->nodes[i].local_size));
     tell(w, "planned",
          json_pack("{s:i, s:i, s:o, s:o}", "attempt", w->attempt, "ranks", p->world_size, "nodes",
-                   nodes, "command", events_text(command)));
+                   nodes, "command", json_text(command)));
 }
 
 /* A line for each rank that has written since the last time. */
@@ -100,9 +100,7 @@ static void tell_counts(struct cmd_run_watch *w)
 
 static void on_timer(uv_timer_t *t)
 {
-    struct cmd_run_watch *w = t->data;
-    if (w->job)
-        tell_counts(w);
+    tell_counts(t->data);
 }
 
 static json_int_t to_ms(double seconds)
@@ -167,6 +165,7 @@ static void on_hang(void *arg, const char *text, json_t *j)
 /* The job stands no more; it can still be named. */
 static void stop_looking(struct cmd_run_watch *w)
 {
+    uv_timer_stop(&w->timer);
     cmd_run_hang_close(w->hang);
     singleton_close(w->singleton);
     w->hang = NULL;
@@ -188,7 +187,7 @@ static void forget_attempt(struct cmd_run_watch *w)
 static void on_singleton(void *arg, const char *text)
 {
     struct cmd_run_watch *w = arg;
-    tell(w, "apart", json_pack("{s:o}", "text", events_text(text)));
+    tell(w, "apart", json_pack("{s:o}", "text", json_text(text)));
     AUTO(free) char *line = xasprintf("%s: warn: %s\n", w->opts->who, text);
     w->needs.say(w->needs.arg, line);
 }
@@ -206,6 +205,8 @@ void cmd_run_watch_begin(struct cmd_run_watch *w, struct launch *job, int attemp
     w->lined_up = false;
     w->awaited = 0;
     tell_plan(w);
+    if (w->events)
+        uv_timer_start(&w->timer, on_timer, COUNT_EVERY_MS, COUNT_EVERY_MS);
     if (!w->entry)
         enter(w);
     if (w->opts->hang_timeout_s > 0)
@@ -290,7 +291,7 @@ void cmd_run_watch_rank_ended(struct cmd_run_watch *w, const struct rank_end *r)
                   node_of(w, r->rank), "status", job_rank_status(r), "signal",
                   signal_name(r->signal), "told_to_stop", r->told_to_stop, "seconds", r->seconds);
     if (r->start_status)
-        json_object_set_new(j, "not_started", events_text(r->start_error));
+        json_object_set_new(j, "not_started", json_text(r->start_error));
     tell(w, "exit", j);
 }
 
@@ -313,7 +314,7 @@ void cmd_run_watch_restart(struct cmd_run_watch *w, int attempt, int pause_ms,
     AUTO(strbuf) struct strbuf b = {0};
     json_t *hosts = json_array();
     for (size_t i = 0; left_out && left_out[i]; i++) {
-        json_array_append_new(hosts, events_text(left_out[i]));
+        json_array_append_new(hosts, json_text(left_out[i]));
         strbuf_printf(&b, "%s: host %s has failed twice or more: left out\n", w->opts->who,
                       left_out[i]);
     }
@@ -340,8 +341,6 @@ int cmd_run_watch_open(struct cmd_run_watch **out, uv_loop_t *loop, const struct
     w->events = events;
     uv_timer_init(loop, &w->timer);
     w->timer.data = w;
-    if (events)
-        uv_timer_start(&w->timer, on_timer, COUNT_EVERY_MS, COUNT_EVERY_MS);
     *out = w;
     return 0;
 }

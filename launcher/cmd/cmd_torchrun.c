@@ -159,17 +159,17 @@ static int read_backend(struct torchrun *t, struct err *e)
     return err_hint(e, "--rdzv-backend c10d --rdzv-endpoint NODE:PORT");
 }
 
-static int read_conf_pair(struct torchrun *t, char *pair, struct err *e)
+static int read_conf_pair(struct torchrun *t, const char *pair, struct err *e)
 {
-    char *value = strchr(pair, '=');
+    const char *value = strchr(pair, '=');
     int seconds = 0;
     if (!value)
         return err_set(e, -EINVAL, "KEY=VALUE is expected");
-    size_t len = (size_t)(value++ - pair);
-    bool join = strncmp(pair, "join_timeout", len) == 0 || strncmp(pair, "timeout", len) == 0;
-    if (strncmp(pair, "is_host", len) == 0)
+    AUTO(free) char *key = xstrndup(pair, (size_t)(value++ - pair));
+    bool join = strcmp(key, "join_timeout") == 0 || strcmp(key, "timeout") == 0;
+    if (strcmp(key, "is_host") == 0)
         t->meet.is_host = *value && strchr("1tTyY", *value);
-    else if (join || strncmp(pair, "last_call_timeout", len) == 0) {
+    else if (join || strcmp(key, "last_call_timeout") == 0) {
         if (opt_int(&seconds, "seconds", value, 0, 1 << 20, e) < 0)
             return -EINVAL;
         *(join ? &t->meet.join_ms : &t->meet.last_call_ms) = (int64_t)seconds * 1000;

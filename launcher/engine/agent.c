@@ -46,16 +46,9 @@ static void say(struct agent *a, json_t *head)
     control_send(a->link, head, NULL, 0);
 }
 
-/* JSON takes UTF-8 only; a path or a host's name may be none. */
-static json_t *text(const char *s)
-{
-    json_t *j = json_string(s);
-    return j ? j : json_string("(no UTF-8)");
-}
-
 static void say_not_started(struct agent *a, int status, const char *why)
 {
-    say(a, json_pack("{s:s,s:i,s:o}", "t", "not_started", "status", status, "why", text(why)));
+    say(a, json_pack("{s:s,s:i,s:o}", "t", "not_started", "status", status, "why", json_text(why)));
 }
 
 static void say_error(struct agent *a, const struct err *e)
@@ -491,8 +484,9 @@ static int connect_up(struct agent *a, struct err *e)
     if (rc < 0)
         return rc;
     control_trust(a->link, CONTROL_SILENT_MS);
-    say(a, json_pack("{s:s,s:o,s:s,s:i,s:o}", "t", "hello", "token", text(getenv(STARTER_TOKEN)),
-                     "version", DROVER_VERSION, "rank", a->rank, "host", text(a->name)));
+    say(a,
+        json_pack("{s:s,s:o,s:s,s:i,s:o}", "t", "hello", "token", json_text(getenv(STARTER_TOKEN)),
+                  "version", DROVER_VERSION, "rank", a->rank, "host", json_text(a->name)));
     (void)uv_read_start((uv_stream_t *)&a->parent, on_room, on_parent);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/self.h"
 #include "launcher/engine/engine.h"
 #include "launcher/engine/starter.h"
 #include "launcher/plan/env.h"
@@ -21,18 +22,16 @@ struct agents {
 
 int agents_program(char *out, struct err *e)
 {
-    char self[PATH_MAX], beside[PATH_MAX + 32];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = '\0';
-    char *name = strrchr(self, '/');
-    if (!name)
-        return err_set(e, -EIO, "/proc/self/exe: %s", strerror(errno));
-    if (strcmp(name, "/drover") == 0) {
+    AUTO(free) char *self = NULL, *above = NULL;
+    if (self_path(&self, 0, e) < 0)
+        return e ? e->code : -EIO;
+    if (strcmp(strrchr(self, '/'), "/drover") == 0) {
         snprintf(out, PATH_MAX, "%s", self);
         return 0;
     }
-    *name = '\0';
-    snprintf(beside, sizeof beside, "%s/../../bin/drover", self);
+    if (self_path(&above, 3, e) < 0)
+        return e ? e->code : -EIO;
+    AUTO(free) char *beside = xasprintf("%s/bin/drover", above);
     return realpath(beside, out) ? 0 : err_set(e, -errno, "%s: %s", beside, strerror(errno));
 }
 

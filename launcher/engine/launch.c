@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 
 #include "common/opt.h"
 #include "launcher/engine/engine.h"
@@ -18,17 +17,11 @@ enum {
     LAST_LINES = 20
 };
 
-struct launcher {
-    uv_loop_t *loop;
-    struct topo *topo;
-    struct engine *engine;
-    char **env; /* ours, before libpmix adds its own */
-};
-
 struct launch_rank {
     pid_t pid; /* 0: not running */
     struct tail *out, *err;
     uint64_t give_up_ms; /* on its output; 0: not so far */
+    uint64_t joined_ms;  /* it has attached to PMIx then; 0: not so far */
     bool told;           /* rank_ended was called */
     struct standing far; /* on another node, as of the last launch_look() but one */
 };
@@ -42,7 +35,7 @@ struct launch {
     int port_fd;
     int grace_ms, polite_ms, stop_signal;
     uint64_t started_ns;
-    bool joined;             /* a rank has attached to PMIx */
+    int joined;              /* ranks that have attached to PMIx */
     struct launch_spec spec; /* pointers are good as long as launch.h says */
     char *broken;            /* why, where it is */
     struct launch_events ev;
@@ -52,59 +45,9 @@ struct launch {
     int open_handles;
 };
 
-/* ---- the launcher ------------------------------------------------------------------------------
- */
-
-/* Each rank takes some of our descriptors. The guardian was forked before: ranks inherit what the
- * user has set. */
-static void raise_descriptor_limit(void)
+static uv_loop_t *loop_of(const struct launch *j)
 {
-    struct rlimit r;
-    if (getrlimit(RLIMIT_NOFILE, &r) < 0)
-        return;
-    r.rlim_cur = r.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &r); /* where not, opening fails with a reason */
-}
-
-int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, struct err *e)
-{
-    raise_descriptor_limit();
-    signal(SIGPIPE, SIG_IGN); /* who has gone is told by what a write returns */
-    AUTO(launcher) struct launcher *l = xzalloc(sizeof *l);
-    l->loop = loop;
-    l->env = strv_copy(environ);
-    int rc = topo_load(&l->topo, e);
-    if (rc == 0)
-        rc = engine_open(&l->engine, loop, g, l->topo, e);
-    if (rc < 0)
-        return rc;
-    *out = TAKE(l);
-    return 0;
-}
-
-void launcher_close(struct launcher *l)
-{
-    if (!l)
-        return;
-    engine_close(l->engine);
-    topo_free(l->topo);
-    strv_free(l->env);
-    free(l);
-}
-
-const struct topo *launcher_topo(const struct launcher *l)
-{
-    return l->topo;
-}
-
-struct engine *launcher_engine(const struct launcher *l)
-{
-    return l->engine;
-}
-
-char *const *launcher_env(const struct launcher *l)
-{
-    return l->env;
+    return engine_loop(launcher_engine(j->launcher));
 }
 
 /* ---- what the job's state asks for -------------------------------------------------------------
@@ -197,7 +140,7 @@ static double seconds_since_start(const struct launch *j)
 static void on_linger(uv_timer_t *t)
 {
     struct launch *j = t->data;
-    uint64_t now = uv_now(j->launcher->loop), next = UINT64_MAX;
+    uint64_t now = uv_now(loop_of(j)), next = UINT64_MAX;
     for (int i = 0; i < j->plan->world_size; i++) {
         struct launch_rank *r = &j->ranks[i];
         if (!r->give_up_ms || job_rank_state(j->job, i) != JOB_RANK_DRAINING)
@@ -238,7 +181,7 @@ static void rank_ended(struct launch *j, const struct rank_end *r)
     j->ranks[r->rank].pid = 0;
     bool changed = job_ended(j->job, r);
     if (job_rank_state(j->job, r->rank) == JOB_RANK_DRAINING) {
-        j->ranks[r->rank].give_up_ms = uv_now(j->launcher->loop) + LINGER_MS;
+        j->ranks[r->rank].give_up_ms = uv_now(loop_of(j)) + LINGER_MS;
         if (!uv_is_active((uv_handle_t *)&j->linger))
             uv_timer_start(&j->linger, on_linger, LINGER_MS, 0);
     }
@@ -283,7 +226,7 @@ static int on_node(void *arg, int node, const struct topo *t, struct err *e)
         s.cpus = s.parts[node].cpus;
         s.gpus = s.parts[node].gpus;
     }
-    return plan_set_node(j->plan, node, &s, t, j->launcher->env, e);
+    return plan_set_node(j->plan, node, &s, t, launcher_env(j->launcher), e);
 }
 
 static void on_address(void *arg, const char *master_addr)
@@ -295,7 +238,10 @@ static void on_address(void *arg, const char *master_addr)
 
 static void on_joined(void *arg, int rank)
 {
-    ((struct launch *)arg)->joined = true;
+    struct launch *j = arg;
+    j->joined += j->ranks[rank].joined_ms == 0;
+    if (j->ranks[rank].joined_ms == 0)
+        j->ranks[rank].joined_ms = uv_now(loop_of(j));
 }
 
 static void on_standing(void *arg, int rank, const struct standing *s)
@@ -401,8 +347,8 @@ static struct launch *new_launch(struct launcher *l, const struct launch_spec *s
     j->started_ns = uv_hrtime();
     j->ev = *ev;
     j->arg = arg;
-    uv_timer_init(l->loop, &j->patience);
-    uv_timer_init(l->loop, &j->linger);
+    uv_timer_init(loop_of(j), &j->patience);
+    uv_timer_init(loop_of(j), &j->linger);
     j->patience.data = j->linger.data = j;
     j->open_handles = 2;
     return j;
@@ -413,7 +359,8 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
     AUTO(free) char *id = s->job_id ? xstrdup(s->job_id) : make_job_id();
     struct launch_spec with_id = *s;
     with_id.job_id = id;
-    int rc = plan_make(&j->plan, &with_id, j->launcher->topo, j->launcher->env, e);
+    int rc =
+        plan_make(&j->plan, &with_id, launcher_topo(j->launcher), launcher_env(j->launcher), e);
     if (rc < 0)
         return rc;
     int n = j->plan->world_size;
@@ -446,13 +393,13 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
                                                      .report = on_report,
                                                      .cleared = on_cleared};
     struct launch *j = new_launch(l, s, ev, arg);
-    struct engine_order order = {.spec = &j->spec, .base_env = l->env};
+    struct engine_order order = {.spec = &j->spec, .base_env = launcher_env(l)};
     int rc = plan_job(j, s, e);
     if (rc == 0)
         rc = choose_port(j, &order.master_port, s, e);
     order.plan = j->plan;
     if (rc == 0)
-        rc = engine_start(&j->run, l->engine, &order, &from_engine, j, e);
+        rc = engine_start(&j->run, launcher_engine(l), &order, &from_engine, j, e);
     if (rc < 0) {
         launch_free(j);
         return rc;
@@ -519,8 +466,15 @@ void launch_ask_stack(struct launch *j, int rank)
 
 bool launch_has_joined(const struct launch *j)
 {
-    return j->joined || j->plan->engine == PLAN_ENGINE_OPENMPI ||
+    return j->joined > 0 || j->plan->engine == PLAN_ENGINE_OPENMPI ||
            j->plan->engine == PLAN_ENGINE_SLURM;
+}
+
+int64_t launch_meets_ms(const struct launch *j, int rank)
+{
+    uint64_t since_ms = j->ranks[rank].joined_ms;
+    bool all = j->joined == j->plan->world_size;
+    return since_ms && !all ? (int64_t)(uv_now(loop_of(j)) - since_ms) : 0;
 }
 
 /* ---- end ---------------------------------------------------------------------------------------

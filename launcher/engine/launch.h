@@ -19,29 +19,12 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "launcher/guard/guardian.h"
+#include "launcher/engine/launcher.h"
 #include "launcher/plan/plan.h"
 #include "launcher/watch/job.h"
 #include "launcher/watch/standing.h"
 
-struct engine;
-struct launcher;
 struct launch;
-
-/* Borrows the loop and the guardian; both must outlive it. The ranks of its jobs inherit this
- * process's environment as it is now. SIGPIPE is ignored from here on; ranks have it as usual. */
-int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, struct err *e);
-/* Only with no job left. Leaves nothing active on the loop. */
-void launcher_close(struct launcher *l);
-AUTO_DEFINE(launcher, struct launcher *, launcher_close)
-
-/* This machine, as launcher_open() found it. Borrowed. */
-const struct topo *launcher_topo(const struct launcher *l);
-
-/* For who starts something beside its jobs: its engine, and the environment that ranks inherit.
- * Borrowed. */
-struct engine *launcher_engine(const struct launcher *l);
-char *const *launcher_env(const struct launcher *l);
 
 enum launch_stream { LAUNCH_STDOUT = 1, LAUNCH_STDERR = 2 };
 
@@ -106,6 +89,9 @@ int launch_ask(struct launch *j, bool *asked);
 void launch_ask_stack(struct launch *j, int rank);
 /* Whether any rank has attached to PMIx. True where mpirun or srun serves it: that is not known. */
 bool launch_has_joined(const struct launch *j);
+/* For how long the rank has been attached to PMIx while others are not; 0: it is not, or all are,
+ * or mpirun or srun serves it. */
+int64_t launch_meets_ms(const struct launch *j, int rank);
 
 /* Ends the job in good order: ranks with a report channel that have used it are told to stop and
  * have `polite_ms` to end by themselves; then SIGTERM to every rank's group; SIGKILL after the

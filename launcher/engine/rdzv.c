@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 
 #include "common/json.h"
@@ -62,8 +63,7 @@ static void fail_text(struct rdzv *r, int code, const char *why)
 
 static void free_port(struct rdzv *r)
 {
-    if (r->port_fd >= 0)
-        close(r->port_fd);
+    auto_fd(&r->port_fd);
     r->port_fd = -1;
 }
 
@@ -83,6 +83,9 @@ static int take_place(struct rdzv *r, const json_t *head)
         json_want_int(&world, head, "world", NULL) < 0 ||
         json_want_int(&port, head, "port", NULL) < 0 ||
         json_want_str(&address, head, "address", NULL) < 0)
+        return -EBADMSG;
+    if (nodes < 1 || nodes > r->want.nodes_max || node < 0 || node >= nodes || first < 0 ||
+        world > INT_MAX || first > world - r->want.ranks || port < 1 || port > 65535)
         return -EBADMSG;
     const struct rdzv_place p = {(int)node, (int)nodes, (int)first, (int)world, address, (int)port};
     uv_timer_stop(&r->timer);
@@ -277,10 +280,11 @@ int rdzv_join(struct rdzv *r, struct err *e)
     uv_timer_start(&r->timer, on_long_wait, QUIET_MS, 0);
     if (r->link)
         control_send(r->link,
-                     json_pack("{s:s,s:s,s:i,s:i,s:s,s:i,s:i,s:s,s:b}", "t", "join", "id",
-                               r->want.id, "min", r->want.nodes_min, "max", r->want.nodes_max,
-                               "name", r->want.name, "ranks", r->want.ranks, "port", port,
-                               "endpoint", r->want.host, "host", r->host != NULL),
+                     json_pack("{s:s,s:o,s:i,s:i,s:o,s:i,s:i,s:o,s:b}", "t", "join", "id",
+                               json_text(r->want.id), "min", r->want.nodes_min, "max",
+                               r->want.nodes_max, "name", json_text(r->want.name), "ranks",
+                               r->want.ranks, "port", port, "endpoint", json_text(r->want.host),
+                               "host", r->host != NULL),
                      NULL, 0);
     return 0;
 }
@@ -288,7 +292,8 @@ int rdzv_join(struct rdzv *r, struct err *e)
 void rdzv_ended(struct rdzv *r, bool well, const char *why)
 {
     if (r->link)
-        control_send(r->link, json_pack("{s:s,s:b,s:s}", "t", "ended", "well", well, "why", why),
+        control_send(r->link,
+                     json_pack("{s:s,s:b,s:o}", "t", "ended", "well", well, "why", json_text(why)),
                      NULL, 0);
 }
 

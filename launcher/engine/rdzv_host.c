@@ -10,7 +10,7 @@
 #include "launcher/engine/control.h"
 #include "launcher/watch/round.h"
 
-enum { BACKLOG = 128, STRANGERS_MAX = 64 };
+enum { BACKLOG = 128, STRANGERS_MAX = 64, RANKS_MAX = 1 << 30 /* of all nodes */ };
 
 struct guest {
     struct rdzv_host *host;
@@ -45,15 +45,16 @@ static json_t *words(const struct round_action *a)
 {
     switch (a->say) {
     case ROUND_PLACE:
-        return json_pack("{s:s,s:i,s:i,s:i,s:i,s:s,s:i}", "t", "place", "node", a->node, "nodes",
+        return json_pack("{s:s,s:i,s:i,s:i,s:i,s:o,s:i}", "t", "place", "node", a->node, "nodes",
                          a->nodes, "first", a->first_rank, "world", a->world_size, "address",
-                         a->address, "port", a->port);
+                         json_text(a->address), "port", a->port);
     case ROUND_STOP:
-        return json_pack("{s:s,s:b,s:s}", "t", "stop", "failure", a->failure, "why", a->why);
+        return json_pack("{s:s,s:b,s:o}", "t", "stop", "failure", a->failure, "why",
+                         json_text(a->why));
     case ROUND_OVER:
         return json_pack("{s:s}", "t", "over");
     default:
-        return json_pack("{s:s,s:s}", "t", "no", "why", a->why);
+        return json_pack("{s:s,s:o}", "t", "no", "why", json_text(a->why));
     }
 }
 
@@ -93,10 +94,19 @@ static void drop(struct guest *g)
     free(g);
 }
 
+/* One that takes part has left by it. */
+static void leave(struct guest *g, const char *why)
+{
+    struct rdzv_host *h = g->host;
+    int id = g->id;
+    drop(g);
+    tell(h, round_left(h->round, id, why, now_ms(h)));
+}
+
 static void refuse(struct guest *g, const char *why)
 {
-    control_send(g->link, json_pack("{s:s,s:s}", "t", "no", "why", why), NULL, 0);
-    drop(g);
+    control_send(g->link, json_pack("{s:s,s:o}", "t", "no", "why", json_text(why)), NULL, 0);
+    leave(g, why);
 }
 
 /* Why the guest is at the wrong door; NULL: it is not. To be freed. */
@@ -131,11 +141,12 @@ static int read_join(struct round_node *n, struct guest *g, const json_t *head, 
         json_want_str(&endpoint, head, "endpoint", e) < 0 ||
         json_want_bool(&host, head, "host", e) < 0)
         return -EINVAL;
-    AUTO(free) char *why = mismatch(g->host, id, least, most);
+    const struct rdzv_host *h = g->host;
+    AUTO(free) char *why = mismatch(h, id, least, most);
     if (why)
         return err_set(e, -EINVAL, "%s", why);
-    if (ranks < 1 || ranks > 1 << 20 || port < 1 || port > 65535 || strlen(name) > ROUND_NAME_MAX ||
-        address_of(n, g, endpoint) < 0)
+    if (ranks < 1 || ranks > RANKS_MAX / h->nodes_max || port < 1 || port > 65535 ||
+        strlen(name) > ROUND_NAME_MAX || address_of(n, g, endpoint) < 0)
         return err_set(e, -EINVAL, "not understood");
     n->id = g->id;
     n->ranks = (int)ranks;
@@ -185,11 +196,7 @@ static void on_frame(void *arg, const struct control_frame *f)
 
 static void on_guest_gone(void *arg, const char *why)
 {
-    struct guest *g = arg;
-    struct rdzv_host *h = g->host;
-    int id = g->id;
-    drop(g);
-    tell(h, round_left(h->round, id, why, now_ms(h)));
+    leave(arg, why);
 }
 
 static void on_guest(uv_stream_t *s, int status)
@@ -275,7 +282,8 @@ int rdzv_host_open(struct rdzv_host **out, uv_loop_t *loop, const struct rdzv_wa
     int rc = listen_at(h, want, bound, e);
     if (rc < 0)
         return rc;
-    h->id = xstrdup(want->id);
+    AUTO(json) json_t *id = json_text(want->id); /* as the nodes say it */
+    h->id = xstrdup(json_string_value(id));
     h->name = xstrdup(want->name);
     h->nodes_min = want->nodes_min;
     h->nodes_max = want->nodes_max;

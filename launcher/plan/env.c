@@ -228,15 +228,6 @@ char **env_over(char *const *common, char *const *own)
 /* ---- a job's and a rank's variables ------------------------------------------------------------
  */
 
-const char *env_missing(char *const *base, char *const *user, size_t i)
-{
-    size_t n = 0;
-    for (; user && *user; user++)
-        if (!strchr(*user, '=') && !env_get(base, *user) && n++ == i)
-            return *user;
-    return NULL;
-}
-
 /* The user's -x, each name with its value. */
 static void put_users(char ***env, char *const *user, char *const *base)
 {

@@ -22,10 +22,6 @@ void env_set(char ***env, const char *name, const char *fmt, ...)
  * Borrowed from either. */
 const char *env_chosen(char *const *base, char *const *user, const char *name);
 
-/* The i-th name in `user` (-x NAME) that `base` has no value for, which mpirun warns of; NULL:
- * there are no more. Borrowed. */
-const char *env_missing(char *const *base, char *const *user, size_t i);
-
 /* True for a variable that a launcher sets for its ranks, so that a job started inside one does
  * not take it for its own: PMIX_RANK, OMPI_COMM_WORLD_*, PMI_FD, SLURM_PROCID, RANK, … What users
  * set for their programs (OMPI_MCA_*, PMIX_MCA_*, SLURM_JOB_ID) is none, unless a launcher sets

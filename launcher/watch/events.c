@@ -48,18 +48,6 @@ void events_time(char out[25], int64_t unix_ms)
     snprintf(out + n, 25 - n, ".%03uZ", (unsigned)(unix_ms % 1000) % 1000);
 }
 
-json_t *events_text(const char *bytes)
-{
-    json_t *j = json_string(bytes);
-    if (j)
-        return j;
-    AUTO(free) char *plain = xstrdup(bytes);
-    for (char *p = plain; *p; p++)
-        if ((unsigned char)*p >= 0x80)
-            *p = '?';
-    return json_string(plain);
-}
-
 static void write_line(struct events *ev, const char *line, size_t len)
 {
     ssize_t n = write(ev->fd, line, len);

@@ -25,7 +25,4 @@ void events_write(struct events *ev, const char *what, const char *job, json_t *
 /* "2026-01-31T12:00:00.123Z" of milliseconds since 1970, in 25 bytes. */
 void events_time(char out[25], int64_t unix_ms);
 
-/* A JSON string of bytes that may be no UTF-8: such bytes become '?'. Never NULL. */
-json_t *events_text(const char *bytes);
-
 #endif

@@ -84,7 +84,8 @@ static void say_call(char out[LINEUP_WHAT_BYTES], const struct notes_call *c,
 static void copy_calls(struct lineup_at *out, const struct notes_comm *n, uint64_t from,
                        uint64_t end)
 {
-    for (uint64_t seq = from; seq <= end && out->count < LINEUP_CALLS; seq++) {
+    for (uint64_t k = 0; k < end - from + 1 && out->count < LINEUP_CALLS; k++) {
+        uint64_t seq = from + k; /* the rank writes these numbers: any may stand there */
         const struct notes_call *at = &n->ring[seq % NOTES_CALLS];
         struct lineup_call *to = &out->calls[out->count];
         if (atomic_load_explicit(&at->seq, memory_order_acquire) != seq)

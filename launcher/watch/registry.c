@@ -99,11 +99,11 @@ static void job_end(struct registry_job *j)
 json_t *registry_json(const struct registry_job *j)
 {
     return json_pack("{s:o, s:i, s:I, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:I}", "id",
-                     events_text(j->id), "pid", (int)j->pid, "start", (json_int_t)j->start,
-                     "command", events_text(j->command), "dir", events_text(j->dir), "ranks",
-                     j->ranks, "first_rank", j->first_rank, "nodes", events_text(j->nodes),
-                     "output_dir", events_text(j->output_dir), "lines", events_text(j->lines),
-                     "started_ms", (json_int_t)j->started_ms);
+                     json_text(j->id), "pid", (int)j->pid, "start", (json_int_t)j->start, "command",
+                     json_text(j->command), "dir", json_text(j->dir), "ranks", j->ranks,
+                     "first_rank", j->first_rank, "nodes", json_text(j->nodes), "output_dir",
+                     json_text(j->output_dir), "lines", json_text(j->lines), "started_ms",
+                     (json_int_t)j->started_ms);
 }
 
 static int read_text(char **out, const json_t *j, const char *key)

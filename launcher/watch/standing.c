@@ -199,9 +199,9 @@ static json_t *notes_json(const struct lineup_at *a)
     for (int i = 0; i < a->count; i++)
         json_array_append_new(all,
                               json_pack("{s:I, s:o, s:I, s:b}", "nth", (json_int_t)a->calls[i].nth,
-                                        "what", events_text(a->calls[i].what), "ms",
+                                        "what", json_text(a->calls[i].what), "ms",
                                         (json_int_t)a->calls[i].ms, "done", a->calls[i].done));
-    return json_pack("{s:o, s:i, s:I, s:i, s:o}", "communicator", events_text(a->comm), "ranks",
+    return json_pack("{s:o, s:i, s:I, s:i, s:o}", "communicator", json_text(a->comm), "ranks",
                      a->size, "waits_ms", (json_int_t)a->waits_ms, "error", a->failed, "calls",
                      all);
 }
@@ -213,8 +213,8 @@ json_t *standing_json(const struct standing *s)
     lineup_where(&in, &s->at);
     return json_pack("{s:i, s:s, s:i, s:i, s:I, s:o, s:s, s:s, s:o, s:o}", "pid", (int)s->pid,
                      "state", state, "processes", s->processes, "threads", s->threads, "cpu_ms",
-                     (json_int_t)s->cpu_ms, "program", events_text(s->name), "wchan", s->wchan,
-                     "call", s->call, "collective", events_text(strbuf_str(&in)), "collectives",
+                     (json_int_t)s->cpu_ms, "program", json_text(s->name), "wchan", s->wchan,
+                     "call", s->call, "collective", json_text(strbuf_str(&in)), "collectives",
                      notes_json(&s->at));
 }
 

@@ -271,3 +271,23 @@ def test_a_terminal_feeds_rank_0_and_suspends_and_interrupts_the_job(drover):
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
     os.close(terminal)
     drover.nothing_left()
+
+
+@pytest.mark.parametrize("words", [
+    [*RUN, "--engine", "openmpi"],
+    ["torchrun", "--no-python", "--nnodes", "1:2", "--rdzv-endpoint", "localhost:0"],
+], ids=["other nodes", "nodes that meet"])
+def test_what_is_typed_reaches_rank_0_also_where_ranks_start_later(drover, words):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        for sig in HEARD:
+            signal.signal(sig, signal.SIG_DFL)
+        os.execve(DROVER, [DROVER, *words, "sh", "-c", "[ $RANK = 0 ] || exit 0; read x; echo got $x"], drover.env)
+    os.write(terminal, b"typed\n")
+    seen = b""
+    while b"got typed" not in seen:
+        assert select.select([terminal], [], [], 20)[0], seen
+        seen += os.read(terminal, 4096)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    os.close(terminal)
+    drover.nothing_left()

@@ -82,6 +82,48 @@ def test_a_rank_in_a_futex_among_ranks_in_a_barrier_is_named_with_its_stack(drov
     drover.nothing_left()
 
 
+LATE = """
+#include <mpi.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    time_t end = time(NULL) + 6;
+    if (atoi(getenv("RANK")) >= atoi(argv[1]))
+        sleep(atoi(argv[2]));
+    while (atoi(getenv("RANK")) >= atoi(argv[1]) && time(NULL) < end)
+        ;
+    MPI_Init(&argc, &argv);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("mpicc"), reason="mpicc is not installed")
+@pytest.mark.parametrize("size, late", [(2, 1), (4, 2)])
+def test_ranks_that_do_not_come_to_mpi_init_are_named(drover, tmp_path, size, late):
+    program = compile_c(tmp_path, "late", LATE, "mpicc")
+    file = tmp_path / "ev.jsonl"
+    done = drover.run(*RUN, "-np", size, "--hang-timeout", "2", "--events", file, program, late, "100", timeout=90)
+    assert done.returncode == 124 and "a collective is under way" in done.stderr, done.stderr
+    assert f"collectives of 'MPI_COMM_WORLD', {size} ranks, call 1: made by {late}\n" in done.stderr
+    for rank, row in table(done.stderr).items():
+        assert ("MPI_Init" in row) == (rank < late) and row.endswith("<- differs") == (rank >= late)
+        assert (f"    rank {rank} on node" in done.stderr) == (rank >= late)
+    (hang,) = [e for e in map(json.loads, file.read_text().splitlines()) if e["event"] == "hang"]
+    assert hang["why"] == "collective" and [r["differs"] for r in hang["ranks"]] == [r >= late for r in range(size)]
+    drover.nothing_left()
+
+
+@pytest.mark.skipif(not shutil.which("mpicc"), reason="mpicc is not installed")
+def test_a_rank_that_computes_before_mpi_init_is_no_hang(drover, tmp_path):
+    program = compile_c(tmp_path, "late", LATE, "mpicc")
+    done = drover.run(*RUN, "-np", "2", "--hang-timeout", "2", program, "1", "0", timeout=90)
+    assert done.returncode == 0 and done.stderr == ""
+
+
 def test_one_rank_that_computes_while_others_wait_is_no_hang(drover):
     done = drover.run(*RUN, "-np", "3", "--hang-timeout", "1", "sh", "-c",
                       "[ $RANK = 0 ] || exec sleep 4; end=$(($(date +%s) + 6)); while [ $(date +%s) -lt $end ]; do :; done")

@@ -145,6 +145,9 @@ def test_several_programs_have_their_ranks_arguments_and_variables(drover, tmp_p
                                   "-np", "1", "-x", "OF", "./who", "e"]):
         done = drover.run("run", "--oversubscribe", *args)
         assert sorted(done.stdout.splitlines()) == ["0 ./who a ", "1 ./who d b c", "2 ./who d b c", "3 ./who e "], done.stderr
+    (tmp_path / "f").write_text("-np 1 --wdir /usr/bin --output-filename out pwd\n")
+    done = drover.run("run", "--app", "f")
+    assert done.stdout == "/usr/bin\n" and (tmp_path / "out/rank.0/stdout").read_text() == done.stdout, done.stderr
     done = drover.run("run", "-np", "1", "--", "echo", ":", "-np", "1")
     assert done.stdout == ": -np 1\n"
 

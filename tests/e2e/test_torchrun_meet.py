@@ -1,8 +1,10 @@
 """Several `drover torchrun`s that meet at --rdzv-endpoint: one world, whoever fails, is lost or comes later. Two or three
 of them on this machine stand for as many nodes; tests/e2e/cluster/test_meet.py has real ones."""
+import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 
 import pytest
@@ -172,6 +174,66 @@ def test_garbage_at_the_endpoint_does_no_harm(meeting):
     assert [e[0] for e in meeting.ends()] == [0, 0]
     for s in held:
         s.close()
+
+
+def said(kind, **fields):
+    head = json.dumps({"t": kind, **fields}).encode()
+    return struct.pack("<II", len(head), 0) + head
+
+
+def test_what_a_host_says_out_of_turn_or_wrongly_does_no_harm(meeting, tmp_path):
+    place = {"node": 0, "nodes": 2, "first": 0, "world": 2, "address": "localhost", "port": 4000}
+    go, done = tmp_path / "started", tmp_path / "done"
+    for late, status, words in (([said("place", **place), said("over")], 0, "'place' means nothing now"),
+                                ([said("place", **{**place, "world": 1 << 40})], 1, "what its host says is not understood")):
+        with socket.create_server(("127.0.0.1", meeting.port)) as host:
+            meeting.node("--rdzv-conf", "is_host=0", text=f"touch {go}; until [ -e {done} ]; do sleep 0.05; done")
+            link, _ = host.accept()
+            if status == 0:
+                link.sendall(said("place", **place))
+                wait_until(go.exists, what="its rank")
+            link.sendall(b"".join(late))
+            if status == 0:
+                done.touch()
+                link.settimeout(20)
+                heard = b""
+                while b'"ended"' not in heard:
+                    more = link.recv(4096)
+                    assert more, heard
+                    heard += more
+                link.sendall(said("over"))
+            ((got, _, err),) = meeting.ends()
+            assert got == status and words in err, err
+            link.close()
+        meeting.nodes.clear()
+
+
+def test_a_name_of_any_bytes_names_the_job(meeting):
+    for _ in range(2):
+        meeting.node(job="caf\udce9")
+    assert [e[0] for e in meeting.ends()] == [0, 0]
+
+
+def test_the_user_who_ends_a_node_ends_it_also_where_another_has_just_come(meeting, tmp_path):
+    log, asked = tmp_path / "log", tmp_path / "asked"
+    text = f"trap 'touch {asked}' TERM; echo x >>{log}; while :; do sleep 0.05; done"
+    options = ["--rdzv-conf", "last_call_timeout=0"]
+    meeting.node(*options, "--grace", "2", nnodes="1:2", text=text)
+    wait_until(lambda: log.exists(), what="the first node alone")
+    meeting.node(*options, nnodes="1:2", text=text)
+    wait_until(asked.exists, what="that its ranks are ended")
+    meeting.nodes[0].send_signal(signal.SIGINT)
+    assert meeting.nodes[0].wait(20) == 130
+    meeting.nodes[1].send_signal(signal.SIGINT)
+    meeting.ends()
+    assert log.read_text() == "x\n"
+
+
+def test_a_setting_is_known_by_its_whole_name(meeting):
+    node = meeting.node("--rdzv-conf", "j=0,l=0,i=0")
+    wait_until(lambda: listens(node.pid, meeting.port), what="the host")
+    meeting.node()
+    assert [e[0] for e in meeting.ends()] == [0, 0]
 
 
 def test_too_few_nodes_are_told_after_the_join_timeout(meeting):

@@ -148,15 +148,6 @@ TEST(what_an_outer_drover_chose_goes_and_what_the_user_chose_stays)
     CHECK(!env_is_launchers(none, "OMPI_MCA_btl"));
 }
 
-TEST(names_passed_on_that_are_not_set_are_told)
-{
-    AUTO(strv) char **base = LIST("A=base"), **user = LIST("X", "A", "B=1", "Y");
-    CHECK_STR(env_missing(base, user, 0), "X");
-    CHECK_STR(env_missing(base, user, 1), "Y");
-    CHECK(env_missing(base, user, 2) == NULL);
-    CHECK(env_missing(NULL, NULL, 0) == NULL);
-}
-
 TEST(the_users_choice_is_dash_x_first_then_what_is_inherited)
 {
     AUTO(strv) char **base = LIST("A=base", "B=base", "RANK=7");

@@ -162,13 +162,3 @@ TEST(without_a_file_nothing_is_written)
 {
     events_write(NULL, "exit", "j", json_pack("{s:i}", "rank", 3)); /* and nothing leaks */
 }
-
-TEST(bytes_that_are_no_text_become_question_marks)
-{
-    AUTO(json) json_t *good = events_text("caf\xc3\xa9");
-    AUTO(json)
-    json_t *bad = events_text("a\xff"
-                              "b");
-    CHECK_STR(json_string_value(good), "caf\xc3\xa9");
-    CHECK_STR(json_string_value(bad), "a?b");
-}

@@ -214,3 +214,13 @@ TEST(numbers_that_json_lacks_are_words)
     CHECK_INT(json_as_number(&got, whole), 0);
     CHECK(got == 3);
 }
+
+TEST(bytes_that_are_no_text_become_question_marks)
+{
+    AUTO(json) json_t *good = json_text("caf\xc3\xa9");
+    AUTO(json)
+    json_t *bad = json_text("a\xff"
+                            "b");
+    CHECK_STR(json_string_value(good), "caf\xc3\xa9");
+    CHECK_STR(json_string_value(bad), "a?b");
+}

@@ -56,6 +56,20 @@ TEST(the_launcher_sees_what_a_rank_is_in_and_what_it_did_before)
     notebook_close(book);
 }
 
+TEST(numbers_that_no_rank_can_have_reached_are_looked_through_all_the_same)
+{
+    struct lineup_at a;
+    open_book(1);
+    struct notes_comm *n = noting_open("world", 1, 3);
+    call(n, BACKEND_ALL_REDUCE, 7, 0);
+    atomic_store(&n->calls, UINT64_MAX);
+    atomic_store(&n->done, UINT64_MAX);
+    notebook_read(book, 1, &a);
+    CHECK_STR(a.comm, "world");
+    CHECK_INT(a.count, 0);
+    notebook_close(book);
+}
+
 TEST(to_look_at_a_rank_that_notes_nothing_takes_no_memory)
 {
     struct lineup_at a;

@@ -5,6 +5,7 @@
 
 #include "common/json.h"
 #include "common/log.h"
+#include "common/self.h"
 #include "common/strbuf.h"
 #include "hpo/sweep/worker/ending.h"
 #include "hpo/sweep/worker/metric.h"
@@ -296,18 +297,14 @@ static const struct launch_events events = {
  * ../../share/drover from this program, in the build tree and when installed. */
 static void add_python_path(char ***env, bool stand_in)
 {
-    char self[4096];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    for (int up = 0; up < 3 && n > 0; up++)
-        n = (const char *)memrchr(self, '/', (size_t)n) - self;
-    if (n <= 0)
+    AUTO(free) char *root = NULL;
+    if (self_path(&root, 3, NULL) < 0)
         return;
-    self[n] = 0;
     const char *old = getenv("PYTHONPATH");
     AUTO(strbuf) struct strbuf b = {0};
     if (stand_in)
-        strbuf_printf(&b, "%s/share/drover/trial:", self);
-    strv_push(env, xasprintf("PYTHONPATH=%s%s/share/drover%s%s", strbuf_str(&b), self,
+        strbuf_printf(&b, "%s/share/drover/trial:", root);
+    strv_push(env, xasprintf("PYTHONPATH=%s%s/share/drover%s%s", strbuf_str(&b), root,
                              old && *old ? ":" : "", old ? old : ""));
 }
 

@@ -1,0 +1,63 @@
+#include "launcher/engine/launcher.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "launcher/engine/engine.h"
+
+struct launcher {
+    struct topo *topo;
+    struct engine *engine;
+    char **env; /* ours, before libpmix adds its own */
+};
+
+/* Each rank takes some of our descriptors. The guardian was forked before: ranks inherit what the
+ * user has set. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+        return;
+    r.rlim_cur = r.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &r); /* where not, opening fails with a reason */
+}
+
+int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, struct err *e)
+{
+    raise_descriptor_limit();
+    signal(SIGPIPE, SIG_IGN); /* who has gone is told by what a write returns */
+    AUTO(launcher) struct launcher *l = xzalloc(sizeof *l);
+    l->env = strv_copy(environ);
+    int rc = topo_load(&l->topo, e);
+    if (rc == 0)
+        rc = engine_open(&l->engine, loop, g, l->topo, e);
+    if (rc < 0)
+        return rc;
+    *out = TAKE(l);
+    return 0;
+}
+
+void launcher_close(struct launcher *l)
+{
+    if (!l)
+        return;
+    engine_close(l->engine);
+    topo_free(l->topo);
+    strv_free(l->env);
+    free(l);
+}
+
+const struct topo *launcher_topo(const struct launcher *l)
+{
+    return l->topo;
+}
+
+struct engine *launcher_engine(const struct launcher *l)
+{
+    return l->engine;
+}
+
+char *const *launcher_env(const struct launcher *l)
+{
+    return l->env;
+}
