@@ -35,6 +35,8 @@
     X(ncclCommDeregister)
 
 #define CUDA_CALLS(X)                \
+    X(cudaDriverGetVersion)          \
+    X(cudaRuntimeGetVersion)         \
     X(cudaGetDeviceCount)            \
     X(cudaSetDevice)                 \
     X(cudaDeviceGetAttribute)        \

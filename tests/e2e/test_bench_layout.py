@@ -136,6 +136,13 @@ def test_g_launches_a_graph_of_all_iterations_and_checks_one(nccl):
     assert sorted(graphs) == ["1"] * (2 * 2 * 2) + ["3"] * (2 * 2 * 2 * 5)
 
 
+def test_a_graph_whose_recording_never_ends_is_given_up(nccl, tmp_path):
+    done = bench("all_reduce", "-b", "1K", "-e", "1K", "--backend", "nccl", "-G", "2", "-T", "2", DROVER_NCCL_LIB=str(FAKE_NCCL),
+                 DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path), FAKE_NCCL="stuck_graph,log")
+    assert done.returncode == 1 and "all_reduce of 256 float: not done after 2000 ms" in done.stderr
+    assert "fake: aborted" in done.stderr and "fake: wrong" not in done.stderr
+
+
 def test_a_wrong_element_is_found_in_a_graph_too(nccl, tmp_path):
     done = bench("all_reduce", "-b", "1K", "-e", "1K", "--backend", "nccl", "-G", "2", DROVER_NCCL_LIB=str(FAKE_NCCL),
                  DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path), FAKE_NCCL="wrong,slow")
