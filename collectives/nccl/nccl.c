@@ -550,6 +550,9 @@ static void nccl_device(const struct backend_comm *c, struct backend_device *out
         out->pci_bus = (int)number;
         out->pci_device = (int)slot;
     }
+    size_t free_bytes = 0, total_bytes = 0;
+    if (c->cuda->cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
+        out->free_bytes = free_bytes;
     AUTO(free) char *properties = xzalloc(PROPERTIES_BYTES);
     if (c->cuda->get_properties && c->cuda->get_properties(properties, c->device) == cudaSuccess &&
         properties[0])

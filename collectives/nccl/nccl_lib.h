@@ -42,6 +42,7 @@
     X(cudaDeviceGetAttribute)        \
     X(cudaDeviceGetPCIBusId)         \
     X(cudaGetErrorString)            \
+    X(cudaMemGetInfo)                \
     X(cudaMalloc)                    \
     X(cudaFree)                      \
     X(cudaMemcpyAsync)               \

@@ -8,6 +8,7 @@
  *     old_driver  it is of CUDA 11             part_hang    making one of another never ends
  *     stuck       no collective is taken in    stuck_graph  … while one records a graph
  *     no_cumem    no memory but with NCCL_CUMEM_ENABLE=0
+ *     full        a GPU has 16 MiB left
  *     init_error  connecting fails             async_error  the third collective's peers are lost
  *     slow        a collective is taken in only at the third time that one asks
  *     late        this rank's GPU takes 2 ms before each collective

@@ -72,6 +72,12 @@ EXPORT const char *cudaGetErrorString(cudaError_t e)
     return e == cudaErrorInsufficientDriver ? "CUDA driver version is insufficient"
                                             : "fake CUDA error";
 }
+EXPORT cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    *total_bytes = (size_t)16 << 30;
+    *free_bytes = wanted("full") ? (size_t)16 << 20 : *total_bytes;
+    return cudaSuccess;
+}
 EXPORT cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     if (spoils())
