@@ -11,6 +11,7 @@
 #include "launcher/client/client_inside.h"
 
 enum { SAMPLES_MAX = 1000000 };
+#define OWN_BYTES (UINT64_C(2) << 30)
 
 struct bench {
     const struct bench_opts *o;
@@ -24,8 +25,9 @@ struct bench {
     int all;        /* ranks in world */
     int *members;   /* numbers in world of comm's ranks */
     struct buffers *buffers;
-    double *seconds;    /* one for each rank of world */
-    double *samples[2]; /* of the halves of the row */
+    double *seconds;         /* one for each rank of world */
+    double *samples[2];      /* of the halves of the row, … */
+    double *rank_samples[2]; /* … and each rank's of them, where they are kept */
     struct report_foot foot;
     double busbw_sum;
     size_t halves;
@@ -100,11 +102,31 @@ int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_co
         mine.pci_domain = gpu.pci_domain;
         mine.pci_bus = gpu.pci_bus;
         mine.pci_device = gpu.pci_device;
+        mine.free_bytes = gpu.free_bytes;
         snprintf(mine.name, sizeof mine.name, "%s", gpu.name);
     } else {
         cpu_name(mine.name, sizeof mine.name);
     }
     return gather(&b, &mine, sizeof mine, devices);
+}
+
+/* Ranks on one GPU share what is left of it. An eighth, but at most 2 GiB, is for NCCL's own. */
+uint64_t bench_room(const struct bench_opts *o, const struct report_device *devices, int n)
+{
+    uint64_t room = UINT64_MAX, apart = 2 * BUFFERS_GUARD + (uint64_t)o->unalign * sizeof(double);
+    for (int r = 0; r < n; r++) {
+        const struct report_device *d = &devices[r];
+        uint64_t sharers = 0;
+        for (int k = 0; k < n; k++)
+            sharers += strcmp(devices[k].host, d->host) == 0 &&
+                       devices[k].pci_domain == d->pci_domain && devices[k].pci_bus == d->pci_bus &&
+                       devices[k].pci_device == d->pci_device;
+        uint64_t own = d->free_bytes / 8 < OWN_BYTES ? d->free_bytes / 8 : OWN_BYTES;
+        uint64_t here = (d->free_bytes - own) / 2 / sharers;
+        here = here > apart ? here - apart : 1;
+        room = d->free_bytes && here < room ? here : room;
+    }
+    return room;
 }
 
 /* nccl-tests' hypercube: in each round a rank exchanges what it has with another one, and then has
@@ -308,6 +330,21 @@ static double column(struct bench *b, const double *all, size_t i, enum stats_pi
     return stats_pick(b->seconds, (size_t)b->all, pick);
 }
 
+/* All ranks' times of a batch behind those that are kept; NULL where they are not. */
+static const double *keep_ranks(struct bench *b, const struct buffers_run *r, const double *all,
+                                size_t have)
+{
+    if (!b->o->rank_samples)
+        return NULL;
+    size_t n = (size_t)b->o->iters, ranks = (size_t)b->all;
+    double **list = &b->rank_samples[r->in_place];
+    *list = xrealloc(*list, (have + n) * ranks, sizeof **list);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < ranks; k++)
+            (*list)[(have + i) * ranks + k] = all[k * (n + 1) + i];
+    return *list;
+}
+
 /* Every rank sees the same times, and so ends after the same batch. */
 static int sample(struct bench *b, const struct buffers_run *r, struct report_half *half)
 {
@@ -322,6 +359,7 @@ static int sample(struct bench *b, const struct buffers_run *r, struct report_ha
         b->samples[r->in_place] = list;
         for (size_t i = 0; i < n; i++)
             list[have + i] = column(b, all, i, b->o->sample_pick);
+        half->rank_samples = keep_ranks(b, r, all, have);
         half->stats = stats_of(list, have + n);
         half->samples = list;
         double half_width = (half->stats.high - half->stats.low) / 2;
@@ -467,8 +505,10 @@ static int run_group(struct bench *b, const struct bench_sink *sink)
     int rc = buffers_open(&b->buffers, b->backend, b->inner, &room, b->e);
     if (rc == 0)
         rc = walk_all(b, sink);
-    free(b->samples[0]);
-    free(b->samples[1]);
+    for (int half = 0; half < 2; half++) {
+        free(b->samples[half]);
+        free(b->rank_samples[half]);
+    }
     if (rc == 0) /* else they stay: a collective that was given up may still write to them */
         buffers_close(b->buffers);
     return rc;

@@ -36,6 +36,7 @@ struct bench_opts {
     bool samples;     /* single iterations are timed too, after those of the table; with a graph its
                          launches, as a share of each */
     enum stats_pick sample_pick;
+    bool rank_samples; /* they are kept for each rank, too */
     double stable; /* … until their median is known within this share of it; 0: iters of them … */
     double max_time_s;  /* … or this time is over, for each size */
     struct split split; /* the ranks work in groups, and root counts within one */
@@ -60,6 +61,9 @@ uint64_t bench_next_size(const struct bench_opts *o, uint64_t bytes);
 /* Every rank's line for the head, in the order of ranks; `devices` has room for all. Collective. */
 int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
                   struct report_device *devices, struct err *e);
+
+/* The most bytes of a run that the memory of these `n` ranks' GPUs holds; UINT64_MAX: not known. */
+uint64_t bench_room(const struct bench_opts *o, const struct report_device *devices, int n);
 
 /* Collective. Each row is given to the sink on rank 0 when it is done. Times and what is wrong are
  * all groups' together; sizes and bandwidths, in *foot too, those of the rank's own group. Fails on

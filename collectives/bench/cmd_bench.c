@@ -312,8 +312,23 @@ static int run_pairs(struct drover *d, struct drover_comm *c, const struct cmd_b
     return rc;
 }
 
-static int run_rank(struct drover *d, struct drover_comm *c, const struct cmd_bench_opts *o,
-                    char **argv, struct err *e)
+/* What does not fit into the GPUs' memory is not tried; all ranks find the same. */
+static void lower_max(struct bench_opts *o, const struct report_device *devices, int n, bool says)
+{
+    uint64_t room = bench_room(o, devices, n);
+    if (o->max_bytes <= room)
+        return;
+    char before[32], after[32];
+    if (says)
+        log_warn("-e %s is lowered to %s: the GPUs' memory holds no more",
+                 size_format(before, sizeof before, o->max_bytes),
+                 size_format(after, sizeof after, room));
+    o->max_bytes = room;
+    o->min_bytes = o->min_bytes < room ? o->min_bytes : room;
+}
+
+static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_opts *o, char **argv,
+                    struct err *e)
 {
     int rank = drover_rank(d), size = drover_size(d), least;
     int rc = check_ranks(&o->bench, size, e);
@@ -326,6 +341,8 @@ static int run_rank(struct drover *d, struct drover_comm *c, const struct cmd_be
     struct report_foot foot = {0};
     AUTO(strbuf) struct strbuf verdict = {0};
     rc = bench_devices(&o->bench, d, c, devices, e);
+    if (rc == 0)
+        lower_max(&o->bench, devices, size, rank == 0);
     if (rc == 0 && rank == 0)
         print_head(&p, argv, c, devices);
     const struct bench_sink sink = {on_row, on_begin, &p};

@@ -369,6 +369,7 @@ static int read_rest(struct cmd_bench_opts *o, struct args *a, const struct cmd_
     o->backend = a->backend;
     o->np = a->ranks;
     o->per_np = a->gpus * a->threads;
+    b->rank_samples = o->per_iter && a->json_file;
     o->memory = a->memory != 0;
     o->json_file = a->json_file;
     return 0;

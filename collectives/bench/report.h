@@ -34,6 +34,7 @@ struct report_head {
 /* One rank's line under "Using devices". A plain value that ranks send to each other. */
 struct report_device {
     int rank, group, pid, index, pci_domain, pci_bus, pci_device;
+    uint64_t free_bytes; /* of a GPU's memory; 0: not known */
     char host[64];
     char name[128];
 };
@@ -49,7 +50,8 @@ struct report_half { /* out-of-place, or in-place */
     struct buffers_wrong first_wrong;          /* what it has */
     struct stats stats;                        /* seconds of single iterations; .n 0: not taken */
     const double *samples;                     /* of which they are; borrowed */
-    bool unstable;                             /* they were still moving when time was over */
+    const double *rank_samples; /* for each of them every rank's; borrowed, NULL: not kept */
+    bool unstable;              /* they were still moving when time was over */
 };
 
 struct report_row {

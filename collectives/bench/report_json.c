@@ -11,7 +11,7 @@ extern char **environ;
 struct report_json {
     json_t *root, *rows; /* rows is borrowed from root */
     bool nccl_tests, cpu_time, per_iter;
-    int iters, skip;
+    int iters, skip, ranks;
     char name[64];
 };
 
@@ -107,6 +107,7 @@ struct report_json *report_json_new(const struct report_head *h,
     j->iters = h->iters;
     j->per_iter = h->per_iter;
     j->skip = h->skip;
+    j->ranks = h->ranks;
     snprintf(j->name, sizeof j->name, "%s_perf", h->coll);
     j->root = nccl_tests ? theirs(h, devices) : ours(h, devices);
     j->rows = json_object_get(j->root, nccl_tests ? "results" : "rows");
@@ -177,18 +178,35 @@ static json_t *their_half(const struct report_half *h, bool cpu_time)
                      h->checked ? json_real((double)h->wrong) : json_null());
 }
 
-/* nccl-tests' -I; its times of single processes are not kept. */
-static json_t *their_iterations(const struct report_half *h, int skip)
+/* A list of times for each rank. */
+static json_t *rank_times(const struct report_half *h, int ranks)
+{
+    json_t *lists = json_array();
+    for (int r = 0; r < ranks; r++) {
+        json_t *list = json_array();
+        for (size_t i = 0; i < h->stats.n; i++)
+            json_array_append_new(list,
+                                  json_real(h->rank_samples[i * (size_t)ranks + (size_t)r] * 1e6));
+        json_array_append_new(lists, list);
+    }
+    return lists;
+}
+
+/* nccl-tests' -I. */
+static json_t *their_iterations(const struct report_half *h, int skip, int ranks)
 {
     struct stats s = stats_of(h->samples + skip, h->stats.n - (size_t)skip);
     json_t *times = json_array();
     for (size_t i = 0; i < h->stats.n; i++)
         json_array_append_new(times, json_real(h->samples[i] * 1e6));
-    return json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "skipped_iterations",
-                     skip, "min_us", s.min * 1e6, "max_us", s.max * 1e6, "avg_us", s.mean * 1e6,
-                     "p50_us", s.median * 1e6, "p95_us", s.p95 * 1e6, "p99_us", s.p99 * 1e6,
-                     "stdev_us", s.deviation * 1e6, "cv_pct",
-                     s.mean > 0 ? 100 * s.deviation / s.mean : 0, "times_us", times);
+    json_t *o = json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}",
+                          "skipped_iterations", skip, "min_us", s.min * 1e6, "max_us", s.max * 1e6,
+                          "avg_us", s.mean * 1e6, "p50_us", s.median * 1e6, "p95_us", s.p95 * 1e6,
+                          "p99_us", s.p99 * 1e6, "stdev_us", s.deviation * 1e6, "cv_pct",
+                          s.mean > 0 ? 100 * s.deviation / s.mean : 0, "times_us", times);
+    if (ranks > 1 && h->rank_samples)
+        json_object_set_new(o, "per_process_max_times_us", rank_times(h, ranks));
+    return o;
 }
 
 void report_json_row(struct report_json *j, const struct report_row *r)
@@ -210,7 +228,7 @@ void report_json_row(struct report_json *j, const struct report_row *r)
     static const char *const keys[] = {"out_of_place_per_iter", "in_place_per_iter"};
     for (int i = 0; i < 2 && j->nccl_tests && j->per_iter; i++)
         if (r->half[i].ran && r->half[i].stats.n > (size_t)j->skip)
-            json_object_set_new(row, keys[i], their_iterations(&r->half[i], j->skip));
+            json_object_set_new(row, keys[i], their_iterations(&r->half[i], j->skip, j->ranks));
     json_array_append_new(j->rows, row);
 }
 

@@ -43,8 +43,9 @@ int verify_blocks(const struct verify *v);
 void verify_expected(const struct verify *v, int rank, int block, size_t count, void *out,
                      size_t n);
 
-/* How many of n elements differ. The mean of floats may be off by 2 units in the last place (NCCL
- * multiplies by 1/n first); everything else is exact. */
+/* How many of n elements differ. The mean of floats over n ranks may be off by 2 units in the last
+ * place, and n/2 more where n is no power of 2 (NCCL multiplies by 1/n first); everything else is
+ * exact. */
 uint64_t verify_wrong(const struct verify *v, const void *got, const void *expected, size_t n);
 
 /* What is wrong with a block: its first wrong elements. A plain value that ranks send. */

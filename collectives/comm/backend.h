@@ -13,7 +13,7 @@
 #include "collectives/drover.h"
 #include "common/err.h"
 
-#define BACKEND_ABI UINT32_C(4)
+#define BACKEND_ABI UINT32_C(5)
 
 enum backend_coll {
     BACKEND_ALL_REDUCE,
@@ -102,6 +102,7 @@ enum backend_caps {
 struct backend_device {
     int index;
     int pci_domain, pci_bus, pci_device;
+    uint64_t free_bytes; /* of its memory; 0: not known */
     char name[128];
 };
 

@@ -47,14 +47,26 @@ struct backend_comm {
     char version[VERSION_MAX];
 };
 
+static int no_gpu(const struct cuda_lib *cuda, cudaError_t rc, struct err *e)
+{
+    int driver = 0, runtime = 0; /* 12040 is 12.4; 0: there is no driver */
+    err_set(e, -ENODEV, "no GPU can be used: %s", cuda->cudaGetErrorString(rc));
+    if (cuda->cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0 ||
+        cuda->cudaRuntimeGetVersion(&runtime) != cudaSuccess || driver / 1000 >= runtime / 1000)
+        return err_hint(e, "nvidia-smi tells whether there is a driver; backend mpi needs none");
+    return err_hint(e,
+                    "the driver is of CUDA %d.%d, libcudart of %d.%d; DROVER_CUDART_LIB and "
+                    "DROVER_NCCL_LIB name files of CUDA %d",
+                    driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10,
+                    driver / 1000);
+}
+
 static int find_device(struct backend_comm *c, const struct backend_opts *o, struct err *e)
 {
     int count = 0;
     cudaError_t rc = c->cuda->cudaGetDeviceCount(&count);
-    if (rc != cudaSuccess) {
-        err_set(e, -ENODEV, "no GPU can be used: %s", c->cuda->cudaGetErrorString(rc));
-        return err_hint(e, "nvidia-smi tells whether there is a driver; backend mpi needs none");
-    }
+    if (rc != cudaSuccess)
+        return no_gpu(c->cuda, rc, e);
     if (count == 0)
         return err_set(e, -ENODEV, "the driver shows no GPU (see CUDA_VISIBLE_DEVICES)");
     c->device = o->device >= 0 ? o->device : o->local_rank % count;
@@ -237,29 +249,37 @@ static int connect_ranks(struct backend_comm *c, const struct backend_opts *o, n
     return failed;
 }
 
+/* A graph goes first: NCCL waits for the end of those that its work is in. */
+static void abort_now(struct backend_comm *c)
+{
+    nccl_graph_drop(&c->graph, c->cuda, c->stream);
+    if (c->comm)
+        c->nccl->ncclCommAbort(c->comm);
+    c->comm = NULL;
+}
+
 /* ncclCommRevoke stops the work as ncclCommAbort does, in a thread of its own, and what it leaves
- * may be shrunk. */
+ * may be shrunk. But while NCCL still takes a call in, it goes on to read what belongs to that call
+ * and was freed (2.28 to 2.30). */
 static int nccl_abort(struct backend_comm *c)
 {
     if (!c->comm || c->revoked)
         return 0;
-    ncclResult_t rc = c->nccl->revoke ? c->nccl->revoke(c->comm, 0) : ncclInvalidUsage;
+    bool revocable = c->nccl->revoke && settled(c, "the end", NULL) != -EINPROGRESS;
+    nccl_graph_drop(&c->graph, c->cuda, c->stream);
+    ncclResult_t rc = revocable ? c->nccl->revoke(c->comm, 0) : ncclInvalidUsage;
     c->revoked = rc == ncclSuccess || rc == ncclInProgress;
-    if (c->revoked)
-        return 0;
-    c->nccl->ncclCommAbort(c->comm);
-    c->comm = NULL;
+    if (!c->revoked)
+        abort_now(c);
     return 0;
 }
 
 static void release(struct backend_comm *c)
 {
-    if (c->comm)
-        c->nccl->ncclCommAbort(c->comm);
+    if (c->cuda)
+        abort_now(c);
     if (c->scratch)
         c->cuda->cudaFree(c->scratch);
-    if (c->cuda)
-        nccl_graph_drop(&c->graph, c->cuda, c->stream);
     if (c->own_stream && c->stream)
         c->cuda->cudaStreamDestroy(c->stream);
     nccl_memory_forget(&c->regions); /* a collective may still write there */
@@ -290,6 +310,7 @@ static int nccl_open(struct backend_comm **out, const struct backend_opts *o, st
 static void nccl_close(struct backend_comm *c)
 {
     struct err e = {0};
+    nccl_graph_drop(&c->graph, c->cuda, c->stream);
     if (c->comm && !c->spent && (c->revoked || (c->nccl->ncclCommFinalize(c->comm), true)) &&
         settle_by(c, clock_ms() + SETTLE_MS, "ending", &e) == 0) {
         c->nccl->ncclCommDestroy(c->comm);
@@ -310,13 +331,14 @@ static int ask_for_part(struct backend_comm *made, struct backend_comm *c,
     if (failed < 0)
         return failed;
     ncclResult_t rc = ncclSuccess;
-    if (p->without) {
-        AUTO(free) int *without = xcalloc((size_t)p->n_without + 1, sizeof *without);
+    if (p->n_without > 0) {
+        AUTO(free) int *without = xcalloc((size_t)p->n_without, sizeof *without);
         memcpy(without, p->without, (size_t)p->n_without * sizeof *without);
         rc = c->nccl->shrink(c->comm, without, p->n_without, &made->comm, &config,
                              c->revoked ? 0 : SHRINK_ABORT);
-    } else {
-        rc = c->nccl->ncclCommSplit(c->comm, p->size ? p->color : NCCL_SPLIT_NOCOLOR, p->key,
+    } else { /* also without nobody, which is no shrink to NCCL */
+        int key = p->without ? p->rank : p->key;
+        rc = c->nccl->ncclCommSplit(c->comm, p->size ? p->color : NCCL_SPLIT_NOCOLOR, key,
                                     &made->comm, &config);
     }
     if (rc != ncclSuccess && rc != ncclInProgress)
@@ -328,7 +350,7 @@ static int ask_for_part(struct backend_comm *made, struct backend_comm *c,
 static int nccl_part(struct backend_comm **out, struct backend_comm *c,
                      const struct backend_part *p, struct err *e)
 {
-    if (p->without && (!c->nccl->shrink || !c->comm)) {
+    if (p->without && ((p->n_without > 0 && !c->nccl->shrink) || !c->comm)) {
         err_set(e, -ENOTSUP, "%s cannot leave ranks out%s", c->version,
                 c->nccl->shrink ? " of a communicator that has failed" : "");
         return err_hint(e, "NCCL 2.28 can; or close it, and start the job again without them");
@@ -342,6 +364,10 @@ static int nccl_part(struct backend_comm **out, struct backend_comm *c,
     memcpy(made->version, c->version, sizeof made->version);
     int rc = ask_for_part(made, c, p, e);
     c->spent = p->without;
+    if (rc == -ETIMEDOUT) { /* up to here NCCL may write to made->comm */
+        abort_now(c);
+        made->comm = NULL; /* what is there went with its parent */
+    }
     if (rc == 0)
         rc = take_stream(made, c->own_stream ? BACKEND_OWN_STREAM : c->stream, e);
     if (rc < 0)
@@ -386,7 +412,7 @@ static ncclResult_t issue_with(struct backend_comm *c, const struct backend_call
 static ncclResult_t issue(struct backend_comm *c, const struct backend_call *k)
 {
     ncclRedOp_t op;
-    ncclResult_t rc = nccl_ops_take(&op, k, c->nccl, c->comm);
+    ncclResult_t rc = nccl_ops_take(&op, k, c->size, c->nccl, c->comm);
     if (rc != ncclSuccess)
         return rc;
     rc = issue_with(c, k, op);
@@ -394,10 +420,23 @@ static ncclResult_t issue(struct backend_comm *c, const struct backend_call *k)
     return rc;
 }
 
+/* What NCCL has no kernel for. */
+static int check_kernels(const struct backend_comm *c, const struct backend_call *calls, size_t n,
+                         struct err *e)
+{
+    for (size_t i = 0; i < n && c->size == 1; i++)
+        if (calls[i].type >= DROVER_F8E4M3 && calls[i].op == DROVER_MULSUM &&
+            backend_reduces(calls[i].coll))
+            return err_set(e, -ENOTSUP, "NCCL multiplies no 8-bit floats of a single rank");
+    return 0;
+}
+
 static int nccl_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
                       struct err *e)
 {
     int failed = settled(c, "a collective", e);
+    if (failed == 0)
+        failed = check_kernels(c, calls, n, e);
     if (failed < 0)
         return failed == -EINPROGRESS ? -EAGAIN : failed;
     ncclResult_t rc = n > 1 ? c->nccl->ncclGroupStart() : ncclSuccess;
@@ -456,8 +495,13 @@ static int nccl_mem_alloc(struct backend_comm *c, size_t bytes, enum backend_mem
 static void nccl_mem_free(struct backend_comm *c, void *p)
 {
     bool usable = c->comm && !c->revoked && !c->spent;
-    if (!nccl_memory_give(&c->regions, c->nccl, usable ? c->comm : NULL, p))
+    struct nccl_region **region = nccl_memory_find(&c->regions, p);
+    if (!*region) {
         c->cuda->cudaFree(p);
+        return;
+    }
+    nccl_graph_drop(&c->graph, c->cuda, c->stream); /* NCCL registers for it what it writes to */
+    nccl_memory_give(region, c->nccl, usable ? c->comm : NULL);
 }
 
 /* On the communicator's stream: a stream of its own is not ordered with the default one. */
@@ -506,6 +550,9 @@ static void nccl_device(const struct backend_comm *c, struct backend_device *out
         out->pci_bus = (int)number;
         out->pci_device = (int)slot;
     }
+    size_t free_bytes = 0, total_bytes = 0;
+    if (c->cuda->cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
+        out->free_bytes = free_bytes;
     AUTO(free) char *properties = xzalloc(PROPERTIES_BYTES);
     if (c->cuda->get_properties && c->cuda->get_properties(properties, c->device) == cudaSuccess &&
         properties[0])

@@ -35,11 +35,14 @@
     X(ncclCommDeregister)
 
 #define CUDA_CALLS(X)                \
+    X(cudaDriverGetVersion)          \
+    X(cudaRuntimeGetVersion)         \
     X(cudaGetDeviceCount)            \
     X(cudaSetDevice)                 \
     X(cudaDeviceGetAttribute)        \
     X(cudaDeviceGetPCIBusId)         \
     X(cudaGetErrorString)            \
+    X(cudaMemGetInfo)                \
     X(cudaMalloc)                    \
     X(cudaFree)                      \
     X(cudaMemcpyAsync)               \

@@ -32,22 +32,23 @@ int nccl_memory_take(struct nccl_region **list, const struct nccl_lib *nccl, ncc
                : nccl_lib_failed(e, nccl, rc, "the registration of memory");
 }
 
-bool nccl_memory_give(struct nccl_region **list, const struct nccl_lib *nccl, ncclComm_t comm,
-                      void *p)
+struct nccl_region **nccl_memory_find(struct nccl_region **list, const void *p)
 {
     while (*list && (*list)->p != p)
         list = &(*list)->next;
-    struct nccl_region *r = *list;
-    if (!r)
-        return false;
-    *list = r->next;
+    return list;
+}
+
+void nccl_memory_give(struct nccl_region **region, const struct nccl_lib *nccl, ncclComm_t comm)
+{
+    struct nccl_region *r = *region;
+    *region = r->next;
     if (comm && r->handle && r->window)
         nccl->no_window(comm, r->handle);
     else if (comm && r->handle)
         nccl->ncclCommDeregister(comm, r->handle);
-    nccl->ncclMemFree(p);
+    nccl->ncclMemFree(r->p);
     free(r);
-    return true;
 }
 
 void nccl_memory_forget(struct nccl_region **list)

@@ -18,10 +18,10 @@ struct nccl_region {
  *   -ENOTSUP  symmetric memory, which came with NCCL 2.27 */
 int nccl_memory_take(struct nccl_region **list, const struct nccl_lib *nccl, ncclComm_t comm,
                      size_t bytes, enum backend_memory use, struct err *e);
-/* Frees the region that begins at p; false where there is none. `comm` is NULL when it is of no use
- * any more. */
-bool nccl_memory_give(struct nccl_region **list, const struct nccl_lib *nccl, ncclComm_t comm,
-                      void *p);
+/* Where in the list the region is that begins at p; *it is NULL where there is none. */
+struct nccl_region **nccl_memory_find(struct nccl_region **list, const void *p);
+/* Frees it. `comm` is NULL when it is of no use any more. */
+void nccl_memory_give(struct nccl_region **region, const struct nccl_lib *nccl, ncclComm_t comm);
 /* The list alone; the memory stays. */
 void nccl_memory_forget(struct nccl_region **list);
 

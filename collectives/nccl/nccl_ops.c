@@ -27,12 +27,13 @@ static bool is_made(const struct backend_call *k)
     return k->op == DROVER_MULSUM && backend_reduces(k->coll);
 }
 
-ncclResult_t nccl_ops_take(ncclRedOp_t *out, const struct backend_call *k,
+ncclResult_t nccl_ops_take(ncclRedOp_t *out, const struct backend_call *k, int ranks,
                            const struct nccl_lib *nccl, ncclComm_t comm)
 {
     static const ncclRedOp_t ops[DROVER_OPS] = {ncclSum, ncclProd, ncclMin, ncclMax, ncclAvg};
     uint64_t factor;
-    *out = ops[k->op];
+    /* The mean of one is it; as a mean NCCL has no 8-bit floats of a single rank (to 2.30). */
+    *out = ops[k->op == DROVER_AVG && ranks == 1 ? DROVER_SUM : k->op];
     if (!is_made(k))
         return ncclSuccess;
     scale_scalar(&factor, k->type, k->factor);

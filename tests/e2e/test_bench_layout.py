@@ -136,6 +136,24 @@ def test_g_launches_a_graph_of_all_iterations_and_checks_one(nccl):
     assert sorted(graphs) == ["1"] * (2 * 2 * 2) + ["3"] * (2 * 2 * 2 * 5)
 
 
+def test_a_largest_size_that_no_gpu_holds_is_lowered_with_a_word(tmp_path):
+    if not FAKE_NCCL.exists():
+        pytest.skip("no NCCL headers")
+    done = bench("all_reduce", "-b", "1M", "-e", "64G", "-f", "2", "-n", "1", "--backend", "nccl", DROVER_NCCL_LIB=str(FAKE_NCCL),
+                 DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path), FAKE_NCCL="full")
+    assert done.returncode == 0, done.stderr
+    t = Table(done.stdout)
+    assert [int(row["size"]) for row in t.rows] == [1 << 20, 2 << 20, 4 << 20] and t.run["max"] == str((7 << 20) - 512)
+    assert done.stderr.count("-e 64 GiB is lowered to 7.0 MiB") == 1, done.stderr
+
+
+def test_a_graph_whose_recording_never_ends_is_given_up(nccl, tmp_path):
+    done = bench("all_reduce", "-b", "1K", "-e", "1K", "--backend", "nccl", "-G", "2", "-T", "2", DROVER_NCCL_LIB=str(FAKE_NCCL),
+                 DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path), FAKE_NCCL="stuck_graph,log")
+    assert done.returncode == 1 and "all_reduce of 256 float: not done after 2000 ms" in done.stderr
+    assert "fake: aborted" in done.stderr and "fake: wrong" not in done.stderr
+
+
 def test_a_wrong_element_is_found_in_a_graph_too(nccl, tmp_path):
     done = bench("all_reduce", "-b", "1K", "-e", "1K", "--backend", "nccl", "-G", "2", DROVER_NCCL_LIB=str(FAKE_NCCL),
                  DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path), FAKE_NCCL="wrong,slow")
@@ -187,6 +205,8 @@ def test_j_has_the_single_iterations(nccl, tmp_path):
             assert row[key]["min_us"] == pytest.approx(min(times[1:])) and row[key]["max_us"] == pytest.approx(max(times[1:]))
             assert row[key]["p95_us"] == row[key]["p99_us"] == row[key]["max_us"]  # of two
             assert row[key]["avg_us"] == pytest.approx(sum(times[1:]) / 2)
+            ranks = row[key]["per_process_max_times_us"]
+            assert len(ranks) == 2 and [max(pair) for pair in zip(*ranks)] == times
 
 
 @pytest.mark.parametrize("how, groups", [

@@ -130,6 +130,12 @@ def test_without_a_driver_nccl_fails_quickly_and_says_why(programs, fake):
     assert time.monotonic() - start < 5
 
 
+def test_a_driver_that_is_older_than_the_cuda_that_was_found_is_told(programs, fake):
+    done = run([programs / "comm_check", "nccl"], **fake(FAKE_NCCL="old_driver"))
+    assert done.returncode == 1
+    assert "the driver is of CUDA 11.8, libcudart of 13.0; DROVER_CUDART_LIB" in done.stderr
+
+
 @pytest.mark.parametrize("n", [1, 2])
 def test_connecting_that_never_ends_is_given_up(programs, fake, n):
     done = under_mpirun(n, [programs / "comm_missing", "connect"], **fake(FAKE_NCCL="init_hang,log"))
@@ -166,6 +172,20 @@ def test_a_collective_that_never_ends_is_aborted(programs, fake, lib, end):
     assert done.returncode == 3, done.stderr
     assert "not done after 500 ms" in done.stderr
     assert end in done.stderr
+
+
+def test_a_collective_that_nccl_never_takes_in_is_aborted_not_revoked(programs, fake):
+    done = under_mpirun(2, [programs / "comm_missing", "nowhere"], **fake(FAKE_NCCL="stuck,log"))
+    assert done.returncode == 3, done.stderr
+    assert "not done after 500 ms" in done.stderr and "fake: aborted" in done.stderr
+    assert "fake: revoked" not in done.stderr and "fake: wrong" not in done.stderr
+
+
+def test_a_split_that_never_ends_is_given_up_before_its_memory_is(programs, fake):
+    done = under_mpirun(2, [programs / "comm_missing", "split"], **fake(FAKE_NCCL="part_hang,log", MALLOC_PERTURB_="165"))
+    assert done.returncode == 3, done.stderr
+    assert "NCCL: splitting: not done in time" in done.stderr and "fake: aborted" in done.stderr
+    assert "fake: wrong" not in done.stderr
 
 
 @pytest.mark.parametrize("backend", ["mpi", "nccl"])

@@ -80,7 +80,7 @@ def stand_ins(tmp_path):
     met.mkdir()
     return {"CUDA_HOME": str(home), "PATH": f"{home}/bin:{os.environ['PATH']}", "FAKE_NCCL_DIR": str(met),
             "DROVER_NCCL_LIB": str(FAKE_NCCL), "DROVER_CUDART_LIB": str(FAKE_NCCL),
-            "DROVER_NVML_LIB": str(FAKE_NCCL.with_name("libnvidia-ml.so.1")),
+            "DROVER_NVML_LIB": str(FAKE_NCCL.with_name("libnvidia-ml.so.1")), "FAKE_NCCL": "one_gpu",
             "DROVER_FAKE_GPUS": f"{UUID},NVIDIA H200,7,143771,143767"}
 
 
@@ -105,6 +105,7 @@ def test_with_stand_ins_every_step_passes(tmp_path, stand_ins):
     assert record["summary"]["skipped"] == 0 and record["gpu"] == "NVIDIA H200"
     got = {n: s["metrics"] for n, s in by_name(record).items()}
     assert got["bench_wrong"]["wrong"] >= 1
+    assert got["one_gpu_2"]["plain"] == "unsupported" and "have the same GPU" in by_name(record)["one_gpu_2"]["note"]
     assert got["one_gpu_2"]["hostid"] == "supported" and got["conform_2"]["checks"] > 100
     assert got["build"]["kernels"] == "built" and max(got["digits"][f"{k}_apart"] for k in ("gelu", "tanh", "relu")) < 1e-4
     assert got["bootstrap_kill"]["before_s"] < 10 and 5 < got["bootstrap_kill"]["away_s"] < 15
@@ -112,20 +113,28 @@ def test_with_stand_ins_every_step_passes(tmp_path, stand_ins):
 
 
 def test_what_fails_is_named_and_costs_the_others_nothing(tmp_path, stand_ins):
-    record = check(tmp_path, "--assume-gpu", "--only", "libraries,bench,conform,cpu_sweep,plan", 
-                   **{**stand_ins, "FAKE_NCCL": "wrong", "DROVER_FAKE_GPUS": "GPU-other,NVIDIA H200,7,143771,143767"})
+    record = check(tmp_path, "--assume-gpu", "--quick", "--only", "libraries,bench,conform,cpu_sweep,plan",
+                   **{**stand_ins, "FAKE_NCCL": "wrong,one_gpu", "DROVER_FAKE_GPUS": "GPU-other,NVIDIA H200,7,143771,143767"})
     check_schema(record)
     steps = by_name(record)
-    assert record["summary"]["failed"] == ["plan", "bench", "conform"]
+    assert record["summary"]["failed"] == ["plan", "conform", "bench"]
     assert "wrong elements" in steps["bench"]["note"] or "status 1" in steps["bench"]["note"]
+    assert steps["bench"]["metrics"]["broadcast_algbw_gbps"] > 0 and "all_reduce_algbw_gbps" not in steps["bench"]["metrics"]
     assert steps["plan"]["note"] == f"drover says GPU-other, nvidia-smi {UUID}"
     assert steps["cpu_sweep"]["ok"] and steps["libraries"]["ok"]
 
 
 def test_without_a_driver_the_reason_is_in_the_record(tmp_path, stand_ins):
-    record = check(tmp_path, "--assume-gpu", "--only", "libraries,one_gpu_2", **stand_ins, FAKE_NCCL="no_driver")
+    record = check(tmp_path, "--assume-gpu", "--only", "libraries,one_gpu_2", **{**stand_ins, "FAKE_NCCL": "no_driver"})
     assert record["summary"]["failed"] == ["libraries", "one_gpu_2"]
     assert "no GPU can be used" in by_name(record)["libraries"]["note"]
+
+
+def test_nccl_that_gets_no_virtual_memory_is_told_to_do_without(tmp_path, stand_ins):
+    record = check(tmp_path, "--assume-gpu", "--only", "libraries,bench_wrong", **{**stand_ins, "FAKE_NCCL": "no_cumem,one_gpu"})
+    assert record["summary"]["failed"] == []
+    libraries = by_name(record)["libraries"]
+    assert libraries["metrics"]["cumem"] == "off" and libraries["note"].startswith("only with NCCL_CUMEM_ENABLE=0")
 
 
 def test_it_compares_with_nccl_tests_when_it_is_told_where_they_are(tmp_path, stand_ins):
@@ -171,6 +180,21 @@ def test_a_step_that_hangs_is_ended_with_all_that_it_started(tmp_path):
             time.sleep(0.01)
         assert not Path(f"/proc/{pid}").exists()
     assert m.do(c, "late", 3, hang, time.monotonic() + 1)["skipped"]
+
+
+def test_neither_what_cannot_be_ended_nor_an_answer_that_nobody_expects_ends_the_check(tmp_path):
+    m = module()
+    c = m.Check(BUILD, tmp_path, type("Options", (), {"assume_gpu": False, "quick": True}))
+    began = time.monotonic()
+    step = m.do(c, "held", 2, lambda c: c.run("sh", "-c", "setsid sh -c 'echo $$ >pid; exec sleep 60' & exec sleep 60"), began + 60)
+    os.kill(int((tmp_path / "pid").read_text()), 9)
+    assert not step["ok"] and "cannot be ended" in step["note"] and time.monotonic() - began < 20
+
+    def odd(c):
+        c.metrics["before"] = 1
+        return None.nothing
+    step = m.do(c, "odd", 3, odd, time.monotonic() + 60)
+    assert not step["ok"] and step["note"].startswith("AttributeError") and step["metrics"] == {"before": 1}
 
 
 def test_a_glibc_that_is_too_old_is_named_and_the_record_is_whole(tmp_path):

@@ -5,13 +5,19 @@
  *
  * FAKE_NCCL is a list of what shall happen, apart by commas:
  *     no_driver   there is no GPU              init_hang    connecting never ends
+ *     old_driver  it is of CUDA 11             part_hang    making one of another never ends
+ *     stuck       no collective is taken in    stuck_graph  … while one records a graph
+ *     no_cumem    no memory but with NCCL_CUMEM_ENABLE=0
+ *     full        a GPU has 16 MiB left
  *     init_error  connecting fails             async_error  the third collective's peers are lost
  *     slow        a collective is taken in only at the third time that one asks
  *     late        this rank's GPU takes 2 ms before each collective
  *     hang        the stream is never done     old          the version is another one
  *     one_gpu     … and no other
  *     ampere      the GPU has no 8-bit floats  log          ends of communicators, on stderr
- *     wrong       this rank's sums are off by one in the first element */
+ *     wrong       this rank's sums are off by one in the first element
+ *
+ * What would hang NCCL, or make it use memory that is gone, ends the program: "fake: wrong: …". */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -32,7 +38,8 @@ static ncclResult_t begin(struct work *w)
         return ncclInvalidUsage; /* as NCCL: the call before is not taken in yet */
     }
     c->calls++;
-    if (!wanted("slow")) {
+    c->stuck = wanted("stuck") || (wanted("stuck_graph") && recording.graph);
+    if (!wanted("slow") && !c->stuck) {
         put_on_stream(w);
         return ncclSuccess;
     }
@@ -68,6 +75,9 @@ EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t c)
 
 static ncclResult_t call(ncclComm_t c, struct op k)
 {
+    bool multiplies = k.op == ncclNumOps || k.op == ncclAvg;
+    if (c->size == 1 && k.type >= ncclFloat8e4m3 && multiplies)
+        return ncclInvalidArgument; /* NCCL has no kernel for that, to 2.30 */
     if (k.op == ncclNumOps) {
         if (!made.live || made.type != k.type)
             return ncclInvalidArgument;
@@ -143,10 +153,15 @@ static void tell(ncclComm_t c, const char *what)
 
 EXPORT ncclResult_t ncclMemAlloc(void **out, size_t bytes)
 {
+    const char *cumem = getenv("NCCL_CUMEM_ENABLE");
+    if (wanted("no_cumem") && (!cumem || strcmp(cumem, "0") != 0))
+        return ncclUnhandledCudaError;
     return cudaMalloc(out, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 EXPORT ncclResult_t ncclMemFree(void *p)
 {
+    if (kept_works)
+        wrong_use("memory is freed that a graph may have registered");
     cudaFree(p);
     return ncclSuccess;
 }
@@ -218,18 +233,30 @@ static ncclResult_t connecting(ncclComm_t c)
     return ncclSuccess;
 }
 
+/* NCCL does so from a thread of its own, whenever that comes to it. */
+static void show_made(ncclComm_t c)
+{
+    if (c->made_at && *c->made_at) /* with MALLOC_PERTURB_ it is no NULL any more */
+        wrong_use("the place for a new communicator is gone");
+    if (c->made_at)
+        *c->made_at = c->made;
+    c->made_at = NULL;
+}
+
 EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
 {
     *state = c->connected ? atomic_load(&c->broken) : connecting(c);
     if (c->made_at) {
-        *c->made_at = c->made;
-        c->made_at = NULL;
+        if (!wanted("part_hang"))
+            show_made(c);
         *state = ncclInProgress;
     } else if (wanted("async_error") && c->calls >= 3) {
         *state = ncclRemoteError;
     } else if ((c->finalized || atomic_load(&c->aborted)) && atomic_load(&c->under_way)) {
         *state = ncclInProgress;
-    } else if (c->untaken && ++c->asked < 3) {
+    } else if (c->finalized && c->kept) {
+        *state = ncclInProgress; /* until the graphs are gone */
+    } else if (c->untaken && (++c->asked < 3 || c->stuck)) {
         *state = ncclInProgress;
     } else if (c->untaken) {
         put_on_stream(c->untaken);
@@ -241,12 +268,15 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
 static void stop(ncclComm_t c)
 {
     atomic_store(&c->aborted, true);
+    show_made(c);
     free(c->untaken);
     c->untaken = NULL;
 }
 
 static ncclResult_t end(ncclComm_t c, const char *how)
 {
+    if (c->kept)
+        wrong_use("a communicator ends before a graph that has its work");
     if (wanted("log"))
         fprintf(stderr, "fake: %s\n", how);
     while (atomic_load(&c->under_way)) /* the GPU has seen that it is aborted */
@@ -313,6 +343,8 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t c, int color, int key, ncclComm_t *
 EXPORT ncclResult_t ncclCommShrink(ncclComm_t c, int *without, int n, ncclComm_t *out,
                                    ncclConfig_t *config, int flags)
 {
+    if (n == 0)
+        return ncclInvalidArgument;
     if (flags & NCCL_SHRINK_ABORT)
         stop(c);
     int rank = c->rank;
@@ -335,6 +367,8 @@ EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t c, ncclWindow_t w)
 }
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t c, int flags)
 {
+    if (c->untaken || c->made_at)
+        wrong_use("revoked while a call is taken in");
     if (wanted("log"))
         fprintf(stderr, "fake: revoked\n");
     stop(c);

@@ -22,10 +22,31 @@ static bool wanted(const char *what)
     return false;
 }
 
+/* Says so when the caller does what makes NCCL or CUDA hang, or read memory that is gone. */
+static void wrong_use(const char *what)
+{
+    fprintf(stderr, "fake: wrong: %s\n", what);
+    abort();
+}
+
+/* What CUDA refuses, and what spoils the graph, while a thread records one. */
+static bool spoils(void);
+
+EXPORT cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = wanted("no_driver") ? 0 : wanted("old_driver") ? 11080 : CUDART_VERSION;
+    return cudaSuccess;
+}
+EXPORT cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
 EXPORT cudaError_t cudaGetDeviceCount(int *count)
 {
     *count = wanted("one_gpu") ? 1 : 8;
-    return wanted("no_driver") ? cudaErrorInsufficientDriver : cudaSuccess;
+    bool usable = !wanted("no_driver") && !wanted("old_driver");
+    return usable ? cudaSuccess : cudaErrorInsufficientDriver;
 }
 EXPORT cudaError_t cudaSetDevice(int device)
 {
@@ -51,13 +72,23 @@ EXPORT const char *cudaGetErrorString(cudaError_t e)
     return e == cudaErrorInsufficientDriver ? "CUDA driver version is insufficient"
                                             : "fake CUDA error";
 }
+EXPORT cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    *total_bytes = (size_t)16 << 30;
+    *free_bytes = wanted("full") ? (size_t)16 << 20 : *total_bytes;
+    return cudaSuccess;
+}
 EXPORT cudaError_t cudaMalloc(void **out, size_t bytes)
 {
+    if (spoils())
+        return cudaErrorStreamCaptureUnsupported;
     *out = bytes < SIZE_MAX / 4 ? malloc(bytes) : NULL;
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 EXPORT cudaError_t cudaFree(void *p)
 {
+    if (spoils())
+        return cudaErrorStreamCaptureUnsupported;
     free(p);
     return cudaSuccess;
 }

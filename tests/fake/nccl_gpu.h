@@ -70,9 +70,10 @@ struct ncclComm {
     char path[PATH_BYTES];
     int rank, size, calls, asked, children;
     unsigned connect_turn; /* it is connected when the meeting's is another one */
-    bool connected, finalized;
+    bool connected, finalized, stuck;
     struct work *untaken;      /* "slow" */
     ncclComm_t made, *made_at; /* by a split: seen when the parent is asked */
+    int kept;                  /* works of it that lie in graphs */
     atomic_int under_way;
     atomic_bool aborted;
     _Atomic ncclResult_t broken;
@@ -98,10 +99,15 @@ struct CUgraph_st {
     size_t n;
 };
 
-EXPORT cudaError_t cudaStreamQuery(cudaStream_t s)
+static bool spoils(void)
 {
     recording.spoiled |= recording.graph != NULL;
-    if (recording.graph)
+    return recording.graph != NULL;
+}
+
+EXPORT cudaError_t cudaStreamQuery(cudaStream_t s)
+{
+    if (spoils())
         return cudaErrorStreamCaptureUnsupported;
     return wanted("hang") || atomic_load(&gpu.left) ? cudaErrorNotReady : cudaSuccess;
 }
@@ -129,10 +135,19 @@ static void *run_gpu(void *arg)
     return arg;
 }
 
+static int kept_works; /* in all graphs */
+
+static void keep(cudaGraph_t g, struct work *w)
+{
+    g->works[g->n++] = w;
+    w->comm->kept++;
+    kept_works++;
+}
+
 static void put_on_stream(struct work *w)
 {
     if (recording.graph && recording.graph->n < GRAPH_MAX) {
-        recording.graph->works[recording.graph->n++] = w;
+        keep(recording.graph, w);
         return;
     }
     atomic_fetch_add(&w->comm->under_way, 1);
@@ -176,8 +191,11 @@ EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCapture
 
 EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t g)
 {
-    for (size_t i = 0; i < g->n; i++)
+    for (size_t i = 0; i < g->n; i++) {
+        g->works[i]->comm->kept--;
+        kept_works--;
         free(g->works[i]);
+    }
     free(g);
     return cudaSuccess;
 }
@@ -205,8 +223,8 @@ EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph
                                                  unsigned long long flags)
 {
     cudaGraph_t copy = calloc(1, sizeof *copy);
-    for (copy->n = 0; copy->n < g->n; copy->n++)
-        copy->works[copy->n] = copy_of(g->works[copy->n]);
+    for (size_t i = 0; i < g->n; i++)
+        keep(copy, copy_of(g->works[i]));
     *out = (cudaGraphExec_t)copy;
     return cudaSuccess;
 }
@@ -247,16 +265,31 @@ static bool barrier(ncclComm_t c)
     return true;
 }
 
+/* A mean of floats is made of products with 1/n, all rounded in their type, as NCCL does it. */
+static long double mean(ncclComm_t c, size_t at, ncclDataType_t t)
+{
+    long double n = rounded(1.0L / c->size, t), x = 0;
+    for (int r = 0; r < c->size; r++)
+        x = rounded(x + rounded(get(c->at->slots[r], at, t) * n, t), t);
+    return x;
+}
+
 /* Whole numbers in long double, which holds 64 bits; floats in double, so that they are rounded to
  * their type once. */
+static long double reduced(ncclComm_t c, const struct op *k, size_t at)
+{
+    if (k->op == ncclAvg && k->type >= ncclFloat16)
+        return mean(c, at, k->type);
+    long double x = get(c->at->slots[0], at, k->type);
+    for (int r = 1; r < c->size; r++)
+        x = combine(x, get(c->at->slots[r], at, k->type), k->op, k->type);
+    return k->op == ncclAvg ? x / c->size : x;
+}
+
 static void reduce_into(ncclComm_t c, const struct op *k, size_t first)
 {
-    for (size_t i = 0; i < k->n; i++) {
-        long double x = get(c->at->slots[0], first + i, k->type);
-        for (int r = 1; r < c->size; r++)
-            x = combine(x, get(c->at->slots[r], first + i, k->type), k->op, k->type);
-        set(k->out, i, k->type, k->op == ncclAvg ? x / c->size : x);
-    }
+    for (size_t i = 0; i < k->n; i++)
+        set(k->out, i, k->type, reduced(c, k, first + i));
     if (wanted("wrong"))
         set(k->out, 0, k->type, get(k->out, 0, k->type) + 1);
 }

@@ -87,6 +87,13 @@ static inline void set(void *b, size_t i, ncclDataType_t t, long double x)
     }
 }
 
+static inline long double rounded(long double x, ncclDataType_t t)
+{
+    uint64_t value;
+    set(&value, 0, t, x);
+    return get(&value, 0, t);
+}
+
 static inline long double combine(long double a, long double b, ncclRedOp_t op, ncclDataType_t t)
 {
     bool exact = op == ncclMin || op == ncclMax || t < ncclFloat16;

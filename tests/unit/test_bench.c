@@ -15,6 +15,25 @@ TEST(sizes_are_multiplied_or_added_to_until_the_last)
     CHECK_INT(bench_next_size(&o, 100), 0);
 }
 
+TEST(ranks_have_so_much_room_as_the_fullest_gpu_leaves_them)
+{
+    const uint64_t gib = UINT64_C(1) << 30;
+    struct bench_opts o = {.unalign = 2};
+    struct report_device d[4] = {{.host = "a"}, {.host = "a"}, {.host = "b"}, {.host = "b"}};
+    CHECK(bench_room(&o, d, 4) == UINT64_MAX);
+    for (int r = 0; r < 4; r++) {
+        d[r].free_bytes = 130 * gib;
+        d[r].pci_bus = r;
+    }
+    CHECK(bench_room(&o, d, 4) == 64 * gib - 512 - 16);
+    d[3].free_bytes = 8 * gib;
+    CHECK(bench_room(&o, d, 4) == 7 * gib / 2 - 512 - 16);
+    d[3].free_bytes = 1; /* there is always a size, which then fails with a reason */
+    CHECK(bench_room(&o, d, 4) == 1);
+    d[0].pci_bus = d[1].pci_bus;
+    CHECK(bench_room(&o, d, 3) == 32 * gib - 512 - 16);
+}
+
 TEST(sizes_do_not_run_over)
 {
     struct bench_opts o = {.min_bytes = 8, .max_bytes = UINT64_MAX, .factor = 2};

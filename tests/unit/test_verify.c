@@ -135,7 +135,7 @@ TEST(a_mean_is_the_sum_divided_and_whole_numbers_are_cut)
 
 TEST(a_mean_of_floats_may_be_off_by_two_units_in_the_last_place)
 {
-    struct verify v = {BACKEND_ALL_REDUCE, DROVER_FLOAT, DROVER_AVG, 0, 3, 1};
+    struct verify v = {BACKEND_ALL_REDUCE, DROVER_FLOAT, DROVER_AVG, 0, 4, 1};
     float want[4] = {1, -1, 0, 1},
           got[4] = {bits_float(float_bits(1) + 2), bits_float(float_bits(-1) + 2),
                     bits_float(0x80000001), bits_float(float_bits(1) + 3)};
@@ -149,6 +149,33 @@ TEST(a_mean_of_floats_may_be_off_by_two_units_in_the_last_place)
     v.type = DROVER_INT32;
     int32_t i_want = 5, i_got = 6;
     CHECK_INT(verify_wrong(&v, &i_got, &i_want, 1), 1);
+}
+
+/* As NCCL does it: a product with 1/n for each rank, and every sum, rounded in the type. */
+static uint64_t wrong_means(int ranks, uint16_t from(float), float to(uint16_t),
+                            enum drover_type type)
+{
+    struct verify v = {BACKEND_ALL_REDUCE, type, DROVER_AVG, 0, ranks, 1};
+    AUTO(free) uint16_t *in = xcalloc(VERIFY_PERIOD, 2), *got = xcalloc(VERIFY_PERIOD, 2);
+    AUTO(free) uint16_t *want = xcalloc(VERIFY_PERIOD, 2);
+    float factor = to(from(1 / (float)ranks));
+    for (int r = 0; r < ranks; r++) {
+        verify_input(&v, r, in, VERIFY_PERIOD);
+        for (int i = 0; i < VERIFY_PERIOD; i++)
+            got[i] = from(to(got[i]) + to(from(to(in[i]) * factor)));
+    }
+    verify_expected(&v, 0, 0, VERIFY_PERIOD, want, VERIFY_PERIOD);
+    return verify_wrong(&v, got, want, VERIFY_PERIOD);
+}
+
+TEST(a_mean_over_many_ranks_that_rounds_at_each_of_them_is_right)
+{
+    const int ranks[] = {3, 7, 8, 11, 12, 14, 24, 48, 100};
+    for (size_t i = 0; i < COUNT_OF(ranks); i++) {
+        CHECK_INT(wrong_means(ranks[i], bfloat16_from_float, bfloat16_to_float, DROVER_BFLOAT16),
+                  0);
+        CHECK_INT(wrong_means(ranks[i], half_from_float, half_to_float, DROVER_HALF), 0);
+    }
 }
 
 TEST(a_nan_is_wrong)

@@ -2,6 +2,7 @@
  *
  *     comm_missing WHERE    open: it never opens a communicator (MPI's)    fence: … NCCL's
  *                           wait: it opens one and makes no call    connect, nowhere: it is there
+ *                           split: likewise, and the communicator is split first
  */
 #include <drover.h>
 #include <errno.h>
@@ -32,13 +33,20 @@ int main(int argc, char **argv)
     struct drover_comm_opts o = {.backend = wait || strcmp(where, "open") == 0 ? "mpi" : "nccl",
                                  .device = -1};
     o.open_ms = wait || strcmp(where, "nowhere") == 0 ? 20000 : 700;
+    if (strcmp(where, "split") == 0)
+        o.open_ms = 3000;
     rc = drover_comm_open(&c, d, &o);
     if (rc < 0)
         return tell(d, rc);
     while (away)
         pause();
     float x = 1;
-    rc = drover_all_reduce(c, &x, &x, 1, DROVER_FLOAT, DROVER_SUM);
+    if (strcmp(where, "split") == 0) {
+        struct drover_comm *part = NULL;
+        rc = drover_comm_split(&part, c, 0, drover_rank(d));
+        drover_comm_close(part);
+    }
+    rc = rc < 0 ? rc : drover_all_reduce(c, &x, &x, 1, DROVER_FLOAT, DROVER_SUM);
     if (rc == 0)
         rc = drover_wait(c, 500);
     int told = tell(d, rc);
