@@ -13,11 +13,11 @@ $(DIGITS)/digits: $(DIGITS_OBJS) $(LIBDROVER)
 $(B)/tests/unit/test_digits: $(patsubst %,$(B)/obj/examples/digits/%.o,mlp_cpu data checkpoint)
 
 CUDA_LIB := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib))
-$(DIGITS)/mlp_cuda.so: examples/digits/mlp_cuda.cu $(addprefix examples/digits/,mlp.h formula.h rng.h) $(STAMP)
+$(DIGITS)/mlp_cuda.so: examples/digits/mlp_cuda.cu $(addprefix examples/digits/,mlp.h formula.h rng.h build.mk) $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,NVCC)
 	$(Q)$(NVCC) $(if $(WERROR),-Werror all-warnings) -O3 -std=c++17 -shared -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
-	    -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90] \
+	    -arch=all-major -Wno-deprecated-gpu-targets \
 	    -o $@ $< -L$(CUDA_LIB) -l:$(notdir $(firstword $(wildcard $(CUDA_LIB)/libcublas.so.1?))) \
 	    -Xlinker -rpath,$(CUDA_LIB)
 
