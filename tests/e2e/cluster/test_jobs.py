@@ -33,13 +33,13 @@ def build_mpi_program(tmp_path_factory):
 
 @pytest.mark.parametrize("size, sum_", [(3, 3), (6, 15)])
 def test_an_open_mpi_program_has_all_its_ranks(engine, mpi_program, size, sum_):
-    status, out, err = engine.run("-np", size, mpi_program)
+    [(status, out, err)] = engine.run_mpi("-np", size, mpi_program)
     assert (status, sorted(out.splitlines()), err) == (0, [f"{r}/{size} {sum_}" for r in range(size)], "")
     engine.cluster.nothing_left()
 
 
 def test_mpi4py_says_hello(engine):
-    status, out, err = engine.run("-np", "6", PYTHON, "-m", "mpi4py.bench", "helloworld")
+    [(status, out, err)] = engine.run_mpi("-np", "6", PYTHON, "-m", "mpi4py.bench", "helloworld")
     assert status == 0, err
     assert [re.sub(" on .*", "", x) for x in sorted(out.splitlines())] == \
         [f"Hello, World! I am process {r} of 6" for r in range(6)]
@@ -174,10 +174,8 @@ def test_rank_0_reads_our_input_wherever_it_is(engine, tmp_path):
 
 
 def test_two_jobs_at_once_keep_apart(engine, mpi_program):
-    jobs = [engine.start("-np", "3", "-N", "1", mpi_program) for _ in range(2)]
-    for job in jobs:
-        status, out, err = job.end()
-        assert (status, sorted(untagged(out.decode()).splitlines())) == (0, [f"{r}/3 3" for r in range(3)]), err
+    for status, out, err in engine.run_mpi("-np", "3", "-N", "1", mpi_program, jobs=2):
+        assert (status, sorted(out.splitlines())) == (0, [f"{r}/3 3" for r in range(3)]), err
 
 
 def test_200_jobs_at_once_on_one_node_have_200_ports(cluster, tmp_path):

@@ -88,7 +88,7 @@ def test_a_worker_that_is_killed_is_started_again(spread):
 
 def test_a_node_that_dies_is_done_without(spread):
     sweep = spread.go_on()
-    spread.wait_for_starts(3)
+    wait_for(lambda: "node3" in [s[1] for s in spread.starts()], "a trial on node3", 40)
     spread.engine.cluster.nodes[2].stop()
     wait_for(lambda: "node3" in spread.said(), "a word on its node", 40)
     spread.go()
