@@ -4,20 +4,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sweep_kit import DROVER, Place
+from sweep_kit import DROVER, use_place  # noqa: F401
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 FILE = "method: grid\nmetric: {name: loss}\nparameters: {x: {values: [1, 300, 2]}}\ndrover: {resources: {memory: 64M}}\n"
 # Has $x MiB for a moment.
 TRIAL = 'python3 -c "b = bytearray($x << 20); print(\'{\\"loss\\":$x}\')"\n'
-
-
-@pytest.fixture
-def place(tmp_path):
-    p = Place(tmp_path)
-    p.script("t.sh", TRIAL)
-    yield p
-    p.clean_up()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import signal
 import time
 
 import pytest
-from sweep_kit import DROVER, Place, wait_for
+from sweep_kit import DROVER, use_place, wait_for  # noqa: F401
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 RANDOM = """
@@ -14,15 +14,7 @@ run_cap: 4
 metric: {name: loss}
 parameters: {x: {min: 0, max: 999}, opt: {parameters: {k: {values: [a, b]}}}}
 """
-WAITS = 'while ! test -e go; do sleep 0.02; done; echo "{\\"loss\\": $x}"\n'
-
-
-@pytest.fixture
-def place(tmp_path):
-    p = Place(tmp_path)
-    p.script("t.sh", WAITS)
-    yield p
-    p.clean_up()
+TRIAL = 'while ! test -e go; do sleep 0.02; done; echo "{\\"loss\\": $x}"\n'
 
 
 def running(place, n):
@@ -58,7 +50,7 @@ def test_a_sweep_that_runs_is_stopped(place):
 
 
 def test_a_stop_now_waits_for_no_grace(place):
-    place.script("t.sh", "trap '' TERM\n" + WAITS)
+    place.script("t.sh", "trap '' TERM\n" + TRIAL)
     sweep = running(place, 2)
     assert "s is stopped" in verb(place, "stop", "s", "--now")
     assert sweep.wait(10) == 1  # the grace is 30 s
@@ -66,7 +58,7 @@ def test_a_stop_now_waits_for_no_grace(place):
 
 
 def test_a_paused_sweep_stays_so_over_a_restart(place):
-    place.script("t.sh", 'echo "run" >> "$DROVER_CKPT_DIR/runs"; cat "$DROVER_CKPT_DIR/runs"\n' + WAITS)
+    place.script("t.sh", 'echo "run" >> "$DROVER_CKPT_DIR/runs"; cat "$DROVER_CKPT_DIR/runs"\n' + TRIAL)
     sweep = running(place, 2)
     assert "s is paused" in verb(place, "pause", "s")
     wait_for(lambda: place.states() == ["waiting"] * 2, "a pause")
