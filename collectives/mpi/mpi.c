@@ -19,7 +19,8 @@
 #include "common/clock.h"
 #include "common/mem.h"
 
-enum { CHUNK = 1 << 30 }; /* elements in one call of MPI's of what can be cut; it counts in ints */
+/* CHUNK: elements in one call of MPI's of what can be cut; it counts in ints. */
+enum { CHUNK = 1 << 30, LOOKS = 16 };
 
 struct job {
     struct backend_call call;
@@ -253,7 +254,8 @@ static int begin(struct backend_comm *c, const struct backend_call *k, struct er
     }
     struct job *j = &c->jobs[c->n];
     MPI_Request *request = &c->requests[c->n];
-    *j = (struct job){.call = *k};
+    j->call = *k;
+    j->temp = NULL;
     size_t temp = temp_bytes(c, k);
     if (temp && !(j->temp = try_calloc(temp, 1)))
         return err_set(e, -ENOMEM, "no memory for a copy of %zu bytes", temp);
@@ -288,8 +290,10 @@ static int mpi_poll(struct backend_comm *c, struct err *e)
 {
     if (c->n == 0)
         return 0;
-    int done = 0;
-    int code = MPI_Testall((int)c->n, c->requests, &done, MPI_STATUSES_IGNORE);
+    int done = 0, code = MPI_SUCCESS; /* a look costs less than the way here and back */
+    for (int look = 0; look < LOOKS && !done && code == MPI_SUCCESS; look++)
+        code = c->n == 1 ? MPI_Test(c->requests, &done, MPI_STATUS_IGNORE)
+                         : MPI_Testall((int)c->n, c->requests, &done, MPI_STATUSES_IGNORE);
     if (code != MPI_SUCCESS)
         return mpi_failed(e, code, backend_coll_name(c->jobs[0].call.coll));
     if (!done)
