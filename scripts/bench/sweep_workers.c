@@ -5,9 +5,10 @@
  *     sweep_workers ENDPOINT KEYFILE|- N S PROCESSES
  *
  * Prints one line of JSON: p50, p99 and worst of the time from a report to its acknowledgement, in
- * ms, of all reports, of those while workers joined, and of those when all were there.
+ * ms, of all reports, of those while workers joined, and of those when all had their trial.
  * scripts/bench/sweep-workers starts it, and the coordinator. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -19,11 +20,7 @@
 #include "hpo/sweep/net/keys.h"
 #include "hpo/sweep/net/wire.h"
 
-enum {
-    BATCH = 64,
-    CONNECT_MS = 8000, /* for all to connect */
-    SETTLE_MS = 1000   /* for the last of their handshakes */
-};
+enum { BATCH = 64, CONNECT_MS = 8000 /* for all to connect */ };
 
 struct sim {
     void *sock;
@@ -33,14 +30,21 @@ struct sim {
     bool ended;
 };
 
+/* Of all processes; the samples follow it. */
+struct shared {
+    atomic_int there;         /* workers that have had a trial */
+    _Atomic int64_t whole_us; /* when all had; 0: not yet */
+};
+
 struct crowd {
     const char *endpoint;
     const struct keys *keys; /* NULL: plain */
     int count, seconds, first;
     struct sim *sims;
-    float *took_ms;  /* count * seconds; of all processes */
-    bool *early;     /* likewise: some had not joined yet */
-    int64_t full_us; /* when all had; 0: not yet */
+    float *took_ms; /* count * seconds; of all processes */
+    bool *early;    /* likewise: some had no trial yet */
+    struct shared *shared;
+    int everybody; /* workers of all processes */
     void *zmq;
     int epoll;
     int ended;
@@ -87,7 +91,8 @@ static void acknowledged(struct crowd *c, struct sim *s, int64_t seq, int64_t no
         return; /* of the end, or one that was late: the next one had been said */
     size_t at = (size_t)(c->first + s->number) * (size_t)c->seconds + (size_t)s->heard++;
     c->took_ms[at] = (float)(now - s->sent_us) / 1e3f;
-    c->early[at] = !c->full_us || s->sent_us < c->full_us;
+    int64_t whole_us = c->shared->whole_us;
+    c->early[at] = !whole_us || s->sent_us < whole_us;
     if (s->said < c->seconds)
         return;
     s->ended = true;
@@ -105,6 +110,8 @@ static void take(struct crowd *c, struct sim *s, const struct wire_msg *m)
     } else if (m->kind == WIRE_RUN && s->lease == 0) {
         s->lease = m->lease;
         s->due_us = now + 1000000 + (int64_t)(1e6 * (s->number % 997) / 997); /* spread */
+        if (atomic_fetch_add(&c->shared->there, 1) + 1 == c->everybody)
+            c->shared->whole_us = now;
     }
 }
 
@@ -172,8 +179,6 @@ static int run(struct crowd *c)
             join(c, &c->sims[joined]);
             hear(c, &c->sims[joined]); /* only who has found nothing is told of what comes */
         }
-        if (joined == c->count && !c->full_us)
-            c->full_us = now + SETTLE_MS * 1000;
         for (int i = 0; i < joined; i++) {
             struct sim *s = &c->sims[i];
             if (!s->due_us || s->due_us > now)
@@ -238,11 +243,12 @@ int main(int argc, char **argv)
     }
     int n = atoi(argv[3]), seconds = atoi(argv[4]), processes = atoi(argv[5]);
     size_t cells = (size_t)n * (size_t)seconds;
-    float *took = mmap(NULL, cells * (sizeof *took + sizeof(bool)), PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    bool *early = (bool *)(took + cells);
-    if (took == MAP_FAILED)
+    struct shared *shared = mmap(NULL, sizeof *shared + cells * (sizeof(float) + sizeof(bool)),
+                                 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
         fail("memory");
+    float *took = (float *)(shared + 1);
+    bool *early = (bool *)(took + cells);
     for (int p = 0; p < processes; p++) {
         int first = n / processes * p, count = p + 1 < processes ? n / processes : n - first;
         struct crowd c = {.endpoint = argv[1],
@@ -251,7 +257,9 @@ int main(int argc, char **argv)
                           .seconds = seconds,
                           .first = first,
                           .took_ms = took,
-                          .early = early};
+                          .early = early,
+                          .shared = shared,
+                          .everybody = n};
         pid_t pid = fork();
         if (pid == 0)
             _exit(run(&c));
