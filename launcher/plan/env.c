@@ -16,9 +16,15 @@ static const struct {
     {"MPIR_CVAR_PMI_VERSION", "1"}, /* MPICH 5 refuses to choose between PMI_SIZE and PMIX_* */
 };
 
+/* The first letter tells most of them apart, without a call. */
 static bool is_name(const char *entry, const char *name, size_t len)
 {
-    return strncmp(entry, name, len) == 0 && entry[len] == '=';
+    return *entry == *name && strncmp(entry, name, len) == 0 && entry[len] == '=';
+}
+
+static size_t len_of_name(const char *entry)
+{
+    return (size_t)(strchrnul(entry, '=') - entry);
 }
 
 const char *env_get(char *const *env, const char *name)
@@ -34,7 +40,7 @@ const char *env_get(char *const *env, const char *name)
 /* Takes over `entry`, "NAME=value". */
 static void put(char ***env, char *entry)
 {
-    size_t len = strcspn(entry, "=");
+    size_t len = len_of_name(entry);
     for (size_t i = 0; *env && (*env)[i]; i++) {
         if (!is_name((*env)[i], entry, len))
             continue;
@@ -54,7 +60,11 @@ void env_set(char ***env, const char *name, const char *fmt, ...)
     va_end(ap);
     if (n < 0)
         abort();
-    put(env, xasprintf("%s=%s", name, value));
+    size_t len = strlen(name);
+    char *entry = xzalloc(len + (size_t)n + 2);
+    *(char *)mempcpy(entry, name, len) = '=';
+    memcpy(entry + len + 1, value, (size_t)n + 1);
+    put(env, entry);
 }
 
 static bool starts(const char *s, const char *prefix)
@@ -174,7 +184,7 @@ static int by_name(const void *a, const void *b)
 static bool inherited(char *const *base, const char *text)
 {
     char name[64]; /* no launcher's variable has a longer name */
-    size_t len = strcspn(text, "=");
+    size_t len = len_of_name(text);
     if (len >= sizeof name)
         return true;
     memcpy(name, text, len);
@@ -190,7 +200,7 @@ char **env_merge(char *const *base, char *const *job, char *const *rank)
     for (size_t l = 0; l < COUNT_OF(layers); l++)
         for (size_t i = 0; layers[l] && layers[l][i]; i++) {
             const char *text = layers[l][i];
-            size_t len = strcspn(text, "=");
+            size_t len = len_of_name(text);
             if (len > 0 && text[len] == '=' && (l > 0 || inherited(base, text))) {
                 all[n] = (struct entry){text, len, n};
                 n++;
@@ -216,7 +226,7 @@ char **env_over(char *const *common, char *const *own)
     for (size_t i = 0; i < n; i++)
         out[i] = own[i];
     for (; common && *common; common++) {
-        size_t len = strcspn(*common, "="), i = 0;
+        size_t len = len_of_name(*common), i = 0;
         while (own && own[i] && !is_name(own[i], *common, len))
             i++;
         if (!own || !own[i])
