@@ -430,7 +430,10 @@ int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t t
     pmix_status_t status = start_server(r);
     if (status != PMIX_SUCCESS) {
         close_handles(r);
-        return failed(e, "start the server", status);
+        (void)failed(e, "start the server", status);
+        return err_hint(
+            e, "%s--no-pmix does without it",
+            status == PMIX_ERR_INIT ? "it needs a network interface (ip link set lo up); " : "");
     }
     (void)TAKE(dir);
     *out = r;

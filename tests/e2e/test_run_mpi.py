@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import compile_c
+from conftest import DROVER, compile_c
 
 PYTHON = "/usr/bin/python3"
 RUN = ["run", "--oversubscribe"]
@@ -137,6 +137,19 @@ def test_an_open_mpi_program_has_all_its_ranks(drover, mpi_program, size):
     total = size * (size - 1) // 2
     assert sorted(done.stdout.splitlines()) == [f"{r}/{size} from {(r - 1) % size} sum {total}" for r in range(size)]
     assert done.stderr == ""
+
+
+def test_without_a_network_interface_the_way_out_is_said(drover):
+    if subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no network namespaces here")
+
+    def alone(*args):
+        return subprocess.run(["unshare", "--net", DROVER, *RUN, "-np", "1", *args, "true"], env=drover.env, cwd=drover.cwd,
+                              text=True, capture_output=True, timeout=60, check=False)
+
+    done = alone()
+    assert done.returncode == 2 and "ip link set lo up" in done.stderr, done.stderr
+    assert alone("--no-pmix").returncode == 0
 
 
 def test_ranks_that_need_more_than_1024_descriptors_leave_pmix_its_low_ones(drover):

@@ -49,3 +49,17 @@ def test_a_trial_over_its_memory_is_killed_told_apart_and_the_others_go_on(place
     assert [t["state"] for t in trials] == ["done", "oom", "done"], trials
     assert "out of memory" in trials[1]["error"]
     place.nothing_runs()
+
+
+def test_a_trial_is_held_to_the_memory_and_processors_that_it_asked_for(place, group):
+    if "cpu" not in (group / "cgroup.controllers").read_text().split():
+        pytest.skip(f"{group} has no processors to hand on")
+    place.script("t.sh", 'g=/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup); cat "$g"/memory.max "$g"/cpu.max > limits; '
+                 'echo \'{"loss":1}\'\n')
+    text = "method: grid\nmetric: {name: loss}\nparameters: {x: {values: [1]}}\ndrover: {resources: {memory: 64M, cpus: 1}}\n"
+    inside = ("sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh")
+    done = subprocess.run([*inside, DROVER, "sweep", place.sweep(text)], cwd=place.path, env=place.env, text=True,
+                          capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    (limits,) = place.path.rglob("limits")
+    assert limits.read_text().split() == [str(64 << 20), "100000", "100000"]

@@ -9,6 +9,7 @@
 #include "tests/sim/sweep_audit.h"
 
 enum { SEEDS = 300, STEPS_MAX = 20000, CROWD = 2000, CROWD_EVERY = 500, CROWD_FIRST = 499 };
+enum { FALSE_LOST_MS = 500 };
 
 /* FNV-1a over all that a record says. */
 static void digest(const struct sched_record *r)
@@ -268,7 +269,7 @@ static void fault(void)
             timer(LOST, w, 0, lost_after);
     } else if (which & m.faults & FAULT_WILD) {
         if (below(2))
-            timer(LOST, w, 0, below(500));
+            timer(LOST, w, 0, below(FALSE_LOST_MS));
         timer(GREET, w, 0, 1 + below(2000));
     } else if (which & m.faults & FAULT_PLACES) {
         m.workers[w].places = below(5); /* what runs may be more than that */
@@ -285,15 +286,15 @@ static void fault(void)
     timer(FAULT, 0, 0, 1 + below(below(2) ? 400 : 20));
 }
 
-/* Wild messages may leave a worker and the coordinator apart: they meet again at the next hello.
- * Who took places gives them back. */
+/* Wild messages may leave a worker and the coordinator apart: they meet again at the next hello,
+ * which comes after the last false word that one is lost. Who took places gives them back. */
 static void calm(void)
 {
     if (m.faults_left > 0 || !(m.faults & (FAULT_WILD | FAULT_PLACES)))
         return;
     for (int i = 0; i < m.worker_count; i++) {
         m.workers[i].places += m.workers[i].places == 0;
-        timer(GREET, i, 0, 1 + below(1000));
+        timer(GREET, i, 0, FALSE_LOST_MS + below(1000));
     }
 }
 
