@@ -1,63 +1,11 @@
-#include "launcher/pmix/rendezvous.h"
-
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/log.h"
-#include "common/strbuf.h"
-#include "launcher/node/workdir.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmix/job_keys.h"
-#include "launcher/pmix/libpmix.h"
-#include "launcher/pmix/names.h"
-#include "launcher/pmix/requests.h"
-
-/* What a rank has done, on its way from PMIx's thread to the loop. */
-struct news {
-    struct news *next;
-    enum { JOINED, ABORTED, WAITS, SPAWNS } what;
-    pmix_proc_t from;
-    int code;         /* of ABORTED */
-    int64_t until_ms; /* of WAITS, which is for a name */
-};
-
-struct rendezvous {
-    struct workdir *dir;
-    pmix_topology_t topology; /* libpmix keeps a pointer to it */
-    uv_async_t wake;
-    uv_timer_t expiry; /* of who waits for a name */
-    int open_handles;
-    struct names *names;  /* PMIx's thread only: what answers ranks may not be called elsewhere */
-    pthread_mutex_t lock; /* of `news` */
-    struct news *news, **news_end;
-    struct rendezvous_job *jobs;  /* the loop's thread only */
-    struct rendezvous_job *spare; /* of one rank that never came: the server knows them still */
-    struct requests pending;      /* nobody waits for them before the end */
-};
-
-struct rendezvous_job {
-    struct rendezvous_job *next;
-    struct rendezvous *owner;
-    pmix_nspace_t name;
-    int ranks;
-    char *node, *segments; /* where it runs; where its shared memory is */
-    bool known, expected;  /* to the server; so is a rank */
-    atomic_bool met;       /* a rank has come */
-    char **env;            /* of every rank, but for its number */
-    struct requests joining;
-    pmix_info_t *info; /* what they tell the server; NULL once they are answered */
-    size_t info_n;
-    struct rendezvous_events ev;
-    void *arg;
-};
-
-/* The one of this process: libpmix has one server too, and its calls for names bring nothing of
- * ours with them. */
-static struct rendezvous *the_server;
+#include "launcher/pmix/rendezvous_in.h"
 
 static int failed(struct err *e, const char *what, pmix_status_t rc)
 {
@@ -76,9 +24,9 @@ static void free_job(struct rendezvous_job *j)
 AUTO_DEFINE(job, struct rendezvous_job *, free_job)
 
 /* ---- on PMIx's thread --------------------------------------------------------------------------
- * What is answered with PMIX_OPERATION_SUCCEEDED needs no call of its callback. */
+ */
 
-static void send_news(struct rendezvous *r, const struct news *news)
+void rendezvous_send(struct rendezvous *r, const struct news *news)
 {
     struct news *n = xzalloc(sizeof *n);
     *n = *news;
@@ -89,107 +37,13 @@ static void send_news(struct rendezvous *r, const struct news *news)
     uv_async_send(&r->wake);
 }
 
-/* It makes no shared memory before this is answered. */
-static pmix_status_t on_connected(const pmix_proc_t *p, void *job, pmix_info_t *info, size_t n,
-                                  pmix_op_cbfunc_t done, void *arg)
-{
-    struct rendezvous_job *j = job;
-    if (!atomic_exchange(&j->met, true))
-        workdir_job_begins(j->owner->dir, j->name, j->segments);
-    send_news(j->owner, &(struct news){.what = JOINED, .from = *p});
-    return PMIX_OPERATION_SUCCEEDED;
-}
-
-static pmix_status_t on_finalized(const pmix_proc_t *p, void *job, pmix_op_cbfunc_t done, void *arg)
-{
-    return PMIX_OPERATION_SUCCEEDED;
-}
-
-static pmix_status_t on_abort(const pmix_proc_t *p, void *job, int code, const char message[],
-                              pmix_proc_t *whom, size_t whom_n, pmix_op_cbfunc_t done, void *arg)
-{
-    send_news(((struct rendezvous_job *)job)->owner,
-              &(struct news){.what = ABORTED, .from = *p, .code = code});
-    return PMIX_OPERATION_SUCCEEDED;
-}
-
-static pmix_status_t on_events_wanted(pmix_status_t *codes, size_t codes_n,
-                                      const pmix_info_t info[], size_t n, pmix_op_cbfunc_t done,
-                                      void *arg)
-{
-    return PMIX_OPERATION_SUCCEEDED;
-}
-
-static pmix_status_t on_events_unwanted(pmix_status_t *codes, size_t codes_n, pmix_op_cbfunc_t done,
-                                        void *arg)
-{
-    return PMIX_OPERATION_SUCCEEDED;
-}
-
-static pmix_status_t on_event(pmix_status_t code, const pmix_proc_t *source,
-                              pmix_data_range_t range, pmix_info_t info[], size_t n,
-                              pmix_op_cbfunc_t done, void *arg)
-{
-    return PMIX_OPERATION_SUCCEEDED;
-}
-
-/* All ranks of one node: libpmix fences them itself and asks us only for what others would add. */
-static pmix_status_t on_fence(const pmix_proc_t procs[], size_t procs_n, const pmix_info_t info[],
-                              size_t n, char *data, size_t len, pmix_modex_cbfunc_t done, void *arg)
-{
-    done(PMIX_SUCCESS, data, len, arg, NULL, NULL);
-    return PMIX_SUCCESS;
-}
-
-static pmix_status_t on_direct_modex(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
-                                     pmix_modex_cbfunc_t done, void *arg)
-{
-    return PMIX_ERR_NOT_FOUND; /* a rank that is not of this node */
-}
-
-/* libpmix itself keeps the ranks' wishes to have files removed when they are gone (Open MPI's
- * segments in /dev/shm), but only where the host has this function. Nothing else is served. */
-static pmix_status_t on_job_control(const pmix_proc_t *requestor, const pmix_proc_t targets[],
-                                    size_t targets_n, const pmix_info_t directives[], size_t n,
-                                    pmix_info_cbfunc_t done, void *arg)
-{
-    return PMIX_ERR_NOT_SUPPORTED;
-}
-
-static pmix_status_t done_is_done(pmix_status_t status)
-{
-    return status == PMIX_SUCCESS ? PMIX_OPERATION_SUCCEEDED : status;
-}
-
-static pmix_status_t on_publish(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
-                                pmix_op_cbfunc_t done, void *arg)
-{
-    return done_is_done(names_publish(the_server->names, p, info, n));
-}
-
-static pmix_status_t on_lookup(const pmix_proc_t *p, char **keys, const pmix_info_t info[],
-                               size_t n, pmix_lookup_cbfunc_t done, void *arg)
-{
-    int64_t until_ms = names_until(info, n, clock_ms());
-    struct names_lookup l = {p, keys, until_ms, done, arg};
-    if (!names_lookup(the_server->names, &l) && until_ms < INT64_MAX)
-        send_news(the_server, &(struct news){.what = WAITS, .from = *p, .until_ms = until_ms});
-    return PMIX_SUCCESS;
-}
-
-static pmix_status_t on_unpublish(const pmix_proc_t *p, char **keys, const pmix_info_t info[],
-                                  size_t n, pmix_op_cbfunc_t done, void *arg)
-{
-    return done_is_done(names_unpublish(the_server->names, p, keys));
-}
-
 /* Who waited has waited long enough, or not yet. */
 static void on_expired(pmix_status_t status, void *arg)
 {
     struct rendezvous *r = arg;
     int64_t next_ms = names_expire(r->names, clock_ms());
     if (next_ms < INT64_MAX)
-        send_news(r, &(struct news){.what = WAITS, .until_ms = next_ms});
+        rendezvous_send(r, &(struct news){.what = WAITS, .until_ms = next_ms});
     requests_answer(PMIX_SUCCESS, &r->pending);
 }
 
@@ -201,65 +55,6 @@ static void on_left(pmix_status_t status, void *arg)
     requests_answer(status, &j->owner->pending);
     free_job(j);
 }
-
-/* Open MPI 4 tells a refused spawn to the root only; those that spawn with it wait for ever for
- * its news of the new ranks. So it gets ranks, whose word about themselves (at the port that it
- * waits at: ompi/dpm/dpm.c) is none: that is passed on, and is an error everywhere. */
-static bool refuse_all(const pmix_proc_t *root, const pmix_app_t *app)
-{
-    const char *port = app->env ? env_get(app->env, "OMPI_PARENT_PORT") : NULL;
-    if (!port || !env_get(app->env, "OMPI_MCA_orte_ess_num_procs")) /* 5 has no ORTE */
-        return false;
-    AUTO(free) char *key = xasprintf("%s:connect", port);
-    pmix_persistence_t once = PMIX_PERSIST_FIRST_READ;
-    pmix_info_t word[2];
-    PMIX_INFO_LOAD(&word[0], key, "refused", PMIX_STRING);
-    PMIX_INFO_LOAD(&word[1], PMIX_PERSISTENCE, &once, PMIX_PERSIST);
-    pmix_status_t rc = names_publish(the_server->names, root, word, COUNT_OF(word));
-    PMIX_INFO_DESTRUCT(&word[0]);
-    return rc == PMIX_SUCCESS;
-}
-
-/* MPI_Comm_spawn. Of programs without MPI nothing more is heard, so a refusal has to do. */
-static pmix_status_t on_spawn(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
-                              const pmix_app_t apps[], size_t apps_n, pmix_spawn_cbfunc_t done,
-                              void *arg)
-{
-    bool mpi = apps_n > 0;
-    for (size_t i = 0; i < n; i++)
-        mpi = mpi && !PMIX_CHECK_KEY(&info[i], PMIX_NON_PMI);
-    send_news(the_server, &(struct news){.what = SPAWNS, .from = *p});
-    if (!mpi || !refuse_all(p, &apps[0]))
-        return PMIX_ERR_NOT_SUPPORTED;
-    AUTO(free) char *nspace = xstrdup(p->nspace); /* any that it knows */
-    done(PMIX_SUCCESS, nspace, arg);
-    return PMIX_SUCCESS;
-}
-
-/* MPI_Comm_accept and its kind, when all who take part have come. They are all of this node. */
-static pmix_status_t on_connect(const pmix_proc_t procs[], size_t procs_n, const pmix_info_t info[],
-                                size_t n, pmix_op_cbfunc_t done, void *arg)
-{
-    return PMIX_OPERATION_SUCCEEDED;
-}
-
-static pmix_server_module_t module = {
-    .client_finalized = on_finalized,
-    .abort = on_abort,
-    .fence_nb = on_fence,
-    .direct_modex = on_direct_modex,
-    .publish = on_publish,
-    .lookup = on_lookup,
-    .unpublish = on_unpublish,
-    .spawn = on_spawn,
-    .connect = on_connect,
-    .disconnect = on_connect,
-    .register_events = on_events_wanted,
-    .deregister_events = on_events_unwanted,
-    .notify_event = on_event,
-    .job_control = on_job_control,
-    .client_connected2 = on_connected,
-};
 
 /* ---- on the loop -------------------------------------------------------------------------------
  */
@@ -357,13 +152,13 @@ static const struct {
     {"PMIX_MCA_prm", "^default,slurm"} /* talks to a resource manager */
 };
 
-static pmix_status_t init_with_settings(pmix_info_t *info, size_t n)
+static pmix_status_t init_with_settings(struct rendezvous *r, pmix_info_t *info, size_t n)
 {
     bool unset[COUNT_OF(settings)];
     for (size_t i = 0; i < COUNT_OF(settings); i++)
         if ((unset[i] = !getenv(settings[i].name)))
             setenv(settings[i].name, settings[i].value, 1);
-    pmix_status_t rc = PMIx_server_init(&module, info, n);
+    pmix_status_t rc = PMIx_server_init(rendezvous_module(r), info, n);
     for (size_t i = 0; i < COUNT_OF(settings); i++)
         if (unset[i])
             unsetenv(settings[i].name);
@@ -387,8 +182,7 @@ static pmix_status_t start_server(struct rendezvous *r)
     PMIX_LOAD_KEY(info[n].key, PMIX_TOPOLOGY2);
     info[n].value.type = PMIX_TOPO;
     info[n++].value.data.topo = &r->topology;
-    the_server = r;
-    pmix_status_t rc = init_with_settings(info, n);
+    pmix_status_t rc = init_with_settings(r, info, n);
     for (size_t i = 0; i < owned; i++)
         PMIX_INFO_DESTRUCT(&info[i]);
     return rc;
@@ -460,7 +254,6 @@ void rendezvous_close(struct rendezvous *r)
     }
     (void)requests_wait(&r->pending); /* it removes what the ranks have left in files */
     PMIx_server_finalize();
-    the_server = NULL;
     workdir_close(r->dir);
     close_handles(r);
 }

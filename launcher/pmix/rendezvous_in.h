@@ -1,0 +1,61 @@
+/* rendezvous_in - the server's state, between the loop (rendezvous.c) and what PMIx's thread calls
+ * (rendezvous_module.c). */
+#ifndef DROVER_RENDEZVOUS_IN_H
+#define DROVER_RENDEZVOUS_IN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "launcher/node/workdir.h"
+#include "launcher/pmix/libpmix.h"
+#include "launcher/pmix/names.h"
+#include "launcher/pmix/rendezvous.h"
+#include "launcher/pmix/requests.h"
+
+/* What a rank has done, on its way from PMIx's thread to the loop. */
+struct news {
+    struct news *next;
+    enum { JOINED, ABORTED, WAITS, SPAWNS } what;
+    pmix_proc_t from;
+    int code;         /* of ABORTED */
+    int64_t until_ms; /* of WAITS, which is for a name */
+};
+
+struct rendezvous {
+    struct workdir *dir;
+    pmix_topology_t topology; /* libpmix keeps a pointer to it */
+    uv_async_t wake;
+    uv_timer_t expiry; /* of who waits for a name */
+    int open_handles;
+    struct names *names;  /* PMIx's thread only: what answers ranks may not be called elsewhere */
+    pthread_mutex_t lock; /* of `news` */
+    struct news *news, **news_end;
+    struct rendezvous_job *jobs;  /* the loop's thread only */
+    struct rendezvous_job *spare; /* of one rank that never came: the server knows them still */
+    struct requests pending;      /* nobody waits for them before the end */
+};
+
+struct rendezvous_job {
+    struct rendezvous_job *next;
+    struct rendezvous *owner;
+    pmix_nspace_t name;
+    int ranks;
+    char *node, *segments; /* where it runs; where its shared memory is */
+    bool known, expected;  /* to the server; so is a rank */
+    atomic_bool met;       /* a rank has come */
+    char **env;            /* of every rank, but for its number */
+    struct requests joining;
+    pmix_info_t *info; /* what they tell the server; NULL once they are answered */
+    size_t info_n;
+    struct rendezvous_events ev;
+    void *arg;
+};
+
+/* From any thread: the loop is told of it. */
+void rendezvous_send(struct rendezvous *r, const struct news *news);
+
+/* What libpmix calls, for this server, on its own thread; libpmix keeps it. There is one server in
+ * a process, libpmix's too, and its calls for names bring nothing of ours with them. */
+pmix_server_module_t *rendezvous_module(struct rendezvous *r);
+
+#endif
