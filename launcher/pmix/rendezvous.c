@@ -93,6 +93,8 @@ static void expect_expiry(struct rendezvous *r, int64_t until_ms)
 static void tell(struct rendezvous *r, const struct news *n)
 {
     struct rendezvous_job *j = r->jobs;
+    if (n->what == JOINED)
+        quickack_more(&r->acks);
     while (j && !PMIX_CHECK_NSPACE(j->name, n->from.nspace))
         j = j->next;
     if (n->what == WAITS)
@@ -130,6 +132,7 @@ static void on_closed(uv_handle_t *h)
     }
     pthread_mutex_destroy(&r->lock);
     names_free(r->names);
+    quickack_free(&r->acks);
     free(r);
 }
 
@@ -137,6 +140,7 @@ static void close_handles(struct rendezvous *r)
 {
     uv_close((uv_handle_t *)&r->wake, on_closed);
     uv_close((uv_handle_t *)&r->expiry, on_closed);
+    uv_close((uv_handle_t *)&r->acks.timer, on_closed);
 }
 
 /* ---- the server --------------------------------------------------------------------------------
@@ -198,8 +202,9 @@ static struct rendezvous *new_rendezvous(uv_loop_t *loop, hwloc_topology_t topol
     }
     uv_timer_init(loop, &r->expiry);
     uv_unref((uv_handle_t *)&r->wake);
-    r->wake.data = r->expiry.data = r;
-    r->open_handles = 2;
+    quickack_init(&r->acks, loop);
+    r->wake.data = r->expiry.data = r->acks.timer.data = r;
+    r->open_handles = 3;
     r->topology = (pmix_topology_t){.source = (char *)"hwloc", .topology = topology};
     r->news_end = &r->news;
     r->names = names_new();

@@ -9,6 +9,7 @@
 #include "launcher/node/workdir.h"
 #include "launcher/pmix/libpmix.h"
 #include "launcher/pmix/names.h"
+#include "launcher/pmix/quickack.h"
 #include "launcher/pmix/rendezvous.h"
 #include "launcher/pmix/requests.h"
 
@@ -26,6 +27,7 @@ struct rendezvous {
     pmix_topology_t topology; /* libpmix keeps a pointer to it */
     uv_async_t wake;
     uv_timer_t expiry; /* of who waits for a name */
+    struct quickack acks;
     int open_handles;
     struct names *names;  /* PMIx's thread only: what answers ranks may not be called elsewhere */
     pthread_mutex_t lock; /* of `news` */
