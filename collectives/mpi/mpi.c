@@ -19,7 +19,8 @@
 #include "common/clock.h"
 #include "common/mem.h"
 
-/* CHUNK: elements in one call of MPI's of what can be cut; it counts in ints. */
+/* CHUNK: elements in one call of MPI's of what can be cut; it counts in ints. LOOKS: at what is
+ * under way, of one poll(). */
 enum { CHUNK = 1 << 30, LOOKS = 16 };
 
 struct job {

@@ -65,11 +65,7 @@ void env_set(char ***env, const char *name, const char *fmt, ...)
     va_end(ap);
     if (n < 0)
         abort();
-    size_t len = strlen(name);
-    char *entry = xzalloc(len + (size_t)n + 2);
-    *(char *)mempcpy(entry, name, len) = '=';
-    memcpy(entry + len + 1, value, (size_t)n + 1);
-    put(env, entry);
+    put(env, xasprintf("%s=%s", name, value));
 }
 
 static bool starts(const char *s, const char *prefix)

@@ -259,6 +259,7 @@ void rendezvous_close(struct rendezvous *r)
     }
     (void)requests_wait(&r->pending); /* it removes what the ranks have left in files */
     PMIx_server_finalize();
+    (void)rendezvous_module(NULL);
     workdir_close(r->dir);
     close_handles(r);
 }

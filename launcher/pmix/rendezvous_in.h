@@ -57,7 +57,8 @@ struct rendezvous_job {
 void rendezvous_send(struct rendezvous *r, const struct news *news);
 
 /* What libpmix calls, for this server, on its own thread; libpmix keeps it. There is one server in
- * a process, libpmix's too, and its calls for names bring nothing of ours with them. */
+ * a process, libpmix's too, and its calls for names bring nothing of ours with them. NULL: it has
+ * ended. */
 pmix_server_module_t *rendezvous_module(struct rendezvous *r);
 
 #endif
