@@ -9,7 +9,7 @@
 #include "common/mem.h"
 #include "launcher/client/client_inside.h"
 
-enum { PING_BYTES = 8, PINGS_MIN = 20, SWEEPS_MAX = 3 };
+enum { PING_BYTES = 8, PINGS_MIN = 20, SWEEPS_SAME = 5, SWEEPS_MAX = 12 };
 
 struct meeting {
     const struct bench_opts *o;
@@ -119,19 +119,24 @@ static int sweep(struct meeting *m, struct bench_pairs *p, int size)
 }
 
 /* Something else may have been in the way of a pair that looks slow, or of so many that a slow one
- * does not stand out: they get further chances. Every
- * rank sees the same rates, and so goes on or ends as the others do. */
+ * does not stand out: all get further chances, until nothing is slow or the same has been said
+ * SWEEPS_SAME times in a row. Every rank sees the same rates, and so goes on or ends as the others
+ * do. */
 static int sweeps(struct meeting *m, struct bench_pairs *p, int size)
 {
+    struct pairs_slow last = {0};
     bool slow = true;
-    int rc = 0;
-    for (int i = 0; i < SWEEPS_MAX && slow && rc == 0; i++) {
+    int rc = 0, same = 0;
+    for (int i = 0; i < SWEEPS_MAX && slow && same < SWEEPS_SAME && rc == 0; i++) {
         rc = sweep(m, p, size);
         struct pairs_slow s;
         pairs_judge(&s, p->rates, p->n);
         slow = s.node_count + s.link_count > 0 || s.uneven;
-        pairs_slow_free(&s);
+        same = pairs_same(&s, &last) ? same + 1 : 1;
+        pairs_slow_free(&last);
+        last = s;
     }
+    pairs_slow_free(&last);
     return rc;
 }
 

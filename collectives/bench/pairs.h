@@ -34,6 +34,8 @@ struct pairs_slow {
  * nothing to hold their pair against.
  */
 void pairs_judge(struct pairs_slow *out, const double *rates, int n);
+/* Whether both name the same nodes and links. */
+bool pairs_same(const struct pairs_slow *a, const struct pairs_slow *b);
 void pairs_slow_free(struct pairs_slow *s);
 
 /* What is drawn. `names` are the nodes'. */

@@ -67,11 +67,12 @@ TEST(ranks_run_when_all_are_brought_and_leave_with_the_job)
     char dir[] = "/tmp/drover-agents-XXXXXX";
     CHECK(mkdtemp(dir));
     AUTO(free) char *spoke = xasprintf("%s/spoke", dir);
-    AUTO(free) char *text = xasprintf("echo $RANK of $WORLD_SIZE ${PMIX_RANK-alone}\n"
-                                      "test $RANK = 1 || exec touch %s\n"
-                                      "while ! test -e %s; do sleep 0.01; done\n"
-                                      "exit 3",
-                                      spoke, spoke); /* its failure ends the other */
+    AUTO(free)
+    char *text = xasprintf("echo $RANK of $WORLD_SIZE ${PMIX_RANK-alone}\n"
+                           "test $RANK = 1 || exec touch %s\n"
+                           "while ! test -e %s; do sleep 0.01; done\n"
+                           "exit 3",
+                           spoke, spoke); /* its failure ends the other */
     held_open(&h, text);
     bring(&h, 0, 1, 1);
     bring(&h, 1, 0, 1);

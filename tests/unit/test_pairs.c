@@ -187,6 +187,27 @@ TEST(rates_of_which_some_are_below_half_of_others_are_uneven_though_nobody_is_sl
     pairs_slow_free(&s);
 }
 
+TEST(two_verdicts_are_the_same_when_they_name_the_same)
+{
+    static const struct {
+        double rates[9];
+        bool same;
+    } with[] = {{{0, 10, 10, 10, 0, 2, 10, 2, 0}, true},
+                {{0, 9, 9, 9, 0, 3, 9, 3, 0}, true},
+                {{0, 2, 2, 2, 0, 10, 2, 10, 0}, false},   /* a node */
+                {{0, 2, 10, 2, 0, 10, 10, 10, 0}, false}, /* another link */
+                {{0, 10, 10, 10, 0, 10, 10, 10, 0}, false}};
+    struct pairs_slow a, b;
+    pairs_judge(&a, with[0].rates, 3);
+    for (size_t i = 0; i < COUNT_OF(with); i++) {
+        pairs_judge(&b, with[i].rates, 3);
+        CHECK_INT(pairs_same(&a, &b), with[i].same);
+        CHECK_INT(pairs_same(&b, &a), with[i].same);
+        pairs_slow_free(&b);
+    }
+    pairs_slow_free(&a);
+}
+
 TEST(the_map_has_colours_only_on_a_terminal_and_names_what_is_slow)
 {
     static const double rates[] = {0, 10, 10, 10, 0, 2, 10, 3, 0}, us[9] = {0, 5, 6, 5, 0, 7, 6, 7};
