@@ -1,6 +1,7 @@
 """`drover run`: what a rank finds, what the options mean, and what is refused before anything starts."""
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -160,6 +161,17 @@ def test_commands_that_are_not_there_are_named(drover):
     assert done.returncode == 2
     assert drover.run("--version").stdout.startswith("drover ")
     assert "Commands:" in drover.run("--help").stdout
+
+
+def test_each_command_shows_its_options(drover):
+    """(And looks at its table of them: see opt_help.)"""
+    listed = re.findall(r"^  (\w+) ", drover.run("help").stdout, re.MULTILINE)
+    assert {"run", "torchrun", "sweep", "bench"} <= set(listed)
+    verbs = [["sweep", verb] for verb in ("ls", "show", "stop", "pause", "resume", "retry", "add")] + [["bench", "diff"]]
+    for words in [[name] for name in listed if name != "rank"] + verbs:  # nobody types `drover rank`
+        done = drover.run(*words, "--help")
+        assert (done.returncode, done.stderr) == (0, ""), words
+        assert done.stdout.startswith("Usage: "), words
 
 
 def test_a_full_disk_below_stdout_is_an_error(drover):
