@@ -5,8 +5,10 @@
  *
  * Tables: record(seq, at_ms, kind, trial, lease, msg, data), in the order of what happened, and
  * meta(key, value). On local disks the journal is a WAL, so that others may read while the
- * coordinator writes; on network file systems, where a WAL cannot be shared, a rollback journal
- * and an exclusive lock. One writer: the sweep's lock file sees to that, not this module. */
+ * coordinator writes; the commit that finds 1,000 pages in it copies them into the file, which
+ * takes few ms (docs/measurements/sweep.md). On network file systems, where a WAL cannot be shared,
+ * a rollback journal and an exclusive lock. One writer: the sweep's lock file sees to that, not
+ * this module. */
 #ifndef DROVER_STORE_H
 #define DROVER_STORE_H
 

@@ -1,6 +1,7 @@
 /* sweep_workers - N simulated workers of one coordinator, over real ZeroMQ sockets: each says
  * hello, takes a trial, reports once a second for S seconds and waits for each report's
- * acknowledgement, which says that it is in the store.
+ * acknowledgement, which says that it is in the store. Who has ended stays connected until all
+ * have.
  *
  *     sweep_workers ENDPOINT KEYFILE|- N S PROCESSES
  *
@@ -32,7 +33,7 @@ struct sim {
 
 /* Of all processes; the samples follow it. */
 struct shared {
-    atomic_int there;         /* workers that have had a trial */
+    atomic_int there, ended;  /* workers that have had a trial; whose last report is stored */
     _Atomic int64_t whole_us; /* when all had; 0: not yet */
 };
 
@@ -47,7 +48,6 @@ struct crowd {
     int everybody; /* workers of all processes */
     void *zmq;
     int epoll;
-    int ended;
 };
 
 static int64_t now_us(void)
@@ -96,7 +96,7 @@ static void acknowledged(struct crowd *c, struct sim *s, int64_t seq, int64_t no
     if (s->said < c->seconds)
         return;
     s->ended = true;
-    c->ended++;
+    atomic_fetch_add(&c->shared->ended, 1);
     say(s, WIRE_LEAVING, 0, NULL); /* the trials that are left are for those who come */
     say(s, WIRE_DONE, s->said + 1,
         json_pack("{s:i,s:i,s:b,s:f}", "status", 0, "signal", 0, "oom", 0, "seconds", 1.0));
@@ -158,7 +158,8 @@ static void join(struct crowd *c, struct sim *s)
                   "gpus", 0, "ping_ms", 5000));
 }
 
-/* One process: joins at an even pace, then reports when it is due, until all have ended. */
+/* One process: joins at an even pace, then reports when it is due, until those of all processes
+ * have ended: thousands of connections that close at once hold the coordinator up. */
 static int run(struct crowd *c)
 {
     c->sims = xcalloc((size_t)c->count, sizeof *c->sims);
@@ -167,7 +168,7 @@ static int run(struct crowd *c)
     zmq_ctx_set(c->zmq, ZMQ_MAX_SOCKETS, c->count + 16);
     int64_t began = now_us();
     int joined = 0;
-    while (c->ended < c->count) {
+    while (c->shared->ended < c->everybody) {
         struct epoll_event ready[BATCH];
         int n = epoll_wait(c->epoll, ready, BATCH, 1);
         for (int i = 0; i < n; i++)
