@@ -8,22 +8,28 @@
 
 #include "common/mem.h"
 
-static double squashed(const struct warp *w, double y)
+/* 1: what is above the median is bent; -1: what is below; 0: nothing. */
+static double side(const struct warp *w)
 {
-    y /= w->unit;
-    if (w->kind == WARP_NONE || y <= w->median)
-        return y;
-    return w->median + w->spread * log1p((y - w->median) / w->spread);
+    return w->kind == WARP_SQUASH ? 1 : w->kind == WARP_LIFT ? -1 : 0;
 }
 
-/* The scale that brings n squashed values to variance 1. */
+static double bent(const struct warp *w, double y)
+{
+    double by = side(w), beyond = by * (y / w->unit - w->median);
+    if (!(beyond > 0))
+        return y / w->unit;
+    return w->median + by * w->spread * log1p(beyond / w->spread);
+}
+
+/* The scale that brings n bent values to variance 1. */
 static void standardise(struct warp *w, const double *y, size_t n)
 {
     double mean = 0, square = 0;
     for (size_t i = 0; i < n; i++)
-        mean += squashed(w, y[i]) / (double)n;
+        mean += bent(w, y[i]) / (double)n;
     for (size_t i = 0; i < n; i++) {
-        double d = squashed(w, y[i]) - mean;
+        double d = bent(w, y[i]) - mean;
         square += d * d / (double)n;
     }
     w->shift = mean;
@@ -38,20 +44,21 @@ void warp_fit(struct warp *w, enum warp_kind kind, const double *y, size_t n)
     double unit = fmax(fabs(sorted[0]), fabs(sorted[n - 1]));
     *w = (struct warp){.kind = kind, .unit = unit > 0 ? unit : 1};
     w->median = sorted[(n - 1) / 2] / w->unit / 2 + sorted[n / 2] / w->unit / 2;
-    w->spread = w->median - sorted[0] / w->unit;
-    if (!(w->spread > DBL_MIN)) /* half of them are equal: nothing to measure by */
+    w->spread = kind == WARP_LIFT ? sorted[(n - 1) / 2] / w->unit - sorted[(n - 1) / 4] / w->unit
+                                  : w->median - sorted[0] / w->unit;
+    if (!(w->spread > DBL_MIN)) /* too many are equal: nothing to measure by */
         w->kind = WARP_NONE;
     standardise(w, y, n);
 }
 
 double warp_value(const struct warp *w, double y)
 {
-    return (squashed(w, y) - w->shift) / w->scale;
+    return (bent(w, y) - w->shift) / w->scale;
 }
 
 double warp_slope(const struct warp *w, double y)
 {
-    double above = y / w->unit - w->median;
-    double squash = w->kind == WARP_NONE || above <= 0 ? 1 : w->spread / (w->spread + above);
-    return squash / w->scale / w->unit;
+    double beyond = side(w) * (y / w->unit - w->median);
+    double bend = beyond > 0 ? w->spread / (w->spread + beyond) : 1;
+    return bend / w->scale / w->unit;
 }

@@ -1,25 +1,28 @@
-/* warp - outputs made easier for a Gaussian process: squashed or not, then standardised.
+/* warp - outputs made easier for a Gaussian process: bent on one side or not, then standardised.
  *
- * WARP_SQUASH leaves what is better than the median M as it is, and takes M + S ln(1 + (y - M) / S)
- * of what is worse, S = M - min: bad values, however bad, do not flatten the good ones. Which of
- * the two serves better is told by the evidence, to which the logarithm of the transform's slope is
- * added, so that densities are over y (Snelson, Rasmussen & Ghahramani, "Warped Gaussian
- * processes", NIPS 2003, eq. 6). */
+ * With M the median, WARP_SQUASH leaves what is better as it is and takes M + S ln(1 + (y - M) / S)
+ * of what is worse, S = M - min: bad values, however bad, do not flatten the good ones. WARP_LIFT
+ * leaves what is worse and takes M - S ln(1 + (M - y) / S) of what is better, S = M - the lower
+ * quartile: where most places are about equally bad and few are much better, the way down gets the
+ * straighter, and the model sees further along it. Which serves best is told by the evidence, to
+ * which the logarithm of the transform's slope is added, so that densities are over y (Snelson,
+ * Rasmussen & Ghahramani, "Warped Gaussian processes", NIPS 2003, eq. 6). */
 #ifndef DROVER_WARP_H
 #define DROVER_WARP_H
 
 #include <stddef.h>
 
-enum warp_kind { WARP_NONE, WARP_SQUASH, WARP_KINDS };
+enum warp_kind { WARP_NONE, WARP_SQUASH, WARP_LIFT, WARP_KINDS };
 
 struct warp { /* set by warp_fit() */
     enum warp_kind kind;
     double unit;           /* all that follows is in units of the largest value */
     double median, spread; /* M, S */
-    double shift, scale;   /* of the standardisation, after the squashing */
+    double shift, scale;   /* of the standardisation, after the bending */
 };
 
-/* For n > 0 finite values. Where all are equal they become 0. Cost n log n. */
+/* For n > 0 finite values. Where all are equal they become 0. Where S is 0 the kind becomes
+ * WARP_NONE. Cost n log n. */
 void warp_fit(struct warp *w, enum warp_kind kind, const double *y, size_t n);
 
 /* The value of y; it rises with y. Of n values: mean 0, variance 1, where they are not all equal.

@@ -94,15 +94,43 @@ TEST(squashing_keeps_the_better_half_apart)
                warp_value(&squash, 1) - warp_value(&squash, 0), 1e-12);
 }
 
+TEST(lifting_keeps_the_worse_half_and_straightens_what_falls_faster_and_faster)
+{
+    /* M = 100, S = 1: 99 and 1 of 101 are ln 2 and ln 100 below it. */
+    static const double y[] = {1, 99, 100, 100.5, 101};
+    struct warp w;
+    warp_fit(&w, WARP_LIFT, y, 5);
+    double unit = warp_value(&w, 101) - warp_value(&w, 100);
+    CHECK_INT(w.kind, WARP_LIFT);
+    CHECK_NEAR((warp_value(&w, 100.5) - warp_value(&w, 100)) / unit, 0.5, 1e-9);
+    CHECK_NEAR((warp_value(&w, 100) - warp_value(&w, 99)) / unit, log(2), 1e-9);
+    CHECK_NEAR((warp_value(&w, 100) - warp_value(&w, 1)) / unit, log(100), 1e-9);
+}
+
+TEST(without_anything_to_measure_by_nothing_is_bent)
+{
+    static const double worse[] = {0, 0, 0, 9, 10}, better[] = {-9, 5, 5, 5, 5, 6};
+    struct warp w;
+    warp_fit(&w, WARP_SQUASH, worse, 5);
+    CHECK_INT(w.kind, WARP_NONE);
+    warp_fit(&w, WARP_LIFT, better, 6);
+    CHECK_INT(w.kind, WARP_NONE);
+    warp_fit(&w, WARP_LIFT, better, 1);
+    CHECK_INT(w.kind, WARP_NONE);
+}
+
 TEST(the_slope_of_an_output_is_that_of_differences)
 {
-    static const double y[] = {0, 1, 2, 30, 500};
-    struct warp w;
-    warp_fit(&w, WARP_SQUASH, y, 5);
-    for (int i = 0; i < 5; i++) {
-        double at = y[i] + 0.1, h = 1e-6;
-        CHECK_NEAR(warp_slope(&w, at), (warp_value(&w, at + h) - warp_value(&w, at - h)) / (2 * h),
-                   1e-8);
+    static const double y[] = {-300, 0, 1, 2, 30, 500};
+    for (int kind = 0; kind < WARP_KINDS; kind++) {
+        struct warp w;
+        warp_fit(&w, (enum warp_kind)kind, y, 6);
+        CHECK_INT(w.kind, kind);
+        for (int i = 0; i < 6; i++) {
+            double at = y[i] + 0.1, h = 1e-6;
+            double by = (warp_value(&w, at + h) - warp_value(&w, at - h)) / (2 * h);
+            CHECK_NEAR(warp_slope(&w, at), by, 1e-8);
+        }
     }
 }
 
@@ -128,4 +156,6 @@ TEST(equal_outputs_become_nought)
     static const double half[] = {1, 1, 1, 9};
     warp_fit(&w, WARP_SQUASH, half, 4);
     CHECK(isfinite(warp_value(&w, 9)) && warp_value(&w, 9) > warp_value(&w, 1));
+    warp_fit(&w, WARP_LIFT, y, 3);
+    CHECK_NEAR(warp_value(&w, 4), 0, 0);
 }

@@ -157,6 +157,41 @@ TEST(a_forecast_of_wide_variance_says_less_than_a_certain_value)
     CHECK(far[1] < 0.2 && far[0] > 0.5);
 }
 
+/* The warp that a fit to 60 points chooses. */
+static enum warp_kind chosen(double (*f)(const double *x))
+{
+    AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
+    struct bayes_data d = {0};
+    struct rng r;
+    rng_seed(&r, 12, 0);
+    for (int i = 0; i < 60; i++) {
+        double x[COLS];
+        point(&r, x);
+        bayes_data_add(&d, COLS, x, f(x), 0);
+    }
+    CHECK(bayes_model_update(m, &d, d.n));
+    bayes_data_free(&d);
+    return bayes_model_warp(m)->kind;
+}
+
+static double steep(const double *x)
+{
+    return exp(4 * smooth(x));
+}
+
+/* A hole in a plain, the deeper the nearer to its middle. */
+static double hole(const double *x)
+{
+    return -exp(-4 * smooth(x));
+}
+
+TEST(what_is_steep_is_squashed_and_what_is_flat_but_for_a_hole_is_lifted)
+{
+    CHECK_INT(chosen(smooth), WARP_NONE);
+    CHECK_INT(chosen(steep), WARP_SQUASH);
+    CHECK_INT(chosen(hole), WARP_LIFT);
+}
+
 /* ---- what has been learnt ----------------------------------------------------------------------
  */
 
@@ -236,6 +271,8 @@ TEST(what_was_learnt_is_a_few_kilobytes_and_nothing_before_there_is_a_fit)
     bayes_data_free(&d);
 }
 
+#define NINE "[0,0,0,0,0,0,0,0,0]"
+
 TEST(nonsense_is_not_restored_and_changes_nothing)
 {
     static const char *const bad[] = {
@@ -248,15 +285,15 @@ TEST(nonsense_is_not_restored_and_changes_nothing)
         "{'n':8,'warp':0,'params':null}",
         "{'n':8,'warp':0,'params':[]}",
         "{'n':8,'warp':0,'params':[[],[]]}",
-        "{'n':8,'warp':0,'params':[[0,0,0,0,0,0,0,0,0]]}",
-        "{'n':8,'warp':0,'params':[[0,0,0,0,0,0,0,0,0],[0,0,0,0,0,0,0,0]]}",
-        "{'n':8,'warp':0,'params':[[0,0,0,0,0,0,0,0,0],[0,0,0,0,0,0,0,0,0,0]]}",
-        "{'n':8,'warp':0,'params':[[0,0,0,0,0,0,0,0,0],[0,0,0,0,0,0,0,0,0],[]]}",
-        "{'n':8,'warp':2,'params':[[0,0,0,0,0,0,0,0,0],[0,0,0,0,0,0,0,0,0]]}",
-        "{'n':8,'warp':-1,'params':[[0,0,0,0,0,0,0,0,0],[0,0,0,0,0,0,0,0,0]]}",
-        "{'n':0,'warp':0,'params':[[0,0,0,0,0,0,0,0,0],[0,0,0,0,0,0,0,0,0]]}",
-        "{'n':-8,'warp':0,'params':[[0,0,0,0,0,0,0,0,0],[0,0,0,0,0,0,0,0,0]]}",
-        "{'n':'8','warp':0,'params':[[0,0,0,0,0,0,0,0,0],[0,0,0,0,0,0,0,0,0]]}",
+        "{'n':8,'warp':0,'params':[" NINE "," NINE "]}",
+        "{'n':8,'warp':0,'params':[" NINE "," NINE ",[0,0,0,0,0,0,0,0]]}",
+        "{'n':8,'warp':0,'params':[" NINE "," NINE ",[0,0,0,0,0,0,0,0,0,0]]}",
+        "{'n':8,'warp':0,'params':[" NINE "," NINE "," NINE ",[]]}",
+        "{'n':8,'warp':3,'params':[" NINE "," NINE "," NINE "]}",
+        "{'n':8,'warp':-1,'params':[" NINE "," NINE "," NINE "]}",
+        "{'n':0,'warp':0,'params':[" NINE "," NINE "," NINE "]}",
+        "{'n':-8,'warp':0,'params':[" NINE "," NINE "," NINE "]}",
+        "{'n':'8','warp':0,'params':[" NINE "," NINE "," NINE "]}",
     };
     AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
     struct bayes_data d = {0};
@@ -319,9 +356,8 @@ TEST(of_more_than_a_thousand_observations_it_has_a_choice_and_then_grows)
     observe(&d, &r, N);
     /* What a fit learns is not the question: one that learnt something before saves the time. */
     AUTO(json)
-    json_t *learnt = json_pack("{s:i,s:i,s:[[f,f,f,f,f,f,f,f,f],[f,f,f,f,f,f,f,f,f]]}", "n", N,
-                               "warp", 0, "params", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -3.0,
-                               0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -3.0);
+    json_t *learnt = kit_json("{'n':1200,'warp':0,'params':[[0,0,0,0,0,0,0,0,-3],"
+                              "[0,0,0,0,0,0,0,0,-3],[0,0,0,0,0,0,0,0,-3]]}");
     CHECK(bayes_model_restore(m, learnt));
     CHECK(bayes_model_update(m, &d, N));
     CHECK_INT(gp_count(bayes_model_gp(m)), MOST);
