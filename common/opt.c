@@ -248,7 +248,8 @@ static void help_row(FILE *to, const struct opt *r, int column, struct strbuf *b
 
 /* Tables are ours: a fault in one is a mistake, not an error. A name that is there twice would
  * never be reached the second time, so each row has to be what its own names find. Looked at when
- * help is shown, which tests do with each command: at every start it would cost half a millisecond. */
+ * help is shown, which tests do with each command: at every start it would cost half a millisecond.
+ */
 static void check_rows(const struct opt *rows)
 {
     assert(!by_name(rows, "help", 4) && !by_letter(rows, 'h'));
