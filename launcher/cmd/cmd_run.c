@@ -14,7 +14,6 @@
 #include "launcher/cmd/feed.h"
 #include "launcher/guard/guardian.h"
 #include "launcher/node/topo.h"
-#include "launcher/pmix/libpmix.h"
 
 enum { STATUS_TIMED_OUT = 124, STATUS_SIGNAL = 128 };
 
@@ -468,8 +467,6 @@ int cmd_run_job(struct cmd_run_opts *o)
     if (o->dry_run)
         return show_plan(o, &e) < 0 ? cmd_run_refuse(o, &e) : 0;
     int rc = guardian_start(&r.guardian, &e);
-    if (rc == 0 && !o->spec.no_pmix)
-        libpmix_prepare(); /* (the guardian was forked while there was one thread) */
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&r.loop);
     if (rc == 0)

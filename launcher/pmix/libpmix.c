@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +10,6 @@
 #include "common/mem.h"
 
 static struct libpmix loaded; /* once and for all, as every library */
-
-static void *open_library(void *arg)
-{
-    return dlopen("libpmix.so.2", RTLD_LAZY | RTLD_GLOBAL); /* its plug-ins look there */
-}
-
-void libpmix_prepare(void)
-{
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, open_library, NULL) == 0)
-        pthread_detach(thread); /* dlopen() takes a lock: who loads it meanwhile waits for that */
-}
 
 int libpmix_load(struct err *e)
 {
@@ -34,7 +21,7 @@ int libpmix_load(struct err *e)
         LIBPMIX_EACH(FUNCTION)};
     if (loaded.Error_string)
         return 0;
-    void *lib = open_library(NULL);
+    void *lib = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_GLOBAL); /* its plug-ins look there */
     struct libpmix l;
     for (size_t i = 0; i < COUNT_OF(functions); i++) {
         void *f = lib ? dlsym(lib, functions[i].name) : NULL;

@@ -23,10 +23,7 @@ struct libpmix {
 #undef LIBPMIX_MEMBER
 };
 
-/* Begins to load it, on a thread of its own: a millisecond that can pass beside the rest of a
- * start. Only where libpmix_load() will follow, which says what fails. */
-void libpmix_prepare(void);
-/* Loads it where it is not, for as long as the process lives. From one thread only.
+/* Loads it where it is not, for as long as the process lives. While there is one thread.
  *   -ENOENT  it is not there, or not one that we know */
 int libpmix_load(struct err *e);
 /* Loads it as well; who has not asked before is aborted where that fails. */
