@@ -5,24 +5,11 @@
 #include "common/strbuf.h"
 #include "launcher/pmix/libpmix.h"
 
-enum { JOB_KEYS = 13, NODE_MAP = 4, PROC_MAP = 5, RANK_KEYS = 6 };
+enum { JOB_KEYS = 13, NODE_MAP = 4, PROC_MAP = 5 };
 
-/* Fills info[0...RANK_KEYS-1] with what is known of one rank. MPI_Init fails without the local and
- * the node's rank. */
-static void of_rank(pmix_info_t *info, const struct plan *p, const struct plan_rank *r)
-{
-    pmix_rank_t rank = (pmix_rank_t)r->rank;
-    uint16_t local = (uint16_t)r->local_rank;
-    uint32_t app = 0;
-    PMIX_INFO_LOAD(&info[0], PMIX_RANK, &rank, PMIX_PROC_RANK);
-    PMIX_INFO_LOAD(&info[1], PMIX_LOCAL_RANK, &local, PMIX_UINT16);
-    PMIX_INFO_LOAD(&info[2], PMIX_NODE_RANK, &local, PMIX_UINT16);
-    PMIX_INFO_LOAD(&info[3], PMIX_GLOBAL_RANK, &rank, PMIX_PROC_RANK);
-    PMIX_INFO_LOAD(&info[4], PMIX_APPNUM, &app, PMIX_UINT32);
-    PMIX_INFO_LOAD(&info[5], PMIX_HOSTNAME, p->nodes[r->node].name, PMIX_STRING);
-}
-
-/* Fills info[0...JOB_KEYS-1] with what is known of the job. */
+/* Fills info[0...JOB_KEYS-1] with what is known of the job. What is known of each rank (its host,
+ * its rank there) libpmix derives from the two maps, unless it is told all of it (PMIX_PROC_DATA).
+ */
 static int of_job(pmix_info_t *info, const struct plan *p, const char *dir, struct err *e)
 {
     AUTO(strbuf) struct strbuf peers = {0};
@@ -56,24 +43,14 @@ static int of_job(pmix_info_t *info, const struct plan *p, const char *dir, stru
 int job_keys_make(pmix_info_t **out, size_t *n, const struct plan *p, const char *dir,
                   struct err *e)
 {
-    size_t count = JOB_KEYS + (size_t)p->world_size;
     pmix_info_t *info;
-    PMIX_INFO_CREATE(info, count); /* zeroed */
+    PMIX_INFO_CREATE(info, JOB_KEYS); /* zeroed */
     int rc = of_job(info, p, dir, e);
     if (rc < 0) {
-        PMIX_INFO_FREE(info, count);
+        PMIX_INFO_FREE(info, JOB_KEYS);
         return rc;
     }
-    for (int i = 0; i < p->world_size; i++) {
-        pmix_info_t *rank = &info[JOB_KEYS + i];
-        pmix_data_array_t *all;
-        PMIX_DATA_ARRAY_CREATE(all, RANK_KEYS, PMIX_INFO);
-        of_rank(all->array, p, &p->ranks[i]);
-        PMIX_LOAD_KEY(rank->key, PMIX_PROC_DATA);
-        rank->value.type = PMIX_DATA_ARRAY;
-        rank->value.data.darray = all;
-    }
     *out = info;
-    *n = count;
+    *n = JOB_KEYS;
     return 0;
 }
