@@ -103,7 +103,7 @@ def test_every_library_is_found_in_the_bundle_or_is_glibcs(bare):
     loader = "/lib64/ld-linux-x86-64.so.2"
     files = [f"{HOME}/{p.relative_to(bare / HOME.strip('/'))}" for p in programs(bare / HOME.strip("/"))
              if "mlp_cuda" not in p.name and "/lib/bundled/" not in str(p)]  # those are reached from the others
-    assert len(files) >= 8
+    assert len(files) >= 7  # 8 where NCCL's headers were
     for f in files:
         done = inside(bare, f"exec {loader} --list '{f}'")
         assert done.returncode == 0, f"{f}: {done.stderr}"
