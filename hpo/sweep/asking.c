@@ -66,12 +66,16 @@ static int attempt(struct asking *a, json_t **answer, bool *here, struct err *e)
     }
     AUTO(view) struct view *v = NULL;
     int rc = view_hold(&v, a->root, a->name, e);
-    *here = rc == 0;
-    if (rc == 0)
-        rc = answer_all(v, e);
     if (rc < 0 && rc != -EBUSY)
         return rc;
-    *answer = desk_collect(a->dir, a->id);
+    *answer = desk_collect(a->dir, a->id); /* of who held it until then */
+    *here = rc == 0 && !*answer;
+    if (*here) {
+        rc = answer_all(v, e);
+        if (rc < 0)
+            return rc;
+        *answer = desk_collect(a->dir, a->id);
+    }
     return *answer != NULL;
 }
 

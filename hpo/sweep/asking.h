@@ -11,7 +11,7 @@
 enum { ASKING_WAIT_MS = 2000 };
 
 /* `ask`: ASK's data (sched.h) without its id. *answer is desk_note()'s (new reference); *here says
- * that nobody coordinates the sweep.
+ * that it was given here, since nobody coordinates the sweep.
  *   -ENOENT     there is no such sweep
  *   -ETIMEDOUT  its coordinator does not answer: the text names it; the ask stays
  *   -EINVAL     it makes no sense now: what the answer says

@@ -141,6 +141,7 @@ TEST(whoever_holds_the_sweep_answers_and_its_word_is_what_comes_back)
     CHECK_INT(asking_bring(&answer, &here, root, "s", ask, &e), -EINVAL);
     CHECK_STR(e.text, "not on a sunday");
     CHECK_STR(e.hint, "wait for monday");
+    CHECK(!here); /* though nobody holds it any more */
     int status = 1;
     CHECK_INT(waitpid(pid, &status, 0), pid);
     CHECK_INT(status, 0);
