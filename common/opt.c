@@ -25,7 +25,7 @@ static size_t next_name(const char **names, const char **name)
     if (!*names || !**names)
         return 0;
     *name = *names;
-    size_t len = strcspn(*names, "|");
+    size_t len = (size_t)(strchrnul(*names, '|') - *names);
     *names += len + ((*names)[len] == '|');
     return len;
 }
@@ -67,6 +67,24 @@ static int values_wanted(const struct opt *row)
         s += strcspn(s, " ");
     }
     return n;
+}
+
+/* Tables are ours: a fault in one is a mistake, not an error. A name that is there twice would
+ * never be reached the second time, so each row has to be what its own names find. */
+static void check_rows(const struct opt *rows)
+{
+    assert(!by_name(rows, "help", 4) && !by_letter(rows, 'h'));
+    for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
+        const char *names = r->name, *name = NULL;
+        for (size_t n; (n = next_name(&names, &name)) > 0;)
+            assert(by_name(rows, name, n) == r);
+        const struct opt *named = by_name(rows, &r->letter, 1);
+        assert(!r->letter || (by_letter(rows, r->letter) == r && (!named || named == r)));
+        int wanted = values_wanted(r);
+        bool any = r->kind == OPT_KIND_CALL || r->kind == OPT_KIND_WORDS;
+        assert(any ? wanted <= VALUES_MAX : wanted == (r->kind != OPT_KIND_FLAG));
+        (void)named, (void)wanted, (void)any;
+    }
 }
 
 /* ---- one word of the command line ------------------------------------------------------------ */
@@ -204,6 +222,7 @@ static int take(const struct found *f, void *into, char *const *words, int left,
 int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, int *rest,
               struct err *e)
 {
+    check_rows(rows);
     int i = 1;
     while (i < argc && argv[i][0] == '-' && argv[i][1]) { /* "-" alone is a word: stdin */
         const char *word = argv[i++];
@@ -246,31 +265,10 @@ static void help_row(FILE *to, const struct opt *r, int column, struct strbuf *b
         fprintf(to, "%-*s%s\n", column, strbuf_str(b), r->help);
 }
 
-/* Tables are ours: a fault in one is a mistake, not an error. A name that is there twice would
- * never be reached the second time, so each row has to be what its own names find. Looked at when
- * help is shown, which tests do with each command: at every start it would cost half a millisecond.
- */
-static void check_rows(const struct opt *rows)
-{
-    assert(!by_name(rows, "help", 4) && !by_letter(rows, 'h'));
-    for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
-        const char *names = r->name, *name = NULL;
-        for (size_t n; (n = next_name(&names, &name)) > 0;)
-            assert(by_name(rows, name, n) == r);
-        const struct opt *named = by_name(rows, &r->letter, 1);
-        assert(!r->letter || (by_letter(rows, r->letter) == r && (!named || named == r)));
-        int wanted = values_wanted(r);
-        bool any = r->kind == OPT_KIND_CALL || r->kind == OPT_KIND_WORDS;
-        assert(any ? wanted <= VALUES_MAX : wanted == (r->kind != OPT_KIND_FLAG));
-        (void)named, (void)wanted, (void)any;
-    }
-}
-
 void opt_help(FILE *to, const char *who, const char *usage, const char *what,
               const struct opt *rows)
 {
     static const struct opt help = OPT_CALL('h', "help", NULL, "show this text", NULL);
-    check_rows(rows);
     fprintf(to, "Usage: %s%s%s\n\n%s\n\nOptions:\n", who, *usage ? " " : "", usage, what);
     AUTO(strbuf) struct strbuf b = {0};
     size_t column = 16;

@@ -86,12 +86,12 @@ enum { OPT_HELP = 1 };
  * was printed). What was read before help or a failure stays in the fields.
  *   -EINVAL  unknown option (the hint has the nearest name), missing or malformed value
  *   -ERANGE  a number that does not fit
- *   else what a row's `call` returned */
+ *   else what a row's `call` returned
+ * A table that names a letter or a name twice is a mistake: assert. */
 int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, int *rest,
               struct err *e);
 
-/* "Usage: who usage", what it does, and a line for each row. A table that names a letter or a name
- * twice is a mistake: assert. */
+/* "Usage: who usage", what it does, and a line for each row. */
 void opt_help(FILE *to, const char *who, const char *usage, const char *what,
               const struct opt *rows);
 

@@ -164,7 +164,6 @@ def test_commands_that_are_not_there_are_named(drover):
 
 
 def test_each_command_shows_its_options(drover):
-    """(And looks at its table of them: see opt_help.)"""
     listed = re.findall(r"^  (\w+) ", drover.run("help").stdout, re.MULTILINE)
     assert {"run", "torchrun", "sweep", "bench"} <= set(listed)
     verbs = [["sweep", verb] for verb in ("ls", "show", "stop", "pause", "resume", "retry", "add")] + [["bench", "diff"]]
