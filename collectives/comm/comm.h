@@ -6,8 +6,8 @@
 
 #include "collectives/comm/backend.h"
 
-/* Starts any collective, checked as drover.h's functions check theirs. */
-int comm_start(struct drover_comm *c, const struct backend_call *call);
+/* Starts any collective, checked as drover.h's functions check theirs. Sets the call's factor. */
+int comm_start(struct drover_comm *c, struct backend_call *call);
 
 /* The table and the object below a communicator. Borrowed. */
 const struct backend *comm_backend(const struct drover_comm *c);

@@ -42,10 +42,5 @@ struct notes_comm *noting_open(const char *name, int rank, int size)
 
 void noting_call(struct notes_comm *n, const struct backend_call *call)
 {
-    if (n)
-        notes_call(n, &(struct notes_call){.count = call->count,
-                                           .coll = (uint8_t)call->coll,
-                                           .type = (uint8_t)call->type,
-                                           .op = (uint8_t)call->op,
-                                           .root = call->root});
+    notes_call(n, call->coll, call->type, call->op, call->root, call->count);
 }

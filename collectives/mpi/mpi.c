@@ -23,8 +23,12 @@
  * under way, of one poll(). */
 enum { CHUNK = 1 << 30, LOOKS = 16 };
 
-struct job {
-    struct backend_call call;
+struct job { /* what its end needs of a call */
+    enum backend_coll coll;
+    enum drover_type type;
+    enum drover_op op;
+    size_t count;
+    void *out;  /* NULL: none here */
     void *temp; /* input or output, where MPI may not work in place */
 };
 
@@ -35,6 +39,7 @@ struct backend_comm {
     MPI_Request *requests;
     size_t n, cap;
     bool aborted;
+    bool sees_devices; /* CUDA is loaded */
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
 };
 
@@ -93,7 +98,7 @@ static int mpi_open(struct backend_comm **out, const struct backend_opts *o, str
         return rc;
     }
     read_version(c->version);
-    mpi_device_find();
+    c->sees_devices = mpi_device_find();
     *out = c;
     return 0;
 }
@@ -145,25 +150,26 @@ static int mpi_part(struct backend_comm **out, struct backend_comm *c, const str
     MPI_Comm_set_errhandler(k->made, MPI_ERRORS_RETURN);
     mpi_session_hold();
     struct backend_comm *made = xzalloc(sizeof *made);
-    *made = (struct backend_comm){.comm = k->made, .rank = p->rank, .size = p->size};
+    *made = (struct backend_comm){
+        .comm = k->made, .rank = p->rank, .size = p->size, .sees_devices = c->sees_devices};
     memcpy(made->version, c->version, sizeof made->version);
     free(k);
     *out = made;
     return 0;
 }
 
-static int issue_reduction(struct backend_comm *c, struct job *j, MPI_Op op, MPI_Request *request)
+static int issue_reduction(struct backend_comm *c, const struct backend_call *k, MPI_Op op,
+                           void *temp, MPI_Request *request)
 {
-    const struct backend_call *k = &j->call;
     MPI_Datatype type = mpi_type(k->type);
     int n = (int)k->count;
     bool root = c->rank == k->root;
     const void *own = k->in;
-    void *out = k->coll == BACKEND_REDUCE_SCATTER && j->temp ? j->temp : k->out;
+    void *out = k->coll == BACKEND_REDUCE_SCATTER && temp ? temp : k->out;
     if (k->op == DROVER_MULSUM) {
         size_t all = k->count * (k->coll == BACKEND_REDUCE_SCATTER ? (size_t)c->size : 1);
-        own = memcpy(j->temp, k->in, all * backend_type_bytes(k->type));
-        scale_by(j->temp, all, k->type, k->factor);
+        own = memcpy(temp, k->in, all * backend_type_bytes(k->type));
+        scale_by(temp, all, k->type, k->factor);
         out = k->out;
     }
     const void *in = own == out ? MPI_IN_PLACE : own;
@@ -179,9 +185,9 @@ static int issue_reduction(struct backend_comm *c, struct job *j, MPI_Op op, MPI
 }
 
 /* Parts of all ranks: `own` is where this rank's lies in `whole`. */
-static int issue_parts(struct backend_comm *c, struct job *j, MPI_Request *request)
+static int issue_parts(struct backend_comm *c, const struct backend_call *k, void *temp,
+                       MPI_Request *request)
 {
-    const struct backend_call *k = &j->call;
     MPI_Datatype type = mpi_type(k->type);
     size_t bytes = k->count * backend_type_bytes(k->type), own = (size_t)c->rank * bytes;
     int n = (int)k->count;
@@ -201,15 +207,14 @@ static int issue_parts(struct backend_comm *c, struct job *j, MPI_Request *reque
             out = MPI_IN_PLACE;
         return MPI_Iscatter(in, n, type, out, n, type, k->root, c->comm, request);
     default:
-        if (j->temp)
-            in = memcpy(j->temp, in, bytes * (size_t)c->size);
+        if (temp)
+            in = memcpy(temp, in, bytes * (size_t)c->size);
         return MPI_Ialltoall(in, n, type, out, n, type, c->comm, request);
     }
 }
 
-static int issue_whole(struct backend_comm *c, struct job *j, MPI_Request *request)
+static int issue_whole(struct backend_comm *c, const struct backend_call *k, MPI_Request *request)
 {
-    const struct backend_call *k = &j->call;
     MPI_Datatype type = mpi_type(k->type);
     int n = (int)k->count;
     switch (k->coll) {
@@ -253,38 +258,34 @@ static int begin(struct backend_comm *c, const struct backend_call *k, struct er
         c->jobs = xrealloc(c->jobs, c->cap, sizeof *c->jobs);
         c->requests = xrealloc(c->requests, c->cap, sizeof(MPI_Request));
     }
-    struct job *j = &c->jobs[c->n];
     MPI_Request *request = &c->requests[c->n];
-    j->call = *k;
-    j->temp = NULL;
-    size_t temp = temp_bytes(c, k);
-    if (temp && !(j->temp = try_calloc(temp, 1)))
-        return err_set(e, -ENOMEM, "no memory for a copy of %zu bytes", temp);
-    MPI_Op op;
-    int code = 0;
-    if (backend_reduces(k->coll)) {
-        int rc = mpi_op(&op, k->type, k->op, e);
-        if (rc < 0)
-            return rc;
-        code = issue_reduction(c, j, op, request);
-    } else {
-        code = in_parts(k->coll) ? issue_parts(c, j, request) : issue_whole(c, j, request);
-    }
+    MPI_Op op = MPI_OP_NULL;
+    bool reduces = backend_reduces(k->coll);
+    int rc = reduces ? mpi_op(&op, k->type, k->op, e) : 0;
+    if (rc < 0)
+        return rc;
+    void *temp = NULL;
+    size_t bytes = temp_bytes(c, k);
+    if (bytes && !(temp = try_calloc(bytes, 1)))
+        return err_set(e, -ENOMEM, "no memory for a copy of %zu bytes", bytes);
+    int code = reduces             ? issue_reduction(c, k, op, temp, request)
+               : in_parts(k->coll) ? issue_parts(c, k, temp, request)
+                                   : issue_whole(c, k, request);
     if (code != MPI_SUCCESS)
         return mpi_failed(e, code, backend_coll_name(k->coll));
-    c->n++;
+    bool has_result = k->coll != BACKEND_REDUCE || c->rank == k->root;
+    c->jobs[c->n++] =
+        (struct job){k->coll, k->type, k->op, k->count, has_result ? k->out : NULL, temp};
     return 0;
 }
 
-static void finish(struct backend_comm *c, struct job *j)
+static void finish(struct backend_comm *c, const struct job *j)
 {
-    const struct backend_call *k = &j->call;
-    if (j->temp && k->coll == BACKEND_REDUCE_SCATTER && k->op != DROVER_MULSUM)
-        memcpy(k->out, j->temp, k->count * backend_type_bytes(k->type));
+    if (j->temp && j->coll == BACKEND_REDUCE_SCATTER && j->op != DROVER_MULSUM)
+        memcpy(j->out, j->temp, j->count * backend_type_bytes(j->type));
     free(j->temp);
-    bool has_result = k->coll != BACKEND_REDUCE || c->rank == k->root;
-    if (k->op == DROVER_AVG && backend_reduces(k->coll) && has_result)
-        mpi_average(k->out, k->count, k->type, c->size);
+    if (j->op == DROVER_AVG && backend_reduces(j->coll) && j->out)
+        mpi_average(j->out, j->count, j->type, c->size);
 }
 
 static int mpi_poll(struct backend_comm *c, struct err *e)
@@ -296,7 +297,7 @@ static int mpi_poll(struct backend_comm *c, struct err *e)
         code = c->n == 1 ? MPI_Test(c->requests, &done, MPI_STATUS_IGNORE)
                          : MPI_Testall((int)c->n, c->requests, &done, MPI_STATUSES_IGNORE);
     if (code != MPI_SUCCESS)
-        return mpi_failed(e, code, backend_coll_name(c->jobs[0].call.coll));
+        return mpi_failed(e, code, backend_coll_name(c->jobs[0].coll));
     if (!done)
         return -EINPROGRESS;
     for (size_t i = 0; i < c->n; i++)
@@ -324,7 +325,7 @@ static int begin_pieces(struct backend_comm *c, const struct backend_call *call,
  * is computed and copied by the host. */
 static int check_memory(const struct backend_comm *c, const struct backend_call *k, struct err *e)
 {
-    if (!mpi_device_has(k->in) && !mpi_device_has(k->out))
+    if (!c->sees_devices || (!mpi_device_has(k->in) && !mpi_device_has(k->out)))
         return 0;
     const char *what = backend_coll_name(k->coll);
     bool copies = temp_bytes(c, k) || (k->coll == BACKEND_BROADCAST && k->in != k->out);
@@ -347,7 +348,7 @@ static int check_call(const struct backend_comm *c, const struct backend_call *k
 static int mpi_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
                      struct err *e)
 {
-    int rc = mpi_poll(c, e);
+    int rc = c->n > 0 ? mpi_poll(c, e) : 0;
     if (rc < 0)
         return rc == -EINPROGRESS ? -EAGAIN : rc;
     for (size_t i = 0; i < n && rc == 0; i++)

@@ -16,12 +16,13 @@ enum { MEMORY_TYPE = 2, IS_DEVICE = 2 };
 
 static get_attribute_fn *get_attribute;
 
-void mpi_device_find(void)
+bool mpi_device_find(void)
 {
     void *lib = get_attribute ? NULL : dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     void *call = lib ? dlsym(lib, "cuPointerGetAttribute") : NULL;
     if (call)
         memcpy(&get_attribute, &call, sizeof call);
+    return get_attribute != NULL;
 }
 
 bool mpi_device_has(const void *p)

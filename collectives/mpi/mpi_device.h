@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
-/* Looks for the driver's library in this process. Called when a communicator is opened: a program
+/* Whether the driver's library is in this process. Called when a communicator is opened: a program
  * that uses a GPU has it by then, and no other loads it for this. */
-void mpi_device_find(void);
+bool mpi_device_find(void);
 
 /* Whether the memory is a GPU's. False where no driver was found. */
 bool mpi_device_has(const void *p);

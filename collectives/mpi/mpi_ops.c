@@ -52,6 +52,20 @@ REDUCTION(bfloat16_prod, bfloat16_to_float, bfloat16_from_float, a *b)
 REDUCTION(bfloat16_min, bfloat16_to_float, bfloat16_from_float, a < b ? a : b)
 REDUCTION(bfloat16_max, bfloat16_to_float, bfloat16_from_float, a > b ? a : b)
 
+static MPI_Op usual(int op)
+{
+    switch (op) {
+    case DROVER_PROD:
+        return MPI_PROD;
+    case DROVER_MIN:
+        return MPI_MIN;
+    case DROVER_MAX:
+        return MPI_MAX;
+    default:
+        return MPI_SUM;
+    }
+}
+
 int mpi_op(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
 {
     static MPI_User_function *const ours[2][4] = {
@@ -60,10 +74,9 @@ int mpi_op(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
     };
     static MPI_Op made[2][4];
     static unsigned char is_made[2][4];
-    const MPI_Op usual[] = {MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX};
     int which = op == DROVER_AVG || op == DROVER_MULSUM ? DROVER_SUM : (int)op;
     if (t != DROVER_HALF && t != DROVER_BFLOAT16) {
-        *out = usual[which];
+        *out = usual(which);
         return 0;
     }
     int kind = t == DROVER_BFLOAT16;

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/mem.h"
 
 static struct notes_comm *mapped; /* this rank's, for the life of the process */
@@ -56,19 +56,11 @@ void notes_close(struct notes_comm *n)
         return;
     n->magic = 0;
     atomic_store(&n->calls, 0);
-    atomic_store(&n->begun, 0);
     atomic_store(&n->done, 0);
     atomic_store(&n->nth, 0);
-    atomic_store(&n->waits_since_ns, 0);
+    atomic_store(&n->waits_since_ms, 0);
     atomic_store(&n->failed, 0);
     atomic_store_explicit(&n->owner, 0, memory_order_release);
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* This process is the only one that stores. */
@@ -82,12 +74,13 @@ static void say(_Atomic uint64_t *x, uint64_t value)
     atomic_store_explicit(x, value, memory_order_release);
 }
 
-void notes_call(struct notes_comm *n, const struct notes_call *what)
+void notes_call(struct notes_comm *n, unsigned coll, unsigned type, unsigned op, int root,
+                uint64_t count)
 {
     if (!n)
         return;
     uint64_t seq = mine(&n->calls) + 1, nth = 0;
-    if (!(n->words.colls[what->coll].flags & NOTES_TO_PEER)) {
+    if (!(n->words.colls[coll].flags & NOTES_TO_PEER)) {
         nth = mine(&n->nth) + 1;
         say(&n->nth, nth);
     }
@@ -95,48 +88,30 @@ void notes_call(struct notes_comm *n, const struct notes_call *what)
     atomic_store_explicit(&c->seq, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     c->nth = nth;
-    c->count = what->count;
-    c->called_ns = now_ns();
-    c->begun_ns = c->done_ns = 0;
-    c->coll = what->coll;
-    c->type = what->type;
-    c->op = what->op;
-    c->root = what->root;
+    c->count = count;
+    c->called_ms = clock_coarse_ms();
+    c->done_ms = 0;
+    c->coll = (uint8_t)coll;
+    c->type = (uint8_t)type;
+    c->op = (uint8_t)op;
+    c->root = root;
     say(&c->seq, seq);
     say(&n->calls, seq);
     if (mine(&n->done) + 1 == seq)
-        atomic_store_explicit(&n->waits_since_ns, c->called_ns, memory_order_release);
+        atomic_store_explicit(&n->waits_since_ms, c->called_ms, memory_order_release);
 }
 
-void notes_begun(struct notes_comm *n)
-{
-    if (!n)
-        return;
-    uint64_t end = mine(&n->calls), from = mine(&n->begun);
-    if (from + 1 == end) { /* as usual: the call that was just made */
-        struct notes_call *c = &n->ring[end % NOTES_CALLS];
-        c->begun_ns = c->called_ns;
-    } else {
-        int64_t now = now_ns();
-        for (uint64_t i = end - from < NOTES_CALLS ? from + 1 : end - NOTES_CALLS + 1; i <= end;
-             i++)
-            n->ring[i % NOTES_CALLS].begun_ns = now;
-    }
-    say(&n->begun, end);
-}
-
-void notes_done(struct notes_comm *n)
+void notes_done(struct notes_comm *n, int64_t now_ms)
 {
     if (!n)
         return;
     uint64_t end = mine(&n->calls), from = mine(&n->done);
     if (from == end)
         return;
-    int64_t now = now_ns();
     for (uint64_t i = end - from < NOTES_CALLS ? from + 1 : end - NOTES_CALLS + 1; i <= end; i++)
-        n->ring[i % NOTES_CALLS].done_ns = now;
+        n->ring[i % NOTES_CALLS].done_ms = now_ms;
     say(&n->done, end);
-    atomic_store_explicit(&n->waits_since_ns, 0, memory_order_release);
+    atomic_store_explicit(&n->waits_since_ms, 0, memory_order_release);
 }
 
 void notes_failed(struct notes_comm *n, int error)

@@ -3,8 +3,7 @@
  *
  * DROVER_NOTES="/proc/PID/fd/N:I" names the launcher's memory and this rank's part of it. A rank
  * has a notes_comm for each of NOTES_COMMS communicators. One writer each, no lock; a call's `seq`
- * is 0 while it is being written, and is stored last. Times are CLOCK_MONOTONIC_COARSE's, some
- * milliseconds apart: it costs a fourth of the exact clock. */
+ * is 0 while it is being written, and is stored last. Times are clock_coarse_ms(). */
 #ifndef DROVER_NOTES_H
 #define DROVER_NOTES_H
 
@@ -15,7 +14,7 @@
 enum { NOTES_COMMS = 8, NOTES_CALLS = 1024, NOTES_NAME_BYTES = 48, NOTES_COLLS = 16 };
 enum { NOTES_RANK_BYTES = 1 << 20 }; /* from one rank's part to the next: whole pages */
 
-#define NOTES_MAGIC UINT32_C(0x65746f6e)
+#define NOTES_MAGIC UINT32_C(0x32746f6e)
 
 enum notes_flags {
     NOTES_HAS_OP = 1,
@@ -34,11 +33,11 @@ struct notes_words {
 };
 
 struct notes_call {
-    _Alignas(64) _Atomic uint64_t seq;    /* from 1 on */
-    uint64_t nth;                         /* of those that every rank makes; 0: a send or receive */
-    uint64_t count;                       /* of elements */
-    int64_t called_ns, begun_ns, done_ns; /* 0: not yet */
-    uint8_t coll, type, op;               /* indices of words */
+    _Alignas(64) _Atomic uint64_t seq; /* from 1 on */
+    uint64_t nth;                      /* of those that every rank makes; 0: a send or receive */
+    uint64_t count;                    /* of elements */
+    int64_t called_ms, done_ms;        /* 0: not yet */
+    uint8_t coll, type, op;            /* indices of words */
     int32_t root;
 };
 _Static_assert(sizeof(struct notes_call) == 64, "a call is a cache line");
@@ -49,9 +48,9 @@ struct notes_comm {
     int32_t rank, size; /* of the communicator */
     char name[NOTES_NAME_BYTES];
     struct notes_words words;
-    _Alignas(64) _Atomic uint64_t calls, begun, done; /* how many */
+    _Alignas(64) _Atomic uint64_t calls, done; /* how many */
     _Atomic uint64_t nth;
-    _Atomic int64_t waits_since_ns; /* the first that is not done; 0: all are */
+    _Atomic int64_t waits_since_ms; /* the first that is not done; 0: all are */
     _Atomic int32_t failed;         /* -errno */
     struct notes_call ring[NOTES_CALLS];
 };
@@ -65,11 +64,11 @@ struct notes_comm *notes_open(const struct notes_words *words, const char *name,
  * here and below. */
 void notes_close(struct notes_comm *n);
 
-/* A call was made: coll, type, op, root and count of `what` count. */
-void notes_call(struct notes_comm *n, const struct notes_call *what);
-/* All that were made are under way, or done. */
-void notes_begun(struct notes_comm *n);
-void notes_done(struct notes_comm *n);
+/* A call is made now. coll, type and op are indices of words. */
+void notes_call(struct notes_comm *n, unsigned coll, unsigned type, unsigned op, int root,
+                uint64_t count);
+/* All that were made are done, since then. */
+void notes_done(struct notes_comm *n, int64_t now_ms);
 /* The communicator has failed; what was not done stays so. */
 void notes_failed(struct notes_comm *n, int error);
 

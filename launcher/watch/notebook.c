@@ -4,9 +4,9 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "launcher/client/notes.h"
 
 struct notebook {
@@ -48,16 +48,9 @@ char *notebook_address(const struct notebook *n, int i)
     return xasprintf("/proc/%d/fd/%d:%d", (int)getpid(), n->fd, i);
 }
 
-static int64_t now_ns(void)
+static int64_t ms_since(int64_t then_ms)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static int64_t ms_since(int64_t ns)
-{
-    int64_t ms = (now_ns() - ns) / 1000000;
+    int64_t ms = clock_coarse_ms() - then_ms;
     return ms > 0 ? ms : 0;
 }
 
@@ -96,8 +89,8 @@ static void copy_calls(struct lineup_at *out, const struct notes_comm *n, uint64
         if (atomic_load_explicit(&at->seq, memory_order_relaxed) != seq)
             continue; /* overwritten meanwhile */
         to->nth = c.nth;
-        to->done = c.done_ns != 0;
-        to->ms = ms_since(to->done ? c.done_ns : c.called_ns);
+        to->done = c.done_ms != 0;
+        to->ms = ms_since(to->done ? c.done_ms : c.called_ms);
         say_call(to->what, &c, &n->words);
         out->count++;
     }
@@ -106,7 +99,7 @@ static void copy_calls(struct lineup_at *out, const struct notes_comm *n, uint64
 static void read_comm(struct lineup_at *out, const struct notes_comm *n)
 {
     uint64_t end = atomic_load(&n->calls), done = atomic_load(&n->done);
-    int64_t since = atomic_load(&n->waits_since_ns);
+    int64_t since = atomic_load(&n->waits_since_ms);
     *out = (struct lineup_at){.size = n->size, .failed = atomic_load(&n->failed)};
     snprintf(out->comm, sizeof out->comm, "%.*s", NOTES_NAME_BYTES - 1, n->name);
     out->waits_ms = since && done < end ? ms_since(since) + 1 : 0;
