@@ -26,7 +26,6 @@ struct drover_comm {
     struct backend_comm *inner;
     int rank, size;
     unsigned caps;
-    int64_t open_ms;
     double factor;
     bool crowded;               /* this node has more ranks than cores */
     struct backend_call *queue; /* head … len could not be started yet */
@@ -37,12 +36,13 @@ struct drover_comm {
         enum backend_coll coll;
         enum drover_type type;
         size_t count;
-    } last;         /* for messages */
-    uint64_t calls; /* made so far */
-    char name[NOTES_NAME_BYTES];
-    unsigned parts;           /* made of it so far */
+    } last;                   /* for messages */
+    uint64_t calls;           /* made so far */
     struct notes_comm *notes; /* what the launcher sees of it; may be NULL */
     bool dead;                /* aborted, or failed: only close and shrink may follow */
+    int64_t open_ms;
+    unsigned parts; /* made of it so far */
+    char name[NOTES_NAME_BYTES];
 };
 
 static const char *pick(const struct drover *d, const struct drover_comm_opts *o)

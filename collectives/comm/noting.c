@@ -42,5 +42,6 @@ struct notes_comm *noting_open(const char *name, int rank, int size)
 
 void noting_call(struct notes_comm *n, const struct backend_call *call)
 {
-    notes_call(n, call->coll, call->type, call->op, call->root, call->count);
+    bool all = call->coll != BACKEND_SEND && call->coll != BACKEND_RECV;
+    notes_call(n, all, call->coll, call->type, call->op, call->root, call->count);
 }

@@ -74,13 +74,13 @@ static void say(_Atomic uint64_t *x, uint64_t value)
     atomic_store_explicit(x, value, memory_order_release);
 }
 
-void notes_call(struct notes_comm *n, unsigned coll, unsigned type, unsigned op, int root,
+void notes_call(struct notes_comm *n, bool all, unsigned coll, unsigned type, unsigned op, int root,
                 uint64_t count)
 {
     if (!n)
         return;
     uint64_t seq = mine(&n->calls) + 1, nth = 0;
-    if (!(n->words.colls[coll].flags & NOTES_TO_PEER)) {
+    if (all) {
         nth = mine(&n->nth) + 1;
         say(&n->nth, nth);
     }

@@ -8,6 +8,7 @@
 #define DROVER_NOTES_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -64,8 +65,8 @@ struct notes_comm *notes_open(const struct notes_words *words, const char *name,
  * here and below. */
 void notes_close(struct notes_comm *n);
 
-/* A call is made now. coll, type and op are indices of words. */
-void notes_call(struct notes_comm *n, unsigned coll, unsigned type, unsigned op, int root,
+/* A call is made now, by every rank (`all`) or not. coll, type and op are indices of words. */
+void notes_call(struct notes_comm *n, bool all, unsigned coll, unsigned type, unsigned op, int root,
                 uint64_t count);
 /* All that were made are done, since then. */
 void notes_done(struct notes_comm *n, int64_t now_ms);
