@@ -1,7 +1,7 @@
 /* feed - what is typed at our terminal, for a rank to read from a pipe.
  *
- * A rank is in a session of its own, where it could not read the terminal itself. Nothing is read
- * while the shell has us in the background: that would stop us. */
+ * A rank has no terminal of its own to read from. Nothing is read while the shell has us in the
+ * background: that would stop us. */
 #ifndef DROVER_FEED_H
 #define DROVER_FEED_H
 

@@ -262,12 +262,12 @@ void guardian_clear(struct guardian *g, uint32_t job)
 
 /* ---- when the guardian is gone ----------------------------------------------------------- */
 
-/* 1 where a process below us came from the guardian: it was seen below one that did, or has never
- * left the guardian's session, or carries a job's mark. Our other children do neither: 0. -errno
- * where it cannot be told yet. */
+/* 1 where a process below us came from the guardian: it was seen below one that did, or is in
+ * another group of our session, as ranks are, or carries a job's mark. Our other children do
+ * neither: 0. -errno where it cannot be told yet. */
 static int came_from(const struct guardian *g, const struct ward *w)
 {
-    if (wards_has(&g->seen, w) || w->session == g->keeper)
+    if (wards_has(&g->seen, w) || (w->session == getsid(0) && w->group != getpgrp()))
         return 1;
     AUTO(free) char *mark = NULL;
     int rc = wards_env(&mark, w->pid, "DROVER_JOB_ID");

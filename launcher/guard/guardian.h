@@ -1,9 +1,9 @@
 /* guardian - the small process that is parent of ranks and outlives nothing.
  *
- * Forked before this process has a thread. It is a subreaper in a session of its own: it forks,
- * binds and execs ranks as it is told, waits for them, reports every exit, and when the lifeline
- * closes (its launcher ended, by whatever means) it kills all that descends from it, setsid or not,
- * and ends. Should the guardian itself be killed, its ranks die with it (PR_SET_PDEATHSIG) and its
+ * Forked before this process has a thread. It is a subreaper without a terminal: it forks, binds
+ * and execs ranks as it is told, waits for them, reports every exit, and when the lifeline closes
+ * (its launcher ended, by whatever means) it kills all that descends from it, setsid or not, and
+ * ends. Should the guardian itself be killed, its ranks die with it (PR_SET_PDEATHSIG) and its
  * parent, the keeper, a subreaper that waits for nothing else, ends what is left of them. Should
  * both be killed at the same instant, the launcher does. Only who kills all three at once may leave
  * what the ranks had started themselves. */
@@ -31,7 +31,7 @@ void guardian_dismiss(struct guardian *g);
  * 10 s at most, for a process that SIGKILL does not end. Not from inside an event. */
 void guardian_stop(struct guardian *g);
 AUTO_DEFINE(guardian, struct guardian *, guardian_stop)
-/* The keeper, or the guardian that has none: our child, which leads the session of all. */
+/* The keeper, or the guardian that has none: our child. */
 pid_t guardian_keeper(const struct guardian *g);
 
 /* What the guardian says, on the loop. `job` is the caller's number for a job. */

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -443,9 +444,22 @@ static _Noreturn void keep(struct guardian_state *s, pid_t guardian)
     _exit(status != 0);
 }
 
+/* Out of the reach of the launcher's terminal, by which nobody asks a rank for a password. Not by
+ * setsid(2): the kernel shares processors out by sessions first (sched(7), autogroup), and ranks
+ * that wait for the PMIx server by sched_yield(2) would not make way for it. */
+static void leave_terminal(void)
+{
+    setpgid(0, 0);
+    int terminal = open("/dev/tty", O_RDWR | O_CLOEXEC);
+    if (terminal < 0)
+        return;
+    ioctl(terminal, TIOCNOTTY);
+    close(terminal);
+}
+
 _Noreturn void guardian_main(int lifeline, bool kept)
 {
-    setsid();
+    leave_terminal();
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* this is not inherited */
     keep_only(lifeline);
     struct guardian_state s = {.sock = LIFELINE, .sigchld_fd = block_signals()};

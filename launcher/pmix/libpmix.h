@@ -29,6 +29,9 @@ int libpmix_load(struct err *e);
 /* Loads it as well; who has not asked before is aborted where that fails. */
 const struct libpmix *libpmix(void);
 
+/* In place of libpmix's, which calls it by this name. */
+pmix_status_t pmix_ptl_base_send_blocking(int sock, char *at, size_t len);
+
 #define PMIx_Error_string libpmix()->Error_string
 #define PMIx_Info_load libpmix()->Info_load
 #define PMIx_Value_destruct libpmix()->Value_destruct

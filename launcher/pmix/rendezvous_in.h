@@ -30,8 +30,10 @@ struct rendezvous {
     struct quickack acks;
     int open_handles;
     struct names *names;  /* PMIx's thread only: what answers ranks may not be called elsewhere */
-    pthread_mutex_t lock; /* of `news` */
+    pthread_mutex_t lock; /* of `news` and `deaf` */
     struct news *news, **news_end;
+    bool deaf;                    /* closed, while libpmix goes on */
+    bool doubtful;                /* libpmix may have freed twice, and hang or crash when it ends */
     struct rendezvous_job *jobs;  /* the loop's thread only */
     struct rendezvous_job *spare; /* of one rank that never came: the server knows them still */
     struct requests pending;      /* nobody waits for them before the end */
@@ -45,6 +47,7 @@ struct rendezvous_job {
     char *node, *segments; /* where it runs; where its shared memory is */
     bool known, expected;  /* to the server; so is a rank */
     atomic_bool met;       /* a rank has come */
+    atomic_int inside;     /* ranks that have come and not called PMIx_Finalize */
     char **env;            /* of every rank, but for its number */
     struct requests joining;
     pmix_info_t *info; /* what they tell the server; NULL once they are answered */

@@ -15,12 +15,14 @@ static pmix_status_t on_connected(const pmix_proc_t *p, void *job, pmix_info_t *
     struct rendezvous_job *j = job;
     if (!atomic_exchange(&j->met, true))
         workdir_job_begins(j->owner->dir, j->name, j->segments);
+    atomic_fetch_add(&j->inside, 1);
     rendezvous_send(j->owner, &(struct news){.what = JOINED, .from = *p});
     return PMIX_OPERATION_SUCCEEDED;
 }
 
 static pmix_status_t on_finalized(const pmix_proc_t *p, void *job, pmix_op_cbfunc_t done, void *arg)
 {
+    atomic_fetch_sub(&((struct rendezvous_job *)job)->inside, 1);
     return PMIX_OPERATION_SUCCEEDED;
 }
 

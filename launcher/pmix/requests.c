@@ -1,10 +1,21 @@
 #include "launcher/pmix/requests.h"
 
+#include <errno.h>
+#include <stdbool.h>
+
+#include "common/clock.h"
+
+enum { LIMIT_MS = 20000 };
+
 void requests_init(struct requests *q)
 {
     *q = (struct requests){.status = PMIX_SUCCESS};
     pthread_mutex_init(&q->lock, NULL);
-    pthread_cond_init(&q->answered, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&q->answered, &attr);
+    pthread_condattr_destroy(&attr);
 }
 
 void requests_open(struct requests *q)
@@ -33,10 +44,14 @@ void requests_returned(struct requests *q, pmix_status_t rc)
 
 pmix_status_t requests_wait(struct requests *q)
 {
+    struct timespec end = clock_in_ms(LIMIT_MS);
     pthread_mutex_lock(&q->lock);
-    while (q->open > 0)
-        pthread_cond_wait(&q->answered, &q->lock);
+    while (q->open > 0 && pthread_cond_timedwait(&q->answered, &q->lock, &end) != ETIMEDOUT)
+        ;
+    bool all = q->open == 0;
     pthread_mutex_unlock(&q->lock);
+    if (!all)
+        return PMIX_ERR_TIMEOUT;
     pthread_cond_destroy(&q->answered);
     pthread_mutex_destroy(&q->lock);
     return q->status;

@@ -1,7 +1,10 @@
 """`drover run`: unmodified MPI programs, mpi4py and PyTorch. Sizes are checked everywhere: without a PMIx server that
 it likes, Open MPI 4.1 silently starts N jobs of one rank."""
 import os
+import pty
 import re
+import shlex
+import signal
 import subprocess
 
 import pytest
@@ -42,6 +45,19 @@ int main(int argc, char **argv)
     if (*what && strcmp(what, "try"))
         for (;;)
             pause();
+    MPI_Finalize();
+    return 0;
+}
+"""
+MORTAL = r"""
+#include <mpi.h>
+#include <stdlib.h>
+#include <sys/time.h>
+int main(int argc, char **argv)
+{
+    srand(atoi(argv[1]) + atoi(getenv("RANK")));
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0, 5000 + rand() % 90000}}, NULL);
+    MPI_Init(&argc, &argv);
     MPI_Finalize();
     return 0;
 }
@@ -215,6 +231,34 @@ def test_spawning_more_ranks_is_an_error_and_no_hang(drover, mpi_program):
     assert done.returncode not in (0, 124) and "An error occurred in MPI_Comm_spawn" in done.stderr
     assert "rank 0 was refused further ranks: drover does not serve MPI_Comm_spawn; try: " in done.stderr
     drover.nothing_left()
+
+
+def test_ranks_that_die_anywhere_in_mpi_init_leave_a_job_that_ends(drover, tmp_path, seed):
+    """libpmix frees twice what it knows of a rank that dies while it is greeted, and of a fence that loses two."""
+    mortal = compile_c(tmp_path, "mortal", MORTAL, "mpicc")
+    for _ in range(int(os.environ.get("DROVER_KILLS", "50"))):
+        done = drover.run(*RUN, "-np", "4", "--grace", "1", mortal, seed.randrange(1 << 30), timeout=15)
+        assert done.returncode in (0, 128 + signal.SIGALRM), done
+        assert done.returncode == 0 or re.search(r"rank \d on \S+ was ended by signal 14", done.stderr), done.stderr
+    drover.nothing_left()
+
+
+def test_ranks_share_processors_with_their_server_and_have_no_terminal(drover):
+    """Of a session of their own, ranks that wait for it by sched_yield(2) would not make way (sched(7), autogroup)."""
+    script = "cat /proc/self/autogroup 2>&-; exec 3<>/dev/tty && echo a terminal"
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.system(f"cat /proc/self/autogroup 2>&-; {shlex.quote(str(DROVER))} run -np 2 sh -c '{script}' 2>&-; echo over")
+        os._exit(0)
+    said = b""
+    while b"over" not in said:
+        said += os.read(fd, 4096)
+    os.waitpid(pid, 0)
+    os.close(fd)
+    *groups, over = said.split()
+    assert over == b"over" and b"terminal" not in said
+    if groups:
+        assert groups == groups[:3] * 3
 
 
 @pytest.mark.parametrize("ranks, color", [(3, 0), (4, "world.rank // 2"), (2, "world.rank")])
