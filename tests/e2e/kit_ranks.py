@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("DROVER_BUILD", ROOT / "build" / "dev")).resolve()
 FAKE_NCCL = BUILD / "tests" / "fake" / "nccl.so"
+WHEELS = next(ROOT.glob("build/cuda/lib/python3*/site-packages/nvidia"), Path("/none"))  # scripts/setup --with-cuda
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 _RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK")
 

@@ -6,12 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, clean_env
+from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, WHEELS, clean_env
 
 CONFORM = BUILD / "tests" / "conform"
 OLD_NCCL = FAKE_NCCL.with_name("nccl_old.so")
-TRUE_NCCL = next((p for p in map(Path, ("/usr/local/cuda/lib64/libnccl.so.2", "/usr/lib/x86_64-linux-gnu/libnccl.so.2"))
-                  if p.exists()), None)
+TRUE_NCCL = next((p for p in (Path("/usr/local/cuda/lib64/libnccl.so.2"), Path("/usr/lib/x86_64-linux-gnu/libnccl.so.2"),
+                              WHEELS / "nccl/lib/libnccl.so.2") if p.exists()), None)
 LIMIT_S = 120
 
 

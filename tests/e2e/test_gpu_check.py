@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from kit_ranks import BUILD, FAKE_NCCL, ROOT, clean_env
+from kit_ranks import BUILD, FAKE_NCCL, ROOT, WHEELS, clean_env
 
 CHECK = ROOT / "scripts/gpu-check"
 GPU_STEPS = {"device", "build", "plan", "libraries", "bench", "bench_modes", "bench_wrong", "conform", "digits", "one_gpu_2", "one_gpu_4",
@@ -215,7 +215,10 @@ def test_options_that_make_no_sense_are_refused(tmp_path):
         assert done.returncode == 2 and "gpu-check: " in done.stderr
 
 
-@pytest.mark.skipif(not shutil.which("nvcc") and not Path("/usr/local/cuda/bin/nvcc").exists(), reason="no nvcc")
+TOOLKIT = next((p for p in (Path("/usr/local/cuda"), WHEELS / "cu13") if (p / "bin/nvcc").exists()), None)
+
+
+@pytest.mark.skipif(not TOOLKIT and not shutil.which("nvcc"), reason="no nvcc")
 def test_the_plug_in_and_the_kernels_are_built_where_the_tree_has_none(tmp_path, stand_ins):
     """By the true nvcc, from the sources alone."""
     tree = tmp_path / "tree"
@@ -224,5 +227,7 @@ def test_the_plug_in_and_the_kernels_are_built_where_the_tree_has_none(tmp_path,
     (tree / "examples/digits").mkdir(parents=True)
     shutil.copy(BUILD / "examples/digits/digits", tree / "examples/digits")
     env = {k: v for k, v in stand_ins.items() if k not in ("CUDA_HOME", "PATH")}
+    if TOOLKIT:
+        env["CUDA_HOME"] = str(TOOLKIT)
     record = check(tmp_path, "--tree", str(tree), "--assume-gpu", "--only", "build", **env)
     assert by_name(record)["build"]["metrics"] == {"plugin": "built", "kernels": "built"}, record
