@@ -21,7 +21,8 @@ struct rendezvous;
 int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t topology,
                     struct err *e);
 /* Only with no job left. Removes what it kept in the file system; its handle closes on the loop's
- * next turn. */
+ * next turn. Where a rank was lost inside, libpmix runs on until the process ends, which can open
+ * no other server then. */
 void rendezvous_close(struct rendezvous *r);
 AUTO_DEFINE(rendezvous, struct rendezvous *, rendezvous_close)
 

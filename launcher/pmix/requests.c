@@ -5,7 +5,7 @@
 
 #include "common/clock.h"
 
-enum { LIMIT_MS = 20000 };
+enum { LIMIT_MS = 90000 };
 
 void requests_init(struct requests *q)
 {

@@ -22,7 +22,7 @@ void requests_open(struct requests *q);
 void requests_returned(struct requests *q, pmix_status_t rc);
 /* A pmix_op_cbfunc_t; `arg` is the requests. */
 void requests_answer(pmix_status_t status, void *arg);
-/* Until all are answered; ends it, too. PMIX_ERR_TIMEOUT after 20 s: libpmix's thread hangs, and it
+/* Until all are answered; ends it, too. PMIX_ERR_TIMEOUT after 90 s: libpmix's thread hangs, and it
  * is not ended. */
 pmix_status_t requests_wait(struct requests *q);
 
