@@ -46,7 +46,7 @@ struct guardian_events {
     void (*cleared)(void *arg, uint32_t job);
     /* The guardian ended unasked. All that it had started has been killed; every rank that had not
      * exited is dead. No other event follows. (Where the keeper was killed too, a daemon that has
-     * dropped both its session and its environment cannot be told from our own child, and stays.)
+     * left our session and dropped its environment cannot be told from our own child, and stays.)
      */
     void (*gone)(void *arg);
 };

@@ -356,7 +356,7 @@ int rendezvous_joined(struct rendezvous_job *j, struct err *e)
     pmix_status_t rc = requests_wait(&j->joining);
     if (rc != PMIX_ERR_TIMEOUT)
         PMIX_INFO_FREE(j->info, j->info_n);
-    else
+    else /* and what it may still read is left to it */
         j->owner->doubtful = true;
     j->info = NULL;
     j->known = rc == PMIX_SUCCESS;
@@ -373,9 +373,8 @@ void rendezvous_leave(struct rendezvous_job *j)
         at = &(*at)->next;
     *at = j->next;
     (void)rendezvous_joined(j, NULL); /* whose failure has been told, or hides behind another */
-    if (atomic_load(&j->inside) != 0) /* two that are lost at once in a fence end it twice: libpmix
-                                       * 4.2, lost_connection() */
-        r->doubtful = true;
+    /* libpmix 4.2 ends a fence twice that loses two ranks at once (lost_connection()). */
+    r->doubtful |= atomic_load(&j->inside) != 0;
     if (!j->known || !j->expected || j->met || j->ranks > 1) {
         forget(j);
         return;

@@ -14,6 +14,7 @@ import pytest
 from kit_ranks import BUILD, FAKE_NCCL, ROOT, WHEELS, clean_env
 
 CHECK = ROOT / "scripts/gpu-check"
+TOOLKIT = next((p for p in (Path("/usr/local/cuda"), WHEELS / "cu13") if (p / "bin/nvcc").exists()), None)
 GPU_STEPS = {"device", "build", "plan", "libraries", "bench", "bench_modes", "bench_wrong", "conform", "digits", "one_gpu_2", "one_gpu_4",
              "conform_2", "bootstrap_kill", "sweep", "ddp", "memcheck", "racecheck", "nccl_tests"}
 UUID = "GPU-12345678-1234-1234-1234-123456789abc"
@@ -213,9 +214,6 @@ def test_options_that_make_no_sense_are_refused(tmp_path):
         done = subprocess.run([sys.executable, str(CHECK), *options], cwd=tmp_path, text=True, capture_output=True, timeout=20,
                               check=False)
         assert done.returncode == 2 and "gpu-check: " in done.stderr
-
-
-TOOLKIT = next((p for p in (Path("/usr/local/cuda"), WHEELS / "cu13") if (p / "bin/nvcc").exists()), None)
 
 
 @pytest.mark.skipif(not TOOLKIT and not shutil.which("nvcc"), reason="no nvcc")
