@@ -329,7 +329,12 @@ int comm_start(struct drover_comm *c, struct backend_call *call)
     c->last.count = call->count;
     c->calls++;
     noting_call(c->notes, call);
-    return native(c, call->coll) ? submit(c, call, 1) : submit_expanded(c, call);
+    rc = native(c, call->coll) ? submit(c, call, 1) : submit_expanded(c, call);
+    if (rc == 0)
+        notes_under_way(c->notes);
+    else if (!c->dead)
+        notes_refused(c->notes);
+    return rc;
 }
 
 int drover_group_start(struct drover_comm *c)

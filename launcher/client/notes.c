@@ -58,7 +58,8 @@ void notes_close(struct notes_comm *n)
     atomic_store(&n->calls, 0);
     atomic_store(&n->done, 0);
     atomic_store(&n->nth, 0);
-    atomic_store(&n->waits_since_ms, 0);
+    atomic_store(&n->begun.seq, 0);
+    atomic_store(&n->since_ms, 0);
     atomic_store(&n->failed, 0);
     atomic_store_explicit(&n->owner, 0, memory_order_release);
 }
@@ -79,39 +80,55 @@ void notes_call(struct notes_comm *n, bool all, unsigned coll, unsigned type, un
 {
     if (!n)
         return;
-    uint64_t seq = mine(&n->calls) + 1, nth = 0;
-    if (all) {
-        nth = mine(&n->nth) + 1;
-        say(&n->nth, nth);
-    }
-    struct notes_call *c = &n->ring[seq % NOTES_CALLS];
-    atomic_store_explicit(&c->seq, 0, memory_order_relaxed);
+    say(&n->begun.seq, 0);
     atomic_thread_fence(memory_order_release);
-    c->nth = nth;
-    c->count = count;
+    n->begun.nth = all ? mine(&n->nth) + 1 : 0;
+    n->begun.count = count;
+    n->begun.coll = (uint8_t)coll;
+    n->begun.type = (uint8_t)type;
+    n->begun.op = (uint8_t)op;
+    n->begun.root = root;
+    say(&n->begun.seq, mine(&n->calls) + 1);
+}
+
+void notes_under_way(struct notes_comm *n)
+{
+    if (!n)
+        return;
+    uint64_t seq = mine(&n->begun.seq);
+    if (n->begun.nth)
+        say(&n->nth, n->begun.nth);
+    struct notes_call *c = &n->ring[seq % NOTES_CALLS];
+    say(&c->seq, 0);
+    atomic_thread_fence(memory_order_release);
+    c->nth = n->begun.nth;
+    c->count = n->begun.count;
     c->called_ms = clock_coarse_ms();
-    c->done_ms = 0;
-    c->coll = (uint8_t)coll;
-    c->type = (uint8_t)type;
-    c->op = (uint8_t)op;
-    c->root = root;
+    c->coll = n->begun.coll;
+    c->type = n->begun.type;
+    c->op = n->begun.op;
+    c->root = n->begun.root;
     say(&c->seq, seq);
+    if (mine(&n->done) + 1 == seq) /* before the number: it is not since the last was done */
+        atomic_store_explicit(&n->since_ms, c->called_ms, memory_order_release);
     say(&n->calls, seq);
-    if (mine(&n->done) + 1 == seq)
-        atomic_store_explicit(&n->waits_since_ms, c->called_ms, memory_order_release);
+}
+
+void notes_refused(struct notes_comm *n)
+{
+    if (n)
+        say(&n->begun.seq, 0);
 }
 
 void notes_done(struct notes_comm *n, int64_t now_ms)
 {
     if (!n)
         return;
-    uint64_t end = mine(&n->calls), from = mine(&n->done);
-    if (from == end)
+    uint64_t end = mine(&n->calls);
+    if (mine(&n->done) == end)
         return;
-    for (uint64_t i = end - from < NOTES_CALLS ? from + 1 : end - NOTES_CALLS + 1; i <= end; i++)
-        n->ring[i % NOTES_CALLS].done_ms = now_ms;
     say(&n->done, end);
-    atomic_store_explicit(&n->waits_since_ms, 0, memory_order_release);
+    atomic_store_explicit(&n->since_ms, now_ms, memory_order_release);
 }
 
 void notes_failed(struct notes_comm *n, int error)

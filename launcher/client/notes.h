@@ -3,7 +3,11 @@
  *
  * DROVER_NOTES="/proc/PID/fd/N:I" names the launcher's memory and this rank's part of it. A rank
  * has a notes_comm for each of NOTES_COMMS communicators. One writer each, no lock; a call's `seq`
- * is 0 while it is being written, and is stored last. Times are clock_coarse_ms(). */
+ * is 0 while it is being written, and is stored last. Times are clock_coarse_ms().
+ *
+ * A call that is being begun stands beside the numbers, in the one line of memory that every call
+ * has in use; its place in the ring, and its time, it gets when the work is under way. That line
+ * and the clock would keep the message to the other ranks waiting for 0.1 us. */
 #ifndef DROVER_NOTES_H
 #define DROVER_NOTES_H
 
@@ -37,8 +41,8 @@ struct notes_call {
     _Alignas(64) _Atomic uint64_t seq; /* from 1 on */
     uint64_t nth;                      /* of those that every rank makes; 0: a send or receive */
     uint64_t count;                    /* of elements */
-    int64_t called_ms, done_ms;        /* 0: not yet */
-    uint8_t coll, type, op;            /* indices of words */
+    int64_t called_ms;
+    uint8_t coll, type, op; /* indices of words */
     int32_t root;
 };
 _Static_assert(sizeof(struct notes_call) == 64, "a call is a cache line");
@@ -51,8 +55,15 @@ struct notes_comm {
     struct notes_words words;
     _Alignas(64) _Atomic uint64_t calls, done; /* how many */
     _Atomic uint64_t nth;
-    _Atomic int64_t waits_since_ms; /* the first that is not done; 0: all are */
-    _Atomic int32_t failed;         /* -errno */
+    /* calls > done: the first that is not done is under way since then; else all are done */
+    _Atomic int64_t since_ms;
+    struct {
+        _Atomic uint64_t seq; /* calls + 1; else none is */
+        uint64_t nth, count;
+        uint8_t coll, type, op;
+        int32_t root;
+    } begun;
+    _Atomic int32_t failed; /* -errno */
     struct notes_call ring[NOTES_CALLS];
 };
 _Static_assert(NOTES_COMMS * sizeof(struct notes_comm) <= NOTES_RANK_BYTES, "a rank's part");
@@ -65,9 +76,12 @@ struct notes_comm *notes_open(const struct notes_words *words, const char *name,
  * here and below. */
 void notes_close(struct notes_comm *n);
 
-/* A call is made now, by every rank (`all`) or not. coll, type and op are indices of words. */
+/* A call is being begun, by every rank (`all`) or not. coll, type and op are indices of words. Then
+ * it is under way, or was refused. */
 void notes_call(struct notes_comm *n, bool all, unsigned coll, unsigned type, unsigned op, int root,
                 uint64_t count);
+void notes_under_way(struct notes_comm *n);
+void notes_refused(struct notes_comm *n);
 /* All that were made are done, since then. */
 void notes_done(struct notes_comm *n, int64_t now_ms);
 /* The communicator has failed; what was not done stays so. */

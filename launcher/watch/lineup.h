@@ -15,7 +15,7 @@ enum { LINEUP_CALLS = 8, LINEUP_COMM_BYTES = 48, LINEUP_WHAT_BYTES = 64 };
 struct lineup_call {
     uint64_t nth;
     char what[LINEUP_WHAT_BYTES];
-    int64_t ms; /* since it was made, or, where it is done, since then */
+    int64_t ms; /* since it was made; where it is done, since the last that is was */
     bool done;
 };
 

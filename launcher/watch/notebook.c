@@ -9,9 +9,16 @@
 #include "common/clock.h"
 #include "launcher/client/notes.h"
 
+/* A call that is being begun has no time yet: it counts from when it was first seen. */
+struct begun {
+    uint64_t seq;
+    int64_t seen_ms;
+};
+
 struct notebook {
     int fd, ranks;
-    char *bytes; /* NOTES_RANK_BYTES for each rank */
+    char *bytes;                        /* NOTES_RANK_BYTES for each rank */
+    struct begun (*begun)[NOTES_COMMS]; /* of each rank */
 };
 
 static size_t size_of(int ranks)
@@ -31,6 +38,7 @@ int notebook_open(struct notebook **out, int ranks, struct err *e)
         return err_set(e, -errno, "memory for the ranks' notes: %s", strerror(errno));
     *out = xzalloc(sizeof **out);
     **out = (struct notebook){.fd = fd_take(&fd), .ranks = ranks, .bytes = p};
+    (*out)->begun = xcalloc((size_t)ranks, sizeof *(*out)->begun);
     return 0;
 }
 
@@ -40,6 +48,7 @@ void notebook_close(struct notebook *n)
         return;
     munmap(n->bytes, size_of(n->ranks));
     close(n->fd);
+    free(n->begun);
     free(n);
 }
 
@@ -73,40 +82,60 @@ static void say_call(char out[LINEUP_WHAT_BYTES], const struct notes_call *c,
             *p = '?';
 }
 
-/* Calls of one communicator, as they were at some moment. */
-static void copy_calls(struct lineup_at *out, const struct notes_comm *n, uint64_t from,
-                       uint64_t end)
+/* The call `seq`, from the ring or as it is being begun; false where the rank has overwritten it,
+ * or does so. */
+static bool take(struct notes_call *out, const struct notes_comm *n, uint64_t seq)
 {
-    for (uint64_t k = 0; k < end - from + 1 && out->count < LINEUP_CALLS; k++) {
-        uint64_t seq = from + k; /* the rank writes these numbers: any may stand there */
-        const struct notes_call *at = &n->ring[seq % NOTES_CALLS];
-        struct lineup_call *to = &out->calls[out->count];
-        if (atomic_load_explicit(&at->seq, memory_order_acquire) != seq)
-            continue;
-        struct notes_call c;
-        memcpy(&c, at, sizeof c);
-        atomic_thread_fence(memory_order_acquire);
-        if (atomic_load_explicit(&at->seq, memory_order_relaxed) != seq)
-            continue; /* overwritten meanwhile */
-        to->nth = c.nth;
-        to->done = c.done_ms != 0;
-        to->ms = ms_since(to->done ? c.done_ms : c.called_ms);
-        say_call(to->what, &c, &n->words);
-        out->count++;
-    }
+    const struct notes_call *at = &n->ring[seq % NOTES_CALLS];
+    bool begun = atomic_load_explicit(&n->begun.seq, memory_order_acquire) == seq && seq > 0 &&
+                 atomic_load_explicit(&n->calls, memory_order_acquire) == seq - 1;
+    if (begun)
+        *out = (struct notes_call){.nth = n->begun.nth,
+                                   .count = n->begun.count,
+                                   .coll = n->begun.coll,
+                                   .type = n->begun.type,
+                                   .op = n->begun.op,
+                                   .root = n->begun.root};
+    else if (atomic_load_explicit(&at->seq, memory_order_acquire) == seq)
+        memcpy(out, at, sizeof *out);
+    else
+        return false;
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(begun ? &n->begun.seq : &at->seq, memory_order_relaxed) == seq;
 }
 
-static void read_comm(struct lineup_at *out, const struct notes_comm *n)
+static void read_comm(struct lineup_at *out, const struct notes_comm *n, struct begun *b)
 {
     uint64_t end = atomic_load(&n->calls), done = atomic_load(&n->done);
-    int64_t since = atomic_load(&n->waits_since_ms);
+    int64_t since = atomic_load(&n->since_ms), since_done = since;
     *out = (struct lineup_at){.size = n->size, .failed = atomic_load(&n->failed)};
     snprintf(out->comm, sizeof out->comm, "%.*s", NOTES_NAME_BYTES - 1, n->name);
-    out->waits_ms = since && done < end ? ms_since(since) + 1 : 0;
+    uint64_t begun = atomic_load(&n->begun.seq);
+    if (begun && begun == end + 1) {
+        if (b->seq != begun)
+            *b = (struct begun){.seq = begun, .seen_ms = clock_coarse_ms()};
+        since = done == end ? b->seen_ms : since;
+        end = begun;
+    } else {
+        b->seq = 0;
+    }
+    out->waits_ms = done < end ? ms_since(since) + 1 : 0;
     /* The first that is not done, with a few before and after. */
     uint64_t mid = done < end ? done + LINEUP_CALLS / 2 : end;
     mid = mid < end ? mid : end;
-    copy_calls(out, n, mid > LINEUP_CALLS ? mid - LINEUP_CALLS + 1 : 1, mid);
+    uint64_t from = mid > LINEUP_CALLS ? mid - LINEUP_CALLS + 1 : 1;
+    for (uint64_t k = 0; k < mid - from + 1 && out->count < LINEUP_CALLS; k++) {
+        struct lineup_call *to = &out->calls[out->count];
+        uint64_t seq = from + k; /* the rank writes these numbers: any may stand there */
+        struct notes_call c;
+        if (!take(&c, n, seq))
+            continue;
+        to->nth = c.nth;
+        to->done = seq <= done;
+        to->ms = ms_since(to->done ? since_done : c.called_ms ? c.called_ms : b->seen_ms);
+        say_call(to->what, &c, &n->words);
+        out->count++;
+    }
 }
 
 /* Whether a is rather where the rank is than b. What has failed may long be left behind. */
@@ -126,7 +155,7 @@ static bool has_written(const struct notebook *n, int i)
     return data < 0 ? errno != ENXIO : data < (off_t)size_of(i + 1);
 }
 
-void notebook_read(const struct notebook *n, int i, struct lineup_at *out)
+void notebook_read(struct notebook *n, int i, struct lineup_at *out)
 {
     *out = (struct lineup_at){0};
     if (!n || !has_written(n, i))
@@ -137,7 +166,7 @@ void notebook_read(const struct notebook *n, int i, struct lineup_at *out)
         if (!atomic_load_explicit(&c->owner, memory_order_acquire) || c->magic != NOTES_MAGIC)
             continue;
         struct lineup_at one;
-        read_comm(&one, c);
+        read_comm(&one, c, &n->begun[i][k]);
         if (matters_more(&one, out))
             *out = one;
     }

@@ -19,6 +19,6 @@ AUTO_DEFINE(notebook, struct notebook *, notebook_close)
 char *notebook_address(const struct notebook *n, int i);
 
 /* Where the i-th rank is. All zeroes where it notes nothing; so for NULL. */
-void notebook_read(const struct notebook *n, int i, struct lineup_at *out);
+void notebook_read(struct notebook *n, int i, struct lineup_at *out);
 
 #endif

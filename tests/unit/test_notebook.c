@@ -18,10 +18,16 @@ static void open_book(int i)
     setenv("DROVER_NOTES", address, 1);
 }
 
-static void call(struct notes_comm *n, enum backend_coll coll, size_t count, int root)
+static void begin(struct notes_comm *n, enum backend_coll coll, size_t count, int root)
 {
     noting_call(n, &(struct backend_call){
                        .coll = coll, .count = count, .type = DROVER_FLOAT, .root = root});
+}
+
+static void call(struct notes_comm *n, enum backend_coll coll, size_t count, int root)
+{
+    begin(n, coll, count, root);
+    notes_under_way(n);
 }
 
 TEST(the_launcher_sees_what_a_rank_is_in_and_what_it_did_before)
@@ -53,6 +59,54 @@ TEST(the_launcher_sees_what_a_rank_is_in_and_what_it_did_before)
     CHECK_INT(a.calls[LINEUP_CALLS - 2].nth, 0);
     notebook_read(book, 0, &a);
     CHECK_STR(a.comm, "");
+    notebook_close(book);
+}
+
+TEST(a_call_that_never_gets_under_way_waits_from_when_it_was_first_seen)
+{
+    struct lineup_at a;
+    open_book(1);
+    struct notes_comm *n = noting_open("world", 1, 3);
+    call(n, BACKEND_BARRIER, 0, 0);
+    notes_done(n, clock_coarse_ms());
+    begin(n, BACKEND_ALL_REDUCE, 7, 0);
+    notebook_read(book, 1, &a);
+    CHECK_INT(a.waits_ms, 1);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    notebook_read(book, 1, &a);
+    CHECK(a.waits_ms >= 40);
+    CHECK_INT(a.count, 2);
+    CHECK_STR(a.calls[1].what, "all_reduce of 7 float, sum");
+    CHECK(!a.calls[1].done && a.calls[1].ms >= 40);
+    notes_under_way(n);
+    notes_done(n, clock_coarse_ms());
+    begin(n, BACKEND_ALL_REDUCE, 7, 0); /* the next counts anew */
+    notebook_read(book, 1, &a);
+    CHECK_INT(a.waits_ms, 1);
+    notebook_close(book);
+}
+
+TEST(a_call_that_was_refused_was_never_made)
+{
+    struct lineup_at a;
+    open_book(1);
+    struct notes_comm *n = noting_open("world", 1, 3);
+    call(n, BACKEND_ALL_REDUCE, 7, 0);
+    notes_done(n, clock_coarse_ms());
+    begin(n, BACKEND_ALL_GATHER, 8, 0);
+    notes_refused(n);
+    begin(n, BACKEND_SEND, 1, 2);
+    notes_refused(n);
+    notebook_read(book, 1, &a);
+    CHECK_INT(a.waits_ms, 0);
+    CHECK_INT(a.count, 1);
+    CHECK_INT(a.calls[0].nth, 1);
+    CHECK(a.calls[0].done);
+    call(n, BACKEND_BARRIER, 0, 0);
+    notebook_read(book, 1, &a);
+    CHECK(a.waits_ms > 0);
+    CHECK_INT(a.calls[1].nth, 2);
+    CHECK_STR(a.calls[1].what, "barrier");
     notebook_close(book);
 }
 
