@@ -17,7 +17,7 @@ static inline int64_t clock_ms_of(clockid_t clock)
 {
     struct timespec t;
     clock_gettime(clock, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return (int64_t)t.tv_sec * 1000 + (uint32_t)t.tv_nsec / 1000000;
 }
 
 static inline int64_t clock_ms(void)

@@ -13,13 +13,14 @@ struct err {
 
 /* Describes a failure and drops any earlier hint. Returns `code`, so that `return err_set(...)`
  * is one statement. `e` may be NULL. A text that does not fit is cut. */
-int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int err_set(struct err *e, int code, const char *fmt, ...)
+    __attribute__((cold, format(printf, 3, 4)));
 
 /* Puts "context: " before the text. Returns e->code (-EIO where e is NULL). */
-int err_wrap(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int err_wrap(struct err *e, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));
 
 /* Says the way out. Returns e->code (-EIO where e is NULL). */
-int err_hint(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int err_hint(struct err *e, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));
 
 /* Prints "who: text" and, where there is a hint, "  try: hint" to stderr. */
 void err_print(const struct err *e, const char *who);

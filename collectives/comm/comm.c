@@ -25,7 +25,7 @@ struct drover_comm {
     const struct backend *backend;
     struct backend_comm *inner;
     int rank, size;
-    unsigned caps;
+    unsigned caps, natives; /* bits: of backend_caps; of collectives that the backend has */
     double factor;
     bool crowded;               /* this node has more ranks than cores */
     struct backend_call *queue; /* head … len could not be started yet */
@@ -34,8 +34,8 @@ struct drover_comm {
     size_t group; /* where the open one begins in the queue */
     struct {
         enum backend_coll coll;
-        enum drover_type type;
         size_t count;
+        enum drover_type type;
     } last;                   /* for messages */
     uint64_t calls;           /* made so far */
     struct notes_comm *notes; /* what the launcher sees of it; may be NULL */
@@ -53,6 +53,19 @@ static const char *pick(const struct drover *d, const struct drover_comm_opts *o
     return o->stream ? "nccl" : drover_size(d) == 1 ? "self" : "mpi";
 }
 
+/* The others are made of sends and receives. */
+static unsigned natives(unsigned caps)
+{
+    unsigned lacks = 1u << BACKEND_ALL_TO_ALL_V | 1u << BACKEND_SENDRECV;
+    if (!(caps & BACKEND_HAS_ALL_TO_ALL))
+        lacks |= 1u << BACKEND_ALL_TO_ALL;
+    if (!(caps & BACKEND_HAS_GATHER))
+        lacks |= 1u << BACKEND_GATHER;
+    if (!(caps & BACKEND_HAS_SCATTER))
+        lacks |= 1u << BACKEND_SCATTER;
+    return ~lacks;
+}
+
 static struct drover_comm *comm_new(struct drover *d, const struct backend *b,
                                     struct backend_comm *inner, int rank, int size,
                                     const char *name)
@@ -62,6 +75,7 @@ static struct drover_comm *comm_new(struct drover *d, const struct backend *b,
         .d = d, .err = client_err(d), .backend = b, .inner = inner, .rank = rank, .size = size};
     c->factor = 1;
     c->caps = b->caps(inner);
+    c->natives = natives(c->caps);
     snprintf(c->name, sizeof c->name, "%s", name);
     c->notes = noting_open(c->name, rank, size);
     /* With more ranks than cores, the one that is awaited needs this very core. */
@@ -178,75 +192,73 @@ static bool writes(const struct drover_comm *c, const struct backend_call *k)
     return k->coll != BACKEND_SEND && (!root_only || c->rank == k->root);
 }
 
-static int check_peer(const struct drover_comm *c, const struct backend_call *k, struct err *e)
+static int check_peer(const struct drover_comm *c, const struct backend_call *k)
 {
-    const char *what = backend_coll_name(k->coll);
     bool peer = k->coll == BACKEND_SEND || k->coll == BACKEND_RECV;
-    if (k->root < 0 || k->root >= c->size)
-        return err_set(e, -EINVAL, "%s: %s %d is none of the %d ranks", what,
-                       peer ? "rank" : "root", k->root, c->size);
+    if ((unsigned)k->root >= (unsigned)c->size)
+        return err_set(c->err, -EINVAL, "%s %d is none of the %d ranks", peer ? "rank" : "root",
+                       k->root, c->size);
     if (peer && k->root == c->rank && !c->depth) {
-        err_set(e, -EINVAL, "%s: to itself a rank sends in a group only", what);
-        return err_hint(e, "between drover_group_start() and drover_group_end()");
+        err_set(c->err, -EINVAL, "to itself a rank sends in a group only");
+        return err_hint(c->err, "between drover_group_start() and drover_group_end()");
     }
     return 0;
 }
 
 static int check_size(const struct drover_comm *c, const struct backend_call *k, size_t elements,
-                      size_t times, struct err *e)
+                      size_t times)
 {
     size_t bytes = 0;
     if (__builtin_mul_overflow(elements, backend_type_bytes(k->type) * times, &bytes) ||
         bytes > PTRDIFF_MAX)
-        return err_set(e, -EOVERFLOW, "%s: %zu elements a rank do not fit into memory",
-                       backend_coll_name(k->coll), elements);
+        return err_set(c->err, -EOVERFLOW, "%zu elements a rank do not fit into memory", elements);
     return 0;
 }
 
 static int check_parts(const struct drover_comm *c, const struct backend_call *k,
-                       const struct drover_parts *p, const void *buffer, struct err *e)
+                       const struct drover_parts *p, const void *buffer)
 {
     for (int r = 0; r < c->size; r++) {
         size_t end = 0;
         if (p->counts[r] && !buffer)
-            return err_set(e, -EINVAL, "%s: no buffer was given", backend_coll_name(k->coll));
+            return err_set(c->err, -EINVAL, "no buffer was given");
         if (__builtin_add_overflow(p->counts[r], p->starts[r], &end))
             end = SIZE_MAX;
-        int rc = check_size(c, k, end, 1, e);
+        int rc = check_size(c, k, end, 1);
         if (rc < 0)
             return rc;
     }
     return 0;
 }
 
-static int check(const struct drover_comm *c, const struct backend_call *k, struct err *e)
+/* comm_start() puts the collective's name before what these say. */
+static int check(const struct drover_comm *c, const struct backend_call *k)
 {
-    const char *what = backend_coll_name(k->coll);
     if (c->dead)
-        return err_set(e, -ESHUTDOWN, "%s: the communicator has failed or was aborted", what);
+        return err_set(c->err, -ESHUTDOWN, "the communicator has failed or was aborted");
     if ((unsigned)k->type >= DROVER_TYPES)
-        return err_set(e, -EINVAL, "%s: there is no type %d", what, (int)k->type);
+        return err_set(c->err, -EINVAL, "there is no type %d", (int)k->type);
     if ((unsigned)k->op >= DROVER_OPS)
-        return err_set(e, -EINVAL, "%s: there is no operation %d", what, (int)k->op);
+        return err_set(c->err, -EINVAL, "there is no operation %d", (int)k->op);
     if (k->type >= DROVER_F8E4M3 && !(c->caps & BACKEND_FP8)) {
-        err_set(e, -ENOTSUP, "%s: %s has no %s here", what, c->backend->name,
+        err_set(c->err, -ENOTSUP, "%s has no %s here", c->backend->name,
                 backend_type_name(k->type));
-        return err_hint(e, "8-bit floats need NCCL 2.24 and a GPU of compute capability 9.0");
+        return err_hint(c->err, "8-bit floats need NCCL 2.24 and a GPU of compute capability 9.0");
     }
-    int rc = check_peer(c, k, e);
+    int rc = check_peer(c, k);
     if (rc == 0 && k->coll == BACKEND_ALL_TO_ALL_V) {
-        rc = check_parts(c, k, k->send, k->in, e);
-        return rc < 0 ? rc : check_parts(c, k, k->recv, k->out, e);
+        rc = check_parts(c, k, k->send, k->in);
+        return rc < 0 ? rc : check_parts(c, k, k->recv, k->out);
     }
     if (rc == 0)
-        rc = check_size(c, k, k->count, (size_t)c->size, e);
+        rc = check_size(c, k, k->count, (size_t)c->size);
     if (rc < 0)
         return rc;
-    if (k->count && ((reads(c, k) && !k->in) || (writes(c, k) && !k->out)))
-        return err_set(e, -EINVAL, "%s: no buffer was given", what);
+    if (k->count && ((!k->in && reads(c, k)) || (!k->out && writes(c, k))))
+        return err_set(c->err, -EINVAL, "no buffer was given");
     if (k->coll == BACKEND_ALL_TO_ALL && k->in == k->out && k->count && c->size > 1 &&
         (c->caps & BACKEND_NO_INPLACE_A2A))
-        return err_set(e, -ENOTSUP, "%s: %s cannot do it in place", what, c->backend->name);
+        return err_set(c->err, -ENOTSUP, "%s cannot do it in place", c->backend->name);
     return 0;
 }
 
@@ -280,20 +292,22 @@ static void enqueue(struct drover_comm *c, const struct backend_call *calls, siz
     }
 }
 
-/* Now, or when what is before it allows. */
-static int submit(struct drover_comm *c, const struct backend_call *calls, size_t n)
+static int submit_later(struct drover_comm *c, const struct backend_call *calls, size_t n)
 {
-    int rc = -EAGAIN;
-    if (!c->depth && c->head == c->len) {
-        rc = c->backend->start(c->inner, calls, n, c->err);
-        if (rc == -ENOTSUP || rc == -EOVERFLOW)
-            return rc; /* refused: nobody has begun anything */
-    }
-    if (rc == -EAGAIN) {
-        enqueue(c, calls, n);
-        rc = advance(c);
-    }
+    enqueue(c, calls, n);
+    int rc = advance(c);
     return rc < 0 && rc != -EINPROGRESS ? failed(c, rc) : 0;
+}
+
+/* Now, or when what is before it allows. */
+static inline int submit(struct drover_comm *c, const struct backend_call *calls, size_t n)
+{
+    if (c->depth || c->head < c->len)
+        return submit_later(c, calls, n);
+    int rc = c->backend->start(c->inner, calls, n, c->err);
+    if (rc == 0 || rc == -ENOTSUP || rc == -EOVERFLOW)
+        return rc; /* begun; or refused: nobody has begun anything */
+    return rc == -EAGAIN ? submit_later(c, calls, n) : failed(c, rc);
 }
 
 static int submit_expanded(struct drover_comm *c, const struct backend_call *call)
@@ -303,33 +317,21 @@ static int submit_expanded(struct drover_comm *c, const struct backend_call *cal
     return n ? submit(c, calls, n) : 0;
 }
 
-static bool native(const struct drover_comm *c, enum backend_coll coll)
-{
-    switch (coll) {
-    case BACKEND_ALL_TO_ALL:
-        return c->caps & BACKEND_HAS_ALL_TO_ALL;
-    case BACKEND_GATHER:
-        return c->caps & BACKEND_HAS_GATHER;
-    case BACKEND_SCATTER:
-        return c->caps & BACKEND_HAS_SCATTER;
-    default:
-        return coll != BACKEND_ALL_TO_ALL_V && coll != BACKEND_SENDRECV;
-    }
-}
-
 int comm_start(struct drover_comm *c, struct backend_call *call)
 {
-    int rc = check(c, call, c->err);
+    int rc = check(c, call);
+    if (rc < 0)
+        return err_wrap(c->err, "%s", backend_coll_name(call->coll));
     bool counts = call->coll != BACKEND_BARRIER && call->coll != BACKEND_ALL_TO_ALL_V;
-    if (rc < 0 || (counts && call->count == 0))
-        return rc;
+    if (call->count == 0 && counts)
+        return 0;
     call->factor = c->factor;
     c->last.coll = call->coll;
     c->last.type = call->type;
     c->last.count = call->count;
     c->calls++;
     noting_call(c->notes, call);
-    rc = native(c, call->coll) ? submit(c, call, 1) : submit_expanded(c, call);
+    rc = c->natives >> call->coll & 1 ? submit(c, call, 1) : submit_expanded(c, call);
     if (rc == 0)
         notes_under_way(c->notes);
     else if (!c->dead)
@@ -358,24 +360,24 @@ int drover_group_end(struct drover_comm *c)
     return rc < 0 && rc != -EINPROGRESS ? failed(c, rc) : 0;
 }
 
-static int check_idle(const struct drover_comm *c, const char *what, struct err *e)
+static int check_idle(const struct drover_comm *c, const char *what)
 {
     if (c->dead)
-        return err_set(e, -ESHUTDOWN, "%s: the communicator has failed or was aborted", what);
+        return err_set(c->err, -ESHUTDOWN, "%s: the communicator has failed or was aborted", what);
     if (c->depth)
-        return err_set(e, -EINVAL, "%s: a group is open; end it first", what);
+        return err_set(c->err, -EINVAL, "%s: a group is open; end it first", what);
     return 0;
 }
 
 static int progress(struct drover_comm *c)
 {
-    int rc = advance(c);
+    int rc = c->head < c->len ? advance(c) : 0;
     return rc < 0 ? rc : c->backend->poll(c->inner, c->err);
 }
 
 int drover_comm_poll(struct drover_comm *c)
 {
-    int rc = check_idle(c, "poll", c->err);
+    int rc = check_idle(c, "poll");
     if (rc == 0 && (rc = progress(c)) < 0 && rc != -EINPROGRESS)
         rc = failed(c, rc);
     if (rc == 0)
@@ -395,20 +397,18 @@ static void give_core(const struct drover_comm *c, unsigned turn)
 
 int drover_wait(struct drover_comm *c, int64_t timeout_ms)
 {
-    struct err *e = c->err;
-    int rc = check_idle(c, "wait", e);
+    int rc = check_idle(c, "wait");
     if (rc < 0)
         return rc;
     if (timeout_ms <= 0)
-        return err_set(e, -EINVAL, "wait: a deadline of %" PRId64 " ms", timeout_ms);
-    int64_t now = clock_coarse_ms(); /* read while the work goes on, here and below */
-    int64_t end = timeout_ms < INT64_MAX - now ? now + timeout_ms : INT64_MAX;
+        return err_set(c->err, -EINVAL, "wait: a deadline of %" PRId64 " ms", timeout_ms);
+    int64_t begun = clock_coarse_ms(), now = begun; /* read while the work goes on, as below */
     for (unsigned turn = 1; (rc = progress(c)) != 0; turn++) {
         if (rc != -EINPROGRESS)
             return failed(c, rc);
-        if (now >= end) {
-            err_set(e, -ETIMEDOUT, "not done after %" PRId64 " ms", timeout_ms);
-            err_hint(e, "look at the other ranks: one ended, hangs, or called something else");
+        if (now - begun >= timeout_ms) {
+            err_set(c->err, -ETIMEDOUT, "not done after %" PRId64 " ms", timeout_ms);
+            err_hint(c->err, "look at the other ranks: one ended, hangs, or called something else");
             return failed(c, -ETIMEDOUT);
         }
         give_core(c, turn);
@@ -420,7 +420,7 @@ int drover_wait(struct drover_comm *c, int64_t timeout_ms)
 
 int drover_barrier(struct drover_comm *c, int64_t timeout_ms)
 {
-    int rc = check_idle(c, "barrier", c->err);
+    int rc = check_idle(c, "barrier");
     if (rc == 0)
         rc = comm_start(c, &(struct backend_call){.coll = BACKEND_BARRIER});
     return rc < 0 ? rc : drover_wait(c, timeout_ms);
@@ -484,7 +484,7 @@ static int make_part(struct drover_comm **out, struct drover_comm *c, struct bac
 int drover_comm_split(struct drover_comm **out, struct drover_comm *c, int color, int key)
 {
     struct err *e = c->err;
-    int rc = check_idle(c, "split", e);
+    int rc = check_idle(c, "split");
     if (rc < 0)
         return rc;
     if (color < DROVER_NO_COLOR)

@@ -39,9 +39,3 @@ struct notes_comm *noting_open(const char *name, int rank, int size)
         snprintf(w.ops[i], sizeof w.ops[i], "%s", backend_op_name((enum drover_op)i));
     return notes_open(&w, name, rank, size);
 }
-
-void noting_call(struct notes_comm *n, const struct backend_call *call)
-{
-    bool all = call->coll != BACKEND_SEND && call->coll != BACKEND_RECV;
-    notes_call(n, all, call->coll, call->type, call->op, call->root, call->count);
-}

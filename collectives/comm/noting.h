@@ -7,6 +7,11 @@
 
 /* As notes_open(). */
 struct notes_comm *noting_open(const char *name, int rank, int size);
-void noting_call(struct notes_comm *n, const struct backend_call *call);
+
+static inline void noting_call(struct notes_comm *n, const struct backend_call *call)
+{
+    bool all = call->coll != BACKEND_SEND && call->coll != BACKEND_RECV;
+    notes_call(n, all, call->coll, call->type, call->op, call->root, call->count);
+}
 
 #endif

@@ -23,13 +23,16 @@
  * under way, of one poll(). */
 enum { CHUNK = 1 << 30, LOOKS = 16 };
 
+/* Kept out of what every call runs through, which then saves fewer registers. */
+#define RARE __attribute__((noinline))
+
 struct job { /* what its end needs of a call */
-    enum backend_coll coll;
     enum drover_type type;
     enum drover_op op;
     size_t count;
     void *out;  /* NULL: none here */
     void *temp; /* input or output, where MPI may not work in place */
+    enum backend_coll coll;
 };
 
 struct backend_comm {
@@ -158,36 +161,45 @@ static int mpi_part(struct backend_comm **out, struct backend_comm *c, const str
     return 0;
 }
 
-static int issue_reduction(struct backend_comm *c, const struct backend_call *k, MPI_Op op,
-                           void *temp, MPI_Request *request)
+static MPI_Request *next_request(struct backend_comm *c)
 {
+    return &c->requests[c->n];
+}
+
+/* Says what MPI says, as the next two do; -errno where there is no such operation. */
+static int issue_reduction(struct backend_comm *c, const struct backend_call *k, void *temp,
+                           struct err *e)
+{
+    MPI_Op op;
+    int rc = mpi_op(&op, k->type, k->op, e);
+    if (rc < 0)
+        return rc;
+    MPI_Request *request = next_request(c);
     MPI_Datatype type = mpi_type(k->type);
     int n = (int)k->count;
-    bool root = c->rank == k->root;
-    const void *own = k->in;
-    void *out = k->coll == BACKEND_REDUCE_SCATTER && temp ? temp : k->out;
-    if (k->op == DROVER_MULSUM) {
-        size_t all = k->count * (k->coll == BACKEND_REDUCE_SCATTER ? (size_t)c->size : 1);
-        own = memcpy(temp, k->in, all * backend_type_bytes(k->type));
-        scale_by(temp, all, k->type, k->factor);
-        out = k->out;
-    }
-    const void *in = own == out ? MPI_IN_PLACE : own;
+    const void *in = k->in;
+    void *out = k->out;
+    if (temp && k->op == DROVER_MULSUM)
+        in = temp;
+    else if (temp)
+        out = temp;
     switch (k->coll) {
     case BACKEND_ALL_REDUCE:
-        return MPI_Iallreduce(in, out, n, type, op, c->comm, request);
+        return MPI_Iallreduce(in == out ? MPI_IN_PLACE : in, out, n, type, op, c->comm, request);
     case BACKEND_REDUCE:
-        return MPI_Ireduce(root ? in : own, root ? out : NULL, n, type, op, k->root, c->comm,
+        if (c->rank != k->root)
+            out = NULL;
+        return MPI_Ireduce(in == out ? MPI_IN_PLACE : in, out, n, type, op, k->root, c->comm,
                            request);
     default:
-        return MPI_Ireduce_scatter_block(own, out, n, type, op, c->comm, request);
+        return MPI_Ireduce_scatter_block(in, out, n, type, op, c->comm, request);
     }
 }
 
 /* Parts of all ranks: `own` is where this rank's lies in `whole`. */
-static int issue_parts(struct backend_comm *c, const struct backend_call *k, void *temp,
-                       MPI_Request *request)
+static int issue_parts(struct backend_comm *c, const struct backend_call *k, void *temp)
 {
+    MPI_Request *request = next_request(c);
     MPI_Datatype type = mpi_type(k->type);
     size_t bytes = k->count * backend_type_bytes(k->type), own = (size_t)c->rank * bytes;
     int n = (int)k->count;
@@ -207,14 +219,13 @@ static int issue_parts(struct backend_comm *c, const struct backend_call *k, voi
             out = MPI_IN_PLACE;
         return MPI_Iscatter(in, n, type, out, n, type, k->root, c->comm, request);
     default:
-        if (temp)
-            in = memcpy(temp, in, bytes * (size_t)c->size);
-        return MPI_Ialltoall(in, n, type, out, n, type, c->comm, request);
+        return MPI_Ialltoall(temp ? temp : in, n, type, out, n, type, c->comm, request);
     }
 }
 
-static int issue_whole(struct backend_comm *c, const struct backend_call *k, MPI_Request *request)
+static int issue_whole(struct backend_comm *c, const struct backend_call *k)
 {
+    MPI_Request *request = next_request(c);
     MPI_Datatype type = mpi_type(k->type);
     int n = (int)k->count;
     switch (k->coll) {
@@ -237,49 +248,62 @@ static bool in_parts(enum backend_coll coll)
            coll == BACKEND_ALL_TO_ALL;
 }
 
-/* What MPI may not work on in place goes through a buffer: its size. A rank's part of the input of
- * a reduce_scatter, which MPI would have at the beginning; an all_to_all; and what is multiplied.
- */
-static size_t temp_bytes(const struct backend_comm *c, const struct backend_call *k)
+/* What MPI may not work on in place goes through a buffer: this rank's part of the input of a
+ * reduce_scatter, which MPI would have at the beginning; an all_to_all; and what is multiplied. */
+static inline bool needs_temp(const struct backend_comm *c, const struct backend_call *k)
 {
-    size_t bytes = k->count * backend_type_bytes(k->type);
-    if (backend_reduces(k->coll) && k->op == DROVER_MULSUM)
-        return bytes * (k->coll == BACKEND_REDUCE_SCATTER ? (size_t)c->size : 1);
-    if (k->coll == BACKEND_REDUCE_SCATTER)
-        return k->out == (const char *)k->in + (size_t)c->rank * bytes ? bytes : 0;
-    return k->coll == BACKEND_ALL_TO_ALL && k->in == k->out ? bytes * (size_t)c->size : 0;
+    if (!backend_reduces(k->coll))
+        return k->coll == BACKEND_ALL_TO_ALL && k->in == k->out;
+    size_t own = (size_t)c->rank * k->count * backend_type_bytes(k->type);
+    return k->op == DROVER_MULSUM ||
+           (k->coll == BACKEND_REDUCE_SCATTER && k->out == (const char *)k->in + own);
+}
+
+/* The buffer, and what MPI is to find there. NULL: no memory. */
+RARE static void *make_temp(const struct backend_comm *c, const struct backend_call *k,
+                            struct err *e)
+{
+    bool scales = k->op == DROVER_MULSUM && backend_reduces(k->coll);
+    bool parts = k->coll == BACKEND_ALL_TO_ALL || (k->coll == BACKEND_REDUCE_SCATTER && scales);
+    size_t n = parts ? k->count * (size_t)c->size : k->count;
+    size_t bytes = n * backend_type_bytes(k->type);
+    void *temp = try_calloc(bytes, 1);
+    if (!temp)
+        err_set(e, -ENOMEM, "no memory for a copy of %zu bytes", bytes);
+    if (temp && (scales || parts))
+        memcpy(temp, k->in, bytes);
+    if (temp && scales)
+        scale_by(temp, n, k->type, k->factor);
+    return temp;
+}
+
+static void grow(struct backend_comm *c)
+{
+    c->cap = c->cap ? 2 * c->cap : 16;
+    c->jobs = xrealloc(c->jobs, c->cap, sizeof *c->jobs);
+    c->requests = xrealloc(c->requests, c->cap, sizeof(MPI_Request));
 }
 
 /* Gives a call to MPI. */
 static int begin(struct backend_comm *c, const struct backend_call *k, struct err *e)
 {
-    if (c->n == c->cap) {
-        c->cap = c->cap ? 2 * c->cap : 16;
-        c->jobs = xrealloc(c->jobs, c->cap, sizeof *c->jobs);
-        c->requests = xrealloc(c->requests, c->cap, sizeof(MPI_Request));
-    }
-    MPI_Request *request = &c->requests[c->n];
-    MPI_Op op = MPI_OP_NULL;
-    bool reduces = backend_reduces(k->coll);
-    int rc = reduces ? mpi_op(&op, k->type, k->op, e) : 0;
-    if (rc < 0)
-        return rc;
+    if (c->n == c->cap)
+        grow(c);
     void *temp = NULL;
-    size_t bytes = temp_bytes(c, k);
-    if (bytes && !(temp = try_calloc(bytes, 1)))
-        return err_set(e, -ENOMEM, "no memory for a copy of %zu bytes", bytes);
-    int code = reduces             ? issue_reduction(c, k, op, temp, request)
-               : in_parts(k->coll) ? issue_parts(c, k, temp, request)
-                                   : issue_whole(c, k, request);
+    if (needs_temp(c, k) && !(temp = make_temp(c, k, e)))
+        return -ENOMEM;
+    int code = backend_reduces(k->coll) ? issue_reduction(c, k, temp, e)
+               : in_parts(k->coll)      ? issue_parts(c, k, temp)
+                                        : issue_whole(c, k);
     if (code != MPI_SUCCESS)
-        return mpi_failed(e, code, backend_coll_name(k->coll));
+        return code < 0 ? code : mpi_failed(e, code, backend_coll_name(k->coll));
     bool has_result = k->coll != BACKEND_REDUCE || c->rank == k->root;
     c->jobs[c->n++] =
-        (struct job){k->coll, k->type, k->op, k->count, has_result ? k->out : NULL, temp};
+        (struct job){k->type, k->op, k->count, has_result ? k->out : NULL, temp, k->coll};
     return 0;
 }
 
-static void finish(struct backend_comm *c, const struct job *j)
+RARE static void finish(struct backend_comm *c, const struct job *j)
 {
     if (j->temp && j->coll == BACKEND_REDUCE_SCATTER && j->op != DROVER_MULSUM)
         memcpy(j->out, j->temp, j->count * backend_type_bytes(j->type));
@@ -288,22 +312,30 @@ static void finish(struct backend_comm *c, const struct job *j)
         mpi_average(j->out, j->count, j->type, c->size);
 }
 
+static int finish_all(struct backend_comm *c)
+{
+    do {
+        const struct job *j = &c->jobs[--c->n];
+        if (j->temp || j->op == DROVER_AVG)
+            finish(c, j);
+    } while (c->n > 0);
+    return 0;
+}
+
 static int mpi_poll(struct backend_comm *c, struct err *e)
 {
     if (c->n == 0)
         return 0;
-    int done = 0, code = MPI_SUCCESS; /* a look costs less than the way here and back */
-    for (int look = 0; look < LOOKS && !done && code == MPI_SUCCESS; look++)
-        code = c->n == 1 ? MPI_Test(c->requests, &done, MPI_STATUS_IGNORE)
-                         : MPI_Testall((int)c->n, c->requests, &done, MPI_STATUSES_IGNORE);
-    if (code != MPI_SUCCESS)
-        return mpi_failed(e, code, backend_coll_name(c->jobs[0].coll));
-    if (!done)
-        return -EINPROGRESS;
-    for (size_t i = 0; i < c->n; i++)
-        finish(c, &c->jobs[i]);
-    c->n = 0;
-    return 0;
+    for (int look = 0; look < LOOKS; look++) { /* one costs less than the way here and back */
+        int done = 0;
+        int code = c->n == 1 ? MPI_Test(c->requests, &done, MPI_STATUS_IGNORE)
+                             : MPI_Testall((int)c->n, c->requests, &done, MPI_STATUSES_IGNORE);
+        if (code != MPI_SUCCESS)
+            return mpi_failed(e, code, backend_coll_name(c->jobs[0].coll));
+        if (done)
+            return finish_all(c);
+    }
+    return -EINPROGRESS;
 }
 
 /* What is whole, and too long for MPI's counts, goes in several calls. */
@@ -328,7 +360,7 @@ static int check_memory(const struct backend_comm *c, const struct backend_call 
     if (!c->sees_devices || (!mpi_device_has(k->in) && !mpi_device_has(k->out)))
         return 0;
     const char *what = backend_coll_name(k->coll);
-    bool copies = temp_bytes(c, k) || (k->coll == BACKEND_BROADCAST && k->in != k->out);
+    bool copies = needs_temp(c, k) || (k->coll == BACKEND_BROADCAST && k->in != k->out);
     if (mpi_device_aware() && !backend_reduces(k->coll) && !copies)
         return 0;
     if (mpi_device_aware())
@@ -345,8 +377,8 @@ static int check_call(const struct backend_comm *c, const struct backend_call *k
     return check_memory(c, k, e);
 }
 
-static int mpi_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
-                     struct err *e)
+RARE static int start_any(struct backend_comm *c, const struct backend_call *calls, size_t n,
+                          struct err *e)
 {
     int rc = c->n > 0 ? mpi_poll(c, e) : 0;
     if (rc < 0)
@@ -356,6 +388,15 @@ static int mpi_start(struct backend_comm *c, const struct backend_call *calls, s
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = calls[i].count > CHUNK ? begin_pieces(c, &calls[i], e) : begin(c, &calls[i], e);
     return rc;
+}
+
+static int mpi_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
+                     struct err *e)
+{
+    /* What there mostly is has nothing to wait for, to check or to cut. */
+    if (c->n == 0 && n == 1 && calls->count <= CHUNK && !c->sees_devices)
+        return begin(c, calls, e);
+    return start_any(c, calls, n, e);
 }
 
 /* MPI cannot take back what it was given: its requests and buffers are left to it for good. */

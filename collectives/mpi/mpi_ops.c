@@ -5,32 +5,6 @@
 #include "collectives/comm/float16.h"
 #include "collectives/mpi/mpi_session.h"
 
-MPI_Datatype mpi_type(enum drover_type t)
-{
-    switch (t) {
-    case DROVER_INT8:
-        return MPI_INT8_T;
-    case DROVER_UINT8:
-        return MPI_UINT8_T;
-    case DROVER_INT32:
-        return MPI_INT32_T;
-    case DROVER_UINT32:
-        return MPI_UINT32_T;
-    case DROVER_INT64:
-        return MPI_INT64_T;
-    case DROVER_UINT64:
-        return MPI_UINT64_T;
-    case DROVER_FLOAT:
-        return MPI_FLOAT;
-    case DROVER_DOUBLE:
-        return MPI_DOUBLE;
-    case DROVER_HALF:
-    case DROVER_BFLOAT16:
-    default:
-        return MPI_UINT16_T;
-    }
-}
-
 /* b = a op b, each step in float and rounded, as a reduction in that type rounds. */
 #define REDUCTION(name, from, to, expression)                             \
     static void name(void *in, void *inout, int *len, MPI_Datatype *type) \
@@ -52,21 +26,7 @@ REDUCTION(bfloat16_prod, bfloat16_to_float, bfloat16_from_float, a *b)
 REDUCTION(bfloat16_min, bfloat16_to_float, bfloat16_from_float, a < b ? a : b)
 REDUCTION(bfloat16_max, bfloat16_to_float, bfloat16_from_float, a > b ? a : b)
 
-static MPI_Op usual(int op)
-{
-    switch (op) {
-    case DROVER_PROD:
-        return MPI_PROD;
-    case DROVER_MIN:
-        return MPI_MIN;
-    case DROVER_MAX:
-        return MPI_MAX;
-    default:
-        return MPI_SUM;
-    }
-}
-
-int mpi_op(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
+int mpi_op_16(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
 {
     static MPI_User_function *const ours[2][4] = {
         {half_sum, half_prod, half_min, half_max},
@@ -75,10 +35,6 @@ int mpi_op(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
     static MPI_Op made[2][4];
     static unsigned char is_made[2][4];
     int which = op == DROVER_AVG || op == DROVER_MULSUM ? DROVER_SUM : (int)op;
-    if (t != DROVER_HALF && t != DROVER_BFLOAT16) {
-        *out = usual(which);
-        return 0;
-    }
     int kind = t == DROVER_BFLOAT16;
     if (!is_made[kind][which]) {
         int code = MPI_Op_create(ours[kind][which], 1, &made[kind][which]);

@@ -75,26 +75,11 @@ static void say(_Atomic uint64_t *x, uint64_t value)
     atomic_store_explicit(x, value, memory_order_release);
 }
 
-void notes_call(struct notes_comm *n, bool all, unsigned coll, unsigned type, unsigned op, int root,
-                uint64_t count)
-{
-    if (!n)
-        return;
-    say(&n->begun.seq, 0);
-    atomic_thread_fence(memory_order_release);
-    n->begun.nth = all ? mine(&n->nth) + 1 : 0;
-    n->begun.count = count;
-    n->begun.coll = (uint8_t)coll;
-    n->begun.type = (uint8_t)type;
-    n->begun.op = (uint8_t)op;
-    n->begun.root = root;
-    say(&n->begun.seq, mine(&n->calls) + 1);
-}
-
 void notes_under_way(struct notes_comm *n)
 {
     if (!n)
         return;
+    int64_t now_ms = clock_coarse_ms();
     uint64_t seq = mine(&n->begun.seq);
     if (n->begun.nth)
         say(&n->nth, n->begun.nth);
@@ -103,14 +88,14 @@ void notes_under_way(struct notes_comm *n)
     atomic_thread_fence(memory_order_release);
     c->nth = n->begun.nth;
     c->count = n->begun.count;
-    c->called_ms = clock_coarse_ms();
+    c->called_ms = now_ms;
     c->coll = n->begun.coll;
     c->type = n->begun.type;
     c->op = n->begun.op;
     c->root = n->begun.root;
     say(&c->seq, seq);
     if (mine(&n->done) + 1 == seq) /* before the number: it is not since the last was done */
-        atomic_store_explicit(&n->since_ms, c->called_ms, memory_order_release);
+        atomic_store_explicit(&n->since_ms, now_ms, memory_order_release);
     say(&n->calls, seq);
 }
 

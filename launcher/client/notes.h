@@ -78,8 +78,22 @@ void notes_close(struct notes_comm *n);
 
 /* A call is being begun, by every rank (`all`) or not. coll, type and op are indices of words. Then
  * it is under way, or was refused. */
-void notes_call(struct notes_comm *n, bool all, unsigned coll, unsigned type, unsigned op, int root,
-                uint64_t count);
+static inline void notes_call(struct notes_comm *n, bool all, unsigned coll, unsigned type,
+                              unsigned op, int root, uint64_t count)
+{
+    if (!n)
+        return;
+    atomic_store_explicit(&n->begun.seq, 0, memory_order_release);
+    atomic_thread_fence(memory_order_release);
+    n->begun.nth = all ? atomic_load_explicit(&n->nth, memory_order_relaxed) + 1 : 0;
+    n->begun.count = count;
+    n->begun.coll = (uint8_t)coll;
+    n->begun.type = (uint8_t)type;
+    n->begun.op = (uint8_t)op;
+    n->begun.root = root;
+    uint64_t calls = atomic_load_explicit(&n->calls, memory_order_relaxed);
+    atomic_store_explicit(&n->begun.seq, calls + 1, memory_order_release);
+}
 void notes_under_way(struct notes_comm *n);
 void notes_refused(struct notes_comm *n);
 /* All that were made are done, since then. */
