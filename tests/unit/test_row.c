@@ -129,6 +129,7 @@ static size_t plan_and_encode(const struct launch_spec *s, const struct topo *t,
     return bytes;
 }
 
+/* Of processor time: what else the machine does is not counted. */
 TEST(a_thousand_nodes_are_planned_and_told_in_less_than_a_second_and_200_MB)
 {
     AUTO(topo) struct topo *t = NULL;
@@ -139,7 +140,7 @@ TEST(a_thousand_nodes_are_planned_and_told_in_less_than_a_second_and_200_MB)
     CHECK_INT(topo_load_file(&t, "tests/plan/machines/dgx-h100.xml", NULL), 0);
     for (int i = 0; i < 100; i++) /* 4 KiB, as a login shell has */
         strv_push(&env, xasprintf("VARIABLE_%d=the value of a variable", i));
-    clock_gettime(CLOCK_MONOTONIC, &began);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &began);
     for (int i = 0; i < 1000; i++) {
         char name[16];
         snprintf(name, sizeof name, "c%04d", i);
@@ -148,12 +149,12 @@ TEST(a_thousand_nodes_are_planned_and_told_in_less_than_a_second_and_200_MB)
     char *argv[] = {(char *)"python3", (char *)"train.py", NULL};
     struct launch_spec s = {.argv = argv, .hosts = h, .engine = PLAN_ENGINE_OPENMPI};
     size_t bytes = plan_and_encode(&s, t, env);
-    clock_gettime(CLOCK_MONOTONIC, &ended);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ended);
     getrusage(RUSAGE_SELF, &used);
     double took_s =
         (double)(ended.tv_sec - began.tv_sec) + (double)(ended.tv_nsec - began.tv_nsec) / 1e9;
-    printf("# %.2f s, %.1f MB of messages, %.0f MB at the peak\n", took_s, (double)bytes / 1e6,
-           (double)used.ru_maxrss / 1e3);
+    printf("# %.2f s of a processor, %.1f MB of messages, %.0f MB at the peak\n", took_s,
+           (double)bytes / 1e6, (double)used.ru_maxrss / 1e3);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     CHECK(took_s < 1);
     CHECK(used.ru_maxrss < 200000);
