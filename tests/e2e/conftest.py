@@ -3,12 +3,12 @@ import os
 import random
 import signal
 import subprocess
-import time
 import uuid
 from pathlib import Path
 
 import pytest
 from cluster_kit import start_cluster, start_slurm, use_cluster, use_engine, use_slurm  # noqa: F401  fixtures
+from waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("DROVER_BUILD", "build/dev")
@@ -30,17 +30,6 @@ def marked(value):
         except OSError:
             pass
     return found
-
-
-def wait_until(condition, limit_s=20.0, what="it"):
-    """Polls until the condition gives something true, which it returns."""
-    end = time.monotonic() + limit_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end, f"{what} did not come in {limit_s} s"
-        time.sleep(0.005)
 
 
 class Runner:
@@ -74,10 +63,7 @@ class Runner:
         return marked(self.mark)
 
     def nothing_left(self, limit_s=1.0):
-        end = time.monotonic() + limit_s
-        while self.left() and time.monotonic() < end:
-            time.sleep(0.005)
-        assert self.left() == {}
+        wait_until(lambda: not self.left(), lambda: f"the end of {self.left()}", limit_s)
 
 
 @pytest.fixture

@@ -5,28 +5,17 @@ import signal
 import sqlite3
 import subprocess
 import textwrap
-import time
 import uuid
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("DROVER_BUILD", ROOT / "build/dev"))
 BUILD = BUILD if BUILD.is_absolute() else ROOT / BUILD
 DROVER = BUILD / "bin/drover"
 LIMIT_S = 60
-
-
-def wait_for(condition, what, limit_s=LIMIT_S):
-    """Looks again and again until it is true; the value."""
-    end = time.monotonic() + limit_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end, f"waited {limit_s} s for {what}"
-        time.sleep(0.01)
 
 
 class Place:
@@ -106,13 +95,13 @@ class Place:
         return [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and self.carries_mark(int(p.name))]
 
     def nothing_runs(self, limit_s=10):
-        wait_for(lambda: not self.alive(), f"the end of {[describe(p) for p in self.alive()]}", limit_s)
+        wait_until(lambda: not self.alive(), lambda: f"the end of {[describe(p) for p in self.alive()]}", limit_s)
 
     def clean_up(self):
         for p in self.started:
             p.kill()
             p.wait()
-        wait_for(lambda: not kill_all(self.alive()), "what was started to be gone", 20)
+        wait_until(lambda: not kill_all(self.alive()), "what was started to be gone", 20)
 
 
 ONE = "method: grid\nmetric: {name: loss, goal: minimize}\nparameters: {lr: {values: [0.5]}}\n"

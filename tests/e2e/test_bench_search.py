@@ -10,7 +10,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "scripts/bench"
 sys.path.insert(0, str(BENCH))
-from conftest import DROVER  # noqa: E402
 from search import report, runs, scores, spaces  # noqa: E402
 from search.problems import problems, select  # noqa: E402
 

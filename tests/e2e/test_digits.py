@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, ROOT, clean_env, under_mpirun
+from waiting import wait_until
 
 DIGITS = BUILD / "examples" / "digits" / "digits"
 SOURCE = ROOT / "examples" / "digits"
@@ -198,13 +199,6 @@ def test_a_damaged_checkpoint_is_named_and_refused(tmp_path):
     assert str(path) in done.stderr and "other options" in done.stderr
 
 
-def wait_for(path):
-    end = time.monotonic() + LIMIT_S
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} did not come"
-        time.sleep(0.01)
-
-
 def stopped_at(said):
     """(epoch, step) of the last line."""
     return tuple(map(int, re.search(r"^weights .* after epoch (\d+), step (\d+)$", said, re.M).groups()))
@@ -240,7 +234,7 @@ def test_sigterm_to_one_rank_ends_all_after_the_same_step(tmp_path):
     line = [*MPIRUN, "-np", "2", "sh", "-c", script, "sh", str(DIGITS), *options, "--epochs=1000000"]
     with subprocess.Popen(line, env=clean_env(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
         p.stdout.readline()
-        wait_for(tmp_path / "pid.1")
+        wait_until((tmp_path / "pid.1").exists, "pid.1")
         os.kill(int((tmp_path / "pid.1").read_text()), signal.SIGTERM)
         said, complaints = p.communicate(timeout=LIMIT_S)
     assert p.returncode == 128 + signal.SIGTERM, complaints

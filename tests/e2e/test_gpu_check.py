@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from kit_ranks import BUILD, FAKE_NCCL, ROOT, WHEELS, clean_env
+from waiting import wait_until
 
 CHECK = ROOT / "scripts/gpu-check"
 TOOLKIT = next((p for p in (Path("/usr/local/cuda"), WHEELS / "cu13") if (p / "bin/nvcc").exists()), None)
@@ -176,10 +177,7 @@ def test_a_step_that_hangs_is_ended_with_all_that_it_started(tmp_path):
     assert not step["ok"] and not step["skipped"] and "drover run -np: no end after 3 s" in step["note"]
     for rank in (0, 1):
         pid = int((tmp_path / f"pid.{rank}").read_text())
-        end = time.monotonic() + 5
-        while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
-            time.sleep(0.01)
-        assert not Path(f"/proc/{pid}").exists()
+        wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists(), f"the end of rank {rank}", 5)
     assert m.do(c, "late", 3, hang, time.monotonic() + 1)["skipped"]
 
 

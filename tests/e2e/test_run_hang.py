@@ -6,7 +6,8 @@ import shutil
 import signal
 
 import pytest
-from conftest import compile_c, wait_until
+from conftest import compile_c
+from waiting import wait_until
 
 RUN = ["run", "--oversubscribe"]
 
@@ -39,7 +40,7 @@ def test_a_stopped_rank_is_named_though_the_others_work(drover):
     def pid_of_rank_1():
         text.append(p.stdout.read() or b"")
         return re.search(rb"^1 (\d+)$", b"".join(text), re.M)
-    os.kill(int(wait_until(pid_of_rank_1, what="rank 1").group(1)), signal.SIGSTOP)
+    os.kill(int(wait_until(pid_of_rank_1, "rank 1").group(1)), signal.SIGSTOP)
     os.set_blocking(p.stdout.fileno(), True)
     err = p.communicate(timeout=60)[1].decode()
     rows = table(err)

@@ -1,12 +1,10 @@
 """`drover ps`, `drover logs`, `drover kill`: the jobs that run on this machine."""
 import json
-import os
-import signal
 import subprocess
-import time
 
 import pytest
-from conftest import DROVER, wait_until
+from conftest import DROVER
+from waiting import wait_until
 
 RUN = ["run", "--oversubscribe"]
 
@@ -25,7 +23,7 @@ def jobs(drover, cwd):
 
 def started(drover, cwd, *args, **kw):
     p = drover.start(*RUN, *args, **kw)
-    return p, wait_until(lambda: jobs(drover, cwd), what="the job")[0]
+    return p, wait_until(lambda: jobs(drover, cwd), "the job")[0]
 
 
 def test_ps_lists_a_job_while_it_runs(drover, tmp_path):
@@ -44,7 +42,7 @@ def test_ps_lists_a_job_while_it_runs(drover, tmp_path):
 
 def test_a_drover_that_was_killed_is_no_job_and_its_files_go(drover, tmp_path):
     p, _ = started(drover, tmp_path, "-np", "1", "sh", "-c", "echo line; exec sleep 100")
-    wait_until(lambda: len(list((tmp_path / "run/drover/jobs").iterdir())) == 2, what="the line")
+    wait_until(lambda: len(list((tmp_path / "run/drover/jobs").iterdir())) == 2, "the line")
     p.kill()
     p.communicate(timeout=30)
     assert jobs(drover, tmp_path) == []
@@ -103,7 +101,7 @@ def test_logs_shows_the_last_lines_of_a_rank_or_of_all(drover, tmp_path):
     p, job = started(drover, tmp_path, "-np", "2", "sh", "-c",
                      "for i in 1 2 3; do echo $RANK says $i; done; echo error $RANK >&2; touch r$RANK; exec sleep 100",
                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_until(lambda: drover.run("logs", job["id"]).stdout.count("error") == 2, what="all lines")
+    wait_until(lambda: drover.run("logs", job["id"]).stdout.count("error") == 2, "all lines")
     lines = drover.run("logs", job["id"], "1").stdout.splitlines()
     assert sorted(lines) == ["1 says 1", "1 says 2", "1 says 3", "error 1"]
     tagged = drover.run("logs", "-n", "2", job["id"]).stdout.splitlines()
@@ -129,7 +127,7 @@ def test_logs_follows_until_the_job_ends(drover, tmp_path):
 def test_logs_keeps_the_last_of_many_lines(drover, tmp_path):
     p, job = started(drover, tmp_path, "-np", "1", "sh", "-c", "seq 1 200000; echo end; exec sleep 100",
                      stdout=subprocess.DEVNULL)
-    wait_until(lambda: drover.run("logs", "-n", "1", job["id"]).stdout == "0| end\n", what="the last line")
+    wait_until(lambda: drover.run("logs", "-n", "1", job["id"]).stdout == "0| end\n", "the last line")
     lines = drover.run("logs", job["id"], "0").stdout.splitlines()
     assert lines[-1] == "end" and lines[-2] == "200000" and 30000 < len(lines) < 45000
     assert [int(x) for x in lines[:-1]] == list(range(200001 - len(lines) + 1, 200001))

@@ -5,7 +5,7 @@ import re
 import signal
 import time
 
-from conftest import wait_until
+from waiting import wait_until
 
 RUN = ["run", "--oversubscribe"]
 COUNT = "echo x >>count; [ $(wc -l <count) -gt {} ] || exit 3"
@@ -75,7 +75,7 @@ def test_a_signal_during_the_pause_ends_the_run(drover):
     def pausing():
         said.append(p.stderr.read() or b"")
         return b"in 4 s" in b"".join(said)
-    wait_until(pausing, 30, "the third pause")
+    wait_until(pausing, "the third pause", 30)
     began = time.monotonic()
     p.send_signal(signal.SIGINT)
     p.communicate(timeout=30)

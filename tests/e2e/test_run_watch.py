@@ -3,13 +3,11 @@ import json
 import os
 import re
 import shutil
-import signal
-import subprocess
-import time
 from datetime import datetime, timezone
 
 import pytest
-from conftest import compile_c, wait_until
+from conftest import compile_c
+from waiting import wait_until
 
 RUN = ["run", "--oversubscribe"]
 
@@ -141,7 +139,7 @@ def test_a_long_job_that_fell_apart_is_told_while_it_runs(drover, mpi):
     def heard():
         said.append(p.stderr.read() or b"")
         return b"2 jobs of one rank each" in b"".join(said)
-    wait_until(heard, 30, "the warning")
+    wait_until(heard, "the warning", 30)
     p.terminate()
     p.communicate(timeout=30)
 

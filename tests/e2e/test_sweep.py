@@ -5,7 +5,8 @@ import sqlite3
 import subprocess
 
 import pytest
-from sweep_kit import DROVER, ROOT, rss_mib, use_place, wait_for  # noqa: F401  a fixture
+from sweep_kit import DROVER, ROOT, rss_mib, use_place  # noqa: F401  a fixture
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 GRID = """
@@ -317,7 +318,7 @@ def started(place, n):
 def test_control_c_stops_in_good_order_and_the_next_run_goes_on(place):
     place.script("t.sh", PATIENT)
     p = place.start(place.sweep(GRID), "--parallel", "2")
-    wait_for(lambda: started(place, 2), "two trials")
+    wait_until(lambda: started(place, 2), "two trials")
     p.send_signal(signal.SIGINT)
     assert p.wait(30) == 130
     assert "drover sweep resume s" in place.said()
@@ -336,9 +337,9 @@ def test_control_c_stops_in_good_order_and_the_next_run_goes_on(place):
 def test_control_c_twice_kills(place):
     place.script("t.sh", "trap '' TERM INT\necho x >> started\nwhile :; do sleep 0.1; done\n")
     p = place.start(place.sweep(GRID), "--parallel", "2")
-    wait_for(lambda: started(place, 2), "two trials")
+    wait_until(lambda: started(place, 2), "two trials")
     p.send_signal(signal.SIGINT)
-    wait_for(lambda: "asked to stop" in place.said(), "the first answer")
+    wait_until(lambda: "asked to stop" in place.said(), "the first answer")
     p.send_signal(signal.SIGINT)
     assert p.wait(10) == 130
     place.nothing_runs()
@@ -349,14 +350,14 @@ def patient(place, n):
     place.script("t.sh", PATIENT)
     sweep = place.sweep(GRID)
     p = place.start(sweep, "--parallel", str(n))
-    wait_for(lambda: started(place, n), f"{n} trials")
+    wait_until(lambda: started(place, n), f"{n} trials")
     return sweep, p, place.worker_pid()
 
 
 def test_a_killed_worker_is_started_again_and_its_trials_run_again(place):
     _, p, first = patient(place, 3)
     os.kill(first, signal.SIGKILL)
-    wait_for(lambda: started(place, 6), "them again")
+    wait_until(lambda: started(place, 6), "them again")
     assert place.worker_pid() not in (0, first)
     (place.path / "go").touch()
     assert p.wait(30) == 0, place.said()
@@ -372,7 +373,7 @@ def test_trials_run_on_while_the_coordinator_is_gone(place):
     p.wait()
     (place.path / "go").touch()  # they end with nobody there to hear
     outputs = list((place.path / "sweeps/s/trials").glob("*/*/stdout"))
-    wait_for(lambda: len(outputs) == 6 and all(o.read_text() for o in outputs), "their output")
+    wait_until(lambda: len(outputs) == 6 and all(o.read_text() for o in outputs), "their output")
     assert place.worker_pid() == worker
     done = place.run(sweep, "--parallel", "6")
     assert done.returncode == 0, done.stderr
@@ -397,7 +398,7 @@ def test_a_second_coordinator_is_refused(place):
     place.script("t.sh", PATIENT)
     sweep = place.sweep(GRID)
     p = place.start(sweep)
-    wait_for(lambda: started(place, 1), "a trial")
+    wait_until(lambda: started(place, 1), "a trial")
     done = place.run(sweep)
     assert done.returncode == 2 and f"process {p.pid}" in done.stderr
     assert place.show()["state"] == "running"
@@ -410,9 +411,9 @@ def test_a_second_coordinator_is_refused(place):
 def test_a_worker_that_is_told_to_end_gives_its_trials_back(place):
     place.script("t.sh", PATIENT)
     p = place.start(place.sweep(GRID), "--parallel", "2")
-    wait_for(lambda: started(place, 2), "two trials")
+    wait_until(lambda: started(place, 2), "two trials")
     os.kill(place.worker_pid(), signal.SIGTERM)
-    wait_for(lambda: started(place, 4), "them again")
+    wait_until(lambda: started(place, 4), "them again")
     (place.path / "go").touch()
     assert p.wait(30) == 0, place.said()
     assert place.states() == ["done"] * 6
@@ -430,9 +431,9 @@ def test_what_trials_said_while_no_coordinator_came_back_is_not_lost(place):
                                   "--patience", "2", "--left", lock.with_suffix(".left")],
                                  cwd=place.path, env=place.env)
     place.started.append(impatient)
-    wait_for(lambda: place.worker_pid() == impatient.pid, "the worker")
+    wait_until(lambda: place.worker_pid() == impatient.pid, "the worker")
     p = place.start(sweep)
-    wait_for(lambda: started(place, 6), "six trials at the worker that was there")
+    wait_until(lambda: started(place, 6), "six trials at the worker that was there")
     p.kill()
     p.wait()
     (place.path / "go").touch()
@@ -449,7 +450,7 @@ def test_a_worker_of_a_finished_sweep_is_told_to_end(place):
     place.script("t.sh", PATIENT)
     sweep = place.sweep(GRID)
     p = place.start(sweep, "--parallel", "6")
-    wait_for(lambda: started(place, 6), "six trials")
+    wait_until(lambda: started(place, 6), "six trials")
     os.kill(place.worker_pid(), signal.SIGSTOP)
     (place.path / "go").touch()
     p.kill()
@@ -476,12 +477,12 @@ open("said", "w").close()
 """)
     place.script("t.sh", "touch there\nexec python3 many.py\n")
     p = place.start(place.sweep("method: grid\nmetric: {name: loss}\nparameters: {x: {values: [1]}}\n"))
-    wait_for(lambda: (place.path / "there").exists(), "the trial")
+    wait_until(lambda: (place.path / "there").exists(), "the trial")
     worker = place.worker_pid()
     before = rss_mib(worker)
     p.send_signal(signal.SIGSTOP)
     (place.path / "begin").touch()
-    wait_for(lambda: (place.path / "said").exists(), "all reports to be made")
+    wait_until(lambda: (place.path / "said").exists(), "all reports to be made")
     grown = rss_mib(worker) - before
     p.send_signal(signal.SIGCONT)
     assert p.wait(50) == 0, place.said()

@@ -1,6 +1,7 @@
 """Sweeps with `method: bayes`: what they find, with what they combine, and that a SIGKILL makes no difference."""
 import pytest
-from sweep_kit import DROVER, Place, wait_for
+from sweep_kit import DROVER, Place
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 # The best: lr = 0.01, width 64, adam; then the loss is 0.
@@ -53,7 +54,7 @@ def test_killed_and_resumed_it_makes_the_same_suggestions(place):
     sweep = place.sweep(text, name="killed")
     for n in (5, 11, 12, 19):
         p = place.start(*([sweep] if n == 5 else ["--name", "killed", "--resume"]))
-        wait_for(lambda n=n: len(place.records("ended", "killed")) >= n, f"{n} ends")
+        wait_until(lambda n=n: len(place.records("ended", "killed")) >= n, f"{n} ends")
         p.kill()
         p.wait()
     done = place.run("--name", "killed", "--resume")

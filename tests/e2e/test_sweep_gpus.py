@@ -3,7 +3,8 @@ import os
 from collections import Counter
 
 import pytest
-from sweep_kit import BUILD, DROVER, Place, wait_for
+from sweep_kit import BUILD, DROVER, Place
+from waiting import wait_until
 
 NVML = BUILD / "tests/fake/libnvidia-ml.so.1"
 pytestmark = pytest.mark.skipif(not DROVER.exists() or not NVML.exists(), reason="drover or its tests are not built")
@@ -31,7 +32,7 @@ class Gpus(Place):
 
     def workers(self, places):
         """The one that is there, once it is shown with so many places."""
-        return wait_for(lambda: next((w for w in self.show()["workers"] if w["places"] == places), None), "the worker")
+        return wait_until(lambda: next((w for w in self.show()["workers"] if w["places"] == places), None), "the worker")
 
     def ends_well(self, coordinator, n):
         (self.path / "go").touch()
@@ -49,7 +50,7 @@ def place(tmp_path):
 def test_parts_of_gpus_are_never_over_committed(place):
     """0.4 of 2 GPUs is 4 places, 2 a GPU; not 5."""
     coordinator = place.start(place.grid(7, "{gpus: 0.4}"), "--parallel", "7")
-    wait_for(lambda: len(place.on()) == 4 and all(place.on()), "four trials to start")
+    wait_until(lambda: len(place.on()) == 4 and all(place.on()), "four trials to start")
     assert Counter(place.on()) == {"GPU-aa": 2, "GPU-bb": 2}
     worker = place.workers(4)
     assert (worker["running"], len(place.on())) == (4, 4)
@@ -67,7 +68,7 @@ def test_every_rank_of_a_trial_sees_its_gpus_by_uuid(place):
 def test_instances_of_a_divided_gpu_are_gpus(place):
     place.env["DROVER_FAKE_GPUS"] = "GPU-aa,H100,1b,40960,40960,MIG-5a1f;GPU-bb,H100,43,40960,40960"
     coordinator = place.start(place.grid(2, "{gpus: 1}"))
-    wait_for(lambda: len(place.on()) == 2 and all(place.on()), "two trials to start")
+    wait_until(lambda: len(place.on()) == 2 and all(place.on()), "two trials to start")
     assert sorted(place.on()) == ["GPU-bb", "MIG-5a1f"]
     place.ends_well(coordinator, 2)
 
@@ -75,12 +76,12 @@ def test_instances_of_a_divided_gpu_are_gpus(place):
 def test_a_gpu_that_a_stranger_uses_is_skipped_and_taken_up_again(place):
     place.users.write_text(f"GPU-aa {os.getpid()} 500\n")
     coordinator = place.start(place.grid(3, "{gpus: 1}"))
-    wait_for(lambda: len(place.on()) == 1 and all(place.on()), "a trial to start")
+    wait_until(lambda: len(place.on()) == 1 and all(place.on()), "a trial to start")
     assert place.on() == ["GPU-bb"]
     assert f"GPU-aa is left out: process {os.getpid()} of " in place.said()
     place.workers(1)
     place.users.write_text("")
-    wait_for(lambda: len(place.on()) == 2 and all(place.on()), "the other GPU to be taken up", 20)
+    wait_until(lambda: len(place.on()) == 2 and all(place.on()), "the other GPU to be taken up", 20)
     assert place.on() == ["GPU-bb", "GPU-aa"]
     assert "GPU-aa is taken up again" in place.said()
     place.ends_well(coordinator, 3)
@@ -88,9 +89,9 @@ def test_a_gpu_that_a_stranger_uses_is_skipped_and_taken_up_again(place):
 
 def test_beside_a_stranger_a_trial_runs_on_and_no_other_follows_it(place):
     coordinator = place.start(place.grid(4, "{gpus: 1}"))
-    wait_for(lambda: len(place.on()) == 2 and all(place.on()), "two trials to start")
+    wait_until(lambda: len(place.on()) == 2 and all(place.on()), "two trials to start")
     place.users.write_text(f"GPU-aa {os.getpid()} 500\n")
-    wait_for(lambda: "GPU-aa is left out" in place.said(), "the stranger to be seen", 20)
+    wait_until(lambda: "GPU-aa is left out" in place.said(), "the stranger to be seen", 20)
     assert len(place.alive()) > 0 and place.records("ended") == []
     place.ends_well(coordinator, 4)
     assert sorted(place.on()[:2]) == ["GPU-aa", "GPU-bb"] and place.on()[2:] == ["GPU-bb"] * 2

@@ -4,7 +4,8 @@ import signal
 import subprocess
 
 import pytest
-from sweep_kit import DROVER, Place, wait_for
+from sweep_kit import DROVER, Place
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 # Ranks meet at MASTER_ADDR, tell each other where they are, note it and wait for "go"; then rank 0 reports.
@@ -75,7 +76,7 @@ class Nodes(Place):
         self.env_more = env or {}
         self.coordinate()
         key = self.path / "sweeps/s/worker.key"
-        wait_for(lambda: key.exists() and key.read_text().split()[1:], "worker.key")
+        wait_until(lambda: key.exists() and key.read_text().split()[1:], "worker.key")
         self.workers = [self.worker(n, places) for n in self.cluster.nodes]
 
     def on(self, node, *args):
@@ -94,7 +95,7 @@ class Nodes(Place):
 
     def wait_for_ranks(self, n):
         try:
-            return wait_for(lambda: len(self.notes()) >= n and self.notes(), f"{n} ranks", 30)
+            return wait_until(lambda: len(self.notes()) >= n and self.notes(), f"{n} ranks", 30)
         except AssertionError:
             print(self.said())
             raise
@@ -108,7 +109,7 @@ class Nodes(Place):
         for w in self.workers:
             if w.popen.poll() is None:
                 w.end(20)
-        self.cluster.nothing_left(10)
+        self.cluster.nothing_left()
         return self.show()["trials"]
 
 
@@ -170,7 +171,7 @@ def test_the_end_of_a_worker_that_holds_a_place_sends_the_trial_back(nodes):
     (_, first, data), = nodes.records("leased")
     holder = nodes.notes()[0]["met"][2][3]
     nodes.workers[int(holder[-1]) - 1].kill(signal.SIGKILL)
-    again = wait_for(lambda: [n for n in nodes.notes() if int(n["lease"]) > first], "the trial to run again", 40)
+    again = wait_until(lambda: [n for n in nodes.notes() if int(n["lease"]) > first], "the trial to run again", 40)
     assert holder not in {m[3] for m in again[0]["met"]}
     nodes.go()
     trial, = nodes.ends()
@@ -184,7 +185,7 @@ def test_a_worker_that_is_told_to_end_lets_the_trials_it_holds_places_for_save_w
     holder = nodes.notes()[0]["met"][2][3]
     told = nodes.workers[int(holder[-1]) - 1]
     told.kill(signal.SIGTERM)
-    again = wait_for(lambda: [n for n in nodes.notes() if n["lease"] == "2"], "the trial to run again", 40)
+    again = wait_until(lambda: [n for n in nodes.notes() if n["lease"] == "2"], "the trial to run again", 40)
     assert told.end(10)[0] == 0 and holder not in {m[3] for m in again[0]["met"]}
     ckpt = nodes.path / "sweeps/s/trials/000000/1/ckpt"
     assert sorted(p.name for p in ckpt.iterdir()) == [f"rank{r}" for r in range(4)]  # each had its SIGTERM
@@ -197,7 +198,7 @@ def test_a_trial_over_several_nodes_that_is_stopped_early_ends_everywhere(nodes)
     nodes.begin([1, 2], "early_terminate: {type: median, min_trials: 1}\n", places=1)
     nodes.wait_for_ranks(4)
     (nodes.path / "report.1").touch()
-    wait_for(lambda: len(nodes.records("report")) > 2, "reports")
+    wait_until(lambda: len(nodes.records("report")) > 2, "reports")
     nodes.go(1)
     nodes.wait_for_ranks(8)
     (nodes.path / "report.2").touch()

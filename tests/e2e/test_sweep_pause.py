@@ -4,7 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from sweep_kit import DROVER, ROOT, Place, wait_for
+from sweep_kit import DROVER, ROOT, Place
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 # Its checkpoint is the last epoch that it said.
@@ -64,7 +65,7 @@ def test_trials_pause_and_the_best_goes_on_from_its_checkpoint(place):
 def test_paused_trials_outlive_the_coordinator(place):
     place.script("t.sh", TRAIN)
     p = place.start(place.sweep(CURVE))
-    wait_for(lambda: len(place.records("paused")) >= 2, "two pauses")
+    wait_until(lambda: len(place.records("paused")) >= 2, "two pauses")
     p.kill()
     p.wait()
     assert "paused" in place.states()

@@ -1,6 +1,7 @@
 """Sweeps that learn from other sweeps before their first trial."""
 import pytest
-from sweep_kit import DROVER, Place, wait_for
+from sweep_kit import DROVER, Place
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 # The best is 0 at (0.3, 0.7). Trial 3 of a sweep that is called "stopped" waits for a file.
@@ -46,7 +47,7 @@ def test_a_second_sweep_goes_on_from_the_first_and_the_same_way_after_a_kill(pla
     assert whole["best"]["id"] >= 0 and whole["best"]["value"] < 0.005
 
     coordinator = place.start(file, "--name", "stopped", "--prior", "./sweeps/first")
-    wait_for(lambda: [t for t, _, _ in place.records("ended", "stopped")] == [0, 1, 2]
+    wait_until(lambda: [t for t, _, _ in place.records("ended", "stopped")] == [0, 1, 2]
              and len(place.records("leased", "stopped")) == 4, "the fourth trial")
     coordinator.kill()
     coordinator.wait()

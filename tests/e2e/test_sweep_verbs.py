@@ -5,7 +5,8 @@ import signal
 import time
 
 import pytest
-from sweep_kit import DROVER, use_place, wait_for  # noqa: F401
+from sweep_kit import DROVER, use_place  # noqa: F401
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 RANDOM = """
@@ -20,7 +21,7 @@ TRIAL = 'while ! test -e go; do sleep 0.02; done; echo "{\\"loss\\": $x}"\n'
 def running(place, n):
     """The sweep once n trials run: their processes are there."""
     sweep = place.start(place.sweep(RANDOM), "--parallel", str(n))
-    wait_for(lambda: len(list(place.path.glob("sweeps/s/trials/*/*/stdout"))) == n, "trials")
+    wait_until(lambda: len(list(place.path.glob("sweeps/s/trials/*/*/stdout"))) == n, "trials")
     return sweep
 
 
@@ -61,13 +62,13 @@ def test_a_paused_sweep_stays_so_over_a_restart(place):
     place.script("t.sh", 'echo "run" >> "$DROVER_CKPT_DIR/runs"; cat "$DROVER_CKPT_DIR/runs"\n' + TRIAL)
     sweep = running(place, 2)
     assert "s is paused" in verb(place, "pause", "s")
-    wait_for(lambda: place.states() == ["waiting"] * 2, "a pause")
+    wait_until(lambda: place.states() == ["waiting"] * 2, "a pause")
     shown = json.loads(place.run("ls", "--json").stdout)[0]
     assert shown["state"] == "paused" and shown["states"] == {"waiting": 2} and shown["coordinator"]["pid"]
     os.killpg(sweep.pid, signal.SIGTERM)
     assert sweep.wait(30) == 128 + signal.SIGTERM
     sweep = place.start("s.yaml")
-    wait_for(lambda: "until: drover sweep resume s" in place.said(), "what it says")
+    wait_until(lambda: "until: drover sweep resume s" in place.said(), "what it says")
     (place.path / "go").touch()
     assert place.states() == ["waiting"] * 2
     assert verb(place, "resume", "s") == "s goes on\n"
@@ -81,7 +82,7 @@ def test_a_pause_may_let_trials_finish(place):
     sweep = running(place, 2)
     verb(place, "pause", "s", "--finish")
     (place.path / "go").touch()
-    wait_for(lambda: place.states() == ["done"] * 2, "two ends")
+    wait_until(lambda: place.states() == ["done"] * 2, "two ends")
     verb(place, "resume", "s")
     assert sweep.wait(30) == 0 and place.states() == ["done"] * 4
 

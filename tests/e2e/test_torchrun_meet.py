@@ -8,7 +8,7 @@ import struct
 import subprocess
 
 import pytest
-from conftest import wait_until
+from waiting import wait_until
 
 SHOW = "echo $TORCHELASTIC_RESTART_COUNT $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_WORLD_SIZE $MASTER_PORT"
 DDP = """
@@ -116,7 +116,7 @@ def test_a_node_that_is_killed_ends_the_others_in_time(meeting, drover, tmp_path
     text = f"echo x >>{go}; sleep 60"
     for _ in range(2):
         meeting.node(text=text)
-    wait_until(lambda: go.exists() and len(go.read_text()) == 4, what="both ranks")
+    wait_until(lambda: go.exists() and len(go.read_text()) == 4, "both ranks")
     host = next(i for i, p in enumerate(meeting.nodes) if listens(p.pid, meeting.port))
     victim = meeting.nodes.pop(host if who == "host" else 1 - host)
     victim.kill()
@@ -140,9 +140,9 @@ def test_a_node_that_comes_later_is_taken_in_without_counting_as_a_restart(meeti
     text = f"{SHOW}; echo $WORLD_SIZE >>{log}; until [ -e {done} ]; do sleep 0.05; done"
     options = ["--rdzv-conf", "last_call_timeout=0"]
     meeting.node(*options, nnodes="1:2", text=text)
-    wait_until(lambda: log.exists() and log.read_text() == "1\n", what="the first node alone")
+    wait_until(lambda: log.exists() and log.read_text() == "1\n", "the first node alone")
     meeting.node(*options, nnodes="1:2", text=text)
-    wait_until(lambda: log.read_text().count("2\n") == 2, what="both")
+    wait_until(lambda: log.read_text().count("2\n") == 2, "both")
     done.touch()
     ends = meeting.ends()
     assert [e[0] for e in ends] == [0, 0], ends
@@ -152,7 +152,7 @@ def test_a_node_that_comes_later_is_taken_in_without_counting_as_a_restart(meeti
 
 def test_who_is_not_of_the_job_is_refused(meeting):
     first = meeting.node()
-    wait_until(lambda: listens(first.pid, meeting.port), what="the host")
+    wait_until(lambda: listens(first.pid, meeting.port), "the host")
     other = meeting.node(job="another")
     more = meeting.node(nnodes="3")
     assert other.wait(20) == 1 and b"another job meets here" in other.stderr.read()
@@ -164,7 +164,7 @@ def test_who_is_not_of_the_job_is_refused(meeting):
 
 def test_garbage_at_the_endpoint_does_no_harm(meeting):
     first = meeting.node()
-    wait_until(lambda: listens(first.pid, meeting.port), what="the host")
+    wait_until(lambda: listens(first.pid, meeting.port), "the host")
     held = []
     for text in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 100, b"\xff" * 5000, b'\2\0\0\0\0\0\0\0{}', b""):
         s = socket.create_connection(("127.0.0.1", meeting.port), 5)
@@ -191,7 +191,7 @@ def test_what_a_host_says_out_of_turn_or_wrongly_does_no_harm(meeting, tmp_path)
             link, _ = host.accept()
             if status == 0:
                 link.sendall(said("place", **place))
-                wait_until(go.exists, what="its rank")
+                wait_until(go.exists, "its rank")
             link.sendall(b"".join(late))
             if status == 0:
                 done.touch()
@@ -219,9 +219,9 @@ def test_the_user_who_ends_a_node_ends_it_also_where_another_has_just_come(meeti
     text = f"trap 'touch {asked}' TERM; echo x >>{log}; while :; do sleep 0.05; done"
     options = ["--rdzv-conf", "last_call_timeout=0"]
     meeting.node(*options, "--grace", "2", nnodes="1:2", text=text)
-    wait_until(lambda: log.exists(), what="the first node alone")
+    wait_until(lambda: log.exists(), "the first node alone")
     meeting.node(*options, nnodes="1:2", text=text)
-    wait_until(asked.exists, what="that its ranks are ended")
+    wait_until(asked.exists, "that its ranks are ended")
     meeting.nodes[0].send_signal(signal.SIGINT)
     assert meeting.nodes[0].wait(20) == 130
     meeting.nodes[1].send_signal(signal.SIGINT)
@@ -231,7 +231,7 @@ def test_the_user_who_ends_a_node_ends_it_also_where_another_has_just_come(meeti
 
 def test_a_setting_is_known_by_its_whole_name(meeting):
     node = meeting.node("--rdzv-conf", "j=0,l=0,i=0")
-    wait_until(lambda: listens(node.pid, meeting.port), what="the host")
+    wait_until(lambda: listens(node.pid, meeting.port), "the host")
     meeting.node()
     assert [e[0] for e in meeting.ends()] == [0, 0]
 
@@ -248,7 +248,7 @@ def test_too_few_nodes_are_told_after_the_join_timeout(meeting):
 
 def test_who_waits_can_be_interrupted(meeting):
     first = meeting.node()
-    wait_until(lambda: listens(first.pid, meeting.port), what="the host")
+    wait_until(lambda: listens(first.pid, meeting.port), "the host")
     first.send_signal(signal.SIGINT)
     assert [e[0] for e in meeting.ends()] == [130]
 
@@ -257,7 +257,7 @@ def test_an_interrupt_on_one_node_ends_all(meeting, tmp_path):
     go = tmp_path / "started"
     for _ in range(2):
         meeting.node("--max-restarts", "3", text=f"echo x >>{go}; sleep 60")
-    wait_until(lambda: go.exists() and len(go.read_text()) == 4, what="both ranks")
+    wait_until(lambda: go.exists() and len(go.read_text()) == 4, "both ranks")
     host = next(p for p in meeting.nodes if listens(p.pid, meeting.port))
     (other,) = [p for p in meeting.nodes if p is not host]
     other.send_signal(signal.SIGINT)
@@ -279,9 +279,9 @@ def test_what_watches_an_attempt_ends_with_it_also_where_the_next_counts_as_no_r
     text = f"echo $WORLD_SIZE >>{log}; until [ -e {done} ]; do sleep 0.05; done"
     options = ["--nproc-per-node", "2", "--rdzv-conf", "last_call_timeout=0"]
     meeting.node(*options, nnodes="1:2", text=text)
-    wait_until(lambda: log.exists() and log.read_text() == "2\n2\n", what="the first node alone")
+    wait_until(lambda: log.exists() and log.read_text() == "2\n2\n", "the first node alone")
     meeting.node(*options, nnodes="1:2", text=text)
-    wait_until(lambda: log.read_text().count("4\n") == 4, what="both")
+    wait_until(lambda: log.read_text().count("4\n") == 4, "both")
     with pytest.raises(subprocess.TimeoutExpired):
         meeting.nodes[0].wait(3)
     done.touch()

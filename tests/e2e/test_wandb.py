@@ -5,7 +5,8 @@ import subprocess
 import textwrap
 
 import pytest
-from sweep_kit import DROVER, ONE, use_scripts, wait_for  # noqa: F401  a fixture
+from sweep_kit import DROVER, ONE, use_scripts  # noqa: F401  a fixture
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 
@@ -427,11 +428,11 @@ def test_reports_wait_for_no_coordinator_and_none_is_lost(place):
     """))
     (place.path / "s.yaml").write_text("program: s.py\n" + ONE)
     p = place.start("s.yaml")
-    wait_for(place.reports, "the first report")
+    wait_until(place.reports, "the first report")
     os.kill(p.pid, signal.SIGSTOP)
     try:
         (place.path / "go").touch()
-        wait_for((place.path / "all_said").exists, "the trial to say all it has", 20)
+        wait_until((place.path / "all_said").exists, "the trial to say all it has", 20)
     finally:
         os.kill(p.pid, signal.SIGCONT)
     assert p.wait(60) == 0, place.said()

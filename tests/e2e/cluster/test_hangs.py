@@ -5,6 +5,7 @@ import shutil
 import pytest
 from cluster_kit import ONE_ENGINE
 from kit_ranks import build_client_programs
+from waiting import SILENCES_S, at_best
 
 STUCK = {  # rank 2, on node2, as the others see it
     "away": r"has not made it; its last was all_reduce of 1024 float, sum, .*<- missing",
@@ -31,12 +32,14 @@ def test_a_stopped_rank_on_a_far_node_is_named(engine):
 
 @pytest.mark.parametrize("how", STUCK)
 def test_a_far_rank_out_of_step_is_named_with_its_node_and_what_differs(engine, stuck, how):
-    status, _, text = engine.run("-np", "4", "--grace", "1", "--hang-timeout", "3", stuck, how, "60000", timeout=90)
-    found = re.search(r"collectives of 'world', 4 ranks, call 6: made by \d\n    ranks 0-1, 3: all_reduce of 1024 float, sum, "
-                      r"for ([\d.]+) s\n    rank 2 on node node2: " + STUCK[how], text)
-    assert status == 124 and found, text
-    assert float(found[1]) < 3 + 1, text
-    engine.cluster.nothing_left(5)  # orted, which has lost mpirun, takes 2 s
+    def check(seconds):
+        status, _, text = engine.run("-np", "4", "--grace", "1", "--hang-timeout", seconds, stuck, how, "60000", timeout=120)
+        found = re.search(r"collectives of 'world', 4 ranks, call 6: made by \d\n    ranks 0-1, 3: all_reduce of 1024 float, "
+                          r"sum, for ([\d.]+) s\n    rank 2 on node node2: " + STUCK[how], text)
+        assert status == 124 and found, text
+        assert float(found[1]) < seconds + 1, text
+    at_best(check, *SILENCES_S)
+    engine.cluster.nothing_left()
 
 
 @pytest.mark.parametrize("how", ["away", "order"])
@@ -44,14 +47,14 @@ def test_after_a_far_ranks_own_deadline_it_is_said_who_is_out_of_step(engine, st
     status, _, err = engine.run("-np", "4", "--grace", "1", stuck, how, "1500", timeout=90)
     assert status == 3 and re.search(r"^drover run: rank \d failed in a collective: Connection timed out$", err, re.M), err
     assert re.search(rf"^    rank 2 on node node2: {STUCK[how]}$", err, re.M), err
-    engine.cluster.nothing_left(5)  # orted, which has lost mpirun, takes 2 s
+    engine.cluster.nothing_left()
 
 
 def test_another_size_on_a_far_node_is_named(engine, stuck):
     """Open MPI ends the job for it: mpirun's and srun's, not ours."""
     status, _, err = engine.run("-np", "4", "--grace", "1", stuck, "size", "60000", timeout=90)
     assert status != 0 and re.search(r"^    rank 2 on node node2: all_reduce of 512 float, sum   <- another call$", err, re.M), err
-    engine.cluster.nothing_left(5)  # orted, which has lost mpirun, takes 2 s
+    engine.cluster.nothing_left()
 
 
 def test_ranks_that_sleep_on_all_nodes_are_a_hang_and_each_has_its_stack(engine):

@@ -8,11 +8,12 @@ import subprocess
 
 import pytest
 from cluster_kit import DECOY, NETWORK, ONE_ENGINE, untagged
-from conftest import BUILD, compile_c, wait_until
+from conftest import BUILD, compile_c
 from kit_ranks import FAKE_NCCL, build_client_programs
 from test_nodes import MPI
 from test_run_mpi import DDP
 from test_run_output import WRITER, check_lines
+from waiting import wait_until
 
 PYTHON = "/usr/bin/python3"
 CASES = int(os.environ.get("DROVER_TEST_CASES", "3"))
@@ -182,7 +183,7 @@ def test_200_jobs_at_once_on_one_node_have_200_ports(cluster, tmp_path):
     words = [BUILD / "bin/drover", "run", "-np", "1", "--bind-to", "none", "--no-pmix", "sh", "-c",
              f'echo $MASTER_PORT >{tmp_path}/port.$1; until [ -e {tmp_path}/go ]; do sleep 0.3; done', "sh"]
     jobs = [cluster.nodes[1].start_job(*words, i) for i in range(200)]
-    wait_until(lambda: len(list(tmp_path.glob("port.*"))) == 200, 60, "200 ports")
+    wait_until(lambda: len(list(tmp_path.glob("port.*"))) == 200, "200 ports")
     (tmp_path / "go").touch()
     assert [job.end()[0] for job in jobs] == [0] * 200
     assert len({p.read_text() for p in tmp_path.glob("port.*")}) == 200

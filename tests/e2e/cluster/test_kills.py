@@ -9,7 +9,7 @@ import time
 
 import pytest
 from cluster_kit import SHORTER, Engine
-from conftest import wait_until
+from waiting import wait_until
 
 RANKS = ["-np", "6", "--grace", "2"]
 # Each rank has a child, and one in a session of its own, whom nobody's group or session reaches.
@@ -25,7 +25,7 @@ UNNEEDED = ["keeper", "agent's parent", "slurmstepd"]
 
 def all_ranks_run(cluster):
     return wait_until(lambda: sum(p.command == "sleep 100 " for p in cluster.running().values()) == 18 or None,
-                      what="18 processes of 6 ranks")
+                      "18 processes of 6 ranks")
 
 
 def find(running, victim, job):
@@ -90,7 +90,7 @@ def test_ranks_live_on_when_who_is_not_needed_dies_and_end_at_our_word(slurm):
         assert killed, victim
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
-        wait_until(lambda killed=killed: not killed & set(slurm.running()))
+        wait_until(lambda killed=killed: not killed & set(slurm.running()), "their end")
     all_ranks_run(slurm)
     job.kill(signal.SIGTERM)
     status, _, err = job.end(20)
@@ -126,7 +126,7 @@ def test_a_node_that_falls_silent_is_lost_and_named_and_its_ranks_end(engine):
     all_ranks_run(cluster)
     node.cut()
     began = time.monotonic()
-    wait_until(lambda: not [p for p in cluster.running().values() if p.command == "sleep 100 "], 30, "the end of all ranks")
+    wait_until(lambda: not [p for p in cluster.running().values() if p.command == "sleep 100 "], "the end of all ranks", 30)
     status, _, err = job.end(20)
     assert time.monotonic() - began < LOST_AFTER + 10
     assert status != 0 and b"node node3 is lost: silent for 3 s" in err, err

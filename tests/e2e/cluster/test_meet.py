@@ -1,7 +1,8 @@
 """`drover torchrun` on three nodes, each by its own command, that meet at the first one's name."""
 import signal
 
-from conftest import DROVER, wait_until
+from conftest import DROVER
+from waiting import wait_until
 
 SHOW = "echo $TORCHELASTIC_RESTART_COUNT $RANK $WORLD_SIZE $GROUP_RANK $MASTER_ADDR $(hostname)"
 WAITS = SHOW + " | tee -a {log}; [ -e {go} ] || exec sleep 60"
@@ -32,7 +33,7 @@ def test_a_node_that_is_cut_off_is_named_and_the_rest_goes_on_without_it(cluster
     log, go = tmp_path / "log", tmp_path / "go"
     jobs = start(cluster.nodes, WAITS.format(log=log, go=go), "--max-restarts", "1", "--rdzv-conf", "last_call_timeout=1",
                  nnodes="2:3")
-    wait_until(lambda: log.exists() and log.read_text().count("\n") == 6, what="six ranks")
+    wait_until(lambda: log.exists() and log.read_text().count("\n") == 6, "six ranks")
     go.touch()
     cluster.nodes[2].cut()
     ends = [ended(j) for j in jobs[:2]]
@@ -49,7 +50,7 @@ def test_a_killed_torchrun_is_replaced_by_another_one(cluster, tmp_path):
     log, go = tmp_path / "log", tmp_path / "go"
     text = WAITS.format(log=log, go=go)
     jobs = start(cluster.nodes, text, "--max-restarts", "1")
-    wait_until(lambda: log.exists() and log.read_text().count("\n") == 6, what="six ranks")
+    wait_until(lambda: log.exists() and log.read_text().count("\n") == 6, "six ranks")
     go.touch()
     jobs[1].kill(signal.SIGKILL)
     ended(jobs[1])

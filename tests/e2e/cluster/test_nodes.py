@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from cluster_kit import DECOY, SHORTER, Cluster, running_in
-from conftest import compile_c, wait_until
+from conftest import compile_c
+from waiting import wait_until
 
 MPI = r"""
 #include <mpi.h>
@@ -60,7 +61,7 @@ def test_nothing_of_it_is_seen_from_outside_and_nothing_stays(tmp_path):
         during = network()
         c.stop()
     assert before == during == network()
-    wait_until(lambda: not running_in(nodes), 5, "the end of all processes")
+    wait_until(lambda: not running_in(nodes), "the end of all processes", 5)
 
 
 def test_mpirun_reaches_all_nodes_by_ssh(cluster):
@@ -102,7 +103,7 @@ def test_a_node_without_power_is_gone_at_once_and_comes_back(cluster):
     node = cluster.nodes[2]
     job = cluster.head.start_job("ssh", "-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=2", node.name,
                                  "setsid sleep 100 & sleep 100")
-    wait_until(lambda: sum(p.command == "sleep 100 " for p in cluster.running().values()) == 2)
+    wait_until(lambda: sum(p.command == "sleep 100 " for p in cluster.running().values()) == 2, "two ranks")
     node.stop()
     began = time.monotonic()
     assert job.end(20)[0] == 255 and time.monotonic() - began < 15

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from cluster_kit import Engine
-from conftest import compile_c, wait_until
+from conftest import compile_c
 from test_nodes import MPI
 
 
@@ -54,4 +54,4 @@ def test_a_killed_drover_leaves_nothing_on_any_node(nodes5, cluster):
         assert b"up" in job.popen.stdout.readline()
     job.kill()
     job.end()
-    wait_until(lambda: not cluster.running(), 10, "the end of all processes")
+    cluster.nothing_left()

@@ -2,12 +2,12 @@
 import os
 import re
 import signal
-import subprocess
 import time
 
 import pytest
-from conftest import BUILD, wait_until
+from conftest import BUILD
 from test_kills import find
+from waiting import wait_until
 
 RUN = [BUILD / "bin/drover", "run"]
 VARIABLES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
@@ -99,7 +99,7 @@ def test_no_node_keeps_a_session_directory(cluster, how):
     if how == "sleep 100":
         os.kill(find(cluster.running(), "mpirun", job)[0].pid, signal.SIGKILL)
     job.end()
-    wait_until(lambda: not any(leavings(cluster).values()), 5, f"an empty /tmp, not {leavings(cluster)}")
+    wait_until(lambda: not any(leavings(cluster).values()), lambda: f"an empty /tmp, not {leavings(cluster)}", 5)
 
 
 def test_a_full_disk_ends_a_file_and_is_said_but_ends_no_job(engine):

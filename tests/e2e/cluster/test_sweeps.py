@@ -4,7 +4,8 @@ import signal
 import subprocess
 
 import pytest
-from sweep_kit import DROVER, Place, wait_for
+from sweep_kit import DROVER, Place
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 TRIAL = """echo "$DROVER_TRIAL_ID $(hostname) ${DROVER_RESUME:-0}" >> started
@@ -35,7 +36,7 @@ class Spread(Place):
 
     def wait_for_starts(self, n):
         try:
-            return wait_for(lambda: len(self.starts()) >= n and self.starts(), f"{n} trials to start", 40)
+            return wait_until(lambda: len(self.starts()) >= n and self.starts(), f"{n} trials to start", 40)
         except AssertionError:
             print(self.said(), *(f.read_text() for f in self.path.glob("sweeps/s/worker.*.log")))
             raise
@@ -65,8 +66,8 @@ def spread(tmp_path, engine):
 
 def test_every_node_has_a_worker_and_none_is_left(spread):
     sweep = spread.go_on()
-    wait_for(lambda: {node for _, node, _ in spread.starts()} == {"node1", "node2", "node3"}, "trials on all nodes", 40)
-    wait_for(lambda: {w["node"] for w in spread.show()["workers"]} == {"node1", "node2", "node3"}, "workers in `show`")
+    wait_until(lambda: {node for _, node, _ in spread.starts()} == {"node1", "node2", "node3"}, "trials on all nodes", 40)
+    wait_until(lambda: {w["node"] for w in spread.show()["workers"]} == {"node1", "node2", "node3"}, "workers in `show`")
     for p in spread.engine.cluster.running().values():
         assert (spread.path / "sweeps/s/worker.key").read_text().split()[3] not in p.command
     spread.go()
@@ -75,12 +76,12 @@ def test_every_node_has_a_worker_and_none_is_left(spread):
 
 def test_a_worker_that_is_killed_is_started_again(spread):
     sweep = spread.go_on()
-    wait_for(lambda: "node2" in [s[1] for s in spread.starts()], "a trial on node2", 40)
+    wait_until(lambda: "node2" in [s[1] for s in spread.starts()], "a trial on node2", 40)
     victim = spread.worker(spread.engine.cluster.nodes[1])
     before = len([s for s in spread.starts() if s[1] == "node2"])
     os.kill(victim.pid, signal.SIGKILL)
-    wait_for(lambda: "the worker on node2 has ended" in spread.said(), "its end", 20)
-    wait_for(lambda: len([s for s in spread.starts() if s[1] == "node2"]) > before, "a trial on the same node", 30)
+    wait_until(lambda: "the worker on node2 has ended" in spread.said(), "its end", 20)
+    wait_until(lambda: len([s for s in spread.starts() if s[1] == "node2"]) > before, "a trial on the same node", 30)
     spread.go()
     spread.ends_well(sweep)
     assert {d["why"] for _, _, d in spread.records("requeued")} == {"lost"}
@@ -88,9 +89,9 @@ def test_a_worker_that_is_killed_is_started_again(spread):
 
 def test_a_node_that_dies_is_done_without(spread):
     sweep = spread.go_on()
-    wait_for(lambda: "node3" in [s[1] for s in spread.starts()], "a trial on node3", 40)
+    wait_until(lambda: "node3" in [s[1] for s in spread.starts()], "a trial on node3", 40)
     spread.engine.cluster.nodes[2].stop()
-    wait_for(lambda: "node3" in spread.said(), "a word on its node", 40)
+    wait_until(lambda: "node3" in spread.said(), "a word on its node", 40)
     spread.go()
     spread.ends_well(sweep)
 
@@ -110,6 +111,6 @@ def test_a_node_that_is_not_there_is_given_up_and_the_rest_goes_on(spread):
         pytest.skip("an allocation has no such node")
     spread.engine.words = [*spread.engine.words[:2], "-H", "node2:2,gone:2"]
     sweep = spread.go_on("--here", "0")
-    wait_for(lambda: "the worker on gone has ended" in spread.said(), "a word on the node", 40)
+    wait_until(lambda: "the worker on gone has ended" in spread.said(), "a word on the node", 40)
     spread.go()
     spread.ends_well(sweep)

@@ -8,7 +8,8 @@ import subprocess
 import time
 
 import pytest
-from sweep_kit import DROVER, Place, wait_for
+from sweep_kit import DROVER, Place
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 KILLS = int(os.environ.get("DROVER_TEST_KILLS", 16))
@@ -112,10 +113,10 @@ def test_a_clock_that_is_set_ends_no_trial_and_takes_no_time_back(tmp_path):
     sweep = place.sweep("method: grid\nmetric: {name: loss}\nparameters: {x: {value: 1}}\ndrover: {timeout: 60}\n")
     coordinator = place.start(sweep)
     try:
-        wait_for(lambda: place.records("report"), "a report")
+        wait_until(lambda: place.records("report"), "a report")
         clock.set(86400)
         before = len(place.records("report"))
-        wait_for(lambda: len(place.records("report")) > before + 3, "reports of the next day")
+        wait_until(lambda: len(place.records("report")) > before + 3, "reports of the next day")
         clock.set(-86400)
         coordinator.kill()
         coordinator.wait()
@@ -146,7 +147,7 @@ class Torture:
         place.sweep(SWEEP)
         self.coordinator = None
         self.coordinate("s.yaml", "--listen", ":")
-        wait_for((place.path / "sweeps/s/worker.key").exists, "worker.key")
+        wait_until((place.path / "sweeps/s/worker.key").exists, "worker.key")
         self.workers = {n: self.worker(n) for n in cluster.nodes}
 
     def start(self, node, log, *args):
@@ -179,7 +180,7 @@ class Torture:
 
     def hurt(self, what):
         if what == "trial":
-            trials = wait_for(lambda: [p for p in self.cluster.running().values() if p.command.startswith("/bin/sh ./t.sh")],
+            trials = wait_until(lambda: [p for p in self.cluster.running().values() if p.command.startswith("/bin/sh ./t.sh")],
                               "a trial to kill")
             try:
                 os.kill(self.rng.choice(trials).pid, 9)
@@ -229,7 +230,7 @@ def test_kills_a_partition_and_a_clock_that_is_set_lose_no_trial_and_no_report(c
         t.heal()
         count_kills(place, n)
     if cut:
-        wait_for(lambda: time.monotonic() >= mend_at, "the end of the partition")
+        wait_until(lambda: time.monotonic() >= mend_at, "the end of the partition")
         cut.mend()
 
     try:

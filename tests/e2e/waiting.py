@@ -1,0 +1,29 @@
+"""How tests wait, and how often they try what has a time limit. A machine may stand still for seconds, because others have
+its processors; that is no fault of what is tested."""
+import time
+
+NAP_S = 0.01
+SILENCES_S = (3, 6, 12)  # for at_best: on some machines the start alone takes 3 s, in which nobody says anything
+
+
+def wait_until(condition, what, limit_s=60.0):
+    """Looks again and again until the condition gives something true, which it returns. `what` is waited for: words, or a
+    function that gives them when the wait was in vain. The limit is one of naps: one that the machine makes longer, and the
+    time that a look takes, count no more than others."""
+    for _ in range(round(limit_s / NAP_S) + 1):
+        value = condition()
+        if value:
+            return value
+        time.sleep(NAP_S)
+    raise AssertionError(f"waited {limit_s} s for {what() if callable(what) else what}")
+
+
+def at_best(check, *tries):
+    """What check(t) gives with the first of the tries that passes: a machine that stands still only ever makes things
+    late, so what is too slow fails with all of them. The last failure is the one that is told; others are printed."""
+    for t in tries[:-1]:
+        try:
+            return check(t)
+        except AssertionError as e:
+            print(f"try {t}: {e}")
+    return check(tries[-1])
