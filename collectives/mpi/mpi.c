@@ -295,8 +295,10 @@ static int begin(struct backend_comm *c, const struct backend_call *k, struct er
     int code = backend_reduces(k->coll) ? issue_reduction(c, k, temp, e)
                : in_parts(k->coll)      ? issue_parts(c, k, temp)
                                         : issue_whole(c, k);
-    if (code != MPI_SUCCESS)
+    if (code != MPI_SUCCESS) {
+        free(temp);
         return code < 0 ? code : mpi_failed(e, code, backend_coll_name(k->coll));
+    }
     bool has_result = k->coll != BACKEND_REDUCE || c->rank == k->root;
     c->jobs[c->n++] =
         (struct job){k->type, k->op, k->count, has_result ? k->out : NULL, temp, k->coll};

@@ -104,38 +104,42 @@ static bool take(struct notes_call *out, const struct notes_comm *n, uint64_t se
     return atomic_load_explicit(begun ? &n->begun.seq : &at->seq, memory_order_relaxed) == seq;
 }
 
-static void read_comm(struct lineup_at *out, const struct notes_comm *n, struct begun *b)
+/* The first call that is not done, with a few before and after. Numbers are the rank's: any may
+ * stand there. */
+static void read_calls(struct lineup_at *out, const struct notes_comm *n, uint64_t done,
+                       uint64_t end, int64_t since_done, int64_t seen_ms)
 {
-    uint64_t end = atomic_load(&n->calls), done = atomic_load(&n->done);
-    int64_t since = atomic_load(&n->since_ms), since_done = since;
-    *out = (struct lineup_at){.size = n->size, .failed = atomic_load(&n->failed)};
-    snprintf(out->comm, sizeof out->comm, "%.*s", NOTES_NAME_BYTES - 1, n->name);
-    uint64_t begun = atomic_load(&n->begun.seq);
-    if (begun && begun == end + 1) {
-        if (b->seq != begun)
-            *b = (struct begun){.seq = begun, .seen_ms = clock_coarse_ms()};
-        since = done == end ? b->seen_ms : since;
-        end = begun;
-    } else {
-        b->seq = 0;
-    }
-    out->waits_ms = done < end ? ms_since(since) + 1 : 0;
-    /* The first that is not done, with a few before and after. */
     uint64_t mid = done < end ? done + LINEUP_CALLS / 2 : end;
     mid = mid < end ? mid : end;
     uint64_t from = mid > LINEUP_CALLS ? mid - LINEUP_CALLS + 1 : 1;
     for (uint64_t k = 0; k < mid - from + 1 && out->count < LINEUP_CALLS; k++) {
         struct lineup_call *to = &out->calls[out->count];
-        uint64_t seq = from + k; /* the rank writes these numbers: any may stand there */
         struct notes_call c;
-        if (!take(&c, n, seq))
+        if (!take(&c, n, from + k))
             continue;
         to->nth = c.nth;
-        to->done = seq <= done;
-        to->ms = ms_since(to->done ? since_done : c.called_ms ? c.called_ms : b->seen_ms);
+        to->done = from + k <= done;
+        to->ms = ms_since(to->done ? since_done : c.called_ms ? c.called_ms : seen_ms);
         say_call(to->what, &c, &n->words);
         out->count++;
     }
+}
+
+static void read_comm(struct lineup_at *out, const struct notes_comm *n, struct begun *b)
+{
+    uint64_t end = atomic_load(&n->calls), done = atomic_load(&n->done);
+    int64_t since = atomic_load(&n->since_ms);
+    *out = (struct lineup_at){.size = n->size, .failed = atomic_load(&n->failed)};
+    snprintf(out->comm, sizeof out->comm, "%.*s", NOTES_NAME_BYTES - 1, n->name);
+    uint64_t begun = atomic_load(&n->begun.seq);
+    bool begins = begun && begun == end + 1;
+    if (begins && b->seq != begun)
+        *b = (struct begun){.seq = begun, .seen_ms = clock_coarse_ms()};
+    if (!begins)
+        b->seq = 0;
+    if (done < end + begins)
+        out->waits_ms = ms_since(done == end ? b->seen_ms : since) + 1;
+    read_calls(out, n, done, end + begins, since, b->seen_ms);
 }
 
 /* Whether a is rather where the rank is than b. What has failed may long be left behind. */

@@ -30,6 +30,16 @@ static void call(struct notes_comm *n, enum backend_coll coll, size_t count, int
     notes_under_way(n);
 }
 
+/* A rank's communicator of three, which has made a call and is done with it. */
+static struct notes_comm *one_call_done(enum backend_coll coll, size_t count)
+{
+    open_book(1);
+    struct notes_comm *n = noting_open("world", 1, 3);
+    call(n, coll, count, 0);
+    notes_done(n, clock_coarse_ms());
+    return n;
+}
+
 TEST(the_launcher_sees_what_a_rank_is_in_and_what_it_did_before)
 {
     struct lineup_at a;
@@ -65,10 +75,7 @@ TEST(the_launcher_sees_what_a_rank_is_in_and_what_it_did_before)
 TEST(a_call_that_never_gets_under_way_waits_from_when_it_was_first_seen)
 {
     struct lineup_at a;
-    open_book(1);
-    struct notes_comm *n = noting_open("world", 1, 3);
-    call(n, BACKEND_BARRIER, 0, 0);
-    notes_done(n, clock_coarse_ms());
+    struct notes_comm *n = one_call_done(BACKEND_BARRIER, 0);
     begin(n, BACKEND_ALL_REDUCE, 7, 0);
     notebook_read(book, 1, &a);
     CHECK_INT(a.waits_ms, 1);
@@ -89,10 +96,7 @@ TEST(a_call_that_never_gets_under_way_waits_from_when_it_was_first_seen)
 TEST(a_call_that_was_refused_was_never_made)
 {
     struct lineup_at a;
-    open_book(1);
-    struct notes_comm *n = noting_open("world", 1, 3);
-    call(n, BACKEND_ALL_REDUCE, 7, 0);
-    notes_done(n, clock_coarse_ms());
+    struct notes_comm *n = one_call_done(BACKEND_ALL_REDUCE, 7);
     begin(n, BACKEND_ALL_GATHER, 8, 0);
     notes_refused(n);
     begin(n, BACKEND_SEND, 1, 2);
