@@ -3,7 +3,6 @@ import numpy as np
 
 from . import scores
 
-
 SCORES = (("mean rank, paired by seed", "rank", ".2f"), ("mean rank of the medians", "rank_median", ".2f"),
           ("geometric mean", "geometric", ".4g"), ("arithmetic mean", "mean", ".3f"))
 
