@@ -399,7 +399,7 @@ static int spawn_rank(struct local_job *j, int rank, char *const *common, const 
         env_set(&own, "DROVER_NOTES", "%s", address);
     }
     if (j->meeting)
-        rendezvous_expect(j->meeting, rank, &own);
+        env_set(&own, "PMIX_RANK", "%d", rank);
     int rc = j->pmi1 ? pmi1_serve_rank(j->pmi1, rank, &pmi, &own, e) : 0;
     if (rc < 0)
         return rc;
@@ -452,8 +452,6 @@ static int start_ranks(struct local_job *j, const struct engine_order *o, struct
         int in = with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd : nothing;
         rc = start_rank(j, o, i, common, in, e);
     }
-    if (rc == 0 && j->meeting)
-        rc = rendezvous_joined(j->meeting, e);
     if (rc < 0)
         guardian_clear(j->engine->guardian, j->number); /* those that were started */
     return rc;
@@ -481,7 +479,7 @@ int engine_local_start(struct engine_job **out, struct engine *en, const struct 
     struct err why = {0};
     if (notebook_open(&j->notebook, j->count, &why) < 0)
         log_info("collectives will not be told: %s", why.text);
-    /* First the server: libpmix select()s on its own descriptors, which are to be below 1024. */
+    /* First the lobby, for the server is to have low descriptors. */
     int rc = o->spec->no_pmix ? 0 : meet(j, o->plan, e);
     if (ev->pmi)
         j->pmi1 = pmi1_serve_relay(en->loop, j->count, on_pmi, j);

@@ -1,5 +1,5 @@
-/* libpmix - PMIx's library, loaded when the first job is to be served: whoever serves none, like
- * `drover rank` and the guardian, starts and forks without it in two thirds of the time.
+/* libpmix - PMIx's library, loaded when the first rank asks for the server: whoever serves none
+ * starts and forks without it in two thirds of the time.
  *
  * Included in place of PMIx's own headers where its functions are called. Their names then mean the
  * loaded ones, in PMIx's macros too. */
@@ -15,7 +15,7 @@
 #define LIBPMIX_EACH(f)                                                                            \
     f(Error_string) f(Info_load) f(Value_destruct) f(Value_xfer) f(generate_ppn) f(generate_regex) \
         f(server_deregister_client) f(server_deregister_nspace) f(server_finalize) f(server_init)  \
-            f(server_register_client) f(server_register_nspace) f(server_setup_fork)
+            f(server_register_client) f(server_register_nspace)
 
 struct libpmix {
 #define LIBPMIX_MEMBER(name) typeof(PMIx_##name) *name;
@@ -23,7 +23,7 @@ struct libpmix {
 #undef LIBPMIX_MEMBER
 };
 
-/* Loads it where it is not, for as long as the process lives. While there is one thread.
+/* Loads it where it is not, for as long as the process lives.
  *   -ENOENT  it is not there, or not one that we know */
 int libpmix_load(struct err *e);
 /* Loads it as well; who has not asked before is aborted where that fails. */
@@ -44,6 +44,5 @@ pmix_status_t pmix_ptl_base_send_blocking(int sock, char *at, size_t len);
 #define PMIx_server_init libpmix()->server_init
 #define PMIx_server_register_client libpmix()->server_register_client
 #define PMIx_server_register_nspace libpmix()->server_register_nspace
-#define PMIx_server_setup_fork libpmix()->server_setup_fork
 
 #endif

@@ -1,8 +1,10 @@
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmix/job_keys.h"
 #include "launcher/pmix/rendezvous_in.h"
@@ -14,14 +16,11 @@ static int failed(struct err *e, const char *what, pmix_status_t rc)
 
 static void free_job(struct rendezvous_job *j)
 {
-    if (j->info)
-        PMIX_INFO_FREE(j->info, j->info_n);
     strv_free(j->env);
     free(j->node);
     free(j->segments);
     free(j);
 }
-AUTO_DEFINE(job, struct rendezvous_job *, free_job)
 
 /* ---- on PMIx's thread --------------------------------------------------------------------------
  */
@@ -137,6 +136,7 @@ static void on_closed(uv_handle_t *h)
         return;
     pthread_mutex_destroy(&r->lock);
     names_free(r->names);
+    free(r->host);
     free(r);
 }
 
@@ -145,19 +145,21 @@ static void close_handles(struct rendezvous *r)
     uv_close((uv_handle_t *)&r->wake, on_closed);
     uv_close((uv_handle_t *)&r->expiry, on_closed);
     uv_close((uv_handle_t *)&r->acks.timer, on_closed);
+    if (r->lobby.port > 0)
+        uv_close((uv_handle_t *)&r->lobby.knock, on_closed);
 }
 
 /* ---- the server --------------------------------------------------------------------------------
  */
 
-/* What serves ranks of one node and one user best, where the user has not said otherwise. Not for
- * our children: they are told what the server chose. */
+/* What serves ranks of one node and one user best, where the user has not said otherwise. Ranks are
+ * told by the variable behind it. */
 static const struct {
-    const char *name, *value;
+    const char *name, *value, *told_as;
 } settings[] = {
-    {"PMIX_MCA_gds", "hash"},          /* by message: segments in shared memory cost more */
-    {"PMIX_MCA_psec", "native"},       /* no daemon of munge's between */
-    {"PMIX_MCA_prm", "^default,slurm"} /* talks to a resource manager */
+    {"PMIX_MCA_gds", "hash", "PMIX_GDS_MODULE"},       /* by message: shared memory costs more */
+    {"PMIX_MCA_psec", "native", "PMIX_SECURITY_MODE"}, /* no daemon of munge's between */
+    {"PMIX_MCA_prm", "^default,slurm", NULL}           /* talks to a resource manager */
 };
 
 static pmix_status_t init_with_settings(struct rendezvous *r, pmix_info_t *info, size_t n)
@@ -178,12 +180,13 @@ static pmix_status_t start_server(struct rendezvous *r)
     const char *dir = workdir_path(r->dir);
     pmix_rank_t rank = 0;
     bool yes = true;
-    pmix_info_t info[6];
+    pmix_info_t info[7];
     size_t n = 0;
     PMIX_INFO_LOAD(&info[n++], PMIX_SERVER_TMPDIR, dir, PMIX_STRING);
     PMIX_INFO_LOAD(&info[n++], PMIX_SYSTEM_TMPDIR, dir, PMIX_STRING);
     PMIX_INFO_LOAD(&info[n++], PMIX_SERVER_NSPACE, strrchr(dir, '/') + 1, PMIX_STRING);
     PMIX_INFO_LOAD(&info[n++], PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK);
+    PMIX_INFO_LOAD(&info[n++], PMIX_HOSTNAME, r->host, PMIX_STRING);
     PMIX_INFO_LOAD(&info[n++], PMIX_SERVER_SHARE_TOPOLOGY, &yes, PMIX_BOOL);
     size_t owned = n;
     PMIX_INFO_CONSTRUCT(&info[n]);
@@ -194,6 +197,78 @@ static pmix_status_t start_server(struct rendezvous *r)
     for (size_t i = 0; i < owned; i++)
         PMIX_INFO_DESTRUCT(&info[i]);
     return rc;
+}
+
+/* Its thread takes what it is asked in turn: a rank that comes afterwards finds all of it. */
+static void ask_for(struct rendezvous_job *j, const pmix_info_t *info, size_t n)
+{
+    struct requests *q = &j->joining;
+    requests_init(q);
+    requests_open(q);
+    requests_returned(q, PMIx_server_register_nspace(j->name, j->ranks, (pmix_info_t *)info, n,
+                                                     requests_answer, q));
+    for (int rank = 0; rank < j->ranks; rank++) {
+        pmix_proc_t who;
+        PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)rank);
+        requests_open(q);
+        requests_returned(
+            q, PMIx_server_register_client(&who, geteuid(), getegid(), j, requests_answer, q));
+    }
+}
+
+/* Has the server know the job. */
+static int tell_of(struct rendezvous_job *j, struct err *e)
+{
+    pmix_info_t *info;
+    size_t n;
+    int rc = job_keys_make(&info, &n, j->name, j->ranks, j->node, workdir_path(j->owner->dir), e);
+    if (rc < 0)
+        return rc;
+    j->told = true;
+    ask_for(j, info, n);
+    pmix_status_t status = requests_wait(&j->joining);
+    if (status != PMIX_ERR_TIMEOUT)
+        PMIX_INFO_FREE(info, n);
+    else /* and what it may still read is left to it */
+        j->owner->doubtful = true;
+    return status == PMIX_SUCCESS ? 0 : failed(e, "register the job", status);
+}
+
+/* The first rank has come: the server takes its lobby over and learns of the jobs before it opens.
+ */
+static int serve(struct rendezvous *r, struct err *e)
+{
+    int rc = libpmix_load(e);
+    if (rc < 0)
+        return rc;
+    lobby_hand_over(&r->lobby);
+    pmix_status_t status = start_server(r);
+    r->serves = status == PMIX_SUCCESS;
+    if (!r->serves)
+        rc = failed(e, "start the server", status);
+    for (struct rendezvous_job *j = r->jobs; rc == 0 && j; j = j->next)
+        rc = tell_of(j, e);
+    if (!lobby_let_in() && rc == 0)
+        rc = err_set(e, -EIO, "PMIx: this libpmix listens elsewhere than where ranks knock");
+    return rc;
+}
+
+static void on_knock(void *arg)
+{
+    struct rendezvous *r = arg;
+    struct err e = {0};
+    if (serve(r, &e) < 0)
+        err_print(&e, log_who());
+    lobby_shut(&r->lobby);
+}
+
+/* As libpmix would have it. */
+static char *host_name(void)
+{
+    const char *given = getenv("PMIX_HOSTNAME");
+    char name[HOST_NAME_MAX + 1] = "";
+    (void)gethostname(name, sizeof name - 1);
+    return given ? xstrdup(given) : xstrndup(name, strcspn(name, "."));
 }
 
 static struct rendezvous *new_rendezvous(uv_loop_t *loop, hwloc_topology_t topology, struct err *e)
@@ -207,13 +282,19 @@ static struct rendezvous *new_rendezvous(uv_loop_t *loop, hwloc_topology_t topol
     uv_timer_init(loop, &r->expiry);
     uv_unref((uv_handle_t *)&r->wake);
     quickack_init(&r->acks, loop);
-    r->wake.data = r->expiry.data = r->acks.timer.data = r;
+    r->wake.data = r->expiry.data = r->acks.timer.data = r->lobby.knock.data = r;
     r->open_handles = 3;
     r->topology = (pmix_topology_t){.source = (char *)"hwloc", .topology = topology};
     r->news_end = &r->news;
     r->names = names_new();
+    r->host = host_name();
     pthread_mutex_init(&r->lock, NULL);
     requests_init(&r->pending);
+    if (lobby_open(&r->lobby, loop, on_knock, r, e) < 0) {
+        close_handles(TAKE(r));
+        return NULL;
+    }
+    r->open_handles++;
     return TAKE(r);
 }
 
@@ -221,24 +302,13 @@ int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t t
                     struct err *e)
 {
     AUTO(workdir) struct workdir *dir = NULL;
-    if (libpmix_load(e) < 0)
-        return -ENOENT;
     int rc = workdir_open(&dir, e);
     if (rc < 0)
         return err_wrap(e, "PMIx");
     struct rendezvous *r = new_rendezvous(loop, topology, e);
     if (!r)
         return e ? e->code : -EIO;
-    r->dir = dir;
-    pmix_status_t status = start_server(r);
-    if (status != PMIX_SUCCESS) {
-        close_handles(r);
-        (void)failed(e, "start the server", status);
-        return err_hint(
-            e, "%s--no-pmix does without it",
-            status == PMIX_ERR_INIT ? "it needs a network interface (ip link set lo up); " : "");
-    }
-    (void)TAKE(dir);
+    r->dir = TAKE(dir);
     *out = r;
     return 0;
 }
@@ -265,15 +335,12 @@ void rendezvous_close(struct rendezvous *r)
     if (!r)
         return;
     assert(!r->jobs);
-    for (struct rendezvous_job *j; (j = r->spare);) {
-        r->spare = j->next;
-        forget(j);
-    }
-    if (!r->doubtful && requests_wait(&r->pending) == PMIX_SUCCESS) {
+    lobby_shut(&r->lobby);
+    if (r->serves && (r->doubtful || requests_wait(&r->pending) != PMIX_SUCCESS)) {
+        give_up(r);
+    } else if (r->serves) {
         PMIx_server_finalize();
         (void)rendezvous_module(NULL);
-    } else {
-        give_up(r);
     }
     workdir_close(r->dir);
     close_handles(r);
@@ -282,51 +349,29 @@ void rendezvous_close(struct rendezvous *r)
 /* ---- jobs --------------------------------------------------------------------------------------
  */
 
-/* Its thread takes what it is asked in turn: a rank that is started afterwards comes later. */
-static void ask_to_register(struct rendezvous_job *j)
+/* What PMIx_server_setup_fork() says, which only a server that runs can be asked; clients of
+ * libpmix 2 to 6 read it. */
+static char **make_env(const struct rendezvous *r, const char *name)
 {
-    struct requests *q = &j->joining;
-    requests_init(q);
-    requests_open(q);
-    pmix_status_t rc =
-        PMIx_server_register_nspace(j->name, j->ranks, j->info, j->info_n, requests_answer, q);
-    requests_returned(q, rc);
-}
-
-static int register_job(struct rendezvous_job **out, struct rendezvous *r, const struct plan *p,
-                        const char *segments, struct err *e)
-{
-    AUTO(job) struct rendezvous_job *j = xzalloc(sizeof *j);
-    j->owner = r;
-    j->ranks = p->world_size;
-    j->node = xstrdup(p->nodes[0].name);
-    j->segments = xstrdup(segments);
-    PMIX_LOAD_NSPACE(j->name, p->job_id);
-    int code = job_keys_make(&j->info, &j->info_n, p, workdir_path(r->dir), e);
-    if (code < 0)
-        return code;
-    pmix_proc_t first;
-    PMIX_LOAD_PROCID(&first, j->name, 0);
-    pmix_status_t rc = PMIx_server_setup_fork(&first, &j->env);
-    if (rc != PMIX_SUCCESS)
-        return failed(e, "the ranks' environment", rc);
-    ask_to_register(j);
-    *out = TAKE(j);
-    return 0;
-}
-
-/* One that does for the plan; NULL: there is none. */
-static struct rendezvous_job *take_spare(struct rendezvous *r, const struct plan *p,
-                                         const char *segments)
-{
-    struct rendezvous_job *j;
-    while (p->world_size == 1 && (j = r->spare)) {
-        r->spare = j->next;
-        if (!j->met && strcmp(j->node, p->nodes[0].name) == 0 && strcmp(j->segments, segments) == 0)
-            return j;
-        forget(j);
+    static const char *const uris[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
+                                       "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"};
+    const char *dir = workdir_path(r->dir);
+    char **env = NULL;
+    for (size_t i = 0; i < COUNT_OF(uris); i++)
+        env_set(&env, uris[i], "%s.0;tcp4://127.0.0.1:%d", strrchr(dir, '/') + 1, r->lobby.port);
+    for (size_t i = 0; i < COUNT_OF(settings); i++) {
+        const char *own = getenv(settings[i].name);
+        if (settings[i].told_as) /* a list; what it leaves out is no name */
+            env_set(&env, settings[i].told_as, "%s", own && *own != '^' ? own : settings[i].value);
     }
-    return NULL;
+    env_set(&env, "PMIX_NAMESPACE", "%s", name);
+    env_set(&env, "PMIX_HOSTNAME", "%s", r->host);
+    env_set(&env, "PMIX_SERVER_TMPDIR", "%s", dir);
+    env_set(&env, "PMIX_SYSTEM_TMPDIR", "%s", dir);
+    env_set(&env, "PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC");
+    env_set(&env, "PMIX_VERSION", "%d.%d.%d", (int)PMIX_VERSION_MAJOR, (int)PMIX_VERSION_MINOR,
+            (int)PMIX_VERSION_RELEASE);
+    return env;
 }
 
 int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const struct plan *p,
@@ -335,32 +380,22 @@ int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const str
     const char *segments = env_get(p->env, "OMPI_MCA_btl_vader_backing_directory");
     if (!segments)
         segments = getenv("OMPI_MCA_btl_vader_backing_directory");
-    if (!segments)
-        segments = "/dev/shm";
-    struct rendezvous_job *j = take_spare(r, p, segments);
-    int rc = j ? 0 : register_job(&j, r, p, segments, e);
-    if (rc < 0)
-        return rc;
+    struct rendezvous_job *j = xzalloc(sizeof *j);
+    j->owner = r;
+    j->ranks = p->world_size;
+    j->node = xstrdup(p->nodes[0].name);
+    j->segments = xstrdup(segments ? segments : "/dev/shm");
+    PMIX_LOAD_NSPACE(j->name, p->job_id);
+    j->env = make_env(r, j->name);
     j->ev = *ev;
     j->arg = arg;
     j->next = r->jobs;
     r->jobs = j;
     *out = j;
-    return 0;
-}
-
-int rendezvous_joined(struct rendezvous_job *j, struct err *e)
-{
-    if (!j->info)
-        return 0;
-    pmix_status_t rc = requests_wait(&j->joining);
-    if (rc != PMIX_ERR_TIMEOUT)
-        PMIX_INFO_FREE(j->info, j->info_n);
-    else /* and what it may still read is left to it */
-        j->owner->doubtful = true;
-    j->info = NULL;
-    j->known = rc == PMIX_SUCCESS;
-    return j->known ? 0 : failed(e, "register the job", rc);
+    int rc = r->serves ? tell_of(j, e) : 0;
+    if (rc < 0)
+        rendezvous_leave(TAKE(*out));
+    return rc;
 }
 
 void rendezvous_leave(struct rendezvous_job *j)
@@ -372,31 +407,12 @@ void rendezvous_leave(struct rendezvous_job *j)
     while (*at != j)
         at = &(*at)->next;
     *at = j->next;
-    (void)rendezvous_joined(j, NULL); /* whose failure has been told, or hides behind another */
     /* libpmix 4.2 ends a fence twice that loses two ranks at once (lost_connection()). */
     r->doubtful |= atomic_load(&j->inside) != 0;
-    if (!j->known || !j->expected || j->met || j->ranks > 1) {
+    if (j->told)
         forget(j);
-        return;
-    }
-    j->next = r->spare;
-    r->spare = j;
-}
-
-/* PMIx's thread takes what it is asked in turn: a rank that is started afterwards comes later. */
-void rendezvous_expect(struct rendezvous_job *j, int rank, char ***env)
-{
-    struct requests *q = &j->joining;
-    pmix_proc_t who;
-    PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)rank);
-    env_set(env, "PMIX_RANK", "%d", rank);
-    if (j->known) /* a spare */
-        return;
-    j->expected = true;
-    requests_open(q);
-    pmix_status_t rc =
-        PMIx_server_register_client(&who, geteuid(), getegid(), j, requests_answer, q);
-    requests_returned(q, rc);
+    else
+        free_job(j);
 }
 
 char *const *rendezvous_env(const struct rendezvous_job *j)

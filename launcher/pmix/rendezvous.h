@@ -1,9 +1,8 @@
 /* rendezvous - the PMIx server that the ranks find each other through (libpmix, in this process).
  *
- * One server serves all jobs of a process, a namespace each, named after the job. That of a job of
- * one rank that never came serves the next such job: to tell the server of one costs more than its
- * start, and most trials of a sweep have no use for it. Fences and gets of one node are
- * answered inside libpmix. It has a thread of its own, whose news come through the loop. */
+ * One server serves all jobs of a process, a namespace each, named after the job. It is started
+ * when the first rank comes: most jobs have no use for it. Fences and gets of one node are answered
+ * inside libpmix. It has a thread of its own, whose news come through the loop. */
 #ifndef DROVER_RENDEZVOUS_H
 #define DROVER_RENDEZVOUS_H
 
@@ -16,8 +15,9 @@
 
 struct rendezvous;
 
-/* Starts the server (4 to 5 ms). Only one at a time in a process. The topology is handed to it and
- * shared with the ranks, which saves each of them its discovery; it must outlive the server. */
+/* Opens its lobby; ranks that come find it as soon as the loop turns. Only one at a time in a
+ * process. The topology is handed to the server and shared with the ranks, which saves each of them
+ * its discovery; it must outlive the server. */
 int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t topology,
                     struct err *e);
 /* Only with no job left. Removes what it kept in the file system; its handle closes on the loop's
@@ -38,17 +38,13 @@ struct rendezvous_events {
     void (*spawns)(void *arg, int rank);
 };
 
-/* Asks the server to know the job. The plan is needed only during the call. */
+/* Has the server know the job: all its ranks may be started from then on. The plan is needed only
+ * during the call. */
 int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const struct plan *p,
                     const struct rendezvous_events *ev, void *arg, struct err *e);
-/* What all its ranks need in their environment to find the server. Borrowed. */
+/* What all its ranks need in their environment to find the server, beside their number in
+ * PMIX_RANK. Borrowed. */
 char *const *rendezvous_env(const struct rendezvous_job *j);
-/* Asks the server to expect a rank, which may be started from then on, and adds its own variable.
- * (One by one, while ranks start: the first need not wait until all are known.) */
-void rendezvous_expect(struct rendezvous_job *j, int rank, char ***env);
-/* Waits until all of that is answered. Nothing can be asked for the job then. On failure it is to
- * be left. */
-int rendezvous_joined(struct rendezvous_job *j, struct err *e);
 /* No event follows. */
 void rendezvous_leave(struct rendezvous_job *j);
 AUTO_DEFINE(rendezvous_job, struct rendezvous_job *, rendezvous_leave)

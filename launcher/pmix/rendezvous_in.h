@@ -8,6 +8,7 @@
 
 #include "launcher/node/workdir.h"
 #include "launcher/pmix/libpmix.h"
+#include "launcher/pmix/lobby.h"
 #include "launcher/pmix/names.h"
 #include "launcher/pmix/quickack.h"
 #include "launcher/pmix/rendezvous.h"
@@ -24,6 +25,9 @@ struct news {
 
 struct rendezvous {
     struct workdir *dir;
+    char *host;
+    struct lobby lobby;
+    bool serves;              /* the server runs */
     pmix_topology_t topology; /* libpmix keeps a pointer to it */
     uv_async_t wake;
     uv_timer_t expiry; /* of who waits for a name */
@@ -32,11 +36,10 @@ struct rendezvous {
     struct names *names;  /* PMIx's thread only: what answers ranks may not be called elsewhere */
     pthread_mutex_t lock; /* of `news` and `deaf` */
     struct news *news, **news_end;
-    bool deaf;                    /* closed, while libpmix goes on */
-    bool doubtful;                /* libpmix may have freed twice, and hang or crash when it ends */
-    struct rendezvous_job *jobs;  /* the loop's thread only */
-    struct rendezvous_job *spare; /* of one rank that never came: the server knows them still */
-    struct requests pending;      /* nobody waits for them before the end */
+    bool deaf;                   /* closed, while libpmix goes on */
+    bool doubtful;               /* libpmix may have freed twice, and hang or crash when it ends */
+    struct rendezvous_job *jobs; /* the loop's thread only */
+    struct requests pending;     /* nobody waits for them before the end */
 };
 
 struct rendezvous_job {
@@ -45,13 +48,11 @@ struct rendezvous_job {
     pmix_nspace_t name;
     int ranks;
     char *node, *segments; /* where it runs; where its shared memory is */
-    bool known, expected;  /* to the server; so is a rank */
+    bool told;             /* the server of it */
     atomic_bool met;       /* a rank has come */
     atomic_int inside;     /* ranks that have come and not called PMIx_Finalize */
     char **env;            /* of every rank, but for its number */
     struct requests joining;
-    pmix_info_t *info; /* what they tell the server; NULL once they are answered */
-    size_t info_n;
     struct rendezvous_events ev;
     void *arg;
 };

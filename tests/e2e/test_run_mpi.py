@@ -6,6 +6,7 @@ import re
 import shlex
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import DROVER, compile_c
@@ -168,9 +169,47 @@ def test_without_a_network_interface_the_way_out_is_said(drover):
     assert alone("--no-pmix").returncode == 0
 
 
-def test_ranks_that_need_more_than_1024_descriptors_leave_pmix_its_low_ones(drover):
-    done = drover.run(*RUN, "-np", "300", "true")
-    assert (done.returncode, done.stderr) == (0, "")
+GREET = r"""
+#include <pmix.h>
+#include <stdio.h>
+int main(void)
+{
+    pmix_proc_t me;
+    if (PMIx_Init(&me, NULL, 0) != PMIX_SUCCESS)
+        return 1;
+    printf("rank %u\n", me.rank);
+    return PMIx_Finalize(NULL, 0) != PMIX_SUCCESS;
+}
+"""
+
+
+def compile_pmix(directory, name, text):
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "pmix"], stdout=subprocess.PIPE, text=True, check=True)
+    return compile_c(directory, name, text, "cc", *flags.stdout.split())
+
+
+@pytest.fixture(scope="module", name="greet")
+def build_greet(tmp_path_factory):
+    return compile_pmix(tmp_path_factory.mktemp("greet"), "greet", GREET)
+
+
+def test_libpmix_is_loaded_when_the_first_rank_asks_for_it(drover, greet):
+    p = drover.start(*RUN, "-np", "2", "sh", "-c", f"[ $RANK = 0 ] || exec sleep 100; echo up; read x; {greet}; read x",
+                     stdin=subprocess.PIPE)
+
+    def has_it():
+        return "libpmix" in Path(f"/proc/{p.pid}/maps").read_text()
+    assert p.stdout.readline() == b"up\n" and not has_it()
+    p.stdin.write(b"\n")
+    assert p.stdout.readline() == b"rank 0\n" and has_it()
+    p.send_signal(signal.SIGINT)
+    assert p.communicate(timeout=60)[1] == b"" and p.returncode == 130
+    drover.nothing_left()
+
+
+def test_ranks_that_need_more_than_1024_descriptors_leave_pmix_its_low_ones(drover, greet):
+    done = drover.run(*RUN, "-np", "300", "sh", "-c", f"[ $RANK != 299 ] || exec {greet}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "rank 299\n", "")
 
 
 def test_two_mpi_jobs_at_once_keep_apart(drover, mpi_program):
@@ -277,8 +316,7 @@ def test_ranks_meet_by_a_published_name(drover):
 
 
 def test_a_wait_for_a_name_ends_at_its_deadline(drover, tmp_path):
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "pmix"], stdout=subprocess.PIPE, text=True, check=True)
-    program = compile_c(tmp_path, "lookup", LOOKUP, "cc", *flags.stdout.split())
+    program = compile_pmix(tmp_path, "lookup", LOOKUP)
     done = drover.run(*RUN, "-np", "2", program)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["TIMEOUT"] * 2

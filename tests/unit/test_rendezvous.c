@@ -1,14 +1,16 @@
-/* rendezvous: namespaces side by side, and what a rank is given to find the server. (That MPI
- * programs meet through it is tests/e2e/test_run_mpi.py's matter.) */
-#include "launcher/pmix/rendezvous.h"
-
+/* rendezvous: namespaces side by side, what a rank is given to find the server, and when there is
+ * one. (That MPI programs meet through it is tests/e2e/test_run_mpi.py's matter.) */
+#include <arpa/inet.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <pmix.h>
 #include <pmix_server.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "launcher/node/topo.h"
 #include "launcher/plan/env.h"
+#include "launcher/pmix/rendezvous_in.h"
 #include "tests/unit/kit_pmix.h"
 #include "tests/unit/test.h"
 
@@ -55,100 +57,22 @@ static struct plan *make_plan(const struct fixture *f, const char *id, int ranks
     return p;
 }
 
-TEST(jobs_have_names_of_their_own_and_ranks_their_numbers)
-{
-    struct fixture f;
-    start(&f);
-    AUTO(plan) struct plan *a = make_plan(&f, "job-a", 3);
-    AUTO(plan) struct plan *b = make_plan(&f, "job-b", 1);
-    struct rendezvous_job *ja = NULL, *jb = NULL;
-    CHECK_INT(rendezvous_join(&ja, f.r, a, &quiet, NULL, NULL), 0);
-    CHECK_INT(rendezvous_join(&jb, f.r, b, &quiet, NULL, NULL), 0);
-    AUTO(strv) char **ea = NULL;
-    AUTO(strv) char **eb = NULL;
-    rendezvous_expect(ja, 2, &ea);
-    rendezvous_expect(jb, 0, &eb);
-    CHECK_INT(rendezvous_joined(ja, NULL), 0);
-    CHECK_INT(rendezvous_joined(ja, NULL), 0); /* still */
-    char *const *all_a = rendezvous_env(ja), *const *all_b = rendezvous_env(jb);
-    CHECK_STR(env_get(all_a, "PMIX_NAMESPACE"), "job-a");
-    CHECK_STR(env_get(ea, "PMIX_RANK"), "2");
-    CHECK_STR(env_get(all_b, "PMIX_NAMESPACE"), "job-b");
-    CHECK_STR(env_get(eb, "PMIX_RANK"), "0");
-    CHECK(env_get(all_a, "PMIX_SERVER_URI41") || env_get(all_a, "PMIX_SERVER_URI4"));
-    rendezvous_leave(ja);
-    rendezvous_leave(jb);
-    stop(&f);
-}
-
-TEST(a_rank_finds_in_its_environment_what_libpmix_itself_would_put_there)
-{
-    struct fixture f;
-    start(&f);
-    AUTO(plan) struct plan *p = make_plan(&f, "job-a", 3);
-    struct rendezvous_job *j = NULL;
-    CHECK_INT(rendezvous_join(&j, f.r, p, &quiet, NULL, NULL), 0);
-    AUTO(strv) char **own = NULL;
-    AUTO(strv) char **its = NULL;
-    rendezvous_expect(j, 2, &own);
-    AUTO(free) char **ours = env_over(rendezvous_env(j), own);
-    CHECK_INT(rendezvous_joined(j, NULL), 0);
-    pmix_proc_t who;
-    PMIX_LOAD_PROCID(&who, "job-a", 2);
-    CHECK_INT(PMIx_server_setup_fork(&who, &its), PMIX_SUCCESS);
-    CHECK(strv_len(its) > 5);
-    CHECK_INT(strv_len(ours), strv_len(its));
-    AUTO(strv) char **ours_sorted = env_merge(NULL, ours, NULL);
-    AUTO(strv) char **its_sorted = env_merge(NULL, its, NULL);
-    for (size_t i = 0; its[i]; i++)
-        CHECK_STR(ours_sorted[i], its_sorted[i]);
-    rendezvous_leave(j);
-    stop(&f);
-}
-
-/* The namespace that a rank of the job would be told. */
-static void in_namespace(const struct rendezvous_job *j, const char *name)
-{
-    CHECK_STR(env_get(rendezvous_env(j), "PMIX_NAMESPACE"), name);
-}
-
 static struct rendezvous_job *join(const struct fixture *f, const char *id, int ranks)
 {
     AUTO(plan) struct plan *p = make_plan(f, id, ranks);
     struct rendezvous_job *j = NULL;
-    AUTO(strv) char **own = NULL;
     CHECK_INT(rendezvous_join(&j, f->r, p, &quiet, NULL, NULL), 0);
-    for (int i = 0; i < ranks; i++)
-        rendezvous_expect(j, i, &own);
-    CHECK_INT(rendezvous_joined(j, NULL), 0);
     return j;
 }
 
-TEST(a_lone_rank_that_never_came_leaves_its_namespace_to_the_next)
-{
-    struct fixture f;
-    start(&f);
-    rendezvous_leave(join(&f, "job-a", 1));
-    struct rendezvous_job *two = join(&f, "job-b", 2), *one = join(&f, "job-c", 1),
-                          *other = join(&f, "job-d", 1);
-    in_namespace(two, "job-b");
-    in_namespace(one, "job-a");
-    in_namespace(other, "job-d");
-    rendezvous_leave(two);
-    rendezvous_leave(one);
-    rendezvous_leave(other);
-    one = join(&f, "job-e", 1);
-    in_namespace(one, "job-d");
-    rendezvous_leave(one);
-    setenv("OMPI_MCA_btl_vader_backing_directory", "/tmp", 1);
-    one = join(&f, "job-f", 1); /* its shared memory is elsewhere */
-    in_namespace(one, "job-f");
-    rendezvous_leave(one);
-    stop(&f);
-}
-
 /* A process that waits for an environment, up to an empty line, attaches with it, and goes. */
-static pid_t fork_rank(int *env_to)
+struct rank {
+    pid_t pid;
+    int env_to;
+};
+
+/* Before there are threads. */
+static struct rank fork_rank(void)
 {
     int fds[2];
     CHECK_INT(pipe(fds), 0);
@@ -156,8 +80,7 @@ static pid_t fork_rank(int *env_to)
     CHECK(pid >= 0);
     if (pid > 0) {
         close(fds[0]);
-        *env_to = fds[1];
-        return pid;
+        return (struct rank){pid, fds[1]};
     }
     close(fds[1]);
     char *line = NULL;
@@ -172,32 +95,149 @@ static pid_t fork_rank(int *env_to)
                                                                                              : 1);
 }
 
-static void attach(pid_t pid, int env_to, const struct rendezvous_job *j)
+struct watch {
+    uv_timer_t timer;
+    pid_t pid;
+    int status;
+};
+
+static void look_for_its_end(uv_timer_t *t)
 {
-    char *const *env = rendezvous_env(j);
-    int status = -1;
-    for (size_t i = 0; env[i]; i++)
-        dprintf(env_to, "%s\n", env[i]);
-    dprintf(env_to, "PMIX_RANK=0\n\n");
-    close(env_to);
-    CHECK_INT(waitpid(pid, &status, 0), pid);
-    CHECK_INT(status, 0);
+    struct watch *w = (struct watch *)t;
+    if (waitpid(w->pid, &w->status, WNOHANG) == w->pid)
+        uv_close((uv_handle_t *)t, NULL);
 }
 
-TEST(a_lone_rank_that_came_leaves_nothing_to_the_next)
+/* Its exit status, and meanwhile the loop turns. */
+static int attach(struct fixture *f, struct rank r, const struct rendezvous_job *j, int number)
+{
+    char *const *env = rendezvous_env(j);
+    for (size_t i = 0; env[i]; i++)
+        dprintf(r.env_to, "%s\n", env[i]);
+    dprintf(r.env_to, "PMIX_RANK=%d\n\n", number);
+    close(r.env_to);
+    struct watch w = {.pid = r.pid};
+    uv_timer_init(&f->loop, &w.timer);
+    uv_timer_start(&w.timer, look_for_its_end, 0, 2);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    return WEXITSTATUS(w.status);
+}
+
+TEST(jobs_have_names_of_their_own)
 {
     struct fixture f;
-    int env_to[2];
-    pid_t pids[2] = {fork_rank(&env_to[0]), fork_rank(&env_to[1])}; /* before there are threads */
     start(&f);
-    rendezvous_leave(join(&f, "job-a", 1));
-    struct rendezvous_job *j = join(&f, "job-b", 1);
-    in_namespace(j, "job-a");
-    attach(pids[0], env_to[0], j); /* who comes in a namespace of an earlier job is served */
+    struct rendezvous_job *a = join(&f, "job-a", 3), *b = join(&f, "job-b", 1);
+    CHECK_STR(env_get(rendezvous_env(a), "PMIX_NAMESPACE"), "job-a");
+    CHECK_STR(env_get(rendezvous_env(b), "PMIX_NAMESPACE"), "job-b");
+    rendezvous_leave(a);
+    rendezvous_leave(b);
+    stop(&f);
+}
+
+TEST(there_is_no_server_before_the_first_rank_comes)
+{
+    struct rank rank = fork_rank();
+    struct fixture f;
+    start(&f);
+    rendezvous_leave(join(&f, "job-a", 2));
+    struct rendezvous_job *j = join(&f, "job-b", 2);
+    CHECK(!f.r->serves);
+    CHECK_INT(attach(&f, rank, j, 1), 0);
+    CHECK(f.r->serves);
     rendezvous_leave(j);
-    j = join(&f, "job-c", 1);
-    in_namespace(j, "job-c");
-    attach(pids[1], env_to[1], j);
+    stop(&f);
+}
+
+TEST(jobs_from_before_the_server_and_after_are_served)
+{
+    struct rank ranks[] = {fork_rank(), fork_rank(), fork_rank(), fork_rank()};
+    struct fixture f;
+    start(&f);
+    struct rendezvous_job *a = join(&f, "job-a", 1), *b = join(&f, "job-b", 2);
+    CHECK_INT(attach(&f, ranks[0], b, 1), 0);
+    CHECK_INT(attach(&f, ranks[1], a, 0), 0);
+    rendezvous_leave(a);
+    struct rendezvous_job *c = join(&f, "job-c", 3);
+    CHECK_INT(attach(&f, ranks[2], c, 2), 0);
+    CHECK_INT(attach(&f, ranks[3], b, 0), 0);
+    rendezvous_leave(b);
+    rendezvous_leave(c);
+    stop(&f);
+}
+
+TEST(a_rank_finds_in_its_environment_what_libpmix_itself_would_put_there)
+{
+    struct rank rank = fork_rank();
+    struct fixture f;
+    start(&f);
+    struct rendezvous_job *j = join(&f, "job-a", 3);
+    CHECK_INT(attach(&f, rank, j, 2), 0);
+    AUTO(strv) char **its = NULL;
+    pmix_proc_t who;
+    PMIX_LOAD_PROCID(&who, "job-a", 2);
+    CHECK_INT(PMIx_server_setup_fork(&who, &its), PMIX_SUCCESS);
+    AUTO(strv) char **ours = strv_copy(rendezvous_env(j));
+    env_set(&ours, "PMIX_RANK", "2");
+    CHECK(strv_len(its) > 5);
+    CHECK_INT(strv_len(ours), strv_len(its));
+    for (size_t i = 0; ours[i]; i++) {
+        AUTO(free) char *name = xstrndup(ours[i], strcspn(ours[i], "="));
+        const char *theirs = env_get(its, name);
+        if (strcmp(name, "PMIX_VERSION") == 0) /* they may call it 4.2.2rc2 */
+            CHECK(theirs && strncmp(theirs, env_get(ours, name), 3) == 0);
+        else
+            CHECK_STR(env_get(ours, name), theirs);
+    }
+    rendezvous_leave(j);
+    stop(&f);
+}
+
+TEST(who_knocks_and_goes_does_no_harm)
+{
+    struct rank rank = fork_rank();
+    struct fixture f;
+    start(&f);
+    struct rendezvous_job *j = join(&f, "job-a", 1);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    at.sin_port = htons((uint16_t)f.r->lobby.port);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_INT(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    close(fd);
+    CHECK_INT(attach(&f, rank, j, 0), 0);
+    rendezvous_leave(j);
+    stop(&f);
+}
+
+/* libpmix select()s. */
+TEST(the_server_has_low_descriptors_however_many_are_open)
+{
+    struct rank rank = fork_rank();
+    struct fixture f;
+    struct rlimit limit = {2048, 2048};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 2048;
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    start(&f);
+    struct rendezvous_job *j = join(&f, "job-a", 1);
+    int last = 0;
+    while (last < 1500)
+        CHECK((last = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
+    CHECK_INT(attach(&f, rank, j, 0), 0);
+    rendezvous_leave(j);
+    stop(&f);
+}
+
+TEST(where_the_server_cannot_start_ranks_are_turned_away)
+{
+    struct rank ranks[] = {fork_rank(), fork_rank()};
+    struct fixture f;
+    setenv("PMIX_MCA_bfrops", "no-such-module", 1); /* ranks have not got it */
+    start(&f);
+    struct rendezvous_job *j = join(&f, "job-a", 2);
+    CHECK_INT(attach(&f, ranks[0], j, 0), 1);
+    CHECK_INT(attach(&f, ranks[1], j, 1), 1);
+    CHECK(!f.r->serves);
     rendezvous_leave(j);
     stop(&f);
 }

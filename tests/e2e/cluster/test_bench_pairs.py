@@ -1,4 +1,5 @@
-"""`drover bench --pairs` over four nodes with cables of the same rate, of which a link or a node is made slower. DROVER_PAIRS_TIMES says how often of each (default: each link and node once)."""
+"""`drover bench --pairs` over four nodes with cables of the same rate, of which a link or a node is made slower.
+DROVER_PAIRS_TIMES says how often of each (default: each link and node once)."""
 import itertools
 import json
 import os
@@ -6,6 +7,7 @@ import os
 import pytest
 from cluster_kit import CannotStart, Cluster
 from kit_ranks import BUILD
+from waiting import at_best
 
 NODES, USUAL, SLOW = 4, "40mbit", "12mbit"
 LINKS = list(itertools.combinations(range(NODES), 2))
@@ -74,10 +76,12 @@ def found(cables):
 
 
 def test_where_all_are_alike_nothing_is_named(cables):
-    d = found(cables)
-    assert d["nodes"] == [f"node{i + 1}" for i in range(NODES)]
-    assert (d["slow_nodes"], d["slow_links"]) == ([], []), d
-    assert 0.5 * 0.005 < d["usual_gbps"] < 1.5 * 0.005
+    def check(_):
+        d = found(cables)
+        assert d["nodes"] == [f"node{i + 1}" for i in range(NODES)]
+        assert (d["slow_nodes"], d["slow_links"]) == ([], []), d
+        assert 0.5 * 0.005 < d["usual_gbps"] < 1.5 * 0.005
+    at_best(check, 1, 2, 3)
 
 
 @pytest.mark.parametrize("time, i, j", times(LINKS))
