@@ -32,7 +32,7 @@ int main(int argc, char **argv)
         pause(); /* until the launcher ends the job */
     struct drover_comm_opts o = {.backend = wait || strcmp(where, "open") == 0 ? "mpi" : "nccl",
                                  .device = -1};
-    o.open_ms = wait || strcmp(where, "nowhere") == 0 ? 20000 : 700;
+    o.open_ms = wait || strcmp(where, "nowhere") == 0 ? 60000 : 700;
     if (strcmp(where, "split") == 0)
         o.open_ms = 3000;
     rc = drover_comm_open(&c, d, &o);
