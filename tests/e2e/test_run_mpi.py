@@ -194,14 +194,14 @@ def build_greet(tmp_path_factory):
 
 
 def test_libpmix_is_loaded_when_the_first_rank_asks_for_it(drover, greet):
-    p = drover.start(*RUN, "-np", "2", "sh", "-c", f"[ $RANK = 0 ] || exec sleep 100; echo up; read x; {greet}; read x",
-                     stdin=subprocess.PIPE)
+    p = drover.start(*RUN, "-np", "2", "sh", "-c", f"[ $RANK = 0 ] || exec sleep 100; echo up; read x; {greet}; "
+                     "echo over; read x", stdin=subprocess.PIPE)
 
     def has_it():
         return "libpmix" in Path(f"/proc/{p.pid}/maps").read_text()
     assert p.stdout.readline() == b"up\n" and not has_it()
     p.stdin.write(b"\n")
-    assert p.stdout.readline() == b"rank 0\n" and has_it()
+    assert p.stdout.readline() == b"rank 0\n" and p.stdout.readline() == b"over\n" and has_it()
     p.send_signal(signal.SIGINT)
     assert p.communicate(timeout=60)[1] == b"" and p.returncode == 130
     drover.nothing_left()
