@@ -195,7 +195,7 @@ def build_greet(tmp_path_factory):
 
 def test_libpmix_is_loaded_when_the_first_rank_asks_for_it(drover, greet):
     p = drover.start(*RUN, "-np", "2", "sh", "-c", f"[ $RANK = 0 ] || exec sleep 100; echo up; read x; {greet}; "
-                     "echo over; read x", stdin=subprocess.PIPE)
+                     "echo over; exec sleep 100", stdin=subprocess.PIPE)
 
     def has_it():
         return "libpmix" in Path(f"/proc/{p.pid}/maps").read_text()
