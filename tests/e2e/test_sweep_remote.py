@@ -142,7 +142,7 @@ def test_a_worker_that_may_finish_ends_after_its_trial(place):
 
 
 def test_what_does_not_end_within_the_grace_is_killed(place):
-    place.script("t.sh", 'echo "$x 0 $NODE" >> started; trap "" TERM\nwhile ! test -e go; do sleep 0.02; done\n'
+    place.script("t.sh", 'trap "" TERM; echo "$x 0 $NODE" >> started\nwhile ! test -e go; do sleep 0.02; done\n'
                  'echo "{\\"loss\\":$x}"\n')
     coordinator = place.coordinate(place.sweep(grid(1, "drover: {grace: 60}\n")))
     first = place.worker("a", "--grace", "1")
