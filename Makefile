@@ -43,9 +43,9 @@ ALL_CFLAGS := -std=gnu17 -D_GNU_SOURCE -DDROVER_BUILD -DDROVER_VERSION='"$(VERSI
               -fvisibility=hidden $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
               $(if $(findstring thread,$(SAN)),$(if $(findstring clang,$(CC)),,-Wno-tsan)) \
               $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) gsl openblas)) $(CFLAGS)
-# What libpmix finds in place of its own and libc's (launcher/pmix/{libpmix,lobby}.c).
+# What libraries find in place of libc's or their own (launcher/pmix/{libpmix,lobby}.c, hpo/main.c).
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,--as-needed \
-               $(foreach s,pmix_ptl_base_send_blocking bind accept,-Wl,--export-dynamic-symbol=$(s)) $(LDFLAGS)
+               $(foreach s,pmix_ptl_base_send_blocking bind accept register_printf_type,-Wl,--export-dynamic-symbol=$(s)) $(LDFLAGS)
 # Where a bundle has its libraries; elsewhere there is no such folder.
 bundled = -Wl,-rpath,'$$ORIGIN/$(1)'
 LIBS_common   := $(shell pkg-config --libs jansson yaml-0.1 libuv libzmq) -lm

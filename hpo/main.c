@@ -1,5 +1,6 @@
 /* drover-hpo - the program behind `drover sweep`, `drover worker` and `drover suggest`. */
 #include <cblas.h>
+#include <printf.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +16,14 @@ static const struct {
     {"worker", "drover worker", cmd_worker},
     {"suggest", "drover suggest", cmd_suggest},
 };
+
+/* In place of libc's (Makefile: --export-dynamic-symbol). OpenBLAS brings libquadmath, which would
+   teach printf to write __float128; from then on libc writes every number the slow way, and nobody
+   here prints a __float128. */
+__attribute__((visibility("default"))) int register_printf_type(printf_va_arg_function *write)
+{
+    return -1;
+}
 
 int main(int argc, char **argv)
 {

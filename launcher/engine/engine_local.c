@@ -9,6 +9,7 @@
 #include "launcher/engine/engine.h"
 #include "launcher/io/channel.h"
 #include "launcher/io/io.h"
+#include "launcher/node/cgroup.h"
 #include "launcher/node/oom.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmix/pmi1_serve.h"
@@ -25,6 +26,7 @@ struct engine {
     struct rendezvous *rendezvous; /* from the first job on that needs it */
     struct local_job *jobs;
     uint32_t last_number;
+    int oom;          /* the counter of this process's cgroup */
     bool gone;        /* the guardian is */
     uv_timer_t later; /* answers engine_clear() then */
     char scratch[IO_READ_BYTES];
@@ -58,6 +60,7 @@ struct local_job {
     bool paused, clear_asked;
     int resume_from; /* the rank whose turn it is, so that all get theirs */
     char *cgroup;    /* the ranks'; NULL: this process's */
+    int oom;         /* its counter; -1: this process's, or none */
     long oom_kills;  /* in it, before its start */
     struct engine_events ev;
     void *arg;
@@ -110,7 +113,7 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
 
 static long count_oom_kills(const struct local_job *j)
 {
-    return j->cgroup ? oom_kills_in(j->cgroup) : oom_kills("");
+    return oom_kills(j->cgroup ? j->oom : j->engine->oom);
 }
 
 static void rank_exited(struct local_job *j, int rank, int wait_status)
@@ -333,6 +336,7 @@ static void local_free(struct engine_job *job)
     rendezvous_leave(j->meeting);
     pmi1_serve_close(j->pmi1);
     notebook_close(j->notebook);
+    auto_fd(&j->oom);
     free(j->cgroup);
     free(j->ranks);
     free(j);
@@ -470,6 +474,7 @@ int engine_local_start(struct engine_job **out, struct engine *en, const struct 
     j->engine = en;
     j->plan = o->plan;
     j->cgroup = o->spec->cgroup ? xstrdup(o->spec->cgroup) : NULL;
+    j->oom = oom_open(j->cgroup);
     j->oom_kills = count_oom_kills(j);
     j->number = ++en->last_number;
     j->count = o->plan->world_size;
@@ -511,6 +516,8 @@ int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, const 
         free(en);
         return rc;
     }
+    AUTO(free) char *cgroup = cgroup_dir("", "memory");
+    en->oom = oom_open(cgroup);
     uv_timer_init(loop, &en->later);
     en->later.data = en;
     *out = en;
@@ -534,5 +541,6 @@ void engine_close(struct engine *en)
     assert(!en->jobs);
     guardian_detach(en->guardian);
     rendezvous_close(en->rendezvous);
+    auto_fd(&en->oom);
     uv_close((uv_handle_t *)&en->later, on_closed);
 }

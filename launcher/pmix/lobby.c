@@ -82,7 +82,8 @@ static int listen_there(struct lobby *l, struct err *e)
     return ntohs(at.sin_port);
 }
 
-int lobby_open(struct lobby *l, uv_loop_t *loop, void (*knocked)(void *arg), void *arg, struct err *e)
+int lobby_open(struct lobby *l, uv_loop_t *loop, void (*knocked)(void *arg), void *arg,
+               struct err *e)
 {
     int port = listen_there(l, e);
     if (port < 0)

@@ -26,9 +26,9 @@ struct lobby {
 /* Listens on the loopback device, at any port. `knocked` is called once. Its handle does not keep
  * the loop going. */
 int lobby_open(struct lobby *l, uv_loop_t *loop, void (*knocked)(void *arg), void *arg,
-              struct err *e);
-/* From `knocked`: the next socket that this thread binds becomes the lobby, and its owner's accept()
- * waits for lobby_let_in(). */
+               struct err *e);
+/* From `knocked`: the next socket that this thread binds becomes the lobby, and its owner's
+ * accept() waits for lobby_let_in(). */
 void lobby_hand_over(struct lobby *l);
 /* False: nobody has bound a socket, and those who waited have been turned away. */
 bool lobby_let_in(void);
