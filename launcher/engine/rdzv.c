@@ -30,7 +30,7 @@ struct rdzv {
     int to_count, to_next;
     int port;          /* where the host listens */
     uv_timer_t timer;  /* the next try; then until it is said that we wait */
-    uint64_t begun_ms; /* when the first one was */
+    uint64_t begun_ms; /* when the first one was looked up */
     struct dial *dial; /* a try that runs */
     bool told;         /* that nobody answers */
     struct control *link;
@@ -140,33 +140,30 @@ static void on_dial_closed(uv_handle_t *h)
     free(h->data);
 }
 
-static void try_next(struct rdzv *r);
+static int look_up(struct rdzv *r, struct err *e);
 
 static void on_retry(uv_timer_t *t)
 {
-    try_next(t->data);
+    struct rdzv *r = t->data;
+    struct err e = {0};
+    if (look_up(r, &e) < 0)
+        fail(r, &e);
 }
 
-static void try_later(struct rdzv *r, int error)
+/* From the name on: it may have come meanwhile, or stand for another address. */
+static void try_later(struct rdzv *r, const char *error)
 {
     int64_t waited_ms = (int64_t)(uv_now(r->loop) - r->begun_ms);
-    if (r->to_next < r->to_count) {
-        try_next(r);
-        return;
-    }
     if (waited_ms >= r->want.join_ms) {
         AUTO(free)
-        char *why =
-            xasprintf("no host in %g s: %s", (double)r->want.join_ms / 1000, uv_strerror(error));
+        char *why = xasprintf("no host in %g s: %s", (double)r->want.join_ms / 1000, error);
         fail_text(r, -ETIMEDOUT, why);
         return;
     }
-    if (waited_ms >= QUIET_MS && !r->told) {
+    if (!r->told && (waited_ms >= QUIET_MS || r->to_count == 0)) {
         r->told = true;
-        log_warn("no host at %s:%d yet (%s); it is waited for", r->want.host, r->port,
-                 uv_strerror(error));
+        log_warn("no host at %s:%d yet (%s); it is waited for", r->want.host, r->port, error);
     }
-    r->to_next = 0;
     uv_timer_start(&r->timer, on_retry, RETRY_MS, 0);
 }
 
@@ -184,6 +181,16 @@ static int take_over(struct rdzv *r, const struct dial *d, struct err *e)
     return rc;
 }
 
+static void try_next(struct rdzv *r);
+
+static void try_other(struct rdzv *r, int error)
+{
+    if (r->to_next < r->to_count)
+        try_next(r);
+    else
+        try_later(r, uv_strerror(error));
+}
+
 static void on_connected(uv_connect_t *req, int status)
 {
     struct dial *d = req->data;
@@ -192,7 +199,7 @@ static void on_connected(uv_connect_t *req, int status)
     if (r) {
         r->dial = NULL;
         if (status < 0)
-            try_later(r, status);
+            try_other(r, status);
         else if (take_over(r, d, &e) < 0 || rdzv_join(r, &e) < 0)
             fail(r, &e);
     }
@@ -212,7 +219,7 @@ static void try_next(struct rdzv *r)
         return;
     }
     uv_close((uv_handle_t *)&d->tcp, on_dial_closed);
-    try_later(r, rc);
+    try_other(r, rc);
 }
 
 /* ---- where it is -------------------------------------------------------------------------------
@@ -233,6 +240,7 @@ static bool is_ours(const struct addrinfo *found)
 
 static void keep_addresses(struct rdzv *r, const struct addrinfo *found)
 {
+    r->to_count = r->to_next = 0;
     for (const struct addrinfo *a = found; a && r->to_count < ADDRESSES_MAX; a = a->ai_next) {
         struct sockaddr_storage *to = &r->to[r->to_count];
         if (a->ai_addrlen > sizeof *to)
@@ -252,10 +260,10 @@ static void on_resolved(void *arg, int i, int status, const struct addrinfo *fou
     struct rdzv *r = arg;
     struct err e = {0};
     if (status != 0) {
-        fail_text(r, -EHOSTUNREACH, gai_strerror(status));
+        try_later(r, gai_strerror(status));
         return;
     }
-    bool host = r->want.is_host == 1 || (r->want.is_host < 0 && is_ours(found));
+    bool host = !r->host && (r->want.is_host == 1 || (r->want.is_host < 0 && is_ours(found)));
     int rc = host ? rdzv_host_open(&r->host, r->loop, &r->want, &r->port, &e) : 0;
     /* One beside us may have it; then the two are nodes of one machine. */
     if (rc < 0 && (rc != -EADDRINUSE || r->want.is_host == 1)) {
@@ -263,8 +271,14 @@ static void on_resolved(void *arg, int i, int status, const struct addrinfo *fou
         return;
     }
     keep_addresses(r, found);
-    r->begun_ms = uv_now(r->loop);
     try_next(r);
+}
+
+static int look_up(struct rdzv *r, struct err *e)
+{
+    char *names[] = {(char *)r->want.host, NULL};
+    resolve_close(TAKE(r->resolve));
+    return resolve_open(&r->resolve, r->loop, names, on_resolved, r, e);
 }
 
 /* ---- life --------------------------------------------------------------------------------------
@@ -319,7 +333,6 @@ int rdzv_open(struct rdzv **out, uv_loop_t *loop, const struct rdzv_want *want,
               const struct rdzv_events *ev, void *arg, struct err *e)
 {
     AUTO(rdzv) struct rdzv *r = xzalloc(sizeof *r);
-    char *names[] = {(char *)want->host, NULL};
     r->want = *want;
     r->ev = *ev;
     r->arg = arg;
@@ -328,7 +341,8 @@ int rdzv_open(struct rdzv **out, uv_loop_t *loop, const struct rdzv_want *want,
     r->port_fd = -1;
     uv_timer_init(loop, &r->timer);
     r->timer.data = r;
-    int rc = resolve_open(&r->resolve, loop, names, on_resolved, r, e);
+    r->begun_ms = uv_now(loop);
+    int rc = look_up(r, e);
     if (rc < 0)
         return rc;
     *out = TAKE(r);

@@ -30,9 +30,9 @@ class Meeting:
             self.port = s.getsockname()[1]
         self.nodes = []
 
-    def node(self, *options, nnodes="2", text=SHOW, program=None, job="j"):
+    def node(self, *options, nnodes="2", text=SHOW, program=None, job="j", endpoint="localhost"):
         p = self.runner.start("torchrun", "--nnodes", nnodes, "--rdzv-id", job, "--rdzv-backend", "c10d",
-                              "--rdzv-endpoint", f"localhost:{self.port}", "--grace", "5",
+                              "--rdzv-endpoint", f"{endpoint}:{self.port}", "--grace", "5",
                               *([] if program else ["--no-python"]), *options, *(program or ["sh", "-c", text]))
         self.nodes.append(p)
         return p
@@ -244,6 +244,11 @@ def test_too_few_nodes_are_told_after_the_join_timeout(meeting):
     meeting.node("--rdzv-conf", "join_timeout=1,is_host=0")
     ((status, _, err),) = meeting.ends()
     assert status == 1 and "no host in 1 s: connection refused" in err, err
+    meeting.nodes.clear()
+    meeting.node("--rdzv-conf", "join_timeout=1", endpoint="no.such.host.invalid")
+    ((status, _, err),) = meeting.ends()
+    assert status == 1 and "rendezvous at no.such.host.invalid:" in err and "no host in 1 s: " in err, err
+    assert err.count("it is waited for") == 1, err
 
 
 def test_who_waits_can_be_interrupted(meeting):

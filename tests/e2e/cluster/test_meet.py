@@ -8,11 +8,11 @@ SHOW = "echo $TORCHELASTIC_RESTART_COUNT $RANK $WORLD_SIZE $GROUP_RANK $MASTER_A
 WAITS = SHOW + " | tee -a {log}; [ -e {go} ] || exec sleep 60"
 
 
-def start(nodes, text, *options, nnodes="3"):
+def start(nodes, text, *options, nnodes="3", endpoint="node1", **kw):
     """The same line on each; the first node has the endpoint's address."""
     line = [DROVER, "torchrun", "--nnodes", nnodes, "--nproc-per-node", "2", "--rdzv-id", "j", "--grace", "5", *options,
-            "--rdzv-endpoint", "node1:29400", "--no-python", "sh", "-c", text]
-    return [n.start_job(*line) for n in nodes]
+            "--rdzv-endpoint", f"{endpoint}:29400", "--no-python", "sh", "-c", text]
+    return [n.start_job(*line, **kw) for n in nodes]
 
 
 def ended(job):
@@ -26,6 +26,24 @@ def test_three_nodes_are_one_world_and_node_0_is_where_all_reach_it(cluster):
     lines = sorted(line for _, out, _ in ends for line in out)
     assert [e[0] for e in ends] == [0, 0, 0], ends
     assert lines == [f"0 {2 * n + i} 6 {n} node1 node{n + 1}" for n in range(3) for i in range(2)]
+    cluster.nothing_left()
+
+
+def test_a_name_that_comes_later_is_waited_for(cluster, tmp_path):
+    """Of a pod, say, that is not there yet: its name is, later."""
+    names, said = cluster.work / "etc/hosts", tmp_path / "stderr"
+    before = names.read_text()
+    try:
+        with open(said, "w") as err:
+            jobs = start(cluster.nodes, SHOW, endpoint="late", stderr=err)
+        wait_until(lambda: said.read_text().count("no host at late:29400 yet (") == 3, "all three")
+        names.write_text(before.replace("node1", "node1 late"))
+        ends = [j.end() for j in jobs]
+    finally:
+        names.write_text(before)
+    lines = sorted(line for _, out, _ in ends for line in out.decode().splitlines())
+    assert [e[0] for e in ends] == [0, 0, 0], said.read_text()
+    assert lines == [f"0 {2 * n + i} 6 {n} late node{n + 1}" for n in range(3) for i in range(2)]
     cluster.nothing_left()
 
 
