@@ -15,18 +15,21 @@
 #include "launcher/cmd/cmd.h"
 #include "launcher/engine/agent.h"
 #include "launcher/engine/starter.h"
+#include "launcher/guard/guardian.h"
 #include "launcher/guard/wards.h"
 
-enum { ROUND_MS = 10, ROUNDS_MAX = 300 };
+enum { ROUND_MS = 10, GUARDIAN_ROUNDS = 600, ROUNDS_MAX = 900 };
 
-/* What the agent left when it was killed together with its guardian came to us. */
+/* What the agent left when it was killed came to us. Its guardian ends what descends from it by
+ * itself, and has time to: were it killed here, and then we, nobody would be left to do that. */
 static void end_orphans(void)
 {
     for (int round = 0; round < ROUNDS_MAX; round++) {
         AUTO(free) pid_t *pids = NULL;
         int n = wards_children(&pids);
         for (int i = 0; i < n; i++)
-            kill(pids[i], SIGKILL);
+            if (round >= GUARDIAN_ROUNDS || !guardian_is(pids[i]))
+                kill(pids[i], SIGKILL);
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
         if (n == 0)
@@ -44,10 +47,10 @@ static bool has_ended(pid_t agent)
     return pid < 0 && errno == ECHILD;
 }
 
-/* Until the agent has ended. When who started us (orted, slurmstepd) has, this process ends, which
- * tells the agent: srun would not tell anybody. PR_SET_PDEATHSIG would ask for the end of the
+/* Until the agent has ended. When who started us (orted, slurmstepd) has, the lifeline is closed,
+ * which tells the agent: srun would not tell anybody. PR_SET_PDEATHSIG would ask for the end of the
  * thread that has forked us. */
-static void wait_for(pid_t agent, pid_t parent)
+static void wait_for(pid_t agent, pid_t parent, int lifeline)
 {
     const struct timespec look_again = {.tv_sec = 1};
     sigset_t child;
@@ -55,8 +58,8 @@ static void wait_for(pid_t agent, pid_t parent)
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, NULL);
     while (!has_ended(agent)) {
-        if (getppid() != parent)
-            _exit(0);
+        if (lifeline >= 0 && getppid() != parent)
+            close(fd_take(&lifeline));
         sigtimedwait(&child, NULL, &look_again);
     }
 }
@@ -76,7 +79,7 @@ int cmd_rank(int argc, char **argv)
     for (size_t i = 0; i < COUNT_OF(ignored); i++)
         signal(ignored[i], SIG_IGN);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* without it only end_orphans() has less to do */
-    int ends[2] = {-1, -1}; /* the other one closes when this process has ended, and no sooner */
+    int ends[2] = {-1, -1}; /* a lifeline: the agent sees it close when this process ends, too */
     pid_t agent = pipe2(ends, O_CLOEXEC) < 0 ? -1 : fork();
     if (agent == 0) {
         close(ends[1]);
@@ -87,7 +90,7 @@ int cmd_rank(int argc, char **argv)
         return CMD_FAILED;
     }
     close(ends[0]);
-    wait_for(agent, parent);
+    wait_for(agent, parent, ends[1]);
     end_orphans();
     return 0;
 }

@@ -66,6 +66,14 @@ pid_t guardian_keeper(const struct guardian *g)
     return g->keeper;
 }
 
+bool guardian_is(pid_t pid)
+{
+    char path[32], name[32] = "";
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, name, sizeof name - 1) > 0 && strcmp(name, GUARDIAN_NAME "\n") == 0;
+}
+
 /* ---- start ------------------------------------------------------------------------------- */
 
 static int start(struct guardian **out, bool kept, struct err *e)

@@ -10,6 +10,7 @@
 #ifndef DROVER_GUARDIAN_H
 #define DROVER_GUARDIAN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <uv.h>
@@ -33,6 +34,8 @@ void guardian_stop(struct guardian *g);
 AUTO_DEFINE(guardian, struct guardian *, guardian_stop)
 /* The keeper, or the guardian that has none: our child. */
 pid_t guardian_keeper(const struct guardian *g);
+/* Whether this process is a guardian, of whoever: by its name. */
+bool guardian_is(pid_t pid);
 
 /* What the guardian says, on the loop. `job` is the caller's number for a job. */
 struct guardian_events {

@@ -471,7 +471,7 @@ _Noreturn void guardian_main(int lifeline, bool kept)
     if (guardian > 0)
         keep(&s, guardian);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    prctl(PR_SET_NAME, "drover-guardian");
+    prctl(PR_SET_NAME, GUARDIAN_NAME);
     run(&s);
     _exit(end_all(&s) ? 0 : 1);
 }

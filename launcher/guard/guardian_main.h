@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 
+#define GUARDIAN_NAME "drover-guardian" /* what ps shows; 15 characters at most */
+
 /* Runs in the process that guardian_start() has forked, which becomes the keeper, or where none is
  * wanted the guardian, and ends it.
  * `lifeline` is the socket to the launcher; no other descriptor of the launcher's stays open. */

@@ -43,7 +43,7 @@ class Remote(Place):
         return wait_until(lambda: key.exists() and key.read_text().split()[1], "worker.key")
 
     def worker(self, node, *args, key="sweeps/s/worker.key", wrap=()):
-        args = (*(("--key", key) if key else ()), "--places", "1", "--patience", "3", *args)
+        args = (*(("--key", key) if key else ()), "--places", "1", "--patience", "8", *args)
         with open(self.path / f"{node}.txt", "a") as log:
             p = subprocess.Popen([*wrap, DROVER, "worker", *args], cwd=self.path, env=dict(self.env, NODE=node),
                                  stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)

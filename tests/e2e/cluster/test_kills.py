@@ -1,6 +1,7 @@
 """`drover run` over three nodes when what carries it is killed: the job ends, in time and with a word, and not one
 process of it is left on any node."""
 import contextlib
+import itertools
 import os
 import re
 import signal
@@ -8,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from cluster_kit import SHORTER, Engine
+from cluster_kit import ONE_ENGINE, SHORTER
 from waiting import wait_until
 
 RANKS = ["-np", "6", "--grace", "2"]
@@ -18,9 +19,11 @@ KILLS = int(os.environ.get("DROVER_TEST_KILLS", "1"))
 COMMON = ["drover", "guardian", "agent", "agent's guardian", "rank"]
 LOST_AFTER = 3
 VICTIMS = [*(("openmpi", v) for v in [*COMMON, "agent's parent", "mpirun", "orted", "sshd"]), ("slurm", "drover"), ("slurm", "srun"),
-           ("slurm", "agent's guardian"), *(pytest.param(*which, marks=SHORTER) for which in (
-               ("openmpi", "ssh"), ("slurm", "guardian"), ("slurm", "agent"), ("slurm", "rank")))]
-UNNEEDED = ["keeper", "agent's parent", "slurmstepd"]
+           ("slurm", "agent's guardian"), ("slurm", "slurmstepd"), *(pytest.param(*which, marks=SHORTER) for which in (
+               ("openmpi", "ssh"), ("slurm", "guardian"), ("slurm", "agent"), ("slurm", "agent's parent"),
+               ("slurm", "rank")))]
+PAIRS = [pytest.param(pair, id="-then-".join(pair), marks=() if pair == ("agent", "parent") else SHORTER)
+         for pair in itertools.permutations(["guardian", "agent", "parent"], 2)]
 
 
 def all_ranks_run(cluster):
@@ -80,23 +83,51 @@ def test_whoever_is_killed_nothing_is_left_on_any_node(engine, victim, seed):
     assert time.monotonic() - began < 25
 
 
-def test_ranks_live_on_when_who_is_not_needed_dies_and_end_at_our_word(slurm):
-    """Our keepers, and Slurm's part of a node, one after another."""
-    engine = Engine(slurm, "slurm")
+@ONE_ENGINE
+def test_ranks_live_on_without_the_keeper_and_end_at_our_word(engine):
     job = engine.start(*RANKS, *FAMILY)
-    all_ranks_run(slurm)
-    for victim in UNNEEDED:
-        killed = {p.pid for p in find(slurm.running(), victim, job) if p.node == "node3" or victim == "keeper"}
-        assert killed, victim
-        for pid in killed:
-            os.kill(pid, signal.SIGKILL)
-        wait_until(lambda killed=killed: not killed & set(slurm.running()), "their end")
-    all_ranks_run(slurm)
+    all_ranks_run(engine.cluster)
+    (keeper,) = find(engine.cluster.running(), "keeper", job)
+    os.kill(keeper.pid, signal.SIGKILL)
+    time.sleep(2)  # whoever dies of it has died
+    all_ranks_run(engine.cluster)
+    assert keeper.pid not in engine.cluster.running()
     job.kill(signal.SIGTERM)
     status, _, err = job.end(20)
     assert status != 0, err
-    engine.close()
-    slurm.nothing_left(5)
+    engine.cluster.nothing_left(5)
+
+
+def guards(cluster, job):
+    """Who guard one rank: {name: Process}."""
+    running = cluster.running()
+    guardian = find(running, "agent's guardian", job)[-1]
+    agent = running[guardian.parent]
+    return {"guardian": guardian, "agent": agent, "parent": running[agent.parent]}
+
+
+def ends_with_nothing_left(engine, job):
+    try:
+        status, _, err = job.popen.wait(5), *job.popen.communicate()
+    except subprocess.TimeoutExpired:  # who was killed was nobody's whom the job needs
+        job.kill(signal.SIGTERM)
+        status, _, err = job.end(40)
+    assert status != 0, err
+    engine.cluster.nothing_left(8)
+
+
+@ONE_ENGINE
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("_", range(max(KILLS // 6, 1)))
+def test_two_of_the_three_who_guard_a_rank_are_killed_at_once(engine, pair, seed, _):
+    job = engine.start(*RANKS, *FAMILY)
+    all_ranks_run(engine.cluster)
+    three = guards(engine.cluster, job)
+    for who in pair:
+        with contextlib.suppress(ProcessLookupError):  # the first one's end was its own, too
+            os.kill(three[who].pid, signal.SIGKILL)
+        time.sleep(seed.choice([0, seed.uniform(0, 0.05)]))
+    ends_with_nothing_left(engine, job)
 
 
 @pytest.mark.parametrize("_", range(KILLS))
@@ -108,15 +139,11 @@ def test_random_kills_at_random_moments_leave_nothing(engine, seed, _):
         running = [p for p in engine.cluster.running().values()
                    if "drover" in p.name or p.name in ("mpirun", "orted", "ssh", "sshd", "srun", "slurmstepd", "sleep")]
         if running:
+            victim = seed.choice(running)
+            print("killed:", victim, "of", *running, sep="\n    ")
             with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
-                os.kill(seed.choice(running).pid, signal.SIGKILL)
-    try:
-        status, _, err = job.popen.wait(5), *job.popen.communicate()
-    except subprocess.TimeoutExpired:  # what was killed was nobody's whom the job needs
-        job.kill(signal.SIGTERM)
-        status, _, err = job.end(40)
-    assert status != 0, err
-    engine.cluster.nothing_left(8)
+                os.kill(victim.pid, signal.SIGKILL)
+    ends_with_nothing_left(engine, job)
 
 
 def test_a_node_that_falls_silent_is_lost_and_named_and_its_ranks_end(engine):
