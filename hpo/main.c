@@ -18,8 +18,8 @@ static const struct {
 };
 
 /* In place of libc's (Makefile: --export-dynamic-symbol). OpenBLAS brings libquadmath, which would
-   teach printf to write __float128; from then on libc writes every number the slow way, and nobody
-   here prints a __float128. */
+ * teach printf to write __float128; from then on libc writes every number the slow way, and nobody
+ * here prints a __float128. */
 __attribute__((visibility("default"))) int register_printf_type(printf_va_arg_function *write)
 {
     return -1;

@@ -18,7 +18,11 @@
 #include "launcher/guard/guardian.h"
 #include "launcher/guard/wards.h"
 
-enum { ROUND_MS = 10, GUARDIAN_ROUNDS = 600, ROUNDS_MAX = 900 };
+enum {
+    ROUND_MS = 10,
+    GUARDIAN_ROUNDS = 600, /* a guardian gives up after 5 s (END_LIMIT_MS) */
+    ROUNDS_MAX = GUARDIAN_ROUNDS + 300
+};
 
 /* What the agent left when it was killed came to us. Its guardian ends what descends from it by
  * itself, and has time to: were it killed here, and then we, nobody would be left to do that. */

@@ -26,7 +26,7 @@ struct engine {
     struct rendezvous *rendezvous; /* from the first job on that needs it */
     struct local_job *jobs;
     uint32_t last_number;
-    int oom;          /* the counter of this process's cgroup */
+    int oom;          /* the counter of this process's cgroup; -1: not opened yet, or none */
     bool gone;        /* the guardian is */
     uv_timer_t later; /* answers engine_clear() then */
     char scratch[IO_READ_BYTES];
@@ -111,9 +111,16 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
     j->ev.not_started(j->arg, rank, exec && error == ENOENT ? NOT_FOUND : NOT_RUN, why);
 }
 
+/* The counter of this process's own cgroup is opened with the first job: a worker moves into
+ * another one before. */
 static long count_oom_kills(const struct local_job *j)
 {
-    return oom_kills(j->cgroup ? j->oom : j->engine->oom);
+    struct engine *en = j->engine;
+    if (!j->cgroup && en->oom < 0) {
+        AUTO(free) char *dir = cgroup_dir("", "memory");
+        en->oom = oom_open(dir);
+    }
+    return oom_kills(j->cgroup ? j->oom : en->oom);
 }
 
 static void rank_exited(struct local_job *j, int rank, int wait_status)
@@ -516,8 +523,7 @@ int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, const 
         free(en);
         return rc;
     }
-    AUTO(free) char *cgroup = cgroup_dir("", "memory");
-    en->oom = oom_open(cgroup);
+    en->oom = -1;
     uv_timer_init(loop, &en->later);
     en->later.data = en;
     *out = en;

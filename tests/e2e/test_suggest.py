@@ -342,3 +342,11 @@ def test_the_example_finds_a_good_trial():
     assert done.returncode == 0, done.stderr
     best = json.loads(done.stdout)
     assert set(best) == {"id", "params", "value"} and best["value"] < 2, best  # a random trial is worth 5
+
+
+def test_nobody_teaches_printf_to_write_quads_which_would_make_it_slow():
+    said = subprocess.run([DROVER, "suggest", "--help"], env=dict(os.environ, LD_DEBUG="bindings"), stderr=subprocess.PIPE,
+                          stdout=subprocess.DEVNULL, text=True, check=True).stderr
+    for line in said.splitlines():
+        if "libquadmath" in line and "`register_printf_type'" in line:
+            assert "libc.so" not in line.partition(" to ")[2], line

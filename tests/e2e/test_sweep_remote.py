@@ -43,7 +43,7 @@ class Remote(Place):
         return wait_until(lambda: key.exists() and key.read_text().split()[1], "worker.key")
 
     def worker(self, node, *args, key="sweeps/s/worker.key", wrap=()):
-        args = (*(("--key", key) if key else ()), "--places", "1", "--patience", "8", *args)
+        args = (*(("--key", key) if key else ()), "--places", "1", "--patience", "3", *args)
         with open(self.path / f"{node}.txt", "a") as log:
             p = subprocess.Popen([*wrap, DROVER, "worker", *args], cwd=self.path, env=dict(self.env, NODE=node),
                                  stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -116,7 +116,7 @@ def test_a_worker_that_is_told_to_end_gives_its_trial_back_with_its_checkpoint(p
     coordinator = place.coordinate(place.sweep(grid(1)))
     first = place.worker("a")
     place.wait_for_runs(1)
-    second = place.worker("b")
+    second = place.worker("b", "--patience", "30")
     first.send_signal(signal.SIGTERM)
     assert first.wait(10) == 0
     assert place.wait_for_runs(2)[1] == ["0", "1", "b", "0"]
