@@ -15,7 +15,7 @@
 #include "common/mem.h"
 #include "hpo/model/kernel.h"
 
-#define GP_NOISE_FLOOR 1e-6
+#define GP_NOISE_FLOOR 1e-8
 
 /* Hyperparameters: those of the kernel, then t. */
 static inline size_t gp_params(const struct kernel_shape *h)

@@ -72,7 +72,7 @@ static void reference(const double *p, const double *at, double *mean, double *v
         for (int j = 0; j < N; j++)
             gsl_matrix_set(k, (size_t)i, (size_t)j,
                            covariance(p, x + i, x + j, N, N) +
-                               (i == j ? 1e-6 + exp(p[10]) + noise[i] : 0));
+                               (i == j ? GP_NOISE_FLOOR + exp(p[10]) + noise[i] : 0));
         gsl_vector_set(ks, (size_t)i, covariance(p, x + i, at, N, 1));
         gsl_vector_set(one, (size_t)i, 1);
         gsl_vector_set(v, (size_t)i, y[i]);

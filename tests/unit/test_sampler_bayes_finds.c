@@ -13,11 +13,11 @@ struct run {
 };
 
 static void begin(struct run *w, const struct sampler_ops *ops, const char *space,
-                  size_t goal_count, uint64_t seed)
+                  size_t goal_count, int batch, uint64_t seed)
 {
     w->space = kit_space(space, NULL);
     w->task = (struct sampler_task){
-        .space = w->space, .seed = seed, .goals = goals, .goal_count = goal_count};
+        .space = w->space, .seed = seed, .goals = goals, .goal_count = goal_count, .batch = batch};
     w->sampler = sampler_new(ops, &w->task);
 }
 
@@ -49,7 +49,7 @@ static double search(const struct problem *p, const struct sampler_ops *ops, uin
     struct run w;
     struct trial *t[BATCH_MAX];
     double best = INFINITY;
-    begin(&w, ops, p->space, 1, seed);
+    begin(&w, ops, p->space, 1, p->batch, seed);
     for (int i = 0; i < p->trials; i += p->batch) {
         for (int k = 0; k < p->batch; k++)
             t[k] = ask(&w);
@@ -124,6 +124,43 @@ TEST(eight_at_a_time_its_least_is_nearly_found_in_48_trials)
     CHECK(exp(sum / KIT_SEEDS) < 0.02);
 }
 
+/* -3.86278 at its least (Dixon & Szego 1978). */
+static double hartmann3(const json_t *p)
+{
+    static const double weight[4] = {1, 1.2, 3, 3.2},
+                        a[4][3] = {{3, 10, 30}, {0.1, 10, 35}, {3, 10, 30}, {0.1, 10, 35}},
+                        at[4][3] = {{.3689, .1170, .2673},
+                                    {.4699, .4387, .7470},
+                                    {.1091, .8732, .5547},
+                                    {.0381, .5743, .8828}};
+    const double x[3] = {kit_number(p, "x"), kit_number(p, "y"), kit_number(p, "z")};
+    double sum = 0;
+    for (int i = 0; i < 4; i++) {
+        double off = 0;
+        for (int k = 0; k < 3; k++)
+            off += a[i][k] * pow(x[k] - at[i][k], 2);
+        sum -= weight[i] * exp(-off);
+    }
+    return sum;
+}
+
+/* A model that takes values for as exact as they are: 9e-7 in the geometric mean,
+ * where it was 1e-5 with a floor of 1e-6 under the noise. */
+TEST(eight_at_a_time_the_least_of_hartmann_3_is_found_to_some_millionths_in_96_trials)
+{
+    struct problem p = {"[{'name':'x','type':'float','low':0,'high':1},"
+                        "{'name':'y','type':'float','low':0,'high':1},"
+                        "{'name':'z','type':'float','low':0,'high':1}]",
+                        96, 8, hartmann3};
+    double sum = 0;
+    for (uint64_t seed = 1; seed <= KIT_SEEDS; seed++) {
+        double regret = search(&p, &sampler_bayes, seed) + 3.8627797874;
+        printf("# seed %d: %.2e\n", (int)seed, regret);
+        sum += log(fmax(regret, 1e-10));
+    }
+    CHECK(exp(sum / KIT_SEEDS) < 4e-6);
+}
+
 static const char mixed[] =
     "[{'name':'solver','type':'cat','choices':['sgd','adam','lbfgs','rprop']},"
     "{'name':'width','type':'cat','choices':[256,16,64,32,128]},"
@@ -172,7 +209,7 @@ static struct outcome train(uint64_t seed, int trials)
 {
     struct run w;
     struct outcome o = {.best = INFINITY};
-    begin(&w, &sampler_bayes, memory, 1, seed);
+    begin(&w, &sampler_bayes, memory, 1, 1, seed);
     for (int i = 0; i < trials; i++) {
         struct trial *t = ask(&w);
         double batch = kit_number(t->params, "batch"), width = kit_number(t->params, "width");
@@ -233,7 +270,7 @@ static double volume(const struct sampler_ops *ops, size_t batch, uint64_t seed)
     enum { TRIALS = 48 };
     struct run w;
     double y[2 * TRIALS], ref[] = {1.1, 11};
-    begin(&w, ops, cube, 2, seed);
+    begin(&w, ops, cube, 2, 1, seed);
     struct trial *t[TRIALS];
     for (size_t i = 0; i < TRIALS; i++) {
         t[i] = ask(&w);
@@ -261,7 +298,7 @@ TEST(three_goals_are_each_improved)
 {
     struct run w;
     double best[3] = {INFINITY, INFINITY, INFINITY};
-    begin(&w, &sampler_bayes, cube, 3, 1);
+    begin(&w, &sampler_bayes, cube, 3, 1, 1);
     for (int i = 0; i < 40; i++) {
         struct trial *t = ask(&w);
         double y[3] = {0, 0, 0};
