@@ -56,7 +56,7 @@ struct view { /* of one communicator */
     int n;
     const char *comm;
     int size;
-    uint64_t k;       /* the first call that not all have done */
+    uint64_t k;       /* the call that is looked at */
     const char *most; /* what most of those that made it say it is; NULL: nobody did */
     int made;         /* by so many */
 };
@@ -79,12 +79,10 @@ static const char *its_call(const struct view *v, int i)
     return c ? c->what : NULL;
 }
 
-static void look(struct view *v)
+/* What most of those that made call k say it is. */
+static const char *most_of(const struct view *v)
 {
-    v->k = UINT64_MAX;
-    for (int i = 0; i < v->n; i++)
-        if (is_in(v, i) && next_of(v->ranks[i].at) < v->k)
-            v->k = next_of(v->ranks[i].at);
+    const char *most = NULL;
     int best = 0;
     for (int i = 0; i < v->n; i++) {
         const char *one = its_call(v, i);
@@ -93,12 +91,31 @@ static void look(struct view *v)
             const char *other = its_call(v, j);
             same += other && strcmp(one, other) == 0;
         }
-        v->made += one != NULL;
         if (same > best) {
             best = same;
-            v->most = one;
+            most = one;
         }
     }
+    return most;
+}
+
+/* Looks at call k; whether it is not the same of all that made it. */
+static bool differs(struct view *v, uint64_t k)
+{
+    bool same = true;
+    v->k = k;
+    v->most = NULL;
+    v->made = 0;
+    for (int i = 0; i < v->n; i++) {
+        const char *one = its_call(v, i);
+        v->made += one != NULL;
+        if (one && !v->most)
+            v->most = one;
+        same = same && (!one || strcmp(one, v->most) == 0);
+    }
+    if (!same)
+        v->most = most_of(v);
+    return !same;
 }
 
 static bool is_odd(const struct view *v, int i)
@@ -106,9 +123,27 @@ static bool is_odd(const struct view *v, int i)
     const char *one = its_call(v, i);
     if (!belongs(v, i) || !v->most)
         return false;
-    if (is_in(v, i) && !one && next_of(v->ranks[i].at) > v->k)
-        return false; /* it is far ahead: it has made the call */
+    if (is_in(v, i) && !one && next_of(v->ranks[i].at) != v->k)
+        return false; /* it is far ahead, and has made the call, or behind */
     return !one || strcmp(one, v->most) != 0;
+}
+
+/* Looks at the first call that not all have done; or, where nobody is odd in that, at the first
+ * after it that differs: who is behind has not come to it. */
+static void look(struct view *v)
+{
+    uint64_t first = UINT64_MAX;
+    bool odd = false;
+    for (int i = 0; i < v->n; i++)
+        if (is_in(v, i) && next_of(v->ranks[i].at) < first)
+            first = next_of(v->ranks[i].at);
+    (void)differs(v, first);
+    for (int i = 0; i < v->n; i++)
+        odd = odd || is_odd(v, i);
+    for (uint64_t i = 1; !odd && i < LINEUP_CALLS; i++)
+        odd = differs(v, first + i);
+    if (!odd)
+        (void)differs(v, first);
 }
 
 static void write_most(struct strbuf *b, const struct view *v)

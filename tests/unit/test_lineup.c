@@ -69,6 +69,40 @@ TEST(a_rank_whose_other_call_was_done_at_once_is_still_named)
     CHECK_STR(odd_text, "..x.");
 }
 
+TEST(a_rank_that_makes_another_call_is_named_while_one_is_still_in_the_call_before)
+{
+    for (int i = 0; i < 4; i++)
+        put(i, "world", 4, 56,
+            i == 2 ? "all_reduce of 5 float, sum" : "all_reduce of 4 float, sum");
+    put(0, "world", 4, 55, "barrier"); /* as all of them made it */
+    AUTO(free) char *text = text_of(4);
+    CHECK_HAS(text, "call 57: made by 3\n    ranks 1, 3: all_reduce of 4 float, sum, for 3.2 s\n"
+                    "    rank 2 on node c02: all_reduce of 5 float, sum   <- another call\n");
+    CHECK_STR(odd_text, "..x.");
+}
+
+TEST(where_all_make_the_same_calls_who_is_behind_is_not_odd)
+{
+    for (int i = 0; i < 4; i++)
+        put(i, "world", 4, 56, "all_reduce of 4 float, sum");
+    put(0, "world", 4, 55, "barrier");
+    AUTO(free) char *text = text_of(4);
+    CHECK_HAS(text, "call 56: made by 4\n");
+    CHECK_STR(odd_text, "....");
+}
+
+TEST(who_is_missing_is_named_before_calls_that_differ_later)
+{
+    for (int i = 0; i < 4; i++)
+        put(i, "world", 4, 56, "all_reduce of 4 float, sum");
+    put(0, "world", 4, 55, NULL);
+    put(1, "world", 4, 56, "all_reduce of 5 float, sum");
+    AUTO(free) char *text = text_of(4);
+    CHECK_HAS(text, "call 56: made by 3\n");
+    CHECK_HAS(text, "rank 0 on node c01: has not made it; its last was barrier");
+    CHECK_STR(odd_text, "x...");
+}
+
 TEST(a_root_that_runs_ahead_is_not_odd)
 {
     for (int i = 0; i < 4; i++)
