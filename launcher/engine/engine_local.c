@@ -18,6 +18,7 @@
 
 enum { STREAMS = 2 };
 enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* as shells say it */
+enum { NOT_OPENED = -2 };
 
 struct engine {
     uv_loop_t *loop;
@@ -26,7 +27,7 @@ struct engine {
     struct rendezvous *rendezvous; /* from the first job on that needs it */
     struct local_job *jobs;
     uint32_t last_number;
-    int oom;          /* the counter of this process's cgroup; -1: not opened yet, or none */
+    int oom;          /* the counter of this process's cgroup, or NOT_OPENED; -1: none */
     bool gone;        /* the guardian is */
     uv_timer_t later; /* answers engine_clear() then */
     char scratch[IO_READ_BYTES];
@@ -116,7 +117,7 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
 static long count_oom_kills(const struct local_job *j)
 {
     struct engine *en = j->engine;
-    if (!j->cgroup && en->oom < 0) {
+    if (!j->cgroup && en->oom == NOT_OPENED) {
         AUTO(free) char *dir = cgroup_dir("", "memory");
         en->oom = oom_open(dir);
     }
@@ -523,7 +524,7 @@ int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, const 
         free(en);
         return rc;
     }
-    en->oom = -1;
+    en->oom = NOT_OPENED;
     uv_timer_init(loop, &en->later);
     en->later.data = en;
     *out = en;

@@ -13,11 +13,11 @@ struct run {
 };
 
 static void begin(struct run *w, const struct sampler_ops *ops, const char *space,
-                  size_t goal_count, int batch, uint64_t seed)
+                  size_t goal_count, uint64_t seed)
 {
     w->space = kit_space(space, NULL);
     w->task = (struct sampler_task){
-        .space = w->space, .seed = seed, .goals = goals, .goal_count = goal_count, .batch = batch};
+        .space = w->space, .seed = seed, .goals = goals, .goal_count = goal_count};
     w->sampler = sampler_new(ops, &w->task);
 }
 
@@ -49,7 +49,7 @@ static double search(const struct problem *p, const struct sampler_ops *ops, uin
     struct run w;
     struct trial *t[BATCH_MAX];
     double best = INFINITY;
-    begin(&w, ops, p->space, 1, p->batch, seed);
+    begin(&w, ops, p->space, 1, seed);
     for (int i = 0; i < p->trials; i += p->batch) {
         for (int k = 0; k < p->batch; k++)
             t[k] = ask(&w);
@@ -209,7 +209,7 @@ static struct outcome train(uint64_t seed, int trials)
 {
     struct run w;
     struct outcome o = {.best = INFINITY};
-    begin(&w, &sampler_bayes, memory, 1, 1, seed);
+    begin(&w, &sampler_bayes, memory, 1, seed);
     for (int i = 0; i < trials; i++) {
         struct trial *t = ask(&w);
         double batch = kit_number(t->params, "batch"), width = kit_number(t->params, "width");
@@ -270,7 +270,7 @@ static double volume(const struct sampler_ops *ops, size_t batch, uint64_t seed)
     enum { TRIALS = 48 };
     struct run w;
     double y[2 * TRIALS], ref[] = {1.1, 11};
-    begin(&w, ops, cube, 2, 1, seed);
+    begin(&w, ops, cube, 2, seed);
     struct trial *t[TRIALS];
     for (size_t i = 0; i < TRIALS; i++) {
         t[i] = ask(&w);
@@ -298,7 +298,7 @@ TEST(three_goals_are_each_improved)
 {
     struct run w;
     double best[3] = {INFINITY, INFINITY, INFINITY};
-    begin(&w, &sampler_bayes, cube, 3, 1, 1);
+    begin(&w, &sampler_bayes, cube, 3, 1);
     for (int i = 0; i < 40; i++) {
         struct trial *t = ask(&w);
         double y[3] = {0, 0, 0};
