@@ -50,6 +50,9 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,--as-needed \
 bundled = -Wl,-rpath,'$$ORIGIN/$(1)'
 LIBS_common   := $(shell pkg-config --libs jansson yaml-0.1 libuv libzmq) -lm
 LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson) -ldl -lpthread
+static_of = $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a))
+STATIC := $(if $(SAN),,$(and $(call static_of,c),$(call static_of,hwloc),$(call static_of,uv_a),$(call static_of,jansson)))
+LIBS_rank := $(if $(STATIC),-static-pie -lhwloc -luv_a -ljansson -lm,$(shell pkg-config --libs hwloc libuv jansson) -lm) -lpthread
 LIBS_hpo      := $(shell pkg-config --libs libzmq sqlite3 yaml-0.1) -lgsl -lopenblas
 LIBS_collectives := -ldl
 
@@ -63,7 +66,7 @@ endif
 
 # ---- what there is -----------------------------------------------------------------------------
 objs = $(patsubst %.c,$(B)/obj/%.o,$(1))
-MAINS := launcher/main.c hpo/main.c collectives/main.c
+MAINS := launcher/main.c launcher/rank_main.c hpo/main.c collectives/main.c
 SRC_common      := $(wildcard common/*.c)
 SRC_launcher    := $(filter-out launcher/client/%,$(wildcard launcher/*/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
@@ -71,7 +74,7 @@ SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c hpo/sweep/
 SRC_comm        := $(wildcard collectives/comm/*.c)
 SRC_collectives := $(wildcard collectives/bench/*.c) collectives/nccl/nccl_meet.c
 
-PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover) \
+PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover $(B)/libexec/drover/drover-rank) \
             $(if $(wildcard hpo/main.c),$(B)/libexec/drover/drover-hpo) \
             $(if $(wildcard collectives/main.c),$(B)/libexec/drover/drover-bench)
 PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/mpi/*.c)),$(B)/lib/drover/backend_mpi.so) \
@@ -106,6 +109,12 @@ $(B)/bin/drover: $(B)/obj/launcher/main.o $(B)/liblauncher.a $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_launcher) $(LIBS_common) $(call bundled,../lib/bundled)
+
+# Statically where this machine has the libraries so (launcher/rank_main.c says why).
+$(B)/libexec/drover/drover-rank: $(B)/obj/launcher/rank_main.o $(B)/liblauncher.a $(B)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_rank)
 
 $(B)/libexec/drover/drover-hpo: $(B)/obj/hpo/main.o $(B)/libhpo.a $(B)/liblauncher.a $(B)/libcommon.a
 	@mkdir -p $(@D)

@@ -1,7 +1,6 @@
 /* drover - what people type. Commands of its own are run here; the others are programs beside it
  * (libexec/drover), which are executed with the arguments as they were. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,8 +25,10 @@ static const struct cmd commands[] = {
      "drover run"},
     {"torchrun", "[--nproc-per-node N] [options] script [args]", "The same, as torchrun takes it",
      cmd_torchrun, NULL, "drover torchrun"},
-    {"rank", "", "Run one rank of a job (mpirun and srun start this for `drover run`)", cmd_rank,
-     NULL, "drover rank"},
+    {"rank", "", "Run one rank of a job (mpirun and srun start this for `drover run`)", NULL,
+     "drover-rank", NULL},
+    {"machine", "", "Tell what this machine is (`drover rank` starts this)", cmd_machine, NULL,
+     "drover machine"},
     {"ps", "[--json]", "List the jobs that run on this machine", cmd_ps, NULL, "drover ps"},
     {"logs", "[-f] [-n N] JOB [RANK]", "Show the last lines of a running job", cmd_logs, NULL,
      "drover logs"},
@@ -75,13 +76,11 @@ static int unknown(const char *name)
     return CMD_USAGE;
 }
 
-/* ../libexec/drover/PROGRAM from where this program lies: in the build tree and when installed. */
 static int exec_program(const struct cmd *c, char **argv)
 {
-    AUTO(free) char *above = NULL;
+    AUTO(free) char *path = NULL;
     struct err e = {0};
-    if (self_path(&above, 2, &e) == 0) {
-        AUTO(free) char *path = xasprintf("%s/libexec/drover/%s", above, c->program);
+    if (self_program(&path, c->program, &e) == 0) {
         execv(path, argv);
         err_set(&e, -errno, "%s: %s: %s", c->name, path, strerror(errno));
         err_hint(&e, "is this a complete installation? `make install` puts it there");
@@ -168,17 +167,9 @@ static int dispatch(int argc, char **argv)
     return c ? run(c, argc, argv) : unknown(word);
 }
 
-/* A descriptor below 3 that is closed would become something else's, and then the ranks'. */
-static void fill_standard_fds(void)
-{
-    for (int fd = 0; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
-            return;
-}
-
 int main(int argc, char **argv)
 {
-    fill_standard_fds();
+    self_fill_standard_fds();
     int status = dispatch(argc, argv);
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))

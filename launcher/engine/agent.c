@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "launcher/engine/control.h"
 #include "launcher/engine/engine.h"
+#include "launcher/engine/machine.h"
 #include "launcher/engine/starter.h"
 #include "launcher/node/netif.h"
 #include "launcher/node/port.h"
@@ -187,14 +188,12 @@ static void on_in(struct agent *a, const struct control_frame *f)
 
 static void on_tell(struct agent *a, const struct control_frame *f)
 {
-    AUTO(topo) struct topo *t = NULL;
-    AUTO(free) char *machine = NULL;
-    size_t len = 0;
+    AUTO(strbuf) struct strbuf told = {0};
     struct err e = {0};
-    if (topo_load(&t, &e) < 0 || topo_export(&machine, &len, t, &e) < 0)
+    if (machine_ask(&told, &e) < 0)
         say_error(a, &e);
     else
-        control_send(a->link, json_pack("{s:s}", "t", "topo"), machine, len);
+        control_send(a->link, json_pack("{s:s}", "t", "topo"), told.data, told.len);
 }
 
 static int choose_port(struct agent *a, struct err *e)
@@ -231,28 +230,33 @@ static bool is_set(const struct agent *a, const char *name)
 
 /* Open MPI over TCP takes every interface for a way to the other nodes, and hangs or fails on one
  * like docker0, which has the same address on all. Its default is named, as ours replaces it. */
-static void leave_inner_networks_out(struct agent *a)
+static void leave_inner_networks_out(struct agent *a, const char *names)
 {
-    if (is_set(a, "OMPI_MCA_btl_tcp_if_include") || is_set(a, "OMPI_MCA_btl_tcp_if_exclude"))
-        return;
-    AUTO(free) char *names = netif_inner();
-    if (names)
+    if (names && !is_set(a, "OMPI_MCA_btl_tcp_if_include") &&
+        !is_set(a, "OMPI_MCA_btl_tcp_if_exclude"))
         env_set(&a->row.plan->env, "OMPI_MCA_btl_tcp_if_exclude", "127.0.0.1/8,sppp,%s", names);
 }
 
 /* NCCL, gloo and TensorPipe each choose an interface by rules of their own, and may choose one that
  * leads nowhere. The one by which the launcher was reached leads to the other nodes. */
-static void name_the_network(struct agent *a)
+static void name_the_network(struct agent *a, const char *name)
 {
     static const char *const variables[] = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
                                             "TP_SOCKET_IFNAME"};
-    struct control_ends ends;
-    AUTO(free) char *name = control_ends(&ends, a->link) < 0 ? NULL : netif_of(ends.own);
-    if (!name || strcmp(name, "lo") == 0)
-        return;
     for (size_t i = 0; i < COUNT_OF(variables); i++)
         if (!is_set(a, variables[i]))
             env_set(&a->row.plan->env, variables[i], "%s", name);
+}
+
+static void tell_networks(struct agent *a, bool other_nodes)
+{
+    struct control_ends ends = {0};
+    (void)control_ends(&ends, a->link);
+    AUTO(free) char *inner = NULL;
+    AUTO(free) char *ours = netif_of(ends.own, &inner);
+    leave_inner_networks_out(a, inner);
+    if (other_nodes && ours && strcmp(ours, "lo") != 0)
+        name_the_network(a, ours);
 }
 
 /* Who speaks PMI-1 to the launcher has its own place among all ranks, here it is the only one. */
@@ -295,14 +299,10 @@ static void on_start(struct agent *a, const struct control_frame *f)
     if (rc == 0 && address)
         env_set(&a->row.plan->env, "MASTER_ADDR", "%s", address);
     control_trust(a->link, (int)lost_after_ms);
-    leave_inner_networks_out(a);
-    if (nodes > 1)
-        name_the_network(a);
-    struct launch_spec spec = {.stdin_fd = a->stdin_fd,
-                               .stdin_null = a->stdin_fd < 0,
-                               .reports = a->row.wish.reports,
-                               .no_pmix = true};
-    struct engine_order order = {a->row.plan, &spec, a->row.base, (int)port};
+    tell_networks(a, nodes > 1);
+    struct launch_spec spec = {
+        .stdin_fd = a->stdin_fd, .stdin_null = a->stdin_fd < 0, .reports = a->row.wish.reports};
+    struct engine_order order = {a->row.plan, &spec, a->row.base, NULL, (int)port};
     if (rc == 0)
         rc = engine_local_start(&a->job, a->engine, &order, &ev, a, &e);
     auto_fd(&a->stdin_fd);
@@ -495,7 +495,7 @@ static int begin(struct agent *a, struct err *e)
 {
     if (a->rank < 0)
         return err_set(e, -EINVAL, "nothing in the environment says which rank this is");
-    int rc = engine_open(&a->engine, &a->loop, a->guardian, NULL, e);
+    int rc = engine_open(&a->engine, &a->loop, a->guardian, e);
     return rc < 0 ? rc : connect_up(a, e);
 }
 
@@ -525,7 +525,7 @@ int agent_main(int parent)
     setsid();
     if (gethostname(a.name, sizeof a.name - 1) < 0 || !a.name[0])
         snprintf(a.name, sizeof a.name, "a host without a name");
-    int rc = guardian_start_unkept(&a.guardian, &e); /* cmd_rank.c is above us */
+    int rc = guardian_start_unkept(&a.guardian, &e); /* rank_main.c is above us */
     uv_loop_init(&a.loop); /* after the fork: libuv closes descriptors of its own in a child */
     watch_parent(&a, parent);
     if (rc == 0)

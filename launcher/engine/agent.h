@@ -1,4 +1,4 @@
-/* agent - `drover rank`: what mpirun or srun starts on a node for each rank of a job.
+/* agent - `drover rank` (rank_main.c): what mpirun or srun starts on a node for each rank of a job.
  *
  * Two processes. The parent is the one that mpirun knows: it ignores SIGTERM, waits for the other,
  * and always says 0, so that mpirun ends nothing on its own. The agent is in a session of its own,

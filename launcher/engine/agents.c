@@ -1,8 +1,8 @@
 #include "launcher/engine/agents.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "common/self.h"
@@ -20,19 +20,18 @@ struct agents {
     void *arg;
 };
 
-int agents_program(char *out, struct err *e)
+int agents_program(char **out, struct err *e)
 {
-    AUTO(free) char *self = NULL, *above = NULL;
-    if (self_path(&self, 0, e) < 0)
-        return e ? e->code : -EIO;
-    if (strcmp(strrchr(self, '/'), "/drover") == 0) {
-        snprintf(out, PATH_MAX, "%s", self);
-        return 0;
+    AUTO(free) char *path = NULL;
+    int rc = self_program(&path, "drover-rank", e);
+    if (rc < 0)
+        return rc;
+    if (access(path, X_OK) < 0) {
+        err_set(e, -errno, "%s: %s", path, strerror(errno));
+        return err_hint(e, "is this a complete installation? `make install` puts it there");
     }
-    if (self_path(&above, 3, e) < 0)
-        return e ? e->code : -EIO;
-    AUTO(free) char *beside = xasprintf("%s/bin/drover", above);
-    return realpath(beside, out) ? 0 : err_set(e, -errno, "%s: %s", beside, strerror(errno));
+    *out = TAKE(path);
+    return 0;
 }
 
 struct plan *agents_plan(int count)
@@ -93,8 +92,8 @@ int agents_start(struct agents **out, struct launcher *l, const struct agents_as
                                             .line = on_line,
                                             .quiet = on_quiet,
                                             .cleared = on_cleared};
-    char drover[PATH_MAX];
-    int rc = agents_program(drover, e);
+    AUTO(free) char *drover_rank = NULL;
+    int rc = agents_program(&drover_rank, e);
     if (rc < 0)
         return rc;
     AUTO(agents) struct agents *a = xzalloc(sizeof *a);
@@ -104,12 +103,11 @@ int agents_start(struct agents **out, struct launcher *l, const struct agents_as
     struct plan *p = a->plan = agents_plan(ask->count);
     for (int i = 0; i < ask->count; i++)
         env_set(&p->ranks[i].env, STARTER_RANK, "%d", ask->first_rank + i);
-    strv_push(&p->argv, xstrdup(drover));
-    strv_push(&p->argv, xstrdup("rank"));
+    strv_push(&p->argv, TAKE(drover_rank));
     env_set(&p->env, STARTER_CONTROL, "%s", ask->control);
     env_set(&p->env, STARTER_TOKEN, "%s", ask->token);
     AUTO(strv) char **env = row_without_launcher(launcher_env(l));
-    struct launch_spec spec = {.stdin_null = true, .no_pmix = true, .cgroup = ask->cgroup};
+    struct launch_spec spec = {.stdin_null = true, .cgroup = ask->cgroup};
     struct engine_order order = {.plan = p, .spec = &spec, .base_env = env};
     rc = engine_local_start(&a->job, launcher_engine(l), &order, &ev, a, e);
     if (rc < 0)

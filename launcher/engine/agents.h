@@ -30,8 +30,8 @@ AUTO_DEFINE(agents, struct agents *, agents_free)
 
 /* A plan of `count` processes here with nothing in it yet. */
 struct plan *agents_plan(int count);
-/* The program `drover` beside this one: also for drover-hpo, and for a test in its build tree.
- * `out` has PATH_MAX bytes. */
-int agents_program(char *out, struct err *e);
+/* The program `drover-rank`. To be freed.
+ *   -ENOENT, -EACCES  it is not where it should be */
+int agents_program(char **out, struct err *e);
 
 #endif

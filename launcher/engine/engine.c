@@ -7,13 +7,6 @@
 
 #include "common/log.h"
 
-int engine_start(struct engine_job **out, struct engine *en, const struct engine_order *o,
-                 const struct engine_events *ev, void *arg, struct err *e)
-{
-    bool local = o->plan->engine == PLAN_ENGINE_LOCAL;
-    return (local ? engine_local_start : engine_remote_start)(out, en, o, ev, arg, e);
-}
-
 void engine_free(struct engine_job *j)
 {
     if (j)

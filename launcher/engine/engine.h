@@ -23,9 +23,8 @@
 
 struct engine;
 
-/* Borrows all three; one engine for each guardian. */
-int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, const struct topo *t,
-                struct err *e);
+/* Borrows both; one engine for each guardian. */
+int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, struct err *e);
 /* Only with no job left. Its handles close on the loop's next turn. */
 void engine_close(struct engine *en);
 AUTO_DEFINE(engine, struct engine *, engine_close)
@@ -52,7 +51,7 @@ struct engine_events {
     void (*lost)(void *arg, int rank, const char *why);
     /* The ranks run, but the job cannot go on: what has started them has ended. */
     void (*broken)(void *arg, const char *why);
-    /* The rank has attached to PMIx. Only from the local engine; may be NULL. */
+    /* The rank has attached to PMI-1. Only from the local engine; may be NULL. */
     void (*joined)(void *arg, int rank);
     /* The rank called MPI_Abort(code). */
     void (*aborted)(void *arg, int rank, int code);
@@ -64,7 +63,7 @@ struct engine_events {
     void (*quiet)(void *arg, int rank);
     void (*report)(void *arg, int rank, const char *json, size_t len);
     /* What the rank says in PMI-1 (pmi1.h), for engine_pmi() to be answered; only from the local
-     * engine. NULL: it is served there, but for spec.no_pmix. */
+     * engine. NULL: it is served there, where the ranks meet. */
     void (*pmi)(void *arg, int rank, const char *bytes, size_t len);
     /* The answer to engine_look(); may be NULL. */
     void (*standing)(void *arg, int rank, const struct standing *s);
@@ -81,12 +80,10 @@ struct engine_order {
     const struct plan *plan; /* must outlive the job; the rest is needed only during the call */
     const struct launch_spec *spec;
     char *const *base_env;
-    int master_port; /* local: of the job; remote: the wanted one, 0: any */
+    char *const *pmix_env; /* local: rendezvous_env(), where the ranks meet; NULL: not here */
+    int master_port;       /* local: of the job; remote: the wanted one, 0: any */
 };
 
-/* On failure nothing runs. */
-int engine_start(struct engine_job **out, struct engine *en, const struct engine_order *o,
-                 const struct engine_events *ev, void *arg, struct err *e);
 /* After `cleared`, or in it. No event follows. */
 void engine_free(struct engine_job *j);
 
@@ -135,7 +132,7 @@ void engine_tell_spawn(int rank);
 /* DIR/rank.N/stdout (or stderr) for writing; `*fd` stays -1 where `dir` is NULL. */
 int engine_open_file(int *fd, const char *dir, int rank, const char *stream, struct err *e);
 
-/* Ranks on this machine, whatever the plan's engine is. */
+/* Ranks on this machine, whatever the plan's engine is. On failure nothing runs, here and below. */
 int engine_local_start(struct engine_job **out, struct engine *en, const struct engine_order *o,
                        const struct engine_events *ev, void *arg, struct err *e);
 /* Ranks wherever the plan says. `spec` is needed until `cleared`.

@@ -23,14 +23,12 @@ enum { NOT_OPENED = -2 };
 struct engine {
     uv_loop_t *loop;
     struct guardian *guardian;
-    const struct topo *topo;
-    struct rendezvous *rendezvous; /* from the first job on that needs it */
     struct local_job *jobs;
     uint32_t last_number;
     int oom;          /* the counter of this process's cgroup, or NOT_OPENED; -1: none */
     bool gone;        /* the guardian is */
     uv_timer_t later; /* answers engine_clear() then */
-    char scratch[IO_READ_BYTES];
+    char *scratch;    /* IO_READ_BYTES */
 };
 
 struct stream {
@@ -55,7 +53,6 @@ struct local_job {
     uint32_t number;
     struct engine_rank *ranks;
     int count;
-    struct rendezvous_job *meeting;
     struct pmi1_serve *pmi1;
     struct notebook *notebook; /* of the ranks' collectives; NULL: none */
     bool paused, clear_asked;
@@ -341,7 +338,6 @@ static void local_free(struct engine_job *job)
         }
         channel_close(j->ranks[i].channel);
     }
-    rendezvous_leave(j->meeting);
     pmi1_serve_close(j->pmi1);
     notebook_close(j->notebook);
     auto_fd(&j->oom);
@@ -384,22 +380,9 @@ static int open_stream(struct stream *s, int *its_end, struct err *e)
     return io_open(&s->io, en->loop, &from, &ev, s, e);
 }
 
-static int meet(struct local_job *j, const struct plan *p, struct err *e)
-{
-    static const struct rendezvous_events ev = {on_joined, on_aborted, on_spawns};
-    struct engine *en = j->engine;
-    int rc = 0;
-    if (!en->rendezvous)
-        rc = rendezvous_open(&en->rendezvous, en->loop, topo_hwloc(en->topo), e);
-    if (rc < 0)
-        return rc;
-    j->pmi1 = pmi1_serve_open(en->loop, p, &ev, j);
-    return rendezvous_join(&j->meeting, en->rendezvous, p, &ev, j, e);
-}
-
 /* Asks the guardian for a rank. `common` is the environment that all ranks share. */
-static int spawn_rank(struct local_job *j, int rank, char *const *common, const int fds[3],
-                      int report_fd, struct err *e)
+static int spawn_rank(struct local_job *j, const struct engine_order *o, int rank,
+                      char *const *common, const int fds[3], int report_fd, struct err *e)
 {
     const struct plan_rank *p = &j->plan->ranks[rank];
     AUTO(strv) char **own = strv_copy(p->env);
@@ -410,7 +393,7 @@ static int spawn_rank(struct local_job *j, int rank, char *const *common, const 
         AUTO(free) char *address = notebook_address(j->notebook, rank);
         env_set(&own, "DROVER_NOTES", "%s", address);
     }
-    if (j->meeting)
+    if (o->pmix_env)
         env_set(&own, "PMIX_RANK", "%d", rank);
     int rc = j->pmi1 ? pmi1_serve_rank(j->pmi1, rank, &pmi, &own, e) : 0;
     if (rc < 0)
@@ -446,7 +429,7 @@ static int start_rank(struct local_job *j, const struct engine_order *o, int ran
         rc = open_stream(&r->streams[1], &err, e);
     if (rc == 0 && o->spec->reports)
         rc = channel_open(&r->channel, &report, j->engine->loop, &reader, e);
-    return rc < 0 ? rc : spawn_rank(j, rank, common, (int[]){stdin_fd, out, err}, report, e);
+    return rc < 0 ? rc : spawn_rank(j, o, rank, common, (int[]){stdin_fd, out, err}, report, e);
 }
 
 static int start_ranks(struct local_job *j, const struct engine_order *o, struct err *e)
@@ -455,9 +438,7 @@ static int start_ranks(struct local_job *j, const struct engine_order *o, struct
     if (nothing < 0)
         return err_set(e, -errno, "/dev/null: %s", strerror(errno));
     bool with_stdin = !o->spec->stdin_null && o->spec->stdin_fd >= 0;
-    AUTO(strv)
-    char **common =
-        env_merge(o->base_env, o->plan->env, j->meeting ? rendezvous_env(j->meeting) : NULL);
+    AUTO(strv) char **common = env_merge(o->base_env, o->plan->env, o->pmix_env);
     env_set(&common, "MASTER_PORT", "%d", o->master_port);
     int rc = 0;
     for (int i = 0; rc == 0 && i < j->count; i++) {
@@ -475,6 +456,7 @@ int engine_local_start(struct engine_job **out, struct engine *en, const struct 
     static const struct engine_ops ops = {
         local_free, local_signal, local_ask_stop, local_resume, local_finish_output,
         local_look, local_clear,  local_notes,    NULL,         local_pmi};
+    static const struct rendezvous_events from_pmi = {on_joined, on_aborted, on_spawns};
     if (en->gone)
         return err_set(e, -EPIPE, "the guardian process has ended");
     struct local_job *j = xzalloc(sizeof *j);
@@ -492,12 +474,11 @@ int engine_local_start(struct engine_job **out, struct engine *en, const struct 
     struct err why = {0};
     if (notebook_open(&j->notebook, j->count, &why) < 0)
         log_info("collectives will not be told: %s", why.text);
-    /* First the lobby, for the server is to have low descriptors. */
-    int rc = o->spec->no_pmix ? 0 : meet(j, o->plan, e);
     if (ev->pmi)
         j->pmi1 = pmi1_serve_relay(en->loop, j->count, on_pmi, j);
-    if (rc == 0)
-        rc = open_files(j, o->spec->output_dir, e);
+    else if (o->pmix_env)
+        j->pmi1 = pmi1_serve_open(en->loop, o->plan, &from_pmi, j);
+    int rc = open_files(j, o->spec->output_dir, e);
     if (rc == 0)
         rc = start_ranks(j, o, e);
     if (rc < 0) {
@@ -510,20 +491,19 @@ int engine_local_start(struct engine_job **out, struct engine *en, const struct 
     return 0;
 }
 
-int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, const struct topo *t,
-                struct err *e)
+int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, struct err *e)
 {
     static const struct guardian_events ev = {on_started, on_not_started, on_exited, on_cleared,
                                               on_gone};
     struct engine *en = xzalloc(sizeof *en);
     en->loop = loop;
     en->guardian = g;
-    en->topo = t;
     int rc = guardian_attach(g, loop, &ev, en, e);
     if (rc < 0) {
         free(en);
         return rc;
     }
+    en->scratch = xrealloc(NULL, IO_READ_BYTES, 1);
     en->oom = NOT_OPENED;
     uv_timer_init(loop, &en->later);
     en->later.data = en;
@@ -538,7 +518,9 @@ uv_loop_t *engine_loop(const struct engine *en)
 
 static void on_closed(uv_handle_t *h)
 {
-    free(h->data);
+    struct engine *en = h->data;
+    free(en->scratch);
+    free(en);
 }
 
 void engine_close(struct engine *en)
@@ -547,7 +529,6 @@ void engine_close(struct engine *en)
         return;
     assert(!en->jobs);
     guardian_detach(en->guardian);
-    rendezvous_close(en->rendezvous);
     auto_fd(&en->oom);
     uv_close((uv_handle_t *)&en->later, on_closed);
 }

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "common/log.h"
+#include "common/self.h"
 #include "launcher/engine/agents.h"
 #include "launcher/engine/engine_remote.h"
 #include "launcher/node/netif.h"
@@ -80,14 +81,18 @@ static const struct starter *starter_of(const struct plan *p)
 }
 
 /* The first in PATH that is not a link of ours. */
-static int find_program(struct remote_job *j, const char *drover, struct err *e)
+static int find_program(struct remote_job *j, struct err *e)
 {
+    AUTO(free) char *drover = NULL;
+    char own[PATH_MAX] = "";
+    if (self_program(&drover, "drover", NULL) == 0)
+        (void)!realpath(drover, own);
     const char *path = env_get(j->base_env, "PATH"), *name = j->starter->program;
     AUTO(free) char *copy = xstrdup(path ? path : "/usr/local/bin:/usr/bin:/bin");
     for (char *rest = copy, *dir; (dir = strsep(&rest, ":"));) {
         AUTO(free) char *file = xasprintf("%s/%s", *dir ? dir : ".", name);
         char real[PATH_MAX];
-        if (access(file, X_OK) == 0 && realpath(file, real) && strcmp(real, drover) != 0) {
+        if (access(file, X_OK) == 0 && realpath(file, real) && strcmp(real, own) != 0) {
             j->program = TAKE(file);
             return 0;
         }
@@ -192,12 +197,12 @@ static int start_starter(struct remote_job *j, struct err *e)
                                             .line = on_starter_line,
                                             .quiet = on_starter_quiet,
                                             .cleared = on_starter_cleared};
-    char drover[PATH_MAX];
-    int rc = agents_program(drover, e);
+    AUTO(free) char *drover_rank = NULL;
+    int rc = agents_program(&drover_rank, e);
     if (rc < 0)
         return rc;
-    struct starter_job s = {j->plan, j->spec->engine_args,     j->program,
-                            drover,  workdir_path(j->workdir), j->hostfile};
+    struct starter_job s = {j->plan,     j->spec->engine_args,     j->program,
+                            drover_rank, workdir_path(j->workdir), j->hostfile};
     char **argv = NULL, **env = env_merge(j->base_env, NULL, NULL);
     AUTO(free) char *control = remote_control_list(j);
     env_set(&env, STARTER_CONTROL, "%s", control);
@@ -207,7 +212,7 @@ static int start_starter(struct remote_job *j, struct err *e)
     plan_starter(j, argv, env);
     if (rc < 0)
         return rc;
-    struct launch_spec spec = {.stdin_null = true, .no_pmix = true};
+    struct launch_spec spec = {.stdin_null = true};
     struct engine_order order = {.plan = j->starter_plan, .spec = &spec};
     j->starters_left = j->starter_plan->world_size;
     return engine_local_start(&j->starting, j->engine, &order, &ev, j, e);
@@ -306,7 +311,6 @@ static int name_hosts(struct remote_job *j)
 
 int remote_look_up(struct remote_job *j, struct err *e)
 {
-    char drover[PATH_MAX];
     j->starter = starter_of(j->plan);
     if (!getcwd(j->cwd, sizeof j->cwd))
         return err_set(e, -errno, "this directory: %s", strerror(errno));
@@ -314,9 +318,7 @@ int remote_look_up(struct remote_job *j, struct err *e)
         add_own_addresses(j);
         return 0;
     }
-    int rc = agents_program(drover, e);
-    if (rc == 0 && j->starter->program)
-        rc = find_program(j, drover, e);
+    int rc = j->starter->program ? find_program(j, e) : 0;
     if (rc == 0)
         rc = write_hostfile(j, e);
     if (rc == 0)

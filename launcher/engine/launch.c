@@ -10,6 +10,7 @@
 #include "launcher/io/tail.h"
 #include "launcher/node/port.h"
 #include "launcher/plan/env.h"
+#include "launcher/pmix/rendezvous.h"
 
 enum {
     GRACE_MS = 30000, /* from SIGTERM to SIGKILL, where the spec does not say */
@@ -31,6 +32,7 @@ struct launch {
     struct plan *plan;
     struct job *job;
     struct engine_job *run;
+    struct rendezvous_job *meeting; /* NULL: its ranks do not meet here */
     struct launch_rank *ranks;
     int port_fd;
     int grace_ms, polite_ms, stop_signal;
@@ -265,6 +267,11 @@ static void on_aborted(void *arg, int rank, int code)
     settle(j, rank, job_aborted(j->job, rank, code));
 }
 
+static void on_spawns(void *arg, int rank)
+{
+    engine_tell_spawn(rank);
+}
+
 static void on_quiet(void *arg, int rank)
 {
     struct launch *j = arg;
@@ -373,6 +380,19 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
     return 0;
 }
 
+/* Before its streams are opened, for the server is to have low descriptors. */
+static int meet(struct launch *j, struct engine_order *o, struct err *e)
+{
+    static const struct rendezvous_events from_pmix = {on_joined, on_aborted, on_spawns};
+    struct rendezvous *r;
+    int rc = launcher_rendezvous(&r, j->launcher, e);
+    if (rc == 0)
+        rc = rendezvous_join(&j->meeting, r, j->plan, &from_pmix, j, e);
+    if (rc == 0)
+        o->pmix_env = rendezvous_env(j->meeting);
+    return rc;
+}
+
 int launch_start(struct launch **out, struct launcher *l, const struct launch_spec *s,
                  const struct launch_events *ev, void *arg, struct err *e)
 {
@@ -398,8 +418,12 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
     if (rc == 0)
         rc = choose_port(j, &order.master_port, s, e);
     order.plan = j->plan;
+    bool local = j->plan && j->plan->engine == PLAN_ENGINE_LOCAL;
+    if (rc == 0 && local && !s->no_pmix)
+        rc = meet(j, &order, e);
     if (rc == 0)
-        rc = engine_start(&j->run, launcher_engine(l), &order, &from_engine, j, e);
+        rc = (local ? engine_local_start : engine_remote_start)(&j->run, launcher_engine(l), &order,
+                                                                &from_engine, j, e);
     if (rc < 0) {
         launch_free(j);
         return rc;
@@ -525,6 +549,7 @@ void launch_free(struct launch *j)
     if (!j)
         return;
     engine_free(j->run);
+    rendezvous_leave(j->meeting);
     for (int i = 0; j->ranks && i < j->plan->world_size; i++) {
         tail_free(j->ranks[i].out);
         tail_free(j->ranks[i].err);

@@ -4,11 +4,13 @@
 #include <sys/resource.h>
 
 #include "launcher/engine/engine.h"
+#include "launcher/pmix/rendezvous.h"
 
 struct launcher {
     struct topo *topo;
     struct engine *engine;
-    char **env; /* ours, before libpmix adds its own */
+    struct rendezvous *rendezvous; /* from the first job on that needs it */
+    char **env;                    /* ours, before libpmix adds its own */
 };
 
 /* Each rank takes some of our descriptors. The guardian was forked before: ranks inherit what the
@@ -30,7 +32,7 @@ int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, st
     l->env = strv_copy(environ);
     int rc = topo_load(&l->topo, e);
     if (rc == 0)
-        rc = engine_open(&l->engine, loop, g, l->topo, e);
+        rc = engine_open(&l->engine, loop, g, e);
     if (rc < 0)
         return rc;
     *out = TAKE(l);
@@ -42,6 +44,7 @@ void launcher_close(struct launcher *l)
     if (!l)
         return;
     engine_close(l->engine);
+    rendezvous_close(l->rendezvous);
     topo_free(l->topo);
     strv_free(l->env);
     free(l);
@@ -50,6 +53,15 @@ void launcher_close(struct launcher *l)
 const struct topo *launcher_topo(const struct launcher *l)
 {
     return l->topo;
+}
+
+int launcher_rendezvous(struct rendezvous **out, struct launcher *l, struct err *e)
+{
+    int rc = 0;
+    if (!l->rendezvous)
+        rc = rendezvous_open(&l->rendezvous, engine_loop(l->engine), topo_hwloc(l->topo), e);
+    *out = l->rendezvous;
+    return rc;
 }
 
 struct engine *launcher_engine(const struct launcher *l)

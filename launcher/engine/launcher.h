@@ -11,6 +11,7 @@
 #include "launcher/node/topo.h"
 
 struct engine;
+struct rendezvous;
 struct launcher;
 
 /* Borrows the loop and the guardian; both must outlive it. The ranks of its jobs inherit this
@@ -22,6 +23,9 @@ AUTO_DEFINE(launcher, struct launcher *, launcher_close)
 
 /* This machine, as launcher_open() found it. Borrowed. */
 const struct topo *launcher_topo(const struct launcher *l);
+
+/* Where the ranks of its local jobs meet; opened by the first call. Borrowed. */
+int launcher_rendezvous(struct rendezvous **out, struct launcher *l, struct err *e);
 
 /* For who starts something beside its jobs: its engine, and the environment that ranks inherit.
  * Borrowed. */

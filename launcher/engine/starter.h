@@ -23,7 +23,7 @@ struct starter_job {
     const struct plan *plan;
     char *const *engine_args; /* the user's words for it, as they are; NULL: none */
     const char *program;      /* path of the starter's program */
-    const char *drover;       /* path of this program, on every node */
+    const char *drover_rank;  /* the program's path, on every node */
     const char *workdir;      /* a directory of this job's on this machine */
     const char *hostfile;     /* a file with the name of each rank's node, one a line, by rank */
 };

@@ -2,8 +2,7 @@
 
 static int direct_argv(char ***argv, char ***env, const struct starter_job *j, struct err *e)
 {
-    strv_push(argv, xstrdup(j->drover));
-    strv_push(argv, xstrdup("rank"));
+    strv_push(argv, xstrdup(j->drover_rank));
     return 0;
 }
 

@@ -99,8 +99,7 @@ static int argv_slurm(char ***argv, char ***env, const struct starter_job *j, st
         strv_push(argv, xstrdup(words[i]));
     strv_push(argv, xasprintf("--nodes=%d", j->plan->node_count));
     strv_push(argv, xasprintf("--ntasks=%d", j->plan->world_size));
-    strv_push(argv, xstrdup(j->drover));
-    strv_push(argv, xstrdup("rank"));
+    strv_push(argv, xstrdup(j->drover_rank));
     return 0;
 }
 

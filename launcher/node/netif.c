@@ -35,29 +35,24 @@ static bool name_address(char *out, const struct ifaddrs *i)
                      INET6_ADDRSTRLEN);
 }
 
-char *netif_inner(void)
+char *netif_of(const char *address, char **inner)
 {
     struct ifaddrs *all = NULL;
     struct strbuf names = {0};
-    if (getifaddrs(&all) < 0)
-        return NULL;
-    for (struct ifaddrs *i = all; i; i = i->ifa_next)
-        if (has_family(i, AF_INET) && netif_is_inner(i->ifa_name))
-            strbuf_printf(&names, "%s%s", names.len ? "," : "", i->ifa_name);
-    freeifaddrs(all);
-    return names.len ? strbuf_take(&names) : NULL;
-}
-
-char *netif_of(const char *address)
-{
-    struct ifaddrs *all = NULL;
     char own[INET6_ADDRSTRLEN], *name = NULL;
+    if (inner)
+        *inner = NULL;
     if (getifaddrs(&all) < 0)
         return NULL;
-    for (struct ifaddrs *i = all; i && !name; i = i->ifa_next)
-        if (name_address(own, i) && strcmp(own, address) == 0)
+    for (struct ifaddrs *i = all; i; i = i->ifa_next) {
+        if (!name && name_address(own, i) && strcmp(own, address) == 0)
             name = xstrdup(i->ifa_name);
+        if (inner && has_family(i, AF_INET) && netif_is_inner(i->ifa_name))
+            strbuf_printf(&names, "%s%s", names.len ? "," : "", i->ifa_name);
+    }
     freeifaddrs(all);
+    if (names.len)
+        *inner = strbuf_take(&names);
     return name;
 }
 

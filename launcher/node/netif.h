@@ -10,12 +10,10 @@
 /* Whether an interface of that name is an inner one. Pure. */
 bool netif_is_inner(const char *name);
 
-/* The names, apart by commas, of inner interfaces that are up. To be freed; NULL: there are none.
- */
-char *netif_inner(void);
-
-/* The name of the interface that has this numeric address. To be freed; NULL: none has. */
-char *netif_of(const char *address);
+/* The name of the interface that has this numeric address. To be freed; NULL: none has. In `inner`,
+ * unless NULL, the names, apart by commas, of inner interfaces that are up: NULL where there are
+ * none, else to be freed, too. */
+char *netif_of(const char *address, char **inner);
 
 /* Appends (strv) every address at which another machine may find this one: of interfaces that are
  * up, neither loopback nor inner; no link-local ones. IPv4 first. */

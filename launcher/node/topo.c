@@ -1,6 +1,5 @@
 #include "launcher/node/topo.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 #include "launcher/node/cgroup.h"
 #include "launcher/node/topo_cache.h"
 
-enum { LIST_MAX = 65535 };
+enum { QUOTA_MAX = 65535 };
 
 struct topo {
     hwloc_topology_t hw;
@@ -63,17 +62,6 @@ const struct gpu *topo_gpu(const struct topo *t, int i)
     return &t->gpus[i];
 }
 
-/* A number at *p, which moves behind it; -1 where there is none or it is too large. */
-static long number(const char **p)
-{
-    if (!isdigit((unsigned char)**p))
-        return -1;
-    long n = 0;
-    for (; isdigit((unsigned char)**p) && n <= LIST_MAX; (*p)++)
-        n = n * 10 + (**p - '0');
-    return n <= LIST_MAX ? n : -1;
-}
-
 /* Whether `uuid` begins with the word; it is taken then. */
 static bool is_called(const char **out, const char *uuid, const char *word, size_t len)
 {
@@ -104,25 +92,6 @@ bool topo_gpu_called(const struct gpu **gpu, const char **uuid, const struct top
             *gpu = g;
     }
     return found == 1;
-}
-
-/* hwloc_bitmap_list_sscanf() takes "0-3x" and "3-1"; what a person typed is read more strictly. */
-int topo_list_parse(hwloc_bitmap_t set, const char *text, struct err *e)
-{
-    AUTO(bitmap) hwloc_bitmap_t b = hwloc_bitmap_alloc();
-    const char *p = text;
-    do {
-        long first = number(&p), last = first;
-        if (*p == '-') {
-            p++;
-            last = number(&p);
-        }
-        if (first < 0 || last < first || (*p != ',' && *p != '\0'))
-            return err_set(e, -EINVAL, "'%s' is no list of numbers like 0-3,8", text);
-        hwloc_bitmap_set_range(b, (unsigned)first, (int)last);
-    } while (*p++ == ',');
-    hwloc_bitmap_copy(set, b);
-    return 0;
 }
 
 /* hwloc_topology_init(), but without the plug-ins that the first one in a process loads: libxml2,
@@ -420,7 +389,7 @@ int topo_import(struct topo **out, const char *bytes, size_t len, struct err *e)
         return -EINVAL;
     }
     t->name = xstrdup(name);
-    t->quota = quota > 0 && quota <= LIST_MAX ? (int)quota : 0;
+    t->quota = quota > 0 && quota <= QUOTA_MAX ? (int)quota : 0;
     *out = TAKE(t);
     return 0;
 }

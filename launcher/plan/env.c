@@ -16,9 +16,7 @@ static const struct {
     {"OMPI_MCA_btl", "self,vader"},
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
     {"MPIR_CVAR_PMI_VERSION", "1"}, /* MPICH 5 refuses to choose between PMI_SIZE and PMIX_* */
-    /* MPI_Init loads hwloc's plug-ins, and these bring libxml2 with ICU, OpenCL and X11: a tenth of
-     * its time. hwloc reads XML without the first, too; its GPUs are CUDA's. */
-    {"HWLOC_PLUGINS_BLACKLIST", "hwloc_xml_libxml.so,hwloc_opencl.so,hwloc_gl.so"},
+    {ENV_HWLOC_LEAVES_OUT, ENV_HEAVY_PLUGINS},
 };
 
 /* The first letter tells most of them apart, without a call. */

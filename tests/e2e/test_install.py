@@ -130,3 +130,14 @@ def test_only_the_search_program_links_gsl(prefix):
     for f in ["bin/drover", "libexec/drover/drover-bench", "lib/libdrover.so.0", "lib/drover/backend_mpi.so"]:
         out = run("ldd", f"{prefix}/{f}").stdout
         assert "libgsl" not in out, f"{f} links GSL"
+
+
+def test_the_program_of_a_rank_runs_whatever_libraries_the_environment_names(prefix, tmp_path):
+    for name in ("libc.so.6", "libuv.so.1", "libjansson.so.4", "libhwloc.so.15"):
+        (tmp_path / name).write_text("no library")
+    env = dict(os.environ, LD_LIBRARY_PATH=str(tmp_path))
+    done = run(f"{prefix}/libexec/drover/drover-rank", env=env)
+    assert done.returncode == 2 and "this is started by `drover run`" in done.stderr
+    assert run(f"{prefix}/bin/drover", "--version", env=env).returncode == 127
+    done = run(f"{prefix}/bin/drover", "rank")
+    assert done.returncode == 2 and "drover run -H host1,host2" in done.stderr

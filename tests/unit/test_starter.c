@@ -21,7 +21,7 @@ static struct starter_job job(struct plan *p, char *const *args)
     return (struct starter_job){.plan = p,
                                 .engine_args = args,
                                 .program = "/usr/bin/mpirun",
-                                .drover = "/opt/drover/bin/drover",
+                                .drover_rank = "/opt/drover/libexec/drover/drover-rank",
                                 .workdir = "/tmp/w",
                                 .hostfile = "/tmp/h"};
 }
@@ -37,7 +37,7 @@ TEST(mpirun_runs_rank_i_on_line_i_and_leaves_the_rest_to_us)
     CHECK_STR(joined(argv),
               "/usr/bin/mpirun --hostfile /tmp/h --map-by seq:OVERSUBSCRIBE -np 5 --bind-to none "
               "--allow-run-as-root --stdin none -wdir / -x DROVER_CONTROL -x DROVER_TOKEN --mca "
-              "plm_rsh_agent rsh --prefix /opt/ompi /opt/drover/bin/drover rank");
+              "plm_rsh_agent rsh --prefix /opt/ompi /opt/drover/libexec/drover/drover-rank");
 }
 
 TEST(the_user_of_far_hosts_goes_to_ssh)
@@ -49,7 +49,7 @@ TEST(the_user_of_far_hosts_goes_to_ssh)
     p.nodes = nodes;
     AUTO(strv) char **argv = NULL, **env = NULL;
     CHECK_INT(starter_openmpi.argv(&argv, &env, &j, &e), 0);
-    CHECK(strstr(joined(argv), " --mca plm_rsh_args -l me /opt/drover/bin/drover rank"));
+    CHECK(strstr(joined(argv), " --mca plm_rsh_args -l me /opt/drover/libexec/drover/drover-rank"));
     AUTO(strv) char **other = NULL;
     nodes[2].name = "you@b";
     CHECK_INT(starter_openmpi.argv(&other, &env, &j, &e), -EINVAL);
@@ -75,7 +75,7 @@ TEST(srun_takes_nothing_from_what_sbatch_said_of_tasks)
     CHECK_INT(starter_slurm.argv(&argv, &env, &j, &e), 0);
     const char *line = joined(argv);
     CHECK(strstr(line, "--mpi=pmix --distribution=arbitrary --cpu-bind=none --mem-bind=none"));
-    CHECK(strstr(line, "--nodes=3 --ntasks=5 /opt/drover/bin/drover rank"));
+    CHECK(strstr(line, "--nodes=3 --ntasks=5 /opt/drover/libexec/drover/drover-rank"));
     CHECK(!strstr(line, "secret") && !strstr(line, "--mca"));
     CHECK_STR(env_get(env, "SLURM_HOSTFILE"), "/tmp/h");
     CHECK_STR(env_get(env, "SLURM_JOB_ID"), "5");

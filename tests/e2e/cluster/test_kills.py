@@ -36,7 +36,7 @@ def find(running, victim, job):
     def children(of):
         return [p for p in running.values() if p.parent == of.pid and "drover" in p.name]
     heads = [running[job.pid]]
-    ranks = {p.pid for p in running.values() if p.command.endswith("/drover rank ") and p.name != "mpirun"}
+    ranks = {p.pid for p in running.values() if p.command.endswith("/drover-rank ") and p.name != "mpirun"}
     parents = [running[pid] for pid in ranks if running[pid].parent not in ranks]
     agents = [c for p in parents for c in children(p)]
     keepers = [c for h in heads for c in children(h)]

@@ -1,7 +1,12 @@
-/* cmd_rank - `drover rank`: the parent of an agent (agent.h). */
+/* drover-rank - `drover rank`: the parent of an agent (agent.h).
+ *
+ * A program of its own, linked statically where the machine that builds it has its libraries so:
+ * a node starts one for each rank, and half of what a start of `drover` costs is the dynamic
+ * linker's, whose search path mpirun lengthens. It also runs whatever libraries the node has. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -12,6 +17,7 @@
 
 #include "common/err.h"
 #include "common/log.h"
+#include "common/self.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/engine/agent.h"
 #include "launcher/engine/starter.h"
@@ -29,15 +35,16 @@ enum {
 static void end_orphans(void)
 {
     for (int round = 0; round < ROUNDS_MAX; round++) {
+        pid_t ended;
+        while ((ended = waitpid(-1, NULL, WNOHANG)) > 0)
+            ;
+        if (ended < 0) /* ECHILD */
+            return;
         AUTO(free) pid_t *pids = NULL;
         int n = wards_children(&pids);
         for (int i = 0; i < n; i++)
             if (round >= GUARDIAN_ROUNDS || !guardian_is(pids[i]))
                 kill(pids[i], SIGKILL);
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            ;
-        if (n == 0)
-            return;
         poll(NULL, 0, ROUND_MS);
     }
 }
@@ -68,12 +75,21 @@ static void wait_for(pid_t agent, pid_t parent, int lifeline)
     }
 }
 
-int cmd_rank(int argc, char **argv)
+/* In place of libc's, which libuv has uses for that we have not: it would load shared libraries. */
+int getpwuid_r(uid_t uid, struct passwd *pw, char *room, size_t size, struct passwd **out)
+{
+    *out = NULL;
+    return ENOSYS;
+}
+
+int main(int argc, char **argv)
 {
     static const int ignored[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
                                   SIGUSR2, SIGPIPE, SIGTSTP, SIGALRM, SIGXCPU};
     struct err e = {0};
     pid_t parent = getppid();
+    self_fill_standard_fds();
+    log_open("drover rank");
     if (!getenv(STARTER_CONTROL) || !getenv(STARTER_TOKEN)) {
         err_set(&e, -EINVAL, "this is started by `drover run`, through mpirun or srun");
         err_hint(&e, "drover run -H host1,host2 ./program");
