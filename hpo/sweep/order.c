@@ -25,6 +25,16 @@ static bool in_path(const char *program)
     return false;
 }
 
+/* As W&B's agent says it. Looked for once: a search of PATH for each trial is seen in the profile.
+ */
+static const char *interpreter(void)
+{
+    static const char *found;
+    if (!found)
+        found = in_path("python") ? "python" : "python3";
+    return found;
+}
+
 int order_check(const struct order *o, struct err *e)
 {
     const char *program = o->spec->program;
@@ -38,12 +48,11 @@ int order_argv(char ***out, const struct order *o, int trial, const json_t *para
 {
     AUTO(free) char *dir = trialdir_path(o->dir, trial);
     AUTO(free) char *file = xasprintf("%s/params.json", dir);
-    const struct command command = {
-        .items = o->spec->command,
-        .program = o->spec->program,
-        .interpreter = in_path("python") ? "python" : "python3", /* W&B's agent says "python" */
-        .json_file = file,
-        .getenv = variable};
+    const struct command command = {.items = o->spec->command,
+                                    .program = o->spec->program,
+                                    .interpreter = interpreter(),
+                                    .json_file = file,
+                                    .getenv = variable};
     return command_build(out, &command, params, e);
 }
 
