@@ -162,8 +162,8 @@ TEST(single_iterations_are_timed_until_their_median_is_known_or_time_is_over)
     CHECK_INT(bench_run(&o, d, c, &sink, &foot, &e), 0);
     CHECK_INT(seen[0], 10);
     CHECK_INT(seen[1], 10);
-    o.stable = 1e-9; /* never */
-    o.max_time_s = 0.02;
+    o.stable = 1e-9;    /* never */
+    o.max_time_s = 0.2; /* more than a busy machine takes away at once */
     CHECK_INT(bench_run(&o, d, c, &sink, &foot, &e), 0);
     CHECK(seen[0] > 10 && seen[0] % 10 == 0);
     drover_comm_close(c);
