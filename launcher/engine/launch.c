@@ -7,6 +7,7 @@
 
 #include "common/opt.h"
 #include "launcher/engine/engine.h"
+#include "launcher/guard/wards.h"
 #include "launcher/io/tail.h"
 #include "launcher/node/port.h"
 #include "launcher/plan/env.h"
@@ -15,6 +16,7 @@
 enum {
     GRACE_MS = 30000, /* from SIGTERM to SIGKILL, where the spec does not say */
     LINGER_MS = 1000, /* from a rank's end to the end of its output, which others may hold open */
+    ABORT_MS = 1000,  /* for the end of a rank that is over to be told, when another has aborted */
     LAST_LINES = 20
 };
 
@@ -23,6 +25,8 @@ struct launch_rank {
     struct tail *out, *err;
     uint64_t give_up_ms; /* on its output; 0: not so far */
     uint64_t joined_ms;  /* it has attached to PMIx then; 0: not so far */
+    int abort_code;      /* it has called MPI_Abort(); counts when the end of … */
+    bool abort_waits;    /* … another rank, which came before, is known */
     bool told;           /* rank_ended was called */
     struct standing far; /* on another node, as of the last launch_look() but one */
 };
@@ -44,6 +48,7 @@ struct launch {
     void *arg;
     uv_timer_t patience; /* of the job's state: polite, then grace */
     uv_timer_t linger;   /* of ranks that have ended */
+    uv_timer_t aborts;   /* of ranks that wait for another's end */
     int open_handles;
 };
 
@@ -177,10 +182,35 @@ static void on_not_started(void *arg, int rank, int status, const char *why)
     settle(j, rank, job_ended(j->job, &r));
 }
 
+/* Not the end of the job: the rank still runs. */
+static void count_abort(struct launch *j, int rank)
+{
+    struct launch_rank *r = &j->ranks[rank];
+    if (r->abort_waits)
+        settle(j, rank, job_aborted(j->job, rank, r->abort_code));
+    r->abort_waits = false;
+}
+
+static void on_aborts(uv_timer_t *t)
+{
+    struct launch *j = t->data;
+    for (int i = 0; i < j->plan->world_size; i++)
+        count_abort(j, i);
+}
+
+static bool another_is_over(const struct launch *j, int rank)
+{
+    for (int i = 0; i < j->plan->world_size; i++)
+        if (i != rank && j->ranks[i].pid && wards_is_over(j->ranks[i].pid))
+            return true;
+    return false;
+}
+
 /* The rank has ended; its output has a moment more. */
 static void rank_ended(struct launch *j, const struct rank_end *r)
 {
     j->ranks[r->rank].pid = 0;
+    j->ranks[r->rank].abort_waits = false;
     bool changed = job_ended(j->job, r);
     if (job_rank_state(j->job, r->rank) == JOB_RANK_DRAINING) {
         j->ranks[r->rank].give_up_ms = uv_now(loop_of(j)) + LINGER_MS;
@@ -198,6 +228,9 @@ static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
                          .seconds = seconds_since_start(j),
                          .oom_killed = oom_killed};
     job_read_wait(&r, wait_status);
+    bool waited = uv_is_active((uv_handle_t *)&j->aborts);
+    if (waited && !another_is_over(j, rank))
+        uv_timer_start(&j->aborts, on_aborts, 0, 0);
     rank_ended(j, &r);
 }
 
@@ -261,10 +294,17 @@ static void on_stack(void *arg, int rank, const char *text)
         j->ev.stack(j->arg, rank, text);
 }
 
+/* A rank aborts because another has died, maybe: the server sees a connection's end before the
+ * guardian, whom the kernel tells last. */
 static void on_aborted(void *arg, int rank, int code)
 {
     struct launch *j = arg;
-    settle(j, rank, job_aborted(j->job, rank, code));
+    j->ranks[rank].abort_code = code;
+    j->ranks[rank].abort_waits = true;
+    if (another_is_over(j, rank))
+        uv_timer_start(&j->aborts, on_aborts, ABORT_MS, 0);
+    else
+        count_abort(j, rank);
 }
 
 static void on_spawns(void *arg, int rank)
@@ -356,8 +396,9 @@ static struct launch *new_launch(struct launcher *l, const struct launch_spec *s
     j->arg = arg;
     uv_timer_init(loop_of(j), &j->patience);
     uv_timer_init(loop_of(j), &j->linger);
-    j->patience.data = j->linger.data = j;
-    j->open_handles = 2;
+    uv_timer_init(loop_of(j), &j->aborts);
+    j->patience.data = j->linger.data = j->aborts.data = j;
+    j->open_handles = 3;
     return j;
 }
 
@@ -561,4 +602,5 @@ void launch_free(struct launch *j)
     drop_port(j);
     uv_close((uv_handle_t *)&j->patience, on_closed);
     uv_close((uv_handle_t *)&j->linger, on_closed);
+    uv_close((uv_handle_t *)&j->aborts, on_closed);
 }

@@ -146,21 +146,29 @@ static struct rank *rank_by_pid(const struct guardian_state *s, pid_t pid, struc
     return NULL;
 }
 
-/* Takes every child that has ended; those that are no ranks are orphans that came to us. Returns
- * false when no child is left at all. */
-static bool reap(struct guardian_state *s)
+/* Those that are no ranks are orphans that came to us. */
+static void on_ended(struct guardian_state *s, pid_t pid, int status)
+{
+    struct job *j;
+    struct rank *r = rank_by_pid(s, pid, &j);
+    if (!r)
+        return;
+    r->alive = false;
+    tell(s, (struct gwire_head){
+                .type = GWIRE_EXITED, .job = j->number, .rank = r->number, .value = status});
+}
+
+/* Takes every child that has ended: first `first` (0: nobody), the others in the order in which
+ * they were born, since nothing tells when they died. Returns false when no child is left at all.
+ */
+static bool reap(struct guardian_state *s, pid_t first)
 {
     int status;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        struct job *j;
-        struct rank *r = rank_by_pid(s, pid, &j);
-        if (!r)
-            continue;
-        r->alive = false;
-        tell(s, (struct gwire_head){
-                    .type = GWIRE_EXITED, .job = j->number, .rank = r->number, .value = status});
-    }
+    if (first > 0 && waitpid(first, &status, WNOHANG) == first)
+        on_ended(s, first, status);
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        on_ended(s, pid, status);
     return pid == 0;
 }
 
@@ -341,11 +349,15 @@ static int on_launcher(struct guardian_state *s)
 
 /* ---- the loop ---------------------------------------------------------------------------- */
 
-static void drain_sigchld(const struct guardian_state *s)
+/* Returns who died first: while a SIGCHLD is pending the kernel drops those that follow (signal(7),
+ * "standard signals do not queue"). 0: nobody. */
+static pid_t drain_sigchld(const struct guardian_state *s)
 {
     struct signalfd_siginfo info[8];
+    pid_t first = 0;
     while (read(s->sigchld_fd, info, sizeof info) > 0)
-        ;
+        first = first ? first : (pid_t)info[0].ssi_pid;
+    return first;
 }
 
 /* Until the launcher is gone. */
@@ -365,10 +377,8 @@ static void run(struct guardian_state *s)
         if (polls[0].revents & ~POLLIN) /* the other end is closed: what was asked is void */
             return;
         bool died = polls[1].revents != 0;
-        if (died) {
-            drain_sigchld(s);
-            reap(s);
-        }
+        if (died)
+            reap(s, drain_sigchld(s));
         bool spoke = polls[0].revents & POLLIN;
         if (spoke && on_launcher(s) < 0)
             return;
@@ -385,7 +395,7 @@ static void run(struct guardian_state *s)
 static bool end_all(struct guardian_state *s)
 {
     int64_t deadline = clock_ms() + END_LIMIT_MS;
-    for (int wait_ms = 1; reap(s); drain_sigchld(s)) {
+    for (int wait_ms = 1; reap(s, 0); drain_sigchld(s)) {
         if (clock_ms() > deadline)
             return false;
         clear_round(s, NULL);

@@ -70,6 +70,23 @@ int wards_read(struct ward *out, pid_t pid)
     return read_stat(out, env, pid);
 }
 
+/* PF_EXITING of the kernel's sched.h: it is set before descriptors are closed, so before others can
+ * notice. */
+bool wards_is_over(pid_t pid)
+{
+    enum { EXITING = 4 };
+    char text[STAT_BYTES], state;
+    unsigned flags;
+    AUTO(fd) int fd = proc_open(pid, "stat");
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (n <= 0)
+        return true;
+    text[n] = '\0';
+    const char *after = strrchr(text, ')');
+    return after && sscanf(after + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) == 2 &&
+           (state == 'Z' || state == 'X' || (flags & EXITING));
+}
+
 uint64_t wards_now(void)
 {
     struct timespec t = {0};

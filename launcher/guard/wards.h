@@ -24,6 +24,9 @@ struct ward {
 /* One process. -ESRCH where it is not there (any more); another -errno where it cannot be told. */
 int wards_read(struct ward *out, pid_t pid);
 
+/* Whether the kernel is ending it or has ended it, be it that its parent was not told so far. */
+bool wards_is_over(pid_t pid);
+
 /* Clock ticks since boot, now: no process born later has a smaller `start`. */
 uint64_t wards_now(void);
 

@@ -247,6 +247,21 @@ def test_a_killed_guardian_takes_its_ranks_along_and_is_reported(drover):
     drover.nothing_left()
 
 
+def test_of_two_that_died_while_nobody_looked_the_first_is_named(drover):
+    """The guardian stands still meanwhile; the kernel hands out the ended in the order of their birth."""
+    job = drover.start(*RUN, "-np", "3", "sh", "-c", "echo $RANK $$; exec sleep 100")
+    pids = dict(map(int, job.stdout.readline().split()) for _ in range(3))
+    guardian, _ = family_of(drover, job.pid)
+    os.kill(guardian, signal.SIGSTOP)
+    for rank in (2, 0, 1):
+        os.kill(pids[rank], signal.SIGKILL)
+        wait_until(lambda pid=pids[rank]: state(pid) == "Z", f"the end of rank {rank}")
+    os.kill(guardian, signal.SIGCONT)
+    _, err = job.communicate(timeout=10)
+    assert job.returncode == 137 and re.search(rb"drover run: rank 2 on \S+ .*SIGKILL", err), err
+    drover.nothing_left()
+
+
 def test_a_terminal_feeds_rank_0_and_suspends_and_interrupts_the_job(drover):
     """drover as a shell has it: leader of a foreground process group on a terminal."""
     pid, terminal = pty.fork()

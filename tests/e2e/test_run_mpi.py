@@ -6,10 +6,12 @@ import re
 import shlex
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from conftest import DROVER, compile_c
+from test_run_ends import family_of
 
 PYTHON = "/usr/bin/python3"
 RUN = ["run", "--oversubscribe"]
@@ -48,6 +50,30 @@ int main(int argc, char **argv)
             pause();
     MPI_Finalize();
     return 0;
+}
+"""
+LATE = r"""
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0 && puts("up") > 0)
+        fflush(stdout);
+    while (access(argv[1], F_OK))
+        usleep(1000);
+    if (rank == 1)
+        raise(SIGKILL);
+    usleep(200000);
+    if (rank == 0)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    for (;;)
+        pause();
 }
 """
 MORTAL = r"""
@@ -269,6 +295,21 @@ def test_spawning_more_ranks_is_an_error_and_no_hang(drover, mpi_program):
     done = drover.run(*RUN, "-np", "2", mpi_program, "spawn")
     assert done.returncode not in (0, 124) and "An error occurred in MPI_Comm_spawn" in done.stderr
     assert "rank 0 was refused further ranks: drover does not serve MPI_Comm_spawn; try: " in done.stderr
+    drover.nothing_left()
+
+
+def test_a_rank_that_died_before_another_aborted_is_the_first_even_where_its_end_is_told_later(drover, tmp_path):
+    """The guardian, who tells ends, stands still meanwhile; the abort comes by another way."""
+    program = compile_c(tmp_path, "late", LATE, "mpicc")
+    job = drover.start(*RUN, "-np", "3", program, tmp_path / "go")
+    assert job.stdout.readline() == b"up\n"
+    guardian, _ = family_of(drover, job.pid)
+    os.kill(guardian, signal.SIGSTOP)
+    (tmp_path / "go").touch()
+    time.sleep(0.5)
+    os.kill(guardian, signal.SIGCONT)
+    _, err = job.communicate(timeout=20)
+    assert job.returncode == 137 and re.search(rb"drover run: rank 1 on \S+ .*SIGKILL", err), err
     drover.nothing_left()
 
 
