@@ -462,7 +462,9 @@ static int nccl_poll(struct backend_comm *c, struct err *e)
     cudaError_t state = c->cuda->cudaStreamQuery(c->stream);
     if (state == cudaErrorNotReady)
         return -EINPROGRESS;
-    return state == cudaSuccess ? 0 : cuda_lib_failed(e, c->cuda, state, "the stream");
+    if (state != cudaSuccess)
+        return cuda_lib_failed(e, c->cuda, state, "the stream");
+    return settled(c, "a collective", e); /* again: it may have failed since, and so have ended */
 }
 
 static int nccl_record(struct backend_comm *c, bool begin, struct err *e)

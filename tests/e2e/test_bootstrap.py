@@ -147,6 +147,13 @@ def test_more_ranks_than_one_id_is_good_for_share_three(programs, env):
     assert sum("ranks of this node want 16448 MiB of it" in err for (_, err), _ in ends) == small
 
 
+def test_a_collective_that_fails_and_ends_between_two_looks_is_no_success(programs, env):
+    """Nine ranks: one more than the stand-in's collectives are for."""
+    ends = ends_of(start_by_hand(programs, env, 9, ["comm_missing", "nowhere"], NCCL_MULTI_RANK_GPU_ENABLE="1",
+                                 FAKE_NCCL="log,late,between"))
+    assert {r: (err, code) for r, ((_, err), code) in enumerate(ends) if "call 1, all_reduce of 1 float: " not in err} == {}
+
+
 def test_ranks_that_have_the_same_gpu_are_named_at_each(programs, env):
     ends = ends_of(start_by_hand(programs, env, 2, ["comm_check", "nccl"], FAKE_NCCL="one_gpu"))
     for (_, err), code in ends:

@@ -12,6 +12,7 @@
  *     init_error  connecting fails             async_error  the third collective's peers are lost
  *     slow        a collective is taken in only at the third time that one asks
  *     late        this rank's GPU takes 2 ms before each collective
+ *     between     what is under way ends after one has looked for its failure, before one goes on
  *     hang        the stream is never done     old          the version is another one
  *     one_gpu     … and no other
  *     ampere      the GPU has no 8-bit floats  log          ends of communicators, on stderr
@@ -262,6 +263,8 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
         put_on_stream(c->untaken);
         c->untaken = NULL;
     }
+    while (wanted("between") && atomic_load(&c->under_way))
+        sched_yield();
     return ncclSuccess;
 }
 
