@@ -151,7 +151,7 @@ TEST(single_iterations_are_timed_until_their_median_is_known_or_time_is_over)
     struct report_foot foot;
     size_t seen[2] = {0};
     struct bench_opts o = some();
-    o.min_bytes = o.max_bytes = 4096;
+    o.min_bytes = o.max_bytes = 1 << 20; /* long enough that no two times are equal */
     o.types = 1 << DROVER_FLOAT;
     o.ops = 1 << DROVER_SUM;
     o.samples = true;
