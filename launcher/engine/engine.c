@@ -57,7 +57,7 @@ void engine_pmi(struct engine_job *j, int rank, const char *text, size_t len)
         j->ops->pmi(j, rank, text, len);
 }
 
-void engine_tell_spawn(int rank)
+void engine_tell_spawn(void *arg, int rank)
 {
     log_warn("rank %d was refused further ranks: drover does not serve MPI_Comm_spawn; try: start "
              "them with the job ('drover run -np 1 main : -np 4 workers'), or use mpirun",

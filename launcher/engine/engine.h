@@ -127,8 +127,8 @@ struct engine_job {
     const struct engine_ops *ops;
 };
 
-/* The rank has asked for further ranks, and was refused: says so. */
-void engine_tell_spawn(int rank);
+/* An event: the rank has asked for further ranks, and was refused. Says so; needs no `arg`. */
+void engine_tell_spawn(void *arg, int rank);
 /* DIR/rank.N/stdout (or stderr) for writing; `*fd` stays -1 where `dir` is NULL. */
 int engine_open_file(int *fd, const char *dir, int rank, const char *stream, struct err *e);
 

@@ -187,11 +187,6 @@ static void on_aborted(void *arg, int rank, int code)
     j->ev.aborted(j->arg, rank, code);
 }
 
-static void on_spawns(void *arg, int rank)
-{
-    engine_tell_spawn(rank);
-}
-
 static void on_pmi(void *arg, int rank, const char *bytes, size_t len)
 {
     struct local_job *j = arg;
@@ -456,7 +451,7 @@ int engine_local_start(struct engine_job **out, struct engine *en, const struct 
     static const struct engine_ops ops = {
         local_free, local_signal, local_ask_stop, local_resume, local_finish_output,
         local_look, local_clear,  local_notes,    NULL,         local_pmi};
-    static const struct rendezvous_events from_pmi = {on_joined, on_aborted, on_spawns};
+    static const struct rendezvous_events from_pmi = {on_joined, on_aborted, engine_tell_spawn};
     if (en->gone)
         return err_set(e, -EPIPE, "the guardian process has ended");
     struct local_job *j = xzalloc(sizeof *j);

@@ -262,14 +262,10 @@ static void on_pmi_aborted(void *arg, int rank, int code)
         j->ev.aborted(j->arg, rank, code);
 }
 
-static void on_pmi_spawns(void *arg, int rank)
-{
-    engine_tell_spawn(rank);
-}
-
 void remote_serve_pmi(struct remote_job *j)
 {
-    static const struct pmi1_events ev = {on_pmi_say, on_pmi_joined, on_pmi_aborted, on_pmi_spawns};
+    static const struct pmi1_events ev = {on_pmi_say, on_pmi_joined, on_pmi_aborted,
+                                          engine_tell_spawn};
     AUTO(free) int *nodes = xcalloc((size_t)j->plan->world_size, sizeof *nodes);
     for (int i = 0; i < j->plan->world_size; i++)
         nodes[i] = j->plan->ranks[i].node;

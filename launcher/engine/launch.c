@@ -11,7 +11,6 @@
 #include "launcher/io/tail.h"
 #include "launcher/node/port.h"
 #include "launcher/plan/env.h"
-#include "launcher/pmix/rendezvous.h"
 
 enum {
     GRACE_MS = 30000, /* from SIGTERM to SIGKILL, where the spec does not say */
@@ -209,8 +208,8 @@ static bool another_is_over(const struct launch *j, int rank)
 /* The rank has ended; its output has a moment more. */
 static void rank_ended(struct launch *j, const struct rank_end *r)
 {
+    count_abort(j, r->rank);
     j->ranks[r->rank].pid = 0;
-    j->ranks[r->rank].abort_waits = false;
     bool changed = job_ended(j->job, r);
     if (job_rank_state(j->job, r->rank) == JOB_RANK_DRAINING) {
         j->ranks[r->rank].give_up_ms = uv_now(loop_of(j)) + LINGER_MS;
@@ -228,8 +227,7 @@ static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
                          .seconds = seconds_since_start(j),
                          .oom_killed = oom_killed};
     job_read_wait(&r, wait_status);
-    bool waited = uv_is_active((uv_handle_t *)&j->aborts);
-    if (waited && !another_is_over(j, rank))
+    if (uv_is_active((uv_handle_t *)&j->aborts)) /* the guardian tells all ends at once */
         uv_timer_start(&j->aborts, on_aborts, 0, 0);
     rank_ended(j, &r);
 }
@@ -305,11 +303,6 @@ static void on_aborted(void *arg, int rank, int code)
         uv_timer_start(&j->aborts, on_aborts, ABORT_MS, 0);
     else
         count_abort(j, rank);
-}
-
-static void on_spawns(void *arg, int rank)
-{
-    engine_tell_spawn(rank);
 }
 
 static void on_quiet(void *arg, int rank)
@@ -421,19 +414,6 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
     return 0;
 }
 
-/* Before its streams are opened, for the server is to have low descriptors. */
-static int meet(struct launch *j, struct engine_order *o, struct err *e)
-{
-    static const struct rendezvous_events from_pmix = {on_joined, on_aborted, on_spawns};
-    struct rendezvous *r;
-    int rc = launcher_rendezvous(&r, j->launcher, e);
-    if (rc == 0)
-        rc = rendezvous_join(&j->meeting, r, j->plan, &from_pmix, j, e);
-    if (rc == 0)
-        o->pmix_env = rendezvous_env(j->meeting);
-    return rc;
-}
-
 int launch_start(struct launch **out, struct launcher *l, const struct launch_spec *s,
                  const struct launch_events *ev, void *arg, struct err *e)
 {
@@ -453,6 +433,7 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
                                                      .quiet = on_quiet,
                                                      .report = on_report,
                                                      .cleared = on_cleared};
+    static const struct rendezvous_events from_pmix = {on_joined, on_aborted, engine_tell_spawn};
     struct launch *j = new_launch(l, s, ev, arg);
     struct engine_order order = {.spec = &j->spec, .base_env = launcher_env(l)};
     int rc = plan_job(j, s, e);
@@ -460,8 +441,10 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
         rc = choose_port(j, &order.master_port, s, e);
     order.plan = j->plan;
     bool local = j->plan && j->plan->engine == PLAN_ENGINE_LOCAL;
+    /* Before its streams are opened, for the server is to have low descriptors. */
     if (rc == 0 && local && !s->no_pmix)
-        rc = meet(j, &order, e);
+        rc = launcher_meet(&j->meeting, l, j->plan, &from_pmix, j, e);
+    order.pmix_env = j->meeting ? rendezvous_env(j->meeting) : NULL;
     if (rc == 0)
         rc = (local ? engine_local_start : engine_remote_start)(&j->run, launcher_engine(l), &order,
                                                                 &from_engine, j, e);

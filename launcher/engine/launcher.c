@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include "launcher/engine/engine.h"
-#include "launcher/pmix/rendezvous.h"
 
 struct launcher {
     struct topo *topo;
@@ -55,13 +54,13 @@ const struct topo *launcher_topo(const struct launcher *l)
     return l->topo;
 }
 
-int launcher_rendezvous(struct rendezvous **out, struct launcher *l, struct err *e)
+int launcher_meet(struct rendezvous_job **out, struct launcher *l, const struct plan *p,
+                  const struct rendezvous_events *ev, void *arg, struct err *e)
 {
     int rc = 0;
     if (!l->rendezvous)
         rc = rendezvous_open(&l->rendezvous, engine_loop(l->engine), topo_hwloc(l->topo), e);
-    *out = l->rendezvous;
-    return rc;
+    return rc < 0 ? rc : rendezvous_join(out, l->rendezvous, p, ev, arg, e);
 }
 
 struct engine *launcher_engine(const struct launcher *l)

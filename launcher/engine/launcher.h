@@ -9,9 +9,9 @@
 #include "common/mem.h"
 #include "launcher/guard/guardian.h"
 #include "launcher/node/topo.h"
+#include "launcher/pmix/rendezvous.h"
 
 struct engine;
-struct rendezvous;
 struct launcher;
 
 /* Borrows the loop and the guardian; both must outlive it. The ranks of its jobs inherit this
@@ -24,8 +24,9 @@ AUTO_DEFINE(launcher, struct launcher *, launcher_close)
 /* This machine, as launcher_open() found it. Borrowed. */
 const struct topo *launcher_topo(const struct launcher *l);
 
-/* Where the ranks of its local jobs meet; opened by the first call. Borrowed. */
-int launcher_rendezvous(struct rendezvous **out, struct launcher *l, struct err *e);
+/* rendezvous_join() where the ranks of its local jobs meet, which the first call opens. */
+int launcher_meet(struct rendezvous_job **out, struct launcher *l, const struct plan *p,
+                  const struct rendezvous_events *ev, void *arg, struct err *e);
 
 /* For who starts something beside its jobs: its engine, and the environment that ranks inherit.
  * Borrowed. */
