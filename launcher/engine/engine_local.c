@@ -29,6 +29,7 @@ struct engine {
     bool gone;        /* the guardian is */
     uv_timer_t later; /* answers engine_clear() then */
     char *scratch;    /* IO_READ_BYTES */
+    int nothing;      /* /dev/null, for ranks to read */
 };
 
 struct stream {
@@ -56,6 +57,7 @@ struct local_job {
     struct pmi1_serve *pmi1;
     struct notebook *notebook; /* of the ranks' collectives; NULL: none */
     bool paused, clear_asked;
+    bool clear;      /* nothing of it is left */
     int resume_from; /* the rank whose turn it is, so that all get theirs */
     char *cgroup;    /* the ranks'; NULL: this process's */
     int oom;         /* its counter; -1: this process's, or none */
@@ -136,11 +138,13 @@ static void rank_exited(struct local_job *j, int rank, int wait_status)
     j->ev.exited(j->arg, rank, wait_status, oom);
 }
 
-static void on_exited(void *arg, uint32_t number, int rank, int wait_status)
+static void on_exited(void *arg, uint32_t number, int rank, int wait_status, bool clear)
 {
     struct local_job *j = find(arg, number);
-    if (j)
-        rank_exited(j, rank, wait_status);
+    if (!j)
+        return;
+    j->clear = clear;
+    rank_exited(j, rank, wait_status);
 }
 
 static void on_cleared(void *arg, uint32_t number)
@@ -155,8 +159,10 @@ static void on_later(uv_timer_t *t)
     struct engine *en = t->data;
     for (struct local_job *j = en->jobs, *next; j; j = next) {
         next = j->next;
-        if (j->clear_asked)
-            j->ev.cleared(j->arg);
+        if (!j->clear_asked || !(en->gone || j->clear))
+            continue;
+        j->clear_asked = false;
+        j->ev.cleared(j->arg);
     }
 }
 
@@ -312,7 +318,7 @@ static void local_clear(struct engine_job *job)
 {
     struct local_job *j = (struct local_job *)job;
     j->clear_asked = true;
-    if (j->engine->gone)
+    if (j->engine->gone || j->clear)
         uv_timer_start(&j->engine->later, on_later, 0, 0);
     else
         guardian_clear(j->engine->guardian, j->number);
@@ -429,15 +435,12 @@ static int start_rank(struct local_job *j, const struct engine_order *o, int ran
 
 static int start_ranks(struct local_job *j, const struct engine_order *o, struct err *e)
 {
-    AUTO(fd) int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (nothing < 0)
-        return err_set(e, -errno, "/dev/null: %s", strerror(errno));
     bool with_stdin = !o->spec->stdin_null && o->spec->stdin_fd >= 0;
     AUTO(strv) char **common = env_merge(o->base_env, o->plan->env, o->pmix_env);
     env_set(&common, "MASTER_PORT", "%d", o->master_port);
     int rc = 0;
     for (int i = 0; rc == 0 && i < j->count; i++) {
-        int in = with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd : nothing;
+        int in = with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd : j->engine->nothing;
         rc = start_rank(j, o, i, common, in, e);
     }
     if (rc < 0)
@@ -467,7 +470,8 @@ int engine_local_start(struct engine_job **out, struct engine *en, const struct 
     j->ev = *ev;
     j->arg = arg;
     struct err why = {0};
-    if (notebook_open(&j->notebook, j->count, &why) < 0)
+    /* Of a sweep's trials, which report, nobody asks. */
+    if (!o->spec->reports && notebook_open(&j->notebook, j->count, &why) < 0)
         log_info("collectives will not be told: %s", why.text);
     if (ev->pmi)
         j->pmi1 = pmi1_serve_relay(en->loop, j->count, on_pmi, j);
@@ -493,8 +497,11 @@ int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, struct
     struct engine *en = xzalloc(sizeof *en);
     en->loop = loop;
     en->guardian = g;
-    int rc = guardian_attach(g, loop, &ev, en, e);
+    en->nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int rc = en->nothing < 0 ? err_set(e, -errno, "/dev/null: %s", strerror(errno))
+                             : guardian_attach(g, loop, &ev, en, e);
     if (rc < 0) {
+        auto_fd(&en->nothing);
         free(en);
         return rc;
     }
@@ -525,5 +532,6 @@ void engine_close(struct engine *en)
     assert(!en->jobs);
     guardian_detach(en->guardian);
     auto_fd(&en->oom);
+    auto_fd(&en->nothing);
     uv_close((uv_handle_t *)&en->later, on_closed);
 }

@@ -35,6 +35,7 @@ struct out {
 struct known_job {
     struct known_job *next;
     uint32_t number;
+    int ranks;  /* asked for, and not said to have ended */
     char *mark; /* DROVER_JOB_ID; NULL: none */
 };
 
@@ -201,19 +202,29 @@ static void out_say(struct guardian *g, struct gwire_head h)
 
 /* ---- jobs -------------------------------------------------------------------------------- */
 
+static struct known_job *job_find(const struct guardian *g, uint32_t number)
+{
+    struct known_job *j = g->jobs;
+    while (j && j->number != number)
+        j = j->next;
+    return j;
+}
+
+/* A rank of the job is asked for. */
 static void job_know(struct guardian *g, uint32_t number, char *const *env)
 {
     static const char name[] = "DROVER_JOB_ID=";
-    for (struct known_job *j = g->jobs; j; j = j->next)
-        if (j->number == number)
-            return;
-    struct known_job *j = xzalloc(sizeof *j);
-    j->number = number;
-    for (; *env && !j->mark; env++)
-        if (strncmp(*env, name, sizeof name - 1) == 0)
-            j->mark = xstrdup(*env + sizeof name - 1);
-    j->next = g->jobs;
-    g->jobs = j;
+    struct known_job *j = job_find(g, number);
+    if (!j) {
+        j = xzalloc(sizeof *j);
+        j->number = number;
+        for (; *env && !j->mark; env++)
+            if (strncmp(*env, name, sizeof name - 1) == 0)
+                j->mark = xstrdup(*env + sizeof name - 1);
+        j->next = g->jobs;
+        g->jobs = j;
+    }
+    j->ranks++;
 }
 
 static void job_forget(struct guardian *g, uint32_t number)
@@ -228,6 +239,34 @@ static void job_forget(struct guardian *g, uint32_t number)
         }
 }
 
+/* A rank has ended; `last`: the guardian had nothing of the job any more. Returns whether the job
+ * is clear, and forgotten: no other rank of it was on its way. */
+static bool job_rank_ended(struct guardian *g, uint32_t number, bool last)
+{
+    struct known_job *j = job_find(g, number);
+    bool clear = j && --j->ranks == 0 && last;
+    if (clear)
+        job_forget(g, number);
+    return clear;
+}
+
+/* Of a message that has to wait: the caller's descriptors become our own. */
+static int keep_fds(struct gwire_fds *f, int rank, struct err *e)
+{
+    for (int i = 0; i < f->count; i++) {
+        int fd = fcntl(f->fd[i], F_DUPFD_CLOEXEC, 0);
+        if (fd < 0) {
+            int rc =
+                err_set(e, -errno, "rank %d: descriptor %d: %s", rank, f->fd[i], strerror(errno));
+            f->count = i;
+            gwire_close(f);
+            return rc;
+        }
+        f->fd[i] = fd;
+    }
+    return 0;
+}
+
 int guardian_spawn(struct guardian *g, uint32_t job, const struct guardian_rank *r, struct err *e)
 {
     if (g->sock < 0)
@@ -237,25 +276,24 @@ int guardian_spawn(struct guardian *g, uint32_t job, const struct guardian_rank 
     struct out *o = xzalloc(sizeof *o);
     int rc = gwire_put_rank(&o->bytes, job, r, e);
     const int from[GUARDIAN_RANK_FDS] = {r->fds[0], r->fds[1], r->fds[2], r->report_fd, r->pmi_fd};
-    for (int i = 0; rc == 0 && i < GUARDIAN_RANK_FDS; i++) {
-        if (i >= GUARDIAN_REPORT_FD && from[i] < 0)
-            continue;
-        int fd = fcntl(from[i], F_DUPFD_CLOEXEC, 0);
-        if (fd < 0)
-            rc =
-                err_set(e, -errno, "rank %d: descriptor %d: %s", r->rank, from[i], strerror(errno));
-        else
-            o->fds.fd[o->fds.count++] = fd;
-    }
-    if (rc < 0) {
-        gwire_close(&o->fds);
+    for (int i = 0; i < GUARDIAN_RANK_FDS; i++)
+        if (i < GUARDIAN_REPORT_FD || from[i] >= 0)
+            o->fds.fd[o->fds.count++] = from[i];
+    ssize_t n = rc < 0 || g->out ? 0 : send_some(g->sock, o);
+    if (n > 0)
+        o->fds.count = 0; /* they are on their way */
+    else if (rc == 0)
+        rc = keep_fds(&o->fds, r->rank, e);
+    o->sent = n > 0 ? (size_t)n : 0;
+    if (rc == 0)
+        job_know(g, job, r->env);
+    if (rc < 0 || o->sent == o->bytes.len) {
         strbuf_free(&o->bytes);
         free(o);
-        return rc;
+    } else {
+        out_push(g, o);
     }
-    job_know(g, job, r->env);
-    out_push(g, o);
-    return 0;
+    return rc;
 }
 
 void guardian_signal(struct guardian *g, uint32_t job, int rank, int sig)
@@ -344,15 +382,18 @@ static void on_round(uv_timer_t *t)
 
 static void dispatch(struct guardian *g, struct watch *w, const struct gwire_head *h)
 {
+    bool clear;
     switch ((enum gwire_type)h->type) {
     case GWIRE_STARTED:
         w->ev.started(w->arg, h->job, h->rank, h->value);
         break;
     case GWIRE_NOT_STARTED:
+        (void)job_rank_ended(g, h->job, false);
         w->ev.not_started(w->arg, h->job, h->rank, h->value, spawn_step_name(h->detail));
         break;
     case GWIRE_EXITED:
-        w->ev.exited(w->arg, h->job, h->rank, h->value);
+        clear = job_rank_ended(g, h->job, h->detail);
+        w->ev.exited(w->arg, h->job, h->rank, h->value, clear);
         break;
     case GWIRE_CLEARED:
         job_forget(g, h->job);

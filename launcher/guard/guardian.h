@@ -43,8 +43,9 @@ struct guardian_events {
     /* `step` is "chdir", "cgroup", "bind", "exec", "fork"; `error` a positive errno. No `exited`
      * follows. */
     void (*not_started)(void *arg, uint32_t job, int rank, int error, const char *step);
-    /* As waitpid() gives it. Its children may still run and hold its output open. */
-    void (*exited)(void *arg, uint32_t job, int rank, int wait_status);
+    /* As waitpid() gives it. Its children may still run and hold its output open; `clear`: nothing
+     * is left of the job, as after guardian_clear(), which need not be called then. */
+    void (*exited)(void *arg, uint32_t job, int rank, int wait_status, bool clear);
     /* The answer to guardian_clear(): nothing of the job is left. */
     void (*cleared)(void *arg, uint32_t job);
     /* The guardian ended unasked. All that it had started has been killed; every rank that had not

@@ -146,32 +146,6 @@ static struct rank *rank_by_pid(const struct guardian_state *s, pid_t pid, struc
     return NULL;
 }
 
-/* Those that are no ranks are orphans that came to us. */
-static void on_ended(struct guardian_state *s, pid_t pid, int status)
-{
-    struct job *j;
-    struct rank *r = rank_by_pid(s, pid, &j);
-    if (!r)
-        return;
-    r->alive = false;
-    tell(s, (struct gwire_head){
-                .type = GWIRE_EXITED, .job = j->number, .rank = r->number, .value = status});
-}
-
-/* Takes every child that has ended: first `first` (0: nobody), the others in the order in which
- * they were born, since nothing tells when they died. Returns false when no child is left at all.
- */
-static bool reap(struct guardian_state *s, pid_t first)
-{
-    int status;
-    pid_t pid;
-    if (first > 0 && waitpid(first, &status, WNOHANG) == first)
-        on_ended(s, first, status);
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        on_ended(s, pid, status);
-    return pid == 0;
-}
-
 /* ---- clearing ---------------------------------------------------------------------------- */
 
 /* Whose an orphan is: it was seen below the job's ranks, or carries the job's mark, or is in a
@@ -218,7 +192,7 @@ static int goes_with(const struct guardian_state *s, const struct job *j, pid_t 
     if (owner)
         return owner == j;
     for (const struct job *k = s->jobs; k; k = k->next)
-        if (!k->clearing && k->born <= w.start)
+        if (k != j && !k->clearing && k->born <= w.start)
             return 0;
     return 1;
 }
@@ -279,6 +253,61 @@ static bool clear_jobs(struct guardian_state *s)
         job_drop(s, j);
     }
     return more;
+}
+
+/* ---- ends -------------------------------------------------------------------------------- */
+
+static bool any_alive(const struct job *j)
+{
+    const struct rank *r = j->ranks;
+    while (r && !r->alive)
+        r = r->next;
+    return r;
+}
+
+/* Those that are no ranks are orphans that came to us. */
+static void on_ended(struct guardian_state *s, pid_t pid, int status)
+{
+    struct job *j;
+    struct rank *r = rank_by_pid(s, pid, &j);
+    if (!r)
+        return;
+    r->alive = false;
+    bool last = !j->clearing && !any_alive(j) && children_of_job(s, j, false) == 0;
+    tell(s, (struct gwire_head){.type = GWIRE_EXITED,
+                                .job = j->number,
+                                .rank = r->number,
+                                .value = status,
+                                .detail = last});
+    if (last) {
+        job_drop(s, j);
+        say(s); /* who starts one job after another goes on meanwhile */
+    }
+}
+
+/* Takes every child that has ended: first `first` (0: nobody), the others in the order in which
+ * they were born, since nothing tells when they died. Returns false when no child is left at all.
+ */
+static bool reap(struct guardian_state *s, pid_t first)
+{
+    int status;
+    pid_t pid;
+    if (first > 0 && waitpid(first, &status, WNOHANG) == first)
+        on_ended(s, first, status);
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        on_ended(s, pid, status);
+    return pid == 0;
+}
+
+/* Returns who died first: while a SIGCHLD is pending the kernel drops those that follow (signal(7),
+ * "standard signals do not queue"). 0: nobody. */
+static pid_t drain_sigchld(const struct guardian_state *s)
+{
+    struct signalfd_siginfo info[8];
+    pid_t first = 0;
+    while (read(s->sigchld_fd, info, sizeof info) > 0)
+        first = first ? first : (pid_t)info[0].ssi_pid;
+    return first;
 }
 
 /* ---- what the launcher says -------------------------------------------------------------- */
@@ -343,22 +372,14 @@ static int on_launcher(struct guardian_state *s)
         else if (h.type == GWIRE_CLEAR)
             on_clear(s, &h);
         gwire_close(&fds);
+        pid_t died = drain_sigchld(s);
+        if (died > 0)
+            reap(s, died);
     }
     return rc;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------- */
-
-/* Returns who died first: while a SIGCHLD is pending the kernel drops those that follow (signal(7),
- * "standard signals do not queue"). 0: nobody. */
-static pid_t drain_sigchld(const struct guardian_state *s)
-{
-    struct signalfd_siginfo info[8];
-    pid_t first = 0;
-    while (read(s->sigchld_fd, info, sizeof info) > 0)
-        first = first ? first : (pid_t)info[0].ssi_pid;
-    return first;
-}
 
 /* Until the launcher is gone. */
 static void run(struct guardian_state *s)

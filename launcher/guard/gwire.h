@@ -19,7 +19,7 @@ enum gwire_type {
     GWIRE_CLEAR,       /* the whole job */
     GWIRE_STARTED,     /* value: the pid */
     GWIRE_NOT_STARTED, /* value: errno; detail: enum spawn_step */
-    GWIRE_EXITED,      /* value: the wait status */
+    GWIRE_EXITED,      /* value: the wait status; detail: 1: nothing of the job is left */
     GWIRE_CLEARED
 };
 

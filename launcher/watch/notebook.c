@@ -17,7 +17,7 @@ struct begun {
 
 struct notebook {
     int fd, ranks;
-    char *bytes;                        /* NOTES_RANK_BYTES for each rank */
+    char *bytes; /* NOTES_RANK_BYTES for each rank; NULL: not looked at yet */
     struct begun (*begun)[NOTES_COMMS]; /* of each rank */
 };
 
@@ -33,11 +33,8 @@ int notebook_open(struct notebook **out, int ranks, struct err *e)
         return err_set(e, -errno, "memory for the ranks' notes: %s", strerror(errno));
     /* What a rank cut off would be a bus error here. */
     (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-    void *p = mmap(NULL, size_of(ranks), PROT_READ, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED)
-        return err_set(e, -errno, "memory for the ranks' notes: %s", strerror(errno));
     *out = xzalloc(sizeof **out);
-    **out = (struct notebook){.fd = fd_take(&fd), .ranks = ranks, .bytes = p};
+    **out = (struct notebook){.fd = fd_take(&fd), .ranks = ranks};
     (*out)->begun = xcalloc((size_t)ranks, sizeof *(*out)->begun);
     return 0;
 }
@@ -46,7 +43,8 @@ void notebook_close(struct notebook *n)
 {
     if (!n)
         return;
-    munmap(n->bytes, size_of(n->ranks));
+    if (n->bytes)
+        munmap(n->bytes, size_of(n->ranks));
     close(n->fd);
     free(n->begun);
     free(n);
@@ -159,10 +157,18 @@ static bool has_written(const struct notebook *n, int i)
     return data < 0 ? errno != ENXIO : data < (off_t)size_of(i + 1);
 }
 
+/* False where there is no room for it in our memory. */
+static bool is_mapped(struct notebook *n)
+{
+    void *p = n->bytes ? n->bytes : mmap(NULL, size_of(n->ranks), PROT_READ, MAP_SHARED, n->fd, 0);
+    n->bytes = p == MAP_FAILED ? NULL : p;
+    return n->bytes;
+}
+
 void notebook_read(struct notebook *n, int i, struct lineup_at *out)
 {
     *out = (struct lineup_at){0};
-    if (!n || !has_written(n, i))
+    if (!n || !has_written(n, i) || !is_mapped(n))
         return;
     const struct notes_comm *all = (const struct notes_comm *)(n->bytes + size_of(i));
     for (int k = 0; k < NOTES_COMMS; k++) {

@@ -23,6 +23,7 @@ struct kit_event {
     int rank;
     int value; /* pid, errno, wait status */
     char step[8];
+    bool clear; /* of an exit */
 };
 
 struct kit {
@@ -45,29 +46,29 @@ static inline void kit_hear(void *arg, struct kit_event e)
 
 static void kit_started(void *arg, uint32_t job, int rank, pid_t pid)
 {
-    kit_hear(arg, (struct kit_event){KIT_STARTED, job, rank, pid, ""});
+    kit_hear(arg, (struct kit_event){KIT_STARTED, job, rank, pid, "", false});
 }
 
 static void kit_not_started(void *arg, uint32_t job, int rank, int error, const char *step)
 {
-    struct kit_event e = {KIT_NOT_STARTED, job, rank, error, ""};
+    struct kit_event e = {KIT_NOT_STARTED, job, rank, error, "", false};
     snprintf(e.step, sizeof e.step, "%s", step);
     kit_hear(arg, e);
 }
 
-static void kit_exited(void *arg, uint32_t job, int rank, int wait_status)
+static void kit_exited(void *arg, uint32_t job, int rank, int wait_status, bool clear)
 {
-    kit_hear(arg, (struct kit_event){KIT_EXITED, job, rank, wait_status, ""});
+    kit_hear(arg, (struct kit_event){KIT_EXITED, job, rank, wait_status, "", clear});
 }
 
 static void kit_cleared(void *arg, uint32_t job)
 {
-    kit_hear(arg, (struct kit_event){KIT_CLEARED, job, -1, 0, ""});
+    kit_hear(arg, (struct kit_event){KIT_CLEARED, job, -1, 0, "", false});
 }
 
 static void kit_gone(void *arg)
 {
-    kit_hear(arg, (struct kit_event){KIT_GONE, 0, -1, 0, ""});
+    kit_hear(arg, (struct kit_event){KIT_GONE, 0, -1, 0, "", false});
 }
 
 static const struct guardian_events kit_watcher = {kit_started, kit_not_started, kit_exited,

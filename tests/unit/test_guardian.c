@@ -226,6 +226,53 @@ TEST(orphans_that_end_are_reaped)
 /* ---- clearing ---------------------------------------------------------------------------------
  */
 
+TEST(the_last_end_of_a_job_that_leaves_nothing_tells_that_it_is_clear)
+{
+    kit_open(&k);
+    int in[2];
+    CHECK(pipe2(in, O_CLOEXEC) == 0);
+    char script[64];
+    snprintf(script, sizeof script, "read x < /proc/%d/fd/%d", (int)getpid(), in[0]);
+    kit_spawn(&k, 3, 0, script);
+    kit_spawn(&k, 3, 1, "exit 5");
+    CHECK(!kit_await(&k, KIT_EXITED, 3, 1)->clear); /* the other runs */
+    kit_spawn(&k, 4, 0, "true");
+    CHECK(kit_await(&k, KIT_EXITED, 4, 0)->clear);
+    CHECK(write(in[1], "\n", 1) == 1);
+    CHECK(kit_await(&k, KIT_EXITED, 3, 0)->clear);
+    kit_spawn(&k, 5, 0, DAEMON "exit 0");
+    CHECK(!kit_await(&k, KIT_EXITED, 5, 0)->clear);
+    kit_clear(&k, 3); /* needless, and no harm */
+    kit_clear(&k, 5);
+    close(in[0]);
+    close(in[1]);
+    kit_close(&k);
+}
+
+TEST(a_job_of_which_another_rank_was_asked_for_is_not_clear)
+{
+    kit_open(&k);
+    for (int job = 1; job <= 30; job++) { /* the first may end before the second is there */
+        kit_spawn(&k, (uint32_t)job, 0, "true");
+        kit_spawn(&k, (uint32_t)job, 1, "exec sleep 1000");
+        CHECK(!kit_await(&k, KIT_EXITED, (uint32_t)job, 0)->clear);
+        kit_await(&k, KIT_STARTED, (uint32_t)job, 1);
+        kit_clear(&k, (uint32_t)job);
+        CHECK(kit_find(&k, KIT_EXITED, (uint32_t)job, 1));
+    }
+    char *no[] = {"no-such-program", NULL};
+    kit_spawn_argv(&k, 40, 0, no);
+    kit_spawn(&k, 40, 1, "true");
+    CHECK(kit_await(&k, KIT_EXITED, 40, 1)->clear);
+    kit_spawn(&k, 41, 0, "true");
+    kit_spawn_argv(&k, 41, 1, no);
+    const struct kit_event *none = kit_await(&k, KIT_NOT_STARTED, 41, 1);
+    const struct kit_event *end = kit_await(&k, KIT_EXITED, 41, 0);
+    CHECK(end->clear == (end > none)); /* told after it */
+    kit_clear(&k, 41);
+    kit_close(&k);
+}
+
 TEST(a_job_that_is_not_known_is_clear)
 {
     kit_open(&k);
@@ -341,7 +388,8 @@ TEST(a_process_that_forks_all_the_time_is_cleared)
     kit_close(&k);
 }
 
-static int spawn_comet(uint32_t job)
+/* `kit_role`: "KIT_ROLE=comet", of those above. */
+static int spawn_role(uint32_t job, const char *kit_role)
 {
     char id[64];
     snprintf(id, sizeof id, "DROVER_JOB_ID=job-%u-%d", job, (int)getpid());
@@ -349,7 +397,7 @@ static int spawn_comet(uint32_t job)
     char exe[512] = "";
     CHECK(readlink("/proc/self/exe", exe, sizeof exe - 1) > 0);
     argv[0] = exe;
-    char *env[] = {"KIT_ROLE=comet", id, k.mark, NULL};
+    char *env[] = {(char *)kit_role, id, k.mark, NULL};
     int ends[2];
     CHECK_INT(pipe2(ends, O_CLOEXEC), 0);
     struct guardian_rank r = {
@@ -363,7 +411,7 @@ static int spawn_comet(uint32_t job)
 TEST(a_process_that_runs_ahead_by_forking_is_cleared)
 {
     kit_open(&k);
-    int fd = spawn_comet(1);
+    int fd = spawn_role(1, "KIT_ROLE=comet");
     CHECK_STR(kit_line(&k, fd), "up");
     kit_clear(&k, 1);
     CHECK_INT(kit_living(k.mark), 0);
