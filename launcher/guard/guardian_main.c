@@ -187,6 +187,9 @@ static int goes_with(const struct guardian_state *s, const struct job *j, pid_t 
     int rc = wards_read(&w, child);
     if (rc == 0)
         rc = owner_of(&owner, s, &w);
+    /* What ends shows nothing any more; its own children come to us, and are to be seen first. */
+    if (rc == 0 && !owner && wards_is_over(child))
+        return -EAGAIN;
     if (rc < 0)
         return rc == -ESRCH ? 0 : rc;
     if (owner)

@@ -33,11 +33,29 @@ static void comet(void)
     _exit(0);
 }
 
+/* Ends while the parent of the daemon that it leaves does. */
+static void shed(void)
+{
+    if (fork() == 0) {
+        setsid();
+        if (fork() == 0) {
+            setsid();
+            poll(NULL, 0, 20000);
+        }
+        _exit(0);
+    }
+    for (volatile int i = getpid() % 64 * 2000; i > 0; i--)
+        ;
+    _exit(0);
+}
+
 __attribute__((constructor)) static void role(void)
 {
     const char *want = getenv("KIT_ROLE");
     if (want && strcmp(want, "comet") == 0)
         comet();
+    if (want && strcmp(want, "shed") == 0)
+        shed();
 }
 
 /* ---- starts and ends --------------------------------------------------------------------------
@@ -415,6 +433,21 @@ TEST(a_process_that_runs_ahead_by_forking_is_cleared)
     CHECK_STR(kit_line(&k, fd), "up");
     kit_clear(&k, 1);
     CHECK_INT(kit_living(k.mark), 0);
+    kit_close(&k);
+}
+
+TEST(a_daemon_whose_parent_ends_with_the_rank_is_not_overlooked)
+{
+    kit_open(&k);
+    kit_spawn(&k, 1, 0, "exec sleep 1000"); /* whom an orphan that is nobody's would go with */
+    kit_await(&k, KIT_STARTED, 1, 0);
+    for (uint32_t job = 2; job < 600; job++) {
+        close(spawn_role(job, "KIT_ROLE=shed"));
+        if (!kit_await(&k, KIT_EXITED, job, 0)->clear)
+            kit_clear(&k, job);
+        CHECK_INT(kit_living(k.mark), 1);
+    }
+    kit_clear(&k, 1);
     kit_close(&k);
 }
 
