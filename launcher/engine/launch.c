@@ -366,7 +366,8 @@ static int choose_port(struct launch *j, int *port, const struct launch_spec *s,
 {
     int wanted = 0;
     int rc = wanted_port(&wanted, s, e);
-    if (rc == 0 && (j->plan->engine != PLAN_ENGINE_LOCAL || j->plan->first_rank > 0))
+    if (rc == 0 &&
+        (s->port_held || j->plan->engine != PLAN_ENGINE_LOCAL || j->plan->first_rank > 0))
         *port = wanted;
     else if (rc == 0)
         rc = port_hold(&j->port_fd, port, wanted, e);

@@ -75,11 +75,12 @@ static bool starts(const char *s, const char *prefix)
 static bool is_outer_drovers(char *const *base, const char *name)
 {
     const char *set = NULL;
+    for (size_t i = 0; i < COUNT_OF(one_node_mpi) && !set; i++)
+        set = strcmp(one_node_mpi[i].name, name) == 0 ? one_node_mpi[i].value : NULL;
+    if (set && !env_get(base, "DROVER_JOB_ID"))
+        set = NULL;
     if (strcmp(name, "OMP_NUM_THREADS") == 0)
         set = env_get(base, "DROVER_RANK_CORES");
-    else if (env_get(base, "DROVER_JOB_ID"))
-        for (size_t i = 0; i < COUNT_OF(one_node_mpi) && !set; i++)
-            set = strcmp(one_node_mpi[i].name, name) == 0 ? one_node_mpi[i].value : NULL;
     const char *value = set ? env_get(base, name) : NULL;
     return value && strcmp(value, set) == 0;
 }

@@ -100,6 +100,7 @@ struct launch_spec {
                            this process's. Of this machine: the local engine's alone */
     bool oversubscribe; /* more ranks than cores are fine */
     bool no_hold_port;  /* MASTER_PORT is chosen, not held */
+    bool port_held;     /* master_port is held by the caller, until the job is over */
     int master_port;    /* 0: a free one */
     int grace_ms;       /* SIGTERM to SIGKILL; 0: 30,000 */
     bool reports;       /* the ranks get a report channel (DROVER_REPORT_FD) */

@@ -32,8 +32,9 @@ static bool prepared(int64_t lease)
     AUTO(free) char *root = trialdir_path(dir, 17);
     struct err e = {0};
     bool resumed = false;
+    int64_t from = -1;
     struct trialdir_ask ask = {root, lease, "{\"lr\": 0.5}\n", "wandb_version: 1\n"};
-    if (trialdir_prepare(&ask, &resumed, &e) < 0)
+    if (trialdir_make(&ask, &resumed, &from, &e) < 0 || (from && trialdir_copy(&ask, from, &e) < 0))
         FAIL("%s", e.text);
     return resumed;
 }
@@ -81,8 +82,15 @@ TEST(where_nothing_can_be_written_the_error_names_it)
     AUTO(free) char *root = trialdir_path(dir, 3);
     struct err e = {0};
     bool resumed;
+    int64_t from;
     struct trialdir_ask ask = {root, 1, "{}", ""};
-    CHECK_INT(trialdir_prepare(&ask, &resumed, &e), -ENOTDIR);
+    CHECK_INT(trialdir_make(&ask, &resumed, &from, &e), -ENOTDIR);
     CHECK_HAS(e.text, "trials/000003");
+    sh("rm trials; mkdir -p trials/000003/1/ckpt");
+    CHECK_INT(trialdir_make(&(struct trialdir_ask){root, 2, "{}", ""}, &resumed, &from, &e), 0);
+    CHECK_INT(from, 1);
+    sh("rmdir trials/000003/1/ckpt");
+    CHECK_INT(trialdir_copy(&(struct trialdir_ask){root, 2, "{}", ""}, from, &e), -ENOENT);
+    CHECK_HAS(e.text, "trials/000003/2': ckpt, from lease 1");
     sh("rm -rf %s", dir);
 }

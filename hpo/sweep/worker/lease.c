@@ -1,17 +1,19 @@
 #include "hpo/sweep/worker/lease.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "common/json.h"
 #include "common/log.h"
-#include "common/self.h"
 #include "common/strbuf.h"
 #include "hpo/sweep/worker/ending.h"
 #include "hpo/sweep/worker/metric.h"
 #include "hpo/sweep/worker/trialdir.h"
 #include "launcher/engine/agents.h"
 #include "launcher/node/cgroup_own.h"
+#include "launcher/plan/env.h"
 #include "launcher/plan/hosts.h"
 
 enum {
@@ -35,8 +37,9 @@ struct lease {
     struct metric *metric;
     enum source source;
     struct output {
-        FILE *file;
+        int fd;      /* -1: not open */
         bool opened; /* or could not be */
+        bool full;   /* some of it could not be written */
     } outputs[2];    /* stdout, stderr: made with their first line */
     bool stop, preempted;
 
@@ -51,11 +54,11 @@ struct lease {
 
     struct unsaid *unsaid;
 
-    /* For the thread that prepares the directory: its own until it is done. */
-    uv_work_t work;
     char *root, *params, *wandb;
     bool resumed;
-    struct err prepare_error; /* said by prepared() */
+    int64_t from; /* the lease whose checkpoint is copied; 0: there is none */
+    uv_work_t work;
+    struct err copy_error; /* of the thread that copies; said by copied() */
 };
 
 static const char *text(const struct lease *l, const char *key)
@@ -88,6 +91,7 @@ struct lease *lease_new(const struct lease_host *h, int64_t id, json_t *run)
     l->host = h;
     l->id = id;
     l->run = json_incref(run);
+    l->outputs[0].fd = l->outputs[1].fd = -1;
     l->others = json_object_get(run, "others");
     if (!run) {
         l->unsaid = unsaid_new(&(struct unsaid_ask){id, UNSAID_MAX, "", h->say, h->arg});
@@ -107,10 +111,8 @@ struct lease *lease_new(const struct lease_host *h, int64_t id, json_t *run)
 static void close_files(struct lease *l)
 {
     for (int i = 0; i < 2; i++) {
-        FILE *f = TAKE(l->outputs[i].file);
-        if (f && fclose(f) != 0)
-            log_warn("trial %d: output could not be written: %s", number(l, "trial"),
-                     strerror(errno));
+        auto_fd(&l->outputs[i].fd);
+        l->outputs[i].fd = -1;
     }
 }
 
@@ -219,34 +221,35 @@ static void report(struct lease *l, enum source source, json_t *data)
     unsaid_push(l->unsaid, WIRE_REPORT, data);
 }
 
-/* Line by line, so that a person may follow; where it cannot be opened the trial runs on. */
-static FILE *output(struct lease *l, enum launch_stream from)
+/* Where it cannot be opened the trial runs on. */
+static struct output *output(struct lease *l, enum launch_stream from)
 {
     struct output *o = &l->outputs[from == LAUNCH_STDERR];
     if (o->opened)
-        return o->file;
+        return o;
     o->opened = true;
     AUTO(free)
     char *path = xasprintf("%s/%lld/%s", l->root, (long long)l->id,
                            from == LAUNCH_STDERR ? "stderr" : "stdout");
-    o->file = fopen(path, "ae");
-    if (!o->file)
+    o->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (o->fd < 0)
         log_warn("trial %d: %s: %s", number(l, "trial"), path, strerror(errno));
-    else
-        setvbuf(o->file, NULL, _IOLBF, BUFSIZ);
-    return o->file;
+    return o;
 }
 
+/* Line by line, so that a person may follow. */
 static void write_line(struct lease *l, int rank, enum launch_stream from, const char *line,
                        size_t len)
 {
-    FILE *f = output(l, from);
-    if (!f)
-        return;
+    struct output *o = output(l, from);
+    char who[16] = "";
     if (l->host->need->ranks > 1 || l->others)
-        fprintf(f, "[%d] ", rank);
-    fwrite(line, 1, len, f);
-    putc('\n', f);
+        snprintf(who, sizeof who, "[%d] ", rank);
+    const struct iovec parts[] = {{who, strlen(who)}, {(char *)line, len}, {"\n", 1}};
+    if (o->fd < 0 || writev(o->fd, parts, COUNT_OF(parts)) >= 0 || o->full)
+        return;
+    o->full = true;
+    log_warn("trial %d: its output cannot be written: %s", number(l, "trial"), strerror(errno));
 }
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *line, size_t len)
@@ -294,12 +297,9 @@ static const struct launch_events events = {
 /* ---- starting ------------------------------------------------------------------------------- */
 
 /* Python finds drover.py, and our stand-in for W&B's module before W&B's own. They lie in
- * ../../share/drover from this program, in the build tree and when installed. */
-static void add_python_path(char ***env, bool stand_in)
+ * ../../share/drover from this program, in the build tree and when installed: below `root`. */
+static void add_python_path(char ***env, const char *root, bool stand_in)
 {
-    AUTO(free) char *root = NULL;
-    if (self_path(&root, 3, NULL) < 0)
-        return;
     const char *old = getenv("PYTHONPATH");
     AUTO(strbuf) struct strbuf b = {0};
     if (stand_in)
@@ -328,7 +328,8 @@ static char **environment(const struct lease *l)
     strv_push(&env, xasprintf("WANDB_SWEEP_PARAM_PATH=%s/config.yaml", dir));
     if (l->place->gpus && !l->others) /* what is visible to a job is the job's (plan.h) */
         strv_push(&env, xasprintf("CUDA_VISIBLE_DEVICES=%s", l->place->gpus));
-    add_python_path(&env, !json_is_true(json_object_get(l->run, "wandb_real")));
+    if (l->host->root)
+        add_python_path(&env, l->host->root, !json_is_true(json_object_get(l->run, "wandb_real")));
     if (l->resumed)
         strv_push(&env, xstrdup("DROVER_RESUME=1"));
     return env;
@@ -456,6 +457,8 @@ static void launch(struct lease *l)
     } else {
         spec.cpus = l->place->cpus;
         spec.cgroup = l->cgroup;
+        spec.port_held = l->place->port > 0 && !env_get(l->env, "MASTER_PORT");
+        spec.master_port = spec.port_held ? l->place->port : 0;
     }
     struct err e = {0};
     if (launch_start(&l->job, l->host->launcher, &spec, &events, l, &e) < 0) {
@@ -467,22 +470,25 @@ static void launch(struct lease *l)
         invite(l);
 }
 
-static void prepare(uv_work_t *w)
+static struct trialdir_ask files_of(const struct lease *l)
 {
-    struct lease *l = w->data;
-    struct trialdir_ask ask = {l->root, l->id, l->params, l->wandb};
-    if (metric_new(&l->metric, json_object_get(l->run, "patterns"), &l->prepare_error) < 0)
-        return;
-    (void)trialdir_prepare(&ask, &l->resumed, &l->prepare_error);
+    return (struct trialdir_ask){l->root, l->id, l->params, l->wandb};
 }
 
-static void prepared(uv_work_t *w, int status)
+static void copy(uv_work_t *w)
+{
+    struct lease *l = w->data;
+    const struct trialdir_ask files = files_of(l);
+    (void)trialdir_copy(&files, l->from, &l->copy_error);
+}
+
+static void copied(uv_work_t *w, int status)
 {
     struct lease *l = w->data;
     if (l->stop)
         finish(l, ending_unstarted(NULL, l->preempted));
-    else if (l->prepare_error.code < 0)
-        finish(l, ending_unstarted(l->prepare_error.text, l->preempted));
+    else if (l->copy_error.code < 0)
+        finish(l, ending_unstarted(l->copy_error.text, l->preempted));
     else
         launch(l);
 }
@@ -497,7 +503,16 @@ void lease_start(struct lease *l, const struct share *place)
     }
     l->state = PREPARING;
     l->work.data = l;
-    if (uv_queue_work(l->host->loop, &l->work, prepare, prepared) < 0)
+    const struct trialdir_ask files = files_of(l);
+    struct err e = {0};
+    int rc = metric_new(&l->metric, json_object_get(l->run, "patterns"), &e);
+    if (rc == 0)
+        rc = trialdir_make(&files, &l->resumed, &l->from, &e);
+    if (rc < 0)
+        finish(l, ending_unstarted(e.text, l->preempted));
+    else if (l->from == 0)
+        launch(l);
+    else if (uv_queue_work(l->host->loop, &l->work, copy, copied) < 0)
         finish(l, ending_unstarted("no thread could be started", l->preempted));
 }
 

@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "common/strbuf.h"
+#include "launcher/node/port.h"
 
 struct place {
     const void *who;  /* NULL: free */
+    int port_fd;      /* holds its share's port; -1: nothing does */
     int64_t freed_ms; /* when it was given back last */
     bool blocked;
 };
@@ -24,8 +26,12 @@ int places_new(struct places **out, const struct topo *t, const struct share_wan
     if (rc < 0)
         return rc;
     p->at = xcalloc((size_t)p->count, sizeof *p->at);
-    for (int i = 0; i < p->count; i++)
+    for (int i = 0; i < p->count; i++) {
         p->at[i].freed_ms = INT64_MIN;
+        p->at[i].port_fd = -1;
+        (void)port_hold(&p->at[i].port_fd, &p->shares[i].port, 0,
+                        NULL); /* else the trial says why */
+    }
     *out = TAKE(p);
     return 0;
 }
@@ -35,6 +41,8 @@ void places_free(struct places *p)
     if (!p)
         return;
     share_free(p->shares, p->count);
+    for (int i = 0; i < p->count; i++)
+        auto_fd(&p->at[i].port_fd);
     strv_free(p->left_out);
     free(p->at);
     free(p);

@@ -15,6 +15,7 @@ struct share {
     char *cpus;  /* hwloc list; NULL: no part of its own, trials share all there is */
     char *gpus;  /* CUDA_VISIBLE_DEVICES of a trial: UUIDs; NULL: the node has no GPU */
     bool shared; /* CPUs or GPUs are another trial's too */
+    int port;    /* MASTER_PORT of its trials; 0: each chooses one */
 };
 
 /* What of the node the worker may use, and how it is to be cut. */

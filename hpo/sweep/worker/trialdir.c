@@ -167,18 +167,18 @@ static int64_t last_whole(int root, int64_t lease, bool *any)
     return best;
 }
 
-/* `dir`/ckpt, a copy of the one of `from_lease`: made beside, so that one that is there is whole.
- */
-static int copy_ckpt(int root, int dir, int64_t from_lease)
+/* `to`/ckpt, a copy of `from`/ckpt: made beside, so that one that is there is whole. */
+static int copy_ckpt(const char *from, const char *to)
 {
-    char from[32];
-    snprintf(from, sizeof from, "%lld/ckpt", (long long)from_lease);
-    AUTO(fd) int from_dir = openat(root, from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (from_dir < 0 || mkdirat(dir, "ckpt.tmp", 0777) < 0)
+    AUTO(free) char *there = xasprintf("%s/ckpt", from);
+    AUTO(free) char *beside = xasprintf("%s/ckpt.tmp", to);
+    AUTO(free) char *here = xasprintf("%s/ckpt", to);
+    AUTO(fd) int from_dir = open(there, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (from_dir < 0 || mkdir(beside, 0777) < 0)
         return -errno;
-    AUTO(fd) int to_dir = openat(dir, "ckpt.tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO(fd) int to_dir = open(beside, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int rc = to_dir < 0 ? -errno : copy_tree(from_dir, to_dir, 0);
-    return rc == 0 && renameat(dir, "ckpt.tmp", dir, "ckpt") < 0 ? -errno : rc;
+    return rc == 0 && rename(beside, here) < 0 ? -errno : rc;
 }
 
 /* Opens a directory that is made where it is not there; *made tells which. */
@@ -204,8 +204,8 @@ static int enter_root(int *fd, const char *root, bool *made)
     return above ? enter(fd, AT_FDCWD, root, made) : rc;
 }
 
-/* All that a lease has in its directory. *what: at which of it it failed. */
-static int fill(const struct trialdir_ask *ask, int root, int dir, int64_t from, const char **what)
+/* What a lease has in its directory, but a checkpoint. *what: at which of it it failed. */
+static int fill(const struct trialdir_ask *ask, int root, int dir, bool empty, const char **what)
 {
     *what = "params.json";
     int rc = write_file(root, *what, ask->params);
@@ -216,28 +216,36 @@ static int fill(const struct trialdir_ask *ask, int root, int dir, int64_t from,
     if (rc < 0)
         return rc;
     *what = "ckpt";
-    if (from)
-        return copy_ckpt(root, dir, from);
-    return mkdirat(dir, *what, 0777) < 0 && errno != EEXIST ? -errno : 0;
+    return empty && mkdirat(dir, *what, 0777) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-int trialdir_prepare(const struct trialdir_ask *ask, bool *resumed, struct err *e)
+int trialdir_make(const struct trialdir_ask *ask, bool *resumed, int64_t *from, struct err *e)
 {
     AUTO(fd) int root = -1;
     AUTO(fd) int dir = -1;
-    bool first = false, any = false, made;
+    bool first = false, made;
     char lease[24];
     snprintf(lease, sizeof lease, "%lld", (long long)ask->lease);
+    *resumed = false;
     int rc = enter_root(&root, ask->root, &first);
     if (rc < 0)
         return err_set(e, rc, "directory '%s': %s", ask->root, strerror(-rc));
-    int64_t from = first ? 0 : last_whole(root, ask->lease, &any);
+    *from = first ? 0 : last_whole(root, ask->lease, resumed);
     const char *what = "its directory";
     rc = enter(&dir, root, lease, &made);
     if (rc == 0)
-        rc = fill(ask, root, dir, from, &what);
+        rc = fill(ask, root, dir, *from == 0, &what);
     if (rc < 0)
         return err_set(e, rc, "'%s': lease %s: %s: %s", ask->root, lease, what, strerror(-rc));
-    *resumed = any;
     return 0;
+}
+
+int trialdir_copy(const struct trialdir_ask *ask, int64_t from, struct err *e)
+{
+    AUTO(free) char *there = xasprintf("%s/%lld", ask->root, (long long)from);
+    AUTO(free) char *here = xasprintf("%s/%lld", ask->root, (long long)ask->lease);
+    int rc = copy_ckpt(there, here);
+    return rc < 0 ? err_set(e, rc, "'%s': ckpt, from lease %lld: %s", here, (long long)from,
+                            strerror(-rc))
+                  : 0;
 }

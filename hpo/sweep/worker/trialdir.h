@@ -25,9 +25,12 @@ struct trialdir_ask {
     const char *config; /* text of root/LEASE/config.yaml */
 };
 
-/* Makes all that is asked for; ckpt/ is complete or not there at all. *resumed tells whether the
- * trial had a lease before. Reads and writes as much as the checkpoint holds: not for the loop's
- * thread. */
-int trialdir_prepare(const struct trialdir_ask *ask, bool *resumed, struct err *e);
+/* Makes all that is asked for. *resumed tells whether the trial had a lease before; *from is the
+ * last one that has a whole checkpoint directory, of which trialdir_copy() is to make a copy. 0:
+ * there is none, and ckpt/ is there, empty. */
+int trialdir_make(const struct trialdir_ask *ask, bool *resumed, int64_t *from, struct err *e);
+/* Makes ckpt/, complete or not at all. Reads and writes as much as the checkpoint holds: not for
+ * the loop's thread. */
+int trialdir_copy(const struct trialdir_ask *ask, int64_t from, struct err *e);
 
 #endif

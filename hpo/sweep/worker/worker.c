@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/self.h"
 #include "hpo/sweep/net/link.h"
 #include "hpo/sweep/worker/ending.h"
 #include "hpo/sweep/worker/lease.h"
@@ -26,6 +27,7 @@ struct worker {
     struct launcher *launcher;
     struct lease_host host;
     struct resources need;       /* of a trial, with `places` */
+    char *root;                  /* where drover lies; NULL: unknown */
     char *cgroups;               /* where trials get control groups; NULL: nowhere */
     struct places *places;       /* NULL until the coordinator has said what a trial needs */
     struct strangers *strangers; /* NULL: no GPUs */
@@ -463,9 +465,11 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
     struct link_to to = w->config->to;
     to.beat_ms = ping_ms(w); /* a dead connection is noticed in half of the patience */
     int rc = launcher_open(&w->launcher, &w->loop, g, e);
+    (void)self_path(&w->root, 3, NULL); /* else no module of ours is found */
     w->host = (struct lease_host){.loop = &w->loop,
                                   .launcher = w->launcher,
                                   .need = &w->need,
+                                  .root = w->root,
                                   .say = on_say,
                                   .over = on_over,
                                   .arg = w};
@@ -489,6 +493,7 @@ static void close_all(struct worker *w)
     launcher_close(w->launcher);
     site_free(w->site);
     places_free(w->places);
+    free(w->root);
     free(w->cgroups);
     strangers_close(w->strangers);
     uv_close((uv_handle_t *)&w->tick, NULL);
