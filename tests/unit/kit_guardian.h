@@ -14,6 +14,11 @@
 #include "launcher/guard/wards.h"
 #include "tests/unit/test.h"
 
+/* A daemon of a rank: a session of its own, told "up" when it is there. */
+#define DAEMON "setsid sh -c 'echo up; exec sleep 1000' & "
+/* The same without any of the rank's environment, and its parent has gone. */
+#define NAMELESS_DAEMON "(env -i /usr/bin/setsid /bin/sh -c 'echo up; exec /bin/sleep %s' &) & "
+
 enum { KIT_LIMIT_MS = 10000, KIT_EVENTS_MAX = 4096 };
 enum kit_kind { KIT_STARTED, KIT_NOT_STARTED, KIT_EXITED, KIT_CLEARED, KIT_GONE };
 

@@ -297,14 +297,14 @@ static const struct launch_events events = {
 /* ---- starting ------------------------------------------------------------------------------- */
 
 /* Python finds drover.py, and our stand-in for W&B's module before W&B's own. They lie in
- * ../../share/drover from this program, in the build tree and when installed: below `root`. */
-static void add_python_path(char ***env, const char *root, bool stand_in)
+ * ../../share/drover from this program, in the build tree and when installed: below `prefix`. */
+static void add_python_path(char ***env, const char *prefix, bool stand_in)
 {
     const char *old = getenv("PYTHONPATH");
     AUTO(strbuf) struct strbuf b = {0};
     if (stand_in)
-        strbuf_printf(&b, "%s/share/drover/trial:", root);
-    strv_push(env, xasprintf("PYTHONPATH=%s%s/share/drover%s%s", strbuf_str(&b), root,
+        strbuf_printf(&b, "%s/share/drover/trial:", prefix);
+    strv_push(env, xasprintf("PYTHONPATH=%s%s/share/drover%s%s", strbuf_str(&b), prefix,
                              old && *old ? ":" : "", old ? old : ""));
 }
 
@@ -328,8 +328,9 @@ static char **environment(const struct lease *l)
     strv_push(&env, xasprintf("WANDB_SWEEP_PARAM_PATH=%s/config.yaml", dir));
     if (l->place->gpus && !l->others) /* what is visible to a job is the job's (plan.h) */
         strv_push(&env, xasprintf("CUDA_VISIBLE_DEVICES=%s", l->place->gpus));
-    if (l->host->root)
-        add_python_path(&env, l->host->root, !json_is_true(json_object_get(l->run, "wandb_real")));
+    if (l->host->prefix)
+        add_python_path(&env, l->host->prefix,
+                        !json_is_true(json_object_get(l->run, "wandb_real")));
     if (l->resumed)
         strv_push(&env, xstrdup("DROVER_RESUME=1"));
     return env;

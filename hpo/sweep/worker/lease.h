@@ -31,7 +31,7 @@ struct lease_host {
     uv_loop_t *loop;
     struct launcher *launcher;
     const struct resources *need; /* of a trial; set before the first lease_start() */
-    const char *root;        /* where drover lies: three levels above this program; NULL: unknown */
+    const char *prefix;      /* where drover lies: three levels above this program; NULL: unknown */
     const char *cgroups;     /* where a control group for it may be made; NULL: nowhere */
     const struct site *site; /* set before the first lease_new() */
     /* There is a new message to be sent: a report, or the end of the lease. */

@@ -27,7 +27,7 @@ struct worker {
     struct launcher *launcher;
     struct lease_host host;
     struct resources need;       /* of a trial, with `places` */
-    char *root;                  /* where drover lies; NULL: unknown */
+    char *prefix;                /* where drover lies; NULL: unknown */
     char *cgroups;               /* where trials get control groups; NULL: nowhere */
     struct places *places;       /* NULL until the coordinator has said what a trial needs */
     struct strangers *strangers; /* NULL: no GPUs */
@@ -465,11 +465,11 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
     struct link_to to = w->config->to;
     to.beat_ms = ping_ms(w); /* a dead connection is noticed in half of the patience */
     int rc = launcher_open(&w->launcher, &w->loop, g, e);
-    (void)self_path(&w->root, 3, NULL); /* else no module of ours is found */
+    (void)self_path(&w->prefix, 3, NULL); /* else no module of ours is found */
     w->host = (struct lease_host){.loop = &w->loop,
                                   .launcher = w->launcher,
                                   .need = &w->need,
-                                  .root = w->root,
+                                  .prefix = w->prefix,
                                   .say = on_say,
                                   .over = on_over,
                                   .arg = w};
@@ -493,7 +493,7 @@ static void close_all(struct worker *w)
     launcher_close(w->launcher);
     site_free(w->site);
     places_free(w->places);
-    free(w->root);
+    free(w->prefix);
     free(w->cgroups);
     strangers_close(w->strangers);
     uv_close((uv_handle_t *)&w->tick, NULL);
