@@ -8,18 +8,19 @@
 
 #include "common/mem.h"
 
-/* 1: what is above the median is bent; -1: what is below; 0: nothing. */
+/* 1: what is above the knee is bent; -1: what is below; 0: nothing. */
 static double side(const struct warp *w)
 {
-    return w->kind == WARP_SQUASH ? 1 : w->kind == WARP_LIFT ? -1 : 0;
+    static const double sides[WARP_KINDS] = {[WARP_SQUASH] = 1, [WARP_LIFT] = -1, [WARP_LOG] = 1};
+    return sides[w->kind];
 }
 
 static double bent(const struct warp *w, double y)
 {
-    double by = side(w), beyond = by * (y / w->unit - w->median);
+    double by = side(w), beyond = by * (y / w->unit - w->knee);
     if (!(beyond > 0))
         return y / w->unit;
-    return w->median + by * w->spread * log1p(beyond / w->spread);
+    return w->knee + by * w->spread * log1p(beyond / w->spread);
 }
 
 /* The scale that brings n bent values to variance 1. */
@@ -43,9 +44,12 @@ void warp_fit(struct warp *w, enum warp_kind kind, const double *y, size_t n)
     gsl_sort(sorted, 1, n);
     double unit = fmax(fabs(sorted[0]), fabs(sorted[n - 1]));
     *w = (struct warp){.kind = kind, .unit = unit > 0 ? unit : 1};
-    w->median = sorted[(n - 1) / 2] / w->unit / 2 + sorted[n / 2] / w->unit / 2;
-    w->spread = kind == WARP_LIFT ? sorted[(n - 1) / 2] / w->unit - sorted[(n - 1) / 4] / w->unit
-                                  : w->median - sorted[0] / w->unit;
+    double least = sorted[0] / w->unit, quartile = sorted[(n - 1) / 4] / w->unit;
+    double middle = sorted[(n - 1) / 2] / w->unit; /* of two the lower */
+    w->knee = kind == WARP_LOG ? least : middle / 2 + sorted[n / 2] / w->unit / 2;
+    w->spread = kind == WARP_LOG    ? quartile - least
+                : kind == WARP_LIFT ? middle - quartile
+                                    : w->knee - least;
     if (!(w->spread > DBL_MIN)) /* too many are equal: nothing to measure by */
         w->kind = WARP_NONE;
     standardise(w, y, n);
@@ -58,7 +62,7 @@ double warp_value(const struct warp *w, double y)
 
 double warp_slope(const struct warp *w, double y)
 {
-    double beyond = side(w) * (y / w->unit - w->median);
+    double beyond = side(w) * (y / w->unit - w->knee);
     double bend = beyond > 0 ? w->spread / (w->spread + beyond) : 1;
     return bend / w->scale / w->unit;
 }

@@ -4,21 +4,23 @@
  * of what is worse, S = M - min: bad values, however bad, do not flatten the good ones. WARP_LIFT
  * leaves what is worse and takes M - S ln(1 + (M - y) / S) of what is better, S = M - the lower
  * quartile: where most places are about equally bad and few are much better, the way down gets the
- * straighter, and the model sees further along it. Which serves best is told by the evidence, to
- * which the logarithm of the transform's slope is added, so that densities are over y (Snelson,
+ * straighter, and the model sees further along it. WARP_LOG takes min + S ln(1 + (y - min) / S) of
+ * all, S = the lower quartile - min: where values span orders of magnitude above their least, as
+ * those of a sum of squares do, each factor is one step. Which serves best is told by the evidence,
+ * to which the logarithm of the transform's slope is added, so that densities are over y (Snelson,
  * Rasmussen & Ghahramani, "Warped Gaussian processes", NIPS 2003, eq. 6). */
 #ifndef DROVER_WARP_H
 #define DROVER_WARP_H
 
 #include <stddef.h>
 
-enum warp_kind { WARP_NONE, WARP_SQUASH, WARP_LIFT, WARP_KINDS };
+enum warp_kind { WARP_NONE, WARP_SQUASH, WARP_LIFT, WARP_LOG, WARP_KINDS };
 
 struct warp { /* set by warp_fit() */
     enum warp_kind kind;
-    double unit;           /* all that follows is in units of the largest value */
-    double median, spread; /* M, S */
-    double shift, scale;   /* of the standardisation, after the bending */
+    double unit;         /* all that follows is in units of the largest value */
+    double knee, spread; /* where the bend begins: M or min; S */
+    double shift, scale; /* of the standardisation, after the bending */
 };
 
 /* For n > 0 finite values. Where all are equal they become 0. Where S is 0 the kind becomes

@@ -16,7 +16,12 @@ enum {
     EVALS_NEXT = 25,  /* from the last fit, */
     EVALS_FINE = 15,  /* to refine */
     PARAM_MAX = 100,  /* no hyperparameter is beyond it: they are logarithms */
+    LOG_MAX = 30,     /* observations; with more, WARP_LOG would look at one basin only */
 };
+
+/* By how much the evidence of WARP_LOG must be larger than any other's: its knee, the least of the
+ * values, is fitted to few of them. */
+static const double LOG_MARGIN = 1;
 
 struct bayes_model {
     const struct kernel_shape *shape;
@@ -190,8 +195,10 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
     double best = -INFINITY;
     enum warp_kind chosen = WARP_NONE;
     for (int kind = 0; kind < WARP_KINDS; kind++) {
+        if (kind == WARP_LOG && d->n > LOG_MAX)
+            continue;
         how.kind = (enum warp_kind)kind;
-        double density = fit_warp(m, d, &how);
+        double density = fit_warp(m, d, &how) - (kind == WARP_LOG ? LOG_MARGIN : 0);
         if (density > best) {
             best = density;
             chosen = how.kind;

@@ -53,8 +53,8 @@ const double *bayes_model_targets(const struct bayes_model *m);
 
 /* Whether there was a fit since what it learnt was saved. */
 bool bayes_model_unsaved(const struct bayes_model *m);
-/* What the last fit learnt: a new reference, or NULL: there was none. And back: false where it
- * makes no sense for this shape. */
+/* What the last fit learnt: a new reference, or NULL: there was none. And back: false, and
+ * nothing changed, where it makes no sense for this shape or is another version's. */
 json_t *bayes_model_save(struct bayes_model *m);
 bool bayes_model_restore(struct bayes_model *m, const json_t *learnt);
 

@@ -107,10 +107,26 @@ TEST(lifting_keeps_the_worse_half_and_straightens_what_falls_faster_and_faster)
     CHECK_NEAR((warp_value(&w, 100) - warp_value(&w, 1)) / unit, log(100), 1e-9);
 }
 
+TEST(in_logarithms_each_factor_above_the_least_is_one_step)
+{
+    /* min = -1, S = 1: the others are ln 2, ln 4, ln 1e3 and ln 1e6 above it. */
+    static const double y[] = {2, 0, 1e6 - 2, -1, 998};
+    struct warp w;
+    warp_fit(&w, WARP_LOG, y, 5);
+    double least = warp_value(&w, -1), unit = (warp_value(&w, 0) - least) / log(2);
+    CHECK_INT(w.kind, WARP_LOG);
+    CHECK_NEAR((warp_value(&w, 2) - least) / unit, log(4), 1e-9);
+    CHECK_NEAR((warp_value(&w, 998) - least) / unit, log(1e3), 1e-9);
+    CHECK_NEAR((warp_value(&w, 1e6 - 2) - least) / unit, log(1e6), 1e-9);
+    CHECK_NEAR((least - warp_value(&w, -3)) / unit, 2, 1e-9); /* below it: as they are */
+}
+
 TEST(without_anything_to_measure_by_nothing_is_bent)
 {
     static const double worse[] = {0, 0, 0, 9, 10}, better[] = {-9, 5, 5, 5, 5, 6};
     struct warp w;
+    warp_fit(&w, WARP_LOG, worse, 5);
+    CHECK_INT(w.kind, WARP_NONE);
     warp_fit(&w, WARP_SQUASH, worse, 5);
     CHECK_INT(w.kind, WARP_NONE);
     warp_fit(&w, WARP_LIFT, better, 6);

@@ -157,14 +157,14 @@ TEST(a_forecast_of_wide_variance_says_less_than_a_certain_value)
     CHECK(far[1] < 0.2 && far[0] > 0.5);
 }
 
-/* The warp that a fit to 60 points chooses. */
-static enum warp_kind chosen(double (*f)(const double *x))
+/* The warp that a fit to n points chooses. */
+static enum warp_kind chosen(double (*f)(const double *x), int n)
 {
     AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
     struct bayes_data d = {0};
     struct rng r;
     rng_seed(&r, 12, 0);
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < n; i++) {
         double x[COLS];
         point(&r, x);
         bayes_data_add(&d, COLS, x, f(x), 0);
@@ -187,9 +187,18 @@ static double hole(const double *x)
 
 TEST(what_is_steep_is_squashed_and_what_is_flat_but_for_a_hole_is_lifted)
 {
-    CHECK_INT(chosen(smooth), WARP_NONE);
-    CHECK_INT(chosen(steep), WARP_SQUASH);
-    CHECK_INT(chosen(hole), WARP_LIFT);
+    for (int n = 30; n <= 60; n += 30) {
+        CHECK_INT(chosen(smooth, n), WARP_NONE);
+        CHECK_INT(chosen(hole, n), WARP_LIFT);
+    }
+    CHECK_INT(chosen(steep, 60), WARP_SQUASH);
+}
+
+TEST(while_observations_are_few_what_spans_orders_of_magnitude_is_taken_in_logarithms)
+{
+    CHECK_INT(chosen(steep, 15), WARP_LOG);
+    CHECK_INT(chosen(steep, 30), WARP_LOG);
+    CHECK_INT(chosen(steep, 31), WARP_SQUASH);
 }
 
 /* ---- what has been learnt ----------------------------------------------------------------------
@@ -272,6 +281,7 @@ TEST(what_was_learnt_is_a_few_kilobytes_and_nothing_before_there_is_a_fit)
 }
 
 #define NINE "[0,0,0,0,0,0,0,0,0]"
+#define THREE NINE "," NINE "," NINE
 
 TEST(nonsense_is_not_restored_and_changes_nothing)
 {
@@ -285,15 +295,15 @@ TEST(nonsense_is_not_restored_and_changes_nothing)
         "{'n':8,'warp':0,'params':null}",
         "{'n':8,'warp':0,'params':[]}",
         "{'n':8,'warp':0,'params':[[],[]]}",
-        "{'n':8,'warp':0,'params':[" NINE "," NINE "]}",
-        "{'n':8,'warp':0,'params':[" NINE "," NINE ",[0,0,0,0,0,0,0,0]]}",
-        "{'n':8,'warp':0,'params':[" NINE "," NINE ",[0,0,0,0,0,0,0,0,0,0]]}",
-        "{'n':8,'warp':0,'params':[" NINE "," NINE "," NINE ",[]]}",
-        "{'n':8,'warp':3,'params':[" NINE "," NINE "," NINE "]}",
-        "{'n':8,'warp':-1,'params':[" NINE "," NINE "," NINE "]}",
-        "{'n':0,'warp':0,'params':[" NINE "," NINE "," NINE "]}",
-        "{'n':-8,'warp':0,'params':[" NINE "," NINE "," NINE "]}",
-        "{'n':'8','warp':0,'params':[" NINE "," NINE "," NINE "]}",
+        "{'n':8,'warp':0,'params':[" THREE "]}", /* of a version without WARP_LOG */
+        "{'n':8,'warp':0,'params':[" THREE ",[0,0,0,0,0,0,0,0]]}",
+        "{'n':8,'warp':0,'params':[" THREE ",[0,0,0,0,0,0,0,0,0,0]]}",
+        "{'n':8,'warp':0,'params':[" THREE "," NINE ",[]]}",
+        "{'n':8,'warp':4,'params':[" THREE "," NINE "]}",
+        "{'n':8,'warp':-1,'params':[" THREE "," NINE "]}",
+        "{'n':0,'warp':0,'params':[" THREE "," NINE "]}",
+        "{'n':-8,'warp':0,'params':[" THREE "," NINE "]}",
+        "{'n':'8','warp':0,'params':[" THREE "," NINE "]}",
     };
     AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
     struct bayes_data d = {0};
@@ -357,7 +367,8 @@ TEST(of_more_than_a_thousand_observations_it_has_a_choice_and_then_grows)
     /* What a fit learns is not the question: one that learnt something before saves the time. */
     AUTO(json)
     json_t *learnt = kit_json("{'n':1200,'warp':0,'params':[[0,0,0,0,0,0,0,0,-3],"
-                              "[0,0,0,0,0,0,0,0,-3],[0,0,0,0,0,0,0,0,-3]]}");
+                              "[0,0,0,0,0,0,0,0,-3],[0,0,0,0,0,0,0,0,-3],"
+                              "[0,0,0,0,0,0,0,0,-3]]}");
     CHECK(bayes_model_restore(m, learnt));
     CHECK(bayes_model_update(m, &d, N));
     CHECK_INT(gp_count(bayes_model_gp(m)), MOST);
