@@ -105,6 +105,7 @@ static void on_closed(uv_handle_t *h)
 {
     struct resolve *r = h->data;
     struct answer a;
+    shutdown(r->fd, SHUT_RDWR); /* no answer comes after the last that is taken */
     while (take(r, &a) > 0)
         if (a.status == 0)
             freeaddrinfo(a.found);
