@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/gentle.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/strbuf.h"
@@ -338,6 +339,7 @@ static int coordinate(const struct coord_config *c, const struct sweep_options *
 {
     AUTO(coord) struct coord *coord = NULL;
     *status = EXIT_USAGE;
+    gentle_begin(); /* before ZeroMQ's thread */
     int rc = coord_open(&coord, c, e);
     if (rc < 0)
         return rc;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "common/gentle.h"
 #include "common/log.h"
 #include "hpo/sweep/lockfile.h"
 
@@ -187,7 +188,9 @@ static int spawn(struct local *l)
                               .flags = UV_PROCESS_DETACHED,
                               .stdio = stdio,
                               .stdio_count = 3};
+    gentle_end(); /* it begins itself, once it has started what trials come from */
     int rc = uv_spawn(l->loop, &l->child, &o);
+    gentle_begin();
     l->child.data = l;
     l->child_open = true; /* also after a failure the handle has to be closed */
     l->handles++;

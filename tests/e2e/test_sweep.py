@@ -96,6 +96,27 @@ def test_a_sweep_leaves_parameters_and_output_of_each_trial(place):
         assert (lease / "stderr").read_text() == f"{x} to stderr\n"
 
 
+def test_worker_and_coordinator_give_way_to_trials(place):
+    place.script("t.sh", "exec python3 policies.py\n")
+    (place.path / "policies.py").write_text("""
+import json, os
+pid, policies = os.getpid(), []
+while pid > 1 and len(policies) < 6:
+    policies.append(os.sched_getscheduler(pid))
+    pid = int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1])
+print(json.dumps({"loss": 1}))
+print("policies", *policies)
+""")
+    done = place.run(place.sweep(GRID), "--parallel", "1")
+    assert done.returncode == 0, done.stderr
+    for out in place.path.glob("sweeps/s/trials/*/*/stdout"):
+        (line,) = [line.split() for line in out.read_text().splitlines() if line.startswith("policies")]
+        policies = [int(word) for word in line[1:]]
+        batch = policies.index(os.SCHED_BATCH)
+        assert policies[:batch] == [os.SCHED_OTHER] * batch and batch >= 2, policies  # itself, its guardian
+        assert policies[batch:batch + 2] == [os.SCHED_BATCH] * 2, policies  # the worker, the coordinator
+
+
 def test_a_random_sweep_is_the_same_for_the_same_seed(place):
     text = """
 method: random

@@ -1,9 +1,12 @@
 #include "hpo/sweep/net/wire.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/mem.h"
 
 enum type { T_INT, T_REAL, T_BOOL, T_STR, T_OBJECT, T_LEASES, T_WORDS, T_OTHERS };
 
@@ -199,25 +202,25 @@ int wire_encode(struct strbuf *out, const struct wire_msg *m, struct err *e)
 {
     if (check(m, e) < 0)
         return err_wrap(e, "message '%s'", kinds[m->kind].name);
-    json_t *j = json_pack("{si ss sI}", "v", WIRE_VERSION, "kind", kinds[m->kind].name, "conn",
-                          (json_int_t)m->conn);
-    if (j && m->lease)
-        json_object_set_new(j, "lease", json_integer(m->lease));
-    if (j && m->seq)
-        json_object_set_new(j, "seq", json_integer(m->seq));
-    if (j && m->data)
-        json_object_set(j, "data", m->data);
-    char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
-    json_decref(j);
-    if (!text)
-        return err_set(e, -EINVAL, "message '%s': no JSON can be made of it", kinds[m->kind].name);
-    size_t len = strlen(text);
-    if (len <= WIRE_MAX_BYTES)
-        strbuf_add(out, text, len);
-    free(text);
-    if (len > WIRE_MAX_BYTES)
-        return err_set(e, -EMSGSIZE, "message '%s': %zu bytes, more than %d", kinds[m->kind].name,
-                       len, WIRE_MAX_BYTES);
+    const char *kind = kinds[m->kind].name;
+    AUTO(free) char *data = m->data ? json_dumps(m->data, JSON_COMPACT) : NULL;
+    if (m->data && !data)
+        return err_set(e, -EINVAL, "message '%s': no JSON can be made of it", kind);
+    AUTO(strbuf) struct strbuf b = {0};
+    strbuf_printf(&b, "{\"v\":%d,\"kind\":\"%s\",\"conn\":%" PRId64, WIRE_VERSION, kind, m->conn);
+    if (m->lease)
+        strbuf_printf(&b, ",\"lease\":%" PRId64, m->lease);
+    if (m->seq)
+        strbuf_printf(&b, ",\"seq\":%" PRId64, m->seq);
+    if (data) {
+        strbuf_puts(&b, ",\"data\":");
+        strbuf_puts(&b, data);
+    }
+    strbuf_putc(&b, '}');
+    if (b.len > WIRE_MAX_BYTES)
+        return err_set(e, -EMSGSIZE, "message '%s': %zu bytes, more than %d", kind, b.len,
+                       WIRE_MAX_BYTES);
+    strbuf_add(out, b.data, b.len);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "common/gentle.h"
 #include "common/log.h"
 #include "common/self.h"
 #include "hpo/sweep/net/link.h"
@@ -524,6 +525,7 @@ static int how_it_ended(const struct worker *w, struct err *e)
 
 int worker_run(const struct worker_config *c, struct guardian *g, struct err *e)
 {
+    gentle_begin(); /* the guardian is there: trials have the usual policy */
     struct worker *w = xzalloc(sizeof *w);
     w->config = c;
     int rc = uv_loop_init(&w->loop);
