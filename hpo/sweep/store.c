@@ -149,7 +149,8 @@ static int set_journal(struct store *s, struct err *e)
     if (strcmp(mode, "wal") != 0 &&
         exec(s, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=TRUNCATE", "journal", e) < 0)
         return e->code;
-    return exec(s, "PRAGMA synchronous=FULL", "synchronous", e);
+    /* A WAL of 1 MiB is soon written over: what a file grows by costs a commit more. */
+    return exec(s, "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=256", "synchronous", e);
 }
 
 static int check_pages(struct store *s, struct err *e)
