@@ -57,37 +57,53 @@ void gp_fit_free(struct gp_fit *f)
 /* ---- prior -------------------------------------------------------------------------------------
  */
 
-static double length_mu(size_t dims)
+static double length_mode(size_t dims)
 {
-    return sqrt(2) + 0.5 * log((double)dims);
+    return sqrt(2) + 0.5 * log((double)dims) - 3;
 }
 
 void gp_fit_prior(const struct kernel_shape *h, double *p)
 {
     for (size_t i = 0; i < h->cols + h->groups; i++)
-        p[i] = length_mu(i < h->cols ? h->groups : 1) - 3; /* e^(mu - sigma^2) */
+        p[i] = length_mode(i < h->cols ? h->groups : 1);
     p[h->cols + h->groups] = p[h->cols + h->groups + 1] = 0;
     p[kernel_params(h)] = -8;
+}
+
+/* ln of the density of `count` logarithms of lengths, normal with covariance own I + common 1 1^T,
+ * up to a constant; adds its gradient. */
+static double lengths_prior(const struct kernel_shape *h, const double *p, size_t count,
+                            double mode, double *gradient)
+{
+    double few = h->groups > 2 ? 2 / (double)h->groups : 1;
+    double own = h->smooth ? 3 * few * few : 3, common = h->smooth ? 0.3 : 0;
+    double total = 0, sum = 0;
+    for (size_t i = 0; i < count; i++)
+        total += p[i] - mode;
+    double shared = common * total / (own + (double)count * common);
+    for (size_t i = 0; i < count; i++) {
+        double slope = (p[i] - mode - shared) / own;
+        sum -= slope * (p[i] - mode) / 2;
+        if (gradient)
+            gradient[i] -= slope;
+    }
+    return sum;
 }
 
 /* ln of the prior's density, up to a constant; adds its gradient. */
 static double prior(const struct gp_fit *f, const double *p, double *gradient)
 {
+    const struct kernel_shape *h = f->data->shape;
     size_t lengths = f->cols + f->groups;
-    double sum = 0, slope = 0;
-    for (size_t i = 0; i < lengths + 3; i++) {
-        if (i < lengths) {
-            double z = (p[i] - length_mu(i < f->cols ? f->groups : 1)) / sqrt(3);
-            sum -= z * z / 2 + p[i];
-            slope = -z / sqrt(3) - 1;
-        } else {
-            double mu = i < lengths + 2 ? 0 : -8, sigma = i < lengths + 2 ? 1 : 2;
-            double z = (p[i] - mu) / sigma;
-            sum -= z * z / 2;
-            slope = -z / sigma;
-        }
+    double sum = lengths_prior(h, p, f->cols, length_mode(f->groups), gradient) +
+                 lengths_prior(h, p + f->cols, f->groups, length_mode(1),
+                               gradient ? gradient + f->cols : NULL);
+    for (size_t i = lengths; i < lengths + 3; i++) {
+        double mu = i < lengths + 2 ? 0 : -8, sigma = i < lengths + 2 ? 1 : 2;
+        double z = (p[i] - mu) / sigma;
+        sum -= z * z / 2;
         if (gradient)
-            gradient[i] += slope;
+            gradient[i] -= z / sigma;
     }
     return sum;
 }

@@ -3,7 +3,10 @@
  * The density is the evidence (marginal likelihood; R&W eq. 2.30) times the prior:
  *   length of a column   log-normal, mu = sqrt 2 + ln(groups) / 2, sigma = sqrt 3 (Hvarfner,
  * Hellsten & Nardi, "Vanilla Bayesian optimization performs great in high dimensions", ICML 2024);
- * of a group: the same for one dimension. The density is over the length, not over its logarithm.
+ * of a group: the same for one dimension. The density is over the length, not over its logarithm,
+ * of which the mode is at mu - 3. Where the space is smooth, parameters are of one kind and their
+ * lengths are expected to be alike, the more so the more there are: the logarithms, about the same
+ * mode, have variance 3 (2 / groups)^2 each (3 with one) and .3 in common.
  *   s, s2                log-normal, mu = 0, sigma = 1
  *   t                    N(-8, 2^2), the noise variance being GP_NOISE_FLOOR + exp(t)
  *   m                    N(0, 1), at its mode */

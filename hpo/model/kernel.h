@@ -10,11 +10,13 @@
 #ifndef DROVER_KERNEL_H
 #define DROVER_KERNEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct kernel_shape { /* of the points */
     size_t cols, groups;
     const size_t *group; /* cols: the group of each; the columns of a group are side by side */
+    bool smooth;         /* all groups are numbers without steps: so cols = groups */
 };
 
 /* Hyperparameters, in this order: ln length of each column, ln length of each group, ln s, ln s2.

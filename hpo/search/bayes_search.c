@@ -339,7 +339,7 @@ size_t bayes_search_run(const struct bayes_search *s, double *out, size_t most, 
     fill(&p);
     size_t n = start(&p);
     climb(&p, n);
-    for (int round = 0; round < ROUNDS && !p.space->smooth && step_aside(&p, n); round++)
+    for (int round = 0; round < ROUNDS && !p.space->shape.smooth && step_aside(&p, n); round++)
         climb(&p, n);
     qsort(p.c, p.count, sizeof *p.c, by_value);
     size_t count = 0;

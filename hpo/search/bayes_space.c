@@ -51,7 +51,7 @@ struct bayes_space *bayes_space_new(const struct space *space)
     b->space = space;
     b->dims = space_dims(space);
     b->dim = xcalloc(b->dims, sizeof *b->dim);
-    b->smooth = true; /* conditions are on categories or integers: then there is none either */
+    b->shape.smooth = true; /* conditions are on categories or integers: then there is none */
     for (size_t i = 0; i < b->dims; i++) {
         const struct dist *d = space_dist(space, i);
         struct bayes_dim *dim = &b->dim[i];
@@ -60,7 +60,7 @@ struct bayes_space *bayes_space_new(const struct space *space)
             set_category(dim, d);
         else
             dim->whole = !isinf(dist_count(d));
-        b->smooth = b->smooth && !dim->count && !dim->whole;
+        b->shape.smooth = b->shape.smooth && !dim->count && !dim->whole;
         dim->col = cols;
         cols += dim->cols;
     }
@@ -68,7 +68,9 @@ struct bayes_space *bayes_space_new(const struct space *space)
     for (size_t i = 0; i < b->dims; i++)
         for (size_t c = 0; c < b->dim[i].cols; c++)
             b->group[b->dim[i].col + c] = i;
-    b->shape = (struct kernel_shape){.cols = cols, .groups = b->dims, .group = b->group};
+    b->shape.cols = cols;
+    b->shape.groups = b->dims;
+    b->shape.group = b->group;
     return b;
 }
 

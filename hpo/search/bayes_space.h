@@ -26,9 +26,9 @@ struct bayes_space {           /* constant */
     const struct space *space; /* borrowed */
     size_t dims;
     struct bayes_dim *dim;
-    struct kernel_shape shape; /* a group for each coordinate */
+    struct kernel_shape shape; /* a group for each coordinate; where it is smooth, all of them are
+                                  always active */
     size_t *group;
-    bool smooth; /* all coordinates are numbers without steps: so all are always active */
 };
 
 /* `space` has one coordinate or more. */

@@ -241,7 +241,7 @@ static json_t *pick(const struct bayes *b, const double *offers, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const double *u = offers + i * b->space->dims;
-        if (b->space->smooth && bayes_past_at(b->past, u))
+        if (b->space->shape.smooth && bayes_past_at(b->past, u))
             continue;
         AUTO(json) json_t *params = space_sample(b->space->space, u);
         if (!sampler_tried(b->sampler, params))

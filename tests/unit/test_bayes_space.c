@@ -38,7 +38,7 @@ TEST(a_number_is_one_column_its_place_in_the_cube)
     CHECK_INT(b->shape.groups, 3);
     for (size_t i = 0; i < 3; i++)
         CHECK_INT(b->shape.group[i], i);
-    CHECK(!b->smooth && !b->dim[0].whole && !b->dim[1].whole && b->dim[2].whole);
+    CHECK(!b->shape.smooth && !b->dim[0].whole && !b->dim[1].whole && b->dim[2].whole);
     check_columns(b, "{'a':3.5,'b':0.01,'c':2}", (double[]){0.75, 0.5, 0.375});
 }
 
@@ -50,7 +50,7 @@ TEST(numbers_in_a_list_stand_by_value_whatever_their_order_in_the_file)
         char *list = xasprintf("[{'name':'w','type':'cat','choices':%s}]", orders[i]);
         AUTO(space) struct space *s = kit_space(list, NULL);
         AUTO(bayes_space) struct bayes_space *b = bayes_space_new(s);
-        CHECK(b->dim[0].ordered && !b->smooth);
+        CHECK(b->dim[0].ordered && !b->shape.smooth);
         CHECK_INT(b->shape.cols, 1);
         check_columns(b, "{'w':16}", (double[]){1.0 / 6});
         check_columns(b, "{'w':32}", (double[]){0.5});
@@ -141,7 +141,7 @@ TEST(exact_columns_are_those_of_the_value_and_the_others_move_with_u)
                                 NULL);
     AUTO(bayes_space) struct bayes_space *b = bayes_space_new(s);
     size_t q = 1, i = 0, x = 2; /* by their names */
-    CHECK(b->dim[q].whole && b->dim[i].whole && !b->dim[x].whole && !b->smooth);
+    CHECK(b->dim[q].whole && b->dim[i].whole && !b->dim[x].whole && !b->shape.smooth);
     double u[3], exact[3], near[3], settled[3];
     u[q] = 0.33;
     u[i] = 0.3;
@@ -199,7 +199,7 @@ TEST(a_space_of_plain_numbers_is_smooth)
                                 NULL);
     AUTO(bayes_space) struct bayes_space *b = bayes_space_new(s);
     CHECK_INT(b->dims, 1); /* a constant is none */
-    CHECK(b->smooth);
+    CHECK(b->shape.smooth);
 }
 
 TEST(the_value_at_u_is_the_one_that_a_sample_there_has)

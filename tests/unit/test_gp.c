@@ -2,6 +2,7 @@
 
 #include <gsl/gsl_linalg.h>
 #include <math.h>
+#include <string.h>
 
 #include "common/rng.h"
 #include "hpo/model/gp_fit.h"
@@ -12,6 +13,11 @@ enum { N = 30, COLS = 5 };
 /* Two numbers and a category of three. */
 static const size_t groups[COLS] = {0, 1, 2, 2, 2};
 static const struct kernel_shape shape = {.cols = COLS, .groups = 3, .group = groups};
+
+/* Five numbers, whose lengths are expected to be alike. */
+static const size_t alone[COLS] = {0, 1, 2, 3, 4};
+static const struct kernel_shape smooth = {
+    .cols = COLS, .groups = COLS, .group = alone, .smooth = true};
 
 static double x[COLS * N], y[N], noise[N];
 static struct kernel_points points = {.x = x, .n = N, .stride = N};
@@ -32,11 +38,16 @@ static void set_points(uint64_t seed)
 }
 
 /* Hyperparameters that are nothing special. */
+static void set_params_of(const struct kernel_shape *h, double *p)
+{
+    for (size_t i = 0; i < gp_params(h); i++)
+        p[i] = -0.5 + 0.13 * (double)(i % 7);
+    p[gp_params(h) - 1] = -5;
+}
+
 static void set_params(double *p)
 {
-    for (size_t i = 0; i < gp_params(&shape); i++)
-        p[i] = -0.5 + 0.13 * (double)(i % 7);
-    p[gp_params(&shape) - 1] = -5;
+    set_params_of(&shape, p);
 }
 
 static double matern(double r)
@@ -249,23 +260,53 @@ TEST(the_evidence_is_that_of_the_textbook)
     CHECK_NEAR(got, want[0] + priors[0] - want[1] - priors[1], 1e-8);
 }
 
-TEST(the_gradient_of_the_evidence_agrees_with_differences)
+static void check_gradient(const struct kernel_shape *h)
 {
-    double p[11], gradient[11], h = 1e-5;
+    double p[13], gradient[13], step = 1e-5;
     set_points(7);
-    set_params(p);
-    struct gp_data data = {&shape, points, y, noise};
+    set_params_of(h, p);
+    struct gp_data data = {h, points, y, noise};
     AUTO(gp_fit) struct gp_fit *f = gp_fit_new(&data);
     gp_fit_density(f, p, gradient);
-    for (int i = 0; i < 11; i++) {
-        double v[2];
+    for (size_t i = 0; i < gp_params(h); i++) {
+        double v[2], was = p[i];
         for (int s = 0; s < 2; s++) {
-            double moved[11];
-            for (int k = 0; k < 11; k++)
-                moved[k] = p[k] + (k == i ? (s ? h : -h) : 0);
-            v[s] = gp_fit_density(f, moved, NULL);
+            p[i] = was + (s ? step : -step);
+            v[s] = gp_fit_density(f, p, NULL);
         }
-        CHECK_NEAR(gradient[i], (v[1] - v[0]) / (2 * h), 1e-5);
+        p[i] = was;
+        CHECK_NEAR(gradient[i], (v[1] - v[0]) / (2 * step), 1e-5);
+    }
+}
+
+TEST(the_gradient_of_the_evidence_agrees_with_differences)
+{
+    check_gradient(&shape);
+    check_gradient(&smooth);
+}
+
+/* gp_fit.h's covariance of the logarithms of lengths, inverted by GSL. */
+TEST(the_lengths_of_a_smooth_space_are_expected_to_be_alike)
+{
+    double k[COLS * COLS], off[COLS] = {0.3, -0.2, 1.1, 0, -0.7}, mode[13], p[13];
+    gsl_matrix_view m = gsl_matrix_view_array(k, COLS, COLS);
+    gp_fit_prior(&smooth, mode);
+    struct gp_data data = {&smooth, {x, 0, N}, y, NULL};
+    AUTO(gp_fit) struct gp_fit *f = gp_fit_new(&data);
+    for (int part = 0; part < 2; part++) { /* of all columns, of each alone */
+        double want = 0;
+        for (int i = 0; i < COLS; i++)
+            for (int j = 0; j < COLS; j++)
+                k[i * COLS + j] = 0.3 + (i == j) * 3 * 0.4 * 0.4;
+        gsl_linalg_cholesky_decomp1(&m.matrix);
+        gsl_linalg_cholesky_invert(&m.matrix);
+        memcpy(p, mode, sizeof p);
+        for (int i = 0; i < COLS; i++) {
+            p[part * COLS + i] += off[i];
+            for (int j = 0; j < COLS; j++)
+                want -= off[i] * k[i * COLS + j] * off[j] / 2;
+        }
+        CHECK_NEAR(gp_fit_density(f, p, NULL) - gp_fit_density(f, mode, NULL), want, 1e-9);
     }
 }
 
@@ -286,13 +327,16 @@ TEST(a_climb_ends_higher_and_where_the_gradient_is_small)
 
 TEST(the_priors_mode_has_no_gradient_of_its_own)
 {
-    double p[11], gradient[11];
-    gp_fit_prior(&shape, p);
-    struct gp_data data = {&shape, {x, 0, N}, y, NULL};
-    AUTO(gp_fit) struct gp_fit *f = gp_fit_new(&data);
-    gp_fit_density(f, p, gradient);
-    for (int i = 0; i < 11; i++)
-        CHECK_NEAR(gradient[i], 0, 1e-12);
+    const struct kernel_shape *const shapes[] = {&shape, &smooth};
+    for (size_t s = 0; s < COUNT_OF(shapes); s++) {
+        double p[13], gradient[13];
+        gp_fit_prior(shapes[s], p);
+        struct gp_data data = {shapes[s], {x, 0, N}, y, NULL};
+        AUTO(gp_fit) struct gp_fit *f = gp_fit_new(&data);
+        gp_fit_density(f, p, gradient);
+        for (size_t i = 0; i < gp_params(shapes[s]); i++)
+            CHECK_NEAR(gradient[i], 0, 1e-12);
+    }
 }
 
 TEST(constant_values_fit)
