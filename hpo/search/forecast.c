@@ -84,8 +84,8 @@ struct forecast_scale forecast_scale(const struct spec_stop *rule, bool maximize
         if (t->point_count == 0)
             continue;
         const struct trial_point *first = &t->points[0], *end = &t->points[t->point_count - 1];
-        low = fmin(low, fmin(fmin(first->value, end->value), end->best));
-        high = fmax(high, fmax(fmax(first->value, end->value), end->best));
+        low = fmin(low, fmin(fmin(first->value, end->value), t->best));
+        high = fmax(high, fmax(fmax(first->value, end->value), t->best));
         longest = fmax(longest, end_time(t));
     }
     return (struct forecast_scale){curve_link_for(low, high, maximize), maximize,

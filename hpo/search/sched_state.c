@@ -267,7 +267,7 @@ static json_t *dump_points(const struct trial *t)
 {
     json_t *list = json_array();
     for (const struct trial_point *p = t->points; p < t->points + t->point_count; p++)
-        json_array_append_new(list, json_pack("[f,f,f,f]", p->step, p->value, p->best, p->mean));
+        json_array_append_new(list, json_pack("[f,f,f]", p->step, p->value, p->mean));
     return list;
 }
 
@@ -281,6 +281,7 @@ static json_t *dump_trial(const struct trial *t)
         t->metrics, "seconds", t->seconds, "error", t->error, "with", t->with);
     json_object_set_new(o, "last_step", json_number(t->last_step));
     json_object_set_new(o, "points", dump_points(t));
+    json_object_set_new(o, "best", json_number(t->best));
     json_object_set_new(o, "times",
                         json_pack("[I,I,I]", (json_int_t)t->created_ms, (json_int_t)t->leased_ms,
                                   (json_int_t)t->ended_ms));

@@ -28,7 +28,7 @@ static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
     int band = stopper_hyperband_band(rule, (int)t->point_count);
     if (band == 0)
         return STOPPER_GO;
-    double mine = rule->strict ? t->points[band - 1].value : t->points[t->point_count - 1].best;
+    double mine = rule->strict ? t->points[band - 1].value : t->best;
     size_t there = 0, better = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *other = view->trials[i];

@@ -33,7 +33,7 @@ static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
     if (n == 0 || n < (size_t)rule->min_trials)
         return STOPPER_GO;
     double middle = median(means, n);
-    return (maximize ? now->best < middle : now->best > middle) ? STOPPER_STOP : STOPPER_GO;
+    return (maximize ? t->best < middle : t->best > middle) ? STOPPER_STOP : STOPPER_GO;
 }
 
 const struct stopper_ops stopper_median = {.name = "median", .judge = judge};

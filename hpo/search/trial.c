@@ -90,6 +90,7 @@ struct trial *trial_new(int id, json_t *params, int64_t now_ms)
     t->created_ms = now_ms;
     t->metrics = json_object();
     t->resumed_at = -INFINITY;
+    t->best = NAN;
     return t;
 }
 
@@ -133,10 +134,24 @@ static double finite_value(const json_t *values, const char *metric)
     return isfinite(x) ? x : NAN;
 }
 
+static double better(double a, double b, bool maximize)
+{
+    return maximize ? fmax(a, b) : fmin(a, b); /* NAN: there is none yet */
+}
+
+/* After points have gone. */
+static void find_best(struct trial *t, bool maximize)
+{
+    t->best = NAN;
+    for (size_t i = 0; i < t->point_count; i++)
+        t->best = better(t->best, t->points[i].value, maximize);
+}
+
 static void put_point(struct trial *t, double step, double value, bool maximize)
 {
     size_t i = trial_points_until(t, step);
-    if (i && t->points[i - 1].step == step) {
+    bool replaced = i && t->points[i - 1].step == step;
+    if (replaced) {
         i--;
     } else {
         if (t->point_count == t->point_cap) {
@@ -147,11 +162,11 @@ static void put_point(struct trial *t, double step, double value, bool maximize)
         t->point_count++;
     }
     t->points[i] = (struct trial_point){.step = step, .value = value};
+    if (replaced)
+        find_best(t, maximize);
+    t->best = better(t->best, value, maximize);
     for (; i < t->point_count; i++) {
         struct trial_point *p = &t->points[i];
-        p->best = i == 0     ? p->value
-                  : maximize ? fmax(p[-1].best, p->value)
-                             : fmin(p[-1].best, p->value);
         p->mean = i == 0 ? p->value : p[-1].mean + (p->value - p[-1].mean) / (double)(i + 1);
     }
 }
@@ -162,6 +177,7 @@ void trial_report(struct trial *t, double step, const json_t *values, const char
     if (t->points_lease != t->lease) {
         while (t->point_count && t->points[t->point_count - 1].step >= step)
             t->point_count--;
+        find_best(t, maximize);
         t->points_lease = t->lease;
         t->last_step = -INFINITY;
         t->lease_reports = 0;
@@ -210,6 +226,5 @@ double trial_value(const struct trial *t, bool last)
 {
     if (t->point_count == 0)
         return NAN;
-    const struct trial_point *p = &t->points[t->point_count - 1];
-    return last ? p->value : p->best;
+    return last ? t->points[t->point_count - 1].value : t->best;
 }

@@ -54,8 +54,7 @@ int trial_state_parse(const char *name);
 struct trial_point { /* one finite value of the sweep's metric */
     double step;
     double value;
-    double best; /* of this and those before it */
-    double mean; /* likewise */
+    double mean; /* of this and those before it */
 };
 
 struct trial_rung { /* what a trial was compared by at a rung of `asha` */
@@ -75,6 +74,7 @@ struct trial {
 
     struct trial_point *points; /* by rising step */
     size_t point_count, point_cap;
+    double best;          /* of their values; NAN: there are none */
     int64_t points_lease; /* the last lease that reported; 0: none */
     double last_step;     /* the highest under points_lease */
     int lease_reports;    /* under points_lease, of the sweep's metric */

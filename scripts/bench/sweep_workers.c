@@ -1,7 +1,7 @@
 /* sweep_workers - N simulated workers of one coordinator, over real ZeroMQ sockets: each says
  * hello, takes a trial, reports once a second for S seconds and waits for each report's
  * acknowledgement, which says that it is in the store. Who has ended stays connected until all
- * have.
+ * have. A connection is renewed as drover's workers do it (link.h).
  *
  *     sweep_workers ENDPOINT KEYFILE|- N S PROCESSES
  *
@@ -21,13 +21,19 @@
 #include "hpo/sweep/net/keys.h"
 #include "hpo/sweep/net/wire.h"
 
-enum { BATCH = 64, CONNECT_MS = 8000 /* for all to connect */ };
+enum {
+    BATCH = 64,
+    CONNECT_MS = 8000, /* for all to connect */
+    RENEW_MIN_US = 30000000,
+    RENEW_SPREAD_US = 30000000
+};
 
 struct sim {
     void *sock;
     int number;
     int64_t lease, due_us, sent_us; /* due: of the next report; 0: none */
     int said, heard;                /* reports */
+    int64_t conn, renew_us;         /* connections so far; when the next is due */
     bool ended;
 };
 
@@ -66,7 +72,7 @@ static void fail(const char *what)
 static void say(struct sim *s, enum wire_kind kind, int64_t seq, json_t *data)
 {
     struct wire_msg m = {
-        .kind = kind, .conn = 1, .lease = seq ? s->lease : 0, .seq = seq, .data = data};
+        .kind = kind, .conn = s->conn, .lease = seq ? s->lease : 0, .seq = seq, .data = data};
     AUTO(strbuf) struct strbuf b = {0};
     struct err e = {0};
     if (wire_encode(&b, &m, &e) < 0) {
@@ -134,6 +140,27 @@ static void hear(struct crowd *c, struct sim *s)
     }
 }
 
+/* Opens its next connection (wire.h). */
+static void hello(struct sim *s)
+{
+    json_t *running = json_array();
+    if (s->lease && !s->ended)
+        json_array_append_new(running, json_integer(s->lease));
+    s->conn++;
+    s->renew_us = now_us() + RENEW_MIN_US + rand() % RENEW_SPREAD_US;
+    say(s, WIRE_HELLO, 0,
+        json_pack("{s:s,s:i,s:o,s:i,s:i,s:i}", "node", "sim", "places", s->ended ? 0 : 1, "running",
+                  running, "slots", 1, "gpus", 0, "ping_ms", 5000));
+}
+
+/* Only while nothing that it said waits for its acknowledgement. */
+static void renew(struct crowd *c, struct sim *s)
+{
+    if (zmq_disconnect(s->sock, c->endpoint) < 0 || zmq_connect(s->sock, c->endpoint) < 0)
+        fail(c->endpoint);
+    hello(s);
+}
+
 static void join(struct crowd *c, struct sim *s)
 {
     char id[32];
@@ -153,15 +180,14 @@ static void join(struct crowd *c, struct sim *s)
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = s};
     if (epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
         fail("epoll");
-    say(s, WIRE_HELLO, 0,
-        json_pack("{s:s,s:i,s:[],s:i,s:i,s:i}", "node", "sim", "places", 1, "running", "slots", 1,
-                  "gpus", 0, "ping_ms", 5000));
+    hello(s);
 }
 
 /* One process: joins at an even pace, then reports when it is due, until those of all processes
  * have ended: thousands of connections that close at once hold the coordinator up. */
 static int run(struct crowd *c)
 {
+    srand((unsigned)c->first + 1);
     c->sims = xcalloc((size_t)c->count, sizeof *c->sims);
     c->zmq = zmq_ctx_new();
     c->epoll = epoll_create1(0);
@@ -182,6 +208,8 @@ static int run(struct crowd *c)
         }
         for (int i = 0; i < joined; i++) {
             struct sim *s = &c->sims[i];
+            if (s->due_us && s->said && s->heard == s->said && now >= s->renew_us)
+                renew(c, s);
             if (!s->due_us || s->due_us > now)
                 continue;
             report(c, s, now_us());

@@ -15,6 +15,9 @@ struct ends {
     int hellos, opened, stops, acks, turns;
     int64_t reports; /* last seq */
     int64_t conn;    /* of the last message heard */
+    bool acking;     /* every report is acknowledged; the last is said again on a connection */
+    int64_t said;    /* last seq */
+    int64_t acked;   /* likewise */
     int refused;     /* the code of the error; 0: it was not */
     struct keys server, worker;
     uv_timer_t limit;
@@ -24,6 +27,10 @@ static void on_heard(void *arg, const char *worker, const struct wire_msg *m)
 {
     struct ends *t = arg;
     CHECK_STR(worker, "w1");
+    CHECK(m->conn >= t->conn);
+    struct wire_msg ack = {.kind = WIRE_ACK, .lease = 1, .seq = m->seq};
+    if (t->acking && m->kind == WIRE_REPORT)
+        CHECK_INT(hub_say(t->hub, worker, &ack, &(struct err){0}), 0);
     t->conn = m->conn;
     t->hellos += m->kind == WIRE_HELLO;
     if (m->kind == WIRE_REPORT)
@@ -37,6 +44,14 @@ static void on_turn(void *arg)
     t->turns++;
 }
 
+static void report(struct ends *t, int64_t seq)
+{
+    struct wire_msg m = {.kind = WIRE_REPORT, .lease = 1, .seq = seq};
+    m.data = json_pack("{s:f}", "loss", 0.5);
+    link_say(t->link, &m);
+    wire_msg_clear(&m);
+}
+
 static void on_opened(void *arg)
 {
     struct ends *t = arg;
@@ -46,6 +61,8 @@ static void on_opened(void *arg)
     t->opened++;
     link_say(t->link, &m);
     wire_msg_clear(&m);
+    if (t->said > t->acked)
+        report(t, t->said);
 }
 
 static void on_link_heard(void *arg, const struct wire_msg *m)
@@ -53,6 +70,8 @@ static void on_link_heard(void *arg, const struct wire_msg *m)
     struct ends *t = arg;
     t->stops += m->kind == WIRE_STOP;
     t->acks += m->kind == WIRE_ACK;
+    if (m->kind == WIRE_ACK)
+        t->acked = m->seq;
     uv_stop(&t->loop);
 }
 
@@ -84,7 +103,7 @@ static void hear_something(struct ends *t)
     uv_run(&t->loop, UV_RUN_DEFAULT);
 }
 
-static void start(struct ends *t)
+static void start_renewing(struct ends *t, int renew_ms)
 {
     struct err e = {0};
     *t = (struct ends){0};
@@ -92,11 +111,16 @@ static void start(struct ends *t)
     CHECK_INT(uv_loop_init(&t->loop), 0);
     uv_timer_init(&t->loop, &t->limit);
     listen_again(t);
-    const struct link_to to = {t->endpoint, "w1", NULL, 5000};
+    const struct link_to to = {t->endpoint, "w1", NULL, 5000, renew_ms};
     if (link_open(&t->link, &t->loop, &to, &link_events, t, &e) < 0)
         FAIL("%s", e.text);
     while (t->hellos == 0)
         hear_something(t);
+}
+
+static void start(struct ends *t)
+{
+    start_renewing(t, 3600000);
 }
 
 static void stop(struct ends *t)
@@ -107,14 +131,6 @@ static void stop(struct ends *t)
     uv_run(&t->loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&t->loop), 0);
     CHECK(access(t->endpoint + 6, F_OK) < 0);
-}
-
-static void report(struct ends *t, int64_t seq)
-{
-    struct wire_msg m = {.kind = WIRE_REPORT, .lease = 1, .seq = seq};
-    m.data = json_pack("{s:f}", "loss", 0.5);
-    link_say(t->link, &m);
-    wire_msg_clear(&m);
 }
 
 TEST(a_worker_says_hello_and_is_heard_and_told)
@@ -131,6 +147,23 @@ TEST(a_worker_says_hello_and_is_heard_and_told)
         hear_something(&t);
     CHECK(t.turns >= 2);
     CHECK_INT(t.hellos, 1);
+    stop(&t);
+}
+
+TEST(a_connection_that_is_used_is_renewed_and_nothing_is_lost)
+{
+    struct ends t;
+    start_renewing(&t, 1);
+    t.acking = true;
+    while (t.said < 1000) {
+        report(&t, ++t.said);
+        while (t.acked < t.said)
+            hear_something(&t);
+    }
+    CHECK(t.hellos > 10); /* 32 acknowledgements each: 31 at most */
+    CHECK(t.hellos < 40);
+    CHECK_INT(t.hellos, t.opened);
+    CHECK_INT(t.conn, t.opened);
     stop(&t);
 }
 
@@ -250,7 +283,7 @@ static void start_with_keys(struct ends *t, enum theirs theirs)
     }
     if (theirs == WRONG_SERVER)
         memcpy(keys.other, t->worker.own, KEYS_BYTES);
-    const struct link_to to = {bound, "w1", theirs == NO_KEY ? NULL : &keys, 5000};
+    const struct link_to to = {bound, "w1", theirs == NO_KEY ? NULL : &keys, 5000, 3600000};
     if (link_open(&t->link, &t->loop, &to, &link_events, t, &e) < 0)
         FAIL("%s", e.text);
 }

@@ -14,7 +14,8 @@ enum {
     RECONNECT_MS = 50,
     RECONNECT_MAX_MS = 1000,
     CONNECT_MS = 2000, /* for a connection to be taken; then it is tried again */
-    LINGER_MS = 500
+    LINGER_MS = 500,
+    RENEW_AFTER = 32 /* messages that were heard */
 };
 
 struct link {
@@ -27,6 +28,10 @@ struct link {
     bool open;
     bool shut_out; /* the last handshake failed */
     uint64_t heard_ms;
+    char *endpoint;
+    int renew_ms;
+    int carried; /* messages heard on this connection */
+    uint64_t renew_at_ms;
 };
 
 static int failed(const char *what, struct err *e)
@@ -51,10 +56,22 @@ void link_say(struct link *l, const struct wire_msg *m)
 
 static void opened(struct link *l)
 {
+    unsigned random = 0; /* what it is where there is no chance */
+    (void)uv_random(NULL, NULL, &random, sizeof random, 0, NULL);
+    l->renew_at_ms = uv_now(l->loop) + (unsigned)l->renew_ms + random % (unsigned)l->renew_ms;
+    l->carried = 0;
     l->open = true;
     l->shut_out = false;
     l->conn++;
     l->ev->opened(l->arg);
+}
+
+/* What is on its way is said again when the new connection has opened, as after one that broke. */
+static void renew(struct link *l)
+{
+    l->open = false;
+    if (zmq_disconnect(l->sock, l->endpoint) < 0 || zmq_connect(l->sock, l->endpoint) < 0)
+        log_warn("%s: the connection is not renewed: %s", l->endpoint, zmq_strerror(errno));
 }
 
 static void take(struct link *l, zmq_msg_t *frame)
@@ -74,6 +91,7 @@ static void take(struct link *l, zmq_msg_t *frame)
     }
     if (m.conn == l->conn) {
         l->heard_ms = uv_now(l->loop);
+        l->carried++;
         if (m.kind == WIRE_WHO)
             opened(l);
         else
@@ -93,8 +111,10 @@ static void on_messages(struct zloop *z, void *arg)
             take(l, &frame);
         zmq_msg_close(&frame);
         if (n < 0)
-            return;
+            break;
     }
+    if (l->open && l->carried >= RENEW_AFTER && uv_now(l->loop) >= l->renew_at_ms)
+        renew(l);
 }
 
 static void wrong_key(struct link *l)
@@ -192,11 +212,13 @@ static int open_sockets(struct link *l, const struct link_to *to, struct err *e)
 int link_open(struct link **out, uv_loop_t *loop, const struct link_to *to,
               const struct link_events *ev, void *arg, struct err *e)
 {
-    assert(strlen(to->id) <= WIRE_WORKER_MAX);
+    assert(strlen(to->id) <= WIRE_WORKER_MAX && to->renew_ms > 0);
     AUTO(link) struct link *l = xzalloc(sizeof *l);
     l->loop = loop;
     l->ev = ev;
     l->arg = arg;
+    l->endpoint = xstrdup(to->endpoint);
+    l->renew_ms = to->renew_ms;
     l->heard_ms = uv_now(loop);
     int rc = open_sockets(l, to, e);
     if (rc < 0)
@@ -217,6 +239,7 @@ void link_close(struct link *l)
         zmq_close(l->sock);
     if (l->zmq)
         zmq_ctx_term(l->zmq); /* waits for what lingers */
+    free(l->endpoint);
     free(l);
 }
 

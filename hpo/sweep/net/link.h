@@ -1,5 +1,7 @@
 /* link - a worker's connection to the coordinator: it reconnects by itself, counts its connections
- * (wire.h) and tells when one has opened. */
+ * (wire.h) and tells when one has opened. One that is in use is made anew from time to time:
+ * libzmq's queues take 64 KiB a connection at the coordinator once some hundred messages have
+ * passed, 8 when it is new, and of 10,000 workers that is its memory. */
 #ifndef DROVER_LINK_H
 #define DROVER_LINK_H
 
@@ -29,6 +31,8 @@ struct link_to {
     const char *id; /* becomes the socket's routing id: at most WIRE_WORKER_MAX characters */
     const struct keys *keys; /* NULL: none are asked for */
     int beat_ms;             /* a connection whose other end is silent for two is made anew */
+    int renew_ms; /* so is one that carried some messages, after this to twice this, at random so
+                     that thousands do not come at once; > 0 */
 };
 
 /* The events are borrowed. -EINVAL and others as zmq_connect(): the endpoint is none */

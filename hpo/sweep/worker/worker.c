@@ -16,6 +16,7 @@
 
 enum {
     TICK_MS = 250,
+    RENEW_MS = 30000,
     GPUS_MS = 5000,   /* between two looks at who uses the GPUs */
     WHY_MAX = 900,    /* bytes of what is told with places */
     STOPPED_MS = 2000 /* without a tick: we were stopped, or the machine slept */
@@ -464,6 +465,7 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
         w->signals[i].data = w;
     }
     struct link_to to = w->config->to;
+    to.renew_ms = RENEW_MS;
     to.beat_ms = ping_ms(w); /* a dead connection is noticed in half of the patience */
     int rc = launcher_open(&w->launcher, &w->loop, g, e);
     (void)self_path(&w->prefix, 3, NULL); /* else no module of ours is found */
