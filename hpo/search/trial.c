@@ -164,7 +164,8 @@ static void put_point(struct trial *t, double step, double value, bool maximize)
     t->points[i] = (struct trial_point){.step = step, .value = value};
     if (replaced)
         find_best(t, maximize);
-    t->best = better(t->best, value, maximize);
+    else
+        t->best = better(t->best, value, maximize);
     for (; i < t->point_count; i++) {
         struct trial_point *p = &t->points[i];
         p->mean = i == 0 ? p->value : p[-1].mean + (p->value - p[-1].mean) / (double)(i + 1);
@@ -224,7 +225,5 @@ double trial_next_step(const struct trial *t)
 
 double trial_value(const struct trial *t, bool last)
 {
-    if (t->point_count == 0)
-        return NAN;
-    return last ? t->points[t->point_count - 1].value : t->best;
+    return last && t->point_count ? t->points[t->point_count - 1].value : t->best;
 }

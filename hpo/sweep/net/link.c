@@ -56,7 +56,7 @@ void link_say(struct link *l, const struct wire_msg *m)
 
 static void opened(struct link *l)
 {
-    unsigned random = 0; /* what it is where there is no chance */
+    unsigned random = 0; /* stays so where the system has none */
     (void)uv_random(NULL, NULL, &random, sizeof random, 0, NULL);
     l->renew_at_ms = uv_now(l->loop) + (unsigned)l->renew_ms + random % (unsigned)l->renew_ms;
     l->carried = 0;
@@ -69,9 +69,14 @@ static void opened(struct link *l)
 /* What is on its way is said again when the new connection has opened, as after one that broke. */
 static void renew(struct link *l)
 {
-    l->open = false;
-    if (zmq_disconnect(l->sock, l->endpoint) < 0 || zmq_connect(l->sock, l->endpoint) < 0)
+    l->carried = 0;
+    if (zmq_disconnect(l->sock, l->endpoint) < 0) { /* the old one goes on */
         log_warn("%s: the connection is not renewed: %s", l->endpoint, zmq_strerror(errno));
+        return;
+    }
+    l->open = false;
+    if (zmq_connect(l->sock, l->endpoint) < 0)
+        log_error("%s: no new connection: %s", l->endpoint, zmq_strerror(errno));
 }
 
 static void take(struct link *l, zmq_msg_t *frame)
