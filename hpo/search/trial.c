@@ -155,7 +155,7 @@ static void put_point(struct trial *t, double step, double value, bool maximize)
         i--;
     } else {
         if (t->point_count == t->point_cap) {
-            t->point_cap = t->point_cap ? 2 * t->point_cap : 8;
+            t->point_cap += t->point_cap / 4 + 8; /* by little: thousands of trials have curves */
             t->points = xrealloc(t->points, t->point_cap, sizeof *t->points);
         }
         memmove(t->points + i + 1, t->points + i, (t->point_count - i) * sizeof *t->points);
