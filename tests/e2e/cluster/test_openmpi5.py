@@ -1,20 +1,14 @@
-"""The openmpi engine with Open MPI 5 below it: PRRTE starts a `drover rank` for each rank, and its PMIx serves them.
-DROVER_TEST_OPENMPI5 names its prefix, which each node has to see: not below /tmp."""
-import os
-from pathlib import Path
-
+"""The openmpi engine with Open MPI 5 below it: PRRTE starts a `drover rank` for each rank, and its PMIx serves them."""
 import pytest
 from cluster_kit import Engine
 from conftest import compile_c
 from test_nodes import MPI
+from test_run_mpis import prefix_of
 
 
 @pytest.fixture(name="prefix")
 def find_prefix():
-    value = os.environ.get("DROVER_TEST_OPENMPI5")
-    if not value or Path(value).is_relative_to("/tmp"):
-        pytest.skip("DROVER_TEST_OPENMPI5 names no prefix that nodes see")
-    return Path(value)
+    return prefix_of("openmpi5")
 
 
 @pytest.fixture(name="nodes5")
