@@ -137,16 +137,17 @@ static void lose_worker(struct step *st, struct worker *w)
     }
 }
 
-static bool lists(const json_t *running, int64_t lease)
+/* Whether `lease` is among the first n that a worker says it runs. */
+static bool lists(const json_t *running, size_t n, int64_t lease)
 {
-    for (size_t i = 0; i < json_array_size(running); i++)
+    for (size_t i = 0; i < n; i++)
         if (json_integer_value(json_array_get(running, i)) == lease)
             return true;
     return false;
 }
 
-/* A lease that a worker says it runs. */
-static void claim(struct step *st, const struct worker *w, int64_t lease)
+/* A lease that a worker says it runs; whether it does. */
+static bool claim(struct step *st, const struct worker *w, int64_t lease)
 {
     const struct trial *t = sched_state_leased(&st->s->st, lease);
     bool valid = t && t->lease == lease && trial_out(t->state) && sched_in_has(w, t);
@@ -154,6 +155,7 @@ static void claim(struct step *st, const struct worker *w, int64_t lease)
         sched_in_act(st, SCHED_ACT_STOP, w->id, t ? t->id : -1, lease, "this lease is void");
     else if (told_to_stop(t))
         act_stop(st, t); /* it may not have heard of it */
+    return valid;
 }
 
 static int on_hello(struct step *st, const struct sched_event *ev, struct err *e)
@@ -178,14 +180,18 @@ static int on_hello(struct step *st, const struct sched_event *ev, struct err *e
     w->leaving = w->mute = false;
     sched_in_not_awaited(st->s, w);
     sched_in_room(st->s, w);
-    for (size_t i = 0; i < json_array_size(running); i++)
-        claim(st, w, json_integer_value(json_array_get(running, i)));
-    size_t n = 0;
+    size_t said = json_array_size(running), has = 0, n = 0;
+    for (size_t i = 0; i < said; i++) {
+        int64_t lease = json_integer_value(json_array_get(running, i));
+        has += claim(st, w, lease) && !lists(running, i, lease);
+    }
+    if (has == (size_t)w->busy)
+        return 0; /* as when a connection is renewed: nobody looks through all trials for it */
     AUTO(free) int *ids = held_by(st->s, w, &n);
     for (size_t i = 0; i < n; i++) {
         struct trial *t = st->s->st.trials[ids[i]];
         bool runs = strcmp(t->worker, w->id) == 0;
-        if (lists(running, t->lease) || (runs && sched_in_set_awaited(st->s, t)))
+        if (lists(running, said, t->lease) || (runs && sched_in_set_awaited(st->s, t)))
             continue;
         /* Its RUN never came there. Should it still be under way, the STOP follows it. */
         sched_in_act(st, SCHED_ACT_STOP, w->id, t->id, t->lease, "this lease is void");

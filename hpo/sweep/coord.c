@@ -242,7 +242,8 @@ static void take_hello(struct coord *c, const char *worker, const struct wire_ms
 {
     struct err e = {0};
     local_greeted(c->local, worker);
-    c->company.changed = true;
+    /* A list of thousands takes long to write, and their connections are renewed all the time. */
+    c->company.changed |= !peers_find(hub_peers(c->hub), worker)->renewed;
     struct wire_msg answer = {.kind = WIRE_DRAIN};
     if (!c->why) {
         step(c, &(struct sched_event){SCHED_EV_HELLO, worker, 0, m->data}, 0);

@@ -108,6 +108,7 @@ const struct peers *hub_peers(const struct hub *h)
 static void introduce(struct peer *p, const struct wire_msg *hello)
 {
     const json_t *d = hello->data;
+    const struct peer was = *p;
     p->conn = hello->conn;
     p->lost = p->deaf = false;
     snprintf(p->node, sizeof p->node, "%s", json_string_value(json_object_get(d, "node")));
@@ -115,6 +116,8 @@ static void introduce(struct peer *p, const struct wire_msg *hello)
     p->slots = (int)json_integer_value(json_object_get(d, "slots"));
     p->gpus = (int)json_integer_value(json_object_get(d, "gpus"));
     p->ping_ms = (int)json_integer_value(json_object_get(d, "ping_ms"));
+    p->renewed = was.conn > 0 && !was.lost && strcmp(was.node, p->node) == 0 &&
+                 was.places == p->places && was.slots == p->slots && was.gpus == p->gpus;
 }
 
 /* Whether the message is of the worker's present connection. A hello opens one. */
