@@ -147,6 +147,7 @@ TEST(a_worker_says_hello_and_is_heard_and_told)
         hear_something(&t);
     CHECK(t.turns >= 2);
     CHECK_INT(t.hellos, 1);
+    CHECK(!peers_find(hub_peers(t.hub), "w1")->renewed);
     stop(&t);
 }
 
@@ -164,6 +165,7 @@ TEST(a_connection_that_is_used_is_renewed_and_nothing_is_lost)
     CHECK(t.hellos < 40);
     CHECK_INT(t.hellos, t.opened);
     CHECK_INT(t.conn, t.opened);
+    CHECK(peers_find(hub_peers(t.hub), "w1")->renewed);
     stop(&t);
 }
 
@@ -212,6 +214,7 @@ TEST(a_worker_that_was_taken_for_lost_has_to_say_hello_first)
     CHECK_INT(t.reports, 0);
     CHECK_INT(t.conn, 2);
     CHECK_INT(t.stops, 0);
+    CHECK(!peers_find(hub_peers(t.hub), "w1")->renewed);
     peers_at(hub_peers(t.hub), 0)->ping_ms = 0;
     CHECK_STR(silent(t.hub, 0), "w1");
     CHECK(silent(t.hub, 60000) == NULL);
