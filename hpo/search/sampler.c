@@ -36,13 +36,18 @@ void sampler_free(struct sampler *s)
     free(s);
 }
 
-json_t *sampler_next(struct sampler *s, const struct trial_view *view)
+void sampler_see(struct sampler *s, const struct trial_view *view)
 {
     for (; s->seen < view->count; s->seen++) {
         AUTO(free) char *key = dist_key(view->trials[s->seen]->params);
         json_int_t before = json_integer_value(json_object_get(s->tried, key));
         json_object_set_new(s->tried, key, json_integer(before + 1));
     }
+}
+
+json_t *sampler_next(struct sampler *s, const struct trial_view *view)
+{
+    sampler_see(s, view);
     return s->ops->next(s, view);
 }
 

@@ -102,8 +102,10 @@ void sampler_restore(struct sampler *s, const json_t *learnt);
  * with the best value. */
 int sampler_best(struct sampler *s, const struct trial_view *view);
 
-/* For methods: how many trials had these parameters; and whether they are used up: as many as there
- * may be. Cost: that of the text of the parameters. */
+/* Counts the trials that are new since the last call, as sampler_next() does first. */
+void sampler_see(struct sampler *s, const struct trial_view *view);
+/* How many of the trials that it has seen had these parameters; and whether they are used up: as
+ * many as there may be. Cost: that of the text of the parameters. */
 int sampler_times(const struct sampler *s, const json_t *params);
 bool sampler_tried(const struct sampler *s, const json_t *params);
 

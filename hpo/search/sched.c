@@ -97,24 +97,17 @@ static void set_back(struct sched *s)
     s->sampler = make_sampler(s);
 }
 
-/* How many of the first n trials have the same parameters as trial n. */
-static int times_before(const struct sched_state *st, size_t n)
-{
-    AUTO(free) char *key = dist_key(st->trials[n]->params);
-    int times = 0;
-    for (size_t i = 0; i < n; i++) {
-        AUTO(free) char *other = dist_key(st->trials[i]->params);
-        times += strcmp(key, other) == 0;
-    }
-    return times;
-}
-
-/* A trial of the user's is one more than those of the space, unless it is one of them. */
+/* A trial of the user's is one more than those of the space, unless it is one of them. It is the
+ * newest. */
 static void count_added(struct sched *s)
 {
-    size_t n = s->st.count - 1;
-    bool of_space = space_has(s->spec->space, s->st.trials[n]->params);
-    s->points += !of_space || times_before(&s->st, n) >= s->spec->repeats;
+    struct trial_view view = sched_state_view(&s->st);
+    const json_t *params = view.trials[view.count - 1]->params;
+    if (isinf(s->points))
+        return;
+    sampler_see(s->sampler, &view);
+    s->points +=
+        !space_has(s->spec->space, params) || sampler_times(s->sampler, params) > s->spec->repeats;
 }
 
 /* What a record of a trial changes of what comes next. */

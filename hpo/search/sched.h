@@ -177,6 +177,9 @@ int sched_trial_count(const struct sched *s);
 /* The workers that hold places for the lease, which `worker` runs: a list of ids, borrowed until
  * the next step. NULL: it does not, or there are none. */
 const json_t *sched_others(const struct sched *s, const char *worker, int64_t lease);
+/* Who runs the trial that `worker` holds a place for under this lease; borrowed until the next
+ * step. NULL: nobody yet, or it holds none. */
+const char *sched_runner(const struct sched *s, const char *worker, int64_t lease);
 /* All trials; borrowed until the next step. */
 struct trial_view sched_view(const struct sched *s);
 /* The trial with the best value so far, or -1; those that failed do not count. */

@@ -299,6 +299,7 @@ static int on_report(struct step *st, const struct sched_event *ev, struct err *
 struct ending { /* DONE's data */
     int64_t status, signal;
     bool oom, preempted, stopped;
+    bool unstarted; /* nothing of it ran: it costs no retry that it goes back */
     double seconds;
     const char *error; /* NULL: none given */
 };
@@ -311,6 +312,7 @@ static int read_ending(struct ending *d, const json_t *data, struct err *e)
         json_may_bool(&d->oom, data, "oom", e) < 0 ||
         json_may_bool(&d->preempted, data, "preempted", e) < 0 ||
         json_may_bool(&d->stopped, data, "stopped", e) < 0 ||
+        json_may_bool(&d->unstarted, data, "unstarted", e) < 0 ||
         json_may_real(&d->seconds, data, "seconds", e) < 0)
         return -EINVAL;
     return json_may_str(&d->error, data, "error", e);
@@ -400,7 +402,7 @@ static int on_done(struct step *st, const struct sched_event *ev, struct err *e)
     } else if (succeeded(&d)) {
         end_success(st, t, d.seconds);
     } else if (d.preempted) {
-        requeue(st, t, why_preempted, true, NULL);
+        requeue(st, t, why_preempted, !d.unstarted, NULL);
     } else if (d.oom) {
         sched_in_end(st, t, TRIAL_OOM, d.seconds, failure_text(&d));
     } else if (spec->retry_failed && t->tries_spent < spec->retries) {

@@ -33,6 +33,15 @@ const json_t *sched_others(const struct sched *s, const char *worker, int64_t le
     return runs ? t->with : NULL;
 }
 
+const char *sched_runner(const struct sched *s, const char *worker, int64_t lease)
+{
+    const struct worker *w = sched_in_worker(s, worker);
+    const struct trial *t = sched_state_leased(&s->st, lease);
+    bool holds = w && t && t->lease == lease && trial_out(t->state) && sched_in_has(w, t) &&
+                 strcmp(t->worker, worker) != 0;
+    return holds && !sched_in_set_awaited(s, t) ? t->worker : NULL;
+}
+
 struct trial_view sched_view(const struct sched *s)
 {
     return sched_state_view(&s->st);

@@ -28,7 +28,7 @@ void company_look(struct company *c, const struct peers *p, const struct sweepdi
                   uint64_t now_ms);
 
 /* Hands a WIRE_INVITE on to those that hold places for its trial (a list of ids), each with the
- * first of its `ranks` ranks. Who does not hear it is missed by the trial's launcher. */
+ * first of its `ranks` ranks. Who does not hear it says WIRE_HELD again. */
 void company_invite(struct hub *h, const json_t *others, const struct wire_msg *m, int ranks);
 
 #endif

@@ -255,7 +255,7 @@ void local_adopt(struct local *l)
 void local_greeted(struct local *l, const char *id)
 {
     struct lockfile_owner o = {0};
-    if (lockfile_ask(&o, l->config->lock, NULL) == 0 && strcmp(o.note, id) == 0)
+    if (l->fast_ends && lockfile_ask(&o, l->config->lock, NULL) == 0 && strcmp(o.note, id) == 0)
         l->fast_ends = 0;
 }
 

@@ -154,6 +154,8 @@ class Job:
 
     def kill(self, number=signal.SIGKILL):
         os.kill(self.pid, number)
+        if number == signal.SIGCONT:  # nsenter stops when its child does
+            self.popen.send_signal(number)
 
     def end(self, timeout=60):
         """(status as a shell gives it, stdout, stderr)."""

@@ -1,7 +1,10 @@
 """Trials over several nodes: workers on network namespaces, each with a part of every trial."""
 import json
+import os
+import random
 import signal
 import subprocess
+import time
 
 import pytest
 from sweep_kit import DROVER, Place
@@ -71,13 +74,13 @@ class Nodes(Place):
     def coordinate(self):
         self.coordinator = self.on(self.cluster.head, "sweep", "s.yaml", "--here", "0", "--listen", ":")
 
-    def begin(self, values, more="", env=None, places=2):
+    def begin(self, values, more="", env=None, places=2, nodes=None):
         self.write(values, more)
         self.env_more = env or {}
         self.coordinate()
         key = self.path / "sweeps/s/worker.key"
         wait_until(lambda: key.exists() and key.read_text().split()[1:], "worker.key")
-        self.workers = [self.worker(n, places) for n in self.cluster.nodes]
+        self.workers = [self.worker(n, places) for n in self.cluster.nodes[:nodes]]
 
     def on(self, node, *args):
         with open(self.path / f"{args[0]}.{node.name}.txt", "a") as log:
@@ -146,6 +149,16 @@ def test_workers_that_mpirun_has_started_launch_trials_over_several_nodes_withou
     assert [n["size"] for n in nodes.notes()] == [4] * 8 and not any(n["pmix"] for n in nodes.notes())
 
 
+def test_a_sweep_with_a_hostfile_that_is_interrupted_twice_ends_at_once_and_leaves_nothing(nodes):
+    nodes.write([5])
+    nodes.coordinator = nodes.on(nodes.cluster.head, "sweep", "s.yaml", "--hostfile", nodes.cluster.hostfile(2))
+    nodes.wait_for_ranks(4)
+    nodes.coordinator.kill(signal.SIGINT)
+    time.sleep(0.02)
+    nodes.coordinator.kill(signal.SIGINT)
+    assert [t["state"] for t in nodes.ends(130)] == ["waiting"], nodes.said()
+
+
 def test_a_trial_over_several_nodes_outlives_its_coordinator(nodes):
     nodes.begin([3])
     nodes.wait_for_ranks(4)
@@ -155,6 +168,65 @@ def test_a_trial_over_several_nodes_outlives_its_coordinator(nodes):
     nodes.go()
     assert [t["state"] for t in nodes.ends()] == ["done"], nodes.said()
     assert len(nodes.records("leased")) == 1 and len(nodes.notes()) == 4
+
+
+def test_coordinators_that_are_killed_while_trials_start_over_several_nodes_cost_no_retry(nodes):
+    seed = int(os.environ.get("DROVER_KILLS_SEED", time.time()))
+    print(f"DROVER_KILLS_SEED={seed}")
+    rng = random.Random(seed)
+    nodes.go()
+    nodes.begin(list(range(12)), places=2)
+    for _ in range(12):
+        time.sleep(rng.uniform(0.05, 0.6))
+        if nodes.coordinator.popen.poll() is not None:
+            break
+        nodes.coordinator.kill(signal.SIGKILL)
+        nodes.coordinator.end(10)
+        nodes.coordinate()
+    assert [t["state"] for t in nodes.ends()] == ["done"] * 12, nodes.said()
+    assert not [d for _, _, d in nodes.records("requeued") if d["spent"]], nodes.said()
+
+
+def test_a_holder_that_was_away_when_the_launcher_invited_it_brings_its_ranks_later(nodes):
+    nodes.begin([7], nodes=1)
+    runner = nodes.workers[0]
+    listed = nodes.path / "sweeps/s/workers.json"
+    wait_until(lambda: listed.exists() and [w for w in json.loads(listed.read_text()) if w["places"]], "the first worker")
+    runner.kill(signal.SIGSTOP)
+    holder = nodes.worker(nodes.cluster.nodes[1], 2)
+    nodes.workers.append(holder)
+    wait_until(lambda: nodes.records("leased"), "a lease")
+    time.sleep(0.5)  # the place is held, and the first worker's order lies in its socket
+    nodes.coordinator.kill(signal.SIGKILL)
+    nodes.coordinator.end(10)
+    holder.kill(signal.SIGSTOP)
+    nodes.coordinate()
+    runner.kill(signal.SIGCONT)
+    wait_until((nodes.path / "sweeps/s/trials/000000/1/stdout").exists, "the trial's launcher")
+    time.sleep(1)  # it invites
+    holder.kill(signal.SIGCONT)
+    nodes.wait_for_ranks(4)
+    nodes.go()
+    assert [t["state"] for t in nodes.ends()] == ["done"]
+    assert len(nodes.records("leased")) == 1, nodes.said()
+
+
+def test_a_holder_that_is_told_to_end_while_no_coordinator_is_there_has_the_trial_save_what_it_has(nodes):
+    nodes.begin([7])
+    nodes.wait_for_ranks(4)
+    holder = nodes.notes()[0]["met"][2][3]
+    told = nodes.workers[int(holder[-1]) - 1]
+    nodes.coordinator.kill(signal.SIGKILL)
+    nodes.coordinator.end(10)
+    told.kill(signal.SIGTERM)
+    time.sleep(0.5)
+    nodes.coordinate()
+    wait_until(lambda: [n for n in nodes.notes() if n["lease"] == "2"], "the trial to run again", 40)
+    assert told.end(10)[0] == 0
+    ckpt = nodes.path / "sweeps/s/trials/000000/1/ckpt"
+    assert sorted(p.name for p in ckpt.iterdir()) == [f"rank{r}" for r in range(4)]
+    nodes.go()
+    assert [t["state"] for t in nodes.ends()] == ["done"]
 
 
 def test_a_rank_that_fails_on_the_other_node_ends_the_trial_and_is_named(nodes):

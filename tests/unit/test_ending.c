@@ -50,6 +50,7 @@ TEST(a_job_that_was_told_to_stop_says_so)
     json_t *j = ending_unstarted(NULL, true);
     CHECK(json_is_true(json_object_get(j, "stopped")));
     CHECK(json_is_true(json_object_get(j, "preempted")));
+    CHECK(json_is_true(json_object_get(j, "unstarted")));
     json_decref(j);
     j = ending_unstarted("disk full", false);
     CHECK(json_is_false(json_object_get(j, "stopped")));

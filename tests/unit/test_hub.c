@@ -169,6 +169,21 @@ TEST(a_connection_that_is_used_is_renewed_and_nothing_is_lost)
     stop(&t);
 }
 
+TEST(a_connection_that_is_to_be_kept_is_not_renewed)
+{
+    struct ends t;
+    start_renewing(&t, 1);
+    t.acking = true;
+    link_keep(t.link);
+    while (t.said < 200) {
+        report(&t, ++t.said);
+        while (t.acked < t.said)
+            hear_something(&t);
+    }
+    CHECK_INT(t.hellos, 1);
+    stop(&t);
+}
+
 TEST(to_a_worker_that_is_not_there_nothing_is_said)
 {
     struct ends t;

@@ -171,6 +171,18 @@ TEST(a_lost_lease_may_still_report_and_succeed_until_the_trial_is_leased_again)
     CHECK_HAS(gave(), "ENDED 0/1 {\"state\":\"done\",\"seconds\":1.0,\"value\":0.5}; | END");
 }
 
+TEST(a_trial_that_comes_back_before_it_was_started_has_spent_no_retry)
+{
+    start_with(ONE "drover: {retries: 0}\n");
+    hello("a", "{\"places\":1}");
+    for (int lease = 1; lease <= 5; lease++) {
+        done(lease, "{\"status\":-1,\"preempted\":true,\"stopped\":true,\"unstarted\":true}");
+        CHECK_HAS(gave(), "{\"why\":\"preempted\",\"spent\":false}; LEASED 0/");
+    }
+    done(6, "{\"status\":1,\"preempted\":true}");
+    CHECK_HAS(gave(), "\"error\":\"preempted, after 0 retries\"}; | END");
+}
+
 TEST(retries_are_spent_by_losses_and_preemption_but_not_by_drains)
 {
     start_with(ONE "drover: {retries: 2}\n");

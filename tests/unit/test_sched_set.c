@@ -31,18 +31,22 @@ TEST(a_trial_runs_when_the_others_have_reserved_their_places)
               "CREATED 0/0 ; LEASED 0/1 {\"worker\":\"a\",\"node\":\"na\",\"with\":[\"b\"]}; "
               "| HOLD b 0/1;");
     CHECK(sched_others(s, "a", 1) && !sched_others(s, "b", 1));
-    held("a", 1); /* it runs it */
+    CHECK(!sched_runner(s, "b", 1)); /* nobody yet */
+    held("a", 1);                    /* it runs it */
     held("b", 7);
     CHECK_STR(gave(), "|");
     held("b", 1);
     CHECK_STR(gave(), "| RUN a 0/1;");
     AUTO(free) char *others = json_line(out.actions[0].others);
     CHECK_STR(others, "[{\"node\":\"nb\",\"place\":{\"cpus\":\"0-1\"}}]");
+    CHECK_STR(sched_runner(s, "b", 1), "a");
+    CHECK(!sched_runner(s, "a", 1) && !sched_runner(s, "b", 2) && !sched_runner(s, "c", 1));
     report(1, "{\"loss\":1}");
     held("b", 1); /* again, on another connection */
     CHECK_STR(gave(), "|");
     done(1, "{\"status\":0,\"seconds\":1}");
     CHECK_HAS(gave(), "| STOP b 0/1 its trial has ended; HOLD b 1/2;");
+    CHECK(!sched_runner(s, "b", 1));
 }
 
 TEST(two_workers_on_one_node_are_no_two_nodes)

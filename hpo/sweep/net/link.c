@@ -31,6 +31,7 @@ struct link {
     char *endpoint;
     int renew_ms;
     int carried; /* messages heard on this connection */
+    bool kept;   /* it is not renewed */
     uint64_t renew_at_ms;
 };
 
@@ -118,7 +119,7 @@ static void on_messages(struct zloop *z, void *arg)
         if (n < 0)
             break;
     }
-    if (l->open && l->carried >= RENEW_AFTER && uv_now(l->loop) >= l->renew_at_ms)
+    if (l->open && !l->kept && l->carried >= RENEW_AFTER && uv_now(l->loop) >= l->renew_at_ms)
         renew(l);
 }
 
@@ -246,6 +247,11 @@ void link_close(struct link *l)
         zmq_ctx_term(l->zmq); /* waits for what lingers */
     free(l->endpoint);
     free(l);
+}
+
+void link_keep(struct link *l)
+{
+    l->kept = true;
 }
 
 int64_t link_silent_ms(const struct link *l)

@@ -46,6 +46,9 @@ AUTO_DEFINE(link, struct link *, link_close)
  * done: what matters is said again when one has opened. */
 void link_say(struct link *l, const struct wire_msg *m);
 
+/* From now on it is not made anew while it is in use, so that what is said next arrives. */
+void link_keep(struct link *l);
+
 /* Milliseconds since the coordinator was last heard, or since the link was opened. */
 int64_t link_silent_ms(const struct link *l);
 /* We were not listening ourselves: the silence starts anew. */

@@ -1,6 +1,6 @@
 /* wire - what coordinator and workers say to each other: one JSON object a message.
  *
- *     {"v":4,"kind":"report","conn":3,"lease":12,"seq":4,"data":{"step":3,"loss":0.41}}
+ *     {"v":5,"kind":"report","conn":3,"lease":12,"seq":4,"data":{"step":3,"loss":0.41}}
  *
  * A worker counts its connections. Its hello opens connection `conn`; all that either side says
  * carries that number, and what carries another one is of a connection that broke: it is dropped.
@@ -18,7 +18,7 @@
 #include "common/strbuf.h"
 
 enum {
-    WIRE_VERSION = 4,
+    WIRE_VERSION = 5,
     WIRE_MAX_BYTES = 1 << 20, /* of a message */
     WIRE_PLACES_MAX = 65536,  /* of a worker; so many leases it may hold */
     WIRE_PING_MAX_MS = 5000,  /* the longest that a worker says nothing */
@@ -35,9 +35,9 @@ enum wire_kind {
                     people what the number comes from */
     WIRE_REPORT, /* lease, seq, data {"step"?,name:value,…} */
     WIRE_DONE,   /* lease, seq, data {"status","signal","oom","seconds","error"?,"preempted"?,
-                    "stopped"?} */
+                    "stopped"?,"unstarted"?} */
     WIRE_HELD, /* lease, data {"cpus"?,"gpus"?}: the place that is reserved for it, its part of the
-                  node; again after each hello */
+                  node; again after each hello until the trial's launcher has invited it */
     WIRE_DROP, /* lease: it needs the place back, so the trial has to end */
     WIRE_INVITE, /* lease, data {"address","token"}: the trial's launcher listens there (starter.h).
                     The coordinator hands it on to those that hold places, with "rank" */

@@ -46,6 +46,7 @@ struct lease {
     /* Of a job over several nodes, and a place that is held for one. */
     json_t *others;        /* borrowed from `run`; NULL: there are none */
     struct agents *agents; /* the job's ranks here */
+    bool invited;          /* they were started: once */
     json_t *invite;        /* for those of the others; NULL: not known yet */
     json_t *how;           /* the job has ended, but not all agents */
     struct hosts *hosts;
@@ -155,6 +156,11 @@ bool lease_started(const struct lease *l)
     return l->state != NEW;
 }
 
+bool lease_told_to_stop(const struct lease *l)
+{
+    return l->stop;
+}
+
 bool lease_over(const struct lease *l)
 {
     return l->state == OVER;
@@ -189,7 +195,9 @@ static void say_held(const struct lease *l)
 
 void lease_say_again(const struct lease *l)
 {
-    if (lease_holds(l) && l->state == RUNNING)
+    if (lease_holds(l) && l->preempted)
+        say(l, WIRE_DROP, NULL);
+    else if (lease_holds(l) && l->state == RUNNING && !l->invited)
         say_held(l);
     else if (l->invite && l->state == RUNNING)
         say(l, WIRE_INVITE, l->invite);
@@ -389,11 +397,12 @@ static int bring_ranks(struct lease *l, const json_t *invite, int first, struct 
 void lease_invite(struct lease *l, const json_t *invite)
 {
     struct err e = {0};
-    if (!lease_holds(l) || l->state != RUNNING || l->agents || l->stop)
+    if (!lease_holds(l) || l->state != RUNNING || l->invited || l->stop)
         return;
     fence(l);
     int first = (int)json_integer_value(json_object_get(invite, "rank"));
-    if (bring_ranks(l, invite, first, &e) < 0)
+    l->invited = bring_ranks(l, invite, first, &e) == 0;
+    if (!l->invited)
         log_error("lease %lld: %s", (long long)l->id, e.text); /* its launcher will miss them */
 }
 
@@ -521,8 +530,10 @@ void lease_start(struct lease *l, const struct share *place)
  * first, as this worker needs it back. */
 static void let_go(struct lease *l, bool preempted)
 {
-    if (preempted && !l->stop)
+    if (preempted && !l->stop) {
+        l->preempted = true;
         say(l, WIRE_DROP, NULL);
+    }
     l->stop = true;
     if (!l->agents)
         finish(l, NULL);

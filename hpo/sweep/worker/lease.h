@@ -68,6 +68,7 @@ void lease_stop(struct lease *l, bool preempted);
 void lease_kill(struct lease *l);
 
 bool lease_started(const struct lease *l);
+bool lease_told_to_stop(const struct lease *l);
 bool lease_over(const struct lease *l);
 
 /* The messages that have not been acknowledged. Borrowed. */

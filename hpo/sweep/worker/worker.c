@@ -144,10 +144,18 @@ static void on_over(void *arg, struct lease *l)
     stop_if_done(w);
 }
 
+/* Takes nothing new. What is said from now on may be the last. */
+static void begin_end(struct worker *w)
+{
+    w->ending = true;
+    link_keep(w->link);
+}
+
 /* Ends all that runs, as no fault of the trials. */
 static void end_all(struct worker *w)
 {
-    w->ending = w->stopping = true;
+    begin_end(w);
+    w->stopping = true;
     w->parting = false;
     for (size_t i = w->lease_count; i-- > 0;)
         lease_stop(w->leases[i], true);
@@ -199,6 +207,15 @@ static void run(struct worker *w, const struct wire_msg *m)
 
 /* ---- places --------------------------------------------------------------------------------- */
 
+/* Leases that have, or want, a place for longer. */
+static int unstopped(const struct worker *w)
+{
+    int n = 0;
+    for (size_t i = 0; i < w->lease_count; i++)
+        n += !lease_told_to_stop(w->leases[i]) && !lease_over(w->leases[i]);
+    return n;
+}
+
 static void on_strangers(void *arg, const struct stranger *list, int count, int64_t asked_ms)
 {
     struct worker *w = arg;
@@ -213,8 +230,8 @@ static void on_strangers(void *arg, const struct stranger *list, int count, int6
         say_places(w, shown);
     }
     fill_places(w);
-    for (struct lease *l; (l = next_waiting(w));) /* its place is a stranger's now */
-        lease_stop(l, true);
+    for (struct lease *l; unstopped(w) > usable(w) && (l = next_waiting(w));)
+        lease_stop(l, true); /* its place is a stranger's now */
 }
 
 /* The coordinator that started us may be in our control group. */
@@ -245,24 +262,24 @@ static void claim_cgroups(struct worker *w)
     say_places(w, why);
 }
 
-/* What each trial needs, and so how many run here at once. */
+/* What each trial needs, and so how many run here at once; later hellos say it themselves. */
 static void divide(struct worker *w, const json_t *need)
 {
     struct share_want want = w->config->want;
     struct err e = {0};
-    if (!w->places) {
-        want.need = w->need = resources_of(need);
-        if (places_new(&w->places, launcher_topo(w->launcher), &want, &e) < 0) {
-            give_up(w, &e);
-            return;
-        }
-        claim_cgroups(w);
-        w->open = !places_have_gpus(w->places);
-        if (!w->open)
-            w->strangers = strangers_open(&w->loop, GPUS_MS, on_strangers, w);
+    if (w->places)
+        return;
+    want.need = w->need = resources_of(need);
+    if (places_new(&w->places, launcher_topo(w->launcher), &want, &e) < 0) {
+        give_up(w, &e);
+        return;
     }
+    claim_cgroups(w);
+    w->open = !places_have_gpus(w->places);
     if (w->open)
         say_places(w, NULL);
+    else
+        w->strangers = strangers_open(&w->loop, GPUS_MS, on_strangers, w);
 }
 
 /* ---- the coordinator ------------------------------------------------------------------------ */
@@ -358,7 +375,8 @@ static void kill_all(struct worker *w)
 static void part(struct worker *w)
 {
     log_info("no trial for %d s: this worker leaves", w->config->idle_ms / 1000);
-    w->ending = w->parting = true;
+    begin_end(w);
+    w->parting = true;
     link_say(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
     ping(w);
 }
@@ -393,7 +411,7 @@ static void on_tick(uv_timer_t *t)
 static void finish_all(struct worker *w)
 {
     log_warn("%zu trials may come to their end; once more stops them", w->lease_count);
-    w->ending = true;
+    begin_end(w);
     for (size_t i = w->lease_count; i-- > 0;)
         if (!lease_started(w->leases[i]))
             lease_stop(w->leases[i], true);
