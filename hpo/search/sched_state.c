@@ -267,7 +267,7 @@ static json_t *dump_points(const struct trial *t)
 {
     json_t *list = json_array();
     for (const struct trial_point *p = t->points; p < t->points + t->point_count; p++)
-        json_array_append_new(list, json_pack("[f,f,f]", p->step, p->value, p->mean));
+        json_array_append_new(list, json_pack("[f,f]", p->step, p->value));
     return list;
 }
 

@@ -28,7 +28,7 @@ static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
         const struct trial *other = view->trials[i];
         size_t until = other->state == TRIAL_DONE ? trial_points_until(other, now->step) : 0;
         if (until > 0)
-            means[n++] = other->points[until - 1].mean;
+            means[n++] = trial_mean(other, until);
     }
     if (n == 0 || n < (size_t)rule->min_trials)
         return STOPPER_GO;

@@ -1,5 +1,6 @@
 #include "hpo/search/trial.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -82,6 +83,11 @@ int trial_state_parse(const char *name)
 /* ---- a trial -----------------------------------------------------------------------------------
  */
 
+struct trial_means {
+    double *at; /* of the points up to each */
+    size_t count, cap;
+};
+
 struct trial *trial_new(int id, json_t *params, int64_t now_ms)
 {
     struct trial *t = xzalloc(sizeof *t);
@@ -89,6 +95,7 @@ struct trial *trial_new(int id, json_t *params, int64_t now_ms)
     t->params = json_incref(params);
     t->created_ms = now_ms;
     t->metrics = json_object();
+    t->means = xzalloc(sizeof *t->means);
     t->resumed_at = -INFINITY;
     t->best = NAN;
     return t;
@@ -106,6 +113,8 @@ void trial_free(struct trial *t)
     free(t->why);
     free(t->error);
     free(t->points);
+    free(t->means->at);
+    free(t->means);
     free(t->rungs);
     free(t);
 }
@@ -139,6 +148,28 @@ static double better(double a, double b, bool maximize)
     return maximize ? fmax(a, b) : fmin(a, b); /* NAN: there is none yet */
 }
 
+/* Those from point i on. */
+static void forget_means(struct trial *t, size_t i)
+{
+    if (t->means->count > i)
+        t->means->count = i;
+}
+
+double trial_mean(const struct trial *t, size_t n)
+{
+    struct trial_means *m = t->means;
+    assert(n > 0 && n <= t->point_count);
+    if (m->cap < n) {
+        m->cap = t->point_count;
+        m->at = xrealloc(m->at, m->cap, sizeof *m->at);
+    }
+    for (; m->count < n; m->count++) {
+        double before = m->count ? m->at[m->count - 1] : 0;
+        m->at[m->count] = before + (t->points[m->count].value - before) / (double)(m->count + 1);
+    }
+    return m->at[n - 1];
+}
+
 /* After points have gone. */
 static void find_best(struct trial *t, bool maximize)
 {
@@ -162,14 +193,11 @@ static void put_point(struct trial *t, double step, double value, bool maximize)
         t->point_count++;
     }
     t->points[i] = (struct trial_point){.step = step, .value = value};
+    forget_means(t, i);
     if (replaced)
         find_best(t, maximize);
     else
         t->best = better(t->best, value, maximize);
-    for (; i < t->point_count; i++) {
-        struct trial_point *p = &t->points[i];
-        p->mean = i == 0 ? p->value : p[-1].mean + (p->value - p[-1].mean) / (double)(i + 1);
-    }
 }
 
 void trial_report(struct trial *t, double step, const json_t *values, const char *metric,
@@ -178,6 +206,7 @@ void trial_report(struct trial *t, double step, const json_t *values, const char
     if (t->points_lease != t->lease) {
         while (t->point_count && t->points[t->point_count - 1].step >= step)
             t->point_count--;
+        forget_means(t, t->point_count);
         find_best(t, maximize);
         t->points_lease = t->lease;
         t->last_step = -INFINITY;

@@ -54,7 +54,6 @@ int trial_state_parse(const char *name);
 struct trial_point { /* one finite value of the sweep's metric */
     double step;
     double value;
-    double mean; /* of this and those before it */
 };
 
 struct trial_rung { /* what a trial was compared by at a rung of `asha` */
@@ -74,12 +73,13 @@ struct trial {
 
     struct trial_point *points; /* by rising step */
     size_t point_count, point_cap;
-    double best;          /* of their values; NAN: there are none */
-    int64_t points_lease; /* the last lease that reported; 0: none */
-    double last_step;     /* the highest under points_lease */
-    int lease_reports;    /* under points_lease, of the sweep's metric */
-    bool diverged;        /* the metric's newest report was no finite number */
-    json_t *metrics;      /* name -> last value (json_number()), of all that was ever reported */
+    struct trial_means *means; /* trial_mean()'s */
+    double best;               /* of their values; NAN: there are none */
+    int64_t points_lease;      /* the last lease that reported; 0: none */
+    double last_step;          /* the highest under points_lease */
+    int lease_reports;         /* under points_lease, of the sweep's metric */
+    bool diverged;             /* the metric's newest report was no finite number */
+    json_t *metrics; /* name -> last value (json_number()), of all that was ever reported */
 
     /* What early stopping has to remember because it follows from when things happened, not from
      * the points alone. */
@@ -117,6 +117,9 @@ double trial_value(const struct trial *t, bool last);
 
 /* How many points have a step <= `step`. */
 size_t trial_points_until(const struct trial *t, double step);
+/* The mean of the first n points, 0 < n <= point_count. Each is computed once; who never asks pays
+ * no memory for it. */
+double trial_mean(const struct trial *t, size_t n);
 
 struct trial_view { /* all trials of a sweep, in the order of their ids */
     const struct trial *const *trials;

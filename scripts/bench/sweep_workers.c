@@ -24,8 +24,8 @@
 enum {
     BATCH = 64,
     CONNECT_MS = 8000, /* for all to connect */
-    RENEW_MIN_US = 30000000,
-    RENEW_SPREAD_US = 30000000
+    RENEW_MIN_US = 60000000,
+    RENEW_SPREAD_US = 60000000
 };
 
 struct sim {

@@ -85,14 +85,14 @@ TEST(points_are_in_order_of_their_steps_with_best_and_mean)
     CHECK_INT(t->point_count, 3);
     CHECK_NEAR(t->points[1].step, 20, 0);
     CHECK_NEAR(t->best, 2, 0);
-    CHECK_NEAR(t->points[1].mean, 3, 0);
-    CHECK_NEAR(t->points[2].mean, 4, 1e-15);
+    CHECK_NEAR(trial_mean(t, 2), 3, 0);
+    CHECK_NEAR(trial_mean(t, 3), 4, 1e-15);
     CHECK_NEAR(trial_value(t, false), 2, 0);
     CHECK_NEAR(trial_value(t, true), 6, 0);
     report(t, 20, "{\"loss\":8}"); /* replaces */
     CHECK_INT(t->point_count, 3);
     CHECK_NEAR(trial_value(t, false), 4, 0);
-    CHECK_NEAR(t->points[2].mean, 6, 1e-15);
+    CHECK_NEAR(trial_mean(t, 3), 6, 1e-15);
 }
 
 TEST(points_are_found_by_step)
@@ -127,10 +127,13 @@ TEST(a_new_lease_goes_on_from_where_it_first_reports)
     AUTO(trial) struct trial *t = leased();
     for (int i = 0; i < 6; i++)
         report(t, i, "{\"loss\":3}");
+    CHECK_NEAR(trial_mean(t, 6), 3, 0);
     t->lease = 2;
     report(t, 4, "{\"loss\":1}");
     CHECK_INT(t->point_count, 5);
     CHECK_NEAR(t->best, 1, 0);
+    CHECK_NEAR(trial_mean(t, 5), 2.6, 1e-15);
+    CHECK_NEAR(trial_mean(t, 4), 3, 0);
     t->lease = 3;
     report(t, 0, "{\"acc\":1}");
     CHECK_INT(t->point_count, 0);

@@ -16,7 +16,7 @@
 
 enum {
     TICK_MS = 250,
-    RENEW_MS = 30000, /* of a connection that is in use: after this to twice this (link.h) */
+    RENEW_MS = 60000, /* of a connection that is in use: after this to twice this (link.h) */
     GPUS_MS = 5000,   /* between two looks at who uses the GPUs */
     WHY_MAX = 900,    /* bytes of what is told with places */
     STOPPED_MS = 2000 /* without a tick: we were stopped, or the machine slept */
