@@ -231,6 +231,22 @@ static void climb_set(const struct pool *p, struct lbfgs **l, size_t n)
     }
 }
 
+/* g: the slope of what a climb minimises at its point u, from that of the target by the columns.
+ * A number that is not active there has none: its column stands still. */
+static void descent(const struct pool *p, const double *u, const double *slope, double *g)
+{
+    AUTO(free) double *settled = xcalloc(p->dims, sizeof *settled);
+    AUTO(free) bool *active = xcalloc(p->dims, sizeof *active);
+    bool all = p->space->shape.smooth; /* are always active */
+    memcpy(settled, u, p->dims * sizeof *u);
+    if (!all)
+        space_settle(p->space->space, settled, active);
+    for (size_t k = 0; k < p->dims; k++) {
+        const struct bayes_dim *dim = &p->space->dim[k];
+        g[k] = !dim->count && (all || active[k]) ? -slope[dim->col] : 0;
+    }
+}
+
 /* One evaluation for each climb that wants one; false: none does. */
 static bool climb_step(const struct pool *p, struct lbfgs **l, size_t n)
 {
@@ -246,8 +262,7 @@ static bool climb_step(const struct pool *p, struct lbfgs **l, size_t n)
     for (size_t i = 0, at = 0; i < n; i++) {
         if (!lbfgs_wants(l[i]))
             continue;
-        for (size_t k = 0; k < p->dims; k++)
-            g[k] = p->space->dim[k].count ? 0 : -slope[at * cols + p->space->dim[k].col];
+        descent(p, lbfgs_x(l[i]), slope + at * cols, g);
         lbfgs_tell(l[i], -value[at], g);
         at++;
     }

@@ -166,6 +166,45 @@ TEST(in_a_mixed_and_conditional_space_it_finds_more)
     check_better(mixed, NULL, 30, -1e-9);
 }
 
+static const char branches[] = "[{'name':'k','type':'cat','choices':['p','q']},"
+                               "{'name':'a','type':'float','low':0,'high':1},"
+                               "{'name':'b','type':'float','low':0,'high':1},"
+                               "{'name':'c','type':'float','low':0,'high':1,"
+                               "'when':{'param':'k','in':['q']}},"
+                               "{'name':'d','type':'float','low':0,'high':1,"
+                               "'when':{'param':'k','in':['q']}}]";
+
+/* In how many ways a small step of one active number leads higher than u. */
+static int ways_up(const struct world *w, const double *u)
+{
+    double at[DIMS_MAX], here = target_at(w, u);
+    bool active[DIMS_MAX];
+    int up = 0;
+    memcpy(at, u, dims(w) * sizeof *u);
+    space_settle(w->space, at, active);
+    for (size_t i = 0; i < dims(w); i++)
+        for (int side = -1; side <= 1 && active[i] && !w->seen->dim[i].count; side += 2) {
+            memcpy(at, u, dims(w) * sizeof *u);
+            at[i] = fmin(1, fmax(0, at[i] + 3e-3 * side));
+            up += target_at(w, at) > here + 1e-3;
+        }
+    return up;
+}
+
+TEST(numbers_that_are_not_active_lead_no_climb_astray)
+{
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct world w;
+        double u[3 * DIMS_MAX], value = 0;
+        begin(&w, branches, NULL, 30, seed);
+        struct bayes_search s = searching(&w, seed, 0.05);
+        CHECK_INT(bayes_search_run(&s, u, 3, &value), 3);
+        for (size_t i = 0; i < 3; i++)
+            CHECK_INT(ways_up(&w, u + i * dims(&w)), 0);
+        end(&w);
+    }
+}
+
 TEST(where_constraints_cut_the_space_it_stays_within_and_comes_near_the_best)
 {
     check_better(six, "['a + b + c <= 0.7', 'd * e < 0.3']", 30, -1);
