@@ -158,7 +158,7 @@ static int read_impute(struct spec *s, const struct node *n, struct err *e)
         if (at.value)
             notice(s,
                    "'%s': no effect here; bayes models failed trials as infeasible, and running "
-                   "ones at the mean it expects plus one standard deviation",
+                   "ones at the mean it expects plus a quarter of a standard deviation",
                    keys[k]);
     }
     return 0;

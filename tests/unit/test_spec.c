@@ -167,6 +167,7 @@ TEST(keys_of_where_wandb_runs_it_are_told_once_to_have_no_effect)
     CHECK_STR(s->notices[0],
               "'entity', 'project', 'kind', 'controller': where W&B runs a sweep; no effect here");
     CHECK_HAS(s->notices[1], "'impute': no effect here; bayes models failed trials as infeasible");
+    CHECK_HAS(s->notices[1], "plus a quarter of a standard deviation");
 }
 
 TEST(median_has_defaults_and_hyperband_wandbs)
