@@ -51,7 +51,8 @@ static int read_curve(struct spec_stop *stop, const struct node *n, struct err *
                : node_error(&at, e, "'keep' must be above 0, up to 1");
 }
 
-enum { KEYS_MAX = 6 };
+enum { KEYS_MAX = 6, BANDS_MAX = 100 };
+static const double eta_min = 1.1;
 
 static const struct type {
     const char *name;
@@ -96,6 +97,21 @@ static int find_type(const struct type **out, const struct node *n, struct err *
     return err_hint(e, "type: %s", near ? near : "hyperband, asha, curve or median");
 }
 
+/* So that there are no more than some hundred rungs, however long a trial is. W&B's bands may be
+ * closer, where they are not too many. */
+static int check_eta(const struct spec_stop *stop, const struct type *t, const struct node *n,
+                     struct err *e)
+{
+    struct node at = node_member(n, "eta");
+    bool few = stop->type == SPEC_STOPPER_HYPERBAND && stop->s <= BANDS_MAX;
+    if (!(stop->eta > 1))
+        return node_error(&at, e, "'eta' must be above 1");
+    if (few || stop->eta >= eta_min)
+        return 0;
+    node_error(&at, e, "'eta' must be %g or more: a smaller one makes thousands of rungs", eta_min);
+    return err_hint(e, "eta: %g", t->defaults.eta);
+}
+
 int spec_stop_read(struct spec_stop *out, const struct node *n, struct err *e)
 {
     const struct type *t = NULL;
@@ -114,9 +130,9 @@ int spec_stop_read(struct spec_stop *out, const struct node *n, struct err *e)
         node_int(&stop.max_iter, n, "max_iter", 1, INT_MAX, e) < 0 ||
         node_real(&stop.eta, n, "eta", e) < 0 || t->read(&stop, n, e) < 0)
         return -EINVAL;
-    struct node eta = node_member(n, "eta"), max = node_member(n, "max_iter");
-    if (!(stop.eta > 1))
-        return node_error(&eta, e, "'eta' must be above 1");
+    struct node max = node_member(n, "max_iter");
+    if (check_eta(&stop, t, n, e) < 0)
+        return -EINVAL;
     if (stop.max_iter && stop.max_iter < stop.min_iter && stop.type != SPEC_STOPPER_HYPERBAND)
         return node_error(&max, e, "'max_iter' must not be less than 'min_iter', %d",
                           stop.min_iter);

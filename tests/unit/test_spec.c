@@ -253,6 +253,38 @@ TEST(each_rule_has_its_keys_and_defaults)
     CHECK_HAS(e.text, "/min_iter: 'min_iter' must be from 1");
 }
 
+TEST(an_eta_that_would_make_thousands_of_rungs_is_refused)
+{
+    static const char *const wrong[] = {
+        "{type: asha, eta: 1.000000001}",
+        "{type: asha, like: ray, eta: 1.09, min_iter: 1}",
+        "{type: curve, eta: 1.01}",
+        "{type: hyperband, max_iter: 100, s: 101, eta: 1.000000001}",
+    };
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        struct err e = {0};
+        AUTO(free)
+        char *text = xasprintf(LEAST "metric: {name: m}\nearly_terminate: %s\n", wrong[i]);
+        if (read_spec(text, &e))
+            FAIL("was read: %s", wrong[i]);
+        CHECK_HAS(e.text, "s.yaml:5:");
+        CHECK_HAS(e.text, "'eta' must be 1.1 or more");
+        CHECK_HAS(e.hint, "eta: ");
+    }
+    static const char *const right[] = {
+        "{type: asha, eta: 1.1}",
+        "{type: curve, eta: 1.1}",
+        "{type: hyperband, min_iter: 3, eta: 1.01}", /* of W&B's bands there are 100 at most */
+        "{type: hyperband, max_iter: 100, s: 100, eta: 1.01}",
+    };
+    for (size_t i = 0; i < COUNT_OF(right); i++) {
+        AUTO(free)
+        char *text = xasprintf(LEAST "metric: {name: m}\nearly_terminate: %s\n", right[i]);
+        AUTO(spec) struct spec *s = spec(text);
+        CHECK(s->stop.eta <= 1.1);
+    }
+}
+
 TEST(a_prior_is_said_to_have_no_effect_where_nothing_learns_from_it)
 {
     AUTO(spec)
