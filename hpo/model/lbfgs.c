@@ -156,15 +156,21 @@ static void set_out(struct lbfgs *l)
 /* Keeps the step from x to `trial` as a pair, where it has positive curvature. */
 static void keep_pair(struct lbfgs *l, const double *g)
 {
+    double sy = 0, ss = 0, yy = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        double step = l->trial[i] - l->x[i], turn = g[i] - l->g[i];
+        sy += step * turn;
+        ss += step * step;
+        yy += turn * turn;
+    }
+    if (!(sy > 1e-10 * sqrt(ss * yy)))
+        return;
     int at = (l->newest + 1) % PAIRS;
     double *s = l->s + (size_t)at * l->n, *y = l->y + (size_t)at * l->n;
     for (size_t i = 0; i < l->n; i++) {
         s[i] = l->trial[i] - l->x[i];
         y[i] = g[i] - l->g[i];
     }
-    double sy = dot(s, y, l->n);
-    if (!(sy > 1e-10 * sqrt(dot(s, s, l->n) * dot(y, y, l->n))))
-        return;
     l->rho[at] = 1 / sy;
     l->newest = at;
     l->pairs += l->pairs < PAIRS;

@@ -120,3 +120,27 @@ TEST(it_never_asks_outside_the_box_nor_too_often)
     }
     CHECK(lbfgs_evals(l) <= 25);
 }
+
+TEST(a_step_without_curvature_leaves_all_that_is_known_of_it)
+{
+    double lo[3] = {-9, -9, -9}, hi[3] = {9, 9, 9}, x[3] = {5, 4, 3}, g[3], last[3], step[3];
+    AUTO(lbfgs) struct lbfgs *l = lbfgs_new(3, lo, hi, x, 400, 0);
+    const double *best = NULL;
+    int steps = 0; /* that were taken, and had a curvature */
+    while (steps < 12) {
+        double f = bowl(lbfgs_x(l), 3, g), before = lbfgs_best(l, &best);
+        lbfgs_tell(l, f, g);
+        steps += lbfgs_best(l, &best) < before;
+        CHECK(lbfgs_wants(l));
+    }
+    double f = lbfgs_best(l, &best), slope = 0;
+    bowl(best, 3, g);
+    for (int i = 0; i < 3; i++) {
+        last[i] = lbfgs_x(l)[i];
+        step[i] = last[i] - best[i];
+        slope += g[i] * step[i];
+    }
+    lbfgs_tell(l, f + slope, g); /* a plane */
+    for (int i = 0; i < 3; i++)
+        CHECK_NEAR((lbfgs_x(l)[i] - last[i]) / step[i], 1, 1e-6);
+}
