@@ -81,6 +81,16 @@ static struct constraint_value compare(enum how how, struct constraint_value a,
                                            : a.number >= b.number);
 }
 
+/* Python's a // b: by the remainder, since a / b may be rounded up to a whole number. */
+static double divide_down(double a, double b)
+{
+    double r = fmod(a, b), q = (a - r) / b;
+    if (r != 0 && (r < 0) != (b < 0))
+        q--;
+    double down = floor(q);
+    return q - down > 0.5 ? down + 1 : down;
+}
+
 static double calculate(enum kind kind, double a, double b)
 {
     double r = 0;
@@ -94,7 +104,7 @@ static double calculate(enum kind kind, double a, double b)
     case OP_DIVIDE:
         return b != 0 ? a / b : NAN;
     case OP_DIVIDE_DOWN:
-        return b != 0 ? floor(a / b) : NAN;
+        return b != 0 ? divide_down(a, b) : NAN;
     case OP_REMAINDER: /* has the sign of b */
         r = fmod(a, b);
         return r != 0 && (r < 0) != (b < 0) ? r + b : r;
