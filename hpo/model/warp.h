@@ -8,7 +8,11 @@
  * all, S = the lower quartile - min: where values span orders of magnitude above their least, as
  * those of a sum of squares do, each factor is one step. Which serves best is told by the evidence,
  * to which the logarithm of the transform's slope is added, so that densities are over y (Snelson,
- * Rasmussen & Ghahramani, "Warped Gaussian processes", NIPS 2003, eq. 6). */
+ * Rasmussen & Ghahramani, "Warped Gaussian processes", NIPS 2003, eq. 6).
+ *
+ * Values that are out of all proportion, as the largest double that stands for a failure, are moved
+ * in before: where the largest is more than 1e100 times M - the lower quartile, none counts as more
+ * than 1e6 times that from M. */
 #ifndef DROVER_WARP_H
 #define DROVER_WARP_H
 
@@ -18,7 +22,8 @@ enum warp_kind { WARP_NONE, WARP_SQUASH, WARP_LIFT, WARP_LOG, WARP_KINDS };
 
 struct warp { /* set by warp_fit() */
     enum warp_kind kind;
-    double unit;         /* all that follows is in units of the largest value */
+    double low, high; /* values beyond them count as these; infinite where all are in proportion */
+    double unit;      /* all that follows is in units of the largest value */
     double knee, spread; /* where the bend begins: M or min; S */
     double shift, scale; /* of the standardisation, after the bending */
 };
@@ -27,11 +32,11 @@ struct warp { /* set by warp_fit() */
  * WARP_NONE. Cost n log n. */
 void warp_fit(struct warp *w, enum warp_kind kind, const double *y, size_t n);
 
-/* The value of y; it rises with y. Of n values: mean 0, variance 1, where they are not all equal.
- */
+/* The value of y; it rises with y, from `low` to `high`. Of n values: mean 0, variance 1, where
+ * they are not all equal. */
 double warp_value(const struct warp *w, double y);
 
-/* The slope of warp_value() at y. */
+/* The slope of warp_value() at y, or at the limit that y is beyond. */
 double warp_slope(const struct warp *w, double y);
 
 #endif

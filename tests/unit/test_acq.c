@@ -1,5 +1,6 @@
 #include "hpo/model/acq.h"
 
+#include <float.h>
 #include <gsl/gsl_integration.h>
 #include <math.h>
 
@@ -160,6 +161,35 @@ TEST(values_as_large_as_there_are_do_no_harm)
             CHECK(isfinite(warp_value(&w, y[i])) && isfinite(warp_slope(&w, y[i])));
         CHECK(warp_value(&w, y[0]) < warp_value(&w, y[1]));
     }
+}
+
+TEST(a_value_out_of_all_proportion_leaves_the_others_apart)
+{
+    double y[13];
+    for (int i = 0; i < 12; i++)
+        y[i] = (i * 7 % 12) / 11.0;
+    for (int side = -1; side <= 1; side += 2) {
+        struct warp w;
+        y[12] = side * DBL_MAX;
+        warp_fit(&w, side > 0 ? WARP_SQUASH : WARP_LIFT, y, 13);
+        CHECK_INT(w.kind, side > 0 ? WARP_SQUASH : WARP_LIFT);
+        for (int i = 0; i < 12; i++) {
+            CHECK(side * (warp_value(&w, y[12]) - warp_value(&w, y[i])) > 1);
+            for (int j = 0; j < 12; j++)
+                CHECK(y[i] <= y[j] || warp_value(&w, y[i]) - warp_value(&w, y[j]) > 0.01);
+            CHECK(warp_slope(&w, y[i]) > 0.1);
+        }
+        CHECK(warp_slope(&w, y[12]) > 0 && isfinite(log(warp_slope(&w, y[12]))));
+    }
+}
+
+TEST(a_value_that_is_only_very_large_is_taken_as_it_is)
+{
+    static const double y[] = {0, 1, 2, 3, 0.9e100};
+    struct warp w;
+    warp_fit(&w, WARP_SQUASH, y, 5);
+    CHECK(isinf(w.low) && isinf(w.high));
+    CHECK(warp_value(&w, 0.9e100) > warp_value(&w, 0.8e100));
 }
 
 TEST(equal_outputs_become_nought)
