@@ -23,6 +23,8 @@ void bayes_past_free(struct bayes_past *p)
     free(p->ids);
     free(p->pending);
     free(p->taken);
+    free(p->places);
+    free(p->inside);
     free(p);
 }
 
@@ -50,6 +52,35 @@ static bool place(const struct bayes_past *p, const json_t *params, const struct
         return false;
     bayes_space_columns(p->space, s->u, true, s->x, 1);
     return true;
+}
+
+/* Where a trial is: its parameters are read once. */
+static bool place_trial(struct bayes_past *p, const struct trial *t, const struct spot *s)
+{
+    size_t dims = p->space->dims, cols = p->space->shape.cols, at = (size_t)t->id;
+    double *row = p->places + at * (dims + cols);
+    if (!p->inside[at]) {
+        p->inside[at] = place(p, t->params, s) ? 1 : -1;
+        memcpy(row, s->u, dims * sizeof *row);
+        memcpy(row + dims, s->x, cols * sizeof *row);
+    }
+    memcpy(s->u, row, dims * sizeof *row);
+    memcpy(s->x, row + dims, cols * sizeof *row);
+    return p->inside[at] > 0;
+}
+
+/* Room for what is kept by trial. */
+static void make_room(struct bayes_past *p, size_t count)
+{
+    size_t row = p->space->dims + p->space->shape.cols, old = p->trial_cap, cap = 2 * count;
+    if (count <= old)
+        return;
+    p->taken = xrealloc(p->taken, cap, sizeof *p->taken);
+    p->inside = xrealloc(p->inside, cap, sizeof *p->inside);
+    p->places = xrealloc(p->places, cap * row, sizeof *p->places);
+    memset(p->taken + old, 0, (cap - old) * sizeof *p->taken);
+    memset(p->inside + old, 0, (cap - old) * sizeof *p->inside);
+    p->trial_cap = cap;
 }
 
 static void append_row(double **rows, size_t *cap, size_t at, const double *u, size_t dims)
@@ -98,7 +129,7 @@ static void take_end(struct bayes_past *p, const struct trial *t, const struct s
 {
     bool gave =
         t->state == TRIAL_PRUNED || goals_values(p->task->goals, p->task->goal_count, t, s->y);
-    if (t->state == TRIAL_CANCELLED || !place(p, t->params, s))
+    if (t->state == TRIAL_CANCELLED || !place_trial(p, t, s))
         return;
     gave = gave && (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED);
     bayes_data_add(&p->ends, p->space->shape.cols, s->x, gave ? 1 : -1, 0);
@@ -124,12 +155,7 @@ static void take_ends(struct bayes_past *p, const struct trial_view *view, const
 {
     AUTO(free) const struct trial **ended = xcalloc(view->count + 1, sizeof *ended);
     size_t n = 0;
-    if (view->count > p->taken_cap) {
-        size_t cap = 2 * view->count;
-        p->taken = xrealloc(p->taken, cap, sizeof *p->taken);
-        memset(p->taken + p->taken_cap, 0, (cap - p->taken_cap) * sizeof *p->taken);
-        p->taken_cap = cap;
-    }
+    make_room(p, view->count);
     for (size_t i = 0; i < view->count; i++)
         if (!p->taken[i] && trial_ended(view->trials[i]->state)) {
             p->taken[i] = true;
@@ -157,7 +183,7 @@ static void take_partial(struct bayes_past *p, const struct trial_view *view, co
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
         double mean = 0, sd = 0;
-        if ((trial_ended(t->state) && !partial(t)) || !place(p, t->params, s))
+        if ((trial_ended(t->state) && !partial(t)) || !place_trial(p, t, s))
             continue;
         if (partial(t) && !f)
             f = forecast_new(p->task->stop, goal->maximize, goal->last, view);

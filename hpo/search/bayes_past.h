@@ -31,8 +31,11 @@ struct bayes_past { /* read by the sampler; changed only here */
     double *pending; /* rows of dims: trials that have not ended and are not forecast */
     size_t pending_count, pending_cap;
 
-    bool *taken; /* by trial: its end is among the certain ones, or the failures */
-    size_t taken_cap;
+    /* By trial: */
+    bool *taken;         /* its end is among the certain ones, or the failures */
+    double *places;      /* rows of dims, then columns: where it is; parameters never change */
+    signed char *inside; /* 1: it is in the space, -1: it is not, 0: not looked at yet */
+    size_t trial_cap;
 };
 
 /* Borrows both. `first`: observations and trials that are to fill the space before a model chooses;

@@ -397,3 +397,27 @@ TEST(ten_thousand_trials_are_looked_at_quickly_and_again_at_once)
     CHECK(first < 1 && next < 0.05); /* with room for sanitizers */
     end(&w);
 }
+
+TEST(where_a_running_trial_is_is_found_out_once)
+{
+    struct world w;
+    struct rng r;
+    rng_seed(&r, 7, 0);
+    begin(&w, &minimise, 1);
+    for (int i = 0; i < 5000; i++)
+        at(i % 5 ? rng_unit(&r) : 2); /* outside of the space */
+    double start = seconds(), least = INFINITY;
+    CHECK_INT(look(&w)->pending_count, 4000);
+    double first = seconds() - start;
+    AUTO(free) double *before = xcalloc(4000, sizeof *before);
+    memcpy(before, w.past->pending, 4000 * sizeof *before);
+    for (int i = 0; i < 20; i++) {
+        start = seconds();
+        CHECK_INT(look(&w)->pending_count, 4000);
+        least = fmin(least, seconds() - start);
+    }
+    CHECK(memcmp(before, w.past->pending, 4000 * sizeof *before) == 0);
+    printf("# the first look %.2f ms, a later one %.2f ms\n", 1e3 * first, 1e3 * least);
+    CHECK(least < first / 4);
+    end(&w);
+}
