@@ -301,6 +301,22 @@ bool dist_has(const struct dist *d, const json_t *value, bool grid)
     return json_number_value(point) == x;
 }
 
+json_t *dist_exact(const struct dist *d, json_t *value, bool grid)
+{
+    double x = json_number_value(value);
+    if (d->kind <= DIST_INT_LOG || !(d->q > 0) || !json_is_number(value))
+        return json_incref(value);
+    double from = grid ? d->a : 0, k = rint((x - from) / d->q);
+    if (!(fabs(k) <= exact_max) || (grid && !(k >= 0 && k < dist_grid_count(d))))
+        return json_incref(value);
+    json_t *exact = grid ? dist_grid_value(d, k) : multiple(d, k);
+    double off = fabs(json_number_value(exact) - x);
+    if (off > 0 && off <= 4 * DBL_EPSILON * (fabs(from) + fabs(x)))
+        return exact;
+    json_decref(exact);
+    return json_incref(value);
+}
+
 /* ---- keys --------------------------------------------------------------------------------------
  */
 

@@ -90,6 +90,11 @@ json_t *dist_grid_value(const struct dist *d, double i);
 /* Whether `value` is one of the counted ones: those of the grid, or all. */
 bool dist_has(const struct dist *d, const json_t *value, bool grid);
 
+/* A value as the distribution itself gives it: where it is a multiple of q but for its last digits,
+ * as 0.3 is of 0.1 (0.30000000000000004), that multiple; with `grid`, the grid's value. Others as
+ * they are. New reference. */
+json_t *dist_exact(const struct dist *d, json_t *value, bool grid);
+
 /* {"distribution":…, …} as read. New reference. */
 json_t *dist_json(const struct dist *d);
 

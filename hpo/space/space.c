@@ -330,6 +330,14 @@ int space_params(json_t **out, const struct space *s, const struct node *n, stru
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
     if (take((const json_t **)values, u, s, n, e) < 0)
         return -EINVAL;
+    AUTO(free) json_t **exact = xcalloc(s->count, sizeof(json_t *));
+    for (size_t i = 0; i < s->count; i++)
+        exact[i] = values[i] ? dist_exact(s->params[i].dist, values[i], s->grid) : NULL;
+    AUTO(json) json_t *set = space_in_assemble(s, exact, NULL);
+    if (!space_in_broken(s, &(struct space_at){.values = (const json_t *const *)exact})) {
+        *out = TAKE(set);
+        return 0;
+    }
     const struct constraint *broken =
         space_in_broken(s, &(struct space_at){.values = (const json_t *const *)values});
     if (broken)

@@ -79,7 +79,8 @@ void space_settle(const struct space *s, double *u, bool *active);
 int space_unit(const struct space *s, const json_t *params, double *u, struct err *e);
 
 /* Reads a parameter set that a person wrote: all but constants must be there. *out is a new
- * reference, in the space's order, constants filled in.
+ * reference, in the space's order, constants filled in, multiples of q with all their digits
+ * (dist_exact()), unless a constraint holds for what was written alone.
  *   -EINVAL  as space_unit(), or it breaks a constraint; at the place in the file */
 int space_params(json_t **out, const struct space *s, const struct node *n, struct err *e);
 

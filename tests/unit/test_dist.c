@@ -297,6 +297,31 @@ TEST(values_out_of_the_bounds_have_no_place)
     CHECK(!isnan(dist_unit(l, edge)) && isnan(dist_unit(l, below)) && isnan(dist_unit(l, minus)));
 }
 
+TEST(a_value_that_is_a_multiple_but_for_its_last_digits_becomes_it)
+{
+    static const struct {
+        const char *dist;
+        bool grid;
+        double written, exact;
+    } rows[] = {
+        {RANGE("q_uniform", "\"min\": 0, \"max\": 1, \"q\": 0.1"), false, 0.3, 3 * 0.1},
+        {RANGE("q_uniform", "\"min\": 0, \"max\": 1, \"q\": 0.1"), false, 0.5, 0.5},
+        {RANGE("q_uniform", "\"min\": 0, \"max\": 1, \"q\": 0.1"), false, 0.31, 0.31},
+        {RANGE("q_uniform", "\"min\": 0, \"max\": 1, \"q\": 0.1"), false, 0.3 + 1e-14, 0.3 + 1e-14},
+        {RANGE("q_uniform", "\"min\": -1, \"max\": 1, \"q\": 0.1"), false, -0.7, -7 * 0.1},
+        {RANGE("q_uniform", "\"min\": -1, \"max\": 1, \"q\": 0.1"), true, -0.3, -1 + 7 * 0.1},
+        {RANGE("q_uniform", "\"min\": 0.05, \"max\": 1, \"q\": 0.1"), true, 0.3, 0.3},
+        {RANGE("q_normal", "\"q\": 0.01"), false, 0.57, 57 * 0.01},
+        {RANGE("uniform", "\"min\": 0, \"max\": 1"), false, 0.3, 0.3},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        AUTO(dist) struct dist *d = dist(rows[i].dist);
+        AUTO(json) json_t *written = json_real(rows[i].written);
+        AUTO(json) json_t *exact = dist_exact(d, written, rows[i].grid);
+        CHECK_NEAR(json_real_value(exact), rows[i].exact, 0);
+    }
+}
+
 TEST(what_makes_no_sense_is_an_error_that_says_why)
 {
     static const char *const rows[][3] = {

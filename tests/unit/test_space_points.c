@@ -348,6 +348,27 @@ TEST(a_written_set_has_to_meet_the_constraints)
     CHECK(!space_allows(s, u));
 }
 
+/* 3 * 0.1 is 0.30000000000000004. */
+TEST(a_written_multiple_of_q_gets_all_its_digits_unless_a_constraint_holds_for_it_alone)
+{
+    static const struct {
+        const char *rule;
+        double x;
+    } rows[] = {{"x < 2", 3 * 0.1}, {"x <= 0.3", 0.3}, {"x > 0.3", 3 * 0.1}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        AUTO(free)
+        char *yaml =
+            xasprintf("parameters: {x: {distribution: q_uniform, min: 0, max: 1, q: 0.1}}\n"
+                      "constraints: ['%s']\n",
+                      rows[i].rule);
+        AUTO(space) struct space *s = of_yaml(yaml, false, NULL);
+        AUTO(json) json_t *in = json_pack("{s:f}", "x", 0.3), *out = NULL;
+        struct node n = node_of_json(in);
+        CHECK_INT(space_params(&out, s, &n, NULL), 0);
+        CHECK_NEAR(json_real_value(json_object_get(out, "x")), rows[i].x, 0);
+    }
+}
+
 #define PARAMS "parameters: {a: {min: 1, max: 9}, f: {min: 0.0, max: 1.0}}\n"
 
 TEST(conditions_and_constraints_that_make_no_sense_are_refused_with_their_place)

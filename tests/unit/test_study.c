@@ -260,6 +260,27 @@ TEST(results_without_an_id_get_ids_back_and_are_not_suggested_again)
     CHECK_STR(say("{\"op\":\"best\"}"), "{\"best\":{\"id\":0,\"params\":{\"k\":2},\"value\":5.0}}");
 }
 
+TEST(multiples_of_q_as_people_write_them_are_those_of_the_space)
+{
+    static const char *const methods[] = {"random", "sobol", "bayes"};
+    for (size_t m = 0; m < COUNT_OF(methods); m++) {
+        AUTO(study) struct study *s = NULL;
+        AUTO(free)
+        char *init = xasprintf("{\"op\":\"init\",\"method\":\"%s\",\"space\":{\"x\":"
+                               "{\"distribution\":\"q_uniform\",\"min\":0,\"max\":1,\"q\":0.1}}}",
+                               methods[m]);
+        CHECK_STR(say_to(&s, init), OK);
+        for (int k = 0; k <= 10; k++) {
+            AUTO(free)
+            char *tell = xasprintf("{\"op\":\"tell\",\"results\":[{\"params\":{\"x\":%.1f},"
+                                   "\"value\":%d}]}",
+                                   0.1 * k, k);
+            CHECK_HAS(say_to(&s, tell), "\"ok\":true");
+        }
+        CHECK_STR(say_to(&s, "{\"op\":\"ask\"}"), "{\"trials\":[],\"exhausted\":true}");
+    }
+}
+
 TEST(a_space_of_one_point_gives_one_trial)
 {
     CHECK_STR(say(INIT(",\"space\":[{\"name\":\"k\",\"type\":\"int\",\"low\":3,\"high\":3}]")), OK);
