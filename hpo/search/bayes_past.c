@@ -54,7 +54,7 @@ static bool place(const struct bayes_past *p, const json_t *params, const struct
     return true;
 }
 
-/* Where a trial is: its parameters are read once. */
+/* Where a trial is that comes again: its parameters are read once. */
 static bool place_trial(struct bayes_past *p, const struct trial *t, const struct spot *s)
 {
     size_t dims = p->space->dims, cols = p->space->shape.cols, at = (size_t)t->id;
@@ -129,7 +129,8 @@ static void take_end(struct bayes_past *p, const struct trial *t, const struct s
 {
     bool gave =
         t->state == TRIAL_PRUNED || goals_values(p->task->goals, p->task->goal_count, t, s->y);
-    if (t->state == TRIAL_CANCELLED || !place_trial(p, t, s))
+    bool known = p->inside[t->id] != 0;
+    if (t->state == TRIAL_CANCELLED || !(known ? place_trial(p, t, s) : place(p, t->params, s)))
         return;
     gave = gave && (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED);
     bayes_data_add(&p->ends, p->space->shape.cols, s->x, gave ? 1 : -1, 0);

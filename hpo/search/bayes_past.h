@@ -34,7 +34,7 @@ struct bayes_past { /* read by the sampler; changed only here */
     /* By trial: */
     bool *taken;         /* its end is among the certain ones, or the failures */
     double *places;      /* rows of dims, then columns: where it is; parameters never change */
-    signed char *inside; /* 1: it is in the space, -1: it is not, 0: not looked at yet */
+    signed char *inside; /* 1: it is in the space, -1: it is not, 0: its row is not set */
     size_t trial_cap;
 };
 
