@@ -349,9 +349,11 @@ static int coordinate(const struct coord_config *c, const struct sweep_options *
                 o->listen && !o->plain ? ": drover worker --key worker.key" : "");
     struct screen *screen = screen_open(c->dir->name, c->spec, coord_sched(coord), o->quiet);
     rc = coord_run(coord, &events, screen, e);
+    AUTO(free) char *why = rc == 0 ? xstrdup(coord_why(coord)) : NULL;
+    coord_close(TAKE(coord)); /* it may still tell the screen */
     screen_close(screen);
-    if (rc == 0 && !o->quiet)
-        fprintf(stderr, "drover sweep: the sweep is over: %s\n", coord_why(coord));
+    if (why && !o->quiet)
+        fprintf(stderr, "drover sweep: the sweep is over: %s\n", why);
     return rc;
 }
 

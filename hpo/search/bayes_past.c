@@ -54,18 +54,19 @@ static bool place(const struct bayes_past *p, const json_t *params, const struct
     return true;
 }
 
-/* Where a trial is that comes again: its parameters are read once. */
-static bool place_trial(struct bayes_past *p, const struct trial *t, const struct spot *s)
+/* place(), of a trial that has not ended and comes again: its parameters are read once. */
+static bool place_again(struct bayes_past *p, const struct trial *t, const struct spot *s)
 {
     size_t dims = p->space->dims, cols = p->space->shape.cols, at = (size_t)t->id;
     double *row = p->places + at * (dims + cols);
-    if (!p->inside[at]) {
+    if (p->inside[at]) {
+        memcpy(s->u, row, dims * sizeof *row);
+        memcpy(s->x, row + dims, cols * sizeof *row);
+    } else {
         p->inside[at] = place(p, t->params, s) ? 1 : -1;
         memcpy(row, s->u, dims * sizeof *row);
         memcpy(row + dims, s->x, cols * sizeof *row);
     }
-    memcpy(s->u, row, dims * sizeof *row);
-    memcpy(s->x, row + dims, cols * sizeof *row);
     return p->inside[at] > 0;
 }
 
@@ -129,8 +130,7 @@ static void take_end(struct bayes_past *p, const struct trial *t, const struct s
 {
     bool gave =
         t->state == TRIAL_PRUNED || goals_values(p->task->goals, p->task->goal_count, t, s->y);
-    bool known = p->inside[t->id] != 0;
-    if (t->state == TRIAL_CANCELLED || !(known ? place_trial(p, t, s) : place(p, t->params, s)))
+    if (t->state == TRIAL_CANCELLED || !place(p, t->params, s))
         return;
     gave = gave && (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED);
     bayes_data_add(&p->ends, p->space->shape.cols, s->x, gave ? 1 : -1, 0);
@@ -184,7 +184,7 @@ static void take_partial(struct bayes_past *p, const struct trial_view *view, co
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
         double mean = 0, sd = 0;
-        if ((trial_ended(t->state) && !partial(t)) || !place_trial(p, t, s))
+        if ((trial_ended(t->state) && !partial(t)) || !place_again(p, t, s))
             continue;
         if (partial(t) && !f)
             f = forecast_new(p->task->stop, goal->maximize, goal->last, view);

@@ -271,8 +271,7 @@ static void take_held(struct coord *c, const char *worker, const struct wire_msg
     const char *runner = sched_runner(c->sched, worker, m->lease);
     if (runner)
         turn_who(c->turn, runner);
-    else
-        step(c, &(struct sched_event){SCHED_EV_HELD, worker, m->lease, m->data}, 0);
+    step(c, &(struct sched_event){SCHED_EV_HELD, worker, m->lease, m->data}, 0);
 }
 
 /* What it ran, if anything, goes back to the queue. */
@@ -572,23 +571,6 @@ const char *coord_why(const struct coord *c)
     return c->why;
 }
 
-static void tell_nobody_stored(void *arg, const struct sched *s, enum sched_record_kind kind,
-                               int trial)
-{
-}
-
-static void tell_nobody_changed(void *arg, const struct sched *s)
-{
-}
-
-static void tell_nobody_interrupted(void *arg, bool again)
-{
-}
-
-static const struct coord_events nobody = {.stored = tell_nobody_stored,
-                                           .changed = tell_nobody_changed,
-                                           .interrupted = tell_nobody_interrupted};
-
 int coord_run(struct coord *c, const struct coord_events *ev, void *arg, struct err *e)
 {
     c->ev = ev;
@@ -609,7 +591,6 @@ int coord_run(struct coord *c, const struct coord_events *ev, void *arg, struct 
         fleet_start(c->fleet);
     finish_asks(c, d);
     uv_run(&c->loop, UV_RUN_DEFAULT);
-    c->ev = &nobody; /* closing may run the loop, and the caller's may be gone by then */
     if (c->error.code) {
         if (e)
             *e = c->error;
