@@ -47,8 +47,8 @@ const char *coord_endpoint(const struct coord *c);
 
 /* Works until the sweep is over or the user has it stopped. The events are borrowed until
  * coord_close(), which waits for the workers that we started and may tell more. Returns 0, or the
- * number of the signal that stopped it; trials that ran then have gone back to the queue. negative
- * errno  it cannot go on (the disk is full, no worker can be kept): what the text says
+ * number of the signal that stopped it; trials that ran then have gone back to the queue.
+ *   negative errno  it cannot go on (the disk is full, no worker can be kept): what the text says
  */
 int coord_run(struct coord *c, const struct coord_events *ev, void *arg, struct err *e);
 
