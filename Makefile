@@ -43,7 +43,7 @@ ALL_CFLAGS := -std=gnu17 -D_GNU_SOURCE -DDROVER_BUILD -DDROVER_VERSION='"$(VERSI
               -fvisibility=hidden $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
               $(if $(findstring thread,$(SAN)),$(if $(findstring clang,$(CC)),,-Wno-tsan)) \
               $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) gsl openblas)) $(CFLAGS)
-# What libraries find in place of libc's or their own (launcher/pmix/{libpmix,lobby}.c, hpo/main.c).
+# What libraries find in place of libc's or their own (launcher/pmi/interpose/, hpo/main.c).
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,--as-needed \
                $(foreach s,pmix_ptl_base_send_blocking bind accept register_printf_type,-Wl,--export-dynamic-symbol=$(s)) $(LDFLAGS)
 # Where a bundle has its libraries; elsewhere there is no such folder.
@@ -68,20 +68,20 @@ endif
 objs = $(patsubst %.c,$(B)/obj/%.o,$(1))
 MAINS := launcher/main.c launcher/rank_main.c hpo/main.c collectives/main.c
 SRC_common      := $(wildcard common/*.c)
-SRC_launcher    := $(filter-out launcher/client/%,$(wildcard launcher/*/*.c))
+SRC_launcher    := $(filter-out launcher/client/%,$(wildcard launcher/*/*.c launcher/*/*/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
-SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c hpo/sweep/*/*.c))
-SRC_comm        := $(wildcard collectives/comm/*.c)
-SRC_collectives := $(wildcard collectives/bench/*.c) collectives/nccl/nccl_meet.c
+SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
+SRC_comm        := $(wildcard collectives/bootstrap/*.c collectives/comm/*.c collectives/backends/self/*.c)
+SRC_collectives := $(wildcard collectives/bench/*.c) collectives/backends/nccl/nccl_precheck.c
 
 PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover $(B)/libexec/drover/drover-rank) \
             $(if $(wildcard hpo/main.c),$(B)/libexec/drover/drover-hpo) \
             $(if $(wildcard collectives/main.c),$(B)/libexec/drover/drover-bench)
-PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/mpi/*.c)),$(B)/lib/drover/backend_mpi.so) \
-            $(if $(and $(HAVE_NCCL),$(wildcard collectives/nccl/*.c)),$(B)/lib/drover/backend_nccl.so)
+PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/backends/mpi/*.c)),$(B)/lib/drover/backend_mpi.so) \
+            $(if $(and $(HAVE_NCCL),$(wildcard collectives/backends/nccl/*.c)),$(B)/lib/drover/backend_nccl.so)
 LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $(B)/lib/libdrover.so)
 
-PYTHON := $(shell find launcher/client -name '*.py' -o -name METADATA)
+PYTHON_TRIAL := $(shell find hpo/python -name '*.py' -o -name METADATA)
 
 all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(B)/share/drover
 .PHONY: all test install clean check-layers check-format format tidy check
@@ -93,7 +93,8 @@ $(B)/obj/%.o: %.c $(STAMP)
 
 # What a collective of two microseconds runs through calls other libraries without the linker's stubs: 0.03 us less.
 NO_STUBS := -fno-plt
-$(B)/obj/collectives/comm/%.o $(B)/obj/launcher/client/%.o: EXTRA_CFLAGS := $(NO_STUBS)
+$(B)/obj/collectives/bootstrap/%.o $(B)/obj/collectives/comm/%.o $(B)/obj/collectives/backends/self/%.o \
+$(B)/obj/launcher/client/%.o: EXTRA_CFLAGS := $(NO_STUBS)
 
 # Loops over arrays: without errno and traps they run on vector units.
 $(B)/obj/hpo/model/matern.o: EXTRA_CFLAGS := -O3 -fno-math-errno -fno-trapping-math -fopenmp-simd
@@ -139,20 +140,21 @@ $(B)/lib/libdrover.so: $(B)/lib/libdrover.so.0
 
 # ---- what trials in Python find --------------------------------------------------------------------
 $(B)/share/drover:
-	@mkdir -p $(@D)
-	@ln -sfn $(CURDIR)/launcher/client $@
+	@mkdir -p $@
+	@ln -sfn $(CURDIR)/launcher/client/drover.py $@/drover.py
+	@ln -sfn $(CURDIR)/hpo/python $@/trial
 
 # ---- plug-ins ----------------------------------------------------------------------------------
 MPI_CFLAGS := $(if $(HAVE_MPI),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c)))
-$(B)/obj/collectives/mpi/%.o: EXTRA_CFLAGS := $(MPI_CFLAGS) $(NO_STUBS)
-$(B)/lib/drover/backend_mpi.so: $(call objs,$(wildcard collectives/mpi/*.c)) $(B)/libcommon.a
+$(B)/obj/collectives/backends/mpi/%.o: EXTRA_CFLAGS := $(MPI_CFLAGS) $(NO_STUBS)
+$(B)/lib/drover/backend_mpi.so: $(call objs,$(wildcard collectives/backends/mpi/*.c)) $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $^ \
 	    $(shell pkg-config --libs ompi-c) $(call bundled,../bundled)
 
-$(B)/obj/collectives/nccl/%.o: EXTRA_CFLAGS := -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include
-$(B)/lib/drover/backend_nccl.so: $(call objs,$(wildcard collectives/nccl/*.c)) $(B)/libcommon.a
+$(B)/obj/collectives/backends/nccl/%.o: EXTRA_CFLAGS := -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include
+$(B)/lib/drover/backend_nccl.so: $(call objs,$(wildcard collectives/backends/nccl/*.c)) $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $^ -ldl -lpthread
@@ -204,7 +206,7 @@ check-format:
 format:
 	clang-format -i $(FORMATTED)
 tidy:
-	clang-tidy --quiet $(filter %.c,$(filter-out examples/% tests/% collectives/nccl/% collectives/mpi/%,$(FORMATTED))) -- $(ALL_CFLAGS)
+	clang-tidy --quiet $(filter %.c,$(filter-out examples/% tests/% collectives/backends/nccl/% collectives/backends/mpi/%,$(FORMATTED))) -- $(ALL_CFLAGS)
 check: check-layers check-format
 
 # ---- install -----------------------------------------------------------------------------------
@@ -219,7 +221,8 @@ install: all
 	ln -sf libdrover.so.0 $(D)/lib/libdrover.so
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
-	for f in $(PYTHON); do install -D -m 644 $$f $(D)/share/drover/$${f#launcher/client/}; done
+	install -m 644 launcher/client/drover.py $(D)/share/drover/
+	for f in $(PYTHON_TRIAL); do install -D -m 644 $$f $(D)/share/drover/trial/$${f#hpo/python/}; done
 	printf 'prefix=$${pcfiledir}/../..\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
 	    '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc
 

@@ -10,7 +10,7 @@
 
 #include "common/json.h"
 #include "common/strbuf.h"
-#include "common/yaml_plain.h"
+#include "common/yaml_scalar.h"
 
 /* Where a value stands, and the places of what is in it, in the order of the JSON object or array.
  * A subtree that aliases share is one `places`; all belong to the document's list. */

@@ -6,7 +6,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
-#include "hpo/cmd.h"
+#include "hpo/cmd/hpo_commands.h"
 
 static const struct {
     const char *name, *who;

@@ -10,8 +10,8 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/opt.h"
-#include "common/self.h"
-#include "launcher/cmd/cmd.h"
+#include "common/own_process.h"
+#include "launcher/cmd/commands.h"
 
 struct cmd {
     const char *name, *usage, *what;

@@ -17,12 +17,12 @@
 
 #include "common/err.h"
 #include "common/log.h"
-#include "common/self.h"
-#include "launcher/cmd/cmd.h"
-#include "launcher/engine/agent.h"
-#include "launcher/engine/starter.h"
-#include "launcher/guard/guardian.h"
-#include "launcher/guard/wards.h"
+#include "common/own_process.h"
+#include "launcher/cmd/commands.h"
+#include "launcher/guardian/guardian.h"
+#include "launcher/guardian/process_tree.h"
+#include "launcher/remote/agent.h"
+#include "launcher/remote/remote_launcher.h"
 
 enum {
     ROUND_MS = 10,

@@ -8,7 +8,7 @@
 #include "collectives/bench/buffers.h"
 #include "common/clock.h"
 #include "common/mem.h"
-#include "launcher/client/client_inside.h"
+#include "launcher/client/client_internal.h"
 
 enum { SAMPLES_MAX = 1000000 };
 #define OWN_BYTES (UINT64_C(2) << 30)

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collectives/bench/bench_report.h"
 #include "collectives/bench/buffers.h"
-#include "collectives/bench/report.h"
-#include "collectives/bench/split.h"
+#include "collectives/bench/rank_groups.h"
 #include "collectives/bench/stats.h"
 #include "collectives/comm/comm.h"
 #include "common/err.h"

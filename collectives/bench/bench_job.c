@@ -9,10 +9,10 @@
 
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/self.h"
-#include "launcher/cmd/cmd_run.h"
+#include "common/own_process.h"
 #include "launcher/engine/launch.h"
-#include "launcher/guard/guardian.h"
+#include "launcher/guardian/guardian.h"
+#include "launcher/run/cmd_run.h"
 
 enum { GRACE_MS = 3000 };
 

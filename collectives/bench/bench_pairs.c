@@ -7,7 +7,7 @@
 #include "collectives/bench/busbw.h"
 #include "common/clock.h"
 #include "common/mem.h"
-#include "launcher/client/client_inside.h"
+#include "launcher/client/client_internal.h"
 
 enum { PING_BYTES = 8, PINGS_MIN = 20, SWEEPS_SAME = 5, SWEEPS_MAX = 12 };
 

@@ -9,18 +9,18 @@
 #include <unistd.h>
 
 #include "collectives/bench/bench.h"
-#include "collectives/bench/bench_facts.h"
 #include "collectives/bench/bench_job.h"
 #include "collectives/bench/bench_pairs.h"
 #include "collectives/bench/busbw.h"
 #include "collectives/bench/cmd_bench_diff.h"
 #include "collectives/bench/cmd_bench_opts.h"
+#include "collectives/bench/hardware_facts.h"
 #include "collectives/drover.h"
+#include "common/byte_size.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/opt.h"
-#include "common/size.h"
-#include "launcher/client/client_inside.h"
+#include "launcher/client/client_internal.h"
 
 enum { STATUS_USAGE = 2 };
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "collectives/bench/diff.h"
-#include "common/fnv.h"
+#include "collectives/bench/bench_diff.h"
+#include "common/fnv_hash.h"
 #include "common/json.h"
 #include "common/opt.h"
 

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "collectives/bench/report.h"
+#include "collectives/bench/bench_report.h"
 #include "common/err.h"
 
 /* argv[0] is "diff". Returns the exit status: 1 where B is worse, 2 where they cannot be compared.

@@ -9,9 +9,9 @@
 
 #include "collectives/bench/busbw.h"
 #include "collectives/bench/cmd_bench_diff.h"
+#include "common/byte_size.h"
 #include "common/mem.h"
 #include "common/opt.h"
-#include "common/size.h"
 
 enum {
     DEFAULT_BYTES = 32 << 20,

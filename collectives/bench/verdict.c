@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/byte_size.h"
 #include "common/mem.h"
-#include "common/size.h"
 
 enum { SMALL_BYTES = 16 << 20, SMALL_SHM = 64 << 20 };
 

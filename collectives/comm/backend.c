@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/cudalib.h"
+#include "common/cuda_loader.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
-#include "launcher/client/client_inside.h"
+#include "launcher/client/client_internal.h"
 
 /* The folder of the library or program that this function is in, or NULL. */
 static char *own_folder(void)

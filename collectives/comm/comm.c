@@ -9,13 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collectives/comm/exchange.h"
-#include "collectives/comm/expand.h"
-#include "collectives/comm/noting.h"
-#include "collectives/comm/part.h"
+#include "collectives/bootstrap/bootstrap.h"
+#include "collectives/comm/comm_trace.h"
+#include "collectives/comm/p2p_fallback.h"
+#include "collectives/comm/subgroup.h"
 #include "common/clock.h"
 #include "common/mem.h"
-#include "launcher/client/client_inside.h"
+#include "launcher/client/client_internal.h"
 
 enum { OPEN_MS = 60000, SPINS = 2000, NAP_NS = 20000 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "hpo/model/acq.h"
+#include "hpo/model/acquisition.h"
 
 /* ---- the front ------------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hpo/space/constraint_in.h"
+#include "hpo/space/constraint_internal.h"
 
 static double least(double a, double b)
 {

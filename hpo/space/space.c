@@ -7,7 +7,7 @@
 
 #include "common/json.h"
 #include "hpo/space/constraint.h"
-#include "hpo/space/space_in.h"
+#include "hpo/space/space_internal.h"
 
 enum { DEPTH_MAX = 64 }; /* groups in groups */
 

@@ -16,7 +16,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "common/rng.h"
-#include "hpo/space/node.h"
+#include "hpo/space/config_node.h"
 
 struct dist;
 struct space;

@@ -11,8 +11,8 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "launcher/client/client_inside.h"
-#include "launcher/client/packet.h"
+#include "launcher/client/client_internal.h"
+#include "launcher/client/report_packet.h"
 
 struct drover {
     struct whoami who;

@@ -8,8 +8,8 @@
 #include <sys/syscall.h>
 
 #include "common/opt.h"
-#include "launcher/cmd/cmd.h"
-#include "launcher/watch/registry.h"
+#include "launcher/cmd/commands.h"
+#include "launcher/registry/registry.h"
 
 struct kill_opts {
     const char *signal;

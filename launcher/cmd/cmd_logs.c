@@ -7,9 +7,9 @@
 
 #include "common/opt.h"
 #include "common/strbuf.h"
-#include "launcher/cmd/cmd.h"
-#include "launcher/watch/registry.h"
-#include "launcher/watch/ring.h"
+#include "launcher/cmd/commands.h"
+#include "launcher/registry/line_log.h"
+#include "launcher/registry/registry.h"
 
 enum { LOOK_EVERY_MS = 100, ALL_RANKS = -1 };
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "common/opt.h"
-#include "launcher/cmd/cmd.h"
+#include "launcher/cmd/commands.h"
 #include "launcher/node/topo.h"
 
 static int tell(struct err *e)

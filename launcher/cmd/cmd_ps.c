@@ -5,8 +5,8 @@
 
 #include "common/opt.h"
 #include "common/strbuf.h"
-#include "launcher/cmd/cmd.h"
-#include "launcher/watch/registry.h"
+#include "launcher/cmd/commands.h"
+#include "launcher/registry/registry.h"
 
 struct ps_opts {
     bool json;

@@ -14,12 +14,12 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "launcher/diagnose/collective_mismatch.h"
 #include "launcher/engine/launch.h"
-#include "launcher/guard/guardian.h"
+#include "launcher/guardian/guardian.h"
+#include "launcher/inspect/rank_status.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/plan.h"
-#include "launcher/watch/lineup.h"
-#include "launcher/watch/standing.h"
 
 struct engine;
 

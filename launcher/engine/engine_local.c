@@ -7,14 +7,14 @@
 
 #include "common/log.h"
 #include "launcher/engine/engine.h"
-#include "launcher/io/channel.h"
-#include "launcher/io/io.h"
+#include "launcher/inspect/trace_buffer.h"
+#include "launcher/io/rank_output.h"
+#include "launcher/io/report_channel.h"
 #include "launcher/node/cgroup.h"
-#include "launcher/node/oom.h"
+#include "launcher/node/oom_kills.h"
 #include "launcher/plan/env.h"
-#include "launcher/pmix/pmi1_serve.h"
-#include "launcher/pmix/rendezvous.h"
-#include "launcher/watch/notebook.h"
+#include "launcher/pmi/pmi1_server.h"
+#include "launcher/pmi/pmix_server.h"
 
 enum { STREAMS = 2 };
 enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* as shells say it */

@@ -7,9 +7,9 @@
 
 #include "common/opt.h"
 #include "launcher/engine/engine.h"
-#include "launcher/guard/wards.h"
-#include "launcher/io/tail.h"
-#include "launcher/node/port.h"
+#include "launcher/guardian/process_tree.h"
+#include "launcher/io/last_lines.h"
+#include "launcher/node/port_hold.h"
 #include "launcher/plan/env.h"
 
 enum {

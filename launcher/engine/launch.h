@@ -19,10 +19,10 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "launcher/engine/launcher.h"
+#include "launcher/engine/launch_context.h"
+#include "launcher/inspect/rank_status.h"
+#include "launcher/job/job.h"
 #include "launcher/plan/plan.h"
-#include "launcher/watch/job.h"
-#include "launcher/watch/standing.h"
 
 struct launch;
 

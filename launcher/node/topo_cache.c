@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/fnv.h"
+#include "common/fnv_hash.h"
 #include "common/log.h"
 #include "common/mem.h"
 

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "launcher/node/topo.h"
-#include "launcher/plan/alloc.h"
+#include "launcher/plan/allocation.h"
+#include "launcher/plan/cpu_assignment.h"
 #include "launcher/plan/env.h"
+#include "launcher/plan/gpu_assignment.h"
 #include "launcher/plan/hosts.h"
-#include "launcher/plan/picks.h"
-#include "launcher/plan/place.h"
-#include "launcher/plan/plan_part.h"
-#include "launcher/plan/seat.h"
+#include "launcher/plan/plan_partial.h"
+#include "launcher/plan/rank_map.h"
 
 enum { RANKS_MAX = 1 << 20 };
 

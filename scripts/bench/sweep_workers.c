@@ -18,8 +18,8 @@
 #include <zmq.h>
 
 #include "common/mem.h"
-#include "hpo/sweep/net/keys.h"
-#include "hpo/sweep/net/wire.h"
+#include "hpo/transport/curve_keys.h"
+#include "hpo/transport/wire.h"
 
 enum {
     BATCH = 64,

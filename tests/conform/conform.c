@@ -12,10 +12,10 @@
 #include <time.h>
 
 #include "collectives/bench/busbw.h"
+#include "common/byte_size.h"
 #include "common/mem.h"
 #include "common/opt.h"
-#include "common/size.h"
-#include "tests/conform/desk.h"
+#include "tests/conform/fixture.h"
 #include "tests/conform/messages.h"
 
 enum {

@@ -2,7 +2,7 @@
 #ifndef DROVER_MESSAGES_H
 #define DROVER_MESSAGES_H
 
-#include "tests/conform/desk.h"
+#include "tests/conform/fixture.h"
 
 void messages_ring(struct desk *k);
 void messages_shuffled(struct desk *k);

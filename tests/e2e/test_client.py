@@ -70,7 +70,7 @@ def test_the_variables_of_torchrun_mpirun_and_a_slurm_step_are_read():
     assert run(WHO, **slurm) == [0, 1, 0, 1, 0]
 
 
-# What both clients are asked; the C one's answers to the same stand in tests/unit/test_whoami.c.
+# What both clients are asked; the C one's answers to the same stand in tests/unit/test_rank_identity.c.
 @pytest.mark.parametrize("env, words", [
     ({"RANK": "4", "WORLD_SIZE": "4"}, "RANK is 4, but WORLD_SIZE is 4"),
     ({"RANK": "x", "WORLD_SIZE": "4"}, "RANK is 'x', which is no count"),

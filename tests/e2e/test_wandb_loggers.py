@@ -118,7 +118,7 @@ def test_the_callbacks_of_keras_xgboost_and_lightgbm_report(place):
 
 def test_the_stand_in_needs_no_more_than_python_3_8_and_its_library():
     """Its syntax, and what it imports at its top."""
-    wandb = ROOT / "launcher/client/trial/wandb"
+    wandb = ROOT / "hpo/python/wandb"
     files = [ROOT / "launcher/client/drover.py", *(f for f in wandb.rglob("*.py") if f.parent.name != "integration")]
     assert len(files) > 10
     for f in files:

@@ -2,7 +2,7 @@
  * descriptors that fail: no process stays, nothing leaks, and what could not be started is told. */
 #include <sys/resource.h>
 
-#include "launcher/guard/guardian.h"
+#include "launcher/guardian/guardian.h"
 #include "tests/unit/kit_guardian.h"
 
 enum { RANKS = 4, KILLS = 30, SETTLE_MS = 1000, MOMENTS_US = 12000 };

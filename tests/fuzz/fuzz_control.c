@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "common/mem.h"
-#include "launcher/engine/control_frame.h"
 #include "launcher/node/topo.h"
-#include "launcher/plan/row.h"
+#include "launcher/plan/rank_spec.h"
+#include "launcher/remote/control_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 

@@ -3,7 +3,7 @@
  *
  * As a test: a corpus, changed at random from a printed seed (DROVER_FUZZ_SEED, DROVER_FUZZ_RUNS).
  * With clang -fsanitize=fuzzer -DFUZZ_ENGINE: libFuzzer's entry point. */
-#include "hpo/sweep/net/wire.h"
+#include "hpo/transport/wire.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "launcher/node/topo.h"
 #include "launcher/plan/hostfile.h"
 #include "launcher/plan/plan.h"
-#include "launcher/plan/plan_show.h"
+#include "launcher/plan/plan_print.h"
 
 struct plan_case {
     char *text; /* the whole file */

@@ -7,7 +7,7 @@
 #include "common/strbuf.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/plan.h"
-#include "launcher/plan/plan_show.h"
+#include "launcher/plan/plan_print.h"
 #include "tests/unit/test.h"
 
 static const char *const machines[] = {

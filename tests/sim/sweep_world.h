@@ -9,9 +9,9 @@
 
 #include "common/json.h"
 #include "common/rng.h"
-#include "hpo/search/sched.h"
-#include "hpo/search/spec.h"
-#include "hpo/sweep/taken.h"
+#include "hpo/coordinator/message_dedup.h"
+#include "hpo/scheduler/scheduler.h"
+#include "hpo/spec/spec.h"
 #include "tests/unit/test.h"
 
 enum { TRIALS_MAX = 4096, LEASES_MAX = 65536, NO_CONN = -2 };

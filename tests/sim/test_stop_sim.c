@@ -7,7 +7,7 @@
 
 #include "common/json.h"
 #include "common/rng.h"
-#include "hpo/search/stopper.h"
+#include "hpo/stoppers/stopper.h"
 #include "tests/unit/test.h"
 
 enum { CURVES = 200, EPOCHS = 81, WORKERS = 8 };

@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "common/strbuf.h"
-#include "launcher/guard/guardian.h"
-#include "launcher/guard/wards.h"
+#include "launcher/guardian/guardian.h"
+#include "launcher/guardian/process_tree.h"
 #include "tests/unit/test.h"
 
 /* A daemon of a rank: a session of its own, told "up" when it is there. */

@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "common/json.h"
-#include "hpo/search/trial.h"
 #include "hpo/space/space.h"
+#include "hpo/trial/trial.h"
 #include "tests/unit/test.h"
 
 /* Seeds that a search is run from: sanitizers make it several times slower. */

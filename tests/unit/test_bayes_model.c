@@ -1,4 +1,4 @@
-#include "hpo/search/bayes_model.h"
+#include "hpo/samplers/bayes_model.h"
 
 #include "common/json.h"
 #include "common/rng.h"

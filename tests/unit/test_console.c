@@ -1,5 +1,5 @@
 /* console: lines of many ranks on two streams, never one inside another. */
-#include "launcher/cmd/console.h"
+#include "launcher/run/console.h"
 
 #include <fcntl.h>
 #include <pty.h>

@@ -1,5 +1,5 @@
 /* control: two ends on the loopback; silence, ends, strangers, and who answers first. */
-#include "launcher/engine/control.h"
+#include "launcher/remote/control.h"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 /* control_frame: frames out of any pieces, limits, and what is none. */
-#include "launcher/engine/control_frame.h"
+#include "launcher/remote/control_frame.h"
 
 #include "tests/unit/test.h"
 

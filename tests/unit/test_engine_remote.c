@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "launcher/guard/wards.h"
+#include "launcher/guardian/process_tree.h"
 #include "tests/unit/kit_launch.h"
 
 TEST(ranks_say_their_lines_and_end_with_0)

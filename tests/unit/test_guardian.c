@@ -1,6 +1,6 @@
-#include "launcher/guard/guardian.h"
+#include "launcher/guardian/guardian.h"
 
-#include "launcher/guard/wards.h"
+#include "launcher/guardian/process_tree.h"
 #include "tests/unit/kit_guardian.h"
 
 static struct kit k;

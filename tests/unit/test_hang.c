@@ -1,5 +1,5 @@
 /* hang: which jobs stand still, and which only look so. */
-#include "launcher/watch/hang.h"
+#include "launcher/diagnose/hang.h"
 
 #include "tests/unit/test.h"
 

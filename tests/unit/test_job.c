@@ -1,5 +1,5 @@
 /* job: what the ends of ranks mean for the whole. */
-#include "launcher/watch/job.h"
+#include "launcher/job/job.h"
 
 #include "tests/unit/test.h"
 

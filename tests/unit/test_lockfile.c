@@ -1,5 +1,5 @@
 /* test_lockfile - who holds a file, and that nobody does once he is dead. */
-#include "hpo/sweep/lockfile.h"
+#include "hpo/store/lockfile.h"
 
 #include "common/mem.h"
 #include "tests/unit/test.h"

@@ -1,5 +1,5 @@
 /* pmi1: what ranks of MPICH say, and the answers; whole, in pieces, and nonsense. */
-#include "launcher/pmix/pmi1.h"
+#include "launcher/pmi/pmi1.h"
 
 #include <errno.h>
 #include <time.h>

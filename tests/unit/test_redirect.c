@@ -1,4 +1,4 @@
-#include "launcher/cmd/redirect.h"
+#include "launcher/run/redirect.h"
 
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
 /* registry: who runs is listed, who has ended is not, whatever is left behind. */
-#include "launcher/watch/registry.h"
+#include "launcher/registry/registry.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* restart: when a failed job is started again, and where. */
-#include "launcher/watch/restart.h"
+#include "launcher/job/restart.h"
 
 #include "tests/unit/test.h"
 

@@ -1,9 +1,9 @@
-#include "hpo/search/sampler.h"
+#include "hpo/samplers/sampler.h"
 
 #include <math.h>
 
 #include "common/json.h"
-#include "hpo/space/dist.h"
+#include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
 #include "tests/unit/test.h"
 

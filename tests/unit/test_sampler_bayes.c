@@ -1,8 +1,8 @@
 #include <time.h>
 
 #include "common/rng.h"
-#include "hpo/search/sampler.h"
-#include "hpo/space/dist.h"
+#include "hpo/samplers/sampler.h"
+#include "hpo/space/distribution.h"
 #include "tests/unit/kit_trials.h"
 
 static const struct sampler_goal minimise = {.metric = "y"};

@@ -1,7 +1,7 @@
 /* How good the points of the Bayesian sampler are, on functions whose best is known. */
 #include "common/rng.h"
 #include "hpo/model/pareto.h"
-#include "hpo/search/sampler.h"
+#include "hpo/samplers/sampler.h"
 #include "tests/unit/kit_trials.h"
 
 static const struct sampler_goal goals[] = {{.metric = "y"}, {.metric = "z"}, {.metric = "w"}};

@@ -2,8 +2,8 @@
 
 #include "common/json.h"
 #include "hpo/model/sobol.h"
-#include "hpo/search/sampler.h"
-#include "hpo/space/dist.h"
+#include "hpo/samplers/sampler.h"
+#include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
 #include "tests/unit/test.h"
 

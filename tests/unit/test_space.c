@@ -5,7 +5,7 @@
 #include "common/json.h"
 #include "common/rng.h"
 #include "common/yaml.h"
-#include "hpo/space/dist.h"
+#include "hpo/space/distribution.h"
 #include "tests/unit/test.h"
 
 static struct space *space(const char *yaml, bool grid, struct err *e)

@@ -8,7 +8,7 @@
 #include "common/rng.h"
 #include "common/strbuf.h"
 #include "common/yaml.h"
-#include "hpo/space/dist.h"
+#include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
 #include "tests/unit/test.h"
 

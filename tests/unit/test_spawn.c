@@ -1,4 +1,4 @@
-#include "launcher/guard/spawn.h"
+#include "launcher/guardian/spawn.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,10 +1,10 @@
-#include "hpo/search/spec.h"
+#include "hpo/spec/spec.h"
 
 #include <math.h>
 
 #include "common/json.h"
 #include "common/yaml.h"
-#include "hpo/search/sampler.h"
+#include "hpo/samplers/sampler.h"
 #include "hpo/space/space.h"
 #include "tests/unit/test.h"
 

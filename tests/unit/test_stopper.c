@@ -1,4 +1,4 @@
-#include "hpo/search/stopper.h"
+#include "hpo/stoppers/stopper.h"
 
 #include <math.h>
 

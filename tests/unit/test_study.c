@@ -1,4 +1,4 @@
-#include "hpo/search/study.h"
+#include "hpo/study/study.h"
 
 #include <time.h>
 

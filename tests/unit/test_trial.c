@@ -1,4 +1,4 @@
-#include "hpo/search/trial.h"
+#include "hpo/trial/trial.h"
 
 #include <math.h>
 

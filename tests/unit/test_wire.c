@@ -1,5 +1,5 @@
 /* test_wire - the messages between coordinator and workers: what is taken, what is refused. */
-#include "hpo/sweep/net/wire.h"
+#include "hpo/transport/wire.h"
 
 #include "common/mem.h"
 #include "tests/unit/test.h"

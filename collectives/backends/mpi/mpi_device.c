@@ -1,0 +1,43 @@
+#include "collectives/backends/mpi/mpi_device.h"
+
+#include <dlfcn.h>
+#include <mpi.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
+
+/* cuPointerGetAttribute, its CU_POINTER_ATTRIBUTE_MEMORY_TYPE and the answer
+ * CU_MEMORYTYPE_DEVICE (cuda.h, the same since CUDA 4). It fails on memory that it does not know.
+ */
+typedef int get_attribute_fn(void *answer, int attribute, unsigned long long p);
+enum { MEMORY_TYPE = 2, IS_DEVICE = 2 };
+
+static get_attribute_fn *get_attribute;
+
+bool mpi_device_find(void)
+{
+    void *lib = get_attribute ? NULL : dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    void *call = lib ? dlsym(lib, "cuPointerGetAttribute") : NULL;
+    if (call)
+        memcpy(&get_attribute, &call, sizeof call);
+    return get_attribute != NULL;
+}
+
+bool mpi_device_has(const void *p)
+{
+    unsigned type = 0;
+    return get_attribute && p &&
+           get_attribute(&type, MEMORY_TYPE, (unsigned long long)(uintptr_t)p) == 0 &&
+           type == IS_DEVICE;
+}
+
+bool mpi_device_aware(void)
+{
+#ifdef MPIX_CUDA_AWARE_SUPPORT
+    return MPIX_Query_cuda_support() == 1;
+#else
+    return false;
+#endif
+}

@@ -1,0 +1,102 @@
+#include "collectives/backends/mpi/mpi_types.h"
+
+#include <stdint.h>
+
+#include "collectives/backends/mpi/mpi_session.h"
+#include "collectives/comm/float16.h"
+
+/* b = a op b, each step in float and rounded, as a reduction in that type rounds. */
+#define REDUCTION(name, from, to, expression)                             \
+    static void name(void *in, void *inout, int *len, MPI_Datatype *type) \
+    {                                                                     \
+        const uint16_t *x = in;                                           \
+        uint16_t *y = inout;                                              \
+        for (int i = 0; i < *len; i++) {                                  \
+            float a = from(x[i]), b = from(y[i]);                         \
+            y[i] = to(expression);                                        \
+        }                                                                 \
+    }
+
+REDUCTION(half_sum, half_to_float, half_from_float, a + b)
+REDUCTION(half_prod, half_to_float, half_from_float, a *b)
+REDUCTION(half_min, half_to_float, half_from_float, a < b ? a : b)
+REDUCTION(half_max, half_to_float, half_from_float, a > b ? a : b)
+REDUCTION(bfloat16_sum, bfloat16_to_float, bfloat16_from_float, a + b)
+REDUCTION(bfloat16_prod, bfloat16_to_float, bfloat16_from_float, a *b)
+REDUCTION(bfloat16_min, bfloat16_to_float, bfloat16_from_float, a < b ? a : b)
+REDUCTION(bfloat16_max, bfloat16_to_float, bfloat16_from_float, a > b ? a : b)
+
+int mpi_op_16(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
+{
+    static MPI_User_function *const ours[2][4] = {
+        {half_sum, half_prod, half_min, half_max},
+        {bfloat16_sum, bfloat16_prod, bfloat16_min, bfloat16_max},
+    };
+    static MPI_Op made[2][4];
+    static unsigned char is_made[2][4];
+    int which = op == DROVER_AVG || op == DROVER_MULSUM ? DROVER_SUM : (int)op;
+    int kind = t == DROVER_BFLOAT16;
+    if (!is_made[kind][which]) {
+        int code = MPI_Op_create(ours[kind][which], 1, &made[kind][which]);
+        if (code != MPI_SUCCESS)
+            return mpi_failed(e, code, "a reduction");
+        is_made[kind][which] = 1;
+    }
+    *out = made[kind][which];
+    return 0;
+}
+
+/* int8_t is divided as an int, which holds any number of ranks. */
+#define DIVIDE(type, wide)                           \
+    do {                                             \
+        type *v = values;                            \
+        for (size_t i = 0; i < n; i++)               \
+            v[i] = (type)((wide)v[i] / (wide)ranks); \
+    } while (0)
+
+#define DIVIDE_16(from, to)                       \
+    do {                                          \
+        uint16_t *v = values;                     \
+        for (size_t i = 0; i < n; i++)            \
+            v[i] = to(from(v[i]) / (float)ranks); \
+    } while (0)
+
+void mpi_average(void *values, size_t n, enum drover_type t, int ranks)
+{
+    switch (t) {
+    case DROVER_INT8:
+        DIVIDE(int8_t, int);
+        break;
+    case DROVER_UINT8:
+        DIVIDE(uint8_t, int);
+        break;
+    case DROVER_INT32:
+        DIVIDE(int32_t, int32_t);
+        break;
+    case DROVER_UINT32:
+        DIVIDE(uint32_t, uint32_t);
+        break;
+    case DROVER_INT64:
+        DIVIDE(int64_t, int64_t);
+        break;
+    case DROVER_UINT64:
+        DIVIDE(uint64_t, uint64_t);
+        break;
+    case DROVER_FLOAT:
+        DIVIDE(float, float);
+        break;
+    case DROVER_DOUBLE:
+        DIVIDE(double, double);
+        break;
+    case DROVER_HALF:
+        DIVIDE_16(half_to_float, half_from_float);
+        break;
+    case DROVER_BFLOAT16:
+        DIVIDE_16(bfloat16_to_float, bfloat16_from_float);
+        break;
+    case DROVER_F8E4M3: /* refused by comm.c */
+    case DROVER_F8E5M2:
+    case DROVER_TYPES:
+        break;
+    }
+}

@@ -1,0 +1,124 @@
+#include "collectives/backends/nccl/nccl_loader.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/cuda_loader.h"
+#include "common/log.h"
+#include "common/mem.h"
+
+/* `path` is one file; NULL: the one found. */
+static int open_nccl(void **out, const char *path, struct err *e)
+{
+    static const char *const names[] = {"libnccl.so.2", NULL};
+    if (!path || !*path)
+        return cudalib_open(out, names, "DROVER_NCCL_LIB", e);
+    *out = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return *out ? 0 : err_set(e, -ENOENT, "%s", dlerror());
+}
+
+struct entry {
+    const char *name;
+    size_t offset;
+};
+
+static int fill(void *table, void *lib, const struct entry *entries, size_t n, struct err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *call = dlsym(lib, entries[i].name);
+        if (!call) {
+            err_set(e, -ELIBBAD, "%s", dlerror());
+            return err_hint(e, "NCCL 2.19 and CUDA 12 are the oldest that do");
+        }
+        memcpy((char *)table + entries[i].offset, &call, sizeof call);
+    }
+    return 0;
+}
+
+static void fill_younger(struct nccl_lib *table, void *lib)
+{
+    static const struct entry entries[] = {
+        {"ncclCommInitRankScalable", offsetof(struct nccl_lib, init_scalable)},
+        {"ncclCommShrink", offsetof(struct nccl_lib, shrink)},
+        {"ncclCommRevoke", offsetof(struct nccl_lib, revoke)},
+        {"ncclCommWindowRegister", offsetof(struct nccl_lib, window)},
+        {"ncclCommWindowDeregister", offsetof(struct nccl_lib, no_window)},
+        {"ncclAlltoAll", offsetof(struct nccl_lib, all_to_all)},
+        {"ncclGather", offsetof(struct nccl_lib, gather)},
+        {"ncclScatter", offsetof(struct nccl_lib, scatter)},
+    };
+    for (size_t i = 0; i < COUNT_OF(entries); i++) {
+        void *call = dlsym(lib, entries[i].name);
+        memcpy((char *)table + entries[i].offset, &call, sizeof call);
+    }
+}
+
+int nccl_lib_load(const struct nccl_lib **out, const char *path, struct err *e)
+{
+#define ENTRY(call) {#call, offsetof(struct nccl_lib, call)},
+    static const struct entry entries[] = {NCCL_CALLS(ENTRY)};
+#undef ENTRY
+    static struct nccl_lib table;
+    static bool loaded;
+    if (!loaded) {
+        void *lib = NULL;
+        int rc = open_nccl(&lib, path, e);
+        if (rc == 0)
+            rc = fill(&table, lib, entries, COUNT_OF(entries), e);
+        if (rc < 0)
+            return rc;
+        fill_younger(&table, lib);
+        loaded = true;
+    } else if (path && *path) {
+        log_debug("a libnccl is loaded already; '%s' is not", path);
+    }
+    *out = &table;
+    return 0;
+}
+
+int cuda_lib_load(const struct cuda_lib **out, struct err *e)
+{
+#define ENTRY(call) {#call, offsetof(struct cuda_lib, call)},
+    static const struct entry entries[] = {CUDA_CALLS(ENTRY)};
+#undef ENTRY
+    static const char *const names[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so", NULL};
+    static struct cuda_lib table;
+    static bool loaded;
+    if (!loaded) {
+        void *lib = NULL;
+        int rc = cudalib_open(&lib, names, "DROVER_CUDART_LIB", e);
+        if (rc == 0)
+            rc = fill(&table, lib, entries, COUNT_OF(entries), e);
+        if (rc < 0)
+            return rc;
+        void *call = dlsym(lib, "cudaGetDeviceProperties_v2"); /* CUDA 12's name for it */
+        if (!call)
+            call = dlsym(lib, "cudaGetDeviceProperties");
+        memcpy(&table.get_properties, &call, sizeof call);
+        loaded = true;
+    }
+    *out = &table;
+    return 0;
+}
+
+int cuda_lib_failed(struct err *e, const struct cuda_lib *cuda, cudaError_t rc, const char *what)
+{
+    int code = rc == cudaErrorMemoryAllocation ? -ENOMEM : -EIO;
+    return err_set(e, code, "CUDA: %s: %s", what, cuda->cudaGetErrorString(rc));
+}
+
+/* ncclGetLastError has the text that helps, where there is one. */
+int nccl_lib_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc, const char *what)
+{
+    const char *last = nccl->ncclGetLastError(NULL);
+    int code = rc == ncclInvalidArgument || rc == ncclInvalidUsage ? -EINVAL
+               : rc == ncclRemoteError                             ? -ECONNRESET
+                                                                   : -EIO;
+    err_set(e, code, "NCCL: %s: %s%s%s", what, nccl->ncclGetErrorString(rc),
+            last && *last ? ": " : "", last ? last : "");
+    if (e)
+        e->text[strcspn(e->text, "\n")] = '\0';
+    return err_hint(e, "NCCL_DEBUG=INFO makes NCCL say more");
+}

@@ -1,0 +1,108 @@
+/* nccl_lib - NCCL and the CUDA runtime, found and loaded when they are first needed. */
+#ifndef DROVER_NCCL_LOADER_H
+#define DROVER_NCCL_LOADER_H
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include "common/err.h"
+
+#define NCCL_CALLS(X)           \
+    X(ncclGetVersion)           \
+    X(ncclGetUniqueId)          \
+    X(ncclGetErrorString)       \
+    X(ncclGetLastError)         \
+    X(ncclCommInitRankConfig)   \
+    X(ncclCommGetAsyncError)    \
+    X(ncclCommFinalize)         \
+    X(ncclCommDestroy)          \
+    X(ncclCommAbort)            \
+    X(ncclCommSplit)            \
+    X(ncclAllReduce)            \
+    X(ncclBroadcast)            \
+    X(ncclReduce)               \
+    X(ncclAllGather)            \
+    X(ncclReduceScatter)        \
+    X(ncclRedOpCreatePreMulSum) \
+    X(ncclRedOpDestroy)         \
+    X(ncclGroupStart)           \
+    X(ncclGroupEnd)             \
+    X(ncclSend)                 \
+    X(ncclRecv)                 \
+    X(ncclMemAlloc)             \
+    X(ncclMemFree)              \
+    X(ncclCommRegister)         \
+    X(ncclCommDeregister)
+
+#define CUDA_CALLS(X)                \
+    X(cudaDriverGetVersion)          \
+    X(cudaRuntimeGetVersion)         \
+    X(cudaGetDeviceCount)            \
+    X(cudaSetDevice)                 \
+    X(cudaDeviceGetAttribute)        \
+    X(cudaDeviceGetPCIBusId)         \
+    X(cudaGetErrorString)            \
+    X(cudaMemGetInfo)                \
+    X(cudaMalloc)                    \
+    X(cudaFree)                      \
+    X(cudaMemcpyAsync)               \
+    X(cudaStreamCreateWithFlags)     \
+    X(cudaStreamDestroy)             \
+    X(cudaStreamSynchronize)         \
+    X(cudaStreamQuery)               \
+    X(cudaStreamBeginCapture)        \
+    X(cudaStreamEndCapture)          \
+    X(cudaGraphInstantiateWithFlags) \
+    X(cudaGraphLaunch)               \
+    X(cudaGraphExecDestroy)          \
+    X(cudaGraphDestroy)
+
+/* What younger releases have; declared here, since the headers may be older. NULL: it is not there.
+ */
+typedef ncclResult_t nccl_all_fn(const void *in, void *out, size_t n, ncclDataType_t t,
+                                 ncclComm_t c, cudaStream_t s);
+typedef ncclResult_t nccl_root_fn(const void *in, void *out, size_t n, ncclDataType_t t, int root,
+                                  ncclComm_t c, cudaStream_t s);
+typedef ncclResult_t nccl_scalable_fn(ncclComm_t *out, int n, int rank, int n_ids,
+                                      ncclUniqueId *ids, ncclConfig_t *config);
+typedef ncclResult_t nccl_shrink_fn(ncclComm_t c, int *without, int n, ncclComm_t *out,
+                                    ncclConfig_t *config, int flags);
+typedef ncclResult_t nccl_revoke_fn(ncclComm_t c, int flags);
+typedef ncclResult_t nccl_window_fn(ncclComm_t c, void *memory, size_t bytes, void **window,
+                                    int flags);
+typedef ncclResult_t nccl_no_window_fn(ncclComm_t c, void *window);
+
+/* One field a call, with the call's own type and name. cudaMalloc is overloaded in C++ only. */
+#define LIB_FIELD(call) __typeof__(&call) call;
+struct nccl_lib {
+    NCCL_CALLS(LIB_FIELD)
+    nccl_scalable_fn *init_scalable; /* ncclCommInitRankScalable, 2.23 */
+    nccl_shrink_fn *shrink;          /* ncclCommShrink, 2.27 */
+    nccl_revoke_fn *revoke;          /* ncclCommRevoke, 2.28 */
+    nccl_window_fn *window;          /* ncclCommWindowRegister, 2.27 */
+    nccl_no_window_fn *no_window;    /* ncclCommWindowDeregister, 2.27 */
+    nccl_all_fn *all_to_all;         /* ncclAlltoAll, 2.28 */
+    nccl_root_fn *gather, *scatter;  /* ncclGather, ncclScatter, 2.28 */
+};
+struct cuda_lib {
+    CUDA_CALLS(LIB_FIELD)
+    /* Its argument's layout differs between releases; all begin with `char name[256]`. */
+    cudaError_t (*get_properties)(void *properties, int device);
+};
+#undef LIB_FIELD
+
+/* Loaded once in a process; borrowed. `path` is one file; NULL: $DROVER_NCCL_LIB (a file too), or
+ * what cudalib_open() finds.
+ *   -ENOENT   none was found, the hint says where to get one
+ *   -ELIBBAD  it lacks a call */
+int nccl_lib_load(const struct nccl_lib **out, const char *path, struct err *e);
+/* The same for libcudart, with $DROVER_CUDART_LIB. */
+int cuda_lib_load(const struct cuda_lib **out, struct err *e);
+
+/* `e` says that CUDA could not do `what`. Returns -ENOMEM where memory was missing, else -EIO. */
+int cuda_lib_failed(struct err *e, const struct cuda_lib *cuda, cudaError_t rc, const char *what);
+/* The same for NCCL. Returns -EINVAL for a wrong call, -ECONNRESET where a peer is gone, else -EIO.
+ */
+int nccl_lib_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc, const char *what);
+
+#endif

@@ -1,0 +1,58 @@
+#include "collectives/backends/nccl/nccl_memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/mem.h"
+
+enum { SYMMETRIC = 1 }; /* NCCL_WIN_COLL_SYMMETRIC, which older headers lack */
+
+int nccl_memory_take(struct nccl_region **list, const struct nccl_lib *nccl, ncclComm_t comm,
+                     size_t bytes, enum backend_memory use, struct err *e)
+{
+    if (use == BACKEND_SYMMETRIC && !nccl->window) {
+        err_set(e, -ENOTSUP, "this NCCL has no symmetric memory");
+        return err_hint(e, "NCCL 2.27 has; drover bench -R 1 registers it at each rank alone");
+    }
+    struct nccl_region *r = xzalloc(sizeof *r);
+    r->window = use == BACKEND_SYMMETRIC;
+    ncclResult_t rc = nccl->ncclMemAlloc(&r->p, bytes);
+    if (rc != ncclSuccess) {
+        free(r);
+        return nccl_lib_failed(e, nccl, rc, "memory");
+    }
+    r->next = *list;
+    *list = r;
+    if (r->window)
+        rc = nccl->window(comm, r->p, bytes, &r->handle, SYMMETRIC);
+    else if (use == BACKEND_REGISTERED)
+        rc = nccl->ncclCommRegister(comm, r->p, bytes, &r->handle);
+    return rc == ncclSuccess || rc == ncclInProgress
+               ? 0
+               : nccl_lib_failed(e, nccl, rc, "the registration of memory");
+}
+
+struct nccl_region **nccl_memory_find(struct nccl_region **list, const void *p)
+{
+    while (*list && (*list)->p != p)
+        list = &(*list)->next;
+    return list;
+}
+
+void nccl_memory_give(struct nccl_region **region, const struct nccl_lib *nccl, ncclComm_t comm)
+{
+    struct nccl_region *r = *region;
+    *region = r->next;
+    if (comm && r->handle && r->window)
+        nccl->no_window(comm, r->handle);
+    else if (comm && r->handle)
+        nccl->ncclCommDeregister(comm, r->handle);
+    nccl->ncclMemFree(r->p);
+    free(r);
+}
+
+void nccl_memory_forget(struct nccl_region **list)
+{
+    for (struct nccl_region *r; (r = *list); free(r))
+        *list = r->next;
+}

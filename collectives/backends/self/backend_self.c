@@ -1,0 +1,123 @@
+/* self - the backend of a job of one rank: every collective is a copy, done when it is started. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/comm/backend.h"
+#include "collectives/comm/premul.h"
+#include "common/mem.h"
+
+struct backend_comm {
+    int unused; /* it has no state; the interface wants an object */
+};
+
+static int self_open(struct backend_comm **out, const struct backend_opts *o, struct err *e)
+{
+    if (o->size != 1)
+        return err_set(e, -EINVAL, "backend 'self' is for one rank, this job has %d", o->size);
+    *out = xzalloc(sizeof **out);
+    return 0;
+}
+
+static void self_close(struct backend_comm *c)
+{
+    free(c);
+}
+
+static int self_part(struct backend_comm **out, struct backend_comm *c,
+                     const struct backend_part *p, struct err *e)
+{
+    *out = p->size ? xzalloc(sizeof **out) : NULL;
+    return 0;
+}
+
+/* The receive that takes the send i of the group: the one that comes as many receives in. */
+static const struct backend_call *receive_for(const struct backend_call *calls, size_t n, size_t i)
+{
+    size_t earlier = 0, seen = 0;
+    for (size_t k = 0; k < i; k++)
+        earlier += calls[k].coll == BACKEND_SEND;
+    for (size_t k = 0; k < n; k++)
+        if (calls[k].coll == BACKEND_RECV && seen++ == earlier)
+            return &calls[k];
+    return NULL;
+}
+
+static int self_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
+                      struct err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct backend_call *k = &calls[i], *to = k;
+        if (k->coll == BACKEND_BARRIER || k->coll == BACKEND_RECV)
+            continue;
+        if (k->coll == BACKEND_SEND)
+            to = receive_for(calls, n, i);
+        size_t bytes = k->count * backend_type_bytes(k->type);
+        if (!to || bytes != to->count * backend_type_bytes(to->type))
+            return err_set(e, -EPROTO, "a send to itself has no receive of %zu bytes", bytes);
+        if (k->in != to->out)
+            memmove(to->out, k->in, bytes);
+        if (k->op == DROVER_MULSUM && backend_reduces(k->coll))
+            scale_by(k->out, k->count, k->type, k->factor);
+    }
+    return 0;
+}
+
+static int self_poll(struct backend_comm *c, struct err *e)
+{
+    return 0;
+}
+
+static int self_abort(struct backend_comm *c)
+{
+    return 0;
+}
+
+static int self_mem_alloc(struct backend_comm *c, size_t bytes, enum backend_memory use, void **out,
+                          struct err *e)
+{
+    void *p = NULL;
+    if (posix_memalign(&p, 64, bytes ? bytes : 1) != 0)
+        return err_set(e, -ENOMEM, "no memory for a buffer of %zu bytes", bytes);
+    *out = p;
+    return 0;
+}
+
+static void self_mem_free(struct backend_comm *c, void *p)
+{
+    free(p);
+}
+
+static int self_copy(struct backend_comm *c, void *to, const void *from, size_t bytes,
+                     struct err *e)
+{
+    memcpy(to, from, bytes);
+    return 0;
+}
+
+static unsigned self_caps(const struct backend_comm *c)
+{
+    return BACKEND_FP8 | BACKEND_HAS_ALL_TO_ALL | BACKEND_HAS_GATHER | BACKEND_HAS_SCATTER;
+}
+
+static const char *self_version(const struct backend_comm *c)
+{
+    return "drover " DROVER_VERSION;
+}
+
+const struct backend backend_self = {
+    .abi = BACKEND_ABI,
+    .name = "self",
+    .open = self_open,
+    .close = self_close,
+    .part = self_part,
+    .start = self_start,
+    .poll = self_poll,
+    .abort = self_abort,
+    .mem_alloc = self_mem_alloc,
+    .mem_free = self_mem_free,
+    .copy_in = self_copy,
+    .copy_out = self_copy,
+    .caps = self_caps,
+    .version = self_version,
+};

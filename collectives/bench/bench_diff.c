@@ -1,0 +1,83 @@
+#include "collectives/bench/bench_diff.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "collectives/bench/stats.h"
+#include "common/mem.h"
+
+struct value {
+    double x;
+    bool first;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    double x = ((const struct value *)a)->x, y = ((const struct value *)b)->x;
+    return (x > y) - (x < y);
+}
+
+double diff_rank_sum(const double *a, size_t n, const double *b, size_t m)
+{
+    size_t all = n + m;
+    double sum = 0, ties = 0, total = (double)all, na = (double)n, nb = (double)m;
+    AUTO(free) struct value *v = xcalloc(all, sizeof *v);
+    for (size_t i = 0; i < all; i++)
+        v[i] = (struct value){i < n ? a[i] : b[i - n], i < n};
+    qsort(v, all, sizeof *v, by_value);
+    for (size_t i = 0, end; i < all; i = end) { /* equal ones share their mean rank */
+        for (end = i; end < all && v[end].x == v[i].x; end++)
+            ;
+        double alike = (double)(end - i), rank = (double)(i + end + 1) / 2;
+        ties += alike * alike * alike - alike;
+        for (size_t k = i; k < end; k++)
+            sum += v[k].first ? rank : 0;
+    }
+    double u = sum - na * (na + 1) / 2;
+    double variance = na * nb / 12 * (total + 1 - ties / (total * (total - 1)));
+    if (variance <= 0)
+        return 1;
+    double z = fmax(0, fabs(u - na * nb / 2) - 0.5) / sqrt(variance);
+    return erfc(z / sqrt(2));
+}
+
+/* The row of the least p that has none of Holm's yet. */
+static struct diff_row *next(struct diff_row *rows, const bool *done, size_t n)
+{
+    struct diff_row *least = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!done[i] && (!least || rows[i].p < least->p))
+            least = &rows[i];
+    return least;
+}
+
+static void step_down(struct diff_row *rows, size_t n)
+{
+    AUTO(free) bool *done = xcalloc(n + 1, sizeof *done);
+    double before = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct diff_row *r = next(rows, done, n);
+        before = fmax(before, fmin(1, r->p * (double)(n - i)));
+        r->p = before;
+        done[r - rows] = true;
+    }
+}
+
+size_t diff_judge(struct diff_row *rows, size_t n, double tolerance)
+{
+    size_t worse = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct diff_row *r = &rows[i];
+        r->before_median = stats_median(r->before, r->before_n);
+        r->after_median = stats_median(r->after, r->after_n);
+        r->change = r->before_median > 0 ? r->after_median / r->before_median - 1 : 0;
+        r->p = diff_rank_sum(r->before, r->before_n, r->after, r->after_n);
+    }
+    step_down(rows, n);
+    for (size_t i = 0; i < n; i++) {
+        rows[i].worse = rows[i].p < 0.05 && rows[i].change > tolerance;
+        rows[i].better = rows[i].p < 0.05 && rows[i].change < -tolerance;
+        worse += rows[i].worse;
+    }
+    return worse;
+}

@@ -1,0 +1,264 @@
+#include "collectives/bench/bench_report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* "NCCL 2.28.9 (headers 2.28.9)" as NCCL's own numbers; 0 where it is no NCCL. */
+static int nccl_code(const char *version, const char *before)
+{
+    const char *at = strstr(version, before);
+    int n[3] = {0};
+    if (!at || sscanf(at + strlen(before), "%d.%d.%d", &n[0], &n[1], &n[2]) < 2)
+        return 0;
+    return n[0] * 10000 + n[1] * 100 + n[2];
+}
+
+int report_nccl(const struct report_head *h)
+{
+    return nccl_code(h->version, "NCCL ");
+}
+
+static void put_modes(struct strbuf *out, const struct report_head *h)
+{
+    static const char *const modes[] = {
+        NULL,
+        "wait and barrier after each inner iteration (-m)",
+        "wait after each inner iteration (-m), no barrier",
+        "wait and barrier after each outer iteration (-n); time excludes barrier",
+    };
+    if (h->blocking)
+        strbuf_printf(out, "# Blocking Enabled: %s \n", modes[h->blocking]);
+    if (h->per_iter)
+        strbuf_puts(out,
+                    "# Per-Iteration Report: host timing of waited-for iterations; i_* uses max "
+                    "over process rows");
+    if (h->per_iter && h->skip)
+        strbuf_printf(out, "; summary skips first %d iterations", h->skip);
+    strbuf_puts(out, h->per_iter ? " \n" : "");
+    strbuf_printf(out, "# Backend: %s, %s\n#\n", h->backend, h->version);
+}
+
+/* Titles of a half, and of what -I adds. */
+static void put_titles(struct strbuf *out, const struct report_head *h, bool units)
+{
+    const char *time = units ? "(us)" : h->cpu_time ? "cputime" : "time";
+    for (int i = 0; i < 2; i++) {
+        strbuf_printf(out, "  %7s  %6s  %6s  %6s", time, units ? "(GB/s)" : "algbw",
+                      units ? "(GB/s)" : "busbw", units ? "" : "#wrong");
+        if (h->per_iter)
+            strbuf_printf(out, "  %7s  %7s  %7s  %7s", units ? "(us)" : "i_min",
+                          units ? "(us)" : "i_max", units ? "(us)" : "i_p99",
+                          units ? "(%)" : "i_cv%");
+    }
+    strbuf_printf(out, " %*s\n", h->stamps ? 19 : 0,
+                  !h->stamps ? ""
+                  : units    ? "%Y-%m-%d %H:%M:%S"
+                             : "timestamp");
+}
+
+void report_head_text(struct strbuf *out, const struct report_head *h,
+                      const struct report_device *devices)
+{
+    strbuf_printf(out, "# drover version %s nccl-headers=%d nccl-library=%d\n", DROVER_VERSION,
+                  nccl_code(h->version, "headers "), report_nccl(h));
+    strbuf_printf(out, "# Collective test starting: %s_perf\n", h->coll);
+    strbuf_printf(out,
+                  "# nThread 1 nGpus 1 minBytes %" PRIu64 " maxBytes %" PRIu64 " step: %" PRIu64
+                  "(%s) warmup iters: %d iters: %d agg iters: %d validation: %d graph: %d "
+                  "unalign: %d\n",
+                  h->min_bytes, h->max_bytes, h->step, h->step_is_factor ? "factor" : "bytes",
+                  h->warmups, h->iters, h->agg, h->checks, h->graph, h->unalign);
+    put_modes(out, h);
+    strbuf_puts(out, "# Using devices\n");
+    for (int r = 0; r < h->ranks; r++) {
+        const struct report_device *d = &devices[r];
+        strbuf_printf(out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%04x:%02x:%02x] %s\n",
+                      d->rank, d->group, d->pid, d->host, d->index, (unsigned)d->pci_domain,
+                      (unsigned)d->pci_bus, (unsigned)d->pci_device, d->name);
+    }
+    static const char *const halves[] = {
+        "           out-of-place                       in-place          ",
+        "              out-of-place (+ per-iteration)                                in-place (+ "
+        "per-iteration)",
+    };
+    strbuf_printf(out, "#\n# %10s  %12s  %8s  %6s  %6s%s\n", "", "", "", "", "",
+                  halves[h->per_iter]);
+    strbuf_printf(out, "# %10s  %12s  %8s  %6s  %6s", "size", "count", "type", "redop", "root");
+    put_titles(out, h, false);
+    strbuf_printf(out, "# %10s  %12s  %8s  %6s  %6s", "(B)", "(elements)", "", "", "");
+    put_titles(out, h, true);
+}
+
+/* The first form that fits the column: two decimals, one, none, an exponent. */
+static void put_number(struct strbuf *out, int width, double value)
+{
+    static const char *const forms[] = {"%*.2f", "%*.1f", "%*.0f"};
+    char text[64];
+    for (size_t i = 0; i < COUNT_OF(forms); i++) {
+        if (snprintf(text, sizeof text, forms[i], width, value) <= width) {
+            strbuf_puts(out, text);
+            return;
+        }
+    }
+    strbuf_printf(out, width >= 7 ? "%*.1e" : "%*.0e", width, value);
+}
+
+static void put_half(struct strbuf *out, const struct report_half *h)
+{
+    if (!h->ran) {
+        strbuf_printf(out, "  %7s  %6s  %6s    N/A", "N/A", "N/A", "N/A");
+        return;
+    }
+    strbuf_puts(out, "  ");
+    put_number(out, 7, h->seconds * 1e6);
+    strbuf_puts(out, "  ");
+    put_number(out, 6, h->algbw);
+    strbuf_puts(out, "  ");
+    put_number(out, 6, h->busbw);
+    if (h->checked)
+        strbuf_printf(out, "  %6g", (double)h->wrong);
+    else
+        strbuf_puts(out, "    N/A"); /* one column short, as nccl-tests prints it */
+}
+
+/* nccl-tests' columns of -I, of the samples without the first ones. */
+static void put_iterations(struct strbuf *out, const struct report_head *h,
+                           const struct report_half *half)
+{
+    size_t skip = (size_t)h->skip;
+    if (!half->ran || half->stats.n <= skip) {
+        strbuf_printf(out, "  %7s  %7s  %7s  %7s", "N/A", "N/A", "N/A", "N/A");
+        return;
+    }
+    struct stats s = stats_of(half->samples + skip, half->stats.n - skip);
+    const double columns[] = {s.min * 1e6, s.max * 1e6, s.p99 * 1e6,
+                              s.mean > 0 ? 100 * s.deviation / s.mean : 0};
+    for (size_t i = 0; i < COUNT_OF(columns); i++) {
+        strbuf_puts(out, "  ");
+        put_number(out, 7, columns[i]);
+    }
+}
+
+void report_time(char out[REPORT_TIME_BYTES])
+{
+    time_t now = time(NULL);
+    struct tm tm;
+    strftime(out, REPORT_TIME_BYTES, "%Y-%m-%d %H:%M:%S", localtime_r(&now, &tm));
+}
+
+void report_row_text(struct strbuf *out, const struct report_head *h, const struct report_row *r)
+{
+    strbuf_printf(out, "%12zu  %12zu  %8s  %6s  %6d", r->bytes, r->count, r->type, r->op, r->root);
+    for (int i = 0; i < 2; i++) {
+        put_half(out, &r->half[i]);
+        if (h->per_iter)
+            put_iterations(out, h, &r->half[i]);
+    }
+    char stamp[REPORT_TIME_BYTES];
+    report_time(stamp);
+    if (h->stamps)
+        strbuf_printf(out, "%21s", stamp);
+    strbuf_putc(out, '\n');
+}
+
+bool report_enough(const struct report_foot *f)
+{
+    return f->avg_busbw >= 0.9 * f->min_busbw;
+}
+
+void report_foot_text(struct strbuf *out, const struct report_foot *f)
+{
+    strbuf_printf(out, "# %-20s : %" PRIu64 " %s\n", "Out of bounds values", f->bad,
+                  f->bad ? "FAILED" : "OK");
+    strbuf_printf(out, "# %-20s : %g %s\n", "Avg bus bandwidth", f->avg_busbw,
+                  f->min_busbw <= 0  ? ""
+                  : report_enough(f) ? "OK"
+                                     : "FAILED");
+    strbuf_printf(out, "#\n# Collective test concluded: %s_perf\n", f->coll);
+}
+
+void report_csv_titles(struct strbuf *out)
+{
+    strbuf_puts(out, "size_bytes,count,type,op,root,in_place,time_us,algbw_gbps,busbw_gbps,wrong,"
+                     "rank_min_us,rank_max_us,samples,min_us,median_us,median_low_us,"
+                     "median_high_us,p99_us\n");
+}
+
+void report_csv_row(struct strbuf *out, const struct report_row *r)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct report_half *h = &r->half[i];
+        const struct stats *s = &h->stats;
+        if (!h->ran)
+            continue;
+        strbuf_printf(out, "%zu,%zu,%s,%s,%d,%d,%.4f,%.6g,%.6g,", r->bytes, r->count, r->type,
+                      r->op, r->root, i, h->seconds * 1e6, h->algbw, h->busbw);
+        if (h->checked)
+            strbuf_printf(out, "%" PRIu64, h->wrong);
+        strbuf_printf(out, ",%.4f,%.4f,%zu,", h->rank_min_seconds * 1e6, h->rank_max_seconds * 1e6,
+                      s->n);
+        if (s->n)
+            strbuf_printf(out, "%.4f,%.4f,%.4f,%.4f,%.4f\n", s->min * 1e6, s->median * 1e6,
+                          s->low * 1e6, s->high * 1e6, s->p99 * 1e6);
+        else
+            strbuf_puts(out, ",,,,\n");
+    }
+}
+
+static void put_blame(struct strbuf *out, const struct verify_blame *b)
+{
+    const char *some = b->ranks > 1 ? ", or another one's" : "";
+    switch (b->cause) {
+    case VERIFY_UNTOUCHED:
+        strbuf_puts(out, ": nothing was written there");
+        if (b->rank >= 0)
+            strbuf_printf(out, "; rank %d's data is missing", b->rank);
+        break;
+    case VERIFY_MISSING:
+        strbuf_printf(out, ": rank %d's contribution%s is missing", b->rank, some);
+        break;
+    case VERIFY_TWICE:
+        strbuf_printf(out, ": rank %d's contribution%s is in it twice", b->rank, some);
+        break;
+    case VERIFY_OTHERS:
+        strbuf_printf(out, ": it is rank %d's data%s", b->rank, some);
+        break;
+    case VERIFY_UNKNOWN:
+        strbuf_puts(out, ": no single rank's part explains it");
+        break;
+    }
+}
+
+void report_wrong_text(struct strbuf *out, const struct report_row *r, int ranks)
+{
+    static const char *const sides[] = {
+        [BUFFERS_OUT_END] = "after the end of the output",
+        [BUFFERS_OUT_BEGIN] = "before the begin of the output",
+        [BUFFERS_IN_END] = "after the end of the input",
+        [BUFFERS_IN_BEGIN] = "before the begin of the input",
+    };
+    for (int i = 0; i < 2; i++) {
+        const struct report_half *h = &r->half[i];
+        const struct buffers_wrong *w = &h->first_wrong;
+        if (h->wrong_rank < 0 || !h->ran)
+            continue;
+        strbuf_printf(out, "%zu B %s %s, %s: ", r->bytes, r->type, r->op,
+                      i ? "in place" : "out of place");
+        if (w->elements) {
+            strbuf_printf(
+                out, "rank %d of %d has %" PRIu64 " wrong; element %" PRIu64 " is %g, not %g",
+                h->wrong_rank, ranks, w->elements, w->index, w->first.got, w->first.expected);
+            put_blame(out, &w->blame);
+        }
+        if (w->canaries)
+            strbuf_printf(out,
+                          "%srank %d: %" PRIu64 " bytes were written outside, the nearest "
+                          "%d %s",
+                          w->elements ? "; " : "", h->wrong_rank, w->canaries, w->canary_bytes,
+                          sides[w->side]);
+        strbuf_putc(out, '\n');
+    }
+}

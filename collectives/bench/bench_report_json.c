@@ -1,0 +1,265 @@
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "collectives/bench/bench_report.h"
+#include "common/json.h"
+
+extern char **environ;
+
+struct report_json {
+    json_t *root, *rows; /* rows is borrowed from root */
+    bool nccl_tests, cpu_time, per_iter;
+    int iters, skip, ranks;
+    char name[64];
+};
+
+static json_t *devices_json(const struct report_head *h, const struct report_device *devices)
+{
+    json_t *list = json_array();
+    for (int r = 0; r < h->ranks; r++) {
+        const struct report_device *d = &devices[r];
+        json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:s, s:i, s:s}", "rank", d->rank,
+                                              "group", d->group, "pid", d->pid, "host", d->host,
+                                              "device", d->index, "name", d->name));
+    }
+    return list;
+}
+
+static json_t *ours(const struct report_head *h, const struct report_device *devices)
+{
+    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:i, s:{s:i, s:i, s:i, s:i}, s:o, s:[]}",
+                     "schema", 1, "drover", DROVER_VERSION, "collective", h->coll, "backend",
+                     h->backend, "library", h->version, "ranks", h->ranks, "groups", h->groups,
+                     "iterations", "warmup", h->warmups, "timed", h->iters, "checked", h->checks,
+                     "together", h->agg, "devices", devices_json(h, devices), "rows");
+}
+
+/* ---- nccl-tests' own document (its src/util.cu at a0b82b2: keys, and booleans as strings) -------
+ */
+
+static json_t *now_json(void)
+{
+    char text[REPORT_TIME_BYTES];
+    report_time(text);
+    return json_string(text);
+}
+
+static json_t *words_json(char *const *words)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < strv_len(words); i++)
+        json_array_append_new(list, json_string(words[i]));
+    return list;
+}
+
+static json_t *env_json(void)
+{
+    json_t *list = json_array();
+    for (char **v = environ; v && *v; v++)
+        if (strncmp(*v, "NCCL_", 5) == 0 || strncmp(*v, "CUDA_", 5) == 0)
+            json_array_append_new(list, json_string(*v));
+    return list;
+}
+
+static json_t *bool_json(bool value)
+{
+    return json_string(value ? "true" : "false");
+}
+
+static json_t *config_json(const struct report_head *h, const struct report_device *devices)
+{
+    json_t *list = json_array();
+    for (int r = 0; r < h->ranks; r++) {
+        const struct report_device *d = &devices[r];
+        char hex[32];
+        snprintf(hex, sizeof hex, "%04x:%02x:%02x", (unsigned)d->pci_domain, (unsigned)d->pci_bus,
+                 (unsigned)d->pci_device);
+        json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:s, s:i, s:s, s:s}", "rank",
+                                              d->rank, "group", d->group, "pid", d->pid, "hostname",
+                                              d->host, "device", d->index, "device_hex", hex,
+                                              "device_info", d->name));
+    }
+    return json_pack("{s:i, s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:i, s:o, s:o}",
+                     "nthreads", 1, "ngpus", 1, "minimum_bytes", (json_int_t)h->min_bytes,
+                     "maximum_bytes", (json_int_t)h->max_bytes,
+                     h->step_is_factor ? "step_factor" : "step_bytes", (json_int_t)h->step,
+                     "warmup_iters", h->warmups, "iterations", h->iters, "aggregated_iterations",
+                     h->agg, "validation", h->checks, "graph", h->graph, "blocking_collectives",
+                     bool_json(h->blocking > 0), "per_iter_timing", bool_json(h->per_iter),
+                     "per_iter_skip", h->skip, "parallel_init", bool_json(false), "devices", list);
+}
+
+static json_t *theirs(const struct report_head *h, const struct report_device *devices)
+{
+    return json_pack("{s:i, s:o, s:o, s:o, s:i, s:o, s:[]}", "version", 1, "start_time", now_json(),
+                     "args", words_json(h->args), "env", env_json(), "nccl_version", report_nccl(h),
+                     "config", config_json(h, devices), "results");
+}
+
+struct report_json *report_json_new(const struct report_head *h,
+                                    const struct report_device *devices, bool nccl_tests)
+{
+    struct report_json *j = xzalloc(sizeof *j);
+    j->nccl_tests = nccl_tests;
+    j->cpu_time = h->cpu_time;
+    j->iters = h->iters;
+    j->per_iter = h->per_iter;
+    j->skip = h->skip;
+    j->ranks = h->ranks;
+    snprintf(j->name, sizeof j->name, "%s_perf", h->coll);
+    j->root = nccl_tests ? theirs(h, devices) : ours(h, devices);
+    j->rows = json_object_get(j->root, nccl_tests ? "results" : "rows");
+    return j;
+}
+
+/* ---- rows --------------------------------------------------------------------------------------
+ */
+
+static json_t *wrong_json(const struct report_half *h)
+{
+    static const char *const causes[] = {
+        [VERIFY_UNKNOWN] = "unknown",  [VERIFY_UNTOUCHED] = "untouched",
+        [VERIFY_MISSING] = "missing",  [VERIFY_TWICE] = "twice",
+        [VERIFY_OTHERS] = "another's",
+    };
+    const struct buffers_wrong *w = &h->first_wrong;
+    json_t *o = json_pack("{s:i, s:I, s:I}", "rank", h->wrong_rank, "elements",
+                          (json_int_t)w->elements, "bytes_outside", (json_int_t)w->canaries);
+    if (w->elements) {
+        json_object_set_new(o, "index", json_integer((json_int_t)w->index));
+        json_object_set_new(o, "expected", json_number(w->first.expected));
+        json_object_set_new(o, "got", json_number(w->first.got));
+        json_object_set_new(o, "cause", json_string(causes[w->blame.cause]));
+        json_object_set_new(o, "cause_rank", json_integer(w->blame.rank));
+        json_object_set_new(o, "cause_ranks", json_integer(w->blame.ranks));
+    }
+    return o;
+}
+
+static void add_samples(json_t *o, const struct report_half *h)
+{
+    const struct stats *s = &h->stats;
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->n; i++)
+        json_array_append_new(list, json_real(h->samples[i] * 1e6));
+    json_object_set_new(o, "min_us", json_real(s->min * 1e6));
+    json_object_set_new(o, "median_us", json_real(s->median * 1e6));
+    json_object_set_new(o, "median_low_us", json_real(s->low * 1e6));
+    json_object_set_new(o, "median_high_us", json_real(s->high * 1e6));
+    json_object_set_new(o, "p99_us", json_real(s->p99 * 1e6));
+    json_object_set_new(o, "stable", json_boolean(!h->unstable));
+    json_object_set_new(o, "samples_us", list);
+}
+
+static json_t *half_json(const struct report_half *h)
+{
+    if (!h->ran)
+        return json_null();
+    json_t *wrong = h->checked ? json_integer((json_int_t)h->wrong) : json_null();
+    json_t *o =
+        json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "time_us", h->seconds * 1e6, "algbw_gbps",
+                  h->algbw, "busbw_gbps", h->busbw, "rank_min_us", h->rank_min_seconds * 1e6,
+                  "rank_max_us", h->rank_max_seconds * 1e6, "wrong", wrong);
+    if (h->wrong_rank >= 0)
+        json_object_set_new(o, "first_wrong", wrong_json(h));
+    if (h->stats.n)
+        add_samples(o, h);
+    return o;
+}
+
+static json_t *their_half(const struct report_half *h, bool cpu_time)
+{
+    if (!h->ran)
+        return json_null();
+    return json_pack("{s:f, s:f, s:f, s:o}", cpu_time ? "cpu_time" : "time", h->seconds * 1e6,
+                     "alg_bw", h->algbw, "bus_bw", h->busbw, "nwrong",
+                     h->checked ? json_real((double)h->wrong) : json_null());
+}
+
+/* A list of times for each rank. */
+static json_t *rank_times(const struct report_half *h, int ranks)
+{
+    json_t *lists = json_array();
+    for (int r = 0; r < ranks; r++) {
+        json_t *list = json_array();
+        for (size_t i = 0; i < h->stats.n; i++)
+            json_array_append_new(list,
+                                  json_real(h->rank_samples[i * (size_t)ranks + (size_t)r] * 1e6));
+        json_array_append_new(lists, list);
+    }
+    return lists;
+}
+
+/* nccl-tests' -I. */
+static json_t *their_iterations(const struct report_half *h, int skip, int ranks)
+{
+    struct stats s = stats_of(h->samples + skip, h->stats.n - (size_t)skip);
+    json_t *times = json_array();
+    for (size_t i = 0; i < h->stats.n; i++)
+        json_array_append_new(times, json_real(h->samples[i] * 1e6));
+    json_t *o = json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}",
+                          "skipped_iterations", skip, "min_us", s.min * 1e6, "max_us", s.max * 1e6,
+                          "avg_us", s.mean * 1e6, "p50_us", s.median * 1e6, "p95_us", s.p95 * 1e6,
+                          "p99_us", s.p99 * 1e6, "stdev_us", s.deviation * 1e6, "cv_pct",
+                          s.mean > 0 ? 100 * s.deviation / s.mean : 0, "times_us", times);
+    if (ranks > 1 && h->rank_samples)
+        json_object_set_new(o, "per_process_max_times_us", rank_times(h, ranks));
+    return o;
+}
+
+void report_json_row(struct report_json *j, const struct report_row *r)
+{
+    json_t *row;
+    char root[16];
+    snprintf(root, sizeof root, "%6d", r->root);
+    if (j->nccl_tests)
+        row = json_pack(
+            "{s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:i, s:s}", "size", (json_int_t)r->bytes, "count",
+            (json_int_t)r->count, "type", r->type, "redop", r->op, "root", root, "out_of_place",
+            their_half(&r->half[0], j->cpu_time), "in_place", their_half(&r->half[1], j->cpu_time),
+            "actual_iterations", j->iters, "experiment_name", j->name);
+    else
+        row =
+            json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size_bytes", (json_int_t)r->bytes,
+                      "count", (json_int_t)r->count, "type", r->type, "op", r->op, "root", r->root,
+                      "out_of_place", half_json(&r->half[0]), "in_place", half_json(&r->half[1]));
+    static const char *const keys[] = {"out_of_place_per_iter", "in_place_per_iter"};
+    for (int i = 0; i < 2 && j->nccl_tests && j->per_iter; i++)
+        if (r->half[i].ran && r->half[i].stats.n > (size_t)j->skip)
+            json_object_set_new(row, keys[i], their_iterations(&r->half[i], j->skip, j->ranks));
+    json_array_append_new(j->rows, row);
+}
+
+void report_json_set(struct report_json *j, const char *key, json_t *value)
+{
+    json_object_set_new(j->root, key, value);
+}
+
+char *report_json_end(struct report_json *j, const struct report_foot *f)
+{
+    if (j->nccl_tests) {
+        report_json_set(
+            j, "out_of_bounds",
+            json_pack("{s:I, s:o}", "count", (json_int_t)f->bad, "okay", bool_json(f->bad == 0)));
+        report_json_set(
+            j, "average_bus_bandwidth",
+            json_pack("{s:f, s:o}", "bandwidth", f->avg_busbw, "okay",
+                      f->min_busbw <= 0 ? json_string("unchecked") : bool_json(report_enough(f))));
+        report_json_set(j, "errors", json_array());
+        report_json_set(j, "end_time", now_json());
+    } else {
+        report_json_set(j, "wrong", json_integer((json_int_t)f->bad));
+        report_json_set(j, "avg_busbw_gbps", json_real(f->avg_busbw));
+    }
+    return json_dumps(j->root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+}
+
+void report_json_free(struct report_json *j)
+{
+    if (!j)
+        return;
+    json_decref(j->root);
+    free(j);
+}

@@ -1,0 +1,147 @@
+#include "collectives/bench/hardware_facts.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/mem.h"
+
+enum { COPY_BYTES = 32 << 20, COPIES = 3, CONFIG_BYTES = 4096 };
+
+/* The number that a file of sysfs begins with; `missing` where there is none. */
+static double number(const char *path, double missing)
+{
+    double value = missing;
+    AUTO(file) FILE *f = fopen(path, "re");
+    return f && fscanf(f, "%lf", &value) == 1 ? value : missing;
+}
+
+static bool is_set(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value && strcmp(value, "0") != 0;
+}
+
+/* PCIe 1 has 2.5 GT/s, 2 has 5, and from there it doubles. */
+static void read_slot(struct verdict_facts *f, const struct report_device *d)
+{
+    static const char *const names[] = {"current_link_speed", "current_link_width",
+                                        "max_link_width"};
+    double values[3];
+    for (int i = 0; i < 3; i++) {
+        AUTO(free)
+        char *path = xasprintf("/sys/bus/pci/devices/%04x:%02x:%02x.0/%s", (unsigned)d->pci_domain,
+                               (unsigned)d->pci_bus, (unsigned)d->pci_device, names[i]);
+        values[i] = number(path, 0);
+    }
+    f->pcie_gen = values[0] > 0 ? (int)lround(log2(values[0] / 2.5)) + 1 : 0;
+    f->pcie_width = (int)values[1];
+    f->pcie_width_max = (int)values[2];
+}
+
+/* Walks the extended capabilities of PCI to Access Control Services (PCI Express Base Specification
+ * 7.7.11): id 13, its control word 6 bytes on; bits 2 to 4 send requests up. Needs root. */
+static bool has_acs(const char *path)
+{
+    unsigned char c[CONFIG_BYTES];
+    AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, c, sizeof c) != CONFIG_BYTES || c[0x0b] != 6 || c[0x0a] != 4)
+        return false; /* class 6, 4: a bridge */
+    unsigned at = 0x100;
+    for (int steps = 0; steps < 64 && at >= 0x100 && at + 8 <= CONFIG_BYTES; steps++) {
+        unsigned head = (unsigned)c[at] | (unsigned)c[at + 1] << 8 | (unsigned)c[at + 2] << 16 |
+                        (unsigned)c[at + 3] << 24;
+        if ((head & 0xffff) == 13)
+            return c[at + 6] & 0x1c;
+        at = head >> 20;
+    }
+    return false;
+}
+
+static bool any_acs(void)
+{
+    glob_t found;
+    bool acs = false;
+    if (glob("/sys/bus/pci/devices/*/config", 0, NULL, &found) != 0)
+        return false;
+    for (size_t i = 0; i < found.gl_pathc && !acs; i++)
+        acs = has_acs(found.gl_pathv[i]);
+    globfree(&found);
+    return acs;
+}
+
+/* Ports of InfiniBand tell "400 Gb/sec (4X NDR)", cards of the network 100000 (Mb/s). */
+static void read_network(struct verdict_facts *f)
+{
+    const char *named = getenv("NCCL_SOCKET_IFNAME");
+    glob_t found;
+    if (glob("/sys/class/infiniband/*/ports/*/rate", 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            f->rdma_gbit += number(found.gl_pathv[i], 0);
+        globfree(&found);
+    }
+    if (glob("/sys/class/net/*/speed", 0, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        double gbit = number(found.gl_pathv[i], 0) / 1000;
+        char name[64] = "";
+        sscanf(found.gl_pathv[i], "/sys/class/net/%63[^/]", name);
+        f->net_gbit = fmax(f->net_gbit, gbit);
+        if (named && strcmp(named, name) == 0)
+            f->named_gbit = fmax(gbit, 0);
+    }
+    globfree(&found);
+}
+
+/* GB/s; the best of some copies between two places that are touched already. */
+static double copy_rate(void)
+{
+    AUTO(free) char *from = try_calloc(1, COPY_BYTES), *to = try_calloc(1, COPY_BYTES);
+    double best = 0;
+    if (!from || !to)
+        return 0;
+    memset(from, 1, COPY_BYTES);
+    memset(to, 2, COPY_BYTES);
+    for (int i = 0; i < COPIES; i++) {
+        double begin = clock_s();
+        memcpy(to, from, COPY_BYTES);
+        __asm__ volatile("" : : "r"(to) : "memory"); /* it is not left out */
+        best = fmax(best, COPY_BYTES / 1e9 / (clock_s() - begin));
+    }
+    return best;
+}
+
+void bench_facts_read(struct verdict_facts *out, const struct report_device *self, bool gpu)
+{
+    memset(out, 0, sizeof *out); /* it is sent: no byte of it is left as it was */
+    snprintf(out->host, sizeof out->host, "%s", self->host);
+    if (gpu) {
+        snprintf(out->gpu, sizeof out->gpu, "%.95s", self->name);
+        read_slot(out, self);
+        out->acs = any_acs();
+    } else {
+        out->memory_gbps = copy_rate();
+    }
+    AUTO(free)
+    char *package =
+        xasprintf("/sys/devices/system/cpu/cpu%d/topology/physical_package_id", sched_getcpu());
+    out->package = (int)number(package, -1);
+    read_network(out);
+    struct statvfs shm;
+    out->shm_bytes =
+        statvfs("/dev/shm", &shm) == 0 ? (uint64_t)shm.f_bavail * shm.f_frsize : UINT64_MAX;
+    const char *nvls = getenv("NCCL_NVLS_ENABLE");
+    out->nvls_off = nvls && strcmp(nvls, "0") == 0;
+    out->p2p_off = is_set("NCCL_P2P_DISABLE");
+    out->ib_off = is_set("NCCL_IB_DISABLE");
+    out->shm_off = is_set("NCCL_SHM_DISABLE");
+    out->gpudirect = access("/sys/module/nvidia_peermem", F_OK) == 0 ||
+                     access("/sys/module/nv_peer_mem", F_OK) == 0;
+}

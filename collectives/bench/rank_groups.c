@@ -1,0 +1,105 @@
+#include "collectives/bench/rank_groups.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/mem.h"
+
+static bool number(int *out, const char *text, int base)
+{
+    char *end = NULL;
+    while (isspace((unsigned char)*text))
+        text++;
+    if (!isxdigit((unsigned char)*text)) /* strtoul() takes signs */
+        return false;
+    if (base == 0 && strncasecmp(text, "0b", 2) == 0 && isdigit((unsigned char)text[2])) {
+        text += 2;
+        base = 2;
+    }
+    errno = 0;
+    unsigned long value = strtoul(text, &end, base);
+    if (end == text || *end || errno || value > INT_MAX)
+        return false;
+    *out = (int)value;
+    return true;
+}
+
+/* An operation and its value, as in "MOD 8" and "%8". */
+static bool operation(struct split *out, const char *text)
+{
+    static const char *const names[] = {"AND", "&", "OR", "|", "MOD", "%", "DIV", "/"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        size_t len = strlen(names[i]);
+        if (strncasecmp(text, names[i], len) != 0)
+            continue;
+        out->op = names[i | 1][0];
+        return number(&out->value, text + len, 0) &&
+               (out->value || out->op == '&' || out->op == '|');
+    }
+    return false;
+}
+
+int split_read(struct split *out, const char *text, const char *mask, struct err *e)
+{
+    struct split s = {0};
+    if (mask) {
+        s.op = '&';
+        if (!number(&s.value, mask, 16))
+            return err_set(e, -EINVAL, "NCCL_TESTS_SPLIT_MASK is '%s', no hexadecimal number",
+                           mask);
+    } else if (text && !operation(&s, text)) {
+        err_set(e, -EINVAL, "NCCL_TESTS_SPLIT is '%s', which splits nothing", text);
+        return err_hint(e, "AND 0x7, OR 0x7, MOD 8 or DIV 8");
+    }
+    *out = s;
+    return 0;
+}
+
+int split_color(const struct split *s, int rank)
+{
+    switch (s->op) {
+    case '&':
+        return rank & s->value;
+    case '|':
+        return rank | s->value;
+    case '%':
+        return rank % s->value;
+    case '/':
+        return rank / s->value;
+    default:
+        return 0;
+    }
+}
+
+int split_group(int *members, const struct split *s, int ranks, int rank)
+{
+    int n = 0, color = split_color(s, rank);
+    for (int r = 0; r < ranks; r++) {
+        if (split_color(s, r) != color)
+            continue;
+        if (members)
+            members[n] = r;
+        n++;
+    }
+    return n;
+}
+
+int split_groups(const struct split *s, int ranks, int *least)
+{
+    int groups = 0;
+    *least = ranks;
+    for (int r = 0; r < ranks; r++) {
+        bool first = true;
+        for (int k = 0; k < r && first; k++)
+            first = split_color(s, k) != split_color(s, r);
+        int size = first ? split_group(NULL, s, ranks, r) : ranks;
+        groups += first;
+        *least = size < *least ? size : *least;
+    }
+    return groups;
+}

@@ -1,0 +1,39 @@
+/* exchange - how the ranks of a job tell each other a few bytes before they have a communicator:
+ * put, fence, get. Over PMIx where somebody serves it (drover run, mpirun and srun --mpi=pmix),
+ * else over TCP between the ranks themselves (torchrun, ranks started by hand). */
+#ifndef DROVER_BOOTSTRAP_H
+#define DROVER_BOOTSTRAP_H
+
+#include "collectives/comm/backend.h"
+#include "common/err.h"
+#include "common/mem.h"
+#include "launcher/client/rank_identity.h"
+
+struct exchange;
+
+/* One round of put, fence, get; all ranks make theirs in the same order. Nothing is connected
+ * before the first use, so a rank that has nobody to talk to may have one too.
+ *
+ *   put    what this rank says. Seen by the others after a fence.
+ *   fence  every rank of the job came here. At most once in a round.
+ *              -ETIMEDOUT  not all came; the text names the missing ones where that is known
+ *              -ENOTSUP    there is no way to the others; the hint says who would make one
+ *   get    exactly `len` bytes that `rank` put before the fence. -EPROTO: it put something else */
+struct exchange *exchange_new(const struct whoami *who);
+void exchange_free(struct exchange *x);
+AUTO_DEFINE(exchange, struct exchange *, exchange_free)
+
+/* The three, for plug-ins. Borrowed from x. */
+const struct backend_exchange *exchange_table(const struct exchange *x);
+
+/* ---- for exchange_pmix.c and exchange_tcp.c ------------------------------------------------- */
+
+/* A way for ranks to meet: its three functions, and the end of their `arg`. */
+struct exchange {
+    struct backend_exchange table;
+    void (*free)(void *arg);
+};
+void exchange_pmix(struct exchange *x, const struct whoami *who);
+void exchange_tcp(struct exchange *x, const struct whoami *who);
+
+#endif

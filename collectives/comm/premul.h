@@ -1,0 +1,83 @@
+/* scale - a rank's factor for DROVER_MULSUM, in the type of what it multiplies. Whole numbers take
+ * what is left of the point, and wrap where they run over. */
+#ifndef DROVER_PREMUL_H
+#define DROVER_PREMUL_H
+
+#include <stddef.h>
+
+#include "collectives/comm/float16.h"
+#include "collectives/drover.h"
+
+/* The factor as an element of the type, in the first bytes of *out. |factor| < 2^63. */
+static inline void scale_scalar(uint64_t *out, enum drover_type t, double factor)
+{
+    float x = (float)factor;
+    *out = (uint64_t)(int64_t)factor; /* the low bytes are the number in any whole type */
+    if (t == DROVER_DOUBLE)
+        memcpy(out, &factor, sizeof factor);
+    else if (t == DROVER_FLOAT)
+        memcpy(out, &x, sizeof x);
+    else if (t == DROVER_HALF)
+        *out = half_from_float(x);
+    else if (t == DROVER_BFLOAT16)
+        *out = bfloat16_from_float(x);
+    else if (t == DROVER_F8E4M3)
+        *out = f8e4m3_from_float(x);
+    else if (t == DROVER_F8E5M2)
+        *out = f8e5m2_from_float(x);
+}
+
+/* values[i] *= factor, for n of them, each rounded once. */
+static inline void scale_by(void *values, size_t n, enum drover_type t, double factor)
+{
+    uint64_t scalar;
+    scale_scalar(&scalar, t, factor);
+#define SCALE(type, expression)        \
+    do {                               \
+        type *v = values;              \
+        for (size_t i = 0; i < n; i++) \
+            v[i] = (type)(expression); \
+    } while (0)
+#define SCALE_SMALL(type, from, to)      \
+    do {                                 \
+        float f = from((type)scalar);    \
+        SCALE(type, to(from(v[i]) * f)); \
+    } while (0)
+    switch (t) {
+    case DROVER_INT8:
+    case DROVER_UINT8:
+        SCALE(uint8_t, v[i] * scalar);
+        break;
+    case DROVER_INT32:
+    case DROVER_UINT32:
+        SCALE(uint32_t, v[i] * scalar);
+        break;
+    case DROVER_INT64:
+    case DROVER_UINT64:
+        SCALE(uint64_t, v[i] * scalar);
+        break;
+    case DROVER_FLOAT:
+        SCALE(float, v[i] * (float)factor);
+        break;
+    case DROVER_DOUBLE:
+        SCALE(double, v[i] * factor);
+        break;
+    case DROVER_HALF:
+        SCALE_SMALL(uint16_t, half_to_float, half_from_float);
+        break;
+    case DROVER_BFLOAT16:
+        SCALE_SMALL(uint16_t, bfloat16_to_float, bfloat16_from_float);
+        break;
+    case DROVER_F8E4M3:
+        SCALE_SMALL(uint8_t, f8e4m3_to_float, f8e4m3_from_float);
+        break;
+    case DROVER_F8E5M2:
+    case DROVER_TYPES:
+        SCALE_SMALL(uint8_t, f8e5m2_to_float, f8e5m2_from_float);
+        break;
+    }
+#undef SCALE
+#undef SCALE_SMALL
+}
+
+#endif

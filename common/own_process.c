@@ -1,0 +1,48 @@
+#include "common/own_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+
+int self_path(char **out, int up, struct err *e)
+{
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n < 0)
+        return err_set(e, -errno, "/proc/self/exe: %s", strerror(errno));
+    path[n] = '\0';
+    for (int i = 0; i < up; i++) {
+        char *slash = strrchr(path, '/');
+        if (!slash)
+            return err_set(e, -ENOENT, "nothing lies %d levels above this program", up);
+        *slash = '\0';
+    }
+    *out = xstrdup(path);
+    return 0;
+}
+
+int self_program(char **out, const char *name, struct err *e)
+{
+    AUTO(free) char *dir = NULL, *above = NULL;
+    int rc = self_path(&dir, 1, e);
+    if (rc < 0)
+        return rc;
+    const char *last = strrchr(dir, '/');
+    rc = self_path(&above, last && strcmp(last, "/bin") == 0 ? 2 : 3, e);
+    if (rc < 0)
+        return rc;
+    const char *where = strcmp(name, "drover") == 0 ? "bin" : "libexec/drover";
+    *out = xasprintf("%s/%s/%s", above, where, name);
+    return 0;
+}
+
+void self_fill_standard_fds(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+            return;
+}

@@ -1,0 +1,20 @@
+#include "common/sched_batch.h"
+
+#include <sched.h>
+#include <stdbool.h>
+
+static const struct sched_param none = {0};
+static bool changed;
+
+void gentle_begin(void)
+{
+    if (sched_getscheduler(0) == SCHED_OTHER)
+        changed = sched_setscheduler(0, SCHED_BATCH, &none) == 0; /* else all goes on as usual */
+}
+
+void gentle_end(void)
+{
+    if (changed)
+        (void)sched_setscheduler(0, SCHED_OTHER, &none); /* it was that */
+    changed = false;
+}

@@ -1,0 +1,132 @@
+#include "common/yaml_scalar.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+
+static bool is_one_of(const char *s, const char *const *words)
+{
+    while (*words && strcmp(s, *words) != 0)
+        words++;
+    return *words != NULL;
+}
+
+/* Whether the whole of `s` (not empty) is made of `set`. */
+static bool only(const char *s, const char *set)
+{
+    return *s && !s[strspn(s, set)];
+}
+
+static const char digits[] = "0123456789_";
+
+/* `s` starts with n digits. "12:30", "1:30:00.5": the parts behind the first are at most 59. */
+static bool is_base_60(const char *s, size_t n)
+{
+    const char *p = s + n;
+    if (*p != ':')
+        return false;
+    while (*p == ':' && isdigit((unsigned char)p[1])) {
+        bool two = isdigit((unsigned char)p[2]) != 0;
+        if (two && p[1] > '5')
+            return false;
+        p += two ? 3 : 2;
+    }
+    return !*p || (*p == '.' && (!p[1] || only(p + 1, digits)));
+}
+
+/* `s` starts with n digits, or with a point and a digit. */
+static bool is_real(const char *s, size_t n)
+{
+    const char *p = s + n;
+    if (*p == '.')
+        p += 1 + strspn(p + 1, digits);
+    if (*p == 'e' || *p == 'E') {
+        p += p[1] == '+' || p[1] == '-' ? 2 : 1;
+        if (!isdigit((unsigned char)*p))
+            return false;
+        p += strspn(p, "0123456789");
+    }
+    return !*p;
+}
+
+static void drop_underscores(char *s)
+{
+    char *to = s;
+    for (; *s; s++)
+        if (*s != '_')
+            *to++ = *s;
+    *to = '\0';
+}
+
+static json_t *integer(char *s, int base, const char **why)
+{
+    drop_underscores(s);
+    errno = 0;
+    long long value = strtoll(s, NULL, base);
+    if (errno == ERANGE)
+        *why = "does not fit into 64 bits";
+    return *why ? NULL : json_integer(value);
+}
+
+static json_t *real(char *s, const char **why)
+{
+    drop_underscores(s);
+    errno = 0;
+    double value = strtod(s, NULL);
+    if (errno == ERANGE && (value == 0 || isinf(value)))
+        *why = "does not fit into a double";
+    return *why ? NULL : json_real(value);
+}
+
+/* A number, or NULL: with a reason where it is refused, without where it is none. */
+static json_t *number(char *s, const char **why)
+{
+    static const char *const infs[] = {".inf", ".Inf", ".INF", NULL};
+    static const char *const nans[] = {".nan", ".NaN", ".NAN", NULL};
+    bool sign = *s == '-' || *s == '+';
+    const char *body = s + sign;
+    if (is_one_of(body, infs))
+        return json_number(*s == '-' ? -INFINITY : INFINITY);
+    if (is_one_of(s, nans))
+        return json_number(NAN);
+    if (!isdigit((unsigned char)body[*body == '.']))
+        return NULL;
+
+    size_t n = strspn(body, digits);
+    if ((n > 1 && !body[n] && *body == '0') ||
+        (strncmp(body, "0o", 2) == 0 && only(body + 2, "01234567_")))
+        *why = "may be octal or decimal: write it without the leading zero, or in quotes";
+    else if (strncmp(body, "0b", 2) == 0 && only(body + 2, "01_"))
+        *why = "may be binary or text: write it as a decimal, or in quotes";
+    else if (is_base_60(body, n))
+        *why = "may be a number to base 60 or text: write it in quotes";
+    else if (!body[n])
+        return integer(s, 10, why);
+    else if (strncmp(body, "0x", 2) == 0 && only(body + 2, "0123456789abcdefABCDEF_"))
+        return integer(s, 16, why);
+    else if (is_real(body, n))
+        return real(s, why);
+    return NULL;
+}
+
+json_t *yaml_plain(char *s, const char **why)
+{
+    static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
+    static const char *const yes[] = {"true", "True", "TRUE", "yes", "Yes",
+                                      "YES",  "on",   "On",   "ON",  NULL};
+    static const char *const no[] = {"false", "False", "FALSE", "no",  "No",
+                                     "NO",    "off",   "Off",   "OFF", NULL};
+    if (is_one_of(s, nulls))
+        return json_null();
+    if (is_one_of(s, yes))
+        return json_true();
+    if (is_one_of(s, no))
+        return json_false();
+    json_t *v = number(s, why);
+    return v || *why ? v : json_string(s);
+}

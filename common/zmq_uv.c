@@ -1,0 +1,110 @@
+#include "common/zmq_uv.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "common/mem.h"
+
+/* One turn of the loop: `before` asks the socket and, where something waits, starts `busy`, which
+ * keeps the loop from sleeping; `poll` wakes it when ZMQ_FD changes; `after` calls `ready`. So it
+ * is done in libzmqutil of flux-core and in libev's own manual for foreign libraries. */
+struct zloop {
+    uv_prepare_t before;
+    uv_check_t after;
+    uv_idle_t busy;
+    uv_poll_t poll;
+    void *socket;
+    zloop_ready_fn *ready;
+    void *arg;
+    bool again;
+    int open_handles;
+};
+
+static bool readable(const struct zloop *z)
+{
+    int events = 0;
+    size_t len = sizeof events;
+    /* a socket whose context has ended has nothing to read any more */
+    return zmq_getsockopt(z->socket, ZMQ_EVENTS, &events, &len) == 0 && (events & ZMQ_POLLIN);
+}
+
+static void on_busy(uv_idle_t *h)
+{
+}
+
+static void on_poll(uv_poll_t *h, int status, int events)
+{
+}
+
+static void on_before(uv_prepare_t *h)
+{
+    struct zloop *z = h->data;
+    if (z->again || readable(z))
+        uv_idle_start(&z->busy, on_busy);
+}
+
+static void on_after(uv_check_t *h)
+{
+    struct zloop *z = h->data;
+    uv_idle_stop(&z->busy);
+    bool call = z->again || readable(z);
+    z->again = false;
+    if (call)
+        z->ready(z, z->arg); /* which may close z */
+}
+
+int zloop_open(struct zloop **out, uv_loop_t *loop, void *zmq_socket, zloop_ready_fn *ready,
+               void *arg, struct err *e)
+{
+    int fd = -1;
+    size_t len = sizeof fd;
+    if (zmq_getsockopt(zmq_socket, ZMQ_FD, &fd, &len) < 0)
+        return err_set(e, -errno, "ZeroMQ socket: %s", zmq_strerror(errno));
+    AUTO(free) struct zloop *z = xzalloc(sizeof *z);
+    int rc = uv_poll_init(loop, &z->poll, fd);
+    if (rc < 0)
+        return err_set(e, rc, "ZeroMQ socket in the loop: %s", uv_strerror(rc));
+    z->socket = zmq_socket;
+    z->ready = ready;
+    z->arg = arg;
+    uv_prepare_init(loop, &z->before);
+    uv_check_init(loop, &z->after);
+    uv_idle_init(loop, &z->busy);
+    z->before.data = z->after.data = z->busy.data = z->poll.data = z;
+    z->open_handles = 4;
+    uv_prepare_start(&z->before, on_before);
+    uv_check_start(&z->after, on_after);
+    rc = uv_poll_start(&z->poll, UV_READABLE, on_poll);
+    struct zloop *opened = TAKE(z);
+    if (rc < 0) {
+        zloop_close(opened);
+        return err_set(e, rc, "ZeroMQ socket in the loop: %s", uv_strerror(rc));
+    }
+    *out = opened;
+    return 0;
+}
+
+void zloop_again(struct zloop *z)
+{
+    z->again = true;
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct zloop *z = h->data;
+    if (--z->open_handles == 0)
+        free(z);
+}
+
+void zloop_close(struct zloop *z)
+{
+    if (!z)
+        return;
+    uv_close((uv_handle_t *)&z->before, on_closed);
+    uv_close((uv_handle_t *)&z->after, on_closed);
+    uv_close((uv_handle_t *)&z->busy, on_closed);
+    uv_close((uv_handle_t *)&z->poll, on_closed);
+}

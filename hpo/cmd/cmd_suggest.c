@@ -1,0 +1,131 @@
+/* cmd_suggest - `drover suggest`: the search alone. One JSON object a line in, one a line out. */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/log.h"
+#include "common/opt.h"
+#include "common/strbuf.h"
+#include "hpo/cmd/hpo_commands.h"
+#include "hpo/study/study.h"
+
+enum { LINE_MAX_BYTES = 16 << 20 };
+
+static const struct opt options[] = {OPT_END};
+
+/* The next line of stdin into `b`; one that is longer than the limit is cut there. False: there is
+ * none. */
+static bool read_line(struct strbuf *b)
+{
+    int c = getc_unlocked(stdin);
+    if (c == EOF)
+        return false;
+    strbuf_reset(b);
+    for (; c != EOF && c != '\n'; c = getc_unlocked(stdin))
+        if (b->len <= LINE_MAX_BYTES)
+            strbuf_putc(b, (char)c);
+    return true;
+}
+
+/* Python writes NaN and Infinity, which are not JSON. Where they stand outside of strings they
+ * become the strings that mean them here. */
+static void quote_numbers(struct strbuf *to, const struct strbuf *line)
+{
+    static const char *const words[][2] = {
+        {"NaN", "\"nan\""}, {"Infinity", "\"inf\""}, {"-Infinity", "\"-inf\""}};
+    bool within = false;
+    for (const char *at = line->data, *end = at + line->len; at < end;) {
+        size_t w = 0, n = 0;
+        for (; !within && !n && w < COUNT_OF(words); w++)
+            if (strncmp(at, words[w][0], strlen(words[w][0])) == 0)
+                n = strlen(words[w][0]);
+        if (n) {
+            strbuf_puts(to, words[w - 1][1]);
+        } else {
+            n = within && *at == '\\' && at + 1 < end ? 2 : 1;
+            within ^= *at == '"';
+            strbuf_add(to, at, n);
+        }
+        at += n;
+    }
+}
+
+static json_t *answer(struct study **s, const struct strbuf *line, struct err *e)
+{
+    if (line->len > LINE_MAX_BYTES) {
+        err_set(e, -E2BIG, "a line of more than %d MiB", LINE_MAX_BYTES >> 20);
+        err_hint(e, "tell the results in several lines");
+        return NULL;
+    }
+    AUTO(strbuf) struct strbuf quoted = {0};
+    AUTO(json) json_t *request = NULL;
+    const char *text = strbuf_str(line);
+    if (strstr(text, "NaN") || strstr(text, "Infinity")) {
+        quote_numbers(&quoted, line);
+        line = &quoted;
+    }
+    if (json_parse(&request, strbuf_str(line), line->len, e) < 0)
+        return NULL;
+    return study_answer(s, request, e);
+}
+
+/* {"error": text}. What a message quotes may not be UTF-8, or be cut within a character. */
+static json_t *error_json(const struct err *e)
+{
+    AUTO(free) char *text = xasprintf("%s%s%s", e->text, e->hint[0] ? "; try: " : "", e->hint);
+    json_t *v = json_string(text);
+    for (char *c = text; !v && *c; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    return json_pack("{s:o}", "error", v ? v : json_string(text));
+}
+
+static int serve(void)
+{
+    AUTO(study) struct study *s = NULL;
+    AUTO(strbuf) struct strbuf line = {0};
+    while (read_line(&line)) {
+        struct err e = {0};
+        AUTO(json) json_t *done = answer(&s, &line, &e);
+        AUTO(json) json_t *reply = done ? json_incref(done) : error_json(&e);
+        AUTO(free) char *text = json_line(reply);
+        if (puts(text) < 0 || fflush(stdout) != 0) {
+            if (errno == EPIPE) /* whoever asked is gone */
+                return 0;
+            log_error("stdout: %s", strerror(errno));
+            return EXIT_WORK;
+        }
+    }
+    if (!ferror(stdin))
+        return 0;
+    log_error("stdin: %s", strerror(errno));
+    return EXIT_WORK;
+}
+
+int cmd_suggest(int argc, char **argv)
+{
+    static const char who[] = "drover suggest";
+    struct err e = {0};
+    int rest = 0, rc = opt_parse(options, NULL, argc, argv, &rest, &e);
+    if (rc == OPT_HELP) {
+        opt_help(
+            stdout, who, "<requests >replies",
+            "The search alone: one JSON object a line in, one a line out, until the end of the "
+            "input.",
+            options);
+        return 0;
+    }
+    if (rc == 0 && rest < argc) {
+        rc = err_set(&e, -EINVAL, "'%s' is one word too many", argv[rest]);
+        err_hint(&e, "requests come on stdin: echo '{\"op\":\"init\",\"space\":[…]}' | %s", who);
+    }
+    if (rc < 0) {
+        err_print(&e, who);
+        return EXIT_USAGE;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    return serve();
+}

@@ -1,0 +1,208 @@
+/* cmd_show - `drover sweep ls` and `drover sweep show`: what is stored, without a change to it. */
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "common/json.h"
+#include "common/strbuf.h"
+#include "hpo/cmd/hpo_commands.h"
+#include "hpo/coordinator/progress_text.h"
+#include "hpo/store/sweep_reader.h"
+
+struct show_options {
+    const char *root;
+    bool json;
+    int top;
+};
+
+#define COMMON_OPTIONS                                                                           \
+    OPT_STR(0, "dir", "D", "the directory of all sweeps (default: sweeps)", struct show_options, \
+            root),                                                                               \
+        OPT_FLAG(0, "json", "all of it, for programs", struct show_options, json)
+
+static const struct opt ls_options[] = {COMMON_OPTIONS, OPT_END};
+static const struct opt show_options[] = {
+    COMMON_OPTIONS,
+    OPT_INT(0, "top", "N", "how many trials to show, best first (default: 20)", struct show_options,
+            top),
+    OPT_END,
+};
+
+static int usage(const struct err *e, const char *who)
+{
+    err_print(e, who);
+    return EXIT_USAGE;
+}
+
+/* ---- ls ------------------------------------------------------------------------------------- */
+
+/* How many trials are in each state; those without any are left out. */
+static json_t *count_states(const struct view *v)
+{
+    json_t *states = json_object();
+    struct trial_view all = sched_view(v->sched);
+    for (size_t i = 0; i < all.count; i++) {
+        const char *name = trial_state_name(all.trials[i]->state);
+        json_int_t n = json_integer_value(json_object_get(states, name));
+        json_object_set_new(states, name, json_integer(n + 1));
+    }
+    return states;
+}
+
+/* Seconds since its first trial; null before that. */
+static json_t *age_of(const struct view *v)
+{
+    struct trial_view all = sched_view(v->sched);
+    return all.count == 0 ? json_null()
+                          : json_integer(time(NULL) - all.trials[0]->created_ms / 1000);
+}
+
+static json_t *summary(const char *root, const char *name, struct err *e)
+{
+    AUTO(view) struct view *v = NULL;
+    if (view_open(&v, root, name, e) < 0)
+        return NULL;
+    int best = sched_choice(v->sched);
+    AUTO(json) json_t *t = best >= 0 ? sched_trial_json(v->sched, best) : json_object();
+    struct sched_counts c = sched_counts(v->sched);
+    AUTO(strbuf) struct strbuf counts = {0};
+    progress_counts(&counts, &c);
+    struct lockfile_owner owner = sweepdir_owner(v->dir);
+    json_t *by = owner.held ? json_pack("{s:i,s:s}", "pid", (int)owner.pid, "host", owner.host)
+                            : json_null();
+    return json_pack("{s:s,s:s,s:s,s:i,s:s,s:O?,s:o,s:o,s:o}", "name", name, "method",
+                     spec_method_name(v->spec->method), "state", view_state(v), "trials",
+                     sched_trial_count(v->sched), "counts", strbuf_str(&counts), "best",
+                     json_object_get(t, "value"), "states", count_states(v), "coordinator", by,
+                     "age_s", age_of(v));
+}
+
+/* "3 h" in whole numbers of the largest unit that fits. */
+static void print_age(json_int_t s)
+{
+    static const struct {
+        int seconds;
+        const char *unit;
+    } units[] = {{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}};
+    size_t i = 0;
+    while (units[i].seconds > 1 && s < units[i].seconds)
+        i++;
+    printf("  %lld %s old", (long long)(s > 0 ? s / units[i].seconds : 0), units[i].unit);
+}
+
+static void print_summary(const json_t *s)
+{
+    const json_t *best = json_object_get(s, "best"), *by = json_object_get(s, "coordinator");
+    const json_t *age = json_object_get(s, "age_s");
+    printf("%-24s %-8s %-8s  %s", json_string_value(json_object_get(s, "name")),
+           json_string_value(json_object_get(s, "method")),
+           json_string_value(json_object_get(s, "state")),
+           json_string_value(json_object_get(s, "counts")));
+    if (json_is_number(best))
+        printf("  best %.6g", json_number_value(best));
+    if (json_is_integer(age))
+        print_age(json_integer_value(age));
+    if (json_is_object(by))
+        printf("  process %d on %s", (int)json_integer_value(json_object_get(by, "pid")),
+               json_string_value(json_object_get(by, "host")));
+    putchar('\n');
+}
+
+int cmd_sweep_ls(int argc, char **argv)
+{
+    static const char who[] = "drover sweep ls";
+    struct show_options o = {.root = "sweeps"};
+    struct err e = {0};
+    AUTO(strv) char **names = NULL;
+    int rc = cmd_words(&names, 0, ls_options, &o, argc, argv, &e);
+    if (rc == OPT_HELP) {
+        opt_help(stdout, who, "[--dir D] [--json]", "The sweeps that there are.", ls_options);
+        return 0;
+    }
+    if (rc < 0 || sweepdir_list(&names, o.root, &e) < 0)
+        return usage(&e, who);
+    AUTO(json) json_t *all = json_array();
+    int status = 0;
+    for (size_t i = 0; i < strv_len(names); i++) {
+        struct err why = {0};
+        json_t *s = summary(o.root, names[i], &why);
+        if (!s) {
+            err_print(&why, who);
+            status = EXIT_WORK;
+            continue;
+        }
+        if (!o.json)
+            print_summary(s);
+        json_array_append_new(all, s);
+    }
+    if (o.json) {
+        AUTO(free) char *line = json_line(all);
+        puts(line);
+    }
+    return status;
+}
+
+/* ---- show ----------------------------------------------------------------------------------- */
+
+static void print_workers(struct strbuf *b, const struct view *v)
+{
+    AUTO(json) json_t *list = view_workers(v);
+    size_t i;
+    json_t *w;
+    json_array_foreach (list, i, w) {
+        const char *node = json_string_value(json_object_get(w, "node"));
+        strbuf_printf(b, "worker %s: %d of %d trials, %d CPUs", node ? node : "?",
+                      (int)json_integer_value(json_object_get(w, "running")),
+                      (int)json_integer_value(json_object_get(w, "places")),
+                      (int)json_integer_value(json_object_get(w, "slots")));
+        int gpus = (int)json_integer_value(json_object_get(w, "gpus"));
+        if (gpus > 0)
+            strbuf_printf(b, ", %d GPUs", gpus);
+        strbuf_putc(b, '\n');
+    }
+}
+
+static void print_view(const struct view *v, int top)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(json) json_t *trials = view_trials(v), *importance = view_importance(v);
+    AUTO(json) json_t *pareto = view_pareto(v);
+    struct sched_counts c = sched_counts(v->sched);
+    strbuf_printf(&b, "%s: ", v->dir->name);
+    progress_counts(&b, &c);
+    strbuf_putc(&b, '\n');
+    print_workers(&b, v);
+    if (!json_is_null(importance))
+        progress_importance(&b, importance);
+    strbuf_putc(&b, '\n');
+    progress_table(&b, trials, v->spec, pareto, (size_t)top);
+    fputs(strbuf_str(&b), stdout);
+}
+
+int cmd_sweep_show(int argc, char **argv)
+{
+    static const char who[] = "drover sweep show";
+    struct show_options o = {.root = "sweeps", .top = 20};
+    struct err e = {0};
+    AUTO(strv) char **words = NULL;
+    int rc = cmd_words(&words, 1, show_options, &o, argc, argv, &e);
+    if (rc == OPT_HELP) {
+        opt_help(stdout, who, "NAME [--json]", "The trials of a sweep, the best first.",
+                 show_options);
+        return 0;
+    }
+    if (rc == 0 && (!words || o.top < 0))
+        rc = err_set(&e, -EINVAL,
+                     words ? "--top: 0 or more" : "give a name, as drover sweep ls lists them");
+    AUTO(view) struct view *v = NULL;
+    if (rc < 0 || view_open(&v, o.root, words[0], &e) < 0)
+        return usage(&e, who);
+    if (!o.json) {
+        print_view(v, o.top);
+        return 0;
+    }
+    AUTO(json) json_t *j = view_json(v);
+    AUTO(free) char *line = json_line(j);
+    puts(line);
+    return 0;
+}

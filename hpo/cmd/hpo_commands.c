@@ -1,0 +1,17 @@
+#include "hpo/cmd/hpo_commands.h"
+
+#include <errno.h>
+
+int cmd_words(char ***words, size_t max, const struct opt *rows, void *into, int argc, char **argv,
+              struct err *e)
+{
+    for (int at = 0;;) {
+        int rest = 0, rc = opt_parse(rows, into, argc - at, argv + at, &rest, e);
+        at += rest;
+        if (rc != 0 || at >= argc)
+            return rc;
+        if (strv_len(*words) == max)
+            return err_set(e, -EINVAL, "'%s' is one word too many", argv[at]);
+        strv_push(words, xstrdup(argv[at]));
+    }
+}

@@ -1,0 +1,25 @@
+/* cmd - the commands of drover-hpo. argv[0] is the command's name; the result is an exit status. */
+#ifndef DROVER_HPO_COMMANDS_H
+#define DROVER_HPO_COMMANDS_H
+
+#include "common/mem.h"
+#include "common/opt.h"
+
+int cmd_sweep(int argc, char **argv);
+/* `sweep ls`, `sweep show`. */
+int cmd_sweep_ls(int argc, char **argv);
+int cmd_sweep_show(int argc, char **argv);
+/* `sweep stop`, `pause`, `retry`, `add`. */
+int cmd_sweep_ask(int argc, char **argv);
+int cmd_worker(int argc, char **argv);
+int cmd_suggest(int argc, char **argv);
+
+/* As opt_parse(), with options before, between and behind words that are none: these go to the strv
+ * *words, which holds what was read also after a failure.
+ *   -EINVAL  more than `max` of them */
+int cmd_words(char ***words, size_t max, const struct opt *rows, void *into, int argc, char **argv,
+              struct err *e);
+
+enum { EXIT_WORK = 1, EXIT_USAGE = 2 };
+
+#endif

@@ -1,0 +1,338 @@
+#include "hpo/coordinator/progress_text.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "hpo/spec/spec.h"
+
+static const char *text_of(const json_t *trial, const char *key)
+{
+    const char *s = json_string_value(json_object_get(trial, key));
+    return s ? s : "";
+}
+
+static int id_of(const json_t *trial)
+{
+    return (int)json_integer_value(json_object_get(trial, "id"));
+}
+
+/* NAN where the trial has no value. */
+static double value_of(const json_t *trial)
+{
+    const json_t *v = json_object_get(trial, "value");
+    return json_is_number(v) ? json_number_value(v) : (double)NAN;
+}
+
+/* A number as short as it reads well, anything else as it is; other values as JSON. */
+static void add_json(struct strbuf *out, const json_t *v)
+{
+    if (json_is_string(v)) {
+        strbuf_puts(out, json_string_value(v));
+    } else if (json_is_real(v)) {
+        strbuf_printf(out, "%.6g", json_real_value(v));
+    } else {
+        AUTO(free) char *text = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6)) : NULL;
+        strbuf_puts(out, text ? text : "");
+    }
+}
+
+void progress_params(struct strbuf *out, const json_t *params)
+{
+    const char *name;
+    json_t *v;
+    bool first = true;
+    json_object_foreach ((json_t *)params, name, v) {
+        strbuf_printf(out, "%s%s=", first ? "" : " ", name);
+        add_json(out, v);
+        first = false;
+    }
+}
+
+static void add_seconds(struct strbuf *out, double s)
+{
+    if (s < 60)
+        strbuf_printf(out, "%.1f s", s);
+    else if (s < 3600)
+        strbuf_printf(out, "%d min %02d s", (int)s / 60, (int)s % 60);
+    else
+        strbuf_printf(out, "%.0f h %02d min", floor(s / 3600), (int)fmod(s, 3600) / 60);
+}
+
+void progress_counts(struct strbuf *out, const struct sched_counts *c)
+{
+    const struct {
+        int n;
+        const char *what;
+    } parts[] = {
+        {c->done, "done"},
+        {c->pruned, "pruned"},
+        {c->failed, "failed"},
+        {c->oom, "out of memory"},
+        {c->invalid, "invalid"},
+        {c->cancelled, "cancelled"},
+        {c->running + c->stopping, "running"},
+        {c->paused, "paused"},
+        {c->waiting, "waiting"},
+    };
+    int ended = c->done + c->pruned + c->failed + c->oom + c->invalid + c->cancelled;
+    strbuf_printf(out, "%d", ended);
+    if (c->total_wanted >= 0)
+        strbuf_printf(out, " of %d", c->total_wanted);
+    strbuf_printf(out, " trial%s", ended == 1 && c->total_wanted < 0 ? "" : "s");
+    const char *before = ": ";
+    for (size_t i = 0; i < COUNT_OF(parts); i++) {
+        if (parts[i].n == 0)
+            continue;
+        strbuf_printf(out, "%s%d %s", before, parts[i].n, parts[i].what);
+        before = ", ";
+    }
+}
+
+/* Ends the line that began at `start` after at most `columns` characters (UTF-8), with no control
+ * character in it. */
+static void end_line(struct strbuf *out, size_t start, int columns)
+{
+    size_t to = start;
+    int shown = 0;
+    for (; to < out->len; to++) {
+        unsigned char c = (unsigned char)out->data[to];
+        if (c < ' ' || c == 0x7f)
+            out->data[to] = ' ';
+        if ((c & 0xc0) != 0x80 && ++shown > columns)
+            break;
+    }
+    out->len = to;
+    strbuf_putc(out, '\n');
+}
+
+static void add_value(struct strbuf *out, const json_t *trial, const char *metric)
+{
+    double v = value_of(trial);
+    if (!isnan(v))
+        strbuf_printf(out, "  %s %.6g", metric ? metric : "value", v);
+}
+
+void progress_block(struct strbuf *out, const struct progress *p, int columns, int rows)
+{
+    size_t start = out->len;
+    strbuf_printf(out, "%s  ", p->name);
+    add_seconds(out, p->seconds);
+    strbuf_puts(out, "  ");
+    progress_counts(out, &p->counts);
+    end_line(out, start, columns);
+    int left = rows - 1;
+    if (p->best && left > 0) {
+        start = out->len;
+        strbuf_printf(out, "best: trial %d", id_of(p->best));
+        add_value(out, p->best, p->metric);
+        strbuf_puts(out, "  ");
+        progress_params(out, json_object_get(p->best, "params"));
+        end_line(out, start, columns);
+        left--;
+    }
+    size_t n = json_array_size(p->running);
+    for (size_t i = 0; i < n && left > 0; i++, left--) {
+        const json_t *t = json_array_get(p->running, i);
+        start = out->len;
+        if (left == 1 && i + 1 < n) {
+            strbuf_printf(out, "  and %zu more", n - i);
+            end_line(out, start, columns);
+            return;
+        }
+        strbuf_printf(out, "  trial %d  %s", id_of(t), text_of(t, "state"));
+        const json_t *last =
+            p->metric ? json_object_get(json_object_get(t, "metrics"), p->metric) : NULL;
+        if (last) {
+            strbuf_printf(out, "  %s ", p->metric);
+            add_json(out, last);
+        }
+        strbuf_puts(out, "  ");
+        progress_params(out, json_object_get(t, "params"));
+        end_line(out, start, columns);
+    }
+}
+
+void progress_ended(struct strbuf *out, const json_t *trial, const char *metric, bool new_best)
+{
+    size_t start = out->len;
+    strbuf_printf(out, "trial %d  %s", id_of(trial), text_of(trial, "state"));
+    add_value(out, trial, metric);
+    strbuf_puts(out, "  ");
+    progress_params(out, json_object_get(trial, "params"));
+    strbuf_puts(out, "  ");
+    add_seconds(out, json_number_value(json_object_get(trial, "seconds")));
+    if (new_best)
+        strbuf_puts(out, "  best so far");
+    if (*text_of(trial, "error"))
+        strbuf_printf(out, "  (%s)", text_of(trial, "error"));
+    end_line(out, start, 2000);
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+struct entry {
+    const json_t *trial;
+    double value;
+    size_t order;
+    bool maximize, front;
+};
+
+static int better_first(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    if (x->front != y->front)
+        return x->front ? -1 : 1;
+    if (isnan(x->value) != isnan(y->value))
+        return isnan(x->value) ? 1 : -1;
+    if (!isnan(x->value) && x->value != y->value)
+        return (x->value < y->value) == x->maximize ? 1 : -1;
+    return x->order < y->order ? -1 : 1;
+}
+
+enum { FIXED_COLUMNS = 4, CELL_MAX = 32 };
+
+/* Appends the names of all parameters of any trial, in the order of their first appearance. */
+static void add_names(char ***names, const struct entry *rows, size_t n)
+{
+    json_t *seen = json_object();
+    for (size_t i = 0; i < n; i++) {
+        const char *name;
+        json_t *v;
+        json_object_foreach (json_object_get(rows[i].trial, "params"), name, v) {
+            if (json_object_get(seen, name))
+                continue;
+            json_object_set_new(seen, name, json_true());
+            strv_push(names, xstrdup(name));
+        }
+    }
+    json_decref(seen);
+}
+
+/* One cell, without control characters and not too long for its column. After the fixed columns
+ * come `others` metrics, then parameters. */
+static char *cell(const struct entry *row, size_t rank, size_t column, char *const *names,
+                  size_t others)
+{
+    const json_t *metric = json_object_get(json_object_get(row->trial, "metrics"), names[column]);
+    const json_t *param = json_object_get(json_object_get(row->trial, "params"), names[column]);
+    bool is_metric = column < FIXED_COLUMNS + others;
+    struct strbuf b = {0};
+    if (column == 0 && row->front)
+        strbuf_putc(&b, '*');
+    else if (column == 0)
+        strbuf_printf(&b, "%zu", rank);
+    else if (column == 1)
+        strbuf_printf(&b, "%d", id_of(row->trial));
+    else if (column == 2)
+        strbuf_puts(&b, text_of(row->trial, "state"));
+    else if (column == 3 && !isnan(row->value))
+        strbuf_printf(&b, "%.6g", row->value);
+    else if (is_metric && (column == 3 || !metric))
+        strbuf_puts(&b, "-");
+    else
+        add_json(&b, is_metric ? metric : param);
+    end_line(&b, 0, CELL_MAX);
+    b.data[--b.len] = 0; /* the newline */
+    return strbuf_take(&b);
+}
+
+static int width_of(const char *s)
+{
+    int n = 0;
+    for (; *s; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+static void print_cells(struct strbuf *out, char *const *cells, size_t rows, size_t columns,
+                        size_t others)
+{
+    AUTO(free) int *width = xcalloc(columns, sizeof *width);
+    for (size_t i = 0; i < rows * columns; i++) {
+        int w = width_of(cells[i]);
+        if (w > width[i % columns])
+            width[i % columns] = w;
+    }
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t c = 0; c < columns; c++) {
+            const char *text = cells[r * columns + c];
+            int pad = width[c] - width_of(text);
+            bool right = c != 2 && c < FIXED_COLUMNS + others; /* all but the state are numbers */
+            if (right)
+                strbuf_printf(out, "%*s", pad, "");
+            strbuf_puts(out, text);
+            if (c + 1 < columns)
+                strbuf_printf(out, "%*s", 2 + (right ? 0 : pad), "");
+        }
+        strbuf_putc(out, '\n');
+    }
+}
+
+void progress_table(struct strbuf *out, const json_t *trials, const struct spec *spec,
+                    const json_t *front, size_t max)
+{
+    size_t n = json_array_size(trials), others = 0;
+    AUTO(free) struct entry *rows = xcalloc(n, sizeof *rows);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *t = json_array_get(trials, i);
+        rows[i] = (struct entry){t, value_of(t), i, spec->metrics[0].maximize, false};
+    }
+    for (size_t i = 0; i < json_array_size(front); i++)
+        rows[json_integer_value(json_array_get(front, i))].front = true;
+    qsort(rows, n, sizeof *rows, better_first);
+    n = n > max ? max : n;
+    AUTO(strv) char **names = NULL;
+    strv_push(&names, xstrdup("rank"));
+    strv_push(&names, xstrdup("trial"));
+    strv_push(&names, xstrdup("state"));
+    strv_push(&names, xstrdup(spec->metric_count > 1 ? spec->metrics[0].name : "value"));
+    for (int i = 1; i < spec->metric_count; i++, others++)
+        strv_push(&names, xstrdup(spec->metrics[i].name));
+    add_names(&names, rows, n);
+    size_t columns = strv_len(names);
+    AUTO(strv) char **cells = xcalloc((n + 1) * columns + 1, sizeof *cells);
+    for (size_t c = 0; c < columns; c++)
+        cells[c] = xstrdup(names[c]);
+    for (size_t i = 0; i < n * columns; i++)
+        cells[columns + i] = cell(&rows[i / columns], i / columns + 1, i % columns, names, others);
+    print_cells(out, cells, n + 1, columns, others);
+    if (front)
+        strbuf_puts(out, "* no other trial is better in one objective and as good in the rest\n");
+}
+
+void progress_importance(struct strbuf *out, const json_t *importance)
+{
+    const char *name;
+    json_t *share;
+    strbuf_puts(out, "importance");
+    json_object_foreach ((json_t *)importance, name, share) {
+        if (json_real_value(share) >= 0.005)
+            strbuf_printf(out, "  %s %.2f", name, json_real_value(share));
+    }
+    strbuf_putc(out, '\n');
+}
+
+void progress_shell(struct strbuf *out, char *const *argv)
+{
+    for (size_t i = 0; argv[i]; i++) {
+        const char *word = argv[i];
+        bool plain = *word;
+        for (const char *c = word; *c; c++)
+            plain = plain && (isalnum((unsigned char)*c) || strchr("_-+=./,:@%", *c));
+        if (i > 0)
+            strbuf_putc(out, ' ');
+        if (plain) {
+            strbuf_puts(out, word);
+            continue;
+        }
+        strbuf_putc(out, '\'');
+        for (const char *c = word; *c; c++)
+            if (*c == '\'')
+                strbuf_puts(out, "'\\''");
+            else
+                strbuf_putc(out, *c);
+        strbuf_putc(out, '\'');
+    }
+}

@@ -1,0 +1,93 @@
+#include "hpo/coordinator/run_message.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hpo/spec/trial_command.h"
+#include "hpo/worker/trial_dir.h"
+
+static const char *variable(void *arg, const char *name)
+{
+    return getenv(name);
+}
+
+static bool in_path(const char *program)
+{
+    const char *dirs = getenv("PATH");
+    AUTO(free) char *path = xstrdup(dirs ? dirs : "/usr/bin:/bin");
+    char *save = NULL;
+    for (char *dir = strtok_r(path, ":", &save); dir; dir = strtok_r(NULL, ":", &save)) {
+        AUTO(free) char *file = xasprintf("%s/%s", dir, program);
+        if (access(file, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* As W&B's agent says it. Looked for once: a search of PATH for each trial is seen in the profile.
+ */
+static const char *interpreter(void)
+{
+    static const char *found;
+    if (!found)
+        found = in_path("python") ? "python" : "python3";
+    return found;
+}
+
+int order_check(const struct order *o, struct err *e)
+{
+    const char *program = o->spec->program;
+    if (!program || access(program, F_OK) == 0 || (!strchr(program, '/') && in_path(program)))
+        return 0;
+    err_set(e, -ENOENT, "program '%s': %s", program, strerror(ENOENT));
+    return err_hint(e, "trials run in the directory that the sweep is started in: %s", o->wdir);
+}
+
+int order_argv(char ***out, const struct order *o, int trial, const json_t *params, struct err *e)
+{
+    AUTO(free) char *dir = trialdir_path(o->dir, trial);
+    AUTO(free) char *file = xasprintf("%s/params.json", dir);
+    const struct command command = {.items = o->spec->command,
+                                    .program = o->spec->program,
+                                    .interpreter = interpreter(),
+                                    .json_file = file,
+                                    .getenv = variable};
+    return command_build(out, &command, params, e);
+}
+
+/* {metric: pattern, …}; NULL: none has one. */
+static json_t *patterns_of(const struct spec *s)
+{
+    json_t *patterns = NULL;
+    for (int i = 0; i < s->metric_count; i++) {
+        if (s->metrics[i].pattern && !patterns)
+            patterns = json_object();
+        if (s->metrics[i].pattern)
+            json_object_set_new(patterns, s->metrics[i].name, json_string(s->metrics[i].pattern));
+    }
+    return patterns;
+}
+
+int order_data(json_t **out, const struct order *o, int trial, json_t *params, json_t *others,
+               struct err *e)
+{
+    const struct spec *s = o->spec;
+    AUTO(strv) char **argv = NULL;
+    int rc = order_argv(&argv, o, trial, params, e);
+    if (rc < 0)
+        return rc;
+    json_t *words = json_array();
+    for (char **a = argv; *a; a++)
+        json_array_append_new(words, json_string(*a));
+    AUTO(free) char *dir = trialdir_path(o->dir, trial);
+    json_t *data =
+        json_pack("{s:i,s:s,s:s,s:s,s:o,s:[],s:O,s:I,s:o*,s:o*,s:O*}", "trial", trial, "sweep",
+                  o->sweep, "dir", dir, "wdir", o->wdir, "argv", words, "env", "params", params,
+                  "grace_ms", (json_int_t)s->grace_ms, "wandb_real",
+                  s->wandb_real ? json_true() : NULL, "patterns", patterns_of(s), "others", others);
+    if (!data)
+        return err_set(e, -EINVAL, "trial %d: its command is no UTF-8", trial);
+    *out = data;
+    return 0;
+}

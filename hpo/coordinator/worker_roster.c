@@ -1,0 +1,80 @@
+#include "hpo/coordinator/worker_roster.h"
+
+#include <string.h>
+
+#include "common/json.h"
+#include "common/log.h"
+
+enum { LONELY_MS = 30000 /* without a worker, until somebody is told */ };
+
+size_t company_count(const struct peers *p)
+{
+    size_t here = 0;
+    for (size_t i = 0; i < peers_count(p); i++)
+        here += !peers_at(p, i)->lost;
+    return here;
+}
+
+/* Nodes with workers that are not lost; no more than `most` are counted. */
+static int count_nodes(const struct peers *p, int most)
+{
+    AUTO(free) const char **names = xcalloc((size_t)most, sizeof *names);
+    int n = 0;
+    for (size_t i = 0; i < peers_count(p) && n < most; i++) {
+        const struct peer *w = peers_at(p, i);
+        bool seen = w->lost;
+        for (int k = 0; k < n && !seen; k++)
+            seen = strcmp(names[k], w->node) == 0;
+        if (!seen)
+            names[n++] = w->node;
+    }
+    return n;
+}
+
+static json_t *list_all(const struct peers *p)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < peers_count(p); i++) {
+        const struct peer *w = peers_at(p, i);
+        if (!w->lost)
+            json_array_append_new(list, json_pack("{s:s,s:s,s:i,s:i,s:i}", "id", w->id, "node",
+                                                  w->node, "places", w->places, "slots", w->slots,
+                                                  "gpus", w->gpus));
+    }
+    return list;
+}
+
+void company_look(struct company *c, const struct peers *p, const struct sweepdir *d,
+                  uint64_t now_ms)
+{
+    int nodes = count_nodes(p, c->nodes);
+    if (nodes >= c->nodes || (c->own && c->nodes == 1))
+        c->lonely_ms = now_ms;
+    if (c->lonely_ms && now_ms - c->lonely_ms >= LONELY_MS) {
+        AUTO(free)
+        char *few = xasprintf("a trial needs %d nodes, and workers are on %d", c->nodes, nodes);
+        log_warn("%s; on another machine: drover worker --key worker.key, with %s",
+                 nodes > 0 ? few : "no worker is there", d->path);
+        c->lonely_ms = 0;
+    }
+    if (!c->changed || now_ms - c->noted_ms < peers_count(p))
+        return;
+    AUTO(json) json_t *list = list_all(p);
+    struct err e = {0};
+    if (sweepdir_put_workers(d, list, &e) < 0)
+        log_warn("%s", e.text); /* only those who look miss it */
+    c->changed = false;
+    c->noted_ms = now_ms;
+}
+
+void company_invite(struct hub *h, const json_t *others, const struct wire_msg *m, int ranks)
+{
+    for (size_t i = 0; i < json_array_size(others); i++) {
+        struct err e = {0};
+        struct wire_msg to = {.kind = WIRE_INVITE, .lease = m->lease, .data = json_copy(m->data)};
+        json_object_set_new(to.data, "rank", json_integer((json_int_t)(i + 1) * ranks));
+        if (hub_say(h, json_string_value(json_array_get(others, i)), &to, &e) < 0)
+            log_warn("%s", e.text);
+        wire_msg_clear(&to);
+    }
+}

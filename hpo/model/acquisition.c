@@ -1,0 +1,28 @@
+#include "hpo/model/acquisition.h"
+
+#include <math.h>
+
+enum { FRACTION = 20 }; /* terms of the continued fraction: from 6 deviations on all digits */
+
+/* Where z is small, Phi and phi are taken as multiples of each other by the continued fraction of
+ * Mills' ratio 1 / (x + k) (Abramowitz & Stegun 26.2.14), x = -z: then h = phi k / (x + k), and no
+ * digits cancel. d ln h / dz = Phi / h. */
+double acq_log_ei(double best, double mean, double sd, double slope[2])
+{
+    static const double log_sqrt_2pi = 0.91893853320467274178;
+    double z = (best - mean) / sd, log_phi = -z * z / 2 - log_sqrt_2pi, log_h = 0, by_z = 0;
+    if (z > -6) {
+        double mass = erfc(-z * M_SQRT1_2) / 2, h = exp(log_phi) + z * mass;
+        log_h = log(h);
+        by_z = mass / h;
+    } else {
+        double k = 0;
+        for (int i = FRACTION; i > 0; i--)
+            k = i / (k - z);
+        log_h = log_phi + log(k / (k - z));
+        by_z = 1 / k;
+    }
+    slope[0] = -by_z / sd;
+    slope[1] = (1 - z * by_z) / sd;
+    return log_h + log(sd);
+}

@@ -1,0 +1,14 @@
+/* acq - how much is to be expected of a point, given what a model says about it. Less is better.
+ *
+ * Expected improvement is taken in logarithms (Ament, Daulton, Eriksson, Balandat & Bakshy,
+ * "Unexpected improvements to expected improvement for Bayesian optimization", NeurIPS 2023): it
+ * has a usable slope where the improvement itself is too small for a double. */
+#ifndef DROVER_ACQUISITION_H
+#define DROVER_ACQUISITION_H
+
+/* ln E[max(best - f, 0)], f ~ N(mean, sd^2), sd > 0, and its derivatives by mean and sd. Finite for
+ * all finite arguments. (Jones, Schonlau & Welch 1998, eq. 15: sd h(z) with h(z) = phi(z) + z
+ * Phi(z), z = (best - mean) / sd.) */
+double acq_log_ei(double best, double mean, double sd, double slope[2]);
+
+#endif

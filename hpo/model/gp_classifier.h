@@ -1,0 +1,32 @@
+/* classify - where trials succeed and where they fail: Gaussian-process classification.
+ *
+ *     P[success at x] = E[1 / (1 + exp(-f(x)))],  f ~ GP(m, k)
+ *     k(x, x') = a + b (x - 1/2)(x' - 1/2) + c Matern-5/2(|x - x'| / l)
+ *
+ * Rasmussen & Williams 2006 ("R&W"), chapter 3, by Laplace's approximation. The hyperparameters are
+ * given: what fails in training is mostly too large in a product of parameters, which is a plane in
+ * their logarithms, so the linear part reaches far beyond the few failures that there should be;
+ * the other part lets the border bend. */
+#ifndef DROVER_GP_CLASSIFIER_H
+#define DROVER_GP_CLASSIFIER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/mem.h"
+#include "hpo/model/kernel.h"
+
+struct classify;
+
+/* n trials at x (`cols` columns, copied), each a success or not. NULL where the arithmetic breaks
+ * down. Cost 10 n^3 flops. */
+struct classify *classify_new(const struct kernel_points *x, size_t cols, const bool *success);
+void classify_free(struct classify *c);
+AUTO_DEFINE(classify, struct classify *, classify_free)
+
+/* ln P[success] at one point (cols), and its derivatives by the columns (NULL: not wanted). The
+ * mean over the posterior as MacKay, "The evidence framework applied to classification networks",
+ * Neural Computation 4 (1992), eq. 10 has it. Cost n^2. */
+double classify_log_success(struct classify *c, const double *at, double *slope);
+
+#endif

@@ -1,0 +1,55 @@
+#include "hpo/model/learning_curve.h"
+
+#include <math.h>
+
+static const double flatten = 0.7; /* of the slope that is left on the way to the end */
+static const double share_min = 1e-4;
+
+enum curve_link curve_link_for(double low, double high, bool maximize)
+{
+    if (!maximize)
+        return low > 0 ? CURVE_LOG : CURVE_LINEAR;
+    return low >= 0 && high <= 1 ? CURVE_LOGIT : CURVE_LINEAR;
+}
+
+double curve_z(enum curve_link link, bool maximize, double y)
+{
+    if (link == CURVE_LOG)
+        return log(y);
+    if (link == CURVE_LINEAR)
+        return maximize ? -y : y;
+    y = fmin(fmax(y, share_min), 1 - share_min);
+    return log1p(-y) - log(y);
+}
+
+double curve_y(enum curve_link link, bool maximize, double z)
+{
+    if (link == CURVE_LOG)
+        return exp(z);
+    if (link == CURVE_LINEAR)
+        return maximize ? -z : z;
+    return 1 / (1 + exp(z));
+}
+
+struct curve_fit curve_fit(const double *t, const double *z, size_t n)
+{
+    struct curve_fit f = {.t = t[n - 1], .level = z[n - 1]};
+    double mx = 0, mz = 0, xx = 0, xz = 0;
+    for (size_t i = 0; i < n; i++) {
+        double x = log(t[i] / f.t), dx = x - mx, dz = z[i] - mz;
+        mx += dx / (double)(i + 1);
+        mz += dz / (double)(i + 1);
+        xx += dx * (x - mx);
+        xz += dx * (z[i] - mz);
+    }
+    if (n > 1) {
+        f.slope = xz / xx;
+        f.level = mz - f.slope * mx;
+    }
+    return f;
+}
+
+double curve_at(const struct curve_fit *f, double horizon)
+{
+    return horizon > f->t ? f->level + flatten * fmin(0, f->slope) * log(horizon / f->t) : f->level;
+}

@@ -1,0 +1,124 @@
+#include "hpo/samplers/bayes_features.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "hpo/space/distribution.h"
+
+struct ranked { /* a value of a category */
+    double number, place;
+};
+
+static int by_number(const void *a, const void *b)
+{
+    double x = ((const struct ranked *)a)->number, y = ((const struct ranked *)b)->number;
+    return x < y ? -1 : x > y;
+}
+
+/* Whether all values of a category are numbers, three or more. */
+static bool ordered(const struct dist *d)
+{
+    size_t n = json_array_size(d->values);
+    for (size_t i = 0; i < n; i++)
+        if (!json_is_number(json_array_get(d->values, i)))
+            return false;
+    return n >= 3;
+}
+
+static void set_category(struct bayes_dim *dim, const struct dist *d)
+{
+    size_t n = json_array_size(d->values);
+    AUTO(free) struct ranked *values = xcalloc(n, sizeof *values);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *value = json_array_get(d->values, i);
+        values[i] = (struct ranked){json_number_value(value), dist_unit(d, value)};
+    }
+    dim->ordered = ordered(d);
+    if (dim->ordered)
+        qsort(values, n, sizeof *values, by_number);
+    dim->count = n;
+    dim->places = xcalloc(n, sizeof *dim->places);
+    for (size_t i = 0; i < n; i++)
+        dim->places[i] = values[i].place;
+    dim->cols = dim->ordered || n <= 2 ? 1 : n;
+}
+
+struct bayes_space *bayes_space_new(const struct space *space)
+{
+    struct bayes_space *b = xzalloc(sizeof *b);
+    size_t cols = 0;
+    b->space = space;
+    b->dims = space_dims(space);
+    b->dim = xcalloc(b->dims, sizeof *b->dim);
+    b->shape.smooth = true; /* conditions are on categories or integers: then there is none */
+    for (size_t i = 0; i < b->dims; i++) {
+        const struct dist *d = space_dist(space, i);
+        struct bayes_dim *dim = &b->dim[i];
+        dim->cols = 1;
+        if (d->kind == DIST_CATEGORICAL)
+            set_category(dim, d);
+        else
+            dim->whole = !isinf(dist_count(d));
+        b->shape.smooth = b->shape.smooth && !dim->count && !dim->whole;
+        dim->col = cols;
+        cols += dim->cols;
+    }
+    b->group = xcalloc(cols, sizeof *b->group);
+    for (size_t i = 0; i < b->dims; i++)
+        for (size_t c = 0; c < b->dim[i].cols; c++)
+            b->group[b->dim[i].col + c] = i;
+    b->shape.cols = cols;
+    b->shape.groups = b->dims;
+    b->shape.group = b->group;
+    return b;
+}
+
+void bayes_space_free(struct bayes_space *b)
+{
+    if (!b)
+        return;
+    for (size_t i = 0; i < b->dims; i++)
+        free(b->dim[i].places);
+    free(b->dim);
+    free(b->group);
+    free(b);
+}
+
+size_t bayes_space_value(const struct bayes_space *b, size_t i, double u)
+{
+    const struct bayes_dim *dim = &b->dim[i];
+    size_t nearest = 0;
+    for (size_t v = 1; v < dim->count; v++)
+        if (fabs(dim->places[v] - u) < fabs(dim->places[nearest] - u))
+            nearest = v;
+    return nearest;
+}
+
+static void category_columns(const struct bayes_dim *dim, size_t value, bool active, double *x,
+                             size_t stride)
+{
+    if (dim->cols == 1) /* two values stand at 0 and 1 */
+        x[dim->col * stride] = !active        ? 0.5
+                               : dim->ordered ? ((double)value + 0.5) / (double)dim->count
+                                              : (double)value;
+    else
+        for (size_t c = 0; c < dim->cols; c++)
+            x[(dim->col + c) * stride] = active && c == value;
+}
+
+void bayes_space_columns(const struct bayes_space *b, const double *u, bool exact, double *x,
+                         size_t stride)
+{
+    AUTO(free) double *settled = xcalloc(b->dims, sizeof *settled);
+    AUTO(free) bool *active = xcalloc(b->dims, sizeof *active);
+    memcpy(settled, u, b->dims * sizeof *u);
+    space_settle(b->space, settled, active);
+    for (size_t i = 0; i < b->dims; i++) {
+        const struct bayes_dim *dim = &b->dim[i];
+        if (dim->count)
+            category_columns(dim, bayes_space_value(b, i, settled[i]), active[i], x, stride);
+        else
+            x[dim->col * stride] = active[i] && !exact ? u[i] : settled[i];
+    }
+}

@@ -1,0 +1,401 @@
+#include "hpo/samplers/bayes_model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "hpo/model/gp_fit.h"
+
+enum {
+    FRESH_MAX = 60,   /* with so many, fits also start from the prior's mode */
+    FIT_FEW = 120,    /* observations that hyperparameters and warps are tried on, */
+    FIT_MANY = 400,   /* and that the chosen ones are refined on */
+    MODEL_MAX = 1000, /* that the posterior has after a fit */
+    EVALS_FIRST = 60, /* of the density: from the prior's mode, */
+    EVALS_NEXT = 25,  /* from the last fit, */
+    EVALS_FINE = 15,  /* to refine */
+    PARAM_MAX = 100,  /* no hyperparameter is beyond it: they are logarithms */
+    LOG_MAX = 30,     /* observations; with more, WARP_LOG would look at one basin only */
+};
+
+/* By how much the evidence of WARP_LOG must be larger than any other's: its knee, the least of the
+ * values, is fitted to few of them. */
+static const double LOG_MARGIN = 1;
+
+struct bayes_model {
+    const struct kernel_shape *shape;
+    size_t fitted; /* observations at the last fit; 0: none yet */
+    enum warp_kind kind;
+    double *params[WARP_KINDS];
+    bool unsaved;
+    bool surprised; /* an observation since then was far from what was predicted */
+
+    struct gp *gp; /* NULL: to be built */
+    bool grows;    /* it has only certain observations: others can be added to them */
+    size_t taken;  /* observations that it has seen */
+    struct warp warp;
+    size_t *rows; /* which observation each of its own is */
+    double *targets;
+    size_t row_count, row_cap;
+};
+
+/* ---- observations ------------------------------------------------------------------------------
+ */
+
+size_t bayes_data_add(struct bayes_data *d, size_t cols, const double *x, double y, double var)
+{
+    if (d->n == d->cap) {
+        size_t cap = d->cap ? 2 * d->cap : 64;
+        double *wider = xcalloc(cols * cap, sizeof *wider);
+        for (size_t c = 0; d->n && c < cols; c++)
+            memcpy(wider + c * cap, d->x + c * d->cap, d->n * sizeof *wider);
+        free(d->x);
+        d->x = wider;
+        d->y = xrealloc(d->y, cap, sizeof *d->y);
+        d->var = xrealloc(d->var, cap, sizeof *d->var);
+        d->cap = cap;
+    }
+    for (size_t c = 0; c < cols; c++)
+        d->x[c * d->cap + d->n] = x[c];
+    d->y[d->n] = y;
+    d->var[d->n] = var;
+    return d->n++;
+}
+
+void bayes_data_free(struct bayes_data *d)
+{
+    free(d->x);
+    free(d->y);
+    free(d->var);
+    *d = (struct bayes_data){0};
+}
+
+struct chosen { /* an observation, when some are chosen */
+    double y;
+    size_t i;
+    bool taken;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    const struct chosen *x = a, *y = b;
+    return x->y < y->y ? -1 : x->y > y->y ? 1 : x->i < y->i ? -1 : 1;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct chosen *x = a, *y = b;
+    return x->i < y->i ? -1 : 1;
+}
+
+size_t bayes_data_choose(const struct bayes_data *d, size_t n, size_t most, size_t *out)
+{
+    AUTO(free) struct chosen *all = xcalloc(n, sizeof *all);
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        all[i] = (struct chosen){d->y[i], i, n <= most || i + most / 3 >= n};
+    qsort(all, n, sizeof *all, by_value);
+    for (size_t i = 0; i < n; i++) {
+        all[i].taken = all[i].taken || i < most / 3;
+        count += all[i].taken;
+    }
+    size_t rest = n - count, want = n <= most ? 0 : most - count, seen = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!all[i].taken && want > 0) {
+            all[i].taken = seen * want / rest != (seen + 1) * want / rest;
+            seen++;
+        }
+    qsort(all, n, sizeof *all, by_number);
+    count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (all[i].taken)
+            out[count++] = i;
+    return count;
+}
+
+/* Copies of chosen observations: columns of `count`, values and variances as the warp gives them.
+ */
+struct sample {
+    size_t count;
+    double *x, *z, *var;
+};
+
+static void sample_free(struct sample *s)
+{
+    free(s->x);
+}
+
+static void sample_take(struct sample *s, const struct bayes_model *m, const struct bayes_data *d,
+                        const size_t *rows, const struct warp *w)
+{
+    size_t cols = m->shape->cols;
+    s->x = xcalloc((cols + 2) * s->count, sizeof *s->x);
+    s->z = s->x + cols * s->count;
+    s->var = s->z + s->count;
+    for (size_t i = 0; i < s->count; i++) {
+        double slope = warp_slope(w, d->y[rows[i]]);
+        for (size_t c = 0; c < cols; c++)
+            s->x[c * s->count + i] = d->x[c * d->cap + rows[i]];
+        s->z[i] = warp_value(w, d->y[rows[i]]);
+        s->var[i] = d->var[rows[i]] > 0 ? d->var[rows[i]] * slope * slope : 0;
+    }
+}
+
+/* ---- fitting -----------------------------------------------------------------------------------
+ */
+
+static size_t param_count(const struct bayes_model *m)
+{
+    return gp_params(m->shape);
+}
+
+struct fitting { /* of one warp to chosen observations */
+    enum warp_kind kind;
+    const size_t *rows;
+    size_t count;
+    bool fresh; /* also from the prior's mode */
+    int evals;  /* from m->params */
+};
+
+/* The most probable hyperparameters, into m->params; their density over y. */
+static double fit_warp(struct bayes_model *m, const struct bayes_data *d, const struct fitting *how)
+{
+    struct warp w;
+    struct sample s = {.count = how->count};
+    warp_fit(&w, how->kind, d->y, d->n);
+    if (w.kind != how->kind)
+        return -INFINITY;
+    sample_take(&s, m, d, how->rows, &w);
+    struct gp_data data = {m->shape, {s.x, s.count, s.count}, s.z, s.var};
+    AUTO(gp_fit) struct gp_fit *f = gp_fit_new(&data);
+    AUTO(free) double *fresh = xcalloc(param_count(m), sizeof *fresh);
+    double density = how->evals ? gp_fit_climb(f, m->params[how->kind], how->evals) : -INFINITY;
+    if (how->fresh) {
+        gp_fit_prior(m->shape, fresh);
+        double other = gp_fit_climb(f, fresh, EVALS_FIRST);
+        if (other > density || !how->evals) {
+            density = other;
+            memcpy(m->params[how->kind], fresh, param_count(m) * sizeof *fresh);
+        }
+    }
+    for (size_t i = 0; i < s.count; i++)
+        density += log(warp_slope(&w, d->y[how->rows[i]]));
+    sample_free(&s);
+    return density;
+}
+
+/* A few observations tell the warp, and the hyperparameters roughly; more of them finely. */
+static void fit(struct bayes_model *m, const struct bayes_data *d)
+{
+    AUTO(free) size_t *rows = xcalloc(d->n, sizeof *rows);
+    struct fitting how = {.rows = rows, .evals = m->fitted ? EVALS_NEXT : 0};
+    how.count = bayes_data_choose(d, d->n, FIT_FEW, rows);
+    how.fresh = d->n <= FRESH_MAX || !m->fitted;
+    double best = -INFINITY;
+    enum warp_kind chosen = WARP_NONE;
+    for (int kind = 0; kind < WARP_KINDS; kind++) {
+        if (kind == WARP_LOG && d->n > LOG_MAX)
+            continue;
+        how.kind = (enum warp_kind)kind;
+        double density = fit_warp(m, d, &how) - (kind == WARP_LOG ? LOG_MARGIN : 0);
+        if (density > best) {
+            best = density;
+            chosen = how.kind;
+        }
+    }
+    if (d->n > FIT_FEW) {
+        how = (struct fitting){.kind = chosen, .rows = rows, .evals = EVALS_FINE};
+        how.count = bayes_data_choose(d, d->n, FIT_MANY, rows);
+        fit_warp(m, d, &how);
+    }
+    m->kind = chosen;
+    m->fitted = d->n;
+    m->surprised = false;
+    m->unsaved = true;
+    gp_free(m->gp);
+    m->gp = NULL;
+}
+
+/* Whether hyperparameters are out of date: while there are few at each observation. */
+static bool time_to_fit(const struct bayes_model *m, size_t n)
+{
+    size_t grown = n > m->fitted ? n - m->fitted : 0;
+    return m->fitted == 0 ||
+           (grown > 0 && grown >= (m->surprised ? m->fitted / 50 : m->fitted / 20));
+}
+
+/* ---- the posterior -----------------------------------------------------------------------------
+ */
+
+static void set_targets(struct bayes_model *m, const struct bayes_data *d, size_t n)
+{
+    warp_fit(&m->warp, m->kind, d->y, n);
+    if (m->row_count > m->row_cap) {
+        m->row_cap = 2 * m->row_count;
+        m->targets = xrealloc(m->targets, m->row_cap, sizeof *m->targets);
+    }
+    for (size_t i = 0; i < m->row_count; i++)
+        m->targets[i] = warp_value(&m->warp, d->y[m->rows[i]]);
+    gp_targets(m->gp, m->targets);
+}
+
+/* The posterior of the first n observations, or of a choice of them. */
+static bool build(struct bayes_model *m, const struct bayes_data *d, size_t n)
+{
+    struct err e = {0};
+    struct sample s = {0};
+    gp_free(m->gp);
+    m->gp = gp_new(m->shape, m->params[m->kind]);
+    m->rows = xrealloc(m->rows, n + 1, sizeof *m->rows);
+    s.count = m->row_count = bayes_data_choose(d, n, MODEL_MAX, m->rows);
+    warp_fit(&m->warp, m->kind, d->y, n);
+    sample_take(&s, m, d, m->rows, &m->warp);
+    int rc = gp_add(m->gp, &(struct kernel_points){s.x, s.count, s.count}, s.var, &e);
+    sample_free(&s);
+    m->taken = n;
+    if (rc == 0)
+        set_targets(m, d, n);
+    return rc == 0;
+}
+
+/* One more observation: was it to be expected? */
+static bool take(struct bayes_model *m, const struct bayes_data *d)
+{
+    size_t i = m->taken;
+    struct err e = {0};
+    struct kernel_points at = {d->x + i, 1, d->cap};
+    double mean = 0, var = 0, slope = warp_slope(&m->warp, d->y[i]);
+    double noise = d->var[i] > 0 ? d->var[i] * slope * slope : 0;
+    gp_predict(m->gp, &at, &mean, &var);
+    double off = warp_value(&m->warp, d->y[i]) - mean;
+    if (off * off > 9 * (var + noise + gp_noise(m->gp)))
+        m->surprised = true;
+    if (gp_add(m->gp, &at, &noise, &e) < 0)
+        return false;
+    m->rows = xrealloc(m->rows, m->row_count + 1, sizeof *m->rows);
+    m->rows[m->row_count++] = i;
+    m->taken++;
+    set_targets(m, d, m->taken);
+    return true;
+}
+
+bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d, size_t certain)
+{
+    size_t known = m->fitted < d->n ? m->fitted : d->n;
+    if (certain < d->n) { /* forecasts change: nothing can be built on them */
+        m->surprised = false;
+        if (time_to_fit(m, d->n))
+            fit(m, d);
+        bool ok = build(m, d, d->n);
+        m->grows = false;
+        return ok;
+    }
+    for (int again = 0; again < 2; again++) { /* a surprise brings a fit */
+        bool ok = known > 0 && ((m->gp && m->grows && m->taken >= known) || build(m, d, known));
+        m->grows = true;
+        while (ok && m->taken < d->n)
+            ok = take(m, d);
+        if (ok && !time_to_fit(m, d->n))
+            return true;
+        fit(m, d);
+        known = d->n;
+    }
+    return build(m, d, d->n);
+}
+
+struct gp *bayes_model_gp(struct bayes_model *m)
+{
+    return m->gp;
+}
+
+const struct warp *bayes_model_warp(const struct bayes_model *m)
+{
+    return &m->warp;
+}
+
+const double *bayes_model_targets(const struct bayes_model *m)
+{
+    return m->targets;
+}
+
+/* ---- life --------------------------------------------------------------------------------------
+ */
+
+struct bayes_model *bayes_model_new(const struct kernel_shape *shape)
+{
+    struct bayes_model *m = xzalloc(sizeof *m);
+    m->shape = shape;
+    for (int kind = 0; kind < WARP_KINDS; kind++)
+        m->params[kind] = xcalloc(param_count(m), sizeof **m->params);
+    return m;
+}
+
+struct bayes_model *bayes_model_copy(const struct bayes_model *m)
+{
+    struct bayes_model *copy = bayes_model_new(m->shape);
+    copy->fitted = m->fitted;
+    copy->kind = m->kind;
+    for (int kind = 0; kind < WARP_KINDS; kind++)
+        memcpy(copy->params[kind], m->params[kind], param_count(m) * sizeof **m->params);
+    return copy;
+}
+
+void bayes_model_free(struct bayes_model *m)
+{
+    if (!m)
+        return;
+    for (int kind = 0; kind < WARP_KINDS; kind++)
+        free(m->params[kind]);
+    gp_free(m->gp);
+    free(m->rows);
+    free(m->targets);
+    free(m);
+}
+
+bool bayes_model_unsaved(const struct bayes_model *m)
+{
+    return m->unsaved;
+}
+
+json_t *bayes_model_save(struct bayes_model *m)
+{
+    if (m->fitted == 0)
+        return NULL;
+    m->unsaved = false;
+    json_t *lists = json_array();
+    for (int kind = 0; kind < WARP_KINDS; kind++) {
+        json_t *list = json_array();
+        for (size_t i = 0; i < param_count(m); i++)
+            json_array_append_new(list, json_real(m->params[kind][i]));
+        json_array_append_new(lists, list);
+    }
+    return json_pack("{s:I, s:i, s:o}", "n", (json_int_t)m->fitted, "warp", (int)m->kind, "params",
+                     lists);
+}
+
+bool bayes_model_restore(struct bayes_model *m, const json_t *learnt)
+{
+    const json_t *lists = json_object_get(learnt, "params");
+    json_int_t n = json_integer_value(json_object_get(learnt, "n"));
+    json_int_t kind = json_integer_value(json_object_get(learnt, "warp"));
+    if (n <= 0 || kind < 0 || kind >= WARP_KINDS || json_array_size(lists) != WARP_KINDS)
+        return false;
+    for (size_t k = 0; k < WARP_KINDS; k++)
+        if (json_array_size(json_array_get(lists, k)) != param_count(m))
+            return false;
+    for (size_t k = 0; k < WARP_KINDS; k++)
+        for (size_t i = 0; i < param_count(m); i++) {
+            const json_t *value = json_array_get(json_array_get(lists, k), i);
+            if (!json_is_number(value) || !(fabs(json_number_value(value)) <= PARAM_MAX))
+                return false;
+        }
+    for (size_t k = 0; k < WARP_KINDS; k++)
+        for (size_t i = 0; i < param_count(m); i++)
+            m->params[k][i] = json_number_value(json_array_get(json_array_get(lists, k), i));
+    m->fitted = (size_t)n;
+    m->kind = (enum warp_kind)kind;
+    gp_free(m->gp);
+    m->gp = NULL;
+    return true;
+}

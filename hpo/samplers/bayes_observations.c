@@ -1,0 +1,253 @@
+#include "hpo/samplers/bayes_observations.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "hpo/samplers/objectives.h"
+#include "hpo/space/space.h"
+#include "hpo/stoppers/curve_forecast.h"
+
+static const double side_by_side = 1e-7; /* of the cube */
+
+void bayes_past_free(struct bayes_past *p)
+{
+    if (!p)
+        return;
+    for (size_t g = 0; g < p->task->goal_count; g++)
+        bayes_data_free(&p->data[g]);
+    bayes_data_free(&p->ends);
+    free(p->data);
+    free(p->u);
+    free(p->ids);
+    free(p->pending);
+    free(p->taken);
+    free(p->places);
+    free(p->inside);
+    free(p);
+}
+
+/* ---- one observation ---------------------------------------------------------------------------
+ */
+
+struct spot { /* room for one: its place in the cube, its columns, its values */
+    double *u, *x, *y;
+};
+
+/* One block, at u. */
+static struct spot spot_new(const struct bayes_past *p)
+{
+    size_t dims = p->space->dims, cols = p->space->shape.cols;
+    double *room = xcalloc(dims + cols + p->task->goal_count, sizeof *room);
+    return (struct spot){.u = room, .x = room + dims, .y = room + dims + cols};
+}
+
+/* Where parameters are. False: outside of the space, as what a person wants to start with may be.
+ */
+static bool place(const struct bayes_past *p, const json_t *params, const struct spot *s)
+{
+    struct err e = {0};
+    if (space_unit(p->space->space, params, s->u, &e) < 0)
+        return false;
+    bayes_space_columns(p->space, s->u, true, s->x, 1);
+    return true;
+}
+
+/* place(), of a trial that has not ended and comes again: its parameters are read once. */
+static bool place_again(struct bayes_past *p, const struct trial *t, const struct spot *s)
+{
+    size_t dims = p->space->dims, cols = p->space->shape.cols, at = (size_t)t->id;
+    double *row = p->places + at * (dims + cols);
+    if (p->inside[at]) {
+        memcpy(s->u, row, dims * sizeof *row);
+        memcpy(s->x, row + dims, cols * sizeof *row);
+    } else {
+        p->inside[at] = place(p, t->params, s) ? 1 : -1;
+        memcpy(row, s->u, dims * sizeof *row);
+        memcpy(row + dims, s->x, cols * sizeof *row);
+    }
+    return p->inside[at] > 0;
+}
+
+/* Room for what is kept by trial. */
+static void make_room(struct bayes_past *p, size_t count)
+{
+    size_t row = p->space->dims + p->space->shape.cols, old = p->trial_cap, cap = 2 * count;
+    if (count <= old)
+        return;
+    p->taken = xrealloc(p->taken, cap, sizeof *p->taken);
+    p->inside = xrealloc(p->inside, cap, sizeof *p->inside);
+    p->places = xrealloc(p->places, cap * row, sizeof *p->places);
+    memset(p->taken + old, 0, (cap - old) * sizeof *p->taken);
+    memset(p->inside + old, 0, (cap - old) * sizeof *p->inside);
+    p->trial_cap = cap;
+}
+
+static void append_row(double **rows, size_t *cap, size_t at, const double *u, size_t dims)
+{
+    if (at == *cap) {
+        *cap = *cap ? 2 * *cap : 64;
+        *rows = xrealloc(*rows, *cap * dims, sizeof **rows);
+    }
+    memcpy(*rows + at * dims, u, dims * sizeof *u);
+}
+
+/* Adds trial `id` as an observation of all goals; `var`: of the first one's value. */
+static void add(struct bayes_past *p, const struct spot *s, int id, double var)
+{
+    size_t n = p->data[0].n;
+    append_row(&p->u, &p->u_cap, n, s->u, p->space->dims);
+    if (n == p->id_cap) {
+        p->id_cap = p->id_cap ? 2 * p->id_cap : 64;
+        p->ids = xrealloc(p->ids, p->id_cap, sizeof *p->ids);
+    }
+    p->ids[n] = id;
+    for (size_t g = 0; g < p->task->goal_count; g++)
+        bayes_data_add(&p->data[g], p->space->shape.cols, s->x, s->y[g], g == 0 ? var : 0);
+}
+
+/* What another search saw: no trial of this one, but as certain as those. */
+static void take_prior(struct bayes_past *p, const json_t *one, const struct spot *s)
+{
+    const json_t *values = json_object_get(one, "values");
+    for (size_t g = 0; g < p->task->goal_count; g++) {
+        const struct sampler_goal *goal = &p->task->goals[g];
+        double v;
+        if (json_as_number(&v, json_object_get(values, goal->metric)) < 0 || !isfinite(v))
+            return;
+        s->y[g] = goal->maximize ? -v : v;
+    }
+    if (!place(p, json_object_get(one, "params"), s))
+        return;
+    bayes_data_add(&p->ends, p->space->shape.cols, s->x, 1, 0);
+    add(p, s, -1, 0);
+    p->certain++;
+}
+
+/* An end that is certain: done, or failed. */
+static void take_end(struct bayes_past *p, const struct trial *t, const struct spot *s)
+{
+    bool gave =
+        t->state == TRIAL_PRUNED || goals_values(p->task->goals, p->task->goal_count, t, s->y);
+    if (t->state == TRIAL_CANCELLED || !place(p, t->params, s))
+        return;
+    gave = gave && (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED);
+    bayes_data_add(&p->ends, p->space->shape.cols, s->x, gave ? 1 : -1, 0);
+    p->failures += !gave;
+    p->late_ends += (size_t)t->id >= p->first;
+    p->late_failures += (size_t)t->id >= p->first && !gave;
+    if (!gave || t->state == TRIAL_PRUNED)
+        return;
+    add(p, s, t->id, 0);
+    p->certain++;
+}
+
+static int by_end(const void *a, const void *b)
+{
+    const struct trial *x = *(const struct trial *const *)a, *y = *(const struct trial *const *)b;
+    if (x->end_order != y->end_order)
+        return x->end_order < y->end_order ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Trials that have ended since the last look, in the order of their ends. */
+static void take_ends(struct bayes_past *p, const struct trial_view *view, const struct spot *s)
+{
+    AUTO(free) const struct trial **ended = xcalloc(view->count + 1, sizeof *ended);
+    size_t n = 0;
+    make_room(p, view->count);
+    for (size_t i = 0; i < view->count; i++)
+        if (!p->taken[i] && trial_ended(view->trials[i]->state)) {
+            p->taken[i] = true;
+            ended[n++] = view->trials[i];
+        }
+    qsort(ended, n, sizeof *ended, by_end);
+    for (size_t i = 0; i < n; i++)
+        take_end(p, ended[i], s);
+}
+
+/* ---- all of them -------------------------------------------------------------------------------
+ */
+
+/* Whether a trial's value has to be forecast. */
+static bool partial(const struct trial *t)
+{
+    return t->point_count > 0 && (t->state == TRIAL_PRUNED || !trial_ended(t->state));
+}
+
+/* Forecasts of the trials that did not go the whole way; the others that run are pending. */
+static void take_partial(struct bayes_past *p, const struct trial_view *view, const struct spot *s)
+{
+    const struct sampler_goal *goal = &p->task->goals[0];
+    AUTO(forecast) struct forecast *f = NULL;
+    for (size_t i = 0; i < view->count; i++) {
+        const struct trial *t = view->trials[i];
+        double mean = 0, sd = 0;
+        if ((trial_ended(t->state) && !partial(t)) || !place_again(p, t, s))
+            continue;
+        if (partial(t) && !f)
+            f = forecast_new(p->task->stop, goal->maximize, goal->last, view);
+        if (partial(t) && forecast_trial(f, t, &mean, &sd) && isfinite(mean) && isfinite(sd * sd) &&
+            goals_values(p->task->goals, p->task->goal_count, t, s->y)) {
+            s->y[0] = goal->maximize ? -mean : mean;
+            add(p, s, t->id, sd * sd);
+        } else if (!trial_ended(t->state)) {
+            append_row(&p->pending, &p->pending_cap, p->pending_count++, s->u, p->space->dims);
+        }
+    }
+}
+
+struct bayes_past *bayes_past_new(const struct sampler_task *task, const struct bayes_space *space,
+                                  size_t first)
+{
+    struct bayes_past *p = xzalloc(sizeof *p);
+    p->task = task;
+    p->space = space;
+    p->data = xcalloc(task->goal_count, sizeof *p->data);
+    struct spot s = spot_new(p);
+    for (size_t i = 0; i < json_array_size(task->prior); i++)
+        take_prior(p, json_array_get(task->prior, i), &s);
+    free(s.u);
+    p->first = first > p->certain ? first - p->certain : 0;
+    return p;
+}
+
+void bayes_past_look(struct bayes_past *p, const struct trial_view *view)
+{
+    struct spot s = spot_new(p);
+    for (size_t g = 0; g < p->task->goal_count; g++)
+        p->data[g].n = p->certain;
+    p->pending_count = 0;
+    take_ends(p, view, &s);
+    take_partial(p, view, &s);
+    free(s.u);
+}
+
+size_t bayes_past_best(const struct bayes_past *p, size_t goal, size_t most, size_t *out)
+{
+    const struct bayes_data *d = &p->data[goal];
+    size_t n = 0;
+    for (size_t i = 0; i < (p->certain ? p->certain : d->n); i++) {
+        if (n == most && !(d->y[i] < d->y[out[n - 1]]))
+            continue;
+        size_t at = n < most ? n++ : n - 1;
+        for (; at > 0 && d->y[i] < d->y[out[at - 1]]; at--)
+            out[at] = out[at - 1];
+        out[at] = i;
+    }
+    return n;
+}
+
+bool bayes_past_at(const struct bayes_past *p, const double *u)
+{
+    size_t dims = p->space->dims;
+    for (size_t i = 0; i < p->data[0].n; i++) {
+        double most = 0;
+        for (size_t k = 0; k < dims && most < side_by_side; k++)
+            most = fmax(most, fabs(u[k] - p->u[i * dims + k]));
+        if (most < side_by_side)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,103 @@
+#include "hpo/samplers/sweep_analysis.h"
+
+#include <math.h>
+
+#include "common/json.h"
+#include "hpo/model/importance.h"
+#include "hpo/model/pareto.h"
+#include "hpo/samplers/objectives.h"
+#include "hpo/space/distribution.h"
+#include "hpo/space/space.h"
+
+/* ---- importance ----------------------------------------------------------------------------- */
+
+/* Fills the parameters of the trials that count, u[k * view->count + i], NAN where one is not
+ * active, and their values y[i]; returns how many these are. */
+static size_t table(const struct space *space, const struct sampler_goal *goals,
+                    const struct trial_view *view, double *u, double *y)
+{
+    size_t dims = space_dims(space), n = 0;
+    AUTO(free) double *at = xcalloc(dims, sizeof *at);
+    AUTO(free) bool *active = xcalloc(dims, sizeof *active);
+    for (size_t i = 0; i < view->count; i++) {
+        const struct trial *t = view->trials[i];
+        if (!trial_counts(t->state) || !trial_ended(t->state) ||
+            !goals_values(goals, 1, t, &y[n]) || space_unit(space, t->params, at, NULL) < 0)
+            continue;
+        space_settle(space, at, active);
+        for (size_t k = 0; k < dims; k++)
+            u[k * view->count + n] = active[k] ? at[k] : (double)NAN;
+        n++;
+    }
+    return n;
+}
+
+/* Of a parameter with the places u, which are moved to those of importance.h. */
+static double importance(const struct dist *d, double *u, const bool *top, size_t n)
+{
+    double count = dist_count(d);
+    bool ordered = d->kind != DIST_CATEGORICAL;
+    if (ordered && count > IMPORTANCE_CELLS)
+        return importance_of(u, top, n, IMPORTANCE_CELLS, true);
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(u[i]))
+            u[i] = (dist_index(d, u[i]) + 0.5) / count;
+    return importance_of(u, top, n, (size_t)count, ordered);
+}
+
+struct share {
+    const char *name;
+    double value;
+};
+
+static int largest_first(const void *a, const void *b)
+{
+    const struct share *p = a, *q = b;
+    int order = (p->value < q->value) - (p->value > q->value);
+    return order ? order : strcmp(p->name, q->name);
+}
+
+json_t *insight_importance(const struct space *space, const struct sampler_goal *goals,
+                           const struct trial_view *view)
+{
+    size_t dims = space_dims(space);
+    AUTO(free) double *u = xcalloc(view->count, dims * sizeof *u);
+    AUTO(free) double *y = xcalloc(view->count + 1, sizeof *y);
+    size_t n = table(space, goals, view, u, y);
+    if (n < INSIGHT_TRIALS_MIN)
+        return json_null();
+    AUTO(free) bool *top = xcalloc(n, sizeof *top);
+    AUTO(free) struct share *shares = xcalloc(dims, sizeof *shares);
+    importance_top(y, n, top);
+    double sum = 0;
+    for (size_t k = 0; k < dims; k++) {
+        double value = importance(space_dist(space, k), u + k * view->count, top, n);
+        shares[k] = (struct share){space_name(space, k), value};
+        sum += value;
+    }
+    qsort(shares, dims, sizeof *shares, largest_first);
+    json_t *out = json_object();
+    for (size_t k = 0; k < dims; k++)
+        json_object_set_new(out, shares[k].name, json_real(sum > 0 ? shares[k].value / sum : 0));
+    return out;
+}
+
+/* ---- several goals -------------------------------------------------------------------------- */
+
+json_t *insight_front(const struct sampler_goal *goals, size_t count, const struct trial_view *view)
+{
+    AUTO(free) double *y = xcalloc(view->count * count, sizeof *y);
+    AUTO(free) size_t *who = xcalloc(view->count, sizeof *who);
+    AUTO(free) size_t *front = xcalloc(view->count, sizeof *front);
+    size_t n = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        const struct trial *t = view->trials[i];
+        if (trial_counts(t->state) && goals_values(goals, count, t, &y[n * count]))
+            who[n++] = i;
+    }
+    json_t *ids = json_array();
+    size_t best = pareto_front(y, n, count, front);
+    for (size_t i = 0; i < best; i++)
+        json_array_append_new(ids, json_integer(view->trials[who[front[i]]]->id));
+    return ids;
+}

@@ -1,0 +1,175 @@
+/* sched_ask - what the user asks of a sweep: one handler for each verb. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "hpo/scheduler/scheduler_internal.h"
+#include "hpo/space/space.h"
+
+const char sched_in_why_stop[] = "stop", sched_in_why_pause[] = "pause";
+
+/* The fact that it was asked. */
+static void note(struct step *st, const json_t *ask)
+{
+    sched_in_record(st, SCHED_REC_ASKED, NULL, 0, json_deep_copy(ask));
+}
+
+static int is_over(const char *why, struct err *e)
+{
+    err_set(e, -EINVAL, "the sweep is over: %s", why);
+    return err_hint(e, "add and retry give it more to do");
+}
+
+/* ---- stop, pause, resume -----------------------------------------------------------------------
+ */
+
+static int on_stop(struct step *st, const json_t *ask, struct err *e)
+{
+    bool now = false;
+    const char *over = sched_in_over(st->s);
+    if (over)
+        return is_over(over, e);
+    if (json_may_bool(&now, ask, "now", e) < 0)
+        return -EINVAL;
+    note(st, ask);
+    sched_in_stop_all(st, sched_in_why_stop, now);
+    return 0;
+}
+
+static int on_pause(struct step *st, const json_t *ask, struct err *e)
+{
+    bool finish = false;
+    const char *over = sched_in_over(st->s);
+    if (over || st->s->st.stopped)
+        return is_over(over ? over : "it is being stopped", e);
+    if (json_may_bool(&finish, ask, "finish", e) < 0)
+        return -EINVAL;
+    note(st, ask);
+    if (!finish)
+        sched_in_stop_all(st, sched_in_why_pause, false);
+    return 0;
+}
+
+static int on_resume(struct step *st, const json_t *ask, struct err *e)
+{
+    if (!st->s->st.paused && !st->s->st.stopped)
+        return err_set(e, -EINVAL, "the sweep is at work, neither paused nor stopped");
+    note(st, ask);
+    return 0;
+}
+
+/* ---- retry -------------------------------------------------------------------------------------
+ */
+
+static bool went_wrong(const struct trial *t)
+{
+    return t->state == TRIAL_FAILED || t->state == TRIAL_OOM || t->state == TRIAL_INVALID;
+}
+
+static int check_retry(const struct sched_state *all, const json_t *id, struct err *e)
+{
+    json_int_t n = json_is_integer(id) ? json_integer_value(id) : -1;
+    if (n < 0 || (size_t)n >= all->count) {
+        err_set(e, -EINVAL, "there is no trial %lld", (long long)n);
+        return err_hint(e, all->count ? "trials are numbered from 0 to %zu" : "there are none yet",
+                        all->count - 1);
+    }
+    enum trial_state was = all->trials[n]->state;
+    if (trial_step(was, TRIAL_EV_RETRY) >= 0)
+        return 0;
+    err_set(e, -EINVAL, "trial %lld is %s", (long long)n, trial_state_name(was));
+    return err_hint(e, trial_ended(was)
+                           ? "failed, oom, invalid and cancelled ones are run again; add tries "
+                             "parameters once more"
+                           : "it has not ended");
+}
+
+static int on_retry(struct step *st, const json_t *ask, struct err *e)
+{
+    const struct sched_state *all = &st->s->st;
+    const json_t *trials = json_object_get(ask, "trials");
+    bool failed = false;
+    if (json_may_bool(&failed, ask, "failed", e) < 0)
+        return -EINVAL;
+    AUTO(json) json_t *ids = json_array();
+    for (size_t i = 0; failed && i < all->count; i++)
+        if (went_wrong(all->trials[i]))
+            json_array_append_new(ids, json_integer((json_int_t)i));
+    for (size_t i = 0; i < json_array_size(trials); i++) {
+        if (check_retry(all, json_array_get(trials, i), e) < 0)
+            return -EINVAL;
+        json_array_append(ids, json_array_get(trials, i));
+    }
+    if (json_array_size(ids) == 0)
+        return err_set(e, -EINVAL, "no trial has failed");
+    note(st, ask);
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        const struct trial *t = all->trials[json_integer_value(json_array_get(ids, i))];
+        if (trial_step(t->state, TRIAL_EV_RETRY) >= 0) /* once, also where it is named twice */
+            sched_in_record(st, SCHED_REC_RETRIED, t, t->lease, json_object());
+    }
+    return 0;
+}
+
+/* ---- add ---------------------------------------------------------------------------------------
+ */
+
+static int raise_cap(struct step *st, const json_t *ask, struct err *e)
+{
+    const struct sched *s = st->s;
+    json_int_t n = json_integer_value(json_object_get(ask, "trials"));
+    if (s->spec->run_cap == 0) {
+        err_set(e, -EINVAL, "the sweep has no run_cap that could be raised");
+        return err_hint(e, "it goes on until every point of its space is tried");
+    }
+    if (n < 1 || n > INT_MAX - s->spec->run_cap - s->st.raised)
+        return err_set(e, -EINVAL, "%lld trials cannot be added", (long long)n);
+    note(st, ask);
+    return 0;
+}
+
+static int on_add(struct step *st, const json_t *ask, struct err *e)
+{
+    if (json_object_get(ask, "trials"))
+        return raise_cap(st, ask, e);
+    const json_t *sets = json_object_get(ask, "params");
+    AUTO(json) json_t *all = json_array();
+    for (size_t i = 0; i < json_array_size(sets); i++) {
+        struct node at = node_of_json(json_array_get(sets, i));
+        json_t *params = NULL;
+        if (space_params(&params, st->s->spec->space, &at, e) < 0)
+            return -EINVAL;
+        json_array_append_new(all, params);
+    }
+    if (json_array_size(all) == 0)
+        return err_set(e, -EINVAL, "neither 'params' nor 'trials' to add");
+    note(st, ask);
+    for (size_t i = 0; i < json_array_size(all); i++)
+        sched_in_record(st, SCHED_REC_CREATED, NULL, 0,
+                        json_pack("{s:O, s:b}", "params", json_array_get(all, i), "added", 1));
+    return 0;
+}
+
+/* ---- all of them -------------------------------------------------------------------------------
+ */
+
+int sched_in_ask(struct step *st, const json_t *ask, struct err *e)
+{
+    static const struct {
+        const char *verb;
+        int (*handle)(struct step *st, const json_t *ask, struct err *e);
+    } verbs[] = {
+        {"stop", on_stop},   {"pause", on_pause}, {"resume", on_resume},
+        {"retry", on_retry}, {"add", on_add},
+    };
+    const char *id = NULL, *verb = NULL;
+    if (json_want_str(&id, ask, "ask", e) < 0 || json_want_str(&verb, ask, "verb", e) < 0)
+        return -EINVAL;
+    if (json_object_get(st->s->st.asked, id))
+        return 0;
+    for (size_t i = 0; i < COUNT_OF(verbs); i++)
+        if (strcmp(verbs[i].verb, verb) == 0)
+            return verbs[i].handle(st, ask, e);
+    return err_set(e, -EINVAL, "'%s' cannot be asked of a sweep", verb);
+}

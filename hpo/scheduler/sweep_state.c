@@ -1,0 +1,310 @@
+#include "hpo/scheduler/sweep_state.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/json.h"
+
+void sched_state_free(struct sched_state *st)
+{
+    for (size_t i = 0; i < st->count; i++)
+        trial_free(st->trials[i]);
+    free(st->trials);
+    free(st->lease_trial);
+    free(st->out);
+    json_decref(st->asked);
+    *st = (struct sched_state){0};
+}
+
+struct trial *sched_state_leased(const struct sched_state *st, int64_t lease)
+{
+    return lease < 1 || (uint64_t)lease > st->lease_count ? NULL
+                                                          : st->trials[st->lease_trial[lease - 1]];
+}
+
+struct trial *sched_state_waiting(const struct sched_state *st)
+{
+    return st->waiting_from < st->count ? st->trials[st->waiting_from] : NULL;
+}
+
+static void push_int(int **list, size_t *count, size_t *cap, int value)
+{
+    if (*count == *cap) {
+        *cap = *cap ? 2 * *cap : 16;
+        *list = xrealloc(*list, *cap, sizeof **list);
+    }
+    (*list)[(*count)++] = value;
+}
+
+static void set_state(struct sched_state *st, struct trial *t, enum trial_state to)
+{
+    bool was_out = trial_out(t->state);
+    st->counts[t->state]--;
+    st->counts[to]++;
+    t->state = to;
+    if (!was_out && trial_out(to)) {
+        t->out_at = st->out_count;
+        push_int(&st->out, &st->out_count, &st->out_cap, t->id);
+    } else if (was_out && !trial_out(to)) {
+        int last = st->out[--st->out_count];
+        st->out[t->out_at] = last;
+        st->trials[last]->out_at = t->out_at;
+    }
+    if (to == TRIAL_WAITING && (size_t)t->id < st->waiting_from)
+        st->waiting_from = (size_t)t->id;
+    while (st->waiting_from < st->count && st->trials[st->waiting_from]->state != TRIAL_WAITING)
+        st->waiting_from++;
+}
+
+/* ---- records -----------------------------------------------------------------------------------
+ */
+
+static int damaged(const struct sched_record *r, const char *what, struct err *e)
+{
+    return err_set(e, -EINVAL, "trial %d, lease %lld: %s", r->trial, (long long)r->lease, what);
+}
+
+static void set_text(char **to, const json_t *data, const char *key)
+{
+    const char *text = json_string_value(json_object_get(data, key));
+    free(*to);
+    *to = text ? xstrdup(text) : NULL;
+}
+
+static int created(struct sched_state *st, const struct sched_record *r, struct err *e)
+{
+    json_t *params = json_object_get(r->data, "params");
+    if (r->trial < 0 || (size_t)r->trial != st->count || !json_is_object(params))
+        return damaged(r, "created out of order, or without parameters", e);
+    if (st->count == st->cap) {
+        st->cap = st->cap ? 2 * st->cap : 16;
+        st->trials = xrealloc(st->trials, st->cap, sizeof *st->trials);
+    }
+    st->trials[st->count++] = trial_new(r->trial, params, r->at_ms);
+    st->counts[TRIAL_WAITING]++;
+    st->added += json_is_true(json_object_get(r->data, "added"));
+    return 0;
+}
+
+/* What an ask changes of the sweep itself; what it means to trials are records of their own. */
+static int asked(struct sched_state *st, const struct sched_record *r, struct err *e)
+{
+    const char *id = json_string_value(json_object_get(r->data, "ask"));
+    const char *verb = json_string_value(json_object_get(r->data, "verb"));
+    json_int_t trials = json_integer_value(json_object_get(r->data, "trials"));
+    if (r->trial != -1 || !id || !verb || trials < 0 || trials > INT_MAX - st->raised)
+        return damaged(r, "an ask that makes no sense", e);
+    bool stop = strcmp(verb, "stop") == 0, pause = strcmp(verb, "pause") == 0;
+    if (stop)
+        st->now = json_is_true(json_object_get(r->data, "now"));
+    st->stopped = stop || (pause && st->stopped);
+    st->paused = pause || (st->paused && strcmp(verb, "resume") != 0);
+    if (!stop && !pause)
+        st->target_hit = false; /* the user wants more */
+    st->raised += (int)trials;
+    if (!st->asked)
+        st->asked = json_object();
+    json_object_set_new(st->asked, id, json_true());
+    return 0;
+}
+
+static int retried(struct sched_state *st, struct trial *t)
+{
+    set_text(&t->why, NULL, NULL);
+    set_text(&t->error, NULL, NULL);
+    t->tries_spent = t->end_order = 0;
+    t->ended_ms = 0;
+    set_state(st, t, TRIAL_WAITING);
+    return 0;
+}
+
+static bool are_names(const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!json_is_string(json_array_get(list, i)))
+            return false;
+    return true;
+}
+
+static int leased(struct sched_state *st, struct trial *t, const struct sched_record *r,
+                  struct err *e)
+{
+    json_t *with = json_object_get(r->data, "with");
+    if (r->lease < 1 || (uint64_t)r->lease != st->lease_count + 1 || r->lease == INT_MAX ||
+        !json_is_string(json_object_get(r->data, "worker")) || !are_names(with))
+        return damaged(r, "leased out of order, or to nobody", e);
+    push_int(&st->lease_trial, &st->lease_count, &st->lease_cap, t->id);
+    if (t->state == TRIAL_PAUSED && t->point_count > 0)
+        t->resumed_at = t->points[t->point_count - 1].step;
+    t->lease = r->lease;
+    t->leased_ms = r->at_ms;
+    set_text(&t->worker, r->data, "worker");
+    set_text(&t->node, r->data, "node");
+    json_decref(t->with);
+    t->with = json_incref(with);
+    set_state(st, t, TRIAL_LEASED);
+    return 0;
+}
+
+/* Whether the trial has reached all targets that there are: of the first metric with its best
+ * value, of the others with their last. */
+static bool on_target(const struct spec *spec, const struct trial *t)
+{
+    int targets = 0;
+    for (int i = 0; i < spec->metric_count; i++) {
+        const struct spec_metric *m = &spec->metrics[i];
+        double x = NAN;
+        if (i == 0)
+            x = trial_value(t, false);
+        else if (json_as_number(&x, json_object_get(t->metrics, m->name)) < 0)
+            x = NAN;
+        if (m->has_target && !(m->maximize ? x >= m->target : x <= m->target))
+            return false;
+        targets += m->has_target;
+    }
+    return targets > 0;
+}
+
+static int reported(struct sched_state *st, struct trial *t, const struct sched_record *r,
+                    struct err *e)
+{
+    double step = 0;
+    const json_t *values = json_object_get(r->data, "values");
+    const struct spec *spec = st->spec;
+    if (json_as_number(&step, json_object_get(r->data, "step")) < 0 || !isfinite(step) ||
+        !json_is_object(values))
+        return damaged(r, "a report without a step or values", e);
+    trial_report(t, step, values, spec->metrics[0].name, spec->metrics[0].maximize);
+    st->target_hit = st->target_hit || on_target(spec, t);
+    set_state(st, t, (enum trial_state)trial_step(t->state, TRIAL_EV_REPORT));
+    return 0;
+}
+
+static int ended(struct sched_state *st, struct trial *t, const struct sched_record *r,
+                 struct err *e)
+{
+    const char *word = json_string_value(json_object_get(r->data, "state"));
+    int to = word ? trial_state_parse(word) : -1;
+    if (to < 0 || !trial_ended((enum trial_state)to))
+        return damaged(r, "ended in a state that is no end", e);
+    double seconds = json_number_value(json_object_get(r->data, "seconds"));
+    set_text(&t->why, r->data, "why");
+    set_text(&t->error, r->data, "error");
+    t->seconds = seconds;
+    t->ended_ms = r->at_ms;
+    t->end_order = ++st->ended_count;
+    st->ended_seconds += seconds;
+    set_state(st, t, (enum trial_state)to);
+    return 0;
+}
+
+static int apply_to(struct sched_state *st, struct trial *t, const struct sched_record *r,
+                    struct err *e)
+{
+    switch (r->kind) {
+    case SCHED_REC_LEASED:
+        return leased(st, t, r, e);
+    case SCHED_REC_REPORT:
+        return reported(st, t, r, e);
+    case SCHED_REC_STOPPING:
+        set_text(&t->why, r->data, "why");
+        set_state(st, t, TRIAL_STOPPING);
+        return 0;
+    case SCHED_REC_PAUSING:
+        set_text(&t->why, r->data, "why");
+        set_state(st, t, TRIAL_PAUSING);
+        return 0;
+    case SCHED_REC_PAUSED:
+        t->seconds = json_number_value(json_object_get(r->data, "seconds"));
+        set_state(st, t, TRIAL_PAUSED);
+        return 0;
+    case SCHED_REC_REQUEUED:
+        set_text(&t->why, r->data, "why");
+        set_text(&t->error, r->data, "error");
+        t->tries_spent += json_is_true(json_object_get(r->data, "spent"));
+        set_state(st, t, TRIAL_WAITING);
+        return 0;
+    case SCHED_REC_ENDED:
+        return ended(st, t, r, e);
+    case SCHED_REC_RETRIED:
+        return retried(st, t);
+    case SCHED_REC_CREATED:
+    case SCHED_REC_ASKED:
+    case SCHED_REC_KINDS:
+        break;
+    }
+    return damaged(r, "an unknown kind of record", e);
+}
+
+int sched_state_apply(struct sched_state *st, const struct sched_record *r, struct err *e)
+{
+    static const enum trial_event events[SCHED_REC_KINDS] = {
+        [SCHED_REC_LEASED] = TRIAL_EV_LEASE,  [SCHED_REC_REPORT] = TRIAL_EV_REPORT,
+        [SCHED_REC_STOPPING] = TRIAL_EV_STOP, [SCHED_REC_REQUEUED] = TRIAL_EV_REQUEUE,
+        [SCHED_REC_ENDED] = TRIAL_EV_END,     [SCHED_REC_PAUSING] = TRIAL_EV_PAUSE,
+        [SCHED_REC_PAUSED] = TRIAL_EV_PAUSED, [SCHED_REC_RETRIED] = TRIAL_EV_RETRY,
+    };
+    if (r->kind == SCHED_REC_CREATED)
+        return created(st, r, e);
+    if (r->kind == SCHED_REC_ASKED)
+        return asked(st, r, e);
+    if (r->kind >= SCHED_REC_KINDS || r->trial < 0 || (size_t)r->trial >= st->count)
+        return damaged(r, "a record of a trial that was never created", e);
+    struct trial *t = st->trials[r->trial];
+    if (trial_step(t->state, events[r->kind]) < 0)
+        return damaged(r, "a record that does not follow from the trial's state", e);
+    if (r->kind != SCHED_REC_LEASED && r->lease != t->lease)
+        return damaged(r, "a record of another lease than the trial's last", e);
+    return apply_to(st, t, r, e);
+}
+
+/* ---- for comparing -----------------------------------------------------------------------------
+ */
+
+static json_t *dump_points(const struct trial *t)
+{
+    json_t *list = json_array();
+    for (const struct trial_point *p = t->points; p < t->points + t->point_count; p++)
+        json_array_append_new(list, json_pack("[f,f]", p->step, p->value));
+    return list;
+}
+
+static json_t *dump_trial(const struct trial *t)
+{
+    json_t *o = json_pack(
+        "{s:i, s:s, s:O, s:I, s:s?, s:s?, s:s?, s:i, s:I, s:i, s:O, s:f, s:s?, s:O?}", "id", t->id,
+        "state", trial_state_name(t->state), "params", t->params, "lease", (json_int_t)t->lease,
+        "worker", t->worker, "node", t->node, "why", t->why, "tries_spent", t->tries_spent,
+        "points_lease", (json_int_t)t->points_lease, "lease_reports", t->lease_reports, "metrics",
+        t->metrics, "seconds", t->seconds, "error", t->error, "with", t->with);
+    json_object_set_new(o, "last_step", json_number(t->last_step));
+    json_object_set_new(o, "points", dump_points(t));
+    json_object_set_new(o, "best", json_number(t->best));
+    json_object_set_new(o, "times",
+                        json_pack("[I,I,I]", (json_int_t)t->created_ms, (json_int_t)t->leased_ms,
+                                  (json_int_t)t->ended_ms));
+    return o;
+}
+
+static json_t *dump_ints(const int *v, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_integer(v[i]));
+    return list;
+}
+
+json_t *sched_state_dump(const struct sched_state *st)
+{
+    json_t *trials = json_array();
+    for (size_t i = 0; i < st->count; i++)
+        json_array_append_new(trials, dump_trial(st->trials[i]));
+    return json_pack("{s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:i, s:i, s:O?}", "trials", trials,
+                     "leases", dump_ints(st->lease_trial, st->lease_count), "out",
+                     dump_ints(st->out, st->out_count), "counts",
+                     dump_ints(st->counts, TRIAL_STATES), "target_hit", st->target_hit, "paused",
+                     st->paused, "stopped", st->stopped, "now", st->now, "added", st->added,
+                     "raised", st->raised, "asked", st->asked);
+}

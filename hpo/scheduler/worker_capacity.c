@@ -1,0 +1,71 @@
+/* sched_room - which worker has the most free places, without looking at all of them: a heap. */
+#include <string.h>
+
+#include "hpo/scheduler/scheduler_internal.h"
+
+static int room(const struct worker *w)
+{
+    bool takes = w->here && !w->leaving && !w->mute && !w->chosen;
+    return takes && w->places > w->busy ? w->places - w->busy : 0;
+}
+
+/* The more room the earlier; then in the order in which they came. */
+static bool goes_before(const struct worker *a, const struct worker *b)
+{
+    return room(a) != room(b) ? room(a) > room(b) : a->number < b->number;
+}
+
+static void put(struct sched *s, size_t at, struct worker *w)
+{
+    s->roomy[at] = w;
+    w->roomy_at = at;
+}
+
+void sched_in_room(struct sched *s, struct worker *w)
+{
+    size_t at = w->roomy_at, n = s->worker_count;
+    for (; at > 0 && goes_before(w, s->roomy[(at - 1) / 2]); at = (at - 1) / 2)
+        put(s, at, s->roomy[(at - 1) / 2]);
+    for (size_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && goes_before(s->roomy[child + 1], s->roomy[child]))
+            child++;
+        if (!goes_before(s->roomy[child], w))
+            break;
+        put(s, at, s->roomy[child]);
+    }
+    put(s, at, w);
+}
+
+static void set_chosen(struct sched *s, struct worker *w, bool chosen)
+{
+    w->chosen = chosen;
+    sched_in_room(s, w);
+}
+
+static bool on_another_node(const struct worker *w, struct worker *const *others, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (w->node && others[i]->node && strcmp(w->node, others[i]->node) == 0)
+            return false;
+    return true;
+}
+
+/* Whom it has looked at sinks in the heap, and is put back at the end. */
+bool sched_in_roomiest(struct sched *s, struct worker **out, int n)
+{
+    size_t seen_count = 0;
+    int found = 0;
+    AUTO(free) struct worker **seen = n > 1 ? xcalloc(s->worker_count + 1, sizeof *seen) : NULL;
+    while (found < n && s->worker_count > 0 && room(s->roomy[0]) > 0) {
+        struct worker *w = s->roomy[0];
+        if (on_another_node(w, out, found))
+            out[found++] = w;
+        if (n == 1)
+            break;
+        seen[seen_count++] = w;
+        set_chosen(s, w, true);
+    }
+    for (size_t i = 0; i < seen_count; i++)
+        set_chosen(s, seen[i], false);
+    return found == n;
+}

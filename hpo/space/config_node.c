@@ -1,0 +1,141 @@
+#include "hpo/space/config_node.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/yaml.h"
+
+struct node node_root(const struct yaml_doc *doc)
+{
+    return (struct node){.doc = doc, .value = yaml_root(doc)};
+}
+
+struct node node_of_json(const json_t *value)
+{
+    return (struct node){.value = value};
+}
+
+/* Appends "/key"; '~' and '/' in it are written as JSON pointers have them. */
+static void path_add(char *path, size_t cap, const char *key)
+{
+    size_t len = strlen(path);
+    if (len + 1 < cap)
+        path[len++] = '/';
+    for (; *key && len + 2 < cap; key++) {
+        bool escape = *key == '~' || *key == '/';
+        if (escape)
+            path[len++] = '~';
+        path[len++] = *key == '~' ? '0' : *key == '/' ? '1' : *key;
+    }
+    path[len] = '\0';
+}
+
+struct node node_member(const struct node *n, const char *key)
+{
+    struct node m = *n;
+    m.value = json_object_get(n->value, key);
+    path_add(m.path, sizeof m.path, key);
+    return m;
+}
+
+struct node node_item(const struct node *n, size_t i)
+{
+    struct node m = *n;
+    char number[24];
+    snprintf(number, sizeof number, "%zu", i);
+    m.value = json_array_get(n->value, i);
+    path_add(m.path, sizeof m.path, number);
+    return m;
+}
+
+bool node_has(const struct node *n, const char *key)
+{
+    return json_object_get(n->value, key) != NULL;
+}
+
+int node_error(const struct node *n, struct err *e, const char *fmt, ...)
+{
+    char text[sizeof e->text];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (n->doc)
+        return yaml_error_at(n->doc, n->path, e, -EINVAL, "%s", text);
+    return n->path[0] ? err_set(e, -EINVAL, "%s: %s", n->path, text)
+                      : err_set(e, -EINVAL, "%s", text);
+}
+
+/* The same failure with the place of the member before it. */
+static int at_member(const struct node *n, const char *key, const struct err *cause, struct err *e)
+{
+    struct node m = node_member(n, key);
+    return node_error(&m, e, "%s", cause->text);
+}
+
+int node_int(int *out, const struct node *n, const char *key, int min, int max, struct err *e)
+{
+    struct err cause = {0};
+    int64_t v = *out;
+    if (json_may_int(&v, n->value, key, &cause) < 0)
+        return at_member(n, key, &cause, e);
+    if (node_has(n, key) && (v < min || v > max)) {
+        err_set(&cause, -EINVAL, "'%s' must be from %d to %d, not %lld", key, min, max,
+                (long long)v);
+        return at_member(n, key, &cause, e);
+    }
+    *out = (int)v;
+    return 0;
+}
+
+int node_real(double *out, const struct node *n, const char *key, struct err *e)
+{
+    struct err cause = {0};
+    if (json_may_real(out, n->value, key, &cause) < 0)
+        return at_member(n, key, &cause, e);
+    return 0;
+}
+
+int node_bool(bool *out, const struct node *n, const char *key, struct err *e)
+{
+    struct err cause = {0};
+    if (json_may_bool(out, n->value, key, &cause) < 0)
+        return at_member(n, key, &cause, e);
+    return 0;
+}
+
+int node_text(char **out, const struct node *n, const char *key, struct err *e)
+{
+    struct err cause = {0};
+    const char *text = NULL;
+    if (json_may_str(&text, n->value, key, &cause) < 0)
+        return at_member(n, key, &cause, e);
+    if (text) {
+        free(*out);
+        *out = xstrdup(text);
+    }
+    return 0;
+}
+
+int node_only_keys(const struct node *n, const char *const *names, size_t count, const char *where,
+                   struct err *e)
+{
+    struct err cause = {0};
+    if (!json_is_object(n->value))
+        return node_error(n, e, "%s must be a mapping, not %s", where, json_what(n->value));
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach ((json_t *)n->value, key, value) { /* only reads, but takes no const */
+        AUTO(json) json_t *one = json_object();
+        json_object_set(one, key, value);
+        if (json_only_keys(one, names, count, where, &cause) < 0) {
+            int rc = at_member(n, key, &cause, e);
+            return cause.hint[0] ? err_hint(e, "%s", cause.hint) : rc;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,212 @@
+/* space_constrain - which points the constraints allow. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/json.h"
+#include "hpo/space/constraint.h"
+#include "hpo/space/space_internal.h"
+
+enum {
+    INDEX_MAX = 1 << 20, /* points that are looked at one by one */
+    SEARCH_MAX = 100000, /* draws until a space counts as empty */
+    DRAWS_MAX = 10000,
+    INDEXED_DRAWS_MAX = 256, /* where the allowed points are listed, to take one of these then */
+};
+
+/* ---- values ------------------------------------------------------------------------------------
+ */
+
+static struct constraint_value of_json(const json_t *v)
+{
+    if (json_is_number(v))
+        return (struct constraint_value){.type = CONSTRAINT_NUMBER, .number = json_number_value(v)};
+    if (json_is_boolean(v))
+        return (struct constraint_value){.type = CONSTRAINT_BOOL, .number = json_is_true(v)};
+    if (json_is_string(v))
+        return (struct constraint_value){.type = CONSTRAINT_STRING, .text = json_string_value(v)};
+    return (struct constraint_value){.type = CONSTRAINT_OTHER};
+}
+
+static enum constraint_type type_of(const struct dist *d)
+{
+    enum constraint_type type = CONSTRAINT_NUMBER;
+    for (size_t i = 0; d->kind <= DIST_CATEGORICAL && i < json_array_size(d->values); i++) {
+        enum constraint_type one = of_json(json_array_get(d->values, i)).type;
+        if (i > 0 && one != type)
+            return CONSTRAINT_NONE; /* now this, now that */
+        type = one;
+    }
+    return type;
+}
+
+/* The value of parameter p, or false: it is not active. */
+static bool value_of(struct constraint_value *out, const struct space *s, size_t p,
+                     const struct space_at *at)
+{
+    const struct dist *d = s->params[p].dist;
+    size_t dim = s->params[p].dim;
+    if (at->values) {
+        *out = of_json(at->values[p]);
+        return at->values[p] != NULL;
+    }
+    if (at->digits ? at->digits[p] < 0 : !space_in_active(s, p, at->u))
+        return false;
+    double u = !at->digits && dim != SIZE_MAX ? at->u[dim] : 0;
+    if (d->kind <= DIST_CATEGORICAL) {
+        size_t i = (size_t)(at->digits ? at->digits[p] : dist_index(d, u));
+        *out = of_json(json_array_get(d->values, i));
+    } else if (at->digits) {
+        AUTO(json) json_t *v = space_in_value(s, p, at->digits[p]);
+        *out = of_json(v);
+    } else {
+        *out = (struct constraint_value){.type = CONSTRAINT_NUMBER, .number = dist_number(d, u)};
+    }
+    return true;
+}
+
+static bool holds(const struct space *s, const struct constraint *c, const struct space_at *at)
+{
+    struct constraint_value values[CONSTRAINT_NAMES_MAX];
+    size_t count = 0;
+    const size_t *params = constraint_names(c, &count);
+    for (size_t i = 0; i < count; i++)
+        if (!value_of(&values[i], s, params[i], at))
+            return true;
+    return constraint_holds(c, values);
+}
+
+const struct constraint *space_in_broken(const struct space *s, const struct space_at *at)
+{
+    for (size_t i = 0; i < s->rule_count; i++)
+        if (!holds(s, s->rules[i], at))
+            return s->rules[i];
+    return NULL;
+}
+
+bool space_allows(const struct space *s, const double *u)
+{
+    return !space_in_broken(s, &(struct space_at){.u = u});
+}
+
+/* ---- at the start ------------------------------------------------------------------------------
+ */
+
+static int read_rules(struct space *s, const struct node *list, struct err *e)
+{
+    AUTO(free) struct constraint_name *names = xcalloc(s->count, sizeof *names);
+    for (size_t i = 0; i < s->count; i++)
+        names[i] = (struct constraint_name){s->params[i].path, type_of(s->params[i].dist)};
+    s->rules = xcalloc(json_array_size(list->value), sizeof(struct constraint *));
+    for (size_t i = 0; i < json_array_size(list->value); i++) {
+        struct node at = node_item(list, i);
+        const char *text = json_string_value(at.value);
+        struct err cause = {0};
+        if (!text)
+            return node_error(&at, e, "a constraint must be a string, not %s", json_what(at.value));
+        if (constraint_read(&s->rules[s->rule_count], text, names, s->count, &cause) < 0) {
+            node_error(&at, e, "constraint '%.100s': %s", text, cause.text);
+            return cause.hint[0] ? err_hint(e, "%s", cause.hint) : -EINVAL;
+        }
+        s->rule_count++;
+    }
+    return 0;
+}
+
+/* Whether the point is allowed; counts in `broken` (rule_count) what forbids it. */
+static bool try_point(const struct space *s, const struct space_at *at, size_t *broken)
+{
+    bool ok = true;
+    for (size_t i = 0; i < s->rule_count; i++)
+        if (!holds(s, s->rules[i], at)) {
+            broken[i]++;
+            ok = false;
+        }
+    return ok;
+}
+
+/* Lists the allowed ones of all points. */
+static bool list_allowed(struct space *s, size_t *broken)
+{
+    size_t points = (size_t)space_count(s);
+    AUTO(free) double *digits = xcalloc(s->count, sizeof *digits);
+    s->allowed = xcalloc(points, sizeof *s->allowed);
+    for (size_t i = 0; i < points; i++) {
+        space_in_digits(digits, s, (double)i);
+        if (try_point(s, &(struct space_at){.digits = digits}, broken))
+            s->allowed[s->allowed_count++] = (uint32_t)i;
+    }
+    return s->allowed_count > 0;
+}
+
+/* Looks for an allowed point by chance; the same in every process. */
+static bool find_example(struct space *s, size_t *broken)
+{
+    struct rng r;
+    rng_seed(&r, 0, 0);
+    s->example = xcalloc(s->dims, sizeof *s->example);
+    for (int draw = 0; draw < SEARCH_MAX; draw++) {
+        for (size_t i = 0; i < s->dims; i++)
+            s->example[i] = rng_unit(&r);
+        if (try_point(s, &(struct space_at){.u = s->example}, broken))
+            return true;
+    }
+    return false;
+}
+
+int space_constrain(struct space *s, const struct node *list, struct err *e)
+{
+    if (!json_is_array(list->value)) {
+        node_error(list, e, "'constraints' must be a list of expressions, not %s",
+                   json_what(list->value));
+        return err_hint(e, "constraints: [layers * width <= 4096]");
+    }
+    if (read_rules(s, list, e) < 0)
+        return -EINVAL;
+    AUTO(free) size_t *broken = xcalloc(s->rule_count + 1, sizeof *broken);
+    double points = space_count(s);
+    bool few = points <= INDEX_MAX;
+    if (s->rule_count == 0 || (few ? list_allowed(s, broken) : find_example(s, broken)))
+        return 0;
+    size_t worst = 0;
+    for (size_t i = 1; i < s->rule_count; i++)
+        worst = broken[i] > broken[worst] ? i : worst;
+    struct node at = node_item(list, worst);
+    return node_error(&at, e,
+                      "no point that meets the constraints %s; '%.100s' fails most often: at %zu "
+                      "of %.0f",
+                      few ? "is there" : "was found", constraint_text(s->rules[worst]),
+                      broken[worst], few ? points : SEARCH_MAX);
+}
+
+/* ---- by chance ---------------------------------------------------------------------------------
+ */
+
+/* An allowed point of the list, each as often. */
+static void draw_listed(const struct space *s, struct rng *r, double *u)
+{
+    AUTO(free) double *digits = xcalloc(s->count, sizeof *digits);
+    space_in_digits(digits, s, s->allowed[rng_below(r, s->allowed_count)]);
+    for (size_t i = 0; i < s->dims; i++) {
+        size_t p = s->by_dim[i];
+        AUTO(json) json_t *v = digits[p] < 0 ? NULL : space_in_value(s, p, digits[p]);
+        u[i] = v ? dist_unit(s->params[p].dist, v) : 0.5;
+    }
+}
+
+void space_draw(const struct space *s, struct rng *r, double *u)
+{
+    for (int draw = 0; draw < (s->allowed ? INDEXED_DRAWS_MAX : DRAWS_MAX); draw++) {
+        for (size_t i = 0; i < s->dims; i++)
+            u[i] = rng_unit(r);
+        if (space_allows(s, u))
+            return;
+    }
+    if (s->allowed) {
+        draw_listed(s, r, u);
+        return;
+    }
+    for (int halving = 0; !space_allows(s, u); halving++) /* 60 of them leave nothing of a double */
+        for (size_t i = 0; i < s->dims; i++)
+            u[i] = halving < 60 ? u[i] / 2 + s->example[i] / 2 : s->example[i];
+}

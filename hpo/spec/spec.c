@@ -1,0 +1,365 @@
+#include "hpo/spec/spec.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/json.h"
+#include "common/opt.h"
+#include "common/strbuf.h"
+#include "common/yaml.h"
+#include "hpo/samplers/sampler.h"
+#include "hpo/space/config_node.h"
+#include "hpo/space/python_repr.h"
+#include "hpo/space/space.h"
+#include "hpo/spec/spec_drover.h"
+#include "hpo/spec/trial_command.h"
+
+static const char *const method_names[SPEC_METHODS] = {
+    [SPEC_GRID] = "grid",
+    [SPEC_RANDOM] = "random",
+    [SPEC_SOBOL] = "sobol",
+    [SPEC_BAYES] = "bayes",
+};
+
+const char *spec_method_name(enum spec_method m)
+{
+    return method_names[m];
+}
+
+void spec_free(struct spec *s)
+{
+    if (!s)
+        return;
+    free(s->name);
+    free(s->description);
+    free(s->program);
+    strv_free(s->command);
+    for (int i = 0; i < s->metric_count; i++) {
+        free(s->metrics[i].name);
+        free(s->metrics[i].pattern);
+    }
+    space_free(s->space);
+    json_decref(s->when);
+    json_decref(s->constraints);
+    json_decref(s->start);
+    json_decref(s->prior);
+    strv_free(s->notices);
+    free(s);
+}
+
+__attribute__((format(printf, 2, 3))) static void notice(struct spec *s, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    strv_push(&s->notices, xstrdup(text));
+}
+
+/* ---- top level ---------------------------------------------------------------------------------
+ */
+
+/* W&B's keys for where it runs a sweep. */
+static const char *const no_effect[] = {"entity",     "project", "job",       "image_uri",
+                                        "apiVersion", "kind",    "controller"};
+
+static int read_method(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "method");
+    const char *word = json_string_value(at.value);
+    if (!at.value) {
+        node_error(n, e, "'method' is missing");
+        return err_hint(e, "method: random");
+    }
+    for (size_t m = 0; word && m < COUNT_OF(method_names); m++)
+        if (strcmp(word, method_names[m]) == 0) {
+            s->method = (enum spec_method)m;
+            return 0;
+        }
+    if (word && strcmp(word, "custom") == 0) {
+        node_error(&at, e,
+                   "method 'custom' means an optimiser of your own, which drover does not run");
+        return err_hint(e, "method: bayes; or drover suggest, to ask for points from a program");
+    }
+    node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
+    const char *near = word ? opt_nearest(word, method_names, SPEC_METHODS) : NULL;
+    return err_hint(e, "method: %s", near ? near : "bayes, sobol, random or grid");
+}
+
+static int refused_keys(const struct node *n, struct err *e)
+{
+    struct node scheduler = node_member(n, "scheduler");
+    if (scheduler.value) {
+        node_error(&scheduler, e,
+                   "'scheduler' names an optimiser of W&B's, which drover does not run");
+        return err_hint(e, "method: bayes, with 'parameters' and 'early_terminate'");
+    }
+    return 0;
+}
+
+static int read_keys(struct spec *s, const struct node *n, struct err *e)
+{
+    static const char *const keys[] = {
+        "method",    "parameters",      "metric",  "metrics",    "program",
+        "command",   "early_terminate", "run_cap", "name",       "description",
+        "scheduler", "drover",          "entity",  "project",    "job",
+        "image_uri", "apiVersion",      "kind",    "controller",
+    };
+    if (node_only_keys(n, keys, COUNT_OF(keys), "a sweep file", e) < 0 || refused_keys(n, e) < 0)
+        return -EINVAL;
+    AUTO(strbuf) struct strbuf b = {0};
+    for (size_t i = 0; i < COUNT_OF(no_effect); i++)
+        if (node_has(n, no_effect[i]))
+            strbuf_printf(&b, "%s'%s'", b.len ? ", " : "", no_effect[i]);
+    if (b.len)
+        notice(s, "%s: where W&B runs a sweep; no effect here", strbuf_str(&b));
+    return 0;
+}
+
+/* ---- metric ------------------------------------------------------------------------------------
+ */
+
+static int read_goal(struct spec_metric *m, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "goal");
+    const char *word = json_string_value(at.value);
+    if (!at.value)
+        return 0;
+    m->maximize = word && strcmp(word, "maximize") == 0;
+    if (m->maximize || (word && strcmp(word, "minimize") == 0))
+        return 0;
+    node_error(&at, e, "'goal' must be minimize or maximize, not '%s'",
+               word ? word : json_what(at.value));
+    if (word && strncasecmp(word, "max", 3) == 0)
+        return err_hint(e, "goal: maximize");
+    return word && strncasecmp(word, "min", 3) == 0 ? err_hint(e, "goal: minimize") : -EINVAL;
+}
+
+/* What W&B's bayes makes of trials without a value. */
+static int read_impute(struct spec *s, const struct node *n, struct err *e)
+{
+    static const char *const keys[] = {"impute", "impute_while_running"};
+    static const char *const words[] = {"latest", "best", "worst", "false"};
+    for (size_t k = 0; k < COUNT_OF(keys); k++) {
+        struct node at = node_member(n, keys[k]);
+        size_t i = 0;
+        while (i < COUNT_OF(words) - !k && json_is_string(at.value) &&
+               strcmp(json_string_value(at.value), words[i]) != 0)
+            i++;
+        if (at.value && (!json_is_string(at.value) || i == COUNT_OF(words) - !k))
+            return node_error(&at, e, "'%s' must be latest, best%s", keys[k],
+                              k ? ", worst or \"false\"" : " or worst");
+        if (at.value)
+            notice(s,
+                   "'%s': no effect here; bayes models failed trials as infeasible, and running "
+                   "ones at the mean it expects plus a quarter of a standard deviation",
+                   keys[k]);
+    }
+    return 0;
+}
+
+static int read_metric(struct spec *s, const struct node *at, struct err *e)
+{
+    static const char *const keys[] = {"name",   "goal",    "target",
+                                       "impute", "pattern", "impute_while_running"};
+    struct spec_metric *m = &s->metrics[s->metric_count++];
+    if (node_only_keys(at, keys, COUNT_OF(keys), "metric", e) < 0 ||
+        node_text(&m->name, at, "name", e) < 0 || read_goal(m, at, e) < 0 ||
+        node_real(&m->target, at, "target", e) < 0 || read_impute(s, at, e) < 0 ||
+        node_text(&m->pattern, at, "pattern", e) < 0)
+        return -EINVAL;
+    m->has_target = node_has(at, "target");
+    if (!m->name || !m->name[0])
+        return node_error(at, e, "the metric's 'name' is missing");
+    for (const struct spec_metric *other = s->metrics; other < m; other++)
+        if (strcmp(other->name, m->name) == 0)
+            return node_error(at, e, "the metric '%s' comes twice", m->name);
+    return 0;
+}
+
+static int read_metrics(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node one = node_member(n, "metric"), list = node_member(n, "metrics");
+    size_t count = json_array_size(list.value);
+    if (one.value && list.value)
+        return node_error(&list, e, "either 'metric' or 'metrics', not both");
+    if (one.value)
+        return read_metric(s, &one, e);
+    if (list.value && count < 2) {
+        node_error(&list, e, "'metrics' must be a list of at least two");
+        return err_hint(e, "metric: {name: …}, where there is only one");
+    }
+    if (count > SPEC_METRICS_MAX)
+        return node_error(&list, e, "more than %d metrics", SPEC_METRICS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        struct node at = node_item(&list, i);
+        if (read_metric(s, &at, e) < 0)
+            return -EINVAL;
+    }
+    return 0;
+}
+
+static int read_stop(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "early_terminate");
+    if (!at.value)
+        return 0;
+    if (spec_stop_read(&s->stop, &at, e) < 0)
+        return -EINVAL;
+    return s->metric_count > 0
+               ? 0
+               : node_error(&at, e, "'early_terminate' needs a 'metric' to compare");
+}
+
+/* ---- what is run -------------------------------------------------------------------------------
+ */
+
+static int read_command(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "command");
+    if (node_text(&s->program, n, "program", e) < 0)
+        return -EINVAL;
+    if (at.value && json_array_size(at.value) == 0) {
+        node_error(&at, e, "'command' must be a list of words");
+        return err_hint(e, "command: [\"${interpreter}\", \"${program}\", \"${args}\"]");
+    }
+    for (size_t i = 0; i < json_array_size(at.value); i++) {
+        struct node item = node_item(&at, i);
+        if (json_is_object(item.value) || json_is_array(item.value))
+            return node_error(&item, e, "a word of the command cannot be %s",
+                              json_what(item.value));
+        struct strbuf b = {0};
+        pyrepr_str(&b, item.value);
+        strv_push(&s->command, strbuf_take(&b));
+    }
+    struct err cause = {0};
+    if (!s->command && !s->program) {
+        node_error(n, e, "neither 'program' nor 'command' says what to run");
+        return err_hint(e, "program: train.py");
+    }
+    if (command_check(s->command, s->program, &cause) == 0)
+        return 0;
+    node_error(at.value ? &at : n, e, "%s", cause.text);
+    return cause.hint[0] ? err_hint(e, "%s", cause.hint) : -EINVAL;
+}
+
+static int read_parameters(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "parameters");
+    if (!at.value)
+        return node_error(n, e, "'parameters' is missing");
+    return space_read(&s->space, &at, s->method == SPEC_GRID, &s->notices, e);
+}
+
+/* How the parts go together. */
+static int check_whole(struct spec *s, const struct node *n, struct err *e)
+{
+    if (s->method == SPEC_BAYES && s->metric_count == 0) {
+        node_error(n, e, "method bayes needs a 'metric' to learn from");
+        return err_hint(e, "metric: {name: loss, goal: minimize}; or method: random");
+    }
+    if (s->method != SPEC_BAYES && json_array_size(s->prior) > 0)
+        notice(s, "'prior': no effect with method %s: only bayes learns from it",
+               spec_method_name(s->method));
+    double points = space_count(s->space) * s->repeats;
+    if (s->run_cap > points)
+        notice(s, "the space has only %.0f different points%s: the sweep ends before run_cap %d",
+               space_count(s->space), s->repeats > 1 ? ", each tried 'repeats' times" : "",
+               s->run_cap);
+    return 0;
+}
+
+int spec_read(struct spec **out, const struct yaml_doc *d, struct err *e)
+{
+    struct node root = node_root(d);
+    if (!json_is_object(root.value))
+        return node_error(&root, e, "a sweep file must be a mapping, not %s",
+                          json_what(root.value));
+    AUTO(spec) struct spec *s = xzalloc(sizeof *s);
+    spec_drover_defaults(s);
+    struct node block = node_member(&root, "drover");
+    if (read_keys(s, &root, e) < 0 || read_method(s, &root, e) < 0 ||
+        node_text(&s->name, &root, "name", e) < 0 ||
+        node_text(&s->description, &root, "description", e) < 0 ||
+        node_int(&s->run_cap, &root, "run_cap", 1, INT_MAX, e) < 0 ||
+        read_parameters(s, &root, e) < 0 || read_metrics(s, &root, e) < 0 ||
+        read_stop(s, &root, e) < 0 || read_command(s, &root, e) < 0 ||
+        spec_drover_read(s, &block, e) < 0 || check_whole(s, &root, e) < 0)
+        return -EINVAL;
+    *out = TAKE(s);
+    return 0;
+}
+
+void spec_task(const struct spec *s, struct sampler_task *task, struct sampler_goal *goals)
+{
+    for (int i = 0; i < s->metric_count; i++)
+        goals[i] = (struct sampler_goal){.metric = s->metrics[i].name,
+                                         .maximize = s->metrics[i].maximize,
+                                         .last = s->value_last};
+    *task = (struct sampler_task){
+        .space = s->space,
+        .seed = s->seed,
+        .repeats = s->repeats,
+        .goals = goals,
+        .goal_count = (size_t)s->metric_count,
+        .stop = s->stop.type == SPEC_STOPPER_NONE ? NULL : &s->stop,
+        .budget = s->run_cap,
+        .batch = s->parallel,
+        .prior = s->prior,
+    };
+}
+
+/* ---- and out again -----------------------------------------------------------------------------
+ */
+
+static void set_text(json_t *o, const char *key, const char *text)
+{
+    if (text)
+        json_object_set_new(o, key, json_string(text));
+}
+
+static json_t *metric_json(const struct spec_metric *m)
+{
+    json_t *o = json_object();
+    set_text(o, "name", m->name);
+    set_text(o, "goal", m->maximize ? "maximize" : "minimize");
+    if (m->has_target)
+        json_object_set_new(o, "target", json_number(m->target));
+    set_text(o, "pattern", m->pattern);
+    return o;
+}
+
+json_t *spec_json(const struct spec *s)
+{
+    json_t *o = json_object();
+    set_text(o, "name", s->name);
+    set_text(o, "description", s->description);
+    set_text(o, "method", spec_method_name(s->method));
+    set_text(o, "program", s->program);
+    if (s->command) {
+        json_t *list = json_array();
+        for (size_t i = 0; s->command[i]; i++)
+            json_array_append_new(list, json_string(s->command[i]));
+        json_object_set_new(o, "command", list);
+    }
+    if (s->metric_count == 1)
+        json_object_set_new(o, "metric", metric_json(&s->metrics[0]));
+    json_t *metrics = s->metric_count > 1 ? json_array() : NULL;
+    for (int i = 0; metrics && i < s->metric_count; i++)
+        json_array_append_new(metrics, metric_json(&s->metrics[i]));
+    if (metrics)
+        json_object_set_new(o, "metrics", metrics);
+    if (s->stop.type != SPEC_STOPPER_NONE)
+        json_object_set_new(o, "early_terminate", spec_stop_json(&s->stop));
+    if (s->run_cap)
+        json_object_set_new(o, "run_cap", json_integer(s->run_cap));
+    json_object_set_new(o, "parameters", space_json(s->space));
+    json_object_set_new(o, "drover", spec_drover_json(s));
+    return o;
+}

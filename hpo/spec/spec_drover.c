@@ -1,0 +1,160 @@
+#include "hpo/spec/spec_drover.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "hpo/samplers/warm_start.h"
+#include "hpo/space/space.h"
+
+void spec_drover_defaults(struct spec *s)
+{
+    s->need.nodes = s->need.ranks = 1;
+    s->repeats = 1;
+    s->retries = 3;
+    s->give_up_after = 5;
+    s->grace_ms = 30000;
+    s->lost_after_ms = 120000;
+    s->start = json_array();
+    s->prior = json_array();
+}
+
+int spec_duration(int64_t *out_ms, const json_t *value)
+{
+    static const struct {
+        const char *unit;
+        double ms;
+    } units[] = {{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
+    double x = json_number_value(value);
+    const char *text = json_string_value(value);
+    char *unit = "";
+    if (text) {
+        if (!isdigit((unsigned char)text[0])) /* strtod() takes blanks, signs, "nan" and "inf" */
+            return -EINVAL;
+        x = strtod(text, &unit);
+    } else if (!json_is_number(value)) {
+        return -EINVAL;
+    }
+    for (size_t i = 0; i < COUNT_OF(units); i++)
+        if (strcmp(unit, units[i].unit) == 0) {
+            x *= units[i].ms;
+            if (!(x >= 0 && x <= 1e15))
+                return -EINVAL;
+            *out_ms = (int64_t)(x + 0.5);
+            return 0;
+        }
+    return -EINVAL;
+}
+
+static int read_duration(int64_t *out_ms, const struct node *n, const char *key, struct err *e)
+{
+    struct node at = node_member(n, key);
+    if (!at.value || spec_duration(out_ms, at.value) == 0)
+        return 0;
+    node_error(&at, e, "'%s' must be a length of time", key);
+    return err_hint(e, "%s: 90, in seconds, or 10m, 1.5h, 2d", key);
+}
+
+static int read_seed(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "seed");
+    if (!at.value)
+        return 0;
+    if (!json_is_integer(at.value) || json_integer_value(at.value) < 0)
+        return node_error(&at, e, "'seed' must be an integer that is not negative");
+    s->seed = (uint64_t)json_integer_value(at.value);
+    return 0;
+}
+
+static int read_value(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "value");
+    const char *word = json_string_value(at.value);
+    if (!at.value)
+        return 0;
+    if (!word || (strcmp(word, "best") != 0 && strcmp(word, "last") != 0))
+        return node_error(&at, e, "'value' must be best or last");
+    s->value_last = strcmp(word, "last") == 0;
+    return 0;
+}
+
+static int read_wandb(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "wandb");
+    const char *word = json_string_value(at.value);
+    if (!at.value)
+        return 0;
+    if (!word || (strcmp(word, "real") != 0 && strcmp(word, "drover") != 0))
+        return node_error(&at, e, "'wandb' must be drover (its stand-in) or real (W&B's module)");
+    s->wandb_real = strcmp(word, "real") == 0;
+    return 0;
+}
+
+/* Which points the space has: before those of `start` are looked at. */
+static int read_rules(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node when = node_member(n, "when"), list = node_member(n, "constraints");
+    s->when = json_incref((json_t *)when.value);
+    s->constraints = json_incref((json_t *)list.value);
+    if (when.value && space_when(s->space, &when, e) < 0)
+        return -EINVAL;
+    return list.value ? space_constrain(s->space, &list, e) : 0;
+}
+
+static int read_start(struct spec *s, const struct node *n, struct err *e)
+{
+    struct node list = node_member(n, "start");
+    if (list.value && !json_is_array(list.value))
+        return node_error(&list, e, "'start' must be a list of parameter sets, not %s",
+                          json_what(list.value));
+    for (size_t i = 0; i < json_array_size(list.value); i++) {
+        struct node at = node_item(&list, i);
+        json_t *params = NULL;
+        if (space_params(&params, s->space, &at, e) < 0)
+            return -EINVAL;
+        json_array_append_new(s->start, params);
+    }
+    return 0;
+}
+
+int spec_drover_read(struct spec *s, const struct node *n, struct err *e)
+{
+    static const char *const keys[] = {
+        "resources",   "seed",    "parallel", "retries",    "retry_failed", "give_up_after",
+        "timeout",     "value",   "start",    "lost_after", "grace",        "when",
+        "constraints", "repeats", "prior",    "wandb",
+    };
+    if (!n->value)
+        return 0;
+    struct node resources = node_member(n, "resources");
+    if (node_only_keys(n, keys, COUNT_OF(keys), "drover", e) < 0 ||
+        resources_read(&s->need, &resources, e) < 0 || read_seed(s, n, e) < 0 ||
+        node_int(&s->parallel, n, "parallel", 1, INT_MAX, e) < 0 ||
+        node_int(&s->retries, n, "retries", 0, INT_MAX, e) < 0 ||
+        node_bool(&s->retry_failed, n, "retry_failed", e) < 0 ||
+        node_int(&s->give_up_after, n, "give_up_after", 0, INT_MAX, e) < 0 ||
+        read_duration(&s->timeout_ms, n, "timeout", e) < 0 ||
+        read_duration(&s->grace_ms, n, "grace", e) < 0 ||
+        read_duration(&s->lost_after_ms, n, "lost_after", e) < 0 || read_value(s, n, e) < 0 ||
+        read_wandb(s, n, e) < 0 || node_int(&s->repeats, n, "repeats", 1, INT_MAX, e) < 0 ||
+        read_rules(s, n, e) < 0)
+        return -EINVAL;
+    struct node prior = node_member(n, "prior");
+    return read_start(s, n, e) < 0 ? -EINVAL : prior_read(s->prior, s, &prior, e);
+}
+
+json_t *spec_drover_json(const struct spec *s)
+{
+    return json_pack("{s:o, s:I, s:i, s:i, s:b, s:i, s:f, s:f, s:f, s:s, s:s, s:i, s:O*, "
+                     "s:O*, s:O, s:O}",
+                     "resources", resources_json(&s->need), "seed", (json_int_t)s->seed, "parallel",
+                     s->parallel, "retries", s->retries, "retry_failed", s->retry_failed,
+                     "give_up_after", s->give_up_after, "timeout", (double)s->timeout_ms / 1e3,
+                     "grace", (double)s->grace_ms / 1e3, "lost_after",
+                     (double)s->lost_after_ms / 1e3, "value", s->value_last ? "last" : "best",
+                     "wandb", s->wandb_real ? "real" : "drover", "repeats", s->repeats, "when",
+                     s->when, "constraints", s->constraints, "start", s->start, "prior", s->prior);
+}

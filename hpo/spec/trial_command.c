@@ -1,0 +1,200 @@
+#include "hpo/spec/trial_command.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/opt.h"
+#include "common/strbuf.h"
+#include "hpo/space/python_repr.h"
+
+enum macro {
+    MACRO_ENV,
+    MACRO_INTERPRETER,
+    MACRO_PROGRAM,
+    MACRO_ARGS,
+    MACRO_ARGS_NO_HYPHENS,
+    MACRO_ARGS_NO_EQUALS,
+    MACRO_ARGS_NO_BOOLEAN_FLAGS,
+    MACRO_ARGS_APPEND_HYDRA,
+    MACRO_ARGS_OVERRIDE_HYDRA,
+    MACRO_ARGS_JSON,
+    MACRO_ARGS_JSON_FILE,
+    MACRO_COUNT
+};
+
+static const char *const names[MACRO_COUNT] = {
+    [MACRO_ENV] = "${env}",
+    [MACRO_INTERPRETER] = "${interpreter}",
+    [MACRO_PROGRAM] = "${program}",
+    [MACRO_ARGS] = "${args}",
+    [MACRO_ARGS_NO_HYPHENS] = "${args_no_hyphens}",
+    [MACRO_ARGS_NO_EQUALS] = "${args_no_equals}",
+    [MACRO_ARGS_NO_BOOLEAN_FLAGS] = "${args_no_boolean_flags}",
+    [MACRO_ARGS_APPEND_HYDRA] = "${args_append_hydra}",
+    [MACRO_ARGS_OVERRIDE_HYDRA] = "${args_override_hydra}",
+    [MACRO_ARGS_JSON] = "${args_json}",
+    [MACRO_ARGS_JSON_FILE] = "${args_json_file}",
+};
+
+static char *const default_items[] = {"${env}", "${interpreter}", "${program}", "${args}", NULL};
+
+static const char envvar[] = "${envvar:";
+
+/* Length of the ${envvar:NAME} that `s` starts with, or 0. */
+static size_t envvar_length(const char *s)
+{
+    size_t head = sizeof envvar - 1;
+    if (strncmp(s, envvar, head) != 0)
+        return 0;
+    size_t name = strspn(s + head, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    return name > 0 && s[head + name] == '}' ? head + name + 1 : 0;
+}
+
+/* MACRO_COUNT: it is none. */
+static enum macro find(const char *item)
+{
+    enum macro m = MACRO_ENV;
+    while (m < MACRO_COUNT && strcmp(item, names[m]) != 0)
+        m++;
+    return m;
+}
+
+static bool looks_like_macro(const char *item)
+{
+    size_t len = strlen(item);
+    return len > 2 && strncmp(item, "${", 2) == 0 && strchr(item, '}') == item + len - 1 &&
+           !envvar_length(item);
+}
+
+static int check_item(const char *item, const char *program, struct err *e)
+{
+    enum macro m = find(item);
+    if (m == MACRO_PROGRAM && !program) {
+        err_set(e, -EINVAL, "the command uses ${program}, but there is no 'program'");
+        return err_hint(e, "program: train.py");
+    }
+    if (m < MACRO_COUNT)
+        return 0;
+    if (looks_like_macro(item)) {
+        err_set(e, -EINVAL, "unknown macro '%s' in the command", item);
+        const char *near = opt_nearest(item, names, MACRO_COUNT);
+        return near ? err_hint(e, "%s", near) : -EINVAL;
+    }
+    for (m = MACRO_ENV; m < MACRO_COUNT; m++)
+        if (strstr(item, names[m])) {
+            err_set(e, -EINVAL,
+                    "'%s' in the command: %s is replaced only where it is an item of its own", item,
+                    names[m]);
+            return err_hint(e, "make it an item of its own; only ${envvar:NAME} works within one");
+        }
+    return 0;
+}
+
+int command_check(char *const *items, const char *program, struct err *e)
+{
+    for (items = items ? items : default_items; *items; items++)
+        if (check_item(*items, program, e) < 0)
+            return -EINVAL;
+    return 0;
+}
+
+/* One item for each parameter: `before`, the name, '=', the value. */
+static void push_args(char ***argv, const char *before, const json_t *params, enum macro m)
+{
+    json_t *object = json_incref((json_t *)params); /* jansson's iterators take no const */
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach (object, key, value) {
+        struct strbuf b = {0};
+        if (m == MACRO_ARGS_NO_BOOLEAN_FLAGS && json_is_boolean(value)) {
+            if (json_is_true(value))
+                strv_push(argv, xasprintf("--%s", key));
+            continue;
+        }
+        if (m == MACRO_ARGS_NO_EQUALS)
+            strv_push(argv, xasprintf("--%s", key));
+        else
+            strbuf_printf(&b, "%s%s=", before, key);
+        pyrepr_str(&b, value);
+        strv_push(argv, strbuf_take(&b));
+    }
+    json_decref(object);
+}
+
+static void push_text(char ***argv, const struct command *c, const char *item)
+{
+    struct strbuf b = {0};
+    for (size_t n = 0; *item; item += n) {
+        n = envvar_length(item);
+        if (n == 0) {
+            strbuf_putc(&b, *item);
+            n = 1;
+            continue;
+        }
+        size_t head = sizeof envvar - 1;
+        AUTO(free) char *name = xstrndup(item + head, n - head - 1);
+        const char *value = c->getenv ? c->getenv(c->arg, name) : NULL;
+        strbuf_puts(&b, value ? value : name);
+    }
+    strv_push(argv, strbuf_take(&b));
+}
+
+static void push_json(char ***argv, const json_t *params)
+{
+    struct strbuf b = {0};
+    pyrepr_json(&b, params);
+    strv_push(argv, strbuf_take(&b));
+}
+
+static void push_item(char ***argv, const struct command *c, const char *item, const json_t *params)
+{
+    enum macro m = find(item);
+    switch (m) {
+    case MACRO_ENV:
+        strv_push(argv, xstrdup("/usr/bin/env"));
+        break;
+    case MACRO_INTERPRETER:
+        strv_push(argv, xstrdup(c->interpreter));
+        break;
+    case MACRO_PROGRAM:
+        strv_push(argv, xstrdup(c->program));
+        break;
+    case MACRO_ARGS:
+    case MACRO_ARGS_NO_EQUALS:
+    case MACRO_ARGS_NO_BOOLEAN_FLAGS:
+        push_args(argv, "--", params, m);
+        break;
+    case MACRO_ARGS_NO_HYPHENS:
+        push_args(argv, "", params, m);
+        break;
+    case MACRO_ARGS_APPEND_HYDRA:
+        push_args(argv, "+", params, m);
+        break;
+    case MACRO_ARGS_OVERRIDE_HYDRA:
+        push_args(argv, "++", params, m);
+        break;
+    case MACRO_ARGS_JSON:
+        push_json(argv, params);
+        break;
+    case MACRO_ARGS_JSON_FILE:
+        strv_push(argv, xstrdup(c->json_file));
+        break;
+    case MACRO_COUNT:
+        push_text(argv, c, item);
+        break;
+    }
+}
+
+int command_build(char ***out, const struct command *c, const json_t *params, struct err *e)
+{
+    if (command_check(c->items, c->program, e) < 0)
+        return -EINVAL;
+    AUTO(strv) char **argv = NULL;
+    for (char *const *item = c->items ? c->items : default_items; *item; item++)
+        push_item(&argv, c, *item, params);
+    if (!argv)
+        return err_set(e, -EINVAL, "the command is empty");
+    *out = TAKE(argv);
+    return 0;
+}

@@ -1,0 +1,141 @@
+#include "hpo/store/command_client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/json.h"
+#include "hpo/store/command_mailbox.h"
+#include "hpo/store/lockfile.h"
+#include "hpo/store/sweep_reader.h"
+
+enum { LOOK_MS = 20 };
+
+/* ---- where nobody holds the sweep ----------------------------------------------------------- */
+
+/* What follows from an ask, as part of the next commit. */
+static int step(struct view *v, const json_t *ask, struct sched_out *out, struct err *why,
+                struct err *e)
+{
+    const struct sched_event ev = {.kind = SCHED_EV_ASK, .data = (json_t *)ask};
+    (void)sched_step(v->sched, &ev, clock_ms_of(CLOCK_REALTIME), out, why); /* who asked is told */
+    for (size_t i = 0; i < out->record_count; i++)
+        if (store_append(v->dir->store, &out->records[i], 0, e) < 0)
+            return e->code;
+    return 0;
+}
+
+/* Answers all asks that lie there. */
+static int answer_all(struct view *v, struct err *e)
+{
+    AUTO(desk) struct desk *d = desk_open(v->dir->path);
+    struct sched_out out = {0};
+    int rc = 0;
+    for (size_t i = 0; d && i < desk_count(d) && rc == 0; i++) {
+        struct err why = {0};
+        rc = step(v, desk_ask(d, i), &out, &why, e);
+        desk_note(d, i, &why, v->sched, &out);
+    }
+    sched_out_free(&out);
+    if (rc == 0)
+        rc = store_commit(v->dir->store, e);
+    if (rc == 0 && d)
+        desk_settle(d);
+    return rc;
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+struct asking {
+    const char *root, *name, *id;
+    char *dir;
+    json_t *ask;
+    bool laid; /* on the desk */
+};
+
+/* One attempt. Returns 1 with the answer, or 0: it is not there yet. */
+static int attempt(struct asking *a, json_t **answer, bool *here, struct err *e)
+{
+    if (!a->laid) {
+        int rc = desk_put(a->dir, a->ask, e);
+        if (rc < 0)
+            return rc == -EBUSY ? 0 : rc;
+        a->laid = true;
+    }
+    AUTO(view) struct view *v = NULL;
+    int rc = view_hold(&v, a->root, a->name, e);
+    if (rc < 0 && rc != -EBUSY)
+        return rc;
+    *answer = desk_collect(a->dir, a->id); /* of who held it until then */
+    *here = rc == 0 && !*answer;
+    if (*here) {
+        rc = answer_all(v, e);
+        if (rc < 0)
+            return rc;
+        *answer = desk_collect(a->dir, a->id);
+    }
+    return *answer != NULL;
+}
+
+static int no_answer(const struct asking *a, struct err *e)
+{
+    AUTO(free) char *path = xasprintf("%s/lock", a->dir);
+    struct lockfile_owner o = {0};
+    if (lockfile_ask(&o, path, NULL) == 0 && o.held && o.pid > 0)
+        err_set(e, -ETIMEDOUT, "sweep '%s': its coordinator, process %d on %s, does not answer",
+                a->name, (int)o.pid, o.host);
+    else
+        err_set(e, -ETIMEDOUT, "sweep '%s': whoever holds it does not answer", a->name);
+    desk_leave(a->dir, a->id);
+    return a->laid ? err_hint(e,
+                              "what was asked is done once it answers again, or by the next one; "
+                              "rm %s/asks  takes it back",
+                              a->dir)
+                   : -ETIMEDOUT;
+}
+
+static int wait_for(struct asking *a, json_t **answer, bool *here, struct err *e)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
+    int64_t end = clock_ms() + ASKING_WAIT_MS;
+    for (int rc = 0; clock_ms() < end; nanosleep(&pause, NULL)) {
+        struct err why = {0};
+        rc = attempt(a, answer, here, &why);
+        if (rc < 0) {
+            *e = why;
+            return rc;
+        }
+        if (rc > 0)
+            return 0;
+    }
+    return no_answer(a, e);
+}
+
+int asking_bring(json_t **answer, bool *here, const char *root, const char *name, json_t *ask,
+                 struct err *e)
+{
+    char id[24];
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return err_set(e, -errno, "no random number can be had");
+    snprintf(id, sizeof id, "%016llx", (unsigned long long)random);
+    json_object_set_new(ask, "ask", json_string(id));
+    AUTO(json) json_t *got = NULL;
+    struct asking a = {.root = root, .name = name, .id = id, .ask = ask};
+    int rc = sweepdir_find(&a.dir, root, name, e);
+    if (rc == 0)
+        rc = wait_for(&a, &got, here, e);
+    free(a.dir);
+    if (rc < 0)
+        return rc;
+    const char *error = json_string_value(json_object_get(got, "error"));
+    const char *hint = json_string_value(json_object_get(got, "hint"));
+    if (error) {
+        err_set(e, -EINVAL, "%s", error);
+        return hint && *hint ? err_hint(e, "%s", hint) : -EINVAL;
+    }
+    *answer = TAKE(got);
+    return 0;
+}

@@ -1,0 +1,79 @@
+#include "hpo/store/lockfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+
+static struct flock whole_file(void)
+{
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
+}
+
+static int ask_fd(struct lockfile_owner *out, int fd, const char *path, struct err *e)
+{
+    struct flock lock = whole_file();
+    if (fcntl(fd, F_OFD_GETLK, &lock) < 0)
+        return err_set(e, -errno, "%s: %s", path, strerror(errno));
+    struct lockfile_owner o = {.held = lock.l_type != F_UNLCK};
+    char text[600] = "";
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    if (n < 0)
+        return err_set(e, -errno, "%s: %s", path, strerror(errno));
+    /* Without its newline the owner is still writing. */
+    int pid = 0;
+    if (memchr(text, '\n', (size_t)n) && sscanf(text, "%d %255s %255s", &pid, o.host, o.note) >= 2)
+        o.pid = pid;
+    *out = o;
+    return 0;
+}
+
+static int say_owner(int fd, const char *path, const char *note, struct err *e)
+{
+    struct utsname u;
+    char text[600];
+    if (uname(&u) < 0)
+        return err_set(e, -errno, "uname: %s", strerror(errno));
+    int len =
+        snprintf(text, sizeof text, "%d %s %.255s\n", (int)getpid(), u.nodename, note ? note : "");
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)len, 0) != len)
+        return err_set(e, errno ? -errno : -EIO, "%s: %s", path, strerror(errno ? errno : EIO));
+    return 0;
+}
+
+int lockfile_take(int *out, const char *path, const char *note, struct err *e)
+{
+    AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return err_set(e, -errno, "%s: %s", path, strerror(errno));
+    struct flock lock = whole_file();
+    if (fcntl(fd, F_OFD_SETLK, &lock) < 0) {
+        if (errno != EAGAIN && errno != EACCES)
+            return err_set(e, -errno, "%s: lock: %s", path, strerror(errno));
+        struct lockfile_owner o = {0};
+        if (ask_fd(&o, fd, path, NULL) < 0 || o.pid == 0)
+            return err_set(e, -EBUSY, "%s is held by another process", path);
+        return err_set(e, -EBUSY, "%s is held by process %d on %s", path, (int)o.pid, o.host);
+    }
+    int rc = say_owner(fd, path, note, e);
+    if (rc < 0)
+        return rc;
+    *out = fd_take(&fd);
+    return 0;
+}
+
+int lockfile_ask(struct lockfile_owner *out, const char *path, struct err *e)
+{
+    AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        *out = (struct lockfile_owner){0};
+        return 0;
+    }
+    if (fd < 0)
+        return err_set(e, -errno, "%s: %s", path, strerror(errno));
+    return ask_fd(out, fd, path, e);
+}

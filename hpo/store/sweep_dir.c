@@ -1,0 +1,347 @@
+#include "hpo/store/sweep_dir.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/utsname.h>
+
+#include "common/fnv_hash.h"
+#include "common/json.h"
+#include "common/opt.h"
+
+AUTO_DEFINE(dir, DIR *, closedir)
+
+static bool name_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
+}
+
+bool sweepdir_name_ok(const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < len; i++)
+        if (!name_char(name[i]))
+            return false;
+    return len > 0 && len <= SWEEPDIR_NAME_MAX && name[0] != '.' && name[0] != '-';
+}
+
+char *sweepdir_slug(const char *text)
+{
+    char name[SWEEPDIR_NAME_MAX + 1];
+    size_t len = 0;
+    for (; *text && len < SWEEPDIR_NAME_MAX; text++) {
+        char c = name_char(*text) ? *text : '-';
+        bool starts = len > 0 || (c != '-' && c != '.');
+        bool repeats = len > 0 && c == '-' && name[len - 1] == '-';
+        if (starts && !repeats)
+            name[len++] = c;
+    }
+    while (len > 0 && name[len - 1] == '-')
+        len--;
+    name[len] = 0;
+    return xstrdup(len > 0 ? name : "sweep");
+}
+
+static char *in_dir(const struct sweepdir *d, const char *file)
+{
+    return xasprintf("%s/%s", d->path, file);
+}
+
+/* ---- opening to coordinate ------------------------------------------------------------------ */
+
+static int make_dir(const char *path, bool *made, struct err *e)
+{
+    *made = mkdir(path, 0777) == 0;
+    if (!*made && errno != EEXIST)
+        return err_set(e, -errno, "directory '%s': %s", path, strerror(errno));
+    return 0;
+}
+
+static int take_lock(struct sweepdir *d, struct err *e)
+{
+    AUTO(free) char *path = in_dir(d, "lock");
+    int rc = lockfile_take(&d->lock, path, NULL, e);
+    if (rc != -EBUSY)
+        return rc;
+    err_wrap(e, "sweep '%s' is being worked on", d->name);
+    return err_hint(e, "drover sweep show %s  tells how far it is", d->name);
+}
+
+/* For people to look at; the store has the text that counts. */
+static int write_copy(const struct sweepdir *d, const char *text, struct err *e)
+{
+    AUTO(free) char *path = in_dir(d, "sweep.yaml");
+    AUTO(file) FILE *f = fopen(path, "we");
+    if (!f || fputs(text, f) < 0 || fflush(f) != 0)
+        return err_set(e, -errno, "%s: %s", path, strerror(errno));
+    return 0;
+}
+
+static int start_fresh(struct sweepdir *d, const struct sweepdir_ask *ask, struct err *e)
+{
+    if (!ask->file)
+        return err_set(e, -ENOENT, "sweep '%s' has no file stored", d->name);
+    d->fresh = true;
+    d->file = xstrdup(ask->file);
+    d->seed = ask->seed ? *ask->seed : ask->file_seed;
+    d->prior = json_incref((json_t *)ask->prior);
+    AUTO(free) char *prior = d->prior ? json_line(d->prior) : NULL;
+    char seed[24];
+    snprintf(seed, sizeof seed, "%" PRIu64, d->seed);
+    if (write_copy(d, d->file, e) < 0 || store_put(d->store, "file", d->file, e) < 0 ||
+        store_put(d->store, "seed", seed, e) < 0 ||
+        (prior && store_put(d->store, "prior", prior, e) < 0))
+        return e->code;
+    return store_commit(d->store, e);
+}
+
+/* The stored text, seed and prior; all were put in one commit. */
+static int read_meta(struct sweepdir *d, struct err *e)
+{
+    AUTO(free) char *seed = NULL, *prior = NULL;
+    if (store_get(&d->file, d->store, "file", e) < 0 || store_get(&seed, d->store, "seed", e) < 0 ||
+        store_get(&prior, d->store, "prior", e) < 0)
+        return e->code;
+    if (prior && json_parse(&d->prior, prior, strlen(prior), e) < 0)
+        return err_wrap(e, "%s/sweep.db: prior", d->path);
+    d->seed = seed ? strtoull(seed, NULL, 10) : 0;
+    return 0;
+}
+
+static int other_sweep(const struct sweepdir *d, const char *what, struct err *e)
+{
+    err_set(e, -EEXIST, "%s holds a sweep with %s", d->path, what);
+    return err_hint(e,
+                    "--name OTHER starts a new one; drover sweep --name %s --resume goes on with "
+                    "the stored one",
+                    d->name);
+}
+
+static int go_on(struct sweepdir *d, const struct sweepdir_ask *ask, struct err *e)
+{
+    if (ask->file && strcmp(ask->file, d->file) != 0)
+        return other_sweep(d, "another file", e);
+    if (ask->seed && *ask->seed != d->seed)
+        return other_sweep(d, "another seed", e);
+    if (ask->prior && !d->prior)
+        return other_sweep(d, "no prior", e);
+    if (ask->prior &&
+        !json_equal(json_object_get(ask->prior, "from"), json_object_get(d->prior, "from")))
+        return other_sweep(d, "another prior", e);
+    return 0;
+}
+
+static int open_store(struct sweepdir *d, const struct sweepdir_ask *ask, struct err *e)
+{
+    AUTO(free) char *db = in_dir(d, "sweep.db");
+    if (store_open(&d->store, db, STORE_WRITE, e) < 0 || read_meta(d, e) < 0)
+        return e->code;
+    return d->file ? go_on(d, ask, e) : start_fresh(d, ask, e);
+}
+
+static int no_such_sweep(const char *root, const char *name, struct err *e)
+{
+    err_set(e, -ENOENT, "there is no sweep '%s' in '%s'", name, root);
+    AUTO(strv) char **names = NULL;
+    if (sweepdir_list(&names, root, NULL) < 0)
+        return -ENOENT;
+    const char *near = opt_nearest(name, (const char *const *)names, strv_len(names));
+    if (near)
+        err_hint(e, "'%s' is there", near);
+    return -ENOENT;
+}
+
+static struct sweepdir *unopened(const char *name)
+{
+    struct sweepdir *d = xzalloc(sizeof *d);
+    d->name = xstrdup(name);
+    d->lock = -1;
+    return d;
+}
+
+/* Removes what a failed start has left in the directory that it made. */
+static void unmake(struct sweepdir *d, const char *path)
+{
+    static const char *const files[] = {"lock", "sweep.db", "sweep.yaml"};
+    store_close(TAKE(d->store));
+    for (size_t i = 0; d->path && i < COUNT_OF(files); i++) {
+        AUTO(free) char *file = in_dir(d, files[i]);
+        (void)unlink(file); /* may not have been made */
+    }
+    (void)rmdir(path); /* stays where something else is in it */
+}
+
+int sweepdir_open(struct sweepdir **out, const struct sweepdir_ask *ask, struct err *e)
+{
+    struct err own = {0};
+    e = e ? e : &own;
+    AUTO(sweepdir) struct sweepdir *d = unopened(ask->name);
+    AUTO(free) char *path = xasprintf("%s/%s", ask->root, ask->name);
+    AUTO(free) char *db = xasprintf("%s/sweep.db", path);
+    if ((ask->must_exist || !ask->file) && access(db, F_OK) < 0)
+        return no_such_sweep(ask->root, ask->name, e);
+    bool made_root = false, made = false;
+    if (make_dir(ask->root, &made_root, e) < 0 || make_dir(path, &made, e) < 0)
+        return e->code;
+    d->path = realpath(path, NULL);
+    int rc = d->path ? take_lock(d, e) : err_set(e, -errno, "%s: %s", path, strerror(errno));
+    if (rc == 0)
+        rc = open_store(d, ask, e);
+    if (rc < 0 && made)
+        unmake(d, path);
+    if (rc < 0 && made_root)
+        (void)rmdir(ask->root); /* stays where something else is in it */
+    if (rc < 0)
+        return rc;
+    *out = TAKE(d);
+    return 0;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+int sweepdir_find(char **out, const char *root, const char *name, struct err *e)
+{
+    AUTO(free) char *path = xasprintf("%s/%s", root, name);
+    AUTO(free) char *db = xasprintf("%s/sweep.db", path);
+    AUTO(free) char *real = realpath(path, NULL);
+    if (!real || access(db, F_OK) < 0)
+        return no_such_sweep(root, name, e);
+    *out = TAKE(real);
+    return 0;
+}
+
+int sweepdir_read(struct sweepdir **out, const char *root, const char *name, struct err *e)
+{
+    struct err own = {0};
+    e = e ? e : &own;
+    AUTO(sweepdir) struct sweepdir *d = unopened(name);
+    if (sweepdir_find(&d->path, root, name, e) < 0)
+        return e->code;
+    AUTO(free) char *db = in_dir(d, "sweep.db");
+    if (store_open(&d->store, db, STORE_READ, e) < 0 || read_meta(d, e) < 0)
+        return e->code;
+    if (!d->file)
+        return err_set(e, -ENOENT, "%s: no sweep has been started in it", db);
+    *out = TAKE(d);
+    return 0;
+}
+
+void sweepdir_close(struct sweepdir *d)
+{
+    if (!d)
+        return;
+    store_close(d->store);
+    if (d->lock >= 0)
+        close(d->lock);
+    free(d->name);
+    free(d->path);
+    free(d->file);
+    json_decref(d->prior);
+    free(d);
+}
+
+struct lockfile_owner sweepdir_owner(const struct sweepdir *d)
+{
+    AUTO(free) char *path = in_dir(d, "lock");
+    struct lockfile_owner o = {0};
+    (void)lockfile_ask(&o, path, NULL); /* one that cannot be asked for counts as nobody */
+    return o;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int sweepdir_list(char ***out, const char *root, struct err *e)
+{
+    AUTO(dir) DIR *dir = opendir(root);
+    if (!dir && errno != ENOENT)
+        return err_set(e, -errno, "directory '%s': %s", root, strerror(errno));
+    AUTO(strv) char **names = NULL;
+    const struct dirent *ent;
+    while (dir && (ent = readdir(dir))) {
+        AUTO(free) char *db = xasprintf("%s/%s/sweep.db", root, ent->d_name);
+        if (sweepdir_name_ok(ent->d_name) && access(db, F_OK) == 0)
+            strv_push(&names, xstrdup(ent->d_name));
+    }
+    if (names)
+        qsort(names, strv_len(names), sizeof *names, by_name);
+    *out = TAKE(names);
+    return 0;
+}
+
+/* ---- its files ------------------------------------------------------------------------------ */
+
+char *sweepdir_host_file(const struct sweepdir *d, const char *suffix)
+{
+    struct utsname u;
+    AUTO(free) char *host = uname(&u) < 0 ? NULL : sweepdir_slug(u.nodename);
+    return xasprintf("%s/worker.%s.%s", d->path, host ? host : "local", suffix);
+}
+
+/* A short name for a long path. */
+static uint64_t hash_of(const char *text)
+{
+    return fnv_bytes(FNV_START, text, strlen(text));
+}
+
+/* $XDG_RUNTIME_DIR/drover or /tmp/drover-UID, for this user alone. */
+static int private_dir(char **out, struct err *e)
+{
+    const char *run = getenv("XDG_RUNTIME_DIR");
+    AUTO(free)
+    char *dir = run && *run == '/' && strlen(run) < 64
+                    ? xasprintf("%s/drover", run)
+                    : xasprintf("/tmp/drover-%u", (unsigned)getuid());
+    struct stat st;
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        return err_set(e, -errno, "directory '%s': %s", dir, strerror(errno));
+    if (lstat(dir, &st) < 0)
+        return err_set(e, -errno, "directory '%s': %s", dir, strerror(errno));
+    if (!S_ISDIR(st.st_mode) || st.st_uid != getuid() || (st.st_mode & 077))
+        return err_set(e, -EPERM, "'%s' is not a directory of yours alone", dir);
+    *out = TAKE(dir);
+    return 0;
+}
+
+int sweepdir_endpoint(char **out, const struct sweepdir *d, struct err *e)
+{
+    AUTO(free) char *sock = in_dir(d, "coord.sock");
+    if (strlen(sock) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
+        AUTO(free) char *dir = NULL;
+        int rc = private_dir(&dir, e);
+        if (rc < 0)
+            return rc;
+        free(sock);
+        sock = xasprintf("%s/%016" PRIx64 ".sock", dir, hash_of(d->path));
+    }
+    AUTO(free) char *note = in_dir(d, "endpoint");
+    AUTO(file) FILE *f = fopen(note, "we");
+    if (!f || fprintf(f, "ipc://%s\n", sock) < 0 || fflush(f) != 0)
+        return err_set(e, -errno, "%s: %s", note, strerror(errno));
+    *out = xasprintf("ipc://%s", sock);
+    return 0;
+}
+
+int sweepdir_put_workers(const struct sweepdir *d, const json_t *list, struct err *e)
+{
+    AUTO(free) char *path = in_dir(d, "workers.json"), *beside = in_dir(d, "workers.json.tmp");
+    if (json_dump_file(list, beside, JSON_COMPACT) < 0 || rename(beside, path) < 0)
+        return err_set(e, errno ? -errno : -EIO, "%s: cannot be written", path);
+    return 0;
+}
+
+json_t *sweepdir_workers(const struct sweepdir *d)
+{
+    AUTO(free) char *path = in_dir(d, "workers.json");
+    json_t *list = sweepdir_owner(d).held ? json_load_file(path, 0, NULL) : NULL;
+    return list ? list : json_array();
+}

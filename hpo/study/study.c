@@ -1,0 +1,428 @@
+#include "hpo/study/study.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/opt.h"
+#include "hpo/samplers/objectives.h"
+#include "hpo/samplers/sweep_analysis.h"
+#include "hpo/space/space.h"
+#include "hpo/study/study_internal.h"
+
+enum { ASK_MAX = 100000 };
+
+void study_free(struct study *s)
+{
+    if (!s)
+        return;
+    sampler_free(s->sampler);
+    for (size_t i = 0; i < s->count; i++)
+        trial_free(s->trials[i]);
+    free(s->trials);
+    space_free(s->space);
+    strv_free(s->names);
+    free(s);
+}
+
+/* ---- init --------------------------------------------------------------------------------------
+ */
+
+static int read_method(enum spec_method *out, const struct node *n, struct err *e)
+{
+    const char *names[SPEC_METHODS];
+    struct node at = node_member(n, "method");
+    const char *word = at.value ? json_string_value(at.value) : spec_method_name(SPEC_BAYES);
+    for (int m = 0; m < SPEC_METHODS; m++) {
+        names[m] = spec_method_name((enum spec_method)m);
+        if (word && strcmp(word, names[m]) == 0) {
+            *out = (enum spec_method)m;
+            return 0;
+        }
+    }
+    node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
+    const char *near = word ? opt_nearest(word, names, COUNT_OF(names)) : NULL;
+    return err_hint(e, "\"method\":\"%s\"", near ? near : "bayes, sobol, random or grid");
+}
+
+static int read_goal(struct sampler_goal *g, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "goal");
+    const char *word = json_string_value(at.value);
+    if (!at.value || (word && strcmp(word, "minimize") == 0))
+        return 0;
+    g->maximize = word && strcmp(word, "maximize") == 0;
+    if (g->maximize)
+        return 0;
+    node_error(&at, e, "'goal' must be minimize or maximize, not %s",
+               word ? word : json_what(at.value));
+    return err_hint(e, "\"goal\":\"%s\"",
+                    word && word[0] == 'm' && word[1] == 'a' ? "maximize" : "minimize");
+}
+
+static int add_goal(struct study *s, const char *name, const struct node *n, struct err *e)
+{
+    for (size_t i = 0; i < s->goal_count; i++)
+        if (strcmp(s->names[i], name) == 0)
+            return node_error(n, e, "the objective '%s' is there twice", name);
+    /* What is told last of a trial is what it is worth. */
+    struct sampler_goal g = {.last = true};
+    if (read_goal(&g, n, e) < 0)
+        return -EINVAL;
+    strv_push(&s->names, xstrdup(name));
+    g.metric = s->names[s->goal_count];
+    s->goals[s->goal_count++] = g;
+    return 0;
+}
+
+static int read_goals(struct study *s, const struct node *n, struct err *e)
+{
+    static const char *const keys[] = {"name", "goal"};
+    struct node list = node_member(n, "metrics");
+    size_t count = json_array_size(list.value);
+    s->named = list.value != NULL;
+    if (!s->named)
+        return add_goal(s, "value", n, e);
+    if (count < 1 || count > SPEC_METRICS_MAX)
+        return node_error(&list, e, "'metrics' must be a list of 1 to %d objectives",
+                          SPEC_METRICS_MAX);
+    if (node_has(n, "goal"))
+        return node_error(n, e, "'goal' stands in each of 'metrics' where they are given");
+    for (size_t i = 0; i < count; i++) {
+        struct node at = node_item(&list, i);
+        AUTO(free) char *name = NULL;
+        if (node_only_keys(&at, keys, COUNT_OF(keys), "an objective", e) < 0 ||
+            node_text(&name, &at, "name", e) < 0)
+            return -EINVAL;
+        if (!name || !name[0])
+            return node_error(&at, e, "the objective's 'name' is missing");
+        if (add_goal(s, name, &at, e) < 0)
+            return -EINVAL;
+    }
+    return 0;
+}
+
+static int read_space(struct study *s, bool grid, const struct node *n, char ***notices,
+                      struct err *e)
+{
+    struct node at = node_member(n, "space"), when = node_member(n, "when"),
+                constraints = node_member(n, "constraints");
+    if (!json_is_array(at.value) && !json_is_object(at.value)) {
+        node_error(&at, e, "'space' must be a list of parameters, or a mapping, not %s",
+                   json_what(at.value));
+        return err_hint(e, "\"space\":[{\"name\":\"lr\",\"type\":\"float\",\"low\":1e-5,"
+                           "\"high\":0.1,\"log\":true}]");
+    }
+    if (json_is_array(at.value) ? space_read_list(&s->space, &at, notices, e) < 0
+                                : space_read(&s->space, &at, grid, notices, e) < 0)
+        return -EINVAL;
+    if ((when.value && space_when(s->space, &when, e) < 0) ||
+        (constraints.value && space_constrain(s->space, &constraints, e) < 0))
+        return -EINVAL;
+    if (!grid || isfinite(space_count(s->space)))
+        return 0;
+    node_error(&at, e, "method grid has no points for a parameter of type float");
+    return err_hint(e, "\"type\":\"int\" or \"cat\"; or another method");
+}
+
+static int read_seed(uint64_t *out, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "seed");
+    if (at.value && (!json_is_integer(at.value) || json_integer_value(at.value) < 0))
+        return node_error(&at, e, "'seed' must be an integer that is not negative");
+    *out = (uint64_t)json_integer_value(at.value);
+    return 0;
+}
+
+static int read_stop(struct study *s, const struct node *n, struct err *e)
+{
+    struct node at = node_member(n, "early_terminate");
+    if (at.value && spec_stop_read(&s->stop, &at, e) < 0)
+        return -EINVAL;
+    s->stopper = stopper_of(s->stop.type);
+    return 0;
+}
+
+static json_t *init(struct study **out, const struct node *n, struct err *e)
+{
+    static const char *const keys[] = {"op",      "space", "seed",        "budget",
+                                       "batch",   "goal",  "method",      "metrics",
+                                       "repeats", "when",  "constraints", "early_terminate"};
+    AUTO(study) struct study *s = xzalloc(sizeof *s);
+    AUTO(strv) char **notices = NULL;
+    enum spec_method method = SPEC_BAYES;
+    struct sampler_task task = {.repeats = 1, .goals = s->goals};
+    if (node_only_keys(n, keys, COUNT_OF(keys), "init", e) < 0 || read_method(&method, n, e) < 0 ||
+        read_space(s, method == SPEC_GRID, n, &notices, e) < 0 || read_goals(s, n, e) < 0 ||
+        read_seed(&task.seed, n, e) < 0 || node_int(&task.budget, n, "budget", 1, INT_MAX, e) < 0 ||
+        node_int(&task.batch, n, "batch", 1, INT_MAX, e) < 0 ||
+        node_int(&task.repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_stop(s, n, e) < 0)
+        return NULL;
+    task.space = s->space;
+    task.goal_count = s->goal_count;
+    task.stop = s->stopper ? &s->stop : NULL;
+    s->sampler = sampler_new(sampler_of(method), &task);
+    *out = TAKE(s);
+    json_t *reply = json_pack("{s:b}", "ok", 1);
+    for (size_t i = 0; i < strv_len(notices); i++) {
+        if (i == 0)
+            json_object_set_new(reply, "notices", json_array());
+        json_array_append_new(json_object_get(reply, "notices"), json_string(notices[i]));
+    }
+    return reply;
+}
+
+/* ---- trials ------------------------------------------------------------------------------------
+ */
+
+struct trial *study_in_trial_new(struct study *s, json_t *params)
+{
+    if (s->count == s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 16;
+        s->trials = xrealloc(s->trials, s->cap, sizeof *s->trials);
+    }
+    struct trial *t = s->trials[s->count] = trial_new((int)s->count, params, 0);
+    s->count++;
+    return t;
+}
+
+static struct trial_view view_of(const struct study *s)
+{
+    return (struct trial_view){(const struct trial *const *)s->trials, s->count};
+}
+
+static void step_to(struct trial *t, enum trial_event ev)
+{
+    t->state = (enum trial_state)trial_step(t->state, ev);
+}
+
+struct trial *study_in_trial(const struct study *s, const struct node *n, enum trial_event ev,
+                             struct err *e)
+{
+    struct node at = node_member(n, "id");
+    int id = -1;
+    if (!at.value)
+        node_error(n, e, "'id' is missing");
+    if (!at.value || node_int(&id, n, "id", 0, INT_MAX, e) < 0)
+        return NULL;
+    if ((size_t)id >= s->count) {
+        node_error(&at, e, "there is no trial %d", id);
+        return NULL;
+    }
+    struct trial *t = s->trials[id];
+    bool late =
+        t->state == TRIAL_PAUSED && ev == TRIAL_EV_REPORT; /* no message is under way here */
+    if (trial_step(t->state, ev) >= 0 && !late)
+        return t;
+    if (trial_ended(t->state)) {
+        node_error(&at, e, "trial %d has ended already (%s)", id, trial_state_name(t->state));
+    } else {
+        node_error(&at, e, "trial %d is %s", id, trial_state_name(t->state));
+        err_hint(e, "go on with it when an ask has answered \"resume\":%d", id);
+    }
+    return NULL;
+}
+
+int study_in_step(double *out, const struct node *n, struct err *e)
+{
+    if (node_real(out, n, "step", e) < 0)
+        return -EINVAL;
+    struct node at = node_member(n, "step");
+    return at.value && *out < 0 ? node_error(&at, e, "'step' must not be negative") : 0;
+}
+
+int study_in_value(double *out, const struct node *n, const char *key, struct err *e)
+{
+    struct node at = node_member(n, key);
+    if (!at.value)
+        return node_error(n, e, "'%s' is missing", key);
+    if (json_as_number(out, at.value) == 0)
+        return 0;
+    node_error(&at, e, "'%s' must be a number, not %s", key, json_what(at.value));
+    return err_hint(e, "a number, \"nan\", \"inf\" or \"-inf\"");
+}
+
+/* ---- ask ---------------------------------------------------------------------------------------
+ */
+
+/* Lets the paused trial go on that a rule names; its id, or -1: none. */
+static int resume(struct study *s, int (*rule)(const struct spec_stop *rule, bool maximize,
+                                               const struct trial_view *view))
+{
+    struct trial_view view = view_of(s);
+    int id = rule ? rule(&s->stop, s->goals[0].maximize, &view) : -1;
+    if (id < 0)
+        return -1;
+    struct trial *t = s->trials[id];
+    step_to(t, TRIAL_EV_LEASE);
+    t->lease++;
+    t->resumed_at = t->points[t->point_count - 1].step; /* a pause comes after a point */
+    return id;
+}
+
+static json_t *ask(struct study *s, const struct node *n, struct err *e)
+{
+    static const char *const keys[] = {"op", "n"};
+    int want = 1;
+    if (node_only_keys(n, keys, COUNT_OF(keys), "ask", e) < 0 ||
+        node_int(&want, n, "n", 1, ASK_MAX, e) < 0)
+        return NULL;
+    int resumed = resume(s, s->stopper ? s->stopper->resume : NULL);
+    json_t *list = json_array(), *reply = json_pack("{s:o}", "trials", list);
+    for (int i = resumed >= 0; i < want; i++) {
+        struct trial_view view = view_of(s);
+        AUTO(json) json_t *params = sampler_next(s->sampler, &view);
+        if (!params) {
+            json_object_set_new(reply, "exhausted", json_true());
+            if (resumed < 0)
+                resumed = resume(s, s->stopper ? s->stopper->finish : NULL);
+            break;
+        }
+        struct trial *t = study_in_trial_new(s, params);
+        step_to(t, TRIAL_EV_LEASE);
+        t->lease = 1;
+        json_array_append_new(list, json_pack("{s:i, s:O}", "id", t->id, "params", params));
+    }
+    if (resumed >= 0)
+        json_object_set_new(reply, "resume", json_integer(resumed));
+    return reply;
+}
+
+/* ---- report ------------------------------------------------------------------------------------
+ */
+
+static json_t *report(struct study *s, const struct node *n, struct err *e)
+{
+    static const char *const keys[] = {"op", "id", "step", "value"};
+    static const char *const words[] = {
+        [STOPPER_GO] = "go", [STOPPER_STOP] = "stop", [STOPPER_PAUSE] = "pause"};
+    const struct sampler_goal *g = &s->goals[0];
+    if (node_only_keys(n, keys, COUNT_OF(keys), "report", e) < 0)
+        return NULL;
+    struct trial *t = study_in_trial(s, n, TRIAL_EV_REPORT, e);
+    if (!t)
+        return NULL;
+    double value = 0, step = t->points_lease ? t->last_step + 1 : 0;
+    if (study_in_step(&step, n, e) < 0 || study_in_value(&value, n, "value", e) < 0)
+        return NULL;
+    AUTO(json) json_t *values = json_pack("{s:o}", g->metric, json_number(value));
+    trial_report(t, step, values, g->metric, g->maximize);
+    step_to(t, TRIAL_EV_REPORT);
+    struct trial_view view = view_of(s);
+    enum stopper_verdict v = t->state == TRIAL_STOPPING ? STOPPER_STOP
+                             : s->stopper ? s->stopper->judge(&s->stop, g->maximize, &view, t)
+                                          : STOPPER_GO;
+    if (v == STOPPER_STOP && t->state != TRIAL_STOPPING)
+        step_to(t, TRIAL_EV_STOP);
+    if (v == STOPPER_PAUSE) { /* there is no process whose end would have to be awaited */
+        step_to(t, TRIAL_EV_PAUSE);
+        step_to(t, TRIAL_EV_PAUSED);
+    }
+    return json_pack("{s:s}", "action", words[v]);
+}
+
+/* ---- best --------------------------------------------------------------------------------------
+ */
+
+/* {"id","params","value"}, or "values" by the goals' names. */
+static json_t *trial_json(const struct study *s, const struct trial *t)
+{
+    double y[SPEC_METRICS_MAX] = {0};
+    goals_values(s->goals, s->goal_count, t, y);
+    json_t *o = json_pack("{s:i, s:O}", "id", t->id, "params", t->params);
+    json_t *to = s->named ? json_object() : o;
+    for (size_t i = 0; i < s->goal_count; i++)
+        json_object_set_new(to, s->names[i], json_real(s->goals[i].maximize ? -y[i] : y[i]));
+    if (s->named)
+        json_object_set_new(o, "values", to);
+    return o;
+}
+
+/* By the first goal, as the sampler or else its values have it; NULL: none has a value. */
+static const struct trial *best_trial(struct study *s)
+{
+    const struct trial *best = NULL;
+    double least = INFINITY, y = 0;
+    struct trial_view view = view_of(s);
+    int chosen = sampler_best(s->sampler, &view);
+    if (chosen >= 0)
+        return s->trials[chosen];
+    for (size_t i = 0; i < s->count; i++) {
+        const struct trial *t = s->trials[i];
+        if (!trial_counts(t->state) || !goals_values(s->goals, 1, t, &y) || y >= least)
+            continue;
+        best = t;
+        least = y;
+    }
+    return best;
+}
+
+static json_t *best(struct study *s, const struct node *n, struct err *e)
+{
+    static const char *const keys[] = {"op"};
+    if (node_only_keys(n, keys, COUNT_OF(keys), "best", e) < 0)
+        return NULL;
+    if (!s->named) {
+        const struct trial *t = best_trial(s);
+        return json_pack("{s:o?}", "best", t ? trial_json(s, t) : NULL);
+    }
+    struct trial_view view = view_of(s);
+    AUTO(json) json_t *front = insight_front(s->goals, s->goal_count, &view);
+    json_t *list = json_array();
+    for (size_t i = 0; i < json_array_size(front); i++)
+        json_array_append_new(
+            list, trial_json(s, s->trials[json_integer_value(json_array_get(front, i))]));
+    return json_pack("{s:o}", "pareto", list);
+}
+
+/* ---- requests ----------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *name;
+    json_t *(*run)(struct study *s, const struct node *n, struct err *e); /* NULL: init() */
+} ops[] = {
+    {"init", NULL}, {"ask", ask}, {"tell", study_in_tell}, {"report", report}, {"best", best},
+};
+
+static int find_op(size_t *out, const struct node *n, struct err *e)
+{
+    const char *names[COUNT_OF(ops)];
+    struct node at = node_member(n, "op");
+    const char *word = json_string_value(at.value);
+    for (size_t i = 0; i < COUNT_OF(ops); i++) {
+        names[i] = ops[i].name;
+        if (word && strcmp(word, names[i]) == 0) {
+            *out = i;
+            return 0;
+        }
+    }
+    if (!json_is_object(n->value))
+        node_error(n, e, "a request must be a mapping, not %s", json_what(n->value));
+    else if (word)
+        node_error(&at, e, "unknown op '%s'", word);
+    else
+        node_error(n, e, "'op' must be a word, not %s", json_what(at.value));
+    const char *near = word ? opt_nearest(word, names, COUNT_OF(names)) : NULL;
+    return err_hint(e, "\"op\":\"%s\"", near ? near : "init, ask, tell, report or best");
+}
+
+json_t *study_answer(struct study **s, const json_t *request, struct err *e)
+{
+    struct node n = node_of_json(request);
+    size_t op = 0;
+    if (find_op(&op, &n, e) < 0)
+        return NULL;
+    if (!*s && ops[op].run) {
+        err_set(e, -EINVAL, "'%s' before init", ops[op].name);
+        err_hint(e, "{\"op\":\"init\",\"space\":[…]}");
+        return NULL;
+    }
+    if (*s && !ops[op].run) {
+        err_set(e, -EINVAL, "a second init: one process is one search");
+        return NULL;
+    }
+    return ops[op].run ? ops[op].run(*s, &n, e) : init(s, &n, e);
+}

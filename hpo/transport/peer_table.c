@@ -1,0 +1,66 @@
+#include "hpo/transport/peer_table.h"
+
+#include <jansson.h>
+#include <string.h>
+
+struct peers {
+    struct peer *list;
+    size_t count, cap;
+    json_t *index; /* id -> position: jansson's objects are hash tables */
+};
+
+struct peers *peers_new(void)
+{
+    struct peers *p = xzalloc(sizeof *p);
+    p->index = json_object();
+    return p;
+}
+
+void peers_free(struct peers *p)
+{
+    if (!p)
+        return;
+    json_decref(p->index);
+    free(p->list);
+    free(p);
+}
+
+struct peer *peers_find(const struct peers *p, const char *id)
+{
+    const json_t *at = json_object_get(p->index, id);
+    return at ? &p->list[json_integer_value(at)] : NULL;
+}
+
+struct peer *peers_add(struct peers *p, const char *id)
+{
+    struct peer *known = peers_find(p, id);
+    if (known)
+        return known;
+    if (p->count == p->cap) {
+        p->cap = p->cap ? p->cap * 2 : 8;
+        p->list = xrealloc(p->list, p->cap, sizeof *p->list);
+    }
+    json_object_set_new(p->index, id, json_integer((json_int_t)p->count));
+    struct peer *n = &p->list[p->count++];
+    *n = (struct peer){0};
+    snprintf(n->id, sizeof n->id, "%s", id);
+    return n;
+}
+
+size_t peers_count(const struct peers *p)
+{
+    return p->count;
+}
+
+struct peer *peers_at(const struct peers *p, size_t i)
+{
+    return &p->list[i];
+}
+
+bool peers_id_ok(const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i] <= ' ' || bytes[i] > '~')
+            return false;
+    return len > 0 && len <= WIRE_WORKER_MAX;
+}

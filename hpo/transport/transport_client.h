@@ -1,0 +1,60 @@
+/* link - a worker's connection to the coordinator: it reconnects by itself, counts its connections
+ * (wire.h) and tells when one has opened. One that is in use is made anew from time to time:
+ * libzmq's queues take 64 KiB a connection at the coordinator once some hundred messages have
+ * passed, 8 when it is new, and of 10,000 workers that is its memory. */
+#ifndef DROVER_TRANSPORT_CLIENT_H
+#define DROVER_TRANSPORT_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+#include "hpo/transport/curve_keys.h"
+#include "hpo/transport/wire.h"
+
+struct link;
+
+struct link_events {
+    /* A connection has opened: say hello, then all that was not acknowledged. */
+    void (*opened)(void *arg);
+    /* The coordinator said something on this connection. `m` is borrowed during the call. Never
+     * WIRE_WHO: that is answered by opening a new connection. */
+    void (*heard)(void *arg, const struct wire_msg *m);
+    /* The coordinator will never have us: a wrong key, another version. */
+    void (*refused)(void *arg, const struct err *e);
+};
+
+struct link_to {
+    const char *endpoint;
+    const char *id; /* becomes the socket's routing id: at most WIRE_WORKER_MAX characters */
+    const struct keys *keys; /* NULL: none are asked for */
+    int beat_ms;             /* a connection whose other end is silent for two is made anew */
+    int renew_ms; /* so is one that carried some messages, after this to twice this, at random so
+                     that thousands do not come at once; > 0 */
+};
+
+/* The events are borrowed. -EINVAL and others as zmq_connect(): the endpoint is none */
+int link_open(struct link **out, uv_loop_t *loop, const struct link_to *to,
+              const struct link_events *ev, void *arg, struct err *e);
+/* What was said and not yet sent has half a second to leave. */
+void link_close(struct link *l);
+AUTO_DEFINE(link, struct link *, link_close)
+
+/* Says it on the present connection (m->conn is not looked at). Where there is none, nothing is
+ * done: what matters is said again when one has opened. */
+void link_say(struct link *l, const struct wire_msg *m);
+
+/* From now on it is not made anew while it is in use, so that what is said next arrives. */
+void link_keep(struct link *l);
+
+/* Milliseconds since the coordinator was last heard, or since the link was opened. */
+int64_t link_silent_ms(const struct link *l);
+/* We were not listening ourselves: the silence starts anew. */
+void link_forgive(struct link *l);
+bool link_was_ever_open(const struct link *l);
+/* Whether the last that was there closed the connection before it was open. */
+bool link_was_shut_out(const struct link *l);
+
+#endif

@@ -1,0 +1,291 @@
+#include "hpo/transport/wire.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+
+enum type { T_INT, T_REAL, T_BOOL, T_STR, T_OBJECT, T_LEASES, T_WORDS, T_OTHERS };
+
+struct field {
+    const char *name;
+    enum type type;
+    bool optional;
+    int64_t min, max; /* of an integer, a string's bytes, a list's length */
+};
+
+static const struct field hello_fields[] = {
+    {"node", T_STR, false, 1, 255},
+    {"places", T_INT, false, 0, WIRE_PLACES_MAX},
+    {"running", T_LEASES, false, 0, WIRE_PLACES_MAX},
+    {"slots", T_INT, false, 1, 1 << 20},
+    {"gpus", T_INT, false, 0, 1 << 16},
+    {"ping_ms", T_INT, false, 1, WIRE_PING_MAX_MS},
+    {0},
+};
+static const struct field places_fields[] = {
+    {"places", T_INT, false, 0, WIRE_PLACES_MAX}, {"why", T_STR, true, 1, 1000}, {0}};
+static const struct field need_fields[] = {
+    {"nodes", T_INT, false, 1, 1024},       {"ranks", T_INT, false, 1, 1 << 20},
+    {"gpus", T_REAL, false, 0, 0},          {"cpus", T_INT, false, 0, 1 << 20},
+    {"memory", T_INT, false, 0, INT64_MAX}, {0}};
+static const struct field done_fields[] = {
+    {"status", T_INT, false, -1, 255},
+    {"signal", T_INT, false, 0, 128},
+    {"oom", T_BOOL, false, 0, 0},
+    {"seconds", T_REAL, false, 0, 0},
+    {"error", T_STR, true, 0, 64 * 1024},
+    {"preempted", T_BOOL, true, 0, 0},
+    {"stopped", T_BOOL, true, 0, 0},
+    {"unstarted", T_BOOL, true, 0, 0},
+    {0},
+};
+static const struct field held_fields[] = {
+    {"cpus", T_STR, true, 0, 1 << 12}, {"gpus", T_STR, true, 0, 1 << 12}, {0}};
+static const struct field invite_fields[] = {{"address", T_STR, false, 1, 4095},
+                                             {"token", T_STR, false, 1, 255},
+                                             {"rank", T_INT, true, 0, INT32_MAX},
+                                             {0}};
+/* Of a trial over several nodes: one of those that hold places. */
+static const struct field other_fields[] = {
+    {"node", T_STR, false, 1, 255}, {"place", T_OBJECT, false, 0, 2}, {0}};
+/* `dir` is the trial's directory, absolute; `patterns` {metric: regular expression}. */
+static const struct field run_fields[] = {
+    {"trial", T_INT, false, 0, INT32_MAX},
+    {"sweep", T_STR, false, 1, 255},
+    {"dir", T_STR, false, 1, 4095},
+    {"wdir", T_STR, false, 1, 4095},
+    {"argv", T_WORDS, false, 1, 1 << 16},
+    {"env", T_WORDS, false, 0, 1 << 16},
+    {"params", T_OBJECT, false, 0, 1 << 16},
+    {"grace_ms", T_INT, false, 1, INT32_MAX},
+    {"patterns", T_OBJECT, true, 1, 64},
+    {"others", T_OTHERS, true, 1, 1024}, /* the nodes that take part, behind this one */
+    {"wandb_real", T_BOOL, true, 0, 0},  /* trials import W&B's own module */
+    {0},
+};
+
+static const struct kind {
+    const char *name;
+    bool lease, seq, data;
+    const struct field *fields; /* of data; NULL: free, names to numbers or strings */
+} kinds[WIRE_KINDS] = {
+    [WIRE_HELLO] = {"hello", false, false, true, hello_fields},
+    [WIRE_PLACES] = {"places", false, false, true, places_fields},
+    [WIRE_REPORT] = {"report", true, true, true, NULL},
+    [WIRE_DONE] = {"done", true, true, true, done_fields},
+    [WIRE_HELD] = {"held", true, false, true, held_fields},
+    [WIRE_DROP] = {"drop", true, false, false, NULL},
+    [WIRE_INVITE] = {"invite", true, false, true, invite_fields},
+    [WIRE_PING] = {"ping", false, false, false, NULL},
+    [WIRE_LEAVING] = {"leaving", false, false, false, NULL},
+    [WIRE_GONE] = {"gone", false, false, false, NULL},
+    [WIRE_NEED] = {"need", false, false, true, need_fields},
+    [WIRE_RUN] = {"run", true, false, true, run_fields},
+    [WIRE_HOLD] = {"hold", true, false, false, NULL},
+    [WIRE_STOP] = {"stop", true, false, false, NULL},
+    [WIRE_KILL] = {"kill", true, false, false, NULL},
+    [WIRE_DRAIN] = {"drain", false, false, false, NULL},
+    [WIRE_PONG] = {"pong", false, false, false, NULL},
+    [WIRE_ACK] = {"ack", true, true, false, NULL},
+    [WIRE_WHO] = {"who", false, false, false, NULL},
+};
+
+enum { REPORT_VALUES_MAX = 4096 };
+
+void wire_msg_clear(struct wire_msg *m)
+{
+    json_decref(m->data);
+    m->data = NULL;
+}
+
+const char *wire_kind_name(enum wire_kind kind)
+{
+    return kinds[kind].name;
+}
+
+static bool in_range(int64_t n, const struct field *f)
+{
+    return n >= f->min && n <= f->max;
+}
+
+static int check_fields(const json_t *data, const struct field *fields, struct err *e);
+
+static bool is_other(const json_t *v)
+{
+    return json_is_object(v) && check_fields(v, other_fields, NULL) == 0 &&
+           check_fields(json_object_get(v, "place"), held_fields, NULL) == 0;
+}
+
+static bool is_list(const json_t *v, const struct field *f)
+{
+    if (!json_is_array(v) || !in_range((int64_t)json_array_size(v), f))
+        return false;
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *item = json_array_get(v, i);
+        bool fits = f->type == T_WORDS    ? json_is_string(item)
+                    : f->type == T_OTHERS ? is_other(item)
+                                          : json_is_integer(item) && json_integer_value(item) > 0;
+        if (!fits)
+            return false;
+    }
+    return true;
+}
+
+static bool fits(const json_t *v, const struct field *f)
+{
+    switch (f->type) {
+    case T_INT:
+        return json_is_integer(v) && in_range(json_integer_value(v), f);
+    case T_REAL:
+        return json_is_number(v) && json_number_value(v) >= 0;
+    case T_BOOL:
+        return json_is_boolean(v);
+    case T_STR:
+        return json_is_string(v) && in_range((int64_t)json_string_length(v), f);
+    case T_OBJECT:
+        return json_is_object(v) && in_range((int64_t)json_object_size(v), f);
+    case T_LEASES:
+    case T_WORDS:
+    case T_OTHERS:
+        return is_list(v, f);
+    }
+    return false;
+}
+
+/* Every required field is there and fits, and there is no other. */
+static int check_fields(const json_t *data, const struct field *fields, struct err *e)
+{
+    size_t known = 0;
+    for (const struct field *f = fields; f->name; f++) {
+        const json_t *v = json_object_get(data, f->name);
+        if (!v && f->optional)
+            continue;
+        if (!v)
+            return err_set(e, -EPROTO, "'%s' is missing", f->name);
+        if (!fits(v, f))
+            return err_set(e, -EPROTO, "'%s' has a wrong type or is out of range", f->name);
+        known++;
+    }
+    if (known != json_object_size(data))
+        return err_set(e, -EPROTO, "there is a key that is not known");
+    return 0;
+}
+
+static int check_report(json_t *data, struct err *e)
+{
+    if (json_object_size(data) > REPORT_VALUES_MAX)
+        return err_set(e, -EPROTO, "more than %d values in a report", REPORT_VALUES_MAX);
+    const char *name;
+    json_t *v;
+    json_object_foreach (data, name, v)
+        if (!json_is_number(v) && !json_is_string(v))
+            return err_set(e, -EPROTO, "a report's value is neither a number nor a string");
+    return 0;
+}
+
+static int check(const struct wire_msg *m, struct err *e)
+{
+    const struct kind *k = &kinds[m->kind];
+    if (m->conn < 1)
+        return err_set(e, -EPROTO, "'conn' is missing or not positive");
+    if (k->lease ? m->lease < 1 : m->lease != 0)
+        return err_set(e, -EPROTO, "'lease' is missing, not positive or out of place");
+    if (k->seq ? m->seq < 1 : m->seq != 0)
+        return err_set(e, -EPROTO, "'seq' is missing, not positive or out of place");
+    if (k->data != (m->data != NULL) || (m->data && !json_is_object(m->data)))
+        return err_set(e, -EPROTO, "'data' is missing, no object or out of place");
+    if (!k->data)
+        return 0;
+    return k->fields ? check_fields(m->data, k->fields, e) : check_report(m->data, e);
+}
+
+int wire_encode(struct strbuf *out, const struct wire_msg *m, struct err *e)
+{
+    if (check(m, e) < 0)
+        return err_wrap(e, "message '%s'", kinds[m->kind].name);
+    const char *kind = kinds[m->kind].name;
+    AUTO(free) char *data = m->data ? json_dumps(m->data, JSON_COMPACT) : NULL;
+    if (m->data && !data)
+        return err_set(e, -EINVAL, "message '%s': no JSON can be made of it", kind);
+    AUTO(strbuf) struct strbuf b = {0};
+    strbuf_printf(&b, "{\"v\":%d,\"kind\":\"%s\",\"conn\":%" PRId64, WIRE_VERSION, kind, m->conn);
+    if (m->lease)
+        strbuf_printf(&b, ",\"lease\":%" PRId64, m->lease);
+    if (m->seq)
+        strbuf_printf(&b, ",\"seq\":%" PRId64, m->seq);
+    if (data) {
+        strbuf_puts(&b, ",\"data\":");
+        strbuf_puts(&b, data);
+    }
+    strbuf_putc(&b, '}');
+    if (b.len > WIRE_MAX_BYTES)
+        return err_set(e, -EMSGSIZE, "message '%s': %zu bytes, more than %d", kind, b.len,
+                       WIRE_MAX_BYTES);
+    strbuf_add(out, b.data, b.len);
+    return 0;
+}
+
+static int kind_of(const json_t *name)
+{
+    for (int k = 0; json_is_string(name) && k < WIRE_KINDS; k++)
+        if (strcmp(kinds[k].name, json_string_value(name)) == 0)
+            return k;
+    return -1;
+}
+
+/* A count from 1; 0 where it is absent; -1 where it is no such thing. `*keys` counts those seen. */
+static int64_t number(const json_t *j, const char *name, size_t *keys)
+{
+    const json_t *v = json_object_get(j, name);
+    if (!v)
+        return 0;
+    ++*keys;
+    return json_is_integer(v) && json_integer_value(v) > 0 ? json_integer_value(v) : -1;
+}
+
+static int read_message(struct wire_msg *m, const json_t *j, struct err *e)
+{
+    if (!json_is_object(j))
+        return err_set(e, -EPROTO, "not an object");
+    const json_t *v = json_object_get(j, "v");
+    if (!json_is_integer(v))
+        return err_set(e, -EPROTO, "no version of the protocol is said");
+    if (json_integer_value(v) != WIRE_VERSION)
+        return err_set(e, -EPROTONOSUPPORT, "version %d of the protocol is wanted", WIRE_VERSION);
+    int kind = kind_of(json_object_get(j, "kind"));
+    if (kind < 0)
+        return err_set(e, -EPROTO, "unknown kind of message");
+    size_t keys = 2;
+    *m = (struct wire_msg){.kind = (enum wire_kind)kind};
+    m->conn = number(j, "conn", &keys);
+    m->lease = number(j, "lease", &keys);
+    m->seq = number(j, "seq", &keys);
+    m->data = json_incref(json_object_get(j, "data"));
+    keys += m->data != NULL;
+    if (keys != json_object_size(j))
+        return err_set(e, -EPROTO, "there is a key that is not known");
+    return check(m, e);
+}
+
+int wire_decode(struct wire_msg *out, const void *bytes, size_t len, struct err *e)
+{
+    if (len > WIRE_MAX_BYTES)
+        return err_set(e, -EMSGSIZE, "message of %zu bytes, more than %d", len, WIRE_MAX_BYTES);
+    json_error_t why;
+    json_t *j = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &why);
+    if (!j)
+        return err_set(e, -EPROTO, "message is no JSON: %s", why.text);
+    struct wire_msg m = {0};
+    int rc = read_message(&m, j, e);
+    json_decref(j);
+    if (rc < 0) {
+        wire_msg_clear(&m);
+        return err_wrap(e, "message");
+    }
+    *out = m;
+    return 0;
+}

@@ -1,0 +1,145 @@
+#include "hpo/trial/metric_parse.h"
+
+#include <errno.h>
+#include <regex.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/strbuf.h"
+
+enum { LINE_MAX_BYTES = 64 * 1024, PATTERN_LINE_MAX = 4096, VALUES_MAX = 1024 };
+
+struct metric {
+    struct finder {
+        char *name;
+        regex_t pattern;
+    } * finders;
+    size_t count;
+};
+
+int metric_new(struct metric **out, const json_t *patterns, struct err *e)
+{
+    AUTO(metric) struct metric *m = xzalloc(sizeof *m);
+    m->finders = xcalloc(json_object_size(patterns), sizeof *m->finders);
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach ((json_t *)patterns, name, value) { /* only reads, but takes no const */
+        struct finder *f = &m->finders[m->count];
+        const char *pattern = json_string_value(value);
+        int rc = pattern ? regcomp(&f->pattern, pattern, REG_EXTENDED) : REG_BADPAT;
+        if (rc != 0) {
+            char why[128];
+            regerror(rc, &f->pattern, why, sizeof why);
+            return err_set(e, -EINVAL, "pattern '%s' of '%s': %s", pattern ? pattern : "", name,
+                           why);
+        }
+        f->name = xstrdup(name);
+        m->count++;
+    }
+    *out = TAKE(m);
+    return 0;
+}
+
+void metric_free(struct metric *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->count; i++) {
+        regfree(&m->finders[i].pattern);
+        free(m->finders[i].name);
+    }
+    free(m->finders);
+    free(m);
+}
+
+/* Python's words for what JSON has no numbers for, and json_number()'s. */
+static const struct {
+    const char *python, *ours;
+} not_finite[] = {{"-Infinity", "\"-inf\""}, {"Infinity", "\"inf\""}, {"NaN", "\"nan\""}};
+
+/* The text with these words replaced, outside of strings. */
+static void replace_not_finite(struct strbuf *out, const char *text, size_t len)
+{
+    bool in_string = false;
+    for (size_t i = 0; i < len;) {
+        size_t n = in_string && text[i] == '\\' && i + 1 < len ? 2 : 1;
+        const char *instead = NULL;
+        for (size_t w = 0; !in_string && !instead && w < COUNT_OF(not_finite); w++) {
+            size_t word = strlen(not_finite[w].python);
+            if (word > len - i || memcmp(text + i, not_finite[w].python, word) != 0)
+                continue;
+            n = word;
+            instead = not_finite[w].ours;
+        }
+        if (text[i] == '"')
+            in_string = !in_string;
+        strbuf_add(out, instead ? instead : text + i, instead ? strlen(instead) : n);
+        i += n;
+    }
+}
+
+static json_t *parse(const char *text, size_t len)
+{
+    json_t *j = json_loadb(text, len, 0, NULL);
+    if (j)
+        return j;
+    AUTO(strbuf) struct strbuf said = {0};
+    replace_not_finite(&said, text, len);
+    return json_loadb(said.data, said.len, 0, NULL);
+}
+
+json_t *metric_from_json(const char *text, size_t len)
+{
+    while (len > 0 && (*text == ' ' || *text == '\t')) {
+        text++;
+        len--;
+    }
+    if (len < 2 || len > LINE_MAX_BYTES || *text != '{')
+        return NULL;
+    json_t *j = parse(text, len), *report = NULL;
+    const char *name;
+    json_t *v;
+    json_object_foreach (j, name, v) {
+        double number;
+        if (json_as_number(&number, v) < 0 || json_object_size(report) >= VALUES_MAX)
+            continue;
+        if (!report)
+            report = json_object();
+        json_object_set(report, name, v);
+    }
+    json_decref(j);
+    return report;
+}
+
+/* The value that a pattern finds in the line; NULL: none. */
+static json_t *find(const struct finder *f, const char *line)
+{
+    regmatch_t at[2];
+    if (regexec(&f->pattern, line, 2, at, 0) != 0)
+        return NULL;
+    regmatch_t hit = f->pattern.re_nsub > 0 ? at[1] : at[0];
+    if (hit.rm_so < 0)
+        return NULL;
+    AUTO(free) char *digits = xstrndup(line + hit.rm_so, (size_t)(hit.rm_eo - hit.rm_so));
+    char *end;
+    double value = strtod(digits, &end);
+    end += strspn(end, " \t\r");
+    return end == digits || *end ? NULL : json_number(value);
+}
+
+json_t *metric_from_pattern(const struct metric *m, const char *text, size_t len)
+{
+    if (m->count == 0 || len > PATTERN_LINE_MAX)
+        return NULL;
+    AUTO(free) char *line = xstrndup(text, len);
+    json_t *report = NULL;
+    for (size_t i = 0; i < m->count; i++) {
+        json_t *value = find(&m->finders[i], line);
+        if (value && !report)
+            report = json_object();
+        if (value)
+            json_object_set_new(report, m->finders[i].name, value);
+    }
+    return report;
+}

@@ -1,0 +1,32 @@
+/* metric - finds what a trial reports in what it prints.
+ *
+ * A line of stdout that is a JSON object with numbers is a report: {"step":3,"loss":0.41}. So is
+ * one that a metric's `pattern` matches in the sweep file: a POSIX extended regular expression
+ * whose first group (the whole match where it has none) is the metric's value. */
+#ifndef DROVER_METRIC_PARSE_H
+#define DROVER_METRIC_PARSE_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+
+struct metric;
+
+/* `patterns`: {name of a metric: pattern, …}; NULL or empty: only JSON lines are read.
+ *   -EINVAL  a pattern is no regular expression */
+int metric_new(struct metric **out, const json_t *patterns, struct err *e);
+void metric_free(struct metric *m);
+AUTO_DEFINE(metric, struct metric *, metric_free)
+
+/* The numbers of a JSON object as a report (new reference), or NULL where it has none. Members that
+ * are no numbers (json_as_number()) are left out. Python's NaN, Infinity and -Infinity, which JSON
+ * does not have, are understood. */
+json_t *metric_from_json(const char *text, size_t len);
+
+/* The values that the patterns find in the line, as {name: value, …} (new reference); NULL: none.
+ */
+json_t *metric_from_pattern(const struct metric *m, const char *text, size_t len);
+
+#endif

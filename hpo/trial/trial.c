@@ -1,0 +1,258 @@
+#include "hpo/trial/trial.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/json.h"
+
+/* ---- states ------------------------------------------------------------------------------------
+ */
+
+#define ROW(s, ev, to) [s][ev] = (to) + 1 /* 0 means "no such transition" */
+
+static const unsigned char next[TRIAL_STATES][TRIAL_EVENTS] = {
+    ROW(TRIAL_WAITING, TRIAL_EV_LEASE, TRIAL_LEASED),
+    ROW(TRIAL_WAITING, TRIAL_EV_REPORT, TRIAL_WAITING), /* its lost worker is heard again */
+    ROW(TRIAL_WAITING, TRIAL_EV_END, TRIAL_STATES),     /* likewise, or it is not wanted any more */
+    ROW(TRIAL_LEASED, TRIAL_EV_REPORT, TRIAL_RUNNING),
+    ROW(TRIAL_LEASED, TRIAL_EV_STOP, TRIAL_STOPPING),
+    ROW(TRIAL_LEASED, TRIAL_EV_PAUSE, TRIAL_PAUSING),
+    ROW(TRIAL_LEASED, TRIAL_EV_REQUEUE, TRIAL_WAITING),
+    ROW(TRIAL_LEASED, TRIAL_EV_END, TRIAL_STATES),
+    ROW(TRIAL_RUNNING, TRIAL_EV_REPORT, TRIAL_RUNNING),
+    ROW(TRIAL_RUNNING, TRIAL_EV_STOP, TRIAL_STOPPING),
+    ROW(TRIAL_RUNNING, TRIAL_EV_PAUSE, TRIAL_PAUSING),
+    ROW(TRIAL_RUNNING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* the worker's fault, not the trial's */
+    ROW(TRIAL_RUNNING, TRIAL_EV_END, TRIAL_STATES),
+    ROW(TRIAL_STOPPING, TRIAL_EV_REPORT, TRIAL_STOPPING),
+    ROW(TRIAL_STOPPING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* it was stopped to drain the sweep */
+    ROW(TRIAL_STOPPING, TRIAL_EV_END, TRIAL_STATES),
+    ROW(TRIAL_PAUSING, TRIAL_EV_REPORT, TRIAL_PAUSING),
+    ROW(TRIAL_PAUSING, TRIAL_EV_STOP, TRIAL_STOPPING),
+    ROW(TRIAL_PAUSING, TRIAL_EV_REQUEUE, TRIAL_WAITING),
+    ROW(TRIAL_PAUSING, TRIAL_EV_PAUSED, TRIAL_PAUSED),
+    ROW(TRIAL_PAUSING, TRIAL_EV_END, TRIAL_STATES),
+    ROW(TRIAL_PAUSED, TRIAL_EV_REPORT, TRIAL_PAUSED), /* its lost worker is heard again */
+    ROW(TRIAL_PAUSED, TRIAL_EV_LEASE, TRIAL_LEASED),
+    ROW(TRIAL_PAUSED, TRIAL_EV_END, TRIAL_STATES),
+    ROW(TRIAL_FAILED, TRIAL_EV_RETRY, TRIAL_WAITING), /* what has a value, or was judged by it, */
+    ROW(TRIAL_OOM, TRIAL_EV_RETRY, TRIAL_WAITING),    /* stays as it ended */
+    ROW(TRIAL_INVALID, TRIAL_EV_RETRY, TRIAL_WAITING),
+    ROW(TRIAL_CANCELLED, TRIAL_EV_RETRY, TRIAL_WAITING),
+};
+
+int trial_step(enum trial_state s, enum trial_event ev)
+{
+    return next[s][ev] - 1;
+}
+
+bool trial_ended(enum trial_state s)
+{
+    return s >= TRIAL_DONE;
+}
+
+bool trial_counts(enum trial_state s)
+{
+    return !trial_ended(s) || s == TRIAL_DONE || s == TRIAL_PRUNED;
+}
+
+bool trial_out(enum trial_state s)
+{
+    return s >= TRIAL_LEASED && s <= TRIAL_PAUSING;
+}
+
+static const char *const names[TRIAL_STATES] = {
+    "waiting", "leased", "running", "stopping", "pausing", "paused",
+    "done",    "pruned", "failed",  "oom",      "invalid", "cancelled",
+};
+
+const char *trial_state_name(enum trial_state s)
+{
+    return names[s];
+}
+
+int trial_state_parse(const char *name)
+{
+    for (int s = 0; s < TRIAL_STATES; s++)
+        if (strcmp(name, names[s]) == 0)
+            return s;
+    return -1;
+}
+
+/* ---- a trial -----------------------------------------------------------------------------------
+ */
+
+struct trial_means {
+    double *at; /* of the points up to each */
+    size_t count, cap;
+};
+
+struct trial *trial_new(int id, json_t *params, int64_t now_ms)
+{
+    struct trial *t = xzalloc(sizeof *t);
+    t->id = id;
+    t->params = json_incref(params);
+    t->created_ms = now_ms;
+    t->metrics = json_object();
+    t->means = xzalloc(sizeof *t->means);
+    t->resumed_at = -INFINITY;
+    t->best = NAN;
+    return t;
+}
+
+void trial_free(struct trial *t)
+{
+    if (!t)
+        return;
+    json_decref(t->params);
+    json_decref(t->metrics);
+    json_decref(t->with);
+    free(t->worker);
+    free(t->node);
+    free(t->why);
+    free(t->error);
+    free(t->points);
+    free(t->means->at);
+    free(t->means);
+    free(t->rungs);
+    free(t);
+}
+
+size_t trial_points_until(const struct trial *t, double step)
+{
+    size_t lo = 0, hi = t->point_count;
+    if (hi && t->points[hi - 1].step <= step) /* the usual case: the newest */
+        return hi;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (t->points[mid].step <= step)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* The metric's value in a report where it is finite, else NAN. */
+static double finite_value(const json_t *values, const char *metric)
+{
+    double x = NAN;
+    if (!metric || json_as_number(&x, json_object_get(values, metric)) < 0)
+        return NAN;
+    return isfinite(x) ? x : NAN;
+}
+
+static double better(double a, double b, bool maximize)
+{
+    return maximize ? fmax(a, b) : fmin(a, b); /* NAN: there is none yet */
+}
+
+/* Those from point i on. */
+static void forget_means(struct trial *t, size_t i)
+{
+    if (t->means->count > i)
+        t->means->count = i;
+}
+
+double trial_mean(const struct trial *t, size_t n)
+{
+    struct trial_means *m = t->means;
+    assert(n > 0 && n <= t->point_count);
+    if (m->cap < n) {
+        m->cap = t->point_count;
+        m->at = xrealloc(m->at, m->cap, sizeof *m->at);
+    }
+    for (; m->count < n; m->count++) {
+        double before = m->count ? m->at[m->count - 1] : 0;
+        m->at[m->count] = before + (t->points[m->count].value - before) / (double)(m->count + 1);
+    }
+    return m->at[n - 1];
+}
+
+/* After points have gone. */
+static void find_best(struct trial *t, bool maximize)
+{
+    t->best = NAN;
+    for (size_t i = 0; i < t->point_count; i++)
+        t->best = better(t->best, t->points[i].value, maximize);
+}
+
+static void put_point(struct trial *t, double step, double value, bool maximize)
+{
+    size_t i = trial_points_until(t, step);
+    bool replaced = i && t->points[i - 1].step == step;
+    if (replaced) {
+        i--;
+    } else {
+        if (t->point_count == t->point_cap) {
+            t->point_cap += t->point_cap / 4 + 8; /* by little: thousands of trials have curves */
+            t->points = xrealloc(t->points, t->point_cap, sizeof *t->points);
+        }
+        memmove(t->points + i + 1, t->points + i, (t->point_count - i) * sizeof *t->points);
+        t->point_count++;
+    }
+    t->points[i] = (struct trial_point){.step = step, .value = value};
+    forget_means(t, i);
+    if (replaced)
+        find_best(t, maximize);
+    else
+        t->best = better(t->best, value, maximize);
+}
+
+void trial_report(struct trial *t, double step, const json_t *values, const char *metric,
+                  bool maximize)
+{
+    if (t->points_lease != t->lease) {
+        while (t->point_count && t->points[t->point_count - 1].step >= step)
+            t->point_count--;
+        forget_means(t, t->point_count);
+        find_best(t, maximize);
+        t->points_lease = t->lease;
+        t->last_step = -INFINITY;
+        t->lease_reports = 0;
+    }
+    double x = finite_value(values, metric);
+    if (!isnan(x))
+        put_point(t, step, x, maximize);
+    if (!metric || json_object_get(values, metric)) {
+        t->lease_reports++;
+        if (step >= t->last_step)
+            t->diverged = isnan(x);
+    }
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach ((json_t *)values, name, value) /* only reads, but takes no const */
+        if (step >= t->last_step || !json_object_get(t->metrics, name))
+            json_object_set(t->metrics, name, value);
+    t->last_step = fmax(t->last_step, step);
+}
+
+bool trial_repeated(const struct trial *t, double step, const json_t *values, const char *metric)
+{
+    if (t->points_lease != t->lease || step > t->last_step)
+        return false;
+    double x = finite_value(values, metric);
+    size_t n = trial_points_until(t, step);
+    bool known = n && t->points[n - 1].step == step && t->points[n - 1].value == x;
+    if (!isnan(x) ? !known : step < t->last_step)
+        return false;
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach ((json_t *)values, name, value) { /* only reads, but takes no const */
+        const json_t *old = json_object_get(t->metrics, name);
+        if (!old || (step == t->last_step && !json_equal(old, value)))
+            return false;
+    }
+    return true;
+}
+
+double trial_next_step(const struct trial *t)
+{
+    return t->points_lease == t->lease ? t->lease_reports : 0;
+}
+
+double trial_value(const struct trial *t, bool last)
+{
+    return last && t->point_count ? t->points[t->point_count - 1].value : t->best;
+}

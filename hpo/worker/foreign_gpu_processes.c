@@ -1,0 +1,156 @@
+#include "hpo/worker/foreign_gpu_processes.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/byte_size.h"
+#include "common/log.h"
+#include "launcher/guardian/process_tree.h"
+#include "launcher/node/gpu.h"
+
+/* What a GPU that nobody uses has in use at most: the driver's own, and a screen. */
+static const uint64_t idle_bytes = UINT64_C(1) << 30;
+
+enum { PATIENCE_MS = 30000 }; /* with the driver */
+
+struct strangers {
+    uv_loop_t *loop;
+    uv_timer_t timer;
+    uv_work_t work;
+    int period_ms;
+    strangers_fn *fn; /* NULL: closed */
+    void *arg;
+    bool working, failed;
+    int64_t asked_ms;
+    /* The thread's while it works. */
+    struct stranger *list;
+    int count;
+    struct err error;
+};
+
+/* ---- in the thread -------------------------------------------------------------------------- */
+
+bool strangers_is_ours(pid_t pid)
+{
+    struct ward w = {.parent = pid};
+    while (w.parent > 1 && w.parent != getpid())
+        if (wards_read(&w, w.parent) < 0)
+            return false;
+    return w.parent == getpid();
+}
+
+static void describe(char *out, size_t size, int pid)
+{
+    char path[64], command[80] = "", user[40] = "";
+    snprintf(path, sizeof path, "/proc/%d", pid);
+    struct stat st = {0};
+    struct passwd entry, *pw = NULL;
+    char space[1024];
+    if (stat(path, &st) == 0 && getpwuid_r(st.st_uid, &entry, space, sizeof space, &pw) == 0 && pw)
+        snprintf(user, sizeof user, "%s", pw->pw_name);
+    else
+        snprintf(user, sizeof user, "user %d", (int)st.st_uid);
+    snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
+    AUTO(file) FILE *f = fopen(path, "re");
+    size_t n = f ? fread(command, 1, sizeof command - 1, f) : 0;
+    for (size_t i = 0; i < n; i++)
+        if (command[i] < ' ' || command[i] > '~') /* words end with a NUL; no bytes for the log */
+            command[i] = i + 1 < n ? ' ' : '\0';
+    snprintf(out, size, "process %d of %s (%s)", pid, user, command);
+}
+
+/* Returns false where nobody uses it but ours. */
+static bool judge(struct stranger *out, const struct gpu_use *u)
+{
+    *out = (struct stranger){0};
+    snprintf(out->uuid, sizeof out->uuid, "%s", u->uuid);
+    for (int i = 0; i < u->pid_count; i++) {
+        struct ward w;
+        if (strangers_is_ours(u->pids[i]) || wards_read(&w, u->pids[i]) < 0)
+            continue; /* one that is not there is of another namespace, or has just ended */
+        out->seen = true;
+        describe(out->who, sizeof out->who, u->pids[i]);
+        return true;
+    }
+    char size[16];
+    snprintf(out->who, sizeof out->who, "%s of its memory are in use",
+             size_format(size, sizeof size, u->used_bytes));
+    return u->used_bytes > idle_bytes + u->total_bytes / 64;
+}
+
+static void look(uv_work_t *w)
+{
+    struct strangers *s = w->data;
+    AUTO(free) struct gpu_use *uses = NULL;
+    int n = 0;
+    s->error = (struct err){0};
+    (void)gpu_uses(&uses, &n, &s->error); /* told by looked() */
+    s->list = xcalloc((size_t)n, sizeof *s->list);
+    s->count = 0;
+    for (int i = 0; i < n; i++)
+        s->count += judge(&s->list[s->count], &uses[i]);
+}
+
+/* ---- on the loop ---------------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *t);
+
+static void on_closed(uv_handle_t *h)
+{
+    free(h->data);
+}
+
+static void looked(uv_work_t *w, int status)
+{
+    struct strangers *s = w->data;
+    AUTO(free) struct stranger *list = TAKE(s->list);
+    s->working = false;
+    if (!s->fn) {
+        uv_close((uv_handle_t *)&s->timer, on_closed);
+        return;
+    }
+    if (s->error.code < 0 && !s->failed)
+        log_warn("who uses the GPUs cannot be seen: %s", s->error.text);
+    s->failed = s->error.code < 0;
+    uv_timer_start(&s->timer, on_timer, (uint64_t)s->period_ms, 0);
+    s->fn(s->arg, list, s->failed ? -1 : s->count, s->asked_ms); /* may close it */
+}
+
+static void on_timer(uv_timer_t *t)
+{
+    struct strangers *s = t->data;
+    if (s->working) {
+        log_warn("the NVIDIA driver has not said for %d s who uses the GPUs", PATIENCE_MS / 1000);
+        s->fn(s->arg, NULL, -1, s->asked_ms);
+        return; /* its answer may still come */
+    }
+    s->asked_ms = (int64_t)uv_now(s->loop);
+    s->working = uv_queue_work(s->loop, &s->work, look, looked) == 0;
+    /* Without a thread: another time. */
+    uv_timer_start(t, on_timer, s->working ? PATIENCE_MS : (uint64_t)s->period_ms, 0);
+}
+
+struct strangers *strangers_open(uv_loop_t *loop, int period_ms, strangers_fn *fn, void *arg)
+{
+    struct strangers *s = xzalloc(sizeof *s);
+    s->loop = loop;
+    s->period_ms = period_ms;
+    s->fn = fn;
+    s->arg = arg;
+    uv_timer_init(loop, &s->timer);
+    s->timer.data = s->work.data = s;
+    on_timer(&s->timer);
+    return s;
+}
+
+void strangers_close(struct strangers *s)
+{
+    if (!s)
+        return;
+    s->fn = NULL;
+    uv_timer_stop(&s->timer);
+    if (!s->working) /* else its end closes it */
+        uv_close((uv_handle_t *)&s->timer, on_closed);
+}

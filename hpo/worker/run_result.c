@@ -1,0 +1,106 @@
+#include "hpo/worker/run_result.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/strbuf.h"
+
+enum { LINE_SHOWN_MAX = 300, ERROR_MAX = 1000 };
+
+/* What is printed where memory is spent: PyTorch, its older form, JAX and TensorFlow, CUDA, C++,
+ * NumPy and Python. */
+static const char *const oom_words[] = {
+    "CUDA out of memory",
+    "OutOfMemoryError",
+    "RESOURCE_EXHAUSTED: Out of memory",
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "cudaErrorMemoryAllocation",
+    "std::bad_alloc",
+    "_ArrayMemoryError",
+    "MemoryError",
+    "Cannot allocate memory",
+};
+
+char *ending_utf8(const char *text, size_t max)
+{
+    size_t len = strnlen(text, max + 1);
+    while (len > max || (len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80))
+        len--;
+    char *s = xstrndup(text, len);
+    json_t *j = json_string(s);
+    for (char *c = s; !j && *c; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    json_decref(j);
+    return s;
+}
+
+static bool says_oom(const char *const *lines)
+{
+    for (; lines && *lines; lines++)
+        for (size_t i = 0; i < COUNT_OF(oom_words); i++)
+            if (strstr(*lines, oom_words[i]))
+                return true;
+    return false;
+}
+
+/* The last line with something on it; NULL: none. */
+static const char *last_line(const char *const *lines)
+{
+    const char *last = NULL;
+    for (; lines && *lines; lines++)
+        if ((*lines)[strspn(*lines, " \t\r")])
+            last = *lines;
+    return last;
+}
+
+static void describe(struct strbuf *out, const struct job_end *end)
+{
+    const struct rank_end *r = &end->first;
+    if (r->rank > 0)
+        strbuf_printf(out, "rank %d: ", r->rank);
+    if (r->start_error[0])
+        strbuf_puts(out, r->start_error);
+    else if (r->oom_killed)
+        strbuf_puts(out, "killed by the kernel: out of memory");
+    else if (r->signal)
+        strbuf_printf(out, "signal %d (%s)", r->signal, strsignal(r->signal));
+    else
+        strbuf_printf(out, "exit status %d", r->status);
+    const char *line = last_line(end->last_lines);
+    if (line && !r->start_error[0]) {
+        AUTO(free) char *shown = ending_utf8(line, LINE_SHOWN_MAX);
+        strbuf_printf(out, ": %s", shown);
+    }
+}
+
+json_t *ending_json(const struct job_end *end, bool preempted)
+{
+    AUTO(strbuf) struct strbuf error = {0};
+    bool failed = end->first_failed >= 0;
+    if (failed)
+        describe(&error, end);
+    bool oom = failed && (end->first.oom_killed || says_oom(end->last_lines));
+    int signal = failed ? end->first.signal : 0;
+    int status = signal || end->status < 0 || end->status > 255 ? -1 : end->status;
+    json_t *j =
+        json_pack("{s:i,s:i,s:b,s:f,s:b}", "status", status, "signal", signal, "oom", oom,
+                  "seconds", end->seconds > 0 ? end->seconds : 0.0, "stopped", end->stopped);
+    if (failed) {
+        AUTO(free) char *text = ending_utf8(strbuf_str(&error), ERROR_MAX);
+        json_object_set_new(j, "error", json_string(text));
+    }
+    if (preempted)
+        json_object_set_new(j, "preempted", json_true());
+    return j;
+}
+
+json_t *ending_unstarted(const char *error, bool preempted)
+{
+    AUTO(free) char *text = ending_utf8(error ? error : "stopped before it was started", ERROR_MAX);
+    json_t *j = json_pack("{s:i,s:i,s:b,s:f,s:b,s:b,s:s}", "status", -1, "signal", 0, "oom", 0,
+                          "seconds", 0.0, "stopped", !error, "unstarted", 1, "error", text);
+    if (preempted)
+        json_object_set_new(j, "preempted", json_true());
+    return j;
+}

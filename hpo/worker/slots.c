@@ -1,0 +1,144 @@
+#include "hpo/worker/slots.h"
+
+#include <string.h>
+
+#include "common/strbuf.h"
+#include "launcher/node/port_hold.h"
+
+struct place {
+    const void *who;  /* NULL: free */
+    int port_fd;      /* holds its share's port; -1: nothing does */
+    int64_t freed_ms; /* when it was given back last */
+    bool blocked;
+};
+
+struct places {
+    struct share *shares;
+    struct place *at;
+    int count;
+    char **left_out; /* strv: the GPUs that strangers have */
+};
+
+int places_new(struct places **out, const struct topo *t, const struct share_want *w, struct err *e)
+{
+    AUTO(places) struct places *p = xzalloc(sizeof *p);
+    int rc = share_make(&p->shares, &p->count, t, w, e);
+    if (rc < 0)
+        return rc;
+    p->at = xcalloc((size_t)p->count, sizeof *p->at);
+    for (int i = 0; i < p->count; i++) {
+        p->at[i].freed_ms = INT64_MIN;
+        p->at[i].port_fd = -1;
+        (void)port_hold(&p->at[i].port_fd, &p->shares[i].port, 0,
+                        NULL); /* else the trial says why */
+    }
+    *out = TAKE(p);
+    return 0;
+}
+
+void places_free(struct places *p)
+{
+    if (!p)
+        return;
+    share_free(p->shares, p->count);
+    for (int i = 0; i < p->count; i++)
+        auto_fd(&p->at[i].port_fd);
+    strv_free(p->left_out);
+    free(p->at);
+    free(p);
+}
+
+/* Trials on the GPUs of place i. Parts of one GPU have the same list. */
+static int trials_beside(const struct places *p, int i)
+{
+    int n = 0;
+    for (int k = 0; p->shares[i].gpus && k < p->count; k++)
+        n += p->at[k].who && strcmp(p->shares[k].gpus, p->shares[i].gpus) == 0;
+    return n;
+}
+
+const struct share *places_take(struct places *p, const void *who)
+{
+    int best = -1, fewest = 0;
+    for (int i = 0; i < p->count && (best < 0 || fewest > 0); i++) {
+        if (p->at[i].who || p->at[i].blocked)
+            continue;
+        int beside = trials_beside(p, i);
+        if (best < 0 || beside < fewest) {
+            best = i;
+            fewest = beside;
+        }
+    }
+    if (best < 0)
+        return NULL;
+    p->at[best].who = who;
+    return &p->shares[best];
+}
+
+void places_give_back(struct places *p, const void *who, int64_t now_ms)
+{
+    for (int i = 0; i < p->count; i++)
+        if (p->at[i].who == who) {
+            p->at[i].who = NULL;
+            p->at[i].freed_ms = now_ms;
+        }
+}
+
+int places_usable(const struct places *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->count; i++)
+        n += p->at[i].who || !p->at[i].blocked;
+    return n;
+}
+
+bool places_have_gpus(const struct places *p)
+{
+    return p->shares[0].gpus && p->shares[0].gpus[0];
+}
+
+/* ---- strangers ------------------------------------------------------------------------------ */
+
+/* Whether the stranger has it for itself. */
+static bool takes(const struct places *p, const struct stranger *s, int64_t asked_ms)
+{
+    bool has = false;
+    for (int i = 0; i < p->count; i++) {
+        if (!share_has_gpu(&p->shares[i], s->uuid))
+            continue;
+        has = true;
+        if (!s->seen && (p->at[i].who || p->at[i].freed_ms >= asked_ms))
+            return false;
+    }
+    return has;
+}
+
+static bool listed(char *const *names, const char *name)
+{
+    for (; names && *names; names++)
+        if (strcmp(*names, name) == 0)
+            return true;
+    return false;
+}
+
+char *places_strangers(struct places *p, const struct stranger *list, int count, int64_t asked_ms)
+{
+    AUTO(strv) char **before = TAKE(p->left_out);
+    AUTO(strbuf) struct strbuf b = {0};
+    for (int i = 0; i < p->count; i++)
+        p->at[i].blocked = false;
+    for (int k = 0; k < count; k++) {
+        const struct stranger *s = &list[k];
+        if (!takes(p, s, asked_ms))
+            continue;
+        strv_push(&p->left_out, xstrdup(s->uuid));
+        for (int i = 0; i < p->count; i++)
+            p->at[i].blocked |= share_has_gpu(&p->shares[i], s->uuid);
+        if (!listed(before, s->uuid))
+            strbuf_printf(&b, "%s%s is left out: %s", b.len ? "; " : "", s->uuid, s->who);
+    }
+    for (char **u = before; u && *u; u++)
+        if (!listed(p->left_out, *u))
+            strbuf_printf(&b, "%s%s is taken up again", b.len ? "; " : "", *u);
+    return b.len ? strbuf_take(&b) : NULL;
+}

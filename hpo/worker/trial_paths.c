@@ -1,0 +1,82 @@
+#include "hpo/worker/trial_paths.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct site {
+    char *wdir, *dir;
+};
+
+static const char *text(const json_t *run, const char *key)
+{
+    return json_string_value(json_object_get(run, key));
+}
+
+/* SWEEP of SWEEP/trials/000017; to be freed. */
+static char *sweep_of(const char *trial)
+{
+    AUTO(free) char *path = xstrdup(trial);
+    return xstrdup(dirname(dirname(path)));
+}
+
+static bool is_here(const char *sweep, const struct keys *keys)
+{
+    struct keys theirs;
+    AUTO(free) char *file = xasprintf("%s/worker.key", sweep), *endpoint = NULL;
+    return access(sweep, W_OK) == 0 && keys_read(&theirs, &endpoint, file, NULL) == 0 &&
+           memcmp(theirs.secret, keys->secret, KEYS_BYTES) == 0;
+}
+
+/* ASK-DIR/SWEEP-xxxxxxxx, after the coordinator's key: two sweeps of one name do not meet. */
+static int own_dir(char **out, const struct site_ask *ask, const json_t *run, struct err *e)
+{
+    if (mkdir(ask->dir, 0777) < 0 && errno != EEXIST)
+        return err_set(e, -errno, "--dir '%s': %s", ask->dir, strerror(errno));
+    AUTO(free) char *root = realpath(ask->dir, NULL);
+    if (!root || access(root, W_OK) < 0)
+        return err_set(e, -errno, "--dir '%s': %s", ask->dir, strerror(errno));
+    const uint8_t *k = ask->keys->other;
+    *out = xasprintf("%s/%s-%02x%02x%02x%02x", root, text(run, "sweep"), k[0], k[1], k[2], k[3]);
+    return 0;
+}
+
+int site_new(struct site **out, const struct site_ask *ask, const json_t *run, struct err *e)
+{
+    AUTO(site) struct site *s = xzalloc(sizeof *s);
+    const char *wdir = ask->wdir ? ask->wdir : text(run, "wdir");
+    s->wdir = realpath(wdir, NULL);
+    if (!s->wdir || access(s->wdir, X_OK) < 0) {
+        int code = errno;
+        err_set(e, -code, "trials run in '%s': on this node: %s", wdir, strerror(code));
+        return err_hint(e, "mount or copy it here, or drover worker --wdir DIR for another one");
+    }
+    AUTO(free) char *sweep = sweep_of(text(run, "dir"));
+    if (ask->keys && !is_here(sweep, ask->keys)) {
+        int rc = own_dir(&s->dir, ask, run, e);
+        if (rc < 0)
+            return rc;
+    }
+    *out = TAKE(s);
+    return 0;
+}
+
+void site_free(struct site *s)
+{
+    if (!s)
+        return;
+    free(s->wdir);
+    free(s->dir);
+    free(s);
+}
+
+const char *site_wdir(const struct site *s)
+{
+    return s->wdir;
+}
+
+const char *site_dir(const struct site *s)
+{
+    return s ? s->dir : NULL;
+}

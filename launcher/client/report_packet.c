@@ -1,0 +1,97 @@
+#include "launcher/client/report_packet.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How many bytes the character at `s` takes, 0 where it is no UTF-8 (RFC 3629, table 3-7 of
+ * Unicode: no overlong forms, no surrogates). `s` ends with a NUL, which ends any sequence. */
+static int utf8_length(const unsigned char *s)
+{
+    if (s[0] < 0x80)
+        return 1;
+    int more = s[0] >= 0xf0 ? 3 : s[0] >= 0xe0 ? 2 : 1;
+    unsigned char low = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf;
+    if (s[0] < 0xc2 || s[0] > 0xf4 || s[1] < low || s[1] > high)
+        return 0;
+    for (int i = 2; i <= more; i++)
+        if (s[i] < 0x80 || s[i] > 0xbf)
+            return 0;
+    return more + 1;
+}
+
+static int put_name(struct strbuf *out, const char *name, struct err *e)
+{
+    if (!name || !*name)
+        return err_set(e, -EINVAL, "a metric has no name");
+    if (strcmp(name, "step") == 0)
+        return err_set(e, -EINVAL, "a metric is called 'step', which is the step's own name");
+    strbuf_putc(out, '"');
+    for (const unsigned char *s = (const unsigned char *)name; *s;) {
+        int len = utf8_length(s);
+        if (len == 0)
+            return err_set(e, -EINVAL, "the name of a metric is no UTF-8");
+        if (*s == '"' || *s == '\\')
+            strbuf_printf(out, "\\%c", *s);
+        else if (*s < 0x20)
+            strbuf_printf(out, "\\u%04x", *s);
+        else
+            strbuf_add(out, s, (size_t)len);
+        s += len;
+    }
+    strbuf_puts(out, "\":");
+    return 0;
+}
+
+static void put_value(struct strbuf *out, double value)
+{
+    if (isnan(value))
+        strbuf_puts(out, "\"nan\"");
+    else if (isinf(value))
+        strbuf_puts(out, value > 0 ? "\"inf\"" : "\"-inf\"");
+    else
+        strbuf_printf(out, "%.17g", value);
+}
+
+int packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n,
+                  struct err *e)
+{
+    /* The program may have chosen a locale that writes 0,41. */
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!c)
+        return err_set(e, -errno, "locale C: %s", strerror(errno));
+    locale_t before = uselocale(c);
+    strbuf_printf(out, "{\"step\":%" PRId64, step);
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0 && out->len <= PACKET_BYTES_MAX; i++) {
+        strbuf_putc(out, ',');
+        rc = put_name(out, m[i].name, e);
+        put_value(out, m[i].value);
+    }
+    strbuf_putc(out, '}');
+    uselocale(before);
+    freelocale(c);
+    if (rc == 0 && out->len > PACKET_BYTES_MAX)
+        return err_set(e, -EMSGSIZE, "a report has more than %d bytes", PACKET_BYTES_MAX);
+    return rc;
+}
+
+bool packet_is_stop(const char *packet, size_t len)
+{
+    static const char *const words[] = {"\"stop\"", ":", "true"};
+    const char *at = memmem(packet, len, words[0], strlen(words[0]));
+    const char *end = packet + len;
+    for (size_t i = 0; at && i < sizeof words / sizeof *words; i++) {
+        while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
+            at++;
+        size_t word = strlen(words[i]);
+        if ((size_t)(end - at) < word || memcmp(at, words[i], word) != 0)
+            return false;
+        at += word;
+    }
+    return at != NULL;
+}

@@ -1,0 +1,25 @@
+/* packet - the packets between a rank and the launcher above it: metrics up, "stop" down. */
+#ifndef DROVER_REPORT_PACKET_H
+#define DROVER_REPORT_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/strbuf.h"
+#include "launcher/client/client.h"
+
+enum { PACKET_BYTES_MAX = 60 * 1024 };
+
+/* Appends {"step":3,"loss":0.41}: 17 significant digits, whatever the locale; NaN and the
+ * infinities as "nan", "inf" and "-inf".
+ *   -EINVAL    a name is missing, "step" or no UTF-8
+ *   -EMSGSIZE  longer than PACKET_BYTES_MAX */
+int packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n,
+                  struct err *e);
+
+/* True for a packet that says {"stop":true}. */
+bool packet_is_stop(const char *packet, size_t len);
+
+#endif

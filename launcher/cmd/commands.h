@@ -1,0 +1,18 @@
+/* cmd - the commands of drover that are its own. Each takes argv from its name on, prints, and
+ * returns the exit status. */
+#ifndef DROVER_COMMANDS_H
+#define DROVER_COMMANDS_H
+
+enum {
+    CMD_FAILED = 1, /* the work failed */
+    CMD_USAGE = 2   /* the command line or a file is wrong, and nothing was started */
+};
+
+int cmd_run(int argc, char **argv);
+int cmd_torchrun(int argc, char **argv);
+int cmd_machine(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_logs(int argc, char **argv);
+int cmd_kill(int argc, char **argv);
+
+#endif

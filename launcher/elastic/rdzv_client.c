@@ -1,0 +1,350 @@
+#include "launcher/elastic/rdzv_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/log.h"
+#include "launcher/elastic/rdzv_server.h"
+#include "launcher/node/netif.h"
+#include "launcher/node/port_hold.h"
+#include "launcher/node/resolve.h"
+#include "launcher/remote/control.h"
+
+enum {
+    RETRY_MS = 300,
+    QUIET_MS = 10000, /* then it is said who is waited for */
+    ADDRESSES_MAX = 8
+};
+
+struct rdzv {
+    struct rdzv_want want;
+    struct rdzv_events ev;
+    void *arg;
+    uv_loop_t *loop;
+    struct resolve *resolve;
+    struct rdzv_host *host; /* NULL: another node has it */
+    struct sockaddr_storage to[ADDRESSES_MAX];
+    int to_count, to_next;
+    int port;          /* where the host listens */
+    uv_timer_t timer;  /* the next try; then until it is said that we wait */
+    uint64_t begun_ms; /* when the first one was looked up */
+    struct dial *dial; /* a try that runs */
+    bool told;         /* that nobody answers */
+    struct control *link;
+    int port_fd; /* keeps MASTER_PORT free for us until the attempt begins */
+};
+
+/* A try to connect; it outlives a struct rdzv that is closed meanwhile. */
+struct dial {
+    uv_tcp_t tcp;
+    uv_connect_t req;
+    struct rdzv *rdzv; /* NULL: nobody wants it any more */
+};
+
+static void fail(struct rdzv *r, const struct err *e)
+{
+    control_close(TAKE(r->link));
+    uv_timer_stop(&r->timer);
+    r->ev.failed(r->arg, e);
+}
+
+static void fail_text(struct rdzv *r, int code, const char *why)
+{
+    struct err e = {0};
+    err_set(&e, code, "rendezvous at %s:%d: %s", r->want.host, r->port, why);
+    fail(r, &e);
+}
+
+/* ---- what the host says ------------------------------------------------------------------------
+ */
+
+static void free_port(struct rdzv *r)
+{
+    auto_fd(&r->port_fd);
+    r->port_fd = -1;
+}
+
+static void on_long_wait(uv_timer_t *t)
+{
+    const struct rdzv *r = t->data;
+    log_warn("at %s:%d: other nodes are waited for", r->want.host, r->port);
+}
+
+static int take_place(struct rdzv *r, const json_t *head)
+{
+    int64_t node = 0, nodes = 0, first = 0, world = 0, port = 0;
+    const char *address = NULL;
+    if (json_want_int(&node, head, "node", NULL) < 0 ||
+        json_want_int(&nodes, head, "nodes", NULL) < 0 ||
+        json_want_int(&first, head, "first", NULL) < 0 ||
+        json_want_int(&world, head, "world", NULL) < 0 ||
+        json_want_int(&port, head, "port", NULL) < 0 ||
+        json_want_str(&address, head, "address", NULL) < 0)
+        return -EBADMSG;
+    if (nodes < 1 || nodes > r->want.nodes_max || node < 0 || node >= nodes || first < 0 ||
+        world > INT_MAX || first > world - r->want.ranks || port < 1 || port > 65535)
+        return -EBADMSG;
+    const struct rdzv_place p = {(int)node, (int)nodes, (int)first, (int)world, address, (int)port};
+    uv_timer_stop(&r->timer);
+    free_port(r); /* node 0's launcher holds it from now on */
+    r->ev.place(r->arg, &p);
+    return 0;
+}
+
+static int take_stop(struct rdzv *r, const json_t *head)
+{
+    bool failure = false;
+    const char *why = NULL;
+    if (json_want_bool(&failure, head, "failure", NULL) < 0 ||
+        json_want_str(&why, head, "why", NULL) < 0)
+        return -EBADMSG;
+    r->ev.stop(r->arg, failure, why);
+    return 0;
+}
+
+static void on_frame(void *arg, const struct control_frame *f)
+{
+    struct rdzv *r = arg;
+    const char *why = "not understood";
+    if (strcmp(f->type, "over") == 0) {
+        r->ev.over(r->arg);
+        return;
+    }
+    if (strcmp(f->type, "no") == 0) {
+        (void)json_may_str(&why, f->head, "why", NULL); /* then it says no more */
+        fail_text(r, -EPERM, why);
+        return;
+    }
+    int rc = strcmp(f->type, "place") == 0  ? take_place(r, f->head)
+             : strcmp(f->type, "stop") == 0 ? take_stop(r, f->head)
+                                            : -EBADMSG;
+    if (rc < 0)
+        fail_text(r, rc, "what its host says is not understood; all nodes need the same drover");
+}
+
+static void on_host_gone(void *arg, const char *why)
+{
+    struct rdzv *r = arg;
+    AUTO(free) char *text = xasprintf("its host is gone: %s", why);
+    fail_text(r, -ECONNRESET, text);
+}
+
+/* ---- coming there ------------------------------------------------------------------------------
+ */
+
+static void on_dial_closed(uv_handle_t *h)
+{
+    free(h->data);
+}
+
+static int look_up(struct rdzv *r, struct err *e);
+
+static void on_retry(uv_timer_t *t)
+{
+    struct rdzv *r = t->data;
+    struct err e = {0};
+    if (look_up(r, &e) < 0)
+        fail(r, &e);
+}
+
+/* From the name on: it may have come meanwhile, or stand for another address. */
+static void try_later(struct rdzv *r, const char *error)
+{
+    int64_t waited_ms = (int64_t)(uv_now(r->loop) - r->begun_ms);
+    if (waited_ms >= r->want.join_ms) {
+        AUTO(free)
+        char *why = xasprintf("no host in %g s: %s", (double)r->want.join_ms / 1000, error);
+        fail_text(r, -ETIMEDOUT, why);
+        return;
+    }
+    if (!r->told && (waited_ms >= QUIET_MS || r->to_count == 0)) {
+        r->told = true;
+        log_warn("no host at %s:%d yet (%s); it is waited for", r->want.host, r->port, error);
+    }
+    uv_timer_start(&r->timer, on_retry, RETRY_MS, 0);
+}
+
+static int take_over(struct rdzv *r, const struct dial *d, struct err *e)
+{
+    static const struct control_events events = {.frame = on_frame, .ended = on_host_gone};
+    uv_os_fd_t fd = -1;
+    int rc = uv_fileno((const uv_handle_t *)&d->tcp, &fd);
+    int own = rc == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (own < 0)
+        return err_set(e, rc ? rc : -errno, "rendezvous: the connection cannot be kept");
+    rc = control_open(&r->link, r->loop, own, &events, r, e);
+    if (rc == 0)
+        control_trust(r->link, CONTROL_SILENT_MS);
+    return rc;
+}
+
+static void try_next(struct rdzv *r);
+
+static void try_other(struct rdzv *r, int error)
+{
+    if (r->to_next < r->to_count)
+        try_next(r);
+    else
+        try_later(r, uv_strerror(error));
+}
+
+static void on_connected(uv_connect_t *req, int status)
+{
+    struct dial *d = req->data;
+    struct rdzv *r = d->rdzv;
+    struct err e = {0};
+    if (r) {
+        r->dial = NULL;
+        if (status < 0)
+            try_other(r, status);
+        else if (take_over(r, d, &e) < 0 || rdzv_join(r, &e) < 0)
+            fail(r, &e);
+    }
+    uv_close((uv_handle_t *)&d->tcp, on_dial_closed);
+}
+
+static void try_next(struct rdzv *r)
+{
+    struct dial *d = xzalloc(sizeof *d);
+    uv_tcp_init(r->loop, &d->tcp);
+    d->tcp.data = d->req.data = d;
+    d->rdzv = r;
+    const struct sockaddr *to = (const struct sockaddr *)&r->to[r->to_next++];
+    int rc = uv_tcp_connect(&d->req, &d->tcp, to, on_connected);
+    if (rc == 0) {
+        r->dial = d;
+        return;
+    }
+    uv_close((uv_handle_t *)&d->tcp, on_dial_closed);
+    try_other(r, rc);
+}
+
+/* ---- where it is -------------------------------------------------------------------------------
+ */
+
+static bool is_ours(const struct addrinfo *found)
+{
+    for (const struct addrinfo *a = found; a; a = a->ai_next) {
+        char text[64];
+        if (getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST))
+            continue;
+        AUTO(free) char *interface = netif_of(text, NULL);
+        if (interface)
+            return true;
+    }
+    return false;
+}
+
+static void keep_addresses(struct rdzv *r, const struct addrinfo *found)
+{
+    r->to_count = r->to_next = 0;
+    for (const struct addrinfo *a = found; a && r->to_count < ADDRESSES_MAX; a = a->ai_next) {
+        struct sockaddr_storage *to = &r->to[r->to_count];
+        if (a->ai_addrlen > sizeof *to)
+            continue;
+        memcpy(to, a->ai_addr, a->ai_addrlen);
+        in_port_t port = htons((uint16_t)r->port);
+        if (a->ai_family == AF_INET)
+            ((struct sockaddr_in *)to)->sin_port = port;
+        else
+            ((struct sockaddr_in6 *)to)->sin6_port = port;
+        r->to_count++;
+    }
+}
+
+static void on_resolved(void *arg, int i, int status, const struct addrinfo *found)
+{
+    struct rdzv *r = arg;
+    struct err e = {0};
+    if (status != 0) {
+        try_later(r, gai_strerror(status));
+        return;
+    }
+    bool host = !r->host && (r->want.is_host == 1 || (r->want.is_host < 0 && is_ours(found)));
+    int rc = host ? rdzv_host_open(&r->host, r->loop, &r->want, &r->port, &e) : 0;
+    /* One beside us may have it; then the two are nodes of one machine. */
+    if (rc < 0 && (rc != -EADDRINUSE || r->want.is_host == 1)) {
+        fail(r, &e);
+        return;
+    }
+    keep_addresses(r, found);
+    try_next(r);
+}
+
+static int look_up(struct rdzv *r, struct err *e)
+{
+    char *names[] = {(char *)r->want.host, NULL};
+    resolve_close(TAKE(r->resolve));
+    return resolve_open(&r->resolve, r->loop, names, on_resolved, r, e);
+}
+
+/* ---- life --------------------------------------------------------------------------------------
+ */
+
+int rdzv_join(struct rdzv *r, struct err *e)
+{
+    int port = 0;
+    free_port(r);
+    int rc = port_hold(&r->port_fd, &port, 0, e);
+    if (rc < 0)
+        return rc;
+    uv_timer_start(&r->timer, on_long_wait, QUIET_MS, 0);
+    if (r->link)
+        control_send(r->link,
+                     json_pack("{s:s,s:o,s:i,s:i,s:o,s:i,s:i,s:o,s:b}", "t", "join", "id",
+                               json_text(r->want.id), "min", r->want.nodes_min, "max",
+                               r->want.nodes_max, "name", json_text(r->want.name), "ranks",
+                               r->want.ranks, "port", port, "endpoint", json_text(r->want.host),
+                               "host", r->host != NULL),
+                     NULL, 0);
+    return 0;
+}
+
+void rdzv_ended(struct rdzv *r, bool well, const char *why)
+{
+    if (r->link)
+        control_send(r->link,
+                     json_pack("{s:s,s:b,s:o}", "t", "ended", "well", well, "why", json_text(why)),
+                     NULL, 0);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    free(h->data);
+}
+
+void rdzv_close(struct rdzv *r)
+{
+    if (!r)
+        return;
+    resolve_close(r->resolve);
+    if (r->dial)
+        r->dial->rdzv = NULL;
+    control_close(r->link);
+    rdzv_host_close(r->host);
+    free_port(r);
+    uv_close((uv_handle_t *)&r->timer, on_closed);
+}
+
+int rdzv_open(struct rdzv **out, uv_loop_t *loop, const struct rdzv_want *want,
+              const struct rdzv_events *ev, void *arg, struct err *e)
+{
+    AUTO(rdzv) struct rdzv *r = xzalloc(sizeof *r);
+    r->want = *want;
+    r->ev = *ev;
+    r->arg = arg;
+    r->loop = loop;
+    r->port = want->port;
+    r->port_fd = -1;
+    uv_timer_init(loop, &r->timer);
+    r->timer.data = r;
+    r->begun_ms = uv_now(loop);
+    int rc = look_up(r, e);
+    if (rc < 0)
+        return rc;
+    *out = TAKE(r);
+    return 0;
+}

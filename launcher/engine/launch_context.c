@@ -1,0 +1,74 @@
+#include "launcher/engine/launch_context.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "launcher/engine/engine.h"
+
+struct launcher {
+    struct topo *topo;
+    struct engine *engine;
+    struct rendezvous *rendezvous; /* from the first job on that needs it */
+    char **env;                    /* ours, before libpmix adds its own */
+};
+
+/* Each rank takes some of our descriptors. The guardian was forked before: ranks inherit what the
+ * user has set. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+        return;
+    r.rlim_cur = r.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &r); /* where not, opening fails with a reason */
+}
+
+int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, struct err *e)
+{
+    raise_descriptor_limit();
+    signal(SIGPIPE, SIG_IGN); /* who has gone is told by what a write returns */
+    AUTO(launcher) struct launcher *l = xzalloc(sizeof *l);
+    l->env = strv_copy(environ);
+    int rc = topo_load(&l->topo, e);
+    if (rc == 0)
+        rc = engine_open(&l->engine, loop, g, e);
+    if (rc < 0)
+        return rc;
+    *out = TAKE(l);
+    return 0;
+}
+
+void launcher_close(struct launcher *l)
+{
+    if (!l)
+        return;
+    engine_close(l->engine);
+    rendezvous_close(l->rendezvous);
+    topo_free(l->topo);
+    strv_free(l->env);
+    free(l);
+}
+
+const struct topo *launcher_topo(const struct launcher *l)
+{
+    return l->topo;
+}
+
+int launcher_meet(struct rendezvous_job **out, struct launcher *l, const struct plan *p,
+                  const struct rendezvous_events *ev, void *arg, struct err *e)
+{
+    int rc = 0;
+    if (!l->rendezvous)
+        rc = rendezvous_open(&l->rendezvous, engine_loop(l->engine), topo_hwloc(l->topo), e);
+    return rc < 0 ? rc : rendezvous_join(out, l->rendezvous, p, ev, arg, e);
+}
+
+struct engine *launcher_engine(const struct launcher *l)
+{
+    return l->engine;
+}
+
+char *const *launcher_env(const struct launcher *l)
+{
+    return l->env;
+}

@@ -1,0 +1,198 @@
+#include "launcher/guardian/guardian_msg.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { READ_BYTES = 64 << 10 };
+
+/* What leads a payload; the strings follow, each with its NUL: argv, env, then those of wdir, cpus,
+ * mems and cgroup that are there. */
+struct rank_head {
+    uint32_t argc, envc;
+    uint32_t has_name[4]; /* of wdir, cpus, mems, cgroup */
+    uint32_t has_report, has_pmi;
+};
+
+void gwire_close(struct gwire_fds *f)
+{
+    for (int i = 0; i < f->count; i++)
+        close(f->fd[i]);
+    f->count = 0;
+}
+
+static size_t strings_size(char *const *v)
+{
+    size_t bytes = 0;
+    for (; v && *v; v++)
+        bytes += strlen(*v) + 1;
+    return bytes;
+}
+
+static void put_string(struct strbuf *to, const char *s)
+{
+    if (s)
+        strbuf_add(to, s, strlen(s) + 1);
+}
+
+int gwire_put_rank(struct strbuf *to, uint32_t job, const struct guardian_rank *r, struct err *e)
+{
+    const char *const names[] = {r->wdir, r->cpus, r->mems, r->cgroup};
+    struct rank_head rh = {.argc = (uint32_t)strv_len(r->argv),
+                           .envc = (uint32_t)strv_len(r->env),
+                           .has_report = r->report_fd >= 0,
+                           .has_pmi = r->pmi_fd >= 0};
+    size_t bytes = sizeof rh + strings_size(r->argv) + strings_size(r->env);
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        rh.has_name[i] = names[i] != NULL;
+        bytes += names[i] ? strlen(names[i]) + 1 : 0;
+    }
+    if (bytes > GWIRE_PAYLOAD_MAX)
+        return err_set(e, -E2BIG, "rank %d: arguments and environment have %zu bytes, more than %d",
+                       r->rank, bytes, GWIRE_PAYLOAD_MAX);
+
+    struct gwire_head h = {
+        .type = GWIRE_SPAWN, .job = job, .rank = r->rank, .payload = (uint32_t)bytes};
+    strbuf_add(to, &h, sizeof h);
+    strbuf_add(to, &rh, sizeof rh);
+    for (uint32_t i = 0; i < rh.argc; i++)
+        put_string(to, r->argv[i]);
+    for (uint32_t i = 0; i < rh.envc; i++)
+        put_string(to, r->env[i]);
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        put_string(to, names[i]);
+    return 0;
+}
+
+/* The next string of [*at, end), or NULL where none ends in there. */
+static char *get_string(char **at, const char *end)
+{
+    char *s = *at;
+    char *nul = memchr(s, '\0', (size_t)(end - s));
+    if (nul)
+        *at = nul + 1;
+    return nul ? s : NULL;
+}
+
+/* `n` strings into v[0...n], with the final NULL. */
+static bool get_strings(char **v, uint32_t n, char **at, const char *end)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!(v[i] = get_string(at, end)))
+            return false;
+    v[n] = NULL;
+    return true;
+}
+
+int gwire_get_rank(struct guardian_rank *r, char ***words, const struct gwire_head *h,
+                   char *payload, const struct gwire_fds *f)
+{
+    struct rank_head rh;
+    if (h->payload < sizeof rh)
+        return -EBADMSG;
+    memcpy(&rh, payload, sizeof rh);
+    char *at = payload + sizeof rh;
+    const char *end = payload + h->payload;
+    if ((uint64_t)rh.argc + rh.envc > (uint64_t)(end - at)) /* each has a byte at least */
+        return -EBADMSG;
+    AUTO(free) char **v = try_calloc((size_t)rh.argc + rh.envc + 2, sizeof *v);
+    if (!v)
+        return -ENOMEM;
+    char **env = v + rh.argc + 1;
+    char *names[COUNT_OF(rh.has_name)] = {0};
+    bool ok = get_strings(v, rh.argc, &at, end) && get_strings(env, rh.envc, &at, end);
+    for (size_t i = 0; ok && i < COUNT_OF(names); i++)
+        ok = !rh.has_name[i] || (names[i] = get_string(&at, end));
+    if (!ok || at != end || rh.argc == 0)
+        return -EBADMSG;
+    int report = GUARDIAN_REPORT_FD, pmi = rh.has_report ? report + 1 : report;
+    if (f->count != (rh.has_pmi ? pmi + 1 : pmi))
+        return -EMFILE;
+    *r = (struct guardian_rank){.rank = h->rank,
+                                .argv = v,
+                                .env = env,
+                                .wdir = names[0],
+                                .cpus = names[1],
+                                .mems = names[2],
+                                .cgroup = names[3],
+                                .fds = {f->fd[0], f->fd[1], f->fd[2]},
+                                .report_fd = rh.has_report ? f->fd[report] : -1,
+                                .pmi_fd = rh.has_pmi ? f->fd[pmi] : -1};
+    *words = TAKE(v);
+    return 0;
+}
+
+void gwire_in_free(struct gwire_in *in)
+{
+    for (size_t i = 0; i < in->fds_count; i++)
+        gwire_close(&in->fds[i]);
+    free(in->fds);
+    strbuf_free(&in->bytes);
+    *in = (struct gwire_in){0};
+}
+
+/* Keeps what descriptors came. The kernel ends a read after one set, so an entry is one message's;
+ * a set that was cut counts as well, to keep the order. */
+static void keep_fds(struct gwire_in *in, struct msghdr *m)
+{
+    struct gwire_fds f = {0};
+    bool any = (m->msg_flags & MSG_CTRUNC) != 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        any = true;
+        f.count = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(f.fd, CMSG_DATA(c), (size_t)f.count * sizeof(int));
+    }
+    if (!any)
+        return;
+    in->fds = xrealloc(in->fds, in->fds_count + 1, sizeof *in->fds);
+    in->fds[in->fds_count++] = f;
+}
+
+int gwire_fill(struct gwire_in *in, int sock)
+{
+    strbuf_consume(&in->bytes, in->taken);
+    in->taken = 0;
+    char bytes[READ_BYTES];
+    union {
+        char space[CMSG_SPACE(GUARDIAN_RANK_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec iov = {.iov_base = bytes, .iov_len = sizeof bytes};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control.space,
+                       .msg_controllen = sizeof control.space};
+    ssize_t n = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+    if (n == 0)
+        return -ECONNRESET;
+    keep_fds(in, &m);
+    strbuf_add(&in->bytes, bytes, (size_t)n);
+    return 1;
+}
+
+int gwire_take(struct gwire_in *in, struct gwire_head *h, char **payload, struct gwire_fds *f)
+{
+    size_t there = in->bytes.len - in->taken;
+    if (there < sizeof *h)
+        return 0;
+    struct gwire_head head;
+    memcpy(&head, in->bytes.data + in->taken, sizeof head);
+    if (head.type < GWIRE_SPAWN || head.type > GWIRE_CLEARED || head.payload > GWIRE_PAYLOAD_MAX)
+        return -EBADMSG;
+    if (there < sizeof head + head.payload)
+        return 0;
+    *h = head;
+    *payload = in->bytes.data + in->taken + sizeof head;
+    in->taken += sizeof head + head.payload;
+    *f = (struct gwire_fds){0};
+    if (head.type == GWIRE_SPAWN && in->fds_count > 0) {
+        *f = in->fds[0];
+        memmove(in->fds, in->fds + 1, --in->fds_count * sizeof *in->fds);
+    }
+    return 1;
+}

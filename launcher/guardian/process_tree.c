@@ -1,0 +1,291 @@
+#include "launcher/guardian/process_tree.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/strbuf.h"
+
+enum {
+    PATH_BYTES = 96,
+    STAT_BYTES = 1024,        /* a name of 64 bytes at most and 51 numbers */
+    ENV_BYTES_MAX = 16 << 20, /* more than the kernel lets a program start with, usually */
+    READ_BYTES = 16 << 10
+};
+
+/* Opens /proc/PID/NAME for reading; or -errno. */
+static int proc_open(pid_t pid, const char *name)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? -ESRCH : -errno;
+    return fd;
+}
+
+/* Reads /proc/PID/stat, and where its environment lies (0, 0 where that is not to be seen). */
+static int read_stat(struct ward *out, unsigned long env[2], pid_t pid)
+{
+    AUTO(fd) int fd = proc_open(pid, "stat");
+    if (fd < 0)
+        return fd;
+    char text[STAT_BYTES];
+    ssize_t n = read(fd, text, sizeof text - 1);
+    if (n <= 0)
+        return -ESRCH;
+    text[n] = '\0';
+    /* The name may hold anything, brackets and spaces too: the numbers follow the last ')'. */
+    const char *after = strrchr(text, ')');
+    struct ward w = {.pid = pid};
+    unsigned long long start;
+    if (!after || sscanf(after + 1,
+                         " %c %d %d %d"                 /* state parent group session */
+                         " %*d %*d %*u %*u %*u %*u %*u" /* terminal ... cmajflt */
+                         " %*u %*u %*d %*d %*d %*d"     /* utime ... nice */
+                         " %*d %*d %llu"                /* threads itrealvalue starttime */
+                         " %*u %*d %*u %*u %*u %*u %*u" /* vsize ... kstkesp */
+                         " %*u %*u %*u %*u %*u %*u %*u" /* kstkeip ... nswap */
+                         " %*u %*d %*d %*u %*u %*u %*u" /* cnswap ... guest_time */
+                         " %*d %*u %*u %*u %*u %*u"     /* cguest_time ... arg_end */
+                         " %lu %lu",                    /* env_start env_end */
+                         &w.state, &w.parent, &w.group, &w.session, &start, &env[0], &env[1]) != 7)
+        return -ESRCH;
+    w.start = start;
+    *out = w;
+    return 0;
+}
+
+int wards_read(struct ward *out, pid_t pid)
+{
+    unsigned long env[2];
+    return read_stat(out, env, pid);
+}
+
+/* PF_EXITING of the kernel's sched.h: it is set before descriptors are closed, so before others can
+ * notice. */
+bool wards_is_over(pid_t pid)
+{
+    enum { EXITING = 4 };
+    char text[STAT_BYTES], state;
+    unsigned flags;
+    AUTO(fd) int fd = proc_open(pid, "stat");
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (n <= 0)
+        return true;
+    text[n] = '\0';
+    const char *after = strrchr(text, ')');
+    return after && sscanf(after + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) == 2 &&
+           (state == 'Z' || state == 'X' || (flags & EXITING));
+}
+
+uint64_t wards_now(void)
+{
+    struct timespec t = {0};
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK);
+    return (uint64_t)t.tv_sec * ticks + (uint64_t)t.tv_nsec / (1000000000 / ticks);
+}
+
+/* All of a file in /proc, up to `max` bytes. */
+static void proc_slurp(struct strbuf *out, int fd, size_t max)
+{
+    char bytes[READ_BYTES];
+    ssize_t n;
+    while (out->len < max && (n = read(fd, bytes, sizeof bytes)) > 0)
+        strbuf_add(out, bytes, (size_t)n);
+}
+
+/* Whether the name of a process's program (AT_EXECFN) lies at `place`. True as well where no name
+ * is given (a 32-bit program); false where the kernel has not come to that yet. */
+static bool name_lies_at(unsigned long place, pid_t pid)
+{
+    AUTO(fd) int fd = proc_open(pid, "auxv");
+    unsigned long entry[2] = {0}; /* type, value; the last one is 0, 0 */
+    bool any = false;
+    while (fd >= 0 && read(fd, entry, sizeof entry) == sizeof entry && entry[0] != AT_NULL) {
+        if (entry[0] == AT_EXECFN)
+            return entry[1] == place;
+        any = true;
+    }
+    return any;
+}
+
+/* What it means that a process showed no environment: 0: it has none; -EAGAIN: it has not got it
+ * yet. The kernel lays out a program's strings upwards: arguments, environment, name (fs/exec.c,
+ * fs/binfmt_elf.c). So an empty environment ends where the name begins, one that is being laid out
+ * ends before that, and one not yet begun is nowhere. */
+static int no_environment(pid_t pid)
+{
+    struct ward w;
+    unsigned long env[2];
+    int rc = read_stat(&w, env, pid);
+    if (rc == -ESRCH || (rc == 0 && w.state == 'Z'))
+        return 0;
+    if (rc < 0)
+        return rc;
+    return env[0] != 0 && env[0] == env[1] && name_lies_at(env[1], pid) ? 0 : -EAGAIN;
+}
+
+int wards_env(char **value, pid_t pid, const char *name)
+{
+    *value = NULL;
+    AUTO(fd) int fd = proc_open(pid, "environ");
+    if (fd < 0)
+        return fd == -ESRCH || fd == -EACCES || fd == -EPERM ? 0 : fd;
+    AUTO(strbuf) struct strbuf env = {0};
+    proc_slurp(&env, fd, ENV_BYTES_MAX);
+    if (env.len == 0)
+        return no_environment(pid);
+    size_t len = strlen(name);
+    const char *end = strbuf_str(&env) + env.len;
+    for (const char *at = strbuf_str(&env); at < end; at += strlen(at) + 1)
+        if (strncmp(at, name, len) == 0 && at[len] == '=') {
+            *value = xstrdup(at + len + 1);
+            break;
+        }
+    return 0;
+}
+
+/* The children as a scan of all processes shows them. */
+static int children_by_scan(pid_t **out)
+{
+    struct wards w = {0};
+    int rc = wards_scan(&w);
+    if (rc < 0)
+        return rc;
+    pid_t *pids = xcalloc(w.count, sizeof *pids);
+    int n = 0;
+    for (size_t i = 0; i < w.count; i++)
+        if (w.all[i].parent == getpid())
+            pids[n++] = w.all[i].pid;
+    wards_end(&w);
+    *out = pids;
+    return n;
+}
+
+int wards_children(pid_t **out)
+{
+    char name[PATH_BYTES / 2];
+    snprintf(name, sizeof name, "task/%d/children", (int)getpid());
+    AUTO(fd) int fd = proc_open(getpid(), name);
+    if (fd < 0)
+        return children_by_scan(out); /* a kernel without CONFIG_PROC_CHILDREN */
+    AUTO(strbuf) struct strbuf text = {0};
+    proc_slurp(&text, fd, SIZE_MAX);
+    AUTO(free) pid_t *pids = xcalloc(text.len / 2 + 1, sizeof *pids); /* a digit and a space each */
+    int n = 0;
+    char *at = text.data, *end = NULL;
+    for (long pid; at && (pid = strtol(at, &end, 10)) > 0 && end != at; at = end)
+        pids[n++] = (pid_t)pid;
+    *out = TAKE(pids);
+    return n;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct ward *x = a, *y = b;
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+int wards_scan(struct wards *out)
+{
+    DIR *proc = opendir("/proc");
+    if (!proc)
+        return -errno;
+    struct wards w = {0};
+    size_t room = 0;
+    for (const struct dirent *d; (d = readdir(proc));) {
+        struct ward one;
+        if (!isdigit((unsigned char)d->d_name[0]) || wards_read(&one, atoi(d->d_name)) < 0)
+            continue;
+        if (w.count == room) {
+            room = room ? room * 2 : 256;
+            w.all = xrealloc(w.all, room, sizeof *w.all);
+        }
+        w.all[w.count++] = one;
+    }
+    closedir(proc);
+    if (w.count)
+        qsort(w.all, w.count, sizeof *w.all, by_pid);
+    *out = w;
+    return 0;
+}
+
+void wards_end(struct wards *w)
+{
+    free(w->all);
+    *w = (struct wards){0};
+}
+
+struct ward *wards_find(const struct wards *w, pid_t pid)
+{
+    const struct ward key = {.pid = pid};
+    return w->count ? bsearch(&key, w->all, w->count, sizeof *w->all, by_pid) : NULL;
+}
+
+bool wards_has(const struct wards *w, const struct ward *one)
+{
+    const struct ward *found = wards_find(w, one->pid);
+    return found && found->start == one->start;
+}
+
+void wards_mark_below(struct wards *w)
+{
+    /* One pass does where each parent has the smaller pid; more where pids have wrapped. */
+    for (bool again = true; again;) {
+        again = false;
+        for (size_t i = 0; i < w->count; i++) {
+            struct ward *one = &w->all[i];
+            const struct ward *parent = one->marked ? NULL : wards_find(w, one->parent);
+            if (parent && parent->marked)
+                again = one->marked = true;
+        }
+    }
+}
+
+/* Kills the process that `w` is a picture of; false where it is another by now, or none. */
+static bool kill_exactly(const struct ward *w)
+{
+    AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, w->pid, 0);
+    if (fd < 0 && errno == ESRCH)
+        return false;
+    struct ward now;
+    if (wards_read(&now, w->pid) < 0 || now.start != w->start)
+        return false;
+    if (fd < 0) /* old kernels and sandboxes have no pidfds: a gap of a microsecond is left */
+        return kill(w->pid, SIGKILL) == 0;
+    return syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0;
+}
+
+void wards_kill_marked(const struct wards *w)
+{
+    pid_t ours = getpgrp(), last = 0;
+    for (size_t i = 0; i < w->count; i++) {
+        const struct ward *one = &w->all[i];
+        if (!one->marked || !kill_exactly(one))
+            continue;
+        /* At once, while the member that was just hit keeps the group's number from being given
+         * away: a process that runs ahead of the scan by forking cannot leave its group so fast. */
+        if (one->group > 1 && one->group != ours && one->group != last)
+            kill(-one->group, SIGKILL);
+        last = one->group;
+    }
+}
+
+void wards_keep_marked(struct wards *w)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < w->count; i++)
+        if (w->all[i].marked)
+            w->all[kept++] = w->all[i];
+    w->count = kept;
+}

@@ -1,0 +1,215 @@
+#include "launcher/inspect/call_stacks.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/strbuf.h"
+#include "launcher/plan/env.h"
+
+enum { READ_BYTES = 4096, TEXT_MAX = 1 << 20 };
+
+struct tool {
+    struct stacks *owner;
+    uv_process_t process;
+    uv_pipe_t out;
+    struct strbuf text;
+    bool used;         /* the two handles are on the loop */
+    bool exited, read; /* what is over */
+    bool python;       /* its answer is py-spy's */
+    char scratch[READ_BYTES];
+};
+
+struct stacks {
+    struct tool tools[STACKS_MAX];
+    int count;
+    uv_timer_t limit; /* of all; at once where no tool could be started */
+    int open;         /* handles */
+    bool told;
+    void (*done)(void *arg, const char *const *texts); /* NULL: freed */
+    void *arg;
+};
+
+static void on_closed(uv_handle_t *h)
+{
+    struct stacks *s = h->data;
+    if (--s->open > 0)
+        return;
+    for (int i = 0; i < s->count; i++)
+        strbuf_free(&s->tools[i].text);
+    free(s);
+}
+
+/* gdb's frames, and all that py-spy says; not too much of either. */
+static void add_shown(struct strbuf *b, const struct tool *t)
+{
+    int lines = 0;
+    for (const char *p = strbuf_str(&t->text); *p && lines < STACKS_LINES_MAX;) {
+        size_t len = strcspn(p, "\n");
+        bool shown = t->python ? len > 0 : p[0] == '#';
+        if (shown)
+            strbuf_printf(b, "%.*s\n", (int)(len < STACKS_LINE_BYTES ? len : STACKS_LINE_BYTES), p);
+        lines += shown;
+        p += len + (p[len] != '\0');
+    }
+}
+
+static void tell(struct stacks *s)
+{
+    struct strbuf shown[STACKS_MAX] = {{0}};
+    const char *texts[STACKS_MAX];
+    if (s->told || !s->done)
+        return;
+    s->told = true;
+    uv_timer_stop(&s->limit);
+    int n = s->count;
+    for (int i = 0; i < n; i++) {
+        add_shown(&shown[i], &s->tools[i]);
+        texts[i] = strbuf_str(&shown[i]);
+    }
+    s->done(s->arg, texts);
+    for (int i = 0; i < n; i++)
+        strbuf_free(&shown[i]);
+}
+
+static void tell_when_over(struct stacks *s)
+{
+    for (int i = 0; i < s->count; i++)
+        if (!s->tools[i].exited || !s->tools[i].read)
+            return;
+    tell(s);
+}
+
+static void on_limit(uv_timer_t *t)
+{
+    tell(t->data);
+}
+
+static void on_exit_of(uv_process_t *p, int64_t status, int sig)
+{
+    struct tool *t = (struct tool *)((char *)p - offsetof(struct tool, process));
+    t->exited = true;
+    tell_when_over(t->owner);
+}
+
+static struct tool *tool_of(uv_stream_t *out)
+{
+    return (struct tool *)((char *)out - offsetof(struct tool, out));
+}
+
+static void on_room(uv_handle_t *h, size_t wanted, uv_buf_t *buf)
+{
+    struct tool *t = tool_of((uv_stream_t *)h);
+    *buf = uv_buf_init(t->scratch, sizeof t->scratch);
+}
+
+static void on_read(uv_stream_t *out, ssize_t n, const uv_buf_t *buf)
+{
+    struct tool *t = tool_of(out);
+    if (n > 0 && t->text.len < TEXT_MAX)
+        strbuf_add(&t->text, buf->base, (size_t)n);
+    if (n >= 0)
+        return;
+    uv_read_stop(out);
+    t->read = true;
+    tell_when_over(t->owner);
+}
+
+static int spawn(struct tool *t, uv_loop_t *loop, const char *const *argv, char **env)
+{
+    uv_stdio_container_t io[3] = {
+        {.flags = UV_IGNORE},
+        {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&t->out},
+        {.flags = UV_IGNORE}};
+    uv_process_options_t o = {.exit_cb = on_exit_of,
+                              .file = argv[0],
+                              .args = (char **)argv,
+                              .env = env,
+                              .stdio = io,
+                              .stdio_count = 3};
+    return uv_spawn(loop, &t->process, &o);
+}
+
+static void close_handle(struct stacks *s, uv_handle_t *h)
+{
+    h->data = s;
+    uv_close(h, on_closed);
+}
+
+static bool is_installed(const char *name)
+{
+    AUTO(free) char *path = xstrdup(getenv("PATH") ? getenv("PATH") : "");
+    for (char *rest = path, *dir; (dir = strsep(&rest, ":"));) {
+        AUTO(free) char *file = xasprintf("%s/%s", *dir ? dir : ".", name);
+        if (access(file, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Starts py-spy or gdb for one process; without either, its text stays empty. */
+static void start(struct tool *t, uv_loop_t *loop, const struct standing *of, char **env)
+{
+    char pid[16];
+    snprintf(pid, sizeof pid, "%d", (int)of->pid);
+    const char *py_spy[] = {"py-spy", "dump", "--nonblocking", "--pid", pid, NULL};
+    const char *gdb[] = {
+        "gdb", "-nx", "-batch", "-p", pid, "-ex", "set width 0", "-ex", "thread apply 1 bt 24",
+        NULL};
+    t->exited = t->read = true;
+    t->python = strncmp(of->name, "python", 6) == 0 && is_installed("py-spy");
+    if (!t->python && !is_installed("gdb"))
+        return;
+    t->used = true;
+    t->owner->open += 2;
+    uv_pipe_init(loop, &t->out, 0);
+    int rc = spawn(t, loop, t->python ? py_spy : gdb, env);
+    if (rc == 0)
+        rc = uv_read_start((uv_stream_t *)&t->out, on_room, on_read);
+    if (rc < 0)
+        log_debug("stack of process %s: %s", pid, uv_strerror(rc));
+    else
+        t->exited = t->read = false;
+}
+
+struct stacks *stacks_take(uv_loop_t *loop, const struct standing *of, int n,
+                           void (*done)(void *arg, const char *const *texts), void *arg)
+{
+    assert(n <= STACKS_MAX);
+    struct stacks *s = xzalloc(sizeof *s);
+    s->done = done;
+    s->arg = arg;
+    s->count = n;
+    s->open = 1;
+    uv_timer_init(loop, &s->limit);
+    s->limit.data = s;
+    AUTO(strv) char **env = strv_copy(environ);
+    env_set(&env, "DEBUGINFOD_URLS", "%s", ""); /* gdb would fetch symbols from the network */
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+        s->tools[i].owner = s;
+        start(&s->tools[i], loop, &of[i], env);
+        any |= !s->tools[i].exited;
+    }
+    uv_timer_start(&s->limit, on_limit, any ? STACKS_LIMIT_MS : 0, 0);
+    return s;
+}
+
+void stacks_free(struct stacks *s)
+{
+    if (!s)
+        return;
+    s->done = NULL;
+    for (int i = 0; i < s->count; i++) {
+        struct tool *t = &s->tools[i];
+        if (!t->used)
+            continue;
+        if (!t->exited)
+            uv_process_kill(&t->process, SIGKILL);
+        close_handle(s, (uv_handle_t *)&t->process);
+        close_handle(s, (uv_handle_t *)&t->out);
+    }
+    close_handle(s, (uv_handle_t *)&s->limit);
+}

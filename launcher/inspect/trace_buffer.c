@@ -1,0 +1,183 @@
+#include "launcher/inspect/trace_buffer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "launcher/client/collective_trace.h"
+
+/* A call that is being begun has no time yet: it counts from when it was first seen. */
+struct begun {
+    uint64_t seq;
+    int64_t seen_ms;
+};
+
+struct notebook {
+    int fd, ranks;
+    char *bytes; /* NOTES_RANK_BYTES for each rank; NULL: not looked at yet */
+    struct begun (*begun)[NOTES_COMMS]; /* of each rank */
+};
+
+static size_t size_of(int ranks)
+{
+    return (size_t)ranks * NOTES_RANK_BYTES;
+}
+
+int notebook_open(struct notebook **out, int ranks, struct err *e)
+{
+    AUTO(fd) int fd = memfd_create("drover-notes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, (off_t)size_of(ranks)) < 0)
+        return err_set(e, -errno, "memory for the ranks' notes: %s", strerror(errno));
+    /* What a rank cut off would be a bus error here. */
+    (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    *out = xzalloc(sizeof **out);
+    **out = (struct notebook){.fd = fd_take(&fd), .ranks = ranks};
+    (*out)->begun = xcalloc((size_t)ranks, sizeof *(*out)->begun);
+    return 0;
+}
+
+void notebook_close(struct notebook *n)
+{
+    if (!n)
+        return;
+    if (n->bytes)
+        munmap(n->bytes, size_of(n->ranks));
+    close(n->fd);
+    free(n->begun);
+    free(n);
+}
+
+char *notebook_address(const struct notebook *n, int i)
+{
+    return xasprintf("/proc/%d/fd/%d:%d", (int)getpid(), n->fd, i);
+}
+
+static int64_t ms_since(int64_t then_ms)
+{
+    int64_t ms = clock_coarse_ms() - then_ms;
+    return ms > 0 ? ms : 0;
+}
+
+/* "all_reduce of 1024 float, sum". The words come from the rank. */
+static void say_call(char out[LINEUP_WHAT_BYTES], const struct notes_call *c,
+                     const struct notes_words *w)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    unsigned flags = w->colls[c->coll % NOTES_COLLS].flags;
+    strbuf_printf(&b, "%.14s", w->colls[c->coll % NOTES_COLLS].name);
+    if (flags & NOTES_HAS_COUNT)
+        strbuf_printf(&b, " of %llu %.15s", (unsigned long long)c->count, w->types[c->type % 16]);
+    if (flags & NOTES_HAS_OP)
+        strbuf_printf(&b, ", %.7s", w->ops[c->op % 8]);
+    if (flags & (NOTES_HAS_ROOT | NOTES_TO_PEER))
+        strbuf_printf(&b, ", %s %d", flags & NOTES_HAS_ROOT ? "root" : "rank", c->root);
+    snprintf(out, LINEUP_WHAT_BYTES, "%s", strbuf_str(&b));
+    for (char *p = out; *p; p++)
+        if ((unsigned char)*p < ' ' || (unsigned char)*p > '~')
+            *p = '?';
+}
+
+/* The call `seq`, from the ring or as it is being begun; false where the rank has overwritten it,
+ * or does so. */
+static bool take(struct notes_call *out, const struct notes_comm *n, uint64_t seq)
+{
+    const struct notes_call *at = &n->ring[seq % NOTES_CALLS];
+    bool begun = atomic_load_explicit(&n->begun.seq, memory_order_acquire) == seq && seq > 0 &&
+                 atomic_load_explicit(&n->calls, memory_order_acquire) == seq - 1;
+    if (begun)
+        *out = (struct notes_call){.nth = n->begun.nth,
+                                   .count = n->begun.count,
+                                   .coll = n->begun.coll,
+                                   .type = n->begun.type,
+                                   .op = n->begun.op,
+                                   .root = n->begun.root};
+    else if (atomic_load_explicit(&at->seq, memory_order_acquire) == seq)
+        memcpy(out, at, sizeof *out);
+    else
+        return false;
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(begun ? &n->begun.seq : &at->seq, memory_order_relaxed) == seq;
+}
+
+/* The first call that is not done, with a few before and after. Numbers are the rank's: any may
+ * stand there. */
+static void read_calls(struct lineup_at *out, const struct notes_comm *n, uint64_t done,
+                       uint64_t end, int64_t since_done, int64_t seen_ms)
+{
+    uint64_t mid = done < end ? done + LINEUP_CALLS / 2 : end;
+    mid = mid < end ? mid : end;
+    uint64_t from = mid > LINEUP_CALLS ? mid - LINEUP_CALLS + 1 : 1;
+    for (uint64_t k = 0; k < mid - from + 1 && out->count < LINEUP_CALLS; k++) {
+        struct lineup_call *to = &out->calls[out->count];
+        struct notes_call c;
+        if (!take(&c, n, from + k))
+            continue;
+        to->nth = c.nth;
+        to->done = from + k <= done;
+        to->ms = ms_since(to->done ? since_done : c.called_ms ? c.called_ms : seen_ms);
+        say_call(to->what, &c, &n->words);
+        out->count++;
+    }
+}
+
+static void read_comm(struct lineup_at *out, const struct notes_comm *n, struct begun *b)
+{
+    uint64_t end = atomic_load(&n->calls), done = atomic_load(&n->done);
+    int64_t since = atomic_load(&n->since_ms);
+    *out = (struct lineup_at){.size = n->size, .failed = atomic_load(&n->failed)};
+    snprintf(out->comm, sizeof out->comm, "%.*s", NOTES_NAME_BYTES - 1, n->name);
+    uint64_t begun = atomic_load(&n->begun.seq);
+    bool begins = begun && begun == end + 1;
+    if (begins && b->seq != begun)
+        *b = (struct begun){.seq = begun, .seen_ms = clock_coarse_ms()};
+    if (!begins)
+        b->seq = 0;
+    if (done < end + begins)
+        out->waits_ms = ms_since(done == end ? b->seen_ms : since) + 1;
+    read_calls(out, n, done, end + begins, since, b->seen_ms);
+}
+
+/* Whether a is rather where the rank is than b. What has failed may long be left behind. */
+static bool matters_more(const struct lineup_at *a, const struct lineup_at *b)
+{
+    int64_t a_waits = a->failed ? 0 : a->waits_ms, b_waits = b->failed ? 0 : b->waits_ms;
+    if (!b->comm[0] || a_waits || b_waits)
+        return !b->comm[0] || a_waits > b_waits;
+    return a->count && (!b->count || a->calls[a->count - 1].ms < b->calls[b->count - 1].ms);
+}
+
+/* Whether the rank has written at all. To look into pages that it has not would make them: memory,
+ * and at the end of 64 short ranks a tenth of the whole job's time. */
+static bool has_written(const struct notebook *n, int i)
+{
+    off_t data = lseek(n->fd, (off_t)size_of(i), SEEK_DATA);
+    return data < 0 ? errno != ENXIO : data < (off_t)size_of(i + 1);
+}
+
+/* False where there is no room for it in our memory. */
+static bool is_mapped(struct notebook *n)
+{
+    void *p = n->bytes ? n->bytes : mmap(NULL, size_of(n->ranks), PROT_READ, MAP_SHARED, n->fd, 0);
+    n->bytes = p == MAP_FAILED ? NULL : p;
+    return n->bytes;
+}
+
+void notebook_read(struct notebook *n, int i, struct lineup_at *out)
+{
+    *out = (struct lineup_at){0};
+    if (!n || !has_written(n, i) || !is_mapped(n))
+        return;
+    const struct notes_comm *all = (const struct notes_comm *)(n->bytes + size_of(i));
+    for (int k = 0; k < NOTES_COMMS; k++) {
+        const struct notes_comm *c = &all[k];
+        if (!atomic_load_explicit(&c->owner, memory_order_acquire) || c->magic != NOTES_MAGIC)
+            continue;
+        struct lineup_at one;
+        read_comm(&one, c, &n->begun[i][k]);
+        if (matters_more(&one, out))
+            *out = one;
+    }
+}

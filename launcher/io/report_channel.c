@@ -1,0 +1,127 @@
+#include "launcher/io/report_channel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/log.h"
+
+enum { PACKETS_A_TURN = 32 };
+
+struct channel {
+    uv_poll_t poll;
+    int fd;
+    bool used, warned, closed;
+    struct channel_reader reader;
+};
+
+static bool looks_like_object(const char *text, size_t len)
+{
+    static const char spaces[] = " \t\r\n";
+    while (len > 0 && memchr(spaces, text[len - 1], sizeof spaces - 1))
+        len--;
+    size_t i = 0;
+    while (i < len && memchr(spaces, text[i], sizeof spaces - 1))
+        i++;
+    return len - i >= 2 && text[i] == '{' && text[len - 1] == '}';
+}
+
+static void take(struct channel *c, const char *text, size_t len)
+{
+    if (len <= CHANNEL_PACKET_MAX && looks_like_object(text, len)) {
+        c->used = true;
+        c->reader.packet(c->reader.arg, c->reader.rank, text, len);
+        return;
+    }
+    if (!c->warned)
+        log_warn("rank %d: a report of %zu bytes is no JSON object of at most %d: dropped, and so "
+                 "are others like it",
+                 c->reader.rank, len, CHANNEL_PACKET_MAX);
+    c->warned = true;
+}
+
+/* An empty packet reads like the end; only the other's hang-up tells them apart. */
+static bool hung_up(const struct channel *c)
+{
+    struct pollfd p = {.fd = c->fd};
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR));
+}
+
+/* Returns false when nothing is there any more. */
+static bool read_one(struct channel *c)
+{
+    char buf[CHANNEL_PACKET_MAX];
+    ssize_t n;
+    do {
+        n = recv(c->fd, buf, sizeof buf, MSG_DONTWAIT | MSG_TRUNC);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return false;
+    if (n < 0 || (n == 0 && hung_up(c))) {
+        uv_poll_stop(&c->poll);
+        return false;
+    }
+    take(c, buf, (size_t)n);
+    return true;
+}
+
+static void on_readable(uv_poll_t *p, int status, int events)
+{
+    struct channel *c = p->data;
+    for (int i = 0; i < PACKETS_A_TURN && !c->closed && read_one(c); i++)
+        ;
+}
+
+int channel_open(struct channel **out, int *child_fd, uv_loop_t *loop,
+                 const struct channel_reader *reader, struct err *e)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return err_set(e, -errno, "rank %d's report channel: %s", reader->rank, strerror(errno));
+    AUTO(fd) int ours = ends[0];
+    AUTO(fd) int its = ends[1];
+    AUTO(free) struct channel *c = xzalloc(sizeof *c);
+    int rc = uv_poll_init(loop, &c->poll, ours);
+    if (rc < 0)
+        return err_set(e, rc, "rank %d's report channel: %s", reader->rank, uv_strerror(rc));
+    c->poll.data = c;
+    c->fd = fd_take(&ours);
+    c->reader = *reader;
+    uv_poll_start(&c->poll, UV_READABLE, on_readable);
+    *child_fd = fd_take(&its);
+    *out = TAKE(c);
+    return 0;
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct channel *c = h->data;
+    close(c->fd);
+    free(c);
+}
+
+void channel_close(struct channel *c)
+{
+    if (!c || c->closed)
+        return;
+    c->closed = true;
+    uv_close((uv_handle_t *)&c->poll, on_closed);
+}
+
+void channel_drain(struct channel *c)
+{
+    while (!c->closed && uv_is_active((uv_handle_t *)&c->poll) && read_one(c))
+        ;
+}
+
+bool channel_used(const struct channel *c)
+{
+    return c->used;
+}
+
+void channel_say_stop(struct channel *c)
+{
+    static const char stop[] = "{\"stop\":true}";
+    (void)send(c->fd, stop, sizeof stop - 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* see channel.h */
+}

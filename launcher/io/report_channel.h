@@ -1,0 +1,41 @@
+/* channel - the packets between one rank and us: JSON objects, its reports up and "stop" down.
+ *
+ * A SOCK_SEQPACKET pair: a packet is whole or not there. The rank finds its end in
+ * DROVER_REPORT_FD. */
+#ifndef DROVER_REPORT_CHANNEL_H
+#define DROVER_REPORT_CHANNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <uv.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+
+enum { CHANNEL_PACKET_MAX = 64 << 10 };
+
+struct channel;
+
+struct channel_reader {
+    int rank;
+    /* Gets, from the loop, what looks like an object and is not too long; the rest is dropped with
+     * one warning for each channel. It may call channel_close(). */
+    void (*packet)(void *arg, int rank, const char *json, size_t len);
+    void *arg;
+};
+
+/* `*child_fd` is the rank's end, which is the caller's to pass on and close. */
+int channel_open(struct channel **out, int *child_fd, uv_loop_t *loop,
+                 const struct channel_reader *reader, struct err *e);
+/* Its handle closes on the loop's next turn. */
+void channel_close(struct channel *c);
+AUTO_DEFINE(channel, struct channel *, channel_close)
+
+/* Delivers what has come and was not delivered yet. */
+void channel_drain(struct channel *c);
+/* Whether the rank has ever reported. */
+bool channel_used(const struct channel *c);
+/* Tells the rank to stop. A rank that does not read its channel does not hear it: no error. */
+void channel_say_stop(struct channel *c);
+
+#endif

@@ -1,0 +1,104 @@
+#include "launcher/io/stdin_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+struct source {
+    int fd;
+    uv_poll_t poll;
+    uv_idle_t idle;
+    bool watched; /* by `poll`; else `idle` has its turns */
+    bool at_end;
+    int open_handles;
+    size_t out; /* read and not taken */
+    void (*bytes)(void *arg, const char *bytes, size_t len);
+    void *arg;
+};
+
+static void on_poll(uv_poll_t *p, int status, int events);
+static void on_idle(uv_idle_t *i);
+
+/* Reads on as long as there is room. */
+static void go_on(struct source *s)
+{
+    bool wanted = !s->at_end && s->out < SOURCE_WINDOW;
+    if (s->watched && wanted)
+        uv_poll_start(&s->poll, UV_READABLE, on_poll);
+    else if (s->watched)
+        uv_poll_stop(&s->poll);
+    else if (wanted)
+        uv_idle_start(&s->idle, on_idle);
+    else
+        uv_idle_stop(&s->idle);
+}
+
+static void read_some(struct source *s)
+{
+    char bytes[SOURCE_WINDOW / 4];
+    ssize_t n = read(s->fd, bytes, sizeof bytes);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    s->at_end = n <= 0;
+    s->out += n > 0 ? (size_t)n : 0;
+    go_on(s);
+    s->bytes(s->arg, bytes, n > 0 ? (size_t)n : 0);
+}
+
+static void on_poll(uv_poll_t *p, int status, int events)
+{
+    read_some(p->data);
+}
+
+static void on_idle(uv_idle_t *i)
+{
+    read_some(i->data);
+}
+
+int source_open(struct source **out, uv_loop_t *loop, int fd,
+                void (*bytes)(void *arg, const char *bytes, size_t len), void *arg, struct err *e)
+{
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (own < 0)
+        return err_set(e, -errno, "stdin: %s", strerror(errno));
+    struct source *s = xzalloc(sizeof *s);
+    s->fd = own;
+    s->bytes = bytes;
+    s->arg = arg;
+    uv_idle_init(loop, &s->idle);
+    s->idle.data = s->poll.data = s;
+    int flags = fcntl(own, F_GETFL);
+    s->watched = uv_poll_init(loop, &s->poll, own) == 0; /* else it is a file */
+    if (flags >= 0)
+        (void)fcntl(own, F_SETFL, flags); /* libuv has made it non-blocking, for everybody */
+    s->open_handles = 1 + s->watched;
+    go_on(s);
+    *out = s;
+    return 0;
+}
+
+void source_took(struct source *s, size_t len)
+{
+    s->out -= len < s->out ? len : s->out;
+    go_on(s);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct source *s = h->data;
+    if (--s->open_handles > 0)
+        return;
+    close(s->fd);
+    free(s);
+}
+
+void source_close(struct source *s)
+{
+    if (!s)
+        return;
+    if (s->watched)
+        uv_close((uv_handle_t *)&s->poll, on_closed);
+    uv_close((uv_handle_t *)&s->idle, on_closed);
+}

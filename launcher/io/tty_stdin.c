@@ -1,0 +1,112 @@
+#include "launcher/io/tty_stdin.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TYPED_MAX = 4096 /* the longest line of a terminal */, LOOK_AGAIN_MS = 200 };
+
+struct feed {
+    int tty_fd; /* opened again: O_NONBLOCK is ours alone */
+    uv_poll_t typed;
+    uv_pipe_t to_rank;
+    uv_timer_t later; /* in the background: is it over? */
+    uv_write_t write;
+    char buf[TYPED_MAX];
+    int open_handles;
+    bool closed;
+};
+
+static void on_typed(uv_poll_t *p, int status, int events);
+
+static bool in_foreground(const struct feed *f)
+{
+    return tcgetpgrp(f->tty_fd) == getpgrp();
+}
+
+static void on_later(uv_timer_t *t)
+{
+    struct feed *f = t->data;
+    uv_timer_stop(t);
+    uv_poll_start(&f->typed, UV_READABLE, on_typed);
+}
+
+static void on_written(uv_write_t *w, int status)
+{
+    struct feed *f = w->data;
+    if (status == 0 && !f->closed)
+        uv_poll_start(&f->typed, UV_READABLE, on_typed);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct feed *f = h->data;
+    if (--f->open_handles > 0)
+        return;
+    close(f->tty_fd);
+    free(f);
+}
+
+/* The user's end of input is the rank's. */
+static void end(struct feed *f)
+{
+    if (!uv_is_closing((uv_handle_t *)&f->to_rank))
+        uv_close((uv_handle_t *)&f->to_rank, on_closed);
+}
+
+static void on_typed(uv_poll_t *p, int status, int events)
+{
+    struct feed *f = p->data;
+    uv_poll_stop(p);
+    if (!in_foreground(f)) {
+        uv_timer_start(&f->later, on_later, LOOK_AGAIN_MS, 0);
+        return;
+    }
+    ssize_t n = read(f->tty_fd, f->buf, sizeof f->buf);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        uv_poll_start(p, UV_READABLE, on_typed);
+        return;
+    }
+    if (n <= 0) {
+        end(f);
+        return;
+    }
+    uv_buf_t buf = uv_buf_init(f->buf, (unsigned)n);
+    if (uv_write(&f->write, (uv_stream_t *)&f->to_rank, &buf, 1, on_written) < 0)
+        end(f);
+}
+
+int feed_open(struct feed **out, int *read_fd, uv_loop_t *loop, int tty_fd, struct err *e)
+{
+    char path[40];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", tty_fd);
+    AUTO(fd) int tty = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int ends[2];
+    if (tty < 0 || pipe2(ends, O_CLOEXEC) < 0)
+        return err_set(e, -errno, "stdin: %s", strerror(errno));
+    struct feed *f = xzalloc(sizeof *f);
+    f->tty_fd = fd_take(&tty);
+    f->open_handles = 3;
+    f->typed.data = f->to_rank.data = f->later.data = f->write.data = f;
+    uv_pipe_init(loop, &f->to_rank, 0);
+    uv_pipe_open(&f->to_rank, ends[1]);
+    uv_timer_init(loop, &f->later);
+    uv_poll_init(loop, &f->typed, f->tty_fd);
+    uv_poll_start(&f->typed, UV_READABLE, on_typed);
+    *read_fd = ends[0];
+    *out = f;
+    return 0;
+}
+
+void feed_close(struct feed *f)
+{
+    if (!f)
+        return;
+    f->closed = true;
+    end(f);
+    uv_close((uv_handle_t *)&f->typed, on_closed);
+    uv_close((uv_handle_t *)&f->later, on_closed);
+}

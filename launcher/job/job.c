@@ -1,0 +1,207 @@
+#include "launcher/job/job.h"
+
+#include <assert.h>
+#include <sys/wait.h>
+
+#define ROW(s, ev, to) [s][ev] = (to) + 1 /* 0 means "no such transition" */
+
+static const unsigned char job_table[JOB_STATES][JOB_EVENTS] = {
+    ROW(JOB_RUNNING, JOB_EV_FAILED, JOB_TERMINATING),
+    ROW(JOB_RUNNING, JOB_EV_STOP, JOB_ASKED),
+    ROW(JOB_RUNNING, JOB_EV_KILL, JOB_KILLING),
+    ROW(JOB_RUNNING, JOB_EV_ALL_OVER, JOB_CLEARING),
+    ROW(JOB_ASKED, JOB_EV_TIME_IS_OUT, JOB_TERMINATING),
+    ROW(JOB_ASKED, JOB_EV_KILL, JOB_KILLING),
+    ROW(JOB_ASKED, JOB_EV_ALL_OVER, JOB_CLEARING),
+    ROW(JOB_TERMINATING, JOB_EV_TIME_IS_OUT, JOB_KILLING),
+    ROW(JOB_TERMINATING, JOB_EV_KILL, JOB_KILLING),
+    ROW(JOB_TERMINATING, JOB_EV_ALL_OVER, JOB_CLEARING),
+    ROW(JOB_KILLING, JOB_EV_ALL_OVER, JOB_CLEARING),
+    ROW(JOB_CLEARING, JOB_EV_CLEARED, JOB_OVER),
+};
+
+static const unsigned char rank_table[JOB_RANK_STATES][JOB_RANK_EVENTS] = {
+    ROW(JOB_RANK_STARTING, JOB_RANK_EV_STARTED, JOB_RANK_RUNNING),
+    ROW(JOB_RANK_STARTING, JOB_RANK_EV_NOT_STARTED, JOB_RANK_OVER),
+    ROW(JOB_RANK_STARTING, JOB_RANK_EV_EXITED, JOB_RANK_DRAINING),
+    ROW(JOB_RANK_STARTING, JOB_RANK_EV_QUIET, JOB_RANK_STARTING_QUIET),
+    ROW(JOB_RANK_STARTING_QUIET, JOB_RANK_EV_STARTED, JOB_RANK_RUNNING_QUIET),
+    ROW(JOB_RANK_STARTING_QUIET, JOB_RANK_EV_NOT_STARTED, JOB_RANK_OVER),
+    ROW(JOB_RANK_STARTING_QUIET, JOB_RANK_EV_EXITED, JOB_RANK_OVER),
+    ROW(JOB_RANK_RUNNING, JOB_RANK_EV_EXITED, JOB_RANK_DRAINING),
+    ROW(JOB_RANK_RUNNING, JOB_RANK_EV_QUIET, JOB_RANK_RUNNING_QUIET),
+    ROW(JOB_RANK_RUNNING_QUIET, JOB_RANK_EV_EXITED, JOB_RANK_OVER),
+    ROW(JOB_RANK_DRAINING, JOB_RANK_EV_QUIET, JOB_RANK_OVER),
+};
+
+struct rank {
+    enum job_rank_state state;
+    struct rank_end end;
+    int abort_code;
+    bool aborted;
+};
+
+struct job {
+    struct rank *ranks;
+    int count, over;
+    enum job_state state;
+    int first_failed;
+    bool stopped;
+};
+
+int job_next(enum job_state s, enum job_event ev)
+{
+    return job_table[s][ev] - 1;
+}
+
+int job_rank_next(enum job_rank_state s, enum job_rank_event ev)
+{
+    return rank_table[s][ev] - 1;
+}
+
+void job_read_wait(struct rank_end *r, int wait_status)
+{
+    bool exited = WIFEXITED(wait_status);
+    r->status = exited ? WEXITSTATUS(wait_status) : -1;
+    r->signal = exited ? 0 : WTERMSIG(wait_status);
+    r->core_dumped = !exited && WCOREDUMP(wait_status);
+}
+
+int job_rank_status(const struct rank_end *r)
+{
+    if (r->start_status)
+        return r->start_status;
+    return r->signal ? 128 + r->signal : r->status;
+}
+
+struct job *job_new(int ranks)
+{
+    assert(ranks > 0);
+    struct job *j = xzalloc(sizeof *j);
+    j->ranks = xcalloc((size_t)ranks, sizeof *j->ranks);
+    j->count = ranks;
+    j->first_failed = -1;
+    return j;
+}
+
+void job_free(struct job *j)
+{
+    if (j)
+        free(j->ranks);
+    free(j);
+}
+
+bool job_step(struct job *j, enum job_event ev)
+{
+    int to = job_next(j->state, ev);
+    if (to < 0)
+        return false;
+    if (ev == JOB_EV_STOP || (ev == JOB_EV_KILL && j->state == JOB_RUNNING))
+        j->stopped = true;
+    j->state = (enum job_state)to;
+    return true;
+}
+
+/* Returns whether the job has come to a new state by it. */
+static bool rank_step(struct job *j, int rank, enum job_rank_event ev)
+{
+    struct rank *r = &j->ranks[rank];
+    int to = job_rank_next(r->state, ev);
+    if (to < 0)
+        return false;
+    r->state = (enum job_rank_state)to;
+    if (to != JOB_RANK_OVER)
+        return false;
+    j->over++;
+    return j->over == j->count && job_step(j, JOB_EV_ALL_OVER);
+}
+
+static bool has_ended(const struct rank *r)
+{
+    return r->state == JOB_RANK_DRAINING || r->state == JOB_RANK_OVER;
+}
+
+static bool failed(struct job *j, int rank)
+{
+    if (j->first_failed < 0)
+        j->first_failed = rank;
+    return job_step(j, JOB_EV_FAILED);
+}
+
+bool job_started(struct job *j, int rank)
+{
+    return rank_step(j, rank, JOB_RANK_EV_STARTED);
+}
+
+bool job_ended(struct job *j, const struct rank_end *end)
+{
+    struct rank *r = &j->ranks[end->rank];
+    if (has_ended(r))
+        return false;
+    r->end = *end;
+    bool changed = false;
+    if (r->aborted) {
+        r->end.aborted = true;
+        r->end.status = r->abort_code;
+        r->end.signal = 0;
+    } else if (j->state != JOB_RUNNING) {
+        r->end.told_to_stop = true;
+    } else if (job_rank_status(end) != 0) {
+        changed = failed(j, end->rank);
+    }
+    /* Both count: the last rank's failure ends the job. */
+    return rank_step(j, end->rank,
+                     end->start_status ? JOB_RANK_EV_NOT_STARTED : JOB_RANK_EV_EXITED) ||
+           changed;
+}
+
+bool job_aborted(struct job *j, int rank, int code)
+{
+    struct rank *r = &j->ranks[rank];
+    if (has_ended(r) || r->aborted || j->state != JOB_RUNNING)
+        return false; /* others abort because the first did */
+    r->aborted = true;
+    /* An exit status has 8 bits, and an abort is never a success. */
+    r->abort_code = (code & 0xff) ? (code & 0xff) : 1;
+    return failed(j, rank);
+}
+
+bool job_quiet(struct job *j, int rank)
+{
+    return rank_step(j, rank, JOB_RANK_EV_QUIET);
+}
+
+enum job_state job_state(const struct job *j)
+{
+    return j->state;
+}
+
+enum job_rank_state job_rank_state(const struct job *j, int rank)
+{
+    return j->ranks[rank].state;
+}
+
+const struct rank_end *job_rank_end(const struct job *j, int rank)
+{
+    return &j->ranks[rank].end;
+}
+
+int job_first_failed(const struct job *j)
+{
+    return j->first_failed;
+}
+
+bool job_was_stopped(const struct job *j)
+{
+    return j->stopped;
+}
+
+int job_status(const struct job *j)
+{
+    if (j->first_failed >= 0)
+        return job_rank_status(&j->ranks[j->first_failed].end);
+    for (int i = 0; i < j->count; i++)
+        if (job_rank_status(&j->ranks[i].end) != 0)
+            return job_rank_status(&j->ranks[i].end);
+    return 0;
+}

@@ -1,0 +1,119 @@
+#include "launcher/job/restart.h"
+
+#include <string.h>
+
+enum {
+    PAUSE_FIRST_MS = 1000,
+    PAUSE_MAX_MS = 30000,
+    RAN_LONG_S = 300, /* what failed after that is another failure */
+    FAILURES_MAX = 2  /* of a host, then it is left out */
+};
+
+struct failures {
+    char *host;
+    int count;
+};
+
+struct restart {
+    int max, count, pause_ms;
+    struct failures *failures;
+    size_t failures_count;
+};
+
+struct restart *restart_new(int restarts_max)
+{
+    struct restart *r = xzalloc(sizeof *r);
+    r->max = restarts_max;
+    return r;
+}
+
+void restart_free(struct restart *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; i < r->failures_count; i++)
+        free(r->failures[i].host);
+    free(r->failures);
+    free(r);
+}
+
+static struct failures *failures_of(const struct restart *r, const char *host)
+{
+    for (size_t i = 0; i < r->failures_count; i++)
+        if (strcmp(r->failures[i].host, host) == 0)
+            return &r->failures[i];
+    return NULL;
+}
+
+static void blame(struct restart *r, const char *host)
+{
+    struct failures *f = failures_of(r, host);
+    if (!f) {
+        r->failures = xrealloc(r->failures, r->failures_count + 1, sizeof *r->failures);
+        f = &r->failures[r->failures_count++];
+        *f = (struct failures){.host = xstrdup(host)};
+    }
+    f->count++;
+}
+
+int restart_after(struct restart *r, const struct restart_end *end)
+{
+    if (end->host && end->status)
+        blame(r, end->host);
+    if (end->status == 0 || end->unwanted || end->not_started || r->count >= r->max)
+        return -1;
+    r->count++;
+    r->pause_ms = r->pause_ms == 0 || end->seconds >= RAN_LONG_S ? PAUSE_FIRST_MS : r->pause_ms * 2;
+    if (r->pause_ms > PAUSE_MAX_MS)
+        r->pause_ms = PAUSE_MAX_MS;
+    return r->pause_ms;
+}
+
+int restart_count(const struct restart *r)
+{
+    return r->count;
+}
+
+static int slots_of(const struct host *h, int per_node)
+{
+    return per_node > 0 ? per_node : h->slots > 0 ? h->slots : 1;
+}
+
+/* The host that failed most often of those that are still in, and often enough; -1: none. */
+static int worst(const struct restart *r, const struct hosts *all, const bool *out)
+{
+    int found = -1, most = FAILURES_MAX - 1;
+    for (int i = 0; i < all->count; i++) {
+        const struct failures *f = failures_of(r, all->at[i].name);
+        if (f && !out[i] && f->count > most) {
+            most = f->count;
+            found = i;
+        }
+    }
+    return found;
+}
+
+struct hosts *restart_hosts(const struct restart *r, const struct hosts *all, int slots_needed,
+                            int per_node, char ***left_out)
+{
+    AUTO(free) bool *out = xcalloc((size_t)all->count + 1, sizeof *out);
+    struct hosts *kept = xzalloc(sizeof *kept);
+    kept->at = xcalloc((size_t)all->count + 1, sizeof *kept->at);
+    int slots = 0;
+    for (int i = 0; i < all->count; i++)
+        slots += slots_of(&all->at[i], per_node);
+    for (int i; (i = worst(r, all, out)) >= 0;) {
+        if (slots - slots_of(&all->at[i], per_node) < slots_needed)
+            break;
+        slots -= slots_of(&all->at[i], per_node);
+        out[i] = true;
+        strv_push(left_out, xstrdup(all->at[i].name));
+    }
+    for (int i = 0; i < all->count; i++) {
+        if (out[i])
+            continue;
+        kept->at[kept->count] = all->at[i];
+        kept->at[kept->count++].name = xstrdup(all->at[i].name);
+    }
+    return kept;
+}

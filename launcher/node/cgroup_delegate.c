@@ -1,0 +1,136 @@
+#include "launcher/node/cgroup_delegate.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/mem.h"
+#include "launcher/node/cgroup.h"
+
+static const char prefix[] = "drover-"; /* of the groups that we make */
+
+enum { CPU_PERIOD_US = 100000 };
+
+/* One write(2), as these files want it. */
+static int put(const char *dir, const char *name, const char *text)
+{
+    AUTO(free) char *path = xasprintf("%s/%s", dir, name);
+    AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -errno;
+    return write(fd, text, strlen(text)) < 0 ? -errno : 0;
+}
+
+static bool has_controller(const char *dir, const char *name)
+{
+    AUTO(free) char *path = xasprintf("%s/cgroup.controllers", dir);
+    AUTO(file) FILE *f = fopen(path, "re");
+    char word[64];
+    while (f && fscanf(f, "%63s", word) == 1)
+        if (strcmp(word, name) == 0)
+            return true;
+    return false;
+}
+
+static int none(struct err *e, const char *dir, const char *why)
+{
+    err_set(e, -ENOTSUP, "no control group with memory is handed to us (%s: %s)",
+            dir ? dir : "/proc/self/cgroup", why);
+    return err_hint(e, "systemd-run --user --scope -p Delegate=yes drover …");
+}
+
+/* Moves all of `dir` to the group `below`. */
+static int move_all(const char *dir, const char *below, bool (*mine)(pid_t pid), struct err *e)
+{
+    AUTO(free) char *path = xasprintf("%s/cgroup.procs", dir);
+    AUTO(file) FILE *f = fopen(path, "re");
+    if (!f)
+        return none(e, dir, strerror(errno));
+    int pid = 0;
+    while (fscanf(f, "%d", &pid) == 1)
+        if (!mine(pid)) {
+            char why[64];
+            snprintf(why, sizeof why, "process %d is in it, too", pid);
+            return none(e, dir, why);
+        }
+    rewind(f);
+    if (mkdir(below, 0755) < 0 && errno != EEXIST)
+        return none(e, dir, strerror(errno));
+    while (fscanf(f, "%d", &pid) == 1) {
+        char text[16];
+        snprintf(text, sizeof text, "%d", pid);
+        int rc = put(below, "cgroup.procs", text);
+        if (rc < 0 && rc != -ESRCH)
+            return none(e, dir, strerror(-rc));
+    }
+    return 0;
+}
+
+static void remove_left(const char *home)
+{
+    DIR *d = opendir(home);
+    for (struct dirent *it; d && (it = readdir(d));)
+        if (strncmp(it->d_name, prefix, strlen(prefix)) == 0)
+            (void)unlinkat(dirfd(d), it->d_name, AT_REMOVEDIR); /* one that is used stays */
+    if (d)
+        closedir(d);
+}
+
+int cgroup_own_claim(char **home, const char *root, bool (*mine)(pid_t pid), struct err *e)
+{
+    AUTO(free) char *dir = cgroup_dir(root, "memory");
+    if (!dir)
+        return none(e, NULL, "it names none");
+    if (!has_controller(dir, "memory"))
+        return none(e, dir, "version 1, or without the memory controller");
+    AUTO(free) char *below = xasprintf("%s/%sworker", dir, prefix);
+    if (move_all(dir, below, mine, e) < 0)
+        return -ENOTSUP;
+    int rc = put(dir, "cgroup.subtree_control", "+memory");
+    if (rc < 0)
+        return none(e, dir, strerror(-rc));
+    if (has_controller(dir, "cpu"))
+        (void)put(dir, "cgroup.subtree_control", "+cpu"); /* ranks are bound without it, too */
+    remove_left(dir);
+    *home = TAKE(dir);
+    return 0;
+}
+
+static int limit(const char *dir, const struct cgroup_own_limits *l)
+{
+    char text[48];
+    if (l->cpus > 0) {
+        snprintf(text, sizeof text, "%lld %d", (long long)l->cpus * CPU_PERIOD_US, CPU_PERIOD_US);
+        (void)put(dir, "cpu.max", text); /* the controller may not be there */
+    }
+    if (l->memory_bytes == 0)
+        return 0;
+    (void)put(dir, "memory.swap.max", "0");  /* a kernel without swap has no such file */
+    (void)put(dir, "memory.oom.group", "1"); /* Linux 4.19 */
+    snprintf(text, sizeof text, "%lld", (long long)l->memory_bytes);
+    return put(dir, "memory.max", text);
+}
+
+int cgroup_own_make(char **dir, const char *home, const char *name,
+                    const struct cgroup_own_limits *l, struct err *e)
+{
+    AUTO(free) char *path = xasprintf("%s/%s%s", home, prefix, name);
+    if (mkdir(path, 0755) < 0)
+        return err_set(e, -errno, "control group '%s': %s", path, strerror(errno));
+    int rc = limit(path, l);
+    if (rc < 0) {
+        cgroup_own_remove(path);
+        return err_set(e, rc, "control group '%s': its limits: %s", path, strerror(-rc));
+    }
+    *dir = TAKE(path);
+    return 0;
+}
+
+void cgroup_own_remove(const char *dir)
+{
+    if (dir)
+        (void)rmdir(dir); /* what is not empty yet is removed by the next who claims */
+}

@@ -1,0 +1,191 @@
+#include "launcher/node/port_hold.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "common/mem.h"
+
+enum { LISTENING = 0x0A }; /* in /proc/net/tcp */
+
+AUTO_DEFINE(dir, DIR *, closedir)
+
+/* ---- who has it --------------------------------------------------------------------------------
+ */
+
+/* A mark in the same network namespace as the port, of which the kernel tells whose it is: a socket
+ * that is bound but does not listen is in no table. Another user can take the name, as the port. */
+static socklen_t mark_name(struct sockaddr_un *a, int port)
+{
+    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "drover-port-%d", port);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+/* The inode of the socket that has the port's mark; 0: not found. */
+static uintmax_t inode_of_mark(int port)
+{
+    AUTO(file) FILE *f = fopen("/proc/net/unix", "re");
+    struct sockaddr_un a;
+    (void)mark_name(&a, port);
+    char line[512], name[128];
+    while (f && fgets(line, sizeof line, f)) {
+        uintmax_t inode;
+        if (sscanf(line, "%*s %*x %*x %*x %*x %*x %ju @%127s", &inode, name) == 2 &&
+            strcmp(name, a.sun_path + 1) == 0)
+            return inode;
+    }
+    return 0;
+}
+
+/* The inode of the socket that listens on `port`; 0: not found. */
+static uintmax_t inode_of(const char *table, int port)
+{
+    AUTO(file) FILE *f = fopen(table, "re");
+    char line[512];
+    while (f && fgets(line, sizeof line, f)) {
+        unsigned local, state;
+        uintmax_t inode;
+        if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*d %*d %ju",
+                   &local, &state, &inode) == 3 &&
+            (int)local == port && state == LISTENING && inode != 0)
+            return inode;
+    }
+    return 0;
+}
+
+static bool has_socket(int pid, const char *link_text)
+{
+    char path[64], text[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    AUTO(dir) DIR *fds = opendir(path);
+    for (struct dirent *d; fds && (d = readdir(fds));) {
+        ssize_t n = readlinkat(dirfd(fds), d->d_name, text, sizeof text - 1);
+        if (n > 0 && (text[n] = '\0', strcmp(text, link_text) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* " by process PID (command)" in `out`, or nothing where it is another user's. */
+static void name_owner(char *out, size_t size, int port)
+{
+    out[0] = '\0';
+    uintmax_t inode = inode_of("/proc/net/tcp6", port);
+    if (inode == 0)
+        inode = inode_of("/proc/net/tcp", port);
+    if (inode == 0)
+        inode = inode_of_mark(port);
+    if (inode == 0)
+        return;
+    char link_text[40];
+    snprintf(link_text, sizeof link_text, "socket:[%ju]", inode);
+    AUTO(dir) DIR *proc = opendir("/proc");
+    for (struct dirent *d; proc && (d = readdir(proc));) {
+        int pid = atoi(d->d_name);
+        if (pid <= 0 || !has_socket(pid, link_text))
+            continue;
+        char path[64], command[64] = "?";
+        snprintf(path, sizeof path, "/proc/%d/comm", pid);
+        AUTO(file) FILE *f = fopen(path, "re");
+        if (f && fgets(command, sizeof command, f))
+            command[strcspn(command, "\n")] = '\0';
+        snprintf(out, size, " by process %d (%s)", pid, command);
+        return;
+    }
+}
+
+/* ---- holding it --------------------------------------------------------------------------------
+ */
+
+/* Binds to every address of the family. Returns the port, or -errno. */
+static int bind_any(int fd, int family, int port)
+{
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    struct sockaddr *a = family == AF_INET6 ? (struct sockaddr *)&six : (struct sockaddr *)&four;
+    socklen_t len = family == AF_INET6 ? sizeof six : sizeof four;
+    int yes = 1, no = 0;
+    if (family == AF_INET6)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no); /* IPv4 too */
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) < 0 || bind(fd, a, len) < 0 ||
+        getsockname(fd, a, &len) < 0)
+        return -errno;
+    return ntohs(family == AF_INET6 ? six.sin6_port : four.sin_port);
+}
+
+static int bound_socket(int *out, int wanted)
+{
+    int rc = -EAFNOSUPPORT;
+    static const int families[] = {AF_INET6, AF_INET};
+    for (size_t i = 0; i < COUNT_OF(families); i++) {
+        AUTO(fd) int fd = socket(families[i], SOCK_STREAM | SOCK_CLOEXEC, 0);
+        rc = fd < 0 ? -errno : bind_any(fd, families[i], wanted);
+        if (rc > 0)
+            *out = fd_take(&fd);
+        /* Without IPv6 in this machine or container, IPv4 alone. */
+        if (rc != -EAFNOSUPPORT && rc != -EADDRNOTAVAIL)
+            return rc;
+    }
+    return rc;
+}
+
+/* Marks the port as held, by a socket that has `*fd` in a message to itself: one descriptor, in
+ * place of `*fd`, keeps both. 0, or -EADDRINUSE: another holds it; or another -errno. */
+static int mark(int *fd, int port)
+{
+    struct sockaddr_un a;
+    socklen_t len = mark_name(&a, port);
+    AUTO(fd) int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    union {
+        char space[CMSG_SPACE(sizeof *fd)];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec byte = {.iov_base = "", .iov_len = 1};
+    struct msghdr m = {.msg_name = &a,
+                       .msg_namelen = len,
+                       .msg_iov = &byte,
+                       .msg_iovlen = 1,
+                       .msg_control = control.space,
+                       .msg_controllen = sizeof control.space};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof *fd);
+    memcpy(CMSG_DATA(c), fd, sizeof *fd);
+    if (s < 0 || bind(s, (struct sockaddr *)&a, len) < 0 || sendmsg(s, &m, MSG_DONTWAIT) < 0)
+        return -errno;
+    close(*fd);
+    *fd = fd_take(&s);
+    return 0;
+}
+
+int port_hold(int *fd, int *port, int wanted, struct err *e)
+{
+    if (wanted < 0 || wanted > 65535)
+        return err_set(e, -EINVAL, "MASTER_PORT %d: a port is 1 to 65535", wanted);
+    AUTO(fd) int held = -1;
+    int rc = bound_socket(&held, wanted), got = rc;
+    if (rc > 0)
+        rc = mark(&held, got);
+    if (rc == 0) {
+        *port = got;
+        *fd = fd_take(&held);
+        return 0;
+    }
+    if (wanted == 0)
+        return err_set(e, rc, "MASTER_PORT: no free port: %s", strerror(-rc));
+    char owner[128] = "";
+    if (rc == -EADDRINUSE)
+        name_owner(owner, sizeof owner, wanted);
+    err_set(e, rc, "MASTER_PORT %d: %s%s", wanted, strerror(-rc), owner);
+    return err_hint(e, "leave the port out: a free one is chosen and held");
+}

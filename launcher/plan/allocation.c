@@ -1,0 +1,317 @@
+#include "launcher/plan/allocation.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "common/opt.h"
+#include "launcher/plan/env.h"
+#include "launcher/plan/hostfile.h"
+
+enum { NAMES_MAX = 16384, SLOTS_MAX = 65536, DIGITS_MAX = 9 };
+
+/* ---- Slurm's lists of names -------------------------------------------------------------------
+ */
+
+static int too_long(struct err *e)
+{
+    return err_set(e, -E2BIG, "more than %d hosts", NAMES_MAX);
+}
+
+static int expand(char ***out, const char *prefix, const char *text, size_t len, struct err *e);
+
+/* "001" or "001-003" between brackets: each number, as wide as the first, and what follows the
+ * bracket behind it. */
+static int expand_range(char ***out, const char *prefix, const char *range, const char *end,
+                        const char *rest, size_t rest_len, struct err *e)
+{
+    size_t first_len = strspn(range, "0123456789"), last_len = first_len;
+    const char *last = range;
+    if (range + first_len < end && range[first_len] == '-') {
+        last = range + first_len + 1;
+        last_len = strspn(last, "0123456789");
+    }
+    if (first_len == 0 || last_len == 0 || first_len > DIGITS_MAX || last_len > DIGITS_MAX ||
+        last + last_len != end)
+        return err_set(e, -EINVAL, "'%.*s' is no range of numbers", (int)(end - range), range);
+    long from = strtol(range, NULL, 10), to = strtol(last, NULL, 10);
+    if (to < from)
+        return err_set(e, -EINVAL, "'%.*s' runs backwards", (int)(end - range), range);
+    for (long n = from; n <= to; n++) {
+        AUTO(free) char *name = xasprintf("%s%0*ld", prefix, (int)first_len, n);
+        int rc = expand(out, name, rest, rest_len, e);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* One name with any number of brackets ("r[1-2]n[01-04]"): what stands before the first bracket is
+ * joined to `prefix`, each number of the bracket behind it, and so on with the rest. */
+static int expand(char ***out, const char *prefix, const char *text, size_t len, struct err *e)
+{
+    const char *open = memchr(text, '[', len), *end = text + len;
+    AUTO(free)
+    char *begin = xasprintf("%s%.*s", prefix, (int)(open ? open - text : (long)len), text);
+    if (memchr(text, ']', open ? (size_t)(open - text) : len))
+        return err_set(e, -EINVAL, "']' without '['");
+    if (!open) {
+        if (!*begin)
+            return err_set(e, -EINVAL, "a name is missing");
+        if (strv_len(*out) >= NAMES_MAX)
+            return too_long(e);
+        strv_push(out, xstrdup(begin));
+        return 0;
+    }
+    const char *close = memchr(open, ']', (size_t)(end - open));
+    if (!close)
+        return err_set(e, -EINVAL, "'[' without ']'");
+    for (const char *p = open + 1;; p++) {
+        const char *comma = memchr(p, ',', (size_t)(close - p)), *stop = comma ? comma : close;
+        int rc = expand_range(out, begin, p, stop, close + 1, (size_t)(end - close - 1), e);
+        if (rc < 0)
+            return rc;
+        p = stop;
+        if (stop == close)
+            return 0;
+    }
+}
+
+int alloc_nodelist(char ***out, const char *list, struct err *e)
+{
+    AUTO(strv) char **names = NULL;
+    for (const char *p = list;; p++) {
+        size_t len = 0;
+        for (int depth = 0; p[len] && (p[len] != ',' || depth > 0); len++)
+            depth += (p[len] == '[') - (p[len] == ']');
+        int rc = expand(&names, "", p, len, e);
+        if (rc < 0)
+            return rc;
+        p += len;
+        if (!*p)
+            break;
+    }
+    for (size_t i = 0; names[i]; i++)
+        strv_push(out, xstrdup(names[i]));
+    return 0;
+}
+
+/* Slurm's "2(x3),1": numbers for `count` nodes. */
+static int read_counts(int *into, int count, const char *text, struct err *e)
+{
+    int n = 0;
+    const char *p = text;
+    while (*p && n < count) {
+        char *end;
+        long value = strtol(p, &end, 10), times = 1;
+        if (end == p || value < 0 || value > SLOTS_MAX)
+            break;
+        if (strncmp(end, "(x", 2) == 0) {
+            p = end + 2;
+            times = strtol(p, &end, 10);
+            if (end == p || times < 1 || *end++ != ')')
+                break;
+        }
+        for (; times > 0 && n < count; times--)
+            into[n++] = (int)value;
+        p = end + (*end == ',' && end[1]);
+        if (p == end)
+            break;
+    }
+    if (n == count && !*p)
+        return 0;
+    return err_set(e, -EINVAL, "'%s' is no list of %d numbers like 2(x3),1", text, count);
+}
+
+static int number_in(char *const *env, const char *name)
+{
+    const char *value = env_get(env, name);
+    int n = 0;
+    return value && opt_int(&n, name, value, 0, INT_MAX, NULL) == 0 ? n : 0;
+}
+
+/* ---- Slurm ------------------------------------------------------------------------------------
+ */
+
+static const char *nodelist_of(char *const *env, const char **name)
+{
+    static const char *const names[] = {"SLURM_JOB_NODELIST", "SLURM_NODELIST"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        const char *list = env_get(env, *name = names[i]);
+        if (list && *list)
+            return list;
+    }
+    return NULL;
+}
+
+/* One number for each node of a variable's. 0 where it is not set, else 1. */
+static int counts_of(int *into, int count, char *const *env, const char *name, struct err *e)
+{
+    const char *value = env_get(env, name);
+    if (!value)
+        return 0;
+    return read_counts(into, count, value, e) < 0 ? err_wrap(e, "%s", name) : 1;
+}
+
+/* Whoever asks Slurm for one task a node wants to start a launcher there, as torchrun's guides
+ * say; whoever asks for none lets us choose. Both get a slot a GPU. */
+static int slurm_slots(int *slots, int count, char *const *env, struct err *e)
+{
+    bool asked = env_get(env, "SLURM_NTASKS") || env_get(env, "SLURM_NTASKS_PER_NODE");
+    int gpus = number_in(env, "SLURM_GPUS_ON_NODE"), most = 0;
+    int rc = counts_of(slots, count, env, "SLURM_TASKS_PER_NODE", e);
+    if (rc < 0)
+        return rc;
+    for (int i = 0; i < count; i++) {
+        if (rc == 0)
+            slots[i] = number_in(env, "SLURM_NTASKS_PER_NODE");
+        most = slots[i] > most ? slots[i] : most;
+    }
+    if (gpus > 0 && (most <= 1 || !asked)) {
+        for (int i = 0; i < count; i++)
+            slots[i] = gpus;
+        return 0;
+    }
+    if (most > 0)
+        return 0;
+    rc = counts_of(slots, count, env, "SLURM_JOB_CPUS_PER_NODE", e);
+    int each = number_in(env, "SLURM_CPUS_PER_TASK");
+    for (int i = 0; rc > 0 && each > 1 && i < count; i++)
+        slots[i] = slots[i] > each ? slots[i] / each : 1;
+    return rc < 0 ? rc : 0;
+}
+
+int alloc_slurm(struct hosts **out, char *const *env, struct err *e)
+{
+    const char *name, *list = nodelist_of(env, &name);
+    if (!list)
+        return 0;
+    AUTO(strv) char **names = NULL;
+    if (alloc_nodelist(&names, list, e) < 0)
+        return err_wrap(e, "%s '%s'", name, list);
+    int count = (int)strv_len(names);
+    AUTO(free) int *slots = xcalloc((size_t)count, sizeof *slots);
+    int rc = slurm_slots(slots, count, env, e);
+    if (rc < 0)
+        return rc;
+    AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
+    for (int i = 0; i < count; i++)
+        hosts_add(h, names[i], slots[i], 0);
+    *out = TAKE(h);
+    return 1;
+}
+
+bool alloc_slurm_has(char *const *env, const struct hosts *h)
+{
+    AUTO(hosts) struct hosts *its = NULL;
+    if (alloc_slurm(&its, env, NULL) <= 0)
+        return false;
+    for (int i = 0; i < h->count; i++)
+        if (!h->at[i].here && !hosts_find(its, h->at[i].name))
+            return false;
+    return true;
+}
+
+/* ---- the others -------------------------------------------------------------------------------
+ */
+
+int alloc_lsf(struct hosts **out, const char *value, struct err *e)
+{
+    AUTO(free) char *text = xstrdup(value);
+    AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
+    char *save = NULL;
+    for (char *name = strtok_r(text, " ", &save); name; name = strtok_r(NULL, " ", &save)) {
+        const char *slots = strtok_r(NULL, " ", &save);
+        int n = 0;
+        if (!slots || opt_int(&n, name, slots, 1, SLOTS_MAX, e) < 0)
+            return err_set(e, -EINVAL, "'%s' has no number of slots behind host '%s'", value, name);
+        hosts_add(h, name, n, 0);
+    }
+    if (h->count == 0)
+        return err_set(e, -EINVAL, "there is no host in it");
+    *out = TAKE(h);
+    return 0;
+}
+
+/* One line: a name, and a number of slots behind it where `with_slots`. */
+static int add_line(struct hosts *h, char *line, bool with_slots, struct err *e)
+{
+    char *save = NULL, *name = strtok_r(line, " \t\r", &save);
+    const char *slots = name && with_slots ? strtok_r(NULL, " \t\r", &save) : NULL;
+    int n = 1;
+    if (!name)
+        return 0;
+    if (with_slots && (!slots || opt_int(&n, name, slots, 1, SLOTS_MAX, e) < 0))
+        return err_set(e, -EINVAL, "host '%s' has no number of slots", name);
+    hosts_add(h, name, n, 0);
+    return 0;
+}
+
+static int read_lines(struct hosts **out, const char *what, const char *text, bool with_slots,
+                      struct err *e)
+{
+    AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
+    int n = 0;
+    for (const char *p = text; *p; p += *p == '\n') {
+        size_t len = strcspn(p, "\n");
+        AUTO(free) char *line = xstrndup(p, len);
+        n++;
+        if (add_line(h, line, with_slots, e) < 0)
+            return err_wrap(e, "%s:%d", what, n);
+        p += len;
+    }
+    if (h->count == 0)
+        return err_set(e, -EINVAL, "'%s' has no host in it", what);
+    *out = TAKE(h);
+    return 0;
+}
+
+int alloc_sge(struct hosts **out, const char *what, const char *text, struct err *e)
+{
+    return read_lines(out, what, text, true, e);
+}
+
+int alloc_names(struct hosts **out, const char *what, const char *text, struct err *e)
+{
+    return read_lines(out, what, text, false, e);
+}
+
+/* ---- the environment --------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *variable; /* its value is a file's path, unless `parse_value` */
+    int (*parse_file)(struct hosts **out, const char *what, const char *text, struct err *e);
+    int (*parse_value)(struct hosts **out, const char *value, struct err *e);
+} sources[] = {
+    {"PBS_NODEFILE", alloc_names, NULL},
+    {"LSB_DJOB_HOSTFILE", alloc_names, NULL},
+    {"LSB_MCPU_HOSTS", NULL, alloc_lsf},
+    {"PE_HOSTFILE", alloc_sge, NULL},
+    {"OMPI_MCA_orte_default_hostfile", hostfile_parse, NULL},
+    {"PRTE_MCA_prte_default_hostfile", hostfile_parse, NULL},
+    {"HYDRA_HOST_FILE", hostfile_parse, NULL},
+    {"I_MPI_HYDRA_HOST_FILE", hostfile_parse, NULL},
+};
+
+int alloc_find(struct hosts **out, const char **from, char *const *env, struct err *e)
+{
+    const char *unused;
+    from = from ? from : &unused;
+    nodelist_of(env, from);
+    int rc = alloc_slurm(out, env, e);
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; i < COUNT_OF(sources); i++) {
+        const char *value = env_get(env, *from = sources[i].variable);
+        AUTO(free) char *text = NULL;
+        if (!value || !*value)
+            continue;
+        if (sources[i].parse_value)
+            rc = sources[i].parse_value(out, value, e);
+        else if ((rc = hostfile_text(&text, value, e)) == 0)
+            rc = sources[i].parse_file(out, value, text, e);
+        return rc < 0 ? err_wrap(e, "%s", *from) : 1;
+    }
+    return 0;
+}

@@ -1,0 +1,49 @@
+#include "launcher/plan/plan_partial.h"
+
+#include <string.h>
+
+#include "launcher/plan/env.h"
+
+void plan_part_of_job(struct plan *p, const struct launch_spec *s)
+{
+    bool told = s->share.world_size > 0;
+    int here = p->world_size, world = told ? s->share.world_size : here * s->share.nodes;
+    if (s->share.nodes == 0)
+        return;
+    p->first_rank = told ? s->share.first_rank : here * s->share.node;
+    free(p->master_addr);
+    p->master_addr = xstrdup(s->share.master_addr);
+    env_set(&p->env, "WORLD_SIZE", "%d", world);
+    env_set(&p->env, "ROLE_WORLD_SIZE", "%d", world);
+    env_set(&p->env, "GROUP_WORLD_SIZE", "%d", s->share.nodes);
+    env_set(&p->env, "MASTER_ADDR", "%s", p->master_addr);
+    for (int i = 0; i < here; i++) {
+        char ***env = &p->ranks[i].env;
+        env_set(env, "RANK", "%d", p->first_rank + i);
+        env_set(env, "ROLE_RANK", "%d", p->first_rank + i);
+        env_set(env, "GROUP_RANK", "%d", s->share.node);
+        env_set(env, "NODE_RANK", "%d", s->share.node);
+    }
+}
+
+void plan_part_program(struct plan_rank *r, int world_size, const struct launch_spec *s,
+                       char *const *base_env)
+{
+    const struct launch_app *a = NULL;
+    int first = world_size;
+    for (int i = s->app_count - 1; i >= 0 && r->rank < first; i--) {
+        a = &s->apps[i];
+        first -= a->ranks;
+    }
+    if (!a || r->rank < first)
+        return;
+    strv_free(r->argv); /* of an earlier call */
+    r->argv = strv_copy(a->argv);
+    for (size_t i = 0; a->env && a->env[i]; i++) {
+        size_t len = strcspn(a->env[i], "=");
+        AUTO(free) char *name = xstrndup(a->env[i], len);
+        const char *value = a->env[i][len] ? a->env[i] + len + 1 : env_get(base_env, name);
+        if (value)
+            env_set(&r->env, name, "%s", value);
+    }
+}

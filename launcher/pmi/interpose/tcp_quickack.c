@@ -1,0 +1,65 @@
+#include "launcher/pmi/interpose/tcp_quickack.h"
+
+#include <dirent.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+/* Sends what acknowledgement is pending; false: the descriptor is no connection over TCP. Another
+ * thread may have closed it meanwhile: on what took its number this does no harm. */
+static bool acknowledge(int fd)
+{
+    const int yes = 1;
+    return setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof yes) == 0;
+}
+
+static void find(struct quickack *q)
+{
+    DIR *d = opendir("/proc/self/fd");
+    q->count = 0;
+    for (struct dirent *it; d && (it = readdir(d));) {
+        char *end;
+        int fd = (int)strtol(it->d_name, &end, 10);
+        if (*end || !acknowledge(fd))
+            continue;
+        q->fds = xrealloc(q->fds, q->count + 1, sizeof *q->fds);
+        q->fds[q->count++] = fd;
+    }
+    if (d)
+        closedir(d);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+    struct quickack *q = (struct quickack *)t; /* its first member */
+    if (q->stale)
+        find(q);
+    q->stale = false;
+    for (size_t i = 0; i < q->count; i++)
+        (void)acknowledge(q->fds[i]);
+    if (--q->left == 0)
+        uv_timer_stop(t);
+}
+
+void quickack_init(struct quickack *q, uv_loop_t *loop)
+{
+    *q = (struct quickack){0};
+    uv_timer_init(loop, &q->timer);
+}
+
+void quickack_more(struct quickack *q)
+{
+    q->stale = true;
+    q->left = QUICKACK_TIMES;
+    if (uv_is_active((uv_handle_t *)&q->timer))
+        return;
+    uv_timer_start(&q->timer, on_timer, QUICKACK_EVERY_MS, QUICKACK_EVERY_MS);
+    uv_unref((uv_handle_t *)&q->timer);
+}
+
+void quickack_free(struct quickack *q)
+{
+    free(q->fds);
+}

@@ -1,0 +1,313 @@
+#include "launcher/pmi/pmi1.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/strbuf.h"
+
+/* The first three are what MPICH's own server, hydra, allows. */
+enum {
+    JOB_BYTES = 256, /* each with its NUL */
+    KEY_BYTES = 64,
+    VALUE_BYTES = 1024,
+    LINE_BYTES_MAX = 4096,
+    STORE_ITEMS_MAX = 1024 /* for each rank */
+};
+
+struct caller {
+    struct strbuf line; /* so far */
+    bool waits;         /* in the barrier */
+    bool spawns;        /* until "endcmd" */
+};
+
+/* Values by key, and the words of the lines about them. */
+struct shelf {
+    const char *key, *value, *put, *get;
+    size_t key_bytes; /* with its NUL */
+    json_t *all;
+};
+
+struct pmi1 {
+    int ranks;
+    int waiting;
+    struct caller *callers;
+    struct shelf values, names; /* of put and get; of MPI_Publish_name */
+    char job[JOB_BYTES];
+    struct pmi1_events ev;
+    void *arg;
+};
+
+/* Which node each rank is on, which saves them to compare their hosts' names: "(FIRST,1,N)" for N
+ * ranks in a row on a node. Where that is too long they do compare. */
+static void add_mapping(struct pmi1 *p, const int *nodes)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    for (int from = 0, to; from < p->ranks; from = to) {
+        int node = nodes ? nodes[from] : 0;
+        for (to = from; to < p->ranks && (!nodes || nodes[to] == node);)
+            to++;
+        strbuf_printf(&b, ",(%d,1,%d)", node, to - from);
+    }
+    if (b.len + strlen("(vector)") < VALUE_BYTES)
+        json_object_set_new(p->values.all, "PMI_process_mapping",
+                            json_sprintf("(vector%s)", strbuf_str(&b)));
+}
+
+struct pmi1 *pmi1_new(const char *job, int ranks, const int *nodes, const struct pmi1_events *ev,
+                      void *arg)
+{
+    struct pmi1 *p = xzalloc(sizeof *p);
+    p->ranks = ranks;
+    p->callers = xcalloc((size_t)ranks, sizeof *p->callers);
+    p->values =
+        (struct shelf){"key", "value", "put_result", "get_result", KEY_BYTES, json_object()};
+    p->names = (struct shelf){"service",       "port",      "publish_result",
+                              "lookup_result", VALUE_BYTES, json_object()};
+    snprintf(p->job, sizeof p->job, "%s", job);
+    p->ev = *ev;
+    p->arg = arg;
+    add_mapping(p, nodes);
+    return p;
+}
+
+void pmi1_free(struct pmi1 *p)
+{
+    if (!p)
+        return;
+    for (int i = 0; i < p->ranks; i++)
+        strbuf_free(&p->callers[i].line);
+    json_decref(p->values.all);
+    json_decref(p->names.all);
+    free(p->callers);
+    free(p);
+}
+
+__attribute__((format(printf, 3, 4))) static void say(struct pmi1 *p, int rank, const char *fmt,
+                                                      ...)
+{
+    char text[JOB_BYTES + VALUE_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    int len = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    p->ev.say(p->arg, rank, text, (size_t)len);
+}
+
+/* "NAME=…" of a line, up to the next blank; NULL where there is none, or it has more than `size`
+ * bytes with its NUL. */
+static const char *word(char *out, size_t size, const char *line, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = line; (at = strchr(at, ' '));) {
+        at += strspn(at, " ");
+        if (strncmp(at, name, n) != 0 || at[n] != '=')
+            continue;
+        size_t len = strcspn(at + n + 1, " ");
+        if (len >= size)
+            return NULL;
+        memcpy(out, at + n + 1, len);
+        out[len] = '\0';
+        return out;
+    }
+    return NULL;
+}
+
+/* ---- what they may say -------------------------------------------------------------------------
+ */
+
+static int on_init(struct pmi1 *p, int rank, const char *line)
+{
+    char version[16];
+    bool ours = word(version, sizeof version, line, "pmi_version") && strcmp(version, "1") == 0;
+    say(p, rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=%d\n", ours ? 0 : -1);
+    if (ours)
+        p->ev.joined(p->arg, rank);
+    return 0;
+}
+
+static int on_get_maxes(struct pmi1 *p, int rank, const char *line)
+{
+    say(p, rank, "cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d\n", JOB_BYTES, KEY_BYTES,
+        VALUE_BYTES);
+    return 0;
+}
+
+static int on_get_appnum(struct pmi1 *p, int rank, const char *line)
+{
+    say(p, rank, "cmd=appnum appnum=0\n");
+    return 0;
+}
+
+static int on_get_my_kvsname(struct pmi1 *p, int rank, const char *line)
+{
+    say(p, rank, "cmd=my_kvsname kvsname=%s\n", p->job);
+    return 0;
+}
+
+static int on_get_universe_size(struct pmi1 *p, int rank, const char *line)
+{
+    say(p, rank, "cmd=universe_size size=%d\n", p->ranks);
+    return 0;
+}
+
+static int put(struct pmi1 *p, int rank, const char *line, struct shelf *on)
+{
+    char key[VALUE_BYTES], value[VALUE_BYTES];
+    const char *why = "success";
+    int rc = -1;
+    if (!word(key, on->key_bytes, line, on->key) || !word(value, sizeof value, line, on->value))
+        why = "missing_or_too_long";
+    else if (json_object_size(on->all) >= (size_t)p->ranks * STORE_ITEMS_MAX)
+        why = "store_is_full";
+    else
+        rc = json_object_set_new_nocheck(on->all, key, json_string_nocheck(value));
+    say(p, rank, "cmd=%s rc=%d msg=%s\n", on->put, rc, why);
+    return 0;
+}
+
+static int get(struct pmi1 *p, int rank, const char *line, const struct shelf *on)
+{
+    char key[VALUE_BYTES];
+    const char *value = NULL;
+    if (word(key, on->key_bytes, line, on->key))
+        value = json_string_value(json_object_get(on->all, key));
+    if (value)
+        say(p, rank, "cmd=%s rc=0 msg=success %s=%s\n", on->get, on->value, value);
+    else
+        say(p, rank, "cmd=%s rc=-1 msg=not_found %s=unknown\n", on->get, on->value);
+    return 0;
+}
+
+static int on_put(struct pmi1 *p, int rank, const char *line)
+{
+    return put(p, rank, line, &p->values);
+}
+
+static int on_get(struct pmi1 *p, int rank, const char *line)
+{
+    return get(p, rank, line, &p->values);
+}
+
+static int on_publish_name(struct pmi1 *p, int rank, const char *line)
+{
+    return put(p, rank, line, &p->names);
+}
+
+static int on_lookup_name(struct pmi1 *p, int rank, const char *line)
+{
+    return get(p, rank, line, &p->names);
+}
+
+static int on_unpublish_name(struct pmi1 *p, int rank, const char *line)
+{
+    char service[VALUE_BYTES];
+    bool gone = word(service, sizeof service, line, "service") &&
+                json_object_del(p->names.all, service) == 0;
+    say(p, rank, "cmd=unpublish_result rc=%d msg=%s\n", gone ? 0 : -1,
+        gone ? "success" : "not_found");
+    return 0;
+}
+
+static int on_barrier_in(struct pmi1 *p, int rank, const char *line)
+{
+    if (p->callers[rank].waits)
+        return -EPROTO;
+    p->callers[rank].waits = true;
+    if (++p->waiting < p->ranks)
+        return 0;
+    p->waiting = 0;
+    for (int i = 0; i < p->ranks; i++)
+        p->callers[i].waits = false;
+    for (int i = 0; i < p->ranks; i++)
+        say(p, i, "cmd=barrier_out\n");
+    return 0;
+}
+
+static int on_finalize(struct pmi1 *p, int rank, const char *line)
+{
+    say(p, rank, "cmd=finalize_ack\n");
+    return 0;
+}
+
+static int on_abort(struct pmi1 *p, int rank, const char *line)
+{
+    char code[16] = "";
+    (void)word(code, sizeof code, line, "exitcode"); /* without: 0, as it says nothing */
+    p->ev.aborted(p->arg, rank, atoi(code));
+    return 0;
+}
+
+static int on_line(struct pmi1 *p, int rank, const char *line)
+{
+    static const struct {
+        const char *name;
+        int (*act)(struct pmi1 *p, int rank, const char *line);
+    } commands[] = {
+        {"init", on_init},
+        {"get_maxes", on_get_maxes},
+        {"get_appnum", on_get_appnum},
+        {"get_my_kvsname", on_get_my_kvsname},
+        {"get_universe_size", on_get_universe_size},
+        {"put", on_put},
+        {"get", on_get},
+        {"barrier_in", on_barrier_in},
+        {"publish_name", on_publish_name},
+        {"lookup_name", on_lookup_name},
+        {"unpublish_name", on_unpublish_name},
+        {"finalize", on_finalize},
+        {"abort", on_abort},
+    };
+    struct caller *c = &p->callers[rank];
+    if (strncmp(line, "mcmd=spawn", 10) == 0) { /* lines of one word follow; so for each program */
+        c->spawns = true;
+        return 0;
+    }
+    if (c->spawns) {
+        if (strcmp(line, "endcmd") != 0)
+            return 0;
+        c->spawns = false;
+        p->ev.spawns(p->arg, rank);
+        say(p, rank, "cmd=spawn_result rc=-1 msg=not_served\n");
+        return 0;
+    }
+    size_t len = strcspn(line, " ");
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        if (len == strlen(commands[i].name) + 4 && strncmp(line, "cmd=", 4) == 0 &&
+            strncmp(line + 4, commands[i].name, len - 4) == 0)
+            return commands[i].act(p, rank, line);
+    return -EPROTO;
+}
+
+/* How much of a line a message may show. */
+static int shown(const char *line)
+{
+    int n = 0;
+    while (n < 40 && isprint((unsigned char)line[n]))
+        n++;
+    return n;
+}
+
+int pmi1_take(struct pmi1 *p, int rank, const char *bytes, size_t len, struct err *e)
+{
+    struct strbuf *line = &p->callers[rank].line;
+    for (size_t i = 0; i < len; i++) {
+        if (bytes[i] != '\n') {
+            if (line->len == LINE_BYTES_MAX)
+                return err_set(e, -EMSGSIZE, "rank %d: a line of PMI-1 is longer than %d bytes",
+                               rank, LINE_BYTES_MAX);
+            strbuf_putc(line, bytes[i]);
+            continue;
+        }
+        if (on_line(p, rank, strbuf_str(line)) < 0)
+            return err_set(e, -EPROTO, "rank %d: '%.*s' is no line of PMI-1, or not here", rank,
+                           shown(strbuf_str(line)), strbuf_str(line));
+        strbuf_reset(line);
+    }
+    return 0;
+}

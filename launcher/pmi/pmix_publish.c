@@ -1,0 +1,228 @@
+#include "launcher/pmi/pmix_publish.h"
+
+#include <string.h>
+
+#include "common/strbuf.h"
+#include "launcher/pmi/interpose/pmix_loader.h"
+
+struct name {
+    struct name *next;
+    pmix_proc_t who;
+    pmix_key_t key;
+    pmix_value_t value;
+    bool once; /* goes when it was read */
+};
+
+struct waiting {
+    struct waiting *next;
+    pmix_proc_t who;
+    char **keys;
+    int64_t until_ms;
+    pmix_lookup_cbfunc_t done;
+    void *arg;
+};
+
+struct names {
+    struct name *all;
+    struct waiting *waiting; /* the oldest first */
+};
+
+struct names *names_new(void)
+{
+    return xzalloc(sizeof(struct names));
+}
+
+/* The name that `*at` points to. */
+static void drop(struct name **at)
+{
+    struct name *gone = *at;
+    *at = gone->next;
+    PMIX_VALUE_DESTRUCT(&gone->value);
+    free(gone);
+}
+
+void names_free(struct names *n)
+{
+    if (!n)
+        return;
+    while (n->all)
+        drop(&n->all);
+    while (n->waiting) {
+        struct waiting *w = n->waiting;
+        n->waiting = w->next;
+        strv_free(w->keys);
+        free(w);
+    }
+    free(n);
+}
+
+static struct name **find(struct names *n, const char *nspace, const char *key)
+{
+    struct name **at = &n->all;
+    while (*at && !(PMIX_CHECK_NSPACE((*at)->who.nspace, nspace) && PMIX_CHECK_KEY(*at, key)))
+        at = &(*at)->next;
+    return at;
+}
+
+/* Says what is there of `keys`, and drops what was to be read once. (Who is answered may free the
+ * keys.) */
+static void answer(struct names *n, const struct names_lookup *l)
+{
+    size_t found = 0;
+    AUTO(free) pmix_pdata_t *data = xcalloc(strv_len(l->keys), sizeof *data);
+    for (size_t i = 0; l->keys[i]; i++) {
+        struct name **at = find(n, l->who->nspace, l->keys[i]);
+        if (!*at)
+            continue;
+        data[found].proc = (*at)->who;
+        PMIX_LOAD_KEY(data[found].key, l->keys[i]);
+        (void)PMIx_Value_xfer(&data[found].value, &(*at)->value); /* as it was xferred before */
+        found++;
+        if ((*at)->once)
+            drop(at);
+    }
+    l->done(found ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND, data, found, l->arg);
+    while (found > 0)
+        PMIX_VALUE_DESTRUCT(&data[--found].value);
+}
+
+/* Answers with `status` and no names, or with the names, and drops it. */
+static void end_wait(struct names *n, struct waiting **at, pmix_status_t status)
+{
+    struct waiting *w = *at;
+    *at = w->next;
+    struct names_lookup l = {&w->who, w->keys, 0, w->done, w->arg};
+    if (status == PMIX_SUCCESS)
+        answer(n, &l);
+    else
+        w->done(status, NULL, 0, w->arg);
+    strv_free(w->keys);
+    free(w);
+}
+
+static bool all_there(struct names *n, const char *nspace, char *const *keys)
+{
+    for (; *keys; keys++)
+        if (!*find(n, nspace, *keys))
+            return false;
+    return true;
+}
+
+static void answer_waiting(struct names *n)
+{
+    for (struct waiting **at = &n->waiting; *at;)
+        if (all_there(n, (*at)->who.nspace, (*at)->keys))
+            end_wait(n, at, PMIX_SUCCESS);
+        else
+            at = &(*at)->next;
+}
+
+static bool is_directive(const pmix_info_t *i)
+{
+    return strncmp(i->key, "pmix.", 5) == 0; /* the standard keeps these to itself */
+}
+
+pmix_status_t names_publish(struct names *n, const pmix_proc_t *who, const pmix_info_t info[],
+                            size_t info_n)
+{
+    bool once = false;
+    for (size_t i = 0; i < info_n; i++) {
+        if (PMIX_CHECK_KEY(&info[i], PMIX_PERSISTENCE))
+            once = info[i].value.data.persist == PMIX_PERSIST_FIRST_READ;
+        else if (!is_directive(&info[i]) && *find(n, who->nspace, info[i].key))
+            return PMIX_ERR_DUPLICATE_KEY;
+    }
+    for (size_t i = 0; i < info_n; i++) {
+        if (is_directive(&info[i]))
+            continue;
+        struct name *new = xzalloc(sizeof *new);
+        *new = (struct name){.next = n->all, .who = *who, .once = once};
+        PMIX_LOAD_KEY(new->key, info[i].key);
+        if (PMIx_Value_xfer(&new->value, &info[i].value) != PMIX_SUCCESS) {
+            free(new);
+            return PMIX_ERR_BAD_PARAM;
+        }
+        n->all = new;
+    }
+    answer_waiting(n);
+    return PMIX_SUCCESS;
+}
+
+pmix_status_t names_unpublish(struct names *n, const pmix_proc_t *who, char *const *keys)
+{
+    bool any = !keys;
+    for (struct name **at = &n->all; *at;) {
+        bool wanted = !keys;
+        for (char *const *k = keys; k && *k; k++)
+            wanted = wanted || PMIX_CHECK_KEY(*at, *k);
+        if (wanted && PMIX_CHECK_PROCID(&(*at)->who, who)) {
+            drop(at);
+            any = true;
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    return any ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND;
+}
+
+bool names_lookup(struct names *n, const struct names_lookup *l)
+{
+    if (l->until_ms == NAMES_NO_WAIT || all_there(n, l->who->nspace, l->keys)) {
+        answer(n, l);
+        return true;
+    }
+    struct waiting **at = &n->waiting;
+    while (*at)
+        at = &(*at)->next;
+    *at = xzalloc(sizeof **at);
+    **at = (struct waiting){.who = *l->who,
+                            .keys = strv_copy(l->keys),
+                            .until_ms = l->until_ms,
+                            .done = l->done,
+                            .arg = l->arg};
+    return false;
+}
+
+int64_t names_until(const pmix_info_t info[], size_t info_n, int64_t now_ms)
+{
+    bool waits = false;
+    int64_t limit_s = 0;
+    for (size_t i = 0; i < info_n; i++) {
+        const pmix_value_t *v = &info[i].value;
+        if (PMIX_CHECK_KEY(&info[i], PMIX_WAIT)) /* a number by the standard, "true" of Open MPI */
+            waits = v->type != PMIX_BOOL || v->data.flag;
+        else if (PMIX_CHECK_KEY(&info[i], PMIX_TIMEOUT))
+            limit_s = v->data.integer;
+    }
+    if (!waits)
+        return NAMES_NO_WAIT;
+    return limit_s > 0 ? now_ms + limit_s * 1000 : INT64_MAX;
+}
+
+int64_t names_expire(struct names *n, int64_t now_ms)
+{
+    int64_t next = INT64_MAX;
+    for (struct waiting **at = &n->waiting; *at;) {
+        if ((*at)->until_ms <= now_ms) {
+            end_wait(n, at, PMIX_ERR_TIMEOUT);
+            continue;
+        }
+        next = (*at)->until_ms < next ? (*at)->until_ms : next;
+        at = &(*at)->next;
+    }
+    return next;
+}
+
+void names_forget(struct names *n, const char *nspace)
+{
+    for (struct name **at = &n->all; *at;)
+        if (PMIX_CHECK_NSPACE((*at)->who.nspace, nspace))
+            drop(at);
+        else
+            at = &(*at)->next;
+    for (struct waiting **at = &n->waiting; *at;)
+        if (PMIX_CHECK_NSPACE((*at)->who.nspace, nspace))
+            end_wait(n, at, PMIX_ERR_NOT_FOUND);
+        else
+            at = &(*at)->next;
+}

@@ -1,0 +1,58 @@
+#include "launcher/pmi/pmix_wait.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "common/clock.h"
+
+enum { LIMIT_MS = 90000 };
+
+void requests_init(struct requests *q)
+{
+    *q = (struct requests){.status = PMIX_SUCCESS};
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&q->answered, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+void requests_open(struct requests *q)
+{
+    pthread_mutex_lock(&q->lock);
+    q->open++;
+    pthread_mutex_unlock(&q->lock);
+}
+
+void requests_answer(pmix_status_t status, void *arg)
+{
+    struct requests *q = arg;
+    pthread_mutex_lock(&q->lock);
+    if (q->status == PMIX_SUCCESS)
+        q->status = status;
+    q->open--;
+    pthread_cond_signal(&q->answered);
+    pthread_mutex_unlock(&q->lock);
+}
+
+void requests_returned(struct requests *q, pmix_status_t rc)
+{
+    if (rc != PMIX_SUCCESS)
+        requests_answer(rc == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : rc, q);
+}
+
+pmix_status_t requests_wait(struct requests *q)
+{
+    struct timespec end = clock_in_ms(LIMIT_MS);
+    pthread_mutex_lock(&q->lock);
+    while (q->open > 0 && pthread_cond_timedwait(&q->answered, &q->lock, &end) != ETIMEDOUT)
+        ;
+    bool all = q->open == 0;
+    pthread_mutex_unlock(&q->lock);
+    if (!all)
+        return PMIX_ERR_TIMEOUT;
+    pthread_cond_destroy(&q->answered);
+    pthread_mutex_destroy(&q->lock);
+    return q->status;
+}

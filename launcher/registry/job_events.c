@@ -1,0 +1,79 @@
+#include "launcher/registry/job_events.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/log.h"
+
+struct events {
+    char *path;
+    int fd;
+    bool torn; /* the last line was cut: the next begins on a new one */
+    bool said; /* that it cannot be written */
+};
+
+int events_open(struct events **out, const char *path, struct err *e)
+{
+    /* Without waiting: a pipe that nobody reads must not hold up a job. */
+    AUTO(fd) int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (fd < 0) {
+        err_set(e, -errno, "events file '%s': %s", path,
+                errno == ENXIO ? "a pipe that nobody reads" : strerror(errno));
+        return err_hint(e, "--events FILE, in a directory that is there and can be written to");
+    }
+    struct events *ev = xzalloc(sizeof *ev);
+    ev->path = xstrdup(path);
+    ev->fd = fd_take(&fd);
+    *out = ev;
+    return 0;
+}
+
+void events_close(struct events *ev)
+{
+    if (!ev)
+        return;
+    close(ev->fd);
+    free(ev->path);
+    free(ev);
+}
+
+void events_time(char out[25], int64_t unix_ms)
+{
+    time_t s = unix_ms / 1000;
+    struct tm t;
+    gmtime_r(&s, &t);
+    size_t n = strftime(out, 25, "%Y-%m-%dT%H:%M:%S", &t);
+    snprintf(out + n, 25 - n, ".%03uZ", (unsigned)(unix_ms % 1000) % 1000);
+}
+
+static void write_line(struct events *ev, const char *line, size_t len)
+{
+    ssize_t n = write(ev->fd, line, len);
+    bool whole = n == (ssize_t)len;
+    if (!whole && !ev->said) {
+        ev->said = true;
+        log_warn("events file '%s': %s; events are lost, the job goes on", ev->path,
+                 n < 0 ? strerror(errno) : strerror(ENOSPC));
+    }
+    if (n > 0)
+        ev->torn = !whole;
+}
+
+void events_write(struct events *ev, const char *what, const char *job, json_t *fields)
+{
+    AUTO(json) json_t *own = fields;
+    if (!ev)
+        return;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    char when[25];
+    events_time(when, (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+    AUTO(json) json_t *all = json_pack("{s:s, s:s, s:s}", "time", when, "event", what, "job", job);
+    if (own)
+        json_object_update(all, own);
+    AUTO(free) char *text = json_line(all);
+    AUTO(free) char *line = xasprintf("%s%s\n", ev->torn ? "\n" : "", text);
+    write_line(ev, line, strlen(line));
+}

@@ -1,0 +1,200 @@
+#include "launcher/registry/line_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+enum {
+    ROOM_MAX = 256 << 10, /* of a rank */
+    ROOM_MIN = 4 << 10,
+    ALL_MAX = 16 << 20, /* of a job */
+    CHUNK = 16 << 10,   /* of a rank's room, taken at once */
+    PAGE = 4 << 10,
+    RANKS_MAX = 1 << 20
+};
+
+static const uint64_t MAGIC = 0x31676e6972766f64; /* "dovring1" */
+
+/* The file: this, then the ranks' rooms, from the next page on. */
+struct head {
+    uint64_t magic;
+    uint32_t ranks, room;
+    struct {
+        _Atomic uint64_t written; /* bytes so far; the next one goes to this, modulo room */
+        _Atomic uint64_t claimed; /* up to here bytes are being written, over older ones */
+    } of[];                       /* by rank */
+};
+
+struct taken {
+    size_t bytes;
+    bool full; /* the disk is: nothing is kept any more */
+};
+
+struct ring {
+    int fd;
+    struct head *head;
+    char *rooms;
+    size_t size;         /* of the mapping */
+    struct taken *taken; /* by rank; only for who writes */
+};
+
+static size_t head_bytes(int ranks)
+{
+    size_t n = sizeof(struct head) + (size_t)ranks * 2 * sizeof(uint64_t);
+    return (n + PAGE - 1) / PAGE * PAGE;
+}
+
+static uint32_t room_of(int ranks)
+{
+    uint32_t room = ROOM_MAX;
+    while (room > ROOM_MIN && (uint64_t)room * (uint64_t)ranks > ALL_MAX)
+        room /= 2;
+    return room;
+}
+
+static int map(struct ring *r, int protection, int ranks, uint32_t room)
+{
+    r->size = head_bytes(ranks) + (size_t)ranks * room;
+    void *at = mmap(NULL, r->size, protection, MAP_SHARED, r->fd, 0);
+    if (at == MAP_FAILED)
+        return -errno;
+    r->head = at;
+    r->rooms = (char *)at + head_bytes(ranks);
+    return 0;
+}
+
+int ring_make(struct ring **out, const char *path, int ranks, struct err *e)
+{
+    AUTO(ring) struct ring *r = xzalloc(sizeof *r);
+    uint32_t room = room_of(ranks);
+    r->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (r->fd < 0)
+        return err_set(e, -errno, "'%s': %s", path, strerror(errno));
+    /* What is not there when it is written to through the map would end us (SIGBUS). */
+    int rc = -posix_fallocate(r->fd, 0, (off_t)head_bytes(ranks));
+    if (rc == 0 && ftruncate(r->fd, (off_t)(head_bytes(ranks) + (size_t)ranks * room)) < 0)
+        rc = -errno;
+    if (rc == 0)
+        rc = map(r, PROT_READ | PROT_WRITE, ranks, room);
+    if (rc < 0) {
+        unlink(path);
+        return err_set(e, rc, "'%s': %s", path, strerror(-rc));
+    }
+    r->taken = xcalloc((size_t)ranks, sizeof *r->taken);
+    r->head->ranks = (uint32_t)ranks;
+    r->head->room = room;
+    r->head->magic = MAGIC;
+    *out = TAKE(r);
+    return 0;
+}
+
+int ring_open(struct ring **out, const char *path, struct err *e)
+{
+    AUTO(ring) struct ring *r = xzalloc(sizeof *r);
+    struct head h;
+    struct stat st;
+    r->fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (r->fd < 0)
+        return err_set(e, -errno, "'%s': %s", path, strerror(errno));
+    if (fstat(r->fd, &st) < 0 || pread(r->fd, &h, sizeof h, 0) != sizeof h || h.magic != MAGIC ||
+        h.ranks == 0 || h.ranks > RANKS_MAX || h.room < ROOM_MIN || h.room > ROOM_MAX ||
+        (size_t)st.st_size < head_bytes((int)h.ranks) + (size_t)h.ranks * h.room)
+        return err_set(e, -EBADMSG, "'%s': not the lines of a job", path);
+    int rc = map(r, PROT_READ, (int)h.ranks, h.room);
+    if (rc < 0)
+        return err_set(e, rc, "'%s': %s", path, strerror(-rc));
+    *out = TAKE(r);
+    return 0;
+}
+
+void ring_close(struct ring *r)
+{
+    if (!r)
+        return;
+    if (r->head)
+        munmap(r->head, r->size);
+    if (r->fd >= 0)
+        close(r->fd);
+    free(r->taken);
+    free(r);
+}
+
+/* Whether there is room on the disk for the rank's bytes up to `end`. It is taken as it is needed:
+ * all of it at once would take longer than a short job. */
+static bool has_room(struct ring *r, int rank, uint64_t end)
+{
+    size_t room = r->head->room, wanted = end < room ? (size_t)end : room;
+    struct taken *t = &r->taken[rank];
+    off_t at = (off_t)(head_bytes((int)r->head->ranks) + (size_t)rank * room);
+    while (!t->full && t->bytes < wanted) {
+        size_t chunk = room < CHUNK ? room : CHUNK;
+        t->full = posix_fallocate(r->fd, at + (off_t)t->bytes, (off_t)chunk) != 0;
+        t->bytes += chunk;
+    }
+    return !t->full;
+}
+
+static void put(char *room, size_t size, uint64_t at, const char *bytes, size_t len)
+{
+    size_t from = (size_t)(at % size);
+    size_t first = len < size - from ? len : size - from;
+    memcpy(room + from, bytes, first);
+    memcpy(room, bytes + first, len - first);
+}
+
+void ring_add(struct ring *r, int rank, const char *text, size_t len)
+{
+    size_t size = r->head->room;
+    if (len + 1 > size) {
+        text += len + 1 - size;
+        len = size - 1;
+    }
+    char *room = r->rooms + (size_t)rank * size;
+    uint64_t at = atomic_load_explicit(&r->head->of[rank].written, memory_order_relaxed);
+    if (!has_room(r, rank, at + len + 1))
+        return;
+    atomic_store_explicit(&r->head->of[rank].claimed, at + len + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    put(room, size, at, text, len);
+    put(room, size, at + len, "\n", 1);
+    atomic_store_explicit(&r->head->of[rank].written, at + len + 1, memory_order_release);
+}
+
+int ring_ranks(const struct ring *r)
+{
+    return (int)r->head->ranks;
+}
+
+static void get(struct strbuf *out, const char *room, size_t size, uint64_t at, uint64_t end)
+{
+    while (at < end) {
+        size_t from = (size_t)(at % size);
+        size_t n = size - from < end - at ? size - from : (size_t)(end - at);
+        strbuf_add(out, room + from, n);
+        at += n;
+    }
+}
+
+void ring_read(struct ring *r, int rank, uint64_t *at, struct strbuf *out)
+{
+    size_t size = r->head->room;
+    uint64_t end = atomic_load_explicit(&r->head->of[rank].written, memory_order_acquire);
+    uint64_t from = end - *at > size ? end - size : *at;
+    AUTO(strbuf) struct strbuf text = {0};
+    get(&text, r->rooms + (size_t)rank * size, size, from, end);
+    atomic_thread_fence(memory_order_acquire);
+    uint64_t claimed = atomic_load_explicit(&r->head->of[rank].claimed, memory_order_relaxed);
+    uint64_t sure = claimed > size ? claimed - size : 0; /* older ones may be half new */
+    size_t skip = sure > from ? (size_t)(sure - from) : 0;
+    skip = skip < text.len ? skip : text.len;
+    if (from + skip != *at) { /* some are gone: begin with a whole line */
+        const char *line = memchr(strbuf_str(&text) + skip, '\n', text.len - skip);
+        skip = line ? (size_t)(line + 1 - strbuf_str(&text)) : text.len;
+    }
+    strbuf_add(out, strbuf_str(&text) + skip, text.len - skip);
+    *at = end;
+}

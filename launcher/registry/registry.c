@@ -1,0 +1,327 @@
+#include "launcher/registry/registry.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/strbuf.h"
+#include "launcher/guardian/process_tree.h"
+#include "launcher/registry/job_events.h"
+
+enum { FILE_MAX = 1 << 20 };
+
+struct registry {
+    char *path, *lines;
+};
+
+AUTO_DEFINE(dir, DIR *, closedir)
+
+/* ---- where -------------------------------------------------------------------------------------
+ */
+
+/* The two places; NULL where one is not set. To be freed. */
+static char *runtime_dir(void)
+{
+    const char *given = getenv("XDG_RUNTIME_DIR");
+    return given && given[0] == '/' ? xasprintf("%s/drover/jobs", given) : NULL;
+}
+
+static char *tmp_dir(void)
+{
+    return xasprintf("/tmp/drover-%u/drover/jobs", (unsigned)geteuid());
+}
+
+/* Whether `path` is a directory of ours alone. */
+static int check_ours(const char *path, struct err *e)
+{
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return err_set(e, -errno, "'%s': %s", path, strerror(errno));
+    if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 0077))
+        return 0;
+    return err_set(e, -EPERM, "'%s' is not a directory of ours alone", path);
+}
+
+/* Makes the last `levels` (3 at most) directories of `path`, and checks that each is ours. */
+static int make_ours(char *path, int levels, struct err *e)
+{
+    char *ends[3], *at = path + strlen(path);
+    for (int i = levels - 1; i >= 0; i--) {
+        ends[i] = at;
+        while (*--at != '/')
+            ;
+    }
+    for (int i = 0; i < levels; i++) {
+        char was = *ends[i];
+        *ends[i] = '\0';
+        int rc = mkdir(path, 0700) < 0 && errno != EEXIST
+                     ? err_set(e, -errno, "'%s': %s", path, strerror(errno))
+                     : check_ours(path, e);
+        *ends[i] = was;
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int choose_dir(char **out, struct err *e)
+{
+    AUTO(free) char *first = runtime_dir();
+    if (first && make_ours(first, 2, NULL) == 0) {
+        *out = TAKE(first);
+        return 0;
+    }
+    AUTO(free) char *second = tmp_dir();
+    int rc = make_ours(second, 3, e);
+    if (rc == 0)
+        *out = TAKE(second);
+    return rc;
+}
+
+/* ---- one job -----------------------------------------------------------------------------------
+ */
+
+static void job_end(struct registry_job *j)
+{
+    free(j->id);
+    free(j->command);
+    free(j->dir);
+    free(j->nodes);
+    free(j->output_dir);
+    free(j->lines);
+}
+
+json_t *registry_json(const struct registry_job *j)
+{
+    return json_pack("{s:o, s:i, s:I, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:I}", "id",
+                     json_text(j->id), "pid", (int)j->pid, "start", (json_int_t)j->start, "command",
+                     json_text(j->command), "dir", json_text(j->dir), "ranks", j->ranks,
+                     "first_rank", j->first_rank, "nodes", json_text(j->nodes), "output_dir",
+                     json_text(j->output_dir), "lines", json_text(j->lines), "started_ms",
+                     (json_int_t)j->started_ms);
+}
+
+static int read_text(char **out, const json_t *j, const char *key)
+{
+    const char *text;
+    int rc = json_want_str(&text, j, key, NULL);
+    if (rc == 0)
+        *out = xstrdup(text);
+    return rc;
+}
+
+static int job_from(struct registry_job *out, const json_t *j)
+{
+    struct registry_job new = {0};
+    int64_t pid, start, ranks, first;
+    if (json_want_int(&pid, j, "pid", NULL) < 0 || json_want_int(&start, j, "start", NULL) < 0 ||
+        json_want_int(&ranks, j, "ranks", NULL) < 0 ||
+        json_want_int(&first, j, "first_rank", NULL) < 0 ||
+        json_want_int(&new.started_ms, j, "started_ms", NULL) < 0 ||
+        read_text(&new.id, j, "id") < 0 || read_text(&new.command, j, "command") < 0 ||
+        read_text(&new.dir, j, "dir") < 0 || read_text(&new.nodes, j, "nodes") < 0 ||
+        read_text(&new.output_dir, j, "output_dir") < 0 || read_text(&new.lines, j, "lines") < 0) {
+        job_end(&new);
+        return -EINVAL;
+    }
+    new.pid = (pid_t)pid;
+    new.start = (uint64_t)start;
+    new.ranks = (int)ranks;
+    new.first_rank = (int)first;
+    *out = new;
+    return 0;
+}
+
+int registry_is_alive(const struct registry_job *j)
+{
+    struct ward w;
+    return wards_read(&w, j->pid) == 0 && w.start == j->start && w.state != 'Z';
+}
+
+/* ---- enter and leave ---------------------------------------------------------------------------
+ */
+
+/* The names of files tell processes of other PID namespaces (containers that share a /tmp), whose
+ * pids mean nothing here. */
+static char *namespace_mark(void)
+{
+    char text[64];
+    ssize_t n = readlink("/proc/self/ns/pid", text, sizeof text - 1); /* "pid:[4026531836]" */
+    text[n > 0 ? n : 0] = '\0';
+    char *digits = text + strcspn(text, "0123456789");
+    digits[strspn(digits, "0123456789")] = '\0';
+    return xasprintf(".%s.json", digits);
+}
+
+static int write_file(const char *path, const char *text, struct err *e)
+{
+    AUTO(free) char *draft = xasprintf("%s.new", path);
+    AUTO(fd) int fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    size_t len = strlen(text);
+    if (fd < 0)
+        return err_set(e, -errno, "'%s': %s", draft, strerror(errno));
+    ssize_t n = write(fd, text, len);
+    if (n == (ssize_t)len && rename(draft, path) == 0)
+        return 0;
+    err_set(e, n >= 0 && n < (ssize_t)len ? -ENOSPC : -errno, "'%s': %s", path,
+            n >= 0 && n < (ssize_t)len ? strerror(ENOSPC) : strerror(errno));
+    unlink(draft);
+    return e ? e->code : -EIO;
+}
+
+int registry_enter(struct registry **out, const struct registry_job *job, struct err *e)
+{
+    AUTO(free) char *dir = NULL;
+    struct ward self;
+    if (strchr(job->id, '/'))
+        return err_set(e, -EINVAL, "job '%s': a '/' in its name", job->id);
+    int rc = choose_dir(&dir, e);
+    if (rc == 0 && (rc = wards_read(&self, getpid())) < 0)
+        err_set(e, rc, "/proc/self: %s", strerror(-rc));
+    if (rc < 0)
+        return rc;
+    AUTO(free) char *mark = namespace_mark();
+    AUTO(registry) struct registry *r = xzalloc(sizeof *r);
+    AUTO(free) char *cwd = getcwd(NULL, 0);
+    r->path = xasprintf("%s/%s%s", dir, job->id, mark);
+    r->lines = xasprintf("%s/%s.lines", dir, job->id);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    struct registry_job full = *job;
+    full.pid = getpid();
+    full.start = self.start;
+    full.dir = cwd ? cwd : (char *)"";
+    full.lines = r->lines;
+    full.started_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    AUTO(json) json_t *j = registry_json(&full);
+    AUTO(free) char *text = json_line(j);
+    rc = write_file(r->path, text, e);
+    if (rc == 0)
+        *out = TAKE(r);
+    return rc;
+}
+
+void registry_leave(struct registry *r)
+{
+    if (!r)
+        return;
+    unlink(r->lines);
+    unlink(r->path);
+    free(r->path);
+    free(r->lines);
+    free(r);
+}
+
+const char *registry_lines(const struct registry *r)
+{
+    return r->lines;
+}
+
+/* ---- look --------------------------------------------------------------------------------------
+ */
+
+static int read_job(struct registry_job *out, const char *path)
+{
+    AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() || st.st_size > FILE_MAX)
+        return -EPERM;
+    AUTO(free) char *text = xzalloc((size_t)st.st_size + 1);
+    ssize_t n = read(fd, text, (size_t)st.st_size);
+    AUTO(json) json_t *j = NULL;
+    struct err e = {0};
+    return n <= 0 || json_parse(&j, text, (size_t)n, &e) < 0 ? -EINVAL : job_from(out, j);
+}
+
+static void add_job(struct registry_list *l, const char *path)
+{
+    struct registry_job j;
+    if (read_job(&j, path) < 0)
+        return; /* being removed, or of a later drover */
+    if (!registry_is_alive(&j)) {
+        unlink(path);
+        unlink(j.lines);
+        job_end(&j);
+        return;
+    }
+    l->at = xrealloc(l->at, l->count + 1, sizeof *l->at);
+    l->at[l->count++] = j;
+}
+
+/* Takes over `dir`. */
+static void read_dir(struct registry_list *l, char *dir)
+{
+    AUTO(free) char *path = dir;
+    if (!path || check_ours(path, NULL) < 0)
+        return;
+    AUTO(free) char *mark = namespace_mark();
+    AUTO(dir) DIR *d = opendir(path);
+    for (const struct dirent *f; d && (f = readdir(d));) {
+        size_t len = strlen(f->d_name), end = strlen(mark);
+        AUTO(free) char *file = xasprintf("%s/%s", path, f->d_name);
+        if (len > end && strcmp(f->d_name + len - end, mark) == 0)
+            add_job(l, file);
+    }
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const struct registry_job *x = a, *y = b;
+    if (x->started_ms != y->started_ms)
+        return x->started_ms < y->started_ms ? -1 : 1;
+    return strcmp(x->id, y->id);
+}
+
+void registry_read(struct registry_list *out)
+{
+    *out = (struct registry_list){0};
+    read_dir(out, runtime_dir());
+    read_dir(out, tmp_dir());
+    if (out->count)
+        qsort(out->at, out->count, sizeof *out->at, by_age);
+}
+
+void registry_end(struct registry_list *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        job_end(&l->at[i]);
+    free(l->at);
+    *l = (struct registry_list){0};
+}
+
+static int starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+int registry_find(const struct registry_job **out, const struct registry_list *l,
+                  const char *prefix, struct err *e)
+{
+    const struct registry_job *found = NULL;
+    AUTO(free) char *whole = xasprintf("drover-%s", prefix);
+    for (size_t i = 0; i < l->count; i++) {
+        const struct registry_job *j = &l->at[i];
+        if (strcmp(j->id, prefix) == 0) {
+            *out = j;
+            return 0;
+        }
+        if (!starts_with(j->id, prefix) && !starts_with(j->id, whole))
+            continue;
+        if (found) {
+            err_set(e, -EEXIST, "job '%s': more than one begins so", prefix);
+            return err_hint(e, "%s, or %s (`drover ps` lists them)", found->id, j->id);
+        }
+        found = j;
+    }
+    if (!found) {
+        err_set(e, -ENOENT, "job '%s': none of yours runs on this machine under that name", prefix);
+        return err_hint(e, "`drover ps` lists those that do");
+    }
+    *out = found;
+    return 0;
+}

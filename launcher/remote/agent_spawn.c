@@ -1,0 +1,133 @@
+#include "launcher/remote/agent_spawn.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/own_process.h"
+#include "launcher/engine/engine.h"
+#include "launcher/plan/env.h"
+#include "launcher/plan/rank_spec.h"
+#include "launcher/remote/remote_launcher.h"
+
+struct agents {
+    struct plan *plan;
+    struct engine_job *job;
+    int left; /* that run */
+    bool clearing;
+    void (*ended)(void *arg);
+    void *arg;
+};
+
+int agents_program(char **out, struct err *e)
+{
+    AUTO(free) char *path = NULL;
+    int rc = self_program(&path, "drover-rank", e);
+    if (rc < 0)
+        return rc;
+    if (access(path, X_OK) < 0) {
+        err_set(e, -errno, "%s: %s", path, strerror(errno));
+        return err_hint(e, "is this a complete installation? `make install` puts it there");
+    }
+    *out = TAKE(path);
+    return 0;
+}
+
+struct plan *agents_plan(int count)
+{
+    struct plan *p = xzalloc(sizeof *p);
+    p->engine = PLAN_ENGINE_LOCAL;
+    p->world_size = count;
+    p->ranks = xcalloc((size_t)count, sizeof *p->ranks);
+    for (int i = 0; i < count; i++)
+        p->ranks[i] = (struct plan_rank){.rank = i, .gpu = -1};
+    return p;
+}
+
+static void on_started(void *arg, int rank, pid_t pid)
+{
+}
+
+static void one_less(struct agents *a)
+{
+    if (--a->left == 0)
+        agents_clear(a);
+}
+
+static void on_not_started(void *arg, int rank, int status, const char *why)
+{
+    log_warn("a `drover rank` could not be started: %s", why); /* the launcher will miss it */
+    one_less(arg);
+}
+
+static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
+{
+    one_less(arg);
+}
+
+static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    log_warn("%.*s", (int)len,
+             text); /* of `drover rank` itself: its program's go to the launcher */
+    return true;
+}
+
+static void on_quiet(void *arg, int rank)
+{
+}
+
+static void on_cleared(void *arg)
+{
+    struct agents *a = arg;
+    a->ended(a->arg);
+}
+
+int agents_start(struct agents **out, struct launcher *l, const struct agents_ask *ask,
+                 void (*ended)(void *arg), void *arg, struct err *e)
+{
+    static const struct engine_events ev = {.started = on_started,
+                                            .not_started = on_not_started,
+                                            .exited = on_exited,
+                                            .line = on_line,
+                                            .quiet = on_quiet,
+                                            .cleared = on_cleared};
+    AUTO(free) char *drover_rank = NULL;
+    int rc = agents_program(&drover_rank, e);
+    if (rc < 0)
+        return rc;
+    AUTO(agents) struct agents *a = xzalloc(sizeof *a);
+    a->ended = ended;
+    a->left = ask->count;
+    a->arg = arg;
+    struct plan *p = a->plan = agents_plan(ask->count);
+    for (int i = 0; i < ask->count; i++)
+        env_set(&p->ranks[i].env, STARTER_RANK, "%d", ask->first_rank + i);
+    strv_push(&p->argv, TAKE(drover_rank));
+    env_set(&p->env, STARTER_CONTROL, "%s", ask->control);
+    env_set(&p->env, STARTER_TOKEN, "%s", ask->token);
+    AUTO(strv) char **env = row_without_launcher(launcher_env(l));
+    struct launch_spec spec = {.stdin_null = true, .cgroup = ask->cgroup};
+    struct engine_order order = {.plan = p, .spec = &spec, .base_env = env};
+    rc = engine_local_start(&a->job, launcher_engine(l), &order, &ev, a, e);
+    if (rc < 0)
+        return rc;
+    *out = TAKE(a);
+    return 0;
+}
+
+void agents_clear(struct agents *a)
+{
+    if (!a->clearing)
+        engine_clear(a->job);
+    a->clearing = true;
+}
+
+void agents_free(struct agents *a)
+{
+    if (!a)
+        return;
+    engine_free(a->job);
+    plan_free(a->plan);
+    free(a);
+}

@@ -1,0 +1,268 @@
+#include "launcher/remote/control.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { READ_BYTES = 64 << 10 };
+
+struct control {
+    uv_tcp_t tcp;
+    uv_timer_t tick;
+    int open_handles;
+    struct strbuf in;
+    bool trusted, patient, closed, ended;
+    int silent_ms;
+    uint64_t heard, sent, ticked; /* uv_now() of the last */
+    struct control_events ev;
+    void *arg;
+};
+
+/* ---- ends --------------------------------------------------------------------------------------
+ */
+
+static void on_closed(uv_handle_t *h)
+{
+    struct control *c = h->data;
+    if (--c->open_handles > 0)
+        return;
+    strbuf_free(&c->in);
+    free(c);
+}
+
+void control_close(struct control *c)
+{
+    if (!c || c->closed)
+        return;
+    c->closed = true;
+    uv_close((uv_handle_t *)&c->tcp, on_closed);
+    uv_close((uv_handle_t *)&c->tick, on_closed);
+}
+
+static void end(struct control *c, const char *why)
+{
+    if (c->ended || c->closed)
+        return;
+    c->ended = true;
+    uv_read_stop((uv_stream_t *)&c->tcp);
+    uv_timer_stop(&c->tick);
+    c->ev.ended(c->arg, why);
+}
+
+/* ---- in ----------------------------------------------------------------------------------------
+ */
+
+/* The whole frames that have come. */
+static void deliver(struct control *c)
+{
+    size_t used = 0;
+    while (!c->closed && !c->ended) {
+        struct control_frame f;
+        struct err e = {0};
+        ssize_t n = control_frame_get(&f, strbuf_str(&c->in) + used, c->in.len - used,
+                                      c->trusted ? CONTROL_FRAME_MAX : CONTROL_HELLO_BYTES, &e);
+        if (n < 0)
+            end(c, e.text);
+        if (n <= 0)
+            break;
+        used += (size_t)n;
+        c->heard = uv_now(c->tcp.loop);
+        c->patient = false;
+        if (strcmp(f.type, "ping") != 0)
+            c->ev.frame(c->arg, &f);
+        json_decref(f.head);
+    }
+    strbuf_consume(&c->in, used);
+}
+
+static void on_buffer(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+    static char scratch[READ_BYTES]; /* of the one loop; empty again when on_read() returns */
+    *buf = uv_buf_init(scratch, sizeof scratch);
+}
+
+static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
+{
+    struct control *c = s->data;
+    if (n > 0) {
+        strbuf_add(&c->in, buf->base, (size_t)n);
+        deliver(c);
+    } else if (n < 0) {
+        char why[128];
+        snprintf(why, sizeof why, "the connection was %s", n == UV_EOF ? "closed" : "cut: ");
+        if (n != UV_EOF)
+            snprintf(why + strlen(why), sizeof why - strlen(why), "%s", uv_strerror((int)n));
+        end(c, why);
+    }
+}
+
+/* ---- out ---------------------------------------------------------------------------------------
+ */
+
+struct out {
+    uv_write_t req;
+    struct strbuf bytes;
+};
+
+static void on_written(uv_write_t *req, int status)
+{
+    struct out *o = (struct out *)req; /* a failure is seen by reading, too */
+    strbuf_free(&o->bytes);
+    free(o);
+}
+
+void control_send(struct control *c, json_t *head, const void *payload, size_t len)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    int rc = control_frame_put(&b, head, payload, len);
+    json_decref(head);
+    assert(rc == 0);
+    if (c->closed || c->ended || rc < 0)
+        return;
+    c->sent = uv_now(c->tcp.loop);
+    uv_buf_t buf = uv_buf_init(b.data, (unsigned)b.len);
+    int n = uv_try_write((uv_stream_t *)&c->tcp, &buf, 1);
+    if (n == (int)b.len || (n < 0 && n != UV_EAGAIN))
+        return;
+    struct out *o = xzalloc(sizeof *o);
+    strbuf_add(&o->bytes, b.data + (n > 0 ? n : 0), b.len - (size_t)(n > 0 ? n : 0));
+    buf = uv_buf_init(o->bytes.data, (unsigned)o->bytes.len);
+    if (uv_write(&o->req, (uv_stream_t *)&c->tcp, &buf, 1, on_written) < 0)
+        on_written(&o->req, 0);
+}
+
+/* ---- life --------------------------------------------------------------------------------------
+ */
+
+static void on_tick(uv_timer_t *t)
+{
+    struct control *c = t->data;
+    uint64_t now = uv_now(t->loop), silent = (uint64_t)c->silent_ms;
+    /* Where it was this process that did not run (^Z, a suspended machine), nothing is known of the
+     * other: what it has said meanwhile is read after this. */
+    if (now - c->ticked > silent / 2)
+        c->heard = now;
+    c->ticked = now;
+    if (!c->patient && now - c->heard >= silent) {
+        char why[64];
+        snprintf(why, sizeof why, "silent for %g s", c->silent_ms / 1000.0);
+        end(c, why);
+    } else if (c->trusted && now - c->sent >= silent / 3) {
+        control_send(c, json_pack("{s:s}", "t", "ping"), NULL, 0);
+    }
+}
+
+static void watch(struct control *c, int silent_ms)
+{
+    uint64_t each = (uint64_t)silent_ms / 15;
+    c->silent_ms = silent_ms;
+    c->heard = c->sent = c->ticked = uv_now(c->tcp.loop);
+    uv_timer_start(&c->tick, on_tick, each, each ? each : 1);
+}
+
+void control_trust(struct control *c, int silent_ms)
+{
+    c->trusted = true;
+    watch(c, silent_ms);
+}
+
+bool control_is_quiet(const struct control *c)
+{
+    return uv_now(c->tcp.loop) - c->heard >= (uint64_t)c->silent_ms / 2;
+}
+
+void control_be_patient(struct control *c)
+{
+    c->patient = true;
+}
+
+/* ---- start -------------------------------------------------------------------------------------
+ */
+
+static struct control *new_control(uv_loop_t *loop, const struct control_events *ev, void *arg)
+{
+    struct control *c = xzalloc(sizeof *c);
+    uv_tcp_init(loop, &c->tcp);
+    uv_timer_init(loop, &c->tick);
+    c->tcp.data = c->tick.data = c;
+    c->open_handles = 2;
+    c->ev = *ev;
+    c->arg = arg;
+    return c;
+}
+
+static int begin(struct control **out, struct control *c, int rc, struct err *e)
+{
+    if (rc == 0)
+        rc = uv_read_start((uv_stream_t *)&c->tcp, on_buffer, on_read);
+    if (rc < 0) {
+        control_close(c);
+        return err_set(e, rc, "control connection: %s", uv_strerror(rc));
+    }
+    (void)uv_tcp_nodelay(&c->tcp, 1); /* slower without, no more */
+    watch(c, CONTROL_HELLO_MS);
+    *out = c;
+    return 0;
+}
+
+int control_open(struct control **out, uv_loop_t *loop, int fd, const struct control_events *ev,
+                 void *arg, struct err *e)
+{
+    struct control *c = new_control(loop, ev, arg);
+    int rc = uv_tcp_open(&c->tcp, fd);
+    if (rc < 0)
+        close(fd);
+    return begin(out, c, rc, e);
+}
+
+int control_accept(struct control **out, uv_stream_t *listener, const struct control_events *ev,
+                   void *arg, struct err *e)
+{
+    struct control *c = new_control(listener->loop, ev, arg);
+    return begin(out, c, uv_accept(listener, (uv_stream_t *)&c->tcp), e);
+}
+
+/* ---- addresses ---------------------------------------------------------------------------------
+ */
+
+static void name_address(char *out, size_t size, const struct sockaddr_storage *a)
+{
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)a;
+    out[0] = '\0';
+    if (a->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
+        inet_ntop(AF_INET, six->sin6_addr.s6_addr + 12, out, (socklen_t)size);
+    else if (a->ss_family == AF_INET6)
+        inet_ntop(AF_INET6, &six->sin6_addr, out, (socklen_t)size);
+    else
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)a)->sin_addr, out, (socklen_t)size);
+}
+
+int control_ends(struct control_ends *out, const struct control *c)
+{
+    struct sockaddr_storage a;
+    int len = sizeof a;
+    int rc = uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&a, &len);
+    if (rc < 0)
+        return rc;
+    name_address(out->peer, sizeof out->peer, &a);
+    len = sizeof a;
+    rc = uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&a, &len);
+    if (rc < 0)
+        return rc;
+    name_address(out->own, sizeof out->own, &a);
+    out->same_host = strcmp(out->peer, out->own) == 0;
+    return 0;
+}
+
+bool control_same_token(const char *a, const char *b)
+{
+    size_t len = strlen(a);
+    if (strlen(b) != len)
+        return false;
+    volatile unsigned char differ = 0;
+    for (size_t i = 0; i < len; i++)
+        differ |= (unsigned char)(a[i] ^ b[i]);
+    return !differ;
+}

@@ -1,0 +1,71 @@
+#include "launcher/remote/node_probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "common/own_process.h"
+
+static int start(pid_t *pid, const char *drover, const int ends[2], struct err *e)
+{
+    char *argv[] = {(char *)drover, (char *)"machine", NULL};
+    posix_spawn_file_actions_t fds;
+    posix_spawn_file_actions_init(&fds);
+    posix_spawn_file_actions_adddup2(&fds, ends[0], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&fds, ends[1], STDERR_FILENO);
+    int rc = posix_spawn(pid, drover, &fds, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&fds);
+    return rc ? err_set(e, -rc, "%s: %s", drover, strerror(rc)) : 0;
+}
+
+static void read_all(struct strbuf *out, int fd)
+{
+    char room[16384];
+    ssize_t n;
+    while ((n = read(fd, room, sizeof room)) != 0) {
+        if (n > 0)
+            strbuf_add(out, room, (size_t)n);
+        else if (errno != EINTR)
+            return;
+    }
+}
+
+static const char *last_line(struct strbuf *text)
+{
+    while (text->len > 0 && text->data[text->len - 1] == '\n')
+        text->data[--text->len] = '\0';
+    const char *nl = text->len ? strrchr(text->data, '\n') : NULL;
+    return nl ? nl + 1 : strbuf_str(text);
+}
+
+int machine_ask(struct strbuf *out, struct err *e)
+{
+    AUTO(free) char *drover = NULL;
+    AUTO(strbuf) struct strbuf words = {0};
+    int from_out[2] = {-1, -1}, from_err[2] = {-1, -1}, status = 0;
+    pid_t pid;
+    int rc = self_program(&drover, "drover", e);
+    if (rc == 0 && (pipe2(from_out, O_CLOEXEC) < 0 || pipe2(from_err, O_CLOEXEC) < 0))
+        rc = err_set(e, -errno, "pipe: %s", strerror(errno));
+    if (rc == 0)
+        rc = start(&pid, drover, (int[]){from_out[1], from_err[1]}, e);
+    auto_fd(&from_out[1]);
+    auto_fd(&from_err[1]);
+    if (rc == 0) {
+        read_all(out, from_out[0]);
+        read_all(&words, from_err[0]); /* a few lines: they fit into the pipe */
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        if (status != 0)
+            rc = err_set(e, -EIO, "%s", words.len ? last_line(&words) : "`drover machine` failed");
+        else if (words.len)
+            (void)!write(STDERR_FILENO, words.data, words.len);
+    }
+    auto_fd(&from_out[0]);
+    auto_fd(&from_err[0]);
+    return rc;
+}

@@ -1,0 +1,466 @@
+/* What the agents say, and what it means when one says no more. */
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/wait.h>
+
+#include "common/log.h"
+#include "launcher/inspect/call_stacks.h"
+#include "launcher/remote/engine_remote.h"
+
+enum {
+    STRANGERS_MAX = 64, /* connections that have not said who they are; others wait */
+    VERDICT_MS = 100,   /* for the rest of a node's connections to end, too */
+    BROKEN_MS = 500     /* after mpirun's end: for ranks to say first what has ended it */
+};
+
+/* ---- connections -------------------------------------------------------------------------------
+ */
+
+void remote_peer_drop(struct remote_peer *p)
+{
+    struct remote_job *j = p->job;
+    struct remote_peer **at = &j->peers;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    if (p->rank)
+        p->rank->peer = NULL;
+    else
+        j->strangers--;
+    control_close(p->link);
+    free(p);
+    if (j->stranger_waits && j->listening) {
+        j->stranger_waits = false;
+        remote_accept(j);
+    }
+}
+
+static void refuse(struct remote_peer *p, const char *why)
+{
+    control_send(p->link, json_pack("{s:s,s:s}", "t", "no", "why", why), NULL, 0);
+    remote_peer_drop(p);
+}
+
+static void on_broken(uv_timer_t *t);
+
+/* ---- what agents say ---------------------------------------------------------------------------
+ */
+
+/* Whether `host` calls itself as this node of the plan is called: up to the first dot, since one of
+ * them may be longer, and without the user. */
+static bool is_called(const char *node, const char *host)
+{
+    const char *at = strrchr(node, '@');
+    node = at ? at + 1 : node;
+    size_t len = strcspn(node, ".");
+    return len == strcspn(host, ".") && strncasecmp(node, host, len) == 0;
+}
+
+/* The node of the plan where the rank is in the place of its own; NULL: none. A host whose name
+ * stands nowhere in the plan has another one there: an address, an alias. */
+static const char *other_node(const struct remote_job *j, int rank, const char *host)
+{
+    const char *found = NULL;
+    if (is_called(remote_host(j, rank), host))
+        return NULL;
+    for (int i = 0; i < j->plan->node_count && !found; i++)
+        if (is_called(j->plan->nodes[i].name, host))
+            found = j->plan->nodes[i].name;
+    return found;
+}
+
+/* A stranger's first word. Who has no token is told nothing. */
+static void on_hello(struct remote_peer *p, const struct control_frame *f)
+{
+    struct remote_job *j = p->job;
+    const char *token, *version, *host;
+    int64_t rank;
+    struct err e = {0};
+    if (strcmp(f->type, "hello") != 0 || json_want_str(&token, f->head, "token", &e) < 0 ||
+        !control_same_token(token, j->token)) {
+        if (!j->stranger_told)
+            log_warn("somebody who is no rank of this job has connected, and was dropped");
+        j->stranger_told = true;
+        remote_peer_drop(p);
+        return;
+    }
+    if (json_want_str(&version, f->head, "version", &e) < 0 ||
+        json_want_str(&host, f->head, "host", &e) < 0 ||
+        json_want_int(&rank, f->head, "rank", &e) < 0) {
+        refuse(p, e.text);
+    } else if (rank < 0 || rank >= j->plan->world_size) {
+        refuse(p, "there is no such rank in the job");
+    } else if (strcmp(version, DROVER_VERSION) != 0) {
+        remote_fail_start(j, (int)rank, 2, "%s has drover %s, this is " DROVER_VERSION, host,
+                          version);
+        refuse(p, "it is another version");
+    } else if (other_node(j, (int)rank, host)) {
+        remote_fail_start(j, (int)rank, 2,
+                          "it is planned on %s and was started on %s; try: each host once, by one "
+                          "name",
+                          remote_host(j, (int)rank), host);
+        refuse(p, "it is another host than planned");
+    } else if (j->failure[0] || j->started || j->clearing) {
+        refuse(p, "the job has started without it, or is over");
+    } else if (j->ranks[rank].peer) {
+        refuse(p, "there is one for this rank already");
+    } else {
+        j->strangers--;
+        p->rank = &j->ranks[rank];
+        p->rank->peer = p;
+        control_trust(p->link, CONTROL_SILENT_MS);
+        remote_rank_came(p->rank);
+    }
+}
+
+static void on_topo(struct remote_rank *r, const struct control_frame *f)
+{
+    struct remote_job *j = r->job;
+    int node = j->plan->ranks[r->rank].node;
+    AUTO(topo) struct topo *t = NULL;
+    struct err e = {0};
+    if (j->nodes[node] != REMOTE_ASKED || j->started)
+        return;
+    if (topo_import(&t, f->payload, f->len, &e) < 0 || j->ev.node(j->arg, node, t, &e) < 0)
+        remote_fail_start(j, r->rank, 2, "%s", e.text);
+    else
+        remote_node_known(j, node);
+}
+
+static void on_port(struct remote_rank *r, const struct control_frame *f)
+{
+    int64_t port;
+    if (r->rank != 0 || json_want_int(&port, f->head, "port", NULL) < 0 || port < 1 || port > 65535)
+        return;
+    r->job->port = (int)port;
+    remote_start_when_ready(r->job);
+}
+
+static void on_started(struct remote_rank *r, const struct control_frame *f)
+{
+    int64_t pid = 0;
+    (void)json_may_int(&pid, f->head, "pid", NULL);
+    if (r->state != REMOTE_STARTED)
+        return;
+    bool here = r->job->plan->nodes[r->job->plan->ranks[r->rank].node].here;
+    r->job->ev.started(r->job->arg, r->rank, here ? (pid_t)pid : 0);
+}
+
+static void on_not_started(struct remote_rank *r, const struct control_frame *f)
+{
+    struct remote_job *j = r->job;
+    int64_t status = 126;
+    const char *why = "for a reason that it did not say";
+    (void)json_may_int(&status, f->head, "status", NULL);
+    (void)json_may_str(&why, f->head, "why", NULL);
+    if (!j->started) {
+        remote_fail_start(j, r->rank, (int)status, "%s", why);
+    } else if (r->state == REMOTE_STARTED) {
+        r->state = REMOTE_OVER;
+        for (int i = 0; i < REMOTE_STREAMS; i++)
+            io_close(TAKE(r->streams[i].io));
+        j->ev.not_started(j->arg, r->rank, (int)status, why);
+    }
+}
+
+static void on_out(struct remote_rank *r, const struct control_frame *f)
+{
+    int64_t from = LAUNCH_STDOUT;
+    (void)json_may_int(&from, f->head, "from", NULL);
+    remote_output(r, from == LAUNCH_STDERR ? LAUNCH_STDERR : LAUNCH_STDOUT, f->payload, f->len);
+}
+
+static void on_standing(struct remote_rank *r, const struct control_frame *f)
+{
+    struct standing s;
+    struct err e = {0};
+    if (standing_read(&s, json_object_get(f->head, "standing"), &e) < 0)
+        log_warn("rank %d on %s: %s", r->rank, remote_host(r->job, r->rank), e.text);
+    else if (r->job->ev.standing)
+        r->job->ev.standing(r->job->arg, r->rank, &s);
+}
+
+static void on_stack(struct remote_rank *r, const struct control_frame *f)
+{
+    int len = f->len < STACKS_TEXT_MAX ? (int)f->len : STACKS_TEXT_MAX;
+    AUTO(free) char *text = xasprintf("%.*s", len, f->payload);
+    if (r->job->ev.stack)
+        r->job->ev.stack(r->job->arg, r->rank, text);
+}
+
+static void on_quiet(struct remote_rank *r, const struct control_frame *f)
+{
+    remote_end_output(r);
+}
+
+static void on_report(struct remote_rank *r, const struct control_frame *f)
+{
+    r->reported = true;
+    if (r->state == REMOTE_STARTED)
+        r->job->ev.report(r->job->arg, r->rank, f->payload, f->len);
+}
+
+static void on_rank_exit(struct remote_rank *r, const struct control_frame *f)
+{
+    int64_t wait = 0;
+    bool oom = false;
+    (void)json_may_int(&wait, f->head, "wait", NULL);
+    (void)json_may_bool(&oom, f->head, "oom", NULL);
+    if (r->state != REMOTE_STARTED)
+        return;
+    r->state = REMOTE_OVER;
+    r->job->failed |= wait != 0;
+    r->job->ev.exited(r->job->arg, r->rank, (int)wait, oom);
+    remote_settle_clearing(r->job);
+}
+
+static void on_cleared(struct remote_rank *r, const struct control_frame *f)
+{
+    r->cleared = true;
+    remote_settle_clearing(r->job);
+}
+
+static void on_took(struct remote_rank *r, const struct control_frame *f)
+{
+    int64_t n = 0;
+    bool closed = false;
+    (void)json_may_int(&n, f->head, "bytes", NULL);
+    (void)json_may_bool(&closed, f->head, "closed", NULL);
+    if (!r->job->source || r->rank != r->job->spec->stdin_rank || n < 0)
+        return;
+    if (closed)
+        source_close(TAKE(r->job->source));
+    else
+        source_took(r->job->source, (size_t)n);
+}
+
+static void on_pmi(struct remote_rank *r, const struct control_frame *f)
+{
+    struct err e = {0};
+    if (!r->job->pmi1 || pmi1_take(r->job->pmi1, r->rank, f->payload, f->len, &e) == 0)
+        return;
+    log_warn("%s: its PMI-1 ends", e.text);
+    control_send(r->peer->link, json_pack("{s:s}", "t", "pmi"), NULL, 0);
+}
+
+static void on_pmi_say(void *arg, int rank, const char *text, size_t len)
+{
+    struct remote_peer *to = ((struct remote_job *)arg)->ranks[rank].peer;
+    if (to)
+        control_send(to->link, json_pack("{s:s}", "t", "pmi"), text, len);
+}
+
+static void on_pmi_joined(void *arg, int rank)
+{
+}
+
+static void on_pmi_aborted(void *arg, int rank, int code)
+{
+    struct remote_job *j = arg;
+    if (j->ranks[rank].state == REMOTE_STARTED)
+        j->ev.aborted(j->arg, rank, code);
+}
+
+void remote_serve_pmi(struct remote_job *j)
+{
+    static const struct pmi1_events ev = {on_pmi_say, on_pmi_joined, on_pmi_aborted,
+                                          engine_tell_spawn};
+    AUTO(free) int *nodes = xcalloc((size_t)j->plan->world_size, sizeof *nodes);
+    for (int i = 0; i < j->plan->world_size; i++)
+        nodes[i] = j->plan->ranks[i].node;
+    j->pmi1 = pmi1_new(j->plan->job_id, j->plan->world_size, nodes, &ev, j);
+}
+
+/* Who has killed the parent, mpirun or a person, holds the job for over. */
+static void on_orphan(struct remote_rank *r, const struct control_frame *f)
+{
+    struct remote_job *j = r->job;
+    if (j->released || j->clearing || uv_is_active((uv_handle_t *)&j->broken))
+        return;
+    j->orphan = r;
+    uv_timer_start(&j->broken, on_broken, BROKEN_MS, 0);
+}
+
+static void on_frame(void *arg, const struct control_frame *f)
+{
+    static const struct {
+        const char *type;
+        void (*act)(struct remote_rank *r, const struct control_frame *f);
+    } acts[] = {
+        {"out", on_out},         {"exit", on_rank_exit},    {"quiet", on_quiet},
+        {"started", on_started}, {"report", on_report},     {"not_started", on_not_started},
+        {"port", on_port},       {"topo", on_topo},         {"cleared", on_cleared},
+        {"took", on_took},       {"standing", on_standing}, {"orphan", on_orphan},
+        {"stack", on_stack},     {"pmi", on_pmi},
+    };
+    struct remote_peer *p = arg;
+    if (!p->rank) {
+        on_hello(p, f);
+        return;
+    }
+    for (size_t i = 0; i < COUNT_OF(acts); i++)
+        if (strcmp(acts[i].type, f->type) == 0) {
+            acts[i].act(p->rank, f);
+            return;
+        }
+    log_warn("rank %d on %s: '%s' is not understood and dropped", p->rank->rank,
+             remote_host(p->job, p->rank->rank), f->type);
+}
+
+/* ---- what is no more ---------------------------------------------------------------------------
+ */
+
+static void lose(struct remote_rank *r, const char *why)
+{
+    struct remote_job *j = r->job;
+    r->cleared = true;
+    j->failed = true;
+    if (r->state == REMOTE_STARTED) {
+        r->state = REMOTE_OVER;
+        j->ev.lost(j->arg, r->rank, why);
+    }
+    remote_end_output(r);
+    remote_settle_clearing(j);
+}
+
+/* Whether every rank of the node is gone, or as good as that: its connections fall silent together,
+ * but each is declared lost by its own last ping. */
+static bool node_is_gone(const struct remote_job *j, int node)
+{
+    int ranks = 0;
+    for (int i = 0; i < j->plan->world_size; i++) {
+        if (j->plan->ranks[i].node != node)
+            continue;
+        ranks++;
+        const struct remote_rank *r = &j->ranks[i];
+        if (!r->gone && !(r->peer && control_is_quiet(r->peer->link)))
+            return false;
+    }
+    return ranks > 1;
+}
+
+static void on_verdict(uv_timer_t *t)
+{
+    struct remote_job *j = t->data;
+    for (int i = 0; i < j->plan->world_size; i++) {
+        struct remote_rank *r = &j->ranks[i];
+        if (!r->gone || r->cleared)
+            continue;
+        char why[256];
+        if (node_is_gone(j, j->plan->ranks[i].node))
+            snprintf(why, sizeof why, "node %s is lost: %s", remote_host(j, i), r->why);
+        else
+            snprintf(why, sizeof why, "its `drover rank` on %s has died: %s", remote_host(j, i),
+                     r->why);
+        lose(r, why);
+    }
+}
+
+static void on_ended(void *arg, const char *why)
+{
+    struct remote_peer *p = arg;
+    struct remote_job *j = p->job;
+    struct remote_rank *r = p->rank;
+    remote_peer_drop(p);
+    if (!r || j->released)
+        return;
+    if (!j->started)
+        remote_fail_start(j, r->rank, 126, "its `drover rank` on %s has gone: %s",
+                          remote_host(j, r->rank), why);
+    snprintf(r->why, sizeof r->why, "%s", why);
+    r->gone = true;
+    if (r->state != REMOTE_STARTED)
+        lose(r, why);
+    else if (!uv_is_active((uv_handle_t *)&j->verdict))
+        uv_timer_start(&j->verdict, on_verdict, VERDICT_MS, 0);
+}
+
+/* One more connection; who comes while too many strangers are here waits in the kernel's queue. */
+void remote_accept(struct remote_job *j)
+{
+    static const struct control_events ev = {on_frame, on_ended};
+    if (j->strangers >= STRANGERS_MAX) {
+        j->stranger_waits = true;
+        return;
+    }
+    struct err e = {0};
+    struct remote_peer *p = xzalloc(sizeof *p);
+    if (control_accept(&p->link, (uv_stream_t *)&j->listener, &ev, p, &e) < 0) {
+        log_debug("%s", e.text); /* it has gone again */
+        free(p);
+        return;
+    }
+    p->job = j;
+    p->next = j->peers;
+    j->peers = p;
+    j->strangers++;
+}
+
+/* ---- mpirun ------------------------------------------------------------------------------------
+ */
+
+static void describe(struct strbuf *out, struct remote_job *j)
+{
+    const char *who = j->starter->program ? j->starter->program : "a `drover rank`";
+    const char *lines[REMOTE_SAID_LINES + 1] = {NULL};
+    struct err e = {0};
+    for (int i = 0; i < tail_count(j->said); i++)
+        lines[i] = tail_get(j->said, i, NULL);
+    int wait = j->starter_wait;
+    j->explained = j->starter->cause && j->starter->cause(&e, lines);
+    if (j->explained)
+        strbuf_printf(out, "%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
+    else if (j->orphan && (j->starters_left > 0 || j->starter == &starter_held))
+        strbuf_printf(out, "the `drover rank` of rank %d on %s was killed from outside",
+                      j->orphan->rank, remote_host(j, j->orphan->rank));
+    else if (WIFSIGNALED(wait))
+        strbuf_printf(out, "%s was ended by signal %d", who, WTERMSIG(wait));
+    else
+        strbuf_printf(out, "%s has ended with status %d", who, WEXITSTATUS(wait));
+}
+
+/* A rank that has not come: of a node that is named, else of another machine, else any. */
+static int culprit(const struct remote_job *j, const char *why)
+{
+    int found = 0, best = -1;
+    for (int i = 0; i < j->plan->world_size; i++) {
+        const struct plan_node *n = &j->plan->nodes[j->plan->ranks[i].node];
+        int score = j->ranks[i].state != REMOTE_AWAITED ? 0
+                    : strstr(why, n->name)              ? 3
+                    : !n->here                          ? 2
+                                                        : 1;
+        if (score > best) {
+            best = score;
+            found = i;
+        }
+    }
+    return found;
+}
+
+static void on_broken(uv_timer_t *t)
+{
+    struct remote_job *j = t->data;
+    AUTO(strbuf) struct strbuf text = {0};
+    describe(&text, j);
+    const char *why = strbuf_str(&text);
+    if (!j->started) {
+        remote_fail_start(j, culprit(j, why), 126, "%s", why);
+        return;
+    }
+    for (int i = 0; i < j->plan->world_size; i++)
+        if (j->ranks[i].state != REMOTE_OVER) {
+            j->ev.broken(j->arg, why);
+            return;
+        }
+}
+
+void remote_starter_gone(struct remote_job *j)
+{
+    if (j->released) { /* as it should */
+        if (j->starting && j->starters_left == 0)
+            engine_clear(j->starting);
+    } else if (!uv_is_active((uv_handle_t *)&j->broken)) {
+        uv_timer_start(&j->broken, on_broken, BROKEN_MS, 0);
+    }
+}

@@ -1,0 +1,385 @@
+/* cmd_torchrun - torchrun's command line for a job of ours: all nodes from here where hosts are
+ * known, else this node's share of the ranks, as each of several torchruns starts its own: by its
+ * --node-rank, or as they agree where they meet. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/opt.h"
+#include "launcher/cmd/commands.h"
+#include "launcher/node/topo.h"
+#include "launcher/plan/allocation.h"
+#include "launcher/plan/hostfile.h"
+#include "launcher/run/cmd_run.h"
+
+enum {
+    NOT_GIVEN = -1,
+    PORT_STATIC = 29500,  /* torchrun's --master-port, where none is given */
+    LAST_CALL_MS = 30000, /* its timeouts of --rdzv-conf */
+    JOIN_MS = 600000,
+    NODES_MAX = 1 << 16
+};
+
+struct torchrun {
+    struct cmd_run_opts job;
+    const char *nnodes, *nproc, *backend, *conf, *endpoint, *id, *role, *master_addr, *redirects;
+    const char *tee, *filter;
+    struct rdzv_want meet;
+    int node_rank, master_port;
+    int nodes_min, nodes_max;
+    char *endpoint_host; /* of "HOST:PORT" */
+    int endpoint_port;   /* NOT_GIVEN; 0: any */
+    bool is_static;      /* --rdzv-backend static: nodes do not meet */
+    bool standalone, no_python, module, ignored_flag;
+};
+
+#define T struct torchrun
+static const struct opt options[] = {
+    OPT_STR(0, "nproc-per-node", "N|gpu|cpu|auto", "ranks on each node (1)", T, nproc),
+    OPT_STR(0, "nnodes", "N|MIN:MAX", "number of nodes (1)", T, nnodes),
+    OPT_STRV('H', "host", "LIST", "the nodes, all started from here: a,b (drover's own)", T,
+             job.host_lists),
+    OPT_STRV(0, "hostfile", "FILE", "the same from a file (drover's own)", T, job.host_files),
+    OPT_INT(0, "node-rank", "N", "which node this is, where each node has its own torchrun", T,
+            node_rank),
+    OPT_STR(0, "master-addr", "ADDRESS", "where rank 0 is", T, master_addr),
+    OPT_INT(0, "master-port", "PORT", "where it listens (one node: a free port; else 29500)", T,
+            master_port),
+    OPT_STR(0, "rdzv-endpoint", "HOST[:PORT]",
+            "where the nodes meet (29400); static: as the two above", T, endpoint),
+    OPT_STR(0, "rdzv-id", "ID", "the job's name there; TORCHELASTIC_RUN_ID", T, id),
+    OPT_STR(0, "rdzv-backend", "c10d|static", "whether nodes meet (c10d)", T, backend),
+    OPT_STR(0, "rdzv-conf", "KEY=VALUE,…", "join_timeout (600), last_call_timeout (30), is_host", T,
+            conf),
+    OPT_FLAG(0, "standalone", "one node", T, standalone),
+    OPT_INT(0, "max-restarts", "N", "start a job that failed again, so often (0)", T,
+            job.max_restarts),
+    OPT_STR(0, "role", "NAME", "ROLE_NAME (default)", T, role),
+    OPT_FLAG('m', "module", "the script is a Python module", T, module),
+    OPT_FLAG(0, "no-python", "the script is a program", T, no_python),
+    OPT_STR(0, "log-dir", "DIR", "where redirected output goes (a new one below /tmp)", T,
+            job.redirect.dir),
+    OPT_STR('r', "redirects", "STREAMS", "to files: 1 stdout, 2 stderr, 3 both, or 0:1,1:3", T,
+            redirects),
+    OPT_STR('t', "tee", "STREAMS", "to files and to the console", T, tee),
+    OPT_STR(0, "local-ranks-filter", "LIST", "whose lines are shown: 0,1", T, filter),
+    OPT_FLAG(0, "dry-run", "print the plan, start nothing (drover's own)", T, job.dry_run),
+    OPT_FLAG(0, "json", "with --dry-run: as JSON", T, job.json),
+    OPT_DOUBLE(0, "grace", "SECONDS", "from SIGTERM to SIGKILL (30; drover's own)", T, job.grace_s),
+    OPT_FLAG('v', "verbose", "say more", T, job.verbose),
+    OPT_WORDS(0,
+              "monitor-interval|start-method|local-addr|logs-specs|"
+              "event-log-handler|numa-binding|signals-to-handle|duplicate-stdout-filters|"
+              "duplicate-stderr-filters",
+              "X", NULL, T, job.old),
+    OPT_FLAG(0, "run-path|virtual-local-rank", NULL, T, ignored_flag),
+    OPT_END,
+};
+#undef T
+
+/* ---- what the words say ------------------------------------------------------------------------
+ */
+
+/* torchrun takes each option from PET_NAME too (torch.distributed.argparse_util); kubeflow's
+ * operators set these. They stand before the command line's own, which win. */
+static char **with_defaults(int argc, char **argv)
+{
+    static const char *const valued[] = {
+        "nnodes",       "nproc-per-node", "node-rank", "master-addr", "master-port",
+        "rdzv-backend", "rdzv-endpoint",  "rdzv-id",   "rdzv-conf",   "max-restarts",
+        "role",         "log-dir",        "redirects", "tee",         "monitor-interval",
+    };
+    static const char *const flags[] = {"standalone", "module", "no-python"};
+    char **words = NULL;
+    strv_push(&words, xstrdup(argv[0]));
+    for (size_t i = 0; i < COUNT_OF(valued) + COUNT_OF(flags); i++) {
+        bool flag = i >= COUNT_OF(valued);
+        const char *option = flag ? flags[i - COUNT_OF(valued)] : valued[i];
+        AUTO(free) char *name = xasprintf("PET_%s", option);
+        for (char *c = name; *c; c++)
+            *c = (char)(*c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+        const char *value = getenv(name);
+        if (value && *value && !flag)
+            strv_push(&words, xasprintf("--%s=%s", option, value));
+        else if (value && *value && strcmp(value, "0") != 0)
+            strv_push(&words, xasprintf("--%s", option));
+    }
+    for (int i = 1; i < argc; i++)
+        strv_push(&words, xstrdup(argv[i]));
+    return words;
+}
+
+static int read_nodes(struct torchrun *t, struct err *e)
+{
+    const char *text = t->nnodes && !t->standalone ? t->nnodes : "1";
+    const char *colon = strchr(text, ':');
+    AUTO(free) char *least = xstrndup(text, strcspn(text, ":"));
+    if (opt_int(&t->nodes_min, "--nnodes", least, 1, NODES_MAX, e) < 0 ||
+        opt_int(&t->nodes_max, "--nnodes", colon ? colon + 1 : text, 1, NODES_MAX, e) < 0)
+        return -EINVAL;
+    if (t->nodes_min > t->nodes_max)
+        return err_set(e, -EINVAL, "--nnodes %s: the least is more than the most", text);
+    return 0;
+}
+
+static int read_ranks(struct torchrun *t, struct err *e)
+{
+    const char *text = t->nproc ? t->nproc : "1"; /* torchrun's own default */
+    t->job.per_node = 0;
+    if (strcmp(text, "cpu") == 0)
+        t->job.spec.gpus = "";
+    if (!strcmp(text, "cpu") || !strcmp(text, "gpu") || !strcmp(text, "auto"))
+        return 0;
+    int rc = opt_int(&t->job.per_node, "--nproc-per-node", text, 1, 1 << 20, e);
+    return rc < 0 ? err_hint(e, "a number, gpu, cpu, auto") : 0;
+}
+
+/* "host:29400", "host", "[fe80::1]:29400". */
+static int read_endpoint(struct torchrun *t, struct err *e)
+{
+    const char *text = t->endpoint ? t->endpoint : "";
+    size_t open = *text == '[', len = open ? strcspn(text, "]") : strcspn(text, ":");
+    const char *behind = text + len + (open && text[len]);
+    t->endpoint_port = NOT_GIVEN;
+    if (len > open)
+        t->endpoint_host = xstrndup(text + open, len - open);
+    if (*behind && *behind != ':')
+        return err_set(e, -EINVAL, "--rdzv-endpoint '%s': HOST:PORT is expected", text);
+    return *behind ? opt_int(&t->endpoint_port, "--rdzv-endpoint", behind + 1, 0, 65535, e) : 0;
+}
+
+static int read_backend(struct torchrun *t, struct err *e)
+{
+    const char *name = t->backend ? t->backend : "c10d";
+    t->is_static = strcmp(name, "static") == 0;
+    if (t->is_static || strcmp(name, "c10d") == 0)
+        return 0;
+    err_set(e, -EINVAL, "--rdzv-backend '%s': drover's nodes meet at one of them", name);
+    return err_hint(e, "--rdzv-backend c10d --rdzv-endpoint NODE:PORT");
+}
+
+static int read_conf_pair(struct torchrun *t, const char *pair, struct err *e)
+{
+    const char *value = strchr(pair, '=');
+    int seconds = 0;
+    if (!value)
+        return err_set(e, -EINVAL, "KEY=VALUE is expected");
+    AUTO(free) char *key = xstrndup(pair, (size_t)(value++ - pair));
+    bool join = strcmp(key, "join_timeout") == 0 || strcmp(key, "timeout") == 0;
+    if (strcmp(key, "is_host") == 0)
+        t->meet.is_host = *value && strchr("1tTyY", *value);
+    else if (join || strcmp(key, "last_call_timeout") == 0) {
+        if (opt_int(&seconds, "seconds", value, 0, 1 << 20, e) < 0)
+            return -EINVAL;
+        *(join ? &t->meet.join_ms : &t->meet.last_call_ms) = (int64_t)seconds * 1000;
+    }
+    return 0;
+}
+
+/* "join_timeout=600,last_call_timeout=30,is_host=1"; torchrun has more, which change nothing. */
+static int read_conf(struct torchrun *t, struct err *e)
+{
+    t->meet.last_call_ms = LAST_CALL_MS;
+    t->meet.join_ms = JOIN_MS;
+    t->meet.is_host = NOT_GIVEN;
+    const char *rest = t->conf ? t->conf : "";
+    while (*rest) {
+        size_t len = strcspn(rest, ",");
+        AUTO(free) char *pair = xstrndup(rest, len);
+        rest += len + (rest[len] == ',');
+        if (read_conf_pair(t, pair, e) < 0)
+            return err_wrap(e, "--rdzv-conf '%s'", pair);
+    }
+    return 0;
+}
+
+/* ---- which of the ranks are started from here --------------------------------------------------
+ */
+
+/* -1: nothing says. A step of srun with one task a node says. */
+static int node_rank(const struct torchrun *t, bool *step_of_all)
+{
+    const char *nodes = getenv("SLURM_STEP_NUM_NODES"), *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    const char *node = getenv("SLURM_NODEID");
+    *step_of_all =
+        nodes && tasks && node && strcmp(nodes, tasks) == 0 && atoi(nodes) == t->nodes_max;
+    return t->node_rank >= 0 || !*step_of_all ? t->node_rank : atoi(node);
+}
+
+static int take_share(struct torchrun *t, int node, struct err *e)
+{
+    struct launch_spec *s = &t->job.spec;
+    const char *addr = t->master_addr ? t->master_addr : t->endpoint_host;
+    if (t->nodes_min != t->nodes_max) {
+        err_set(e, -EINVAL, "--nnodes %s: how many nodes there will be is not known on one",
+                t->nnodes);
+        return err_hint(e, "--nnodes %d, or all nodes from one command with --hostfile FILE",
+                        t->nodes_max);
+    }
+    if (node >= t->nodes_max)
+        return err_set(e, -EINVAL, "--node-rank %d: of %d nodes the last one is %d", node,
+                       t->nodes_max, t->nodes_max - 1);
+    if (!addr) {
+        err_set(e, -EINVAL, "%d nodes, but nothing says where rank 0 is", t->nodes_max);
+        return err_hint(e, "--master-addr HOST, or --rdzv-endpoint HOST:PORT");
+    }
+    if (t->job.per_node == 0) {
+        err_set(e, -EINVAL, "--nproc-per-node %s: the other nodes cannot know how many that are",
+                t->nproc);
+        return err_hint(e, "a number, the same on every node");
+    }
+    s->share = (struct launch_share){.nodes = t->nodes_max, .node = node, .master_addr = addr};
+    s->no_pmix = true;
+    s->engine = PLAN_ENGINE_LOCAL;
+    s->master_port = t->endpoint_port > 0 ? t->endpoint_port : PORT_STATIC;
+    return 0;
+}
+
+/* All nodes of the job from here: the first that the hosts offer. */
+static int take_hosts(struct torchrun *t, struct err *e)
+{
+    struct hosts *h = t->job.hosts;
+    if (!h || h->count < t->nodes_min) {
+        int have = h ? h->count : 1;
+        err_set(e, -EINVAL, "--nnodes %s, but %d node%s known", t->nnodes, have,
+                have == 1 ? " is" : "s are");
+        return err_hint(e, "--node-rank and --master-addr on each node, or once with --hostfile");
+    }
+    while (h->count > t->nodes_max)
+        free(h->at[--h->count].name);
+    return 0;
+}
+
+/* 0: we are in no allocation. What is wrong about it is said when it is used. */
+static int nodes_allocated(void)
+{
+    AUTO(hosts) struct hosts *h = NULL;
+    return alloc_find(&h, NULL, environ, NULL) > 0 ? h->count : 0;
+}
+
+/* The nodes meet at the endpoint and decide there. */
+static void take_meeting(struct torchrun *t)
+{
+    struct launch_spec *s = &t->job.spec;
+    t->meet.host = t->endpoint_host;
+    t->meet.port = t->endpoint_port == NOT_GIVEN ? RDZV_PORT : t->endpoint_port;
+    t->meet.id = t->id ? t->id : "none"; /* torchrun's own default */
+    t->meet.nodes_min = t->nodes_min;
+    t->meet.nodes_max = t->nodes_max;
+    t->job.rdzv = &t->meet;
+    s->no_pmix = true;
+    s->engine = PLAN_ENGINE_LOCAL;
+}
+
+static int choose_nodes(struct torchrun *t, struct err *e)
+{
+    bool step = false;
+    int node = t->nodes_max > 1 ? node_rank(t, &step) : 0;
+    bool named = t->job.host_lists || t->job.host_files;
+    bool meets = t->endpoint_host && t->node_rank < 0 && !t->is_static;
+    if (named)
+        return 0;
+    bool offered = t->nodes_max > 1 && !step && nodes_allocated() >= t->nodes_min;
+    if (meets && t->nodes_max > 1 && !offered)
+        take_meeting(t);
+    else if (node >= 0 && t->nodes_max > 1)
+        return take_share(t, node, e);
+    else if (t->nodes_min == 1 && !offered)
+        t->nodes_max = 1; /* nothing says where others would come */
+    if (t->nodes_max == 1)
+        t->job.spec.engine = PLAN_ENGINE_LOCAL;
+    return 0;
+}
+
+/* ---- the job -----------------------------------------------------------------------------------
+ */
+
+static int set_program(struct torchrun *t, int argc, char **words, struct err *e)
+{
+    char ***argv = &t->job.argv;
+    const char *python = getenv("PYTHON_EXEC");
+    if (t->module && t->no_python)
+        return err_set(e, -EINVAL, "--module and --no-python contradict each other");
+    if (argc > 0 && !t->no_python) {
+        strv_push(argv, xstrdup(python && *python ? python : "python3"));
+        strv_push(argv, xstrdup("-u"));
+        if (t->module)
+            strv_push(argv, xstrdup("-m"));
+    }
+    for (int i = 0; i < argc; i++)
+        strv_push(argv, xstrdup(words[i]));
+    return 0;
+}
+
+static int set_output(struct torchrun *t, struct err *e)
+{
+    struct cmd_run_opts *o = &t->job;
+    if (t->redirects && redirect_parse(&o->redirect.redirects, t->redirects, e) < 0)
+        return err_wrap(e, "--redirects");
+    if (t->tee && redirect_parse(&o->redirect.tee, t->tee, e) < 0)
+        return err_wrap(e, "--tee");
+    o->redirect.run_id = t->id;
+    o->style.role = t->role;
+    o->style.tag = t->tee ? CONSOLE_TAG_TORCH : CONSOLE_TAG_NONE;
+    if (!t->filter)
+        return 0;
+    AUTO(bitmap) hwloc_bitmap_t local = hwloc_bitmap_alloc();
+    if (topo_list_parse(local, t->filter, e) < 0)
+        return err_wrap(e, "--local-ranks-filter");
+    o->show = hwloc_bitmap_alloc();
+    unsigned i;
+    hwloc_bitmap_foreach_begin (i, local) {
+        for (int n = 0; n < (o->per_node > 0 ? t->nodes_max : 1); n++)
+            hwloc_bitmap_set(o->show, i + (unsigned)(n * o->per_node));
+    }
+    hwloc_bitmap_foreach_end();
+    return 0;
+}
+
+static int read_words(struct torchrun *t, int argc, char **words, struct err *e)
+{
+    struct launch_spec *s = &t->job.spec;
+    int rest = argc;
+    int rc = opt_parse(options, t, argc, words, &rest, e);
+    if (rc != 0)
+        return rc;
+    if (t->node_rank < NOT_GIVEN)
+        return err_set(e, -EINVAL, "--node-rank %d is negative", t->node_rank);
+    if (read_nodes(t, e) < 0 || read_ranks(t, e) < 0 || read_endpoint(t, e) < 0 ||
+        read_backend(t, e) < 0 || read_conf(t, e) < 0 || choose_nodes(t, e) < 0 ||
+        set_program(t, argc - rest, words + rest, e) < 0 || set_output(t, e) < 0)
+        return -EINVAL;
+    if (t->master_port)
+        s->master_port = t->master_port;
+    s->oversubscribe = true; /* torchrun starts as many as it is told */
+    if (t->role)
+        strv_push(&t->job.env, xasprintf("ROLE_NAME=%s", t->role));
+    if (t->id)
+        strv_push(&t->job.env, xasprintf("TORCHELASTIC_RUN_ID=%s", t->id));
+    strv_free(TAKE(t->job.old)); /* torchrun's own machinery: understood */
+    rc = cmd_run_finish(&t->job, e);
+    if (rc == 0 && t->nodes_max > 1 && s->share.nodes == 0 && !t->job.rdzv)
+        rc = take_hosts(t, e);
+    return rc;
+}
+
+int cmd_torchrun(int argc, char **argv)
+{
+    struct torchrun t = {.node_rank = NOT_GIVEN};
+    struct err e = {0};
+    cmd_run_opts_init(&t.job, log_who());
+    AUTO(strv) char **words = with_defaults(argc, argv);
+    int rc = read_words(&t, (int)strv_len(words), words, &e), status = 0;
+    if (rc == OPT_HELP)
+        opt_help(stdout, t.job.who, "[options] script [arguments]",
+                 "Starts a Python script as torchrun does: the ranks of one node, those of all "
+                 "nodes of --hostfile,\n--host or an allocation, or, with --node-rank, this "
+                 "node's share of them.",
+                 options);
+    else
+        status = rc == 0 ? cmd_run_job(&t.job) : cmd_run_refuse(&t.job, &e);
+    cmd_run_opts_free(&t.job);
+    free(t.endpoint_host);
+    return status;
+}

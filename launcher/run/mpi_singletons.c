@@ -1,0 +1,217 @@
+#include "launcher/run/mpi_singletons.h"
+
+#include <ctype.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "common/strbuf.h"
+#include "launcher/inspect/rank_status.h"
+
+enum {
+    FIRST_LOOK_MS = 2000,
+    LOOKS = 8 /* each after twice the time of the one before: 2 s ... 4 minutes */
+};
+
+struct singleton {
+    uv_timer_t timer;
+    const struct launch *job;
+    int looks;
+    bool suspected; /* the library was there at the look before */
+    bool told;
+    void (*found)(void *arg, const char *text);
+    void *arg;
+};
+
+/* The whole name of a library whose name begins at `at`: up to what no name has. */
+static void copy_name(char *out, size_t size, const char *at, const char *end)
+{
+    size_t n = 0;
+    while (at + n < end && n + 1 < size && (isalnum((unsigned char)at[n]) || strchr("._-+", at[n])))
+        n++;
+    memcpy(out, at, n);
+    out[n] = '\0';
+}
+
+/* "libmpi.so.40" of Open MPI and Intel, "libmpich.so.12" of MPICH. */
+static bool find_library(char *out, size_t size, const char *bytes, size_t len)
+{
+    static const char *const names[] = {"libmpi.so", "libmpich.so", "libmpi_cray.so"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        const char *at = memmem(bytes, len, names[i], strlen(names[i]));
+        if (at) {
+            copy_name(out, size, at, bytes + len);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool singleton_mapped(char *out, size_t size, pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    AUTO(file) FILE *f = fopen(path, "re");
+    AUTO(free) char *line = NULL;
+    size_t cap = 0;
+    for (ssize_t n; f && (n = getline(&line, &cap, f)) > 0;)
+        if (find_library(out, size, line, (size_t)n))
+            return true;
+    return false;
+}
+
+/* A program's file, mapped; 64 bits, as this machine writes them. */
+struct image {
+    const char *bytes;
+    size_t size;
+    const Elf64_Ehdr *head;
+};
+
+/* `n` bytes at `at`; NULL where the file has them not. */
+static const void *part(const struct image *i, uint64_t at, uint64_t n)
+{
+    return at <= i->size && n <= i->size - at && at % 8 == 0 ? i->bytes + at : NULL;
+}
+
+/* Where in the file the byte lies that is at `address` in memory; the file's size where nowhere. */
+static uint64_t offset_of(const struct image *i, const Elf64_Phdr *all, uint64_t address)
+{
+    for (int k = 0; k < i->head->e_phnum; k++)
+        if (all[k].p_type == PT_LOAD && address >= all[k].p_vaddr &&
+            address - all[k].p_vaddr < all[k].p_filesz)
+            return address - all[k].p_vaddr + all[k].p_offset;
+    return i->size;
+}
+
+/* The names of what is linked dynamically, libraries among them (.dynstr; elf(5)). */
+static bool find_linked(char *out, size_t size, const struct image *i)
+{
+    uint64_t names = 0, names_bytes = 0, heads = i->head->e_phnum * sizeof(Elf64_Phdr);
+    const Elf64_Phdr *all = part(i, i->head->e_phoff, heads), *dynamic = NULL;
+    for (int k = 0; all && k < i->head->e_phnum; k++)
+        if (all[k].p_type == PT_DYNAMIC)
+            dynamic = &all[k];
+    const Elf64_Dyn *d = dynamic ? part(i, dynamic->p_offset, dynamic->p_filesz) : NULL;
+    for (uint64_t k = 0; d && k < dynamic->p_filesz / sizeof *d; k++) {
+        names = d[k].d_tag == DT_STRTAB ? d[k].d_un.d_ptr : names;
+        names_bytes = d[k].d_tag == DT_STRSZ ? d[k].d_un.d_val : names_bytes;
+    }
+    uint64_t at = d ? offset_of(i, all, names) : i->size;
+    return at <= i->size && names_bytes <= i->size - at &&
+           find_library(out, size, i->bytes + at, names_bytes);
+}
+
+bool singleton_named(char *out, size_t size, const char *program)
+{
+    struct stat st;
+    AUTO(fd) int fd = open(program, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+        st.st_size < (off_t)sizeof(Elf64_Ehdr))
+        return false;
+    char *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        return false;
+    struct image i = {bytes, (size_t)st.st_size, (const Elf64_Ehdr *)bytes};
+    bool there = memcmp(bytes, ELFMAG, SELFMAG) == 0 && bytes[EI_CLASS] == ELFCLASS64 &&
+                 i.head->e_phentsize == sizeof(Elf64_Phdr) && find_linked(out, size, &i);
+    munmap(bytes, (size_t)st.st_size);
+    return there;
+}
+
+static void say(struct singleton *s, const char *library)
+{
+    const char *advice =
+        strstr(library, "mpich")
+            ? "leave --no-pmix, and what closes descriptors above 2 (PMI_FD) before MPI_Init, as "
+              "Python's subprocess does without close_fds=False"
+            : "is it built with the MPI that it runs with, with PMIx? leave --no-pmix and what "
+              "chooses Open MPI's ess or schizo out";
+    AUTO(free)
+    char *text = xasprintf(
+        "no rank has joined the job, but %s is an MPI library: if they have called MPI_Init, they "
+        "are %d jobs of one rank each; try: %s",
+        library, launch_plan(s->job)->world_size, advice);
+    s->told = true;
+    s->found(s->arg, text);
+}
+
+/* The first rank that runs here. */
+static pid_t any_rank(const struct singleton *s)
+{
+    for (int i = 0; i < launch_plan(s->job)->world_size; i++)
+        if (launch_rank_pid(s->job, i) > 0)
+            return launch_rank_pid(s->job, i);
+    return 0;
+}
+
+static void on_timer(uv_timer_t *t)
+{
+    struct singleton *s = t->data;
+    struct standing stands = {0};
+    char library[64];
+    pid_t pid = any_rank(s);
+    if (launch_has_joined(s->job) || s->told || ++s->looks > LOOKS)
+        return;
+    if (pid > 0)
+        (void)standing_look(&stands, &pid, 1); /* behind its shell, where it is one */
+    bool there = stands.pid > 0 && singleton_mapped(library, sizeof library, stands.pid);
+    if (there && s->suspected) {
+        say(s, library);
+        return;
+    }
+    s->suspected = there;
+    uv_timer_start(t, on_timer, (uint64_t)FIRST_LOOK_MS << s->looks, 0);
+}
+
+/* The program as the shell would find it. To be freed. */
+static char *program_path(const char *name)
+{
+    if (strchr(name, '/'))
+        return xstrdup(name);
+    AUTO(free) char *path = xstrdup(getenv("PATH") ? getenv("PATH") : "");
+    for (char *rest = path, *dir; (dir = strsep(&rest, ":"));) {
+        char *file = xasprintf("%s/%s", *dir ? dir : ".", name);
+        if (access(file, X_OK) == 0)
+            return file;
+        free(file);
+    }
+    return xstrdup(name);
+}
+
+void singleton_ended(struct singleton *s, const struct job_end *end)
+{
+    char library[64];
+    if (!s || s->told || end->status != 0 || launch_has_joined(s->job))
+        return;
+    AUTO(free) char *program = program_path(launch_plan(s->job)->argv[0]);
+    if (singleton_named(library, sizeof library, program))
+        say(s, library);
+}
+
+struct singleton *singleton_open(uv_loop_t *loop, const struct launch *job,
+                                 void (*found)(void *arg, const char *text), void *arg)
+{
+    if (launch_plan(job)->world_size < 2 || launch_has_joined(job))
+        return NULL;
+    struct singleton *s = xzalloc(sizeof *s);
+    s->job = job;
+    s->found = found;
+    s->arg = arg;
+    uv_timer_init(loop, &s->timer);
+    s->timer.data = s;
+    uv_timer_start(&s->timer, on_timer, FIRST_LOOK_MS, 0);
+    return s;
+}
+
+static void on_closed(uv_handle_t *t)
+{
+    free(t->data);
+}
+
+void singleton_close(struct singleton *s)
+{
+    if (s)
+        uv_close((uv_handle_t *)&s->timer, on_closed);
+}

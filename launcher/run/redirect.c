@@ -1,0 +1,185 @@
+#include "launcher/run/redirect.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/log.h"
+#include "common/opt.h"
+
+enum { RANKS_MAX = 1 << 16 };
+
+struct streams {
+    FILE *file[2]; /* stdout, stderr; NULL: not in a file */
+    bool shown[2];
+};
+
+struct redirect {
+    const struct redirect_spec *spec;
+    struct streams *of; /* [ranks] */
+    int ranks;
+    char *dir;
+};
+
+/* ---- values -----------------------------------------------------------------------------------
+ */
+
+static int read_value(int *out, const char *text, size_t len, struct err *e)
+{
+    AUTO(free) char *word = xstrndup(text, len);
+    return opt_int(out, "streams", word, 0, 3, e);
+}
+
+/* "1:3": the value of one local rank. */
+static int read_one(struct redirect_map *m, const char *text, size_t len, struct err *e)
+{
+    size_t digits = strcspn(text, ":");
+    AUTO(free) char *number = xstrndup(text, digits < len ? digits : len);
+    int rank = 0, value = 0;
+    if (digits >= len) {
+        err_set(e, -EINVAL, "'%.*s' is no rank with its streams", (int)len, text);
+        return err_hint(e,
+                        "3 for all, or 0:1,1:3 (local rank:streams; 1 stdout, 2 stderr, 3 both)");
+    }
+    if (opt_int(&rank, "local rank", number, 0, RANKS_MAX, e) < 0 ||
+        read_value(&value, text + digits + 1, len - digits - 1, e) < 0)
+        return e ? e->code : -EINVAL;
+    if (rank >= m->count) {
+        m->named = xrealloc(m->named, (size_t)rank + 1, 1);
+        memset(m->named + m->count, 0, (size_t)(rank + 1 - m->count));
+        m->count = rank + 1;
+    }
+    m->named[rank] = (char)(1 + value);
+    return 0;
+}
+
+int redirect_parse(struct redirect_map *m, const char *text, struct err *e)
+{
+    if (!strpbrk(text, ":,"))
+        return read_value(&m->all, text, strlen(text), e);
+    for (const char *p = text;; p++) {
+        size_t len = strcspn(p, ",");
+        int rc = read_one(m, p, len, e);
+        if (rc < 0)
+            return rc;
+        p += len;
+        if (!*p)
+            return 0;
+    }
+}
+
+void redirect_map_free(struct redirect_map *m)
+{
+    free(m->named);
+    m->named = NULL;
+    m->count = 0;
+}
+
+static int value_of(const struct redirect_map *m, int local_rank)
+{
+    return local_rank < m->count && m->named[local_rank] ? m->named[local_rank] - 1 : m->all;
+}
+
+/* ---- files ------------------------------------------------------------------------------------
+ */
+
+static int make_dir(const char *path, struct err *e)
+{
+    if (mkdir(path, 0777) < 0 && errno != EEXIST)
+        return err_set(e, -errno, "log directory '%s': %s", path, strerror(errno));
+    return 0;
+}
+
+int redirect_open(struct redirect **out, const struct redirect_spec *s, struct err *e)
+{
+    if (!s->redirects.all && !s->redirects.count && !s->tee.all && !s->tee.count)
+        return 0;
+    if (s->dir && make_dir(s->dir, e) < 0)
+        return e ? e->code : -EIO;
+    AUTO(redirect) struct redirect *r = xzalloc(sizeof *r);
+    r->spec = s;
+    r->dir = s->dir ? xasprintf("%s/%s_XXXXXX", s->dir, s->run_id ? s->run_id : "none")
+                    : xasprintf("/tmp/drover_torchrun_XXXXXX");
+    if (!mkdtemp(r->dir))
+        return err_set(e, -errno, "log directory '%s': %s", r->dir, strerror(errno));
+    *out = TAKE(r);
+    return 0;
+}
+
+static void close_files(struct redirect *r)
+{
+    for (int i = 0; i < r->ranks; i++)
+        for (int k = 0; k < 2; k++)
+            if (r->of[i].file[k] && fclose(r->of[i].file[k]) != 0)
+                log_error("%s: rank %d: %s", r->dir, i, strerror(errno));
+    free(r->of);
+    r->of = NULL;
+    r->ranks = 0;
+}
+
+static void open_rank(struct redirect *r, const struct plan_rank *rank, const char *attempt)
+{
+    static const char *const names[] = {"stdout.log", "stderr.log"};
+    int tee = value_of(&r->spec->tee, rank->local_rank);
+    int to_file = tee | value_of(&r->spec->redirects, rank->local_rank);
+    AUTO(free) char *dir = xasprintf("%s/%d", attempt, rank->rank);
+    (void)mkdir(dir, 0777); /* without it there is no file, which is told */
+    for (int k = 0; k < 2; k++) {
+        FILE **f = &r->of[rank->rank].file[k];
+        AUTO(free) char *path = xasprintf("%s/%s", dir, names[k]);
+        *f = to_file & (1 << k) ? fopen(path, "we") : NULL;
+        if (!*f && to_file & (1 << k))
+            log_error("log file '%s': %s", path, strerror(errno));
+        r->of[rank->rank].shown[k] = !*f || tee & (1 << k);
+    }
+}
+
+void redirect_plan(struct redirect *r, const struct plan *p, int attempt)
+{
+    if (!r)
+        return;
+    close_files(r);
+    r->of = xcalloc((size_t)p->world_size, sizeof *r->of);
+    r->ranks = p->world_size;
+    AUTO(free) char *dir = xasprintf("%s/attempt_%d", r->dir, attempt);
+    (void)mkdir(dir, 0777); /* as above */
+    for (int i = 0; i < p->world_size; i++)
+        open_rank(r, &p->ranks[i], dir);
+}
+
+void redirect_close(struct redirect *r)
+{
+    if (!r)
+        return;
+    close_files(r);
+    free(r->dir);
+    free(r);
+}
+
+const char *redirect_dir(const struct redirect *r)
+{
+    return r->dir;
+}
+
+bool redirect_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
+                   size_t len)
+{
+    if (!r)
+        return true;
+    int k = from == LAUNCH_STDERR;
+    FILE *f = r->of[rank].file[k];
+    size_t all = text[len] ? len + 1 : len; /* what ends it stands behind it */
+    if (f && fwrite_unlocked(text, 1, all, f) < all) {
+        log_error("%s: rank %d: %s", r->dir, rank, strerror(errno));
+        (void)fclose(f); /* that it failed is told */
+        r->of[rank].file[k] = NULL;
+        r->of[rank].shown[k] = true;
+    }
+    return r->of[rank].shown[k];
+}
+
+bool redirect_shows(const struct redirect *r, int rank, enum launch_stream from)
+{
+    return !r || r->of[rank].shown[from == LAUNCH_STDERR];
+}

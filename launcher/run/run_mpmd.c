@@ -1,0 +1,146 @@
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/opt.h"
+#include "launcher/run/cmd_run.h"
+
+/* A ':' behind "--" is the program's own. */
+int cmd_run_app_first(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0)
+            return argc;
+        if (strcmp(argv[i], ":") == 0)
+            return i;
+    }
+    return argc;
+}
+
+static bool is_python(const char *program)
+{
+    size_t len = strlen(program);
+    return len > 3 && strcmp(program + len - 3, ".py") == 0;
+}
+
+void cmd_run_app_program(char ***argv, int argc, char **words)
+{
+    if (argc > 0 && is_python(words[0])) { /* as torchrun does; -u: lines come as printed */
+        strv_push(argv, xstrdup("python3"));
+        strv_push(argv, xstrdup("-u"));
+    }
+    for (int i = 0; i < argc; i++)
+        strv_push(argv, xstrdup(words[i]));
+}
+
+/* ---- one program behind ':' -------------------------------------------------------------------
+ */
+
+struct app {
+    int np;
+    char **env, **elsewhere;
+};
+
+static int on_env(void *into, char *const *values, struct err *e)
+{
+    struct app *a = into;
+    strv_push(&a->env, xasprintf("%s=%s", values[0], values[1]));
+    return 0;
+}
+
+static const struct opt options[] = {
+    OPT_INT('n', "np|c", "N", "ranks of this program", struct app, np),
+    OPT_STRV('x', "x|envlist", "NAME[=VALUE]", "a variable of its ranks", struct app, env),
+    OPT_CALL(0, "env", "NAME VALUE", "the same", on_env),
+    OPT_WORDS(0, "allow-run-as-root|envall", NULL, NULL, struct app, elsewhere),
+    OPT_END,
+};
+
+static int add(struct cmd_run_opts *o, int argc, char **argv, struct err *e)
+{
+    struct app a = {0};
+    AUTO(strv) char **program = NULL;
+    int rest = argc;
+    int rc = opt_parse(options, &a, argc, argv, &rest, e);
+    strv_free(a.elsewhere);
+    cmd_run_app_program(&program, argc - rest, argv + rest);
+    if (rc < 0)
+        err_hint(e, "behind ':' stand -np, -x and the program; all else before the first program");
+    else if (rc == OPT_HELP || (rc == 0 && (a.np < 1 || !program)))
+        rc = err_set(e, -EINVAL, "behind ':' a number of ranks and a program are needed");
+    if (rc < 0) {
+        strv_free(a.env);
+        return rc;
+    }
+    o->apps = xrealloc(o->apps, (size_t)o->app_count + 1, sizeof *o->apps);
+    o->apps[o->app_count++] = (struct launch_app){a.np, TAKE(program), a.env};
+    return 0;
+}
+
+int cmd_run_app_parse(struct cmd_run_opts *o, int argc, char **argv, struct err *e)
+{
+    if (o->np < 1) {
+        err_set(e, -EINVAL, "the first of several programs has no number of ranks");
+        return err_hint(e, "%s -np 1 ./a : -np 3 ./b", o->who);
+    }
+    for (int from = 0; from < argc;) {
+        int n = cmd_run_app_first(argc - from, argv + from);
+        int rc = add(o, n, argv + from, e);
+        if (rc < 0)
+            return rc;
+        from += n;
+    }
+    return 0;
+}
+
+void cmd_run_app_free(struct cmd_run_opts *o)
+{
+    for (int i = 0; i < o->app_count; i++) {
+        strv_free((char **)o->apps[i].argv);
+        strv_free((char **)o->apps[i].env);
+    }
+    free(o->apps);
+}
+
+/* ---- a file of programs -----------------------------------------------------------------------
+ */
+
+/* Appends the words of a line: apart by blanks, whole in "…" or '…', up to '#'. */
+static void add_words(char ***words, const char *line)
+{
+    for (const char *p = line;;) {
+        while (isspace((unsigned char)*p))
+            p++;
+        if (!*p || *p == '#')
+            return;
+        const char *quote = strchr("\"'", *p), *from = p + (quote != NULL);
+        size_t len = quote ? strcspn(from, (char[]){*p, '\0'}) : strcspn(from, " \t\r\n");
+        strv_push(words, xstrndup(from, len));
+        p = from + len + (quote && from[len]);
+    }
+}
+
+int cmd_run_app_read(char ***words, const char *path, struct err *e)
+{
+    AUTO(file) FILE *f = fopen(path, "re");
+    if (!f)
+        return err_set(e, -errno, "app file '%s': %s", path, strerror(errno));
+    AUTO(free) char *line = NULL;
+    size_t cap = 0;
+    bool any = false;
+    while (getline(&line, &cap, f) >= 0) {
+        AUTO(strv) char **own = NULL;
+        add_words(&own, line);
+        if (!own)
+            continue;
+        if (any)
+            strv_push(words, xstrdup(":"));
+        any = true;
+        for (size_t i = 0; own[i]; i++)
+            strv_push(words, xstrdup(own[i]));
+    }
+    if (ferror(f))
+        return err_set(e, -EIO, "app file '%s': read error", path);
+    return 0;
+}

@@ -1,0 +1,204 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/opt.h"
+#include "launcher/run/cmd_run.h"
+
+/* Words of Open MPI 4 and 5, and of hydra (board, machine, rr, pu). */
+static const struct {
+    const char *word;
+    int map, bind; /* -1: not for this */
+} places[] = {
+    {"none", -1, PLAN_BIND_NONE},
+    {"slot", PLAN_MAP_SLOT, -1},
+    {"core", PLAN_MAP_CORE, PLAN_BIND_CORE},
+    {"hwthread", PLAN_MAP_HWTHREAD, PLAN_BIND_HWTHREAD},
+    {"pu", PLAN_MAP_HWTHREAD, PLAN_BIND_HWTHREAD},
+    {"rr", PLAN_MAP_HWTHREAD, PLAN_BIND_HWTHREAD},
+    {"l3cache", PLAN_MAP_L3, PLAN_BIND_L3},
+    {"l3", PLAN_MAP_L3, PLAN_BIND_L3},
+    {"numa", PLAN_MAP_NUMA, PLAN_BIND_NUMA},
+    {"socket", PLAN_MAP_PACKAGE, PLAN_BIND_PACKAGE},
+    {"package", PLAN_MAP_PACKAGE, PLAN_BIND_PACKAGE},
+    {"node", PLAN_MAP_NODE, -1},
+    {"board", PLAN_MAP_NODE, PLAN_BIND_NONE},
+    {"machine", PLAN_MAP_NODE, PLAN_BIND_NONE},
+};
+
+static bool is_word(const char *text, size_t len, const char *word)
+{
+    return strlen(word) == len && strncasecmp(text, word, len) == 0;
+}
+
+/* The place that the first `len` letters of `text` name. */
+static int read_place(int *out, const char *text, size_t len, bool bind, struct err *e)
+{
+    for (size_t i = 0; i < COUNT_OF(places); i++) {
+        int value = bind ? places[i].bind : places[i].map;
+        if (value >= 0 && is_word(text, len, places[i].word)) {
+            *out = value;
+            return 0;
+        }
+    }
+    err_set(e, -EINVAL, "'%.*s' is not known", (int)len, text);
+    return err_hint(e, bind ? "none, core, hwthread, l3cache, numa, socket"
+                            : "slot, core, hwthread, l3cache, numa, socket, node, ppr:N:node");
+}
+
+static int read_count(int *out, const char *what, const char *text, size_t len, struct err *e)
+{
+    AUTO(free) char *number = xstrndup(text, len);
+    return opt_int(out, what, number, 1, 1 << 20, e);
+}
+
+/* One of the modifiers behind a place. Those of the last list say what is so here anyway. */
+static int read_modifier(struct cmd_run_opts *o, const char *text, size_t len, struct err *e)
+{
+    static const char *const as_it_is[] = {"NOOVERSUBSCRIBE", "if-supported", "SPAN", "CORECPUS",
+                                           "INHERIT",         "NOINHERIT",    "FILL"};
+    if (len > 3 && strncasecmp(text, "PE=", 3) == 0)
+        return read_count(&o->spec.cpus_per_rank, "PE", text + 3, len - 3, e);
+    if (is_word(text, len, "OVERSUBSCRIBE") || is_word(text, len, "overload-allowed")) {
+        o->spec.oversubscribe = true;
+        return 0;
+    }
+    if (is_word(text, len, "NOLOCAL")) {
+        o->no_local = true;
+        return 0;
+    }
+    if (is_word(text, len, "HWTCPUS")) {
+        if (o->spec.map_by == PLAN_MAP_DEFAULT)
+            o->spec.map_by = PLAN_MAP_HWTHREAD;
+        return 0;
+    }
+    for (size_t i = 0; i < COUNT_OF(as_it_is); i++)
+        if (is_word(text, len, as_it_is[i]))
+            return 0;
+    err_set(e, -EINVAL, "'%.*s' is not known", (int)len, text);
+    return err_hint(e, "PE=N, OVERSUBSCRIBE, NOLOCAL, HWTCPUS");
+}
+
+/* What may follow the place: ":PE=2:OVERSUBSCRIBE", apart by ':' or ','. hydra's "core:2" is a
+ * number of them. */
+static int read_modifiers(struct cmd_run_opts *o, const char *text, struct err *e)
+{
+    while (*text) {
+        text++;
+        size_t len = strcspn(text, ":,");
+        int rc = len > 0 && strspn(text, "0123456789") >= len
+                     ? read_count(&o->spec.cpus_per_rank, "CPUs a rank", text, len, e)
+                     : read_modifier(o, text, len, e);
+        if (rc < 0)
+            return rc;
+        text += len;
+    }
+    return 0;
+}
+
+/* "4:node:PE=2", "4:socket". */
+static int read_ppr(struct cmd_run_opts *o, const char *text, struct err *e)
+{
+    int n = 0, of = 0;
+    size_t digits = strcspn(text, ":");
+    if (read_count(&n, "ppr", text, digits, e) < 0)
+        return e->code;
+    const char *place = text + digits + (text[digits] == ':');
+    size_t len = strcspn(place, ":,");
+    if (is_word(place, len, "slot") || read_place(&of, place, len, false, NULL) < 0) {
+        err_set(e, -EINVAL, "'ppr:%s': so many to each of what?", text);
+        return err_hint(e, "ppr:%d:node, or hwthread, core, l3cache, numa, socket", n);
+    }
+    o->spec.ppr = n;
+    o->spec.ppr_of = (enum plan_map)of;
+    o->spec.map_by = PLAN_MAP_PPR;
+    return read_modifiers(o, place + len, e);
+}
+
+static int not_here(const char *text, struct err *e)
+{
+    err_set(e, -EINVAL, "'%s' is not taken: drover places by the machine and by host files", text);
+    return err_hint(e, "slot, node, numa, socket, core, or ppr:N:node with --hostfile");
+}
+
+int cmd_run_where_map(void *opts, char *const *values, struct err *e)
+{
+    struct cmd_run_opts *o = opts;
+    const char *text = values[0];
+    int map = (int)o->spec.map_by;
+    if (strncasecmp(text, "ppr:", 4) == 0)
+        return read_ppr(o, text + 4, e);
+    size_t len = strcspn(text, ":");
+    if (is_word(text, len, "dist") || is_word(text, len, "seq") || is_word(text, len, "rankfile") ||
+        is_word(text, len, "pe-list"))
+        return not_here(text, e);
+    if (len > 0 && read_place(&map, text, len, false, e) < 0)
+        return e->code;
+    o->spec.map_by = (enum plan_map)map;
+    return read_modifiers(o, text + len, e);
+}
+
+int cmd_run_where_bind(void *opts, char *const *values, struct err *e)
+{
+    struct cmd_run_opts *o = opts;
+    int bind = PLAN_BIND_DEFAULT;
+    size_t len = strcspn(values[0], ":");
+    if (read_place(&bind, values[0], len, true, e) < 0)
+        return e->code;
+    o->spec.bind_to = (enum plan_bind)bind;
+    return read_modifiers(o, values[0] + len, e);
+}
+
+int cmd_run_where_rank(void *opts, char *const *values, struct err *e)
+{
+    struct cmd_run_opts *o = opts;
+    int by = PLAN_MAP_DEFAULT;
+    size_t len = strcspn(values[0], ":");
+    /* Open MPI 5's words for "node by node" and "as if all nodes were one" */
+    if (is_word(values[0], len, "fill"))
+        by = PLAN_MAP_SLOT;
+    else if (!is_word(values[0], len, "span") && read_place(&by, values[0], len, false, e) < 0)
+        return e->code;
+    o->spec.rank_by = (enum plan_map)by;
+    return read_modifiers(o, values[0] + len, e);
+}
+
+int cmd_run_where_ppr(void *opts, char *const *values, struct err *e)
+{
+    return read_ppr(opts, values[0], e);
+}
+
+int cmd_run_where_per_socket(void *opts, char *const *values, struct err *e)
+{
+    AUTO(free) char *text = xasprintf("%s:socket", values[0]);
+    return read_ppr(opts, text, e);
+}
+
+int cmd_run_where_old(struct cmd_run_opts *o, const char *option, struct err *e)
+{
+    static const struct {
+        const char *name;
+        int (*read)(void *opts, char *const *values, struct err *e);
+        const char *value;
+    } means[] = {
+        {"byslot", cmd_run_where_map, "slot"},
+        {"bycore", cmd_run_where_map, "core"},
+        {"bynode", cmd_run_where_map, "node"},
+        {"rr", cmd_run_where_map, "node"},
+        {"bind-to-none", cmd_run_where_bind, "none"},
+        {"bind-to-core", cmd_run_where_bind, "core"},
+        {"bind-to-socket", cmd_run_where_bind, "socket"},
+        {"use-hwthread-cpus", cmd_run_where_map, ":HWTCPUS"},
+        {"nolocal", cmd_run_where_map, ":NOLOCAL"},
+    };
+    option += strspn(option, "-");
+    if (strcmp(option, "pernode") == 0)
+        o->per_node = 1;
+    for (size_t i = 0; i < COUNT_OF(means); i++)
+        if (strcmp(option, means[i].name) == 0) {
+            char *values[] = {(char *)means[i].value, NULL};
+            return means[i].read(o, values, e);
+        }
+    return 0;
+}

@@ -1,0 +1,111 @@
+#include <signal.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "launcher/diagnose/failure_cause.h"
+#include "launcher/plan/plan_print.h"
+#include "launcher/run/cmd_run.h"
+
+static void show_end(struct strbuf *b, const struct rank_end *r)
+{
+    if (r->start_status) {
+        strbuf_printf(b, "could not be started: %s\n", r->start_error);
+        return;
+    }
+    if (r->lost) {
+        strbuf_printf(b, "was lost after %.1f s: %s\n", r->seconds, r->lost_how);
+        return;
+    }
+    if (r->aborted)
+        strbuf_printf(b, "called MPI_Abort(%d)", r->status);
+    else if (r->signal)
+        strbuf_printf(b, "was ended by signal %d (SIG%s, %s)%s", r->signal,
+                      sigabbrev_np(r->signal) ? sigabbrev_np(r->signal) : "?", strsignal(r->signal),
+                      r->core_dumped ? ", core dumped" : "");
+    else
+        strbuf_printf(b, "exited with status %d", r->status);
+    strbuf_printf(b, " after %.1f s\n", r->seconds);
+}
+
+static void show_way_out(struct strbuf *b, const struct plan *p, const struct job_end *end)
+{
+    const struct plan_rank *r = &p->ranks[end->first_failed];
+    const char *program = r->argv ? r->argv[0] : p->argv[0];
+    const struct cause *c = cause_find(&end->first, end->last_lines);
+    const char *exception = cause_exception(end->last_lines);
+    if (c) {
+        strbuf_printf(b, "  cause: %s\n  try: %s\n", c->what, c->advice);
+    } else if (exception) {
+        strbuf_printf(b, "  cause: %s\n", exception);
+    } else if (end->first.start_status == 127) {
+        strbuf_printf(b, "  try: %s\n",
+                      strchr(program, '/')
+                          ? "look at its path (from the ranks' directory), and at its #! line"
+                          : "give its path (./NAME), or look at PATH");
+    } else if (end->first.start_status && access(program, F_OK) == 0 && access(program, X_OK) < 0) {
+        strbuf_printf(b, "  try: chmod +x %s\n", program);
+    }
+}
+
+/* The first line of a file; empty where it cannot be read. */
+static void read_word(char *out, size_t size, const char *path)
+{
+    AUTO(file) FILE *f = fopen(path, "re");
+    if (!f || !fgets(out, (int)size, f))
+        out[0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+}
+
+/* The pattern is this machine's; nodes of a cluster are taken to be set up alike. */
+static void show_core(struct strbuf *b, const struct plan *p, const struct rank_end *r)
+{
+    char pattern[256], uses_pid[8];
+    if (!r->core_dumped || r->pid <= 0)
+        return;
+    read_word(pattern, sizeof pattern, "/proc/sys/kernel/core_pattern");
+    read_word(uses_pid, sizeof uses_pid, "/proc/sys/kernel/core_uses_pid");
+    struct cause_core c = {.pattern = pattern,
+                           .program = p->argv[0],
+                           .wdir = p->wdir,
+                           .host = p->nodes[p->ranks[r->rank].node].name,
+                           .uses_pid = uses_pid[0] == '1',
+                           .pid = r->pid,
+                           .uid = (int)getuid(),
+                           .signal = r->signal};
+    AUTO(free) char *where = cause_core(&c);
+    strbuf_printf(b, "  core: %s\n", where);
+}
+
+void cmd_run_show_failure(struct strbuf *b, const char *who, const struct plan *p,
+                          const struct job_end *end)
+{
+    if (end->broken)
+        strbuf_printf(b, "%s: the job was ended: %s\n", who, end->broken);
+    if (end->first_failed < 0)
+        return;
+    strbuf_printf(b, "%s: rank %d on %s ", who, p->first_rank + end->first_failed,
+                  p->nodes[p->ranks[end->first_failed].node].name);
+    show_end(b, &end->first);
+    if (end->last_lines && end->last_lines[0])
+        strbuf_puts(b, "  its last lines:\n");
+    for (const char *const *line = end->last_lines; line && *line; line++)
+        strbuf_printf(b, "    %s\n", *line);
+    show_core(b, p, &end->first);
+    show_way_out(b, p, end);
+}
+
+void cmd_run_show_plan(struct strbuf *b, const struct plan *p, bool json)
+{
+    if (!json) {
+        plan_print(b, p);
+        return;
+    }
+    AUTO(json) json_t *j = plan_json(p);
+    AUTO(free) char *line = json_line(j);
+    strbuf_printf(b, "%s\n", line);
+}
+
+void cmd_run_show_bindings(struct strbuf *b, const struct plan *p)
+{
+    plan_print_ranks(b, p);
+}

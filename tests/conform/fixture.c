@@ -1,0 +1,171 @@
+#include "tests/conform/fixture.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/bench/busbw.h"
+#include "common/mem.h"
+
+enum { GUARD = 64, POISON = 0xa5 };
+
+void desk_must(const struct desk *k, int rc, const char *what)
+{
+    if (rc >= 0)
+        return;
+    fprintf(stderr, "Bail out! rank %d of %d: %s: %s\n", k->rank, k->size, what,
+            drover_error(k->d));
+    exit(1);
+}
+
+void desk_wait(const struct desk *k, const char *what)
+{
+    desk_must(k, drover_wait(k->c, k->wait_ms), what);
+}
+
+void desk_check(struct desk *k, bool fine, const char *format, ...)
+{
+    k->count.checks++;
+    if (fine || k->count.failed++)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(k->count.first, sizeof k->count.first, format, args);
+    va_end(args);
+    fprintf(stderr, "# rank %d of %d: %s\n", k->rank, k->size, k->count.first);
+}
+
+static void memory_must(int rc, const struct err *e)
+{
+    if (rc >= 0)
+        return;
+    fprintf(stderr, "Bail out! %s\n", e->text);
+    exit(1);
+}
+
+void desk_put(const struct desk *k, void *to, const void *host, size_t bytes)
+{
+    struct err e = {0};
+    memory_must(comm_backend(k->c)->copy_in(comm_inner(k->c), to, host, bytes, &e), &e);
+}
+
+void desk_take(const struct desk *k, void *host, const void *from, size_t bytes)
+{
+    struct err e = {0};
+    memory_must(comm_backend(k->c)->copy_out(comm_inner(k->c), host, from, bytes, &e), &e);
+}
+
+void desk_open(struct desk *k, struct drover *d, struct drover_comm *c, size_t part_bytes)
+{
+    struct err e = {0};
+    k->d = d;
+    k->c = c;
+    k->rank = drover_comm_rank(c);
+    k->size = drover_comm_size(c);
+    desk_must(k, drover_comm_factor(c, VALUES_FACTOR(k->rank)), "factor");
+    k->room = part_bytes * (size_t)k->size + GUARD;
+    for (int i = 0; i < 2; i++) {
+        void *p = NULL;
+        memory_must(comm_backend(c)->mem_alloc(comm_inner(c), k->room, BACKEND_BUFFERS, &p, &e),
+                    &e);
+        *(i ? &k->out : &k->in) = p;
+    }
+    k->host = xzalloc(k->room);
+    k->got = xzalloc(k->room);
+    k->want = xzalloc(k->room);
+}
+
+void desk_close(struct desk *k)
+{
+    comm_backend(k->c)->mem_free(comm_inner(k->c), k->in);
+    comm_backend(k->c)->mem_free(comm_inner(k->c), k->out);
+    drover_comm_close(k->c);
+    free(k->host);
+    free(k->got);
+    free(k->want);
+}
+
+/* Where the input and the output of a call in place begin in one buffer, and how long that is. */
+static void lay_out(const struct values *v, size_t *in_at, size_t *out_at, size_t *elements)
+{
+    size_t own = (size_t)v->rank * v->count;
+    bool gathers = v->coll == BACKEND_ALL_GATHER || v->coll == BACKEND_GATHER;
+    bool scatters = v->coll == BACKEND_REDUCE_SCATTER || v->coll == BACKEND_SCATTER;
+    bool root_only = v->coll == BACKEND_GATHER || v->coll == BACKEND_SCATTER;
+    bool place = !root_only || v->rank == v->root;
+    *in_at = gathers && place ? own : 0;
+    *out_at = scatters && place ? own : 0;
+    size_t in_end = *in_at + values_in(v), out_end = *out_at + values_out(v);
+    *elements = in_end > out_end ? in_end : out_end;
+}
+
+static void compare(struct desk *k, const struct values *v, bool in_place)
+{
+    size_t i = 0;
+    while (i < values_out(v) && values_same(v, k->got, k->want, i))
+        i++;
+    if (i < values_out(v)) {
+        char got[VALUES_TEXT], want[VALUES_TEXT];
+        values_text(got, k->got, i, v->type);
+        values_text(want, k->want, i, v->type);
+        const char *op = backend_reduces(v->coll) ? backend_op_name(v->op) : "moved";
+        desk_check(k, false, "%s of %zu %s, %s, root %d%s: element %zu is %s, expected %s",
+                   backend_coll_name(v->coll), v->count, backend_type_name(v->type), op, v->root,
+                   in_place ? ", in place" : "", i, got, want);
+        return;
+    }
+    desk_check(k, true, "right");
+}
+
+/* What lies behind the end, and out of place the input, is as it was. */
+static void look_around(struct desk *k, const struct values *v, const char *end, bool in_place)
+{
+    unsigned char guard[GUARD];
+    desk_take(k, guard, end, sizeof guard);
+    bool whole = true;
+    for (int i = 0; i < GUARD; i++)
+        whole &= guard[i] == POISON;
+    desk_check(k, whole, "%s of %zu %s wrote behind its output", backend_coll_name(v->coll),
+               v->count, backend_type_name(v->type));
+    if (in_place)
+        return;
+    size_t bytes = values_in(v) * backend_type_bytes(v->type);
+    desk_take(k, k->got, k->in, bytes);
+    desk_check(k, memcmp(k->got, k->host, bytes) == 0, "%s of %zu %s changed its input",
+               backend_coll_name(v->coll), v->count, backend_type_name(v->type));
+}
+
+void desk_run(struct desk *k, const struct values *v, bool in_place)
+{
+    size_t element = backend_type_bytes(v->type), in_at = 0, out_at = 0, elements = values_out(v);
+    if (in_place)
+        lay_out(v, &in_at, &out_at, &elements);
+    assert(elements * element + GUARD <= k->room && values_in(v) * element <= k->room);
+    for (size_t i = 0; i < values_in(v); i++)
+        values_input(v, v->rank, i, k->host, i);
+    memset(k->got, POISON, elements * element + GUARD);
+    desk_put(k, k->out, k->got, elements * element + GUARD);
+    char *in = in_place ? k->out + in_at * element : k->in, *out = k->out + out_at * element;
+    desk_put(k, in, k->host, values_in(v) * element);
+    int rc = comm_start(k->c, &(struct backend_call){.coll = v->coll,
+                                                     .in = in,
+                                                     .out = out,
+                                                     .count = v->count,
+                                                     .type = v->type,
+                                                     .op = v->op,
+                                                     .root = v->root});
+    if (rc == -ENOTSUP) {
+        k->count.refused++;
+        return;
+    }
+    desk_must(k, rc, backend_coll_name(v->coll));
+    desk_wait(k, backend_coll_name(v->coll));
+    for (size_t i = 0; i < values_out(v); i++)
+        values_expected(v, i, k->want);
+    desk_take(k, k->got, out, values_out(v) * element);
+    compare(k, v, in_place);
+    look_around(k, v, k->out + elements * element, in_place);
+}

@@ -1,0 +1,133 @@
+/* test_agents - a job whose ranks others bring: here they do so on the same node. */
+#include "launcher/remote/agent_spawn.h"
+
+#include "launcher/node/topo.h"
+#include "launcher/plan/hosts.h"
+#include "tests/unit/kit_launch.h"
+
+struct held {
+    struct fixture *f;
+    struct heard *job;
+    struct hosts *hosts;
+    struct launch_part part;
+    struct launch_spec spec;
+    char *argv[4];
+    struct agents *agents[2];
+    int ended; /* of those */
+};
+
+static void on_agents_ended(void *arg)
+{
+    ((struct held *)arg)->ended++;
+}
+
+/* A job of two ranks that has begun to wait for them. */
+static void held_open(struct held *h, const char *text)
+{
+    memset(h, 0, sizeof *h);
+    setenv("PMIX_RANK", "7", 1); /* as if mpirun had started us */
+    h->f = open_all();
+    h->hosts = xzalloc(sizeof *h->hosts);
+    hosts_add(h->hosts, topo_name(launcher_topo(h->f->l)), 2, 0);
+    h->hosts->at[0].here = true;
+    h->spec = script(2, h->argv, text);
+    h->spec.hosts = h->hosts;
+    h->spec.parts = &h->part;
+    h->spec.engine = PLAN_ENGINE_HELD;
+    h->job = begin(h->f, 0, &h->spec);
+}
+
+static void bring(struct held *h, int i, int first_rank, int count)
+{
+    struct err e = {0};
+    const char *token = NULL;
+    AUTO(free) char *control = launch_invitation(h->job->job, &token);
+    const struct agents_ask ask = {control, token, first_rank, count, NULL};
+    if (agents_start(&h->agents[i], h->f->l, &ask, on_agents_ended, h, &e) < 0)
+        FAIL("%s", e.text);
+}
+
+static void until_ended(struct held *h, int n)
+{
+    while (h->ended < n)
+        uv_run(&h->f->loop, UV_RUN_ONCE);
+}
+
+static void held_close(struct held *h)
+{
+    agents_free(h->agents[0]);
+    agents_free(h->agents[1]);
+    close_all(h->f);
+    hosts_free(h->hosts);
+}
+
+TEST(ranks_run_when_all_are_brought_and_leave_with_the_job)
+{
+    struct held h;
+    char dir[] = "/tmp/drover-agents-XXXXXX";
+    CHECK(mkdtemp(dir));
+    AUTO(free) char *spoke = xasprintf("%s/spoke", dir);
+    AUTO(free)
+    char *text = xasprintf("echo $RANK of $WORLD_SIZE ${PMIX_RANK-alone}\n"
+                           "test $RANK = 1 || exec touch %s\n"
+                           "while ! test -e %s; do sleep 0.01; done\n"
+                           "exit 3",
+                           spoke, spoke); /* its failure ends the other */
+    held_open(&h, text);
+    bring(&h, 0, 1, 1);
+    bring(&h, 1, 0, 1);
+    until_over(h.job);
+    CHECK_HAS(strbuf_str(&h.job->out), "0o0 of 2 alone|");
+    CHECK_HAS(strbuf_str(&h.job->out), "1o1 of 2 alone|");
+    CHECK_INT(h.job->end.status, 3);
+    CHECK_INT(h.job->end.first_failed, 1);
+    until_ended(&h, 2); /* nobody had to tell them */
+    held_close(&h);
+    unlink(spoke);
+    rmdir(dir);
+}
+
+TEST(each_node_has_its_own_part_of_the_job)
+{
+    struct held h;
+    memset(&h, 0, sizeof h);
+    AUTO(topo) struct topo *t = NULL;
+    CHECK_INT(topo_load(&t, NULL), 0);
+    AUTO(free) char *one = xasprintf("%d", hwloc_bitmap_first(topo_allowed(t)));
+    held_open(&h, "taskset -pc $$ | sed 's/.*: /on /'");
+    h.part.cpus = one;
+    bring(&h, 0, 0, 2);
+    until_over(h.job);
+    CHECK_INT(h.job->end.status, 0);
+    AUTO(free) char *said = xasprintf("1oon %s|", one);
+    CHECK_HAS(strbuf_str(&h.job->out), said);
+    until_ended(&h, 1);
+    held_close(&h);
+}
+
+TEST(a_job_whose_ranks_are_taken_away_has_lost_them)
+{
+    struct held h;
+    held_open(&h, "echo here; sleep 1000");
+    bring(&h, 0, 0, 1);
+    bring(&h, 1, 1, 1);
+    until_heard(h.job, &h.job->out, "1ohere");
+    agents_clear(h.agents[1]);
+    agents_clear(h.agents[1]);
+    until_over(h.job);
+    CHECK(h.job->broken[0] || (h.job->end.first.lost && h.job->end.first_failed == 1));
+    until_ended(&h, 2);
+    held_close(&h);
+}
+
+TEST(a_job_that_is_ended_before_its_ranks_come_ends)
+{
+    struct held h;
+    held_open(&h, "echo never");
+    launch_kill(h.job->job);
+    until_over(h.job);
+    CHECK_STR(strbuf_str(&h.job->out), "");
+    bring(&h, 0, 0, 2); /* too late: nobody listens */
+    until_ended(&h, 1);
+    held_close(&h);
+}

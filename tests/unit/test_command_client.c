@@ -1,0 +1,150 @@
+/* test_asking - what a user asks reaches whoever holds the sweep, or the store where nobody does.
+ */
+#include "hpo/store/command_client.h"
+
+#include <poll.h>
+
+#include "common/json.h"
+#include "hpo/store/command_mailbox.h"
+#include "hpo/store/sweep_reader.h"
+#include "tests/unit/test.h"
+
+static char root[64];
+
+/* With a sweep of which nothing has happened. */
+static void in_new_dir(void)
+{
+    struct err e = {0};
+    AUTO(sweepdir) struct sweepdir *d = NULL;
+    strcpy(root, "/tmp/test_asking.XXXXXX");
+    CHECK(mkdtemp(root) != NULL);
+    const struct sweepdir_ask ask = {
+        .root = root,
+        .name = "s",
+        .file = "method: grid\nprogram: t\nparameters: {x: {values: [1, 2]}}\n"};
+    if (sweepdir_open(&d, &ask, &e) < 0)
+        FAIL("%s", e.text);
+}
+
+static void remove_dir(void)
+{
+    char cmd[96];
+    snprintf(cmd, sizeof cmd, "rm -rf %s", root);
+    CHECK_INT(system(cmd), 0);
+}
+
+/* What came of it: its JSON, or "CODE: text". To be freed. */
+static char *asked(const char *name, const char *json, bool *here)
+{
+    AUTO(json) json_t *ask = json_loads(json, 0, NULL), *answer = NULL;
+    struct err e = {0};
+    int rc = asking_bring(&answer, here, root, name, ask, &e);
+    return rc < 0 ? xasprintf("%d: %s", rc, e.text) : json_line(answer);
+}
+
+static const char *state(void)
+{
+    AUTO(view) struct view *v = NULL;
+    struct err e = {0};
+    if (view_open(&v, root, "s", &e) < 0)
+        FAIL("%s", e.text);
+    return view_state(v);
+}
+
+TEST(where_nobody_holds_the_sweep_the_ask_is_stored_at_once)
+{
+    in_new_dir();
+    bool here = false;
+    AUTO(free) char *paused = asked("s", "{\"verb\":\"pause\"}", &here);
+    CHECK_HAS(paused, "\"ok\":true");
+    CHECK(here);
+    CHECK_STR(state(), "paused");
+    AUTO(free) char *resumed = asked("s", "{\"verb\":\"resume\"}", &here);
+    CHECK_HAS(resumed, "\"ok\":true");
+    CHECK(strcmp(state(), "paused") != 0);
+    AUTO(free) char *find = xasprintf("ls %s/s | grep -q answer", root);
+    CHECK(system(find) != 0); /* no sheet is left */
+    remove_dir();
+}
+
+TEST(what_lay_there_before_is_answered_with_it)
+{
+    in_new_dir();
+    bool here;
+    AUTO(free) char *dir = xasprintf("%s/s", root);
+    AUTO(json) json_t *before = json_loads("{\"ask\":\"before\",\"verb\":\"pause\"}", 0, NULL);
+    CHECK_INT(desk_put(dir, before, NULL), 0);
+    AUTO(free) char *ours = asked("s", "{\"verb\":\"retry\",\"trials\":[5]}", &here);
+    CHECK_HAS(ours, "no trial 5");
+    CHECK_STR(state(), "paused");
+    AUTO(json) json_t *its = desk_collect(dir, "before");
+    CHECK(json_is_true(json_object_get(its, "ok")));
+    remove_dir();
+}
+
+static int any_record(void *arg, const struct sched_record *r, int64_t msg, struct err *e)
+{
+    return 1;
+}
+
+TEST(what_makes_no_sense_is_an_error_and_changes_nothing)
+{
+    in_new_dir();
+    bool here;
+    char none[32];
+    snprintf(none, sizeof none, "%d: ", -ENOENT);
+    AUTO(free) char *trial = asked("s", "{\"verb\":\"retry\",\"trials\":[5]}", &here);
+    CHECK_HAS(trial, "no trial 5");
+    AUTO(free) char *sweep = asked("t", "{\"verb\":\"pause\"}", &here);
+    CHECK_HAS(sweep, none);
+    AUTO(view) struct view *v = NULL;
+    CHECK_INT(view_open(&v, root, "s", NULL), 0);
+    CHECK_INT(store_replay(v->dir->store, any_record, NULL, NULL), 0);
+    remove_dir();
+}
+
+/* Holds the sweep until an ask has come, and answers that. */
+static void answer_one(int tell)
+{
+    AUTO(view) struct view *v = NULL;
+    struct err refused = {0};
+    CHECK_INT(view_hold(&v, root, "s", NULL), 0);
+    err_set(&refused, -EINVAL, "not on a sunday");
+    err_hint(&refused, "wait for monday");
+    CHECK_INT(write(tell, "!", 1), 1);
+    for (;; poll(NULL, 0, 1)) {
+        AUTO(desk) struct desk *asks = desk_open(v->dir->path);
+        if (!asks)
+            continue;
+        desk_note(asks, 0, &refused, v->sched, NULL);
+        desk_settle(asks);
+        return;
+    }
+}
+
+TEST(whoever_holds_the_sweep_answers_and_its_word_is_what_comes_back)
+{
+    in_new_dir();
+    int fds[2];
+    char byte;
+    CHECK_INT(pipe(fds), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(TEST_LIMIT_S);
+        answer_one(fds[1]);
+        _exit(0);
+    }
+    CHECK_INT(read(fds[0], &byte, 1), 1);
+    AUTO(json) json_t *ask = json_loads("{\"verb\":\"pause\"}", 0, NULL), *answer = NULL;
+    bool here = true;
+    struct err e = {0};
+    CHECK_INT(asking_bring(&answer, &here, root, "s", ask, &e), -EINVAL);
+    CHECK_STR(e.text, "not on a sunday");
+    CHECK_STR(e.hint, "wait for monday");
+    CHECK(!here); /* though nobody holds it any more */
+    int status = 1;
+    CHECK_INT(waitpid(pid, &status, 0), pid);
+    CHECK_INT(status, 0);
+    CHECK(strcmp(state(), "paused") != 0); /* it is not stored here as well */
+    remove_dir();
+}

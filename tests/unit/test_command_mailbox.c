@@ -1,0 +1,127 @@
+/* test_desk - asks that lie in a sweep's directory, and their answers. */
+#include "hpo/store/command_mailbox.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "common/json.h"
+#include "common/yaml.h"
+#include "hpo/spec/spec.h"
+#include "tests/unit/test.h"
+
+static char dir[64];
+static struct spec *spec;
+static struct sched *s;
+static struct sched_out out;
+
+static void in_new_dir(void)
+{
+    strcpy(dir, "/tmp/test_desk.XXXXXX");
+    CHECK(mkdtemp(dir) != NULL);
+    static const char text[] = "method: grid\nprogram: t\nparameters: {x: {values: [1]}}\n";
+    AUTO(yaml_doc) struct yaml_doc *doc = NULL;
+    CHECK_INT(yaml_read(&doc, text, strlen(text), "s.yaml", NULL), 0);
+    CHECK_INT(spec_read(&spec, doc, NULL), 0);
+    CHECK_INT(sched_new(&s, spec, NULL), 0);
+}
+
+static void remove_dir(void)
+{
+    char cmd[96];
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    CHECK_INT(system(cmd), 0);
+    sched_out_free(&out);
+    sched_free(s);
+    spec_free(spec);
+}
+
+static void put(const char *json)
+{
+    AUTO(json) json_t *ask = json_loads(json, 0, NULL);
+    struct err e = {0};
+    if (desk_put(dir, ask, &e) < 0)
+        FAIL("%s", e.text);
+}
+
+/* The scheduler's word on all of them. */
+static void note_all(struct desk *d)
+{
+    for (size_t i = 0; i < desk_count(d); i++) {
+        struct err e = {0};
+        const struct sched_event ev = {SCHED_EV_ASK, NULL, 0, (json_t *)desk_ask(d, i)};
+        (void)sched_step(s, &ev, 1000, &out, &e);
+        desk_note(d, i, &e, s, &out);
+    }
+}
+
+TEST(asks_stay_until_they_are_settled_and_then_have_their_answers)
+{
+    in_new_dir();
+    CHECK(!desk_open(dir));
+    put("{\"ask\":\"a\",\"verb\":\"pause\"}");
+    put("{\"ask\":\"b\",\"verb\":\"retry\",\"trials\":[5]}");
+    CHECK(!desk_collect(dir, "a"));
+    struct desk *d = desk_open(dir);
+    CHECK_INT(desk_count(d), 2);
+    note_all(d);
+    desk_close(d); /* it died before all was stored */
+    CHECK(!desk_collect(dir, "a"));
+    d = desk_open(dir);
+    CHECK_INT(desk_count(d), 2);
+    note_all(d); /* the second time `a` gives nothing, and is answered all the same */
+    CHECK_INT(out.record_count, 0);
+    desk_settle(d);
+    desk_close(d);
+    AUTO(json) json_t *a = desk_collect(dir, "a"), *b = desk_collect(dir, "b");
+    AUTO(free) char *said = json_line(a);
+    CHECK_STR(said, "{\"ok\":true,\"trials\":[],\"running\":0,\"over\":false}");
+    CHECK_HAS(json_string_value(json_object_get(b, "error")), "no trial 5");
+    CHECK(!desk_collect(dir, "a"));
+    CHECK(!desk_open(dir));
+    remove_dir();
+}
+
+TEST(one_reads_or_writes_at_a_time)
+{
+    in_new_dir();
+    put("{\"ask\":\"a\",\"verb\":\"pause\"}");
+    struct desk *d = desk_open(dir);
+    AUTO(json) json_t *ask = json_pack("{s:s}", "ask", "b");
+    CHECK(!desk_open(dir));
+    CHECK_INT(desk_put(dir, ask, NULL), -EBUSY);
+    desk_close(d);
+    CHECK_INT(desk_put(dir, ask, NULL), 0);
+    remove_dir();
+}
+
+TEST(what_is_no_ask_is_dropped_and_the_rest_is_answered)
+{
+    in_new_dir();
+    AUTO(free) char *path = xasprintf("%s/asks", dir);
+    FILE *f = fopen(path, "we");
+    fputs("{half of\n[]\n\n{\"ask\":\"../x\",\"verb\":\"pause\"}\n", f);
+    fclose(f);
+    put("{\"ask\":\"b\",\"verb\":\"resume\"}");
+    struct desk *d = desk_open(dir);
+    CHECK_INT(desk_count(d), 3);
+    note_all(d);
+    desk_settle(d);
+    desk_close(d);
+    AUTO(json) json_t *b = desk_collect(dir, "b");
+    CHECK(json_is_true(json_object_get(b, "ok")));
+    remove_dir();
+}
+
+TEST(nobody_waits_and_nothing_is_left)
+{
+    in_new_dir();
+    put("{\"ask\":\"a\",\"verb\":\"pause\"}");
+    desk_leave(dir, "a");
+    struct desk *d = desk_open(dir);
+    note_all(d);
+    desk_settle(d);
+    desk_close(d);
+    AUTO(free) char *path = xasprintf("%s/answer.a", dir);
+    CHECK(access(path, F_OK) < 0);
+    remove_dir();
+}

@@ -1,0 +1,307 @@
+/* test_store - what was committed is there, what was not is gone, what is damaged is said. */
+#include "hpo/store/event_store.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+
+#include "tests/unit/test.h"
+
+static char dir[64], path[96];
+
+static void in_new_dir(void)
+{
+    strcpy(dir, "/tmp/test_store.XXXXXX");
+    CHECK(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof path, "%s/sweep.db", dir);
+}
+
+static void remove_dir(void)
+{
+    char cmd[96];
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    CHECK_INT(system(cmd), 0);
+}
+
+static struct store *opened(enum store_mode mode)
+{
+    struct store *s = NULL;
+    struct err e = {0};
+    if (store_open(&s, path, mode, &e) < 0)
+        FAIL("%s", e.text);
+    return s;
+}
+
+static void run_sql(const char *sql)
+{
+    sqlite3 *db;
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static void append(struct store *s, int trial, int64_t lease, int64_t msg)
+{
+    struct err e = {0};
+    struct sched_record r = {SCHED_REC_REPORT, 1000 + trial, trial, lease, NULL};
+    r.data = json_pack("{s:i,s:{s:f}}", "step", trial, "values", "loss", 0.1 * trial);
+    if (store_append(s, &r, msg, &e) < 0)
+        FAIL("%s", e.text);
+    json_decref(r.data);
+}
+
+struct seen {
+    int n;
+    struct sched_record last;
+    int64_t last_msg;
+    double last_loss;
+};
+
+static int see(void *arg, const struct sched_record *r, int64_t msg, struct err *e)
+{
+    struct seen *seen = arg;
+    CHECK_INT(r->trial, seen->n); /* in order */
+    seen->n++;
+    seen->last = *r;
+    seen->last_msg = msg;
+    seen->last_loss = json_real_value(json_object_get(json_object_get(r->data, "values"), "loss"));
+    return seen->n == 100 ? err_set(e, -ECANCELED, "enough") : 0;
+}
+
+static struct seen replayed(struct store *s)
+{
+    struct seen seen = {0};
+    struct err e = {0};
+    CHECK_INT(store_replay(s, see, &seen, &e), 0);
+    return seen;
+}
+
+TEST(records_come_back_as_they_went_in)
+{
+    in_new_dir();
+    struct err e = {0};
+    AUTO(store) struct store *s = opened(STORE_WRITE);
+    for (int i = 0; i < 5; i++)
+        append(s, i, 10 + i, 20 + i);
+    CHECK_INT(store_commit(s, &e), 0);
+    store_close(TAKE(s));
+    s = opened(STORE_WRITE);
+    struct seen seen = replayed(s);
+    CHECK_INT(seen.n, 5);
+    CHECK_INT(seen.last.kind, SCHED_REC_REPORT);
+    CHECK_INT(seen.last.at_ms, 1004);
+    CHECK_INT(seen.last.lease, 14);
+    CHECK_INT(seen.last_msg, 24);
+    CHECK_NEAR(seen.last_loss, 0.4, 0);
+    remove_dir();
+}
+
+TEST(a_turn_is_stored_whole_or_not_at_all)
+{
+    in_new_dir();
+    struct err e = {0};
+    AUTO(store) struct store *s = opened(STORE_WRITE);
+    append(s, 0, 1, 0);
+    CHECK_INT(store_commit(s, &e), 0);
+    append(s, 1, 1, 0);
+    append(s, 2, 1, 0);
+    store_close(TAKE(s)); /* no commit */
+    s = opened(STORE_WRITE);
+    CHECK_INT(replayed(s).n, 1);
+    remove_dir();
+}
+
+TEST(meta_values_are_kept_and_replaced)
+{
+    in_new_dir();
+    struct err e = {0};
+    AUTO(store) struct store *s = opened(STORE_WRITE);
+    AUTO(free) char *none = NULL, *value = NULL;
+    CHECK_INT(store_get(&none, s, "file", &e), 0);
+    CHECK(none == NULL);
+    CHECK_INT(store_put(s, "file", "a", &e), 0);
+    CHECK_INT(store_put(s, "file", "method: grid\n", &e), 0);
+    CHECK_INT(store_commit(s, &e), 0);
+    CHECK_INT(store_get(&value, s, "file", &e), 0);
+    CHECK_STR(value, "method: grid\n");
+    remove_dir();
+}
+
+TEST(others_read_while_the_coordinator_writes)
+{
+    in_new_dir();
+    struct err e = {0};
+    AUTO(store) struct store *w = opened(STORE_WRITE);
+    append(w, 0, 1, 0);
+    CHECK_INT(store_commit(w, &e), 0);
+    append(w, 1, 1, 0);
+    AUTO(store) struct store *r = opened(STORE_READ);
+    CHECK_INT(replayed(r).n, 1);
+    CHECK_INT(store_commit(w, &e), 0);
+    CHECK_INT(replayed(r).n, 2);
+    remove_dir();
+}
+
+TEST(a_replay_ends_with_what_its_reader_says)
+{
+    in_new_dir();
+    struct err e = {0};
+    AUTO(store) struct store *s = opened(STORE_WRITE);
+    for (int i = 0; i < 150; i++)
+        append(s, i, 1, 0);
+    CHECK_INT(store_commit(s, &e), 0);
+    struct seen seen = {0};
+    CHECK_INT(store_replay(s, see, &seen, &e), -ECANCELED);
+    CHECK_INT(seen.n, 100);
+    remove_dir();
+}
+
+TEST(reading_what_is_not_there_makes_nothing)
+{
+    in_new_dir();
+    struct err e = {0};
+    struct store *s = NULL;
+    CHECK_INT(store_open(&s, path, STORE_READ, &e), -ENOENT);
+    CHECK(access(path, F_OK) < 0);
+    remove_dir();
+}
+
+static int open_error(struct err *e)
+{
+    struct store *s = NULL;
+    int rc = store_open(&s, path, STORE_WRITE, e);
+    CHECK(s == NULL);
+    return rc;
+}
+
+TEST(a_file_that_is_no_store_is_refused)
+{
+    in_new_dir();
+    FILE *f = fopen(path, "w");
+    for (int i = 0; i < 500; i++)
+        fputs("this is not a database\n", f);
+    fclose(f);
+    struct err e = {0};
+    CHECK_INT(open_error(&e), -EBADMSG);
+    CHECK_HAS(e.text, path);
+    remove(path);
+
+    run_sql("CREATE TABLE t(x)");
+    CHECK_INT(open_error(&e), -EBADMSG);
+    CHECK_HAS(e.text, "not drover's");
+    remove_dir();
+}
+
+TEST(a_store_of_a_newer_drover_is_left_alone)
+{
+    in_new_dir();
+    store_close(opened(STORE_WRITE));
+    run_sql("PRAGMA user_version=99");
+    struct err e = {0};
+    CHECK_INT(open_error(&e), -ENOTSUP);
+    CHECK_HAS(e.text, "newer drover");
+    remove_dir();
+}
+
+static int64_t format(void)
+{
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &st, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_step(st), SQLITE_ROW);
+    int64_t version = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    return version;
+}
+
+TEST(a_store_of_the_first_format_goes_on_and_is_the_newer_ones_from_then_on)
+{
+    in_new_dir();
+    struct err e = {0};
+    run_sql("BEGIN; PRAGMA application_id=1685221238; PRAGMA user_version=1;"
+            "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);"
+            "CREATE TABLE record(seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL,"
+            "  kind TEXT NOT NULL, trial INTEGER NOT NULL, lease INTEGER NOT NULL,"
+            "  msg INTEGER NOT NULL, data TEXT NOT NULL);"
+            "INSERT INTO meta VALUES('seed', '7');"
+            "INSERT INTO record VALUES(1, 5, 'report', 0, 3, 2, '{\"values\":{\"loss\":0.5}}');"
+            "COMMIT");
+    AUTO(store) struct store *s = opened(STORE_READ);
+    CHECK_INT(replayed(s).n, 1);
+    store_close(TAKE(s));
+    CHECK_INT(format(), 1); /* who only looks changes nothing */
+    s = opened(STORE_WRITE);
+    AUTO(free) char *seed = NULL;
+    CHECK_INT(store_get(&seed, s, "seed", &e), 0);
+    CHECK_STR(seed, "7");
+    struct sched_record asked = {SCHED_REC_ASKED, 6, 1, 0, NULL};
+    CHECK_INT(store_append(s, &asked, 0, &e), 0);
+    CHECK_INT(store_commit(s, &e), 0);
+    store_close(TAKE(s));
+    s = opened(STORE_READ);
+    struct seen seen = replayed(s);
+    CHECK_INT(seen.n, 2);
+    CHECK_INT(seen.last.kind, SCHED_REC_ASKED);
+    store_close(TAKE(s));
+    CHECK_INT(format(), 2);
+    remove_dir();
+}
+
+TEST(a_damaged_store_is_noticed)
+{
+    in_new_dir();
+    struct err e = {0};
+    struct store *s = opened(STORE_WRITE);
+    for (int i = 0; i < 2000; i++)
+        append(s, i, 1, 0);
+    CHECK_INT(store_commit(s, &e), 0);
+    store_close(s);
+    int fd = open(path, O_WRONLY);
+    char noise[4096];
+    memset(noise, 0xa5, sizeof noise);
+    for (int page = 3; page < 10; page++)
+        CHECK_INT(pwrite(fd, noise, sizeof noise, page * 4096L), sizeof noise);
+    close(fd);
+    CHECK_INT(open_error(&e), -EBADMSG);
+    CHECK_HAS(e.hint, ".recover");
+    remove_dir();
+}
+
+TEST(a_record_that_makes_no_sense_is_damage)
+{
+    in_new_dir();
+    store_close(opened(STORE_WRITE));
+    run_sql("INSERT INTO record VALUES(1,1,'danced',0,0,0,'{}')");
+    AUTO(store) struct store *s = opened(STORE_READ);
+    struct seen seen = {0};
+    struct err e = {0};
+    CHECK_INT(store_replay(s, see, &seen, &e), -EBADMSG);
+    CHECK_HAS(e.text, "record 1");
+    remove_dir();
+}
+
+TEST(a_full_disk_is_an_error_and_the_store_takes_no_more)
+{
+    in_new_dir();
+    struct err e = {0};
+    AUTO(store) struct store *s = opened(STORE_WRITE);
+    append(s, 0, 1, 0);
+    CHECK_INT(store_commit(s, &e), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK_INT(setrlimit(RLIMIT_FSIZE, &(struct rlimit){70000, 70000}), 0);
+    int rc = 0;
+    for (int i = 1; i < 5000 && rc == 0; i++) {
+        struct sched_record r = {SCHED_REC_REPORT, 0, i, 1, json_object()};
+        rc = store_append(s, &r, 0, &e);
+        json_decref(r.data);
+        if (rc == 0)
+            rc = store_commit(s, &e);
+    }
+    CHECK(rc < 0);
+    struct sched_record r = {.kind = SCHED_REC_CREATED};
+    CHECK_INT(store_append(s, &r, 0, &e), -EIO);
+    CHECK_INT(store_commit(s, &e), -EIO);
+    remove_dir();
+}

@@ -1,0 +1,209 @@
+/* Texts as OpenSSH 9.2, Open MPI 4.1.4 and Slurm 22.05.8 write them. */
+#include "launcher/remote/launcher_failure.h"
+
+#include "common/mem.h"
+#include "tests/unit/test.h"
+
+#define ORTE_GUESS                                            \
+    "ORTE was unable to reliably start one or more daemons.", \
+        "This usually is caused by:", "* not finding the required libraries and/or binaries on"
+
+static const struct {
+    const char *name;
+    const char *lines[10];
+    const char *text; /* NULL: nothing known */
+    const char *hint; /* a part of it */
+} cases[] = {
+    {"resolve",
+     {"ssh: Could not resolve hostname nosuchhost-x: Name or service not known",
+      "-----------------------------------------------", ORTE_GUESS},
+     "host nosuchhost-x: resolve: its name is not known here",
+     "getent hosts nosuchhost-x"},
+    {"no name server",
+     {"ssh: Could not resolve hostname c03: Temporary failure in name resolution"},
+     "host c03: resolve: no name server answers",
+     "resolv.conf"},
+    {"refused",
+     {"ssh: connect to host 127.0.0.9 port 1: Connection refused", ORTE_GUESS},
+     "host 127.0.0.9: connect: no sshd listens there",
+     "ssh 127.0.0.9"},
+    {"no route",
+     {"ssh: connect to host c03.cluster.local port 22: No route to host"},
+     "host c03.cluster.local: connect: it is down, or there is no route to it",
+     "ping c03.cluster.local; ip route get c03.cluster.local"},
+    {"timed out",
+     {"ssh: connect to host c03 port 2222: Connection timed out\r"},
+     "host c03: connect: it is down, or a firewall drops what is sent to it",
+     "ping c03"},
+    {"IPv6",
+     {"ssh: connect to host fe80::12 port 22: Connection refused"},
+     "host fe80::12: connect: no sshd listens there",
+     "sshd"},
+    {"banner",
+     {"Connection timed out during banner exchange", "Connection to 10.0.0.3 port 22 timed out"},
+     "connect: sshd took the connection and said nothing",
+     "load"},
+    {"key",
+     {"me@keyless: Permission denied (publickey,password).", ORTE_GUESS},
+     "host keyless: key: ssh has no key that it takes",
+     "ssh-copy-id keyless"},
+    {"host key with its name",
+     {"No ED25519 host key is known for c02 and you have requested strict checking.",
+      "Host key verification failed."},
+     "host c02: key: its host key is not known here",
+     "ssh-keyscan c02"},
+    {"changed host key",
+     {"@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @",
+      "Host key for c02 has changed and you have requested strict checking.",
+      "Host key verification failed."},
+     "host c02: key: its host key is another one than before",
+     "ssh-keygen -R c02"},
+    {"host key without a name",
+     {"Host key verification failed."},
+     "key: a host's key is not known here",
+     "ssh-keyscan"},
+    {"no orted, bash",
+     {"bash: line 1: orted: command not found", ORTE_GUESS},
+     "exec: Open MPI is not installed there, or not in PATH",
+     "openmpi-bin"},
+    {"no orted, dash",
+     {"sh: 1: orted: not found", ORTE_GUESS},
+     "exec: Open MPI is not installed there, or not in PATH",
+     "openmpi-bin"},
+    {"orted's library",
+     {"orted: error while loading shared libraries: libopen-rte.so.40: cannot open shared object "
+      "file: No such file or directory",
+      ORTE_GUESS},
+     "exec: Open MPI's orted lacks a library there",
+     "LD_LIBRARY_PATH"},
+    {"no drover",
+     {"mpirun was unable to launch the specified application as it could not access",
+      "or execute an executable:", "", "Executable: /nosuch/drover", "Node: nodeC", "",
+      "while attempting to start process rank 4."},
+     "host nodeC: exec: drover is not at the same path there",
+     "install drover on nodeC"},
+    {"daemon lost",
+     {"An ORTE daemon has unexpectedly failed after launch and before",
+      "communicating back to mpirun.", "  Local host:    c01", "  remote host: c02"},
+     "host c02: start: its Open MPI daemon ended",
+     "is c02 up"},
+    {"mpirun's guess", {ORTE_GUESS}, "start: a host's Open MPI daemon did not start", "--verbose"},
+    {"no agent",
+     {"The value of the MCA parameter \"plm_rsh_agent\" was set to a path",
+      "that could not be found:", "", "  plm_rsh_agent: /nonexist/ssh"},
+     "start: what takes the place of ssh is not there",
+     "plm_rsh_agent"},
+    {"not in the allocation",
+     {"The specified hostfile contained a node (x@127) that is not in your",
+      "allocation. We therefore cannot map a process rank to it. Please"},
+     "resolve: a host is not one of the allocation that mpirun sees",
+     "names"},
+    {"few slots",
+     {"There are not enough slots available in the system to satisfy the 9",
+      "slots that were requested by the application:"},
+     "start: mpirun was told of fewer slots than ranks",
+     "allocation"},
+    {"seq",
+     {"A sequential map was requested, but not enough node entries",
+      "were given to support the requested number of processes:"},
+     "start: the host file that drover wrote was not taken",
+     "hostfile"},
+    {"old mpirun",
+     {"mpirun: Error: unknown option \"--x\""},
+     "start: mpirun is too old, or not Open MPI's",
+     "openmpi-bin (4.1"},
+    {"hydra",
+     {"[mpiexec@vm] match_arg (utils/args/args.c:163): unrecognized argument allow-run-as-root"},
+     "start: mpirun is not Open MPI's",
+     "openmpi-bin"},
+    {"no PMIx in Slurm",
+     {"srun: error: Couldn't find the specified plugin name for mpi/pmix looking at all files",
+      "srun: error: cannot find mpi plugin for mpi/pmix",
+      "srun: error: MPI: Cannot create context for mpi/pmix",
+      "srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types"},
+     "start: this Slurm has no PMIx",
+     "srun --mpi=list"},
+    {"no such node",
+     {"srun: error: Unable to create step for job 5: Invalid node name specified"},
+     "resolve: a host is no node of this Slurm",
+     "sinfo"},
+    {"busy",
+     {"srun: Job 5 step creation temporarily disabled, retrying (Requested nodes are busy)"},
+     "start: another step has the nodes' CPUs",
+     "--overlap"},
+    {"allocation gone",
+     {"srun: error: Unable to confirm allocation for job 5: Invalid job id specified",
+      "srun: Check SLURM_JOB_ID environment variable. Expired or invalid job 5"},
+     "start: the allocation is over, or not ours",
+     "squeue"},
+    {"allocation expired",
+     {"srun: cluster configuration lacks support for cpu binding",
+      "srun: error: Slurm job 2 has expired",
+      "srun: Check SLURM_JOB_ID environment variable. Expired or invalid job 2"},
+     "start: the allocation is over",
+     "salloc"},
+    {"fewer nodes",
+     {"srun: Warning: can't run 6 processes on 9 nodes, setting nnodes to 6",
+      "srun: error: Only allocated 3 nodes asked for 6"},
+     "start: the allocation has fewer nodes",
+     "sbatch -N"},
+    {"no configuration",
+     {"srun: error: ClusterName needs to be specified",
+      "srun: fatal: Unable to process configuration file"},
+     "start: srun has no configuration here",
+     "SLURM_CONF"},
+    {"fewer CPUs",
+     {"srun: error: Unable to create step for job 2: More processors requested than permitted"},
+     "start: the allocation has fewer CPUs than srun needs",
+     "sbatch -n"},
+    {"no drover by srun",
+     {"slurmstepd-node1: error: execve(): /opt/drover: No such file or directory",
+      "srun: error: n1: task 0: Exited with exit code 2"},
+     "exec: drover is not at the same path there",
+     "install drover"},
+    {"controller",
+     {"srun: error: Unable to contact slurm controller (connect failure)"},
+     "connect: slurmctld does not answer",
+     "scontrol ping"},
+    {"node failure",
+     {"srun: error: Node failure on n2"},
+     "host n2: start: Slurm has lost it",
+     "sinfo -n n2"},
+    {"what nobody knows", {"hello", "", "Permission is a fine word"}, NULL, NULL},
+    {"silence", {NULL}, NULL, NULL},
+};
+
+TEST(each_text_of_ssh_mpirun_and_srun_has_its_host_step_and_cure)
+{
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct err e = {0};
+        bool known = starter_cause(&e, cases[i].lines);
+        if (known != (cases[i].text != NULL))
+            FAIL("%s: %s", cases[i].name, known ? e.text : "not known");
+        if (!known)
+            continue;
+        if (strcmp(e.text, cases[i].text) != 0 || !strstr(e.hint, cases[i].hint))
+            FAIL("%s: '%s' try '%s'", cases[i].name, e.text, e.hint);
+        CHECK(e.code < 0);
+    }
+}
+
+TEST(sshs_own_words_win_wherever_they_stand)
+{
+    const char *const lines[] = {ORTE_GUESS, "b: late", "bash: orted: command not found",
+                                 "ssh: connect to host z port 22: Connection refused", NULL};
+    struct err e = {0};
+    CHECK(starter_cause(&e, lines));
+    CHECK_STR(e.text, "host z: connect: no sshd listens there");
+}
+
+TEST(a_name_of_any_length_and_odd_bytes_do_no_harm)
+{
+    char line[2000] = "ssh: connect to host ";
+    memset(line + strlen(line), 'a', 1500);
+    strcat(line, " port 22: Connection refused");
+    const char *const lines[] = {line, "\xff\xfe* ? ssh: connect to host port", "host ", NULL};
+    struct err e = {0};
+    CHECK(starter_cause(&e, lines));
+    CHECK(strncmp(e.text, "host aaaa", 9) == 0);
+}

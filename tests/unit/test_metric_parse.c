@@ -1,0 +1,99 @@
+/* test_metric - reports found in a program's output. */
+#include "hpo/trial/metric_parse.h"
+
+#include "common/json.h"
+#include "tests/unit/test.h"
+
+/* The report as text until the next call; drops it. */
+static const char *said(json_t *report)
+{
+    static char text[256];
+    size_t len =
+        report ? json_dumpb(report, text, sizeof text - 1, JSON_COMPACT | JSON_SORT_KEYS) : 0;
+    text[len] = 0;
+    json_decref(report);
+    return len > 0 ? text : "none";
+}
+
+static const char *json_of(const char *line)
+{
+    return said(metric_from_json(line, strlen(line)));
+}
+
+TEST(a_line_that_is_an_object_with_numbers_is_a_report)
+{
+    CHECK_STR(json_of("{\"step\":3,\"loss\":0.5}"), "{\"loss\":0.5,\"step\":3}");
+    CHECK_STR(json_of("  {\"loss\": -1e-3 }\r"), "{\"loss\":-0.001}");
+    CHECK_STR(json_of("{\"a\":1,\"note\":\"x\",\"ok\":true,\"list\":[1]}"), "{\"a\":1}");
+}
+
+TEST(other_lines_are_none)
+{
+    const char *const lines[] = {"",
+                                 "{",
+                                 "{}",
+                                 "loss 0.5",
+                                 "[1,2]",
+                                 "{\"a\":\"b\"}",
+                                 "{'loss': 0.5}",
+                                 "{\"a\":1} trailing",
+                                 "{\"loss\":NaNo}"};
+    for (size_t i = 0; i < COUNT_OF(lines); i++)
+        CHECK_STR(json_of(lines[i]), "none");
+}
+
+TEST(what_python_writes_for_not_finite_numbers_is_understood)
+{
+    CHECK_STR(json_of("{\"a\": NaN, \"b\": -Infinity, \"c\": [Infinity], \"d\": 1}"),
+              "{\"a\":\"nan\",\"b\":\"-inf\",\"d\":1}");
+    CHECK_STR(json_of("{\"say \\\"NaN\\\" Infinity\": NaN}"),
+              "{\"say \\\"NaN\\\" Infinity\":\"nan\"}");
+}
+
+static const char *found(const char *pattern, const char *line)
+{
+    struct metric *m = NULL;
+    struct err e = {0};
+    AUTO(json) json_t *patterns = json_pack("{s:s*}", "acc", pattern);
+    if (metric_new(&m, patterns, &e) < 0)
+        FAIL("%s", e.text);
+    json_t *r = metric_from_pattern(m, line, strlen(line));
+    metric_free(m);
+    return said(r);
+}
+
+TEST(a_pattern_finds_the_value)
+{
+    CHECK_STR(found("accuracy[:=] *([0-9.eE+-]+)", "epoch 1 accuracy: 0.75 loss: 2"),
+              "{\"acc\":0.75}");
+    CHECK_STR(found("[0-9]+$", "took 12"), "{\"acc\":12.0}");
+    CHECK_STR(found("acc=(.*)", "acc=nan"), "{\"acc\":\"nan\"}");
+    CHECK_STR(found("acc=(.*)", "acc=-inf"), "{\"acc\":\"-inf\"}");
+    CHECK_STR(found("acc=(.*)", "acc=soon"), "none");
+    CHECK_STR(found("acc=(.*)", "loss=1"), "none");
+    CHECK_STR(found("(x)|acc", "acc"), "none");
+    CHECK_STR(found(NULL, "acc=1"), "none");
+}
+
+TEST(patterns_of_several_metrics_make_one_report_of_a_line)
+{
+    AUTO(json)
+    json_t *patterns = json_pack("{s:s, s:s}", "acc", "acc=([0-9.]+)", "loss", "loss=([0-9.]+)");
+    AUTO(metric) struct metric *m = NULL;
+    CHECK_INT(metric_new(&m, patterns, NULL), 0);
+    CHECK_STR(said(metric_from_pattern(m, "loss=2 acc=0.5", 14)), "{\"acc\":0.5,\"loss\":2.0}");
+    CHECK_STR(said(metric_from_pattern(m, "loss=2 acc=0.5", 6)), "{\"loss\":2.0}");
+    CHECK_STR(said(metric_from_pattern(m, "nothing", 7)), "none");
+}
+
+TEST(a_pattern_that_is_none_is_refused)
+{
+    struct metric *m = NULL;
+    struct err e = {0};
+    AUTO(json) json_t *bad = json_pack("{s:s, s:s}", "loss", ".", "acc", "acc=(");
+    AUTO(json) json_t *number = json_pack("{s:i}", "acc", 3);
+    CHECK_INT(metric_new(&m, bad, &e), -EINVAL);
+    CHECK_HAS(e.text, "pattern 'acc=(' of 'acc'");
+    CHECK_INT(metric_new(&m, number, &e), -EINVAL);
+    CHECK(m == NULL);
+}

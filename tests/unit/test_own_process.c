@@ -1,0 +1,28 @@
+#include "common/own_process.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "tests/unit/test.h"
+
+TEST(the_program_its_directory_and_those_above_are_found)
+{
+    AUTO(free) char *file = NULL, *dir = NULL, *above = NULL;
+    struct err e = {0};
+    CHECK_INT(self_path(&file, 0, &e), 0);
+    CHECK_INT(self_path(&dir, 1, &e), 0);
+    CHECK_INT(self_path(&above, 2, &e), 0);
+    CHECK_STR(strrchr(file, '/'), "/test_own_process");
+    CHECK(strncmp(file, dir, strlen(dir)) == 0 &&
+          strcmp(file + strlen(dir), "/test_own_process") == 0);
+    CHECK(strncmp(dir, above, strlen(above)) == 0 && strrchr(dir, '/') == dir + strlen(above));
+}
+
+TEST(above_the_root_there_is_nothing)
+{
+    char *path = NULL;
+    struct err e = {0};
+    CHECK_INT(self_path(&path, 100, &e), -ENOENT);
+    CHECK(path == NULL && e.text[0]);
+}

@@ -1,0 +1,138 @@
+/* pmi1_serve: ranks at the other ends of their sockets. (That MPICH's programs meet through it is
+ * tests/e2e/test_run_mpich.py's matter.) */
+#include "launcher/pmi/pmi1_server.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "launcher/node/topo.h"
+#include "launcher/plan/env.h"
+#include "tests/unit/test.h"
+
+enum { RANKS = 2 };
+
+struct fixture {
+    uv_loop_t loop;
+    struct topo *topo;
+    struct plan *plan;
+    struct pmi1_serve *s;
+    int fd[RANKS];
+    char **env[RANKS];
+    int joined, aborted_by, code;
+};
+
+static void on_joined(void *arg, int rank)
+{
+    ((struct fixture *)arg)->joined++;
+}
+
+static void on_aborted(void *arg, int rank, int code)
+{
+    ((struct fixture *)arg)->aborted_by = rank;
+    ((struct fixture *)arg)->code = code;
+}
+
+static void start(struct fixture *f)
+{
+    static const struct rendezvous_events ev = {on_joined, on_aborted, on_joined};
+    char *argv[] = {(char *)"true", NULL};
+    struct launch_spec spec = {
+        .ranks = RANKS, .argv = argv, .oversubscribe = true, .job_id = "job-1"};
+    struct err e = {0};
+    *f = (struct fixture){.aborted_by = -1};
+    uv_loop_init(&f->loop);
+    if (topo_load(&f->topo, &e) < 0 || plan_make(&f->plan, &spec, f->topo, environ, &e) < 0)
+        FAIL("%s", e.text);
+    f->s = pmi1_serve_open(&f->loop, f->plan, &ev, f);
+    for (int i = 0; i < RANKS; i++)
+        CHECK_INT(pmi1_serve_rank(f->s, i, &f->fd[i], &f->env[i], NULL), 0);
+}
+
+static void stop(struct fixture *f)
+{
+    pmi1_serve_close(f->s);
+    CHECK_INT(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    CHECK_INT(uv_loop_close(&f->loop), 0);
+    for (int i = 0; i < RANKS; i++) {
+        close(f->fd[i]);
+        strv_free(f->env[i]);
+    }
+    plan_free(f->plan);
+    topo_free(f->topo);
+}
+
+static void say(struct fixture *f, int rank, const char *text)
+{
+    CHECK_INT(send(f->fd[rank], text, strlen(text), 0), (long)strlen(text));
+}
+
+/* What the rank reads after the loop has turned; "" at the end, or where nothing is there. */
+static const char *hear(struct fixture *f, int rank)
+{
+    static char text[256];
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    ssize_t n = recv(f->fd[rank], text, sizeof text - 1, MSG_DONTWAIT);
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+TEST(ranks_know_who_they_are_and_meet)
+{
+    struct fixture f;
+    start(&f);
+    CHECK_STR(env_get(f.env[1], "PMI_RANK"), "1");
+    CHECK_STR(env_get(f.env[1], "PMI_SIZE"), "2");
+    say(&f, 0, "cmd=init pmi_version=1 pmi_subversion=1\ncmd=put key=a value=b\n");
+    CHECK_STR(hear(&f, 0), "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
+                           "cmd=put_result rc=0 msg=success\n");
+    CHECK_INT(f.joined, 1);
+    say(&f, 1, "cmd=get key=a\ncmd=barrier_in\n");
+    CHECK_STR(hear(&f, 1), "cmd=get_result rc=0 msg=success value=b\n");
+    say(&f, 0, "cmd=barrier_in\n");
+    CHECK_STR(hear(&f, 0), "cmd=barrier_out\n");
+    CHECK_STR(hear(&f, 1), "cmd=barrier_out\n");
+    stop(&f);
+}
+
+TEST(one_that_talks_nonsense_is_cut_off_and_the_others_are_served)
+{
+    struct fixture f;
+    start(&f);
+    say(&f, 0, "GET / HTTP/1.1\r\n\r\n");
+    CHECK_STR(hear(&f, 0), "");
+    CHECK_INT(recv(f.fd[0], &(char){0}, 1, MSG_DONTWAIT), 0); /* its end */
+    say(&f, 1, "cmd=get_appnum\n");
+    CHECK_STR(hear(&f, 1), "cmd=appnum appnum=0\n");
+    stop(&f);
+}
+
+TEST(one_that_reads_no_answers_is_cut_off)
+{
+    struct fixture f;
+    start(&f);
+    const char *ask = "cmd=get_my_kvsname\n";
+    int asked = 0;
+    for (; asked < 1000000; asked++)
+        if (send(f.fd[0], ask, strlen(ask), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
+            break;
+        else
+            uv_run(&f.loop, UV_RUN_NOWAIT);
+    CHECK(asked < 1000000);
+    stop(&f);
+}
+
+TEST(a_rank_that_has_ended_has_its_last_words_heard)
+{
+    struct fixture f;
+    start(&f);
+    say(&f, 1, "cmd=abort exitcode=5\n");
+    CHECK_INT(f.aborted_by, -1);
+    pmi1_serve_drain(f.s, 1);
+    CHECK_INT(f.aborted_by, 1);
+    CHECK_INT(f.code, 5);
+    close(f.fd[0]);
+    f.fd[0] = -1;
+    pmi1_serve_drain(f.s, 0);
+    pmi1_serve_drain(f.s, 0);
+    stop(&f);
+}

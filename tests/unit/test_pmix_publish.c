@@ -1,0 +1,195 @@
+/* names: what ranks publish for each other, asked for before and after. */
+#include "launcher/pmi/pmix_publish.h"
+
+#include "tests/unit/test.h"
+
+enum { KEYS_MAX = 4 };
+
+/* What a lookup was answered. */
+struct reply {
+    int calls;
+    pmix_status_t status;
+    size_t count;
+    char values[KEYS_MAX][16];
+    pmix_rank_t from;
+};
+
+static void on_reply(pmix_status_t status, pmix_pdata_t data[], size_t n, void *arg)
+{
+    struct reply *r = arg;
+    r->calls++;
+    r->status = status;
+    r->count = n;
+    for (size_t i = 0; i < n; i++) {
+        snprintf(r->values[i], sizeof r->values[i], "%s", data[i].value.data.string);
+        r->from = data[i].proc.rank;
+    }
+}
+
+static pmix_proc_t proc(const char *nspace, pmix_rank_t rank)
+{
+    pmix_proc_t p;
+    PMIX_LOAD_PROCID(&p, nspace, rank);
+    return p;
+}
+
+static pmix_status_t publish(struct names *n, pmix_proc_t who, const char *key, const char *value,
+                             pmix_persistence_t lasts)
+{
+    pmix_info_t info[2];
+    PMIX_INFO_LOAD(&info[0], PMIX_PERSISTENCE, &lasts, PMIX_PERSIST);
+    PMIX_INFO_LOAD(&info[1], key, value, PMIX_STRING);
+    pmix_status_t rc = names_publish(n, &who, info, 2);
+    PMIX_INFO_DESTRUCT(&info[1]);
+    return rc;
+}
+
+static bool look_up(struct names *n, struct reply *r, pmix_proc_t who, char *const *keys,
+                    int64_t until_ms)
+{
+    *r = (struct reply){0};
+    struct names_lookup l = {&who, keys, until_ms, on_reply, r};
+    return names_lookup(n, &l);
+}
+
+static char *const port[] = {(char *)"port", NULL};
+static char *const both[] = {(char *)"port", (char *)"door", NULL};
+
+TEST(a_name_is_seen_by_the_ranks_of_its_job_alone)
+{
+    AUTO(names) struct names *n = names_new();
+    struct reply r;
+    CHECK_INT(publish(n, proc("a", 2), "port", "7", PMIX_PERSIST_SESSION), PMIX_SUCCESS);
+    for (int again = 0; again < 2; again++) {
+        CHECK(look_up(n, &r, proc("a", 0), port, NAMES_NO_WAIT));
+        CHECK_INT(r.status, PMIX_SUCCESS);
+        CHECK_STR(r.values[0], "7");
+        CHECK_INT(r.from, 2);
+    }
+    CHECK(look_up(n, &r, proc("b", 0), port, NAMES_NO_WAIT));
+    CHECK_INT(r.status, PMIX_ERR_NOT_FOUND);
+    CHECK_INT(publish(n, proc("b", 0), "port", "8", PMIX_PERSIST_SESSION), PMIX_SUCCESS);
+}
+
+TEST(what_is_there_is_told_when_some_is_missing)
+{
+    AUTO(names) struct names *n = names_new();
+    struct reply r;
+    publish(n, proc("a", 0), "door", "9", PMIX_PERSIST_SESSION);
+    CHECK(look_up(n, &r, proc("a", 1), both, NAMES_NO_WAIT));
+    CHECK_INT(r.status, PMIX_SUCCESS);
+    CHECK_INT(r.count, 1);
+    CHECK_STR(r.values[0], "9");
+}
+
+TEST(a_name_is_published_once)
+{
+    AUTO(names) struct names *n = names_new();
+    struct reply r;
+    pmix_proc_t who = proc("a", 1);
+    publish(n, proc("a", 0), "port", "7", PMIX_PERSIST_SESSION);
+    pmix_info_t info[2];
+    PMIX_INFO_LOAD(&info[0], "door", "9", PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], "port", "8", PMIX_STRING);
+    CHECK_INT(names_publish(n, &who, info, 2), PMIX_ERR_DUPLICATE_KEY);
+    PMIX_INFO_DESTRUCT(&info[0]);
+    PMIX_INFO_DESTRUCT(&info[1]);
+    look_up(n, &r, who, both, NAMES_NO_WAIT); /* neither of the two */
+    CHECK_INT(r.count, 1);
+    CHECK_STR(r.values[0], "7");
+}
+
+TEST(a_name_for_one_reader_goes_when_it_was_read)
+{
+    AUTO(names) struct names *n = names_new();
+    struct reply first, second;
+    CHECK(!look_up(n, &first, proc("a", 1), port, INT64_MAX));
+    CHECK(!look_up(n, &second, proc("a", 2), port, INT64_MAX));
+    publish(n, proc("a", 0), "port", "7", PMIX_PERSIST_FIRST_READ);
+    CHECK_INT(first.calls, 1);
+    CHECK_INT(second.calls, 0);
+    publish(n, proc("a", 0), "port", "8", PMIX_PERSIST_FIRST_READ);
+    CHECK_STR(second.values[0], "8");
+    look_up(n, &second, proc("a", 2), port, NAMES_NO_WAIT);
+    CHECK_INT(second.status, PMIX_ERR_NOT_FOUND);
+}
+
+TEST(who_waits_gets_all_names_together)
+{
+    AUTO(names) struct names *n = names_new();
+    struct reply r;
+    CHECK(!look_up(n, &r, proc("a", 1), both, INT64_MAX));
+    publish(n, proc("a", 0), "door", "9", PMIX_PERSIST_FIRST_READ);
+    CHECK_INT(r.calls, 0);
+    publish(n, proc("b", 0), "port", "6", PMIX_PERSIST_SESSION);
+    CHECK_INT(r.calls, 0);
+    publish(n, proc("a", 0), "port", "7", PMIX_PERSIST_SESSION);
+    CHECK_INT(r.calls, 1);
+    CHECK_INT(r.count, 2);
+    CHECK_STR(r.values[0], "7");
+    CHECK_STR(r.values[1], "9");
+}
+
+TEST(a_wait_is_over_at_its_deadline)
+{
+    AUTO(names) struct names *n = names_new();
+    struct reply soon, later, never;
+    CHECK(names_expire(n, 0) == INT64_MAX);
+    look_up(n, &soon, proc("a", 0), port, 1000);
+    look_up(n, &later, proc("a", 1), port, 2000);
+    look_up(n, &never, proc("a", 2), port, INT64_MAX);
+    CHECK_INT(names_expire(n, 999), 1000);
+    CHECK_INT(soon.calls, 0);
+    CHECK_INT(names_expire(n, 1000), 2000);
+    CHECK_INT(soon.status, PMIX_ERR_TIMEOUT);
+    CHECK(names_expire(n, 2000) == INT64_MAX);
+    CHECK_INT(later.status, PMIX_ERR_TIMEOUT);
+    CHECK_INT(never.calls, 0);
+}
+
+TEST(a_job_takes_its_names_and_its_waits_along)
+{
+    AUTO(names) struct names *n = names_new();
+    struct reply gone, stays, r;
+    publish(n, proc("a", 0), "door", "9", PMIX_PERSIST_SESSION);
+    look_up(n, &gone, proc("a", 1), port, INT64_MAX);
+    look_up(n, &stays, proc("b", 1), port, INT64_MAX);
+    names_forget(n, "a");
+    CHECK_INT(gone.status, PMIX_ERR_NOT_FOUND);
+    CHECK_INT(stays.calls, 0);
+    look_up(n, &r, proc("a", 0), both, NAMES_NO_WAIT);
+    CHECK_INT(r.status, PMIX_ERR_NOT_FOUND);
+}
+
+TEST(a_rank_takes_back_what_it_has_published_itself)
+{
+    AUTO(names) struct names *n = names_new();
+    struct reply r;
+    pmix_proc_t owner = proc("a", 0), other = proc("a", 1);
+    publish(n, owner, "port", "7", PMIX_PERSIST_SESSION);
+    CHECK_INT(names_unpublish(n, &other, port), PMIX_ERR_NOT_FOUND);
+    CHECK_INT(names_unpublish(n, &owner, port), PMIX_SUCCESS);
+    CHECK_INT(names_unpublish(n, &owner, port), PMIX_ERR_NOT_FOUND);
+    publish(n, owner, "port", "7", PMIX_PERSIST_SESSION);
+    publish(n, owner, "door", "9", PMIX_PERSIST_SESSION);
+    CHECK_INT(names_unpublish(n, &owner, NULL), PMIX_SUCCESS);
+    look_up(n, &r, other, both, NAMES_NO_WAIT);
+    CHECK_INT(r.status, PMIX_ERR_NOT_FOUND);
+}
+
+TEST(directives_say_how_long_to_wait)
+{
+    pmix_info_t info[2];
+    int limit_s = 3, all = 0;
+    bool no = false;
+    CHECK_INT(names_until(NULL, 0, 50), NAMES_NO_WAIT);
+    PMIX_INFO_LOAD(&info[0], PMIX_TIMEOUT, &limit_s, PMIX_INT);
+    CHECK_INT(names_until(info, 1, 50), NAMES_NO_WAIT);
+    PMIX_INFO_LOAD(&info[1], PMIX_WAIT, &all, PMIX_INT);
+    CHECK_INT(names_until(info, 2, 50), 3050);
+    CHECK(names_until(info + 1, 1, 50) == INT64_MAX);
+    PMIX_INFO_LOAD(&info[1], PMIX_WAIT, NULL, PMIX_BOOL); /* true */
+    CHECK_INT(names_until(info, 2, 50), 3050);
+    PMIX_INFO_LOAD(&info[1], PMIX_WAIT, &no, PMIX_BOOL);
+    CHECK_INT(names_until(info, 2, 50), NAMES_NO_WAIT);
+}

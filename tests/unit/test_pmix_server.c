@@ -1,0 +1,270 @@
+/* rendezvous: namespaces side by side, what a rank is given to find the server, and when there is
+ * one. (That MPI programs meet through it is tests/e2e/test_run_mpi.py's matter.) */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <pmix.h>
+#include <pmix_server.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "launcher/node/topo.h"
+#include "launcher/plan/env.h"
+#include "launcher/pmi/pmix_server_internal.h"
+#include "tests/unit/kit_pmix.h"
+#include "tests/unit/test.h"
+
+static void on_aborted(void *arg, int rank, int code)
+{
+    FAIL("nobody aborts here");
+}
+
+static void on_joined(void *arg, int rank)
+{
+}
+
+static const struct rendezvous_events quiet = {on_joined, on_aborted, on_joined};
+
+struct fixture {
+    uv_loop_t loop;
+    struct topo *topo;
+    struct rendezvous *r;
+};
+
+static void start(struct fixture *f)
+{
+    struct err e = {0};
+    uv_loop_init(&f->loop);
+    if (topo_load(&f->topo, &e) < 0 ||
+        rendezvous_open(&f->r, &f->loop, topo_hwloc(f->topo), &e) < 0)
+        FAIL("%s", e.text);
+}
+
+static void stop(struct fixture *f)
+{
+    rendezvous_close(f->r);
+    CHECK_INT(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    CHECK_INT(uv_loop_close(&f->loop), 0);
+    topo_free(f->topo);
+}
+
+static struct plan *make_plan(const struct fixture *f, const char *id, int ranks)
+{
+    char *argv[] = {(char *)"true", NULL};
+    struct launch_spec s = {.ranks = ranks, .argv = argv, .oversubscribe = true, .job_id = id};
+    struct plan *p = NULL;
+    CHECK_INT(plan_make(&p, &s, f->topo, environ, NULL), 0);
+    return p;
+}
+
+static struct rendezvous_job *join(const struct fixture *f, const char *id, int ranks)
+{
+    AUTO(plan) struct plan *p = make_plan(f, id, ranks);
+    struct rendezvous_job *j = NULL;
+    CHECK_INT(rendezvous_join(&j, f->r, p, &quiet, NULL, NULL), 0);
+    return j;
+}
+
+/* A process that waits for an environment, up to an empty line, attaches with it, and goes. */
+struct rank {
+    pid_t pid;
+    int env_to;
+};
+
+/* Before there are threads. */
+static struct rank fork_rank(void)
+{
+    int fds[2];
+    CHECK_INT(pipe(fds), 0);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid > 0) {
+        close(fds[0]);
+        return (struct rank){pid, fds[1]};
+    }
+    close(fds[1]);
+    char *line = NULL;
+    size_t cap = 0;
+    FILE *f = fdopen(fds[0], "r");
+    for (ssize_t n; f && (n = getline(&line, &cap, f)) > 1; line = NULL, cap = 0) {
+        line[n - 1] = '\0';
+        putenv(line);
+    }
+    pmix_proc_t who;
+    _exit(PMIx_Init(&who, NULL, 0) == PMIX_SUCCESS && PMIx_Finalize(NULL, 0) == PMIX_SUCCESS ? 0
+                                                                                             : 1);
+}
+
+struct watch {
+    uv_timer_t timer;
+    pid_t pid;
+    int status;
+};
+
+static void look_for_its_end(uv_timer_t *t)
+{
+    struct watch *w = (struct watch *)t;
+    if (waitpid(w->pid, &w->status, WNOHANG) == w->pid)
+        uv_close((uv_handle_t *)t, NULL);
+}
+
+/* Its exit status, and meanwhile the loop turns. */
+static int attach(struct fixture *f, struct rank r, const struct rendezvous_job *j, int number)
+{
+    char *const *env = rendezvous_env(j);
+    for (size_t i = 0; env[i]; i++)
+        dprintf(r.env_to, "%s\n", env[i]);
+    dprintf(r.env_to, "PMIX_RANK=%d\n\n", number);
+    close(r.env_to);
+    struct watch w = {.pid = r.pid};
+    uv_timer_init(&f->loop, &w.timer);
+    uv_timer_start(&w.timer, look_for_its_end, 0, 2);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    return WEXITSTATUS(w.status);
+}
+
+TEST(jobs_have_names_of_their_own)
+{
+    struct fixture f;
+    start(&f);
+    struct rendezvous_job *a = join(&f, "job-a", 3), *b = join(&f, "job-b", 1);
+    CHECK_STR(env_get(rendezvous_env(a), "PMIX_NAMESPACE"), "job-a");
+    CHECK_STR(env_get(rendezvous_env(b), "PMIX_NAMESPACE"), "job-b");
+    rendezvous_leave(a);
+    rendezvous_leave(b);
+    stop(&f);
+}
+
+TEST(there_is_no_server_before_the_first_rank_comes)
+{
+    struct rank rank = fork_rank();
+    struct fixture f;
+    start(&f);
+    rendezvous_leave(join(&f, "job-a", 2));
+    struct rendezvous_job *j = join(&f, "job-b", 2);
+    CHECK(!f.r->serves);
+    CHECK_INT(attach(&f, rank, j, 1), 0);
+    CHECK(f.r->serves);
+    rendezvous_leave(j);
+    stop(&f);
+}
+
+TEST(jobs_from_before_the_server_and_after_are_served)
+{
+    struct rank ranks[] = {fork_rank(), fork_rank(), fork_rank(), fork_rank()};
+    struct fixture f;
+    start(&f);
+    struct rendezvous_job *a = join(&f, "job-a", 1), *b = join(&f, "job-b", 2);
+    CHECK_INT(attach(&f, ranks[0], b, 1), 0);
+    CHECK_INT(attach(&f, ranks[1], a, 0), 0);
+    rendezvous_leave(a);
+    struct rendezvous_job *c = join(&f, "job-c", 3);
+    CHECK_INT(attach(&f, ranks[2], c, 2), 0);
+    CHECK_INT(attach(&f, ranks[3], b, 0), 0);
+    rendezvous_leave(b);
+    rendezvous_leave(c);
+    stop(&f);
+}
+
+TEST(a_rank_finds_in_its_environment_what_libpmix_itself_would_put_there)
+{
+    struct rank rank = fork_rank();
+    struct fixture f;
+    start(&f);
+    struct rendezvous_job *j = join(&f, "job-a", 3);
+    CHECK_INT(attach(&f, rank, j, 2), 0);
+    AUTO(strv) char **its = NULL;
+    pmix_proc_t who;
+    PMIX_LOAD_PROCID(&who, "job-a", 2);
+    CHECK_INT(PMIx_server_setup_fork(&who, &its), PMIX_SUCCESS);
+    AUTO(strv) char **ours = strv_copy(rendezvous_env(j));
+    env_set(&ours, "PMIX_RANK", "2");
+    CHECK(strv_len(its) > 5);
+    CHECK_INT(strv_len(ours), strv_len(its));
+    for (size_t i = 0; ours[i]; i++) {
+        AUTO(free) char *name = xstrndup(ours[i], strcspn(ours[i], "="));
+        const char *theirs = env_get(its, name);
+        if (strcmp(name, "PMIX_VERSION") == 0) /* they may call it 4.2.2rc2 */
+            CHECK(theirs && strncmp(theirs, env_get(ours, name), 3) == 0);
+        else
+            CHECK_STR(env_get(ours, name), theirs);
+    }
+    rendezvous_leave(j);
+    stop(&f);
+}
+
+TEST(who_knocks_and_goes_does_no_harm)
+{
+    struct rank rank = fork_rank();
+    struct fixture f;
+    start(&f);
+    struct rendezvous_job *j = join(&f, "job-a", 1);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    at.sin_port = htons((uint16_t)f.r->lobby.port);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_INT(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    close(fd);
+    CHECK_INT(attach(&f, rank, j, 0), 0);
+    rendezvous_leave(j);
+    stop(&f);
+}
+
+/* libpmix select()s. */
+TEST(the_server_has_low_descriptors_however_many_are_open)
+{
+    struct rank rank = fork_rank();
+    struct fixture f;
+    struct rlimit limit = {2048, 2048};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 2048;
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    start(&f);
+    struct rendezvous_job *j = join(&f, "job-a", 1);
+    int last = 0;
+    while (last < 1500)
+        CHECK((last = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
+    CHECK_INT(attach(&f, rank, j, 0), 0);
+    rendezvous_leave(j);
+    stop(&f);
+}
+
+TEST(where_the_server_cannot_start_ranks_are_turned_away)
+{
+    struct rank ranks[] = {fork_rank(), fork_rank()};
+    struct fixture f;
+    setenv("PMIX_MCA_bfrops", "no-such-module", 1); /* ranks have not got it */
+    start(&f);
+    struct rendezvous_job *j = join(&f, "job-a", 2);
+    CHECK_INT(attach(&f, ranks[0], j, 0), 1);
+    CHECK_INT(attach(&f, ranks[1], j, 1), 1);
+    CHECK(!f.r->serves);
+    rendezvous_leave(j);
+    stop(&f);
+}
+
+TEST(our_own_environment_stays_as_it_was)
+{
+    struct fixture f;
+    unsetenv("PMIX_MCA_gds");
+    start(&f);
+    CHECK(getenv("PMIX_MCA_gds") == NULL);
+    stop(&f);
+}
+
+TEST(it_leaves_no_files)
+{
+    char tmp[] = "/tmp/drover-test-XXXXXX", path[128];
+    CHECK(mkdtemp(tmp));
+    setenv("TMPDIR", tmp, 1);
+    struct fixture f;
+    start(&f);
+    stop(&f);
+    snprintf(path, sizeof path, "%s/drover-%u", tmp, (unsigned)geteuid());
+    DIR *d = opendir(path);
+    CHECK(d);
+    for (struct dirent *e; (e = readdir(d));)
+        CHECK(strncmp(e->d_name, "run-", 4) != 0);
+    closedir(d);
+    snprintf(path, sizeof path, "rm -r %s", tmp);
+    CHECK_INT(system(path), 0);
+}

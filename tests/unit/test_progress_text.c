@@ -1,0 +1,166 @@
+/* test_progress - a sweep's state as people read it. */
+#include "hpo/coordinator/progress_text.h"
+
+#include "common/mem.h"
+#include "hpo/spec/spec.h"
+#include "tests/unit/test.h"
+
+static json_t *trial(int id, const char *state, const char *params, json_t *value)
+{
+    json_t *t = json_pack("{s:i,s:s,s:o,s:o,s:f}", "id", id, "state", state, "params",
+                          json_loads(params, 0, NULL), "value", value, "seconds", 3.25);
+    CHECK(t != NULL);
+    return t;
+}
+
+/* Compares and empties. */
+#define CHECK_TEXT(b, want)              \
+    do {                                 \
+        CHECK_STR(strbuf_str(&b), want); \
+        strbuf_reset(&b);                \
+    } while (0)
+
+TEST(counts_name_only_what_there_is)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    struct sched_counts c = {.done = 9, .pruned = 2, .oom = 1, .running = 2, .stopping = 1};
+    c.total_wanted = 40;
+    progress_counts(&b, &c);
+    CHECK_TEXT(b, "12 of 40 trials: 9 done, 2 pruned, 1 out of memory, 3 running");
+    c = (struct sched_counts){.done = 1, .total_wanted = -1};
+    progress_counts(&b, &c);
+    CHECK_TEXT(b, "1 trial: 1 done");
+    c = (struct sched_counts){.total_wanted = 4};
+    progress_counts(&b, &c);
+    CHECK_TEXT(b, "0 of 4 trials");
+}
+
+TEST(a_trial_that_ended_is_one_line)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    json_t *t =
+        trial(17, "done", "{\"lr\":0.1,\"act\":\"relu\",\"n\":3,\"amp\":true}", json_real(0.41));
+    progress_ended(&b, t, "loss", true);
+    CHECK_TEXT(b, "trial 17  done  loss 0.41  lr=0.1 act=relu n=3 amp=true  3.2 s  best so far\n");
+    json_decref(t);
+    t = trial(3, "failed", "{\"o\":{\"lr\":0.5}}", json_null());
+    json_object_set_new(t, "error", json_string("exit 1:\nno such file"));
+    json_object_set_new(t, "seconds", json_real(3725));
+    progress_ended(&b, t, "loss", false);
+    CHECK_TEXT(b, "trial 3  failed  o={\"lr\": 0.5}  1 h 02 min  (exit 1: no such file)\n");
+    json_decref(t);
+}
+
+static json_t *some_running(int n)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) {
+        json_t *t = trial(i, "running", "{\"x\":1}", json_null());
+        json_object_set_new(t, "metrics", json_pack("{s:f}", "loss", 0.5 + i));
+        json_array_append_new(list, t);
+    }
+    return list;
+}
+
+TEST(the_block_keeps_inside_the_terminal)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    json_t *best = trial(2, "done", "{\"lr\":0.001}", json_real(0.25));
+    json_t *running = some_running(4);
+    struct progress p = {"digits", "loss",  {.done = 3, .running = 4, .total_wanted = 9},
+                         best,     running, 75};
+    progress_block(&b, &p, 200, 24);
+    CHECK_TEXT(b, "digits  1 min 15 s  3 of 9 trials: 3 done, 4 running\n"
+                  "best: trial 2  loss 0.25  lr=0.001\n"
+                  "  trial 0  running  loss 0.5  x=1\n"
+                  "  trial 1  running  loss 1.5  x=1\n"
+                  "  trial 2  running  loss 2.5  x=1\n"
+                  "  trial 3  running  loss 3.5  x=1\n");
+    progress_block(&b, &p, 12, 4);
+    CHECK_TEXT(b, "digits  1 mi\n"
+                  "best: trial \n"
+                  "  trial 0  r\n"
+                  "  and 3 more\n");
+    p.best = NULL;
+    p.metric = NULL;
+    progress_block(&b, &p, 200, 2);
+    CHECK_TEXT(b, "digits  1 min 15 s  3 of 9 trials: 3 done, 4 running\n"
+                  "  and 4 more\n");
+    json_decref(best);
+    json_decref(running);
+}
+
+TEST(what_is_cut_is_cut_between_characters_and_controls_are_not_shown)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    struct progress p = {
+        "\xc3\xa4\xc3\xb6\xc3\xbc\x1b[2J", NULL, {.total_wanted = -1}, NULL, NULL, 1};
+    progress_block(&b, &p, 4, 1);
+    CHECK_TEXT(b, "\xc3\xa4\xc3\xb6\xc3\xbc \n");
+}
+
+TEST(the_table_has_the_best_first_and_a_column_for_each_parameter)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    json_t *list = json_array();
+    json_array_append_new(list, trial(0, "failed", "{\"lr\":0.5}", json_null()));
+    json_array_append_new(list, trial(1, "done", "{\"lr\":0.25,\"act\":\"relu\"}", json_real(2)));
+    json_array_append_new(list, trial(2, "pruned", "{\"lr\":1e-5,\"act\":\"t\"}", json_real(-1)));
+    static const struct spec least = {.metrics = {{.name = "loss"}}, .metric_count = 1};
+    static const struct spec most = {.metrics = {{.maximize = true}}};
+    progress_table(&b, list, &least, NULL, 20);
+    CHECK_TEXT(b, "rank  trial  state   value  lr     act\n"
+                  "   1      2  pruned     -1  1e-05  t\n"
+                  "   2      1  done        2  0.25   relu\n"
+                  "   3      0  failed      -  0.5    \n");
+    progress_table(&b, list, &most, NULL, 1);
+    CHECK_TEXT(b, "rank  trial  state  value  lr    act\n"
+                  "   1      1  done       2  0.25  relu\n");
+    json_decref(list);
+    list = json_array();
+    progress_table(&b, list, &most, NULL, 5);
+    CHECK_TEXT(b, "rank  trial  state  value\n");
+    json_decref(list);
+}
+
+TEST(with_several_objectives_each_has_a_column_and_the_front_comes_first_with_stars)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    json_t *list = json_array();
+    static const char *const metrics[] = {"{\"loss\":2,\"size\":1.5}", "{\"loss\":3,\"size\":4}",
+                                          "{\"loss\":1,\"size\":3}", "{}"};
+    for (int i = 0; i < 4; i++) {
+        json_t *m = json_loads(metrics[i], 0, NULL), *v = json_object_get(m, "loss");
+        json_t *t = trial(i, "done", "{\"size\":\"s\"}", v ? json_incref(v) : json_null());
+        json_object_set_new(t, "metrics", m);
+        json_array_append_new(list, t);
+    }
+    static const struct spec two = {.metrics = {{.name = "loss"}, {.name = "size"}},
+                                    .metric_count = 2};
+    json_t *front = json_pack("[i,i]", 2, 0);
+    progress_table(&b, list, &two, front, 20);
+    CHECK_TEXT(b, "rank  trial  state  loss  size  size\n"
+                  "   *      2  done      1     3  s\n"
+                  "   *      0  done      2   1.5  s\n"
+                  "   3      1  done      3     4  s\n"
+                  "   4      3  done      -     -  s\n"
+                  "* no other trial is better in one objective and as good in the rest\n");
+    json_decref(front);
+    json_decref(list);
+}
+
+TEST(importances_are_one_line_without_those_that_round_to_0)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    json_t *j = json_pack("{s:f,s:f,s:f}", "lr", 0.7061, "width", 0.2897, "act", 0.0042);
+    progress_importance(&b, j);
+    CHECK_TEXT(b, "importance  lr 0.71  width 0.29\n");
+    json_decref(j);
+}
+
+TEST(words_are_quoted_as_a_shell_reads_them)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    progress_shell(&b, (char *[]){"python3", "a b", "--lr=0.1", "it's", "", "{\"a\":1}", NULL});
+    CHECK_TEXT(b, "python3 'a b' --lr=0.1 'it'\\''s' '' '{\"a\":1}'");
+}

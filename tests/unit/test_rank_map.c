@@ -1,0 +1,123 @@
+#include "launcher/plan/rank_map.h"
+
+#include "common/strbuf.h"
+#include "tests/unit/test.h"
+
+/* "aabb": the host of each rank, or "error: …". */
+static char *seated(const struct launch_spec *s, const struct seat_host *hosts, int count)
+{
+    struct seat *seats = NULL;
+    struct err e = {0};
+    int n = seat_ranks(&seats, s, hosts, count, &e), last[16] = {0};
+    if (n < 0) {
+        CHECK_INT(n, -EINVAL);
+        CHECK(seats == NULL);
+        CHECK(e.hint[0]);
+        CHECK_INT(seat_ranks(&seats, s, hosts, count, NULL), -EINVAL);
+        return xasprintf("error: %s; try: %s", e.text, e.hint);
+    }
+    AUTO(strbuf) struct strbuf b = {0};
+    for (int i = 0; i < n; i++) {
+        strbuf_puts(&b, hosts[seats[i].host].name);
+        CHECK_INT(seats[i].local_rank, last[seats[i].host]++); /* in the order of the ranks */
+    }
+    free(seats);
+    return strbuf_take(&b);
+}
+
+static void seats_as(const struct launch_spec *s, const struct seat_host *hosts, int count,
+                     const char *want)
+{
+    AUTO(free) char *got = seated(s, hosts, count);
+    CHECK_STR(got, want);
+}
+
+static void refuses(const struct launch_spec *s, const struct seat_host *hosts, int count,
+                    const char *want)
+{
+    AUTO(free) char *got = seated(s, hosts, count);
+    CHECK_HAS(got, "error: ");
+    CHECK_HAS(got, want);
+}
+
+#define SAID(n, slots_)                                          \
+    {                                                            \
+        .name = n, .slots = (slots_), .said = true, .objects = 1 \
+    }
+static const struct seat_host two[] = {SAID("a", 4), SAID("b", 2)};
+static const struct seat_host three[] = {SAID("a", 2), SAID("b", 2), SAID("c", 2)};
+
+TEST(hosts_are_filled_one_after_the_other)
+{
+    seats_as(&(struct launch_spec){0}, two, 2, "aaaabb");
+    seats_as(&(struct launch_spec){.ranks = 3}, two, 2, "aaa");
+    seats_as(&(struct launch_spec){.ranks = 5, .map_by = PLAN_MAP_SLOT}, two, 2, "aaaab");
+    seats_as(&(struct launch_spec){.ranks = 5, .map_by = PLAN_MAP_NUMA}, two, 2, "aaaab");
+}
+
+TEST(map_by_node_goes_from_host_to_host)
+{
+    seats_as(&(struct launch_spec){.ranks = 5, .map_by = PLAN_MAP_NODE}, three, 3, "abcab");
+    seats_as(&(struct launch_spec){.map_by = PLAN_MAP_NODE}, two, 2, "ababaa");
+}
+
+TEST(rank_by_is_apart_from_map_by)
+{
+    seats_as(&(struct launch_spec){.ranks = 5, .rank_by = PLAN_MAP_NODE}, three, 3, "abcab");
+    seats_as(&(struct launch_spec){.ranks = 5, .rank_by = PLAN_MAP_NODE}, two, 2, "abaaa");
+    seats_as(&(struct launch_spec){.ranks = 5, .map_by = PLAN_MAP_NODE, .rank_by = PLAN_MAP_SLOT},
+             three, 3, "aabbc");
+}
+
+TEST(a_number_to_each_host_is_kept)
+{
+    seats_as(&(struct launch_spec){.per_node = 2}, three, 3, "aabbcc");
+    seats_as(&(struct launch_spec){.per_node = 2, .ranks = 3}, three, 3, "aab");
+    seats_as(&(struct launch_spec){.per_node = 1, .ranks = 2}, three, 3, "ab");
+    struct launch_spec ppr = {.map_by = PLAN_MAP_PPR, .ppr = 1, .ppr_of = PLAN_MAP_NODE};
+    seats_as(&ppr, three, 3, "abc");
+    struct seat_host packages[] = {{"a", 8, true, 0, 2}, {"b", 8, true, 0, 2}};
+    ppr.ppr_of = PLAN_MAP_PACKAGE;
+    seats_as(&ppr, packages, 2, "aabb");
+}
+
+TEST(more_ranks_than_slots_are_refused_with_the_cure)
+{
+    refuses(&(struct launch_spec){.ranks = 7}, two, 2, "7 ranks, but the 2 hosts have 6 slots");
+    refuses(&(struct launch_spec){.ranks = 7}, two, 2, "-H a:4,b:4");
+    refuses(&(struct launch_spec){.ranks = 7}, two, 2, "--oversubscribe");
+    refuses(&(struct launch_spec){.ranks = 9}, two, 1, "9 ranks, but host 'a' has 4 slots");
+    refuses(&(struct launch_spec){.per_node = 3}, two, 2,
+            "3 ranks a host, but host 'b' has 2 slots");
+    refuses(&(struct launch_spec){.per_node = 1, .ranks = 4}, three, 3,
+            "1 to each host make 3 on 3 hosts");
+}
+
+TEST(oversubscribed_ranks_are_spread_evenly_up_to_max_slots)
+{
+    struct launch_spec s = {.ranks = 8, .oversubscribe = true};
+    seats_as(&s, two, 2, "aaaaabbb");
+    struct seat_host limited[] = {{"a", 4, true, 4, 1}, {"b", 2, true, 5, 1}};
+    seats_as(&s, limited, 2, "aaaabbbb");
+    s.ranks = 10;
+    refuses(&s, limited, 2, "10 ranks, but the 2 hosts have at most 9 slots");
+    seats_as(&(struct launch_spec){.per_node = 3, .oversubscribe = true}, two, 2, "aaabbb");
+}
+
+TEST(slots_that_nobody_has_said_are_a_wish_and_no_limit)
+{
+    struct seat_host open[] = {{"a", 2, false, 0, 1}, {"b", 2, false, 0, 1}};
+    seats_as(&(struct launch_spec){0}, open, 2, "aabb");
+    seats_as(&(struct launch_spec){.ranks = 6}, open, 2, "aaabbb");
+    seats_as(&(struct launch_spec){.per_node = 3}, open, 2, "aaabbb");
+    struct seat_host mixed[] = {SAID("a", 2), {"b", 2, false, 0, 1}};
+    seats_as(&(struct launch_spec){.ranks = 6}, mixed, 2, "aabbbb");
+}
+
+TEST(where_nobody_knows_the_slots_ranks_are_spread_evenly_or_asked_for)
+{
+    struct seat_host unknown[] = {{"a", 0, false, 0, 1}, {"b", 0, false, 0, 1}};
+    seats_as(&(struct launch_spec){.ranks = 5}, unknown, 2, "aaabb");
+    seats_as(&(struct launch_spec){.per_node = 2}, unknown, 2, "aabb");
+    refuses(&(struct launch_spec){0}, unknown, 2, "how many ranks?");
+}

@@ -1,0 +1,239 @@
+/* io: lines out of whatever pieces come, every byte once, also while paused. */
+#include "launcher/io/rank_output.h"
+
+#include <fcntl.h>
+
+#include "common/strbuf.h"
+#include "tests/unit/test.h"
+
+struct reader {
+    uv_loop_t loop;
+    struct io *io;
+    int write_fd;
+    char scratch[IO_READ_BYTES];
+    struct strbuf seen; /* every line, then <n>, <r> or <-> for what ended it */
+    struct strbuf bytes;
+    struct strbuf begun; /* what on_begun() was told last */
+    int lines, pause_every;
+    bool ended;
+};
+
+static void on_pause_over(uv_idle_t *i)
+{
+    uv_idle_stop(i);
+    uv_close((uv_handle_t *)i, (uv_close_cb)free);
+    struct reader *r = i->data;
+    if (!r->ended) /* a last part without a newline may ask for a pause too */
+        io_resume(r->io);
+}
+
+static bool on_line(void *arg, const char *text, size_t len)
+{
+    struct reader *r = arg;
+    strbuf_add(&r->seen, text, len);
+    strbuf_add(&r->bytes, text, len);
+    if (text[len])
+        strbuf_putc(&r->bytes, text[len]);
+    strbuf_puts(&r->seen, text[len] == '\n' ? "<n>" : text[len] == '\r' ? "<r>" : "<->");
+    if (!r->pause_every || ++r->lines % r->pause_every)
+        return true;
+    uv_idle_t *i = xzalloc(sizeof *i);
+    uv_idle_init(&r->loop, i);
+    i->data = r;
+    uv_idle_start(i, on_pause_over);
+    return false;
+}
+
+static void on_begun(void *arg, const char *text, size_t len)
+{
+    struct reader *r = arg;
+    strbuf_reset(&r->begun);
+    strbuf_add(&r->begun, text, len);
+}
+
+static void on_ended(void *arg)
+{
+    struct reader *r = arg;
+    CHECK(!r->ended);
+    r->ended = true;
+    io_close(r->io);
+}
+
+static struct reader *reader_new(int file_fd)
+{
+    struct reader *r = xzalloc(sizeof *r);
+    int ends[2];
+    CHECK(pipe2(ends, O_CLOEXEC) == 0);
+    uv_loop_init(&r->loop);
+    r->write_fd = ends[1];
+    static const struct io_events ev = {.line = on_line, .begun = on_begun, .ended = on_ended};
+    struct io_source from = {ends[0], file_fd, r->scratch, "a test"};
+    CHECK_INT(io_open(&r->io, &r->loop, &from, &ev, r, NULL), 0);
+    return r;
+}
+
+static void reader_free(struct reader *r)
+{
+    while (uv_run(&r->loop, UV_RUN_NOWAIT))
+        ;
+    CHECK_INT(uv_loop_close(&r->loop), 0);
+    strbuf_free(&r->seen);
+    strbuf_free(&r->bytes);
+    strbuf_free(&r->begun);
+    auto_fd(&r->write_fd);
+    free(r);
+}
+AUTO_DEFINE(reader, struct reader *, reader_free)
+
+static void say(struct reader *r, const char *text)
+{
+    CHECK_INT(write(r->write_fd, text, strlen(text)), strlen(text));
+    for (int i = 0; i < 4; i++)
+        uv_run(&r->loop, UV_RUN_NOWAIT);
+}
+
+static void hang_up(struct reader *r)
+{
+    close(fd_take(&r->write_fd));
+    uv_run(&r->loop, UV_RUN_DEFAULT);
+    CHECK(r->ended);
+}
+
+TEST(lines_come_whole_however_they_were_written)
+{
+    AUTO(reader) struct reader *r = reader_new(-1);
+    say(r, "one\ntw");
+    CHECK_STR(strbuf_str(&r->seen), "one<n>");
+    say(r, "o");
+    say(r, "\n\nthree\nfo");
+    CHECK_STR(strbuf_str(&r->seen), "one<n>two<n><n>three<n>");
+    hang_up(r);
+    CHECK_STR(strbuf_str(&r->seen), "one<n>two<n><n>three<n>fo<->");
+}
+
+TEST(a_progress_bar_moves_and_a_dos_line_stays_one)
+{
+    AUTO(reader) struct reader *r = reader_new(-1);
+    say(r, "\r10%");
+    say(r, "\r20%");
+    CHECK_STR(strbuf_str(&r->seen), "<r>10%<r>");
+    say(r, "\r");
+    CHECK_STR(strbuf_str(&r->seen), "<r>10%<r>");
+    say(r, "\ndos\r\nx\r");
+    CHECK_STR(strbuf_str(&r->seen), "<r>10%<r>20%\r<n>dos\r<n>");
+    hang_up(r);
+    CHECK_STR(strbuf_str(&r->seen), "<r>10%<r>20%\r<n>dos\r<n>x\r<->");
+}
+
+TEST(a_line_that_has_begun_is_told_when_nothing_follows_and_comes_whole_later)
+{
+    AUTO(reader) struct reader *r = reader_new(-1);
+    say(r, "one\nna");
+    CHECK_INT(r->begun.len, 0);
+    while (r->begun.len < 2)
+        uv_run(&r->loop, UV_RUN_ONCE);
+    say(r, "me? ");
+    while (r->begun.len < 6)
+        uv_run(&r->loop, UV_RUN_ONCE);
+    CHECK_STR(strbuf_str(&r->begun), "name? ");
+    say(r, "yes\n50%\r");
+    while (r->begun.len != 4)
+        uv_run(&r->loop, UV_RUN_ONCE);
+    CHECK_STR(strbuf_str(&r->begun), "50%\r");
+    CHECK_STR(strbuf_str(&r->seen), "one<n>name? yes<n>");
+    hang_up(r);
+    CHECK_STR(strbuf_str(&r->seen), "one<n>name? yes<n>50%\r<->");
+}
+
+TEST(an_empty_stream_has_no_line)
+{
+    AUTO(reader) struct reader *r = reader_new(-1);
+    hang_up(r);
+    CHECK_STR(strbuf_str(&r->seen), "");
+}
+
+/* Random text with lines of random length, some of them long, some ended by '\r'. */
+static char *random_text(size_t len, unsigned seed)
+{
+    char *t = xcalloc(len + 1, 1);
+    size_t left = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (left == 0) {
+            left = (size_t)(rand_r(&seed) % 10 ? rand_r(&seed) % 200 : rand_r(&seed) % 200000);
+            t[i] = rand_r(&seed) % 8 ? '\n' : '\r';
+            continue;
+        }
+        left--;
+        t[i] = (char)('a' + rand_r(&seed) % 26);
+    }
+    return t;
+}
+
+static void all_bytes_come(int pause_every, unsigned seed)
+{
+    enum { LEN = 3000000 };
+    char name[] = "/tmp/drover-test-XXXXXX";
+    int file = mkstemp(name);
+    CHECK(file >= 0);
+    AUTO(reader) struct reader *r = reader_new(fcntl(file, F_DUPFD_CLOEXEC, 0));
+    r->pause_every = pause_every;
+    AUTO(free) char *text = random_text(LEN, seed);
+    fcntl(r->write_fd, F_SETFL, O_NONBLOCK);
+    for (size_t at = 0; at < LEN;) {
+        size_t want = (size_t)(rand_r(&seed) % 100000) + 1;
+        ssize_t n = write(r->write_fd, text + at, want < LEN - at ? want : LEN - at);
+        at += n > 0 ? (size_t)n : 0;
+        uv_run(&r->loop, UV_RUN_NOWAIT);
+    }
+    hang_up(r);
+    CHECK_INT(r->bytes.len, LEN);
+    CHECK(memcmp(r->bytes.data, text, LEN) == 0);
+    AUTO(free) char *kept = xcalloc(LEN + 1, 1);
+    CHECK_INT(pread(file, kept, LEN + 1, 0), LEN);
+    CHECK(memcmp(kept, text, LEN) == 0);
+    unlink(name);
+    close(file);
+}
+
+TEST(every_byte_comes_once_and_stands_in_the_file)
+{
+    all_bytes_come(0, 1);
+}
+
+TEST(pauses_lose_nothing)
+{
+    all_bytes_come(1, 2);
+    all_bytes_come(7, 3);
+}
+
+TEST(finish_delivers_what_is_there_and_does_not_wait_for_the_end)
+{
+    AUTO(reader) struct reader *r = reader_new(-1);
+    say(r, "a\nb");
+    CHECK_INT(write(r->write_fd, "c\nd", 3), 3);
+    io_finish(r->io);
+    CHECK_STR(strbuf_str(&r->seen), "a<n>bc<n>d<->");
+    CHECK(r->ended);
+}
+
+TEST(finish_waits_for_a_pause_to_end)
+{
+    AUTO(reader) struct reader *r = reader_new(-1);
+    r->pause_every = 1;
+    CHECK_INT(write(r->write_fd, "a\nb\nc", 5), 5);
+    while (r->lines == 0)
+        uv_run(&r->loop, UV_RUN_NOWAIT);
+    io_finish(r->io);
+    CHECK(!r->ended);
+    uv_run(&r->loop, UV_RUN_DEFAULT);
+    CHECK(r->ended);
+    CHECK_STR(strbuf_str(&r->seen), "a<n>b<n>c<->");
+}
+
+TEST(a_full_disk_costs_the_file_but_not_the_lines)
+{
+    AUTO(reader) struct reader *r = reader_new(open("/dev/full", O_WRONLY | O_CLOEXEC));
+    say(r, "a\nb\n");
+    CHECK_STR(strbuf_str(&r->seen), "a<n>b<n>");
+    hang_up(r);
+}

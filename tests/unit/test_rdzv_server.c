@@ -1,0 +1,135 @@
+/* rdzv_host: nodes that meet, as it sees them: frames on a connection. */
+#include "launcher/elastic/rdzv_server.h"
+
+#include "launcher/remote/control.h"
+#include "tests/unit/test.h"
+
+enum { NODES = 2, JOIN_MS = 60000 };
+
+struct node {
+    struct control *link;
+    struct strbuf heard; /* "type " of each frame … */
+    char why[1024];      /* … and the last one's reason */
+    bool ended;
+};
+
+static uv_loop_t loop;
+static struct rdzv_host *host;
+static struct node nodes[NODES];
+
+static void on_frame(void *arg, const struct control_frame *f)
+{
+    struct node *n = arg;
+    const char *why = "";
+    strbuf_printf(&n->heard, "%s ", f->type);
+    (void)json_may_str(&why, f->head, "why", NULL); /* not all have one */
+    snprintf(n->why, sizeof n->why, "%s", why);
+}
+
+static void on_ended(void *arg, const char *why)
+{
+    ((struct node *)arg)->ended = true;
+}
+
+static void open_host(int most)
+{
+    const struct rdzv_want want = {.host = "127.0.0.1",
+                                   .id = "j",
+                                   .name = "host",
+                                   .nodes_min = NODES,
+                                   .nodes_max = most,
+                                   .join_ms = JOIN_MS};
+    static const struct control_events events = {on_frame, on_ended};
+    struct err e = {0};
+    int port = 0;
+    CHECK_INT(uv_loop_init(&loop), 0);
+    CHECK_INT(rdzv_host_open(&host, &loop, &want, &port, &e), 0);
+    AUTO(free) char *address = xasprintf("127.0.0.1:%d", port);
+    for (int i = 0; i < NODES; i++) {
+        int fd = -1;
+        CHECK_INT(control_dial(&fd, address, 5000, &e), 0);
+        CHECK_INT(control_open(&nodes[i].link, &loop, fd, &events, &nodes[i], &e), 0);
+    }
+}
+
+static void close_all(void)
+{
+    rdzv_host_close(host);
+    for (int i = 0; i < NODES; i++) {
+        control_close(nodes[i].link);
+        strbuf_free(&nodes[i].heard);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK_INT(uv_loop_close(&loop), 0);
+}
+
+static void say_join(int i, int ranks, int most)
+{
+    control_send(nodes[i].link,
+                 json_pack("{s:s,s:s,s:i,s:i,s:s,s:i,s:i,s:s,s:b}", "t", "join", "id", "j", "min",
+                           NODES, "max", most, "name", "a node", "ranks", ranks, "port", 4000,
+                           "endpoint", "127.0.0.1", "host", false),
+                 NULL, 0);
+}
+
+static void wait_for(int i, const char *heard)
+{
+    while (strcmp(strbuf_str(&nodes[i].heard), heard) != 0 && !nodes[i].ended)
+        uv_run(&loop, UV_RUN_ONCE);
+    CHECK_STR(strbuf_str(&nodes[i].heard), heard);
+}
+
+static void place_both(void)
+{
+    open_host(NODES);
+    for (int i = 0; i < NODES; i++)
+        say_join(i, 1, NODES);
+    for (int i = 0; i < NODES; i++)
+        wait_for(i, "place ");
+}
+
+TEST(a_node_that_is_cut_off_has_left_and_the_others_hear_of_it)
+{
+    place_both();
+    control_send(nodes[0].link, json_pack("{s:s}", "t", "sing"), NULL, 0);
+    wait_for(0, "place no ");
+    wait_for(1, "place stop ");
+    CHECK_STR(nodes[1].why, "a node: not understood");
+    close_all();
+}
+
+TEST(a_reason_is_told_also_where_it_is_cut_within_a_letter)
+{
+    AUTO(strbuf) struct strbuf why = {0};
+    for (int i = 0; i < 1000; i++)
+        strbuf_puts(&why, "\xc3\xa4");
+    for (int odd = 0; odd < 2; odd++) {
+        memset(nodes, 0, sizeof nodes);
+        place_both();
+        control_send(
+            nodes[0].link,
+            json_pack("{s:s,s:b,s:s}", "t", "ended", "well", false, "why", strbuf_str(&why)), NULL,
+            0);
+        wait_for(1, "place stop ");
+        CHECK(strncmp(nodes[1].why, "a node: ", 8) == 0 && strlen(nodes[1].why) > 400);
+        close_all();
+        strbuf_reset(&why);
+        strbuf_puts(&why, "x");
+        for (int i = 0; i < 1000; i++)
+            strbuf_puts(&why, "\xc3\xa4");
+    }
+}
+
+TEST(more_ranks_than_a_number_counts_are_refused)
+{
+    int most = 1 << 16;
+    open_host(most);
+    say_join(0, 1 << 20, most);
+    wait_for(0, "no ");
+    CHECK_STR(nodes[0].why, "not understood");
+    say_join(1, 1 << 10, most);
+    for (int i = 0; i < 20; i++)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    CHECK_STR(strbuf_str(&nodes[1].heard), "");
+    close_all();
+}

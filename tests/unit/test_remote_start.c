@@ -1,0 +1,382 @@
+/* engine_remote: the start of a job, with an mpirun that only says where we listen. What connects
+ * is written by hand here: it says hello, or something else. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "launcher/node/topo.h"
+#include "launcher/remote/control.h"
+#include "launcher/remote/remote_launcher.h"
+#include "tests/unit/kit_launch.h"
+
+enum { PEERS = 4 };
+
+struct peer {
+    struct scene *s;
+    struct control *link;
+    struct strbuf heard; /* "type|" of each frame */
+    bool ended;
+};
+
+struct scene {
+    struct fixture *f;
+    char dir[40], path[PATH_MAX];
+    char control[256], token[128], *argv[4];
+    struct launch_spec spec;
+    struct peer peers[PEERS];
+};
+
+/* A directory with an `mpirun` in it, first in PATH. */
+static void scene_open(struct scene *s, const char *mpirun)
+{
+    memset(s, 0, sizeof *s);
+    strcpy(s->dir, "/tmp/drover-test-XXXXXX");
+    CHECK(mkdtemp(s->dir));
+    AUTO(free) char *path = xasprintf("%s/mpirun", s->dir);
+    FILE *f = fopen(path, "w");
+    fprintf(f, "#!/bin/sh\n%s\n", mpirun);
+    fclose(f);
+    chmod(path, 0755);
+    snprintf(s->path, sizeof s->path, "%s:%s", s->dir, getenv("PATH"));
+    setenv("PATH", s->path, 1);
+    setenv("SCENE", s->dir, 1);
+    s->f = open_all();
+}
+
+static void scene_close(struct scene *s)
+{
+    for (int i = 0; i < PEERS; i++) {
+        control_close(s->peers[i].link);
+        strbuf_free(&s->peers[i].heard);
+    }
+    close_all(s->f);
+    AUTO(free) char *rm = xasprintf("rm -r %s", s->dir);
+    CHECK_INT(system(rm), 0);
+}
+
+#define TELL "echo $DROVER_CONTROL $DROVER_TOKEN >$SCENE/new; mv $SCENE/new $SCENE/told; "
+#define UNTIL_DIE "while [ ! -e $SCENE/die ]; do sleep 0.01; done; "
+static const char tells[] = TELL "exec sleep 100";
+
+/* A job of two ranks. */
+static struct heard *begin_far(struct scene *s, int start_timeout_ms)
+{
+    s->spec = far_script(2, s->argv, "echo hi");
+    s->spec.engine = PLAN_ENGINE_OPENMPI;
+    s->spec.start_timeout_ms = start_timeout_ms;
+    return begin(s->f, 0, &s->spec);
+}
+
+static void let_it_die(const struct scene *s)
+{
+    AUTO(free) char *path = xasprintf("%s/die", s->dir);
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
+}
+
+/* Until the mpirun has told. */
+static void until_told(struct scene *s)
+{
+    AUTO(free) char *path = xasprintf("%s/told", s->dir);
+    FILE *f = NULL;
+    while (!(f = fopen(path, "r")))
+        uv_run(&s->f->loop, UV_RUN_NOWAIT);
+    CHECK_INT(fscanf(f, "%255s %127s", s->control, s->token), 2);
+    fclose(f);
+    CHECK_INT(strlen(s->token), 64);
+}
+
+static void on_frame(void *arg, const struct control_frame *f)
+{
+    struct peer *p = arg;
+    strbuf_printf(&p->heard, "%s|", f->type);
+}
+
+static void on_peer_ended(void *arg, const char *why)
+{
+    struct peer *p = arg;
+    p->ended = true;
+}
+
+static struct peer *connect_peer(struct scene *s, int i)
+{
+    static const struct control_events ev = {on_frame, on_peer_ended};
+    struct peer *p = &s->peers[i];
+    int fd = -1;
+    p->s = s;
+    CHECK_INT(control_dial(&fd, s->control, 5000, NULL), 0);
+    CHECK_INT(control_open(&p->link, &s->f->loop, fd, &ev, p, NULL), 0);
+    control_trust(p->link, 15000);
+    return p;
+}
+
+static void say(struct peer *p, json_t *head)
+{
+    control_send(p->link, head, NULL, 0);
+}
+
+static struct peer *hello(struct scene *s, int i, const char *token, int rank)
+{
+    struct peer *p = connect_peer(s, i);
+    say(p, json_pack("{s:s,s:s,s:s,s:i,s:s}", "t", "hello", "token", token, "version",
+                     DROVER_VERSION, "rank", rank, "host", "by-hand"));
+    return p;
+}
+
+static void until_peer(struct peer *p, const char *heard)
+{
+    while (!strstr(strbuf_str(&p->heard), heard)) {
+        CHECK(!p->ended);
+        uv_run(&p->s->f->loop, UV_RUN_ONCE);
+    }
+}
+
+static void until_dropped(struct peer *p)
+{
+    while (!p->ended)
+        uv_run(&p->s->f->loop, UV_RUN_ONCE);
+}
+
+static void say_topo(struct peer *p)
+{
+    AUTO(free) char *bytes = NULL;
+    size_t len = 0;
+    CHECK_INT(topo_export(&bytes, &len, launcher_topo(p->s->f->l), NULL), 0);
+    control_send(p->link, json_pack("{s:s}", "t", "topo"), bytes, len);
+}
+
+/* Both ranks are there and told to start. */
+static void until_started(struct scene *s)
+{
+    struct peer *a = hello(s, 0, s->token, 0);
+    until_peer(a, "tell|");
+    say_topo(a);
+    until_peer(a, "row|");
+    say(a, json_pack("{s:s,s:i}", "t", "port", "port", 4711));
+    struct peer *b = hello(s, 1, s->token, 1);
+    until_peer(b, "start|");
+    until_peer(a, "start|");
+    CHECK_STR(strbuf_str(&a->heard), "tell|row|start|");
+    CHECK_STR(strbuf_str(&b->heard), "row|start|");
+}
+
+static void exits(struct peer *p, int wait)
+{
+    say(p, json_pack("{s:s,s:i}", "t", "started", "pid", 1234));
+    control_send(p->link, json_pack("{s:s,s:i}", "t", "out", "from", 1), "one\ntwo", 7);
+    say(p, json_pack("{s:s,s:i,s:b}", "t", "exit", "wait", wait, "oom", 0));
+    say(p, json_pack("{s:s}", "t", "quiet"));
+}
+
+static void clears(struct peer *p)
+{
+    until_peer(p, "clear|");
+    say(p, json_pack("{s:s}", "t", "cleared"));
+}
+
+/* Both ranks, from their end on. */
+static void all_leave(struct scene *s, int wait, int wait_of_rank_1)
+{
+    exits(&s->peers[0], wait);
+    exits(&s->peers[1], wait_of_rank_1);
+    for (int i = 0; i < 2; i++)
+        clears(&s->peers[i]);
+    for (int i = 0; i < 2; i++)
+        until_peer(&s->peers[i], "release|");
+}
+
+TEST(all_come_all_start_all_are_cleared_and_released)
+{
+    struct scene s;
+    scene_open(&s, tells);
+    struct heard *h = begin_far(&s, 0);
+    until_told(&s);
+    until_started(&s);
+    all_leave(&s, 0, 3 << 8);
+    until_over(h);
+    CHECK_INT(h->end.status, 3);
+    CHECK_HAS(strbuf_str(&h->out), "0oone|");
+    CHECK_HAS(strbuf_str(&h->out), "0otwo|");
+    CHECK(h->end.seconds < 5); /* the mpirun here never ends by itself */
+    scene_close(&s);
+}
+
+/* Once mpirun's child has ended, which tells that what mpirun left is being cleared, the loop reads
+ * no more until each timer is due. */
+static void on_prepare(uv_prepare_t *p)
+{
+    pid_t child = *(pid_t *)p->data;
+    for (int i = 0; i < 100 && kill(child, 0) == 0; i++)
+        usleep(100);
+    if (kill(child, 0) == 0)
+        return;
+    usleep(300000);
+    uv_close((uv_handle_t *)p, NULL);
+}
+
+TEST(an_mpirun_that_ends_just_when_its_time_to_leave_is_over_is_no_matter)
+{
+    struct scene s;
+    uv_prepare_t late;
+    pid_t child;
+    scene_open(&s, "sleep 100 & echo $! >$SCENE/child; " TELL UNTIL_DIE);
+    struct heard *h = begin_far(&s, 0);
+    until_told(&s);
+    until_started(&s);
+    all_leave(&s, 0, 3 << 8);
+    AUTO(free) char *path = xasprintf("%s/child", s.dir);
+    AUTO(file) FILE *f = fopen(path, "r");
+    CHECK_INT(fscanf(f, "%d", &child), 1);
+    late.data = &child;
+    uv_prepare_init(&s.f->loop, &late);
+    uv_prepare_start(&late, on_prepare);
+    let_it_die(&s);
+    until_over(h);
+    CHECK_INT(h->end.status, 3);
+    scene_close(&s);
+}
+
+TEST(strangers_garbage_and_a_second_of_a_rank_are_dropped_and_the_job_goes_on)
+{
+    struct scene s;
+    char wrong[65];
+    scene_open(&s, tells);
+    struct heard *h = begin_far(&s, 0);
+    until_told(&s);
+    memset(wrong, '0', 64);
+    wrong[64] = '\0';
+    until_dropped(hello(&s, 2, wrong, 0));
+    CHECK_STR(strbuf_str(&s.peers[2].heard), "");
+    control_close(TAKE(s.peers[2].link));
+    s.peers[2].ended = false;
+    struct peer *garbage = connect_peer(&s, 2);
+    say(garbage, json_pack("{s:s}", "t", "exit"));
+    until_dropped(garbage);
+    control_close(TAKE(s.peers[2].link));
+    s.peers[2].ended = false;
+    until_started(&s);
+    struct peer *second = hello(&s, 2, s.token, 1);
+    until_dropped(second);
+    CHECK_STR(strbuf_str(&second->heard), "no|");
+    CHECK(!h->over);
+    launch_kill(h->job);
+    control_close(TAKE(s.peers[0].link));
+    control_close(TAKE(s.peers[1].link));
+    until_over(h);
+    scene_close(&s);
+}
+
+TEST(who_does_not_come_in_time_is_named)
+{
+    struct scene s;
+    scene_open(&s, tells);
+    struct heard *h = begin_far(&s, 1000);
+    until_told(&s);
+    struct peer *a = hello(&s, 0, s.token, 0);
+    clears(a);
+    until_over(h);
+    CHECK_INT(h->end.status, 126);
+    CHECK_INT(h->end.first_failed, 1);
+    CHECK_HAS(h->end.first.start_error, "no `drover rank` has come from");
+    CHECK_HAS(h->end.first.start_error, launch_plan(h->job)->nodes[0].name);
+    CHECK_HAS(strbuf_str(&a->heard), "release|");
+    scene_close(&s);
+}
+
+TEST(an_mpirun_that_fails_is_quoted)
+{
+    struct scene s;
+    scene_open(&s, "echo a word of explanation >&2; exit 3");
+    struct heard *h = begin_far(&s, 0);
+    until_over(h);
+    CHECK_INT(h->end.status, 126);
+    CHECK_HAS(h->end.first.start_error, "mpirun has ended with status 3");
+    CHECK_HAS(h->last_line, "mpirun: a word of explanation");
+    scene_close(&s);
+}
+
+TEST(an_agent_that_dies_is_a_lost_rank_and_ends_the_job)
+{
+    struct scene s;
+    scene_open(&s, tells);
+    struct heard *h = begin_far(&s, 0);
+    until_told(&s);
+    until_started(&s);
+    control_close(TAKE(s.peers[1].link));
+    until_peer(&s.peers[0], "signal|");
+    exits(&s.peers[0], SIGTERM);
+    clears(&s.peers[0]);
+    until_over(h);
+    CHECK_INT(h->end.first_failed, 1);
+    CHECK(h->end.first.lost);
+    CHECK_HAS(h->end.first.lost_how, "its `drover rank` on");
+    CHECK_INT(h->end.status, 1);
+    scene_close(&s);
+}
+
+TEST(all_agents_of_a_node_gone_are_a_lost_node)
+{
+    struct scene s;
+    scene_open(&s, tells);
+    struct heard *h = begin_far(&s, 0);
+    until_told(&s);
+    until_started(&s);
+    control_close(TAKE(s.peers[0].link));
+    control_close(TAKE(s.peers[1].link));
+    until_over(h);
+    CHECK_HAS(h->end.first.lost_how, "is lost: the connection was closed");
+    scene_close(&s);
+}
+
+TEST(an_mpirun_that_is_killed_ends_the_job_by_our_own_way_with_grace)
+{
+    struct scene s;
+    scene_open(&s, TELL UNTIL_DIE "kill -9 $$");
+    struct heard *h = begin_far(&s, 0);
+    until_told(&s);
+    until_started(&s);
+    let_it_die(&s);
+    until_peer(&s.peers[0], "signal|");
+    until_peer(&s.peers[1], "signal|");
+    all_leave(&s, SIGTERM, SIGTERM);
+    until_over(h);
+    CHECK_INT(h->end.first_failed, -1);
+    CHECK_HAS(h->broken, "mpirun was ended by signal 9");
+    CHECK_INT(h->end.status, 128 + SIGTERM);
+    scene_close(&s);
+}
+
+TEST(a_job_that_is_ended_before_all_are_there_ends_at_once)
+{
+    struct scene s;
+    scene_open(&s, tells);
+    struct heard *h = begin_far(&s, 0);
+    until_told(&s);
+    struct peer *a = hello(&s, 0, s.token, 0);
+    until_peer(a, "tell|");
+    launch_stop(h->job, 0);
+    clears(a);
+    until_over(h);
+    CHECK(h->end.stopped && h->end.seconds < 3);
+    scene_close(&s);
+}
+
+TEST(without_mpirun_the_error_says_what_to_install)
+{
+    struct scene s;
+    char *argv[4];
+    struct err e = {0};
+    scene_open(&s, tells);
+    setenv("PATH", "/nowhere", 1);
+    launcher_close(s.f->l);
+    CHECK_INT(launcher_open(&s.f->l, &s.f->loop, s.f->g, &e), 0);
+    struct launch_spec spec = far_script(2, argv, "true");
+    spec.engine = PLAN_ENGINE_OPENMPI;
+    CHECK_INT(launch_start(&s.f->jobs[0].job, s.f->l, &spec, &kit_events, &s.f->jobs[0], &e),
+              -ENOENT);
+    CHECK_HAS(e.text, "mpirun");
+    CHECK_HAS(e.hint, "openmpi-bin");
+    setenv("PATH", "/usr/bin:/bin", 1);
+    scene_close(&s);
+}

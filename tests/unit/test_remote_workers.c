@@ -1,0 +1,183 @@
+/* test_fleet - workers on other nodes: how many trials each takes, and what follows from their
+ * ends. This program is its own worker, and this machine the other nodes. */
+#include "hpo/coordinator/remote_workers.h"
+
+#include "common/strbuf.h"
+#include "tests/unit/test.h"
+
+/* As `worker --id ID --places N`, with what the test wants it to do in WORKER. */
+__attribute__((constructor)) static void be_a_worker(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "worker") != 0)
+        return;
+    const char *want = getenv("WORKER"), *key = getenv("DROVER_SWEEP_KEY");
+    printf("%s %s with %s\n", argv[4], argv[5], key ? key : "no key");
+    fflush(stdout);
+    if (strcmp(want, "stays") == 0)
+        for (;;)
+            pause();
+    _exit(atoi(want));
+}
+
+struct fixture {
+    uv_loop_t loop;
+    uv_timer_t deadline;
+    struct guardian *g;
+    struct fleet *fleet;
+    struct hosts hosts;
+    struct launch_spec spec;
+    struct fleet_config config;
+    char dir[40];
+    int gone, failed, released;
+    char why[1024];
+};
+
+static void on_gone(void *arg, const char *id)
+{
+    ((struct fixture *)arg)->gone++;
+}
+
+static void on_failed(void *arg, const struct err *e)
+{
+    struct fixture *f = arg;
+    f->failed++;
+    snprintf(f->why, sizeof f->why, "%s; %s", e->text, e->hint);
+}
+
+static void on_released(void *arg)
+{
+    ((struct fixture *)arg)->released++;
+}
+
+static void too_late(uv_timer_t *t)
+{
+    FAIL("an awaited event did not come in 15 s");
+}
+
+/* The directory has what a worker needs; `want` as be_a_worker() has it. */
+static void open_fleet(struct fixture *f, const char *want)
+{
+    static const struct fleet_events ev = {on_gone, on_failed, on_released};
+    static char *env[2];
+    struct err e = {0};
+    memset(f, 0, sizeof *f);
+    strcpy(f->dir, "/tmp/test_fleet.XXXXXX");
+    CHECK(mkdtemp(f->dir) != NULL);
+    AUTO(free) char *cmd = xasprintf("echo the-key > %s/worker.key", f->dir);
+    CHECK_INT(system(cmd), 0);
+    env[0] = xasprintf("WORKER=%s", want);
+    if (guardian_start(&f->g, &e) < 0)
+        FAIL("%s", e.text);
+    uv_loop_init(&f->loop);
+    uv_timer_init(&f->loop, &f->deadline);
+    uv_timer_start(&f->deadline, too_late, 15000, 0);
+    uv_unref((uv_handle_t *)&f->deadline);
+    hosts_add(&f->hosts, "n1", 6, 0);
+    hosts_add(&f->hosts, "n2", 3, 0);
+    hosts_add(&f->hosts, "me", 8, 0);
+    f->hosts.at[2].here = true;
+    f->spec = (struct launch_spec){.engine = PLAN_ENGINE_DIRECT, .env = env};
+    f->config = (struct fleet_config){
+        .guardian = f->g, .spec = &f->spec, .hosts = &f->hosts, .ranks = 2, .limit = true};
+    if (fleet_open(&f->fleet, &f->loop, &f->config, f->dir, &ev, f, &e) < 0)
+        FAIL("%s", e.text);
+}
+
+static void close_fleet(struct fixture *f)
+{
+    fleet_close(f->fleet);
+    uv_close((uv_handle_t *)&f->deadline, NULL);
+    CHECK_INT(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    CHECK_INT(uv_loop_close(&f->loop), 0);
+    guardian_stop(f->g);
+    for (int i = 0; i < f->hosts.count; i++)
+        free(f->hosts.at[i].name);
+    free(f->hosts.at);
+    free(f->spec.env[0]);
+    AUTO(free) char *cmd = xasprintf("rm -rf %s", f->dir);
+    CHECK_INT(system(cmd), 0);
+}
+
+/* Until the node's log has it. */
+static bool wrote(const struct fixture *f, const char *node, const char *line)
+{
+    AUTO(free) char *cmd = xasprintf("grep -qxe '%s' %s/worker.%s.log", line, f->dir, node);
+    return system(cmd) == 0;
+}
+
+static void until(struct fixture *f, const int *what, int count)
+{
+    while (*what < count)
+        uv_run(&f->loop, UV_RUN_ONCE);
+}
+
+TEST(a_node_takes_as_many_trials_as_its_slots_have_ranks_for)
+{
+    const struct {
+        bool limit;
+        int slots, ranks, places;
+    } cases[] = {{true, 8, 1, 8}, {true, 8, 2, 4}, {true, 7, 2, 3},
+                 {true, 1, 2, 1}, /* its trial has more ranks than it has slots: still one */
+                 {true, 0, 2, 0}, /* nobody said: as many as fit */
+                 {false, 8, 2, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct fleet_config c = {.ranks = cases[i].ranks, .limit = cases[i].limit};
+        const struct host h = {.slots = cases[i].slots};
+        CHECK_INT(fleet_places(&c, &h), cases[i].places);
+    }
+}
+
+TEST(workers_that_cannot_work_are_given_up_and_the_last_says_why)
+{
+    struct fixture f;
+    open_fleet(&f, "2");
+    fleet_start(f.fleet);
+    until(&f, &f.failed, 1);
+    CHECK_INT(f.gone, 2); /* ours has no worker of the fleet's */
+    CHECK_HAS(f.why, "no node has a worker; the last was n");
+    CHECK_HAS(f.why, "status 2: --places");
+    CHECK_HAS(f.why, "/worker.n");
+    CHECK(wrote(&f, "n1", "--places 3 with the-key"));
+    CHECK(wrote(&f, "n2", "--places 1 with the-key"));
+    close_fleet(&f);
+    CHECK_INT(f.failed, 1);
+    CHECK_INT(f.released, 0);
+}
+
+TEST(a_worker_that_failed_is_started_again)
+{
+    struct fixture f;
+    open_fleet(&f, "1");
+    fleet_start(f.fleet);
+    until(&f, &f.gone, 3); /* the second start of one of them */
+    CHECK_INT(f.failed, 0);
+    close_fleet(&f);
+}
+
+TEST(once_released_none_is_started_again_and_their_ends_are_said)
+{
+    struct fixture f;
+    open_fleet(&f, "stays");
+    fleet_start(f.fleet);
+    while (!wrote(&f, "n1", "--places 3 with the-key") ||
+           !wrote(&f, "n2", "--places 1 with the-key"))
+        uv_run(&f.loop, UV_RUN_ONCE);
+    fleet_release(f.fleet);
+    CHECK_INT(f.released, 0);
+    fleet_kill(f.fleet);
+    until(&f, &f.released, 1);
+    CHECK_INT(f.gone, 2);
+    close_fleet(&f);
+    CHECK_INT(f.failed, 0);
+}
+
+TEST(what_still_runs_is_ended_with_the_fleet)
+{
+    struct fixture f;
+    open_fleet(&f, "stays");
+    fleet_start(f.fleet);
+    while (!wrote(&f, "n1", "--places 3 with the-key"))
+        uv_run(&f.loop, UV_RUN_ONCE);
+    close_fleet(&f);
+    CHECK_INT(f.gone, 0); /* whoever closes asks nothing any more */
+}

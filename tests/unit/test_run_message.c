@@ -1,0 +1,94 @@
+/* test_order - from a sweep file to what a worker is told to run. */
+#include "hpo/coordinator/run_message.h"
+
+#include "hpo/store/sweep_reader.h"
+#include "hpo/transport/wire.h"
+#include "tests/unit/test.h"
+
+static struct spec *spec_of(const char *text)
+{
+    struct spec *s = NULL;
+    struct err e = {0};
+    if (view_spec(&s, text, "s.yaml", &e) < 0)
+        FAIL("%s", e.text);
+    return s;
+}
+
+static const char sweep[] =
+    "method: grid\n"
+    "program: /bin/sh\n"
+    "command: ['${env}', '${program}', -c, 'x y', '${args}']\n"
+    "metric: {name: loss, pattern: 'loss=(.*)'}\n"
+    "parameters: {lr: {values: [0.5, 1]}}\n"
+    "drover: {resources: {ranks: 2, gpus: 4, cpus: 3}, grace: 7, wandb: real}\n";
+
+TEST(an_order_is_a_message_that_a_worker_takes)
+{
+    AUTO(spec) struct spec *s = spec_of(sweep);
+    const struct order o = {s, "s", "/sweeps/s", "/home"};
+    struct err e = {0};
+    json_t *params = json_pack("{s:f}", "lr", 0.5);
+    json_t *others = json_pack("[{s:s, s:{s:s}}]", "node", "c02", "place", "cpus", "0-3");
+    struct wire_msg m = {.kind = WIRE_RUN, .conn = 1, .lease = 9};
+    CHECK_INT(order_data(&m.data, &o, 17, params, others, &e), 0);
+    AUTO(strbuf) struct strbuf b = {0};
+    if (wire_encode(&b, &m, &e) < 0)
+        FAIL("%s", e.text);
+    CHECK_HAS(strbuf_str(&b), "\"dir\":\"/sweeps/s/trials/000017\"");
+    CHECK_HAS(strbuf_str(&b),
+              "\"argv\":[\"/usr/bin/env\",\"/bin/sh\",\"-c\",\"x y\",\"--lr=0.5\"]");
+    CHECK_HAS(strbuf_str(&b), "\"grace_ms\":7000");
+    CHECK_HAS(strbuf_str(&b), "\"wandb_real\":true,\"patterns\":{\"loss\":\"loss=(.*)\"}");
+    CHECK_HAS(strbuf_str(&b), "\"others\":[{\"node\":\"c02\",\"place\":{\"cpus\":\"0-3\"}}]");
+    wire_msg_clear(&m);
+    json_decref(others);
+    json_decref(params);
+}
+
+TEST(what_the_file_does_not_say_is_not_in_the_order)
+{
+    AUTO(spec)
+    struct spec *s = spec_of("method: grid\ncommand: ['true']\nparameters: {x: {values: [1]}}\n");
+    const struct order o = {s, "s", "/s", "/"};
+    struct err e = {0};
+    json_t *params = json_pack("{s:i}", "x", 1), *data = NULL;
+    CHECK_INT(order_data(&data, &o, 0, params, NULL, &e), 0);
+    CHECK(!json_object_get(data, "patterns") && !json_object_get(data, "wandb_real"));
+    json_decref(data);
+    json_decref(params);
+}
+
+TEST(a_program_that_is_not_there_is_noticed)
+{
+    struct spec s = {.program = "/nowhere/train.py"};
+    const struct order o = {&s, "s", "/s", "/home"};
+    struct err e = {0};
+    CHECK_INT(order_check(&o, &e), -ENOENT);
+    CHECK_HAS(e.text, "'/nowhere/train.py'");
+    CHECK_HAS(e.hint, "/home");
+    s.program = "no-such-program-of-ours";
+    CHECK_INT(order_check(&o, &e), -ENOENT);
+    s.program = "sh"; /* in PATH */
+    CHECK_INT(order_check(&o, &e), 0);
+    s.program = NULL;
+    CHECK_INT(order_check(&o, &e), 0);
+}
+
+TEST(a_wrong_pattern_has_its_place_in_the_file)
+{
+    struct spec *s = NULL;
+    struct err e = {0};
+    CHECK_INT(view_spec(&s,
+                        "method: grid\nprogram: p\nparameters: {x: {values: [1]}}\n"
+                        "metric: {name: a, pattern: '('}\n",
+                        "s.yaml", &e),
+              -EINVAL);
+    CHECK_HAS(e.text, "s.yaml:4:19");
+    CHECK_INT(view_spec(&s,
+                        "method: grid\nprogram: p\nparameters: {x: {values: [1]}}\n"
+                        "metrics: [{name: a, pattern: x}, {name: b, pattern: '('}]\n",
+                        "s.yaml", &e),
+              -EINVAL);
+    CHECK_HAS(e.text, "s.yaml:4:44");
+    CHECK(s == NULL);
+}

@@ -1,0 +1,225 @@
+#include "launcher/run/cmd_run.h"
+#include "tests/unit/test.h"
+
+static struct cmd_run_opts got;
+static struct err error;
+
+/* Parses `line`, cut at spaces. */
+static int parse(const char *line)
+{
+    static char text[512];
+    char *words[64];
+    int n = 0;
+    snprintf(text, sizeof text, "%s", line);
+    for (char *w = strtok(text, " "); w; w = strtok(NULL, " "))
+        words[n++] = w;
+    words[n] = NULL;
+    error = (struct err){0};
+    return cmd_run_parse(&got, "mpirun", n, words, &error);
+}
+
+static void done(void)
+{
+    cmd_run_opts_free(&got);
+}
+
+static const struct where {
+    const char *line;
+    int map, bind, rank, cpus, ppr, of, oversubscribe;
+} places[] = {
+    {"--map-by numa:PE=2", PLAN_MAP_NUMA, 0, 0, 2, 0, 0, 0},
+    {"--map-by :PE=3:OVERSUBSCRIBE", 0, 0, 0, 3, 0, 0, 1},
+    {"--map-by package:oversubscribe", PLAN_MAP_PACKAGE, 0, 0, 0, 0, 0, 1},
+    {"-map-by Socket,PE=4", PLAN_MAP_DEFAULT, 0, 0, 0, 0, 0, -1},
+    {"-map-by SOCKET:PE=4,SPAN", PLAN_MAP_PACKAGE, 0, 0, 4, 0, 0, 0},
+    {"--map-by ppr:2:socket:PE=4", PLAN_MAP_PPR, 0, 0, 4, 2, PLAN_MAP_PACKAGE, 0},
+    {"--map-by ppr:8:node", PLAN_MAP_PPR, 0, 0, 0, 8, PLAN_MAP_NODE, 0},
+    {"--map-by ppr:1:l3cache:NOLOCAL", PLAN_MAP_PPR, 0, 0, 0, 1, PLAN_MAP_L3, 0},
+    {"-npersocket 3", PLAN_MAP_PPR, 0, 0, 0, 3, PLAN_MAP_PACKAGE, 0},
+    {"--ppr 3:core", PLAN_MAP_PPR, 0, 0, 0, 3, PLAN_MAP_CORE, 0},
+    {"--map-by ppr:0:node", 0, 0, 0, 0, 0, 0, -1},
+    {"--map-by ppr:2:slot", 0, 0, 0, 0, 0, 0, -1},
+    {"--map-by ppr:2", 0, 0, 0, 0, 0, 0, -1},
+    {"--map-by none", 0, 0, 0, 0, 0, 0, -1},
+    {"--map-by seq", 0, 0, 0, 0, 0, 0, -1},
+    {"--map-by core:PE=0", 0, 0, 0, 0, 0, 0, -1},
+    {"--map-by core:what", 0, 0, 0, 0, 0, 0, -1},
+    {"--bind-to core", 0, PLAN_BIND_CORE, 0, 0, 0, 0, 0},
+    {"--bind-to core:overload-allowed", 0, PLAN_BIND_CORE, 0, 0, 0, 0, 1},
+    {"-bind-to core:2", 0, PLAN_BIND_CORE, 0, 2, 0, 0, 0},
+    {"-bind-to rr", 0, PLAN_BIND_HWTHREAD, 0, 0, 0, 0, 0},
+    {"-bind-to machine", 0, PLAN_BIND_NONE, 0, 0, 0, 0, 0},
+    {"-bind-to-socket", 0, PLAN_BIND_PACKAGE, 0, 0, 0, 0, 0},
+    {"--bind-to slot", 0, 0, 0, 0, 0, 0, -1},
+    {"--rank-by node", 0, 0, PLAN_MAP_NODE, 0, 0, 0, 0},
+    {"--rank-by fill", 0, 0, PLAN_MAP_SLOT, 0, 0, 0, 0},
+    {"--rank-by span", 0, 0, PLAN_MAP_DEFAULT, 0, 0, 0, 0},
+    {"--rank-by sideways", 0, 0, 0, 0, 0, 0, -1},
+    {"-bynode", PLAN_MAP_NODE, 0, 0, 0, 0, 0, 0},
+    {"-cpus-per-proc 4", 0, 0, 0, 4, 0, 0, 0},
+    {"--use-hwthread-cpus", PLAN_MAP_HWTHREAD, 0, 0, 0, 0, 0, 0},
+    {"--map-by core --use-hwthread-cpus", PLAN_MAP_CORE, 0, 0, 0, 0, 0, 0},
+};
+
+TEST(places_are_read_as_open_mpi_and_hydra_write_them)
+{
+    for (size_t i = 0; i < COUNT_OF(places); i++) {
+        const struct where *w = &places[i];
+        char line[200];
+        /* --nolocal needs another host */
+        snprintf(line, sizeof line, "mpirun -H localhost:64,far:64 -np 2 %s ./a", w->line);
+        int rc = parse(line);
+        const struct launch_spec *s = &got.spec;
+        if (w->oversubscribe < 0
+                ? rc == 0 || !*error.text
+                : rc < 0 || s->map_by != (enum plan_map)w->map ||
+                      s->bind_to != (enum plan_bind)w->bind ||
+                      s->rank_by != (enum plan_map)w->rank || s->cpus_per_rank != w->cpus ||
+                      s->ppr != w->ppr || s->ppr_of != (enum plan_map)w->of ||
+                      s->oversubscribe != (bool)w->oversubscribe)
+            FAIL("%s: %d %s map %d bind %d rank %d cpus %d ppr %d of %d", w->line, rc, error.text,
+                 (int)s->map_by, (int)s->bind_to, (int)s->rank_by, s->cpus_per_rank, s->ppr,
+                 (int)s->ppr_of);
+        done();
+    }
+}
+
+TEST(nolocal_leaves_the_other_hosts)
+{
+    CHECK_INT(parse("mpirun -H localhost:2,far:3 -nolocal -np 1 ./a"), 0);
+    CHECK_INT(got.spec.hosts->count, 1);
+    CHECK_STR(got.spec.hosts->at[0].name, "far");
+    CHECK_INT(got.spec.hosts->at[0].slots, 3);
+    done();
+}
+
+TEST(parameters_of_open_mpi_are_variables_and_words_for_its_mpirun)
+{
+    CHECK_INT(parse("mpirun --mca pml ob1 --prefix /opt/x -mca btl ^openib -np 1 ./a"), 0);
+    CHECK_STR(got.spec.env[0], "OMPI_MCA_pml=ob1");
+    CHECK_STR(got.spec.env[1], "OMPI_MCA_btl=^openib");
+    static const char *const want[] = {"--mca", "pml",     "ob1",      "--mca",
+                                       "btl",   "^openib", "--prefix", "/opt/x"};
+    CHECK_INT(strv_len(got.spec.engine_args), COUNT_OF(want));
+    for (size_t i = 0; i < COUNT_OF(want); i++)
+        CHECK_STR(got.spec.engine_args[i], want[i]);
+    done();
+}
+
+TEST(variables_are_passed_by_name_list_and_beginning)
+{
+    setenv("NAME_A", "1", 1);
+    setenv("NAME_B", "2", 1);
+    CHECK_INT(parse("mpirun -np 1 -x NAME_A,NAME_B -x C=1,2 -x NAME_* -x UNSET -genv D 4 ./a"), 0);
+    CHECK_STR(got.env[0], "NAME_A");
+    CHECK_STR(got.env[1], "NAME_B");
+    CHECK_STR(got.env[2], "C=1,2");
+    CHECK_INT(strv_len(got.env), 7);
+    CHECK_STR(got.env[6], "D=4");
+    CHECK_INT(strv_len(got.warnings), 1);
+    CHECK(strstr(got.warnings[0], "UNSET"));
+    done();
+    CHECK_INT(parse("mpirun -np 1 -genv A=1 2 ./a"), -EINVAL);
+    done();
+}
+
+TEST(output_is_marked_and_shown_as_asked)
+{
+    static const struct {
+        const char *line;
+        enum console_tag tag;
+    } tags[] = {{"-np 1", CONSOLE_TAG_AUTO},
+                {"--tag-output", CONSOLE_TAG_MPIRUN},
+                {"-l", CONSOLE_TAG_RANK},
+                {"--tag none", CONSOLE_TAG_NONE},
+                {"--output tag", CONSOLE_TAG_MPIRUN},
+                {"--tag host", CONSOLE_TAG_HOST}};
+    for (size_t i = 0; i < COUNT_OF(tags); i++) {
+        char line[100];
+        snprintf(line, sizeof line, "mpirun %s ./a", tags[i].line);
+        CHECK_INT(parse(line), 0);
+        CHECK_INT(got.style.tag, tags[i].tag);
+        CHECK(!got.show);
+        done();
+    }
+    CHECK_INT(parse("mpirun --output timestamp,merge,dir=/x --show 0,3-5 ./a"), 0);
+    CHECK(got.style.timestamp && got.style.merge);
+    CHECK_STR(got.spec.output_dir, "/x");
+    CHECK(hwloc_bitmap_isset(got.show, 4) && !hwloc_bitmap_isset(got.show, 1));
+    done();
+    CHECK_INT(parse("mpirun --output-filename d:nojobid,nocopy ./a"), 0);
+    CHECK_STR(got.spec.output_dir, "d");
+    CHECK(got.show && hwloc_bitmap_iszero(got.show));
+    done();
+    CHECK_INT(parse("mpirun --show failed ./a"), 0);
+    CHECK(got.show && hwloc_bitmap_iszero(got.show));
+    done();
+}
+
+TEST(times_restarts_and_stdin_have_their_fields)
+{
+    CHECK_INT(parse("mpirun --start-timeout 2.5 --hang-timeout 60 --max-restarts 3 --events f "
+                    "--grace 0 --stdin 3 --engine slurm -np 4 ./a"),
+              0);
+    CHECK_INT(got.spec.start_timeout_ms, 2500);
+    CHECK(got.hang_timeout_s == 60);
+    CHECK_INT(got.spec.max_restarts, 3);
+    CHECK_STR(got.events_file, "f");
+    CHECK_INT(got.spec.grace_ms, 1);
+    CHECK_INT(got.spec.stdin_rank, 3);
+    CHECK_INT(got.spec.engine, PLAN_ENGINE_SLURM);
+    done();
+    static const char *const wrong[] = {"--start-timeout -1",
+                                        "--hang-timeout 1e9",
+                                        "--max-restarts -1",
+                                        "--stdin -1",
+                                        "-np 0",
+                                        "-np -2"};
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        char line[100];
+        snprintf(line, sizeof line, "mpirun %s ./a", wrong[i]);
+        CHECK(parse(line) < 0 && *error.text);
+        done();
+    }
+}
+
+TEST(programs_behind_a_colon_add_their_ranks)
+{
+    CHECK_INT(parse("mpirun -np 1 ./a 1 : -np 2 -x A=1 ./b.py : -np 3 ./c : "), -EINVAL);
+    done();
+    CHECK_INT(parse("mpirun -np 1 ./a 1 : -np 2 -x A=1 ./b.py : -n 3 ./c"), 0);
+    CHECK_INT(got.spec.ranks, 6);
+    CHECK_INT(strv_len(got.spec.argv), 2);
+    CHECK_INT(got.spec.app_count, 2);
+    CHECK_STR(got.spec.apps[0].argv[0], "python3");
+    CHECK_STR(got.spec.apps[0].env[0], "A=1");
+    CHECK_INT(got.spec.apps[1].ranks, 3);
+    done();
+    CHECK_INT(parse("mpirun -np 1 -- ./a : -np 2"), 0);
+    CHECK_INT(strv_len(got.spec.argv), 4);
+    done();
+}
+
+TEST(options_without_meaning_and_refused_ones_are_told_apart)
+{
+    CHECK_INT(parse("mpirun --xml -novm --report-uri f -np 1 ./a"), 0);
+    CHECK_INT(strv_len(got.ignored), 4);
+    done();
+    CHECK_INT(parse("mpirun -np 1 -rf file ./a"), -EINVAL);
+    CHECK_STR(error.text, "option '-rf' is not taken");
+    CHECK(*error.hint);
+    done();
+    static const char *const refused[] = {"rankfile f", "cpu-set 0",         "cpu-list 0",
+                                          "xterm 0",    "debugger x",        "debug",
+                                          "tv",         "configfile f",      "genvnone",
+                                          "envnone",    "genvexcl A",        "envexcl A",
+                                          "gtool x",    "membind x",         "gpus-per-proc 1",
+                                          "with-ft",    "outfile-pattern x", "errfile-pattern x"};
+    for (size_t i = 0; i < COUNT_OF(refused); i++) {
+        char line[100];
+        snprintf(line, sizeof line, "mpirun -np 1 --%s ./a", refused[i]);
+        if (parse(line) == 0 || !*error.hint)
+            FAIL("%s: no way out", refused[i]);
+        done();
+    }
+}

@@ -1,0 +1,97 @@
+/* test_ending - what the scheduler is told of a job's end. */
+#include "hpo/worker/run_result.h"
+
+#include "tests/unit/test.h"
+
+static const char *said(struct job_end end, bool preempted)
+{
+    static char text[2048];
+    json_t *j = ending_json(&end, preempted);
+    size_t len = json_dumpb(j, text, sizeof text - 1, JSON_COMPACT);
+    text[len] = 0;
+    json_decref(j);
+    return text;
+}
+
+TEST(a_good_end_has_no_error)
+{
+    CHECK_STR(said((struct job_end){.first_failed = -1, .seconds = 1.5}, false),
+              "{\"status\":0,\"signal\":0,\"oom\":false,\"seconds\":1.5,\"stopped\":false}");
+}
+
+TEST(a_failure_names_its_cause_and_the_last_line)
+{
+    struct job_end end = {.status = 3, .first_failed = 0, .first = {.status = 3}, .seconds = 0.5};
+    end.last_lines = (const char *[]){"Traceback", "ValueError: no", "  ", NULL};
+    CHECK_STR(said(end, false),
+              "{\"status\":3,\"signal\":0,\"oom\":false,\"seconds\":0.5,\"stopped\":false,"
+              "\"error\":\"exit status 3: ValueError: no\"}");
+    end.first = (struct rank_end){.rank = 2, .status = -1, .signal = 11};
+    end.status = 139;
+    end.last_lines = NULL;
+    CHECK_STR(said(end, true),
+              "{\"status\":-1,\"signal\":11,\"oom\":false,\"seconds\":0.5,\"stopped\":false,"
+              "\"error\":\"rank 2: signal 11 (Segmentation fault)\","
+              "\"preempted\":true}");
+}
+
+TEST(a_program_that_cannot_be_executed_says_why)
+{
+    struct job_end end = {.status = 127, .first_failed = 0, .first = {.status = -1}};
+    strcpy(end.first.start_error, "exec ./train: no such file or directory");
+    CHECK_HAS(said(end, false), "\"error\":\"exec ./train: no such file or directory\"");
+    CHECK_HAS(said(end, false), "\"status\":127");
+}
+
+TEST(a_job_that_was_told_to_stop_says_so)
+{
+    struct job_end end = {.first_failed = -1, .stopped = true};
+    CHECK_HAS(said(end, false), "\"stopped\":true");
+    json_t *j = ending_unstarted(NULL, true);
+    CHECK(json_is_true(json_object_get(j, "stopped")));
+    CHECK(json_is_true(json_object_get(j, "preempted")));
+    CHECK(json_is_true(json_object_get(j, "unstarted")));
+    json_decref(j);
+    j = ending_unstarted("disk full", false);
+    CHECK(json_is_false(json_object_get(j, "stopped")));
+    CHECK_STR(json_string_value(json_object_get(j, "error")), "disk full");
+    json_decref(j);
+}
+
+TEST(memory_that_was_spent_is_recognised)
+{
+    struct job_end end = {.status = 1, .first_failed = 0, .first = {.status = 1}};
+    end.last_lines = (const char *[]){
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "x", NULL};
+    CHECK_HAS(said(end, false), "\"oom\":true");
+    end.last_lines = NULL;
+    CHECK_HAS(said(end, false), "\"oom\":false");
+    end.first.oom_killed = true;
+    CHECK_HAS(said(end, false), "\"oom\":true");
+    CHECK_HAS(said(end, false), "out of memory");
+    /* What a job that ended well has printed is its own affair. */
+    end = (struct job_end){.first_failed = -1};
+    end.last_lines = (const char *[]){"MemoryError", NULL};
+    CHECK_HAS(said(end, false), "\"oom\":false");
+}
+
+TEST(text_that_is_no_utf8_is_made_so_and_cut_between_characters)
+{
+    const struct {
+        const char *in, *out;
+        size_t max;
+    } cases[] = {
+        {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f", 20},
+        {"a\xff\xc3\xbc"
+         "b",
+         "a???b", 20},
+        {"\xc3\xbc\xc3\xbc", "\xc3\xbc", 3},
+        {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80", 4},
+        {"cut \xf0\x9f\x98", "cut ???", 20},
+        {"", "", 5},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        AUTO(free) char *got = ending_utf8(cases[i].in, cases[i].max);
+        CHECK_STR(got, cases[i].out);
+    }
+}

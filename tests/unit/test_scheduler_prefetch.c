@@ -1,0 +1,138 @@
+/* test_sched_ahead - trials that are made before there is a place for them. */
+#include "tests/unit/kit_scheduler.h"
+
+#define BAYES(cap)                                                            \
+    "method: bayes\nprogram: t.py\nrun_cap: " #cap "\nmetric: {name: loss}\n" \
+    "parameters: {x: {min: 0.0, max: 1.0}, y: {min: 0.0, max: 1.0}}\n"
+
+static void ahead(void)
+{
+    if (sched_wants_ahead(s))
+        step(SCHED_EV_AHEAD, NULL, 0, NULL);
+}
+
+/* The loss of the lease's trial is what its parameters say; it ran for `seconds`. */
+static void end(int64_t lease, int trial, double seconds)
+{
+    AUTO(json) json_t *t = sched_trial_json(s, trial);
+    double x = 0, y = 0;
+    json_as_number(&x, json_object_get(json_object_get(t, "params"), "x"));
+    json_as_number(&y, json_object_get(json_object_get(t, "params"), "y"));
+    AUTO(free) char *said = xasprintf("{\"loss\":%.17g}", (x - 0.3) * (x - 0.3) + y);
+    AUTO(free) char *how = xasprintf("{\"status\":0,\"seconds\":%g}", seconds);
+    ahead();
+    report(lease, said);
+    ahead();
+    done(lease, how);
+}
+
+static void restart(int64_t first, bool before_ahead)
+{
+    if (!before_ahead)
+        ahead();
+    crash();
+    ahead();
+    AUTO(free)
+    char *running = xasprintf("{\"places\":4,\"running\":[%d,%d,%d,%d]}", (int)first,
+                              (int)first + 1, (int)first + 2, (int)first + 3);
+    hello("a", running);
+}
+
+/* 16 trials of 1 ms on four places, which end in order; restarts: 0: none; 1: after each end,
+ * before what is then made ahead; 2: after that. Their parameters. */
+static json_t *search(int restarts)
+{
+    start_with(BAYES(16));
+    now = 1000;
+    hello("a", "{\"places\":4}");
+    for (int i = 0; i < 12; i++) {
+        end(i + 1, i, 0.001);
+        if (i < 11 && restarts > 0)
+            restart(i + 2, restarts == 1);
+    }
+    json_t *all = json_array();
+    for (int i = 0; i < sched_trial_count(s); i++) {
+        AUTO(json) json_t *t = sched_trial_json(s, i);
+        json_array_append(all, json_object_get(t, "params"));
+    }
+    return all;
+}
+
+TEST(what_is_suggested_ahead_is_the_same_with_a_restart_after_each_end_before_or_after_it)
+{
+    AUTO(json) json_t *plain = search(0);
+    AUTO(json) json_t *before = search(1);
+    AUTO(json) json_t *after = search(2);
+    CHECK_INT((int)json_array_size(plain), 16);
+    CHECK(json_equal(plain, before));
+    CHECK(json_equal(plain, after));
+}
+
+TEST(one_trial_waits_once_an_end_has_told_that_trials_are_short)
+{
+    start_with(BAYES(9));
+    hello("a", "{\"places\":4}");
+    CHECK(!sched_wants_ahead(s)); /* nothing has ended */
+    end(1, 0, 0.001);
+    CHECK(sched_wants_ahead(s));
+    step(SCHED_EV_AHEAD, NULL, 0, NULL);
+    CHECK_HAS(gave(), "CREATED 5/0");
+    CHECK_STR(state_of(5), "waiting");
+    CHECK(!sched_wants_ahead(s));
+    step(SCHED_EV_AHEAD, NULL, 0, NULL);
+    CHECK_STR(gave(), "|");
+    end(2, 1, 0.001);
+    CHECK_HAS(gave(), "| RUN a 5/6;"); /* nothing is made before it */
+    CHECK(!strstr(gave(), "CREATED"));
+}
+
+TEST(nothing_is_made_ahead_where_trials_take_long_or_suggestions_do_not)
+{
+    start_with(BAYES(9));
+    hello("a", "{\"places\":4}");
+    end(1, 0, 3600);
+    CHECK(!sched_wants_ahead(s));
+    start_with(RANDOM);
+    hello("a", "{\"places\":4}");
+    end(1, 0, 0.001);
+    CHECK(!sched_wants_ahead(s));
+}
+
+TEST(nothing_is_made_ahead_where_few_trials_run_at_once)
+{
+    start_with(BAYES(9));
+    hello("a", "{\"places\":3}");
+    end(1, 0, 0.001);
+    CHECK(!sched_wants_ahead(s));
+    hello("b", "{\"places\":1}");
+    CHECK(sched_wants_ahead(s));
+}
+
+TEST(no_more_trials_are_made_ahead_than_there_are_to_be)
+{
+    start_with(BAYES(5));
+    hello("a", "{\"places\":4}");
+    end(1, 0, 0.001);
+    CHECK_INT(sched_trial_count(s), 5);
+    CHECK(!sched_wants_ahead(s));
+    for (int i = 1; i < 5; i++)
+        end(i + 1, i, 0.001);
+    CHECK_HAS(gave(), "END - -1/0 run_cap is reached;");
+}
+
+TEST(a_trial_that_was_made_ahead_is_cancelled_when_the_search_closes)
+{
+    start_with("method: bayes\nprogram: t.py\nmetric: {name: loss, target: 0}\n"
+               "parameters: {x: {min: 0.0, max: 1.0}}\n");
+    hello("a", "{\"places\":4}");
+    report(1, "{\"loss\":3}");
+    done(1, "{\"status\":0,\"seconds\":0.001}");
+    ahead();
+    CHECK_STR(state_of(5), "waiting");
+    report(2, "{\"loss\":-1}");
+    CHECK(!sched_wants_ahead(s));
+    for (int lease = 2; lease <= 5; lease++)
+        done(lease, "{\"status\":0}");
+    CHECK_STR(state_of(5), "cancelled");
+    CHECK(sched_over(s));
+}

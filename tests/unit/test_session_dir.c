@@ -1,0 +1,128 @@
+/* workdir: ours alone, gone when we are, and whoever was killed is cleaned up after. */
+#include "launcher/node/session_dir.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "tests/unit/test.h"
+
+static char tmp[64];
+
+static void own_tmp(void)
+{
+    snprintf(tmp, sizeof tmp, "/tmp/drover-test-XXXXXX");
+    CHECK(mkdtemp(tmp));
+    setenv("TMPDIR", tmp, 1);
+}
+
+static void remove_tmp(void)
+{
+    AUTO(free) char *command = xasprintf("rm -r '%s'", tmp);
+    CHECK_INT(system(command), 0);
+}
+
+static void put_something(const char *dir)
+{
+    AUTO(free) char *sub = xasprintf("%s/sub", dir);
+    AUTO(free) char *file = xasprintf("%s/file", sub);
+    CHECK_INT(mkdir(sub, 0700), 0);
+    AUTO(file) FILE *f = fopen(file, "w");
+    CHECK(f != NULL);
+}
+
+TEST(it_is_ours_alone_and_goes_with_all_that_is_in_it)
+{
+    own_tmp();
+    struct workdir *w = NULL;
+    CHECK_INT(workdir_open(&w, NULL), 0);
+    AUTO(free) char *path = xstrdup(workdir_path(w));
+    struct stat st;
+    CHECK(stat(path, &st) == 0 && (st.st_mode & 0777) == 0700);
+    put_something(path);
+    workdir_close(w);
+    CHECK(stat(path, &st) < 0 && errno == ENOENT);
+    remove_tmp();
+}
+
+TEST(what_a_killed_process_has_left_is_removed_by_the_next_and_the_livings_is_not)
+{
+    own_tmp();
+    AUTO(workdir) struct workdir *living = NULL;
+    CHECK_INT(workdir_open(&living, NULL), 0);
+    int told[2];
+    CHECK(pipe(told) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct workdir *w = NULL;
+        if (workdir_open(&w, NULL) < 0)
+            _exit(1);
+        put_something(workdir_path(w));
+        (void)!write(told[1], workdir_path(w), strlen(workdir_path(w)));
+        raise(SIGKILL);
+    }
+    char path[256] = "";
+    CHECK(read(told[0], path, 200) > 0);
+    CHECK_INT(waitpid(pid, NULL, 0), pid);
+    struct stat st;
+    CHECK_INT(stat(path, &st), 0);
+    struct workdir *next = NULL;
+    CHECK_INT(workdir_open(&next, NULL), 0);
+    CHECK(stat(path, &st) < 0 && errno == ENOENT);
+    CHECK_INT(stat(workdir_path(living), &st), 0);
+    workdir_close(next);
+    workdir_close(TAKE(living));
+    remove_tmp();
+}
+
+/* A file as Open MPI names it for the job. */
+static char *put_segment(const char *name)
+{
+    char *path = xasprintf("%s/%s", tmp, name);
+    AUTO(file) FILE *f = fopen(path, "w");
+    CHECK(f != NULL);
+    return path;
+}
+
+TEST(a_jobs_shared_memory_goes_at_its_end_or_with_the_directory)
+{
+    own_tmp();
+    struct workdir *w = NULL;
+    CHECK_INT(workdir_open(&w, NULL), 0);
+    workdir_job_begins(w, "drover-9179-1edf0c7b", tmp);
+    workdir_job_begins(w, "job-a", tmp);
+    workdir_job_begins(w, "not-there", "/nowhere");
+    AUTO(free) char *first = put_segment("vader_segment.vm.0.cb7728b0.0");
+    AUTO(free) char *second = put_segment("vader_segment.vm.0.a59646e6.0");
+    AUTO(free) char *strangers = put_segment("vader_segment.vm.0.a59646e7.0");
+    workdir_job_ends(w, "drover-9179-1edf0c7b");
+    CHECK(access(first, F_OK) < 0);
+    CHECK_INT(access(second, F_OK), 0);
+    workdir_close(w);
+    CHECK(access(second, F_OK) < 0);
+    CHECK_INT(access(strangers, F_OK), 0);
+    remove_tmp();
+}
+
+TEST(a_place_that_others_can_reach_is_refused)
+{
+    own_tmp();
+    AUTO(free) char *parent = xasprintf("%s/drover-%u", tmp, (unsigned)geteuid());
+    CHECK_INT(mkdir(parent, 0700), 0);
+    CHECK_INT(chmod(parent, 0755), 0);
+    struct err e = {0};
+    struct workdir *w = NULL;
+    CHECK_INT(workdir_open(&w, &e), -EPERM);
+    CHECK_HAS(e.text, parent);
+    CHECK_HAS(e.hint, "TMPDIR");
+    remove_tmp();
+}
+
+TEST(a_place_that_is_not_there_is_an_error_that_names_it)
+{
+    own_tmp();
+    remove_tmp();
+    struct err e = {0};
+    struct workdir *w = NULL;
+    CHECK_INT(workdir_open(&w, &e), -ENOENT);
+    CHECK_HAS(e.text, tmp);
+}

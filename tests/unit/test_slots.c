@@ -1,0 +1,115 @@
+/* test_places - which place a trial gets, and what strangers take away. */
+#include "hpo/worker/slots.h"
+
+#include "tests/unit/test.h"
+
+/* A node of 8 cores with so many GPUs, cut for trials that need `gpus` each. */
+static struct places *cut(int gpus_there, double gpus)
+{
+    char dir[64], xml[96], list[96], command[96];
+    snprintf(dir, sizeof dir, "/tmp/test_places.XXXXXX");
+    CHECK(mkdtemp(dir) != NULL);
+    snprintf(xml, sizeof xml, "%s/node.xml", dir);
+    snprintf(list, sizeof list, "%s/node.gpus.json", dir);
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    hwloc_topology_t h;
+    hwloc_topology_init(&h);
+    CHECK_INT(hwloc_topology_set_synthetic(h, "core:8 pu:1"), 0);
+    hwloc_topology_load(h);
+    CHECK_INT(hwloc_topology_export_xml(h, xml, 0), 0);
+    hwloc_topology_destroy(h);
+    FILE *f = fopen(list, "w");
+    for (int i = 0; i < gpus_there; i++)
+        fprintf(f,
+                "%s{\"index\":%d,\"uuid\":\"GPU-%d\",\"name\":\"x\",\"bus_id\":\"0000:%02d:00.0\"}",
+                i ? "," : "[", i, i, i + 1);
+    fputs(gpus_there ? "]\n" : "[]\n", f);
+    fclose(f);
+    AUTO(topo) struct topo *t = NULL;
+    struct places *p = NULL;
+    struct err e = {0};
+    const struct share_want want = {.need = {.ranks = 1, .gpus = gpus}};
+    if (topo_load_file(&t, xml, &e) < 0 || places_new(&p, t, &want, &e) < 0)
+        FAIL("%s", e.text);
+    CHECK_INT(system(command), 0);
+    return p;
+}
+
+static const int who[16]; /* their addresses stand for trials */
+
+static const char *take(struct places *p, int i)
+{
+    const struct share *s = places_take(p, &who[i]);
+    return s ? s->gpus : "none";
+}
+
+TEST(trials_go_where_the_fewest_are)
+{
+    AUTO(places) struct places *p = cut(2, 0.34); /* two on each */
+    CHECK_INT(places_usable(p), 4);
+    CHECK_STR(take(p, 0), "GPU-0");
+    CHECK_STR(take(p, 1), "GPU-1");
+    CHECK_STR(take(p, 2), "GPU-0");
+    places_give_back(p, &who[1], 0);
+    CHECK_STR(take(p, 3), "GPU-1");
+    CHECK_STR(take(p, 4), "GPU-1");
+    CHECK_STR(take(p, 5), "none");
+    places_give_back(p, &who[5], 0); /* has none */
+    CHECK_STR(take(p, 5), "none");
+}
+
+TEST(a_node_without_gpus_has_its_places_too)
+{
+    AUTO(places) struct places *p = cut(0, 0);
+    CHECK(!places_have_gpus(p));
+    for (int i = 0; i < 8; i++)
+        CHECK(places_take(p, &who[i]));
+    CHECK(!places_take(p, &who[8]));
+    CHECK(!places_strangers(p, NULL, 0, 0));
+    CHECK_INT(places_usable(p), 8);
+}
+
+TEST(a_strangers_gpu_is_left_out_and_taken_up_again)
+{
+    AUTO(places) struct places *p = cut(3, 1);
+    const struct stranger bob[] = {{"GPU-1", true, "process 4711 of bob (train)"},
+                                   {"GPU-9", true, "not ours"}};
+    AUTO(free) char *said = places_strangers(p, bob, 2, 100);
+    CHECK_STR(said, "GPU-1 is left out: process 4711 of bob (train)");
+    CHECK_INT(places_usable(p), 2);
+    CHECK(!places_strangers(p, bob, 2, 200)); /* once */
+    CHECK_STR(take(p, 0), "GPU-0");
+    CHECK_STR(take(p, 1), "GPU-2");
+    CHECK_STR(take(p, 2), "none");
+    AUTO(free) char *again = places_strangers(p, NULL, 0, 300);
+    CHECK_STR(again, "GPU-1 is taken up again");
+    CHECK_STR(take(p, 2), "GPU-1");
+}
+
+TEST(a_trial_that_runs_stays_beside_a_stranger_and_the_next_does_not_come)
+{
+    AUTO(places) struct places *p = cut(1, 1);
+    const struct stranger bob = {"GPU-0", true, "process 1"};
+    CHECK_STR(take(p, 0), "GPU-0");
+    AUTO(free) char *said = places_strangers(p, &bob, 1, 0);
+    CHECK(said);
+    CHECK_INT(places_usable(p), 1);
+    places_give_back(p, &who[0], 5);
+    CHECK_INT(places_usable(p), 0);
+    CHECK_STR(take(p, 0), "none");
+}
+
+TEST(memory_in_use_is_a_strangers_only_where_no_trial_of_ours_could_have_it)
+{
+    AUTO(places) struct places *p = cut(2, 0.5);
+    const struct stranger some = {"GPU-0", false, "3 GiB of its memory are in use"};
+    CHECK_STR(take(p, 0), "GPU-0");
+    CHECK(!places_strangers(p, &some, 1, 100));
+    places_give_back(p, &who[0], 150);
+    CHECK(!places_strangers(p, &some, 1, 149)); /* it ran when the driver was asked */
+    CHECK(!places_strangers(p, &some, 1, 150));
+    AUTO(free) char *said = places_strangers(p, &some, 1, 151);
+    CHECK_STR(said, "GPU-0 is left out: 3 GiB of its memory are in use");
+    CHECK_INT(places_usable(p), 2);
+    CHECK_STR(take(p, 0), "GPU-1");
+}

@@ -1,0 +1,175 @@
+#include "hpo/samplers/sweep_analysis.h"
+
+#include <math.h>
+
+#include "common/json.h"
+#include "common/rng.h"
+#include "hpo/space/space.h"
+#include "tests/unit/test.h"
+
+enum { MAX = 400 };
+
+static struct trial *trials[MAX];
+static struct trial_view view = {(const struct trial *const *)trials, 0};
+
+static struct space *space(const char *json)
+{
+    AUTO(json) json_t *v = json_loads(json, 0, NULL);
+    struct node n = node_of_json(v);
+    struct space *s = NULL;
+    AUTO(strv) char **notices = NULL;
+    struct err e = {0};
+    if (space_read_list(&s, &n, &notices, &e) < 0)
+        FAIL("%s", e.text);
+    return s;
+}
+
+static struct trial *add(json_t *params, enum trial_state state, const char *values)
+{
+    struct trial *t = trials[view.count] = trial_new((int)view.count, params, 0);
+    AUTO(json) json_t *v = json_loads(values, 0, NULL);
+    t->lease = 1;
+    trial_report(t, 1, v, "loss", false);
+    t->state = state;
+    view.count++;
+    return t;
+}
+
+static void clear(void)
+{
+    while (view.count > 0)
+        trial_free(trials[--view.count]);
+}
+
+static const struct sampler_goal loss = {.metric = "loss"};
+static const struct sampler_goal accuracy = {.metric = "loss", .maximize = true};
+
+static const char model[] =
+    "[{\"name\":\"kind\",\"type\":\"cat\",\"choices\":[\"a\",\"b\",\"c\"]},"
+    "{\"name\":\"lr\",\"type\":\"float\",\"low\":1e-5,\"high\":1,\"log\":true},"
+    "{\"name\":\"width\",\"type\":\"int\",\"low\":1,\"high\":8},"
+    "{\"name\":\"beta\",\"type\":\"float\",\"low\":0,\"high\":1,"
+    "\"when\":{\"param\":\"kind\",\"in\":[\"b\"]}}]";
+
+/* `n` random trials of it, done, whose loss is that of the learning rate and, where kind is b,
+ * somewhat of beta. */
+static void fill(const struct space *sp, int n)
+{
+    struct rng r;
+    rng_seed(&r, 4, 0);
+    for (int i = 0; i < n; i++) {
+        double u[4];
+        for (int k = 0; k < 4; k++)
+            u[k] = rng_unit(&r);
+        AUTO(json) json_t *p = space_sample(sp, u);
+        const json_t *beta = json_object_get(p, "beta");
+        double y = pow(log10(json_number_value(json_object_get(p, "lr"))) + 3, 2) +
+                   (beta ? 0.3 * json_number_value(beta) : 0);
+        AUTO(free) char *values = xasprintf("{\"loss\":%.17g}", y);
+        add(p, i % 5 == 0 ? TRIAL_PRUNED : TRIAL_DONE, values);
+    }
+}
+
+TEST(importances_are_named_add_up_to_one_and_come_largest_first)
+{
+    AUTO(space) struct space *sp = space(model);
+    fill(sp, MAX);
+    AUTO(json) json_t *j = insight_importance(sp, &loss, &view);
+    CHECK_INT(json_object_size(j), 4);
+    const char *name;
+    json_t *v;
+    double sum = 0, last = 1;
+    json_object_foreach (j, name, v) {
+        CHECK(json_real_value(v) <= last);
+        last = json_real_value(v);
+        sum += last;
+    }
+    CHECK_NEAR(sum, 1, 1e-12);
+    CHECK_STR(json_object_iter_key(json_object_iter(j)), "lr");
+    CHECK(json_real_value(json_object_get(j, "lr")) > 0.8);
+    CHECK(json_real_value(json_object_get(j, "width")) < 0.1);
+    clear();
+}
+
+TEST(what_is_best_depends_on_the_goal)
+{
+    AUTO(space)
+    struct space *sp = space("[{\"name\":\"x\",\"type\":\"int\",\"low\":0,\"high\":9},"
+                             "{\"name\":\"y\",\"type\":\"int\",\"low\":0,\"high\":9}]");
+    for (int i = 0; i < 100; i++) {
+        int x = i / 10, y = i % 10;
+        AUTO(json) json_t *p = json_pack("{s:i,s:i}", "x", x, "y", y);
+        /* small values are those of a small x, large ones those of a large y */
+        AUTO(free) char *values = xasprintf("{\"loss\":%d}", x < 2 ? x : y > 7 ? 90 + y : 50);
+        add(p, TRIAL_DONE, values);
+    }
+    AUTO(json) json_t *low = insight_importance(sp, &loss, &view);
+    AUTO(json) json_t *high = insight_importance(sp, &accuracy, &view);
+    CHECK(json_real_value(json_object_get(low, "x")) > 0.9);
+    CHECK(json_real_value(json_object_get(high, "y")) > 0.5);
+    clear();
+}
+
+TEST(there_are_no_importances_before_ten_trials_that_count)
+{
+    AUTO(space) struct space *sp = space(model);
+    fill(sp, 12);
+    trials[1]->state = TRIAL_FAILED;
+    trials[2]->state = TRIAL_RUNNING; /* its value is not its last */
+    AUTO(json) json_t *ten = insight_importance(sp, &loss, &view);
+    CHECK(json_is_object(ten));
+    trials[3]->state = TRIAL_OOM;
+    AUTO(json) json_t *nine = insight_importance(sp, &loss, &view);
+    CHECK(json_is_null(nine));
+    clear();
+    AUTO(json) json_t *none = insight_importance(sp, &loss, &view);
+    CHECK(json_is_null(none));
+}
+
+TEST(where_all_values_are_equal_nothing_decides)
+{
+    AUTO(space)
+    struct space *sp = space("[{\"name\":\"x\",\"type\":\"int\",\"low\":0,\"high\":99}]");
+    for (int i = 0; i < 20; i++) {
+        AUTO(json) json_t *p = json_pack("{s:i}", "x", i);
+        add(p, TRIAL_DONE, "{\"loss\":1}");
+    }
+    AUTO(json) json_t *j = insight_importance(sp, &loss, &view);
+    AUTO(free) char *text = json_line(j);
+    CHECK_STR(text, "{\"x\":0.0}");
+    clear();
+}
+
+TEST(parameters_that_the_space_does_not_have_do_not_count)
+{
+    AUTO(space)
+    struct space *sp = space("[{\"name\":\"x\",\"type\":\"int\",\"low\":0,\"high\":99}]");
+    for (int i = 0; i < 20; i++) {
+        AUTO(json) json_t *p = json_pack("{s:i}", i < 11 ? "x" : "z", i);
+        AUTO(free) char *values = xasprintf("{\"loss\":%d}", i);
+        add(p, TRIAL_DONE, values);
+    }
+    AUTO(json) json_t *j = insight_importance(sp, &loss, &view);
+    CHECK_NEAR(json_real_value(json_object_get(j, "x")), 1, 0);
+    clear();
+}
+
+TEST(the_front_has_those_that_none_is_better_than_in_all_goals)
+{
+    static const struct sampler_goal goals[] = {{.metric = "loss"},
+                                                {.metric = "accuracy", .maximize = true}};
+    AUTO(json) json_t *p = json_object();
+    add(p, TRIAL_DONE, "{\"loss\":3,\"accuracy\":0.9}");
+    add(p, TRIAL_FAILED, "{\"loss\":0,\"accuracy\":1}");
+    add(p, TRIAL_DONE, "{\"loss\":2,\"accuracy\":0.8}");
+    add(p, TRIAL_RUNNING, "{\"loss\":1,\"accuracy\":0.5}");
+    add(p, TRIAL_PRUNED, "{\"loss\":2.5,\"accuracy\":0.8}");
+    add(p, TRIAL_DONE, "{\"loss\":0.5}");
+    add(p, TRIAL_DONE, "{\"loss\":3,\"accuracy\":0.9}");
+    AUTO(json) json_t *front = insight_front(goals, 2, &view);
+    AUTO(free) char *text = json_line(front);
+    CHECK_STR(text, "[3,2,0,6]");
+    clear();
+    AUTO(json) json_t *none = insight_front(goals, 2, &view);
+    CHECK_INT(json_array_size(none), 0);
+}

@@ -1,0 +1,119 @@
+/* quickack: a connection over TCP that answers is one whose acknowledgements the kernel delays,
+ * until it is told again. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "launcher/pmi/interpose/tcp_quickack.h"
+#include "tests/unit/test.h"
+
+static int make_pair(int *client)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof at;
+    AUTO(fd) int listener = socket(AF_INET, SOCK_STREAM, 0);
+    *client = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_INT(bind(listener, (struct sockaddr *)&at, len), 0);
+    CHECK_INT(listen(listener, 1), 0);
+    CHECK_INT(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+    CHECK_INT(connect(*client, (struct sockaddr *)&at, len), 0);
+    return accept(listener, NULL, NULL);
+}
+
+static int is_quick(int fd)
+{
+    int value = -1;
+    socklen_t len = sizeof value;
+    CHECK_INT(getsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &value, &len), 0);
+    return value;
+}
+
+/* Questions and answers, until the kernel takes it for a conversation. */
+static void converse(int server, int client)
+{
+    char c = 'x';
+    for (int i = 0; i < 1000 && is_quick(server); i++) {
+        CHECK_INT(write(client, &c, 1), 1);
+        CHECK_INT(read(server, &c, 1), 1);
+        CHECK_INT(write(server, &c, 1), 1);
+        CHECK_INT(read(client, &c, 1), 1);
+    }
+    CHECK_INT(is_quick(server), 0);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    quickack_free((struct quickack *)h);
+}
+
+/* Keeps the loop busy until all is told, for ten seconds at most. */
+struct look {
+    const int *fds;
+    int n, looks;
+    bool all;
+};
+
+static void on_look(uv_timer_t *t)
+{
+    struct look *l = t->data;
+    l->all = true;
+    for (int i = 0; i < l->n; i++)
+        l->all = l->all && is_quick(l->fds[i]);
+    if (l->all || ++l->looks == 1000)
+        uv_timer_stop(t);
+}
+
+static bool all_become_quick(uv_loop_t *loop, const int *fds, int n)
+{
+    uv_timer_t look;
+    struct look l = {fds, n, 0, false};
+    uv_timer_init(loop, &look);
+    look.data = &l;
+    uv_timer_start(&look, on_look, 1, 10);
+    uv_run(loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&look, NULL);
+    uv_run(loop, UV_RUN_DEFAULT);
+    return l.all;
+}
+
+TEST(connections_are_told_again_and_those_that_come_later_too)
+{
+    uv_loop_t loop;
+    struct quickack q;
+    int clients[2], servers[2];
+    uv_loop_init(&loop);
+    quickack_init(&q, &loop);
+    servers[0] = make_pair(&clients[0]);
+    converse(servers[0], clients[0]);
+    quickack_more(&q);
+    CHECK(all_become_quick(&loop, servers, 1));
+    servers[1] = make_pair(&clients[1]);
+    converse(servers[1], clients[1]);
+    quickack_more(&q);
+    CHECK(all_become_quick(&loop, servers, 2));
+    uv_close((uv_handle_t *)&q.timer, on_closed);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK_INT(uv_loop_close(&loop), 0);
+    for (int i = 0; i < 2; i++) {
+        close(clients[i]);
+        close(servers[i]);
+    }
+}
+
+TEST(its_timer_keeps_no_loop_alive_and_stops)
+{
+    uv_loop_t loop;
+    struct quickack q;
+    uv_loop_init(&loop);
+    quickack_init(&q, &loop);
+    quickack_more(&q);
+    CHECK_INT(uv_run(&loop, UV_RUN_DEFAULT), 0); /* at once */
+    CHECK(uv_is_active((uv_handle_t *)&q.timer));
+    q.left = 1;
+    uv_ref((uv_handle_t *)&q.timer);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK(!uv_is_active((uv_handle_t *)&q.timer));
+    uv_close((uv_handle_t *)&q.timer, on_closed);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK_INT(uv_loop_close(&loop), 0);
+}
