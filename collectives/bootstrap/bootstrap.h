@@ -4,10 +4,22 @@
 #ifndef DROVER_BOOTSTRAP_H
 #define DROVER_BOOTSTRAP_H
 
-#include "collectives/comm/backend.h"
+#include <stddef.h>
+#include <stdint.h>
+
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/client/rank_identity.h"
+
+/* The three functions of a round, as a table that plug-ins call. */
+struct backend_exchange {
+    void *arg;
+    int (*put)(void *arg, const char *key, const void *bytes, size_t len, struct err *e);
+    /* All ranks came here and see each other's puts. -ETIMEDOUT after `timeout_ms`. */
+    int (*fence)(void *arg, int64_t timeout_ms, struct err *e);
+    /* Exactly `len` bytes of what `rank` has put. */
+    int (*get)(void *arg, int rank, const char *key, void *out, size_t len, struct err *e);
+};
 
 struct exchange;
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collectives/bootstrap/bootstrap.h"
 #include "collectives/drover.h"
 #include "common/err.h"
 
@@ -45,16 +46,6 @@ struct backend_call {
     int root;                               /* or the other rank of a send or receive */
     const struct drover_parts *send, *recv; /* of an all_to_all_v, in place of count */
     bool joined;                            /* begins together with the call before it */
-};
-
-/* How ranks tell each other a few bytes before they have a communicator (exchange.h). */
-struct backend_exchange {
-    void *arg;
-    int (*put)(void *arg, const char *key, const void *bytes, size_t len, struct err *e);
-    /* All ranks came here and see each other's puts. -ETIMEDOUT after `timeout_ms`. */
-    int (*fence)(void *arg, int64_t timeout_ms, struct err *e);
-    /* Exactly `len` bytes of what `rank` has put. */
-    int (*get)(void *arg, int rank, const char *key, void *out, size_t len, struct err *e);
 };
 
 /* For `stream`: one that the backend makes, and that nothing else is ordered on. */

@@ -15,6 +15,26 @@ const struct sampler_ops *sampler_of(enum spec_method m)
     return methods[m];
 }
 
+void sampler_task_of_spec(struct sampler_task *task, struct sampler_goal *goals,
+                          const struct spec *s)
+{
+    for (int i = 0; i < s->metric_count; i++)
+        goals[i] = (struct sampler_goal){.metric = s->metrics[i].name,
+                                         .maximize = s->metrics[i].maximize,
+                                         .last = s->value_last};
+    *task = (struct sampler_task){
+        .space = s->space,
+        .seed = s->seed,
+        .repeats = s->repeats,
+        .goals = goals,
+        .goal_count = (size_t)s->metric_count,
+        .stop = s->stop.type == SPEC_STOPPER_NONE ? NULL : &s->stop,
+        .budget = s->run_cap,
+        .batch = s->parallel,
+        .prior = s->prior,
+    };
+}
+
 struct sampler *sampler_new(const struct sampler_ops *ops, const struct sampler_task *task)
 {
     struct sampler *s = xzalloc(sizeof *s);

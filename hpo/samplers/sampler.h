@@ -79,6 +79,10 @@ extern const struct sampler_ops sampler_bayes;
 /* NULL: not built in. */
 const struct sampler_ops *sampler_of(enum spec_method m);
 
+/* The task of the sweep *s. Its objectives go to goals[SPEC_METRICS_MAX]. The task borrows both. */
+void sampler_task_of_spec(struct sampler_task *task, struct sampler_goal *goals,
+                          const struct spec *s);
+
 struct sampler *sampler_new(const struct sampler_ops *ops, const struct sampler_task *task);
 void sampler_free(struct sampler *s);
 AUTO_DEFINE(sampler, struct sampler *, sampler_free)

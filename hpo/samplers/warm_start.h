@@ -9,15 +9,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#include "common/err.h"
-#include "hpo/space/config_node.h"
 #include "hpo/spec/spec.h"
 #include "hpo/trial/trial.h"
-
-/* Reads what a person wrote, a list of {params, values}, or {params, value} where there is one
- * metric, and appends it to `into`. A node without a value: nothing. Needs the space and the
- * metrics of s. -EINVAL  at its place; `into` then has those before it */
-int prior_read(json_t *into, const struct spec *s, const struct node *list, struct err *e);
 
 struct prior_counts { /* of trials that are done */
     size_t done, taken;

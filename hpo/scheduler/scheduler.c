@@ -78,7 +78,7 @@ void sched_in_not_awaited(struct sched *s, struct worker *w)
 static struct sampler *make_sampler(struct sched *s)
 {
     struct sampler_task task;
-    spec_task(s->spec, &task, s->goals);
+    sampler_task_of_spec(&task, s->goals, s->spec);
     struct sampler *sampler = sampler_new(sampler_of(s->spec->method), &task);
     sampler_restore(sampler, s->learnt);
     return sampler;

@@ -12,7 +12,6 @@
 #include "common/opt.h"
 #include "common/strbuf.h"
 #include "common/yaml.h"
-#include "hpo/samplers/sampler.h"
 #include "hpo/space/config_node.h"
 #include "hpo/space/python_repr.h"
 #include "hpo/space/space.h"
@@ -294,25 +293,6 @@ int spec_read(struct spec **out, const struct yaml_doc *d, struct err *e)
         return -EINVAL;
     *out = TAKE(s);
     return 0;
-}
-
-void spec_task(const struct spec *s, struct sampler_task *task, struct sampler_goal *goals)
-{
-    for (int i = 0; i < s->metric_count; i++)
-        goals[i] = (struct sampler_goal){.metric = s->metrics[i].name,
-                                         .maximize = s->metrics[i].maximize,
-                                         .last = s->value_last};
-    *task = (struct sampler_task){
-        .space = s->space,
-        .seed = s->seed,
-        .repeats = s->repeats,
-        .goals = goals,
-        .goal_count = (size_t)s->metric_count,
-        .stop = s->stop.type == SPEC_STOPPER_NONE ? NULL : &s->stop,
-        .budget = s->run_cap,
-        .batch = s->parallel,
-        .prior = s->prior,
-    };
 }
 
 /* ---- and out again -----------------------------------------------------------------------------

@@ -14,9 +14,7 @@
 #include "hpo/spec/resources.h"
 
 struct yaml_doc;
-struct space;        /* hpo/search/space.h */
-struct sampler_task; /* hpo/samplers/sampler.h */
-struct sampler_goal;
+struct space;
 
 enum spec_method { SPEC_GRID, SPEC_RANDOM, SPEC_SOBOL, SPEC_BAYES, SPEC_METHODS };
 
@@ -104,10 +102,6 @@ AUTO_DEFINE(spec, struct spec *, spec_free)
 /* All that was read, with every default in place; for the dashboard and for comparing. New
  * reference. */
 json_t *spec_json(const struct spec *s);
-
-/* What the search is for. Its goals go to goals[SPEC_METRICS_MAX], which the task borrows, as it
- * does the spec. */
-void spec_task(const struct spec *s, struct sampler_task *task, struct sampler_goal *goals);
 
 const char *spec_method_name(enum spec_method m);
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "hpo/samplers/warm_start.h"
 #include "hpo/space/space.h"
+#include "hpo/spec/spec_prior.h"
 
 void spec_drover_defaults(struct spec *s)
 {
@@ -143,7 +143,7 @@ int spec_drover_read(struct spec *s, const struct node *n, struct err *e)
         read_rules(s, n, e) < 0)
         return -EINVAL;
     struct node prior = node_member(n, "prior");
-    return read_start(s, n, e) < 0 ? -EINVAL : prior_read(s->prior, s, &prior, e);
+    return read_start(s, n, e) < 0 ? -EINVAL : spec_prior_read(s->prior, s, &prior, e);
 }
 
 json_t *spec_drover_json(const struct spec *s)

@@ -167,7 +167,7 @@ json_t *view_importance(const struct view *v)
 {
     struct sampler_goal goals[SPEC_METRICS_MAX];
     struct sampler_task task;
-    spec_task(v->spec, &task, goals);
+    sampler_task_of_spec(&task, goals, v->spec);
     struct trial_view trials = sched_view(v->sched);
     return task.goal_count > 0 ? insight_importance(task.space, goals, &trials) : json_null();
 }
@@ -176,7 +176,7 @@ json_t *view_pareto(const struct view *v)
 {
     struct sampler_goal goals[SPEC_METRICS_MAX];
     struct sampler_task task;
-    spec_task(v->spec, &task, goals);
+    sampler_task_of_spec(&task, goals, v->spec);
     struct trial_view trials = sched_view(v->sched);
     return task.goal_count > 1 ? insight_front(goals, task.goal_count, &trials) : NULL;
 }

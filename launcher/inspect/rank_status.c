@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "launcher/guardian/process_tree.h"
-#include "launcher/registry/job_events.h"
 
 static const struct {
     long number;

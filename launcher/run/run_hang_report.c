@@ -9,7 +9,6 @@
 #include "launcher/inspect/nccl_ras.h"
 #include "launcher/inspect/rank_status.h"
 #include "launcher/plan/env.h"
-#include "launcher/registry/job_events.h"
 #include "launcher/run/mpi_singletons.h"
 
 enum {

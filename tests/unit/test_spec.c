@@ -190,7 +190,7 @@ TEST(several_metrics_conditions_and_constraints_make_the_samplers_task)
     AUTO(spec) struct spec *s = spec(several);
     struct sampler_task task;
     struct sampler_goal goals[SPEC_METRICS_MAX];
-    spec_task(s, &task, goals);
+    sampler_task_of_spec(&task, goals, s);
     CHECK_INT(s->method, SPEC_BAYES);
     CHECK_INT(task.goal_count, 2);
     CHECK_STR(task.goals[0].metric, "acc");

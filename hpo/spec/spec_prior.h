@@ -1,0 +1,17 @@
+/* spec_prior - observations that a sweep file gives to the search before its first trial. */
+#ifndef DROVER_SPEC_PRIOR_H
+#define DROVER_SPEC_PRIOR_H
+
+#include <jansson.h>
+
+#include "common/err.h"
+#include "hpo/space/config_node.h"
+#include "hpo/spec/spec.h"
+
+/* Reads the key `prior`, a list of {params, values}, or of {params, value} if there is one metric,
+ * and appends each observation to `into`. A node without a value adds nothing. Needs the space and
+ * the metrics of s.
+ *   -EINVAL  the error names the place; `into` has the observations before it */
+int spec_prior_read(json_t *into, const struct spec *s, const struct node *list, struct err *e);
+
+#endif
