@@ -9,7 +9,7 @@
 
 static const char units[] = "KMGTPE";
 
-int size_parse(uint64_t *out_bytes, const char *text, struct err *e)
+int byte_size_parse(uint64_t *out_bytes, const char *text, struct err *e)
 {
     char *end = NULL;
     double value = strtod(text, &end);
@@ -32,7 +32,7 @@ int size_parse(uint64_t *out_bytes, const char *text, struct err *e)
     return 0;
 }
 
-char *size_format(char *buf, size_t len, uint64_t bytes)
+char *byte_size_format(char *buf, size_t len, uint64_t bytes)
 {
     if (bytes < 1024) {
         snprintf(buf, len, "%u B", (unsigned)bytes);

@@ -9,9 +9,9 @@
 
 /* Reads "16M", "1.5G", "8", with an optional final B or iB. -EINVAL when it is no size,
  * -ERANGE when it is negative or does not fit. */
-int size_parse(uint64_t *out_bytes, const char *text, struct err *e);
+int byte_size_parse(uint64_t *out_bytes, const char *text, struct err *e);
 
 /* "16 MiB", "1.5 GiB", "800 B" into `buf`; returns `buf`. 16 bytes are enough. */
-char *size_format(char *buf, size_t len, uint64_t bytes);
+char *byte_size_format(char *buf, size_t len, uint64_t bytes);
 
 #endif

@@ -79,7 +79,7 @@ static void *open_in_wheels(struct search *s)
     return lib ? lib : open_in(s, "/usr/lib/python3/dist-packages/nvidia/*/lib");
 }
 
-int cudalib_open(void **out, const char *const *names, const char *variable, struct err *e)
+int cuda_loader_open(void **out, const char *const *names, const char *variable, struct err *e)
 {
     const char *chosen = variable ? getenv(variable) : NULL;
     if (chosen && *chosen) { /* a choice is not overruled */

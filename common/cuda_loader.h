@@ -12,6 +12,6 @@
  *     NVIDIA's wheels among the packages of VIRTUAL_ENV, of CONDA_PREFIX, of the python3 in PATH,
  *     of the user and of the system: nvidia/PACKAGE/lib.
  *   -ENOENT  none was found, the text says where; or the file of `variable` cannot be loaded */
-int cudalib_open(void **out, const char *const *names, const char *variable, struct err *e);
+int cuda_loader_open(void **out, const char *const *names, const char *variable, struct err *e);
 
 #endif

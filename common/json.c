@@ -52,7 +52,7 @@ static int wrong(const char *key, const char *wanted, const json_t *found, struc
     return err_set(e, -EINVAL, "'%s' must be %s, not %s", key, wanted, json_what(found));
 }
 
-int json_may_int(int64_t *out, const json_t *obj, const char *key, struct err *e)
+int json_optional_int(int64_t *out, const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v = NULL;
     int rc = member(&v, obj, key, e);
@@ -64,7 +64,7 @@ int json_may_int(int64_t *out, const json_t *obj, const char *key, struct err *e
     return 0;
 }
 
-int json_may_real(double *out, const json_t *obj, const char *key, struct err *e)
+int json_optional_real(double *out, const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v = NULL;
     int rc = member(&v, obj, key, e);
@@ -76,7 +76,7 @@ int json_may_real(double *out, const json_t *obj, const char *key, struct err *e
     return 0;
 }
 
-int json_may_str(const char **out, const json_t *obj, const char *key, struct err *e)
+int json_optional_str(const char **out, const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v = NULL;
     int rc = member(&v, obj, key, e);
@@ -88,7 +88,7 @@ int json_may_str(const char **out, const json_t *obj, const char *key, struct er
     return 0;
 }
 
-int json_may_bool(bool *out, const json_t *obj, const char *key, struct err *e)
+int json_optional_bool(bool *out, const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v = NULL;
     int rc = member(&v, obj, key, e);
@@ -100,28 +100,28 @@ int json_may_bool(bool *out, const json_t *obj, const char *key, struct err *e)
     return 0;
 }
 
-int json_want_int(int64_t *out, const json_t *obj, const char *key, struct err *e)
+int json_require_int(int64_t *out, const json_t *obj, const char *key, struct err *e)
 {
     int rc = require(obj, key, e);
-    return rc < 0 ? rc : json_may_int(out, obj, key, e);
+    return rc < 0 ? rc : json_optional_int(out, obj, key, e);
 }
 
-int json_want_real(double *out, const json_t *obj, const char *key, struct err *e)
+int json_require_real(double *out, const json_t *obj, const char *key, struct err *e)
 {
     int rc = require(obj, key, e);
-    return rc < 0 ? rc : json_may_real(out, obj, key, e);
+    return rc < 0 ? rc : json_optional_real(out, obj, key, e);
 }
 
-int json_want_str(const char **out, const json_t *obj, const char *key, struct err *e)
+int json_require_str(const char **out, const json_t *obj, const char *key, struct err *e)
 {
     int rc = require(obj, key, e);
-    return rc < 0 ? rc : json_may_str(out, obj, key, e);
+    return rc < 0 ? rc : json_optional_str(out, obj, key, e);
 }
 
-int json_want_bool(bool *out, const json_t *obj, const char *key, struct err *e)
+int json_require_bool(bool *out, const json_t *obj, const char *key, struct err *e)
 {
     int rc = require(obj, key, e);
-    return rc < 0 ? rc : json_may_bool(out, obj, key, e);
+    return rc < 0 ? rc : json_optional_bool(out, obj, key, e);
 }
 
 int json_only_keys(const json_t *obj, const char *const *names, size_t n, const char *where,
@@ -139,7 +139,7 @@ int json_only_keys(const json_t *obj, const char *const *names, size_t n, const 
         if (i < n)
             continue;
         err_set(e, -EINVAL, "unknown key '%s'%s%s", key, where ? " in " : "", where ? where : "");
-        const char *near = opt_nearest(key, names, n);
+        const char *near = opt_suggest(key, names, n);
         if (near)
             err_hint(e, "%s", near);
         return -EINVAL;

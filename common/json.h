@@ -19,16 +19,16 @@ AUTO_DEFINE(json, json_t *, json_decref)
 /* The member `key` of `obj`, which must be there and of the type.
  *   -EINVAL  obj is no object, the key is missing, or its value is of another type
  * _real takes integers too; a string is borrowed from `obj`. */
-int json_want_int(int64_t *out, const json_t *obj, const char *key, struct err *e);
-int json_want_real(double *out, const json_t *obj, const char *key, struct err *e);
-int json_want_str(const char **out, const json_t *obj, const char *key, struct err *e);
-int json_want_bool(bool *out, const json_t *obj, const char *key, struct err *e);
+int json_require_int(int64_t *out, const json_t *obj, const char *key, struct err *e);
+int json_require_real(double *out, const json_t *obj, const char *key, struct err *e);
+int json_require_str(const char **out, const json_t *obj, const char *key, struct err *e);
+int json_require_bool(bool *out, const json_t *obj, const char *key, struct err *e);
 
 /* The same, but the key may be missing: then `*out` stays as it is. */
-int json_may_int(int64_t *out, const json_t *obj, const char *key, struct err *e);
-int json_may_real(double *out, const json_t *obj, const char *key, struct err *e);
-int json_may_str(const char **out, const json_t *obj, const char *key, struct err *e);
-int json_may_bool(bool *out, const json_t *obj, const char *key, struct err *e);
+int json_optional_int(int64_t *out, const json_t *obj, const char *key, struct err *e);
+int json_optional_real(double *out, const json_t *obj, const char *key, struct err *e);
+int json_optional_str(const char **out, const json_t *obj, const char *key, struct err *e);
+int json_optional_bool(bool *out, const json_t *obj, const char *key, struct err *e);
 
 /* Fails with -EINVAL where `obj` has a key that is not one of the `n` names; the hint has the
  * nearest. `where` names the object in the message ("metric"; NULL: not named). */

@@ -127,7 +127,7 @@ static int unknown(const struct opt *rows, const char *word, const char *name, s
             strv_push(&all, xstrndup(one, n));
     }
     AUTO(free) char *typed = xstrndup(name, len);
-    const char *near = opt_nearest(typed, (const char *const *)all, strv_len(all));
+    const char *near = opt_suggest(typed, (const char *const *)all, strv_len(all));
     err_set(e, -EINVAL, "unknown option '%.*s'", (int)(name - word + (ptrdiff_t)len), word);
     if (near)
         err_hint(e, "--%s", near);
@@ -328,7 +328,7 @@ static size_t distance(const char *a, const char *b)
     return row[len];
 }
 
-const char *opt_nearest(const char *word, const char *const *names, size_t n)
+const char *opt_suggest(const char *word, const char *const *names, size_t n)
 {
     size_t len = strlen(word), least = WORD_MAX;
     const char *nearest = NULL;

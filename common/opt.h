@@ -100,6 +100,6 @@ int opt_int(int *out, const char *what, const char *text, int min, int max, stru
 
 /* The one of `names` (n of them) nearest to `word` by edit distance, or NULL when none is near
  * (more than a third of its letters differ, and more than 2 or than half of them). */
-const char *opt_nearest(const char *word, const char *const *names, size_t n);
+const char *opt_suggest(const char *word, const char *const *names, size_t n);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "common/mem.h"
 
-int self_path(char **out, int up, struct err *e)
+int own_process_dir_above(char **out, int up, struct err *e)
 {
     char path[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -25,14 +25,14 @@ int self_path(char **out, int up, struct err *e)
     return 0;
 }
 
-int self_program(char **out, const char *name, struct err *e)
+int own_process_sibling(char **out, const char *name, struct err *e)
 {
     AUTO(free) char *dir = NULL, *above = NULL;
-    int rc = self_path(&dir, 1, e);
+    int rc = own_process_dir_above(&dir, 1, e);
     if (rc < 0)
         return rc;
     const char *last = strrchr(dir, '/');
-    rc = self_path(&above, last && strcmp(last, "/bin") == 0 ? 2 : 3, e);
+    rc = own_process_dir_above(&above, last && strcmp(last, "/bin") == 0 ? 2 : 3, e);
     if (rc < 0)
         return rc;
     const char *where = strcmp(name, "drover") == 0 ? "bin" : "libexec/drover";
@@ -40,7 +40,7 @@ int self_program(char **out, const char *name, struct err *e)
     return 0;
 }
 
-void self_fill_standard_fds(void)
+void own_process_ensure_std_fds(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)

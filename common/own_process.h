@@ -7,15 +7,15 @@
 /* The program's file (`up` 0), its directory (1), the one above that (2), … The root is "",
  * so that "/…" may follow. To be freed.
  *   -ENOENT  there are not so many above it */
-int self_path(char **out, int up, struct err *e);
+int own_process_dir_above(char **out, int up, struct err *e);
 
 /* Where another of our programs is, or would be: `drover` in bin, each other in libexec/drover
  * beside it, in the build tree and where installed. A test in the build tree may ask, too. To be
  * freed. */
-int self_program(char **out, const char *name, struct err *e);
+int own_process_sibling(char **out, const char *name, struct err *e);
 
 /* To begin with: a descriptor below 3 that is closed would become something else's, and then the
  * ranks'. */
-void self_fill_standard_fds(void);
+void own_process_ensure_std_fds(void);
 
 #endif

@@ -14,7 +14,7 @@ static bool stands_alone(const char *name, size_t len, const char *at, size_t ma
            (after == name + len || !isalpha((unsigned char)*after));
 }
 
-bool secret_name(const char *name, size_t len)
+bool redact_is_secret_name(const char *name, size_t len)
 {
     static const char *const marks[][2] = {{"TOKEN", "token"},   {"KEY", "key"},
                                            {"SECRET", "secret"}, {"PASSWORD", "password"},
@@ -30,13 +30,13 @@ bool secret_name(const char *name, size_t len)
     return false;
 }
 
-void secret_command(struct strbuf *b, char *const *argv)
+void redact_command(struct strbuf *b, char *const *argv)
 {
     bool hide = false; /* the word before named a secret */
     for (size_t i = 0; argv && argv[i]; i++) {
         const char *word = argv[i];
         size_t name_len = strcspn(word, "=");
-        bool named = secret_name(word, name_len);
+        bool named = redact_is_secret_name(word, name_len);
         strbuf_puts(b, i ? " " : "");
         if (hide && word[0] != '-') /* else the one before was a switch */
             strbuf_puts(b, "***");

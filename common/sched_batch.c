@@ -6,13 +6,13 @@
 static const struct sched_param none = {0};
 static bool changed;
 
-void gentle_begin(void)
+void sched_batch_begin(void)
 {
     if (sched_getscheduler(0) == SCHED_OTHER)
         changed = sched_setscheduler(0, SCHED_BATCH, &none) == 0; /* else all goes on as usual */
 }
 
-void gentle_end(void)
+void sched_batch_end(void)
 {
     if (changed)
         (void)sched_setscheduler(0, SCHED_OTHER, &none); /* it was that */

@@ -6,10 +6,10 @@
 #ifndef DROVER_SCHED_BATCH_H
 #define DROVER_SCHED_BATCH_H
 
-/* For this thread and what it starts from now on: threads, and processes too, where gentle_end()
- * does not come first. Whoever was started with another policy than the usual one keeps it. Of one
- * thread only. */
-void gentle_begin(void);
-void gentle_end(void);
+/* For this thread and what it starts from now on: threads, and processes too, where
+ * sched_batch_end() does not come first. Whoever was started with another policy than the usual one
+ * keeps it. Of one thread only. */
+void sched_batch_begin(void);
+void sched_batch_end(void);
 
 #endif

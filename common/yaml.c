@@ -57,7 +57,7 @@ static void auto_event(yaml_event_t *ev)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-static struct places *places_new(struct yaml_doc *d)
+static struct places *slots_new(struct yaml_doc *d)
 {
     struct places *p = xzalloc(sizeof *p);
     p->next_made = d->made;
@@ -252,7 +252,7 @@ static int read_scalar(struct reader *r, const yaml_event_t *ev, struct part *ou
     char *text = (char *)ev->data.scalar.value;
     AUTO(free) char *written = xstrdup(text);
     const char *why = NULL;
-    json_t *v = is_plain(ev) ? yaml_plain(text, &why) : json_string(text);
+    json_t *v = is_plain(ev) ? yaml_scalar(text, &why) : json_string(text);
     if (!v)
         return fail(r, ev->start_mark, -EINVAL, "'%.100s' %s", written,
                     why ? why : "is not text in UTF-8");
@@ -267,7 +267,7 @@ static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct
 static int read_sequence(struct reader *r, int depth, struct part *out)
 {
     AUTO(json) json_t *list = json_array();
-    struct places *below = places_new(r->doc);
+    struct places *below = slots_new(r->doc);
     for (;;) {
         AUTO(event) yaml_event_t ev = {0};
         struct part item;
@@ -382,7 +382,7 @@ static int read_mapping(struct reader *r, int depth, struct part *out)
 {
     AUTO(json) json_t *obj = json_object();
     AUTO(json) json_t *merged = json_object();
-    struct members own = {obj, places_new(r->doc)}, extra = {merged, places_new(r->doc)};
+    struct members own = {obj, slots_new(r->doc)}, extra = {merged, slots_new(r->doc)};
     for (;;) {
         AUTO(event) yaml_event_t key = {0};
         int rc = next_event(r, &key);

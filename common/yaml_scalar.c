@@ -114,7 +114,7 @@ static json_t *number(char *s, const char **why)
     return NULL;
 }
 
-json_t *yaml_plain(char *s, const char **why)
+json_t *yaml_scalar(char *s, const char **why)
 {
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
     static const char *const yes[] = {"true", "True", "TRUE", "yes", "Yes",

@@ -11,19 +11,19 @@
 /* One turn of the loop: `before` asks the socket and, where something waits, starts `busy`, which
  * keeps the loop from sleeping; `poll` wakes it when ZMQ_FD changes; `after` calls `ready`. So it
  * is done in libzmqutil of flux-core and in libev's own manual for foreign libraries. */
-struct zloop {
+struct zmq_uv {
     uv_prepare_t before;
     uv_check_t after;
     uv_idle_t busy;
     uv_poll_t poll;
     void *socket;
-    zloop_ready_fn *ready;
+    zmq_uv_ready_fn *ready;
     void *arg;
     bool again;
     int open_handles;
 };
 
-static bool readable(const struct zloop *z)
+static bool readable(const struct zmq_uv *z)
 {
     int events = 0;
     size_t len = sizeof events;
@@ -41,14 +41,14 @@ static void on_poll(uv_poll_t *h, int status, int events)
 
 static void on_before(uv_prepare_t *h)
 {
-    struct zloop *z = h->data;
+    struct zmq_uv *z = h->data;
     if (z->again || readable(z))
         uv_idle_start(&z->busy, on_busy);
 }
 
 static void on_after(uv_check_t *h)
 {
-    struct zloop *z = h->data;
+    struct zmq_uv *z = h->data;
     uv_idle_stop(&z->busy);
     bool call = z->again || readable(z);
     z->again = false;
@@ -56,14 +56,14 @@ static void on_after(uv_check_t *h)
         z->ready(z, z->arg); /* which may close z */
 }
 
-int zloop_open(struct zloop **out, uv_loop_t *loop, void *zmq_socket, zloop_ready_fn *ready,
-               void *arg, struct err *e)
+int zmq_uv_open(struct zmq_uv **out, uv_loop_t *loop, void *zmq_socket, zmq_uv_ready_fn *ready,
+                void *arg, struct err *e)
 {
     int fd = -1;
     size_t len = sizeof fd;
     if (zmq_getsockopt(zmq_socket, ZMQ_FD, &fd, &len) < 0)
         return err_set(e, -errno, "ZeroMQ socket: %s", zmq_strerror(errno));
-    AUTO(free) struct zloop *z = xzalloc(sizeof *z);
+    AUTO(free) struct zmq_uv *z = xzalloc(sizeof *z);
     int rc = uv_poll_init(loop, &z->poll, fd);
     if (rc < 0)
         return err_set(e, rc, "ZeroMQ socket in the loop: %s", uv_strerror(rc));
@@ -78,28 +78,28 @@ int zloop_open(struct zloop **out, uv_loop_t *loop, void *zmq_socket, zloop_read
     uv_prepare_start(&z->before, on_before);
     uv_check_start(&z->after, on_after);
     rc = uv_poll_start(&z->poll, UV_READABLE, on_poll);
-    struct zloop *opened = TAKE(z);
+    struct zmq_uv *opened = TAKE(z);
     if (rc < 0) {
-        zloop_close(opened);
+        zmq_uv_close(opened);
         return err_set(e, rc, "ZeroMQ socket in the loop: %s", uv_strerror(rc));
     }
     *out = opened;
     return 0;
 }
 
-void zloop_again(struct zloop *z)
+void zmq_uv_again(struct zmq_uv *z)
 {
     z->again = true;
 }
 
 static void on_closed(uv_handle_t *h)
 {
-    struct zloop *z = h->data;
+    struct zmq_uv *z = h->data;
     if (--z->open_handles == 0)
         free(z);
 }
 
-void zloop_close(struct zloop *z)
+void zmq_uv_close(struct zmq_uv *z)
 {
     if (!z)
         return;

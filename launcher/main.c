@@ -65,7 +65,7 @@ static int unknown(const char *name)
     const char *names[COUNT_OF(commands)];
     for (size_t i = 0; i < COUNT_OF(commands); i++)
         names[i] = commands[i].name;
-    const char *near = opt_nearest(name, names, COUNT_OF(names));
+    const char *near = opt_suggest(name, names, COUNT_OF(names));
     struct err e = {0};
     err_set(&e, -EINVAL, "unknown command '%s'", name);
     if (near)
@@ -73,20 +73,20 @@ static int unknown(const char *name)
     else
         err_hint(&e, "drover help");
     err_print(&e, "drover");
-    return CMD_USAGE;
+    return EXIT_STATUS_USAGE;
 }
 
 static int exec_program(const struct cmd *c, char **argv)
 {
     AUTO(free) char *path = NULL;
     struct err e = {0};
-    if (self_program(&path, c->program, &e) == 0) {
+    if (own_process_sibling(&path, c->program, &e) == 0) {
         execv(path, argv);
         err_set(&e, -errno, "%s: %s: %s", c->name, path, strerror(errno));
         err_hint(&e, "is this a complete installation? `make install` puts it there");
     }
     err_print(&e, "drover");
-    return CMD_FAILED;
+    return EXIT_STATUS_FAILED;
 }
 
 static int run(const struct cmd *c, int argc, char **argv)
@@ -155,7 +155,7 @@ static int dispatch(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : NULL;
     if (!word) {
         print_help(stderr);
-        return CMD_USAGE;
+        return EXIT_STATUS_USAGE;
     }
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
         puts("drover " DROVER_VERSION);
@@ -169,12 +169,12 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    self_fill_standard_fds();
+    own_process_ensure_std_fds();
     int status = dispatch(argc, argv);
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
     if (errno != EPIPE)
         fprintf(stderr, "drover: stdout: %s\n", strerror(errno ? errno : EIO));
-    return status ? status : CMD_FAILED;
+    return status ? status : EXIT_STATUS_FAILED;
 }

@@ -41,7 +41,7 @@ static void end_orphans(void)
         if (ended < 0) /* ECHILD */
             return;
         AUTO(free) pid_t *pids = NULL;
-        int n = wards_children(&pids);
+        int n = process_tree_children(&pids);
         for (int i = 0; i < n; i++)
             if (round >= GUARDIAN_ROUNDS || !guardian_is(pids[i]))
                 kill(pids[i], SIGKILL);
@@ -88,13 +88,13 @@ int main(int argc, char **argv)
                                   SIGUSR2, SIGPIPE, SIGTSTP, SIGALRM, SIGXCPU};
     struct err e = {0};
     pid_t parent = getppid();
-    self_fill_standard_fds();
+    own_process_ensure_std_fds();
     log_open("drover rank");
-    if (!getenv(STARTER_CONTROL) || !getenv(STARTER_TOKEN)) {
+    if (!getenv(REMOTE_ENV_CONTROL) || !getenv(REMOTE_ENV_TOKEN)) {
         err_set(&e, -EINVAL, "this is started by `drover run`, through mpirun or srun");
         err_hint(&e, "drover run -H host1,host2 ./program");
         err_print(&e, "drover rank");
-        return CMD_USAGE;
+        return EXIT_STATUS_USAGE;
     }
     for (size_t i = 0; i < COUNT_OF(ignored); i++)
         signal(ignored[i], SIG_IGN);
@@ -107,7 +107,7 @@ int main(int argc, char **argv)
     }
     if (agent < 0) {
         log_error("fork: %s", strerror(errno));
-        return CMD_FAILED;
+        return EXIT_STATUS_FAILED;
     }
     close(ends[0]);
     wait_for(agent, parent, ends[1]);

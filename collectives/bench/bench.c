@@ -28,7 +28,7 @@ struct bench {
     double *seconds;         /* one for each rank of world */
     double *samples[2];      /* of the halves of the row, … */
     double *rank_samples[2]; /* … and each rank's of them, where they are kept */
-    struct report_foot foot;
+    struct bench_report_summary foot;
     double busbw_sum;
     size_t halves;
 };
@@ -83,14 +83,14 @@ static void cpu_name(char *out, size_t len)
 }
 
 int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
-                  struct report_device *devices, struct err *e)
+                  struct bench_report_device *devices, struct err *e)
 {
     struct bench b = {.o = o, .d = d, .world = c, .backend = comm_backend(c), .e = e};
     b.inner = comm_inner(c);
-    struct report_device mine;
+    struct bench_report_device mine;
     memset(&mine, 0, sizeof mine);
     mine.rank = drover_rank(d);
-    mine.group = split_color(&o->split, mine.rank);
+    mine.group = rank_groups_color(&o->split, mine.rank);
     mine.pid = (int)getpid();
     mine.index = drover_local_rank(d);
     (void)gethostname(mine.host, sizeof mine.host - 1); /* an unknown one stays empty */
@@ -111,11 +111,11 @@ int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_co
 }
 
 /* Ranks on one GPU share what is left of it. An eighth, but at most 2 GiB, is for NCCL's own. */
-uint64_t bench_room(const struct bench_opts *o, const struct report_device *devices, int n)
+uint64_t bench_room(const struct bench_opts *o, const struct bench_report_device *devices, int n)
 {
     uint64_t room = UINT64_MAX, apart = 2 * BUFFERS_GUARD + (uint64_t)o->unalign * sizeof(double);
     for (int r = 0; r < n; r++) {
-        const struct report_device *d = &devices[r];
+        const struct bench_report_device *d = &devices[r];
         uint64_t sharers = 0;
         for (int k = 0; k < n; k++)
             sharers += strcmp(devices[k].host, d->host) == 0 &&
@@ -245,7 +245,8 @@ static int time_graph(struct bench *b, const struct buffers_run *r, double *seco
 }
 
 /* Adds up what the ranks have found. */
-static void sum_up(struct bench *b, const struct buffers_wrong *all, struct report_half *half)
+static void sum_up(struct bench *b, const struct buffers_wrong *all,
+                   struct bench_report_placement *half)
 {
     for (int i = 0; i < b->all; i++) {
         uint64_t wrong = all[i].elements + all[i].canaries;
@@ -292,7 +293,7 @@ static int check_once(struct bench *b, struct buffers_run *r, struct buffers_wro
     return rc == 0 ? gather(b, &mine, sizeof mine, all) : rc;
 }
 
-static int check(struct bench *b, struct buffers_run *r, struct report_half *half)
+static int check(struct bench *b, struct buffers_run *r, struct bench_report_placement *half)
 {
     AUTO(free) struct buffers_wrong *all = xcalloc((size_t)b->all, sizeof *all);
     half->checked = b->o->checks > 0;
@@ -346,7 +347,7 @@ static const double *keep_ranks(struct bench *b, const struct buffers_run *r, co
 }
 
 /* Every rank sees the same times, and so ends after the same batch. */
-static int sample(struct bench *b, const struct buffers_run *r, struct report_half *half)
+static int sample(struct bench *b, const struct buffers_run *r, struct bench_report_placement *half)
 {
     size_t n = (size_t)b->o->iters;
     AUTO(free) double *all = xcalloc((n + 1) * (size_t)b->all, sizeof *all);
@@ -371,7 +372,8 @@ static int sample(struct bench *b, const struct buffers_run *r, struct report_ha
 }
 
 /* From every rank's time to a row's figures. */
-static void reduce(struct bench *b, const struct buffers_run *r, struct report_half *half)
+static void reduce(struct bench *b, const struct buffers_run *r,
+                   struct bench_report_placement *half)
 {
     half->seconds = stats_pick(b->seconds, (size_t)b->all, b->o->pick);
     half->rank_min_seconds = stats_pick(b->seconds, (size_t)b->all, STATS_MIN);
@@ -384,9 +386,9 @@ static void reduce(struct bench *b, const struct buffers_run *r, struct report_h
     b->halves++;
 }
 
-static int measure(struct bench *b, struct buffers_run *r, struct report_half *half)
+static int measure(struct bench *b, struct buffers_run *r, struct bench_report_placement *half)
 {
-    *half = (struct report_half){.wrong_rank = -1};
+    *half = (struct bench_report_placement){.wrong_rank = -1};
     if (r->in_place && !busbw_has_in_place(r->v.coll))
         return 0;
     if (r->in_place && r->v.coll == BACKEND_ALL_TO_ALL && b->all > 1 &&
@@ -436,7 +438,7 @@ static int walk_sizes(struct bench *b, const struct verify *v, const struct benc
         if (b->members[b->rank] == 0 && sink->begin)
             sink->begin(sink->arg, bytes);
         struct buffers_run r = make_run(b, v, bytes);
-        struct report_row row = {
+        struct bench_report_row row = {
             .bytes = r.shape.bytes,
             .count = r.shape.count,
             .type = backend_type_name(v->type),
@@ -466,7 +468,7 @@ static int walk_roots(struct bench *b, struct verify *v, const struct bench_sink
 {
     bool all = busbw_has_root(v->coll) && b->o->root == BENCH_ROOT_ALL;
     int first = all ? 0 : busbw_has_root(v->coll) ? b->o->root : 0, least, rc = 0;
-    (void)split_groups(&b->o->split, b->all, &least); /* the groups walk alike */
+    (void)rank_groups_groups(&b->o->split, b->all, &least); /* the groups walk alike */
     for (v->root = first; v->root <= (all ? least - 1 : first) && rc == 0; v->root++)
         rc = walk(b, v, sink);
     return rc;
@@ -515,15 +517,15 @@ static int run_group(struct bench *b, const struct bench_sink *sink)
 }
 
 int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
-              const struct bench_sink *sink, struct report_foot *foot, struct err *e)
+              const struct bench_sink *sink, struct bench_report_summary *foot, struct err *e)
 {
     struct bench b = {.o = o, .d = d, .world = c, .comm = c, .e = e, .all = drover_size(d)};
     AUTO(free) double *seconds = xcalloc((size_t)b.all, sizeof *seconds);
     AUTO(free) int *members = xcalloc((size_t)b.all, sizeof *members);
     b.seconds = seconds;
     b.members = members;
-    int rank = drover_rank(d), color = split_color(&o->split, rank), rc = 0;
-    (void)split_group(members, &o->split, b.all, rank);
+    int rank = drover_rank(d), color = rank_groups_color(&o->split, rank), rc = 0;
+    (void)rank_groups_group(members, &o->split, b.all, rank);
     if (o->split.op && (rc = drover_comm_split(&b.comm, c, color, rank)) < 0)
         return comm_failed(&b, rc);
     b.rank = drover_comm_rank(b.comm);

@@ -38,16 +38,16 @@ struct bench_opts {
     enum stats_pick sample_pick;
     bool rank_samples; /* they are kept for each rank, too */
     double stable; /* … until their median is known within this share of it; 0: iters of them … */
-    double max_time_s;  /* … or this time is over, for each size */
-    struct split split; /* the ranks work in groups, and root counts within one */
-    int inject_rank;    /* for tests: this rank spoils … */
+    double max_time_s;        /* … or this time is over, for each size */
+    struct rank_groups split; /* the ranks work in groups, and root counts within one */
+    int inject_rank;          /* for tests: this rank spoils … */
     enum buffers_spoil inject;
     int inject_at; /* … that element or byte; -1: none */
 };
 
 /* What rank 0 does with what was measured; the others have none. */
 struct bench_sink {
-    void (*row)(void *arg, const struct report_row *row);
+    void (*row)(void *arg, const struct bench_report_row *row);
     void (*begin)(void *arg, uint64_t bytes); /* a size, before it is measured; may be NULL */
     void *arg;
 };
@@ -60,16 +60,16 @@ uint64_t bench_next_size(const struct bench_opts *o, uint64_t bytes);
 
 /* Every rank's line for the head, in the order of ranks; `devices` has room for all. Collective. */
 int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
-                  struct report_device *devices, struct err *e);
+                  struct bench_report_device *devices, struct err *e);
 
 /* The most bytes of a run that the memory of these `n` ranks' GPUs holds; UINT64_MAX: not known. */
-uint64_t bench_room(const struct bench_opts *o, const struct report_device *devices, int n);
+uint64_t bench_room(const struct bench_opts *o, const struct bench_report_device *devices, int n);
 
 /* Collective. Each row is given to the sink on rank 0 when it is done. Times and what is wrong are
  * all groups' together; sizes and bandwidths, in *foot too, those of the rank's own group. Fails on
  * the first collective that does (-ETIMEDOUT past wait_ms); wrong data are no failure, but counted.
  */
 int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
-              const struct bench_sink *sink, struct report_foot *foot, struct err *e);
+              const struct bench_sink *sink, struct bench_report_summary *foot, struct err *e);
 
 #endif

@@ -17,7 +17,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double diff_rank_sum(const double *a, size_t n, const double *b, size_t m)
+double bench_diff_rank_sum(const double *a, size_t n, const double *b, size_t m)
 {
     size_t all = n + m;
     double sum = 0, ties = 0, total = (double)all, na = (double)n, nb = (double)m;
@@ -42,36 +42,36 @@ double diff_rank_sum(const double *a, size_t n, const double *b, size_t m)
 }
 
 /* The row of the least p that has none of Holm's yet. */
-static struct diff_row *next(struct diff_row *rows, const bool *done, size_t n)
+static struct bench_diff_row *next(struct bench_diff_row *rows, const bool *done, size_t n)
 {
-    struct diff_row *least = NULL;
+    struct bench_diff_row *least = NULL;
     for (size_t i = 0; i < n; i++)
         if (!done[i] && (!least || rows[i].p < least->p))
             least = &rows[i];
     return least;
 }
 
-static void step_down(struct diff_row *rows, size_t n)
+static void step_down(struct bench_diff_row *rows, size_t n)
 {
     AUTO(free) bool *done = xcalloc(n + 1, sizeof *done);
     double before = 0;
     for (size_t i = 0; i < n; i++) {
-        struct diff_row *r = next(rows, done, n);
+        struct bench_diff_row *r = next(rows, done, n);
         before = fmax(before, fmin(1, r->p * (double)(n - i)));
         r->p = before;
         done[r - rows] = true;
     }
 }
 
-size_t diff_judge(struct diff_row *rows, size_t n, double tolerance)
+size_t bench_diff_judge(struct bench_diff_row *rows, size_t n, double tolerance)
 {
     size_t worse = 0;
     for (size_t i = 0; i < n; i++) {
-        struct diff_row *r = &rows[i];
+        struct bench_diff_row *r = &rows[i];
         r->before_median = stats_median(r->before, r->before_n);
         r->after_median = stats_median(r->after, r->after_n);
         r->change = r->before_median > 0 ? r->after_median / r->before_median - 1 : 0;
-        r->p = diff_rank_sum(r->before, r->before_n, r->after, r->after_n);
+        r->p = bench_diff_rank_sum(r->before, r->before_n, r->after, r->after_n);
     }
     step_down(rows, n);
     for (size_t i = 0; i < n; i++) {

@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct diff_row {
+struct bench_diff_row {
     const double *before, *after; /* times of single iterations; borrowed */
     size_t before_n, after_n;     /* > 0 */
-    /* Filled in by diff_judge(): */
+    /* Filled in by bench_diff_judge(): */
     double before_median, after_median;
     double change;      /* of the median: 0.1 is 10 % more time */
     double p;           /* by Holm's step-down */
@@ -22,10 +22,10 @@ struct diff_row {
 };
 
 /* Returns how many rows are worse. `tolerance` is a share: 0.05. */
-size_t diff_judge(struct diff_row *rows, size_t n, double tolerance);
+size_t bench_diff_judge(struct bench_diff_row *rows, size_t n, double tolerance);
 
 /* The probability of ranks at least as unequal as these, where both come from one distribution. 1
  * where all values are alike. n, m > 0. */
-double diff_rank_sum(const double *a, size_t n, const double *b, size_t m);
+double bench_diff_rank_sum(const double *a, size_t n, const double *b, size_t m);
 
 #endif

@@ -69,7 +69,7 @@ static void watch_signal(uv_signal_t *handle, uv_loop_t *loop, struct job *j, in
     uv_signal_start(handle, on_signal, number);
 }
 
-static int run_on(uv_loop_t *loop, struct launcher *l, const struct launch_spec *spec,
+static int run_on(uv_loop_t *loop, struct launch_context *l, const struct launch_spec *spec,
                   struct err *e)
 {
     static const struct launch_events events = {.line = on_line, .ended = on_ended};
@@ -92,11 +92,11 @@ static int run_spec(const struct launch_spec *spec, struct err *e)
     if (rc < 0)
         return rc;
     uv_loop_t *loop = uv_default_loop();
-    struct launcher *l = NULL;
-    rc = launcher_open(&l, loop, g, e);
+    struct launch_context *l = NULL;
+    rc = launch_context_open(&l, loop, g, e);
     if (rc == 0) {
         rc = run_on(loop, l, spec, e);
-        launcher_close(l);
+        launch_context_close(l);
     }
     uv_run(loop, UV_RUN_DEFAULT); /* what is closing ends */
     return rc;
@@ -111,7 +111,7 @@ static void push_all(char ***to, char *const *words)
 int bench_job_run(const struct bench_job *b, struct err *e)
 {
     char *self = NULL;
-    if (self_path(&self, 0, e) < 0)
+    if (own_process_dir_above(&self, 0, e) < 0)
         return e ? e->code : -EIO;
     AUTO(strv) char **line = NULL;
     strv_push(&line, xstrdup("drover bench"));
@@ -123,8 +123,8 @@ int bench_job_run(const struct bench_job *b, struct err *e)
     strv_push(&line, xstrdup("--"));
     strv_push(&line, self);
     push_all(&line, b->argv + 1);
-    struct cmd_run_opts o;
-    int rc = cmd_run_parse(&o, "drover bench", (int)strv_len(line), line, e);
+    struct run_options o;
+    int rc = run_options_parse(&o, "drover bench", (int)strv_len(line), line, e);
     if (rc == 0) {
         push_all(&o.env, b->env);
         o.spec.env = o.env;
@@ -132,6 +132,6 @@ int bench_job_run(const struct bench_job *b, struct err *e)
         o.spec.stdin_null = true;
         rc = run_spec(&o.spec, e);
     }
-    cmd_run_opts_free(&o);
+    run_options_free(&o);
     return rc;
 }

@@ -65,7 +65,7 @@ static int meet(struct meeting *m, int pings, double *rate, double *lat_us)
 }
 
 /* The ranks that take part: one of each host, or all where there is one. */
-static int choose(int *ranks, const struct report_device *devices, int size)
+static int choose(int *ranks, const struct bench_report_device *devices, int size)
 {
     int n = 0;
     for (int r = 0; r < size; r++) {
@@ -160,7 +160,7 @@ static int run(struct meeting *m, struct bench_pairs *p, int size, struct err *e
 }
 
 int bench_pairs_run(struct bench_pairs *out, const struct bench_opts *o, struct drover *d,
-                    struct drover_comm *c, const struct report_device *devices, struct err *e)
+                    struct drover_comm *c, const struct bench_report_device *devices, struct err *e)
 {
     int size = drover_size(d);
     struct meeting m = {.o = o, .d = d, .comm = c, .rank = drover_rank(d)};

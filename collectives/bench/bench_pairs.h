@@ -20,7 +20,8 @@ struct bench_pairs {
  * best of each pair counts.
  *   -ETIMEDOUT  past o->wait_ms */
 int bench_pairs_run(struct bench_pairs *out, const struct bench_opts *o, struct drover *d,
-                    struct drover_comm *c, const struct report_device *devices, struct err *e);
+                    struct drover_comm *c, const struct bench_report_device *devices,
+                    struct err *e);
 void bench_pairs_free(struct bench_pairs *p);
 
 #endif

@@ -16,12 +16,12 @@ static int nccl_code(const char *version, const char *before)
     return n[0] * 10000 + n[1] * 100 + n[2];
 }
 
-int report_nccl(const struct report_head *h)
+int bench_report_nccl(const struct bench_report_head *h)
 {
     return nccl_code(h->version, "NCCL ");
 }
 
-static void put_modes(struct strbuf *out, const struct report_head *h)
+static void put_modes(struct strbuf *out, const struct bench_report_head *h)
 {
     static const char *const modes[] = {
         NULL,
@@ -42,7 +42,7 @@ static void put_modes(struct strbuf *out, const struct report_head *h)
 }
 
 /* Titles of a half, and of what -I adds. */
-static void put_titles(struct strbuf *out, const struct report_head *h, bool units)
+static void put_titles(struct strbuf *out, const struct bench_report_head *h, bool units)
 {
     const char *time = units ? "(us)" : h->cpu_time ? "cputime" : "time";
     for (int i = 0; i < 2; i++) {
@@ -59,11 +59,11 @@ static void put_titles(struct strbuf *out, const struct report_head *h, bool uni
                              : "timestamp");
 }
 
-void report_head_text(struct strbuf *out, const struct report_head *h,
-                      const struct report_device *devices)
+void bench_report_head_text(struct strbuf *out, const struct bench_report_head *h,
+                            const struct bench_report_device *devices)
 {
     strbuf_printf(out, "# drover version %s nccl-headers=%d nccl-library=%d\n", DROVER_VERSION,
-                  nccl_code(h->version, "headers "), report_nccl(h));
+                  nccl_code(h->version, "headers "), bench_report_nccl(h));
     strbuf_printf(out, "# Collective test starting: %s_perf\n", h->coll);
     strbuf_printf(out,
                   "# nThread 1 nGpus 1 minBytes %" PRIu64 " maxBytes %" PRIu64 " step: %" PRIu64
@@ -74,7 +74,7 @@ void report_head_text(struct strbuf *out, const struct report_head *h,
     put_modes(out, h);
     strbuf_puts(out, "# Using devices\n");
     for (int r = 0; r < h->ranks; r++) {
-        const struct report_device *d = &devices[r];
+        const struct bench_report_device *d = &devices[r];
         strbuf_printf(out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%04x:%02x:%02x] %s\n",
                       d->rank, d->group, d->pid, d->host, d->index, (unsigned)d->pci_domain,
                       (unsigned)d->pci_bus, (unsigned)d->pci_device, d->name);
@@ -106,7 +106,7 @@ static void put_number(struct strbuf *out, int width, double value)
     strbuf_printf(out, width >= 7 ? "%*.1e" : "%*.0e", width, value);
 }
 
-static void put_half(struct strbuf *out, const struct report_half *h)
+static void put_half(struct strbuf *out, const struct bench_report_placement *h)
 {
     if (!h->ran) {
         strbuf_printf(out, "  %7s  %6s  %6s    N/A", "N/A", "N/A", "N/A");
@@ -125,8 +125,8 @@ static void put_half(struct strbuf *out, const struct report_half *h)
 }
 
 /* nccl-tests' columns of -I, of the samples without the first ones. */
-static void put_iterations(struct strbuf *out, const struct report_head *h,
-                           const struct report_half *half)
+static void put_iterations(struct strbuf *out, const struct bench_report_head *h,
+                           const struct bench_report_placement *half)
 {
     size_t skip = (size_t)h->skip;
     if (!half->ran || half->stats.n <= skip) {
@@ -142,14 +142,15 @@ static void put_iterations(struct strbuf *out, const struct report_head *h,
     }
 }
 
-void report_time(char out[REPORT_TIME_BYTES])
+void bench_report_time(char out[BENCH_REPORT_TIME_BYTES])
 {
     time_t now = time(NULL);
     struct tm tm;
-    strftime(out, REPORT_TIME_BYTES, "%Y-%m-%d %H:%M:%S", localtime_r(&now, &tm));
+    strftime(out, BENCH_REPORT_TIME_BYTES, "%Y-%m-%d %H:%M:%S", localtime_r(&now, &tm));
 }
 
-void report_row_text(struct strbuf *out, const struct report_head *h, const struct report_row *r)
+void bench_report_row_text(struct strbuf *out, const struct bench_report_head *h,
+                           const struct bench_report_row *r)
 {
     strbuf_printf(out, "%12zu  %12zu  %8s  %6s  %6d", r->bytes, r->count, r->type, r->op, r->root);
     for (int i = 0; i < 2; i++) {
@@ -157,40 +158,40 @@ void report_row_text(struct strbuf *out, const struct report_head *h, const stru
         if (h->per_iter)
             put_iterations(out, h, &r->half[i]);
     }
-    char stamp[REPORT_TIME_BYTES];
-    report_time(stamp);
+    char stamp[BENCH_REPORT_TIME_BYTES];
+    bench_report_time(stamp);
     if (h->stamps)
         strbuf_printf(out, "%21s", stamp);
     strbuf_putc(out, '\n');
 }
 
-bool report_enough(const struct report_foot *f)
+bool bench_report_has_samples(const struct bench_report_summary *f)
 {
     return f->avg_busbw >= 0.9 * f->min_busbw;
 }
 
-void report_foot_text(struct strbuf *out, const struct report_foot *f)
+void bench_report_summary_text(struct strbuf *out, const struct bench_report_summary *f)
 {
     strbuf_printf(out, "# %-20s : %" PRIu64 " %s\n", "Out of bounds values", f->bad,
                   f->bad ? "FAILED" : "OK");
     strbuf_printf(out, "# %-20s : %g %s\n", "Avg bus bandwidth", f->avg_busbw,
-                  f->min_busbw <= 0  ? ""
-                  : report_enough(f) ? "OK"
-                                     : "FAILED");
+                  f->min_busbw <= 0             ? ""
+                  : bench_report_has_samples(f) ? "OK"
+                                                : "FAILED");
     strbuf_printf(out, "#\n# Collective test concluded: %s_perf\n", f->coll);
 }
 
-void report_csv_titles(struct strbuf *out)
+void bench_report_csv_titles(struct strbuf *out)
 {
     strbuf_puts(out, "size_bytes,count,type,op,root,in_place,time_us,algbw_gbps,busbw_gbps,wrong,"
                      "rank_min_us,rank_max_us,samples,min_us,median_us,median_low_us,"
                      "median_high_us,p99_us\n");
 }
 
-void report_csv_row(struct strbuf *out, const struct report_row *r)
+void bench_report_csv_row(struct strbuf *out, const struct bench_report_row *r)
 {
     for (int i = 0; i < 2; i++) {
-        const struct report_half *h = &r->half[i];
+        const struct bench_report_placement *h = &r->half[i];
         const struct stats *s = &h->stats;
         if (!h->ran)
             continue;
@@ -232,7 +233,7 @@ static void put_blame(struct strbuf *out, const struct verify_blame *b)
     }
 }
 
-void report_wrong_text(struct strbuf *out, const struct report_row *r, int ranks)
+void bench_report_wrong_text(struct strbuf *out, const struct bench_report_row *r, int ranks)
 {
     static const char *const sides[] = {
         [BUFFERS_OUT_END] = "after the end of the output",
@@ -241,7 +242,7 @@ void report_wrong_text(struct strbuf *out, const struct report_row *r, int ranks
         [BUFFERS_IN_BEGIN] = "before the begin of the input",
     };
     for (int i = 0; i < 2; i++) {
-        const struct report_half *h = &r->half[i];
+        const struct bench_report_placement *h = &r->half[i];
         const struct buffers_wrong *w = &h->first_wrong;
         if (h->wrong_rank < 0 || !h->ran)
             continue;

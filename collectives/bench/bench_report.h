@@ -13,7 +13,7 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 
-struct report_head {
+struct bench_report_head {
     const char *version; /* the backend's */
     const char *backend;
     const char *coll; /* "all_reduce" */
@@ -32,15 +32,15 @@ struct report_head {
 };
 
 /* One rank's line under "Using devices". A plain value that ranks send to each other. */
-struct report_device {
+struct bench_report_device {
     int rank, group, pid, index, pci_domain, pci_bus, pci_device;
     uint64_t free_bytes; /* of a GPU's memory; 0: not known */
     char host[64];
     char name[128];
 };
 
-struct report_half { /* out-of-place, or in-place */
-    bool ran;        /* false: this backend cannot */
+struct bench_report_placement { /* out-of-place, or in-place */
+    bool ran;                   /* false: this backend cannot */
     bool checked;
     double seconds;                            /* as -a says */
     double algbw, busbw;                       /* GB/s */
@@ -54,14 +54,14 @@ struct report_half { /* out-of-place, or in-place */
     bool unstable;              /* they were still moving when time was over */
 };
 
-struct report_row {
+struct bench_report_row {
     size_t bytes, count;
     const char *type, *op; /* "none" where nothing is computed */
     int root;              /* -1 where there is none */
-    struct report_half half[2];
+    struct bench_report_placement half[2];
 };
 
-struct report_foot {
+struct bench_report_summary {
     uint64_t bad; /* halves of rows times ranks that had wrong elements */
     double avg_busbw;
     const char *coll;
@@ -69,40 +69,42 @@ struct report_foot {
 };
 
 /* False where the average is below nine tenths of what it should be. */
-bool report_enough(const struct report_foot *f);
+bool bench_report_has_samples(const struct bench_report_summary *f);
 
 /* nccl-tests' layout, appended. */
-void report_head_text(struct strbuf *out, const struct report_head *h,
-                      const struct report_device *devices);
-void report_row_text(struct strbuf *out, const struct report_head *h, const struct report_row *r);
-void report_foot_text(struct strbuf *out, const struct report_foot *f);
+void bench_report_head_text(struct strbuf *out, const struct bench_report_head *h,
+                            const struct bench_report_device *devices);
+void bench_report_row_text(struct strbuf *out, const struct bench_report_head *h,
+                           const struct bench_report_row *r);
+void bench_report_summary_text(struct strbuf *out, const struct bench_report_summary *f);
 
 /* The version of the head's NCCL as a number (22809), or 0. */
-int report_nccl(const struct report_head *h);
+int bench_report_nccl(const struct bench_report_head *h);
 
 /* The time of day, as nccl-tests writes it. */
-enum { REPORT_TIME_BYTES = 32 };
-void report_time(char out[REPORT_TIME_BYTES]);
+enum { BENCH_REPORT_TIME_BYTES = 32 };
+void bench_report_time(char out[BENCH_REPORT_TIME_BYTES]);
 
 /* The same as comma-separated values: a line of titles, then one for each half of a row. */
-void report_csv_titles(struct strbuf *out);
-void report_csv_row(struct strbuf *out, const struct report_row *r);
+void bench_report_csv_titles(struct strbuf *out);
+void bench_report_csv_row(struct strbuf *out, const struct bench_report_row *r);
 
 /* What is wrong with a row, in a line for people each; nothing where all is right. */
-void report_wrong_text(struct strbuf *out, const struct report_row *r, int ranks);
+void bench_report_wrong_text(struct strbuf *out, const struct bench_report_row *r, int ranks);
 
 /* ---- report_json.c: the same as one JSON document; ours, or nccl-tests' (its -J) ---------------
  * nccl-tests' has the whole environment, here it has only what is NCCL's and CUDA's: the rest is
  * nobody's business. */
-struct report_json;
-struct report_json *report_json_new(const struct report_head *h,
-                                    const struct report_device *devices, bool nccl_tests);
-void report_json_row(struct report_json *j, const struct report_row *r);
+struct bench_report_json;
+struct bench_report_json *bench_report_json_new(const struct bench_report_head *h,
+                                                const struct bench_report_device *devices,
+                                                bool nccl_tests);
+void bench_report_json_row(struct bench_report_json *j, const struct bench_report_row *r);
 /* Adds `value`, which is taken over, to the document. */
-void report_json_set(struct report_json *j, const char *key, json_t *value);
+void bench_report_json_set(struct bench_report_json *j, const char *key, json_t *value);
 /* The document, to be freed by the caller. */
-char *report_json_end(struct report_json *j, const struct report_foot *f);
-void report_json_free(struct report_json *j);
-AUTO_DEFINE(report_json, struct report_json *, report_json_free)
+char *bench_report_json_end(struct bench_report_json *j, const struct bench_report_summary *f);
+void bench_report_json_free(struct bench_report_json *j);
+AUTO_DEFINE(bench_report_json, struct bench_report_json *, bench_report_json_free)
 
 #endif

@@ -8,18 +8,19 @@
 
 extern char **environ;
 
-struct report_json {
+struct bench_report_json {
     json_t *root, *rows; /* rows is borrowed from root */
     bool nccl_tests, cpu_time, per_iter;
     int iters, skip, ranks;
     char name[64];
 };
 
-static json_t *devices_json(const struct report_head *h, const struct report_device *devices)
+static json_t *devices_json(const struct bench_report_head *h,
+                            const struct bench_report_device *devices)
 {
     json_t *list = json_array();
     for (int r = 0; r < h->ranks; r++) {
-        const struct report_device *d = &devices[r];
+        const struct bench_report_device *d = &devices[r];
         json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:s, s:i, s:s}", "rank", d->rank,
                                               "group", d->group, "pid", d->pid, "host", d->host,
                                               "device", d->index, "name", d->name));
@@ -27,7 +28,7 @@ static json_t *devices_json(const struct report_head *h, const struct report_dev
     return list;
 }
 
-static json_t *ours(const struct report_head *h, const struct report_device *devices)
+static json_t *ours(const struct bench_report_head *h, const struct bench_report_device *devices)
 {
     return json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:i, s:{s:i, s:i, s:i, s:i}, s:o, s:[]}",
                      "schema", 1, "drover", DROVER_VERSION, "collective", h->coll, "backend",
@@ -41,8 +42,8 @@ static json_t *ours(const struct report_head *h, const struct report_device *dev
 
 static json_t *now_json(void)
 {
-    char text[REPORT_TIME_BYTES];
-    report_time(text);
+    char text[BENCH_REPORT_TIME_BYTES];
+    bench_report_time(text);
     return json_string(text);
 }
 
@@ -68,11 +69,12 @@ static json_t *bool_json(bool value)
     return json_string(value ? "true" : "false");
 }
 
-static json_t *config_json(const struct report_head *h, const struct report_device *devices)
+static json_t *config_json(const struct bench_report_head *h,
+                           const struct bench_report_device *devices)
 {
     json_t *list = json_array();
     for (int r = 0; r < h->ranks; r++) {
-        const struct report_device *d = &devices[r];
+        const struct bench_report_device *d = &devices[r];
         char hex[32];
         snprintf(hex, sizeof hex, "%04x:%02x:%02x", (unsigned)d->pci_domain, (unsigned)d->pci_bus,
                  (unsigned)d->pci_device);
@@ -91,17 +93,18 @@ static json_t *config_json(const struct report_head *h, const struct report_devi
                      "per_iter_skip", h->skip, "parallel_init", bool_json(false), "devices", list);
 }
 
-static json_t *theirs(const struct report_head *h, const struct report_device *devices)
+static json_t *theirs(const struct bench_report_head *h, const struct bench_report_device *devices)
 {
     return json_pack("{s:i, s:o, s:o, s:o, s:i, s:o, s:[]}", "version", 1, "start_time", now_json(),
-                     "args", words_json(h->args), "env", env_json(), "nccl_version", report_nccl(h),
-                     "config", config_json(h, devices), "results");
+                     "args", words_json(h->args), "env", env_json(), "nccl_version",
+                     bench_report_nccl(h), "config", config_json(h, devices), "results");
 }
 
-struct report_json *report_json_new(const struct report_head *h,
-                                    const struct report_device *devices, bool nccl_tests)
+struct bench_report_json *bench_report_json_new(const struct bench_report_head *h,
+                                                const struct bench_report_device *devices,
+                                                bool nccl_tests)
 {
-    struct report_json *j = xzalloc(sizeof *j);
+    struct bench_report_json *j = xzalloc(sizeof *j);
     j->nccl_tests = nccl_tests;
     j->cpu_time = h->cpu_time;
     j->iters = h->iters;
@@ -117,7 +120,7 @@ struct report_json *report_json_new(const struct report_head *h,
 /* ---- rows --------------------------------------------------------------------------------------
  */
 
-static json_t *wrong_json(const struct report_half *h)
+static json_t *wrong_json(const struct bench_report_placement *h)
 {
     static const char *const causes[] = {
         [VERIFY_UNKNOWN] = "unknown",  [VERIFY_UNTOUCHED] = "untouched",
@@ -138,7 +141,7 @@ static json_t *wrong_json(const struct report_half *h)
     return o;
 }
 
-static void add_samples(json_t *o, const struct report_half *h)
+static void add_samples(json_t *o, const struct bench_report_placement *h)
 {
     const struct stats *s = &h->stats;
     json_t *list = json_array();
@@ -153,7 +156,7 @@ static void add_samples(json_t *o, const struct report_half *h)
     json_object_set_new(o, "samples_us", list);
 }
 
-static json_t *half_json(const struct report_half *h)
+static json_t *half_json(const struct bench_report_placement *h)
 {
     if (!h->ran)
         return json_null();
@@ -169,7 +172,7 @@ static json_t *half_json(const struct report_half *h)
     return o;
 }
 
-static json_t *their_half(const struct report_half *h, bool cpu_time)
+static json_t *their_half(const struct bench_report_placement *h, bool cpu_time)
 {
     if (!h->ran)
         return json_null();
@@ -179,7 +182,7 @@ static json_t *their_half(const struct report_half *h, bool cpu_time)
 }
 
 /* A list of times for each rank. */
-static json_t *rank_times(const struct report_half *h, int ranks)
+static json_t *rank_times(const struct bench_report_placement *h, int ranks)
 {
     json_t *lists = json_array();
     for (int r = 0; r < ranks; r++) {
@@ -193,7 +196,7 @@ static json_t *rank_times(const struct report_half *h, int ranks)
 }
 
 /* nccl-tests' -I. */
-static json_t *their_iterations(const struct report_half *h, int skip, int ranks)
+static json_t *their_iterations(const struct bench_report_placement *h, int skip, int ranks)
 {
     struct stats s = stats_of(h->samples + skip, h->stats.n - (size_t)skip);
     json_t *times = json_array();
@@ -209,7 +212,7 @@ static json_t *their_iterations(const struct report_half *h, int skip, int ranks
     return o;
 }
 
-void report_json_row(struct report_json *j, const struct report_row *r)
+void bench_report_json_row(struct bench_report_json *j, const struct bench_report_row *r)
 {
     json_t *row;
     char root[16];
@@ -232,31 +235,32 @@ void report_json_row(struct report_json *j, const struct report_row *r)
     json_array_append_new(j->rows, row);
 }
 
-void report_json_set(struct report_json *j, const char *key, json_t *value)
+void bench_report_json_set(struct bench_report_json *j, const char *key, json_t *value)
 {
     json_object_set_new(j->root, key, value);
 }
 
-char *report_json_end(struct report_json *j, const struct report_foot *f)
+char *bench_report_json_end(struct bench_report_json *j, const struct bench_report_summary *f)
 {
     if (j->nccl_tests) {
-        report_json_set(
+        bench_report_json_set(
             j, "out_of_bounds",
             json_pack("{s:I, s:o}", "count", (json_int_t)f->bad, "okay", bool_json(f->bad == 0)));
-        report_json_set(
-            j, "average_bus_bandwidth",
-            json_pack("{s:f, s:o}", "bandwidth", f->avg_busbw, "okay",
-                      f->min_busbw <= 0 ? json_string("unchecked") : bool_json(report_enough(f))));
-        report_json_set(j, "errors", json_array());
-        report_json_set(j, "end_time", now_json());
+        bench_report_json_set(j, "average_bus_bandwidth",
+                              json_pack("{s:f, s:o}", "bandwidth", f->avg_busbw, "okay",
+                                        f->min_busbw <= 0
+                                            ? json_string("unchecked")
+                                            : bool_json(bench_report_has_samples(f))));
+        bench_report_json_set(j, "errors", json_array());
+        bench_report_json_set(j, "end_time", now_json());
     } else {
-        report_json_set(j, "wrong", json_integer((json_int_t)f->bad));
-        report_json_set(j, "avg_busbw_gbps", json_real(f->avg_busbw));
+        bench_report_json_set(j, "wrong", json_integer((json_int_t)f->bad));
+        bench_report_json_set(j, "avg_busbw_gbps", json_real(f->avg_busbw));
     }
     return json_dumps(j->root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 }
 
-void report_json_free(struct report_json *j)
+void bench_report_json_free(struct bench_report_json *j)
 {
     if (!j)
         return;

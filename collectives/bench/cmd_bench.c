@@ -35,10 +35,10 @@ static const char *const passed_env[] = {"NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_M
 /* What rank 0 prints with. */
 struct printer {
     const struct cmd_bench_opts *o;
-    struct report_head head;
+    struct bench_report_head head;
     int ranks;
     int groups;
-    struct report_json *json, *nccl_tests; /* NULL: not wanted */
+    struct bench_report_json *json, *nccl_tests; /* NULL: not wanted */
     bool watched;
     struct verdict_run best; /* the row of the highest busbw */
     bool failed;             /* the verdict */
@@ -57,10 +57,10 @@ static void on_begin(void *arg, uint64_t bytes)
     char size[32];
     if (p->watched)
         fprintf(stderr, "%s of %s …          \r", bench_name(&p->o->bench),
-                size_format(size, sizeof size, bytes));
+                byte_size_format(size, sizeof size, bytes));
 }
 
-static void on_row(void *arg, const struct report_row *row)
+static void on_row(void *arg, const struct bench_report_row *row)
 {
     struct printer *p = arg;
     AUTO(strbuf) struct strbuf text = {0}, wrong = {0};
@@ -72,15 +72,15 @@ static void on_row(void *arg, const struct report_row *row)
     if (p->watched)
         fputs("                                        \r", stderr);
     if (p->json)
-        report_json_row(p->json, row);
+        bench_report_json_row(p->json, row);
     if (p->nccl_tests)
-        report_json_row(p->nccl_tests, row);
+        bench_report_json_row(p->nccl_tests, row);
     if (p->o->form == CMD_BENCH_TABLE)
-        report_row_text(&text, &p->head, row);
+        bench_report_row_text(&text, &p->head, row);
     else if (p->o->form == CMD_BENCH_CSV)
-        report_csv_row(&text, row);
+        bench_report_csv_row(&text, row);
     print(&text);
-    report_wrong_text(&wrong, row, p->ranks);
+    bench_report_wrong_text(&wrong, row, p->ranks);
     AUTO(free) char *lines = strbuf_take(&wrong);
     for (char *at = lines, *line; (line = strsep(&at, "\n"));)
         if (*line)
@@ -88,10 +88,10 @@ static void on_row(void *arg, const struct report_row *row)
 }
 
 static void print_head(struct printer *p, char **argv, struct drover_comm *c,
-                       const struct report_device *devices)
+                       const struct bench_report_device *devices)
 {
     const struct bench_opts *o = &p->o->bench;
-    p->head = (struct report_head){
+    p->head = (struct bench_report_head){
         .version = comm_backend(c)->version(comm_inner(c)),
         .backend = drover_comm_backend(c),
         .coll = bench_name(o),
@@ -116,18 +116,19 @@ static void print_head(struct printer *p, char **argv, struct drover_comm *c,
     };
     AUTO(strbuf) struct strbuf text = {0};
     if (p->o->form == CMD_BENCH_JSON || p->o->save || p->o->baseline)
-        p->json = report_json_new(&p->head, devices, false);
+        p->json = bench_report_json_new(&p->head, devices, false);
     if (p->o->json_file)
-        p->nccl_tests = report_json_new(&p->head, devices, true);
+        p->nccl_tests = bench_report_json_new(&p->head, devices, true);
     if (p->o->form == CMD_BENCH_TABLE)
-        report_head_text(&text, &p->head, devices);
+        bench_report_head_text(&text, &p->head, devices);
     else if (p->o->form == CMD_BENCH_CSV)
-        report_csv_titles(&text);
+        bench_report_csv_titles(&text);
     print(&text);
 }
 
 /* nccl-tests writes over nothing: where the file is there, it takes FILE.0, FILE.1, … */
-static int write_nccl_tests(struct printer *p, const struct report_foot *foot, struct err *e)
+static int write_nccl_tests(struct printer *p, const struct bench_report_summary *foot,
+                            struct err *e)
 {
     AUTO(free) char *path = xstrdup(p->o->json_file);
     FILE *f;
@@ -137,14 +138,14 @@ static int write_nccl_tests(struct printer *p, const struct report_foot *foot, s
         free(path);
         path = xasprintf("%s.%d", p->o->json_file, i);
     }
-    AUTO(free) char *document = report_json_end(p->nccl_tests, foot);
+    AUTO(free) char *document = bench_report_json_end(p->nccl_tests, foot);
     int bad = fprintf(f, "%s\n", document) < 0;
     bad |= fclose(f) != 0;
     return bad ? err_set(e, -EIO, "-J '%s': %s", path, strerror(errno)) : 0;
 }
 
 /* --baseline, then --save: both may name the same. */
-static int keep(struct printer *p, const char *document, const struct report_device *devices,
+static int keep(struct printer *p, const char *document, const struct bench_report_device *devices,
                 struct err *e)
 {
     const struct cmd_bench_opts *o = p->o;
@@ -169,21 +170,21 @@ static int keep(struct printer *p, const char *document, const struct report_dev
     return cmd_bench_diff_save(path, document, e) < 0 ? err_wrap(e, "--save") : 0;
 }
 
-static int print_foot(struct printer *p, const struct report_foot *foot,
-                      const struct report_device *devices, struct err *e)
+static int print_foot(struct printer *p, const struct bench_report_summary *foot,
+                      const struct bench_report_device *devices, struct err *e)
 {
     AUTO(strbuf) struct strbuf text = {0};
-    AUTO(free) char *document = p->json ? report_json_end(p->json, foot) : NULL;
+    AUTO(free) char *document = p->json ? bench_report_json_end(p->json, foot) : NULL;
     if (p->o->form == CMD_BENCH_JSON)
         strbuf_printf(&text, "%s\n", document);
     if (p->o->form == CMD_BENCH_TABLE)
-        report_foot_text(&text, foot);
+        bench_report_summary_text(&text, foot);
     print(&text);
     struct rusage used;
     char peak[32];
     if (p->o->memory && getrusage(RUSAGE_SELF, &used) == 0)
         fprintf(stderr, "memory: rank 0's process took %s at most\n",
-                size_format(peak, sizeof peak, (uint64_t)used.ru_maxrss * 1024));
+                byte_size_format(peak, sizeof peak, (uint64_t)used.ru_maxrss * 1024));
     int rc = p->nccl_tests ? write_nccl_tests(p, foot, e) : 0;
     return rc == 0 && document ? keep(p, document, devices, e) : rc;
 }
@@ -200,12 +201,12 @@ static json_t *verdict_json(const struct verdict *v, const struct verdict_run *b
 
 /* Collective: every rank tells what it sees of its machine. */
 static int judge(struct printer *p, struct drover *d, struct drover_comm *c,
-                 const struct report_device *devices, struct strbuf *text)
+                 const struct bench_report_device *devices, struct strbuf *text)
 {
     AUTO(free) struct verdict_facts *all = xcalloc((size_t)p->ranks, sizeof *all);
     struct verdict_facts mine;
     struct verdict v;
-    bench_facts_read(&mine, &devices[drover_rank(d)], comm_backend(c)->device != NULL);
+    hardware_facts_read(&mine, &devices[drover_rank(d)], comm_backend(c)->device != NULL);
     int rc = comm_gather(c, &mine, sizeof mine, all, p->o->bench.wait_ms);
     if (rc < 0 || drover_rank(d) != 0)
         return rc;
@@ -218,7 +219,7 @@ static int judge(struct printer *p, struct drover *d, struct drover_comm *c,
     verdict_of(&v, all, n, &p->best);
     verdict_text(text, &v, &p->best);
     if (p->json)
-        report_json_set(p->json, "verdict", verdict_json(&v, &p->best));
+        bench_report_json_set(p->json, "verdict", verdict_json(&v, &p->best));
     p->failed = !v.pass;
     return 0;
 }
@@ -227,11 +228,11 @@ static int judge(struct printer *p, struct drover *d, struct drover_comm *c,
 static int check_ranks(const struct bench_opts *o, int ranks, struct err *e)
 {
     int least, size = 1;
-    (void)split_groups(&o->split, ranks, &least);
+    (void)rank_groups_groups(&o->split, ranks, &least);
     if (busbw_has_root(o->coll) && o->root >= least)
         return err_set(e, -EINVAL, "-r %d is none of the %d ranks", o->root, least);
     for (int r = 0; r < ranks && o->hypercube && (size & (size - 1)) == 0; r++)
-        size = split_group(NULL, &o->split, ranks, r);
+        size = rank_groups_group(NULL, &o->split, ranks, r);
     if ((size & (size - 1)) == 0)
         return 0;
     err_set(e, -EINVAL, "hypercube is for 2, 4, 8, … ranks, and %s has %d",
@@ -273,7 +274,7 @@ static bool prints_color(void)
 
 /* Returns 1 where something is slow. */
 static int print_pairs(const struct bench_pairs *p, const struct cmd_bench_opts *o,
-                       const struct report_device *devices)
+                       const struct bench_report_device *devices)
 {
     AUTO(free) const char **names = xcalloc((size_t)p->n, sizeof *names);
     AUTO(strv) char **own = NULL;
@@ -301,7 +302,7 @@ static int run_pairs(struct drover *d, struct drover_comm *c, const struct cmd_b
                      struct err *e)
 {
     int size = drover_size(d);
-    AUTO(free) struct report_device *devices = xcalloc((size_t)size, sizeof *devices);
+    AUTO(free) struct bench_report_device *devices = xcalloc((size_t)size, sizeof *devices);
     struct bench_pairs p = {0};
     int rc = bench_devices(&o->bench, d, c, devices, e);
     if (rc == 0)
@@ -313,7 +314,8 @@ static int run_pairs(struct drover *d, struct drover_comm *c, const struct cmd_b
 }
 
 /* What does not fit into the GPUs' memory is not tried; all ranks find the same. */
-static void lower_max(struct bench_opts *o, const struct report_device *devices, int n, bool says)
+static void lower_max(struct bench_opts *o, const struct bench_report_device *devices, int n,
+                      bool says)
 {
     uint64_t room = bench_room(o, devices, n);
     if (o->max_bytes <= room)
@@ -321,8 +323,8 @@ static void lower_max(struct bench_opts *o, const struct report_device *devices,
     char before[32], after[32];
     if (says)
         log_warn("-e %s is lowered to %s: the GPUs' memory holds no more",
-                 size_format(before, sizeof before, o->max_bytes),
-                 size_format(after, sizeof after, room));
+                 byte_size_format(before, sizeof before, o->max_bytes),
+                 byte_size_format(after, sizeof after, room));
     o->max_bytes = room;
     o->min_bytes = o->min_bytes < room ? o->min_bytes : room;
 }
@@ -334,11 +336,11 @@ static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_op
     int rc = check_ranks(&o->bench, size, e);
     if (rc < 0)
         return rc;
-    AUTO(free) struct report_device *devices = xcalloc((size_t)size, sizeof *devices);
+    AUTO(free) struct bench_report_device *devices = xcalloc((size_t)size, sizeof *devices);
     struct printer p = {.o = o, .ranks = size};
-    p.groups = split_groups(&o->bench.split, size, &least);
+    p.groups = rank_groups_groups(&o->bench.split, size, &least);
     p.watched = isatty(STDERR_FILENO) || getenv("DROVER_BENCH_WATCHED");
-    struct report_foot foot = {0};
+    struct bench_report_summary foot = {0};
     AUTO(strbuf) struct strbuf verdict = {0};
     rc = bench_devices(&o->bench, d, c, devices, e);
     if (rc == 0)
@@ -357,11 +359,11 @@ static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_op
         print(&verdict);
     else if (rc == 0)
         fputs(strbuf_str(&verdict), stderr);
-    report_json_free(p.json);
-    report_json_free(p.nccl_tests);
+    bench_report_json_free(p.json);
+    bench_report_json_free(p.nccl_tests);
     if (rc < 0)
         return rc;
-    return rank == 0 && (foot.bad > 0 || !report_enough(&foot) ||
+    return rank == 0 && (foot.bad > 0 || !bench_report_has_samples(&foot) ||
                          p.failed); /* one rank's word; the others just end */
 }
 

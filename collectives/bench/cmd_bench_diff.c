@@ -43,7 +43,7 @@ static double *samples(const json_t *row, const char *way, size_t *n)
 }
 
 struct table {
-    struct diff_row *rows;
+    struct bench_diff_row *rows;
     const json_t **of; /* the row of `after` that each is of */
     int *way;
     size_t n;
@@ -68,7 +68,7 @@ static void collect(struct table *t, const json_t *before, const json_t *after)
     t->way = xcalloc(most + 1, sizeof *t->way);
     for (size_t i = 0; i < most; i++) {
         const json_t *now = json_array_get(after, i / 2), *old = same_row(before, now);
-        struct diff_row r = {0};
+        struct bench_diff_row r = {0};
         double *a = samples(old, ways[i % 2], &r.before_n);
         double *b = samples(now, ways[i % 2], &r.after_n);
         if (!a || !b) {
@@ -89,7 +89,7 @@ static void put_table(struct strbuf *out, const struct table *t)
     strbuf_printf(out, "# %10s  %8s  %6s  %4s  %12s  %10s  %10s  %8s  %8s\n", "size", "type",
                   "redop", "root", "", "before us", "after us", "change", "p");
     for (size_t i = 0; i < t->n; i++) {
-        const struct diff_row *r = &t->rows[i];
+        const struct bench_diff_row *r = &t->rows[i];
         const json_t *of = t->of[i];
         strbuf_printf(out,
                       "%12" JSON_INTEGER_FORMAT
@@ -119,7 +119,7 @@ int cmd_bench_diff_show(struct strbuf *out, const json_t *before, const json_t *
         err_set(e, -ENODATA, "they have no row in common that has single times");
         return err_hint(e, "drover bench … --json writes them");
     }
-    size_t worse = diff_judge(t.rows, t.n, tolerance);
+    size_t worse = bench_diff_judge(t.rows, t.n, tolerance);
     put_table(out, &t);
     strbuf_printf(out, "# %zu of %zu rows are worse by more than %g %%\n", worse, t.n,
                   100 * tolerance);
@@ -146,8 +146,8 @@ int cmd_bench_diff_load(json_t **out, const char *path, struct err *e)
     return err_hint(e, "drover bench all_reduce --json >FILE");
 }
 
-char *cmd_bench_diff_path(const char *name, const char *coll, const struct report_device *devices,
-                          int ranks)
+char *cmd_bench_diff_path(const char *name, const char *coll,
+                          const struct bench_report_device *devices, int ranks)
 {
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     uint64_t h = FNV_START;

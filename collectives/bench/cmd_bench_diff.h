@@ -20,8 +20,8 @@ int cmd_bench_diff_show(struct strbuf *out, const json_t *before, const json_t *
                         double tolerance, struct err *e);
 
 /* Where NAME of such a bench lies; to be freed. */
-char *cmd_bench_diff_path(const char *name, const char *coll, const struct report_device *devices,
-                          int ranks);
+char *cmd_bench_diff_path(const char *name, const char *coll,
+                          const struct bench_report_device *devices, int ranks);
 /* Makes the directories too. */
 int cmd_bench_diff_save(const char *path, const char *document, struct err *e);
 int cmd_bench_diff_load(json_t **out, const char *path, struct err *e);

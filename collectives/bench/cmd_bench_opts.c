@@ -134,7 +134,7 @@ static int word(const char *what, const char *text, const char *const *names, in
     for (int i = 0; i < n; i++)
         if (strcmp(text, names[i]) == 0)
             return i;
-    const char *near = opt_nearest(text, names, (size_t)n);
+    const char *near = opt_suggest(text, names, (size_t)n);
     err_set(e, -EINVAL, "there is no %s '%s'", what, text);
     return near ? err_hint(e, "%s", near) : -EINVAL;
 }
@@ -178,11 +178,11 @@ static int read_sizes(struct bench_opts *o, const struct args *a, struct err *e)
 {
     uint64_t min = DEFAULT_BYTES, max = DEFAULT_BYTES;
     o->step_bytes = DEFAULT_STEP;
-    if (a->min && size_parse(&min, a->min, e) < 0)
+    if (a->min && byte_size_parse(&min, a->min, e) < 0)
         return err_wrap(e, "-b");
-    if (a->max && size_parse(&max, a->max, e) < 0)
+    if (a->max && byte_size_parse(&max, a->max, e) < 0)
         return err_wrap(e, "-e");
-    if (a->step && size_parse(&o->step_bytes, a->step, e) < 0)
+    if (a->step && byte_size_parse(&o->step_bytes, a->step, e) < 0)
         return err_wrap(e, "-i");
     if (a->min && !a->max && max < min)
         max = min;
@@ -332,7 +332,7 @@ static int read_env(struct cmd_bench_opts *o, const struct cmd_bench_env *env, s
     if (env->device &&
         opt_int(&o->first_device, "NCCL_TESTS_DEVICE", env->device, 0, 1 << 20, e) < 0)
         return e->code;
-    return split_read(&o->bench.split, env->split, env->split_mask, e);
+    return rank_groups_read(&o->bench.split, env->split, env->split_mask, e);
 }
 
 static int read_rest(struct cmd_bench_opts *o, struct args *a, const struct cmd_bench_env *env,

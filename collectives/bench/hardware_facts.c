@@ -30,7 +30,7 @@ static bool is_set(const char *name)
 }
 
 /* PCIe 1 has 2.5 GT/s, 2 has 5, and from there it doubles. */
-static void read_slot(struct verdict_facts *f, const struct report_device *d)
+static void read_slot(struct verdict_facts *f, const struct bench_report_device *d)
 {
     static const char *const names[] = {"current_link_speed", "current_link_width",
                                         "max_link_width"};
@@ -118,7 +118,8 @@ static double copy_rate(void)
     return best;
 }
 
-void bench_facts_read(struct verdict_facts *out, const struct report_device *self, bool gpu)
+void hardware_facts_read(struct verdict_facts *out, const struct bench_report_device *self,
+                         bool gpu)
 {
     memset(out, 0, sizeof *out); /* it is sent: no byte of it is left as it was */
     snprintf(out->host, sizeof out->host, "%s", self->host);

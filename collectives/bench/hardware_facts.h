@@ -8,6 +8,7 @@
 
 /* `self` is this rank's line of the head; `gpu` says that it computes on a GPU. What cannot be read
  * stays "not known". */
-void bench_facts_read(struct verdict_facts *out, const struct report_device *self, bool gpu);
+void hardware_facts_read(struct verdict_facts *out, const struct bench_report_device *self,
+                         bool gpu);
 
 #endif

@@ -30,7 +30,7 @@ static bool number(int *out, const char *text, int base)
 }
 
 /* An operation and its value, as in "MOD 8" and "%8". */
-static bool operation(struct split *out, const char *text)
+static bool operation(struct rank_groups *out, const char *text)
 {
     static const char *const names[] = {"AND", "&", "OR", "|", "MOD", "%", "DIV", "/"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -44,9 +44,9 @@ static bool operation(struct split *out, const char *text)
     return false;
 }
 
-int split_read(struct split *out, const char *text, const char *mask, struct err *e)
+int rank_groups_read(struct rank_groups *out, const char *text, const char *mask, struct err *e)
 {
-    struct split s = {0};
+    struct rank_groups s = {0};
     if (mask) {
         s.op = '&';
         if (!number(&s.value, mask, 16))
@@ -60,7 +60,7 @@ int split_read(struct split *out, const char *text, const char *mask, struct err
     return 0;
 }
 
-int split_color(const struct split *s, int rank)
+int rank_groups_color(const struct rank_groups *s, int rank)
 {
     switch (s->op) {
     case '&':
@@ -76,11 +76,11 @@ int split_color(const struct split *s, int rank)
     }
 }
 
-int split_group(int *members, const struct split *s, int ranks, int rank)
+int rank_groups_group(int *members, const struct rank_groups *s, int ranks, int rank)
 {
-    int n = 0, color = split_color(s, rank);
+    int n = 0, color = rank_groups_color(s, rank);
     for (int r = 0; r < ranks; r++) {
-        if (split_color(s, r) != color)
+        if (rank_groups_color(s, r) != color)
             continue;
         if (members)
             members[n] = r;
@@ -89,15 +89,15 @@ int split_group(int *members, const struct split *s, int ranks, int rank)
     return n;
 }
 
-int split_groups(const struct split *s, int ranks, int *least)
+int rank_groups_groups(const struct rank_groups *s, int ranks, int *least)
 {
     int groups = 0;
     *least = ranks;
     for (int r = 0; r < ranks; r++) {
         bool first = true;
         for (int k = 0; k < r && first; k++)
-            first = split_color(s, k) != split_color(s, r);
-        int size = first ? split_group(NULL, s, ranks, r) : ranks;
+            first = rank_groups_color(s, k) != rank_groups_color(s, r);
+        int size = first ? rank_groups_group(NULL, s, ranks, r) : ranks;
         groups += first;
         *least = size < *least ? size : *least;
     }

@@ -175,7 +175,7 @@ static void reasons(struct verdict *v, const struct together *t, const struct ve
     char size[32];
     if (run->bytes < SMALL_BYTES)
         reason(v, "the best row has %s: so little is ruled by latency; try -e 1G",
-               size_format(size, sizeof size, run->bytes));
+               byte_size_format(size, sizeof size, run->bytes));
     if (t->gpu && t->p2p_off)
         reason(v, "NCCL_P2P_DISABLE is set: GPUs of a node talk through host memory");
     if (t->nodes > 1)
@@ -190,7 +190,7 @@ static void reasons(struct verdict *v, const struct together *t, const struct ve
     if (t->shm_off)
         reason(v, "NCCL_SHM_DISABLE is set: ranks of a node talk through sockets");
     if (t->shm_bytes < SMALL_SHM)
-        reason(v, "/dev/shm has %s free", size_format(size, sizeof size, t->shm_bytes));
+        reason(v, "/dev/shm has %s free", byte_size_format(size, sizeof size, t->shm_bytes));
     if (t->packages > 1 && !(t->gpu && gpus[kind_of(t->worst)].links))
         reason(v, "ranks of a node are on %d sockets", t->packages);
     if (!t->gpu && t->packages == 1 && t->nodes == 1 && t->ranks > 8)

@@ -2,17 +2,17 @@
 
 #include <stdlib.h>
 
-struct exchange *exchange_new(const struct whoami *who)
+struct bootstrap *bootstrap_new(const struct rank_identity *who)
 {
-    struct exchange *x = xzalloc(sizeof *x);
+    struct bootstrap *x = xzalloc(sizeof *x);
     if (getenv("PMIX_NAMESPACE"))
-        exchange_pmix(x, who);
+        bootstrap_pmix_new(x, who);
     else
-        exchange_tcp(x, who);
+        bootstrap_tcp_new(x, who);
     return x;
 }
 
-void exchange_free(struct exchange *x)
+void bootstrap_free(struct bootstrap *x)
 {
     if (!x)
         return;
@@ -20,7 +20,7 @@ void exchange_free(struct exchange *x)
     free(x);
 }
 
-const struct backend_exchange *exchange_table(const struct exchange *x)
+const struct bootstrap_ops *bootstrap_table(const struct bootstrap *x)
 {
     return &x->table;
 }

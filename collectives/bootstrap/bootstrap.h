@@ -12,7 +12,7 @@
 #include "launcher/client/rank_identity.h"
 
 /* The three functions of a round, as a table that plug-ins call. */
-struct backend_exchange {
+struct bootstrap_ops {
     void *arg;
     int (*put)(void *arg, const char *key, const void *bytes, size_t len, struct err *e);
     /* All ranks came here and see each other's puts. -ETIMEDOUT after `timeout_ms`. */
@@ -21,7 +21,7 @@ struct backend_exchange {
     int (*get)(void *arg, int rank, const char *key, void *out, size_t len, struct err *e);
 };
 
-struct exchange;
+struct bootstrap;
 
 /* One round of put, fence, get; all ranks make theirs in the same order. Nothing is connected
  * before the first use, so a rank that has nobody to talk to may have one too.
@@ -31,21 +31,22 @@ struct exchange;
  *              -ETIMEDOUT  not all came; the text names the missing ones where that is known
  *              -ENOTSUP    there is no way to the others; the hint says who would make one
  *   get    exactly `len` bytes that `rank` put before the fence. -EPROTO: it put something else */
-struct exchange *exchange_new(const struct whoami *who);
-void exchange_free(struct exchange *x);
-AUTO_DEFINE(exchange, struct exchange *, exchange_free)
+struct bootstrap *bootstrap_new(const struct rank_identity *who);
+void bootstrap_free(struct bootstrap *x);
+AUTO_DEFINE(bootstrap, struct bootstrap *, bootstrap_free)
 
 /* The three, for plug-ins. Borrowed from x. */
-const struct backend_exchange *exchange_table(const struct exchange *x);
+const struct bootstrap_ops *bootstrap_table(const struct bootstrap *x);
 
-/* ---- for exchange_pmix.c and exchange_tcp.c ------------------------------------------------- */
+/* ---- for bootstrap_pmix_new.c and bootstrap_tcp_new.c
+ * ------------------------------------------------- */
 
 /* A way for ranks to meet: its three functions, and the end of their `arg`. */
-struct exchange {
-    struct backend_exchange table;
+struct bootstrap {
+    struct bootstrap_ops table;
     void (*free)(void *arg);
 };
-void exchange_pmix(struct exchange *x, const struct whoami *who);
-void exchange_tcp(struct exchange *x, const struct whoami *who);
+void bootstrap_pmix_new(struct bootstrap *x, const struct rank_identity *who);
+void bootstrap_tcp_new(struct bootstrap *x, const struct rank_identity *who);
 
 #endif

@@ -4,12 +4,12 @@
 
 enum { RUNS_MAX = 16 }; /* "4-7" is one */
 
-static bool is_one(const struct exchange_seat *seats, int rank, const char *node)
+static bool is_one(const struct bootstrap_rank_location *seats, int rank, const char *node)
 {
     return !seats[rank].here && strcmp(seats[rank].node, node) == 0;
 }
 
-static int count_of(const struct exchange_seat *seats, int n, const char *node)
+static int count_of(const struct bootstrap_rank_location *seats, int n, const char *node)
 {
     int count = 0;
     for (int r = 0; r < n; r++)
@@ -18,8 +18,8 @@ static int count_of(const struct exchange_seat *seats, int n, const char *node)
 }
 
 /* The ranks of one node; says how many were named. */
-static int write_node(struct strbuf *b, const struct exchange_seat *seats, int n, int first,
-                      int *runs)
+static int write_node(struct strbuf *b, const struct bootstrap_rank_location *seats, int n,
+                      int first, int *runs)
 {
     const char *node = seats[first].node;
     int named = 0;
@@ -40,7 +40,7 @@ static int write_node(struct strbuf *b, const struct exchange_seat *seats, int n
     return named;
 }
 
-int exchange_absent(struct strbuf *b, const struct exchange_seat *seats, int n)
+int bootstrap_missing(struct strbuf *b, const struct bootstrap_rank_location *seats, int n)
 {
     int all = 0, named = 0, runs = 0;
     for (int r = 0; r < n; r++) {

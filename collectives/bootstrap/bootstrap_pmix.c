@@ -1,4 +1,4 @@
-/* exchange_pmix - over PMIx: put, commit, fence, get. */
+/* bootstrap_pmix_new - over PMIx: put, commit, fence, get. */
 
 #include <errno.h>
 #include <pmix.h>
@@ -165,7 +165,7 @@ static int pmix_put(void *arg, const char *key, const void *bytes, size_t len, s
 }
 
 /* The job's own data has it, which was there when this process attached. */
-static void node_of(char out[EXCHANGE_NODE_BYTES], int rank)
+static void node_of(char out[BOOTSTRAP_NODE_BYTES], int rank)
 {
     pmix_proc_t who;
     PMIX_LOAD_PROCID(&who, session.me.nspace, (pmix_rank_t)rank);
@@ -176,7 +176,7 @@ static void node_of(char out[EXCHANGE_NODE_BYTES], int rank)
     if (PMIx_Get(&who, PMIX_HOSTNAME, &only_here, 1, &value) != PMIX_SUCCESS)
         return;
     if (value->type == PMIX_STRING && value->data.string)
-        snprintf(out, EXCHANGE_NODE_BYTES, "%s", value->data.string);
+        snprintf(out, BOOTSTRAP_NODE_BYTES, "%s", value->data.string);
     PMIX_VALUE_RELEASE(value);
 }
 
@@ -197,7 +197,7 @@ static int missing_ranks(const struct way *x, struct strbuf *names)
         if (status != PMIX_SUCCESS) /* answered here and now; no callback follows */
             answered(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status, asked[r]);
     }
-    AUTO(free) struct exchange_seat *seats = xcalloc((size_t)x->size, sizeof *seats);
+    AUTO(free) struct bootstrap_rank_location *seats = xcalloc((size_t)x->size, sizeof *seats);
     struct timespec end = clock_in_ms(ASK_MS);
     for (int r = 0; r < x->size; r++) {
         pmix_status_t status = PMIX_ERROR;
@@ -205,7 +205,7 @@ static int missing_ranks(const struct way *x, struct strbuf *names)
         if (!seats[r].here)
             node_of(seats[r].node, r);
     }
-    return exchange_absent(names, seats, x->size);
+    return bootstrap_missing(names, seats, x->size);
 }
 
 static int timed_out(const struct way *x, int64_t timeout_ms, struct err *e)
@@ -264,9 +264,9 @@ static int pmix_get(void *arg, int rank, const char *key, void *out, size_t len,
     return fits ? 0 : err_set(e, -EPROTO, "rank %d put a '%s' of another size", rank, key);
 }
 
-void exchange_pmix(struct exchange *x, const struct whoami *who)
+void bootstrap_pmix_new(struct bootstrap *x, const struct rank_identity *who)
 {
     struct way *w = xzalloc(sizeof *w);
     *w = (struct way){.rank = who->rank, .size = who->size};
-    *x = (struct exchange){{w, pmix_put, pmix_fence, pmix_get}, free};
+    *x = (struct bootstrap){{w, pmix_put, pmix_fence, pmix_get}, free};
 }

@@ -27,7 +27,7 @@ struct guest {
 };
 
 struct meeting {
-    const struct exchange_hub *hub;
+    const struct bootstrap_server *hub;
     int size, here;          /* ranks; of them have come */
     struct guest *ranks;     /* by rank; [0] stays empty */
     struct guest *strangers; /* STRANGERS_MAX */
@@ -43,7 +43,7 @@ static int wait_for(int fd, short what, int64_t end_ms)
     return n > 0 || (n < 0 && errno == EINTR) ? 0 : n < 0 ? -errno : -ETIMEDOUT;
 }
 
-int exchange_hub_send(int fd, const void *bytes, size_t len, int64_t end_ms)
+int bootstrap_server_send(int fd, const void *bytes, size_t len, int64_t end_ms)
 {
     for (size_t at = 0; at < len;) {
         ssize_t n = send(fd, (const char *)bytes + at, len - at, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -55,7 +55,7 @@ int exchange_hub_send(int fd, const void *bytes, size_t len, int64_t end_ms)
     return 0;
 }
 
-int exchange_hub_recv(int fd, void *bytes, size_t len, int64_t end_ms)
+int bootstrap_server_recv(int fd, void *bytes, size_t len, int64_t end_ms)
 {
     for (size_t at = 0; at < len;) {
         ssize_t n = recv(fd, (char *)bytes + at, len - at, MSG_DONTWAIT);
@@ -82,8 +82,8 @@ static void answer(const struct guest *g, int code, const char *bytes, size_t le
     struct exchange_answer a = {EXCHANGE_MAGIC, code, (uint32_t)len};
     int64_t end = clock_ms() + ANSWER_MS;
     /* One that does not take its answer notices that itself. */
-    if (exchange_hub_send(g->fd, &a, sizeof a, end) == 0)
-        (void)exchange_hub_send(g->fd, bytes, len, end);
+    if (bootstrap_server_send(g->fd, &a, sizeof a, end) == 0)
+        (void)bootstrap_server_send(g->fd, bytes, len, end);
 }
 
 static void turn_away(struct meeting *m, struct guest *g, const char *why)
@@ -114,7 +114,8 @@ static void take_in(struct meeting *m, int64_t now)
         }
         *place = (struct guest){.fd = fd, .since_ms = now};
         struct exchange_greeting hi = {EXCHANGE_MAGIC, m->hub->mine->token};
-        if (exchange_hub_send(fd, &hi, sizeof hi, now) < 0) /* it fits into any socket's buffer */
+        if (bootstrap_server_send(fd, &hi, sizeof hi, now) <
+            0) /* it fits into any socket's buffer */
             leave(place);
     }
 }
@@ -173,7 +174,7 @@ static void hear(struct meeting *m, struct guest *g)
             leave(g);
             return;
         }
-        g->hello.node[EXCHANGE_NODE_BYTES - 1] = '\0';
+        g->hello.node[BOOTSTRAP_NODE_BYTES - 1] = '\0';
         g->said = xzalloc((size_t)h->bytes + 1);
     }
 }
@@ -214,23 +215,23 @@ static int turn(struct meeting *m, int64_t end_ms)
 }
 
 /* A rank's node: its own word, or that of one beside it. */
-static void fill_seats(struct exchange_seat *seats, const struct meeting *m)
+static void fill_seats(struct bootstrap_rank_location *seats, const struct meeting *m)
 {
     for (int r = 0; r < m->size; r++) {
         const struct exchange_hello *h = r ? &m->ranks[r].hello : m->hub->mine;
         seats[r].here = r == 0 || m->ranks[r].fd >= 0;
         for (uint32_t k = 0; seats[r].here && k < h->local_size; k++)
             if (h->first + k < h->size)
-                snprintf(seats[h->first + k].node, EXCHANGE_NODE_BYTES, "%s", h->node);
+                snprintf(seats[h->first + k].node, BOOTSTRAP_NODE_BYTES, "%s", h->node);
     }
 }
 
 static int not_all(const struct meeting *m, struct err *e)
 {
     AUTO(strbuf) struct strbuf names = {0};
-    AUTO(free) struct exchange_seat *seats = xcalloc((size_t)m->size, sizeof *seats);
+    AUTO(free) struct bootstrap_rank_location *seats = xcalloc((size_t)m->size, sizeof *seats);
     fill_seats(seats, m);
-    exchange_absent(&names, seats, m->size);
+    bootstrap_missing(&names, seats, m->size);
     const char *away = m->turned_away[0] ? "; turned away: " : "";
     if (m->lost)
         err_set(e, -ETIMEDOUT, "rank %d on node %s has ended, or its time was up; missing: %s%s%s",
@@ -249,7 +250,7 @@ static void add(struct strbuf *all, const char *said, size_t len)
     strbuf_add(all, said, len);
 }
 
-int exchange_hub_meet(struct strbuf *all, const struct exchange_hub *h, struct err *e)
+int bootstrap_server_accept_all(struct strbuf *all, const struct bootstrap_server *h, struct err *e)
 {
     struct meeting m = {.hub = h, .size = (int)h->mine->size, .here = 1};
     AUTO(free) struct guest *ranks = xcalloc((size_t)m.size, sizeof *ranks);

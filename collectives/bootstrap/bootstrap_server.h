@@ -1,5 +1,5 @@
 /* exchange_hub - rank 0's side of the exchange over TCP: takes in what every rank says, and tells
- * all of it to all. The other side is exchange_tcp.c; what they say to each other is here.
+ * all of it to all. The other side is bootstrap_tcp_new.c; what they say to each other is here.
  *
  * Rank 0 speaks first, so that a rank that has found somebody else's listener sends it nothing:
  *
@@ -33,7 +33,7 @@ struct exchange_hello {
     uint32_t rank, size, round;
     uint32_t first, local_size; /* the ranks of its node, where they follow each other; else 0, 0 */
     uint32_t bytes;
-    char node[EXCHANGE_NODE_BYTES];
+    char node[BOOTSTRAP_NODE_BYTES];
 };
 
 struct exchange_answer {
@@ -42,7 +42,7 @@ struct exchange_answer {
     uint32_t bytes;
 };
 
-struct exchange_hub {
+struct bootstrap_server {
     const struct exchange_hello *mine; /* rank 0's own */
     const struct strbuf *said;         /* what it has put */
     int listener;
@@ -52,11 +52,12 @@ struct exchange_hub {
 /* One round. `all` gets what every rank has put, in the order of ranks, each after its length
  * (uint32_t). When it returns, every rank that came has its answer.
  *   -ETIMEDOUT   not all came, or one that came gave up; the text names those that are missing */
-int exchange_hub_meet(struct strbuf *all, const struct exchange_hub *h, struct err *e);
+int bootstrap_server_accept_all(struct strbuf *all, const struct bootstrap_server *h,
+                                struct err *e);
 
 /* All `len` bytes, over a non-blocking socket; 0, -ETIMEDOUT at `end_ms` of clock_ms(), -ECONNRESET
  * at the end of file, or another -errno. */
-int exchange_hub_send(int fd, const void *bytes, size_t len, int64_t end_ms);
-int exchange_hub_recv(int fd, void *bytes, size_t len, int64_t end_ms);
+int bootstrap_server_send(int fd, const void *bytes, size_t len, int64_t end_ms);
+int bootstrap_server_recv(int fd, void *bytes, size_t len, int64_t end_ms);
 
 #endif

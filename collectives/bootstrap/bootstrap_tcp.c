@@ -1,4 +1,4 @@
-/* exchange_tcp - between the ranks themselves: rank 0 listens, the others come to it. */
+/* bootstrap_tcp_new - between the ranks themselves: rank 0 listens, the others come to it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -26,7 +26,7 @@ enum {
 };
 
 struct way {
-    struct whoami who;
+    struct rank_identity who;
     uint32_t round;
     struct strbuf said, all;
 };
@@ -92,7 +92,7 @@ static uint64_t job_token(void)
 
 static struct exchange_hello hello_of(const struct way *w)
 {
-    const struct whoami *who = &w->who;
+    const struct rank_identity *who = &w->who;
     struct exchange_hello h;
     memset(&h, 0, sizeof h);
     h.magic = EXCHANGE_MAGIC;
@@ -175,8 +175,8 @@ static int meet_at_0(struct way *w, const struct place *p, int64_t timeout_ms, s
     if (listener < 0)
         return listener;
     struct exchange_hello mine = hello_of(w);
-    struct exchange_hub h = {&mine, &w->said, listener, timeout_ms};
-    return exchange_hub_meet(&w->all, &h, e);
+    struct bootstrap_server h = {&mine, &w->said, listener, timeout_ms};
+    return bootstrap_server_accept_all(&w->all, &h, e);
 }
 
 /* ---- the others --------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ static int find_0_at(const struct place *p, int port, int64_t end_ms, struct err
     for (const struct addrinfo *a = found; rc >= 0 && a; a = a->ai_next) {
         AUTO(fd) int fd = connect_to(a, soon);
         struct exchange_greeting hi;
-        rc = fd < 0 ? fd : exchange_hub_recv(fd, &hi, sizeof hi, soon);
+        rc = fd < 0 ? fd : bootstrap_server_recv(fd, &hi, sizeof hi, soon);
         if (rc == 0 && hi.magic == EXCHANGE_MAGIC && hi.token == job_token())
             return fd_take(&fd);
         rc = 0;
@@ -246,14 +246,14 @@ static int find_0(const struct place *p, int64_t timeout_ms, struct err *e)
 static int take_answer(struct way *w, int fd, int64_t end_ms, struct err *e)
 {
     struct exchange_answer a;
-    int rc = exchange_hub_recv(fd, &a, sizeof a, end_ms);
+    int rc = bootstrap_server_recv(fd, &a, sizeof a, end_ms);
     if (rc < 0)
         return rc;
     size_t most = (size_t)w->who.size * (EXCHANGE_SAID_MAX + sizeof(uint32_t));
     AUTO(free) char *bytes = a.bytes <= most ? calloc(1, (size_t)a.bytes + 1) : NULL;
     if (a.magic != EXCHANGE_MAGIC || !bytes)
         return err_set(e, -EPROTO, "rank 0 gave an answer that makes no sense");
-    rc = exchange_hub_recv(fd, bytes, a.bytes, end_ms + ASK_MS);
+    rc = bootstrap_server_recv(fd, bytes, a.bytes, end_ms + ASK_MS);
     if (rc < 0)
         return rc;
     if (a.code == 0)
@@ -271,9 +271,9 @@ static int meet_0(struct way *w, const struct place *p, int64_t timeout_ms, stru
         return fd;
     struct exchange_hello mine = hello_of(w);
     struct err said = {0};
-    int rc = exchange_hub_send(fd, &mine, sizeof mine, end);
+    int rc = bootstrap_server_send(fd, &mine, sizeof mine, end);
     if (rc == 0)
-        rc = exchange_hub_send(fd, strbuf_str(&w->said), w->said.len, end);
+        rc = bootstrap_server_send(fd, strbuf_str(&w->said), w->said.len, end);
     if (rc == 0)
         rc = take_answer(w, fd, end, &said);
     if (rc == -ETIMEDOUT && !said.text[0]) { /* rank 0 knows who is missing */
@@ -361,9 +361,9 @@ static void tcp_free(void *arg)
     free(w);
 }
 
-void exchange_tcp(struct exchange *x, const struct whoami *who)
+void bootstrap_tcp_new(struct bootstrap *x, const struct rank_identity *who)
 {
     struct way *w = xzalloc(sizeof *w);
     w->who = *who;
-    *x = (struct exchange){{w, tcp_put, tcp_fence, tcp_get}, tcp_free};
+    *x = (struct bootstrap){{w, tcp_put, tcp_fence, tcp_get}, tcp_free};
 }

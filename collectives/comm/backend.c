@@ -87,6 +87,7 @@ void *drover_cuda_library(const char *name)
 {
     const char *const names[] = {name, NULL};
     void *lib = NULL;
-    (void)cudalib_open(&lib, names, NULL, client_err(NULL)); /* the error is kept for the caller */
+    (void)cuda_loader_open(&lib, names, NULL,
+                           client_err(NULL)); /* the error is kept for the caller */
     return lib;
 }

@@ -66,11 +66,11 @@ struct backend_opts {
     void *stream;         /* … */
     const char *lib_path; /* … */
     int64_t open_ms;      /* > 0 */
-    const struct backend_exchange *exchange;
+    const struct bootstrap_ops *exchange;
 };
 
 /* A communicator among some of another one's ranks. */
-struct backend_part {
+struct backend_subgroup {
     const int *members; /* their numbers in the other one, in their new order */
     int size, rank;     /* of the new one; 0, -1 where this rank is not in it */
     int color, key;     /* as drover_comm_split() has them */
@@ -107,7 +107,7 @@ struct backend {
     void (*close)(struct backend_comm *c);
     /* Nothing is under way; before a shrink there may have been an abort(). *out is NULL where this
      * rank is not in the new one; then it was called for a split only. NULL: there is none. */
-    int (*part)(struct backend_comm **out, struct backend_comm *c, const struct backend_part *p,
+    int (*part)(struct backend_comm **out, struct backend_comm *c, const struct backend_subgroup *p,
                 struct err *e);
     /* Starts n calls, all at once. -EAGAIN: not yet. -ENOTSUP, -EOVERFLOW: none was started. */
     int (*start)(struct backend_comm *c, const struct backend_call *calls, size_t n, struct err *e);

@@ -36,13 +36,13 @@ struct drover_comm {
         enum backend_coll coll;
         size_t count;
         enum drover_type type;
-    } last;                   /* for messages */
-    uint64_t calls;           /* made so far */
-    struct notes_comm *notes; /* what the launcher sees of it; may be NULL */
-    bool dead;                /* aborted, or failed: only close and shrink may follow */
+    } last;                              /* for messages */
+    uint64_t calls;                      /* made so far */
+    struct collective_trace_comm *notes; /* what the launcher sees of it; may be NULL */
+    bool dead;                           /* aborted, or failed: only close and shrink may follow */
     int64_t open_ms;
     unsigned parts; /* made of it so far */
-    char name[NOTES_NAME_BYTES];
+    char name[COLLECTIVE_TRACE_NAME_BYTES];
 };
 
 static const char *pick(const struct drover *d, const struct drover_comm_opts *o)
@@ -77,7 +77,7 @@ static struct drover_comm *comm_new(struct drover *d, const struct backend *b,
     c->caps = b->caps(inner);
     c->natives = natives(c->caps);
     snprintf(c->name, sizeof c->name, "%s", name);
-    c->notes = noting_open(c->name, rank, size);
+    c->notes = comm_trace_open(c->name, rank, size);
     /* With more ranks than cores, the one that is awaited needs this very core. */
     c->crowded = drover_local_size(d) > sysconf(_SC_NPROCESSORS_ONLN);
     return c;
@@ -93,7 +93,7 @@ int drover_comm_open(struct drover_comm **out, struct drover *d, const struct dr
     int rc = backend_load(&b, pick(d, o), e);
     if (rc < 0)
         return rc;
-    AUTO(exchange) struct exchange *x = exchange_new(client_who(d));
+    AUTO(bootstrap) struct bootstrap *x = bootstrap_new(client_who(d));
     struct backend_opts bo = {
         .rank = drover_rank(d),
         .size = drover_size(d),
@@ -102,7 +102,7 @@ int drover_comm_open(struct drover_comm **out, struct drover *d, const struct dr
         .stream = o->stream,
         .lib_path = o->lib_path,
         .open_ms = o->open_ms > 0 ? o->open_ms : OPEN_MS,
-        .exchange = exchange_table(x),
+        .exchange = bootstrap_table(x),
     };
     struct backend_comm *inner = NULL;
     if ((rc = b->open(&inner, &bo, e)) < 0) {
@@ -110,7 +110,7 @@ int drover_comm_open(struct drover_comm **out, struct drover *d, const struct dr
         return rc;
     }
     static unsigned opened; /* all ranks open theirs in the same order */
-    char name[NOTES_NAME_BYTES] = "world";
+    char name[COLLECTIVE_TRACE_NAME_BYTES] = "world";
     if (++opened > 1)
         snprintf(name, sizeof name, "world %u", opened);
     *out = comm_new(d, b, inner, bo.rank, bo.size, name);
@@ -123,7 +123,7 @@ void drover_comm_close(struct drover_comm *c)
     if (!c)
         return;
     c->backend->close(c->inner);
-    notes_close(c->notes);
+    collective_trace_close(c->notes);
     free(c->queue);
     free(c);
 }
@@ -164,7 +164,7 @@ struct backend_comm *comm_inner(const struct drover_comm *c)
 /* Whatever failed, ranks may now disagree on what comes next, so the communicator is over. */
 static int over(struct drover_comm *c, int rc)
 {
-    notes_failed(c->notes, rc);
+    collective_trace_failed(c->notes, rc);
     c->backend->abort(c->inner);
     c->dead = true;
     return rc;
@@ -313,7 +313,7 @@ static inline int submit(struct drover_comm *c, const struct backend_call *calls
 static int submit_expanded(struct drover_comm *c, const struct backend_call *call)
 {
     AUTO(free) struct backend_call *calls = xcalloc(2 * (size_t)c->size, sizeof *calls);
-    size_t n = expand_call(calls, call, c->rank, c->size);
+    size_t n = p2p_fallback_expand(calls, call, c->rank, c->size);
     return n ? submit(c, calls, n) : 0;
 }
 
@@ -330,12 +330,12 @@ int comm_start(struct drover_comm *c, struct backend_call *call)
     c->last.type = call->type;
     c->last.count = call->count;
     c->calls++;
-    noting_call(c->notes, call);
+    comm_trace_call(c->notes, call);
     rc = c->natives >> call->coll & 1 ? submit(c, call, 1) : submit_expanded(c, call);
     if (rc == 0)
-        notes_under_way(c->notes);
+        collective_trace_pending(c->notes);
     else if (!c->dead)
-        notes_refused(c->notes);
+        collective_trace_refused(c->notes);
     return rc;
 }
 
@@ -381,7 +381,7 @@ int drover_comm_poll(struct drover_comm *c)
     if (rc == 0 && (rc = progress(c)) < 0 && rc != -EINPROGRESS)
         rc = failed(c, rc);
     if (rc == 0)
-        notes_done(c->notes, clock_coarse_ms());
+        collective_trace_done(c->notes, clock_coarse_ms());
     return rc;
 }
 
@@ -414,7 +414,7 @@ int drover_wait(struct drover_comm *c, int64_t timeout_ms)
         give_core(c, turn);
         now = clock_coarse_ms();
     }
-    notes_done(c->notes, now);
+    collective_trace_done(c->notes, now);
     return 0;
 }
 
@@ -431,7 +431,7 @@ int drover_comm_abort(struct drover_comm *c)
     if (c->dead)
         return 0;
     c->dead = true;
-    notes_done(c->notes, clock_coarse_ms()); /* nobody waits for it any more */
+    collective_trace_done(c->notes, clock_coarse_ms()); /* nobody waits for it any more */
     return c->backend->abort(c->inner);
 }
 
@@ -461,19 +461,19 @@ int comm_gather(struct drover_comm *c, const void *mine, size_t bytes, void *all
 }
 
 /* The new communicator, which may be none. */
-static int make_part(struct drover_comm **out, struct drover_comm *c, struct backend_part *p,
+static int make_part(struct drover_comm **out, struct drover_comm *c, struct backend_subgroup *p,
                      const char *what)
 {
     struct err *e = c->err;
     struct backend_comm *inner = NULL;
-    p->rank = part_place(p->members, p->size, c->rank);
+    p->rank = subgroup_index(p->members, p->size, c->rank);
     p->open_ms = c->open_ms;
     int rc = c->backend->part(&inner, c->inner, p, e);
     if (rc < 0) {
         (void)err_wrap(e, "rank %d of %d: %s", c->rank, c->size, what);
         return rc == -ENOTSUP ? rc : over(c, rc);
     }
-    char name[NOTES_NAME_BYTES];
+    char name[COLLECTIVE_TRACE_NAME_BYTES];
     snprintf(name, sizeof name, "%.20s/%s %u.%d", c->name, what, ++c->parts, p->color);
     *out = inner ? comm_new(c->d, c->backend, inner, p->rank, p->size, name) : NULL;
     if (*out)
@@ -491,13 +491,13 @@ int drover_comm_split(struct drover_comm **out, struct drover_comm *c, int color
         return err_set(e, -EINVAL, "split: a colour is 0 or more, or DROVER_NO_COLOR; not %d",
                        color);
     /* All ranks meet here by the deadline; what follows may then be without one. */
-    AUTO(free) struct part_wish *wishes = xcalloc((size_t)c->size, sizeof *wishes);
-    struct part_wish mine = {color, key};
+    AUTO(free) struct subgroup_key *wishes = xcalloc((size_t)c->size, sizeof *wishes);
+    struct subgroup_key mine = {color, key};
     if ((rc = comm_gather(c, &mine, sizeof mine, wishes, c->open_ms)) < 0)
         return rc;
     AUTO(free) int *members = xcalloc((size_t)c->size, sizeof *members);
-    struct backend_part p = {.members = members, .color = color, .key = key};
-    p.size = part_split(members, wishes, c->size, c->rank);
+    struct backend_subgroup p = {.members = members, .color = color, .key = key};
+    p.size = subgroup_split(members, wishes, c->size, c->rank);
     return make_part(out, c, &p, "split");
 }
 
@@ -507,11 +507,11 @@ int drover_comm_shrink(struct drover_comm **out, struct drover_comm *c, const in
     if (n < 0 || (n > 0 && !without))
         return err_set(e, -EINVAL, "shrink: no list of %d ranks was given", n);
     AUTO(free) int *members = xcalloc((size_t)c->size, sizeof *members);
-    int left = part_shrink(members, without, n, c->size, c->rank, e);
+    int left = subgroup_shrink(members, without, n, c->size, c->rank, e);
     if (left < 0)
         return err_wrap(e, "shrink");
     static const int nobody;
-    struct backend_part p = {.members = members, .size = left, .n_without = n};
+    struct backend_subgroup p = {.members = members, .size = left, .n_without = n};
     p.without = without ? without : &nobody;
     int rc = make_part(out, c, &p, "shrink");
     c->dead |= rc == 0;

@@ -7,27 +7,27 @@ static uint8_t flags_of(enum backend_coll c)
     switch (c) {
     case BACKEND_ALL_REDUCE:
     case BACKEND_REDUCE_SCATTER:
-        return NOTES_HAS_COUNT | NOTES_HAS_OP;
+        return COLLECTIVE_TRACE_HAS_COUNT | COLLECTIVE_TRACE_HAS_OP;
     case BACKEND_REDUCE:
-        return NOTES_HAS_COUNT | NOTES_HAS_OP | NOTES_HAS_ROOT;
+        return COLLECTIVE_TRACE_HAS_COUNT | COLLECTIVE_TRACE_HAS_OP | COLLECTIVE_TRACE_HAS_ROOT;
     case BACKEND_BROADCAST:
     case BACKEND_GATHER:
     case BACKEND_SCATTER:
-        return NOTES_HAS_COUNT | NOTES_HAS_ROOT;
+        return COLLECTIVE_TRACE_HAS_COUNT | COLLECTIVE_TRACE_HAS_ROOT;
     case BACKEND_SEND:
     case BACKEND_RECV:
-        return NOTES_HAS_COUNT | NOTES_TO_PEER;
+        return COLLECTIVE_TRACE_HAS_COUNT | COLLECTIVE_TRACE_TO_PEER;
     case BACKEND_BARRIER:
     case BACKEND_ALL_TO_ALL_V: /* its counts differ between ranks */
         return 0;
     default:
-        return NOTES_HAS_COUNT;
+        return COLLECTIVE_TRACE_HAS_COUNT;
     }
 }
 
-struct notes_comm *noting_open(const char *name, int rank, int size)
+struct collective_trace_comm *comm_trace_open(const char *name, int rank, int size)
 {
-    struct notes_words w = {0};
+    struct collective_trace_words w = {0};
     for (int i = 0; i < BACKEND_COLLS; i++) {
         snprintf(w.colls[i].name, sizeof w.colls[i].name, "%s",
                  backend_coll_name((enum backend_coll)i));
@@ -37,5 +37,5 @@ struct notes_comm *noting_open(const char *name, int rank, int size)
         snprintf(w.types[i], sizeof w.types[i], "%s", backend_type_name((enum drover_type)i));
     for (int i = 0; i < DROVER_OPS; i++)
         snprintf(w.ops[i], sizeof w.ops[i], "%s", backend_op_name((enum drover_op)i));
-    return notes_open(&w, name, rank, size);
+    return collective_trace_open(&w, name, rank, size);
 }

@@ -5,13 +5,13 @@
 #include "collectives/comm/backend.h"
 #include "launcher/client/collective_trace.h"
 
-/* As notes_open(). */
-struct notes_comm *noting_open(const char *name, int rank, int size);
+/* As collective_trace_open(). */
+struct collective_trace_comm *comm_trace_open(const char *name, int rank, int size);
 
-static inline void noting_call(struct notes_comm *n, const struct backend_call *call)
+static inline void comm_trace_call(struct collective_trace_comm *n, const struct backend_call *call)
 {
     bool all = call->coll != BACKEND_SEND && call->coll != BACKEND_RECV;
-    notes_call(n, all, call->coll, call->type, call->op, call->root, call->count);
+    collective_trace_call(n, all, call->coll, call->type, call->op, call->root, call->count);
 }
 
 #endif

@@ -67,7 +67,8 @@ static void scatter(struct list *l, const struct backend_call *k, int rank, int 
         receive_from(l, k->root, k->out, 0, k->count);
 }
 
-size_t expand_call(struct backend_call *out, const struct backend_call *call, int rank, int size)
+size_t p2p_fallback_expand(struct backend_call *out, const struct backend_call *call, int rank,
+                           int size)
 {
     struct list l = {.calls = out, .type = call->type};
     switch (call->coll) {

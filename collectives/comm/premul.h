@@ -9,7 +9,7 @@
 #include "collectives/drover.h"
 
 /* The factor as an element of the type, in the first bytes of *out. |factor| < 2^63. */
-static inline void scale_scalar(uint64_t *out, enum drover_type t, double factor)
+static inline void premul_scalar(uint64_t *out, enum drover_type t, double factor)
 {
     float x = (float)factor;
     *out = (uint64_t)(int64_t)factor; /* the low bytes are the number in any whole type */
@@ -28,10 +28,10 @@ static inline void scale_scalar(uint64_t *out, enum drover_type t, double factor
 }
 
 /* values[i] *= factor, for n of them, each rounded once. */
-static inline void scale_by(void *values, size_t n, enum drover_type t, double factor)
+static inline void premul_apply(void *values, size_t n, enum drover_type t, double factor)
 {
     uint64_t scalar;
-    scale_scalar(&scalar, t, factor);
+    premul_scalar(&scalar, t, factor);
 #define SCALE(type, expression)        \
     do {                               \
         type *v = values;              \

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-int part_split(int *members, const struct part_wish *wishes, int size, int rank)
+int subgroup_split(int *members, const struct subgroup_key *wishes, int size, int rank)
 {
     int n = 0;
     for (int r = 0; r < size && wishes[rank].color >= 0; r++) {
@@ -16,7 +16,7 @@ int part_split(int *members, const struct part_wish *wishes, int size, int rank)
     return n;
 }
 
-int part_place(const int *members, int n, int rank)
+int subgroup_index(const int *members, int n, int rank)
 {
     for (int i = 0; i < n; i++)
         if (members[i] == rank)
@@ -24,7 +24,7 @@ int part_place(const int *members, int n, int rank)
     return -1;
 }
 
-int part_shrink(int *members, const int *without, int n, int size, int rank, struct err *e)
+int subgroup_shrink(int *members, const int *without, int n, int size, int rank, struct err *e)
 {
     for (int i = 0; i < n; i++) {
         if (without[i] < 0 || without[i] >= size)
@@ -37,7 +37,7 @@ int part_shrink(int *members, const int *without, int n, int size, int rank, str
     }
     int left = 0;
     for (int r = 0; r < size; r++)
-        if (part_place(without, n, r) < 0)
+        if (subgroup_index(without, n, r) < 0)
             members[left++] = r;
     return left;
 }

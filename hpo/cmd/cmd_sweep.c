@@ -104,10 +104,10 @@ static int read_options(struct sweep_options *o, int argc, char **argv, struct e
     }
     if (o->parallel < 0)
         return err_set(e, -EINVAL, "--parallel %d: at least 1", o->parallel);
-    if (o->name && !sweepdir_name_ok(o->name))
+    if (o->name && !sweep_dir_name_ok(o->name))
         return err_set(e, -EINVAL,
                        "--name '%s': letters, digits, '.', '_' and '-', at most %d of them",
-                       o->name, SWEEPDIR_NAME_MAX);
+                       o->name, SWEEP_DIR_NAME_MAX);
     return 0;
 }
 
@@ -135,12 +135,12 @@ static char *name_of(const struct sweep_options *o, const struct spec *spec)
     if (o->name)
         return xstrdup(o->name);
     if (spec->name)
-        return sweepdir_slug(spec->name);
+        return sweep_dir_slug(spec->name);
     AUTO(free) char *path = xstrdup(o->file);
     char *base = basename(path), *dot = strrchr(base, '.');
     if (dot && dot != base)
         *dot = 0;
-    return sweepdir_slug(base);
+    return sweep_dir_slug(base);
 }
 
 /* How many trials the worker on this host runs at once. `asked`: of --here. */
@@ -151,36 +151,36 @@ static int count_places(int *out, const struct spec *spec, int asked, struct err
         return 0;
     }
     AUTO(topo) struct topo *t = NULL;
-    const struct share_want want = {.visible = getenv("CUDA_VISIBLE_DEVICES"),
-                                    .places = spec->parallel,
-                                    .memory_bytes = cgroup_memory(""),
-                                    .need = spec->need};
-    struct share *shares = NULL;
+    const struct node_slice_opts want = {.visible = getenv("CUDA_VISIBLE_DEVICES"),
+                                         .places = spec->parallel,
+                                         .memory_bytes = cgroup_memory(""),
+                                         .need = spec->need};
+    struct node_slice *shares = NULL;
     int rc = topo_load(&t, e);
     if (rc == 0)
-        rc = share_make(&shares, out, t, &want, e);
+        rc = node_slice_make(&shares, out, t, &want, e);
     if (rc == 0)
-        share_free(shares, *out);
+        node_slice_free(shares, *out);
     return rc;
 }
 
 /* ---- what other sweeps saw ------------------------------------------------------------------ */
 
 /* Opens a sweep by its name or, where there is a '/' in it, its directory. */
-static int open_other(struct view **out, const char *name, const char *root, struct err *e)
+static int open_other(struct sweep_reader **out, const char *name, const char *root, struct err *e)
 {
     if (!strchr(name, '/'))
-        return view_open(out, root, name, e);
+        return sweep_reader_open(out, root, name, e);
     AUTO(free) char *path = realpath(name, NULL);
     char *base = path ? strrchr(path, '/') : NULL;
     if (!base)
         return err_set(e, -errno, "'%s': %s", name, strerror(errno));
     *base = 0;
-    return view_open(out, path, base + 1, e);
+    return sweep_reader_open(out, path, base + 1, e);
 }
 
 /* What is to be said about a sweep that was learnt from. To be freed. */
-static char *taken_text(const char *name, const struct prior_counts *n)
+static char *taken_text(const char *name, const struct warm_start_counts *n)
 {
     struct strbuf b = {0};
     strbuf_printf(&b, "prior %s: %zu of %zu trials taken", name, n->taken, n->done);
@@ -191,7 +191,7 @@ static char *taken_text(const char *name, const struct prior_counts *n)
     return strbuf_take(&b);
 }
 
-/* All that --prior names, as struct sweepdir has it; NULL in *out: nothing. What was taken is
+/* All that --prior names, as struct sweep_dir has it; NULL in *out: nothing. What was taken is
  * appended to the strv *said. */
 static int read_prior(json_t **out, char ***said, const struct sweep_options *o,
                       const struct spec *spec, struct err *e)
@@ -204,15 +204,16 @@ static int read_prior(json_t **out, char ***said, const struct sweep_options *o,
                                 spec_method_name(spec->method)));
             return 0;
         }
-        AUTO(view) struct view *v = NULL;
+        AUTO(sweep_reader) struct sweep_reader *v = NULL;
         int rc = open_other(&v, *name, o->root, e);
         if (rc < 0)
             return err_wrap(e, "--prior");
         for (size_t i = 0; i < json_array_size(from); i++)
             if (strcmp(json_string_value(json_array_get(from, i)), v->dir->path) == 0)
                 return err_set(e, -EINVAL, "--prior: '%s' is given twice", *name);
-        struct trial_view trials = sched_view(v->sched);
-        struct prior_counts n = prior_take(seen, spec, &trials, v->spec->metrics[0].name);
+        struct trial_view trials = scheduler_view(v->sched);
+        struct warm_start_counts n =
+            warm_start_import(seen, spec, &trials, v->spec->metrics[0].name);
         json_array_append_new(from, json_string(v->dir->path));
         strv_push(said, taken_text(*name, &n));
     }
@@ -223,27 +224,27 @@ static int read_prior(json_t **out, char ***said, const struct sweep_options *o,
 
 /* ---- a dry run ------------------------------------------------------------------------------ */
 
-static int dry_run(const struct coord_config *c, const struct sweep_options *o, struct err *e)
+static int dry_run(const struct coordinator_opts *c, const struct sweep_options *o, struct err *e)
 {
-    AUTO(sched) struct sched *s = NULL;
-    struct sched_out out = {0};
+    AUTO(scheduler) struct scheduler *s = NULL;
+    struct scheduler_out out = {0};
     int places = c->places < DRY_TRIALS_MAX ? c->places : DRY_TRIALS_MAX;
     places = places > 0 ? places : 1;
     AUTO(json)
     json_t *hello = json_pack("{s:s,s:i,s:[]}", "node", "here", "places", places, "running");
     AUTO(json) json_t *trials = json_array();
-    const struct sched_event ev = {SCHED_EV_HELLO, "dry-run", 0, hello};
-    int rc = sched_new(&s, c->spec, e);
+    const struct scheduler_event ev = {SCHEDULER_EV_HELLO, "dry-run", 0, hello};
+    int rc = scheduler_new(&s, c->spec, e);
     if (rc == 0)
-        rc = sched_step(s, &ev, 0, &out, e);
+        rc = scheduler_handle(s, &ev, 0, &out, e);
     for (size_t i = 0; rc == 0 && i < out.action_count; i++) {
-        const struct sched_action *a = &out.actions[i];
+        const struct scheduler_action *a = &out.actions[i];
         AUTO(strv) char **argv = NULL;
-        if (a->kind != SCHED_ACT_RUN ||
-            (rc = order_argv(&argv, &c->order, a->trial, a->params, e)) < 0)
+        if (a->kind != SCHEDULER_ACT_RUN ||
+            (rc = run_message_argv(&argv, &c->order, a->trial, a->params, e)) < 0)
             continue;
         AUTO(strbuf) struct strbuf b = {0};
-        progress_shell(&b, argv);
+        progress_text_shell(&b, argv);
         if (!o->json)
             puts(strbuf_str(&b));
         json_array_append_new(trials, json_pack("{s:i,s:O,s:s}", "id", a->trial, "params",
@@ -257,63 +258,66 @@ static int dry_run(const struct coord_config *c, const struct sweep_options *o, 
         AUTO(free) char *line = json_line(all);
         puts(line);
     }
-    sched_out_free(&out);
+    scheduler_out_free(&out);
     return rc;
 }
 
 /* ---- a run ---------------------------------------------------------------------------------- */
 
-static void on_stored(void *arg, const struct sched *s, enum sched_record_kind kind, int trial)
+static void on_stored(void *arg, const struct scheduler *s, enum scheduler_record_kind kind,
+                      int trial)
 {
-    screen_stored(arg, s, kind, trial);
+    progress_display_stored(arg, s, kind, trial);
 }
 
-static void on_changed(void *arg, const struct sched *s)
+static void on_changed(void *arg, const struct scheduler *s)
 {
-    screen_paint(arg, s);
+    progress_display_paint(arg, s);
 }
 
 static void on_interrupted(void *arg, bool again)
 {
-    screen_say(arg, again ? "drover sweep: trials are killed"
-                          : "drover sweep: trials are asked to stop and go back to the queue; once "
-                            "more kills them");
+    progress_display_print(
+        arg, again ? "drover sweep: trials are killed"
+                   : "drover sweep: trials are asked to stop and go back to the queue; once "
+                     "more kills them");
 }
 
-static const struct coord_events events = {
+static const struct coordinator_events events = {
     .stored = on_stored, .changed = on_changed, .interrupted = on_interrupted};
 
-static void print_best(struct strbuf *out, const struct view *v, const struct order *o, int best)
+static void print_best(struct strbuf *out, const struct sweep_reader *v,
+                       const struct run_message *o, int best)
 {
-    AUTO(json) json_t *t = sched_trial_json(v->sched, best);
+    AUTO(json) json_t *t = scheduler_trial_json(v->sched, best);
     const json_t *params = json_object_get(t, "params");
     const char *metric = v->spec->metrics[0].name;
     AUTO(strv) char **argv = NULL;
     strbuf_printf(out, "best: trial %d, %s %.6g: ", best, metric ? metric : "value",
                   json_number_value(json_object_get(t, "value")));
-    progress_params(out, params);
-    if (order_argv(&argv, o, best, params, NULL) == 0) {
+    progress_text_params(out, params);
+    if (run_message_argv(&argv, o, best, params, NULL) == 0) {
         strbuf_puts(out, "\n  ");
-        progress_shell(out, argv);
+        progress_text_shell(out, argv);
     }
     strbuf_putc(out, '\n');
 }
 
-static void print_result(const struct view *v, const struct order *o, bool json)
+static void print_result(const struct sweep_reader *v, const struct run_message *o, bool json)
 {
     if (json) {
-        AUTO(json) json_t *all = view_json(v);
+        AUTO(json) json_t *all = sweep_reader_json(v);
         AUTO(free) char *line = json_line(all);
         puts(line);
         return;
     }
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *trials = view_trials(v), *pareto = view_pareto(v);
-    struct sched_counts counts = sched_counts(v->sched);
-    int best = sched_choice(v->sched);
-    progress_table(&b, trials, v->spec, pareto, TABLE_MAX);
+    AUTO(json) json_t *trials = sweep_reader_trials(v), *pareto = sweep_reader_pareto(v);
+    struct scheduler_counts counts = scheduler_counts(v->sched);
+    int best = scheduler_recommended(v->sched);
+    progress_text_table(&b, trials, v->spec, pareto, TABLE_MAX);
     strbuf_putc(&b, '\n');
-    progress_counts(&b, &counts);
+    progress_text_counts(&b, &counts);
     strbuf_putc(&b, '\n');
     if (best >= 0)
         print_best(&b, v, o, best);
@@ -321,9 +325,10 @@ static void print_result(const struct view *v, const struct order *o, bool json)
 }
 
 /* A sweep without a metric has a result when a trial was done. */
-static bool has_result(const struct view *v)
+static bool has_result(const struct sweep_reader *v)
 {
-    return v->spec->metrics[0].name ? sched_best(v->sched) >= 0 : sched_counts(v->sched).done > 0;
+    return v->spec->metrics[0].name ? scheduler_best(v->sched) >= 0
+                                    : scheduler_counts(v->sched).done > 0;
 }
 
 static void say_how_to_go_on(const char *name, const struct sweep_options *o)
@@ -334,34 +339,36 @@ static void say_how_to_go_on(const char *name, const struct sweep_options *o)
 }
 
 /* Returns 0, the signal that stopped it, or an error; *status is then the command's. */
-static int coordinate(const struct coord_config *c, const struct sweep_options *o, int *status,
+static int coordinate(const struct coordinator_opts *c, const struct sweep_options *o, int *status,
                       struct err *e)
 {
-    AUTO(coord) struct coord *coord = NULL;
+    AUTO(coordinator) struct coordinator *coord = NULL;
     *status = EXIT_USAGE;
-    gentle_begin(); /* before ZeroMQ's thread */
-    int rc = coord_open(&coord, c, e);
+    sched_batch_begin(); /* before ZeroMQ's thread */
+    int rc = coordinator_open(&coord, c, e);
     if (rc < 0)
         return rc;
     *status = EXIT_WORK;
-    if (coord_endpoint(coord) && !o->quiet)
-        fprintf(stderr, "drover sweep: workers may join at %s%s\n", coord_endpoint(coord),
+    if (coordinator_endpoint(coord) && !o->quiet)
+        fprintf(stderr, "drover sweep: workers may join at %s%s\n", coordinator_endpoint(coord),
                 o->listen && !o->plain ? ": drover worker --key worker.key" : "");
-    struct screen *screen = screen_open(c->dir->name, c->spec, coord_sched(coord), o->quiet);
-    rc = coord_run(coord, &events, screen, e);
-    AUTO(free) char *why = rc == 0 ? xstrdup(coord_why(coord)) : NULL;
-    coord_close(TAKE(coord)); /* it may still tell the screen */
-    screen_close(screen);
+    struct progress_display *screen =
+        progress_display_open(c->dir->name, c->spec, coordinator_scheduler(coord), o->quiet);
+    rc = coordinator_run(coord, &events, screen, e);
+    AUTO(free) char *why = rc == 0 ? xstrdup(coordinator_why(coord)) : NULL;
+    coordinator_close(TAKE(coord)); /* it may still tell the screen */
+    progress_display_close(screen);
     if (why && !o->quiet)
         fprintf(stderr, "drover sweep: the sweep is over: %s\n", why);
     return rc;
 }
 
 /* Prints what is stored, as `sweep show` would find it. `rc`: of coordinate(). */
-static int finish(const struct order *order, const struct sweep_options *o, int rc, struct err *e)
+static int finish(const struct run_message *order, const struct sweep_options *o, int rc,
+                  struct err *e)
 {
-    AUTO(view) struct view *v = NULL;
-    if (view_open(&v, o->root, order->sweep, e) < 0)
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
+    if (sweep_reader_open(&v, o->root, order->sweep, e) < 0)
         return EXIT_WORK;
     print_result(v, order, o->json);
     if (rc > 0) {
@@ -380,11 +387,11 @@ static int read_spec(struct spec **out, char **text, const struct sweep_options 
 {
     if (o->file) {
         int rc = read_file(text, o->file, e);
-        return rc < 0 ? rc : view_spec(out, *text, o->file, e);
+        return rc < 0 ? rc : sweep_reader_spec(out, *text, o->file, e);
     }
-    AUTO(sweepdir) struct sweepdir *d = NULL;
-    int rc = sweepdir_read(&d, o->root, o->name, e);
-    return rc < 0 ? rc : view_spec(out, d->file, "sweep.yaml", e);
+    AUTO(sweep_dir) struct sweep_dir *d = NULL;
+    int rc = sweep_dir_read(&d, o->root, o->name, e);
+    return rc < 0 ? rc : sweep_reader_spec(out, d->file, "sweep.yaml", e);
 }
 
 static void say_all(char **texts, const struct sweep_options *o)
@@ -394,10 +401,10 @@ static void say_all(char **texts, const struct sweep_options *o)
 }
 
 /* Finds the nodes that workers are started on, and how many trials this one takes at once. */
-static int find_where(struct cmd_where *w, int *places, const struct sweep_options *o,
+static int find_where(struct sweep_hosts *w, int *places, const struct sweep_options *o,
                       const struct spec *spec, struct err *e)
 {
-    int rc = cmd_where_find(w, o->where, spec->need.ranks, e);
+    int rc = sweep_hosts_find(w, o->where, spec->need.ranks, e);
     if (rc == 0 && w->fleet.hosts && o->plain)
         rc = err_set(e, -EINVAL, "--plain: workers on other machines need keys");
     if (rc == 0)
@@ -411,19 +418,19 @@ static int find_where(struct cmd_where *w, int *places, const struct sweep_optio
 
 /* Opens the sweep and works on it; `c` is settled but for what lies in its directory. `said`: what
  * was taken from other sweeps. Returns the exit status. */
-static int run(struct coord_config *c, struct spec *spec, const struct sweepdir_ask *ask,
+static int run(struct coordinator_opts *c, struct spec *spec, const struct sweep_dir_opts *ask,
                char **said, const struct sweep_options *o, struct err *e)
 {
     AUTO(guardian) struct guardian *guardian = NULL;
-    AUTO(sweepdir) struct sweepdir *dir = NULL;
+    AUTO(sweep_dir) struct sweep_dir *dir = NULL;
     AUTO(free) char *path = NULL;
     /* Before there is a thread, and without the sweep's lock, which it would keep. */
     if (c->fleet.hosts && guardian_start(&guardian, e) < 0)
         return EXIT_WORK;
     c->fleet.guardian = guardian;
-    if (sweepdir_open(&dir, ask, e) < 0)
+    if (sweep_dir_open(&dir, ask, e) < 0)
         return EXIT_USAGE;
-    view_settle(spec, dir);
+    sweep_reader_settle(spec, dir);
     if (dir->fresh || !ask->prior) /* else what was taken at its start counts */
         say_all(said, o);
     c->dir = dir;
@@ -431,13 +438,13 @@ static int run(struct coord_config *c, struct spec *spec, const struct sweepdir_
     int status, rc = coordinate(c, o, &status, e);
     if (rc < 0)
         return status;
-    sweepdir_close(TAKE(dir)); /* lets go of the sweep */
+    sweep_dir_close(TAKE(dir)); /* lets go of the sweep */
     return finish(&c->order, o, rc, e);
 }
 
 static int sweep(const struct sweep_options *o, struct err *e)
 {
-    AUTO(where) struct cmd_where where = {0};
+    AUTO(where) struct sweep_hosts where = {0};
     AUTO(spec) struct spec *spec = NULL;
     AUTO(free) char *text = NULL;
     AUTO(free) char *here = realpath(".", NULL);
@@ -457,28 +464,28 @@ static int sweep(const struct sweep_options *o, struct err *e)
         return EXIT_USAGE;
     AUTO(free) char *name = name_of(o, spec);
     const char *listen = o->listen ? o->listen : where.fleet.hosts ? ":" : NULL;
-    struct coord_config config = {
+    struct coordinator_opts config = {
         .spec = spec, .places = places, .listen = {listen, o->plain}, .fleet = where.fleet};
-    if (listen_check(&config.listen, e) < 0)
+    if (listen_endpoint_check(&config.listen, e) < 0)
         return EXIT_USAGE;
-    config.order = (struct order){spec, name, name, here ? here : "."};
-    if (order_check(&config.order, e) < 0)
+    config.order = (struct run_message){spec, name, name, here ? here : "."};
+    if (run_message_check(&config.order, e) < 0)
         return EXIT_USAGE;
     if (o->dry_run) {
-        struct sweepdir nowhere = {
+        struct sweep_dir nowhere = {
             .name = name, .path = name, .lock = -1, .seed = spec->seed, .prior = prior};
         config.dir = &nowhere;
-        view_settle(spec, &nowhere);
+        sweep_reader_settle(spec, &nowhere);
         say_all(said, o);
         return dry_run(&config, o, e) < 0 ? EXIT_USAGE : 0;
     }
-    const struct sweepdir_ask ask = {.root = o->root,
-                                     .name = name,
-                                     .file = text,
-                                     .seed = o->has_seed ? &o->seed : NULL,
-                                     .file_seed = spec->seed,
-                                     .prior = prior,
-                                     .must_exist = o->resume};
+    const struct sweep_dir_opts ask = {.root = o->root,
+                                       .name = name,
+                                       .file = text,
+                                       .seed = o->has_seed ? &o->seed : NULL,
+                                       .file_seed = spec->seed,
+                                       .prior = prior,
+                                       .must_exist = o->resume};
     return run(&config, spec, &ask, said, o, e);
 }
 
@@ -488,7 +495,7 @@ static int take_back(const struct sweep_options *o, struct err *e)
 {
     AUTO(json) json_t *ask = json_pack("{s:s}", "verb", "resume"), *answer = NULL;
     bool here = false;
-    int rc = asking_bring(&answer, &here, o->root, o->name, ask, e);
+    int rc = command_client_bring(&answer, &here, o->root, o->name, ask, e);
     if (rc == 0 && !here)
         printf("%s goes on\n", o->name);
     else if (here && rc == -EINVAL) /* it was neither: only nobody works on it */
@@ -507,8 +514,9 @@ int cmd_sweep(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } verbs[] = {{"ls", cmd_sweep_ls},     {"show", cmd_sweep_show}, {"stop", cmd_sweep_ask},
-                 {"pause", cmd_sweep_ask}, {"retry", cmd_sweep_ask}, {"add", cmd_sweep_ask}};
+    } verbs[] = {{"ls", cmd_sweep_ls},         {"show", cmd_sweep_show},
+                 {"stop", cmd_sweep_control},  {"pause", cmd_sweep_control},
+                 {"retry", cmd_sweep_control}, {"add", cmd_sweep_control}};
     for (size_t i = 0; argc > 1 && i < COUNT_OF(verbs); i++)
         if (strcmp(argv[1], verbs[i].name) == 0)
             return verbs[i].run(argc - 1, argv + 1);

@@ -103,7 +103,7 @@ static json_t *read_params(char **words, struct err *e)
         const char *why = NULL;
         if (value)
             *value++ = 0;
-        json_t *v = value && *name ? yaml_plain(value, &why) : NULL;
+        json_t *v = value && *name ? yaml_scalar(value, &why) : NULL;
         if (!v) {
             err_set(e, -EINVAL, "--param '%s'%s%s: NAME=VALUE", *words, why ? " " : "",
                     why ? why : "");
@@ -198,13 +198,13 @@ static int run(const struct verb *v, const struct ask_options *o, char **words, 
         return -EINVAL;
     bool here = false;
     json_object_set_new(ask, "verb", json_string(v->name));
-    int rc = asking_bring(&answer, &here, o->root, words[0], ask, e);
+    int rc = command_client_bring(&answer, &here, o->root, words[0], ask, e);
     if (rc == 0)
         print_answer(v->done, words[0], answer, here);
     return rc;
 }
 
-int cmd_sweep_ask(int argc, char **argv)
+int cmd_sweep_control(int argc, char **argv)
 {
     const struct verb *v = verb_of(argv[0]);
     AUTO(free) char *who = xasprintf("drover sweep %s", v->name);

@@ -37,10 +37,10 @@ static int usage(const struct err *e, const char *who)
 /* ---- ls ------------------------------------------------------------------------------------- */
 
 /* How many trials are in each state; those without any are left out. */
-static json_t *count_states(const struct view *v)
+static json_t *count_states(const struct sweep_reader *v)
 {
     json_t *states = json_object();
-    struct trial_view all = sched_view(v->sched);
+    struct trial_view all = scheduler_view(v->sched);
     for (size_t i = 0; i < all.count; i++) {
         const char *name = trial_state_name(all.trials[i]->state);
         json_int_t n = json_integer_value(json_object_get(states, name));
@@ -50,29 +50,29 @@ static json_t *count_states(const struct view *v)
 }
 
 /* Seconds since its first trial; null before that. */
-static json_t *age_of(const struct view *v)
+static json_t *age_of(const struct sweep_reader *v)
 {
-    struct trial_view all = sched_view(v->sched);
+    struct trial_view all = scheduler_view(v->sched);
     return all.count == 0 ? json_null()
                           : json_integer(time(NULL) - all.trials[0]->created_ms / 1000);
 }
 
 static json_t *summary(const char *root, const char *name, struct err *e)
 {
-    AUTO(view) struct view *v = NULL;
-    if (view_open(&v, root, name, e) < 0)
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
+    if (sweep_reader_open(&v, root, name, e) < 0)
         return NULL;
-    int best = sched_choice(v->sched);
-    AUTO(json) json_t *t = best >= 0 ? sched_trial_json(v->sched, best) : json_object();
-    struct sched_counts c = sched_counts(v->sched);
+    int best = scheduler_recommended(v->sched);
+    AUTO(json) json_t *t = best >= 0 ? scheduler_trial_json(v->sched, best) : json_object();
+    struct scheduler_counts c = scheduler_counts(v->sched);
     AUTO(strbuf) struct strbuf counts = {0};
-    progress_counts(&counts, &c);
-    struct lockfile_owner owner = sweepdir_owner(v->dir);
+    progress_text_counts(&counts, &c);
+    struct lockfile_owner owner = sweep_dir_owner(v->dir);
     json_t *by = owner.held ? json_pack("{s:i,s:s}", "pid", (int)owner.pid, "host", owner.host)
                             : json_null();
     return json_pack("{s:s,s:s,s:s,s:i,s:s,s:O?,s:o,s:o,s:o}", "name", name, "method",
-                     spec_method_name(v->spec->method), "state", view_state(v), "trials",
-                     sched_trial_count(v->sched), "counts", strbuf_str(&counts), "best",
+                     spec_method_name(v->spec->method), "state", sweep_reader_state(v), "trials",
+                     scheduler_trial_count(v->sched), "counts", strbuf_str(&counts), "best",
                      json_object_get(t, "value"), "states", count_states(v), "coordinator", by,
                      "age_s", age_of(v));
 }
@@ -119,7 +119,7 @@ int cmd_sweep_ls(int argc, char **argv)
         opt_help(stdout, who, "[--dir D] [--json]", "The sweeps that there are.", ls_options);
         return 0;
     }
-    if (rc < 0 || sweepdir_list(&names, o.root, &e) < 0)
+    if (rc < 0 || sweep_dir_list(&names, o.root, &e) < 0)
         return usage(&e, who);
     AUTO(json) json_t *all = json_array();
     int status = 0;
@@ -144,9 +144,9 @@ int cmd_sweep_ls(int argc, char **argv)
 
 /* ---- show ----------------------------------------------------------------------------------- */
 
-static void print_workers(struct strbuf *b, const struct view *v)
+static void print_workers(struct strbuf *b, const struct sweep_reader *v)
 {
-    AUTO(json) json_t *list = view_workers(v);
+    AUTO(json) json_t *list = sweep_reader_workers(v);
     size_t i;
     json_t *w;
     json_array_foreach (list, i, w) {
@@ -162,20 +162,20 @@ static void print_workers(struct strbuf *b, const struct view *v)
     }
 }
 
-static void print_view(const struct view *v, int top)
+static void print_view(const struct sweep_reader *v, int top)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *trials = view_trials(v), *importance = view_importance(v);
-    AUTO(json) json_t *pareto = view_pareto(v);
-    struct sched_counts c = sched_counts(v->sched);
+    AUTO(json) json_t *trials = sweep_reader_trials(v), *importance = sweep_reader_importance(v);
+    AUTO(json) json_t *pareto = sweep_reader_pareto(v);
+    struct scheduler_counts c = scheduler_counts(v->sched);
     strbuf_printf(&b, "%s: ", v->dir->name);
-    progress_counts(&b, &c);
+    progress_text_counts(&b, &c);
     strbuf_putc(&b, '\n');
     print_workers(&b, v);
     if (!json_is_null(importance))
-        progress_importance(&b, importance);
+        progress_text_importance(&b, importance);
     strbuf_putc(&b, '\n');
-    progress_table(&b, trials, v->spec, pareto, (size_t)top);
+    progress_text_table(&b, trials, v->spec, pareto, (size_t)top);
     fputs(strbuf_str(&b), stdout);
 }
 
@@ -194,14 +194,14 @@ int cmd_sweep_show(int argc, char **argv)
     if (rc == 0 && (!words || o.top < 0))
         rc = err_set(&e, -EINVAL,
                      words ? "--top: 0 or more" : "give a name, as drover sweep ls lists them");
-    AUTO(view) struct view *v = NULL;
-    if (rc < 0 || view_open(&v, o.root, words[0], &e) < 0)
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
+    if (rc < 0 || sweep_reader_open(&v, o.root, words[0], &e) < 0)
         return usage(&e, who);
     if (!o.json) {
         print_view(v, o.top);
         return 0;
     }
-    AUTO(json) json_t *j = view_json(v);
+    AUTO(json) json_t *j = sweep_reader_json(v);
     AUTO(free) char *line = json_line(j);
     puts(line);
     return 0;

@@ -64,7 +64,7 @@ static int make_id(char *id, size_t size, struct err *e)
     uint64_t random;
     if (uname(&u) < 0 || getrandom(&random, sizeof random, 0) != sizeof random)
         return err_set(e, -errno, "an id cannot be made: %s", strerror(errno));
-    AUTO(free) char *host = sweepdir_slug(u.nodename);
+    AUTO(free) char *host = sweep_dir_slug(u.nodename);
     snprintf(id, size, "%.24s-%d-%016llx", host, (int)getpid(), (unsigned long long)random);
     return 0;
 }
@@ -76,11 +76,11 @@ static int read_options(struct worker_options *o, char ***endpoint, int argc, ch
     int rc = cmd_words(endpoint, 1, options, o, argc, argv, e);
     if (rc != 0)
         return rc;
-    if (o->places < 0 || o->places > WIRE_PLACES_MAX)
+    if (o->places < 0 || o->places > WIRE_SLOTS_MAX)
         return err_set(e, -EINVAL, "--places is a count from 1");
     if (o->patience_s < 1 || o->patience_s > 86400)
         return err_set(e, -EINVAL, "--patience %d: from a second to a day", o->patience_s);
-    if (o->id && !peers_id_ok(o->id, strlen(o->id)))
+    if (o->id && !peer_table_id_ok(o->id, strlen(o->id)))
         return err_set(e, -EINVAL, "--id '%s': up to %d printable characters", o->id,
                        WIRE_WORKER_MAX);
     if (o->grace_s < 0 || o->idle_s < 0 || o->grace_s > 86400 || o->idle_s > 86400)
@@ -91,7 +91,7 @@ static int read_options(struct worker_options *o, char ***endpoint, int argc, ch
 /* ---- where to, and with what key ------------------------------------------------------------ */
 
 struct entry {
-    struct keys keys;
+    struct curve_keys keys;
     bool has_keys;
     char *endpoint; /* as the key has it; NULL: none */
 };
@@ -106,9 +106,9 @@ static int read_key(struct entry *out, const struct worker_options *o, struct er
     const char *text = getenv(key_variable);
     int rc = 0;
     if (o->key)
-        rc = keys_read(&out->keys, &out->endpoint, o->key, e);
+        rc = curve_keys_read(&out->keys, &out->endpoint, o->key, e);
     else if (text && !o->plain)
-        rc = keys_parse(&out->keys, &out->endpoint, text, key_variable, e);
+        rc = curve_keys_parse(&out->keys, &out->endpoint, text, key_variable, e);
     out->has_keys = rc == 0 && out->endpoint;
     unsetenv(key_variable);
     return rc;
@@ -116,7 +116,7 @@ static int read_key(struct entry *out, const struct worker_options *o, struct er
 
 static int no_key(const char *endpoint, struct err *e)
 {
-    if (keys_here(endpoint)) {
+    if (curve_keys_here(endpoint)) {
         err_set(e, -EACCES, "'%s': a key is missing", endpoint);
         return err_hint(e, "--key sweeps/NAME/worker.key; or --plain, where the sweep was started "
                            "with --plain too");
@@ -138,7 +138,7 @@ static int find_way(struct worker_config *c, const char *endpoint, const struct 
     }
     if (strncmp(c->to.endpoint, "ipc://", 6) == 0)
         return 0;
-    if (plain && !keys_here(c->to.endpoint))
+    if (plain && !curve_keys_here(c->to.endpoint))
         return err_set(e, -EINVAL, "--plain: '%s' is not on loopback", c->to.endpoint);
     if (!plain && !in->has_keys)
         return no_key(c->to.endpoint, e);

@@ -4,22 +4,22 @@
 
 #include "launcher/plan/allocation.h"
 
-int cmd_where_find(struct cmd_where *w, char *const *words, int ranks, struct err *e)
+int sweep_hosts_find(struct sweep_hosts *w, char *const *words, int ranks, struct err *e)
 {
     AUTO(hosts) struct hosts *given = NULL;
-    *w = (struct cmd_where){.here = -1};
-    int rc = words ? 1 : alloc_find(&given, NULL, environ, e);
+    *w = (struct sweep_hosts){.here = -1};
+    int rc = words ? 1 : allocation_find(&given, NULL, environ, e);
     if (rc <= 0)
         return rc;
     strv_push(&w->line, xstrdup("drover sweep"));
     for (size_t i = 0; i < strv_len((char **)words); i++)
         strv_push(&w->line, xstrdup(words[i]));
     strv_push(&w->line, xstrdup("worker")); /* the program, as fleet.c has it */
-    rc = cmd_run_parse(&w->run, "drover sweep", (int)strv_len(w->line), w->line, e);
+    rc = run_options_parse(&w->run, "drover sweep", (int)strv_len(w->line), w->line, e);
     if (rc < 0)
         return rc;
     const struct hosts *all = w->run.hosts;
-    w->fleet = (struct fleet_config){
+    w->fleet = (struct remote_workers_opts){
         .spec = &w->run.spec, .ranks = ranks, .limit = words != NULL /* tasks are no trials */};
     bool here = false;
     for (int i = 0; all && i < all->count; i++) {
@@ -29,7 +29,7 @@ int cmd_where_find(struct cmd_where *w, char *const *words, int ranks, struct er
             continue;
         }
         here = true;
-        w->here = fleet_places(&w->fleet, h);
+        w->here = remote_workers_slots(&w->fleet, h);
     }
     if (!here)
         w->here = all ? 0 : -1;
@@ -38,9 +38,9 @@ int cmd_where_find(struct cmd_where *w, char *const *words, int ranks, struct er
     return 0;
 }
 
-void cmd_where_free(struct cmd_where *w)
+void sweep_hosts_free(struct sweep_hosts *w)
 {
     if (w->line)
-        cmd_run_opts_free(&w->run);
+        run_options_free(&w->run);
     strv_free(w->line);
 }

@@ -9,20 +9,20 @@
 #include "hpo/coordinator/remote_workers.h"
 #include "launcher/run/cmd_run.h"
 
-struct cmd_where {
-    struct cmd_run_opts run; /* owns what `fleet` points to */
+struct sweep_hosts {
+    struct run_options run; /* owns what `fleet` points to */
     char **line;
-    struct fleet_config fleet; /* without hosts: all is here */
-    int here;                  /* trials at once on this machine; 0: none, -1: as many as fit */
+    struct remote_workers_opts fleet; /* without hosts: all is here */
+    int here; /* trials at once on this machine; 0: none, -1: as many as fit */
 };
 
 /* `words`: the options of `drover run` that say where (strv, or NULL); `ranks`: of a trial. To be
- * ended with cmd_where_free() in every case. Errors as cmd_run_parse(). */
-int cmd_where_find(struct cmd_where *w, char *const *words, int ranks, struct err *e);
-void cmd_where_free(struct cmd_where *w);
-static inline void auto_where(struct cmd_where *w)
+ * ended with sweep_hosts_free() in every case. Errors as run_options_parse(). */
+int sweep_hosts_find(struct sweep_hosts *w, char *const *words, int ranks, struct err *e);
+void sweep_hosts_free(struct sweep_hosts *w);
+static inline void auto_where(struct sweep_hosts *w)
 {
-    cmd_where_free(w);
+    sweep_hosts_free(w);
 }
 
 #endif

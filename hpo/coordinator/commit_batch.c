@@ -4,24 +4,24 @@
 
 #include "common/fnv_hash.h"
 
-struct turn {
-    struct turn_todo *todo;
+struct commit_batch {
+    struct commit_batch_effect *todo;
     size_t todo_count, todo_cap, ack_count;
     size_t *slots; /* a hash table of 2 todo_cap: places in `todo` from 1; 0: free */
-    struct turn_fact *facts;
+    struct commit_batch_record *facts;
     size_t fact_count, fact_cap;
 };
 
-struct turn *turn_new(void)
+struct commit_batch *commit_batch_new(void)
 {
-    return xzalloc(sizeof(struct turn));
+    return xzalloc(sizeof(struct commit_batch));
 }
 
-void turn_free(struct turn *t)
+void commit_batch_free(struct commit_batch *t)
 {
     if (!t)
         return;
-    turn_clear(t);
+    commit_batch_clear(t);
     free(t->todo);
     free(t->slots);
     free(t->facts);
@@ -38,18 +38,19 @@ static uint64_t hash(enum wire_kind kind, const char *worker, int64_t lease)
 }
 
 /* Where such an effect is noted, or would be. */
-static size_t *slot_of(const struct turn *t, enum wire_kind kind, const char *worker, int64_t lease)
+static size_t *slot_of(const struct commit_batch *t, enum wire_kind kind, const char *worker,
+                       int64_t lease)
 {
     size_t i = (size_t)(hash(kind, worker, lease) % (2 * t->todo_cap));
     for (; t->slots[i]; i = (i + 1) % (2 * t->todo_cap)) {
-        const struct turn_todo *d = &t->todo[t->slots[i] - 1];
+        const struct commit_batch_effect *d = &t->todo[t->slots[i] - 1];
         if (d->kind == kind && d->lease == lease && strcmp(d->worker, worker) == 0)
             break;
     }
     return &t->slots[i];
 }
 
-static void grow(struct turn *t)
+static void grow(struct commit_batch *t)
 {
     t->todo_cap = t->todo_cap ? t->todo_cap * 2 : 64;
     t->todo = xrealloc(t->todo, t->todo_cap, sizeof *t->todo);
@@ -59,39 +60,40 @@ static void grow(struct turn *t)
         *slot_of(t, t->todo[i].kind, t->todo[i].worker, t->todo[i].lease) = i + 1;
 }
 
-static struct turn_todo *add(struct turn *t, enum wire_kind kind, const char *worker, int64_t lease)
+static struct commit_batch_effect *add(struct commit_batch *t, enum wire_kind kind,
+                                       const char *worker, int64_t lease)
 {
     if (t->todo_count == t->todo_cap)
         grow(t);
     size_t *slot = slot_of(t, kind, worker, lease);
     if (*slot)
         return &t->todo[*slot - 1];
-    struct turn_todo *d = &t->todo[t->todo_count++];
-    *d = (struct turn_todo){.kind = kind, .lease = lease};
+    struct commit_batch_effect *d = &t->todo[t->todo_count++];
+    *d = (struct commit_batch_effect){.kind = kind, .lease = lease};
     snprintf(d->worker, sizeof d->worker, "%s", worker);
     *slot = t->todo_count;
     t->ack_count += kind == WIRE_ACK;
     return d;
 }
 
-void turn_who(struct turn *t, const char *worker)
+void commit_batch_request_reconnect(struct commit_batch *t, const char *worker)
 {
-    (void)add(t, WIRE_WHO, worker, 0); /* it has no more to it */
+    (void)add(t, WIRE_RECONNECT, worker, 0); /* it has no more to it */
 }
 
-void turn_ack(struct turn *t, const char *worker, int64_t lease, int64_t seq)
+void commit_batch_ack(struct commit_batch *t, const char *worker, int64_t lease, int64_t seq)
 {
-    struct turn_todo *d = add(t, WIRE_ACK, worker, lease);
+    struct commit_batch_effect *d = add(t, WIRE_ACK, worker, lease);
     d->seq = seq > d->seq ? seq : d->seq;
 }
 
-void turn_act(struct turn *t, const struct sched_action *a)
+void commit_batch_add_action(struct commit_batch *t, const struct scheduler_action *a)
 {
-    static const enum wire_kind kinds[] = {[SCHED_ACT_RUN] = WIRE_RUN,
-                                           [SCHED_ACT_HOLD] = WIRE_HOLD,
-                                           [SCHED_ACT_STOP] = WIRE_STOP,
-                                           [SCHED_ACT_KILL] = WIRE_KILL};
-    struct turn_todo *d = add(t, kinds[a->kind], a->worker, a->lease);
+    static const enum wire_kind kinds[] = {[SCHEDULER_ACT_RUN] = WIRE_RUN,
+                                           [SCHEDULER_ACT_RESERVE] = WIRE_RESERVE,
+                                           [SCHEDULER_ACT_STOP] = WIRE_STOP,
+                                           [SCHEDULER_ACT_KILL] = WIRE_KILL};
+    struct commit_batch_effect *d = add(t, kinds[a->kind], a->worker, a->lease);
     d->trial = a->trial;
     if (!d->params)
         d->params = json_incref(a->params);
@@ -99,31 +101,31 @@ void turn_act(struct turn *t, const struct sched_action *a)
         d->others = json_incref(a->others);
 }
 
-void turn_fact(struct turn *t, const struct sched_record *r)
+void commit_batch_record(struct commit_batch *t, const struct scheduler_record *r)
 {
     if (t->fact_count == t->fact_cap) {
         t->fact_cap = t->fact_cap ? t->fact_cap * 2 : 16;
         t->facts = xrealloc(t->facts, t->fact_cap, sizeof *t->facts);
     }
-    t->facts[t->fact_count++] = (struct turn_fact){r->kind, r->trial};
+    t->facts[t->fact_count++] = (struct commit_batch_record){r->kind, r->trial};
 }
 
-bool turn_can_wait(const struct turn *t)
+bool commit_batch_can_wait(const struct commit_batch *t)
 {
     return t->todo_count == t->ack_count;
 }
 
-const struct turn_todo *turn_todo_at(const struct turn *t, size_t i)
+const struct commit_batch_effect *commit_batch_effect_at(const struct commit_batch *t, size_t i)
 {
     return i < t->todo_count ? &t->todo[i] : NULL;
 }
 
-const struct turn_fact *turn_fact_at(const struct turn *t, size_t i)
+const struct commit_batch_record *commit_batch_record_at(const struct commit_batch *t, size_t i)
 {
     return i < t->fact_count ? &t->facts[i] : NULL;
 }
 
-void turn_clear(struct turn *t)
+void commit_batch_clear(struct commit_batch *t)
 {
     for (size_t i = 0; i < t->todo_count; i++) {
         json_decref(t->todo[i].params);

@@ -16,8 +16,9 @@
 #include "hpo/transport/wire.h"
 
 /* An effect that waits for the commit. */
-struct turn_todo {
-    enum wire_kind kind; /* WIRE_RUN, WIRE_HOLD, WIRE_STOP, WIRE_KILL, WIRE_ACK, WIRE_WHO */
+struct commit_batch_effect {
+    enum wire_kind
+        kind; /* WIRE_RUN, WIRE_RESERVE, WIRE_STOP, WIRE_KILL, WIRE_ACK, WIRE_RECONNECT */
     char worker[WIRE_WORKER_MAX + 1];
     int trial;
     int64_t lease, seq;
@@ -25,31 +26,31 @@ struct turn_todo {
 };
 
 /* A record, for those who watch. */
-struct turn_fact {
-    enum sched_record_kind kind;
+struct commit_batch_record {
+    enum scheduler_record_kind kind;
     int trial;
 };
 
-struct turn;
-struct turn *turn_new(void);
-void turn_free(struct turn *t);
-AUTO_DEFINE(turn, struct turn *, turn_free)
+struct commit_batch;
+struct commit_batch *commit_batch_new(void);
+void commit_batch_free(struct commit_batch *t);
+AUTO_DEFINE(commit_batch, struct commit_batch *, commit_batch_free)
 
 /* `worker` is asked to say all again. */
-void turn_who(struct turn *t, const char *worker);
+void commit_batch_request_reconnect(struct commit_batch *t, const char *worker);
 /* `worker` is told that the lease's messages up to `seq` are stored: once, with the highest. */
-void turn_ack(struct turn *t, const char *worker, int64_t lease, int64_t seq);
-/* All but SCHED_ACT_END. */
-void turn_act(struct turn *t, const struct sched_action *a);
-void turn_fact(struct turn *t, const struct sched_record *r);
+void commit_batch_ack(struct commit_batch *t, const char *worker, int64_t lease, int64_t seq);
+/* All but SCHEDULER_ACT_END. */
+void commit_batch_add_action(struct commit_batch *t, const struct scheduler_action *a);
+void commit_batch_record(struct commit_batch *t, const struct scheduler_record *r);
 
 /* Whether all that follows are acknowledgements: they may wait for more. */
-bool turn_can_wait(const struct turn *t);
+bool commit_batch_can_wait(const struct commit_batch *t);
 
-/* In order; borrowed until turn_clear() or the next addition. NULL after the last. */
-const struct turn_todo *turn_todo_at(const struct turn *t, size_t i);
-const struct turn_fact *turn_fact_at(const struct turn *t, size_t i);
+/* In order; borrowed until commit_batch_clear() or the next addition. NULL after the last. */
+const struct commit_batch_effect *commit_batch_effect_at(const struct commit_batch *t, size_t i);
+const struct commit_batch_record *commit_batch_record_at(const struct commit_batch *t, size_t i);
 /* The next turn begins. */
-void turn_clear(struct turn *t);
+void commit_batch_clear(struct commit_batch *t);
 
 #endif

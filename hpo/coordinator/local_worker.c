@@ -17,10 +17,10 @@ enum {
     PATIENCE_MS = 20   /* for an owner that is about to write its name, or to let go */
 };
 
-struct local {
+struct local_worker {
     uv_loop_t *loop;
-    const struct local_config *config;
-    const struct local_events *ev;
+    const struct local_worker_opts *config;
+    const struct local_worker_events *ev;
     void *arg;
     uv_process_t child;
     uv_poll_t watch; /* its pidfd is readable once it has ended */
@@ -33,22 +33,22 @@ struct local {
     bool released, freed;
 };
 
-static void look(struct local *l);
+static void look(struct local_worker *l);
 
 static void on_retry(uv_timer_t *t)
 {
     look(t->data);
 }
 
-static void later(struct local *l, uint64_t ms)
+static void later(struct local_worker *l, uint64_t ms)
 {
     uv_timer_start(&l->retry, on_retry, ms, 0);
 }
 
-struct local *local_new(uv_loop_t *loop, const struct local_config *c,
-                        const struct local_events *ev, void *arg)
+struct local_worker *local_worker_new(uv_loop_t *loop, const struct local_worker_opts *c,
+                                      const struct local_worker_events *ev, void *arg)
 {
-    struct local *l = xzalloc(sizeof *l);
+    struct local_worker *l = xzalloc(sizeof *l);
     l->loop = loop;
     l->config = c;
     l->ev = ev;
@@ -63,7 +63,7 @@ struct local *local_new(uv_loop_t *loop, const struct local_config *c,
 /* ---- its end -------------------------------------------------------------------------------- */
 
 /* The last line of its log, for the message. */
-static void add_last_words(const struct local *l, struct err *e)
+static void add_last_words(const struct local_worker *l, struct err *e)
 {
     char tail[600], *line = NULL;
     AUTO(file) FILE *f = fopen(l->config->log, "re");
@@ -81,7 +81,7 @@ static void add_last_words(const struct local *l, struct err *e)
     err_hint(e, "%s has what it wrote", l->config->log);
 }
 
-static void give_up(struct local *l, int code)
+static void give_up(struct local_worker *l, int code)
 {
     struct err e = {0};
     err_set(&e, code, "the worker on this host ends as soon as it is started");
@@ -90,7 +90,7 @@ static void give_up(struct local *l, int code)
     l->ev->failed(l->arg, &e);
 }
 
-static void ended(struct local *l)
+static void ended(struct local_worker *l)
 {
     l->pid = 0;
     if (l->released) {
@@ -104,8 +104,8 @@ static void ended(struct local *l)
         later(l, l->fast_ends == 1 ? 0 : (uint64_t)RETRY_MS << (l->fast_ends - 2));
 }
 
-/* One of the handles has closed. Frees with the last one after local_free(). */
-static void closed(struct local *l)
+/* One of the handles has closed. Frees with the last one after local_worker_free(). */
+static void closed(struct local_worker *l)
 {
     l->handles--;
     if (!l->freed)
@@ -116,7 +116,7 @@ static void closed(struct local *l)
 
 static void on_watch_closed(uv_handle_t *h)
 {
-    struct local *l = h->data;
+    struct local_worker *l = h->data;
     close(l->pidfd);
     l->pidfd = -1;
     l->watch_open = false;
@@ -128,7 +128,7 @@ static void on_pidfd(uv_poll_t *p, int status, int what)
     uv_close((uv_handle_t *)p, on_watch_closed);
 }
 
-static int watch(struct local *l, pid_t pid)
+static int watch(struct local_worker *l, pid_t pid)
 {
     l->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (l->pidfd < 0)
@@ -150,7 +150,7 @@ static int watch(struct local *l, pid_t pid)
 
 static void on_child_closed(uv_handle_t *h)
 {
-    struct local *l = h->data;
+    struct local_worker *l = h->data;
     l->child_open = false;
     closed(l);
 }
@@ -162,7 +162,7 @@ static void on_child_exit(uv_process_t *p, int64_t status, int signal)
     uv_close((uv_handle_t *)p, on_child_closed);
 }
 
-static int spawn(struct local *l)
+static int spawn(struct local_worker *l)
 {
     AUTO(fd) int log = open(l->config->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (log < 0)
@@ -188,9 +188,9 @@ static int spawn(struct local *l)
                               .flags = UV_PROCESS_DETACHED,
                               .stdio = stdio,
                               .stdio_count = 3};
-    gentle_end(); /* it begins itself, once it has started what trials come from */
+    sched_batch_end(); /* it begins itself, once it has started what trials come from */
     int rc = uv_spawn(l->loop, &l->child, &o);
-    gentle_begin();
+    sched_batch_begin();
     l->child.data = l;
     l->child_open = true; /* also after a failure the handle has to be closed */
     l->handles++;
@@ -199,7 +199,7 @@ static int spawn(struct local *l)
     return rc;
 }
 
-static void start(struct local *l, const struct lockfile_owner *last)
+static void start(struct local_worker *l, const struct lockfile_owner *last)
 {
     /* It may have ended while no coordinator looked; to say so twice does no harm. */
     if (last->note[0])
@@ -215,7 +215,7 @@ static void start(struct local *l, const struct lockfile_owner *last)
     l->ev->failed(l->arg, &e);
 }
 
-static void look(struct local *l)
+static void look(struct local_worker *l)
 {
     struct err e = {0};
     struct lockfile_owner o = {0};
@@ -240,26 +240,26 @@ static void look(struct local *l)
     }
 }
 
-void local_start(struct local *l)
+void local_worker_start(struct local_worker *l)
 {
     look(l);
 }
 
-void local_adopt(struct local *l)
+void local_worker_reattach(struct local_worker *l)
 {
     struct lockfile_owner o = {0};
     if (lockfile_ask(&o, l->config->lock, NULL) == 0 && o.held && o.pid > 0)
         (void)watch(l, o.pid); /* one that cannot be watched ends by itself, later */
 }
 
-void local_greeted(struct local *l, const char *id)
+void local_worker_hello(struct local_worker *l, const char *id)
 {
     struct lockfile_owner o = {0};
     if (l->fast_ends && lockfile_ask(&o, l->config->lock, NULL) == 0 && strcmp(o.note, id) == 0)
         l->fast_ends = 0;
 }
 
-void local_release(struct local *l)
+void local_worker_release(struct local_worker *l)
 {
     l->released = true;
     uv_timer_stop(&l->retry);
@@ -267,7 +267,7 @@ void local_release(struct local *l)
         l->ev->released(l->arg);
 }
 
-void local_kill(struct local *l)
+void local_worker_kill(struct local_worker *l)
 {
     if (l->watch_open)
         (void)syscall(SYS_pidfd_send_signal, l->pidfd, SIGKILL, NULL, 0); /* may have ended */
@@ -288,7 +288,7 @@ static void close_handle(void *h, uv_close_cb cb)
         uv_close(h, cb);
 }
 
-void local_free(struct local *l)
+void local_worker_free(struct local_worker *l)
 {
     if (!l)
         return;

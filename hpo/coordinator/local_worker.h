@@ -14,39 +14,39 @@
 #include "common/err.h"
 #include "common/mem.h"
 
-struct local;
+struct local_worker;
 
-struct local_config {
+struct local_worker_opts {
     const char *endpoint;
     const char *lock, *left, *log; /* its files */
     int places;                    /* at most; fewer where not as many fit */
 };
 
-struct local_events {
+struct local_worker_events {
     /* The worker of this id has ended; its guardian ends what is left of its trials. */
     void (*gone)(void *arg, const char *id);
     /* It cannot be kept running; no other event follows. `e` says why, with its last line. */
     void (*failed)(void *arg, const struct err *e);
-    /* It has ended after local_release(). */
+    /* It has ended after local_worker_release(). */
     void (*released)(void *arg);
 };
 
 /* Borrows the configuration and the events. Starts nothing. */
-struct local *local_new(uv_loop_t *loop, const struct local_config *c,
-                        const struct local_events *ev, void *arg);
+struct local_worker *local_worker_new(uv_loop_t *loop, const struct local_worker_opts *c,
+                                      const struct local_worker_events *ev, void *arg);
 /* Leaves the worker as it is. Its handles close on the loop's next turn, which frees it. */
-void local_free(struct local *l);
+void local_worker_free(struct local_worker *l);
 
 /* Takes over the one that runs, or starts one. First tells of one that ended unseen (gone). */
-void local_start(struct local *l);
+void local_worker_start(struct local_worker *l);
 /* Takes over the one that runs, if any: to be told to end. */
-void local_adopt(struct local *l);
+void local_worker_reattach(struct local_worker *l);
 /* The worker of this id is at work: its next end counts as the first. */
-void local_greeted(struct local *l, const char *id);
+void local_worker_hello(struct local_worker *l, const char *id);
 /* The worker was told to end: it is not started again. `released` follows, at once where none runs.
  */
-void local_release(struct local *l);
+void local_worker_release(struct local_worker *l);
 /* SIGKILL; its guardian ends its trials. */
-void local_kill(struct local *l);
+void local_worker_kill(struct local_worker *l);
 
 #endif

@@ -8,24 +8,24 @@ struct last { /* of a lease's messages */
     bool all;   /* none before it is missing */
 };
 
-struct taken {
+struct message_dedup {
     struct last *last; /* by lease */
     size_t cap;
 };
 
-struct taken *taken_new(void)
+struct message_dedup *message_dedup_new(void)
 {
-    return xzalloc(sizeof(struct taken));
+    return xzalloc(sizeof(struct message_dedup));
 }
 
-void taken_free(struct taken *t)
+void message_dedup_free(struct message_dedup *t)
 {
     if (t)
         free(t->last);
     free(t);
 }
 
-static struct last *last_of(struct taken *t, int64_t lease)
+static struct last *last_of(struct message_dedup *t, int64_t lease)
 {
     size_t i = (size_t)lease;
     if (i >= t->cap) {
@@ -38,25 +38,25 @@ static struct last *last_of(struct taken *t, int64_t lease)
     return &t->last[i];
 }
 
-void taken_lease(struct taken *t, int64_t lease)
+void message_dedup_lease(struct message_dedup *t, int64_t lease)
 {
     last_of(t, lease)->all = true;
 }
 
-void taken_replay(struct taken *t, int64_t lease, int64_t seq)
+void message_dedup_replay(struct message_dedup *t, int64_t lease, int64_t seq)
 {
     struct last *l = last_of(t, lease);
     l->seq = seq > l->seq ? seq : l->seq;
 }
 
-enum taken_verdict taken_message(struct taken *t, int64_t lease, int64_t seq)
+enum message_dedup_verdict message_dedup_check(struct message_dedup *t, int64_t lease, int64_t seq)
 {
     struct last *l = (uint64_t)lease < t->cap ? &t->last[lease] : NULL;
     if (!l || !l->given || seq <= l->seq)
-        return TAKEN_BEFORE;
+        return MESSAGE_DEDUP_DUPLICATE;
     if (l->all && seq > l->seq + 1)
-        return TAKEN_GAP;
+        return MESSAGE_DEDUP_GAP;
     l->seq = seq;
     l->all = true;
-    return TAKEN_NEW;
+    return MESSAGE_DEDUP_NEW;
 }

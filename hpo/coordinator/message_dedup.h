@@ -12,23 +12,24 @@
 
 #include "common/mem.h"
 
-enum taken_verdict {
-    TAKEN_NEW,
-    TAKEN_BEFORE, /* it is to be acknowledged, no more; so is what no lease was given for */
-    TAKEN_GAP     /* others should have come before it: it is to be said again */
+enum message_dedup_verdict {
+    MESSAGE_DEDUP_NEW,
+    MESSAGE_DEDUP_DUPLICATE, /* it is to be acknowledged, no more; so is what no lease was given for
+                              */
+    MESSAGE_DEDUP_GAP        /* others should have come before it: it is to be said again */
 };
 
-struct taken;
-struct taken *taken_new(void);
-void taken_free(struct taken *t);
-AUTO_DEFINE(taken, struct taken *, taken_free)
+struct message_dedup;
+struct message_dedup *message_dedup_new(void);
+void message_dedup_free(struct message_dedup *t);
+AUTO_DEFINE(message_dedup, struct message_dedup *, message_dedup_free)
 
 /* A lease is given: its messages count from 1. */
-void taken_lease(struct taken *t, int64_t lease);
+void message_dedup_lease(struct message_dedup *t, int64_t lease);
 /* A record that is replayed, of message `seq` (0: of none) of a lease. */
-void taken_replay(struct taken *t, int64_t lease, int64_t seq);
+void message_dedup_replay(struct message_dedup *t, int64_t lease, int64_t seq);
 
-/* Any numbers from 1. TAKEN_NEW: from now on it is taken. */
-enum taken_verdict taken_message(struct taken *t, int64_t lease, int64_t seq);
+/* Any numbers from 1. MESSAGE_DEDUP_NEW: from now on it is taken. */
+enum message_dedup_verdict message_dedup_check(struct message_dedup *t, int64_t lease, int64_t seq);
 
 #endif

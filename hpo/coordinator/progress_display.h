@@ -9,21 +9,21 @@
 #include "hpo/scheduler/scheduler.h"
 #include "hpo/spec/spec.h"
 
-struct screen;
+struct progress_display;
 
 /* Borrows its arguments. `s`: what is known at the start. quiet: nothing is shown. */
-struct screen *screen_open(const char *name, const struct spec *spec, const struct sched *s,
-                           bool quiet);
+struct progress_display *progress_display_open(const char *name, const struct spec *spec,
+                                               const struct scheduler *s, bool quiet);
 /* Takes the block away. */
-void screen_close(struct screen *s);
-AUTO_DEFINE(screen, struct screen *, screen_close)
+void progress_display_close(struct progress_display *s);
+AUTO_DEFINE(progress_display, struct progress_display *, progress_display_close)
 
 /* There is a new record: of a trial, or (-1) of the sweep. */
-void screen_stored(struct screen *s, const struct sched *sched, enum sched_record_kind kind,
-                   int trial);
+void progress_display_stored(struct progress_display *s, const struct scheduler *sched,
+                             enum scheduler_record_kind kind, int trial);
 /* Paints, but not more than ten times a second. */
-void screen_paint(struct screen *s, const struct sched *sched);
+void progress_display_paint(struct progress_display *s, const struct scheduler *sched);
 /* One line for people, above the block. */
-void screen_say(struct screen *s, const char *text);
+void progress_display_print(struct progress_display *s, const char *text);
 
 #endif

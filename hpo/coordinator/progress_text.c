@@ -38,7 +38,7 @@ static void add_json(struct strbuf *out, const json_t *v)
     }
 }
 
-void progress_params(struct strbuf *out, const json_t *params)
+void progress_text_params(struct strbuf *out, const json_t *params)
 {
     const char *name;
     json_t *v;
@@ -60,7 +60,7 @@ static void add_seconds(struct strbuf *out, double s)
         strbuf_printf(out, "%.0f h %02d min", floor(s / 3600), (int)fmod(s, 3600) / 60);
 }
 
-void progress_counts(struct strbuf *out, const struct sched_counts *c)
+void progress_text_counts(struct strbuf *out, const struct scheduler_counts *c)
 {
     const struct {
         int n;
@@ -114,13 +114,13 @@ static void add_value(struct strbuf *out, const json_t *trial, const char *metri
         strbuf_printf(out, "  %s %.6g", metric ? metric : "value", v);
 }
 
-void progress_block(struct strbuf *out, const struct progress *p, int columns, int rows)
+void progress_text_block(struct strbuf *out, const struct progress_text *p, int columns, int rows)
 {
     size_t start = out->len;
     strbuf_printf(out, "%s  ", p->name);
     add_seconds(out, p->seconds);
     strbuf_puts(out, "  ");
-    progress_counts(out, &p->counts);
+    progress_text_counts(out, &p->counts);
     end_line(out, start, columns);
     int left = rows - 1;
     if (p->best && left > 0) {
@@ -128,7 +128,7 @@ void progress_block(struct strbuf *out, const struct progress *p, int columns, i
         strbuf_printf(out, "best: trial %d", id_of(p->best));
         add_value(out, p->best, p->metric);
         strbuf_puts(out, "  ");
-        progress_params(out, json_object_get(p->best, "params"));
+        progress_text_params(out, json_object_get(p->best, "params"));
         end_line(out, start, columns);
         left--;
     }
@@ -149,18 +149,18 @@ void progress_block(struct strbuf *out, const struct progress *p, int columns, i
             add_json(out, last);
         }
         strbuf_puts(out, "  ");
-        progress_params(out, json_object_get(t, "params"));
+        progress_text_params(out, json_object_get(t, "params"));
         end_line(out, start, columns);
     }
 }
 
-void progress_ended(struct strbuf *out, const json_t *trial, const char *metric, bool new_best)
+void progress_text_ended(struct strbuf *out, const json_t *trial, const char *metric, bool new_best)
 {
     size_t start = out->len;
     strbuf_printf(out, "trial %d  %s", id_of(trial), text_of(trial, "state"));
     add_value(out, trial, metric);
     strbuf_puts(out, "  ");
-    progress_params(out, json_object_get(trial, "params"));
+    progress_text_params(out, json_object_get(trial, "params"));
     strbuf_puts(out, "  ");
     add_seconds(out, json_number_value(json_object_get(trial, "seconds")));
     if (new_best)
@@ -270,8 +270,8 @@ static void print_cells(struct strbuf *out, char *const *cells, size_t rows, siz
     }
 }
 
-void progress_table(struct strbuf *out, const json_t *trials, const struct spec *spec,
-                    const json_t *front, size_t max)
+void progress_text_table(struct strbuf *out, const json_t *trials, const struct spec *spec,
+                         const json_t *front, size_t max)
 {
     size_t n = json_array_size(trials), others = 0;
     AUTO(free) struct entry *rows = xcalloc(n, sizeof *rows);
@@ -302,7 +302,7 @@ void progress_table(struct strbuf *out, const json_t *trials, const struct spec 
         strbuf_puts(out, "* no other trial is better in one objective and as good in the rest\n");
 }
 
-void progress_importance(struct strbuf *out, const json_t *importance)
+void progress_text_importance(struct strbuf *out, const json_t *importance)
 {
     const char *name;
     json_t *share;
@@ -314,7 +314,7 @@ void progress_importance(struct strbuf *out, const json_t *importance)
     strbuf_putc(out, '\n');
 }
 
-void progress_shell(struct strbuf *out, char *const *argv)
+void progress_text_shell(struct strbuf *out, char *const *argv)
 {
     for (size_t i = 0; argv[i]; i++) {
         const char *word = argv[i];

@@ -18,7 +18,7 @@ enum {
 };
 
 struct node { /* and its worker */
-    struct fleet *fleet;
+    struct remote_workers *fleet;
     const struct host *host;
     struct hosts *alone; /* it, with one slot */
     struct launch *job;  /* NULL: none */
@@ -32,26 +32,26 @@ struct node { /* and its worker */
     FILE *log;
 };
 
-struct fleet {
-    const struct fleet_config *config;
+struct remote_workers {
+    const struct remote_workers_opts *config;
     const char *dir;
-    const struct fleet_events *ev;
+    const struct remote_workers_events *ev;
     void *arg;
     uv_loop_t *loop;
-    struct launcher *launcher;
+    struct launch_context *launcher;
     struct node *nodes;
     int count;
     char *program;
     bool released;
 };
 
-int fleet_places(const struct fleet_config *c, const struct host *h)
+int remote_workers_slots(const struct remote_workers_opts *c, const struct host *h)
 {
     int places = c->limit ? h->slots / c->ranks : 0;
     return c->limit && h->slots > 0 && places == 0 ? 1 : places;
 }
 
-static bool all_ended(const struct fleet *f)
+static bool all_ended(const struct remote_workers *f)
 {
     for (int i = 0; i < f->count; i++)
         if (f->nodes[i].job)
@@ -65,7 +65,7 @@ static void start(struct node *n);
 
 static void give_up(struct node *n, const char *why)
 {
-    struct fleet *f = n->fleet;
+    struct remote_workers *f = n->fleet;
     n->given_up = true;
     log_error("node %s is given up: %s", n->host->name, why);
     for (int i = 0; i < f->count; i++)
@@ -92,7 +92,7 @@ static void start_later(struct node *n, const char *why)
 static void on_timer(uv_timer_t *t)
 {
     struct node *n = t->data;
-    struct fleet *f = n->fleet;
+    struct remote_workers *f = n->fleet;
     if (n->ended) {
         launch_free(TAKE(n->job));
         n->ended = false;
@@ -161,8 +161,8 @@ static int launch(struct node *n, struct err *e)
 {
     static const struct launch_events events = {
         .line = on_line, .rank_ended = on_rank, .ended = on_ended};
-    struct fleet *f = n->fleet;
-    const struct fleet_config *c = f->config;
+    struct remote_workers *f = n->fleet;
+    const struct remote_workers_opts *c = f->config;
     char *key = key_variable(f->dir, e);
     if (!key)
         return e->code;
@@ -172,9 +172,9 @@ static int launch(struct node *n, struct err *e)
     uint32_t random = 0;
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return err_set(e, -errno, "no random number can be had");
-    AUTO(free) char *name = sweepdir_slug(n->host->name);
+    AUTO(free) char *name = sweep_dir_slug(n->host->name);
     snprintf(n->id, sizeof n->id, "%.40s-%08x", name, random);
-    AUTO(free) char *places = xasprintf("%d", fleet_places(c, n->host));
+    AUTO(free) char *places = xasprintf("%d", remote_workers_slots(c, n->host));
     char *argv[] = {f->program, "worker", "--id", n->id, "--places", places, NULL};
     strv_free(n->argv);
     n->argv = strv_copy(argv);
@@ -200,7 +200,7 @@ static void start(struct node *n)
         uv_timer_start(&n->timer, on_timer, (uint64_t)RETRY_MS << n->fast_ends, 0);
 }
 
-void fleet_start(struct fleet *f)
+void remote_workers_start(struct remote_workers *f)
 {
     for (int i = 0; i < f->count; i++)
         start(&f->nodes[i]);
@@ -208,21 +208,21 @@ void fleet_start(struct fleet *f)
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
-void fleet_release(struct fleet *f)
+void remote_workers_release(struct remote_workers *f)
 {
     f->released = true;
     if (all_ended(f))
         f->ev->released(f->arg);
 }
 
-void fleet_kill(struct fleet *f)
+void remote_workers_kill(struct remote_workers *f)
 {
     for (int i = 0; i < f->count; i++)
         if (f->nodes[i].job && !f->nodes[i].ended)
             launch_kill(f->nodes[i].job);
 }
 
-static void add(struct fleet *f, const struct host *h)
+static void add(struct remote_workers *f, const struct host *h)
 {
     struct node *n = &f->nodes[f->count++];
     n->fleet = f;
@@ -239,19 +239,20 @@ static void add(struct fleet *f, const struct host *h)
         setvbuf(n->log, NULL, _IOLBF, BUFSIZ);
 }
 
-int fleet_open(struct fleet **out, uv_loop_t *loop, const struct fleet_config *c, const char *dir,
-               const struct fleet_events *ev, void *arg, struct err *e)
+int remote_workers_open(struct remote_workers **out, uv_loop_t *loop,
+                        const struct remote_workers_opts *c, const char *dir,
+                        const struct remote_workers_events *ev, void *arg, struct err *e)
 {
     AUTO(free) char *program = NULL;
-    AUTO(free) struct fleet *f = xzalloc(sizeof *f);
-    if (self_path(&program, 0, e) < 0)
+    AUTO(free) struct remote_workers *f = xzalloc(sizeof *f);
+    if (own_process_dir_above(&program, 0, e) < 0)
         return e ? e->code : -EIO;
     f->loop = loop;
     f->config = c;
     f->dir = dir;
     f->ev = ev;
     f->arg = arg;
-    int rc = launcher_open(&f->launcher, loop, c->guardian, e);
+    int rc = launch_context_open(&f->launcher, loop, c->guardian, e);
     if (rc < 0)
         return rc;
     f->program = TAKE(program);
@@ -279,11 +280,11 @@ static void no_released(void *arg)
     (void)arg;
 }
 
-void fleet_close(struct fleet *f)
+void remote_workers_close(struct remote_workers *f)
 {
     if (!f)
         return;
-    static const struct fleet_events nobody = {.gone = no_gone, .released = no_released};
+    static const struct remote_workers_events nobody = {.gone = no_gone, .released = no_released};
     f->ev = &nobody;
     f->released = true;
     for (int i = 0; i < f->count; i++)
@@ -291,7 +292,7 @@ void fleet_close(struct fleet *f)
             launch_stop(f->nodes[i].job, 0);
     while (!all_ended(f))
         uv_run(f->loop, UV_RUN_ONCE);
-    launcher_close(f->launcher);
+    launch_context_close(f->launcher);
     for (int i = 0; i < f->count; i++) {
         uv_close((uv_handle_t *)&f->nodes[i].timer, on_closed);
         while (!f->nodes[i].closed)

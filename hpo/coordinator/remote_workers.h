@@ -14,9 +14,9 @@
 #include "launcher/engine/launch.h"
 #include "launcher/plan/hosts.h"
 
-struct fleet;
+struct remote_workers;
 
-struct fleet_config {
+struct remote_workers_opts {
     struct guardian *guardian;      /* started before there was a thread */
     const struct launch_spec *spec; /* who starts them: engine, engine_args, env */
     const struct hosts *hosts;      /* those that are `here` have no worker of the fleet's */
@@ -24,30 +24,31 @@ struct fleet_config {
     bool limit;                     /* a node's slots say how many ranks it takes */
 };
 
-struct fleet_events {
+struct remote_workers_events {
     /* The worker of this id has ended, and what it ran with it. */
     void (*gone)(void *arg, const char *id);
-    /* No node is left that could have one. Not after fleet_release(). */
+    /* No node is left that could have one. Not after remote_workers_release(). */
     void (*failed)(void *arg, const struct err *e);
-    /* All have ended after fleet_release(). */
+    /* All have ended after remote_workers_release(). */
     void (*released)(void *arg);
 };
 
 /* How many trials a host takes at once by its slots; 0: as many as fit. */
-int fleet_places(const struct fleet_config *c, const struct host *h);
+int remote_workers_slots(const struct remote_workers_opts *c, const struct host *h);
 
 /* Borrows the configuration, the events and `dir`, the sweep's directory: it has the worker.key
  * that they get by their environment, and what they write, in worker.NODE.log. Starts nothing. */
-int fleet_open(struct fleet **out, uv_loop_t *loop, const struct fleet_config *c, const char *dir,
-               const struct fleet_events *ev, void *arg, struct err *e);
+int remote_workers_open(struct remote_workers **out, uv_loop_t *loop,
+                        const struct remote_workers_opts *c, const char *dir,
+                        const struct remote_workers_events *ev, void *arg, struct err *e);
 /* Ends those that are left, in good order; turns the loop until they have ended. */
-void fleet_close(struct fleet *f);
-AUTO_DEFINE(fleet, struct fleet *, fleet_close)
+void remote_workers_close(struct remote_workers *f);
+AUTO_DEFINE(remote_workers, struct remote_workers *, remote_workers_close)
 
-void fleet_start(struct fleet *f);
+void remote_workers_start(struct remote_workers *f);
 /* Workers were told to end: none is started again. `released` follows, at once where none runs. */
-void fleet_release(struct fleet *f);
+void remote_workers_release(struct remote_workers *f);
 /* SIGKILL to all. */
-void fleet_kill(struct fleet *f);
+void remote_workers_kill(struct remote_workers *f);
 
 #endif

@@ -35,7 +35,7 @@ static const char *interpreter(void)
     return found;
 }
 
-int order_check(const struct order *o, struct err *e)
+int run_message_check(const struct run_message *o, struct err *e)
 {
     const char *program = o->spec->program;
     if (!program || access(program, F_OK) == 0 || (!strchr(program, '/') && in_path(program)))
@@ -44,16 +44,17 @@ int order_check(const struct order *o, struct err *e)
     return err_hint(e, "trials run in the directory that the sweep is started in: %s", o->wdir);
 }
 
-int order_argv(char ***out, const struct order *o, int trial, const json_t *params, struct err *e)
+int run_message_argv(char ***out, const struct run_message *o, int trial, const json_t *params,
+                     struct err *e)
 {
-    AUTO(free) char *dir = trialdir_path(o->dir, trial);
+    AUTO(free) char *dir = trial_dir_path(o->dir, trial);
     AUTO(free) char *file = xasprintf("%s/params.json", dir);
-    const struct command command = {.items = o->spec->command,
-                                    .program = o->spec->program,
-                                    .interpreter = interpreter(),
-                                    .json_file = file,
-                                    .getenv = variable};
-    return command_build(out, &command, params, e);
+    const struct trial_command command = {.items = o->spec->command,
+                                          .program = o->spec->program,
+                                          .interpreter = interpreter(),
+                                          .json_file = file,
+                                          .getenv = variable};
+    return trial_command_build(out, &command, params, e);
 }
 
 /* {metric: pattern, …}; NULL: none has one. */
@@ -69,18 +70,18 @@ static json_t *patterns_of(const struct spec *s)
     return patterns;
 }
 
-int order_data(json_t **out, const struct order *o, int trial, json_t *params, json_t *others,
-               struct err *e)
+int run_message_data(json_t **out, const struct run_message *o, int trial, json_t *params,
+                     json_t *others, struct err *e)
 {
     const struct spec *s = o->spec;
     AUTO(strv) char **argv = NULL;
-    int rc = order_argv(&argv, o, trial, params, e);
+    int rc = run_message_argv(&argv, o, trial, params, e);
     if (rc < 0)
         return rc;
     json_t *words = json_array();
     for (char **a = argv; *a; a++)
         json_array_append_new(words, json_string(*a));
-    AUTO(free) char *dir = trialdir_path(o->dir, trial);
+    AUTO(free) char *dir = trial_dir_path(o->dir, trial);
     json_t *data =
         json_pack("{s:i,s:s,s:s,s:s,s:o,s:[],s:O,s:I,s:o*,s:o*,s:O*}", "trial", trial, "sweep",
                   o->sweep, "dir", dir, "wdir", o->wdir, "argv", words, "env", "params", params,

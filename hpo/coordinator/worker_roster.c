@@ -7,21 +7,21 @@
 
 enum { LONELY_MS = 30000 /* without a worker, until somebody is told */ };
 
-size_t company_count(const struct peers *p)
+size_t worker_roster_count(const struct peer_table *p)
 {
     size_t here = 0;
-    for (size_t i = 0; i < peers_count(p); i++)
-        here += !peers_at(p, i)->lost;
+    for (size_t i = 0; i < peer_table_count(p); i++)
+        here += !peer_table_at(p, i)->lost;
     return here;
 }
 
 /* Nodes with workers that are not lost; no more than `most` are counted. */
-static int count_nodes(const struct peers *p, int most)
+static int count_nodes(const struct peer_table *p, int most)
 {
     AUTO(free) const char **names = xcalloc((size_t)most, sizeof *names);
     int n = 0;
-    for (size_t i = 0; i < peers_count(p) && n < most; i++) {
-        const struct peer *w = peers_at(p, i);
+    for (size_t i = 0; i < peer_table_count(p) && n < most; i++) {
+        const struct peer *w = peer_table_at(p, i);
         bool seen = w->lost;
         for (int k = 0; k < n && !seen; k++)
             seen = strcmp(names[k], w->node) == 0;
@@ -31,11 +31,11 @@ static int count_nodes(const struct peers *p, int most)
     return n;
 }
 
-static json_t *list_all(const struct peers *p)
+static json_t *list_all(const struct peer_table *p)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < peers_count(p); i++) {
-        const struct peer *w = peers_at(p, i);
+    for (size_t i = 0; i < peer_table_count(p); i++) {
+        const struct peer *w = peer_table_at(p, i);
         if (!w->lost)
             json_array_append_new(list, json_pack("{s:s,s:s,s:i,s:i,s:i}", "id", w->id, "node",
                                                   w->node, "places", w->places, "slots", w->slots,
@@ -44,8 +44,8 @@ static json_t *list_all(const struct peers *p)
     return list;
 }
 
-void company_look(struct company *c, const struct peers *p, const struct sweepdir *d,
-                  uint64_t now_ms)
+void worker_roster_tick(struct worker_roster *c, const struct peer_table *p,
+                        const struct sweep_dir *d, uint64_t now_ms)
 {
     int nodes = count_nodes(p, c->nodes);
     if (nodes >= c->nodes || (c->own && c->nodes == 1))
@@ -57,23 +57,25 @@ void company_look(struct company *c, const struct peers *p, const struct sweepdi
                  nodes > 0 ? few : "no worker is there", d->path);
         c->lonely_ms = 0;
     }
-    if (!c->changed || now_ms - c->noted_ms < peers_count(p))
+    if (!c->changed || now_ms - c->noted_ms < peer_table_count(p))
         return;
     AUTO(json) json_t *list = list_all(p);
     struct err e = {0};
-    if (sweepdir_put_workers(d, list, &e) < 0)
+    if (sweep_dir_put_workers(d, list, &e) < 0)
         log_warn("%s", e.text); /* only those who look miss it */
     c->changed = false;
     c->noted_ms = now_ms;
 }
 
-void company_invite(struct hub *h, const json_t *others, const struct wire_msg *m, int ranks)
+void worker_roster_forward_ticket(struct transport_server *h, const json_t *others,
+                                  const struct wire_msg *m, int ranks)
 {
     for (size_t i = 0; i < json_array_size(others); i++) {
         struct err e = {0};
-        struct wire_msg to = {.kind = WIRE_INVITE, .lease = m->lease, .data = json_copy(m->data)};
+        struct wire_msg to = {
+            .kind = WIRE_JOIN_TICKET, .lease = m->lease, .data = json_copy(m->data)};
         json_object_set_new(to.data, "rank", json_integer((json_int_t)(i + 1) * ranks));
-        if (hub_say(h, json_string_value(json_array_get(others, i)), &to, &e) < 0)
+        if (transport_server_send(h, json_string_value(json_array_get(others, i)), &to, &e) < 0)
             log_warn("%s", e.text);
         wire_msg_clear(&to);
     }

@@ -7,7 +7,7 @@ enum { FRACTION = 20 }; /* terms of the continued fraction: from 6 deviations on
 /* Where z is small, Phi and phi are taken as multiples of each other by the continued fraction of
  * Mills' ratio 1 / (x + k) (Abramowitz & Stegun 26.2.14), x = -z: then h = phi k / (x + k), and no
  * digits cancel. d ln h / dz = Phi / h. */
-double acq_log_ei(double best, double mean, double sd, double slope[2])
+double acquisition_log_ei(double best, double mean, double sd, double slope[2])
 {
     static const double log_sqrt_2pi = 0.91893853320467274178;
     double z = (best - mean) / sd, log_phi = -z * z / 2 - log_sqrt_2pi, log_h = 0, by_z = 0;

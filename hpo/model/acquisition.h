@@ -9,6 +9,6 @@
 /* ln E[max(best - f, 0)], f ~ N(mean, sd^2), sd > 0, and its derivatives by mean and sd. Finite for
  * all finite arguments. (Jones, Schonlau & Welch 1998, eq. 15: sd h(z) with h(z) = phi(z) + z
  * Phi(z), z = (best - mean) / sd.) */
-double acq_log_ei(double best, double mean, double sd, double slope[2]);
+double acquisition_log_ei(double best, double mean, double sd, double slope[2]);
 
 #endif

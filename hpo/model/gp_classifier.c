@@ -13,7 +13,7 @@ enum { NEWTON = 30 };
 /* Of the latent function, which is a log of odds: before anything is known a trial succeeds. */
 static const double prior_mean = 3, constant = 4, linear = 100, curved = 4, curved_length = 0.7;
 
-struct classify {
+struct gp_classifier {
     size_t n, cols;
     double *x;                /* n x cols */
     double *k;                /* n x n; then the factor of B = I + W^1/2 K W^1/2 (R&W eq. 3.26) */
@@ -22,7 +22,7 @@ struct classify {
     double *row, *v, *slopes; /* n each; slopes: of the Matern part by r^2 */
 };
 
-void classify_free(struct classify *c)
+void gp_classifier_free(struct gp_classifier *c)
 {
     if (!c)
         return;
@@ -31,7 +31,7 @@ void classify_free(struct classify *c)
 }
 
 /* Covariances of a point with trials 0 … n - 1, into c->row. */
-static void covariances(struct classify *c, const double *at, size_t n)
+static void covariances(struct gp_classifier *c, const double *at, size_t n)
 {
     double inverse = 1 / (curved_length * sqrt((double)c->cols));
     for (size_t i = 0; i < n; i++) {
@@ -49,7 +49,7 @@ static void covariances(struct classify *c, const double *at, size_t n)
     cblas_daxpy((int)n, 1, c->v, 1, c->row, 1);
 }
 
-static double self(const struct classify *c, const double *at)
+static double self(const struct gp_classifier *c, const double *at)
 {
     double dot = 0;
     for (size_t k = 0; k < c->cols; k++)
@@ -63,7 +63,7 @@ static double logistic(double f)
 }
 
 /* B's factor from K and W; false where it has none. */
-static bool factor(struct classify *c, const double *kernel)
+static bool factor(struct gp_classifier *c, const double *kernel)
 {
     size_t n = c->n;
     for (size_t i = 0; i < n; i++)
@@ -73,7 +73,7 @@ static bool factor(struct classify *c, const double *kernel)
     return gsl_linalg_cholesky_decomp1(&m.matrix) == GSL_SUCCESS;
 }
 
-static void solve(const struct classify *c, enum CBLAS_TRANSPOSE transposed, double *x)
+static void solve(const struct gp_classifier *c, enum CBLAS_TRANSPOSE transposed, double *x)
 {
     cblas_dtrsv(CblasRowMajor, CblasLower, transposed, CblasNonUnit, (int)c->n, c->k, (int)c->n, x,
                 1);
@@ -105,7 +105,7 @@ static void latent(const double *kernel, const double *a, size_t n, double *f)
 }
 
 /* Sets W and the gradient at f, and `to` where Newton's step leads (R&W algorithm 3.1). */
-static bool newton_step(struct classify *c, struct newton *s, const double *kernel,
+static bool newton_step(struct gp_classifier *c, struct newton *s, const double *kernel,
                         const bool *success)
 {
     size_t n = c->n;
@@ -147,7 +147,7 @@ static double newton_walk(struct newton *s, const double *kernel, const bool *su
 }
 
 /* The mode of the latent values: Newton's method, with shorter steps where it would overshoot. */
-static bool find_mode(struct classify *c, const double *kernel, const bool *success)
+static bool find_mode(struct gp_classifier *c, const double *kernel, const bool *success)
 {
     size_t n = c->n;
     AUTO(free) double *room = xcalloc(5 * n, sizeof *room);
@@ -163,10 +163,11 @@ static bool find_mode(struct classify *c, const double *kernel, const bool *succ
     return newton_step(c, &s, kernel, success) && isfinite(s.value);
 }
 
-struct classify *classify_new(const struct kernel_points *x, size_t cols, const bool *success)
+struct gp_classifier *gp_classifier_new(const struct kernel_points *x, size_t cols,
+                                        const bool *success)
 {
     size_t n = x->n;
-    AUTO(classify) struct classify *c = xzalloc(sizeof *c);
+    AUTO(gp_classifier) struct gp_classifier *c = xzalloc(sizeof *c);
     AUTO(free) double *kernel = xcalloc(n * n, sizeof *kernel);
     c->n = n;
     c->cols = cols;
@@ -191,8 +192,8 @@ struct classify *classify_new(const struct kernel_points *x, size_t cols, const 
 
 /* d mean / dx = sum_i pull_i dk_i / dx, d var / dx = dk(x, x) / dx - 2 sum_i q_i dk_i / dx with
  * q = W^1/2 B^-1 W^1/2 k; c->v holds q. */
-static void add_slopes(const struct classify *c, const double *at, double by_mean, double by_var,
-                       double *slope)
+static void add_slopes(const struct gp_classifier *c, const double *at, double by_mean,
+                       double by_var, double *slope)
 {
     double inverse = 1 / (curved_length * sqrt((double)c->cols));
     for (size_t k = 0; k < c->cols; k++) {
@@ -206,7 +207,7 @@ static void add_slopes(const struct classify *c, const double *at, double by_mea
     }
 }
 
-double classify_log_success(struct classify *c, const double *at, double *slope)
+double gp_classifier_log_success(struct gp_classifier *c, const double *at, double *slope)
 {
     size_t n = c->n;
     covariances(c, at, n);

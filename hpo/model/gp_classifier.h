@@ -16,17 +16,18 @@
 #include "common/mem.h"
 #include "hpo/model/kernel.h"
 
-struct classify;
+struct gp_classifier;
 
 /* n trials at x (`cols` columns, copied), each a success or not. NULL where the arithmetic breaks
  * down. Cost 10 n^3 flops. */
-struct classify *classify_new(const struct kernel_points *x, size_t cols, const bool *success);
-void classify_free(struct classify *c);
-AUTO_DEFINE(classify, struct classify *, classify_free)
+struct gp_classifier *gp_classifier_new(const struct kernel_points *x, size_t cols,
+                                        const bool *success);
+void gp_classifier_free(struct gp_classifier *c);
+AUTO_DEFINE(gp_classifier, struct gp_classifier *, gp_classifier_free)
 
 /* ln P[success] at one point (cols), and its derivatives by the columns (NULL: not wanted). The
  * mean over the posterior as MacKay, "The evidence framework applied to classification networks",
  * Neural Computation 4 (1992), eq. 10 has it. Cost n^2. */
-double classify_log_success(struct classify *c, const double *at, double *slope);
+double gp_classifier_log_success(struct gp_classifier *c, const double *at, double *slope);
 
 #endif

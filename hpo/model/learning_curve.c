@@ -5,35 +5,35 @@
 static const double flatten = 0.7; /* of the slope that is left on the way to the end */
 static const double share_min = 1e-4;
 
-enum curve_link curve_link_for(double low, double high, bool maximize)
+enum learning_curve_link learning_curve_link_for(double low, double high, bool maximize)
 {
     if (!maximize)
-        return low > 0 ? CURVE_LOG : CURVE_LINEAR;
-    return low >= 0 && high <= 1 ? CURVE_LOGIT : CURVE_LINEAR;
+        return low > 0 ? LEARNING_CURVE_LOG : LEARNING_CURVE_LINEAR;
+    return low >= 0 && high <= 1 ? LEARNING_CURVE_LOGIT : LEARNING_CURVE_LINEAR;
 }
 
-double curve_z(enum curve_link link, bool maximize, double y)
+double learning_curve_z(enum learning_curve_link link, bool maximize, double y)
 {
-    if (link == CURVE_LOG)
+    if (link == LEARNING_CURVE_LOG)
         return log(y);
-    if (link == CURVE_LINEAR)
+    if (link == LEARNING_CURVE_LINEAR)
         return maximize ? -y : y;
     y = fmin(fmax(y, share_min), 1 - share_min);
     return log1p(-y) - log(y);
 }
 
-double curve_y(enum curve_link link, bool maximize, double z)
+double learning_curve_y(enum learning_curve_link link, bool maximize, double z)
 {
-    if (link == CURVE_LOG)
+    if (link == LEARNING_CURVE_LOG)
         return exp(z);
-    if (link == CURVE_LINEAR)
+    if (link == LEARNING_CURVE_LINEAR)
         return maximize ? -z : z;
     return 1 / (1 + exp(z));
 }
 
-struct curve_fit curve_fit(const double *t, const double *z, size_t n)
+struct learning_curve_fit learning_curve_fit(const double *t, const double *z, size_t n)
 {
-    struct curve_fit f = {.t = t[n - 1], .level = z[n - 1]};
+    struct learning_curve_fit f = {.t = t[n - 1], .level = z[n - 1]};
     double mx = 0, mz = 0, xx = 0, xz = 0;
     for (size_t i = 0; i < n; i++) {
         double x = log(t[i] / f.t), dx = x - mx, dz = z[i] - mz;
@@ -49,7 +49,7 @@ struct curve_fit curve_fit(const double *t, const double *z, size_t n)
     return f;
 }
 
-double curve_at(const struct curve_fit *f, double horizon)
+double learning_curve_at(const struct learning_curve_fit *f, double horizon)
 {
     return horizon > f->t ? f->level + flatten * fmin(0, f->slope) * log(horizon / f->t) : f->level;
 }

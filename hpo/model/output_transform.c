@@ -13,18 +13,19 @@
 static const double absurd = 1e100, far = 1e6;
 
 /* 1: what is above the knee is bent; -1: what is below; 0: nothing. */
-static double side(const struct warp *w)
+static double side(const struct output_transform *w)
 {
-    static const double sides[WARP_KINDS] = {[WARP_SQUASH] = 1, [WARP_LIFT] = -1, [WARP_LOG] = 1};
+    static const double sides[OUTPUT_TRANSFORM_KINDS] = {
+        [OUTPUT_TRANSFORM_SQUASH] = 1, [OUTPUT_TRANSFORM_LIFT] = -1, [OUTPUT_TRANSFORM_LOG] = 1};
     return sides[w->kind];
 }
 
-static double within(const struct warp *w, double y)
+static double within(const struct output_transform *w, double y)
 {
     return fmin(fmax(y, w->low), w->high);
 }
 
-static double bent(const struct warp *w, double y)
+static double bent(const struct output_transform *w, double y)
 {
     y = within(w, y);
     double by = side(w), beyond = by * (y / w->unit - w->knee);
@@ -34,7 +35,7 @@ static double bent(const struct warp *w, double y)
 }
 
 /* The scale that brings n bent values to variance 1. */
-static void standardise(struct warp *w, const double *y, size_t n)
+static void standardise(struct output_transform *w, const double *y, size_t n)
 {
     double mean = 0, square = 0;
     for (size_t i = 0; i < n; i++)
@@ -49,7 +50,7 @@ static void standardise(struct warp *w, const double *y, size_t n)
 
 /* Beside a value such as the largest double, which stands for a failure, others would have no
  * digits left. */
-static void limit(struct warp *w, double *sorted, size_t n)
+static void limit(struct output_transform *w, double *sorted, size_t n)
 {
     double middle = sorted[(n - 1) / 2], apart = middle - sorted[(n - 1) / 4];
     if (!(apart > 0) || fmax(fabs(sorted[0]), fabs(sorted[n - 1])) <= absurd * apart)
@@ -60,32 +61,33 @@ static void limit(struct warp *w, double *sorted, size_t n)
         sorted[i] = within(w, sorted[i]);
 }
 
-void warp_fit(struct warp *w, enum warp_kind kind, const double *y, size_t n)
+void output_transform_fit(struct output_transform *w, enum output_transform_kind kind,
+                          const double *y, size_t n)
 {
     AUTO(free) double *sorted = xcalloc(n, sizeof *sorted);
     memcpy(sorted, y, n * sizeof *y);
     gsl_sort(sorted, 1, n);
-    *w = (struct warp){.kind = kind, .low = -INFINITY, .high = INFINITY};
+    *w = (struct output_transform){.kind = kind, .low = -INFINITY, .high = INFINITY};
     limit(w, sorted, n);
     double unit = fmax(fabs(sorted[0]), fabs(sorted[n - 1]));
     w->unit = unit > 0 ? unit : 1;
     double least = sorted[0] / w->unit, quartile = sorted[(n - 1) / 4] / w->unit;
     double middle = sorted[(n - 1) / 2] / w->unit; /* of two the lower */
-    w->knee = kind == WARP_LOG ? least : middle / 2 + sorted[n / 2] / w->unit / 2;
-    w->spread = kind == WARP_LOG    ? quartile - least
-                : kind == WARP_LIFT ? middle - quartile
-                                    : w->knee - least;
+    w->knee = kind == OUTPUT_TRANSFORM_LOG ? least : middle / 2 + sorted[n / 2] / w->unit / 2;
+    w->spread = kind == OUTPUT_TRANSFORM_LOG    ? quartile - least
+                : kind == OUTPUT_TRANSFORM_LIFT ? middle - quartile
+                                                : w->knee - least;
     if (!(w->spread > DBL_MIN)) /* too many are equal: nothing to measure by */
-        w->kind = WARP_NONE;
+        w->kind = OUTPUT_TRANSFORM_NONE;
     standardise(w, y, n);
 }
 
-double warp_value(const struct warp *w, double y)
+double output_transform_value(const struct output_transform *w, double y)
 {
     return (bent(w, y) - w->shift) / w->scale;
 }
 
-double warp_slope(const struct warp *w, double y)
+double output_transform_slope(const struct output_transform *w, double y)
 {
     double beyond = side(w) * (within(w, y) / w->unit - w->knee);
     double bend = beyond > 0 ? w->spread / (w->spread + beyond) : 1;

@@ -111,7 +111,7 @@ static struct part below(double t, double mu, double sd)
 {
     struct part p;
     double slope[2];
-    p.log = acq_log_ei(t, mu, sd, slope);
+    p.log = acquisition_log_ei(t, mu, sd, slope);
     p.by_mu = slope[0];
     p.by_sd = slope[1];
     return p;

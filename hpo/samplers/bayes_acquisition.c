@@ -53,8 +53,8 @@ static void chain(double *slope, const struct answer *a, size_t i, size_t cols, 
 }
 
 /* Adds what the chance of success is worth. */
-static void be_cautious(const struct bayes_target *t, const struct kernel_points *at, double *value,
-                        double *slope)
+static void be_cautious(const struct bayes_acquisition_target *t, const struct kernel_points *at,
+                        double *value, double *slope)
 {
     size_t cols = t->space->shape.cols;
     AUTO(free) double *room = xcalloc(2 * cols, sizeof *room);
@@ -62,7 +62,7 @@ static void be_cautious(const struct bayes_target *t, const struct kernel_points
     for (size_t i = 0; i < at->n; i++) {
         for (size_t c = 0; c < cols; c++)
             x[c] = at->x[c * at->stride + i];
-        double success = classify_log_success(t->success, x, slope ? by : NULL);
+        double success = gp_classifier_log_success(t->success, x, slope ? by : NULL);
         double short_of = fmin(success - t->success_min, 0), weight = short_of < 0 ? STEEP : 1;
         value[i] += success + (STEEP - 1) * short_of;
         for (size_t c = 0; slope && c < cols; c++)
@@ -70,8 +70,8 @@ static void be_cautious(const struct bayes_target *t, const struct kernel_points
     }
 }
 
-void bayes_target_at(const struct bayes_target *t, const struct kernel_points *at, double *value,
-                     double *slope)
+void bayes_acquisition_target_at(const struct bayes_acquisition_target *t,
+                                 const struct kernel_points *at, double *value, double *slope)
 {
     size_t cols = t->space->shape.cols, size = at->n * (2 + (slope ? 2 * cols : 0));
     AUTO(free) double *room = xcalloc(2 * size, sizeof *room);
@@ -91,7 +91,7 @@ void bayes_target_at(const struct bayes_target *t, const struct kernel_points *a
             chain(slope, &second, i, cols, (double[]){by2[1], by2[3] / (2 * sd[1])});
         } else {
             double sd = sqrt(first.var[i]);
-            value[i] = acq_log_ei(t->best, first.mean[i], t->widen * sd, by);
+            value[i] = acquisition_log_ei(t->best, first.mean[i], t->widen * sd, by);
             by[1] *= t->widen / (2 * sd);
             chain(slope, &first, i, cols, by);
         }
@@ -109,8 +109,8 @@ struct candidate {
 };
 
 struct pool {
-    const struct bayes_search *s;
-    const struct bayes_space *space;
+    const struct bayes_acquisition *s;
+    const struct bayes_features *space;
     size_t dims, count;
     struct candidate *c;
     struct rng rng;
@@ -133,11 +133,12 @@ static void judge(struct pool *p, size_t from, size_t to)
         p->c[i].value = -INFINITY;
         if (!space_allows(p->space->space, p->c[i].u))
             continue;
-        bayes_space_columns(p->space, p->c[i].u, true, x + count, n);
+        bayes_features_columns(p->space, p->c[i].u, true, x + count, n);
         which[count++] = i;
     }
     if (count)
-        bayes_target_at(p->s->target, &(struct kernel_points){x, count, n}, value, NULL);
+        bayes_acquisition_target_at(p->s->target, &(struct kernel_points){x, count, n}, value,
+                                    NULL);
     for (size_t i = 0; i < count; i++)
         p->c[which[i]].value = isnan(value[i]) ? -INFINITY : value[i];
 }
@@ -167,7 +168,7 @@ static void change(struct pool *p, const double *from, double width, double *u)
 
 static void fill(struct pool *p)
 {
-    const struct bayes_search *s = p->s;
+    const struct bayes_acquisition *s = p->s;
     size_t even = (size_t)(EVEN * s->effort), changes = (size_t)(CHANGES * s->effort);
     for (; p->count < even; p->count++)
         sobol_point(s->seed ^ s->stream * 0x9e3779b97f4a7c15, p->count, p->dims, p->c[p->count].u);
@@ -255,10 +256,10 @@ static bool climb_step(const struct pool *p, struct lbfgs **l, size_t n)
     double *value = x + n * cols, *slope = value + n, *g = slope + n * cols;
     for (size_t i = 0; i < n; i++)
         if (lbfgs_wants(l[i]))
-            bayes_space_columns(p->space, lbfgs_x(l[i]), false, x + count++, n);
+            bayes_features_columns(p->space, lbfgs_x(l[i]), false, x + count++, n);
     if (count == 0)
         return false;
-    bayes_target_at(p->s->target, &(struct kernel_points){x, count, n}, value, slope);
+    bayes_acquisition_target_at(p->s->target, &(struct kernel_points){x, count, n}, value, slope);
     for (size_t i = 0, at = 0; i < n; i++) {
         if (!lbfgs_wants(l[i]))
             continue;
@@ -304,7 +305,7 @@ static size_t neighbours(struct pool *p, const double *u, size_t at, size_t room
     size_t from = at, end = at + room;
     for (size_t i = 0; i < p->dims; i++) {
         const struct bayes_dim *dim = &p->space->dim[i];
-        size_t now = dim->count ? bayes_space_value(p->space, i, u[i]) : 0;
+        size_t now = dim->count ? bayes_features_value(p->space, i, u[i]) : 0;
         size_t shift = dim->count > OTHERS ? rng_below(&p->rng, dim->count) : 0;
         for (size_t k = 0; k < OTHERS && k < dim->count && at < end; k++) {
             size_t value = (k + shift) % dim->count;
@@ -315,7 +316,7 @@ static size_t neighbours(struct pool *p, const double *u, size_t at, size_t room
         }
         for (int by = -1; dim->whole && by <= 1 && at < end; by += 2) {
             memcpy(p->c[at].u, u, p->dims * sizeof *u);
-            p->c[at++].u[i] = dist_step(space_dist(p->space->space, i), u[i], by);
+            p->c[at++].u[i] = distribution_step(space_dist(p->space->space, i), u[i], by);
         }
     }
     judge(p, from, at);
@@ -341,7 +342,8 @@ static bool step_aside(struct pool *p, size_t n)
     return moved;
 }
 
-size_t bayes_search_run(const struct bayes_search *s, double *out, size_t most, double *value)
+size_t bayes_acquisition_maximise(const struct bayes_acquisition *s, double *out, size_t most,
+                                  double *value)
 {
     struct pool p = {.s = s, .space = s->target->space, .dims = s->target->space->dims};
     size_t room = EVEN + AROUND * COUNT_OF(widths) * CHANGES;

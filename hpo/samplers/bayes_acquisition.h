@@ -9,13 +9,13 @@
 #include "hpo/model/gp_classifier.h"
 #include "hpo/samplers/bayes_features.h"
 
-struct bayes_target { /* what is maximised: ln EI + ln P[success]. Borrows */
-    const struct bayes_space *space;
-    struct gp *value;         /* of one goal */
-    double best;              /* the smallest value observed */
-    double widen;             /* deviations of values are taken so many times wider */
-    struct classify *success; /* NULL: no trial has failed */
-    double success_min;       /* ln P[success] that what is offered should have */
+struct bayes_acquisition_target { /* what is maximised: ln EI + ln P[success]. Borrows */
+    const struct bayes_features *space;
+    struct gp *value;              /* of one goal */
+    double best;                   /* the smallest value observed */
+    double widen;                  /* deviations of values are taken so many times wider */
+    struct gp_classifier *success; /* NULL: no trial has failed */
+    double success_min;            /* ln P[success] that what is offered should have */
 
     struct gp *second;   /* of a second goal; NULL: there is one. Then instead of EI: */
     const double *front; /* front_count pairs of values that no other is better than in both */
@@ -25,11 +25,11 @@ struct bayes_target { /* what is maximised: ln EI + ln P[success]. Borrows */
 
 /* The target at n points into value[n], its derivatives by the columns into slope (n rows of cols;
  * NULL: not wanted). */
-void bayes_target_at(const struct bayes_target *t, const struct kernel_points *at, double *value,
-                     double *slope);
+void bayes_acquisition_target_at(const struct bayes_acquisition_target *t,
+                                 const struct kernel_points *at, double *value, double *slope);
 
-struct bayes_search {
-    const struct bayes_target *target;
+struct bayes_acquisition {
+    const struct bayes_acquisition_target *target;
     uint64_t seed, stream; /* where chance comes from */
     const double *known;   /* known_count rows of dims: observed points, the best first */
     size_t known_count;
@@ -43,6 +43,7 @@ struct bayes_search {
  * Even points of the cube and small changes of the best known ones; from the most promising of them
  * gradient steps over the numbers, all side by side, and steps to neighbouring values of whatever
  * has neighbours. */
-size_t bayes_search_run(const struct bayes_search *s, double *out, size_t most, double *value);
+size_t bayes_acquisition_maximise(const struct bayes_acquisition *s, double *out, size_t most,
+                                  double *value);
 
 #endif

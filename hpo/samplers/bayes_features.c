@@ -17,7 +17,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* Whether all values of a category are numbers, three or more. */
-static bool ordered(const struct dist *d)
+static bool ordered(const struct distribution *d)
 {
     size_t n = json_array_size(d->values);
     for (size_t i = 0; i < n; i++)
@@ -26,13 +26,13 @@ static bool ordered(const struct dist *d)
     return n >= 3;
 }
 
-static void set_category(struct bayes_dim *dim, const struct dist *d)
+static void set_category(struct bayes_dim *dim, const struct distribution *d)
 {
     size_t n = json_array_size(d->values);
     AUTO(free) struct ranked *values = xcalloc(n, sizeof *values);
     for (size_t i = 0; i < n; i++) {
         const json_t *value = json_array_get(d->values, i);
-        values[i] = (struct ranked){json_number_value(value), dist_unit(d, value)};
+        values[i] = (struct ranked){json_number_value(value), distribution_unit(d, value)};
     }
     dim->ordered = ordered(d);
     if (dim->ordered)
@@ -44,22 +44,22 @@ static void set_category(struct bayes_dim *dim, const struct dist *d)
     dim->cols = dim->ordered || n <= 2 ? 1 : n;
 }
 
-struct bayes_space *bayes_space_new(const struct space *space)
+struct bayes_features *bayes_features_new(const struct space *space)
 {
-    struct bayes_space *b = xzalloc(sizeof *b);
+    struct bayes_features *b = xzalloc(sizeof *b);
     size_t cols = 0;
     b->space = space;
     b->dims = space_dims(space);
     b->dim = xcalloc(b->dims, sizeof *b->dim);
     b->shape.smooth = true; /* conditions are on categories or integers: then there is none */
     for (size_t i = 0; i < b->dims; i++) {
-        const struct dist *d = space_dist(space, i);
+        const struct distribution *d = space_dist(space, i);
         struct bayes_dim *dim = &b->dim[i];
         dim->cols = 1;
-        if (d->kind == DIST_CATEGORICAL)
+        if (d->kind == DISTRIBUTION_CATEGORICAL)
             set_category(dim, d);
         else
-            dim->whole = !isinf(dist_count(d));
+            dim->whole = !isinf(distribution_count(d));
         b->shape.smooth = b->shape.smooth && !dim->count && !dim->whole;
         dim->col = cols;
         cols += dim->cols;
@@ -74,7 +74,7 @@ struct bayes_space *bayes_space_new(const struct space *space)
     return b;
 }
 
-void bayes_space_free(struct bayes_space *b)
+void bayes_features_free(struct bayes_features *b)
 {
     if (!b)
         return;
@@ -85,7 +85,7 @@ void bayes_space_free(struct bayes_space *b)
     free(b);
 }
 
-size_t bayes_space_value(const struct bayes_space *b, size_t i, double u)
+size_t bayes_features_value(const struct bayes_features *b, size_t i, double u)
 {
     const struct bayes_dim *dim = &b->dim[i];
     size_t nearest = 0;
@@ -107,8 +107,8 @@ static void category_columns(const struct bayes_dim *dim, size_t value, bool act
             x[(dim->col + c) * stride] = active && c == value;
 }
 
-void bayes_space_columns(const struct bayes_space *b, const double *u, bool exact, double *x,
-                         size_t stride)
+void bayes_features_columns(const struct bayes_features *b, const double *u, bool exact, double *x,
+                            size_t stride)
 {
     AUTO(free) double *settled = xcalloc(b->dims, sizeof *settled);
     AUTO(free) bool *active = xcalloc(b->dims, sizeof *active);
@@ -117,7 +117,7 @@ void bayes_space_columns(const struct bayes_space *b, const double *u, bool exac
     for (size_t i = 0; i < b->dims; i++) {
         const struct bayes_dim *dim = &b->dim[i];
         if (dim->count)
-            category_columns(dim, bayes_space_value(b, i, settled[i]), active[i], x, stride);
+            category_columns(dim, bayes_features_value(b, i, settled[i]), active[i], x, stride);
         else
             x[dim->col * stride] = active[i] && !exact ? u[i] : settled[i];
     }

@@ -22,7 +22,7 @@ struct bayes_dim { /* a coordinate of the unit cube */
     bool whole; /* a number with a smallest step */
 };
 
-struct bayes_space {           /* constant */
+struct bayes_features {        /* constant */
     const struct space *space; /* borrowed */
     size_t dims;
     struct bayes_dim *dim;
@@ -32,17 +32,17 @@ struct bayes_space {           /* constant */
 };
 
 /* `space` has one coordinate or more. */
-struct bayes_space *bayes_space_new(const struct space *space);
-void bayes_space_free(struct bayes_space *b);
-AUTO_DEFINE(bayes_space, struct bayes_space *, bayes_space_free)
+struct bayes_features *bayes_features_new(const struct space *space);
+void bayes_features_free(struct bayes_features *b);
+AUTO_DEFINE(bayes_features, struct bayes_features *, bayes_features_free)
 
 /* The columns of the point at u (dims), column c into x[c * stride]. With `exact` u is first moved
  * to the place of the value that it stands for (space_settle()); without, numbers are taken as they
  * are, so that the columns move smoothly with u. */
-void bayes_space_columns(const struct bayes_space *b, const double *u, bool exact, double *x,
-                         size_t stride);
+void bayes_features_columns(const struct bayes_features *b, const double *u, bool exact, double *x,
+                            size_t stride);
 
 /* Which of a category's values u (of coordinate i) stands for: an index of `places`. */
-size_t bayes_space_value(const struct bayes_space *b, size_t i, double u);
+size_t bayes_features_value(const struct bayes_features *b, size_t i, double u);
 
 #endif

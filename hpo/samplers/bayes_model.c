@@ -16,25 +16,25 @@ enum {
     EVALS_NEXT = 25,  /* from the last fit, */
     EVALS_FINE = 15,  /* to refine */
     PARAM_MAX = 100,  /* no hyperparameter is beyond it: they are logarithms */
-    LOG_MAX = 30,     /* observations; with more, WARP_LOG would look at one basin only */
+    LOG_MAX = 30, /* observations; with more, OUTPUT_TRANSFORM_LOG would look at one basin only */
 };
 
-/* By how much the evidence of WARP_LOG must be larger than any other's: its knee, the least of the
- * values, is fitted to few of them. */
+/* By how much the evidence of OUTPUT_TRANSFORM_LOG must be larger than any other's: its knee, the
+ * least of the values, is fitted to few of them. */
 static const double LOG_MARGIN = 1;
 
 struct bayes_model {
     const struct kernel_shape *shape;
     size_t fitted; /* observations at the last fit; 0: none yet */
-    enum warp_kind kind;
-    double *params[WARP_KINDS];
+    enum output_transform_kind kind;
+    double *params[OUTPUT_TRANSFORM_KINDS];
     bool unsaved;
     bool surprised; /* an observation since then was far from what was predicted */
 
     struct gp *gp; /* NULL: to be built */
     bool grows;    /* it has only certain observations: others can be added to them */
     size_t taken;  /* observations that it has seen */
-    struct warp warp;
+    struct output_transform warp;
     size_t *rows; /* which observation each of its own is */
     double *targets;
     size_t row_count, row_cap;
@@ -127,17 +127,17 @@ static void sample_free(struct sample *s)
 }
 
 static void sample_take(struct sample *s, const struct bayes_model *m, const struct bayes_data *d,
-                        const size_t *rows, const struct warp *w)
+                        const size_t *rows, const struct output_transform *w)
 {
     size_t cols = m->shape->cols;
     s->x = xcalloc((cols + 2) * s->count, sizeof *s->x);
     s->z = s->x + cols * s->count;
     s->var = s->z + s->count;
     for (size_t i = 0; i < s->count; i++) {
-        double slope = warp_slope(w, d->y[rows[i]]);
+        double slope = output_transform_slope(w, d->y[rows[i]]);
         for (size_t c = 0; c < cols; c++)
             s->x[c * s->count + i] = d->x[c * d->cap + rows[i]];
-        s->z[i] = warp_value(w, d->y[rows[i]]);
+        s->z[i] = output_transform_value(w, d->y[rows[i]]);
         s->var[i] = d->var[rows[i]] > 0 ? d->var[rows[i]] * slope * slope : 0;
     }
 }
@@ -151,7 +151,7 @@ static size_t param_count(const struct bayes_model *m)
 }
 
 struct fitting { /* of one warp to chosen observations */
-    enum warp_kind kind;
+    enum output_transform_kind kind;
     const size_t *rows;
     size_t count;
     bool fresh; /* also from the prior's mode */
@@ -161,9 +161,9 @@ struct fitting { /* of one warp to chosen observations */
 /* The most probable hyperparameters, into m->params; their density over y. */
 static double fit_warp(struct bayes_model *m, const struct bayes_data *d, const struct fitting *how)
 {
-    struct warp w;
+    struct output_transform w;
     struct sample s = {.count = how->count};
-    warp_fit(&w, how->kind, d->y, d->n);
+    output_transform_fit(&w, how->kind, d->y, d->n);
     if (w.kind != how->kind)
         return -INFINITY;
     sample_take(&s, m, d, how->rows, &w);
@@ -180,7 +180,7 @@ static double fit_warp(struct bayes_model *m, const struct bayes_data *d, const 
         }
     }
     for (size_t i = 0; i < s.count; i++)
-        density += log(warp_slope(&w, d->y[how->rows[i]]));
+        density += log(output_transform_slope(&w, d->y[how->rows[i]]));
     sample_free(&s);
     return density;
 }
@@ -193,12 +193,12 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
     how.count = bayes_data_choose(d, d->n, FIT_FEW, rows);
     how.fresh = d->n <= FRESH_MAX || !m->fitted;
     double best = -INFINITY;
-    enum warp_kind chosen = WARP_NONE;
-    for (int kind = 0; kind < WARP_KINDS; kind++) {
-        if (kind == WARP_LOG && d->n > LOG_MAX)
+    enum output_transform_kind chosen = OUTPUT_TRANSFORM_NONE;
+    for (int kind = 0; kind < OUTPUT_TRANSFORM_KINDS; kind++) {
+        if (kind == OUTPUT_TRANSFORM_LOG && d->n > LOG_MAX)
             continue;
-        how.kind = (enum warp_kind)kind;
-        double density = fit_warp(m, d, &how) - (kind == WARP_LOG ? LOG_MARGIN : 0);
+        how.kind = (enum output_transform_kind)kind;
+        double density = fit_warp(m, d, &how) - (kind == OUTPUT_TRANSFORM_LOG ? LOG_MARGIN : 0);
         if (density > best) {
             best = density;
             chosen = how.kind;
@@ -230,13 +230,13 @@ static bool time_to_fit(const struct bayes_model *m, size_t n)
 
 static void set_targets(struct bayes_model *m, const struct bayes_data *d, size_t n)
 {
-    warp_fit(&m->warp, m->kind, d->y, n);
+    output_transform_fit(&m->warp, m->kind, d->y, n);
     if (m->row_count > m->row_cap) {
         m->row_cap = 2 * m->row_count;
         m->targets = xrealloc(m->targets, m->row_cap, sizeof *m->targets);
     }
     for (size_t i = 0; i < m->row_count; i++)
-        m->targets[i] = warp_value(&m->warp, d->y[m->rows[i]]);
+        m->targets[i] = output_transform_value(&m->warp, d->y[m->rows[i]]);
     gp_targets(m->gp, m->targets);
 }
 
@@ -249,7 +249,7 @@ static bool build(struct bayes_model *m, const struct bayes_data *d, size_t n)
     m->gp = gp_new(m->shape, m->params[m->kind]);
     m->rows = xrealloc(m->rows, n + 1, sizeof *m->rows);
     s.count = m->row_count = bayes_data_choose(d, n, MODEL_MAX, m->rows);
-    warp_fit(&m->warp, m->kind, d->y, n);
+    output_transform_fit(&m->warp, m->kind, d->y, n);
     sample_take(&s, m, d, m->rows, &m->warp);
     int rc = gp_add(m->gp, &(struct kernel_points){s.x, s.count, s.count}, s.var, &e);
     sample_free(&s);
@@ -265,10 +265,10 @@ static bool take(struct bayes_model *m, const struct bayes_data *d)
     size_t i = m->taken;
     struct err e = {0};
     struct kernel_points at = {d->x + i, 1, d->cap};
-    double mean = 0, var = 0, slope = warp_slope(&m->warp, d->y[i]);
+    double mean = 0, var = 0, slope = output_transform_slope(&m->warp, d->y[i]);
     double noise = d->var[i] > 0 ? d->var[i] * slope * slope : 0;
     gp_predict(m->gp, &at, &mean, &var);
-    double off = warp_value(&m->warp, d->y[i]) - mean;
+    double off = output_transform_value(&m->warp, d->y[i]) - mean;
     if (off * off > 9 * (var + noise + gp_noise(m->gp)))
         m->surprised = true;
     if (gp_add(m->gp, &at, &noise, &e) < 0)
@@ -309,7 +309,7 @@ struct gp *bayes_model_gp(struct bayes_model *m)
     return m->gp;
 }
 
-const struct warp *bayes_model_warp(const struct bayes_model *m)
+const struct output_transform *bayes_model_warp(const struct bayes_model *m)
 {
     return &m->warp;
 }
@@ -326,7 +326,7 @@ struct bayes_model *bayes_model_new(const struct kernel_shape *shape)
 {
     struct bayes_model *m = xzalloc(sizeof *m);
     m->shape = shape;
-    for (int kind = 0; kind < WARP_KINDS; kind++)
+    for (int kind = 0; kind < OUTPUT_TRANSFORM_KINDS; kind++)
         m->params[kind] = xcalloc(param_count(m), sizeof **m->params);
     return m;
 }
@@ -336,7 +336,7 @@ struct bayes_model *bayes_model_copy(const struct bayes_model *m)
     struct bayes_model *copy = bayes_model_new(m->shape);
     copy->fitted = m->fitted;
     copy->kind = m->kind;
-    for (int kind = 0; kind < WARP_KINDS; kind++)
+    for (int kind = 0; kind < OUTPUT_TRANSFORM_KINDS; kind++)
         memcpy(copy->params[kind], m->params[kind], param_count(m) * sizeof **m->params);
     return copy;
 }
@@ -345,7 +345,7 @@ void bayes_model_free(struct bayes_model *m)
 {
     if (!m)
         return;
-    for (int kind = 0; kind < WARP_KINDS; kind++)
+    for (int kind = 0; kind < OUTPUT_TRANSFORM_KINDS; kind++)
         free(m->params[kind]);
     gp_free(m->gp);
     free(m->rows);
@@ -364,7 +364,7 @@ json_t *bayes_model_save(struct bayes_model *m)
         return NULL;
     m->unsaved = false;
     json_t *lists = json_array();
-    for (int kind = 0; kind < WARP_KINDS; kind++) {
+    for (int kind = 0; kind < OUTPUT_TRANSFORM_KINDS; kind++) {
         json_t *list = json_array();
         for (size_t i = 0; i < param_count(m); i++)
             json_array_append_new(list, json_real(m->params[kind][i]));
@@ -379,22 +379,23 @@ bool bayes_model_restore(struct bayes_model *m, const json_t *learnt)
     const json_t *lists = json_object_get(learnt, "params");
     json_int_t n = json_integer_value(json_object_get(learnt, "n"));
     json_int_t kind = json_integer_value(json_object_get(learnt, "warp"));
-    if (n <= 0 || kind < 0 || kind >= WARP_KINDS || json_array_size(lists) != WARP_KINDS)
+    if (n <= 0 || kind < 0 || kind >= OUTPUT_TRANSFORM_KINDS ||
+        json_array_size(lists) != OUTPUT_TRANSFORM_KINDS)
         return false;
-    for (size_t k = 0; k < WARP_KINDS; k++)
+    for (size_t k = 0; k < OUTPUT_TRANSFORM_KINDS; k++)
         if (json_array_size(json_array_get(lists, k)) != param_count(m))
             return false;
-    for (size_t k = 0; k < WARP_KINDS; k++)
+    for (size_t k = 0; k < OUTPUT_TRANSFORM_KINDS; k++)
         for (size_t i = 0; i < param_count(m); i++) {
             const json_t *value = json_array_get(json_array_get(lists, k), i);
             if (!json_is_number(value) || !(fabs(json_number_value(value)) <= PARAM_MAX))
                 return false;
         }
-    for (size_t k = 0; k < WARP_KINDS; k++)
+    for (size_t k = 0; k < OUTPUT_TRANSFORM_KINDS; k++)
         for (size_t i = 0; i < param_count(m); i++)
             m->params[k][i] = json_number_value(json_array_get(json_array_get(lists, k), i));
     m->fitted = (size_t)n;
-    m->kind = (enum warp_kind)kind;
+    m->kind = (enum output_transform_kind)kind;
     gp_free(m->gp);
     m->gp = NULL;
     return true;

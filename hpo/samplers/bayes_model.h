@@ -47,7 +47,7 @@ bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d, size_
 /* The posterior after the last update: of warped values. Points may be added to it for as long as
  * they are cut off again, with their targets, before the next update. */
 struct gp *bayes_model_gp(struct bayes_model *m);
-const struct warp *bayes_model_warp(const struct bayes_model *m);
+const struct output_transform *bayes_model_warp(const struct bayes_model *m);
 /* The targets of the posterior's own observations: gp_count() numbers; borrowed. */
 const double *bayes_model_targets(const struct bayes_model *m);
 

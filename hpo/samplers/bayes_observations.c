@@ -11,7 +11,7 @@
 
 static const double side_by_side = 1e-7; /* of the cube */
 
-void bayes_past_free(struct bayes_past *p)
+void bayes_observations_free(struct bayes_observations *p)
 {
     if (!p)
         return;
@@ -36,7 +36,7 @@ struct spot { /* room for one: its place in the cube, its columns, its values */
 };
 
 /* One block, at u. */
-static struct spot spot_new(const struct bayes_past *p)
+static struct spot spot_new(const struct bayes_observations *p)
 {
     size_t dims = p->space->dims, cols = p->space->shape.cols;
     double *room = xcalloc(dims + cols + p->task->goal_count, sizeof *room);
@@ -45,17 +45,17 @@ static struct spot spot_new(const struct bayes_past *p)
 
 /* Where parameters are. False: outside of the space, as what a person wants to start with may be.
  */
-static bool place(const struct bayes_past *p, const json_t *params, const struct spot *s)
+static bool place(const struct bayes_observations *p, const json_t *params, const struct spot *s)
 {
     struct err e = {0};
     if (space_unit(p->space->space, params, s->u, &e) < 0)
         return false;
-    bayes_space_columns(p->space, s->u, true, s->x, 1);
+    bayes_features_columns(p->space, s->u, true, s->x, 1);
     return true;
 }
 
 /* place(), of a trial that has not ended and comes again: its parameters are read once. */
-static bool place_again(struct bayes_past *p, const struct trial *t, const struct spot *s)
+static bool place_again(struct bayes_observations *p, const struct trial *t, const struct spot *s)
 {
     size_t dims = p->space->dims, cols = p->space->shape.cols, at = (size_t)t->id;
     double *row = p->places + at * (dims + cols);
@@ -71,7 +71,7 @@ static bool place_again(struct bayes_past *p, const struct trial *t, const struc
 }
 
 /* Room for what is kept by trial. */
-static void make_room(struct bayes_past *p, size_t count)
+static void make_room(struct bayes_observations *p, size_t count)
 {
     size_t row = p->space->dims + p->space->shape.cols, old = p->trial_cap, cap = 2 * count;
     if (count <= old)
@@ -94,7 +94,7 @@ static void append_row(double **rows, size_t *cap, size_t at, const double *u, s
 }
 
 /* Adds trial `id` as an observation of all goals; `var`: of the first one's value. */
-static void add(struct bayes_past *p, const struct spot *s, int id, double var)
+static void add(struct bayes_observations *p, const struct spot *s, int id, double var)
 {
     size_t n = p->data[0].n;
     append_row(&p->u, &p->u_cap, n, s->u, p->space->dims);
@@ -108,7 +108,7 @@ static void add(struct bayes_past *p, const struct spot *s, int id, double var)
 }
 
 /* What another search saw: no trial of this one, but as certain as those. */
-static void take_prior(struct bayes_past *p, const json_t *one, const struct spot *s)
+static void take_prior(struct bayes_observations *p, const json_t *one, const struct spot *s)
 {
     const json_t *values = json_object_get(one, "values");
     for (size_t g = 0; g < p->task->goal_count; g++) {
@@ -126,10 +126,10 @@ static void take_prior(struct bayes_past *p, const json_t *one, const struct spo
 }
 
 /* An end that is certain: done, or failed. */
-static void take_end(struct bayes_past *p, const struct trial *t, const struct spot *s)
+static void take_end(struct bayes_observations *p, const struct trial *t, const struct spot *s)
 {
     bool gave =
-        t->state == TRIAL_PRUNED || goals_values(p->task->goals, p->task->goal_count, t, s->y);
+        t->state == TRIAL_PRUNED || objectives_values(p->task->goals, p->task->goal_count, t, s->y);
     if (t->state == TRIAL_CANCELLED || !place(p, t->params, s))
         return;
     gave = gave && (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED);
@@ -152,13 +152,14 @@ static int by_end(const void *a, const void *b)
 }
 
 /* Trials that have ended since the last look, in the order of their ends. */
-static void take_ends(struct bayes_past *p, const struct trial_view *view, const struct spot *s)
+static void take_ends(struct bayes_observations *p, const struct trial_view *view,
+                      const struct spot *s)
 {
     AUTO(free) const struct trial **ended = xcalloc(view->count + 1, sizeof *ended);
     size_t n = 0;
     make_room(p, view->count);
     for (size_t i = 0; i < view->count; i++)
-        if (!p->taken[i] && trial_ended(view->trials[i]->state)) {
+        if (!p->taken[i] && trial_is_ended(view->trials[i]->state)) {
             p->taken[i] = true;
             ended[n++] = view->trials[i];
         }
@@ -173,35 +174,36 @@ static void take_ends(struct bayes_past *p, const struct trial_view *view, const
 /* Whether a trial's value has to be forecast. */
 static bool partial(const struct trial *t)
 {
-    return t->point_count > 0 && (t->state == TRIAL_PRUNED || !trial_ended(t->state));
+    return t->point_count > 0 && (t->state == TRIAL_PRUNED || !trial_is_ended(t->state));
 }
 
 /* Forecasts of the trials that did not go the whole way; the others that run are pending. */
-static void take_partial(struct bayes_past *p, const struct trial_view *view, const struct spot *s)
+static void take_partial(struct bayes_observations *p, const struct trial_view *view,
+                         const struct spot *s)
 {
     const struct sampler_goal *goal = &p->task->goals[0];
-    AUTO(forecast) struct forecast *f = NULL;
+    AUTO(curve_forecast) struct curve_forecast *f = NULL;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
         double mean = 0, sd = 0;
-        if ((trial_ended(t->state) && !partial(t)) || !place_again(p, t, s))
+        if ((trial_is_ended(t->state) && !partial(t)) || !place_again(p, t, s))
             continue;
         if (partial(t) && !f)
-            f = forecast_new(p->task->stop, goal->maximize, goal->last, view);
-        if (partial(t) && forecast_trial(f, t, &mean, &sd) && isfinite(mean) && isfinite(sd * sd) &&
-            goals_values(p->task->goals, p->task->goal_count, t, s->y)) {
+            f = curve_forecast_new(p->task->stop, goal->maximize, goal->last, view);
+        if (partial(t) && curve_forecast_trial(f, t, &mean, &sd) && isfinite(mean) &&
+            isfinite(sd * sd) && objectives_values(p->task->goals, p->task->goal_count, t, s->y)) {
             s->y[0] = goal->maximize ? -mean : mean;
             add(p, s, t->id, sd * sd);
-        } else if (!trial_ended(t->state)) {
+        } else if (!trial_is_ended(t->state)) {
             append_row(&p->pending, &p->pending_cap, p->pending_count++, s->u, p->space->dims);
         }
     }
 }
 
-struct bayes_past *bayes_past_new(const struct sampler_task *task, const struct bayes_space *space,
-                                  size_t first)
+struct bayes_observations *bayes_observations_new(const struct sampler_task *task,
+                                                  const struct bayes_features *space, size_t first)
 {
-    struct bayes_past *p = xzalloc(sizeof *p);
+    struct bayes_observations *p = xzalloc(sizeof *p);
     p->task = task;
     p->space = space;
     p->data = xcalloc(task->goal_count, sizeof *p->data);
@@ -213,7 +215,7 @@ struct bayes_past *bayes_past_new(const struct sampler_task *task, const struct 
     return p;
 }
 
-void bayes_past_look(struct bayes_past *p, const struct trial_view *view)
+void bayes_observations_update(struct bayes_observations *p, const struct trial_view *view)
 {
     struct spot s = spot_new(p);
     for (size_t g = 0; g < p->task->goal_count; g++)
@@ -224,7 +226,8 @@ void bayes_past_look(struct bayes_past *p, const struct trial_view *view)
     free(s.u);
 }
 
-size_t bayes_past_best(const struct bayes_past *p, size_t goal, size_t most, size_t *out)
+size_t bayes_observations_best(const struct bayes_observations *p, size_t goal, size_t most,
+                               size_t *out)
 {
     const struct bayes_data *d = &p->data[goal];
     size_t n = 0;
@@ -239,7 +242,7 @@ size_t bayes_past_best(const struct bayes_past *p, size_t goal, size_t most, siz
     return n;
 }
 
-bool bayes_past_at(const struct bayes_past *p, const double *u)
+bool bayes_observations_at(const struct bayes_observations *p, const double *u)
 {
     size_t dims = p->space->dims;
     for (size_t i = 0; i < p->data[0].n; i++) {

@@ -8,9 +8,9 @@
 #include "hpo/samplers/bayes_model.h"
 #include "hpo/samplers/sampler.h"
 
-struct bayes_past { /* read by the sampler; changed only here */
+struct bayes_observations { /* read by the sampler; changed only here */
     const struct sampler_task *task;
-    const struct bayes_space *space;
+    const struct bayes_features *space;
 
     /* Observations of each goal, of the same trials: first those that other searches made, then
      * those of trials that are done, in the order of their ends; then, as of the last look,
@@ -40,20 +40,21 @@ struct bayes_past { /* read by the sampler; changed only here */
 
 /* Borrows both. `first`: observations and trials that are to fill the space before a model chooses;
  * those of other searches are taken in at once, and count. */
-struct bayes_past *bayes_past_new(const struct sampler_task *task, const struct bayes_space *space,
-                                  size_t first);
-void bayes_past_free(struct bayes_past *p);
-AUTO_DEFINE(bayes_past, struct bayes_past *, bayes_past_free)
+struct bayes_observations *bayes_observations_new(const struct sampler_task *task,
+                                                  const struct bayes_features *space, size_t first);
+void bayes_observations_free(struct bayes_observations *p);
+AUTO_DEFINE(bayes_observations, struct bayes_observations *, bayes_observations_free)
 
 /* Takes in all that `view` says; it only ever grows from call to call. Cost O(trials), and a
  * forecast where there is something to forecast. */
-void bayes_past_look(struct bayes_past *p, const struct trial_view *view);
+void bayes_observations_update(struct bayes_observations *p, const struct trial_view *view);
 
 /* The numbers of the best `most` observations of a goal, best first: of certain ones, while there
  * are any. Returns how many. */
-size_t bayes_past_best(const struct bayes_past *p, size_t goal, size_t most, size_t *out);
+size_t bayes_observations_best(const struct bayes_observations *p, size_t goal, size_t most,
+                               size_t *out);
 
 /* Whether an observation is at u, to all purposes. */
-bool bayes_past_at(const struct bayes_past *p, const double *u);
+bool bayes_observations_at(const struct bayes_observations *p, const double *u);
 
 #endif

@@ -13,7 +13,8 @@ static double value(const struct sampler_goal *goals, size_t i, const struct tri
     return json_as_number(&v, last) == 0 ? v : (double)NAN;
 }
 
-bool goals_values(const struct sampler_goal *goals, size_t count, const struct trial *t, double *y)
+bool objectives_values(const struct sampler_goal *goals, size_t count, const struct trial *t,
+                       double *y)
 {
     for (size_t i = 0; i < count; i++)
         if (!isfinite(value(goals, i, t)))

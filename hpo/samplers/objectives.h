@@ -12,6 +12,7 @@
  * maximise. The first goal's is trial_value(), the best or the last; of the others the last that
  * was reported. False, with y untouched, where one is missing or not finite. Whatever the trial's
  * state: whether a failed one counts is for the caller. */
-bool goals_values(const struct sampler_goal *goals, size_t count, const struct trial *t, double *y);
+bool objectives_values(const struct sampler_goal *goals, size_t count, const struct trial *t,
+                       double *y);
 
 #endif

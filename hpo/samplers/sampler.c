@@ -59,7 +59,7 @@ void sampler_free(struct sampler *s)
 void sampler_see(struct sampler *s, const struct trial_view *view)
 {
     for (; s->seen < view->count; s->seen++) {
-        AUTO(free) char *key = dist_key(view->trials[s->seen]->params);
+        AUTO(free) char *key = distribution_key(view->trials[s->seen]->params);
         json_int_t before = json_integer_value(json_object_get(s->tried, key));
         json_object_set_new(s->tried, key, json_integer(before + 1));
     }
@@ -94,7 +94,7 @@ void sampler_restore(struct sampler *s, const json_t *learnt)
 
 int sampler_times(const struct sampler *s, const json_t *params)
 {
-    AUTO(free) char *key = dist_key(params);
+    AUTO(free) char *key = distribution_key(params);
     return (int)json_integer_value(json_object_get(s->tried, key));
 }
 

@@ -57,7 +57,7 @@ struct sampler_ops {
 struct sampler { /* its fields are for the methods */
     const struct sampler_ops *ops;
     struct sampler_task task;
-    json_t *tried; /* dist_key() of every trial's parameters -> how often */
+    json_t *tried; /* distribution_key() of every trial's parameters -> how often */
     size_t seen;   /* trials in `tried` */
     int round;     /* random: all points are tried so often */
     void *own;

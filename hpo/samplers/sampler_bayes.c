@@ -40,8 +40,8 @@ static const double chance_rate = 0.1;
 struct bayes {
     const struct sampler *sampler; /* its task */
     struct sampler *even;          /* points that fill the space, before there is a model */
-    struct bayes_space *space;     /* NULL: nothing varies */
-    struct bayes_past *past;
+    struct bayes_features *space;  /* NULL: nothing varies */
+    struct bayes_observations *past;
     struct bayes_model **models; /* of each goal */
 };
 
@@ -63,8 +63,8 @@ static void *own_new(const struct sampler *s)
     b->even = sampler_new(&sampler_sobol, &s->task);
     if (space_dims(s->task.space) == 0)
         return b;
-    b->space = bayes_space_new(s->task.space);
-    b->past = bayes_past_new(&s->task, b->space, first_trials(s));
+    b->space = bayes_features_new(s->task.space);
+    b->past = bayes_observations_new(&s->task, b->space, first_trials(s));
     b->models = xcalloc(goal_count(b), sizeof *b->models);
     for (size_t g = 0; g < goal_count(b); g++)
         b->models[g] = bayes_model_new(&b->space->shape);
@@ -78,8 +78,8 @@ static void own_free(void *own)
     for (size_t g = 0; b->space && g < goal_count(b); g++)
         bayes_model_free(b->models[g]);
     free(b->models);
-    bayes_past_free(b->past);
-    bayes_space_free(b->space);
+    bayes_observations_free(b->past);
+    bayes_features_free(b->space);
     free(b);
 }
 
@@ -106,7 +106,7 @@ static void pretend(const struct bayes *b, struct bayes_model *m, double *value)
         struct kernel_points at = {x, 1, 1};
         struct err e = {0};
         double var = 0;
-        bayes_space_columns(b->space, u + i * b->space->dims, true, x, 1);
+        bayes_features_columns(b->space, u + i * b->space->dims, true, x, 1);
         gp_predict(g, &at, &value[i], &var);
         value[i] += pessimism * sqrt(var);
         targets[gp_count(g)] = value[i];
@@ -119,7 +119,7 @@ static void pretend(const struct bayes *b, struct bayes_model *m, double *value)
  */
 
 struct aim { /* a target, and what it borrows */
-    struct bayes_target target;
+    struct bayes_acquisition_target target;
     struct bayes_model *used[2];
     size_t counts[2];  /* their own observations */
     double *values[2]; /* of each, that running trials are taken to have given */
@@ -134,7 +134,7 @@ static void aim_free(struct aim *a)
         gp_targets(bayes_model_gp(a->used[i]), bayes_model_targets(a->used[i]));
     }
     free(a->front);
-    classify_free(a->target.success);
+    gp_classifier_free(a->target.success);
 }
 
 /* A model ready to be asked; NULL: there is none. */
@@ -152,7 +152,7 @@ static struct gp *ready(struct bayes *b, struct aim *a, size_t which, size_t goa
 
 static double warped(const struct bayes *b, size_t goal, size_t i)
 {
-    return warp_value(bayes_model_warp(b->models[goal]), b->past->data[goal].y[i]);
+    return output_transform_value(bayes_model_warp(b->models[goal]), b->past->data[goal].y[i]);
 }
 
 /* The front of two goals, in warped values, running trials with it. */
@@ -177,7 +177,7 @@ static void set_front(const struct bayes *b, struct aim *a, size_t first, size_t
 }
 
 /* Failures that could have been foreseen: what the model chose, but for the first of all. */
-static double warnings(const struct bayes_past *p)
+static double warnings(const struct bayes_observations *p)
 {
     return (double)(p->failures > p->late_failures ? p->late_failures : p->failures - 1);
 }
@@ -195,7 +195,7 @@ static void beware(const struct bayes *b, struct aim *a)
             x[c * n + i] = d->x[c * d->cap + rows[i]];
         success[i] = d->y[rows[i]] > 0;
     }
-    a->target.success = classify_new(&(struct kernel_points){x, n, n}, cols, success);
+    a->target.success = gp_classifier_new(&(struct kernel_points){x, n, n}, cols, success);
     /* Failures that come again and again in spite of it come by chance. */
     bool chance = b->past->late_failures >= CHANCE_MIN &&
                   (double)b->past->late_failures > chance_rate * (double)b->past->late_ends;
@@ -218,7 +218,7 @@ static bool aim_at(struct bayes *b, const struct trial_view *view, struct aim *a
     a->target.value = ready(b, a, 0, first);
     if (!a->target.value)
         return false;
-    bayes_past_best(b->past, first, 1, &best);
+    bayes_observations_best(b->past, first, 1, &best);
     a->target.best = warped(b, first, best);
     for (size_t i = 0; i < pretended(b); i++)
         a->target.best = fmin(a->target.best, a->values[0][i]);
@@ -241,7 +241,7 @@ static json_t *pick(const struct bayes *b, const double *offers, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const double *u = offers + i * b->space->dims;
-        if (b->space->shape.smooth && bayes_past_at(b->past, u))
+        if (b->space->shape.smooth && bayes_observations_at(b->past, u))
             continue;
         AUTO(json) json_t *params = space_sample(b->space->space, u);
         if (!sampler_tried(b->sampler, params))
@@ -253,25 +253,26 @@ static json_t *pick(const struct bayes *b, const double *offers, size_t count)
 /* The most promising point that is untried, by searching the cube. NULL: none was found. */
 static json_t *searched(const struct bayes *b, struct aim *a, size_t count)
 {
-    size_t dims = b->space->dims, which[KNOWN], n = bayes_past_best(b->past, 0, KNOWN, which);
+    size_t dims = b->space->dims, which[KNOWN],
+           n = bayes_observations_best(b->past, 0, KNOWN, which);
     AUTO(free) double *room = xcalloc((KNOWN + OFFERS) * dims, sizeof *room);
     double *offers = room + KNOWN * dims, value = 0;
     for (size_t k = 0; k < n; k++)
         memcpy(room + k * dims, b->past->u + which[k] * dims, dims * sizeof *room);
-    struct bayes_search search = {.target = &a->target,
-                                  .seed = b->sampler->task.seed,
-                                  .stream = count + 1,
-                                  .known = room,
-                                  .known_count = n};
+    struct bayes_acquisition search = {.target = &a->target,
+                                       .seed = b->sampler->task.seed,
+                                       .stream = count + 1,
+                                       .known = room,
+                                       .known_count = n};
     /* What a prediction costs goes with observations times parameters. */
     double cost = (double)(gp_count(a->target.value) * dims);
     search.effort = fmin(1, fmax(0.2, 1000 / cost));
-    size_t found = bayes_search_run(&search, offers, OFFERS, &value);
+    size_t found = bayes_acquisition_maximise(&search, offers, OFFERS, &value);
     /* The model sees nothing left to gain: what if it is too sure of itself? */
     if (value < settled && count % 2 && !a->target.second) {
         a->target.widen = doubt;
         a->target.success_min /= doubt;
-        found = bayes_search_run(&search, offers, OFFERS, &value);
+        found = bayes_acquisition_maximise(&search, offers, OFFERS, &value);
     }
     return pick(b, offers, found);
 }
@@ -289,12 +290,12 @@ static json_t *listed(const struct bayes *b, const struct aim *a)
         struct err e = {0};
         if (sampler_tried(b->sampler, params) || space_unit(space, params, u, &e) < 0)
             continue;
-        bayes_space_columns(b->space, u, true, x + n, points);
+        bayes_features_columns(b->space, u, true, x + n, points);
         which[n++] = i;
     }
     if (n == 0)
         return NULL;
-    bayes_target_at(&a->target, &(struct kernel_points){x, n, points}, value, NULL);
+    bayes_acquisition_target_at(&a->target, &(struct kernel_points){x, n, points}, value, NULL);
     for (size_t i = 1; i < n; i++)
         if (value[i] > value[best])
             best = i;
@@ -306,7 +307,7 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
     struct bayes *b = s->own;
     if (!b->space)
         return sampler_random.next(s, view);
-    bayes_past_look(b->past, view);
+    bayes_observations_update(b->past, view);
     if (view->count < b->past->first || b->past->data[0].n < 2)
         return sampler_next(b->even, view);
     struct aim a = {0};
@@ -325,7 +326,7 @@ static int best(struct sampler *s, const struct trial_view *view)
     struct bayes *b = s->own;
     if (!b->space || goal_count(b) != 1)
         return -1;
-    bayes_past_look(b->past, view);
+    bayes_observations_update(b->past, view);
     size_t n = b->past->certain;
     int least = -1;
     AUTO(bayes_model) struct bayes_model *m = bayes_model_copy(b->models[0]);

@@ -21,8 +21,8 @@ static size_t table(const struct space *space, const struct sampler_goal *goals,
     AUTO(free) bool *active = xcalloc(dims, sizeof *active);
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
-        if (!trial_counts(t->state) || !trial_ended(t->state) ||
-            !goals_values(goals, 1, t, &y[n]) || space_unit(space, t->params, at, NULL) < 0)
+        if (!trial_has_signal(t->state) || !trial_is_ended(t->state) ||
+            !objectives_values(goals, 1, t, &y[n]) || space_unit(space, t->params, at, NULL) < 0)
             continue;
         space_settle(space, at, active);
         for (size_t k = 0; k < dims; k++)
@@ -33,15 +33,15 @@ static size_t table(const struct space *space, const struct sampler_goal *goals,
 }
 
 /* Of a parameter with the places u, which are moved to those of importance.h. */
-static double importance(const struct dist *d, double *u, const bool *top, size_t n)
+static double importance(const struct distribution *d, double *u, const bool *top, size_t n)
 {
-    double count = dist_count(d);
-    bool ordered = d->kind != DIST_CATEGORICAL;
+    double count = distribution_count(d);
+    bool ordered = d->kind != DISTRIBUTION_CATEGORICAL;
     if (ordered && count > IMPORTANCE_CELLS)
         return importance_of(u, top, n, IMPORTANCE_CELLS, true);
     for (size_t i = 0; i < n; i++)
         if (!isnan(u[i]))
-            u[i] = (dist_index(d, u[i]) + 0.5) / count;
+            u[i] = (distribution_index(d, u[i]) + 0.5) / count;
     return importance_of(u, top, n, (size_t)count, ordered);
 }
 
@@ -57,14 +57,14 @@ static int largest_first(const void *a, const void *b)
     return order ? order : strcmp(p->name, q->name);
 }
 
-json_t *insight_importance(const struct space *space, const struct sampler_goal *goals,
-                           const struct trial_view *view)
+json_t *sweep_analysis_importance(const struct space *space, const struct sampler_goal *goals,
+                                  const struct trial_view *view)
 {
     size_t dims = space_dims(space);
     AUTO(free) double *u = xcalloc(view->count, dims * sizeof *u);
     AUTO(free) double *y = xcalloc(view->count + 1, sizeof *y);
     size_t n = table(space, goals, view, u, y);
-    if (n < INSIGHT_TRIALS_MIN)
+    if (n < SWEEP_ANALYSIS_TRIALS_MIN)
         return json_null();
     AUTO(free) bool *top = xcalloc(n, sizeof *top);
     AUTO(free) struct share *shares = xcalloc(dims, sizeof *shares);
@@ -84,7 +84,8 @@ json_t *insight_importance(const struct space *space, const struct sampler_goal 
 
 /* ---- several goals -------------------------------------------------------------------------- */
 
-json_t *insight_front(const struct sampler_goal *goals, size_t count, const struct trial_view *view)
+json_t *sweep_analysis_front(const struct sampler_goal *goals, size_t count,
+                             const struct trial_view *view)
 {
     AUTO(free) double *y = xcalloc(view->count * count, sizeof *y);
     AUTO(free) size_t *who = xcalloc(view->count, sizeof *who);
@@ -92,7 +93,7 @@ json_t *insight_front(const struct sampler_goal *goals, size_t count, const stru
     size_t n = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
-        if (trial_counts(t->state) && goals_values(goals, count, t, &y[n * count]))
+        if (trial_has_signal(t->state) && objectives_values(goals, count, t, &y[n * count]))
             who[n++] = i;
     }
     json_t *ids = json_array();

@@ -36,16 +36,16 @@ static json_t *values_of(const struct spec *s, const struct trial *t, const char
     return TAKE(values);
 }
 
-struct prior_counts prior_take(json_t *into, const struct spec *s, const struct trial_view *trials,
-                               const char *metric)
+struct warm_start_counts warm_start_import(json_t *into, const struct spec *s,
+                                           const struct trial_view *trials, const char *metric)
 {
-    struct prior_counts n = {0};
+    struct warm_start_counts n = {0};
     for (size_t i = 0; i < trials->count; i++) {
         const struct trial *t = trials->trials[i];
         if (t->state != TRIAL_DONE)
             continue;
         n.done++;
-        struct node at = node_of_json(t->params);
+        struct config_node at = config_node_of_json(t->params);
         struct err e = {0};
         AUTO(json) json_t *params = NULL;
         bool inside = space_params(&params, s->space, &at, &e) == 0;

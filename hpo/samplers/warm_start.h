@@ -12,7 +12,7 @@
 #include "hpo/spec/spec.h"
 #include "hpo/trial/trial.h"
 
-struct prior_counts { /* of trials that are done */
+struct warm_start_counts { /* of trials that are done */
     size_t done, taken;
     size_t outside;   /* of the space: not taken */
     size_t valueless; /* without a finite value of each metric: not taken */
@@ -21,7 +21,7 @@ struct prior_counts { /* of trials that are done */
 /* Appends to `into` those trials of another sweep that are done and that fit to s. `metric` is the
  * one that their points are values of (NULL: none); of others the last value counts. Cost: that of
  * space_params() for each, and its points. */
-struct prior_counts prior_take(json_t *into, const struct spec *s, const struct trial_view *trials,
-                               const char *metric);
+struct warm_start_counts warm_start_import(json_t *into, const struct spec *s,
+                                           const struct trial_view *trials, const char *metric);
 
 #endif

@@ -13,44 +13,44 @@
 /* ---- what a step gives -------------------------------------------------------------------------
  */
 
-static void clear_out(struct sched_out *out)
+static void clear_out(struct scheduler_out *out)
 {
     for (size_t i = 0; i < out->record_count; i++)
         json_decref(out->records[i].data);
     out->record_count = out->action_count = 0;
 }
 
-void sched_out_free(struct sched_out *out)
+void scheduler_out_free(struct scheduler_out *out)
 {
     clear_out(out);
     free(out->records);
     free(out->actions);
-    *out = (struct sched_out){0};
+    *out = (struct scheduler_out){0};
 }
 
-void sched_in_act(struct step *st, enum sched_action_kind kind, const char *worker, int trial,
-                  int64_t lease, const char *why)
+void scheduler_emit_action(struct step *st, enum scheduler_action_kind kind, const char *worker,
+                           int trial, int64_t lease, const char *why)
 {
-    struct sched_out *out = st->out;
+    struct scheduler_out *out = st->out;
     out->actions = xrealloc(out->actions, out->action_count + 1, sizeof *out->actions);
-    out->actions[out->action_count++] = (struct sched_action){
+    out->actions[out->action_count++] = (struct scheduler_action){
         .kind = kind, .worker = worker, .trial = trial, .lease = lease, .why = why};
-    if (kind == SCHED_ACT_RUN)
+    if (kind == SCHEDULER_ACT_RUN)
         out->actions[out->action_count - 1].params = st->s->st.trials[trial]->params;
 }
 
 /* ---- workers -----------------------------------------------------------------------------------
  */
 
-struct worker *sched_in_worker(const struct sched *s, const char *id)
+struct worker *scheduler_find_worker(const struct scheduler *s, const char *id)
 {
     const json_t *at = id ? json_object_get(s->worker_index, id) : NULL;
     return at ? s->workers[json_integer_value(at)] : NULL;
 }
 
-struct worker *sched_in_worker_new(struct sched *s, const char *id)
+struct worker *scheduler_add_worker(struct scheduler *s, const char *id)
 {
-    struct worker *w = sched_in_worker(s, id);
+    struct worker *w = scheduler_find_worker(s, id);
     if (w)
         return w;
     if (s->worker_count == s->worker_cap) {
@@ -64,18 +64,18 @@ struct worker *sched_in_worker_new(struct sched *s, const char *id)
     json_object_set_new(s->worker_index, id, json_integer((json_int_t)s->worker_count));
     w->number = w->roomy_at = s->worker_count;
     s->workers[s->worker_count++] = w;
-    sched_in_room(s, w);
+    worker_capacity_update(s, w);
     return w;
 }
 
-void sched_in_not_awaited(struct sched *s, struct worker *w)
+void scheduler_worker_settled(struct scheduler *s, struct worker *w)
 {
     s->due_stale = s->due_stale || w->lost_ms != INT64_MAX;
     w->lost_ms = INT64_MAX;
 }
 
 /* One that goes on where the last trial's CREATED left it. */
-static struct sampler *make_sampler(struct sched *s)
+static struct sampler *make_sampler(struct scheduler *s)
 {
     struct sampler_task task;
     sampler_task_of_spec(&task, s->goals, s->spec);
@@ -89,7 +89,7 @@ static struct sampler *make_sampler(struct sched *s)
 
 /* A suggestion that was computed ahead does not know what is recorded now. The sampler is set back,
  * too: after a restart it would not have been asked. */
-static void set_back(struct sched *s)
+static void set_back(struct scheduler *s)
 {
     json_decref(s->next_params);
     s->next_params = NULL;
@@ -99,9 +99,9 @@ static void set_back(struct sched *s)
 
 /* A trial of the user's is one more than those of the space, unless it is one of them. It is the
  * newest. */
-static void count_added(struct sched *s)
+static void count_added(struct scheduler *s)
 {
-    struct trial_view view = sched_state_view(&s->st);
+    struct trial_view view = sweep_state_view(&s->st);
     const json_t *params = view.trials[view.count - 1]->params;
     if (isinf(s->points))
         return;
@@ -111,18 +111,19 @@ static void count_added(struct sched *s)
 }
 
 /* What a record of a trial changes of what comes next. */
-static void look_at_next(struct sched *s, const struct sched_record *r)
+static void look_at_next(struct scheduler *s, const struct scheduler_record *r)
 {
     bool added = json_is_true(json_object_get(r->data, "added"));
-    if (r->kind == SCHED_REC_CREATED && !added) {
+    if (r->kind == SCHEDULER_REC_CREATED && !added) {
         json_decref(s->next_params);
         s->next_params = NULL;
         json_decref(s->learnt);
         s->learnt = json_incref(json_object_get(r->data, "learnt"));
-    } else if (r->kind == SCHED_REC_RETRIED) {
+    } else if (r->kind == SCHEDULER_REC_RETRIED) {
         set_back(s); /* the sampler may know how it ended, too */
-    } else if (s->next_params && (r->kind == SCHED_REC_REPORT || r->kind == SCHED_REC_ENDED ||
-                                  r->kind == SCHED_REC_CREATED)) {
+    } else if (s->next_params &&
+               (r->kind == SCHEDULER_REC_REPORT || r->kind == SCHEDULER_REC_ENDED ||
+                r->kind == SCHEDULER_REC_CREATED)) {
         set_back(s);
     }
     if (added)
@@ -130,48 +131,48 @@ static void look_at_next(struct sched *s, const struct sched_record *r)
 }
 
 /* It has one place more that is taken, or one less. */
-static void count_place(struct sched *s, const char *worker, bool taken)
+static void count_place(struct scheduler *s, const char *worker, bool taken)
 {
-    struct worker *w = sched_in_worker_new(s, worker);
+    struct worker *w = scheduler_add_worker(s, worker);
     w->busy += taken ? 1 : -1;
-    sched_in_room(s, w);
+    worker_capacity_update(s, w);
 }
 
 /* Applies a record, and keeps the count of who holds how many. */
-static int apply(struct sched *s, const struct sched_record *r, struct err *e)
+static int apply(struct scheduler *s, const struct scheduler_record *r, struct err *e)
 {
     size_t id = (size_t)r->trial;
     const struct trial *t = r->trial >= 0 && id < s->st.count ? s->st.trials[id] : NULL;
-    bool was_out = t && trial_out(t->state);
-    if (sched_state_apply(&s->st, r, e) < 0)
+    bool was_out = t && trial_is_active(t->state);
+    if (sweep_state_apply(&s->st, r, e) < 0)
         return -EINVAL;
-    if (r->kind == SCHED_REC_ASKED)
+    if (r->kind == SCHEDULER_REC_COMMAND)
         return 0;
     t = s->st.trials[id];
-    bool is_out = trial_out(t->state);
+    bool is_out = trial_is_active(t->state);
     if (is_out != was_out) {
         count_place(s, t->worker, is_out);
         for (size_t i = 0; i < json_array_size(t->with); i++)
             count_place(s, json_string_value(json_array_get(t->with, i)), is_out);
     }
-    s->due_stale = s->due_stale || (s->spec->timeout_ms > 0 && r->kind != SCHED_REC_REPORT);
+    s->due_stale = s->due_stale || (s->spec->timeout_ms > 0 && r->kind != SCHEDULER_REC_REPORT);
     look_at_next(s, r);
     return 0;
 }
 
-void sched_in_record(struct step *st, enum sched_record_kind kind, const struct trial *t,
-                     int64_t lease, json_t *data)
+void scheduler_emit_record(struct step *st, enum scheduler_record_kind kind, const struct trial *t,
+                           int64_t lease, json_t *data)
 {
-    struct sched_out *out = st->out;
-    int trial = kind == SCHED_REC_ASKED ? -1 : t ? t->id : (int)st->s->st.count;
-    struct sched_record r = {
+    struct scheduler_out *out = st->out;
+    int trial = kind == SCHEDULER_REC_COMMAND ? -1 : t ? t->id : (int)st->s->st.count;
+    struct scheduler_record r = {
         .kind = kind, .at_ms = st->now_ms, .trial = trial, .lease = lease, .data = data};
     struct err e = {0};
-    bool was_out = t && trial_out(t->state);
+    bool was_out = t && trial_is_active(t->state);
     if (!data || apply(st->s, &r, &e) < 0)
         abort(); /* a decision of ours that contradicts the state */
-    if (was_out && !trial_out(t->state))
-        sched_in_set_end(st, t);
+    if (was_out && !trial_is_active(t->state))
+        scheduler_gang_end(st, t);
     out->records = xrealloc(out->records, out->record_count + 1, sizeof *out->records);
     out->records[out->record_count++] = r;
 }
@@ -179,13 +180,13 @@ void sched_in_record(struct step *st, enum sched_record_kind kind, const struct 
 /* ---- what runs next ----------------------------------------------------------------------------
  */
 
-static int failures(const struct sched *s)
+static int failures(const struct scheduler *s)
 {
     const int *n = s->st.counts;
     return n[TRIAL_FAILED] + n[TRIAL_OOM] + n[TRIAL_INVALID];
 }
 
-const char *sched_in_closed(const struct sched *s)
+const char *scheduler_closed_reason(const struct scheduler *s)
 {
     const int *n = s->st.counts;
     if (s->st.stopped)
@@ -199,19 +200,19 @@ const char *sched_in_closed(const struct sched *s)
 }
 
 /* Whether there are as many trials as are wanted; the user's own do not count. */
-static bool capped(const struct sched *s)
+static bool capped(const struct scheduler *s)
 {
     size_t own = s->st.count - (size_t)s->st.added;
     return s->spec->run_cap > 0 && own >= (size_t)s->spec->run_cap + (size_t)s->st.raised;
 }
 
 /* The parameters of the next new trial (borrowed), or NULL: there is to be none. */
-static json_t *next_params(struct sched *s)
+static json_t *next_params(struct scheduler *s)
 {
     if (capped(s) || s->exhausted)
         return NULL;
     if (!s->next_params) {
-        struct trial_view view = sched_state_view(&s->st);
+        struct trial_view view = sweep_state_view(&s->st);
         const json_t *given = json_array_get(s->spec->start, s->st.count - (size_t)s->st.added);
         s->next_params = given ? json_incref((json_t *)given) : sampler_next(s->sampler, &view);
         s->exhausted = !s->next_params;
@@ -219,20 +220,20 @@ static json_t *next_params(struct sched *s)
     return s->next_params;
 }
 
-enum stopper_verdict sched_in_judge(const struct sched *s, struct trial *t)
+enum stopper_verdict scheduler_judge_report(const struct scheduler *s, struct trial *t)
 {
-    struct trial_view view = sched_state_view(&s->st);
+    struct trial_view view = sweep_state_view(&s->st);
     return s->stopper && t->state == TRIAL_RUNNING
                ? s->stopper->judge(&s->spec->stop, s->spec->metrics[0].maximize, &view, t)
                : STOPPER_GO;
 }
 
 /* The paused trial that goes on now: as one among others, or as one of the last. NULL: none. */
-static struct trial *next_paused(const struct sched *s, bool last)
+static struct trial *next_paused(const struct scheduler *s, bool last)
 {
     if (s->st.counts[TRIAL_PAUSED] == 0 || !s->stopper || !s->stopper->resume)
         return NULL; /* without the rule that paused them, none goes on */
-    struct trial_view view = sched_state_view(&s->st);
+    struct trial_view view = sweep_state_view(&s->st);
     int id = (last ? s->stopper->finish : s->stopper->resume)(&s->spec->stop,
                                                               s->spec->metrics[0].maximize, &view);
     return id < 0 ? NULL : s->st.trials[id];
@@ -240,9 +241,10 @@ static struct trial *next_paused(const struct sched *s, bool last)
 
 static struct trial *create(struct step *st, json_t *params)
 {
-    struct sched *s = st->s;
-    sched_in_record(st, SCHED_REC_CREATED, NULL, 0,
-                    json_pack("{s:O, s:o*}", "params", params, "learnt", sampler_save(s->sampler)));
+    struct scheduler *s = st->s;
+    scheduler_emit_record(
+        st, SCHEDULER_REC_CREATED, NULL, 0,
+        json_pack("{s:O, s:o*}", "params", params, "learnt", sampler_save(s->sampler)));
     return s->st.trials[s->st.count - 1];
 }
 
@@ -250,8 +252,8 @@ static struct trial *create(struct step *st, json_t *params)
  * a new one, or one of the last. */
 static struct trial *pick(struct step *st)
 {
-    struct sched *s = st->s;
-    struct trial *waiting = sched_state_waiting(&s->st);
+    struct scheduler *s = st->s;
+    struct trial *waiting = sweep_state_waiting(&s->st);
     if (waiting)
         return waiting;
     struct trial *paused = next_paused(s, false);
@@ -268,11 +270,11 @@ static const double patience = 0.005;
  * trial at a time: where few run, that is much to lose, and little to gain. */
 enum { AHEAD_OUT_MIN = 4 };
 
-bool sched_wants_ahead(const struct sched *s)
+bool scheduler_wants_prefetch(const struct scheduler *s)
 {
-    const struct sched_state *t = &s->st;
+    const struct sweep_state *t = &s->st;
     if (t->ended_count == 0 || t->out_count < AHEAD_OUT_MIN || t->counts[TRIAL_WAITING] > 0 ||
-        s->draining || t->paused || s->exhausted || sched_in_closed(s) || capped(s) ||
+        s->draining || t->paused || s->exhausted || scheduler_closed_reason(s) || capped(s) ||
         (s->stopper && s->stopper->resume)) /* what goes on from a pause would have to wait */
         return false;
     size_t ended = (size_t)t->ended_count;
@@ -280,9 +282,9 @@ bool sched_wants_ahead(const struct sched *s)
 }
 
 /* It waits like one that was sent back. */
-void sched_in_ahead(struct step *st)
+void scheduler_prefetch(struct step *st)
 {
-    json_t *params = sched_wants_ahead(st->s) ? next_params(st->s) : NULL;
+    json_t *params = scheduler_wants_prefetch(st->s) ? next_params(st->s) : NULL;
     if (params)
         create(st, params);
 }
@@ -294,23 +296,24 @@ static void lease_to(struct step *st, struct trial *t, struct worker *const *set
     json_t *with = n > 1 ? json_array() : NULL;
     for (int i = 1; i < n; i++)
         json_array_append_new(with, json_string(set[i]->id));
-    sched_in_record(
-        st, SCHED_REC_LEASED, t, lease,
+    scheduler_emit_record(
+        st, SCHEDULER_REC_LEASED, t, lease,
         json_pack("{s:s, s:s?, s:o*}", "worker", set[0]->id, "node", set[0]->node, "with", with));
     if (with)
-        sched_in_set_begin(st, t);
+        scheduler_gang_begin(st, t);
     else
-        sched_in_act(st, SCHED_ACT_RUN, set[0]->id, t->id, lease, NULL);
+        scheduler_emit_action(st, SCHEDULER_ACT_RUN, set[0]->id, t->id, lease, NULL);
 }
 
 static void dispatch(struct step *st)
 {
-    struct sched *s = st->s;
+    struct scheduler *s = st->s;
     int nodes = s->spec->need.nodes;
     struct worker *set[RESOURCES_NODES_MAX];
     size_t limit = s->spec->parallel > 0 ? (size_t)s->spec->parallel : SIZE_MAX;
-    while (!s->draining && !s->st.paused && !sched_in_closed(s) && s->st.out_count < limit) {
-        struct trial *t = sched_in_roomiest(s, set, nodes) ? pick(st) : NULL;
+    while (!s->draining && !s->st.paused && !scheduler_closed_reason(s) &&
+           s->st.out_count < limit) {
+        struct trial *t = worker_capacity_largest(s, set, nodes) ? pick(st) : NULL;
         if (!t)
             break;
         lease_to(st, t, set, nodes);
@@ -320,29 +323,29 @@ static void dispatch(struct step *st)
 /* Trials that wait when no new one starts would wait for ever. */
 static void cancel_waiting(struct step *st, const char *why)
 {
-    struct sched *s = st->s;
-    for (struct trial *t; (t = sched_state_waiting(&s->st));)
-        sched_in_record(st, SCHED_REC_ENDED, t, t->lease,
-                        json_pack("{s:s, s:n, s:f, s:s}", "state", "cancelled", "value", "seconds",
-                                  0.0, "why", why));
+    struct scheduler *s = st->s;
+    for (struct trial *t; (t = sweep_state_waiting(&s->st));)
+        scheduler_emit_record(st, SCHEDULER_REC_ENDED, t, t->lease,
+                              json_pack("{s:s, s:n, s:f, s:s}", "state", "cancelled", "value",
+                                        "seconds", 0.0, "why", why));
 }
 
 /* Those that are still paused were not good enough. */
 static void prune_paused(struct step *st)
 {
-    struct sched *s = st->s;
+    struct scheduler *s = st->s;
     for (size_t i = 0; i < s->st.count && s->st.counts[TRIAL_PAUSED] > 0; i++) {
         struct trial *t = s->st.trials[i];
         if (t->state == TRIAL_PAUSED)
-            sched_in_end(st, t, TRIAL_PRUNED, t->seconds, NULL);
+            scheduler_end_trial(st, t, TRIAL_PRUNED, t->seconds, NULL);
     }
 }
 
-const char *sched_in_over(struct sched *s)
+const char *scheduler_done_reason(struct scheduler *s)
 {
     if (s->st.out_count > 0)
         return NULL;
-    const char *why = sched_in_closed(s);
+    const char *why = scheduler_closed_reason(s);
     if (why || s->st.counts[TRIAL_WAITING] > 0 || next_paused(s, false) || next_params(s) ||
         next_paused(s, true))
         return why;
@@ -352,10 +355,10 @@ const char *sched_in_over(struct sched *s)
 /* Is it over? Then says so, once. */
 static void settle(struct step *st)
 {
-    struct sched *s = st->s;
+    struct scheduler *s = st->s;
     if (s->end_why || s->st.out_count > 0)
         return;
-    const char *why = sched_in_over(s);
+    const char *why = scheduler_done_reason(s);
     if (why) {
         cancel_waiting(st, why);
         prune_paused(st);
@@ -363,13 +366,13 @@ static void settle(struct step *st)
         return;
     }
     s->end_why = xstrdup(why ? why : "drained");
-    sched_in_act(st, SCHED_ACT_END, NULL, -1, 0, s->end_why);
+    scheduler_emit_action(st, SCHEDULER_ACT_END, NULL, -1, 0, s->end_why);
 }
 
 /* Not after each report: then nothing of this has changed. */
-static void find_due(struct sched *s)
+static void find_due(struct scheduler *s)
 {
-    int64_t due = sched_in_set_due(s);
+    int64_t due = scheduler_gang_deadline(s);
     for (size_t i = 0; i < s->worker_count; i++)
         if (s->workers[i]->lost_ms < due)
             due = s->workers[i]->lost_ms;
@@ -383,14 +386,14 @@ static void find_due(struct sched *s)
     s->due_stale = false;
 }
 
-int sched_step(struct sched *s, const struct sched_event *ev, int64_t now_ms, struct sched_out *out,
-               struct err *e)
+int scheduler_handle(struct scheduler *s, const struct scheduler_event *ev, int64_t now_ms,
+                     struct scheduler_out *out, struct err *e)
 {
     clear_out(out);
     struct step st = {.s = s, .out = out, .now_ms = now_ms};
-    if (sched_in_handle(&st, ev, e) < 0)
+    if (scheduler_events_handle(&st, ev, e) < 0)
         return -EINVAL;
-    if (ev->kind != SCHED_EV_REPORT || s->st.counts[TRIAL_PAUSED] > 0)
+    if (ev->kind != SCHEDULER_EV_REPORT || s->st.counts[TRIAL_PAUSED] > 0)
         dispatch(&st); /* a report frees no place, but may be why a paused trial goes on */
     settle(&st);
     if (s->due_stale)
@@ -398,22 +401,22 @@ int sched_step(struct sched *s, const struct sched_event *ev, int64_t now_ms, st
     return 0;
 }
 
-bool sched_over(const struct sched *s)
+bool scheduler_is_done(const struct scheduler *s)
 {
     return s->end_why != NULL;
 }
 
-bool sched_paused(const struct sched *s)
+bool scheduler_is_paused(const struct scheduler *s)
 {
     return s->st.paused;
 }
 
-bool sched_stopped(const struct sched *s)
+bool scheduler_is_stopped(const struct scheduler *s)
 {
     return s->st.stopped;
 }
 
-int64_t sched_deadline(const struct sched *s)
+int64_t scheduler_deadline(const struct scheduler *s)
 {
     return s->due_ms;
 }
@@ -428,7 +431,7 @@ static double count_points(const struct spec *spec)
     AUTO(json) json_t *seen = json_object();
     for (size_t i = 0; i < json_array_size(spec->start); i++) {
         const json_t *params = json_array_get(spec->start, i);
-        AUTO(free) char *key = dist_key(params);
+        AUTO(free) char *key = distribution_key(params);
         json_int_t before = json_integer_value(json_object_get(seen, key));
         trials += !space_has(spec->space, params) || before >= spec->repeats;
         json_object_set_new(seen, key, json_integer(before + 1));
@@ -436,7 +439,7 @@ static double count_points(const struct spec *spec)
     return trials;
 }
 
-int sched_in_wanted(const struct sched *s)
+int scheduler_trials_wanted(const struct scheduler *s)
 {
     double trials = s->points, cap = (double)s->spec->run_cap + s->st.raised + s->st.added;
     if (s->spec->run_cap > 0 && trials > cap)
@@ -444,14 +447,14 @@ int sched_in_wanted(const struct sched *s)
     return trials <= INT_MAX ? (int)trials : -1;
 }
 
-int sched_new(struct sched **out, const struct spec *spec, struct err *e)
+int scheduler_new(struct scheduler **out, const struct spec *spec, struct err *e)
 {
     if (!sampler_of(spec->method))
         return err_set(e, -EINVAL, "method '%s' is not built into this version",
                        spec_method_name(spec->method));
     if (spec->stop.type != SPEC_STOPPER_NONE && !spec->metrics[0].name)
         return err_set(e, -EINVAL, "early stopping needs a metric to compare");
-    AUTO(sched) struct sched *s = xzalloc(sizeof *s);
+    AUTO(scheduler) struct scheduler *s = xzalloc(sizeof *s);
     s->spec = spec;
     s->st.spec = spec;
     s->sampler = make_sampler(s);
@@ -463,7 +466,7 @@ int sched_new(struct sched **out, const struct spec *spec, struct err *e)
     return 0;
 }
 
-void sched_free(struct sched *s)
+void scheduler_free(struct scheduler *s)
 {
     if (!s)
         return;
@@ -472,28 +475,29 @@ void sched_free(struct sched *s)
         free(s->workers[i]->node);
         free(s->workers[i]);
     }
-    sched_in_sets_free(s);
+    scheduler_gangs_free(s);
     free(s->workers);
     free(s->roomy);
     json_decref(s->worker_index);
     json_decref(s->next_params);
     json_decref(s->learnt);
     sampler_free(s->sampler);
-    sched_state_free(&s->st);
+    sweep_state_free(&s->st);
     free(s->end_why);
     free(s);
 }
 
-int sched_replay(struct sched *s, const struct sched_record *r, struct err *e)
+int scheduler_replay(struct scheduler *s, const struct scheduler_record *r, struct err *e)
 {
     if (apply(s, r, e) < 0)
         return -EINVAL;
-    if (r->kind == SCHED_REC_REPORT && s->stopper && s->stopper->notes)
-        (void)sched_in_judge(s, s->st.trials[r->trial]); /* what came of it is the next record */
+    if (r->kind == SCHEDULER_REC_REPORT && s->stopper && s->stopper->notes)
+        (void)scheduler_judge_report(
+            s, s->st.trials[r->trial]); /* what came of it is the next record */
     return 0;
 }
 
-void sched_replayed(struct sched *s, int64_t now_ms)
+void scheduler_replayed(struct scheduler *s, int64_t now_ms)
 {
     for (size_t i = 0; i < s->worker_count; i++)
         if (s->workers[i]->busy > 0)

@@ -1,10 +1,11 @@
 /* sched - decides for a sweep. Events and the time go in; records and actions come out.
  *
  * A record is a fact: it is committed to the store before any action of the same step is carried
- * out, and replaying all records in their order (sched_replay) gives the same state. Actions are
- * effects, idempotent, and follow from the state: they are not stored.
+ * out, and replaying all records in their order (scheduler_replay) gives the same state. Actions
+ * are effects, idempotent, and follow from the state: they are not stored.
  *
- *     sched_step(s, &event, now_ms, &out);  store_append(out.records); perform(out.actions)
+ *     scheduler_handle(s, &event, now_ms, &out);  event_store_append(out.records);
+ * perform(out.actions)
  *
  * An event that means nothing in the present state (late, repeated, of an old lease) gives neither.
  * Pure: no I/O, no clock, no randomness but the sweep's seed. */
@@ -19,22 +20,22 @@
 #include "common/mem.h"
 #include "hpo/trial/trial.h"
 
-struct sched;
+struct scheduler;
 struct spec; /* hpo/spec/spec.h: the sweep file */
 
-enum sched_event_kind {
-    SCHED_EV_HELLO,   /* a worker is there: worker, data */
-    SCHED_EV_PLACES,  /* a worker runs more or fewer trials at once from now on: worker, data */
-    SCHED_EV_LOST,    /* a worker is gone (its process ended, or silent for lost_after) */
-    SCHED_EV_LEAVING, /* a worker takes no more trials, until it says hello again */
-    SCHED_EV_HELD,    /* a worker has reserved a place: worker, lease, data */
-    SCHED_EV_DROP,    /* a worker needs such a place back: worker, lease */
-    SCHED_EV_REPORT,  /* lease, data {"step":…, metrics…} */
-    SCHED_EV_DONE,    /* lease, data: how the job ended */
-    SCHED_EV_TICK,    /* time has passed */
-    SCHED_EV_DRAIN,   /* the user wants to stop: trials are stopped and go back to waiting */
-    SCHED_EV_ASK,     /* the user asks for something of the sweep: data */
-    SCHED_EV_AHEAD,   /* makes the trial that sched_wants_ahead(), if it does */
+enum scheduler_event_kind {
+    SCHEDULER_EV_HELLO,   /* a worker is there: worker, data */
+    SCHEDULER_EV_SLOTS,   /* a worker runs more or fewer trials at once from now on: worker, data */
+    SCHEDULER_EV_LOST,    /* a worker is gone (its process ended, or silent for lost_after) */
+    SCHEDULER_EV_LEAVING, /* a worker takes no more trials, until it says hello again */
+    SCHEDULER_EV_RESERVED, /* a worker has reserved a place: worker, lease, data */
+    SCHEDULER_EV_REVOKED,  /* a worker needs such a place back: worker, lease */
+    SCHEDULER_EV_REPORT,   /* lease, data {"step":…, metrics…} */
+    SCHEDULER_EV_DONE,     /* lease, data: how the job ended */
+    SCHEDULER_EV_TICK,     /* time has passed */
+    SCHEDULER_EV_DRAIN,    /* the user wants to stop: trials are stopped and go back to waiting */
+    SCHEDULER_EV_COMMAND,  /* the user asks for something of the sweep: data */
+    SCHEDULER_EV_PREFETCH, /* makes the trial that scheduler_wants_prefetch(), if it does */
 };
 
 /* HELLO's data: {"places":4,"node":"c03","running":[lease,…]}. `running` lists every lease whose
@@ -75,51 +76,53 @@ enum sched_event_kind {
  * A trial that was told to pause and has stopped, or whose worker is lost, is paused: its place is
  * free. It is leased again when its stopper says so. What is paused when nothing else is left to do
  * ends as pruned. */
-struct sched_event {
-    enum sched_event_kind kind;
+struct scheduler_event {
+    enum scheduler_event_kind kind;
     const char *worker; /* its id; NULL for TICK, DRAIN and ASK */
     int64_t lease;      /* 0 where none */
     json_t *data;       /* borrowed; may be NULL where nothing is to be said */
 };
 
-enum sched_record_kind {
-    SCHED_REC_CREATED, /* trial, data: {"params":{…},"learnt":…?}: what sampler_save() gave; or
+enum scheduler_record_kind {
+    SCHEDULER_REC_CREATED, /* trial, data: {"params":{…},"learnt":…?}: what sampler_save() gave; or
                           {"params":{…},"added":true}: by the user */
-    SCHED_REC_LEASED, /* trial, lease, data: {"worker":…,"node":…,"with":[worker,…]?}: one runs
+    SCHEDULER_REC_LEASED, /* trial, lease, data: {"worker":…,"node":…,"with":[worker,…]?}: one runs
                          it, those of "with" hold a place each for it */
-    SCHED_REC_REPORT,   /* trial, lease, data: {"step":…,"values":{…}} */
-    SCHED_REC_STOPPING, /* trial, lease, data: {"why":"median"|"hyperband"|"timeout"|"drain"|
+    SCHEDULER_REC_REPORT,   /* trial, lease, data: {"step":…,"values":{…}} */
+    SCHEDULER_REC_STOPPING, /* trial, lease, data: {"why":"median"|"hyperband"|"timeout"|"drain"|
                            "stop"|"pause"|"preempted"} */
-    SCHED_REC_REQUEUED, /* trial, lease, data: {"why":"lost"|"preempted"|"drain"|"pause"|"failed",
+    SCHEDULER_REC_REQUEUED, /* trial, lease, data:
+                           {"why":"lost"|"preempted"|"drain"|"pause"|"failed",
                            "spent":bool,"error":…?}; spent: it counts against the retries */
-    SCHED_REC_ENDED,    /* trial, lease, data: {"state":"done",…,"value":number or null,
+    SCHEDULER_REC_ENDED,    /* trial, lease, data: {"state":"done",…,"value":number or null,
                            "seconds":…,"error":…?,"why":…?} */
-    SCHED_REC_PAUSING,  /* trial, lease, data: {"why":"curve"}: it was told to stop, to go on later
-                         */
-    SCHED_REC_PAUSED,   /* trial, lease, data: {"seconds":…} */
-    SCHED_REC_ASKED,    /* of the sweep: trial -1, lease 0, data: an ASK's */
-    SCHED_REC_RETRIED,  /* trial, lease, data: {} */
-    SCHED_REC_KINDS
+    SCHEDULER_REC_PAUSING,  /* trial, lease, data: {"why":"curve"}: it was told to stop, to go on
+                             * later
+                             */
+    SCHEDULER_REC_PAUSED,   /* trial, lease, data: {"seconds":…} */
+    SCHEDULER_REC_COMMAND,  /* of the sweep: trial -1, lease 0, data: an ASK's */
+    SCHEDULER_REC_RETRIED,  /* trial, lease, data: {} */
+    SCHEDULER_REC_KINDS
 };
 
-struct sched_record {
-    enum sched_record_kind kind;
-    int64_t at_ms; /* wall clock, as given to sched_step() */
+struct scheduler_record {
+    enum scheduler_record_kind kind;
+    int64_t at_ms; /* wall clock, as given to scheduler_handle() */
     int trial;     /* 0, 1, …; -1: of the sweep as a whole */
     int64_t lease; /* 0 where none; leases count up over the whole sweep and are never used again */
     json_t *data;  /* owned by the record */
 };
 
-enum sched_action_kind {
-    SCHED_ACT_RUN,  /* send trial `trial` under `lease` to `worker`: params */
-    SCHED_ACT_HOLD, /* have `worker` reserve a place for `lease`; a STOP takes it back */
-    SCHED_ACT_STOP, /* tell `worker` to stop `lease` */
-    SCHED_ACT_KILL, /* … to kill it */
-    SCHED_ACT_END,  /* the sweep is over: `why`. Once in a scheduler's life */
+enum scheduler_action_kind {
+    SCHEDULER_ACT_RUN,     /* send trial `trial` under `lease` to `worker`: params */
+    SCHEDULER_ACT_RESERVE, /* have `worker` reserve a place for `lease`; a STOP takes it back */
+    SCHEDULER_ACT_STOP,    /* tell `worker` to stop `lease` */
+    SCHEDULER_ACT_KILL,    /* … to kill it */
+    SCHEDULER_ACT_END,     /* the sweep is over: `why`. Once in a scheduler's life */
 };
 
-struct sched_action {
-    enum sched_action_kind kind;
+struct scheduler_action {
+    enum scheduler_action_kind kind;
     const char *worker; /* borrowed from the scheduler until the next step */
     int trial;          /* -1: a lease that never was */
     int64_t lease;
@@ -129,72 +132,73 @@ struct sched_action {
     const char *why; /* STOP, KILL, END: in words; borrowed likewise */
 };
 
-struct sched_out { /* what one step gave; cleared by sched_step(), freed by sched_out_free() */
-    struct sched_record *records;
+struct scheduler_out { /* what one step gave; cleared by scheduler_handle(), freed by
+                          scheduler_out_free() */
+    struct scheduler_record *records;
     size_t record_count;
-    struct sched_action *actions;
+    struct scheduler_action *actions;
     size_t action_count;
 };
-void sched_out_free(struct sched_out *out);
+void scheduler_out_free(struct scheduler_out *out);
 
 /* Borrows the spec, which must outlive it. */
-int sched_new(struct sched **out, const struct spec *spec, struct err *e);
-void sched_free(struct sched *s);
-AUTO_DEFINE(sched, struct sched *, sched_free)
+int scheduler_new(struct scheduler **out, const struct spec *spec, struct err *e);
+void scheduler_free(struct scheduler *s);
+AUTO_DEFINE(scheduler, struct scheduler *, scheduler_free)
 
 /* Feeds a stored record; in order, before the first step. Borrows r->data.
  *   -EINVAL  it contradicts those before it: the store is damaged */
-int sched_replay(struct sched *s, const struct sched_record *r, struct err *e);
+int scheduler_replay(struct scheduler *s, const struct scheduler_record *r, struct err *e);
 
 /* After the last replay: leases that were out when the coordinator ended stay out until their
  * worker says hello (and claims them) or `lost_after` has passed since now_ms. */
-void sched_replayed(struct sched *s, int64_t now_ms);
+void scheduler_replayed(struct scheduler *s, int64_t now_ms);
 
 /* Lets an event happen. `out` (zeroed before its first use) holds what follows from it; a caller
  * that cannot commit the records drops the scheduler and replays.
  *   -EINVAL  the event's data is malformed: nothing has happened, `out` is empty */
-int sched_step(struct sched *s, const struct sched_event *ev, int64_t now_ms, struct sched_out *out,
-               struct err *e);
+int scheduler_handle(struct scheduler *s, const struct scheduler_event *ev, int64_t now_ms,
+                     struct scheduler_out *out, struct err *e);
 
 /* Whether the next trial is to be made before there is a place for it, because suggesting it takes
- * so long that the place would wait. Then SCHED_EV_AHEAD has to come before any other event (but
- * DRAIN): so what is suggested follows from the order of the others alone. Actions are carried out
- * first: making it takes long. */
-bool sched_wants_ahead(const struct sched *s);
+ * so long that the place would wait. Then SCHEDULER_EV_PREFETCH has to come before any other event
+ * (but DRAIN): so what is suggested follows from the order of the others alone. Actions are carried
+ * out first: making it takes long. */
+bool scheduler_wants_prefetch(const struct scheduler *s);
 
 /* When the next TICK is due; INT64_MAX: none. */
-int64_t sched_deadline(const struct sched *s);
-bool sched_over(const struct sched *s);
+int64_t scheduler_deadline(const struct scheduler *s);
+bool scheduler_is_done(const struct scheduler *s);
 /* What the user has asked for last: whether nothing is started for now; or at all. */
-bool sched_paused(const struct sched *s);
-bool sched_stopped(const struct sched *s);
+bool scheduler_is_paused(const struct scheduler *s);
+bool scheduler_is_stopped(const struct scheduler *s);
 
 /* For people and programs: one trial as DESIGN's `sweep show` has it
  * {"id","state","params","value","steps","node","seconds","lease","error"?,"why"?,
  * "metrics":{last of each}}; value and node may be null. New reference. */
-json_t *sched_trial_json(const struct sched *s, int trial);
-int sched_trial_count(const struct sched *s);
+json_t *scheduler_trial_json(const struct scheduler *s, int trial);
+int scheduler_trial_count(const struct scheduler *s);
 /* The workers that hold places for the lease, which `worker` runs: a list of ids, borrowed until
  * the next step. NULL: it does not, or there are none. */
-const json_t *sched_others(const struct sched *s, const char *worker, int64_t lease);
+const json_t *scheduler_gang_members(const struct scheduler *s, const char *worker, int64_t lease);
 /* Who runs the trial that `worker` holds a place for under this lease; borrowed until the next
  * step. NULL: nobody yet, or it holds none. */
-const char *sched_runner(const struct sched *s, const char *worker, int64_t lease);
+const char *scheduler_runner(const struct scheduler *s, const char *worker, int64_t lease);
 /* All trials; borrowed until the next step. */
-struct trial_view sched_view(const struct sched *s);
+struct trial_view scheduler_view(const struct scheduler *s);
 /* The trial with the best value so far, or -1; those that failed do not count. */
-int sched_best(const struct sched *s);
-/* The trial to take: as sampler_best() has it, else sched_best(). May fit a model: not for every
- * event. */
-int sched_choice(const struct sched *s);
+int scheduler_best(const struct scheduler *s);
+/* The trial to take: as sampler_best() has it, else scheduler_best(). May fit a model: not for
+ * every event. */
+int scheduler_recommended(const struct scheduler *s);
 
-struct sched_counts { /* trials by state */
+struct scheduler_counts { /* trials by state */
     int waiting, running, stopping, paused, done, pruned, failed, oom, invalid, cancelled;
     int total_wanted; /* run_cap, or how many points there are to try; -1: unlimited */
 };
-struct sched_counts sched_counts(const struct sched *s);
+struct scheduler_counts scheduler_counts(const struct scheduler *s);
 
 /* All that follows from the records and nothing else, for comparing. New reference. */
-json_t *sched_dump(const struct sched *s);
+json_t *scheduler_dump(const struct scheduler *s);
 
 #endif

@@ -7,12 +7,12 @@
 #include "hpo/scheduler/scheduler_internal.h"
 #include "hpo/space/space.h"
 
-const char sched_in_why_stop[] = "stop", sched_in_why_pause[] = "pause";
+const char scheduler_reason_stop[] = "stop", scheduler_reason_pause[] = "pause";
 
 /* The fact that it was asked. */
 static void note(struct step *st, const json_t *ask)
 {
-    sched_in_record(st, SCHED_REC_ASKED, NULL, 0, json_deep_copy(ask));
+    scheduler_emit_record(st, SCHEDULER_REC_COMMAND, NULL, 0, json_deep_copy(ask));
 }
 
 static int is_over(const char *why, struct err *e)
@@ -27,27 +27,27 @@ static int is_over(const char *why, struct err *e)
 static int on_stop(struct step *st, const json_t *ask, struct err *e)
 {
     bool now = false;
-    const char *over = sched_in_over(st->s);
+    const char *over = scheduler_done_reason(st->s);
     if (over)
         return is_over(over, e);
-    if (json_may_bool(&now, ask, "now", e) < 0)
+    if (json_optional_bool(&now, ask, "now", e) < 0)
         return -EINVAL;
     note(st, ask);
-    sched_in_stop_all(st, sched_in_why_stop, now);
+    scheduler_stop_all(st, scheduler_reason_stop, now);
     return 0;
 }
 
 static int on_pause(struct step *st, const json_t *ask, struct err *e)
 {
     bool finish = false;
-    const char *over = sched_in_over(st->s);
+    const char *over = scheduler_done_reason(st->s);
     if (over || st->s->st.stopped)
         return is_over(over ? over : "it is being stopped", e);
-    if (json_may_bool(&finish, ask, "finish", e) < 0)
+    if (json_optional_bool(&finish, ask, "finish", e) < 0)
         return -EINVAL;
     note(st, ask);
     if (!finish)
-        sched_in_stop_all(st, sched_in_why_pause, false);
+        scheduler_stop_all(st, scheduler_reason_pause, false);
     return 0;
 }
 
@@ -67,7 +67,7 @@ static bool went_wrong(const struct trial *t)
     return t->state == TRIAL_FAILED || t->state == TRIAL_OOM || t->state == TRIAL_INVALID;
 }
 
-static int check_retry(const struct sched_state *all, const json_t *id, struct err *e)
+static int check_retry(const struct sweep_state *all, const json_t *id, struct err *e)
 {
     json_int_t n = json_is_integer(id) ? json_integer_value(id) : -1;
     if (n < 0 || (size_t)n >= all->count) {
@@ -76,10 +76,10 @@ static int check_retry(const struct sched_state *all, const json_t *id, struct e
                         all->count - 1);
     }
     enum trial_state was = all->trials[n]->state;
-    if (trial_step(was, TRIAL_EV_RETRY) >= 0)
+    if (trial_next_state(was, TRIAL_EV_RETRY) >= 0)
         return 0;
     err_set(e, -EINVAL, "trial %lld is %s", (long long)n, trial_state_name(was));
-    return err_hint(e, trial_ended(was)
+    return err_hint(e, trial_is_ended(was)
                            ? "failed, oom, invalid and cancelled ones are run again; add tries "
                              "parameters once more"
                            : "it has not ended");
@@ -87,10 +87,10 @@ static int check_retry(const struct sched_state *all, const json_t *id, struct e
 
 static int on_retry(struct step *st, const json_t *ask, struct err *e)
 {
-    const struct sched_state *all = &st->s->st;
+    const struct sweep_state *all = &st->s->st;
     const json_t *trials = json_object_get(ask, "trials");
     bool failed = false;
-    if (json_may_bool(&failed, ask, "failed", e) < 0)
+    if (json_optional_bool(&failed, ask, "failed", e) < 0)
         return -EINVAL;
     AUTO(json) json_t *ids = json_array();
     for (size_t i = 0; failed && i < all->count; i++)
@@ -106,8 +106,9 @@ static int on_retry(struct step *st, const json_t *ask, struct err *e)
     note(st, ask);
     for (size_t i = 0; i < json_array_size(ids); i++) {
         const struct trial *t = all->trials[json_integer_value(json_array_get(ids, i))];
-        if (trial_step(t->state, TRIAL_EV_RETRY) >= 0) /* once, also where it is named twice */
-            sched_in_record(st, SCHED_REC_RETRIED, t, t->lease, json_object());
+        if (trial_next_state(t->state, TRIAL_EV_RETRY) >=
+            0) /* once, also where it is named twice */
+            scheduler_emit_record(st, SCHEDULER_REC_RETRIED, t, t->lease, json_object());
     }
     return 0;
 }
@@ -117,7 +118,7 @@ static int on_retry(struct step *st, const json_t *ask, struct err *e)
 
 static int raise_cap(struct step *st, const json_t *ask, struct err *e)
 {
-    const struct sched *s = st->s;
+    const struct scheduler *s = st->s;
     json_int_t n = json_integer_value(json_object_get(ask, "trials"));
     if (s->spec->run_cap == 0) {
         err_set(e, -EINVAL, "the sweep has no run_cap that could be raised");
@@ -136,7 +137,7 @@ static int on_add(struct step *st, const json_t *ask, struct err *e)
     const json_t *sets = json_object_get(ask, "params");
     AUTO(json) json_t *all = json_array();
     for (size_t i = 0; i < json_array_size(sets); i++) {
-        struct node at = node_of_json(json_array_get(sets, i));
+        struct config_node at = config_node_of_json(json_array_get(sets, i));
         json_t *params = NULL;
         if (space_params(&params, st->s->spec->space, &at, e) < 0)
             return -EINVAL;
@@ -146,15 +147,16 @@ static int on_add(struct step *st, const json_t *ask, struct err *e)
         return err_set(e, -EINVAL, "neither 'params' nor 'trials' to add");
     note(st, ask);
     for (size_t i = 0; i < json_array_size(all); i++)
-        sched_in_record(st, SCHED_REC_CREATED, NULL, 0,
-                        json_pack("{s:O, s:b}", "params", json_array_get(all, i), "added", 1));
+        scheduler_emit_record(
+            st, SCHEDULER_REC_CREATED, NULL, 0,
+            json_pack("{s:O, s:b}", "params", json_array_get(all, i), "added", 1));
     return 0;
 }
 
 /* ---- all of them -------------------------------------------------------------------------------
  */
 
-int sched_in_ask(struct step *st, const json_t *ask, struct err *e)
+int scheduler_commands_handle(struct step *st, const json_t *ask, struct err *e)
 {
     static const struct {
         const char *verb;
@@ -164,7 +166,7 @@ int sched_in_ask(struct step *st, const json_t *ask, struct err *e)
         {"retry", on_retry}, {"add", on_add},
     };
     const char *id = NULL, *verb = NULL;
-    if (json_want_str(&id, ask, "ask", e) < 0 || json_want_str(&verb, ask, "verb", e) < 0)
+    if (json_require_str(&id, ask, "ask", e) < 0 || json_require_str(&verb, ask, "verb", e) < 0)
         return -EINVAL;
     if (json_object_get(st->s->st.asked, id))
         return 0;

@@ -16,8 +16,8 @@ static const char why_timeout[] = "timeout", why_drain[] = "drain", why_lost[] =
 /* ---- trials end, stop, wait again --------------------------------------------------------------
  */
 
-void sched_in_end(struct step *st, const struct trial *t, enum trial_state state, double seconds,
-                  char *error)
+void scheduler_end_trial(struct step *st, const struct trial *t, enum trial_state state,
+                         double seconds, char *error)
 {
     AUTO(free) char *text = error;
     double value = trial_value(t, st->s->spec->value_last);
@@ -27,7 +27,7 @@ void sched_in_end(struct step *st, const struct trial *t, enum trial_state state
         json_object_set_new(data, "error", json_string(text));
     if ((t->state == TRIAL_STOPPING || t->state == TRIAL_PAUSED) && state != TRIAL_DONE)
         json_object_set_new(data, "why", json_string(t->why));
-    sched_in_record(st, SCHED_REC_ENDED, t, t->lease, data);
+    scheduler_emit_record(st, SCHEDULER_REC_ENDED, t, t->lease, data);
 }
 
 /* Back to waiting, or failed where the retries are spent. Takes over `error` (NULL: none). */
@@ -36,22 +36,24 @@ static void requeue(struct step *st, struct trial *t, const char *why, bool spen
     AUTO(free) char *text = error;
     int retries = st->s->spec->retries;
     if (spent && t->tries_spent >= retries) {
-        sched_in_end(st, t, TRIAL_FAILED, 0,
-                     text ? TAKE(text) : xasprintf("%s, after %d retries", why, t->tries_spent));
+        scheduler_end_trial(st, t, TRIAL_FAILED, 0,
+                            text ? TAKE(text)
+                                 : xasprintf("%s, after %d retries", why, t->tries_spent));
         return;
     }
     json_t *data = json_pack("{s:s, s:b}", "why", why, "spent", spent);
     if (text)
         json_object_set_new(data, "error", json_string(text));
-    sched_in_record(st, SCHED_REC_REQUEUED, t, t->lease, data);
+    scheduler_emit_record(st, SCHEDULER_REC_REQUEUED, t, t->lease, data);
 }
 
 static void act_stop(struct step *st, const struct trial *t)
 {
-    const struct worker *w = sched_in_worker(st->s, t->worker);
+    const struct worker *w = scheduler_find_worker(st->s, t->worker);
     bool now = st->s->st.stopped && st->s->st.now;
     if (w->here)
-        sched_in_act(st, now ? SCHED_ACT_KILL : SCHED_ACT_STOP, w->id, t->id, t->lease, t->why);
+        scheduler_emit_action(st, now ? SCHEDULER_ACT_KILL : SCHEDULER_ACT_STOP, w->id, t->id,
+                              t->lease, t->why);
 }
 
 static bool told_to_stop(const struct trial *t)
@@ -62,11 +64,11 @@ static bool told_to_stop(const struct trial *t)
 static void lose_lease(struct step *st, struct trial *t, const struct worker *by, bool ran);
 
 /* `kind`: STOPPING, or PAUSING. */
-static void stop_trial(struct step *st, enum sched_record_kind kind, struct trial *t,
+static void stop_trial(struct step *st, enum scheduler_record_kind kind, struct trial *t,
                        const char *why)
 {
-    sched_in_record(st, kind, t, t->lease, json_pack("{s:s}", "why", why));
-    if (sched_in_set_awaited(st->s, t))
+    scheduler_emit_record(st, kind, t, t->lease, json_pack("{s:s}", "why", why));
+    if (scheduler_gang_is_pending(st->s, t))
         lose_lease(st, t, NULL, false); /* nobody runs it */
     else
         act_stop(st, t);
@@ -75,33 +77,35 @@ static void stop_trial(struct step *st, enum sched_record_kind kind, struct tria
 /* A trial that was told to stop has stopped, or is gone. */
 static void end_stopped(struct step *st, struct trial *t, double seconds)
 {
-    if (strcmp(t->why, why_drain) == 0 || strcmp(t->why, sched_in_why_pause) == 0)
+    if (strcmp(t->why, why_drain) == 0 || strcmp(t->why, scheduler_reason_pause) == 0)
         requeue(st, t, t->why, false, NULL);
     else if (strcmp(t->why, why_preempted) == 0)
         requeue(st, t, t->why, true, NULL);
-    else if (strcmp(t->why, sched_in_why_stop) == 0)
-        sched_in_end(st, t, TRIAL_CANCELLED, seconds, NULL);
+    else if (strcmp(t->why, scheduler_reason_stop) == 0)
+        scheduler_end_trial(st, t, TRIAL_CANCELLED, seconds, NULL);
     else if (strcmp(t->why, why_timeout) == 0)
-        sched_in_end(st, t, TRIAL_FAILED, seconds,
-                     xasprintf("ran longer than the timeout of %.15g s",
-                               (double)st->s->spec->timeout_ms / 1e3));
+        scheduler_end_trial(st, t, TRIAL_FAILED, seconds,
+                            xasprintf("ran longer than the timeout of %.15g s",
+                                      (double)st->s->spec->timeout_ms / 1e3));
     else
-        sched_in_end(st, t, TRIAL_PRUNED, seconds, NULL);
+        scheduler_end_trial(st, t, TRIAL_PRUNED, seconds, NULL);
 }
 
 /* A trial that was told to stop for now has stopped, or is gone. */
 static void pause_trial(struct step *st, struct trial *t, double seconds)
 {
-    sched_in_record(st, SCHED_REC_PAUSED, t, t->lease, json_pack("{s:f}", "seconds", seconds));
+    scheduler_emit_record(st, SCHEDULER_REC_PAUSED, t, t->lease,
+                          json_pack("{s:f}", "seconds", seconds));
 }
 
 /* Its lease is void, since `by` (NULL: nobody of them) has it no more: who else runs it stops.
  * `ran`: it may have been why; else it is not held against the trial. */
 static void lose_lease(struct step *st, struct trial *t, const struct worker *by, bool ran)
 {
-    const struct worker *runs = sched_in_worker(st->s, t->worker);
-    if (by && runs != by && runs->here && !sched_in_set_awaited(st->s, t))
-        sched_in_act(st, SCHED_ACT_STOP, runs->id, t->id, t->lease, "this lease is void");
+    const struct worker *runs = scheduler_find_worker(st->s, t->worker);
+    if (by && runs != by && runs->here && !scheduler_gang_is_pending(st->s, t))
+        scheduler_emit_action(st, SCHEDULER_ACT_STOP, runs->id, t->id, t->lease,
+                              "this lease is void");
     if (t->state == TRIAL_STOPPING)
         end_stopped(st, t, t->seconds);
     else if (t->state == TRIAL_PAUSING)
@@ -114,12 +118,12 @@ static void lose_lease(struct step *st, struct trial *t, const struct worker *by
  */
 
 /* The trials that a worker holds: their ids. To be freed. */
-static int *held_by(const struct sched *s, const struct worker *w, size_t *count)
+static int *held_by(const struct scheduler *s, const struct worker *w, size_t *count)
 {
     int *ids = xcalloc((size_t)w->busy + 1, sizeof *ids);
     *count = 0;
     for (size_t i = 0; i < s->st.out_count && *count < (size_t)w->busy; i++)
-        if (sched_in_has(w, s->st.trials[s->st.out[i]]))
+        if (scheduler_gang_has_worker(w, s->st.trials[s->st.out[i]]))
             ids[(*count)++] = s->st.out[i];
     return ids;
 }
@@ -129,11 +133,11 @@ static void lose_worker(struct step *st, struct worker *w)
     size_t n = 0;
     AUTO(free) int *ids = held_by(st->s, w, &n);
     w->here = false;
-    sched_in_not_awaited(st->s, w);
-    sched_in_room(st->s, w);
+    scheduler_worker_settled(st->s, w);
+    worker_capacity_update(st->s, w);
     for (size_t i = 0; i < n; i++) {
         struct trial *t = st->s->st.trials[ids[i]];
-        lose_lease(st, t, w, !sched_in_set_awaited(st->s, t));
+        lose_lease(st, t, w, !scheduler_gang_is_pending(st->s, t));
     }
 }
 
@@ -149,21 +153,23 @@ static bool lists(const json_t *running, size_t n, int64_t lease)
 /* A lease that a worker says it runs; whether it does. */
 static bool claim(struct step *st, const struct worker *w, int64_t lease)
 {
-    const struct trial *t = sched_state_leased(&st->s->st, lease);
-    bool valid = t && t->lease == lease && trial_out(t->state) && sched_in_has(w, t);
+    const struct trial *t = sweep_state_leased(&st->s->st, lease);
+    bool valid =
+        t && t->lease == lease && trial_is_active(t->state) && scheduler_gang_has_worker(w, t);
     if (!valid)
-        sched_in_act(st, SCHED_ACT_STOP, w->id, t ? t->id : -1, lease, "this lease is void");
+        scheduler_emit_action(st, SCHEDULER_ACT_STOP, w->id, t ? t->id : -1, lease,
+                              "this lease is void");
     else if (told_to_stop(t))
         act_stop(st, t); /* it may not have heard of it */
     return valid;
 }
 
-static int on_hello(struct step *st, const struct sched_event *ev, struct err *e)
+static int on_hello(struct step *st, const struct scheduler_event *ev, struct err *e)
 {
     int64_t places = 0;
     const char *node = NULL;
-    if (!ev->worker || json_want_int(&places, ev->data, "places", e) < 0 ||
-        json_may_str(&node, ev->data, "node", e) < 0)
+    if (!ev->worker || json_require_int(&places, ev->data, "places", e) < 0 ||
+        json_optional_str(&node, ev->data, "node", e) < 0)
         return -EINVAL;
     const json_t *running = json_object_get(ev->data, "running");
     AUTO(json)
@@ -172,14 +178,14 @@ static int on_hello(struct step *st, const struct sched_event *ev, struct err *e
         return err_set(e, -EINVAL, "a hello of a worker whose id is no UTF-8");
     if (places < 0 || places > INT_MAX || (running && !json_is_array(running)))
         return err_set(e, -EINVAL, "a hello with bad 'places' or 'running'");
-    struct worker *w = sched_in_worker_new(st->s, ev->worker);
+    struct worker *w = scheduler_add_worker(st->s, ev->worker);
     free(w->node);
     w->node = node ? xstrdup(node) : NULL;
     w->places = (int)places;
     w->here = true;
     w->leaving = w->mute = false;
-    sched_in_not_awaited(st->s, w);
-    sched_in_room(st->s, w);
+    scheduler_worker_settled(st->s, w);
+    worker_capacity_update(st->s, w);
     size_t said = json_array_size(running), has = 0, n = 0;
     for (size_t i = 0; i < said; i++) {
         int64_t lease = json_integer_value(json_array_get(running, i));
@@ -191,59 +197,60 @@ static int on_hello(struct step *st, const struct sched_event *ev, struct err *e
     for (size_t i = 0; i < n; i++) {
         struct trial *t = st->s->st.trials[ids[i]];
         bool runs = strcmp(t->worker, w->id) == 0;
-        if (lists(running, said, t->lease) || (runs && sched_in_set_awaited(st->s, t)))
+        if (lists(running, said, t->lease) || (runs && scheduler_gang_is_pending(st->s, t)))
             continue;
         /* Its RUN never came there. Should it still be under way, the STOP follows it. */
-        sched_in_act(st, SCHED_ACT_STOP, w->id, t->id, t->lease, "this lease is void");
+        scheduler_emit_action(st, SCHEDULER_ACT_STOP, w->id, t->id, t->lease, "this lease is void");
         lose_lease(st, t, w, false);
     }
     return 0;
 }
 
 /* Of one that is not here: the next hello says it again. */
-static int on_places(struct step *st, const struct sched_event *ev, struct err *e)
+static int on_places(struct step *st, const struct scheduler_event *ev, struct err *e)
 {
     int64_t places = 0;
-    if (json_want_int(&places, ev->data, "places", e) < 0)
+    if (json_require_int(&places, ev->data, "places", e) < 0)
         return -EINVAL;
     if (places < 0 || places > INT_MAX)
         return err_set(e, -EINVAL, "bad 'places' of a worker");
-    struct worker *w = sched_in_worker(st->s, ev->worker);
+    struct worker *w = scheduler_find_worker(st->s, ev->worker);
     if (!w)
         return 0;
     w->places = (int)places;
     w->mute = false;
-    sched_in_room(st->s, w);
+    worker_capacity_update(st->s, w);
     return 0;
 }
 
-static void on_drop(struct step *st, const struct sched_event *ev)
+static void on_drop(struct step *st, const struct scheduler_event *ev)
 {
-    const struct worker *w = sched_in_worker(st->s, ev->worker);
-    struct trial *t = sched_state_leased(&st->s->st, ev->lease);
-    if (!w || !t || t->lease != ev->lease || !trial_out(t->state) || !sched_in_has(w, t))
+    const struct worker *w = scheduler_find_worker(st->s, ev->worker);
+    struct trial *t = sweep_state_leased(&st->s->st, ev->lease);
+    if (!w || !t || t->lease != ev->lease || !trial_is_active(t->state) ||
+        !scheduler_gang_has_worker(w, t))
         return;
-    if (sched_in_set_awaited(st->s, t))
+    if (scheduler_gang_is_pending(st->s, t))
         requeue(st, t, why_preempted, false, NULL);
     else if (!told_to_stop(t))
-        stop_trial(st, SCHED_REC_STOPPING, t, why_preempted);
+        stop_trial(st, SCHEDULER_REC_STOPPING, t, why_preempted);
 }
 
-static int on_lost(struct step *st, const struct sched_event *ev)
+static int on_lost(struct step *st, const struct scheduler_event *ev)
 {
-    struct worker *w = sched_in_worker(st->s, ev->worker);
+    struct worker *w = scheduler_find_worker(st->s, ev->worker);
     if (w)
         lose_worker(st, w);
     return 0;
 }
 
-static int on_leaving(struct step *st, const struct sched_event *ev)
+static int on_leaving(struct step *st, const struct scheduler_event *ev)
 {
-    struct worker *w = sched_in_worker(st->s, ev->worker);
+    struct worker *w = scheduler_find_worker(st->s, ev->worker);
     if (!w)
         return 0;
     w->leaving = true;
-    sched_in_room(st->s, w);
+    worker_capacity_update(st->s, w);
     return 0;
 }
 
@@ -263,14 +270,14 @@ static json_t *numbers_of(const json_t *data)
     return values;
 }
 
-static int on_report(struct step *st, const struct sched_event *ev, struct err *e)
+static int on_report(struct step *st, const struct scheduler_event *ev, struct err *e)
 {
     if (!json_is_object(ev->data))
         return err_set(e, -EINVAL, "a report that is no mapping");
-    struct sched *s = st->s;
+    struct scheduler *s = st->s;
     const char *metric = s->spec->metrics[0].name;
-    struct trial *t = sched_state_leased(&s->st, ev->lease);
-    if (!t || t->lease != ev->lease || trial_step(t->state, TRIAL_EV_REPORT) < 0)
+    struct trial *t = sweep_state_leased(&s->st, ev->lease);
+    if (!t || t->lease != ev->lease || trial_next_state(t->state, TRIAL_EV_REPORT) < 0)
         return 0;
     AUTO(json) json_t *values = numbers_of(ev->data);
     double step = 0;
@@ -279,12 +286,12 @@ static int on_report(struct step *st, const struct sched_event *ev, struct err *
     if (json_object_size(values) > 0 && !trial_repeated(t, step, values, metric)) {
         json_t *said = step == rint(step) && fabs(step) < 1e15 ? json_integer((json_int_t)step)
                                                                : json_real(step);
-        sched_in_record(st, SCHED_REC_REPORT, t, t->lease,
-                        json_pack("{s:o, s:O}", "step", said, "values", values));
-        enum stopper_verdict verdict = sched_in_judge(s, t);
+        scheduler_emit_record(st, SCHEDULER_REC_REPORT, t, t->lease,
+                              json_pack("{s:o, s:O}", "step", said, "values", values));
+        enum stopper_verdict verdict = scheduler_judge_report(s, t);
         if (verdict != STOPPER_GO) {
-            stop_trial(st, verdict == STOPPER_STOP ? SCHED_REC_STOPPING : SCHED_REC_PAUSING, t,
-                       s->stopper->name);
+            stop_trial(st, verdict == STOPPER_STOP ? SCHEDULER_REC_STOPPING : SCHEDULER_REC_PAUSING,
+                       t, s->stopper->name);
             return 0;
         }
     }
@@ -307,15 +314,15 @@ struct ending { /* DONE's data */
 static int read_ending(struct ending *d, const json_t *data, struct err *e)
 {
     *d = (struct ending){.stopped = true};
-    if (json_may_int(&d->status, data, "status", e) < 0 ||
-        json_may_int(&d->signal, data, "signal", e) < 0 ||
-        json_may_bool(&d->oom, data, "oom", e) < 0 ||
-        json_may_bool(&d->preempted, data, "preempted", e) < 0 ||
-        json_may_bool(&d->stopped, data, "stopped", e) < 0 ||
-        json_may_bool(&d->unstarted, data, "unstarted", e) < 0 ||
-        json_may_real(&d->seconds, data, "seconds", e) < 0)
+    if (json_optional_int(&d->status, data, "status", e) < 0 ||
+        json_optional_int(&d->signal, data, "signal", e) < 0 ||
+        json_optional_bool(&d->oom, data, "oom", e) < 0 ||
+        json_optional_bool(&d->preempted, data, "preempted", e) < 0 ||
+        json_optional_bool(&d->stopped, data, "stopped", e) < 0 ||
+        json_optional_bool(&d->unstarted, data, "unstarted", e) < 0 ||
+        json_optional_real(&d->seconds, data, "seconds", e) < 0)
         return -EINVAL;
-    return json_may_str(&d->error, data, "error", e);
+    return json_optional_str(&d->error, data, "error", e);
 }
 
 static bool succeeded(const struct ending *d)
@@ -339,7 +346,7 @@ enum { NEAREST = 3, NAMES_SAID = 20 };
 /* Moves the name that is nearest to the metric's to names[0]; false: none is near. */
 static bool nearest_first(const char *metric, const char **names, size_t n)
 {
-    const char *near = opt_nearest(metric, names, n);
+    const char *near = opt_suggest(metric, names, n);
     for (size_t i = 0; near && i < n; i++)
         if (names[i] == near) {
             names[i] = names[0];
@@ -378,21 +385,21 @@ static void end_success(struct step *st, struct trial *t, double seconds)
 {
     const char *metric = st->s->spec->metrics[0].name;
     if (metric && t->point_count == 0)
-        sched_in_end(st, t, TRIAL_INVALID, seconds, invalid_text(t, metric));
+        scheduler_end_trial(st, t, TRIAL_INVALID, seconds, invalid_text(t, metric));
     else
-        sched_in_end(st, t, TRIAL_DONE, seconds, NULL);
+        scheduler_end_trial(st, t, TRIAL_DONE, seconds, NULL);
 }
 
-static int on_done(struct step *st, const struct sched_event *ev, struct err *e)
+static int on_done(struct step *st, const struct scheduler_event *ev, struct err *e)
 {
     const struct spec *spec = st->s->spec;
     struct ending d;
     if (read_ending(&d, ev->data, e) < 0)
         return -EINVAL;
-    struct trial *t = sched_state_leased(&st->s->st, ev->lease);
-    if (!t || t->lease != ev->lease || trial_ended(t->state))
+    struct trial *t = sweep_state_leased(&st->s->st, ev->lease);
+    if (!t || t->lease != ev->lease || trial_is_ended(t->state))
         return 0;
-    if (!trial_out(t->state)) {
+    if (!trial_is_active(t->state)) {
         if (succeeded(&d) && !(d.stopped && (t->state == TRIAL_PAUSED || t->with)))
             end_success(st, t, d.seconds);
     } else if (t->state == TRIAL_PAUSING && (d.stopped || d.preempted)) {
@@ -404,11 +411,11 @@ static int on_done(struct step *st, const struct sched_event *ev, struct err *e)
     } else if (d.preempted) {
         requeue(st, t, why_preempted, !d.unstarted, NULL);
     } else if (d.oom) {
-        sched_in_end(st, t, TRIAL_OOM, d.seconds, failure_text(&d));
+        scheduler_end_trial(st, t, TRIAL_OOM, d.seconds, failure_text(&d));
     } else if (spec->retry_failed && t->tries_spent < spec->retries) {
         requeue(st, t, why_failed, true, failure_text(&d));
     } else {
-        sched_in_end(st, t, TRIAL_FAILED, d.seconds, failure_text(&d));
+        scheduler_end_trial(st, t, TRIAL_FAILED, d.seconds, failure_text(&d));
     }
     return 0;
 }
@@ -418,9 +425,9 @@ static int on_done(struct step *st, const struct sched_event *ev, struct err *e)
 
 static int on_tick(struct step *st)
 {
-    struct sched *s = st->s;
+    struct scheduler *s = st->s;
     char *awaited = NULL;
-    for (struct trial *t; (t = sched_in_set_late(st, &awaited));)
+    for (struct trial *t; (t = scheduler_gang_overdue(st, &awaited));)
         requeue(st, t, why_lost, false, awaited);
     for (size_t i = 0; i < s->worker_count; i++)
         if (s->workers[i]->lost_ms <= st->now_ms)
@@ -428,61 +435,61 @@ static int on_tick(struct step *st)
     for (size_t i = 0; s->spec->timeout_ms > 0 && i < s->st.out_count;) {
         struct trial *t = s->st.trials[s->st.out[i]];
         if (!told_to_stop(t) && t->leased_ms + s->spec->timeout_ms <= st->now_ms)
-            stop_trial(st, SCHED_REC_STOPPING, t, why_timeout);
-        i += trial_out(t->state);
+            stop_trial(st, SCHEDULER_REC_STOPPING, t, why_timeout);
+        i += trial_is_active(t->state);
     }
     return 0;
 }
 
-void sched_in_stop_all(struct step *st, const char *why, bool again)
+void scheduler_stop_all(struct step *st, const char *why, bool again)
 {
-    const struct sched_state *all = &st->s->st;
+    const struct sweep_state *all = &st->s->st;
     for (size_t i = 0; i < all->out_count;) {
         struct trial *t = all->trials[all->out[i]];
         if (!told_to_stop(t))
-            stop_trial(st, SCHED_REC_STOPPING, t, why);
+            stop_trial(st, SCHEDULER_REC_STOPPING, t, why);
         else if (again)
             act_stop(st, t);
-        i += trial_out(t->state); /* one that nobody ran yet has left the list */
+        i += trial_is_active(t->state); /* one that nobody ran yet has left the list */
     }
 }
 
 static int on_drain(struct step *st)
 {
     st->s->draining = true;
-    sched_in_stop_all(st, why_drain, false);
+    scheduler_stop_all(st, why_drain, false);
     return 0;
 }
 
-int sched_in_handle(struct step *st, const struct sched_event *ev, struct err *e)
+int scheduler_events_handle(struct step *st, const struct scheduler_event *ev, struct err *e)
 {
     switch (ev->kind) {
-    case SCHED_EV_HELLO:
+    case SCHEDULER_EV_HELLO:
         return on_hello(st, ev, e);
-    case SCHED_EV_PLACES:
+    case SCHEDULER_EV_SLOTS:
         return on_places(st, ev, e);
-    case SCHED_EV_LOST:
+    case SCHEDULER_EV_LOST:
         return on_lost(st, ev);
-    case SCHED_EV_LEAVING:
+    case SCHEDULER_EV_LEAVING:
         return on_leaving(st, ev);
-    case SCHED_EV_HELD:
-        sched_in_on_held(st, ev);
+    case SCHEDULER_EV_RESERVED:
+        scheduler_gang_reserved(st, ev);
         return 0;
-    case SCHED_EV_DROP:
+    case SCHEDULER_EV_REVOKED:
         on_drop(st, ev);
         return 0;
-    case SCHED_EV_REPORT:
+    case SCHEDULER_EV_REPORT:
         return on_report(st, ev, e);
-    case SCHED_EV_DONE:
+    case SCHEDULER_EV_DONE:
         return on_done(st, ev, e);
-    case SCHED_EV_TICK:
+    case SCHEDULER_EV_TICK:
         return on_tick(st);
-    case SCHED_EV_DRAIN:
+    case SCHEDULER_EV_DRAIN:
         return on_drain(st);
-    case SCHED_EV_ASK:
-        return sched_in_ask(st, ev->data, e);
-    case SCHED_EV_AHEAD:
-        sched_in_ahead(st);
+    case SCHEDULER_EV_COMMAND:
+        return scheduler_commands_handle(st, ev->data, e);
+    case SCHEDULER_EV_PREFETCH:
+        scheduler_prefetch(st);
         return 0;
     }
     return err_set(e, -EINVAL, "an unknown kind of event");

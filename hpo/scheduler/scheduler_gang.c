@@ -12,7 +12,7 @@ static const char *other(const struct trial *t, size_t i)
     return json_string_value(json_array_get(t->with, i));
 }
 
-bool sched_in_has(const struct worker *w, const struct trial *t)
+bool scheduler_gang_has_worker(const struct worker *w, const struct trial *t)
 {
     for (size_t i = 0; i < json_array_size(t->with); i++)
         if (strcmp(other(t, i), w->id) == 0)
@@ -21,7 +21,7 @@ bool sched_in_has(const struct worker *w, const struct trial *t)
 }
 
 /* NULL: all its places are reserved, or it needs none. */
-static struct sched_set *find(const struct sched *s, const struct trial *t)
+static struct scheduler_gang *find(const struct scheduler *s, const struct trial *t)
 {
     for (size_t i = 0; i < s->set_count; i++)
         if (s->sets[i].trial == t->id)
@@ -29,90 +29,93 @@ static struct sched_set *find(const struct sched *s, const struct trial *t)
     return NULL;
 }
 
-static void drop(struct sched *s, struct sched_set *set)
+static void drop(struct scheduler *s, struct scheduler_gang *set)
 {
     json_decref(set->held);
     *set = s->sets[--s->set_count];
     s->due_stale = true;
 }
 
-bool sched_in_set_awaited(const struct sched *s, const struct trial *t)
+bool scheduler_gang_is_pending(const struct scheduler *s, const struct trial *t)
 {
     return find(s, t) != NULL;
 }
 
-void sched_in_set_begin(struct step *st, const struct trial *t)
+void scheduler_gang_begin(struct step *st, const struct trial *t)
 {
-    struct sched *s = st->s;
+    struct scheduler *s = st->s;
     s->sets = xrealloc(s->sets, s->set_count + 1, sizeof *s->sets);
-    s->sets[s->set_count++] = (struct sched_set){t->id, st->now_ms + HELD_MS, json_object()};
+    s->sets[s->set_count++] = (struct scheduler_gang){t->id, st->now_ms + HELD_MS, json_object()};
     s->due_stale = true;
     for (size_t i = 0; i < json_array_size(t->with); i++)
-        sched_in_act(st, SCHED_ACT_HOLD, sched_in_worker(s, other(t, i))->id, t->id, t->lease,
-                     NULL);
+        scheduler_emit_action(st, SCHEDULER_ACT_RESERVE, scheduler_find_worker(s, other(t, i))->id,
+                              t->id, t->lease, NULL);
 }
 
-void sched_in_set_end(struct step *st, const struct trial *t)
+void scheduler_gang_end(struct step *st, const struct trial *t)
 {
-    struct sched_set *set = find(st->s, t);
+    struct scheduler_gang *set = find(st->s, t);
     if (set)
         drop(st->s, set);
     for (size_t i = 0; i < json_array_size(t->with); i++) {
-        const struct worker *w = sched_in_worker(st->s, other(t, i));
+        const struct worker *w = scheduler_find_worker(st->s, other(t, i));
         if (w->here)
-            sched_in_act(st, SCHED_ACT_STOP, w->id, t->id, t->lease, "its trial has ended");
+            scheduler_emit_action(st, SCHEDULER_ACT_STOP, w->id, t->id, t->lease,
+                                  "its trial has ended");
     }
 }
 
 /* All places are reserved. */
-static void run(struct step *st, const struct trial *t, struct sched_set *set)
+static void run(struct step *st, const struct trial *t, struct scheduler_gang *set)
 {
-    struct sched *s = st->s;
-    struct sched_out *out = st->out;
+    struct scheduler *s = st->s;
+    struct scheduler_out *out = st->out;
     json_decref(s->others);
     s->others = json_array();
     for (size_t i = 0; i < json_array_size(t->with); i++) {
-        const struct worker *w = sched_in_worker(s, other(t, i));
+        const struct worker *w = scheduler_find_worker(s, other(t, i));
         json_array_append_new(s->others, json_pack("{s:s?, s:O}", "node", w->node, "place",
                                                    json_object_get(set->held, w->id)));
     }
     drop(s, set);
-    sched_in_act(st, SCHED_ACT_RUN, sched_in_worker(s, t->worker)->id, t->id, t->lease, NULL);
+    scheduler_emit_action(st, SCHEDULER_ACT_RUN, scheduler_find_worker(s, t->worker)->id, t->id,
+                          t->lease, NULL);
     out->actions[out->action_count - 1].others = s->others;
 }
 
-void sched_in_on_held(struct step *st, const struct sched_event *ev)
+void scheduler_gang_reserved(struct step *st, const struct scheduler_event *ev)
 {
-    struct worker *w = sched_in_worker(st->s, ev->worker);
-    const struct trial *t = sched_state_leased(&st->s->st, ev->lease);
-    struct sched_set *set = t && t->lease == ev->lease ? find(st->s, t) : NULL;
+    struct worker *w = scheduler_find_worker(st->s, ev->worker);
+    const struct trial *t = sweep_state_leased(&st->s->st, ev->lease);
+    struct scheduler_gang *set = t && t->lease == ev->lease ? find(st->s, t) : NULL;
     if (w && w->mute) {
         w->mute = false;
-        sched_in_room(st->s, w);
+        worker_capacity_update(st->s, w);
     }
-    if (!w || !set || strcmp(t->worker, w->id) == 0 || !sched_in_has(w, t) || !ev->data)
+    if (!w || !set || strcmp(t->worker, w->id) == 0 || !scheduler_gang_has_worker(w, t) ||
+        !ev->data)
         return;
     json_object_set(set->held, w->id, ev->data);
     if (json_object_size(set->held) == json_array_size(t->with))
         run(st, t, set);
 }
 
-struct trial *sched_in_set_late(struct step *st, char **awaited)
+struct trial *scheduler_gang_overdue(struct step *st, char **awaited)
 {
-    struct sched *s = st->s;
+    struct scheduler *s = st->s;
     for (size_t i = 0; i < s->set_count; i++) {
         if (s->sets[i].due_ms > st->now_ms)
             continue;
         struct trial *t = s->st.trials[s->sets[i].trial];
         AUTO(strbuf) struct strbuf names = {0};
         for (size_t k = 0; k < json_array_size(t->with); k++) {
-            struct worker *w = sched_in_worker(s, other(t, k));
+            struct worker *w = scheduler_find_worker(s, other(t, k));
             if (json_object_get(s->sets[i].held, w->id))
                 continue;
             strbuf_printf(&names, "%s%s on %s", names.len ? ", " : "", w->id,
                           w->node ? w->node : "a node without a name");
             w->mute = true;
-            sched_in_room(s, w);
+            worker_capacity_update(s, w);
         }
         *awaited =
             xasprintf("no place was reserved in %d s by %s", HELD_MS / 1000, strbuf_str(&names));
@@ -121,7 +124,7 @@ struct trial *sched_in_set_late(struct step *st, char **awaited)
     return NULL;
 }
 
-int64_t sched_in_set_due(const struct sched *s)
+int64_t scheduler_gang_deadline(const struct scheduler *s)
 {
     int64_t due = INT64_MAX;
     for (size_t i = 0; i < s->set_count; i++)
@@ -130,7 +133,7 @@ int64_t sched_in_set_due(const struct sched *s)
     return due;
 }
 
-void sched_in_sets_free(struct sched *s)
+void scheduler_gangs_free(struct scheduler *s)
 {
     for (size_t i = 0; i < s->set_count; i++)
         json_decref(s->sets[i].held);

@@ -22,15 +22,15 @@ struct worker {
 
 /* A trial over several nodes of which not all have reserved their places: nobody runs it yet. It is
  * no fact: after a restart the worker that was to run it says that it does not. */
-struct sched_set {
+struct scheduler_gang {
     int trial;
     int64_t due_ms;
     json_t *held; /* worker -> HELD's data */
 };
 
-struct sched {
+struct scheduler {
     const struct spec *spec;
-    struct sched_state st;
+    struct sweep_state st;
     struct sampler *sampler;
     struct sampler_goal goals[SPEC_METRICS_MAX]; /* of the sampler's task */
     const struct stopper_ops *stopper;           /* NULL: none */
@@ -40,7 +40,7 @@ struct sched {
     size_t worker_count, worker_cap;
     json_t *worker_index; /* id -> index */
 
-    struct sched_set *sets;
+    struct scheduler_gang *sets;
     size_t set_count;
     json_t *others; /* of the last RUN over several nodes */
 
@@ -49,7 +49,7 @@ struct sched {
     json_t *learnt;      /* what the last trial's CREATED kept of the sampler; NULL: nothing */
     bool exhausted;
     bool draining;
-    int64_t due_ms; /* sched_deadline(); found anew at the end of a step where it is stale */
+    int64_t due_ms; /* scheduler_deadline(); found anew at the end of a step where it is stale */
     bool due_stale;
     char *end_why; /* set once the sweep is over */
     int replayed_failures;
@@ -59,87 +59,87 @@ struct sched {
  */
 
 struct step { /* an event that is being handled */
-    struct sched *s;
-    struct sched_out *out;
+    struct scheduler *s;
+    struct scheduler_out *out;
     int64_t now_ms;
 };
 
 /* Makes a fact: applies and appends a record. Takes over `data`. */
-void sched_in_record(struct step *st, enum sched_record_kind kind, const struct trial *t,
-                     int64_t lease, json_t *data);
-void sched_in_act(struct step *st, enum sched_action_kind kind, const char *worker, int trial,
-                  int64_t lease, const char *why);
+void scheduler_emit_record(struct step *st, enum scheduler_record_kind kind, const struct trial *t,
+                           int64_t lease, json_t *data);
+void scheduler_emit_action(struct step *st, enum scheduler_action_kind kind, const char *worker,
+                           int trial, int64_t lease, const char *why);
 
 /* What the stopper says after a report of trial `t`, which is then applied. */
-enum stopper_verdict sched_in_judge(const struct sched *s, struct trial *t);
+enum stopper_verdict scheduler_judge_report(const struct scheduler *s, struct trial *t);
 
 /* The worker of that id, or NULL. */
-struct worker *sched_in_worker(const struct sched *s, const char *id);
+struct worker *scheduler_find_worker(const struct scheduler *s, const char *id);
 /* The same; a new one where there is none. */
-struct worker *sched_in_worker_new(struct sched *s, const char *id);
+struct worker *scheduler_add_worker(struct scheduler *s, const char *id);
 
 /* Why the sweep is over as things are, or NULL: it is not, or trials are still out. */
-const char *sched_in_over(struct sched *s);
+const char *scheduler_done_reason(struct scheduler *s);
 
 /* How many trials there are to be in all; -1: unlimited. */
-int sched_in_wanted(const struct sched *s);
+int scheduler_trials_wanted(const struct scheduler *s);
 /* A worker is not awaited any more: it is here, or lost. */
-void sched_in_not_awaited(struct sched *s, struct worker *w);
+void scheduler_worker_settled(struct scheduler *s, struct worker *w);
 
 /* Makes the next trial, if it is wanted now. */
-void sched_in_ahead(struct step *st);
+void scheduler_prefetch(struct step *st);
 
 /* Why no new trial starts although there are points left, or NULL: stopped, target, or given up. */
-const char *sched_in_closed(const struct sched *s);
+const char *scheduler_closed_reason(const struct scheduler *s);
 
 /* ---- sched_room.c -----------------------------------------------------------------------------
  */
 
 /* A worker is new, or its free places may be more or fewer than they were. */
-void sched_in_room(struct sched *s, struct worker *w);
+void worker_capacity_update(struct scheduler *s, struct worker *w);
 /* The `n` with the most free places, so that trials spread, each on another node; false: there are
  * not so many. */
-bool sched_in_roomiest(struct sched *s, struct worker **out, int n);
+bool worker_capacity_largest(struct scheduler *s, struct worker **out, int n);
 
 /* ---- sched_set.c -------------------------------------------------------------------------------
  */
 
 /* Whether it runs the trial, or holds a place for it. */
-bool sched_in_has(const struct worker *w, const struct trial *t);
+bool scheduler_gang_has_worker(const struct worker *w, const struct trial *t);
 /* The trial was leased to several workers: they reserve their places. */
-void sched_in_set_begin(struct step *st, const struct trial *t);
+void scheduler_gang_begin(struct step *st, const struct trial *t);
 /* Whether some of them have not done so. */
-bool sched_in_set_awaited(const struct sched *s, const struct trial *t);
+bool scheduler_gang_is_pending(const struct scheduler *s, const struct trial *t);
 /* The trial is not out any more: its places are free. */
-void sched_in_set_end(struct step *st, const struct trial *t);
-void sched_in_on_held(struct step *st, const struct sched_event *ev);
+void scheduler_gang_end(struct step *st, const struct trial *t);
+void scheduler_gang_reserved(struct step *st, const struct scheduler_event *ev);
 /* The first set that is late, and in words who is awaited (to be freed); NULL: none is. */
-struct trial *sched_in_set_late(struct step *st, char **awaited);
+struct trial *scheduler_gang_overdue(struct step *st, char **awaited);
 /* When the next is; INT64_MAX: none is awaited. */
-int64_t sched_in_set_due(const struct sched *s);
-void sched_in_sets_free(struct sched *s);
+int64_t scheduler_gang_deadline(const struct scheduler *s);
+void scheduler_gangs_free(struct scheduler *s);
 
 /* ---- sched_event.c -----------------------------------------------------------------------------
  */
 
 /* A trial has come to an end. Takes over `error` (NULL: none). */
-void sched_in_end(struct step *st, const struct trial *t, enum trial_state state, double seconds,
-                  char *error);
+void scheduler_end_trial(struct step *st, const struct trial *t, enum trial_state state,
+                         double seconds, char *error);
 
 /* For each trial that is out: tells it to stop, with that reason, unless it was told so before.
  * `again`: tells those once more. */
-void sched_in_stop_all(struct step *st, const char *why, bool again);
+void scheduler_stop_all(struct step *st, const char *why, bool again);
 
 /* -EINVAL: the event's data is malformed; nothing has happened. */
-int sched_in_handle(struct step *st, const struct sched_event *ev, struct err *e);
+int scheduler_events_handle(struct step *st, const struct scheduler_event *ev, struct err *e);
 
 /* ---- sched_ask.c -------------------------------------------------------------------------------
  */
 
 /* The reasons of trials that are stopped because the user asked. */
-extern const char sched_in_why_stop[], sched_in_why_pause[];
+extern const char scheduler_reason_stop[], scheduler_reason_pause[];
 
 /* -EINVAL: it makes no sense, now or ever; nothing has happened. */
-int sched_in_ask(struct step *st, const json_t *data, struct err *e);
+int scheduler_commands_handle(struct step *st, const json_t *data, struct err *e);
 
 #endif

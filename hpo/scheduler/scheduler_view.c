@@ -5,7 +5,7 @@
 #include "common/json.h"
 #include "hpo/scheduler/scheduler_internal.h"
 
-json_t *sched_trial_json(const struct sched *s, int trial)
+json_t *scheduler_trial_json(const struct scheduler *s, int trial)
 {
     const struct trial *t = s->st.trials[trial];
     double value = trial_value(t, s->spec->value_last);
@@ -21,40 +21,41 @@ json_t *sched_trial_json(const struct sched *s, int trial)
     return o;
 }
 
-int sched_trial_count(const struct sched *s)
+int scheduler_trial_count(const struct scheduler *s)
 {
     return (int)s->st.count;
 }
 
-const json_t *sched_others(const struct sched *s, const char *worker, int64_t lease)
+const json_t *scheduler_gang_members(const struct scheduler *s, const char *worker, int64_t lease)
 {
-    const struct trial *t = sched_state_leased(&s->st, lease);
-    bool runs = t && t->lease == lease && trial_out(t->state) && strcmp(t->worker, worker) == 0;
+    const struct trial *t = sweep_state_leased(&s->st, lease);
+    bool runs =
+        t && t->lease == lease && trial_is_active(t->state) && strcmp(t->worker, worker) == 0;
     return runs ? t->with : NULL;
 }
 
-const char *sched_runner(const struct sched *s, const char *worker, int64_t lease)
+const char *scheduler_runner(const struct scheduler *s, const char *worker, int64_t lease)
 {
-    const struct worker *w = sched_in_worker(s, worker);
-    const struct trial *t = sched_state_leased(&s->st, lease);
-    bool holds = w && t && t->lease == lease && trial_out(t->state) && sched_in_has(w, t) &&
-                 strcmp(t->worker, worker) != 0;
-    return holds && !sched_in_set_awaited(s, t) ? t->worker : NULL;
+    const struct worker *w = scheduler_find_worker(s, worker);
+    const struct trial *t = sweep_state_leased(&s->st, lease);
+    bool holds = w && t && t->lease == lease && trial_is_active(t->state) &&
+                 scheduler_gang_has_worker(w, t) && strcmp(t->worker, worker) != 0;
+    return holds && !scheduler_gang_is_pending(s, t) ? t->worker : NULL;
 }
 
-struct trial_view sched_view(const struct sched *s)
+struct trial_view scheduler_view(const struct scheduler *s)
 {
-    return sched_state_view(&s->st);
+    return sweep_state_view(&s->st);
 }
 
-int sched_best(const struct sched *s)
+int scheduler_best(const struct scheduler *s)
 {
     int best = -1;
     double best_value = NAN;
     for (size_t i = 0; i < s->st.count; i++) {
         const struct trial *t = s->st.trials[i];
         double v = trial_value(t, s->spec->value_last);
-        if (!trial_counts(t->state) || isnan(v))
+        if (!trial_has_signal(t->state) || isnan(v))
             continue;
         if (best < 0 || (s->spec->metrics[0].maximize ? v > best_value : v < best_value)) {
             best = t->id;
@@ -64,17 +65,17 @@ int sched_best(const struct sched *s)
     return best;
 }
 
-int sched_choice(const struct sched *s)
+int scheduler_recommended(const struct scheduler *s)
 {
-    struct trial_view view = sched_state_view(&s->st);
+    struct trial_view view = sweep_state_view(&s->st);
     int chosen = sampler_best(s->sampler, &view);
-    return chosen >= 0 ? chosen : sched_best(s);
+    return chosen >= 0 ? chosen : scheduler_best(s);
 }
 
-struct sched_counts sched_counts(const struct sched *s)
+struct scheduler_counts scheduler_counts(const struct scheduler *s)
 {
     const int *n = s->st.counts;
-    return (struct sched_counts){
+    return (struct scheduler_counts){
         .waiting = n[TRIAL_WAITING],
         .running = n[TRIAL_LEASED] + n[TRIAL_RUNNING],
         .stopping = n[TRIAL_STOPPING] + n[TRIAL_PAUSING],
@@ -85,15 +86,15 @@ struct sched_counts sched_counts(const struct sched *s)
         .oom = n[TRIAL_OOM],
         .invalid = n[TRIAL_INVALID],
         .cancelled = n[TRIAL_CANCELLED],
-        .total_wanted = sched_in_wanted(s),
+        .total_wanted = scheduler_trials_wanted(s),
     };
 }
 
-json_t *sched_dump(const struct sched *s)
+json_t *scheduler_dump(const struct scheduler *s)
 {
     json_t *busy = json_object();
     for (size_t i = 0; i < s->worker_count; i++)
         if (s->workers[i]->busy > 0)
             json_object_set_new(busy, s->workers[i]->id, json_integer(s->workers[i]->busy));
-    return json_pack("{s:o, s:o}", "state", sched_state_dump(&s->st), "busy", busy);
+    return json_pack("{s:o, s:o}", "state", sweep_state_dump(&s->st), "busy", busy);
 }

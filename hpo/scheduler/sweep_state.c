@@ -7,7 +7,7 @@
 
 #include "common/json.h"
 
-void sched_state_free(struct sched_state *st)
+void sweep_state_free(struct sweep_state *st)
 {
     for (size_t i = 0; i < st->count; i++)
         trial_free(st->trials[i]);
@@ -15,16 +15,16 @@ void sched_state_free(struct sched_state *st)
     free(st->lease_trial);
     free(st->out);
     json_decref(st->asked);
-    *st = (struct sched_state){0};
+    *st = (struct sweep_state){0};
 }
 
-struct trial *sched_state_leased(const struct sched_state *st, int64_t lease)
+struct trial *sweep_state_leased(const struct sweep_state *st, int64_t lease)
 {
     return lease < 1 || (uint64_t)lease > st->lease_count ? NULL
                                                           : st->trials[st->lease_trial[lease - 1]];
 }
 
-struct trial *sched_state_waiting(const struct sched_state *st)
+struct trial *sweep_state_waiting(const struct sweep_state *st)
 {
     return st->waiting_from < st->count ? st->trials[st->waiting_from] : NULL;
 }
@@ -38,16 +38,16 @@ static void push_int(int **list, size_t *count, size_t *cap, int value)
     (*list)[(*count)++] = value;
 }
 
-static void set_state(struct sched_state *st, struct trial *t, enum trial_state to)
+static void set_state(struct sweep_state *st, struct trial *t, enum trial_state to)
 {
-    bool was_out = trial_out(t->state);
+    bool was_out = trial_is_active(t->state);
     st->counts[t->state]--;
     st->counts[to]++;
     t->state = to;
-    if (!was_out && trial_out(to)) {
+    if (!was_out && trial_is_active(to)) {
         t->out_at = st->out_count;
         push_int(&st->out, &st->out_count, &st->out_cap, t->id);
-    } else if (was_out && !trial_out(to)) {
+    } else if (was_out && !trial_is_active(to)) {
         int last = st->out[--st->out_count];
         st->out[t->out_at] = last;
         st->trials[last]->out_at = t->out_at;
@@ -61,7 +61,7 @@ static void set_state(struct sched_state *st, struct trial *t, enum trial_state 
 /* ---- records -----------------------------------------------------------------------------------
  */
 
-static int damaged(const struct sched_record *r, const char *what, struct err *e)
+static int damaged(const struct scheduler_record *r, const char *what, struct err *e)
 {
     return err_set(e, -EINVAL, "trial %d, lease %lld: %s", r->trial, (long long)r->lease, what);
 }
@@ -73,7 +73,7 @@ static void set_text(char **to, const json_t *data, const char *key)
     *to = text ? xstrdup(text) : NULL;
 }
 
-static int created(struct sched_state *st, const struct sched_record *r, struct err *e)
+static int created(struct sweep_state *st, const struct scheduler_record *r, struct err *e)
 {
     json_t *params = json_object_get(r->data, "params");
     if (r->trial < 0 || (size_t)r->trial != st->count || !json_is_object(params))
@@ -89,7 +89,7 @@ static int created(struct sched_state *st, const struct sched_record *r, struct 
 }
 
 /* What an ask changes of the sweep itself; what it means to trials are records of their own. */
-static int asked(struct sched_state *st, const struct sched_record *r, struct err *e)
+static int asked(struct sweep_state *st, const struct scheduler_record *r, struct err *e)
 {
     const char *id = json_string_value(json_object_get(r->data, "ask"));
     const char *verb = json_string_value(json_object_get(r->data, "verb"));
@@ -110,7 +110,7 @@ static int asked(struct sched_state *st, const struct sched_record *r, struct er
     return 0;
 }
 
-static int retried(struct sched_state *st, struct trial *t)
+static int retried(struct sweep_state *st, struct trial *t)
 {
     set_text(&t->why, NULL, NULL);
     set_text(&t->error, NULL, NULL);
@@ -128,7 +128,7 @@ static bool are_names(const json_t *list)
     return true;
 }
 
-static int leased(struct sched_state *st, struct trial *t, const struct sched_record *r,
+static int leased(struct sweep_state *st, struct trial *t, const struct scheduler_record *r,
                   struct err *e)
 {
     json_t *with = json_object_get(r->data, "with");
@@ -167,7 +167,7 @@ static bool on_target(const struct spec *spec, const struct trial *t)
     return targets > 0;
 }
 
-static int reported(struct sched_state *st, struct trial *t, const struct sched_record *r,
+static int reported(struct sweep_state *st, struct trial *t, const struct scheduler_record *r,
                     struct err *e)
 {
     double step = 0;
@@ -178,16 +178,16 @@ static int reported(struct sched_state *st, struct trial *t, const struct sched_
         return damaged(r, "a report without a step or values", e);
     trial_report(t, step, values, spec->metrics[0].name, spec->metrics[0].maximize);
     st->target_hit = st->target_hit || on_target(spec, t);
-    set_state(st, t, (enum trial_state)trial_step(t->state, TRIAL_EV_REPORT));
+    set_state(st, t, (enum trial_state)trial_next_state(t->state, TRIAL_EV_REPORT));
     return 0;
 }
 
-static int ended(struct sched_state *st, struct trial *t, const struct sched_record *r,
+static int ended(struct sweep_state *st, struct trial *t, const struct scheduler_record *r,
                  struct err *e)
 {
     const char *word = json_string_value(json_object_get(r->data, "state"));
     int to = word ? trial_state_parse(word) : -1;
-    if (to < 0 || !trial_ended((enum trial_state)to))
+    if (to < 0 || !trial_is_ended((enum trial_state)to))
         return damaged(r, "ended in a state that is no end", e);
     double seconds = json_number_value(json_object_get(r->data, "seconds"));
     set_text(&t->why, r->data, "why");
@@ -200,62 +200,62 @@ static int ended(struct sched_state *st, struct trial *t, const struct sched_rec
     return 0;
 }
 
-static int apply_to(struct sched_state *st, struct trial *t, const struct sched_record *r,
+static int apply_to(struct sweep_state *st, struct trial *t, const struct scheduler_record *r,
                     struct err *e)
 {
     switch (r->kind) {
-    case SCHED_REC_LEASED:
+    case SCHEDULER_REC_LEASED:
         return leased(st, t, r, e);
-    case SCHED_REC_REPORT:
+    case SCHEDULER_REC_REPORT:
         return reported(st, t, r, e);
-    case SCHED_REC_STOPPING:
+    case SCHEDULER_REC_STOPPING:
         set_text(&t->why, r->data, "why");
         set_state(st, t, TRIAL_STOPPING);
         return 0;
-    case SCHED_REC_PAUSING:
+    case SCHEDULER_REC_PAUSING:
         set_text(&t->why, r->data, "why");
         set_state(st, t, TRIAL_PAUSING);
         return 0;
-    case SCHED_REC_PAUSED:
+    case SCHEDULER_REC_PAUSED:
         t->seconds = json_number_value(json_object_get(r->data, "seconds"));
         set_state(st, t, TRIAL_PAUSED);
         return 0;
-    case SCHED_REC_REQUEUED:
+    case SCHEDULER_REC_REQUEUED:
         set_text(&t->why, r->data, "why");
         set_text(&t->error, r->data, "error");
         t->tries_spent += json_is_true(json_object_get(r->data, "spent"));
         set_state(st, t, TRIAL_WAITING);
         return 0;
-    case SCHED_REC_ENDED:
+    case SCHEDULER_REC_ENDED:
         return ended(st, t, r, e);
-    case SCHED_REC_RETRIED:
+    case SCHEDULER_REC_RETRIED:
         return retried(st, t);
-    case SCHED_REC_CREATED:
-    case SCHED_REC_ASKED:
-    case SCHED_REC_KINDS:
+    case SCHEDULER_REC_CREATED:
+    case SCHEDULER_REC_COMMAND:
+    case SCHEDULER_REC_KINDS:
         break;
     }
     return damaged(r, "an unknown kind of record", e);
 }
 
-int sched_state_apply(struct sched_state *st, const struct sched_record *r, struct err *e)
+int sweep_state_apply(struct sweep_state *st, const struct scheduler_record *r, struct err *e)
 {
-    static const enum trial_event events[SCHED_REC_KINDS] = {
-        [SCHED_REC_LEASED] = TRIAL_EV_LEASE,  [SCHED_REC_REPORT] = TRIAL_EV_REPORT,
-        [SCHED_REC_STOPPING] = TRIAL_EV_STOP, [SCHED_REC_REQUEUED] = TRIAL_EV_REQUEUE,
-        [SCHED_REC_ENDED] = TRIAL_EV_END,     [SCHED_REC_PAUSING] = TRIAL_EV_PAUSE,
-        [SCHED_REC_PAUSED] = TRIAL_EV_PAUSED, [SCHED_REC_RETRIED] = TRIAL_EV_RETRY,
+    static const enum trial_event events[SCHEDULER_REC_KINDS] = {
+        [SCHEDULER_REC_LEASED] = TRIAL_EV_LEASE,  [SCHEDULER_REC_REPORT] = TRIAL_EV_REPORT,
+        [SCHEDULER_REC_STOPPING] = TRIAL_EV_STOP, [SCHEDULER_REC_REQUEUED] = TRIAL_EV_REQUEUE,
+        [SCHEDULER_REC_ENDED] = TRIAL_EV_END,     [SCHEDULER_REC_PAUSING] = TRIAL_EV_PAUSE,
+        [SCHEDULER_REC_PAUSED] = TRIAL_EV_PAUSED, [SCHEDULER_REC_RETRIED] = TRIAL_EV_RETRY,
     };
-    if (r->kind == SCHED_REC_CREATED)
+    if (r->kind == SCHEDULER_REC_CREATED)
         return created(st, r, e);
-    if (r->kind == SCHED_REC_ASKED)
+    if (r->kind == SCHEDULER_REC_COMMAND)
         return asked(st, r, e);
-    if (r->kind >= SCHED_REC_KINDS || r->trial < 0 || (size_t)r->trial >= st->count)
+    if (r->kind >= SCHEDULER_REC_KINDS || r->trial < 0 || (size_t)r->trial >= st->count)
         return damaged(r, "a record of a trial that was never created", e);
     struct trial *t = st->trials[r->trial];
-    if (trial_step(t->state, events[r->kind]) < 0)
+    if (trial_next_state(t->state, events[r->kind]) < 0)
         return damaged(r, "a record that does not follow from the trial's state", e);
-    if (r->kind != SCHED_REC_LEASED && r->lease != t->lease)
+    if (r->kind != SCHEDULER_REC_LEASED && r->lease != t->lease)
         return damaged(r, "a record of another lease than the trial's last", e);
     return apply_to(st, t, r, e);
 }
@@ -296,7 +296,7 @@ static json_t *dump_ints(const int *v, size_t n)
     return list;
 }
 
-json_t *sched_state_dump(const struct sched_state *st)
+json_t *sweep_state_dump(const struct sweep_state *st)
 {
     json_t *trials = json_array();
     for (size_t i = 0; i < st->count; i++)

@@ -9,7 +9,7 @@
 #include "hpo/spec/spec.h"
 #include "hpo/trial/trial.h"
 
-struct sched_state { /* read by the scheduler's files; changed only here */
+struct sweep_state { /* read by the scheduler's files; changed only here */
     const struct spec *spec;
     struct trial **trials;
     size_t count, cap;
@@ -31,21 +31,21 @@ struct sched_state { /* read by the scheduler's files; changed only here */
     json_t *asked; /* the ids of all asks */
 };
 
-void sched_state_free(struct sched_state *st);
+void sweep_state_free(struct sweep_state *st);
 
 /* Borrows r. -EINVAL: it contradicts those before it; nothing has changed. */
-int sched_state_apply(struct sched_state *st, const struct sched_record *r, struct err *e);
+int sweep_state_apply(struct sweep_state *st, const struct scheduler_record *r, struct err *e);
 
 /* The trial that a lease was given for, or NULL: there was no such lease. */
-struct trial *sched_state_leased(const struct sched_state *st, int64_t lease);
+struct trial *sweep_state_leased(const struct sweep_state *st, int64_t lease);
 
 /* The first that waits, or NULL. */
-struct trial *sched_state_waiting(const struct sched_state *st);
+struct trial *sweep_state_waiting(const struct sweep_state *st);
 
 /* All of it. New reference. */
-json_t *sched_state_dump(const struct sched_state *st);
+json_t *sweep_state_dump(const struct sweep_state *st);
 
-static inline struct trial_view sched_state_view(const struct sched_state *st)
+static inline struct trial_view sweep_state_view(const struct sweep_state *st)
 {
     return (struct trial_view){(const struct trial *const *)st->trials, st->count};
 }

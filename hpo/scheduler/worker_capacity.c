@@ -15,13 +15,13 @@ static bool goes_before(const struct worker *a, const struct worker *b)
     return room(a) != room(b) ? room(a) > room(b) : a->number < b->number;
 }
 
-static void put(struct sched *s, size_t at, struct worker *w)
+static void put(struct scheduler *s, size_t at, struct worker *w)
 {
     s->roomy[at] = w;
     w->roomy_at = at;
 }
 
-void sched_in_room(struct sched *s, struct worker *w)
+void worker_capacity_update(struct scheduler *s, struct worker *w)
 {
     size_t at = w->roomy_at, n = s->worker_count;
     for (; at > 0 && goes_before(w, s->roomy[(at - 1) / 2]); at = (at - 1) / 2)
@@ -36,10 +36,10 @@ void sched_in_room(struct sched *s, struct worker *w)
     put(s, at, w);
 }
 
-static void set_chosen(struct sched *s, struct worker *w, bool chosen)
+static void set_chosen(struct scheduler *s, struct worker *w, bool chosen)
 {
     w->chosen = chosen;
-    sched_in_room(s, w);
+    worker_capacity_update(s, w);
 }
 
 static bool on_another_node(const struct worker *w, struct worker *const *others, int n)
@@ -51,7 +51,7 @@ static bool on_another_node(const struct worker *w, struct worker *const *others
 }
 
 /* Whom it has looked at sinks in the heap, and is put back at the end. */
-bool sched_in_roomiest(struct sched *s, struct worker **out, int n)
+bool worker_capacity_largest(struct scheduler *s, struct worker **out, int n)
 {
     size_t seen_count = 0;
     int found = 0;

@@ -9,14 +9,14 @@
 #include "common/json.h"
 #include "common/yaml.h"
 
-struct node node_root(const struct yaml_doc *doc)
+struct config_node config_node_root(const struct yaml_doc *doc)
 {
-    return (struct node){.doc = doc, .value = yaml_root(doc)};
+    return (struct config_node){.doc = doc, .value = yaml_root(doc)};
 }
 
-struct node node_of_json(const json_t *value)
+struct config_node config_node_of_json(const json_t *value)
 {
-    return (struct node){.value = value};
+    return (struct config_node){.value = value};
 }
 
 /* Appends "/key"; '~' and '/' in it are written as JSON pointers have them. */
@@ -34,17 +34,17 @@ static void path_add(char *path, size_t cap, const char *key)
     path[len] = '\0';
 }
 
-struct node node_member(const struct node *n, const char *key)
+struct config_node config_node_member(const struct config_node *n, const char *key)
 {
-    struct node m = *n;
+    struct config_node m = *n;
     m.value = json_object_get(n->value, key);
     path_add(m.path, sizeof m.path, key);
     return m;
 }
 
-struct node node_item(const struct node *n, size_t i)
+struct config_node config_node_item(const struct config_node *n, size_t i)
 {
-    struct node m = *n;
+    struct config_node m = *n;
     char number[24];
     snprintf(number, sizeof number, "%zu", i);
     m.value = json_array_get(n->value, i);
@@ -52,12 +52,12 @@ struct node node_item(const struct node *n, size_t i)
     return m;
 }
 
-bool node_has(const struct node *n, const char *key)
+bool config_node_has(const struct config_node *n, const char *key)
 {
     return json_object_get(n->value, key) != NULL;
 }
 
-int node_error(const struct node *n, struct err *e, const char *fmt, ...)
+int config_node_error(const struct config_node *n, struct err *e, const char *fmt, ...)
 {
     char text[sizeof e->text];
     va_list ap;
@@ -71,19 +71,21 @@ int node_error(const struct node *n, struct err *e, const char *fmt, ...)
 }
 
 /* The same failure with the place of the member before it. */
-static int at_member(const struct node *n, const char *key, const struct err *cause, struct err *e)
+static int at_member(const struct config_node *n, const char *key, const struct err *cause,
+                     struct err *e)
 {
-    struct node m = node_member(n, key);
-    return node_error(&m, e, "%s", cause->text);
+    struct config_node m = config_node_member(n, key);
+    return config_node_error(&m, e, "%s", cause->text);
 }
 
-int node_int(int *out, const struct node *n, const char *key, int min, int max, struct err *e)
+int config_node_int(int *out, const struct config_node *n, const char *key, int min, int max,
+                    struct err *e)
 {
     struct err cause = {0};
     int64_t v = *out;
-    if (json_may_int(&v, n->value, key, &cause) < 0)
+    if (json_optional_int(&v, n->value, key, &cause) < 0)
         return at_member(n, key, &cause, e);
-    if (node_has(n, key) && (v < min || v > max)) {
+    if (config_node_has(n, key) && (v < min || v > max)) {
         err_set(&cause, -EINVAL, "'%s' must be from %d to %d, not %lld", key, min, max,
                 (long long)v);
         return at_member(n, key, &cause, e);
@@ -92,27 +94,27 @@ int node_int(int *out, const struct node *n, const char *key, int min, int max, 
     return 0;
 }
 
-int node_real(double *out, const struct node *n, const char *key, struct err *e)
+int config_node_real(double *out, const struct config_node *n, const char *key, struct err *e)
 {
     struct err cause = {0};
-    if (json_may_real(out, n->value, key, &cause) < 0)
+    if (json_optional_real(out, n->value, key, &cause) < 0)
         return at_member(n, key, &cause, e);
     return 0;
 }
 
-int node_bool(bool *out, const struct node *n, const char *key, struct err *e)
+int config_node_bool(bool *out, const struct config_node *n, const char *key, struct err *e)
 {
     struct err cause = {0};
-    if (json_may_bool(out, n->value, key, &cause) < 0)
+    if (json_optional_bool(out, n->value, key, &cause) < 0)
         return at_member(n, key, &cause, e);
     return 0;
 }
 
-int node_text(char **out, const struct node *n, const char *key, struct err *e)
+int config_node_text(char **out, const struct config_node *n, const char *key, struct err *e)
 {
     struct err cause = {0};
     const char *text = NULL;
-    if (json_may_str(&text, n->value, key, &cause) < 0)
+    if (json_optional_str(&text, n->value, key, &cause) < 0)
         return at_member(n, key, &cause, e);
     if (text) {
         free(*out);
@@ -121,12 +123,12 @@ int node_text(char **out, const struct node *n, const char *key, struct err *e)
     return 0;
 }
 
-int node_only_keys(const struct node *n, const char *const *names, size_t count, const char *where,
-                   struct err *e)
+int config_node_only_keys(const struct config_node *n, const char *const *names, size_t count,
+                          const char *where, struct err *e)
 {
     struct err cause = {0};
     if (!json_is_object(n->value))
-        return node_error(n, e, "%s must be a mapping, not %s", where, json_what(n->value));
+        return config_node_error(n, e, "%s must be a mapping, not %s", where, json_what(n->value));
     const char *key = NULL;
     json_t *value = NULL;
     json_object_foreach ((json_t *)n->value, key, value) { /* only reads, but takes no const */

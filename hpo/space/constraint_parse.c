@@ -161,7 +161,7 @@ static int unknown_name(struct parse *p, const char *name, size_t at)
         if (strpbrk(known[i], "-") && strncmp(p->c->text + at, known[i], strlen(known[i])) == 0)
             return err_hint(p->e, "`%s`, in backquotes", known[i]), -1;
     }
-    const char *near = opt_nearest(name, known, p->count);
+    const char *near = opt_suggest(name, known, p->count);
     if (near)
         err_hint(p->e, "%s", near);
     return -1;
@@ -196,7 +196,7 @@ static int read_call(struct parse *p, const char *name, size_t at)
         f++;
     if (f == CONSTRAINT_FUNCTIONS) {
         wrong(p, at, "there is no function '%.100s'", name);
-        const char *near = opt_nearest(name, known, CONSTRAINT_FUNCTIONS);
+        const char *near = opt_suggest(name, known, CONSTRAINT_FUNCTIONS);
         return err_hint(p->e, "%s", near ? near : "min max abs log log2 log10 exp sqrt …"), -1;
     }
     int call = new_op(p, OP_CALL, CONSTRAINT_NUMBER, at), last = -1;

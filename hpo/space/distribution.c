@@ -11,7 +11,7 @@
 
 static const double exact_max = 9007199254740992.0; /* 2^53: doubles count up to it */
 
-void dist_free(struct dist *d)
+void distribution_free(struct distribution *d)
 {
     if (!d)
         return;
@@ -45,20 +45,20 @@ static double beta_quantile(double u, double a, double b)
 }
 
 /* The value at u before it is rounded. */
-static double real_quantile(const struct dist *d, double u)
+static double real_quantile(const struct distribution *d, double u)
 {
-    u = clamp(u, d->kind < DIST_NORMAL ? 0 : DBL_EPSILON / 4,
-              d->kind < DIST_NORMAL ? 1 : 1 - DBL_EPSILON / 2);
+    u = clamp(u, d->kind < DISTRIBUTION_NORMAL ? 0 : DBL_EPSILON / 4,
+              d->kind < DISTRIBUTION_NORMAL ? 1 : 1 - DBL_EPSILON / 2);
     switch (d->kind) {
-    case DIST_UNIFORM: /* not a + u (b - a), which overflows and need not end at b */
+    case DISTRIBUTION_UNIFORM: /* not a + u (b - a), which overflows and need not end at b */
         return clamp(d->a * (1 - u) + d->b * u, d->lo, d->hi);
-    case DIST_LOG_UNIFORM:
+    case DISTRIBUTION_LOG_UNIFORM:
         return clamp(exp(d->a * (1 - u) + d->b * u), d->lo, d->hi);
-    case DIST_NORMAL:
+    case DISTRIBUTION_NORMAL:
         return clamp(d->a + (d->b > 0 ? gsl_cdf_gaussian_Pinv(u, d->b) : 0), -DBL_MAX, DBL_MAX);
-    case DIST_LOG_NORMAL:
+    case DISTRIBUTION_LOG_NORMAL:
         return clamp(exp(d->a + (d->b > 0 ? gsl_cdf_gaussian_Pinv(u, d->b) : 0)), DBL_MIN, DBL_MAX);
-    case DIST_BETA:
+    case DISTRIBUTION_BETA:
         return beta_quantile(u, d->a, d->b);
     default:
         return NAN; /* not a real distribution */
@@ -66,7 +66,7 @@ static double real_quantile(const struct dist *d, double u)
 }
 
 /* k * q, an integer where q was written as one. */
-static json_t *multiple(const struct dist *d, double k)
+static json_t *multiple(const struct distribution *d, double k)
 {
     double x = k * d->q;
     if (d->whole && fabs(x) <= exact_max)
@@ -74,7 +74,7 @@ static json_t *multiple(const struct dist *d, double k)
     return json_real(clamp(x, -DBL_MAX, DBL_MAX));
 }
 
-static size_t category(const struct dist *d, double u)
+static size_t category(const struct distribution *d, double u)
 {
     size_t first = 0, last = json_array_size(d->values) - 1;
     while (first < last) { /* the first whose range ends beyond u */
@@ -89,16 +89,16 @@ static size_t category(const struct dist *d, double u)
 
 /* Which of the single values u's is: its index, or for q_ forms how many times q. NAN: there are
  * none, or they are finer than doubles. */
-static double place(const struct dist *d, double u)
+static double place(const struct distribution *d, double u)
 {
     switch (d->kind) {
-    case DIST_CONSTANT:
+    case DISTRIBUTION_CONSTANT:
         return 0;
-    case DIST_CATEGORICAL:
+    case DISTRIBUTION_CATEGORICAL:
         return (double)category(d, u);
-    case DIST_INT:
+    case DISTRIBUTION_INT:
         return clamp(ceil(u * (d->b - d->a + 1)) - 1, 0, d->b - d->a);
-    case DIST_INT_LOG:
+    case DISTRIBUTION_INT_LOG:
         return clamp(rint(exp(d->a * (1 - u) + d->b * u)), d->lo, d->hi) - d->lo;
     default:
         break;
@@ -107,12 +107,12 @@ static double place(const struct dist *d, double u)
     return fabs(k) <= exact_max ? k : NAN;
 }
 
-double dist_number(const struct dist *d, double u)
+double distribution_number(const struct distribution *d, double u)
 {
     double k = place(d, u);
     if (isnan(k))
         return real_quantile(d, u);
-    if (d->kind == DIST_INT || d->kind == DIST_INT_LOG)
+    if (d->kind == DISTRIBUTION_INT || d->kind == DISTRIBUTION_INT_LOG)
         return d->lo + k;
     const json_t *v = json_array_get(d->values, (size_t)k);
     return d->q > 0            ? clamp(k * d->q, -DBL_MAX, DBL_MAX)
@@ -120,12 +120,12 @@ double dist_number(const struct dist *d, double u)
                                : NAN;
 }
 
-json_t *dist_quantile(const struct dist *d, double u)
+json_t *distribution_quantile(const struct distribution *d, double u)
 {
-    if (d->kind == DIST_CONSTANT || d->kind == DIST_CATEGORICAL)
+    if (d->kind == DISTRIBUTION_CONSTANT || d->kind == DISTRIBUTION_CATEGORICAL)
         return json_incref(json_array_get(d->values, (size_t)place(d, u)));
     double k = place(d, u);
-    if (d->kind <= DIST_INT_LOG)
+    if (d->kind <= DISTRIBUTION_INT_LOG)
         return json_integer((json_int_t)(d->lo + k));
     return isnan(k) ? json_real(real_quantile(d, u)) : multiple(d, k);
 }
@@ -134,19 +134,19 @@ json_t *dist_quantile(const struct dist *d, double u)
  */
 
 /* The CDF; beyond [0, 1] where x is beyond what the distribution gives. */
-static double real_unit(const struct dist *d, double x)
+static double real_unit(const struct distribution *d, double x)
 {
     switch (d->kind) {
-    case DIST_UNIFORM:
+    case DISTRIBUTION_UNIFORM:
         return isinf(d->b - d->a) ? (x / 2 - d->a / 2) / (d->b / 2 - d->a / 2)
                                   : (x - d->a) / (d->b - d->a);
-    case DIST_LOG_UNIFORM:
+    case DISTRIBUTION_LOG_UNIFORM:
         return x > 0 ? (log(x) - d->a) / (d->b - d->a) : -INFINITY;
-    case DIST_NORMAL:
+    case DISTRIBUTION_NORMAL:
         return d->b > 0 ? gsl_cdf_gaussian_P(x - d->a, d->b) : 0.5;
-    case DIST_LOG_NORMAL:
+    case DISTRIBUTION_LOG_NORMAL:
         return x <= 0 ? -INFINITY : d->b > 0 ? gsl_cdf_gaussian_P(log(x) - d->a, d->b) : 0.5;
-    case DIST_BETA:
+    case DISTRIBUTION_BETA:
         return x < 0 ? -INFINITY : x > 1 ? INFINITY : gsl_cdf_beta_P(x, d->a, d->b);
     default:
         return NAN; /* not a real distribution */
@@ -154,18 +154,18 @@ static double real_unit(const struct dist *d, double x)
 }
 
 /* The middle of the u that have the value of this place. */
-static double middle(const struct dist *d, double k)
+static double middle(const struct distribution *d, double k)
 {
     size_t i = (size_t)fabs(k);
     double x = clamp(k * d->q, -DBL_MAX, DBL_MAX);
     switch (d->kind) {
-    case DIST_CONSTANT:
+    case DISTRIBUTION_CONSTANT:
         return 0.5;
-    case DIST_CATEGORICAL:
+    case DISTRIBUTION_CATEGORICAL:
         return ((i ? d->cumulative[i - 1] : 0) + d->cumulative[i]) / 2;
-    case DIST_INT:
+    case DISTRIBUTION_INT:
         return (k + 0.5) / (d->b - d->a + 1);
-    case DIST_INT_LOG:
+    case DISTRIBUTION_INT_LOG:
         return ((log(d->lo + k - 0.5) + log(d->lo + k + 0.5)) / 2 - d->a) / (d->b - d->a);
     default:
         return clamp(real_unit(d, x - d->q / 2), 0, 1) / 2 +
@@ -175,24 +175,24 @@ static double middle(const struct dist *d, double k)
 
 /* Whether doubles are so much finer than the distribution that a value's place is its u to 1e-13:
  * no need to go there and back. */
-static bool smooth(const struct dist *d)
+static bool smooth(const struct distribution *d)
 {
     double big = fmax(fabs(d->a), fabs(d->b));
     switch (d->kind) {
-    case DIST_UNIFORM:
+    case DISTRIBUTION_UNIFORM:
         return big < 500 * (d->b - d->a) && d->b - d->a > 1e-290;
-    case DIST_LOG_UNIFORM:
+    case DISTRIBUTION_LOG_UNIFORM:
         return 1 + big < 500 * (d->b - d->a) && d->a > -700;
-    case DIST_NORMAL:
+    case DISTRIBUTION_NORMAL:
         return fabs(d->a) < 500 * d->b && d->b > 1e-290 && d->b < 1e290;
-    case DIST_LOG_NORMAL:
+    case DISTRIBUTION_LOG_NORMAL:
         return 1 + fabs(d->a) < 500 * d->b && fabs(d->a) + 9 * d->b < 700;
     default:
         return d->a >= 1 && d->b >= 1 && big <= 100;
     }
 }
 
-double dist_settle(const struct dist *d, double u)
+double distribution_settle(const struct distribution *d, double u)
 {
     double k = place(d, u);
     if (!isnan(k))
@@ -200,25 +200,25 @@ double dist_settle(const struct dist *d, double u)
     return clamp(smooth(d) ? u : real_unit(d, real_quantile(d, u)), 0, 1);
 }
 
-double dist_step(const struct dist *d, double u, int by)
+double distribution_step(const struct distribution *d, double u, int by)
 {
     double k = place(d, u) + by;
-    if (d->kind <= DIST_INT_LOG)
-        return middle(d, clamp(k, 0, dist_count(d) - 1));
+    if (d->kind <= DISTRIBUTION_INT_LOG)
+        return middle(d, clamp(k, 0, distribution_count(d) - 1));
     return isnan(k) ? NAN : middle(d, clamp(k, rint(d->lo / d->q), rint(d->hi / d->q)));
 }
 
-double dist_unit(const struct dist *d, const json_t *value)
+double distribution_unit(const struct distribution *d, const json_t *value)
 {
-    if (d->kind == DIST_CONSTANT || d->kind == DIST_CATEGORICAL) {
-        AUTO(free) char *key = dist_key(value);
+    if (d->kind == DISTRIBUTION_CONSTANT || d->kind == DISTRIBUTION_CATEGORICAL) {
+        AUTO(free) char *key = distribution_key(value);
         const json_t *i = json_object_get(d->index, key);
         return i ? middle(d, json_number_value(i)) : NAN;
     }
     if (!json_is_number(value))
         return NAN;
     double x = json_number_value(value);
-    if (d->kind <= DIST_INT_LOG)
+    if (d->kind <= DISTRIBUTION_INT_LOG)
         return x == rint(x) && x >= d->lo && x <= d->hi ? middle(d, x - d->lo) : NAN;
     gsl_set_error_handler_off();
     /* Out of the bounds by more than q moves a value? The slack: bounds lose a last digit in logs.
@@ -234,17 +234,17 @@ double dist_unit(const struct dist *d, const json_t *value)
  */
 
 /* Smallest value before rounding, as a multiple of q; the largest in *hi. */
-static double first_multiple(const struct dist *d, double *hi)
+static double first_multiple(const struct distribution *d, double *hi)
 {
     *hi = rint(d->hi / d->q);
     return rint(d->lo / d->q);
 }
 
-double dist_count(const struct dist *d)
+double distribution_count(const struct distribution *d)
 {
-    if (d->kind == DIST_CONSTANT || d->kind == DIST_CATEGORICAL)
+    if (d->kind == DISTRIBUTION_CONSTANT || d->kind == DISTRIBUTION_CATEGORICAL)
         return (double)json_array_size(d->values);
-    if (d->kind <= DIST_INT_LOG)
+    if (d->kind <= DISTRIBUTION_INT_LOG)
         return d->hi - d->lo + 1;
     if (!(d->q > 0) || isinf(d->hi))
         return INFINITY;
@@ -252,64 +252,65 @@ double dist_count(const struct dist *d)
     return hi - lo + 1 <= exact_max ? hi - lo + 1 : INFINITY;
 }
 
-json_t *dist_value(const struct dist *d, double i)
+json_t *distribution_value(const struct distribution *d, double i)
 {
-    if (d->kind == DIST_CONSTANT || d->kind == DIST_CATEGORICAL)
+    if (d->kind == DISTRIBUTION_CONSTANT || d->kind == DISTRIBUTION_CATEGORICAL)
         return json_incref(json_array_get(d->values, (size_t)i));
-    if (d->kind <= DIST_INT_LOG)
+    if (d->kind <= DISTRIBUTION_INT_LOG)
         return json_integer((json_int_t)(d->lo + i));
     double hi = 0;
     return multiple(d, first_multiple(d, &hi) + i);
 }
 
-double dist_index(const struct dist *d, double u)
+double distribution_index(const struct distribution *d, double u)
 {
     double hi = 0;
-    if (isinf(dist_count(d)))
+    if (isinf(distribution_count(d)))
         return NAN;
-    return place(d, u) - (d->kind <= DIST_INT_LOG ? 0 : first_multiple(d, &hi));
+    return place(d, u) - (d->kind <= DISTRIBUTION_INT_LOG ? 0 : first_multiple(d, &hi));
 }
 
-double dist_grid_count(const struct dist *d)
+double distribution_grid_count(const struct distribution *d)
 {
-    if (d->kind == DIST_UNIFORM && d->q > 0) /* the slack: a quotient a hair above a whole number */
+    if (d->kind == DISTRIBUTION_UNIFORM &&
+        d->q > 0) /* the slack: a quotient a hair above a whole number */
         return fmax(1, ceil((d->b - d->a) / d->q - 1e-9));
-    return d->kind <= DIST_INT_LOG && !d->weighted ? dist_count(d) : -1;
+    return d->kind <= DISTRIBUTION_INT_LOG && !d->weighted ? distribution_count(d) : -1;
 }
 
-json_t *dist_grid_value(const struct dist *d, double i)
+json_t *distribution_grid_value(const struct distribution *d, double i)
 {
-    if (d->kind != DIST_UNIFORM)
-        return dist_value(d, i);
+    if (d->kind != DISTRIBUTION_UNIFORM)
+        return distribution_value(d, i);
     double x = d->a + i * d->q;
     return d->whole && x == rint(x) && fabs(x) <= exact_max ? json_integer((json_int_t)x)
                                                             : json_real(x);
 }
 
-bool dist_has(const struct dist *d, const json_t *value, bool grid)
+bool distribution_has(const struct distribution *d, const json_t *value, bool grid)
 {
     double x = json_number_value(value), hi = 0;
-    if (isnan(dist_unit(d, value)) || (d->kind > DIST_INT_LOG && !(d->q > 0)))
+    if (isnan(distribution_unit(d, value)) || (d->kind > DISTRIBUTION_INT_LOG && !(d->q > 0)))
         return false;
-    if (d->kind <= DIST_INT_LOG)
+    if (d->kind <= DISTRIBUTION_INT_LOG)
         return true;
-    double count = grid ? dist_grid_count(d) : dist_count(d);
+    double count = grid ? distribution_grid_count(d) : distribution_count(d);
     double i = grid ? rint((x - d->a) / d->q) : rint(x / d->q) - first_multiple(d, &hi);
     if (!(count < INFINITY) || i < 0 || i >= count)
         return false;
-    AUTO(json) json_t *point = grid ? dist_grid_value(d, i) : dist_value(d, i);
+    AUTO(json) json_t *point = grid ? distribution_grid_value(d, i) : distribution_value(d, i);
     return json_number_value(point) == x;
 }
 
-json_t *dist_exact(const struct dist *d, json_t *value, bool grid)
+json_t *distribution_exact(const struct distribution *d, json_t *value, bool grid)
 {
     double x = json_number_value(value);
-    if (d->kind <= DIST_INT_LOG || !(d->q > 0) || !json_is_number(value))
+    if (d->kind <= DISTRIBUTION_INT_LOG || !(d->q > 0) || !json_is_number(value))
         return json_incref(value);
     double from = grid ? d->a : 0, k = rint((x - from) / d->q);
-    if (!(fabs(k) <= exact_max) || (grid && !(k >= 0 && k < dist_grid_count(d))))
+    if (!(fabs(k) <= exact_max) || (grid && !(k >= 0 && k < distribution_grid_count(d))))
         return json_incref(value);
-    json_t *exact = grid ? dist_grid_value(d, k) : multiple(d, k);
+    json_t *exact = grid ? distribution_grid_value(d, k) : multiple(d, k);
     double off = fabs(json_number_value(exact) - x);
     if (off > 0 && off <= 4 * DBL_EPSILON * (fabs(from) + fabs(x)))
         return exact;
@@ -338,7 +339,7 @@ static json_t *plain(const json_t *v)
     return copy;
 }
 
-char *dist_key(const json_t *value)
+char *distribution_key(const json_t *value)
 {
     AUTO(json) json_t *p = plain(value);
     char *text =

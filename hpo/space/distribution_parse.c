@@ -1,4 +1,5 @@
-/* dist_read - an entry of `parameters` as W&B's schema has it: one row for each distribution. */
+/* distribution_read - an entry of `parameters` as W&B's schema has it: one row for each
+ * distribution. */
 #include <errno.h>
 #include <gsl/gsl_errno.h>
 #include <math.h>
@@ -31,40 +32,41 @@ static const char *const shape_keys[][2] = {
 
 static const struct row {
     const char *name;
-    enum dist_kind kind;
+    enum distribution_kind kind;
     enum shape shape;
     bool rounded; /* takes q */
 } rows[] = {
-    {"constant", DIST_CONSTANT, SHAPE_VALUE, false},
-    {"categorical", DIST_CATEGORICAL, SHAPE_VALUES, false},
-    {"categorical_w_probabilities", DIST_CATEGORICAL, SHAPE_VALUES, false},
-    {"int_uniform", DIST_INT, SHAPE_RANGE, false},
-    {"int_log_uniform", DIST_INT_LOG, SHAPE_LOGS, false},
-    {"uniform", DIST_UNIFORM, SHAPE_RANGE, false},
-    {"q_uniform", DIST_UNIFORM, SHAPE_RANGE, true},
-    {"log_uniform", DIST_LOG_UNIFORM, SHAPE_EXPONENTS, false},
-    {"q_log_uniform", DIST_LOG_UNIFORM, SHAPE_EXPONENTS, true},
-    {"inv_log_uniform", DIST_LOG_UNIFORM, SHAPE_INVERSE, false},
-    {"log_uniform_values", DIST_LOG_UNIFORM, SHAPE_LOGS, false},
-    {"q_log_uniform_values", DIST_LOG_UNIFORM, SHAPE_LOGS, true},
-    {"inv_log_uniform_values", DIST_LOG_UNIFORM, SHAPE_LOGS, false},
-    {"normal", DIST_NORMAL, SHAPE_NORMAL, false},
-    {"q_normal", DIST_NORMAL, SHAPE_NORMAL, true},
-    {"log_normal", DIST_LOG_NORMAL, SHAPE_NORMAL, false},
-    {"q_log_normal", DIST_LOG_NORMAL, SHAPE_NORMAL, true},
-    {"beta", DIST_BETA, SHAPE_BETA, false},
-    {"q_beta", DIST_BETA, SHAPE_BETA, true},
+    {"constant", DISTRIBUTION_CONSTANT, SHAPE_VALUE, false},
+    {"categorical", DISTRIBUTION_CATEGORICAL, SHAPE_VALUES, false},
+    {"categorical_w_probabilities", DISTRIBUTION_CATEGORICAL, SHAPE_VALUES, false},
+    {"int_uniform", DISTRIBUTION_INT, SHAPE_RANGE, false},
+    {"int_log_uniform", DISTRIBUTION_INT_LOG, SHAPE_LOGS, false},
+    {"uniform", DISTRIBUTION_UNIFORM, SHAPE_RANGE, false},
+    {"q_uniform", DISTRIBUTION_UNIFORM, SHAPE_RANGE, true},
+    {"log_uniform", DISTRIBUTION_LOG_UNIFORM, SHAPE_EXPONENTS, false},
+    {"q_log_uniform", DISTRIBUTION_LOG_UNIFORM, SHAPE_EXPONENTS, true},
+    {"inv_log_uniform", DISTRIBUTION_LOG_UNIFORM, SHAPE_INVERSE, false},
+    {"log_uniform_values", DISTRIBUTION_LOG_UNIFORM, SHAPE_LOGS, false},
+    {"q_log_uniform_values", DISTRIBUTION_LOG_UNIFORM, SHAPE_LOGS, true},
+    {"inv_log_uniform_values", DISTRIBUTION_LOG_UNIFORM, SHAPE_LOGS, false},
+    {"normal", DISTRIBUTION_NORMAL, SHAPE_NORMAL, false},
+    {"q_normal", DISTRIBUTION_NORMAL, SHAPE_NORMAL, true},
+    {"log_normal", DISTRIBUTION_LOG_NORMAL, SHAPE_NORMAL, false},
+    {"q_log_normal", DISTRIBUTION_LOG_NORMAL, SHAPE_NORMAL, true},
+    {"beta", DISTRIBUTION_BETA, SHAPE_BETA, false},
+    {"q_beta", DISTRIBUTION_BETA, SHAPE_BETA, true},
 };
 
 /* ---- which distribution ------------------------------------------------------------------------
  */
 
-static int by_name(const struct row **out, const struct node *n, struct err *e)
+static int by_name(const struct row **out, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "distribution");
+    struct config_node at = config_node_member(n, "distribution");
     const char *name = json_string_value(at.value);
     if (!name)
-        return node_error(&at, e, "'distribution' must be a string, not %s", json_what(at.value));
+        return config_node_error(&at, e, "'distribution' must be a string, not %s",
+                                 json_what(at.value));
     const char *names[COUNT_OF(rows)];
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         names[i] = rows[i].name;
@@ -73,8 +75,8 @@ static int by_name(const struct row **out, const struct node *n, struct err *e)
             return 0;
         }
     }
-    node_error(&at, e, "unknown distribution '%s'", name);
-    const char *near = opt_nearest(name, names, COUNT_OF(rows));
+    config_node_error(&at, e, "unknown distribution '%s'", name);
+    const char *near = opt_suggest(name, names, COUNT_OF(rows));
     return near ? err_hint(e, "%s", near) : -EINVAL;
 }
 
@@ -87,23 +89,23 @@ static const struct row *row_named(const char *name)
 }
 
 /* W&B's rules for an entry without `distribution`. */
-static int inferred(const struct row **out, const struct node *n, struct err *e)
+static int inferred(const struct row **out, const struct config_node *n, struct err *e)
 {
     const json_t *min = json_object_get(n->value, "min"), *max = json_object_get(n->value, "max");
-    if (node_has(n, "values")) {
+    if (config_node_has(n, "values")) {
         *out = row_named("categorical");
-    } else if (node_has(n, "value")) {
+    } else if (config_node_has(n, "value")) {
         *out = row_named("constant");
-    } else if (min && max && !node_has(n, "q")) {
+    } else if (min && max && !config_node_has(n, "q")) {
         *out = row_named(json_is_integer(min) && json_is_integer(max) ? "int_uniform" : "uniform");
     } else {
-        node_error(n, e, "which distribution is meant? 'distribution' is missing");
+        config_node_error(n, e, "which distribution is meant? 'distribution' is missing");
         return err_hint(e, "distribution: %s",
-                        node_has(n, "q")       ? "q_uniform"
-                        : node_has(n, "mu")    ? "normal"
-                        : node_has(n, "sigma") ? "normal"
-                        : node_has(n, "a")     ? "beta"
-                                               : "uniform, with min and max");
+                        config_node_has(n, "q")       ? "q_uniform"
+                        : config_node_has(n, "mu")    ? "normal"
+                        : config_node_has(n, "sigma") ? "normal"
+                        : config_node_has(n, "a")     ? "beta"
+                                                      : "uniform, with min and max");
     }
     return 0;
 }
@@ -111,33 +113,34 @@ static int inferred(const struct row **out, const struct node *n, struct err *e)
 /* ---- what it is made of ------------------------------------------------------------------------
  */
 
-static int want_real(double *out, const struct node *n, const char *key, struct err *e)
+static int want_real(double *out, const struct config_node *n, const char *key, struct err *e)
 {
-    if (!node_has(n, key))
-        return node_error(n, e, "'%s' is missing", key);
-    return node_real(out, n, key, e);
+    if (!config_node_has(n, key))
+        return config_node_error(n, e, "'%s' is missing", key);
+    return config_node_real(out, n, key, e);
 }
 
-static int read_bounds(struct dist *d, const struct node *n, enum shape shape, struct err *e)
+static int read_bounds(struct distribution *d, const struct config_node *n, enum shape shape,
+                       struct err *e)
 {
     double min = 0, max = 0;
-    struct node at = node_member(n, "min");
+    struct config_node at = config_node_member(n, "min");
     if (want_real(&min, n, "min", e) < 0 || want_real(&max, n, "max", e) < 0)
         return -EINVAL;
     if (!(min < max)) {
-        node_error(&at, e, "'min' must be less than 'max'");
+        config_node_error(&at, e, "'min' must be less than 'max'");
         return min == max ? err_hint(e, "value: %.15g", min) : -EINVAL;
     }
     if (shape == SHAPE_LOGS && !(min > 0))
-        return node_error(&at, e, "'min' of %s must be above 0", d->name);
-    double half = d->kind == DIST_INT_LOG ? 0.5 : 0;
-    if (d->kind <= DIST_INT_LOG) {
+        return config_node_error(&at, e, "'min' of %s must be above 0", d->name);
+    double half = d->kind == DISTRIBUTION_INT_LOG ? 0.5 : 0;
+    if (d->kind <= DISTRIBUTION_INT_LOG) {
         const char *key = !json_is_integer(at.value) ? "min" : "max";
-        at = node_member(n, key);
+        at = config_node_member(n, key);
         if (!json_is_integer(at.value))
-            return node_error(&at, e, "'%s' of %s must be an integer", key, d->name);
+            return config_node_error(&at, e, "'%s' of %s must be an integer", key, d->name);
         if (fabs(min) >= exact_max || fabs(max) >= exact_max)
-            return node_error(&at, e, "integers from 2^53 on are not supported");
+            return config_node_error(&at, e, "integers from 2^53 on are not supported");
     }
     d->a = shape == SHAPE_LOGS ? log(min - half) : shape == SHAPE_INVERSE ? -max : min;
     d->b = shape == SHAPE_LOGS ? log(max + half) : shape == SHAPE_INVERSE ? -min : max;
@@ -148,67 +151,68 @@ static int read_bounds(struct dist *d, const struct node *n, enum shape shape, s
 }
 
 /* People write the exponent forms with values: min: 0.0001, max: 0.1 then gives 1.0001 … 1.105. */
-static int check_exponents(const struct dist *d, const struct node *n, char ***notices,
-                           struct err *e)
+static int check_exponents(const struct distribution *d, const struct config_node *n,
+                           char ***notices, struct err *e)
 {
-    struct node at = node_member(n, "min");
+    struct config_node at = config_node_member(n, "min");
     if (!(exp(d->b) < INFINITY) || !(exp(d->a) > 0)) {
-        node_error(&at, e, "min and max of %s are exponents of e: these are out of range", d->name);
+        config_node_error(&at, e, "min and max of %s are exponents of e: these are out of range",
+                          d->name);
         return err_hint(e, "distribution: log_uniform_values");
     }
     if (d->a > 0 && d->b < 1) {
         struct err note = {0};
-        node_error(&at, &note,
-                   "min and max of %s are exponents of e: values will be %.6g to %.6g; "
-                   "log_uniform_values takes the values themselves",
-                   d->name, d->lo, d->hi);
+        config_node_error(&at, &note,
+                          "min and max of %s are exponents of e: values will be %.6g to %.6g; "
+                          "log_uniform_values takes the values themselves",
+                          d->name, d->lo, d->hi);
         strv_push(notices, xstrdup(note.text));
     }
     return 0;
 }
 
-static int read_moments(struct dist *d, const struct node *n, struct err *e)
+static int read_moments(struct distribution *d, const struct config_node *n, struct err *e)
 {
     d->a = 0;
     d->b = 1;
     d->lo = -INFINITY;
     d->hi = INFINITY;
-    struct node at = node_member(n, "sigma");
-    if (node_real(&d->a, n, "mu", e) < 0 || node_real(&d->b, n, "sigma", e) < 0)
+    struct config_node at = config_node_member(n, "sigma");
+    if (config_node_real(&d->a, n, "mu", e) < 0 || config_node_real(&d->b, n, "sigma", e) < 0)
         return -EINVAL;
-    return d->b >= 0 ? 0 : node_error(&at, e, "'sigma' must not be negative");
+    return d->b >= 0 ? 0 : config_node_error(&at, e, "'sigma' must not be negative");
 }
 
-static int read_beta(struct dist *d, const struct node *n, struct err *e)
+static int read_beta(struct distribution *d, const struct config_node *n, struct err *e)
 {
     d->a = d->b = d->hi = 1;
-    if (node_real(&d->a, n, "a", e) < 0 || node_real(&d->b, n, "b", e) < 0)
+    if (config_node_real(&d->a, n, "a", e) < 0 || config_node_real(&d->b, n, "b", e) < 0)
         return -EINVAL;
     bool a_bad = !(d->a > 0 && d->a <= beta_max), b_bad = !(d->b > 0 && d->b <= beta_max);
-    struct node at = node_member(n, a_bad ? "a" : "b");
+    struct config_node at = config_node_member(n, a_bad ? "a" : "b");
     if (a_bad || b_bad)
-        return node_error(&at, e, "'a' and 'b' must be above 0, up to %g", beta_max);
+        return config_node_error(&at, e, "'a' and 'b' must be above 0, up to %g", beta_max);
     return 0;
 }
 
-static int read_q(struct dist *d, const struct node *n, struct err *e)
+static int read_q(struct distribution *d, const struct config_node *n, struct err *e)
 {
     d->q = 1;
-    if (node_real(&d->q, n, "q", e) < 0)
+    if (config_node_real(&d->q, n, "q", e) < 0)
         return -EINVAL;
-    struct node at = node_member(n, "q");
+    struct config_node at = config_node_member(n, "q");
     d->whole = json_is_integer(at.value);
     if (!(d->q > 0))
-        return node_error(&at, e, "'q' must be above 0");
+        return config_node_error(&at, e, "'q' must be above 0");
     if (d->whole && d->q >= exact_max)
-        return node_error(&at, e, "integers from 2^53 on are not supported");
+        return config_node_error(&at, e, "integers from 2^53 on are not supported");
     return 0;
 }
 
 /* Adds a value of probability p; one that is there already gets more of it. */
-static void add_value(struct dist *d, const json_t *value, double p)
+static void add_value(struct distribution *d, const json_t *value, double p)
 {
-    AUTO(free) char *key = dist_key(value);
+    AUTO(free) char *key = distribution_key(value);
     const json_t *at = json_object_get(d->index, key);
     size_t i = at ? (size_t)json_integer_value(at) : json_array_size(d->values);
     if (!at) {
@@ -219,14 +223,14 @@ static void add_value(struct dist *d, const json_t *value, double p)
 }
 
 /* The list `key`; weights NULL: equal ones. */
-static int take_values(struct dist *d, const struct node *n, const char *key, const double *weights,
-                       struct err *e)
+static int take_values(struct distribution *d, const struct config_node *n, const char *key,
+                       const double *weights, struct err *e)
 {
-    struct node list = node_member(n, key);
+    struct config_node list = config_node_member(n, key);
     size_t count = json_array_size(list.value);
     if (count == 0)
-        return node_error(list.value ? &list : n, e, "'%s' must be a list of at least one value",
-                          key);
+        return config_node_error(list.value ? &list : n, e,
+                                 "'%s' must be a list of at least one value", key);
     d->cumulative = xcalloc(count, sizeof *d->cumulative);
     for (size_t i = 0; i < count; i++) {
         double p = weights ? weights[i] : 1.0 / (double)count;
@@ -238,56 +242,57 @@ static int take_values(struct dist *d, const struct node *n, const char *key, co
     return 0;
 }
 
-static int read_weights(double *weights, size_t count, const struct node *n, struct err *e)
+static int read_weights(double *weights, size_t count, const struct config_node *n, struct err *e)
 {
-    struct node list = node_member(n, "probabilities");
+    struct config_node list = config_node_member(n, "probabilities");
     if (json_array_size(list.value) != count)
-        return node_error(&list, e,
-                          "'probabilities' must be a list of %zu, one for each of 'values'", count);
+        return config_node_error(
+            &list, e, "'probabilities' must be a list of %zu, one for each of 'values'", count);
     double sum = 0;
     for (size_t i = 0; i < count; i++) {
-        struct node at = node_item(&list, i);
+        struct config_node at = config_node_item(&list, i);
         weights[i] = json_number_value(at.value);
         if (!json_is_number(at.value) || weights[i] < 0)
-            return node_error(&at, e, "a probability must be a number that is not negative");
+            return config_node_error(&at, e, "a probability must be a number that is not negative");
         sum += weights[i];
     }
     if (fabs(sum - 1) > 1e-5)
-        return node_error(&list, e, "the probabilities sum to %.9g, not to 1", sum);
+        return config_node_error(&list, e, "the probabilities sum to %.9g, not to 1", sum);
     return 0;
 }
 
-static int read_values(struct dist *d, const struct node *n, struct err *e)
+static int read_values(struct distribution *d, const struct config_node *n, struct err *e)
 {
     size_t count = json_array_size(json_object_get(n->value, "values"));
     AUTO(free) double *weights = xcalloc(count, sizeof *weights);
-    d->weighted = node_has(n, "probabilities");
+    d->weighted = config_node_has(n, "probabilities");
     if (d->weighted && count > 0 && read_weights(weights, count, n, e) < 0)
         return -EINVAL;
     return take_values(d, n, "values", d->weighted ? weights : NULL, e);
 }
 
-static void make_constant(struct dist *d, json_t *value) /* takes over the value */
+static void make_constant(struct distribution *d, json_t *value) /* takes over the value */
 {
-    d->kind = DIST_CONSTANT;
+    d->kind = DISTRIBUTION_CONSTANT;
     d->name = "constant";
     d->cumulative = xcalloc(1, sizeof *d->cumulative);
     add_value(d, value, 1);
     json_decref(value);
 }
 
-static int read_parts(struct dist *d, const struct row *r, const struct node *n, char ***notices,
-                      struct err *e)
+static int read_parts(struct distribution *d, const struct row *r, const struct config_node *n,
+                      char ***notices, struct err *e)
 {
     switch (r->shape) {
     case SHAPE_VALUE:
-        if (!node_has(n, "value"))
-            return node_error(n, e, "'value' is missing");
+        if (!config_node_has(n, "value"))
+            return config_node_error(n, e, "'value' is missing");
         make_constant(d, json_incref(json_object_get(n->value, "value")));
         return 0;
     case SHAPE_VALUES:
-        if (strcmp(r->name, "categorical_w_probabilities") == 0 && !node_has(n, "probabilities"))
-            return node_error(n, e, "'probabilities' is missing");
+        if (strcmp(r->name, "categorical_w_probabilities") == 0 &&
+            !config_node_has(n, "probabilities"))
+            return config_node_error(n, e, "'probabilities' is missing");
         return read_values(d, n, e);
     case SHAPE_EXPONENTS:
     case SHAPE_INVERSE:
@@ -305,7 +310,7 @@ static int read_parts(struct dist *d, const struct row *r, const struct node *n,
     return -EINVAL;
 }
 
-static int check_keys(const struct row *r, const struct node *n, struct err *e)
+static int check_keys(const struct row *r, const struct config_node *n, struct err *e)
 {
     const char *known[4] = {"distribution", shape_keys[r->shape][0]};
     size_t count = 2;
@@ -313,12 +318,12 @@ static int check_keys(const struct row *r, const struct node *n, struct err *e)
         known[count++] = shape_keys[r->shape][1];
     if (r->rounded)
         known[count++] = "q";
-    return node_only_keys(n, known, count, r->name, e);
+    return config_node_only_keys(n, known, count, r->name, e);
 }
 
-static struct dist *dist_new(const struct row *r)
+static struct distribution *dist_new(const struct row *r)
 {
-    struct dist *d = xzalloc(sizeof *d);
+    struct distribution *d = xzalloc(sizeof *d);
     d->kind = r->kind;
     d->name = r->name;
     d->values = json_array();
@@ -326,23 +331,24 @@ static struct dist *dist_new(const struct row *r)
     return d;
 }
 
-static int not_an_entry(const struct node *n, struct err *e)
+static int not_an_entry(const struct config_node *n, struct err *e)
 {
-    node_error(n, e, "a parameter must be a mapping, not %s", json_what(n->value));
+    config_node_error(n, e, "a parameter must be a mapping, not %s", json_what(n->value));
     AUTO(free) char *text = json_line(n->value);
     return err_hint(e, "{%s: %s}", json_is_array(n->value) ? "values" : "value", text);
 }
 
-int dist_read(struct dist **out, const struct node *n, char ***notices, struct err *e)
+int distribution_read(struct distribution **out, const struct config_node *n, char ***notices,
+                      struct err *e)
 {
     gsl_set_error_handler_off();
     if (!json_is_object(n->value))
         return not_an_entry(n, e);
     const struct row *r = NULL;
-    int rc = node_has(n, "distribution") ? by_name(&r, n, e) : inferred(&r, n, e);
+    int rc = config_node_has(n, "distribution") ? by_name(&r, n, e) : inferred(&r, n, e);
     if (rc < 0 || check_keys(r, n, e) < 0)
         return -EINVAL;
-    AUTO(dist) struct dist *d = dist_new(r);
+    AUTO(distribution) struct distribution *d = dist_new(r);
     if (read_parts(d, r, n, notices, e) < 0 || (r->rounded && read_q(d, n, e) < 0))
         return -EINVAL;
     *out = TAKE(d);
@@ -353,29 +359,30 @@ int dist_read(struct dist **out, const struct node *n, char ***notices, struct e
  */
 
 /* {"type": "float" or "int", "low", "high", "log"} */
-static int read_range(struct dist **out, const struct node *n, bool whole, struct err *e)
+static int read_range(struct distribution **out, const struct config_node *n, bool whole,
+                      struct err *e)
 {
     bool logs = false;
     double low = 0, high = 0;
-    if (node_has(n, "choices"))
-        return node_error(n, e, "'choices' are for type cat");
-    if (node_bool(&logs, n, "log", e) < 0 || want_real(&low, n, "low", e) < 0 ||
+    if (config_node_has(n, "choices"))
+        return config_node_error(n, e, "'choices' are for type cat");
+    if (config_node_bool(&logs, n, "log", e) < 0 || want_real(&low, n, "low", e) < 0 ||
         want_real(&high, n, "high", e) < 0)
         return -EINVAL;
-    struct node at = node_member(n, "low");
+    struct config_node at = config_node_member(n, "low");
     const char *key = json_is_integer(at.value) ? "high" : "low";
     if (whole && !json_is_integer(json_object_get(n->value, key)))
-        return node_error(n, e, "'%s' of an int must be an integer", key);
+        return config_node_error(n, e, "'%s' of an int must be an integer", key);
     if (whole && (fabs(low) >= exact_max || fabs(high) >= exact_max))
-        return node_error(&at, e, "integers from 2^53 on are not supported");
+        return config_node_error(&at, e, "integers from 2^53 on are not supported");
     if (low > high)
-        return node_error(&at, e, "'low' must not be above 'high'");
+        return config_node_error(&at, e, "'low' must not be above 'high'");
     if (logs && !(low > 0))
-        return node_error(&at, e, "'low' must be above 0 where 'log' is true");
-    AUTO(dist)
-    struct dist *d = dist_new(row_named(whole  ? logs ? "int_log_uniform" : "int_uniform"
-                                        : logs ? "log_uniform_values"
-                                               : "uniform"));
+        return config_node_error(&at, e, "'low' must be above 0 where 'log' is true");
+    AUTO(distribution)
+    struct distribution *d = dist_new(row_named(whole  ? logs ? "int_log_uniform" : "int_uniform"
+                                                : logs ? "log_uniform_values"
+                                                       : "uniform"));
     double half = whole ? 0.5 : 0;
     d->lo = low;
     d->hi = high;
@@ -387,26 +394,27 @@ static int read_range(struct dist **out, const struct node *n, bool whole, struc
     return 0;
 }
 
-int dist_read_item(struct dist **out, const struct node *n, struct err *e)
+int distribution_read_item(struct distribution **out, const struct config_node *n, struct err *e)
 {
     static const char *const types[] = {"float", "int", "cat"};
-    struct node at = node_member(n, "type");
+    struct config_node at = config_node_member(n, "type");
     const char *type = json_string_value(at.value);
     gsl_set_error_handler_off();
     if (!at.value)
-        return node_error(n, e, "'type' is missing");
+        return config_node_error(n, e, "'type' is missing");
     if (type && (strcmp(type, "float") == 0 || strcmp(type, "int") == 0))
         return read_range(out, n, type[0] == 'i', e);
     if (!type || strcmp(type, "cat") != 0) {
-        node_error(&at, e, "unknown type '%s' of a parameter", type ? type : json_what(at.value));
-        const char *near = type ? opt_nearest(type, types, COUNT_OF(types)) : NULL;
+        config_node_error(&at, e, "unknown type '%s' of a parameter",
+                          type ? type : json_what(at.value));
+        const char *near = type ? opt_suggest(type, types, COUNT_OF(types)) : NULL;
         return err_hint(e, "%s", near ? near : "float, int or cat");
     }
     static const char *const numeric[] = {"low", "high", "log"};
     for (size_t i = 0; i < COUNT_OF(numeric); i++)
-        if (node_has(n, numeric[i]))
-            return node_error(n, e, "'%s' is not for type cat", numeric[i]);
-    AUTO(dist) struct dist *d = dist_new(row_named("categorical"));
+        if (config_node_has(n, numeric[i]))
+            return config_node_error(n, e, "'%s' is not for type cat", numeric[i]);
+    AUTO(distribution) struct distribution *d = dist_new(row_named("categorical"));
     if (take_values(d, n, "choices", NULL, e) < 0)
         return -EINVAL;
     *out = TAKE(d);
@@ -416,7 +424,7 @@ int dist_read_item(struct dist **out, const struct node *n, struct err *e)
 /* ---- and out again -----------------------------------------------------------------------------
  */
 
-json_t *dist_json(const struct dist *d)
+json_t *distribution_json(const struct distribution *d)
 {
     json_t *o = json_object();
     const struct row *r = row_named(d->name);
@@ -435,7 +443,7 @@ json_t *dist_json(const struct dist *d)
         bool logs = r->shape == SHAPE_LOGS, inverse = r->shape == SHAPE_INVERSE;
         double a = logs ? d->lo : inverse ? -d->b : d->a;
         double b = logs ? d->hi : inverse ? -d->a : d->b;
-        bool integers = d->kind <= DIST_INT_LOG;
+        bool integers = d->kind <= DISTRIBUTION_INT_LOG;
         json_object_set_new(o, keys[0], integers ? json_integer((json_int_t)a) : json_real(a));
         json_object_set_new(o, keys[1], integers ? json_integer((json_int_t)b) : json_real(b));
     }

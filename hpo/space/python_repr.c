@@ -19,7 +19,7 @@ static int shortest(char *buf, size_t len, double x)
     return digits + 1;
 }
 
-void pyrepr_float(struct strbuf *b, double x)
+void python_repr_float(struct strbuf *b, double x)
 {
     if (!isfinite(x)) {
         strbuf_puts(b, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
@@ -155,7 +155,7 @@ static void put(struct strbuf *b, const json_t *v, enum style style)
         strbuf_printf(b, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
         break;
     case JSON_REAL:
-        pyrepr_float(b, json_real_value(v));
+        python_repr_float(b, json_real_value(v));
         break;
     case JSON_TRUE:
     case JSON_FALSE:
@@ -165,7 +165,7 @@ static void put(struct strbuf *b, const json_t *v, enum style style)
     }
 }
 
-void pyrepr_str(struct strbuf *b, const json_t *v)
+void python_repr_str(struct strbuf *b, const json_t *v)
 {
     if (json_is_string(v))
         strbuf_add(b, json_string_value(v), json_string_length(v));
@@ -173,7 +173,7 @@ void pyrepr_str(struct strbuf *b, const json_t *v)
         put(b, v, STYLE_REPR);
 }
 
-void pyrepr_json(struct strbuf *b, const json_t *v)
+void python_repr_json(struct strbuf *b, const json_t *v)
 {
     put(b, v, STYLE_JSON);
 }

@@ -10,12 +10,12 @@
 #include "common/strbuf.h"
 
 /* str(v): a string as it is; within lists and mappings as repr() has it ({'lr': 0.1}). */
-void pyrepr_str(struct strbuf *b, const json_t *v);
+void python_repr_str(struct strbuf *b, const json_t *v);
 
 /* json.dumps(v): {"lr": 0.1, "amp": true}, all but ASCII escaped. */
-void pyrepr_json(struct strbuf *b, const json_t *v);
+void python_repr_json(struct strbuf *b, const json_t *v);
 
 /* repr() of a float: "0.1", "1e-05", "nan", "inf". */
-void pyrepr_float(struct strbuf *b, double x);
+void python_repr_float(struct strbuf *b, double x);
 
 #endif

@@ -18,7 +18,7 @@ void space_free(struct space *s)
     for (struct space_param *p = s->params; p < s->params + s->count; p++) {
         free(p->name);
         free(p->path);
-        dist_free(p->dist);
+        distribution_free(p->dist);
         for (size_t i = 0; i < p->own_count; i++)
             free(p->own[i].in);
         free(p->own);
@@ -28,7 +28,7 @@ void space_free(struct space *s)
         free(g->name);
         free(g->path);
     }
-    space_in_cases_free(s->cases);
+    space_cases_free(s->cases);
     for (size_t i = 0; i < s->rule_count; i++)
         constraint_free(s->rules[i]);
     free(s->rules);
@@ -55,7 +55,7 @@ static char *path_of(const struct space *s, const char *name, size_t group)
     return group ? xasprintf("%s.%s", s->groups[group].path, name) : xstrdup(name);
 }
 
-void space_in_add(struct space *s, const char *name, size_t group, struct dist *d)
+void space_add(struct space *s, const char *name, size_t group, struct distribution *d)
 {
     if (full(s->count))
         s->params = xrealloc(s->params, s->count ? 2 * s->count : 1, sizeof *s->params);
@@ -69,7 +69,7 @@ void space_in_add(struct space *s, const char *name, size_t group, struct dist *
     json_object_set_new(s->by_path, p->path, json_integer(at));
 }
 
-size_t space_in_add_group(struct space *s, const char *name, size_t parent)
+size_t space_add_group(struct space *s, const char *name, size_t parent)
 {
     if (full(s->group_count))
         s->groups = xrealloc(s->groups, s->group_count ? 2 * s->group_count : 1, sizeof *s->groups);
@@ -78,20 +78,20 @@ size_t space_in_add_group(struct space *s, const char *name, size_t parent)
     return s->group_count++;
 }
 
-int space_in_finish(struct space *s, const struct node *n, struct err *e)
+int space_finish(struct space *s, const struct config_node *n, struct err *e)
 {
     free(s->by_dim);
     s->by_dim = xcalloc(s->count + 1, sizeof *s->by_dim);
     s->dims = 0;
     for (size_t i = 0; i < s->count; i++)
-        if (s->params[i].dist->kind != DIST_CONSTANT) {
+        if (s->params[i].dist->kind != DISTRIBUTION_CONSTANT) {
             s->params[i].dim = s->dims;
             s->by_dim[s->dims++] = i;
         }
-    if (space_in_close(s, n, e) < 0)
+    if (space_close(s, n, e) < 0)
         return -EINVAL;
-    if (space_in_count(s) < 0)
-        return node_error(n, e, "the conditions leave too many cases to count");
+    if (space_internal_count(s) < 0)
+        return config_node_error(n, e, "the conditions leave too many cases to count");
     return 0;
 }
 
@@ -104,18 +104,18 @@ static bool name_ok(const char *name)
     return strspn(name, first) > 0 && strspn(name, others) == strlen(name);
 }
 
-static int read_param(struct space *s, const char *name, size_t group, const struct node *n,
+static int read_param(struct space *s, const char *name, size_t group, const struct config_node *n,
                       char ***notices, struct err *e)
 {
-    AUTO(dist) struct dist *d = NULL;
-    if (dist_read(&d, n, notices, e) < 0)
+    AUTO(distribution) struct distribution *d = NULL;
+    if (distribution_read(&d, n, notices, e) < 0)
         return -EINVAL;
-    if (s->grid && !(dist_grid_count(d) > 0)) {
-        node_error(n, e, "method grid has no points for '%s'%s", d->name,
-                   d->weighted ? " with probabilities" : "");
+    if (s->grid && !(distribution_grid_count(d) > 0)) {
+        config_node_error(n, e, "method grid has no points for '%s'%s", d->name,
+                          d->weighted ? " with probabilities" : "");
         return err_hint(e, "values: […], int_uniform or q_uniform; or method: random");
     }
-    space_in_add(s, name, group, TAKE(d));
+    space_add(s, name, group, TAKE(d));
     return 0;
 }
 
@@ -124,15 +124,16 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static int read_group(struct space *s, size_t group, int depth, const struct node *n,
+static int read_group(struct space *s, size_t group, int depth, const struct config_node *n,
                       char ***notices, struct err *e)
 {
     static const char *const only[] = {"parameters"};
     size_t count = json_object_size(n->value), filled = 0;
     if (count == 0)
-        return node_error(n, e, "'parameters' must be a mapping with at least one parameter");
+        return config_node_error(n, e,
+                                 "'parameters' must be a mapping with at least one parameter");
     if (depth == DEPTH_MAX)
-        return node_error(n, e, "groups are nested deeper than %d", DEPTH_MAX);
+        return config_node_error(n, e, "groups are nested deeper than %d", DEPTH_MAX);
     AUTO(free) const char **names = xcalloc(count, sizeof *names);
     const char *name = NULL;
     json_t *value = NULL;
@@ -140,34 +141,35 @@ static int read_group(struct space *s, size_t group, int depth, const struct nod
         names[filled++] = name;
     qsort(names, count, sizeof *names, compare_names);
     for (size_t i = 0; i < count; i++) {
-        struct node at = node_member(n, names[i]), inner = node_member(&at, "parameters");
+        struct config_node at = config_node_member(n, names[i]),
+                           inner = config_node_member(&at, "parameters");
         if (!name_ok(names[i]))
-            return node_error(&at, e,
-                              "'%s' is no name for a parameter: letters, digits, '_', '.', '-'",
-                              names[i]);
+            return config_node_error(
+                &at, e, "'%s' is no name for a parameter: letters, digits, '_', '.', '-'",
+                names[i]);
         if (!inner.value) {
             if (read_param(s, names[i], group, &at, notices, e) < 0)
                 return -EINVAL;
             continue;
         }
-        if (node_only_keys(&at, only, 1, "a group of parameters", e) < 0 ||
-            read_group(s, space_in_add_group(s, names[i], group), depth + 1, &inner, notices, e) <
-                0)
+        if (config_node_only_keys(&at, only, 1, "a group of parameters", e) < 0 ||
+            read_group(s, space_add_group(s, names[i], group), depth + 1, &inner, notices, e) < 0)
             return -EINVAL;
     }
     return 0;
 }
 
-int space_read(struct space **out, const struct node *n, bool grid, char ***notices, struct err *e)
+int space_read(struct space **out, const struct config_node *n, bool grid, char ***notices,
+               struct err *e)
 {
     AUTO(space) struct space *s = xzalloc(sizeof *s);
     s->grid = grid;
     s->by_path = json_object();
-    space_in_add_group(s, "", 0);
-    if (read_group(s, 0, 0, n, notices, e) < 0 || space_in_finish(s, n, e) < 0)
+    space_add_group(s, "", 0);
+    if (read_group(s, 0, 0, n, notices, e) < 0 || space_finish(s, n, e) < 0)
         return -EINVAL;
     if (grid && isinf(space_count(s)))
-        return node_error(n, e, "the grid has more than 2^53 points");
+        return config_node_error(n, e, "the grid has more than 2^53 points");
     *out = TAKE(s);
     return 0;
 }
@@ -180,7 +182,7 @@ size_t space_dims(const struct space *s)
     return s->dims;
 }
 
-const struct dist *space_dist(const struct space *s, size_t i)
+const struct distribution *space_dist(const struct space *s, size_t i)
 {
     return s->params[s->by_dim[i]].dist;
 }
@@ -202,7 +204,7 @@ static json_t *object_of(const struct space *s, json_t **objects, size_t g, cons
     return objects[g];
 }
 
-json_t *space_in_assemble(const struct space *s, json_t **values, const char *key)
+json_t *space_assemble(const struct space *s, json_t **values, const char *key)
 {
     AUTO(free) json_t **objects = xcalloc(s->group_count, sizeof(json_t *));
     objects[0] = json_object();
@@ -218,10 +220,10 @@ json_t *space_sample(const struct space *s, const double *u)
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
-        if (space_in_active(s, i, u))
-            values[i] = dist_quantile(p->dist, p->dim == SIZE_MAX ? 0 : u[p->dim]);
+        if (space_active(s, i, u))
+            values[i] = distribution_quantile(p->dist, p->dim == SIZE_MAX ? 0 : u[p->dim]);
     }
-    return space_in_assemble(s, values, NULL);
+    return space_assemble(s, values, NULL);
 }
 
 void space_settle(const struct space *s, double *u, bool *active)
@@ -229,8 +231,8 @@ void space_settle(const struct space *s, double *u, bool *active)
     /* Conditions hold or not whether the places that they look at are settled already or not; one
      * on a parameter that is not active comes together with those that it fails. */
     for (size_t i = 0; i < s->dims; i++) {
-        bool on = space_in_active(s, s->by_dim[i], u);
-        u[i] = on ? dist_settle(space_dist(s, i), u[i]) : 0.5;
+        bool on = space_active(s, s->by_dim[i], u);
+        u[i] = on ? distribution_settle(space_dist(s, i), u[i]) : 0.5;
         if (active)
             active[i] = on;
     }
@@ -240,21 +242,21 @@ json_t *space_json(const struct space *s)
 {
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
     for (size_t i = 0; i < s->count; i++)
-        values[i] = dist_json(s->params[i].dist);
-    return space_in_assemble(s, values, "parameters");
+        values[i] = distribution_json(s->params[i].dist);
+    return space_assemble(s, values, "parameters");
 }
 
 /* ---- parameter sets from outside ---------------------------------------------------------------
  */
 
 /* Checks the names in the groups, and finds the place of each group. */
-static int take_groups(struct node *groups, const struct space *s, const struct node *n,
-                       struct err *e)
+static int take_groups(struct config_node *groups, const struct space *s,
+                       const struct config_node *n, struct err *e)
 {
     AUTO(free) const char **names = xcalloc(s->count + s->group_count, sizeof *names);
     for (size_t g = 0; g < s->group_count; g++) {
         size_t count = 0;
-        groups[g] = g ? node_member(&groups[s->groups[g].parent], s->groups[g].name) : *n;
+        groups[g] = g ? config_node_member(&groups[s->groups[g].parent], s->groups[g].name) : *n;
         for (size_t i = 0; i < s->count; i++)
             if (s->params[i].group == g)
                 names[count++] = s->params[i].name;
@@ -262,7 +264,7 @@ static int take_groups(struct node *groups, const struct space *s, const struct 
             if (s->groups[i].parent == g)
                 names[count++] = s->groups[i].name;
         if ((g == 0 || groups[g].value) &&
-            node_only_keys(&groups[g], names, count, "a set of parameters", e) < 0)
+            config_node_only_keys(&groups[g], names, count, "a set of parameters", e) < 0)
             return -EINVAL;
     }
     return 0;
@@ -270,51 +272,51 @@ static int take_groups(struct node *groups, const struct space *s, const struct 
 
 /* An active parameter's value has to be there, and to be one that the space has. */
 static int check_value(const struct space *s, const struct space_param *p,
-                       const struct node *groups, struct err *e)
+                       const struct config_node *groups, struct err *e)
 {
     size_t g = p->group;
-    struct node at = node_member(&groups[g], p->name);
-    if (!at.value && p->dist->kind == DIST_CONSTANT)
+    struct config_node at = config_node_member(&groups[g], p->name);
+    if (!at.value && p->dist->kind == DISTRIBUTION_CONSTANT)
         return 0;
     while (g && !groups[s->groups[g].parent].value)
         g = s->groups[g].parent;
     if (g && !groups[g].value)
-        return node_error(&groups[s->groups[g].parent], e, "the group '%s' is missing",
-                          s->groups[g].name);
+        return config_node_error(&groups[s->groups[g].parent], e, "the group '%s' is missing",
+                                 s->groups[g].name);
     if (!at.value)
-        return node_error(&groups[g], e, "the parameter '%s' is missing", p->name);
-    if (dist_unit(p->dist, at.value) >= 0)
+        return config_node_error(&groups[g], e, "the parameter '%s' is missing", p->name);
+    if (distribution_unit(p->dist, at.value) >= 0)
         return 0;
     AUTO(free) char *text = json_line(at.value);
-    return node_error(&at, e, "'%s' cannot be %s: the distribution does not give it", p->name,
-                      text);
+    return config_node_error(&at, e, "'%s' cannot be %s: the distribution does not give it",
+                             p->name, text);
 }
 
 /* u (dims + 1) is overwritten, also on failure. values (count): borrowed, NULL where not active. */
-static int take(const json_t **values, double *u, const struct space *s, const struct node *n,
-                struct err *e)
+static int take(const json_t **values, double *u, const struct space *s,
+                const struct config_node *n, struct err *e)
 {
-    AUTO(free) struct node *groups = xcalloc(s->group_count, sizeof *groups);
+    AUTO(free) struct config_node *groups = xcalloc(s->group_count, sizeof *groups);
     if (take_groups(groups, s, n, e) < 0)
         return -EINVAL;
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
         values[i] = json_object_get(groups[p->group].value, p->name);
         if (p->dim != SIZE_MAX)
-            u[p->dim] = values[i] ? dist_unit(p->dist, values[i]) : NAN;
+            u[p->dim] = values[i] ? distribution_unit(p->dist, values[i]) : NAN;
     }
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
-        if (space_in_active(s, i, u) && check_value(s, p, groups, e) < 0)
+        if (space_active(s, i, u) && check_value(s, p, groups, e) < 0)
             return -EINVAL;
     }
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
-        bool on = space_in_active(s, i, u);
+        bool on = space_active(s, i, u);
         if (!on && values[i]) {
-            struct node at = node_member(&groups[p->group], p->name);
-            AUTO(free) char *why = space_in_why_not(s, i, u);
-            return node_error(&at, e, "'%s' is not part of this set: %s", p->name, why);
+            struct config_node at = config_node_member(&groups[p->group], p->name);
+            AUTO(free) char *why = space_why_not(s, i, u);
+            return config_node_error(&at, e, "'%s' is not part of this set: %s", p->name, why);
         }
         if (on && !values[i])
             values[i] = json_array_get(p->dist->values, 0); /* a constant */
@@ -324,7 +326,7 @@ static int take(const json_t **values, double *u, const struct space *s, const s
     return 0;
 }
 
-int space_params(json_t **out, const struct space *s, const struct node *n, struct err *e)
+int space_params(json_t **out, const struct space *s, const struct config_node *n, struct err *e)
 {
     AUTO(free) double *u = xcalloc(s->dims + 1, sizeof *u);
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
@@ -332,25 +334,26 @@ int space_params(json_t **out, const struct space *s, const struct node *n, stru
         return -EINVAL;
     AUTO(free) json_t **exact = xcalloc(s->count, sizeof(json_t *));
     for (size_t i = 0; i < s->count; i++)
-        exact[i] = values[i] ? dist_exact(s->params[i].dist, values[i], s->grid) : NULL;
-    AUTO(json) json_t *set = space_in_assemble(s, exact, NULL);
-    if (!space_in_broken(s, &(struct space_at){.values = (const json_t *const *)exact})) {
+        exact[i] = values[i] ? distribution_exact(s->params[i].dist, values[i], s->grid) : NULL;
+    AUTO(json) json_t *set = space_assemble(s, exact, NULL);
+    if (!space_broken(s, &(struct space_at){.values = (const json_t *const *)exact})) {
         *out = TAKE(set);
         return 0;
     }
     const struct constraint *broken =
-        space_in_broken(s, &(struct space_at){.values = (const json_t *const *)values});
+        space_broken(s, &(struct space_at){.values = (const json_t *const *)values});
     if (broken)
-        return node_error(n, e, "this set breaks the constraint '%.200s'", constraint_text(broken));
+        return config_node_error(n, e, "this set breaks the constraint '%.200s'",
+                                 constraint_text(broken));
     for (size_t i = 0; i < s->count; i++)
         json_incref(values[i]);
-    *out = space_in_assemble(s, values, NULL);
+    *out = space_assemble(s, values, NULL);
     return 0;
 }
 
 int space_unit(const struct space *s, const json_t *params, double *u, struct err *e)
 {
-    struct node n = node_of_json(params);
+    struct config_node n = config_node_of_json(params);
     AUTO(free) double *at = xcalloc(s->dims + 1, sizeof *at);
     AUTO(free) const json_t **values = xcalloc(s->count, sizeof(json_t *));
     if (take(values, at, s, &n, e) < 0)
@@ -361,13 +364,13 @@ int space_unit(const struct space *s, const json_t *params, double *u, struct er
 
 bool space_has(const struct space *s, const json_t *params)
 {
-    struct node n = node_of_json(params);
+    struct config_node n = config_node_of_json(params);
     AUTO(free) double *u = xcalloc(s->dims + 1, sizeof *u);
     AUTO(free) const json_t **values = xcalloc(s->count, sizeof(json_t *));
     if (take(values, u, s, &n, NULL) < 0)
         return false;
     for (size_t i = 0; i < s->count; i++)
-        if (values[i] && !dist_has(s->params[i].dist, values[i], s->grid))
+        if (values[i] && !distribution_has(s->params[i].dist, values[i], s->grid))
             return false;
-    return !space_in_broken(s, &(struct space_at){.values = values});
+    return !space_broken(s, &(struct space_at){.values = values});
 }

@@ -18,26 +18,28 @@
 #include "common/rng.h"
 #include "hpo/space/config_node.h"
 
-struct dist;
+struct distribution;
 struct space;
 
 /* Reads `parameters`. With `grid`, points are those of `method: grid`, and a distribution that has
  * none is an error. Appends to the strv `*notices`.
  *   -EINVAL  at the place in the file */
-int space_read(struct space **out, const struct node *n, bool grid, char ***notices, struct err *e);
+int space_read(struct space **out, const struct config_node *n, bool grid, char ***notices,
+               struct err *e);
 
 /* Reads the list form: items {"name", "type": "float" | "int" | "cat", "low", "high", "log",
  * "choices", "when"}, where `when` is a condition {"param", "in": [values]}, or a list of
  * conditions that all must hold. Appends to the strv `*notices`. -EINVAL  naming the item: a name
  * twice, a key that its type does not have, bounds that make no sense, a condition on what is not
  * there, on a float, on a value that cannot be, or on itself by a detour */
-int space_read_list(struct space **out, const struct node *list, char ***notices, struct err *e);
+int space_read_list(struct space **out, const struct config_node *list, char ***notices,
+                    struct err *e);
 
 /* Adds conditions to a space that space_read() gave: a mapping from the name of a parameter, or of
  * a group, whose parameters are all meant, to a condition or a list as above. Names in groups are
  * dotted: optimizer.lr.
  *   -EINVAL  as space_read_list(); the space is then only fit for space_free() */
-int space_when(struct space *s, const struct node *when, struct err *e);
+int space_when(struct space *s, const struct config_node *when, struct err *e);
 
 void space_free(struct space *s);
 AUTO_DEFINE(space, struct space *, space_free)
@@ -48,7 +50,7 @@ AUTO_DEFINE(space, struct space *, space_free)
  *            meets all of them: none of up to 2^20 countable ones, else none of 100,000 draws. The
  *            one that fails most is named. The space is then only fit for space_free()
  * Cost: a test of each of up to 2^20 points, and 4 bytes for each that is allowed. */
-int space_constrain(struct space *s, const struct node *list, struct err *e);
+int space_constrain(struct space *s, const struct config_node *list, struct err *e);
 
 /* Whether the constraints allow the point at u; true without any. No allocation; some 100 ns for a
  * simple constraint. */
@@ -61,7 +63,7 @@ void space_draw(const struct space *s, struct rng *r, double *u);
 /* Parameters that vary; constants do not count. */
 size_t space_dims(const struct space *s);
 /* Borrowed; i < space_dims(). */
-const struct dist *space_dist(const struct space *s, size_t i);
+const struct distribution *space_dist(const struct space *s, size_t i);
 /* Its name, dotted where it is in a group: optimizer.lr. Borrowed. */
 const char *space_name(const struct space *s, size_t i);
 
@@ -70,7 +72,7 @@ json_t *space_sample(const struct space *s, const double *u);
 
 /* Moves u[0 … dims - 1] to where space_unit(space_sample(u)) is, so that equal points have equal u.
  * active[0 … dims - 1] (may be NULL): which parameters are. No allocation; the cost is that of
- * dist_settle() and some 10 ns for each condition. */
+ * distribution_settle() and some 10 ns for each condition. */
 void space_settle(const struct space *s, double *u, bool *active);
 
 /* The other way: u[0 … dims - 1] of params; the middle where many u give the same value.
@@ -80,9 +82,9 @@ int space_unit(const struct space *s, const json_t *params, double *u, struct er
 
 /* Reads a parameter set that a person wrote: all but constants must be there. *out is a new
  * reference, in the space's order, constants filled in, multiples of q with all their digits
- * (dist_exact()), unless a constraint holds for what was written alone.
+ * (distribution_exact()), unless a constraint holds for what was written alone.
  *   -EINVAL  as space_unit(), or it breaks a constraint; at the place in the file */
-int space_params(json_t **out, const struct space *s, const struct node *n, struct err *e);
+int space_params(json_t **out, const struct space *s, const struct config_node *n, struct err *e);
 
 /* How many different points there are; INFINITY: not countable (or more than 2^53). Values of
  * parameters that are not active make no difference. With constraints only allowed ones count,

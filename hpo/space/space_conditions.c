@@ -17,32 +17,33 @@ static int compare_reals(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-bool space_in_holds(const struct space_cond *c, double index)
+bool space_holds(const struct space_cond *c, double index)
 {
     return bsearch(&index, c->in, c->in_count, sizeof index, compare_reals) != NULL;
 }
 
-bool space_in_active(const struct space *s, size_t p, const double *u)
+bool space_active(const struct space *s, size_t p, const double *u)
 {
     const struct space_cond *c = s->params[p].conds, *end = c + s->params[p].cond_count;
     for (; c < end; c++) {
         const struct space_param *parent = &s->params[c->parent];
         double at = u[parent->dim];
-        if (isnan(at) || !space_in_holds(c, dist_index(parent->dist, at)))
+        if (isnan(at) || !space_holds(c, distribution_index(parent->dist, at)))
             return false;
     }
     return true;
 }
 
-char *space_in_why_not(const struct space *s, size_t p, const double *u)
+char *space_why_not(const struct space *s, size_t p, const double *u)
 {
     const struct space_cond *c = s->params[p].conds;
     const struct space_param *parent = &s->params[c->parent];
-    while (!isnan(u[parent->dim]) && space_in_holds(c, dist_index(parent->dist, u[parent->dim])))
+    while (!isnan(u[parent->dim]) &&
+           space_holds(c, distribution_index(parent->dist, u[parent->dim])))
         parent = &s->params[(++c)->parent];
     AUTO(json) json_t *in = json_array();
     for (size_t i = 0; i < c->in_count; i++)
-        json_array_append_new(in, dist_value(parent->dist, c->in[i]));
+        json_array_append_new(in, distribution_value(parent->dist, c->in[i]));
     AUTO(free) char *text = json_line(in);
     return xasprintf("it is there only where '%s' is in %s", parent->path, text);
 }
@@ -50,18 +51,18 @@ char *space_in_why_not(const struct space *s, size_t p, const double *u)
 /* ---- reading -----------------------------------------------------------------------------------
  */
 
-int space_in_find(size_t *out, const struct space *s, const char *path, const struct node *n,
-                  struct err *e)
+int space_find(size_t *out, const struct space *s, const char *path, const struct config_node *n,
+               struct err *e)
 {
     const json_t *at = json_object_get(s->by_path, path);
     if (at && json_integer_value(at) < 0)
-        return node_error(n, e, "'%s' may mean more than one parameter", path);
+        return config_node_error(n, e, "'%s' may mean more than one parameter", path);
     if (!at) {
         AUTO(free) const char **paths = xcalloc(s->count, sizeof *paths);
         for (size_t i = 0; i < s->count; i++)
             paths[i] = s->params[i].path;
-        node_error(n, e, "there is no parameter '%s'", path);
-        const char *near = opt_nearest(path, paths, s->count);
+        config_node_error(n, e, "there is no parameter '%s'", path);
+        const char *near = opt_suggest(path, paths, s->count);
         return near ? err_hint(e, "%s", near) : -EINVAL;
     }
     *out = (size_t)json_integer_value(at);
@@ -69,22 +70,22 @@ int space_in_find(size_t *out, const struct space *s, const char *path, const st
 }
 
 static int read_values(struct space_cond *c, const struct space_param *parent,
-                       const struct node *list, struct err *e)
+                       const struct config_node *list, struct err *e)
 {
     if (json_array_size(list->value) == 0) {
         AUTO(free) char *text = list->value ? json_line(list->value) : xstrdup("…");
-        node_error(list, e, "'in' must be a list of at least one value");
+        config_node_error(list, e, "'in' must be a list of at least one value");
         return json_is_array(list->value) ? -EINVAL : err_hint(e, "in: [%s]", text);
     }
     c->in = xcalloc(json_array_size(list->value), sizeof *c->in);
     for (size_t i = 0; i < json_array_size(list->value); i++) {
-        struct node at = node_item(list, i);
-        double u = dist_unit(parent->dist, at.value);
+        struct config_node at = config_node_item(list, i);
+        double u = distribution_unit(parent->dist, at.value);
         if (isnan(u)) {
             AUTO(free) char *text = json_line(at.value);
-            return node_error(&at, e, "'%s' is never %s", parent->path, text);
+            return config_node_error(&at, e, "'%s' is never %s", parent->path, text);
         }
-        double index = dist_index(parent->dist, u);
+        double index = distribution_index(parent->dist, u);
         if (!lfind(&index, c->in, &c->in_count, sizeof index, compare_reals))
             c->in[c->in_count++] = index;
     }
@@ -92,35 +93,35 @@ static int read_values(struct space_cond *c, const struct space_param *parent,
     return 0;
 }
 
-static int read_cond(struct space *s, size_t p, const struct node *n, struct err *e)
+static int read_cond(struct space *s, size_t p, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"param", "in"};
-    struct node name = node_member(n, "param"), list = node_member(n, "in");
+    struct config_node name = config_node_member(n, "param"), list = config_node_member(n, "in");
     struct space_param *child = &s->params[p];
     size_t parent = 0;
-    if (node_only_keys(n, keys, COUNT_OF(keys), "a condition", e) < 0)
+    if (config_node_only_keys(n, keys, COUNT_OF(keys), "a condition", e) < 0)
         return -EINVAL;
     if (!json_is_string(name.value)) {
-        node_error(n, e, "a condition needs 'param', the name of a parameter");
+        config_node_error(n, e, "a condition needs 'param', the name of a parameter");
         return err_hint(e, "{param: solver, in: [sgd]}");
     }
-    if (space_in_find(&parent, s, json_string_value(name.value), &name, e) < 0)
+    if (space_find(&parent, s, json_string_value(name.value), &name, e) < 0)
         return -EINVAL;
-    if (s->params[parent].dist->kind > DIST_INT_LOG)
-        return node_error(&name, e,
-                          "'%s' cannot depend on '%s': only on categories and on integers",
-                          child->path, s->params[parent].path);
+    if (s->params[parent].dist->kind > DISTRIBUTION_INT_LOG)
+        return config_node_error(&name, e,
+                                 "'%s' cannot depend on '%s': only on categories and on integers",
+                                 child->path, s->params[parent].path);
     child->own = xrealloc(child->own, child->own_count + 1, sizeof *child->own);
     child->own[child->own_count] = (struct space_cond){.parent = parent};
     return read_values(&child->own[child->own_count++], &s->params[parent], &list, e);
 }
 
-int space_in_read_when(struct space *s, size_t p, const struct node *n, struct err *e)
+int space_read_when(struct space *s, size_t p, const struct config_node *n, struct err *e)
 {
     if (!json_is_array(n->value))
         return read_cond(s, p, n, e);
     for (size_t i = 0; i < json_array_size(n->value); i++) {
-        struct node at = node_item(n, i);
+        struct config_node at = config_node_item(n, i);
         if (read_cond(s, p, &at, e) < 0)
             return -EINVAL;
     }
@@ -135,28 +136,27 @@ static bool lies_in(const struct space *s, size_t g, size_t in)
     return g == in;
 }
 
-int space_when(struct space *s, const struct node *when, struct err *e)
+int space_when(struct space *s, const struct config_node *when, struct err *e)
 {
     if (!json_is_object(when->value)) {
-        node_error(when, e, "'when' must be a mapping, not %s", json_what(when->value));
+        config_node_error(when, e, "'when' must be a mapping, not %s", json_what(when->value));
         return err_hint(e, "when: {momentum: {param: solver, in: [sgd]}}");
     }
     const char *name = NULL;
     json_t *value = NULL;
     json_object_foreach ((json_t *)when->value, name, value) { /* only reads, but takes no const */
-        struct node at = node_member(when, name);
+        struct config_node at = config_node_member(when, name);
         size_t p = 0, g = 1;
         while (g < s->group_count && strcmp(s->groups[g].path, name) != 0)
             g++;
         bool group = g < s->group_count;
-        if (!group && space_in_find(&p, s, name, &at, e) < 0)
+        if (!group && space_find(&p, s, name, &at, e) < 0)
             return -EINVAL;
         for (size_t i = group ? 0 : p; i < (group ? s->count : p + 1); i++)
-            if ((!group || lies_in(s, s->params[i].group, g)) &&
-                space_in_read_when(s, i, &at, e) < 0)
+            if ((!group || lies_in(s, s->params[i].group, g)) && space_read_when(s, i, &at, e) < 0)
                 return -EINVAL;
     }
-    return space_in_finish(s, when, e);
+    return space_finish(s, when, e);
 }
 
 /* ---- conditions of conditions ------------------------------------------------------------------
@@ -164,30 +164,31 @@ int space_when(struct space *s, const struct node *when, struct err *e)
 
 enum mark { NEW, OPEN, CLOSED };
 
-static int add_cond(struct space_param *p, const struct space_cond *c, const struct node *n,
+static int add_cond(struct space_param *p, const struct space_cond *c, const struct config_node *n,
                     struct err *e)
 {
     for (size_t i = 0; i < p->cond_count; i++)
         if (p->conds[i].in == c->in)
             return 0; /* by another way already */
     if (p->cond_count == CONDS_MAX)
-        return node_error(n, e, "'%s' depends on more than %d conditions", p->path, CONDS_MAX);
+        return config_node_error(n, e, "'%s' depends on more than %d conditions", p->path,
+                                 CONDS_MAX);
     p->conds[p->cond_count++] = *c;
     return 0;
 }
 
 /* A constant is what it is: only its conditions count. */
-static int close_one(struct space *s, size_t p, int depth, enum mark *marks, const struct node *n,
-                     struct err *e)
+static int close_one(struct space *s, size_t p, int depth, enum mark *marks,
+                     const struct config_node *n, struct err *e)
 {
     struct space_param *child = &s->params[p];
     if (marks[p] == CLOSED)
         return 0;
     if (marks[p] == OPEN)
-        return node_error(n, e, "the conditions of '%s' lead back to it", child->path);
+        return config_node_error(n, e, "the conditions of '%s' lead back to it", child->path);
     if (depth > CONDS_MAX)
-        return node_error(n, e, "'%s': conditions on conditions, deeper than %d", child->path,
-                          CONDS_MAX);
+        return config_node_error(n, e, "'%s': conditions on conditions, deeper than %d",
+                                 child->path, CONDS_MAX);
     marks[p] = OPEN;
     free(child->conds);
     child->conds = child->own_count ? xcalloc(CONDS_MAX, sizeof *child->conds) : NULL;
@@ -199,14 +200,14 @@ static int close_one(struct space *s, size_t p, int depth, enum mark *marks, con
         for (size_t i = 0; i < parent->cond_count; i++)
             if (add_cond(child, &parent->conds[i], n, e) < 0)
                 return -EINVAL;
-        if (parent->dist->kind != DIST_CONSTANT && add_cond(child, c, n, e) < 0)
+        if (parent->dist->kind != DISTRIBUTION_CONSTANT && add_cond(child, c, n, e) < 0)
             return -EINVAL;
     }
     marks[p] = CLOSED;
     return 0;
 }
 
-int space_in_close(struct space *s, const struct node *n, struct err *e)
+int space_close(struct space *s, const struct config_node *n, struct err *e)
 {
     AUTO(free) enum mark *marks = xcalloc(s->count, sizeof *marks);
     for (size_t i = 0; i < s->count; i++)

@@ -28,10 +28,10 @@ static struct constraint_value of_json(const json_t *v)
     return (struct constraint_value){.type = CONSTRAINT_OTHER};
 }
 
-static enum constraint_type type_of(const struct dist *d)
+static enum constraint_type type_of(const struct distribution *d)
 {
     enum constraint_type type = CONSTRAINT_NUMBER;
-    for (size_t i = 0; d->kind <= DIST_CATEGORICAL && i < json_array_size(d->values); i++) {
+    for (size_t i = 0; d->kind <= DISTRIBUTION_CATEGORICAL && i < json_array_size(d->values); i++) {
         enum constraint_type one = of_json(json_array_get(d->values, i)).type;
         if (i > 0 && one != type)
             return CONSTRAINT_NONE; /* now this, now that */
@@ -44,23 +44,24 @@ static enum constraint_type type_of(const struct dist *d)
 static bool value_of(struct constraint_value *out, const struct space *s, size_t p,
                      const struct space_at *at)
 {
-    const struct dist *d = s->params[p].dist;
+    const struct distribution *d = s->params[p].dist;
     size_t dim = s->params[p].dim;
     if (at->values) {
         *out = of_json(at->values[p]);
         return at->values[p] != NULL;
     }
-    if (at->digits ? at->digits[p] < 0 : !space_in_active(s, p, at->u))
+    if (at->digits ? at->digits[p] < 0 : !space_active(s, p, at->u))
         return false;
     double u = !at->digits && dim != SIZE_MAX ? at->u[dim] : 0;
-    if (d->kind <= DIST_CATEGORICAL) {
-        size_t i = (size_t)(at->digits ? at->digits[p] : dist_index(d, u));
+    if (d->kind <= DISTRIBUTION_CATEGORICAL) {
+        size_t i = (size_t)(at->digits ? at->digits[p] : distribution_index(d, u));
         *out = of_json(json_array_get(d->values, i));
     } else if (at->digits) {
-        AUTO(json) json_t *v = space_in_value(s, p, at->digits[p]);
+        AUTO(json) json_t *v = space_value(s, p, at->digits[p]);
         *out = of_json(v);
     } else {
-        *out = (struct constraint_value){.type = CONSTRAINT_NUMBER, .number = dist_number(d, u)};
+        *out = (struct constraint_value){.type = CONSTRAINT_NUMBER,
+                                         .number = distribution_number(d, u)};
     }
     return true;
 }
@@ -76,7 +77,7 @@ static bool holds(const struct space *s, const struct constraint *c, const struc
     return constraint_holds(c, values);
 }
 
-const struct constraint *space_in_broken(const struct space *s, const struct space_at *at)
+const struct constraint *space_broken(const struct space *s, const struct space_at *at)
 {
     for (size_t i = 0; i < s->rule_count; i++)
         if (!holds(s, s->rules[i], at))
@@ -86,26 +87,27 @@ const struct constraint *space_in_broken(const struct space *s, const struct spa
 
 bool space_allows(const struct space *s, const double *u)
 {
-    return !space_in_broken(s, &(struct space_at){.u = u});
+    return !space_broken(s, &(struct space_at){.u = u});
 }
 
 /* ---- at the start ------------------------------------------------------------------------------
  */
 
-static int read_rules(struct space *s, const struct node *list, struct err *e)
+static int read_rules(struct space *s, const struct config_node *list, struct err *e)
 {
     AUTO(free) struct constraint_name *names = xcalloc(s->count, sizeof *names);
     for (size_t i = 0; i < s->count; i++)
         names[i] = (struct constraint_name){s->params[i].path, type_of(s->params[i].dist)};
     s->rules = xcalloc(json_array_size(list->value), sizeof(struct constraint *));
     for (size_t i = 0; i < json_array_size(list->value); i++) {
-        struct node at = node_item(list, i);
+        struct config_node at = config_node_item(list, i);
         const char *text = json_string_value(at.value);
         struct err cause = {0};
         if (!text)
-            return node_error(&at, e, "a constraint must be a string, not %s", json_what(at.value));
+            return config_node_error(&at, e, "a constraint must be a string, not %s",
+                                     json_what(at.value));
         if (constraint_read(&s->rules[s->rule_count], text, names, s->count, &cause) < 0) {
-            node_error(&at, e, "constraint '%.100s': %s", text, cause.text);
+            config_node_error(&at, e, "constraint '%.100s': %s", text, cause.text);
             return cause.hint[0] ? err_hint(e, "%s", cause.hint) : -EINVAL;
         }
         s->rule_count++;
@@ -132,7 +134,7 @@ static bool list_allowed(struct space *s, size_t *broken)
     AUTO(free) double *digits = xcalloc(s->count, sizeof *digits);
     s->allowed = xcalloc(points, sizeof *s->allowed);
     for (size_t i = 0; i < points; i++) {
-        space_in_digits(digits, s, (double)i);
+        space_digits(digits, s, (double)i);
         if (try_point(s, &(struct space_at){.digits = digits}, broken))
             s->allowed[s->allowed_count++] = (uint32_t)i;
     }
@@ -154,11 +156,11 @@ static bool find_example(struct space *s, size_t *broken)
     return false;
 }
 
-int space_constrain(struct space *s, const struct node *list, struct err *e)
+int space_constrain(struct space *s, const struct config_node *list, struct err *e)
 {
     if (!json_is_array(list->value)) {
-        node_error(list, e, "'constraints' must be a list of expressions, not %s",
-                   json_what(list->value));
+        config_node_error(list, e, "'constraints' must be a list of expressions, not %s",
+                          json_what(list->value));
         return err_hint(e, "constraints: [layers * width <= 4096]");
     }
     if (read_rules(s, list, e) < 0)
@@ -171,12 +173,13 @@ int space_constrain(struct space *s, const struct node *list, struct err *e)
     size_t worst = 0;
     for (size_t i = 1; i < s->rule_count; i++)
         worst = broken[i] > broken[worst] ? i : worst;
-    struct node at = node_item(list, worst);
-    return node_error(&at, e,
-                      "no point that meets the constraints %s; '%.100s' fails most often: at %zu "
-                      "of %.0f",
-                      few ? "is there" : "was found", constraint_text(s->rules[worst]),
-                      broken[worst], few ? points : SEARCH_MAX);
+    struct config_node at = config_node_item(list, worst);
+    return config_node_error(
+        &at, e,
+        "no point that meets the constraints %s; '%.100s' fails most often: at %zu "
+        "of %.0f",
+        few ? "is there" : "was found", constraint_text(s->rules[worst]), broken[worst],
+        few ? points : SEARCH_MAX);
 }
 
 /* ---- by chance ---------------------------------------------------------------------------------
@@ -186,11 +189,11 @@ int space_constrain(struct space *s, const struct node *list, struct err *e)
 static void draw_listed(const struct space *s, struct rng *r, double *u)
 {
     AUTO(free) double *digits = xcalloc(s->count, sizeof *digits);
-    space_in_digits(digits, s, s->allowed[rng_below(r, s->allowed_count)]);
+    space_digits(digits, s, s->allowed[rng_below(r, s->allowed_count)]);
     for (size_t i = 0; i < s->dims; i++) {
         size_t p = s->by_dim[i];
-        AUTO(json) json_t *v = digits[p] < 0 ? NULL : space_in_value(s, p, digits[p]);
-        u[i] = v ? dist_unit(s->params[p].dist, v) : 0.5;
+        AUTO(json) json_t *v = digits[p] < 0 ? NULL : space_value(s, p, digits[p]);
+        u[i] = v ? distribution_unit(s->params[p].dist, v) : 0.5;
     }
 }
 

@@ -36,14 +36,14 @@ struct space_cases {
     size_t part_count;
 };
 
-void space_in_cases_free(struct space_cases *c)
+void space_cases_free(struct space_cases *c)
 {
     if (!c)
         return;
     for (struct part *p = c->parts; p < c->parts + c->part_count; p++) {
         for (size_t i = 0; i < p->branch_count; i++) {
             free(p->branches[i].values);
-            space_in_cases_free(p->branches[i].cases);
+            space_cases_free(p->branches[i].cases);
         }
         free(p->branches);
         free(p->named);
@@ -51,18 +51,18 @@ void space_in_cases_free(struct space_cases *c)
     free(c->parts);
     free(c);
 }
-AUTO_DEFINE(cases, struct space_cases *, space_in_cases_free)
+AUTO_DEFINE(cases, struct space_cases *, space_cases_free)
 
-double space_in_values(const struct space *s, size_t p)
+double space_values(const struct space *s, size_t p)
 {
-    const struct dist *d = s->params[p].dist;
-    return s->grid ? dist_grid_count(d) : dist_count(d);
+    const struct distribution *d = s->params[p].dist;
+    return s->grid ? distribution_grid_count(d) : distribution_count(d);
 }
 
-json_t *space_in_value(const struct space *s, size_t p, double i)
+json_t *space_value(const struct space *s, size_t p, double i)
 {
-    const struct dist *d = s->params[p].dist;
-    return s->grid ? dist_grid_value(d, i) : dist_value(d, i);
+    const struct distribution *d = s->params[p].dist;
+    return s->grid ? distribution_grid_value(d, i) : distribution_value(d, i);
 }
 
 /* ---- building ----------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ static size_t first_parent(const struct build *b, const struct set *of)
         if (is_free && has_child)
             return of->at[i];
     }
-    abort(); /* conditions in a circle: space_in_close() was to find it */
+    abort(); /* conditions in a circle: space_close() was to find it */
 }
 
 /* Those of the set but `parent` that are there where it has this value; NAN: one that no condition
@@ -136,7 +136,7 @@ static struct set alive(const struct space *s, const struct set *of, size_t pare
         bool on = of->at[i] != parent;
         for (size_t k = 0; on && k < p->cond_count; k++)
             if (p->conds[k].parent == parent)
-                on = !isnan(value) && space_in_holds(&p->conds[k], value);
+                on = !isnan(value) && space_holds(&p->conds[k], value);
         if (on)
             out.at[out.count++] = of->at[i];
     }
@@ -211,7 +211,7 @@ static int branch_out(struct build *b, struct part *part, const struct set *of)
     }
     for (size_t k = 0; k < part->branch_count; k++)
         free(sets[k].at);
-    double others = space_in_values(b->s, part->param) - (double)part->named_count;
+    double others = space_values(b->s, part->param) - (double)part->named_count;
     if (rc < 0 || others == 0)
         return rc;
     struct set rest = alive(b->s, of, part->param, NAN);
@@ -248,7 +248,7 @@ static struct space_cases *build(struct build *b, const struct set *of)
         struct part *part = &c->parts[c->part_count++];
         part->param = first_parent(b, &group);
         if (group.count == 1)
-            part->count = space_in_values(b->s, part->param);
+            part->count = space_values(b->s, part->param);
         else if (branch_out(b, part, &group) < 0)
             return NULL;
         c->count *= part->count;
@@ -256,12 +256,12 @@ static struct space_cases *build(struct build *b, const struct set *of)
     return TAKE(c);
 }
 
-int space_in_count(struct space *s)
+int space_internal_count(struct space *s)
 {
-    space_in_cases_free(s->cases);
+    space_cases_free(s->cases);
     s->cases = NULL;
     for (size_t i = 0; i < s->count; i++)
-        if (isinf(space_in_values(s, i)))
+        if (isinf(space_values(s, i)))
             return 0;
     AUTO(free) bool *decided = xcalloc(s->count, sizeof *decided);
     AUTO(free) size_t *root = xcalloc(s->count, sizeof *root);
@@ -315,7 +315,7 @@ static void digits(double *at, const struct space_cases *c, double i)
     }
 }
 
-void space_in_digits(double *at, const struct space *s, double i)
+void space_digits(double *at, const struct space *s, double i)
 {
     for (size_t p = 0; p < s->count; p++)
         at[p] = -1;
@@ -326,11 +326,11 @@ json_t *space_point(const struct space *s, double i)
 {
     AUTO(free) double *at = xcalloc(s->count, sizeof *at);
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
-    space_in_digits(at, s, s->allowed ? s->allowed[(size_t)i] : i);
-    if (!s->allowed && space_in_broken(s, &(struct space_at){.digits = at}))
+    space_digits(at, s, s->allowed ? s->allowed[(size_t)i] : i);
+    if (!s->allowed && space_broken(s, &(struct space_at){.digits = at}))
         return NULL;
     for (size_t p = 0; p < s->count; p++)
         if (at[p] >= 0)
-            values[p] = space_in_value(s, p, at[p]);
-    return space_in_assemble(s, values, NULL);
+            values[p] = space_value(s, p, at[p]);
+    return space_assemble(s, values, NULL);
 }

@@ -11,14 +11,14 @@ struct constraint;
 
 struct space_cond { /* `parent`, a category or an integer, has one of the values `in` */
     size_t parent;
-    double *in; /* their dist_index(), rising */
+    double *in; /* their distribution_index(), rising */
     size_t in_count;
 };
 
 struct space_param {
     char *name; /* in its group */
     char *path; /* with its groups: optimizer.lr */
-    struct dist *dist;
+    struct distribution *dist;
     size_t group;
     size_t dim;             /* its place in u; SIZE_MAX: a constant */
     struct space_cond *own; /* its conditions as they were read */
@@ -62,60 +62,60 @@ struct space_at {                /* a point in one of three ways; the others are
  */
 
 /* Adds a parameter (taking over `d`), or a group: its number. */
-void space_in_add(struct space *s, const char *name, size_t group, struct dist *d);
-size_t space_in_add_group(struct space *s, const char *name, size_t parent);
+void space_add(struct space *s, const char *name, size_t group, struct distribution *d);
+size_t space_add_group(struct space *s, const char *name, size_t parent);
 
 /* What follows from parameters and conditions: places, whose conditions count, the number of
  * points. To be called again when conditions are added.
  *   -EINVAL  conditions that lead back to their parameter, or are too many; at `n` */
-int space_in_finish(struct space *s, const struct node *n, struct err *e);
+int space_finish(struct space *s, const struct config_node *n, struct err *e);
 
 /* Objects in objects, of one value for each parameter; they are taken over, NULL is left out.
  * `key`: what is in a group lies under this key of its object (NULL: as it is). New reference. */
-json_t *space_in_assemble(const struct space *s, json_t **values, const char *key);
+json_t *space_assemble(const struct space *s, json_t **values, const char *key);
 
 /* ---- space_when.c ------------------------------------------------------------------------------
  */
 
 /* Whether parameter p's conditions hold at u; a place that is NAN holds none. */
-bool space_in_active(const struct space *s, size_t p, const double *u);
+bool space_active(const struct space *s, size_t p, const double *u);
 
 /* Whether a value of the parent, by its index, is one of the condition's. */
-bool space_in_holds(const struct space_cond *c, double index);
+bool space_holds(const struct space_cond *c, double index);
 
 /* Which parameter has that path.
  *   -EINVAL  none, or more than one; at `n`, with the nearest name */
-int space_in_find(size_t *out, const struct space *s, const char *path, const struct node *n,
-                  struct err *e);
+int space_find(size_t *out, const struct space *s, const char *path, const struct config_node *n,
+               struct err *e);
 
 /* Reads a condition {param, in}, or a list of them, for parameter p. */
-int space_in_read_when(struct space *s, size_t p, const struct node *n, struct err *e);
+int space_read_when(struct space *s, size_t p, const struct config_node *n, struct err *e);
 
 /* Sets every parameter's `conds`.
- *   -EINVAL  see space_in_finish() */
-int space_in_close(struct space *s, const struct node *n, struct err *e);
+ *   -EINVAL  see space_finish() */
+int space_close(struct space *s, const struct config_node *n, struct err *e);
 
 /* Why parameter p is not active at u, for a message. To be freed by the caller. */
-char *space_in_why_not(const struct space *s, size_t p, const double *u);
+char *space_why_not(const struct space *s, size_t p, const double *u);
 
 /* ---- space_count.c -----------------------------------------------------------------------------
  */
 
 /* Sets s->cases. -E2BIG: the conditions leave too many cases. */
-int space_in_count(struct space *s);
-void space_in_cases_free(struct space_cases *c);
+int space_internal_count(struct space *s);
+void space_cases_free(struct space_cases *c);
 
 /* How many values a parameter has, and the i-th of them (new reference). */
-double space_in_values(const struct space *s, size_t p);
-json_t *space_in_value(const struct space *s, size_t p, double i);
+double space_values(const struct space *s, size_t p);
+json_t *space_value(const struct space *s, size_t p, double i);
 
 /* Which value each parameter has at the i-th point that the conditions leave; -1: not active. */
-void space_in_digits(double *at, const struct space *s, double i);
+void space_digits(double *at, const struct space *s, double i);
 
 /* ---- space_constrain.c -------------------------------------------------------------------------
  */
 
 /* A constraint that the point breaks, or NULL. */
-const struct constraint *space_in_broken(const struct space *s, const struct space_at *at);
+const struct constraint *space_broken(const struct space *s, const struct space_at *at);
 
 #endif

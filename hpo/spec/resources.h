@@ -24,10 +24,10 @@ struct resources {
 
 /* Reads the mapping; what is not in it stays as it is. `n` may be without a value.
  *   -EINVAL  at the place in the file */
-int resources_read(struct resources *r, const struct node *n, struct err *e);
+int resources_read(struct resources *r, const struct config_node *n, struct err *e);
 
-/* {"nodes","ranks","gpus","cpus","memory"}: WIRE_NEED's data, and a part of spec_json(). New
- * reference. */
+/* {"nodes","ranks","gpus","cpus","memory"}: WIRE_REQUIREMENTS's data, and a part of spec_json().
+ * New reference. */
 json_t *resources_json(const struct resources *r);
 /* Reads what resources_json() made. */
 struct resources resources_of(const json_t *j);

@@ -68,12 +68,12 @@ __attribute__((format(printf, 2, 3))) static void notice(struct spec *s, const c
 static const char *const no_effect[] = {"entity",     "project", "job",       "image_uri",
                                         "apiVersion", "kind",    "controller"};
 
-static int read_method(struct spec *s, const struct node *n, struct err *e)
+static int read_method(struct spec *s, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "method");
+    struct config_node at = config_node_member(n, "method");
     const char *word = json_string_value(at.value);
     if (!at.value) {
-        node_error(n, e, "'method' is missing");
+        config_node_error(n, e, "'method' is missing");
         return err_hint(e, "method: random");
     }
     for (size_t m = 0; word && m < COUNT_OF(method_names); m++)
@@ -82,27 +82,27 @@ static int read_method(struct spec *s, const struct node *n, struct err *e)
             return 0;
         }
     if (word && strcmp(word, "custom") == 0) {
-        node_error(&at, e,
-                   "method 'custom' means an optimiser of your own, which drover does not run");
+        config_node_error(
+            &at, e, "method 'custom' means an optimiser of your own, which drover does not run");
         return err_hint(e, "method: bayes; or drover suggest, to ask for points from a program");
     }
-    node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
-    const char *near = word ? opt_nearest(word, method_names, SPEC_METHODS) : NULL;
+    config_node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
+    const char *near = word ? opt_suggest(word, method_names, SPEC_METHODS) : NULL;
     return err_hint(e, "method: %s", near ? near : "bayes, sobol, random or grid");
 }
 
-static int refused_keys(const struct node *n, struct err *e)
+static int refused_keys(const struct config_node *n, struct err *e)
 {
-    struct node scheduler = node_member(n, "scheduler");
+    struct config_node scheduler = config_node_member(n, "scheduler");
     if (scheduler.value) {
-        node_error(&scheduler, e,
-                   "'scheduler' names an optimiser of W&B's, which drover does not run");
+        config_node_error(&scheduler, e,
+                          "'scheduler' names an optimiser of W&B's, which drover does not run");
         return err_hint(e, "method: bayes, with 'parameters' and 'early_terminate'");
     }
     return 0;
 }
 
-static int read_keys(struct spec *s, const struct node *n, struct err *e)
+static int read_keys(struct spec *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {
         "method",    "parameters",      "metric",  "metrics",    "program",
@@ -110,11 +110,12 @@ static int read_keys(struct spec *s, const struct node *n, struct err *e)
         "scheduler", "drover",          "entity",  "project",    "job",
         "image_uri", "apiVersion",      "kind",    "controller",
     };
-    if (node_only_keys(n, keys, COUNT_OF(keys), "a sweep file", e) < 0 || refused_keys(n, e) < 0)
+    if (config_node_only_keys(n, keys, COUNT_OF(keys), "a sweep file", e) < 0 ||
+        refused_keys(n, e) < 0)
         return -EINVAL;
     AUTO(strbuf) struct strbuf b = {0};
     for (size_t i = 0; i < COUNT_OF(no_effect); i++)
-        if (node_has(n, no_effect[i]))
+        if (config_node_has(n, no_effect[i]))
             strbuf_printf(&b, "%s'%s'", b.len ? ", " : "", no_effect[i]);
     if (b.len)
         notice(s, "%s: where W&B runs a sweep; no effect here", strbuf_str(&b));
@@ -124,36 +125,36 @@ static int read_keys(struct spec *s, const struct node *n, struct err *e)
 /* ---- metric ------------------------------------------------------------------------------------
  */
 
-static int read_goal(struct spec_metric *m, const struct node *n, struct err *e)
+static int read_goal(struct spec_metric *m, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "goal");
+    struct config_node at = config_node_member(n, "goal");
     const char *word = json_string_value(at.value);
     if (!at.value)
         return 0;
     m->maximize = word && strcmp(word, "maximize") == 0;
     if (m->maximize || (word && strcmp(word, "minimize") == 0))
         return 0;
-    node_error(&at, e, "'goal' must be minimize or maximize, not '%s'",
-               word ? word : json_what(at.value));
+    config_node_error(&at, e, "'goal' must be minimize or maximize, not '%s'",
+                      word ? word : json_what(at.value));
     if (word && strncasecmp(word, "max", 3) == 0)
         return err_hint(e, "goal: maximize");
     return word && strncasecmp(word, "min", 3) == 0 ? err_hint(e, "goal: minimize") : -EINVAL;
 }
 
 /* What W&B's bayes makes of trials without a value. */
-static int read_impute(struct spec *s, const struct node *n, struct err *e)
+static int read_impute(struct spec *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"impute", "impute_while_running"};
     static const char *const words[] = {"latest", "best", "worst", "false"};
     for (size_t k = 0; k < COUNT_OF(keys); k++) {
-        struct node at = node_member(n, keys[k]);
+        struct config_node at = config_node_member(n, keys[k]);
         size_t i = 0;
         while (i < COUNT_OF(words) - !k && json_is_string(at.value) &&
                strcmp(json_string_value(at.value), words[i]) != 0)
             i++;
         if (at.value && (!json_is_string(at.value) || i == COUNT_OF(words) - !k))
-            return node_error(&at, e, "'%s' must be latest, best%s", keys[k],
-                              k ? ", worst or \"false\"" : " or worst");
+            return config_node_error(&at, e, "'%s' must be latest, best%s", keys[k],
+                                     k ? ", worst or \"false\"" : " or worst");
         if (at.value)
             notice(s,
                    "'%s': no effect here; bayes models failed trials as infeasible, and running "
@@ -163,104 +164,105 @@ static int read_impute(struct spec *s, const struct node *n, struct err *e)
     return 0;
 }
 
-static int read_metric(struct spec *s, const struct node *at, struct err *e)
+static int read_metric(struct spec *s, const struct config_node *at, struct err *e)
 {
     static const char *const keys[] = {"name",   "goal",    "target",
                                        "impute", "pattern", "impute_while_running"};
     struct spec_metric *m = &s->metrics[s->metric_count++];
-    if (node_only_keys(at, keys, COUNT_OF(keys), "metric", e) < 0 ||
-        node_text(&m->name, at, "name", e) < 0 || read_goal(m, at, e) < 0 ||
-        node_real(&m->target, at, "target", e) < 0 || read_impute(s, at, e) < 0 ||
-        node_text(&m->pattern, at, "pattern", e) < 0)
+    if (config_node_only_keys(at, keys, COUNT_OF(keys), "metric", e) < 0 ||
+        config_node_text(&m->name, at, "name", e) < 0 || read_goal(m, at, e) < 0 ||
+        config_node_real(&m->target, at, "target", e) < 0 || read_impute(s, at, e) < 0 ||
+        config_node_text(&m->pattern, at, "pattern", e) < 0)
         return -EINVAL;
-    m->has_target = node_has(at, "target");
+    m->has_target = config_node_has(at, "target");
     if (!m->name || !m->name[0])
-        return node_error(at, e, "the metric's 'name' is missing");
+        return config_node_error(at, e, "the metric's 'name' is missing");
     for (const struct spec_metric *other = s->metrics; other < m; other++)
         if (strcmp(other->name, m->name) == 0)
-            return node_error(at, e, "the metric '%s' comes twice", m->name);
+            return config_node_error(at, e, "the metric '%s' comes twice", m->name);
     return 0;
 }
 
-static int read_metrics(struct spec *s, const struct node *n, struct err *e)
+static int read_metrics(struct spec *s, const struct config_node *n, struct err *e)
 {
-    struct node one = node_member(n, "metric"), list = node_member(n, "metrics");
+    struct config_node one = config_node_member(n, "metric"),
+                       list = config_node_member(n, "metrics");
     size_t count = json_array_size(list.value);
     if (one.value && list.value)
-        return node_error(&list, e, "either 'metric' or 'metrics', not both");
+        return config_node_error(&list, e, "either 'metric' or 'metrics', not both");
     if (one.value)
         return read_metric(s, &one, e);
     if (list.value && count < 2) {
-        node_error(&list, e, "'metrics' must be a list of at least two");
+        config_node_error(&list, e, "'metrics' must be a list of at least two");
         return err_hint(e, "metric: {name: …}, where there is only one");
     }
     if (count > SPEC_METRICS_MAX)
-        return node_error(&list, e, "more than %d metrics", SPEC_METRICS_MAX);
+        return config_node_error(&list, e, "more than %d metrics", SPEC_METRICS_MAX);
     for (size_t i = 0; i < count; i++) {
-        struct node at = node_item(&list, i);
+        struct config_node at = config_node_item(&list, i);
         if (read_metric(s, &at, e) < 0)
             return -EINVAL;
     }
     return 0;
 }
 
-static int read_stop(struct spec *s, const struct node *n, struct err *e)
+static int read_stop(struct spec *s, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "early_terminate");
+    struct config_node at = config_node_member(n, "early_terminate");
     if (!at.value)
         return 0;
     if (spec_stop_read(&s->stop, &at, e) < 0)
         return -EINVAL;
     return s->metric_count > 0
                ? 0
-               : node_error(&at, e, "'early_terminate' needs a 'metric' to compare");
+               : config_node_error(&at, e, "'early_terminate' needs a 'metric' to compare");
 }
 
 /* ---- what is run -------------------------------------------------------------------------------
  */
 
-static int read_command(struct spec *s, const struct node *n, struct err *e)
+static int read_command(struct spec *s, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "command");
-    if (node_text(&s->program, n, "program", e) < 0)
+    struct config_node at = config_node_member(n, "command");
+    if (config_node_text(&s->program, n, "program", e) < 0)
         return -EINVAL;
     if (at.value && json_array_size(at.value) == 0) {
-        node_error(&at, e, "'command' must be a list of words");
+        config_node_error(&at, e, "'command' must be a list of words");
         return err_hint(e, "command: [\"${interpreter}\", \"${program}\", \"${args}\"]");
     }
     for (size_t i = 0; i < json_array_size(at.value); i++) {
-        struct node item = node_item(&at, i);
+        struct config_node item = config_node_item(&at, i);
         if (json_is_object(item.value) || json_is_array(item.value))
-            return node_error(&item, e, "a word of the command cannot be %s",
-                              json_what(item.value));
+            return config_node_error(&item, e, "a word of the command cannot be %s",
+                                     json_what(item.value));
         struct strbuf b = {0};
-        pyrepr_str(&b, item.value);
+        python_repr_str(&b, item.value);
         strv_push(&s->command, strbuf_take(&b));
     }
     struct err cause = {0};
     if (!s->command && !s->program) {
-        node_error(n, e, "neither 'program' nor 'command' says what to run");
+        config_node_error(n, e, "neither 'program' nor 'command' says what to run");
         return err_hint(e, "program: train.py");
     }
-    if (command_check(s->command, s->program, &cause) == 0)
+    if (trial_command_check(s->command, s->program, &cause) == 0)
         return 0;
-    node_error(at.value ? &at : n, e, "%s", cause.text);
+    config_node_error(at.value ? &at : n, e, "%s", cause.text);
     return cause.hint[0] ? err_hint(e, "%s", cause.hint) : -EINVAL;
 }
 
-static int read_parameters(struct spec *s, const struct node *n, struct err *e)
+static int read_parameters(struct spec *s, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "parameters");
+    struct config_node at = config_node_member(n, "parameters");
     if (!at.value)
-        return node_error(n, e, "'parameters' is missing");
+        return config_node_error(n, e, "'parameters' is missing");
     return space_read(&s->space, &at, s->method == SPEC_GRID, &s->notices, e);
 }
 
 /* How the parts go together. */
-static int check_whole(struct spec *s, const struct node *n, struct err *e)
+static int check_whole(struct spec *s, const struct config_node *n, struct err *e)
 {
     if (s->method == SPEC_BAYES && s->metric_count == 0) {
-        node_error(n, e, "method bayes needs a 'metric' to learn from");
+        config_node_error(n, e, "method bayes needs a 'metric' to learn from");
         return err_hint(e, "metric: {name: loss, goal: minimize}; or method: random");
     }
     if (s->method != SPEC_BAYES && json_array_size(s->prior) > 0)
@@ -276,17 +278,17 @@ static int check_whole(struct spec *s, const struct node *n, struct err *e)
 
 int spec_read(struct spec **out, const struct yaml_doc *d, struct err *e)
 {
-    struct node root = node_root(d);
+    struct config_node root = config_node_root(d);
     if (!json_is_object(root.value))
-        return node_error(&root, e, "a sweep file must be a mapping, not %s",
-                          json_what(root.value));
+        return config_node_error(&root, e, "a sweep file must be a mapping, not %s",
+                                 json_what(root.value));
     AUTO(spec) struct spec *s = xzalloc(sizeof *s);
     spec_drover_defaults(s);
-    struct node block = node_member(&root, "drover");
+    struct config_node block = config_node_member(&root, "drover");
     if (read_keys(s, &root, e) < 0 || read_method(s, &root, e) < 0 ||
-        node_text(&s->name, &root, "name", e) < 0 ||
-        node_text(&s->description, &root, "description", e) < 0 ||
-        node_int(&s->run_cap, &root, "run_cap", 1, INT_MAX, e) < 0 ||
+        config_node_text(&s->name, &root, "name", e) < 0 ||
+        config_node_text(&s->description, &root, "description", e) < 0 ||
+        config_node_int(&s->run_cap, &root, "run_cap", 1, INT_MAX, e) < 0 ||
         read_parameters(s, &root, e) < 0 || read_metrics(s, &root, e) < 0 ||
         read_stop(s, &root, e) < 0 || read_command(s, &root, e) < 0 ||
         spec_drover_read(s, &block, e) < 0 || check_whole(s, &root, e) < 0)

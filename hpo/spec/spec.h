@@ -54,7 +54,7 @@ struct spec_stop { /* early_terminate */
 /* Reads the value of `early_terminate`, which may be JSON without a document. That there is a
  * metric to compare is the caller's to check.
  *   -EINVAL  at its place; the message names the key */
-int spec_stop_read(struct spec_stop *out, const struct node *n, struct err *e);
+int spec_stop_read(struct spec_stop *out, const struct config_node *n, struct err *e);
 /* The same out again, with every default in place; type must not be NONE. New reference. */
 json_t *spec_stop_json(const struct spec_stop *stop);
 

@@ -49,54 +49,57 @@ int spec_duration(int64_t *out_ms, const json_t *value)
     return -EINVAL;
 }
 
-static int read_duration(int64_t *out_ms, const struct node *n, const char *key, struct err *e)
+static int read_duration(int64_t *out_ms, const struct config_node *n, const char *key,
+                         struct err *e)
 {
-    struct node at = node_member(n, key);
+    struct config_node at = config_node_member(n, key);
     if (!at.value || spec_duration(out_ms, at.value) == 0)
         return 0;
-    node_error(&at, e, "'%s' must be a length of time", key);
+    config_node_error(&at, e, "'%s' must be a length of time", key);
     return err_hint(e, "%s: 90, in seconds, or 10m, 1.5h, 2d", key);
 }
 
-static int read_seed(struct spec *s, const struct node *n, struct err *e)
+static int read_seed(struct spec *s, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "seed");
+    struct config_node at = config_node_member(n, "seed");
     if (!at.value)
         return 0;
     if (!json_is_integer(at.value) || json_integer_value(at.value) < 0)
-        return node_error(&at, e, "'seed' must be an integer that is not negative");
+        return config_node_error(&at, e, "'seed' must be an integer that is not negative");
     s->seed = (uint64_t)json_integer_value(at.value);
     return 0;
 }
 
-static int read_value(struct spec *s, const struct node *n, struct err *e)
+static int read_value(struct spec *s, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "value");
+    struct config_node at = config_node_member(n, "value");
     const char *word = json_string_value(at.value);
     if (!at.value)
         return 0;
     if (!word || (strcmp(word, "best") != 0 && strcmp(word, "last") != 0))
-        return node_error(&at, e, "'value' must be best or last");
+        return config_node_error(&at, e, "'value' must be best or last");
     s->value_last = strcmp(word, "last") == 0;
     return 0;
 }
 
-static int read_wandb(struct spec *s, const struct node *n, struct err *e)
+static int read_wandb(struct spec *s, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "wandb");
+    struct config_node at = config_node_member(n, "wandb");
     const char *word = json_string_value(at.value);
     if (!at.value)
         return 0;
     if (!word || (strcmp(word, "real") != 0 && strcmp(word, "drover") != 0))
-        return node_error(&at, e, "'wandb' must be drover (its stand-in) or real (W&B's module)");
+        return config_node_error(&at, e,
+                                 "'wandb' must be drover (its stand-in) or real (W&B's module)");
     s->wandb_real = strcmp(word, "real") == 0;
     return 0;
 }
 
 /* Which points the space has: before those of `start` are looked at. */
-static int read_rules(struct spec *s, const struct node *n, struct err *e)
+static int read_rules(struct spec *s, const struct config_node *n, struct err *e)
 {
-    struct node when = node_member(n, "when"), list = node_member(n, "constraints");
+    struct config_node when = config_node_member(n, "when"),
+                       list = config_node_member(n, "constraints");
     s->when = json_incref((json_t *)when.value);
     s->constraints = json_incref((json_t *)list.value);
     if (when.value && space_when(s->space, &when, e) < 0)
@@ -104,14 +107,14 @@ static int read_rules(struct spec *s, const struct node *n, struct err *e)
     return list.value ? space_constrain(s->space, &list, e) : 0;
 }
 
-static int read_start(struct spec *s, const struct node *n, struct err *e)
+static int read_start(struct spec *s, const struct config_node *n, struct err *e)
 {
-    struct node list = node_member(n, "start");
+    struct config_node list = config_node_member(n, "start");
     if (list.value && !json_is_array(list.value))
-        return node_error(&list, e, "'start' must be a list of parameter sets, not %s",
-                          json_what(list.value));
+        return config_node_error(&list, e, "'start' must be a list of parameter sets, not %s",
+                                 json_what(list.value));
     for (size_t i = 0; i < json_array_size(list.value); i++) {
-        struct node at = node_item(&list, i);
+        struct config_node at = config_node_item(&list, i);
         json_t *params = NULL;
         if (space_params(&params, s->space, &at, e) < 0)
             return -EINVAL;
@@ -120,7 +123,7 @@ static int read_start(struct spec *s, const struct node *n, struct err *e)
     return 0;
 }
 
-int spec_drover_read(struct spec *s, const struct node *n, struct err *e)
+int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {
         "resources",   "seed",    "parallel", "retries",    "retry_failed", "give_up_after",
@@ -129,20 +132,20 @@ int spec_drover_read(struct spec *s, const struct node *n, struct err *e)
     };
     if (!n->value)
         return 0;
-    struct node resources = node_member(n, "resources");
-    if (node_only_keys(n, keys, COUNT_OF(keys), "drover", e) < 0 ||
+    struct config_node resources = config_node_member(n, "resources");
+    if (config_node_only_keys(n, keys, COUNT_OF(keys), "drover", e) < 0 ||
         resources_read(&s->need, &resources, e) < 0 || read_seed(s, n, e) < 0 ||
-        node_int(&s->parallel, n, "parallel", 1, INT_MAX, e) < 0 ||
-        node_int(&s->retries, n, "retries", 0, INT_MAX, e) < 0 ||
-        node_bool(&s->retry_failed, n, "retry_failed", e) < 0 ||
-        node_int(&s->give_up_after, n, "give_up_after", 0, INT_MAX, e) < 0 ||
+        config_node_int(&s->parallel, n, "parallel", 1, INT_MAX, e) < 0 ||
+        config_node_int(&s->retries, n, "retries", 0, INT_MAX, e) < 0 ||
+        config_node_bool(&s->retry_failed, n, "retry_failed", e) < 0 ||
+        config_node_int(&s->give_up_after, n, "give_up_after", 0, INT_MAX, e) < 0 ||
         read_duration(&s->timeout_ms, n, "timeout", e) < 0 ||
         read_duration(&s->grace_ms, n, "grace", e) < 0 ||
         read_duration(&s->lost_after_ms, n, "lost_after", e) < 0 || read_value(s, n, e) < 0 ||
-        read_wandb(s, n, e) < 0 || node_int(&s->repeats, n, "repeats", 1, INT_MAX, e) < 0 ||
+        read_wandb(s, n, e) < 0 || config_node_int(&s->repeats, n, "repeats", 1, INT_MAX, e) < 0 ||
         read_rules(s, n, e) < 0)
         return -EINVAL;
-    struct node prior = node_member(n, "prior");
+    struct config_node prior = config_node_member(n, "prior");
     return read_start(s, n, e) < 0 ? -EINVAL : spec_prior_read(s->prior, s, &prior, e);
 }
 

@@ -10,7 +10,7 @@ void spec_drover_defaults(struct spec *s);
 
 /* Reads the block into `s`, whose space has been read. `n` may be without a value: no block.
  *   -EINVAL  at the place in the file */
-int spec_drover_read(struct spec *s, const struct node *n, struct err *e);
+int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e);
 
 /* The block with every default in place. New reference. */
 json_t *spec_drover_json(const struct spec *s);

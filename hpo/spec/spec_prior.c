@@ -7,11 +7,12 @@
 #include "hpo/space/space.h"
 
 /* A new reference; NULL: the error is told. */
-static json_t *read_values(const struct spec *s, const struct node *n, struct err *e)
+static json_t *read_values(const struct spec *s, const struct config_node *n, struct err *e)
 {
-    struct node one = node_member(n, "value"), all = node_member(n, "values");
+    struct config_node one = config_node_member(n, "value"), all = config_node_member(n, "values");
     if (!one.value == !all.value || (one.value && s->metric_count > 1)) {
-        node_error(n, e, "an observation has either 'value', of the one metric, or 'values'");
+        config_node_error(n, e,
+                          "an observation has either 'value', of the one metric, or 'values'");
         err_hint(e,
                  s->metric_count > 1 ? "{params: {…}, values: {%s: 0.3, …}}"
                                      : "{params: {…}, value: 0.3}",
@@ -21,16 +22,16 @@ static json_t *read_values(const struct spec *s, const struct node *n, struct er
     const char *names[SPEC_METRICS_MAX];
     for (int i = 0; i < s->metric_count; i++)
         names[i] = s->metrics[i].name;
-    if (all.value && node_only_keys(&all, names, (size_t)s->metric_count, "values", e) < 0)
+    if (all.value && config_node_only_keys(&all, names, (size_t)s->metric_count, "values", e) < 0)
         return NULL;
     AUTO(json) json_t *values = json_object();
     for (int i = 0; i < s->metric_count; i++) {
-        struct node at = one.value ? one : node_member(&all, names[i]);
+        struct config_node at = one.value ? one : config_node_member(&all, names[i]);
         double v = NAN;
         if (json_as_number(&v, at.value) < 0 || !isfinite(v)) {
-            node_error(at.value ? &at : &all, e,
-                       "the value of '%s' must be a finite number, not %s", names[i],
-                       json_what(at.value));
+            config_node_error(at.value ? &at : &all, e,
+                              "the value of '%s' must be a finite number, not %s", names[i],
+                              json_what(at.value));
             return NULL;
         }
         json_object_set_new(values, names[i], json_real(v));
@@ -38,20 +39,21 @@ static json_t *read_values(const struct spec *s, const struct node *n, struct er
     return TAKE(values);
 }
 
-int spec_prior_read(json_t *into, const struct spec *s, const struct node *list, struct err *e)
+int spec_prior_read(json_t *into, const struct spec *s, const struct config_node *list,
+                    struct err *e)
 {
     static const char *const keys[] = {"params", "value", "values"};
     if (list->value && !json_is_array(list->value))
-        return node_error(list, e, "'prior' must be a list of observations, not %s",
-                          json_what(list->value));
+        return config_node_error(list, e, "'prior' must be a list of observations, not %s",
+                                 json_what(list->value));
     if (json_array_size(list->value) > 0 && s->metric_count == 0)
-        return node_error(list, e, "'prior' needs a 'metric' that its values are of");
+        return config_node_error(list, e, "'prior' needs a 'metric' that its values are of");
     for (size_t i = 0; i < json_array_size(list->value); i++) {
-        struct node at = node_item(list, i), set = node_member(&at, "params");
-        if (node_only_keys(&at, keys, COUNT_OF(keys), "an observation", e) < 0)
+        struct config_node at = config_node_item(list, i), set = config_node_member(&at, "params");
+        if (config_node_only_keys(&at, keys, COUNT_OF(keys), "an observation", e) < 0)
             return -EINVAL;
         if (!set.value)
-            return node_error(&at, e, "the observation's 'params' are missing");
+            return config_node_error(&at, e, "the observation's 'params' are missing");
         AUTO(json) json_t *params = NULL;
         if (space_params(&params, s->space, &set, e) < 0)
             return -EINVAL;

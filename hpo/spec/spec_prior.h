@@ -12,6 +12,7 @@
  * and appends each observation to `into`. A node without a value adds nothing. Needs the space and
  * the metrics of s.
  *   -EINVAL  the error names the place; `into` has the observations before it */
-int spec_prior_read(json_t *into, const struct spec *s, const struct node *list, struct err *e);
+int spec_prior_read(json_t *into, const struct spec *s, const struct config_node *list,
+                    struct err *e);
 
 #endif

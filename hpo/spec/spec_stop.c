@@ -8,47 +8,47 @@
 #include "hpo/space/config_node.h"
 #include "hpo/spec/spec.h"
 
-static int read_hyperband(struct spec_stop *stop, const struct node *n, struct err *e)
+static int read_hyperband(struct spec_stop *stop, const struct config_node *n, struct err *e)
 {
-    if (node_int(&stop->s, n, "s", 1, INT_MAX, e) < 0 ||
-        node_bool(&stop->strict, n, "strict", e) < 0)
+    if (config_node_int(&stop->s, n, "s", 1, INT_MAX, e) < 0 ||
+        config_node_bool(&stop->strict, n, "strict", e) < 0)
         return -EINVAL;
     if (stop->max_iter && !stop->s)
-        return node_error(n, e, "hyperband with 'max_iter' needs 's', the number of bands");
+        return config_node_error(n, e, "hyperband with 'max_iter' needs 's', the number of bands");
     if (!stop->max_iter && !stop->min_iter) {
-        node_error(n, e, "hyperband needs 'min_iter', or 'max_iter' and 's'");
+        config_node_error(n, e, "hyperband needs 'min_iter', or 'max_iter' and 's'");
         return err_hint(e, "min_iter: 3");
     }
     return 0;
 }
 
-static int read_median(struct spec_stop *stop, const struct node *n, struct err *e)
+static int read_median(struct spec_stop *stop, const struct config_node *n, struct err *e)
 {
-    return node_int(&stop->min_trials, n, "min_trials", 1, INT_MAX, e);
+    return config_node_int(&stop->min_trials, n, "min_trials", 1, INT_MAX, e);
 }
 
-static int read_asha(struct spec_stop *stop, const struct node *n, struct err *e)
+static int read_asha(struct spec_stop *stop, const struct config_node *n, struct err *e)
 {
-    struct node like = node_member(n, "like");
+    struct config_node like = config_node_member(n, "like");
     const char *word = json_string_value(like.value);
-    if (node_int(&stop->s, n, "s", 0, INT_MAX, e) < 0)
+    if (config_node_int(&stop->s, n, "s", 0, INT_MAX, e) < 0)
         return -EINVAL;
     stop->ray = word && strcmp(word, "ray") == 0;
     if (like.value && !stop->ray && (!word || strcmp(word, "optuna") != 0))
-        return node_error(&like, e, "'like' must be optuna or ray");
+        return config_node_error(&like, e, "'like' must be optuna or ray");
     if (stop->ray && !stop->min_iter)
         stop->min_iter = 1; /* Ray's grace_period */
     return 0;
 }
 
-static int read_curve(struct spec_stop *stop, const struct node *n, struct err *e)
+static int read_curve(struct spec_stop *stop, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "keep");
-    if (node_real(&stop->keep, n, "keep", e) < 0)
+    struct config_node at = config_node_member(n, "keep");
+    if (config_node_real(&stop->keep, n, "keep", e) < 0)
         return -EINVAL;
     return stop->keep > 0 && stop->keep <= 1
                ? 0
-               : node_error(&at, e, "'keep' must be above 0, up to 1");
+               : config_node_error(&at, e, "'keep' must be above 0, up to 1");
 }
 
 enum { KEYS_MAX = 6, BANDS_MAX = 100 };
@@ -59,7 +59,7 @@ static const struct type {
     struct spec_stop defaults;
     const char
         *keys[KEYS_MAX]; /* besides `type`; min_iter, max_iter and eta mean the same to all */
-    int (*read)(struct spec_stop *stop, const struct node *n, struct err *e);
+    int (*read)(struct spec_stop *stop, const struct config_node *n, struct err *e);
 } types[] = {
     {"hyperband",
      {.type = SPEC_STOPPER_HYPERBAND, .eta = 3, .strict = true},
@@ -79,12 +79,12 @@ static const struct type {
      read_median},
 };
 
-static int find_type(const struct type **out, const struct node *n, struct err *e)
+static int find_type(const struct type **out, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "type");
+    struct config_node at = config_node_member(n, "type");
     const char *word = json_string_value(at.value), *names[COUNT_OF(types)];
     if (!json_is_object(n->value) || !word)
-        return node_error(n, e, "'early_terminate' must be a mapping with a 'type'");
+        return config_node_error(n, e, "'early_terminate' must be a mapping with a 'type'");
     for (size_t i = 0; i < COUNT_OF(types); i++) {
         names[i] = types[i].name;
         if (strcmp(word, names[i]) == 0) {
@@ -92,27 +92,28 @@ static int find_type(const struct type **out, const struct node *n, struct err *
             return 0;
         }
     }
-    node_error(&at, e, "unknown type '%s' of early_terminate", word);
-    const char *near = opt_nearest(word, names, COUNT_OF(names));
+    config_node_error(&at, e, "unknown type '%s' of early_terminate", word);
+    const char *near = opt_suggest(word, names, COUNT_OF(names));
     return err_hint(e, "type: %s", near ? near : "hyperband, asha, curve or median");
 }
 
 /* So that there are no more than some hundred rungs, however long a trial is. W&B's bands may be
  * closer, where they are not too many. */
-static int check_eta(const struct spec_stop *stop, const struct type *t, const struct node *n,
-                     struct err *e)
+static int check_eta(const struct spec_stop *stop, const struct type *t,
+                     const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "eta");
+    struct config_node at = config_node_member(n, "eta");
     bool few = stop->type == SPEC_STOPPER_HYPERBAND && stop->s <= BANDS_MAX;
     if (!(stop->eta > 1))
-        return node_error(&at, e, "'eta' must be above 1");
+        return config_node_error(&at, e, "'eta' must be above 1");
     if (few || stop->eta >= eta_min)
         return 0;
-    node_error(&at, e, "'eta' must be %g or more: a smaller one makes thousands of rungs", eta_min);
+    config_node_error(&at, e, "'eta' must be %g or more: a smaller one makes thousands of rungs",
+                      eta_min);
     return err_hint(e, "eta: %g", t->defaults.eta);
 }
 
-int spec_stop_read(struct spec_stop *out, const struct node *n, struct err *e)
+int spec_stop_read(struct spec_stop *out, const struct config_node *n, struct err *e)
 {
     const struct type *t = NULL;
     if (find_type(&t, n, e) < 0)
@@ -125,17 +126,17 @@ int spec_stop_read(struct spec_stop *out, const struct node *n, struct err *e)
         count++;
     }
     AUTO(free) char *where = xasprintf("early_terminate of type %s", t->name);
-    if (node_only_keys(n, keys, count, where, e) < 0 ||
-        node_int(&stop.min_iter, n, "min_iter", 1, INT_MAX, e) < 0 ||
-        node_int(&stop.max_iter, n, "max_iter", 1, INT_MAX, e) < 0 ||
-        node_real(&stop.eta, n, "eta", e) < 0 || t->read(&stop, n, e) < 0)
+    if (config_node_only_keys(n, keys, count, where, e) < 0 ||
+        config_node_int(&stop.min_iter, n, "min_iter", 1, INT_MAX, e) < 0 ||
+        config_node_int(&stop.max_iter, n, "max_iter", 1, INT_MAX, e) < 0 ||
+        config_node_real(&stop.eta, n, "eta", e) < 0 || t->read(&stop, n, e) < 0)
         return -EINVAL;
-    struct node max = node_member(n, "max_iter");
+    struct config_node max = config_node_member(n, "max_iter");
     if (check_eta(&stop, t, n, e) < 0)
         return -EINVAL;
     if (stop.max_iter && stop.max_iter < stop.min_iter && stop.type != SPEC_STOPPER_HYPERBAND)
-        return node_error(&max, e, "'max_iter' must not be less than 'min_iter', %d",
-                          stop.min_iter);
+        return config_node_error(&max, e, "'max_iter' must not be less than 'min_iter', %d",
+                                 stop.min_iter);
     *out = stop;
     return 0;
 }

@@ -78,7 +78,7 @@ static int check_item(const char *item, const char *program, struct err *e)
         return 0;
     if (looks_like_macro(item)) {
         err_set(e, -EINVAL, "unknown macro '%s' in the command", item);
-        const char *near = opt_nearest(item, names, MACRO_COUNT);
+        const char *near = opt_suggest(item, names, MACRO_COUNT);
         return near ? err_hint(e, "%s", near) : -EINVAL;
     }
     for (m = MACRO_ENV; m < MACRO_COUNT; m++)
@@ -91,7 +91,7 @@ static int check_item(const char *item, const char *program, struct err *e)
     return 0;
 }
 
-int command_check(char *const *items, const char *program, struct err *e)
+int trial_command_check(char *const *items, const char *program, struct err *e)
 {
     for (items = items ? items : default_items; *items; items++)
         if (check_item(*items, program, e) < 0)
@@ -116,13 +116,13 @@ static void push_args(char ***argv, const char *before, const json_t *params, en
             strv_push(argv, xasprintf("--%s", key));
         else
             strbuf_printf(&b, "%s%s=", before, key);
-        pyrepr_str(&b, value);
+        python_repr_str(&b, value);
         strv_push(argv, strbuf_take(&b));
     }
     json_decref(object);
 }
 
-static void push_text(char ***argv, const struct command *c, const char *item)
+static void push_text(char ***argv, const struct trial_command *c, const char *item)
 {
     struct strbuf b = {0};
     for (size_t n = 0; *item; item += n) {
@@ -143,11 +143,12 @@ static void push_text(char ***argv, const struct command *c, const char *item)
 static void push_json(char ***argv, const json_t *params)
 {
     struct strbuf b = {0};
-    pyrepr_json(&b, params);
+    python_repr_json(&b, params);
     strv_push(argv, strbuf_take(&b));
 }
 
-static void push_item(char ***argv, const struct command *c, const char *item, const json_t *params)
+static void push_item(char ***argv, const struct trial_command *c, const char *item,
+                      const json_t *params)
 {
     enum macro m = find(item);
     switch (m) {
@@ -186,9 +187,10 @@ static void push_item(char ***argv, const struct command *c, const char *item, c
     }
 }
 
-int command_build(char ***out, const struct command *c, const json_t *params, struct err *e)
+int trial_command_build(char ***out, const struct trial_command *c, const json_t *params,
+                        struct err *e)
 {
-    if (command_check(c->items, c->program, e) < 0)
+    if (trial_command_check(c->items, c->program, e) < 0)
         return -EINVAL;
     AUTO(strv) char **argv = NULL;
     for (char *const *item = c->items ? c->items : default_items; *item; item++)

@@ -11,7 +11,7 @@
 
 #include "common/err.h"
 
-struct command {
+struct trial_command {
     char *const *items;      /* NULL: ${env} ${interpreter} ${program} ${args} */
     const char *program;     /* NULL: none */
     const char *interpreter; /* "python3", or "python" where that exists */
@@ -22,11 +22,12 @@ struct command {
 };
 
 /* The argv for `params` (an object; its order is kept). *out is a strv of the caller's.
- *   -EINVAL  command_check() says why */
-int command_build(char ***out, const struct command *c, const json_t *params, struct err *e);
+ *   -EINVAL  trial_command_check() says why */
+int trial_command_build(char ***out, const struct trial_command *c, const json_t *params,
+                        struct err *e);
 
-/* Whether command_build() would take these: every macro known and alone, `program` given where it
- * is used. `program` may be NULL. Returns -EINVAL with the item and the nearest macro. */
-int command_check(char *const *items, const char *program, struct err *e);
+/* Whether trial_command_build() would take these: every macro known and alone, `program` given
+ * where it is used. `program` may be NULL. Returns -EINVAL with the item and the nearest macro. */
+int trial_command_check(char *const *items, const char *program, struct err *e);
 
 #endif

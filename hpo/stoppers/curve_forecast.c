@@ -15,8 +15,8 @@ struct errors { /* of forecasts over one gap: z at the end minus what was expect
     double n, sum, squares;
 };
 
-struct forecast {
-    struct forecast_scale scale;
+struct curve_forecast {
+    struct curve_forecast_scale scale;
     bool last;
     struct errors errors[2][GAPS + 1]; /* [whether the curve had a slope][doublings] */
     double scatter;                    /* sd of z over the trials: a guess at an error's spread */
@@ -27,7 +27,7 @@ struct forecast {
 /* ---- a trial's curve ---------------------------------------------------------------------------
  */
 
-double forecast_time(const struct trial *t, double step)
+double curve_forecast_time(const struct trial *t, double step)
 {
     double first = t->points[0].step;
     return first > 0 ? step : step - first + 1;
@@ -36,20 +36,21 @@ double forecast_time(const struct trial *t, double step)
 /* How many of its points are no later than `time`. */
 static size_t points_until(const struct trial *t, double time)
 {
-    return trial_points_until(t, time - (forecast_time(t, 0)));
+    return trial_points_until(t, time - (curve_forecast_time(t, 0)));
 }
 
-static double z_of(const struct forecast_scale *s, double y)
+static double z_of(const struct curve_forecast_scale *s, double y)
 {
-    return curve_z(s->link, s->maximize, y);
+    return learning_curve_z(s->link, s->maximize, y);
 }
 
 /* A line through the last half of the first n points, FIT_MAX of them at most. */
-static struct curve_fit fit(const struct forecast_scale *s, const struct trial *t, size_t n)
+static struct learning_curve_fit fit(const struct curve_forecast_scale *s, const struct trial *t,
+                                     size_t n)
 {
-    double end = forecast_time(t, t->points[n - 1].step);
+    double end = curve_forecast_time(t, t->points[n - 1].step);
     size_t first = points_until(t, end / 2);
-    if (first > 0 && forecast_time(t, t->points[first - 1].step) == end / 2)
+    if (first > 0 && curve_forecast_time(t, t->points[first - 1].step) == end / 2)
         first--;
     if (first + 2 > n)
         first = n > 1 ? n - 2 : 0;
@@ -58,25 +59,25 @@ static struct curve_fit fit(const struct forecast_scale *s, const struct trial *
     for (size_t i = 0; i < used; i++) {
         const struct trial_point *p =
             &t->points[n - 1 - (used - 1 - i) * (count - 1) / (used > 1 ? used - 1 : 1)];
-        time[i] = forecast_time(t, p->step);
+        time[i] = curve_forecast_time(t, p->step);
         z[i] = z_of(s, p->value);
     }
-    return curve_fit(time, z, used);
+    return learning_curve_fit(time, z, used);
 }
 
-double forecast_score(const struct forecast_scale *s, const struct trial *t, size_t n)
+double curve_forecast_score(const struct curve_forecast_scale *s, const struct trial *t, size_t n)
 {
-    struct curve_fit f = fit(s, t, n);
-    return curve_at(&f, s->horizon);
+    struct learning_curve_fit f = fit(s, t, n);
+    return learning_curve_at(&f, s->horizon);
 }
 
 static double end_time(const struct trial *t)
 {
-    return forecast_time(t, t->points[t->point_count - 1].step);
+    return curve_forecast_time(t, t->points[t->point_count - 1].step);
 }
 
-struct forecast_scale forecast_scale(const struct spec_stop *rule, bool maximize,
-                                     const struct trial_view *view)
+struct curve_forecast_scale curve_forecast_scale(const struct spec_stop *rule, bool maximize,
+                                                 const struct trial_view *view)
 {
     double low = INFINITY, high = -INFINITY, longest = 0;
     for (size_t i = 0; i < view->count; i++) {
@@ -88,8 +89,8 @@ struct forecast_scale forecast_scale(const struct spec_stop *rule, bool maximize
         high = fmax(high, fmax(fmax(first->value, end->value), t->best));
         longest = fmax(longest, end_time(t));
     }
-    return (struct forecast_scale){curve_link_for(low, high, maximize), maximize,
-                                   rule && rule->max_iter > 0 ? rule->max_iter : longest};
+    return (struct curve_forecast_scale){learning_curve_link_for(low, high, maximize), maximize,
+                                         rule && rule->max_iter > 0 ? rule->max_iter : longest};
 }
 
 /* ---- what forecasts are worth ------------------------------------------------------------------
@@ -102,23 +103,23 @@ static int doublings(double gap)
 }
 
 /* The z that a curve came to at its end. */
-static double outcome(const struct forecast *f, const struct trial *t)
+static double outcome(const struct curve_forecast *f, const struct trial *t)
 {
     return z_of(&f->scale, trial_value(t, f->last));
 }
 
 /* Had its end been foretold at a half, a quarter, … of its time? */
-static void learn_from(struct forecast *f, const struct trial *t)
+static void learn_from(struct curve_forecast *f, const struct trial *t)
 {
     double end = end_time(t);
-    struct forecast_scale s = f->scale;
+    struct curve_forecast_scale s = f->scale;
     s.horizon = end;
     for (int k = 1; k <= GAPS; k++) {
         size_t n = points_until(t, ldexp(end, -k));
         if (n == 0)
             break;
-        double gap = log(end / forecast_time(t, t->points[n - 1].step));
-        double error = outcome(f, t) - forecast_score(&s, t, n);
+        double gap = log(end / curve_forecast_time(t, t->points[n - 1].step));
+        double error = outcome(f, t) - curve_forecast_score(&s, t, n);
         struct errors *e = &f->errors[n > 1][doublings(gap)];
         e->n++;
         e->sum += error;
@@ -128,11 +129,11 @@ static void learn_from(struct forecast *f, const struct trial *t)
     }
 }
 
-struct forecast *forecast_new(const struct spec_stop *rule, bool maximize, bool last,
-                              const struct trial_view *view)
+struct curve_forecast *curve_forecast_new(const struct spec_stop *rule, bool maximize, bool last,
+                                          const struct trial_view *view)
 {
-    struct forecast *f = xzalloc(sizeof *f);
-    f->scale = forecast_scale(rule, maximize, view);
+    struct curve_forecast *f = xzalloc(sizeof *f);
+    f->scale = curve_forecast_scale(rule, maximize, view);
     f->last = last;
     f->leader = INFINITY;
     double n = 0, mean = 0, squares = 0;
@@ -153,14 +154,14 @@ struct forecast *forecast_new(const struct spec_stop *rule, bool maximize, bool 
     return f;
 }
 
-void forecast_free(struct forecast *f)
+void curve_forecast_free(struct curve_forecast *f)
 {
     free(f);
 }
 
 /* Of the errors over the gap that trial `t` has still to go: their mean and sd, drawn to 0 and the
  * scatter while few are known. */
-static const struct errors *errors_ahead(const struct forecast *f, const struct trial *t,
+static const struct errors *errors_ahead(const struct curve_forecast *f, const struct trial *t,
                                          double *mean, double *sd)
 {
     double gap = log(f->scale.horizon / end_time(t));
@@ -171,37 +172,38 @@ static const struct errors *errors_ahead(const struct forecast *f, const struct 
     return e;
 }
 
-bool forecast_trial(const struct forecast *f, const struct trial *t, double *mean, double *sd)
+bool curve_forecast_trial(const struct curve_forecast *f, const struct trial *t, double *mean,
+                          double *sd)
 {
     if (t->point_count == 0)
         return false;
-    const struct forecast_scale *s = &f->scale;
+    const struct curve_forecast_scale *s = &f->scale;
     *mean = trial_value(t, f->last);
     *sd = 0;
     if (t->state == TRIAL_DONE || end_time(t) >= s->horizon)
         return true;
     double off, spread;
     errors_ahead(f, t, &off, &spread);
-    double z = forecast_score(s, t, t->point_count) + off;
-    double end = curve_y(s->link, s->maximize, z);
-    *sd = fabs(curve_y(s->link, s->maximize, z + spread) -
-               curve_y(s->link, s->maximize, z - spread)) /
+    double z = curve_forecast_score(s, t, t->point_count) + off;
+    double end = learning_curve_y(s->link, s->maximize, z);
+    *sd = fabs(learning_curve_y(s->link, s->maximize, z + spread) -
+               learning_curve_y(s->link, s->maximize, z - spread)) /
           2;
     *mean = f->last ? end : s->maximize ? fmax(*mean, end) : fmin(*mean, end);
     return true;
 }
 
-double forecast_bound(const struct forecast *f, const struct trial *t)
+double curve_forecast_bound(const struct curve_forecast *f, const struct trial *t)
 {
     double off, spread;
     if (f->whole < KNOWN || end_time(t) >= f->scale.horizon)
         return -INFINITY;
     if (errors_ahead(f, t, &off, &spread)->n < KNOWN)
         return -INFINITY;
-    return forecast_score(&f->scale, t, t->point_count) + off - bound_sds * spread;
+    return curve_forecast_score(&f->scale, t, t->point_count) + off - bound_sds * spread;
 }
 
-double forecast_leader(const struct forecast *f)
+double curve_forecast_leader(const struct curve_forecast *f)
 {
     return f->leader;
 }

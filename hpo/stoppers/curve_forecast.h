@@ -13,44 +13,45 @@
 #include "hpo/spec/spec.h"
 #include "hpo/trial/trial.h"
 
-struct forecast;
+struct curve_forecast;
 
 /* Learns from view's curves; keeps nothing of them. `rule`: for max_iter; may be NULL. `last`: a
  * trial's last value counts, not its best. Cost: 10 fits for each trial. */
-struct forecast *forecast_new(const struct spec_stop *rule, bool maximize, bool last,
-                              const struct trial_view *view);
-void forecast_free(struct forecast *f);
-AUTO_DEFINE(forecast, struct forecast *, forecast_free)
+struct curve_forecast *curve_forecast_new(const struct spec_stop *rule, bool maximize, bool last,
+                                          const struct trial_view *view);
+void curve_forecast_free(struct curve_forecast *f);
+AUTO_DEFINE(curve_forecast, struct curve_forecast *, curve_forecast_free)
 
 /* The value that trial `t` would have at its end, and its standard deviation, in the metric's unit.
  * A whole trial's value and 0 where it is done or has gone the whole way. False: it has no point.
  */
-bool forecast_trial(const struct forecast *f, const struct trial *t, double *mean, double *sd);
+bool curve_forecast_trial(const struct curve_forecast *f, const struct trial *t, double *mean,
+                          double *sd);
 
 /* ---- for stopper_curve -------------------------------------------------------------------------
  */
 
-struct forecast_scale { /* what curves are measured on */
-    enum curve_link link;
+struct curve_forecast_scale { /* what curves are measured on */
+    enum learning_curve_link link;
     bool maximize;
     double horizon; /* the time of a whole trial; 0: nothing was reported yet */
 };
 
 /* Cost: the number of trials. */
-struct forecast_scale forecast_scale(const struct spec_stop *rule, bool maximize,
-                                     const struct trial_view *view);
+struct curve_forecast_scale curve_forecast_scale(const struct spec_stop *rule, bool maximize,
+                                                 const struct trial_view *view);
 
 /* The time of a trial's step. */
-double forecast_time(const struct trial *t, double step);
+double curve_forecast_time(const struct trial *t, double step);
 
 /* z expected at the end, from the first n > 0 points of `t`; lower is better. */
-double forecast_score(const struct forecast_scale *s, const struct trial *t, size_t n);
+double curve_forecast_score(const struct curve_forecast_scale *s, const struct trial *t, size_t n);
 
 /* A z that trial `t`'s end will hardly be below; -INFINITY while fewer than five trials went the
  * whole way, since nothing is known of how far off a forecast is. */
-double forecast_bound(const struct forecast *f, const struct trial *t);
+double curve_forecast_bound(const struct curve_forecast *f, const struct trial *t);
 
 /* The best z that a whole trial ended with; INFINITY: there is none. */
-double forecast_leader(const struct forecast *f);
+double curve_forecast_leader(const struct curve_forecast *f);
 
 #endif

@@ -16,7 +16,7 @@ static double rung_until(const struct spec_stop *rule, double time)
 
 static double end_time(const struct trial *t)
 {
-    return forecast_time(t, t->points[t->point_count - 1].step);
+    return curve_forecast_time(t, t->points[t->point_count - 1].step);
 }
 
 /* How many of its points belong to the rung: up to the first one there, two at least; 0: it has not
@@ -28,7 +28,7 @@ static size_t points_at(const struct trial *t, double rung)
     size_t lo = 2, hi = t->point_count;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (forecast_time(t, t->points[mid - 1].step) >= rung)
+        if (curve_forecast_time(t, t->points[mid - 1].step) >= rung)
             hi = mid;
         else
             lo = mid + 1;
@@ -36,10 +36,10 @@ static size_t points_at(const struct trial *t, double rung)
     return lo;
 }
 
-static double score_at(const struct forecast_scale *s, const struct trial *t, double rung)
+static double score_at(const struct curve_forecast_scale *s, const struct trial *t, double rung)
 {
     size_t n = points_at(t, rung);
-    return n ? forecast_score(s, t, n) : (double)NAN;
+    return n ? curve_forecast_score(s, t, n) : (double)NAN;
 }
 
 /* Whether so good a score is among the best `keep` of n, its own among them. */
@@ -52,8 +52,8 @@ static bool in_top(const struct spec_stop *rule, const double *scores, size_t n,
 }
 
 /* What is expected of all trials that reached the rung. To be freed. */
-static double *scores_at(const struct forecast_scale *s, const struct trial_view *view, double rung,
-                         size_t *n)
+static double *scores_at(const struct curve_forecast_scale *s, const struct trial_view *view,
+                         double rung, size_t *n)
 {
     double *scores = xcalloc(view->count, sizeof *scores);
     *n = 0;
@@ -67,8 +67,8 @@ static double *scores_at(const struct forecast_scale *s, const struct trial_view
 static bool hopeless(const struct spec_stop *rule, bool maximize, const struct trial_view *view,
                      const struct trial *t)
 {
-    AUTO(forecast) struct forecast *f = forecast_new(rule, maximize, false, view);
-    return forecast_bound(f, t) > forecast_leader(f);
+    AUTO(curve_forecast) struct curve_forecast *f = curve_forecast_new(rule, maximize, false, view);
+    return curve_forecast_bound(f, t) > curve_forecast_leader(f);
 }
 
 static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
@@ -76,13 +76,14 @@ static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
 {
     if (t->point_count < 2)
         return STOPPER_GO;
-    double now = end_time(t), before = forecast_time(t, t->points[t->point_count - 2].step);
+    double now = end_time(t), before = curve_forecast_time(t, t->points[t->point_count - 2].step);
     if (t->diverged)
-        return rung_until(rule, forecast_time(t, t->last_step)) > now ? STOPPER_STOP : STOPPER_GO;
+        return rung_until(rule, curve_forecast_time(t, t->last_step)) > now ? STOPPER_STOP
+                                                                            : STOPPER_GO;
     double rung = rung_until(rule, now);
-    if (rung <= before || rung <= forecast_time(t, t->resumed_at))
+    if (rung <= before || rung <= curve_forecast_time(t, t->resumed_at))
         return STOPPER_GO;
-    struct forecast_scale s = forecast_scale(rule, maximize, view);
+    struct curve_forecast_scale s = curve_forecast_scale(rule, maximize, view);
     size_t n = 0;
     AUTO(free) double *scores = scores_at(&s, view, rung, &n);
     if (!in_top(rule, scores, n, score_at(&s, t, rung)))
@@ -96,7 +97,8 @@ struct candidate {             /* the best of the trials that are paused at a ru
     bool top; /* it is among the best `keep` of those that reached the rung */
 };
 
-static struct candidate best_paused(const struct spec_stop *rule, const struct forecast_scale *s,
+static struct candidate best_paused(const struct spec_stop *rule,
+                                    const struct curve_forecast_scale *s,
                                     const struct trial_view *view, double rung)
 {
     struct candidate best = {.score = INFINITY};
@@ -120,7 +122,7 @@ static struct candidate best_paused(const struct spec_stop *rule, const struct f
 
 static int resume(const struct spec_stop *rule, bool maximize, const struct trial_view *view)
 {
-    struct forecast_scale s = forecast_scale(rule, maximize, view);
+    struct curve_forecast_scale s = curve_forecast_scale(rule, maximize, view);
     for (double rung = rung_until(rule, s.horizon); rung > 0;
          rung = rung_until(rule, nextafter(rung, 0))) {
         struct candidate best = best_paused(rule, &s, view, rung);
@@ -131,20 +133,20 @@ static int resume(const struct spec_stop *rule, bool maximize, const struct tria
 }
 
 /* The least z that done trials came to, or that is expected of those that run. */
-static double bar(const struct forecast_scale *s, const struct trial_view *view)
+static double bar(const struct curve_forecast_scale *s, const struct trial_view *view)
 {
     double least = INFINITY;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
-        if (t->point_count > 0 && (trial_out(t->state) || t->state == TRIAL_DONE))
-            least = fmin(least, forecast_score(s, t, t->point_count));
+        if (t->point_count > 0 && (trial_is_active(t->state) || t->state == TRIAL_DONE))
+            least = fmin(least, curve_forecast_score(s, t, t->point_count));
     }
     return least;
 }
 
 static int finish(const struct spec_stop *rule, bool maximize, const struct trial_view *view)
 {
-    struct forecast_scale s = forecast_scale(rule, maximize, view);
+    struct curve_forecast_scale s = curve_forecast_scale(rule, maximize, view);
     double least = bar(&s, view);
     for (double rung = rung_until(rule, s.horizon); rung > 0;
          rung = rung_until(rule, nextafter(rung, 0))) {

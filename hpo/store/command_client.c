@@ -16,33 +16,34 @@ enum { LOOK_MS = 20 };
 /* ---- where nobody holds the sweep ----------------------------------------------------------- */
 
 /* What follows from an ask, as part of the next commit. */
-static int step(struct view *v, const json_t *ask, struct sched_out *out, struct err *why,
-                struct err *e)
+static int step(struct sweep_reader *v, const json_t *ask, struct scheduler_out *out,
+                struct err *why, struct err *e)
 {
-    const struct sched_event ev = {.kind = SCHED_EV_ASK, .data = (json_t *)ask};
-    (void)sched_step(v->sched, &ev, clock_ms_of(CLOCK_REALTIME), out, why); /* who asked is told */
+    const struct scheduler_event ev = {.kind = SCHEDULER_EV_COMMAND, .data = (json_t *)ask};
+    (void)scheduler_handle(v->sched, &ev, clock_ms_of(CLOCK_REALTIME), out,
+                           why); /* who asked is told */
     for (size_t i = 0; i < out->record_count; i++)
-        if (store_append(v->dir->store, &out->records[i], 0, e) < 0)
+        if (event_store_append(v->dir->store, &out->records[i], 0, e) < 0)
             return e->code;
     return 0;
 }
 
 /* Answers all asks that lie there. */
-static int answer_all(struct view *v, struct err *e)
+static int answer_all(struct sweep_reader *v, struct err *e)
 {
-    AUTO(desk) struct desk *d = desk_open(v->dir->path);
-    struct sched_out out = {0};
+    AUTO(command_mailbox) struct command_mailbox *d = command_mailbox_open(v->dir->path);
+    struct scheduler_out out = {0};
     int rc = 0;
-    for (size_t i = 0; d && i < desk_count(d) && rc == 0; i++) {
+    for (size_t i = 0; d && i < command_mailbox_count(d) && rc == 0; i++) {
         struct err why = {0};
-        rc = step(v, desk_ask(d, i), &out, &why, e);
-        desk_note(d, i, &why, v->sched, &out);
+        rc = step(v, command_mailbox_submit(d, i), &out, &why, e);
+        command_mailbox_set_reply(d, i, &why, v->sched, &out);
     }
-    sched_out_free(&out);
+    scheduler_out_free(&out);
     if (rc == 0)
-        rc = store_commit(v->dir->store, e);
+        rc = event_store_commit(v->dir->store, e);
     if (rc == 0 && d)
-        desk_settle(d);
+        command_mailbox_commit(d);
     return rc;
 }
 
@@ -59,22 +60,22 @@ struct asking {
 static int attempt(struct asking *a, json_t **answer, bool *here, struct err *e)
 {
     if (!a->laid) {
-        int rc = desk_put(a->dir, a->ask, e);
+        int rc = command_mailbox_take(a->dir, a->ask, e);
         if (rc < 0)
             return rc == -EBUSY ? 0 : rc;
         a->laid = true;
     }
-    AUTO(view) struct view *v = NULL;
-    int rc = view_hold(&v, a->root, a->name, e);
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
+    int rc = sweep_reader_hold(&v, a->root, a->name, e);
     if (rc < 0 && rc != -EBUSY)
         return rc;
-    *answer = desk_collect(a->dir, a->id); /* of who held it until then */
+    *answer = command_mailbox_poll_reply(a->dir, a->id); /* of who held it until then */
     *here = rc == 0 && !*answer;
     if (*here) {
         rc = answer_all(v, e);
         if (rc < 0)
             return rc;
-        *answer = desk_collect(a->dir, a->id);
+        *answer = command_mailbox_poll_reply(a->dir, a->id);
     }
     return *answer != NULL;
 }
@@ -88,7 +89,7 @@ static int no_answer(const struct asking *a, struct err *e)
                 a->name, (int)o.pid, o.host);
     else
         err_set(e, -ETIMEDOUT, "sweep '%s': whoever holds it does not answer", a->name);
-    desk_leave(a->dir, a->id);
+    command_mailbox_abandon(a->dir, a->id);
     return a->laid ? err_hint(e,
                               "what was asked is done once it answers again, or by the next one; "
                               "rm %s/asks  takes it back",
@@ -99,7 +100,7 @@ static int no_answer(const struct asking *a, struct err *e)
 static int wait_for(struct asking *a, json_t **answer, bool *here, struct err *e)
 {
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
-    int64_t end = clock_ms() + ASKING_WAIT_MS;
+    int64_t end = clock_ms() + COMMAND_CLIENT_WAIT_MS;
     for (int rc = 0; clock_ms() < end; nanosleep(&pause, NULL)) {
         struct err why = {0};
         rc = attempt(a, answer, here, &why);
@@ -113,8 +114,8 @@ static int wait_for(struct asking *a, json_t **answer, bool *here, struct err *e
     return no_answer(a, e);
 }
 
-int asking_bring(json_t **answer, bool *here, const char *root, const char *name, json_t *ask,
-                 struct err *e)
+int command_client_bring(json_t **answer, bool *here, const char *root, const char *name,
+                         json_t *ask, struct err *e)
 {
     char id[24];
     uint64_t random = 0;
@@ -124,7 +125,7 @@ int asking_bring(json_t **answer, bool *here, const char *root, const char *name
     json_object_set_new(ask, "ask", json_string(id));
     AUTO(json) json_t *got = NULL;
     struct asking a = {.root = root, .name = name, .id = id, .ask = ask};
-    int rc = sweepdir_find(&a.dir, root, name, e);
+    int rc = sweep_dir_find(&a.dir, root, name, e);
     if (rc == 0)
         rc = wait_for(&a, &got, here, e);
     free(a.dir);

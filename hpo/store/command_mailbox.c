@@ -12,7 +12,7 @@
 
 enum { BYTES_MAX = 16 << 20 };
 
-struct desk {
+struct command_mailbox {
     char *dir;
     FILE *file; /* of the asks, locked */
     json_t *asks, *answers;
@@ -50,7 +50,7 @@ static int write_all(int fd, const char *text, const char *path, struct err *e)
 
 /* ---- who asks ------------------------------------------------------------------------------- */
 
-int desk_put(const char *dir, const json_t *ask, struct err *e)
+int command_mailbox_take(const char *dir, const json_t *ask, struct err *e)
 {
     const char *id = json_string_value(json_object_get(ask, "ask"));
     AUTO(free) char *text = json_line(ask), *line = xasprintf("%s\n", text);
@@ -66,21 +66,21 @@ int desk_put(const char *dir, const json_t *ask, struct err *e)
     rc = write_all(fd, line, path, e);
     if (rc < 0) {
         (void)ftruncate(fd, end); /* half a line is dropped by who reads it */
-        desk_leave(dir, id);
+        command_mailbox_abandon(dir, id);
     }
     return rc;
 }
 
-json_t *desk_collect(const char *dir, const char *id)
+json_t *command_mailbox_poll_reply(const char *dir, const char *id)
 {
     AUTO(free) char *path = answer_path(dir, id);
     json_t *answer = json_load_file(path, 0, NULL); /* half of one is none */
     if (answer)
-        desk_leave(dir, id);
+        command_mailbox_abandon(dir, id);
     return answer;
 }
 
-void desk_leave(const char *dir, const char *id)
+void command_mailbox_abandon(const char *dir, const char *id)
 {
     AUTO(free) char *path = answer_path(dir, id);
     (void)unlink(path); /* may not have been made */
@@ -88,7 +88,7 @@ void desk_leave(const char *dir, const char *id)
 
 /* ---- who answers ---------------------------------------------------------------------------- */
 
-static void read_asks(struct desk *d)
+static void read_asks(struct command_mailbox *d)
 {
     AUTO(free) char *line = NULL;
     size_t cap = 0;
@@ -102,7 +102,7 @@ static void read_asks(struct desk *d)
     }
 }
 
-struct desk *desk_open(const char *dir)
+struct command_mailbox *command_mailbox_open(const char *dir)
 {
     AUTO(fd) int fd = -1;
     if (open_asks(&fd, dir, 0, NULL) < 0)
@@ -114,7 +114,7 @@ struct desk *desk_open(const char *dir)
     if (!f)
         return NULL;
     fd = -1;
-    struct desk *d = xzalloc(sizeof *d);
+    struct command_mailbox *d = xzalloc(sizeof *d);
     d->file = f;
     d->dir = xstrdup(dir);
     d->asks = json_array();
@@ -123,7 +123,7 @@ struct desk *desk_open(const char *dir)
     return d;
 }
 
-void desk_close(struct desk *d)
+void command_mailbox_close(struct command_mailbox *d)
 {
     if (!d)
         return;
@@ -134,37 +134,38 @@ void desk_close(struct desk *d)
     free(d);
 }
 
-size_t desk_count(const struct desk *d)
+size_t command_mailbox_count(const struct command_mailbox *d)
 {
     return json_array_size(d->asks);
 }
 
-const json_t *desk_ask(const struct desk *d, size_t i)
+const json_t *command_mailbox_submit(const struct command_mailbox *d, size_t i)
 {
     return json_array_get(d->asks, i);
 }
 
 /* Trials that the user has brought in. */
-static json_t *brought(const struct sched_out *out)
+static json_t *brought(const struct scheduler_out *out)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < out->record_count; i++) {
-        const struct sched_record *r = &out->records[i];
-        if (r->kind == SCHED_REC_RETRIED || json_is_true(json_object_get(r->data, "added")))
+        const struct scheduler_record *r = &out->records[i];
+        if (r->kind == SCHEDULER_REC_RETRIED || json_is_true(json_object_get(r->data, "added")))
             json_array_append_new(list, json_integer(r->trial));
     }
     return list;
 }
 
-void desk_note(struct desk *d, size_t i, const struct err *error, const struct sched *s,
-               const struct sched_out *out)
+void command_mailbox_set_reply(struct command_mailbox *d, size_t i, const struct err *error,
+                               const struct scheduler *s, const struct scheduler_out *out)
 {
-    const json_t *id = json_object_get(desk_ask(d, i), "ask");
-    struct sched_counts c = sched_counts(s);
-    json_t *answer = error->code < 0
-                         ? json_pack("{s:s, s:s}", "error", error->text, "hint", error->hint)
-                         : json_pack("{s:b, s:o, s:i, s:b}", "ok", 1, "trials", brought(out),
-                                     "running", c.running + c.stopping, "over", sched_over(s));
+    const json_t *id = json_object_get(command_mailbox_submit(d, i), "ask");
+    struct scheduler_counts c = scheduler_counts(s);
+    json_t *answer =
+        error->code < 0
+            ? json_pack("{s:s, s:s}", "error", error->text, "hint", error->hint)
+            : json_pack("{s:b, s:o, s:i, s:b}", "ok", 1, "trials", brought(out), "running",
+                        c.running + c.stopping, "over", scheduler_is_done(s));
     json_array_append_new(d->answers, json_pack("[O?, o]", id, answer));
 }
 
@@ -178,7 +179,7 @@ static void answer(const char *dir, const char *id, const json_t *text)
         log_warn("%s", e.text);
 }
 
-void desk_settle(struct desk *d)
+void command_mailbox_commit(struct command_mailbox *d)
 {
     for (size_t i = 0; i < json_array_size(d->answers); i++) {
         const json_t *a = json_array_get(d->answers, i);

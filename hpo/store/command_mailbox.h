@@ -21,34 +21,34 @@
 /* Lays an ask down in the sweep's directory `dir`, and a sheet for the answer beside it.
  *   -EBUSY  somebody reads the asks just now: try again
  *   others  as open() and write() say */
-int desk_put(const char *dir, const json_t *ask, struct err *e);
+int command_mailbox_take(const char *dir, const json_t *ask, struct err *e);
 /* The answer of desk_answer() (new reference), taken away; NULL: none yet. */
-json_t *desk_collect(const char *dir, const char *id);
+json_t *command_mailbox_poll_reply(const char *dir, const char *id);
 /* Nobody waits for an answer any more; the ask stays. */
-void desk_leave(const char *dir, const char *id);
+void command_mailbox_abandon(const char *dir, const char *id);
 
 /* ---- who answers ---------------------------------------------------------------------------- */
 
-struct desk; /* the asks that were there, kept from others until it is closed */
+struct command_mailbox; /* the asks that were there, kept from others until it is closed */
 
 /* NULL: there are none, or somebody writes one just now. What is no JSON is dropped with a warning.
  */
-struct desk *desk_open(const char *dir);
-void desk_close(struct desk *d);
-AUTO_DEFINE(desk, struct desk *, desk_close)
+struct command_mailbox *command_mailbox_open(const char *dir);
+void command_mailbox_close(struct command_mailbox *d);
+AUTO_DEFINE(command_mailbox, struct command_mailbox *, command_mailbox_close)
 
 /* Their number; the i-th, borrowed. */
-size_t desk_count(const struct desk *d);
-const json_t *desk_ask(const struct desk *d, size_t i);
+size_t command_mailbox_count(const struct command_mailbox *d);
+const json_t *command_mailbox_submit(const struct command_mailbox *d, size_t i);
 
 /* Notes what came of the i-th: `error` (code 0: none), or what the step gave.
  * {"ok":true,"trials":[those that were added or wait again],"running":n,"over":bool} or
  * {"error","hint"} */
-void desk_note(struct desk *d, size_t i, const struct err *error, const struct sched *s,
-               const struct sched_out *out);
+void command_mailbox_set_reply(struct command_mailbox *d, size_t i, const struct err *error,
+                               const struct scheduler *s, const struct scheduler_out *out);
 
 /* All that follows is stored: tells those who wait, and empties the file. Without it the asks stay.
  */
-void desk_settle(struct desk *d);
+void command_mailbox_commit(struct command_mailbox *d);
 
 #endif

@@ -14,7 +14,7 @@ enum {
     BUSY_MS = 5000               /* a reader of a rollback journal may hold us up */
 };
 
-struct store {
+struct event_store {
     sqlite3 *db;
     char *path;
     sqlite3_stmt *append, *put, *get;
@@ -32,12 +32,12 @@ static const char schema[] = "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT
                              "  msg INTEGER NOT NULL,"
                              "  data TEXT NOT NULL);";
 
-static const char *const kind_names[SCHED_REC_KINDS] = {
-    [SCHED_REC_CREATED] = "created",   [SCHED_REC_LEASED] = "leased",
-    [SCHED_REC_REPORT] = "report",     [SCHED_REC_STOPPING] = "stopping",
-    [SCHED_REC_REQUEUED] = "requeued", [SCHED_REC_ENDED] = "ended",
-    [SCHED_REC_PAUSING] = "pausing",   [SCHED_REC_PAUSED] = "paused",
-    [SCHED_REC_ASKED] = "asked",       [SCHED_REC_RETRIED] = "retried",
+static const char *const kind_names[SCHEDULER_REC_KINDS] = {
+    [SCHEDULER_REC_CREATED] = "created",   [SCHEDULER_REC_LEASED] = "leased",
+    [SCHEDULER_REC_REPORT] = "report",     [SCHEDULER_REC_STOPPING] = "stopping",
+    [SCHEDULER_REC_REQUEUED] = "requeued", [SCHEDULER_REC_ENDED] = "ended",
+    [SCHEDULER_REC_PAUSING] = "pausing",   [SCHEDULER_REC_PAUSED] = "paused",
+    [SCHEDULER_REC_COMMAND] = "asked",     [SCHEDULER_REC_RETRIED] = "retried",
 };
 
 /* What SQLite's code means to us. */
@@ -64,7 +64,7 @@ static int code_of(int rc)
     }
 }
 
-static int failed(const struct store *s, const char *doing, struct err *e)
+static int failed(const struct event_store *s, const char *doing, struct err *e)
 {
     int rc = sqlite3_extended_errcode(s->db);
     int code = code_of(rc);
@@ -76,12 +76,12 @@ static int failed(const struct store *s, const char *doing, struct err *e)
     return code;
 }
 
-static int exec(struct store *s, const char *sql, const char *doing, struct err *e)
+static int exec(struct event_store *s, const char *sql, const char *doing, struct err *e)
 {
     return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : failed(s, doing, e);
 }
 
-static int prepare(struct store *s, sqlite3_stmt **out, const char *sql, struct err *e)
+static int prepare(struct event_store *s, sqlite3_stmt **out, const char *sql, struct err *e)
 {
     return sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL) == SQLITE_OK
                ? 0
@@ -89,7 +89,7 @@ static int prepare(struct store *s, sqlite3_stmt **out, const char *sql, struct 
 }
 
 /* The first column of the first row, as an integer or a word. */
-static int ask_int(struct store *s, const char *sql, int64_t *out, struct err *e)
+static int ask_int(struct event_store *s, const char *sql, int64_t *out, struct err *e)
 {
     sqlite3_stmt *st = NULL;
     if (prepare(s, &st, sql, e) < 0)
@@ -102,7 +102,7 @@ static int ask_int(struct store *s, const char *sql, int64_t *out, struct err *e
     return code;
 }
 
-static int ask_text(struct store *s, const char *sql, char *out, size_t len, struct err *e)
+static int ask_text(struct event_store *s, const char *sql, char *out, size_t len, struct err *e)
 {
     sqlite3_stmt *st = NULL;
     if (prepare(s, &st, sql, e) < 0)
@@ -139,7 +139,7 @@ static bool on_network(const char *path)
     }
 }
 
-static int set_journal(struct store *s, struct err *e)
+static int set_journal(struct event_store *s, struct err *e)
 {
     char mode[16] = "";
     if (!on_network(s->path)) {
@@ -153,7 +153,7 @@ static int set_journal(struct store *s, struct err *e)
     return exec(s, "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=256", "synchronous", e);
 }
 
-static int check_pages(struct store *s, struct err *e)
+static int check_pages(struct event_store *s, struct err *e)
 {
     char verdict[200] = "";
     if (ask_text(s, "PRAGMA quick_check(1)", verdict, sizeof verdict, e) < 0)
@@ -167,7 +167,7 @@ static int check_pages(struct store *s, struct err *e)
 /* Makes the tables in a new file, all in one transaction; otherwise sees that it is ours and whole.
  * What an older drover has begun is from now on for this one: it may get records that the older one
  * does not know. */
-static int check_schema(struct store *s, enum store_mode mode, struct err *e)
+static int check_schema(struct event_store *s, enum event_store_mode mode, struct err *e)
 {
     int64_t app = 0, version = 0, tables = 0;
     if (ask_int(s, "PRAGMA application_id", &app, e) < 0 ||
@@ -175,7 +175,7 @@ static int check_schema(struct store *s, enum store_mode mode, struct err *e)
         ask_int(s, "SELECT count(*) FROM sqlite_master", &tables, e) < 0)
         return e->code;
     if (app == 0 && version == 0 && tables == 0) {
-        if (mode == STORE_READ)
+        if (mode == EVENT_STORE_READ)
             return err_set(e, -ENOENT, "%s: no sweep has been started in it", s->path);
         AUTO(free)
         char *sql = xasprintf("BEGIN; PRAGMA application_id=%d; PRAGMA user_version=%d; %s COMMIT",
@@ -188,18 +188,18 @@ static int check_schema(struct store *s, enum store_mode mode, struct err *e)
         return err_set(e, -ENOTSUP,
                        "%s: written by a newer drover (format %lld, this one knows %d)", s->path,
                        (long long)version, SCHEMA_VERSION);
-    if (mode == STORE_READ)
+    if (mode == EVENT_STORE_READ)
         return 0;
     AUTO(free) char *sql = xasprintf("PRAGMA user_version=%d", SCHEMA_VERSION);
     int rc = check_pages(s, e);
     return rc < 0 || version == SCHEMA_VERSION ? rc : exec(s, sql, "write the format", e);
 }
 
-static int open_file(struct store *s, enum store_mode mode, struct err *e)
+static int open_file(struct event_store *s, enum event_store_mode mode, struct err *e)
 {
-    int flags =
-        mode == STORE_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
-    if (mode == STORE_READ && access(s->path, F_OK) < 0)
+    int flags = mode == EVENT_STORE_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+                                          : SQLITE_OPEN_READONLY;
+    if (mode == EVENT_STORE_READ && access(s->path, F_OK) < 0)
         return err_set(e, -errno, "%s: %s", s->path, strerror(errno));
     if (sqlite3_open_v2(s->path, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
         int rc = s->db ? sqlite3_system_errno(s->db) : ENOMEM;
@@ -211,17 +211,18 @@ static int open_file(struct store *s, enum store_mode mode, struct err *e)
     return 0;
 }
 
-int store_open(struct store **out, const char *path, enum store_mode mode, struct err *e)
+int event_store_open(struct event_store **out, const char *path, enum event_store_mode mode,
+                     struct err *e)
 {
     struct err own = {0};
     e = e ? e : &own;
-    AUTO(store) struct store *s = xzalloc(sizeof *s);
+    AUTO(event_store) struct event_store *s = xzalloc(sizeof *s);
     s->path = xstrdup(path);
-    if (open_file(s, mode, e) < 0 || (mode == STORE_WRITE && set_journal(s, e) < 0) ||
+    if (open_file(s, mode, e) < 0 || (mode == EVENT_STORE_WRITE && set_journal(s, e) < 0) ||
         check_schema(s, mode, e) < 0 ||
         prepare(s, &s->get, "SELECT value FROM meta WHERE key=?1", e) < 0)
         return e->code;
-    if (mode == STORE_WRITE &&
+    if (mode == EVENT_STORE_WRITE &&
         (prepare(s, &s->append,
                  "INSERT INTO record(at_ms,kind,trial,lease,msg,data) VALUES(?1,?2,?3,?4,?5,?6)",
                  e) < 0 ||
@@ -231,7 +232,7 @@ int store_open(struct store **out, const char *path, enum store_mode mode, struc
     return 0;
 }
 
-void store_close(struct store *s)
+void event_store_close(struct event_store *s)
 {
     if (!s)
         return;
@@ -244,7 +245,7 @@ void store_close(struct store *s)
 }
 
 /* Runs a statement that gives no row, inside the turn's transaction. */
-static int write_row(struct store *s, sqlite3_stmt *st, struct err *e)
+static int write_row(struct event_store *s, sqlite3_stmt *st, struct err *e)
 {
     int code = 0;
     if (sqlite3_step(st) != SQLITE_DONE) {
@@ -255,7 +256,7 @@ static int write_row(struct store *s, sqlite3_stmt *st, struct err *e)
     return code;
 }
 
-static int begin(struct store *s, struct err *e)
+static int begin(struct event_store *s, struct err *e)
 {
     assert(s->append); /* opened for writing */
     if (s->broken)
@@ -270,7 +271,8 @@ static int begin(struct store *s, struct err *e)
     return 0;
 }
 
-int store_append(struct store *s, const struct sched_record *r, int64_t msg, struct err *e)
+int event_store_append(struct event_store *s, const struct scheduler_record *r, int64_t msg,
+                       struct err *e)
 {
     int rc = begin(s, e);
     if (rc < 0)
@@ -292,7 +294,7 @@ int store_append(struct store *s, const struct sched_record *r, int64_t msg, str
     return rc;
 }
 
-int store_put(struct store *s, const char *key, const char *value, struct err *e)
+int event_store_put(struct event_store *s, const char *key, const char *value, struct err *e)
 {
     int rc = begin(s, e);
     if (rc < 0)
@@ -304,7 +306,7 @@ int store_put(struct store *s, const char *key, const char *value, struct err *e
     return rc;
 }
 
-int store_commit(struct store *s, struct err *e)
+int event_store_commit(struct event_store *s, struct err *e)
 {
     if (s->broken)
         return err_set(e, -EIO, "%s: an earlier write failed", s->path);
@@ -316,7 +318,7 @@ int store_commit(struct store *s, struct err *e)
     return rc;
 }
 
-int store_get(char **out, struct store *s, const char *key, struct err *e)
+int event_store_get(char **out, struct event_store *s, const char *key, struct err *e)
 {
     sqlite3_bind_text(s->get, 1, key, -1, SQLITE_STATIC);
     int rc = sqlite3_step(s->get), code = 0;
@@ -331,19 +333,20 @@ int store_get(char **out, struct store *s, const char *key, struct err *e)
 }
 
 /* A row of the table as a record. The data is owned by it. */
-static int read_record(struct sched_record *r, sqlite3_stmt *st, const char *path, struct err *e)
+static int read_record(struct scheduler_record *r, sqlite3_stmt *st, const char *path,
+                       struct err *e)
 {
     const char *kind = (const char *)sqlite3_column_text(st, 1);
     const char *data = (const char *)sqlite3_column_text(st, 5);
-    *r = (struct sched_record){.kind = SCHED_REC_KINDS,
-                               .at_ms = sqlite3_column_int64(st, 0),
-                               .trial = sqlite3_column_int(st, 2),
-                               .lease = sqlite3_column_int64(st, 3)};
-    for (int k = 0; kind && k < SCHED_REC_KINDS; k++)
+    *r = (struct scheduler_record){.kind = SCHEDULER_REC_KINDS,
+                                   .at_ms = sqlite3_column_int64(st, 0),
+                                   .trial = sqlite3_column_int(st, 2),
+                                   .lease = sqlite3_column_int64(st, 3)};
+    for (int k = 0; kind && k < SCHEDULER_REC_KINDS; k++)
         if (strcmp(kind, kind_names[k]) == 0)
-            r->kind = (enum sched_record_kind)k;
+            r->kind = (enum scheduler_record_kind)k;
     r->data = data ? json_loads(data, JSON_DECODE_ANY, NULL) : NULL;
-    if (r->kind == SCHED_REC_KINDS || !json_is_object(r->data)) {
+    if (r->kind == SCHEDULER_REC_KINDS || !json_is_object(r->data)) {
         json_decref(r->data);
         return err_set(e, -EBADMSG, "%s: damaged: record %lld makes no sense", path,
                        (long long)sqlite3_column_int64(st, 6));
@@ -351,14 +354,14 @@ static int read_record(struct sched_record *r, sqlite3_stmt *st, const char *pat
     return 0;
 }
 
-int store_replay(struct store *s, store_record_fn fn, void *arg, struct err *e)
+int event_store_replay(struct event_store *s, event_store_record_fn fn, void *arg, struct err *e)
 {
     sqlite3_stmt *st = NULL;
     if (prepare(s, &st, "SELECT at_ms,kind,trial,lease,msg,data,seq FROM record ORDER BY seq", e))
         return e ? e->code : -EIO;
     int rc, code = 0;
     while (code == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-        struct sched_record r;
+        struct scheduler_record r;
         code = read_record(&r, st, s->path, e);
         if (code < 0)
             break;

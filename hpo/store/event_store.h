@@ -1,7 +1,7 @@
 /* store - what happened in a sweep, in an SQLite file that survives kill -9 and power loss.
  *
- *     store_append(s, &record, 0, e); …      a turn of the loop
- *     store_commit(s, e);                    one fsync for all of them; then act
+ *     event_store_append(s, &record, 0, e); …      a turn of the loop
+ *     event_store_commit(s, e);                    one fsync for all of them; then act
  *
  * Tables: record(seq, at_ms, kind, trial, lease, msg, data), in the order of what happened, and
  * meta(key, value). On local disks the journal is a WAL, so that others may read while the
@@ -18,37 +18,40 @@
 #include "common/mem.h"
 #include "hpo/scheduler/scheduler.h"
 
-struct store;
+struct event_store;
 
-enum store_mode {
-    STORE_WRITE, /* made where it does not exist */
-    STORE_READ,  /* writes nothing, needs no write permission */
+enum event_store_mode {
+    EVENT_STORE_WRITE, /* made where it does not exist */
+    EVENT_STORE_READ,  /* writes nothing, needs no write permission */
 };
 
-/*   -ENOENT   STORE_READ, and there is no such file (or one that never got its first commit)
+/*   -ENOENT   EVENT_STORE_READ, and there is no such file (or one that never got its first commit)
  *   -ENOTSUP  written by a newer drover
  *   -EBADMSG  damaged, or no store of drover's
  *   -EIO, -ENOSPC, -EACCES, -EROFS, -EBUSY as SQLite says */
-int store_open(struct store **out, const char *path, enum store_mode mode, struct err *e);
+int event_store_open(struct event_store **out, const char *path, enum event_store_mode mode,
+                     struct err *e);
 /* What was appended and not committed is dropped. */
-void store_close(struct store *s);
-AUTO_DEFINE(store, struct store *, store_close)
+void event_store_close(struct event_store *s);
+AUTO_DEFINE(event_store, struct event_store *, event_store_close)
 
 /* Part of the next commit. `msg` is the number of the worker's message that caused the record
  * (0: none); r->at_ms, kind, trial, lease and data are written as they are. After a failure the
  * store takes nothing more: what the caller believes and what is stored have parted. */
-int store_append(struct store *s, const struct sched_record *r, int64_t msg, struct err *e);
+int event_store_append(struct event_store *s, const struct scheduler_record *r, int64_t msg,
+                       struct err *e);
 /* Part of the next commit. */
-int store_put(struct store *s, const char *key, const char *value, struct err *e);
+int event_store_put(struct event_store *s, const char *key, const char *value, struct err *e);
 /* On the disk when it returns 0. Nothing appended: nothing done. */
-int store_commit(struct store *s, struct err *e);
+int event_store_commit(struct event_store *s, struct err *e);
 
 /* A value of its own in *out; NULL where the key is not there. */
-int store_get(char **out, struct store *s, const char *key, struct err *e);
+int event_store_get(char **out, struct event_store *s, const char *key, struct err *e);
 
 /* Each committed record in order; r is borrowed during the call. Stops at the first result that is
  * not 0 and returns it. */
-typedef int (*store_record_fn)(void *arg, const struct sched_record *r, int64_t msg, struct err *e);
-int store_replay(struct store *s, store_record_fn fn, void *arg, struct err *e);
+typedef int (*event_store_record_fn)(void *arg, const struct scheduler_record *r, int64_t msg,
+                                     struct err *e);
+int event_store_replay(struct event_store *s, event_store_record_fn fn, void *arg, struct err *e);
 
 #endif

@@ -23,20 +23,20 @@ static bool name_char(char c)
     return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
 }
 
-bool sweepdir_name_ok(const char *name)
+bool sweep_dir_name_ok(const char *name)
 {
     size_t len = strlen(name);
     for (size_t i = 0; i < len; i++)
         if (!name_char(name[i]))
             return false;
-    return len > 0 && len <= SWEEPDIR_NAME_MAX && name[0] != '.' && name[0] != '-';
+    return len > 0 && len <= SWEEP_DIR_NAME_MAX && name[0] != '.' && name[0] != '-';
 }
 
-char *sweepdir_slug(const char *text)
+char *sweep_dir_slug(const char *text)
 {
-    char name[SWEEPDIR_NAME_MAX + 1];
+    char name[SWEEP_DIR_NAME_MAX + 1];
     size_t len = 0;
-    for (; *text && len < SWEEPDIR_NAME_MAX; text++) {
+    for (; *text && len < SWEEP_DIR_NAME_MAX; text++) {
         char c = name_char(*text) ? *text : '-';
         bool starts = len > 0 || (c != '-' && c != '.');
         bool repeats = len > 0 && c == '-' && name[len - 1] == '-';
@@ -49,7 +49,7 @@ char *sweepdir_slug(const char *text)
     return xstrdup(len > 0 ? name : "sweep");
 }
 
-static char *in_dir(const struct sweepdir *d, const char *file)
+static char *in_dir(const struct sweep_dir *d, const char *file)
 {
     return xasprintf("%s/%s", d->path, file);
 }
@@ -64,7 +64,7 @@ static int make_dir(const char *path, bool *made, struct err *e)
     return 0;
 }
 
-static int take_lock(struct sweepdir *d, struct err *e)
+static int take_lock(struct sweep_dir *d, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "lock");
     int rc = lockfile_take(&d->lock, path, NULL, e);
@@ -75,7 +75,7 @@ static int take_lock(struct sweepdir *d, struct err *e)
 }
 
 /* For people to look at; the store has the text that counts. */
-static int write_copy(const struct sweepdir *d, const char *text, struct err *e)
+static int write_copy(const struct sweep_dir *d, const char *text, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "sweep.yaml");
     AUTO(file) FILE *f = fopen(path, "we");
@@ -84,7 +84,7 @@ static int write_copy(const struct sweepdir *d, const char *text, struct err *e)
     return 0;
 }
 
-static int start_fresh(struct sweepdir *d, const struct sweepdir_ask *ask, struct err *e)
+static int start_fresh(struct sweep_dir *d, const struct sweep_dir_opts *ask, struct err *e)
 {
     if (!ask->file)
         return err_set(e, -ENOENT, "sweep '%s' has no file stored", d->name);
@@ -95,19 +95,20 @@ static int start_fresh(struct sweepdir *d, const struct sweepdir_ask *ask, struc
     AUTO(free) char *prior = d->prior ? json_line(d->prior) : NULL;
     char seed[24];
     snprintf(seed, sizeof seed, "%" PRIu64, d->seed);
-    if (write_copy(d, d->file, e) < 0 || store_put(d->store, "file", d->file, e) < 0 ||
-        store_put(d->store, "seed", seed, e) < 0 ||
-        (prior && store_put(d->store, "prior", prior, e) < 0))
+    if (write_copy(d, d->file, e) < 0 || event_store_put(d->store, "file", d->file, e) < 0 ||
+        event_store_put(d->store, "seed", seed, e) < 0 ||
+        (prior && event_store_put(d->store, "prior", prior, e) < 0))
         return e->code;
-    return store_commit(d->store, e);
+    return event_store_commit(d->store, e);
 }
 
 /* The stored text, seed and prior; all were put in one commit. */
-static int read_meta(struct sweepdir *d, struct err *e)
+static int read_meta(struct sweep_dir *d, struct err *e)
 {
     AUTO(free) char *seed = NULL, *prior = NULL;
-    if (store_get(&d->file, d->store, "file", e) < 0 || store_get(&seed, d->store, "seed", e) < 0 ||
-        store_get(&prior, d->store, "prior", e) < 0)
+    if (event_store_get(&d->file, d->store, "file", e) < 0 ||
+        event_store_get(&seed, d->store, "seed", e) < 0 ||
+        event_store_get(&prior, d->store, "prior", e) < 0)
         return e->code;
     if (prior && json_parse(&d->prior, prior, strlen(prior), e) < 0)
         return err_wrap(e, "%s/sweep.db: prior", d->path);
@@ -115,7 +116,7 @@ static int read_meta(struct sweepdir *d, struct err *e)
     return 0;
 }
 
-static int other_sweep(const struct sweepdir *d, const char *what, struct err *e)
+static int other_sweep(const struct sweep_dir *d, const char *what, struct err *e)
 {
     err_set(e, -EEXIST, "%s holds a sweep with %s", d->path, what);
     return err_hint(e,
@@ -124,7 +125,7 @@ static int other_sweep(const struct sweepdir *d, const char *what, struct err *e
                     d->name);
 }
 
-static int go_on(struct sweepdir *d, const struct sweepdir_ask *ask, struct err *e)
+static int go_on(struct sweep_dir *d, const struct sweep_dir_opts *ask, struct err *e)
 {
     if (ask->file && strcmp(ask->file, d->file) != 0)
         return other_sweep(d, "another file", e);
@@ -138,10 +139,10 @@ static int go_on(struct sweepdir *d, const struct sweepdir_ask *ask, struct err 
     return 0;
 }
 
-static int open_store(struct sweepdir *d, const struct sweepdir_ask *ask, struct err *e)
+static int open_store(struct sweep_dir *d, const struct sweep_dir_opts *ask, struct err *e)
 {
     AUTO(free) char *db = in_dir(d, "sweep.db");
-    if (store_open(&d->store, db, STORE_WRITE, e) < 0 || read_meta(d, e) < 0)
+    if (event_store_open(&d->store, db, EVENT_STORE_WRITE, e) < 0 || read_meta(d, e) < 0)
         return e->code;
     return d->file ? go_on(d, ask, e) : start_fresh(d, ask, e);
 }
@@ -150,27 +151,27 @@ static int no_such_sweep(const char *root, const char *name, struct err *e)
 {
     err_set(e, -ENOENT, "there is no sweep '%s' in '%s'", name, root);
     AUTO(strv) char **names = NULL;
-    if (sweepdir_list(&names, root, NULL) < 0)
+    if (sweep_dir_list(&names, root, NULL) < 0)
         return -ENOENT;
-    const char *near = opt_nearest(name, (const char *const *)names, strv_len(names));
+    const char *near = opt_suggest(name, (const char *const *)names, strv_len(names));
     if (near)
         err_hint(e, "'%s' is there", near);
     return -ENOENT;
 }
 
-static struct sweepdir *unopened(const char *name)
+static struct sweep_dir *unopened(const char *name)
 {
-    struct sweepdir *d = xzalloc(sizeof *d);
+    struct sweep_dir *d = xzalloc(sizeof *d);
     d->name = xstrdup(name);
     d->lock = -1;
     return d;
 }
 
 /* Removes what a failed start has left in the directory that it made. */
-static void unmake(struct sweepdir *d, const char *path)
+static void unmake(struct sweep_dir *d, const char *path)
 {
     static const char *const files[] = {"lock", "sweep.db", "sweep.yaml"};
-    store_close(TAKE(d->store));
+    event_store_close(TAKE(d->store));
     for (size_t i = 0; d->path && i < COUNT_OF(files); i++) {
         AUTO(free) char *file = in_dir(d, files[i]);
         (void)unlink(file); /* may not have been made */
@@ -178,11 +179,11 @@ static void unmake(struct sweepdir *d, const char *path)
     (void)rmdir(path); /* stays where something else is in it */
 }
 
-int sweepdir_open(struct sweepdir **out, const struct sweepdir_ask *ask, struct err *e)
+int sweep_dir_open(struct sweep_dir **out, const struct sweep_dir_opts *ask, struct err *e)
 {
     struct err own = {0};
     e = e ? e : &own;
-    AUTO(sweepdir) struct sweepdir *d = unopened(ask->name);
+    AUTO(sweep_dir) struct sweep_dir *d = unopened(ask->name);
     AUTO(free) char *path = xasprintf("%s/%s", ask->root, ask->name);
     AUTO(free) char *db = xasprintf("%s/sweep.db", path);
     if ((ask->must_exist || !ask->file) && access(db, F_OK) < 0)
@@ -206,7 +207,7 @@ int sweepdir_open(struct sweepdir **out, const struct sweepdir_ask *ask, struct 
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-int sweepdir_find(char **out, const char *root, const char *name, struct err *e)
+int sweep_dir_find(char **out, const char *root, const char *name, struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/%s", root, name);
     AUTO(free) char *db = xasprintf("%s/sweep.db", path);
@@ -217,15 +218,15 @@ int sweepdir_find(char **out, const char *root, const char *name, struct err *e)
     return 0;
 }
 
-int sweepdir_read(struct sweepdir **out, const char *root, const char *name, struct err *e)
+int sweep_dir_read(struct sweep_dir **out, const char *root, const char *name, struct err *e)
 {
     struct err own = {0};
     e = e ? e : &own;
-    AUTO(sweepdir) struct sweepdir *d = unopened(name);
-    if (sweepdir_find(&d->path, root, name, e) < 0)
+    AUTO(sweep_dir) struct sweep_dir *d = unopened(name);
+    if (sweep_dir_find(&d->path, root, name, e) < 0)
         return e->code;
     AUTO(free) char *db = in_dir(d, "sweep.db");
-    if (store_open(&d->store, db, STORE_READ, e) < 0 || read_meta(d, e) < 0)
+    if (event_store_open(&d->store, db, EVENT_STORE_READ, e) < 0 || read_meta(d, e) < 0)
         return e->code;
     if (!d->file)
         return err_set(e, -ENOENT, "%s: no sweep has been started in it", db);
@@ -233,11 +234,11 @@ int sweepdir_read(struct sweepdir **out, const char *root, const char *name, str
     return 0;
 }
 
-void sweepdir_close(struct sweepdir *d)
+void sweep_dir_close(struct sweep_dir *d)
 {
     if (!d)
         return;
-    store_close(d->store);
+    event_store_close(d->store);
     if (d->lock >= 0)
         close(d->lock);
     free(d->name);
@@ -247,7 +248,7 @@ void sweepdir_close(struct sweepdir *d)
     free(d);
 }
 
-struct lockfile_owner sweepdir_owner(const struct sweepdir *d)
+struct lockfile_owner sweep_dir_owner(const struct sweep_dir *d)
 {
     AUTO(free) char *path = in_dir(d, "lock");
     struct lockfile_owner o = {0};
@@ -260,7 +261,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int sweepdir_list(char ***out, const char *root, struct err *e)
+int sweep_dir_list(char ***out, const char *root, struct err *e)
 {
     AUTO(dir) DIR *dir = opendir(root);
     if (!dir && errno != ENOENT)
@@ -269,7 +270,7 @@ int sweepdir_list(char ***out, const char *root, struct err *e)
     const struct dirent *ent;
     while (dir && (ent = readdir(dir))) {
         AUTO(free) char *db = xasprintf("%s/%s/sweep.db", root, ent->d_name);
-        if (sweepdir_name_ok(ent->d_name) && access(db, F_OK) == 0)
+        if (sweep_dir_name_ok(ent->d_name) && access(db, F_OK) == 0)
             strv_push(&names, xstrdup(ent->d_name));
     }
     if (names)
@@ -280,10 +281,10 @@ int sweepdir_list(char ***out, const char *root, struct err *e)
 
 /* ---- its files ------------------------------------------------------------------------------ */
 
-char *sweepdir_host_file(const struct sweepdir *d, const char *suffix)
+char *sweep_dir_host_file(const struct sweep_dir *d, const char *suffix)
 {
     struct utsname u;
-    AUTO(free) char *host = uname(&u) < 0 ? NULL : sweepdir_slug(u.nodename);
+    AUTO(free) char *host = uname(&u) < 0 ? NULL : sweep_dir_slug(u.nodename);
     return xasprintf("%s/worker.%s.%s", d->path, host ? host : "local", suffix);
 }
 
@@ -312,7 +313,7 @@ static int private_dir(char **out, struct err *e)
     return 0;
 }
 
-int sweepdir_endpoint(char **out, const struct sweepdir *d, struct err *e)
+int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e)
 {
     AUTO(free) char *sock = in_dir(d, "coord.sock");
     if (strlen(sock) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
@@ -331,7 +332,7 @@ int sweepdir_endpoint(char **out, const struct sweepdir *d, struct err *e)
     return 0;
 }
 
-int sweepdir_put_workers(const struct sweepdir *d, const json_t *list, struct err *e)
+int sweep_dir_put_workers(const struct sweep_dir *d, const json_t *list, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "workers.json"), *beside = in_dir(d, "workers.json.tmp");
     if (json_dump_file(list, beside, JSON_COMPACT) < 0 || rename(beside, path) < 0)
@@ -339,9 +340,9 @@ int sweepdir_put_workers(const struct sweepdir *d, const json_t *list, struct er
     return 0;
 }
 
-json_t *sweepdir_workers(const struct sweepdir *d)
+json_t *sweep_dir_workers(const struct sweep_dir *d)
 {
     AUTO(free) char *path = in_dir(d, "workers.json");
-    json_t *list = sweepdir_owner(d).held ? json_load_file(path, 0, NULL) : NULL;
+    json_t *list = sweep_dir_owner(d).held ? json_load_file(path, 0, NULL) : NULL;
     return list ? list : json_array();
 }

@@ -9,7 +9,7 @@
 #include "hpo/spec/trial_command.h"
 #include "hpo/trial/metric_parse.h"
 
-int view_spec(struct spec **out, const char *text, const char *name, struct err *e)
+int sweep_reader_spec(struct spec **out, const char *text, const char *name, struct err *e)
 {
     AUTO(yaml_doc) struct yaml_doc *doc = NULL;
     AUTO(spec) struct spec *s = NULL;
@@ -18,18 +18,18 @@ int view_spec(struct spec **out, const char *text, const char *name, struct err 
         rc = spec_read(&s, doc, e);
     if (rc < 0)
         return rc;
-    rc = command_check(s->command, s->program, e);
+    rc = trial_command_check(s->command, s->program, e);
     if (rc < 0)
         return err_wrap(e, "%s", name);
     for (int i = 0; i < s->metric_count; i++) {
-        AUTO(metric) struct metric *m = NULL;
+        AUTO(metric_parse) struct metric_parse *m = NULL;
         AUTO(json)
         json_t *one = json_pack("{s:s*}", s->metrics[i].name, s->metrics[i].pattern);
         AUTO(free)
         char *path =
             s->metric_count == 1 ? xstrdup("/metric/pattern") : xasprintf("/metrics/%d/pattern", i);
         struct err why = {0};
-        rc = metric_new(&m, one, &why);
+        rc = metric_parse_new(&m, one, &why);
         if (rc < 0)
             return yaml_error_at(doc, path, e, rc, "%s", why.text);
     }
@@ -37,47 +37,48 @@ int view_spec(struct spec **out, const char *text, const char *name, struct err 
     return 0;
 }
 
-void view_settle(struct spec *s, const struct sweepdir *d)
+void sweep_reader_settle(struct spec *s, const struct sweep_dir *d)
 {
     s->seed = d->seed;
     json_array_extend(s->prior, json_object_get(d->prior, "observations"));
 }
 
-static int replay_one(void *arg, const struct sched_record *r, int64_t msg, struct err *e)
+static int replay_one(void *arg, const struct scheduler_record *r, int64_t msg, struct err *e)
 {
-    return sched_replay(arg, r, e);
+    return scheduler_replay(arg, r, e);
 }
 
 /* Whether there is anything left to do: only an event makes the scheduler ask itself. What follows
  * from it is not stored. */
-static int look_ahead(struct view *v, struct err *e)
+static int look_ahead(struct sweep_reader *v, struct err *e)
 {
-    struct sched_out out = {0};
-    int rc = sched_step(v->sched, &(struct sched_event){.kind = SCHED_EV_TICK}, 0, &out, e);
-    sched_out_free(&out);
+    struct scheduler_out out = {0};
+    int rc = scheduler_handle(v->sched, &(struct scheduler_event){.kind = SCHEDULER_EV_TICK}, 0,
+                              &out, e);
+    scheduler_out_free(&out);
     return rc;
 }
 
 /* What is stored in v->dir. */
-static int load(struct view *v, struct err *e)
+static int load(struct sweep_reader *v, struct err *e)
 {
-    int rc = view_spec(&v->spec, v->dir->file, "sweep.yaml", e);
+    int rc = sweep_reader_spec(&v->spec, v->dir->file, "sweep.yaml", e);
     if (rc < 0)
         return rc;
-    view_settle(v->spec, v->dir);
-    rc = sched_new(&v->sched, v->spec, e);
+    sweep_reader_settle(v->spec, v->dir);
+    rc = scheduler_new(&v->sched, v->spec, e);
     if (rc == 0)
-        rc = store_replay(v->dir->store, replay_one, v->sched, e);
+        rc = event_store_replay(v->dir->store, replay_one, v->sched, e);
     if (rc == 0)
-        sched_replayed(v->sched, 0);
+        scheduler_replayed(v->sched, 0);
     return rc;
 }
 
-int view_hold(struct view **out, const char *root, const char *name, struct err *e)
+int sweep_reader_hold(struct sweep_reader **out, const char *root, const char *name, struct err *e)
 {
-    AUTO(view) struct view *v = xzalloc(sizeof *v);
-    const struct sweepdir_ask ask = {.root = root, .name = name, .must_exist = true};
-    int rc = sweepdir_open(&v->dir, &ask, e);
+    AUTO(sweep_reader) struct sweep_reader *v = xzalloc(sizeof *v);
+    const struct sweep_dir_opts ask = {.root = root, .name = name, .must_exist = true};
+    int rc = sweep_dir_open(&v->dir, &ask, e);
     if (rc == 0)
         rc = load(v, e);
     if (rc < 0)
@@ -86,10 +87,10 @@ int view_hold(struct view **out, const char *root, const char *name, struct err 
     return 0;
 }
 
-int view_open(struct view **out, const char *root, const char *name, struct err *e)
+int sweep_reader_open(struct sweep_reader **out, const char *root, const char *name, struct err *e)
 {
-    AUTO(view) struct view *v = xzalloc(sizeof *v);
-    int rc = sweepdir_read(&v->dir, root, name, e);
+    AUTO(sweep_reader) struct sweep_reader *v = xzalloc(sizeof *v);
+    int rc = sweep_dir_read(&v->dir, root, name, e);
     if (rc == 0)
         rc = load(v, e);
     if (rc == 0)
@@ -100,21 +101,21 @@ int view_open(struct view **out, const char *root, const char *name, struct err 
     return 0;
 }
 
-void view_close(struct view *v)
+void sweep_reader_close(struct sweep_reader *v)
 {
     if (!v)
         return;
-    sched_free(v->sched);
+    scheduler_free(v->sched);
     spec_free(v->spec);
-    sweepdir_close(v->dir);
+    sweep_dir_close(v->dir);
     free(v);
 }
 
-json_t *view_trials(const struct view *v)
+json_t *sweep_reader_trials(const struct sweep_reader *v)
 {
     json_t *list = json_array();
-    for (int i = 0; i < sched_trial_count(v->sched); i++)
-        json_array_append_new(list, sched_trial_json(v->sched, i));
+    for (int i = 0; i < scheduler_trial_count(v->sched); i++)
+        json_array_append_new(list, scheduler_trial_json(v->sched, i));
     return list;
 }
 
@@ -125,13 +126,13 @@ static void count_one(json_t *counts, const char *worker)
 }
 
 /* How many trials each worker runs, or holds places for: an object, by its id. */
-static json_t *count_running(const struct view *v)
+static json_t *count_running(const struct sweep_reader *v)
 {
     json_t *counts = json_object();
-    struct trial_view all = sched_view(v->sched);
+    struct trial_view all = scheduler_view(v->sched);
     for (size_t i = 0; i < all.count; i++) {
         const struct trial *t = all.trials[i];
-        if (!trial_out(t->state) || !t->worker)
+        if (!trial_is_active(t->state) || !t->worker)
             continue;
         count_one(counts, t->worker);
         for (size_t k = 0; k < json_array_size(t->with); k++)
@@ -140,9 +141,9 @@ static json_t *count_running(const struct view *v)
     return counts;
 }
 
-json_t *view_workers(const struct view *v)
+json_t *sweep_reader_workers(const struct sweep_reader *v)
 {
-    json_t *list = sweepdir_workers(v->dir), *w;
+    json_t *list = sweep_dir_workers(v->dir), *w;
     AUTO(json) json_t *counts = count_running(v);
     size_t i;
     json_array_foreach (list, i, w) {
@@ -153,43 +154,46 @@ json_t *view_workers(const struct view *v)
     return list;
 }
 
-const char *view_state(const struct view *v)
+const char *sweep_reader_state(const struct sweep_reader *v)
 {
-    bool busy = sweepdir_owner(v->dir).held;
-    if (sched_stopped(v->sched))
+    bool busy = sweep_dir_owner(v->dir).held;
+    if (scheduler_is_stopped(v->sched))
         return "stopped";
-    if (sched_over(v->sched) && !busy)
+    if (scheduler_is_done(v->sched) && !busy)
         return "finished";
-    return sched_paused(v->sched) ? "paused" : busy ? "running" : "stopped";
+    return scheduler_is_paused(v->sched) ? "paused" : busy ? "running" : "stopped";
 }
 
-json_t *view_importance(const struct view *v)
+json_t *sweep_reader_importance(const struct sweep_reader *v)
 {
     struct sampler_goal goals[SPEC_METRICS_MAX];
     struct sampler_task task;
     sampler_task_of_spec(&task, goals, v->spec);
-    struct trial_view trials = sched_view(v->sched);
-    return task.goal_count > 0 ? insight_importance(task.space, goals, &trials) : json_null();
+    struct trial_view trials = scheduler_view(v->sched);
+    return task.goal_count > 0 ? sweep_analysis_importance(task.space, goals, &trials)
+                               : json_null();
 }
 
-json_t *view_pareto(const struct view *v)
+json_t *sweep_reader_pareto(const struct sweep_reader *v)
 {
     struct sampler_goal goals[SPEC_METRICS_MAX];
     struct sampler_task task;
     sampler_task_of_spec(&task, goals, v->spec);
-    struct trial_view trials = sched_view(v->sched);
-    return task.goal_count > 1 ? insight_front(goals, task.goal_count, &trials) : NULL;
+    struct trial_view trials = scheduler_view(v->sched);
+    return task.goal_count > 1 ? sweep_analysis_front(goals, task.goal_count, &trials) : NULL;
 }
 
-json_t *view_json(const struct view *v)
+json_t *sweep_reader_json(const struct sweep_reader *v)
 {
-    json_t *trials = view_trials(v), *best = json_null();
-    const json_t *t = json_array_get(trials, (size_t)sched_choice(v->sched)); /* -1: none */
+    json_t *trials = sweep_reader_trials(v), *best = json_null();
+    const json_t *t =
+        json_array_get(trials, (size_t)scheduler_recommended(v->sched)); /* -1: none */
     if (t)
         best = json_pack("{s:O,s:O,s:O}", "id", json_object_get(t, "id"), "value",
                          json_object_get(t, "value"), "params", json_object_get(t, "params"));
     return json_pack("{s:s,s:s,s:s,s:o,s:o*,s:o,s:o,s:o}", "name", v->dir->name, "method",
-                     spec_method_name(v->spec->method), "state", view_state(v), "best", best,
-                     "pareto", view_pareto(v), "importance", view_importance(v), "trials", trials,
-                     "workers", view_workers(v));
+                     spec_method_name(v->spec->method), "state", sweep_reader_state(v), "best",
+                     best, "pareto", sweep_reader_pareto(v), "importance",
+                     sweep_reader_importance(v), "trials", trials, "workers",
+                     sweep_reader_workers(v));
 }

@@ -30,10 +30,10 @@ void study_free(struct study *s)
 /* ---- init --------------------------------------------------------------------------------------
  */
 
-static int read_method(enum spec_method *out, const struct node *n, struct err *e)
+static int read_method(enum spec_method *out, const struct config_node *n, struct err *e)
 {
     const char *names[SPEC_METHODS];
-    struct node at = node_member(n, "method");
+    struct config_node at = config_node_member(n, "method");
     const char *word = at.value ? json_string_value(at.value) : spec_method_name(SPEC_BAYES);
     for (int m = 0; m < SPEC_METHODS; m++) {
         names[m] = spec_method_name((enum spec_method)m);
@@ -42,31 +42,31 @@ static int read_method(enum spec_method *out, const struct node *n, struct err *
             return 0;
         }
     }
-    node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
-    const char *near = word ? opt_nearest(word, names, COUNT_OF(names)) : NULL;
+    config_node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
+    const char *near = word ? opt_suggest(word, names, COUNT_OF(names)) : NULL;
     return err_hint(e, "\"method\":\"%s\"", near ? near : "bayes, sobol, random or grid");
 }
 
-static int read_goal(struct sampler_goal *g, const struct node *n, struct err *e)
+static int read_goal(struct sampler_goal *g, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "goal");
+    struct config_node at = config_node_member(n, "goal");
     const char *word = json_string_value(at.value);
     if (!at.value || (word && strcmp(word, "minimize") == 0))
         return 0;
     g->maximize = word && strcmp(word, "maximize") == 0;
     if (g->maximize)
         return 0;
-    node_error(&at, e, "'goal' must be minimize or maximize, not %s",
-               word ? word : json_what(at.value));
+    config_node_error(&at, e, "'goal' must be minimize or maximize, not %s",
+                      word ? word : json_what(at.value));
     return err_hint(e, "\"goal\":\"%s\"",
                     word && word[0] == 'm' && word[1] == 'a' ? "maximize" : "minimize");
 }
 
-static int add_goal(struct study *s, const char *name, const struct node *n, struct err *e)
+static int add_goal(struct study *s, const char *name, const struct config_node *n, struct err *e)
 {
     for (size_t i = 0; i < s->goal_count; i++)
         if (strcmp(s->names[i], name) == 0)
-            return node_error(n, e, "the objective '%s' is there twice", name);
+            return config_node_error(n, e, "the objective '%s' is there twice", name);
     /* What is told last of a trial is what it is worth. */
     struct sampler_goal g = {.last = true};
     if (read_goal(&g, n, e) < 0)
@@ -77,41 +77,41 @@ static int add_goal(struct study *s, const char *name, const struct node *n, str
     return 0;
 }
 
-static int read_goals(struct study *s, const struct node *n, struct err *e)
+static int read_goals(struct study *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"name", "goal"};
-    struct node list = node_member(n, "metrics");
+    struct config_node list = config_node_member(n, "metrics");
     size_t count = json_array_size(list.value);
     s->named = list.value != NULL;
     if (!s->named)
         return add_goal(s, "value", n, e);
     if (count < 1 || count > SPEC_METRICS_MAX)
-        return node_error(&list, e, "'metrics' must be a list of 1 to %d objectives",
-                          SPEC_METRICS_MAX);
-    if (node_has(n, "goal"))
-        return node_error(n, e, "'goal' stands in each of 'metrics' where they are given");
+        return config_node_error(&list, e, "'metrics' must be a list of 1 to %d objectives",
+                                 SPEC_METRICS_MAX);
+    if (config_node_has(n, "goal"))
+        return config_node_error(n, e, "'goal' stands in each of 'metrics' where they are given");
     for (size_t i = 0; i < count; i++) {
-        struct node at = node_item(&list, i);
+        struct config_node at = config_node_item(&list, i);
         AUTO(free) char *name = NULL;
-        if (node_only_keys(&at, keys, COUNT_OF(keys), "an objective", e) < 0 ||
-            node_text(&name, &at, "name", e) < 0)
+        if (config_node_only_keys(&at, keys, COUNT_OF(keys), "an objective", e) < 0 ||
+            config_node_text(&name, &at, "name", e) < 0)
             return -EINVAL;
         if (!name || !name[0])
-            return node_error(&at, e, "the objective's 'name' is missing");
+            return config_node_error(&at, e, "the objective's 'name' is missing");
         if (add_goal(s, name, &at, e) < 0)
             return -EINVAL;
     }
     return 0;
 }
 
-static int read_space(struct study *s, bool grid, const struct node *n, char ***notices,
+static int read_space(struct study *s, bool grid, const struct config_node *n, char ***notices,
                       struct err *e)
 {
-    struct node at = node_member(n, "space"), when = node_member(n, "when"),
-                constraints = node_member(n, "constraints");
+    struct config_node at = config_node_member(n, "space"), when = config_node_member(n, "when"),
+                       constraints = config_node_member(n, "constraints");
     if (!json_is_array(at.value) && !json_is_object(at.value)) {
-        node_error(&at, e, "'space' must be a list of parameters, or a mapping, not %s",
-                   json_what(at.value));
+        config_node_error(&at, e, "'space' must be a list of parameters, or a mapping, not %s",
+                          json_what(at.value));
         return err_hint(e, "\"space\":[{\"name\":\"lr\",\"type\":\"float\",\"low\":1e-5,"
                            "\"high\":0.1,\"log\":true}]");
     }
@@ -123,29 +123,29 @@ static int read_space(struct study *s, bool grid, const struct node *n, char ***
         return -EINVAL;
     if (!grid || isfinite(space_count(s->space)))
         return 0;
-    node_error(&at, e, "method grid has no points for a parameter of type float");
+    config_node_error(&at, e, "method grid has no points for a parameter of type float");
     return err_hint(e, "\"type\":\"int\" or \"cat\"; or another method");
 }
 
-static int read_seed(uint64_t *out, const struct node *n, struct err *e)
+static int read_seed(uint64_t *out, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "seed");
+    struct config_node at = config_node_member(n, "seed");
     if (at.value && (!json_is_integer(at.value) || json_integer_value(at.value) < 0))
-        return node_error(&at, e, "'seed' must be an integer that is not negative");
+        return config_node_error(&at, e, "'seed' must be an integer that is not negative");
     *out = (uint64_t)json_integer_value(at.value);
     return 0;
 }
 
-static int read_stop(struct study *s, const struct node *n, struct err *e)
+static int read_stop(struct study *s, const struct config_node *n, struct err *e)
 {
-    struct node at = node_member(n, "early_terminate");
+    struct config_node at = config_node_member(n, "early_terminate");
     if (at.value && spec_stop_read(&s->stop, &at, e) < 0)
         return -EINVAL;
     s->stopper = stopper_of(s->stop.type);
     return 0;
 }
 
-static json_t *init(struct study **out, const struct node *n, struct err *e)
+static json_t *init(struct study **out, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"op",      "space", "seed",        "budget",
                                        "batch",   "goal",  "method",      "metrics",
@@ -154,11 +154,12 @@ static json_t *init(struct study **out, const struct node *n, struct err *e)
     AUTO(strv) char **notices = NULL;
     enum spec_method method = SPEC_BAYES;
     struct sampler_task task = {.repeats = 1, .goals = s->goals};
-    if (node_only_keys(n, keys, COUNT_OF(keys), "init", e) < 0 || read_method(&method, n, e) < 0 ||
-        read_space(s, method == SPEC_GRID, n, &notices, e) < 0 || read_goals(s, n, e) < 0 ||
-        read_seed(&task.seed, n, e) < 0 || node_int(&task.budget, n, "budget", 1, INT_MAX, e) < 0 ||
-        node_int(&task.batch, n, "batch", 1, INT_MAX, e) < 0 ||
-        node_int(&task.repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_stop(s, n, e) < 0)
+    if (config_node_only_keys(n, keys, COUNT_OF(keys), "init", e) < 0 ||
+        read_method(&method, n, e) < 0 || read_space(s, method == SPEC_GRID, n, &notices, e) < 0 ||
+        read_goals(s, n, e) < 0 || read_seed(&task.seed, n, e) < 0 ||
+        config_node_int(&task.budget, n, "budget", 1, INT_MAX, e) < 0 ||
+        config_node_int(&task.batch, n, "batch", 1, INT_MAX, e) < 0 ||
+        config_node_int(&task.repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_stop(s, n, e) < 0)
         return NULL;
     task.space = s->space;
     task.goal_count = s->goal_count;
@@ -177,7 +178,7 @@ static json_t *init(struct study **out, const struct node *n, struct err *e)
 /* ---- trials ------------------------------------------------------------------------------------
  */
 
-struct trial *study_in_trial_new(struct study *s, json_t *params)
+struct trial *study_trial_new(struct study *s, json_t *params)
 {
     if (s->count == s->cap) {
         s->cap = s->cap ? 2 * s->cap : 16;
@@ -195,52 +196,53 @@ static struct trial_view view_of(const struct study *s)
 
 static void step_to(struct trial *t, enum trial_event ev)
 {
-    t->state = (enum trial_state)trial_step(t->state, ev);
+    t->state = (enum trial_state)trial_next_state(t->state, ev);
 }
 
-struct trial *study_in_trial(const struct study *s, const struct node *n, enum trial_event ev,
-                             struct err *e)
+struct trial *study_trial(const struct study *s, const struct config_node *n, enum trial_event ev,
+                          struct err *e)
 {
-    struct node at = node_member(n, "id");
+    struct config_node at = config_node_member(n, "id");
     int id = -1;
     if (!at.value)
-        node_error(n, e, "'id' is missing");
-    if (!at.value || node_int(&id, n, "id", 0, INT_MAX, e) < 0)
+        config_node_error(n, e, "'id' is missing");
+    if (!at.value || config_node_int(&id, n, "id", 0, INT_MAX, e) < 0)
         return NULL;
     if ((size_t)id >= s->count) {
-        node_error(&at, e, "there is no trial %d", id);
+        config_node_error(&at, e, "there is no trial %d", id);
         return NULL;
     }
     struct trial *t = s->trials[id];
     bool late =
         t->state == TRIAL_PAUSED && ev == TRIAL_EV_REPORT; /* no message is under way here */
-    if (trial_step(t->state, ev) >= 0 && !late)
+    if (trial_next_state(t->state, ev) >= 0 && !late)
         return t;
-    if (trial_ended(t->state)) {
-        node_error(&at, e, "trial %d has ended already (%s)", id, trial_state_name(t->state));
+    if (trial_is_ended(t->state)) {
+        config_node_error(&at, e, "trial %d has ended already (%s)", id,
+                          trial_state_name(t->state));
     } else {
-        node_error(&at, e, "trial %d is %s", id, trial_state_name(t->state));
+        config_node_error(&at, e, "trial %d is %s", id, trial_state_name(t->state));
         err_hint(e, "go on with it when an ask has answered \"resume\":%d", id);
     }
     return NULL;
 }
 
-int study_in_step(double *out, const struct node *n, struct err *e)
+int study_apply(double *out, const struct config_node *n, struct err *e)
 {
-    if (node_real(out, n, "step", e) < 0)
+    if (config_node_real(out, n, "step", e) < 0)
         return -EINVAL;
-    struct node at = node_member(n, "step");
-    return at.value && *out < 0 ? node_error(&at, e, "'step' must not be negative") : 0;
+    struct config_node at = config_node_member(n, "step");
+    return at.value && *out < 0 ? config_node_error(&at, e, "'step' must not be negative") : 0;
 }
 
-int study_in_value(double *out, const struct node *n, const char *key, struct err *e)
+int study_value(double *out, const struct config_node *n, const char *key, struct err *e)
 {
-    struct node at = node_member(n, key);
+    struct config_node at = config_node_member(n, key);
     if (!at.value)
-        return node_error(n, e, "'%s' is missing", key);
+        return config_node_error(n, e, "'%s' is missing", key);
     if (json_as_number(out, at.value) == 0)
         return 0;
-    node_error(&at, e, "'%s' must be a number, not %s", key, json_what(at.value));
+    config_node_error(&at, e, "'%s' must be a number, not %s", key, json_what(at.value));
     return err_hint(e, "a number, \"nan\", \"inf\" or \"-inf\"");
 }
 
@@ -262,12 +264,12 @@ static int resume(struct study *s, int (*rule)(const struct spec_stop *rule, boo
     return id;
 }
 
-static json_t *ask(struct study *s, const struct node *n, struct err *e)
+static json_t *ask(struct study *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"op", "n"};
     int want = 1;
-    if (node_only_keys(n, keys, COUNT_OF(keys), "ask", e) < 0 ||
-        node_int(&want, n, "n", 1, ASK_MAX, e) < 0)
+    if (config_node_only_keys(n, keys, COUNT_OF(keys), "ask", e) < 0 ||
+        config_node_int(&want, n, "n", 1, ASK_MAX, e) < 0)
         return NULL;
     int resumed = resume(s, s->stopper ? s->stopper->resume : NULL);
     json_t *list = json_array(), *reply = json_pack("{s:o}", "trials", list);
@@ -280,7 +282,7 @@ static json_t *ask(struct study *s, const struct node *n, struct err *e)
                 resumed = resume(s, s->stopper ? s->stopper->finish : NULL);
             break;
         }
-        struct trial *t = study_in_trial_new(s, params);
+        struct trial *t = study_trial_new(s, params);
         step_to(t, TRIAL_EV_LEASE);
         t->lease = 1;
         json_array_append_new(list, json_pack("{s:i, s:O}", "id", t->id, "params", params));
@@ -293,19 +295,19 @@ static json_t *ask(struct study *s, const struct node *n, struct err *e)
 /* ---- report ------------------------------------------------------------------------------------
  */
 
-static json_t *report(struct study *s, const struct node *n, struct err *e)
+static json_t *report(struct study *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"op", "id", "step", "value"};
     static const char *const words[] = {
         [STOPPER_GO] = "go", [STOPPER_STOP] = "stop", [STOPPER_PAUSE] = "pause"};
     const struct sampler_goal *g = &s->goals[0];
-    if (node_only_keys(n, keys, COUNT_OF(keys), "report", e) < 0)
+    if (config_node_only_keys(n, keys, COUNT_OF(keys), "report", e) < 0)
         return NULL;
-    struct trial *t = study_in_trial(s, n, TRIAL_EV_REPORT, e);
+    struct trial *t = study_trial(s, n, TRIAL_EV_REPORT, e);
     if (!t)
         return NULL;
     double value = 0, step = t->points_lease ? t->last_step + 1 : 0;
-    if (study_in_step(&step, n, e) < 0 || study_in_value(&value, n, "value", e) < 0)
+    if (study_apply(&step, n, e) < 0 || study_value(&value, n, "value", e) < 0)
         return NULL;
     AUTO(json) json_t *values = json_pack("{s:o}", g->metric, json_number(value));
     trial_report(t, step, values, g->metric, g->maximize);
@@ -330,7 +332,7 @@ static json_t *report(struct study *s, const struct node *n, struct err *e)
 static json_t *trial_json(const struct study *s, const struct trial *t)
 {
     double y[SPEC_METRICS_MAX] = {0};
-    goals_values(s->goals, s->goal_count, t, y);
+    objectives_values(s->goals, s->goal_count, t, y);
     json_t *o = json_pack("{s:i, s:O}", "id", t->id, "params", t->params);
     json_t *to = s->named ? json_object() : o;
     for (size_t i = 0; i < s->goal_count; i++)
@@ -351,7 +353,7 @@ static const struct trial *best_trial(struct study *s)
         return s->trials[chosen];
     for (size_t i = 0; i < s->count; i++) {
         const struct trial *t = s->trials[i];
-        if (!trial_counts(t->state) || !goals_values(s->goals, 1, t, &y) || y >= least)
+        if (!trial_has_signal(t->state) || !objectives_values(s->goals, 1, t, &y) || y >= least)
             continue;
         best = t;
         least = y;
@@ -359,17 +361,17 @@ static const struct trial *best_trial(struct study *s)
     return best;
 }
 
-static json_t *best(struct study *s, const struct node *n, struct err *e)
+static json_t *best(struct study *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"op"};
-    if (node_only_keys(n, keys, COUNT_OF(keys), "best", e) < 0)
+    if (config_node_only_keys(n, keys, COUNT_OF(keys), "best", e) < 0)
         return NULL;
     if (!s->named) {
         const struct trial *t = best_trial(s);
         return json_pack("{s:o?}", "best", t ? trial_json(s, t) : NULL);
     }
     struct trial_view view = view_of(s);
-    AUTO(json) json_t *front = insight_front(s->goals, s->goal_count, &view);
+    AUTO(json) json_t *front = sweep_analysis_front(s->goals, s->goal_count, &view);
     json_t *list = json_array();
     for (size_t i = 0; i < json_array_size(front); i++)
         json_array_append_new(
@@ -382,15 +384,15 @@ static json_t *best(struct study *s, const struct node *n, struct err *e)
 
 static const struct {
     const char *name;
-    json_t *(*run)(struct study *s, const struct node *n, struct err *e); /* NULL: init() */
+    json_t *(*run)(struct study *s, const struct config_node *n, struct err *e); /* NULL: init() */
 } ops[] = {
-    {"init", NULL}, {"ask", ask}, {"tell", study_in_tell}, {"report", report}, {"best", best},
+    {"init", NULL}, {"ask", ask}, {"tell", study_internal_tell}, {"report", report}, {"best", best},
 };
 
-static int find_op(size_t *out, const struct node *n, struct err *e)
+static int find_op(size_t *out, const struct config_node *n, struct err *e)
 {
     const char *names[COUNT_OF(ops)];
-    struct node at = node_member(n, "op");
+    struct config_node at = config_node_member(n, "op");
     const char *word = json_string_value(at.value);
     for (size_t i = 0; i < COUNT_OF(ops); i++) {
         names[i] = ops[i].name;
@@ -400,18 +402,18 @@ static int find_op(size_t *out, const struct node *n, struct err *e)
         }
     }
     if (!json_is_object(n->value))
-        node_error(n, e, "a request must be a mapping, not %s", json_what(n->value));
+        config_node_error(n, e, "a request must be a mapping, not %s", json_what(n->value));
     else if (word)
-        node_error(&at, e, "unknown op '%s'", word);
+        config_node_error(&at, e, "unknown op '%s'", word);
     else
-        node_error(n, e, "'op' must be a word, not %s", json_what(at.value));
-    const char *near = word ? opt_nearest(word, names, COUNT_OF(names)) : NULL;
+        config_node_error(n, e, "'op' must be a word, not %s", json_what(at.value));
+    const char *near = word ? opt_suggest(word, names, COUNT_OF(names)) : NULL;
     return err_hint(e, "\"op\":\"%s\"", near ? near : "init, ask, tell, report or best");
 }
 
 json_t *study_answer(struct study **s, const json_t *request, struct err *e)
 {
-    struct node n = node_of_json(request);
+    struct config_node n = config_node_of_json(request);
     size_t op = 0;
     if (find_op(&op, &n, e) < 0)
         return NULL;

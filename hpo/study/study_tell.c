@@ -35,11 +35,11 @@ AUTO_DEFINE(results, struct results *, results_free)
 /* ---- reading -----------------------------------------------------------------------------------
  */
 
-static int read_state(enum trial_state *out, const struct node *n, struct err *e)
+static int read_state(enum trial_state *out, const struct config_node *n, struct err *e)
 {
     static const enum trial_state states[] = {TRIAL_DONE, TRIAL_FAILED, TRIAL_OOM, TRIAL_PRUNED};
     const char *names[COUNT_OF(states)];
-    struct node at = node_member(n, "state");
+    struct config_node at = config_node_member(n, "state");
     const char *word = json_string_value(at.value);
     *out = TRIAL_DONE;
     if (!at.value)
@@ -51,28 +51,28 @@ static int read_state(enum trial_state *out, const struct node *n, struct err *e
             return 0;
         }
     }
-    node_error(&at, e, "unknown state '%s'", word ? word : json_what(at.value));
-    const char *near = word ? opt_nearest(word, names, COUNT_OF(names)) : NULL;
+    config_node_error(&at, e, "unknown state '%s'", word ? word : json_what(at.value));
+    const char *near = word ? opt_suggest(word, names, COUNT_OF(names)) : NULL;
     return err_hint(e, "\"state\":\"%s\"", near ? near : "done, failed, oom or pruned");
 }
 
 /* Whether `value`, or each of the goals' `values`, is finite; r->values has them, or stays NULL
  * where there are none. */
-static int read_values(struct result *r, bool *finite, const struct study *s, const struct node *n,
-                       struct err *e)
+static int read_values(struct result *r, bool *finite, const struct study *s,
+                       const struct config_node *n, struct err *e)
 {
     const char *key = "value";
-    struct node at = s->named ? node_member(n, "values") : *n;
+    struct config_node at = s->named ? config_node_member(n, "values") : *n;
     const char *const *names = s->named ? (const char *const *)s->names : &key;
     *finite = true;
-    if (!node_has(n, s->named ? "values" : key))
+    if (!config_node_has(n, s->named ? "values" : key))
         return 0;
-    if (s->named && node_only_keys(&at, names, s->goal_count, "values", e) < 0)
+    if (s->named && config_node_only_keys(&at, names, s->goal_count, "values", e) < 0)
         return -EINVAL;
     r->values = json_object();
     for (size_t i = 0; i < s->goal_count; i++) {
         double x = 0;
-        if (study_in_value(&x, &at, names[i], e) < 0)
+        if (study_value(&x, &at, names[i], e) < 0)
             return -EINVAL;
         *finite = *finite && isfinite(x);
         json_object_set_new(r->values, s->goals[i].metric, json_number(x));
@@ -82,8 +82,8 @@ static int read_values(struct result *r, bool *finite, const struct study *s, co
 
 /* What is done or pruned has a value: told now, or reported before. One that is not finite makes it
  * a failed one. */
-static int check_value(struct result *r, bool finite, const struct study *s, const struct node *n,
-                       struct err *e)
+static int check_value(struct result *r, bool finite, const struct study *s,
+                       const struct config_node *n, struct err *e)
 {
     const struct trial *t = r->trial;
     bool reported = t && t->points_lease;
@@ -91,7 +91,7 @@ static int check_value(struct result *r, bool finite, const struct study *s, con
         finite = !t->diverged;
     } else if (!r->values) {
         const char *key = s->named ? "values" : "value";
-        node_error(n, e, "'%s' is missing", key);
+        config_node_error(n, e, "'%s' is missing", key);
         return err_hint(e, "\"%s\":…, or \"state\":\"failed\"", key);
     }
     if (!finite) {
@@ -99,48 +99,48 @@ static int check_value(struct result *r, bool finite, const struct study *s, con
         return 0;
     }
     if (isnan(r->step)) {
-        node_error(n, e, "'step' is missing: where was it pruned?");
+        config_node_error(n, e, "'step' is missing: where was it pruned?");
         return err_hint(e, "\"step\":9");
     }
     if (!reported || r->step >= t->last_step)
         return 0;
-    return node_error(n, e, "trial %d has reported step %g: it cannot have ended at step %g", t->id,
-                      t->last_step, r->step);
+    return config_node_error(n, e, "trial %d has reported step %g: it cannot have ended at step %g",
+                             t->id, t->last_step, r->step);
 }
 
 /* Who the result is about: a trial that was asked for, or one from elsewhere. */
-static int read_who(struct result *r, const struct study *s, const struct node *n, json_t *told,
-                    struct err *e)
+static int read_who(struct result *r, const struct study *s, const struct config_node *n,
+                    json_t *told, struct err *e)
 {
-    struct node params = node_member(n, "params"), id = node_member(n, "id");
+    struct config_node params = config_node_member(n, "params"), id = config_node_member(n, "id");
     if (!id.value == !params.value) {
-        node_error(n, e, "a result has either 'id' or 'params'");
+        config_node_error(n, e, "a result has either 'id' or 'params'");
         return err_hint(e, "{\"id\":0,\"value\":1.5}");
     }
     if (params.value)
         return space_params(&r->params, s->space, &params, e);
-    r->trial = study_in_trial(s, n, TRIAL_EV_END, e);
+    r->trial = study_trial(s, n, TRIAL_EV_END, e);
     if (!r->trial)
         return -EINVAL;
     char key[16];
     snprintf(key, sizeof key, "%d", r->trial->id);
     if (json_object_get(told, key))
-        return node_error(&id, e, "trial %s is told twice", key);
+        return config_node_error(&id, e, "trial %s is told twice", key);
     json_object_set_new(told, key, json_null());
     return 0;
 }
 
-static int read_result(struct result *r, const struct study *s, const struct node *n, json_t *told,
-                       struct err *e)
+static int read_result(struct result *r, const struct study *s, const struct config_node *n,
+                       json_t *told, struct err *e)
 {
     const char *const keys[] = {"id", "params", "state", "step", s->named ? "values" : "value"};
-    if (node_only_keys(n, keys, COUNT_OF(keys), "a result", e) < 0 ||
+    if (config_node_only_keys(n, keys, COUNT_OF(keys), "a result", e) < 0 ||
         read_who(r, s, n, told, e) < 0 || read_state(&r->state, n, e) < 0)
         return -EINVAL;
     const struct trial *t = r->trial;
     bool finite = true;
     r->step = t && t->points_lease ? t->last_step : r->state == TRIAL_PRUNED ? NAN : 0;
-    if (study_in_step(&r->step, n, e) < 0 || read_values(r, &finite, s, n, e) < 0)
+    if (study_apply(&r->step, n, e) < 0 || read_values(r, &finite, s, n, e) < 0)
         return -EINVAL;
     bool failed = r->state == TRIAL_FAILED || r->state == TRIAL_OOM;
     return failed ? 0 : check_value(r, finite, s, n, e);
@@ -151,21 +151,21 @@ static int read_result(struct result *r, const struct study *s, const struct nod
 
 static void apply(struct study *s, const struct result *r)
 {
-    struct trial *t = r->trial ? r->trial : study_in_trial_new(s, r->params);
+    struct trial *t = r->trial ? r->trial : study_trial_new(s, r->params);
     if (r->values && (r->state == TRIAL_DONE || r->state == TRIAL_PRUNED))
         trial_report(t, r->step, r->values, s->goals[0].metric, s->goals[0].maximize);
     t->state = r->state;
     t->end_order = ++s->ended_count;
 }
 
-json_t *study_in_tell(struct study *s, const struct node *n, struct err *e)
+json_t *study_internal_tell(struct study *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"op", "results"};
-    struct node list = node_member(n, "results");
-    if (node_only_keys(n, keys, COUNT_OF(keys), "tell", e) < 0)
+    struct config_node list = config_node_member(n, "results");
+    if (config_node_only_keys(n, keys, COUNT_OF(keys), "tell", e) < 0)
         return NULL;
     if (!json_is_array(list.value)) {
-        node_error(n, e, "'results' must be a list, not %s", json_what(list.value));
+        config_node_error(n, e, "'results' must be a list, not %s", json_what(list.value));
         err_hint(e, "{\"op\":\"tell\",\"results\":[{\"id\":0,\"value\":1.5}]}");
         return NULL;
     }
@@ -174,7 +174,7 @@ json_t *study_in_tell(struct study *s, const struct node *n, struct err *e)
     size_t count = json_array_size(list.value);
     all->items = xcalloc(count + 1, sizeof *all->items);
     for (size_t i = 0; i < count; i++) {
-        struct node at = node_item(&list, i);
+        struct config_node at = config_node_item(&list, i);
         all->count++;
         if (read_result(&all->items[i], s, &at, told, e) < 0)
             return NULL;

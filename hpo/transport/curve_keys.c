@@ -10,21 +10,21 @@
 
 #include "common/mem.h"
 
-enum { TEXT_MAX = 1024, HEX = 2 * KEYS_BYTES };
+enum { TEXT_MAX = 1024, HEX = 2 * CURVE_KEYS_BYTES };
 
 /* ---- keys as text --------------------------------------------------------------------------- */
 
-static void to_hex(char out[HEX + 1], const uint8_t key[KEYS_BYTES])
+static void to_hex(char out[HEX + 1], const uint8_t key[CURVE_KEYS_BYTES])
 {
-    for (int i = 0; i < KEYS_BYTES; i++)
+    for (int i = 0; i < CURVE_KEYS_BYTES; i++)
         snprintf(out + 2 * i, 3, "%02x", key[i]);
 }
 
-static bool from_hex(uint8_t key[KEYS_BYTES], const char *text)
+static bool from_hex(uint8_t key[CURVE_KEYS_BYTES], const char *text)
 {
     if (strlen(text) != HEX || strspn(text, "0123456789abcdef") != HEX)
         return false;
-    for (int i = 0; i < KEYS_BYTES; i++) {
+    for (int i = 0; i < CURVE_KEYS_BYTES; i++) {
         const char digits[3] = {text[2 * i], text[2 * i + 1], 0};
         key[i] = (uint8_t)strtoul(digits, NULL, 16);
     }
@@ -32,14 +32,14 @@ static bool from_hex(uint8_t key[KEYS_BYTES], const char *text)
 }
 
 /* ZeroMQ has its keys in Z85 (its RFC 32): 5 characters for 4 bytes. */
-static bool own_from_secret(struct keys *k)
+static bool own_from_secret(struct curve_keys *k)
 {
     char secret[41], own[41];
-    return zmq_z85_encode(secret, k->secret, KEYS_BYTES) && zmq_curve_public(own, secret) == 0 &&
-           zmq_z85_decode(k->own, own);
+    return zmq_z85_encode(secret, k->secret, CURVE_KEYS_BYTES) &&
+           zmq_curve_public(own, secret) == 0 && zmq_z85_decode(k->own, own);
 }
 
-static int make_pair(struct keys *k, struct err *e)
+static int make_pair(struct curve_keys *k, struct err *e)
 {
     char own[41], secret[41];
     if (zmq_curve_keypair(own, secret) < 0)
@@ -85,7 +85,8 @@ static int write_private(const char *path, const char *text, struct err *e)
 
 /* ---- the two ends --------------------------------------------------------------------------- */
 
-static int read_server(struct keys *server, struct keys *worker, const char *path, struct err *e)
+static int read_server(struct curve_keys *server, struct curve_keys *worker, const char *path,
+                       struct err *e)
 {
     char text[TEXT_MAX], secret[HEX + 1], theirs[HEX + 1];
     int rc = read_private(text, path, e);
@@ -97,7 +98,8 @@ static int read_server(struct keys *server, struct keys *worker, const char *pat
     return good ? 0 : err_set(e, -EBADMSG, "key file '%s': it holds no keys of a sweep", path);
 }
 
-int keys_of_sweep(struct keys *server, struct keys *worker, const char *dir, struct err *e)
+int curve_keys_of_sweep(struct curve_keys *server, struct curve_keys *worker, const char *dir,
+                        struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/server.key", dir);
     int rc = 0;
@@ -112,12 +114,13 @@ int keys_of_sweep(struct keys *server, struct keys *worker, const char *dir, str
     }
     if (rc < 0)
         return rc;
-    memcpy(server->other, worker->own, KEYS_BYTES);
-    memcpy(worker->other, server->own, KEYS_BYTES);
+    memcpy(server->other, worker->own, CURVE_KEYS_BYTES);
+    memcpy(worker->other, server->own, CURVE_KEYS_BYTES);
     return 0;
 }
 
-int keys_give(const struct keys *worker, const char *dir, const char *endpoint, struct err *e)
+int curve_keys_give(const struct curve_keys *worker, const char *dir, const char *endpoint,
+                    struct err *e)
 {
     char server[HEX + 1], secret[HEX + 1];
     to_hex(server, worker->other);
@@ -127,11 +130,11 @@ int keys_give(const struct keys *worker, const char *dir, const char *endpoint, 
     return write_private(path, text, e);
 }
 
-int keys_parse(struct keys *out, char **endpoint, const char *text, const char *where,
-               struct err *e)
+int curve_keys_parse(struct curve_keys *out, char **endpoint, const char *text, const char *where,
+                     struct err *e)
 {
     char to[257], server[HEX + 1], secret[HEX + 1], more[2];
-    struct keys k = {0};
+    struct curve_keys k = {0};
     bool good = sscanf(text, "drover-worker %256s %64s %64s %1s", to, server, secret, more) == 3 &&
                 from_hex(k.other, server) && from_hex(k.secret, secret) && own_from_secret(&k);
     if (!good) {
@@ -143,15 +146,15 @@ int keys_parse(struct keys *out, char **endpoint, const char *text, const char *
     return 0;
 }
 
-int keys_read(struct keys *out, char **endpoint, const char *path, struct err *e)
+int curve_keys_read(struct curve_keys *out, char **endpoint, const char *path, struct err *e)
 {
     char text[TEXT_MAX];
     AUTO(free) char *where = xasprintf("key file '%s'", path);
     int rc = read_private(text, path, e);
-    return rc < 0 ? rc : keys_parse(out, endpoint, text, where, e);
+    return rc < 0 ? rc : curve_keys_parse(out, endpoint, text, where, e);
 }
 
-bool keys_here(const char *endpoint)
+bool curve_keys_here(const char *endpoint)
 {
     if (strncmp(endpoint, "ipc://", 6) == 0)
         return true;

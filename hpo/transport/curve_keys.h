@@ -14,31 +14,33 @@
 
 #include "common/err.h"
 
-enum { KEYS_BYTES = 32 };
+enum { CURVE_KEYS_BYTES = 32 };
 
 /* What one end has: its own pair, and the public key of the other end. */
-struct keys {
-    uint8_t secret[KEYS_BYTES], own[KEYS_BYTES], other[KEYS_BYTES];
+struct curve_keys {
+    uint8_t secret[CURVE_KEYS_BYTES], own[CURVE_KEYS_BYTES], other[CURVE_KEYS_BYTES];
 };
 
 /* The coordinator's, from DIR/server.key; made where there is none. `worker` gets its workers'.
  *   -EPERM    others may read the file
  *   -EBADMSG  it holds no keys
  *   others    as open(), write() and rename() say */
-int keys_of_sweep(struct keys *server, struct keys *worker, const char *dir, struct err *e);
+int curve_keys_of_sweep(struct curve_keys *server, struct curve_keys *worker, const char *dir,
+                        struct err *e);
 
 /* Writes DIR/worker.key. */
-int keys_give(const struct keys *worker, const char *dir, const char *endpoint, struct err *e);
+int curve_keys_give(const struct curve_keys *worker, const char *dir, const char *endpoint,
+                    struct err *e);
 
 /* A worker's, as worker.key has them. *endpoint is to be freed. `where` names the text's place.
  *   -EBADMSG  the text is no worker's key; it is not quoted */
-int keys_parse(struct keys *out, char **endpoint, const char *text, const char *where,
-               struct err *e);
+int curve_keys_parse(struct curve_keys *out, char **endpoint, const char *text, const char *where,
+                     struct err *e);
 /* The same from a file.
  *   -EPERM  others may read it; others as open() says */
-int keys_read(struct keys *out, char **endpoint, const char *path, struct err *e);
+int curve_keys_read(struct curve_keys *out, char **endpoint, const char *path, struct err *e);
 
 /* Whether an endpoint is on this machine alone: ipc://, or tcp:// to a loopback address. */
-bool keys_here(const char *endpoint);
+bool curve_keys_here(const char *endpoint);
 
 #endif

@@ -42,7 +42,7 @@ static char *address_of(const struct place *p)
     return xasprintf("tcp://%s:%d", p->host, p->port);
 }
 
-int listen_check(const struct listen_ask *ask, struct err *e)
+int listen_endpoint_check(const struct listen_endpoint_opts *ask, struct err *e)
 {
     struct place p;
     if (!ask->address)
@@ -52,7 +52,7 @@ int listen_check(const struct listen_ask *ask, struct err *e)
     if (rc < 0)
         return rc;
     AUTO(free) char *address = address_of(&p);
-    if (ask->plain && !keys_here(address)) {
+    if (ask->plain && !curve_keys_here(address)) {
         err_set(e, -EINVAL, "--plain: '%s' is not on loopback, and without keys anybody may join",
                 ask->address);
         return err_hint(e,
@@ -93,14 +93,14 @@ static char *reached_at(const struct place *p, const char *bound)
 }
 
 /* `last`: where it was the last time; NULL: nowhere. */
-static int bind_it(char **bound, struct hub *h, struct place *p, const struct place *last,
-                   const struct keys *keys, struct err *e)
+static int bind_it(char **bound, struct transport_server *h, struct place *p,
+                   const struct place *last, const struct curve_keys *keys, struct err *e)
 {
     bool kept = p->port < 0 && last && strcmp(p->host, last->host) == 0;
     if (p->port < 0)
         p->port = kept ? last->port : 0;
     AUTO(free) char *address = address_of(p);
-    int rc = hub_listen(h, address, keys, bound, e);
+    int rc = transport_server_listen(h, address, keys, bound, e);
     if (rc == -EADDRINUSE && kept)
         err_hint(e, "workers look for the coordinator there; --listen %s:0 takes another port",
                  p->host);
@@ -112,8 +112,8 @@ static int bind_it(char **bound, struct hub *h, struct place *p, const struct pl
     return rc;
 }
 
-int listen_open(struct hub *h, const char *dir, const struct listen_ask *ask, char **endpoint,
-                struct err *e)
+int listen_endpoint_open(struct transport_server *h, const char *dir,
+                         const struct listen_endpoint_opts *ask, char **endpoint, struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/listen", dir), *bound = NULL;
     struct place last, p;
@@ -127,8 +127,8 @@ int listen_open(struct hub *h, const char *dir, const struct listen_ask *ask, ch
     p.plain = ask->address ? ask->plain : last.plain;
     if (!ask->address)
         p.port = -1; /* the last one, and said so where it is taken */
-    struct keys server, worker;
-    int rc = p.plain ? 0 : keys_of_sweep(&server, &worker, dir, e);
+    struct curve_keys server, worker;
+    int rc = p.plain ? 0 : curve_keys_of_sweep(&server, &worker, dir, e);
     if (rc == 0)
         rc = bind_it(&bound, h, &p, again ? &last : NULL, p.plain ? NULL : &server, e);
     if (rc < 0)
@@ -136,7 +136,7 @@ int listen_open(struct hub *h, const char *dir, const struct listen_ask *ask, ch
     AUTO(free) char *reached = reached_at(&p, bound);
     rc = remember(&p, path, e);
     if (rc == 0 && !p.plain)
-        rc = keys_give(&worker, dir, reached, e);
+        rc = curve_keys_give(&worker, dir, reached, e);
     if (rc < 0)
         return rc;
     *endpoint = TAKE(reached);

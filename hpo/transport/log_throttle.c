@@ -5,7 +5,7 @@
 
 #include "common/log.h"
 
-void seldom_warn(struct seldom *s, uint64_t now_ms, const char *fmt, ...)
+void log_throttle_warn(struct log_throttle *s, uint64_t now_ms, const char *fmt, ...)
 {
     if (now_ms < s->due_ms) {
         s->unsaid++;
@@ -20,6 +20,6 @@ void seldom_warn(struct seldom *s, uint64_t now_ms, const char *fmt, ...)
         log_warn("%s; and %d like it before", text, s->unsaid);
     else
         log_warn("%s", text);
-    s->due_ms = now_ms + SELDOM_MS;
+    s->due_ms = now_ms + LOG_THROTTLE_MS;
     s->unsaid = 0;
 }

@@ -5,15 +5,15 @@
 
 #include <stdint.h>
 
-enum { SELDOM_MS = 60000 };
+enum { LOG_THROTTLE_MS = 60000 };
 
-struct seldom {      /* zeroed before its first use */
-    uint64_t due_ms; /* when the next line may be written */
+struct log_throttle { /* zeroed before its first use */
+    uint64_t due_ms;  /* when the next line may be written */
     int unsaid;
 };
 
 /* As log_warn(). `now_ms`: of any clock that does not go back. */
-void seldom_warn(struct seldom *s, uint64_t now_ms, const char *fmt, ...)
+void log_throttle_warn(struct log_throttle *s, uint64_t now_ms, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -3,20 +3,20 @@
 #include <jansson.h>
 #include <string.h>
 
-struct peers {
+struct peer_table {
     struct peer *list;
     size_t count, cap;
     json_t *index; /* id -> position: jansson's objects are hash tables */
 };
 
-struct peers *peers_new(void)
+struct peer_table *peer_table_new(void)
 {
-    struct peers *p = xzalloc(sizeof *p);
+    struct peer_table *p = xzalloc(sizeof *p);
     p->index = json_object();
     return p;
 }
 
-void peers_free(struct peers *p)
+void peer_table_free(struct peer_table *p)
 {
     if (!p)
         return;
@@ -25,15 +25,15 @@ void peers_free(struct peers *p)
     free(p);
 }
 
-struct peer *peers_find(const struct peers *p, const char *id)
+struct peer *peer_table_find(const struct peer_table *p, const char *id)
 {
     const json_t *at = json_object_get(p->index, id);
     return at ? &p->list[json_integer_value(at)] : NULL;
 }
 
-struct peer *peers_add(struct peers *p, const char *id)
+struct peer *peer_table_add(struct peer_table *p, const char *id)
 {
-    struct peer *known = peers_find(p, id);
+    struct peer *known = peer_table_find(p, id);
     if (known)
         return known;
     if (p->count == p->cap) {
@@ -47,17 +47,17 @@ struct peer *peers_add(struct peers *p, const char *id)
     return n;
 }
 
-size_t peers_count(const struct peers *p)
+size_t peer_table_count(const struct peer_table *p)
 {
     return p->count;
 }
 
-struct peer *peers_at(const struct peers *p, size_t i)
+struct peer *peer_table_at(const struct peer_table *p, size_t i)
 {
     return &p->list[i];
 }
 
-bool peers_id_ok(const char *bytes, size_t len)
+bool peer_table_id_ok(const char *bytes, size_t len)
 {
     for (size_t i = 0; i < len; i++)
         if (bytes[i] <= ' ' || bytes[i] > '~')

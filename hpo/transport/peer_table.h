@@ -20,20 +20,20 @@ struct peer {
     bool renewed; /* it was here, and its last hello said the same as the one before */
 };
 
-struct peers;
-struct peers *peers_new(void);
-void peers_free(struct peers *p);
-AUTO_DEFINE(peers, struct peers *, peers_free)
+struct peer_table;
+struct peer_table *peer_table_new(void);
+void peer_table_free(struct peer_table *p);
+AUTO_DEFINE(peer_table, struct peer_table *, peer_table_free)
 
-/* NULL: not known. Borrowed until the next peers_add(). */
-struct peer *peers_find(const struct peers *p, const char *id);
+/* NULL: not known. Borrowed until the next peer_table_add(). */
+struct peer *peer_table_find(const struct peer_table *p, const char *id);
 /* The known one, or a new one. */
-struct peer *peers_add(struct peers *p, const char *id);
+struct peer *peer_table_add(struct peer_table *p, const char *id);
 
-size_t peers_count(const struct peers *p);
-struct peer *peers_at(const struct peers *p, size_t i);
+size_t peer_table_count(const struct peer_table *p);
+struct peer *peer_table_at(const struct peer_table *p, size_t i);
 
 /* Whether these bytes may be a worker's id: printable ASCII without spaces, not too long. */
-bool peers_id_ok(const char *bytes, size_t len);
+bool peer_table_id_ok(const char *bytes, size_t len);
 
 #endif

@@ -18,11 +18,11 @@ enum {
     RENEW_AFTER = 32 /* messages that were heard */
 };
 
-struct link {
+struct transport_client {
     uv_loop_t *loop;
     void *zmq, *sock, *monitor;
-    struct zloop *on_sock, *on_monitor;
-    const struct link_events *ev;
+    struct zmq_uv *on_sock, *on_monitor;
+    const struct transport_client_events *ev;
     void *arg;
     int64_t conn; /* how many have opened */
     bool open;
@@ -41,7 +41,7 @@ static int failed(const char *what, struct err *e)
     return err_set(e, code < ZMQ_HAUSNUMERO ? -code : -EIO, "%s: %s", what, zmq_strerror(code));
 }
 
-void link_say(struct link *l, const struct wire_msg *m)
+void transport_client_send(struct transport_client *l, const struct wire_msg *m)
 {
     if (!l->open)
         return;
@@ -55,7 +55,7 @@ void link_say(struct link *l, const struct wire_msg *m)
         log_warn("message '%s' not sent: %s", wire_kind_name(m->kind), zmq_strerror(errno));
 }
 
-static void opened(struct link *l)
+static void opened(struct transport_client *l)
 {
     unsigned random = 0; /* stays so where the system has none */
     (void)uv_random(NULL, NULL, &random, sizeof random, 0, NULL);
@@ -68,7 +68,7 @@ static void opened(struct link *l)
 }
 
 /* What is on its way is said again when the new connection has opened, as after one that broke. */
-static void renew(struct link *l)
+static void renew(struct transport_client *l)
 {
     l->carried = 0;
     if (zmq_disconnect(l->sock, l->endpoint) < 0) { /* the old one goes on */
@@ -80,7 +80,7 @@ static void renew(struct link *l)
         log_error("%s: no new connection: %s", l->endpoint, zmq_strerror(errno));
 }
 
-static void take(struct link *l, zmq_msg_t *frame)
+static void take(struct transport_client *l, zmq_msg_t *frame)
 {
     struct err e = {0};
     struct wire_msg m;
@@ -98,7 +98,7 @@ static void take(struct link *l, zmq_msg_t *frame)
     if (m.conn == l->conn) {
         l->heard_ms = uv_now(l->loop);
         l->carried++;
-        if (m.kind == WIRE_WHO)
+        if (m.kind == WIRE_RECONNECT)
             opened(l);
         else
             l->ev->heard(l->arg, &m);
@@ -106,9 +106,9 @@ static void take(struct link *l, zmq_msg_t *frame)
     wire_msg_clear(&m);
 }
 
-static void on_messages(struct zloop *z, void *arg)
+static void on_messages(struct zmq_uv *z, void *arg)
 {
-    struct link *l = arg;
+    struct transport_client *l = arg;
     for (int i = 0; i < BATCH; i++) {
         zmq_msg_t frame;
         zmq_msg_init(&frame);
@@ -123,7 +123,7 @@ static void on_messages(struct zloop *z, void *arg)
         renew(l);
 }
 
-static void wrong_key(struct link *l)
+static void wrong_key(struct transport_client *l)
 {
     struct err e = {0};
     err_set(&e, -EACCES, "the coordinator refuses the key");
@@ -132,9 +132,9 @@ static void wrong_key(struct link *l)
 }
 
 /* An event is two frames: its number and value, then the address. */
-static void on_events(struct zloop *z, void *arg)
+static void on_events(struct zmq_uv *z, void *arg)
 {
-    struct link *l = arg;
+    struct transport_client *l = arg;
     for (int i = 0; i < BATCH; i++) {
         unsigned char head[6];
         char address[256];
@@ -155,7 +155,7 @@ static void on_events(struct zloop *z, void *arg)
     }
 }
 
-static int set_options(void *sock, const struct link_to *to, struct err *e)
+static int set_options(void *sock, const struct transport_client_opts *to, struct err *e)
 {
     const struct {
         int option, value;
@@ -177,15 +177,16 @@ static int set_options(void *sock, const struct link_to *to, struct err *e)
     if (zmq_setsockopt(sock, ZMQ_MAXMSGSIZE, &max, sizeof max) < 0 ||
         zmq_setsockopt(sock, ZMQ_ROUTING_ID, to->id, strlen(to->id)) < 0)
         return failed("socket", e);
-    const struct keys *k = to->keys;
-    if (k && (zmq_setsockopt(sock, ZMQ_CURVE_SERVERKEY, k->other, KEYS_BYTES) < 0 ||
-              zmq_setsockopt(sock, ZMQ_CURVE_PUBLICKEY, k->own, KEYS_BYTES) < 0 ||
-              zmq_setsockopt(sock, ZMQ_CURVE_SECRETKEY, k->secret, KEYS_BYTES) < 0))
+    const struct curve_keys *k = to->keys;
+    if (k && (zmq_setsockopt(sock, ZMQ_CURVE_SERVERKEY, k->other, CURVE_KEYS_BYTES) < 0 ||
+              zmq_setsockopt(sock, ZMQ_CURVE_PUBLICKEY, k->own, CURVE_KEYS_BYTES) < 0 ||
+              zmq_setsockopt(sock, ZMQ_CURVE_SECRETKEY, k->secret, CURVE_KEYS_BYTES) < 0))
         return failed("keys", e);
     return 0;
 }
 
-static int open_sockets(struct link *l, const struct link_to *to, struct err *e)
+static int open_sockets(struct transport_client *l, const struct transport_client_opts *to,
+                        struct err *e)
 {
     static const char monitor[] = "inproc://link-monitor";
     l->zmq = zmq_ctx_new();
@@ -203,9 +204,9 @@ static int open_sockets(struct link *l, const struct link_to *to, struct err *e)
                                ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) < 0 ||
         zmq_connect(l->monitor, monitor) < 0)
         return failed("socket monitor", e);
-    rc = zloop_open(&l->on_monitor, l->loop, l->monitor, on_events, l, e);
+    rc = zmq_uv_open(&l->on_monitor, l->loop, l->monitor, on_events, l, e);
     if (rc == 0)
-        rc = zloop_open(&l->on_sock, l->loop, l->sock, on_messages, l, e);
+        rc = zmq_uv_open(&l->on_sock, l->loop, l->sock, on_messages, l, e);
     if (rc < 0)
         return rc;
     if (zmq_connect(l->sock, to->endpoint) < 0) {
@@ -215,11 +216,12 @@ static int open_sockets(struct link *l, const struct link_to *to, struct err *e)
     return 0;
 }
 
-int link_open(struct link **out, uv_loop_t *loop, const struct link_to *to,
-              const struct link_events *ev, void *arg, struct err *e)
+int transport_client_open(struct transport_client **out, uv_loop_t *loop,
+                          const struct transport_client_opts *to,
+                          const struct transport_client_events *ev, void *arg, struct err *e)
 {
     assert(strlen(to->id) <= WIRE_WORKER_MAX && to->renew_ms > 0);
-    AUTO(link) struct link *l = xzalloc(sizeof *l);
+    AUTO(transport_client) struct transport_client *l = xzalloc(sizeof *l);
     l->loop = loop;
     l->ev = ev;
     l->arg = arg;
@@ -233,12 +235,12 @@ int link_open(struct link **out, uv_loop_t *loop, const struct link_to *to,
     return 0;
 }
 
-void link_close(struct link *l)
+void transport_client_close(struct transport_client *l)
 {
     if (!l)
         return;
-    zloop_close(l->on_sock);
-    zloop_close(l->on_monitor);
+    zmq_uv_close(l->on_sock);
+    zmq_uv_close(l->on_monitor);
     if (l->monitor)
         zmq_close(l->monitor);
     if (l->sock)
@@ -249,27 +251,27 @@ void link_close(struct link *l)
     free(l);
 }
 
-void link_keep(struct link *l)
+void transport_client_pin(struct transport_client *l)
 {
     l->kept = true;
 }
 
-int64_t link_silent_ms(const struct link *l)
+int64_t transport_client_silent_ms(const struct transport_client *l)
 {
     return (int64_t)(uv_now(l->loop) - l->heard_ms);
 }
 
-void link_forgive(struct link *l)
+void transport_client_reset_deadline(struct transport_client *l)
 {
     l->heard_ms = uv_now(l->loop);
 }
 
-bool link_was_shut_out(const struct link *l)
+bool transport_client_was_rejected(const struct transport_client *l)
 {
     return l->shut_out;
 }
 
-bool link_was_ever_open(const struct link *l)
+bool transport_client_was_ever_open(const struct transport_client *l)
 {
     return l->conn > 0;
 }

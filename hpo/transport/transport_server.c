@@ -19,22 +19,22 @@ enum {
     OWN_PAGES = 16384    /* bytes: a block of libzmq's queues, and its buffer for what arrives */
 };
 
-struct hub {
+struct transport_server {
     uv_loop_t *loop;
     void *zmq, *sock;
-    struct zloop *on_sock;
-    struct door *door; /* NULL: workers of this machine alone */
-    char *file;        /* of an ipc:// endpoint that is bound; ZeroMQ leaves it behind */
-    struct peers *peers;
-    struct seldom dropped;
-    const struct hub_events *ev;
+    struct zmq_uv *on_sock;
+    struct zap_auth *door; /* NULL: workers of this machine alone */
+    char *file;            /* of an ipc:// endpoint that is bound; ZeroMQ leaves it behind */
+    struct peer_table *peers;
+    struct log_throttle dropped;
+    const struct transport_server_events *ev;
     void *arg;
 };
 
 /* ---- saying --------------------------------------------------------------------------------- */
 
-static int send_to(struct hub *h, const char *worker, int64_t conn, const struct wire_msg *m,
-                   struct err *e)
+static int send_to(struct transport_server *h, const char *worker, int64_t conn,
+                   const struct wire_msg *m, struct err *e)
 {
     struct wire_msg said = *m;
     said.conn = conn;
@@ -44,7 +44,7 @@ static int send_to(struct hub *h, const char *worker, int64_t conn, const struct
         return rc;
     if (zmq_send(h->sock, worker, strlen(worker), ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
         zmq_send(h->sock, b.data, b.len, ZMQ_DONTWAIT) < 0) {
-        struct peer *p = errno == EAGAIN ? peers_find(h->peers, worker) : NULL;
+        struct peer *p = errno == EAGAIN ? peer_table_find(h->peers, worker) : NULL;
         if (p)
             p->deaf = true;
         log_info("worker %s: '%s' not sent: %s", worker, wire_kind_name(m->kind),
@@ -53,38 +53,40 @@ static int send_to(struct hub *h, const char *worker, int64_t conn, const struct
     return 0;
 }
 
-int hub_say(struct hub *h, const char *worker, const struct wire_msg *m, struct err *e)
+int transport_server_send(struct transport_server *h, const char *worker, const struct wire_msg *m,
+                          struct err *e)
 {
-    const struct peer *p = peers_find(h->peers, worker);
+    const struct peer *p = peer_table_find(h->peers, worker);
     return p && !p->lost ? send_to(h, worker, p->conn, m, e) : 0;
 }
 
 /* A message without data: it can always be said. */
-static void say_plain(struct hub *h, const char *worker, int64_t conn, enum wire_kind kind)
+static void say_plain(struct transport_server *h, const char *worker, int64_t conn,
+                      enum wire_kind kind)
 {
     (void)send_to(h, worker, conn, &(struct wire_msg){.kind = kind}, NULL);
 }
 
-void hub_say_all(struct hub *h, enum wire_kind kind)
+void transport_server_broadcast(struct transport_server *h, enum wire_kind kind)
 {
-    for (size_t i = 0; i < peers_count(h->peers); i++) {
-        const struct peer *p = peers_at(h->peers, i);
+    for (size_t i = 0; i < peer_table_count(h->peers); i++) {
+        const struct peer *p = peer_table_at(h->peers, i);
         if (!p->lost)
             say_plain(h, p->id, p->conn, kind);
     }
 }
 
-void hub_lose(struct hub *h, const char *worker)
+void transport_server_mark_lost(struct transport_server *h, const char *worker)
 {
-    struct peer *p = peers_find(h->peers, worker);
+    struct peer *p = peer_table_find(h->peers, worker);
     if (p)
         p->lost = true;
 }
 
-const char *hub_silent(const struct hub *h, int64_t ms, size_t *from)
+const char *transport_server_silent(const struct transport_server *h, int64_t ms, size_t *from)
 {
-    while (*from < peers_count(h->peers)) {
-        const struct peer *p = peers_at(h->peers, (*from)++);
+    while (*from < peer_table_count(h->peers)) {
+        const struct peer *p = peer_table_at(h->peers, (*from)++);
         int64_t limit = ms > 3 * p->ping_ms ? ms : 3 * p->ping_ms;
         if (!p->lost && (p->deaf || (int64_t)(uv_now(h->loop) - p->heard_ms) >= limit))
             return p->id;
@@ -92,13 +94,13 @@ const char *hub_silent(const struct hub *h, int64_t ms, size_t *from)
     return NULL;
 }
 
-void hub_forgive(struct hub *h)
+void transport_server_reset_deadlines(struct transport_server *h)
 {
-    for (size_t i = 0; i < peers_count(h->peers); i++)
-        peers_at(h->peers, i)->heard_ms = uv_now(h->loop);
+    for (size_t i = 0; i < peer_table_count(h->peers); i++)
+        peer_table_at(h->peers, i)->heard_ms = uv_now(h->loop);
 }
 
-const struct peers *hub_peers(const struct hub *h)
+const struct peer_table *transport_server_peers(const struct transport_server *h)
 {
     return h->peers;
 }
@@ -121,50 +123,50 @@ static void introduce(struct peer *p, const struct wire_msg *hello)
 }
 
 /* Whether the message is of the worker's present connection. A hello opens one. */
-static bool counts(struct hub *h, const char *id, const struct wire_msg *m)
+static bool counts(struct transport_server *h, const char *id, const struct wire_msg *m)
 {
-    struct peer *p = peers_find(h->peers, id);
+    struct peer *p = peer_table_find(h->peers, id);
     if (m->kind == WIRE_HELLO) {
-        p = peers_add(h->peers, id);
+        p = peer_table_add(h->peers, id);
         if (m->conn <= p->conn)
             return false;
         introduce(p, m);
     }
     if (!p || (p->lost && m->conn == p->conn)) {
-        say_plain(h, id, m->conn, WIRE_WHO);
+        say_plain(h, id, m->conn, WIRE_RECONNECT);
         return false;
     }
     if (m->conn != p->conn)
         return false;
     p->heard_ms = uv_now(h->loop);
-    if (m->kind == WIRE_PLACES)
+    if (m->kind == WIRE_SLOTS)
         p->places = (int)json_integer_value(json_object_get(m->data, "places"));
     if (m->kind == WIRE_PING)
         say_plain(h, id, p->conn, WIRE_PONG);
     return m->kind != WIRE_PING;
 }
 
-static void take(struct hub *h, const char *id, zmq_msg_t *frame)
+static void take(struct transport_server *h, const char *id, zmq_msg_t *frame)
 {
     struct err e = {0};
     struct wire_msg m;
     int rc = wire_decode(&m, zmq_msg_data(frame), zmq_msg_size(frame), &e);
     if (rc == -EPROTONOSUPPORT)
-        say_plain(h, id, 1, WIRE_WHO); /* in our version: it notices, and ends */
+        say_plain(h, id, 1, WIRE_RECONNECT); /* in our version: it notices, and ends */
     if (rc < 0) {
-        seldom_warn(&h->dropped, uv_now(h->loop), "worker %s: dropped: %s", id, e.text);
+        log_throttle_warn(&h->dropped, uv_now(h->loop), "worker %s: dropped: %s", id, e.text);
         return;
     }
-    if (m.kind >= WIRE_NEED)
-        seldom_warn(&h->dropped, uv_now(h->loop), "worker %s: '%s' is not for it to say", id,
-                    wire_kind_name(m.kind));
+    if (m.kind >= WIRE_REQUIREMENTS)
+        log_throttle_warn(&h->dropped, uv_now(h->loop), "worker %s: '%s' is not for it to say", id,
+                          wire_kind_name(m.kind));
     else if (counts(h, id, &m))
         h->ev->heard(h->arg, id, &m);
     wire_msg_clear(&m);
 }
 
 /* Two frames: who, what. Returns false when there is none. */
-static bool receive(struct hub *h)
+static bool receive(struct transport_server *h)
 {
     char id[WIRE_WORKER_MAX + 2] = "";
     int n = zmq_recv(h->sock, id, sizeof id - 1, ZMQ_DONTWAIT);
@@ -178,17 +180,17 @@ static bool receive(struct hub *h)
         if (zmq_getsockopt(h->sock, ZMQ_RCVMORE, &more, &size) < 0)
             break;
     }
-    if (frames != 1 || !peers_id_ok(id, (size_t)n))
-        seldom_warn(&h->dropped, uv_now(h->loop), "a message of no worker dropped");
+    if (frames != 1 || !peer_table_id_ok(id, (size_t)n))
+        log_throttle_warn(&h->dropped, uv_now(h->loop), "a message of no worker dropped");
     else
         take(h, id, &frame);
     zmq_msg_close(&frame);
     return true;
 }
 
-static void on_workers(struct zloop *z, void *arg)
+static void on_workers(struct zmq_uv *z, void *arg)
 {
-    struct hub *h = arg;
+    struct transport_server *h = arg;
     for (int i = 0; i < BATCH && receive(h); i++)
         ;
     h->ev->turn(h->arg);
@@ -216,7 +218,7 @@ static void *new_context(void)
     return zmq;
 }
 
-static int open_socket(struct hub *h, const char *endpoint, struct err *e)
+static int open_socket(struct transport_server *h, const char *endpoint, struct err *e)
 {
     const struct {
         int option, value;
@@ -243,37 +245,37 @@ static int open_socket(struct hub *h, const char *endpoint, struct err *e)
     return 0;
 }
 
-int hub_open(struct hub **out, uv_loop_t *loop, const char *endpoint, const struct hub_events *ev,
-             void *arg, struct err *e)
+int transport_server_open(struct transport_server **out, uv_loop_t *loop, const char *endpoint,
+                          const struct transport_server_events *ev, void *arg, struct err *e)
 {
-    AUTO(hub) struct hub *h = xzalloc(sizeof *h);
+    AUTO(transport_server) struct transport_server *h = xzalloc(sizeof *h);
     h->loop = loop;
     h->ev = ev;
     h->arg = arg;
-    h->peers = peers_new();
+    h->peers = peer_table_new();
     int rc = open_socket(h, endpoint, e);
     if (rc == 0)
-        rc = zloop_open(&h->on_sock, loop, h->sock, on_workers, h, e);
+        rc = zmq_uv_open(&h->on_sock, loop, h->sock, on_workers, h, e);
     if (rc < 0)
         return rc;
     *out = TAKE(h);
     return 0;
 }
 
-int hub_listen(struct hub *h, const char *address, const struct keys *keys, char **bound,
-               struct err *e)
+int transport_server_listen(struct transport_server *h, const char *address,
+                            const struct curve_keys *keys, char **bound, struct err *e)
 {
     assert(!h->door);
-    const struct door_ask ask = {h->loop, h->zmq, h->sock, address, keys};
-    return door_open(&h->door, &ask, bound, e);
+    const struct zap_auth_opts ask = {h->loop, h->zmq, h->sock, address, keys};
+    return zap_auth_open(&h->door, &ask, bound, e);
 }
 
-void hub_close(struct hub *h)
+void transport_server_close(struct transport_server *h)
 {
     if (!h)
         return;
-    door_close(h->door);
-    zloop_close(h->on_sock);
+    zap_auth_close(h->door);
+    zmq_uv_close(h->on_sock);
     if (h->sock)
         zmq_close(h->sock);
     if (h->zmq)
@@ -281,6 +283,6 @@ void hub_close(struct hub *h)
     if (h->file)
         (void)unlink(h->file); /* nobody is told of what is no longer needed */
     free(h->file);
-    peers_free(h->peers);
+    peer_table_free(h->peers);
     free(h);
 }

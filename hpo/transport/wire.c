@@ -19,15 +19,15 @@ struct field {
 
 static const struct field hello_fields[] = {
     {"node", T_STR, false, 1, 255},
-    {"places", T_INT, false, 0, WIRE_PLACES_MAX},
-    {"running", T_LEASES, false, 0, WIRE_PLACES_MAX},
+    {"places", T_INT, false, 0, WIRE_SLOTS_MAX},
+    {"running", T_LEASES, false, 0, WIRE_SLOTS_MAX},
     {"slots", T_INT, false, 1, 1 << 20},
     {"gpus", T_INT, false, 0, 1 << 16},
     {"ping_ms", T_INT, false, 1, WIRE_PING_MAX_MS},
     {0},
 };
 static const struct field places_fields[] = {
-    {"places", T_INT, false, 0, WIRE_PLACES_MAX}, {"why", T_STR, true, 1, 1000}, {0}};
+    {"places", T_INT, false, 0, WIRE_SLOTS_MAX}, {"why", T_STR, true, 1, 1000}, {0}};
 static const struct field need_fields[] = {
     {"nodes", T_INT, false, 1, 1024},       {"ranks", T_INT, false, 1, 1 << 20},
     {"gpus", T_REAL, false, 0, 0},          {"cpus", T_INT, false, 0, 1 << 20},
@@ -74,24 +74,24 @@ static const struct kind {
     const struct field *fields; /* of data; NULL: free, names to numbers or strings */
 } kinds[WIRE_KINDS] = {
     [WIRE_HELLO] = {"hello", false, false, true, hello_fields},
-    [WIRE_PLACES] = {"places", false, false, true, places_fields},
+    [WIRE_SLOTS] = {"places", false, false, true, places_fields},
     [WIRE_REPORT] = {"report", true, true, true, NULL},
     [WIRE_DONE] = {"done", true, true, true, done_fields},
-    [WIRE_HELD] = {"held", true, false, true, held_fields},
-    [WIRE_DROP] = {"drop", true, false, false, NULL},
-    [WIRE_INVITE] = {"invite", true, false, true, invite_fields},
+    [WIRE_RESERVED] = {"held", true, false, true, held_fields},
+    [WIRE_REVOKE] = {"drop", true, false, false, NULL},
+    [WIRE_JOIN_TICKET] = {"invite", true, false, true, invite_fields},
     [WIRE_PING] = {"ping", false, false, false, NULL},
     [WIRE_LEAVING] = {"leaving", false, false, false, NULL},
-    [WIRE_GONE] = {"gone", false, false, false, NULL},
-    [WIRE_NEED] = {"need", false, false, true, need_fields},
+    [WIRE_BYE] = {"gone", false, false, false, NULL},
+    [WIRE_REQUIREMENTS] = {"need", false, false, true, need_fields},
     [WIRE_RUN] = {"run", true, false, true, run_fields},
-    [WIRE_HOLD] = {"hold", true, false, false, NULL},
+    [WIRE_RESERVE] = {"hold", true, false, false, NULL},
     [WIRE_STOP] = {"stop", true, false, false, NULL},
     [WIRE_KILL] = {"kill", true, false, false, NULL},
     [WIRE_DRAIN] = {"drain", false, false, false, NULL},
     [WIRE_PONG] = {"pong", false, false, false, NULL},
     [WIRE_ACK] = {"ack", true, true, false, NULL},
-    [WIRE_WHO] = {"who", false, false, false, NULL},
+    [WIRE_RECONNECT] = {"who", false, false, false, NULL},
 };
 
 enum { REPORT_VALUES_MAX = 4096 };

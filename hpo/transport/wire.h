@@ -20,7 +20,7 @@
 enum {
     WIRE_VERSION = 5,
     WIRE_MAX_BYTES = 1 << 20, /* of a message */
-    WIRE_PLACES_MAX = 65536,  /* of a worker; so many leases it may hold */
+    WIRE_SLOTS_MAX = 65536,   /* of a worker; so many leases it may hold */
     WIRE_PING_MAX_MS = 5000,  /* the longest that a worker says nothing */
     WIRE_WORKER_MAX = 64      /* bytes of a worker's id, which is its socket's routing id */
 };
@@ -31,29 +31,32 @@ enum wire_kind {
                     trials it runs at once (0 where it has not heard what they need), the node's
                     CPUs and GPUs, how often it pings; leases whose end was not acknowledged count
                     as running */
-    WIRE_PLACES, /* data {"places","why"?}: how many trials it runs at once from now on, and for
-                    people what the number comes from */
+    WIRE_SLOTS,  /* data {"places","why"?}: how many trials it runs at once from now on, and for
+                     people what the number comes from */
     WIRE_REPORT, /* lease, seq, data {"step"?,name:value,…} */
     WIRE_DONE,   /* lease, seq, data {"status","signal","oom","seconds","error"?,"preempted"?,
                     "stopped"?,"unstarted"?} */
-    WIRE_HELD, /* lease, data {"cpus"?,"gpus"?}: the place that is reserved for it, its part of the
-                  node; again after each hello until the trial's launcher has invited it */
-    WIRE_DROP, /* lease: it needs the place back, so the trial has to end */
-    WIRE_INVITE, /* lease, data {"address","token"}: the trial's launcher listens there (starter.h).
-                    The coordinator hands it on to those that hold places, with "rank" */
+    WIRE_RESERVED, /* lease, data {"cpus"?,"gpus"?}: the place that is reserved for it, its part of
+                  the node; again after each hello until the trial's launcher has invited it */
+    WIRE_REVOKE,   /* lease: it needs the place back, so the trial has to end */
+    WIRE_JOIN_TICKET, /* lease, data {"address","token"}: the trial's launcher listens there
+                    (starter.h). The coordinator hands it on to those that hold places, with "rank"
+                  */
     WIRE_PING,
     WIRE_LEAVING, /* no more trials, please: this worker is about to end */
-    WIRE_GONE,    /* it holds no lease any more and ends now */
+    WIRE_BYE,     /* it holds no lease any more and ends now */
     /* coordinator: */
-    WIRE_NEED,  /* data: what each trial needs, as resources_json() has it; after each hello */
-    WIRE_RUN,   /* lease, data: see wire.c's table */
-    WIRE_HOLD,  /* lease: a place is to be reserved for a trial that another worker runs */
-    WIRE_STOP,  /* lease; of a place that is held: it is free */
-    WIRE_KILL,  /* lease: the same, without grace */
-    WIRE_DRAIN, /* stop what runs, say how it ended, then go */
+    WIRE_REQUIREMENTS, /* data: what each trial needs, as resources_json() has it; after each hello
+                        */
+    WIRE_RUN,          /* lease, data: see wire.c's table */
+    WIRE_RESERVE,      /* lease: a place is to be reserved for a trial that another worker runs */
+    WIRE_STOP,         /* lease; of a place that is held: it is free */
+    WIRE_KILL,         /* lease: the same, without grace */
+    WIRE_DRAIN,        /* stop what runs, say how it ended, then go */
     WIRE_PONG,
-    WIRE_ACK, /* lease, seq */
-    WIRE_WHO, /* the worker was taken for lost, or never said hello: it opens a new connection */
+    WIRE_ACK,       /* lease, seq */
+    WIRE_RECONNECT, /* the worker was taken for lost, or never said hello: it opens a new connection
+                     */
     WIRE_KINDS
 };
 

@@ -17,12 +17,12 @@ enum {
     FILES_MAX = 65536 /* a worker is a descriptor */
 };
 
-struct door {
+struct zap_auth {
     uv_loop_t *loop;
     void *zap, *monitor; /* zap: ZeroMQ asks us about every key (its RFC 27); NULL: no keys */
-    struct zloop *on_zap, *on_monitor;
-    uint8_t key[KEYS_BYTES]; /* of those who may come in */
-    struct seldom said;
+    struct zmq_uv *on_zap, *on_monitor;
+    uint8_t key[CURVE_KEYS_BYTES]; /* of those who may come in */
+    struct log_throttle said;
 };
 
 static int failed(const char *what, struct err *e)
@@ -33,9 +33,9 @@ static int failed(const char *what, struct err *e)
 
 /* ---- who is refused ------------------------------------------------------------------------- */
 
-static void refused(struct door *d, const char *why)
+static void refused(struct zap_auth *d, const char *why)
 {
-    seldom_warn(&d->said, uv_now(d->loop), "a connection was refused: %s", why);
+    log_throttle_warn(&d->said, uv_now(d->loop), "a connection was refused: %s", why);
 }
 
 static const char *reason(uint16_t event, uint32_t value)
@@ -50,9 +50,9 @@ static const char *reason(uint16_t event, uint32_t value)
 }
 
 /* An event is two frames: its number and value, then the address, which is our own. */
-static void on_events(struct zloop *z, void *arg)
+static void on_events(struct zmq_uv *z, void *arg)
 {
-    struct door *d = arg;
+    struct zap_auth *d = arg;
     for (int i = 0; i < BATCH; i++) {
         unsigned char head[6];
         char address[256];
@@ -105,7 +105,7 @@ static bool receive(struct request *r, void *zap)
     return true;
 }
 
-static void answer(const struct door *d, const struct request *r, bool good)
+static void answer(const struct zap_auth *d, const struct request *r, bool good)
 {
     const char *const words[] = {good ? "200" : "400", good ? "OK" : "wrong key", "", ""};
     zmq_send(d->zap, "1.0", 3, ZMQ_SNDMORE);
@@ -114,14 +114,15 @@ static void answer(const struct door *d, const struct request *r, bool good)
         zmq_send(d->zap, words[i], strlen(words[i]), i + 1 < COUNT_OF(words) ? ZMQ_SNDMORE : 0);
 }
 
-static void on_requests(struct zloop *z, void *arg)
+static void on_requests(struct zmq_uv *z, void *arg)
 {
-    struct door *d = arg;
+    struct zap_auth *d = arg;
     struct request r;
     for (int i = 0; i < BATCH && receive(&r, d->zap); i++) {
-        bool good = r.frames == ZAP_FRAMES && strcmp(r.text[ZAP_MECHANISM], "CURVE") == 0 &&
-                    r.len[ZAP_KEY] == KEYS_BYTES &&
-                    memcmp(r.text[ZAP_KEY], d->key, KEYS_BYTES) == 0; /* public: no secret's time */
+        bool good =
+            r.frames == ZAP_FRAMES && strcmp(r.text[ZAP_MECHANISM], "CURVE") == 0 &&
+            r.len[ZAP_KEY] == CURVE_KEYS_BYTES &&
+            memcmp(r.text[ZAP_KEY], d->key, CURVE_KEYS_BYTES) == 0; /* public: no secret's time */
         answer(d, &r, good);
         AUTO(free) char *why = xasprintf("%s has a wrong key", r.text[ZAP_ADDRESS]);
         if (!good)
@@ -131,7 +132,7 @@ static void on_requests(struct zloop *z, void *arg)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static int open_monitor(struct door *d, const struct door_ask *ask, struct err *e)
+static int open_monitor(struct zap_auth *d, const struct zap_auth_opts *ask, struct err *e)
 {
     static const char name[] = "inproc://door-monitor";
     int events = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
@@ -139,21 +140,21 @@ static int open_monitor(struct door *d, const struct door_ask *ask, struct err *
     if (!d->monitor || zmq_socket_monitor(ask->sock, name, events) < 0 ||
         zmq_connect(d->monitor, name) < 0)
         return failed("socket monitor", e);
-    return zloop_open(&d->on_monitor, d->loop, d->monitor, on_events, d, e);
+    return zmq_uv_open(&d->on_monitor, d->loop, d->monitor, on_events, d, e);
 }
 
 /* From here on what the socket is bound to wants keys. */
-static int want_keys(struct door *d, const struct door_ask *ask, struct err *e)
+static int want_keys(struct zap_auth *d, const struct zap_auth_opts *ask, struct err *e)
 {
     int yes = 1;
-    memcpy(d->key, ask->keys->other, KEYS_BYTES);
+    memcpy(d->key, ask->keys->other, CURVE_KEYS_BYTES);
     d->zap = zmq_socket(ask->zmq, ZMQ_REP);
     if (!d->zap || zmq_bind(d->zap, "inproc://zeromq.zap.01") < 0 ||
         zmq_setsockopt(ask->sock, ZMQ_ZAP_DOMAIN, "drover", 6) < 0 ||
         zmq_setsockopt(ask->sock, ZMQ_CURVE_SERVER, &yes, sizeof yes) < 0 ||
-        zmq_setsockopt(ask->sock, ZMQ_CURVE_SECRETKEY, ask->keys->secret, KEYS_BYTES) < 0)
+        zmq_setsockopt(ask->sock, ZMQ_CURVE_SECRETKEY, ask->keys->secret, CURVE_KEYS_BYTES) < 0)
         return failed("keys", e);
-    return zloop_open(&d->on_zap, d->loop, d->zap, on_requests, d, e);
+    return zmq_uv_open(&d->on_zap, d->loop, d->zap, on_requests, d, e);
 }
 
 static int set_options(void *sock, const char *address, struct err *e)
@@ -186,9 +187,10 @@ static void raise_limit(void)
     (void)setrlimit(RLIMIT_NOFILE, &r); /* then fewer can come */
 }
 
-int door_open(struct door **out, const struct door_ask *ask, char **bound, struct err *e)
+int zap_auth_open(struct zap_auth **out, const struct zap_auth_opts *ask, char **bound,
+                  struct err *e)
 {
-    AUTO(door) struct door *d = xzalloc(sizeof *d);
+    AUTO(zap_auth) struct zap_auth *d = xzalloc(sizeof *d);
     char where[512];
     size_t len = sizeof where;
     d->loop = ask->loop;
@@ -209,12 +211,12 @@ int door_open(struct door **out, const struct door_ask *ask, char **bound, struc
     return 0;
 }
 
-void door_close(struct door *d)
+void zap_auth_close(struct zap_auth *d)
 {
     if (!d)
         return;
-    zloop_close(d->on_monitor);
-    zloop_close(d->on_zap);
+    zmq_uv_close(d->on_monitor);
+    zmq_uv_close(d->on_zap);
     if (d->monitor)
         zmq_close(d->monitor);
     if (d->zap)

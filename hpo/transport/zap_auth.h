@@ -9,21 +9,22 @@
 #include "common/mem.h"
 #include "hpo/transport/curve_keys.h"
 
-struct door;
+struct zap_auth;
 
-struct door_ask {
+struct zap_auth_opts {
     uv_loop_t *loop;
-    void *zmq, *sock;        /* its context has no other door */
-    const char *address;     /* tcp://HOST:PORT; port 0: a free one */
-    const struct keys *keys; /* copied; NULL: everybody is let in */
+    void *zmq, *sock;              /* its context has no other door */
+    const char *address;           /* tcp://HOST:PORT; port 0: a free one */
+    const struct curve_keys *keys; /* copied; NULL: everybody is let in */
 };
 
 /* Binds the socket; what it was bound to before keeps its own rules. *bound is the address with its
  * port, to be freed. Who is refused is logged once a minute, with the number of those meanwhile.
  *   as zmq_bind() */
-int door_open(struct door **out, const struct door_ask *ask, char **bound, struct err *e);
+int zap_auth_open(struct zap_auth **out, const struct zap_auth_opts *ask, char **bound,
+                  struct err *e);
 /* Before the socket is closed. */
-void door_close(struct door *d);
-AUTO_DEFINE(door, struct door *, door_close)
+void zap_auth_close(struct zap_auth *d);
+AUTO_DEFINE(zap_auth, struct zap_auth *, zap_auth_close)
 
 #endif

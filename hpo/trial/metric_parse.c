@@ -10,7 +10,7 @@
 
 enum { LINE_MAX_BYTES = 64 * 1024, PATTERN_LINE_MAX = 4096, VALUES_MAX = 1024 };
 
-struct metric {
+struct metric_parse {
     struct finder {
         char *name;
         regex_t pattern;
@@ -18,9 +18,9 @@ struct metric {
     size_t count;
 };
 
-int metric_new(struct metric **out, const json_t *patterns, struct err *e)
+int metric_parse_new(struct metric_parse **out, const json_t *patterns, struct err *e)
 {
-    AUTO(metric) struct metric *m = xzalloc(sizeof *m);
+    AUTO(metric_parse) struct metric_parse *m = xzalloc(sizeof *m);
     m->finders = xcalloc(json_object_size(patterns), sizeof *m->finders);
     const char *name = NULL;
     json_t *value = NULL;
@@ -41,7 +41,7 @@ int metric_new(struct metric **out, const json_t *patterns, struct err *e)
     return 0;
 }
 
-void metric_free(struct metric *m)
+void metric_parse_free(struct metric_parse *m)
 {
     if (!m)
         return;
@@ -89,7 +89,7 @@ static json_t *parse(const char *text, size_t len)
     return json_loadb(said.data, said.len, 0, NULL);
 }
 
-json_t *metric_from_json(const char *text, size_t len)
+json_t *metric_parse_from_json(const char *text, size_t len)
 {
     while (len > 0 && (*text == ' ' || *text == '\t')) {
         text++;
@@ -128,7 +128,7 @@ static json_t *find(const struct finder *f, const char *line)
     return end == digits || *end ? NULL : json_number(value);
 }
 
-json_t *metric_from_pattern(const struct metric *m, const char *text, size_t len)
+json_t *metric_parse_from_pattern(const struct metric_parse *m, const char *text, size_t len)
 {
     if (m->count == 0 || len > PATTERN_LINE_MAX)
         return NULL;

@@ -12,21 +12,21 @@
 #include "common/err.h"
 #include "common/mem.h"
 
-struct metric;
+struct metric_parse;
 
 /* `patterns`: {name of a metric: pattern, …}; NULL or empty: only JSON lines are read.
  *   -EINVAL  a pattern is no regular expression */
-int metric_new(struct metric **out, const json_t *patterns, struct err *e);
-void metric_free(struct metric *m);
-AUTO_DEFINE(metric, struct metric *, metric_free)
+int metric_parse_new(struct metric_parse **out, const json_t *patterns, struct err *e);
+void metric_parse_free(struct metric_parse *m);
+AUTO_DEFINE(metric_parse, struct metric_parse *, metric_parse_free)
 
 /* The numbers of a JSON object as a report (new reference), or NULL where it has none. Members that
  * are no numbers (json_as_number()) are left out. Python's NaN, Infinity and -Infinity, which JSON
  * does not have, are understood. */
-json_t *metric_from_json(const char *text, size_t len);
+json_t *metric_parse_from_json(const char *text, size_t len);
 
 /* The values that the patterns find in the line, as {name: value, …} (new reference); NULL: none.
  */
-json_t *metric_from_pattern(const struct metric *m, const char *text, size_t len);
+json_t *metric_parse_from_pattern(const struct metric_parse *m, const char *text, size_t len);
 
 #endif

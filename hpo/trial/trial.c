@@ -42,22 +42,22 @@ static const unsigned char next[TRIAL_STATES][TRIAL_EVENTS] = {
     ROW(TRIAL_CANCELLED, TRIAL_EV_RETRY, TRIAL_WAITING),
 };
 
-int trial_step(enum trial_state s, enum trial_event ev)
+int trial_next_state(enum trial_state s, enum trial_event ev)
 {
     return next[s][ev] - 1;
 }
 
-bool trial_ended(enum trial_state s)
+bool trial_is_ended(enum trial_state s)
 {
     return s >= TRIAL_DONE;
 }
 
-bool trial_counts(enum trial_state s)
+bool trial_has_signal(enum trial_state s)
 {
-    return !trial_ended(s) || s == TRIAL_DONE || s == TRIAL_PRUNED;
+    return !trial_is_ended(s) || s == TRIAL_DONE || s == TRIAL_PRUNED;
 }
 
-bool trial_out(enum trial_state s)
+bool trial_is_active(enum trial_state s)
 {
     return s >= TRIAL_LEASED && s <= TRIAL_PAUSING;
 }

@@ -39,13 +39,13 @@ enum trial_event {
 
 /* The state after `ev`; TRIAL_STATES for TRIAL_EV_END ("one of the ends"); -1: means nothing here.
  */
-int trial_step(enum trial_state s, enum trial_event ev);
+int trial_next_state(enum trial_state s, enum trial_event ev);
 
-bool trial_ended(enum trial_state s);
+bool trial_is_ended(enum trial_state s);
 /* Whether what it reported says something of its parameters: those that failed do not count. */
-bool trial_counts(enum trial_state s);
+bool trial_has_signal(enum trial_state s);
 /* Whether workers hold it. */
-bool trial_out(enum trial_state s);
+bool trial_is_active(enum trial_state s);
 /* "waiting", "done", … */
 const char *trial_state_name(enum trial_state s);
 /* -1: no such state */

@@ -20,23 +20,23 @@ struct strangers {
     uv_timer_t timer;
     uv_work_t work;
     int period_ms;
-    strangers_fn *fn; /* NULL: closed */
+    foreign_gpu_processes_fn *fn; /* NULL: closed */
     void *arg;
     bool working, failed;
     int64_t asked_ms;
     /* The thread's while it works. */
-    struct stranger *list;
+    struct foreign_gpu_process *list;
     int count;
     struct err error;
 };
 
 /* ---- in the thread -------------------------------------------------------------------------- */
 
-bool strangers_is_ours(pid_t pid)
+bool foreign_gpu_processes_is_drover(pid_t pid)
 {
-    struct ward w = {.parent = pid};
+    struct process_tree_proc w = {.parent = pid};
     while (w.parent > 1 && w.parent != getpid())
-        if (wards_read(&w, w.parent) < 0)
+        if (process_tree_read(&w, w.parent) < 0)
             return false;
     return w.parent == getpid();
 }
@@ -62,13 +62,13 @@ static void describe(char *out, size_t size, int pid)
 }
 
 /* Returns false where nobody uses it but ours. */
-static bool judge(struct stranger *out, const struct gpu_use *u)
+static bool judge(struct foreign_gpu_process *out, const struct gpu_use *u)
 {
-    *out = (struct stranger){0};
+    *out = (struct foreign_gpu_process){0};
     snprintf(out->uuid, sizeof out->uuid, "%s", u->uuid);
     for (int i = 0; i < u->pid_count; i++) {
-        struct ward w;
-        if (strangers_is_ours(u->pids[i]) || wards_read(&w, u->pids[i]) < 0)
+        struct process_tree_proc w;
+        if (foreign_gpu_processes_is_drover(u->pids[i]) || process_tree_read(&w, u->pids[i]) < 0)
             continue; /* one that is not there is of another namespace, or has just ended */
         out->seen = true;
         describe(out->who, sizeof out->who, u->pids[i]);
@@ -76,7 +76,7 @@ static bool judge(struct stranger *out, const struct gpu_use *u)
     }
     char size[16];
     snprintf(out->who, sizeof out->who, "%s of its memory are in use",
-             size_format(size, sizeof size, u->used_bytes));
+             byte_size_format(size, sizeof size, u->used_bytes));
     return u->used_bytes > idle_bytes + u->total_bytes / 64;
 }
 
@@ -105,7 +105,7 @@ static void on_closed(uv_handle_t *h)
 static void looked(uv_work_t *w, int status)
 {
     struct strangers *s = w->data;
-    AUTO(free) struct stranger *list = TAKE(s->list);
+    AUTO(free) struct foreign_gpu_process *list = TAKE(s->list);
     s->working = false;
     if (!s->fn) {
         uv_close((uv_handle_t *)&s->timer, on_closed);
@@ -132,7 +132,8 @@ static void on_timer(uv_timer_t *t)
     uv_timer_start(t, on_timer, s->working ? PATIENCE_MS : (uint64_t)s->period_ms, 0);
 }
 
-struct strangers *strangers_open(uv_loop_t *loop, int period_ms, strangers_fn *fn, void *arg)
+struct strangers *foreign_gpu_processes_open(uv_loop_t *loop, int period_ms,
+                                             foreign_gpu_processes_fn *fn, void *arg)
 {
     struct strangers *s = xzalloc(sizeof *s);
     s->loop = loop;
@@ -145,7 +146,7 @@ struct strangers *strangers_open(uv_loop_t *loop, int period_ms, strangers_fn *f
     return s;
 }
 
-void strangers_close(struct strangers *s)
+void foreign_gpu_processes_close(struct strangers *s)
 {
     if (!s)
         return;

@@ -10,7 +10,7 @@
 
 #include "common/mem.h"
 
-struct stranger {
+struct foreign_gpu_process {
     char uuid[96]; /* of the GPU, or the part of one */
     bool seen;     /* it is a process that is none of ours; false: memory is in use, and by whom
                       cannot be seen here: our own trials, where there are some */
@@ -18,18 +18,20 @@ struct stranger {
 };
 
 /* Whether it descends from this process, or is it. */
-bool strangers_is_ours(pid_t pid);
+bool foreign_gpu_processes_is_drover(pid_t pid);
 
 /* One entry at most for each GPU. `count` -1: the driver did not answer, what it said before
  * stands. `asked_ms` is when it was asked, in uv_now()'s time. */
-typedef void strangers_fn(void *arg, const struct stranger *list, int count, int64_t asked_ms);
+typedef void foreign_gpu_processes_fn(void *arg, const struct foreign_gpu_process *list, int count,
+                                      int64_t asked_ms);
 
 struct strangers;
 
 /* Looks at once, and every `period_ms` after an answer. Ours are this process's descendants. */
-struct strangers *strangers_open(uv_loop_t *loop, int period_ms, strangers_fn *fn, void *arg);
+struct strangers *foreign_gpu_processes_open(uv_loop_t *loop, int period_ms,
+                                             foreign_gpu_processes_fn *fn, void *arg);
 /* Its handles close on the loop's next turns. Nothing is told any more. */
-void strangers_close(struct strangers *s);
-AUTO_DEFINE(strangers, struct strangers *, strangers_close)
+void foreign_gpu_processes_close(struct strangers *s);
+AUTO_DEFINE(strangers, struct strangers *, foreign_gpu_processes_close)
 
 #endif

@@ -48,7 +48,7 @@ static bool add_range(struct units *u, const struct topo *t, const char *word, s
     return u->count > before;
 }
 
-static int find_units(struct units *u, const struct topo *t, const struct share_want *w,
+static int find_units(struct units *u, const struct topo *t, const struct node_slice_opts *w,
                       struct err *e)
 {
     const char *list = w->gpus ? w->gpus : w->visible;
@@ -87,7 +87,7 @@ static int count_cores(const struct topo *t, hwloc_const_bitmap_t allowed)
 }
 
 /* Bytes; INT64_MAX: not known. */
-static int64_t memory_of(const struct topo *t, const struct share_want *w)
+static int64_t memory_of(const struct topo *t, const struct node_slice_opts *w)
 {
     uint64_t all = hwloc_get_root_obj(topo_hwloc(t))->total_memory;
     int64_t most = all > 0 && all < INT64_MAX ? (int64_t)all : INT64_MAX;
@@ -106,12 +106,12 @@ static int min_of(int a, int64_t b)
 }
 
 /* How many trials the node has all for that they ask for. */
-static int count_fit(int *out, const struct topo *t, const struct share_want *w, int gpus,
+static int count_fit(int *out, const struct topo *t, const struct node_slice_opts *w, int gpus,
                      int cores, struct err *e)
 {
     const struct resources *need = &w->need;
     char what[64], has[64], size[16];
-    int fit = WIRE_PLACES_MAX;
+    int fit = WIRE_SLOTS_MAX;
     if (need->gpus > 0) {
         /* 0.1 ten times is one GPU, whatever 1 / 0.1 is in binary. */
         fit = need->gpus < 1 ? min_of(fit, (int64_t)gpus * (int64_t)(1 / need->gpus + 1e-9))
@@ -129,14 +129,14 @@ static int count_fit(int *out, const struct topo *t, const struct share_want *w,
         int64_t there = memory_of(t, w);
         fit = min_of(fit, there / need->memory_bytes);
         snprintf(what, sizeof what, "%s of memory",
-                 size_format(size, sizeof size, (uint64_t)need->memory_bytes));
-        size_format(has, sizeof has, (uint64_t)there);
+                 byte_size_format(size, sizeof size, (uint64_t)need->memory_bytes));
+        byte_size_format(has, sizeof has, (uint64_t)there);
     }
     *out = fit;
     return fit > 0 ? 0 : too_little(e, what, has, t);
 }
 
-static int count_places(int *out, const struct topo *t, const struct share_want *w, int gpus,
+static int count_places(int *out, const struct topo *t, const struct node_slice_opts *w, int gpus,
                         int cores, struct err *e)
 {
     int fit = 0, ranks = w->need.ranks, quota = topo_cpu_quota(t);
@@ -215,8 +215,8 @@ static void auto_units(struct units *u)
     strv_free(u->names);
 }
 
-int share_make(struct share **out, int *count, const struct topo *t, const struct share_want *w,
-               struct err *e)
+int node_slice_make(struct node_slice **out, int *count, const struct topo *t,
+                    const struct node_slice_opts *w, struct err *e)
 {
     AUTO(bitmap) hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
     AUTO(units) struct units units = {0};
@@ -227,7 +227,7 @@ int share_make(struct share **out, int *count, const struct topo *t, const struc
         return -EINVAL;
     bool cut = hwloc_get_nbobjs_by_type(topo_hwloc(t), HWLOC_OBJ_CORE) > 0 &&
                cores >= (long)places * w->need.ranks;
-    struct share *shares = xcalloc((size_t)places, sizeof *shares);
+    struct node_slice *shares = xcalloc((size_t)places, sizeof *shares);
     for (int i = 0; i < places; i++) {
         int from, to;
         part_of(&from, &to, cores, places, i);
@@ -245,7 +245,7 @@ int share_make(struct share **out, int *count, const struct topo *t, const struc
     return 0;
 }
 
-void share_free(struct share *shares, int n)
+void node_slice_free(struct node_slice *shares, int n)
 {
     for (int i = 0; shares && i < n; i++) {
         free(shares[i].cpus);
@@ -254,7 +254,7 @@ void share_free(struct share *shares, int n)
     free(shares);
 }
 
-bool share_has_gpu(const struct share *s, const char *uuid)
+bool node_slice_has_gpu(const struct node_slice *s, const char *uuid)
 {
     size_t len = strlen(uuid);
     for (const char *at = s->gpus; len > 0 && at && (at = strstr(at, uuid)); at += len)

@@ -11,8 +11,8 @@ struct item {
     struct wire_msg m;
 };
 
-struct unsaid {
-    struct unsaid_ask ask;
+struct outbox {
+    struct outbox_opts ask;
     char *path;
     int64_t last_seq;
     struct item *oldest, *newest; /* said */
@@ -22,16 +22,16 @@ struct unsaid {
     off_t from, to; /* of the file: what waits in it, each with its length before it */
 };
 
-struct unsaid *unsaid_new(const struct unsaid_ask *ask)
+struct outbox *outbox_new(const struct outbox_opts *ask)
 {
-    struct unsaid *u = xzalloc(sizeof *u);
+    struct outbox *u = xzalloc(sizeof *u);
     u->ask = *ask;
     u->path = xstrdup(ask->path);
     u->fd = -1;
     return u;
 }
 
-static void drop_oldest(struct unsaid *u)
+static void drop_oldest(struct outbox *u)
 {
     struct item *i = u->oldest;
     u->oldest = i->next;
@@ -42,7 +42,7 @@ static void drop_oldest(struct unsaid *u)
     free(i);
 }
 
-void unsaid_free(struct unsaid *u)
+void outbox_free(struct outbox *u)
 {
     if (!u)
         return;
@@ -54,7 +54,7 @@ void unsaid_free(struct unsaid *u)
 }
 
 /* Takes over its data. */
-static void say(struct unsaid *u, const struct wire_msg *m)
+static void say(struct outbox *u, const struct wire_msg *m)
 {
     struct item *i = xzalloc(sizeof *i);
     i->m = *m;
@@ -70,7 +70,7 @@ static void say(struct unsaid *u, const struct wire_msg *m)
 /* ---- the file ------------------------------------------------------------------------------- */
 
 /* It is of no use to anybody else: should we end, the trial is run again. */
-static int open_file(struct unsaid *u)
+static int open_file(struct outbox *u)
 {
     if (u->fd >= 0)
         return 0;
@@ -78,7 +78,7 @@ static int open_file(struct unsaid *u)
     return u->fd < 0 ? -errno : unlink(u->path);
 }
 
-static int write_message(struct unsaid *u, const struct wire_msg *m)
+static int write_message(struct outbox *u, const struct wire_msg *m)
 {
     AUTO(strbuf) struct strbuf b = {0};
     uint32_t len = 0;
@@ -100,7 +100,7 @@ static int write_message(struct unsaid *u, const struct wire_msg *m)
 }
 
 /* The message at `*at`, which moves behind it. False: there is none (any more). */
-static bool read_message(const struct unsaid *u, off_t *at, struct wire_msg *m)
+static bool read_message(const struct outbox *u, off_t *at, struct wire_msg *m)
 {
     uint32_t len;
     if (*at >= u->to)
@@ -121,7 +121,7 @@ static bool read_message(const struct unsaid *u, off_t *at, struct wire_msg *m)
 }
 
 /* Says what waits in the file, as long as no more than `most` are out. */
-static void say_next(struct unsaid *u, int most)
+static void say_next(struct outbox *u, int most)
 {
     struct wire_msg m;
     while (u->count < most && read_message(u, &u->from, &m))
@@ -134,7 +134,7 @@ static void say_next(struct unsaid *u, int most)
 
 /* ---- */
 
-void unsaid_push(struct unsaid *u, enum wire_kind kind, json_t *data)
+void outbox_push(struct outbox *u, enum wire_kind kind, json_t *data)
 {
     struct wire_msg m = {.kind = kind, .lease = u->ask.lease, .seq = ++u->last_seq, .data = data};
     if (!u->no_file && (u->count >= u->ask.most || u->from < u->to)) {
@@ -151,7 +151,7 @@ void unsaid_push(struct unsaid *u, enum wire_kind kind, json_t *data)
     say(u, &m);
 }
 
-bool unsaid_acknowledge(struct unsaid *u, int64_t seq)
+bool outbox_acknowledge(struct outbox *u, int64_t seq)
 {
     while (u->oldest && u->oldest->m.seq <= seq)
         drop_oldest(u);
@@ -159,15 +159,15 @@ bool unsaid_acknowledge(struct unsaid *u, int64_t seq)
     return !u->oldest;
 }
 
-void unsaid_said(const struct unsaid *u, unsaid_fn *fn, void *arg)
+void outbox_each_sent(const struct outbox *u, outbox_fn *fn, void *arg)
 {
     for (const struct item *i = u->oldest; i; i = i->next)
         fn(arg, &i->m);
 }
 
-void unsaid_all(const struct unsaid *u, unsaid_fn *fn, void *arg)
+void outbox_each(const struct outbox *u, outbox_fn *fn, void *arg)
 {
-    unsaid_said(u, fn, arg);
+    outbox_each_sent(u, fn, arg);
     struct wire_msg m;
     for (off_t at = u->from; read_message(u, &at, &m); wire_msg_clear(&m))
         fn(arg, &m);

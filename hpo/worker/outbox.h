@@ -13,30 +13,30 @@
 #include "hpo/transport/wire.h"
 
 /* `m` is borrowed during the call; its conn is not set. */
-typedef void unsaid_fn(void *arg, const struct wire_msg *m);
+typedef void outbox_fn(void *arg, const struct wire_msg *m);
 
-struct unsaid_ask {
+struct outbox_opts {
     int64_t lease;
     int most;         /* messages that are said ahead */
     const char *path; /* the file, made when it is needed and removed at once; where it cannot be
                          written all stays in memory. Copied */
-    unsaid_fn *say;
+    outbox_fn *say;
     void *arg;
 };
 
-struct unsaid;
-struct unsaid *unsaid_new(const struct unsaid_ask *ask);
-void unsaid_free(struct unsaid *u);
-AUTO_DEFINE(unsaid, struct unsaid *, unsaid_free)
+struct outbox;
+struct outbox *outbox_new(const struct outbox_opts *ask);
+void outbox_free(struct outbox *u);
+AUTO_DEFINE(outbox, struct outbox *, outbox_free)
 
 /* Says it, now or when its turn has come. Takes the reference to `data`. */
-void unsaid_push(struct unsaid *u, enum wire_kind kind, json_t *data);
+void outbox_push(struct outbox *u, enum wire_kind kind, json_t *data);
 /* All up to `seq` are stored: says the next ones. Returns true when nothing is left. */
-bool unsaid_acknowledge(struct unsaid *u, int64_t seq);
+bool outbox_acknowledge(struct outbox *u, int64_t seq);
 
 /* What has been said and not acknowledged. */
-void unsaid_said(const struct unsaid *u, unsaid_fn *fn, void *arg);
+void outbox_each_sent(const struct outbox *u, outbox_fn *fn, void *arg);
 /* All that is not acknowledged. */
-void unsaid_all(const struct unsaid *u, unsaid_fn *fn, void *arg);
+void outbox_each(const struct outbox *u, outbox_fn *fn, void *arg);
 
 #endif

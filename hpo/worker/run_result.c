@@ -21,7 +21,7 @@ static const char *const oom_words[] = {
     "Cannot allocate memory",
 };
 
-char *ending_utf8(const char *text, size_t max)
+char *run_result_utf8(const char *text, size_t max)
 {
     size_t len = strnlen(text, max + 1);
     while (len > max || (len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80))
@@ -69,12 +69,12 @@ static void describe(struct strbuf *out, const struct job_end *end)
         strbuf_printf(out, "exit status %d", r->status);
     const char *line = last_line(end->last_lines);
     if (line && !r->start_error[0]) {
-        AUTO(free) char *shown = ending_utf8(line, LINE_SHOWN_MAX);
+        AUTO(free) char *shown = run_result_utf8(line, LINE_SHOWN_MAX);
         strbuf_printf(out, ": %s", shown);
     }
 }
 
-json_t *ending_json(const struct job_end *end, bool preempted)
+json_t *run_result_json(const struct job_end *end, bool preempted)
 {
     AUTO(strbuf) struct strbuf error = {0};
     bool failed = end->first_failed >= 0;
@@ -87,7 +87,7 @@ json_t *ending_json(const struct job_end *end, bool preempted)
         json_pack("{s:i,s:i,s:b,s:f,s:b}", "status", status, "signal", signal, "oom", oom,
                   "seconds", end->seconds > 0 ? end->seconds : 0.0, "stopped", end->stopped);
     if (failed) {
-        AUTO(free) char *text = ending_utf8(strbuf_str(&error), ERROR_MAX);
+        AUTO(free) char *text = run_result_utf8(strbuf_str(&error), ERROR_MAX);
         json_object_set_new(j, "error", json_string(text));
     }
     if (preempted)
@@ -95,9 +95,10 @@ json_t *ending_json(const struct job_end *end, bool preempted)
     return j;
 }
 
-json_t *ending_unstarted(const char *error, bool preempted)
+json_t *run_result_not_started(const char *error, bool preempted)
 {
-    AUTO(free) char *text = ending_utf8(error ? error : "stopped before it was started", ERROR_MAX);
+    AUTO(free)
+    char *text = run_result_utf8(error ? error : "stopped before it was started", ERROR_MAX);
     json_t *j = json_pack("{s:i,s:i,s:b,s:f,s:b,s:b,s:s}", "status", -1, "signal", 0, "oom", 0,
                           "seconds", 0.0, "stopped", !error, "unstarted", 1, "error", text);
     if (preempted)

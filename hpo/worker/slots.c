@@ -13,16 +13,17 @@ struct place {
 };
 
 struct places {
-    struct share *shares;
+    struct node_slice *shares;
     struct place *at;
     int count;
     char **left_out; /* strv: the GPUs that strangers have */
 };
 
-int places_new(struct places **out, const struct topo *t, const struct share_want *w, struct err *e)
+int slots_new(struct places **out, const struct topo *t, const struct node_slice_opts *w,
+              struct err *e)
 {
     AUTO(places) struct places *p = xzalloc(sizeof *p);
-    int rc = share_make(&p->shares, &p->count, t, w, e);
+    int rc = node_slice_make(&p->shares, &p->count, t, w, e);
     if (rc < 0)
         return rc;
     p->at = xcalloc((size_t)p->count, sizeof *p->at);
@@ -36,11 +37,11 @@ int places_new(struct places **out, const struct topo *t, const struct share_wan
     return 0;
 }
 
-void places_free(struct places *p)
+void slots_free(struct places *p)
 {
     if (!p)
         return;
-    share_free(p->shares, p->count);
+    node_slice_free(p->shares, p->count);
     for (int i = 0; i < p->count; i++)
         auto_fd(&p->at[i].port_fd);
     strv_free(p->left_out);
@@ -57,7 +58,7 @@ static int trials_beside(const struct places *p, int i)
     return n;
 }
 
-const struct share *places_take(struct places *p, const void *who)
+const struct node_slice *slots_acquire(struct places *p, const void *who)
 {
     int best = -1, fewest = 0;
     for (int i = 0; i < p->count && (best < 0 || fewest > 0); i++) {
@@ -75,7 +76,7 @@ const struct share *places_take(struct places *p, const void *who)
     return &p->shares[best];
 }
 
-void places_give_back(struct places *p, const void *who, int64_t now_ms)
+void slots_release(struct places *p, const void *who, int64_t now_ms)
 {
     for (int i = 0; i < p->count; i++)
         if (p->at[i].who == who) {
@@ -84,7 +85,7 @@ void places_give_back(struct places *p, const void *who, int64_t now_ms)
         }
 }
 
-int places_usable(const struct places *p)
+int slots_usable(const struct places *p)
 {
     int n = 0;
     for (int i = 0; i < p->count; i++)
@@ -92,7 +93,7 @@ int places_usable(const struct places *p)
     return n;
 }
 
-bool places_have_gpus(const struct places *p)
+bool slots_have_gpus(const struct places *p)
 {
     return p->shares[0].gpus && p->shares[0].gpus[0];
 }
@@ -100,11 +101,11 @@ bool places_have_gpus(const struct places *p)
 /* ---- strangers ------------------------------------------------------------------------------ */
 
 /* Whether the stranger has it for itself. */
-static bool takes(const struct places *p, const struct stranger *s, int64_t asked_ms)
+static bool takes(const struct places *p, const struct foreign_gpu_process *s, int64_t asked_ms)
 {
     bool has = false;
     for (int i = 0; i < p->count; i++) {
-        if (!share_has_gpu(&p->shares[i], s->uuid))
+        if (!node_slice_has_gpu(&p->shares[i], s->uuid))
             continue;
         has = true;
         if (!s->seen && (p->at[i].who || p->at[i].freed_ms >= asked_ms))
@@ -121,19 +122,20 @@ static bool listed(char *const *names, const char *name)
     return false;
 }
 
-char *places_strangers(struct places *p, const struct stranger *list, int count, int64_t asked_ms)
+char *slots_set_foreign(struct places *p, const struct foreign_gpu_process *list, int count,
+                        int64_t asked_ms)
 {
     AUTO(strv) char **before = TAKE(p->left_out);
     AUTO(strbuf) struct strbuf b = {0};
     for (int i = 0; i < p->count; i++)
         p->at[i].blocked = false;
     for (int k = 0; k < count; k++) {
-        const struct stranger *s = &list[k];
+        const struct foreign_gpu_process *s = &list[k];
         if (!takes(p, s, asked_ms))
             continue;
         strv_push(&p->left_out, xstrdup(s->uuid));
         for (int i = 0; i < p->count; i++)
-            p->at[i].blocked |= share_has_gpu(&p->shares[i], s->uuid);
+            p->at[i].blocked |= node_slice_has_gpu(&p->shares[i], s->uuid);
         if (!listed(before, s->uuid))
             strbuf_printf(&b, "%s%s is left out: %s", b.len ? "; " : "", s->uuid, s->who);
     }

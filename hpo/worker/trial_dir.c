@@ -13,7 +13,7 @@ enum { DEPTH_MAX = 64, COPY_CHUNK = 1 << 20 };
 
 AUTO_DEFINE(dir, DIR *, closedir)
 
-char *trialdir_path(const char *sweep_dir, int trial)
+char *trial_dir_path(const char *sweep_dir, int trial)
 {
     return xasprintf("%s/trials/%06d", sweep_dir, trial);
 }
@@ -205,7 +205,7 @@ static int enter_root(int *fd, const char *root, bool *made)
 }
 
 /* What a lease has in its directory, but a checkpoint. *what: at which of it it failed. */
-static int fill(const struct trialdir_ask *ask, int root, int dir, bool empty, const char **what)
+static int fill(const struct trial_dir_opts *ask, int root, int dir, bool empty, const char **what)
 {
     *what = "params.json";
     int rc = write_file(root, *what, ask->params);
@@ -219,7 +219,7 @@ static int fill(const struct trialdir_ask *ask, int root, int dir, bool empty, c
     return empty && mkdirat(dir, *what, 0777) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-int trialdir_make(const struct trialdir_ask *ask, bool *resumed, int64_t *from, struct err *e)
+int trial_dir_make(const struct trial_dir_opts *ask, bool *resumed, int64_t *from, struct err *e)
 {
     AUTO(fd) int root = -1;
     AUTO(fd) int dir = -1;
@@ -240,7 +240,7 @@ int trialdir_make(const struct trialdir_ask *ask, bool *resumed, int64_t *from, 
     return 0;
 }
 
-int trialdir_copy(const struct trialdir_ask *ask, int64_t from, struct err *e)
+int trial_dir_copy(const struct trial_dir_opts *ask, int64_t from, struct err *e)
 {
     AUTO(free) char *there = xasprintf("%s/%lld", ask->root, (long long)from);
     AUTO(free) char *here = xasprintf("%s/%lld", ask->root, (long long)ask->lease);

@@ -16,21 +16,21 @@
 #include "common/err.h"
 
 /* sweep_dir/trials/000017; to be freed. */
-char *trialdir_path(const char *sweep_dir, int trial);
+char *trial_dir_path(const char *sweep_dir, int trial);
 
-struct trialdir_ask {
-    const char *root; /* a trialdir_path() */
+struct trial_dir_opts {
+    const char *root; /* a trial_dir_path() */
     int64_t lease;
     const char *params; /* text of root/params.json */
     const char *config; /* text of root/LEASE/config.yaml */
 };
 
 /* Makes all that is asked for. *resumed tells whether the trial had a lease before; *from is the
- * last one that has a whole checkpoint directory, of which trialdir_copy() is to make a copy. 0:
+ * last one that has a whole checkpoint directory, of which trial_dir_copy() is to make a copy. 0:
  * there is none, and ckpt/ is there, empty. */
-int trialdir_make(const struct trialdir_ask *ask, bool *resumed, int64_t *from, struct err *e);
+int trial_dir_make(const struct trial_dir_opts *ask, bool *resumed, int64_t *from, struct err *e);
 /* Makes ckpt/, complete or not at all. Reads and writes as much as the checkpoint holds: not for
  * the loop's thread. */
-int trialdir_copy(const struct trialdir_ask *ask, int64_t from, struct err *e);
+int trial_dir_copy(const struct trial_dir_opts *ask, int64_t from, struct err *e);
 
 #endif

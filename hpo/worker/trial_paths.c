@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct site {
+struct trial_paths {
     char *wdir, *dir;
 };
 
@@ -21,16 +21,16 @@ static char *sweep_of(const char *trial)
     return xstrdup(dirname(dirname(path)));
 }
 
-static bool is_here(const char *sweep, const struct keys *keys)
+static bool is_here(const char *sweep, const struct curve_keys *keys)
 {
-    struct keys theirs;
+    struct curve_keys theirs;
     AUTO(free) char *file = xasprintf("%s/worker.key", sweep), *endpoint = NULL;
-    return access(sweep, W_OK) == 0 && keys_read(&theirs, &endpoint, file, NULL) == 0 &&
-           memcmp(theirs.secret, keys->secret, KEYS_BYTES) == 0;
+    return access(sweep, W_OK) == 0 && curve_keys_read(&theirs, &endpoint, file, NULL) == 0 &&
+           memcmp(theirs.secret, keys->secret, CURVE_KEYS_BYTES) == 0;
 }
 
 /* ASK-DIR/SWEEP-xxxxxxxx, after the coordinator's key: two sweeps of one name do not meet. */
-static int own_dir(char **out, const struct site_ask *ask, const json_t *run, struct err *e)
+static int own_dir(char **out, const struct trial_paths_opts *ask, const json_t *run, struct err *e)
 {
     if (mkdir(ask->dir, 0777) < 0 && errno != EEXIST)
         return err_set(e, -errno, "--dir '%s': %s", ask->dir, strerror(errno));
@@ -42,9 +42,10 @@ static int own_dir(char **out, const struct site_ask *ask, const json_t *run, st
     return 0;
 }
 
-int site_new(struct site **out, const struct site_ask *ask, const json_t *run, struct err *e)
+int trial_paths_new(struct trial_paths **out, const struct trial_paths_opts *ask, const json_t *run,
+                    struct err *e)
 {
-    AUTO(site) struct site *s = xzalloc(sizeof *s);
+    AUTO(trial_paths) struct trial_paths *s = xzalloc(sizeof *s);
     const char *wdir = ask->wdir ? ask->wdir : text(run, "wdir");
     s->wdir = realpath(wdir, NULL);
     if (!s->wdir || access(s->wdir, X_OK) < 0) {
@@ -62,7 +63,7 @@ int site_new(struct site **out, const struct site_ask *ask, const json_t *run, s
     return 0;
 }
 
-void site_free(struct site *s)
+void trial_paths_free(struct trial_paths *s)
 {
     if (!s)
         return;
@@ -71,12 +72,12 @@ void site_free(struct site *s)
     free(s);
 }
 
-const char *site_wdir(const struct site *s)
+const char *trial_paths_wdir(const struct trial_paths *s)
 {
     return s->wdir;
 }
 
-const char *site_dir(const struct site *s)
+const char *trial_paths_dir(const struct trial_paths *s)
 {
     return s ? s->dir : NULL;
 }

@@ -13,24 +13,26 @@
 #include "common/mem.h"
 #include "hpo/transport/curve_keys.h"
 
-struct site;
+struct trial_paths;
 
-struct site_ask {
-    const char *wdir;        /* to run in; NULL: as the coordinator says */
-    const char *dir;         /* of trials' files where the sweep's directory is not here */
-    const struct keys *keys; /* NULL: the coordinator is on this machine, and so is all it says */
+struct trial_paths_opts {
+    const char *wdir; /* to run in; NULL: as the coordinator says */
+    const char *dir;  /* of trials' files where the sweep's directory is not here */
+    const struct curve_keys
+        *keys; /* NULL: the coordinator is on this machine, and so is all it says */
 };
 
 /* `run` is a WIRE_RUN's data.
  *   -ENOENT, -EACCES, …  the directory to run in is not here
  *   others               as mkdir() says of `dir` */
-int site_new(struct site **out, const struct site_ask *ask, const json_t *run, struct err *e);
-void site_free(struct site *s);
-AUTO_DEFINE(site, struct site *, site_free)
+int trial_paths_new(struct trial_paths **out, const struct trial_paths_opts *ask, const json_t *run,
+                    struct err *e);
+void trial_paths_free(struct trial_paths *s);
+AUTO_DEFINE(trial_paths, struct trial_paths *, trial_paths_free)
 
 /* Borrowed. */
-const char *site_wdir(const struct site *s);
+const char *trial_paths_wdir(const struct trial_paths *s);
 /* Stands for the coordinator's sweep directory; NULL: it is that one, or `s` is NULL. */
-const char *site_dir(const struct site *s);
+const char *trial_paths_dir(const struct trial_paths *s);
 
 #endif

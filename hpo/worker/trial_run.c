@@ -26,15 +26,15 @@ enum state { NEW, PREPARING, RUNNING, OVER };
 /* Where reports come from; only those of the best source that has been seen count. */
 enum source { FROM_NOWHERE, FROM_PATTERN, FROM_LINES, FROM_CHANNEL };
 
-struct lease {
-    const struct lease_host *host;
+struct trial_run {
+    const struct trial_run_host *host;
     int64_t id;
     json_t *run; /* NULL: its place is held, no more */
     enum state state;
-    const struct share *place;
+    const struct node_slice *place;
     struct launch *job;
     char *cgroup; /* its own; NULL: it has none */
-    struct metric *metric;
+    struct metric_parse *metric;
     enum source source;
     struct output {
         int fd;      /* -1: not open */
@@ -44,16 +44,16 @@ struct lease {
     bool stop, preempted;
 
     /* Of a job over several nodes, and a place that is held for one. */
-    json_t *others;        /* borrowed from `run`; NULL: there are none */
-    struct agents *agents; /* the job's ranks here */
-    bool invited;          /* they were started: once */
-    json_t *invite;        /* for those of the others; NULL: not known yet */
-    json_t *how;           /* the job has ended, but not all agents */
+    json_t *others;             /* borrowed from `run`; NULL: there are none */
+    struct agent_spawn *agents; /* the job's ranks here */
+    bool invited;               /* they were started: once */
+    json_t *invite;             /* for those of the others; NULL: not known yet */
+    json_t *how;                /* the job has ended, but not all agents */
     struct hosts *hosts;
-    struct launch_part *parts;
+    struct launch_node_resources *parts;
     char **argv, **env; /* the job's */
 
-    struct unsaid *unsaid;
+    struct outbox *unsaid;
 
     char *root, *params, *wandb;
     bool resumed;
@@ -62,12 +62,12 @@ struct lease {
     struct err copy_error; /* of the thread that copies; said by copied() */
 };
 
-static const char *text(const struct lease *l, const char *key)
+static const char *text(const struct trial_run *l, const char *key)
 {
     return json_string_value(json_object_get(l->run, key));
 }
 
-static int number(const struct lease *l, const char *key)
+static int number(const struct trial_run *l, const char *key)
 {
     return (int)json_integer_value(json_object_get(l->run, key));
 }
@@ -86,30 +86,30 @@ static char *wandb_params(const json_t *params)
     return strbuf_take(&b);
 }
 
-struct lease *lease_new(const struct lease_host *h, int64_t id, json_t *run)
+struct trial_run *trial_run_new(const struct trial_run_host *h, int64_t id, json_t *run)
 {
-    struct lease *l = xzalloc(sizeof *l);
+    struct trial_run *l = xzalloc(sizeof *l);
     l->host = h;
     l->id = id;
     l->run = json_incref(run);
     l->outputs[0].fd = l->outputs[1].fd = -1;
     l->others = json_object_get(run, "others");
     if (!run) {
-        l->unsaid = unsaid_new(&(struct unsaid_ask){id, UNSAID_MAX, "", h->say, h->arg});
+        l->unsaid = outbox_new(&(struct outbox_opts){id, UNSAID_MAX, "", h->say, h->arg});
         return l;
     }
     const json_t *params = json_object_get(run, "params");
     AUTO(free) char *line = json_line(params);
-    const char *here = site_dir(h->site);
-    l->root = here ? trialdir_path(here, number(l, "trial")) : xstrdup(text(l, "dir"));
+    const char *here = trial_paths_dir(h->site);
+    l->root = here ? trial_dir_path(here, number(l, "trial")) : xstrdup(text(l, "dir"));
     AUTO(free) char *file = xasprintf("%s/%lld/unsaid", l->root, (long long)id);
-    l->unsaid = unsaid_new(&(struct unsaid_ask){id, UNSAID_MAX, file, h->say, h->arg});
+    l->unsaid = outbox_new(&(struct outbox_opts){id, UNSAID_MAX, file, h->say, h->arg});
     l->params = xasprintf("%s\n", line);
     l->wandb = wandb_params(params);
     return l;
 }
 
-static void close_files(struct lease *l)
+static void close_files(struct trial_run *l)
 {
     for (int i = 0; i < 2; i++) {
         auto_fd(&l->outputs[i].fd);
@@ -117,14 +117,14 @@ static void close_files(struct lease *l)
     }
 }
 
-void lease_free(struct lease *l)
+void trial_run_free(struct trial_run *l)
 {
     if (!l)
         return;
-    unsaid_free(l->unsaid);
+    outbox_free(l->unsaid);
     if (l->job)
         launch_free(l->job);
-    agents_free(l->agents);
+    agent_spawn_free(l->agents);
     hosts_free(l->hosts);
     free(l->parts);
     strv_free(l->argv);
@@ -132,7 +132,7 @@ void lease_free(struct lease *l)
     json_decref(l->invite);
     json_decref(l->how);
     close_files(l);
-    metric_free(l->metric);
+    metric_parse_free(l->metric);
     json_decref(l->run);
     free(l->cgroup);
     free(l->root);
@@ -141,27 +141,27 @@ void lease_free(struct lease *l)
     free(l);
 }
 
-int64_t lease_id(const struct lease *l)
+int64_t trial_run_id(const struct trial_run *l)
 {
     return l->id;
 }
 
-bool lease_holds(const struct lease *l)
+bool trial_run_is_reservation(const struct trial_run *l)
 {
     return !l->run;
 }
 
-bool lease_started(const struct lease *l)
+bool trial_run_is_started(const struct trial_run *l)
 {
     return l->state != NEW;
 }
 
-bool lease_told_to_stop(const struct lease *l)
+bool trial_run_is_stopping(const struct trial_run *l)
 {
     return l->stop;
 }
 
-bool lease_over(const struct lease *l)
+bool trial_run_is_done(const struct trial_run *l)
 {
     return l->state == OVER;
 }
@@ -170,54 +170,54 @@ bool lease_over(const struct lease *l)
 
 /* `how` is WIRE_DONE's data, taken over; NULL of a place that was held: it may be gone afterwards.
  */
-static void finish(struct lease *l, json_t *how)
+static void finish(struct trial_run *l, json_t *how)
 {
     l->state = OVER;
     close_files(l);
-    cgroup_own_remove(l->cgroup);
+    cgroup_delegate_remove(l->cgroup);
     l->host->over(l->host->arg, l);
     if (how)
-        unsaid_push(l->unsaid, WIRE_DONE, how);
+        outbox_push(l->unsaid, WIRE_DONE, how);
 }
 
-static void say(const struct lease *l, enum wire_kind kind, json_t *data)
+static void say(const struct trial_run *l, enum wire_kind kind, json_t *data)
 {
     const struct wire_msg m = {.kind = kind, .lease = l->id, .data = data};
     l->host->say(l->host->arg, &m);
 }
 
-static void say_held(const struct lease *l)
+static void say_held(const struct trial_run *l)
 {
     AUTO(json)
     json_t *data = json_pack("{s:s*,s:s*}", "cpus", l->place->cpus, "gpus", l->place->gpus);
-    say(l, WIRE_HELD, data);
+    say(l, WIRE_RESERVED, data);
 }
 
-void lease_say_again(const struct lease *l)
+void trial_run_resend(const struct trial_run *l)
 {
-    if (lease_holds(l) && l->preempted)
-        say(l, WIRE_DROP, NULL);
-    else if (lease_holds(l) && l->state == RUNNING && !l->invited)
+    if (trial_run_is_reservation(l) && l->preempted)
+        say(l, WIRE_REVOKE, NULL);
+    else if (trial_run_is_reservation(l) && l->state == RUNNING && !l->invited)
         say_held(l);
     else if (l->invite && l->state == RUNNING)
-        say(l, WIRE_INVITE, l->invite);
+        say(l, WIRE_JOIN_TICKET, l->invite);
 }
 
-const struct unsaid *lease_unsaid(const struct lease *l)
+const struct outbox *trial_run_outbox(const struct trial_run *l)
 {
     return l->unsaid;
 }
 
-bool lease_acknowledge(struct lease *l, int64_t seq)
+bool trial_run_acknowledge(struct trial_run *l, int64_t seq)
 {
-    return unsaid_acknowledge(l->unsaid, seq) && l->state == OVER;
+    return outbox_acknowledge(l->unsaid, seq) && l->state == OVER;
 }
 
 /* ---- the job's events ----------------------------------------------------------------------- */
 
 /* A report of `source`; takes the reference. Worse sources than the best one seen are not listened
  * to: a program that reports on the channel may print the same as lines. */
-static void report(struct lease *l, enum source source, json_t *data)
+static void report(struct trial_run *l, enum source source, json_t *data)
 {
     if (!data)
         return;
@@ -226,11 +226,11 @@ static void report(struct lease *l, enum source source, json_t *data)
         return;
     }
     l->source = source;
-    unsaid_push(l->unsaid, WIRE_REPORT, data);
+    outbox_push(l->unsaid, WIRE_REPORT, data);
 }
 
 /* Where it cannot be opened the trial runs on. */
-static struct output *output(struct lease *l, enum launch_stream from)
+static struct output *output(struct trial_run *l, enum launch_stream from)
 {
     struct output *o = &l->outputs[from == LAUNCH_STDERR];
     if (o->opened)
@@ -246,7 +246,7 @@ static struct output *output(struct lease *l, enum launch_stream from)
 }
 
 /* Line by line, so that a person may follow. */
-static void write_line(struct lease *l, int rank, enum launch_stream from, const char *line,
+static void write_line(struct trial_run *l, int rank, enum launch_stream from, const char *line,
                        size_t len)
 {
     struct output *o = output(l, from);
@@ -262,14 +262,14 @@ static void write_line(struct lease *l, int rank, enum launch_stream from, const
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *line, size_t len)
 {
-    struct lease *l = arg;
+    struct trial_run *l = arg;
     write_line(l, rank, from, line, len);
     if (rank == 0 && from == LAUNCH_STDOUT && l->source <= FROM_LINES) {
-        json_t *data = metric_from_json(line, len);
+        json_t *data = metric_parse_from_json(line, len);
         if (data)
             report(l, FROM_LINES, data);
         else
-            report(l, FROM_PATTERN, metric_from_pattern(l->metric, line, len));
+            report(l, FROM_PATTERN, metric_parse_from_pattern(l->metric, line, len));
     }
     return true;
 }
@@ -277,12 +277,12 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *li
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     if (rank == 0)
-        report(arg, FROM_CHANNEL, metric_from_json(json, len));
+        report(arg, FROM_CHANNEL, metric_parse_from_json(json, len));
 }
 
 /* Whether a job over several nodes has ended because one of them is lost, or did not bring its
  * ranks: no fault of the trial's. */
-static bool for_the_nodes(const struct lease *l, const struct job_end *end)
+static bool for_the_nodes(const struct trial_run *l, const struct job_end *end)
 {
     bool met = launch_plan(l->job)->master_addr != NULL; /* known when all have come */
     return end->broken || (end->first_failed >= 0 &&
@@ -291,10 +291,10 @@ static bool for_the_nodes(const struct lease *l, const struct job_end *end)
 
 static void on_ended(void *arg, const struct job_end *end)
 {
-    struct lease *l = arg;
-    l->how = ending_json(end, l->preempted || (l->others && !l->stop && for_the_nodes(l, end)));
+    struct trial_run *l = arg;
+    l->how = run_result_json(end, l->preempted || (l->others && !l->stop && for_the_nodes(l, end)));
     if (l->agents)
-        agents_clear(l->agents);
+        agent_spawn_kill(l->agents);
     else
         finish(l, TAKE(l->how));
 }
@@ -317,7 +317,7 @@ static void add_python_path(char ***env, const char *prefix, bool stand_in)
 }
 
 /* A strv: the run's own variables, and what the trial is told of itself. */
-static char **environment(const struct lease *l)
+static char **environment(const struct trial_run *l)
 {
     const char *sweep = text(l, "sweep");
     int trial = number(l, "trial");
@@ -346,15 +346,15 @@ static char **environment(const struct lease *l)
 
 /* The word, which may name a file in the trial's directory (W&B's ${args_json_file}): as it is
  * called on this node. To be freed. */
-static char *localised(const struct lease *l, const char *word)
+static char *localised(const struct trial_run *l, const char *word)
 {
     const char *dir = text(l, "dir"), *at = strstr(word, dir);
-    if (!at || !site_dir(l->host->site) || at[strlen(dir)] != '/')
+    if (!at || !trial_paths_dir(l->host->site) || at[strlen(dir)] != '/')
         return xstrdup(word);
     return xasprintf("%.*s%s%s", (int)(at - word), word, l->root, at + strlen(dir));
 }
 
-static char **arguments(const struct lease *l)
+static char **arguments(const struct trial_run *l)
 {
     char **argv = NULL;
     size_t i;
@@ -365,39 +365,41 @@ static char **arguments(const struct lease *l)
 }
 
 /* A control group with the limits that the trial asked for. */
-static void fence(struct lease *l)
+static void fence(struct trial_run *l)
 {
     const struct resources *need = l->host->need;
-    const struct cgroup_own_limits limits = {need->memory_bytes, need->ranks * need->cpus};
+    const struct cgroup_delegate_limits limits = {need->memory_bytes, need->ranks * need->cpus};
     AUTO(free) char *name = xasprintf("%d-%lld", (int)getpid(), (long long)l->id);
     struct err e = {0};
-    if (l->host->cgroups && cgroup_own_make(&l->cgroup, l->host->cgroups, name, &limits, &e) < 0)
+    if (l->host->cgroups &&
+        cgroup_delegate_make(&l->cgroup, l->host->cgroups, name, &limits, &e) < 0)
         log_warn("lease %lld runs without limits: %s", (long long)l->id, e.text);
 }
 
 static void on_agents_ended(void *arg)
 {
-    struct lease *l = arg;
-    agents_free(TAKE(l->agents));
-    if (l->how || (lease_holds(l) && l->stop))
+    struct trial_run *l = arg;
+    agent_spawn_free(TAKE(l->agents));
+    if (l->how || (trial_run_is_reservation(l) && l->stop))
         finish(l, TAKE(l->how));
 }
 
 /* The ranks here of a job that is launched here or elsewhere, from `first` on. */
-static int bring_ranks(struct lease *l, const json_t *invite, int first, struct err *e)
+static int bring_ranks(struct trial_run *l, const json_t *invite, int first, struct err *e)
 {
-    const struct agents_ask ask = {.control = json_string_value(json_object_get(invite, "address")),
-                                   .token = json_string_value(json_object_get(invite, "token")),
-                                   .first_rank = first,
-                                   .count = l->host->need->ranks,
-                                   .cgroup = l->cgroup};
-    return agents_start(&l->agents, l->host->launcher, &ask, on_agents_ended, l, e);
+    const struct agent_spawn_opts ask = {
+        .control = json_string_value(json_object_get(invite, "address")),
+        .token = json_string_value(json_object_get(invite, "token")),
+        .first_rank = first,
+        .count = l->host->need->ranks,
+        .cgroup = l->cgroup};
+    return agent_spawn_start(&l->agents, l->host->launcher, &ask, on_agents_ended, l, e);
 }
 
-void lease_invite(struct lease *l, const json_t *invite)
+void trial_run_join(struct trial_run *l, const json_t *invite)
 {
     struct err e = {0};
-    if (!lease_holds(l) || l->state != RUNNING || l->invited || l->stop)
+    if (!trial_run_is_reservation(l) || l->state != RUNNING || l->invited || l->stop)
         return;
     fence(l);
     int first = (int)json_integer_value(json_object_get(invite, "rank"));
@@ -407,44 +409,45 @@ void lease_invite(struct lease *l, const json_t *invite)
 }
 
 /* This node, then the others, each with its part of the job. */
-static void spread(struct lease *l, struct launch_spec *spec)
+static void spread(struct trial_run *l, struct launch_spec *spec)
 {
     size_t n = json_array_size(l->others);
     int ranks = l->host->need->ranks;
     l->parts = xcalloc(n + 1, sizeof *l->parts);
     l->hosts = xzalloc(sizeof *l->hosts);
-    l->parts[0] = (struct launch_part){l->place->cpus, l->place->gpus};
-    hosts_add(l->hosts, topo_name(launcher_topo(l->host->launcher)), ranks, 0);
+    l->parts[0] = (struct launch_node_resources){l->place->cpus, l->place->gpus};
+    hosts_add(l->hosts, topo_name(launch_context_topo(l->host->launcher)), ranks, 0);
     l->hosts->at[0].here = true;
     for (size_t i = 0; i < n; i++) {
         const json_t *other = json_array_get(l->others, i),
                      *place = json_object_get(other, "place");
         hosts_add(l->hosts, json_string_value(json_object_get(other, "node")), ranks, 0);
-        l->parts[i + 1] = (struct launch_part){json_string_value(json_object_get(place, "cpus")),
-                                               json_string_value(json_object_get(place, "gpus"))};
+        l->parts[i + 1] =
+            (struct launch_node_resources){json_string_value(json_object_get(place, "cpus")),
+                                           json_string_value(json_object_get(place, "gpus"))};
     }
     spec->hosts = l->hosts;
     spec->parts = l->parts;
-    spec->engine = PLAN_ENGINE_HELD;
+    spec->engine = PLAN_ENGINE_EXTERNAL;
     spec->ranks = ranks * ((int)n + 1);
     spec->oversubscribe = true; /* each node has said what fits */
 }
 
 /* The job awaits its ranks: those of this node, and the others'. */
-static void invite(struct lease *l)
+static void invite(struct trial_run *l)
 {
     struct err e = {0};
     const char *token = NULL;
-    AUTO(free) char *address = launch_invitation(l->job, &token);
+    AUTO(free) char *address = launch_join_ticket(l->job, &token);
     l->invite = json_pack("{s:s,s:s}", "address", address, "token", token);
-    say(l, WIRE_INVITE, l->invite);
+    say(l, WIRE_JOIN_TICKET, l->invite);
     if (bring_ranks(l, l->invite, 0, &e) == 0)
         return;
     log_error("trial %d: %s", number(l, "trial"), e.text);
     launch_kill(l->job);
 }
 
-static void launch(struct lease *l)
+static void launch(struct trial_run *l)
 {
     fence(l);
     (void)output(l, LAUNCH_STDOUT); /* there from the start, for those who follow it */
@@ -454,7 +457,7 @@ static void launch(struct lease *l)
         .ranks = l->host->need->ranks,
         .argv = l->argv,
         .env = l->env,
-        .wdir = site_wdir(l->host->site),
+        .wdir = trial_paths_wdir(l->host->site),
         .cpus_per_rank = l->host->need->cpus,
         .oversubscribe = l->place->shared,
         .bind_to = l->place->cpus ? PLAN_BIND_DEFAULT : PLAN_BIND_NONE,
@@ -472,7 +475,7 @@ static void launch(struct lease *l)
     }
     struct err e = {0};
     if (launch_start(&l->job, l->host->launcher, &spec, &events, l, &e) < 0) {
-        finish(l, ending_unstarted(e.text, l->preempted));
+        finish(l, run_result_not_started(e.text, l->preempted));
         return;
     }
     l->state = RUNNING;
@@ -480,70 +483,70 @@ static void launch(struct lease *l)
         invite(l);
 }
 
-static struct trialdir_ask files_of(const struct lease *l)
+static struct trial_dir_opts files_of(const struct trial_run *l)
 {
-    return (struct trialdir_ask){l->root, l->id, l->params, l->wandb};
+    return (struct trial_dir_opts){l->root, l->id, l->params, l->wandb};
 }
 
 static void copy(uv_work_t *w)
 {
-    struct lease *l = w->data;
-    const struct trialdir_ask files = files_of(l);
-    (void)trialdir_copy(&files, l->from, &l->copy_error);
+    struct trial_run *l = w->data;
+    const struct trial_dir_opts files = files_of(l);
+    (void)trial_dir_copy(&files, l->from, &l->copy_error);
 }
 
 static void copied(uv_work_t *w, int status)
 {
-    struct lease *l = w->data;
+    struct trial_run *l = w->data;
     if (l->stop)
-        finish(l, ending_unstarted(NULL, l->preempted));
+        finish(l, run_result_not_started(NULL, l->preempted));
     else if (l->copy_error.code < 0)
-        finish(l, ending_unstarted(l->copy_error.text, l->preempted));
+        finish(l, run_result_not_started(l->copy_error.text, l->preempted));
     else
         launch(l);
 }
 
-void lease_start(struct lease *l, const struct share *place)
+void trial_run_start(struct trial_run *l, const struct node_slice *place)
 {
     l->place = place;
-    if (lease_holds(l)) {
+    if (trial_run_is_reservation(l)) {
         l->state = RUNNING;
         say_held(l);
         return;
     }
     l->state = PREPARING;
     l->work.data = l;
-    const struct trialdir_ask files = files_of(l);
+    const struct trial_dir_opts files = files_of(l);
     struct err e = {0};
-    int rc = metric_new(&l->metric, json_object_get(l->run, "patterns"), &e);
+    int rc = metric_parse_new(&l->metric, json_object_get(l->run, "patterns"), &e);
     if (rc == 0)
-        rc = trialdir_make(&files, &l->resumed, &l->from, &e);
+        rc = trial_dir_make(&files, &l->resumed, &l->from, &e);
     if (rc < 0)
-        finish(l, ending_unstarted(e.text, l->preempted));
+        finish(l, run_result_not_started(e.text, l->preempted));
     else if (l->from == 0)
         launch(l);
     else if (uv_queue_work(l->host->loop, &l->work, copy, copied) < 0)
-        finish(l, ending_unstarted("no thread could be started", l->preempted));
+        finish(l, run_result_not_started("no thread could be started", l->preempted));
 }
 
 /* A place that is held: of a trial that has ended; `preempted`: of one that is to end in good order
  * first, as this worker needs it back. */
-static void let_go(struct lease *l, bool preempted)
+static void let_go(struct trial_run *l, bool preempted)
 {
     if (preempted && !l->stop) {
         l->preempted = true;
-        say(l, WIRE_DROP, NULL);
+        say(l, WIRE_REVOKE, NULL);
     }
     l->stop = true;
     if (!l->agents)
         finish(l, NULL);
     else if (!preempted)
-        agents_clear(l->agents);
+        agent_spawn_kill(l->agents);
 }
 
-void lease_stop(struct lease *l, bool preempted)
+void trial_run_stop(struct trial_run *l, bool preempted)
 {
-    if (lease_holds(l)) {
+    if (trial_run_is_reservation(l)) {
         let_go(l, preempted);
         return;
     }
@@ -552,14 +555,14 @@ void lease_stop(struct lease *l, bool preempted)
     l->stop = true;
     l->preempted = preempted;
     if (l->state == NEW)
-        finish(l, ending_unstarted(NULL, preempted));
+        finish(l, run_result_not_started(NULL, preempted));
     else if (l->state == RUNNING)
         launch_stop(l->job, POLITE_MS);
 }
 
-void lease_kill(struct lease *l)
+void trial_run_kill(struct trial_run *l)
 {
-    if (lease_holds(l)) {
+    if (trial_run_is_reservation(l)) {
         let_go(l, false);
         return;
     }

@@ -25,20 +25,20 @@ enum {
 struct worker {
     const struct worker_config *config;
     uv_loop_t loop;
-    struct link *link;
-    struct launcher *launcher;
-    struct lease_host host;
+    struct transport_client *link;
+    struct launch_context *launcher;
+    struct trial_run_host host;
     struct resources need;       /* of a trial, with `places` */
     char *prefix;                /* where drover lies; NULL: unknown */
     char *cgroups;               /* where trials get control groups; NULL: nowhere */
     struct places *places;       /* NULL until the coordinator has said what a trial needs */
     struct strangers *strangers; /* NULL: no GPUs */
     bool open;                   /* `places` may be given away: who uses the GPUs is known */
-    struct lease **leases;       /* in the order in which they came */
+    struct trial_run **leases;   /* in the order in which they came */
     size_t lease_count;
     uv_timer_t tick;
     uv_signal_t signals[3];
-    struct site *site; /* NULL until the first trial comes */
+    struct trial_paths *site; /* NULL until the first trial comes */
     int64_t ticked_ms, pinged_ms;
     int64_t idle_ms; /* since when it holds no lease */
     int64_t kill_ms; /* when what still runs is killed; 0: not */
@@ -58,21 +58,21 @@ static int ping_ms(const struct worker *w)
 
 /* ---- leases --------------------------------------------------------------------------------- */
 
-static struct lease *find(const struct worker *w, int64_t id)
+static struct trial_run *find(const struct worker *w, int64_t id)
 {
     for (size_t i = 0; i < w->lease_count; i++)
-        if (lease_id(w->leases[i]) == id)
+        if (trial_run_id(w->leases[i]) == id)
             return w->leases[i];
     return NULL;
 }
 
-static void forget(struct worker *w, struct lease *l)
+static void forget(struct worker *w, struct trial_run *l)
 {
     size_t i = 0;
     while (w->leases[i] != l)
         i++;
     memmove(&w->leases[i], &w->leases[i + 1], (--w->lease_count - i) * sizeof *w->leases);
-    lease_free(l);
+    trial_run_free(l);
     w->idle_ms = (int64_t)uv_now(&w->loop);
 }
 
@@ -81,16 +81,16 @@ static void stop_if_done(struct worker *w)
     if (!w->ending || w->parting)
         return;
     for (size_t i = 0; i < w->lease_count; i++)
-        if (!w->forsaken || !lease_over(w->leases[i]))
+        if (!w->forsaken || !trial_run_is_done(w->leases[i]))
             return;
     uv_stop(&w->loop);
 }
 
 /* The first that waits for a place; NULL: none. */
-static struct lease *next_waiting(const struct worker *w)
+static struct trial_run *next_waiting(const struct worker *w)
 {
     for (size_t i = 0; i < w->lease_count; i++)
-        if (!lease_started(w->leases[i]))
+        if (!trial_run_is_started(w->leases[i]))
             return w->leases[i];
     return NULL;
 }
@@ -98,42 +98,42 @@ static struct lease *next_waiting(const struct worker *w)
 /* Gives the free places to those that wait. */
 static void fill_places(struct worker *w)
 {
-    struct lease *l;
+    struct trial_run *l;
     while (w->open && !w->ending && (l = next_waiting(w))) {
-        const struct share *place = places_take(w->places, l);
+        const struct node_slice *place = slots_acquire(w->places, l);
         if (!place)
             return;
-        lease_start(l, place);
+        trial_run_start(l, place);
     }
 }
 
 static void on_say(void *arg, const struct wire_msg *m)
 {
     struct worker *w = arg;
-    link_say(w->link, m);
+    transport_client_send(w->link, m);
 }
 
 static int usable(const struct worker *w)
 {
-    return w->open && !w->ending ? places_usable(w->places) : 0;
+    return w->open && !w->ending ? slots_usable(w->places) : 0;
 }
 
 /* `why`: for people; NULL: nothing is to be told. */
 static void say_places(struct worker *w, const char *why)
 {
-    struct wire_msg m = {.kind = WIRE_PLACES,
+    struct wire_msg m = {.kind = WIRE_SLOTS,
                          .data = json_pack("{s:i,s:s*}", "places", usable(w), "why", why)};
-    link_say(w->link, &m);
+    transport_client_send(w->link, &m);
     wire_msg_clear(&m);
 }
 
-static void on_over(void *arg, struct lease *l)
+static void on_over(void *arg, struct trial_run *l)
 {
     struct worker *w = arg;
     int before = usable(w);
-    bool held = lease_holds(l);
+    bool held = trial_run_is_reservation(l);
     if (w->places)
-        places_give_back(w->places, l, (int64_t)uv_now(&w->loop));
+        slots_release(w->places, l, (int64_t)uv_now(&w->loop));
     if (held)
         forget(w, l);
     /* That its place is free is all that is heard of one that was held. */
@@ -148,7 +148,7 @@ static void on_over(void *arg, struct lease *l)
 static void begin_end(struct worker *w)
 {
     w->ending = true;
-    link_keep(w->link);
+    transport_client_pin(w->link);
 }
 
 /* Ends all that runs, as no fault of the trials. */
@@ -158,7 +158,7 @@ static void end_all(struct worker *w)
     w->stopping = true;
     w->parting = false;
     for (size_t i = w->lease_count; i-- > 0;)
-        lease_stop(w->leases[i], true);
+        trial_run_stop(w->leases[i], true);
     stop_if_done(w);
 }
 
@@ -167,23 +167,23 @@ static void give_up(struct worker *w, const struct err *e)
 {
     if (w->error.code == 0)
         w->error = *e;
-    link_say(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
+    transport_client_send(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
     end_all(w);
 }
 
-static struct lease *add(struct worker *w, int64_t id, json_t *run)
+static struct trial_run *add(struct worker *w, int64_t id, json_t *run)
 {
     w->leases = xrealloc(w->leases, w->lease_count + 1, sizeof *w->leases);
-    return w->leases[w->lease_count++] = lease_new(&w->host, id, run);
+    return w->leases[w->lease_count++] = trial_run_new(&w->host, id, run);
 }
 
 static void hold(struct worker *w, int64_t id)
 {
     if (find(w, id))
         return;
-    struct lease *l = add(w, id, NULL);
+    struct trial_run *l = add(w, id, NULL);
     if (w->ending)
-        lease_stop(l, true);
+        trial_run_stop(l, true);
     fill_places(w);
 }
 
@@ -192,16 +192,17 @@ static void run(struct worker *w, const struct wire_msg *m)
     if (find(w, m->lease))
         return;
     struct err e = {0};
-    if (!w->site && site_new(&w->site, &w->config->site, m->data, &e) == 0 && site_dir(w->site))
+    if (!w->site && trial_paths_new(&w->site, &w->config->site, m->data, &e) == 0 &&
+        trial_paths_dir(w->site))
         log_warn("the sweep's directory is not on this node: what trials write stays in %s, and "
                  "their checkpoints are of use to this node only",
-                 site_dir(w->site));
+                 trial_paths_dir(w->site));
     w->host.site = w->site;
-    struct lease *l = add(w, m->lease, m->data);
+    struct trial_run *l = add(w, m->lease, m->data);
     if (e.code < 0)
         give_up(w, &e);
     else if (w->ending)
-        lease_stop(l, true);
+        trial_run_stop(l, true);
     fill_places(w);
 }
 
@@ -212,26 +213,27 @@ static int unstopped(const struct worker *w)
 {
     int n = 0;
     for (size_t i = 0; i < w->lease_count; i++)
-        n += !lease_told_to_stop(w->leases[i]) && !lease_over(w->leases[i]);
+        n += !trial_run_is_stopping(w->leases[i]) && !trial_run_is_done(w->leases[i]);
     return n;
 }
 
-static void on_strangers(void *arg, const struct stranger *list, int count, int64_t asked_ms)
+static void on_strangers(void *arg, const struct foreign_gpu_process *list, int count,
+                         int64_t asked_ms)
 {
     struct worker *w = arg;
     AUTO(free) char *why = NULL;
     if (count >= 0)
-        why = places_strangers(w->places, list, count, asked_ms);
+        why = slots_set_foreign(w->places, list, count, asked_ms);
     if (why)
         log_warn("%s", why);
     if (why || !w->open) {
-        AUTO(free) char *shown = why ? ending_utf8(why, WHY_MAX) : NULL;
+        AUTO(free) char *shown = why ? run_result_utf8(why, WHY_MAX) : NULL;
         w->open = true;
         say_places(w, shown);
     }
     fill_places(w);
-    for (struct lease *l; unstopped(w) > usable(w) && (l = next_waiting(w));)
-        lease_stop(l, true); /* its place is a stranger's now */
+    for (struct trial_run *l; unstopped(w) > usable(w) && (l = next_waiting(w));)
+        trial_run_stop(l, true); /* its place is a stranger's now */
 }
 
 /* The coordinator that started us may be in our control group. */
@@ -240,7 +242,7 @@ static bool may_move(pid_t pid)
     AUTO(free) char *exe = xasprintf("/proc/%d/exe", (int)pid);
     char its[4096] = "", ours[4096] = "?";
     if (pid != getppid())
-        return strangers_is_ours(pid);
+        return foreign_gpu_processes_is_drover(pid);
     return readlink(exe, its, sizeof its - 1) > 0 &&
            readlink("/proc/self/exe", ours, sizeof ours - 1) > 0 && strcmp(its, ours) == 0;
 }
@@ -252,7 +254,7 @@ static void claim_cgroups(struct worker *w)
     struct err e = {0};
     if (w->need.memory_bytes == 0 && w->need.cpus == 0)
         return;
-    int rc = cgroup_own_claim(&w->cgroups, "", may_move, &e);
+    int rc = cgroup_delegate_claim(&w->cgroups, "", may_move, &e);
     w->host.cgroups = w->cgroups;
     if (rc == 0 || w->need.memory_bytes == 0)
         return;
@@ -265,31 +267,31 @@ static void claim_cgroups(struct worker *w)
 /* What each trial needs, and so how many run here at once; later hellos say it themselves. */
 static void divide(struct worker *w, const json_t *need)
 {
-    struct share_want want = w->config->want;
+    struct node_slice_opts want = w->config->want;
     struct err e = {0};
     if (w->places)
         return;
     want.need = w->need = resources_of(need);
-    if (places_new(&w->places, launcher_topo(w->launcher), &want, &e) < 0) {
+    if (slots_new(&w->places, launch_context_topo(w->launcher), &want, &e) < 0) {
         give_up(w, &e);
         return;
     }
     claim_cgroups(w);
-    w->open = !places_have_gpus(w->places);
+    w->open = !slots_have_gpus(w->places);
     if (w->open)
         say_places(w, NULL);
     else
-        w->strangers = strangers_open(&w->loop, GPUS_MS, on_strangers, w);
+        w->strangers = foreign_gpu_processes_open(&w->loop, GPUS_MS, on_strangers, w);
 }
 
 /* ---- the coordinator ------------------------------------------------------------------------ */
 
 static json_t *hello_data(const struct worker *w)
 {
-    const struct topo *t = launcher_topo(w->launcher);
+    const struct topo *t = launch_context_topo(w->launcher);
     json_t *running = json_array();
     for (size_t i = 0; i < w->lease_count; i++)
-        json_array_append_new(running, json_integer(lease_id(w->leases[i])));
+        json_array_append_new(running, json_integer(trial_run_id(w->leases[i])));
     return json_pack("{s:s,s:i,s:o,s:i,s:i,s:i}", "node", topo_name(t), "places", usable(w),
                      "running", running, "slots", hwloc_bitmap_weight(topo_allowed(t)), "gpus",
                      topo_gpu_count(t), "ping_ms", ping_ms(w));
@@ -299,44 +301,44 @@ static void on_opened(void *arg)
 {
     struct worker *w = arg;
     struct wire_msg hello = {.kind = WIRE_HELLO, .data = hello_data(w)};
-    link_say(w->link, &hello);
+    transport_client_send(w->link, &hello);
     wire_msg_clear(&hello);
     for (size_t i = 0; i < w->lease_count; i++) {
-        unsaid_said(lease_unsaid(w->leases[i]), on_say, w);
-        lease_say_again(w->leases[i]);
+        outbox_each_sent(trial_run_outbox(w->leases[i]), on_say, w);
+        trial_run_resend(w->leases[i]);
     }
 }
 
 static void on_heard(void *arg, const struct wire_msg *m)
 {
     struct worker *w = arg;
-    struct lease *l = m->lease ? find(w, m->lease) : NULL;
+    struct trial_run *l = m->lease ? find(w, m->lease) : NULL;
     switch (m->kind) {
-    case WIRE_NEED:
+    case WIRE_REQUIREMENTS:
         divide(w, m->data);
         break;
     case WIRE_RUN:
         run(w, m);
         break;
-    case WIRE_HOLD:
+    case WIRE_RESERVE:
         hold(w, m->lease);
         break;
-    case WIRE_INVITE:
+    case WIRE_JOIN_TICKET:
         if (l)
-            lease_invite(l, m->data);
+            trial_run_join(l, m->data);
         break;
     case WIRE_STOP:
         if (l)
-            lease_stop(l, false);
+            trial_run_stop(l, false);
         break;
     case WIRE_KILL:
-        if (l && !lease_holds(l))
-            lease_stop(l, false); /* so it is known why it ends */
-        if (l)                    /* a place that is held is gone then */
-            lease_kill(l);
+        if (l && !trial_run_is_reservation(l))
+            trial_run_stop(l, false); /* so it is known why it ends */
+        if (l)                        /* a place that is held is gone then */
+            trial_run_kill(l);
         break;
     case WIRE_ACK:
-        if (l && lease_acknowledge(l, m->seq))
+        if (l && trial_run_acknowledge(l, m->seq))
             forget(w, l);
         stop_if_done(w);
         break;
@@ -361,14 +363,14 @@ static void on_refused(void *arg, const struct err *e)
 
 static void ping(struct worker *w)
 {
-    link_say(w->link, &(struct wire_msg){.kind = WIRE_PING});
+    transport_client_send(w->link, &(struct wire_msg){.kind = WIRE_PING});
     w->pinged_ms = (int64_t)uv_now(&w->loop);
 }
 
 static void kill_all(struct worker *w)
 {
     for (size_t i = w->lease_count; i-- > 0;)
-        lease_kill(w->leases[i]);
+        trial_run_kill(w->leases[i]);
 }
 
 /* Has had nothing to do for too long. */
@@ -377,7 +379,7 @@ static void part(struct worker *w)
     log_info("no trial for %d s: this worker leaves", w->config->idle_ms / 1000);
     begin_end(w);
     w->parting = true;
-    link_say(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
+    transport_client_send(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
     ping(w);
 }
 
@@ -387,7 +389,7 @@ static void on_tick(uv_timer_t *t)
     int64_t now = (int64_t)uv_now(&w->loop);
     const struct worker_config *c = w->config;
     if (now - w->ticked_ms >= STOPPED_MS)
-        link_forgive(w->link); /* what was said meanwhile is not read yet */
+        transport_client_reset_deadline(w->link); /* what was said meanwhile is not read yet */
     w->ticked_ms = now;
     if (now - w->pinged_ms >= ping_ms(w))
         ping(w);
@@ -399,7 +401,7 @@ static void on_tick(uv_timer_t *t)
     }
     if (c->idle_ms && !w->ending && w->lease_count == 0 && now - w->idle_ms >= c->idle_ms)
         part(w);
-    if (!w->forsaken && link_silent_ms(w->link) >= c->patience_ms) {
+    if (!w->forsaken && transport_client_silent_ms(w->link) >= c->patience_ms) {
         w->forsaken = true;
         log_error("no coordinator at %s for %d s: %zu trials are stopped", c->to.endpoint,
                   c->patience_ms / 1000, w->lease_count);
@@ -413,8 +415,8 @@ static void finish_all(struct worker *w)
     log_warn("%zu trials may come to their end; once more stops them", w->lease_count);
     begin_end(w);
     for (size_t i = w->lease_count; i-- > 0;)
-        if (!lease_started(w->leases[i]))
-            lease_stop(w->leases[i], true);
+        if (!trial_run_is_started(w->leases[i]))
+            trial_run_stop(w->leases[i], true);
     stop_if_done(w);
 }
 
@@ -429,7 +431,7 @@ static void on_signal(uv_signal_t *s, int number)
         return;
     }
     if (first)
-        link_say(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
+        transport_client_send(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
     if (first && w->config->finish) {
         finish_all(w);
         return;
@@ -462,7 +464,7 @@ static void leave_rest(const struct worker *w)
     AUTO(file) FILE *f = fopen(tmp, "we");
     if (f) {
         for (size_t i = 0; i < w->lease_count; i++)
-            unsaid_all(lease_unsaid(w->leases[i]), write_line, f);
+            outbox_each(trial_run_outbox(w->leases[i]), write_line, f);
     }
     if (!f || fflush(f) != 0 || fsync(fileno(f)) < 0 || rename(tmp, w->config->left) < 0)
         log_error("%s: %s: what trials reported last is lost", tmp, strerror(errno));
@@ -470,7 +472,7 @@ static void leave_rest(const struct worker *w)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static const struct link_events link_events = {
+static const struct transport_client_events link_events = {
     .opened = on_opened, .heard = on_heard, .refused = on_refused};
 
 static int open_all(struct worker *w, struct guardian *g, struct err *e)
@@ -482,20 +484,20 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
         uv_signal_init(&w->loop, &w->signals[i]);
         w->signals[i].data = w;
     }
-    struct link_to to = w->config->to;
+    struct transport_client_opts to = w->config->to;
     to.renew_ms = RENEW_MS;
     to.beat_ms = ping_ms(w); /* a dead connection is noticed in half of the patience */
-    int rc = launcher_open(&w->launcher, &w->loop, g, e);
-    (void)self_path(&w->prefix, 3, NULL); /* else no module of ours is found */
-    w->host = (struct lease_host){.loop = &w->loop,
-                                  .launcher = w->launcher,
-                                  .need = &w->need,
-                                  .prefix = w->prefix,
-                                  .say = on_say,
-                                  .over = on_over,
-                                  .arg = w};
+    int rc = launch_context_open(&w->launcher, &w->loop, g, e);
+    (void)own_process_dir_above(&w->prefix, 3, NULL); /* else no module of ours is found */
+    w->host = (struct trial_run_host){.loop = &w->loop,
+                                      .launcher = w->launcher,
+                                      .need = &w->need,
+                                      .prefix = w->prefix,
+                                      .say = on_say,
+                                      .over = on_over,
+                                      .arg = w};
     if (rc == 0)
-        rc = link_open(&w->link, &w->loop, &to, &link_events, w, e);
+        rc = transport_client_open(&w->link, &w->loop, &to, &link_events, w, e);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < COUNT_OF(numbers); i++)
@@ -507,16 +509,16 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
 
 static void close_all(struct worker *w)
 {
-    link_close(w->link);
+    transport_client_close(w->link);
     while (w->lease_count > 0)
         forget(w, w->leases[0]);
     free(w->leases);
-    launcher_close(w->launcher);
-    site_free(w->site);
-    places_free(w->places);
+    launch_context_close(w->launcher);
+    trial_paths_free(w->site);
+    slots_free(w->places);
     free(w->prefix);
     free(w->cgroups);
-    strangers_close(w->strangers);
+    foreign_gpu_processes_close(w->strangers);
     uv_close((uv_handle_t *)&w->tick, NULL);
     for (size_t i = 0; i < COUNT_OF(w->signals); i++)
         uv_close((uv_handle_t *)&w->signals[i], NULL);
@@ -531,21 +533,21 @@ static int how_it_ended(const struct worker *w, struct err *e)
             *e = w->error;
         return w->error.code;
     }
-    if (!w->forsaken || link_silent_ms(w->link) < w->config->patience_ms)
+    if (!w->forsaken || transport_client_silent_ms(w->link) < w->config->patience_ms)
         return 0;
     err_set(e, -ETIMEDOUT, "no coordinator was heard at %s for %d s%s", w->config->to.endpoint,
             w->config->patience_ms / 1000,
-            link_was_ever_open(w->link)  ? ""
-            : link_was_shut_out(w->link) ? "; who is there hangs up"
-                                         : "; it was never reached");
-    return link_was_shut_out(w->link)
+            transport_client_was_ever_open(w->link)  ? ""
+            : transport_client_was_rejected(w->link) ? "; who is there hangs up"
+                                                     : "; it was never reached");
+    return transport_client_was_rejected(w->link)
                ? err_hint(e, "take the worker.key that lies in the sweep's directory now")
                : -ETIMEDOUT;
 }
 
 int worker_run(const struct worker_config *c, struct guardian *g, struct err *e)
 {
-    gentle_begin(); /* the guardian is there: trials have the usual policy */
+    sched_batch_begin(); /* the guardian is there: trials have the usual policy */
     struct worker *w = xzalloc(sizeof *w);
     w->config = c;
     int rc = uv_loop_init(&w->loop);
@@ -558,7 +560,7 @@ int worker_run(const struct worker_config *c, struct guardian *g, struct err *e)
         uv_run(&w->loop, UV_RUN_DEFAULT);
         leave_rest(w);
         if (w->lease_count == 0)
-            link_say(w->link, &(struct wire_msg){.kind = WIRE_GONE});
+            transport_client_send(w->link, &(struct wire_msg){.kind = WIRE_BYE});
         rc = how_it_ended(w, e);
     }
     close_all(w);

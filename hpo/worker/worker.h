@@ -16,14 +16,15 @@
 #include "launcher/guardian/guardian.h"
 
 struct worker_config {
-    struct link_to to; /* its id was never used before; beat_ms and renew_ms are not looked at */
-    const char *left;  /* file for what could not be said; NULL: it is lost */
-    int patience_ms;   /* without a word of a coordinator */
-    int grace_ms;      /* from being told to end to killing what runs; 0: as the sweep says */
-    int idle_ms;       /* ends after so long without a trial; 0: never */
-    bool finish;       /* when told to end, what runs may come to its end */
-    struct share_want want; /* what a trial needs is not looked at: the coordinator says it */
-    struct site_ask site;
+    struct transport_client_opts
+        to;           /* its id was never used before; beat_ms and renew_ms are not looked at */
+    const char *left; /* file for what could not be said; NULL: it is lost */
+    int patience_ms;  /* without a word of a coordinator */
+    int grace_ms;     /* from being told to end to killing what runs; 0: as the sweep says */
+    int idle_ms;      /* ends after so long without a trial; 0: never */
+    bool finish;      /* when told to end, what runs may come to its end */
+    struct node_slice_opts want; /* what a trial needs is not looked at: the coordinator says it */
+    struct trial_paths_opts site;
 };
 
 /* Runs until the coordinator has no more use for it, it is told to end (SIGTERM, SIGINT: trials go

@@ -15,7 +15,7 @@
 #include "launcher/client/report_packet.h"
 
 struct drover {
-    struct whoami who;
+    struct rank_identity who;
     char *ckpt_dir;
     int report_fd; /* -1: nobody listens */
     bool stop;
@@ -30,7 +30,7 @@ struct err *client_err(struct drover *d)
     return d ? &d->err : &init_err;
 }
 
-const struct whoami *client_who(const struct drover *d)
+const struct rank_identity *client_who(const struct drover *d)
 {
     return &d->who;
 }
@@ -71,8 +71,8 @@ static int report_channel(void)
 int drover_init(struct drover **out)
 {
     init_err = (struct err){0};
-    struct whoami who;
-    int rc = whoami_read(&who, environment, &init_err);
+    struct rank_identity who;
+    int rc = rank_identity_read(&who, environment, &init_err);
     if (rc < 0)
         return rc;
     struct drover *d = xzalloc(sizeof *d);
@@ -137,7 +137,7 @@ int drover_should_stop(struct drover *d)
     while (d->report_fd >= 0) {
         ssize_t n = recv(d->report_fd, packet, sizeof packet, MSG_DONTWAIT);
         if (n > 0)
-            d->stop |= packet_is_stop(packet, (size_t)n);
+            d->stop |= report_packet_is_stop(packet, (size_t)n);
         else if (n == 0 || is_gone(errno))
             alone(d);
         else if (errno != EINTR)
@@ -167,7 +167,7 @@ static int send_packet(struct drover *d, const char *bytes, size_t len)
 int drover_report(struct drover *d, int64_t step, const struct drover_metric *m, size_t n)
 {
     AUTO(strbuf) struct strbuf packet = {0};
-    int rc = packet_encode(&packet, step >= 0 ? step : d->reports, m, n, &d->err);
+    int rc = report_packet_encode(&packet, step >= 0 ? step : d->reports, m, n, &d->err);
     if (rc < 0)
         return rc;
     d->reports++;

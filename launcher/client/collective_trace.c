@@ -11,7 +11,7 @@
 #include "common/clock.h"
 #include "common/mem.h"
 
-static struct notes_comm *mapped; /* this rank's, for the life of the process */
+static struct collective_trace_comm *mapped; /* this rank's, for the life of the process */
 
 static void map_mine(void)
 {
@@ -23,7 +23,7 @@ static void map_mine(void)
     snprintf(path, sizeof path, "%.*s", (int)(colon - text), text);
     AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
     struct stat st;
-    size_t bytes = NOTES_RANK_BYTES;
+    size_t bytes = COLLECTIVE_TRACE_RANK_BYTES;
     off_t at = (off_t)((size_t)strtoul(colon + 1, NULL, 10) * bytes);
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_size < at + (off_t)bytes)
         return;
@@ -31,12 +31,13 @@ static void map_mine(void)
     mapped = p == MAP_FAILED ? NULL : p;
 }
 
-struct notes_comm *notes_open(const struct notes_words *words, const char *name, int rank, int size)
+struct collective_trace_comm *collective_trace_open(const struct collective_trace_words *words,
+                                                    const char *name, int rank, int size)
 {
     if (!mapped)
         map_mine();
-    for (int i = 0; mapped && i < NOTES_COMMS; i++) {
-        struct notes_comm *n = &mapped[i];
+    for (int i = 0; mapped && i < COLLECTIVE_TRACE_COMMS; i++) {
+        struct collective_trace_comm *n = &mapped[i];
         uint32_t nobody = 0; /* the rank may be several processes */
         if (!atomic_compare_exchange_strong(&n->owner, &nobody, (uint32_t)getpid()))
             continue;
@@ -44,13 +45,13 @@ struct notes_comm *notes_open(const struct notes_words *words, const char *name,
         n->size = size;
         snprintf(n->name, sizeof n->name, "%s", name);
         n->words = *words;
-        n->magic = NOTES_MAGIC;
+        n->magic = COLLECTIVE_TRACE_MAGIC;
         return n;
     }
     return NULL;
 }
 
-void notes_close(struct notes_comm *n)
+void collective_trace_close(struct collective_trace_comm *n)
 {
     if (!n || atomic_load(&n->failed))
         return;
@@ -75,7 +76,7 @@ static void say(_Atomic uint64_t *x, uint64_t value)
     atomic_store_explicit(x, value, memory_order_release);
 }
 
-void notes_under_way(struct notes_comm *n)
+void collective_trace_pending(struct collective_trace_comm *n)
 {
     if (!n)
         return;
@@ -83,7 +84,7 @@ void notes_under_way(struct notes_comm *n)
     uint64_t seq = mine(&n->begun.seq);
     if (n->begun.nth)
         say(&n->nth, n->begun.nth);
-    struct notes_call *c = &n->ring[seq % NOTES_CALLS];
+    struct collective_trace_call *c = &n->ring[seq % COLLECTIVE_TRACE_CALLS];
     say(&c->seq, 0);
     atomic_thread_fence(memory_order_release);
     c->nth = n->begun.nth;
@@ -99,13 +100,13 @@ void notes_under_way(struct notes_comm *n)
     say(&n->calls, seq);
 }
 
-void notes_refused(struct notes_comm *n)
+void collective_trace_refused(struct collective_trace_comm *n)
 {
     if (n)
         say(&n->begun.seq, 0);
 }
 
-void notes_done(struct notes_comm *n, int64_t now_ms)
+void collective_trace_done(struct collective_trace_comm *n, int64_t now_ms)
 {
     if (!n)
         return;
@@ -116,7 +117,7 @@ void notes_done(struct notes_comm *n, int64_t now_ms)
     atomic_store_explicit(&n->since_ms, now_ms, memory_order_release);
 }
 
-void notes_failed(struct notes_comm *n, int error)
+void collective_trace_failed(struct collective_trace_comm *n, int error)
 {
     if (n)
         atomic_store_explicit(&n->failed, error, memory_order_release);

@@ -44,8 +44,8 @@ static bool in_slurm_step(const char *(*get)(const char *))
     return step && *step && strtoul(step, NULL, 10) < 0xfffffff0UL;
 }
 
-static int local_part(struct whoami *w, const struct family *f, const char *(*get)(const char *),
-                      struct err *e)
+static int local_part(struct rank_identity *w, const struct family *f,
+                      const char *(*get)(const char *), struct err *e)
 {
     w->local_rank = w->rank;
     w->local_size = w->size;
@@ -65,9 +65,10 @@ static int local_part(struct whoami *w, const struct family *f, const char *(*ge
     return have_node < 0 ? -EINVAL : 0;
 }
 
-int whoami_read(struct whoami *out, const char *(*get)(const char *name), struct err *e)
+int rank_identity_read(struct rank_identity *out, const char *(*get)(const char *name),
+                       struct err *e)
 {
-    struct whoami w = {.size = 1, .local_size = 1};
+    struct rank_identity w = {.size = 1, .local_size = 1};
     const char *lone = NULL;
     for (size_t i = 0; i < COUNT_OF(families); i++) {
         const struct family *f = &families[i];
@@ -96,6 +97,6 @@ int whoami_read(struct whoami *out, const char *(*get)(const char *name), struct
         return err_hint(e, "start it with drover run, mpirun or srun; by hand: set RANK and "
                            "WORLD_SIZE");
     }
-    *out = (struct whoami){.size = 1, .local_size = 1};
+    *out = (struct rank_identity){.size = 1, .local_size = 1};
     return 0;
 }

@@ -5,7 +5,7 @@
 
 #include "common/err.h"
 
-struct whoami {
+struct rank_identity {
     int rank, size;             /* in the job */
     int local_rank, local_size; /* on this node */
     int node;                   /* index of this node */
@@ -18,6 +18,7 @@ struct whoami {
  * to be on one node; where only the node's index is, nodes to be filled in turn.
  *   -EINVAL  a value is no number or out of range, or there is a rank and nobody says of how many
  */
-int whoami_read(struct whoami *out, const char *(*get)(const char *name), struct err *e);
+int rank_identity_read(struct rank_identity *out, const char *(*get)(const char *name),
+                       struct err *e);
 
 #endif

@@ -57,8 +57,8 @@ static void put_value(struct strbuf *out, double value)
         strbuf_printf(out, "%.17g", value);
 }
 
-int packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n,
-                  struct err *e)
+int report_packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n,
+                         struct err *e)
 {
     /* The program may have chosen a locale that writes 0,41. */
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -67,7 +67,7 @@ int packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *
     locale_t before = uselocale(c);
     strbuf_printf(out, "{\"step\":%" PRId64, step);
     int rc = 0;
-    for (size_t i = 0; i < n && rc == 0 && out->len <= PACKET_BYTES_MAX; i++) {
+    for (size_t i = 0; i < n && rc == 0 && out->len <= REPORT_PACKET_BYTES_MAX; i++) {
         strbuf_putc(out, ',');
         rc = put_name(out, m[i].name, e);
         put_value(out, m[i].value);
@@ -75,12 +75,12 @@ int packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *
     strbuf_putc(out, '}');
     uselocale(before);
     freelocale(c);
-    if (rc == 0 && out->len > PACKET_BYTES_MAX)
-        return err_set(e, -EMSGSIZE, "a report has more than %d bytes", PACKET_BYTES_MAX);
+    if (rc == 0 && out->len > REPORT_PACKET_BYTES_MAX)
+        return err_set(e, -EMSGSIZE, "a report has more than %d bytes", REPORT_PACKET_BYTES_MAX);
     return rc;
 }
 
-bool packet_is_stop(const char *packet, size_t len)
+bool report_packet_is_stop(const char *packet, size_t len)
 {
     static const char *const words[] = {"\"stop\"", ":", "true"};
     const char *at = memmem(packet, len, words[0], strlen(words[0]));

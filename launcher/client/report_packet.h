@@ -10,16 +10,16 @@
 #include "common/strbuf.h"
 #include "launcher/client/client.h"
 
-enum { PACKET_BYTES_MAX = 60 * 1024 };
+enum { REPORT_PACKET_BYTES_MAX = 60 * 1024 };
 
 /* Appends {"step":3,"loss":0.41}: 17 significant digits, whatever the locale; NaN and the
  * infinities as "nan", "inf" and "-inf".
  *   -EINVAL    a name is missing, "step" or no UTF-8
- *   -EMSGSIZE  longer than PACKET_BYTES_MAX */
-int packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n,
-                  struct err *e);
+ *   -EMSGSIZE  longer than REPORT_PACKET_BYTES_MAX */
+int report_packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n,
+                         struct err *e);
 
 /* True for a packet that says {"stop":true}. */
-bool packet_is_stop(const char *packet, size_t len);
+bool report_packet_is_stop(const char *packet, size_t len);
 
 #endif

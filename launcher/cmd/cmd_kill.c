@@ -78,9 +78,9 @@ static int find_and_end(const char *name, int sig, double wait_s, struct err *e)
     const struct registry_job *j = NULL;
     registry_read(&l);
     int rc = registry_find(&j, &l, name, e);
-    int status = rc < 0 ? CMD_USAGE : 0;
+    int status = rc < 0 ? EXIT_STATUS_USAGE : 0;
     if (rc == 0 && end_job(j, sig, wait_s, e) < 0)
-        status = CMD_FAILED;
+        status = EXIT_STATUS_FAILED;
     registry_end(&l);
     return status;
 }
@@ -89,7 +89,7 @@ int cmd_kill(int argc, char **argv)
 {
     struct kill_opts o = {.signal = "TERM", .wait_s = 60};
     struct err e = {0};
-    int rest = argc, sig = 0, status = CMD_USAGE;
+    int rest = argc, sig = 0, status = EXIT_STATUS_USAGE;
     int rc = opt_parse(options, &o, argc, argv, &rest, &e);
     if (rc == OPT_HELP) {
         opt_help(

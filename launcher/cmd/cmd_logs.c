@@ -26,7 +26,7 @@ static const struct opt options[] = {
 };
 
 struct reader {
-    struct ring *ring; /* NULL: no line has come so far */
+    struct line_log *ring; /* NULL: no line has come so far */
     const struct registry_job *job;
     int rank; /* ALL_RANKS: each, with its number */
     uint64_t *at;
@@ -57,16 +57,16 @@ static void print_lines(const char *text, const struct reader *r, int rank)
 static void print_new(struct reader *r, int lines)
 {
     struct err e = {0};
-    if (!r->ring && ring_open(&r->ring, r->job->lines, &e) < 0)
+    if (!r->ring && line_log_open(&r->ring, r->job->lines, &e) < 0)
         return;
-    int n = ring_ranks(r->ring);
+    int n = line_log_ranks(r->ring);
     if (!r->at)
         r->at = xcalloc((size_t)n, sizeof *r->at);
     for (int i = 0; i < n; i++) {
         AUTO(strbuf) struct strbuf b = {0};
         if (r->rank != ALL_RANKS && r->rank != i)
             continue;
-        ring_read(r->ring, i, &r->at[i], &b);
+        line_log_read(r->ring, i, &r->at[i], &b);
         print_lines(last_lines(&b, lines), r, i);
     }
     fflush(stdout);
@@ -91,7 +91,7 @@ static void show(struct reader *r, const struct logs_opts *o)
         runs = fd >= 0 && registry_is_alive(r->job) && poll(&p, 1, LOOK_EVERY_MS) <= 0;
         print_new(r, -1);
     }
-    ring_close(r->ring);
+    line_log_close(r->ring);
     free(r->at);
 }
 
@@ -132,5 +132,5 @@ int cmd_logs(int argc, char **argv)
     if (rc == 0)
         return 0;
     err_print(&e, "drover logs");
-    return CMD_USAGE;
+    return EXIT_STATUS_USAGE;
 }

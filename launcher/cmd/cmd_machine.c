@@ -37,10 +37,10 @@ int cmd_machine(int argc, char **argv)
         rc = err_set(&e, -EINVAL, "'%s' is not known", argv[rest]);
     if (rc < 0) {
         err_print(&e, "drover machine");
-        return CMD_USAGE;
+        return EXIT_STATUS_USAGE;
     }
     if (tell(&e) == 0)
         return 0;
     err_print(&e, "drover machine");
-    return CMD_FAILED;
+    return EXIT_STATUS_FAILED;
 }

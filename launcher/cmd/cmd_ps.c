@@ -60,7 +60,7 @@ int cmd_ps(int argc, char **argv)
         rc = err_set(&e, -EINVAL, "'%s' is not known", argv[rest]);
     if (rc < 0) {
         err_print(&e, "drover ps");
-        return CMD_USAGE;
+        return EXIT_STATUS_USAGE;
     }
     struct registry_list l;
     registry_read(&l);

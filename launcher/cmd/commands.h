@@ -4,8 +4,8 @@
 #define DROVER_COMMANDS_H
 
 enum {
-    CMD_FAILED = 1, /* the work failed */
-    CMD_USAGE = 2   /* the command line or a file is wrong, and nothing was started */
+    EXIT_STATUS_FAILED = 1, /* the work failed */
+    EXIT_STATUS_USAGE = 2   /* the command line or a file is wrong, and nothing was started */
 };
 
 int cmd_run(int argc, char **argv);

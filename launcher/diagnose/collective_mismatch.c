@@ -7,13 +7,13 @@
 
 enum { ODD_SHOWN_MAX = 16, RUNS_MAX = 16 };
 
-static const struct lineup_call *last_of(const struct lineup_at *a)
+static const struct collective_mismatch_call *last_of(const struct collective_position *a)
 {
     return a->count ? &a->calls[a->count - 1] : NULL;
 }
 
 /* What it waits in, or has failed in; NULL: nothing. */
-static const struct lineup_call *first_open(const struct lineup_at *a)
+static const struct collective_mismatch_call *first_open(const struct collective_position *a)
 {
     for (int i = 0; i < a->count && (a->waits_ms || a->failed); i++)
         if (!a->calls[i].done)
@@ -21,7 +21,8 @@ static const struct lineup_call *first_open(const struct lineup_at *a)
     return NULL;
 }
 
-static const struct lineup_call *nth_of(const struct lineup_at *a, uint64_t nth)
+static const struct collective_mismatch_call *nth_of(const struct collective_position *a,
+                                                     uint64_t nth)
 {
     for (int i = 0; i < a->count; i++)
         if (a->calls[i].nth == nth)
@@ -30,7 +31,7 @@ static const struct lineup_call *nth_of(const struct lineup_at *a, uint64_t nth)
 }
 
 /* The number of the collective that it is in, or that comes next. */
-static uint64_t next_of(const struct lineup_at *a)
+static uint64_t next_of(const struct collective_position *a)
 {
     uint64_t last = 0;
     for (int i = 0; i < a->count; i++) {
@@ -41,9 +42,9 @@ static uint64_t next_of(const struct lineup_at *a)
     return last + 1;
 }
 
-void lineup_where(struct strbuf *b, const struct lineup_at *a)
+void collective_mismatch_describe(struct strbuf *b, const struct collective_position *a)
 {
-    const struct lineup_call *c = first_open(a);
+    const struct collective_mismatch_call *c = first_open(a);
     if (!c)
         return;
     if (c->nth)
@@ -52,7 +53,7 @@ void lineup_where(struct strbuf *b, const struct lineup_at *a)
 }
 
 struct view { /* of one communicator */
-    const struct lineup_rank *ranks;
+    const struct collective_mismatch_rank *ranks;
     int n;
     const char *comm;
     int size;
@@ -75,7 +76,7 @@ static bool belongs(const struct view *v, int i)
 /* What the rank calls the k-th, or NULL. */
 static const char *its_call(const struct view *v, int i)
 {
-    const struct lineup_call *c = is_in(v, i) ? nth_of(v->ranks[i].at, v->k) : NULL;
+    const struct collective_mismatch_call *c = is_in(v, i) ? nth_of(v->ranks[i].at, v->k) : NULL;
     return c ? c->what : NULL;
 }
 
@@ -140,7 +141,7 @@ static void look(struct view *v)
     (void)differs(v, first);
     for (int i = 0; i < v->n; i++)
         odd = odd || is_odd(v, i);
-    for (uint64_t i = 1; !odd && i < LINEUP_CALLS; i++)
+    for (uint64_t i = 1; !odd && i < COLLECTIVE_MISMATCH_CALLS; i++)
         odd = differs(v, first + i);
     if (!odd)
         (void)differs(v, first);
@@ -180,8 +181,8 @@ static void write_most(struct strbuf *b, const struct view *v)
 
 static void write_odd(struct strbuf *b, const struct view *v, int i)
 {
-    const struct lineup_rank *r = &v->ranks[i];
-    const struct lineup_at *a = r->at;
+    const struct collective_mismatch_rank *r = &v->ranks[i];
+    const struct collective_position *a = r->at;
     const char *one = its_call(v, i);
     strbuf_printf(b, "    rank %d on node %s: ", r->rank, r->node);
     if (one) {
@@ -189,8 +190,8 @@ static void write_odd(struct strbuf *b, const struct view *v, int i)
         return;
     }
     AUTO(strbuf) struct strbuf where = {0};
-    lineup_where(&where, a);
-    const struct lineup_call *last = last_of(a);
+    collective_mismatch_describe(&where, a);
+    const struct collective_mismatch_call *last = last_of(a);
     strbuf_puts(b, r->over ? "has ended without it" : "has not made it");
     if (where.len)
         strbuf_printf(b, ", but is in %s", strbuf_str(&where));
@@ -203,12 +204,12 @@ static void write_odd(struct strbuf *b, const struct view *v, int i)
     strbuf_puts(b, "   <- missing\n");
 }
 
-static bool is_worth_a_look(const struct lineup_at *a)
+static bool is_worth_a_look(const struct collective_position *a)
 {
     return a->comm[0] && (a->waits_ms > 0 || a->failed);
 }
 
-static bool was_seen(const struct lineup_rank *ranks, int i)
+static bool was_seen(const struct collective_mismatch_rank *ranks, int i)
 {
     for (int k = 0; k < i; k++)
         if (is_worth_a_look(ranks[k].at) && strcmp(ranks[k].at->comm, ranks[i].at->comm) == 0)
@@ -216,11 +217,12 @@ static bool was_seen(const struct lineup_rank *ranks, int i)
     return false;
 }
 
-int lineup_write(struct strbuf *b, bool *odd, const struct lineup_rank *ranks, int n)
+int collective_mismatch_write(struct strbuf *b, bool *odd,
+                              const struct collective_mismatch_rank *ranks, int n)
 {
     int comms = 0;
     for (int i = 0; i < n; i++) {
-        const struct lineup_at *a = ranks[i].at;
+        const struct collective_position *a = ranks[i].at;
         if (!is_worth_a_look(a) || was_seen(ranks, i))
             continue;
         struct view v = {.ranks = ranks, .n = n, .comm = a->comm, .size = a->size};

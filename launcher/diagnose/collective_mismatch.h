@@ -8,13 +8,17 @@
 
 #include "common/strbuf.h"
 
-enum { LINEUP_CALLS = 8, LINEUP_COMM_BYTES = 48, LINEUP_WHAT_BYTES = 64 };
+enum {
+    COLLECTIVE_MISMATCH_CALLS = 8,
+    COLLECTIVE_MISMATCH_COMM_BYTES = 48,
+    COLLECTIVE_MISMATCH_WHAT_BYTES = 64
+};
 
 /* A call: "all_reduce of 1024 float, sum". Sends and receives are numbered 0, the others from 1 on:
  * the k-th of a communicator is the same on all of its ranks, or they do not fit together. */
-struct lineup_call {
+struct collective_mismatch_call {
     uint64_t nth;
-    char what[LINEUP_WHAT_BYTES];
+    char what[COLLECTIVE_MISMATCH_WHAT_BYTES];
     int64_t ms; /* since it was made; where it is done, since the last that is was */
     bool done;
 };
@@ -22,29 +26,31 @@ struct lineup_call {
 /* Where a rank is, of its communicators in the one that it waits in longest, else that it used
  * last.
  */
-struct lineup_at {
-    char comm[LINEUP_COMM_BYTES]; /* "": it has none */
-    int size;                     /* ranks of the communicator */
+struct collective_position {
+    char comm[COLLECTIVE_MISMATCH_COMM_BYTES]; /* "": it has none */
+    int size;                                  /* ranks of the communicator */
     int64_t waits_ms; /* its first call that is not done was made so long ago; 0: none */
     int failed;       /* -errno where the communicator has failed */
     int count;
-    struct lineup_call calls[LINEUP_CALLS]; /* the last, oldest first; with what it waits in */
+    struct collective_mismatch_call
+        calls[COLLECTIVE_MISMATCH_CALLS]; /* the last, oldest first; with what it waits in */
 };
 
-struct lineup_rank {
+struct collective_mismatch_rank {
     int rank; /* as it is called */
     const char *node;
     bool over;
-    const struct lineup_at *at;
+    const struct collective_position *at;
 };
 
 /* Appends lines for each communicator in which somebody waits or that has failed; and marks in
  * `odd` (one for each rank, all false before) who is missing in a call or makes another one than
  * most. Says how many communicators there were. */
-int lineup_write(struct strbuf *b, bool *odd, const struct lineup_rank *ranks, int n);
+int collective_mismatch_write(struct strbuf *b, bool *odd,
+                              const struct collective_mismatch_rank *ranks, int n);
 
 /* "call 57 of 'world', all_reduce of 1024 float, sum, for 3.2 s": what it waits in. Nothing where
  * it waits in none. */
-void lineup_where(struct strbuf *b, const struct lineup_at *at);
+void collective_mismatch_describe(struct strbuf *b, const struct collective_position *at);
 
 #endif

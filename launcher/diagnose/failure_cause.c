@@ -12,7 +12,7 @@
 struct row {
     const char *text;
     bool (*fact)(const struct rank_end *r); /* with a text: must hold too; NULL: always */
-    struct cause cause;
+    struct failure_cause cause;
 };
 
 static bool out_of_memory(const struct rank_end *r)
@@ -373,7 +373,7 @@ static bool any_has(const struct rank_end *r, const char *const *lines, const ch
     return r->start_status && strstr(r->start_error, text);
 }
 
-const struct cause *cause_find(const struct rank_end *r, const char *const *lines)
+const struct failure_cause *failure_cause_find(const struct rank_end *r, const char *const *lines)
 {
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         if ((!rows[i].fact || rows[i].fact(r)) &&
@@ -389,7 +389,7 @@ static bool is_exception(const char *line)
     return name > 0 && (line[name] == '\0' || (line[name] == ':' && line[name + 1] == ' '));
 }
 
-const char *cause_exception(const char *const *lines)
+const char *failure_cause_python_exception(const char *const *lines)
 {
     const char *found = NULL;
     bool inside = false; /* a traceback, whose own lines are indented */
@@ -430,7 +430,7 @@ static char *core_handler(const char *command, int pid)
 }
 
 /* What one letter after '%' stands for, where we can know it. */
-static void core_letter(struct strbuf *b, const struct cause_core *c, char letter)
+static void core_letter(struct strbuf *b, const struct failure_cause_core *c, char letter)
 {
     const char *slash = strrchr(c->program, '/');
     switch (letter) {
@@ -458,7 +458,7 @@ static void core_letter(struct strbuf *b, const struct cause_core *c, char lette
     }
 }
 
-char *cause_core(const struct cause_core *c)
+char *failure_cause_core(const struct failure_cause_core *c)
 {
     if (c->pattern[0] == '|')
         return core_handler(c->pattern + 1, c->pid);

@@ -8,7 +8,7 @@
 
 #include "launcher/job/job.h"
 
-struct cause {
+struct failure_cause {
     const char *what;   /* "GPU memory" */
     const char *advice; /* one line, without a final full stop */
 };
@@ -16,20 +16,20 @@ struct cause {
 /* What is known about a rank that ended like `r` and whose last lines were `lines`
  * (NULL-terminated; may be NULL). Where several fit, the one that explains the others. Borrowed,
  * for ever; NULL where nothing is known. */
-const struct cause *cause_find(const struct rank_end *r, const char *const *lines);
+const struct failure_cause *failure_cause_find(const struct rank_end *r, const char *const *lines);
 
 /* The line that ends the last Python traceback in `lines`: "ValueError: bad". Borrowed from them;
- * NULL where there is none. For failures that cause_find() does not know. */
-const char *cause_exception(const char *const *lines);
+ * NULL where there is none. For failures that failure_cause_find() does not know. */
+const char *failure_cause_python_exception(const char *const *lines);
 
 /* Where a dumped core is, or who has it, in words: "core.17 in the rank's directory". To be freed.
  * `pattern` is /proc/sys/kernel/core_pattern without its newline, `uses_pid` core_uses_pid (see
  * core(5)), `pid` the process that ended, `program` its argv[0], `wdir` the ranks' directory. */
-struct cause_core {
+struct failure_cause_core {
     const char *pattern, *program, *wdir, *host;
     bool uses_pid;
     int pid, uid, signal;
 };
-char *cause_core(const struct cause_core *c);
+char *failure_cause_core(const struct failure_cause_core *c);
 
 #endif

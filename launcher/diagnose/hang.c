@@ -51,7 +51,7 @@ int hang_interval_ms(const struct hang *h)
                                   : (int)ms;
 }
 
-void hang_spoke(struct hang *h, int rank, int64_t now_ms)
+void hang_activity(struct hang *h, int rank, int64_t now_ms)
 {
     h->ranks[rank].spoke_ms = now_ms;
 }
@@ -79,7 +79,7 @@ static void start_anew(struct hang *h, int64_t now_ms)
         h->ranks[i].spoke_ms = h->ranks[i].moved_ms = h->ranks[i].running_ms = now_ms;
 }
 
-enum hang_verdict hang_look(struct hang *h, const struct hang_sample *samples, int64_t now_ms)
+enum hang_verdict hang_sample_add(struct hang *h, const struct hang_sample *samples, int64_t now_ms)
 {
     bool unknown = false, stopped = false, silent = true;
     int running = 0, idle = 0, waiting = 0, stuck = 0;

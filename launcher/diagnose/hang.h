@@ -29,7 +29,7 @@ AUTO_DEFINE(hang, struct hang *, hang_free)
 int hang_interval_ms(const struct hang *h);
 
 /* A rank has written a line, or reported. */
-void hang_spoke(struct hang *h, int rank, int64_t now_ms);
+void hang_activity(struct hang *h, int rank, int64_t now_ms);
 /* When it last did; the job's start where it never has. */
 int64_t hang_last_spoke_ms(const struct hang *h, int rank);
 
@@ -51,7 +51,8 @@ enum hang_verdict {
 
 /* A sample of each rank. After a pause in sampling (the machine or drover was suspended) all times
  * start anew. */
-enum hang_verdict hang_look(struct hang *h, const struct hang_sample *samples, int64_t now_ms);
+enum hang_verdict hang_sample_add(struct hang *h, const struct hang_sample *samples,
+                                  int64_t now_ms);
 bool hang_is_idle(const struct hang *h, int rank);
 
 /* Marks in `differs` who stands elsewhere than most: `where` says of each rank where it stands;

@@ -19,13 +19,13 @@ enum {
     ADDRESSES_MAX = 8
 };
 
-struct rdzv {
-    struct rdzv_want want;
-    struct rdzv_events ev;
+struct rdzv_client {
+    struct rdzv_client_opts want;
+    struct rdzv_client_events ev;
     void *arg;
     uv_loop_t *loop;
     struct resolve *resolve;
-    struct rdzv_host *host; /* NULL: another node has it */
+    struct rdzv_server *host; /* NULL: another node has it */
     struct sockaddr_storage to[ADDRESSES_MAX];
     int to_count, to_next;
     int port;          /* where the host listens */
@@ -37,21 +37,21 @@ struct rdzv {
     int port_fd; /* keeps MASTER_PORT free for us until the attempt begins */
 };
 
-/* A try to connect; it outlives a struct rdzv that is closed meanwhile. */
+/* A try to connect; it outlives a struct rdzv_client that is closed meanwhile. */
 struct dial {
     uv_tcp_t tcp;
     uv_connect_t req;
-    struct rdzv *rdzv; /* NULL: nobody wants it any more */
+    struct rdzv_client *rdzv; /* NULL: nobody wants it any more */
 };
 
-static void fail(struct rdzv *r, const struct err *e)
+static void fail(struct rdzv_client *r, const struct err *e)
 {
     control_close(TAKE(r->link));
     uv_timer_stop(&r->timer);
     r->ev.failed(r->arg, e);
 }
 
-static void fail_text(struct rdzv *r, int code, const char *why)
+static void fail_text(struct rdzv_client *r, int code, const char *why)
 {
     struct err e = {0};
     err_set(&e, code, "rendezvous at %s:%d: %s", r->want.host, r->port, why);
@@ -61,7 +61,7 @@ static void fail_text(struct rdzv *r, int code, const char *why)
 /* ---- what the host says ------------------------------------------------------------------------
  */
 
-static void free_port(struct rdzv *r)
+static void free_port(struct rdzv_client *r)
 {
     auto_fd(&r->port_fd);
     r->port_fd = -1;
@@ -69,37 +69,38 @@ static void free_port(struct rdzv *r)
 
 static void on_long_wait(uv_timer_t *t)
 {
-    const struct rdzv *r = t->data;
+    const struct rdzv_client *r = t->data;
     log_warn("at %s:%d: other nodes are waited for", r->want.host, r->port);
 }
 
-static int take_place(struct rdzv *r, const json_t *head)
+static int take_place(struct rdzv_client *r, const json_t *head)
 {
     int64_t node = 0, nodes = 0, first = 0, world = 0, port = 0;
     const char *address = NULL;
-    if (json_want_int(&node, head, "node", NULL) < 0 ||
-        json_want_int(&nodes, head, "nodes", NULL) < 0 ||
-        json_want_int(&first, head, "first", NULL) < 0 ||
-        json_want_int(&world, head, "world", NULL) < 0 ||
-        json_want_int(&port, head, "port", NULL) < 0 ||
-        json_want_str(&address, head, "address", NULL) < 0)
+    if (json_require_int(&node, head, "node", NULL) < 0 ||
+        json_require_int(&nodes, head, "nodes", NULL) < 0 ||
+        json_require_int(&first, head, "first", NULL) < 0 ||
+        json_require_int(&world, head, "world", NULL) < 0 ||
+        json_require_int(&port, head, "port", NULL) < 0 ||
+        json_require_str(&address, head, "address", NULL) < 0)
         return -EBADMSG;
     if (nodes < 1 || nodes > r->want.nodes_max || node < 0 || node >= nodes || first < 0 ||
         world > INT_MAX || first > world - r->want.ranks || port < 1 || port > 65535)
         return -EBADMSG;
-    const struct rdzv_place p = {(int)node, (int)nodes, (int)first, (int)world, address, (int)port};
+    const struct rdzv_client_assignment p = {(int)node,  (int)nodes, (int)first,
+                                             (int)world, address,    (int)port};
     uv_timer_stop(&r->timer);
     free_port(r); /* node 0's launcher holds it from now on */
     r->ev.place(r->arg, &p);
     return 0;
 }
 
-static int take_stop(struct rdzv *r, const json_t *head)
+static int take_stop(struct rdzv_client *r, const json_t *head)
 {
     bool failure = false;
     const char *why = NULL;
-    if (json_want_bool(&failure, head, "failure", NULL) < 0 ||
-        json_want_str(&why, head, "why", NULL) < 0)
+    if (json_require_bool(&failure, head, "failure", NULL) < 0 ||
+        json_require_str(&why, head, "why", NULL) < 0)
         return -EBADMSG;
     r->ev.stop(r->arg, failure, why);
     return 0;
@@ -107,14 +108,14 @@ static int take_stop(struct rdzv *r, const json_t *head)
 
 static void on_frame(void *arg, const struct control_frame *f)
 {
-    struct rdzv *r = arg;
+    struct rdzv_client *r = arg;
     const char *why = "not understood";
     if (strcmp(f->type, "over") == 0) {
         r->ev.over(r->arg);
         return;
     }
     if (strcmp(f->type, "no") == 0) {
-        (void)json_may_str(&why, f->head, "why", NULL); /* then it says no more */
+        (void)json_optional_str(&why, f->head, "why", NULL); /* then it says no more */
         fail_text(r, -EPERM, why);
         return;
     }
@@ -127,7 +128,7 @@ static void on_frame(void *arg, const struct control_frame *f)
 
 static void on_host_gone(void *arg, const char *why)
 {
-    struct rdzv *r = arg;
+    struct rdzv_client *r = arg;
     AUTO(free) char *text = xasprintf("its host is gone: %s", why);
     fail_text(r, -ECONNRESET, text);
 }
@@ -140,18 +141,18 @@ static void on_dial_closed(uv_handle_t *h)
     free(h->data);
 }
 
-static int look_up(struct rdzv *r, struct err *e);
+static int look_up(struct rdzv_client *r, struct err *e);
 
 static void on_retry(uv_timer_t *t)
 {
-    struct rdzv *r = t->data;
+    struct rdzv_client *r = t->data;
     struct err e = {0};
     if (look_up(r, &e) < 0)
         fail(r, &e);
 }
 
 /* From the name on: it may have come meanwhile, or stand for another address. */
-static void try_later(struct rdzv *r, const char *error)
+static void try_later(struct rdzv_client *r, const char *error)
 {
     int64_t waited_ms = (int64_t)(uv_now(r->loop) - r->begun_ms);
     if (waited_ms >= r->want.join_ms) {
@@ -167,7 +168,7 @@ static void try_later(struct rdzv *r, const char *error)
     uv_timer_start(&r->timer, on_retry, RETRY_MS, 0);
 }
 
-static int take_over(struct rdzv *r, const struct dial *d, struct err *e)
+static int take_over(struct rdzv_client *r, const struct dial *d, struct err *e)
 {
     static const struct control_events events = {.frame = on_frame, .ended = on_host_gone};
     uv_os_fd_t fd = -1;
@@ -177,13 +178,13 @@ static int take_over(struct rdzv *r, const struct dial *d, struct err *e)
         return err_set(e, rc ? rc : -errno, "rendezvous: the connection cannot be kept");
     rc = control_open(&r->link, r->loop, own, &events, r, e);
     if (rc == 0)
-        control_trust(r->link, CONTROL_SILENT_MS);
+        control_authenticate(r->link, CONTROL_SILENT_MS);
     return rc;
 }
 
-static void try_next(struct rdzv *r);
+static void try_next(struct rdzv_client *r);
 
-static void try_other(struct rdzv *r, int error)
+static void try_other(struct rdzv_client *r, int error)
 {
     if (r->to_next < r->to_count)
         try_next(r);
@@ -194,19 +195,19 @@ static void try_other(struct rdzv *r, int error)
 static void on_connected(uv_connect_t *req, int status)
 {
     struct dial *d = req->data;
-    struct rdzv *r = d->rdzv;
+    struct rdzv_client *r = d->rdzv;
     struct err e = {0};
     if (r) {
         r->dial = NULL;
         if (status < 0)
             try_other(r, status);
-        else if (take_over(r, d, &e) < 0 || rdzv_join(r, &e) < 0)
+        else if (take_over(r, d, &e) < 0 || rdzv_client_join(r, &e) < 0)
             fail(r, &e);
     }
     uv_close((uv_handle_t *)&d->tcp, on_dial_closed);
 }
 
-static void try_next(struct rdzv *r)
+static void try_next(struct rdzv_client *r)
 {
     struct dial *d = xzalloc(sizeof *d);
     uv_tcp_init(r->loop, &d->tcp);
@@ -238,7 +239,7 @@ static bool is_ours(const struct addrinfo *found)
     return false;
 }
 
-static void keep_addresses(struct rdzv *r, const struct addrinfo *found)
+static void keep_addresses(struct rdzv_client *r, const struct addrinfo *found)
 {
     r->to_count = r->to_next = 0;
     for (const struct addrinfo *a = found; a && r->to_count < ADDRESSES_MAX; a = a->ai_next) {
@@ -257,14 +258,14 @@ static void keep_addresses(struct rdzv *r, const struct addrinfo *found)
 
 static void on_resolved(void *arg, int i, int status, const struct addrinfo *found)
 {
-    struct rdzv *r = arg;
+    struct rdzv_client *r = arg;
     struct err e = {0};
     if (status != 0) {
         try_later(r, gai_strerror(status));
         return;
     }
     bool host = !r->host && (r->want.is_host == 1 || (r->want.is_host < 0 && is_ours(found)));
-    int rc = host ? rdzv_host_open(&r->host, r->loop, &r->want, &r->port, &e) : 0;
+    int rc = host ? rdzv_server_open(&r->host, r->loop, &r->want, &r->port, &e) : 0;
     /* One beside us may have it; then the two are nodes of one machine. */
     if (rc < 0 && (rc != -EADDRINUSE || r->want.is_host == 1)) {
         fail(r, &e);
@@ -274,7 +275,7 @@ static void on_resolved(void *arg, int i, int status, const struct addrinfo *fou
     try_next(r);
 }
 
-static int look_up(struct rdzv *r, struct err *e)
+static int look_up(struct rdzv_client *r, struct err *e)
 {
     char *names[] = {(char *)r->want.host, NULL};
     resolve_close(TAKE(r->resolve));
@@ -284,7 +285,7 @@ static int look_up(struct rdzv *r, struct err *e)
 /* ---- life --------------------------------------------------------------------------------------
  */
 
-int rdzv_join(struct rdzv *r, struct err *e)
+int rdzv_client_join(struct rdzv_client *r, struct err *e)
 {
     int port = 0;
     free_port(r);
@@ -303,7 +304,7 @@ int rdzv_join(struct rdzv *r, struct err *e)
     return 0;
 }
 
-void rdzv_ended(struct rdzv *r, bool well, const char *why)
+void rdzv_client_ranks_ended(struct rdzv_client *r, bool well, const char *why)
 {
     if (r->link)
         control_send(r->link,
@@ -316,7 +317,7 @@ static void on_closed(uv_handle_t *h)
     free(h->data);
 }
 
-void rdzv_close(struct rdzv *r)
+void rdzv_client_close(struct rdzv_client *r)
 {
     if (!r)
         return;
@@ -324,15 +325,15 @@ void rdzv_close(struct rdzv *r)
     if (r->dial)
         r->dial->rdzv = NULL;
     control_close(r->link);
-    rdzv_host_close(r->host);
+    rdzv_server_close(r->host);
     free_port(r);
     uv_close((uv_handle_t *)&r->timer, on_closed);
 }
 
-int rdzv_open(struct rdzv **out, uv_loop_t *loop, const struct rdzv_want *want,
-              const struct rdzv_events *ev, void *arg, struct err *e)
+int rdzv_client_open(struct rdzv_client **out, uv_loop_t *loop, const struct rdzv_client_opts *want,
+                     const struct rdzv_client_events *ev, void *arg, struct err *e)
 {
-    AUTO(rdzv) struct rdzv *r = xzalloc(sizeof *r);
+    AUTO(rdzv_client) struct rdzv_client *r = xzalloc(sizeof *r);
     r->want = *want;
     r->ev = *ev;
     r->arg = arg;

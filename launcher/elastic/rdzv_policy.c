@@ -13,31 +13,31 @@ enum state {
 };
 
 struct member {
-    struct round_node node;
+    struct rdzv_policy_node node;
     enum state state;
 };
 
-struct round {
-    struct round_want want;
+struct rdzv_policy {
+    struct rdzv_policy_opts want;
     struct member *members; /* in the order in which they came */
     size_t count, cap;
     int64_t since_ms;  /* it is waited for nodes since then … */
     int64_t enough_ms; /* … and there have been enough since then; -1: there are not */
     bool over;
-    struct round_action *actions;
+    struct rdzv_policy_action *actions;
     size_t action_count, action_cap;
 };
 
-struct round *round_new(const struct round_want *want, int64_t now_ms)
+struct rdzv_policy *rdzv_policy_new(const struct rdzv_policy_opts *want, int64_t now_ms)
 {
-    struct round *r = xzalloc(sizeof *r);
+    struct rdzv_policy *r = xzalloc(sizeof *r);
     r->want = *want;
     r->since_ms = now_ms;
     r->enough_ms = -1;
     return r;
 }
 
-void round_free(struct round *r)
+void rdzv_policy_free(struct rdzv_policy *r)
 {
     if (!r)
         return;
@@ -46,7 +46,7 @@ void round_free(struct round *r)
     free(r);
 }
 
-static struct member *find(struct round *r, int id)
+static struct member *find(struct rdzv_policy *r, int id)
 {
     for (size_t i = 0; i < r->count; i++)
         if (r->members[i].node.id == id)
@@ -54,13 +54,13 @@ static struct member *find(struct round *r, int id)
     return NULL;
 }
 
-static void forget(struct round *r, struct member *m)
+static void forget(struct rdzv_policy *r, struct member *m)
 {
     size_t at = (size_t)(m - r->members);
     memmove(m, m + 1, (--r->count - at) * sizeof *m);
 }
 
-static size_t count(const struct round *r, enum state s)
+static size_t count(const struct rdzv_policy *r, enum state s)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->count; i++)
@@ -69,46 +69,47 @@ static size_t count(const struct round *r, enum state s)
 }
 
 /* Nodes of the attempt that is not over yet. */
-static size_t busy(const struct round *r)
+static size_t busy(const struct rdzv_policy *r)
 {
     return r->count - count(r, JOINED);
 }
 
-static struct round_action *act(struct round *r, enum round_say say, int id, const char *why)
+static struct rdzv_policy_action *act(struct rdzv_policy *r, enum rdzv_policy_reply say, int id,
+                                      const char *why)
 {
     if (r->action_count == r->action_cap) {
         r->action_cap = r->action_cap ? 2 * r->action_cap : 8;
         r->actions = xrealloc(r->actions, r->action_cap, sizeof *r->actions);
     }
-    struct round_action *a = &r->actions[r->action_count++];
-    *a = (struct round_action){.say = say, .id = id};
+    struct rdzv_policy_action *a = &r->actions[r->action_count++];
+    *a = (struct rdzv_policy_action){.say = say, .id = id};
     snprintf(a->why, sizeof a->why, "%s", why ? why : "");
     return a;
 }
 
 /* ---- an attempt's end ------------------------------------------------------------------------ */
 
-static void stop_all(struct round *r, bool failure, const char *why)
+static void stop_all(struct rdzv_policy *r, bool failure, const char *why)
 {
     for (size_t i = 0; i < r->count; i++) {
         struct member *m = &r->members[i];
         if (m->state != RUNNING && m->state != DONE)
             continue;
         m->state = STOPPING;
-        act(r, ROUND_STOP, m->node.id, why)->failure = failure;
+        act(r, RDZV_POLICY_STOP, m->node.id, why)->failure = failure;
     }
 }
 
-static void end_if_done(struct round *r)
+static void end_if_done(struct rdzv_policy *r)
 {
     if (r->over || count(r, DONE) == 0 || count(r, DONE) < busy(r))
         return;
     r->over = true;
     for (size_t i = 0; i < r->count; i++)
         if (r->members[i].state == DONE)
-            act(r, ROUND_OVER, r->members[i].node.id, NULL);
+            act(r, RDZV_POLICY_JOB_DONE, r->members[i].node.id, NULL);
         else
-            act(r, ROUND_REFUSE, r->members[i].node.id, "the job is over");
+            act(r, RDZV_POLICY_REJECT, r->members[i].node.id, "the job is over");
 }
 
 /* ---- an attempt's start ---------------------------------------------------------------------- */
@@ -122,7 +123,7 @@ static bool stands_before(const struct member *a, const struct member *b)
     return by_name < 0 || (by_name == 0 && a < b);
 }
 
-static void place_all(struct round *r)
+static void place_all(struct rdzv_policy *r)
 {
     const struct member *first = NULL;
     int nodes = 0, world = 0;
@@ -136,7 +137,7 @@ static void place_all(struct round *r)
     }
     for (int i = 0; i < nodes; i++) {
         const struct member *m = &r->members[i];
-        struct round_action *a = act(r, ROUND_PLACE, m->node.id, NULL);
+        struct rdzv_policy_action *a = act(r, RDZV_POLICY_ASSIGN, m->node.id, NULL);
         a->nodes = nodes;
         a->world_size = world;
         a->port = first->node.port;
@@ -150,7 +151,7 @@ static void place_all(struct round *r)
     }
 }
 
-static void refuse_all(struct round *r)
+static void refuse_all(struct rdzv_policy *r)
 {
     AUTO(strbuf) struct strbuf b = {0};
     strbuf_printf(&b, "%zu of %d nodes came in %g s:", r->count, r->want.nodes_min,
@@ -158,12 +159,12 @@ static void refuse_all(struct round *r)
     for (size_t i = 0; i < r->count; i++)
         strbuf_printf(&b, " %s", r->members[i].node.name);
     while (r->count > 0) {
-        act(r, ROUND_REFUSE, r->members[0].node.id, strbuf_str(&b));
+        act(r, RDZV_POLICY_REJECT, r->members[0].node.id, strbuf_str(&b));
         forget(r, &r->members[0]);
     }
 }
 
-static void start_if_ready(struct round *r, int64_t now_ms)
+static void start_if_ready(struct rdzv_policy *r, int64_t now_ms)
 {
     if (busy(r) > 0 || r->over)
         return;
@@ -179,7 +180,7 @@ static void start_if_ready(struct round *r, int64_t now_ms)
 }
 
 /* The attempt ended in failure; waiting begins again with those that come back. */
-static void wait_again(struct round *r, int64_t now_ms)
+static void wait_again(struct rdzv_policy *r, int64_t now_ms)
 {
     r->since_ms = now_ms;
     r->enough_ms = -1;
@@ -187,12 +188,12 @@ static void wait_again(struct round *r, int64_t now_ms)
 
 /* ---- what nodes say -------------------------------------------------------------------------- */
 
-size_t round_join(struct round *r, const struct round_node *n, int64_t now_ms)
+size_t rdzv_policy_join(struct rdzv_policy *r, const struct rdzv_policy_node *n, int64_t now_ms)
 {
-    char why[2 * ROUND_NAME_MAX];
+    char why[2 * RDZV_POLICY_NAME_MAX];
     r->action_count = 0;
     if (r->over) {
-        act(r, ROUND_REFUSE, n->id, "the job is over");
+        act(r, RDZV_POLICY_REJECT, n->id, "the job is over");
         return r->action_count;
     }
     struct member *m = find(r, n->id);
@@ -213,7 +214,7 @@ size_t round_join(struct round *r, const struct round_node *n, int64_t now_ms)
     return r->action_count;
 }
 
-size_t round_ended(struct round *r, int id, bool well, const char *why, int64_t now_ms)
+size_t rdzv_policy_ended(struct rdzv_policy *r, int id, bool well, const char *why, int64_t now_ms)
 {
     struct member *m = find(r, id);
     r->action_count = 0;
@@ -222,7 +223,7 @@ size_t round_ended(struct round *r, int id, bool well, const char *why, int64_t 
     if (well) {
         m->state = DONE;
     } else {
-        char text[2 * ROUND_NAME_MAX];
+        char text[2 * RDZV_POLICY_NAME_MAX];
         snprintf(text, sizeof text, "%s: %s", m->node.name, why);
         stop_all(r, true, text);
         wait_again(r, now_ms);
@@ -231,13 +232,13 @@ size_t round_ended(struct round *r, int id, bool well, const char *why, int64_t 
     return r->action_count;
 }
 
-size_t round_left(struct round *r, int id, const char *why, int64_t now_ms)
+size_t rdzv_policy_left(struct rdzv_policy *r, int id, const char *why, int64_t now_ms)
 {
     struct member *m = find(r, id);
     r->action_count = 0;
     if (!m)
         return 0;
-    char text[2 * ROUND_NAME_MAX];
+    char text[2 * RDZV_POLICY_NAME_MAX];
     snprintf(text, sizeof text, "%s: %s", m->node.name, why);
     bool ran = m->state == RUNNING;
     forget(r, m);
@@ -250,19 +251,19 @@ size_t round_left(struct round *r, int id, const char *why, int64_t now_ms)
     return r->action_count;
 }
 
-size_t round_tick(struct round *r, int64_t now_ms)
+size_t rdzv_policy_timeout(struct rdzv_policy *r, int64_t now_ms)
 {
     r->action_count = 0;
     start_if_ready(r, now_ms);
     return r->action_count;
 }
 
-const struct round_action *round_action(const struct round *r, size_t i)
+const struct rdzv_policy_action *rdzv_policy_action(const struct rdzv_policy *r, size_t i)
 {
     return &r->actions[i];
 }
 
-int64_t round_deadline(const struct round *r)
+int64_t rdzv_policy_deadline(const struct rdzv_policy *r)
 {
     if (r->over || r->count == 0 || busy(r) > 0)
         return INT64_MAX;

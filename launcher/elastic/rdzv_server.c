@@ -13,25 +13,25 @@
 enum { BACKLOG = 128, STRANGERS_MAX = 64, RANKS_MAX = 1 << 30 /* of all nodes */ };
 
 struct guest {
-    struct rdzv_host *host;
+    struct rdzv_server *host;
     struct control *link;
     struct guest *next;
     int id;
     bool joined;
 };
 
-struct rdzv_host {
+struct rdzv_server {
     uv_tcp_t listener;
     uv_timer_t timer;
     int open_handles;
     char *id, *name;
     int nodes_min, nodes_max;
-    struct round *round;
+    struct rdzv_policy *round;
     struct guest *guests;
     int last_id, strangers;
 };
 
-static int64_t now_ms(const struct rdzv_host *h)
+static int64_t now_ms(const struct rdzv_server *h)
 {
     return (int64_t)uv_now(h->timer.loop);
 }
@@ -41,34 +41,34 @@ static void on_timer(uv_timer_t *t);
 /* ---- what guests are told ----------------------------------------------------------------------
  */
 
-static json_t *words(const struct round_action *a)
+static json_t *words(const struct rdzv_policy_action *a)
 {
     switch (a->say) {
-    case ROUND_PLACE:
+    case RDZV_POLICY_ASSIGN:
         return json_pack("{s:s,s:i,s:i,s:i,s:i,s:o,s:i}", "t", "place", "node", a->node, "nodes",
                          a->nodes, "first", a->first_rank, "world", a->world_size, "address",
                          json_text(a->address), "port", a->port);
-    case ROUND_STOP:
+    case RDZV_POLICY_STOP:
         return json_pack("{s:s,s:b,s:o}", "t", "stop", "failure", a->failure, "why",
                          json_text(a->why));
-    case ROUND_OVER:
+    case RDZV_POLICY_JOB_DONE:
         return json_pack("{s:s}", "t", "over");
     default:
         return json_pack("{s:s,s:o}", "t", "no", "why", json_text(a->why));
     }
 }
 
-static void tell(struct rdzv_host *h, size_t actions)
+static void tell(struct rdzv_server *h, size_t actions)
 {
     for (size_t i = 0; i < actions; i++) {
-        const struct round_action *a = round_action(h->round, i);
+        const struct rdzv_policy_action *a = rdzv_policy_action(h->round, i);
         struct guest *g = h->guests;
         while (g && g->id != a->id)
             g = g->next;
         if (g)
             control_send(g->link, words(a), NULL, 0);
     }
-    int64_t due = round_deadline(h->round), now = now_ms(h);
+    int64_t due = rdzv_policy_deadline(h->round), now = now_ms(h);
     uv_timer_stop(&h->timer);
     if (due != INT64_MAX)
         uv_timer_start(&h->timer, on_timer, due > now ? (uint64_t)(due - now) : 0, 0);
@@ -76,8 +76,8 @@ static void tell(struct rdzv_host *h, size_t actions)
 
 static void on_timer(uv_timer_t *t)
 {
-    struct rdzv_host *h = t->data;
-    tell(h, round_tick(h->round, now_ms(h)));
+    struct rdzv_server *h = t->data;
+    tell(h, rdzv_policy_timeout(h->round, now_ms(h)));
 }
 
 /* ---- what guests say ---------------------------------------------------------------------------
@@ -97,10 +97,10 @@ static void drop(struct guest *g)
 /* One that takes part has left by it. */
 static void leave(struct guest *g, const char *why)
 {
-    struct rdzv_host *h = g->host;
+    struct rdzv_server *h = g->host;
     int id = g->id;
     drop(g);
-    tell(h, round_left(h->round, id, why, now_ms(h)));
+    tell(h, rdzv_policy_left(h->round, id, why, now_ms(h)));
 }
 
 static void refuse(struct guest *g, const char *why)
@@ -110,7 +110,7 @@ static void refuse(struct guest *g, const char *why)
 }
 
 /* Why the guest is at the wrong door; NULL: it is not. To be freed. */
-static char *mismatch(const struct rdzv_host *h, const char *id, int64_t least, int64_t most)
+static char *mismatch(const struct rdzv_server *h, const char *id, int64_t least, int64_t most)
 {
     if (!control_same_token(id, h->id))
         return xasprintf("another job meets here: --rdzv-id is not '%s'", id);
@@ -121,32 +121,34 @@ static char *mismatch(const struct rdzv_host *h, const char *id, int64_t least, 
 }
 
 /* The address by which others reach a guest; one on this machine is reached as the endpoint is. */
-static int address_of(struct round_node *n, struct guest *g, const char *endpoint)
+static int address_of(struct rdzv_policy_node *n, struct guest *g, const char *endpoint)
 {
-    struct control_ends ends;
-    int rc = control_ends(&ends, g->link);
+    struct control_endpoints ends;
+    int rc = control_endpoints(&ends, g->link);
     if (rc == 0)
         snprintf(n->address, sizeof n->address, "%s", ends.same_host ? endpoint : ends.peer);
     return rc;
 }
 
-static int read_join(struct round_node *n, struct guest *g, const json_t *head, struct err *e)
+static int read_join(struct rdzv_policy_node *n, struct guest *g, const json_t *head, struct err *e)
 {
     const char *id = "", *name = "", *endpoint = "";
     int64_t least = 0, most = 0, ranks = 0, port = 0;
     bool host = false;
-    if (json_want_str(&id, head, "id", e) < 0 || json_want_int(&least, head, "min", e) < 0 ||
-        json_want_int(&most, head, "max", e) < 0 || json_want_str(&name, head, "name", e) < 0 ||
-        json_want_int(&ranks, head, "ranks", e) < 0 || json_want_int(&port, head, "port", e) < 0 ||
-        json_want_str(&endpoint, head, "endpoint", e) < 0 ||
-        json_want_bool(&host, head, "host", e) < 0)
+    if (json_require_str(&id, head, "id", e) < 0 || json_require_int(&least, head, "min", e) < 0 ||
+        json_require_int(&most, head, "max", e) < 0 ||
+        json_require_str(&name, head, "name", e) < 0 ||
+        json_require_int(&ranks, head, "ranks", e) < 0 ||
+        json_require_int(&port, head, "port", e) < 0 ||
+        json_require_str(&endpoint, head, "endpoint", e) < 0 ||
+        json_require_bool(&host, head, "host", e) < 0)
         return -EINVAL;
-    const struct rdzv_host *h = g->host;
+    const struct rdzv_server *h = g->host;
     AUTO(free) char *why = mismatch(h, id, least, most);
     if (why)
         return err_set(e, -EINVAL, "%s", why);
     if (ranks < 1 || ranks > RANKS_MAX / h->nodes_max || port < 1 || port > 65535 ||
-        strlen(name) > ROUND_NAME_MAX || address_of(n, g, endpoint) < 0)
+        strlen(name) > RDZV_POLICY_NAME_MAX || address_of(n, g, endpoint) < 0)
         return err_set(e, -EINVAL, "not understood");
     n->id = g->id;
     n->ranks = (int)ranks;
@@ -158,8 +160,8 @@ static int read_join(struct round_node *n, struct guest *g, const json_t *head, 
 
 static void join(struct guest *g, const json_t *head)
 {
-    struct rdzv_host *h = g->host;
-    struct round_node n = {0};
+    struct rdzv_server *h = g->host;
+    struct rdzv_policy_node n = {0};
     struct err e = {0};
     if (read_join(&n, g, head, &e) < 0) {
         refuse(g, e.text);
@@ -168,19 +170,19 @@ static void join(struct guest *g, const json_t *head)
     if (!g->joined) {
         g->joined = true;
         h->strangers--;
-        control_trust(g->link, CONTROL_SILENT_MS);
+        control_authenticate(g->link, CONTROL_SILENT_MS);
     }
-    tell(h, round_join(h->round, &n, now_ms(h)));
+    tell(h, rdzv_policy_join(h->round, &n, now_ms(h)));
 }
 
 static void ended(struct guest *g, const json_t *head)
 {
-    struct rdzv_host *h = g->host;
+    struct rdzv_server *h = g->host;
     bool well = false;
     const char *why = "";
-    if (json_want_bool(&well, head, "well", NULL) == 0 &&
-        json_want_str(&why, head, "why", NULL) == 0)
-        tell(h, round_ended(h->round, g->id, well, why, now_ms(h)));
+    if (json_require_bool(&well, head, "well", NULL) == 0 &&
+        json_require_str(&why, head, "why", NULL) == 0)
+        tell(h, rdzv_policy_ended(h->round, g->id, well, why, now_ms(h)));
 }
 
 static void on_frame(void *arg, const struct control_frame *f)
@@ -202,7 +204,7 @@ static void on_guest_gone(void *arg, const char *why)
 static void on_guest(uv_stream_t *s, int status)
 {
     static const struct control_events events = {.frame = on_frame, .ended = on_guest_gone};
-    struct rdzv_host *h = s->data;
+    struct rdzv_server *h = s->data;
     struct guest *g = xzalloc(sizeof *g);
     struct err e = {0};
     if (status < 0 || control_accept(&g->link, s, &events, g, &e) < 0) {
@@ -226,7 +228,8 @@ static bool is_loopback(const char *host)
            strncmp(host, "127.", 4) == 0;
 }
 
-static int listen_at(struct rdzv_host *h, const struct rdzv_want *want, int *bound, struct err *e)
+static int listen_at(struct rdzv_server *h, const struct rdzv_client_opts *want, int *bound,
+                     struct err *e)
 {
     bool inside = is_loopback(want->host);
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)want->port)};
@@ -252,16 +255,16 @@ static int listen_at(struct rdzv_host *h, const struct rdzv_want *want, int *bou
 
 static void on_closed(uv_handle_t *x)
 {
-    struct rdzv_host *h = x->data;
+    struct rdzv_server *h = x->data;
     if (--h->open_handles > 0)
         return;
-    round_free(h->round);
+    rdzv_policy_free(h->round);
     free(h->id);
     free(h->name);
     free(h);
 }
 
-void rdzv_host_close(struct rdzv_host *h)
+void rdzv_server_close(struct rdzv_server *h)
 {
     if (!h)
         return;
@@ -271,10 +274,10 @@ void rdzv_host_close(struct rdzv_host *h)
     uv_close((uv_handle_t *)&h->timer, on_closed);
 }
 
-int rdzv_host_open(struct rdzv_host **out, uv_loop_t *loop, const struct rdzv_want *want,
-                   int *bound, struct err *e)
+int rdzv_server_open(struct rdzv_server **out, uv_loop_t *loop, const struct rdzv_client_opts *want,
+                     int *bound, struct err *e)
 {
-    AUTO(rdzv_host) struct rdzv_host *h = xzalloc(sizeof *h);
+    AUTO(rdzv_server) struct rdzv_server *h = xzalloc(sizeof *h);
     uv_tcp_init(loop, &h->listener);
     uv_timer_init(loop, &h->timer);
     h->listener.data = h->timer.data = h;
@@ -287,9 +290,9 @@ int rdzv_host_open(struct rdzv_host **out, uv_loop_t *loop, const struct rdzv_wa
     h->name = xstrdup(want->name);
     h->nodes_min = want->nodes_min;
     h->nodes_max = want->nodes_max;
-    const struct round_want round = {want->nodes_min, want->nodes_max,
-                                     want->port ? want->last_call_ms : 0, want->join_ms};
-    h->round = round_new(&round, now_ms(h));
+    const struct rdzv_policy_opts round = {want->nodes_min, want->nodes_max,
+                                           want->port ? want->last_call_ms : 0, want->join_ms};
+    h->round = rdzv_policy_new(&round, now_ms(h));
     *out = TAKE(h);
     return 0;
 }

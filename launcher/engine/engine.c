@@ -18,7 +18,7 @@ void engine_signal(struct engine_job *j, int rank, int sig)
     j->ops->signal(j, rank, sig);
 }
 
-bool engine_ask_stop(struct engine_job *j)
+bool engine_request_stop(struct engine_job *j)
 {
     return j->ops->ask_stop(j);
 }
@@ -33,38 +33,38 @@ void engine_finish_output(struct engine_job *j, int rank)
     j->ops->finish_output(j, rank);
 }
 
-void engine_notes(const struct engine_job *j, int rank, struct lineup_at *out)
+void engine_last_collective(const struct engine_job *j, int rank, struct collective_position *out)
 {
-    *out = (struct lineup_at){0};
+    *out = (struct collective_position){0};
     if (j->ops->notes)
         j->ops->notes(j, rank, out);
 }
 
-void engine_look(struct engine_job *j)
+void engine_request_status(struct engine_job *j)
 {
     j->ops->look(j);
 }
 
-void engine_ask_stack(struct engine_job *j, int rank)
+void engine_request_stack(struct engine_job *j, int rank)
 {
     if (j->ops->ask_stack)
         j->ops->ask_stack(j, rank);
 }
 
-void engine_pmi(struct engine_job *j, int rank, const char *text, size_t len)
+void engine_pmi_reply(struct engine_job *j, int rank, const char *text, size_t len)
 {
     if (j->ops->pmi)
         j->ops->pmi(j, rank, text, len);
 }
 
-void engine_tell_spawn(void *arg, int rank)
+void engine_warn_spawn(void *arg, int rank)
 {
     log_warn("rank %d was refused further ranks: drover does not serve MPI_Comm_spawn; try: start "
              "them with the job ('drover run -np 1 main : -np 4 workers'), or use mpirun",
              rank);
 }
 
-void engine_clear(struct engine_job *j)
+void engine_kill_tree(struct engine_job *j)
 {
     j->ops->clear(j);
 }

@@ -62,25 +62,25 @@ struct engine_events {
     /* Both streams of the rank have ended. Not for one that was not started. */
     void (*quiet)(void *arg, int rank);
     void (*report)(void *arg, int rank, const char *json, size_t len);
-    /* What the rank says in PMI-1 (pmi1.h), for engine_pmi() to be answered; only from the local
-     * engine. NULL: it is served there, where the ranks meet. */
+    /* What the rank says in PMI-1 (pmi1.h), for engine_pmi_reply() to be answered; only from the
+     * local engine. NULL: it is served there, where the ranks meet. */
     void (*pmi)(void *arg, int rank, const char *bytes, size_t len);
-    /* The answer to engine_look(); may be NULL. */
+    /* The answer to engine_request_status(); may be NULL. */
     void (*standing)(void *arg, int rank, const struct standing *s);
-    /* The answer to engine_ask_stack(): whole lines, STACKS_TEXT_MAX bytes at most, empty where
-     * nothing can tell it. May be NULL. */
+    /* The answer to engine_request_stack(): whole lines, CALL_STACKS_TEXT_MAX bytes at most, empty
+     * where nothing can tell it. May be NULL. */
     void (*stack)(void *arg, int rank, const char *text);
-    /* The answer to engine_clear(). */
+    /* The answer to engine_kill_tree(). */
     void (*cleared)(void *arg);
     /* As launch_events has it. */
     void (*begun)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
 };
 
-struct engine_order {
+struct engine_start_opts {
     const struct plan *plan; /* must outlive the job; the rest is needed only during the call */
     const struct launch_spec *spec;
     char *const *base_env;
-    char *const *pmix_env; /* local: rendezvous_env(), where the ranks meet; NULL: not here */
+    char *const *pmix_env; /* local: pmix_server_env(), where the ranks meet; NULL: not here */
     int master_port;       /* local: of the job; remote: the wanted one, 0: any */
 };
 
@@ -90,22 +90,22 @@ void engine_free(struct engine_job *j);
 /* To the rank's process group; rank -1: to every rank's. */
 void engine_signal(struct engine_job *j, int rank, int sig);
 /* Asks the ranks that have used their report channel to stop; false where none has. */
-bool engine_ask_stop(struct engine_job *j);
+bool engine_request_stop(struct engine_job *j);
 void engine_resume(struct engine_job *j);
 /* The rank has ended but others hold its output open: delivers what is there, then `quiet`. */
 void engine_finish_output(struct engine_job *j, int rank);
 /* Asks where the ranks on other nodes stand: `standing` follows for each that runs, and once more
  * before the end of each that notes its collectives. */
-void engine_look(struct engine_job *j);
-/* Asks for the stack of a rank on another node: `stack` follows, within STACKS_LIMIT_MS and the way
- * to it and back, or never where the rank has ended. */
-void engine_ask_stack(struct engine_job *j, int rank);
+void engine_request_status(struct engine_job *j);
+/* Asks for the stack of a rank on another node: `stack` follows, within CALL_STACKS_LIMIT_MS and
+ * the way to it and back, or never where the rank has ended. */
+void engine_request_stack(struct engine_job *j, int rank);
 /* Where the rank's collectives are, as far as it runs, or ran, on this machine; else all zeroes. */
-void engine_notes(const struct engine_job *j, int rank, struct lineup_at *out);
+void engine_last_collective(const struct engine_job *j, int rank, struct collective_position *out);
 /* An answer to `pmi`; nothing (`len` 0) says that none follows. */
-void engine_pmi(struct engine_job *j, int rank, const char *text, size_t len);
+void engine_pmi_reply(struct engine_job *j, int rank, const char *text, size_t len);
 /* SIGKILL to everything that the job has or left; `cleared` follows. */
-void engine_clear(struct engine_job *j);
+void engine_kill_tree(struct engine_job *j);
 
 /* ---- for the engines themselves ---------------------------------------------------------- */
 
@@ -118,7 +118,8 @@ struct engine_ops {
     void (*finish_output)(struct engine_job *j, int rank);
     void (*look)(struct engine_job *j);
     void (*clear)(struct engine_job *j);
-    void (*notes)(const struct engine_job *j, int rank, struct lineup_at *out); /* or NULL */
+    void (*notes)(const struct engine_job *j, int rank,
+                  struct collective_position *out);    /* or NULL */
     void (*ask_stack)(struct engine_job *j, int rank); /* NULL: no rank is on another node */
     void (*pmi)(struct engine_job *j, int rank, const char *text, size_t len); /* or NULL */
 };
@@ -128,18 +129,20 @@ struct engine_job {
 };
 
 /* An event: the rank has asked for further ranks, and was refused. Says so; needs no `arg`. */
-void engine_tell_spawn(void *arg, int rank);
+void engine_warn_spawn(void *arg, int rank);
 /* DIR/rank.N/stdout (or stderr) for writing; `*fd` stays -1 where `dir` is NULL. */
 int engine_open_file(int *fd, const char *dir, int rank, const char *stream, struct err *e);
 
 /* Ranks on this machine, whatever the plan's engine is. On failure nothing runs, here and below. */
-int engine_local_start(struct engine_job **out, struct engine *en, const struct engine_order *o,
-                       const struct engine_events *ev, void *arg, struct err *e);
+int engine_local_start(struct engine_job **out, struct engine *en,
+                       const struct engine_start_opts *o, const struct engine_events *ev, void *arg,
+                       struct err *e);
 /* Ranks wherever the plan says. `spec` is needed until `cleared`.
  *   -ENOENT  mpirun or srun is not installed */
-int engine_remote_start(struct engine_job **out, struct engine *en, const struct engine_order *o,
-                        const struct engine_events *ev, void *arg, struct err *e);
-/* As launch_invitation(). */
-char *engine_remote_invitation(const struct engine_job *j, const char **token);
+int engine_remote_start(struct engine_job **out, struct engine *en,
+                        const struct engine_start_opts *o, const struct engine_events *ev,
+                        void *arg, struct err *e);
+/* As launch_join_ticket(). */
+char *engine_remote_join_ticket(const struct engine_job *j, const char **token);
 
 #endif

@@ -27,8 +27,8 @@ struct engine {
     uint32_t last_number;
     int oom;          /* the counter of this process's cgroup, or NOT_OPENED; -1: none */
     bool gone;        /* the guardian is */
-    uv_timer_t later; /* answers engine_clear() then */
-    char *scratch;    /* IO_READ_BYTES */
+    uv_timer_t later; /* answers engine_kill_tree() then */
+    char *scratch;    /* RANK_OUTPUT_READ_BYTES */
     int nothing;      /* /dev/null, for ranks to read */
 };
 
@@ -36,13 +36,13 @@ struct stream {
     struct local_job *job;
     int rank;
     enum launch_stream from;
-    int file;      /* until `io` has it; -1: none */
-    struct io *io; /* NULL once it has ended */
+    int file;               /* until `io` has it; -1: none */
+    struct rank_output *io; /* NULL once it has ended */
 };
 
 struct engine_rank {
     struct stream streams[STREAMS];
-    struct channel *channel;
+    struct report_channel *channel;
     bool over; /* exited or not started */
 };
 
@@ -54,14 +54,14 @@ struct local_job {
     uint32_t number;
     struct engine_rank *ranks;
     int count;
-    struct pmi1_serve *pmi1;
-    struct notebook *notebook; /* of the ranks' collectives; NULL: none */
+    struct pmi1_server *pmi1;
+    struct trace_buffer *notebook; /* of the ranks' collectives; NULL: none */
     bool paused, clear_asked;
-    bool clear;      /* nothing of it is left */
-    int resume_from; /* the rank whose turn it is, so that all get theirs */
-    char *cgroup;    /* the ranks'; NULL: this process's */
-    int oom;         /* its counter; -1: this process's, or none */
-    long oom_kills;  /* in it, before its start */
+    bool clear;           /* nothing of it is left */
+    int resume_from;      /* the rank whose turn it is, so that all get theirs */
+    char *cgroup;         /* the ranks'; NULL: this process's */
+    int oom;              /* its counter; -1: this process's, or none */
+    long oom_kills_count; /* in it, before its start */
     struct engine_events ev;
     void *arg;
 };
@@ -97,7 +97,7 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
     struct engine_rank *r = &j->ranks[rank];
     r->over = true;
     for (int i = 0; i < STREAMS; i++)
-        io_close(TAKE(r->streams[i].io));
+        rank_output_close(TAKE(r->streams[i].io));
     char why[256];
     bool exec = strcmp(step, "exec") == 0;
     const struct plan_rank *p = &j->plan->ranks[rank];
@@ -118,9 +118,9 @@ static long count_oom_kills(const struct local_job *j)
     struct engine *en = j->engine;
     if (!j->cgroup && en->oom == NOT_OPENED) {
         AUTO(free) char *dir = cgroup_dir("", "memory");
-        en->oom = oom_open(dir);
+        en->oom = oom_kills_open(dir);
     }
-    return oom_kills(j->cgroup ? j->oom : en->oom);
+    return oom_kills_count(j->cgroup ? j->oom : en->oom);
 }
 
 static void rank_exited(struct local_job *j, int rank, int wait_status)
@@ -130,11 +130,11 @@ static void rank_exited(struct local_job *j, int rank, int wait_status)
         return;
     r->over = true;
     if (r->channel)
-        channel_drain(r->channel); /* its reports come before its end */
+        report_channel_drain(r->channel); /* its reports come before its end */
     if (j->pmi1)
-        pmi1_serve_drain(j->pmi1, rank); /* its MPI_Abort, too */
-    bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL && j->oom_kills >= 0 &&
-               count_oom_kills(j) > j->oom_kills;
+        pmi1_server_drain(j->pmi1, rank); /* its MPI_Abort, too */
+    bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
+               j->oom_kills_count >= 0 && count_oom_kills(j) > j->oom_kills_count;
     j->ev.exited(j->arg, rank, wait_status, oom);
 }
 
@@ -202,7 +202,7 @@ static void on_pmi(void *arg, int rank, const char *bytes, size_t len)
 static void local_pmi(struct engine_job *job, int rank, const char *text, size_t len)
 {
     struct local_job *j = (struct local_job *)job;
-    pmi1_serve_say(j->pmi1, rank, text, len);
+    pmi1_server_send(j->pmi1, rank, text, len);
 }
 
 /* ---- output ------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ static void pause_all(struct local_job *j, int after_rank)
     for (int i = 0; i < j->count; i++)
         for (int k = 0; k < STREAMS; k++)
             if (j->ranks[i].streams[k].io)
-                io_pause(j->ranks[i].streams[k].io);
+                rank_output_pause(j->ranks[i].streams[k].io);
 }
 
 static void local_resume(struct engine_job *job)
@@ -227,7 +227,7 @@ static void local_resume(struct engine_job *job)
         struct engine_rank *r = &j->ranks[(first + n) % j->count];
         for (int k = 0; k < STREAMS && !j->paused; k++)
             if (r->streams[k].io)
-                io_resume(r->streams[k].io);
+                rank_output_resume(r->streams[k].io);
     }
 }
 
@@ -262,7 +262,7 @@ static void on_stream_ended(void *arg)
     struct stream *s = arg;
     struct local_job *j = s->job;
     const struct engine_rank *r = &j->ranks[s->rank];
-    io_close(TAKE(s->io));
+    rank_output_close(TAKE(s->io));
     if (!r->streams[0].io && !r->streams[1].io)
         j->ev.quiet(j->arg, s->rank);
 }
@@ -278,7 +278,7 @@ static void local_finish_output(struct engine_job *job, int rank)
     struct local_job *j = (struct local_job *)job;
     for (int k = 0; k < STREAMS; k++)
         if (j->ranks[rank].streams[k].io)
-            io_finish(j->ranks[rank].streams[k].io);
+            rank_output_finish(j->ranks[rank].streams[k].io);
 }
 
 /* ---- end ---------------------------------------------------------------------------------------
@@ -290,9 +290,9 @@ static void local_signal(struct engine_job *job, int rank, int sig)
     guardian_signal(j->engine->guardian, j->number, rank, sig);
 }
 
-static void local_notes(const struct engine_job *job, int rank, struct lineup_at *out)
+static void local_notes(const struct engine_job *job, int rank, struct collective_position *out)
 {
-    notebook_read(((const struct local_job *)job)->notebook, rank, out);
+    trace_buffer_read(((const struct local_job *)job)->notebook, rank, out);
 }
 
 /* All of them are on this machine, where anybody can look. */
@@ -305,10 +305,10 @@ static bool local_ask_stop(struct engine_job *job)
     struct local_job *j = (struct local_job *)job;
     bool asked = false;
     for (int i = 0; i < j->count; i++) {
-        struct channel *c = j->ranks[i].channel;
-        if (!c || !channel_used(c) || j->ranks[i].over)
+        struct report_channel *c = j->ranks[i].channel;
+        if (!c || !report_channel_used(c) || j->ranks[i].over)
             continue;
-        channel_say_stop(c);
+        report_channel_send_stop(c);
         asked = true;
     }
     return asked;
@@ -321,10 +321,10 @@ static void local_clear(struct engine_job *job)
     if (j->engine->gone || j->clear)
         uv_timer_start(&j->engine->later, on_later, 0, 0);
     else
-        guardian_clear(j->engine->guardian, j->number);
+        guardian_kill_tree(j->engine->guardian, j->number);
 }
 
-static void local_free(struct engine_job *job)
+static void local_worker_free(struct engine_job *job)
 {
     struct local_job *j = (struct local_job *)job;
     for (struct local_job **at = &j->engine->jobs; *at; at = &(*at)->next)
@@ -334,13 +334,13 @@ static void local_free(struct engine_job *job)
         }
     for (int i = 0; i < j->count; i++) {
         for (int k = 0; k < STREAMS; k++) {
-            io_close(j->ranks[i].streams[k].io);
+            rank_output_close(j->ranks[i].streams[k].io);
             auto_fd(&j->ranks[i].streams[k].file);
         }
-        channel_close(j->ranks[i].channel);
+        report_channel_close(j->ranks[i].channel);
     }
-    pmi1_serve_close(j->pmi1);
-    notebook_close(j->notebook);
+    pmi1_server_close(j->pmi1);
+    trace_buffer_close(j->notebook);
     auto_fd(&j->oom);
     free(j->cgroup);
     free(j->ranks);
@@ -366,10 +366,10 @@ static int open_files(struct local_job *j, const char *dir, struct err *e)
 
 static int open_stream(struct stream *s, int *its_end, struct err *e)
 {
-    const struct io_events ev = {.line = on_line,
-                                 .begun = s->job->ev.begun ? on_begun : NULL,
-                                 .bytes = s->job->ev.bytes ? on_bytes : NULL,
-                                 .ended = on_stream_ended};
+    const struct rank_output_events ev = {.line = on_line,
+                                          .begun = s->job->ev.begun ? on_begun : NULL,
+                                          .bytes = s->job->ev.bytes ? on_bytes : NULL,
+                                          .ended = on_stream_ended};
     struct engine *en = s->job->engine;
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) < 0)
@@ -377,12 +377,12 @@ static int open_stream(struct stream *s, int *its_end, struct err *e)
     *its_end = fds[1];
     char who[64];
     snprintf(who, sizeof who, "rank %d's %s", s->rank, stream_name(s));
-    struct io_source from = {fds[0], fd_take(&s->file), en->scratch, who};
-    return io_open(&s->io, en->loop, &from, &ev, s, e);
+    struct rank_output_source from = {fds[0], fd_take(&s->file), en->scratch, who};
+    return rank_output_open(&s->io, en->loop, &from, &ev, s, e);
 }
 
 /* Asks the guardian for a rank. `common` is the environment that all ranks share. */
-static int spawn_rank(struct local_job *j, const struct engine_order *o, int rank,
+static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, int rank,
                       char *const *common, const int fds[3], int report_fd, struct err *e)
 {
     const struct plan_rank *p = &j->plan->ranks[rank];
@@ -391,12 +391,12 @@ static int spawn_rank(struct local_job *j, const struct engine_order *o, int ran
     if (report_fd >= 0)
         env_set(&own, "DROVER_REPORT_FD", "%d", GUARDIAN_REPORT_FD);
     if (j->notebook) {
-        AUTO(free) char *address = notebook_address(j->notebook, rank);
+        AUTO(free) char *address = trace_buffer_env(j->notebook, rank);
         env_set(&own, "DROVER_NOTES", "%s", address);
     }
     if (o->pmix_env)
         env_set(&own, "PMIX_RANK", "%d", rank);
-    int rc = j->pmi1 ? pmi1_serve_rank(j->pmi1, rank, &pmi, &own, e) : 0;
+    int rc = j->pmi1 ? pmi1_server_rank(j->pmi1, rank, &pmi, &own, e) : 0;
     if (rc < 0)
         return rc;
     if (pmi >= 0)
@@ -417,23 +417,23 @@ static int spawn_rank(struct local_job *j, const struct engine_order *o, int ran
 
 /* Opens a rank's streams and asks for it: the guardian starts the first while we open the others'.
  */
-static int start_rank(struct local_job *j, const struct engine_order *o, int rank,
+static int start_rank(struct local_job *j, const struct engine_start_opts *o, int rank,
                       char *const *common, int stdin_fd, struct err *e)
 {
     struct engine_rank *r = &j->ranks[rank];
     AUTO(fd) int out = -1;
     AUTO(fd) int err = -1;
     AUTO(fd) int report = -1;
-    struct channel_reader reader = {rank, on_report, j};
+    struct report_channel_events reader = {rank, on_report, j};
     int rc = open_stream(&r->streams[0], &out, e);
     if (rc == 0)
         rc = open_stream(&r->streams[1], &err, e);
     if (rc == 0 && o->spec->reports)
-        rc = channel_open(&r->channel, &report, j->engine->loop, &reader, e);
+        rc = report_channel_open(&r->channel, &report, j->engine->loop, &reader, e);
     return rc < 0 ? rc : spawn_rank(j, o, rank, common, (int[]){stdin_fd, out, err}, report, e);
 }
 
-static int start_ranks(struct local_job *j, const struct engine_order *o, struct err *e)
+static int start_ranks(struct local_job *j, const struct engine_start_opts *o, struct err *e)
 {
     bool with_stdin = !o->spec->stdin_null && o->spec->stdin_fd >= 0;
     AUTO(strv) char **common = env_merge(o->base_env, o->plan->env, o->pmix_env);
@@ -444,17 +444,18 @@ static int start_ranks(struct local_job *j, const struct engine_order *o, struct
         rc = start_rank(j, o, i, common, in, e);
     }
     if (rc < 0)
-        guardian_clear(j->engine->guardian, j->number); /* those that were started */
+        guardian_kill_tree(j->engine->guardian, j->number); /* those that were started */
     return rc;
 }
 
-int engine_local_start(struct engine_job **out, struct engine *en, const struct engine_order *o,
-                       const struct engine_events *ev, void *arg, struct err *e)
+int engine_local_start(struct engine_job **out, struct engine *en,
+                       const struct engine_start_opts *o, const struct engine_events *ev, void *arg,
+                       struct err *e)
 {
     static const struct engine_ops ops = {
-        local_free, local_signal, local_ask_stop, local_resume, local_finish_output,
-        local_look, local_clear,  local_notes,    NULL,         local_pmi};
-    static const struct rendezvous_events from_pmi = {on_joined, on_aborted, engine_tell_spawn};
+        local_worker_free, local_signal, local_ask_stop, local_resume, local_finish_output,
+        local_look,        local_clear,  local_notes,    NULL,         local_pmi};
+    static const struct pmix_server_events from_pmi = {on_joined, on_aborted, engine_warn_spawn};
     if (en->gone)
         return err_set(e, -EPIPE, "the guardian process has ended");
     struct local_job *j = xzalloc(sizeof *j);
@@ -462,8 +463,8 @@ int engine_local_start(struct engine_job **out, struct engine *en, const struct 
     j->engine = en;
     j->plan = o->plan;
     j->cgroup = o->spec->cgroup ? xstrdup(o->spec->cgroup) : NULL;
-    j->oom = oom_open(j->cgroup);
-    j->oom_kills = count_oom_kills(j);
+    j->oom = oom_kills_open(j->cgroup);
+    j->oom_kills_count = count_oom_kills(j);
     j->number = ++en->last_number;
     j->count = o->plan->world_size;
     j->ranks = xcalloc((size_t)j->count, sizeof *j->ranks);
@@ -471,17 +472,17 @@ int engine_local_start(struct engine_job **out, struct engine *en, const struct 
     j->arg = arg;
     struct err why = {0};
     /* Of a sweep's trials, which report, nobody asks. */
-    if (!o->spec->reports && notebook_open(&j->notebook, j->count, &why) < 0)
+    if (!o->spec->reports && trace_buffer_open(&j->notebook, j->count, &why) < 0)
         log_info("collectives will not be told: %s", why.text);
     if (ev->pmi)
-        j->pmi1 = pmi1_serve_relay(en->loop, j->count, on_pmi, j);
+        j->pmi1 = pmi1_server_relay(en->loop, j->count, on_pmi, j);
     else if (o->pmix_env)
-        j->pmi1 = pmi1_serve_open(en->loop, o->plan, &from_pmi, j);
+        j->pmi1 = pmi1_server_open(en->loop, o->plan, &from_pmi, j);
     int rc = open_files(j, o->spec->output_dir, e);
     if (rc == 0)
         rc = start_ranks(j, o, e);
     if (rc < 0) {
-        local_free(&j->job);
+        local_worker_free(&j->job);
         return rc;
     }
     j->next = en->jobs;
@@ -505,7 +506,7 @@ int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, struct
         free(en);
         return rc;
     }
-    en->scratch = xrealloc(NULL, IO_READ_BYTES, 1);
+    en->scratch = xrealloc(NULL, RANK_OUTPUT_READ_BYTES, 1);
     en->oom = NOT_OPENED;
     uv_timer_init(loop, &en->later);
     en->later.data = en;

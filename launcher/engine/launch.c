@@ -21,21 +21,21 @@ enum {
 
 struct launch_rank {
     pid_t pid; /* 0: not running */
-    struct tail *out, *err;
+    struct last_lines *out, *err;
     uint64_t give_up_ms; /* on its output; 0: not so far */
     uint64_t joined_ms;  /* it has attached to PMIx then; 0: not so far */
     int abort_code;      /* it has called MPI_Abort(); counts when the end of … */
     bool abort_waits;    /* … another rank, which came before, is known */
     bool told;           /* rank_ended was called */
-    struct standing far; /* on another node, as of the last launch_look() but one */
+    struct standing far; /* on another node, as of the last launch_sample_status() but one */
 };
 
 struct launch {
-    struct launcher *launcher;
+    struct launch_context *launcher;
     struct plan *plan;
     struct job *job;
     struct engine_job *run;
-    struct rendezvous_job *meeting; /* NULL: its ranks do not meet here */
+    struct pmix_server_job *meeting; /* NULL: its ranks do not meet here */
     struct launch_rank *ranks;
     int port_fd;
     int grace_ms, polite_ms, stop_signal;
@@ -53,7 +53,7 @@ struct launch {
 
 static uv_loop_t *loop_of(const struct launch *j)
 {
-    return engine_loop(launcher_engine(j->launcher));
+    return engine_loop(launch_context_engine(j->launcher));
 }
 
 /* ---- what the job's state asks for -------------------------------------------------------------
@@ -79,9 +79,9 @@ static void report_end(struct launch *j)
     if (end.first_failed >= 0) {
         end.first = *job_rank_end(j->job, end.first_failed);
         const struct launch_rank *r = &j->ranks[end.first_failed];
-        const struct tail *t = tail_count(r->err) > 0 ? r->err : r->out;
+        const struct last_lines *t = last_lines_count(r->err) > 0 ? r->err : r->out;
         for (int i = 0; i < LAST_LINES; i++)
-            lines[i] = tail_get(t, i, NULL);
+            lines[i] = last_lines_get(t, i, NULL);
     }
     drop_port(j);
     j->ev.ended(j->arg, &end);
@@ -92,8 +92,8 @@ static void enter_state(struct launch *j)
 {
     uv_timer_stop(&j->patience);
     switch (job_state(j->job)) {
-    case JOB_ASKED:
-        if (j->polite_ms > 0 && engine_ask_stop(j->run))
+    case JOB_STOP_REQUESTED:
+        if (j->polite_ms > 0 && engine_request_stop(j->run))
             uv_timer_start(&j->patience, on_patience_over, (uint64_t)j->polite_ms, 0);
         else
             on_patience_over(&j->patience);
@@ -104,10 +104,10 @@ static void enter_state(struct launch *j)
         uv_timer_start(&j->patience, on_patience_over, (uint64_t)j->grace_ms, 0);
         return;
     case JOB_KILLING:
-    case JOB_CLEARING:
-        engine_clear(j->run);
+    case JOB_REAPING:
+        engine_kill_tree(j->run);
         return;
-    case JOB_OVER:
+    case JOB_DONE:
         report_end(j);
         return;
     default:
@@ -118,7 +118,7 @@ static void enter_state(struct launch *j)
 static void on_patience_over(uv_timer_t *t)
 {
     struct launch *j = t->data;
-    if (job_step(j->job, JOB_EV_TIME_IS_OUT))
+    if (job_apply(j->job, JOB_EV_TIMEOUT))
         enter_state(j);
 }
 
@@ -128,7 +128,7 @@ static void settle(struct launch *j, int rank, bool job_changed)
     if (job_changed)
         enter_state(j);
     struct launch_rank *r = &j->ranks[rank];
-    if (r->told || job_rank_state(j->job, rank) != JOB_RANK_OVER)
+    if (r->told || job_rank_state(j->job, rank) != JOB_RANK_DONE)
         return;
     r->told = true;
     if (j->ev.rank_ended)
@@ -169,7 +169,7 @@ static void on_started(void *arg, int rank, pid_t pid)
     j->ranks[rank].pid = pid;
     if (j->ev.rank_started)
         j->ev.rank_started(j->arg, rank, pid);
-    settle(j, rank, job_started(j->job, rank));
+    settle(j, rank, job_rank_started(j->job, rank));
 }
 
 static void on_not_started(void *arg, int rank, int status, const char *why)
@@ -178,7 +178,7 @@ static void on_not_started(void *arg, int rank, int status, const char *why)
     struct rank_end r = {
         .rank = rank, .status = -1, .start_status = status, .seconds = seconds_since_start(j)};
     snprintf(r.start_error, sizeof r.start_error, "%s", why);
-    settle(j, rank, job_ended(j->job, &r));
+    settle(j, rank, job_set_rank_end(j->job, &r));
 }
 
 /* Not the end of the job: the rank still runs. */
@@ -186,7 +186,7 @@ static void count_abort(struct launch *j, int rank)
 {
     struct launch_rank *r = &j->ranks[rank];
     if (r->abort_waits)
-        settle(j, rank, job_aborted(j->job, rank, r->abort_code));
+        settle(j, rank, job_rank_aborted(j->job, rank, r->abort_code));
     r->abort_waits = false;
 }
 
@@ -200,7 +200,7 @@ static void on_aborts(uv_timer_t *t)
 static bool another_is_over(const struct launch *j, int rank)
 {
     for (int i = 0; i < j->plan->world_size; i++)
-        if (i != rank && j->ranks[i].pid && wards_is_over(j->ranks[i].pid))
+        if (i != rank && j->ranks[i].pid && process_tree_is_dead(j->ranks[i].pid))
             return true;
     return false;
 }
@@ -210,7 +210,7 @@ static void rank_ended(struct launch *j, const struct rank_end *r)
 {
     count_abort(j, r->rank);
     j->ranks[r->rank].pid = 0;
-    bool changed = job_ended(j->job, r);
+    bool changed = job_set_rank_end(j->job, r);
     if (job_rank_state(j->job, r->rank) == JOB_RANK_DRAINING) {
         j->ranks[r->rank].give_up_ms = uv_now(loop_of(j)) + LINGER_MS;
         if (!uv_is_active((uv_handle_t *)&j->linger))
@@ -244,7 +244,7 @@ static void on_lost(void *arg, int rank, const char *why)
 static void on_broken(void *arg, const char *why)
 {
     struct launch *j = arg;
-    if (!job_step(j->job, JOB_EV_FAILED))
+    if (!job_apply(j->job, JOB_EV_FAILED))
         return; /* it is ending anyway */
     j->broken = xstrdup(why);
     enter_state(j);
@@ -259,7 +259,7 @@ static int on_node(void *arg, int node, const struct topo *t, struct err *e)
         s.cpus = s.parts[node].cpus;
         s.gpus = s.parts[node].gpus;
     }
-    return plan_set_node(j->plan, node, &s, t, launcher_env(j->launcher), e);
+    return plan_set_node(j->plan, node, &s, t, launch_context_env(j->launcher), e);
 }
 
 static void on_address(void *arg, const char *master_addr)
@@ -308,7 +308,7 @@ static void on_aborted(void *arg, int rank, int code)
 static void on_quiet(void *arg, int rank)
 {
     struct launch *j = arg;
-    settle(j, rank, job_quiet(j->job, rank));
+    settle(j, rank, job_rank_eof(j->job, rank));
 }
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
@@ -316,7 +316,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
     struct launch *j = arg;
     struct launch_rank *r = &j->ranks[rank];
     if (text[len] != '\r') /* a progress bar would push out what is worth keeping */
-        tail_push(from == LAUNCH_STDOUT ? r->out : r->err, text, len);
+        last_lines_push(from == LAUNCH_STDOUT ? r->out : r->err, text, len);
     return !j->ev.line || j->ev.line(j->arg, rank, from, text, len);
 }
 
@@ -337,7 +337,7 @@ static void on_report(void *arg, int rank, const char *json, size_t len)
 static void on_cleared(void *arg)
 {
     struct launch *j = arg;
-    if (job_step(j->job, JOB_EV_CLEARED))
+    if (job_apply(j->job, JOB_EV_REAPED))
         enter_state(j);
 }
 
@@ -376,7 +376,7 @@ static int choose_port(struct launch *j, int *port, const struct launch_spec *s,
     return rc;
 }
 
-static struct launch *new_launch(struct launcher *l, const struct launch_spec *s,
+static struct launch *new_launch(struct launch_context *l, const struct launch_spec *s,
                                  const struct launch_events *ev, void *arg)
 {
     struct launch *j = xzalloc(sizeof *j);
@@ -401,21 +401,21 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
     AUTO(free) char *id = s->job_id ? xstrdup(s->job_id) : make_job_id();
     struct launch_spec with_id = *s;
     with_id.job_id = id;
-    int rc =
-        plan_make(&j->plan, &with_id, launcher_topo(j->launcher), launcher_env(j->launcher), e);
+    int rc = plan_make(&j->plan, &with_id, launch_context_topo(j->launcher),
+                       launch_context_env(j->launcher), e);
     if (rc < 0)
         return rc;
     int n = j->plan->world_size;
     j->job = job_new(n);
     j->ranks = xcalloc((size_t)n, sizeof *j->ranks);
     for (int i = 0; i < n; i++) {
-        j->ranks[i].out = tail_new(LAST_LINES);
-        j->ranks[i].err = tail_new(LAST_LINES);
+        j->ranks[i].out = last_lines_new(LAST_LINES);
+        j->ranks[i].err = last_lines_new(LAST_LINES);
     }
     return 0;
 }
 
-int launch_start(struct launch **out, struct launcher *l, const struct launch_spec *s,
+int launch_start(struct launch **out, struct launch_context *l, const struct launch_spec *s,
                  const struct launch_events *ev, void *arg, struct err *e)
 {
     static const struct engine_events from_engine = {.node = on_node,
@@ -434,9 +434,9 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
                                                      .quiet = on_quiet,
                                                      .report = on_report,
                                                      .cleared = on_cleared};
-    static const struct rendezvous_events from_pmix = {on_joined, on_aborted, engine_tell_spawn};
+    static const struct pmix_server_events from_pmix = {on_joined, on_aborted, engine_warn_spawn};
     struct launch *j = new_launch(l, s, ev, arg);
-    struct engine_order order = {.spec = &j->spec, .base_env = launcher_env(l)};
+    struct engine_start_opts order = {.spec = &j->spec, .base_env = launch_context_env(l)};
     int rc = plan_job(j, s, e);
     if (rc == 0)
         rc = choose_port(j, &order.master_port, s, e);
@@ -444,11 +444,11 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
     bool local = j->plan && j->plan->engine == PLAN_ENGINE_LOCAL;
     /* Before its streams are opened, for the server is to have low descriptors. */
     if (rc == 0 && local && !s->no_pmix)
-        rc = launcher_meet(&j->meeting, l, j->plan, &from_pmix, j, e);
-    order.pmix_env = j->meeting ? rendezvous_env(j->meeting) : NULL;
+        rc = launch_context_join_pmix(&j->meeting, l, j->plan, &from_pmix, j, e);
+    order.pmix_env = j->meeting ? pmix_server_env(j->meeting) : NULL;
     if (rc == 0)
-        rc = (local ? engine_local_start : engine_remote_start)(&j->run, launcher_engine(l), &order,
-                                                                &from_engine, j, e);
+        rc = (local ? engine_local_start : engine_remote_start)(&j->run, launch_context_engine(l),
+                                                                &order, &from_engine, j, e);
     if (rc < 0) {
         launch_free(j);
         return rc;
@@ -457,9 +457,9 @@ int launch_start(struct launch **out, struct launcher *l, const struct launch_sp
     return 0;
 }
 
-char *launch_invitation(const struct launch *j, const char **token)
+char *launch_join_ticket(const struct launch *j, const char **token)
 {
-    return engine_remote_invitation(j->run, token);
+    return engine_remote_join_ticket(j->run, token);
 }
 
 const struct plan *launch_plan(const struct launch *j)
@@ -472,54 +472,54 @@ pid_t launch_rank_pid(const struct launch *j, int rank)
     return j->ranks[rank].pid;
 }
 
-void launch_notes(const struct launch *j, int rank, struct lineup_at *out)
+void launch_last_collective(const struct launch *j, int rank, struct collective_position *out)
 {
-    struct lineup_at here;
-    engine_notes(j->run, rank, &here);
+    struct collective_position here;
+    engine_last_collective(j->run, rank, &here);
     *out = here.comm[0] ? here : j->ranks[rank].far.at;
 }
 
-int launch_look(struct launch *j, struct standing *out)
+int launch_sample_status(struct launch *j, struct standing *out)
 {
     int n = j->plan->world_size;
     AUTO(free) pid_t *pids = xcalloc((size_t)n, sizeof *pids);
     for (int i = 0; i < n; i++)
         pids[i] = j->ranks[i].pid;
-    int rc = standing_look(out, pids, n);
+    int rc = rank_status_sample(out, pids, n);
     for (int i = 0; rc == 0 && i < n; i++) {
         if (pids[i] == 0)
             out[i] = j->ranks[i].far;
-        launch_notes(j, i, &out[i].at);
+        launch_last_collective(j, i, &out[i].at);
     }
-    engine_look(j->run);
+    engine_request_status(j->run);
     return rc;
 }
 
-int launch_ask(struct launch *j, bool *asked)
+int launch_request_status(struct launch *j, bool *asked)
 {
     int n = 0;
-    engine_look(j->run);
+    engine_request_status(j->run);
     for (int i = 0; i < j->plan->world_size; i++) {
         enum job_rank_state s = job_rank_state(j->job, i);
         asked[i] = j->plan->engine != PLAN_ENGINE_LOCAL &&
-                   (s == JOB_RANK_RUNNING || s == JOB_RANK_RUNNING_QUIET);
+                   (s == JOB_RANK_RUNNING || s == JOB_RANK_RUNNING_EOF);
         n += asked[i];
     }
     return n;
 }
 
-void launch_ask_stack(struct launch *j, int rank)
+void launch_request_stack(struct launch *j, int rank)
 {
-    engine_ask_stack(j->run, rank);
+    engine_request_stack(j->run, rank);
 }
 
-bool launch_has_joined(const struct launch *j)
+bool launch_pmix_connected(const struct launch *j)
 {
-    return j->joined > 0 || j->plan->engine == PLAN_ENGINE_OPENMPI ||
-           j->plan->engine == PLAN_ENGINE_SLURM;
+    return j->joined > 0 || j->plan->engine == PLAN_ENGINE_MPIRUN ||
+           j->plan->engine == PLAN_ENGINE_SRUN;
 }
 
-int64_t launch_meets_ms(const struct launch *j, int rank)
+int64_t launch_pmix_wait_ms(const struct launch *j, int rank)
 {
     uint64_t since_ms = j->ranks[rank].joined_ms;
     bool all = j->joined == j->plan->world_size;
@@ -534,7 +534,7 @@ void launch_stop(struct launch *j, int polite_ms)
     if (job_state(j->job) != JOB_RUNNING)
         return;
     j->polite_ms = polite_ms;
-    if (job_step(j->job, JOB_EV_STOP))
+    if (job_apply(j->job, JOB_EV_STOP))
         enter_state(j);
 }
 
@@ -548,7 +548,7 @@ void launch_interrupt(struct launch *j, int sig)
 
 void launch_kill(struct launch *j)
 {
-    if (job_step(j->job, JOB_EV_KILL))
+    if (job_apply(j->job, JOB_EV_KILL))
         enter_state(j);
 }
 
@@ -574,10 +574,10 @@ void launch_free(struct launch *j)
     if (!j)
         return;
     engine_free(j->run);
-    rendezvous_leave(j->meeting);
+    pmix_server_leave(j->meeting);
     for (int i = 0; j->ranks && i < j->plan->world_size; i++) {
-        tail_free(j->ranks[i].out);
-        tail_free(j->ranks[i].err);
+        last_lines_free(j->ranks[i].out);
+        last_lines_free(j->ranks[i].err);
     }
     free(j->ranks);
     job_free(j->job);

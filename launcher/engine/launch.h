@@ -2,7 +2,7 @@
  * `drover bench`.
  *
  *     guardian_start(&g, e);                  first thing in main
- *     launcher_open(&l, loop, g, e);          once per process
+ *     launch_context_open(&l, loop, g, e);          once per process
  *     launch_start(&j, l, &spec, &events, arg, e);
  *     uv_run(loop, UV_RUN_DEFAULT);           events come; after `ended`, launch_free(j)
  *
@@ -58,7 +58,7 @@ struct launch_events {
     void (*rank_started)(void *arg, int rank, pid_t pid);
     /* A rank on another node has told where it stands. May be NULL. */
     void (*looked)(void *arg, int rank);
-    /* The answer to launch_ask_stack(), as engine_events has it. May be NULL. */
+    /* The answer to launch_request_stack(), as engine_events has it. May be NULL. */
     void (*stack)(void *arg, int rank, const char *text);
     /* A line that has begun, all of it so far, when nothing has followed for 100 ms (a prompt, dots
      * that show progress); `line` brings it again when it is whole. May be NULL. */
@@ -68,30 +68,30 @@ struct launch_events {
 /* Plans and starts a job. `s` is copied; its pointers are good as long as plan.h says. On failure
  * nothing was started. A program that cannot be executed is no failure here: the job ends with
  * status 126 or 127. */
-int launch_start(struct launch **out, struct launcher *l, const struct launch_spec *s,
+int launch_start(struct launch **out, struct launch_context *l, const struct launch_spec *s,
                  const struct launch_events *ev, void *arg, struct err *e);
-/* Of a job of PLAN_ENGINE_HELD: where its `drover rank`s (agents.h) are to come, and the secret
+/* Of a job of PLAN_ENGINE_EXTERNAL: where its `drover rank`s (agents.h) are to come, and the secret
  * that lets them in (borrowed). To be freed. */
-char *launch_invitation(const struct launch *j, const char **token);
+char *launch_join_ticket(const struct launch *j, const char **token);
 const struct plan *launch_plan(const struct launch *j);
 /* 0 where the rank is not running. */
 pid_t launch_rank_pid(const struct launch *j, int rank);
 /* Where each rank stands (`out` has one for each). Those on other nodes: where they stood at the
  * call before, all zeroes where that is not known. -errno where /proc cannot be read. */
-int launch_look(struct launch *j, struct standing *out);
+int launch_sample_status(struct launch *j, struct standing *out);
 /* Where the rank's collectives are; also when it has ended. On another node: at that call, or at
- * its end, or as it has answered launch_ask(). */
-void launch_notes(const struct launch *j, int rank, struct lineup_at *out);
+ * its end, or as it has answered launch_request_status(). */
+void launch_last_collective(const struct launch *j, int rank, struct collective_position *out);
 /* Asks all that run where they stand: `looked` follows for those that are marked in `asked` (one
  * for each rank), unless they end before. Returns how many. */
-int launch_ask(struct launch *j, bool *asked);
+int launch_request_status(struct launch *j, bool *asked);
 /* Asks for the stack of a rank whose launch_rank_pid() is 0: it is on another node. */
-void launch_ask_stack(struct launch *j, int rank);
+void launch_request_stack(struct launch *j, int rank);
 /* Whether any rank has attached to PMIx. True where mpirun or srun serves it: that is not known. */
-bool launch_has_joined(const struct launch *j);
+bool launch_pmix_connected(const struct launch *j);
 /* For how long the rank has been attached to PMIx while others are not; 0: it is not, or all are,
  * or mpirun or srun serves it. */
-int64_t launch_meets_ms(const struct launch *j, int rank);
+int64_t launch_pmix_wait_ms(const struct launch *j, int rank);
 
 /* Ends the job in good order: ranks with a report channel that have used it are told to stop and
  * have `polite_ms` to end by themselves; then SIGTERM to every rank's group; SIGKILL after the

@@ -5,11 +5,11 @@
 
 #include "launcher/engine/engine.h"
 
-struct launcher {
+struct launch_context {
     struct topo *topo;
     struct engine *engine;
-    struct rendezvous *rendezvous; /* from the first job on that needs it */
-    char **env;                    /* ours, before libpmix adds its own */
+    struct pmix_server *rendezvous; /* from the first job on that needs it */
+    char **env;                     /* ours, before libpmix adds its own */
 };
 
 /* Each rank takes some of our descriptors. The guardian was forked before: ranks inherit what the
@@ -23,11 +23,12 @@ static void raise_descriptor_limit(void)
     (void)setrlimit(RLIMIT_NOFILE, &r); /* where not, opening fails with a reason */
 }
 
-int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, struct err *e)
+int launch_context_open(struct launch_context **out, uv_loop_t *loop, struct guardian *g,
+                        struct err *e)
 {
     raise_descriptor_limit();
     signal(SIGPIPE, SIG_IGN); /* who has gone is told by what a write returns */
-    AUTO(launcher) struct launcher *l = xzalloc(sizeof *l);
+    AUTO(launch_context) struct launch_context *l = xzalloc(sizeof *l);
     l->env = strv_copy(environ);
     int rc = topo_load(&l->topo, e);
     if (rc == 0)
@@ -38,37 +39,38 @@ int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, st
     return 0;
 }
 
-void launcher_close(struct launcher *l)
+void launch_context_close(struct launch_context *l)
 {
     if (!l)
         return;
     engine_close(l->engine);
-    rendezvous_close(l->rendezvous);
+    pmix_server_close(l->rendezvous);
     topo_free(l->topo);
     strv_free(l->env);
     free(l);
 }
 
-const struct topo *launcher_topo(const struct launcher *l)
+const struct topo *launch_context_topo(const struct launch_context *l)
 {
     return l->topo;
 }
 
-int launcher_meet(struct rendezvous_job **out, struct launcher *l, const struct plan *p,
-                  const struct rendezvous_events *ev, void *arg, struct err *e)
+int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context *l,
+                             const struct plan *p, const struct pmix_server_events *ev, void *arg,
+                             struct err *e)
 {
     int rc = 0;
     if (!l->rendezvous)
-        rc = rendezvous_open(&l->rendezvous, engine_loop(l->engine), topo_hwloc(l->topo), e);
-    return rc < 0 ? rc : rendezvous_join(out, l->rendezvous, p, ev, arg, e);
+        rc = pmix_server_open(&l->rendezvous, engine_loop(l->engine), topo_hwloc(l->topo), e);
+    return rc < 0 ? rc : pmix_server_join(out, l->rendezvous, p, ev, arg, e);
 }
 
-struct engine *launcher_engine(const struct launcher *l)
+struct engine *launch_context_engine(const struct launch_context *l)
 {
     return l->engine;
 }
 
-char *const *launcher_env(const struct launcher *l)
+char *const *launch_context_env(const struct launch_context *l)
 {
     return l->env;
 }

@@ -12,25 +12,27 @@
 #include "launcher/pmi/pmix_server.h"
 
 struct engine;
-struct launcher;
+struct launch_context;
 
 /* Borrows the loop and the guardian; both must outlive it. The ranks of its jobs inherit this
  * process's environment as it is now. SIGPIPE is ignored from here on; ranks have it as usual. */
-int launcher_open(struct launcher **out, uv_loop_t *loop, struct guardian *g, struct err *e);
+int launch_context_open(struct launch_context **out, uv_loop_t *loop, struct guardian *g,
+                        struct err *e);
 /* Only with no job left. Leaves nothing active on the loop. */
-void launcher_close(struct launcher *l);
-AUTO_DEFINE(launcher, struct launcher *, launcher_close)
+void launch_context_close(struct launch_context *l);
+AUTO_DEFINE(launch_context, struct launch_context *, launch_context_close)
 
-/* This machine, as launcher_open() found it. Borrowed. */
-const struct topo *launcher_topo(const struct launcher *l);
+/* This machine, as launch_context_open() found it. Borrowed. */
+const struct topo *launch_context_topo(const struct launch_context *l);
 
-/* rendezvous_join() where the ranks of its local jobs meet, which the first call opens. */
-int launcher_meet(struct rendezvous_job **out, struct launcher *l, const struct plan *p,
-                  const struct rendezvous_events *ev, void *arg, struct err *e);
+/* pmix_server_join() where the ranks of its local jobs meet, which the first call opens. */
+int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context *l,
+                             const struct plan *p, const struct pmix_server_events *ev, void *arg,
+                             struct err *e);
 
 /* For who starts something beside its jobs: its engine, and the environment that ranks inherit.
  * Borrowed. */
-struct engine *launcher_engine(const struct launcher *l);
-char *const *launcher_env(const struct launcher *l);
+struct engine *launch_context_engine(const struct launch_context *l);
+char *const *launch_context_env(const struct launch_context *l);
 
 #endif

@@ -28,7 +28,7 @@ struct out {
     struct out *next;
     struct strbuf bytes;
     size_t sent;
-    struct gwire_fds fds; /* duplicates of our own; go with the first byte */
+    struct guardian_msg_fds fds; /* duplicates of our own; go with the first byte */
 };
 
 /* A job of which something may run, for the day when the guardian is killed. */
@@ -54,15 +54,15 @@ struct guardian {
     pid_t keeper; /* or the guardian itself */
     int sock;     /* -1: the guardian has ended */
     struct watch *watch;
-    struct gwire_in in;
+    struct guardian_msg_buffer in;
     struct out *out, **out_end;
     struct known_job *jobs;
-    bool left_some;    /* it ended, but not in good order */
-    int rounds;        /* done against that */
-    struct wards seen; /* what the last round has killed */
+    bool left_some;           /* it ended, but not in good order */
+    int rounds;               /* done against that */
+    struct process_tree seen; /* what the last round has killed */
 };
 
-pid_t guardian_keeper(const struct guardian *g)
+pid_t guardian_monitor_pid(const struct guardian *g)
 {
     return g->keeper;
 }
@@ -92,7 +92,7 @@ static int start(struct guardian **out, bool kept, struct err *e)
     pid_t pid = fork();
     int error = errno;
     if (pid == 0)
-        guardian_main(its, kept);
+        guardian_process_run(its, kept);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (pid < 0)
         return err_set(e, -error, "guardian: fork: %s", strerror(error));
@@ -109,7 +109,7 @@ int guardian_start(struct guardian **out, struct err *e)
     return start(out, true, e);
 }
 
-int guardian_start_unkept(struct guardian **out, struct err *e)
+int guardian_start_unmonitored(struct guardian **out, struct err *e)
 {
     return start(out, false, e);
 }
@@ -122,7 +122,7 @@ static void out_drop_first(struct guardian *g)
     g->out = o->next;
     if (!g->out)
         g->out_end = &g->out;
-    gwire_close(&o->fds);
+    guardian_msg_close_fds(&o->fds);
     strbuf_free(&o->bytes);
     free(o);
 }
@@ -163,7 +163,7 @@ static void flush(struct guardian *g)
         if (g->out->sent == g->out->bytes.len)
             out_drop_first(g);
         else
-            gwire_close(&g->out->fds);
+            guardian_msg_close_fds(&g->out->fds);
     }
 }
 
@@ -191,7 +191,7 @@ static void out_push(struct guardian *g, struct out *o)
     }
 }
 
-static void out_say(struct guardian *g, struct gwire_head h)
+static void out_say(struct guardian *g, struct guardian_msg_head h)
 {
     if (g->sock < 0)
         return; /* it has ended, and all its ranks with it */
@@ -251,7 +251,7 @@ static bool job_rank_ended(struct guardian *g, uint32_t number, bool last)
 }
 
 /* Of a message that has to wait: the caller's descriptors become our own. */
-static int keep_fds(struct gwire_fds *f, int rank, struct err *e)
+static int keep_fds(struct guardian_msg_fds *f, int rank, struct err *e)
 {
     for (int i = 0; i < f->count; i++) {
         int fd = fcntl(f->fd[i], F_DUPFD_CLOEXEC, 0);
@@ -259,7 +259,7 @@ static int keep_fds(struct gwire_fds *f, int rank, struct err *e)
             int rc =
                 err_set(e, -errno, "rank %d: descriptor %d: %s", rank, f->fd[i], strerror(errno));
             f->count = i;
-            gwire_close(f);
+            guardian_msg_close_fds(f);
             return rc;
         }
         f->fd[i] = fd;
@@ -274,7 +274,7 @@ int guardian_spawn(struct guardian *g, uint32_t job, const struct guardian_rank 
     if (!r->argv || !r->argv[0] || !r->env)
         return err_set(e, -EINVAL, "rank %d: no program or no environment", r->rank);
     struct out *o = xzalloc(sizeof *o);
-    int rc = gwire_put_rank(&o->bytes, job, r, e);
+    int rc = guardian_msg_encode_rank(&o->bytes, job, r, e);
     const int from[GUARDIAN_RANK_FDS] = {r->fds[0], r->fds[1], r->fds[2], r->report_fd, r->pmi_fd};
     for (int i = 0; i < GUARDIAN_RANK_FDS; i++)
         if (i < GUARDIAN_REPORT_FD || from[i] >= 0)
@@ -298,12 +298,13 @@ int guardian_spawn(struct guardian *g, uint32_t job, const struct guardian_rank 
 
 void guardian_signal(struct guardian *g, uint32_t job, int rank, int sig)
 {
-    out_say(g, (struct gwire_head){.type = GWIRE_SIGNAL, .job = job, .rank = rank, .value = sig});
+    out_say(g, (struct guardian_msg_head){
+                   .type = GUARDIAN_MSG_SIGNAL, .job = job, .rank = rank, .value = sig});
 }
 
-void guardian_clear(struct guardian *g, uint32_t job)
+void guardian_kill_tree(struct guardian *g, uint32_t job)
 {
-    out_say(g, (struct gwire_head){.type = GWIRE_CLEAR, .job = job});
+    out_say(g, (struct guardian_msg_head){.type = GUARDIAN_MSG_CLEAR, .job = job});
 }
 
 /* ---- when the guardian is gone ----------------------------------------------------------- */
@@ -311,12 +312,12 @@ void guardian_clear(struct guardian *g, uint32_t job)
 /* 1 where a process below us came from the guardian: it was seen below one that did, or is in
  * another group of our session, as ranks are, or carries a job's mark. Our other children do
  * neither: 0. -errno where it cannot be told yet. */
-static int came_from(const struct guardian *g, const struct ward *w)
+static int came_from(const struct guardian *g, const struct process_tree_proc *w)
 {
-    if (wards_has(&g->seen, w) || (w->session == getsid(0) && w->group != getpgrp()))
+    if (process_tree_has(&g->seen, w) || (w->session == getsid(0) && w->group != getpgrp()))
         return 1;
     AUTO(free) char *mark = NULL;
-    int rc = wards_env(&mark, w->pid, "DROVER_JOB_ID");
+    int rc = process_tree_env(&mark, w->pid, "DROVER_JOB_ID");
     for (const struct known_job *j = g->jobs; j && mark; j = j->next)
         if (j->mark && strcmp(j->mark, mark) == 0)
             return 1;
@@ -327,30 +328,30 @@ static int came_from(const struct guardian *g, const struct ward *w)
  */
 static void clean_round(struct guardian *g)
 {
-    struct wards w = {0};
+    struct process_tree w = {0};
     g->left_some = ++g->rounds < ROUNDS_MAX;
-    if (wards_scan(&w) < 0)
+    if (process_tree_scan(&w) < 0)
         return; /* unknown: look again */
-    struct ward *self = wards_find(&w, getpid());
+    struct process_tree_proc *self = process_tree_find(&w, getpid());
     if (self)
         self->marked = true;
-    wards_mark_below(&w);
+    process_tree_select_below(&w);
     if (self)
         self->marked = false;
-    wards_keep_marked(&w);
+    process_tree_keep_selected(&w);
     size_t left = 0;
     for (size_t i = 0; i < w.count; i++) {
         int came = came_from(g, &w.all[i]);
         w.all[i].marked = came > 0;
         left += came < 0;
     }
-    wards_mark_below(&w);
-    wards_keep_marked(&w);
-    wards_kill_marked(&w);
+    process_tree_select_below(&w);
+    process_tree_keep_selected(&w);
+    process_tree_kill_selected(&w);
     for (size_t i = 0; i < w.count; i++)
         left += w.all[i].parent != getpid() || waitpid(w.all[i].pid, NULL, WNOHANG) == 0;
     g->left_some &= left > 0;
-    wards_end(&g->seen);
+    process_tree_kill_all(&g->seen);
     g->seen = w;
 }
 
@@ -380,22 +381,22 @@ static void on_round(uv_timer_t *t)
 
 /* ---- what comes in ----------------------------------------------------------------------- */
 
-static void dispatch(struct guardian *g, struct watch *w, const struct gwire_head *h)
+static void dispatch(struct guardian *g, struct watch *w, const struct guardian_msg_head *h)
 {
     bool clear;
-    switch ((enum gwire_type)h->type) {
-    case GWIRE_STARTED:
+    switch ((enum guardian_msg_type)h->type) {
+    case GUARDIAN_MSG_STARTED:
         w->ev.started(w->arg, h->job, h->rank, h->value);
         break;
-    case GWIRE_NOT_STARTED:
+    case GUARDIAN_MSG_NOT_STARTED:
         (void)job_rank_ended(g, h->job, false);
         w->ev.not_started(w->arg, h->job, h->rank, h->value, spawn_step_name(h->detail));
         break;
-    case GWIRE_EXITED:
+    case GUARDIAN_MSG_EXITED:
         clear = job_rank_ended(g, h->job, h->detail);
         w->ev.exited(w->arg, h->job, h->rank, h->value, clear);
         break;
-    case GWIRE_CLEARED:
+    case GUARDIAN_MSG_CLEARED:
         job_forget(g, h->job);
         w->ev.cleared(w->arg, h->job);
         break;
@@ -408,11 +409,11 @@ static void dispatch(struct guardian *g, struct watch *w, const struct gwire_hea
  * meanwhile. */
 static int read_some(struct guardian *g, struct watch *w)
 {
-    struct gwire_head h;
+    struct guardian_msg_head h;
     char *payload;
-    struct gwire_fds none;
-    int rc = gwire_fill(&g->in, g->sock);
-    while (rc >= 0 && w->g && (rc = gwire_take(&g->in, &h, &payload, &none)) == 1)
+    struct guardian_msg_fds none;
+    int rc = guardian_msg_read(&g->in, g->sock);
+    while (rc >= 0 && w->g && (rc = guardian_msg_recv(&g->in, &h, &payload, &none)) == 1)
         dispatch(g, w, &h);
     return rc;
 }
@@ -492,7 +493,7 @@ static void wait_for_end(struct guardian *g)
         log_warn("guardian %d did not end in %d ms", (int)g->keeper, STOP_LIMIT_MS);
 }
 
-void guardian_dismiss(struct guardian *g)
+void guardian_shutdown(struct guardian *g)
 {
     if (g && g->sock >= 0)
         shutdown(g->sock, SHUT_RDWR);
@@ -503,7 +504,7 @@ void guardian_stop(struct guardian *g)
     if (!g)
         return;
     guardian_detach(g);
-    guardian_dismiss(g);
+    guardian_shutdown(g);
     if (g->sock >= 0) {
         wait_for_end(g);
         bury(g);
@@ -514,7 +515,7 @@ void guardian_stop(struct guardian *g)
     }
     while (g->jobs)
         job_forget(g, g->jobs->number);
-    wards_end(&g->seen);
-    gwire_in_free(&g->in);
+    process_tree_kill_all(&g->seen);
+    guardian_msg_buffer_free(&g->in);
     free(g);
 }

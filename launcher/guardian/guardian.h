@@ -24,16 +24,16 @@ struct guardian;
  */
 int guardian_start(struct guardian **out, struct err *e);
 /* The same without a keeper, where our parent is a subreaper and does that. */
-int guardian_start_unkept(struct guardian **out, struct err *e);
+int guardian_start_unmonitored(struct guardian **out, struct err *e);
 /* Closes the lifeline and waits for nothing: what the guardian does at its end goes on meanwhile.
  * Not while it is attached to a loop that still turns; only guardian_stop() is to follow. */
-void guardian_dismiss(struct guardian *g);
+void guardian_shutdown(struct guardian *g);
 /* Closes the lifeline, waits for the guardian's end (it kills what is left first) and frees. Waits
  * 10 s at most, for a process that SIGKILL does not end. Not from inside an event. */
 void guardian_stop(struct guardian *g);
 AUTO_DEFINE(guardian, struct guardian *, guardian_stop)
 /* The keeper, or the guardian that has none: our child. */
-pid_t guardian_keeper(const struct guardian *g);
+pid_t guardian_monitor_pid(const struct guardian *g);
 /* Whether this process is a guardian, of whoever: by its name. */
 bool guardian_is(pid_t pid);
 
@@ -44,9 +44,9 @@ struct guardian_events {
      * follows. */
     void (*not_started)(void *arg, uint32_t job, int rank, int error, const char *step);
     /* As waitpid() gives it. Its children may still run and hold its output open; `clear`: nothing
-     * is left of the job, as after guardian_clear(), which need not be called then. */
+     * is left of the job, as after guardian_kill_tree(), which need not be called then. */
     void (*exited)(void *arg, uint32_t job, int rank, int wait_status, bool clear);
-    /* The answer to guardian_clear(): nothing of the job is left. */
+    /* The answer to guardian_kill_tree(): nothing of the job is left. */
     void (*cleared)(void *arg, uint32_t job);
     /* The guardian ended unasked. All that it had started has been killed; every rank that had not
      * exited is dead. No other event follows. (Where the keeper was killed too, a daemon that has
@@ -89,6 +89,6 @@ void guardian_signal(struct guardian *g, uint32_t job, int rank, int sig);
  * orphans whose environment has the job's DROVER_JOB_ID or whose process group or session one of
  * its ranks has led; an orphan of which nothing tells goes with the last of the jobs that were
  * there when it was born. `cleared` follows when nothing is left. */
-void guardian_clear(struct guardian *g, uint32_t job);
+void guardian_kill_tree(struct guardian *g, uint32_t job);
 
 #endif

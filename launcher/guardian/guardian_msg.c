@@ -15,7 +15,7 @@ struct rank_head {
     uint32_t has_report, has_pmi;
 };
 
-void gwire_close(struct gwire_fds *f)
+void guardian_msg_close_fds(struct guardian_msg_fds *f)
 {
     for (int i = 0; i < f->count; i++)
         close(f->fd[i]);
@@ -36,7 +36,8 @@ static void put_string(struct strbuf *to, const char *s)
         strbuf_add(to, s, strlen(s) + 1);
 }
 
-int gwire_put_rank(struct strbuf *to, uint32_t job, const struct guardian_rank *r, struct err *e)
+int guardian_msg_encode_rank(struct strbuf *to, uint32_t job, const struct guardian_rank *r,
+                             struct err *e)
 {
     const char *const names[] = {r->wdir, r->cpus, r->mems, r->cgroup};
     struct rank_head rh = {.argc = (uint32_t)strv_len(r->argv),
@@ -48,12 +49,12 @@ int gwire_put_rank(struct strbuf *to, uint32_t job, const struct guardian_rank *
         rh.has_name[i] = names[i] != NULL;
         bytes += names[i] ? strlen(names[i]) + 1 : 0;
     }
-    if (bytes > GWIRE_PAYLOAD_MAX)
+    if (bytes > GUARDIAN_MSG_PAYLOAD_MAX)
         return err_set(e, -E2BIG, "rank %d: arguments and environment have %zu bytes, more than %d",
-                       r->rank, bytes, GWIRE_PAYLOAD_MAX);
+                       r->rank, bytes, GUARDIAN_MSG_PAYLOAD_MAX);
 
-    struct gwire_head h = {
-        .type = GWIRE_SPAWN, .job = job, .rank = r->rank, .payload = (uint32_t)bytes};
+    struct guardian_msg_head h = {
+        .type = GUARDIAN_MSG_SPAWN, .job = job, .rank = r->rank, .payload = (uint32_t)bytes};
     strbuf_add(to, &h, sizeof h);
     strbuf_add(to, &rh, sizeof rh);
     for (uint32_t i = 0; i < rh.argc; i++)
@@ -85,8 +86,9 @@ static bool get_strings(char **v, uint32_t n, char **at, const char *end)
     return true;
 }
 
-int gwire_get_rank(struct guardian_rank *r, char ***words, const struct gwire_head *h,
-                   char *payload, const struct gwire_fds *f)
+int guardian_msg_decode_rank(struct guardian_rank *r, char ***words,
+                             const struct guardian_msg_head *h, char *payload,
+                             const struct guardian_msg_fds *f)
 {
     struct rank_head rh;
     if (h->payload < sizeof rh)
@@ -123,20 +125,20 @@ int gwire_get_rank(struct guardian_rank *r, char ***words, const struct gwire_he
     return 0;
 }
 
-void gwire_in_free(struct gwire_in *in)
+void guardian_msg_buffer_free(struct guardian_msg_buffer *in)
 {
     for (size_t i = 0; i < in->fds_count; i++)
-        gwire_close(&in->fds[i]);
+        guardian_msg_close_fds(&in->fds[i]);
     free(in->fds);
     strbuf_free(&in->bytes);
-    *in = (struct gwire_in){0};
+    *in = (struct guardian_msg_buffer){0};
 }
 
 /* Keeps what descriptors came. The kernel ends a read after one set, so an entry is one message's;
  * a set that was cut counts as well, to keep the order. */
-static void keep_fds(struct gwire_in *in, struct msghdr *m)
+static void keep_fds(struct guardian_msg_buffer *in, struct msghdr *m)
 {
-    struct gwire_fds f = {0};
+    struct guardian_msg_fds f = {0};
     bool any = (m->msg_flags & MSG_CTRUNC) != 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
@@ -151,7 +153,7 @@ static void keep_fds(struct gwire_in *in, struct msghdr *m)
     in->fds[in->fds_count++] = f;
 }
 
-int gwire_fill(struct gwire_in *in, int sock)
+int guardian_msg_read(struct guardian_msg_buffer *in, int sock)
 {
     strbuf_consume(&in->bytes, in->taken);
     in->taken = 0;
@@ -175,22 +177,24 @@ int gwire_fill(struct gwire_in *in, int sock)
     return 1;
 }
 
-int gwire_take(struct gwire_in *in, struct gwire_head *h, char **payload, struct gwire_fds *f)
+int guardian_msg_recv(struct guardian_msg_buffer *in, struct guardian_msg_head *h, char **payload,
+                      struct guardian_msg_fds *f)
 {
     size_t there = in->bytes.len - in->taken;
     if (there < sizeof *h)
         return 0;
-    struct gwire_head head;
+    struct guardian_msg_head head;
     memcpy(&head, in->bytes.data + in->taken, sizeof head);
-    if (head.type < GWIRE_SPAWN || head.type > GWIRE_CLEARED || head.payload > GWIRE_PAYLOAD_MAX)
+    if (head.type < GUARDIAN_MSG_SPAWN || head.type > GUARDIAN_MSG_CLEARED ||
+        head.payload > GUARDIAN_MSG_PAYLOAD_MAX)
         return -EBADMSG;
     if (there < sizeof head + head.payload)
         return 0;
     *h = head;
     *payload = in->bytes.data + in->taken + sizeof head;
     in->taken += sizeof head + head.payload;
-    *f = (struct gwire_fds){0};
-    if (head.type == GWIRE_SPAWN && in->fds_count > 0) {
+    *f = (struct guardian_msg_fds){0};
+    if (head.type == GUARDIAN_MSG_SPAWN && in->fds_count > 0) {
         *f = in->fds[0];
         memmove(in->fds, in->fds + 1, --in->fds_count * sizeof *in->fds);
     }

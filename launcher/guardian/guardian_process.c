@@ -41,17 +41,17 @@ struct job {
     struct job *next;
     uint32_t number;
     char *mark;    /* DROVER_JOB_ID; NULL: none */
-    uint64_t born; /* wards_now() before its first rank */
+    uint64_t born; /* process_tree_clock() before its first rank */
     bool clearing;
     struct rank *ranks;
-    struct wards seen; /* what the last round of clearing has killed */
+    struct process_tree seen; /* what the last round of clearing has killed */
 };
 
 struct guardian_state {
     int sock;
     int sigchld_fd;
     struct job *jobs; /* newest first */
-    struct gwire_in in;
+    struct guardian_msg_buffer in;
     struct strbuf said; /* what is to be told */
 };
 
@@ -76,7 +76,7 @@ static void say(struct guardian_state *s)
 
 /* Some at a time while there is more to do: each wakes the launcher, on a processor that ranks
  * could have. The loop says what is left before it waits. */
-static void tell(struct guardian_state *s, struct gwire_head h)
+static void tell(struct guardian_state *s, struct guardian_msg_head h)
 {
     strbuf_add(&s->said, &h, sizeof h);
     if (s->said.len >= SAID_MAX * sizeof h)
@@ -85,9 +85,11 @@ static void tell(struct guardian_state *s, struct gwire_head h)
 
 static void tell_not_started(struct guardian_state *s, uint32_t job, int rank, int error, int step)
 {
-    tell(s,
-         (struct gwire_head){
-             .type = GWIRE_NOT_STARTED, .job = job, .rank = rank, .value = error, .detail = step});
+    tell(s, (struct guardian_msg_head){.type = GUARDIAN_MSG_NOT_STARTED,
+                                       .job = job,
+                                       .rank = rank,
+                                       .value = error,
+                                       .detail = step});
 }
 
 /* ---- jobs and ranks ---------------------------------------------------------------------- */
@@ -109,7 +111,7 @@ static struct job *job_get(struct guardian_state *s, uint32_t number, char *cons
         return j;
     j = xzalloc(sizeof *j);
     j->number = number;
-    j->born = wards_now();
+    j->born = process_tree_clock();
     for (; *env && !j->mark; env++)
         if (strncmp(*env, name, sizeof name - 1) == 0)
             j->mark = xstrdup(*env + sizeof name - 1);
@@ -129,7 +131,7 @@ static void job_drop(struct guardian_state *s, struct job *j)
         j->ranks = r->next;
         free(r);
     }
-    wards_end(&j->seen);
+    process_tree_kill_all(&j->seen);
     free(j->mark);
     free(j);
 }
@@ -150,14 +152,15 @@ static struct rank *rank_by_pid(const struct guardian_state *s, pid_t pid, struc
 
 /* Whose an orphan is: it was seen below the job's ranks, or carries the job's mark, or is in a
  * group or session that a rank of the job has led. NULL: nothing tells. -EAGAIN: not yet. */
-static int owner_of(const struct job **owner, const struct guardian_state *s, const struct ward *w)
+static int owner_of(const struct job **owner, const struct guardian_state *s,
+                    const struct process_tree_proc *w)
 {
     const struct job *j = s->jobs;
-    while (j && !wards_has(&j->seen, w))
+    while (j && !process_tree_has(&j->seen, w))
         j = j->next;
     if (!j) {
         AUTO(free) char *mark = NULL;
-        int rc = wards_env(&mark, w->pid, "DROVER_JOB_ID");
+        int rc = process_tree_env(&mark, w->pid, "DROVER_JOB_ID");
         if (rc < 0)
             return rc;
         j = mark ? s->jobs : NULL;
@@ -182,13 +185,13 @@ static int goes_with(const struct guardian_state *s, const struct job *j, pid_t 
         return 1;
     if (rank_by_pid(s, child, &of))
         return of == j;
-    struct ward w;
+    struct process_tree_proc w;
     const struct job *owner = NULL;
-    int rc = wards_read(&w, child);
+    int rc = process_tree_read(&w, child);
     if (rc == 0)
         rc = owner_of(&owner, s, &w);
     /* What ends shows nothing any more; its own children come to us, and are to be seen first. */
-    if (rc == 0 && !owner && wards_is_over(child))
+    if (rc == 0 && !owner && process_tree_is_dead(child))
         return -EAGAIN;
     if (rc < 0)
         return rc == -ESRCH ? 0 : rc;
@@ -205,7 +208,7 @@ static int goes_with(const struct guardian_state *s, const struct job *j, pid_t 
 static int children_of_job(const struct guardian_state *s, const struct job *j, bool kill_them)
 {
     AUTO(free) pid_t *pids = NULL;
-    int n = wards_children(&pids), found = n < 0; /* unknown: look again later */
+    int n = process_tree_children(&pids), found = n < 0; /* unknown: look again later */
     for (int i = 0; i < n; i++) {
         struct job *of;
         int goes = goes_with(s, j, pids[i]);
@@ -222,19 +225,19 @@ static bool clear_round(const struct guardian_state *s, struct job *j)
 {
     if (children_of_job(s, j, false) == 0)
         return false;
-    struct wards w = {0};
-    if (wards_scan(&w) == 0) {
+    struct process_tree w = {0};
+    if (process_tree_scan(&w) == 0) {
         for (size_t i = 0; i < w.count; i++)
             w.all[i].marked = w.all[i].parent == getpid() && goes_with(s, j, w.all[i].pid) > 0;
-        wards_mark_below(&w);
-        wards_kill_marked(&w);
-        wards_keep_marked(&w);
+        process_tree_select_below(&w);
+        process_tree_kill_selected(&w);
+        process_tree_keep_selected(&w);
     }
     if (j) {
-        wards_end(&j->seen);
+        process_tree_kill_all(&j->seen);
         j->seen = w;
     } else {
-        wards_end(&w);
+        process_tree_kill_all(&w);
     }
     children_of_job(s, j, true); /* once more: who was born during the scan is here now */
     return true;
@@ -252,7 +255,7 @@ static bool clear_jobs(struct guardian_state *s)
             more = true;
             continue;
         }
-        tell(s, (struct gwire_head){.type = GWIRE_CLEARED, .job = j->number});
+        tell(s, (struct guardian_msg_head){.type = GUARDIAN_MSG_CLEARED, .job = j->number});
         job_drop(s, j);
     }
     return more;
@@ -277,11 +280,11 @@ static void on_ended(struct guardian_state *s, pid_t pid, int status)
         return;
     r->alive = false;
     bool last = !j->clearing && !any_alive(j) && children_of_job(s, j, false) == 0;
-    tell(s, (struct gwire_head){.type = GWIRE_EXITED,
-                                .job = j->number,
-                                .rank = r->number,
-                                .value = status,
-                                .detail = last});
+    tell(s, (struct guardian_msg_head){.type = GUARDIAN_MSG_EXITED,
+                                       .job = j->number,
+                                       .rank = r->number,
+                                       .value = status,
+                                       .detail = last});
     if (last) {
         job_drop(s, j);
         say(s); /* who starts one job after another goes on meanwhile */
@@ -315,12 +318,12 @@ static pid_t drain_sigchld(const struct guardian_state *s)
 
 /* ---- what the launcher says -------------------------------------------------------------- */
 
-static void on_spawn(struct guardian_state *s, const struct gwire_head *h, char *payload,
-                     const struct gwire_fds *fds)
+static void on_spawn(struct guardian_state *s, const struct guardian_msg_head *h, char *payload,
+                     const struct guardian_msg_fds *fds)
 {
     struct guardian_rank want;
     AUTO(free) char **words = NULL;
-    int rc = gwire_get_rank(&want, &words, h, payload, fds);
+    int rc = guardian_msg_decode_rank(&want, &words, h, payload, fds);
     if (rc < 0) {
         tell_not_started(s, h->job, h->rank, -rc, SPAWN_FORK);
         return;
@@ -338,12 +341,12 @@ static void on_spawn(struct guardian_state *s, const struct gwire_head *h, char 
     r->alive = true;
     r->next = j->ranks;
     j->ranks = r;
-    tell(s, (struct gwire_head){
-                .type = GWIRE_STARTED, .job = h->job, .rank = h->rank, .value = r->pid});
+    tell(s, (struct guardian_msg_head){
+                .type = GUARDIAN_MSG_STARTED, .job = h->job, .rank = h->rank, .value = r->pid});
 }
 
 /* A rank that was not reaped still owns its pid, and so the number of its group. */
-static void on_signal(const struct guardian_state *s, const struct gwire_head *h)
+static void on_signal(const struct guardian_state *s, const struct guardian_msg_head *h)
 {
     const struct job *j = job_find(s, h->job);
     for (const struct rank *r = j ? j->ranks : NULL; r; r = r->next)
@@ -351,30 +354,30 @@ static void on_signal(const struct guardian_state *s, const struct gwire_head *h
             kill(-r->pid, h->value);
 }
 
-static void on_clear(struct guardian_state *s, const struct gwire_head *h)
+static void on_clear(struct guardian_state *s, const struct guardian_msg_head *h)
 {
     struct job *j = job_find(s, h->job);
     if (j)
         j->clearing = true;
     else
-        tell(s, (struct gwire_head){.type = GWIRE_CLEARED, .job = h->job});
+        tell(s, (struct guardian_msg_head){.type = GUARDIAN_MSG_CLEARED, .job = h->job});
 }
 
 /* Reads once and does what was said. Negative when the launcher is gone. */
 static int on_launcher(struct guardian_state *s)
 {
-    struct gwire_head h;
+    struct guardian_msg_head h;
     char *payload;
-    struct gwire_fds fds;
-    int rc = gwire_fill(&s->in, s->sock);
-    while (rc >= 0 && (rc = gwire_take(&s->in, &h, &payload, &fds)) == 1) {
-        if (h.type == GWIRE_SPAWN)
+    struct guardian_msg_fds fds;
+    int rc = guardian_msg_read(&s->in, s->sock);
+    while (rc >= 0 && (rc = guardian_msg_recv(&s->in, &h, &payload, &fds)) == 1) {
+        if (h.type == GUARDIAN_MSG_SPAWN)
             on_spawn(s, &h, payload, &fds);
-        else if (h.type == GWIRE_SIGNAL)
+        else if (h.type == GUARDIAN_MSG_SIGNAL)
             on_signal(s, &h);
-        else if (h.type == GWIRE_CLEAR)
+        else if (h.type == GUARDIAN_MSG_CLEAR)
             on_clear(s, &h);
-        gwire_close(&fds);
+        guardian_msg_close_fds(&fds);
         pid_t died = drain_sigchld(s);
         if (died > 0)
             reap(s, died);
@@ -473,8 +476,8 @@ static _Noreturn void keep(struct guardian_state *s, pid_t guardian)
     while (waitpid(guardian, &status, 0) < 0 && errno == EINTR)
         ;
     if (status != 0)
-        (void)end_all(s); /* what it cannot end, the launcher tries */
-    workdir_sweep();      /* the launcher's, where it was killed */
+        (void)end_all(s);       /* what it cannot end, the launcher tries */
+    session_dir_remove_stale(); /* the launcher's, where it was killed */
     _exit(status != 0);
 }
 
@@ -491,7 +494,7 @@ static void leave_terminal(void)
     close(terminal);
 }
 
-_Noreturn void guardian_main(int lifeline, bool kept)
+_Noreturn void guardian_process_run(int lifeline, bool kept)
 {
     leave_terminal();
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* this is not inherited */

@@ -33,7 +33,7 @@ static int proc_open(pid_t pid, const char *name)
 }
 
 /* Reads /proc/PID/stat, and where its environment lies (0, 0 where that is not to be seen). */
-static int read_stat(struct ward *out, unsigned long env[2], pid_t pid)
+static int read_stat(struct process_tree_proc *out, unsigned long env[2], pid_t pid)
 {
     AUTO(fd) int fd = proc_open(pid, "stat");
     if (fd < 0)
@@ -45,7 +45,7 @@ static int read_stat(struct ward *out, unsigned long env[2], pid_t pid)
     text[n] = '\0';
     /* The name may hold anything, brackets and spaces too: the numbers follow the last ')'. */
     const char *after = strrchr(text, ')');
-    struct ward w = {.pid = pid};
+    struct process_tree_proc w = {.pid = pid};
     unsigned long long start;
     if (!after || sscanf(after + 1,
                          " %c %d %d %d"                 /* state parent group session */
@@ -64,7 +64,7 @@ static int read_stat(struct ward *out, unsigned long env[2], pid_t pid)
     return 0;
 }
 
-int wards_read(struct ward *out, pid_t pid)
+int process_tree_read(struct process_tree_proc *out, pid_t pid)
 {
     unsigned long env[2];
     return read_stat(out, env, pid);
@@ -72,7 +72,7 @@ int wards_read(struct ward *out, pid_t pid)
 
 /* PF_EXITING of the kernel's sched.h: it is set before descriptors are closed, so before others can
  * notice. */
-bool wards_is_over(pid_t pid)
+bool process_tree_is_dead(pid_t pid)
 {
     enum { EXITING = 4 };
     char text[STAT_BYTES], state;
@@ -87,7 +87,7 @@ bool wards_is_over(pid_t pid)
            (state == 'Z' || state == 'X' || (flags & EXITING));
 }
 
-uint64_t wards_now(void)
+uint64_t process_tree_clock(void)
 {
     struct timespec t = {0};
     clock_gettime(CLOCK_BOOTTIME, &t);
@@ -125,7 +125,7 @@ static bool name_lies_at(unsigned long place, pid_t pid)
  * ends before that, and one not yet begun is nowhere. */
 static int no_environment(pid_t pid)
 {
-    struct ward w;
+    struct process_tree_proc w;
     unsigned long env[2];
     int rc = read_stat(&w, env, pid);
     if (rc == -ESRCH || (rc == 0 && w.state == 'Z'))
@@ -135,7 +135,7 @@ static int no_environment(pid_t pid)
     return env[0] != 0 && env[0] == env[1] && name_lies_at(env[1], pid) ? 0 : -EAGAIN;
 }
 
-int wards_env(char **value, pid_t pid, const char *name)
+int process_tree_env(char **value, pid_t pid, const char *name)
 {
     *value = NULL;
     AUTO(fd) int fd = proc_open(pid, "environ");
@@ -158,8 +158,8 @@ int wards_env(char **value, pid_t pid, const char *name)
 /* The children as a scan of all processes shows them. */
 static int children_by_scan(pid_t **out)
 {
-    struct wards w = {0};
-    int rc = wards_scan(&w);
+    struct process_tree w = {0};
+    int rc = process_tree_scan(&w);
     if (rc < 0)
         return rc;
     pid_t *pids = xcalloc(w.count, sizeof *pids);
@@ -167,12 +167,12 @@ static int children_by_scan(pid_t **out)
     for (size_t i = 0; i < w.count; i++)
         if (w.all[i].parent == getpid())
             pids[n++] = w.all[i].pid;
-    wards_end(&w);
+    process_tree_kill_all(&w);
     *out = pids;
     return n;
 }
 
-int wards_children(pid_t **out)
+int process_tree_children(pid_t **out)
 {
     char name[PATH_BYTES / 2];
     snprintf(name, sizeof name, "task/%d/children", (int)getpid());
@@ -192,20 +192,20 @@ int wards_children(pid_t **out)
 
 static int by_pid(const void *a, const void *b)
 {
-    const struct ward *x = a, *y = b;
+    const struct process_tree_proc *x = a, *y = b;
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-int wards_scan(struct wards *out)
+int process_tree_scan(struct process_tree *out)
 {
     DIR *proc = opendir("/proc");
     if (!proc)
         return -errno;
-    struct wards w = {0};
+    struct process_tree w = {0};
     size_t room = 0;
     for (const struct dirent *d; (d = readdir(proc));) {
-        struct ward one;
-        if (!isdigit((unsigned char)d->d_name[0]) || wards_read(&one, atoi(d->d_name)) < 0)
+        struct process_tree_proc one;
+        if (!isdigit((unsigned char)d->d_name[0]) || process_tree_read(&one, atoi(d->d_name)) < 0)
             continue;
         if (w.count == room) {
             room = room ? room * 2 : 256;
@@ -220,32 +220,33 @@ int wards_scan(struct wards *out)
     return 0;
 }
 
-void wards_end(struct wards *w)
+void process_tree_kill_all(struct process_tree *w)
 {
     free(w->all);
-    *w = (struct wards){0};
+    *w = (struct process_tree){0};
 }
 
-struct ward *wards_find(const struct wards *w, pid_t pid)
+struct process_tree_proc *process_tree_find(const struct process_tree *w, pid_t pid)
 {
-    const struct ward key = {.pid = pid};
+    const struct process_tree_proc key = {.pid = pid};
     return w->count ? bsearch(&key, w->all, w->count, sizeof *w->all, by_pid) : NULL;
 }
 
-bool wards_has(const struct wards *w, const struct ward *one)
+bool process_tree_has(const struct process_tree *w, const struct process_tree_proc *one)
 {
-    const struct ward *found = wards_find(w, one->pid);
+    const struct process_tree_proc *found = process_tree_find(w, one->pid);
     return found && found->start == one->start;
 }
 
-void wards_mark_below(struct wards *w)
+void process_tree_select_below(struct process_tree *w)
 {
     /* One pass does where each parent has the smaller pid; more where pids have wrapped. */
     for (bool again = true; again;) {
         again = false;
         for (size_t i = 0; i < w->count; i++) {
-            struct ward *one = &w->all[i];
-            const struct ward *parent = one->marked ? NULL : wards_find(w, one->parent);
+            struct process_tree_proc *one = &w->all[i];
+            const struct process_tree_proc *parent =
+                one->marked ? NULL : process_tree_find(w, one->parent);
             if (parent && parent->marked)
                 again = one->marked = true;
         }
@@ -253,24 +254,24 @@ void wards_mark_below(struct wards *w)
 }
 
 /* Kills the process that `w` is a picture of; false where it is another by now, or none. */
-static bool kill_exactly(const struct ward *w)
+static bool kill_exactly(const struct process_tree_proc *w)
 {
     AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, w->pid, 0);
     if (fd < 0 && errno == ESRCH)
         return false;
-    struct ward now;
-    if (wards_read(&now, w->pid) < 0 || now.start != w->start)
+    struct process_tree_proc now;
+    if (process_tree_read(&now, w->pid) < 0 || now.start != w->start)
         return false;
     if (fd < 0) /* old kernels and sandboxes have no pidfds: a gap of a microsecond is left */
         return kill(w->pid, SIGKILL) == 0;
     return syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0;
 }
 
-void wards_kill_marked(const struct wards *w)
+void process_tree_kill_selected(const struct process_tree *w)
 {
     pid_t ours = getpgrp(), last = 0;
     for (size_t i = 0; i < w->count; i++) {
-        const struct ward *one = &w->all[i];
+        const struct process_tree_proc *one = &w->all[i];
         if (!one->marked || !kill_exactly(one))
             continue;
         /* At once, while the member that was just hit keeps the group's number from being given
@@ -281,7 +282,7 @@ void wards_kill_marked(const struct wards *w)
     }
 }
 
-void wards_keep_marked(struct wards *w)
+void process_tree_keep_selected(struct process_tree *w)
 {
     size_t kept = 0;
     for (size_t i = 0; i < w->count; i++)

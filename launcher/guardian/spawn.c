@@ -21,7 +21,7 @@ enum {
 /* All that the child needs, made before it; and what it says. */
 struct birth {
     const struct guardian_rank *rank;
-    const struct bind *bind;
+    const struct cpu_bind *bind;
     const char *procs; /* the file of the group that it goes to; NULL: none */
     pid_t parent;
     enum spawn_step step;
@@ -86,7 +86,7 @@ static int become_rank(void *arg)
         return fail(b, SPAWN_CHDIR);
     if (b->procs && !enter(b->procs)) /* before there is memory to be counted */
         return fail(b, SPAWN_CGROUP);
-    int rc = bind_apply(b->bind);
+    int rc = cpu_bind_apply(b->bind);
     if (rc < 0) {
         errno = -rc;
         return fail(b, SPAWN_BIND);
@@ -130,11 +130,11 @@ static pid_t start_child(struct birth *b)
 
 int spawn_start(pid_t *pid, const struct guardian_rank *r, enum spawn_step *step)
 {
-    AUTO(bind) struct bind bind = {0};
+    AUTO(cpu_bind) struct cpu_bind bind = {0};
     AUTO(free) char *procs = r->cgroup ? xasprintf("%s/cgroup.procs", r->cgroup) : NULL;
     struct birth b = {.rank = r, .bind = &bind, .procs = procs, .parent = getpid()};
     *step = SPAWN_BIND;
-    int rc = bind_parse(&bind, r->cpus, r->mems, NULL);
+    int rc = cpu_bind_parse(&bind, r->cpus, r->mems, NULL);
     if (rc < 0)
         return rc;
     *step = SPAWN_FORK;

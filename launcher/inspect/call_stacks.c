@@ -12,7 +12,7 @@
 enum { READ_BYTES = 4096, TEXT_MAX = 1 << 20 };
 
 struct tool {
-    struct stacks *owner;
+    struct call_stacks *owner;
     uv_process_t process;
     uv_pipe_t out;
     struct strbuf text;
@@ -22,8 +22,8 @@ struct tool {
     char scratch[READ_BYTES];
 };
 
-struct stacks {
-    struct tool tools[STACKS_MAX];
+struct call_stacks {
+    struct tool tools[CALL_STACKS_MAX];
     int count;
     uv_timer_t limit; /* of all; at once where no tool could be started */
     int open;         /* handles */
@@ -34,7 +34,7 @@ struct stacks {
 
 static void on_closed(uv_handle_t *h)
 {
-    struct stacks *s = h->data;
+    struct call_stacks *s = h->data;
     if (--s->open > 0)
         return;
     for (int i = 0; i < s->count; i++)
@@ -46,20 +46,21 @@ static void on_closed(uv_handle_t *h)
 static void add_shown(struct strbuf *b, const struct tool *t)
 {
     int lines = 0;
-    for (const char *p = strbuf_str(&t->text); *p && lines < STACKS_LINES_MAX;) {
+    for (const char *p = strbuf_str(&t->text); *p && lines < CALL_STACKS_LINES_MAX;) {
         size_t len = strcspn(p, "\n");
         bool shown = t->python ? len > 0 : p[0] == '#';
         if (shown)
-            strbuf_printf(b, "%.*s\n", (int)(len < STACKS_LINE_BYTES ? len : STACKS_LINE_BYTES), p);
+            strbuf_printf(b, "%.*s\n",
+                          (int)(len < CALL_STACKS_LINE_BYTES ? len : CALL_STACKS_LINE_BYTES), p);
         lines += shown;
         p += len + (p[len] != '\0');
     }
 }
 
-static void tell(struct stacks *s)
+static void tell(struct call_stacks *s)
 {
-    struct strbuf shown[STACKS_MAX] = {{0}};
-    const char *texts[STACKS_MAX];
+    struct strbuf shown[CALL_STACKS_MAX] = {{0}};
+    const char *texts[CALL_STACKS_MAX];
     if (s->told || !s->done)
         return;
     s->told = true;
@@ -74,7 +75,7 @@ static void tell(struct stacks *s)
         strbuf_free(&shown[i]);
 }
 
-static void tell_when_over(struct stacks *s)
+static void tell_when_over(struct call_stacks *s)
 {
     for (int i = 0; i < s->count; i++)
         if (!s->tools[i].exited || !s->tools[i].read)
@@ -132,7 +133,7 @@ static int spawn(struct tool *t, uv_loop_t *loop, const char *const *argv, char 
     return uv_spawn(loop, &t->process, &o);
 }
 
-static void close_handle(struct stacks *s, uv_handle_t *h)
+static void close_handle(struct call_stacks *s, uv_handle_t *h)
 {
     h->data = s;
     uv_close(h, on_closed);
@@ -174,11 +175,12 @@ static void start(struct tool *t, uv_loop_t *loop, const struct standing *of, ch
         t->exited = t->read = false;
 }
 
-struct stacks *stacks_take(uv_loop_t *loop, const struct standing *of, int n,
-                           void (*done)(void *arg, const char *const *texts), void *arg)
+struct call_stacks *call_stacks_capture(uv_loop_t *loop, const struct standing *of, int n,
+                                        void (*done)(void *arg, const char *const *texts),
+                                        void *arg)
 {
-    assert(n <= STACKS_MAX);
-    struct stacks *s = xzalloc(sizeof *s);
+    assert(n <= CALL_STACKS_MAX);
+    struct call_stacks *s = xzalloc(sizeof *s);
     s->done = done;
     s->arg = arg;
     s->count = n;
@@ -193,11 +195,11 @@ struct stacks *stacks_take(uv_loop_t *loop, const struct standing *of, int n,
         start(&s->tools[i], loop, &of[i], env);
         any |= !s->tools[i].exited;
     }
-    uv_timer_start(&s->limit, on_limit, any ? STACKS_LIMIT_MS : 0, 0);
+    uv_timer_start(&s->limit, on_limit, any ? CALL_STACKS_LIMIT_MS : 0, 0);
     return s;
 }
 
-void stacks_free(struct stacks *s)
+void call_stacks_free(struct call_stacks *s)
 {
     if (!s)
         return;

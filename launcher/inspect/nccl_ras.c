@@ -16,7 +16,7 @@ enum {
  * is the status, to the end of file. */
 static const char *const requests[] = {"CLIENT PROTOCOL 2\n", "TIMEOUT 4\n", "STATUS\n"};
 
-struct ras {
+struct nccl_ras {
     uv_tcp_t tcp[WAYS_MAX]; /* one for each address, tried in turn */
     struct sockaddr_storage to[WAYS_MAX];
     int ways, way;
@@ -32,7 +32,7 @@ struct ras {
     void *arg;
 };
 
-static void let_go(struct ras *r)
+static void let_go(struct nccl_ras *r)
 {
     if (--r->open > 0)
         return;
@@ -45,7 +45,7 @@ static void on_closed(uv_handle_t *h)
     let_go(h->data);
 }
 
-void ras_free(struct ras *r)
+void nccl_ras_free(struct nccl_ras *r)
 {
     if (!r || r->closing)
         return;
@@ -56,7 +56,7 @@ void ras_free(struct ras *r)
     uv_close((uv_handle_t *)&r->timer, on_closed);
 }
 
-static void finish(struct ras *r)
+static void finish(struct nccl_ras *r)
 {
     void (*done)(void *, const char *) = TAKE(r->done);
     if (done && !r->closing)
@@ -69,7 +69,7 @@ static void on_timer(uv_timer_t *t)
 }
 
 /* So few bytes go at once: who does not take them answers nothing either. */
-static void ask(struct ras *r)
+static void ask(struct nccl_ras *r)
 {
     const char *text = requests[r->next++];
     uv_buf_t b = uv_buf_init((char *)text, (unsigned)strlen(text));
@@ -79,13 +79,13 @@ static void ask(struct ras *r)
 
 static void on_alloc(uv_handle_t *h, size_t wanted, uv_buf_t *b)
 {
-    struct ras *r = h->data;
+    struct nccl_ras *r = h->data;
     *b = uv_buf_init(r->buf, sizeof r->buf);
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
-    struct ras *r = s->data;
+    struct nccl_ras *r = s->data;
     for (ssize_t i = 0; i < n; i++) {
         if (r->next == COUNT_OF(requests))
             strbuf_putc(&r->text, b->base[i]);
@@ -101,7 +101,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 static void on_connected(uv_connect_t *c, int status);
 
 /* To the next address that can be tried. */
-static void connect_on(struct ras *r)
+static void connect_on(struct nccl_ras *r)
 {
     while (++r->way < r->ways)
         if (uv_tcp_connect(&r->connect, &r->tcp[r->way], (struct sockaddr *)&r->to[r->way],
@@ -112,7 +112,7 @@ static void connect_on(struct ras *r)
 
 static void on_connected(uv_connect_t *c, int status)
 {
-    struct ras *r = c->data;
+    struct nccl_ras *r = c->data;
     if (status == UV_ECANCELED)
         return; /* it was closed */
     if (status < 0)
@@ -125,7 +125,7 @@ static void on_connected(uv_connect_t *c, int status)
 
 static void on_looked_up(uv_getaddrinfo_t *req, int status, struct addrinfo *found)
 {
-    struct ras *r = req->data;
+    struct nccl_ras *r = req->data;
     for (const struct addrinfo *a = found; a && r->ways < WAYS_MAX; a = a->ai_next)
         memcpy(&r->to[r->ways++], a->ai_addr, a->ai_addrlen);
     uv_freeaddrinfo(found);
@@ -134,10 +134,10 @@ static void on_looked_up(uv_getaddrinfo_t *req, int status, struct addrinfo *fou
     let_go(r);
 }
 
-struct ras *ras_ask(uv_loop_t *loop, const char *address, void (*done)(void *arg, const char *text),
-                    void *arg)
+struct nccl_ras *nccl_ras_query(uv_loop_t *loop, const char *address,
+                                void (*done)(void *arg, const char *text), void *arg)
 {
-    struct ras *r = xzalloc(sizeof *r);
+    struct nccl_ras *r = xzalloc(sizeof *r);
     r->done = done;
     r->arg = arg;
     r->way = -1;

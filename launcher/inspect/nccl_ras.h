@@ -5,14 +5,14 @@
 
 #include <uv.h>
 
-struct ras;
+struct nccl_ras;
 
 /* Asks at "HOST:PORT" for the status. `done` comes once, from the loop, after 5 s at most: with the
  * answer, or with "" where nobody gave one. */
-struct ras *ras_ask(uv_loop_t *loop, const char *address, void (*done)(void *arg, const char *text),
-                    void *arg);
+struct nccl_ras *nccl_ras_query(uv_loop_t *loop, const char *address,
+                                void (*done)(void *arg, const char *text), void *arg);
 /* Before or after `done`, which does not come then. Its handles close on the loop's next turns.
  * NULL is fine. */
-void ras_free(struct ras *r);
+void nccl_ras_free(struct nccl_ras *r);
 
 #endif

@@ -74,7 +74,7 @@ static bool is_waiting_for_children(pid_t pid)
 }
 
 /* The one child of a process that has not ended; 0: none, or several. */
-static pid_t only_child(const struct wards *w, pid_t pid)
+static pid_t only_child(const struct process_tree *w, pid_t pid)
 {
     pid_t found = 0;
     for (size_t i = 0; i < w->count; i++) {
@@ -87,7 +87,7 @@ static pid_t only_child(const struct wards *w, pid_t pid)
     return found;
 }
 
-static pid_t who_matters(const struct wards *w, pid_t pid)
+static pid_t who_matters(const struct process_tree *w, pid_t pid)
 {
     for (pid_t child; is_waiting_for_children(pid) && (child = only_child(w, pid));)
         pid = child;
@@ -111,12 +111,12 @@ static int64_t cpu_ms_of(pid_t pid, int *threads)
     return ticks * 1000 / sysconf(_SC_CLK_TCK);
 }
 
-static void add_tree(struct standing *s, struct wards *w, pid_t pid)
+static void add_tree(struct standing *s, struct process_tree *w, pid_t pid)
 {
     int threads;
     for (size_t i = 0; i < w->count; i++)
         w->all[i].marked = w->all[i].pid == pid;
-    wards_mark_below(w);
+    process_tree_select_below(w);
     for (size_t i = 0; i < w->count; i++) {
         if (!w->all[i].marked)
             continue;
@@ -143,14 +143,14 @@ static void look_closer(struct standing *s)
             snprintf(s->call, sizeof s->call, "%s", calls[i].name);
 }
 
-static void look_at(struct standing *out, struct wards *w, pid_t pid)
+static void look_at(struct standing *out, struct process_tree *w, pid_t pid)
 {
     *out = (struct standing){0};
-    const struct ward *first = pid > 0 ? wards_find(w, pid) : NULL;
+    const struct process_tree_proc *first = pid > 0 ? process_tree_find(w, pid) : NULL;
     if (!first)
         return;
     struct standing s = {.pid = who_matters(w, pid)};
-    const struct ward *one = wards_find(w, s.pid);
+    const struct process_tree_proc *one = process_tree_find(w, s.pid);
     s.state = one->state;
     add_tree(&s, w, pid);
     (void)cpu_ms_of(s.pid, &s.threads);
@@ -158,22 +158,22 @@ static void look_at(struct standing *out, struct wards *w, pid_t pid)
     *out = s;
 }
 
-int standing_look(struct standing *out, const pid_t *pids, int n)
+int rank_status_sample(struct standing *out, const pid_t *pids, int n)
 {
-    struct wards w = {0};
-    int rc = wards_scan(&w);
+    struct process_tree w = {0};
+    int rc = process_tree_scan(&w);
     if (rc < 0)
         return rc;
     for (int i = 0; i < n; i++)
         look_at(&out[i], &w, pids[i]);
-    wards_end(&w);
+    process_tree_kill_all(&w);
     return 0;
 }
 
-void standing_where(struct strbuf *b, const struct standing *s)
+void rank_status_describe(struct strbuf *b, const struct standing *s)
 {
     size_t before = b->len;
-    lineup_where(b, &s->at);
+    collective_mismatch_describe(b, &s->at);
     if (b->len > before)
         strbuf_puts(b, ", ");
     if (s->pid == 0)
@@ -192,7 +192,7 @@ void standing_where(struct strbuf *b, const struct standing *s)
         strbuf_printf(b, "in %s (%s)", s->call, s->wchan);
 }
 
-static json_t *notes_json(const struct lineup_at *a)
+static json_t *notes_json(const struct collective_position *a)
 {
     json_t *all = json_array();
     for (int i = 0; i < a->count; i++)
@@ -205,11 +205,11 @@ static json_t *notes_json(const struct lineup_at *a)
                      all);
 }
 
-json_t *standing_json(const struct standing *s)
+json_t *rank_status_json(const struct standing *s)
 {
     char state[2] = {s->state, '\0'};
     AUTO(strbuf) struct strbuf in = {0};
-    lineup_where(&in, &s->at);
+    collective_mismatch_describe(&in, &s->at);
     return json_pack("{s:i, s:s, s:i, s:i, s:I, s:o, s:s, s:s, s:o, s:o}", "pid", (int)s->pid,
                      "state", state, "processes", s->processes, "threads", s->threads, "cpu_ms",
                      (json_int_t)s->cpu_ms, "program", json_text(s->name), "wchan", s->wchan,
@@ -220,29 +220,30 @@ json_t *standing_json(const struct standing *s)
 static int read_text(char *out, size_t size, const json_t *j, const char *key, struct err *e)
 {
     const char *text;
-    int rc = json_want_str(&text, j, key, e);
+    int rc = json_require_str(&text, j, key, e);
     if (rc == 0)
         snprintf(out, size, "%s", text);
     return rc;
 }
 
-static int read_notes(struct lineup_at *out, const json_t *j, struct err *e)
+static int read_notes(struct collective_position *out, const json_t *j, struct err *e)
 {
-    struct lineup_at a = {0};
+    struct collective_position a = {0};
     int64_t size, failed;
     const json_t *all = json_object_get(j, "calls");
     if (read_text(a.comm, sizeof a.comm, j, "communicator", e) < 0 ||
-        json_want_int(&size, j, "ranks", e) < 0 ||
-        json_want_int(&a.waits_ms, j, "waits_ms", e) < 0 ||
-        json_want_int(&failed, j, "error", e) < 0)
+        json_require_int(&size, j, "ranks", e) < 0 ||
+        json_require_int(&a.waits_ms, j, "waits_ms", e) < 0 ||
+        json_require_int(&failed, j, "error", e) < 0)
         return -EINVAL;
     a.size = (int)size;
     a.failed = (int)failed;
-    for (size_t i = 0; i < json_array_size(all) && i < LINEUP_CALLS; i++) {
-        struct lineup_call *c = &a.calls[i];
+    for (size_t i = 0; i < json_array_size(all) && i < COLLECTIVE_MISMATCH_CALLS; i++) {
+        struct collective_mismatch_call *c = &a.calls[i];
         const json_t *one = json_array_get(all, i);
         int64_t nth;
-        if (json_want_int(&nth, one, "nth", e) < 0 || json_want_int(&c->ms, one, "ms", e) < 0 ||
+        if (json_require_int(&nth, one, "nth", e) < 0 ||
+            json_require_int(&c->ms, one, "ms", e) < 0 ||
             read_text(c->what, sizeof c->what, one, "what", e) < 0)
             return -EINVAL;
         c->nth = (uint64_t)nth;
@@ -253,14 +254,15 @@ static int read_notes(struct lineup_at *out, const json_t *j, struct err *e)
     return 0;
 }
 
-int standing_read(struct standing *out, const json_t *j, struct err *e)
+int rank_status_read(struct standing *out, const json_t *j, struct err *e)
 {
     struct standing s = {0};
     int64_t pid, processes, threads;
     char state[2];
-    if (json_want_int(&pid, j, "pid", e) < 0 || json_want_int(&processes, j, "processes", e) < 0 ||
-        json_want_int(&threads, j, "threads", e) < 0 ||
-        json_want_int(&s.cpu_ms, j, "cpu_ms", e) < 0 ||
+    if (json_require_int(&pid, j, "pid", e) < 0 ||
+        json_require_int(&processes, j, "processes", e) < 0 ||
+        json_require_int(&threads, j, "threads", e) < 0 ||
+        json_require_int(&s.cpu_ms, j, "cpu_ms", e) < 0 ||
         read_text(state, sizeof state, j, "state", e) < 0 ||
         read_text(s.name, sizeof s.name, j, "program", e) < 0 ||
         read_text(s.wchan, sizeof s.wchan, j, "wchan", e) < 0 ||

@@ -21,21 +21,22 @@ struct standing {
     int processes, threads; /* of the tree; of the process */
     int64_t cpu_ms;         /* the tree's, its ended children's included */
     char name[32];          /* of the program, as the kernel cuts it */
-    char wchan[48];      /* the kernel's function that it sleeps in; "": none, or not to be seen */
-    char call[24];       /* the system call that it is in ("futex"); "": none or not to be seen */
-    struct lineup_at at; /* of its collectives, where it notes them; standing_look() leaves it */
+    char wchan[48]; /* the kernel's function that it sleeps in; "": none, or not to be seen */
+    char call[24];  /* the system call that it is in ("futex"); "": none or not to be seen */
+    struct collective_position
+        at; /* of its collectives, where it notes them; rank_status_sample() leaves it */
 };
 
 /* Looks at `n` ranks at once, each by its first process. One that is gone (or whose pid is 0) is
  * all zeroes. -errno where /proc cannot be read. */
-int standing_look(struct standing *out, const pid_t *pids, int n);
+int rank_status_sample(struct standing *out, const pid_t *pids, int n);
 
 /* "stopped", "in futex (futex_wait)", "running", or the collective: alike for ranks that stand at
  * the same place. */
-void standing_where(struct strbuf *b, const struct standing *s);
+void rank_status_describe(struct strbuf *b, const struct standing *s);
 
 /* One for a file or another node, and back. -EINVAL where `j` is none of these. */
-json_t *standing_json(const struct standing *s);
-int standing_read(struct standing *out, const json_t *j, struct err *e);
+json_t *rank_status_json(const struct standing *s);
+int rank_status_read(struct standing *out, const json_t *j, struct err *e);
 
 #endif

@@ -15,18 +15,18 @@ struct begun {
     int64_t seen_ms;
 };
 
-struct notebook {
+struct trace_buffer {
     int fd, ranks;
-    char *bytes; /* NOTES_RANK_BYTES for each rank; NULL: not looked at yet */
-    struct begun (*begun)[NOTES_COMMS]; /* of each rank */
+    char *bytes; /* COLLECTIVE_TRACE_RANK_BYTES for each rank; NULL: not looked at yet */
+    struct begun (*begun)[COLLECTIVE_TRACE_COMMS]; /* of each rank */
 };
 
 static size_t size_of(int ranks)
 {
-    return (size_t)ranks * NOTES_RANK_BYTES;
+    return (size_t)ranks * COLLECTIVE_TRACE_RANK_BYTES;
 }
 
-int notebook_open(struct notebook **out, int ranks, struct err *e)
+int trace_buffer_open(struct trace_buffer **out, int ranks, struct err *e)
 {
     AUTO(fd) int fd = memfd_create("drover-notes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, (off_t)size_of(ranks)) < 0)
@@ -34,12 +34,12 @@ int notebook_open(struct notebook **out, int ranks, struct err *e)
     /* What a rank cut off would be a bus error here. */
     (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     *out = xzalloc(sizeof **out);
-    **out = (struct notebook){.fd = fd_take(&fd), .ranks = ranks};
+    **out = (struct trace_buffer){.fd = fd_take(&fd), .ranks = ranks};
     (*out)->begun = xcalloc((size_t)ranks, sizeof *(*out)->begun);
     return 0;
 }
 
-void notebook_close(struct notebook *n)
+void trace_buffer_close(struct trace_buffer *n)
 {
     if (!n)
         return;
@@ -50,7 +50,7 @@ void notebook_close(struct notebook *n)
     free(n);
 }
 
-char *notebook_address(const struct notebook *n, int i)
+char *trace_buffer_env(const struct trace_buffer *n, int i)
 {
     return xasprintf("/proc/%d/fd/%d:%d", (int)getpid(), n->fd, i);
 }
@@ -62,19 +62,19 @@ static int64_t ms_since(int64_t then_ms)
 }
 
 /* "all_reduce of 1024 float, sum". The words come from the rank. */
-static void say_call(char out[LINEUP_WHAT_BYTES], const struct notes_call *c,
-                     const struct notes_words *w)
+static void say_call(char out[COLLECTIVE_MISMATCH_WHAT_BYTES],
+                     const struct collective_trace_call *c, const struct collective_trace_words *w)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    unsigned flags = w->colls[c->coll % NOTES_COLLS].flags;
-    strbuf_printf(&b, "%.14s", w->colls[c->coll % NOTES_COLLS].name);
-    if (flags & NOTES_HAS_COUNT)
+    unsigned flags = w->colls[c->coll % COLLECTIVE_TRACE_COLLS].flags;
+    strbuf_printf(&b, "%.14s", w->colls[c->coll % COLLECTIVE_TRACE_COLLS].name);
+    if (flags & COLLECTIVE_TRACE_HAS_COUNT)
         strbuf_printf(&b, " of %llu %.15s", (unsigned long long)c->count, w->types[c->type % 16]);
-    if (flags & NOTES_HAS_OP)
+    if (flags & COLLECTIVE_TRACE_HAS_OP)
         strbuf_printf(&b, ", %.7s", w->ops[c->op % 8]);
-    if (flags & (NOTES_HAS_ROOT | NOTES_TO_PEER))
-        strbuf_printf(&b, ", %s %d", flags & NOTES_HAS_ROOT ? "root" : "rank", c->root);
-    snprintf(out, LINEUP_WHAT_BYTES, "%s", strbuf_str(&b));
+    if (flags & (COLLECTIVE_TRACE_HAS_ROOT | COLLECTIVE_TRACE_TO_PEER))
+        strbuf_printf(&b, ", %s %d", flags & COLLECTIVE_TRACE_HAS_ROOT ? "root" : "rank", c->root);
+    snprintf(out, COLLECTIVE_MISMATCH_WHAT_BYTES, "%s", strbuf_str(&b));
     for (char *p = out; *p; p++)
         if ((unsigned char)*p < ' ' || (unsigned char)*p > '~')
             *p = '?';
@@ -82,18 +82,19 @@ static void say_call(char out[LINEUP_WHAT_BYTES], const struct notes_call *c,
 
 /* The call `seq`, from the ring or as it is being begun; false where the rank has overwritten it,
  * or does so. */
-static bool take(struct notes_call *out, const struct notes_comm *n, uint64_t seq)
+static bool take(struct collective_trace_call *out, const struct collective_trace_comm *n,
+                 uint64_t seq)
 {
-    const struct notes_call *at = &n->ring[seq % NOTES_CALLS];
+    const struct collective_trace_call *at = &n->ring[seq % COLLECTIVE_TRACE_CALLS];
     bool begun = atomic_load_explicit(&n->begun.seq, memory_order_acquire) == seq && seq > 0 &&
                  atomic_load_explicit(&n->calls, memory_order_acquire) == seq - 1;
     if (begun)
-        *out = (struct notes_call){.nth = n->begun.nth,
-                                   .count = n->begun.count,
-                                   .coll = n->begun.coll,
-                                   .type = n->begun.type,
-                                   .op = n->begun.op,
-                                   .root = n->begun.root};
+        *out = (struct collective_trace_call){.nth = n->begun.nth,
+                                              .count = n->begun.count,
+                                              .coll = n->begun.coll,
+                                              .type = n->begun.type,
+                                              .op = n->begun.op,
+                                              .root = n->begun.root};
     else if (atomic_load_explicit(&at->seq, memory_order_acquire) == seq)
         memcpy(out, at, sizeof *out);
     else
@@ -104,15 +105,15 @@ static bool take(struct notes_call *out, const struct notes_comm *n, uint64_t se
 
 /* The first call that is not done, with a few before and after. Numbers are the rank's: any may
  * stand there. */
-static void read_calls(struct lineup_at *out, const struct notes_comm *n, uint64_t done,
-                       uint64_t end, int64_t since_done, int64_t seen_ms)
+static void read_calls(struct collective_position *out, const struct collective_trace_comm *n,
+                       uint64_t done, uint64_t end, int64_t since_done, int64_t seen_ms)
 {
-    uint64_t mid = done < end ? done + LINEUP_CALLS / 2 : end;
+    uint64_t mid = done < end ? done + COLLECTIVE_MISMATCH_CALLS / 2 : end;
     mid = mid < end ? mid : end;
-    uint64_t from = mid > LINEUP_CALLS ? mid - LINEUP_CALLS + 1 : 1;
-    for (uint64_t k = 0; k < mid - from + 1 && out->count < LINEUP_CALLS; k++) {
-        struct lineup_call *to = &out->calls[out->count];
-        struct notes_call c;
+    uint64_t from = mid > COLLECTIVE_MISMATCH_CALLS ? mid - COLLECTIVE_MISMATCH_CALLS + 1 : 1;
+    for (uint64_t k = 0; k < mid - from + 1 && out->count < COLLECTIVE_MISMATCH_CALLS; k++) {
+        struct collective_mismatch_call *to = &out->calls[out->count];
+        struct collective_trace_call c;
         if (!take(&c, n, from + k))
             continue;
         to->nth = c.nth;
@@ -123,12 +124,13 @@ static void read_calls(struct lineup_at *out, const struct notes_comm *n, uint64
     }
 }
 
-static void read_comm(struct lineup_at *out, const struct notes_comm *n, struct begun *b)
+static void read_comm(struct collective_position *out, const struct collective_trace_comm *n,
+                      struct begun *b)
 {
     uint64_t end = atomic_load(&n->calls), done = atomic_load(&n->done);
     int64_t since = atomic_load(&n->since_ms);
-    *out = (struct lineup_at){.size = n->size, .failed = atomic_load(&n->failed)};
-    snprintf(out->comm, sizeof out->comm, "%.*s", NOTES_NAME_BYTES - 1, n->name);
+    *out = (struct collective_position){.size = n->size, .failed = atomic_load(&n->failed)};
+    snprintf(out->comm, sizeof out->comm, "%.*s", COLLECTIVE_TRACE_NAME_BYTES - 1, n->name);
     uint64_t begun = atomic_load(&n->begun.seq);
     bool begins = begun && begun == end + 1;
     if (begins && b->seq != begun)
@@ -141,7 +143,7 @@ static void read_comm(struct lineup_at *out, const struct notes_comm *n, struct 
 }
 
 /* Whether a is rather where the rank is than b. What has failed may long be left behind. */
-static bool matters_more(const struct lineup_at *a, const struct lineup_at *b)
+static bool matters_more(const struct collective_position *a, const struct collective_position *b)
 {
     int64_t a_waits = a->failed ? 0 : a->waits_ms, b_waits = b->failed ? 0 : b->waits_ms;
     if (!b->comm[0] || a_waits || b_waits)
@@ -151,31 +153,33 @@ static bool matters_more(const struct lineup_at *a, const struct lineup_at *b)
 
 /* Whether the rank has written at all. To look into pages that it has not would make them: memory,
  * and at the end of 64 short ranks a tenth of the whole job's time. */
-static bool has_written(const struct notebook *n, int i)
+static bool has_written(const struct trace_buffer *n, int i)
 {
     off_t data = lseek(n->fd, (off_t)size_of(i), SEEK_DATA);
     return data < 0 ? errno != ENXIO : data < (off_t)size_of(i + 1);
 }
 
 /* False where there is no room for it in our memory. */
-static bool is_mapped(struct notebook *n)
+static bool is_mapped(struct trace_buffer *n)
 {
     void *p = n->bytes ? n->bytes : mmap(NULL, size_of(n->ranks), PROT_READ, MAP_SHARED, n->fd, 0);
     n->bytes = p == MAP_FAILED ? NULL : p;
     return n->bytes;
 }
 
-void notebook_read(struct notebook *n, int i, struct lineup_at *out)
+void trace_buffer_read(struct trace_buffer *n, int i, struct collective_position *out)
 {
-    *out = (struct lineup_at){0};
+    *out = (struct collective_position){0};
     if (!n || !has_written(n, i) || !is_mapped(n))
         return;
-    const struct notes_comm *all = (const struct notes_comm *)(n->bytes + size_of(i));
-    for (int k = 0; k < NOTES_COMMS; k++) {
-        const struct notes_comm *c = &all[k];
-        if (!atomic_load_explicit(&c->owner, memory_order_acquire) || c->magic != NOTES_MAGIC)
+    const struct collective_trace_comm *all =
+        (const struct collective_trace_comm *)(n->bytes + size_of(i));
+    for (int k = 0; k < COLLECTIVE_TRACE_COMMS; k++) {
+        const struct collective_trace_comm *c = &all[k];
+        if (!atomic_load_explicit(&c->owner, memory_order_acquire) ||
+            c->magic != COLLECTIVE_TRACE_MAGIC)
             continue;
-        struct lineup_at one;
+        struct collective_position one;
         read_comm(&one, c, &n->begun[i][k]);
         if (matters_more(&one, out))
             *out = one;

@@ -8,17 +8,17 @@
 #include "common/mem.h"
 #include "launcher/diagnose/collective_mismatch.h"
 
-struct notebook;
+struct trace_buffer;
 
 /* For so many ranks on this machine. Pages that nobody writes to take no memory. */
-int notebook_open(struct notebook **out, int ranks, struct err *e);
-void notebook_close(struct notebook *n);
-AUTO_DEFINE(notebook, struct notebook *, notebook_close)
+int trace_buffer_open(struct trace_buffer **out, int ranks, struct err *e);
+void trace_buffer_close(struct trace_buffer *n);
+AUTO_DEFINE(trace_buffer, struct trace_buffer *, trace_buffer_close)
 
 /* DROVER_NOTES of the i-th rank, to be freed. */
-char *notebook_address(const struct notebook *n, int i);
+char *trace_buffer_env(const struct trace_buffer *n, int i);
 
 /* Where the i-th rank is. All zeroes where it notes nothing; so for NULL. */
-void notebook_read(struct notebook *n, int i, struct lineup_at *out);
+void trace_buffer_read(struct trace_buffer *n, int i, struct collective_position *out);
 
 #endif

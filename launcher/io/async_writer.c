@@ -16,7 +16,7 @@ enum { WRITE_AT_ONCE = 64 << 10 };
 
 enum way { WAY_DIRECT, WAY_OWN, WAY_SOCKET, WAY_CAREFUL };
 
-struct outlet {
+struct async_writer {
     uv_loop_t *loop;
     int fd;
     enum way way;
@@ -24,7 +24,7 @@ struct outlet {
     struct strbuf queue;
     size_t sent; /* of the queue's bytes */
     int error;
-    bool was_above; /* more than OUTLET_LOW waited since `moved` was called last */
+    bool was_above; /* more than ASYNC_WRITER_LOW waited since `moved` was called last */
     uv_prepare_t before_waiting;
     uv_poll_t room;
     int room_fd; /* an epoll set with the descriptor in it; -1: not needed so far */
@@ -33,14 +33,14 @@ struct outlet {
     void *arg;
 };
 
-bool outlet_same(int fd_a, int fd_b)
+bool async_writer_same(int fd_a, int fd_b)
 {
     struct stat a, b;
     return fstat(fd_a, &a) == 0 && fstat(fd_b, &b) == 0 && a.st_dev == b.st_dev &&
            a.st_ino == b.st_ino && a.st_rdev == b.st_rdev;
 }
 
-static void choose_way(struct outlet *o)
+static void choose_way(struct async_writer *o)
 {
     struct stat st;
     o->own_fd = -1;
@@ -58,7 +58,7 @@ static void choose_way(struct outlet *o)
 }
 
 /* Writes some of it without waiting. Bytes, or -errno (-EAGAIN: not now). */
-static ssize_t write_some(const struct outlet *o, const char *bytes, size_t len)
+static ssize_t write_some(const struct async_writer *o, const char *bytes, size_t len)
 {
     ssize_t n = 0;
     switch (o->way) {
@@ -80,7 +80,7 @@ static ssize_t write_some(const struct outlet *o, const char *bytes, size_t len)
     return n < 0 ? -errno : n;
 }
 
-static void forget_queue(struct outlet *o)
+static void forget_queue(struct async_writer *o)
 {
     strbuf_reset(&o->queue);
     o->sent = 0;
@@ -90,7 +90,7 @@ static void on_room(uv_poll_t *p, int status, int events);
 
 /* Asks the loop to say when there is room. The descriptor itself is not given to libuv, which
  * would make it non-blocking for all that share it. */
-static void await_room(struct outlet *o)
+static void await_room(struct async_writer *o)
 {
     if (o->room_fd < 0) {
         struct epoll_event ev = {.events = EPOLLOUT};
@@ -109,7 +109,7 @@ static void await_room(struct outlet *o)
 }
 
 /* Writes what can be written now. */
-static void flush(struct outlet *o)
+static void flush(struct async_writer *o)
 {
     while (o->sent < o->queue.len) {
         ssize_t n = write_some(o, o->queue.data + o->sent, o->queue.len - o->sent);
@@ -128,17 +128,17 @@ static void flush(struct outlet *o)
     }
     if (o->sent == o->queue.len) {
         forget_queue(o);
-    } else if (o->sent > OUTLET_FULL / 2) {
+    } else if (o->sent > ASYNC_WRITER_FULL / 2) {
         strbuf_consume(&o->queue, o->sent);
         o->sent = 0;
     }
 }
 
 /* Tells when that means something to the one who writes. */
-static void tell(struct outlet *o)
+static void tell(struct async_writer *o)
 {
-    size_t waiting = outlet_waiting(o);
-    if (waiting > OUTLET_LOW || (waiting > 0 && !o->was_above))
+    size_t waiting = async_writer_waiting(o);
+    if (waiting > ASYNC_WRITER_LOW || (waiting > 0 && !o->was_above))
         return;
     o->was_above = false;
     o->moved(o->arg);
@@ -146,7 +146,7 @@ static void tell(struct outlet *o)
 
 static void on_room(uv_poll_t *p, int status, int events)
 {
-    struct outlet *o = p->data;
+    struct async_writer *o = p->data;
     flush(o);
     if (o->sent == o->queue.len)
         uv_poll_stop(&o->room);
@@ -155,18 +155,18 @@ static void on_room(uv_poll_t *p, int status, int events)
 
 static void on_before_waiting(uv_prepare_t *p)
 {
-    struct outlet *o = p->data;
+    struct async_writer *o = p->data;
     uv_prepare_stop(p);
     flush(o);
     tell(o);
 }
 
-int outlet_open(struct outlet **out, uv_loop_t *loop, int fd, void (*moved)(void *arg), void *arg,
-                struct err *e)
+int async_writer_open(struct async_writer **out, uv_loop_t *loop, int fd, void (*moved)(void *arg),
+                      void *arg, struct err *e)
 {
     if (fcntl(fd, F_GETFD) < 0)
         return err_set(e, -errno, "descriptor %d: %s", fd, strerror(errno));
-    struct outlet *o = xzalloc(sizeof *o);
+    struct async_writer *o = xzalloc(sizeof *o);
     o->loop = loop;
     o->fd = fd;
     o->room_fd = -1;
@@ -182,7 +182,7 @@ int outlet_open(struct outlet **out, uv_loop_t *loop, int fd, void (*moved)(void
 
 static void on_closed(uv_handle_t *h)
 {
-    struct outlet *o = h->data;
+    struct async_writer *o = h->data;
     if (--o->open_handles > 0)
         return;
     auto_fd(&o->room_fd);
@@ -191,7 +191,7 @@ static void on_closed(uv_handle_t *h)
     free(o);
 }
 
-void outlet_close(struct outlet *o)
+void async_writer_close(struct async_writer *o)
 {
     if (!o)
         return;
@@ -200,14 +200,14 @@ void outlet_close(struct outlet *o)
     uv_close((uv_handle_t *)&o->before_waiting, on_closed);
 }
 
-void outlet_add(struct outlet *o, const void *bytes, size_t len)
+void async_writer_add(struct async_writer *o, const void *bytes, size_t len)
 {
     if (o->error)
         return;
     bool blocked = o->room.data && uv_is_active((uv_handle_t *)&o->room);
     strbuf_add(&o->queue, bytes, len);
-    size_t waiting = outlet_waiting(o);
-    if (waiting > OUTLET_LOW)
+    size_t waiting = async_writer_waiting(o);
+    if (waiting > ASYNC_WRITER_LOW)
         o->was_above = true;
     if (blocked)
         return;
@@ -217,12 +217,12 @@ void outlet_add(struct outlet *o, const void *bytes, size_t len)
     uv_prepare_start(&o->before_waiting, on_before_waiting);
 }
 
-size_t outlet_waiting(const struct outlet *o)
+size_t async_writer_waiting(const struct async_writer *o)
 {
     return o->queue.len - o->sent;
 }
 
-int outlet_error(const struct outlet *o)
+int async_writer_error(const struct async_writer *o)
 {
     return o->error;
 }

@@ -15,28 +15,28 @@
 #include "common/mem.h"
 
 enum {
-    OUTLET_FULL = 1 << 20, /* more than this waits: the writer should pause */
-    OUTLET_LOW = 1 << 18   /* less than this: it may go on */
+    ASYNC_WRITER_FULL = 1 << 20, /* more than this waits: the writer should pause */
+    ASYNC_WRITER_LOW = 1 << 18   /* less than this: it may go on */
 };
 
-struct outlet;
+struct async_writer;
 
-/* `moved(arg)` is called from the loop when less than OUTLET_LOW bytes wait, when none does, and
- * when writing has failed. Borrows `fd`. SIGPIPE is to be ignored by the caller. */
-int outlet_open(struct outlet **out, uv_loop_t *loop, int fd, void (*moved)(void *arg), void *arg,
-                struct err *e);
+/* `moved(arg)` is called from the loop when less than ASYNC_WRITER_LOW bytes wait, when none does,
+ * and when writing has failed. Borrows `fd`. SIGPIPE is to be ignored by the caller. */
+int async_writer_open(struct async_writer **out, uv_loop_t *loop, int fd, void (*moved)(void *arg),
+                      void *arg, struct err *e);
 /* Drops what waits. Its handles close on the loop's next turn. */
-void outlet_close(struct outlet *o);
-AUTO_DEFINE(outlet, struct outlet *, outlet_close)
+void async_writer_close(struct async_writer *o);
+AUTO_DEFINE(async_writer, struct async_writer *, async_writer_close)
 
 /* Queues the bytes; they are written when many wait, else before the loop waits next. */
-void outlet_add(struct outlet *o, const void *bytes, size_t len);
+void async_writer_add(struct async_writer *o, const void *bytes, size_t len);
 /* Bytes that wait. */
-size_t outlet_waiting(const struct outlet *o);
+size_t async_writer_waiting(const struct async_writer *o);
 /* Why writing has failed: -EPIPE, -ENOSPC, …; 0: it has not. After it, bytes are dropped. */
-int outlet_error(const struct outlet *o);
+int async_writer_error(const struct async_writer *o);
 
 /* Whether both descriptors lead to the same file, pipe or terminal. */
-bool outlet_same(int fd_a, int fd_b);
+bool async_writer_same(int fd_a, int fd_b);
 
 #endif

@@ -8,20 +8,20 @@ struct slot {
     size_t len, cap;
 };
 
-struct tail {
+struct last_lines {
     struct slot *slots; /* a ring; NULL until the first line */
     int max, count, next;
 };
 
-struct tail *tail_new(int lines_max)
+struct last_lines *last_lines_new(int lines_max)
 {
     assert(lines_max > 0);
-    struct tail *t = xzalloc(sizeof *t);
+    struct last_lines *t = xzalloc(sizeof *t);
     t->max = lines_max;
     return t;
 }
 
-void tail_free(struct tail *t)
+void last_lines_free(struct last_lines *t)
 {
     if (!t)
         return;
@@ -31,15 +31,15 @@ void tail_free(struct tail *t)
     free(t);
 }
 
-void tail_push(struct tail *t, const char *line, size_t len)
+void last_lines_push(struct last_lines *t, const char *line, size_t len)
 {
     if (!t->slots)
         t->slots = xcalloc((size_t)t->max, sizeof *t->slots);
     struct slot *s = &t->slots[t->next];
-    if (len > TAIL_LINE_MAX)
-        len = TAIL_LINE_MAX;
+    if (len > LAST_LINES_LINE_MAX)
+        len = LAST_LINES_LINE_MAX;
     if (s->cap < len + 1) {
-        s->cap = len + 1 < 128 ? 128 : TAIL_LINE_MAX + 1;
+        s->cap = len + 1 < 128 ? 128 : LAST_LINES_LINE_MAX + 1;
         s->text = xrealloc(s->text, s->cap, 1);
     }
     if (len)
@@ -50,12 +50,12 @@ void tail_push(struct tail *t, const char *line, size_t len)
     t->count += t->count < t->max;
 }
 
-int tail_count(const struct tail *t)
+int last_lines_count(const struct last_lines *t)
 {
     return t->count;
 }
 
-const char *tail_get(const struct tail *t, int i, size_t *len)
+const char *last_lines_get(const struct last_lines *t, int i, size_t *len)
 {
     if (i < 0 || i >= t->count)
         return NULL;

@@ -10,7 +10,7 @@
 
 enum { PIPE_BYTES = 256 << 10 }; /* of one that was full */
 
-struct io {
+struct rank_output {
     uv_pipe_t pipe;
     uv_timer_t silence; /* of a line that has begun */
     int open_handles;
@@ -18,10 +18,10 @@ struct io {
     char *scratch;
     char *who;
     struct strbuf held; /* the beginning of a line; all that is left while paused */
-    bool fed;           /* by io_feed(): there is no pipe */
+    bool fed;           /* by rank_output_feed(): there is no pipe */
     bool roomy;         /* its pipe was made larger */
     bool paused, finishing, at_end, told_end, closed;
-    struct io_events ev;
+    struct rank_output_events ev;
     void *arg;
 };
 
@@ -30,7 +30,7 @@ struct io {
 
 /* Delivers the whole lines of `text`, as long as they are wanted; returns the bytes used. A '\r'
  * ends a line too, unless a '\n' follows it; the last byte cannot tell. */
-static size_t deliver_lines(struct io *s, const char *text, size_t len)
+static size_t deliver_lines(struct rank_output *s, const char *text, size_t len)
 {
     const char *p = text, *end = text + len, *newline = NULL;
     bool searched = false;
@@ -51,10 +51,10 @@ static size_t deliver_lines(struct io *s, const char *text, size_t len)
 }
 
 /* Delivers from what is held. What is left is less than a line, unless it pauses. */
-static void deliver_held(struct io *s)
+static void deliver_held(struct rank_output *s)
 {
     strbuf_consume(&s->held, deliver_lines(s, strbuf_str(&s->held), s->held.len));
-    if (s->held.len >= IO_LINE_MAX && !s->paused && !s->closed) {
+    if (s->held.len >= RANK_OUTPUT_LINE_MAX && !s->paused && !s->closed) {
         s->paused = !s->ev.line(s->arg, s->held.data, s->held.len);
         strbuf_reset(&s->held);
     }
@@ -62,19 +62,19 @@ static void deliver_held(struct io *s)
 
 static void on_silence(uv_timer_t *t)
 {
-    struct io *s = t->data;
+    struct rank_output *s = t->data;
     if (s->held.len > 0 && !s->paused)
         s->ev.begun(s->arg, s->held.data, s->held.len);
 }
 
-static void await_rest(struct io *s)
+static void await_rest(struct rank_output *s)
 {
     if (s->ev.begun && s->held.len > 0 && !s->closed)
-        uv_timer_start(&s->silence, on_silence, IO_SILENCE_MS, 0);
+        uv_timer_start(&s->silence, on_silence, RANK_OUTPUT_SILENCE_MS, 0);
 }
 
 /* New bytes: the line that was begun first, then straight from where they were read into. */
-static void take(struct io *s, const char *bytes, size_t len)
+static void take(struct rank_output *s, const char *bytes, size_t len)
 {
     size_t used = 0;
     if (s->held.len > 0) {
@@ -82,14 +82,14 @@ static void take(struct io *s, const char *bytes, size_t len)
         bool ends = newline || s->held.data[s->held.len - 1] == '\r' || memchr(bytes, '\r', len);
         used = newline ? (size_t)(newline - bytes) + 1 : len;
         strbuf_add(&s->held, bytes, used);
-        if (ends || s->held.len >= IO_LINE_MAX)
+        if (ends || s->held.len >= RANK_OUTPUT_LINE_MAX)
             deliver_held(s);
     }
     if (s->held.len == 0)
         used += deliver_lines(s, bytes + used, len - used);
     if (used < len && !s->closed) {
         strbuf_add(&s->held, bytes + used, len - used);
-        if (s->held.len >= IO_LINE_MAX && !s->paused)
+        if (s->held.len >= RANK_OUTPUT_LINE_MAX && !s->paused)
             deliver_held(s);
     }
     await_rest(s);
@@ -98,7 +98,7 @@ static void take(struct io *s, const char *bytes, size_t len)
 /* ---- bytes -------------------------------------------------------------------------------------
  */
 
-static void keep(struct io *s, const char *bytes, size_t len)
+static void keep(struct rank_output *s, const char *bytes, size_t len)
 {
     while (len > 0 && s->file_fd >= 0) {
         ssize_t n = write(s->file_fd, bytes, len);
@@ -114,7 +114,7 @@ static void keep(struct io *s, const char *bytes, size_t len)
     }
 }
 
-static void got(struct io *s, const char *bytes, size_t len)
+static void got(struct rank_output *s, const char *bytes, size_t len)
 {
     keep(s, bytes, len);
     if (s->ev.bytes)
@@ -123,7 +123,7 @@ static void got(struct io *s, const char *bytes, size_t len)
         take(s, bytes, len);
 }
 
-static void end(struct io *s)
+static void end(struct rank_output *s)
 {
     s->at_end = true;
     if (s->paused || s->closed || s->told_end)
@@ -139,12 +139,12 @@ static void end(struct io *s)
 
 static void on_buffer(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
-    struct io *s = h->data;
-    *buf = uv_buf_init(s->scratch, IO_READ_BYTES);
+    struct rank_output *s = h->data;
+    *buf = uv_buf_init(s->scratch, RANK_OUTPUT_READ_BYTES);
 }
 
 /* A rank that writes much has fewer turns in a larger pipe. A limit may forbid it. */
-static void make_room(struct io *s)
+static void make_room(struct rank_output *s)
 {
     uv_os_fd_t fd;
     if (uv_fileno((uv_handle_t *)&s->pipe, &fd) == 0)
@@ -154,8 +154,8 @@ static void make_room(struct io *s)
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
-    struct io *s = stream->data;
-    if (n == IO_READ_BYTES && !s->roomy)
+    struct rank_output *s = stream->data;
+    if (n == RANK_OUTPUT_READ_BYTES && !s->roomy)
         make_room(s);
     if (n > 0)
         got(s, buf->base, (size_t)n);
@@ -168,12 +168,12 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 }
 
 /* Reads what is in the pipe now, without the loop. */
-static void read_rest(struct io *s)
+static void read_rest(struct rank_output *s)
 {
     uv_os_fd_t fd = -1;
     uv_fileno((uv_handle_t *)&s->pipe, &fd);
     while (!s->paused && !s->closed) {
-        ssize_t n = read(fd, s->scratch, IO_READ_BYTES);
+        ssize_t n = read(fd, s->scratch, RANK_OUTPUT_READ_BYTES);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -187,10 +187,11 @@ static void read_rest(struct io *s)
 /* ---- from outside ------------------------------------------------------------------------------
  */
 
-int io_open(struct io **out, uv_loop_t *loop, const struct io_source *from,
-            const struct io_events *ev, void *arg, struct err *e)
+int rank_output_open(struct rank_output **out, uv_loop_t *loop,
+                     const struct rank_output_source *from, const struct rank_output_events *ev,
+                     void *arg, struct err *e)
 {
-    struct io *s = xzalloc(sizeof *s);
+    struct rank_output *s = xzalloc(sizeof *s);
     s->file_fd = from->file_fd;
     s->scratch = from->scratch;
     s->who = xstrdup(from->who);
@@ -207,7 +208,7 @@ int io_open(struct io **out, uv_loop_t *loop, const struct io_source *from,
     else if (!s->fed)
         rc = uv_read_start((uv_stream_t *)&s->pipe, on_buffer, on_read);
     if (rc < 0) {
-        io_close(s);
+        rank_output_close(s);
         return err_set(e, rc, "%s: %s", from->who, uv_strerror(rc));
     }
     *out = s;
@@ -216,7 +217,7 @@ int io_open(struct io **out, uv_loop_t *loop, const struct io_source *from,
 
 static void on_closed(uv_handle_t *h)
 {
-    struct io *s = h->data;
+    struct rank_output *s = h->data;
     if (--s->open_handles > 0)
         return;
     strbuf_free(&s->held);
@@ -224,7 +225,7 @@ static void on_closed(uv_handle_t *h)
     free(s);
 }
 
-void io_close(struct io *s)
+void rank_output_close(struct rank_output *s)
 {
     if (!s)
         return;
@@ -235,19 +236,19 @@ void io_close(struct io *s)
     uv_close((uv_handle_t *)&s->silence, on_closed);
 }
 
-void io_feed(struct io *s, const char *bytes, size_t len)
+void rank_output_feed(struct rank_output *s, const char *bytes, size_t len)
 {
     if (!s->at_end && !s->closed)
         got(s, bytes, len);
 }
 
-void io_feed_end(struct io *s)
+void rank_output_feed_end(struct rank_output *s)
 {
     if (!s->at_end)
         end(s);
 }
 
-void io_pause(struct io *s)
+void rank_output_pause(struct rank_output *s)
 {
     if (s->closed || s->told_end)
         return;
@@ -255,7 +256,7 @@ void io_pause(struct io *s)
     uv_read_stop((uv_stream_t *)&s->pipe);
 }
 
-void io_resume(struct io *s)
+void rank_output_resume(struct rank_output *s)
 {
     if (!s->paused || s->closed)
         return;
@@ -272,7 +273,7 @@ void io_resume(struct io *s)
         uv_read_start((uv_stream_t *)&s->pipe, on_buffer, on_read);
 }
 
-void io_finish(struct io *s)
+void rank_output_finish(struct rank_output *s)
 {
     if (s->finishing || s->at_end || s->closed)
         return;

@@ -9,11 +9,11 @@
 
 enum { PACKETS_A_TURN = 32 };
 
-struct channel {
+struct report_channel {
     uv_poll_t poll;
     int fd;
     bool used, warned, closed;
-    struct channel_reader reader;
+    struct report_channel_events reader;
 };
 
 static bool looks_like_object(const char *text, size_t len)
@@ -27,9 +27,9 @@ static bool looks_like_object(const char *text, size_t len)
     return len - i >= 2 && text[i] == '{' && text[len - 1] == '}';
 }
 
-static void take(struct channel *c, const char *text, size_t len)
+static void take(struct report_channel *c, const char *text, size_t len)
 {
-    if (len <= CHANNEL_PACKET_MAX && looks_like_object(text, len)) {
+    if (len <= REPORT_CHANNEL_PACKET_MAX && looks_like_object(text, len)) {
         c->used = true;
         c->reader.packet(c->reader.arg, c->reader.rank, text, len);
         return;
@@ -37,21 +37,21 @@ static void take(struct channel *c, const char *text, size_t len)
     if (!c->warned)
         log_warn("rank %d: a report of %zu bytes is no JSON object of at most %d: dropped, and so "
                  "are others like it",
-                 c->reader.rank, len, CHANNEL_PACKET_MAX);
+                 c->reader.rank, len, REPORT_CHANNEL_PACKET_MAX);
     c->warned = true;
 }
 
 /* An empty packet reads like the end; only the other's hang-up tells them apart. */
-static bool hung_up(const struct channel *c)
+static bool hung_up(const struct report_channel *c)
 {
     struct pollfd p = {.fd = c->fd};
     return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR));
 }
 
 /* Returns false when nothing is there any more. */
-static bool read_one(struct channel *c)
+static bool read_one(struct report_channel *c)
 {
-    char buf[CHANNEL_PACKET_MAX];
+    char buf[REPORT_CHANNEL_PACKET_MAX];
     ssize_t n;
     do {
         n = recv(c->fd, buf, sizeof buf, MSG_DONTWAIT | MSG_TRUNC);
@@ -68,20 +68,20 @@ static bool read_one(struct channel *c)
 
 static void on_readable(uv_poll_t *p, int status, int events)
 {
-    struct channel *c = p->data;
+    struct report_channel *c = p->data;
     for (int i = 0; i < PACKETS_A_TURN && !c->closed && read_one(c); i++)
         ;
 }
 
-int channel_open(struct channel **out, int *child_fd, uv_loop_t *loop,
-                 const struct channel_reader *reader, struct err *e)
+int report_channel_open(struct report_channel **out, int *child_fd, uv_loop_t *loop,
+                        const struct report_channel_events *reader, struct err *e)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
         return err_set(e, -errno, "rank %d's report channel: %s", reader->rank, strerror(errno));
     AUTO(fd) int ours = ends[0];
     AUTO(fd) int its = ends[1];
-    AUTO(free) struct channel *c = xzalloc(sizeof *c);
+    AUTO(free) struct report_channel *c = xzalloc(sizeof *c);
     int rc = uv_poll_init(loop, &c->poll, ours);
     if (rc < 0)
         return err_set(e, rc, "rank %d's report channel: %s", reader->rank, uv_strerror(rc));
@@ -96,12 +96,12 @@ int channel_open(struct channel **out, int *child_fd, uv_loop_t *loop,
 
 static void on_closed(uv_handle_t *h)
 {
-    struct channel *c = h->data;
+    struct report_channel *c = h->data;
     close(c->fd);
     free(c);
 }
 
-void channel_close(struct channel *c)
+void report_channel_close(struct report_channel *c)
 {
     if (!c || c->closed)
         return;
@@ -109,18 +109,18 @@ void channel_close(struct channel *c)
     uv_close((uv_handle_t *)&c->poll, on_closed);
 }
 
-void channel_drain(struct channel *c)
+void report_channel_drain(struct report_channel *c)
 {
     while (!c->closed && uv_is_active((uv_handle_t *)&c->poll) && read_one(c))
         ;
 }
 
-bool channel_used(const struct channel *c)
+bool report_channel_used(const struct report_channel *c)
 {
     return c->used;
 }
 
-void channel_say_stop(struct channel *c)
+void report_channel_send_stop(struct report_channel *c)
 {
     static const char stop[] = "{\"stop\":true}";
     (void)send(c->fd, stop, sizeof stop - 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* see channel.h */

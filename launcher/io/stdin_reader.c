@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct source {
+struct stdin_reader {
     int fd;
     uv_poll_t poll;
     uv_idle_t idle;
@@ -22,9 +22,9 @@ static void on_poll(uv_poll_t *p, int status, int events);
 static void on_idle(uv_idle_t *i);
 
 /* Reads on as long as there is room. */
-static void go_on(struct source *s)
+static void go_on(struct stdin_reader *s)
 {
-    bool wanted = !s->at_end && s->out < SOURCE_WINDOW;
+    bool wanted = !s->at_end && s->out < STDIN_READER_WINDOW;
     if (s->watched && wanted)
         uv_poll_start(&s->poll, UV_READABLE, on_poll);
     else if (s->watched)
@@ -35,9 +35,9 @@ static void go_on(struct source *s)
         uv_idle_stop(&s->idle);
 }
 
-static void read_some(struct source *s)
+static void read_some(struct stdin_reader *s)
 {
-    char bytes[SOURCE_WINDOW / 4];
+    char bytes[STDIN_READER_WINDOW / 4];
     ssize_t n = read(s->fd, bytes, sizeof bytes);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return;
@@ -57,13 +57,14 @@ static void on_idle(uv_idle_t *i)
     read_some(i->data);
 }
 
-int source_open(struct source **out, uv_loop_t *loop, int fd,
-                void (*bytes)(void *arg, const char *bytes, size_t len), void *arg, struct err *e)
+int stdin_reader_open(struct stdin_reader **out, uv_loop_t *loop, int fd,
+                      void (*bytes)(void *arg, const char *bytes, size_t len), void *arg,
+                      struct err *e)
 {
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own < 0)
         return err_set(e, -errno, "stdin: %s", strerror(errno));
-    struct source *s = xzalloc(sizeof *s);
+    struct stdin_reader *s = xzalloc(sizeof *s);
     s->fd = own;
     s->bytes = bytes;
     s->arg = arg;
@@ -79,7 +80,7 @@ int source_open(struct source **out, uv_loop_t *loop, int fd,
     return 0;
 }
 
-void source_took(struct source *s, size_t len)
+void stdin_reader_credit(struct stdin_reader *s, size_t len)
 {
     s->out -= len < s->out ? len : s->out;
     go_on(s);
@@ -87,14 +88,14 @@ void source_took(struct source *s, size_t len)
 
 static void on_closed(uv_handle_t *h)
 {
-    struct source *s = h->data;
+    struct stdin_reader *s = h->data;
     if (--s->open_handles > 0)
         return;
     close(s->fd);
     free(s);
 }
 
-void source_close(struct source *s)
+void stdin_reader_close(struct stdin_reader *s)
 {
     if (!s)
         return;

@@ -12,18 +12,19 @@
 #include "common/err.h"
 #include "common/mem.h"
 
-enum { SOURCE_WINDOW = 64 << 10 /* bytes that are read and not yet taken */ };
+enum { STDIN_READER_WINDOW = 64 << 10 /* bytes that are read and not yet taken */ };
 
-struct source;
+struct stdin_reader;
 
 /* `bytes` comes from the loop; len 0 is the end (or a failure of reading), after which nothing
  * comes. `fd` is duplicated. */
-int source_open(struct source **out, uv_loop_t *loop, int fd,
-                void (*bytes)(void *arg, const char *bytes, size_t len), void *arg, struct err *e);
+int stdin_reader_open(struct stdin_reader **out, uv_loop_t *loop, int fd,
+                      void (*bytes)(void *arg, const char *bytes, size_t len), void *arg,
+                      struct err *e);
 /* So much of it was taken. */
-void source_took(struct source *s, size_t len);
+void stdin_reader_credit(struct stdin_reader *s, size_t len);
 /* Its handles close on the loop's next turn. */
-void source_close(struct source *s);
-AUTO_DEFINE(source, struct source *, source_close)
+void stdin_reader_close(struct stdin_reader *s);
+AUTO_DEFINE(stdin_reader, struct stdin_reader *, stdin_reader_close)
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { TYPED_MAX = 4096 /* the longest line of a terminal */, LOOK_AGAIN_MS = 200 };
 
-struct feed {
+struct tty_stdin {
     int tty_fd; /* opened again: O_NONBLOCK is ours alone */
     uv_poll_t typed;
     uv_pipe_t to_rank;
@@ -22,28 +22,28 @@ struct feed {
 
 static void on_typed(uv_poll_t *p, int status, int events);
 
-static bool in_foreground(const struct feed *f)
+static bool in_foreground(const struct tty_stdin *f)
 {
     return tcgetpgrp(f->tty_fd) == getpgrp();
 }
 
 static void on_later(uv_timer_t *t)
 {
-    struct feed *f = t->data;
+    struct tty_stdin *f = t->data;
     uv_timer_stop(t);
     uv_poll_start(&f->typed, UV_READABLE, on_typed);
 }
 
 static void on_written(uv_write_t *w, int status)
 {
-    struct feed *f = w->data;
+    struct tty_stdin *f = w->data;
     if (status == 0 && !f->closed)
         uv_poll_start(&f->typed, UV_READABLE, on_typed);
 }
 
 static void on_closed(uv_handle_t *h)
 {
-    struct feed *f = h->data;
+    struct tty_stdin *f = h->data;
     if (--f->open_handles > 0)
         return;
     close(f->tty_fd);
@@ -51,7 +51,7 @@ static void on_closed(uv_handle_t *h)
 }
 
 /* The user's end of input is the rank's. */
-static void end(struct feed *f)
+static void end(struct tty_stdin *f)
 {
     if (!uv_is_closing((uv_handle_t *)&f->to_rank))
         uv_close((uv_handle_t *)&f->to_rank, on_closed);
@@ -59,7 +59,7 @@ static void end(struct feed *f)
 
 static void on_typed(uv_poll_t *p, int status, int events)
 {
-    struct feed *f = p->data;
+    struct tty_stdin *f = p->data;
     uv_poll_stop(p);
     if (!in_foreground(f)) {
         uv_timer_start(&f->later, on_later, LOOK_AGAIN_MS, 0);
@@ -79,7 +79,7 @@ static void on_typed(uv_poll_t *p, int status, int events)
         end(f);
 }
 
-int feed_open(struct feed **out, int *read_fd, uv_loop_t *loop, int tty_fd, struct err *e)
+int tty_stdin_open(struct tty_stdin **out, int *read_fd, uv_loop_t *loop, int tty_fd, struct err *e)
 {
     char path[40];
     snprintf(path, sizeof path, "/proc/self/fd/%d", tty_fd);
@@ -87,7 +87,7 @@ int feed_open(struct feed **out, int *read_fd, uv_loop_t *loop, int tty_fd, stru
     int ends[2];
     if (tty < 0 || pipe2(ends, O_CLOEXEC) < 0)
         return err_set(e, -errno, "stdin: %s", strerror(errno));
-    struct feed *f = xzalloc(sizeof *f);
+    struct tty_stdin *f = xzalloc(sizeof *f);
     f->tty_fd = fd_take(&tty);
     f->open_handles = 3;
     f->typed.data = f->to_rank.data = f->later.data = f->write.data = f;
@@ -101,7 +101,7 @@ int feed_open(struct feed **out, int *read_fd, uv_loop_t *loop, int tty_fd, stru
     return 0;
 }
 
-void feed_close(struct feed *f)
+void tty_stdin_close(struct tty_stdin *f)
 {
     if (!f)
         return;

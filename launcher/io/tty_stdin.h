@@ -10,12 +10,13 @@
 #include "common/err.h"
 #include "common/mem.h"
 
-struct feed;
+struct tty_stdin;
 
 /* `*read_fd` is the pipe's read end: the caller's, to hand on and close. */
-int feed_open(struct feed **out, int *read_fd, uv_loop_t *loop, int tty_fd, struct err *e);
+int tty_stdin_open(struct tty_stdin **out, int *read_fd, uv_loop_t *loop, int tty_fd,
+                   struct err *e);
 /* Its handles close on the loop's next turn. */
-void feed_close(struct feed *f);
-AUTO_DEFINE(feed, struct feed *, feed_close)
+void tty_stdin_close(struct tty_stdin *f);
+AUTO_DEFINE(tty_stdin, struct tty_stdin *, tty_stdin_close)
 
 #endif

@@ -7,31 +7,31 @@
 
 static const unsigned char job_table[JOB_STATES][JOB_EVENTS] = {
     ROW(JOB_RUNNING, JOB_EV_FAILED, JOB_TERMINATING),
-    ROW(JOB_RUNNING, JOB_EV_STOP, JOB_ASKED),
+    ROW(JOB_RUNNING, JOB_EV_STOP, JOB_STOP_REQUESTED),
     ROW(JOB_RUNNING, JOB_EV_KILL, JOB_KILLING),
-    ROW(JOB_RUNNING, JOB_EV_ALL_OVER, JOB_CLEARING),
-    ROW(JOB_ASKED, JOB_EV_TIME_IS_OUT, JOB_TERMINATING),
-    ROW(JOB_ASKED, JOB_EV_KILL, JOB_KILLING),
-    ROW(JOB_ASKED, JOB_EV_ALL_OVER, JOB_CLEARING),
-    ROW(JOB_TERMINATING, JOB_EV_TIME_IS_OUT, JOB_KILLING),
+    ROW(JOB_RUNNING, JOB_EV_ALL_RANKS_DONE, JOB_REAPING),
+    ROW(JOB_STOP_REQUESTED, JOB_EV_TIMEOUT, JOB_TERMINATING),
+    ROW(JOB_STOP_REQUESTED, JOB_EV_KILL, JOB_KILLING),
+    ROW(JOB_STOP_REQUESTED, JOB_EV_ALL_RANKS_DONE, JOB_REAPING),
+    ROW(JOB_TERMINATING, JOB_EV_TIMEOUT, JOB_KILLING),
     ROW(JOB_TERMINATING, JOB_EV_KILL, JOB_KILLING),
-    ROW(JOB_TERMINATING, JOB_EV_ALL_OVER, JOB_CLEARING),
-    ROW(JOB_KILLING, JOB_EV_ALL_OVER, JOB_CLEARING),
-    ROW(JOB_CLEARING, JOB_EV_CLEARED, JOB_OVER),
+    ROW(JOB_TERMINATING, JOB_EV_ALL_RANKS_DONE, JOB_REAPING),
+    ROW(JOB_KILLING, JOB_EV_ALL_RANKS_DONE, JOB_REAPING),
+    ROW(JOB_REAPING, JOB_EV_REAPED, JOB_DONE),
 };
 
 static const unsigned char rank_table[JOB_RANK_STATES][JOB_RANK_EVENTS] = {
     ROW(JOB_RANK_STARTING, JOB_RANK_EV_STARTED, JOB_RANK_RUNNING),
-    ROW(JOB_RANK_STARTING, JOB_RANK_EV_NOT_STARTED, JOB_RANK_OVER),
+    ROW(JOB_RANK_STARTING, JOB_RANK_EV_NOT_STARTED, JOB_RANK_DONE),
     ROW(JOB_RANK_STARTING, JOB_RANK_EV_EXITED, JOB_RANK_DRAINING),
-    ROW(JOB_RANK_STARTING, JOB_RANK_EV_QUIET, JOB_RANK_STARTING_QUIET),
-    ROW(JOB_RANK_STARTING_QUIET, JOB_RANK_EV_STARTED, JOB_RANK_RUNNING_QUIET),
-    ROW(JOB_RANK_STARTING_QUIET, JOB_RANK_EV_NOT_STARTED, JOB_RANK_OVER),
-    ROW(JOB_RANK_STARTING_QUIET, JOB_RANK_EV_EXITED, JOB_RANK_OVER),
+    ROW(JOB_RANK_STARTING, JOB_RANK_EV_EOF, JOB_RANK_STARTING_EOF),
+    ROW(JOB_RANK_STARTING_EOF, JOB_RANK_EV_STARTED, JOB_RANK_RUNNING_EOF),
+    ROW(JOB_RANK_STARTING_EOF, JOB_RANK_EV_NOT_STARTED, JOB_RANK_DONE),
+    ROW(JOB_RANK_STARTING_EOF, JOB_RANK_EV_EXITED, JOB_RANK_DONE),
     ROW(JOB_RANK_RUNNING, JOB_RANK_EV_EXITED, JOB_RANK_DRAINING),
-    ROW(JOB_RANK_RUNNING, JOB_RANK_EV_QUIET, JOB_RANK_RUNNING_QUIET),
-    ROW(JOB_RANK_RUNNING_QUIET, JOB_RANK_EV_EXITED, JOB_RANK_OVER),
-    ROW(JOB_RANK_DRAINING, JOB_RANK_EV_QUIET, JOB_RANK_OVER),
+    ROW(JOB_RANK_RUNNING, JOB_RANK_EV_EOF, JOB_RANK_RUNNING_EOF),
+    ROW(JOB_RANK_RUNNING_EOF, JOB_RANK_EV_EXITED, JOB_RANK_DONE),
+    ROW(JOB_RANK_DRAINING, JOB_RANK_EV_EOF, JOB_RANK_DONE),
 };
 
 struct rank {
@@ -91,7 +91,7 @@ void job_free(struct job *j)
     free(j);
 }
 
-bool job_step(struct job *j, enum job_event ev)
+bool job_apply(struct job *j, enum job_event ev)
 {
     int to = job_next(j->state, ev);
     if (to < 0)
@@ -110,30 +110,30 @@ static bool rank_step(struct job *j, int rank, enum job_rank_event ev)
     if (to < 0)
         return false;
     r->state = (enum job_rank_state)to;
-    if (to != JOB_RANK_OVER)
+    if (to != JOB_RANK_DONE)
         return false;
     j->over++;
-    return j->over == j->count && job_step(j, JOB_EV_ALL_OVER);
+    return j->over == j->count && job_apply(j, JOB_EV_ALL_RANKS_DONE);
 }
 
 static bool has_ended(const struct rank *r)
 {
-    return r->state == JOB_RANK_DRAINING || r->state == JOB_RANK_OVER;
+    return r->state == JOB_RANK_DRAINING || r->state == JOB_RANK_DONE;
 }
 
 static bool failed(struct job *j, int rank)
 {
     if (j->first_failed < 0)
         j->first_failed = rank;
-    return job_step(j, JOB_EV_FAILED);
+    return job_apply(j, JOB_EV_FAILED);
 }
 
-bool job_started(struct job *j, int rank)
+bool job_rank_started(struct job *j, int rank)
 {
     return rank_step(j, rank, JOB_RANK_EV_STARTED);
 }
 
-bool job_ended(struct job *j, const struct rank_end *end)
+bool job_set_rank_end(struct job *j, const struct rank_end *end)
 {
     struct rank *r = &j->ranks[end->rank];
     if (has_ended(r))
@@ -155,7 +155,7 @@ bool job_ended(struct job *j, const struct rank_end *end)
            changed;
 }
 
-bool job_aborted(struct job *j, int rank, int code)
+bool job_rank_aborted(struct job *j, int rank, int code)
 {
     struct rank *r = &j->ranks[rank];
     if (has_ended(r) || r->aborted || j->state != JOB_RUNNING)
@@ -166,9 +166,9 @@ bool job_aborted(struct job *j, int rank, int code)
     return failed(j, rank);
 }
 
-bool job_quiet(struct job *j, int rank)
+bool job_rank_eof(struct job *j, int rank)
 {
-    return rank_step(j, rank, JOB_RANK_EV_QUIET);
+    return rank_step(j, rank, JOB_RANK_EV_EOF);
 }
 
 enum job_state job_state(const struct job *j)

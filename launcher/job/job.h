@@ -35,12 +35,12 @@ void job_read_wait(struct rank_end *r, int wait_status);
 int job_rank_status(const struct rank_end *r);
 
 enum job_rank_state {
-    JOB_RANK_STARTING,       /* asked for */
-    JOB_RANK_STARTING_QUIET, /* its output has ended already: the news of its start is on the way */
+    JOB_RANK_STARTING,     /* asked for */
+    JOB_RANK_STARTING_EOF, /* its output has ended already: the news of its start is on the way */
     JOB_RANK_RUNNING,
-    JOB_RANK_RUNNING_QUIET, /* its output has ended, it has not */
-    JOB_RANK_DRAINING,      /* it has ended, its output has not */
-    JOB_RANK_OVER,
+    JOB_RANK_RUNNING_EOF, /* its output has ended, it has not */
+    JOB_RANK_DRAINING,    /* it has ended, its output has not */
+    JOB_RANK_DONE,
     JOB_RANK_STATES
 };
 
@@ -48,27 +48,27 @@ enum job_rank_event {
     JOB_RANK_EV_STARTED,
     JOB_RANK_EV_NOT_STARTED,
     JOB_RANK_EV_EXITED,
-    JOB_RANK_EV_QUIET, /* both its outputs are at their end, or were given up */
+    JOB_RANK_EV_EOF, /* both its outputs are at their end, or were given up */
     JOB_RANK_EVENTS
 };
 
 enum job_state {
     JOB_RUNNING,
-    JOB_ASKED,       /* the ranks were asked to stop, by report channel */
-    JOB_TERMINATING, /* SIGTERM was sent */
-    JOB_KILLING,     /* SIGKILL was sent */
-    JOB_CLEARING,    /* every rank is over; what they left behind is being ended */
-    JOB_OVER,
+    JOB_STOP_REQUESTED, /* the ranks were asked to stop, by report channel */
+    JOB_TERMINATING,    /* SIGTERM was sent */
+    JOB_KILLING,        /* SIGKILL was sent */
+    JOB_REAPING,        /* every rank is over; what they left behind is being ended */
+    JOB_DONE,
     JOB_STATES
 };
 
 enum job_event {
-    JOB_EV_FAILED,      /* a rank failed */
-    JOB_EV_STOP,        /* the user of the job wants its end */
-    JOB_EV_TIME_IS_OUT, /* of this state: ask -> SIGTERM -> SIGKILL */
+    JOB_EV_FAILED,  /* a rank failed */
+    JOB_EV_STOP,    /* the user of the job wants its end */
+    JOB_EV_TIMEOUT, /* of this state: ask -> SIGTERM -> SIGKILL */
     JOB_EV_KILL,
-    JOB_EV_ALL_OVER,
-    JOB_EV_CLEARED,
+    JOB_EV_ALL_RANKS_DONE,
+    JOB_EV_REAPED,
     JOB_EVENTS
 };
 
@@ -82,13 +82,13 @@ void job_free(struct job *j);
 AUTO_DEFINE(job, struct job *, job_free)
 
 /* Each returns true when the job has come to a new state, whose effects are then due. */
-bool job_step(struct job *j, enum job_event ev);
-bool job_started(struct job *j, int rank);
+bool job_apply(struct job *j, enum job_event ev);
+bool job_rank_started(struct job *j, int rank);
 /* EXITED, or NOT_STARTED where r->start_status says so. Copies `r`; told_to_stop is set here. */
-bool job_ended(struct job *j, const struct rank_end *r);
+bool job_set_rank_end(struct job *j, const struct rank_end *r);
 /* It called MPI_Abort(code): it has failed, and its end is only a matter of time. */
-bool job_aborted(struct job *j, int rank, int code);
-bool job_quiet(struct job *j, int rank);
+bool job_rank_aborted(struct job *j, int rank, int code);
+bool job_rank_eof(struct job *j, int rank);
 
 enum job_state job_state(const struct job *j);
 enum job_rank_state job_rank_state(const struct job *j, int rank);

@@ -56,7 +56,7 @@ static void blame(struct restart *r, const char *host)
     f->count++;
 }
 
-int restart_after(struct restart *r, const struct restart_end *end)
+int restart_after(struct restart *r, const struct restart_attempt *end)
 {
     if (end->host && end->status)
         blame(r, end->host);

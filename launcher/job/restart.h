@@ -16,7 +16,7 @@ void restart_free(struct restart *r);
 AUTO_DEFINE(restart, struct restart *, restart_free)
 
 /* How an attempt has ended. */
-struct restart_end {
+struct restart_attempt {
     int status;    /* the job's; 0: well */
     bool unwanted; /* the user ended it: by a signal, drover kill, a time limit or a closed pipe */
     bool not_started; /* its program could not be started: that does not change by itself */
@@ -27,7 +27,7 @@ struct restart_end {
 /* Milliseconds to wait before the next attempt; -1: there is none. The pause is 1 s, then twice the
  * one before, 30 s at most; 1 s again after an attempt that ran for five minutes. Remembers where
  * it failed. */
-int restart_after(struct restart *r, const struct restart_end *end);
+int restart_after(struct restart *r, const struct restart_attempt *end);
 
 /* Restarts so far: of the attempt that restart_after() has asked for last. */
 int restart_count(const struct restart *r);

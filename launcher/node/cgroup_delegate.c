@@ -79,7 +79,7 @@ static void remove_left(const char *home)
         closedir(d);
 }
 
-int cgroup_own_claim(char **home, const char *root, bool (*mine)(pid_t pid), struct err *e)
+int cgroup_delegate_claim(char **home, const char *root, bool (*mine)(pid_t pid), struct err *e)
 {
     AUTO(free) char *dir = cgroup_dir(root, "memory");
     if (!dir)
@@ -99,7 +99,7 @@ int cgroup_own_claim(char **home, const char *root, bool (*mine)(pid_t pid), str
     return 0;
 }
 
-static int limit(const char *dir, const struct cgroup_own_limits *l)
+static int limit(const char *dir, const struct cgroup_delegate_limits *l)
 {
     char text[48];
     if (l->cpus > 0) {
@@ -114,22 +114,22 @@ static int limit(const char *dir, const struct cgroup_own_limits *l)
     return put(dir, "memory.max", text);
 }
 
-int cgroup_own_make(char **dir, const char *home, const char *name,
-                    const struct cgroup_own_limits *l, struct err *e)
+int cgroup_delegate_make(char **dir, const char *home, const char *name,
+                         const struct cgroup_delegate_limits *l, struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/%s%s", home, prefix, name);
     if (mkdir(path, 0755) < 0)
         return err_set(e, -errno, "control group '%s': %s", path, strerror(errno));
     int rc = limit(path, l);
     if (rc < 0) {
-        cgroup_own_remove(path);
+        cgroup_delegate_remove(path);
         return err_set(e, rc, "control group '%s': its limits: %s", path, strerror(-rc));
     }
     *dir = TAKE(path);
     return 0;
 }
 
-void cgroup_own_remove(const char *dir)
+void cgroup_delegate_remove(const char *dir)
 {
     if (dir)
         (void)rmdir(dir); /* what is not empty yet is removed by the next who claims */

@@ -18,9 +18,9 @@
  * that an earlier one left empty are removed. `root` stands before /proc and /sys: "" as usual.
  *   -ENOTSUP  there is none for us: the text says why. Nothing was changed, but that processes may
  *             have been moved */
-int cgroup_own_claim(char **home, const char *root, bool (*mine)(pid_t pid), struct err *e);
+int cgroup_delegate_claim(char **home, const char *root, bool (*mine)(pid_t pid), struct err *e);
 
-struct cgroup_own_limits {
+struct cgroup_delegate_limits {
     int64_t memory_bytes; /* and no swap; whoever passes it is killed, with all of its group; 0:
                              none */
     int cpus;             /* so many CPUs' time; 0: all. As far as the group has the controller */
@@ -28,9 +28,9 @@ struct cgroup_own_limits {
 
 /* Makes home/NAME; `*dir` is to be freed.
  *   -errno  as mkdir() and write() say; nothing is left */
-int cgroup_own_make(char **dir, const char *home, const char *name,
-                    const struct cgroup_own_limits *l, struct err *e);
+int cgroup_delegate_make(char **dir, const char *home, const char *name,
+                         const struct cgroup_delegate_limits *l, struct err *e);
 /* Nothing where processes are in it, or `dir` is NULL. */
-void cgroup_own_remove(const char *dir);
+void cgroup_delegate_remove(const char *dir);
 
 #endif

@@ -8,7 +8,7 @@
 #include "common/mem.h"
 #include "launcher/node/topo.h"
 
-static int parse_cpus(struct bind *b, const char *text, struct err *e)
+static int parse_cpus(struct cpu_bind *b, const char *text, struct err *e)
 {
     AUTO(bitmap) hwloc_bitmap_t set = hwloc_bitmap_alloc();
     if (topo_list_parse(set, text, e) < 0)
@@ -22,7 +22,7 @@ static int parse_cpus(struct bind *b, const char *text, struct err *e)
     return 0;
 }
 
-static int parse_nodes(struct bind *b, const char *text, struct err *e)
+static int parse_nodes(struct cpu_bind *b, const char *text, struct err *e)
 {
     AUTO(bitmap) hwloc_bitmap_t set = hwloc_bitmap_alloc();
     if (topo_list_parse(set, text, e) < 0)
@@ -36,29 +36,29 @@ static int parse_nodes(struct bind *b, const char *text, struct err *e)
     return 0;
 }
 
-int bind_parse(struct bind *out, const char *cpus, const char *mems, struct err *e)
+int cpu_bind_parse(struct cpu_bind *out, const char *cpus, const char *mems, struct err *e)
 {
-    AUTO(bind) struct bind b = {0};
+    AUTO(cpu_bind) struct cpu_bind b = {0};
     if ((cpus && parse_cpus(&b, cpus, e) < 0) || (mems && parse_nodes(&b, mems, e) < 0))
         return -EINVAL;
     *out = b;
-    b = (struct bind){0};
+    b = (struct cpu_bind){0};
     return 0;
 }
 
-void bind_free(struct bind *b)
+void cpu_bind_free(struct cpu_bind *b)
 {
     free(b->cpus);
     free(b->nodes);
-    *b = (struct bind){0};
+    *b = (struct cpu_bind){0};
 }
 
-int bind_apply(const struct bind *b)
+int cpu_bind_apply(const struct cpu_bind *b)
 {
     if (b->cpus && sched_setaffinity(0, b->cpus_bytes, b->cpus) < 0)
         return -errno;
     /* The kernel reads one bit less than it is told (mm/mempolicy.c: get_nodes). */
     if (b->nodes && syscall(SYS_set_mempolicy, MPOL_BIND, b->nodes, b->node_bits + 1) < 0)
-        return errno == EPERM || errno == ENOSYS ? BIND_NO_MEMORY_POLICY : -errno;
+        return errno == EPERM || errno == ENOSYS ? CPU_BIND_NO_MEMORY_POLICY : -errno;
     return 0;
 }

@@ -7,7 +7,7 @@
 
 #include "common/mem.h"
 
-int oom_open(const char *dir)
+int oom_kills_open(const char *dir)
 {
     static const char *const names[] = {"memory.events", "memory.oom_control"}; /* versions 2, 1 */
     int fd = -1;
@@ -18,7 +18,7 @@ int oom_open(const char *dir)
     return fd;
 }
 
-long oom_kills(int counter)
+long oom_kills_count(int counter)
 {
     char text[4096] = "\n"; /* lines "name number" */
     ssize_t n = pread(counter, text + 1, sizeof text - 2, 0);

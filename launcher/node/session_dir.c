@@ -19,7 +19,7 @@
 
 enum { OPEN_FDS_MAX = 16 };
 
-struct workdir {
+struct session_dir {
     char *path;
     int fd; /* holds the lock */
 };
@@ -41,7 +41,7 @@ static void end_job(const char *path, const char *nspace)
     if (n < (ssize_t)strlen(SAYS))
         return;
     said[n] = '\0';
-    segments_remove(said + strlen(SAYS), nspace);
+    shm_cleanup_remove(said + strlen(SAYS), nspace);
     unlink(link);
 }
 
@@ -99,14 +99,14 @@ static int parent_dir(char **out, struct err *e)
     return 0;
 }
 
-void workdir_sweep(void)
+void session_dir_remove_stale(void)
 {
     AUTO(free) char *parent = NULL;
     if (parent_dir(&parent, NULL) == 0)
         sweep_in(parent);
 }
 
-int workdir_open(struct workdir **out, struct err *e)
+int session_dir_open(struct session_dir **out, struct err *e)
 {
     AUTO(free) char *parent = NULL;
     if (parent_dir(&parent, e) < 0)
@@ -124,12 +124,12 @@ int workdir_open(struct workdir **out, struct err *e)
             return err_set(e, fd, "lock '%s': %s", path, strerror(-fd));
         }
         *out = xzalloc(sizeof **out);
-        **out = (struct workdir){.path = TAKE(path), .fd = fd};
+        **out = (struct session_dir){.path = TAKE(path), .fd = fd};
         return 0;
     }
 }
 
-void workdir_close(struct workdir *w)
+void session_dir_close(struct session_dir *w)
 {
     if (!w)
         return;
@@ -139,12 +139,12 @@ void workdir_close(struct workdir *w)
     free(w);
 }
 
-const char *workdir_path(const struct workdir *w)
+const char *session_dir_path(const struct session_dir *w)
 {
     return w->path;
 }
 
-void workdir_job_begins(const struct workdir *w, const char *nspace, const char *dir)
+void session_dir_job_begins(const struct session_dir *w, const char *nspace, const char *dir)
 {
     AUTO(free) char *link = xasprintf("%s/" JOB "%s", w->path, nspace);
     AUTO(free) char *says = xasprintf(SAYS "%s", dir);
@@ -152,7 +152,7 @@ void workdir_job_begins(const struct workdir *w, const char *nspace, const char 
         log_debug("link '%s': %s", link, strerror(errno)); /* then the PMIx server alone removes */
 }
 
-void workdir_job_ends(const struct workdir *w, const char *nspace)
+void session_dir_job_ends(const struct session_dir *w, const char *nspace)
 {
     end_job(w->path, nspace);
 }

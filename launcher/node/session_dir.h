@@ -8,22 +8,22 @@
 #include "common/err.h"
 #include "common/mem.h"
 
-struct workdir;
+struct session_dir;
 
 /* Makes it, with mode 0700, and removes those that nobody owns any more. */
-int workdir_open(struct workdir **out, struct err *e);
+int session_dir_open(struct session_dir **out, struct err *e);
 /* Removes it with all that is in it. */
-void workdir_close(struct workdir *w);
-AUTO_DEFINE(workdir, struct workdir *, workdir_close)
+void session_dir_close(struct session_dir *w);
+AUTO_DEFINE(session_dir, struct session_dir *, session_dir_close)
 /* Borrowed. */
-const char *workdir_path(const struct workdir *w);
+const char *session_dir_path(const struct session_dir *w);
 
 /* Removes those that nobody owns any more. */
-void workdir_sweep(void);
+void session_dir_remove_stale(void);
 
 /* A job's ranks keep shared memory in `dir` (segments.h): it is removed when the job ends, or else
  * when the directory is removed, by whomever. */
-void workdir_job_begins(const struct workdir *w, const char *nspace, const char *dir);
-void workdir_job_ends(const struct workdir *w, const char *nspace);
+void session_dir_job_begins(const struct session_dir *w, const char *nspace, const char *dir);
+void session_dir_job_ends(const struct session_dir *w, const char *nspace);
 
 #endif

@@ -27,7 +27,7 @@ static uint32_t job_number(const char *nspace)
     return h & ~0x8000U;
 }
 
-bool segments_is_of(const char *file, const char *nspace)
+bool shm_cleanup_is_of(const char *file, const char *nspace)
 {
     static const char *const kinds[] = {"vader_segment.", "osc_sm.", "osc_rdma."};
     char job[16];
@@ -38,12 +38,12 @@ bool segments_is_of(const char *file, const char *nspace)
     return false;
 }
 
-void segments_remove(const char *dir, const char *nspace)
+void shm_cleanup_remove(const char *dir, const char *nspace)
 {
     AUTO(dir) DIR *all = opendir(dir);
     for (const struct dirent *d; all && (d = readdir(all));) {
         struct stat st;
-        if (segments_is_of(d->d_name, nspace) &&
+        if (shm_cleanup_is_of(d->d_name, nspace) &&
             fstatat(dirfd(all), d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
             st.st_uid == geteuid())
             (void)unlinkat(dirfd(all), d->d_name, 0); /* the PMIx server may have been faster */

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 
 /* Whether this is the name of a file of the namespace. */
-bool segments_is_of(const char *file, const char *nspace);
+bool shm_cleanup_is_of(const char *file, const char *nspace);
 /* Removes those that are this user's; none where the directory cannot be read. */
-void segments_remove(const char *dir, const char *nspace);
+void shm_cleanup_remove(const char *dir, const char *nspace);
 
 #endif

@@ -381,9 +381,10 @@ int topo_import(struct topo **out, const char *bytes, size_t len, struct err *e)
     AUTO(json) json_t *j = NULL;
     const char *name, *allowed, *xml;
     int64_t quota;
-    if (json_parse(&j, bytes, len, e) < 0 || json_want_str(&name, j, "name", e) < 0 ||
-        json_want_int(&quota, j, "quota", e) < 0 || json_want_str(&allowed, j, "allowed", e) < 0 ||
-        json_want_str(&xml, j, "xml", e) < 0 || import_hwloc(t, xml, allowed, e) < 0 ||
+    if (json_parse(&j, bytes, len, e) < 0 || json_require_str(&name, j, "name", e) < 0 ||
+        json_require_int(&quota, j, "quota", e) < 0 ||
+        json_require_str(&allowed, j, "allowed", e) < 0 ||
+        json_require_str(&xml, j, "xml", e) < 0 || import_hwloc(t, xml, allowed, e) < 0 ||
         gpus_from_json(t, json_object_get(j, "gpus"), e) < 0) {
         err_wrap(e, "a machine's description");
         return -EINVAL;

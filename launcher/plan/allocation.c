@@ -77,7 +77,7 @@ static int expand(char ***out, const char *prefix, const char *text, size_t len,
     }
 }
 
-int alloc_nodelist(char ***out, const char *list, struct err *e)
+int allocation_nodelist(char ***out, const char *list, struct err *e)
 {
     AUTO(strv) char **names = NULL;
     for (const char *p = list;; p++) {
@@ -181,13 +181,13 @@ static int slurm_slots(int *slots, int count, char *const *env, struct err *e)
     return rc < 0 ? rc : 0;
 }
 
-int alloc_slurm(struct hosts **out, char *const *env, struct err *e)
+int allocation_slurm(struct hosts **out, char *const *env, struct err *e)
 {
     const char *name, *list = nodelist_of(env, &name);
     if (!list)
         return 0;
     AUTO(strv) char **names = NULL;
-    if (alloc_nodelist(&names, list, e) < 0)
+    if (allocation_nodelist(&names, list, e) < 0)
         return err_wrap(e, "%s '%s'", name, list);
     int count = (int)strv_len(names);
     AUTO(free) int *slots = xcalloc((size_t)count, sizeof *slots);
@@ -201,10 +201,10 @@ int alloc_slurm(struct hosts **out, char *const *env, struct err *e)
     return 1;
 }
 
-bool alloc_slurm_has(char *const *env, const struct hosts *h)
+bool allocation_slurm_has(char *const *env, const struct hosts *h)
 {
     AUTO(hosts) struct hosts *its = NULL;
-    if (alloc_slurm(&its, env, NULL) <= 0)
+    if (allocation_slurm(&its, env, NULL) <= 0)
         return false;
     for (int i = 0; i < h->count; i++)
         if (!h->at[i].here && !hosts_find(its, h->at[i].name))
@@ -215,7 +215,7 @@ bool alloc_slurm_has(char *const *env, const struct hosts *h)
 /* ---- the others -------------------------------------------------------------------------------
  */
 
-int alloc_lsf(struct hosts **out, const char *value, struct err *e)
+int allocation_lsf(struct hosts **out, const char *value, struct err *e)
 {
     AUTO(free) char *text = xstrdup(value);
     AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
@@ -266,12 +266,12 @@ static int read_lines(struct hosts **out, const char *what, const char *text, bo
     return 0;
 }
 
-int alloc_sge(struct hosts **out, const char *what, const char *text, struct err *e)
+int allocation_sge(struct hosts **out, const char *what, const char *text, struct err *e)
 {
     return read_lines(out, what, text, true, e);
 }
 
-int alloc_names(struct hosts **out, const char *what, const char *text, struct err *e)
+int allocation_names(struct hosts **out, const char *what, const char *text, struct err *e)
 {
     return read_lines(out, what, text, false, e);
 }
@@ -284,22 +284,22 @@ static const struct {
     int (*parse_file)(struct hosts **out, const char *what, const char *text, struct err *e);
     int (*parse_value)(struct hosts **out, const char *value, struct err *e);
 } sources[] = {
-    {"PBS_NODEFILE", alloc_names, NULL},
-    {"LSB_DJOB_HOSTFILE", alloc_names, NULL},
-    {"LSB_MCPU_HOSTS", NULL, alloc_lsf},
-    {"PE_HOSTFILE", alloc_sge, NULL},
+    {"PBS_NODEFILE", allocation_names, NULL},
+    {"LSB_DJOB_HOSTFILE", allocation_names, NULL},
+    {"LSB_MCPU_HOSTS", NULL, allocation_lsf},
+    {"PE_HOSTFILE", allocation_sge, NULL},
     {"OMPI_MCA_orte_default_hostfile", hostfile_parse, NULL},
     {"PRTE_MCA_prte_default_hostfile", hostfile_parse, NULL},
     {"HYDRA_HOST_FILE", hostfile_parse, NULL},
     {"I_MPI_HYDRA_HOST_FILE", hostfile_parse, NULL},
 };
 
-int alloc_find(struct hosts **out, const char **from, char *const *env, struct err *e)
+int allocation_find(struct hosts **out, const char **from, char *const *env, struct err *e)
 {
     const char *unused;
     from = from ? from : &unused;
     nodelist_of(env, from);
-    int rc = alloc_slurm(out, env, e);
+    int rc = allocation_slurm(out, env, e);
     if (rc != 0)
         return rc;
     for (size_t i = 0; i < COUNT_OF(sources); i++) {

@@ -7,45 +7,46 @@
 
 /* A rank's place while it is looked for. */
 struct spot {
-    struct units_range own;  /* its share */
-    struct units_range pool; /* what it may be widened to: its GPU's NUMA node, its object, all */
-    bool shared;             /* others have the same share */
-    int numa_os;             /* its memory's node; -1: not bound */
+    struct cpu_units_range own; /* its share */
+    struct cpu_units_range
+        pool;    /* what it may be widened to: its GPU's NUMA node, its object, all */
+    bool shared; /* others have the same share */
+    int numa_os; /* its memory's node; -1: not bound */
 };
 
 /* What ranks are mapped by; with ppr: to each of what. */
-static enum plan_map map_of(const struct place_want *w)
+static enum plan_map map_of(const struct cpu_assignment_opts *w)
 {
     return w->map_by == PLAN_MAP_PPR ? w->ppr_of : w->map_by;
 }
 
-static bool by_thread(const struct place_want *w)
+static bool by_thread(const struct cpu_assignment_opts *w)
 {
     return map_of(w) == PLAN_MAP_HWTHREAD || w->bind_to == PLAN_BIND_HWTHREAD;
 }
 
-static struct units *all_units(const struct place_want *w)
+static struct cpu_units *all_units(const struct cpu_assignment_opts *w)
 {
-    return units_of(w->topo, w->cpus, by_thread(w));
+    return cpu_units_of(w->topo, w->cpus, by_thread(w));
 }
 
-int place_units(const struct place_want *w)
+int cpu_assignment_units(const struct cpu_assignment_opts *w)
 {
-    AUTO(units) struct units *v = all_units(w);
+    AUTO(cpu_units) struct cpu_units *v = all_units(w);
     return v->n;
 }
 
 /* ---- dividing -------------------------------------------------------------------------------- */
 
 /* The i-th of `parts` even parts of `of`: they differ by one unit at most. */
-static struct units_range part(struct units_range of, int i, int parts)
+static struct cpu_units_range part(struct cpu_units_range of, int i, int parts)
 {
     int begin = (int)((long)of.n * i / parts), end = (int)((long)of.n * (i + 1) / parts);
-    return (struct units_range){of.first + begin, end - begin};
+    return (struct cpu_units_range){of.first + begin, end - begin};
 }
 
-static void divide(struct spot *s, int ranks, const struct units *v, struct units_range of,
-                   enum units_level level);
+static void divide(struct spot *s, int ranks, const struct cpu_units *v, struct cpu_units_range of,
+                   enum cpu_units_level level);
 
 /* Fewer ranks than pieces: each gets whole pieces that follow each other, as evenly as the pieces
  * allow. */
@@ -59,22 +60,22 @@ static void give_pieces(struct spot *s, int ranks, const int *cut, int pieces)
             to++;
         if (i == ranks - 1)
             to = pieces;
-        s[i].own = (struct units_range){cut[from], cut[to] - cut[from]};
+        s[i].own = (struct cpu_units_range){cut[from], cut[to] - cut[from]};
         from = to;
     }
 }
 
 /* At least as many ranks as pieces: each piece has ranks after its size, and is divided among
  * them. Counts are rounded at the pieces' ends, so that no piece gets more ranks than units. */
-static void give_ranks(struct spot *s, int ranks, const struct units *v, const int *cut, int pieces,
-                       enum units_level level)
+static void give_ranks(struct spot *s, int ranks, const struct cpu_units *v, const int *cut,
+                       int pieces, enum cpu_units_level level)
 {
     long total = cut[pieces] - cut[0];
     int given = 0;
     for (int p = 0; p < pieces; p++) {
         long end = cut[p + 1] - cut[0];
         int upto = (int)((2 * end * ranks + total) / (2 * total));
-        struct units_range piece = {cut[p], cut[p + 1] - cut[p]};
+        struct cpu_units_range piece = {cut[p], cut[p + 1] - cut[p]};
         divide(s + given, upto - given, v, piece, level + 1);
         given = upto;
     }
@@ -82,18 +83,18 @@ static void give_ranks(struct spot *s, int ranks, const struct units *v, const i
 
 /* Divides `of` among `ranks` (no more than it has units): packages first, then NUMA nodes, then
  * evenly. */
-static void divide(struct spot *s, int ranks, const struct units *v, struct units_range of,
-                   enum units_level level)
+static void divide(struct spot *s, int ranks, const struct cpu_units *v, struct cpu_units_range of,
+                   enum cpu_units_level level)
 {
     if (ranks == 0)
         return;
-    if (level > UNITS_NUMA) {
+    if (level > CPU_UNITS_NUMA) {
         for (int i = 0; i < ranks; i++)
             s[i].own = part(of, i, ranks);
         return;
     }
     AUTO(free) int *cut = xcalloc((size_t)of.n + 1, sizeof *cut);
-    int pieces = units_cut(cut, v, of, level);
+    int pieces = cpu_units_cut(cut, v, of, level);
     if (pieces == 1)
         divide(s, ranks, v, of, level + 1);
     else if (ranks < pieces)
@@ -102,37 +103,38 @@ static void divide(struct spot *s, int ranks, const struct units *v, struct unit
         give_ranks(s, ranks, v, cut, pieces, level);
 }
 
-/* The level that a word of the command line means; UNITS_LEVELS: none, as for a slot or a node. */
-static enum units_level level_of(enum plan_map of)
+/* The level that a word of the command line means; CPU_UNITS_LEVELS: none, as for a slot or a node.
+ */
+static enum cpu_units_level level_of(enum plan_map of)
 {
-    return of == PLAN_MAP_PACKAGE    ? UNITS_PACKAGE
-           : of == PLAN_MAP_NUMA     ? UNITS_NUMA
-           : of == PLAN_MAP_L3       ? UNITS_L3
-           : of == PLAN_MAP_CORE     ? UNITS_CORE
-           : of == PLAN_MAP_HWTHREAD ? UNITS_UNIT
-                                     : UNITS_LEVELS;
+    return of == PLAN_MAP_PACKAGE    ? CPU_UNITS_PACKAGE
+           : of == PLAN_MAP_NUMA     ? CPU_UNITS_NUMA
+           : of == PLAN_MAP_L3       ? CPU_UNITS_L3
+           : of == PLAN_MAP_CORE     ? CPU_UNITS_CORE
+           : of == PLAN_MAP_HWTHREAD ? CPU_UNITS_UNIT
+                                     : CPU_UNITS_LEVELS;
 }
 
-int place_objects(const struct place_want *w, enum plan_map of)
+int cpu_assignment_objects(const struct cpu_assignment_opts *w, enum plan_map of)
 {
-    AUTO(units) struct units *v = all_units(w);
-    enum units_level level = level_of(of);
-    if (level == UNITS_LEVELS)
+    AUTO(cpu_units) struct cpu_units *v = all_units(w);
+    enum cpu_units_level level = level_of(of);
+    if (level == CPU_UNITS_LEVELS)
         return 1;
     AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
     return v->n > 0 && v->u[0].in[level] < 0
                ? 0
-               : units_cut(cut, v, (struct units_range){0, v->n}, level);
+               : cpu_units_cut(cut, v, (struct cpu_units_range){0, v->n}, level);
 }
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
-static const char *unit_name(const struct place_want *w)
+static const char *unit_name(const struct cpu_assignment_opts *w)
 {
     return by_thread(w) ? "hardware threads" : "cores";
 }
 
-static int too_few(const struct place_want *w, const struct units *v, struct err *e)
+static int too_few(const struct cpu_assignment_opts *w, const struct cpu_units *v, struct err *e)
 {
     if (w->cpus_per_rank > 1)
         err_set(e, -EINVAL, "%d ranks of %d %s each do not fit on '%s', which has %d for them",
@@ -145,28 +147,28 @@ static int too_few(const struct place_want *w, const struct units *v, struct err
 }
 
 /* Whether ranks may get the same CPUs. Ranks that are not bound always may. */
-static bool may_share(const struct place_want *w)
+static bool may_share(const struct cpu_assignment_opts *w)
 {
     return w->oversubscribe || w->bind_to == PLAN_BIND_NONE;
 }
 
-/* The object that was asked for to be bound to all of; UNITS_LEVELS: none. */
-static enum units_level wide_bind(const struct place_want *w)
+/* The object that was asked for to be bound to all of; CPU_UNITS_LEVELS: none. */
+static enum cpu_units_level wide_bind(const struct cpu_assignment_opts *w)
 {
-    return w->bind_to == PLAN_BIND_PACKAGE ? UNITS_PACKAGE
-           : w->bind_to == PLAN_BIND_NUMA  ? UNITS_NUMA
-           : w->bind_to == PLAN_BIND_L3    ? UNITS_L3
-                                           : UNITS_LEVELS;
+    return w->bind_to == PLAN_BIND_PACKAGE ? CPU_UNITS_PACKAGE
+           : w->bind_to == PLAN_BIND_NUMA  ? CPU_UNITS_NUMA
+           : w->bind_to == PLAN_BIND_L3    ? CPU_UNITS_L3
+                                           : CPU_UNITS_LEVELS;
 }
 
-static bool binds_one(const struct place_want *w)
+static bool binds_one(const struct cpu_assignment_opts *w)
 {
     return w->bind_to == PLAN_BIND_CORE || w->bind_to == PLAN_BIND_HWTHREAD;
 }
 
 /* One behind the other, as mpirun's --map-by slot, core and hwthread. */
-static int map_packed(struct spot *s, const struct place_want *w, const struct units *v,
-                      struct err *e)
+static int map_packed(struct spot *s, const struct cpu_assignment_opts *w,
+                      const struct cpu_units *v, struct err *e)
 {
     int width = w->cpus_per_rank > 0 ? w->cpus_per_rank : 1;
     bool fits = (long)w->ranks * width <= v->n;
@@ -176,7 +178,7 @@ static int map_packed(struct spot *s, const struct place_want *w, const struct u
         width = v->n;
     int places = v->n / width; /* whole ones; then they begin anew */
     for (int i = 0; i < w->ranks; i++) {
-        s[i].own = s[i].pool = (struct units_range){i % places * width, width};
+        s[i].own = s[i].pool = (struct cpu_units_range){i % places * width, width};
         s[i].shared = !fits;
     }
     return 0;
@@ -184,10 +186,10 @@ static int map_packed(struct spot *s, const struct place_want *w, const struct u
 
 /* Brings rank i's share in its GPU's NUMA node to cpus_per_rank units. It grows inside its pool,
  * and only where ranks may share. */
-static int resize(struct spot *s, int i, const struct place_want *w, struct err *e)
+static int resize(struct spot *s, int i, const struct cpu_assignment_opts *w, struct err *e)
 {
     int want = w->cpus_per_rank;
-    struct units_range *own = &s[i].own, pool = s[i].pool;
+    struct cpu_units_range *own = &s[i].own, pool = s[i].pool;
     if (want == 0)
         return 0;
     if (want > own->n) {
@@ -207,32 +209,33 @@ static int resize(struct spot *s, int i, const struct place_want *w, struct err 
 
 /* The j-th of m ranks in a pool: a share of its own. Where the pool is too small: all of it, or one
  * unit after the other where ranks are bound to one. */
-static void share_pool(struct spot *s, struct units_range pool, int j, int m, bool one)
+static void share_pool(struct spot *s, struct cpu_units_range pool, int j, int m, bool one)
 {
     s->pool = pool;
     s->shared = m > pool.n;
     if (!s->shared)
         s->own = part(pool, j, m);
     else
-        s->own = one ? (struct units_range){pool.first + j % pool.n, 1} : pool;
+        s->own = one ? (struct cpu_units_range){pool.first + j % pool.n, 1} : pool;
 }
 
 /* CPUs that each rank is given in its object; 0: an even share of it. */
-static int width_of(const struct place_want *w)
+static int width_of(const struct cpu_assignment_opts *w)
 {
     return w->cpus_per_rank > 0 ? w->cpus_per_rank : binds_one(w) ? 1 : 0;
 }
 
 /* As mpirun's --map-by l3cache, numa, package: in turn on each object, or with ppr so many on each.
  * There one behind the other, or in turn on the smaller objects that they are bound to. */
-static int map_objects(struct spot *s, const struct place_want *w, const struct units *v,
-                       enum units_level level, struct err *e)
+static int map_objects(struct spot *s, const struct cpu_assignment_opts *w,
+                       const struct cpu_units *v, enum cpu_units_level level, struct err *e)
 {
-    static const char *const names[UNITS_LEVELS] = {"package", "NUMA node", "level 3 cache", "core",
-                                                    "hardware thread"};
+    static const char *const names[CPU_UNITS_LEVELS] = {"package", "NUMA node", "level 3 cache",
+                                                        "core", "hardware thread"};
     AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
     AUTO(free) int *sub = xcalloc((size_t)v->n + 1, sizeof *sub); /* of one object */
-    int objects = units_cut(cut, v, (struct units_range){0, v->n}, level), width = width_of(w);
+    int objects = cpu_units_cut(cut, v, (struct cpu_units_range){0, v->n}, level),
+        width = width_of(w);
     if (v->u[0].in[level] < 0)
         return err_set(e, -EINVAL, "'%s' shows no %s to map ranks by", topo_name(w->topo),
                        names[level]);
@@ -241,16 +244,16 @@ static int map_objects(struct spot *s, const struct place_want *w, const struct 
         int o = ppr ? i / w->ppr % objects : i % objects, at = ppr ? i % w->ppr : i / objects;
         int m = ppr ? w->ppr : w->ranks / objects + (o < w->ranks % objects);
         m = ppr && m > w->ranks - (i - at) ? w->ranks - (i - at) : m;
-        struct units_range pool = {cut[o], cut[o + 1] - cut[o]};
+        struct cpu_units_range pool = {cut[o], cut[o + 1] - cut[o]};
         share_pool(&s[i], pool, at, m, false);
         if (width > 0) {
             int n = width < pool.n ? width : pool.n, blocks = pool.n / n;
             s[i].shared = m * width > pool.n;
-            s[i].own = (struct units_range){pool.first + at % blocks * n, n};
+            s[i].own = (struct cpu_units_range){pool.first + at % blocks * n, n};
         }
-        if (wide_bind(w) > level && wide_bind(w) < UNITS_LEVELS) {
-            int inner = units_cut(sub, v, pool, wide_bind(w)), k = at % inner;
-            s[i].own = (struct units_range){sub[k], sub[k + 1] - sub[k]};
+        if (wide_bind(w) > level && wide_bind(w) < CPU_UNITS_LEVELS) {
+            int inner = cpu_units_cut(sub, v, pool, wide_bind(w)), k = at % inner;
+            s[i].own = (struct cpu_units_range){sub[k], sub[k + 1] - sub[k]};
         }
         if (s[i].shared && !may_share(w)) {
             err_set(e, -EINVAL, "%d x %d %s in each %s are too many: one of '%s' has %d", m,
@@ -262,10 +265,10 @@ static int map_objects(struct spot *s, const struct place_want *w, const struct 
 }
 
 /* As usual, without GPUs. */
-static int map_evenly(struct spot *s, const struct place_want *w, const struct units *v,
-                      struct err *e)
+static int map_evenly(struct spot *s, const struct cpu_assignment_opts *w,
+                      const struct cpu_units *v, struct err *e)
 {
-    divide(s, w->ranks, v, (struct units_range){0, v->n}, UNITS_PACKAGE);
+    divide(s, w->ranks, v, (struct cpu_units_range){0, v->n}, CPU_UNITS_PACKAGE);
     int least = v->n;
     for (int i = 0; i < w->ranks; i++)
         least = s[i].own.n < least ? s[i].own.n : least;
@@ -290,11 +293,11 @@ static int roomiest(const int *cut, const int *load, int pieces)
 
 /* As usual, with GPUs: each NUMA node's cores are divided among the ranks whose GPU hangs on it.
  * Where that is not known, or no core of it may be used, the rank goes where there is most room. */
-static int map_gpus(struct spot *s, const struct place_want *w, const struct units *v,
+static int map_gpus(struct spot *s, const struct cpu_assignment_opts *w, const struct cpu_units *v,
                     struct err *e)
 {
     AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
-    int pieces = units_cut(cut, v, (struct units_range){0, v->n}, UNITS_NUMA);
+    int pieces = cpu_units_cut(cut, v, (struct cpu_units_range){0, v->n}, CPU_UNITS_NUMA);
     AUTO(free) int *load = xcalloc((size_t)pieces, sizeof *load);
     AUTO(free) int *piece = xcalloc((size_t)w->ranks, sizeof *piece);
     for (int i = 0; i < w->ranks; i++) {
@@ -315,8 +318,8 @@ static int map_gpus(struct spot *s, const struct place_want *w, const struct uni
     AUTO(free) int *given = xcalloc((size_t)pieces, sizeof *given);
     for (int i = 0; i < w->ranks; i++) {
         int p = piece[i];
-        share_pool(&s[i], (struct units_range){cut[p], cut[p + 1] - cut[p]}, given[p]++, load[p],
-                   binds_one(w));
+        share_pool(&s[i], (struct cpu_units_range){cut[p], cut[p + 1] - cut[p]}, given[p]++,
+                   load[p], binds_one(w));
         if (resize(s, i, w, e) < 0)
             return -EINVAL;
     }
@@ -324,10 +327,10 @@ static int map_gpus(struct spot *s, const struct place_want *w, const struct uni
 }
 
 /* With ppr: every rank's GPU hangs on the object that the rank goes to, so that both can be had. */
-static bool gpus_are_inside(const struct place_want *w, const struct units *v)
+static bool gpus_are_inside(const struct cpu_assignment_opts *w, const struct cpu_units *v)
 {
     AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
-    int objects = units_cut(cut, v, (struct units_range){0, v->n}, level_of(map_of(w)));
+    int objects = cpu_units_cut(cut, v, (struct cpu_units_range){0, v->n}, level_of(map_of(w)));
     bool inside = w->numa && w->map_by == PLAN_MAP_PPR;
     for (int i = 0; i < w->ranks && inside; i++) {
         int o = i / w->ppr % objects, k = cut[o];
@@ -338,12 +341,12 @@ static bool gpus_are_inside(const struct place_want *w, const struct units *v)
     return inside;
 }
 
-static int map_ranks(struct spot *s, const struct place_want *w, const struct units *v,
+static int map_ranks(struct spot *s, const struct cpu_assignment_opts *w, const struct cpu_units *v,
                      struct err *e)
 {
     for (int i = 0; i < w->ranks; i++)
         s[i] = (struct spot){.pool = {0, v->n}, .numa_os = -1};
-    enum units_level wide = wide_bind(w);
+    enum cpu_units_level wide = wide_bind(w);
     switch (map_of(w)) {
     case PLAN_MAP_CORE:
     case PLAN_MAP_HWTHREAD:
@@ -361,7 +364,7 @@ static int map_ranks(struct spot *s, const struct place_want *w, const struct un
     case PLAN_MAP_NODE: /* in turn on each node: here there is one */
         if (w->numa)
             break; /* the GPU says where */
-        if (wide < UNITS_LEVELS)
+        if (wide < CPU_UNITS_LEVELS)
             return map_objects(s, w, v, wide, e);
         if (width_of(w) > 0)
             return map_packed(s, w, v, e);
@@ -378,16 +381,16 @@ static int map_ranks(struct spot *s, const struct place_want *w, const struct un
 
 /* ---- binding --------------------------------------------------------------------------------- */
 
-/* The object that a rank is bound to all of; UNITS_LEVELS: to its share. */
-static enum units_level bound_level(const struct place_want *w)
+/* The object that a rank is bound to all of; CPU_UNITS_LEVELS: to its share. */
+static enum cpu_units_level bound_level(const struct cpu_assignment_opts *w)
 {
     /* mpirun binds to the objects that ranks are mapped by, or to the CPUs of each (PE=n); with ppr
      * to a core or NUMA node by the number of ranks, here to a share of the object. */
     if (w->bind_to == PLAN_BIND_DEFAULT && w->cpus_per_rank == 0 &&
-        level_of(w->map_by) < UNITS_CORE)
+        level_of(w->map_by) < CPU_UNITS_CORE)
         return level_of(w->map_by);
     if (w->bind_to == PLAN_BIND_CORE && by_thread(w))
-        return UNITS_CORE;
+        return CPU_UNITS_CORE;
     return wide_bind(w);
 }
 
@@ -399,8 +402,8 @@ static char *list_of(hwloc_const_bitmap_t set)
     return s;
 }
 
-static void bind_rank(struct place *out, const struct spot *s, struct units_range to,
-                      const struct place_want *w, const struct units *v)
+static void bind_rank(struct place *out, const struct spot *s, struct cpu_units_range to,
+                      const struct cpu_assignment_opts *w, const struct cpu_units *v)
 {
     AUTO(bitmap) hwloc_bitmap_t set = hwloc_bitmap_alloc();
     bool at_home = s->numa_os >= 0;
@@ -417,7 +420,7 @@ static void bind_rank(struct place *out, const struct spot *s, struct units_rang
 }
 
 /* Ranks whose share begins in `in`. */
-static int ranks_in(const struct spot *s, int ranks, struct units_range in)
+static int ranks_in(const struct spot *s, int ranks, struct cpu_units_range in)
 {
     int n = 0;
     for (int i = 0; i < ranks; i++)
@@ -428,15 +431,17 @@ static int ranks_in(const struct spot *s, int ranks, struct units_range in)
 /* Numbers the ranks in turn on each object of w->rank_by: the next one that was mapped to something
  * that the object belongs to, or holds. As they were mapped where it names none, or where they were
  * not mapped by objects. (mpirun's rules.) */
-static void number_ranks(struct spot *s, const struct place_want *w, const struct units *v)
+static void number_ranks(struct spot *s, const struct cpu_assignment_opts *w,
+                         const struct cpu_units *v)
 {
-    enum units_level level = level_of(w->rank_by);
-    if (level == UNITS_LEVELS || level_of(map_of(w)) == UNITS_LEVELS || gpus_are_inside(w, v))
+    enum cpu_units_level level = level_of(w->rank_by);
+    if (level == CPU_UNITS_LEVELS || level_of(map_of(w)) == CPU_UNITS_LEVELS ||
+        gpus_are_inside(w, v))
         return;
     AUTO(free) struct spot *was = xcalloc((size_t)w->ranks, sizeof *was);
     AUTO(free) bool *done = xcalloc((size_t)w->ranks, sizeof *done);
     AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
-    int objects = units_cut(cut, v, (struct units_range){0, v->n}, level);
+    int objects = cpu_units_cut(cut, v, (struct cpu_units_range){0, v->n}, level);
     memcpy(was, s, (size_t)w->ranks * sizeof *was);
     for (int given = 0, o = 0; given < w->ranks; o = (o + 1) % objects) {
         int i = 0;
@@ -450,13 +455,13 @@ static void number_ranks(struct spot *s, const struct place_want *w, const struc
     }
 }
 
-static void bind_all(struct place *out, struct spot *s, const struct place_want *w,
-                     const struct units *v)
+static void bind_all(struct place *out, struct spot *s, const struct cpu_assignment_opts *w,
+                     const struct cpu_units *v)
 {
-    enum units_level level = bound_level(w);
+    enum cpu_units_level level = bound_level(w);
     bool one = binds_one(w) && w->cpus_per_rank == 0;
     for (int i = 0; i < w->ranks; i++) {
-        struct units_range to = s[i].own;
+        struct cpu_units_range to = s[i].own;
         out[i] = (struct place){.cores = s[i].shared ? 1 : to.n};
         if (w->bind_to == PLAN_BIND_NONE) {
             if (w->part)
@@ -465,8 +470,8 @@ static void bind_all(struct place *out, struct spot *s, const struct place_want 
         }
         if (one)
             to.n = out[i].cores = 1;
-        if (level != UNITS_LEVELS) {
-            to = units_around(v, to, level);
+        if (level != CPU_UNITS_LEVELS) {
+            to = cpu_units_around(v, to, level);
             int cores = to.n / ranks_in(s, w->ranks, to);
             out[i].cores = cores > 0 ? cores : 1;
         }
@@ -474,29 +479,29 @@ static void bind_all(struct place *out, struct spot *s, const struct place_want 
     }
 }
 
-static int check(const struct place_want *w, const struct units *v, struct err *e)
+static int check(const struct cpu_assignment_opts *w, const struct cpu_units *v, struct err *e)
 {
-    if (wide_bind(w) < UNITS_LEVELS && w->cpus_per_rank > 0) {
+    if (wide_bind(w) < CPU_UNITS_LEVELS && w->cpus_per_rank > 0) {
         err_set(e, -EINVAL, "ranks cannot be bound to %d CPUs each and to a whole object too",
                 w->cpus_per_rank);
         return err_hint(e, "leave out --bind-to: a number of CPUs a rank binds to these");
     }
-    if (w->bind_to == PLAN_BIND_L3 && v->u[0].in[UNITS_L3] < 0)
+    if (w->bind_to == PLAN_BIND_L3 && v->u[0].in[CPU_UNITS_L3] < 0)
         return err_set(e, -EINVAL, "'%s' shows no level 3 cache to bind ranks to",
                        topo_name(w->topo));
     return 0;
 }
 
-int place_ranks(struct place *out, const struct place_want *w, struct err *e)
+int cpu_assignment_ranks(struct place *out, const struct cpu_assignment_opts *w, struct err *e)
 {
-    AUTO(units) struct units *v = all_units(w);
+    AUTO(cpu_units) struct cpu_units *v = all_units(w);
     if (v->n == 0)
         return err_set(e, -EINVAL, "'%s' has no core among the CPUs to be used",
                        topo_name(w->topo));
     if (check(w, v, e) < 0)
         return -EINVAL;
-    bool usual =
-        level_of(map_of(w)) == UNITS_LEVELS && wide_bind(w) == UNITS_LEVELS && width_of(w) == 0;
+    bool usual = level_of(map_of(w)) == CPU_UNITS_LEVELS && wide_bind(w) == CPU_UNITS_LEVELS &&
+                 width_of(w) == 0;
     /* More ranks than cores, and nobody asked for more than to run them: they share all. */
     if (usual && !w->numa && w->ranks > v->n) {
         for (int i = 0; i < w->ranks; i++)

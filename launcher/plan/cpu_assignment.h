@@ -11,7 +11,7 @@
 #include "launcher/node/topo.h"
 #include "launcher/plan/plan.h"
 
-struct place_want {
+struct cpu_assignment_opts {
     const struct topo *topo;
     hwloc_const_bitmap_t cpus; /* the job's hardware threads; not empty */
     bool part;                 /* `cpus` is less than what this process may use */
@@ -34,15 +34,15 @@ struct place {
 
 /* How many ranks get CPUs of their own: cores, or hardware threads where the ranks are mapped by
  * or bound to these. */
-int place_units(const struct place_want *w);
+int cpu_assignment_units(const struct cpu_assignment_opts *w);
 
 /* How many of `of` (NODE, PACKAGE, NUMA, L3, CORE, HWTHREAD) hold CPUs of the job; 0: the machine
  * shows none. w->map_by and bind_to count. */
-int place_objects(const struct place_want *w, enum plan_map of);
+int cpu_assignment_objects(const struct cpu_assignment_opts *w, enum plan_map of);
 
 /* `out` has room for w->ranks; its strings are the caller's then.
  *   -EINVAL  CPUs do not suffice for what was asked for explicitly, there is no such object on
  *            this machine, or the wishes contradict each other; `out` is untouched */
-int place_ranks(struct place *out, const struct place_want *w, struct err *e);
+int cpu_assignment_ranks(struct place *out, const struct cpu_assignment_opts *w, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
 #include "launcher/plan/cpu_units.h"
 
-void units_free(struct units *v)
+void cpu_units_free(struct cpu_units *v)
 {
     for (int i = 0; v && i < v->n; i++)
         hwloc_bitmap_free(v->u[i].cpus);
@@ -26,33 +26,34 @@ static hwloc_obj_t numa_of(hwloc_topology_t hw, hwloc_const_bitmap_t cpus)
     return NULL;
 }
 
-struct units *units_of(const struct topo *t, hwloc_const_bitmap_t cpus, bool by_thread)
+struct cpu_units *cpu_units_of(const struct topo *t, hwloc_const_bitmap_t cpus, bool by_thread)
 {
     hwloc_topology_t hw = topo_hwloc(t);
     /* Some virtual machines show hardware threads but no cores. */
     bool threads = by_thread || hwloc_get_nbobjs_by_type(hw, HWLOC_OBJ_CORE) <= 0;
     hwloc_obj_type_t type = threads ? HWLOC_OBJ_PU : HWLOC_OBJ_CORE;
-    struct units *v = xzalloc(sizeof *v);
+    struct cpu_units *v = xzalloc(sizeof *v);
     v->u = xcalloc((size_t)hwloc_get_nbobjs_by_type(hw, type), sizeof *v->u);
     hwloc_obj_t o = NULL;
     while ((o = hwloc_get_next_obj_by_type(hw, type, o))) {
         if (!hwloc_bitmap_intersects(o->cpuset, cpus))
             continue;
-        struct units_one *u = &v->u[v->n];
+        struct cpu_units_one *u = &v->u[v->n];
         u->cpus = hwloc_bitmap_alloc();
         hwloc_bitmap_and(u->cpus, o->cpuset, cpus);
         hwloc_obj_t numa = numa_of(hw, u->cpus);
-        u->in[UNITS_PACKAGE] = number_of(hw, o, HWLOC_OBJ_PACKAGE);
-        u->in[UNITS_NUMA] = numa ? (int)numa->logical_index : -1;
-        u->in[UNITS_L3] = number_of(hw, o, HWLOC_OBJ_L3CACHE);
-        u->in[UNITS_CORE] = number_of(hw, o, HWLOC_OBJ_CORE);
-        u->in[UNITS_UNIT] = v->n++;
+        u->in[CPU_UNITS_PACKAGE] = number_of(hw, o, HWLOC_OBJ_PACKAGE);
+        u->in[CPU_UNITS_NUMA] = numa ? (int)numa->logical_index : -1;
+        u->in[CPU_UNITS_L3] = number_of(hw, o, HWLOC_OBJ_L3CACHE);
+        u->in[CPU_UNITS_CORE] = number_of(hw, o, HWLOC_OBJ_CORE);
+        u->in[CPU_UNITS_UNIT] = v->n++;
         u->numa_os = numa ? (int)numa->os_index : -1;
     }
     return v;
 }
 
-int units_cut(int *cut, const struct units *v, struct units_range of, enum units_level level)
+int cpu_units_cut(int *cut, const struct cpu_units *v, struct cpu_units_range of,
+                  enum cpu_units_level level)
 {
     int n = 0;
     for (int i = of.first; i < of.first + of.n; i++)
@@ -62,13 +63,13 @@ int units_cut(int *cut, const struct units *v, struct units_range of, enum units
     return n;
 }
 
-struct units_range units_around(const struct units *v, struct units_range own,
-                                enum units_level level)
+struct cpu_units_range cpu_units_around(const struct cpu_units *v, struct cpu_units_range own,
+                                        enum cpu_units_level level)
 {
     int id = v->u[own.first].in[level], first = own.first, end = own.first + 1;
     while (first > 0 && v->u[first - 1].in[level] == id)
         first--;
     while (end < v->n && v->u[end].in[level] == id)
         end++;
-    return (struct units_range){first, end - first};
+    return (struct cpu_units_range){first, end - first};
 }

@@ -7,26 +7,26 @@
 #include "common/strbuf.h"
 #include "launcher/plan/env.h"
 
-void picks_free(struct picks *c)
+void gpu_assignment_free(struct gpu_assignment *c)
 {
     if (c)
         free(c->at);
     free(c);
 }
 
-static struct picks *none_picked(const struct topo *t)
+static struct gpu_assignment *none_picked(const struct topo *t)
 {
-    struct picks *c = xzalloc(sizeof *c);
+    struct gpu_assignment *c = xzalloc(sizeof *c);
     c->at = xcalloc((size_t)topo_gpu_count(t) * (1 + GPU_PARTS_MAX), sizeof *c->at);
     return c;
 }
 
-static bool is_part(const struct picks_one *p)
+static bool is_part(const struct gpu_assignment_rank *p)
 {
     return p->uuid != p->gpu->uuid;
 }
 
-static bool has(const struct picks *c, const struct picks_one *p)
+static bool has(const struct gpu_assignment *c, const struct gpu_assignment_rank *p)
 {
     for (int i = 0; i < c->n; i++)
         if (c->at[i].gpu == p->gpu && c->at[i].uuid == p->uuid)
@@ -37,19 +37,19 @@ static bool has(const struct picks *c, const struct picks_one *p)
 /* What CUDA_VISIBLE_DEVICES shows, by CUDA's rules (CUDA C++ Programming Guide, "CUDA Environment
  * Variables"): in its order, up to the first word that names no GPU; nothing where one stands
  * twice. */
-static struct picks *visible_gpus(const struct topo *t, const char *list)
+static struct gpu_assignment *visible_gpus(const struct topo *t, const char *list)
 {
-    struct picks *c = none_picked(t);
+    struct gpu_assignment *c = none_picked(t);
     if (!list) {
         for (int i = 0; i < topo_gpu_count(t); i++)
-            c->at[c->n++] = (struct picks_one){topo_gpu(t, i), topo_gpu(t, i)->uuid};
+            c->at[c->n++] = (struct gpu_assignment_rank){topo_gpu(t, i), topo_gpu(t, i)->uuid};
         return c;
     }
     for (const char *p = list;;) {
         while (isspace((unsigned char)*p))
             p++;
         size_t len = strcspn(p, ", \t");
-        struct picks_one one;
+        struct gpu_assignment_rank one;
         if (!topo_gpu_called(&one.gpu, &one.uuid, t, p, len))
             return c;
         if (has(c, &one)) {
@@ -66,18 +66,18 @@ static struct picks *visible_gpus(const struct topo *t, const char *list)
 
 /* Of the visible GPUs those that the job is given, in the order of `list` ("0,2", UUIDs; empty:
  * none). */
-static int given_gpus(struct picks **out, const struct topo *t, const struct picks *visible,
-                      const char *list, struct err *e)
+static int given_gpus(struct gpu_assignment **out, const struct topo *t,
+                      const struct gpu_assignment *visible, const char *list, struct err *e)
 {
-    AUTO(picks) struct picks *c = none_picked(t);
+    AUTO(gpu_assignment) struct gpu_assignment *c = none_picked(t);
     for (const char *p = list; *p;) {
         size_t len = strcspn(p, ",");
-        struct picks_one one;
+        struct gpu_assignment_rank one;
         if (!topo_gpu_called(&one.gpu, &one.uuid, t, p, len))
             return err_set(e, -EINVAL, "GPU '%.*s': '%s' has %d GPUs, and none of that name",
                            (int)len, p, topo_name(t), topo_gpu_count(t));
         /* A part of a GPU that is seen whole may be given. */
-        struct picks_one whole = {one.gpu, one.gpu->uuid};
+        struct gpu_assignment_rank whole = {one.gpu, one.gpu->uuid};
         if (!has(visible, &one) && !has(visible, &whole))
             return err_set(e, -EINVAL, "GPU '%.*s' is hidden by CUDA_VISIBLE_DEVICES", (int)len, p);
         if (has(c, &one))
@@ -91,17 +91,18 @@ static int given_gpus(struct picks **out, const struct topo *t, const struct pic
     return 0;
 }
 
-int picks_of(struct picks **out, const struct launch_spec *s, const struct topo *t,
-             char *const *base, struct err *e)
+int gpu_assignment_make(struct gpu_assignment **out, const struct launch_spec *s,
+                        const struct topo *t, char *const *base, struct err *e)
 {
-    AUTO(picks)
-    struct picks *visible = visible_gpus(t, env_chosen(base, s->env, "CUDA_VISIBLE_DEVICES"));
+    AUTO(gpu_assignment)
+    struct gpu_assignment *visible =
+        visible_gpus(t, env_chosen(base, s->env, "CUDA_VISIBLE_DEVICES"));
     visible->seen = true;
     if (!s->gpus) {
         *out = TAKE(visible);
         return 0;
     }
-    AUTO(picks) struct picks *given = NULL;
+    AUTO(gpu_assignment) struct gpu_assignment *given = NULL;
     if (given_gpus(&given, t, visible, s->gpus, e) < 0)
         return -EINVAL;
     given->seen = given->n == visible->n &&
@@ -110,8 +111,8 @@ int picks_of(struct picks **out, const struct launch_spec *s, const struct topo 
     return 0;
 }
 
-int picks_check(const struct plan_node *n, const struct launch_spec *s, const struct picks *gpus,
-                struct err *e)
+int gpu_assignment_check(const struct plan_node *n, const struct launch_spec *s,
+                         const struct gpu_assignment *gpus, struct err *e)
 {
     if (gpus->n == 0 || n->local_size <= gpus->n || s->oversubscribe)
         return 0;
@@ -123,8 +124,8 @@ int picks_check(const struct plan_node *n, const struct launch_spec *s, const st
                     s->hosts ? "-N" : "-np", gpus->n);
 }
 
-void picks_show(char ***env, const struct plan_rank *r, const struct launch_spec *s,
-                const struct topo *t, const struct picks *gpus, char *const *base)
+void gpu_assignment_show(char ***env, const struct plan_rank *r, const struct launch_spec *s,
+                         const struct topo *t, const struct gpu_assignment *gpus, char *const *base)
 {
     bool mixed = false, parts = false;
     for (int i = 1; i < topo_gpu_count(t); i++)

@@ -77,7 +77,7 @@ static int unknown_key(const char *key, size_t len, struct err *e)
     for (size_t i = 0; i < COUNT_OF(keys); i++)
         names[i] = keys[i].word;
     AUTO(free) char *word = xstrndup(key, len);
-    const char *near = opt_nearest(word, names, COUNT_OF(keys));
+    const char *near = opt_suggest(word, names, COUNT_OF(keys));
     err_set(e, -EINVAL, "'%s' is not known", word);
     return err_hint(e, near ? "%s=N" : "slots=N or max_slots=N", near);
 }

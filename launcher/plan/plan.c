@@ -38,16 +38,16 @@ static int choose_cpus(hwloc_bitmap_t set, const struct launch_spec *s, const st
 
 struct offer {
     const struct topo *topo;
-    struct picks *gpus;
+    struct gpu_assignment *gpus;
     hwloc_bitmap_t cpus;
-    struct place_want want;
+    struct cpu_assignment_opts want;
     /* Where `placed` ranks go: many nodes that are alike are worked out once. */
     struct place *places;
     int placed;
     bool shared; /* they were worked out for ranks that may share */
 };
 
-static void places_free(struct offer *o)
+static void slots_free(struct offer *o)
 {
     for (int i = 0; i < o->placed; i++) {
         free(o->places[i].cpus);
@@ -60,8 +60,8 @@ static void places_free(struct offer *o)
 
 static void offer_free(struct offer *o)
 {
-    places_free(o);
-    picks_free(o->gpus);
+    slots_free(o);
+    gpu_assignment_free(o->gpus);
     hwloc_bitmap_free(o->cpus);
     free(o);
 }
@@ -74,18 +74,18 @@ static int offer_of(struct offer **out, const struct launch_spec *s, const struc
     AUTO(offer) struct offer *o = xzalloc(sizeof *o);
     o->topo = t;
     o->cpus = hwloc_bitmap_alloc();
-    if (picks_of(&o->gpus, s, t, base, e) < 0 || choose_cpus(o->cpus, s, t, e) < 0)
+    if (gpu_assignment_make(&o->gpus, s, t, base, e) < 0 || choose_cpus(o->cpus, s, t, e) < 0)
         return -EINVAL;
-    o->want = (struct place_want){.topo = t,
-                                  .cpus = o->cpus,
-                                  .part = !hwloc_bitmap_isequal(o->cpus, topo_allowed(t)),
-                                  .map_by = s->map_by,
-                                  .bind_to = s->bind_to,
-                                  .rank_by = s->rank_by,
-                                  .ppr = s->ppr,
-                                  .ppr_of = s->ppr_of,
-                                  .cpus_per_rank = s->cpus_per_rank,
-                                  .oversubscribe = s->oversubscribe};
+    o->want = (struct cpu_assignment_opts){.topo = t,
+                                           .cpus = o->cpus,
+                                           .part = !hwloc_bitmap_isequal(o->cpus, topo_allowed(t)),
+                                           .map_by = s->map_by,
+                                           .bind_to = s->bind_to,
+                                           .rank_by = s->rank_by,
+                                           .ppr = s->ppr,
+                                           .ppr_of = s->ppr_of,
+                                           .cpus_per_rank = s->cpus_per_rank,
+                                           .oversubscribe = s->oversubscribe};
     *out = TAKE(o);
     return 0;
 }
@@ -96,7 +96,7 @@ static int offered_slots(const struct offer *o)
 {
     if (o->gpus->n > 0)
         return o->gpus->n;
-    int units = place_units(&o->want), quota = topo_cpu_quota(o->topo);
+    int units = cpu_assignment_units(&o->want), quota = topo_cpu_quota(o->topo);
     return quota > 0 && quota < units ? quota : units;
 }
 
@@ -105,14 +105,14 @@ static int place_so_many(struct offer *o, int ranks, struct err *e)
 {
     if (o->placed == ranks && o->shared == o->want.oversubscribe)
         return 0;
-    places_free(o);
+    slots_free(o);
     AUTO(free) int *numa = xcalloc((size_t)ranks, sizeof *numa);
     for (int i = 0; i < ranks && o->gpus->n > 0; i++)
         numa[i] = o->gpus->at[i % o->gpus->n].gpu->numa;
     AUTO(free) struct place *places = xcalloc((size_t)ranks, sizeof *places);
     o->want.ranks = ranks;
     o->want.numa = o->gpus->n > 0 ? numa : NULL;
-    int rc = place_ranks(places, &o->want, e);
+    int rc = cpu_assignment_ranks(places, &o->want, e);
     o->want.numa = NULL;
     if (rc < 0)
         return -EINVAL;
@@ -154,7 +154,7 @@ static void set_rank(struct plan_rank *r, const struct offer *o)
     r->cores = at->cores;
     if (o->gpus->n == 0)
         return;
-    const struct picks_one *its = &o->gpus->at[r->local_rank % o->gpus->n];
+    const struct gpu_assignment_rank *its = &o->gpus->at[r->local_rank % o->gpus->n];
     r->gpu = its->gpu->index;
     r->gpu_uuid = its->uuid[0] ? xstrdup(its->uuid) : NULL;
 }
@@ -162,18 +162,18 @@ static void set_rank(struct plan_rank *r, const struct offer *o)
 static int set_node(struct plan *p, int node, const struct launch_spec *s, struct offer *o,
                     char *const *base, struct err *e)
 {
-    if (picks_check(&p->nodes[node], s, o->gpus, e) < 0 ||
+    if (gpu_assignment_check(&p->nodes[node], s, o->gpus, e) < 0 ||
         place_so_many(o, p->nodes[node].local_size, e) < 0)
         return -EINVAL;
-    bool crowded = p->nodes[node].local_size > place_units(&o->want);
+    bool crowded = p->nodes[node].local_size > cpu_assignment_units(&o->want);
     for (int i = 0; i < p->world_size; i++) {
         struct plan_rank *r = &p->ranks[i];
         if (r->node != node)
             continue;
         set_rank(r, o);
         r->env = env_rank(p, r, s, base, crowded);
-        picks_show(&r->env, r, s, o->topo, o->gpus, base);
-        plan_part_program(r, p->world_size, s, base);
+        gpu_assignment_show(&r->env, r, s, o->topo, o->gpus, base);
+        plan_partial_program(r, p->world_size, s, base);
     }
     return 0;
 }
@@ -220,7 +220,7 @@ static int choose_engine(enum plan_engine *out, const struct launch_spec *s, cha
     if (!far)
         *out = PLAN_ENGINE_LOCAL;
     else
-        *out = alloc_slurm_has(base, s->hosts) ? PLAN_ENGINE_SLURM : PLAN_ENGINE_OPENMPI;
+        *out = allocation_slurm_has(base, s->hosts) ? PLAN_ENGINE_SRUN : PLAN_ENGINE_MPIRUN;
     return 0;
 }
 
@@ -234,29 +234,31 @@ static bool is_among(const struct launch_spec *s)
 
 /* The hosts as seat.c wants them. Where nobody has said how many slots one has, it is taken to be
  * as this machine, if this is one of them; a login node tells nothing of its cluster. */
-static struct seat_host *seat_hosts(int *count, const struct launch_spec *s, const struct offer *o)
+static struct rank_map_host *seat_hosts(int *count, const struct launch_spec *s,
+                                        const struct offer *o)
 {
     static const struct host own = {.here = true};
     const struct host *hosts = s->hosts ? s->hosts->at : &own;
     *count = s->hosts ? s->hosts->count : 1;
     bool among = is_among(s);
-    struct seat_host *h = xcalloc((size_t)*count, sizeof *h);
+    struct rank_map_host *h = xcalloc((size_t)*count, sizeof *h);
     int slots = offered_slots(o);
-    int objects = s->map_by == PLAN_MAP_PPR ? place_objects(&o->want, s->ppr_of) : 1;
+    int objects = s->map_by == PLAN_MAP_PPR ? cpu_assignment_objects(&o->want, s->ppr_of) : 1;
     for (int i = 0; i < *count; i++)
-        h[i] = (struct seat_host){.name = hosts[i].here ? topo_name(o->topo) : hosts[i].name,
-                                  .slots = hosts[i].slots ? hosts[i].slots
-                                           : among        ? slots
-                                                          : 0,
-                                  .said = hosts[i].slots > 0,
-                                  .max_slots = hosts[i].max_slots,
-                                  .objects = objects};
+        h[i] = (struct rank_map_host){.name = hosts[i].here ? topo_name(o->topo) : hosts[i].name,
+                                      .slots = hosts[i].slots ? hosts[i].slots
+                                               : among        ? slots
+                                                              : 0,
+                                      .said = hosts[i].slots > 0,
+                                      .max_slots = hosts[i].max_slots,
+                                      .objects = objects};
     return h;
 }
 
 /* Nodes are the hosts with ranks. */
-static void take_seats(struct plan *p, const struct launch_spec *s, const struct seat_host *hosts,
-                       int host_count, const struct seat *seats)
+static void take_seats(struct plan *p, const struct launch_spec *s,
+                       const struct rank_map_host *hosts, int host_count,
+                       const struct rank_map *seats)
 {
     AUTO(free) int *size = xcalloc((size_t)host_count, sizeof *size);
     AUTO(free) int *node = xcalloc((size_t)host_count, sizeof *node);
@@ -281,11 +283,11 @@ static int seat_all(struct plan *p, const struct launch_spec *s, const struct of
                     struct err *e)
 {
     int count = 0;
-    AUTO(free) struct seat_host *hosts = seat_hosts(&count, s, o);
+    AUTO(free) struct rank_map_host *hosts = seat_hosts(&count, s, o);
     if (s->map_by == PLAN_MAP_PPR && hosts[0].objects == 0)
         return err_set(e, -EINVAL, "'%s' shows no such object to map ranks by", topo_name(o->topo));
-    AUTO(free) struct seat *seats = NULL;
-    int ranks = seat_ranks(&seats, s, hosts, count, e);
+    AUTO(free) struct rank_map *seats = NULL;
+    int ranks = rank_map_make(&seats, s, hosts, count, e);
     if (ranks < 0)
         return -EINVAL;
     p->world_size = ranks;
@@ -332,7 +334,7 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
         if (set_assumed(p, i, s, o, base_env, e) < 0)
             return -EINVAL;
     p->env = env_job(p, s, base_env);
-    plan_part_of_job(p, s);
+    plan_partial_of_job(p, s);
     *out = TAKE(p);
     return 0;
 }

@@ -14,13 +14,13 @@ struct topo;
 
 /* Who starts the ranks. */
 enum plan_engine {
-    PLAN_ENGINE_AUTO,    /* local where every host is this machine; slurm inside an allocation of
-                            Slurm; else openmpi */
-    PLAN_ENGINE_LOCAL,   /* this process's guardian */
-    PLAN_ENGINE_OPENMPI, /* mpirun starts a `drover rank` for each */
-    PLAN_ENGINE_SLURM,   /* srun does */
-    PLAN_ENGINE_HELD,    /* who starts the job has it done, by what launch_invitation() says */
-    PLAN_ENGINE_DIRECT   /* this process does, all on this machine: for tests */
+    PLAN_ENGINE_AUTO,     /* local where every host is this machine; slurm inside an allocation of
+                             Slurm; else openmpi */
+    PLAN_ENGINE_LOCAL,    /* this process's guardian */
+    PLAN_ENGINE_MPIRUN,   /* mpirun starts a `drover rank` for each */
+    PLAN_ENGINE_SRUN,     /* srun does */
+    PLAN_ENGINE_EXTERNAL, /* who starts the job has it done, by what launch_join_ticket() says */
+    PLAN_ENGINE_LOCAL_AGENTS /* this process does, all on this machine: for tests */
 };
 
 enum plan_map {
@@ -46,7 +46,7 @@ enum plan_bind {
 
 /* One node's ranks of a job whose other nodes' ranks others start, as a torchrun on each node does
  * (--node-rank), or as they agreed to where they met (--rdzv-endpoint). Nobody serves PMIx. */
-struct launch_share {
+struct launch_external_part {
     int nodes;               /* 0: no share, the whole job */
     int node;                /* which of them */
     const char *master_addr; /* where rank 0 listens */
@@ -55,7 +55,7 @@ struct launch_share {
 };
 
 /* The job's part of a node, where that is not the same on all. */
-struct launch_part {
+struct launch_node_resources {
     const char *cpus, *gpus; /* as launch_spec's */
 };
 
@@ -93,9 +93,9 @@ struct launch_spec {
         *cpus; /* the job's part of the node ("0-3,8"); NULL: all that this process may use */
     const char
         *gpus; /* the job's part of the node's GPUs ("0,2", "" for none); NULL: all visible */
-    const struct launch_part *parts; /* one for each of `hosts`, in place of cpus and gpus; NULL:
-                                        none. Every host has ranks, then, and the engine is not the
-                                        local one */
+    const struct launch_node_resources *parts; /* one for each of `hosts`, in place of cpus and
+                                        gpus; NULL: none. Every host has ranks, then, and the engine
+                                        is not the local one */
     const char *cgroup; /* directory of the control group (version 2) that the ranks are in; NULL:
                            this process's. Of this machine: the local engine's alone */
     bool oversubscribe; /* more ranks than cores are fine */
@@ -110,7 +110,7 @@ struct launch_spec {
     int stdin_fd;       /* read by rank stdin_rank; < 0 or 0 with stdin_null: /dev/null */
     bool stdin_null;
     int stdin_rank; /* which rank reads stdin_fd */
-    struct launch_share share;
+    struct launch_external_part share;
     const struct launch_app *apps; /* other programs than argv, for the last ranks */
     int app_count;
     const char *job_id; /* NULL: launch_start() makes one; plan_make() by itself says "job" */

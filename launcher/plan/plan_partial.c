@@ -4,7 +4,7 @@
 
 #include "launcher/plan/env.h"
 
-void plan_part_of_job(struct plan *p, const struct launch_spec *s)
+void plan_partial_of_job(struct plan *p, const struct launch_spec *s)
 {
     bool told = s->share.world_size > 0;
     int here = p->world_size, world = told ? s->share.world_size : here * s->share.nodes;
@@ -26,8 +26,8 @@ void plan_part_of_job(struct plan *p, const struct launch_spec *s)
     }
 }
 
-void plan_part_program(struct plan_rank *r, int world_size, const struct launch_spec *s,
-                       char *const *base_env)
+void plan_partial_program(struct plan_rank *r, int world_size, const struct launch_spec *s,
+                          char *const *base_env)
 {
     const struct launch_app *a = NULL;
     int first = world_size;

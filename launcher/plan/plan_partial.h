@@ -6,11 +6,11 @@
 #include "launcher/plan/plan.h"
 
 /* spec.share: first_rank, master_addr, and the variables that tell ranks who they are among all. */
-void plan_part_of_job(struct plan *p, const struct launch_spec *s);
+void plan_partial_of_job(struct plan *p, const struct launch_spec *s);
 
 /* spec.apps: the argv of a rank of a job of `world_size`, and its variables of `base_env` (as
  * plan_make() has it). Nothing where its program is spec.argv. */
-void plan_part_program(struct plan_rank *r, int world_size, const struct launch_spec *s,
-                       char *const *base_env);
+void plan_partial_program(struct plan_rank *r, int world_size, const struct launch_spec *s,
+                          char *const *base_env);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-bool plan_show_is_secret(const char *name, size_t len)
+bool plan_print_is_secret(const char *name, size_t len)
 {
     static const char *const marks[] = {"TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL"};
     for (size_t i = 0; i < COUNT_OF(marks); i++)
@@ -17,7 +17,7 @@ bool plan_show_is_secret(const char *name, size_t len)
 static const char *shown(const char *entry, size_t *len)
 {
     *len = strcspn(entry, "=");
-    if (plan_show_is_secret(entry, *len))
+    if (plan_print_is_secret(entry, *len))
         return "***";
     return entry[*len] ? entry + *len + 1 : "";
 }
@@ -96,7 +96,7 @@ static json_t *rank_json(const struct plan *p, const struct plan_rank *r)
                      r->cores, "env", env_json(r->env));
 }
 
-json_t *plan_json(const struct plan *p)
+json_t *plan_print_json(const struct plan *p)
 {
     json_t *argv = json_array(), *nodes = json_array(), *ranks = json_array();
     for (size_t i = 0; p->argv && p->argv[i]; i++)

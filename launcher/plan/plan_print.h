@@ -12,7 +12,7 @@
 
 /* True for a name with TOKEN, KEY, SECRET, PASSW(ORD) or CREDENTIAL in it, in whatever case: rather
  * one too many. */
-bool plan_show_is_secret(const char *name, size_t len);
+bool plan_print_is_secret(const char *name, size_t len);
 
 /* A line for each rank (rank, node, local rank, GPU, CPUs, memory nodes), then what the job sets
  * in its environment; appended to `b`. */
@@ -27,6 +27,6 @@ void plan_print_ranks(struct strbuf *b, const struct plan *p);
  *    "ranks": [{"rank", "node", "local_rank", "gpu", "gpu_uuid", "cpus", "mems", "cores",
  *               "env": {…}}, …]}
  * What there is none of is null. The caller's (json_decref). */
-json_t *plan_json(const struct plan *p);
+json_t *plan_print_json(const struct plan *p);
 
 #endif

@@ -11,7 +11,7 @@ enum { RANKS_MAX = 1 << 20, HOSTS_SHOWN = 4 };
 /* What is being seated. */
 struct seating {
     const struct launch_spec *s;
-    const struct seat_host *hosts;
+    const struct rank_map_host *hosts;
     int count;
     int *taken; /* seats of each host */
     int ranks;  /* asked for; 0: as many as there are seats */
@@ -26,7 +26,7 @@ static bool in_turn(enum plan_map by)
 /* The most that a host may get: what nobody has said is no limit. */
 static long limit_of(const struct seating *t, int host, bool oversubscribe)
 {
-    const struct seat_host *h = &t->hosts[host];
+    const struct rank_map_host *h = &t->hosts[host];
     if (!oversubscribe)
         return h->slots;
     if (!t->s->oversubscribe && h->said)
@@ -152,26 +152,26 @@ static int by_number(struct seating *t, struct err *e)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static struct seat *number_seats(const struct seating *t)
+static struct rank_map *number_seats(const struct seating *t)
 {
     enum plan_map by = t->s->rank_by == PLAN_MAP_DEFAULT ? t->s->map_by : t->s->rank_by;
-    struct seat *seats = xcalloc((size_t)t->ranks, sizeof *seats);
+    struct rank_map *seats = xcalloc((size_t)t->ranks, sizeof *seats);
     int rank = 0;
     if (!in_turn(by)) {
         for (int i = 0; i < t->count; i++)
             for (int k = 0; k < t->taken[i]; k++)
-                seats[rank++] = (struct seat){i, k};
+                seats[rank++] = (struct rank_map){i, k};
         return seats;
     }
     for (int k = 0; rank < t->ranks; k++)
         for (int i = 0; i < t->count; i++)
             if (k < t->taken[i])
-                seats[rank++] = (struct seat){i, k};
+                seats[rank++] = (struct rank_map){i, k};
     return seats;
 }
 
-int seat_ranks(struct seat **out, const struct launch_spec *s, const struct seat_host *hosts,
-               int host_count, struct err *e)
+int rank_map_make(struct rank_map **out, const struct launch_spec *s,
+                  const struct rank_map_host *hosts, int host_count, struct err *e)
 {
     AUTO(free) int *taken = xcalloc((size_t)host_count, sizeof *taken);
     struct seating t = {

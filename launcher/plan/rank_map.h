@@ -8,7 +8,7 @@
 
 #include "launcher/plan/plan.h"
 
-struct seat_host {
+struct rank_map_host {
     const char *name;
     int slots;     /* ranks that it takes; 0: nobody knows */
     bool said;     /* its user said so; else `slots` is what the host has room for, and more ranks
@@ -17,7 +17,7 @@ struct seat_host {
     int objects;   /* it has of what spec.ppr_of names; 1 for a node */
 };
 
-struct seat {
+struct rank_map {
     int host;
     int local_rank; /* the how-manieth on its host */
 };
@@ -25,7 +25,7 @@ struct seat {
 /* Seats the ranks of `s` (ranks, per_node, ppr, ppr_of, map_by, rank_by, oversubscribe count).
  * `*out` is an array of seats, one for each rank, to be freed. Returns their number.
  *   -EINVAL  not enough slots, or nothing says how many ranks; the hint has the cure */
-int seat_ranks(struct seat **out, const struct launch_spec *s, const struct seat_host *hosts,
-               int host_count, struct err *e);
+int rank_map_make(struct rank_map **out, const struct launch_spec *s,
+                  const struct rank_map_host *hosts, int host_count, struct err *e);
 
 #endif

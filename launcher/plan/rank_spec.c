@@ -16,7 +16,7 @@ static bool has_prefix(const char *entry, const char *const *prefixes, size_t n)
     return false;
 }
 
-bool row_is_of_host(const char *entry)
+bool rank_spec_is_host_env(const char *entry)
 {
     static const char *const prefixes[] = {
         "HOSTNAME=", "HOST=",    "SSH_",     "PWD=",           "OLDPWD=",         "SHLVL=",
@@ -45,7 +45,7 @@ static bool is_of_launcher(const char *entry)
     return has_prefix(entry, prefixes, COUNT_OF(prefixes));
 }
 
-char **row_without_launcher(char *const *env)
+char **rank_spec_strip_launcher_env(char *const *env)
 {
     char **rest = NULL;
     for (size_t i = 0; env && env[i]; i++)
@@ -61,16 +61,16 @@ static size_t put_all(struct strbuf *out, char *const *v)
     return strv_len(v);
 }
 
-void row_base(struct strbuf *out, char *const *env)
+void rank_spec_base_env(struct strbuf *out, char *const *env)
 {
     for (size_t i = 0; env && env[i]; i++)
-        if (!row_is_of_host(env[i]) && !is_of_agent(env[i]))
+        if (!rank_spec_is_host_env(env[i]) && !is_of_agent(env[i]))
             strbuf_add(out, env[i], strlen(env[i]) + 1);
 }
 
 /* Strings may be no UTF-8: they go into the payload, and the object says how many there are. */
-json_t *row_put(struct strbuf *payload, const struct plan *p, int rank, const char *wdir,
-                const struct row_wish *w, const struct strbuf *base)
+json_t *rank_spec_encode(struct strbuf *payload, const struct plan *p, int rank, const char *wdir,
+                         const struct rank_spec_opts *w, const struct strbuf *base)
 {
     const struct plan_rank *r = &p->ranks[rank];
     const char *strings[] = {p->wdir ? p->wdir : wdir, r->cpus ? r->cpus : "",
@@ -150,26 +150,26 @@ static int read_strings(struct row *r, struct strings *s, int64_t argv, int64_t 
     for (const char *one; (one = next(s));)
         strv_push(&r->base, xstrdup(one));
     for (size_t i = 0; own && own[i]; i++)
-        if (row_is_of_host(own[i]))
+        if (rank_spec_is_host_env(own[i]))
             strv_push(&r->base, xstrdup(own[i]));
     return s->at == s->end ? 0 : -EBADMSG;
 }
 
-int row_get(struct row *out, const json_t *head, const char *payload, size_t len, char *const *own,
-            struct err *e)
+int rank_spec_decode(struct row *out, const json_t *head, const char *payload, size_t len,
+                     char *const *own, struct err *e)
 {
     struct row r = {.plan = plan_of_one()};
     int64_t argv = 0, env = 0, wanted = 0;
     struct strings s = {payload, payload + len};
-    bool read = json_want_int(&argv, head, "argv", e) == 0 &&
-                json_want_int(&env, head, "env", e) == 0 &&
-                json_want_bool(&r.wish.reports, head, "reports", e) == 0 &&
-                json_want_bool(&r.wish.with_stdin, head, "stdin", e) == 0 &&
-                json_want_bool(&r.wish.port, head, "port", e) == 0 &&
-                json_want_int(&wanted, head, "port_wanted", e) == 0 &&
-                json_want_bool(&r.wish.port_held, head, "port_held", e) == 0;
+    bool read = json_require_int(&argv, head, "argv", e) == 0 &&
+                json_require_int(&env, head, "env", e) == 0 &&
+                json_require_bool(&r.wish.reports, head, "reports", e) == 0 &&
+                json_require_bool(&r.wish.with_stdin, head, "stdin", e) == 0 &&
+                json_require_bool(&r.wish.port, head, "port", e) == 0 &&
+                json_require_int(&wanted, head, "port_wanted", e) == 0 &&
+                json_require_bool(&r.wish.port_held, head, "port_held", e) == 0;
     if (!read || wanted < 0 || wanted > 65535 || read_strings(&r, &s, argv, env, own) < 0) {
-        row_free(&r);
+        rank_spec_free(&r);
         return err_set(e, -EBADMSG, "a row that is none");
     }
     r.wish.port_wanted = (int)wanted;
@@ -177,7 +177,7 @@ int row_get(struct row *out, const json_t *head, const char *payload, size_t len
     return 0;
 }
 
-void row_free(struct row *r)
+void rank_spec_free(struct row *r)
 {
     plan_free(r->plan);
     strv_free(r->base);

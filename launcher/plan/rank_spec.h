@@ -2,8 +2,9 @@
  * launcher's `row` message has it. Pure.
  *
  * A rank's environment on a far node, what stands later wins: what belongs to the launcher's user
- * (row_base()); what belongs to the node or the session there (HOSTNAME, XDG_RUNTIME_DIR, …); what
- * mpirun or srun has set for this process (PMIX_*, OMPI_*, SLURM_*); plan.env; plan_rank.env. */
+ * (rank_spec_base_env()); what belongs to the node or the session there (HOSTNAME, XDG_RUNTIME_DIR,
+ * …); what mpirun or srun has set for this process (PMIX_*, OMPI_*, SLURM_*); plan.env;
+ * plan_rank.env. */
 #ifndef DROVER_RANK_SPEC_H
 #define DROVER_RANK_SPEC_H
 
@@ -14,7 +15,7 @@
 #include "common/strbuf.h"
 #include "launcher/plan/plan.h"
 
-struct row_wish {
+struct rank_spec_opts {
     bool reports;    /* the rank gets a report channel */
     bool with_stdin; /* it reads what is sent; else /dev/null */
     bool port;       /* it is to choose MASTER_PORT: … */
@@ -23,30 +24,31 @@ struct row_wish {
 };
 
 /* Whether "NAME=value" means one host, login or terminal, and nothing on another. */
-bool row_is_of_host(const char *entry);
+bool rank_spec_is_host_env(const char *entry);
 
 /* `env` without what mpirun or srun has set for the process that has it. To be freed (strv_free).
  */
-char **row_without_launcher(char *const *env);
+char **rank_spec_strip_launcher_env(char *const *env);
 
-/* The part of `env` that every rank inherits, as row_put() takes it: strings, each with its NUL. */
-void row_base(struct strbuf *out, char *const *env);
+/* The part of `env` that every rank inherits, as rank_spec_encode() takes it: strings, each with
+ * its NUL. */
+void rank_spec_base_env(struct strbuf *out, char *const *env);
 
-/* The message for a rank of `p`; its payload is appended. `base` is row_base()'s; `wdir` is where
- * the ranks start that the plan says nothing of. */
-json_t *row_put(struct strbuf *payload, const struct plan *p, int rank, const char *wdir,
-                const struct row_wish *w, const struct strbuf *base);
+/* The message for a rank of `p`; its payload is appended. `base` is rank_spec_base_env()'s; `wdir`
+ * is where the ranks start that the plan says nothing of. */
+json_t *rank_spec_encode(struct strbuf *payload, const struct plan *p, int rank, const char *wdir,
+                         const struct rank_spec_opts *w, const struct strbuf *base);
 
 struct row {
     struct plan *plan; /* of this one rank, with all that it has beyond `base` in plan.env */
     char **base;       /* strv */
-    struct row_wish wish;
+    struct rank_spec_opts wish;
 };
 
 /* The other way round; `own` is the environment of this `drover rank`.
  *   -EBADMSG  it is no such message */
-int row_get(struct row *out, const json_t *head, const char *payload, size_t len, char *const *own,
-            struct err *e);
-void row_free(struct row *r);
+int rank_spec_decode(struct row *out, const json_t *head, const char *payload, size_t len,
+                     char *const *own, struct err *e);
+void rank_spec_free(struct row *r);
 
 #endif

@@ -12,22 +12,22 @@ enum { READ_BYTES = 4096, READS_A_TURN = 16 };
 
 struct line {
     uv_poll_t poll;
-    struct pmi1_serve *owner;
+    struct pmi1_server *owner;
     int fd; /* -1: never opened, or cut off */
 };
 
-struct pmi1_serve {
+struct pmi1_server {
     uv_loop_t *loop;
     struct pmi1 *pmi1; /* NULL: somebody else's, who is … */
     void (*took)(void *arg, int rank, const char *bytes, size_t len); /* … reached by this */
     struct line *lines;
     int ranks, open_handles;
     bool closed;
-    struct rendezvous_events ev;
+    struct pmix_server_events ev;
     void *arg;
 };
 
-static void free_serve(struct pmi1_serve *s)
+static void free_serve(struct pmi1_server *s)
 {
     pmi1_free(s->pmi1);
     free(s->lines);
@@ -36,7 +36,7 @@ static void free_serve(struct pmi1_serve *s)
 
 static void on_closed(uv_handle_t *h)
 {
-    struct pmi1_serve *s = ((struct line *)h->data)->owner;
+    struct pmi1_server *s = ((struct line *)h->data)->owner;
     if (--s->open_handles == 0 && s->closed)
         free_serve(s);
 }
@@ -60,7 +60,7 @@ static int rank_of(const struct line *l)
 /* Returns false when nothing is there any more. */
 static bool read_some(struct line *l)
 {
-    struct pmi1_serve *s = l->owner;
+    struct pmi1_server *s = l->owner;
     char bytes[READ_BYTES];
     ssize_t n;
     do {
@@ -86,7 +86,7 @@ static void on_readable(uv_poll_t *p, int status, int events)
 }
 
 /* Who asks and asks and reads no answer is no client. */
-void pmi1_serve_say(struct pmi1_serve *s, int rank, const char *text, size_t len)
+void pmi1_server_send(struct pmi1_server *s, int rank, const char *text, size_t len)
 {
     struct line *l = &s->lines[rank];
     if (len == 0 ||
@@ -96,33 +96,33 @@ void pmi1_serve_say(struct pmi1_serve *s, int rank, const char *text, size_t len
 
 static void on_say(void *arg, int rank, const char *text, size_t len)
 {
-    pmi1_serve_say(arg, rank, text, len);
+    pmi1_server_send(arg, rank, text, len);
 }
 
 static void on_joined(void *arg, int rank)
 {
-    struct pmi1_serve *s = arg;
+    struct pmi1_server *s = arg;
     s->ev.joined(s->arg, rank);
 }
 
 static void on_aborted(void *arg, int rank, int code)
 {
-    struct pmi1_serve *s = arg;
+    struct pmi1_server *s = arg;
     s->ev.aborted(s->arg, rank, code);
 }
 
 static void on_spawns(void *arg, int rank)
 {
-    struct pmi1_serve *s = arg;
+    struct pmi1_server *s = arg;
     s->ev.spawns(s->arg, rank);
 }
 
-struct pmi1_serve *pmi1_serve_relay(uv_loop_t *loop, int ranks,
-                                    void (*took)(void *arg, int rank, const char *bytes,
-                                                 size_t len),
-                                    void *arg)
+struct pmi1_server *pmi1_server_relay(uv_loop_t *loop, int ranks,
+                                      void (*took)(void *arg, int rank, const char *bytes,
+                                                   size_t len),
+                                      void *arg)
 {
-    struct pmi1_serve *s = xzalloc(sizeof *s);
+    struct pmi1_server *s = xzalloc(sizeof *s);
     s->loop = loop;
     s->ranks = ranks;
     s->lines = xcalloc((size_t)ranks, sizeof *s->lines);
@@ -133,17 +133,17 @@ struct pmi1_serve *pmi1_serve_relay(uv_loop_t *loop, int ranks,
     return s;
 }
 
-struct pmi1_serve *pmi1_serve_open(uv_loop_t *loop, const struct plan *p,
-                                   const struct rendezvous_events *ev, void *arg)
+struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct plan *p,
+                                     const struct pmix_server_events *ev, void *arg)
 {
     static const struct pmi1_events says = {on_say, on_joined, on_aborted, on_spawns};
-    struct pmi1_serve *s = pmi1_serve_relay(loop, p->world_size, NULL, arg);
+    struct pmi1_server *s = pmi1_server_relay(loop, p->world_size, NULL, arg);
     s->pmi1 = pmi1_new(p->job_id, s->ranks, NULL, &says, s);
     s->ev = *ev;
     return s;
 }
 
-void pmi1_serve_close(struct pmi1_serve *s)
+void pmi1_server_close(struct pmi1_server *s)
 {
     if (!s)
         return;
@@ -155,7 +155,7 @@ void pmi1_serve_close(struct pmi1_serve *s)
         free_serve(s);
 }
 
-int pmi1_serve_rank(struct pmi1_serve *s, int rank, int *its_end, char ***env, struct err *e)
+int pmi1_server_rank(struct pmi1_server *s, int rank, int *its_end, char ***env, struct err *e)
 {
     struct line *l = &s->lines[rank];
     int ends[2];
@@ -179,7 +179,7 @@ int pmi1_serve_rank(struct pmi1_serve *s, int rank, int *its_end, char ***env, s
     return 0;
 }
 
-void pmi1_serve_drain(struct pmi1_serve *s, int rank)
+void pmi1_server_drain(struct pmi1_server *s, int rank)
 {
     struct line *l = &s->lines[rank];
     while (l->fd >= 0 && read_some(l))

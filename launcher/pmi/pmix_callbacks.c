@@ -1,4 +1,4 @@
-/* rendezvous_module - what ranks ask of PMIx's server. All of it runs on PMIx's thread. What is
+/* pmix_callbacks - what ranks ask of PMIx's server. All of it runs on PMIx's thread. What is
  * answered with PMIX_OPERATION_SUCCEEDED needs no call of its callback. */
 #include <string.h>
 
@@ -6,31 +6,31 @@
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmix_server_internal.h"
 
-static struct rendezvous *the_server;
+static struct pmix_server *the_server;
 
 /* It makes no shared memory before this is answered. */
 static pmix_status_t on_connected(const pmix_proc_t *p, void *job, pmix_info_t *info, size_t n,
                                   pmix_op_cbfunc_t done, void *arg)
 {
-    struct rendezvous_job *j = job;
+    struct pmix_server_job *j = job;
     if (!atomic_exchange(&j->met, true))
-        workdir_job_begins(j->owner->dir, j->name, j->segments);
+        session_dir_job_begins(j->owner->dir, j->name, j->segments);
     atomic_fetch_add(&j->inside, 1);
-    rendezvous_send(j->owner, &(struct news){.what = JOINED, .from = *p});
+    rendezvous_send(j->owner, &(struct pmix_event){.what = JOINED, .from = *p});
     return PMIX_OPERATION_SUCCEEDED;
 }
 
 static pmix_status_t on_finalized(const pmix_proc_t *p, void *job, pmix_op_cbfunc_t done, void *arg)
 {
-    atomic_fetch_sub(&((struct rendezvous_job *)job)->inside, 1);
+    atomic_fetch_sub(&((struct pmix_server_job *)job)->inside, 1);
     return PMIX_OPERATION_SUCCEEDED;
 }
 
 static pmix_status_t on_abort(const pmix_proc_t *p, void *job, int code, const char message[],
                               pmix_proc_t *whom, size_t whom_n, pmix_op_cbfunc_t done, void *arg)
 {
-    rendezvous_send(((struct rendezvous_job *)job)->owner,
-                    &(struct news){.what = ABORTED, .from = *p, .code = code});
+    rendezvous_send(((struct pmix_server_job *)job)->owner,
+                    &(struct pmix_event){.what = ABORTED, .from = *p, .code = code});
     return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -85,24 +85,24 @@ static pmix_status_t done_is_done(pmix_status_t status)
 static pmix_status_t on_publish(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
                                 pmix_op_cbfunc_t done, void *arg)
 {
-    return done_is_done(names_publish(the_server->names, p, info, n));
+    return done_is_done(pmix_publish_add(the_server->names, p, info, n));
 }
 
 static pmix_status_t on_lookup(const pmix_proc_t *p, char **keys, const pmix_info_t info[],
                                size_t n, pmix_lookup_cbfunc_t done, void *arg)
 {
-    int64_t until_ms = names_until(info, n, clock_ms());
-    struct names_lookup l = {p, keys, until_ms, done, arg};
-    if (!names_lookup(the_server->names, &l) && until_ms < INT64_MAX)
+    int64_t until_ms = pmix_publish_deadline(info, n, clock_ms());
+    struct pmix_publish_lookup l = {p, keys, until_ms, done, arg};
+    if (!pmix_publish_lookup(the_server->names, &l) && until_ms < INT64_MAX)
         rendezvous_send(the_server,
-                        &(struct news){.what = WAITS, .from = *p, .until_ms = until_ms});
+                        &(struct pmix_event){.what = WAITS, .from = *p, .until_ms = until_ms});
     return PMIX_SUCCESS;
 }
 
 static pmix_status_t on_unpublish(const pmix_proc_t *p, char **keys, const pmix_info_t info[],
                                   size_t n, pmix_op_cbfunc_t done, void *arg)
 {
-    return done_is_done(names_unpublish(the_server->names, p, keys));
+    return done_is_done(pmix_publish_remove(the_server->names, p, keys));
 }
 
 /* Open MPI 4 tells a refused spawn to the root only; those that spawn with it wait for ever for
@@ -118,7 +118,7 @@ static bool refuse_all(const pmix_proc_t *root, const pmix_app_t *app)
     pmix_info_t word[2];
     PMIX_INFO_LOAD(&word[0], key, "refused", PMIX_STRING);
     PMIX_INFO_LOAD(&word[1], PMIX_PERSISTENCE, &once, PMIX_PERSIST);
-    pmix_status_t rc = names_publish(the_server->names, root, word, COUNT_OF(word));
+    pmix_status_t rc = pmix_publish_add(the_server->names, root, word, COUNT_OF(word));
     PMIX_INFO_DESTRUCT(&word[0]);
     return rc == PMIX_SUCCESS;
 }
@@ -131,7 +131,7 @@ static pmix_status_t on_spawn(const pmix_proc_t *p, const pmix_info_t info[], si
     bool mpi = apps_n > 0;
     for (size_t i = 0; i < n; i++)
         mpi = mpi && !PMIX_CHECK_KEY(&info[i], PMIX_NON_PMI);
-    rendezvous_send(the_server, &(struct news){.what = SPAWNS, .from = *p});
+    rendezvous_send(the_server, &(struct pmix_event){.what = SPAWNS, .from = *p});
     if (!mpi || !refuse_all(p, &apps[0]))
         return PMIX_ERR_NOT_SUPPORTED;
     AUTO(free) char *nspace = xstrdup(p->nspace); /* any that it knows */
@@ -164,7 +164,7 @@ static pmix_server_module_t module = {
     .client_connected2 = on_connected,
 };
 
-pmix_server_module_t *rendezvous_module(struct rendezvous *r)
+pmix_server_module_t *pmix_callbacks(struct pmix_server *r)
 {
     the_server = r;
     return &module;

@@ -42,8 +42,8 @@ static int of_job(pmix_info_t *info, const char *job, int ranks, const char *nod
     return 0;
 }
 
-int job_keys_make(pmix_info_t **out, size_t *n, const char *job, int ranks, const char *node,
-                  const char *dir, struct err *e)
+int pmix_job_info_make(pmix_info_t **out, size_t *n, const char *job, int ranks, const char *node,
+                       const char *dir, struct err *e)
 {
     pmix_info_t *info;
     PMIX_INFO_CREATE(info, JOB_KEYS); /* zeroed */

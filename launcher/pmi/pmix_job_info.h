@@ -9,7 +9,7 @@
 /* For PMIx_server_register_nspace(), of a job on one node; to be freed with PMIX_INFO_FREE().
  * `dir`: for the ranks' files.
  *   -EIO   libpmix refuses the names */
-int job_keys_make(pmix_info_t **out, size_t *n, const char *job, int ranks, const char *node,
-                  const char *dir, struct err *e);
+int pmix_job_info_make(pmix_info_t **out, size_t *n, const char *job, int ranks, const char *node,
+                       const char *dir, struct err *e);
 
 #endif

@@ -22,14 +22,14 @@ struct waiting {
     void *arg;
 };
 
-struct names {
+struct pmix_publish {
     struct name *all;
     struct waiting *waiting; /* the oldest first */
 };
 
-struct names *names_new(void)
+struct pmix_publish *pmix_publish_new(void)
 {
-    return xzalloc(sizeof(struct names));
+    return xzalloc(sizeof(struct pmix_publish));
 }
 
 /* The name that `*at` points to. */
@@ -41,7 +41,7 @@ static void drop(struct name **at)
     free(gone);
 }
 
-void names_free(struct names *n)
+void pmix_publish_free(struct pmix_publish *n)
 {
     if (!n)
         return;
@@ -56,7 +56,7 @@ void names_free(struct names *n)
     free(n);
 }
 
-static struct name **find(struct names *n, const char *nspace, const char *key)
+static struct name **find(struct pmix_publish *n, const char *nspace, const char *key)
 {
     struct name **at = &n->all;
     while (*at && !(PMIX_CHECK_NSPACE((*at)->who.nspace, nspace) && PMIX_CHECK_KEY(*at, key)))
@@ -66,7 +66,7 @@ static struct name **find(struct names *n, const char *nspace, const char *key)
 
 /* Says what is there of `keys`, and drops what was to be read once. (Who is answered may free the
  * keys.) */
-static void answer(struct names *n, const struct names_lookup *l)
+static void answer(struct pmix_publish *n, const struct pmix_publish_lookup *l)
 {
     size_t found = 0;
     AUTO(free) pmix_pdata_t *data = xcalloc(strv_len(l->keys), sizeof *data);
@@ -87,11 +87,11 @@ static void answer(struct names *n, const struct names_lookup *l)
 }
 
 /* Answers with `status` and no names, or with the names, and drops it. */
-static void end_wait(struct names *n, struct waiting **at, pmix_status_t status)
+static void end_wait(struct pmix_publish *n, struct waiting **at, pmix_status_t status)
 {
     struct waiting *w = *at;
     *at = w->next;
-    struct names_lookup l = {&w->who, w->keys, 0, w->done, w->arg};
+    struct pmix_publish_lookup l = {&w->who, w->keys, 0, w->done, w->arg};
     if (status == PMIX_SUCCESS)
         answer(n, &l);
     else
@@ -100,7 +100,7 @@ static void end_wait(struct names *n, struct waiting **at, pmix_status_t status)
     free(w);
 }
 
-static bool all_there(struct names *n, const char *nspace, char *const *keys)
+static bool all_there(struct pmix_publish *n, const char *nspace, char *const *keys)
 {
     for (; *keys; keys++)
         if (!*find(n, nspace, *keys))
@@ -108,7 +108,7 @@ static bool all_there(struct names *n, const char *nspace, char *const *keys)
     return true;
 }
 
-static void answer_waiting(struct names *n)
+static void answer_waiting(struct pmix_publish *n)
 {
     for (struct waiting **at = &n->waiting; *at;)
         if (all_there(n, (*at)->who.nspace, (*at)->keys))
@@ -122,8 +122,8 @@ static bool is_directive(const pmix_info_t *i)
     return strncmp(i->key, "pmix.", 5) == 0; /* the standard keeps these to itself */
 }
 
-pmix_status_t names_publish(struct names *n, const pmix_proc_t *who, const pmix_info_t info[],
-                            size_t info_n)
+pmix_status_t pmix_publish_add(struct pmix_publish *n, const pmix_proc_t *who,
+                               const pmix_info_t info[], size_t info_n)
 {
     bool once = false;
     for (size_t i = 0; i < info_n; i++) {
@@ -148,7 +148,7 @@ pmix_status_t names_publish(struct names *n, const pmix_proc_t *who, const pmix_
     return PMIX_SUCCESS;
 }
 
-pmix_status_t names_unpublish(struct names *n, const pmix_proc_t *who, char *const *keys)
+pmix_status_t pmix_publish_remove(struct pmix_publish *n, const pmix_proc_t *who, char *const *keys)
 {
     bool any = !keys;
     for (struct name **at = &n->all; *at;) {
@@ -165,9 +165,9 @@ pmix_status_t names_unpublish(struct names *n, const pmix_proc_t *who, char *con
     return any ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND;
 }
 
-bool names_lookup(struct names *n, const struct names_lookup *l)
+bool pmix_publish_lookup(struct pmix_publish *n, const struct pmix_publish_lookup *l)
 {
-    if (l->until_ms == NAMES_NO_WAIT || all_there(n, l->who->nspace, l->keys)) {
+    if (l->until_ms == PMIX_PUBLISH_NO_WAIT || all_there(n, l->who->nspace, l->keys)) {
         answer(n, l);
         return true;
     }
@@ -183,7 +183,7 @@ bool names_lookup(struct names *n, const struct names_lookup *l)
     return false;
 }
 
-int64_t names_until(const pmix_info_t info[], size_t info_n, int64_t now_ms)
+int64_t pmix_publish_deadline(const pmix_info_t info[], size_t info_n, int64_t now_ms)
 {
     bool waits = false;
     int64_t limit_s = 0;
@@ -195,11 +195,11 @@ int64_t names_until(const pmix_info_t info[], size_t info_n, int64_t now_ms)
             limit_s = v->data.integer;
     }
     if (!waits)
-        return NAMES_NO_WAIT;
+        return PMIX_PUBLISH_NO_WAIT;
     return limit_s > 0 ? now_ms + limit_s * 1000 : INT64_MAX;
 }
 
-int64_t names_expire(struct names *n, int64_t now_ms)
+int64_t pmix_publish_expire(struct pmix_publish *n, int64_t now_ms)
 {
     int64_t next = INT64_MAX;
     for (struct waiting **at = &n->waiting; *at;) {
@@ -213,7 +213,7 @@ int64_t names_expire(struct names *n, int64_t now_ms)
     return next;
 }
 
-void names_forget(struct names *n, const char *nspace)
+void pmix_publish_drop_namespace(struct pmix_publish *n, const char *nspace)
 {
     for (struct name **at = &n->all; *at;)
         if (PMIX_CHECK_NSPACE((*at)->who.nspace, nspace))

@@ -12,39 +12,41 @@
 
 #include "common/mem.h"
 
-struct names;
-struct names *names_new(void);
+struct pmix_publish;
+struct pmix_publish *pmix_publish_new(void);
 /* Who still waits gets no answer. */
-void names_free(struct names *n);
-AUTO_DEFINE(names, struct names *, names_free)
+void pmix_publish_free(struct pmix_publish *n);
+AUTO_DEFINE(pmix_publish, struct pmix_publish *, pmix_publish_free)
 
 /* All of `info` that is not a directive, and answers who has waited for it.
  *   PMIX_ERR_DUPLICATE_KEY  one of them is published already: none was
  *   PMIX_ERR_BAD_PARAM      a value cannot be copied: those before it were */
-pmix_status_t names_publish(struct names *n, const pmix_proc_t *who, const pmix_info_t info[],
-                            size_t info_n);
+pmix_status_t pmix_publish_add(struct pmix_publish *n, const pmix_proc_t *who,
+                               const pmix_info_t info[], size_t info_n);
 /* What `who` has published under these names; NULL: all.
  *   PMIX_ERR_NOT_FOUND  it has published none of them */
-pmix_status_t names_unpublish(struct names *n, const pmix_proc_t *who, char *const *keys);
+pmix_status_t pmix_publish_remove(struct pmix_publish *n, const pmix_proc_t *who,
+                                  char *const *keys);
 
-enum { NAMES_NO_WAIT = 0 };
+enum { PMIX_PUBLISH_NO_WAIT = 0 };
 
-struct names_lookup {
+struct pmix_publish_lookup {
     const pmix_proc_t *who;
     char *const *keys;
-    int64_t until_ms; /* wait for all of them until then; NAMES_NO_WAIT; INT64_MAX: no limit */
+    int64_t
+        until_ms; /* wait for all of them until then; PMIX_PUBLISH_NO_WAIT; INT64_MAX: no limit */
     pmix_lookup_cbfunc_t done;
     void *arg;
 };
 
 /* The names that are there, PMIX_ERR_NOT_FOUND where none is; where it waits, all of them or
  * PMIX_ERR_TIMEOUT. Returns whether it has been answered, with `done`; else that follows. */
-bool names_lookup(struct names *n, const struct names_lookup *l);
+bool pmix_publish_lookup(struct pmix_publish *n, const struct pmix_publish_lookup *l);
 /* What a lookup's directives say, as `until_ms`. */
-int64_t names_until(const pmix_info_t info[], size_t info_n, int64_t now_ms);
+int64_t pmix_publish_deadline(const pmix_info_t info[], size_t info_n, int64_t now_ms);
 /* Answers who has waited long enough. Returns when the next one has; INT64_MAX: nobody waits. */
-int64_t names_expire(struct names *n, int64_t now_ms);
+int64_t pmix_publish_expire(struct pmix_publish *n, int64_t now_ms);
 /* The namespace has ended: its names go, who waits there is told PMIX_ERR_NOT_FOUND. */
-void names_forget(struct names *n, const char *nspace);
+void pmix_publish_drop_namespace(struct pmix_publish *n, const char *nspace);
 
 #endif

@@ -14,7 +14,7 @@ static int failed(struct err *e, const char *what, pmix_status_t rc)
     return err_set(e, -EIO, "PMIx: %s: %s", what, PMIx_Error_string(rc));
 }
 
-static void free_job(struct rendezvous_job *j)
+static void free_job(struct pmix_server_job *j)
 {
     strv_free(j->env);
     free(j->node);
@@ -25,9 +25,9 @@ static void free_job(struct rendezvous_job *j)
 /* ---- on PMIx's thread --------------------------------------------------------------------------
  */
 
-void rendezvous_send(struct rendezvous *r, const struct news *news)
+void rendezvous_send(struct pmix_server *r, const struct pmix_event *news)
 {
-    AUTO(free) struct news *n = xzalloc(sizeof *n);
+    AUTO(free) struct pmix_event *n = xzalloc(sizeof *n);
     *n = *news;
     pthread_mutex_lock(&r->lock);
     if (!r->deaf) {
@@ -41,29 +41,29 @@ void rendezvous_send(struct rendezvous *r, const struct news *news)
 /* Who waited has waited long enough, or not yet. */
 static void on_expired(pmix_status_t status, void *arg)
 {
-    struct rendezvous *r = arg;
-    int64_t next_ms = names_expire(r->names, clock_ms());
+    struct pmix_server *r = arg;
+    int64_t next_ms = pmix_publish_expire(r->names, clock_ms());
     if (next_ms < INT64_MAX)
-        rendezvous_send(r, &(struct news){.what = WAITS, .until_ms = next_ms});
-    requests_answer(PMIX_SUCCESS, &r->pending);
+        rendezvous_send(r, &(struct pmix_event){.what = WAITS, .until_ms = next_ms});
+    pmix_wait_answer(PMIX_SUCCESS, &r->pending);
 }
 
 /* The job's namespace is gone. */
 static void on_left(pmix_status_t status, void *arg)
 {
-    struct rendezvous_job *j = arg;
-    names_forget(j->owner->names, j->name);
-    requests_answer(status, &j->owner->pending);
+    struct pmix_server_job *j = arg;
+    pmix_publish_drop_namespace(j->owner->names, j->name);
+    pmix_wait_answer(status, &j->owner->pending);
     free_job(j);
 }
 
 /* ---- on the loop -------------------------------------------------------------------------------
  */
 
-static struct news *take_news(struct rendezvous *r)
+static struct pmix_event *take_news(struct pmix_server *r)
 {
     pthread_mutex_lock(&r->lock);
-    struct news *all = r->news;
+    struct pmix_event *all = r->news;
     r->news = NULL;
     r->news_end = &r->news;
     pthread_mutex_unlock(&r->lock);
@@ -73,15 +73,15 @@ static struct news *take_news(struct rendezvous *r)
 /* What answers ranks has to be called on PMIx's thread: a request about nobody leads there. */
 static void on_expiry(uv_timer_t *t)
 {
-    struct rendezvous *r = t->data;
+    struct pmix_server *r = t->data;
     pmix_proc_t nobody;
     PMIX_LOAD_PROCID(&nobody, "nobody", 0);
-    requests_open(&r->pending);
+    pmix_wait_open(&r->pending);
     PMIx_server_deregister_client(&nobody, on_expired, r);
 }
 
 /* Has the names looked through then, or earlier. */
-static void expect_expiry(struct rendezvous *r, int64_t until_ms)
+static void expect_expiry(struct pmix_server *r, int64_t until_ms)
 {
     int64_t wait_ms = until_ms - clock_ms();
     uint64_t after_ms = wait_ms > 0 ? (uint64_t)wait_ms + 1 : 0;
@@ -91,11 +91,11 @@ static void expect_expiry(struct rendezvous *r, int64_t until_ms)
     uv_unref((uv_handle_t *)&r->expiry);
 }
 
-static void tell(struct rendezvous *r, const struct news *n)
+static void tell(struct pmix_server *r, const struct pmix_event *n)
 {
-    struct rendezvous_job *j = r->jobs;
+    struct pmix_server_job *j = r->jobs;
     if (n->what == JOINED)
-        quickack_more(&r->acks);
+        tcp_quickack_rearm(&r->acks);
     while (j && !PMIX_CHECK_NSPACE(j->name, n->from.nspace))
         j = j->next;
     if (n->what == WAITS)
@@ -110,11 +110,11 @@ static void tell(struct rendezvous *r, const struct news *n)
 
 static void on_wake(uv_async_t *a)
 {
-    struct rendezvous *r = a->data;
-    struct news *n = take_news(r);
+    struct pmix_server *r = a->data;
+    struct pmix_event *n = take_news(r);
     while (n) {
         tell(r, n);
-        struct news *next = n->next;
+        struct pmix_event *next = n->next;
         free(n);
         n = next;
     }
@@ -122,25 +122,25 @@ static void on_wake(uv_async_t *a)
 
 static void on_closed(uv_handle_t *h)
 {
-    struct rendezvous *r = h->data;
+    struct pmix_server *r = h->data;
     if (--r->open_handles > 0)
         return;
-    struct news *n = take_news(r);
+    struct pmix_event *n = take_news(r);
     while (n) {
-        struct news *next = n->next;
+        struct pmix_event *next = n->next;
         free(n);
         n = next;
     }
-    quickack_free(&r->acks);
+    tcp_quickack_free(&r->acks);
     if (r->deaf)
         return;
     pthread_mutex_destroy(&r->lock);
-    names_free(r->names);
+    pmix_publish_free(r->names);
     free(r->host);
     free(r);
 }
 
-static void close_handles(struct rendezvous *r)
+static void close_handles(struct pmix_server *r)
 {
     uv_close((uv_handle_t *)&r->wake, on_closed);
     uv_close((uv_handle_t *)&r->expiry, on_closed);
@@ -162,22 +162,22 @@ static const struct {
     {"PMIX_MCA_prm", "^default,slurm", NULL}           /* talks to a resource manager */
 };
 
-static pmix_status_t init_with_settings(struct rendezvous *r, pmix_info_t *info, size_t n)
+static pmix_status_t init_with_settings(struct pmix_server *r, pmix_info_t *info, size_t n)
 {
     bool unset[COUNT_OF(settings)];
     for (size_t i = 0; i < COUNT_OF(settings); i++)
         if ((unset[i] = !getenv(settings[i].name)))
             setenv(settings[i].name, settings[i].value, 1);
-    pmix_status_t rc = PMIx_server_init(rendezvous_module(r), info, n);
+    pmix_status_t rc = PMIx_server_init(pmix_callbacks(r), info, n);
     for (size_t i = 0; i < COUNT_OF(settings); i++)
         if (unset[i])
             unsetenv(settings[i].name);
     return rc;
 }
 
-static pmix_status_t start_server(struct rendezvous *r)
+static pmix_status_t start_server(struct pmix_server *r)
 {
-    const char *dir = workdir_path(r->dir);
+    const char *dir = session_dir_path(r->dir);
     pmix_rank_t rank = 0;
     bool yes = true;
     pmix_info_t info[7];
@@ -200,33 +200,34 @@ static pmix_status_t start_server(struct rendezvous *r)
 }
 
 /* Its thread takes what it is asked in turn: a rank that comes afterwards finds all of it. */
-static void ask_for(struct rendezvous_job *j, const pmix_info_t *info, size_t n)
+static void ask_for(struct pmix_server_job *j, const pmix_info_t *info, size_t n)
 {
-    struct requests *q = &j->joining;
-    requests_init(q);
-    requests_open(q);
-    requests_returned(q, PMIx_server_register_nspace(j->name, j->ranks, (pmix_info_t *)info, n,
-                                                     requests_answer, q));
+    struct pmix_wait *q = &j->joining;
+    pmix_wait_init(q);
+    pmix_wait_open(q);
+    pmix_wait_call_returned(q, PMIx_server_register_nspace(j->name, j->ranks, (pmix_info_t *)info,
+                                                           n, pmix_wait_answer, q));
     for (int rank = 0; rank < j->ranks; rank++) {
         pmix_proc_t who;
         PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)rank);
-        requests_open(q);
-        requests_returned(
-            q, PMIx_server_register_client(&who, geteuid(), getegid(), j, requests_answer, q));
+        pmix_wait_open(q);
+        pmix_wait_call_returned(
+            q, PMIx_server_register_client(&who, geteuid(), getegid(), j, pmix_wait_answer, q));
     }
 }
 
 /* Has the server know the job. */
-static int tell_of(struct rendezvous_job *j, struct err *e)
+static int tell_of(struct pmix_server_job *j, struct err *e)
 {
     pmix_info_t *info;
     size_t n;
-    int rc = job_keys_make(&info, &n, j->name, j->ranks, j->node, workdir_path(j->owner->dir), e);
+    int rc = pmix_job_info_make(&info, &n, j->name, j->ranks, j->node,
+                                session_dir_path(j->owner->dir), e);
     if (rc < 0)
         return rc;
     j->told = true;
     ask_for(j, info, n);
-    pmix_status_t status = requests_wait(&j->joining);
+    pmix_status_t status = pmix_wait_wait(&j->joining);
     if (status != PMIX_ERR_TIMEOUT)
         PMIX_INFO_FREE(info, n);
     else /* and what it may still read is left to it */
@@ -236,30 +237,30 @@ static int tell_of(struct rendezvous_job *j, struct err *e)
 
 /* The first rank has come: the server takes its lobby over and learns of the jobs before it opens.
  */
-static int serve(struct rendezvous *r, struct err *e)
+static int serve(struct pmix_server *r, struct err *e)
 {
-    int rc = libpmix_load(e);
+    int rc = pmix_loader_open(e);
     if (rc < 0)
         return rc;
-    lobby_hand_over(&r->lobby);
+    pmix_listener_transfer_fd(&r->lobby);
     pmix_status_t status = start_server(r);
     r->serves = status == PMIX_SUCCESS;
     if (!r->serves)
         rc = failed(e, "start the server", status);
-    for (struct rendezvous_job *j = r->jobs; rc == 0 && j; j = j->next)
+    for (struct pmix_server_job *j = r->jobs; rc == 0 && j; j = j->next)
         rc = tell_of(j, e);
-    if (!lobby_let_in() && rc == 0)
+    if (!pmix_listener_enable_accept() && rc == 0)
         rc = err_set(e, -EIO, "PMIx: this libpmix listens elsewhere than where ranks knock");
     return rc;
 }
 
 static void on_knock(void *arg)
 {
-    struct rendezvous *r = arg;
+    struct pmix_server *r = arg;
     struct err e = {0};
     if (serve(r, &e) < 0)
         err_print(&e, log_who());
-    lobby_shut(&r->lobby);
+    pmix_listener_close(&r->lobby);
 }
 
 /* As libpmix would have it. */
@@ -271,9 +272,9 @@ static char *host_name(void)
     return given ? xstrdup(given) : xstrndup(name, strcspn(name, "."));
 }
 
-static struct rendezvous *new_rendezvous(uv_loop_t *loop, hwloc_topology_t topology, struct err *e)
+static struct pmix_server *new_rendezvous(uv_loop_t *loop, hwloc_topology_t topology, struct err *e)
 {
-    AUTO(free) struct rendezvous *r = xzalloc(sizeof *r);
+    AUTO(free) struct pmix_server *r = xzalloc(sizeof *r);
     int rc = uv_async_init(loop, &r->wake, on_wake);
     if (rc < 0) {
         err_set(e, rc, "PMIx: %s", uv_strerror(rc));
@@ -281,16 +282,16 @@ static struct rendezvous *new_rendezvous(uv_loop_t *loop, hwloc_topology_t topol
     }
     uv_timer_init(loop, &r->expiry);
     uv_unref((uv_handle_t *)&r->wake);
-    quickack_init(&r->acks, loop);
+    tcp_quickack_init(&r->acks, loop);
     r->wake.data = r->expiry.data = r->acks.timer.data = r->lobby.knock.data = r;
     r->open_handles = 3;
     r->topology = (pmix_topology_t){.source = (char *)"hwloc", .topology = topology};
     r->news_end = &r->news;
-    r->names = names_new();
+    r->names = pmix_publish_new();
     r->host = host_name();
     pthread_mutex_init(&r->lock, NULL);
-    requests_init(&r->pending);
-    if (lobby_open(&r->lobby, loop, on_knock, r, e) < 0) {
+    pmix_wait_init(&r->pending);
+    if (pmix_listener_open(&r->lobby, loop, on_knock, r, e) < 0) {
         close_handles(TAKE(r));
         return NULL;
     }
@@ -298,14 +299,14 @@ static struct rendezvous *new_rendezvous(uv_loop_t *loop, hwloc_topology_t topol
     return TAKE(r);
 }
 
-int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t topology,
-                    struct err *e)
+int pmix_server_open(struct pmix_server **out, uv_loop_t *loop, hwloc_topology_t topology,
+                     struct err *e)
 {
-    AUTO(workdir) struct workdir *dir = NULL;
-    int rc = workdir_open(&dir, e);
+    AUTO(session_dir) struct session_dir *dir = NULL;
+    int rc = session_dir_open(&dir, e);
     if (rc < 0)
         return err_wrap(e, "PMIx");
-    struct rendezvous *r = new_rendezvous(loop, topology, e);
+    struct pmix_server *r = new_rendezvous(loop, topology, e);
     if (!r)
         return e ? e->code : -EIO;
     r->dir = TAKE(dir);
@@ -314,35 +315,35 @@ int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t t
 }
 
 /* The server frees it. */
-static void forget(struct rendezvous_job *j)
+static void forget(struct pmix_server_job *j)
 {
     if (j->met)
-        workdir_job_ends(j->owner->dir, j->name);
-    requests_open(&j->owner->pending);
+        session_dir_job_ends(j->owner->dir, j->name);
+    pmix_wait_open(&j->owner->pending);
     PMIx_server_deregister_nspace(j->name, on_left, j);
 }
 
 /* libpmix goes on until the process ends, and may call us. */
-static void give_up(struct rendezvous *r)
+static void give_up(struct pmix_server *r)
 {
     pthread_mutex_lock(&r->lock);
     r->deaf = true;
     pthread_mutex_unlock(&r->lock);
 }
 
-void rendezvous_close(struct rendezvous *r)
+void pmix_server_close(struct pmix_server *r)
 {
     if (!r)
         return;
     assert(!r->jobs);
-    lobby_shut(&r->lobby);
-    if (r->serves && (r->doubtful || requests_wait(&r->pending) != PMIX_SUCCESS)) {
+    pmix_listener_close(&r->lobby);
+    if (r->serves && (r->doubtful || pmix_wait_wait(&r->pending) != PMIX_SUCCESS)) {
         give_up(r);
     } else if (r->serves) {
         PMIx_server_finalize();
-        (void)rendezvous_module(NULL);
+        (void)pmix_callbacks(NULL);
     }
-    workdir_close(r->dir);
+    session_dir_close(r->dir);
     close_handles(r);
 }
 
@@ -351,11 +352,11 @@ void rendezvous_close(struct rendezvous *r)
 
 /* What PMIx_server_setup_fork() says, which only a server that runs can be asked; clients of
  * libpmix 2 to 6 read it. */
-static char **make_env(const struct rendezvous *r, const char *name)
+static char **make_env(const struct pmix_server *r, const char *name)
 {
     static const char *const uris[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
                                        "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"};
-    const char *dir = workdir_path(r->dir);
+    const char *dir = session_dir_path(r->dir);
     char **env = NULL;
     for (size_t i = 0; i < COUNT_OF(uris); i++)
         env_set(&env, uris[i], "%s.0;tcp4://127.0.0.1:%d", strrchr(dir, '/') + 1, r->lobby.port);
@@ -374,13 +375,13 @@ static char **make_env(const struct rendezvous *r, const char *name)
     return env;
 }
 
-int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const struct plan *p,
-                    const struct rendezvous_events *ev, void *arg, struct err *e)
+int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const struct plan *p,
+                     const struct pmix_server_events *ev, void *arg, struct err *e)
 {
     const char *segments = env_get(p->env, "OMPI_MCA_btl_vader_backing_directory");
     if (!segments)
         segments = getenv("OMPI_MCA_btl_vader_backing_directory");
-    struct rendezvous_job *j = xzalloc(sizeof *j);
+    struct pmix_server_job *j = xzalloc(sizeof *j);
     j->owner = r;
     j->ranks = p->world_size;
     j->node = xstrdup(p->nodes[0].name);
@@ -394,16 +395,16 @@ int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const str
     *out = j;
     int rc = r->serves ? tell_of(j, e) : 0;
     if (rc < 0)
-        rendezvous_leave(TAKE(*out));
+        pmix_server_leave(TAKE(*out));
     return rc;
 }
 
-void rendezvous_leave(struct rendezvous_job *j)
+void pmix_server_leave(struct pmix_server_job *j)
 {
     if (!j)
         return;
-    struct rendezvous *r = j->owner;
-    struct rendezvous_job **at = &r->jobs;
+    struct pmix_server *r = j->owner;
+    struct pmix_server_job **at = &r->jobs;
     while (*at != j)
         at = &(*at)->next;
     *at = j->next;
@@ -415,7 +416,7 @@ void rendezvous_leave(struct rendezvous_job *j)
         free_job(j);
 }
 
-char *const *rendezvous_env(const struct rendezvous_job *j)
+char *const *pmix_server_env(const struct pmix_server_job *j)
 {
     return j->env;
 }

@@ -13,23 +13,23 @@
 #include "common/mem.h"
 #include "launcher/plan/plan.h"
 
-struct rendezvous;
+struct pmix_server;
 
 /* Opens its lobby; ranks that come find it as soon as the loop turns. Only one at a time in a
  * process. The topology is handed to the server and shared with the ranks, which saves each of them
  * its discovery; it must outlive the server. */
-int rendezvous_open(struct rendezvous **out, uv_loop_t *loop, hwloc_topology_t topology,
-                    struct err *e);
+int pmix_server_open(struct pmix_server **out, uv_loop_t *loop, hwloc_topology_t topology,
+                     struct err *e);
 /* Only with no job left. Removes what it kept in the file system; its handle closes on the loop's
  * next turn. Where a rank was lost inside, libpmix runs on until the process ends, which can open
  * no other server then. */
-void rendezvous_close(struct rendezvous *r);
-AUTO_DEFINE(rendezvous, struct rendezvous *, rendezvous_close)
+void pmix_server_close(struct pmix_server *r);
+AUTO_DEFINE(pmix_server, struct pmix_server *, pmix_server_close)
 
-struct rendezvous_job;
+struct pmix_server_job;
 
 /* From the loop. */
-struct rendezvous_events {
+struct pmix_server_events {
     /* The rank has attached to the server: MPI_Init, or PMIx_Init, has come so far. */
     void (*joined)(void *arg, int rank);
     /* It has called MPI_Abort(code) or PMIx_Abort(). */
@@ -40,13 +40,13 @@ struct rendezvous_events {
 
 /* Has the server know the job: all its ranks may be started from then on. The plan is needed only
  * during the call. */
-int rendezvous_join(struct rendezvous_job **out, struct rendezvous *r, const struct plan *p,
-                    const struct rendezvous_events *ev, void *arg, struct err *e);
+int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const struct plan *p,
+                     const struct pmix_server_events *ev, void *arg, struct err *e);
 /* What all its ranks need in their environment to find the server, beside their number in
  * PMIX_RANK. Borrowed. */
-char *const *rendezvous_env(const struct rendezvous_job *j);
+char *const *pmix_server_env(const struct pmix_server_job *j);
 /* No event follows. */
-void rendezvous_leave(struct rendezvous_job *j);
-AUTO_DEFINE(rendezvous_job, struct rendezvous_job *, rendezvous_leave)
+void pmix_server_leave(struct pmix_server_job *j);
+AUTO_DEFINE(pmix_server_job, struct pmix_server_job *, pmix_server_leave)
 
 #endif

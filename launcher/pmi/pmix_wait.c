@@ -7,9 +7,9 @@
 
 enum { LIMIT_MS = 90000 };
 
-void requests_init(struct requests *q)
+void pmix_wait_init(struct pmix_wait *q)
 {
-    *q = (struct requests){.status = PMIX_SUCCESS};
+    *q = (struct pmix_wait){.status = PMIX_SUCCESS};
     pthread_mutex_init(&q->lock, NULL);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
@@ -18,16 +18,16 @@ void requests_init(struct requests *q)
     pthread_condattr_destroy(&attr);
 }
 
-void requests_open(struct requests *q)
+void pmix_wait_open(struct pmix_wait *q)
 {
     pthread_mutex_lock(&q->lock);
     q->open++;
     pthread_mutex_unlock(&q->lock);
 }
 
-void requests_answer(pmix_status_t status, void *arg)
+void pmix_wait_answer(pmix_status_t status, void *arg)
 {
-    struct requests *q = arg;
+    struct pmix_wait *q = arg;
     pthread_mutex_lock(&q->lock);
     if (q->status == PMIX_SUCCESS)
         q->status = status;
@@ -36,13 +36,13 @@ void requests_answer(pmix_status_t status, void *arg)
     pthread_mutex_unlock(&q->lock);
 }
 
-void requests_returned(struct requests *q, pmix_status_t rc)
+void pmix_wait_call_returned(struct pmix_wait *q, pmix_status_t rc)
 {
     if (rc != PMIX_SUCCESS)
-        requests_answer(rc == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : rc, q);
+        pmix_wait_answer(rc == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : rc, q);
 }
 
-pmix_status_t requests_wait(struct requests *q)
+pmix_status_t pmix_wait_wait(struct pmix_wait *q)
 {
     struct timespec end = clock_in_ms(LIMIT_MS);
     pthread_mutex_lock(&q->lock);

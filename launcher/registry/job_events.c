@@ -7,14 +7,14 @@
 
 #include "common/log.h"
 
-struct events {
+struct job_events {
     char *path;
     int fd;
     bool torn; /* the last line was cut: the next begins on a new one */
     bool said; /* that it cannot be written */
 };
 
-int events_open(struct events **out, const char *path, struct err *e)
+int job_events_open(struct job_events **out, const char *path, struct err *e)
 {
     /* Without waiting: a pipe that nobody reads must not hold up a job. */
     AUTO(fd) int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
@@ -23,14 +23,14 @@ int events_open(struct events **out, const char *path, struct err *e)
                 errno == ENXIO ? "a pipe that nobody reads" : strerror(errno));
         return err_hint(e, "--events FILE, in a directory that is there and can be written to");
     }
-    struct events *ev = xzalloc(sizeof *ev);
+    struct job_events *ev = xzalloc(sizeof *ev);
     ev->path = xstrdup(path);
     ev->fd = fd_take(&fd);
     *out = ev;
     return 0;
 }
 
-void events_close(struct events *ev)
+void job_events_close(struct job_events *ev)
 {
     if (!ev)
         return;
@@ -39,7 +39,7 @@ void events_close(struct events *ev)
     free(ev);
 }
 
-void events_time(char out[25], int64_t unix_ms)
+void job_events_time(char out[25], int64_t unix_ms)
 {
     time_t s = unix_ms / 1000;
     struct tm t;
@@ -48,7 +48,7 @@ void events_time(char out[25], int64_t unix_ms)
     snprintf(out + n, 25 - n, ".%03uZ", (unsigned)(unix_ms % 1000) % 1000);
 }
 
-static void write_line(struct events *ev, const char *line, size_t len)
+static void write_line(struct job_events *ev, const char *line, size_t len)
 {
     ssize_t n = write(ev->fd, line, len);
     bool whole = n == (ssize_t)len;
@@ -61,7 +61,7 @@ static void write_line(struct events *ev, const char *line, size_t len)
         ev->torn = !whole;
 }
 
-void events_write(struct events *ev, const char *what, const char *job, json_t *fields)
+void job_events_write(struct job_events *ev, const char *what, const char *job, json_t *fields)
 {
     AUTO(json) json_t *own = fields;
     if (!ev)
@@ -69,7 +69,7 @@ void events_write(struct events *ev, const char *what, const char *job, json_t *
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     char when[25];
-    events_time(when, (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+    job_events_time(when, (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
     AUTO(json) json_t *all = json_pack("{s:s, s:s, s:s}", "time", when, "event", what, "job", job);
     if (own)
         json_object_update(all, own);

@@ -11,18 +11,18 @@
 #include "common/json.h"
 #include "common/mem.h"
 
-struct events;
+struct job_events;
 
 /* Opens for appending; makes the file where it is not there. A pipe needs a reader. */
-int events_open(struct events **out, const char *path, struct err *e);
-void events_close(struct events *ev);
-AUTO_DEFINE(events, struct events *, events_close)
+int job_events_open(struct job_events **out, const char *path, struct err *e);
+void job_events_close(struct job_events *ev);
+AUTO_DEFINE(job_events, struct job_events *, job_events_close)
 
 /* Writes {"time":…,"event":`what`,"job":`job`, and the members of `fields`}. Takes over `fields`,
  * which may be NULL. `ev` may be NULL: nothing is written. */
-void events_write(struct events *ev, const char *what, const char *job, json_t *fields);
+void job_events_write(struct job_events *ev, const char *what, const char *job, json_t *fields);
 
 /* "2026-01-31T12:00:00.123Z" of milliseconds since 1970, in 25 bytes. */
-void events_time(char out[25], int64_t unix_ms);
+void job_events_time(char out[25], int64_t unix_ms);
 
 #endif

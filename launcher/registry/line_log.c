@@ -34,7 +34,7 @@ struct taken {
     bool full; /* the disk is: nothing is kept any more */
 };
 
-struct ring {
+struct line_log {
     int fd;
     struct head *head;
     char *rooms;
@@ -56,7 +56,7 @@ static uint32_t room_of(int ranks)
     return room;
 }
 
-static int map(struct ring *r, int protection, int ranks, uint32_t room)
+static int map(struct line_log *r, int protection, int ranks, uint32_t room)
 {
     r->size = head_bytes(ranks) + (size_t)ranks * room;
     void *at = mmap(NULL, r->size, protection, MAP_SHARED, r->fd, 0);
@@ -67,9 +67,9 @@ static int map(struct ring *r, int protection, int ranks, uint32_t room)
     return 0;
 }
 
-int ring_make(struct ring **out, const char *path, int ranks, struct err *e)
+int line_log_make(struct line_log **out, const char *path, int ranks, struct err *e)
 {
-    AUTO(ring) struct ring *r = xzalloc(sizeof *r);
+    AUTO(line_log) struct line_log *r = xzalloc(sizeof *r);
     uint32_t room = room_of(ranks);
     r->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (r->fd < 0)
@@ -92,9 +92,9 @@ int ring_make(struct ring **out, const char *path, int ranks, struct err *e)
     return 0;
 }
 
-int ring_open(struct ring **out, const char *path, struct err *e)
+int line_log_open(struct line_log **out, const char *path, struct err *e)
 {
-    AUTO(ring) struct ring *r = xzalloc(sizeof *r);
+    AUTO(line_log) struct line_log *r = xzalloc(sizeof *r);
     struct head h;
     struct stat st;
     r->fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -111,7 +111,7 @@ int ring_open(struct ring **out, const char *path, struct err *e)
     return 0;
 }
 
-void ring_close(struct ring *r)
+void line_log_close(struct line_log *r)
 {
     if (!r)
         return;
@@ -125,7 +125,7 @@ void ring_close(struct ring *r)
 
 /* Whether there is room on the disk for the rank's bytes up to `end`. It is taken as it is needed:
  * all of it at once would take longer than a short job. */
-static bool has_room(struct ring *r, int rank, uint64_t end)
+static bool has_room(struct line_log *r, int rank, uint64_t end)
 {
     size_t room = r->head->room, wanted = end < room ? (size_t)end : room;
     struct taken *t = &r->taken[rank];
@@ -146,7 +146,7 @@ static void put(char *room, size_t size, uint64_t at, const char *bytes, size_t 
     memcpy(room, bytes + first, len - first);
 }
 
-void ring_add(struct ring *r, int rank, const char *text, size_t len)
+void line_log_add(struct line_log *r, int rank, const char *text, size_t len)
 {
     size_t size = r->head->room;
     if (len + 1 > size) {
@@ -164,7 +164,7 @@ void ring_add(struct ring *r, int rank, const char *text, size_t len)
     atomic_store_explicit(&r->head->of[rank].written, at + len + 1, memory_order_release);
 }
 
-int ring_ranks(const struct ring *r)
+int line_log_ranks(const struct line_log *r)
 {
     return (int)r->head->ranks;
 }
@@ -179,7 +179,7 @@ static void get(struct strbuf *out, const char *room, size_t size, uint64_t at, 
     }
 }
 
-void ring_read(struct ring *r, int rank, uint64_t *at, struct strbuf *out)
+void line_log_read(struct line_log *r, int rank, uint64_t *at, struct strbuf *out)
 {
     size_t size = r->head->room;
     uint64_t end = atomic_load_explicit(&r->head->of[rank].written, memory_order_acquire);

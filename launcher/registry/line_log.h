@@ -12,23 +12,23 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 
-struct ring;
+struct line_log;
 
 /* Makes the file at `path`, with mode 0600. -EEXIST where there is one. */
-int ring_make(struct ring **out, const char *path, int ranks, struct err *e);
-/* Opens one that somebody else has made, for ring_read() only.
+int line_log_make(struct line_log **out, const char *path, int ranks, struct err *e);
+/* Opens one that somebody else has made, for line_log_read() only.
  *   -EBADMSG  it is none, or cut */
-int ring_open(struct ring **out, const char *path, struct err *e);
+int line_log_open(struct line_log **out, const char *path, struct err *e);
 /* The file stays. */
-void ring_close(struct ring *r);
-AUTO_DEFINE(ring, struct ring *, ring_close)
+void line_log_close(struct line_log *r);
+AUTO_DEFINE(line_log, struct line_log *, line_log_close)
 
 /* Adds a line and a newline. Of what is longer than the ring, the end is kept. */
-void ring_add(struct ring *r, int rank, const char *text, size_t len);
+void line_log_add(struct line_log *r, int rank, const char *text, size_t len);
 
-int ring_ranks(const struct ring *r);
+int line_log_ranks(const struct line_log *r);
 /* Appends what the rank has written since `*at` (0: the oldest that is left), and moves `*at` on.
  * Begins with a whole line where older ones are gone. */
-void ring_read(struct ring *r, int rank, uint64_t *at, struct strbuf *out);
+void line_log_read(struct line_log *r, int rank, uint64_t *at, struct strbuf *out);
 
 #endif

@@ -109,7 +109,7 @@ json_t *registry_json(const struct registry_job *j)
 static int read_text(char **out, const json_t *j, const char *key)
 {
     const char *text;
-    int rc = json_want_str(&text, j, key, NULL);
+    int rc = json_require_str(&text, j, key, NULL);
     if (rc == 0)
         *out = xstrdup(text);
     return rc;
@@ -119,10 +119,11 @@ static int job_from(struct registry_job *out, const json_t *j)
 {
     struct registry_job new = {0};
     int64_t pid, start, ranks, first;
-    if (json_want_int(&pid, j, "pid", NULL) < 0 || json_want_int(&start, j, "start", NULL) < 0 ||
-        json_want_int(&ranks, j, "ranks", NULL) < 0 ||
-        json_want_int(&first, j, "first_rank", NULL) < 0 ||
-        json_want_int(&new.started_ms, j, "started_ms", NULL) < 0 ||
+    if (json_require_int(&pid, j, "pid", NULL) < 0 ||
+        json_require_int(&start, j, "start", NULL) < 0 ||
+        json_require_int(&ranks, j, "ranks", NULL) < 0 ||
+        json_require_int(&first, j, "first_rank", NULL) < 0 ||
+        json_require_int(&new.started_ms, j, "started_ms", NULL) < 0 ||
         read_text(&new.id, j, "id") < 0 || read_text(&new.command, j, "command") < 0 ||
         read_text(&new.dir, j, "dir") < 0 || read_text(&new.nodes, j, "nodes") < 0 ||
         read_text(&new.output_dir, j, "output_dir") < 0 || read_text(&new.lines, j, "lines") < 0) {
@@ -139,8 +140,8 @@ static int job_from(struct registry_job *out, const json_t *j)
 
 int registry_is_alive(const struct registry_job *j)
 {
-    struct ward w;
-    return wards_read(&w, j->pid) == 0 && w.start == j->start && w.state != 'Z';
+    struct process_tree_proc w;
+    return process_tree_read(&w, j->pid) == 0 && w.start == j->start && w.state != 'Z';
 }
 
 /* ---- enter and leave ---------------------------------------------------------------------------
@@ -177,11 +178,11 @@ static int write_file(const char *path, const char *text, struct err *e)
 int registry_enter(struct registry **out, const struct registry_job *job, struct err *e)
 {
     AUTO(free) char *dir = NULL;
-    struct ward self;
+    struct process_tree_proc self;
     if (strchr(job->id, '/'))
         return err_set(e, -EINVAL, "job '%s': a '/' in its name", job->id);
     int rc = choose_dir(&dir, e);
-    if (rc == 0 && (rc = wards_read(&self, getpid())) < 0)
+    if (rc == 0 && (rc = process_tree_read(&self, getpid())) < 0)
         err_set(e, rc, "/proc/self: %s", strerror(-rc));
     if (rc < 0)
         return rc;

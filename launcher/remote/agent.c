@@ -30,16 +30,16 @@ struct agent {
     struct row row;
     char name[256]; /* this host's */
     int rank, port_fd;
-    pid_t pid;             /* of the program; 0: not started */
-    size_t on_the_way;     /* bytes of output that the launcher has not taken */
-    bool paused;           /* for that reason */
-    int stdin_fd;          /* the rank's end, until it has it; -1 */
-    uv_pipe_t feed;        /* our end */
-    bool feeds;            /* it is open */
-    bool feed_ends;        /* nothing more comes for it */
-    int feeding;           /* pieces that are being written to it */
-    bool told;             /* to leave: the end of the connection is no surprise */
-    struct stacks *stacks; /* being taken; NULL: none */
+    pid_t pid;                  /* of the program; 0: not started */
+    size_t on_the_way;          /* bytes of output that the launcher has not taken */
+    bool paused;                /* for that reason */
+    int stdin_fd;               /* the rank's end, until it has it; -1 */
+    uv_pipe_t feed;             /* our end */
+    bool feeds;                 /* it is open */
+    bool feed_ends;             /* nothing more comes for it */
+    int feeding;                /* pieces that are being written to it */
+    bool told;                  /* to leave: the end of the connection is no surprise */
+    struct call_stacks *stacks; /* being taken; NULL: none */
 };
 
 static void say(struct agent *a, json_t *head)
@@ -73,7 +73,7 @@ static void on_not_started(void *arg, int rank, int status, const char *why)
 
 static void say_standing(struct agent *a, const struct standing *s)
 {
-    say(a, json_pack("{s:s,s:o}", "t", "standing", "standing", standing_json(s)));
+    say(a, json_pack("{s:s,s:o}", "t", "standing", "standing", rank_status_json(s)));
 }
 
 /* The collective that it was in comes before its end, which may have come of that. */
@@ -81,7 +81,7 @@ static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
 {
     struct agent *a = arg;
     struct standing nowhere = {0};
-    engine_notes(a->job, 0, &nowhere.at);
+    engine_last_collective(a->job, 0, &nowhere.at);
     if (nowhere.at.comm[0])
         say_standing(a, &nowhere);
     say(arg, json_pack("{s:s,s:i,s:b}", "t", "exit", "wait", wait_status, "oom", oom_killed));
@@ -190,7 +190,7 @@ static void on_tell(struct agent *a, const struct control_frame *f)
 {
     AUTO(strbuf) struct strbuf told = {0};
     struct err e = {0};
-    if (machine_ask(&told, &e) < 0)
+    if (node_probe(&told, &e) < 0)
         say_error(a, &e);
     else
         control_send(a->link, json_pack("{s:s}", "t", "topo"), told.data, told.len);
@@ -213,7 +213,7 @@ static void on_row(struct agent *a, const struct control_frame *f)
     struct err e = {0};
     if (a->row.plan)
         return;
-    int rc = row_get(&a->row, f->head, f->payload, f->len, environ, &e);
+    int rc = rank_spec_decode(&a->row, f->head, f->payload, f->len, environ, &e);
     if (rc == 0 && a->row.wish.with_stdin)
         rc = open_feed(a, &e);
     if (rc == 0 && a->row.wish.port)
@@ -250,8 +250,8 @@ static void name_the_network(struct agent *a, const char *name)
 
 static void tell_networks(struct agent *a, bool other_nodes)
 {
-    struct control_ends ends = {0};
-    (void)control_ends(&ends, a->link);
+    struct control_endpoints ends = {0};
+    (void)control_endpoints(&ends, a->link);
     AUTO(free) char *inner = NULL;
     AUTO(free) char *ours = netif_of(ends.own, &inner);
     leave_inner_networks_out(a, inner);
@@ -283,26 +283,26 @@ static void on_start(struct agent *a, const struct control_frame *f)
     int64_t port = 0, nodes = 1, lost_after_ms = CONTROL_SILENT_MS, pmi_size = 0;
     if (a->job || !a->row.plan)
         return;
-    int rc = json_want_int(&port, f->head, "port", &e);
+    int rc = json_require_int(&port, f->head, "port", &e);
     if (rc == 0)
-        rc = json_want_int(&nodes, f->head, "nodes", &e);
+        rc = json_require_int(&nodes, f->head, "nodes", &e);
     if (rc == 0)
-        rc = json_want_int(&lost_after_ms, f->head, "lost_after_ms", &e);
+        rc = json_require_int(&lost_after_ms, f->head, "lost_after_ms", &e);
     if (rc == 0)
-        rc = json_may_str(&address, f->head, "address", &e);
+        rc = json_optional_str(&address, f->head, "address", &e);
     if (rc == 0)
-        rc = json_may_int(&pmi_size, f->head, "pmi_size", &e);
+        rc = json_optional_int(&pmi_size, f->head, "pmi_size", &e);
     if (rc == 0 && pmi_size > 0) {
         name_the_place(a, pmi_size);
         ev.pmi = on_pmi;
     }
     if (rc == 0 && address)
         env_set(&a->row.plan->env, "MASTER_ADDR", "%s", address);
-    control_trust(a->link, (int)lost_after_ms);
+    control_authenticate(a->link, (int)lost_after_ms);
     tell_networks(a, nodes > 1);
     struct launch_spec spec = {
         .stdin_fd = a->stdin_fd, .stdin_null = a->stdin_fd < 0, .reports = a->row.wish.reports};
-    struct engine_order order = {a->row.plan, &spec, a->row.base, NULL, (int)port};
+    struct engine_start_opts order = {a->row.plan, &spec, a->row.base, NULL, (int)port};
     if (rc == 0)
         rc = engine_local_start(&a->job, a->engine, &order, &ev, a, &e);
     auto_fd(&a->stdin_fd);
@@ -314,17 +314,17 @@ static void on_start(struct agent *a, const struct control_frame *f)
 static void on_signal(struct agent *a, const struct control_frame *f)
 {
     int64_t sig = 0;
-    if (!a->job || json_want_int(&sig, f->head, "signal", NULL) < 0 || sig < 1 || sig > SIGRTMAX)
+    if (!a->job || json_require_int(&sig, f->head, "signal", NULL) < 0 || sig < 1 || sig > SIGRTMAX)
         return;
     if (sig == SIGSTOP) /* a launcher that stops the job stops, too (^Z) */
-        control_be_patient(a->link);
+        control_suspend_timeout(a->link);
     engine_signal(a->job, 0, (int)sig);
 }
 
 static void on_stop(struct agent *a, const struct control_frame *f)
 {
     if (a->job)
-        (void)engine_ask_stop(a->job); /* the launcher knows whether it listens */
+        (void)engine_request_stop(a->job); /* the launcher knows whether it listens */
 }
 
 static void on_look(struct agent *a, const struct control_frame *f)
@@ -332,8 +332,8 @@ static void on_look(struct agent *a, const struct control_frame *f)
     struct standing s = {0};
     if (!a->job)
         return;
-    (void)standing_look(&s, &a->pid, 1); /* where not, its notes tell something */
-    engine_notes(a->job, 0, &s.at);
+    (void)rank_status_sample(&s, &a->pid, 1); /* where not, its notes tell something */
+    engine_last_collective(a->job, 0, &s.at);
     say_standing(a, &s);
 }
 
@@ -346,7 +346,7 @@ static void on_stacks(void *arg, const char *const *texts)
 {
     struct agent *a = arg;
     say_stack(a, texts[0]);
-    stacks_free(TAKE(a->stacks));
+    call_stacks_free(TAKE(a->stacks));
 }
 
 static void on_stack(struct agent *a, const struct control_frame *f)
@@ -354,16 +354,16 @@ static void on_stack(struct agent *a, const struct control_frame *f)
     struct standing s = {0};
     if (a->stacks) /* its answer is one to this, too */
         return;
-    if (standing_look(&s, &a->pid, 1) < 0 || s.pid == 0)
+    if (rank_status_sample(&s, &a->pid, 1) < 0 || s.pid == 0)
         say_stack(a, "");
     else
-        a->stacks = stacks_take(&a->loop, &s, 1, on_stacks, a);
+        a->stacks = call_stacks_capture(&a->loop, &s, 1, on_stacks, a);
 }
 
 static void on_pmi_answer(struct agent *a, const struct control_frame *f)
 {
     if (a->job)
-        engine_pmi(a->job, 0, f->payload, f->len);
+        engine_pmi_reply(a->job, 0, f->payload, f->len);
 }
 
 static void on_finish(struct agent *a, const struct control_frame *f)
@@ -375,7 +375,7 @@ static void on_finish(struct agent *a, const struct control_frame *f)
 static void on_clear(struct agent *a, const struct control_frame *f)
 {
     if (a->job)
-        engine_clear(a->job);
+        engine_kill_tree(a->job);
     else
         say(a, json_pack("{s:s}", "t", "cleared"));
 }
@@ -383,7 +383,7 @@ static void on_clear(struct agent *a, const struct control_frame *f)
 static void on_took(struct agent *a, const struct control_frame *f)
 {
     int64_t n = 0;
-    if (json_want_int(&n, f->head, "bytes", NULL) < 0 || n < 0 || (size_t)n > a->on_the_way)
+    if (json_require_int(&n, f->head, "bytes", NULL) < 0 || n < 0 || (size_t)n > a->on_the_way)
         return;
     a->on_the_way -= (size_t)n;
     if (!a->paused || a->on_the_way > CONTROL_WINDOW / 2)
@@ -402,7 +402,7 @@ static void on_release(struct agent *a, const struct control_frame *f)
 static void on_no(struct agent *a, const struct control_frame *f)
 {
     const char *why = "without a reason";
-    (void)json_may_str(&why, f->head, "why", NULL);
+    (void)json_optional_str(&why, f->head, "why", NULL);
     log_error("%s: `drover run` does not take it: %s", a->name, why);
     on_release(a, f);
 }
@@ -441,7 +441,7 @@ static void on_ended(void *arg, const char *why)
 /* Which rank this is; -1: nothing tells. */
 static int own_rank(void)
 {
-    static const char *const names[] = {STARTER_RANK, "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
+    static const char *const names[] = {REMOTE_ENV_RANK, "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
                                         "SLURM_PROCID"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         const char *value = getenv(names[i]);
@@ -478,15 +478,15 @@ static int connect_up(struct agent *a, struct err *e)
 {
     static const struct control_events ev = {on_frame, on_ended};
     int fd = -1;
-    int rc = control_dial(&fd, getenv(STARTER_CONTROL), DIAL_MS, e);
+    int rc = control_connect(&fd, getenv(REMOTE_ENV_CONTROL), DIAL_MS, e);
     if (rc == 0)
         rc = control_open(&a->link, &a->loop, fd, &ev, a, e);
     if (rc < 0)
         return rc;
-    control_trust(a->link, CONTROL_SILENT_MS);
-    say(a,
-        json_pack("{s:s,s:o,s:s,s:i,s:o}", "t", "hello", "token", json_text(getenv(STARTER_TOKEN)),
-                  "version", DROVER_VERSION, "rank", a->rank, "host", json_text(a->name)));
+    control_authenticate(a->link, CONTROL_SILENT_MS);
+    say(a, json_pack("{s:s,s:o,s:s,s:i,s:o}", "t", "hello", "token",
+                     json_text(getenv(REMOTE_ENV_TOKEN)), "version", DROVER_VERSION, "rank",
+                     a->rank, "host", json_text(a->name)));
     (void)uv_read_start((uv_stream_t *)&a->parent, on_room, on_parent);
     return 0;
 }
@@ -501,7 +501,7 @@ static int begin(struct agent *a, struct err *e)
 
 static void finish(struct agent *a)
 {
-    stacks_free(a->stacks);
+    call_stacks_free(a->stacks);
     engine_free(a->job);
     engine_close(a->engine);
     close_feed(a);
@@ -510,7 +510,7 @@ static void finish(struct agent *a)
     guardian_stop(a->guardian); /* whatever runs still is killed */
     uv_run(&a->loop, UV_RUN_DEFAULT);
     uv_loop_close(&a->loop);
-    row_free(&a->row);
+    rank_spec_free(&a->row);
     auto_fd(&a->stdin_fd);
     auto_fd(&a->port_fd);
 }
@@ -525,7 +525,7 @@ int agent_main(int parent)
     setsid();
     if (gethostname(a.name, sizeof a.name - 1) < 0 || !a.name[0])
         snprintf(a.name, sizeof a.name, "a host without a name");
-    int rc = guardian_start_unkept(&a.guardian, &e); /* rank_main.c is above us */
+    int rc = guardian_start_unmonitored(&a.guardian, &e); /* rank_main.c is above us */
     uv_loop_init(&a.loop); /* after the fork: libuv closes descriptors of its own in a child */
     watch_parent(&a, parent);
     if (rc == 0)

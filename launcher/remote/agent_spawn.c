@@ -11,7 +11,7 @@
 #include "launcher/plan/rank_spec.h"
 #include "launcher/remote/remote_launcher.h"
 
-struct agents {
+struct agent_spawn {
     struct plan *plan;
     struct engine_job *job;
     int left; /* that run */
@@ -20,10 +20,10 @@ struct agents {
     void *arg;
 };
 
-int agents_program(char **out, struct err *e)
+int agent_spawn_program(char **out, struct err *e)
 {
     AUTO(free) char *path = NULL;
-    int rc = self_program(&path, "drover-rank", e);
+    int rc = own_process_sibling(&path, "drover-rank", e);
     if (rc < 0)
         return rc;
     if (access(path, X_OK) < 0) {
@@ -34,7 +34,7 @@ int agents_program(char **out, struct err *e)
     return 0;
 }
 
-struct plan *agents_plan(int count)
+struct plan *agent_spawn_plan(int count)
 {
     struct plan *p = xzalloc(sizeof *p);
     p->engine = PLAN_ENGINE_LOCAL;
@@ -49,10 +49,10 @@ static void on_started(void *arg, int rank, pid_t pid)
 {
 }
 
-static void one_less(struct agents *a)
+static void one_less(struct agent_spawn *a)
 {
     if (--a->left == 0)
-        agents_clear(a);
+        agent_spawn_kill(a);
 }
 
 static void on_not_started(void *arg, int rank, int status, const char *why)
@@ -79,12 +79,13 @@ static void on_quiet(void *arg, int rank)
 
 static void on_cleared(void *arg)
 {
-    struct agents *a = arg;
+    struct agent_spawn *a = arg;
     a->ended(a->arg);
 }
 
-int agents_start(struct agents **out, struct launcher *l, const struct agents_ask *ask,
-                 void (*ended)(void *arg), void *arg, struct err *e)
+int agent_spawn_start(struct agent_spawn **out, struct launch_context *l,
+                      const struct agent_spawn_opts *ask, void (*ended)(void *arg), void *arg,
+                      struct err *e)
 {
     static const struct engine_events ev = {.started = on_started,
                                             .not_started = on_not_started,
@@ -93,37 +94,37 @@ int agents_start(struct agents **out, struct launcher *l, const struct agents_as
                                             .quiet = on_quiet,
                                             .cleared = on_cleared};
     AUTO(free) char *drover_rank = NULL;
-    int rc = agents_program(&drover_rank, e);
+    int rc = agent_spawn_program(&drover_rank, e);
     if (rc < 0)
         return rc;
-    AUTO(agents) struct agents *a = xzalloc(sizeof *a);
+    AUTO(agent_spawn) struct agent_spawn *a = xzalloc(sizeof *a);
     a->ended = ended;
     a->left = ask->count;
     a->arg = arg;
-    struct plan *p = a->plan = agents_plan(ask->count);
+    struct plan *p = a->plan = agent_spawn_plan(ask->count);
     for (int i = 0; i < ask->count; i++)
-        env_set(&p->ranks[i].env, STARTER_RANK, "%d", ask->first_rank + i);
+        env_set(&p->ranks[i].env, REMOTE_ENV_RANK, "%d", ask->first_rank + i);
     strv_push(&p->argv, TAKE(drover_rank));
-    env_set(&p->env, STARTER_CONTROL, "%s", ask->control);
-    env_set(&p->env, STARTER_TOKEN, "%s", ask->token);
-    AUTO(strv) char **env = row_without_launcher(launcher_env(l));
+    env_set(&p->env, REMOTE_ENV_CONTROL, "%s", ask->control);
+    env_set(&p->env, REMOTE_ENV_TOKEN, "%s", ask->token);
+    AUTO(strv) char **env = rank_spec_strip_launcher_env(launch_context_env(l));
     struct launch_spec spec = {.stdin_null = true, .cgroup = ask->cgroup};
-    struct engine_order order = {.plan = p, .spec = &spec, .base_env = env};
-    rc = engine_local_start(&a->job, launcher_engine(l), &order, &ev, a, e);
+    struct engine_start_opts order = {.plan = p, .spec = &spec, .base_env = env};
+    rc = engine_local_start(&a->job, launch_context_engine(l), &order, &ev, a, e);
     if (rc < 0)
         return rc;
     *out = TAKE(a);
     return 0;
 }
 
-void agents_clear(struct agents *a)
+void agent_spawn_kill(struct agent_spawn *a)
 {
     if (!a->clearing)
-        engine_clear(a->job);
+        engine_kill_tree(a->job);
     a->clearing = true;
 }
 
-void agents_free(struct agents *a)
+void agent_spawn_free(struct agent_spawn *a)
 {
     if (!a)
         return;

@@ -1,5 +1,5 @@
 /* agents - the `drover rank`s of this node's part of a job whose launcher may be on another one:
- * who was told by launch_invitation() starts them here. They end when the launcher has no more use
+ * who was told by launch_join_ticket() starts them here. They end when the launcher has no more use
  * for them, is gone, or when they are cleared. */
 #ifndef DROVER_AGENT_SPAWN_H
 #define DROVER_AGENT_SPAWN_H
@@ -8,30 +8,31 @@
 #include "common/mem.h"
 #include "launcher/engine/launch.h"
 
-struct agents_ask {
+struct agent_spawn_opts {
     const char *control, *token; /* the invitation */
     int first_rank, count;       /* which ranks of the job */
     const char *cgroup;          /* as launch_spec's */
 };
 
-struct agents;
+struct agent_spawn;
 
-/* `ended`: nothing of them is left, by themselves or by agents_clear(); agents_free() may be called
- * in it. What `ask` points to is copied. */
-int agents_start(struct agents **out, struct launcher *l, const struct agents_ask *ask,
-                 void (*ended)(void *arg), void *arg, struct err *e);
+/* `ended`: nothing of them is left, by themselves or by agent_spawn_kill(); agent_spawn_free() may
+ * be called in it. What `ask` points to is copied. */
+int agent_spawn_start(struct agent_spawn **out, struct launch_context *l,
+                      const struct agent_spawn_opts *ask, void (*ended)(void *arg), void *arg,
+                      struct err *e);
 /* SIGKILL to them and all that they have started; `ended` follows. */
-void agents_clear(struct agents *a);
+void agent_spawn_kill(struct agent_spawn *a);
 /* After `ended`, or in it. */
-void agents_free(struct agents *a);
-AUTO_DEFINE(agents, struct agents *, agents_free)
+void agent_spawn_free(struct agent_spawn *a);
+AUTO_DEFINE(agent_spawn, struct agent_spawn *, agent_spawn_free)
 
 /* ---- for the engine that starts them itself ---------------------------------------------- */
 
 /* A plan of `count` processes here with nothing in it yet. */
-struct plan *agents_plan(int count);
+struct plan *agent_spawn_plan(int count);
 /* The program `drover-rank`. To be freed.
  *   -ENOENT, -EACCES  it is not where it should be */
-int agents_program(char **out, struct err *e);
+int agent_spawn_program(char **out, struct err *e);
 
 #endif

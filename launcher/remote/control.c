@@ -162,18 +162,18 @@ static void watch(struct control *c, int silent_ms)
     uv_timer_start(&c->tick, on_tick, each, each ? each : 1);
 }
 
-void control_trust(struct control *c, int silent_ms)
+void control_authenticate(struct control *c, int silent_ms)
 {
     c->trusted = true;
     watch(c, silent_ms);
 }
 
-bool control_is_quiet(const struct control *c)
+bool control_is_silent(const struct control *c)
 {
     return uv_now(c->tcp.loop) - c->heard >= (uint64_t)c->silent_ms / 2;
 }
 
-void control_be_patient(struct control *c)
+void control_suspend_timeout(struct control *c)
 {
     c->patient = true;
 }
@@ -239,7 +239,7 @@ static void name_address(char *out, size_t size, const struct sockaddr_storage *
         inet_ntop(AF_INET, &((const struct sockaddr_in *)a)->sin_addr, out, (socklen_t)size);
 }
 
-int control_ends(struct control_ends *out, const struct control *c)
+int control_endpoints(struct control_endpoints *out, const struct control *c)
 {
     struct sockaddr_storage a;
     int len = sizeof a;

@@ -17,7 +17,7 @@
 enum {
     CONTROL_PING_MS = 5000,
     CONTROL_SILENT_MS = 15000,  /* then the other side is lost */
-    CONTROL_HELLO_MS = 5000,    /* the same until control_trust() */
+    CONTROL_HELLO_MS = 5000,    /* the same until control_authenticate() */
     CONTROL_HELLO_BYTES = 4096, /* the longest frame until then */
     CONTROL_WINDOW = 256 << 10  /* bytes of one stream on their way that nobody has taken yet */
 };
@@ -45,26 +45,26 @@ AUTO_DEFINE(control, struct control *, control_close)
 
 /* The other side is ours: long frames, pings, and silence only after `silent_ms` (> 0; as usual
  * CONTROL_SILENT_MS; a ping each third of it). */
-void control_trust(struct control *c, int silent_ms);
+void control_authenticate(struct control *c, int silent_ms);
 /* Whether nothing has come for half the time after which it is lost; pings come each third. */
-bool control_is_quiet(const struct control *c);
+bool control_is_silent(const struct control *c);
 /* The other side said that it will be silent: counts from its next word. */
-void control_be_patient(struct control *c);
+void control_suspend_timeout(struct control *c);
 
 /* Takes over `head`, an object with "t". A frame above the limits is a mistake of ours. */
 void control_send(struct control *c, json_t *head, const void *payload, size_t len);
 
 /* The other side's address and ours, without the port. */
-struct control_ends {
+struct control_endpoints {
     char peer[64], own[64];
     bool same_host;
 };
-int control_ends(struct control_ends *out, const struct control *c);
+int control_endpoints(struct control_endpoints *out, const struct control *c);
 
 /* A connected socket to the first of "ADDRESS:PORT,[ADDRESS]:PORT,…" that answers: each gets a
  * head start of 0.3 s before the next, all together `limit_ms`. Waits meanwhile. The text has every
  * address with why not. */
-int control_dial(int *fd, const char *list, int limit_ms, struct err *e);
+int control_connect(int *fd, const char *list, int limit_ms, struct err *e);
 
 /* Whether both are the same secret; in a time that tells nothing but their lengths. */
 bool control_same_token(const char *a, const char *b);

@@ -112,7 +112,7 @@ static int dial_all(struct dials *d, int limit_ms)
     return fd;
 }
 
-int control_dial(int *fd, const char *list, int limit_ms, struct err *e)
+int control_connect(int *fd, const char *list, int limit_ms, struct err *e)
 {
     AUTO(free) char *copy = xstrdup(list);
     struct dials d = {.count = 0};

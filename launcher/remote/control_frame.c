@@ -47,7 +47,7 @@ ssize_t control_frame_get(struct control_frame *out, const char *bytes, size_t l
         return 0;
     AUTO(json) json_t *j = NULL;
     struct control_frame f = {.payload = bytes + LENGTHS + head, .len = payload};
-    if (json_parse(&j, bytes + LENGTHS, head, e) < 0 || json_want_str(&f.type, j, "t", e) < 0) {
+    if (json_parse(&j, bytes + LENGTHS, head, e) < 0 || json_require_str(&f.type, j, "t", e) < 0) {
         err_wrap(e, "a message that is none");
         return -EBADMSG;
     }

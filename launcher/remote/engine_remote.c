@@ -18,7 +18,7 @@ enum {
     SHOWN_LINES = 20
 };
 
-const char *remote_host(const struct remote_job *j, int rank)
+const char *engine_remote_host(const struct remote_job *j, int rank)
 {
     return j->plan->nodes[j->plan->ranks[rank].node].name;
 }
@@ -34,7 +34,7 @@ static void soon(struct remote_job *j)
         uv_timer_start(&j->soon, on_soon, 0, 0);
 }
 
-void remote_fail_start(struct remote_job *j, int rank, int status, const char *fmt, ...)
+void engine_remote_fail_start(struct remote_job *j, int rank, int status, const char *fmt, ...)
 {
     if (j->failure[0] || j->started)
         return;
@@ -50,12 +50,12 @@ void remote_fail_start(struct remote_job *j, int rank, int status, const char *f
 static void tell_not_started(struct remote_job *j, int rank, int status, const char *why)
 {
     struct remote_rank *r = &j->ranks[rank];
-    if (r->state == REMOTE_OVER)
+    if (r->state == REMOTE_RANK_DONE)
         return;
-    r->state = REMOTE_OVER;
+    r->state = REMOTE_RANK_DONE;
     j->failed = true;
     for (int i = 0; i < REMOTE_STREAMS; i++)
-        io_close(TAKE(r->streams[i].io));
+        rank_output_close(TAKE(r->streams[i].io));
     j->ev.not_started(j->arg, rank, status, why);
 }
 
@@ -63,11 +63,11 @@ static void tell_not_started(struct remote_job *j, int rank, int status, const c
  * --verbose. */
 static void tell_failure(struct remote_job *j)
 {
-    int n = tail_count(j->said);
+    int n = last_lines_count(j->said);
     bool told = j->explained || log_shows(LOG_INFO);
     for (int i = n > SHOWN_LINES ? n - SHOWN_LINES : 0; i < n && !told; i++) {
         size_t len;
-        const char *line = tail_get(j->said, i, &len);
+        const char *line = last_lines_get(j->said, i, &len);
         AUTO(free) char *text = xasprintf("%s: %s\n", j->starter->program, line);
         (void)j->ev.line(j->arg, j->failure_rank, LAUNCH_STDERR, text, strlen(text) - 1);
     }
@@ -78,7 +78,7 @@ static void tell_failure(struct remote_job *j)
 
 static bool is_silent(const struct remote_rank *r)
 {
-    return r->state == REMOTE_OVER && r->cleared && !r->streams[0].io && !r->streams[1].io;
+    return r->state == REMOTE_RANK_DONE && r->cleared && !r->streams[0].io && !r->streams[1].io;
 }
 
 static void on_leave_late(uv_timer_t *t)
@@ -86,19 +86,19 @@ static void on_leave_late(uv_timer_t *t)
     struct remote_job *j = t->data;
     log_debug("%s has not ended by itself",
               j->starter->program ? j->starter->program : "a starter");
-    engine_clear(j->starting);
+    engine_kill_tree(j->starting);
 }
 
 static void release(struct remote_job *j)
 {
     j->released = true;
-    remote_stop_listening(j);
+    remote_start_stop_listening(j);
     for (struct remote_peer *p = j->peers; p; p = p->next)
         control_send(p->link, json_pack("{s:s}", "t", "release"), NULL, 0);
     if (!j->starting)
         return;
     if (j->starters_left == 0)
-        engine_clear(j->starting);
+        engine_kill_tree(j->starting);
     else
         uv_timer_start(&j->deadline, on_leave_late,
                        j->failed && j->starter->lingers ? FAILED_LEAVE_MS : LEAVE_MS, 0);
@@ -131,7 +131,7 @@ static void on_soon(uv_timer_t *t)
         go_on_clearing(j);
 }
 
-void remote_settle_clearing(struct remote_job *j)
+void engine_remote_check_reaped(struct remote_job *j)
 {
     if (j->clearing)
         soon(j);
@@ -149,21 +149,22 @@ static void tell_taken(struct remote_rank *r)
     r->owed = 0;
 }
 
-void remote_output(struct remote_rank *r, enum launch_stream from, const char *bytes, size_t len)
+void engine_remote_output(struct remote_rank *r, enum launch_stream from, const char *bytes,
+                          size_t len)
 {
     struct remote_stream *s = &r->streams[from == LAUNCH_STDOUT ? 0 : 1];
     r->owed += len;
     if (s->io)
-        io_feed(s->io, bytes, len);
+        rank_output_feed(s->io, bytes, len);
     if (r->owed >= CONTROL_WINDOW / 4)
         tell_taken(r);
 }
 
-void remote_end_output(struct remote_rank *r)
+void engine_remote_output_eof(struct remote_rank *r)
 {
     for (int i = 0; i < REMOTE_STREAMS; i++)
         if (r->streams[i].io)
-            io_feed_end(r->streams[i].io);
+            rank_output_feed_end(r->streams[i].io);
 }
 
 static bool on_line(void *arg, const char *text, size_t len)
@@ -177,7 +178,7 @@ static bool on_line(void *arg, const char *text, size_t len)
     for (int i = 0; i < j->plan->world_size; i++)
         for (int k = 0; k < REMOTE_STREAMS; k++)
             if (j->ranks[i].streams[k].io)
-                io_pause(j->ranks[i].streams[k].io);
+                rank_output_pause(j->ranks[i].streams[k].io);
     return false;
 }
 
@@ -192,17 +193,17 @@ static void on_stream_ended(void *arg)
 {
     struct remote_stream *s = arg;
     struct remote_rank *r = s->rank;
-    io_close(TAKE(s->io));
+    rank_output_close(TAKE(s->io));
     if (r->streams[0].io || r->streams[1].io)
         return;
     r->job->ev.quiet(r->job->arg, r->rank);
-    remote_settle_clearing(r->job);
+    engine_remote_check_reaped(r->job);
 }
 
 static int open_stream(struct remote_stream *s, char *scratch, struct err *e)
 {
     struct remote_job *j = s->rank->job;
-    const struct io_events ev = {
+    const struct rank_output_events ev = {
         .line = on_line, .begun = j->ev.begun ? on_begun : NULL, .ended = on_stream_ended};
     const char *name = s->from == LAUNCH_STDOUT ? "stdout" : "stderr";
     AUTO(fd) int file = -1;
@@ -211,8 +212,8 @@ static int open_stream(struct remote_stream *s, char *scratch, struct err *e)
         return rc;
     char who[64];
     snprintf(who, sizeof who, "rank %d's %s", s->rank->rank, name);
-    struct io_source from = {-1, fd_take(&file), scratch, who};
-    return io_open(&s->io, j->loop, &from, &ev, s, e);
+    struct rank_output_source from = {-1, fd_take(&file), scratch, who};
+    return rank_output_open(&s->io, j->loop, &from, &ev, s, e);
 }
 
 /* ---- what is asked for -------------------------------------------------------------------------
@@ -232,9 +233,9 @@ static void remote_signal(struct engine_job *job, int rank, int sig)
     bool ends =
         sig == SIGTERM || sig == SIGINT || sig == SIGQUIT || sig == SIGHUP || sig == SIGKILL;
     if (!j->started && ends)
-        remote_fail_start(j, 0, 126, "the job was ended before all its nodes were there");
+        engine_remote_fail_start(j, 0, 126, "the job was ended before all its nodes were there");
     for (int i = 0; i < j->plan->world_size; i++)
-        if ((rank < 0 || i == rank) && j->ranks[i].state == REMOTE_STARTED)
+        if ((rank < 0 || i == rank) && j->ranks[i].state == REMOTE_RANK_STARTED)
             say(&j->ranks[i], json_pack("{s:s,s:i}", "t", "signal", "signal", sig));
 }
 
@@ -244,7 +245,7 @@ static bool remote_ask_stop(struct engine_job *job)
     bool asked = false;
     for (int i = 0; i < j->plan->world_size; i++) {
         struct remote_rank *r = &j->ranks[i];
-        if (!r->reported || r->state == REMOTE_OVER)
+        if (!r->reported || r->state == REMOTE_RANK_DONE)
             continue;
         say(r, json_pack("{s:s}", "t", "stop"));
         asked = true;
@@ -261,7 +262,7 @@ static void remote_resume(struct engine_job *job)
         struct remote_rank *r = &j->ranks[(first + n) % j->plan->world_size];
         for (int k = 0; k < REMOTE_STREAMS && !j->paused; k++)
             if (r->streams[k].io)
-                io_resume(r->streams[k].io);
+                rank_output_resume(r->streams[k].io);
         tell_taken(r);
     }
 }
@@ -270,14 +271,14 @@ static void remote_look(struct engine_job *job)
 {
     struct remote_job *j = (struct remote_job *)job;
     for (int i = 0; i < j->plan->world_size; i++)
-        if (j->ranks[i].state == REMOTE_STARTED)
+        if (j->ranks[i].state == REMOTE_RANK_STARTED)
             say(&j->ranks[i], json_pack("{s:s}", "t", "look"));
 }
 
 static void remote_ask_stack(struct engine_job *job, int rank)
 {
     struct remote_rank *r = &((struct remote_job *)job)->ranks[rank];
-    if (r->state == REMOTE_STARTED)
+    if (r->state == REMOTE_RANK_STARTED)
         say(r, json_pack("{s:s}", "t", "stack"));
 }
 
@@ -287,7 +288,7 @@ static void remote_finish_output(struct engine_job *job, int rank)
     if (r->peer)
         say(r, json_pack("{s:s}", "t", "finish"));
     else
-        remote_end_output(r);
+        engine_remote_output_eof(r);
 }
 
 /* Agents that do not answer have processes that even SIGKILL does not end (a hung disk, a GPU). */
@@ -299,15 +300,15 @@ static void on_clear_late(uv_timer_t *t)
         if (is_silent(r))
             continue;
         log_error("rank %d on %s does not end: its processes are left to `drover rank` there", i,
-                  remote_host(j, i));
+                  engine_remote_host(j, i));
         r->cleared = true;
-        if (r->state != REMOTE_OVER) {
-            r->state = REMOTE_OVER;
+        if (r->state != REMOTE_RANK_DONE) {
+            r->state = REMOTE_RANK_DONE;
             j->ev.lost(j->arg, i, "its processes do not end");
         }
-        remote_end_output(r);
+        engine_remote_output_eof(r);
     }
-    remote_settle_clearing(j);
+    engine_remote_check_reaped(j);
 }
 
 static void remote_clear(struct engine_job *job)
@@ -316,7 +317,7 @@ static void remote_clear(struct engine_job *job)
     bool again = j->clearing || j->released;
     j->clearing = true;
     if (!again) {
-        remote_fail_start(j, 0, 126, "the job was ended before all its nodes were there");
+        engine_remote_fail_start(j, 0, 126, "the job was ended before all its nodes were there");
         uv_timer_start(&j->deadline, on_clear_late, CLEAR_MS, 0);
         for (int i = 0; i < j->plan->world_size; i++) {
             struct remote_rank *r = &j->ranks[i];
@@ -324,13 +325,13 @@ static void remote_clear(struct engine_job *job)
             say(r, json_pack("{s:s}", "t", "clear"));
         }
     }
-    remote_settle_clearing(j);
+    engine_remote_check_reaped(j);
 }
 
 /* ---- the job -----------------------------------------------------------------------------------
  */
 
-void remote_unref(struct remote_job *j)
+void engine_remote_unref(struct remote_job *j)
 {
     if (--j->open_handles > 0)
         return;
@@ -341,7 +342,7 @@ void remote_unref(struct remote_job *j)
     strv_free(j->names);
     free(j->named);
     plan_free(j->starter_plan);
-    tail_free(j->said);
+    last_lines_free(j->said);
     free(j->ranks);
     free(j->nodes);
     free(j->hostfile);
@@ -351,23 +352,23 @@ void remote_unref(struct remote_job *j)
 
 static void on_closed(uv_handle_t *h)
 {
-    remote_unref(h->data);
+    engine_remote_unref(h->data);
 }
 
 static void remote_free(struct engine_job *job)
 {
     struct remote_job *j = (struct remote_job *)job;
     j->done = true;
-    remote_stop_listening(j);
+    remote_start_stop_listening(j);
     while (j->peers)
-        remote_peer_drop(j->peers);
+        remote_peers_drop(j->peers);
     for (int i = 0; i < j->plan->world_size; i++)
         for (int k = 0; k < REMOTE_STREAMS; k++)
-            io_close(j->ranks[i].streams[k].io);
-    source_close(j->source);
+            rank_output_close(j->ranks[i].streams[k].io);
+    stdin_reader_close(j->source);
     resolve_close(TAKE(j->resolve));
     engine_free(j->starting);
-    workdir_close(j->workdir);
+    session_dir_close(j->workdir);
     uv_close((uv_handle_t *)&j->deadline, on_closed);
     uv_close((uv_handle_t *)&j->verdict, on_closed);
     uv_close((uv_handle_t *)&j->broken, on_closed);
@@ -384,7 +385,7 @@ static int make_token(struct remote_job *j, struct err *e)
     return 0;
 }
 
-static struct remote_job *new_job(struct engine *en, const struct engine_order *o,
+static struct remote_job *new_job(struct engine *en, const struct engine_start_opts *o,
                                   const struct engine_ops *ops)
 {
     int n = o->plan->world_size;
@@ -396,10 +397,10 @@ static struct remote_job *new_job(struct engine *en, const struct engine_order *
     j->spec = o->spec;
     j->port_wanted = o->master_port;
     j->base_env = strv_copy(o->base_env);
-    AUTO(strv) char **own = row_without_launcher(o->base_env);
-    row_base(&j->base, o->plan->engine == PLAN_ENGINE_HELD ? own : o->base_env);
+    AUTO(strv) char **own = rank_spec_strip_launcher_env(o->base_env);
+    rank_spec_base_env(&j->base, o->plan->engine == PLAN_ENGINE_EXTERNAL ? own : o->base_env);
     if (!o->spec->no_pmix)
-        remote_serve_pmi(j);
+        remote_peers_serve_pmi(j);
     j->master_addr_given = env_chosen(o->base_env, o->spec->env, "MASTER_ADDR") != NULL;
     j->ranks = xcalloc((size_t)n, sizeof *j->ranks);
     j->nodes = xcalloc((size_t)o->plan->node_count, sizeof *j->nodes);
@@ -409,7 +410,7 @@ static struct remote_job *new_job(struct engine *en, const struct engine_order *
         r->streams[0] = (struct remote_stream){r, LAUNCH_STDOUT, NULL};
         r->streams[1] = (struct remote_stream){r, LAUNCH_STDERR, NULL};
     }
-    j->said = tail_new(REMOTE_SAID_LINES);
+    j->said = last_lines_new(REMOTE_LAUNCHER_LINES);
     uv_timer_init(j->loop, &j->deadline);
     uv_timer_init(j->loop, &j->verdict);
     uv_timer_init(j->loop, &j->broken);
@@ -419,20 +420,21 @@ static struct remote_job *new_job(struct engine *en, const struct engine_order *
     return j;
 }
 
-char *engine_remote_invitation(const struct engine_job *job, const char **token)
+char *engine_remote_join_ticket(const struct engine_job *job, const char **token)
 {
     const struct remote_job *j = (const struct remote_job *)job;
     *token = j->token;
-    return remote_control_list(j);
+    return remote_start_addresses(j);
 }
 
 static void on_start_late(uv_timer_t *t)
 {
-    remote_start_is_late(t->data);
+    remote_start_timed_out(t->data);
 }
 
-int engine_remote_start(struct engine_job **out, struct engine *en, const struct engine_order *o,
-                        const struct engine_events *ev, void *arg, struct err *e)
+int engine_remote_start(struct engine_job **out, struct engine *en,
+                        const struct engine_start_opts *o, const struct engine_events *ev,
+                        void *arg, struct err *e)
 {
     static const struct engine_ops ops = {
         remote_free,          remote_signal, remote_ask_stop, remote_resume,
@@ -445,9 +447,9 @@ int engine_remote_start(struct engine_job **out, struct engine *en, const struct
     for (int i = 0; rc == 0 && i < REMOTE_STREAMS * o->plan->world_size; i++)
         rc = open_stream(&j->ranks[i / REMOTE_STREAMS].streams[i % REMOTE_STREAMS], j->scratch, e);
     if (rc == 0)
-        rc = remote_listen(j, e);
+        rc = remote_start_listen(j, e);
     if (rc == 0)
-        rc = remote_look_up(j, e);
+        rc = remote_start_resolve(j, e);
     if (rc < 0) {
         remote_free(&j->job);
         return rc;

@@ -22,16 +22,16 @@
 enum {
     REMOTE_STREAMS = 2,
     REMOTE_TOKEN_HEX = 64,
-    REMOTE_SAID_LINES = 100 /* of mpirun: ssh's word stands before a long text of its own */
+    REMOTE_LAUNCHER_LINES = 100 /* of mpirun: ssh's word stands before a long text of its own */
 };
 
 /* A rank. */
 enum remote_state {
-    REMOTE_AWAITED, /* its agent has not come */
-    REMOTE_HERE,    /* it has said hello */
-    REMOTE_READY,   /* it has its row */
-    REMOTE_STARTED, /* it was told to start */
-    REMOTE_OVER     /* exited, lost or not started: told */
+    REMOTE_RANK_EXPECTED,   /* its agent has not come */
+    REMOTE_RANK_CONNECTED,  /* it has said hello */
+    REMOTE_RANK_CONFIGURED, /* it has its row */
+    REMOTE_RANK_STARTED,    /* it was told to start */
+    REMOTE_RANK_DONE        /* exited, lost or not started: told */
 };
 
 struct remote_job;
@@ -48,7 +48,7 @@ struct remote_peer {
 struct remote_stream {
     struct remote_rank *rank;
     enum launch_stream from;
-    struct io *io; /* NULL: it has ended */
+    struct rank_output *io; /* NULL: it has ended */
 };
 
 struct remote_rank {
@@ -64,7 +64,11 @@ struct remote_rank {
     char why[128]; /* … like this */
 };
 
-enum remote_node { REMOTE_UNKNOWN, REMOTE_ASKED, REMOTE_KNOWN }; /* its topology */
+enum remote_node {
+    REMOTE_NODE_UNKNOWN,
+    REMOTE_NODE_REQUESTED,
+    REMOTE_NODE_KNOWN
+}; /* its topology */
 
 struct remote_job {
     struct engine_job job; /* first */
@@ -93,21 +97,21 @@ struct remote_job {
     int strangers;
     bool stranger_waits, stranger_told;
     char **base_env;    /* of the starter */
-    struct strbuf base; /* what ranks inherit of it: row_base() */
+    struct strbuf base; /* what ranks inherit of it: rank_spec_base_env() */
     char cwd[4096];
-    struct pmi1 *pmi1;     /* for ranks of MPICH; those of others find what mpirun or srun serves */
-    struct source *source; /* our stdin, for spec.stdin_rank */
+    struct pmi1 *pmi1; /* for ranks of MPICH; those of others find what mpirun or srun serves */
+    struct stdin_reader *source; /* our stdin, for spec.stdin_rank */
 
-    const struct starter *starter;
+    const struct remote_launcher *starter;
     struct plan *starter_plan;
     struct engine_job *starting; /* the starter's own job */
-    struct tail *said;           /* its last lines */
+    struct last_lines *said;     /* its last lines */
     int starters_left;
     int starter_wait; /* its wait status */
     const struct remote_rank
         *orphan;    /* whose `drover rank` was killed, the half that mpirun knows */
     bool explained; /* what it said is known and told in our words */
-    struct workdir *workdir;
+    struct session_dir *workdir;
     char *hostfile, *program;
     char **candidates; /* addresses of ours that the hosts can reach */
     struct resolve *resolve;
@@ -126,40 +130,41 @@ struct remote_job {
 };
 
 /* ---- engine_remote.c */
-const char *remote_host(const struct remote_job *j, int rank);
+const char *engine_remote_host(const struct remote_job *j, int rank);
 /* The start has failed: `rank` for that reason, and all others with it. Told on the loop's next
  * turn; the first counts. */
-void remote_fail_start(struct remote_job *j, int rank, int status, const char *fmt, ...)
+void engine_remote_fail_start(struct remote_job *j, int rank, int status, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-void remote_output(struct remote_rank *r, enum launch_stream from, const char *bytes, size_t len);
+void engine_remote_output(struct remote_rank *r, enum launch_stream from, const char *bytes,
+                          size_t len);
 /* The rank's output is at its end. */
-void remote_end_output(struct remote_rank *r);
+void engine_remote_output_eof(struct remote_rank *r);
 /* After a rank or the starter has gone: is the job's clearing done? */
-void remote_settle_clearing(struct remote_job *j);
+void engine_remote_check_reaped(struct remote_job *j);
 /* A reference to the lifetime of `j` less. */
-void remote_unref(struct remote_job *j);
+void engine_remote_unref(struct remote_job *j);
 
 /* ---- engine_remote_start.c */
-int remote_listen(struct remote_job *j, struct err *e);
-void remote_stop_listening(struct remote_job *j);
+int remote_start_listen(struct remote_job *j, struct err *e);
+void remote_start_stop_listening(struct remote_job *j);
 /* Resolves the hosts, then starts the starter. */
-int remote_look_up(struct remote_job *j, struct err *e);
+int remote_start_resolve(struct remote_job *j, struct err *e);
 /* "10.0.0.1:4000,…": where the ranks find us. To be freed. */
-char *remote_control_list(const struct remote_job *j);
+char *remote_start_addresses(const struct remote_job *j);
 /* The rank has said hello; its node's topology has come. */
-void remote_rank_came(struct remote_rank *r);
-void remote_node_known(struct remote_job *j, int node);
+void remote_start_rank_connected(struct remote_rank *r);
+void remote_start_node_known(struct remote_job *j, int node);
 /* Starts all where all are ready. */
 void remote_start_when_ready(struct remote_job *j);
 /* Somebody has not come in time. */
-void remote_start_is_late(struct remote_job *j);
+void remote_start_timed_out(struct remote_job *j);
 
 /* ---- engine_remote_link.c */
-void remote_accept(struct remote_job *j);
+void remote_peers_accept(struct remote_job *j);
 /* PMI-1 for the ranks: their agents carry what they say. */
-void remote_serve_pmi(struct remote_job *j);
-void remote_peer_drop(struct remote_peer *p);
+void remote_peers_serve_pmi(struct remote_job *j);
+void remote_peers_drop(struct remote_peer *p);
 /* The starter has ended, though ranks may run. */
-void remote_starter_gone(struct remote_job *j);
+void remote_peers_launcher_exited(struct remote_job *j);
 
 #endif

@@ -231,7 +231,7 @@ static bool says(const struct row *r, const char *const *lines, char *host, size
     return false;
 }
 
-bool starter_cause(struct err *e, const char *const *lines)
+bool launcher_failure_find(struct err *e, const char *const *lines)
 {
     char host[256] = "";
     const struct row *r = NULL;

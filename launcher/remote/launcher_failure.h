@@ -1,5 +1,5 @@
-/* starter_cause - what mpirun, ssh and srun say when they cannot start something, in one line:
- * which host, at which step, why, and what helps. Pure. */
+/* launcher_failure_find - what mpirun, ssh and srun say when they cannot start something, in one
+ * line: which host, at which step, why, and what helps. Pure. */
 #ifndef DROVER_LAUNCHER_FAILURE_H
 #define DROVER_LAUNCHER_FAILURE_H
 
@@ -7,8 +7,8 @@
 
 #include "common/err.h"
 
-/* As struct starter's `cause`. The most exact that any of the lines says: ssh's own words stand
- * before mpirun's, which guess. `lines` are NULL-terminated, oldest first. */
-bool starter_cause(struct err *e, const char *const *lines);
+/* As struct remote_launcher's `cause`. The most exact that any of the lines says: ssh's own words
+ * stand before mpirun's, which guess. `lines` are NULL-terminated, oldest first. */
+bool launcher_failure_find(struct err *e, const char *const *lines);
 
 #endif

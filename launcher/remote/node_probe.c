@@ -42,13 +42,13 @@ static const char *last_line(struct strbuf *text)
     return nl ? nl + 1 : strbuf_str(text);
 }
 
-int machine_ask(struct strbuf *out, struct err *e)
+int node_probe(struct strbuf *out, struct err *e)
 {
     AUTO(free) char *drover = NULL;
     AUTO(strbuf) struct strbuf words = {0};
     int from_out[2] = {-1, -1}, from_err[2] = {-1, -1}, status = 0;
     pid_t pid;
-    int rc = self_program(&drover, "drover", e);
+    int rc = own_process_sibling(&drover, "drover", e);
     if (rc == 0 && (pipe2(from_out, O_CLOEXEC) < 0 || pipe2(from_err, O_CLOEXEC) < 0))
         rc = err_set(e, -errno, "pipe: %s", strerror(errno));
     if (rc == 0)

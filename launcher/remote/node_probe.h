@@ -10,6 +10,6 @@
  * some milliseconds, 20 where nothing is cached.
  *   -EIO  it failed: the text has its last words
  *   -ENOENT and the like  it could not be started */
-int machine_ask(struct strbuf *out, struct err *e);
+int node_probe(struct strbuf *out, struct err *e);
 
 #endif

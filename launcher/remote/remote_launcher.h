@@ -15,11 +15,12 @@
 
 /* What each `drover rank` needs in its environment. Passed on by name: the token never stands on a
  * command line. */
-#define STARTER_CONTROL "DROVER_CONTROL" /* where we listen: ADDRESS:PORT,… */
-#define STARTER_TOKEN "DROVER_TOKEN"     /* the secret that says that it is ours: 64 hex digits */
-#define STARTER_RANK "DROVER_AGENT_RANK" /* only from a starter that has no variable of its own */
+#define REMOTE_ENV_CONTROL "DROVER_CONTROL" /* where we listen: ADDRESS:PORT,… */
+#define REMOTE_ENV_TOKEN "DROVER_TOKEN" /* the secret that says that it is ours: 64 hex digits */
+#define REMOTE_ENV_RANK \
+    "DROVER_AGENT_RANK" /* only from a starter that has no variable of its own */
 
-struct starter_job {
+struct remote_launcher_opts {
     const struct plan *plan;
     char *const *engine_args; /* the user's words for it, as they are; NULL: none */
     const char *program;      /* path of the starter's program */
@@ -28,26 +29,26 @@ struct starter_job {
     const char *hostfile;     /* a file with the name of each rank's node, one a line, by rank */
 };
 
-struct starter {
+struct remote_launcher {
     const char *program; /* looked for in PATH; one that is a link to drover is passed over */
     const char *package; /* what to install where it is missing */
     /* Pure. `*argv` is the whole command line, to be freed (strv). `*env` is the program's whole
      * environment, with the two variables above in it, to be added to.
      *   -EINVAL  engine_args contradict the plan, or this program cannot do what it asks for */
-    int (*argv)(char ***argv, char ***env, const struct starter_job *j, struct err *e);
+    int (*argv)(char ***argv, char ***env, const struct remote_launcher_opts *j, struct err *e);
     /* Pure. What the last lines that it printed say about why it failed, as text and hint; false:
      * nothing that is known. NULL-terminated, oldest first. */
     bool (*cause)(struct err *e, const char *const *lines);
     bool lingers; /* after a failure it takes its time to end, and says what we have said */
-    bool each;    /* started here once for each rank, with STARTER_RANK, instead of once */
+    bool each;    /* started here once for each rank, with REMOTE_ENV_RANK, instead of once */
 };
 
-extern const struct starter starter_openmpi, starter_slurm;
+extern const struct remote_launcher remote_launcher_mpirun, remote_launcher_srun;
 
 /* `drover rank` itself, each on this machine: the far way of starting without a far machine. */
-extern const struct starter starter_direct;
+extern const struct remote_launcher remote_launcher_local;
 
-/* None: others start them, as launch_invitation() says. */
-extern const struct starter starter_held;
+/* None: others start them, as launch_join_ticket() says. */
+extern const struct remote_launcher remote_launcher_external;
 
 #endif

@@ -17,7 +17,7 @@ enum {
 /* ---- connections -------------------------------------------------------------------------------
  */
 
-void remote_peer_drop(struct remote_peer *p)
+void remote_peers_drop(struct remote_peer *p)
 {
     struct remote_job *j = p->job;
     struct remote_peer **at = &j->peers;
@@ -32,14 +32,14 @@ void remote_peer_drop(struct remote_peer *p)
     free(p);
     if (j->stranger_waits && j->listening) {
         j->stranger_waits = false;
-        remote_accept(j);
+        remote_peers_accept(j);
     }
 }
 
 static void refuse(struct remote_peer *p, const char *why)
 {
     control_send(p->link, json_pack("{s:s,s:s}", "t", "no", "why", why), NULL, 0);
-    remote_peer_drop(p);
+    remote_peers_drop(p);
 }
 
 static void on_broken(uv_timer_t *t);
@@ -62,7 +62,7 @@ static bool is_called(const char *node, const char *host)
 static const char *other_node(const struct remote_job *j, int rank, const char *host)
 {
     const char *found = NULL;
-    if (is_called(remote_host(j, rank), host))
+    if (is_called(engine_remote_host(j, rank), host))
         return NULL;
     for (int i = 0; i < j->plan->node_count && !found; i++)
         if (is_called(j->plan->nodes[i].name, host))
@@ -77,29 +77,30 @@ static void on_hello(struct remote_peer *p, const struct control_frame *f)
     const char *token, *version, *host;
     int64_t rank;
     struct err e = {0};
-    if (strcmp(f->type, "hello") != 0 || json_want_str(&token, f->head, "token", &e) < 0 ||
+    if (strcmp(f->type, "hello") != 0 || json_require_str(&token, f->head, "token", &e) < 0 ||
         !control_same_token(token, j->token)) {
         if (!j->stranger_told)
             log_warn("somebody who is no rank of this job has connected, and was dropped");
         j->stranger_told = true;
-        remote_peer_drop(p);
+        remote_peers_drop(p);
         return;
     }
-    if (json_want_str(&version, f->head, "version", &e) < 0 ||
-        json_want_str(&host, f->head, "host", &e) < 0 ||
-        json_want_int(&rank, f->head, "rank", &e) < 0) {
+    if (json_require_str(&version, f->head, "version", &e) < 0 ||
+        json_require_str(&host, f->head, "host", &e) < 0 ||
+        json_require_int(&rank, f->head, "rank", &e) < 0) {
         refuse(p, e.text);
     } else if (rank < 0 || rank >= j->plan->world_size) {
         refuse(p, "there is no such rank in the job");
     } else if (strcmp(version, DROVER_VERSION) != 0) {
-        remote_fail_start(j, (int)rank, 2, "%s has drover %s, this is " DROVER_VERSION, host,
-                          version);
+        engine_remote_fail_start(j, (int)rank, 2, "%s has drover %s, this is " DROVER_VERSION, host,
+                                 version);
         refuse(p, "it is another version");
     } else if (other_node(j, (int)rank, host)) {
-        remote_fail_start(j, (int)rank, 2,
-                          "it is planned on %s and was started on %s; try: each host once, by one "
-                          "name",
-                          remote_host(j, (int)rank), host);
+        engine_remote_fail_start(
+            j, (int)rank, 2,
+            "it is planned on %s and was started on %s; try: each host once, by one "
+            "name",
+            engine_remote_host(j, (int)rank), host);
         refuse(p, "it is another host than planned");
     } else if (j->failure[0] || j->started || j->clearing) {
         refuse(p, "the job has started without it, or is over");
@@ -109,8 +110,8 @@ static void on_hello(struct remote_peer *p, const struct control_frame *f)
         j->strangers--;
         p->rank = &j->ranks[rank];
         p->rank->peer = p;
-        control_trust(p->link, CONTROL_SILENT_MS);
-        remote_rank_came(p->rank);
+        control_authenticate(p->link, CONTROL_SILENT_MS);
+        remote_start_rank_connected(p->rank);
     }
 }
 
@@ -120,18 +121,19 @@ static void on_topo(struct remote_rank *r, const struct control_frame *f)
     int node = j->plan->ranks[r->rank].node;
     AUTO(topo) struct topo *t = NULL;
     struct err e = {0};
-    if (j->nodes[node] != REMOTE_ASKED || j->started)
+    if (j->nodes[node] != REMOTE_NODE_REQUESTED || j->started)
         return;
     if (topo_import(&t, f->payload, f->len, &e) < 0 || j->ev.node(j->arg, node, t, &e) < 0)
-        remote_fail_start(j, r->rank, 2, "%s", e.text);
+        engine_remote_fail_start(j, r->rank, 2, "%s", e.text);
     else
-        remote_node_known(j, node);
+        remote_start_node_known(j, node);
 }
 
 static void on_port(struct remote_rank *r, const struct control_frame *f)
 {
     int64_t port;
-    if (r->rank != 0 || json_want_int(&port, f->head, "port", NULL) < 0 || port < 1 || port > 65535)
+    if (r->rank != 0 || json_require_int(&port, f->head, "port", NULL) < 0 || port < 1 ||
+        port > 65535)
         return;
     r->job->port = (int)port;
     remote_start_when_ready(r->job);
@@ -140,8 +142,8 @@ static void on_port(struct remote_rank *r, const struct control_frame *f)
 static void on_started(struct remote_rank *r, const struct control_frame *f)
 {
     int64_t pid = 0;
-    (void)json_may_int(&pid, f->head, "pid", NULL);
-    if (r->state != REMOTE_STARTED)
+    (void)json_optional_int(&pid, f->head, "pid", NULL);
+    if (r->state != REMOTE_RANK_STARTED)
         return;
     bool here = r->job->plan->nodes[r->job->plan->ranks[r->rank].node].here;
     r->job->ev.started(r->job->arg, r->rank, here ? (pid_t)pid : 0);
@@ -152,14 +154,14 @@ static void on_not_started(struct remote_rank *r, const struct control_frame *f)
     struct remote_job *j = r->job;
     int64_t status = 126;
     const char *why = "for a reason that it did not say";
-    (void)json_may_int(&status, f->head, "status", NULL);
-    (void)json_may_str(&why, f->head, "why", NULL);
+    (void)json_optional_int(&status, f->head, "status", NULL);
+    (void)json_optional_str(&why, f->head, "why", NULL);
     if (!j->started) {
-        remote_fail_start(j, r->rank, (int)status, "%s", why);
-    } else if (r->state == REMOTE_STARTED) {
-        r->state = REMOTE_OVER;
+        engine_remote_fail_start(j, r->rank, (int)status, "%s", why);
+    } else if (r->state == REMOTE_RANK_STARTED) {
+        r->state = REMOTE_RANK_DONE;
         for (int i = 0; i < REMOTE_STREAMS; i++)
-            io_close(TAKE(r->streams[i].io));
+            rank_output_close(TAKE(r->streams[i].io));
         j->ev.not_started(j->arg, r->rank, (int)status, why);
     }
 }
@@ -167,23 +169,24 @@ static void on_not_started(struct remote_rank *r, const struct control_frame *f)
 static void on_out(struct remote_rank *r, const struct control_frame *f)
 {
     int64_t from = LAUNCH_STDOUT;
-    (void)json_may_int(&from, f->head, "from", NULL);
-    remote_output(r, from == LAUNCH_STDERR ? LAUNCH_STDERR : LAUNCH_STDOUT, f->payload, f->len);
+    (void)json_optional_int(&from, f->head, "from", NULL);
+    engine_remote_output(r, from == LAUNCH_STDERR ? LAUNCH_STDERR : LAUNCH_STDOUT, f->payload,
+                         f->len);
 }
 
 static void on_standing(struct remote_rank *r, const struct control_frame *f)
 {
     struct standing s;
     struct err e = {0};
-    if (standing_read(&s, json_object_get(f->head, "standing"), &e) < 0)
-        log_warn("rank %d on %s: %s", r->rank, remote_host(r->job, r->rank), e.text);
+    if (rank_status_read(&s, json_object_get(f->head, "standing"), &e) < 0)
+        log_warn("rank %d on %s: %s", r->rank, engine_remote_host(r->job, r->rank), e.text);
     else if (r->job->ev.standing)
         r->job->ev.standing(r->job->arg, r->rank, &s);
 }
 
 static void on_stack(struct remote_rank *r, const struct control_frame *f)
 {
-    int len = f->len < STACKS_TEXT_MAX ? (int)f->len : STACKS_TEXT_MAX;
+    int len = f->len < CALL_STACKS_TEXT_MAX ? (int)f->len : CALL_STACKS_TEXT_MAX;
     AUTO(free) char *text = xasprintf("%.*s", len, f->payload);
     if (r->job->ev.stack)
         r->job->ev.stack(r->job->arg, r->rank, text);
@@ -191,13 +194,13 @@ static void on_stack(struct remote_rank *r, const struct control_frame *f)
 
 static void on_quiet(struct remote_rank *r, const struct control_frame *f)
 {
-    remote_end_output(r);
+    engine_remote_output_eof(r);
 }
 
 static void on_report(struct remote_rank *r, const struct control_frame *f)
 {
     r->reported = true;
-    if (r->state == REMOTE_STARTED)
+    if (r->state == REMOTE_RANK_STARTED)
         r->job->ev.report(r->job->arg, r->rank, f->payload, f->len);
 }
 
@@ -205,34 +208,34 @@ static void on_rank_exit(struct remote_rank *r, const struct control_frame *f)
 {
     int64_t wait = 0;
     bool oom = false;
-    (void)json_may_int(&wait, f->head, "wait", NULL);
-    (void)json_may_bool(&oom, f->head, "oom", NULL);
-    if (r->state != REMOTE_STARTED)
+    (void)json_optional_int(&wait, f->head, "wait", NULL);
+    (void)json_optional_bool(&oom, f->head, "oom", NULL);
+    if (r->state != REMOTE_RANK_STARTED)
         return;
-    r->state = REMOTE_OVER;
+    r->state = REMOTE_RANK_DONE;
     r->job->failed |= wait != 0;
     r->job->ev.exited(r->job->arg, r->rank, (int)wait, oom);
-    remote_settle_clearing(r->job);
+    engine_remote_check_reaped(r->job);
 }
 
 static void on_cleared(struct remote_rank *r, const struct control_frame *f)
 {
     r->cleared = true;
-    remote_settle_clearing(r->job);
+    engine_remote_check_reaped(r->job);
 }
 
 static void on_took(struct remote_rank *r, const struct control_frame *f)
 {
     int64_t n = 0;
     bool closed = false;
-    (void)json_may_int(&n, f->head, "bytes", NULL);
-    (void)json_may_bool(&closed, f->head, "closed", NULL);
+    (void)json_optional_int(&n, f->head, "bytes", NULL);
+    (void)json_optional_bool(&closed, f->head, "closed", NULL);
     if (!r->job->source || r->rank != r->job->spec->stdin_rank || n < 0)
         return;
     if (closed)
-        source_close(TAKE(r->job->source));
+        stdin_reader_close(TAKE(r->job->source));
     else
-        source_took(r->job->source, (size_t)n);
+        stdin_reader_credit(r->job->source, (size_t)n);
 }
 
 static void on_pmi(struct remote_rank *r, const struct control_frame *f)
@@ -258,14 +261,14 @@ static void on_pmi_joined(void *arg, int rank)
 static void on_pmi_aborted(void *arg, int rank, int code)
 {
     struct remote_job *j = arg;
-    if (j->ranks[rank].state == REMOTE_STARTED)
+    if (j->ranks[rank].state == REMOTE_RANK_STARTED)
         j->ev.aborted(j->arg, rank, code);
 }
 
-void remote_serve_pmi(struct remote_job *j)
+void remote_peers_serve_pmi(struct remote_job *j)
 {
     static const struct pmi1_events ev = {on_pmi_say, on_pmi_joined, on_pmi_aborted,
-                                          engine_tell_spawn};
+                                          engine_warn_spawn};
     AUTO(free) int *nodes = xcalloc((size_t)j->plan->world_size, sizeof *nodes);
     for (int i = 0; i < j->plan->world_size; i++)
         nodes[i] = j->plan->ranks[i].node;
@@ -305,7 +308,7 @@ static void on_frame(void *arg, const struct control_frame *f)
             return;
         }
     log_warn("rank %d on %s: '%s' is not understood and dropped", p->rank->rank,
-             remote_host(p->job, p->rank->rank), f->type);
+             engine_remote_host(p->job, p->rank->rank), f->type);
 }
 
 /* ---- what is no more ---------------------------------------------------------------------------
@@ -316,12 +319,12 @@ static void lose(struct remote_rank *r, const char *why)
     struct remote_job *j = r->job;
     r->cleared = true;
     j->failed = true;
-    if (r->state == REMOTE_STARTED) {
-        r->state = REMOTE_OVER;
+    if (r->state == REMOTE_RANK_STARTED) {
+        r->state = REMOTE_RANK_DONE;
         j->ev.lost(j->arg, r->rank, why);
     }
-    remote_end_output(r);
-    remote_settle_clearing(j);
+    engine_remote_output_eof(r);
+    engine_remote_check_reaped(j);
 }
 
 /* Whether every rank of the node is gone, or as good as that: its connections fall silent together,
@@ -334,7 +337,7 @@ static bool node_is_gone(const struct remote_job *j, int node)
             continue;
         ranks++;
         const struct remote_rank *r = &j->ranks[i];
-        if (!r->gone && !(r->peer && control_is_quiet(r->peer->link)))
+        if (!r->gone && !(r->peer && control_is_silent(r->peer->link)))
             return false;
     }
     return ranks > 1;
@@ -349,10 +352,10 @@ static void on_verdict(uv_timer_t *t)
             continue;
         char why[256];
         if (node_is_gone(j, j->plan->ranks[i].node))
-            snprintf(why, sizeof why, "node %s is lost: %s", remote_host(j, i), r->why);
+            snprintf(why, sizeof why, "node %s is lost: %s", engine_remote_host(j, i), r->why);
         else
-            snprintf(why, sizeof why, "its `drover rank` on %s has died: %s", remote_host(j, i),
-                     r->why);
+            snprintf(why, sizeof why, "its `drover rank` on %s has died: %s",
+                     engine_remote_host(j, i), r->why);
         lose(r, why);
     }
 }
@@ -362,22 +365,22 @@ static void on_ended(void *arg, const char *why)
     struct remote_peer *p = arg;
     struct remote_job *j = p->job;
     struct remote_rank *r = p->rank;
-    remote_peer_drop(p);
+    remote_peers_drop(p);
     if (!r || j->released)
         return;
     if (!j->started)
-        remote_fail_start(j, r->rank, 126, "its `drover rank` on %s has gone: %s",
-                          remote_host(j, r->rank), why);
+        engine_remote_fail_start(j, r->rank, 126, "its `drover rank` on %s has gone: %s",
+                                 engine_remote_host(j, r->rank), why);
     snprintf(r->why, sizeof r->why, "%s", why);
     r->gone = true;
-    if (r->state != REMOTE_STARTED)
+    if (r->state != REMOTE_RANK_STARTED)
         lose(r, why);
     else if (!uv_is_active((uv_handle_t *)&j->verdict))
         uv_timer_start(&j->verdict, on_verdict, VERDICT_MS, 0);
 }
 
 /* One more connection; who comes while too many strangers are here waits in the kernel's queue. */
-void remote_accept(struct remote_job *j)
+void remote_peers_accept(struct remote_job *j)
 {
     static const struct control_events ev = {on_frame, on_ended};
     if (j->strangers >= STRANGERS_MAX) {
@@ -403,17 +406,17 @@ void remote_accept(struct remote_job *j)
 static void describe(struct strbuf *out, struct remote_job *j)
 {
     const char *who = j->starter->program ? j->starter->program : "a `drover rank`";
-    const char *lines[REMOTE_SAID_LINES + 1] = {NULL};
+    const char *lines[REMOTE_LAUNCHER_LINES + 1] = {NULL};
     struct err e = {0};
-    for (int i = 0; i < tail_count(j->said); i++)
-        lines[i] = tail_get(j->said, i, NULL);
+    for (int i = 0; i < last_lines_count(j->said); i++)
+        lines[i] = last_lines_get(j->said, i, NULL);
     int wait = j->starter_wait;
     j->explained = j->starter->cause && j->starter->cause(&e, lines);
     if (j->explained)
         strbuf_printf(out, "%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
-    else if (j->orphan && (j->starters_left > 0 || j->starter == &starter_held))
+    else if (j->orphan && (j->starters_left > 0 || j->starter == &remote_launcher_external))
         strbuf_printf(out, "the `drover rank` of rank %d on %s was killed from outside",
-                      j->orphan->rank, remote_host(j, j->orphan->rank));
+                      j->orphan->rank, engine_remote_host(j, j->orphan->rank));
     else if (WIFSIGNALED(wait))
         strbuf_printf(out, "%s was ended by signal %d", who, WTERMSIG(wait));
     else
@@ -426,10 +429,10 @@ static int culprit(const struct remote_job *j, const char *why)
     int found = 0, best = -1;
     for (int i = 0; i < j->plan->world_size; i++) {
         const struct plan_node *n = &j->plan->nodes[j->plan->ranks[i].node];
-        int score = j->ranks[i].state != REMOTE_AWAITED ? 0
-                    : strstr(why, n->name)              ? 3
-                    : !n->here                          ? 2
-                                                        : 1;
+        int score = j->ranks[i].state != REMOTE_RANK_EXPECTED ? 0
+                    : strstr(why, n->name)                    ? 3
+                    : !n->here                                ? 2
+                                                              : 1;
         if (score > best) {
             best = score;
             found = i;
@@ -445,21 +448,21 @@ static void on_broken(uv_timer_t *t)
     describe(&text, j);
     const char *why = strbuf_str(&text);
     if (!j->started) {
-        remote_fail_start(j, culprit(j, why), 126, "%s", why);
+        engine_remote_fail_start(j, culprit(j, why), 126, "%s", why);
         return;
     }
     for (int i = 0; i < j->plan->world_size; i++)
-        if (j->ranks[i].state != REMOTE_OVER) {
+        if (j->ranks[i].state != REMOTE_RANK_DONE) {
             j->ev.broken(j->arg, why);
             return;
         }
 }
 
-void remote_starter_gone(struct remote_job *j)
+void remote_peers_launcher_exited(struct remote_job *j)
 {
     if (j->released) { /* as it should */
         if (j->starting && j->starters_left == 0)
-            engine_clear(j->starting);
+            engine_kill_tree(j->starting);
     } else if (!uv_is_active((uv_handle_t *)&j->broken)) {
         uv_timer_start(&j->broken, on_broken, BROKEN_MS, 0);
     }

@@ -29,15 +29,15 @@ enum { BACKLOG = 4096, NAMES_SHOWN = 5, ANY_PORT = 9 };
 static void on_agent(uv_stream_t *s, int status)
 {
     if (status == 0)
-        remote_accept(s->data);
+        remote_peers_accept(s->data);
 }
 
 static void on_listener_closed(uv_handle_t *h)
 {
-    remote_unref(h->data);
+    engine_remote_unref(h->data);
 }
 
-int remote_listen(struct remote_job *j, struct err *e)
+int remote_start_listen(struct remote_job *j, struct err *e)
 {
     struct sockaddr_in6 six = {.sin6_family = AF_INET6};
     struct sockaddr_in four = {.sin_family = AF_INET};
@@ -53,7 +53,7 @@ int remote_listen(struct remote_job *j, struct err *e)
     return rc < 0 ? err_set(e, rc, "listen for the nodes: %s", uv_strerror(rc)) : 0;
 }
 
-void remote_stop_listening(struct remote_job *j)
+void remote_start_stop_listening(struct remote_job *j)
 {
     if (j->listening)
         uv_close((uv_handle_t *)&j->listener, on_listener_closed);
@@ -72,12 +72,12 @@ static int listener_port(const struct remote_job *j)
 /* ---- the starter -------------------------------------------------------------------------------
  */
 
-static const struct starter *starter_of(const struct plan *p)
+static const struct remote_launcher *starter_of(const struct plan *p)
 {
-    return p->engine == PLAN_ENGINE_SLURM    ? &starter_slurm
-           : p->engine == PLAN_ENGINE_DIRECT ? &starter_direct
-           : p->engine == PLAN_ENGINE_HELD   ? &starter_held
-                                             : &starter_openmpi;
+    return p->engine == PLAN_ENGINE_SRUN           ? &remote_launcher_srun
+           : p->engine == PLAN_ENGINE_LOCAL_AGENTS ? &remote_launcher_local
+           : p->engine == PLAN_ENGINE_EXTERNAL     ? &remote_launcher_external
+                                                   : &remote_launcher_mpirun;
 }
 
 /* The first in PATH that is not a link of ours. */
@@ -85,7 +85,7 @@ static int find_program(struct remote_job *j, struct err *e)
 {
     AUTO(free) char *drover = NULL;
     char own[PATH_MAX] = "";
-    if (self_program(&drover, "drover", NULL) == 0)
+    if (own_process_sibling(&drover, "drover", NULL) == 0)
         (void)!realpath(drover, own);
     const char *path = env_get(j->base_env, "PATH"), *name = j->starter->program;
     AUTO(free) char *copy = xstrdup(path ? path : "/usr/local/bin:/usr/bin:/bin");
@@ -104,13 +104,13 @@ static int find_program(struct remote_job *j, struct err *e)
 /* Names alone: Open MPI's sequential mapper knows no "me@host". */
 static int write_hostfile(struct remote_job *j, struct err *e)
 {
-    int rc = workdir_open(&j->workdir, e);
+    int rc = session_dir_open(&j->workdir, e);
     if (rc < 0)
         return rc;
-    j->hostfile = xasprintf("%s/hosts", workdir_path(j->workdir));
+    j->hostfile = xasprintf("%s/hosts", session_dir_path(j->workdir));
     AUTO(file) FILE *f = fopen(j->hostfile, "we");
     for (int i = 0; f && i < j->plan->world_size; i++) {
-        const char *host = remote_host(j, i), *at = strchr(host, '@');
+        const char *host = engine_remote_host(j, i), *at = strchr(host, '@');
         fprintf(f, "%s\n", at ? at + 1 : host);
     }
     if (!f || fflush(f) != 0)
@@ -122,7 +122,7 @@ static bool on_starter_line(void *arg, int rank, enum launch_stream from, const 
                             size_t len)
 {
     struct remote_job *j = arg;
-    tail_push(j->said, text, len);
+    last_lines_push(j->said, text, len);
     log_info("%s: %.*s", j->starter->program, (int)len, text);
     return true;
 }
@@ -136,13 +136,13 @@ static void starter_ended(struct remote_job *j, int wait)
     if (wait != 0)
         j->starter_wait = wait;
     if (--j->starters_left == 0 || !j->started)
-        remote_starter_gone(j);
+        remote_peers_launcher_exited(j);
 }
 
 static void on_starter_not_started(void *arg, int rank, int status, const char *why)
 {
     struct remote_job *j = arg;
-    remote_fail_start(j, 0, status, "%s", why);
+    engine_remote_fail_start(j, 0, status, "%s", why);
     starter_ended(j, 0);
 }
 
@@ -161,15 +161,15 @@ static void on_starter_cleared(void *arg)
     engine_free(TAKE(j->starting));
     if (j->released) /* its end is not awaited any more, though ours follows only soon */
         uv_timer_stop(&j->deadline);
-    remote_settle_clearing(j);
+    engine_remote_check_reaped(j);
 }
 
 /* It has no plan but its command line: one rank, or as many as the job has. */
 static void plan_starter(struct remote_job *j, char **argv, char **env)
 {
-    struct plan *p = agents_plan(j->starter->each ? j->plan->world_size : 1);
+    struct plan *p = agent_spawn_plan(j->starter->each ? j->plan->world_size : 1);
     for (int i = 0; i < p->world_size && j->starter->each; i++)
-        env_set(&p->ranks[i].env, STARTER_RANK, "%d", i);
+        env_set(&p->ranks[i].env, REMOTE_ENV_RANK, "%d", i);
     p->job_id = xstrdup(j->plan->job_id);
     p->argv = argv;
     p->env = env;
@@ -177,7 +177,7 @@ static void plan_starter(struct remote_job *j, char **argv, char **env)
 }
 
 /* "10.0.0.1:4000,[fd00::1]:4000". Another node would look for us on its own loopback. */
-char *remote_control_list(const struct remote_job *j)
+char *remote_start_addresses(const struct remote_job *j)
 {
     AUTO(strbuf) struct strbuf b = {0};
     int port = listener_port(j);
@@ -198,22 +198,22 @@ static int start_starter(struct remote_job *j, struct err *e)
                                             .quiet = on_starter_quiet,
                                             .cleared = on_starter_cleared};
     AUTO(free) char *drover_rank = NULL;
-    int rc = agents_program(&drover_rank, e);
+    int rc = agent_spawn_program(&drover_rank, e);
     if (rc < 0)
         return rc;
-    struct starter_job s = {j->plan,     j->spec->engine_args,     j->program,
-                            drover_rank, workdir_path(j->workdir), j->hostfile};
+    struct remote_launcher_opts s = {j->plan,     j->spec->engine_args,         j->program,
+                                     drover_rank, session_dir_path(j->workdir), j->hostfile};
     char **argv = NULL, **env = env_merge(j->base_env, NULL, NULL);
-    AUTO(free) char *control = remote_control_list(j);
-    env_set(&env, STARTER_CONTROL, "%s", control);
-    env_set(&env, STARTER_TOKEN, "%s", j->token);
+    AUTO(free) char *control = remote_start_addresses(j);
+    env_set(&env, REMOTE_ENV_CONTROL, "%s", control);
+    env_set(&env, REMOTE_ENV_TOKEN, "%s", j->token);
     env_set(&env, "DROVER_JOB_ID", "%s", j->plan->job_id);
     rc = j->starter->argv(&argv, &env, &s, e);
     plan_starter(j, argv, env);
     if (rc < 0)
         return rc;
     struct launch_spec spec = {.stdin_null = true};
-    struct engine_order order = {.plan = j->starter_plan, .spec = &spec};
+    struct engine_start_opts order = {.plan = j->starter_plan, .spec = &spec};
     j->starters_left = j->starter_plan->world_size;
     return engine_local_start(&j->starting, j->engine, &order, &ev, j, e);
 }
@@ -266,7 +266,7 @@ static void on_all_looked_up(struct remote_job *j)
     if (j->nameless)
         add_own_addresses(j);
     if (!j->failure[0] && start_starter(j, &e) < 0)
-        remote_fail_start(j, 0, e.code == -EINVAL ? 2 : 126, "%s", e.text);
+        engine_remote_fail_start(j, 0, e.code == -EINVAL ? 2 : 126, "%s", e.text);
 }
 
 static void on_looked_up(void *arg, int i, int status, const struct addrinfo *found)
@@ -284,10 +284,10 @@ static void on_looked_up(void *arg, int i, int status, const struct addrinfo *fo
     }
     j->nameless |= status != 0;
     if (status != 0)
-        log_info("host '%s': %s", remote_host(j, rank), gai_strerror(status));
+        log_info("host '%s': %s", engine_remote_host(j, rank), gai_strerror(status));
     else if (routes == 0)
-        remote_fail_start(j, rank, 2, "host '%s': no route to it: %s; try: ip route get %s",
-                          remote_host(j, rank), strerror(-rc), j->names[i]);
+        engine_remote_fail_start(j, rank, 2, "host '%s': no route to it: %s; try: ip route get %s",
+                                 engine_remote_host(j, rank), strerror(-rc), j->names[i]);
     if (--j->lookups == 0)
         on_all_looked_up(j);
 }
@@ -309,12 +309,12 @@ static int name_hosts(struct remote_job *j)
     return j->lookups;
 }
 
-int remote_look_up(struct remote_job *j, struct err *e)
+int remote_start_resolve(struct remote_job *j, struct err *e)
 {
     j->starter = starter_of(j->plan);
     if (!getcwd(j->cwd, sizeof j->cwd))
         return err_set(e, -errno, "this directory: %s", strerror(errno));
-    if (j->starter == &starter_held) { /* the others know where they are */
+    if (j->starter == &remote_launcher_external) { /* the others know where they are */
         add_own_addresses(j);
         return 0;
     }
@@ -343,42 +343,42 @@ static void send_row(struct remote_rank *r)
 {
     struct remote_job *j = r->job;
     const struct launch_spec *s = j->spec;
-    struct row_wish w = {.reports = s->reports,
-                         .with_stdin = reads_stdin(j) && r->rank == s->stdin_rank,
-                         .port = r->rank == 0,
-                         .port_wanted = j->port_wanted,
-                         .port_held = !s->no_hold_port};
+    struct rank_spec_opts w = {.reports = s->reports,
+                               .with_stdin = reads_stdin(j) && r->rank == s->stdin_rank,
+                               .port = r->rank == 0,
+                               .port_wanted = j->port_wanted,
+                               .port_held = !s->no_hold_port};
     AUTO(strbuf) struct strbuf payload = {0};
-    json_t *head = row_put(&payload, j->plan, r->rank, j->cwd, &w, &j->base);
+    json_t *head = rank_spec_encode(&payload, j->plan, r->rank, j->cwd, &w, &j->base);
     if (payload.len > CONTROL_FRAME_PAYLOAD_MAX) {
         json_decref(head);
-        remote_fail_start(j, r->rank, 2, "the environment and arguments are too long");
+        engine_remote_fail_start(j, r->rank, 2, "the environment and arguments are too long");
         return;
     }
     control_send(r->peer->link, head, payload.data, payload.len);
-    r->state = REMOTE_READY;
+    r->state = REMOTE_RANK_CONFIGURED;
     j->ready++;
     remote_start_when_ready(j);
 }
 
-void remote_rank_came(struct remote_rank *r)
+void remote_start_rank_connected(struct remote_rank *r)
 {
     struct remote_job *j = r->job;
     enum remote_node *node = &j->nodes[j->plan->ranks[r->rank].node];
-    r->state = REMOTE_HERE;
-    if (*node == REMOTE_KNOWN) {
+    r->state = REMOTE_RANK_CONNECTED;
+    if (*node == REMOTE_NODE_KNOWN) {
         send_row(r);
-    } else if (*node == REMOTE_UNKNOWN) {
-        *node = REMOTE_ASKED;
+    } else if (*node == REMOTE_NODE_UNKNOWN) {
+        *node = REMOTE_NODE_REQUESTED;
         control_send(r->peer->link, json_pack("{s:s}", "t", "tell"), NULL, 0);
     }
 }
 
-void remote_node_known(struct remote_job *j, int node)
+void remote_start_node_known(struct remote_job *j, int node)
 {
-    j->nodes[node] = REMOTE_KNOWN;
+    j->nodes[node] = REMOTE_NODE_KNOWN;
     for (int i = 0; i < j->plan->world_size; i++)
-        if (j->plan->ranks[i].node == node && j->ranks[i].state == REMOTE_HERE)
+        if (j->plan->ranks[i].node == node && j->ranks[i].state == REMOTE_RANK_CONNECTED)
             send_row(&j->ranks[i]);
 }
 
@@ -386,15 +386,15 @@ void remote_node_known(struct remote_job *j, int node)
  * another node has found us. */
 static int master_address(struct remote_job *j, char *out, size_t size)
 {
-    struct control_ends ends;
-    if (control_ends(&ends, j->ranks[0].peer->link) < 0)
+    struct control_endpoints ends;
+    if (control_endpoints(&ends, j->ranks[0].peer->link) < 0)
         return -ENOTCONN;
     snprintf(out, size, "%s", j->plan->node_count == 1 ? "127.0.0.1" : ends.peer);
     if (j->plan->node_count == 1 || !ends.same_host)
         return 0;
     for (int i = 1; i < j->plan->world_size; i++) {
-        struct control_ends other;
-        if (control_ends(&other, j->ranks[i].peer->link) == 0 && !other.same_host) {
+        struct control_endpoints other;
+        if (control_endpoints(&other, j->ranks[i].peer->link) == 0 && !other.same_host) {
             snprintf(out, size, "%s", other.own);
             return 0;
         }
@@ -418,12 +418,12 @@ void remote_start_when_ready(struct remote_job *j)
     if (j->ready < j->plan->world_size || j->port == 0 || j->started || j->failure[0])
         return;
     if (master_address(j, address, sizeof address) < 0) {
-        remote_fail_start(j, 0, 126, "%s has gone", remote_host(j, 0));
+        engine_remote_fail_start(j, 0, 126, "%s has gone", engine_remote_host(j, 0));
         return;
     }
     if (reads_stdin(j) &&
-        source_open(&j->source, j->loop, j->spec->stdin_fd, on_stdin, j, &e) < 0) {
-        remote_fail_start(j, 0, 126, "%s", e.text);
+        stdin_reader_open(&j->source, j->loop, j->spec->stdin_fd, on_stdin, j, &e) < 0) {
+        engine_remote_fail_start(j, 0, 126, "%s", e.text);
         return;
     }
     j->started = true;
@@ -437,8 +437,8 @@ void remote_start_when_ready(struct remote_job *j)
             json_object_set_new(start, "address", json_string(address));
         if (j->pmi1)
             json_object_set_new(start, "pmi_size", json_integer(j->plan->world_size));
-        j->ranks[i].state = REMOTE_STARTED;
-        control_trust(j->ranks[i].peer->link, silent_ms);
+        j->ranks[i].state = REMOTE_RANK_STARTED;
+        control_authenticate(j->ranks[i].peer->link, silent_ms);
         control_send(j->ranks[i].peer->link, start, NULL, 0);
     }
 }
@@ -464,26 +464,27 @@ static int late_nodes(const struct remote_job *j, enum remote_state state, struc
     return first;
 }
 
-void remote_start_is_late(struct remote_job *j)
+void remote_start_timed_out(struct remote_job *j)
 {
     AUTO(strbuf) struct strbuf names = {0};
     int limit_s = (j->spec->start_timeout_ms > 0 ? j->spec->start_timeout_ms : 60000) / 1000;
-    int rank = late_nodes(j, REMOTE_AWAITED, &names);
+    int rank = late_nodes(j, REMOTE_RANK_EXPECTED, &names);
     for (int i = 0; j->lookups > 0 && j->names[i]; i++)
         if (j->named[i] >= 0)
-            remote_fail_start(j, j->named[i], 2,
-                              "host %s: resolve: no name server has answered in %d s; try: getent "
-                              "hosts %s; /etc/resolv.conf",
-                              j->names[i], limit_s, j->names[i]);
+            engine_remote_fail_start(
+                j, j->named[i], 2,
+                "host %s: resolve: no name server has answered in %d s; try: getent "
+                "hosts %s; /etc/resolv.conf",
+                j->names[i], limit_s, j->names[i]);
     if (j->lookups > 0)
         return;
     if (rank >= 0)
-        remote_fail_start(j, rank, 126, "no `drover rank` has come from %s in %d s",
-                          strbuf_str(&names), limit_s);
-    else if ((rank = late_nodes(j, REMOTE_HERE, &names)) >= 0)
-        remote_fail_start(j, rank, 126, "%s: it did not tell its topology in %d s",
-                          strbuf_str(&names), limit_s);
+        engine_remote_fail_start(j, rank, 126, "no `drover rank` has come from %s in %d s",
+                                 strbuf_str(&names), limit_s);
+    else if ((rank = late_nodes(j, REMOTE_RANK_CONNECTED, &names)) >= 0)
+        engine_remote_fail_start(j, rank, 126, "%s: it did not tell its topology in %d s",
+                                 strbuf_str(&names), limit_s);
     else
-        remote_fail_start(j, 0, 126, "%s: it has chosen no MASTER_PORT in %d s", remote_host(j, 0),
-                          limit_s);
+        engine_remote_fail_start(j, 0, 126, "%s: it has chosen no MASTER_PORT in %d s",
+                                 engine_remote_host(j, 0), limit_s);
 }

@@ -22,15 +22,15 @@ static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 
 struct run {
     uv_loop_t loop;
-    struct cmd_run_opts *opts;
+    struct run_options *opts;
     struct guardian *guardian;
-    struct launcher *launcher;
+    struct launch_context *launcher;
     struct launch *job;
     struct console *console;
-    struct feed *feed;
-    struct cmd_run_watch *watch;
-    struct cmd_run_again *again;
-    struct cmd_run_meet *meet; /* NULL: no other node is met */
+    struct tty_stdin *feed;
+    struct run_monitor *watch;
+    struct run_restarts *again;
+    struct run_elastic *meet; /* NULL: no other node is met */
     struct redirect *redirect;
     int typed_fd; /* what is typed, for a rank, until it has it; -1 */
     uv_signal_t signals[COUNT_OF(handled)];
@@ -55,7 +55,7 @@ static bool is_shown(const struct run *r, int rank)
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
     struct run *r = arg;
-    cmd_run_watch_line(r->watch, rank, from, text, len);
+    run_monitor_line(r->watch, rank, from, text, len);
     bool show = redirect_line(r->redirect, rank, from, text, len) && is_shown(r, rank);
     r->paused = show && !console_line(r->console, rank, from, text, len);
     return !r->paused;
@@ -63,7 +63,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
-    cmd_run_watch_report(((struct run *)arg)->watch, rank);
+    run_monitor_report(((struct run *)arg)->watch, rank);
 }
 
 /* The feed is told when the rank reads no more, so only the rank keeps the pipe open. */
@@ -79,30 +79,31 @@ static void on_rank_started(void *arg, int rank, pid_t pid)
 {
     struct run *r = arg;
     hand_over_typed(r);
-    cmd_run_watch_rank_started(r->watch, rank, pid);
+    run_monitor_rank_started(r->watch, rank, pid);
 }
 
 static void on_looked(void *arg, int rank)
 {
-    cmd_run_watch_looked(((struct run *)arg)->watch, rank);
+    run_monitor_status(((struct run *)arg)->watch, rank);
 }
 
 static void on_stack(void *arg, int rank, const char *text)
 {
-    cmd_run_watch_stack(((struct run *)arg)->watch, rank, text);
+    run_monitor_stack(((struct run *)arg)->watch, rank, text);
 }
 
 static void on_begun(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
     struct run *r = arg;
     if (redirect_shows(r->redirect, rank, from) && is_shown(r, rank))
-        console_begun(r->console, rank, from, text, len, launch_plan(r->job)->world_size == 1);
+        console_partial_line(r->console, rank, from, text, len,
+                             launch_plan(r->job)->world_size == 1);
 }
 
 static void on_rank_ended(void *arg, const struct rank_end *e)
 {
     struct run *r = arg;
-    cmd_run_watch_rank_ended(r->watch, e);
+    run_monitor_rank_ended(r->watch, e);
     log_info("rank %d ended: %s %d%s after %.1f s", launch_plan(r->job)->first_rank + e->rank,
              e->signal ? "signal" : "status", e->signal ? e->signal : e->status,
              e->told_to_stop ? " (stopped by drover)" : "", e->seconds);
@@ -135,14 +136,14 @@ static bool is_unwanted(const struct run *r)
 
 static bool again(struct run *r, const struct job_end *end)
 {
-    return cmd_run_again_after(r->again, launch_plan(r->job), end, r->status, is_unwanted(r),
-                               r->watch);
+    return run_restarts_attempt_ended(r->again, launch_plan(r->job), end, r->status, is_unwanted(r),
+                                      r->watch);
 }
 
 /* What we end with where this node leaves the others. */
 static int status_of_leaving(const struct run *r)
 {
-    return r->ended_by ? STATUS_SIGNAL + r->ended_by : CMD_FAILED;
+    return r->ended_by ? STATUS_SIGNAL + r->ended_by : EXIT_STATUS_FAILED;
 }
 
 /* Whether something follows here after this attempt. */
@@ -155,14 +156,14 @@ static bool goes_on_with_others(struct run *r, const struct job_end *end)
                         end->first.signal ? end->first.signal : end->first.status);
     else if (r->status)
         how = xstrdup(r->ended_by ? strsignal(r->ended_by) : "ended before its ranks did");
-    if (cmd_run_meet_stopped(r->meet))
+    if (run_elastic_was_stopped(r->meet))
         r->status = status_of_leaving(r); /* not that of ranks that were ended */
-    enum cmd_run_meet_next next = cmd_run_meet_ended(r->meet, how, is_unwanted(r));
-    if (next == CMD_RUN_MEET_JOIN)
-        cmd_run_meet_join(r->meet);
-    if (next == CMD_RUN_MEET_FAILED)
-        return again(r, end) || cmd_run_meet_leave(r->meet);
-    return next != CMD_RUN_MEET_ALONE;
+    enum run_elastic_next next = run_elastic_ranks_ended(r->meet, how, is_unwanted(r));
+    if (next == RUN_ELASTIC_REJOIN)
+        run_elastic_join(r->meet);
+    if (next == RUN_ELASTIC_FAILED)
+        return again(r, end) || run_elastic_leave(r->meet);
+    return next != RUN_ELASTIC_FINISHED;
 }
 
 static void on_ended(void *arg, const struct job_end *end)
@@ -170,15 +171,15 @@ static void on_ended(void *arg, const struct job_end *end)
     struct run *r = arg;
     r->ended = true;
     r->status = final_status(r, end);
-    cmd_run_watch_ended(r->watch, end, r->status);
+    run_monitor_ended(r->watch, end, r->status);
     AUTO(strbuf) struct strbuf b = {0};
     if (r->timed_out)
         strbuf_printf(&b, "%s: the job was ended after %g s (--timeout)\n", r->opts->who,
                       r->opts->timeout_s);
-    if (!cmd_run_meet_stopped(r->meet)) /* another node has told */
-        cmd_run_show_failure(&b, r->opts->who, launch_plan(r->job), end);
+    if (!run_elastic_was_stopped(r->meet)) /* another node has told */
+        run_print_failure(&b, r->opts->who, launch_plan(r->job), end);
     if (!r->opts->quiet && !r->reader_gone)
-        console_say(r->console, strbuf_str(&b));
+        console_print(r->console, strbuf_str(&b));
     r->goes_on = r->meet ? goes_on_with_others(r, end) : again(r, end);
     finish_when_written(r);
 }
@@ -280,20 +281,20 @@ static void watch_signals(struct run *r)
  */
 
 /* One line for all options that are known and mean nothing here, now that the engine is. */
-static void tell_ignored(const struct cmd_run_opts *o, const struct plan *p)
+static void tell_ignored(const struct run_options *o, const struct plan *p)
 {
     AUTO(strbuf) struct strbuf b = {0};
     for (size_t i = 0; i < strv_len(o->warnings); i++)
         log_warn("%s", o->warnings[i]);
     for (size_t i = 0; i < strv_len(o->ignored); i++)
         strbuf_printf(&b, " %s", o->ignored[i]);
-    for (size_t i = 0; p->engine != PLAN_ENGINE_OPENMPI && i < strv_len(o->mpirun_only); i++)
+    for (size_t i = 0; p->engine != PLAN_ENGINE_MPIRUN && i < strv_len(o->mpirun_only); i++)
         strbuf_printf(&b, " %s", o->mpirun_only[i]);
     if (b.len > 0)
         log_warn("no meaning here:%s", strbuf_str(&b));
 }
 
-static int show_plan(const struct cmd_run_opts *o, struct err *e)
+static int show_plan(const struct run_options *o, struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
     AUTO(plan) struct plan *p = NULL;
@@ -304,7 +305,7 @@ static int show_plan(const struct cmd_run_opts *o, struct err *e)
         log_warn("shown is this node; which ranks it has is decided at %s:%d", o->rdzv->host,
                  o->rdzv->port);
     AUTO(strbuf) struct strbuf b = {0};
-    cmd_run_show_plan(&b, p, o->json);
+    run_print_plan(&b, p, o->json);
     fputs(strbuf_str(&b), stdout);
     return 0;
 }
@@ -317,7 +318,7 @@ static int choose_stdin(struct run *r, struct err *e)
     r->opts->spec.stdin_fd = STDIN_FILENO;
     if (!isatty(STDIN_FILENO))
         return 0;
-    int rc = feed_open(&r->feed, &r->typed_fd, &r->loop, STDIN_FILENO, e);
+    int rc = tty_stdin_open(&r->feed, &r->typed_fd, &r->loop, STDIN_FILENO, e);
     r->opts->spec.stdin_fd = r->typed_fd;
     return rc;
 }
@@ -337,7 +338,7 @@ static int start_attempt(struct run *r, struct err *e)
         return rc;
     console_plan(r->console, launch_plan(r->job));
     redirect_plan(r->redirect, launch_plan(r->job), r->opts->spec.restart_count);
-    cmd_run_watch_begin(r->watch, r->job, cmd_run_again_attempt(r->again));
+    run_monitor_begin(r->watch, r->job, run_restarts_attempt(r->again));
     return 0;
 }
 
@@ -351,7 +352,7 @@ static void start_next(void *arg)
     if (!r->ended)
         return;
     err_print(&e, r->opts->who);
-    r->status = r->status ? r->status : CMD_FAILED; /* that of the attempt before */
+    r->status = r->status ? r->status : EXIT_STATUS_FAILED; /* that of the attempt before */
     uv_stop(&r->loop);
 }
 
@@ -359,7 +360,7 @@ static void on_again(void *arg)
 {
     struct run *r = arg;
     if (r->meet)
-        cmd_run_meet_join(r->meet);
+        run_elastic_join(r->meet);
     else
         start_next(r);
 }
@@ -375,8 +376,8 @@ static void on_others_stop(void *arg)
 static void on_others_failed(void *arg)
 {
     struct run *r = arg;
-    r->status = CMD_FAILED;
-    r->goes_on = again(r, &(struct job_end){.status = CMD_FAILED, .first_failed = -1});
+    r->status = EXIT_STATUS_FAILED;
+    r->goes_on = again(r, &(struct job_end){.status = EXIT_STATUS_FAILED, .first_failed = -1});
     finish_when_written(r);
 }
 
@@ -393,7 +394,7 @@ static void say(void *arg, const char *text)
 {
     struct run *r = arg;
     if (!r->reader_gone)
-        console_say(r->console, text);
+        console_print(r->console, text);
 }
 
 static int begin(struct run *r, struct err *e)
@@ -404,36 +405,37 @@ static int begin(struct run *r, struct err *e)
     tell_ignored(r->opts, launch_plan(r->job));
     if (r->opts->report_bindings) {
         AUTO(strbuf) struct strbuf b = {0};
-        cmd_run_show_bindings(&b, launch_plan(r->job));
-        console_say(r->console, strbuf_str(&b));
+        run_print_bindings(&b, launch_plan(r->job));
+        console_print(r->console, strbuf_str(&b));
     }
     return 0;
 }
 
 static int meet(struct run *r, struct err *e)
 {
-    const struct cmd_run_meet_needs needs = {
+    const struct run_elastic_events needs = {
         start_next, on_others_stop, on_others_failed, on_over, say, r};
     r->ended = r->goes_on = true; /* there is no attempt yet */
-    return cmd_run_meet_open(&r->meet, &r->loop, r->opts, launcher_topo(r->launcher), &needs, e);
+    return run_elastic_open(&r->meet, &r->loop, r->opts, launch_context_topo(r->launcher), &needs,
+                            e);
 }
 
 static int start(struct run *r, struct err *e)
 {
-    const struct cmd_run_watch_needs needs = {say, on_hung, r};
-    int rc = launcher_open(&r->launcher, &r->loop, r->guardian, e);
+    const struct run_monitor_events needs = {say, on_hung, r};
+    int rc = launch_context_open(&r->launcher, &r->loop, r->guardian, e);
     if (rc == 0)
         rc = console_open(&r->console, &r->loop, &r->opts->style, on_moved, r, e);
     if (rc == 0)
         rc = choose_stdin(r, e);
     if (rc == 0)
-        rc = cmd_run_watch_open(&r->watch, &r->loop, r->opts, &needs, e);
+        rc = run_monitor_open(&r->watch, &r->loop, r->opts, &needs, e);
     if (rc == 0)
         rc = redirect_open(&r->redirect, &r->opts->redirect, e);
     if (rc < 0)
         return rc;
     watch_signals(r);
-    r->again = cmd_run_again_open(&r->loop, r->opts, on_again, r);
+    r->again = run_restarts_open(&r->loop, r->opts, on_again, r);
     return r->opts->rdzv ? meet(r, e) : begin(r, e);
 }
 
@@ -443,29 +445,29 @@ static void stop(struct run *r)
         uv_close((uv_handle_t *)&r->signals[i], NULL);
     if (r->handles)
         uv_close((uv_handle_t *)&r->timeout, NULL);
-    feed_close(r->feed);
+    tty_stdin_close(r->feed);
     hand_over_typed(r); /* to nobody */
-    cmd_run_again_close(r->again);
-    cmd_run_meet_close(r->meet);
-    cmd_run_watch_close(r->watch);
+    run_restarts_close(r->again);
+    run_elastic_close(r->meet);
+    run_monitor_close(r->watch);
     redirect_close(r->redirect);
     launch_free(r->job);
     console_close(r->console);
-    guardian_dismiss(r->guardian); /* no job is left; it ends while the PMIx server does */
-    launcher_close(r->launcher);
+    guardian_shutdown(r->guardian); /* no job is left; it ends while the PMIx server does */
+    launch_context_close(r->launcher);
     uv_run(&r->loop, UV_RUN_DEFAULT);
     uv_loop_close(&r->loop);
     guardian_stop(r->guardian);
 }
 
-int cmd_run_job(struct cmd_run_opts *o)
+int run_session(struct run_options *o)
 {
     struct run r = {.opts = o, .typed_fd = -1};
     struct err e = {0};
     if (o->verbose)
         log_set_level(LOG_INFO);
     if (o->dry_run)
-        return show_plan(o, &e) < 0 ? cmd_run_refuse(o, &e) : 0;
+        return show_plan(o, &e) < 0 ? run_usage_error(o, &e) : 0;
     int rc = guardian_start(&r.guardian, &e);
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&r.loop);
@@ -474,26 +476,26 @@ int cmd_run_job(struct cmd_run_opts *o)
     if (rc == 0)
         uv_run(&r.loop, UV_RUN_DEFAULT);
     if (rc == 0 && r.status == 0 && console_error(r.console))
-        r.status = CMD_FAILED;
+        r.status = EXIT_STATUS_FAILED;
     stop(&r);
-    return rc < 0 ? cmd_run_refuse(o, &e) : r.status;
+    return rc < 0 ? run_usage_error(o, &e) : r.status;
 }
 
-int cmd_run_refuse(const struct cmd_run_opts *o, const struct err *e)
+int run_usage_error(const struct run_options *o, const struct err *e)
 {
     err_print(e, o->who);
-    return CMD_USAGE;
+    return EXIT_STATUS_USAGE;
 }
 
 int cmd_run(int argc, char **argv)
 {
     bool link = strcmp(argv[0], "run") != 0; /* mpirun, mpiexec: their lines have no marks */
-    struct cmd_run_opts o;
+    struct run_options o;
     struct err e = {0};
-    int rc = cmd_run_parse(&o, log_who(), argc, argv, &e);
+    int rc = run_options_parse(&o, log_who(), argc, argv, &e);
     if (link && o.style.tag == CONSOLE_TAG_AUTO)
         o.style.tag = CONSOLE_TAG_NONE;
-    int status = rc == 0 ? cmd_run_job(&o) : rc == OPT_HELP ? 0 : cmd_run_refuse(&o, &e);
-    cmd_run_opts_free(&o);
+    int status = rc == 0 ? run_session(&o) : rc == OPT_HELP ? 0 : run_usage_error(&o, &e);
+    run_options_free(&o);
     return status;
 }

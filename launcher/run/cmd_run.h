@@ -15,9 +15,9 @@
 #include "launcher/run/console.h"
 #include "launcher/run/redirect.h"
 
-enum { CMD_RUN_NOT_GIVEN = -1 };
+enum { RUN_OPTIONS_NOT_GIVEN = -1 };
 
-struct cmd_run_opts {
+struct run_options {
     const char *who;         /* speaks in messages: "drover run" */
     struct launch_spec spec; /* its pointers lead to the command line or to what stands below */
     char **argv, **env;
@@ -41,8 +41,8 @@ struct cmd_run_opts {
     double grace_s;       /* < 0: not given */
     double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s; /* 0: none, or as usual */
     int max_restarts;
-    struct rdzv_want *rdzv;  /* where the job's nodes meet; NULL: they do not */
-    const char *events_file; /* NULL: none */
+    struct rdzv_client_opts *rdzv; /* where the job's nodes meet; NULL: they do not */
+    const char *events_file;       /* NULL: none */
     struct console_style style;
     hwloc_bitmap_t show; /* the ranks whose lines are shown; NULL: all */
     struct redirect_spec redirect;
@@ -51,56 +51,56 @@ struct cmd_run_opts {
 };
 
 /* Reads the command line of `who`, and the host files that it names. Returns 0, OPT_HELP (help was
- * printed to stdout), or a negative errno. To be ended with cmd_run_opts_free() in every case. */
-int cmd_run_parse(struct cmd_run_opts *o, const char *who, int argc, char **argv, struct err *e);
-void cmd_run_opts_free(struct cmd_run_opts *o);
+ * printed to stdout), or a negative errno. To be ended with run_options_free() in every case. */
+int run_options_parse(struct run_options *o, const char *who, int argc, char **argv, struct err *e);
+void run_options_free(struct run_options *o);
 
-/* Before options are read, by cmd_run_parse() or in another way (torchrun's) … */
-void cmd_run_opts_init(struct cmd_run_opts *o, const char *who);
+/* Before options are read, by run_options_parse() or in another way (torchrun's) … */
+void run_options_init(struct run_options *o, const char *who);
 /* … and after: whether they go together, which hosts they mean, and the spec that follows. */
-int cmd_run_finish(struct cmd_run_opts *o, struct err *e);
+int run_options_resolve(struct run_options *o, struct err *e);
 
 /* ---- cmd_run_app.c: the program, or several in one job -----------------------------------------
  */
 
 /* Appends a program as it is to be executed: one whose name ends in .py by python3. */
-void cmd_run_app_program(char ***argv, int argc, char **words);
+void run_mpmd_program(char ***argv, int argc, char **words);
 
 /* How many words stand before the first ':' that parts programs (argc: there is none). */
-int cmd_run_app_first(int argc, char **argv);
+int run_mpmd_first(int argc, char **argv);
 /* Reads the programs behind it: "-np 2 -x A ./b : -np 1 ./c". argv[0] is the word before. */
-int cmd_run_app_parse(struct cmd_run_opts *o, int argc, char **argv, struct err *e);
+int run_mpmd_parse(struct run_options *o, int argc, char **argv, struct err *e);
 /* The words of a file with a program and its options a line, with ':' between; to be freed. */
-int cmd_run_app_read(char ***words, const char *path, struct err *e);
-void cmd_run_app_free(struct cmd_run_opts *o);
+int run_mpmd_read_file(char ***words, const char *path, struct err *e);
+void run_mpmd_free(struct run_options *o);
 
 /* Runs the job that `o` asks for, in the foreground. Returns the exit status. */
-int cmd_run_job(struct cmd_run_opts *o);
+int run_session(struct run_options *o);
 /* Nothing was started: says why. Returns the exit status. */
-int cmd_run_refuse(const struct cmd_run_opts *o, const struct err *e);
+int run_usage_error(const struct run_options *o, const struct err *e);
 
-/* ---- cmd_run_where.c: values that say where ranks run; into the spec of a struct cmd_run_opts --
+/* ---- cmd_run_where.c: values that say where ranks run; into the spec of a struct run_options --
  */
-int cmd_run_where_map(void *opts, char *const *values, struct err *e);
-int cmd_run_where_bind(void *opts, char *const *values, struct err *e);
-int cmd_run_where_rank(void *opts, char *const *values, struct err *e);
+int run_options_mapping_map_by(void *opts, char *const *values, struct err *e);
+int run_options_mapping_bind_to(void *opts, char *const *values, struct err *e);
+int run_options_mapping_rank_by(void *opts, char *const *values, struct err *e);
 /* Old names of these: -bynode, -bind-to-core, -pernode, … */
-int cmd_run_where_old(struct cmd_run_opts *o, const char *option, struct err *e);
+int run_options_mapping_legacy(struct run_options *o, const char *option, struct err *e);
 /* --ppr N:node, -npersocket N */
-int cmd_run_where_ppr(void *opts, char *const *values, struct err *e);
-int cmd_run_where_per_socket(void *opts, char *const *values, struct err *e);
+int run_options_mapping_ppr(void *opts, char *const *values, struct err *e);
+int run_options_mapping_per_socket(void *opts, char *const *values, struct err *e);
 
 /* ---- cmd_run_show.c ----------------------------------------------------------------------------
  */
 
 /* Which rank failed first, how, its last lines, and what is known about such a failure. Appends
  * nothing where none did. */
-void cmd_run_show_failure(struct strbuf *b, const char *who, const struct plan *p,
-                          const struct job_end *end);
+void run_print_failure(struct strbuf *b, const char *who, const struct plan *p,
+                       const struct job_end *end);
 
 /* --dry-run: the whole plan. */
-void cmd_run_show_plan(struct strbuf *b, const struct plan *p, bool json);
+void run_print_plan(struct strbuf *b, const struct plan *p, bool json);
 /* --report-bindings: its ranks. */
-void cmd_run_show_bindings(struct strbuf *b, const struct plan *p);
+void run_print_bindings(struct strbuf *b, const struct plan *p);
 
 #endif

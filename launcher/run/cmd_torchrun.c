@@ -22,10 +22,10 @@ enum {
 };
 
 struct torchrun {
-    struct cmd_run_opts job;
+    struct run_options job;
     const char *nnodes, *nproc, *backend, *conf, *endpoint, *id, *role, *master_addr, *redirects;
     const char *tee, *filter;
-    struct rdzv_want meet;
+    struct rdzv_client_opts meet;
     int node_rank, master_port;
     int nodes_min, nodes_max;
     char *endpoint_host; /* of "HOST:PORT" */
@@ -229,7 +229,8 @@ static int take_share(struct torchrun *t, int node, struct err *e)
                 t->nproc);
         return err_hint(e, "a number, the same on every node");
     }
-    s->share = (struct launch_share){.nodes = t->nodes_max, .node = node, .master_addr = addr};
+    s->share =
+        (struct launch_external_part){.nodes = t->nodes_max, .node = node, .master_addr = addr};
     s->no_pmix = true;
     s->engine = PLAN_ENGINE_LOCAL;
     s->master_port = t->endpoint_port > 0 ? t->endpoint_port : PORT_STATIC;
@@ -255,7 +256,7 @@ static int take_hosts(struct torchrun *t, struct err *e)
 static int nodes_allocated(void)
 {
     AUTO(hosts) struct hosts *h = NULL;
-    return alloc_find(&h, NULL, environ, NULL) > 0 ? h->count : 0;
+    return allocation_find(&h, NULL, environ, NULL) > 0 ? h->count : 0;
 }
 
 /* The nodes meet at the endpoint and decide there. */
@@ -263,7 +264,7 @@ static void take_meeting(struct torchrun *t)
 {
     struct launch_spec *s = &t->job.spec;
     t->meet.host = t->endpoint_host;
-    t->meet.port = t->endpoint_port == NOT_GIVEN ? RDZV_PORT : t->endpoint_port;
+    t->meet.port = t->endpoint_port == NOT_GIVEN ? RDZV_CLIENT_DEFAULT_PORT : t->endpoint_port;
     t->meet.id = t->id ? t->id : "none"; /* torchrun's own default */
     t->meet.nodes_min = t->nodes_min;
     t->meet.nodes_max = t->nodes_max;
@@ -314,7 +315,7 @@ static int set_program(struct torchrun *t, int argc, char **words, struct err *e
 
 static int set_output(struct torchrun *t, struct err *e)
 {
-    struct cmd_run_opts *o = &t->job;
+    struct run_options *o = &t->job;
     if (t->redirects && redirect_parse(&o->redirect.redirects, t->redirects, e) < 0)
         return err_wrap(e, "--redirects");
     if (t->tee && redirect_parse(&o->redirect.tee, t->tee, e) < 0)
@@ -358,7 +359,7 @@ static int read_words(struct torchrun *t, int argc, char **words, struct err *e)
     if (t->id)
         strv_push(&t->job.env, xasprintf("TORCHELASTIC_RUN_ID=%s", t->id));
     strv_free(TAKE(t->job.old)); /* torchrun's own machinery: understood */
-    rc = cmd_run_finish(&t->job, e);
+    rc = run_options_resolve(&t->job, e);
     if (rc == 0 && t->nodes_max > 1 && s->share.nodes == 0 && !t->job.rdzv)
         rc = take_hosts(t, e);
     return rc;
@@ -368,7 +369,7 @@ int cmd_torchrun(int argc, char **argv)
 {
     struct torchrun t = {.node_rank = NOT_GIVEN};
     struct err e = {0};
-    cmd_run_opts_init(&t.job, log_who());
+    run_options_init(&t.job, log_who());
     AUTO(strv) char **words = with_defaults(argc, argv);
     int rc = read_words(&t, (int)strv_len(words), words, &e), status = 0;
     if (rc == OPT_HELP)
@@ -378,8 +379,8 @@ int cmd_torchrun(int argc, char **argv)
                  "node's share of them.",
                  options);
     else
-        status = rc == 0 ? cmd_run_job(&t.job) : cmd_run_refuse(&t.job, &e);
-    cmd_run_opts_free(&t.job);
+        status = rc == 0 ? run_session(&t.job) : run_usage_error(&t.job, &e);
+    run_options_free(&t.job);
     free(t.endpoint_host);
     return status;
 }

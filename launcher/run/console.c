@@ -11,7 +11,7 @@ enum { NOBODY = -1 };
 /* Where lines go. Both streams' sinks are one where stdout and stderr are the same file, so that
  * their lines never cut each other. */
 struct sink {
-    struct outlet *outlet;
+    struct async_writer *outlet;
     bool terminal;
     int unfinished; /* the source whose line has no end so far; NOBODY: none */
     bool coloured;
@@ -43,12 +43,12 @@ int console_open(struct console **out, uv_loop_t *loop, const struct console_sty
     c->style = *style;
     c->own[0].unfinished = c->own[1].unfinished = NOBODY;
     c->out = &c->own[0];
-    c->err = outlet_same(STDOUT_FILENO, STDERR_FILENO) ? &c->own[0] : &c->own[1];
+    c->err = async_writer_same(STDOUT_FILENO, STDERR_FILENO) ? &c->own[0] : &c->own[1];
     c->err->coloured = console_coloured(STDERR_FILENO);
     c->out->coloured = console_coloured(STDOUT_FILENO);
-    int rc = outlet_open(&c->out->outlet, loop, STDOUT_FILENO, moved, arg, e);
+    int rc = async_writer_open(&c->out->outlet, loop, STDOUT_FILENO, moved, arg, e);
     if (rc == 0 && c->err != c->out)
-        rc = outlet_open(&c->err->outlet, loop, STDERR_FILENO, moved, arg, e);
+        rc = async_writer_open(&c->err->outlet, loop, STDERR_FILENO, moved, arg, e);
     if (rc < 0)
         return rc;
     c->out->terminal = isatty(STDOUT_FILENO);
@@ -61,8 +61,8 @@ void console_close(struct console *c)
 {
     if (!c)
         return;
-    outlet_close(c->own[0].outlet);
-    outlet_close(c->own[1].outlet);
+    async_writer_close(c->own[0].outlet);
+    async_writer_close(c->own[1].outlet);
     free(c);
 }
 
@@ -105,16 +105,16 @@ static void add_mark(const struct console *c, struct sink *s, int rank, enum lau
         struct tm local;
         size_t n = strftime(time_text, sizeof time_text, "%a %b %e %H:%M:%S %Y",
                             localtime_r(&now, &local));
-        outlet_add(s->outlet, time_text, n);
+        async_writer_add(s->outlet, time_text, n);
     }
     int n = add_tag(tag, sizeof tag, c, rank, from == LAUNCH_STDOUT ? "stdout" : "stderr");
     if (n <= 0)
         return;
     char colour[16];
     int on = s->coloured ? snprintf(colour, sizeof colour, "\033[3%dm", 1 + rank % 6) : 0;
-    outlet_add(s->outlet, colour, (size_t)on);
-    outlet_add(s->outlet, tag, (size_t)n < sizeof tag ? (size_t)n : sizeof tag - 1);
-    outlet_add(s->outlet, "\033[0m", on ? 4 : 0);
+    async_writer_add(s->outlet, colour, (size_t)on);
+    async_writer_add(s->outlet, tag, (size_t)n < sizeof tag ? (size_t)n : sizeof tag - 1);
+    async_writer_add(s->outlet, "\033[0m", on ? 4 : 0);
 }
 
 static struct sink *sink_of(struct console *c, enum launch_stream from)
@@ -126,7 +126,7 @@ static struct sink *sink_of(struct console *c, enum launch_stream from)
 static void end_line(struct sink *s)
 {
     if (s->unfinished != NOBODY)
-        outlet_add(s->outlet, "\n", 1);
+        async_writer_add(s->outlet, "\n", 1);
     s->unfinished = NOBODY;
     s->shown = 0;
 }
@@ -142,7 +142,7 @@ static void add_text(struct console *c, int rank, enum launch_stream from, const
         add_mark(c, s, rank, from);
         s->unfinished = source;
     }
-    outlet_add(s->outlet, text + s->shown, len - s->shown);
+    async_writer_add(s->outlet, text + s->shown, len - s->shown);
 }
 
 bool console_line(struct console *c, int rank, enum launch_stream from, const char *text,
@@ -156,8 +156,8 @@ bool console_line(struct console *c, int rank, enum launch_stream from, const ch
     return !console_full(c);
 }
 
-void console_begun(struct console *c, int rank, enum launch_stream from, const char *text,
-                   size_t len, bool alone)
+void console_partial_line(struct console *c, int rank, enum launch_stream from, const char *text,
+                          size_t len, bool alone)
 {
     struct sink *s = sink_of(c, from);
     bool shared = !alone || c->out == c->err || c->style.merge;
@@ -167,25 +167,25 @@ void console_begun(struct console *c, int rank, enum launch_stream from, const c
     s->shown = len;
 }
 
-void console_say(struct console *c, const char *text)
+void console_print(struct console *c, const char *text)
 {
     end_line(c->err);
-    outlet_add(c->err->outlet, text, strlen(text));
+    async_writer_add(c->err->outlet, text, strlen(text));
 }
 
 bool console_full(const struct console *c)
 {
-    return outlet_waiting(c->out->outlet) > OUTLET_FULL ||
-           outlet_waiting(c->err->outlet) > OUTLET_FULL;
+    return async_writer_waiting(c->out->outlet) > ASYNC_WRITER_FULL ||
+           async_writer_waiting(c->err->outlet) > ASYNC_WRITER_FULL;
 }
 
 bool console_waiting(const struct console *c)
 {
-    return outlet_waiting(c->out->outlet) > 0 || outlet_waiting(c->err->outlet) > 0;
+    return async_writer_waiting(c->out->outlet) > 0 || async_writer_waiting(c->err->outlet) > 0;
 }
 
 int console_error(const struct console *c)
 {
-    int error = outlet_error(c->out->outlet);
-    return error ? error : outlet_error(c->err->outlet);
+    int error = async_writer_error(c->out->outlet);
+    return error ? error : async_writer_error(c->err->outlet);
 }

@@ -45,10 +45,10 @@ bool console_line(struct console *c, int rank, enum launch_stream from, const ch
 /* A line that has begun, all of it so far (launch_events.begun); console_line() brings the rest.
  * Where others may come between and nobody sits before it, it is not shown: what is shown of a line
  * that another's interrupts is shown again when it is whole. `alone`: the job has one rank. */
-void console_begun(struct console *c, int rank, enum launch_stream from, const char *text,
-                   size_t len, bool alone);
+void console_partial_line(struct console *c, int rank, enum launch_stream from, const char *text,
+                          size_t len, bool alone);
 /* Our own words, after all that came before them, on stderr. Whole lines. */
-void console_say(struct console *c, const char *text);
+void console_print(struct console *c, const char *text);
 
 bool console_full(const struct console *c);
 /* Whether there is anything still to be written. */

@@ -15,7 +15,7 @@ enum {
     LOOKS = 8 /* each after twice the time of the one before: 2 s ... 4 minutes */
 };
 
-struct singleton {
+struct mpi_singletons {
     uv_timer_t timer;
     const struct launch *job;
     int looks;
@@ -49,7 +49,7 @@ static bool find_library(char *out, size_t size, const char *bytes, size_t len)
     return false;
 }
 
-bool singleton_mapped(char *out, size_t size, pid_t pid)
+bool mpi_singletons_mapped(char *out, size_t size, pid_t pid)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
@@ -103,7 +103,7 @@ static bool find_linked(char *out, size_t size, const struct image *i)
            find_library(out, size, i->bytes + at, names_bytes);
 }
 
-bool singleton_named(char *out, size_t size, const char *program)
+bool mpi_singletons_named(char *out, size_t size, const char *program)
 {
     struct stat st;
     AUTO(fd) int fd = open(program, O_RDONLY | O_CLOEXEC);
@@ -120,7 +120,7 @@ bool singleton_named(char *out, size_t size, const char *program)
     return there;
 }
 
-static void say(struct singleton *s, const char *library)
+static void say(struct mpi_singletons *s, const char *library)
 {
     const char *advice =
         strstr(library, "mpich")
@@ -138,7 +138,7 @@ static void say(struct singleton *s, const char *library)
 }
 
 /* The first rank that runs here. */
-static pid_t any_rank(const struct singleton *s)
+static pid_t any_rank(const struct mpi_singletons *s)
 {
     for (int i = 0; i < launch_plan(s->job)->world_size; i++)
         if (launch_rank_pid(s->job, i) > 0)
@@ -148,15 +148,15 @@ static pid_t any_rank(const struct singleton *s)
 
 static void on_timer(uv_timer_t *t)
 {
-    struct singleton *s = t->data;
+    struct mpi_singletons *s = t->data;
     struct standing stands = {0};
     char library[64];
     pid_t pid = any_rank(s);
-    if (launch_has_joined(s->job) || s->told || ++s->looks > LOOKS)
+    if (launch_pmix_connected(s->job) || s->told || ++s->looks > LOOKS)
         return;
     if (pid > 0)
-        (void)standing_look(&stands, &pid, 1); /* behind its shell, where it is one */
-    bool there = stands.pid > 0 && singleton_mapped(library, sizeof library, stands.pid);
+        (void)rank_status_sample(&stands, &pid, 1); /* behind its shell, where it is one */
+    bool there = stands.pid > 0 && mpi_singletons_mapped(library, sizeof library, stands.pid);
     if (there && s->suspected) {
         say(s, library);
         return;
@@ -180,22 +180,22 @@ static char *program_path(const char *name)
     return xstrdup(name);
 }
 
-void singleton_ended(struct singleton *s, const struct job_end *end)
+void mpi_singletons_ended(struct mpi_singletons *s, const struct job_end *end)
 {
     char library[64];
-    if (!s || s->told || end->status != 0 || launch_has_joined(s->job))
+    if (!s || s->told || end->status != 0 || launch_pmix_connected(s->job))
         return;
     AUTO(free) char *program = program_path(launch_plan(s->job)->argv[0]);
-    if (singleton_named(library, sizeof library, program))
+    if (mpi_singletons_named(library, sizeof library, program))
         say(s, library);
 }
 
-struct singleton *singleton_open(uv_loop_t *loop, const struct launch *job,
-                                 void (*found)(void *arg, const char *text), void *arg)
+struct mpi_singletons *mpi_singletons_open(uv_loop_t *loop, const struct launch *job,
+                                           void (*found)(void *arg, const char *text), void *arg)
 {
-    if (launch_plan(job)->world_size < 2 || launch_has_joined(job))
+    if (launch_plan(job)->world_size < 2 || launch_pmix_connected(job))
         return NULL;
-    struct singleton *s = xzalloc(sizeof *s);
+    struct mpi_singletons *s = xzalloc(sizeof *s);
     s->job = job;
     s->found = found;
     s->arg = arg;
@@ -210,7 +210,7 @@ static void on_closed(uv_handle_t *t)
     free(t->data);
 }
 
-void singleton_close(struct singleton *s)
+void mpi_singletons_close(struct mpi_singletons *s)
 {
     if (s)
         uv_close((uv_handle_t *)&s->timer, on_closed);

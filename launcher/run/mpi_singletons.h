@@ -12,21 +12,21 @@
 #include "common/mem.h"
 #include "launcher/engine/launch.h"
 
-struct singleton;
+struct mpi_singletons;
 
 /* `found` is called at most once, from the loop, with the warning and the advice. NULL where there
  * is nothing to watch: a job of one rank, or an engine that serves PMIx by itself. Borrows the job.
  */
-struct singleton *singleton_open(uv_loop_t *loop, const struct launch *job,
-                                 void (*found)(void *arg, const char *text), void *arg);
+struct mpi_singletons *mpi_singletons_open(uv_loop_t *loop, const struct launch *job,
+                                           void (*found)(void *arg, const char *text), void *arg);
 /* Its handle closes on the loop's next turn. May be NULL. */
-void singleton_close(struct singleton *s);
+void mpi_singletons_close(struct mpi_singletons *s);
 /* The job has ended: the last look. May be NULL. */
-void singleton_ended(struct singleton *s, const struct job_end *end);
+void mpi_singletons_ended(struct mpi_singletons *s, const struct job_end *end);
 
 /* The MPI library that a process has mapped ("libmpi.so.40"), or that a program's file names, in
  * `out`; false where there is none, or it cannot be seen. */
-bool singleton_mapped(char *out, size_t size, pid_t pid);
-bool singleton_named(char *out, size_t size, const char *program);
+bool mpi_singletons_mapped(char *out, size_t size, pid_t pid);
+bool mpi_singletons_named(char *out, size_t size, const char *program);
 
 #endif

@@ -12,11 +12,11 @@ enum state {
     GONE      /* there is no rendezvous any more */
 };
 
-struct cmd_run_meet {
-    struct cmd_run_opts *opts;
-    struct cmd_run_meet_needs needs;
-    struct rdzv *rdzv;
-    struct rdzv_want want;
+struct run_elastic {
+    struct run_options *opts;
+    struct run_elastic_events needs;
+    struct rdzv_client *rdzv;
+    struct rdzv_client_opts want;
     char *master_addr; /* what spec points to */
     enum state state;
     bool failure;  /* STOPPING: another node's; else one has come */
@@ -24,30 +24,30 @@ struct cmd_run_meet {
     bool unwanted; /* DONE: the user has ended them */
 };
 
-static void say(const struct cmd_run_meet *m, const char *what, const char *why)
+static void say(const struct run_elastic *m, const char *what, const char *why)
 {
     AUTO(free) char *text = xasprintf("%s: %s%s\n", m->opts->who, why, what);
     m->needs.say(m->needs.arg, text);
 }
 
 /* Whether what the host says means something now; what does not, is logged and dropped. */
-static bool is_due(const struct cmd_run_meet *m, enum state s, const char *what)
+static bool is_due(const struct run_elastic *m, enum state s, const char *what)
 {
     if (m->state != s)
         log_warn("rendezvous: '%s' means nothing now and is dropped", what);
     return m->state == s;
 }
 
-static void on_place(void *arg, const struct rdzv_place *p)
+static void on_place(void *arg, const struct rdzv_client_assignment *p)
 {
-    struct cmd_run_meet *m = arg;
+    struct run_elastic *m = arg;
     if (!is_due(m, WAITS, "place"))
         return;
     struct launch_spec *s = &m->opts->spec;
     free(m->master_addr);
     m->master_addr = xstrdup(p->master_addr);
-    s->share =
-        (struct launch_share){p->nodes, p->node, m->master_addr, p->first_rank, p->world_size};
+    s->share = (struct launch_external_part){p->nodes, p->node, m->master_addr, p->first_rank,
+                                             p->world_size};
     s->master_port = p->master_port;
     m->state = RUNS;
     m->needs.start(m->needs.arg);
@@ -55,7 +55,7 @@ static void on_place(void *arg, const struct rdzv_place *p)
 
 static void on_stop(void *arg, bool failure, const char *why)
 {
-    struct cmd_run_meet *m = arg;
+    struct run_elastic *m = arg;
     enum state was = m->state;
     m->failure = failure;
     if (was == FAILED) { /* the answer: all know */
@@ -73,13 +73,13 @@ static void on_stop(void *arg, bool failure, const char *why)
     } else if (was == DONE && m->unwanted) {
         m->needs.over(m->needs.arg, false);
     } else if (was == DONE) {
-        cmd_run_meet_join(m);
+        run_elastic_join(m);
     }
 }
 
 static void on_over(void *arg)
 {
-    struct cmd_run_meet *m = arg;
+    struct run_elastic *m = arg;
     if (!is_due(m, DONE, "over"))
         return;
     m->state = GONE;
@@ -88,7 +88,7 @@ static void on_over(void *arg)
 
 static void on_failed(void *arg, const struct err *e)
 {
-    struct cmd_run_meet *m = arg;
+    struct run_elastic *m = arg;
     bool runs = m->state == RUNS;
     bool ends = m->state == STOPPING; /* then that is how it ends */
     m->state = GONE;
@@ -99,12 +99,13 @@ static void on_failed(void *arg, const struct err *e)
         m->needs.over(m->needs.arg, false);
 }
 
-bool cmd_run_meet_stopped(const struct cmd_run_meet *m)
+bool run_elastic_was_stopped(const struct run_elastic *m)
 {
     return m && (m->state == STOPPING || m->state == GONE);
 }
 
-enum cmd_run_meet_next cmd_run_meet_ended(struct cmd_run_meet *m, const char *failed, bool unwanted)
+enum run_elastic_next run_elastic_ranks_ended(struct run_elastic *m, const char *failed,
+                                              bool unwanted)
 {
     if (m->state == STOPPING) {
         m->state = WAITS;
@@ -112,23 +113,23 @@ enum cmd_run_meet_next cmd_run_meet_ended(struct cmd_run_meet *m, const char *fa
         m->state = failed ? FAILED : DONE;
         m->unwanted = unwanted;
         m->leaving = false;
-        rdzv_ended(m->rdzv, !failed, failed ? failed : "");
-        return failed ? CMD_RUN_MEET_FAILED : CMD_RUN_MEET_WAIT;
+        rdzv_client_ranks_ended(m->rdzv, !failed, failed ? failed : "");
+        return failed ? RUN_ELASTIC_FAILED : RUN_ELASTIC_WAIT_FOR_PEERS;
     }
     if (m->state == GONE || (unwanted && !m->failure))
-        return CMD_RUN_MEET_ALONE;
-    return m->failure ? CMD_RUN_MEET_FAILED : CMD_RUN_MEET_JOIN;
+        return RUN_ELASTIC_FINISHED;
+    return m->failure ? RUN_ELASTIC_FAILED : RUN_ELASTIC_REJOIN;
 }
 
-void cmd_run_meet_join(struct cmd_run_meet *m)
+void run_elastic_join(struct run_elastic *m)
 {
     struct err e = {0};
     m->state = WAITS;
-    if (rdzv_join(m->rdzv, &e) < 0)
+    if (rdzv_client_join(m->rdzv, &e) < 0)
         on_failed(m, &e);
 }
 
-bool cmd_run_meet_leave(struct cmd_run_meet *m)
+bool run_elastic_leave(struct run_elastic *m)
 {
     m->leaving = true;
     return m->state == FAILED;
@@ -144,29 +145,29 @@ static int count_ranks(int *out, const struct launch_spec *s, const struct topo 
     return rc;
 }
 
-int cmd_run_meet_open(struct cmd_run_meet **out, uv_loop_t *loop, struct cmd_run_opts *o,
-                      const struct topo *t, const struct cmd_run_meet_needs *needs, struct err *e)
+int run_elastic_open(struct run_elastic **out, uv_loop_t *loop, struct run_options *o,
+                     const struct topo *t, const struct run_elastic_events *needs, struct err *e)
 {
-    static const struct rdzv_events events = {on_place, on_stop, on_over, on_failed};
-    AUTO(cmd_run_meet) struct cmd_run_meet *m = xzalloc(sizeof *m);
+    static const struct rdzv_client_events events = {on_place, on_stop, on_over, on_failed};
+    AUTO(run_elastic) struct run_elastic *m = xzalloc(sizeof *m);
     m->opts = o;
     m->needs = *needs;
     m->want = *o->rdzv;
     m->want.name = topo_name(t);
     int rc = count_ranks(&m->want.ranks, &o->spec, t, e);
     if (rc == 0)
-        rc = rdzv_open(&m->rdzv, loop, &m->want, &events, m, e);
+        rc = rdzv_client_open(&m->rdzv, loop, &m->want, &events, m, e);
     if (rc < 0)
         return rc;
     *out = TAKE(m);
     return 0;
 }
 
-void cmd_run_meet_close(struct cmd_run_meet *m)
+void run_elastic_close(struct run_elastic *m)
 {
     if (!m)
         return;
-    rdzv_close(m->rdzv);
+    rdzv_client_close(m->rdzv);
     free(m->master_addr);
     free(m);
 }

@@ -10,11 +10,11 @@
 #include "launcher/node/topo.h"
 #include "launcher/run/cmd_run.h"
 
-struct cmd_run_meet;
+struct run_elastic;
 
-struct cmd_run_meet_needs {   /* from `drover run`, called from the loop */
+struct run_elastic_events {   /* from `drover run`, called from the loop */
     void (*start)(void *arg); /* the spec is that of the next attempt */
-    void (*stop)(void *arg);  /* the ranks are to be ended; cmd_run_meet_ended() follows */
+    void (*stop)(void *arg);  /* the ranks are to be ended; run_elastic_ranks_ended() follows */
     /* The ranks ended well, but others' failed: this attempt is one that has failed. */
     void (*failed)(void *arg);
     /* Nothing more follows: `well` where all ranks of all nodes have ended so. */
@@ -24,29 +24,29 @@ struct cmd_run_meet_needs {   /* from `drover run`, called from the loop */
 };
 
 /* Borrows the options, whose spec it makes into that of each attempt. */
-int cmd_run_meet_open(struct cmd_run_meet **out, uv_loop_t *loop, struct cmd_run_opts *o,
-                      const struct topo *t, const struct cmd_run_meet_needs *needs, struct err *e);
+int run_elastic_open(struct run_elastic **out, uv_loop_t *loop, struct run_options *o,
+                     const struct topo *t, const struct run_elastic_events *needs, struct err *e);
 /* Its handles close on the loop's next turns. May be NULL. */
-void cmd_run_meet_close(struct cmd_run_meet *m);
-AUTO_DEFINE(cmd_run_meet, struct cmd_run_meet *, cmd_run_meet_close)
+void run_elastic_close(struct run_elastic *m);
+AUTO_DEFINE(run_elastic, struct run_elastic *, run_elastic_close)
 
 /* Whether the ranks were ended because of another node. False for NULL. */
-bool cmd_run_meet_stopped(const struct cmd_run_meet *m);
+bool run_elastic_was_stopped(const struct run_elastic *m);
 
-enum cmd_run_meet_next {
-    CMD_RUN_MEET_WAIT,   /* the other nodes' ranks are waited for */
-    CMD_RUN_MEET_JOIN,   /* a node has come: the next attempt, which counts as no restart */
-    CMD_RUN_MEET_FAILED, /* here or elsewhere: cmd_run_meet_join() after a pause, or _leave() */
-    CMD_RUN_MEET_ALONE   /* the others cannot be reached any more: there is no next attempt */
+enum run_elastic_next {
+    RUN_ELASTIC_WAIT_FOR_PEERS, /* the other nodes' ranks are waited for */
+    RUN_ELASTIC_REJOIN,         /* a node has come: the next attempt, which counts as no restart */
+    RUN_ELASTIC_FAILED,  /* here or elsewhere: run_elastic_join() after a pause, or _leave() */
+    RUN_ELASTIC_FINISHED /* the others cannot be reached any more: there is no next attempt */
 };
 
 /* The ranks here have ended: `failed` is how (NULL: well). `unwanted`: the user ended them, so a
  * node that has come brings no next attempt here. */
-enum cmd_run_meet_next cmd_run_meet_ended(struct cmd_run_meet *m, const char *failed,
-                                          bool unwanted);
-void cmd_run_meet_join(struct cmd_run_meet *m);
+enum run_elastic_next run_elastic_ranks_ended(struct run_elastic *m, const char *failed,
+                                              bool unwanted);
+void run_elastic_join(struct run_elastic *m);
 /* No next attempt here. False where that can be done at once; else needs.over follows, when the
  * others have been told of the failure. */
-bool cmd_run_meet_leave(struct cmd_run_meet *m);
+bool run_elastic_leave(struct run_elastic *m);
 
 #endif

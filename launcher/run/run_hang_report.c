@@ -14,10 +14,10 @@
 enum {
     SHOWN_MAX = 32,
     STACKS_WANTED = 4,
-    FAR_LIMIT_MS = STACKS_LIMIT_MS + 2000 /* for a stack from another node */
+    FAR_LIMIT_MS = CALL_STACKS_LIMIT_MS + 2000 /* for a stack from another node */
 };
 
-struct cmd_run_hang {
+struct run_hang_report {
     uv_loop_t *loop;
     uv_timer_t timer;
     struct launch *job;
@@ -28,8 +28,8 @@ struct cmd_run_hang {
     struct hang *hang;
     bool *over, *differs;
     struct standing *now;
-    struct stacks *stacks;
-    struct ras *ras;
+    struct call_stacks *stacks;
+    struct nccl_ras *ras;
     int awaited;                       /* of these two, and of the far ones' stacks */
     int of[STACKS_WANTED], of_count;   /* the ranks of this node whose stacks are asked for */
     int far[STACKS_WANTED], far_count; /* … and of others, until they come */
@@ -58,33 +58,34 @@ static const char *const names[] = {
 
 /* The ranks' collectives, lined up. `at` has one for each rank. */
 static bool line_up(struct strbuf *b, bool *odd, const struct plan *p, const bool *over,
-                    const struct lineup_at *at)
+                    const struct collective_position *at)
 {
-    AUTO(free) struct lineup_rank *ranks = xcalloc((size_t)p->world_size, sizeof *ranks);
+    AUTO(free)
+    struct collective_mismatch_rank *ranks = xcalloc((size_t)p->world_size, sizeof *ranks);
     for (int i = 0; i < p->world_size; i++)
-        ranks[i] = (struct lineup_rank){.rank = p->first_rank + i,
-                                        .node = p->nodes[p->ranks[i].node].name,
-                                        .over = over[i],
-                                        .at = &at[i]};
-    lineup_write(b, odd, ranks, p->world_size);
+        ranks[i] = (struct collective_mismatch_rank){.rank = p->first_rank + i,
+                                                     .node = p->nodes[p->ranks[i].node].name,
+                                                     .over = over[i],
+                                                     .at = &at[i]};
+    collective_mismatch_write(b, odd, ranks, p->world_size);
     return memchr(odd, true, (size_t)p->world_size);
 }
 
-bool cmd_run_hang_collectives(struct strbuf *b, const struct launch *job, const bool *over)
+bool run_hang_report_collectives(struct strbuf *b, const struct launch *job, const bool *over)
 {
     const struct plan *p = launch_plan(job);
     AUTO(free) bool *odd = xcalloc((size_t)p->world_size, sizeof *odd);
-    AUTO(free) struct lineup_at *at = xcalloc((size_t)p->world_size, sizeof *at);
+    AUTO(free) struct collective_position *at = xcalloc((size_t)p->world_size, sizeof *at);
     for (int i = 0; i < p->world_size; i++)
-        launch_notes(job, i, &at[i]);
+        launch_last_collective(job, i, &at[i]);
     return line_up(b, odd, p, over, at);
 }
 
 /* Who stands elsewhere than most; where collectives tell it, they alone do: in one of them some
  * ranks may sleep while others spin. */
-static void mark_who_differs(struct cmd_run_hang *h)
+static void mark_who_differs(struct run_hang_report *h)
 {
-    AUTO(free) struct lineup_at *at = xcalloc((size_t)h->ranks, sizeof *at);
+    AUTO(free) struct collective_position *at = xcalloc((size_t)h->ranks, sizeof *at);
     for (int i = 0; i < h->ranks; i++)
         at[i] = h->now[i].at;
     if (line_up(&h->collectives, h->differs, h->plan, h->over, at))
@@ -92,7 +93,7 @@ static void mark_who_differs(struct cmd_run_hang *h)
     AUTO(free) const char **where = xcalloc((size_t)h->ranks, sizeof *where);
     for (int i = 0; i < h->ranks; i++) {
         AUTO(strbuf) struct strbuf b = {0};
-        standing_where(&b, &h->now[i]);
+        rank_status_describe(&b, &h->now[i]);
         if (!h->over[i])
             where[i] = strbuf_take(&b);
     }
@@ -103,7 +104,7 @@ static void mark_who_differs(struct cmd_run_hang *h)
     }
 }
 
-static void add_rank(struct cmd_run_hang *h, int rank, json_t *all)
+static void add_rank(struct run_hang_report *h, int rank, json_t *all)
 {
     const struct standing *s = &h->now[rank];
     const char *node = h->plan->nodes[h->plan->ranks[rank].node].name;
@@ -112,13 +113,13 @@ static void add_rank(struct cmd_run_hang *h, int rank, json_t *all)
     if (h->over[rank])
         strbuf_puts(&where, "has ended");
     else
-        standing_where(&where, s);
+        rank_status_describe(&where, s);
     if (rank < SHOWN_MAX || h->differs[rank])
         strbuf_printf(&h->report, "  %4d  %-12s  %7.1f s  %7.0f s ago  %-15s  %s%s\n",
                       h->plan->first_rank + rank, node, (double)s->cpu_ms / 1000,
                       (double)silent_ms / 1000, s->name, strbuf_str(&where),
                       h->differs[rank] ? "   <- differs" : "");
-    json_t *one = standing_json(s);
+    json_t *one = rank_status_json(s);
     json_object_set_new(one, "rank", json_integer(h->plan->first_rank + rank));
     json_object_set_new(one, "node", json_text(node));
     json_object_set_new(one, "ended", json_boolean(h->over[rank]));
@@ -128,7 +129,7 @@ static void add_rank(struct cmd_run_hang *h, int rank, json_t *all)
     json_array_append_new(all, one);
 }
 
-static void write_report(struct cmd_run_hang *h, enum hang_verdict v)
+static void write_report(struct run_hang_report *h, enum hang_verdict v)
 {
     mark_who_differs(h);
     strbuf_printf(&h->report,
@@ -148,7 +149,7 @@ static void write_report(struct cmd_run_hang *h, enum hang_verdict v)
 /* ---- stacks ------------------------------------------------------------------------------------
  */
 
-static void finish(struct cmd_run_hang *h)
+static void finish(struct run_hang_report *h)
 {
     if (--h->awaited > 0)
         return;
@@ -166,7 +167,7 @@ static void add_indented(struct strbuf *b, const char *text)
 
 static void on_ras(void *arg, const char *text)
 {
-    struct cmd_run_hang *h = arg;
+    struct run_hang_report *h = arg;
     if (*text) {
         strbuf_puts(&h->report, "  NCCL's RAS says:\n");
         add_indented(&h->report, text);
@@ -175,7 +176,7 @@ static void on_ras(void *arg, const char *text)
     finish(h);
 }
 
-static void add_stack(struct cmd_run_hang *h, int rank, const char *text)
+static void add_stack(struct run_hang_report *h, int rank, const char *text)
 {
     json_t *all = json_object_get(h->j, "ranks");
     if (!*text)
@@ -187,13 +188,13 @@ static void add_stack(struct cmd_run_hang *h, int rank, const char *text)
 
 static void on_stacks(void *arg, const char *const *texts)
 {
-    struct cmd_run_hang *h = arg;
+    struct run_hang_report *h = arg;
     for (int i = 0; i < h->of_count; i++)
         add_stack(h, h->of[i], texts[i]);
     finish(h);
 }
 
-void cmd_run_hang_stack(struct cmd_run_hang *h, int rank, const char *text)
+void run_hang_report_stack(struct run_hang_report *h, int rank, const char *text)
 {
     for (int i = 0; h && i < h->far_count; i++)
         if (h->far[i] == rank) {
@@ -209,7 +210,7 @@ void cmd_run_hang_stack(struct cmd_run_hang *h, int rank, const char *text)
 
 static void on_far_late(uv_timer_t *t)
 {
-    struct cmd_run_hang *h = t->data;
+    struct run_hang_report *h = t->data;
     for (int i = 0; i < h->far_count; i++)
         strbuf_printf(&h->report, "  no stack of rank %d has come from %s in %d s\n",
                       h->plan->first_rank + h->far[i],
@@ -218,19 +219,19 @@ static void on_far_late(uv_timer_t *t)
     finish(h);
 }
 
-static void ask_stack(struct cmd_run_hang *h, int rank, struct standing *of)
+static void ask_stack(struct run_hang_report *h, int rank, struct standing *of)
 {
     if (launch_rank_pid(h->job, rank) > 0) {
         of[h->of_count] = h->now[rank];
         h->of[h->of_count++] = rank;
     } else {
-        launch_ask_stack(h->job, rank);
+        launch_request_stack(h->job, rank);
         h->far[h->far_count++] = rank;
     }
 }
 
 /* Those that differ first, then idle ones, then any. */
-static void ask_stacks(struct cmd_run_hang *h)
+static void ask_stacks(struct run_hang_report *h)
 {
     struct standing of[STACKS_WANTED];
     for (int turn = 0; turn < 3; turn++)
@@ -241,7 +242,7 @@ static void ask_stacks(struct cmd_run_hang *h)
                 ask_stack(h, i, of);
         }
     h->awaited = 1 + (h->far_count > 0);
-    h->stacks = stacks_take(h->loop, of, h->of_count, on_stacks, h);
+    h->stacks = call_stacks_capture(h->loop, of, h->of_count, on_stacks, h);
     if (h->far_count > 0)
         uv_timer_start(&h->timer, on_far_late, FAR_LIMIT_MS, 0);
 }
@@ -251,28 +252,28 @@ static void ask_stacks(struct cmd_run_hang *h)
 
 /* Of ranks with an MPI library those that have joined are in MPI_Init until all have, whose fence
  * they may wait in busily. libpmix tells its server of a fence only when all are there. */
-static void see_who_meets(struct cmd_run_hang *h)
+static void see_who_meets(struct run_hang_report *h)
 {
     char library[64];
     for (int i = 0; i < h->ranks; i++) {
         struct standing *s = &h->now[i];
-        int64_t ms = launch_meets_ms(h->job, i);
+        int64_t ms = launch_pmix_wait_ms(h->job, i);
         if (ms < h->timeout_s * 1000 || s->at.comm[0] || s->pid == 0 ||
-            !singleton_mapped(library, sizeof library, s->pid))
+            !mpi_singletons_mapped(library, sizeof library, s->pid))
             continue;
-        s->at = (struct lineup_at){.comm = "MPI_COMM_WORLD",
-                                   .size = h->ranks,
-                                   .waits_ms = ms,
-                                   .count = 1,
-                                   .calls = {{.nth = 1, .what = "MPI_Init", .ms = ms}}};
+        s->at = (struct collective_position){.comm = "MPI_COMM_WORLD",
+                                             .size = h->ranks,
+                                             .waits_ms = ms,
+                                             .count = 1,
+                                             .calls = {{.nth = 1, .what = "MPI_Init", .ms = ms}}};
     }
 }
 
 static void on_timer(uv_timer_t *t)
 {
-    struct cmd_run_hang *h = t->data;
+    struct run_hang_report *h = t->data;
     AUTO(free) struct hang_sample *samples = xcalloc((size_t)h->ranks, sizeof *samples);
-    int rc = launch_look(h->job, h->now);
+    int rc = launch_sample_status(h->job, h->now);
     see_who_meets(h);
     for (int i = 0; i < h->ranks; i++) {
         samples[i] =
@@ -282,7 +283,7 @@ static void on_timer(uv_timer_t *t)
                                  .cpu_ms = h->now[i].cpu_ms,
                                  .waits_ms = h->now[i].at.failed ? 0 : h->now[i].at.waits_ms};
     }
-    enum hang_verdict v = hang_look(h->hang, samples, (int64_t)uv_now(h->loop));
+    enum hang_verdict v = hang_sample_add(h->hang, samples, (int64_t)uv_now(h->loop));
     if (v == HANG_NONE)
         return;
     uv_timer_stop(t);
@@ -293,28 +294,28 @@ static void on_timer(uv_timer_t *t)
     const char *ras = env_get(h->plan->env, "NCCL_RAS_ADDR");
     ras = ras ? ras : getenv("NCCL_RAS_ADDR");
     h->awaited += ras != NULL;
-    h->ras = ras ? ras_ask(h->loop, ras, on_ras, h) : NULL;
+    h->ras = ras ? nccl_ras_query(h->loop, ras, on_ras, h) : NULL;
 }
 
-void cmd_run_hang_spoke(struct cmd_run_hang *h, int rank)
+void run_hang_report_activity(struct run_hang_report *h, int rank)
 {
     if (h)
-        hang_spoke(h->hang, rank, (int64_t)uv_now(h->loop));
+        hang_activity(h->hang, rank, (int64_t)uv_now(h->loop));
 }
 
-void cmd_run_hang_over(struct cmd_run_hang *h, int rank)
+void run_hang_report_job_ended(struct run_hang_report *h, int rank)
 {
     if (h)
         h->over[rank] = true;
 }
 
-struct cmd_run_hang *cmd_run_hang_open(uv_loop_t *loop, struct launch *job,
-                                       const struct cmd_run_opts *o,
-                                       void (*found)(void *arg, const char *text, json_t *j),
-                                       void *arg)
+struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job,
+                                             const struct run_options *o,
+                                             void (*found)(void *arg, const char *text, json_t *j),
+                                             void *arg)
 {
     const struct plan *p = launch_plan(job);
-    struct cmd_run_hang *h = xzalloc(sizeof *h);
+    struct run_hang_report *h = xzalloc(sizeof *h);
     h->job = job;
     size_t n = (size_t)p->world_size;
     h->loop = loop;
@@ -341,12 +342,12 @@ static void on_closed(uv_handle_t *t)
     free(t->data);
 }
 
-void cmd_run_hang_close(struct cmd_run_hang *h)
+void run_hang_report_close(struct run_hang_report *h)
 {
     if (!h)
         return;
-    stacks_free(h->stacks);
-    ras_free(h->ras);
+    call_stacks_free(h->stacks);
+    nccl_ras_free(h->ras);
     hang_free(h->hang);
     free(h->over);
     free(h->differs);

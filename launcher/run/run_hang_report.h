@@ -10,25 +10,25 @@
 #include "launcher/engine/launch.h"
 #include "launcher/run/cmd_run.h"
 
-struct cmd_run_hang;
+struct run_hang_report;
 
 /* `found` is called twice, from the loop: at once with the report for people (whole lines), `j`
  * NULL; and when stacks were taken, with these and, for a file, everything as JSON (its own
  * reference). The job and the options (`who`, `hang_timeout_s`) are borrowed. */
-struct cmd_run_hang *cmd_run_hang_open(uv_loop_t *loop, struct launch *job,
-                                       const struct cmd_run_opts *o,
-                                       void (*found)(void *arg, const char *text, json_t *j),
-                                       void *arg);
+struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job,
+                                             const struct run_options *o,
+                                             void (*found)(void *arg, const char *text, json_t *j),
+                                             void *arg);
 /* Appends how the collectives of the job's ranks stand to each other, for people (whole lines).
  * Nothing where nobody waits in one and none has failed. Says whether anybody differs. */
-bool cmd_run_hang_collectives(struct strbuf *b, const struct launch *job, const bool *over);
+bool run_hang_report_collectives(struct strbuf *b, const struct launch *job, const bool *over);
 
 /* Its handles close on the loop's next turns. */
-void cmd_run_hang_close(struct cmd_run_hang *h);
+void run_hang_report_close(struct run_hang_report *h);
 
-void cmd_run_hang_spoke(struct cmd_run_hang *h, int rank);
-/* The answer to launch_ask_stack(). */
-void cmd_run_hang_stack(struct cmd_run_hang *h, int rank, const char *text);
-void cmd_run_hang_over(struct cmd_run_hang *h, int rank);
+void run_hang_report_activity(struct run_hang_report *h, int rank);
+/* The answer to launch_request_stack(). */
+void run_hang_report_stack(struct run_hang_report *h, int rank, const char *text);
+void run_hang_report_job_ended(struct run_hang_report *h, int rank);
 
 #endif

@@ -17,13 +17,13 @@ struct counts {
     uint64_t lines[2], told[2]; /* on stdout, on stderr */
 };
 
-struct cmd_run_watch {
+struct run_monitor {
     uv_loop_t *loop;
-    const struct cmd_run_opts *opts;
-    struct cmd_run_watch_needs needs;
-    struct events *events;
+    const struct run_options *opts;
+    struct run_monitor_events needs;
+    struct job_events *events;
     struct registry *entry;
-    struct ring *ring; /* from the first line on */
+    struct line_log *ring; /* from the first line on */
     bool no_ring;
     struct launch *job; /* NULL: none runs */
     int attempt;
@@ -34,31 +34,31 @@ struct cmd_run_watch {
     bool *over_then;       /* who had ended before it */
     bool *asked;           /* who has not said so far where it stands … */
     int awaited;           /* … so many */
-    struct cmd_run_hang *hang;
-    struct singleton *singleton;
+    struct run_hang_report *hang;
+    struct mpi_singletons *singleton;
     uv_timer_t timer;
 };
 
 /* ---- events ------------------------------------------------------------------------------------
  */
 
-static const char *job_id(const struct cmd_run_watch *w)
+static const char *job_id(const struct run_monitor *w)
 {
     return launch_plan(w->job)->job_id;
 }
 
-static void tell(struct cmd_run_watch *w, const char *what, json_t *fields)
+static void tell(struct run_monitor *w, const char *what, json_t *fields)
 {
-    events_write(w->events, what, job_id(w), fields);
+    job_events_write(w->events, what, job_id(w), fields);
 }
 
 /* What a rank is called: this may be a share of a larger job. */
-static int called(const struct cmd_run_watch *w, int rank)
+static int called(const struct run_monitor *w, int rank)
 {
     return launch_plan(w->job)->first_rank + rank;
 }
 
-static json_t *node_of(const struct cmd_run_watch *w, int rank)
+static json_t *node_of(const struct run_monitor *w, int rank)
 {
     const struct plan *p = launch_plan(w->job);
     return json_text(p->nodes[p->ranks[rank].node].name);
@@ -67,11 +67,11 @@ static json_t *node_of(const struct cmd_run_watch *w, int rank)
 static char *shown_command(char *const *argv)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    secret_command(&b, argv);
+    redact_command(&b, argv);
     return strbuf_take(&b);
 }
 
-static void tell_plan(struct cmd_run_watch *w)
+static void tell_plan(struct run_monitor *w)
 {
     const struct plan *p = launch_plan(w->job);
     AUTO(free) char *command = shown_command(p->argv);
@@ -85,7 +85,7 @@ static void tell_plan(struct cmd_run_watch *w)
 }
 
 /* A line for each rank that has written since the last time. */
-static void tell_counts(struct cmd_run_watch *w)
+static void tell_counts(struct run_monitor *w)
 {
     for (int i = 0; i < launch_plan(w->job)->world_size; i++) {
         struct counts *c = &w->counts[i];
@@ -118,7 +118,7 @@ static json_t *signal_name(int sig)
 /* ---- the registry ------------------------------------------------------------------------------
  */
 
-static void enter(struct cmd_run_watch *w)
+static void enter(struct run_monitor *w)
 {
     const struct plan *p = launch_plan(w->job);
     AUTO(free) char *command = shown_command(p->argv);
@@ -138,15 +138,15 @@ static void enter(struct cmd_run_watch *w)
         log_info("drover ps will not show this job: %s", e.text);
 }
 
-static void keep_line(struct cmd_run_watch *w, int rank, const char *text, size_t len)
+static void keep_line(struct run_monitor *w, int rank, const char *text, size_t len)
 {
     struct err e = {0};
     if (!w->ring && !w->no_ring && w->entry &&
-        ring_make(&w->ring, registry_lines(w->entry), launch_plan(w->job)->world_size, &e) < 0)
+        line_log_make(&w->ring, registry_lines(w->entry), launch_plan(w->job)->world_size, &e) < 0)
         log_info("drover logs will not show this job's lines: %s", e.text);
     w->no_ring = !w->ring;
-    if (w->ring && rank < ring_ranks(w->ring))
-        ring_add(w->ring, rank, text, len);
+    if (w->ring && rank < line_log_ranks(w->ring))
+        line_log_add(w->ring, rank, text, len);
 }
 
 /* ---- what the job does -------------------------------------------------------------------------
@@ -154,7 +154,7 @@ static void keep_line(struct cmd_run_watch *w, int rank, const char *text, size_
 
 static void on_hang(void *arg, const char *text, json_t *j)
 {
-    struct cmd_run_watch *w = arg;
+    struct run_monitor *w = arg;
     w->needs.say(w->needs.arg, text);
     if (!j)
         return; /* more comes */
@@ -163,16 +163,16 @@ static void on_hang(void *arg, const char *text, json_t *j)
 }
 
 /* The job stands no more; it can still be named. */
-static void stop_looking(struct cmd_run_watch *w)
+static void stop_looking(struct run_monitor *w)
 {
     uv_timer_stop(&w->timer);
-    cmd_run_hang_close(w->hang);
-    singleton_close(w->singleton);
+    run_hang_report_close(w->hang);
+    mpi_singletons_close(w->singleton);
     w->hang = NULL;
     w->singleton = NULL;
 }
 
-static void forget_attempt(struct cmd_run_watch *w)
+static void forget_attempt(struct run_monitor *w)
 {
     stop_looking(w);
     free(w->counts);
@@ -186,13 +186,13 @@ static void forget_attempt(struct cmd_run_watch *w)
 
 static void on_singleton(void *arg, const char *text)
 {
-    struct cmd_run_watch *w = arg;
+    struct run_monitor *w = arg;
     tell(w, "apart", json_pack("{s:o}", "text", json_text(text)));
     AUTO(free) char *line = xasprintf("%s: warn: %s\n", w->opts->who, text);
     w->needs.say(w->needs.arg, line);
 }
 
-void cmd_run_watch_begin(struct cmd_run_watch *w, struct launch *job, int attempt)
+void run_monitor_begin(struct run_monitor *w, struct launch *job, int attempt)
 {
     const struct plan *p = launch_plan(job);
     forget_attempt(w); /* the one before */
@@ -210,25 +210,25 @@ void cmd_run_watch_begin(struct cmd_run_watch *w, struct launch *job, int attemp
     if (!w->entry)
         enter(w);
     if (w->opts->hang_timeout_s > 0)
-        w->hang = cmd_run_hang_open(w->loop, job, w->opts, on_hang, w);
-    w->singleton = singleton_open(w->loop, job, on_singleton, w);
+        w->hang = run_hang_report_open(w->loop, job, w->opts, on_hang, w);
+    w->singleton = mpi_singletons_open(w->loop, job, on_singleton, w);
 }
 
-void cmd_run_watch_line(struct cmd_run_watch *w, int rank, enum launch_stream from,
-                        const char *text, size_t len)
+void run_monitor_line(struct run_monitor *w, int rank, enum launch_stream from, const char *text,
+                      size_t len)
 {
     w->counts[rank].lines[from == LAUNCH_STDERR]++;
-    cmd_run_hang_spoke(w->hang, rank);
+    run_hang_report_activity(w->hang, rank);
     if (text[len] != '\r') /* a progress bar would push out what is worth keeping */
         keep_line(w, rank, text, len);
 }
 
-void cmd_run_watch_report(struct cmd_run_watch *w, int rank)
+void run_monitor_report(struct run_monitor *w, int rank)
 {
-    cmd_run_hang_spoke(w->hang, rank);
+    run_hang_report_activity(w->hang, rank);
 }
 
-void cmd_run_watch_rank_started(struct cmd_run_watch *w, int rank, pid_t pid)
+void run_monitor_rank_started(struct run_monitor *w, int rank, pid_t pid)
 {
     if (w->events)
         tell(w, "started",
@@ -236,19 +236,19 @@ void cmd_run_watch_rank_started(struct cmd_run_watch *w, int rank, pid_t pid)
                        (int)pid));
 }
 
-static void tell_collectives(struct cmd_run_watch *w)
+static void tell_collectives(struct run_monitor *w)
 {
-    struct lineup_at at;
-    launch_notes(w->job, w->failed, &at);
+    struct collective_position at;
+    launch_last_collective(w->job, w->failed, &at);
     AUTO(strbuf) struct strbuf b = {0};
     strbuf_printf(&b, "%s: rank %d failed in a collective%s%s\n", w->opts->who,
                   called(w, w->failed), at.failed ? ": " : "",
                   at.failed ? strerror(-at.failed) : "");
-    if (cmd_run_hang_collectives(&b, w->job, w->over_then) || at.failed)
+    if (run_hang_report_collectives(&b, w->job, w->over_then) || at.failed)
         w->needs.say(w->needs.arg, strbuf_str(&b));
 }
 
-void cmd_run_watch_looked(struct cmd_run_watch *w, int rank)
+void run_monitor_status(struct run_monitor *w, int rank)
 {
     w->awaited -= w->asked[rank];
     if (w->asked[rank] && w->awaited == 0)
@@ -256,34 +256,34 @@ void cmd_run_watch_looked(struct cmd_run_watch *w, int rank)
     w->asked[rank] = false;
 }
 
-void cmd_run_watch_stack(struct cmd_run_watch *w, int rank, const char *text)
+void run_monitor_stack(struct run_monitor *w, int rank, const char *text)
 {
-    cmd_run_hang_stack(w->hang, rank, text);
+    run_hang_report_stack(w->hang, rank, text);
 }
 
 /* The first rank that ends because, or while, a collective failed: the others still stand where
  * they were. Those on other nodes are asked; they answer before they end. */
-static void line_up(struct cmd_run_watch *w, const struct rank_end *r)
+static void line_up(struct run_monitor *w, const struct rank_end *r)
 {
-    struct lineup_at at;
-    launch_notes(w->job, r->rank, &at);
+    struct collective_position at;
+    launch_last_collective(w->job, r->rank, &at);
     bool its_own = job_rank_status(r) != 0 && (r->aborted || !r->told_to_stop);
     if (w->lined_up || !its_own || (!at.failed && !at.waits_ms))
         return;
     w->lined_up = true;
     w->failed = r->rank;
     memcpy(w->over_then, w->over, (size_t)launch_plan(w->job)->world_size * sizeof *w->over);
-    w->awaited = launch_ask(w->job, w->asked);
+    w->awaited = launch_request_status(w->job, w->asked);
     if (w->awaited == 0)
         tell_collectives(w);
 }
 
-void cmd_run_watch_rank_ended(struct cmd_run_watch *w, const struct rank_end *r)
+void run_monitor_rank_ended(struct run_monitor *w, const struct rank_end *r)
 {
-    cmd_run_watch_looked(w, r->rank); /* it says nothing more */
+    run_monitor_status(w, r->rank); /* it says nothing more */
     line_up(w, r);
     w->over[r->rank] = true;
-    cmd_run_hang_over(w->hang, r->rank);
+    run_hang_report_job_ended(w->hang, r->rank);
     if (!w->events)
         return;
     json_t *j =
@@ -295,11 +295,11 @@ void cmd_run_watch_rank_ended(struct cmd_run_watch *w, const struct rank_end *r)
     tell(w, "exit", j);
 }
 
-void cmd_run_watch_ended(struct cmd_run_watch *w, const struct job_end *end, int status)
+void run_monitor_ended(struct run_monitor *w, const struct job_end *end, int status)
 {
     if (w->events)
         tell_counts(w);
-    singleton_ended(w->singleton, end);
+    mpi_singletons_ended(w->singleton, end);
     tell(w, "ended",
          json_pack("{s:i, s:i, s:o, s:b, s:I}", "attempt", w->attempt, "status", status,
                    "first_failed",
@@ -308,8 +308,7 @@ void cmd_run_watch_ended(struct cmd_run_watch *w, const struct job_end *end, int
     stop_looking(w);
 }
 
-void cmd_run_watch_restart(struct cmd_run_watch *w, int attempt, int pause_ms,
-                           char *const *left_out)
+void run_monitor_restart(struct run_monitor *w, int attempt, int pause_ms, char *const *left_out)
 {
     AUTO(strbuf) struct strbuf b = {0};
     json_t *hosts = json_array();
@@ -328,13 +327,13 @@ void cmd_run_watch_restart(struct cmd_run_watch *w, int attempt, int pause_ms,
 /* ---- open and close ----------------------------------------------------------------------------
  */
 
-int cmd_run_watch_open(struct cmd_run_watch **out, uv_loop_t *loop, const struct cmd_run_opts *o,
-                       const struct cmd_run_watch_needs *needs, struct err *e)
+int run_monitor_open(struct run_monitor **out, uv_loop_t *loop, const struct run_options *o,
+                     const struct run_monitor_events *needs, struct err *e)
 {
-    struct events *events = NULL;
-    if (o->events_file && events_open(&events, o->events_file, e) < 0)
+    struct job_events *events = NULL;
+    if (o->events_file && job_events_open(&events, o->events_file, e) < 0)
         return e ? e->code : -EIO;
-    struct cmd_run_watch *w = xzalloc(sizeof *w);
+    struct run_monitor *w = xzalloc(sizeof *w);
     w->loop = loop;
     w->opts = o;
     w->needs = *needs;
@@ -350,13 +349,13 @@ static void on_closed(uv_handle_t *t)
     free(t->data);
 }
 
-void cmd_run_watch_close(struct cmd_run_watch *w)
+void run_monitor_close(struct run_monitor *w)
 {
     if (!w)
         return;
     forget_attempt(w);
-    ring_close(w->ring);
+    line_log_close(w->ring);
     registry_leave(w->entry);
-    events_close(w->events);
+    job_events_close(w->events);
     uv_close((uv_handle_t *)&w->timer, on_closed);
 }

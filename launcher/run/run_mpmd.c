@@ -7,7 +7,7 @@
 #include "launcher/run/cmd_run.h"
 
 /* A ':' behind "--" is the program's own. */
-int cmd_run_app_first(int argc, char **argv)
+int run_mpmd_first(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--") == 0)
@@ -24,7 +24,7 @@ static bool is_python(const char *program)
     return len > 3 && strcmp(program + len - 3, ".py") == 0;
 }
 
-void cmd_run_app_program(char ***argv, int argc, char **words)
+void run_mpmd_program(char ***argv, int argc, char **words)
 {
     if (argc > 0 && is_python(words[0])) { /* as torchrun does; -u: lines come as printed */
         strv_push(argv, xstrdup("python3"));
@@ -57,14 +57,14 @@ static const struct opt options[] = {
     OPT_END,
 };
 
-static int add(struct cmd_run_opts *o, int argc, char **argv, struct err *e)
+static int add(struct run_options *o, int argc, char **argv, struct err *e)
 {
     struct app a = {0};
     AUTO(strv) char **program = NULL;
     int rest = argc;
     int rc = opt_parse(options, &a, argc, argv, &rest, e);
     strv_free(a.elsewhere);
-    cmd_run_app_program(&program, argc - rest, argv + rest);
+    run_mpmd_program(&program, argc - rest, argv + rest);
     if (rc < 0)
         err_hint(e, "behind ':' stand -np, -x and the program; all else before the first program");
     else if (rc == OPT_HELP || (rc == 0 && (a.np < 1 || !program)))
@@ -78,14 +78,14 @@ static int add(struct cmd_run_opts *o, int argc, char **argv, struct err *e)
     return 0;
 }
 
-int cmd_run_app_parse(struct cmd_run_opts *o, int argc, char **argv, struct err *e)
+int run_mpmd_parse(struct run_options *o, int argc, char **argv, struct err *e)
 {
     if (o->np < 1) {
         err_set(e, -EINVAL, "the first of several programs has no number of ranks");
         return err_hint(e, "%s -np 1 ./a : -np 3 ./b", o->who);
     }
     for (int from = 0; from < argc;) {
-        int n = cmd_run_app_first(argc - from, argv + from);
+        int n = run_mpmd_first(argc - from, argv + from);
         int rc = add(o, n, argv + from, e);
         if (rc < 0)
             return rc;
@@ -94,7 +94,7 @@ int cmd_run_app_parse(struct cmd_run_opts *o, int argc, char **argv, struct err 
     return 0;
 }
 
-void cmd_run_app_free(struct cmd_run_opts *o)
+void run_mpmd_free(struct run_options *o)
 {
     for (int i = 0; i < o->app_count; i++) {
         strv_free((char **)o->apps[i].argv);
@@ -121,7 +121,7 @@ static void add_words(char ***words, const char *line)
     }
 }
 
-int cmd_run_app_read(char ***words, const char *path, struct err *e)
+int run_mpmd_read_file(char ***words, const char *path, struct err *e)
 {
     AUTO(file) FILE *f = fopen(path, "re");
     if (!f)

@@ -10,13 +10,13 @@
 /* ---- values ------------------------------------------------------------------------------------
  */
 
-static void set_variable(struct cmd_run_opts *o, const char *name, const char *value)
+static void set_variable(struct run_options *o, const char *name, const char *value)
 {
     strv_push(&o->env, xasprintf("%s=%s", name, value));
 }
 
 /* "NAME" of our environment: Open MPI 5's "NCCL_*" is all that begin so. */
-static void pass_variable(struct cmd_run_opts *o, const char *name)
+static void pass_variable(struct run_options *o, const char *name)
 {
     size_t len = strlen(name);
     if (len > 0 && name[len - 1] == '*') {
@@ -33,7 +33,7 @@ static void pass_variable(struct cmd_run_opts *o, const char *name)
 /* "A=1", "A", "A,B". */
 static int on_variable(void *into, char *const *values, struct err *e)
 {
-    struct cmd_run_opts *o = into;
+    struct run_options *o = into;
     if (!*values[0] || *values[0] == '=')
         return err_set(e, -EINVAL, "'%s' has no name", values[0]);
     if (strchr(values[0], '=')) {
@@ -59,7 +59,7 @@ static int on_env(void *into, char *const *values, struct err *e)
 /* Open MPI's parameters are variables to its programs, and words to its mpirun. */
 static int on_mca(void *into, char *const *values, struct err *e)
 {
-    struct cmd_run_opts *o = into;
+    struct run_options *o = into;
     AUTO(free) char *name = xasprintf("OMPI_MCA_%s", values[0]);
     set_variable(o, name, values[1]);
     strv_push(&o->mpirun_args, xstrdup("--mca"));
@@ -87,7 +87,7 @@ static int on_rsh(void *into, char *const *values, struct err *e)
 /* torchrun's: a number, or as many as there are GPUs (cores, where there is none). */
 static int on_per_node(void *into, char *const *values, struct err *e)
 {
-    struct cmd_run_opts *o = into;
+    struct run_options *o = into;
     if (!strcmp(values[0], "gpu") || !strcmp(values[0], "auto") || !strcmp(values[0], "cpu")) {
         o->per_node = 0;
         return 0;
@@ -97,13 +97,13 @@ static int on_per_node(void *into, char *const *values, struct err *e)
 
 static int on_ppn(void *into, char *const *values, struct err *e)
 {
-    ((struct cmd_run_opts *)into)->hydra = true;
+    ((struct run_options *)into)->hydra = true;
     return on_per_node(into, values, e);
 }
 
 static int on_hosts(void *into, char *const *values, struct err *e)
 {
-    struct cmd_run_opts *o = into;
+    struct run_options *o = into;
     o->hydra = true;
     strv_push(&o->host_lists, xstrdup(values[0]));
     return 0;
@@ -115,12 +115,12 @@ static int on_engine(void *into, char *const *values, struct err *e)
         const char *word;
         enum plan_engine engine;
     } engines[] = {
-        {"auto", PLAN_ENGINE_AUTO},       {"local", PLAN_ENGINE_LOCAL},
-        {"openmpi", PLAN_ENGINE_OPENMPI}, {"slurm", PLAN_ENGINE_SLURM},
-        {"fork", PLAN_ENGINE_LOCAL},      {"ssh", PLAN_ENGINE_AUTO}, /* hydra's -launcher */
+        {"auto", PLAN_ENGINE_AUTO},      {"local", PLAN_ENGINE_LOCAL},
+        {"openmpi", PLAN_ENGINE_MPIRUN}, {"slurm", PLAN_ENGINE_SRUN},
+        {"fork", PLAN_ENGINE_LOCAL},     {"ssh", PLAN_ENGINE_AUTO}, /* hydra's -launcher */
         {"rsh", PLAN_ENGINE_AUTO},
     };
-    struct cmd_run_opts *o = into;
+    struct run_options *o = into;
     for (size_t i = 0; i < COUNT_OF(engines); i++)
         if (strcmp(values[0], engines[i].word) == 0) {
             o->spec.engine = engines[i].engine;
@@ -132,7 +132,7 @@ static int on_engine(void *into, char *const *values, struct err *e)
 
 static int on_stdin(void *into, char *const *values, struct err *e)
 {
-    struct cmd_run_opts *o = into;
+    struct run_options *o = into;
     if (strcmp(values[0], "none") == 0) {
         o->spec.stdin_null = true;
         return 0;
@@ -146,7 +146,7 @@ static int on_stdin(void *into, char *const *values, struct err *e)
 
 static int on_show(void *into, char *const *values, struct err *e)
 {
-    struct cmd_run_opts *o = into;
+    struct run_options *o = into;
     if (!o->show)
         o->show = hwloc_bitmap_alloc();
     hwloc_bitmap_zero(o->show);
@@ -162,7 +162,7 @@ static int on_show(void *into, char *const *values, struct err *e)
 static int on_tag(void *into, char *const *values, struct err *e)
 {
     static const char *const words[] = {"auto", "none", "host", "rank", "mpirun", "torch"};
-    struct cmd_run_opts *o = into;
+    struct run_options *o = into;
     for (size_t i = 0; i < COUNT_OF(words); i++)
         if (strcmp(values[0], words[i]) == 0) {
             o->style.tag = (enum console_tag)i;
@@ -174,20 +174,20 @@ static int on_tag(void *into, char *const *values, struct err *e)
 
 static int on_tag_output(void *into, char *const *values, struct err *e)
 {
-    ((struct cmd_run_opts *)into)->style.tag = CONSOLE_TAG_MPIRUN;
+    ((struct run_options *)into)->style.tag = CONSOLE_TAG_MPIRUN;
     return 0;
 }
 
 static int on_prepend_rank(void *into, char *const *values, struct err *e)
 {
-    ((struct cmd_run_opts *)into)->style.tag = CONSOLE_TAG_RANK;
+    ((struct run_options *)into)->style.tag = CONSOLE_TAG_RANK;
     return 0;
 }
 
 /* "DIR", and Open MPI 4's "DIR:nojobid,nocopy": our directory never has the job's number. */
 static int on_output_dir(void *into, char *const *values, struct err *e)
 {
-    struct cmd_run_opts *o = into;
+    struct run_options *o = into;
     char *colon = strrchr(values[0], ':');
     bool nocopy = colon && strstr(colon, "nocopy");
     o->spec.output_dir = values[0];
@@ -201,7 +201,7 @@ static int on_output_dir(void *into, char *const *values, struct err *e)
 /* Open MPI 5's list: "tag,timestamp,merge,dir=D". */
 static int on_output(void *into, char *const *values, struct err *e)
 {
-    struct cmd_run_opts *o = into;
+    struct run_options *o = into;
     for (char *rest = values[0], *one; (one = strsep(&rest, ",:"));) {
         if (strcmp(one, "tag") == 0 || strcmp(one, "tag-detailed") == 0)
             o->style.tag = CONSOLE_TAG_MPIRUN;
@@ -224,14 +224,14 @@ static int on_output(void *into, char *const *values, struct err *e)
 /* What cannot be shown without mpirun's own map ("topo", "map-devel") is shown as the map. */
 static int on_display(void *into, char *const *values, struct err *e)
 {
-    ((struct cmd_run_opts *)into)->report_bindings = true;
+    ((struct run_options *)into)->report_bindings = true;
     return 0;
 }
 
 /* ---- the options -------------------------------------------------------------------------------
  */
 
-#define T struct cmd_run_opts
+#define T struct run_options
 static const struct opt options[] = {
     OPT_INT('n', "np|c", "N", "number of ranks (one a GPU; without GPUs one a core)", T, np),
     OPT_CALL('N', "npernode|nproc-per-node", "N", "so many ranks on each node", on_per_node),
@@ -245,10 +245,12 @@ static const struct opt options[] = {
     OPT_STR(0, "wdir|wd|gwdir", "DIR", "the ranks' directory", T, spec.wdir),
     OPT_STR(0, "path", "DIR", "where the program is looked for first", T, path),
     OPT_CALL(0, "map-by", "PLACE[:PE=N]",
-             "slot, core, hwthread, l3cache, numa, socket, node, ppr:N:node", cmd_run_where_map),
-    OPT_CALL(0, "rank-by", "PLACE", "how ranks are numbered: slot, node", cmd_run_where_rank),
+             "slot, core, hwthread, l3cache, numa, socket, node, ppr:N:node",
+             run_options_mapping_map_by),
+    OPT_CALL(0, "rank-by", "PLACE", "how ranks are numbered: slot, node",
+             run_options_mapping_rank_by),
     OPT_CALL(0, "bind-to", "PLACE", "none, core, hwthread, l3cache, numa, socket",
-             cmd_run_where_bind),
+             run_options_mapping_bind_to),
     OPT_INT(0, "cpus-per-proc|cpus-per-rank", "N", "CPUs for each rank", T, spec.cpus_per_rank),
     OPT_STR(0, "cpus", "LIST", "the job's part of the CPUs (0-3,8)", T, spec.cpus),
     OPT_STR(0, "gpus", "LIST", "the job's part of the GPUs (0,2; '' for none)", T, spec.gpus),
@@ -288,8 +290,8 @@ static const struct opt options[] = {
     OPT_CALL(0, "output", "LIST", NULL, on_output),
     OPT_CALL(0, "display", "LIST", NULL, on_display),
     OPT_STR(0, "app", "FILE", NULL, T, app_file),
-    OPT_CALL(0, "ppr", "N:PLACE", NULL, cmd_run_where_ppr),
-    OPT_CALL(0, "npersocket", "N", NULL, cmd_run_where_per_socket),
+    OPT_CALL(0, "ppr", "N:PLACE", NULL, run_options_mapping_ppr),
+    OPT_CALL(0, "npersocket", "N", NULL, run_options_mapping_per_socket),
     OPT_WORDS(0,
               "byslot|bycore|bynode|rr|bind-to-none|bind-to-core|bind-to-socket|"
               "use-hwthread-cpus|nolocal|pernode",
@@ -333,17 +335,17 @@ static const struct opt options[] = {
 /* ---- the whole ---------------------------------------------------------------------------------
  */
 
-void cmd_run_opts_init(struct cmd_run_opts *o, const char *who)
+void run_options_init(struct run_options *o, const char *who)
 {
-    *o = (struct cmd_run_opts){.who = who,
-                               .np = CMD_RUN_NOT_GIVEN,
-                               .per_node = CMD_RUN_NOT_GIVEN,
-                               .grace_s = CMD_RUN_NOT_GIVEN};
+    *o = (struct run_options){.who = who,
+                              .np = RUN_OPTIONS_NOT_GIVEN,
+                              .per_node = RUN_OPTIONS_NOT_GIVEN,
+                              .grace_s = RUN_OPTIONS_NOT_GIVEN};
 }
 
-static int parse(struct cmd_run_opts *o, int argc, char **argv, struct err *e)
+static int parse(struct run_options *o, int argc, char **argv, struct err *e)
 {
-    int first = cmd_run_app_first(argc, argv), rest = first;
+    int first = run_mpmd_first(argc, argv), rest = first;
     int rc = opt_parse(options, o, first, argv, &rest, e);
     if (rc == OPT_HELP)
         opt_help(stdout, o->who, "[options] [--] program [arguments]",
@@ -354,12 +356,12 @@ static int parse(struct cmd_run_opts *o, int argc, char **argv, struct err *e)
                  options);
     if (rc != 0)
         return rc;
-    cmd_run_app_program(&o->argv, first - rest, argv + rest);
-    return first < argc ? cmd_run_app_parse(o, argc - first, argv + first, e) : 0;
+    run_mpmd_program(&o->argv, first - rest, argv + rest);
+    return first < argc ? run_mpmd_parse(o, argc - first, argv + first, e) : 0;
 }
 
 /* --app FILE: its words as if they stood on the command line. */
-static int parse_app_file(struct cmd_run_opts *o, struct err *e)
+static int parse_app_file(struct run_options *o, struct err *e)
 {
     char ***words = &o->app_words; /* options keep pointers to them */
     if (strv_len(o->argv) > 0)
@@ -367,28 +369,28 @@ static int parse_app_file(struct cmd_run_opts *o, struct err *e)
                        "--app '%s': it names the programs, and so does the command line",
                        o->app_file);
     strv_push(words, xstrdup(o->who));
-    if (cmd_run_app_read(words, o->app_file, e) < 0 ||
+    if (run_mpmd_read_file(words, o->app_file, e) < 0 ||
         parse(o, (int)strv_len(*words), *words, e) != 0)
         return err_wrap(e, "--app '%s'", o->app_file);
     return 0;
 }
 
-int cmd_run_parse(struct cmd_run_opts *o, const char *who, int argc, char **argv, struct err *e)
+int run_options_parse(struct run_options *o, const char *who, int argc, char **argv, struct err *e)
 {
-    cmd_run_opts_init(o, who);
+    run_options_init(o, who);
     int rc = parse(o, argc, argv, e);
     if (rc == 0 && o->app_file)
         rc = parse_app_file(o, e);
-    return rc == 0 ? cmd_run_finish(o, e) : rc;
+    return rc == 0 ? run_options_resolve(o, e) : rc;
 }
 
-void cmd_run_opts_free(struct cmd_run_opts *o)
+void run_options_free(struct run_options *o)
 {
     char **all[] = {o->argv,     o->env, o->mpirun_args, o->mpirun_only, o->ignored,  o->refused,
                     o->warnings, o->old, o->host_lists,  o->host_files,  o->app_words};
     for (size_t i = 0; i < COUNT_OF(all); i++)
         strv_free(all[i]);
-    cmd_run_app_free(o);
+    run_mpmd_free(o);
     hosts_free(o->hosts);
     hwloc_bitmap_free(o->show);
     redirect_map_free(&o->redirect.redirects);

@@ -54,7 +54,7 @@ static int read_count(int *out, const char *what, const char *text, size_t len, 
 }
 
 /* One of the modifiers behind a place. Those of the last list say what is so here anyway. */
-static int read_modifier(struct cmd_run_opts *o, const char *text, size_t len, struct err *e)
+static int read_modifier(struct run_options *o, const char *text, size_t len, struct err *e)
 {
     static const char *const as_it_is[] = {"NOOVERSUBSCRIBE", "if-supported", "SPAN", "CORECPUS",
                                            "INHERIT",         "NOINHERIT",    "FILL"};
@@ -82,7 +82,7 @@ static int read_modifier(struct cmd_run_opts *o, const char *text, size_t len, s
 
 /* What may follow the place: ":PE=2:OVERSUBSCRIBE", apart by ':' or ','. hydra's "core:2" is a
  * number of them. */
-static int read_modifiers(struct cmd_run_opts *o, const char *text, struct err *e)
+static int read_modifiers(struct run_options *o, const char *text, struct err *e)
 {
     while (*text) {
         text++;
@@ -98,7 +98,7 @@ static int read_modifiers(struct cmd_run_opts *o, const char *text, struct err *
 }
 
 /* "4:node:PE=2", "4:socket". */
-static int read_ppr(struct cmd_run_opts *o, const char *text, struct err *e)
+static int read_ppr(struct run_options *o, const char *text, struct err *e)
 {
     int n = 0, of = 0;
     size_t digits = strcspn(text, ":");
@@ -122,9 +122,9 @@ static int not_here(const char *text, struct err *e)
     return err_hint(e, "slot, node, numa, socket, core, or ppr:N:node with --hostfile");
 }
 
-int cmd_run_where_map(void *opts, char *const *values, struct err *e)
+int run_options_mapping_map_by(void *opts, char *const *values, struct err *e)
 {
-    struct cmd_run_opts *o = opts;
+    struct run_options *o = opts;
     const char *text = values[0];
     int map = (int)o->spec.map_by;
     if (strncasecmp(text, "ppr:", 4) == 0)
@@ -139,9 +139,9 @@ int cmd_run_where_map(void *opts, char *const *values, struct err *e)
     return read_modifiers(o, text + len, e);
 }
 
-int cmd_run_where_bind(void *opts, char *const *values, struct err *e)
+int run_options_mapping_bind_to(void *opts, char *const *values, struct err *e)
 {
-    struct cmd_run_opts *o = opts;
+    struct run_options *o = opts;
     int bind = PLAN_BIND_DEFAULT;
     size_t len = strcspn(values[0], ":");
     if (read_place(&bind, values[0], len, true, e) < 0)
@@ -150,9 +150,9 @@ int cmd_run_where_bind(void *opts, char *const *values, struct err *e)
     return read_modifiers(o, values[0] + len, e);
 }
 
-int cmd_run_where_rank(void *opts, char *const *values, struct err *e)
+int run_options_mapping_rank_by(void *opts, char *const *values, struct err *e)
 {
-    struct cmd_run_opts *o = opts;
+    struct run_options *o = opts;
     int by = PLAN_MAP_DEFAULT;
     size_t len = strcspn(values[0], ":");
     /* Open MPI 5's words for "node by node" and "as if all nodes were one" */
@@ -164,33 +164,33 @@ int cmd_run_where_rank(void *opts, char *const *values, struct err *e)
     return read_modifiers(o, values[0] + len, e);
 }
 
-int cmd_run_where_ppr(void *opts, char *const *values, struct err *e)
+int run_options_mapping_ppr(void *opts, char *const *values, struct err *e)
 {
     return read_ppr(opts, values[0], e);
 }
 
-int cmd_run_where_per_socket(void *opts, char *const *values, struct err *e)
+int run_options_mapping_per_socket(void *opts, char *const *values, struct err *e)
 {
     AUTO(free) char *text = xasprintf("%s:socket", values[0]);
     return read_ppr(opts, text, e);
 }
 
-int cmd_run_where_old(struct cmd_run_opts *o, const char *option, struct err *e)
+int run_options_mapping_legacy(struct run_options *o, const char *option, struct err *e)
 {
     static const struct {
         const char *name;
         int (*read)(void *opts, char *const *values, struct err *e);
         const char *value;
     } means[] = {
-        {"byslot", cmd_run_where_map, "slot"},
-        {"bycore", cmd_run_where_map, "core"},
-        {"bynode", cmd_run_where_map, "node"},
-        {"rr", cmd_run_where_map, "node"},
-        {"bind-to-none", cmd_run_where_bind, "none"},
-        {"bind-to-core", cmd_run_where_bind, "core"},
-        {"bind-to-socket", cmd_run_where_bind, "socket"},
-        {"use-hwthread-cpus", cmd_run_where_map, ":HWTCPUS"},
-        {"nolocal", cmd_run_where_map, ":NOLOCAL"},
+        {"byslot", run_options_mapping_map_by, "slot"},
+        {"bycore", run_options_mapping_map_by, "core"},
+        {"bynode", run_options_mapping_map_by, "node"},
+        {"rr", run_options_mapping_map_by, "node"},
+        {"bind-to-none", run_options_mapping_bind_to, "none"},
+        {"bind-to-core", run_options_mapping_bind_to, "core"},
+        {"bind-to-socket", run_options_mapping_bind_to, "socket"},
+        {"use-hwthread-cpus", run_options_mapping_map_by, ":HWTCPUS"},
+        {"nolocal", run_options_mapping_map_by, ":NOLOCAL"},
     };
     option += strspn(option, "-");
     if (strcmp(option, "pernode") == 0)

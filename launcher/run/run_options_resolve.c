@@ -35,9 +35,9 @@ static int refuse(const char *option, struct err *e)
     return e ? e->code : -EINVAL;
 }
 
-static int check_times(const struct cmd_run_opts *o, struct err *e)
+static int check_times(const struct run_options *o, struct err *e)
 {
-    const double times[] = {o->grace_s == CMD_RUN_NOT_GIVEN ? 0 : o->grace_s, o->timeout_s,
+    const double times[] = {o->grace_s == RUN_OPTIONS_NOT_GIVEN ? 0 : o->grace_s, o->timeout_s,
                             o->start_timeout_s, o->lost_after_s, o->hang_timeout_s};
     for (size_t i = 0; i < COUNT_OF(times); i++)
         if (times[i] < 0 || times[i] > 1e6)
@@ -47,13 +47,13 @@ static int check_times(const struct cmd_run_opts *o, struct err *e)
     return 0;
 }
 
-static int check(struct cmd_run_opts *o, struct err *e)
+static int check(struct run_options *o, struct err *e)
 {
     if (o->np == 0) {
         err_set(e, -EINVAL, "-np 0: no rank would be started");
         return err_hint(e, "leave -np out for one rank a GPU, or a core where there is none");
     }
-    if (o->np < CMD_RUN_NOT_GIVEN)
+    if (o->np < RUN_OPTIONS_NOT_GIVEN)
         return err_set(e, -EINVAL, "-np %d: at least 1 rank is needed", o->np);
     if (o->max_restarts < 0)
         return err_set(e, -EINVAL, "--max-restarts %d: 0 or more", o->max_restarts);
@@ -68,7 +68,7 @@ static int check(struct cmd_run_opts *o, struct err *e)
 
 /* Those of --hostfile, of --host, or of the file that --host names; else the allocation that we
  * are in. */
-static int find_hosts(struct cmd_run_opts *o, struct err *e)
+static int find_hosts(struct run_options *o, struct err *e)
 {
     AUTO(hosts) struct hosts *listed = NULL, *filed = NULL;
     for (size_t i = 0; i < strv_len(o->host_lists); i++) {
@@ -86,7 +86,7 @@ static int find_hosts(struct cmd_run_opts *o, struct err *e)
     if (!o->hosts)
         o->hosts = listed ? TAKE(listed) : TAKE(filed);
     if (!o->hosts && o->spec.engine != PLAN_ENGINE_LOCAL &&
-        alloc_find(&o->hosts, NULL, environ, e) < 0)
+        allocation_find(&o->hosts, NULL, environ, e) < 0)
         return e ? e->code : -EINVAL;
     if (o->hosts)
         hostfile_mark_here(o->hosts);
@@ -94,7 +94,7 @@ static int find_hosts(struct cmd_run_opts *o, struct err *e)
 }
 
 /* hydra's hosts have no limit: each takes -ppn ranks, or, without that, its even share in turn. */
-static void lift_slots(struct cmd_run_opts *o)
+static void lift_slots(struct run_options *o)
 {
     struct hosts *h = o->hosts;
     int share = o->np > 0 ? (o->np + h->count - 1) / h->count : 1;
@@ -107,7 +107,7 @@ static void lift_slots(struct cmd_run_opts *o)
 }
 
 /* --nolocal: the other hosts. */
-static int drop_this_host(struct cmd_run_opts *o, struct err *e)
+static int drop_this_host(struct run_options *o, struct err *e)
 {
     int kept = 0;
     for (int i = 0; o->hosts && i < o->hosts->count; i++) {
@@ -124,12 +124,12 @@ static int drop_this_host(struct cmd_run_opts *o, struct err *e)
     return err_hint(e, "--hostfile FILE or --host LIST");
 }
 
-int cmd_run_finish(struct cmd_run_opts *o, struct err *e)
+int run_options_resolve(struct run_options *o, struct err *e)
 {
     if (o->refused)
         return refuse(o->refused[0], e);
     for (size_t i = 0; i < strv_len(o->old); i++)
-        if (cmd_run_where_old(o, o->old[i], e) < 0)
+        if (run_options_mapping_legacy(o, o->old[i], e) < 0)
             return err_wrap(e, "option '%s'", o->old[i]);
     if (check(o, e) < 0 || find_hosts(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;

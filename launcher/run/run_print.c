@@ -31,8 +31,8 @@ static void show_way_out(struct strbuf *b, const struct plan *p, const struct jo
 {
     const struct plan_rank *r = &p->ranks[end->first_failed];
     const char *program = r->argv ? r->argv[0] : p->argv[0];
-    const struct cause *c = cause_find(&end->first, end->last_lines);
-    const char *exception = cause_exception(end->last_lines);
+    const struct failure_cause *c = failure_cause_find(&end->first, end->last_lines);
+    const char *exception = failure_cause_python_exception(end->last_lines);
     if (c) {
         strbuf_printf(b, "  cause: %s\n  try: %s\n", c->what, c->advice);
     } else if (exception) {
@@ -64,20 +64,20 @@ static void show_core(struct strbuf *b, const struct plan *p, const struct rank_
         return;
     read_word(pattern, sizeof pattern, "/proc/sys/kernel/core_pattern");
     read_word(uses_pid, sizeof uses_pid, "/proc/sys/kernel/core_uses_pid");
-    struct cause_core c = {.pattern = pattern,
-                           .program = p->argv[0],
-                           .wdir = p->wdir,
-                           .host = p->nodes[p->ranks[r->rank].node].name,
-                           .uses_pid = uses_pid[0] == '1',
-                           .pid = r->pid,
-                           .uid = (int)getuid(),
-                           .signal = r->signal};
-    AUTO(free) char *where = cause_core(&c);
+    struct failure_cause_core c = {.pattern = pattern,
+                                   .program = p->argv[0],
+                                   .wdir = p->wdir,
+                                   .host = p->nodes[p->ranks[r->rank].node].name,
+                                   .uses_pid = uses_pid[0] == '1',
+                                   .pid = r->pid,
+                                   .uid = (int)getuid(),
+                                   .signal = r->signal};
+    AUTO(free) char *where = failure_cause_core(&c);
     strbuf_printf(b, "  core: %s\n", where);
 }
 
-void cmd_run_show_failure(struct strbuf *b, const char *who, const struct plan *p,
-                          const struct job_end *end)
+void run_print_failure(struct strbuf *b, const char *who, const struct plan *p,
+                       const struct job_end *end)
 {
     if (end->broken)
         strbuf_printf(b, "%s: the job was ended: %s\n", who, end->broken);
@@ -94,18 +94,18 @@ void cmd_run_show_failure(struct strbuf *b, const char *who, const struct plan *
     show_way_out(b, p, end);
 }
 
-void cmd_run_show_plan(struct strbuf *b, const struct plan *p, bool json)
+void run_print_plan(struct strbuf *b, const struct plan *p, bool json)
 {
     if (!json) {
         plan_print(b, p);
         return;
     }
-    AUTO(json) json_t *j = plan_json(p);
+    AUTO(json) json_t *j = plan_print_json(p);
     AUTO(free) char *line = json_line(j);
     strbuf_printf(b, "%s\n", line);
 }
 
-void cmd_run_show_bindings(struct strbuf *b, const struct plan *p)
+void run_print_bindings(struct strbuf *b, const struct plan *p)
 {
     plan_print_ranks(b, p);
 }

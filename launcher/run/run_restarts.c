@@ -2,9 +2,9 @@
 
 #include "launcher/plan/hosts.h"
 
-struct cmd_run_again {
+struct run_restarts {
     uv_timer_t timer;
-    struct cmd_run_opts *opts;
+    struct run_options *opts;
     struct restart *restart;
     const struct hosts *hosts;  /* as the user gave them; NULL: this machine */
     struct hosts *hosts_kept;   /* of the next attempt */
@@ -16,12 +16,12 @@ struct cmd_run_again {
 
 static void on_timer(uv_timer_t *t)
 {
-    struct cmd_run_again *a = t->data;
+    struct run_restarts *a = t->data;
     a->start(a->arg);
 }
 
 /* The next attempt is the same job: its name, its number of ranks, wherever they find room. */
-static void change_spec(struct cmd_run_again *a, const struct plan *p, char ***left_out)
+static void change_spec(struct run_restarts *a, const struct plan *p, char ***left_out)
 {
     struct launch_spec *s = &a->opts->spec;
     if (!a->job_id)
@@ -42,35 +42,36 @@ static void change_spec(struct cmd_run_again *a, const struct plan *p, char ***l
     }
 }
 
-bool cmd_run_again_after(struct cmd_run_again *a, const struct plan *p, const struct job_end *end,
-                         int status, bool unwanted, struct cmd_run_watch *w)
+bool run_restarts_attempt_ended(struct run_restarts *a, const struct plan *p,
+                                const struct job_end *end, int status, bool unwanted,
+                                struct run_monitor *w)
 {
     bool failed = end->first_failed >= 0;
-    struct restart_end how = {.status = status,
-                              .unwanted = unwanted,
-                              .not_started = failed && end->first.start_status,
-                              .seconds = end->seconds,
-                              .host =
-                                  failed ? p->nodes[p->ranks[end->first_failed].node].name : NULL};
+    struct restart_attempt how = {.status = status,
+                                  .unwanted = unwanted,
+                                  .not_started = failed && end->first.start_status,
+                                  .seconds = end->seconds,
+                                  .host = failed ? p->nodes[p->ranks[end->first_failed].node].name
+                                                 : NULL};
     int pause_ms = restart_after(a->restart, &how);
     if (pause_ms < 0)
         return false;
     AUTO(strv) char **left_out = NULL;
     change_spec(a, p, &left_out);
-    cmd_run_watch_restart(w, restart_count(a->restart), pause_ms, left_out);
+    run_monitor_restart(w, restart_count(a->restart), pause_ms, left_out);
     uv_timer_start(&a->timer, on_timer, (uint64_t)pause_ms, 0);
     return true;
 }
 
-int cmd_run_again_attempt(const struct cmd_run_again *a)
+int run_restarts_attempt(const struct run_restarts *a)
 {
     return restart_count(a->restart);
 }
 
-struct cmd_run_again *cmd_run_again_open(uv_loop_t *loop, struct cmd_run_opts *o,
-                                         void (*start)(void *arg), void *arg)
+struct run_restarts *run_restarts_open(uv_loop_t *loop, struct run_options *o,
+                                       void (*start)(void *arg), void *arg)
 {
-    struct cmd_run_again *a = xzalloc(sizeof *a);
+    struct run_restarts *a = xzalloc(sizeof *a);
     a->opts = o;
     a->restart = restart_new(o->spec.max_restarts);
     a->hosts = o->spec.hosts;
@@ -87,7 +88,7 @@ static void on_closed(uv_handle_t *t)
     free(t->data);
 }
 
-void cmd_run_again_close(struct cmd_run_again *a)
+void run_restarts_close(struct run_restarts *a)
 {
     if (!a)
         return;

@@ -45,7 +45,7 @@ struct shared {
 
 struct crowd {
     const char *endpoint;
-    const struct keys *keys; /* NULL: plain */
+    const struct curve_keys *keys; /* NULL: plain */
     int count, seconds, first;
     struct sim *sims;
     float *took_ms; /* count * seconds; of all processes */
@@ -170,10 +170,10 @@ static void join(struct crowd *c, struct sim *s)
     if (!s->sock || zmq_setsockopt(s->sock, ZMQ_ROUTING_ID, id, (size_t)n) < 0 ||
         zmq_setsockopt(s->sock, ZMQ_LINGER, &none, sizeof none) < 0)
         fail("socket");
-    const struct keys *k = c->keys;
-    if (k && (zmq_setsockopt(s->sock, ZMQ_CURVE_SERVERKEY, k->other, KEYS_BYTES) < 0 ||
-              zmq_setsockopt(s->sock, ZMQ_CURVE_PUBLICKEY, k->own, KEYS_BYTES) < 0 ||
-              zmq_setsockopt(s->sock, ZMQ_CURVE_SECRETKEY, k->secret, KEYS_BYTES) < 0))
+    const struct curve_keys *k = c->keys;
+    if (k && (zmq_setsockopt(s->sock, ZMQ_CURVE_SERVERKEY, k->other, CURVE_KEYS_BYTES) < 0 ||
+              zmq_setsockopt(s->sock, ZMQ_CURVE_PUBLICKEY, k->own, CURVE_KEYS_BYTES) < 0 ||
+              zmq_setsockopt(s->sock, ZMQ_CURVE_SECRETKEY, k->secret, CURVE_KEYS_BYTES) < 0))
         fail("keys");
     if (zmq_connect(s->sock, c->endpoint) < 0 || zmq_getsockopt(s->sock, ZMQ_FD, &fd, &len) < 0)
         fail(c->endpoint);
@@ -262,11 +262,11 @@ int main(int argc, char **argv)
         fputs("sweep_workers ENDPOINT KEYFILE|- N S PROCESSES\n", stderr);
         return 2;
     }
-    struct keys keys;
+    struct curve_keys keys;
     AUTO(free) char *endpoint = NULL;
     struct err e = {0};
     bool plain = strcmp(argv[2], "-") == 0;
-    if (!plain && keys_read(&keys, &endpoint, argv[2], &e) < 0) {
+    if (!plain && curve_keys_read(&keys, &endpoint, argv[2], &e) < 0) {
         fprintf(stderr, "sweep_workers: %s\n", e.text);
         return 2;
     }

@@ -48,15 +48,15 @@ static const enum backend_coll colls[] = {
     BACKEND_ALL_GATHER, BACKEND_ALL_TO_ALL, BACKEND_GATHER,         BACKEND_SCATTER,
 };
 
-static void run_one(struct desk *k, struct values v, bool in_place)
+static void run_one(struct fixture *k, struct values v, bool in_place)
 {
     v.rank = k->rank;
     v.size = k->size;
     v.seed = ++k->seed;
-    desk_run(k, &v, in_place);
+    fixture_run(k, &v, in_place);
 }
 
-static void run_both(struct desk *k, struct values v)
+static void run_both(struct fixture *k, struct values v)
 {
     run_one(k, v, false);
     run_one(k, v, true);
@@ -64,7 +64,7 @@ static void run_both(struct desk *k, struct values v)
 
 /* Every type with every reduction, and every root. With many ranks, out of place and in place by
  * turns. */
-static void walk_types(struct desk *k, enum backend_coll coll)
+static void walk_types(struct fixture *k, enum backend_coll coll)
 {
     for (int t = 0; t < DROVER_TYPES; t++) {
         struct values v = {.coll = coll, .type = (enum drover_type)t, .count = SMALL};
@@ -84,7 +84,7 @@ static void walk_types(struct desk *k, enum backend_coll coll)
 }
 
 /* Sizes around which algorithms change; each takes the next type and reduction. */
-static void walk_sizes(struct desk *k, enum backend_coll coll, size_t max_bytes)
+static void walk_sizes(struct fixture *k, enum backend_coll coll, size_t max_bytes)
 {
     const size_t bytes[] = {0, 1, 4, 1021, (64 << 10) + 8, MIB + 8};
     unsigned turn = (unsigned)coll;
@@ -99,7 +99,7 @@ static void walk_sizes(struct desk *k, enum backend_coll coll, size_t max_bytes)
 }
 
 /* Of two values the sum and the product are rounded once, whoever is first. */
-static void walk_rounding(struct desk *k)
+static void walk_rounding(struct fixture *k)
 {
     for (int t = DROVER_HALF; t < DROVER_TYPES && k->size == 2; t++)
         for (int op = DROVER_SUM; op <= DROVER_PROD; op++) {
@@ -111,7 +111,7 @@ static void walk_rounding(struct desk *k)
 }
 
 /* Some of everything, for a communicator that was made of another one. */
-static void walk_some(struct desk *k)
+static void walk_some(struct fixture *k)
 {
     for (size_t i = 0; i < COUNT_OF(colls); i++)
         for (int t = 0; t < DROVER_TYPES; t += 3) {
@@ -125,7 +125,7 @@ static void walk_some(struct desk *k)
     messages_uneven(k);
 }
 
-static void walk_messages(struct desk *k)
+static void walk_messages(struct fixture *k)
 {
     messages_ring(k);
     messages_shuffled(k);
@@ -136,28 +136,29 @@ static void walk_messages(struct desk *k)
 }
 
 /* Runs `walk_some` over a part of k's communicator; what it found is k's. */
-static void walk_part(struct desk *k, int color, int key, int want_rank, int want_size)
+static void walk_part(struct fixture *k, int color, int key, int want_rank, int want_size)
 {
     struct drover_comm *c = NULL;
-    desk_must(k, drover_comm_split(&c, k->c, color, key), "split");
-    desk_check(k, (c != NULL) == (color >= 0), "a colour of %d gave %s", color, c ? "one" : "none");
+    fixture_must(k, drover_comm_split(&c, k->c, color, key), "split");
+    fixture_check(k, (c != NULL) == (color >= 0), "a colour of %d gave %s", color,
+                  c ? "one" : "none");
     if (!c)
         return;
-    struct desk part = {.wait_ms = k->wait_ms, .seed = k->seed + (uint64_t)color * 100000};
-    desk_open(&part, k->d, c, LEAST_BYTES);
-    desk_check(k, part.rank == want_rank && part.size == want_size,
-               "a split makes this rank %d of %d, expected %d of %d", part.rank, part.size,
-               want_rank, want_size);
+    struct fixture part = {.wait_ms = k->wait_ms, .seed = k->seed + (uint64_t)color * 100000};
+    command_mailbox_open(&part, k->d, c, LEAST_BYTES);
+    fixture_check(k, part.rank == want_rank && part.size == want_size,
+                  "a split makes this rank %d of %d, expected %d of %d", part.rank, part.size,
+                  want_rank, want_size);
     walk_some(&part);
     k->count.checks += part.count.checks;
     k->count.refused += part.count.refused;
     if (part.count.failed && !k->count.failed)
         memcpy(k->count.first, part.count.first, sizeof k->count.first);
     k->count.failed += part.count.failed;
-    desk_close(&part);
+    command_mailbox_close(&part);
 }
 
-static void walk_splits(struct desk *k)
+static void walk_splits(struct fixture *k)
 {
     int odd = k->rank % 2, n = k->size;
     walk_part(k, odd, k->rank, k->rank / 2, odd ? n / 2 : (n + 1) / 2);
@@ -182,11 +183,11 @@ struct report {
 };
 
 /* Gathers what all ranks found, and begins anew. */
-static void tell(struct report *r, struct desk *k, const char *name)
+static void tell(struct report *r, struct fixture *k, const char *name)
 {
-    AUTO(free) struct desk_count *all = xcalloc((size_t)k->size, sizeof *all);
-    desk_must(k, comm_gather(k->c, &k->count, sizeof k->count, all, k->wait_ms), "gather");
-    k->count = (struct desk_count){0};
+    AUTO(free) struct fixture_count *all = xcalloc((size_t)k->size, sizeof *all);
+    fixture_must(k, comm_gather(k->c, &k->count, sizeof k->count, all, k->wait_ms), "gather");
+    k->count = (struct fixture_count){0};
     uint64_t checks = 0, failed = 0, refused = 0;
     int first = -1;
     for (int i = 0; i < k->size; i++) {
@@ -209,7 +210,7 @@ static void tell(struct report *r, struct desk *k, const char *name)
     fflush(stdout);
 }
 
-static void run_all(struct report *r, struct desk *k, size_t max_bytes)
+static void run_all(struct report *r, struct fixture *k, size_t max_bytes)
 {
     for (size_t i = 0; i < COUNT_OF(colls); i++) {
         walk_types(k, colls[i]);
@@ -227,7 +228,7 @@ static void run_all(struct report *r, struct desk *k, size_t max_bytes)
 }
 
 /* Last: without the last rank, which ends; one alone stays. Says in words what came of it. */
-static const char *run_shrunk(struct report *r, struct desk *k)
+static const char *run_shrunk(struct report *r, struct fixture *k)
 {
     int last = k->size - 1, n = k->size > 1;
     struct drover_comm *c = NULL;
@@ -236,14 +237,14 @@ static const char *run_shrunk(struct report *r, struct desk *k)
     int rc = drover_comm_shrink(&c, k->c, &last, n);
     if (rc == -ENOTSUP)
         return drover_error(k->d);
-    desk_must(k, rc, "shrink");
-    struct desk part = {.wait_ms = k->wait_ms, .seed = 4711};
-    desk_open(&part, k->d, c, LEAST_BYTES);
-    desk_check(&part, part.rank == k->rank && part.size == k->size - n,
-               "a shrink gave rank %d of %d", part.rank, part.size);
+    fixture_must(k, rc, "shrink");
+    struct fixture part = {.wait_ms = k->wait_ms, .seed = 4711};
+    command_mailbox_open(&part, k->d, c, LEAST_BYTES);
+    fixture_check(&part, part.rank == k->rank && part.size == k->size - n,
+                  "a shrink gave rank %d of %d", part.rank, part.size);
     walk_some(&part);
     tell(r, &part, "shrunk");
-    desk_close(&part);
+    command_mailbox_close(&part);
     return "done";
 }
 
@@ -257,8 +258,8 @@ static int conform(struct drover *d, const struct args *a, size_t max_bytes)
     }
     double begin = now_s();
     struct report r = {.json = a->json};
-    struct desk k = {.wait_ms = (int64_t)a->wait_s * 1000, .seed = (uint64_t)a->seed * 1000000};
-    desk_open(&k, d, c, max_bytes + 64);
+    struct fixture k = {.wait_ms = (int64_t)a->wait_s * 1000, .seed = (uint64_t)a->seed * 1000000};
+    command_mailbox_open(&k, d, c, max_bytes + 64);
     const char *version = comm_backend(c)->version(comm_inner(c));
     int rank = k.rank, size = k.size;
     if (rank == 0 && !a->json)
@@ -275,7 +276,7 @@ static int conform(struct drover *d, const struct args *a, size_t max_bytes)
         printf("# shrink: %s\n1..%d\n# %" PRIu64 " checks, %" PRIu64 " wrong, %" PRIu64
                " calls refused, %.1f s\n",
                shrunk, r.number, r.checks, r.failed, r.refused, now_s() - begin);
-    desk_close(&k);
+    command_mailbox_close(&k);
     return rank == 0 && r.failed > 0; /* one rank's word; the others just end */
 }
 
@@ -295,7 +296,7 @@ int main(int argc, char **argv)
     if (rc == 0 && (a.wait_s <= 0 || a.seed < 0))
         rc = err_set(&e, -EINVAL, "--wait is 1 or more, --seed 0 or more");
     if (rc >= 0 && a.max)
-        rc = size_parse(&max_bytes, a.max, &e);
+        rc = byte_size_parse(&max_bytes, a.max, &e);
     struct drover *d = NULL;
     if (rc >= 0 && (rc = drover_init(&d)) < 0)
         err_set(&e, rc, "%s", drover_error(NULL));

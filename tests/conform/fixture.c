@@ -12,7 +12,7 @@
 
 enum { GUARD = 64, POISON = 0xa5 };
 
-void desk_must(const struct desk *k, int rc, const char *what)
+void fixture_must(const struct fixture *k, int rc, const char *what)
 {
     if (rc >= 0)
         return;
@@ -21,12 +21,12 @@ void desk_must(const struct desk *k, int rc, const char *what)
     exit(1);
 }
 
-void desk_wait(const struct desk *k, const char *what)
+void fixture_wait(const struct fixture *k, const char *what)
 {
-    desk_must(k, drover_wait(k->c, k->wait_ms), what);
+    fixture_must(k, drover_wait(k->c, k->wait_ms), what);
 }
 
-void desk_check(struct desk *k, bool fine, const char *format, ...)
+void fixture_check(struct fixture *k, bool fine, const char *format, ...)
 {
     k->count.checks++;
     if (fine || k->count.failed++)
@@ -46,26 +46,27 @@ static void memory_must(int rc, const struct err *e)
     exit(1);
 }
 
-void desk_put(const struct desk *k, void *to, const void *host, size_t bytes)
+void command_mailbox_take(const struct fixture *k, void *to, const void *host, size_t bytes)
 {
     struct err e = {0};
     memory_must(comm_backend(k->c)->copy_in(comm_inner(k->c), to, host, bytes, &e), &e);
 }
 
-void desk_take(const struct desk *k, void *host, const void *from, size_t bytes)
+void fixture_take(const struct fixture *k, void *host, const void *from, size_t bytes)
 {
     struct err e = {0};
     memory_must(comm_backend(k->c)->copy_out(comm_inner(k->c), host, from, bytes, &e), &e);
 }
 
-void desk_open(struct desk *k, struct drover *d, struct drover_comm *c, size_t part_bytes)
+void command_mailbox_open(struct fixture *k, struct drover *d, struct drover_comm *c,
+                          size_t part_bytes)
 {
     struct err e = {0};
     k->d = d;
     k->c = c;
     k->rank = drover_comm_rank(c);
     k->size = drover_comm_size(c);
-    desk_must(k, drover_comm_factor(c, VALUES_FACTOR(k->rank)), "factor");
+    fixture_must(k, drover_comm_factor(c, VALUES_FACTOR(k->rank)), "factor");
     k->room = part_bytes * (size_t)k->size + GUARD;
     for (int i = 0; i < 2; i++) {
         void *p = NULL;
@@ -78,7 +79,7 @@ void desk_open(struct desk *k, struct drover *d, struct drover_comm *c, size_t p
     k->want = xzalloc(k->room);
 }
 
-void desk_close(struct desk *k)
+void command_mailbox_close(struct fixture *k)
 {
     comm_backend(k->c)->mem_free(comm_inner(k->c), k->in);
     comm_backend(k->c)->mem_free(comm_inner(k->c), k->out);
@@ -102,7 +103,7 @@ static void lay_out(const struct values *v, size_t *in_at, size_t *out_at, size_
     *elements = in_end > out_end ? in_end : out_end;
 }
 
-static void compare(struct desk *k, const struct values *v, bool in_place)
+static void compare(struct fixture *k, const struct values *v, bool in_place)
 {
     size_t i = 0;
     while (i < values_out(v) && values_same(v, k->got, k->want, i))
@@ -112,33 +113,33 @@ static void compare(struct desk *k, const struct values *v, bool in_place)
         values_text(got, k->got, i, v->type);
         values_text(want, k->want, i, v->type);
         const char *op = backend_reduces(v->coll) ? backend_op_name(v->op) : "moved";
-        desk_check(k, false, "%s of %zu %s, %s, root %d%s: element %zu is %s, expected %s",
-                   backend_coll_name(v->coll), v->count, backend_type_name(v->type), op, v->root,
-                   in_place ? ", in place" : "", i, got, want);
+        fixture_check(k, false, "%s of %zu %s, %s, root %d%s: element %zu is %s, expected %s",
+                      backend_coll_name(v->coll), v->count, backend_type_name(v->type), op, v->root,
+                      in_place ? ", in place" : "", i, got, want);
         return;
     }
-    desk_check(k, true, "right");
+    fixture_check(k, true, "right");
 }
 
 /* What lies behind the end, and out of place the input, is as it was. */
-static void look_around(struct desk *k, const struct values *v, const char *end, bool in_place)
+static void look_around(struct fixture *k, const struct values *v, const char *end, bool in_place)
 {
     unsigned char guard[GUARD];
-    desk_take(k, guard, end, sizeof guard);
+    fixture_take(k, guard, end, sizeof guard);
     bool whole = true;
     for (int i = 0; i < GUARD; i++)
         whole &= guard[i] == POISON;
-    desk_check(k, whole, "%s of %zu %s wrote behind its output", backend_coll_name(v->coll),
-               v->count, backend_type_name(v->type));
+    fixture_check(k, whole, "%s of %zu %s wrote behind its output", backend_coll_name(v->coll),
+                  v->count, backend_type_name(v->type));
     if (in_place)
         return;
     size_t bytes = values_in(v) * backend_type_bytes(v->type);
-    desk_take(k, k->got, k->in, bytes);
-    desk_check(k, memcmp(k->got, k->host, bytes) == 0, "%s of %zu %s changed its input",
-               backend_coll_name(v->coll), v->count, backend_type_name(v->type));
+    fixture_take(k, k->got, k->in, bytes);
+    fixture_check(k, memcmp(k->got, k->host, bytes) == 0, "%s of %zu %s changed its input",
+                  backend_coll_name(v->coll), v->count, backend_type_name(v->type));
 }
 
-void desk_run(struct desk *k, const struct values *v, bool in_place)
+void fixture_run(struct fixture *k, const struct values *v, bool in_place)
 {
     size_t element = backend_type_bytes(v->type), in_at = 0, out_at = 0, elements = values_out(v);
     if (in_place)
@@ -147,9 +148,9 @@ void desk_run(struct desk *k, const struct values *v, bool in_place)
     for (size_t i = 0; i < values_in(v); i++)
         values_input(v, v->rank, i, k->host, i);
     memset(k->got, POISON, elements * element + GUARD);
-    desk_put(k, k->out, k->got, elements * element + GUARD);
+    command_mailbox_take(k, k->out, k->got, elements * element + GUARD);
     char *in = in_place ? k->out + in_at * element : k->in, *out = k->out + out_at * element;
-    desk_put(k, in, k->host, values_in(v) * element);
+    command_mailbox_take(k, in, k->host, values_in(v) * element);
     int rc = comm_start(k->c, &(struct backend_call){.coll = v->coll,
                                                      .in = in,
                                                      .out = out,
@@ -161,11 +162,11 @@ void desk_run(struct desk *k, const struct values *v, bool in_place)
         k->count.refused++;
         return;
     }
-    desk_must(k, rc, backend_coll_name(v->coll));
-    desk_wait(k, backend_coll_name(v->coll));
+    fixture_must(k, rc, backend_coll_name(v->coll));
+    fixture_wait(k, backend_coll_name(v->coll));
     for (size_t i = 0; i < values_out(v); i++)
         values_expected(v, i, k->want);
-    desk_take(k, k->got, out, values_out(v) * element);
+    fixture_take(k, k->got, out, values_out(v) * element);
     compare(k, v, in_place);
     look_around(k, v, k->out + elements * element, in_place);
 }

@@ -7,55 +7,55 @@
 #include "common/mem.h"
 
 /* What `from` sends to `to`: `n` bytes that tell who, to whom and where. */
-static void message(const struct desk *k, int from, int to, size_t n, char *out)
+static void message(const struct fixture *k, int from, int to, size_t n, char *out)
 {
     for (size_t i = 0; i < n; i++)
         out[i] = (char)values_random(k->seed + (uint64_t)(from * 64 + to), i);
 }
 
-static void check_message(struct desk *k, int from, const char *at, size_t n, const char *what)
+static void check_message(struct fixture *k, int from, const char *at, size_t n, const char *what)
 {
-    desk_take(k, k->got, at, n);
+    fixture_take(k, k->got, at, n);
     message(k, from, k->rank, n, k->want);
-    desk_check(k, memcmp(k->got, k->want, n) == 0, "%s: %zu bytes of rank %d's are wrong", what, n,
-               from);
+    fixture_check(k, memcmp(k->got, k->want, n) == 0, "%s: %zu bytes of rank %d's are wrong", what,
+                  n, from);
 }
 
 /* To the next rank, from the one before: outside of a group the even ones send first. */
-void messages_ring(struct desk *k)
+void messages_ring(struct fixture *k)
 {
     enum { N = 1021 };
     int to = (k->rank + 1) % k->size, from = (k->rank - 1 + k->size) % k->size;
     message(k, k->rank, to, N, k->host);
-    desk_put(k, k->in, k->host, N);
+    command_mailbox_take(k, k->in, k->host, N);
     if (k->size % 2 == 0) {
         for (int turn = 0; turn < 2; turn++) {
             bool sends = (k->rank + turn) % 2 == 0;
-            desk_must(k,
-                      sends ? drover_send(k->c, k->in, N, DROVER_UINT8, to)
-                            : drover_recv(k->c, k->out, N, DROVER_UINT8, from),
-                      "send, receive");
+            fixture_must(k,
+                         sends ? drover_send(k->c, k->in, N, DROVER_UINT8, to)
+                               : drover_recv(k->c, k->out, N, DROVER_UINT8, from),
+                         "send, receive");
         }
-        desk_wait(k, "send, receive");
+        fixture_wait(k, "send, receive");
         check_message(k, from, k->out, N, "a ring");
     }
-    desk_must(k, drover_group_start(k->c), "group");
-    desk_must(k, drover_recv(k->c, k->out + N, N, DROVER_INT8, from), "receive");
-    desk_must(k, drover_send(k->c, k->in, N, DROVER_INT8, to), "send");
-    desk_must(k, drover_group_end(k->c), "group");
-    desk_wait(k, "a ring in a group");
+    fixture_must(k, drover_group_start(k->c), "group");
+    fixture_must(k, drover_recv(k->c, k->out + N, N, DROVER_INT8, from), "receive");
+    fixture_must(k, drover_send(k->c, k->in, N, DROVER_INT8, to), "send");
+    fixture_must(k, drover_group_end(k->c), "group");
+    fixture_wait(k, "a ring in a group");
     check_message(k, from, k->out + N, N, "a ring in a group");
 }
 
 /* Lengths differ with the pair, and one in four is 0. */
-static size_t length(const struct desk *k, int from, int to)
+static size_t length(const struct fixture *k, int from, int to)
 {
     uint64_t random = values_random(k->seed + 77, (uint64_t)(from * 64 + to));
     return random % 4 == 0 ? 0 : random / 4 % 2000 + 1;
 }
 
 /* Every rank to every other and itself, in an order of its own. */
-void messages_shuffled(struct desk *k)
+void messages_shuffled(struct fixture *k)
 {
     enum { APART = 2048 };
     AUTO(free) int *order = xcalloc(2 * (size_t)k->size, sizeof *order);
@@ -66,91 +66,93 @@ void messages_shuffled(struct desk *k)
     }
     for (int to = 0; to < k->size; to++)
         message(k, k->rank, to, length(k, k->rank, to), k->host + (size_t)to * APART);
-    desk_put(k, k->in, k->host, (size_t)k->size * APART);
-    desk_must(k, drover_group_start(k->c), "group");
+    command_mailbox_take(k, k->in, k->host, (size_t)k->size * APART);
+    fixture_must(k, drover_group_start(k->c), "group");
     for (int i = 0; i < 2 * k->size; i++) {
         int other = order[i] % k->size;
         size_t at = (size_t)other * APART;
-        desk_must(
+        fixture_must(
             k,
             order[i] < k->size
                 ? drover_send(k->c, k->in + at, length(k, k->rank, other), DROVER_UINT8, other)
                 : drover_recv(k->c, k->out + at, length(k, other, k->rank), DROVER_UINT8, other),
             "send, receive");
     }
-    desk_must(k, drover_group_end(k->c), "group");
-    desk_wait(k, "a group in any order");
+    fixture_must(k, drover_group_end(k->c), "group");
+    fixture_wait(k, "a group in any order");
     for (int from = 0; from < k->size; from++)
         check_message(k, from, k->out + (size_t)from * APART, length(k, from, k->rank),
                       "a group in any order");
 }
 
 /* Both ways at once, more than any buffer on the way holds; and two that must stay in order. */
-void messages_long(struct desk *k)
+void messages_long(struct fixture *k)
 {
     size_t n = k->room / (size_t)k->size / 16 * 8;
     int other = k->rank ^ 1;
     if (other >= k->size)
         other = k->rank;
     message(k, k->rank, other, n, k->host);
-    desk_put(k, k->in, k->host, n);
-    desk_must(k, drover_group_start(k->c), "group");
-    desk_must(k, drover_send(k->c, k->in, n / 8, DROVER_DOUBLE, other), "send");
-    desk_must(k, drover_send(k->c, k->in, 5, DROVER_UINT8, other), "send");
-    desk_must(k, drover_recv(k->c, k->out, n / 8, DROVER_DOUBLE, other), "receive");
-    desk_must(k, drover_recv(k->c, k->out + n, 5, DROVER_UINT8, other), "receive");
-    desk_must(k, drover_group_end(k->c), "group");
-    desk_wait(k, "long messages");
+    command_mailbox_take(k, k->in, k->host, n);
+    fixture_must(k, drover_group_start(k->c), "group");
+    fixture_must(k, drover_send(k->c, k->in, n / 8, DROVER_DOUBLE, other), "send");
+    fixture_must(k, drover_send(k->c, k->in, 5, DROVER_UINT8, other), "send");
+    fixture_must(k, drover_recv(k->c, k->out, n / 8, DROVER_DOUBLE, other), "receive");
+    fixture_must(k, drover_recv(k->c, k->out + n, 5, DROVER_UINT8, other), "receive");
+    fixture_must(k, drover_group_end(k->c), "group");
+    fixture_wait(k, "long messages");
     check_message(k, other, k->out, n, "a long message");
     check_message(k, other, k->out + n, 5, "the one after a long message");
 }
 
-static void fill_ints(const struct desk *k, char *to, int32_t first, size_t n)
+static void fill_ints(const struct fixture *k, char *to, int32_t first, size_t n)
 {
     int32_t *host = (int32_t *)(void *)k->host;
     for (size_t i = 0; i < n; i++)
         host[i] = first + (int32_t)i;
-    desk_put(k, to, host, 4 * n);
+    command_mailbox_take(k, to, host, 4 * n);
 }
 
-static void check_ints(struct desk *k, const char *at, int32_t first, int32_t step, size_t n,
+static void check_ints(struct fixture *k, const char *at, int32_t first, int32_t step, size_t n,
                        const char *what)
 {
     int32_t *got = (int32_t *)(void *)k->got;
-    desk_take(k, got, at, 4 * n);
+    fixture_take(k, got, at, 4 * n);
     for (size_t i = 0; i < n; i++)
         if (got[i] != first + step * (int32_t)i) {
-            desk_check(k, false, "%s: element %zu is %d, expected %d", what, i, got[i],
-                       first + step * (int32_t)i);
+            fixture_check(k, false, "%s: element %zu is %d, expected %d", what, i, got[i],
+                          first + step * (int32_t)i);
             return;
         }
-    desk_check(k, true, "right");
+    fixture_check(k, true, "right");
 }
 
 /* Collectives and messages begun together, groups in a group, and groups one after the other. */
-void messages_group(struct desk *k)
+void messages_group(struct fixture *k)
 {
     enum { N = 300, BYTES = 4 * N };
     int to = (k->rank + 1) % k->size, from = (k->rank - 1 + k->size) % k->size, sum = 0;
     for (int r = 0; r < k->size; r++)
         sum += r;
     fill_ints(k, k->in, k->rank, N);
-    desk_must(k, drover_group_start(k->c), "group");
-    desk_must(k, drover_all_reduce(k->c, k->in, k->out, N, DROVER_INT32, DROVER_SUM), "all_reduce");
-    desk_must(k, drover_group_start(k->c), "group");
-    desk_must(k, drover_send(k->c, k->in, N, DROVER_INT32, to), "send");
-    desk_must(k, drover_recv(k->c, k->out + BYTES, N, DROVER_INT32, from), "receive");
-    desk_must(k, drover_group_end(k->c), "group");
-    desk_must(k, drover_broadcast(k->c, k->in, k->out + 2 * BYTES, N, DROVER_INT32, k->size - 1),
-              "broadcast");
-    desk_must(k, drover_group_end(k->c), "group");
-    desk_must(k, drover_group_start(k->c), "group"); /* with what the first one makes */
-    desk_must(k, drover_all_reduce(k->c, k->out, k->out + 3 * BYTES, N, DROVER_INT32, DROVER_MAX),
-              "all_reduce");
-    desk_must(k, drover_group_end(k->c), "group");
-    desk_must(k, drover_group_start(k->c), "group");
-    desk_must(k, drover_group_end(k->c), "an empty group");
-    desk_wait(k, "groups");
+    fixture_must(k, drover_group_start(k->c), "group");
+    fixture_must(k, drover_all_reduce(k->c, k->in, k->out, N, DROVER_INT32, DROVER_SUM),
+                 "all_reduce");
+    fixture_must(k, drover_group_start(k->c), "group");
+    fixture_must(k, drover_send(k->c, k->in, N, DROVER_INT32, to), "send");
+    fixture_must(k, drover_recv(k->c, k->out + BYTES, N, DROVER_INT32, from), "receive");
+    fixture_must(k, drover_group_end(k->c), "group");
+    fixture_must(k, drover_broadcast(k->c, k->in, k->out + 2 * BYTES, N, DROVER_INT32, k->size - 1),
+                 "broadcast");
+    fixture_must(k, drover_group_end(k->c), "group");
+    fixture_must(k, drover_group_start(k->c), "group"); /* with what the first one makes */
+    fixture_must(k,
+                 drover_all_reduce(k->c, k->out, k->out + 3 * BYTES, N, DROVER_INT32, DROVER_MAX),
+                 "all_reduce");
+    fixture_must(k, drover_group_end(k->c), "group");
+    fixture_must(k, drover_group_start(k->c), "group");
+    fixture_must(k, drover_group_end(k->c), "an empty group");
+    fixture_wait(k, "groups");
     check_ints(k, k->out, sum, k->size, N, "all_reduce in a group");
     check_ints(k, k->out + BYTES, from, 1, N, "a message in a group in a group");
     check_ints(k, k->out + 2 * BYTES, k->size - 1, 1, N, "broadcast in a group");
@@ -158,7 +160,7 @@ void messages_group(struct desk *k)
 }
 
 /* all_to_all_v: parts of all lengths, gaps between them, which must stay untouched. */
-void messages_uneven(struct desk *k)
+void messages_uneven(struct fixture *k)
 {
     enum { APART = 2048 };
     size_t size = (size_t)k->size;
@@ -171,43 +173,43 @@ void messages_uneven(struct desk *k)
         numbers[k->size + r] = numbers[3 * k->size + r] = (size_t)r * APART;
         message(k, k->rank, r, numbers[r], k->host + (size_t)r * APART);
     }
-    desk_put(k, k->in, k->host, size * APART);
+    command_mailbox_take(k, k->in, k->host, size * APART);
     memset(k->got, 0x5a, size * APART);
-    desk_put(k, k->out, k->got, size * APART);
-    desk_must(k, drover_all_to_all_v(k->c, k->in, &send, k->out, &recv, DROVER_UINT8),
-              "all_to_all_v");
+    command_mailbox_take(k, k->out, k->got, size * APART);
+    fixture_must(k, drover_all_to_all_v(k->c, k->in, &send, k->out, &recv, DROVER_UINT8),
+                 "all_to_all_v");
     memset(numbers, 0xff, 4 * size * sizeof *numbers); /* they were read */
-    desk_wait(k, "all_to_all_v");
+    fixture_wait(k, "all_to_all_v");
     for (int from = 0; from < k->size; from++) {
         size_t n = length(k, from, k->rank);
         check_message(k, from, k->out + (size_t)from * APART, n, "all_to_all_v");
         char behind = 0;
-        desk_take(k, &behind, k->out + (size_t)from * APART + n, 1);
-        desk_check(k, behind == 0x5a, "all_to_all_v wrote between the parts");
+        fixture_take(k, &behind, k->out + (size_t)from * APART + n, 1);
+        fixture_check(k, behind == 0x5a, "all_to_all_v wrote between the parts");
     }
 }
 
 /* Calls are done in the order in which they were made, without a wait between. */
-void messages_order(struct desk *k)
+void messages_order(struct fixture *k)
 {
     enum { N = 3 };
     fill_ints(k, k->in, 1, N);
     char *a = k->out, *b = k->out + 64, *c = k->out + 128;
-    desk_must(k, drover_all_reduce(k->c, k->in, a, N, DROVER_INT32, DROVER_SUM), "all_reduce");
-    desk_must(k, drover_all_reduce(k->c, a, b, N, DROVER_INT32, DROVER_SUM), "all_reduce");
-    desk_must(k, drover_broadcast(k->c, b, c, N, DROVER_INT32, 0), "broadcast");
-    desk_must(k, drover_all_reduce(k->c, c, c, N, DROVER_INT32, DROVER_AVG), "all_reduce");
+    fixture_must(k, drover_all_reduce(k->c, k->in, a, N, DROVER_INT32, DROVER_SUM), "all_reduce");
+    fixture_must(k, drover_all_reduce(k->c, a, b, N, DROVER_INT32, DROVER_SUM), "all_reduce");
+    fixture_must(k, drover_broadcast(k->c, b, c, N, DROVER_INT32, 0), "broadcast");
+    fixture_must(k, drover_all_reduce(k->c, c, c, N, DROVER_INT32, DROVER_AVG), "all_reduce");
     int rc = 0; /* as a program that has other work to do */
     for (long turn = 0; (rc = drover_comm_poll(k->c)) == -EINPROGRESS && turn < 2000; turn++)
         ;
-    desk_must(k, rc == -EINPROGRESS ? 0 : rc, "poll");
-    desk_wait(k, "four in a row");
+    fixture_must(k, rc == -EINPROGRESS ? 0 : rc, "poll");
+    fixture_wait(k, "four in a row");
     check_ints(k, c, k->size * k->size, k->size * k->size, N, "four in a row");
-    desk_must(k, drover_barrier(k->c, k->wait_ms), "barrier");
-    desk_check(k, drover_comm_poll(k->c) == 0, "after a barrier something is under way");
+    fixture_must(k, drover_barrier(k->c, k->wait_ms), "barrier");
+    fixture_check(k, drover_comm_poll(k->c) == 0, "after a barrier something is under way");
 }
 
-void messages_refusals(struct desk *k)
+void messages_refusals(struct fixture *k)
 {
     const struct {
         int rc, want;
@@ -234,7 +236,7 @@ void messages_refusals(struct desk *k)
         {drover_wait(k->c, 0), -EINVAL, "a wait without time"},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++)
-        desk_check(k, cases[i].rc == cases[i].want, "%s: %d, expected %d", cases[i].what,
-                   cases[i].rc, cases[i].want);
-    desk_wait(k, "after what was refused");
+        fixture_check(k, cases[i].rc == cases[i].want, "%s: %d, expected %d", cases[i].what,
+                      cases[i].rc, cases[i].want);
+    fixture_wait(k, "after what was refused");
 }

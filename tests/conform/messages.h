@@ -4,12 +4,12 @@
 
 #include "tests/conform/fixture.h"
 
-void messages_ring(struct desk *k);
-void messages_shuffled(struct desk *k);
-void messages_long(struct desk *k);
-void messages_group(struct desk *k);
-void messages_uneven(struct desk *k);
-void messages_order(struct desk *k);
-void messages_refusals(struct desk *k);
+void messages_ring(struct fixture *k);
+void messages_shuffled(struct fixture *k);
+void messages_long(struct fixture *k);
+void messages_group(struct fixture *k);
+void messages_uneven(struct fixture *k);
+void messages_order(struct fixture *k);
+void messages_refusals(struct fixture *k);
 
 #endif

@@ -20,17 +20,17 @@ static void write_until_killed(const char *path, int from, int64_t turn, size_t 
     AUTO(free) char *text = xzalloc(bytes + 1);
     memset(text, 'x', bytes);
     AUTO(json) json_t *data = json_pack("{s:s}", "x", text);
-    AUTO(store) struct store *s = NULL;
-    if (store_open(&s, path, STORE_WRITE, &e) < 0)
+    AUTO(event_store) struct event_store *s = NULL;
+    if (event_store_open(&s, path, EVENT_STORE_WRITE, &e) < 0)
         FAIL("%s", e.text);
     for (int n = from;;) {
         int size = 1 + (int)(turn % TURN_MAX);
         for (int i = 0; i < size; i++) {
-            struct sched_record r = {SCHED_REC_CREATED, 0, n++, turn, data};
-            if (store_append(s, &r, size, &e) < 0)
+            struct scheduler_record r = {SCHEDULER_REC_CREATED, 0, n++, turn, data};
+            if (event_store_append(s, &r, size, &e) < 0)
                 FAIL("%s", e.text);
         }
-        if (store_commit(s, &e) < 0)
+        if (event_store_commit(s, &e) < 0)
             FAIL("%s", e.text);
         turn++;
         if (write(to_parent, &n, sizeof n) != sizeof n)
@@ -44,7 +44,7 @@ struct found {
     int left; /* of the turn */
 };
 
-static int look(void *arg, const struct sched_record *r, int64_t msg, struct err *e)
+static int look(void *arg, const struct scheduler_record *r, int64_t msg, struct err *e)
 {
     struct found *f = arg;
     CHECK_INT(r->trial, f->records);
@@ -63,8 +63,9 @@ static struct found read_all(const char *path)
 {
     struct err e = {0};
     struct found f = {.turn = -1};
-    AUTO(store) struct store *s = NULL;
-    if (store_open(&s, path, STORE_WRITE, &e) < 0 || store_replay(s, look, &f, &e) < 0)
+    AUTO(event_store) struct event_store *s = NULL;
+    if (event_store_open(&s, path, EVENT_STORE_WRITE, &e) < 0 ||
+        event_store_replay(s, look, &f, &e) < 0)
         FAIL("%s", e.text);
     CHECK_INT(f.left, 0); /* no part of a turn */
     return f;

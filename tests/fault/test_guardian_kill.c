@@ -41,7 +41,7 @@ static _Noreturn void be_launcher(int to, const char *script)
 {
     alarm(TEST_LIMIT_S);
     kit_open(&k);
-    struct family f = {getpid(), kit_guardian(k.g), guardian_keeper(k.g)};
+    struct family f = {getpid(), kit_guardian(k.g), guardian_monitor_pid(k.g)};
     CHECK(write(to, &f, sizeof f) == sizeof f);
     spawn_all(script);
     while (!kit_find(&k, KIT_GONE, 0, -1))

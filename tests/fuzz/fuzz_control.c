@@ -20,11 +20,11 @@ static void read_row(const struct control_frame *f)
     struct row r;
     struct err e = {0};
     char *own[] = {(char *)"PMIX_RANK=1", (char *)"HOME=/", NULL};
-    if (row_get(&r, f->head, f->payload, f->len, own, &e) < 0)
+    if (rank_spec_decode(&r, f->head, f->payload, f->len, own, &e) < 0)
         return;
     if (!r.plan->argv || !r.plan->argv[0] || r.plan->world_size != 1)
         abort();
-    row_free(&r);
+    rank_spec_free(&r);
 }
 
 static void read_machine(const struct control_frame *f)

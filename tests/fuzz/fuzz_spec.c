@@ -181,14 +181,15 @@ static void check_written(const struct spec *s, const char *text)
 
 static void check_start(const struct spec *s)
 {
-    AUTO(sched) struct sched *sched = NULL;
-    struct sched_out out = {0};
+    AUTO(scheduler) struct scheduler *sched = NULL;
+    struct scheduler_out out = {0};
     AUTO(json) json_t *hello = json_pack("{s:i}", "places", 3);
-    CHECK_INT(sched_new(&sched, s, NULL), 0);
-    CHECK_INT(
-        sched_step(sched, &(struct sched_event){SCHED_EV_HELLO, "w", 0, hello}, 1, &out, NULL), 0);
+    CHECK_INT(scheduler_new(&sched, s, NULL), 0);
+    CHECK_INT(scheduler_handle(sched, &(struct scheduler_event){SCHEDULER_EV_HELLO, "w", 0, hello},
+                               1, &out, NULL),
+              0);
     CHECK(out.action_count >= 1 && out.action_count <= 3);
-    sched_out_free(&out);
+    scheduler_out_free(&out);
 }
 
 TEST(a_sweep_file_is_refused_with_its_place_or_gives_trials)

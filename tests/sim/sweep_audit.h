@@ -33,7 +33,7 @@ static void audit_places(int trial, int by)
 }
 
 /* Nobody runs a trial over several nodes before its places are reserved. */
-static void audit_run(const struct sched_action *a)
+static void audit_run(const struct scheduler_action *a)
 {
     bool *ran = &m.audit.ran[a->lease];
     if (*ran || a->lease > m.audit.leases)
@@ -50,7 +50,7 @@ static void audit_run(const struct sched_action *a)
     }
 }
 
-static void audit_lease(const struct sched_record *r)
+static void audit_lease(const struct scheduler_record *r)
 {
     struct audit *a = &m.audit;
     int w = index_of(json_string_value(json_object_get(r->data, "worker")));
@@ -86,7 +86,7 @@ static void audit_ask(const json_t *ask)
     a->stopped = strcmp(verb, "stop") == 0;
 }
 
-static void audit_created(const struct sched_record *r)
+static void audit_created(const struct scheduler_record *r)
 {
     struct audit *a = &m.audit;
     AUTO(free) char *params = json_line(json_object_get(r->data, "params"));
@@ -101,31 +101,31 @@ static void audit_created(const struct sched_record *r)
     json_object_set_new(a->params, params, json_integer(r->trial));
 }
 
-static void audit_record(const struct sched_record *r)
+static void audit_record(const struct scheduler_record *r)
 {
     struct audit *a = &m.audit;
-    if (r->kind == SCHED_REC_ASKED) {
+    if (r->kind == SCHEDULER_REC_COMMAND) {
         audit_ask(r->data);
         return;
     }
     if (r->trial < 0 || r->trial >= TRIALS_MAX || r->at_ms != m.now)
         bad("a record of trial %d at %lld", r->trial, (long long)r->at_ms);
     int *runs = &a->held_by_lease[r->trial];
-    if (r->kind == SCHED_REC_CREATED) {
+    if (r->kind == SCHEDULER_REC_CREATED) {
         audit_created(r);
-    } else if (r->kind == SCHED_REC_RETRIED) {
+    } else if (r->kind == SCHEDULER_REC_RETRIED) {
         if (!a->ended[r->trial])
             bad("trial %d is retried, but has not ended", r->trial);
         a->ended[r->trial] = 0;
         trials_retried++;
-    } else if (r->kind == SCHED_REC_LEASED) {
+    } else if (r->kind == SCHEDULER_REC_LEASED) {
         audit_lease(r);
-    } else if (r->kind == SCHED_REC_REQUEUED || r->kind == SCHED_REC_ENDED ||
-               r->kind == SCHED_REC_PAUSED) {
-        if (a->ended[r->trial] || (r->kind != SCHED_REC_ENDED && !*runs))
+    } else if (r->kind == SCHEDULER_REC_REQUEUED || r->kind == SCHEDULER_REC_ENDED ||
+               r->kind == SCHEDULER_REC_PAUSED) {
+        if (a->ended[r->trial] || (r->kind != SCHEDULER_REC_ENDED && !*runs))
             bad("trial %d ends twice, or goes back without having been out", r->trial);
-        pauses += r->kind == SCHED_REC_PAUSED;
-        a->ended[r->trial] = r->kind == SCHED_REC_ENDED;
+        pauses += r->kind == SCHEDULER_REC_PAUSED;
+        a->ended[r->trial] = r->kind == SCHEDULER_REC_ENDED;
         if (*runs) {
             audit_places(r->trial, -1);
             a->out--;

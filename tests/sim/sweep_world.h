@@ -75,7 +75,7 @@ struct worker {
 };
 
 struct stored { /* what the store has of a record */
-    struct sched_record r;
+    struct scheduler_record r;
     int64_t seq; /* of the message that it came of */
 };
 
@@ -97,9 +97,9 @@ static struct sim {
     int nodes;  /* that a trial needs */
     struct rng rng;
     struct spec *spec;
-    struct sched *sched, *shadow;
-    struct sched_out out;
-    struct taken *taken;
+    struct scheduler *sched, *shadow;
+    struct scheduler_out out;
+    struct message_dedup *taken;
     struct stored *records;
     size_t record_count, record_cap;
     struct msg *queue; /* a heap */
@@ -352,7 +352,7 @@ static void acknowledged(struct worker *w, int64_t lease, int64_t seq)
 /* How many reports a trial has behind it when it starts: all that are known, fewer, or none. */
 static int checkpoint_of(int trial)
 {
-    AUTO(json) json_t *t = sched_trial_json(m.sched, trial);
+    AUTO(json) json_t *t = scheduler_trial_json(m.sched, trial);
     return below((int)json_integer_value(json_object_get(t, "steps")) + 1);
 }
 

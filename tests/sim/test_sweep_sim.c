@@ -12,7 +12,7 @@ enum { SEEDS = 300, STEPS_MAX = 20000, CROWD = 2000, CROWD_EVERY = 500, CROWD_FI
 enum { FALSE_LOST_MS = 500 };
 
 /* FNV-1a over all that a record says. */
-static void digest(const struct sched_record *r)
+static void digest(const struct scheduler_record *r)
 {
     AUTO(free) char *data = json_line(r->data);
     AUTO(free)
@@ -22,9 +22,9 @@ static void digest(const struct sched_record *r)
         m.audit.digest = (m.audit.digest ^ (unsigned char)*c) * 0x100000001b3;
 }
 
-static void compare(const struct sched *x, const struct sched *y, const char *what)
+static void compare(const struct scheduler *x, const struct scheduler *y, const char *what)
 {
-    AUTO(json) json_t *a = sched_dump(x), *b = sched_dump(y);
+    AUTO(json) json_t *a = scheduler_dump(x), *b = scheduler_dump(y);
     if (json_equal(a, b))
         return;
     AUTO(free) char *ta = json_line(a), *tb = json_line(b);
@@ -34,7 +34,7 @@ static void compare(const struct sched *x, const struct sched *y, const char *wh
 /* ---- the coordinator ---------------------------------------------------------------------------
  */
 
-static void commit(const struct sched_event *ev, int64_t seq)
+static void commit(const struct scheduler_event *ev, int64_t seq)
 {
     for (size_t i = 0; i < m.out.record_count; i++) {
         struct err e = {0};
@@ -42,15 +42,15 @@ static void commit(const struct sched_event *ev, int64_t seq)
             m.record_cap = m.record_cap ? 2 * m.record_cap : 64;
             m.records = xrealloc(m.records, m.record_cap, sizeof *m.records);
         }
-        const struct sched_record *r = &m.out.records[i];
+        const struct scheduler_record *r = &m.out.records[i];
         m.records[m.record_count++] =
             (struct stored){*r, ev->lease && r->lease == ev->lease ? seq : 0};
         json_incref(r->data);
         audit_record(r);
         digest(r);
-        if (r->kind == SCHED_REC_LEASED)
-            taken_lease(m.taken, r->lease);
-        if (sched_replay(m.shadow, r, &e) < 0)
+        if (r->kind == SCHEDULER_REC_LEASED)
+            message_dedup_lease(m.taken, r->lease);
+        if (scheduler_replay(m.shadow, r, &e) < 0)
             bad("%s", e.text);
     }
 }
@@ -59,18 +59,18 @@ static void commit(const struct sched_event *ev, int64_t seq)
 static void act(size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct sched_action *a = &m.out.actions[i];
-        if (a->kind == SCHED_ACT_END) {
+        const struct scheduler_action *a = &m.out.actions[i];
+        if (a->kind == SCHEDULER_ACT_END) {
             m.ends++;
             m.drained = strcmp(a->why, "drained") == 0;
-            m.stopped = sched_stopped(m.sched);
+            m.stopped = scheduler_is_stopped(m.sched);
             continue;
         }
-        if (a->kind == SCHED_ACT_RUN)
+        if (a->kind == SCHEDULER_ACT_RUN)
             audit_run(a);
-        send((struct msg){.kind = a->kind == SCHED_ACT_RUN    ? RUN
-                                  : a->kind == SCHED_ACT_HOLD ? HOLD
-                                                              : STOP,
+        send((struct msg){.kind = a->kind == SCHEDULER_ACT_RUN       ? RUN
+                                  : a->kind == SCHEDULER_ACT_RESERVE ? HOLD
+                                                                     : STOP,
                           .worker = index_of(a->worker),
                           .lease = a->lease,
                           .trial = a->trial},
@@ -81,21 +81,21 @@ static void act(size_t count)
 /* The coordinator is gone and comes back: what is in the store is all that there is. */
 static void crash(void)
 {
-    sched_free(m.sched);
+    scheduler_free(m.sched);
     m.sched = NULL;
-    if (sched_new(&m.sched, m.spec, NULL) < 0)
+    if (scheduler_new(&m.sched, m.spec, NULL) < 0)
         bad("no scheduler");
-    taken_free(m.taken);
-    m.taken = taken_new();
+    message_dedup_free(m.taken);
+    m.taken = message_dedup_new();
     for (size_t i = 0; i < m.record_count; i++) {
         const struct stored *s = &m.records[i];
         if (s->r.lease > 0)
-            taken_replay(m.taken, s->r.lease, s->seq);
-        if (sched_replay(m.sched, &s->r, NULL) < 0)
+            message_dedup_replay(m.taken, s->r.lease, s->seq);
+        if (scheduler_replay(m.sched, &s->r, NULL) < 0)
             bad("record %zu is not taken back", i);
     }
     compare(m.sched, m.shadow, "after a crash, what was replayed");
-    sched_replayed(m.sched, m.now);
+    scheduler_replayed(m.sched, m.now);
     m.epoch++;
     for (int i = 0; i < m.worker_count; i++) {
         m.workers[i].known_conn = -1;
@@ -104,13 +104,13 @@ static void crash(void)
 }
 
 /* Gives the scheduler an event; false: the coordinator died over it. */
-static bool step(enum sched_event_kind kind, const struct msg *x)
+static bool step(enum scheduler_event_kind kind, const struct msg *x)
 {
-    struct sched_event ev = {.kind = kind};
+    struct scheduler_event ev = {.kind = kind};
     struct err e = {0};
-    bool ahead = kind == SCHED_EV_AHEAD;
-    if (!ahead && kind != SCHED_EV_DRAIN && sched_wants_ahead(m.sched) &&
-        !step(SCHED_EV_AHEAD, NULL))
+    bool ahead = kind == SCHEDULER_EV_PREFETCH;
+    if (!ahead && kind != SCHEDULER_EV_DRAIN && scheduler_wants_prefetch(m.sched) &&
+        !step(SCHEDULER_EV_PREFETCH, NULL))
         return false;
     if (x) {
         ev.worker = m.workers[x->worker].id;
@@ -119,12 +119,12 @@ static bool step(enum sched_event_kind kind, const struct msg *x)
     }
     if (++m.steps > (m.large ? 10 : 1) * STEPS_MAX)
         bad("the sweep does not end");
-    if (sched_step(m.sched, &ev, m.now, &m.out, &e) < 0)
+    if (scheduler_handle(m.sched, &ev, m.now, &m.out, &e) < 0)
         bad("%s", e.text);
     bool dies =
         (m.faults & FAULT_COORDINATOR) && m.faults_left > 0 && below(m.large ? 500 : 25) == 0;
     bool before_commit = dies && below(2);
-    if (ahead && m.out.record_count > 0 && sched_counts(m.sched).waiting != 1)
+    if (ahead && m.out.record_count > 0 && scheduler_counts(m.sched).waiting != 1)
         bad("more than one trial is made ahead");
     aheads += ahead && m.out.record_count > 0;
     if (!before_commit)
@@ -135,7 +135,7 @@ static bool step(enum sched_event_kind kind, const struct msg *x)
             compare(m.sched, m.shadow, "what the records alone give");
         return true;
     }
-    if (!before_commit && m.out.action_count > 0 && !sched_over(m.sched))
+    if (!before_commit && m.out.action_count > 0 && !scheduler_is_done(m.sched))
         act((size_t)below((int)m.out.action_count));
     m.faults_left--;
     crash();
@@ -157,7 +157,7 @@ static void will_ask(json_t *data, int64_t delay)
 
 static void think_of_something(void)
 {
-    int trials = sched_trial_count(m.sched), cap = m.spec->run_cap;
+    int trials = scheduler_trial_count(m.sched), cap = m.spec->run_cap;
     switch (below(6)) {
     case 0:
         will_ask(json_pack("{s:s, s:b}", "verb", "stop", "now", below(2)), 1);
@@ -187,10 +187,10 @@ static void think_of_something(void)
 static void ask(const struct msg *x)
 {
     struct err e = {0};
-    const struct sched_event ev = {.kind = SCHED_EV_ASK, .data = x->data};
-    if (sched_trial_count(m.sched) > TRIALS_MAX - 4)
+    const struct scheduler_event ev = {.kind = SCHEDULER_EV_COMMAND, .data = x->data};
+    if (scheduler_trial_count(m.sched) > TRIALS_MAX - 4)
         return;
-    if (sched_step(m.sched, &ev, m.now, &m.out, &e) < 0) {
+    if (scheduler_handle(m.sched, &ev, m.now, &m.out, &e) < 0) {
         if (m.out.record_count > 0 || m.out.action_count > 0 || !e.text[0])
             bad("an ask that is refused has consequences: %s", e.text);
         compare(m.sched, m.shadow, "after an ask that is refused");
@@ -217,7 +217,7 @@ static void greeted(const struct msg *x)
     w->known_places = (int)json_integer_value(json_object_get(x->data, "places"));
     if (!w->alive) /* it will be silent */
         timer(LOST, x->worker, 0, m.spec->lost_after_ms);
-    step(SCHED_EV_HELLO, x);
+    step(SCHEDULER_EV_HELLO, x);
 }
 
 /* A report or an end. Of wild messages the scheduler gets all. */
@@ -226,11 +226,13 @@ static void numbered(const struct msg *x)
     bool wild = m.faults & FAULT_WILD;
     if (!wild && x->conn != m.workers[x->worker].known_conn)
         return;
-    enum taken_verdict verdict = wild ? TAKEN_NEW : taken_message(m.taken, x->lease, x->seq);
-    struct msg answer = {.kind = verdict == TAKEN_GAP ? WHO : ACK, .worker = x->worker};
-    answer.lease = verdict == TAKEN_GAP ? 0 : x->lease;
-    answer.seq = verdict == TAKEN_GAP ? 0 : x->seq;
-    if (verdict == TAKEN_NEW && !step(x->kind == DONE ? SCHED_EV_DONE : SCHED_EV_REPORT, x))
+    enum message_dedup_verdict verdict =
+        wild ? MESSAGE_DEDUP_NEW : message_dedup_check(m.taken, x->lease, x->seq);
+    struct msg answer = {.kind = verdict == MESSAGE_DEDUP_GAP ? WHO : ACK, .worker = x->worker};
+    answer.lease = verdict == MESSAGE_DEDUP_GAP ? 0 : x->lease;
+    answer.seq = verdict == MESSAGE_DEDUP_GAP ? 0 : x->seq;
+    if (verdict == MESSAGE_DEDUP_NEW &&
+        !step(x->kind == DONE ? SCHEDULER_EV_DONE : SCHEDULER_EV_REPORT, x))
         return;
     send(answer, 1);
 }
@@ -240,7 +242,7 @@ static void lose(const struct msg *x)
     if (x->epoch != m.epoch)
         return;
     m.workers[x->worker].known_conn = -1;
-    step(SCHED_EV_LOST, x);
+    step(SCHEDULER_EV_LOST, x);
 }
 
 /* ---- faults ------------------------------------------------------------------------------------
@@ -355,16 +357,17 @@ static void check_places(void)
 /* All that was wanted has ended, or there is a reason. */
 static void check_end(void)
 {
-    struct sched_counts c = sched_counts(m.sched);
+    struct scheduler_counts c = scheduler_counts(m.sched);
     int ended = c.done + c.pruned + c.failed + c.oom + c.invalid + c.cancelled;
     bool cut = m.spec->metrics[0].has_target || m.spec->give_up_after;
     compare(m.sched, m.shadow, "at the end, what the records alone give");
-    if (c.waiting + c.running + c.stopping + c.paused > 0 || ended != sched_trial_count(m.sched))
+    if (c.waiting + c.running + c.stopping + c.paused > 0 ||
+        ended != scheduler_trial_count(m.sched))
         bad("the sweep is over, but trials have not ended");
     if (!cut && ended != c.total_wanted)
         bad("%d trials ended, %d were wanted", ended, c.total_wanted);
     for (int i = 0; i < ended; i++) {
-        AUTO(json) json_t *t = sched_trial_json(m.sched, i);
+        AUTO(json) json_t *t = scheduler_trial_json(m.sched, i);
         const char *state = json_string_value(json_object_get(t, "state"));
         int steps = (int)json_integer_value(json_object_get(t, "steps"));
         if (!m.audit.ended[i])
@@ -386,10 +389,10 @@ static void clean_up(void)
     for (int i = 0; i < TRIALS_MAX; i++)
         json_decref(m.audit.with[i]);
     free(m.audit.held);
-    taken_free(m.taken);
-    sched_free(m.sched);
-    sched_free(m.shadow);
-    sched_out_free(&m.out);
+    message_dedup_free(m.taken);
+    scheduler_free(m.sched);
+    scheduler_free(m.shadow);
+    scheduler_out_free(&m.out);
     spec_free(m.spec);
     free(m.records);
     free(m.queue);
@@ -408,17 +411,17 @@ static void handle(struct msg *x)
         break;
     case HELD:
         if ((m.faults & FAULT_WILD) || x->conn == m.workers[x->worker].known_conn)
-            step(SCHED_EV_HELD, x);
+            step(SCHEDULER_EV_RESERVED, x);
         break;
     case DROP:
         if ((m.faults & FAULT_WILD) || x->conn == m.workers[x->worker].known_conn)
-            step(SCHED_EV_DROP, x);
+            step(SCHEDULER_EV_REVOKED, x);
         break;
     case LOST:
         lose(x);
         break;
     case DRAIN:
-        step(SCHED_EV_DRAIN, NULL);
+        step(SCHEDULER_EV_DRAIN, NULL);
         break;
     case RUN:
     case HOLD:
@@ -450,25 +453,25 @@ static uint64_t run_seed(int seed, unsigned faults)
     m.seed = seed;
     m.faults = faults;
     m.large = seed % CROWD_EVERY == CROWD_FIRST;
-    m.taken = taken_new();
+    m.taken = message_dedup_new();
     m.audit.params = json_object();
     rng_seed(&m.rng, (uint64_t)seed, faults);
     m.faults_left = faults ? below(12) : 0;
     m.nodes = seed % 3 == 2 && seed % 8 != 7 ? 2 + seed / 3 % 2 : 1;
     make_spec();
-    if (sched_new(&m.sched, m.spec, NULL) < 0 || sched_new(&m.shadow, m.spec, NULL) < 0)
+    if (scheduler_new(&m.sched, m.spec, NULL) < 0 || scheduler_new(&m.shadow, m.spec, NULL) < 0)
         bad("no scheduler");
     for (int i = m.large ? CROWD : m.nodes + below(3); i > 0; i--)
         start_worker();
     timer(FAULT, 0, 0, below(500));
     while (!m.ends) {
-        int64_t due = sched_deadline(m.sched);
+        int64_t due = scheduler_deadline(m.sched);
         if (m.queue_count == 0 && due == INT64_MAX)
             bad("nothing will happen any more");
         int64_t at = next_at();
         if (at > due) {
             m.now = due > m.now ? due : m.now;
-            step(SCHED_EV_TICK, NULL);
+            step(SCHEDULER_EV_TICK, NULL);
         } else {
             m.now = at > m.now ? at : m.now;
             struct msg x = next_msg();

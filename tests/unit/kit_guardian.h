@@ -110,13 +110,13 @@ static inline pid_t kit_guardian(const struct guardian *g)
 {
     int64_t deadline = kit_now_ms() + KIT_LIMIT_MS;
     for (;; poll(NULL, 0, 1)) {
-        struct wards w = {0};
-        CHECK_INT(wards_scan(&w), 0);
+        struct process_tree w = {0};
+        CHECK_INT(process_tree_scan(&w), 0);
         pid_t pid = 0;
         for (size_t i = 0; i < w.count; i++)
-            if (w.all[i].parent == guardian_keeper(g))
+            if (w.all[i].parent == guardian_monitor_pid(g))
                 pid = w.all[i].pid;
-        wards_end(&w);
+        process_tree_kill_all(&w);
         if (pid)
             return pid;
         CHECK(kit_now_ms() < deadline);
@@ -161,7 +161,7 @@ static inline struct kit_event *kit_await(struct kit *k, enum kit_kind kind, uin
 
 static inline void kit_clear(struct kit *k, uint32_t job)
 {
-    guardian_clear(k->g, job);
+    guardian_kill_tree(k->g, job);
     kit_await(k, KIT_CLEARED, job, -1);
 }
 

@@ -25,7 +25,7 @@ struct heard { /* of one job */
 struct fixture {
     uv_loop_t loop;
     struct guardian *g;
-    struct launcher *l;
+    struct launch_context *l;
     struct heard jobs[JOBS_MAX];
     uv_timer_t deadline;
 };
@@ -77,7 +77,7 @@ static inline struct fixture *open_all(void)
     uv_timer_init(&f->loop, &f->deadline);
     uv_timer_start(&f->deadline, on_deadline, 15000, 0);
     uv_unref((uv_handle_t *)&f->deadline);
-    if (launcher_open(&f->l, &f->loop, f->g, &e) < 0)
+    if (launch_context_open(&f->l, &f->loop, f->g, &e) < 0)
         FAIL("%s", e.text);
     return f;
 }
@@ -89,7 +89,7 @@ static inline void close_all(struct fixture *f)
         strbuf_free(&f->jobs[i].out);
         strbuf_free(&f->jobs[i].reports);
     }
-    launcher_close(f->l);
+    launch_context_close(f->l);
     uv_close((uv_handle_t *)&f->deadline, NULL);
     CHECK_INT(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
     CHECK_INT(uv_loop_close(&f->loop), 0);
@@ -143,7 +143,7 @@ static inline void until_heard(struct heard *h, const struct strbuf *b, const ch
 static inline struct launch_spec far_script(int ranks, char **argv, const char *text)
 {
     struct launch_spec s = script(ranks, argv, text);
-    s.engine = PLAN_ENGINE_DIRECT;
+    s.engine = PLAN_ENGINE_LOCAL_AGENTS;
     return s;
 }
 

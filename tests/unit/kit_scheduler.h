@@ -14,9 +14,9 @@
 
 /* A sweep, the last step's output, and all records so far. One for each test's process. */
 static struct spec *spec;
-static struct sched *s;
-static struct sched_out out;
-static struct sched_record records[512];
+static struct scheduler *s;
+static struct scheduler_out out;
+static struct scheduler_record records[512];
 static int record_count;
 static int64_t now = 1000;
 
@@ -26,11 +26,11 @@ static void start_with(const char *yaml)
     struct err e = {0};
     while (record_count > 0)
         json_decref(records[--record_count].data);
-    sched_free(s);
+    scheduler_free(s);
     spec_free(spec);
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
     if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || spec_read(&spec, d, &e) < 0 ||
-        sched_new(&s, spec, &e) < 0)
+        scheduler_new(&s, spec, &e) < 0)
         FAIL("%s", e.text);
 }
 
@@ -42,12 +42,13 @@ static void start_with(const char *yaml)
 
 #define ONE "method: grid\nprogram: t.py\nparameters: {x: {values: [1]}}\nmetric: {name: loss}\n"
 
-static int step_rc(enum sched_event_kind kind, const char *worker, int64_t lease, const char *json)
+static int step_rc(enum scheduler_event_kind kind, const char *worker, int64_t lease,
+                   const char *json)
 {
     AUTO(json) json_t *data = json ? json_loads(json, 0, NULL) : NULL;
     CHECK(!json || data);
-    struct sched_event ev = {kind, worker, lease, data};
-    int rc = sched_step(s, &ev, now, &out, NULL);
+    struct scheduler_event ev = {kind, worker, lease, data};
+    int rc = scheduler_handle(s, &ev, now, &out, NULL);
     for (size_t i = 0; i < out.record_count; i++) {
         records[record_count] = out.records[i];
         json_incref(records[record_count++].data);
@@ -55,22 +56,23 @@ static int step_rc(enum sched_event_kind kind, const char *worker, int64_t lease
     return rc;
 }
 
-static void step(enum sched_event_kind kind, const char *worker, int64_t lease, const char *json)
+static void step(enum scheduler_event_kind kind, const char *worker, int64_t lease,
+                 const char *json)
 {
     CHECK_INT(step_rc(kind, worker, lease, json), 0);
 }
 
 static void hello(const char *worker, const char *json)
 {
-    step(SCHED_EV_HELLO, worker, 0, json);
+    step(SCHEDULER_EV_HELLO, worker, 0, json);
 }
 static void report(int64_t lease, const char *json)
 {
-    step(SCHED_EV_REPORT, "a", lease, json);
+    step(SCHEDULER_EV_REPORT, "a", lease, json);
 }
 static void done(int64_t lease, const char *json)
 {
-    step(SCHED_EV_DONE, "a", lease, json);
+    step(SCHEDULER_EV_DONE, "a", lease, json);
 }
 
 /* What the last step gave, as "CREATED 0 0 {…}; …|RUN a 0 1; …" with data. */
@@ -82,14 +84,14 @@ static const char *gave(void)
     static struct strbuf b;
     strbuf_reset(&b);
     for (size_t i = 0; i < out.record_count; i++) {
-        const struct sched_record *r = &out.records[i];
+        const struct scheduler_record *r = &out.records[i];
         AUTO(free) char *data = json_line(r->data);
         strbuf_printf(&b, "%s %d/%d %s; ", kinds[r->kind], r->trial, (int)r->lease,
-                      r->kind == SCHED_REC_CREATED ? "" : data);
+                      r->kind == SCHEDULER_REC_CREATED ? "" : data);
     }
     strbuf_puts(&b, "|");
     for (size_t i = 0; i < out.action_count; i++) {
-        const struct sched_action *a = &out.actions[i];
+        const struct scheduler_action *a = &out.actions[i];
         strbuf_printf(&b, " %s %s %d/%d%s%s;", acts[a->kind], a->worker ? a->worker : "-", a->trial,
                       (int)a->lease, a->why ? " " : "", a->why ? a->why : "");
     }
@@ -98,7 +100,7 @@ static const char *gave(void)
 
 static const char *state_of(int trial)
 {
-    AUTO(json) json_t *t = sched_trial_json(s, trial);
+    AUTO(json) json_t *t = scheduler_trial_json(s, trial);
     int st = -1;
     static const char *const names[] = {"waiting", "leased", "running", "stopping",
                                         "pausing", "paused", "done",    "pruned",
@@ -114,16 +116,16 @@ static const char *state_of(int trial)
  * different. */
 static void crash(void)
 {
-    AUTO(json) json_t *before = sched_dump(s);
-    sched_free(s);
+    AUTO(json) json_t *before = scheduler_dump(s);
+    scheduler_free(s);
     s = NULL;
     struct err e = {0};
-    CHECK_INT(sched_new(&s, spec, NULL), 0);
+    CHECK_INT(scheduler_new(&s, spec, NULL), 0);
     for (int i = 0; i < record_count; i++)
-        if (sched_replay(s, &records[i], &e) < 0)
+        if (scheduler_replay(s, &records[i], &e) < 0)
             FAIL("%s", e.text);
-    sched_replayed(s, now);
-    AUTO(json) json_t *after = sched_dump(s);
+    scheduler_replayed(s, now);
+    AUTO(json) json_t *after = scheduler_dump(s);
     CHECK(json_equal(before, after));
 }
 

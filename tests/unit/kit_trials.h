@@ -39,7 +39,7 @@ static inline json_t *kit_json(const char *text)
 static inline struct space *kit_space(const char *text, const char *rules)
 {
     AUTO(json) json_t *v = kit_json(text), *r = kit_json(rules ? rules : "[]");
-    struct node n = node_of_json(v), nr = node_of_json(r);
+    struct config_node n = config_node_of_json(v), nr = config_node_of_json(r);
     AUTO(strv) char **notices = NULL;
     struct space *s = NULL;
     struct err e = {0};

@@ -9,10 +9,10 @@ struct held {
     struct fixture *f;
     struct heard *job;
     struct hosts *hosts;
-    struct launch_part part;
+    struct launch_node_resources part;
     struct launch_spec spec;
     char *argv[4];
-    struct agents *agents[2];
+    struct agent_spawn *agents[2];
     int ended; /* of those */
 };
 
@@ -28,12 +28,12 @@ static void held_open(struct held *h, const char *text)
     setenv("PMIX_RANK", "7", 1); /* as if mpirun had started us */
     h->f = open_all();
     h->hosts = xzalloc(sizeof *h->hosts);
-    hosts_add(h->hosts, topo_name(launcher_topo(h->f->l)), 2, 0);
+    hosts_add(h->hosts, topo_name(launch_context_topo(h->f->l)), 2, 0);
     h->hosts->at[0].here = true;
     h->spec = script(2, h->argv, text);
     h->spec.hosts = h->hosts;
     h->spec.parts = &h->part;
-    h->spec.engine = PLAN_ENGINE_HELD;
+    h->spec.engine = PLAN_ENGINE_EXTERNAL;
     h->job = begin(h->f, 0, &h->spec);
 }
 
@@ -41,9 +41,9 @@ static void bring(struct held *h, int i, int first_rank, int count)
 {
     struct err e = {0};
     const char *token = NULL;
-    AUTO(free) char *control = launch_invitation(h->job->job, &token);
-    const struct agents_ask ask = {control, token, first_rank, count, NULL};
-    if (agents_start(&h->agents[i], h->f->l, &ask, on_agents_ended, h, &e) < 0)
+    AUTO(free) char *control = launch_join_ticket(h->job->job, &token);
+    const struct agent_spawn_opts ask = {control, token, first_rank, count, NULL};
+    if (agent_spawn_start(&h->agents[i], h->f->l, &ask, on_agents_ended, h, &e) < 0)
         FAIL("%s", e.text);
 }
 
@@ -55,8 +55,8 @@ static void until_ended(struct held *h, int n)
 
 static void held_close(struct held *h)
 {
-    agents_free(h->agents[0]);
-    agents_free(h->agents[1]);
+    agent_spawn_free(h->agents[0]);
+    agent_spawn_free(h->agents[1]);
     close_all(h->f);
     hosts_free(h->hosts);
 }
@@ -112,8 +112,8 @@ TEST(a_job_whose_ranks_are_taken_away_has_lost_them)
     bring(&h, 0, 0, 1);
     bring(&h, 1, 1, 1);
     until_heard(h.job, &h.job->out, "1ohere");
-    agents_clear(h.agents[1]);
-    agents_clear(h.agents[1]);
+    agent_spawn_kill(h.agents[1]);
+    agent_spawn_kill(h.agents[1]);
     until_over(h.job);
     CHECK(h.job->broken[0] || (h.job->end.first.lost && h.job->end.first_failed == 1));
     until_ended(&h, 2);

@@ -15,7 +15,7 @@ static char *names_of(const char *list)
 {
     AUTO(strv) char **names = NULL;
     struct err e = {0};
-    if (alloc_nodelist(&names, list, &e) < 0)
+    if (allocation_nodelist(&names, list, &e) < 0)
         return xasprintf("error: %s", e.text);
     AUTO(strbuf) struct strbuf b = {0};
     for (size_t i = 0; names[i]; i++)
@@ -66,7 +66,7 @@ TEST(no_text_of_such_letters_breaks_the_reader_of_node_lists)
             text[k] = letters[(size_t)rand() % (sizeof letters - 1)];
         AUTO(strv) char **names = NULL;
         struct err e = {0};
-        if (alloc_nodelist(&names, text, &e) < 0)
+        if (allocation_nodelist(&names, text, &e) < 0)
             CHECK(e.text[0] && !names);
         else if (!names || !names[0][0] || strpbrk(names[0], "[],"))
             FAIL("'%s' was taken", text);
@@ -88,7 +88,7 @@ static char *found(char *const *env)
     AUTO(hosts) struct hosts *h = NULL;
     struct err e = {0};
     const char *from = NULL;
-    int rc = alloc_find(&h, &from, env, &e);
+    int rc = allocation_find(&h, &from, env, &e);
     if (rc == 0)
         return xstrdup("none");
     if (rc < 0)
@@ -201,9 +201,9 @@ TEST(slurm_comes_first_and_knows_its_nodes)
     hosts_add(in, "n2", 1, 0);
     hosts_add(out, "n2", 1, 0);
     hosts_add(out, "n3", 1, 0);
-    CHECK(alloc_slurm_has(ENV(NODES), in));
-    CHECK(!alloc_slurm_has(ENV(NODES), out));
-    CHECK(!alloc_slurm_has(NULL, in));
+    CHECK(allocation_slurm_has(ENV(NODES), in));
+    CHECK(!allocation_slurm_has(ENV(NODES), out));
+    CHECK(!allocation_slurm_has(NULL, in));
     out->at[1].here = true;
-    CHECK(alloc_slurm_has(ENV(NODES), out));
+    CHECK(allocation_slurm_has(ENV(NODES), out));
 }

@@ -11,7 +11,7 @@ enum { BIG = 3 << 20 };
 
 struct fixture {
     uv_loop_t loop;
-    struct outlet *o;
+    struct async_writer *o;
     int moved;
 };
 
@@ -24,12 +24,12 @@ static void fixture_start(struct fixture *f, int fd)
 {
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&f->loop);
-    CHECK_INT(outlet_open(&f->o, &f->loop, fd, on_moved, f, NULL), 0);
+    CHECK_INT(async_writer_open(&f->o, &f->loop, fd, on_moved, f, NULL), 0);
 }
 
 static void fixture_end(struct fixture *f)
 {
-    outlet_close(f->o);
+    async_writer_close(f->o);
     uv_run(&f->loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&f->loop), 0);
 }
@@ -50,8 +50,8 @@ static void all_arrives(int to, int from)
     AUTO(free) char *text = big_text();
     AUTO(free) char *got = xcalloc(BIG + 1, 1);
     for (int at = 0; at < BIG; at += 1 << 10)
-        outlet_add(f.o, text + at, 1 << 10);
-    CHECK(outlet_waiting(f.o) > 0);
+        async_writer_add(f.o, text + at, 1 << 10);
+    CHECK(async_writer_waiting(f.o) > 0);
     CHECK_INT(fcntl(to, F_GETFL) & O_NONBLOCK, 0);
     fcntl(from, F_SETFL, O_NONBLOCK);
     size_t have = 0;
@@ -63,8 +63,8 @@ static void all_arrives(int to, int from)
     }
     uv_run(&f.loop, UV_RUN_NOWAIT);
     CHECK(memcmp(got, text, BIG) == 0);
-    CHECK_INT(outlet_waiting(f.o), 0);
-    CHECK_INT(outlet_error(f.o), 0);
+    CHECK_INT(async_writer_waiting(f.o), 0);
+    CHECK_INT(async_writer_error(f.o), 0);
     CHECK(f.moved > 0);
     CHECK_INT(fcntl(to, F_GETFL) & O_NONBLOCK, 0);
     fixture_end(&f);
@@ -99,7 +99,7 @@ TEST(a_file_is_written_before_the_loop_waits)
     int fd = mkstemp(name);
     struct fixture f = {0};
     fixture_start(&f, fd);
-    outlet_add(f.o, "abc", 3);
+    async_writer_add(f.o, "abc", 3);
     uv_run(&f.loop, UV_RUN_NOWAIT);
     CHECK_INT(pread(fd, got, 8, 0), 3);
     CHECK_STR(got, "abc");
@@ -114,13 +114,13 @@ TEST(a_reader_that_went_away_is_an_error_told_from_the_loop)
     struct fixture f = {0};
     fixture_start(&f, ends[1]);
     close(ends[0]);
-    outlet_add(f.o, "abc", 3);
+    async_writer_add(f.o, "abc", 3);
     CHECK_INT(f.moved, 0);
     uv_run(&f.loop, UV_RUN_NOWAIT);
-    CHECK_INT(outlet_error(f.o), -EPIPE);
+    CHECK_INT(async_writer_error(f.o), -EPIPE);
     CHECK_INT(f.moved, 1);
-    outlet_add(f.o, "abc", 3);
-    CHECK_INT(outlet_waiting(f.o), 0);
+    async_writer_add(f.o, "abc", 3);
+    CHECK_INT(async_writer_waiting(f.o), 0);
     fixture_end(&f);
 }
 
@@ -131,12 +131,12 @@ TEST(a_reader_that_goes_away_while_much_waits_is_an_error)
     struct fixture f = {0};
     fixture_start(&f, ends[1]);
     AUTO(free) char *text = big_text();
-    outlet_add(f.o, text, BIG);
+    async_writer_add(f.o, text, BIG);
     uv_run(&f.loop, UV_RUN_NOWAIT);
-    CHECK_INT(outlet_error(f.o), 0);
+    CHECK_INT(async_writer_error(f.o), 0);
     close(ends[0]);
     uv_run(&f.loop, UV_RUN_ONCE);
-    CHECK_INT(outlet_error(f.o), -EPIPE);
+    CHECK_INT(async_writer_error(f.o), -EPIPE);
     fixture_end(&f);
 }
 
@@ -145,9 +145,9 @@ TEST(a_full_disk_is_an_error)
     AUTO(fd) int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
     struct fixture f = {0};
     fixture_start(&f, fd);
-    outlet_add(f.o, "abc", 3);
+    async_writer_add(f.o, "abc", 3);
     uv_run(&f.loop, UV_RUN_NOWAIT);
-    CHECK_INT(outlet_error(f.o), -ENOSPC);
+    CHECK_INT(async_writer_error(f.o), -ENOSPC);
     fixture_end(&f);
 }
 
@@ -155,7 +155,7 @@ TEST(descriptors_of_one_pipe_are_the_same_and_of_two_are_not)
 {
     int a[2], b[2];
     CHECK(pipe2(a, O_CLOEXEC) == 0 && pipe2(b, O_CLOEXEC) == 0);
-    CHECK(outlet_same(a[1], dup(a[1])));
-    CHECK(!outlet_same(a[1], b[1]));
-    CHECK(!outlet_same(a[1], 999));
+    CHECK(async_writer_same(a[1], dup(a[1])));
+    CHECK(!async_writer_same(a[1], b[1]));
+    CHECK(!async_writer_same(a[1], 999));
 }

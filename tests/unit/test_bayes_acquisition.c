@@ -11,11 +11,11 @@ enum { DIMS_MAX = 8, RANDOM = 20000, CHUNK = 500 };
 
 struct world { /* a space, and what is known of a function on it */
     struct space *space;
-    struct bayes_space *seen;
+    struct bayes_features *seen;
     struct bayes_data data;
     struct bayes_model *model;
     double *known; /* rows: the three best points */
-    struct bayes_target target;
+    struct bayes_acquisition_target target;
 };
 
 /* Bumps over the columns, none of them at the middle. */
@@ -39,13 +39,13 @@ static void begin(struct world *w, const char *space, const char *rules, size_t 
     struct rng r;
     double best[3] = {INFINITY, INFINITY, INFINITY}, x[32], u[DIMS_MAX];
     *w = (struct world){.space = kit_space(space, rules)};
-    w->seen = bayes_space_new(w->space);
+    w->seen = bayes_features_new(w->space);
     w->known = xcalloc(3 * dims(w), sizeof *w->known);
     rng_seed(&r, seed, 0);
     for (size_t i = 0; i < n; i++) {
         space_draw(w->space, &r, u);
         space_settle(w->space, u, NULL);
-        bayes_space_columns(w->seen, u, true, x, 1);
+        bayes_features_columns(w->seen, u, true, x, 1);
         double y = bumps(x, w->seen->shape.cols, seed);
         bayes_data_add(&w->data, w->seen->shape.cols, x, y, 0);
         size_t at = 3;
@@ -61,37 +61,38 @@ static void begin(struct world *w, const char *space, const char *rules, size_t 
     }
     w->model = bayes_model_new(&w->seen->shape);
     CHECK(bayes_model_update(w->model, &w->data, n));
-    w->target = (struct bayes_target){.space = w->seen,
-                                      .value = bayes_model_gp(w->model),
-                                      .best = warp_value(bayes_model_warp(w->model), best[0]),
-                                      .widen = 1};
+    w->target = (struct bayes_acquisition_target){
+        .space = w->seen,
+        .value = bayes_model_gp(w->model),
+        .best = output_transform_value(bayes_model_warp(w->model), best[0]),
+        .widen = 1};
 }
 
 static void end(struct world *w)
 {
     bayes_model_free(w->model);
     bayes_data_free(&w->data);
-    bayes_space_free(w->seen);
+    bayes_features_free(w->seen);
     space_free(w->space);
     free(w->known);
 }
 
-static struct bayes_search searching(const struct world *w, uint64_t seed, double effort)
+static struct bayes_acquisition searching(const struct world *w, uint64_t seed, double effort)
 {
-    return (struct bayes_search){.target = &w->target,
-                                 .seed = seed,
-                                 .stream = 1,
-                                 .known = w->known,
-                                 .known_count = 3,
-                                 .effort = effort};
+    return (struct bayes_acquisition){.target = &w->target,
+                                      .seed = seed,
+                                      .stream = 1,
+                                      .known = w->known,
+                                      .known_count = 3,
+                                      .effort = effort};
 }
 
 /* The target at one point, exact. */
 static double target_at(const struct world *w, const double *u)
 {
     double x[32], value;
-    bayes_space_columns(w->seen, u, true, x, 1);
-    bayes_target_at(&w->target, &(struct kernel_points){x, 1, 1}, &value, NULL);
+    bayes_features_columns(w->seen, u, true, x, 1);
+    bayes_acquisition_target_at(&w->target, &(struct kernel_points){x, 1, 1}, &value, NULL);
     return value;
 }
 
@@ -106,9 +107,10 @@ static double random_best(const struct world *w, uint64_t seed)
     for (int done = 0; done < RANDOM; done += CHUNK) {
         for (size_t i = 0; i < CHUNK; i++) {
             space_draw(w->space, &r, u);
-            bayes_space_columns(w->seen, u, true, x + i, CHUNK);
+            bayes_features_columns(w->seen, u, true, x + i, CHUNK);
         }
-        bayes_target_at(&w->target, &(struct kernel_points){x, CHUNK, CHUNK}, value, NULL);
+        bayes_acquisition_target_at(&w->target, &(struct kernel_points){x, CHUNK, CHUNK}, value,
+                                    NULL);
         for (size_t i = 0; i < CHUNK; i++)
             best = fmax(best, value[i]);
     }
@@ -140,8 +142,8 @@ static void check_better(const char *space, const char *rules, size_t n, double 
         struct world w;
         double u[DIMS_MAX], value = 0;
         begin(&w, space, rules, n, seed);
-        struct bayes_search s = searching(&w, seed, 1);
-        CHECK_INT(bayes_search_run(&s, u, 1, &value), 1);
+        struct bayes_acquisition s = searching(&w, seed, 1);
+        CHECK_INT(bayes_acquisition_maximise(&s, u, 1, &value), 1);
         double random = random_best(&w, seed);
         printf("# seed %d: %.4f, random %.4f\n", (int)seed, value, random);
         CHECK_NEAR(target_at(&w, u), value, 1e-6 * fmax(1, fabs(value)));
@@ -197,8 +199,8 @@ TEST(numbers_that_are_not_active_lead_no_climb_astray)
         struct world w;
         double u[3 * DIMS_MAX], value = 0;
         begin(&w, branches, NULL, 30, seed);
-        struct bayes_search s = searching(&w, seed, 0.05);
-        CHECK_INT(bayes_search_run(&s, u, 3, &value), 3);
+        struct bayes_acquisition s = searching(&w, seed, 0.05);
+        CHECK_INT(bayes_acquisition_maximise(&s, u, 3, &value), 3);
         for (size_t i = 0; i < 3; i++)
             CHECK_INT(ways_up(&w, u + i * dims(&w)), 0);
         end(&w);
@@ -218,7 +220,7 @@ TEST(the_target_has_the_slope_of_its_values)
     for (size_t i = 0; i < 25; i++)
         success[i] = w.data.x[i] < 0.7;
     struct kernel_points points = {w.data.x, 25, w.data.cap};
-    AUTO(classify) struct classify *c = classify_new(&points, 6, success);
+    AUTO(gp_classifier) struct gp_classifier *c = gp_classifier_new(&points, 6, success);
     for (int caution = 0; caution < 3; caution++) {
         w.target.success = caution ? c : NULL;
         w.target.success_min = caution == 1 ? -INFINITY : -0.01;
@@ -226,14 +228,15 @@ TEST(the_target_has_the_slope_of_its_values)
         double x[2][6] = {{0.3, 0.8, 0.2, 0.6, 0.5, 0.9}, {0.9, 0.1, 0.5, 0.5, 0.2, 0.4}};
         for (int k = 0; k < 2; k++) {
             double value, slope[6], h = 1e-6;
-            bayes_target_at(&w.target, &(struct kernel_points){x[k], 1, 1}, &value, slope);
+            bayes_acquisition_target_at(&w.target, &(struct kernel_points){x[k], 1, 1}, &value,
+                                        slope);
             for (int i = 0; i < 6; i++) {
                 double moved[6], v[2];
                 for (int side = 0; side < 2; side++) {
                     memcpy(moved, x[k], sizeof moved);
                     moved[i] += side ? h : -h;
-                    bayes_target_at(&w.target, &(struct kernel_points){moved, 1, 1}, &v[side],
-                                    NULL);
+                    bayes_acquisition_target_at(&w.target, &(struct kernel_points){moved, 1, 1},
+                                                &v[side], NULL);
                 }
                 CHECK_NEAR(slope[i], (v[1] - v[0]) / (2 * h), 1e-4 * fmax(1, fabs(slope[i])));
             }
@@ -255,9 +258,9 @@ TEST(points_at_once_have_the_values_of_each_alone)
     rng_seed(&r, 5, 5);
     for (size_t i = 0; i < N; i++) {
         space_draw(w.space, &r, us + i * dims(&w));
-        bayes_space_columns(w.seen, us + i * dims(&w), true, x + i, N);
+        bayes_features_columns(w.seen, us + i * dims(&w), true, x + i, N);
     }
-    bayes_target_at(&w.target, &(struct kernel_points){x, N, N}, value, NULL);
+    bayes_acquisition_target_at(&w.target, &(struct kernel_points){x, N, N}, value, NULL);
     for (size_t i = 0; i < N; i++)
         CHECK_NEAR(value[i], target_at(&w, us + i * dims(&w)), 1e-7 * fmax(1, fabs(value[i])));
     end(&w);
@@ -268,8 +271,8 @@ TEST(offers_come_best_first_settled_and_allowed)
     struct world w;
     double u[16 * DIMS_MAX], value = 0, last = INFINITY;
     begin(&w, mixed, "['n * o <= 90', 'a < 0.9']", 30, 6);
-    struct bayes_search s = searching(&w, 6, 1);
-    size_t n = bayes_search_run(&s, u, 16, &value);
+    struct bayes_acquisition s = searching(&w, 6, 1);
+    size_t n = bayes_acquisition_maximise(&s, u, 16, &value);
     CHECK_INT(n, 16);
     for (size_t i = 0; i < n; i++) {
         double *at = u + i * dims(&w), settled[DIMS_MAX], now = target_at(&w, at);
@@ -290,8 +293,8 @@ TEST(the_same_seed_and_stream_find_the_same_and_others_look_elsewhere)
     double u[3][DIMS_MAX] = {{0}}, value[3];
     begin(&w, six, NULL, 12, 7);
     for (int i = 0; i < 3; i++) {
-        struct bayes_search s = searching(&w, i == 2 ? 8 : 7, 1);
-        CHECK_INT(bayes_search_run(&s, u[i], 1, &value[i]), 1);
+        struct bayes_acquisition s = searching(&w, i == 2 ? 8 : 7, 1);
+        CHECK_INT(bayes_acquisition_maximise(&s, u[i], 1, &value[i]), 1);
     }
     CHECK(memcmp(u[0], u[1], sizeof u[0]) == 0 && value[0] == value[1]);
     CHECK(memcmp(u[0], u[2], sizeof u[0]) != 0);
@@ -303,11 +306,11 @@ TEST(nothing_is_found_without_known_points_where_next_to_nothing_is_allowed)
     struct world w;
     double u[DIMS_MAX], value = 0;
     begin(&w, plane, "['a < 0.01 and b < 0.01']", 5, 8);
-    struct bayes_search s = searching(&w, 8, 1);
+    struct bayes_acquisition s = searching(&w, 8, 1);
     s.known_count = 0;
-    CHECK_INT(bayes_search_run(&s, u, 1, &value), 0);
+    CHECK_INT(bayes_acquisition_maximise(&s, u, 1, &value), 0);
     s.known_count = 3; /* near what is known there is more */
-    CHECK_INT(bayes_search_run(&s, u, 1, &value), 1);
+    CHECK_INT(bayes_acquisition_maximise(&s, u, 1, &value), 1);
     CHECK(space_allows(w.space, u));
     end(&w);
 }
@@ -325,10 +328,10 @@ TEST(less_effort_costs_less_and_still_finds_much)
     double u[DIMS_MAX], value[2], time[2];
     begin(&w, six, NULL, 60, 9);
     for (int i = 0; i < 2; i++) {
-        struct bayes_search s = searching(&w, 9, i ? 0.2 : 1);
+        struct bayes_acquisition s = searching(&w, 9, i ? 0.2 : 1);
         double start = seconds();
         for (int k = 0; k < 3; k++)
-            CHECK_INT(bayes_search_run(&s, u, 1, &value[i]), 1);
+            CHECK_INT(bayes_acquisition_maximise(&s, u, 1, &value[i]), 1);
         time[i] = (seconds() - start) / 3;
     }
     printf("# effort 1: %.4f in %.1f ms; 0.2: %.4f in %.1f ms; random %.4f\n", value[0],
@@ -363,8 +366,8 @@ TEST(two_goals_are_searched_for_what_they_add_to_the_front)
     a.target.front = front;
     a.target.front_count = n;
     pareto_reference(y, 15, 2, a.target.ref);
-    struct bayes_search s = searching(&a, 2, 1);
-    CHECK_INT(bayes_search_run(&s, u, 1, &value), 1);
+    struct bayes_acquisition s = searching(&a, 2, 1);
+    CHECK_INT(bayes_acquisition_maximise(&s, u, 1, &value), 1);
     double random = random_best(&a, 2);
     printf("# %.4f, random %.4f\n", value, random);
     CHECK(value >= random);

@@ -108,7 +108,7 @@ TEST(with_each_observation_it_knows_the_function_better)
             double x[COLS], mean, var;
             point(&s, x);
             gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var);
-            off += fabs(mean - warp_value(bayes_model_warp(m), smooth(x))) / 100;
+            off += fabs(mean - output_transform_value(bayes_model_warp(m), smooth(x))) / 100;
         }
         printf("# %zu observations: %.4f deviations off\n", d.n, off);
         CHECK(off < bounds[k]);
@@ -128,7 +128,7 @@ TEST(the_targets_are_the_warped_values_of_its_observations)
         double mean = 0, square = 0;
         for (size_t i = 0; i < d.n; i++) {
             double z = bayes_model_targets(m)[i];
-            CHECK_NEAR(z, warp_value(bayes_model_warp(m), d.y[i]), 0);
+            CHECK_NEAR(z, output_transform_value(bayes_model_warp(m), d.y[i]), 0);
             mean += z / (double)d.n;
             square += z * z / (double)d.n;
         }
@@ -151,14 +151,14 @@ TEST(a_forecast_of_wide_variance_says_less_than_a_certain_value)
         bayes_data_add(&d, COLS, x, 3, certain ? 0 : 9);
         CHECK(bayes_model_update(m, &d, certain ? 21 : 20));
         gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var);
-        far[certain] = fabs(mean - warp_value(bayes_model_warp(m), 3));
+        far[certain] = fabs(mean - output_transform_value(bayes_model_warp(m), 3));
         bayes_data_free(&d);
     }
     CHECK(far[1] < 0.2 && far[0] > 0.5);
 }
 
 /* The warp that a fit to n points chooses. */
-static enum warp_kind chosen(double (*f)(const double *x), int n)
+static enum output_transform_kind chosen(double (*f)(const double *x), int n)
 {
     AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
     struct bayes_data d = {0};
@@ -188,17 +188,17 @@ static double hole(const double *x)
 TEST(what_is_steep_is_squashed_and_what_is_flat_but_for_a_hole_is_lifted)
 {
     for (int n = 30; n <= 60; n += 30) {
-        CHECK_INT(chosen(smooth, n), WARP_NONE);
-        CHECK_INT(chosen(hole, n), WARP_LIFT);
+        CHECK_INT(chosen(smooth, n), OUTPUT_TRANSFORM_NONE);
+        CHECK_INT(chosen(hole, n), OUTPUT_TRANSFORM_LIFT);
     }
-    CHECK_INT(chosen(steep, 60), WARP_SQUASH);
+    CHECK_INT(chosen(steep, 60), OUTPUT_TRANSFORM_SQUASH);
 }
 
 TEST(while_observations_are_few_what_spans_orders_of_magnitude_is_taken_in_logarithms)
 {
-    CHECK_INT(chosen(steep, 15), WARP_LOG);
-    CHECK_INT(chosen(steep, 30), WARP_LOG);
-    CHECK_INT(chosen(steep, 31), WARP_SQUASH);
+    CHECK_INT(chosen(steep, 15), OUTPUT_TRANSFORM_LOG);
+    CHECK_INT(chosen(steep, 30), OUTPUT_TRANSFORM_LOG);
+    CHECK_INT(chosen(steep, 31), OUTPUT_TRANSFORM_SQUASH);
 }
 
 /* ---- what has been learnt ----------------------------------------------------------------------
@@ -295,7 +295,7 @@ TEST(nonsense_is_not_restored_and_changes_nothing)
         "{'n':8,'warp':0,'params':null}",
         "{'n':8,'warp':0,'params':[]}",
         "{'n':8,'warp':0,'params':[[],[]]}",
-        "{'n':8,'warp':0,'params':[" THREE "]}", /* of a version without WARP_LOG */
+        "{'n':8,'warp':0,'params':[" THREE "]}", /* of a version without OUTPUT_TRANSFORM_LOG */
         "{'n':8,'warp':0,'params':[" THREE ",[0,0,0,0,0,0,0,0]]}",
         "{'n':8,'warp':0,'params':[" THREE ",[0,0,0,0,0,0,0,0,0,0]]}",
         "{'n':8,'warp':0,'params':[" THREE "," NINE ",[]]}",
@@ -450,7 +450,8 @@ TEST(the_same_point_with_different_values_makes_a_model_that_says_their_mean)
         check_finite(m);
     }
     gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var);
-    double ends[2] = {warp_value(bayes_model_warp(m), 0), warp_value(bayes_model_warp(m), 1)};
+    double ends[2] = {output_transform_value(bayes_model_warp(m), 0),
+                      output_transform_value(bayes_model_warp(m), 1)};
     CHECK_NEAR(mean, (ends[0] + ends[1]) / 2, 0.2 * (ends[1] - ends[0]));
     bayes_data_free(&d);
 }

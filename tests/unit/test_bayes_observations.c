@@ -12,31 +12,31 @@ static const struct sampler_goal minimise = {.metric = "y"};
 
 struct world { /* what is needed to look at trials */
     struct space *space;
-    struct bayes_space *seen;
+    struct bayes_features *seen;
     struct sampler_task task;
-    struct bayes_past *past;
+    struct bayes_observations *past;
 };
 
 static void begin(struct world *w, const struct sampler_goal *goals, size_t goal_count)
 {
     w->space = kit_space(line, NULL);
-    w->seen = bayes_space_new(w->space);
+    w->seen = bayes_features_new(w->space);
     w->task = (struct sampler_task){.space = w->space, .goals = goals, .goal_count = goal_count};
-    w->past = bayes_past_new(&w->task, w->seen, FIRST);
+    w->past = bayes_observations_new(&w->task, w->seen, FIRST);
 }
 
 static void end(struct world *w)
 {
-    bayes_past_free(w->past);
-    bayes_space_free(w->seen);
+    bayes_observations_free(w->past);
+    bayes_features_free(w->seen);
     space_free(w->space);
     kit_clear();
 }
 
-static const struct bayes_past *look(const struct world *w)
+static const struct bayes_observations *look(const struct world *w)
 {
     struct trial_view v = kit_view();
-    bayes_past_look(w->past, &v);
+    bayes_observations_update(w->past, &v);
     return w->past;
 }
 
@@ -46,7 +46,7 @@ static struct trial *at(double x)
 }
 
 /* Observation i of the first goal. */
-static void check_observation(const struct bayes_past *p, size_t i, double x, double y)
+static void check_observation(const struct bayes_observations *p, size_t i, double x, double y)
 {
     CHECK(i < p->data[0].n);
     CHECK_NEAR(p->data[0].x[i], x, 1e-12);
@@ -58,11 +58,11 @@ TEST(before_any_trial_there_is_nothing)
 {
     struct world w;
     begin(&w, &minimise, 1);
-    const struct bayes_past *p = look(&w);
+    const struct bayes_observations *p = look(&w);
     size_t best = 7;
     CHECK_INT(p->data[0].n + p->certain + p->ends.n + p->failures + p->pending_count, 0);
-    CHECK_INT(bayes_past_best(p, 0, 3, &best), 0);
-    CHECK(!bayes_past_at(p, (double[]){0.5}));
+    CHECK_INT(bayes_observations_best(p, 0, 3, &best), 0);
+    CHECK(!bayes_observations_at(p, (double[]){0.5}));
     end(&w);
 }
 
@@ -75,7 +75,7 @@ TEST(observations_come_in_the_order_of_their_ends_not_of_their_ids)
     static const int order[] = {4, 1, 5, 0, 3, 2};
     for (int i = 0; i < 6; i++)
         kit_done(kit_trials[order[i]], 10 + order[i]);
-    const struct bayes_past *p = look(&w);
+    const struct bayes_observations *p = look(&w);
     CHECK_INT(p->certain, 6);
     CHECK_INT(p->data[0].n, 6);
     for (size_t i = 0; i < 6; i++) {
@@ -95,15 +95,15 @@ TEST(looking_after_every_end_or_once_at_the_end_is_the_same)
         at(rng_unit(&r));
         for (int tries = 0; tries < 3; tries++) { /* some end, in any order */
             struct trial *t = kit_trials[rng_below(&r, kit_count)];
-            if (!trial_ended(t->state) && rng_below(&r, 8) == 0)
+            if (!trial_is_ended(t->state) && rng_below(&r, 8) == 0)
                 kit_end(t, TRIAL_FAILED);
-            else if (!trial_ended(t->state))
+            else if (!trial_is_ended(t->state))
                 kit_done(t, rng_unit(&r));
         }
         look(&often);
     }
     begin(&once, &minimise, 1);
-    const struct bayes_past *a = often.past, *b = look(&once);
+    const struct bayes_observations *a = often.past, *b = look(&once);
     CHECK(a->certain > 100 && a->failures > 5);
     CHECK_INT(a->certain, b->certain);
     CHECK_INT(a->failures, b->failures);
@@ -114,8 +114,8 @@ TEST(looking_after_every_end_or_once_at_the_end_is_the_same)
     for (size_t i = 0; i < a->ends.n; i++)
         CHECK(a->ends.y[i] == b->ends.y[i] && a->ends.x[i] == b->ends.x[i]);
     end(&often);
-    bayes_past_free(once.past);
-    bayes_space_free(once.seen);
+    bayes_observations_free(once.past);
+    bayes_features_free(once.seen);
     space_free(once.space);
 }
 
@@ -134,7 +134,7 @@ TEST(what_failed_is_an_end_of_minus_1_and_what_was_cancelled_is_nothing)
     struct trial *t = at(0.875);
     kit_report(t, 1, -100);
     kit_end(t, TRIAL_CANCELLED);
-    const struct bayes_past *p = look(&w);
+    const struct bayes_observations *p = look(&w);
     CHECK_INT(p->data[0].n, 1);
     CHECK_INT(p->certain, 1);
     CHECK_INT(p->failures, 3);
@@ -156,7 +156,7 @@ TEST(a_trial_that_only_ever_reported_nan_or_inf_has_failed)
     begin(&w, &minimise, 1);
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         kit_done(at(0.1 + 0.2 * (double)i), bad[i]);
-    const struct bayes_past *p = look(&w);
+    const struct bayes_observations *p = look(&w);
     CHECK_INT(p->data[0].n, 0);
     CHECK_INT(p->failures, 3);
     end(&w);
@@ -172,7 +172,7 @@ TEST(what_did_not_go_the_whole_way_is_forecast_behind_what_is_certain)
         struct trial *t = at(0.05 + 0.1 * (double)i);
         for (int step = 1; step <= 3; step++)
             kit_report(t, step, 3.0 / step);
-        if (trial_ended(partial[i]))
+        if (trial_is_ended(partial[i]))
             kit_end(t, partial[i]);
         t->state = partial[i];
     }
@@ -182,7 +182,7 @@ TEST(what_did_not_go_the_whole_way_is_forecast_behind_what_is_certain)
             kit_report(t, step, (1 + i) * 3.0 / step);
         kit_end(t, TRIAL_DONE);
     }
-    const struct bayes_past *p = look(&w);
+    const struct bayes_observations *p = look(&w);
     CHECK_INT(p->certain, 3);
     CHECK_INT(p->data[0].n, 3 + COUNT_OF(partial));
     CHECK_INT(p->pending_count, 0);
@@ -212,7 +212,7 @@ TEST(a_forecast_is_forgotten_once_the_trial_is_done)
     kit_report(t, 2, 3);
     kit_end(t, TRIAL_DONE);
     kit_done(at(0.75), 2);
-    const struct bayes_past *p = look(&w);
+    const struct bayes_observations *p = look(&w);
     CHECK_INT(p->data[0].n, 3);
     CHECK_INT(p->certain, 3);
     check_observation(p, 0, 0.25, 1);
@@ -228,7 +228,7 @@ TEST(what_has_said_nothing_yet_is_pending)
     static const enum trial_state states[] = {TRIAL_WAITING, TRIAL_LEASED, TRIAL_STOPPING};
     for (size_t i = 0; i < COUNT_OF(states); i++)
         at(0.25 * (double)(i + 1))->state = states[i];
-    const struct bayes_past *p = look(&w);
+    const struct bayes_observations *p = look(&w);
     CHECK_INT(p->pending_count, 3);
     CHECK_INT(p->data[0].n, 0);
     for (size_t i = 0; i < 3; i++)
@@ -250,7 +250,7 @@ TEST(a_trial_outside_of_the_space_is_left_out)
     kit_add(kit_json("{'x':17}"));
     kit_report(kit_add(kit_json("{'x':'abc'}")), 1, 3);
     kit_done(at(0.5), 1);
-    const struct bayes_past *p = look(&w);
+    const struct bayes_observations *p = look(&w);
     CHECK_INT(p->data[0].n, 1);
     CHECK_INT(p->ends.n, 1);
     CHECK_INT(p->failures, 0);
@@ -274,13 +274,13 @@ TEST(what_is_maximised_is_negated_forecasts_too)
         if (i < 7)
             kit_end(t, TRIAL_DONE);
     }
-    const struct bayes_past *p = look(&w);
+    const struct bayes_observations *p = look(&w);
     CHECK_INT(p->data[0].n, 8);
     for (size_t i = 0; i < 7; i++)
         check_observation(p, i, 0.1 * (double)(i + 1), -(10 + (double)i - 5.0 / 8));
     CHECK(p->data[0].y[7] < -(17 - 5.0 / 4) && p->data[0].y[7] > -18); /* it still rises */
     size_t best[2];
-    CHECK_INT(bayes_past_best(p, 0, 2, best), 2);
+    CHECK_INT(bayes_observations_best(p, 0, 2, best), 2);
     CHECK(best[0] == 6 && best[1] == 5); /* of the certain ones */
     end(&w);
 }
@@ -302,7 +302,7 @@ TEST(of_several_goals_all_have_to_be_there)
     done_with(at(0.5), "{'z':20}");
     done_with(at(0.5), "{'y':2,'z':'nan'}");
     done_with(at(0.75), "{'y':3,'z':30}");
-    const struct bayes_past *p = look(&w);
+    const struct bayes_observations *p = look(&w);
     for (size_t g = 0; g < 2; g++)
         CHECK_INT(p->data[g].n, 2);
     check_observation(p, 0, 0.25, 1);
@@ -340,9 +340,9 @@ TEST(the_best_are_the_smallest_in_order)
     begin(&w, &minimise, 1);
     for (int i = 0; i < 100; i++)
         kit_done(at(rng_unit(&r)), (double)rng_below(&r, 60)); /* some are equal */
-    const struct bayes_past *p = look(&w);
+    const struct bayes_observations *p = look(&w);
     for (size_t most = 1; most <= 120; most += 7) {
-        size_t out[120], n = bayes_past_best(p, 0, most, out), better = 0;
+        size_t out[120], n = bayes_observations_best(p, 0, most, out), better = 0;
         CHECK_INT(n, most < 100 ? most : 100);
         for (size_t i = 1; i < n; i++)
             CHECK(p->data[0].y[out[i - 1]] <= p->data[0].y[out[i]]);
@@ -362,10 +362,10 @@ TEST(a_point_side_by_side_with_an_observed_one_is_known)
     begin(&w, &minimise, 1);
     kit_done(at(0.5), 1);
     kit_report(at(0.75), 1, 1);
-    const struct bayes_past *p = look(&w);
-    CHECK(bayes_past_at(p, (double[]){0.5 + 1e-9}));
-    CHECK(bayes_past_at(p, (double[]){0.75}));
-    CHECK(!bayes_past_at(p, (double[]){0.5 + 1e-6}));
+    const struct bayes_observations *p = look(&w);
+    CHECK(bayes_observations_at(p, (double[]){0.5 + 1e-9}));
+    CHECK(bayes_observations_at(p, (double[]){0.75}));
+    CHECK(!bayes_observations_at(p, (double[]){0.5 + 1e-6}));
     end(&w);
 }
 

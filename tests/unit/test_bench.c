@@ -19,7 +19,7 @@ TEST(ranks_have_so_much_room_as_the_fullest_gpu_leaves_them)
 {
     const uint64_t gib = UINT64_C(1) << 30;
     struct bench_opts o = {.unalign = 2};
-    struct report_device d[4] = {{.host = "a"}, {.host = "a"}, {.host = "b"}, {.host = "b"}};
+    struct bench_report_device d[4] = {{.host = "a"}, {.host = "a"}, {.host = "b"}, {.host = "b"}};
     CHECK(bench_room(&o, d, 4) == UINT64_MAX);
     for (int r = 0; r < 4; r++) {
         d[r].free_bytes = 130 * gib;
@@ -51,7 +51,7 @@ struct seen {
     size_t last_bytes;
 };
 
-static void on_row(void *arg, const struct report_row *row)
+static void on_row(void *arg, const struct bench_report_row *row)
 {
     struct seen *s = arg;
     s->rows++;
@@ -62,17 +62,17 @@ static void on_row(void *arg, const struct report_row *row)
     CHECK_NEAR(row->half[0].rank_min_seconds, row->half[0].rank_max_seconds, 0);
 }
 
-static struct report_foot run(const struct bench_opts *o, struct seen *seen)
+static struct bench_report_summary run(const struct bench_opts *o, struct seen *seen)
 {
     struct drover *d = NULL;
     struct drover_comm *c = NULL;
     struct err e = {0};
-    struct report_foot foot;
+    struct bench_report_summary foot;
     CHECK_INT(drover_init(&d), 0);
     CHECK_INT(drover_comm_open(&c, d, &(struct drover_comm_opts){.backend = "self"}), 0);
     if (bench_run(o, d, c, &(struct bench_sink){on_row, NULL, seen}, &foot, &e) < 0)
         FAIL("%s", e.text);
-    struct report_device device = {0};
+    struct bench_report_device device = {0};
     CHECK_INT(bench_devices(o, d, c, &device, &e), 0);
     CHECK_INT(device.pid, getpid());
     drover_comm_close(c);
@@ -102,7 +102,7 @@ TEST(a_table_has_a_row_for_each_type_operation_root_and_size)
 {
     struct bench_opts o = some();
     struct seen seen = {0};
-    struct report_foot foot = run(&o, &seen);
+    struct bench_report_summary foot = run(&o, &seen);
     CHECK_INT(seen.rows, 2 * 2 * 1 * 4); /* 64, 1K, 16K, 256K */
     CHECK_INT(seen.wrong, 0);
     CHECK_INT(foot.bad, 0);
@@ -125,17 +125,17 @@ TEST(an_injected_error_is_found_in_each_row_that_reaches_it)
     o.inject_rank = 0;
     o.inject_at = 100; /* beyond 64 bytes */
     struct seen seen = {0};
-    struct report_foot foot = run(&o, &seen);
+    struct bench_report_summary foot = run(&o, &seen);
     CHECK_INT(seen.rows, 8);
     CHECK_INT(seen.wrong, 2 * 3 * 2); /* two operations, three sizes, out of place and in place */
     CHECK_INT(foot.bad, 12);
 }
 
-static void on_samples(void *arg, const struct report_row *row)
+static void on_samples(void *arg, const struct bench_report_row *row)
 {
     size_t *seen = arg;
     for (int i = 0; i < 2; i++) {
-        const struct report_half *h = &row->half[i];
+        const struct bench_report_placement *h = &row->half[i];
         seen[i] = h->stats.n;
         CHECK(h->stats.min <= h->stats.low && h->stats.low <= h->stats.median);
         CHECK(h->stats.median <= h->stats.high && h->stats.high <= h->stats.p99);
@@ -148,7 +148,7 @@ TEST(single_iterations_are_timed_until_their_median_is_known_or_time_is_over)
     struct drover *d = NULL;
     struct drover_comm *c = NULL;
     struct err e = {0};
-    struct report_foot foot;
+    struct bench_report_summary foot;
     size_t seen[2] = {0};
     struct bench_opts o = some();
     o.min_bytes = o.max_bytes = 1 << 20; /* long enough that no two times are equal */

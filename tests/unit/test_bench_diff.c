@@ -10,11 +10,11 @@
 TEST(the_rank_sum_test_is_that_of_the_textbook)
 {
     static const double a[] = {1, 2, 3, 4}, b[] = {5, 6, 7, 8, 9};
-    CHECK_NEAR(diff_rank_sum(a, 4, b, 5), 0.0199638, 1e-4);
-    CHECK_NEAR(diff_rank_sum(b, 5, a, 4), 0.0199638, 1e-4);
-    CHECK_NEAR(diff_rank_sum(a, 4, a, 4), 1, 1e-9);
+    CHECK_NEAR(bench_diff_rank_sum(a, 4, b, 5), 0.0199638, 1e-4);
+    CHECK_NEAR(bench_diff_rank_sum(b, 5, a, 4), 0.0199638, 1e-4);
+    CHECK_NEAR(bench_diff_rank_sum(a, 4, a, 4), 1, 1e-9);
     static const double same[] = {7, 7, 7};
-    CHECK_NEAR(diff_rank_sum(same, 3, same, 3), 1, 0);
+    CHECK_NEAR(bench_diff_rank_sum(same, 3, same, 3), 1, 0);
 }
 
 enum { N = 30, ROWS = 12 };
@@ -33,13 +33,13 @@ TEST(of_equal_rows_one_is_called_different_in_at_most_5_of_100_comparisons)
     int named = 0;
     for (int t = 0; t < TRIES; t++) {
         double v[2][ROWS][N];
-        struct diff_row rows[ROWS];
+        struct bench_diff_row rows[ROWS];
         for (int i = 0; i < ROWS; i++) {
             draw(v[0][i], &r, 1);
             draw(v[1][i], &r, 1);
-            rows[i] = (struct diff_row){v[0][i], v[1][i], N, N, 0, 0, 0, 0, false, false};
+            rows[i] = (struct bench_diff_row){v[0][i], v[1][i], N, N, 0, 0, 0, 0, false, false};
         }
-        diff_judge(rows, ROWS, 0);
+        bench_diff_judge(rows, ROWS, 0);
         bool any = false;
         for (int i = 0; i < ROWS; i++)
             any |= rows[i].p < 0.05;
@@ -59,14 +59,14 @@ TEST(a_row_that_is_slower_beyond_chance_and_tolerance_is_worse)
     draw(c, &r, 0.7);
     draw(d, &r, 1);
     d[0] = 100; /* one outlier is no change */
-    struct diff_row rows[] = {{.before = a, .after = b, .before_n = N, .after_n = N},
-                              {.before = a, .after = c, .before_n = N, .after_n = N},
-                              {.before = a, .after = d, .before_n = N, .after_n = N}};
-    CHECK_INT(diff_judge(rows, 3, 0.05), 1);
+    struct bench_diff_row rows[] = {{.before = a, .after = b, .before_n = N, .after_n = N},
+                                    {.before = a, .after = c, .before_n = N, .after_n = N},
+                                    {.before = a, .after = d, .before_n = N, .after_n = N}};
+    CHECK_INT(bench_diff_judge(rows, 3, 0.05), 1);
     CHECK(rows[0].worse && !rows[0].better);
     CHECK(rows[1].better && !rows[1].worse);
     CHECK(!rows[2].better && !rows[2].worse);
     CHECK(rows[0].change > 0.25 && rows[0].change < 0.35);
-    CHECK_INT(diff_judge(rows, 3, 0.5), 0);
-    CHECK_INT(diff_judge(rows, 0, 0.5), 0);
+    CHECK_INT(bench_diff_judge(rows, 3, 0.5), 0);
+    CHECK_INT(bench_diff_judge(rows, 0, 0.5), 0);
 }

@@ -4,7 +4,7 @@
 
 #include "tests/unit/test.h"
 
-static const struct report_device devices[2] = {
+static const struct bench_report_device devices[2] = {
     {.rank = 0, .pid = 4242, .index = 0, .pci_bus = 0x1b, .host = "c03", .name = "NVIDIA H200"},
     {.rank = 1,
      .pid = 104243,
@@ -15,7 +15,7 @@ static const struct report_device devices[2] = {
      .name = "NVIDIA H200"},
 };
 
-static const struct report_head head = {
+static const struct bench_report_head head = {
     .version = "NCCL 2.28.9 (headers 2.27.3)",
     .backend = "nccl",
     .coll = "all_reduce",
@@ -33,7 +33,7 @@ static const struct report_head head = {
 TEST(the_head_is_laid_out_as_nccl_tests_lays_it_out)
 {
     struct strbuf b = {0};
-    report_head_text(&b, &head, devices);
+    bench_report_head_text(&b, &head, devices);
     CHECK_STR(
         strbuf_str(&b),
         "# drover version " DROVER_VERSION " nccl-headers=22703 nccl-library=22809\n"
@@ -56,27 +56,27 @@ TEST(the_head_is_laid_out_as_nccl_tests_lays_it_out)
     strbuf_free(&b);
 }
 
-static struct report_row row(double us, double algbw, double busbw, uint64_t wrong)
+static struct bench_report_row row(double us, double algbw, double busbw, uint64_t wrong)
 {
-    struct report_half h = {
+    struct bench_report_placement h = {
         .ran = true, .checked = true, .seconds = us * 1e-6, .algbw = algbw, .busbw = busbw};
     h.rank_min_seconds = h.rank_max_seconds = h.seconds;
     h.wrong = wrong;
     h.wrong_rank = -1;
-    return (struct report_row){8, 2, "float", "sum", -1, {h, h}};
+    return (struct bench_report_row){8, 2, "float", "sum", -1, {h, h}};
 }
 
-static void check_row(const struct report_row *r, const char *want)
+static void check_row(const struct bench_report_row *r, const char *want)
 {
     struct strbuf b = {0};
-    report_row_text(&b, &head, r);
+    bench_report_row_text(&b, &head, r);
     CHECK_STR(strbuf_str(&b), want);
     strbuf_free(&b);
 }
 
 TEST(a_row_is_laid_out_as_nccl_tests_lays_it_out)
 {
-    struct report_row r = row(37.966, 0.00021, 0.0004, 0);
+    struct bench_report_row r = row(37.966, 0.00021, 0.0004, 0);
     check_row(
         &r, "           8             2     float     sum      -1    37.97    0.00    0.00       0"
             "    37.97    0.00    0.00       0\n");
@@ -93,7 +93,7 @@ TEST(a_row_is_laid_out_as_nccl_tests_lays_it_out)
 
 TEST(a_number_takes_the_first_form_that_fits_its_column)
 {
-    struct report_row r = row(12345.67, 12345.6, 1234567.8, 0);
+    struct bench_report_row r = row(12345.67, 12345.6, 1234567.8, 0);
     check_row(
         &r, "           8             2     float     sum      -1  12345.7   12346   1e+06       0"
             "  12345.7   12346   1e+06       0\n");
@@ -109,7 +109,7 @@ TEST(a_number_takes_the_first_form_that_fits_its_column)
 
 TEST(what_was_not_checked_or_did_not_run_says_so)
 {
-    struct report_row r = row(1, 2, 3, 0);
+    struct bench_report_row r = row(1, 2, 3, 0);
     r.half[0].checked = false;
     r.half[1].ran = false;
     check_row(&r,
@@ -120,37 +120,37 @@ TEST(what_was_not_checked_or_did_not_run_says_so)
 TEST(the_foot_is_laid_out_as_nccl_tests_lays_it_out)
 {
     struct strbuf b = {0};
-    report_foot_text(&b, &(struct report_foot){0, 92.5155, "all_reduce", 0});
+    bench_report_summary_text(&b, &(struct bench_report_summary){0, 92.5155, "all_reduce", 0});
     CHECK_STR(strbuf_str(&b),
               "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 92.5155 \n#\n"
               "# Collective test concluded: all_reduce_perf\n");
     strbuf_reset(&b);
-    report_foot_text(&b, &(struct report_foot){3, 0, "alltoall", 0});
+    bench_report_summary_text(&b, &(struct bench_report_summary){3, 0, "alltoall", 0});
     CHECK_HAS(strbuf_str(&b), "# Out of bounds values : 3 FAILED\n# Avg bus bandwidth    : 0 \n");
     static const struct {
         double average;
         const char *line;
     } want[] = {{9, "bandwidth    : 9 OK\n"}, {8.99, "bandwidth    : 8.99 FAILED\n"}};
     for (size_t i = 0; i < COUNT_OF(want); i++) { /* NCCL_TESTS_MIN_BW=10, and a tenth less */
-        struct report_foot f = {0, want[i].average, "all_reduce", 10};
+        struct bench_report_summary f = {0, want[i].average, "all_reduce", 10};
         strbuf_reset(&b);
-        report_foot_text(&b, &f);
+        bench_report_summary_text(&b, &f);
         CHECK_HAS(strbuf_str(&b), want[i].line);
-        CHECK_INT(report_enough(&f), i == 0);
+        CHECK_INT(bench_report_has_samples(&f), i == 0);
     }
     strbuf_free(&b);
 }
 
 TEST(the_json_document_holds_the_same)
 {
-    struct report_json *j = report_json_new(&head, devices, false);
-    struct report_row r = row(10, 2, 1.5, 4);
+    struct bench_report_json *j = bench_report_json_new(&head, devices, false);
+    struct bench_report_row r = row(10, 2, 1.5, 4);
     r.half[1].ran = false;
-    report_json_row(j, &r);
+    bench_report_json_row(j, &r);
     r.half[0].checked = false;
-    report_json_row(j, &r);
-    char *text = report_json_end(j, &(struct report_foot){1, 1.5, "all_reduce", 0});
-    report_json_free(j);
+    bench_report_json_row(j, &r);
+    char *text = bench_report_json_end(j, &(struct bench_report_summary){1, 1.5, "all_reduce", 0});
+    bench_report_json_free(j);
     json_t *d = json_loads(text, 0, NULL);
     CHECK(d);
     CHECK_STR(json_string_value(json_object_get(d, "collective")), "all_reduce");
@@ -173,12 +173,12 @@ TEST(nccl_tests_own_json_has_its_keys_and_no_secrets)
 {
     setenv("NCCL_DEBUG", "WARN", 1);
     setenv("SECRET_TOKEN", "hush", 1);
-    struct report_json *j = report_json_new(&head, devices, true);
-    struct report_row r = row(10, 2, 1.5, 4);
+    struct bench_report_json *j = bench_report_json_new(&head, devices, true);
+    struct bench_report_row r = row(10, 2, 1.5, 4);
     r.half[1].checked = false;
-    report_json_row(j, &r);
-    char *text = report_json_end(j, &(struct report_foot){1, 1.5, "all_reduce", 2});
-    report_json_free(j);
+    bench_report_json_row(j, &r);
+    char *text = bench_report_json_end(j, &(struct bench_report_summary){1, 1.5, "all_reduce", 2});
+    bench_report_json_free(j);
     CHECK_HAS(text, "NCCL_DEBUG=WARN");
     CHECK(!strstr(text, "hush"));
     json_t *d = json_loads(text, 0, NULL);
@@ -209,12 +209,12 @@ TEST(nccl_tests_own_json_has_its_keys_and_no_secrets)
 TEST(comma_separated_values_have_as_many_as_titles)
 {
     static const double samples[] = {1e-6, 2e-6, 3e-6};
-    struct report_row r = row(10, 2, 1.5, 4);
+    struct bench_report_row r = row(10, 2, 1.5, 4);
     r.half[0].samples = samples;
     r.half[0].stats = stats_of(samples, 3);
     struct strbuf b = {0};
-    report_csv_titles(&b);
-    report_csv_row(&b, &r);
+    bench_report_csv_titles(&b);
+    bench_report_csv_row(&b, &r);
     int commas[3] = {0}, line = 0;
     for (const char *p = strbuf_str(&b); *p; p++) {
         line += *p == '\n';
@@ -230,18 +230,18 @@ TEST(comma_separated_values_have_as_many_as_titles)
 
 TEST(what_is_wrong_is_told_in_words)
 {
-    struct report_row r = row(10, 2, 1.5, 4);
+    struct bench_report_row r = row(10, 2, 1.5, 4);
     struct strbuf b = {0};
-    report_wrong_text(&b, &r, 4);
+    bench_report_wrong_text(&b, &r, 4);
     CHECK_STR(strbuf_str(&b), "");
-    struct report_half *h = &r.half[1];
+    struct bench_report_placement *h = &r.half[1];
     h->wrong_rank = 2;
     h->first_wrong.elements = 3;
     h->first_wrong.index = 1048576;
     h->first_wrong.first.expected = 10;
     h->first_wrong.first.got = 7;
     h->first_wrong.blame = (struct verify_blame){VERIFY_MISSING, 3, 1};
-    report_wrong_text(&b, &r, 4);
+    bench_report_wrong_text(&b, &r, 4);
     CHECK_STR(strbuf_str(&b),
               "8 B float sum, in place: rank 2 of 4 has 3 wrong; element 1048576 is "
               "7, not 10: rank 3's contribution is missing\n");
@@ -250,7 +250,7 @@ TEST(what_is_wrong_is_told_in_words)
     h->first_wrong.canaries = 5;
     h->first_wrong.canary_bytes = 12;
     h->first_wrong.side = BUFFERS_OUT_BEGIN;
-    report_wrong_text(&b, &r, 4);
+    bench_report_wrong_text(&b, &r, 4);
     CHECK_HAS(strbuf_str(&b), "rank 2: 5 bytes were written outside, the nearest 12 before the "
                               "begin of the output\n");
     strbuf_free(&b);

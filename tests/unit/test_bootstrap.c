@@ -36,10 +36,10 @@ static void set_job(const char *id, int port)
 /* A rank that says its number `rounds` times. Its status: 0, or what the fence gave. */
 static int meet(int rank, int size, int rounds, int timeout_ms, struct err *e)
 {
-    struct whoami who = {rank, size, rank, size, 0, "RANK"};
+    struct rank_identity who = {rank, size, rank, size, 0, "RANK"};
     for (int i = 0; i < rounds; i++) {
-        struct exchange *x = exchange_new(&who);
-        const struct backend_exchange *t = exchange_table(x);
+        struct bootstrap *x = bootstrap_new(&who);
+        const struct bootstrap_ops *t = bootstrap_table(x);
         int mine[3] = {rank, i, rank * 7 + i}, got[3];
         int rc = t->put(t->arg, "other", "x", 1, e);
         if (rc == 0)
@@ -55,7 +55,7 @@ static int meet(int rank, int size, int rounds, int timeout_ms, struct err *e)
             rc = err_set(e, -EIO, "another size was given");
         if (rc == 0 && t->get(t->arg, 0, "nothing", got, 4, NULL) != -EPROTO)
             rc = err_set(e, -EIO, "what nobody has put was given");
-        exchange_free(x);
+        bootstrap_free(x);
         if (rc < 0)
             return rc;
     }

@@ -4,7 +4,7 @@
 
 static const char *text_of(struct strbuf *b, const char *here, const char *const *nodes)
 {
-    struct exchange_seat seats[64] = {0};
+    struct bootstrap_rank_location seats[64] = {0};
     int n = (int)strlen(here);
     for (int r = 0; r < n; r++) {
         seats[r].here = here[r] == 'x';
@@ -12,7 +12,7 @@ static const char *text_of(struct strbuf *b, const char *here, const char *const
             snprintf(seats[r].node, sizeof seats[r].node, "%s", nodes[r]);
     }
     strbuf_reset(b);
-    exchange_absent(b, seats, n);
+    bootstrap_missing(b, seats, n);
     return strbuf_str(b);
 }
 

@@ -12,7 +12,7 @@ TEST(sizes_are_powers_of_1024)
                 {"2MiB", 2 << 20}, {"3KB", 3072},  {"7B", 7}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         uint64_t got = 0;
-        CHECK_INT(size_parse(&got, good[i].text, NULL), 0);
+        CHECK_INT(byte_size_parse(&got, good[i].text, NULL), 0);
         CHECK_INT(got, good[i].bytes);
     }
 }
@@ -23,7 +23,7 @@ TEST(what_is_no_size_is_named_and_leaves_the_output_alone)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         uint64_t got = 77;
         struct err e = {0};
-        CHECK(size_parse(&got, bad[i], &e) < 0);
+        CHECK(byte_size_parse(&got, bad[i], &e) < 0);
         CHECK_INT(got, 77);
         CHECK_HAS(e.text, bad[i]);
     }
@@ -32,8 +32,8 @@ TEST(what_is_no_size_is_named_and_leaves_the_output_alone)
 TEST(sizes_are_printed_short)
 {
     char b[16];
-    CHECK_STR(size_format(b, sizeof b, 0), "0 B");
-    CHECK_STR(size_format(b, sizeof b, 1023), "1023 B");
-    CHECK_STR(size_format(b, sizeof b, 16 << 20), "16 MiB");
-    CHECK_STR(size_format(b, sizeof b, 1536), "1.5 KiB");
+    CHECK_STR(byte_size_format(b, sizeof b, 0), "0 B");
+    CHECK_STR(byte_size_format(b, sizeof b, 1023), "1023 B");
+    CHECK_STR(byte_size_format(b, sizeof b, 16 << 20), "16 MiB");
+    CHECK_STR(byte_size_format(b, sizeof b, 1536), "1.5 KiB");
 }

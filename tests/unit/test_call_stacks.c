@@ -6,7 +6,7 @@
 
 struct heard {
     uv_loop_t loop;
-    struct stacks *s;
+    struct call_stacks *s;
     struct strbuf texts;
     int calls;
 };
@@ -16,7 +16,7 @@ static void on_done(void *arg, const char *const *texts)
     struct heard *h = arg;
     h->calls++;
     strbuf_puts(&h->texts, texts[0]);
-    stacks_free(h->s);
+    call_stacks_free(h->s);
 }
 
 static pid_t start_sleeper(void)
@@ -32,7 +32,7 @@ static pid_t start_sleeper(void)
 static void ask(struct heard *h, const struct standing *of)
 {
     uv_loop_init(&h->loop);
-    h->s = stacks_take(&h->loop, of, 1, on_done, h);
+    h->s = call_stacks_capture(&h->loop, of, 1, on_done, h);
     CHECK_INT(h->calls, 0); /* from the loop */
     CHECK_INT(uv_run(&h->loop, UV_RUN_DEFAULT), 0);
     CHECK_INT(uv_loop_close(&h->loop), 0);
@@ -68,7 +68,7 @@ TEST(what_is_freed_early_is_not_told)
     pid_t pid = start_sleeper();
     struct heard h = {.calls = 0};
     uv_loop_init(&h.loop);
-    stacks_free(stacks_take(&h.loop, &(struct standing){.pid = pid}, 1, on_done, &h));
+    call_stacks_free(call_stacks_capture(&h.loop, &(struct standing){.pid = pid}, 1, on_done, &h));
     CHECK_INT(uv_run(&h.loop, UV_RUN_DEFAULT), 0);
     CHECK_INT(uv_loop_close(&h.loop), 0);
     CHECK_INT(h.calls, 0);

@@ -47,7 +47,7 @@ static void refused(const char *root, bool (*mine)(pid_t pid), const char *why)
 {
     struct err e = {0};
     char *home = NULL;
-    CHECK_INT(cgroup_own_claim(&home, root, mine, &e), -ENOTSUP);
+    CHECK_INT(cgroup_delegate_claim(&home, root, mine, &e), -ENOTSUP);
     CHECK(!home);
     CHECK_HAS(e.text, why);
     CHECK_HAS(e.hint, "Delegate=yes");
@@ -61,7 +61,7 @@ TEST(what_is_in_our_group_goes_below_and_its_controllers_are_handed_on)
     AUTO(free) char *left = xasprintf("%s/sys/fs/cgroup/u/drover-12-3", root);
     CHECK_INT(mkdir(left, 0700), 0);
     AUTO(free) char *home = NULL;
-    CHECK_INT(cgroup_own_claim(&home, root, only_this, NULL), 0);
+    CHECK_INT(cgroup_delegate_claim(&home, root, only_this, NULL), 0);
     CHECK_HAS(home, "/sys/fs/cgroup/u");
     CHECK_FILE(home, "drover-worker/cgroup.procs", pid);
     CHECK_FILE(home, "cgroup.subtree_control", "+cpu"); /* the last that was written */
@@ -74,7 +74,7 @@ TEST(without_the_controller_of_cpu_memory_alone_is_handed_on)
 {
     char *root = tree("memory\n");
     AUTO(free) char *home = NULL;
-    CHECK_INT(cgroup_own_claim(&home, root, all_mine, NULL), 0);
+    CHECK_INT(cgroup_delegate_claim(&home, root, all_mine, NULL), 0);
     CHECK_FILE(home, "cgroup.subtree_control", "+memory");
     remove_root(root);
 }
@@ -106,20 +106,20 @@ TEST(what_is_missing_is_told)
 TEST(limits_are_written_and_an_empty_group_is_removed)
 {
     char *root = new_root();
-    const struct cgroup_own_limits some = {1 << 30, 3}, none = {0, 0};
+    const struct cgroup_delegate_limits some = {1 << 30, 3}, none = {0, 0};
     AUTO(free) char *dir = NULL;
     AUTO(free) char *bare = NULL;
-    CHECK_INT(cgroup_own_make(&dir, root, "7-1", &some, NULL), 0);
+    CHECK_INT(cgroup_delegate_make(&dir, root, "7-1", &some, NULL), 0);
     CHECK_FILE(root, "drover-7-1/memory.max", "1073741824");
     CHECK_FILE(dir, "memory.swap.max", "0");
     CHECK_FILE(dir, "memory.oom.group", "1");
     CHECK_FILE(dir, "cpu.max", "300000 100000");
     struct err e = {0};
-    CHECK_INT(cgroup_own_make(&bare, root, "7-1", &none, &e), -EEXIST);
+    CHECK_INT(cgroup_delegate_make(&bare, root, "7-1", &none, &e), -EEXIST);
     CHECK_HAS(e.text, "drover-7-1");
-    CHECK_INT(cgroup_own_make(&bare, root, "7-2", &none, NULL), 0);
-    cgroup_own_remove(bare);
+    CHECK_INT(cgroup_delegate_make(&bare, root, "7-2", &none, NULL), 0);
+    cgroup_delegate_remove(bare);
     CHECK(access(bare, F_OK) < 0);
-    cgroup_own_remove(NULL);
+    cgroup_delegate_remove(NULL);
     remove_root(root);
 }

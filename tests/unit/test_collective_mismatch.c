@@ -5,32 +5,33 @@
 
 enum { RANKS_MAX = 8 };
 
-static struct lineup_at at[RANKS_MAX];
-static struct lineup_rank ranks[RANKS_MAX];
+static struct collective_position at[RANKS_MAX];
+static struct collective_mismatch_rank ranks[RANKS_MAX];
 static bool odd[RANKS_MAX];
 static char odd_text[RANKS_MAX + 1];
 
 /* Rank i has done `done` calls of comm and is in `what` (NULL: in none). */
 static void put(int i, const char *comm, int size, uint64_t done, const char *what)
 {
-    struct lineup_at *a = &at[i];
-    *a = (struct lineup_at){.size = size, .waits_ms = what ? 3200 : 0};
+    struct collective_position *a = &at[i];
+    *a = (struct collective_position){.size = size, .waits_ms = what ? 3200 : 0};
     snprintf(a->comm, sizeof a->comm, "%s", comm);
     for (uint64_t k = done > 3 ? done - 2 : 1; k <= done; k++)
-        a->calls[a->count++] = (struct lineup_call){k, "barrier", 5000, true};
+        a->calls[a->count++] = (struct collective_mismatch_call){k, "barrier", 5000, true};
     if (what) {
-        struct lineup_call *c = &a->calls[a->count++];
-        *c = (struct lineup_call){strncmp(what, "recv", 4) ? done + 1 : 0, "", 3200, false};
+        struct collective_mismatch_call *c = &a->calls[a->count++];
+        *c = (struct collective_mismatch_call){strncmp(what, "recv", 4) ? done + 1 : 0, "", 3200,
+                                               false};
         snprintf(c->what, sizeof c->what, "%s", what);
     }
-    ranks[i] = (struct lineup_rank){i, i < 2 ? "c01" : "c02", false, a};
+    ranks[i] = (struct collective_mismatch_rank){i, i < 2 ? "c01" : "c02", false, a};
 }
 
 static char *text_of(int n)
 {
     AUTO(strbuf) struct strbuf b = {0};
     memset(odd, 0, sizeof odd);
-    lineup_write(&b, odd, ranks, n);
+    collective_mismatch_write(&b, odd, ranks, n);
     for (int i = 0; i < n; i++)
         odd_text[i] = odd[i] ? 'x' : '.';
     odd_text[n] = '\0';

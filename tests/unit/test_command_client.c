@@ -15,14 +15,14 @@ static char root[64];
 static void in_new_dir(void)
 {
     struct err e = {0};
-    AUTO(sweepdir) struct sweepdir *d = NULL;
+    AUTO(sweep_dir) struct sweep_dir *d = NULL;
     strcpy(root, "/tmp/test_asking.XXXXXX");
     CHECK(mkdtemp(root) != NULL);
-    const struct sweepdir_ask ask = {
+    const struct sweep_dir_opts ask = {
         .root = root,
         .name = "s",
         .file = "method: grid\nprogram: t\nparameters: {x: {values: [1, 2]}}\n"};
-    if (sweepdir_open(&d, &ask, &e) < 0)
+    if (sweep_dir_open(&d, &ask, &e) < 0)
         FAIL("%s", e.text);
 }
 
@@ -38,17 +38,17 @@ static char *asked(const char *name, const char *json, bool *here)
 {
     AUTO(json) json_t *ask = json_loads(json, 0, NULL), *answer = NULL;
     struct err e = {0};
-    int rc = asking_bring(&answer, here, root, name, ask, &e);
+    int rc = command_client_bring(&answer, here, root, name, ask, &e);
     return rc < 0 ? xasprintf("%d: %s", rc, e.text) : json_line(answer);
 }
 
 static const char *state(void)
 {
-    AUTO(view) struct view *v = NULL;
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
     struct err e = {0};
-    if (view_open(&v, root, "s", &e) < 0)
+    if (sweep_reader_open(&v, root, "s", &e) < 0)
         FAIL("%s", e.text);
-    return view_state(v);
+    return sweep_reader_state(v);
 }
 
 TEST(where_nobody_holds_the_sweep_the_ask_is_stored_at_once)
@@ -73,16 +73,16 @@ TEST(what_lay_there_before_is_answered_with_it)
     bool here;
     AUTO(free) char *dir = xasprintf("%s/s", root);
     AUTO(json) json_t *before = json_loads("{\"ask\":\"before\",\"verb\":\"pause\"}", 0, NULL);
-    CHECK_INT(desk_put(dir, before, NULL), 0);
+    CHECK_INT(command_mailbox_take(dir, before, NULL), 0);
     AUTO(free) char *ours = asked("s", "{\"verb\":\"retry\",\"trials\":[5]}", &here);
     CHECK_HAS(ours, "no trial 5");
     CHECK_STR(state(), "paused");
-    AUTO(json) json_t *its = desk_collect(dir, "before");
+    AUTO(json) json_t *its = command_mailbox_poll_reply(dir, "before");
     CHECK(json_is_true(json_object_get(its, "ok")));
     remove_dir();
 }
 
-static int any_record(void *arg, const struct sched_record *r, int64_t msg, struct err *e)
+static int any_record(void *arg, const struct scheduler_record *r, int64_t msg, struct err *e)
 {
     return 1;
 }
@@ -97,27 +97,27 @@ TEST(what_makes_no_sense_is_an_error_and_changes_nothing)
     CHECK_HAS(trial, "no trial 5");
     AUTO(free) char *sweep = asked("t", "{\"verb\":\"pause\"}", &here);
     CHECK_HAS(sweep, none);
-    AUTO(view) struct view *v = NULL;
-    CHECK_INT(view_open(&v, root, "s", NULL), 0);
-    CHECK_INT(store_replay(v->dir->store, any_record, NULL, NULL), 0);
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
+    CHECK_INT(sweep_reader_open(&v, root, "s", NULL), 0);
+    CHECK_INT(event_store_replay(v->dir->store, any_record, NULL, NULL), 0);
     remove_dir();
 }
 
 /* Holds the sweep until an ask has come, and answers that. */
 static void answer_one(int tell)
 {
-    AUTO(view) struct view *v = NULL;
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
     struct err refused = {0};
-    CHECK_INT(view_hold(&v, root, "s", NULL), 0);
+    CHECK_INT(sweep_reader_hold(&v, root, "s", NULL), 0);
     err_set(&refused, -EINVAL, "not on a sunday");
     err_hint(&refused, "wait for monday");
     CHECK_INT(write(tell, "!", 1), 1);
     for (;; poll(NULL, 0, 1)) {
-        AUTO(desk) struct desk *asks = desk_open(v->dir->path);
+        AUTO(command_mailbox) struct command_mailbox *asks = command_mailbox_open(v->dir->path);
         if (!asks)
             continue;
-        desk_note(asks, 0, &refused, v->sched, NULL);
-        desk_settle(asks);
+        command_mailbox_set_reply(asks, 0, &refused, v->sched, NULL);
+        command_mailbox_commit(asks);
         return;
     }
 }
@@ -138,7 +138,7 @@ TEST(whoever_holds_the_sweep_answers_and_its_word_is_what_comes_back)
     AUTO(json) json_t *ask = json_loads("{\"verb\":\"pause\"}", 0, NULL), *answer = NULL;
     bool here = true;
     struct err e = {0};
-    CHECK_INT(asking_bring(&answer, &here, root, "s", ask, &e), -EINVAL);
+    CHECK_INT(command_client_bring(&answer, &here, root, "s", ask, &e), -EINVAL);
     CHECK_STR(e.text, "not on a sunday");
     CHECK_STR(e.hint, "wait for monday");
     CHECK(!here); /* though nobody holds it any more */

@@ -11,8 +11,8 @@
 
 static char dir[64];
 static struct spec *spec;
-static struct sched *s;
-static struct sched_out out;
+static struct scheduler *s;
+static struct scheduler_out out;
 
 static void in_new_dir(void)
 {
@@ -22,7 +22,7 @@ static void in_new_dir(void)
     AUTO(yaml_doc) struct yaml_doc *doc = NULL;
     CHECK_INT(yaml_read(&doc, text, strlen(text), "s.yaml", NULL), 0);
     CHECK_INT(spec_read(&spec, doc, NULL), 0);
-    CHECK_INT(sched_new(&s, spec, NULL), 0);
+    CHECK_INT(scheduler_new(&s, spec, NULL), 0);
 }
 
 static void remove_dir(void)
@@ -30,8 +30,8 @@ static void remove_dir(void)
     char cmd[96];
     snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
     CHECK_INT(system(cmd), 0);
-    sched_out_free(&out);
-    sched_free(s);
+    scheduler_out_free(&out);
+    scheduler_free(s);
     spec_free(spec);
 }
 
@@ -39,45 +39,48 @@ static void put(const char *json)
 {
     AUTO(json) json_t *ask = json_loads(json, 0, NULL);
     struct err e = {0};
-    if (desk_put(dir, ask, &e) < 0)
+    if (command_mailbox_take(dir, ask, &e) < 0)
         FAIL("%s", e.text);
 }
 
 /* The scheduler's word on all of them. */
-static void note_all(struct desk *d)
+static void note_all(struct command_mailbox *d)
 {
-    for (size_t i = 0; i < desk_count(d); i++) {
+    for (size_t i = 0; i < command_mailbox_count(d); i++) {
         struct err e = {0};
-        const struct sched_event ev = {SCHED_EV_ASK, NULL, 0, (json_t *)desk_ask(d, i)};
-        (void)sched_step(s, &ev, 1000, &out, &e);
-        desk_note(d, i, &e, s, &out);
+        const struct scheduler_event ev = {SCHEDULER_EV_COMMAND, NULL, 0,
+                                           (json_t *)command_mailbox_submit(d, i)};
+        (void)scheduler_handle(s, &ev, 1000, &out, &e);
+        command_mailbox_set_reply(d, i, &e, s, &out);
     }
 }
 
 TEST(asks_stay_until_they_are_settled_and_then_have_their_answers)
 {
     in_new_dir();
-    CHECK(!desk_open(dir));
+    CHECK(!command_mailbox_open(dir));
     put("{\"ask\":\"a\",\"verb\":\"pause\"}");
     put("{\"ask\":\"b\",\"verb\":\"retry\",\"trials\":[5]}");
-    CHECK(!desk_collect(dir, "a"));
-    struct desk *d = desk_open(dir);
-    CHECK_INT(desk_count(d), 2);
+    CHECK(!command_mailbox_poll_reply(dir, "a"));
+    struct command_mailbox *d = command_mailbox_open(dir);
+    CHECK_INT(command_mailbox_count(d), 2);
     note_all(d);
-    desk_close(d); /* it died before all was stored */
-    CHECK(!desk_collect(dir, "a"));
-    d = desk_open(dir);
-    CHECK_INT(desk_count(d), 2);
+    command_mailbox_close(d); /* it died before all was stored */
+    CHECK(!command_mailbox_poll_reply(dir, "a"));
+    d = command_mailbox_open(dir);
+    CHECK_INT(command_mailbox_count(d), 2);
     note_all(d); /* the second time `a` gives nothing, and is answered all the same */
     CHECK_INT(out.record_count, 0);
-    desk_settle(d);
-    desk_close(d);
-    AUTO(json) json_t *a = desk_collect(dir, "a"), *b = desk_collect(dir, "b");
+    command_mailbox_commit(d);
+    command_mailbox_close(d);
+    AUTO(json)
+    json_t *a = command_mailbox_poll_reply(dir, "a"),
+           *b = command_mailbox_poll_reply(dir, "b");
     AUTO(free) char *said = json_line(a);
     CHECK_STR(said, "{\"ok\":true,\"trials\":[],\"running\":0,\"over\":false}");
     CHECK_HAS(json_string_value(json_object_get(b, "error")), "no trial 5");
-    CHECK(!desk_collect(dir, "a"));
-    CHECK(!desk_open(dir));
+    CHECK(!command_mailbox_poll_reply(dir, "a"));
+    CHECK(!command_mailbox_open(dir));
     remove_dir();
 }
 
@@ -85,12 +88,12 @@ TEST(one_reads_or_writes_at_a_time)
 {
     in_new_dir();
     put("{\"ask\":\"a\",\"verb\":\"pause\"}");
-    struct desk *d = desk_open(dir);
+    struct command_mailbox *d = command_mailbox_open(dir);
     AUTO(json) json_t *ask = json_pack("{s:s}", "ask", "b");
-    CHECK(!desk_open(dir));
-    CHECK_INT(desk_put(dir, ask, NULL), -EBUSY);
-    desk_close(d);
-    CHECK_INT(desk_put(dir, ask, NULL), 0);
+    CHECK(!command_mailbox_open(dir));
+    CHECK_INT(command_mailbox_take(dir, ask, NULL), -EBUSY);
+    command_mailbox_close(d);
+    CHECK_INT(command_mailbox_take(dir, ask, NULL), 0);
     remove_dir();
 }
 
@@ -102,12 +105,12 @@ TEST(what_is_no_ask_is_dropped_and_the_rest_is_answered)
     fputs("{half of\n[]\n\n{\"ask\":\"../x\",\"verb\":\"pause\"}\n", f);
     fclose(f);
     put("{\"ask\":\"b\",\"verb\":\"resume\"}");
-    struct desk *d = desk_open(dir);
-    CHECK_INT(desk_count(d), 3);
+    struct command_mailbox *d = command_mailbox_open(dir);
+    CHECK_INT(command_mailbox_count(d), 3);
     note_all(d);
-    desk_settle(d);
-    desk_close(d);
-    AUTO(json) json_t *b = desk_collect(dir, "b");
+    command_mailbox_commit(d);
+    command_mailbox_close(d);
+    AUTO(json) json_t *b = command_mailbox_poll_reply(dir, "b");
     CHECK(json_is_true(json_object_get(b, "ok")));
     remove_dir();
 }
@@ -116,11 +119,11 @@ TEST(nobody_waits_and_nothing_is_left)
 {
     in_new_dir();
     put("{\"ask\":\"a\",\"verb\":\"pause\"}");
-    desk_leave(dir, "a");
-    struct desk *d = desk_open(dir);
+    command_mailbox_abandon(dir, "a");
+    struct command_mailbox *d = command_mailbox_open(dir);
     note_all(d);
-    desk_settle(d);
-    desk_close(d);
+    command_mailbox_commit(d);
+    command_mailbox_close(d);
     AUTO(free) char *path = xasprintf("%s/answer.a", dir);
     CHECK(access(path, F_OK) < 0);
     remove_dir();

@@ -77,7 +77,7 @@ TEST(streams_go_where_they_belong)
     line(&f, 0, LAUNCH_STDOUT, "a", '\n');
     line(&f, 1, LAUNCH_STDERR, "b", '\n');
     line(&f, 1, LAUNCH_STDOUT, "10%", '\r');
-    console_say(f.c, "ours\n");
+    console_print(f.c, "ours\n");
     stop(&f);
     CHECK_STR(heard(f.out), "a\n10%\r");
     CHECK_STR(heard(f.err), "b\nours\n");
@@ -91,7 +91,7 @@ TEST(a_line_without_an_end_is_ended_before_anothers)
     line(&f, 0, LAUNCH_STDOUT, "b", '\0');
     line(&f, 1, LAUNCH_STDOUT, "c", '\n');
     line(&f, 0, LAUNCH_STDERR, "d", '\0');
-    console_say(f.c, "ours\n");
+    console_print(f.c, "ours\n");
     stop(&f);
     CHECK_STR(heard(f.out), "[1,0]<stdout>:ab\n[1,1]<stdout>:c\n");
     CHECK_STR(heard(f.err), "[1,0]<stderr>:d\nours\n");
@@ -104,7 +104,7 @@ TEST(one_pipe_below_both_streams_keeps_their_order)
     line(&f, 0, LAUNCH_STDOUT, "a", '\0');
     line(&f, 0, LAUNCH_STDERR, "b", '\n');
     line(&f, 0, LAUNCH_STDOUT, "c", '\n');
-    console_say(f.c, "ours\n");
+    console_print(f.c, "ours\n");
     stop(&f);
     CHECK_STR(heard(f.out), "a\nb\nc\nours\n");
 }
@@ -186,7 +186,7 @@ TEST(a_terminal_has_colours_unless_it_is_dumb)
 
 static void begun(struct fixture *f, int rank, const char *text, bool alone)
 {
-    console_begun(f->c, rank, LAUNCH_STDOUT, text, strlen(text), alone);
+    console_partial_line(f->c, rank, LAUNCH_STDOUT, text, strlen(text), alone);
 }
 
 TEST(a_lone_ranks_line_that_has_begun_is_shown_once)
@@ -239,7 +239,7 @@ TEST(on_a_terminal_what_has_begun_is_shown_and_again_when_anothers_came_between)
     line(&f, 1, LAUNCH_STDOUT, "b", '\n');
     line(&f, 0, LAUNCH_STDOUT, "name? ..thanks", '\n');
     begun(&f, 1, "c", false);
-    console_say(f.c, "ours\n");
+    console_print(f.c, "ours\n");
     stop(&f);
     CHECK_STR(heard(ends[0]), "name? ..\nb\nname? ..thanks\nc\nours\n");
 }

@@ -92,8 +92,8 @@ TEST(frames_come_in_their_order_and_whole_whatever_their_size)
 {
     struct pair p;
     pair_open(&p, false);
-    control_trust(p.a.c, 15000);
-    control_trust(p.b.c, 15000);
+    control_authenticate(p.a.c, 15000);
+    control_authenticate(p.b.c, 15000);
     AUTO(free) char *big = xcalloc(5 << 20, 1);
     control_send(p.a.c, json_pack("{s:s}", "t", "one"), "1", 1);
     control_send(p.a.c, json_pack("{s:s}", "t", "big"), big, 5 << 20);
@@ -108,15 +108,15 @@ TEST(who_is_silent_is_lost_and_pings_keep_alive)
 {
     struct pair p;
     pair_open(&p, true); /* the raw side reads and says nothing */
-    control_trust(p.a.c, 150);
+    control_authenticate(p.a.c, 150);
     uint64_t before = uv_now(&p.loop);
     until_ended(&p.a);
     CHECK_STR(p.a.why, "silent for 0.15 s");
     CHECK(uv_now(&p.loop) - before >= 140);
     pair_close(&p);
     pair_open(&p, false);
-    control_trust(p.a.c, 150);
-    control_trust(p.b.c, 150);
+    control_authenticate(p.a.c, 150);
+    control_authenticate(p.b.c, 150);
     for (before = uv_now(&p.loop); uv_now(&p.loop) - before < 600;)
         uv_run(&p.loop, UV_RUN_ONCE);
     CHECK(!p.a.ended && !p.b.ended && p.a.heard.len == 0);
@@ -127,8 +127,8 @@ TEST(patience_lasts_until_the_other_side_speaks_again)
 {
     struct pair p;
     pair_open(&p, true);
-    control_trust(p.a.c, 100);
-    control_be_patient(p.a.c);
+    control_authenticate(p.a.c, 100);
+    control_suspend_timeout(p.a.c);
     for (uint64_t before = uv_now(&p.loop); uv_now(&p.loop) - before < 400;)
         uv_run(&p.loop, UV_RUN_ONCE);
     CHECK(!p.a.ended);
@@ -208,12 +208,12 @@ TEST(the_first_address_that_answers_is_taken_and_each_failure_is_named)
     snprintf(list, sizeof list, "%s,nonsense,[::zz]:3,%s", dead, live);
     int fd = -1;
     struct err e = {0};
-    CHECK_INT(control_dial(&fd, list, 5000, &e), 0);
+    CHECK_INT(control_connect(&fd, list, 5000, &e), 0);
     CHECK(fd >= 0);
     close(fd);
     fd = -1;
     snprintf(list, sizeof list, "%s,nonsense", dead);
-    CHECK(control_dial(&fd, list, 5000, &e) < 0);
+    CHECK(control_connect(&fd, list, 5000, &e) < 0);
     CHECK_HAS(e.text, dead);
     CHECK_HAS(e.text, "refused");
     CHECK_HAS(e.text, "nonsense: Invalid argument");
@@ -242,10 +242,10 @@ TEST(an_address_that_does_not_answer_costs_a_head_start_and_the_limit_holds)
     uint64_t before = uv_hrtime();
     int fd = -1;
     struct err e = {0};
-    CHECK(control_dial(&fd, full, 200, &e) < 0);
+    CHECK(control_connect(&fd, full, 200, &e) < 0);
     CHECK_HAS(e.text, "timed out");
     snprintf(list, sizeof list, "%s,%s", full, live);
-    CHECK_INT(control_dial(&fd, list, 5000, &e), 0);
+    CHECK_INT(control_connect(&fd, list, 5000, &e), 0);
     CHECK((uv_hrtime() - before) / 1000000 < 2000);
     close(fd);
     close(somebody);

@@ -32,12 +32,12 @@ static int last_of(const char *field)
 TEST(a_forked_child_has_the_cpus_that_it_is_given)
 {
     AUTO(free) char *list = xasprintf("%d", last_of("Cpus_allowed_list"));
-    AUTO(bind) struct bind b = {0};
-    CHECK_INT(bind_parse(&b, list, NULL, NULL), 0);
+    AUTO(cpu_bind) struct cpu_bind b = {0};
+    CHECK_INT(cpu_bind_parse(&b, list, NULL, NULL), 0);
     pid_t pid = fork();
     if (pid == 0) {
         char seen[64] = "";
-        if (bind_apply(&b) != 0)
+        if (cpu_bind_apply(&b) != 0)
             _exit(2);
         status_line("Cpus_allowed_list", seen, sizeof seen);
         _exit(strcmp(seen, list) != 0);
@@ -51,10 +51,10 @@ TEST(memory_is_bound_or_the_refusal_is_told_apart)
 {
     int node = last_of("Mems_allowed_list");
     AUTO(free) char *list = xasprintf("%d", node);
-    AUTO(bind) struct bind b = {0};
-    CHECK_INT(bind_parse(&b, NULL, list, NULL), 0);
-    int rc = bind_apply(&b), mode = -1;
-    if (rc == BIND_NO_MEMORY_POLICY)
+    AUTO(cpu_bind) struct cpu_bind b = {0};
+    CHECK_INT(cpu_bind_parse(&b, NULL, list, NULL), 0);
+    int rc = cpu_bind_apply(&b), mode = -1;
+    if (rc == CPU_BIND_NO_MEMORY_POLICY)
         SKIP("this container allows no memory policy");
     CHECK_INT(rc, 0);
     unsigned long nodes[16] = {0};
@@ -65,8 +65,8 @@ TEST(memory_is_bound_or_the_refusal_is_told_apart)
 
 TEST(more_than_1024_cpus_are_fine)
 {
-    AUTO(bind) struct bind b = {0};
-    CHECK_INT(bind_parse(&b, "0,1500-1501,4095", "0,70", NULL), 0);
+    AUTO(cpu_bind) struct cpu_bind b = {0};
+    CHECK_INT(cpu_bind_parse(&b, "0,1500-1501,4095", "0,70", NULL), 0);
     CHECK_INT(CPU_COUNT_S(b.cpus_bytes, b.cpus), 4);
     CHECK(CPU_ISSET_S(4095, b.cpus_bytes, b.cpus));
     CHECK_INT(b.nodes[0], 1);
@@ -76,29 +76,29 @@ TEST(more_than_1024_cpus_are_fine)
 
 TEST(nothing_given_changes_nothing)
 {
-    AUTO(bind) struct bind b = {0};
+    AUTO(cpu_bind) struct cpu_bind b = {0};
     char before[256] = "", after[256] = "";
     status_line("Cpus_allowed_list", before, sizeof before);
-    CHECK_INT(bind_parse(&b, NULL, NULL, NULL), 0);
-    CHECK_INT(bind_apply(&b), 0);
+    CHECK_INT(cpu_bind_parse(&b, NULL, NULL, NULL), 0);
+    CHECK_INT(cpu_bind_apply(&b), 0);
     status_line("Cpus_allowed_list", after, sizeof after);
     CHECK_STR(after, before);
 }
 
 TEST(cpus_that_are_not_there_are_refused)
 {
-    AUTO(bind) struct bind b = {0};
-    CHECK_INT(bind_parse(&b, "65000", NULL, NULL), 0);
-    CHECK_INT(bind_apply(&b), -EINVAL);
+    AUTO(cpu_bind) struct cpu_bind b = {0};
+    CHECK_INT(cpu_bind_parse(&b, "65000", NULL, NULL), 0);
+    CHECK_INT(cpu_bind_apply(&b), -EINVAL);
 }
 
 TEST(a_malformed_list_is_named_and_leaves_the_output_alone)
 {
-    struct bind b = {.cpus_bytes = 77};
+    struct cpu_bind b = {.cpus_bytes = 77};
     struct err e = {0};
-    CHECK_INT(bind_parse(&b, "0-", NULL, &e), -EINVAL);
+    CHECK_INT(cpu_bind_parse(&b, "0-", NULL, &e), -EINVAL);
     CHECK_HAS(e.text, "'0-'");
-    CHECK_INT(bind_parse(&b, "0", "x", &e), -EINVAL);
+    CHECK_INT(cpu_bind_parse(&b, "0", "x", &e), -EINVAL);
     CHECK_HAS(e.text, "NUMA nodes");
     CHECK_INT(b.cpus_bytes, 77);
 }

@@ -7,17 +7,17 @@
 TEST(cores_come_in_the_machines_order_with_the_objects_that_they_stand_in)
 {
     AUTO(topo) struct topo *t = machine("xeon-2s");
-    AUTO(units) struct units *cores = units_of(t, topo_allowed(t), false);
-    AUTO(units) struct units *threads = units_of(t, topo_allowed(t), true);
+    AUTO(cpu_units) struct cpu_units *cores = cpu_units_of(t, topo_allowed(t), false);
+    AUTO(cpu_units) struct cpu_units *threads = cpu_units_of(t, topo_allowed(t), true);
     CHECK_INT(threads->n, 2 * cores->n);
     CHECK_INT(hwloc_bitmap_weight(cores->u[0].cpus), 2);
     CHECK_INT(hwloc_bitmap_weight(threads->u[0].cpus), 1);
-    CHECK_INT(cores->u[0].in[UNITS_PACKAGE], 0);
-    CHECK_INT(cores->u[cores->n - 1].in[UNITS_PACKAGE], 1);
+    CHECK_INT(cores->u[0].in[CPU_UNITS_PACKAGE], 0);
+    CHECK_INT(cores->u[cores->n - 1].in[CPU_UNITS_PACKAGE], 1);
     CHECK_INT(cores->u[cores->n - 1].numa_os, 1);
-    CHECK_INT(threads->u[1].in[UNITS_CORE], 0);
+    CHECK_INT(threads->u[1].in[CPU_UNITS_CORE], 0);
     for (int i = 0; i < cores->n; i++)
-        CHECK_INT(cores->u[i].in[UNITS_UNIT], i);
+        CHECK_INT(cores->u[i].in[CPU_UNITS_UNIT], i);
 }
 
 TEST(only_what_the_job_may_use_counts)
@@ -25,26 +25,27 @@ TEST(only_what_the_job_may_use_counts)
     AUTO(topo) struct topo *t = machine("xeon-2s");
     AUTO(bitmap) hwloc_bitmap_t one = hwloc_bitmap_alloc();
     hwloc_bitmap_set(one, 0);
-    AUTO(units) struct units *v = units_of(t, one, false);
+    AUTO(cpu_units) struct cpu_units *v = cpu_units_of(t, one, false);
     CHECK_INT(v->n, 1);
     CHECK(hwloc_bitmap_isequal(v->u[0].cpus, one));
     hwloc_bitmap_zero(one);
-    AUTO(units) struct units *none = units_of(t, one, false);
+    AUTO(cpu_units) struct cpu_units *none = cpu_units_of(t, one, false);
     CHECK_INT(none->n, 0);
 }
 
 TEST(a_range_is_cut_where_the_object_changes_and_widened_to_all_of_it)
 {
     AUTO(topo) struct topo *t = machine("xeon-2s");
-    AUTO(units) struct units *v = units_of(t, topo_allowed(t), false);
+    AUTO(cpu_units) struct cpu_units *v = cpu_units_of(t, topo_allowed(t), false);
     AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
     int half = v->n / 2;
-    CHECK_INT(units_cut(cut, v, (struct units_range){half - 1, 3}, UNITS_PACKAGE), 2);
+    CHECK_INT(cpu_units_cut(cut, v, (struct cpu_units_range){half - 1, 3}, CPU_UNITS_PACKAGE), 2);
     CHECK_INT(cut[0], half - 1);
     CHECK_INT(cut[1], half);
     CHECK_INT(cut[2], half + 2);
-    CHECK_INT(units_cut(cut, v, (struct units_range){0, v->n}, UNITS_CORE), v->n);
-    struct units_range all = units_around(v, (struct units_range){half + 1, 1}, UNITS_NUMA);
+    CHECK_INT(cpu_units_cut(cut, v, (struct cpu_units_range){0, v->n}, CPU_UNITS_CORE), v->n);
+    struct cpu_units_range all =
+        cpu_units_around(v, (struct cpu_units_range){half + 1, 1}, CPU_UNITS_NUMA);
     CHECK_INT(all.first, half);
     CHECK_INT(all.n, half);
 }

@@ -63,7 +63,7 @@ static void check_opens(const char *path)
 {
     void *lib = NULL;
     struct err e = {0};
-    int rc = cudalib_open(&lib, names, "DROVER_TEST_LIB", &e);
+    int rc = cuda_loader_open(&lib, names, "DROVER_TEST_LIB", &e);
     if (rc < 0)
         FAIL("%s", e.text);
     struct link_map *map = NULL;
@@ -142,7 +142,7 @@ TEST(a_choice_is_not_overruled)
     setenv("DROVER_TEST_LIB", "/nowhere/lib.so", 1);
     struct err e = {0};
     void *lib = NULL;
-    CHECK_INT(cudalib_open(&lib, names, "DROVER_TEST_LIB", &e), -ENOENT);
+    CHECK_INT(cuda_loader_open(&lib, names, "DROVER_TEST_LIB", &e), -ENOENT);
     CHECK(!lib && strstr(e.text, "DROVER_TEST_LIB: /nowhere/lib.so"));
     setenv("DROVER_TEST_LIB", path, 1);
     check_opens(path);
@@ -154,7 +154,7 @@ TEST(what_the_process_has_is_taken)
     static const char *const loaded[] = {"libc.so.6", NULL};
     void *lib = NULL;
     struct err e = {0};
-    CHECK_INT(cudalib_open(&lib, loaded, NULL, &e), 0);
+    CHECK_INT(cuda_loader_open(&lib, loaded, NULL, &e), 0);
     CHECK(dlsym(lib, "gnu_get_libc_version"));
 }
 
@@ -169,7 +169,7 @@ TEST(an_error_lists_the_places_and_the_way_out)
     setenv("VIRTUAL_ENV", "/env", 1);
     struct err e = {0};
     void *lib = NULL;
-    CHECK_INT(cudalib_open(&lib, names, "DROVER_TEST_LIB", &e), -ENOENT);
+    CHECK_INT(cuda_loader_open(&lib, names, "DROVER_TEST_LIB", &e), -ENOENT);
     CHECK(strstr(e.text, "no libdrover_none.so.13 was found on the loader's path, "));
     CHECK(strstr(e.text, toolkit));
     CHECK(strstr(e.text, ", /env/lib/python3*/*-packages/nvidia/*/lib"));

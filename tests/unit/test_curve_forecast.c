@@ -32,11 +32,11 @@ static struct trial_view view(void)
     return (struct trial_view){(const struct trial *const *)trials, count};
 }
 
-static struct forecast *learn(int max_iter, bool maximize, bool last)
+static struct curve_forecast *learn(int max_iter, bool maximize, bool last)
 {
     struct spec_stop rule = {.max_iter = max_iter};
     struct trial_view v = view();
-    return forecast_new(&rule, maximize, last, &v);
+    return curve_forecast_new(&rule, maximize, last, &v);
 }
 
 /* Losses a + b·t^-c with noise; the rng goes on from curve to curve. */
@@ -57,9 +57,9 @@ static double at(const struct law *l, double t, struct rng *r)
 TEST(a_trial_without_a_point_has_no_forecast)
 {
     struct trial *t = add(TRIAL_RUNNING);
-    AUTO(forecast) struct forecast *f = learn(10, false, false);
+    AUTO(curve_forecast) struct curve_forecast *f = learn(10, false, false);
     double mean = -1, sd = -1;
-    CHECK(!forecast_trial(f, t, &mean, &sd));
+    CHECK(!curve_forecast_trial(f, t, &mean, &sd));
     CHECK_NEAR(mean, -1, 0);
 }
 
@@ -71,15 +71,15 @@ TEST(a_whole_trial_is_what_it_is)
             put(done, i, 5.0 - i, false);
         put(whole, i, i == 3 ? 1 : 2, false);
     }
-    AUTO(forecast) struct forecast *best = learn(8, false, false);
-    AUTO(forecast) struct forecast *last = learn(8, false, true);
+    AUTO(curve_forecast) struct curve_forecast *best = learn(8, false, false);
+    AUTO(curve_forecast) struct curve_forecast *last = learn(8, false, true);
     double mean = 0, sd = -1;
-    CHECK(forecast_trial(best, done, &mean, &sd));
+    CHECK(curve_forecast_trial(best, done, &mean, &sd));
     CHECK_NEAR(mean, 1, 0);
     CHECK_NEAR(sd, 0, 0);
-    CHECK(forecast_trial(best, whole, &mean, &sd));
+    CHECK(curve_forecast_trial(best, whole, &mean, &sd));
     CHECK_NEAR(mean, 1, 0);
-    CHECK(forecast_trial(last, whole, &mean, &sd));
+    CHECK(curve_forecast_trial(last, whole, &mean, &sd));
     CHECK_NEAR(mean, 2, 0);
     CHECK_NEAR(sd, 0, 0);
 }
@@ -97,12 +97,12 @@ TEST(forecasts_of_pruned_trials_are_as_far_off_as_they_say)
             put(t, s, at(&l, s, &r), false);
         final[i] = l.a + l.b * pow(64, -l.c);
     }
-    AUTO(forecast) struct forecast *f = learn(64, false, true);
+    AUTO(curve_forecast) struct curve_forecast *f = learn(64, false, true);
     double naive = 0, ours = 0;
     int n = 0, within = 0;
     for (int i = 0; i < 200; i++) {
         double mean = 0, sd = 0;
-        CHECK(forecast_trial(f, trials[i], &mean, &sd));
+        CHECK(curve_forecast_trial(f, trials[i], &mean, &sd));
         if (i % 3 == 0)
             continue;
         CHECK(sd > 0);
@@ -125,9 +125,9 @@ TEST(while_little_is_known_a_forecast_is_as_wide_as_the_trials_differ)
         put(t, 1, exp(i + 1), false);
         put(t, 2, exp(i), false);
     }
-    AUTO(forecast) struct forecast *f = learn(4, false, true);
+    AUTO(curve_forecast) struct curve_forecast *f = learn(4, false, true);
     double mean = 0, sd = 0;
-    CHECK(forecast_trial(f, t, &mean, &sd));
+    CHECK(curve_forecast_trial(f, t, &mean, &sd));
     CHECK(sd > 0.5 * mean); /* ln of the values is spread by 1.9 */
 }
 
@@ -143,9 +143,9 @@ TEST(one_point_stands_for_itself_with_the_spread_that_first_points_had)
     }
     struct trial *young = add(TRIAL_PRUNED);
     put(young, 1, 2, false);
-    AUTO(forecast) struct forecast *f = learn(16, false, true);
+    AUTO(curve_forecast) struct curve_forecast *f = learn(16, false, true);
     double mean = 0, sd = 0;
-    CHECK(forecast_trial(f, young, &mean, &sd));
+    CHECK(curve_forecast_trial(f, young, &mean, &sd));
     CHECK_NEAR(mean, 2 * 1.0625 / 2, 0.08); /* drawn a little to "as it is" */
     CHECK(sd > 0 && sd < 0.4);
 }
@@ -157,15 +157,15 @@ TEST(accuracies_stay_below_one_and_negative_rewards_rise)
         put(acc, s, 1 - 0.5 / s, true);
     double mean = 0, sd = 0;
     {
-        AUTO(forecast) struct forecast *f = learn(1000, true, true);
-        CHECK(forecast_trial(f, acc, &mean, &sd));
+        AUTO(curve_forecast) struct curve_forecast *f = learn(1000, true, true);
+        CHECK(curve_forecast_trial(f, acc, &mean, &sd));
         CHECK(mean > 1 - 0.5 / 8 && mean < 1);
     }
     struct trial *reward = add(TRIAL_RUNNING);
     for (int s = 1; s <= 8; s++)
         put(reward, s, -1000 + 100 * log(s), true);
-    AUTO(forecast) struct forecast *f = learn(16, true, true);
-    CHECK(forecast_trial(f, reward, &mean, &sd));
+    AUTO(curve_forecast) struct curve_forecast *f = learn(16, true, true);
+    CHECK(curve_forecast_trial(f, reward, &mean, &sd));
     CHECK_NEAR(mean, -1000 + 100 * log(8) + 0.7 * 100 * log(2), 30);
 }
 
@@ -176,15 +176,15 @@ TEST(steps_from_nought_and_thousands_of_steps_are_times)
         put(a, s, 1.0 / (s + 1), false);
         put(b, 1000 * (s + 1), 1.0 / (s + 1), false);
     }
-    CHECK_NEAR(forecast_time(a, 7), 8, 0);
-    CHECK_NEAR(forecast_time(b, 8000), 8000, 0);
+    CHECK_NEAR(curve_forecast_time(a, 7), 8, 0);
+    CHECK_NEAR(curve_forecast_time(b, 8000), 8000, 0);
     struct trial_view v = view();
-    struct forecast_scale s = forecast_scale(NULL, false, &v);
+    struct curve_forecast_scale s = curve_forecast_scale(NULL, false, &v);
     CHECK_NEAR(s.horizon, 8000, 0); /* the longest so far */
     s.horizon = 16;
-    double za = forecast_score(&s, a, 8);
+    double za = curve_forecast_score(&s, a, 8);
     s.horizon = 16000;
-    CHECK_NEAR(forecast_score(&s, b, 8), za, 1e-12);
+    CHECK_NEAR(curve_forecast_score(&s, b, 8), za, 1e-12);
     CHECK_NEAR(za, log(1.0 / 8) - 0.7 * log(2), 1e-12);
 }
 
@@ -196,8 +196,8 @@ TEST(nothing_is_hopeless_before_five_whole_curves_have_shown_what_forecasts_are_
     for (int s = 1; s <= 32; s++)
         put(bad, s, 3, false);
     for (int i = 0; i < 12; i++) {
-        AUTO(forecast) struct forecast *f = learn(64, false, false);
-        bool hopeless = forecast_bound(f, bad) > forecast_leader(f);
+        AUTO(curve_forecast) struct curve_forecast *f = learn(64, false, false);
+        bool hopeless = curve_forecast_bound(f, bad) > curve_forecast_leader(f);
         CHECK_INT(hopeless, i >= 5);
         struct trial *t = add(TRIAL_DONE);
         struct law l = {0.3, 1, 0.8};

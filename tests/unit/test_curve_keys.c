@@ -28,24 +28,24 @@ static void remove_dir(void)
 
 static bool equal(const void *a, const void *b)
 {
-    return memcmp(a, b, KEYS_BYTES) == 0;
+    return memcmp(a, b, CURVE_KEYS_BYTES) == 0;
 }
 
 TEST(keys_are_made_once_and_what_a_worker_is_given_fits_the_coordinators)
 {
     make_dir();
     struct err e = {0};
-    struct keys server, worker, again, given;
-    CHECK_INT(keys_of_sweep(&server, &worker, dir, &e), 0);
-    CHECK_INT(keys_of_sweep(&again, &worker, dir, &e), 0);
+    struct curve_keys server, worker, again, given;
+    CHECK_INT(curve_keys_of_sweep(&server, &worker, dir, &e), 0);
+    CHECK_INT(curve_keys_of_sweep(&again, &worker, dir, &e), 0);
     CHECK(memcmp(&server, &again, sizeof server) == 0);
     CHECK(equal(server.other, worker.own) && equal(worker.other, server.own));
     CHECK(!equal(server.own, worker.own) && !equal(server.secret, server.own));
 
     AUTO(free) char *path = in_dir("worker.key"), *endpoint = NULL;
-    CHECK_INT(keys_give(&worker, dir, "tcp://[::1]:4711", &e), 0);
-    CHECK_INT(keys_give(&worker, dir, "tcp://c01:4711", &e), 0); /* replaces it */
-    CHECK_INT(keys_read(&given, &endpoint, path, &e), 0);
+    CHECK_INT(curve_keys_give(&worker, dir, "tcp://[::1]:4711", &e), 0);
+    CHECK_INT(curve_keys_give(&worker, dir, "tcp://c01:4711", &e), 0); /* replaces it */
+    CHECK_INT(curve_keys_read(&given, &endpoint, path, &e), 0);
     CHECK_STR(endpoint, "tcp://c01:4711");
     CHECK(memcmp(&given, &worker, sizeof given) == 0);
     remove_dir();
@@ -55,10 +55,10 @@ TEST(a_key_file_is_for_its_owner_alone)
 {
     make_dir();
     struct err e = {0};
-    struct keys server, worker;
+    struct curve_keys server, worker;
     umask(0);
-    CHECK_INT(keys_of_sweep(&server, &worker, dir, &e), 0);
-    CHECK_INT(keys_give(&worker, dir, "tcp://c01:1", &e), 0);
+    CHECK_INT(curve_keys_of_sweep(&server, &worker, dir, &e), 0);
+    CHECK_INT(curve_keys_give(&worker, dir, "tcp://c01:1", &e), 0);
     const char *const names[] = {"server.key", "worker.key"};
     for (int i = 0; i < 2; i++) {
         AUTO(free) char *path = in_dir(names[i]), *endpoint = NULL;
@@ -66,8 +66,8 @@ TEST(a_key_file_is_for_its_owner_alone)
         CHECK_INT(stat(path, &st), 0);
         CHECK_INT(st.st_mode & 0777, 0600);
         CHECK_INT(chmod(path, 0640), 0);
-        int rc =
-            i ? keys_read(&worker, &endpoint, path, &e) : keys_of_sweep(&server, &worker, dir, &e);
+        int rc = i ? curve_keys_read(&worker, &endpoint, path, &e)
+                   : curve_keys_of_sweep(&server, &worker, dir, &e);
         CHECK_INT(rc, -EPERM);
         CHECK_HAS(e.text, path);
         CHECK_HAS(e.hint, "chmod 600");
@@ -87,13 +87,13 @@ TEST(what_is_no_key_is_refused_without_being_shown)
                                           "drover-worker tcp://c:1 %s %.63sg",
                                           "drover-worker tcp://c:1 %s %s0",
                                           "drover-worker tcp://c:1 %s %s more"};
-    struct keys k;
+    struct curve_keys k;
     struct err e = {0};
     char *endpoint = NULL;
     for (size_t i = 0; i < COUNT_OF(formats); i++) {
         char text[512];
         snprintf(text, sizeof text, formats[i], digits, digits);
-        if (keys_parse(&k, &endpoint, text, "HERE", &e) != -EBADMSG)
+        if (curve_keys_parse(&k, &endpoint, text, "HERE", &e) != -EBADMSG)
             FAIL("taken: %s", text);
         CHECK_HAS(e.text, "HERE");
         CHECK(!strstr(e.text, "0011"));
@@ -101,7 +101,7 @@ TEST(what_is_no_key_is_refused_without_being_shown)
     }
     char text[512];
     snprintf(text, sizeof text, "drover-worker tcp://c:1 %s %s\n", digits, digits);
-    CHECK_INT(keys_parse(&k, &endpoint, text, "HERE", &e), 0);
+    CHECK_INT(curve_keys_parse(&k, &endpoint, text, "HERE", &e), 0);
     free(endpoint);
 }
 
@@ -109,11 +109,11 @@ TEST(a_damaged_server_key_is_not_replaced)
 {
     make_dir();
     struct err e = {0};
-    struct keys server, worker;
+    struct curve_keys server, worker;
     AUTO(free) char *path = in_dir("server.key");
-    CHECK_INT(keys_of_sweep(&server, &worker, dir, &e), 0);
+    CHECK_INT(curve_keys_of_sweep(&server, &worker, dir, &e), 0);
     CHECK_INT(truncate(path, 100), 0);
-    CHECK_INT(keys_of_sweep(&server, &worker, dir, &e), -EBADMSG);
+    CHECK_INT(curve_keys_of_sweep(&server, &worker, dir, &e), -EBADMSG);
     CHECK_HAS(e.text, "server.key");
     remove_dir();
 }
@@ -126,7 +126,7 @@ TEST(which_endpoints_are_on_this_machine)
         "tcp://10.0.0.1:1",  "tcp://127.0.0.1.evil.org:1", "tcp://c01:1",       "tcp://0.0.0.0:1",
         "tcp://1.127.0.1:1", "tcp://localhost.evil:1",     "udp://127.0.0.1:1", ""};
     for (size_t i = 0; i < COUNT_OF(here); i++)
-        CHECK(keys_here(here[i]));
+        CHECK(curve_keys_here(here[i]));
     for (size_t i = 0; i < COUNT_OF(elsewhere); i++)
-        CHECK(!keys_here(elsewhere[i]));
+        CHECK(!curve_keys_here(elsewhere[i]));
 }

@@ -7,14 +7,14 @@
 #include "tests/unit/test.h"
 
 /* Kept until the test's process ends. */
-static struct dist *dist(const char *json)
+static struct distribution *dist(const char *json)
 {
-    struct dist *d = NULL;
+    struct distribution *d = NULL;
     struct err e = {0};
     static char **notices;
     json_t *v = json_loads(json, JSON_DECODE_ANY, NULL);
-    struct node n = node_of_json(v);
-    if (dist_read(&d, &n, &notices, &e) < 0)
+    struct config_node n = config_node_of_json(v);
+    if (distribution_read(&d, &n, &notices, &e) < 0)
         FAIL("%s: %s", json, e.text);
     json_decref(v);
     strv_free(notices);
@@ -22,9 +22,9 @@ static struct dist *dist(const char *json)
     return d;
 }
 
-static double at(const struct dist *d, double u)
+static double at(const struct distribution *d, double u)
 {
-    AUTO(json) json_t *v = dist_quantile(d, u);
+    AUTO(json) json_t *v = distribution_quantile(d, u);
     CHECK(json_is_number(v));
     return json_number_value(v);
 }
@@ -60,7 +60,7 @@ static const double us[] = {0.1, 0.25, 0.5, 0.9};
 TEST(quantiles_are_those_of_the_definitions)
 {
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
-        AUTO(dist) struct dist *d = dist(vectors[i].dist);
+        AUTO(distribution) struct distribution *d = dist(vectors[i].dist);
         for (int k = 0; k < 4; k++)
             CHECK_NEAR(at(d, us[k]), vectors[i].u[k], fabs(vectors[i].u[k]) * 1e-9 + 1e-15);
     }
@@ -69,10 +69,10 @@ TEST(quantiles_are_those_of_the_definitions)
 TEST(every_value_leads_back_to_a_place_in_the_cube_that_gives_it_again)
 {
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
-        AUTO(dist) struct dist *d = dist(vectors[i].dist);
+        AUTO(distribution) struct distribution *d = dist(vectors[i].dist);
         for (int k = 0; k <= 200; k++) {
-            AUTO(json) json_t *v = dist_quantile(d, k / 200.0);
-            double x = json_number_value(v), u = dist_unit(d, v);
+            AUTO(json) json_t *v = distribution_quantile(d, k / 200.0);
+            double x = json_number_value(v), u = distribution_unit(d, v);
             CHECK(isfinite(x) && u >= 0 && u <= 1);
             if (k > 0 && k < 200) /* in the tails many values have one u */
                 CHECK_NEAR(at(d, u), x, fabs(x) * 1e-7 + 1e-12);
@@ -110,18 +110,18 @@ static const char *const awkward[] = {
 /* Whether a place is settled as its value's place is found, and stays so. */
 static void check_settled(const char *text, double u)
 {
-    AUTO(dist) struct dist *d = dist(text);
-    AUTO(json) json_t *v = dist_quantile(d, u);
-    double settled = dist_settle(d, u);
-    if (!(fabs(settled - dist_unit(d, v)) <= 1e-12))
+    AUTO(distribution) struct distribution *d = dist(text);
+    AUTO(json) json_t *v = distribution_quantile(d, u);
+    double settled = distribution_settle(d, u);
+    if (!(fabs(settled - distribution_unit(d, v)) <= 1e-12))
         FAIL("%s: u %.17g settles at %.17g, its value's place is %.17g", text, u, settled,
-             dist_unit(d, v));
-    double x = dist_number(d, u);
+             distribution_unit(d, v));
+    double x = distribution_number(d, u);
     if (json_is_number(v) ? x != json_number_value(v) : !isnan(x))
         FAIL("%s: at %.17g the number is %.17g", text, u, x);
-    double i = dist_index(d, u);
-    AUTO(json) json_t *same = isnan(i) ? NULL : dist_value(d, i);
-    CHECK(isnan(i) == isinf(dist_count(d)) && (!same || json_equal(same, v)));
+    double i = distribution_index(d, u);
+    AUTO(json) json_t *same = isnan(i) ? NULL : distribution_value(d, i);
+    CHECK(isnan(i) == isinf(distribution_count(d)) && (!same || json_equal(same, v)));
 }
 
 TEST(a_place_is_settled_where_its_value_is_found_again)
@@ -146,52 +146,53 @@ TEST(a_step_leads_to_the_next_value_and_not_beyond_the_last)
         "{\"value\": 7}",
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        AUTO(dist) struct dist *d = dist(rows[i]);
-        double u = dist_settle(d, 0);
-        for (int k = 0; k < (int)dist_count(d); k++) {
-            CHECK_NEAR(dist_index(d, u), k, 0);
-            CHECK_NEAR(dist_step(d, u, 0), u, 0);
-            CHECK_NEAR(dist_step(d, u, -1000), dist_settle(d, 0), 0);
-            u = dist_step(d, u, 1);
+        AUTO(distribution) struct distribution *d = dist(rows[i]);
+        double u = distribution_settle(d, 0);
+        for (int k = 0; k < (int)distribution_count(d); k++) {
+            CHECK_NEAR(distribution_index(d, u), k, 0);
+            CHECK_NEAR(distribution_step(d, u, 0), u, 0);
+            CHECK_NEAR(distribution_step(d, u, -1000), distribution_settle(d, 0), 0);
+            u = distribution_step(d, u, 1);
         }
-        CHECK_NEAR(u, dist_settle(d, 1), 0);
+        CHECK_NEAR(u, distribution_settle(d, 1), 0);
     }
-    AUTO(dist) struct dist *n = dist(RANGE("q_normal", "\"q\": 0.5"));
-    CHECK_NEAR(dist_number(n, dist_step(n, 0.5, 3)), 1.5, 1e-12);
-    AUTO(dist) struct dist *c = dist(vectors[2].dist);
-    CHECK(isnan(dist_step(c, 0.5, 1)));
+    AUTO(distribution) struct distribution *n = dist(RANGE("q_normal", "\"q\": 0.5"));
+    CHECK_NEAR(distribution_number(n, distribution_step(n, 0.5, 3)), 1.5, 1e-12);
+    AUTO(distribution) struct distribution *c = dist(vectors[2].dist);
+    CHECK(isnan(distribution_step(c, 0.5, 1)));
 }
 
 TEST(weights_decide_how_often_a_value_comes)
 {
-    AUTO(dist)
-    struct dist *d =
+    AUTO(distribution)
+    struct distribution *d =
         dist("{\"values\": [\"a\", \"b\", \"c\", \"d\"], \"probabilities\": [0.2, 0.3, 0.5, 0]}");
     static const char *const want[] = {"a", "b", "c", "c"};
     for (int k = 0; k < 4; k++) {
-        AUTO(json) json_t *v = dist_quantile(d, us[k]);
+        AUTO(json) json_t *v = distribution_quantile(d, us[k]);
         CHECK_STR(json_string_value(v), want[k]);
         CHECK_STR(json_string_value(json_array_get(d->values, (size_t)(k < 3 ? k : 2))), want[k]);
     }
-    AUTO(json) json_t *first = dist_quantile(d, 0), *last = dist_quantile(d, 1);
+    AUTO(json) json_t *first = distribution_quantile(d, 0), *last = distribution_quantile(d, 1);
     CHECK_STR(json_string_value(first), "a");
     CHECK_STR(json_string_value(last), "c");
-    CHECK_INT(dist_count(d), 3); /* d never comes */
+    CHECK_INT(distribution_count(d), 3); /* d never comes */
 }
 
 TEST(ends_are_clamped)
 {
-    AUTO(dist) struct dist *i = dist("{\"min\": 3, \"max\": 7}");
+    AUTO(distribution) struct distribution *i = dist("{\"min\": 3, \"max\": 7}");
     CHECK_INT(at(i, 0), 3);
     CHECK_INT(at(i, 1), 7);
-    AUTO(dist) struct dist *c = dist("{\"values\": [1, 2, 3]}");
+    AUTO(distribution) struct distribution *c = dist("{\"values\": [1, 2, 3]}");
     CHECK_INT(at(c, 0), 1);
     CHECK_INT(at(c, 1), 3);
-    AUTO(dist) struct dist *l = dist(vectors[3].dist);
+    AUTO(distribution) struct distribution *l = dist(vectors[3].dist);
     CHECK(at(l, 0) == 1e-5 && at(l, 1) == 0.1);
-    AUTO(dist) struct dist *n = dist("{\"distribution\": \"log_normal\", \"sigma\": 1000}");
+    AUTO(distribution)
+    struct distribution *n = dist("{\"distribution\": \"log_normal\", \"sigma\": 1000}");
     CHECK(isfinite(at(n, 1)) && at(n, 0) >= 0);
-    AUTO(dist) struct dist *big = dist("{\"min\": -1.7e308, \"max\": 1.7e308}");
+    AUTO(distribution) struct distribution *big = dist("{\"min\": -1.7e308, \"max\": 1.7e308}");
     CHECK(isfinite(at(big, 0.3)));
 }
 
@@ -207,10 +208,10 @@ TEST(extreme_shapes_give_finite_values)
         RANGE("beta", "\"a\": 1e5, \"b\": 1e-5"),
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        AUTO(dist) struct dist *d = dist(rows[i]);
+        AUTO(distribution) struct distribution *d = dist(rows[i]);
         for (int k = 0; k <= 10; k++) {
-            AUTO(json) json_t *v = dist_quantile(d, k / 10.0);
-            CHECK(v && isfinite(json_number_value(v)) && !isnan(dist_unit(d, v)));
+            AUTO(json) json_t *v = distribution_quantile(d, k / 10.0);
+            CHECK(v && isfinite(json_number_value(v)) && !isnan(distribution_unit(d, v)));
         }
     }
 }
@@ -223,7 +224,7 @@ TEST(beta_holds_its_quantile_for_extreme_shapes)
         json_t *v = json_pack("{s:s, s:f, s:f}", "distribution", "beta", "a", shapes[i % 7], "b",
                               shapes[i / 7]);
         AUTO(free) char *text = json_line(v);
-        AUTO(dist) struct dist *d = dist(text);
+        AUTO(distribution) struct distribution *d = dist(text);
         double before = 0;
         for (int k = 0; k <= 50; k++) {
             double x = at(d, k / 50.0);
@@ -241,60 +242,67 @@ TEST(a_distribution_is_inferred_as_wandb_does)
         {"{\"min\": 0.5, \"max\": 10}", "uniform"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        AUTO(dist) struct dist *d = dist(rows[i][0]);
+        AUTO(distribution) struct distribution *d = dist(rows[i][0]);
         CHECK_STR(d->name, rows[i][1]);
     }
 }
 
 TEST(q_written_as_an_integer_gives_integers)
 {
-    AUTO(dist) struct dist *w = dist(RANGE("q_uniform", "\"min\": 0, \"max\": 64, \"q\": 8"));
-    AUTO(dist) struct dist *r = dist(RANGE("q_uniform", "\"min\": 0, \"max\": 64, \"q\": 8.0"));
-    AUTO(dist) struct dist *n = dist(RANGE("q_uniform", "\"min\": 0, \"max\": 64"));
+    AUTO(distribution)
+    struct distribution *w = dist(RANGE("q_uniform", "\"min\": 0, \"max\": 64, \"q\": 8"));
+    AUTO(distribution)
+    struct distribution *r = dist(RANGE("q_uniform", "\"min\": 0, \"max\": 64, \"q\": 8.0"));
+    AUTO(distribution) struct distribution *n = dist(RANGE("q_uniform", "\"min\": 0, \"max\": 64"));
     AUTO(json)
-    json_t *vw = dist_quantile(w, .3), *vr = dist_quantile(r, .3), *vn = dist_quantile(n, .3);
+    json_t *vw = distribution_quantile(w, .3), *vr = distribution_quantile(r, .3),
+           *vn = distribution_quantile(n, .3);
     CHECK(json_is_integer(vw) && json_is_real(vr) && json_is_real(vn));
     CHECK_INT(json_integer_value(vw), 16);
 }
 
 TEST(a_grid_of_q_uniform_leaves_the_end_out)
 {
-    AUTO(dist) struct dist *d = dist(RANGE("q_uniform", "\"min\": 0, \"max\": 0.9, \"q\": 0.3"));
-    CHECK_INT(dist_grid_count(d), 3);
-    CHECK_INT(dist_count(d), 4);
-    AUTO(json) json_t *last = dist_grid_value(d, 2);
+    AUTO(distribution)
+    struct distribution *d = dist(RANGE("q_uniform", "\"min\": 0, \"max\": 0.9, \"q\": 0.3"));
+    CHECK_INT(distribution_grid_count(d), 3);
+    CHECK_INT(distribution_count(d), 4);
+    AUTO(json) json_t *last = distribution_grid_value(d, 2);
     CHECK_NEAR(json_number_value(last), 0.6, 1e-12);
-    AUTO(json) json_t *end = dist_value(d, 3);
+    AUTO(json) json_t *end = distribution_value(d, 3);
     CHECK_NEAR(json_number_value(end), 0.9, 1e-12);
-    CHECK(dist_has(d, end, false) && !dist_has(d, end, true));
-    CHECK(dist_has(d, last, true));
-    AUTO(dist) struct dist *i = dist(RANGE("q_uniform", "\"min\": 1, \"max\": 10, \"q\": 4"));
-    AUTO(json) json_t *v = dist_grid_value(i, 2);
+    CHECK(distribution_has(d, end, false) && !distribution_has(d, end, true));
+    CHECK(distribution_has(d, last, true));
+    AUTO(distribution)
+    struct distribution *i = dist(RANGE("q_uniform", "\"min\": 1, \"max\": 10, \"q\": 4"));
+    AUTO(json) json_t *v = distribution_grid_value(i, 2);
     CHECK(json_is_integer(v));
     CHECK_INT(json_integer_value(v), 9);
 }
 
 TEST(equal_values_are_counted_once)
 {
-    AUTO(dist)
-    struct dist *d = dist("{\"values\": [3, 3.0, true, 1, {\"b\": 1, \"a\": 2}, "
-                          "{\"a\": 2.0, \"b\": 1}]}");
-    CHECK_INT(dist_count(d), 4);
+    AUTO(distribution)
+    struct distribution *d = dist("{\"values\": [3, 3.0, true, 1, {\"b\": 1, \"a\": 2}, "
+                                  "{\"a\": 2.0, \"b\": 1}]}");
+    CHECK_INT(distribution_count(d), 4);
     CHECK_INT(at(d, 0.3), 3); /* twice as often as the others */
     AUTO(json) json_t *three = json_real(3);
-    CHECK_NEAR(dist_unit(d, three), 1.0 / 6, 1e-12);
+    CHECK_NEAR(distribution_unit(d, three), 1.0 / 6, 1e-12);
     AUTO(json) json_t *none = json_integer(4);
-    CHECK(isnan(dist_unit(d, none)));
+    CHECK(isnan(distribution_unit(d, none)));
 }
 
 TEST(values_out_of_the_bounds_have_no_place)
 {
-    AUTO(dist) struct dist *d = dist("{\"min\": 1, \"max\": 10}");
+    AUTO(distribution) struct distribution *d = dist("{\"min\": 1, \"max\": 10}");
     AUTO(json) json_t *out = json_integer(11), *half = json_real(2.5), *s = json_string("2");
-    CHECK(isnan(dist_unit(d, out)) && isnan(dist_unit(d, half)) && isnan(dist_unit(d, s)));
-    AUTO(dist) struct dist *l = dist(vectors[3].dist);
+    CHECK(isnan(distribution_unit(d, out)) && isnan(distribution_unit(d, half)) &&
+          isnan(distribution_unit(d, s)));
+    AUTO(distribution) struct distribution *l = dist(vectors[3].dist);
     AUTO(json) json_t *edge = json_real(1e-5), *below = json_real(9e-6), *minus = json_real(-1);
-    CHECK(!isnan(dist_unit(l, edge)) && isnan(dist_unit(l, below)) && isnan(dist_unit(l, minus)));
+    CHECK(!isnan(distribution_unit(l, edge)) && isnan(distribution_unit(l, below)) &&
+          isnan(distribution_unit(l, minus)));
 }
 
 TEST(a_value_that_is_a_multiple_but_for_its_last_digits_becomes_it)
@@ -315,9 +323,9 @@ TEST(a_value_that_is_a_multiple_but_for_its_last_digits_becomes_it)
         {RANGE("uniform", "\"min\": 0, \"max\": 1"), false, 0.3, 0.3},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        AUTO(dist) struct dist *d = dist(rows[i].dist);
+        AUTO(distribution) struct distribution *d = dist(rows[i].dist);
         AUTO(json) json_t *written = json_real(rows[i].written);
-        AUTO(json) json_t *exact = dist_exact(d, written, rows[i].grid);
+        AUTO(json) json_t *exact = distribution_exact(d, written, rows[i].grid);
         CHECK_NEAR(json_real_value(exact), rows[i].exact, 0);
     }
 }
@@ -354,11 +362,11 @@ TEST(what_makes_no_sense_is_an_error_that_says_why)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         AUTO(json) json_t *v = json_loads(rows[i][0], JSON_DECODE_ANY, NULL);
         CHECK(v);
-        struct node n = node_of_json(v);
-        struct dist *d = NULL;
+        struct config_node n = config_node_of_json(v);
+        struct distribution *d = NULL;
         struct err e = {0};
         char **notices = NULL;
-        CHECK_INT(dist_read(&d, &n, &notices, &e), -EINVAL);
+        CHECK_INT(distribution_read(&d, &n, &notices, &e), -EINVAL);
         CHECK(!d);
         CHECK_HAS(e.text, rows[i][1]);
         CHECK_HAS(e.hint, rows[i][2]);
@@ -369,10 +377,10 @@ TEST(exponents_that_look_like_values_are_told)
 {
     AUTO(json)
     json_t *v = json_loads(RANGE("log_uniform", "\"min\": 0.0001, \"max\": 0.1"), 0, NULL);
-    struct node n = node_of_json(v);
-    AUTO(dist) struct dist *d = NULL;
+    struct config_node n = config_node_of_json(v);
+    AUTO(distribution) struct distribution *d = NULL;
     AUTO(strv) char **notices = NULL;
-    CHECK_INT(dist_read(&d, &n, &notices, NULL), 0);
+    CHECK_INT(distribution_read(&d, &n, &notices, NULL), 0);
     CHECK_INT(strv_len(notices), 1);
     CHECK_HAS(notices[0], "1.0001 to 1.10517");
 }
@@ -380,10 +388,10 @@ TEST(exponents_that_look_like_values_are_told)
 TEST(what_was_read_is_written_out_again)
 {
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
-        AUTO(dist) struct dist *d = dist(vectors[i].dist);
-        AUTO(json) json_t *o = dist_json(d);
+        AUTO(distribution) struct distribution *d = dist(vectors[i].dist);
+        AUTO(json) json_t *o = distribution_json(d);
         AUTO(free) char *text = json_line(o);
-        AUTO(dist) struct dist *again = dist(text);
+        AUTO(distribution) struct distribution *again = dist(text);
         CHECK_STR(again->name, d->name);
         CHECK_NEAR(again->a, d->a, 1e-12);
         CHECK_NEAR(again->b, d->b, 1e-12);

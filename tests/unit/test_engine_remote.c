@@ -49,7 +49,7 @@ TEST(mpirun_starts_them_too)
     AUTO(fixture) struct fixture *f = open_all();
     char *argv[4];
     struct launch_spec s = far_script(3, argv, "echo $RANK $OMPI_COMM_WORLD_SIZE");
-    s.engine = PLAN_ENGINE_OPENMPI;
+    s.engine = PLAN_ENGINE_MPIRUN;
     struct heard *h = begin(f, 0, &s);
     until_over(h);
     CHECK_HAS(strbuf_str(&h->out), "2o2 3|");
@@ -228,16 +228,17 @@ TEST(a_rank_that_saves_after_SIGTERM_gets_its_grace_when_another_fails)
 /* How many living processes have the job's mark. */
 static int marked(const char *job_id)
 {
-    struct wards w = {0};
+    struct process_tree w = {0};
     int n = 0;
-    CHECK(wards_scan(&w) == 0);
+    CHECK(process_tree_scan(&w) == 0);
     for (size_t i = 0; i < w.count; i++) {
         AUTO(free) char *mark = NULL;
-        if (w.all[i].state == 'Z' || wards_env(&mark, w.all[i].pid, "DROVER_JOB_ID") == -EAGAIN)
+        if (w.all[i].state == 'Z' ||
+            process_tree_env(&mark, w.all[i].pid, "DROVER_JOB_ID") == -EAGAIN)
             continue;
         n += mark && strcmp(mark, job_id) == 0;
     }
-    wards_end(&w);
+    process_tree_kill_all(&w);
     return n;
 }
 
@@ -267,9 +268,9 @@ TEST(what_ranks_have_left_behind_is_ended_with_the_job)
 /* The pids of the job's processes that are `drover rank`: parents, agents and guardians. */
 static int our_processes(pid_t *out, int room, const char *job_id)
 {
-    struct wards w = {0};
+    struct process_tree w = {0};
     int n = 0;
-    CHECK(wards_scan(&w) == 0);
+    CHECK(process_tree_scan(&w) == 0);
     for (size_t i = 0; i < w.count; i++) {
         AUTO(free) char *mark = NULL;
         char path[64], comm[32] = "";
@@ -278,11 +279,11 @@ static int our_processes(pid_t *out, int room, const char *job_id)
         if (f && !fgets(comm, sizeof comm, f))
             comm[0] = '\0';
         if (strncmp(comm, "drover", 6) == 0 &&
-            wards_env(&mark, w.all[i].pid, "DROVER_JOB_ID") == 0 && mark &&
+            process_tree_env(&mark, w.all[i].pid, "DROVER_JOB_ID") == 0 && mark &&
             strcmp(mark, job_id) == 0 && n < room)
             out[n++] = w.all[i].pid;
     }
-    wards_end(&w);
+    process_tree_kill_all(&w);
     return n;
 }
 

@@ -23,11 +23,11 @@ static void remove_dir(void)
     CHECK_INT(system(cmd), 0);
 }
 
-static struct store *opened(enum store_mode mode)
+static struct event_store *opened(enum event_store_mode mode)
 {
-    struct store *s = NULL;
+    struct event_store *s = NULL;
     struct err e = {0};
-    if (store_open(&s, path, mode, &e) < 0)
+    if (event_store_open(&s, path, mode, &e) < 0)
         FAIL("%s", e.text);
     return s;
 }
@@ -40,24 +40,24 @@ static void run_sql(const char *sql)
     sqlite3_close(db);
 }
 
-static void append(struct store *s, int trial, int64_t lease, int64_t msg)
+static void append(struct event_store *s, int trial, int64_t lease, int64_t msg)
 {
     struct err e = {0};
-    struct sched_record r = {SCHED_REC_REPORT, 1000 + trial, trial, lease, NULL};
+    struct scheduler_record r = {SCHEDULER_REC_REPORT, 1000 + trial, trial, lease, NULL};
     r.data = json_pack("{s:i,s:{s:f}}", "step", trial, "values", "loss", 0.1 * trial);
-    if (store_append(s, &r, msg, &e) < 0)
+    if (event_store_append(s, &r, msg, &e) < 0)
         FAIL("%s", e.text);
     json_decref(r.data);
 }
 
 struct seen {
     int n;
-    struct sched_record last;
+    struct scheduler_record last;
     int64_t last_msg;
     double last_loss;
 };
 
-static int see(void *arg, const struct sched_record *r, int64_t msg, struct err *e)
+static int see(void *arg, const struct scheduler_record *r, int64_t msg, struct err *e)
 {
     struct seen *seen = arg;
     CHECK_INT(r->trial, seen->n); /* in order */
@@ -68,11 +68,11 @@ static int see(void *arg, const struct sched_record *r, int64_t msg, struct err 
     return seen->n == 100 ? err_set(e, -ECANCELED, "enough") : 0;
 }
 
-static struct seen replayed(struct store *s)
+static struct seen replayed(struct event_store *s)
 {
     struct seen seen = {0};
     struct err e = {0};
-    CHECK_INT(store_replay(s, see, &seen, &e), 0);
+    CHECK_INT(event_store_replay(s, see, &seen, &e), 0);
     return seen;
 }
 
@@ -80,15 +80,15 @@ TEST(records_come_back_as_they_went_in)
 {
     in_new_dir();
     struct err e = {0};
-    AUTO(store) struct store *s = opened(STORE_WRITE);
+    AUTO(event_store) struct event_store *s = opened(EVENT_STORE_WRITE);
     for (int i = 0; i < 5; i++)
         append(s, i, 10 + i, 20 + i);
-    CHECK_INT(store_commit(s, &e), 0);
-    store_close(TAKE(s));
-    s = opened(STORE_WRITE);
+    CHECK_INT(event_store_commit(s, &e), 0);
+    event_store_close(TAKE(s));
+    s = opened(EVENT_STORE_WRITE);
     struct seen seen = replayed(s);
     CHECK_INT(seen.n, 5);
-    CHECK_INT(seen.last.kind, SCHED_REC_REPORT);
+    CHECK_INT(seen.last.kind, SCHEDULER_REC_REPORT);
     CHECK_INT(seen.last.at_ms, 1004);
     CHECK_INT(seen.last.lease, 14);
     CHECK_INT(seen.last_msg, 24);
@@ -100,13 +100,13 @@ TEST(a_turn_is_stored_whole_or_not_at_all)
 {
     in_new_dir();
     struct err e = {0};
-    AUTO(store) struct store *s = opened(STORE_WRITE);
+    AUTO(event_store) struct event_store *s = opened(EVENT_STORE_WRITE);
     append(s, 0, 1, 0);
-    CHECK_INT(store_commit(s, &e), 0);
+    CHECK_INT(event_store_commit(s, &e), 0);
     append(s, 1, 1, 0);
     append(s, 2, 1, 0);
-    store_close(TAKE(s)); /* no commit */
-    s = opened(STORE_WRITE);
+    event_store_close(TAKE(s)); /* no commit */
+    s = opened(EVENT_STORE_WRITE);
     CHECK_INT(replayed(s).n, 1);
     remove_dir();
 }
@@ -115,14 +115,14 @@ TEST(meta_values_are_kept_and_replaced)
 {
     in_new_dir();
     struct err e = {0};
-    AUTO(store) struct store *s = opened(STORE_WRITE);
+    AUTO(event_store) struct event_store *s = opened(EVENT_STORE_WRITE);
     AUTO(free) char *none = NULL, *value = NULL;
-    CHECK_INT(store_get(&none, s, "file", &e), 0);
+    CHECK_INT(event_store_get(&none, s, "file", &e), 0);
     CHECK(none == NULL);
-    CHECK_INT(store_put(s, "file", "a", &e), 0);
-    CHECK_INT(store_put(s, "file", "method: grid\n", &e), 0);
-    CHECK_INT(store_commit(s, &e), 0);
-    CHECK_INT(store_get(&value, s, "file", &e), 0);
+    CHECK_INT(event_store_put(s, "file", "a", &e), 0);
+    CHECK_INT(event_store_put(s, "file", "method: grid\n", &e), 0);
+    CHECK_INT(event_store_commit(s, &e), 0);
+    CHECK_INT(event_store_get(&value, s, "file", &e), 0);
     CHECK_STR(value, "method: grid\n");
     remove_dir();
 }
@@ -131,13 +131,13 @@ TEST(others_read_while_the_coordinator_writes)
 {
     in_new_dir();
     struct err e = {0};
-    AUTO(store) struct store *w = opened(STORE_WRITE);
+    AUTO(event_store) struct event_store *w = opened(EVENT_STORE_WRITE);
     append(w, 0, 1, 0);
-    CHECK_INT(store_commit(w, &e), 0);
+    CHECK_INT(event_store_commit(w, &e), 0);
     append(w, 1, 1, 0);
-    AUTO(store) struct store *r = opened(STORE_READ);
+    AUTO(event_store) struct event_store *r = opened(EVENT_STORE_READ);
     CHECK_INT(replayed(r).n, 1);
-    CHECK_INT(store_commit(w, &e), 0);
+    CHECK_INT(event_store_commit(w, &e), 0);
     CHECK_INT(replayed(r).n, 2);
     remove_dir();
 }
@@ -146,12 +146,12 @@ TEST(a_replay_ends_with_what_its_reader_says)
 {
     in_new_dir();
     struct err e = {0};
-    AUTO(store) struct store *s = opened(STORE_WRITE);
+    AUTO(event_store) struct event_store *s = opened(EVENT_STORE_WRITE);
     for (int i = 0; i < 150; i++)
         append(s, i, 1, 0);
-    CHECK_INT(store_commit(s, &e), 0);
+    CHECK_INT(event_store_commit(s, &e), 0);
     struct seen seen = {0};
-    CHECK_INT(store_replay(s, see, &seen, &e), -ECANCELED);
+    CHECK_INT(event_store_replay(s, see, &seen, &e), -ECANCELED);
     CHECK_INT(seen.n, 100);
     remove_dir();
 }
@@ -160,16 +160,16 @@ TEST(reading_what_is_not_there_makes_nothing)
 {
     in_new_dir();
     struct err e = {0};
-    struct store *s = NULL;
-    CHECK_INT(store_open(&s, path, STORE_READ, &e), -ENOENT);
+    struct event_store *s = NULL;
+    CHECK_INT(event_store_open(&s, path, EVENT_STORE_READ, &e), -ENOENT);
     CHECK(access(path, F_OK) < 0);
     remove_dir();
 }
 
 static int open_error(struct err *e)
 {
-    struct store *s = NULL;
-    int rc = store_open(&s, path, STORE_WRITE, e);
+    struct event_store *s = NULL;
+    int rc = event_store_open(&s, path, EVENT_STORE_WRITE, e);
     CHECK(s == NULL);
     return rc;
 }
@@ -195,7 +195,7 @@ TEST(a_file_that_is_no_store_is_refused)
 TEST(a_store_of_a_newer_drover_is_left_alone)
 {
     in_new_dir();
-    store_close(opened(STORE_WRITE));
+    event_store_close(opened(EVENT_STORE_WRITE));
     run_sql("PRAGMA user_version=99");
     struct err e = {0};
     CHECK_INT(open_error(&e), -ENOTSUP);
@@ -228,23 +228,23 @@ TEST(a_store_of_the_first_format_goes_on_and_is_the_newer_ones_from_then_on)
             "INSERT INTO meta VALUES('seed', '7');"
             "INSERT INTO record VALUES(1, 5, 'report', 0, 3, 2, '{\"values\":{\"loss\":0.5}}');"
             "COMMIT");
-    AUTO(store) struct store *s = opened(STORE_READ);
+    AUTO(event_store) struct event_store *s = opened(EVENT_STORE_READ);
     CHECK_INT(replayed(s).n, 1);
-    store_close(TAKE(s));
+    event_store_close(TAKE(s));
     CHECK_INT(format(), 1); /* who only looks changes nothing */
-    s = opened(STORE_WRITE);
+    s = opened(EVENT_STORE_WRITE);
     AUTO(free) char *seed = NULL;
-    CHECK_INT(store_get(&seed, s, "seed", &e), 0);
+    CHECK_INT(event_store_get(&seed, s, "seed", &e), 0);
     CHECK_STR(seed, "7");
-    struct sched_record asked = {SCHED_REC_ASKED, 6, 1, 0, NULL};
-    CHECK_INT(store_append(s, &asked, 0, &e), 0);
-    CHECK_INT(store_commit(s, &e), 0);
-    store_close(TAKE(s));
-    s = opened(STORE_READ);
+    struct scheduler_record asked = {SCHEDULER_REC_COMMAND, 6, 1, 0, NULL};
+    CHECK_INT(event_store_append(s, &asked, 0, &e), 0);
+    CHECK_INT(event_store_commit(s, &e), 0);
+    event_store_close(TAKE(s));
+    s = opened(EVENT_STORE_READ);
     struct seen seen = replayed(s);
     CHECK_INT(seen.n, 2);
-    CHECK_INT(seen.last.kind, SCHED_REC_ASKED);
-    store_close(TAKE(s));
+    CHECK_INT(seen.last.kind, SCHEDULER_REC_COMMAND);
+    event_store_close(TAKE(s));
     CHECK_INT(format(), 2);
     remove_dir();
 }
@@ -253,11 +253,11 @@ TEST(a_damaged_store_is_noticed)
 {
     in_new_dir();
     struct err e = {0};
-    struct store *s = opened(STORE_WRITE);
+    struct event_store *s = opened(EVENT_STORE_WRITE);
     for (int i = 0; i < 2000; i++)
         append(s, i, 1, 0);
-    CHECK_INT(store_commit(s, &e), 0);
-    store_close(s);
+    CHECK_INT(event_store_commit(s, &e), 0);
+    event_store_close(s);
     int fd = open(path, O_WRONLY);
     char noise[4096];
     memset(noise, 0xa5, sizeof noise);
@@ -272,12 +272,12 @@ TEST(a_damaged_store_is_noticed)
 TEST(a_record_that_makes_no_sense_is_damage)
 {
     in_new_dir();
-    store_close(opened(STORE_WRITE));
+    event_store_close(opened(EVENT_STORE_WRITE));
     run_sql("INSERT INTO record VALUES(1,1,'danced',0,0,0,'{}')");
-    AUTO(store) struct store *s = opened(STORE_READ);
+    AUTO(event_store) struct event_store *s = opened(EVENT_STORE_READ);
     struct seen seen = {0};
     struct err e = {0};
-    CHECK_INT(store_replay(s, see, &seen, &e), -EBADMSG);
+    CHECK_INT(event_store_replay(s, see, &seen, &e), -EBADMSG);
     CHECK_HAS(e.text, "record 1");
     remove_dir();
 }
@@ -286,22 +286,22 @@ TEST(a_full_disk_is_an_error_and_the_store_takes_no_more)
 {
     in_new_dir();
     struct err e = {0};
-    AUTO(store) struct store *s = opened(STORE_WRITE);
+    AUTO(event_store) struct event_store *s = opened(EVENT_STORE_WRITE);
     append(s, 0, 1, 0);
-    CHECK_INT(store_commit(s, &e), 0);
+    CHECK_INT(event_store_commit(s, &e), 0);
     signal(SIGXFSZ, SIG_IGN);
     CHECK_INT(setrlimit(RLIMIT_FSIZE, &(struct rlimit){70000, 70000}), 0);
     int rc = 0;
     for (int i = 1; i < 5000 && rc == 0; i++) {
-        struct sched_record r = {SCHED_REC_REPORT, 0, i, 1, json_object()};
-        rc = store_append(s, &r, 0, &e);
+        struct scheduler_record r = {SCHEDULER_REC_REPORT, 0, i, 1, json_object()};
+        rc = event_store_append(s, &r, 0, &e);
         json_decref(r.data);
         if (rc == 0)
-            rc = store_commit(s, &e);
+            rc = event_store_commit(s, &e);
     }
     CHECK(rc < 0);
-    struct sched_record r = {.kind = SCHED_REC_CREATED};
-    CHECK_INT(store_append(s, &r, 0, &e), -EIO);
-    CHECK_INT(store_commit(s, &e), -EIO);
+    struct scheduler_record r = {.kind = SCHEDULER_REC_CREATED};
+    CHECK_INT(event_store_append(s, &r, 0, &e), -EIO);
+    CHECK_INT(event_store_commit(s, &e), -EIO);
     remove_dir();
 }

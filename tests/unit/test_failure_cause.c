@@ -9,15 +9,15 @@ static const struct rank_end exited_1 = {.status = 1};
 
 static const char *what(const struct rank_end *r, const char *const *lines)
 {
-    const struct cause *c = cause_find(r, lines);
+    const struct failure_cause *c = failure_cause_find(r, lines);
     return c ? c->what : "nothing";
 }
 
 TEST(an_unknown_failure_has_no_cause)
 {
-    CHECK(cause_find(&exited_1, NULL) == NULL);
-    CHECK(cause_find(&exited_1, (const char *[]){"Traceback (most recent call last):", NULL}) ==
-          NULL);
+    CHECK(failure_cause_find(&exited_1, NULL) == NULL);
+    CHECK(failure_cause_find(&exited_1,
+                             (const char *[]){"Traceback (most recent call last):", NULL}) == NULL);
 }
 
 TEST(a_known_text_is_found_in_any_line)
@@ -27,7 +27,7 @@ TEST(a_known_text_is_found_in_any_line)
         "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
         "[W reducer.cpp] something", NULL};
     CHECK_HAS(what(&exited_1, lines), "GPU memory");
-    CHECK_HAS(cause_find(&exited_1, lines)->advice, "smaller batch");
+    CHECK_HAS(failure_cause_find(&exited_1, lines)->advice, "smaller batch");
 }
 
 TEST(an_mpich_that_is_served_no_pmi1_is_told_where_it_is)
@@ -113,32 +113,33 @@ TEST(the_exception_is_the_line_that_ends_the_last_traceback)
                              "mylib.errors.Bad: no: good",
                              "[W] some noise: later",
                              NULL};
-    CHECK_STR(cause_exception(chained), "mylib.errors.Bad: no: good");
+    CHECK_STR(failure_cause_python_exception(chained), "mylib.errors.Bad: no: good");
     const char *marked[] = {"[rank1]: Traceback (most recent call last):",
                             "[rank1]:   File \"a.py\", line 1, in <module>",
                             "[rank1]: ValueError: bad", NULL};
-    CHECK_STR(cause_exception(marked), "ValueError: bad");
+    CHECK_STR(failure_cause_python_exception(marked), "ValueError: bad");
 }
 
 TEST(without_a_traceback_there_is_no_exception)
 {
-    CHECK(cause_exception(NULL) == NULL);
-    CHECK(cause_exception((const char *[]){"ValueError: said by somebody", NULL}) == NULL);
-    CHECK(cause_exception((const char *[]){"Traceback (most recent call last):", "  File", NULL}) ==
+    CHECK(failure_cause_python_exception(NULL) == NULL);
+    CHECK(failure_cause_python_exception((const char *[]){"ValueError: said by somebody", NULL}) ==
           NULL);
+    CHECK(failure_cause_python_exception(
+              (const char *[]){"Traceback (most recent call last):", "  File", NULL}) == NULL);
 }
 
 static void check_core(const char *pattern, bool uses_pid, const char *want)
 {
-    struct cause_core c = {.pattern = pattern,
-                           .program = "./bin/train",
-                           .wdir = "/w",
-                           .host = "n1",
-                           .uses_pid = uses_pid,
-                           .pid = 17,
-                           .uid = 5,
-                           .signal = 11};
-    AUTO(free) char *got = cause_core(&c);
+    struct failure_cause_core c = {.pattern = pattern,
+                                   .program = "./bin/train",
+                                   .wdir = "/w",
+                                   .host = "n1",
+                                   .uses_pid = uses_pid,
+                                   .pid = 17,
+                                   .uid = 5,
+                                   .signal = 11};
+    AUTO(free) char *got = failure_cause_core(&c);
     CHECK_STR(got, want);
 }
 

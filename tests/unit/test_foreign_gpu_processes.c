@@ -37,18 +37,18 @@ static void say(const char *fmt, int a, int b)
 
 struct seen {
     struct strangers *s;
-    struct stranger list[2];
+    struct foreign_gpu_process list[2];
     int count, calls;
 };
 
-static void on_look(void *arg, const struct stranger *list, int count, int64_t asked_ms)
+static void on_look(void *arg, const struct foreign_gpu_process *list, int count, int64_t asked_ms)
 {
     struct seen *seen = arg;
     seen->count = count;
     seen->calls++;
     if (count > 0)
         memcpy(seen->list, list, (size_t)count * sizeof *list);
-    strangers_close(seen->s);
+    foreign_gpu_processes_close(seen->s);
 }
 
 static struct seen look(void)
@@ -56,7 +56,7 @@ static struct seen look(void)
     uv_loop_t loop;
     CHECK_INT(uv_loop_init(&loop), 0);
     struct seen seen = {0};
-    seen.s = strangers_open(&loop, 1, on_look, &seen);
+    seen.s = foreign_gpu_processes_open(&loop, 1, on_look, &seen);
     uv_run(&loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&loop), 0);
     CHECK_INT(seen.calls, 1);
@@ -110,7 +110,7 @@ TEST(it_may_be_closed_while_it_looks)
     uv_loop_t loop;
     CHECK_INT(uv_loop_init(&loop), 0);
     struct seen seen = {0};
-    strangers_close(strangers_open(&loop, 1, on_look, &seen));
+    foreign_gpu_processes_close(foreign_gpu_processes_open(&loop, 1, on_look, &seen));
     uv_run(&loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&loop), 0);
     CHECK_INT(seen.calls, 0);

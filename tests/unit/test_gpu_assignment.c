@@ -18,8 +18,8 @@ TEST(cuda_visible_devices_is_read_as_cuda_reads_it)
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         AUTO(free) char *entry = xasprintf("CUDA_VISIBLE_DEVICES=%s", cases[i].value);
         char *base[] = {entry, NULL};
-        AUTO(picks) struct picks *c = NULL;
-        CHECK_INT(picks_of(&c, &(struct launch_spec){0}, t, base, NULL), 0);
+        AUTO(gpu_assignment) struct gpu_assignment *c = NULL;
+        CHECK_INT(gpu_assignment_make(&c, &(struct launch_spec){0}, t, base, NULL), 0);
         int first = c->n > 0 ? c->at[0].gpu->index : -1;
         if (c->n != cases[i].count || first != cases[i].first)
             FAIL("'%s': %d GPUs from %d, expected %d from %d", cases[i].value, c->n, first,
@@ -39,9 +39,11 @@ TEST(a_list_that_names_what_is_hidden_or_not_there_is_refused)
     AUTO(topo) struct topo *t = machine("dgx-h100");
     char *base[] = {(char *)"CUDA_VISIBLE_DEVICES=1,0", NULL};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct picks *c = NULL;
+        struct gpu_assignment *c = NULL;
         struct err e = {0};
-        CHECK_INT(picks_of(&c, &(struct launch_spec){.gpus = cases[i].gpus}, t, base, &e), -EINVAL);
+        CHECK_INT(
+            gpu_assignment_make(&c, &(struct launch_spec){.gpus = cases[i].gpus}, t, base, &e),
+            -EINVAL);
         CHECK(!c);
         CHECK_HAS(e.text, cases[i].why);
     }
@@ -53,10 +55,10 @@ static void check_shown(const char *gpus, const char *expected)
     AUTO(topo) struct topo *t = machine("dgx-h100");
     char *base[] = {(char *)"CUDA_VISIBLE_DEVICES=1,0", NULL};
     struct launch_spec s = {.gpus = gpus};
-    AUTO(picks) struct picks *c = NULL;
+    AUTO(gpu_assignment) struct gpu_assignment *c = NULL;
     AUTO(strv) char **env = xcalloc(1, sizeof *env);
-    CHECK_INT(picks_of(&c, &s, t, base, NULL), 0);
-    picks_show(&env, &(struct plan_rank){0}, &s, t, c, base);
+    CHECK_INT(gpu_assignment_make(&c, &s, t, base, NULL), 0);
+    gpu_assignment_show(&env, &(struct plan_rank){0}, &s, t, c, base);
     const char *value = env_get(env, "CUDA_VISIBLE_DEVICES");
     CHECK_STR(value ? value : "-", expected);
 }
@@ -73,13 +75,13 @@ TEST(ranks_are_told_their_gpus_where_they_would_see_others)
 TEST(more_ranks_than_gpus_have_to_be_allowed)
 {
     AUTO(topo) struct topo *t = machine("dgx-h100");
-    AUTO(picks) struct picks *c = NULL;
+    AUTO(gpu_assignment) struct gpu_assignment *c = NULL;
     struct launch_spec s = {.gpus = "0,1"};
     struct plan_node n = {.name = (char *)"a", .local_size = 3};
     struct err e = {0};
-    CHECK_INT(picks_of(&c, &s, t, NULL, NULL), 0);
-    CHECK_INT(picks_check(&n, &s, c, &e), -EINVAL);
+    CHECK_INT(gpu_assignment_make(&c, &s, t, NULL, NULL), 0);
+    CHECK_INT(gpu_assignment_check(&n, &s, c, &e), -EINVAL);
     CHECK_HAS(e.text, "3 ranks, but the job has 2 GPUs on 'a'");
     s.oversubscribe = true;
-    CHECK_INT(picks_check(&n, &s, c, &e), 0);
+    CHECK_INT(gpu_assignment_check(&n, &s, c, &e), 0);
 }

@@ -103,7 +103,7 @@ TEST(a_rank_leads_a_group_in_our_session)
     pid_t pid = kit_await(&k, KIT_STARTED, 1, 0)->value;
     CHECK_INT(getpgid(pid), pid);
     CHECK_INT(getsid(pid), getsid(0));
-    CHECK_INT(getpgid(kit_guardian(k.g)), guardian_keeper(k.g));
+    CHECK_INT(getpgid(kit_guardian(k.g)), guardian_monitor_pid(k.g));
     kit_close(&k);
     CHECK_INT(kit_living(k.mark), 0);
 }
@@ -182,12 +182,12 @@ TEST(orphans_that_end_are_reaped)
     CHECK_STR(kit_line(&k, fd), "up");
     int64_t deadline = kit_now_ms() + KIT_LIMIT_MS;
     for (int children = 0; children != 1;) { /* the rank */
-        struct wards w;
-        CHECK_INT(wards_scan(&w), 0);
+        struct process_tree w;
+        CHECK_INT(process_tree_scan(&w), 0);
         children = 0;
         for (size_t i = 0; i < w.count; i++)
             children += w.all[i].parent == kit_guardian(k.g);
-        wards_end(&w);
+        process_tree_kill_all(&w);
         CHECK(kit_now_ms() < deadline);
     }
     kit_await(&k, KIT_STARTED, 1, 0);
@@ -304,7 +304,7 @@ static void kill_guardian(pid_t guardian)
         .argv = argv, .env = env, .fds = {0, 1, 2}, .report_fd = -1, .pmi_fd = -1};
     CHECK_INT(guardian_spawn(k.g, 2, &r, &e), -EPIPE);
     guardian_signal(k.g, 1, -1, SIGTERM);
-    guardian_clear(k.g, 1);
+    guardian_kill_tree(k.g, 1);
     kill(own, SIGKILL);
     CHECK_INT(waitpid(own, NULL, 0), own);
     CHECK(wait(NULL) < 0 && errno == ECHILD); /* nothing is left to be reaped either */
@@ -319,13 +319,13 @@ TEST(when_the_guardian_is_killed_all_its_processes_end_and_ours_do_not)
 
 TEST(without_a_keeper_the_launcher_ends_what_a_killed_guardian_left)
 {
-    kit_open_with(&k, guardian_start_unkept);
-    kill_guardian(guardian_keeper(k.g));
+    kit_open_with(&k, guardian_start_unmonitored);
+    kill_guardian(guardian_monitor_pid(k.g));
 }
 
 TEST(a_guardian_without_a_keeper_ends_all_with_its_launcher)
 {
-    kit_open_with(&k, guardian_start_unkept);
+    kit_open_with(&k, guardian_start_unmonitored);
     int fd = kit_spawn(&k, 1, 0, DAEMON "wait");
     CHECK_STR(kit_line(&k, fd), "up");
     kit_close(&k);
@@ -348,11 +348,11 @@ TEST(a_dismissed_guardian_ends_while_we_do_something_else)
 {
     struct guardian *g = NULL;
     CHECK_INT(guardian_start(&g, NULL), 0);
-    guardian_dismiss(g);
+    guardian_shutdown(g);
     siginfo_t end = {0};
-    CHECK_INT(waitid(P_PID, (id_t)guardian_keeper(g), &end, WEXITED | WNOWAIT), 0);
+    CHECK_INT(waitid(P_PID, (id_t)guardian_monitor_pid(g), &end, WEXITED | WNOWAIT), 0);
     CHECK_INT(end.si_code, CLD_EXITED);
     CHECK_INT(end.si_status, 0);
     guardian_stop(g);
-    guardian_dismiss(NULL);
+    guardian_shutdown(NULL);
 }

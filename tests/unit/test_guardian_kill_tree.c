@@ -186,10 +186,10 @@ TEST(a_nameless_daemon_goes_with_the_last_job_that_was_there_when_it_was_born)
     int fd = kit_spawn(&k, 2, 0, NAMELESS_DAEMON "exit 0");
     CHECK_STR(kit_line(&k, fd), "up");
     kit_await(&k, KIT_EXITED, 2, 0);
-    uint64_t born = wards_now();
+    uint64_t born = process_tree_clock();
     kit_clear(&k, 2);
-    kit_await_living(k.seconds, 1); /* it may be job 1's */
-    while (wards_now() <= born)     /* the kernel counts births in hundredths of a second */
+    kit_await_living(k.seconds, 1);      /* it may be job 1's */
+    while (process_tree_clock() <= born) /* the kernel counts births in hundredths of a second */
         ;
     kit_spawn(&k, 3, 0, "exec sleep 1000"); /* came later: not its */
     kit_await(&k, KIT_STARTED, 3, 0);

@@ -23,11 +23,11 @@ static struct guardian_rank some_rank(void)
                                   .pmi_fd = -1};
 }
 
-static struct gwire_head put(struct strbuf *b, const struct guardian_rank *r)
+static struct guardian_msg_head put(struct strbuf *b, const struct guardian_rank *r)
 {
     struct err e = {0};
-    struct gwire_head h;
-    CHECK_INT(gwire_put_rank(b, 3, r, &e), 0);
+    struct guardian_msg_head h;
+    CHECK_INT(guardian_msg_encode_rank(b, 3, r, &e), 0);
     memcpy(&h, b->data, sizeof h);
     CHECK_INT(h.payload, b->len - sizeof h);
     return h;
@@ -37,10 +37,10 @@ TEST(a_rank_comes_out_as_it_went_in)
 {
     struct strbuf b = {0};
     struct guardian_rank in = some_rank(), out;
-    struct gwire_head h = put(&b, &in);
-    struct gwire_fds fds = {.fd = {10, 11, 12}, .count = 3};
+    struct guardian_msg_head h = put(&b, &in);
+    struct guardian_msg_fds fds = {.fd = {10, 11, 12}, .count = 3};
     char **words = NULL;
-    CHECK_INT(gwire_get_rank(&out, &words, &h, b.data + sizeof h, &fds), 0);
+    CHECK_INT(guardian_msg_decode_rank(&out, &words, &h, b.data + sizeof h, &fds), 0);
     CHECK_INT(h.job, 3);
     CHECK_INT(out.rank, 7);
     CHECK_INT(strv_len(out.argv), 3);
@@ -63,15 +63,15 @@ TEST(a_descriptor_is_the_one_that_it_was_also_without_another)
     struct strbuf b = {0};
     struct guardian_rank in = some_rank(), out;
     in.pmi_fd = 20;
-    struct gwire_head h = put(&b, &in);
-    struct gwire_fds fds = {.fd = {10, 11, 12, 13}, .count = 4};
+    struct guardian_msg_head h = put(&b, &in);
+    struct guardian_msg_fds fds = {.fd = {10, 11, 12, 13}, .count = 4};
     char **words = NULL;
-    CHECK_INT(gwire_get_rank(&out, &words, &h, b.data + sizeof h, &fds), 0);
+    CHECK_INT(guardian_msg_decode_rank(&out, &words, &h, b.data + sizeof h, &fds), 0);
     CHECK_INT(out.report_fd, -1);
     CHECK_INT(out.pmi_fd, 13);
     free(words);
     fds.count = 5;
-    CHECK_INT(gwire_get_rank(&out, &words, &h, b.data + sizeof h, &fds), -EMFILE);
+    CHECK_INT(guardian_msg_decode_rank(&out, &words, &h, b.data + sizeof h, &fds), -EMFILE);
     strbuf_free(&b);
 }
 
@@ -79,14 +79,14 @@ TEST(a_payload_cut_anywhere_is_refused)
 {
     struct strbuf b = {0};
     struct guardian_rank in = some_rank(), out;
-    struct gwire_head h = put(&b, &in);
-    struct gwire_fds fds = {.count = 3};
+    struct guardian_msg_head h = put(&b, &in);
+    struct guardian_msg_fds fds = {.count = 3};
     for (uint32_t n = 0; n < b.len - sizeof h; n++) {
         char *cut = xzalloc(n); /* a block of its own, so that a sanitizer sees a read past it */
         memcpy(cut, b.data + sizeof h, n);
         char **words = NULL;
         h.payload = n;
-        CHECK_INT(gwire_get_rank(&out, &words, &h, cut, &fds), -EBADMSG);
+        CHECK_INT(guardian_msg_decode_rank(&out, &words, &h, cut, &fds), -EBADMSG);
         CHECK(words == NULL);
         free(cut);
     }
@@ -97,14 +97,14 @@ TEST(counts_beyond_the_payload_are_refused)
 {
     struct strbuf b = {0};
     struct guardian_rank in = some_rank(), out;
-    struct gwire_head h = put(&b, &in);
-    struct gwire_fds fds = {.count = 3};
+    struct guardian_msg_head h = put(&b, &in);
+    struct guardian_msg_fds fds = {.count = 3};
     char **words = NULL;
     uint32_t huge = UINT32_MAX;
     memcpy(b.data + sizeof h, &huge, sizeof huge);
-    CHECK_INT(gwire_get_rank(&out, &words, &h, b.data + sizeof h, &fds), -EBADMSG);
+    CHECK_INT(guardian_msg_decode_rank(&out, &words, &h, b.data + sizeof h, &fds), -EBADMSG);
     memcpy(b.data + sizeof h + 4, &huge, sizeof huge);
-    CHECK_INT(gwire_get_rank(&out, &words, &h, b.data + sizeof h, &fds), -EBADMSG);
+    CHECK_INT(guardian_msg_decode_rank(&out, &words, &h, b.data + sizeof h, &fds), -EBADMSG);
     strbuf_free(&b);
 }
 
@@ -112,22 +112,22 @@ TEST(a_rank_without_all_its_descriptors_is_refused)
 {
     struct strbuf b = {0};
     struct guardian_rank in = some_rank(), out;
-    struct gwire_head h = put(&b, &in);
-    struct gwire_fds fds = {.count = 2};
+    struct guardian_msg_head h = put(&b, &in);
+    struct guardian_msg_fds fds = {.count = 2};
     char **words = NULL;
-    CHECK_INT(gwire_get_rank(&out, &words, &h, b.data + sizeof h, &fds), -EMFILE);
+    CHECK_INT(guardian_msg_decode_rank(&out, &words, &h, b.data + sizeof h, &fds), -EMFILE);
     strbuf_free(&b);
 }
 
 TEST(a_rank_of_more_than_four_mebibytes_is_refused)
 {
-    char *big = xzalloc(GWIRE_PAYLOAD_MAX);
-    memset(big, 'x', GWIRE_PAYLOAD_MAX - 1);
+    char *big = xzalloc(GUARDIAN_MSG_PAYLOAD_MAX);
+    memset(big, 'x', GUARDIAN_MSG_PAYLOAD_MAX - 1);
     struct guardian_rank in = some_rank();
     in.env = (char *[]){big, NULL};
     struct strbuf b = {0};
     struct err e = {0};
-    CHECK_INT(gwire_put_rank(&b, 0, &in, &e), -E2BIG);
+    CHECK_INT(guardian_msg_encode_rank(&b, 0, &in, &e), -E2BIG);
     CHECK_HAS(e.text, "rank 7");
     CHECK_INT(b.len, 0);
     free(big);
@@ -160,12 +160,13 @@ static ino_t inode(int fd)
 }
 
 /* Takes the next message, with reads as they are needed. */
-static void take(struct gwire_in *in, int sock, struct gwire_head *h, struct gwire_fds *fds)
+static void take(struct guardian_msg_buffer *in, int sock, struct guardian_msg_head *h,
+                 struct guardian_msg_fds *fds)
 {
     char *payload;
     int rc;
-    while ((rc = gwire_take(in, h, &payload, fds)) == 0)
-        CHECK_INT(gwire_fill(in, sock), 1);
+    while ((rc = guardian_msg_recv(in, h, &payload, fds)) == 0)
+        CHECK_INT(guardian_msg_read(in, sock), 1);
     CHECK_INT(rc, 1);
 }
 
@@ -176,29 +177,29 @@ TEST(descriptors_stay_with_their_message)
     struct strbuf m = {0};
     struct guardian_rank r = some_rank();
     put(&m, &r);
-    struct gwire_head clear = {.type = GWIRE_CLEAR, .job = 9};
+    struct guardian_msg_head clear = {.type = GUARDIAN_MSG_CLEAR, .job = 9};
     CHECK_INT(write(s[0], &clear, sizeof clear), sizeof clear);
     send_with_fds(s[0], m.data, m.len, (int[]){a[0], a[1], a[0]}, 3);
     CHECK_INT(write(s[0], &clear, sizeof clear), sizeof clear);
     send_with_fds(s[0], m.data, m.len, (int[]){b[0], b[1], b[0]}, 3);
     close(s[0]);
 
-    struct gwire_in in = {0};
-    struct gwire_head h;
-    struct gwire_fds fds;
+    struct guardian_msg_buffer in = {0};
+    struct guardian_msg_head h;
+    struct guardian_msg_fds fds;
     take(&in, s[1], &h, &fds);
-    CHECK(h.type == GWIRE_CLEAR && h.job == 9 && fds.count == 0);
+    CHECK(h.type == GUARDIAN_MSG_CLEAR && h.job == 9 && fds.count == 0);
     take(&in, s[1], &h, &fds);
-    CHECK(h.type == GWIRE_SPAWN && fds.count == 3 && inode(fds.fd[0]) == inode(a[0]));
+    CHECK(h.type == GUARDIAN_MSG_SPAWN && fds.count == 3 && inode(fds.fd[0]) == inode(a[0]));
     CHECK(fcntl(fds.fd[0], F_GETFD) & FD_CLOEXEC);
-    gwire_close(&fds);
+    guardian_msg_close_fds(&fds);
     take(&in, s[1], &h, &fds);
-    CHECK(h.type == GWIRE_CLEAR && fds.count == 0);
+    CHECK(h.type == GUARDIAN_MSG_CLEAR && fds.count == 0);
     take(&in, s[1], &h, &fds);
-    CHECK(h.type == GWIRE_SPAWN && fds.count == 3 && inode(fds.fd[1]) == inode(b[1]));
-    gwire_close(&fds);
-    CHECK_INT(gwire_fill(&in, s[1]), -ECONNRESET);
-    gwire_in_free(&in);
+    CHECK(h.type == GUARDIAN_MSG_SPAWN && fds.count == 3 && inode(fds.fd[1]) == inode(b[1]));
+    guardian_msg_close_fds(&fds);
+    CHECK_INT(guardian_msg_read(&in, s[1]), -ECONNRESET);
+    guardian_msg_buffer_free(&in);
     strbuf_free(&m);
 }
 
@@ -211,22 +212,22 @@ TEST(descriptors_that_could_not_be_opened_do_not_shift_the_next_ones)
     put(&m, &r);
     for (int i = 0; i < 2; i++)
         send_with_fds(s[0], m.data, m.len, (int[]){a[0], a[1], a[0]}, 3);
-    struct gwire_in in = {0};
-    struct gwire_head h;
-    struct gwire_fds fds;
+    struct guardian_msg_buffer in = {0};
+    struct guardian_msg_head h;
+    struct guardian_msg_fds fds;
     struct rlimit old, few = {0};
     CHECK_INT(getrlimit(RLIMIT_NOFILE, &old), 0);
     few = old;
     few.rlim_cur = 1;
     CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
-    CHECK_INT(gwire_fill(&in, s[1]), 1);
+    CHECK_INT(guardian_msg_read(&in, s[1]), 1);
     CHECK_INT(setrlimit(RLIMIT_NOFILE, &old), 0);
     take(&in, s[1], &h, &fds);
-    CHECK(h.type == GWIRE_SPAWN && fds.count == 0);
+    CHECK(h.type == GUARDIAN_MSG_SPAWN && fds.count == 0);
     take(&in, s[1], &h, &fds);
-    CHECK(h.type == GWIRE_SPAWN && fds.count == 3);
-    gwire_close(&fds);
-    gwire_in_free(&in);
+    CHECK(h.type == GUARDIAN_MSG_SPAWN && fds.count == 3);
+    guardian_msg_close_fds(&fds);
+    guardian_msg_buffer_free(&in);
     strbuf_free(&m);
 }
 
@@ -234,31 +235,33 @@ TEST(a_message_comes_byte_by_byte)
 {
     int s[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
-    struct gwire_head sent = {.type = GWIRE_EXITED, .job = 1, .rank = 2, .value = 3}, h;
-    struct gwire_in in = {0};
-    struct gwire_fds fds;
+    struct guardian_msg_head sent = {.type = GUARDIAN_MSG_EXITED, .job = 1, .rank = 2, .value = 3},
+                             h;
+    struct guardian_msg_buffer in = {0};
+    struct guardian_msg_fds fds;
     char *payload;
-    CHECK_INT(gwire_fill(&in, s[1]), 0);
+    CHECK_INT(guardian_msg_read(&in, s[1]), 0);
     for (size_t i = 0; i < sizeof sent; i++) {
-        CHECK_INT(gwire_take(&in, &h, &payload, &fds), 0);
+        CHECK_INT(guardian_msg_recv(&in, &h, &payload, &fds), 0);
         CHECK_INT(write(s[0], (char *)&sent + i, 1), 1);
-        CHECK_INT(gwire_fill(&in, s[1]), 1);
+        CHECK_INT(guardian_msg_read(&in, s[1]), 1);
     }
-    CHECK_INT(gwire_take(&in, &h, &payload, &fds), 1);
+    CHECK_INT(guardian_msg_recv(&in, &h, &payload, &fds), 1);
     CHECK(memcmp(&h, &sent, sizeof h) == 0);
-    gwire_in_free(&in);
+    guardian_msg_buffer_free(&in);
 }
 
 TEST(an_unknown_type_or_an_endless_payload_is_refused)
 {
-    struct gwire_head bad[] = {{.type = 0}, {.type = 99}, {.type = 1, .payload = UINT32_MAX}};
+    struct guardian_msg_head bad[] = {
+        {.type = 0}, {.type = 99}, {.type = 1, .payload = UINT32_MAX}};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
-        struct gwire_in in = {0};
-        struct gwire_head h;
-        struct gwire_fds fds;
+        struct guardian_msg_buffer in = {0};
+        struct guardian_msg_head h;
+        struct guardian_msg_fds fds;
         char *payload;
         strbuf_add(&in.bytes, &bad[i], sizeof bad[i]);
-        CHECK_INT(gwire_take(&in, &h, &payload, &fds), -EBADMSG);
-        gwire_in_free(&in);
+        CHECK_INT(guardian_msg_recv(&in, &h, &payload, &fds), -EBADMSG);
+        guardian_msg_buffer_free(&in);
     }
 }

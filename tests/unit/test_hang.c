@@ -28,7 +28,7 @@ static enum hang_verdict pass(struct job *j, int steps, const char *busy)
         for (int i = 0; i < RANKS; i++)
             if (strchr(busy, '0' + i))
                 j->s[i].cpu_ms += STEP_MS;
-        v = hang_look(j->h, j->s, j->now_ms);
+        v = hang_sample_add(j->h, j->s, j->now_ms);
     }
     return v;
 }
@@ -65,7 +65,7 @@ TEST(a_collective_that_all_wait_in_for_the_timeout_is_a_hang_though_they_spin_an
     for (int i = 0; i < RANKS; i++)
         j.s[i].waits_ms = TIMEOUT_MS - 1;
     CHECK_INT(pass(&j, 20, "0 1 2 3"), HANG_NONE);
-    hang_spoke(j.h, 0, j.now_ms);
+    hang_activity(j.h, 0, j.now_ms);
     j.s[0].waits_ms = TIMEOUT_MS;
     CHECK_INT(pass(&j, 1, "0 1 2 3"), HANG_NONE); /* the others may still be on their way */
     for (int i = 0; i < RANKS; i++)
@@ -97,7 +97,7 @@ TEST(a_line_of_any_rank_keeps_idle_ranks_from_being_a_hang)
     struct job j = new_job();
     for (int i = 0; i < 5; i++) {
         CHECK_INT(pass(&j, 9, ""), HANG_NONE);
-        hang_spoke(j.h, 1, j.now_ms);
+        hang_activity(j.h, 1, j.now_ms);
     }
     CHECK_INT(hang_last_spoke_ms(j.h, 1), j.now_ms);
     CHECK_INT(hang_last_spoke_ms(j.h, 0), 0);
@@ -112,7 +112,7 @@ TEST(a_stopped_rank_is_a_hang_whatever_the_others_say)
     j.s[3].state = 'T';
     for (int i = 0; i < 9; i++) {
         CHECK_INT(pass(&j, 1, "0 1 2"), HANG_NONE);
-        hang_spoke(j.h, 0, j.now_ms);
+        hang_activity(j.h, 0, j.now_ms);
     }
     CHECK_INT(pass(&j, 1, "0 1 2"), HANG_STOPPED);
     hang_free(j.h);
@@ -165,7 +165,7 @@ TEST(a_timer_that_ticks_is_no_progress)
         j.now_ms += STEP_MS;
         for (int i = 0; i < RANKS; i++)
             j.s[i].cpu_ms += 10; /* 1 % */
-        v = hang_look(j.h, j.s, j.now_ms);
+        v = hang_sample_add(j.h, j.s, j.now_ms);
     }
     CHECK_INT(v, HANG_ALL_IDLE);
     hang_free(j.h);

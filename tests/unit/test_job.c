@@ -17,15 +17,15 @@ static struct job *running(int ranks)
 {
     struct job *j = job_new(ranks);
     for (int i = 0; i < ranks; i++)
-        CHECK(!job_started(j, i));
+        CHECK(!job_rank_started(j, i));
     return j;
 }
 
 /* The rank is over: process and output. */
 static bool ends(struct job *j, struct rank_end r)
 {
-    bool changed = job_ended(j, &r);
-    return job_quiet(j, r.rank) || changed;
+    bool changed = job_set_rank_end(j, &r);
+    return job_rank_eof(j, r.rank) || changed;
 }
 
 TEST(ranks_that_exit_0_make_a_job_that_is_cleared_and_over)
@@ -34,9 +34,9 @@ TEST(ranks_that_exit_0_make_a_job_that_is_cleared_and_over)
     CHECK(!ends(j, exits(1, 0)));
     CHECK_INT(job_state(j), JOB_RUNNING);
     CHECK(ends(j, exits(0, 0)));
-    CHECK_INT(job_state(j), JOB_CLEARING);
-    CHECK(job_step(j, JOB_EV_CLEARED));
-    CHECK_INT(job_state(j), JOB_OVER);
+    CHECK_INT(job_state(j), JOB_REAPING);
+    CHECK(job_apply(j, JOB_EV_REAPED));
+    CHECK_INT(job_state(j), JOB_DONE);
     CHECK_INT(job_status(j), 0);
     CHECK_INT(job_first_failed(j), -1);
     CHECK(!job_was_stopped(j));
@@ -45,13 +45,13 @@ TEST(ranks_that_exit_0_make_a_job_that_is_cleared_and_over)
 TEST(the_first_failure_ends_the_job_before_its_output_has_ended)
 {
     AUTO(job) struct job *j = running(3);
-    CHECK(job_ended(j, &(struct rank_end){.rank = 2, .status = 7}));
+    CHECK(job_set_rank_end(j, &(struct rank_end){.rank = 2, .status = 7}));
     CHECK_INT(job_state(j), JOB_TERMINATING);
     CHECK_INT(job_rank_state(j, 2), JOB_RANK_DRAINING);
     CHECK(!ends(j, dies(0, SIGTERM)));
     CHECK(!ends(j, exits(1, 9)));
-    CHECK(job_quiet(j, 2));
-    CHECK_INT(job_state(j), JOB_CLEARING);
+    CHECK(job_rank_eof(j, 2));
+    CHECK_INT(job_state(j), JOB_REAPING);
     CHECK_INT(job_first_failed(j), 2);
     CHECK_INT(job_status(j), 7);
     CHECK(job_rank_end(j, 0)->told_to_stop && job_rank_end(j, 1)->told_to_stop);
@@ -63,31 +63,31 @@ TEST(the_last_ranks_failure_counts_too)
 {
     AUTO(job) struct job *j = running(2);
     CHECK(!ends(j, exits(0, 0)));
-    CHECK(!job_quiet(j, 1));
-    CHECK(job_ended(j, &(struct rank_end){.rank = 1, .status = -1, .signal = SIGSEGV}));
-    CHECK_INT(job_state(j), JOB_CLEARING);
+    CHECK(!job_rank_eof(j, 1));
+    CHECK(job_set_rank_end(j, &(struct rank_end){.rank = 1, .status = -1, .signal = SIGSEGV}));
+    CHECK_INT(job_state(j), JOB_REAPING);
     CHECK_INT(job_status(j), 128 + SIGSEGV);
 }
 
 TEST(output_may_end_before_the_news_of_the_start)
 {
     AUTO(job) struct job *j = job_new(1);
-    CHECK(!job_quiet(j, 0));
-    CHECK_INT(job_rank_state(j, 0), JOB_RANK_STARTING_QUIET);
-    CHECK(!job_started(j, 0));
-    CHECK_INT(job_rank_state(j, 0), JOB_RANK_RUNNING_QUIET);
-    CHECK(job_ended(j, &(struct rank_end){.status = 0}));
-    CHECK_INT(job_rank_state(j, 0), JOB_RANK_OVER);
+    CHECK(!job_rank_eof(j, 0));
+    CHECK_INT(job_rank_state(j, 0), JOB_RANK_STARTING_EOF);
+    CHECK(!job_rank_started(j, 0));
+    CHECK_INT(job_rank_state(j, 0), JOB_RANK_RUNNING_EOF);
+    CHECK(job_set_rank_end(j, &(struct rank_end){.status = 0}));
+    CHECK_INT(job_rank_state(j, 0), JOB_RANK_DONE);
 }
 
 TEST(a_program_that_is_not_there_is_127_and_one_that_cannot_run_126)
 {
     AUTO(job) struct job *j = job_new(2);
     struct rank_end r = {.rank = 1, .status = -1, .start_status = 127};
-    CHECK(job_ended(j, &r));
+    CHECK(job_set_rank_end(j, &r));
     CHECK_INT(job_state(j), JOB_TERMINATING);
     r.rank = 0;
-    CHECK(job_ended(j, &r));
+    CHECK(job_set_rank_end(j, &r));
     CHECK_INT(job_status(j), 127);
     r.start_status = 126;
     CHECK_INT(job_rank_status(&r), 126);
@@ -96,9 +96,9 @@ TEST(a_program_that_is_not_there_is_127_and_one_that_cannot_run_126)
 TEST(an_abort_gives_its_code_whatever_the_exit_was)
 {
     AUTO(job) struct job *j = running(2);
-    CHECK(job_aborted(j, 1, 3));
+    CHECK(job_rank_aborted(j, 1, 3));
     CHECK_INT(job_state(j), JOB_TERMINATING);
-    CHECK(!job_aborted(j, 0, 4));
+    CHECK(!job_rank_aborted(j, 0, 4));
     CHECK(!ends(j, dies(0, SIGTERM)));
     CHECK(ends(j, dies(1, SIGTERM)));
     CHECK_INT(job_first_failed(j), 1);
@@ -112,7 +112,7 @@ TEST(an_abort_is_never_a_success)
     int codes[] = {0, 256, -1}, want[] = {1, 1, 255};
     for (size_t i = 0; i < 3; i++) {
         AUTO(job) struct job *j = running(1);
-        CHECK(job_aborted(j, 0, codes[i]));
+        CHECK(job_rank_aborted(j, 0, codes[i]));
         CHECK(ends(j, exits(0, 0)));
         CHECK_INT(job_status(j), want[i]);
     }
@@ -121,14 +121,14 @@ TEST(an_abort_is_never_a_success)
 TEST(a_stop_asks_then_terminates_then_kills)
 {
     AUTO(job) struct job *j = running(1);
-    CHECK(job_step(j, JOB_EV_STOP));
-    CHECK_INT(job_state(j), JOB_ASKED);
-    CHECK(!job_step(j, JOB_EV_STOP));
-    CHECK(job_step(j, JOB_EV_TIME_IS_OUT));
+    CHECK(job_apply(j, JOB_EV_STOP));
+    CHECK_INT(job_state(j), JOB_STOP_REQUESTED);
+    CHECK(!job_apply(j, JOB_EV_STOP));
+    CHECK(job_apply(j, JOB_EV_TIMEOUT));
     CHECK_INT(job_state(j), JOB_TERMINATING);
-    CHECK(job_step(j, JOB_EV_TIME_IS_OUT));
+    CHECK(job_apply(j, JOB_EV_TIMEOUT));
     CHECK_INT(job_state(j), JOB_KILLING);
-    CHECK(!job_step(j, JOB_EV_TIME_IS_OUT));
+    CHECK(!job_apply(j, JOB_EV_TIMEOUT));
     CHECK(ends(j, dies(0, SIGKILL)));
     CHECK(job_was_stopped(j));
     CHECK_INT(job_first_failed(j), -1);
@@ -138,7 +138,7 @@ TEST(a_stop_asks_then_terminates_then_kills)
 TEST(a_stopped_job_whose_ranks_exit_0_has_status_0)
 {
     AUTO(job) struct job *j = running(2);
-    CHECK(job_step(j, JOB_EV_STOP));
+    CHECK(job_apply(j, JOB_EV_STOP));
     CHECK(!ends(j, exits(0, 0)));
     CHECK(ends(j, exits(1, 0)));
     CHECK_INT(job_status(j), 0);
@@ -148,10 +148,10 @@ TEST(a_stopped_job_whose_ranks_exit_0_has_status_0)
 TEST(a_kill_after_a_failure_does_not_hide_it)
 {
     AUTO(job) struct job *j = running(2);
-    CHECK(!job_quiet(j, 0));
+    CHECK(!job_rank_eof(j, 0));
     struct rank_end r = exits(0, 5);
-    CHECK(job_ended(j, &r));
-    CHECK(job_step(j, JOB_EV_KILL));
+    CHECK(job_set_rank_end(j, &r));
+    CHECK(job_apply(j, JOB_EV_KILL));
     CHECK(!job_was_stopped(j));
     CHECK(ends(j, dies(1, SIGKILL)));
     CHECK_INT(job_status(j), 5);
@@ -170,9 +170,9 @@ TEST(an_end_that_is_told_twice_counts_once)
 TEST(nothing_leads_out_of_the_last_states)
 {
     for (int ev = 0; ev < JOB_EVENTS; ev++)
-        CHECK_INT(job_next(JOB_OVER, (enum job_event)ev), -1);
+        CHECK_INT(job_next(JOB_DONE, (enum job_event)ev), -1);
     for (int ev = 0; ev < JOB_RANK_EVENTS; ev++)
-        CHECK_INT(job_rank_next(JOB_RANK_OVER, (enum job_rank_event)ev), -1);
+        CHECK_INT(job_rank_next(JOB_RANK_DONE, (enum job_rank_event)ev), -1);
 }
 
 TEST(a_wait_status_is_read_as_the_kernel_means_it)

@@ -10,11 +10,11 @@
 #include "common/strbuf.h"
 #include "tests/unit/kit_temp_file.h"
 
-static struct events *open_it(const struct place *p)
+static struct job_events *open_it(const struct place *p)
 {
-    struct events *ev = NULL;
+    struct job_events *ev = NULL;
     struct err e = {0};
-    if (events_open(&ev, p->path, &e) < 0)
+    if (job_events_open(&ev, p->path, &e) < 0)
         FAIL("%s", e.text);
     return ev;
 }
@@ -47,19 +47,19 @@ static json_t *parsed(const char *line)
 TEST(a_time_is_utc_with_milliseconds)
 {
     char text[25];
-    events_time(text, 1700000000007);
+    job_events_time(text, 1700000000007);
     CHECK_STR(text, "2023-11-14T22:13:20.007Z");
-    events_time(text, 0);
+    job_events_time(text, 0);
     CHECK_STR(text, "1970-01-01T00:00:00.000Z");
 }
 
 TEST(an_event_is_one_line_with_its_time_and_job)
 {
     struct place p = make_place();
-    struct events *ev = open_it(&p);
-    events_write(ev, "exit", "j1", json_pack("{s:i}", "rank", 3));
-    events_write(ev, "ended", "j1", NULL);
-    events_close(ev);
+    struct job_events *ev = open_it(&p);
+    job_events_write(ev, "exit", "j1", json_pack("{s:i}", "rank", 3));
+    job_events_write(ev, "ended", "j1", NULL);
+    job_events_close(ev);
     size_t n = 0;
     AUTO(strv) char **lines = lines_of(&p, &n);
     CHECK_INT(n, 2);
@@ -76,8 +76,8 @@ TEST(what_is_in_the_file_stays)
 {
     struct place p = make_place();
     for (int i = 0; i < 3; i++) {
-        AUTO(events) struct events *ev = open_it(&p);
-        events_write(ev, "planned", "j", NULL);
+        AUTO(job_events) struct job_events *ev = open_it(&p);
+        job_events_write(ev, "planned", "j", NULL);
     }
     size_t n = 0;
     AUTO(strv) char **lines = lines_of(&p, &n);
@@ -89,15 +89,15 @@ TEST(what_is_in_the_file_stays)
 static void *write_many(void *ev)
 {
     for (int i = 0; i < 500; i++)
-        events_write(ev, "lines", "j", json_pack("{s:i}", "n", i));
+        job_events_write(ev, "lines", "j", json_pack("{s:i}", "n", i));
     return NULL;
 }
 
 TEST(several_writers_of_one_file_never_tear_a_line)
 {
     struct place p = make_place();
-    AUTO(events) struct events *a = open_it(&p);
-    AUTO(events) struct events *b = open_it(&p);
+    AUTO(job_events) struct job_events *a = open_it(&p);
+    AUTO(job_events) struct job_events *b = open_it(&p);
     pthread_t other;
     CHECK_INT(pthread_create(&other, NULL, write_many, a), 0);
     write_many(b);
@@ -116,8 +116,8 @@ TEST(a_full_disk_costs_events_but_no_line_behind_them)
 {
     signal(SIGXFSZ, SIG_IGN); /* a limit of the file's size is a disk that is full */
     struct place p = make_place();
-    AUTO(events) struct events *ev = open_it(&p);
-    events_write(ev, "planned", "j", NULL);
+    AUTO(job_events) struct job_events *ev = open_it(&p);
+    job_events_write(ev, "planned", "j", NULL);
     struct stat st;
     CHECK_INT(stat(p.path, &st), 0);
     struct rlimit was, small;
@@ -125,10 +125,10 @@ TEST(a_full_disk_costs_events_but_no_line_behind_them)
     small = was;
     small.rlim_cur = (rlim_t)st.st_size + 10;
     CHECK_INT(setrlimit(RLIMIT_FSIZE, &small), 0);
-    events_write(ev, "exit", "j", NULL); /* ten bytes of it */
-    events_write(ev, "exit", "j", NULL); /* nothing */
+    job_events_write(ev, "exit", "j", NULL); /* ten bytes of it */
+    job_events_write(ev, "exit", "j", NULL); /* nothing */
     CHECK_INT(setrlimit(RLIMIT_FSIZE, &was), 0);
-    events_write(ev, "ended", "j", NULL);
+    job_events_write(ev, "ended", "j", NULL);
     size_t n = 0;
     AUTO(strv) char **lines = lines_of(&p, &n);
     CHECK_INT(n, 3);
@@ -140,9 +140,9 @@ TEST(a_full_disk_costs_events_but_no_line_behind_them)
 
 TEST(a_file_that_cannot_be_made_is_named)
 {
-    struct events *ev = NULL;
+    struct job_events *ev = NULL;
     struct err e = {0};
-    CHECK_INT(events_open(&ev, "/no/such/directory/x", &e), -ENOENT);
+    CHECK_INT(job_events_open(&ev, "/no/such/directory/x", &e), -ENOENT);
     CHECK_HAS(e.text, "'/no/such/directory/x'");
     CHECK(!ev);
 }
@@ -151,14 +151,14 @@ TEST(a_pipe_without_a_reader_does_not_hold_up_the_job)
 {
     struct place p = make_place();
     CHECK_INT(mkfifo(p.path, 0600), 0);
-    struct events *ev = NULL;
+    struct job_events *ev = NULL;
     struct err e = {0};
-    CHECK_INT(events_open(&ev, p.path, &e), -ENXIO);
+    CHECK_INT(job_events_open(&ev, p.path, &e), -ENXIO);
     CHECK_HAS(e.text, "nobody reads");
     remove_place(&p);
 }
 
 TEST(without_a_file_nothing_is_written)
 {
-    events_write(NULL, "exit", "j", json_pack("{s:i}", "rank", 3)); /* and nothing leaks */
+    job_events_write(NULL, "exit", "j", json_pack("{s:i}", "rank", 3)); /* and nothing leaks */
 }

@@ -23,17 +23,17 @@ TEST(members_are_read_by_their_type)
     double r = 0;
     const char *s = NULL;
     bool b = false;
-    CHECK_INT(json_want_int(&i, obj, "i", NULL), 0);
+    CHECK_INT(json_require_int(&i, obj, "i", NULL), 0);
     CHECK_INT(i, -3);
-    CHECK_INT(json_want_real(&r, obj, "r", NULL), 0);
+    CHECK_INT(json_require_real(&r, obj, "r", NULL), 0);
     CHECK_NEAR(r, 2.5, 0);
-    CHECK_INT(json_want_real(&r, obj, "i", NULL), 0);
+    CHECK_INT(json_require_real(&r, obj, "i", NULL), 0);
     CHECK_NEAR(r, -3, 0);
-    CHECK_INT(json_want_str(&s, obj, "s", NULL), 0);
+    CHECK_INT(json_require_str(&s, obj, "s", NULL), 0);
     CHECK_STR(s, "x");
-    CHECK_INT(json_want_bool(&b, obj, "t", NULL), 0);
+    CHECK_INT(json_require_bool(&b, obj, "t", NULL), 0);
     CHECK(b);
-    CHECK_INT(json_may_bool(&b, obj, "f", NULL), 0);
+    CHECK_INT(json_optional_bool(&b, obj, "f", NULL), 0);
     CHECK(!b);
 }
 
@@ -45,15 +45,15 @@ TEST(a_missing_member_is_an_error_or_leaves_the_output_alone)
     double r = 7;
     const char *s = "seven";
     bool b = true;
-    CHECK_INT(json_want_int(&i, obj, "none", &e), -EINVAL);
+    CHECK_INT(json_require_int(&i, obj, "none", &e), -EINVAL);
     CHECK_STR(e.text, "'none' is missing");
-    CHECK_INT(json_want_real(&r, obj, "none", NULL), -EINVAL);
-    CHECK_INT(json_want_str(&s, obj, "none", NULL), -EINVAL);
-    CHECK_INT(json_want_bool(&b, obj, "none", NULL), -EINVAL);
-    CHECK_INT(json_may_int(&i, obj, "none", NULL), 0);
-    CHECK_INT(json_may_real(&r, obj, "none", NULL), 0);
-    CHECK_INT(json_may_str(&s, obj, "none", NULL), 0);
-    CHECK_INT(json_may_bool(&b, obj, "none", NULL), 0);
+    CHECK_INT(json_require_real(&r, obj, "none", NULL), -EINVAL);
+    CHECK_INT(json_require_str(&s, obj, "none", NULL), -EINVAL);
+    CHECK_INT(json_require_bool(&b, obj, "none", NULL), -EINVAL);
+    CHECK_INT(json_optional_int(&i, obj, "none", NULL), 0);
+    CHECK_INT(json_optional_real(&r, obj, "none", NULL), 0);
+    CHECK_INT(json_optional_str(&s, obj, "none", NULL), 0);
+    CHECK_INT(json_optional_bool(&b, obj, "none", NULL), 0);
     CHECK(i == 7 && r == 7 && b);
     CHECK_STR(s, "seven");
 }
@@ -72,12 +72,12 @@ TEST(a_member_of_another_type_is_an_error_that_names_both)
         struct err e = {0};
         char tail[64];
         snprintf(tail, sizeof tail, ", not %s", what[k]);
-        CHECK_INT(json_may_int(&i, obj, keys[k], &e), k == 0 ? 0 : -EINVAL);
+        CHECK_INT(json_optional_int(&i, obj, keys[k], &e), k == 0 ? 0 : -EINVAL);
         if (k != 0)
             CHECK_HAS(e.text, tail);
-        CHECK_INT(json_may_real(&r, obj, keys[k], &e), k <= 1 ? 0 : -EINVAL);
-        CHECK_INT(json_may_str(&s, obj, keys[k], &e), k == 2 ? 0 : -EINVAL);
-        CHECK_INT(json_want_bool(&b, obj, keys[k], &e), k == 3 ? 0 : -EINVAL);
+        CHECK_INT(json_optional_real(&r, obj, keys[k], &e), k <= 1 ? 0 : -EINVAL);
+        CHECK_INT(json_optional_str(&s, obj, keys[k], &e), k == 2 ? 0 : -EINVAL);
+        CHECK_INT(json_require_bool(&b, obj, keys[k], &e), k == 3 ? 0 : -EINVAL);
         if (k != 3)
             CHECK_HAS(e.text, tail);
     }
@@ -90,9 +90,9 @@ TEST(members_of_what_is_no_object_are_errors)
     AUTO(json) json_t *list = read_json("[1]");
     struct err e = {0};
     int64_t i = 7;
-    CHECK_INT(json_may_int(&i, list, "i", &e), -EINVAL);
+    CHECK_INT(json_optional_int(&i, list, "i", &e), -EINVAL);
     CHECK_STR(e.text, "a mapping with 'i' is expected, not a list");
-    CHECK_INT(json_want_int(&i, NULL, "i", &e), -EINVAL);
+    CHECK_INT(json_require_int(&i, NULL, "i", &e), -EINVAL);
     CHECK_STR(e.text, "a mapping with 'i' is expected, not nothing");
     CHECK_INT(i, 7);
 }

@@ -177,7 +177,7 @@ TEST(each_text_of_ssh_mpirun_and_srun_has_its_host_step_and_cure)
 {
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct err e = {0};
-        bool known = starter_cause(&e, cases[i].lines);
+        bool known = launcher_failure_find(&e, cases[i].lines);
         if (known != (cases[i].text != NULL))
             FAIL("%s: %s", cases[i].name, known ? e.text : "not known");
         if (!known)
@@ -193,7 +193,7 @@ TEST(sshs_own_words_win_wherever_they_stand)
     const char *const lines[] = {ORTE_GUESS, "b: late", "bash: orted: command not found",
                                  "ssh: connect to host z port 22: Connection refused", NULL};
     struct err e = {0};
-    CHECK(starter_cause(&e, lines));
+    CHECK(launcher_failure_find(&e, lines));
     CHECK_STR(e.text, "host z: connect: no sshd listens there");
 }
 
@@ -204,6 +204,6 @@ TEST(a_name_of_any_length_and_odd_bytes_do_no_harm)
     strcat(line, " port 22: Connection refused");
     const char *const lines[] = {line, "\xff\xfe* ? ssh: connect to host port", "host ", NULL};
     struct err e = {0};
-    CHECK(starter_cause(&e, lines));
+    CHECK(launcher_failure_find(&e, lines));
     CHECK(strncmp(e.text, "host aaaa", 9) == 0);
 }

@@ -9,46 +9,46 @@
 #include "common/rng.h"
 #include "tests/unit/kit_temp_file.h"
 
-static struct ring *make(const struct place *p, int ranks)
+static struct line_log *make(const struct place *p, int ranks)
 {
-    struct ring *r = NULL;
+    struct line_log *r = NULL;
     struct err e = {0};
-    if (ring_make(&r, p->path, ranks, &e) < 0)
+    if (line_log_make(&r, p->path, ranks, &e) < 0)
         FAIL("%s", e.text);
     return r;
 }
 
-static struct ring *reopen(const struct place *p)
+static struct line_log *reopen(const struct place *p)
 {
-    struct ring *r = NULL;
+    struct line_log *r = NULL;
     struct err e = {0};
-    if (ring_open(&r, p->path, &e) < 0)
+    if (line_log_open(&r, p->path, &e) < 0)
         FAIL("%s", e.text);
     return r;
 }
 
-static void check_read(struct ring *r, int rank, uint64_t *at, const char *want)
+static void check_read(struct line_log *r, int rank, uint64_t *at, const char *want)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    ring_read(r, rank, at, &b);
+    line_log_read(r, rank, at, &b);
     CHECK_STR(strbuf_str(&b), want);
 }
 
 TEST(lines_come_out_as_they_went_in_by_rank)
 {
     struct place p = make_place();
-    AUTO(ring) struct ring *w = make(&p, 3);
-    AUTO(ring) struct ring *r = reopen(&p);
+    AUTO(line_log) struct line_log *w = make(&p, 3);
+    AUTO(line_log) struct line_log *r = reopen(&p);
     uint64_t at[3] = {0};
-    CHECK_INT(ring_ranks(r), 3);
+    CHECK_INT(line_log_ranks(r), 3);
     check_read(r, 1, &at[1], "");
-    ring_add(w, 1, "one", 3);
-    ring_add(w, 2, "two", 3);
-    ring_add(w, 1, "", 0);
+    line_log_add(w, 1, "one", 3);
+    line_log_add(w, 2, "two", 3);
+    line_log_add(w, 1, "", 0);
     check_read(r, 1, &at[1], "one\n\n");
     check_read(r, 2, &at[2], "two\n");
     check_read(r, 0, &at[0], "");
-    ring_add(w, 1, "more", 4);
+    line_log_add(w, 1, "more", 4);
     check_read(r, 1, &at[1], "more\n");
     check_read(r, 1, &at[1], "");
     remove_place(&p);
@@ -57,13 +57,13 @@ TEST(lines_come_out_as_they_went_in_by_rank)
 TEST(of_many_lines_the_last_whole_ones_are_kept)
 {
     struct place p = make_place();
-    AUTO(ring) struct ring *w = make(&p, 1);
+    AUTO(line_log) struct line_log *w = make(&p, 1);
     char line[32];
     for (int i = 0; i < 100000; i++)
-        ring_add(w, 0, line, (size_t)snprintf(line, sizeof line, "line %d", i));
+        line_log_add(w, 0, line, (size_t)snprintf(line, sizeof line, "line %d", i));
     AUTO(strbuf) struct strbuf b = {0};
     uint64_t at = 0;
-    ring_read(w, 0, &at, &b);
+    line_log_read(w, 0, &at, &b);
     CHECK(b.len > (200 << 10) && b.len <= (256 << 10));
     CHECK(strncmp(strbuf_str(&b), "line ", 5) == 0);
     CHECK_STR(strbuf_str(&b) + b.len - 11, "line 99999\n");
@@ -73,15 +73,15 @@ TEST(of_many_lines_the_last_whole_ones_are_kept)
 TEST(of_a_line_that_is_longer_than_the_ring_the_end_is_kept)
 {
     struct place p = make_place();
-    AUTO(ring) struct ring *w = make(&p, 1 << 14); /* 4 KiB each */
+    AUTO(line_log) struct line_log *w = make(&p, 1 << 14); /* 4 KiB each */
     char line[10000];
     memset(line, 'a', sizeof line);
     line[sizeof line - 1] = 'z';
-    ring_add(w, 7, line, sizeof line);
-    ring_add(w, 7, "next", 4);
+    line_log_add(w, 7, line, sizeof line);
+    line_log_add(w, 7, "next", 4);
     AUTO(strbuf) struct strbuf b = {0};
     uint64_t at = 0;
-    ring_read(w, 7, &at, &b);
+    line_log_read(w, 7, &at, &b);
     CHECK_STR(strbuf_str(&b), "next\n");
     remove_place(&p);
 }
@@ -89,18 +89,18 @@ TEST(of_a_line_that_is_longer_than_the_ring_the_end_is_kept)
 TEST(a_rank_takes_the_room_that_its_lines_need)
 {
     struct place p = make_place();
-    AUTO(ring) struct ring *w = make(&p, 64);
+    AUTO(line_log) struct line_log *w = make(&p, 64);
     struct stat st;
     CHECK_INT(stat(p.path, &st), 0);
     CHECK(st.st_blocks * 512 <= 16 << 10);
     CHECK_INT(st.st_mode & 0777, 0600);
-    ring_add(w, 63, "x", 1);
+    line_log_add(w, 63, "x", 1);
     CHECK_INT(stat(p.path, &st), 0);
     CHECK(st.st_blocks * 512 <= 64 << 10);
     char line[1000];
     memset(line, 'x', sizeof line);
     for (int i = 0; i < 500; i++)
-        ring_add(w, 63, line, sizeof line);
+        line_log_add(w, 63, line, sizeof line);
     CHECK_INT(stat(p.path, &st), 0);
     CHECK(st.st_blocks * 512 >= 256 << 10 && st.st_blocks * 512 <= 320 << 10);
     remove_place(&p);
@@ -114,14 +114,14 @@ TEST(on_a_full_disk_no_lines_are_kept_and_nothing_breaks)
         remove_place(&p);
         SKIP("only root can mount a small file system");
     }
-    AUTO(ring) struct ring *w = make(&p, 2);
+    AUTO(line_log) struct line_log *w = make(&p, 2);
     char line[1000];
     memset(line, 'x', sizeof line);
     for (int i = 0; i < 500; i++)
-        ring_add(w, i % 2, line, sizeof line);
+        line_log_add(w, i % 2, line, sizeof line);
     AUTO(strbuf) struct strbuf b = {0};
     uint64_t at = 0;
-    ring_read(w, 0, &at, &b);
+    line_log_read(w, 0, &at, &b);
     CHECK(b.len < 64 << 10 && b.len % 1001 == 0);
     umount2(p.dir, MNT_DETACH);
     remove_place(&p);
@@ -133,9 +133,9 @@ TEST(a_ring_that_cannot_be_made_leaves_nothing_behind)
     struct place p = make_place();
     struct rlimit small = {.rlim_cur = 8 << 10, .rlim_max = RLIM_INFINITY};
     CHECK_INT(setrlimit(RLIMIT_FSIZE, &small), 0);
-    struct ring *r = NULL;
+    struct line_log *r = NULL;
     struct err e = {0};
-    CHECK_INT(ring_make(&r, p.path, 2, &e), -EFBIG);
+    CHECK_INT(line_log_make(&r, p.path, 2, &e), -EFBIG);
     CHECK_HAS(e.text, p.path);
     CHECK(access(p.path, F_OK) < 0);
     remove_place(&p);
@@ -144,18 +144,18 @@ TEST(a_ring_that_cannot_be_made_leaves_nothing_behind)
 TEST(what_is_no_ring_is_refused)
 {
     struct place p = make_place();
-    struct ring *r = NULL;
+    struct line_log *r = NULL;
     struct err e = {0};
-    CHECK_INT(ring_open(&r, p.path, &e), -ENOENT);
+    CHECK_INT(line_log_open(&r, p.path, &e), -ENOENT);
     {
-        AUTO(ring) struct ring *w = make(&p, 2);
-        CHECK_INT(ring_ranks(w), 2);
-        CHECK_INT(ring_make(&r, p.path, 2, &e), -EEXIST);
+        AUTO(line_log) struct line_log *w = make(&p, 2);
+        CHECK_INT(line_log_ranks(w), 2);
+        CHECK_INT(line_log_make(&r, p.path, 2, &e), -EEXIST);
     }
     CHECK_INT(truncate(p.path, 5000), 0);
-    CHECK_INT(ring_open(&r, p.path, &e), -EBADMSG);
+    CHECK_INT(line_log_open(&r, p.path, &e), -EBADMSG);
     CHECK_INT(truncate(p.path, 0), 0);
-    CHECK_INT(ring_open(&r, p.path, &e), -EBADMSG);
+    CHECK_INT(line_log_open(&r, p.path, &e), -EBADMSG);
     remove_place(&p);
 }
 
@@ -163,8 +163,8 @@ TEST(what_is_no_ring_is_refused)
 static void write_lines(const struct place *p, uint64_t seed, int n)
 {
     struct err e = {0};
-    struct ring *w = NULL;
-    if (ring_make(&w, p->path, 1 << 12, &e) < 0) /* 4 KiB each: overtaken often */
+    struct line_log *w = NULL;
+    if (line_log_make(&w, p->path, 1 << 12, &e) < 0) /* 4 KiB each: overtaken often */
         _exit(1);
     struct rng rng;
     rng_seed(&rng, seed, 0);
@@ -173,7 +173,7 @@ static void write_lines(const struct place *p, uint64_t seed, int n)
         int len = (int)rng_below(&rng, 1000);
         int head = snprintf(line, sizeof line, "%d:", len);
         memset(line + head, 'x', (size_t)len);
-        ring_add(w, 5, line, (size_t)(head + len));
+        line_log_add(w, 5, line, (size_t)(head + len));
     }
     _exit(0);
 }
@@ -197,20 +197,20 @@ TEST(a_reader_that_is_overtaken_sees_whole_lines_only)
     pid_t writer = fork();
     if (writer == 0)
         write_lines(&p, seed, 200000);
-    struct ring *r = NULL;
+    struct line_log *r = NULL;
     struct err e = {0};
-    while (ring_open(&r, p.path, &e) < 0) /* not made so far */
+    while (line_log_open(&r, p.path, &e) < 0) /* not made so far */
         CHECK(e.code == -ENOENT || e.code == -EBADMSG);
     uint64_t at = 0;
     int status = 0, reads = 0;
     while (waitpid(writer, &status, WNOHANG) == 0) {
         AUTO(strbuf) struct strbuf b = {0};
-        ring_read(r, 5, &at, &b);
+        line_log_read(r, 5, &at, &b);
         check_lines(strbuf_str(&b));
         reads += b.len > 0;
     }
     CHECK_INT(status, 0);
     CHECK(reads > 0);
-    ring_close(r);
+    line_log_close(r);
     remove_place(&p);
 }

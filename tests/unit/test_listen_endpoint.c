@@ -17,7 +17,7 @@ static void on_turn(void *arg)
 {
 }
 
-static const struct hub_events events = {on_heard, on_turn};
+static const struct transport_server_events events = {on_heard, on_turn};
 
 /* The endpoint that workers are given, NULL where there is none; `*rc` is what came of it. */
 static char *endpoint_of(const char *address, bool plain, int *rc, struct err *e)
@@ -26,11 +26,11 @@ static char *endpoint_of(const char *address, bool plain, int *rc, struct err *e
     CHECK_INT(uv_loop_init(&loop), 0);
     AUTO(free) char *ipc = xasprintf("ipc://%s/sock", dir);
     char *endpoint = NULL;
-    struct hub *h = NULL;
-    CHECK_INT(hub_open(&h, &loop, ipc, &events, NULL, e), 0);
-    const struct listen_ask ask = {address, plain};
-    *rc = listen_open(h, dir, &ask, &endpoint, e);
-    hub_close(h);
+    struct transport_server *h = NULL;
+    CHECK_INT(transport_server_open(&h, &loop, ipc, &events, NULL, e), 0);
+    const struct listen_endpoint_opts ask = {address, plain};
+    *rc = listen_endpoint_open(h, dir, &ask, &endpoint, e);
+    transport_server_close(h);
     uv_run(&loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&loop), 0);
     return endpoint;
@@ -76,8 +76,8 @@ TEST(addresses_that_are_taken_and_refused)
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct err e = {0};
-        const struct listen_ask ask = {cases[i].address, cases[i].plain};
-        int rc = listen_check(&ask, &e);
+        const struct listen_endpoint_opts ask = {cases[i].address, cases[i].plain};
+        int rc = listen_endpoint_check(&ask, &e);
         if ((rc == 0) != (cases[i].why == NULL))
             FAIL("%s: %d %s", cases[i].address, rc, e.text);
         if (cases[i].why)
@@ -101,9 +101,9 @@ TEST(a_coordinator_listens_where_the_one_before_it_did)
     CHECK_STR(same, first);
     CHECK(strcmp(other, first) != 0);
 
-    struct keys k;
+    struct curve_keys k;
     AUTO(free) char *path = xasprintf("%s/worker.key", dir), *told = NULL;
-    CHECK_INT(keys_read(&k, &told, path, &e), 0);
+    CHECK_INT(curve_keys_read(&k, &told, path, &e), 0);
     CHECK_STR(told, other);
     remove_dir();
 }

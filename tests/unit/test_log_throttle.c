@@ -9,11 +9,11 @@ static void write_log(char *text, size_t size, int calls)
 {
     FILE *f = tmpfile();
     int keep = dup(2);
-    struct seldom s = {0};
+    struct log_throttle s = {0};
     log_open("t");
     dup2(fileno(f), 2);
     for (int i = 0; i < calls; i++)
-        seldom_warn(&s, 5 + 100 * (uint64_t)i, "event %d", i);
+        log_throttle_warn(&s, 5 + 100 * (uint64_t)i, "event %d", i);
     dup2(keep, 2);
     close(keep);
     rewind(f);

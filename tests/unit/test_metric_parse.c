@@ -17,7 +17,7 @@ static const char *said(json_t *report)
 
 static const char *json_of(const char *line)
 {
-    return said(metric_from_json(line, strlen(line)));
+    return said(metric_parse_from_json(line, strlen(line)));
 }
 
 TEST(a_line_that_is_an_object_with_numbers_is_a_report)
@@ -52,13 +52,13 @@ TEST(what_python_writes_for_not_finite_numbers_is_understood)
 
 static const char *found(const char *pattern, const char *line)
 {
-    struct metric *m = NULL;
+    struct metric_parse *m = NULL;
     struct err e = {0};
     AUTO(json) json_t *patterns = json_pack("{s:s*}", "acc", pattern);
-    if (metric_new(&m, patterns, &e) < 0)
+    if (metric_parse_new(&m, patterns, &e) < 0)
         FAIL("%s", e.text);
-    json_t *r = metric_from_pattern(m, line, strlen(line));
-    metric_free(m);
+    json_t *r = metric_parse_from_pattern(m, line, strlen(line));
+    metric_parse_free(m);
     return said(r);
 }
 
@@ -79,21 +79,22 @@ TEST(patterns_of_several_metrics_make_one_report_of_a_line)
 {
     AUTO(json)
     json_t *patterns = json_pack("{s:s, s:s}", "acc", "acc=([0-9.]+)", "loss", "loss=([0-9.]+)");
-    AUTO(metric) struct metric *m = NULL;
-    CHECK_INT(metric_new(&m, patterns, NULL), 0);
-    CHECK_STR(said(metric_from_pattern(m, "loss=2 acc=0.5", 14)), "{\"acc\":0.5,\"loss\":2.0}");
-    CHECK_STR(said(metric_from_pattern(m, "loss=2 acc=0.5", 6)), "{\"loss\":2.0}");
-    CHECK_STR(said(metric_from_pattern(m, "nothing", 7)), "none");
+    AUTO(metric_parse) struct metric_parse *m = NULL;
+    CHECK_INT(metric_parse_new(&m, patterns, NULL), 0);
+    CHECK_STR(said(metric_parse_from_pattern(m, "loss=2 acc=0.5", 14)),
+              "{\"acc\":0.5,\"loss\":2.0}");
+    CHECK_STR(said(metric_parse_from_pattern(m, "loss=2 acc=0.5", 6)), "{\"loss\":2.0}");
+    CHECK_STR(said(metric_parse_from_pattern(m, "nothing", 7)), "none");
 }
 
 TEST(a_pattern_that_is_none_is_refused)
 {
-    struct metric *m = NULL;
+    struct metric_parse *m = NULL;
     struct err e = {0};
     AUTO(json) json_t *bad = json_pack("{s:s, s:s}", "loss", ".", "acc", "acc=(");
     AUTO(json) json_t *number = json_pack("{s:i}", "acc", 3);
-    CHECK_INT(metric_new(&m, bad, &e), -EINVAL);
+    CHECK_INT(metric_parse_new(&m, bad, &e), -EINVAL);
     CHECK_HAS(e.text, "pattern 'acc=(' of 'acc'");
-    CHECK_INT(metric_new(&m, number, &e), -EINVAL);
+    CHECK_INT(metric_parse_new(&m, number, &e), -EINVAL);
     CHECK(m == NULL);
 }

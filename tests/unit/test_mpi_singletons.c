@@ -13,7 +13,7 @@ TEST(a_program_that_is_linked_with_mpi_names_its_library)
     char name[64];
     if (access(MPI_PROGRAM, X_OK) < 0)
         SKIP("Open MPI is not installed");
-    CHECK(singleton_named(name, sizeof name, MPI_PROGRAM));
+    CHECK(mpi_singletons_named(name, sizeof name, MPI_PROGRAM));
     CHECK_HAS(name, "libmpi.so.");
 }
 
@@ -23,14 +23,14 @@ TEST(other_programs_scripts_and_directories_name_none)
     static const char *const none[] = {"/bin/sh", "/usr/bin/python3", "/etc/passwd",
                                        "/tmp",    "/no/such/file",    "/dev/null"};
     for (size_t i = 0; i < COUNT_OF(none); i++)
-        CHECK(!singleton_named(name, sizeof name, none[i]));
+        CHECK(!mpi_singletons_named(name, sizeof name, none[i]));
 }
 
 TEST(a_process_without_mpi_has_mapped_none)
 {
     char name[64];
-    CHECK(!singleton_mapped(name, sizeof name, getpid()));
-    CHECK(!singleton_mapped(name, sizeof name, 0));
+    CHECK(!mpi_singletons_mapped(name, sizeof name, getpid()));
+    CHECK(!mpi_singletons_mapped(name, sizeof name, 0));
 }
 
 /* Damaged programs: nothing outside of the file is read (a sanitizer, or a fault, would tell). */
@@ -52,7 +52,7 @@ TEST(programs_that_are_damaged_are_no_danger)
         whole[at] = (char)rng_below(&rng, 256);
         CHECK_INT(pwrite(to, whole, len, 0), (ssize_t)len);
         CHECK_INT(ftruncate(to, (off_t)len), 0);
-        (void)singleton_named(name, sizeof name, path);
+        (void)mpi_singletons_named(name, sizeof name, path);
         whole[at] = was;
     }
     close(from);

@@ -13,7 +13,7 @@ struct server {
     const char *greeting, *answer; /* at once; after the third line */
     int lines;
     uv_loop_t *loop;
-    struct ras *ras;
+    struct nccl_ras *ras;
     char said[256];
     bool done;
 };
@@ -23,7 +23,7 @@ static void on_done(void *arg, const char *text)
     struct server *s = arg;
     snprintf(s->said, sizeof s->said, "%s", text);
     s->done = true;
-    ras_free(s->ras);
+    nccl_ras_free(s->ras);
 }
 
 static void say(struct server *s, const char *text)
@@ -60,7 +60,7 @@ static void on_client(uv_stream_t *listener, int status)
     uv_read_start((uv_stream_t *)&s->peer, on_room, on_read);
 }
 
-/* What ras_ask() tells of a server that says these. */
+/* What nccl_ras_query() tells of a server that says these. */
 static void ask(struct server *s)
 {
     uv_loop_t loop;
@@ -74,7 +74,7 @@ static void ask(struct server *s)
     CHECK_INT(uv_listen((uv_stream_t *)&s->listener, 1, on_client), 0);
     uv_tcp_getsockname(&s->listener, (struct sockaddr *)&at, &len);
     AUTO(free) char *address = xasprintf("127.0.0.1:%d", ntohs(at.sin_port));
-    s->ras = ras_ask(&loop, address, on_done, s);
+    s->ras = nccl_ras_query(&loop, address, on_done, s);
     while (!s->done)
         uv_run(&loop, UV_RUN_ONCE);
     uv_close((uv_handle_t *)&s->listener, NULL);

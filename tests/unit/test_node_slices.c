@@ -44,19 +44,19 @@ static struct topo *node(int gpus)
 
 /* How many places; -EINVAL where none fits, with the error in `e`. */
 static struct err why;
-static int places(int gpus_there, struct share_want w)
+static int places(int gpus_there, struct node_slice_opts w)
 {
     AUTO(topo) struct topo *t = node(gpus_there);
-    struct share *s = NULL;
+    struct node_slice *s = NULL;
     int n = -1;
-    int rc = share_make(&s, &n, t, &w, &why);
+    int rc = node_slice_make(&s, &n, t, &w, &why);
     if (rc < 0)
         return rc;
-    share_free(s, n);
+    node_slice_free(s, n);
     return n;
 }
 
-#define NEED(...) ((struct share_want){.need = {.ranks = 1, ##__VA_ARGS__}})
+#define NEED(...) ((struct node_slice_opts){.need = {.ranks = 1, ##__VA_ARGS__}})
 
 TEST(as_many_trials_as_cores_hold)
 {
@@ -64,11 +64,11 @@ TEST(as_many_trials_as_cores_hold)
 }
 TEST(as_many_trials_of_several_ranks_as_cores_hold)
 {
-    CHECK_INT(places(0, (struct share_want){.need = {.ranks = 3}}), 2);
+    CHECK_INT(places(0, (struct node_slice_opts){.need = {.ranks = 3}}), 2);
 }
 TEST(at_least_one_trial)
 {
-    CHECK_INT(places(0, (struct share_want){.need = {.ranks = 64}}), 1);
+    CHECK_INT(places(0, (struct node_slice_opts){.need = {.ranks = 64}}), 1);
 }
 TEST(one_gpu_for_each_rank_where_there_are_any)
 {
@@ -100,12 +100,16 @@ TEST(parts_of_a_gpu_do_not_lie_across_two)
 
 TEST(what_is_asked_for_is_never_given_twice)
 {
-    CHECK_INT(places(2, (struct share_want){.places = 20, .need = {.ranks = 1, .gpus = 0.5}}), 4);
-    CHECK_INT(places(2, (struct share_want){.places = 20, .need = {.ranks = 1, .gpus = 1}}), 2);
-    CHECK_INT(places(0, (struct share_want){.places = 20, .need = {.ranks = 1, .cpus = 3}}), 2);
-    CHECK_INT(places(0, (struct share_want){.places = 20, .need = {.ranks = 2, .cpus = 2}}), 2);
-    CHECK_INT(places(0, (struct share_want){.places = 20, .need = {.ranks = 1}}), 20);
-    CHECK_INT(places(0, (struct share_want){.need = {.ranks = 2, .cpus = 5}}), -EINVAL);
+    CHECK_INT(places(2, (struct node_slice_opts){.places = 20, .need = {.ranks = 1, .gpus = 0.5}}),
+              4);
+    CHECK_INT(places(2, (struct node_slice_opts){.places = 20, .need = {.ranks = 1, .gpus = 1}}),
+              2);
+    CHECK_INT(places(0, (struct node_slice_opts){.places = 20, .need = {.ranks = 1, .cpus = 3}}),
+              2);
+    CHECK_INT(places(0, (struct node_slice_opts){.places = 20, .need = {.ranks = 2, .cpus = 2}}),
+              2);
+    CHECK_INT(places(0, (struct node_slice_opts){.places = 20, .need = {.ranks = 1}}), 20);
+    CHECK_INT(places(0, (struct node_slice_opts){.need = {.ranks = 2, .cpus = 5}}), -EINVAL);
     CHECK_HAS(why.text, "a trial needs 10 cores");
 }
 
@@ -119,19 +123,19 @@ TEST(memory_admits_as_many_trials_as_it_holds)
     CHECK_INT(places(0, NEED(.memory_bytes = 17 * gib)), -EINVAL);
     CHECK_HAS(why.text, "a trial needs 17 GiB of memory");
     CHECK_HAS(why.text, "16 GiB");
-    CHECK_INT(places(0, (struct share_want){.memory_bytes = 4 * gib,
-                                            .need = {.ranks = 1, .memory_bytes = 2 * gib}}),
+    CHECK_INT(places(0, (struct node_slice_opts){.memory_bytes = 4 * gib,
+                                                 .need = {.ranks = 1, .memory_bytes = 2 * gib}}),
               2);
 }
 
-static struct share *cut(struct topo *t, struct share_want w)
+static struct node_slice *cut(struct topo *t, struct node_slice_opts w)
 {
-    struct share *s = NULL;
+    struct node_slice *s = NULL;
     struct err e = {0};
     int n = 0, places = w.places;
     if (w.need.ranks == 0)
         w.need.ranks = 1;
-    if (share_make(&s, &n, t, &w, &e) < 0)
+    if (node_slice_make(&s, &n, t, &w, &e) < 0)
         FAIL("%s", e.text);
     CHECK_INT(n, places);
     return s;
@@ -140,105 +144,109 @@ static struct share *cut(struct topo *t, struct share_want w)
 TEST(each_place_has_cores_of_its_own)
 {
     AUTO(topo) struct topo *t = node(0);
-    struct share *s = cut(t, (struct share_want){.places = 4});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 4});
     CHECK_STR(s[0].cpus, "0-3");
     CHECK_STR(s[3].cpus, "12-15");
     CHECK(!s[0].gpus && !s[0].shared);
-    share_free(s, 4);
-    s = cut(t, (struct share_want){.places = 3, .need = {.ranks = 2}});
+    node_slice_free(s, 4);
+    s = cut(t, (struct node_slice_opts){.places = 3, .need = {.ranks = 2}});
     CHECK_STR(s[0].cpus, "0-3");
     CHECK_STR(s[1].cpus, "4-9");
     CHECK_STR(s[2].cpus, "10-15");
-    share_free(s, 3);
+    node_slice_free(s, 3);
 }
 
 TEST(more_ranks_than_cores_share_them_all)
 {
     AUTO(topo) struct topo *t = node(0);
-    struct share *s = cut(t, (struct share_want){.places = 5, .need = {.ranks = 2}});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 5, .need = {.ranks = 2}});
     CHECK(s[4].shared && !s[4].cpus);
-    share_free(s, 5);
-    s = cut(t, (struct share_want){.places = 5, .need = {.ranks = 2}, .cpus = "0-7"});
+    node_slice_free(s, 5);
+    s = cut(t, (struct node_slice_opts){.places = 5, .need = {.ranks = 2}, .cpus = "0-7"});
     CHECK(s[0].shared);
     CHECK_STR(s[0].cpus, "0-7");
-    share_free(s, 5);
+    node_slice_free(s, 5);
 }
 
 TEST(a_part_of_the_node_is_cut_likewise)
 {
     AUTO(topo) struct topo *t = node(0);
-    struct share *s = cut(t, (struct share_want){.places = 2, .cpus = "8-11"});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 2, .cpus = "8-11"});
     CHECK_STR(s[0].cpus, "8-9");
     CHECK_STR(s[1].cpus, "10-11");
-    share_free(s, 2);
+    node_slice_free(s, 2);
     struct err e = {0};
     int n = 0;
-    CHECK_INT(share_make(&s, &n, t, &(struct share_want){.cpus = "99", .need = {.ranks = 1}}, &e),
+    CHECK_INT(node_slice_make(&s, &n, t,
+                              &(struct node_slice_opts){.cpus = "99", .need = {.ranks = 1}}, &e),
               -EINVAL);
     CHECK_HAS(e.text, "'99'");
-    CHECK_INT(share_make(&s, &n, t, &(struct share_want){.cpus = "x", .need = {.ranks = 1}}, &e),
+    CHECK_INT(node_slice_make(&s, &n, t,
+                              &(struct node_slice_opts){.cpus = "x", .need = {.ranks = 1}}, &e),
               -EINVAL);
 }
 
 TEST(gpus_go_with_the_places)
 {
     AUTO(topo) struct topo *t = node(8);
-    struct share *s = cut(t, (struct share_want){.places = 4});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 4});
     CHECK_STR(s[0].gpus, "GPU-0,GPU-1");
     CHECK_STR(s[3].gpus, "GPU-6,GPU-7");
     CHECK(!s[0].shared);
-    share_free(s, 4);
-    s = cut(t, (struct share_want){.places = 2, .gpus = "1,5"});
+    node_slice_free(s, 4);
+    s = cut(t, (struct node_slice_opts){.places = 2, .gpus = "1,5"});
     CHECK_STR(s[0].gpus, "GPU-1");
     CHECK_STR(s[1].gpus, "GPU-5");
-    share_free(s, 2);
-    s = cut(t, (struct share_want){.places = 4, .gpus = "1,5"});
+    node_slice_free(s, 2);
+    s = cut(t, (struct node_slice_opts){.places = 4, .gpus = "1,5"});
     CHECK_STR(s[1].gpus, "GPU-1");
     CHECK_STR(s[2].gpus, "GPU-5");
     CHECK(s[2].shared);
-    share_free(s, 4);
+    node_slice_free(s, 4);
 }
 
 TEST(a_trial_takes_no_more_gpus_than_it_asked_for)
 {
     AUTO(topo) struct topo *t = node(8);
-    struct share *s = cut(t, (struct share_want){.places = 2, .need = {.gpus = 3}});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 2, .need = {.gpus = 3}});
     CHECK_STR(s[0].gpus, "GPU-0,GPU-1,GPU-2");
     CHECK_STR(s[1].gpus, "GPU-4,GPU-5,GPU-6");
-    share_free(s, 2);
+    node_slice_free(s, 2);
 }
 
 TEST(no_gpu_holds_more_parts_than_it_has)
 {
     AUTO(topo) struct topo *t = node(8);
     for (int asked = 1; asked <= 60; asked++) {
-        struct share_want w = {.places = asked, .need = {.ranks = 1, .gpus = 0.15}};
-        struct share *s = NULL;
+        struct node_slice_opts w = {.places = asked, .need = {.ranks = 1, .gpus = 0.15}};
+        struct node_slice *s = NULL;
         int n = 0, of[8] = {0};
-        CHECK_INT(share_make(&s, &n, t, &w, NULL), 0);
+        CHECK_INT(node_slice_make(&s, &n, t, &w, NULL), 0);
         CHECK_INT(n, asked < 48 ? asked : 48);
         for (int i = 0; i < n; i++) {
             CHECK_INT(strlen(s[i].gpus), 5);
             CHECK(s[i].shared && ++of[s[i].gpus[4] - '0'] <= 6);
         }
-        share_free(s, n);
+        node_slice_free(s, n);
     }
 }
 
 TEST(a_list_of_gpus_may_have_ranges_and_uuids)
 {
     AUTO(topo) struct topo *t = node(8);
-    struct share *s = cut(t, (struct share_want){.places = 1, .gpus = "1-2,GPU-5,7"});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 1, .gpus = "1-2,GPU-5,7"});
     CHECK_STR(s[0].gpus, "GPU-1,GPU-2,GPU-5,GPU-7");
-    CHECK(share_has_gpu(s, "GPU-5") && share_has_gpu(s, "GPU-7") && !share_has_gpu(s, "GPU-"));
-    share_free(s, 1);
-    s = cut(t, (struct share_want){.places = 1, .gpus = ""});
+    CHECK(node_slice_has_gpu(s, "GPU-5") && node_slice_has_gpu(s, "GPU-7") &&
+          !node_slice_has_gpu(s, "GPU-"));
+    node_slice_free(s, 1);
+    s = cut(t, (struct node_slice_opts){.places = 1, .gpus = ""});
     CHECK_STR(s[0].gpus, "");
-    CHECK(!share_has_gpu(s, "") && !share_has_gpu(s, "GPU-0"));
-    share_free(s, 1);
+    CHECK(!node_slice_has_gpu(s, "") && !node_slice_has_gpu(s, "GPU-0"));
+    node_slice_free(s, 1);
     const char *const bad[] = {"9", "1,1", "8-9", "GPU-x", "x", "2-1", "0-3,2"};
     for (size_t i = 0; i < COUNT_OF(bad); i++)
-        CHECK_INT(places(8, (struct share_want){.gpus = bad[i], .need = {.ranks = 1}}), -EINVAL);
+        CHECK_INT(places(8, (struct node_slice_opts){.gpus = bad[i], .need = {.ranks = 1}}),
+                  -EINVAL);
 }
 
 TEST(what_cuda_does_not_see_is_not_given)
@@ -249,9 +257,10 @@ TEST(what_cuda_does_not_see_is_not_given)
     } cases[] = {
         {"3,1", "GPU-3,GPU-1"}, {"2,-1,4", "GPU-2"}, {"-1", ""}, {"", ""}, {"GPU-6", "GPU-6"}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct share *s = cut(t, (struct share_want){.places = 1, .visible = cases[i].visible});
+        struct node_slice *s =
+            cut(t, (struct node_slice_opts){.places = 1, .visible = cases[i].visible});
         CHECK_STR(s[0].gpus, cases[i].want);
-        share_free(s, 1);
+        node_slice_free(s, 1);
     }
 }
 
@@ -261,12 +270,12 @@ TEST(instances_of_a_divided_gpu_count_as_gpus)
     CHECK_INT(places(2, NEED(.gpus = 1)), 3);
     CHECK_INT(places(2, NEED(.gpus = 0.5)), 6);
     AUTO(topo) struct topo *t = node(2);
-    struct share *s = cut(t, (struct share_want){.places = 3, .need = {.gpus = 1}});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 3, .need = {.gpus = 1}});
     CHECK_STR(s[0].gpus, "GPU-0");
     CHECK_STR(s[1].gpus, "MIG-a");
     CHECK_STR(s[2].gpus, "MIG-b");
-    share_free(s, 3);
-    s = cut(t, (struct share_want){.places = 1, .gpus = "MIG-b", .need = {.gpus = 1}});
+    node_slice_free(s, 3);
+    s = cut(t, (struct node_slice_opts){.places = 1, .gpus = "MIG-b", .need = {.gpus = 1}});
     CHECK_STR(s[0].gpus, "MIG-b");
-    share_free(s, 1);
+    node_slice_free(s, 1);
 }

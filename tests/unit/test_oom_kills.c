@@ -7,8 +7,8 @@
 
 static long kills_in(const char *root)
 {
-    AUTO(fd) int counter = oom_open(root);
-    return oom_kills(counter);
+    AUTO(fd) int counter = oom_kills_open(root);
+    return oom_kills_count(counter);
 }
 
 TEST(version_2_counts_in_memory_events)
@@ -31,10 +31,10 @@ TEST(a_counter_is_read_again_from_its_start)
 {
     char *root = new_root();
     put(root, "memory.events", "oom_kill 1\n");
-    AUTO(fd) int counter = oom_open(root);
-    CHECK_INT(oom_kills(counter), 1);
+    AUTO(fd) int counter = oom_kills_open(root);
+    CHECK_INT(oom_kills_count(counter), 1);
     put(root, "memory.events", "oom_kill 12\n");
-    CHECK_INT(oom_kills(counter), 12);
+    CHECK_INT(oom_kills_count(counter), 12);
     remove_root(root);
 }
 

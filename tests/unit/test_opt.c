@@ -338,7 +338,7 @@ TEST(near_is_within_two_letters_or_a_third)
                  {"x", NULL},
                  {"early_term", NULL}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        const char *near = opt_nearest(cases[i].word, names, COUNT_OF(names));
+        const char *near = opt_suggest(cases[i].word, names, COUNT_OF(names));
         if (cases[i].nearest)
             CHECK_STR(near, cases[i].nearest);
         else if (near)
@@ -348,8 +348,8 @@ TEST(near_is_within_two_letters_or_a_third)
     memset(endless, 'x', sizeof endless - 1);
     endless[sizeof endless - 1] = '\0';
     const char *longest = endless;
-    CHECK(opt_nearest(endless, &longest, 1) == NULL); /* too long to look for */
-    CHECK(opt_nearest("x", &longest, 1) == NULL);
+    CHECK(opt_suggest(endless, &longest, 1) == NULL); /* too long to look for */
+    CHECK(opt_suggest("x", &longest, 1) == NULL);
 }
 
 TEST(underscores_are_as_good_as_dashes)

@@ -22,17 +22,17 @@ static void hear(void *arg, const struct wire_msg *m)
 
 static char dir[] = "/tmp/test_unsaid.XXXXXX";
 
-static struct unsaid *start(struct heard *h, int most)
+static struct outbox *start(struct heard *h, int most)
 {
     CHECK(mkdtemp(dir) != NULL);
     AUTO(free) char *path = xasprintf("%s/file", dir);
-    return unsaid_new(&(struct unsaid_ask){7, most, path, hear, h});
+    return outbox_new(&(struct outbox_opts){7, most, path, hear, h});
 }
 
-static void push(struct unsaid *u, int from, int to)
+static void push(struct outbox *u, int from, int to)
 {
     for (int i = from; i <= to; i++)
-        unsaid_push(u, WIRE_REPORT, json_pack("{s:i,s:f}", "step", i, "loss", 0.1 * i));
+        outbox_push(u, WIRE_REPORT, json_pack("{s:i,s:f}", "step", i, "loss", 0.1 * i));
 }
 
 static void heard_all(const struct heard *h, int from, int to)
@@ -45,22 +45,22 @@ static void heard_all(const struct heard *h, int from, int to)
 TEST(so_many_are_said_ahead_and_the_rest_when_they_are_acknowledged)
 {
     struct heard h = {0}, said = {0}, all = {0};
-    AUTO(unsaid) struct unsaid *u = start(&h, 10);
+    AUTO(outbox) struct outbox *u = start(&h, 10);
     push(u, 1, 25);
     CHECK_INT(rmdir(dir), 0); /* the file has no name any more */
     heard_all(&h, 1, 10);
-    CHECK(!unsaid_acknowledge(u, 4));
+    CHECK(!outbox_acknowledge(u, 4));
     heard_all(&h, 1, 14);
-    unsaid_said(u, hear, &said);
+    outbox_each_sent(u, hear, &said);
     heard_all(&said, 5, 14);
-    unsaid_all(u, hear, &all);
+    outbox_each(u, hear, &all);
     heard_all(&all, 5, 25);
     push(u, 26, 26);
-    CHECK(!unsaid_acknowledge(u, 14));
-    CHECK(!unsaid_acknowledge(u, 14)); /* once more */
+    CHECK(!outbox_acknowledge(u, 14));
+    CHECK(!outbox_acknowledge(u, 14)); /* once more */
     heard_all(&h, 1, 24);
-    CHECK(!unsaid_acknowledge(u, 24));
-    CHECK(unsaid_acknowledge(u, 26));
+    CHECK(!outbox_acknowledge(u, 24));
+    CHECK(outbox_acknowledge(u, 26));
     heard_all(&h, 1, 26);
     push(u, 27, 27); /* at once again */
     heard_all(&h, 1, 27);
@@ -69,20 +69,20 @@ TEST(so_many_are_said_ahead_and_the_rest_when_they_are_acknowledged)
 TEST(where_no_file_can_be_written_all_is_kept_in_memory)
 {
     struct heard h = {0}, all = {0};
-    AUTO(unsaid) struct unsaid *u = start(&h, 10);
+    AUTO(outbox) struct outbox *u = start(&h, 10);
     CHECK_INT(rmdir(dir), 0);
     push(u, 1, 30);
     heard_all(&h, 1, 30);
-    CHECK(!unsaid_acknowledge(u, 20));
-    unsaid_all(u, hear, &all);
+    CHECK(!outbox_acknowledge(u, 20));
+    outbox_each(u, hear, &all);
     heard_all(&all, 21, 30);
-    CHECK(unsaid_acknowledge(u, 30));
+    CHECK(outbox_acknowledge(u, 30));
 }
 
 TEST(a_disk_that_is_full_loses_nothing)
 {
     struct heard h = {0};
-    AUTO(unsaid) struct unsaid *u = start(&h, 10);
+    AUTO(outbox) struct outbox *u = start(&h, 10);
     struct rlimit small = {700, RLIM_INFINITY}, before;
     getrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, SIG_IGN);
@@ -92,7 +92,7 @@ TEST(a_disk_that_is_full_loses_nothing)
     setrlimit(RLIMIT_FSIZE, &before);
     CHECK_INT(rmdir(dir), 0);
     heard_all(&h, 1, 100);
-    CHECK(unsaid_acknowledge(u, 100));
+    CHECK(outbox_acknowledge(u, 100));
 }
 
 TEST(any_order_of_reports_and_acknowledgements_keeps_their_order)
@@ -101,7 +101,7 @@ TEST(any_order_of_reports_and_acknowledgements_keeps_their_order)
     struct rng r;
     rng_seed(&r, seed, 0);
     struct heard h = {0};
-    AUTO(unsaid) struct unsaid *u = start(&h, 10);
+    AUTO(outbox) struct outbox *u = start(&h, 10);
     int pushed = 0, acknowledged = 0;
     while (pushed < 4000) {
         int n = (int)rng_below(&r, 30);
@@ -109,11 +109,11 @@ TEST(any_order_of_reports_and_acknowledgements_keeps_their_order)
         push(u, pushed + 1, pushed + n);
         pushed += n;
         acknowledged += (int)rng_below(&r, (uint64_t)(h.count - acknowledged) + 1);
-        (void)unsaid_acknowledge(u, acknowledged);
+        (void)outbox_acknowledge(u, acknowledged);
         if (h.count - acknowledged > 10)
             FAIL("seed %llu: %d are out", (unsigned long long)seed, h.count - acknowledged);
     }
-    while (!unsaid_acknowledge(u, h.count))
+    while (!outbox_acknowledge(u, h.count))
         ;
     heard_all(&h, 1, 4000);
     CHECK_INT(rmdir(dir), 0);

@@ -10,9 +10,9 @@ TEST(the_program_its_directory_and_those_above_are_found)
 {
     AUTO(free) char *file = NULL, *dir = NULL, *above = NULL;
     struct err e = {0};
-    CHECK_INT(self_path(&file, 0, &e), 0);
-    CHECK_INT(self_path(&dir, 1, &e), 0);
-    CHECK_INT(self_path(&above, 2, &e), 0);
+    CHECK_INT(own_process_dir_above(&file, 0, &e), 0);
+    CHECK_INT(own_process_dir_above(&dir, 1, &e), 0);
+    CHECK_INT(own_process_dir_above(&above, 2, &e), 0);
     CHECK_STR(strrchr(file, '/'), "/test_own_process");
     CHECK(strncmp(file, dir, strlen(dir)) == 0 &&
           strcmp(file + strlen(dir), "/test_own_process") == 0);
@@ -23,6 +23,6 @@ TEST(above_the_root_there_is_nothing)
 {
     char *path = NULL;
     struct err e = {0};
-    CHECK_INT(self_path(&path, 100, &e), -ENOENT);
+    CHECK_INT(own_process_dir_above(&path, 100, &e), -ENOENT);
     CHECK(path == NULL && e.text[0]);
 }

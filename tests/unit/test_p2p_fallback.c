@@ -7,7 +7,7 @@ enum { RANKS = 4 };
 /* Sends and receives of all ranks, as "from>to:count" in the order in which they begin. */
 static int messages(const struct backend_call *call, int rank, struct backend_call out[2 * RANKS])
 {
-    return (int)expand_call(out, call, rank, RANKS);
+    return (int)p2p_fallback_expand(out, call, rank, RANKS);
 }
 
 static const struct backend_call *find(const struct backend_call *calls, int n,
@@ -107,6 +107,6 @@ TEST(a_sendrecv_goes_round_in_a_ring)
     CHECK_INT(messages(&k, 0, calls), 2);
     CHECK_INT(calls[0].root, 1);
     CHECK_INT(calls[1].root, RANKS - 1);
-    CHECK_INT((int)expand_call(calls, &k, 0, 1), 2);
+    CHECK_INT((int)p2p_fallback_expand(calls, &k, 0, 1), 2);
     CHECK_INT(calls[0].root, 0);
 }

@@ -169,12 +169,12 @@ TEST(the_engine_follows_from_the_hosts_and_the_allocation)
         enum plan_engine want; /* AUTO: refused */
     } cases[] = {
         {true, true, PLAN_ENGINE_AUTO, NULL, PLAN_ENGINE_LOCAL},
-        {true, false, PLAN_ENGINE_AUTO, NULL, PLAN_ENGINE_OPENMPI},
-        {false, false, PLAN_ENGINE_AUTO, inside, PLAN_ENGINE_SLURM},
-        {false, false, PLAN_ENGINE_AUTO, other, PLAN_ENGINE_OPENMPI},
+        {true, false, PLAN_ENGINE_AUTO, NULL, PLAN_ENGINE_MPIRUN},
+        {false, false, PLAN_ENGINE_AUTO, inside, PLAN_ENGINE_SRUN},
+        {false, false, PLAN_ENGINE_AUTO, other, PLAN_ENGINE_MPIRUN},
         {true, true, PLAN_ENGINE_AUTO, inside, PLAN_ENGINE_LOCAL},
-        {false, false, PLAN_ENGINE_OPENMPI, inside, PLAN_ENGINE_OPENMPI},
-        {true, true, PLAN_ENGINE_OPENMPI, NULL, PLAN_ENGINE_OPENMPI},
+        {false, false, PLAN_ENGINE_MPIRUN, inside, PLAN_ENGINE_MPIRUN},
+        {true, true, PLAN_ENGINE_MPIRUN, NULL, PLAN_ENGINE_MPIRUN},
         {true, false, PLAN_ENGINE_LOCAL, NULL, PLAN_ENGINE_AUTO},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {

@@ -18,7 +18,7 @@ TEST(a_share_tells_its_ranks_who_they_are_among_all)
 {
     AUTO(plan) struct plan *p = two_ranks();
     struct launch_spec s = {.share = {.nodes = 3, .node = 2, .master_addr = "h"}};
-    plan_part_of_job(p, &s);
+    plan_partial_of_job(p, &s);
     CHECK_INT(p->first_rank, 4);
     CHECK_STR(p->master_addr, "h");
     CHECK_STR(env_get(p->env, "WORLD_SIZE"), "6");
@@ -32,7 +32,7 @@ TEST(a_whole_job_stays_as_it_is)
 {
     AUTO(plan) struct plan *p = two_ranks();
     struct launch_spec s = {0};
-    plan_part_of_job(p, &s);
+    plan_partial_of_job(p, &s);
     CHECK_INT(p->first_rank, 0);
     CHECK_STR(env_get(p->env, "WORLD_SIZE"), "2");
     CHECK(!p->ranks[1].env);
@@ -47,8 +47,8 @@ TEST(the_last_ranks_have_the_programs_that_were_named_for_them)
     const char *want[] = {NULL, NULL, "b", "b", "c"};
     for (int i = 0; i < 5; i++) {
         struct plan_rank r = {.rank = i};
-        plan_part_program(&r, 5, &s, base);
-        plan_part_program(&r, 5, &s, base); /* a node that is placed anew */
+        plan_partial_program(&r, 5, &s, base);
+        plan_partial_program(&r, 5, &s, base); /* a node that is placed anew */
         CHECK(!r.argv == !want[i]);
         if (want[i])
             CHECK_STR(r.argv[0], want[i]);

@@ -42,7 +42,7 @@ TEST(json_has_what_the_table_has_and_null_for_what_there_is_none_of)
 {
     AUTO(plan)
     struct plan *p = plan_of("laptop", &(struct launch_spec){.ranks = 6, .wdir = "/w"});
-    json_t *j = plan_json(p), *ranks = json_object_get(j, "ranks");
+    json_t *j = plan_print_json(p), *ranks = json_object_get(j, "ranks");
     CHECK_INT(json_array_size(ranks), 6);
     json_t *r = json_array_get(ranks, 5);
     CHECK_INT(json_integer_value(json_object_get(r, "rank")), 5);
@@ -66,7 +66,7 @@ TEST(secrets_are_not_shown)
     AUTO(plan) struct plan *p = plan_of("laptop", &(struct launch_spec){.env = x});
     AUTO(strbuf) struct strbuf b = {0};
     plan_print(&b, p);
-    json_t *j = plan_json(p);
+    json_t *j = plan_print_json(p);
     AUTO(free) char *text = json_dumps(j, 0);
     CHECK_HAS(strbuf_str(&b), "HF_TOKEN=***\n");
     CHECK_HAS(strbuf_str(&b), "LAYOUT=us\n");
@@ -79,7 +79,7 @@ TEST(bytes_that_are_no_utf_8_do_not_break_the_json)
 {
     char *x[] = {(char *)"ODD=\xff\xfe", NULL};
     AUTO(plan) struct plan *p = plan_of("laptop", &(struct launch_spec){.env = x});
-    json_t *j = plan_json(p);
+    json_t *j = plan_print_json(p);
     CHECK(j != NULL);
     AUTO(free) char *text = json_dumps(j, 0);
     CHECK_HAS(text, "ODD");

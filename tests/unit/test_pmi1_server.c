@@ -15,7 +15,7 @@ struct fixture {
     uv_loop_t loop;
     struct topo *topo;
     struct plan *plan;
-    struct pmi1_serve *s;
+    struct pmi1_server *s;
     int fd[RANKS];
     char **env[RANKS];
     int joined, aborted_by, code;
@@ -34,7 +34,7 @@ static void on_aborted(void *arg, int rank, int code)
 
 static void start(struct fixture *f)
 {
-    static const struct rendezvous_events ev = {on_joined, on_aborted, on_joined};
+    static const struct pmix_server_events ev = {on_joined, on_aborted, on_joined};
     char *argv[] = {(char *)"true", NULL};
     struct launch_spec spec = {
         .ranks = RANKS, .argv = argv, .oversubscribe = true, .job_id = "job-1"};
@@ -43,14 +43,14 @@ static void start(struct fixture *f)
     uv_loop_init(&f->loop);
     if (topo_load(&f->topo, &e) < 0 || plan_make(&f->plan, &spec, f->topo, environ, &e) < 0)
         FAIL("%s", e.text);
-    f->s = pmi1_serve_open(&f->loop, f->plan, &ev, f);
+    f->s = pmi1_server_open(&f->loop, f->plan, &ev, f);
     for (int i = 0; i < RANKS; i++)
-        CHECK_INT(pmi1_serve_rank(f->s, i, &f->fd[i], &f->env[i], NULL), 0);
+        CHECK_INT(pmi1_server_rank(f->s, i, &f->fd[i], &f->env[i], NULL), 0);
 }
 
 static void stop(struct fixture *f)
 {
-    pmi1_serve_close(f->s);
+    pmi1_server_close(f->s);
     CHECK_INT(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
     CHECK_INT(uv_loop_close(&f->loop), 0);
     for (int i = 0; i < RANKS; i++) {
@@ -127,12 +127,12 @@ TEST(a_rank_that_has_ended_has_its_last_words_heard)
     start(&f);
     say(&f, 1, "cmd=abort exitcode=5\n");
     CHECK_INT(f.aborted_by, -1);
-    pmi1_serve_drain(f.s, 1);
+    pmi1_server_drain(f.s, 1);
     CHECK_INT(f.aborted_by, 1);
     CHECK_INT(f.code, 5);
     close(f.fd[0]);
     f.fd[0] = -1;
-    pmi1_serve_drain(f.s, 0);
-    pmi1_serve_drain(f.s, 0);
+    pmi1_server_drain(f.s, 0);
+    pmi1_server_drain(f.s, 0);
     stop(&f);
 }

@@ -33,23 +33,23 @@ static pmix_proc_t proc(const char *nspace, pmix_rank_t rank)
     return p;
 }
 
-static pmix_status_t publish(struct names *n, pmix_proc_t who, const char *key, const char *value,
-                             pmix_persistence_t lasts)
+static pmix_status_t publish(struct pmix_publish *n, pmix_proc_t who, const char *key,
+                             const char *value, pmix_persistence_t lasts)
 {
     pmix_info_t info[2];
     PMIX_INFO_LOAD(&info[0], PMIX_PERSISTENCE, &lasts, PMIX_PERSIST);
     PMIX_INFO_LOAD(&info[1], key, value, PMIX_STRING);
-    pmix_status_t rc = names_publish(n, &who, info, 2);
+    pmix_status_t rc = pmix_publish_add(n, &who, info, 2);
     PMIX_INFO_DESTRUCT(&info[1]);
     return rc;
 }
 
-static bool look_up(struct names *n, struct reply *r, pmix_proc_t who, char *const *keys,
+static bool look_up(struct pmix_publish *n, struct reply *r, pmix_proc_t who, char *const *keys,
                     int64_t until_ms)
 {
     *r = (struct reply){0};
-    struct names_lookup l = {&who, keys, until_ms, on_reply, r};
-    return names_lookup(n, &l);
+    struct pmix_publish_lookup l = {&who, keys, until_ms, on_reply, r};
+    return pmix_publish_lookup(n, &l);
 }
 
 static char *const port[] = {(char *)"port", NULL};
@@ -57,26 +57,26 @@ static char *const both[] = {(char *)"port", (char *)"door", NULL};
 
 TEST(a_name_is_seen_by_the_ranks_of_its_job_alone)
 {
-    AUTO(names) struct names *n = names_new();
+    AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply r;
     CHECK_INT(publish(n, proc("a", 2), "port", "7", PMIX_PERSIST_SESSION), PMIX_SUCCESS);
     for (int again = 0; again < 2; again++) {
-        CHECK(look_up(n, &r, proc("a", 0), port, NAMES_NO_WAIT));
+        CHECK(look_up(n, &r, proc("a", 0), port, PMIX_PUBLISH_NO_WAIT));
         CHECK_INT(r.status, PMIX_SUCCESS);
         CHECK_STR(r.values[0], "7");
         CHECK_INT(r.from, 2);
     }
-    CHECK(look_up(n, &r, proc("b", 0), port, NAMES_NO_WAIT));
+    CHECK(look_up(n, &r, proc("b", 0), port, PMIX_PUBLISH_NO_WAIT));
     CHECK_INT(r.status, PMIX_ERR_NOT_FOUND);
     CHECK_INT(publish(n, proc("b", 0), "port", "8", PMIX_PERSIST_SESSION), PMIX_SUCCESS);
 }
 
 TEST(what_is_there_is_told_when_some_is_missing)
 {
-    AUTO(names) struct names *n = names_new();
+    AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply r;
     publish(n, proc("a", 0), "door", "9", PMIX_PERSIST_SESSION);
-    CHECK(look_up(n, &r, proc("a", 1), both, NAMES_NO_WAIT));
+    CHECK(look_up(n, &r, proc("a", 1), both, PMIX_PUBLISH_NO_WAIT));
     CHECK_INT(r.status, PMIX_SUCCESS);
     CHECK_INT(r.count, 1);
     CHECK_STR(r.values[0], "9");
@@ -84,24 +84,24 @@ TEST(what_is_there_is_told_when_some_is_missing)
 
 TEST(a_name_is_published_once)
 {
-    AUTO(names) struct names *n = names_new();
+    AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply r;
     pmix_proc_t who = proc("a", 1);
     publish(n, proc("a", 0), "port", "7", PMIX_PERSIST_SESSION);
     pmix_info_t info[2];
     PMIX_INFO_LOAD(&info[0], "door", "9", PMIX_STRING);
     PMIX_INFO_LOAD(&info[1], "port", "8", PMIX_STRING);
-    CHECK_INT(names_publish(n, &who, info, 2), PMIX_ERR_DUPLICATE_KEY);
+    CHECK_INT(pmix_publish_add(n, &who, info, 2), PMIX_ERR_DUPLICATE_KEY);
     PMIX_INFO_DESTRUCT(&info[0]);
     PMIX_INFO_DESTRUCT(&info[1]);
-    look_up(n, &r, who, both, NAMES_NO_WAIT); /* neither of the two */
+    look_up(n, &r, who, both, PMIX_PUBLISH_NO_WAIT); /* neither of the two */
     CHECK_INT(r.count, 1);
     CHECK_STR(r.values[0], "7");
 }
 
 TEST(a_name_for_one_reader_goes_when_it_was_read)
 {
-    AUTO(names) struct names *n = names_new();
+    AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply first, second;
     CHECK(!look_up(n, &first, proc("a", 1), port, INT64_MAX));
     CHECK(!look_up(n, &second, proc("a", 2), port, INT64_MAX));
@@ -110,13 +110,13 @@ TEST(a_name_for_one_reader_goes_when_it_was_read)
     CHECK_INT(second.calls, 0);
     publish(n, proc("a", 0), "port", "8", PMIX_PERSIST_FIRST_READ);
     CHECK_STR(second.values[0], "8");
-    look_up(n, &second, proc("a", 2), port, NAMES_NO_WAIT);
+    look_up(n, &second, proc("a", 2), port, PMIX_PUBLISH_NO_WAIT);
     CHECK_INT(second.status, PMIX_ERR_NOT_FOUND);
 }
 
 TEST(who_waits_gets_all_names_together)
 {
-    AUTO(names) struct names *n = names_new();
+    AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply r;
     CHECK(!look_up(n, &r, proc("a", 1), both, INT64_MAX));
     publish(n, proc("a", 0), "door", "9", PMIX_PERSIST_FIRST_READ);
@@ -132,48 +132,48 @@ TEST(who_waits_gets_all_names_together)
 
 TEST(a_wait_is_over_at_its_deadline)
 {
-    AUTO(names) struct names *n = names_new();
+    AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply soon, later, never;
-    CHECK(names_expire(n, 0) == INT64_MAX);
+    CHECK(pmix_publish_expire(n, 0) == INT64_MAX);
     look_up(n, &soon, proc("a", 0), port, 1000);
     look_up(n, &later, proc("a", 1), port, 2000);
     look_up(n, &never, proc("a", 2), port, INT64_MAX);
-    CHECK_INT(names_expire(n, 999), 1000);
+    CHECK_INT(pmix_publish_expire(n, 999), 1000);
     CHECK_INT(soon.calls, 0);
-    CHECK_INT(names_expire(n, 1000), 2000);
+    CHECK_INT(pmix_publish_expire(n, 1000), 2000);
     CHECK_INT(soon.status, PMIX_ERR_TIMEOUT);
-    CHECK(names_expire(n, 2000) == INT64_MAX);
+    CHECK(pmix_publish_expire(n, 2000) == INT64_MAX);
     CHECK_INT(later.status, PMIX_ERR_TIMEOUT);
     CHECK_INT(never.calls, 0);
 }
 
 TEST(a_job_takes_its_names_and_its_waits_along)
 {
-    AUTO(names) struct names *n = names_new();
+    AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply gone, stays, r;
     publish(n, proc("a", 0), "door", "9", PMIX_PERSIST_SESSION);
     look_up(n, &gone, proc("a", 1), port, INT64_MAX);
     look_up(n, &stays, proc("b", 1), port, INT64_MAX);
-    names_forget(n, "a");
+    pmix_publish_drop_namespace(n, "a");
     CHECK_INT(gone.status, PMIX_ERR_NOT_FOUND);
     CHECK_INT(stays.calls, 0);
-    look_up(n, &r, proc("a", 0), both, NAMES_NO_WAIT);
+    look_up(n, &r, proc("a", 0), both, PMIX_PUBLISH_NO_WAIT);
     CHECK_INT(r.status, PMIX_ERR_NOT_FOUND);
 }
 
 TEST(a_rank_takes_back_what_it_has_published_itself)
 {
-    AUTO(names) struct names *n = names_new();
+    AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply r;
     pmix_proc_t owner = proc("a", 0), other = proc("a", 1);
     publish(n, owner, "port", "7", PMIX_PERSIST_SESSION);
-    CHECK_INT(names_unpublish(n, &other, port), PMIX_ERR_NOT_FOUND);
-    CHECK_INT(names_unpublish(n, &owner, port), PMIX_SUCCESS);
-    CHECK_INT(names_unpublish(n, &owner, port), PMIX_ERR_NOT_FOUND);
+    CHECK_INT(pmix_publish_remove(n, &other, port), PMIX_ERR_NOT_FOUND);
+    CHECK_INT(pmix_publish_remove(n, &owner, port), PMIX_SUCCESS);
+    CHECK_INT(pmix_publish_remove(n, &owner, port), PMIX_ERR_NOT_FOUND);
     publish(n, owner, "port", "7", PMIX_PERSIST_SESSION);
     publish(n, owner, "door", "9", PMIX_PERSIST_SESSION);
-    CHECK_INT(names_unpublish(n, &owner, NULL), PMIX_SUCCESS);
-    look_up(n, &r, other, both, NAMES_NO_WAIT);
+    CHECK_INT(pmix_publish_remove(n, &owner, NULL), PMIX_SUCCESS);
+    look_up(n, &r, other, both, PMIX_PUBLISH_NO_WAIT);
     CHECK_INT(r.status, PMIX_ERR_NOT_FOUND);
 }
 
@@ -182,14 +182,14 @@ TEST(directives_say_how_long_to_wait)
     pmix_info_t info[2];
     int limit_s = 3, all = 0;
     bool no = false;
-    CHECK_INT(names_until(NULL, 0, 50), NAMES_NO_WAIT);
+    CHECK_INT(pmix_publish_deadline(NULL, 0, 50), PMIX_PUBLISH_NO_WAIT);
     PMIX_INFO_LOAD(&info[0], PMIX_TIMEOUT, &limit_s, PMIX_INT);
-    CHECK_INT(names_until(info, 1, 50), NAMES_NO_WAIT);
+    CHECK_INT(pmix_publish_deadline(info, 1, 50), PMIX_PUBLISH_NO_WAIT);
     PMIX_INFO_LOAD(&info[1], PMIX_WAIT, &all, PMIX_INT);
-    CHECK_INT(names_until(info, 2, 50), 3050);
-    CHECK(names_until(info + 1, 1, 50) == INT64_MAX);
+    CHECK_INT(pmix_publish_deadline(info, 2, 50), 3050);
+    CHECK(pmix_publish_deadline(info + 1, 1, 50) == INT64_MAX);
     PMIX_INFO_LOAD(&info[1], PMIX_WAIT, NULL, PMIX_BOOL); /* true */
-    CHECK_INT(names_until(info, 2, 50), 3050);
+    CHECK_INT(pmix_publish_deadline(info, 2, 50), 3050);
     PMIX_INFO_LOAD(&info[1], PMIX_WAIT, &no, PMIX_BOOL);
-    CHECK_INT(names_until(info, 2, 50), NAMES_NO_WAIT);
+    CHECK_INT(pmix_publish_deadline(info, 2, 50), PMIX_PUBLISH_NO_WAIT);
 }

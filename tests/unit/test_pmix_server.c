@@ -23,12 +23,12 @@ static void on_joined(void *arg, int rank)
 {
 }
 
-static const struct rendezvous_events quiet = {on_joined, on_aborted, on_joined};
+static const struct pmix_server_events quiet = {on_joined, on_aborted, on_joined};
 
 struct fixture {
     uv_loop_t loop;
     struct topo *topo;
-    struct rendezvous *r;
+    struct pmix_server *r;
 };
 
 static void start(struct fixture *f)
@@ -36,13 +36,13 @@ static void start(struct fixture *f)
     struct err e = {0};
     uv_loop_init(&f->loop);
     if (topo_load(&f->topo, &e) < 0 ||
-        rendezvous_open(&f->r, &f->loop, topo_hwloc(f->topo), &e) < 0)
+        pmix_server_open(&f->r, &f->loop, topo_hwloc(f->topo), &e) < 0)
         FAIL("%s", e.text);
 }
 
 static void stop(struct fixture *f)
 {
-    rendezvous_close(f->r);
+    pmix_server_close(f->r);
     CHECK_INT(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
     CHECK_INT(uv_loop_close(&f->loop), 0);
     topo_free(f->topo);
@@ -57,11 +57,11 @@ static struct plan *make_plan(const struct fixture *f, const char *id, int ranks
     return p;
 }
 
-static struct rendezvous_job *join(const struct fixture *f, const char *id, int ranks)
+static struct pmix_server_job *join(const struct fixture *f, const char *id, int ranks)
 {
     AUTO(plan) struct plan *p = make_plan(f, id, ranks);
-    struct rendezvous_job *j = NULL;
-    CHECK_INT(rendezvous_join(&j, f->r, p, &quiet, NULL, NULL), 0);
+    struct pmix_server_job *j = NULL;
+    CHECK_INT(pmix_server_join(&j, f->r, p, &quiet, NULL, NULL), 0);
     return j;
 }
 
@@ -109,9 +109,9 @@ static void look_for_its_end(uv_timer_t *t)
 }
 
 /* Its exit status, and meanwhile the loop turns. */
-static int attach(struct fixture *f, struct rank r, const struct rendezvous_job *j, int number)
+static int attach(struct fixture *f, struct rank r, const struct pmix_server_job *j, int number)
 {
-    char *const *env = rendezvous_env(j);
+    char *const *env = pmix_server_env(j);
     for (size_t i = 0; env[i]; i++)
         dprintf(r.env_to, "%s\n", env[i]);
     dprintf(r.env_to, "PMIX_RANK=%d\n\n", number);
@@ -127,11 +127,11 @@ TEST(jobs_have_names_of_their_own)
 {
     struct fixture f;
     start(&f);
-    struct rendezvous_job *a = join(&f, "job-a", 3), *b = join(&f, "job-b", 1);
-    CHECK_STR(env_get(rendezvous_env(a), "PMIX_NAMESPACE"), "job-a");
-    CHECK_STR(env_get(rendezvous_env(b), "PMIX_NAMESPACE"), "job-b");
-    rendezvous_leave(a);
-    rendezvous_leave(b);
+    struct pmix_server_job *a = join(&f, "job-a", 3), *b = join(&f, "job-b", 1);
+    CHECK_STR(env_get(pmix_server_env(a), "PMIX_NAMESPACE"), "job-a");
+    CHECK_STR(env_get(pmix_server_env(b), "PMIX_NAMESPACE"), "job-b");
+    pmix_server_leave(a);
+    pmix_server_leave(b);
     stop(&f);
 }
 
@@ -140,12 +140,12 @@ TEST(there_is_no_server_before_the_first_rank_comes)
     struct rank rank = fork_rank();
     struct fixture f;
     start(&f);
-    rendezvous_leave(join(&f, "job-a", 2));
-    struct rendezvous_job *j = join(&f, "job-b", 2);
+    pmix_server_leave(join(&f, "job-a", 2));
+    struct pmix_server_job *j = join(&f, "job-b", 2);
     CHECK(!f.r->serves);
     CHECK_INT(attach(&f, rank, j, 1), 0);
     CHECK(f.r->serves);
-    rendezvous_leave(j);
+    pmix_server_leave(j);
     stop(&f);
 }
 
@@ -154,15 +154,15 @@ TEST(jobs_from_before_the_server_and_after_are_served)
     struct rank ranks[] = {fork_rank(), fork_rank(), fork_rank(), fork_rank()};
     struct fixture f;
     start(&f);
-    struct rendezvous_job *a = join(&f, "job-a", 1), *b = join(&f, "job-b", 2);
+    struct pmix_server_job *a = join(&f, "job-a", 1), *b = join(&f, "job-b", 2);
     CHECK_INT(attach(&f, ranks[0], b, 1), 0);
     CHECK_INT(attach(&f, ranks[1], a, 0), 0);
-    rendezvous_leave(a);
-    struct rendezvous_job *c = join(&f, "job-c", 3);
+    pmix_server_leave(a);
+    struct pmix_server_job *c = join(&f, "job-c", 3);
     CHECK_INT(attach(&f, ranks[2], c, 2), 0);
     CHECK_INT(attach(&f, ranks[3], b, 0), 0);
-    rendezvous_leave(b);
-    rendezvous_leave(c);
+    pmix_server_leave(b);
+    pmix_server_leave(c);
     stop(&f);
 }
 
@@ -171,13 +171,13 @@ TEST(a_rank_finds_in_its_environment_what_libpmix_itself_would_put_there)
     struct rank rank = fork_rank();
     struct fixture f;
     start(&f);
-    struct rendezvous_job *j = join(&f, "job-a", 3);
+    struct pmix_server_job *j = join(&f, "job-a", 3);
     CHECK_INT(attach(&f, rank, j, 2), 0);
     AUTO(strv) char **its = NULL;
     pmix_proc_t who;
     PMIX_LOAD_PROCID(&who, "job-a", 2);
     CHECK_INT(PMIx_server_setup_fork(&who, &its), PMIX_SUCCESS);
-    AUTO(strv) char **ours = strv_copy(rendezvous_env(j));
+    AUTO(strv) char **ours = strv_copy(pmix_server_env(j));
     env_set(&ours, "PMIX_RANK", "2");
     CHECK(strv_len(its) > 5);
     CHECK_INT(strv_len(ours), strv_len(its));
@@ -189,7 +189,7 @@ TEST(a_rank_finds_in_its_environment_what_libpmix_itself_would_put_there)
         else
             CHECK_STR(env_get(ours, name), theirs);
     }
-    rendezvous_leave(j);
+    pmix_server_leave(j);
     stop(&f);
 }
 
@@ -198,14 +198,14 @@ TEST(who_knocks_and_goes_does_no_harm)
     struct rank rank = fork_rank();
     struct fixture f;
     start(&f);
-    struct rendezvous_job *j = join(&f, "job-a", 1);
+    struct pmix_server_job *j = join(&f, "job-a", 1);
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     at.sin_port = htons((uint16_t)f.r->lobby.port);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     CHECK_INT(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
     close(fd);
     CHECK_INT(attach(&f, rank, j, 0), 0);
-    rendezvous_leave(j);
+    pmix_server_leave(j);
     stop(&f);
 }
 
@@ -219,12 +219,12 @@ TEST(the_server_has_low_descriptors_however_many_are_open)
     limit.rlim_cur = 2048;
     CHECK_INT(setrlimit(RLIMIT_NOFILE, &limit), 0);
     start(&f);
-    struct rendezvous_job *j = join(&f, "job-a", 1);
+    struct pmix_server_job *j = join(&f, "job-a", 1);
     int last = 0;
     while (last < 1500)
         CHECK((last = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
     CHECK_INT(attach(&f, rank, j, 0), 0);
-    rendezvous_leave(j);
+    pmix_server_leave(j);
     stop(&f);
 }
 
@@ -234,11 +234,11 @@ TEST(where_the_server_cannot_start_ranks_are_turned_away)
     struct fixture f;
     setenv("PMIX_MCA_bfrops", "no-such-module", 1); /* ranks have not got it */
     start(&f);
-    struct rendezvous_job *j = join(&f, "job-a", 2);
+    struct pmix_server_job *j = join(&f, "job-a", 2);
     CHECK_INT(attach(&f, ranks[0], j, 0), 1);
     CHECK_INT(attach(&f, ranks[1], j, 1), 1);
     CHECK(!f.r->serves);
-    rendezvous_leave(j);
+    pmix_server_leave(j);
     stop(&f);
 }
 

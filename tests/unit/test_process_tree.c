@@ -47,24 +47,24 @@ static void lead_a_session(void)
 
 TEST(a_process_is_read_with_its_parent_group_and_session)
 {
-    uint64_t before = wards_now();
+    uint64_t before = process_tree_clock();
     pid_t pid = child(NULL, lead_a_session);
-    struct ward w;
-    CHECK_INT(wards_read(&w, pid), 0);
+    struct process_tree_proc w;
+    CHECK_INT(process_tree_read(&w, pid), 0);
     CHECK_INT(w.pid, pid);
     CHECK_INT(w.parent, getpid());
     CHECK_INT(w.group, pid);
     CHECK_INT(w.session, pid);
-    CHECK(w.start >= before && w.start <= wards_now());
+    CHECK(w.start >= before && w.start <= process_tree_clock());
     end(pid);
-    CHECK_INT(wards_read(&w, pid), -ESRCH);
+    CHECK_INT(process_tree_read(&w, pid), -ESRCH);
 }
 
 TEST(a_name_with_brackets_and_spaces_does_not_confuse)
 {
     pid_t pid = child(") Z 1 1 1 (", NULL);
-    struct ward w;
-    CHECK_INT(wards_read(&w, pid), 0);
+    struct process_tree_proc w;
+    CHECK_INT(process_tree_read(&w, pid), 0);
     CHECK_INT(w.parent, getpid());
     CHECK(w.state != 'Z');
     end(pid);
@@ -76,8 +76,8 @@ TEST(a_process_that_has_ended_is_shown_so_until_it_is_reaped)
     kill(pid, SIGKILL);
     siginfo_t si;
     CHECK_INT(waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT), 0);
-    struct ward w;
-    CHECK_INT(wards_read(&w, pid), 0);
+    struct process_tree_proc w;
+    CHECK_INT(process_tree_read(&w, pid), 0);
     CHECK_INT(w.state, 'Z');
     status_of(pid);
 }
@@ -104,19 +104,19 @@ TEST(a_variable_is_read_from_another_process)
 {
     pid_t pid = program_with((char *[]){"NOT_WARD=1", "WARD=a value=x", "WARD=2", NULL});
     char *value;
-    CHECK_INT(wards_env(&value, pid, "WARD"), 0);
+    CHECK_INT(process_tree_env(&value, pid, "WARD"), 0);
     CHECK_STR(value, "a value=x");
     free(value);
-    CHECK(wards_env(&value, pid, "WAR") == 0 && !value);
+    CHECK(process_tree_env(&value, pid, "WAR") == 0 && !value);
     end(pid);
-    CHECK(wards_env(&value, pid, "WARD") == 0 && !value);
+    CHECK(process_tree_env(&value, pid, "WARD") == 0 && !value);
 }
 
 TEST(an_empty_environment_is_told_from_one_that_is_not_there_yet)
 {
     pid_t pid = program_with((char *[]){NULL});
     char *value;
-    CHECK(wards_env(&value, pid, "WARD") == 0 && !value);
+    CHECK(process_tree_env(&value, pid, "WARD") == 0 && !value);
     end(pid);
 }
 
@@ -143,11 +143,11 @@ TEST(a_variable_is_not_missed_while_a_program_is_replaced)
     }
     int seen = 0, unknown = 0;
     char *value;
-    while (wards_env(&value, pid, "WARD") < 0 || !value) /* until the first exec */
+    while (process_tree_env(&value, pid, "WARD") < 0 || !value) /* until the first exec */
         ;
     free(value);
     for (int i = 0; i < 20000; i++) {
-        int rc = wards_env(&value, pid, "WARD");
+        int rc = process_tree_env(&value, pid, "WARD");
         CHECK(rc == -EAGAIN || (rc == 0 && value));
         seen += rc == 0;
         unknown += rc < 0;
@@ -171,7 +171,7 @@ TEST(all_children_are_listed)
         }
     }
     pid_t *listed = NULL;
-    CHECK_INT(wards_children(&listed), N);
+    CHECK_INT(process_tree_children(&listed), N);
     for (int i = 0; i < N; i++) {
         int found = 0;
         for (int j = 0; j < N; j++)
@@ -181,43 +181,43 @@ TEST(all_children_are_listed)
     free(listed);
     for (int i = 0; i < N; i++)
         end(pids[i]);
-    CHECK_INT(wards_children(&listed), 0);
+    CHECK_INT(process_tree_children(&listed), 0);
     free(listed);
 }
 
 /* A picture of processes that are not there. */
-static void picture(struct wards *w, const int (*pid_parent)[2], size_t n)
+static void picture(struct process_tree *w, const int (*pid_parent)[2], size_t n)
 {
-    *w = (struct wards){.all = xcalloc(n, sizeof *w->all), .count = n};
+    *w = (struct process_tree){.all = xcalloc(n, sizeof *w->all), .count = n};
     for (size_t i = 0; i < n; i++)
-        w->all[i] = (struct ward){.pid = pid_parent[i][0], .parent = pid_parent[i][1]};
+        w->all[i] = (struct process_tree_proc){.pid = pid_parent[i][0], .parent = pid_parent[i][1]};
 }
 
 TEST(what_is_below_a_marked_process_is_marked_though_pids_have_wrapped)
 {
     static const int tree[][2] = {{1, 0}, {3, 900}, {5, 3}, {20, 1}, {30, 20}, {900, 20}, {950, 1}};
-    struct wards w;
+    struct process_tree w;
     picture(&w, tree, COUNT_OF(tree));
-    wards_find(&w, 20)->marked = true;
-    wards_mark_below(&w);
+    process_tree_find(&w, 20)->marked = true;
+    process_tree_select_below(&w);
     for (size_t i = 0; i < w.count; i++)
         CHECK_INT(w.all[i].marked, w.all[i].pid != 1 && w.all[i].pid != 950);
-    wards_keep_marked(&w);
+    process_tree_keep_selected(&w);
     CHECK_INT(w.count, 5);
-    CHECK(wards_find(&w, 950) == NULL);
-    CHECK_INT(wards_find(&w, 900)->parent, 20);
-    wards_end(&w);
+    CHECK(process_tree_find(&w, 950) == NULL);
+    CHECK_INT(process_tree_find(&w, 900)->parent, 20);
+    process_tree_kill_all(&w);
 }
 
 TEST(a_marked_process_and_its_group_are_killed_and_no_other)
 {
     pid_t leader = child(NULL, NULL), member = child(NULL, NULL), other = child(NULL, NULL);
     CHECK(setpgid(leader, leader) == 0 && setpgid(member, leader) == 0);
-    struct wards w;
-    CHECK_INT(wards_scan(&w), 0);
-    wards_find(&w, leader)->marked = true;
-    wards_kill_marked(&w);
-    wards_end(&w);
+    struct process_tree w;
+    CHECK_INT(process_tree_scan(&w), 0);
+    process_tree_find(&w, leader)->marked = true;
+    process_tree_kill_selected(&w);
+    process_tree_kill_all(&w);
     CHECK_INT(WTERMSIG(status_of(leader)), SIGKILL);
     CHECK_INT(WTERMSIG(status_of(member)), SIGKILL);
     CHECK_INT(waitpid(other, NULL, WNOHANG), 0);
@@ -227,12 +227,12 @@ TEST(a_marked_process_and_its_group_are_killed_and_no_other)
 TEST(a_process_with_the_pid_of_one_that_was_meant_is_not_hit)
 {
     pid_t pid = child(NULL, lead_a_session);
-    struct wards w = {.all = xzalloc(sizeof *w.all), .count = 1};
-    CHECK_INT(wards_read(w.all, pid), 0);
+    struct process_tree w = {.all = xzalloc(sizeof *w.all), .count = 1};
+    CHECK_INT(process_tree_read(w.all, pid), 0);
     w.all->marked = true;
     w.all->start--;
-    wards_kill_marked(&w);
+    process_tree_kill_selected(&w);
     kill(pid, SIGTERM); /* the first signal ends it */
     CHECK_INT(WTERMSIG(status_of(pid)), SIGTERM);
-    wards_end(&w);
+    process_tree_kill_all(&w);
 }

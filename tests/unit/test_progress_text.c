@@ -23,15 +23,15 @@ static json_t *trial(int id, const char *state, const char *params, json_t *valu
 TEST(counts_name_only_what_there_is)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    struct sched_counts c = {.done = 9, .pruned = 2, .oom = 1, .running = 2, .stopping = 1};
+    struct scheduler_counts c = {.done = 9, .pruned = 2, .oom = 1, .running = 2, .stopping = 1};
     c.total_wanted = 40;
-    progress_counts(&b, &c);
+    progress_text_counts(&b, &c);
     CHECK_TEXT(b, "12 of 40 trials: 9 done, 2 pruned, 1 out of memory, 3 running");
-    c = (struct sched_counts){.done = 1, .total_wanted = -1};
-    progress_counts(&b, &c);
+    c = (struct scheduler_counts){.done = 1, .total_wanted = -1};
+    progress_text_counts(&b, &c);
     CHECK_TEXT(b, "1 trial: 1 done");
-    c = (struct sched_counts){.total_wanted = 4};
-    progress_counts(&b, &c);
+    c = (struct scheduler_counts){.total_wanted = 4};
+    progress_text_counts(&b, &c);
     CHECK_TEXT(b, "0 of 4 trials");
 }
 
@@ -40,13 +40,13 @@ TEST(a_trial_that_ended_is_one_line)
     AUTO(strbuf) struct strbuf b = {0};
     json_t *t =
         trial(17, "done", "{\"lr\":0.1,\"act\":\"relu\",\"n\":3,\"amp\":true}", json_real(0.41));
-    progress_ended(&b, t, "loss", true);
+    progress_text_ended(&b, t, "loss", true);
     CHECK_TEXT(b, "trial 17  done  loss 0.41  lr=0.1 act=relu n=3 amp=true  3.2 s  best so far\n");
     json_decref(t);
     t = trial(3, "failed", "{\"o\":{\"lr\":0.5}}", json_null());
     json_object_set_new(t, "error", json_string("exit 1:\nno such file"));
     json_object_set_new(t, "seconds", json_real(3725));
-    progress_ended(&b, t, "loss", false);
+    progress_text_ended(&b, t, "loss", false);
     CHECK_TEXT(b, "trial 3  failed  o={\"lr\": 0.5}  1 h 02 min  (exit 1: no such file)\n");
     json_decref(t);
 }
@@ -67,23 +67,23 @@ TEST(the_block_keeps_inside_the_terminal)
     AUTO(strbuf) struct strbuf b = {0};
     json_t *best = trial(2, "done", "{\"lr\":0.001}", json_real(0.25));
     json_t *running = some_running(4);
-    struct progress p = {"digits", "loss",  {.done = 3, .running = 4, .total_wanted = 9},
-                         best,     running, 75};
-    progress_block(&b, &p, 200, 24);
+    struct progress_text p = {"digits", "loss",  {.done = 3, .running = 4, .total_wanted = 9},
+                              best,     running, 75};
+    progress_text_block(&b, &p, 200, 24);
     CHECK_TEXT(b, "digits  1 min 15 s  3 of 9 trials: 3 done, 4 running\n"
                   "best: trial 2  loss 0.25  lr=0.001\n"
                   "  trial 0  running  loss 0.5  x=1\n"
                   "  trial 1  running  loss 1.5  x=1\n"
                   "  trial 2  running  loss 2.5  x=1\n"
                   "  trial 3  running  loss 3.5  x=1\n");
-    progress_block(&b, &p, 12, 4);
+    progress_text_block(&b, &p, 12, 4);
     CHECK_TEXT(b, "digits  1 mi\n"
                   "best: trial \n"
                   "  trial 0  r\n"
                   "  and 3 more\n");
     p.best = NULL;
     p.metric = NULL;
-    progress_block(&b, &p, 200, 2);
+    progress_text_block(&b, &p, 200, 2);
     CHECK_TEXT(b, "digits  1 min 15 s  3 of 9 trials: 3 done, 4 running\n"
                   "  and 4 more\n");
     json_decref(best);
@@ -93,9 +93,9 @@ TEST(the_block_keeps_inside_the_terminal)
 TEST(what_is_cut_is_cut_between_characters_and_controls_are_not_shown)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    struct progress p = {
+    struct progress_text p = {
         "\xc3\xa4\xc3\xb6\xc3\xbc\x1b[2J", NULL, {.total_wanted = -1}, NULL, NULL, 1};
-    progress_block(&b, &p, 4, 1);
+    progress_text_block(&b, &p, 4, 1);
     CHECK_TEXT(b, "\xc3\xa4\xc3\xb6\xc3\xbc \n");
 }
 
@@ -108,17 +108,17 @@ TEST(the_table_has_the_best_first_and_a_column_for_each_parameter)
     json_array_append_new(list, trial(2, "pruned", "{\"lr\":1e-5,\"act\":\"t\"}", json_real(-1)));
     static const struct spec least = {.metrics = {{.name = "loss"}}, .metric_count = 1};
     static const struct spec most = {.metrics = {{.maximize = true}}};
-    progress_table(&b, list, &least, NULL, 20);
+    progress_text_table(&b, list, &least, NULL, 20);
     CHECK_TEXT(b, "rank  trial  state   value  lr     act\n"
                   "   1      2  pruned     -1  1e-05  t\n"
                   "   2      1  done        2  0.25   relu\n"
                   "   3      0  failed      -  0.5    \n");
-    progress_table(&b, list, &most, NULL, 1);
+    progress_text_table(&b, list, &most, NULL, 1);
     CHECK_TEXT(b, "rank  trial  state  value  lr    act\n"
                   "   1      1  done       2  0.25  relu\n");
     json_decref(list);
     list = json_array();
-    progress_table(&b, list, &most, NULL, 5);
+    progress_text_table(&b, list, &most, NULL, 5);
     CHECK_TEXT(b, "rank  trial  state  value\n");
     json_decref(list);
 }
@@ -138,7 +138,7 @@ TEST(with_several_objectives_each_has_a_column_and_the_front_comes_first_with_st
     static const struct spec two = {.metrics = {{.name = "loss"}, {.name = "size"}},
                                     .metric_count = 2};
     json_t *front = json_pack("[i,i]", 2, 0);
-    progress_table(&b, list, &two, front, 20);
+    progress_text_table(&b, list, &two, front, 20);
     CHECK_TEXT(b, "rank  trial  state  loss  size  size\n"
                   "   *      2  done      1     3  s\n"
                   "   *      0  done      2   1.5  s\n"
@@ -153,7 +153,7 @@ TEST(importances_are_one_line_without_those_that_round_to_0)
 {
     AUTO(strbuf) struct strbuf b = {0};
     json_t *j = json_pack("{s:f,s:f,s:f}", "lr", 0.7061, "width", 0.2897, "act", 0.0042);
-    progress_importance(&b, j);
+    progress_text_importance(&b, j);
     CHECK_TEXT(b, "importance  lr 0.71  width 0.29\n");
     json_decref(j);
 }
@@ -161,6 +161,7 @@ TEST(importances_are_one_line_without_those_that_round_to_0)
 TEST(words_are_quoted_as_a_shell_reads_them)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    progress_shell(&b, (char *[]){"python3", "a b", "--lr=0.1", "it's", "", "{\"a\":1}", NULL});
+    progress_text_shell(&b,
+                        (char *[]){"python3", "a b", "--lr=0.1", "it's", "", "{\"a\":1}", NULL});
     CHECK_TEXT(b, "python3 'a b' --lr=0.1 'it'\\''s' '' '{\"a\":1}'");
 }

@@ -61,8 +61,8 @@ TEST(values_are_printed_as_python_prints_them)
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         json_t *v = json_loads(vectors[i].json, JSON_DECODE_ANY, NULL);
         struct strbuf str = {0}, dumps = {0};
-        pyrepr_str(&str, v);
-        pyrepr_json(&dumps, v);
+        python_repr_str(&str, v);
+        python_repr_json(&dumps, v);
         CHECK_STR(strbuf_str(&str), vectors[i].str);
         CHECK_STR(strbuf_str(&dumps), vectors[i].dumps);
         strbuf_free(&str);
@@ -76,7 +76,7 @@ TEST(every_float_reads_back_as_it_was)
     double x = 1e-300;
     for (int i = 0; i < 2000; i++, x *= 1.9182736455463728) {
         struct strbuf b = {0};
-        pyrepr_float(&b, x);
+        python_repr_float(&b, x);
         CHECK(strtod(strbuf_str(&b), NULL) == x);
         strbuf_free(&b);
     }
@@ -85,9 +85,9 @@ TEST(every_float_reads_back_as_it_was)
 TEST(what_is_no_number_has_its_python_name)
 {
     struct strbuf b = {0};
-    pyrepr_float(&b, NAN);
-    pyrepr_float(&b, INFINITY);
-    pyrepr_float(&b, -INFINITY);
+    python_repr_float(&b, NAN);
+    python_repr_float(&b, INFINITY);
+    python_repr_float(&b, -INFINITY);
     CHECK_STR(strbuf_str(&b), "naninf-inf");
     strbuf_free(&b);
 }

@@ -5,20 +5,20 @@
 #include "common/mem.h"
 #include "tests/unit/test.h"
 
-static struct split read_as(const char *text, const char *mask)
+static struct rank_groups read_as(const char *text, const char *mask)
 {
-    struct split s = {0};
+    struct rank_groups s = {0};
     struct err e = {0};
-    if (split_read(&s, text, mask, &e) < 0)
+    if (rank_groups_read(&s, text, mask, &e) < 0)
         FAIL("%s", e.text);
     return s;
 }
 
 static void colors_are(const char *text, const char *mask, const int want[8])
 {
-    struct split s = read_as(text, mask);
+    struct rank_groups s = read_as(text, mask);
     for (int r = 0; r < 8; r++)
-        CHECK_INT(split_color(&s, r), want[r]);
+        CHECK_INT(rank_groups_color(&s, r), want[r]);
 }
 
 /* The examples of nccl-tests' README, for nodes of 4. */
@@ -45,29 +45,29 @@ TEST(what_splits_nothing_is_refused_and_leaves_the_split_as_it_was)
     static const char *const bad[] = {"",       "8",       "XOR 3",         "MOD",
                                       "MOD 0",  "DIV 0x0", "MOD -2",        "AND 3x",
                                       "MOD +2", "OR 0b",   "MOD 4294967296"};
-    struct split s = {'%', 5};
+    struct rank_groups s = {'%', 5};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct err e = {0};
-        CHECK_INT(split_read(&s, bad[i], NULL, &e), -EINVAL);
+        CHECK_INT(rank_groups_read(&s, bad[i], NULL, &e), -EINVAL);
         CHECK_HAS(e.text, "NCCL_TESTS_SPLIT is");
         CHECK_HAS(e.hint, "MOD 8");
     }
     struct err e = {0};
-    CHECK_INT(split_read(&s, NULL, "xyz", &e), -EINVAL);
+    CHECK_INT(rank_groups_read(&s, NULL, "xyz", &e), -EINVAL);
     CHECK_HAS(e.text, "NCCL_TESTS_SPLIT_MASK is 'xyz'");
     CHECK(s.op == '%' && s.value == 5);
 }
 
 TEST(groups_are_counted_and_the_smallest_is_known)
 {
-    struct split s = read_as("DIV 3", NULL);
+    struct rank_groups s = read_as("DIV 3", NULL);
     int least = 0, members[7];
-    CHECK_INT(split_groups(&s, 7, &least), 3);
+    CHECK_INT(rank_groups_groups(&s, 7, &least), 3);
     CHECK_INT(least, 1);
-    CHECK_INT(split_group(members, &s, 7, 4), 3);
+    CHECK_INT(rank_groups_group(members, &s, 7, 4), 3);
     CHECK(members[0] == 3 && members[1] == 4 && members[2] == 5);
-    CHECK_INT(split_group(NULL, &s, 7, 6), 1);
+    CHECK_INT(rank_groups_group(NULL, &s, 7, 6), 1);
     s = read_as(NULL, NULL);
-    CHECK_INT(split_groups(&s, 7, &least), 1);
+    CHECK_INT(rank_groups_groups(&s, 7, &least), 1);
     CHECK_INT(least, 7);
 }

@@ -15,25 +15,26 @@ static const char *lookup(const char *name)
 
 #define ENV(...) (env = (const char *const[]){__VA_ARGS__, NULL})
 
-static struct whoami read_ok(void)
+static struct rank_identity read_ok(void)
 {
-    struct whoami w;
+    struct rank_identity w;
     struct err e = {0};
-    if (whoami_read(&w, lookup, &e) < 0)
+    if (rank_identity_read(&w, lookup, &e) < 0)
         FAIL("refused: %s", e.text);
     return w;
 }
 
 static struct err read_bad(void)
 {
-    struct whoami w;
+    struct rank_identity w;
     struct err e = {0};
-    CHECK_INT(whoami_read(&w, lookup, &e), -EINVAL);
+    CHECK_INT(rank_identity_read(&w, lookup, &e), -EINVAL);
     CHECK_INT(e.code, -EINVAL);
     return e;
 }
 
-static void check(struct whoami w, int rank, int size, int local_rank, int local_size, int node)
+static void check(struct rank_identity w, int rank, int size, int local_rank, int local_size,
+                  int node)
 {
     CHECK_INT(w.rank, rank);
     CHECK_INT(w.size, size);

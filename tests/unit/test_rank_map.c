@@ -4,16 +4,16 @@
 #include "tests/unit/test.h"
 
 /* "aabb": the host of each rank, or "error: …". */
-static char *seated(const struct launch_spec *s, const struct seat_host *hosts, int count)
+static char *seated(const struct launch_spec *s, const struct rank_map_host *hosts, int count)
 {
-    struct seat *seats = NULL;
+    struct rank_map *seats = NULL;
     struct err e = {0};
-    int n = seat_ranks(&seats, s, hosts, count, &e), last[16] = {0};
+    int n = rank_map_make(&seats, s, hosts, count, &e), last[16] = {0};
     if (n < 0) {
         CHECK_INT(n, -EINVAL);
         CHECK(seats == NULL);
         CHECK(e.hint[0]);
-        CHECK_INT(seat_ranks(&seats, s, hosts, count, NULL), -EINVAL);
+        CHECK_INT(rank_map_make(&seats, s, hosts, count, NULL), -EINVAL);
         return xasprintf("error: %s; try: %s", e.text, e.hint);
     }
     AUTO(strbuf) struct strbuf b = {0};
@@ -25,14 +25,14 @@ static char *seated(const struct launch_spec *s, const struct seat_host *hosts, 
     return strbuf_take(&b);
 }
 
-static void seats_as(const struct launch_spec *s, const struct seat_host *hosts, int count,
+static void seats_as(const struct launch_spec *s, const struct rank_map_host *hosts, int count,
                      const char *want)
 {
     AUTO(free) char *got = seated(s, hosts, count);
     CHECK_STR(got, want);
 }
 
-static void refuses(const struct launch_spec *s, const struct seat_host *hosts, int count,
+static void refuses(const struct launch_spec *s, const struct rank_map_host *hosts, int count,
                     const char *want)
 {
     AUTO(free) char *got = seated(s, hosts, count);
@@ -44,8 +44,8 @@ static void refuses(const struct launch_spec *s, const struct seat_host *hosts, 
     {                                                            \
         .name = n, .slots = (slots_), .said = true, .objects = 1 \
     }
-static const struct seat_host two[] = {SAID("a", 4), SAID("b", 2)};
-static const struct seat_host three[] = {SAID("a", 2), SAID("b", 2), SAID("c", 2)};
+static const struct rank_map_host two[] = {SAID("a", 4), SAID("b", 2)};
+static const struct rank_map_host three[] = {SAID("a", 2), SAID("b", 2), SAID("c", 2)};
 
 TEST(hosts_are_filled_one_after_the_other)
 {
@@ -76,7 +76,7 @@ TEST(a_number_to_each_host_is_kept)
     seats_as(&(struct launch_spec){.per_node = 1, .ranks = 2}, three, 3, "ab");
     struct launch_spec ppr = {.map_by = PLAN_MAP_PPR, .ppr = 1, .ppr_of = PLAN_MAP_NODE};
     seats_as(&ppr, three, 3, "abc");
-    struct seat_host packages[] = {{"a", 8, true, 0, 2}, {"b", 8, true, 0, 2}};
+    struct rank_map_host packages[] = {{"a", 8, true, 0, 2}, {"b", 8, true, 0, 2}};
     ppr.ppr_of = PLAN_MAP_PACKAGE;
     seats_as(&ppr, packages, 2, "aabb");
 }
@@ -97,7 +97,7 @@ TEST(oversubscribed_ranks_are_spread_evenly_up_to_max_slots)
 {
     struct launch_spec s = {.ranks = 8, .oversubscribe = true};
     seats_as(&s, two, 2, "aaaaabbb");
-    struct seat_host limited[] = {{"a", 4, true, 4, 1}, {"b", 2, true, 5, 1}};
+    struct rank_map_host limited[] = {{"a", 4, true, 4, 1}, {"b", 2, true, 5, 1}};
     seats_as(&s, limited, 2, "aaaabbbb");
     s.ranks = 10;
     refuses(&s, limited, 2, "10 ranks, but the 2 hosts have at most 9 slots");
@@ -106,17 +106,17 @@ TEST(oversubscribed_ranks_are_spread_evenly_up_to_max_slots)
 
 TEST(slots_that_nobody_has_said_are_a_wish_and_no_limit)
 {
-    struct seat_host open[] = {{"a", 2, false, 0, 1}, {"b", 2, false, 0, 1}};
+    struct rank_map_host open[] = {{"a", 2, false, 0, 1}, {"b", 2, false, 0, 1}};
     seats_as(&(struct launch_spec){0}, open, 2, "aabb");
     seats_as(&(struct launch_spec){.ranks = 6}, open, 2, "aaabbb");
     seats_as(&(struct launch_spec){.per_node = 3}, open, 2, "aaabbb");
-    struct seat_host mixed[] = {SAID("a", 2), {"b", 2, false, 0, 1}};
+    struct rank_map_host mixed[] = {SAID("a", 2), {"b", 2, false, 0, 1}};
     seats_as(&(struct launch_spec){.ranks = 6}, mixed, 2, "aabbbb");
 }
 
 TEST(where_nobody_knows_the_slots_ranks_are_spread_evenly_or_asked_for)
 {
-    struct seat_host unknown[] = {{"a", 0, false, 0, 1}, {"b", 0, false, 0, 1}};
+    struct rank_map_host unknown[] = {{"a", 0, false, 0, 1}, {"b", 0, false, 0, 1}};
     seats_as(&(struct launch_spec){.ranks = 5}, unknown, 2, "aaabb");
     seats_as(&(struct launch_spec){.per_node = 2}, unknown, 2, "aabb");
     refuses(&(struct launch_spec){0}, unknown, 2, "how many ranks?");

@@ -8,9 +8,9 @@
 
 struct reader {
     uv_loop_t loop;
-    struct io *io;
+    struct rank_output *io;
     int write_fd;
-    char scratch[IO_READ_BYTES];
+    char scratch[RANK_OUTPUT_READ_BYTES];
     struct strbuf seen; /* every line, then <n>, <r> or <-> for what ended it */
     struct strbuf bytes;
     struct strbuf begun; /* what on_begun() was told last */
@@ -24,7 +24,7 @@ static void on_pause_over(uv_idle_t *i)
     uv_close((uv_handle_t *)i, (uv_close_cb)free);
     struct reader *r = i->data;
     if (!r->ended) /* a last part without a newline may ask for a pause too */
-        io_resume(r->io);
+        rank_output_resume(r->io);
 }
 
 static bool on_line(void *arg, const char *text, size_t len)
@@ -56,7 +56,7 @@ static void on_ended(void *arg)
     struct reader *r = arg;
     CHECK(!r->ended);
     r->ended = true;
-    io_close(r->io);
+    rank_output_close(r->io);
 }
 
 static struct reader *reader_new(int file_fd)
@@ -66,9 +66,10 @@ static struct reader *reader_new(int file_fd)
     CHECK(pipe2(ends, O_CLOEXEC) == 0);
     uv_loop_init(&r->loop);
     r->write_fd = ends[1];
-    static const struct io_events ev = {.line = on_line, .begun = on_begun, .ended = on_ended};
-    struct io_source from = {ends[0], file_fd, r->scratch, "a test"};
-    CHECK_INT(io_open(&r->io, &r->loop, &from, &ev, r, NULL), 0);
+    static const struct rank_output_events ev = {
+        .line = on_line, .begun = on_begun, .ended = on_ended};
+    struct rank_output_source from = {ends[0], file_fd, r->scratch, "a test"};
+    CHECK_INT(rank_output_open(&r->io, &r->loop, &from, &ev, r, NULL), 0);
     return r;
 }
 
@@ -211,7 +212,7 @@ TEST(finish_delivers_what_is_there_and_does_not_wait_for_the_end)
     AUTO(reader) struct reader *r = reader_new(-1);
     say(r, "a\nb");
     CHECK_INT(write(r->write_fd, "c\nd", 3), 3);
-    io_finish(r->io);
+    rank_output_finish(r->io);
     CHECK_STR(strbuf_str(&r->seen), "a<n>bc<n>d<->");
     CHECK(r->ended);
 }
@@ -223,7 +224,7 @@ TEST(finish_waits_for_a_pause_to_end)
     CHECK_INT(write(r->write_fd, "a\nb\nc", 5), 5);
     while (r->lines == 0)
         uv_run(&r->loop, UV_RUN_NOWAIT);
-    io_finish(r->io);
+    rank_output_finish(r->io);
     CHECK(!r->ended);
     uv_run(&r->loop, UV_RUN_DEFAULT);
     CHECK(r->ended);

@@ -13,7 +13,7 @@
 static struct plan *plan_of_two(void)
 {
     struct plan *p = xzalloc(sizeof *p);
-    p->engine = PLAN_ENGINE_OPENMPI;
+    p->engine = PLAN_ENGINE_MPIRUN;
     p->world_size = 2;
     p->node_count = 1;
     p->nodes = xcalloc(1, sizeof *p->nodes);
@@ -35,11 +35,12 @@ static void there_and_back(struct row *r, char *const *base, char *const *own)
     AUTO(plan) struct plan *p = plan_of_two();
     AUTO(strbuf) struct strbuf shared = {0};
     AUTO(strbuf) struct strbuf payload = {0};
-    struct row_wish w = {.reports = true, .port = true, .port_wanted = 4711, .port_held = true};
-    row_base(&shared, base);
-    AUTO(json) json_t *head = row_put(&payload, p, 1, "/work", &w, &shared);
+    struct rank_spec_opts w = {
+        .reports = true, .port = true, .port_wanted = 4711, .port_held = true};
+    rank_spec_base_env(&shared, base);
+    AUTO(json) json_t *head = rank_spec_encode(&payload, p, 1, "/work", &w, &shared);
     struct err e = {0};
-    if (row_get(r, head, payload.data, payload.len, own, &e) < 0)
+    if (rank_spec_decode(r, head, payload.data, payload.len, own, &e) < 0)
         FAIL("%s", e.text);
 }
 
@@ -58,7 +59,7 @@ TEST(a_row_comes_as_it_was)
     CHECK_STR(env_get(r.plan->env, "RANK"), "1");
     CHECK(r.wish.reports && r.wish.port && r.wish.port_held && !r.wish.with_stdin);
     CHECK_INT(r.wish.port_wanted, 4711);
-    row_free(&r);
+    rank_spec_free(&r);
 }
 
 TEST(what_means_a_host_is_the_far_one_s_and_the_rest_is_the_launcher_s)
@@ -88,7 +89,7 @@ TEST(what_means_a_host_is_the_far_one_s_and_the_rest_is_the_launcher_s)
     CHECK(!env_get(env, "SSH_CONNECTION") && !env_get(env, "XDG_RUNTIME_DIR"));
     CHECK(!env_get(env, "DROVER_TOKEN"));
     CHECK(!env_get(env, "OMPI_MCA_orte_local_tmpdir_base"));
-    row_free(&r);
+    rank_spec_free(&r);
 }
 
 TEST(a_row_that_is_cut_anywhere_is_refused_or_shorter)
@@ -96,11 +97,11 @@ TEST(a_row_that_is_cut_anywhere_is_refused_or_shorter)
     AUTO(plan) struct plan *p = plan_of_two();
     AUTO(strbuf) struct strbuf payload = {0};
     struct strbuf none = {0};
-    struct row_wish w = {0};
-    AUTO(json) json_t *head = row_put(&payload, p, 1, "/work", &w, &none);
+    struct rank_spec_opts w = {0};
+    AUTO(json) json_t *head = rank_spec_encode(&payload, p, 1, "/work", &w, &none);
     for (size_t len = 0; len < payload.len; len++) {
         struct row r;
-        CHECK_INT(row_get(&r, head, payload.data, len, NULL, NULL), -EBADMSG);
+        CHECK_INT(rank_spec_decode(&r, head, payload.data, len, NULL, NULL), -EBADMSG);
     }
 }
 
@@ -110,10 +111,10 @@ static size_t plan_and_encode(const struct launch_spec *s, const struct topo *t,
 {
     AUTO(plan) struct plan *p = NULL;
     AUTO(strbuf) struct strbuf base = {0};
-    struct row_wish w = {.port_held = true};
+    struct rank_spec_opts w = {.port_held = true};
     struct err e = {0};
     size_t bytes = 0;
-    row_base(&base, env);
+    rank_spec_base_env(&base, env);
     if (plan_make(&p, s, t, env, &e) < 0)
         FAIL("%s", e.text);
     for (int i = 0; i < p->node_count; i++)
@@ -121,7 +122,7 @@ static size_t plan_and_encode(const struct launch_spec *s, const struct topo *t,
             FAIL("%s", e.text);
     for (int i = 0; i < p->world_size; i++) {
         AUTO(strbuf) struct strbuf payload = {0}, frame = {0};
-        AUTO(json) json_t *head = row_put(&payload, p, i, "/work", &w, &base);
+        AUTO(json) json_t *head = rank_spec_encode(&payload, p, i, "/work", &w, &base);
         CHECK_INT(control_frame_put(&frame, head, payload.data, payload.len), 0);
         bytes += frame.len;
     }
@@ -147,7 +148,7 @@ TEST(a_thousand_nodes_are_planned_and_told_in_less_than_a_second_and_200_MB)
         hosts_add(h, name, 8, 0);
     }
     char *argv[] = {(char *)"python3", (char *)"train.py", NULL};
-    struct launch_spec s = {.argv = argv, .hosts = h, .engine = PLAN_ENGINE_OPENMPI};
+    struct launch_spec s = {.argv = argv, .hosts = h, .engine = PLAN_ENGINE_MPIRUN};
     size_t bytes = plan_and_encode(&s, t, env);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ended);
     getrusage(RUSAGE_SELF, &used);

@@ -34,7 +34,7 @@ static void end(pid_t pid)
 static struct standing look(pid_t pid)
 {
     struct standing s;
-    CHECK_INT(standing_look(&s, &pid, 1), 0);
+    CHECK_INT(rank_status_sample(&s, &pid, 1), 0);
     return s;
 }
 
@@ -80,7 +80,7 @@ TEST(a_rank_in_a_futex_is_seen_there)
     end(pid);
     CHECK_INT(s.threads, THREADS);
     AUTO(strbuf) struct strbuf b = {0};
-    standing_where(&b, &s);
+    rank_status_describe(&b, &s);
     CHECK_HAS(strbuf_str(&b), "in futex");
 }
 
@@ -90,7 +90,7 @@ TEST(a_stopped_rank_is_stopped)
     kill(pid, SIGSTOP);
     struct standing s = until(pid, 'T', NULL);
     AUTO(strbuf) struct strbuf b = {0};
-    standing_where(&b, &s);
+    rank_status_describe(&b, &s);
     CHECK_STR(strbuf_str(&b), "stopped");
     end(pid);
 }
@@ -103,7 +103,7 @@ TEST(a_rank_that_computes_uses_cpu_time)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     CHECK_INT(s.state, 'R');
     AUTO(strbuf) struct strbuf b = {0};
-    standing_where(&b, &s);
+    rank_status_describe(&b, &s);
     CHECK_STR(strbuf_str(&b), "running");
     end(pid);
 }
@@ -135,11 +135,11 @@ TEST(a_process_that_is_gone_is_all_zeroes)
     pid_t pids[2] = {start(wait_on_futex), 0};
     end(pids[0]);
     struct standing s[2];
-    CHECK_INT(standing_look(s, pids, 2), 0);
+    CHECK_INT(rank_status_sample(s, pids, 2), 0);
     CHECK_INT(s[0].pid, 0);
     CHECK_INT(s[1].pid, 0);
     AUTO(strbuf) struct strbuf b = {0};
-    standing_where(&b, &s[0]);
+    rank_status_describe(&b, &s[0]);
     CHECK_STR(strbuf_str(&b), "not to be seen");
 }
 
@@ -160,14 +160,14 @@ TEST(a_standing_comes_back_from_json_as_it_was)
                                 .calls = {{3, "barrier", 50, true}, {4, "gather", 40, false}}}};
     struct standing back;
     struct err e = {0};
-    AUTO(json) json_t *j = standing_json(&s);
-    CHECK_INT(standing_read(&back, j, &e), 0);
-    AUTO(json) json_t *again = standing_json(&back);
+    AUTO(json) json_t *j = rank_status_json(&s);
+    CHECK_INT(rank_status_read(&back, j, &e), 0);
+    AUTO(json) json_t *again = rank_status_json(&back);
     CHECK(json_equal(j, again));
     AUTO(strbuf) struct strbuf b = {0};
-    standing_where(&b, &back);
+    rank_status_describe(&b, &back);
     CHECK_STR(strbuf_str(&b), "call 4 of 'world', gather, in futex (futex_wait)");
     json_object_del(j, "cpu_ms");
-    CHECK_INT(standing_read(&back, j, &e), -EINVAL);
+    CHECK_INT(rank_status_read(&back, j, &e), -EINVAL);
     CHECK_HAS(e.text, "cpu_ms");
 }

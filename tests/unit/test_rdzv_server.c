@@ -14,7 +14,7 @@ struct node {
 };
 
 static uv_loop_t loop;
-static struct rdzv_host *host;
+static struct rdzv_server *host;
 static struct node nodes[NODES];
 
 static void on_frame(void *arg, const struct control_frame *f)
@@ -22,7 +22,7 @@ static void on_frame(void *arg, const struct control_frame *f)
     struct node *n = arg;
     const char *why = "";
     strbuf_printf(&n->heard, "%s ", f->type);
-    (void)json_may_str(&why, f->head, "why", NULL); /* not all have one */
+    (void)json_optional_str(&why, f->head, "why", NULL); /* not all have one */
     snprintf(n->why, sizeof n->why, "%s", why);
 }
 
@@ -33,28 +33,28 @@ static void on_ended(void *arg, const char *why)
 
 static void open_host(int most)
 {
-    const struct rdzv_want want = {.host = "127.0.0.1",
-                                   .id = "j",
-                                   .name = "host",
-                                   .nodes_min = NODES,
-                                   .nodes_max = most,
-                                   .join_ms = JOIN_MS};
+    const struct rdzv_client_opts want = {.host = "127.0.0.1",
+                                          .id = "j",
+                                          .name = "host",
+                                          .nodes_min = NODES,
+                                          .nodes_max = most,
+                                          .join_ms = JOIN_MS};
     static const struct control_events events = {on_frame, on_ended};
     struct err e = {0};
     int port = 0;
     CHECK_INT(uv_loop_init(&loop), 0);
-    CHECK_INT(rdzv_host_open(&host, &loop, &want, &port, &e), 0);
+    CHECK_INT(rdzv_server_open(&host, &loop, &want, &port, &e), 0);
     AUTO(free) char *address = xasprintf("127.0.0.1:%d", port);
     for (int i = 0; i < NODES; i++) {
         int fd = -1;
-        CHECK_INT(control_dial(&fd, address, 5000, &e), 0);
+        CHECK_INT(control_connect(&fd, address, 5000, &e), 0);
         CHECK_INT(control_open(&nodes[i].link, &loop, fd, &events, &nodes[i], &e), 0);
     }
 }
 
 static void close_all(void)
 {
-    rdzv_host_close(host);
+    rdzv_server_close(host);
     for (int i = 0; i < NODES; i++) {
         control_close(nodes[i].link);
         strbuf_free(&nodes[i].heard);

@@ -7,7 +7,7 @@
 
 static bool secret(const char *name)
 {
-    return secret_name(name, strlen(name));
+    return redact_is_secret_name(name, strlen(name));
 }
 
 TEST(variables_with_a_mark_anywhere_are_secret)
@@ -35,13 +35,13 @@ TEST(options_in_lower_case_are_secret_by_whole_words)
 
 TEST(only_the_name_is_looked_at)
 {
-    CHECK(!secret_name("lr=TOKEN", 2));
+    CHECK(!redact_is_secret_name("lr=TOKEN", 2));
 }
 
 TEST(a_command_line_is_shown_without_its_secrets)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    secret_command(&b, (char *[]){(char *)"train", (char *)"-x", (char *)"HF_TOKEN=abc",
+    redact_command(&b, (char *[]){(char *)"train", (char *)"-x", (char *)"HF_TOKEN=abc",
                                   (char *)"--api-key", (char *)"def", (char *)"--password=ghi",
                                   (char *)"--lr=0.1", NULL});
     CHECK_STR(strbuf_str(&b), "train -x HF_TOKEN=*** --api-key *** --password=*** --lr=0.1");
@@ -50,9 +50,9 @@ TEST(a_command_line_is_shown_without_its_secrets)
 TEST(a_name_that_is_passed_on_hides_nothing_behind_it)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    secret_command(&b, (char *[]){(char *)"-x", (char *)"HF_TOKEN", (char *)"./train", NULL});
+    redact_command(&b, (char *[]){(char *)"-x", (char *)"HF_TOKEN", (char *)"./train", NULL});
     CHECK_STR(strbuf_str(&b), "-x HF_TOKEN ./train");
     strbuf_reset(&b);
-    secret_command(&b, NULL);
+    redact_command(&b, NULL);
     CHECK_STR(strbuf_str(&b), "");
 }

@@ -14,16 +14,16 @@ static char *joined(char **argv)
     return text;
 }
 
-static struct starter_job job(struct plan *p, char *const *args)
+static struct remote_launcher_opts job(struct plan *p, char *const *args)
 {
     static struct plan_node nodes[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
     *p = (struct plan){.world_size = 5, .nodes = nodes, .node_count = 3};
-    return (struct starter_job){.plan = p,
-                                .engine_args = args,
-                                .program = "/usr/bin/mpirun",
-                                .drover_rank = "/opt/drover/libexec/drover/drover-rank",
-                                .workdir = "/tmp/w",
-                                .hostfile = "/tmp/h"};
+    return (struct remote_launcher_opts){.plan = p,
+                                         .engine_args = args,
+                                         .program = "/usr/bin/mpirun",
+                                         .drover_rank = "/opt/drover/libexec/drover/drover-rank",
+                                         .workdir = "/tmp/w",
+                                         .hostfile = "/tmp/h"};
 }
 
 TEST(mpirun_runs_rank_i_on_line_i_and_leaves_the_rest_to_us)
@@ -31,9 +31,9 @@ TEST(mpirun_runs_rank_i_on_line_i_and_leaves_the_rest_to_us)
     AUTO(strv) char **argv = NULL, **env = NULL;
     char *args[] = {"--mca", "plm_rsh_agent", "rsh", "--prefix", "/opt/ompi", NULL};
     struct plan p;
-    struct starter_job j = job(&p, args);
+    struct remote_launcher_opts j = job(&p, args);
     struct err e = {0};
-    CHECK_INT(starter_openmpi.argv(&argv, &env, &j, &e), 0);
+    CHECK_INT(remote_launcher_mpirun.argv(&argv, &env, &j, &e), 0);
     CHECK_STR(joined(argv),
               "/usr/bin/mpirun --hostfile /tmp/h --map-by seq:OVERSUBSCRIBE -np 5 --bind-to none "
               "--allow-run-as-root --stdin none -wdir / -x DROVER_CONTROL -x DROVER_TOKEN --mca "
@@ -44,21 +44,21 @@ TEST(the_user_of_far_hosts_goes_to_ssh)
 {
     struct plan_node nodes[] = {{.name = "head", .here = true}, {.name = "me@a"}, {.name = "me@b"}};
     struct plan p;
-    struct starter_job j = job(&p, NULL);
+    struct remote_launcher_opts j = job(&p, NULL);
     struct err e = {0};
     p.nodes = nodes;
     AUTO(strv) char **argv = NULL, **env = NULL;
-    CHECK_INT(starter_openmpi.argv(&argv, &env, &j, &e), 0);
+    CHECK_INT(remote_launcher_mpirun.argv(&argv, &env, &j, &e), 0);
     CHECK(strstr(joined(argv), " --mca plm_rsh_args -l me /opt/drover/libexec/drover/drover-rank"));
     AUTO(strv) char **other = NULL;
     nodes[2].name = "you@b";
-    CHECK_INT(starter_openmpi.argv(&other, &env, &j, &e), -EINVAL);
+    CHECK_INT(remote_launcher_mpirun.argv(&other, &env, &j, &e), -EINVAL);
     CHECK(strstr(e.hint, "~/.ssh/config"));
     char *args[] = {"--mca", "plm_rsh_args", "-p 22", NULL};
     nodes[2].name = "me@b";
     j.engine_args = args;
     AUTO(strv) char **both = NULL;
-    CHECK_INT(starter_openmpi.argv(&both, &env, &j, &e), -EINVAL);
+    CHECK_INT(remote_launcher_mpirun.argv(&both, &env, &j, &e), -EINVAL);
 }
 
 TEST(srun_takes_nothing_from_what_sbatch_said_of_tasks)
@@ -66,13 +66,13 @@ TEST(srun_takes_nothing_from_what_sbatch_said_of_tasks)
     AUTO(strv) char **argv = NULL, **env = NULL;
     char *args[] = {"--mca", "a", "b", NULL};
     struct plan p;
-    struct starter_job j = job(&p, args);
+    struct remote_launcher_opts j = job(&p, args);
     struct err e = {0};
     strv_push(&env, strdup("SLURM_NTASKS_PER_NODE=8"));
     strv_push(&env, strdup("SLURM_JOB_ID=5"));
     strv_push(&env, strdup("SLURM_HOSTFILE=/old"));
     strv_push(&env, strdup("DROVER_TOKEN=secret"));
-    CHECK_INT(starter_slurm.argv(&argv, &env, &j, &e), 0);
+    CHECK_INT(remote_launcher_srun.argv(&argv, &env, &j, &e), 0);
     const char *line = joined(argv);
     CHECK(strstr(line, "--mpi=pmix --distribution=arbitrary --cpu-bind=none --mem-bind=none"));
     CHECK(strstr(line, "--nodes=3 --ntasks=5 /opt/drover/libexec/drover/drover-rank"));

@@ -64,7 +64,7 @@ static const char tells[] = TELL "exec sleep 100";
 static struct heard *begin_far(struct scene *s, int start_timeout_ms)
 {
     s->spec = far_script(2, s->argv, "echo hi");
-    s->spec.engine = PLAN_ENGINE_OPENMPI;
+    s->spec.engine = PLAN_ENGINE_MPIRUN;
     s->spec.start_timeout_ms = start_timeout_ms;
     return begin(s->f, 0, &s->spec);
 }
@@ -105,9 +105,9 @@ static struct peer *connect_peer(struct scene *s, int i)
     struct peer *p = &s->peers[i];
     int fd = -1;
     p->s = s;
-    CHECK_INT(control_dial(&fd, s->control, 5000, NULL), 0);
+    CHECK_INT(control_connect(&fd, s->control, 5000, NULL), 0);
     CHECK_INT(control_open(&p->link, &s->f->loop, fd, &ev, p, NULL), 0);
-    control_trust(p->link, 15000);
+    control_authenticate(p->link, 15000);
     return p;
 }
 
@@ -142,7 +142,7 @@ static void say_topo(struct peer *p)
 {
     AUTO(free) char *bytes = NULL;
     size_t len = 0;
-    CHECK_INT(topo_export(&bytes, &len, launcher_topo(p->s->f->l), NULL), 0);
+    CHECK_INT(topo_export(&bytes, &len, launch_context_topo(p->s->f->l), NULL), 0);
     control_send(p->link, json_pack("{s:s}", "t", "topo"), bytes, len);
 }
 
@@ -369,10 +369,10 @@ TEST(without_mpirun_the_error_says_what_to_install)
     struct err e = {0};
     scene_open(&s, tells);
     setenv("PATH", "/nowhere", 1);
-    launcher_close(s.f->l);
-    CHECK_INT(launcher_open(&s.f->l, &s.f->loop, s.f->g, &e), 0);
+    launch_context_close(s.f->l);
+    CHECK_INT(launch_context_open(&s.f->l, &s.f->loop, s.f->g, &e), 0);
     struct launch_spec spec = far_script(2, argv, "true");
-    spec.engine = PLAN_ENGINE_OPENMPI;
+    spec.engine = PLAN_ENGINE_MPIRUN;
     CHECK_INT(launch_start(&s.f->jobs[0].job, s.f->l, &spec, &kit_events, &s.f->jobs[0], &e),
               -ENOENT);
     CHECK_HAS(e.text, "mpirun");

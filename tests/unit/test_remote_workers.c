@@ -23,10 +23,10 @@ struct fixture {
     uv_loop_t loop;
     uv_timer_t deadline;
     struct guardian *g;
-    struct fleet *fleet;
+    struct remote_workers *fleet;
     struct hosts hosts;
     struct launch_spec spec;
-    struct fleet_config config;
+    struct remote_workers_opts config;
     char dir[40];
     int gone, failed, released;
     char why[1024];
@@ -57,7 +57,7 @@ static void too_late(uv_timer_t *t)
 /* The directory has what a worker needs; `want` as be_a_worker() has it. */
 static void open_fleet(struct fixture *f, const char *want)
 {
-    static const struct fleet_events ev = {on_gone, on_failed, on_released};
+    static const struct remote_workers_events ev = {on_gone, on_failed, on_released};
     static char *env[2];
     struct err e = {0};
     memset(f, 0, sizeof *f);
@@ -76,16 +76,16 @@ static void open_fleet(struct fixture *f, const char *want)
     hosts_add(&f->hosts, "n2", 3, 0);
     hosts_add(&f->hosts, "me", 8, 0);
     f->hosts.at[2].here = true;
-    f->spec = (struct launch_spec){.engine = PLAN_ENGINE_DIRECT, .env = env};
-    f->config = (struct fleet_config){
+    f->spec = (struct launch_spec){.engine = PLAN_ENGINE_LOCAL_AGENTS, .env = env};
+    f->config = (struct remote_workers_opts){
         .guardian = f->g, .spec = &f->spec, .hosts = &f->hosts, .ranks = 2, .limit = true};
-    if (fleet_open(&f->fleet, &f->loop, &f->config, f->dir, &ev, f, &e) < 0)
+    if (remote_workers_open(&f->fleet, &f->loop, &f->config, f->dir, &ev, f, &e) < 0)
         FAIL("%s", e.text);
 }
 
 static void close_fleet(struct fixture *f)
 {
-    fleet_close(f->fleet);
+    remote_workers_close(f->fleet);
     uv_close((uv_handle_t *)&f->deadline, NULL);
     CHECK_INT(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
     CHECK_INT(uv_loop_close(&f->loop), 0);
@@ -121,9 +121,9 @@ TEST(a_node_takes_as_many_trials_as_its_slots_have_ranks_for)
                  {true, 0, 2, 0}, /* nobody said: as many as fit */
                  {false, 8, 2, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct fleet_config c = {.ranks = cases[i].ranks, .limit = cases[i].limit};
+        const struct remote_workers_opts c = {.ranks = cases[i].ranks, .limit = cases[i].limit};
         const struct host h = {.slots = cases[i].slots};
-        CHECK_INT(fleet_places(&c, &h), cases[i].places);
+        CHECK_INT(remote_workers_slots(&c, &h), cases[i].places);
     }
 }
 
@@ -131,7 +131,7 @@ TEST(workers_that_cannot_work_are_given_up_and_the_last_says_why)
 {
     struct fixture f;
     open_fleet(&f, "2");
-    fleet_start(f.fleet);
+    remote_workers_start(f.fleet);
     until(&f, &f.failed, 1);
     CHECK_INT(f.gone, 2); /* ours has no worker of the fleet's */
     CHECK_HAS(f.why, "no node has a worker; the last was n");
@@ -148,7 +148,7 @@ TEST(a_worker_that_failed_is_started_again)
 {
     struct fixture f;
     open_fleet(&f, "1");
-    fleet_start(f.fleet);
+    remote_workers_start(f.fleet);
     until(&f, &f.gone, 3); /* the second start of one of them */
     CHECK_INT(f.failed, 0);
     close_fleet(&f);
@@ -158,13 +158,13 @@ TEST(once_released_none_is_started_again_and_their_ends_are_said)
 {
     struct fixture f;
     open_fleet(&f, "stays");
-    fleet_start(f.fleet);
+    remote_workers_start(f.fleet);
     while (!wrote(&f, "n1", "--places 3 with the-key") ||
            !wrote(&f, "n2", "--places 1 with the-key"))
         uv_run(&f.loop, UV_RUN_ONCE);
-    fleet_release(f.fleet);
+    remote_workers_release(f.fleet);
     CHECK_INT(f.released, 0);
-    fleet_kill(f.fleet);
+    remote_workers_kill(f.fleet);
     until(&f, &f.released, 1);
     CHECK_INT(f.gone, 2);
     close_fleet(&f);
@@ -175,7 +175,7 @@ TEST(what_still_runs_is_ended_with_the_fleet)
 {
     struct fixture f;
     open_fleet(&f, "stays");
-    fleet_start(f.fleet);
+    remote_workers_start(f.fleet);
     while (!wrote(&f, "n1", "--places 3 with the-key"))
         uv_run(&f.loop, UV_RUN_ONCE);
     close_fleet(&f);

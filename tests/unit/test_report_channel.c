@@ -8,7 +8,7 @@
 
 struct fixture {
     uv_loop_t loop;
-    struct channel *c;
+    struct report_channel *c;
     int child;
     struct strbuf seen;
     int count;
@@ -29,8 +29,8 @@ static void start(struct fixture *f)
 {
     *f = (struct fixture){.child = -1};
     uv_loop_init(&f->loop);
-    struct channel_reader reader = {3, on_packet, f};
-    CHECK_INT(channel_open(&f->c, &f->child, &f->loop, &reader, NULL), 0);
+    struct report_channel_events reader = {3, on_packet, f};
+    CHECK_INT(report_channel_open(&f->c, &f->child, &f->loop, &reader, NULL), 0);
 }
 
 static void turn(struct fixture *f)
@@ -41,7 +41,7 @@ static void turn(struct fixture *f)
 
 static void stop(struct fixture *f)
 {
-    channel_close(f->c);
+    report_channel_close(f->c);
     uv_run(&f->loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&f->loop), 0);
     strbuf_free(&f->seen);
@@ -57,12 +57,12 @@ TEST(packets_come_whole_and_in_order)
 {
     struct fixture f;
     start(&f);
-    CHECK(!channel_used(f.c));
+    CHECK(!report_channel_used(f.c));
     put(&f, "{\"a\":1}", 7);
     put(&f, " {} \n", 5);
     turn(&f);
     CHECK_STR(strbuf_str(&f.seen), "{\"a\":1}| {} \n|");
-    CHECK(channel_used(f.c));
+    CHECK(report_channel_used(f.c));
     stop(&f);
 }
 
@@ -70,7 +70,7 @@ TEST(what_is_no_object_or_too_long_is_dropped_and_the_rest_comes)
 {
     struct fixture f;
     start(&f);
-    static char big[CHANNEL_PACKET_MAX + 1];
+    static char big[REPORT_CHANNEL_PACKET_MAX + 1];
     memset(big, ' ', sizeof big);
     big[0] = '{';
     big[sizeof big - 1] = '}';
@@ -81,7 +81,7 @@ TEST(what_is_no_object_or_too_long_is_dropped_and_the_rest_comes)
     put(&f, "   ", 3);
     turn(&f);
     CHECK_INT(f.count, 0);
-    CHECK(!channel_used(f.c));
+    CHECK(!report_channel_used(f.c));
     big[sizeof big - 2] = '}';
     put(&f, big, sizeof big - 1);
     put(&f, "{}", 2);
@@ -97,7 +97,7 @@ TEST(what_was_sent_before_the_end_is_drained)
     for (int i = 0; i < 100; i++)
         put(&f, "{}", 2);
     close(fd_take(&f.child));
-    channel_drain(f.c);
+    report_channel_drain(f.c);
     CHECK_INT(f.count, 100);
     turn(&f);
     stop(&f);
@@ -107,7 +107,7 @@ TEST(the_rank_is_told_to_stop)
 {
     struct fixture f;
     start(&f);
-    channel_say_stop(f.c);
+    report_channel_send_stop(f.c);
     char got[64] = "";
     CHECK(recv(f.child, got, sizeof got - 1, 0) > 0);
     CHECK_STR(got, "{\"stop\":true}");
@@ -119,7 +119,7 @@ TEST(telling_a_rank_that_is_gone_is_no_error)
     struct fixture f;
     start(&f);
     close(fd_take(&f.child));
-    channel_say_stop(f.c);
+    report_channel_send_stop(f.c);
     turn(&f);
     stop(&f);
 }

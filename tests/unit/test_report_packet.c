@@ -10,7 +10,7 @@ static void encode_ok(struct strbuf *out, int64_t step, const struct drover_metr
 {
     struct err e = {0};
     strbuf_reset(out);
-    if (packet_encode(out, step, m, n, &e) < 0)
+    if (report_packet_encode(out, step, m, n, &e) < 0)
         FAIL("refused: %s", e.text);
 }
 
@@ -116,7 +116,7 @@ TEST(bad_names_are_refused)
         struct strbuf b = {0};
         struct err e = {0};
         struct drover_metric m = {names[i], 1};
-        if (packet_encode(&b, 1, &m, 1, &e) != -EINVAL)
+        if (report_packet_encode(&b, 1, &m, 1, &e) != -EINVAL)
             FAIL("name %zu was taken", i);
         CHECK_HAS(e.text, "a metric");
         strbuf_free(&b);
@@ -126,11 +126,11 @@ TEST(bad_names_are_refused)
 TEST(a_report_that_no_packet_can_hold_is_refused)
 {
     struct strbuf b = {0}, name = {0};
-    for (int i = 0; i < PACKET_BYTES_MAX; i++)
+    for (int i = 0; i < REPORT_PACKET_BYTES_MAX; i++)
         strbuf_putc(&name, 'x');
     struct drover_metric m = {strbuf_str(&name), 1};
     struct err e = {0};
-    CHECK_INT(packet_encode(&b, 1, &m, 1, &e), -EMSGSIZE);
+    CHECK_INT(report_packet_encode(&b, 1, &m, 1, &e), -EMSGSIZE);
     strbuf_free(&b);
     strbuf_free(&name);
 }
@@ -142,9 +142,9 @@ TEST(stop_is_recognised_however_it_is_spaced)
     static const char *const no[] = {
         "", "{}", "{\"stop\":false}", "stop true", "{\"stop\":tru", "\"stop\"", "{\"stop\"true}"};
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
-        if (!packet_is_stop(yes[i], strlen(yes[i])))
+        if (!report_packet_is_stop(yes[i], strlen(yes[i])))
             FAIL("'%s' is no stop", yes[i]);
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
-        if (packet_is_stop(no[i], strlen(no[i])))
+        if (report_packet_is_stop(no[i], strlen(no[i])))
             FAIL("'%s' is a stop", no[i]);
 }

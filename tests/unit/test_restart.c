@@ -3,7 +3,7 @@
 
 #include "tests/unit/test.h"
 
-static const struct restart_end failed = {.status = 1, .seconds = 10};
+static const struct restart_attempt failed = {.status = 1, .seconds = 10};
 
 TEST(a_job_is_restarted_exactly_so_many_times)
 {
@@ -35,16 +35,16 @@ TEST(after_an_attempt_that_ran_long_the_pause_is_short_again)
     AUTO(restart) struct restart *r = restart_new(100);
     CHECK_INT(restart_after(r, &failed), 1000);
     CHECK_INT(restart_after(r, &failed), 2000);
-    CHECK_INT(restart_after(r, &(struct restart_end){.status = 1, .seconds = 300}), 1000);
+    CHECK_INT(restart_after(r, &(struct restart_attempt){.status = 1, .seconds = 300}), 1000);
     CHECK_INT(restart_after(r, &failed), 2000);
 }
 
 TEST(what_ended_well_or_was_ended_or_never_started_is_not_restarted)
 {
     AUTO(restart) struct restart *r = restart_new(5);
-    CHECK_INT(restart_after(r, &(struct restart_end){.status = 0}), -1);
-    CHECK_INT(restart_after(r, &(struct restart_end){.status = 143, .unwanted = true}), -1);
-    CHECK_INT(restart_after(r, &(struct restart_end){.status = 127, .not_started = true}), -1);
+    CHECK_INT(restart_after(r, &(struct restart_attempt){.status = 0}), -1);
+    CHECK_INT(restart_after(r, &(struct restart_attempt){.status = 143, .unwanted = true}), -1);
+    CHECK_INT(restart_after(r, &(struct restart_attempt){.status = 127, .not_started = true}), -1);
     CHECK_INT(restart_count(r), 0);
 }
 
@@ -69,7 +69,7 @@ static void check_hosts(const struct restart *r, int needed, int per_node, const
 TEST(a_host_that_failed_twice_is_left_out_where_slots_are_to_spare)
 {
     AUTO(restart) struct restart *r = restart_new(9);
-    struct restart_end on_b = {.status = 1, .host = "b"};
+    struct restart_attempt on_b = {.status = 1, .host = "b"};
     restart_after(r, &on_b);
     check_hosts(r, 4, 0, "abc", "");
     restart_after(r, &on_b);
@@ -83,9 +83,9 @@ TEST(of_several_bad_hosts_the_worst_goes_first)
 {
     AUTO(restart) struct restart *r = restart_new(9);
     for (int i = 0; i < 2; i++)
-        restart_after(r, &(struct restart_end){.status = 1, .host = "a"});
+        restart_after(r, &(struct restart_attempt){.status = 1, .host = "a"});
     for (int i = 0; i < 3; i++)
-        restart_after(r, &(struct restart_end){.status = 1, .host = "c"});
+        restart_after(r, &(struct restart_attempt){.status = 1, .host = "c"});
     check_hosts(r, 8, 0, "ab", "c");
     check_hosts(r, 4, 0, "b", "ca");
 }

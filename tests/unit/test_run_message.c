@@ -9,7 +9,7 @@ static struct spec *spec_of(const char *text)
 {
     struct spec *s = NULL;
     struct err e = {0};
-    if (view_spec(&s, text, "s.yaml", &e) < 0)
+    if (sweep_reader_spec(&s, text, "s.yaml", &e) < 0)
         FAIL("%s", e.text);
     return s;
 }
@@ -25,12 +25,12 @@ static const char sweep[] =
 TEST(an_order_is_a_message_that_a_worker_takes)
 {
     AUTO(spec) struct spec *s = spec_of(sweep);
-    const struct order o = {s, "s", "/sweeps/s", "/home"};
+    const struct run_message o = {s, "s", "/sweeps/s", "/home"};
     struct err e = {0};
     json_t *params = json_pack("{s:f}", "lr", 0.5);
     json_t *others = json_pack("[{s:s, s:{s:s}}]", "node", "c02", "place", "cpus", "0-3");
     struct wire_msg m = {.kind = WIRE_RUN, .conn = 1, .lease = 9};
-    CHECK_INT(order_data(&m.data, &o, 17, params, others, &e), 0);
+    CHECK_INT(run_message_data(&m.data, &o, 17, params, others, &e), 0);
     AUTO(strbuf) struct strbuf b = {0};
     if (wire_encode(&b, &m, &e) < 0)
         FAIL("%s", e.text);
@@ -49,10 +49,10 @@ TEST(what_the_file_does_not_say_is_not_in_the_order)
 {
     AUTO(spec)
     struct spec *s = spec_of("method: grid\ncommand: ['true']\nparameters: {x: {values: [1]}}\n");
-    const struct order o = {s, "s", "/s", "/"};
+    const struct run_message o = {s, "s", "/s", "/"};
     struct err e = {0};
     json_t *params = json_pack("{s:i}", "x", 1), *data = NULL;
-    CHECK_INT(order_data(&data, &o, 0, params, NULL, &e), 0);
+    CHECK_INT(run_message_data(&data, &o, 0, params, NULL, &e), 0);
     CHECK(!json_object_get(data, "patterns") && !json_object_get(data, "wandb_real"));
     json_decref(data);
     json_decref(params);
@@ -61,33 +61,33 @@ TEST(what_the_file_does_not_say_is_not_in_the_order)
 TEST(a_program_that_is_not_there_is_noticed)
 {
     struct spec s = {.program = "/nowhere/train.py"};
-    const struct order o = {&s, "s", "/s", "/home"};
+    const struct run_message o = {&s, "s", "/s", "/home"};
     struct err e = {0};
-    CHECK_INT(order_check(&o, &e), -ENOENT);
+    CHECK_INT(run_message_check(&o, &e), -ENOENT);
     CHECK_HAS(e.text, "'/nowhere/train.py'");
     CHECK_HAS(e.hint, "/home");
     s.program = "no-such-program-of-ours";
-    CHECK_INT(order_check(&o, &e), -ENOENT);
+    CHECK_INT(run_message_check(&o, &e), -ENOENT);
     s.program = "sh"; /* in PATH */
-    CHECK_INT(order_check(&o, &e), 0);
+    CHECK_INT(run_message_check(&o, &e), 0);
     s.program = NULL;
-    CHECK_INT(order_check(&o, &e), 0);
+    CHECK_INT(run_message_check(&o, &e), 0);
 }
 
 TEST(a_wrong_pattern_has_its_place_in_the_file)
 {
     struct spec *s = NULL;
     struct err e = {0};
-    CHECK_INT(view_spec(&s,
-                        "method: grid\nprogram: p\nparameters: {x: {values: [1]}}\n"
-                        "metric: {name: a, pattern: '('}\n",
-                        "s.yaml", &e),
+    CHECK_INT(sweep_reader_spec(&s,
+                                "method: grid\nprogram: p\nparameters: {x: {values: [1]}}\n"
+                                "metric: {name: a, pattern: '('}\n",
+                                "s.yaml", &e),
               -EINVAL);
     CHECK_HAS(e.text, "s.yaml:4:19");
-    CHECK_INT(view_spec(&s,
-                        "method: grid\nprogram: p\nparameters: {x: {values: [1]}}\n"
-                        "metrics: [{name: a, pattern: x}, {name: b, pattern: '('}]\n",
-                        "s.yaml", &e),
+    CHECK_INT(sweep_reader_spec(&s,
+                                "method: grid\nprogram: p\nparameters: {x: {values: [1]}}\n"
+                                "metrics: [{name: a, pattern: x}, {name: b, pattern: '('}]\n",
+                                "s.yaml", &e),
               -EINVAL);
     CHECK_HAS(e.text, "s.yaml:4:44");
     CHECK(s == NULL);

@@ -1,7 +1,7 @@
 #include "launcher/run/cmd_run.h"
 #include "tests/unit/test.h"
 
-static struct cmd_run_opts got;
+static struct run_options got;
 static struct err error;
 
 /* Parses `line`, cut at spaces. */
@@ -15,12 +15,12 @@ static int parse(const char *line)
         words[n++] = w;
     words[n] = NULL;
     error = (struct err){0};
-    return cmd_run_parse(&got, "mpirun", n, words, &error);
+    return run_options_parse(&got, "mpirun", n, words, &error);
 }
 
 static void done(void)
 {
-    cmd_run_opts_free(&got);
+    run_options_free(&got);
 }
 
 static const struct where {
@@ -167,7 +167,7 @@ TEST(times_restarts_and_stdin_have_their_fields)
     CHECK_STR(got.events_file, "f");
     CHECK_INT(got.spec.grace_ms, 1);
     CHECK_INT(got.spec.stdin_rank, 3);
-    CHECK_INT(got.spec.engine, PLAN_ENGINE_SLURM);
+    CHECK_INT(got.spec.engine, PLAN_ENGINE_SRUN);
     done();
     static const char *const wrong[] = {"--start-timeout -1",
                                         "--hang-timeout 1e9",

@@ -6,7 +6,7 @@
 static const char *said(struct job_end end, bool preempted)
 {
     static char text[2048];
-    json_t *j = ending_json(&end, preempted);
+    json_t *j = run_result_json(&end, preempted);
     size_t len = json_dumpb(j, text, sizeof text - 1, JSON_COMPACT);
     text[len] = 0;
     json_decref(j);
@@ -47,12 +47,12 @@ TEST(a_job_that_was_told_to_stop_says_so)
 {
     struct job_end end = {.first_failed = -1, .stopped = true};
     CHECK_HAS(said(end, false), "\"stopped\":true");
-    json_t *j = ending_unstarted(NULL, true);
+    json_t *j = run_result_not_started(NULL, true);
     CHECK(json_is_true(json_object_get(j, "stopped")));
     CHECK(json_is_true(json_object_get(j, "preempted")));
     CHECK(json_is_true(json_object_get(j, "unstarted")));
     json_decref(j);
-    j = ending_unstarted("disk full", false);
+    j = run_result_not_started("disk full", false);
     CHECK(json_is_false(json_object_get(j, "stopped")));
     CHECK_STR(json_string_value(json_object_get(j, "error")), "disk full");
     json_decref(j);
@@ -91,7 +91,7 @@ TEST(text_that_is_no_utf8_is_made_so_and_cut_between_characters)
         {"", "", 5},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        AUTO(free) char *got = ending_utf8(cases[i].in, cases[i].max);
+        AUTO(free) char *got = run_result_utf8(cases[i].in, cases[i].max);
         CHECK_STR(got, cases[i].out);
     }
 }

@@ -15,7 +15,7 @@ static size_t count;
 static struct space *space(const char *json, bool grid)
 {
     AUTO(json) json_t *v = json_loads(json, 0, NULL);
-    struct node n = node_of_json(v);
+    struct config_node n = config_node_of_json(v);
     struct space *s = NULL;
     AUTO(strv) char **notices = NULL;
     struct err e = {0};
@@ -28,7 +28,7 @@ static struct space *constrained(const char *params, const char *when, const cha
 {
     struct space *s = space(params, grid);
     AUTO(json) json_t *w = json_loads(when, 0, NULL), *list = json_pack("[s]", rule);
-    struct node conditions = node_of_json(w), rules = node_of_json(list);
+    struct config_node conditions = config_node_of_json(w), rules = config_node_of_json(list);
     struct err e = {0};
     if (space_when(s, &conditions, &e) < 0 || space_constrain(s, &rules, &e) < 0)
         FAIL("%s", e.text);

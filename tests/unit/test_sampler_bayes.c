@@ -185,7 +185,7 @@ static void check_restarts(const struct plan *plan)
     while (kit_count < plan->trials) {
         size_t running = 0, which = rng_below(&r, plan->batch), at = 0;
         for (size_t i = 0; i < kit_count; i++)
-            running += !trial_ended(kit_trials[i]->state);
+            running += !trial_is_ended(kit_trials[i]->state);
         if (running < plan->batch) {
             AUTO(sampler) struct sampler *again = sampler_new(&sampler_bayes, &w.task);
             sampler_restore(again, saved);
@@ -203,7 +203,7 @@ static void check_restarts(const struct plan *plan)
             continue;
         }
         for (size_t i = 0; i < kit_count; i++)
-            if (!trial_ended(kit_trials[i]->state) && at++ == which)
+            if (!trial_is_ended(kit_trials[i]->state) && at++ == which)
                 advance(kit_trials[i], &r, plan->pruned);
     }
     CHECK(saved != NULL);
@@ -288,7 +288,7 @@ static void check_exhausts(uint64_t seed, size_t batch, int repeats)
     while (kit_count < all) {
         const struct trial *t = ask(&w);
         CHECK(t != NULL);
-        AUTO(free) char *key = dist_key(t->params);
+        AUTO(free) char *key = distribution_key(t->params);
         json_int_t before = json_integer_value(json_object_get(times, key));
         if (before == repeats)
             FAIL("seed %d: %s once more", (int)seed, key);
@@ -330,7 +330,7 @@ TEST(larger_spaces_end_too)
     for (size_t i = 0; i < all; i++) {
         struct trial *t = ask(&w);
         CHECK(t != NULL);
-        AUTO(free) char *key = dist_key(t->params);
+        AUTO(free) char *key = distribution_key(t->params);
         CHECK(!json_object_get(seen, key));
         json_object_set_new(seen, key, json_true());
         kit_done(t, fabs(kit_number(t->params, "a") - 20));

@@ -15,7 +15,7 @@ static size_t count;
 static struct space *space(const char *list, const char *constraints)
 {
     AUTO(json) json_t *v = json_loads(list, 0, NULL), *c = json_loads(constraints, 0, NULL);
-    struct node n = node_of_json(v), nc = node_of_json(c);
+    struct config_node n = config_node_of_json(v), nc = config_node_of_json(c);
     struct space *s = NULL;
     AUTO(strv) char **notices = NULL;
     struct err e = {0};
@@ -123,7 +123,7 @@ TEST(a_finite_space_is_exhausted_with_each_point_once_across_restarts)
             }
             const json_t *p = next(s);
             CHECK(p != NULL);
-            AUTO(free) char *key = dist_key(p);
+            AUTO(free) char *key = distribution_key(p);
             CHECK(!json_object_get(seen, key));
             json_object_set_new(seen, key, json_true());
         }

@@ -3,15 +3,15 @@
 TEST(a_trial_is_created_leased_and_run_when_a_place_is_free)
 {
     start_with(GRID(3));
-    step(SCHED_EV_TICK, NULL, 0, NULL);
+    step(SCHEDULER_EV_TICK, NULL, 0, NULL);
     CHECK_STR(gave(), "|");
     hello("a", "{\"places\":2,\"node\":\"n1\",\"running\":[]}");
     CHECK_STR(gave(), "CREATED 0/0 ; LEASED 0/1 {\"worker\":\"a\",\"node\":\"n1\"}; "
                       "CREATED 1/0 ; LEASED 1/2 {\"worker\":\"a\",\"node\":\"n1\"}; "
                       "| RUN a 0/1; RUN a 1/2;");
     CHECK_INT(json_integer_value(json_object_get(out.actions[0].params, "x")), 1);
-    CHECK_INT(sched_counts(s).total_wanted, 3);
-    CHECK_INT(sched_counts(s).running, 2);
+    CHECK_INT(scheduler_counts(s).total_wanted, 3);
+    CHECK_INT(scheduler_counts(s).running, 2);
 }
 
 TEST(reports_are_stored_and_their_best_counts)
@@ -29,14 +29,14 @@ TEST(reports_are_stored_and_their_best_counts)
     done(1, "{\"status\":0,\"seconds\":2.5}");
     CHECK_STR(gave(), "ENDED 0/1 {\"state\":\"done\",\"seconds\":2.5,\"value\":0.25}; "
                       "| END - -1/0 every point of the space is tried;");
-    AUTO(json) json_t *t = sched_trial_json(s, 0);
+    AUTO(json) json_t *t = scheduler_trial_json(s, 0);
     AUTO(free) char *text = json_line(t);
     CHECK_STR(text,
               "{\"id\":0,\"state\":\"done\",\"params\":{\"x\":1},\"value\":0.25,\"steps\":3,"
               "\"node\":null,\"seconds\":2.5,\"lease\":1,\"metrics\":{\"loss\":0.75,\"acc\":1}}");
-    CHECK(sched_over(s));
-    CHECK_INT(sched_best(s), 0);
-    step(SCHED_EV_TICK, NULL, 0, NULL);
+    CHECK(scheduler_is_done(s));
+    CHECK_INT(scheduler_best(s), 0);
+    step(SCHEDULER_EV_TICK, NULL, 0, NULL);
     CHECK_STR(gave(), "|"); /* END comes once */
 }
 
@@ -48,8 +48,8 @@ TEST(value_last_takes_the_last_and_maximize_the_highest)
     report(1, "{\"step\":1,\"acc\":0.9}");
     report(1, "{\"step\":2,\"acc\":0.2}");
     report(2, "{\"step\":1,\"acc\":0.3}");
-    CHECK_INT(sched_best(s), 1);
-    AUTO(json) json_t *t = sched_trial_json(s, 0);
+    CHECK_INT(scheduler_best(s), 1);
+    AUTO(json) json_t *t = scheduler_trial_json(s, 0);
     CHECK_NEAR(json_number_value(json_object_get(t, "value")), 0.2, 0);
 }
 
@@ -67,7 +67,7 @@ TEST(a_report_that_comes_twice_is_stored_once)
     CHECK_INT(out.record_count, 1);
     report(1, "{\"step\":2,\"loss\":2.5}"); /* a correction */
     CHECK_INT(out.record_count, 1);
-    AUTO(json) json_t *t = sched_trial_json(s, 0);
+    AUTO(json) json_t *t = scheduler_trial_json(s, 0);
     CHECK_INT(json_integer_value(json_object_get(t, "steps")), 2);
 }
 
@@ -108,7 +108,7 @@ TEST(a_sweep_without_a_metric_needs_no_report)
     hello("a", "{\"places\":1}");
     done(1, "{\"status\":0}");
     CHECK_STR(state_of(0), "done");
-    CHECK_INT(sched_best(s), -1);
+    CHECK_INT(scheduler_best(s), -1);
 }
 
 TEST(failures_say_why)
@@ -124,8 +124,8 @@ TEST(failures_say_why)
     CHECK_HAS(gave(), "rank 2: boom");
     done(4, "{\"status\":1,\"oom\":true}");
     CHECK_STR(state_of(3), "oom");
-    CHECK_INT(sched_counts(s).failed, 3);
-    CHECK_INT(sched_counts(s).oom, 1);
+    CHECK_INT(scheduler_counts(s).failed, 3);
+    CHECK_INT(scheduler_counts(s).oom, 1);
 }
 
 TEST(the_first_end_counts)
@@ -146,7 +146,7 @@ TEST(a_lost_workers_trials_wait_again_and_go_first)
     start_with(GRID(3));
     hello("a", "{\"places\":1}");
     report(1, "{\"loss\":1}");
-    step(SCHED_EV_LOST, "a", 0, NULL);
+    step(SCHEDULER_EV_LOST, "a", 0, NULL);
     CHECK_STR(gave(), "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":true}; |");
     CHECK_STR(state_of(0), "waiting");
     hello("b", "{\"places\":2}");
@@ -161,7 +161,7 @@ TEST(a_lost_lease_may_still_report_and_succeed_until_the_trial_is_leased_again)
 {
     start_with(ONE);
     hello("a", "{\"places\":1}");
-    step(SCHED_EV_LOST, "a", 0, NULL);
+    step(SCHEDULER_EV_LOST, "a", 0, NULL);
     report(1, "{\"loss\":0.5}");
     CHECK_INT(out.record_count, 1);
     CHECK_STR(state_of(0), "waiting");
@@ -189,10 +189,10 @@ TEST(retries_are_spent_by_losses_and_preemption_but_not_by_drains)
     hello("a", "{\"places\":1}");
     done(1, "{\"status\":1,\"preempted\":true}");
     CHECK_HAS(gave(), "REQUEUED 0/1 {\"why\":\"preempted\",\"spent\":true}; LEASED 0/2");
-    step(SCHED_EV_LOST, "a", 0, NULL);
+    step(SCHEDULER_EV_LOST, "a", 0, NULL);
     hello("a", "{\"places\":1}");
     CHECK_HAS(gave(), "LEASED 0/3");
-    step(SCHED_EV_LOST, "a", 0, NULL);
+    step(SCHEDULER_EV_LOST, "a", 0, NULL);
     CHECK_HAS(gave(), "ENDED 0/3 {\"state\":\"failed\",\"seconds\":0.0,\"value\":null,"
                       "\"error\":\"lost, after 2 retries\"}; | END");
 }
@@ -245,14 +245,14 @@ TEST(a_trial_past_its_time_is_stopped_and_failed)
 {
     start_with(ONE "drover: {timeout: 10}\n");
     hello("a", "{\"places\":1}");
-    CHECK_INT(sched_deadline(s), 11000);
+    CHECK_INT(scheduler_deadline(s), 11000);
     now = 10999;
-    step(SCHED_EV_TICK, NULL, 0, NULL);
+    step(SCHEDULER_EV_TICK, NULL, 0, NULL);
     CHECK_STR(gave(), "|");
     now = 11000;
-    step(SCHED_EV_TICK, NULL, 0, NULL);
+    step(SCHEDULER_EV_TICK, NULL, 0, NULL);
     CHECK_STR(gave(), "STOPPING 0/1 {\"why\":\"timeout\"}; | STOP a 0/1 timeout;");
-    CHECK(sched_deadline(s) == INT64_MAX);
+    CHECK(scheduler_deadline(s) == INT64_MAX);
     done(1, "{\"status\":0,\"signal\":15}");
     CHECK_HAS(gave(), "\"state\":\"failed\"");
     CHECK_HAS(gave(), "ran longer than the timeout of 10 s");
@@ -268,7 +268,7 @@ TEST(a_reached_target_starts_no_new_trial_and_lets_the_others_end)
     done(1, "{\"status\":0}");
     CHECK_INT(out.action_count, 0);
     CHECK_STR(state_of(1), "leased");
-    step(SCHED_EV_LOST, "b", 0, NULL); /* what waits will never run */
+    step(SCHEDULER_EV_LOST, "b", 0, NULL); /* what waits will never run */
     CHECK_STR(state_of(2), "waiting");
     report(2, "{\"loss\":3}");
     done(2, "{\"status\":0}");
@@ -280,11 +280,11 @@ TEST(a_drain_stops_all_and_keeps_them_for_later)
 {
     start_with(GRID(5));
     hello("a", "{\"places\":2}");
-    step(SCHED_EV_DRAIN, NULL, 0, NULL);
+    step(SCHEDULER_EV_DRAIN, NULL, 0, NULL);
     CHECK_HAS(gave(), "STOP a 0/1 drain; STOP a 1/2 drain;");
     done(1, "{\"status\":0,\"signal\":15}");
     CHECK_STR(gave(), "REQUEUED 0/1 {\"why\":\"drain\",\"spent\":false}; |");
-    step(SCHED_EV_LOST, "a", 0, NULL);
+    step(SCHEDULER_EV_LOST, "a", 0, NULL);
     CHECK_STR(gave(), "REQUEUED 1/2 {\"why\":\"drain\",\"spent\":false}; | END - -1/0 drained;");
     crash();
     hello("b", "{\"places\":2}");
@@ -296,11 +296,11 @@ TEST(parallel_limits_what_runs_at_once)
     start_with(GRID(9) "drover: {parallel: 3}\n");
     hello("a", "{\"places\":2}");
     hello("b", "{\"places\":8}");
-    CHECK_INT(sched_counts(s).running, 3);
+    CHECK_INT(scheduler_counts(s).running, 3);
     report(1, "{\"loss\":1}");
     done(1, "{\"status\":0}");
     CHECK_HAS(gave(), "RUN b 3/4");
-    CHECK_INT(sched_counts(s).running, 3);
+    CHECK_INT(scheduler_counts(s).running, 3);
 }
 
 TEST(trials_spread_over_the_workers)
@@ -309,7 +309,7 @@ TEST(trials_spread_over_the_workers)
     hello("a", "{\"places\":0}");
     hello("b", "{\"places\":4}");
     CHECK_INT(out.action_count, 4);
-    step(SCHED_EV_LOST, "b", 0, NULL);
+    step(SCHEDULER_EV_LOST, "b", 0, NULL);
     hello("c", "{\"places\":2}");
     hello("d", "{\"places\":3}");
     CHECK_HAS(gave(), "| RUN d 2/7; RUN d 3/8;");
@@ -320,26 +320,26 @@ TEST(a_worker_may_have_more_or_fewer_places_as_it_goes)
     start_with(GRID(9));
     hello("a", "{\"places\":0}");
     CHECK_INT(out.action_count, 0);
-    step(SCHED_EV_PLACES, "a", 0, "{\"places\":2}");
-    CHECK_INT(sched_counts(s).running, 2);
-    step(SCHED_EV_PLACES, "a", 0, "{\"places\":1}");
-    CHECK_INT(sched_counts(s).running, 2); /* what runs may run on */
+    step(SCHEDULER_EV_SLOTS, "a", 0, "{\"places\":2}");
+    CHECK_INT(scheduler_counts(s).running, 2);
+    step(SCHEDULER_EV_SLOTS, "a", 0, "{\"places\":1}");
+    CHECK_INT(scheduler_counts(s).running, 2); /* what runs may run on */
     report(1, "{\"loss\":1}");
     done(1, "{\"status\":0}");
-    CHECK_INT(sched_counts(s).running, 1);
-    step(SCHED_EV_PLACES, "a", 0, "{\"places\":3}");
-    CHECK_INT(sched_counts(s).running, 3);
-    step(SCHED_EV_PLACES, "stranger", 0, "{\"places\":3}");
+    CHECK_INT(scheduler_counts(s).running, 1);
+    step(SCHEDULER_EV_SLOTS, "a", 0, "{\"places\":3}");
+    CHECK_INT(scheduler_counts(s).running, 3);
+    step(SCHEDULER_EV_SLOTS, "stranger", 0, "{\"places\":3}");
     CHECK_INT(out.action_count, 0);
-    CHECK_INT(step_rc(SCHED_EV_PLACES, "a", 0, "{\"places\":-1}"), -EINVAL);
-    CHECK_INT(step_rc(SCHED_EV_PLACES, "a", 0, "{}"), -EINVAL);
+    CHECK_INT(step_rc(SCHEDULER_EV_SLOTS, "a", 0, "{\"places\":-1}"), -EINVAL);
+    CHECK_INT(step_rc(SCHEDULER_EV_SLOTS, "a", 0, "{}"), -EINVAL);
 }
 
 TEST(a_leaving_worker_gets_no_more_but_keeps_what_it_has)
 {
     start_with(GRID(9));
     hello("a", "{\"places\":1}");
-    step(SCHED_EV_LEAVING, "a", 0, NULL);
+    step(SCHEDULER_EV_LEAVING, "a", 0, NULL);
     report(1, "{\"loss\":1}");
     done(1, "{\"status\":0}");
     CHECK_INT(out.action_count, 0);
@@ -373,9 +373,9 @@ TEST(after_a_success_failures_do_not_end_the_sweep)
 TEST(run_cap_ends_the_sweep)
 {
     start_with(RANDOM "run_cap: 2\n");
-    CHECK_INT(sched_counts(s).total_wanted, 2);
+    CHECK_INT(scheduler_counts(s).total_wanted, 2);
     hello("a", "{\"places\":4}");
-    CHECK_INT(sched_trial_count(s), 2);
+    CHECK_INT(scheduler_trial_count(s), 2);
     for (int i = 1; i <= 2; i++) {
         report(i, "{\"loss\":1}");
         done(i, "{\"status\":0}");
@@ -387,7 +387,7 @@ TEST(start_points_come_first_and_are_not_repeated_by_the_grid)
 {
     start_with("method: grid\nprogram: t\nparameters: {x: {min: 1, max: 3}, y: {value: 7}}\n"
                "drover: {start: [{x: 3}, {x: 2}]}\n");
-    CHECK_INT(sched_counts(s).total_wanted, 3);
+    CHECK_INT(scheduler_counts(s).total_wanted, 3);
     hello("a", "{\"places\":4}");
     CHECK_INT(out.action_count, 3);
     static const int want[] = {3, 2, 1};
@@ -415,10 +415,10 @@ TEST(after_a_restart_a_worker_claims_its_leases)
     hello("a", "{\"places\":2}");
     report(2, "{\"loss\":4}");
     crash();
-    CHECK_INT(sched_deadline(s), now + 120000);
+    CHECK_INT(scheduler_deadline(s), now + 120000);
     hello("a", "{\"places\":2,\"running\":[2]}"); /* lease 1's RUN never reached it */
     CHECK_HAS(gave(), "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":false}; LEASED 0/3");
-    CHECK(sched_deadline(s) == INT64_MAX);
+    CHECK(scheduler_deadline(s) == INT64_MAX);
     report(2, "{\"loss\":3}");
     CHECK_STR(gave(), "REPORT 1/2 {\"step\":1,\"values\":{\"loss\":3}}; |");
 }
@@ -429,12 +429,12 @@ TEST(after_a_restart_leases_that_nobody_claims_are_void_in_time)
     hello("a", "{\"places\":1}");
     crash();
     now += 119999;
-    step(SCHED_EV_TICK, NULL, 0, NULL);
+    step(SCHEDULER_EV_TICK, NULL, 0, NULL);
     CHECK_STR(gave(), "|");
     report(1, "{\"loss\":3}"); /* before its hello */
     CHECK_INT(out.record_count, 1);
     now++;
-    step(SCHED_EV_TICK, NULL, 0, NULL);
+    step(SCHEDULER_EV_TICK, NULL, 0, NULL);
     CHECK_HAS(gave(), "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":true}; |");
 }
 
@@ -450,7 +450,7 @@ TEST(a_new_lease_replaces_the_history_from_its_first_step)
     done(1, "{\"status\":1,\"preempted\":true}");
     report(2, "{\"step\":3,\"loss\":2.5}");
     crash();
-    AUTO(json) json_t *t = sched_trial_json(s, 0);
+    AUTO(json) json_t *t = scheduler_trial_json(s, 0);
     CHECK_INT(json_integer_value(json_object_get(t, "steps")), 4);
     CHECK_NEAR(json_number_value(json_object_get(t, "value")), 2.5, 0);
 }
@@ -459,20 +459,20 @@ TEST(malformed_events_are_refused_and_change_nothing)
 {
     start_with(GRID(5));
     hello("a", "{\"places\":1}");
-    AUTO(json) json_t *before = sched_dump(s);
-    CHECK_INT(step_rc(SCHED_EV_HELLO, "b", 0, "{}"), -EINVAL);
-    CHECK_INT(step_rc(SCHED_EV_HELLO, "b", 0, "{\"places\":-1}"), -EINVAL);
-    CHECK_INT(step_rc(SCHED_EV_HELLO, NULL, 0, "{\"places\":1}"), -EINVAL);
-    CHECK_INT(step_rc(SCHED_EV_HELLO, "\xff", 0, "{\"places\":1}"), -EINVAL);
-    CHECK_INT(step_rc(SCHED_EV_HELLO, "b", 0, "{\"places\":1,\"running\":3}"), -EINVAL);
-    CHECK_INT(step_rc(SCHED_EV_REPORT, "a", 1, NULL), -EINVAL);
-    CHECK_INT(step_rc(SCHED_EV_DONE, "a", 1, "{\"status\":\"0\"}"), -EINVAL);
-    CHECK_INT(step_rc((enum sched_event_kind)99, "a", 1, NULL), -EINVAL);
-    step(SCHED_EV_DONE, "a", 99, "{}");
-    step(SCHED_EV_REPORT, "a", -5, "{\"loss\":1}");
-    step(SCHED_EV_LOST, "nobody", 0, NULL);
-    step(SCHED_EV_LEAVING, NULL, 0, NULL);
-    AUTO(json) json_t *after = sched_dump(s);
+    AUTO(json) json_t *before = scheduler_dump(s);
+    CHECK_INT(step_rc(SCHEDULER_EV_HELLO, "b", 0, "{}"), -EINVAL);
+    CHECK_INT(step_rc(SCHEDULER_EV_HELLO, "b", 0, "{\"places\":-1}"), -EINVAL);
+    CHECK_INT(step_rc(SCHEDULER_EV_HELLO, NULL, 0, "{\"places\":1}"), -EINVAL);
+    CHECK_INT(step_rc(SCHEDULER_EV_HELLO, "\xff", 0, "{\"places\":1}"), -EINVAL);
+    CHECK_INT(step_rc(SCHEDULER_EV_HELLO, "b", 0, "{\"places\":1,\"running\":3}"), -EINVAL);
+    CHECK_INT(step_rc(SCHEDULER_EV_REPORT, "a", 1, NULL), -EINVAL);
+    CHECK_INT(step_rc(SCHEDULER_EV_DONE, "a", 1, "{\"status\":\"0\"}"), -EINVAL);
+    CHECK_INT(step_rc((enum scheduler_event_kind)99, "a", 1, NULL), -EINVAL);
+    step(SCHEDULER_EV_DONE, "a", 99, "{}");
+    step(SCHEDULER_EV_REPORT, "a", -5, "{\"loss\":1}");
+    step(SCHEDULER_EV_LOST, "nobody", 0, NULL);
+    step(SCHEDULER_EV_LEAVING, NULL, 0, NULL);
+    AUTO(json) json_t *after = scheduler_dump(s);
     CHECK(json_equal(before, after));
     CHECK_INT(out.record_count + out.action_count, 0);
 }
@@ -483,30 +483,30 @@ TEST(records_that_contradict_each_other_are_damage)
         int kind, trial, lease;
         const char *data;
     } bad[] = {
-        {SCHED_REC_CREATED, 2, 0, "{\"params\":{}}"},
-        {SCHED_REC_CREATED, 1, 0, "{}"},
-        {SCHED_REC_LEASED, 0, 2, "{\"worker\":\"a\"}"},
-        {SCHED_REC_LEASED, 1, 2, "{\"worker\":\"a\"}"},
-        {SCHED_REC_REPORT, 0, 2, "{\"step\":1,\"values\":{}}"},
-        {SCHED_REC_REPORT, 0, 1, "{\"values\":{}}"},
-        {SCHED_REC_ENDED, 0, 1, "{\"state\":\"running\"}"},
-        {SCHED_REC_ENDED, 0, 1, "{}"},
-        {SCHED_REC_ENDED, -1, 1, "{\"state\":\"done\"}"},
-        {SCHED_REC_KINDS, 0, 1, "{}"},
+        {SCHEDULER_REC_CREATED, 2, 0, "{\"params\":{}}"},
+        {SCHEDULER_REC_CREATED, 1, 0, "{}"},
+        {SCHEDULER_REC_LEASED, 0, 2, "{\"worker\":\"a\"}"},
+        {SCHEDULER_REC_LEASED, 1, 2, "{\"worker\":\"a\"}"},
+        {SCHEDULER_REC_REPORT, 0, 2, "{\"step\":1,\"values\":{}}"},
+        {SCHEDULER_REC_REPORT, 0, 1, "{\"values\":{}}"},
+        {SCHEDULER_REC_ENDED, 0, 1, "{\"state\":\"running\"}"},
+        {SCHEDULER_REC_ENDED, 0, 1, "{}"},
+        {SCHEDULER_REC_ENDED, -1, 1, "{\"state\":\"done\"}"},
+        {SCHEDULER_REC_KINDS, 0, 1, "{}"},
     };
     start_with(GRID(5) "drover: {parallel: 1}\n");
     hello("a", "{\"places\":1}");
-    AUTO(json) json_t *before = sched_dump(s);
+    AUTO(json) json_t *before = scheduler_dump(s);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         AUTO(json) json_t *data = json_loads(bad[i].data, 0, NULL);
-        struct sched_record r = {(enum sched_record_kind)bad[i].kind, 0, bad[i].trial, bad[i].lease,
-                                 data};
+        struct scheduler_record r = {(enum scheduler_record_kind)bad[i].kind, 0, bad[i].trial,
+                                     bad[i].lease, data};
         struct err e = {0};
-        if (sched_replay(s, &r, &e) != -EINVAL)
+        if (scheduler_replay(s, &r, &e) != -EINVAL)
             FAIL("row %zu was taken", i);
         CHECK_HAS(e.text, "trial");
     }
-    AUTO(json) json_t *after = sched_dump(s);
+    AUTO(json) json_t *after = scheduler_dump(s);
     CHECK(json_equal(before, after));
 }
 
@@ -515,7 +515,7 @@ TEST(a_worker_that_comes_back_hears_again_what_it_is_to_stop)
     start_with(ONE "drover: {timeout: 10}\n");
     hello("a", "{\"places\":1}");
     now += 10000;
-    step(SCHED_EV_TICK, NULL, 0, NULL);
+    step(SCHEDULER_EV_TICK, NULL, 0, NULL);
     hello("a", "{\"places\":1,\"running\":[1]}");
     CHECK_STR(gave(), "| STOP a 0/1 timeout;");
     hello("a", "{\"places\":1,\"running\":[]}"); /* stopped, but its end never came */

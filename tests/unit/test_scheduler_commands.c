@@ -3,7 +3,7 @@
 
 static void ask(const char *json)
 {
-    step(SCHED_EV_ASK, NULL, 0, json);
+    step(SCHEDULER_EV_COMMAND, NULL, 0, json);
 }
 
 /* The text and hint of an ask that is refused; nothing has happened. */
@@ -11,11 +11,11 @@ static const char *refused(const char *json)
 {
     static struct err e;
     e = (struct err){0};
-    AUTO(json) json_t *data = json_loads(json, 0, NULL), *before = sched_dump(s);
-    const struct sched_event ev = {SCHED_EV_ASK, NULL, 0, data};
-    CHECK_INT(sched_step(s, &ev, now, &out, &e), -EINVAL);
+    AUTO(json) json_t *data = json_loads(json, 0, NULL), *before = scheduler_dump(s);
+    const struct scheduler_event ev = {SCHEDULER_EV_COMMAND, NULL, 0, data};
+    CHECK_INT(scheduler_handle(s, &ev, now, &out, &e), -EINVAL);
     CHECK_STR(gave(), "|");
-    AUTO(json) json_t *after = sched_dump(s);
+    AUTO(json) json_t *after = scheduler_dump(s);
     CHECK(json_equal(before, after));
     return e.text;
 }
@@ -25,16 +25,16 @@ TEST(a_stop_ends_what_runs_and_what_waits_as_cancelled)
     start_with(GRID(9));
     hello("a", "{\"places\":2}");
     report(1, "{\"step\":1,\"loss\":3}");
-    step(SCHED_EV_LOST, "a", 0, NULL);
+    step(SCHEDULER_EV_LOST, "a", 0, NULL);
     hello("b", "{\"places\":1}");
     ask("{\"ask\":\"1\",\"verb\":\"stop\"}");
     CHECK_HAS(gave(), "STOPPING 0/3 {\"why\":\"stop\"}; | STOP b 0/3 stop;");
-    CHECK(!sched_over(s));
-    step(SCHED_EV_DONE, "b", 3, "{\"status\":0,\"signal\":15,\"seconds\":2}");
+    CHECK(!scheduler_is_done(s));
+    step(SCHEDULER_EV_DONE, "b", 3, "{\"status\":0,\"signal\":15,\"seconds\":2}");
     CHECK_HAS(gave(), "ENDED 0/3 {\"state\":\"cancelled\",\"seconds\":2.0,\"value\":3.0,"
                       "\"why\":\"stop\"}; ENDED 1/2 {\"state\":\"cancelled\"");
     CHECK_HAS(gave(), "END - -1/0 it was stopped");
-    CHECK(sched_stopped(s));
+    CHECK(scheduler_is_stopped(s));
     crash();
     hello("b", "{\"places\":1}");
     CHECK_HAS(gave(), "| END - -1/0 it was stopped");
@@ -63,11 +63,11 @@ TEST(a_paused_sweep_starts_nothing_until_it_is_resumed)
     done(1, "{\"status\":0,\"signal\":15}");
     CHECK_STR(gave(), "REQUEUED 0/1 {\"why\":\"pause\",\"spent\":false}; |");
     crash();
-    CHECK(sched_paused(s));
+    CHECK(scheduler_is_paused(s));
     hello("a", "{\"places\":2,\"running\":[2]}");
     CHECK_STR(gave(), "| STOP a 1/2 pause;");
     done(2, "{\"status\":0,\"signal\":15}");
-    CHECK(!sched_over(s));
+    CHECK(!scheduler_is_done(s));
     ask("{\"ask\":\"2\",\"verb\":\"resume\"}");
     CHECK_HAS(gave(), "| RUN a 0/3; RUN a 1/4;");
     CHECK_HAS(refused("{\"ask\":\"3\",\"verb\":\"resume\"}"), "neither paused nor stopped");
@@ -82,7 +82,7 @@ TEST(a_pause_may_let_trials_come_to_their_end)
     report(1, "{\"step\":1,\"loss\":3}");
     done(1, "{\"status\":0}");
     CHECK_HAS(gave(), "ENDED 0/1 {\"state\":\"done\"");
-    CHECK(sched_over(s)); /* nothing is left that could be resumed */
+    CHECK(scheduler_is_done(s)); /* nothing is left that could be resumed */
 }
 
 TEST(trials_that_went_wrong_run_again_with_all_their_retries)
@@ -95,14 +95,14 @@ TEST(trials_that_went_wrong_run_again_with_all_their_retries)
     CHECK_HAS(refused("{\"ask\":\"1\",\"verb\":\"retry\",\"trials\":[7]}"), "no trial 7");
     done(2, "{\"status\":0}");
     CHECK_HAS(refused("{\"ask\":\"1\",\"verb\":\"retry\",\"trials\":[1]}"), "trial 1 is done");
-    CHECK(sched_over(s));
+    CHECK(scheduler_is_done(s));
     crash();
     ask("{\"ask\":\"1\",\"verb\":\"retry\",\"failed\":true,\"trials\":[0]}");
     CHECK_HAS(gave(), "RETRIED 0/1 {}; |");
     CHECK(strstr(gave(), "RETRIED 0/1 {}; RETRIED") == NULL);
     hello("a", "{\"places\":1}");
     CHECK_HAS(gave(), "| RUN a 0/3;");
-    step(SCHED_EV_LOST, "a", 0, NULL);
+    step(SCHEDULER_EV_LOST, "a", 0, NULL);
     CHECK_HAS(gave(), "REQUEUED 0/3 {\"why\":\"lost\",\"spent\":true}");
     hello("a", "{\"places\":1}");
     done(4, "{\"status\":1}");
@@ -121,26 +121,26 @@ TEST(parameters_are_added_if_the_space_has_them)
     CHECK_HAS(refused("{\"ask\":\"1\",\"verb\":\"add\",\"trials\":2}"), "no run_cap");
     ask("{\"ask\":\"1\",\"verb\":\"add\",\"params\":[{\"x\":1}]}");
     CHECK_HAS(gave(), "CREATED 0/0 ; |");
-    AUTO(json) json_t *t = sched_trial_json(s, 0);
+    AUTO(json) json_t *t = scheduler_trial_json(s, 0);
     CHECK_INT(json_integer_value(json_object_get(json_object_get(t, "params"), "k")), 7);
-    CHECK_INT(sched_counts(s).total_wanted, 3); /* a point that would have come anyway */
+    CHECK_INT(scheduler_counts(s).total_wanted, 3); /* a point that would have come anyway */
     hello("a", "{\"places\":4}");
-    CHECK_INT(sched_trial_count(s), 3); /* of `start` none is left out */
+    CHECK_INT(scheduler_trial_count(s), 3); /* of `start` none is left out */
     ask("{\"ask\":\"2\",\"verb\":\"add\",\"params\":[{\"x\":1}]}");
     CHECK_HAS(gave(), "| RUN a 3/4;");
-    CHECK_INT(sched_counts(s).total_wanted, 4);
+    CHECK_INT(scheduler_counts(s).total_wanted, 4);
     crash();
-    CHECK_INT(sched_counts(s).total_wanted, 4);
+    CHECK_INT(scheduler_counts(s).total_wanted, 4);
 }
 
 TEST(more_trials_than_run_cap_may_be_asked_for)
 {
     start_with(RANDOM "run_cap: 1\n");
     hello("a", "{\"places\":4}");
-    CHECK_INT(sched_trial_count(s), 1);
+    CHECK_INT(scheduler_trial_count(s), 1);
     ask("{\"ask\":\"1\",\"verb\":\"add\",\"trials\":2}");
-    CHECK_INT(sched_trial_count(s), 3);
-    CHECK_INT(sched_counts(s).total_wanted, 3);
+    CHECK_INT(scheduler_trial_count(s), 3);
+    CHECK_INT(scheduler_counts(s).total_wanted, 3);
     ask("{\"ask\":\"1\",\"verb\":\"add\",\"trials\":2}"); /* the same ask again */
     CHECK_STR(gave(), "|");
     crash();
@@ -160,7 +160,7 @@ TEST(a_search_that_was_asked_ahead_is_the_same_after_a_restart)
         if (restart)
             crash();
         hello("a", "{\"places\":9,\"running\":[2]}");
-        AUTO(json) json_t *t = sched_trial_json(s, 4);
+        AUTO(json) json_t *t = scheduler_trial_json(s, 4);
         AUTO(free) char *params = json_line(json_object_get(t, "params"));
         CHECK(!restart || strcmp(first, params) == 0);
         snprintf(first, sizeof first, "%s", params);

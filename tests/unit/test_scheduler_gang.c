@@ -5,7 +5,7 @@
 
 static void held(const char *worker, int64_t lease)
 {
-    step(SCHED_EV_HELD, worker, lease, "{\"cpus\":\"0-1\"}");
+    step(SCHEDULER_EV_RESERVED, worker, lease, "{\"cpus\":\"0-1\"}");
 }
 
 static void two_workers(void)
@@ -30,23 +30,24 @@ TEST(a_trial_runs_when_the_others_have_reserved_their_places)
     CHECK_STR(gave(),
               "CREATED 0/0 ; LEASED 0/1 {\"worker\":\"a\",\"node\":\"na\",\"with\":[\"b\"]}; "
               "| HOLD b 0/1;");
-    CHECK(sched_others(s, "a", 1) && !sched_others(s, "b", 1));
-    CHECK(!sched_runner(s, "b", 1)); /* nobody yet */
-    held("a", 1);                    /* it runs it */
+    CHECK(scheduler_gang_members(s, "a", 1) && !scheduler_gang_members(s, "b", 1));
+    CHECK(!scheduler_runner(s, "b", 1)); /* nobody yet */
+    held("a", 1);                        /* it runs it */
     held("b", 7);
     CHECK_STR(gave(), "|");
     held("b", 1);
     CHECK_STR(gave(), "| RUN a 0/1;");
     AUTO(free) char *others = json_line(out.actions[0].others);
     CHECK_STR(others, "[{\"node\":\"nb\",\"place\":{\"cpus\":\"0-1\"}}]");
-    CHECK_STR(sched_runner(s, "b", 1), "a");
-    CHECK(!sched_runner(s, "a", 1) && !sched_runner(s, "b", 2) && !sched_runner(s, "c", 1));
+    CHECK_STR(scheduler_runner(s, "b", 1), "a");
+    CHECK(!scheduler_runner(s, "a", 1) && !scheduler_runner(s, "b", 2) &&
+          !scheduler_runner(s, "c", 1));
     report(1, "{\"loss\":1}");
     held("b", 1); /* again, on another connection */
     CHECK_STR(gave(), "|");
     done(1, "{\"status\":0,\"seconds\":1}");
     CHECK_HAS(gave(), "| STOP b 0/1 its trial has ended; HOLD b 1/2;");
-    CHECK(!sched_runner(s, "b", 1));
+    CHECK(!scheduler_runner(s, "b", 1));
 }
 
 TEST(two_workers_on_one_node_are_no_two_nodes)
@@ -64,15 +65,15 @@ TEST(a_worker_that_reserves_nothing_in_ten_seconds_is_passed_over_until_it_speak
 {
     start_with(TWO);
     two_workers();
-    CHECK_INT(sched_deadline(s), now + 10000);
+    CHECK_INT(scheduler_deadline(s), now + 10000);
     now += 10000;
-    step(SCHED_EV_TICK, NULL, 0, NULL);
+    step(SCHEDULER_EV_TICK, NULL, 0, NULL);
     CHECK_STR(gave(),
               "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":false,\"error\":\"no place was reserved "
               "in 10 s by b on nb\"}; | STOP b 0/1 its trial has ended;");
     hello("c", "{\"places\":1,\"node\":\"nc\"}");
     CHECK_HAS(gave(), "\"with\":[\"c\"]}; | HOLD c 0/2;");
-    step(SCHED_EV_PLACES, "b", 0, "{\"places\":1}");
+    step(SCHEDULER_EV_SLOTS, "b", 0, "{\"places\":1}");
     CHECK_HAS(gave(),
               "LEASED 1/3 {\"worker\":\"a\",\"node\":\"na\",\"with\":[\"b\"]}; | HOLD b 1/3;");
 }
@@ -80,7 +81,7 @@ TEST(a_worker_that_reserves_nothing_in_ten_seconds_is_passed_over_until_it_speak
 TEST(a_lost_holder_sends_the_trial_back_and_stops_who_runs_it)
 {
     one_runs();
-    step(SCHED_EV_LOST, "b", 0, NULL);
+    step(SCHEDULER_EV_LOST, "b", 0, NULL);
     CHECK_STR(gave(),
               "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":true}; | STOP a 0/1 this lease is void;");
     done(1, "{\"status\":0,\"stopped\":true}"); /* it was cut short, whatever it says */
@@ -91,7 +92,7 @@ TEST(a_lost_holder_sends_the_trial_back_and_stops_who_runs_it)
 TEST(a_lost_runner_frees_the_others)
 {
     one_runs();
-    step(SCHED_EV_LOST, "a", 0, NULL);
+    step(SCHEDULER_EV_LOST, "a", 0, NULL);
     CHECK_STR(gave(),
               "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":true}; | STOP b 0/1 its trial has ended;");
 }
@@ -100,7 +101,7 @@ TEST(a_trial_that_nobody_runs_yet_is_stopped_at_once)
 {
     start_with(TWO);
     two_workers();
-    step(SCHED_EV_DRAIN, NULL, 0, NULL);
+    step(SCHEDULER_EV_DRAIN, NULL, 0, NULL);
     CHECK_STR(gave(),
               "STOPPING 0/1 {\"why\":\"drain\"}; REQUEUED 0/1 {\"why\":\"drain\",\"spent\":false}; "
               "| STOP b 0/1 its trial has ended; END - -1/0 drained;");
@@ -123,7 +124,7 @@ TEST(after_a_restart_who_does_not_run_it_sends_it_back)
 TEST(a_holders_void_place_is_taken_back_at_its_hello)
 {
     one_runs();
-    step(SCHED_EV_LOST, "b", 0, NULL);
+    step(SCHEDULER_EV_LOST, "b", 0, NULL);
     hello("b", "{\"places\":1,\"node\":\"nb\",\"running\":[1]}");
     CHECK_HAS(gave(), "| STOP b 0/1 this lease is void;");
 }
@@ -131,10 +132,10 @@ TEST(a_holders_void_place_is_taken_back_at_its_hello)
 TEST(a_holder_that_needs_its_place_back_has_the_trial_stopped_and_run_again)
 {
     one_runs();
-    step(SCHED_EV_LEAVING, "b", 0, NULL);
-    step(SCHED_EV_DROP, "a", 2, NULL);
+    step(SCHEDULER_EV_LEAVING, "b", 0, NULL);
+    step(SCHEDULER_EV_REVOKED, "a", 2, NULL);
     CHECK_STR(gave(), "|");
-    step(SCHED_EV_DROP, "b", 1, NULL);
+    step(SCHEDULER_EV_REVOKED, "b", 1, NULL);
     CHECK_STR(gave(), "STOPPING 0/1 {\"why\":\"preempted\"}; | STOP a 0/1 preempted;");
     done(1, "{\"status\":0,\"stopped\":true}");
     CHECK_STR(
@@ -146,8 +147,8 @@ TEST(a_place_that_is_needed_back_before_the_trial_runs_costs_it_nothing)
 {
     start_with(TWO);
     two_workers();
-    step(SCHED_EV_LEAVING, "b", 0, NULL);
-    step(SCHED_EV_DROP, "b", 1, NULL);
+    step(SCHEDULER_EV_LEAVING, "b", 0, NULL);
+    step(SCHEDULER_EV_REVOKED, "b", 1, NULL);
     CHECK_STR(
         gave(),
         "REQUEUED 0/1 {\"why\":\"preempted\",\"spent\":false}; | STOP b 0/1 its trial has ended;");

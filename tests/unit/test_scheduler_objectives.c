@@ -6,28 +6,29 @@
 #include "tests/unit/test.h"
 
 static struct spec *spec;
-static struct sched *s;
-static struct sched_out out;
+static struct scheduler *s;
+static struct scheduler_out out;
 
 static void start_with(const char *yaml)
 {
     struct err e = {0};
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
     if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || spec_read(&spec, d, &e) < 0 ||
-        sched_new(&s, spec, &e) < 0)
+        scheduler_new(&s, spec, &e) < 0)
         FAIL("%s", e.text);
 }
 
-static void step(enum sched_event_kind kind, int64_t lease, const char *json)
+static void step(enum scheduler_event_kind kind, int64_t lease, const char *json)
 {
     AUTO(json) json_t *data = json_loads(json, 0, NULL);
-    CHECK_INT(sched_step(s, &(struct sched_event){kind, "w", lease, data}, 1, &out, NULL), 0);
+    CHECK_INT(scheduler_handle(s, &(struct scheduler_event){kind, "w", lease, data}, 1, &out, NULL),
+              0);
 }
 
 static void end(void)
 {
-    sched_out_free(&out);
-    sched_free(s);
+    scheduler_out_free(&out);
+    scheduler_free(s);
     spec_free(spec);
 }
 
@@ -35,8 +36,8 @@ TEST(repeats_count_for_each_point_and_start_ones_are_among_them)
 {
     start_with("method: grid\nprogram: t\nparameters: {x: {min: 1, max: 3}}\n"
                "drover: {repeats: 2, start: [{x: 2}, {x: 2}, {x: 2}]}\n");
-    CHECK_INT(sched_counts(s).total_wanted, 7);
-    step(SCHED_EV_HELLO, 0, "{\"places\":9}");
+    CHECK_INT(scheduler_counts(s).total_wanted, 7);
+    step(SCHEDULER_EV_HELLO, 0, "{\"places\":9}");
     static const int want[] = {2, 2, 2, 1, 3, 1, 3};
     CHECK_INT(out.action_count, 7);
     for (int i = 0; i < 7; i++)
@@ -49,8 +50,8 @@ TEST(only_points_that_conditions_and_constraints_leave_are_wanted)
     start_with("method: random\nprogram: t\n"
                "parameters: {a: {values: [x, y]}, b: {min: 1, max: 4}}\n"
                "drover: {when: {b: {param: a, in: [x]}}, constraints: [b != 3]}\n");
-    CHECK_INT(sched_counts(s).total_wanted, 4); /* x with 1, 2 and 4; y */
-    step(SCHED_EV_HELLO, 0, "{\"places\":9}");
+    CHECK_INT(scheduler_counts(s).total_wanted, 4); /* x with 1, 2 and 4; y */
+    step(SCHEDULER_EV_HELLO, 0, "{\"places\":9}");
     CHECK_INT(out.action_count, 4);
     end();
 }
@@ -59,15 +60,15 @@ TEST(several_targets_have_to_be_reached_by_one_trial)
 {
     start_with("method: grid\nprogram: t\nparameters: {x: {min: 1, max: 9}}\n"
                "metrics: [{name: loss, target: 0.1}, {name: acc, goal: maximize, target: 0.9}]\n");
-    step(SCHED_EV_HELLO, 0, "{\"places\":1}");
+    step(SCHEDULER_EV_HELLO, 0, "{\"places\":1}");
     static const char *const reports[] = {"{\"loss\":0.05,\"acc\":0.8}",
                                           "{\"loss\":0.2,\"acc\":0.95}", "{\"acc\":0.91}",
                                           "{\"loss\":0.01,\"acc\":0.91}"};
     for (int i = 0; i < 4; i++) {
-        step(SCHED_EV_REPORT, i + 1, reports[i]);
-        CHECK(!sched_over(s));
-        step(SCHED_EV_DONE, i + 1, "{\"status\":0}");
-        CHECK(sched_over(s) == (i == 3));
+        step(SCHEDULER_EV_REPORT, i + 1, reports[i]);
+        CHECK(!scheduler_is_done(s));
+        step(SCHEDULER_EV_DONE, i + 1, "{\"status\":0}");
+        CHECK(scheduler_is_done(s) == (i == 3));
     }
     CHECK_STR(out.actions[0].why, "the metric's target is reached");
     end();

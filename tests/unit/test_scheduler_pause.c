@@ -26,13 +26,13 @@ TEST(a_trial_pauses_frees_its_place_and_goes_on_before_a_new_one_starts)
     CHECK_HAS(gave(), "| STOP a 0/1 curve;");
     done(1, "{\"status\":0,\"signal\":15,\"seconds\":7}");
     CHECK_HAS(gave(), "PAUSED 0/1 {\"seconds\":7.0}; CREATED 1/0 ; LEASED 1/2");
-    CHECK_INT(sched_counts(s).paused, 1);
+    CHECK_INT(scheduler_counts(s).paused, 1);
     crash();
     hello("a", "{\"places\":1,\"running\":[2]}");
     reach_rung(2, 9, 8);
     done(2, "{\"status\":0}");
     CHECK_HAS(gave(), "PAUSED 1/2 {\"seconds\":0.0}; LEASED 0/3"); /* the best of two */
-    CHECK_INT(sched_trial_count(s), 2);
+    CHECK_INT(scheduler_trial_count(s), 2);
     crash();
     hello("a", "{\"places\":1,\"running\":[3]}");
     report(3, "{\"step\":2,\"loss\":5}"); /* from a checkpoint: it is let past the rung */
@@ -78,7 +78,7 @@ TEST(a_pausing_trial_whose_worker_is_lost_is_paused_and_one_that_ended_by_itself
     CHECK_STR(state_of(1), "pausing");
     done(2, "{\"status\":0,\"stopped\":false}");
     CHECK_STR(state_of(1), "done");
-    step(SCHED_EV_LOST, "a", 0, NULL);
+    step(SCHEDULER_EV_LOST, "a", 0, NULL);
     CHECK_HAS(gave(), "PAUSED 0/1 {\"seconds\":0.0}; ");
     report(1, "{\"step\":3,\"loss\":2.5}"); /* what it said meanwhile, late */
     CHECK_STR(gave(), "REPORT 0/1 {\"step\":3,\"values\":{\"loss\":2.5}}; |");
@@ -102,11 +102,11 @@ TEST(a_pausing_trial_is_not_stopped_for_its_time_or_for_a_drain_and_is_paused_af
     start_with(GRID(9) CURVE "drover: {timeout: 10}\n");
     hello("a", "{\"places\":1}");
     reach_rung(1, 4, 3);
-    CHECK(sched_deadline(s) == INT64_MAX);
+    CHECK(scheduler_deadline(s) == INT64_MAX);
     now += 10000;
-    step(SCHED_EV_TICK, NULL, 0, NULL);
+    step(SCHEDULER_EV_TICK, NULL, 0, NULL);
     CHECK_STR(gave(), "|");
-    step(SCHED_EV_DRAIN, NULL, 0, NULL);
+    step(SCHEDULER_EV_DRAIN, NULL, 0, NULL);
     CHECK_STR(gave(), "|");
     hello("a", "{\"places\":1,\"running\":[1]}"); /* it may not have heard of it */
     CHECK_STR(gave(), "| STOP a 0/1 curve;");
@@ -167,10 +167,10 @@ static char *suggested(bool crashes)
         double x = json_number_value(json_object_get(out.actions[0].params, "x")) - 0.3;
         double y = json_number_value(json_object_get(out.actions[0].params, "y")) - 0.6;
         snprintf(json, sizeof json, "{\"loss\":%.17g}", x * x + y * y + 0.3 * x * y);
-        step(SCHED_EV_LOST, id, 0, NULL);
+        step(SCHEDULER_EV_LOST, id, 0, NULL);
         report(i, json);
         done(i, "{\"status\":0}");
-        step(SCHED_EV_TICK, NULL, 0, NULL);
+        step(SCHEDULER_EV_TICK, NULL, 0, NULL);
         if (crashes)
             crash();
     }
@@ -191,16 +191,16 @@ static char *suggested_late(bool crashes)
     start_with("method: bayes\nprogram: t.py\nrun_cap: 40\nmetric: {name: loss}\n"
                "parameters: {x: {min: 0.0, max: 1.0}}\n" CURVE);
     hello("a", "{\"places\":12}");
-    step(SCHED_EV_LEAVING, "a", 0, NULL);
+    step(SCHEDULER_EV_LEAVING, "a", 0, NULL);
     for (int i = 1; i <= 12; i++) {
-        AUTO(json) json_t *t = sched_trial_json(s, i - 1);
+        AUTO(json) json_t *t = scheduler_trial_json(s, i - 1);
         double x = json_number_value(json_object_get(json_object_get(t, "params"), "x"));
         reach_rung(i, 9, 1 + (x - 0.77) * (x - 0.77));
         if (strcmp(state_of(i - 1), "running") == 0)
             done(i, "{\"status\":0}");
     }
-    step(SCHED_EV_LOST, "a", 0, NULL); /* those that were pausing are paused; none waits */
-    CHECK(sched_counts(s).paused > 2);
+    step(SCHEDULER_EV_LOST, "a", 0, NULL); /* those that were pausing are paused; none waits */
+    CHECK(scheduler_counts(s).paused > 2);
     for (int i = 1; i <= 12; i++)
         done(i, "{\"status\":0,\"stopped\":false}");
     if (crashes)

@@ -7,14 +7,14 @@
 
 static void ahead(void)
 {
-    if (sched_wants_ahead(s))
-        step(SCHED_EV_AHEAD, NULL, 0, NULL);
+    if (scheduler_wants_prefetch(s))
+        step(SCHEDULER_EV_PREFETCH, NULL, 0, NULL);
 }
 
 /* The loss of the lease's trial is what its parameters say; it ran for `seconds`. */
 static void end(int64_t lease, int trial, double seconds)
 {
-    AUTO(json) json_t *t = sched_trial_json(s, trial);
+    AUTO(json) json_t *t = scheduler_trial_json(s, trial);
     double x = 0, y = 0;
     json_as_number(&x, json_object_get(json_object_get(t, "params"), "x"));
     json_as_number(&y, json_object_get(json_object_get(t, "params"), "y"));
@@ -51,8 +51,8 @@ static json_t *search(int restarts)
             restart(i + 2, restarts == 1);
     }
     json_t *all = json_array();
-    for (int i = 0; i < sched_trial_count(s); i++) {
-        AUTO(json) json_t *t = sched_trial_json(s, i);
+    for (int i = 0; i < scheduler_trial_count(s); i++) {
+        AUTO(json) json_t *t = scheduler_trial_json(s, i);
         json_array_append(all, json_object_get(t, "params"));
     }
     return all;
@@ -72,14 +72,14 @@ TEST(one_trial_waits_once_an_end_has_told_that_trials_are_short)
 {
     start_with(BAYES(9));
     hello("a", "{\"places\":4}");
-    CHECK(!sched_wants_ahead(s)); /* nothing has ended */
+    CHECK(!scheduler_wants_prefetch(s)); /* nothing has ended */
     end(1, 0, 0.001);
-    CHECK(sched_wants_ahead(s));
-    step(SCHED_EV_AHEAD, NULL, 0, NULL);
+    CHECK(scheduler_wants_prefetch(s));
+    step(SCHEDULER_EV_PREFETCH, NULL, 0, NULL);
     CHECK_HAS(gave(), "CREATED 5/0");
     CHECK_STR(state_of(5), "waiting");
-    CHECK(!sched_wants_ahead(s));
-    step(SCHED_EV_AHEAD, NULL, 0, NULL);
+    CHECK(!scheduler_wants_prefetch(s));
+    step(SCHEDULER_EV_PREFETCH, NULL, 0, NULL);
     CHECK_STR(gave(), "|");
     end(2, 1, 0.001);
     CHECK_HAS(gave(), "| RUN a 5/6;"); /* nothing is made before it */
@@ -91,11 +91,11 @@ TEST(nothing_is_made_ahead_where_trials_take_long_or_suggestions_do_not)
     start_with(BAYES(9));
     hello("a", "{\"places\":4}");
     end(1, 0, 3600);
-    CHECK(!sched_wants_ahead(s));
+    CHECK(!scheduler_wants_prefetch(s));
     start_with(RANDOM);
     hello("a", "{\"places\":4}");
     end(1, 0, 0.001);
-    CHECK(!sched_wants_ahead(s));
+    CHECK(!scheduler_wants_prefetch(s));
 }
 
 TEST(nothing_is_made_ahead_where_few_trials_run_at_once)
@@ -103,9 +103,9 @@ TEST(nothing_is_made_ahead_where_few_trials_run_at_once)
     start_with(BAYES(9));
     hello("a", "{\"places\":3}");
     end(1, 0, 0.001);
-    CHECK(!sched_wants_ahead(s));
+    CHECK(!scheduler_wants_prefetch(s));
     hello("b", "{\"places\":1}");
-    CHECK(sched_wants_ahead(s));
+    CHECK(scheduler_wants_prefetch(s));
 }
 
 TEST(no_more_trials_are_made_ahead_than_there_are_to_be)
@@ -113,8 +113,8 @@ TEST(no_more_trials_are_made_ahead_than_there_are_to_be)
     start_with(BAYES(5));
     hello("a", "{\"places\":4}");
     end(1, 0, 0.001);
-    CHECK_INT(sched_trial_count(s), 5);
-    CHECK(!sched_wants_ahead(s));
+    CHECK_INT(scheduler_trial_count(s), 5);
+    CHECK(!scheduler_wants_prefetch(s));
     for (int i = 1; i < 5; i++)
         end(i + 1, i, 0.001);
     CHECK_HAS(gave(), "END - -1/0 run_cap is reached;");
@@ -130,9 +130,9 @@ TEST(a_trial_that_was_made_ahead_is_cancelled_when_the_search_closes)
     ahead();
     CHECK_STR(state_of(5), "waiting");
     report(2, "{\"loss\":-1}");
-    CHECK(!sched_wants_ahead(s));
+    CHECK(!scheduler_wants_prefetch(s));
     for (int lease = 2; lease <= 5; lease++)
         done(lease, "{\"status\":0}");
     CHECK_STR(state_of(5), "cancelled");
-    CHECK(sched_over(s));
+    CHECK(scheduler_is_done(s));
 }

@@ -33,13 +33,13 @@ static void put_something(const char *dir)
 TEST(it_is_ours_alone_and_goes_with_all_that_is_in_it)
 {
     own_tmp();
-    struct workdir *w = NULL;
-    CHECK_INT(workdir_open(&w, NULL), 0);
-    AUTO(free) char *path = xstrdup(workdir_path(w));
+    struct session_dir *w = NULL;
+    CHECK_INT(session_dir_open(&w, NULL), 0);
+    AUTO(free) char *path = xstrdup(session_dir_path(w));
     struct stat st;
     CHECK(stat(path, &st) == 0 && (st.st_mode & 0777) == 0700);
     put_something(path);
-    workdir_close(w);
+    session_dir_close(w);
     CHECK(stat(path, &st) < 0 && errno == ENOENT);
     remove_tmp();
 }
@@ -47,17 +47,17 @@ TEST(it_is_ours_alone_and_goes_with_all_that_is_in_it)
 TEST(what_a_killed_process_has_left_is_removed_by_the_next_and_the_livings_is_not)
 {
     own_tmp();
-    AUTO(workdir) struct workdir *living = NULL;
-    CHECK_INT(workdir_open(&living, NULL), 0);
+    AUTO(session_dir) struct session_dir *living = NULL;
+    CHECK_INT(session_dir_open(&living, NULL), 0);
     int told[2];
     CHECK(pipe(told) == 0);
     pid_t pid = fork();
     if (pid == 0) {
-        struct workdir *w = NULL;
-        if (workdir_open(&w, NULL) < 0)
+        struct session_dir *w = NULL;
+        if (session_dir_open(&w, NULL) < 0)
             _exit(1);
-        put_something(workdir_path(w));
-        (void)!write(told[1], workdir_path(w), strlen(workdir_path(w)));
+        put_something(session_dir_path(w));
+        (void)!write(told[1], session_dir_path(w), strlen(session_dir_path(w)));
         raise(SIGKILL);
     }
     char path[256] = "";
@@ -65,12 +65,12 @@ TEST(what_a_killed_process_has_left_is_removed_by_the_next_and_the_livings_is_no
     CHECK_INT(waitpid(pid, NULL, 0), pid);
     struct stat st;
     CHECK_INT(stat(path, &st), 0);
-    struct workdir *next = NULL;
-    CHECK_INT(workdir_open(&next, NULL), 0);
+    struct session_dir *next = NULL;
+    CHECK_INT(session_dir_open(&next, NULL), 0);
     CHECK(stat(path, &st) < 0 && errno == ENOENT);
-    CHECK_INT(stat(workdir_path(living), &st), 0);
-    workdir_close(next);
-    workdir_close(TAKE(living));
+    CHECK_INT(stat(session_dir_path(living), &st), 0);
+    session_dir_close(next);
+    session_dir_close(TAKE(living));
     remove_tmp();
 }
 
@@ -86,18 +86,18 @@ static char *put_segment(const char *name)
 TEST(a_jobs_shared_memory_goes_at_its_end_or_with_the_directory)
 {
     own_tmp();
-    struct workdir *w = NULL;
-    CHECK_INT(workdir_open(&w, NULL), 0);
-    workdir_job_begins(w, "drover-9179-1edf0c7b", tmp);
-    workdir_job_begins(w, "job-a", tmp);
-    workdir_job_begins(w, "not-there", "/nowhere");
+    struct session_dir *w = NULL;
+    CHECK_INT(session_dir_open(&w, NULL), 0);
+    session_dir_job_begins(w, "drover-9179-1edf0c7b", tmp);
+    session_dir_job_begins(w, "job-a", tmp);
+    session_dir_job_begins(w, "not-there", "/nowhere");
     AUTO(free) char *first = put_segment("vader_segment.vm.0.cb7728b0.0");
     AUTO(free) char *second = put_segment("vader_segment.vm.0.a59646e6.0");
     AUTO(free) char *strangers = put_segment("vader_segment.vm.0.a59646e7.0");
-    workdir_job_ends(w, "drover-9179-1edf0c7b");
+    session_dir_job_ends(w, "drover-9179-1edf0c7b");
     CHECK(access(first, F_OK) < 0);
     CHECK_INT(access(second, F_OK), 0);
-    workdir_close(w);
+    session_dir_close(w);
     CHECK(access(second, F_OK) < 0);
     CHECK_INT(access(strangers, F_OK), 0);
     remove_tmp();
@@ -110,8 +110,8 @@ TEST(a_place_that_others_can_reach_is_refused)
     CHECK_INT(mkdir(parent, 0700), 0);
     CHECK_INT(chmod(parent, 0755), 0);
     struct err e = {0};
-    struct workdir *w = NULL;
-    CHECK_INT(workdir_open(&w, &e), -EPERM);
+    struct session_dir *w = NULL;
+    CHECK_INT(session_dir_open(&w, &e), -EPERM);
     CHECK_HAS(e.text, parent);
     CHECK_HAS(e.hint, "TMPDIR");
     remove_tmp();
@@ -122,7 +122,7 @@ TEST(a_place_that_is_not_there_is_an_error_that_names_it)
     own_tmp();
     remove_tmp();
     struct err e = {0};
-    struct workdir *w = NULL;
-    CHECK_INT(workdir_open(&w, &e), -ENOENT);
+    struct session_dir *w = NULL;
+    CHECK_INT(session_dir_open(&w, &e), -ENOENT);
     CHECK_HAS(e.text, tmp);
 }

@@ -12,15 +12,15 @@
 
 TEST(a_jobs_files_are_known_by_its_namespace)
 {
-    CHECK(segments_is_of("vader_segment.vm.0.cb7728b0.1", JOB));
-    CHECK(segments_is_of("vader_segment.c03.example.org.1000.cb7728b0.17", JOB));
-    CHECK(segments_is_of("osc_sm.vm.cb7728b0.3.1", JOB));
-    CHECK(segments_is_of("osc_rdma.vm.cb7728b0.3", JOB));
-    CHECK(!segments_is_of("vader_segment.vm.0.cb7728b1.1", JOB));
-    CHECK(!segments_is_of("vader_segment.vm.0.cb7728b0.1", "drover-9179-1edf0c7c"));
-    CHECK(!segments_is_of("vader_segment.vm.0.1cb7728b0.1", JOB));
-    CHECK(!segments_is_of("other.vm.0.cb7728b0.1", JOB));
-    CHECK(!segments_is_of("vader_segment.", ""));
+    CHECK(shm_cleanup_is_of("vader_segment.vm.0.cb7728b0.1", JOB));
+    CHECK(shm_cleanup_is_of("vader_segment.c03.example.org.1000.cb7728b0.17", JOB));
+    CHECK(shm_cleanup_is_of("osc_sm.vm.cb7728b0.3.1", JOB));
+    CHECK(shm_cleanup_is_of("osc_rdma.vm.cb7728b0.3", JOB));
+    CHECK(!shm_cleanup_is_of("vader_segment.vm.0.cb7728b1.1", JOB));
+    CHECK(!shm_cleanup_is_of("vader_segment.vm.0.cb7728b0.1", "drover-9179-1edf0c7c"));
+    CHECK(!shm_cleanup_is_of("vader_segment.vm.0.1cb7728b0.1", JOB));
+    CHECK(!shm_cleanup_is_of("other.vm.0.cb7728b0.1", JOB));
+    CHECK(!shm_cleanup_is_of("vader_segment.", ""));
 }
 
 static void make(const char *dir, const char *name)
@@ -50,13 +50,13 @@ TEST(only_files_of_the_job_are_removed)
     make(dir, "else");
     snprintf(path, sizeof path, "%s/osc_sm.vm.cb7728b0.0", dir);
     CHECK_INT(mkdir(path, 0700), 0); /* no file */
-    segments_remove(dir, JOB);
+    shm_cleanup_remove(dir, JOB);
     CHECK(!is_there(dir, "vader_segment.vm.0.cb7728b0.0"));
     CHECK(!is_there(dir, "vader_segment.vm.0.cb7728b0.1"));
     CHECK(is_there(dir, "vader_segment.vm.0.0b7728b0.0"));
     CHECK(is_there(dir, "else"));
     CHECK(is_there(dir, "osc_sm.vm.cb7728b0.0"));
-    segments_remove("/nowhere", JOB);
+    shm_cleanup_remove("/nowhere", JOB);
     snprintf(path, sizeof path, "rm -r %s", dir);
     CHECK_INT(system(path), 0);
 }

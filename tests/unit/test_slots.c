@@ -28,8 +28,8 @@ static struct places *cut(int gpus_there, double gpus)
     AUTO(topo) struct topo *t = NULL;
     struct places *p = NULL;
     struct err e = {0};
-    const struct share_want want = {.need = {.ranks = 1, .gpus = gpus}};
-    if (topo_load_file(&t, xml, &e) < 0 || places_new(&p, t, &want, &e) < 0)
+    const struct node_slice_opts want = {.need = {.ranks = 1, .gpus = gpus}};
+    if (topo_load_file(&t, xml, &e) < 0 || slots_new(&p, t, &want, &e) < 0)
         FAIL("%s", e.text);
     CHECK_INT(system(command), 0);
     return p;
@@ -39,49 +39,49 @@ static const int who[16]; /* their addresses stand for trials */
 
 static const char *take(struct places *p, int i)
 {
-    const struct share *s = places_take(p, &who[i]);
+    const struct node_slice *s = slots_acquire(p, &who[i]);
     return s ? s->gpus : "none";
 }
 
 TEST(trials_go_where_the_fewest_are)
 {
     AUTO(places) struct places *p = cut(2, 0.34); /* two on each */
-    CHECK_INT(places_usable(p), 4);
+    CHECK_INT(slots_usable(p), 4);
     CHECK_STR(take(p, 0), "GPU-0");
     CHECK_STR(take(p, 1), "GPU-1");
     CHECK_STR(take(p, 2), "GPU-0");
-    places_give_back(p, &who[1], 0);
+    slots_release(p, &who[1], 0);
     CHECK_STR(take(p, 3), "GPU-1");
     CHECK_STR(take(p, 4), "GPU-1");
     CHECK_STR(take(p, 5), "none");
-    places_give_back(p, &who[5], 0); /* has none */
+    slots_release(p, &who[5], 0); /* has none */
     CHECK_STR(take(p, 5), "none");
 }
 
 TEST(a_node_without_gpus_has_its_places_too)
 {
     AUTO(places) struct places *p = cut(0, 0);
-    CHECK(!places_have_gpus(p));
+    CHECK(!slots_have_gpus(p));
     for (int i = 0; i < 8; i++)
-        CHECK(places_take(p, &who[i]));
-    CHECK(!places_take(p, &who[8]));
-    CHECK(!places_strangers(p, NULL, 0, 0));
-    CHECK_INT(places_usable(p), 8);
+        CHECK(slots_acquire(p, &who[i]));
+    CHECK(!slots_acquire(p, &who[8]));
+    CHECK(!slots_set_foreign(p, NULL, 0, 0));
+    CHECK_INT(slots_usable(p), 8);
 }
 
 TEST(a_strangers_gpu_is_left_out_and_taken_up_again)
 {
     AUTO(places) struct places *p = cut(3, 1);
-    const struct stranger bob[] = {{"GPU-1", true, "process 4711 of bob (train)"},
-                                   {"GPU-9", true, "not ours"}};
-    AUTO(free) char *said = places_strangers(p, bob, 2, 100);
+    const struct foreign_gpu_process bob[] = {{"GPU-1", true, "process 4711 of bob (train)"},
+                                              {"GPU-9", true, "not ours"}};
+    AUTO(free) char *said = slots_set_foreign(p, bob, 2, 100);
     CHECK_STR(said, "GPU-1 is left out: process 4711 of bob (train)");
-    CHECK_INT(places_usable(p), 2);
-    CHECK(!places_strangers(p, bob, 2, 200)); /* once */
+    CHECK_INT(slots_usable(p), 2);
+    CHECK(!slots_set_foreign(p, bob, 2, 200)); /* once */
     CHECK_STR(take(p, 0), "GPU-0");
     CHECK_STR(take(p, 1), "GPU-2");
     CHECK_STR(take(p, 2), "none");
-    AUTO(free) char *again = places_strangers(p, NULL, 0, 300);
+    AUTO(free) char *again = slots_set_foreign(p, NULL, 0, 300);
     CHECK_STR(again, "GPU-1 is taken up again");
     CHECK_STR(take(p, 2), "GPU-1");
 }
@@ -89,27 +89,27 @@ TEST(a_strangers_gpu_is_left_out_and_taken_up_again)
 TEST(a_trial_that_runs_stays_beside_a_stranger_and_the_next_does_not_come)
 {
     AUTO(places) struct places *p = cut(1, 1);
-    const struct stranger bob = {"GPU-0", true, "process 1"};
+    const struct foreign_gpu_process bob = {"GPU-0", true, "process 1"};
     CHECK_STR(take(p, 0), "GPU-0");
-    AUTO(free) char *said = places_strangers(p, &bob, 1, 0);
+    AUTO(free) char *said = slots_set_foreign(p, &bob, 1, 0);
     CHECK(said);
-    CHECK_INT(places_usable(p), 1);
-    places_give_back(p, &who[0], 5);
-    CHECK_INT(places_usable(p), 0);
+    CHECK_INT(slots_usable(p), 1);
+    slots_release(p, &who[0], 5);
+    CHECK_INT(slots_usable(p), 0);
     CHECK_STR(take(p, 0), "none");
 }
 
 TEST(memory_in_use_is_a_strangers_only_where_no_trial_of_ours_could_have_it)
 {
     AUTO(places) struct places *p = cut(2, 0.5);
-    const struct stranger some = {"GPU-0", false, "3 GiB of its memory are in use"};
+    const struct foreign_gpu_process some = {"GPU-0", false, "3 GiB of its memory are in use"};
     CHECK_STR(take(p, 0), "GPU-0");
-    CHECK(!places_strangers(p, &some, 1, 100));
-    places_give_back(p, &who[0], 150);
-    CHECK(!places_strangers(p, &some, 1, 149)); /* it ran when the driver was asked */
-    CHECK(!places_strangers(p, &some, 1, 150));
-    AUTO(free) char *said = places_strangers(p, &some, 1, 151);
+    CHECK(!slots_set_foreign(p, &some, 1, 100));
+    slots_release(p, &who[0], 150);
+    CHECK(!slots_set_foreign(p, &some, 1, 149)); /* it ran when the driver was asked */
+    CHECK(!slots_set_foreign(p, &some, 1, 150));
+    AUTO(free) char *said = slots_set_foreign(p, &some, 1, 151);
     CHECK_STR(said, "GPU-0 is left out: 3 GiB of its memory are in use");
-    CHECK_INT(places_usable(p), 2);
+    CHECK_INT(slots_usable(p), 2);
     CHECK_STR(take(p, 0), "GPU-1");
 }

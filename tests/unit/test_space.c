@@ -15,7 +15,7 @@ static struct space *space(const char *yaml, bool grid, struct err *e)
     AUTO(strv) char **notices = NULL;
     if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", e) < 0)
         FAIL("%s", yaml);
-    struct node n = node_root(d);
+    struct config_node n = config_node_root(d);
     if (space_read(&s, &n, grid, &notices, e) < 0 && !e)
         FAIL("not read: %s", yaml);
     return s;
@@ -131,7 +131,7 @@ TEST(a_written_set_is_completed_and_put_in_order)
     AUTO(json)
     json_t *in =
         json_loads("{\"optimizer\":{\"momentum\":1,\"lr\":0.5},\"act\":\"relu\"}", 0, NULL);
-    struct node n = node_of_json(in);
+    struct config_node n = config_node_of_json(in);
     AUTO(json) json_t *p = NULL;
     CHECK_INT(space_params(&p, s, &n, NULL), 0);
     AUTO(free) char *text = json_line(p);
@@ -154,7 +154,7 @@ TEST(a_written_set_that_does_not_fit_is_refused_by_name)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         AUTO(json) json_t *in = json_loads(rows[i][0], 0, NULL);
-        struct node n = node_of_json(in);
+        struct config_node n = config_node_of_json(in);
         json_t *p = NULL;
         double u[3] = {7, 7, 7};
         struct err e = {0};

@@ -14,7 +14,7 @@ static struct space *list(const char *json, struct err *e)
     AUTO(json) json_t *v = json_loads(json, 0, NULL);
     if (!v)
         FAIL("no JSON: %s", json);
-    struct node n = node_of_json(v);
+    struct config_node n = config_node_of_json(v);
     struct space *s = NULL;
     AUTO(strv) char **notices = NULL;
     if (space_read_list(&s, &n, &notices, e ? e : &own) < 0 && !e)
@@ -89,19 +89,19 @@ TEST(integers_on_a_logarithmic_scale_have_cells_of_equal_weight)
     AUTO(space)
     struct space *s =
         list("[{\"name\":\"n\",\"type\":\"int\",\"low\":1,\"high\":4,\"log\":true}]", NULL);
-    const struct dist *d = space_dist(s, 0);
+    const struct distribution *d = space_dist(s, 0);
     CHECK_STR(d->name, "int_log_uniform");
     double total = log(4.5 / 0.5), edge = 0;
     for (int v = 1; v <= 4; v++) {
         double end = log((v + 0.5) / 0.5) / total;
-        CHECK_NEAR(dist_number(d, edge + 1e-9), v, 0);
-        CHECK_NEAR(dist_number(d, end - 1e-9), v, 0);
-        CHECK_NEAR(dist_settle(d, end - 1e-9), (edge + end) / 2, 1e-14);
+        CHECK_NEAR(distribution_number(d, edge + 1e-9), v, 0);
+        CHECK_NEAR(distribution_number(d, end - 1e-9), v, 0);
+        CHECK_NEAR(distribution_settle(d, end - 1e-9), (edge + end) / 2, 1e-14);
         edge = end;
     }
     CHECK_NEAR(edge, 1, 1e-15);
-    CHECK_INT(dist_count(d), 4);
-    CHECK_NEAR(dist_number(d, dist_step(d, dist_step(d, 0, 2), -1)), 2, 0);
+    CHECK_INT(distribution_count(d), 4);
+    CHECK_NEAR(distribution_number(d, distribution_step(d, distribution_step(d, 0, 2), -1)), 2, 0);
 }
 
 TEST(bounds_that_are_equal_make_a_constant)

@@ -20,8 +20,10 @@ static struct space *of_yaml(const char *yaml, bool grid, struct err *e)
     AUTO(strv) char **notices = NULL;
     if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", why) < 0)
         FAIL("%s: %s", why->text, yaml);
-    struct node root = node_root(d), parameters = node_member(&root, "parameters");
-    struct node when = node_member(&root, "when"), list = node_member(&root, "constraints");
+    struct config_node root = config_node_root(d),
+                       parameters = config_node_member(&root, "parameters");
+    struct config_node when = config_node_member(&root, "when"),
+                       list = config_node_member(&root, "constraints");
     if (space_read(&s, &parameters, grid, &notices, why) < 0 ||
         (when.value && space_when(s, &when, why) < 0) ||
         (list.value && space_constrain(s, &list, why) < 0)) {
@@ -79,7 +81,7 @@ TEST(each_active_configuration_counts_once)
         AUTO(json) json_t *seen = json_object();
         for (int i = 0; i < (int)space_count(s); i++) {
             AUTO(json) json_t *p = space_point(s, i);
-            AUTO(free) char *key = dist_key(p);
+            AUTO(free) char *key = distribution_key(p);
             CHECK(space_has(s, p) && !json_object_get(seen, key));
             json_object_set_new(seen, key, json_null());
         }
@@ -101,7 +103,7 @@ TEST(huge_spaces_with_conditions_are_counted_without_being_listed)
     AUTO(json) json_t *seen = json_object();
     for (double i = 0; i < want; i += 997) {
         AUTO(json) json_t *p = space_point(s, i);
-        AUTO(free) char *key = dist_key(p);
+        AUTO(free) char *key = distribution_key(p);
         CHECK(space_has(s, p) && !json_object_get(seen, key));
         json_object_set_new(seen, key, json_null());
     }
@@ -164,7 +166,7 @@ static json_t *random_list(struct rng *r, bool countable)
 
 static struct space *of_list(const json_t *list, const json_t *constraints)
 {
-    struct node n = node_of_json(list), c = node_of_json(constraints);
+    struct config_node n = config_node_of_json(list), c = config_node_of_json(constraints);
     AUTO(space) struct space *s = NULL;
     AUTO(strv) char **notices = NULL;
     struct err e = {0};
@@ -191,7 +193,7 @@ static void check_place(const struct space *s, double *u)
         CHECK_NEAR(back[i], u[i], 1e-12);
         CHECK(active[i] == (json_object_get(p, space_name(s, i)) != NULL));
         CHECK(active[i] || u[i] == 0.5);
-        CHECK(!active[i] || space_dist(s, i)->kind >= DIST_UNIFORM ||
+        CHECK(!active[i] || space_dist(s, i)->kind >= DISTRIBUTION_UNIFORM ||
               json_equal(json_object_get(p, space_name(s, i)),
                          json_object_get(again, space_name(s, i))));
     }
@@ -222,12 +224,12 @@ static json_t *all_points(const struct space *s)
     double u[PARAMS_MAX];
     do {
         for (i = 0; i < dims; i++)
-            u[i] = dist_step(space_dist(s, i), 0, (int)at[i]);
+            u[i] = distribution_step(space_dist(s, i), 0, (int)at[i]);
         AUTO(json) json_t *p = space_sample(s, u);
-        AUTO(free) char *key = dist_key(p);
+        AUTO(free) char *key = distribution_key(p);
         if (space_allows(s, u))
             json_object_set_new(seen, key, json_null());
-        for (i = 0; i < dims && ++at[i] == (size_t)dist_count(space_dist(s, i)); i++)
+        for (i = 0; i < dims && ++at[i] == (size_t)distribution_count(space_dist(s, i)); i++)
             at[i] = 0;
     } while (i < dims);
     return seen;
@@ -257,7 +259,7 @@ TEST(a_countable_space_has_exactly_the_points_that_its_places_give)
                  json_object_size(want));
         for (int i = 0; i < (int)space_count(s); i++) {
             AUTO(json) json_t *p = space_point(s, i);
-            AUTO(free) char *key = dist_key(p);
+            AUTO(free) char *key = distribution_key(p);
             CHECK(space_has(s, p));
             json_object_set_new(got, key, json_null());
         }
@@ -338,7 +340,7 @@ TEST(a_written_set_has_to_meet_the_constraints)
     AUTO(json)
     json_t *in = json_pack("{s:i, s:i, s:{s:f, s:s}, s:f}", "layers", 64, "width", 2048,
                            "optimizer", "lr", 0.5, "kind", "adam", "weight-decay", 0.5);
-    struct node n = node_of_json(in);
+    struct config_node n = config_node_of_json(in);
     json_t *out = NULL;
     struct err e = {0};
     double u[6];
@@ -363,7 +365,7 @@ TEST(a_written_multiple_of_q_gets_all_its_digits_unless_a_constraint_holds_for_i
                       rows[i].rule);
         AUTO(space) struct space *s = of_yaml(yaml, false, NULL);
         AUTO(json) json_t *in = json_pack("{s:f}", "x", 0.3), *out = NULL;
-        struct node n = node_of_json(in);
+        struct config_node n = config_node_of_json(in);
         CHECK_INT(space_params(&out, s, &n, NULL), 0);
         CHECK_NEAR(json_real_value(json_object_get(out, "x")), rows[i].x, 0);
     }

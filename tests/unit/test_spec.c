@@ -234,7 +234,7 @@ TEST(each_rule_has_its_keys_and_defaults)
         struct spec_stop got = {0}, again = {0};
         for (int k = 0; k < 2; k++) {
             AUTO(json) json_t *text = k ? spec_stop_json(&got) : json_incref(v);
-            struct node n = node_of_json(text);
+            struct config_node n = config_node_of_json(text);
             CHECK_INT(spec_stop_read(k ? &again : &got, &n, NULL), 0);
         }
         const struct spec_stop *want = &rows[i].want, *both[] = {&got, &again};
@@ -246,7 +246,7 @@ TEST(each_rule_has_its_keys_and_defaults)
         }
     }
     AUTO(json) json_t *bad = json_loads("{\"type\":\"asha\",\"min_iter\":0}", 0, NULL);
-    struct node n = node_of_json(bad);
+    struct config_node n = config_node_of_json(bad);
     struct spec_stop untouched = {.s = 77};
     struct err e = {0};
     CHECK(spec_stop_read(&untouched, &n, &e) < 0 && untouched.s == 77);

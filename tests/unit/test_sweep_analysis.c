@@ -15,7 +15,7 @@ static struct trial_view view = {(const struct trial *const *)trials, 0};
 static struct space *space(const char *json)
 {
     AUTO(json) json_t *v = json_loads(json, 0, NULL);
-    struct node n = node_of_json(v);
+    struct config_node n = config_node_of_json(v);
     struct space *s = NULL;
     AUTO(strv) char **notices = NULL;
     struct err e = {0};
@@ -74,7 +74,7 @@ TEST(importances_are_named_add_up_to_one_and_come_largest_first)
 {
     AUTO(space) struct space *sp = space(model);
     fill(sp, MAX);
-    AUTO(json) json_t *j = insight_importance(sp, &loss, &view);
+    AUTO(json) json_t *j = sweep_analysis_importance(sp, &loss, &view);
     CHECK_INT(json_object_size(j), 4);
     const char *name;
     json_t *v;
@@ -103,8 +103,8 @@ TEST(what_is_best_depends_on_the_goal)
         AUTO(free) char *values = xasprintf("{\"loss\":%d}", x < 2 ? x : y > 7 ? 90 + y : 50);
         add(p, TRIAL_DONE, values);
     }
-    AUTO(json) json_t *low = insight_importance(sp, &loss, &view);
-    AUTO(json) json_t *high = insight_importance(sp, &accuracy, &view);
+    AUTO(json) json_t *low = sweep_analysis_importance(sp, &loss, &view);
+    AUTO(json) json_t *high = sweep_analysis_importance(sp, &accuracy, &view);
     CHECK(json_real_value(json_object_get(low, "x")) > 0.9);
     CHECK(json_real_value(json_object_get(high, "y")) > 0.5);
     clear();
@@ -116,13 +116,13 @@ TEST(there_are_no_importances_before_ten_trials_that_count)
     fill(sp, 12);
     trials[1]->state = TRIAL_FAILED;
     trials[2]->state = TRIAL_RUNNING; /* its value is not its last */
-    AUTO(json) json_t *ten = insight_importance(sp, &loss, &view);
+    AUTO(json) json_t *ten = sweep_analysis_importance(sp, &loss, &view);
     CHECK(json_is_object(ten));
     trials[3]->state = TRIAL_OOM;
-    AUTO(json) json_t *nine = insight_importance(sp, &loss, &view);
+    AUTO(json) json_t *nine = sweep_analysis_importance(sp, &loss, &view);
     CHECK(json_is_null(nine));
     clear();
-    AUTO(json) json_t *none = insight_importance(sp, &loss, &view);
+    AUTO(json) json_t *none = sweep_analysis_importance(sp, &loss, &view);
     CHECK(json_is_null(none));
 }
 
@@ -134,7 +134,7 @@ TEST(where_all_values_are_equal_nothing_decides)
         AUTO(json) json_t *p = json_pack("{s:i}", "x", i);
         add(p, TRIAL_DONE, "{\"loss\":1}");
     }
-    AUTO(json) json_t *j = insight_importance(sp, &loss, &view);
+    AUTO(json) json_t *j = sweep_analysis_importance(sp, &loss, &view);
     AUTO(free) char *text = json_line(j);
     CHECK_STR(text, "{\"x\":0.0}");
     clear();
@@ -149,7 +149,7 @@ TEST(parameters_that_the_space_does_not_have_do_not_count)
         AUTO(free) char *values = xasprintf("{\"loss\":%d}", i);
         add(p, TRIAL_DONE, values);
     }
-    AUTO(json) json_t *j = insight_importance(sp, &loss, &view);
+    AUTO(json) json_t *j = sweep_analysis_importance(sp, &loss, &view);
     CHECK_NEAR(json_real_value(json_object_get(j, "x")), 1, 0);
     clear();
 }
@@ -166,10 +166,10 @@ TEST(the_front_has_those_that_none_is_better_than_in_all_goals)
     add(p, TRIAL_PRUNED, "{\"loss\":2.5,\"accuracy\":0.8}");
     add(p, TRIAL_DONE, "{\"loss\":0.5}");
     add(p, TRIAL_DONE, "{\"loss\":3,\"accuracy\":0.9}");
-    AUTO(json) json_t *front = insight_front(goals, 2, &view);
+    AUTO(json) json_t *front = sweep_analysis_front(goals, 2, &view);
     AUTO(free) char *text = json_line(front);
     CHECK_STR(text, "[3,2,0,6]");
     clear();
-    AUTO(json) json_t *none = insight_front(goals, 2, &view);
+    AUTO(json) json_t *none = sweep_analysis_front(goals, 2, &view);
     CHECK_INT(json_array_size(none), 0);
 }

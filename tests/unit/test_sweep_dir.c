@@ -28,16 +28,16 @@ static bool there(const char *file)
     return access(path, F_OK) == 0;
 }
 
-static int try_open(struct sweepdir **out, const char *file, bool must_exist, struct err *e)
+static int try_open(struct sweep_dir **out, const char *file, bool must_exist, struct err *e)
 {
-    const struct sweepdir_ask ask = {
+    const struct sweep_dir_opts ask = {
         .root = root, .name = "s", .file = file, .file_seed = 7, .must_exist = must_exist};
-    return sweepdir_open(out, &ask, e);
+    return sweep_dir_open(out, &ask, e);
 }
 
-static struct sweepdir *opened(const char *file)
+static struct sweep_dir *opened(const char *file)
 {
-    struct sweepdir *d = NULL;
+    struct sweep_dir *d = NULL;
     struct err e = {0};
     if (try_open(&d, file, false, &e) < 0)
         FAIL("%s", e.text);
@@ -57,45 +57,45 @@ TEST(names_are_made_of_plain_characters)
                  {"a  b\tc/d", "a-b-c-d"},
                  {"v1.2_b", "v1.2_b"}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        AUTO(free) char *name = sweepdir_slug(cases[i].text);
+        AUTO(free) char *name = sweep_dir_slug(cases[i].text);
         CHECK_STR(name, cases[i].name);
-        CHECK(sweepdir_name_ok(name));
+        CHECK(sweep_dir_name_ok(name));
     }
-    CHECK(!sweepdir_name_ok("") && !sweepdir_name_ok("..") && !sweepdir_name_ok("a/b"));
-    CHECK(!sweepdir_name_ok("-rf") && !sweepdir_name_ok("a b"));
+    CHECK(!sweep_dir_name_ok("") && !sweep_dir_name_ok("..") && !sweep_dir_name_ok("a/b"));
+    CHECK(!sweep_dir_name_ok("-rf") && !sweep_dir_name_ok("a b"));
 }
 
 TEST(a_sweep_is_made_once_and_found_again)
 {
     in_new_dir();
-    struct sweepdir *d = opened("method: grid\n");
+    struct sweep_dir *d = opened("method: grid\n");
     CHECK(d->fresh);
     CHECK_INT(d->seed, 7);
     CHECK(there("s/sweep.yaml") && there("s/sweep.db") && there("s/lock"));
-    sweepdir_close(d);
+    sweep_dir_close(d);
     d = opened("method: grid\n");
     CHECK(!d->fresh);
     CHECK_INT(d->seed, 7);
-    sweepdir_close(d);
+    sweep_dir_close(d);
     d = opened(NULL);
     CHECK_STR(d->file, "method: grid\n");
-    sweepdir_close(d);
+    sweep_dir_close(d);
     remove_dir();
 }
 
 TEST(another_file_or_seed_is_refused_with_the_ways_out)
 {
     in_new_dir();
-    sweepdir_close(opened("method: grid\n"));
-    struct sweepdir *d = NULL;
+    sweep_dir_close(opened("method: grid\n"));
+    struct sweep_dir *d = NULL;
     struct err e = {0};
     CHECK_INT(try_open(&d, "method: random\n", false, &e), -EEXIST);
     CHECK_HAS(e.text, "another file");
     CHECK_HAS(e.hint, "--name");
     CHECK_HAS(e.hint, "--resume");
     uint64_t seed = 8;
-    const struct sweepdir_ask ask = {.root = root, .name = "s", .seed = &seed};
-    CHECK_INT(sweepdir_open(&d, &ask, &e), -EEXIST);
+    const struct sweep_dir_opts ask = {.root = root, .name = "s", .seed = &seed};
+    CHECK_INT(sweep_dir_open(&d, &ask, &e), -EEXIST);
     CHECK_HAS(e.text, "another seed");
     CHECK(d == NULL);
     CHECK(there("s/sweep.db"));
@@ -115,18 +115,18 @@ TEST(a_prior_is_kept_from_the_start_and_no_other_is_taken_later)
     } steps[] = {{"s", prior, 0}, {"s", NULL, 0},        {"s", later, 0},
                  {"t", NULL, 0},  {"s", other, -EEXIST}, {"t", prior, -EEXIST}};
     for (size_t i = 0; i < COUNT_OF(steps); i++) {
-        const struct sweepdir_ask ask = {
+        const struct sweep_dir_opts ask = {
             .root = root, .name = steps[i].name, .file = "f\n", .prior = steps[i].prior};
-        AUTO(sweepdir) struct sweepdir *d = NULL;
+        AUTO(sweep_dir) struct sweep_dir *d = NULL;
         struct err e = {0};
-        CHECK_INT(sweepdir_open(&d, &ask, &e), steps[i].rc);
+        CHECK_INT(sweep_dir_open(&d, &ask, &e), steps[i].rc);
         if (d)
             CHECK(steps[i].name[0] == 's' ? json_equal(d->prior, prior) : !d->prior);
         else
             CHECK_HAS(e.text, i == 4 ? "with another prior" : "with no prior");
     }
-    AUTO(sweepdir) struct sweepdir *d = NULL;
-    CHECK_INT(sweepdir_read(&d, root, "s", NULL), 0);
+    AUTO(sweep_dir) struct sweep_dir *d = NULL;
+    CHECK_INT(sweep_dir_read(&d, root, "s", NULL), 0);
     CHECK(json_equal(d->prior, prior));
     remove_dir();
 }
@@ -134,12 +134,12 @@ TEST(a_prior_is_kept_from_the_start_and_no_other_is_taken_later)
 TEST(resuming_what_is_not_there_makes_nothing)
 {
     in_new_dir();
-    struct sweepdir *d = NULL;
+    struct sweep_dir *d = NULL;
     struct err e = {0};
     CHECK_INT(try_open(&d, "method: grid\n", true, &e), -ENOENT);
     CHECK(!there("."));
-    sweepdir_close(opened("method: grid\n"));
-    CHECK_INT(sweepdir_read(&d, root, "t", &e), -ENOENT);
+    sweep_dir_close(opened("method: grid\n"));
+    CHECK_INT(sweep_dir_read(&d, root, "t", &e), -ENOENT);
     CHECK_HAS(e.text, "'t'");
     remove_dir();
 }
@@ -147,19 +147,19 @@ TEST(resuming_what_is_not_there_makes_nothing)
 TEST(two_coordinators_do_not_share_a_sweep)
 {
     in_new_dir();
-    struct sweepdir *d = opened("method: grid\n"), *second = NULL;
+    struct sweep_dir *d = opened("method: grid\n"), *second = NULL;
     struct err e = {0};
-    CHECK(sweepdir_owner(d).held);
+    CHECK(sweep_dir_owner(d).held);
     CHECK_INT(try_open(&second, "method: grid\n", false, &e), -EBUSY);
     CHECK_HAS(e.text, "sweep 's'");
     char pid[32];
     snprintf(pid, sizeof pid, "process %d", (int)getpid());
     CHECK_HAS(e.text, pid);
-    CHECK_INT(sweepdir_read(&second, root, "s", &e), 0); /* looking is fine */
-    CHECK(sweepdir_owner(second).held);
-    sweepdir_close(d);
-    CHECK(!sweepdir_owner(second).held);
-    sweepdir_close(second);
+    CHECK_INT(sweep_dir_read(&second, root, "s", &e), 0); /* looking is fine */
+    CHECK(sweep_dir_owner(second).held);
+    sweep_dir_close(d);
+    CHECK(!sweep_dir_owner(second).held);
+    sweep_dir_close(second);
     remove_dir();
 }
 
@@ -170,10 +170,10 @@ TEST(what_a_failed_start_has_made_is_removed)
     AUTO(free) char *path = xasprintf("%s/file", root);
     FILE *f = fopen(path, "w");
     fclose(f);
-    struct sweepdir *d = NULL;
+    struct sweep_dir *d = NULL;
     struct err e = {0};
-    const struct sweepdir_ask ask = {.root = path, .name = "s", .file = "x"};
-    CHECK_INT(sweepdir_open(&d, &ask, &e), -ENOTDIR);
+    const struct sweep_dir_opts ask = {.root = path, .name = "s", .file = "x"};
+    CHECK_INT(sweep_dir_open(&d, &ask, &e), -ENOTDIR);
     CHECK_HAS(e.text, "file/s");
     remove_dir();
 }
@@ -183,16 +183,16 @@ TEST(sweeps_are_listed_by_name)
     in_new_dir();
     char **names = NULL;
     struct err e = {0};
-    CHECK_INT(sweepdir_list(&names, root, &e), 0);
+    CHECK_INT(sweep_dir_list(&names, root, &e), 0);
     CHECK(names == NULL);
     const char *const some[] = {"b", "a", "c"};
     for (size_t i = 0; i < COUNT_OF(some); i++) {
-        struct sweepdir *d = NULL;
-        const struct sweepdir_ask ask = {.root = root, .name = some[i], .file = "x"};
-        CHECK_INT(sweepdir_open(&d, &ask, &e), 0);
-        sweepdir_close(d);
+        struct sweep_dir *d = NULL;
+        const struct sweep_dir_opts ask = {.root = root, .name = some[i], .file = "x"};
+        CHECK_INT(sweep_dir_open(&d, &ask, &e), 0);
+        sweep_dir_close(d);
     }
-    CHECK_INT(sweepdir_list(&names, root, &e), 0);
+    CHECK_INT(sweep_dir_list(&names, root, &e), 0);
     CHECK_INT(strv_len(names), 3);
     CHECK_STR(names[0], "a");
     CHECK_STR(names[2], "c");
@@ -204,12 +204,12 @@ TEST(the_endpoint_fits_a_socket_however_long_the_path_is)
 {
     in_new_dir();
     struct err e = {0};
-    struct sweepdir *d = opened("x");
+    struct sweep_dir *d = opened("x");
     char *endpoint = NULL, *again = NULL;
-    CHECK_INT(sweepdir_endpoint(&endpoint, d, &e), 0);
+    CHECK_INT(sweep_dir_endpoint(&endpoint, d, &e), 0);
     CHECK_HAS(endpoint, "/s/coord.sock");
     free(endpoint);
-    sweepdir_close(d);
+    sweep_dir_close(d);
 
     CHECK_INT(mkdir(root, 0777) < 0 && errno == EEXIST, 1);
     strcat(root, "/a-directory-with-a-rather-long-name-of-about-sixty-characters");
@@ -219,18 +219,18 @@ TEST(the_endpoint_fits_a_socket_however_long_the_path_is)
     setenv("XDG_RUNTIME_DIR", run, 1);
     strcat(root, "/and-another-one-below-it-with-a-long-name");
     d = opened("x");
-    CHECK_INT(sweepdir_endpoint(&endpoint, d, &e), 0);
+    CHECK_INT(sweep_dir_endpoint(&endpoint, d, &e), 0);
     CHECK_HAS(endpoint, run);
     CHECK(strlen(endpoint) < 107);
-    CHECK_INT(sweepdir_endpoint(&again, d, &e), 0);
+    CHECK_INT(sweep_dir_endpoint(&again, d, &e), 0);
     CHECK_STR(again, endpoint);
     free(endpoint);
     free(again);
     char drover[64];
     snprintf(drover, sizeof drover, "%s/drover", run);
     CHECK_INT(chmod(drover, 0755), 0);
-    CHECK_INT(sweepdir_endpoint(&endpoint, d, &e), -EPERM);
+    CHECK_INT(sweep_dir_endpoint(&endpoint, d, &e), -EPERM);
     CHECK_INT(rmdir(drover) + rmdir(run), 0);
-    sweepdir_close(d);
+    sweep_dir_close(d);
     remove_dir();
 }

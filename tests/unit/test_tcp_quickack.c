@@ -43,7 +43,7 @@ static void converse(int server, int client)
 
 static void on_closed(uv_handle_t *h)
 {
-    quickack_free((struct quickack *)h);
+    tcp_quickack_free((struct tcp_quickack *)h);
 }
 
 /* Keeps the loop busy until all is told, for ten seconds at most. */
@@ -79,17 +79,17 @@ static bool all_become_quick(uv_loop_t *loop, const int *fds, int n)
 TEST(connections_are_told_again_and_those_that_come_later_too)
 {
     uv_loop_t loop;
-    struct quickack q;
+    struct tcp_quickack q;
     int clients[2], servers[2];
     uv_loop_init(&loop);
-    quickack_init(&q, &loop);
+    tcp_quickack_init(&q, &loop);
     servers[0] = make_pair(&clients[0]);
     converse(servers[0], clients[0]);
-    quickack_more(&q);
+    tcp_quickack_rearm(&q);
     CHECK(all_become_quick(&loop, servers, 1));
     servers[1] = make_pair(&clients[1]);
     converse(servers[1], clients[1]);
-    quickack_more(&q);
+    tcp_quickack_rearm(&q);
     CHECK(all_become_quick(&loop, servers, 2));
     uv_close((uv_handle_t *)&q.timer, on_closed);
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -103,10 +103,10 @@ TEST(connections_are_told_again_and_those_that_come_later_too)
 TEST(its_timer_keeps_no_loop_alive_and_stops)
 {
     uv_loop_t loop;
-    struct quickack q;
+    struct tcp_quickack q;
     uv_loop_init(&loop);
-    quickack_init(&q, &loop);
-    quickack_more(&q);
+    tcp_quickack_init(&q, &loop);
+    tcp_quickack_rearm(&q);
     CHECK_INT(uv_run(&loop, UV_RUN_DEFAULT), 0); /* at once */
     CHECK(uv_is_active((uv_handle_t *)&q.timer));
     q.left = 1;

@@ -10,8 +10,8 @@
 struct ends {
     uv_loop_t loop;
     char endpoint[80];
-    struct hub *hub;
-    struct link *link;
+    struct transport_server *hub;
+    struct transport_client *link;
     int hellos, opened, stops, acks, turns;
     int64_t reports; /* last seq */
     int64_t conn;    /* of the last message heard */
@@ -19,7 +19,7 @@ struct ends {
     int64_t said;    /* last seq */
     int64_t acked;   /* likewise */
     int refused;     /* the code of the error; 0: it was not */
-    struct keys server, worker;
+    struct curve_keys server, worker;
     uv_timer_t limit;
 };
 
@@ -30,7 +30,7 @@ static void on_heard(void *arg, const char *worker, const struct wire_msg *m)
     CHECK(m->conn >= t->conn);
     struct wire_msg ack = {.kind = WIRE_ACK, .lease = 1, .seq = m->seq};
     if (t->acking && m->kind == WIRE_REPORT)
-        CHECK_INT(hub_say(t->hub, worker, &ack, &(struct err){0}), 0);
+        CHECK_INT(transport_server_send(t->hub, worker, &ack, &(struct err){0}), 0);
     t->conn = m->conn;
     t->hellos += m->kind == WIRE_HELLO;
     if (m->kind == WIRE_REPORT)
@@ -48,7 +48,7 @@ static void report(struct ends *t, int64_t seq)
 {
     struct wire_msg m = {.kind = WIRE_REPORT, .lease = 1, .seq = seq};
     m.data = json_pack("{s:f}", "loss", 0.5);
-    link_say(t->link, &m);
+    transport_client_send(t->link, &m);
     wire_msg_clear(&m);
 }
 
@@ -59,7 +59,7 @@ static void on_opened(void *arg)
     m.data = json_pack("{s:s,s:i,s:[],s:i,s:i,s:i}", "node", "n", "places", 1, "running", "slots",
                        4, "gpus", 2, "ping_ms", 5);
     t->opened++;
-    link_say(t->link, &m);
+    transport_client_send(t->link, &m);
     wire_msg_clear(&m);
     if (t->said > t->acked)
         report(t, t->said);
@@ -75,7 +75,7 @@ static void on_link_heard(void *arg, const struct wire_msg *m)
     uv_stop(&t->loop);
 }
 
-static const struct hub_events hub_events = {on_heard, on_turn};
+static const struct transport_server_events hub_events = {on_heard, on_turn};
 static void on_refused(void *arg, const struct err *e)
 {
     struct ends *t = arg;
@@ -83,7 +83,7 @@ static void on_refused(void *arg, const struct err *e)
     uv_stop(&t->loop);
 }
 
-static const struct link_events link_events = {on_opened, on_link_heard, on_refused};
+static const struct transport_client_events link_events = {on_opened, on_link_heard, on_refused};
 
 static void on_limit(uv_timer_t *t)
 {
@@ -93,7 +93,7 @@ static void on_limit(uv_timer_t *t)
 static void listen_again(struct ends *t)
 {
     struct err e = {0};
-    if (hub_open(&t->hub, &t->loop, t->endpoint, &hub_events, t, &e) < 0)
+    if (transport_server_open(&t->hub, &t->loop, t->endpoint, &hub_events, t, &e) < 0)
         FAIL("%s", e.text);
 }
 
@@ -111,8 +111,8 @@ static void start_renewing(struct ends *t, int renew_ms)
     CHECK_INT(uv_loop_init(&t->loop), 0);
     uv_timer_init(&t->loop, &t->limit);
     listen_again(t);
-    const struct link_to to = {t->endpoint, "w1", NULL, 5000, renew_ms};
-    if (link_open(&t->link, &t->loop, &to, &link_events, t, &e) < 0)
+    const struct transport_client_opts to = {t->endpoint, "w1", NULL, 5000, renew_ms};
+    if (transport_client_open(&t->link, &t->loop, &to, &link_events, t, &e) < 0)
         FAIL("%s", e.text);
     while (t->hellos == 0)
         hear_something(t);
@@ -125,8 +125,8 @@ static void start(struct ends *t)
 
 static void stop(struct ends *t)
 {
-    link_close(t->link);
-    hub_close(t->hub);
+    transport_client_close(t->link);
+    transport_server_close(t->hub);
     uv_close((uv_handle_t *)&t->limit, NULL);
     uv_run(&t->loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&t->loop), 0);
@@ -142,12 +142,14 @@ TEST(a_worker_says_hello_and_is_heard_and_told)
     while (t.reports == 0)
         hear_something(&t);
     struct err e = {0};
-    CHECK_INT(hub_say(t.hub, "w1", &(struct wire_msg){.kind = WIRE_STOP, .lease = 1}, &e), 0);
+    CHECK_INT(
+        transport_server_send(t.hub, "w1", &(struct wire_msg){.kind = WIRE_STOP, .lease = 1}, &e),
+        0);
     while (t.stops == 0)
         hear_something(&t);
     CHECK(t.turns >= 2);
     CHECK_INT(t.hellos, 1);
-    CHECK(!peers_find(hub_peers(t.hub), "w1")->renewed);
+    CHECK(!peer_table_find(transport_server_peers(t.hub), "w1")->renewed);
     stop(&t);
 }
 
@@ -165,7 +167,7 @@ TEST(a_connection_that_is_used_is_renewed_and_nothing_is_lost)
     CHECK(t.hellos < 40);
     CHECK_INT(t.hellos, t.opened);
     CHECK_INT(t.conn, t.opened);
-    CHECK(peers_find(hub_peers(t.hub), "w1")->renewed);
+    CHECK(peer_table_find(transport_server_peers(t.hub), "w1")->renewed);
     stop(&t);
 }
 
@@ -174,7 +176,7 @@ TEST(a_connection_that_is_to_be_kept_is_not_renewed)
     struct ends t;
     start_renewing(&t, 1);
     t.acking = true;
-    link_keep(t.link);
+    transport_client_pin(t.link);
     while (t.said < 200) {
         report(&t, ++t.said);
         while (t.acked < t.said)
@@ -189,7 +191,9 @@ TEST(to_a_worker_that_is_not_there_nothing_is_said)
     struct ends t;
     start(&t);
     struct err e = {0};
-    CHECK_INT(hub_say(t.hub, "w2", &(struct wire_msg){.kind = WIRE_STOP, .lease = 1}, &e), 0);
+    CHECK_INT(
+        transport_server_send(t.hub, "w2", &(struct wire_msg){.kind = WIRE_STOP, .lease = 1}, &e),
+        0);
     stop(&t);
 }
 
@@ -197,7 +201,7 @@ TEST(after_the_coordinator_came_back_the_worker_opens_a_new_connection)
 {
     struct ends t;
     start(&t);
-    hub_close(t.hub);
+    transport_server_close(t.hub);
     listen_again(&t);
     while (t.hellos < 2)
         hear_something(&t);
@@ -210,27 +214,29 @@ TEST(after_the_coordinator_came_back_the_worker_opens_a_new_connection)
 }
 
 /* The first that is silent. */
-static const char *silent(const struct hub *h, int64_t ms)
+static const char *silent(const struct transport_server *h, int64_t ms)
 {
-    return hub_silent(h, ms, &(size_t){0});
+    return transport_server_silent(h, ms, &(size_t){0});
 }
 
 TEST(a_worker_that_was_taken_for_lost_has_to_say_hello_first)
 {
     struct ends t;
     start(&t);
-    hub_lose(t.hub, "w1");
+    transport_server_mark_lost(t.hub, "w1");
     CHECK(silent(t.hub, 0) == NULL);
     struct err e = {0};
-    CHECK_INT(hub_say(t.hub, "w1", &(struct wire_msg){.kind = WIRE_STOP, .lease = 1}, &e), 0);
-    report(&t, 1); /* answered by WIRE_WHO */
+    CHECK_INT(
+        transport_server_send(t.hub, "w1", &(struct wire_msg){.kind = WIRE_STOP, .lease = 1}, &e),
+        0);
+    report(&t, 1); /* answered by WIRE_RECONNECT */
     while (t.hellos < 2)
         hear_something(&t);
     CHECK_INT(t.reports, 0);
     CHECK_INT(t.conn, 2);
     CHECK_INT(t.stops, 0);
-    CHECK(!peers_find(hub_peers(t.hub), "w1")->renewed);
-    peers_at(hub_peers(t.hub), 0)->ping_ms = 0;
+    CHECK(!peer_table_find(transport_server_peers(t.hub), "w1")->renewed);
+    peer_table_at(transport_server_peers(t.hub), 0)->ping_ms = 0;
     CHECK_STR(silent(t.hub, 0), "w1");
     CHECK(silent(t.hub, 60000) == NULL);
     stop(&t);
@@ -242,10 +248,12 @@ TEST(a_worker_that_stops_reading_is_noticed_and_forgotten_when_it_says_hello)
     start(&t);
     struct err e = {0};
     for (int i = 0; i < 200000 && !silent(t.hub, 60000); i++)
-        CHECK_INT(hub_say(t.hub, "w1", &(struct wire_msg){.kind = WIRE_STOP, .lease = 1}, &e), 0);
+        CHECK_INT(transport_server_send(t.hub, "w1",
+                                        &(struct wire_msg){.kind = WIRE_STOP, .lease = 1}, &e),
+                  0);
     CHECK_STR(silent(t.hub, 60000), "w1");
-    hub_lose(t.hub, "w1");
-    report(&t, 1); /* answered by WIRE_WHO, as soon as there is room for it */
+    transport_server_mark_lost(t.hub, "w1");
+    report(&t, 1); /* answered by WIRE_RECONNECT, as soon as there is room for it */
     while (t.hellos < 2) {
         hear_something(&t);
         report(&t, 1);
@@ -258,7 +266,7 @@ TEST(the_silence_of_a_worker_is_measured_by_its_pings_and_starts_anew_when_we_we
 {
     struct ends t;
     start(&t);
-    struct peer *p = peers_at(hub_peers(t.hub), 0);
+    struct peer *p = peer_table_at(transport_server_peers(t.hub), 0);
     CHECK_STR(p->node, "n");
     CHECK_INT(p->slots, 4);
     CHECK_INT(p->gpus, 2);
@@ -268,7 +276,7 @@ TEST(the_silence_of_a_worker_is_measured_by_its_pings_and_starts_anew_when_we_we
     p->ping_ms = 40;
     CHECK(silent(t.hub, 50) == NULL);
     p->ping_ms = 5;
-    hub_forgive(t.hub);
+    transport_server_reset_deadlines(t.hub);
     CHECK(silent(t.hub, 50) == NULL);
     stop(&t);
 }
@@ -287,22 +295,23 @@ static void start_with_keys(struct ends *t, enum theirs theirs)
     *t = (struct ends){0};
     strcpy(dir, "/tmp/test_hub.XXXXXX");
     CHECK(mkdtemp(dir) != NULL);
-    CHECK_INT(keys_of_sweep(&t->server, &t->worker, dir, &e), 0);
+    CHECK_INT(curve_keys_of_sweep(&t->server, &t->worker, dir, &e), 0);
     snprintf(t->endpoint, sizeof t->endpoint, "ipc://%s/sock", dir);
     CHECK_INT(uv_loop_init(&t->loop), 0);
     uv_timer_init(&t->loop, &t->limit);
     listen_again(t);
-    if (hub_listen(t->hub, "tcp://127.0.0.1:0", &t->server, &bound, &e) < 0)
+    if (transport_server_listen(t->hub, "tcp://127.0.0.1:0", &t->server, &bound, &e) < 0)
         FAIL("%s", e.text);
-    struct keys keys = t->worker;
+    struct curve_keys keys = t->worker;
     if (theirs == WRONG_SECRET) { /* the coordinator's own pair: a good one, but not a worker's */
-        memcpy(keys.secret, t->server.secret, KEYS_BYTES);
-        memcpy(keys.own, t->server.own, KEYS_BYTES);
+        memcpy(keys.secret, t->server.secret, CURVE_KEYS_BYTES);
+        memcpy(keys.own, t->server.own, CURVE_KEYS_BYTES);
     }
     if (theirs == WRONG_SERVER)
-        memcpy(keys.other, t->worker.own, KEYS_BYTES);
-    const struct link_to to = {bound, "w1", theirs == NO_KEY ? NULL : &keys, 5000, 3600000};
-    if (link_open(&t->link, &t->loop, &to, &link_events, t, &e) < 0)
+        memcpy(keys.other, t->worker.own, CURVE_KEYS_BYTES);
+    const struct transport_client_opts to = {bound, "w1", theirs == NO_KEY ? NULL : &keys, 5000,
+                                             3600000};
+    if (transport_client_open(&t->link, &t->loop, &to, &link_events, t, &e) < 0)
         FAIL("%s", e.text);
 }
 
@@ -341,7 +350,7 @@ TEST(a_worker_with_a_wrong_key_is_told_so_and_never_heard)
 static void on_shut_out(uv_timer_t *timer)
 {
     struct ends *t = timer->data;
-    if (link_was_shut_out(t->link))
+    if (transport_client_was_rejected(t->link))
         uv_stop(&t->loop);
 }
 
@@ -355,8 +364,8 @@ TEST(who_has_no_key_or_another_coordinators_is_hung_up_on)
         look.data = &t;
         uv_timer_start(&look, on_shut_out, 5, 5);
         hear_something(&t);
-        CHECK(link_was_shut_out(t.link));
-        CHECK(!link_was_ever_open(t.link));
+        CHECK(transport_client_was_rejected(t.link));
+        CHECK(!transport_client_was_ever_open(t.link));
         CHECK_INT(t.opened + t.hellos + t.refused, 0);
         uv_close((uv_handle_t *)&look, NULL);
         stop_with_keys(&t);
@@ -365,26 +374,26 @@ TEST(who_has_no_key_or_another_coordinators_is_hung_up_on)
 
 TEST(what_a_stranger_may_be_called)
 {
-    CHECK(peers_id_ok("n1-17-00ff", 10));
-    CHECK(!peers_id_ok("", 0));
-    CHECK(!peers_id_ok("a b", 3));
-    CHECK(!peers_id_ok("\0abc", 4)); /* what ZeroMQ makes up */
+    CHECK(peer_table_id_ok("n1-17-00ff", 10));
+    CHECK(!peer_table_id_ok("", 0));
+    CHECK(!peer_table_id_ok("a b", 3));
+    CHECK(!peer_table_id_ok("\0abc", 4)); /* what ZeroMQ makes up */
     char longest[WIRE_WORKER_MAX + 1];
     memset(longest, 'a', sizeof longest);
-    CHECK(peers_id_ok(longest, WIRE_WORKER_MAX));
-    CHECK(!peers_id_ok(longest, WIRE_WORKER_MAX + 1));
+    CHECK(peer_table_id_ok(longest, WIRE_WORKER_MAX));
+    CHECK(!peer_table_id_ok(longest, WIRE_WORKER_MAX + 1));
 }
 
 TEST(ten_thousand_workers_are_told_apart)
 {
-    AUTO(peers) struct peers *p = peers_new();
+    AUTO(peer_table) struct peer_table *p = peer_table_new();
     char id[32];
     for (int i = 0; i < 10000; i++) {
         snprintf(id, sizeof id, "w%d", i);
-        peers_add(p, id)->conn = i;
+        peer_table_add(p, id)->conn = i;
     }
-    CHECK_INT(peers_count(p), 10000);
-    CHECK_INT(peers_find(p, "w9999")->conn, 9999);
-    CHECK_INT(peers_add(p, "w17")->conn, 17);
-    CHECK(peers_find(p, "w10000") == NULL);
+    CHECK_INT(peer_table_count(p), 10000);
+    CHECK_INT(peer_table_find(p, "w9999")->conn, 9999);
+    CHECK_INT(peer_table_add(p, "w17")->conn, 17);
+    CHECK(peer_table_find(p, "w10000") == NULL);
 }

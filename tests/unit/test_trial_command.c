@@ -22,15 +22,15 @@ static const char *built(const char *items, const char *params)
     for (char *s = strtok(copy, " "); s; s = strtok(NULL, " "))
         strv_push(&v, xstrdup(s));
     json_t *p = json_loads(params, 0, NULL);
-    struct command c = {.items = v,
-                        .program = "train.py",
-                        .interpreter = "python3",
-                        .json_file = "/t/params.json",
-                        .getenv = lookup,
-                        .arg = "/h o"};
+    struct trial_command c = {.items = v,
+                              .program = "train.py",
+                              .interpreter = "python3",
+                              .json_file = "/t/params.json",
+                              .getenv = lookup,
+                              .arg = "/h o"};
     struct err e = {0};
     strbuf_reset(&text);
-    if (command_build(&argv, &c, p, &e) < 0)
+    if (trial_command_build(&argv, &c, p, &e) < 0)
         strbuf_printf(&text, "%s|%s", e.text, e.hint);
     for (size_t i = 0; argv && argv[i]; i++)
         strbuf_printf(&text, "[%s]", argv[i]);
@@ -66,9 +66,9 @@ TEST(every_macro_becomes_what_wandb_makes_of_it)
 TEST(the_default_command_runs_the_program_with_the_interpreter)
 {
     json_t *p = json_loads("{\"lr\": 1e-05, \"opt\": {\"name\": \"sgd\"}}", 0, NULL);
-    struct command c = {.program = "t.py", .interpreter = "python3"};
+    struct trial_command c = {.program = "t.py", .interpreter = "python3"};
     char **argv = NULL;
-    CHECK_INT(command_build(&argv, &c, p, NULL), 0);
+    CHECK_INT(trial_command_build(&argv, &c, p, NULL), 0);
     CHECK_INT(strv_len(argv), 5);
     CHECK_STR(argv[0], "/usr/bin/env");
     CHECK_STR(argv[1], "python3");
@@ -97,8 +97,8 @@ TEST(a_command_without_a_program_needs_none)
 {
     char *items[] = {"./train", "${args}", NULL};
     struct err e = {0};
-    CHECK_INT(command_check(items, NULL, &e), 0);
-    CHECK_INT(command_check(NULL, NULL, &e), -EINVAL);
+    CHECK_INT(trial_command_check(items, NULL, &e), 0);
+    CHECK_INT(trial_command_check(NULL, NULL, &e), -EINVAL);
     CHECK_HAS(e.text, "there is no 'program'");
 }
 

@@ -29,12 +29,13 @@ __attribute__((format(printf, 1, 2))) static void sh(const char *fmt, ...)
 /* Whether this was not the first lease. */
 static bool prepared(int64_t lease)
 {
-    AUTO(free) char *root = trialdir_path(dir, 17);
+    AUTO(free) char *root = trial_dir_path(dir, 17);
     struct err e = {0};
     bool resumed = false;
     int64_t from = -1;
-    struct trialdir_ask ask = {root, lease, "{\"lr\": 0.5}\n", "wandb_version: 1\n"};
-    if (trialdir_make(&ask, &resumed, &from, &e) < 0 || (from && trialdir_copy(&ask, from, &e) < 0))
+    struct trial_dir_opts ask = {root, lease, "{\"lr\": 0.5}\n", "wandb_version: 1\n"};
+    if (trial_dir_make(&ask, &resumed, &from, &e) < 0 ||
+        (from && trial_dir_copy(&ask, from, &e) < 0))
         FAIL("%s", e.text);
     return resumed;
 }
@@ -79,18 +80,18 @@ TEST(where_nothing_can_be_written_the_error_names_it)
 {
     in_new_dir();
     sh("echo > trials");
-    AUTO(free) char *root = trialdir_path(dir, 3);
+    AUTO(free) char *root = trial_dir_path(dir, 3);
     struct err e = {0};
     bool resumed;
     int64_t from;
-    struct trialdir_ask ask = {root, 1, "{}", ""};
-    CHECK_INT(trialdir_make(&ask, &resumed, &from, &e), -ENOTDIR);
+    struct trial_dir_opts ask = {root, 1, "{}", ""};
+    CHECK_INT(trial_dir_make(&ask, &resumed, &from, &e), -ENOTDIR);
     CHECK_HAS(e.text, "trials/000003");
     sh("rm trials; mkdir -p trials/000003/1/ckpt");
-    CHECK_INT(trialdir_make(&(struct trialdir_ask){root, 2, "{}", ""}, &resumed, &from, &e), 0);
+    CHECK_INT(trial_dir_make(&(struct trial_dir_opts){root, 2, "{}", ""}, &resumed, &from, &e), 0);
     CHECK_INT(from, 1);
     sh("rmdir trials/000003/1/ckpt");
-    CHECK_INT(trialdir_copy(&(struct trialdir_ask){root, 2, "{}", ""}, from, &e), -ENOENT);
+    CHECK_INT(trial_dir_copy(&(struct trial_dir_opts){root, 2, "{}", ""}, from, &e), -ENOENT);
     CHECK_HAS(e.text, "trials/000003/2': ckpt, from lease 1");
     sh("rm -rf %s", dir);
 }

@@ -8,7 +8,7 @@
 #include "tests/unit/test.h"
 
 static char root[64];
-static struct keys server, worker;
+static struct curve_keys server, worker;
 
 /* ROOT/sweeps/s with keys, and a run in it. */
 static json_t *make_sweep(void)
@@ -19,8 +19,8 @@ static json_t *make_sweep(void)
     AUTO(free) char *sweeps = xasprintf("%s/sweeps", root), *s = xasprintf("%s/s", sweeps);
     AUTO(free) char *trial = xasprintf("%s/trials/000003", s);
     CHECK_INT(mkdir(sweeps, 0777) | mkdir(s, 0777), 0);
-    CHECK_INT(keys_of_sweep(&server, &worker, s, &e), 0);
-    CHECK_INT(keys_give(&worker, s, "tcp://c:1", &e), 0);
+    CHECK_INT(curve_keys_of_sweep(&server, &worker, s, &e), 0);
+    CHECK_INT(curve_keys_give(&worker, s, "tcp://c:1", &e), 0);
     return json_pack("{s:s,s:s,s:s}", "sweep", "s", "dir", trial, "wdir", root);
 }
 
@@ -31,11 +31,11 @@ static void remove_all(void)
     CHECK_INT(system(cmd), 0);
 }
 
-static struct site *found(const struct site_ask *ask, const json_t *run)
+static struct trial_paths *found(const struct trial_paths_opts *ask, const json_t *run)
 {
     struct err e = {0};
-    struct site *s = NULL;
-    if (site_new(&s, ask, run, &e) < 0)
+    struct trial_paths *s = NULL;
+    if (trial_paths_new(&s, ask, run, &e) < 0)
         FAIL("%s", e.text);
     return s;
 }
@@ -44,10 +44,10 @@ TEST(on_the_coordinators_machine_and_where_the_same_directory_is_mounted_files_l
 {
     AUTO(json) json_t *run = make_sweep();
     for (int with_keys = 0; with_keys < 2; with_keys++) {
-        const struct site_ask ask = {.dir = "/none", .keys = with_keys ? &worker : NULL};
-        AUTO(site) struct site *s = found(&ask, run);
-        CHECK_STR(site_wdir(s), root);
-        CHECK(site_dir(s) == NULL);
+        const struct trial_paths_opts ask = {.dir = "/none", .keys = with_keys ? &worker : NULL};
+        AUTO(trial_paths) struct trial_paths *s = found(&ask, run);
+        CHECK_STR(trial_paths_wdir(s), root);
+        CHECK(trial_paths_dir(s) == NULL);
     }
     remove_all();
 }
@@ -55,15 +55,15 @@ TEST(on_the_coordinators_machine_and_where_the_same_directory_is_mounted_files_l
 TEST(a_directory_of_that_name_that_is_another_sweeps_is_left_alone)
 {
     AUTO(json) json_t *run = make_sweep();
-    struct keys other = worker;
+    struct curve_keys other = worker;
     other.secret[0] ^= 1;
     AUTO(free) char *dir = xasprintf("%s/here", root);
-    const struct site_ask ask = {.dir = dir, .keys = &other};
-    AUTO(site) struct site *s = found(&ask, run);
+    const struct trial_paths_opts ask = {.dir = dir, .keys = &other};
+    AUTO(trial_paths) struct trial_paths *s = found(&ask, run);
     AUTO(free)
     char *want = xasprintf("%s/s-%02x%02x%02x%02x", dir, other.other[0], other.other[1],
                            other.other[2], other.other[3]);
-    CHECK_STR(site_dir(s), want);
+    CHECK_STR(trial_paths_dir(s), want);
     remove_all();
 }
 
@@ -72,14 +72,14 @@ TEST(a_directory_to_run_in_that_is_not_here_is_named_with_the_way_out)
     AUTO(json) json_t *run = make_sweep();
     json_object_set_new(run, "wdir", json_string("/nowhere/at/all"));
     struct err e = {0};
-    struct site *s = NULL;
-    const struct site_ask ask = {.dir = "x"}, elsewhere = {.dir = "x", .wdir = "/"};
-    CHECK_INT(site_new(&s, &ask, run, &e), -ENOENT);
+    struct trial_paths *s = NULL;
+    const struct trial_paths_opts ask = {.dir = "x"}, elsewhere = {.dir = "x", .wdir = "/"};
+    CHECK_INT(trial_paths_new(&s, &ask, run, &e), -ENOENT);
     CHECK_HAS(e.text, "'/nowhere/at/all'");
     CHECK_HAS(e.hint, "--wdir");
     CHECK(s == NULL);
     s = found(&elsewhere, run);
-    CHECK_STR(site_wdir(s), "/");
-    site_free(s);
+    CHECK_STR(trial_paths_wdir(s), "/");
+    trial_paths_free(s);
     remove_all();
 }

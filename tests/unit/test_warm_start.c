@@ -55,7 +55,7 @@ static void check_taken(const char *yaml, const char *want)
     AUTO(spec) struct spec *s = spec(yaml);
     AUTO(json) json_t *got = json_array();
     struct trial_view v = view();
-    struct prior_counts n = prior_take(got, s, &v, "m");
+    struct warm_start_counts n = warm_start_import(got, s, &v, "m");
     AUTO(free) char *line = json_line(got);
     CHECK_STR(line, want);
     CHECK_INT(n.taken, json_array_size(got));
@@ -80,7 +80,7 @@ TEST(done_trials_in_the_space_with_a_finite_value_are_taken_and_others_counted)
     struct spec *s = spec(HEAD "metric: {name: m}\ndrover: {constraints: [x < 0.8]}\n");
     AUTO(json) json_t *got = json_array();
     struct trial_view v = view();
-    struct prior_counts n = prior_take(got, s, &v, "m");
+    struct warm_start_counts n = warm_start_import(got, s, &v, "m");
     AUTO(free) char *line = json_line(got);
     CHECK_STR(line, "[{\"params\":{\"k\":3,\"x\":0.5},\"values\":{\"m\":1.0}},"
                     "{\"params\":{\"k\":3,\"x\":0.125},\"values\":{\"m\":4.0}}]");
@@ -124,7 +124,7 @@ static double branin(const json_t *params)
 static struct space *branin_new(void)
 {
     AUTO(json) json_t *v = json_loads(branin_space, 0, NULL);
-    struct node n = node_of_json(v);
+    struct config_node n = config_node_of_json(v);
     struct space *s = NULL;
     AUTO(strv) char **notices = NULL;
     struct err e = {0};

@@ -7,25 +7,25 @@
 #include "tests/unit/test.h"
 
 static char root[64];
-static struct sweepdir *dir;
-static struct peers *peers;
+static struct sweep_dir *dir;
+static struct peer_table *peers;
 
 static void in_new_sweep(void)
 {
     struct err e = {0};
     strcpy(root, "/tmp/test_company.XXXXXX");
     CHECK(mkdtemp(root) != NULL);
-    const struct sweepdir_ask ask = {.root = root, .name = "s", .file = "method: random\n"};
-    if (sweepdir_open(&dir, &ask, &e) < 0)
+    const struct sweep_dir_opts ask = {.root = root, .name = "s", .file = "method: random\n"};
+    if (sweep_dir_open(&dir, &ask, &e) < 0)
         FAIL("%s", e.text);
-    peers = peers_new();
+    peers = peer_table_new();
 }
 
 static void remove_sweep(void)
 {
     char cmd[96];
-    peers_free(peers);
-    sweepdir_close(dir);
+    peer_table_free(peers);
+    sweep_dir_close(dir);
     snprintf(cmd, sizeof cmd, "rm -rf %s", root);
     CHECK_INT(system(cmd), 0);
 }
@@ -46,14 +46,15 @@ static const char *noted(void)
 }
 
 /* What looks at these times write to stderr, in order. */
-static void look(struct company *c, char *said, size_t size, const uint64_t *at_ms, size_t count)
+static void look(struct worker_roster *c, char *said, size_t size, const uint64_t *at_ms,
+                 size_t count)
 {
     FILE *f = tmpfile();
     int keep = dup(2);
     log_open("t");
     dup2(fileno(f), 2);
     for (size_t i = 0; i < count; i++)
-        company_look(c, peers, dir, at_ms[i]);
+        worker_roster_tick(c, peers, dir, at_ms[i]);
     dup2(keep, 2);
     close(keep);
     rewind(f);
@@ -64,22 +65,22 @@ static void look(struct company *c, char *said, size_t size, const uint64_t *at_
 TEST(those_who_are_there_are_written_down_when_that_changed)
 {
     in_new_sweep();
-    struct company c = {.nodes = 1, .own = true};
-    peers_add(peers, "a")->places = 3;
-    peers_add(peers, "b")->lost = true;
-    peers_add(peers, "c");
-    CHECK_INT(company_count(peers), 2);
-    company_look(&c, peers, dir, 1000);
+    struct worker_roster c = {.nodes = 1, .own = true};
+    peer_table_add(peers, "a")->places = 3;
+    peer_table_add(peers, "b")->lost = true;
+    peer_table_add(peers, "c");
+    CHECK_INT(worker_roster_count(peers), 2);
+    worker_roster_tick(&c, peers, dir, 1000);
     CHECK_STR(noted(), "-"); /* nobody said that it changed */
     c.changed = true;
-    company_look(&c, peers, dir, 2000);
+    worker_roster_tick(&c, peers, dir, 2000);
     CHECK_STR(noted(), "a,c,");
     CHECK(!c.changed);
-    peers_find(peers, "a")->lost = true;
-    company_look(&c, peers, dir, 3000);
+    peer_table_find(peers, "a")->lost = true;
+    worker_roster_tick(&c, peers, dir, 3000);
     CHECK_STR(noted(), "a,c,");
     c.changed = true;
-    company_look(&c, peers, dir, 4000);
+    worker_roster_tick(&c, peers, dir, 4000);
     CHECK_STR(noted(), "c,");
     remove_sweep();
 }
@@ -87,15 +88,15 @@ TEST(those_who_are_there_are_written_down_when_that_changed)
 TEST(many_are_written_down_the_less_often_the_more_they_are)
 {
     in_new_sweep();
-    struct company c = {.nodes = 1, .own = true, .changed = true, .noted_ms = 10000};
+    struct worker_roster c = {.nodes = 1, .own = true, .changed = true, .noted_ms = 10000};
     for (int i = 0; i < 1500; i++) {
         AUTO(free) char *id = xasprintf("w%d", i);
-        peers_add(peers, id)->lost = i > 0;
+        peer_table_add(peers, id)->lost = i > 0;
     }
-    company_look(&c, peers, dir, 11499);
+    worker_roster_tick(&c, peers, dir, 11499);
     CHECK_STR(noted(), "-");
     CHECK(c.changed); /* it is not forgotten */
-    company_look(&c, peers, dir, 11500);
+    worker_roster_tick(&c, peers, dir, 11500);
     CHECK_STR(noted(), "w0,");
     CHECK_INT(c.noted_ms, 11500);
     remove_sweep();
@@ -104,7 +105,7 @@ TEST(many_are_written_down_the_less_often_the_more_they_are)
 TEST(where_nobody_comes_for_half_a_minute_it_is_said_once)
 {
     in_new_sweep();
-    struct company c = {.nodes = 1, .lonely_ms = 1000};
+    struct worker_roster c = {.nodes = 1, .lonely_ms = 1000};
     char said[4096];
     look(&c, said, sizeof said, (uint64_t[]){1000, 30999}, 2);
     CHECK_STR(said, "");
@@ -118,9 +119,9 @@ TEST(where_nobody_comes_for_half_a_minute_it_is_said_once)
 TEST(who_comes_and_goes_is_waited_for_anew)
 {
     in_new_sweep();
-    struct company c = {.nodes = 1, .lonely_ms = 1000};
+    struct worker_roster c = {.nodes = 1, .lonely_ms = 1000};
     char said[4096];
-    struct peer *w = peers_add(peers, "a");
+    struct peer *w = peer_table_add(peers, "a");
     look(&c, said, sizeof said, (uint64_t[]){60000}, 1);
     CHECK_STR(said, "");
     w->lost = true;
@@ -128,7 +129,7 @@ TEST(who_comes_and_goes_is_waited_for_anew)
     CHECK_STR(said, "");
     look(&c, said, sizeof said, (uint64_t[]){90000}, 1);
     CHECK_HAS(said, "no worker is there");
-    struct company own = {.nodes = 1, .own = true, .lonely_ms = 1000};
+    struct worker_roster own = {.nodes = 1, .own = true, .lonely_ms = 1000};
     look(&own, said, sizeof said, (uint64_t[]){100000, 200000}, 2);
     CHECK_STR(said, ""); /* of our own worker it is said why it is not there */
     remove_sweep();
@@ -137,13 +138,13 @@ TEST(who_comes_and_goes_is_waited_for_anew)
 TEST(where_trials_need_more_nodes_than_have_workers_it_is_said)
 {
     in_new_sweep();
-    struct company c = {.nodes = 2, .own = true, .lonely_ms = 1000};
+    struct worker_roster c = {.nodes = 2, .own = true, .lonely_ms = 1000};
     char said[4096];
-    snprintf(peers_add(peers, "a")->node, 8, "n1");
-    snprintf(peers_add(peers, "b")->node, 8, "n1");
+    snprintf(peer_table_add(peers, "a")->node, 8, "n1");
+    snprintf(peer_table_add(peers, "b")->node, 8, "n1");
     look(&c, said, sizeof said, (uint64_t[]){30999, 31000, 99000}, 3);
     CHECK_HAS(said, "a trial needs 2 nodes, and workers are on 1; on another machine");
-    snprintf(peers_add(peers, "c")->node, 8, "n2");
+    snprintf(peer_table_add(peers, "c")->node, 8, "n2");
     look(&c, said, sizeof said, (uint64_t[]){100000, 140000}, 2);
     CHECK_STR(said, "");
     remove_sweep();

@@ -16,7 +16,7 @@ struct side {
     uv_loop_t loop;
     void *context, *socket, *peer;
     char dir[32], endpoint[64];
-    struct zloop *z;
+    struct zmq_uv *z;
     int got, calls, turns, last_turn;
     int closed_at_call; /* 0: never */
     bool answers, hold;
@@ -32,7 +32,7 @@ static void *new_socket(struct side *s, int kind)
     return socket;
 }
 
-static void setup(struct side *s, const char *transport, zloop_ready_fn *ready)
+static void setup(struct side *s, const char *transport, zmq_uv_ready_fn *ready)
 {
     CHECK_INT(uv_loop_init(&s->loop), 0);
     s->context = zmq_ctx_new();
@@ -43,7 +43,7 @@ static void setup(struct side *s, const char *transport, zloop_ready_fn *ready)
     snprintf(s->endpoint, sizeof s->endpoint, "%s://%s/s", transport, s->dir);
     CHECK_INT(zmq_bind(s->socket, s->endpoint), 0);
     CHECK_INT(zmq_connect(s->peer, s->endpoint), 0);
-    CHECK_INT(zloop_open(&s->z, &s->loop, s->socket, ready, s, NULL), 0);
+    CHECK_INT(zmq_uv_open(&s->z, &s->loop, s->socket, ready, s, NULL), 0);
 }
 
 static void teardown(struct side *s)
@@ -57,7 +57,7 @@ static void teardown(struct side *s)
 }
 
 /* Takes at most a batch, numbered from 0, and closes after the last. */
-static void on_ready(struct zloop *z, void *arg)
+static void on_ready(struct zmq_uv *z, void *arg)
 {
     struct side *s = arg;
     CHECK(z == s->z);
@@ -74,7 +74,7 @@ static void on_ready(struct zloop *z, void *arg)
             CHECK_INT(zmq_send(s->socket, &number, sizeof number, ZMQ_DONTWAIT), sizeof number);
     }
     if (s->got == MESSAGES || s->calls == s->closed_at_call)
-        zloop_close(TAKE(s->z));
+        zmq_uv_close(TAKE(s->z));
 }
 
 static void send_numbers(void *socket, int from, int to)
@@ -206,32 +206,32 @@ TEST(what_came_before_the_opening_is_seen)
 {
     struct side s = {0};
     setup(&s, "inproc", on_ready);
-    zloop_close(TAKE(s.z));
+    zmq_uv_close(TAKE(s.z));
     uv_run(&s.loop, UV_RUN_DEFAULT);
     send_numbers(s.peer, 0, MESSAGES);
     int events = 0;
     size_t len = sizeof events;
     CHECK_INT(zmq_getsockopt(s.socket, ZMQ_EVENTS, &events, &len), 0); /* swallows the edge */
-    CHECK_INT(zloop_open(&s.z, &s.loop, s.socket, on_ready, &s, NULL), 0);
+    CHECK_INT(zmq_uv_open(&s.z, &s.loop, s.socket, on_ready, &s, NULL), 0);
     uv_run(&s.loop, UV_RUN_DEFAULT);
     CHECK_INT(s.got, MESSAGES);
     teardown(&s);
 }
 
-static void on_again(struct zloop *z, void *arg)
+static void on_again(struct zmq_uv *z, void *arg)
 {
     struct side *s = arg;
     if (++s->calls < 5)
-        zloop_again(z);
+        zmq_uv_again(z);
     else
-        zloop_close(z);
+        zmq_uv_close(z);
 }
 
 TEST(a_handler_that_asks_again_is_called_with_nothing_to_read)
 {
     struct side s = {0};
     setup(&s, "inproc", on_again);
-    zloop_again(s.z);
+    zmq_uv_again(s.z);
     uv_run(&s.loop, UV_RUN_DEFAULT);
     CHECK_INT(s.calls, 5);
     teardown(&s);
@@ -253,7 +253,7 @@ TEST(the_socket_may_be_closed_right_after_the_zloop)
     struct side s = {0};
     setup(&s, "ipc", on_ready);
     send_numbers(s.peer, 0, 10);
-    zloop_close(s.z);
+    zmq_uv_close(s.z);
     zmq_close(s.socket);
     uv_run(&s.loop, UV_RUN_DEFAULT);
     CHECK_INT(s.calls, 0);
@@ -265,7 +265,7 @@ static void on_deadline(uv_timer_t *h)
 {
     struct side *s = h->data;
     uv_close((uv_handle_t *)h, NULL);
-    zloop_close(TAKE(s->z));
+    zmq_uv_close(TAKE(s->z));
 }
 
 TEST(a_loop_with_nothing_to_read_sleeps)
@@ -289,14 +289,14 @@ TEST(what_is_no_socket_or_has_a_zloop_already_is_refused)
 {
     struct side s = {0};
     struct err e = {0};
-    struct zloop *none = NULL;
+    struct zmq_uv *none = NULL;
     setup(&s, "inproc", on_ready);
-    CHECK(zloop_open(&none, &s.loop, NULL, on_ready, &s, &e) < 0);
+    CHECK(zmq_uv_open(&none, &s.loop, NULL, on_ready, &s, &e) < 0);
     CHECK_HAS(e.text, "ZeroMQ socket: ");
-    CHECK(zloop_open(&none, &s.loop, s.socket, on_ready, &s, &e) < 0);
+    CHECK(zmq_uv_open(&none, &s.loop, s.socket, on_ready, &s, &e) < 0);
     CHECK_HAS(e.text, "ZeroMQ socket in the loop: ");
     CHECK(none == NULL);
-    zloop_close(NULL);
-    zloop_close(s.z);
+    zmq_uv_close(NULL);
+    zmq_uv_close(s.z);
     teardown(&s);
 }

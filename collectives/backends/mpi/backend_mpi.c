@@ -131,8 +131,8 @@ static int create(void *arg)
     return MPI_Comm_create_group(k->from, k->group, 0, &k->made);
 }
 
-static int mpi_part(struct backend_comm **out, struct backend_comm *c, const struct backend_part *p,
-                    struct err *e)
+static int mpi_part(struct backend_comm **out, struct backend_comm *c,
+                    const struct backend_subgroup *p, struct err *e)
 {
     *out = NULL;
     if (p->size == 0)
@@ -273,7 +273,7 @@ RARE static void *make_temp(const struct backend_comm *c, const struct backend_c
     if (temp && (scales || parts))
         memcpy(temp, k->in, bytes);
     if (temp && scales)
-        scale_by(temp, n, k->type, k->factor);
+        premul_apply(temp, n, k->type, k->factor);
     return temp;
 }
 

@@ -106,14 +106,14 @@ static bool speaks(const struct backend_comm *c, int n)
 static int introduce(struct backend_comm *c, int *version, ncclUniqueId *id, int n, struct err *e)
 {
     ncclResult_t rc = c->nccl->ncclGetVersion(version);
-    if (rc == ncclSuccess && nccl_meet_interfaces(getenv("NCCL_SOCKET_IFNAME"), e) < 0)
+    if (rc == ncclSuccess && nccl_precheck_interfaces(getenv("NCCL_SOCKET_IFNAME"), e) < 0)
         return -EINVAL;
     if (rc == ncclSuccess && speaks(c, n))
         rc = c->nccl->ncclGetUniqueId(id);
     if (rc != ncclSuccess)
         return nccl_lib_failed(e, c->nccl, rc, "the job's id");
-    char short_version[NCCL_MEET_VERSION_BYTES];
-    nccl_meet_version(short_version, *version);
+    char short_version[NCCL_PRECHECK_VERSION_BYTES];
+    nccl_precheck_version(short_version, *version);
     snprintf(c->version, sizeof c->version, "%s (headers %d.%d.%d)", short_version, NCCL_MAJOR,
              NCCL_MINOR, NCCL_PATCH);
     int major = 0;
@@ -130,8 +130,8 @@ static int ids_of(const struct backend_comm *c)
 }
 
 /* All that this rank needs by itself. */
-static int prepare(struct backend_comm *c, const struct backend_opts *o, struct nccl_card *mine,
-                   ncclUniqueId *id, struct err *e)
+static int prepare(struct backend_comm *c, const struct backend_opts *o,
+                   struct nccl_precheck_rank_info *mine, ncclUniqueId *id, struct err *e)
 {
     int rc = cuda_lib_load(&c->cuda, e);
     if (rc == 0)
@@ -150,7 +150,7 @@ static int prepare(struct backend_comm *c, const struct backend_opts *o, struct 
     return introduce(c, &mine->version, id, ids_of(c), e);
 }
 
-static int first_here(const struct nccl_card *cards, int rank)
+static int first_here(const struct nccl_precheck_rank_info *cards, int rank)
 {
     int r = 0;
     while (cards[r].host != cards[rank].host)
@@ -159,10 +159,10 @@ static int first_here(const struct nccl_card *cards, int rank)
 }
 
 /* What the others said: nothing is in the way, and the ids, in the same order at all ranks. */
-static int listen_to(const struct backend_comm *c, const struct backend_exchange *x,
-                     ncclUniqueId *ids, int n, struct err *e)
+static int listen_to(const struct backend_comm *c, const struct bootstrap_ops *x, ncclUniqueId *ids,
+                     int n, struct err *e)
 {
-    AUTO(free) struct nccl_card *cards = xcalloc((size_t)c->size, sizeof *cards);
+    AUTO(free) struct nccl_precheck_rank_info *cards = xcalloc((size_t)c->size, sizeof *cards);
     int here = 0;
     for (int r = 0; r < c->size; r++) {
         int rc = x->get(x->arg, r, "card", &cards[r], sizeof cards[r], e);
@@ -171,22 +171,22 @@ static int listen_to(const struct backend_comm *c, const struct backend_exchange
     }
     for (int r = 0; r < c->size; r++)
         here += cards[r].host == cards[c->rank].host;
-    int rc = nccl_meet_check(cards, c->size, e);
+    int rc = nccl_precheck_check(cards, c->size, e);
     for (int k = 0; k < n && rc == 0; k++)
         rc = x->get(x->arg, speaker(k, n, c->size), "id", &ids[k], sizeof ids[k], e);
     if (rc == 0 && c->rank == first_here(cards, c->rank))
-        nccl_meet_shm(here);
+        nccl_precheck_shm(here);
     return rc;
 }
 
 /* NCCL itself waits for ever for a rank that stays away; so all ranks meet before, by a deadline.
  * One that cannot take part comes too, to say so: `rc` and `e` are its reason. */
-static int meet(struct backend_comm *c, const struct backend_opts *o, struct nccl_card *mine,
-                ncclUniqueId *ids, int rc, struct err *e)
+static int meet(struct backend_comm *c, const struct backend_opts *o,
+                struct nccl_precheck_rank_info *mine, ncclUniqueId *ids, int rc, struct err *e)
 {
     if (c->size == 1)
         return rc;
-    const struct backend_exchange *x = o->exchange;
+    const struct bootstrap_ops *x = o->exchange;
     int64_t wait_ms = o->open_ms;
     if (rc < 0) {
         snprintf(mine->trouble, sizeof mine->trouble, "%.199s", e ? e->text : strerror(-rc));
@@ -292,9 +292,9 @@ static int nccl_open(struct backend_comm **out, const struct backend_opts *o, st
     AUTO(comm) struct backend_comm *c = xzalloc(sizeof *c);
     c->rank = o->rank;
     c->size = o->size;
-    struct nccl_card mine;
+    struct nccl_precheck_rank_info mine;
     memset(&mine, 0, sizeof mine);
-    nccl_meet_host(&mine);
+    nccl_precheck_host(&mine);
     AUTO(free)
     ncclUniqueId *ids = xcalloc((size_t)(c->size + RANKS_AN_ID - 1) / RANKS_AN_ID, sizeof *ids);
     int rc = prepare(c, o, &mine, &ids[0], e);
@@ -321,7 +321,7 @@ static void nccl_close(struct backend_comm *c)
 
 /* Asks NCCL for the new communicator; the old one is settled when the new one can be seen. */
 static int ask_for_part(struct backend_comm *made, struct backend_comm *c,
-                        const struct backend_part *p, struct err *e)
+                        const struct backend_subgroup *p, struct err *e)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -348,7 +348,7 @@ static int ask_for_part(struct backend_comm *made, struct backend_comm *c,
 }
 
 static int nccl_part(struct backend_comm **out, struct backend_comm *c,
-                     const struct backend_part *p, struct err *e)
+                     const struct backend_subgroup *p, struct err *e)
 {
     if (p->without && ((p->n_without > 0 && !c->nccl->shrink) || !c->comm)) {
         err_set(e, -ENOTSUP, "%s cannot leave ranks out%s", c->version,
@@ -382,7 +382,7 @@ static int nccl_part(struct backend_comm **out, struct backend_comm *c,
 static ncclResult_t issue_with(struct backend_comm *c, const struct backend_call *k, ncclRedOp_t op)
 {
     const struct nccl_lib *n = c->nccl;
-    ncclDataType_t t = nccl_ops_type(k->type);
+    ncclDataType_t t = nccl_types_type(k->type);
     switch (k->coll) {
     case BACKEND_ALL_REDUCE:
         return n->ncclAllReduce(k->in, k->out, k->count, t, op, c->comm, c->stream);
@@ -412,11 +412,11 @@ static ncclResult_t issue_with(struct backend_comm *c, const struct backend_call
 static ncclResult_t issue(struct backend_comm *c, const struct backend_call *k)
 {
     ncclRedOp_t op;
-    ncclResult_t rc = nccl_ops_take(&op, k, c->size, c->nccl, c->comm);
+    ncclResult_t rc = nccl_types_take(&op, k, c->size, c->nccl, c->comm);
     if (rc != ncclSuccess)
         return rc;
     rc = issue_with(c, k, op);
-    nccl_ops_give(op, k, c->nccl, c->comm);
+    nccl_types_give(op, k, c->nccl, c->comm);
     return rc;
 }
 

@@ -14,7 +14,7 @@ static int open_nccl(void **out, const char *path, struct err *e)
 {
     static const char *const names[] = {"libnccl.so.2", NULL};
     if (!path || !*path)
-        return cudalib_open(out, names, "DROVER_NCCL_LIB", e);
+        return cuda_loader_open(out, names, "DROVER_NCCL_LIB", e);
     *out = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     return *out ? 0 : err_set(e, -ENOENT, "%s", dlerror());
 }
@@ -88,7 +88,7 @@ int cuda_lib_load(const struct cuda_lib **out, struct err *e)
     static bool loaded;
     if (!loaded) {
         void *lib = NULL;
-        int rc = cudalib_open(&lib, names, "DROVER_CUDART_LIB", e);
+        int rc = cuda_loader_open(&lib, names, "DROVER_CUDART_LIB", e);
         if (rc == 0)
             rc = fill(&table, lib, entries, COUNT_OF(entries), e);
         if (rc < 0)

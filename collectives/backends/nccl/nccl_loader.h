@@ -92,7 +92,7 @@ struct cuda_lib {
 #undef LIB_FIELD
 
 /* Loaded once in a process; borrowed. `path` is one file; NULL: $DROVER_NCCL_LIB (a file too), or
- * what cudalib_open() finds.
+ * what cuda_loader_open() finds.
  *   -ENOENT   none was found, the hint says where to get one
  *   -ELIBBAD  it lacks a call */
 int nccl_lib_load(const struct nccl_lib **out, const char *path, struct err *e);

@@ -20,14 +20,14 @@ enum { SHM_A_RANK = 64 << 20 }; /* NCCL's buffers for its channels to the ranks 
 
 AUTO_DEFINE(interfaces, struct ifaddrs *, freeifaddrs)
 
-void nccl_meet_version(char out[NCCL_MEET_VERSION_BYTES], int version)
+void nccl_precheck_version(char out[NCCL_PRECHECK_VERSION_BYTES], int version)
 {
     /* From 2.9 on 10,000 * major + 100 * minor + patch. */
-    snprintf(out, NCCL_MEET_VERSION_BYTES, "NCCL %d.%d.%d", version / 10000, version / 100 % 100,
-             version % 100);
+    snprintf(out, NCCL_PRECHECK_VERSION_BYTES, "NCCL %d.%d.%d", version / 10000,
+             version / 100 % 100, version % 100);
 }
 
-void nccl_meet_host(struct nccl_card *mine)
+void nccl_precheck_host(struct nccl_precheck_rank_info *mine)
 {
     char boot[64] = "";
     const char *chosen = getenv("NCCL_HOSTID");
@@ -56,7 +56,7 @@ static bool is_listed(const char *list, bool whole, const char *name)
     return false;
 }
 
-int nccl_meet_interfaces(const char *wanted, struct err *e)
+int nccl_precheck_interfaces(const char *wanted, struct err *e)
 {
     AUTO(interfaces) struct ifaddrs *all = NULL;
     if (!wanted || !*wanted || getifaddrs(&all) < 0)
@@ -82,7 +82,7 @@ int nccl_meet_interfaces(const char *wanted, struct err *e)
     return err_hint(e, "this node has %s", up.len ? strbuf_str(&up) : "none that is up");
 }
 
-static int check_gpus(const struct nccl_card *cards, int n, struct err *e)
+static int check_gpus(const struct nccl_precheck_rank_info *cards, int n, struct err *e)
 {
     const char *shared = getenv("NCCL_MULTI_RANK_GPU_ENABLE"); /* NCCL 2.30 */
     if (shared && strcmp(shared, "1") == 0)
@@ -99,7 +99,7 @@ static int check_gpus(const struct nccl_card *cards, int n, struct err *e)
     return 0;
 }
 
-int nccl_meet_check(const struct nccl_card *cards, int n, struct err *e)
+int nccl_precheck_check(const struct nccl_precheck_rank_info *cards, int n, struct err *e)
 {
     for (int r = 0; r < n; r++)
         if (cards[r].trouble[0]) {
@@ -109,9 +109,9 @@ int nccl_meet_check(const struct nccl_card *cards, int n, struct err *e)
         }
     for (int r = 1; r < n; r++)
         if (cards[r].version != cards[0].version) {
-            char first[NCCL_MEET_VERSION_BYTES], other[NCCL_MEET_VERSION_BYTES];
-            nccl_meet_version(first, cards[0].version);
-            nccl_meet_version(other, cards[r].version);
+            char first[NCCL_PRECHECK_VERSION_BYTES], other[NCCL_PRECHECK_VERSION_BYTES];
+            nccl_precheck_version(first, cards[0].version);
+            nccl_precheck_version(other, cards[r].version);
             err_set(e, -EPROTO, "rank 0 on node %s has %s, rank %d on node %s has %s",
                     cards[0].node, first, r, cards[r].node, other);
             return err_hint(e, "let all ranks load the same library, by DROVER_NCCL_LIB");
@@ -119,7 +119,7 @@ int nccl_meet_check(const struct nccl_card *cards, int n, struct err *e)
     return check_gpus(cards, n, e);
 }
 
-void nccl_meet_shm(int ranks_here)
+void nccl_precheck_shm(int ranks_here)
 {
     struct statvfs fs;
     if (ranks_here < 2 || statvfs("/dev/shm", &fs) < 0)

@@ -9,7 +9,7 @@
 #include "common/err.h"
 
 /* Sent as it lies in memory. */
-struct nccl_card {
+struct nccl_precheck_rank_info {
     uint64_t host;     /* alike where NCCL takes two ranks to be on one host */
     int32_t version;   /* NCCL's number */
     char node[64];     /* for people */
@@ -18,23 +18,23 @@ struct nccl_card {
 };
 
 /* Fills in host and node; NCCL_HOSTID counts as it does for NCCL. */
-void nccl_meet_host(struct nccl_card *mine);
+void nccl_precheck_host(struct nccl_precheck_rank_info *mine);
 
 /* NCCL_SOCKET_IFNAME, as NCCL reads it ("eth,ib", "=eth0", "^docker"): does an interface of this
  * node fit that is up and has an address?
  *   -EINVAL  none does; the text says which there are */
-int nccl_meet_interfaces(const char *wanted, struct err *e);
+int nccl_precheck_interfaces(const char *wanted, struct err *e);
 
 /* Every rank's card, in the order of ranks, what NCCL would stumble over:
  *   -EHOSTDOWN  a rank is in trouble    -EPROTO  two have different versions
  *   -EEXIST     two have the same GPU */
-int nccl_meet_check(const struct nccl_card *cards, int n, struct err *e);
+int nccl_precheck_check(const struct nccl_precheck_rank_info *cards, int n, struct err *e);
 
 /* Warns where /dev/shm is too small for so many ranks of this host. */
-void nccl_meet_shm(int ranks_here);
+void nccl_precheck_shm(int ranks_here);
 
 /* "NCCL 2.28.9" */
-enum { NCCL_MEET_VERSION_BYTES = 32 };
-void nccl_meet_version(char out[NCCL_MEET_VERSION_BYTES], int version);
+enum { NCCL_PRECHECK_VERSION_BYTES = 32 };
+void nccl_precheck_version(char out[NCCL_PRECHECK_VERSION_BYTES], int version);
 
 #endif

@@ -3,7 +3,7 @@
 #include "collectives/comm/premul.h"
 
 /* The last two are ncclFloat8e4m3 and ncclFloat8e5m2, which headers before 2.24 lack. */
-ncclDataType_t nccl_ops_type(enum drover_type t)
+ncclDataType_t nccl_types_type(enum drover_type t)
 {
     static const ncclDataType_t types[DROVER_TYPES] = {
         [DROVER_INT8] = ncclInt8,
@@ -27,8 +27,8 @@ static bool is_made(const struct backend_call *k)
     return k->op == DROVER_MULSUM && backend_reduces(k->coll);
 }
 
-ncclResult_t nccl_ops_take(ncclRedOp_t *out, const struct backend_call *k, int ranks,
-                           const struct nccl_lib *nccl, ncclComm_t comm)
+ncclResult_t nccl_types_take(ncclRedOp_t *out, const struct backend_call *k, int ranks,
+                             const struct nccl_lib *nccl, ncclComm_t comm)
 {
     static const ncclRedOp_t ops[DROVER_OPS] = {ncclSum, ncclProd, ncclMin, ncclMax, ncclAvg};
     uint64_t factor;
@@ -36,13 +36,13 @@ ncclResult_t nccl_ops_take(ncclRedOp_t *out, const struct backend_call *k, int r
     *out = ops[k->op == DROVER_AVG && ranks == 1 ? DROVER_SUM : k->op];
     if (!is_made(k))
         return ncclSuccess;
-    scale_scalar(&factor, k->type, k->factor);
-    return nccl->ncclRedOpCreatePreMulSum(out, &factor, nccl_ops_type(k->type),
+    premul_scalar(&factor, k->type, k->factor);
+    return nccl->ncclRedOpCreatePreMulSum(out, &factor, nccl_types_type(k->type),
                                           ncclScalarHostImmediate, comm);
 }
 
-void nccl_ops_give(ncclRedOp_t op, const struct backend_call *k, const struct nccl_lib *nccl,
-                   ncclComm_t comm)
+void nccl_types_give(ncclRedOp_t op, const struct backend_call *k, const struct nccl_lib *nccl,
+                     ncclComm_t comm)
 {
     if (is_made(k))
         nccl->ncclRedOpDestroy(op, comm);

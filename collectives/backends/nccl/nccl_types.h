@@ -5,13 +5,13 @@
 #include "collectives/backends/nccl/nccl_loader.h"
 #include "collectives/comm/backend.h"
 
-ncclDataType_t nccl_ops_type(enum drover_type t);
+ncclDataType_t nccl_types_type(enum drover_type t);
 
 /* The reduction of a call. DROVER_MULSUM's is made for it, and given back when the call was begun:
  * NCCL has read the factor by then. */
-ncclResult_t nccl_ops_take(ncclRedOp_t *out, const struct backend_call *k, int ranks,
-                           const struct nccl_lib *nccl, ncclComm_t comm);
-void nccl_ops_give(ncclRedOp_t op, const struct backend_call *k, const struct nccl_lib *nccl,
-                   ncclComm_t comm);
+ncclResult_t nccl_types_take(ncclRedOp_t *out, const struct backend_call *k, int ranks,
+                             const struct nccl_lib *nccl, ncclComm_t comm);
+void nccl_types_give(ncclRedOp_t op, const struct backend_call *k, const struct nccl_lib *nccl,
+                     ncclComm_t comm);
 
 #endif

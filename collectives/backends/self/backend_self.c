@@ -25,7 +25,7 @@ static void self_close(struct backend_comm *c)
 }
 
 static int self_part(struct backend_comm **out, struct backend_comm *c,
-                     const struct backend_part *p, struct err *e)
+                     const struct backend_subgroup *p, struct err *e)
 {
     *out = p->size ? xzalloc(sizeof **out) : NULL;
     return 0;
@@ -58,7 +58,7 @@ static int self_start(struct backend_comm *c, const struct backend_call *calls, 
         if (k->in != to->out)
             memmove(to->out, k->in, bytes);
         if (k->op == DROVER_MULSUM && backend_reduces(k->coll))
-            scale_by(k->out, k->count, k->type, k->factor);
+            premul_apply(k->out, k->count, k->type, k->factor);
     }
     return 0;
 }

@@ -51,7 +51,7 @@ int lobby_accept(int fd, void *address, socklen_t *len)
 
 static void on_knock(uv_poll_t *p, int status, int events)
 {
-    struct lobby *l = (struct lobby *)p; /* its first member */
+    struct pmix_listener *l = (struct pmix_listener *)p; /* its first member */
     uv_poll_stop(p);
     l->knocked(l->arg);
 }
@@ -67,7 +67,7 @@ static int check_loopback(int fd, struct err *e)
 }
 
 /* The port. */
-static int listen_there(struct lobby *l, struct err *e)
+static int listen_there(struct pmix_listener *l, struct err *e)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof at;
@@ -82,8 +82,8 @@ static int listen_there(struct lobby *l, struct err *e)
     return ntohs(at.sin_port);
 }
 
-int lobby_open(struct lobby *l, uv_loop_t *loop, void (*knocked)(void *arg), void *arg,
-               struct err *e)
+int pmix_listener_open(struct pmix_listener *l, uv_loop_t *loop, void (*knocked)(void *arg),
+                       void *arg, struct err *e)
 {
     int port = listen_there(l, e);
     if (port < 0)
@@ -96,27 +96,27 @@ int lobby_open(struct lobby *l, uv_loop_t *loop, void (*knocked)(void *arg), voi
     l->port = port;
     l->knocked = knocked;
     l->arg = arg;
-    for (int i = 0; i < LOBBY_KEEPS; i++)
+    for (int i = 0; i < PMIX_LISTENER_KEEPS; i++)
         l->kept[i] = fcntl(l->fd, F_DUPFD_CLOEXEC, 0);
     uv_poll_start(&l->knock, UV_READABLE, on_knock);
     uv_unref((uv_handle_t *)&l->knock);
     return 0;
 }
 
-static void give_back(struct lobby *l)
+static void give_back(struct pmix_listener *l)
 {
-    for (int i = 0; i < LOBBY_KEEPS; i++)
+    for (int i = 0; i < PMIX_LISTENER_KEEPS; i++)
         shut(&l->kept[i]);
 }
 
-void lobby_hand_over(struct lobby *l)
+void pmix_listener_transfer_fd(struct pmix_listener *l)
 {
     give_back(l);
     pthread_mutex_lock(&closed);
     handed = fd_take(&l->fd);
 }
 
-bool lobby_let_in(void)
+bool pmix_listener_enable_accept(void)
 {
     bool bound = handed < 0;
     shut(&handed);
@@ -124,7 +124,7 @@ bool lobby_let_in(void)
     return bound;
 }
 
-void lobby_shut(struct lobby *l)
+void pmix_listener_close(struct pmix_listener *l)
 {
     uv_poll_stop(&l->knock);
     give_back(l);

@@ -12,27 +12,27 @@
 #include "common/err.h"
 
 /* Descriptors kept for the server: libpmix select()s on some, which have to be below 1024. */
-enum { LOBBY_KEEPS = 16 };
+enum { PMIX_LISTENER_KEEPS = 16 };
 
-struct lobby {
+struct pmix_listener {
     uv_poll_t knock;
     int fd;
     int port; /* 0: not opened */
-    int kept[LOBBY_KEEPS];
+    int kept[PMIX_LISTENER_KEEPS];
     void (*knocked)(void *arg);
     void *arg;
 };
 
 /* Listens on the loopback device, at any port. `knocked` is called once. Its handle does not keep
  * the loop going. */
-int lobby_open(struct lobby *l, uv_loop_t *loop, void (*knocked)(void *arg), void *arg,
-               struct err *e);
+int pmix_listener_open(struct pmix_listener *l, uv_loop_t *loop, void (*knocked)(void *arg),
+                       void *arg, struct err *e);
 /* From `knocked`: the next socket that this thread binds becomes the lobby, and its owner's
- * accept() waits for lobby_let_in(). */
-void lobby_hand_over(struct lobby *l);
+ * accept() waits for pmix_listener_enable_accept(). */
+void pmix_listener_transfer_fd(struct pmix_listener *l);
 /* False: nobody has bound a socket, and those who waited have been turned away. */
-bool lobby_let_in(void);
+bool pmix_listener_enable_accept(void);
 /* Turns away who still waits. The handle is then to be closed: uv_close(&l->knock). */
-void lobby_shut(struct lobby *l);
+void pmix_listener_close(struct pmix_listener *l);
 
 #endif

@@ -28,20 +28,20 @@ __attribute__((visibility("default"))) pmix_status_t pmix_ptl_base_send_blocking
     return PMIX_SUCCESS;
 }
 
-static struct libpmix loaded; /* once and for all, as every library */
+static struct pmix_loader loaded; /* once and for all, as every library */
 
-int libpmix_load(struct err *e)
+int pmix_loader_open(struct err *e)
 {
     static const struct {
         const char *name;
         size_t at;
     } functions[] = {
-#define FUNCTION(name) {"PMIx_" #name, offsetof(struct libpmix, name)},
+#define FUNCTION(name) {"PMIx_" #name, offsetof(struct pmix_loader, name)},
         LIBPMIX_EACH(FUNCTION)};
     if (loaded.Error_string)
         return 0;
     void *lib = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_GLOBAL); /* its plug-ins look there */
-    struct libpmix l;
+    struct pmix_loader l;
     for (size_t i = 0; i < COUNT_OF(functions); i++) {
         void *f = lib ? dlsym(lib, functions[i].name) : NULL;
         if (!f) {
@@ -55,10 +55,10 @@ int libpmix_load(struct err *e)
     return 0;
 }
 
-const struct libpmix *libpmix(void)
+const struct pmix_loader *pmix_loader(void)
 {
     struct err e = {0};
-    if (libpmix_load(&e) < 0) {
+    if (pmix_loader_open(&e) < 0) {
         log_error("%s", e.text);
         abort();
     }

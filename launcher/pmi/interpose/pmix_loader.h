@@ -17,7 +17,7 @@
         f(server_deregister_client) f(server_deregister_nspace) f(server_finalize) f(server_init)  \
             f(server_register_client) f(server_register_nspace)
 
-struct libpmix {
+struct pmix_loader {
 #define LIBPMIX_MEMBER(name) typeof(PMIx_##name) *name;
     LIBPMIX_EACH(LIBPMIX_MEMBER)
 #undef LIBPMIX_MEMBER
@@ -25,24 +25,24 @@ struct libpmix {
 
 /* Loads it where it is not, for as long as the process lives.
  *   -ENOENT  it is not there, or not one that we know */
-int libpmix_load(struct err *e);
+int pmix_loader_open(struct err *e);
 /* Loads it as well; who has not asked before is aborted where that fails. */
-const struct libpmix *libpmix(void);
+const struct pmix_loader *pmix_loader(void);
 
 /* In place of libpmix's, which calls it by this name. */
 pmix_status_t pmix_ptl_base_send_blocking(int sock, char *at, size_t len);
 
-#define PMIx_Error_string libpmix()->Error_string
-#define PMIx_Info_load libpmix()->Info_load
-#define PMIx_Value_destruct libpmix()->Value_destruct
-#define PMIx_Value_xfer libpmix()->Value_xfer
-#define PMIx_generate_ppn libpmix()->generate_ppn
-#define PMIx_generate_regex libpmix()->generate_regex
-#define PMIx_server_deregister_client libpmix()->server_deregister_client
-#define PMIx_server_deregister_nspace libpmix()->server_deregister_nspace
-#define PMIx_server_finalize libpmix()->server_finalize
-#define PMIx_server_init libpmix()->server_init
-#define PMIx_server_register_client libpmix()->server_register_client
-#define PMIx_server_register_nspace libpmix()->server_register_nspace
+#define PMIx_Error_string pmix_loader()->Error_string
+#define PMIx_Info_load pmix_loader()->Info_load
+#define PMIx_Value_destruct pmix_loader()->Value_destruct
+#define PMIx_Value_xfer pmix_loader()->Value_xfer
+#define PMIx_generate_ppn pmix_loader()->generate_ppn
+#define PMIx_generate_regex pmix_loader()->generate_regex
+#define PMIx_server_deregister_client pmix_loader()->server_deregister_client
+#define PMIx_server_deregister_nspace pmix_loader()->server_deregister_nspace
+#define PMIx_server_finalize pmix_loader()->server_finalize
+#define PMIx_server_init pmix_loader()->server_init
+#define PMIx_server_register_client pmix_loader()->server_register_client
+#define PMIx_server_register_nspace pmix_loader()->server_register_nspace
 
 #endif

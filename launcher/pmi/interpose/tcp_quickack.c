@@ -15,7 +15,7 @@ static bool acknowledge(int fd)
     return setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof yes) == 0;
 }
 
-static void find(struct quickack *q)
+static void find(struct tcp_quickack *q)
 {
     DIR *d = opendir("/proc/self/fd");
     q->count = 0;
@@ -33,7 +33,7 @@ static void find(struct quickack *q)
 
 static void on_timer(uv_timer_t *t)
 {
-    struct quickack *q = (struct quickack *)t; /* its first member */
+    struct tcp_quickack *q = (struct tcp_quickack *)t; /* its first member */
     if (q->stale)
         find(q);
     q->stale = false;
@@ -43,23 +43,23 @@ static void on_timer(uv_timer_t *t)
         uv_timer_stop(t);
 }
 
-void quickack_init(struct quickack *q, uv_loop_t *loop)
+void tcp_quickack_init(struct tcp_quickack *q, uv_loop_t *loop)
 {
-    *q = (struct quickack){0};
+    *q = (struct tcp_quickack){0};
     uv_timer_init(loop, &q->timer);
 }
 
-void quickack_more(struct quickack *q)
+void tcp_quickack_rearm(struct tcp_quickack *q)
 {
     q->stale = true;
-    q->left = QUICKACK_TIMES;
+    q->left = TCP_QUICKACK_TIMES;
     if (uv_is_active((uv_handle_t *)&q->timer))
         return;
-    uv_timer_start(&q->timer, on_timer, QUICKACK_EVERY_MS, QUICKACK_EVERY_MS);
+    uv_timer_start(&q->timer, on_timer, TCP_QUICKACK_EVERY_MS, TCP_QUICKACK_EVERY_MS);
     uv_unref((uv_handle_t *)&q->timer);
 }
 
-void quickack_free(struct quickack *q)
+void tcp_quickack_free(struct tcp_quickack *q)
 {
     free(q->fds);
 }

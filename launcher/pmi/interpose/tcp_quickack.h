@@ -14,9 +14,9 @@
 
 #include "common/mem.h"
 
-enum { QUICKACK_EVERY_MS = 5, QUICKACK_TIMES = 200 };
+enum { TCP_QUICKACK_EVERY_MS = 5, TCP_QUICKACK_TIMES = 200 };
 
-struct quickack {
+struct tcp_quickack {
     uv_timer_t timer; /* its data is the caller's */
     int *fds;         /* this process's connections over TCP … */
     size_t count;
@@ -24,10 +24,10 @@ struct quickack {
     int left;   /* times */
 };
 
-/* Its timer keeps no loop alive. The caller closes it, and calls quickack_free() then. */
-void quickack_init(struct quickack *q, uv_loop_t *loop);
+/* Its timer keeps no loop alive. The caller closes it, and calls tcp_quickack_free() then. */
+void tcp_quickack_init(struct tcp_quickack *q, uv_loop_t *loop);
 /* A rank has come. */
-void quickack_more(struct quickack *q);
-void quickack_free(struct quickack *q);
+void tcp_quickack_rearm(struct tcp_quickack *q);
+void tcp_quickack_free(struct tcp_quickack *q);
 
 #endif

@@ -9,7 +9,7 @@
 
 /* The user of "me@host", the same on every far node: its name goes to ssh, since the sequential
  * mapper takes none. */
-static int add_user(char ***argv, const struct starter_job *j, struct err *e)
+static int add_user(char ***argv, const struct remote_launcher_opts *j, struct err *e)
 {
     const char *user = NULL;
     size_t len = 0;
@@ -51,14 +51,28 @@ static void keep_session_here(char ***env, const char *workdir)
  * whatever slots mpirun counts; nothing is bound, since `drover rank` binds its rank. In / because
  * the directory of here need not be there. --allow-run-as-root means nothing to who is not root.
  * The user's words come last, and win where mpirun lets them. */
-static int argv_openmpi(char ***argv, char ***env, const struct starter_job *j, struct err *e)
+static int argv_openmpi(char ***argv, char ***env, const struct remote_launcher_opts *j,
+                        struct err *e)
 {
     AUTO(free) char *ranks = xasprintf("%d", j->plan->world_size);
-    const char *const words[] = {
-        j->program,      "--hostfile", j->hostfile,  "--map-by", "seq:OVERSUBSCRIBE",
-        "-np",           ranks,        "--bind-to",  "none",     "--allow-run-as-root",
-        "--stdin",       "none",       "-wdir",      "/",        "-x",
-        STARTER_CONTROL, "-x",         STARTER_TOKEN};
+    const char *const words[] = {j->program,
+                                 "--hostfile",
+                                 j->hostfile,
+                                 "--map-by",
+                                 "seq:OVERSUBSCRIBE",
+                                 "-np",
+                                 ranks,
+                                 "--bind-to",
+                                 "none",
+                                 "--allow-run-as-root",
+                                 "--stdin",
+                                 "none",
+                                 "-wdir",
+                                 "/",
+                                 "-x",
+                                 REMOTE_ENV_CONTROL,
+                                 "-x",
+                                 REMOTE_ENV_TOKEN};
     for (size_t i = 0; i < COUNT_OF(words); i++)
         strv_push(argv, xstrdup(words[i]));
     keep_session_here(env, j->workdir);
@@ -72,8 +86,8 @@ static int argv_openmpi(char ***argv, char ***env, const struct starter_job *j, 
     return 0;
 }
 
-const struct starter starter_openmpi = {.program = "mpirun",
-                                        .package = "openmpi-bin",
-                                        .argv = argv_openmpi,
-                                        .cause = starter_cause,
-                                        .lingers = true};
+const struct remote_launcher remote_launcher_mpirun = {.program = "mpirun",
+                                                       .package = "openmpi-bin",
+                                                       .argv = argv_openmpi,
+                                                       .cause = launcher_failure_find,
+                                                       .lingers = true};

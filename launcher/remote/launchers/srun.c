@@ -63,7 +63,7 @@ static void drop_what_is_ours(char **env)
 {
     size_t kept = 0;
     for (size_t i = 0; env && env[i]; i++) {
-        if (is_for_tasks(env[i]) || row_is_of_host(env[i]))
+        if (is_for_tasks(env[i]) || rank_spec_is_host_env(env[i]))
             free(env[i]);
         else
             env[kept++] = env[i];
@@ -77,7 +77,8 @@ static void drop_what_is_ours(char **env)
  * among tasks: we placed. A `drover rank` that ends, early or not, ends no other; what the job
  * then does is ours to say. In / because the directory of here need not be there. The words of
  * mpirun's (--mca) are none of srun's. */
-static int argv_slurm(char ***argv, char ***env, const struct starter_job *j, struct err *e)
+static int argv_slurm(char ***argv, char ***env, const struct remote_launcher_opts *j,
+                      struct err *e)
 {
     const char *const words[] = {j->program,
                                  "--mpi=pmix",
@@ -103,5 +104,7 @@ static int argv_slurm(char ***argv, char ***env, const struct starter_job *j, st
     return 0;
 }
 
-const struct starter starter_slurm = {
-    .program = "srun", .package = "slurm-client", .argv = argv_slurm, .cause = starter_cause};
+const struct remote_launcher remote_launcher_srun = {.program = "srun",
+                                                     .package = "slurm-client",
+                                                     .argv = argv_slurm,
+                                                     .cause = launcher_failure_find};
