@@ -5,7 +5,7 @@ MAKEFLAGS += --no-builtin-rules
 .SECONDARY:
 .DEFAULT_GOAL := all
 
-VERSION := 0.1.0
+VERSION := 0.2.0
 PREFIX  ?= /usr/local
 DESTDIR ?=
 CC      ?= cc

@@ -25,7 +25,7 @@ struct drover_comm {
     const struct backend *backend;
     struct backend_comm *inner;
     int rank, size;
-    unsigned caps, natives; /* bits: of backend_caps; of collectives that the backend has */
+    unsigned caps, native_mask; /* bits: of backend_caps; of collectives that the backend has */
     double factor;
     bool crowded;               /* this node has more ranks than cores */
     struct backend_call *queue; /* head … len could not be started yet */
@@ -54,7 +54,7 @@ static const char *pick(const struct drover *d, const struct drover_comm_opts *o
 }
 
 /* The others are made of sends and receives. */
-static unsigned natives(unsigned caps)
+static unsigned native_mask(unsigned caps)
 {
     unsigned lacks = 1u << BACKEND_ALL_TO_ALL_V | 1u << BACKEND_SENDRECV;
     if (!(caps & BACKEND_HAS_ALL_TO_ALL))
@@ -75,7 +75,7 @@ static struct drover_comm *comm_new(struct drover *d, const struct backend *b,
         .d = d, .err = client_err(d), .backend = b, .inner = inner, .rank = rank, .size = size};
     c->factor = 1;
     c->caps = b->caps(inner);
-    c->natives = natives(c->caps);
+    c->native_mask = native_mask(c->caps);
     snprintf(c->name, sizeof c->name, "%s", name);
     c->notes = comm_trace_open(c->name, rank, size);
     /* With more ranks than cores, the one that is awaited needs this very core. */
@@ -162,7 +162,7 @@ struct backend_comm *comm_inner(const struct drover_comm *c)
 }
 
 /* Whatever failed, ranks may now disagree on what comes next, so the communicator is over. */
-static int over(struct drover_comm *c, int rc)
+static int fail_comm(struct drover_comm *c, int rc)
 {
     collective_trace_failed(c->notes, rc);
     c->backend->abort(c->inner);
@@ -176,7 +176,7 @@ static int failed(struct drover_comm *c, int rc)
     (void)err_wrap(c->err, "rank %d of %d: call %" PRIu64 ", %s of %zu %s", c->rank, c->size,
                    c->calls, backend_coll_name(c->last.coll), c->last.count,
                    backend_type_name(c->last.type));
-    return over(c, rc);
+    return fail_comm(c, rc);
 }
 
 /* Which buffers this rank must bring. */
@@ -331,7 +331,7 @@ int comm_start(struct drover_comm *c, struct backend_call *call)
     c->last.count = call->count;
     c->calls++;
     comm_trace_call(c->notes, call);
-    rc = c->natives >> call->coll & 1 ? submit(c, call, 1) : submit_expanded(c, call);
+    rc = c->native_mask >> call->coll & 1 ? submit(c, call, 1) : submit_expanded(c, call);
     if (rc == 0)
         collective_trace_pending(c->notes);
     else if (!c->dead)
@@ -471,7 +471,7 @@ static int make_part(struct drover_comm **out, struct drover_comm *c, struct bac
     int rc = c->backend->part(&inner, c->inner, p, e);
     if (rc < 0) {
         (void)err_wrap(e, "rank %d of %d: %s", c->rank, c->size, what);
-        return rc == -ENOTSUP ? rc : over(c, rc);
+        return rc == -ENOTSUP ? rc : fail_comm(c, rc);
     }
     char name[COLLECTIVE_TRACE_NAME_BYTES];
     snprintf(name, sizeof name, "%.20s/%s %u.%d", c->name, what, ++c->parts, p->color);

@@ -18,7 +18,7 @@
 #include "hpo/samplers/warm_start.h"
 #include "hpo/store/command_client.h"
 #include "hpo/store/sweep_reader.h"
-#include "hpo/worker/node_slices.h"
+#include "hpo/worker/node_slice.h"
 #include "launcher/node/cgroup.h"
 
 enum { TABLE_MAX = 20, DRY_TRIALS_MAX = 10 };
@@ -90,7 +90,7 @@ static const char what[] =
 
 static int read_options(struct sweep_options *o, int argc, char **argv, struct err *e)
 {
-    int rc = cmd_words(&o->words, 1, options, o, argc, argv, e);
+    int rc = hpo_commands_words(&o->words, 1, options, o, argc, argv, e);
     if (rc != 0)
         return rc;
     const char *word = o->words ? o->words[0] : NULL;
@@ -231,7 +231,7 @@ static int dry_run(const struct coordinator_opts *c, const struct sweep_options 
     int places = c->places < DRY_TRIALS_MAX ? c->places : DRY_TRIALS_MAX;
     places = places > 0 ? places : 1;
     AUTO(json)
-    json_t *hello = json_pack("{s:s,s:i,s:[]}", "node", "here", "places", places, "running");
+    json_t *hello = json_pack("{s:s,s:i,s:[]}", "node", "here", "slots", places, "running");
     AUTO(json) json_t *trials = json_array();
     const struct scheduler_event ev = {SCHEDULER_EV_HELLO, "dry-run", 0, hello};
     int rc = scheduler_new(&s, c->spec, e);

@@ -211,7 +211,7 @@ int cmd_sweep_control(int argc, char **argv)
     struct ask_options o = {.root = "sweeps"};
     struct err e = {0};
     AUTO(strv) char **words = NULL;
-    int rc = cmd_words(&words, v->words_max, v->rows, &o, argc, argv, &e);
+    int rc = hpo_commands_words(&words, v->words_max, v->rows, &o, argc, argv, &e);
     if (rc == OPT_HELP)
         opt_help(stdout, who, v->usage, v->what, v->rows);
     else if (rc == 0)

@@ -73,7 +73,7 @@ static int make_id(char *id, size_t size, struct err *e)
 static int read_options(struct worker_options *o, char ***endpoint, int argc, char **argv,
                         struct err *e)
 {
-    int rc = cmd_words(endpoint, 1, options, o, argc, argv, e);
+    int rc = hpo_commands_words(endpoint, 1, options, o, argc, argv, e);
     if (rc != 0)
         return rc;
     if (o->places < 0 || o->places > WIRE_SLOTS_MAX)

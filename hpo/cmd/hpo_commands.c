@@ -2,8 +2,8 @@
 
 #include <errno.h>
 
-int cmd_words(char ***words, size_t max, const struct opt *rows, void *into, int argc, char **argv,
-              struct err *e)
+int hpo_commands_words(char ***words, size_t max, const struct opt *rows, void *into, int argc,
+                       char **argv, struct err *e)
 {
     for (int at = 0;;) {
         int rest = 0, rc = opt_parse(rows, into, argc - at, argv + at, &rest, e);

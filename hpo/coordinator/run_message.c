@@ -86,7 +86,7 @@ int run_message_data(json_t **out, const struct run_message *o, int trial, json_
         json_pack("{s:i,s:s,s:s,s:s,s:o,s:[],s:O,s:I,s:o*,s:o*,s:O*}", "trial", trial, "sweep",
                   o->sweep, "dir", dir, "wdir", o->wdir, "argv", words, "env", "params", params,
                   "grace_ms", (json_int_t)s->grace_ms, "wandb_real",
-                  s->wandb_real ? json_true() : NULL, "patterns", patterns_of(s), "others", others);
+                  s->wandb_real ? json_true() : NULL, "patterns", patterns_of(s), "peers", others);
     if (!data)
         return err_set(e, -EINVAL, "trial %d: its command is no UTF-8", trial);
     *out = data;

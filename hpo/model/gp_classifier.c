@@ -45,7 +45,7 @@ static void covariances(struct gp_classifier *c, const double *at, size_t n)
         c->row[i] = constant + linear * dot;
         c->v[i] = square;
     }
-    matern52_slope(c->v, n, curved, c->v, c->slopes);
+    matern_52_slope(c->v, n, curved, c->v, c->slopes);
     cblas_daxpy((int)n, 1, c->v, 1, c->row, 1);
 }
 

@@ -26,9 +26,9 @@ double kernel_self(const struct kernel *k)
 static void add_part(double scale, size_t n, const struct kernel_out *out, double *slope)
 {
     if (slope)
-        matern52_slope(out->work, n, scale, out->work, slope);
+        matern_52_slope(out->work, n, scale, out->work, slope);
     else
-        matern52(out->work, n, scale, out->work);
+        matern_52(out->work, n, scale, out->work);
     for (size_t i = 0; i < n; i++)
         out->k[i] += out->work[i];
 }
@@ -51,8 +51,8 @@ void kernel_row(const struct kernel *k, const struct kernel_points *p, const dou
         while (c < h->cols && h->group[c] == g)
             c++;
         if (c == first + 1) {
-            matern52_line(&(struct matern_line){at[first], inverse, k->scale1},
-                          p->x + first * p->stride, p->n, out->k, slope);
+            matern_52_line(&(struct matern_line){at[first], inverse, k->scale1},
+                           p->x + first * p->stride, p->n, out->k, slope);
             continue;
         }
         memset(out->work, 0, p->n * sizeof *out->work);

@@ -180,18 +180,18 @@ static const struct units *units(void)
     return &units_any;
 }
 
-void matern52(const double *r2, size_t n, double scale, double *k)
+void matern_52(const double *r2, size_t n, double scale, double *k)
 {
     units()->values(r2, n, scale, k);
 }
 
-void matern52_slope(const double *r2, size_t n, double scale, double *k, double *slope)
+void matern_52_slope(const double *r2, size_t n, double scale, double *k, double *slope)
 {
     units()->values_slope(r2, n, scale, k, slope);
 }
 
-void matern52_line(const struct matern_line *line, const double *x, size_t n, double *k,
-                   double *slope)
+void matern_52_line(const struct matern_line *line, const double *x, size_t n, double *k,
+                    double *slope)
 {
     if (slope)
         units()->line_slope(line, x, n, k, slope);

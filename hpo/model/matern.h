@@ -11,19 +11,19 @@
 #include <stddef.h>
 
 /* k[i] = scale * k(sqrt(r2[i])); n values, each r2[i] >= 0 and finite. `k` may be `r2`. */
-void matern52(const double *r2, size_t n, double scale, double *k);
+void matern_52(const double *r2, size_t n, double scale, double *k);
 
 /* Likewise, and the derivative: slope[i] = scale * dk / d(r^2), which is <= 0 and finite at r = 0.
  */
-void matern52_slope(const double *r2, size_t n, double scale, double *k, double *slope);
+void matern_52_slope(const double *r2, size_t n, double scale, double *k, double *slope);
 
 struct matern_line {           /* one coordinate */
     double at, inverse, scale; /* of a point; 1 / length; of the kernel */
 };
 
 /* k[i] += scale * k(|x[i] - at| inverse), and, where `slope` is not NULL, slope[i] as above. */
-void matern52_line(const struct matern_line *line, const double *x, size_t n, double *k,
-                   double *slope);
+void matern_52_line(const struct matern_line *line, const double *x, size_t n, double *k,
+                    double *slope);
 
 /* r2[i] += ((x[i] - at) * inverse)^2 */
 void matern_distance(const double *x, size_t n, double at, double inverse, double *r2);

@@ -43,7 +43,8 @@ struct bayes_model {
 /* ---- observations ------------------------------------------------------------------------------
  */
 
-size_t bayes_data_add(struct bayes_data *d, size_t cols, const double *x, double y, double var)
+size_t bayes_model_data_add(struct bayes_data *d, size_t cols, const double *x, double y,
+                            double var)
 {
     if (d->n == d->cap) {
         size_t cap = d->cap ? 2 * d->cap : 64;
@@ -63,7 +64,7 @@ size_t bayes_data_add(struct bayes_data *d, size_t cols, const double *x, double
     return d->n++;
 }
 
-void bayes_data_free(struct bayes_data *d)
+void bayes_model_data_free(struct bayes_data *d)
 {
     free(d->x);
     free(d->y);
@@ -89,7 +90,7 @@ static int by_number(const void *a, const void *b)
     return x->i < y->i ? -1 : 1;
 }
 
-size_t bayes_data_choose(const struct bayes_data *d, size_t n, size_t most, size_t *out)
+size_t bayes_model_data_choose(const struct bayes_data *d, size_t n, size_t most, size_t *out)
 {
     AUTO(free) struct chosen *all = xcalloc(n, sizeof *all);
     size_t count = 0;
@@ -190,7 +191,7 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
 {
     AUTO(free) size_t *rows = xcalloc(d->n, sizeof *rows);
     struct fitting how = {.rows = rows, .evals = m->fitted ? EVALS_NEXT : 0};
-    how.count = bayes_data_choose(d, d->n, FIT_FEW, rows);
+    how.count = bayes_model_data_choose(d, d->n, FIT_FEW, rows);
     how.fresh = d->n <= FRESH_MAX || !m->fitted;
     double best = -INFINITY;
     enum output_transform_kind chosen = OUTPUT_TRANSFORM_NONE;
@@ -206,7 +207,7 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
     }
     if (d->n > FIT_FEW) {
         how = (struct fitting){.kind = chosen, .rows = rows, .evals = EVALS_FINE};
-        how.count = bayes_data_choose(d, d->n, FIT_MANY, rows);
+        how.count = bayes_model_data_choose(d, d->n, FIT_MANY, rows);
         fit_warp(m, d, &how);
     }
     m->kind = chosen;
@@ -248,7 +249,7 @@ static bool build(struct bayes_model *m, const struct bayes_data *d, size_t n)
     gp_free(m->gp);
     m->gp = gp_new(m->shape, m->params[m->kind]);
     m->rows = xrealloc(m->rows, n + 1, sizeof *m->rows);
-    s.count = m->row_count = bayes_data_choose(d, n, MODEL_MAX, m->rows);
+    s.count = m->row_count = bayes_model_data_choose(d, n, MODEL_MAX, m->rows);
     output_transform_fit(&m->warp, m->kind, d->y, n);
     sample_take(&s, m, d, m->rows, &m->warp);
     int rc = gp_add(m->gp, &(struct kernel_points){s.x, s.count, s.count}, s.var, &e);

@@ -21,13 +21,14 @@ struct bayes_data { /* observations */
 };
 
 /* Adds one and returns its number. `x`: a number for each of `cols` columns. */
-size_t bayes_data_add(struct bayes_data *d, size_t cols, const double *x, double y, double var);
-void bayes_data_free(struct bayes_data *d);
+size_t bayes_model_data_add(struct bayes_data *d, size_t cols, const double *x, double y,
+                            double var);
+void bayes_model_data_free(struct bayes_data *d);
 
 /* The numbers of `most` of the first n observations, rising: a third of them the smallest, a third
  * the newest, the others spread evenly over the rest by value. Returns how many: n where all fit.
  */
-size_t bayes_data_choose(const struct bayes_data *d, size_t n, size_t most, size_t *out);
+size_t bayes_model_data_choose(const struct bayes_data *d, size_t n, size_t most, size_t *out);
 
 struct bayes_model;
 

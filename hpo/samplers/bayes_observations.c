@@ -16,8 +16,8 @@ void bayes_observations_free(struct bayes_observations *p)
     if (!p)
         return;
     for (size_t g = 0; g < p->task->goal_count; g++)
-        bayes_data_free(&p->data[g]);
-    bayes_data_free(&p->ends);
+        bayes_model_data_free(&p->data[g]);
+    bayes_model_data_free(&p->ends);
     free(p->data);
     free(p->u);
     free(p->ids);
@@ -104,7 +104,7 @@ static void add(struct bayes_observations *p, const struct spot *s, int id, doub
     }
     p->ids[n] = id;
     for (size_t g = 0; g < p->task->goal_count; g++)
-        bayes_data_add(&p->data[g], p->space->shape.cols, s->x, s->y[g], g == 0 ? var : 0);
+        bayes_model_data_add(&p->data[g], p->space->shape.cols, s->x, s->y[g], g == 0 ? var : 0);
 }
 
 /* What another search saw: no trial of this one, but as certain as those. */
@@ -120,7 +120,7 @@ static void take_prior(struct bayes_observations *p, const json_t *one, const st
     }
     if (!place(p, json_object_get(one, "params"), s))
         return;
-    bayes_data_add(&p->ends, p->space->shape.cols, s->x, 1, 0);
+    bayes_model_data_add(&p->ends, p->space->shape.cols, s->x, 1, 0);
     add(p, s, -1, 0);
     p->certain++;
 }
@@ -133,7 +133,7 @@ static void take_end(struct bayes_observations *p, const struct trial *t, const 
     if (t->state == TRIAL_CANCELLED || !place(p, t->params, s))
         return;
     gave = gave && (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED);
-    bayes_data_add(&p->ends, p->space->shape.cols, s->x, gave ? 1 : -1, 0);
+    bayes_model_data_add(&p->ends, p->space->shape.cols, s->x, gave ? 1 : -1, 0);
     p->failures += !gave;
     p->late_ends += (size_t)t->id >= p->first;
     p->late_failures += (size_t)t->id >= p->first && !gave;

@@ -187,7 +187,7 @@ static void beware(const struct bayes *b, struct aim *a)
 {
     const struct bayes_data *d = &b->past->ends;
     AUTO(free) size_t *rows = xcalloc(d->n, sizeof *rows);
-    size_t cols = b->space->shape.cols, n = bayes_data_choose(d, d->n, ENDS_MAX, rows);
+    size_t cols = b->space->shape.cols, n = bayes_model_data_choose(d, d->n, ENDS_MAX, rows);
     AUTO(free) double *x = xcalloc(n * cols, sizeof *x);
     AUTO(free) bool *success = xcalloc(n, sizeof *success);
     for (size_t i = 0; i < n; i++) {

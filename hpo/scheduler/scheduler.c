@@ -28,8 +28,8 @@ void scheduler_out_free(struct scheduler_out *out)
     *out = (struct scheduler_out){0};
 }
 
-void scheduler_emit_action(struct step *st, enum scheduler_action_kind kind, const char *worker,
-                           int trial, int64_t lease, const char *why)
+void scheduler_emit_action(struct event_context *st, enum scheduler_action_kind kind,
+                           const char *worker, int trial, int64_t lease, const char *why)
 {
     struct scheduler_out *out = st->out;
     out->actions = xrealloc(out->actions, out->action_count + 1, sizeof *out->actions);
@@ -56,7 +56,7 @@ struct worker *scheduler_add_worker(struct scheduler *s, const char *id)
     if (s->worker_count == s->worker_cap) {
         s->worker_cap = s->worker_cap ? 2 * s->worker_cap : 16;
         s->workers = xrealloc(s->workers, s->worker_cap, sizeof *s->workers);
-        s->roomy = xrealloc(s->roomy, s->worker_cap, sizeof *s->roomy);
+        s->by_capacity = xrealloc(s->by_capacity, s->worker_cap, sizeof *s->by_capacity);
     }
     w = xzalloc(sizeof *w);
     w->id = xstrdup(id);
@@ -80,7 +80,7 @@ static struct sampler *make_sampler(struct scheduler *s)
     struct sampler_task task;
     sampler_task_of_spec(&task, s->goals, s->spec);
     struct sampler *sampler = sampler_new(sampler_of(s->spec->method), &task);
-    sampler_restore(sampler, s->learnt);
+    sampler_restore(sampler, s->model_state);
     return sampler;
 }
 
@@ -117,8 +117,8 @@ static void look_at_next(struct scheduler *s, const struct scheduler_record *r)
     if (r->kind == SCHEDULER_REC_CREATED && !added) {
         json_decref(s->next_params);
         s->next_params = NULL;
-        json_decref(s->learnt);
-        s->learnt = json_incref(json_object_get(r->data, "learnt"));
+        json_decref(s->model_state);
+        s->model_state = json_incref(json_object_get(r->data, "learnt"));
     } else if (r->kind == SCHEDULER_REC_RETRIED) {
         set_back(s); /* the sampler may know how it ended, too */
     } else if (s->next_params &&
@@ -152,16 +152,16 @@ static int apply(struct scheduler *s, const struct scheduler_record *r, struct e
     bool is_out = trial_is_active(t->state);
     if (is_out != was_out) {
         count_place(s, t->worker, is_out);
-        for (size_t i = 0; i < json_array_size(t->with); i++)
-            count_place(s, json_string_value(json_array_get(t->with, i)), is_out);
+        for (size_t i = 0; i < json_array_size(t->gang_workers); i++)
+            count_place(s, json_string_value(json_array_get(t->gang_workers, i)), is_out);
     }
     s->due_stale = s->due_stale || (s->spec->timeout_ms > 0 && r->kind != SCHEDULER_REC_REPORT);
     look_at_next(s, r);
     return 0;
 }
 
-void scheduler_emit_record(struct step *st, enum scheduler_record_kind kind, const struct trial *t,
-                           int64_t lease, json_t *data)
+void scheduler_emit_record(struct event_context *st, enum scheduler_record_kind kind,
+                           const struct trial *t, int64_t lease, json_t *data)
 {
     struct scheduler_out *out = st->out;
     int trial = kind == SCHEDULER_REC_COMMAND ? -1 : t ? t->id : (int)st->s->st.count;
@@ -239,7 +239,7 @@ static struct trial *next_paused(const struct scheduler *s, bool last)
     return id < 0 ? NULL : s->st.trials[id];
 }
 
-static struct trial *create(struct step *st, json_t *params)
+static struct trial *create(struct event_context *st, json_t *params)
 {
     struct scheduler *s = st->s;
     scheduler_emit_record(
@@ -250,7 +250,7 @@ static struct trial *create(struct step *st, json_t *params)
 
 /* A trial for a free place: the first of those that were sent back, a paused one that is to go on,
  * a new one, or one of the last. */
-static struct trial *pick(struct step *st)
+static struct trial *pick(struct event_context *st)
 {
     struct scheduler *s = st->s;
     struct trial *waiting = sweep_state_waiting(&s->st);
@@ -282,7 +282,7 @@ bool scheduler_wants_prefetch(const struct scheduler *s)
 }
 
 /* It waits like one that was sent back. */
-void scheduler_prefetch(struct step *st)
+void scheduler_prefetch(struct event_context *st)
 {
     json_t *params = scheduler_wants_prefetch(st->s) ? next_params(st->s) : NULL;
     if (params)
@@ -290,7 +290,7 @@ void scheduler_prefetch(struct step *st)
 }
 
 /* Leases the trial to the first of `set`; the others hold places for it. */
-static void lease_to(struct step *st, struct trial *t, struct worker *const *set, int n)
+static void lease_to(struct event_context *st, struct trial *t, struct worker *const *set, int n)
 {
     int64_t lease = (int64_t)st->s->st.lease_count + 1;
     json_t *with = n > 1 ? json_array() : NULL;
@@ -305,7 +305,7 @@ static void lease_to(struct step *st, struct trial *t, struct worker *const *set
         scheduler_emit_action(st, SCHEDULER_ACT_RUN, set[0]->id, t->id, lease, NULL);
 }
 
-static void dispatch(struct step *st)
+static void dispatch(struct event_context *st)
 {
     struct scheduler *s = st->s;
     int nodes = s->spec->need.nodes;
@@ -321,7 +321,7 @@ static void dispatch(struct step *st)
 }
 
 /* Trials that wait when no new one starts would wait for ever. */
-static void cancel_waiting(struct step *st, const char *why)
+static void cancel_waiting(struct event_context *st, const char *why)
 {
     struct scheduler *s = st->s;
     for (struct trial *t; (t = sweep_state_waiting(&s->st));)
@@ -331,7 +331,7 @@ static void cancel_waiting(struct step *st, const char *why)
 }
 
 /* Those that are still paused were not good enough. */
-static void prune_paused(struct step *st)
+static void prune_paused(struct event_context *st)
 {
     struct scheduler *s = st->s;
     for (size_t i = 0; i < s->st.count && s->st.counts[TRIAL_PAUSED] > 0; i++) {
@@ -353,7 +353,7 @@ const char *scheduler_done_reason(struct scheduler *s)
 }
 
 /* Is it over? Then says so, once. */
-static void settle(struct step *st)
+static void settle(struct event_context *st)
 {
     struct scheduler *s = st->s;
     if (s->end_why || s->st.out_count > 0)
@@ -390,7 +390,7 @@ int scheduler_handle(struct scheduler *s, const struct scheduler_event *ev, int6
                      struct scheduler_out *out, struct err *e)
 {
     clear_out(out);
-    struct step st = {.s = s, .out = out, .now_ms = now_ms};
+    struct event_context st = {.s = s, .out = out, .now_ms = now_ms};
     if (scheduler_events_handle(&st, ev, e) < 0)
         return -EINVAL;
     if (ev->kind != SCHEDULER_EV_REPORT || s->st.counts[TRIAL_PAUSED] > 0)
@@ -477,10 +477,10 @@ void scheduler_free(struct scheduler *s)
     }
     scheduler_gangs_free(s);
     free(s->workers);
-    free(s->roomy);
+    free(s->by_capacity);
     json_decref(s->worker_index);
     json_decref(s->next_params);
-    json_decref(s->learnt);
+    json_decref(s->model_state);
     sampler_free(s->sampler);
     sweep_state_free(&s->st);
     free(s->end_why);
@@ -503,6 +503,6 @@ void scheduler_replayed(struct scheduler *s, int64_t now_ms)
         if (s->workers[i]->busy > 0)
             s->workers[i]->lost_ms = now_ms + s->spec->lost_after_ms;
     find_due(s);
-    sampler_restore(s->sampler, s->learnt);
+    sampler_restore(s->sampler, s->model_state);
     s->replayed_failures = failures(s);
 }

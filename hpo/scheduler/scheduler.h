@@ -38,11 +38,11 @@ enum scheduler_event_kind {
     SCHEDULER_EV_PREFETCH, /* makes the trial that scheduler_wants_prefetch(), if it does */
 };
 
-/* HELLO's data: {"places":4,"node":"c03","running":[lease,…]}. `running` lists every lease whose
+/* HELLO's data: {"slots":4,"node":"c03","running":[lease,…]}. `running` lists every lease whose
  * DONE the coordinator has not confirmed. One that is not valid (any more) is answered with a STOP;
  * one that the coordinator thinks is out there but is not listed is lost.
  *
- * PLACES' data: {"places":3}. Trials that are there stay, also where it has fewer places now.
+ * PLACES' data: {"slots":3}. Trials that are there stay, also where it has fewer places now.
  *
  * DROP: the trial is stopped, and waits again as one whose worker has preempted it.
  *
@@ -126,9 +126,9 @@ struct scheduler_action {
     const char *worker; /* borrowed from the scheduler until the next step */
     int trial;          /* -1: a lease that never was */
     int64_t lease;
-    json_t *params;  /* borrowed likewise */
-    json_t *others;  /* RUN: {"node":…,"place":HELD's data} of each that holds a place, in order;
-                        NULL:  there are none. Borrowed likewise */
+    json_t *params; /* borrowed likewise */
+    json_t *others; /* RUN: {"node":…,"resources":HELD's data} of each that holds a place, in order;
+                       NULL:  there are none. Borrowed likewise */
     const char *why; /* STOP, KILL, END: in words; borrowed likewise */
 };
 

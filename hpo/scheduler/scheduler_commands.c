@@ -10,7 +10,7 @@
 const char scheduler_reason_stop[] = "stop", scheduler_reason_pause[] = "pause";
 
 /* The fact that it was asked. */
-static void note(struct step *st, const json_t *ask)
+static void note(struct event_context *st, const json_t *ask)
 {
     scheduler_emit_record(st, SCHEDULER_REC_COMMAND, NULL, 0, json_deep_copy(ask));
 }
@@ -24,7 +24,7 @@ static int is_over(const char *why, struct err *e)
 /* ---- stop, pause, resume -----------------------------------------------------------------------
  */
 
-static int on_stop(struct step *st, const json_t *ask, struct err *e)
+static int on_stop(struct event_context *st, const json_t *ask, struct err *e)
 {
     bool now = false;
     const char *over = scheduler_done_reason(st->s);
@@ -37,7 +37,7 @@ static int on_stop(struct step *st, const json_t *ask, struct err *e)
     return 0;
 }
 
-static int on_pause(struct step *st, const json_t *ask, struct err *e)
+static int on_pause(struct event_context *st, const json_t *ask, struct err *e)
 {
     bool finish = false;
     const char *over = scheduler_done_reason(st->s);
@@ -51,7 +51,7 @@ static int on_pause(struct step *st, const json_t *ask, struct err *e)
     return 0;
 }
 
-static int on_resume(struct step *st, const json_t *ask, struct err *e)
+static int on_resume(struct event_context *st, const json_t *ask, struct err *e)
 {
     if (!st->s->st.paused && !st->s->st.stopped)
         return err_set(e, -EINVAL, "the sweep is at work, neither paused nor stopped");
@@ -85,7 +85,7 @@ static int check_retry(const struct sweep_state *all, const json_t *id, struct e
                            : "it has not ended");
 }
 
-static int on_retry(struct step *st, const json_t *ask, struct err *e)
+static int on_retry(struct event_context *st, const json_t *ask, struct err *e)
 {
     const struct sweep_state *all = &st->s->st;
     const json_t *trials = json_object_get(ask, "trials");
@@ -116,7 +116,7 @@ static int on_retry(struct step *st, const json_t *ask, struct err *e)
 /* ---- add ---------------------------------------------------------------------------------------
  */
 
-static int raise_cap(struct step *st, const json_t *ask, struct err *e)
+static int raise_cap(struct event_context *st, const json_t *ask, struct err *e)
 {
     const struct scheduler *s = st->s;
     json_int_t n = json_integer_value(json_object_get(ask, "trials"));
@@ -130,7 +130,7 @@ static int raise_cap(struct step *st, const json_t *ask, struct err *e)
     return 0;
 }
 
-static int on_add(struct step *st, const json_t *ask, struct err *e)
+static int on_add(struct event_context *st, const json_t *ask, struct err *e)
 {
     if (json_object_get(ask, "trials"))
         return raise_cap(st, ask, e);
@@ -156,11 +156,11 @@ static int on_add(struct step *st, const json_t *ask, struct err *e)
 /* ---- all of them -------------------------------------------------------------------------------
  */
 
-int scheduler_commands_handle(struct step *st, const json_t *ask, struct err *e)
+int scheduler_commands_handle(struct event_context *st, const json_t *ask, struct err *e)
 {
     static const struct {
         const char *verb;
-        int (*handle)(struct step *st, const json_t *ask, struct err *e);
+        int (*handle)(struct event_context *st, const json_t *ask, struct err *e);
     } verbs[] = {
         {"stop", on_stop},   {"pause", on_pause}, {"resume", on_resume},
         {"retry", on_retry}, {"add", on_add},

@@ -16,7 +16,7 @@ static const char why_timeout[] = "timeout", why_drain[] = "drain", why_lost[] =
 /* ---- trials end, stop, wait again --------------------------------------------------------------
  */
 
-void scheduler_end_trial(struct step *st, const struct trial *t, enum trial_state state,
+void scheduler_end_trial(struct event_context *st, const struct trial *t, enum trial_state state,
                          double seconds, char *error)
 {
     AUTO(free) char *text = error;
@@ -31,7 +31,8 @@ void scheduler_end_trial(struct step *st, const struct trial *t, enum trial_stat
 }
 
 /* Back to waiting, or failed where the retries are spent. Takes over `error` (NULL: none). */
-static void requeue(struct step *st, struct trial *t, const char *why, bool spent, char *error)
+static void requeue(struct event_context *st, struct trial *t, const char *why, bool spent,
+                    char *error)
 {
     AUTO(free) char *text = error;
     int retries = st->s->spec->retries;
@@ -47,11 +48,11 @@ static void requeue(struct step *st, struct trial *t, const char *why, bool spen
     scheduler_emit_record(st, SCHEDULER_REC_REQUEUED, t, t->lease, data);
 }
 
-static void act_stop(struct step *st, const struct trial *t)
+static void act_stop(struct event_context *st, const struct trial *t)
 {
     const struct worker *w = scheduler_find_worker(st->s, t->worker);
     bool now = st->s->st.stopped && st->s->st.now;
-    if (w->here)
+    if (w->connected)
         scheduler_emit_action(st, now ? SCHEDULER_ACT_KILL : SCHEDULER_ACT_STOP, w->id, t->id,
                               t->lease, t->why);
 }
@@ -61,10 +62,11 @@ static bool told_to_stop(const struct trial *t)
     return t->state == TRIAL_STOPPING || t->state == TRIAL_PAUSING;
 }
 
-static void lose_lease(struct step *st, struct trial *t, const struct worker *by, bool ran);
+static void lose_lease(struct event_context *st, struct trial *t, const struct worker *by,
+                       bool ran);
 
 /* `kind`: STOPPING, or PAUSING. */
-static void stop_trial(struct step *st, enum scheduler_record_kind kind, struct trial *t,
+static void stop_trial(struct event_context *st, enum scheduler_record_kind kind, struct trial *t,
                        const char *why)
 {
     scheduler_emit_record(st, kind, t, t->lease, json_pack("{s:s}", "why", why));
@@ -75,7 +77,7 @@ static void stop_trial(struct step *st, enum scheduler_record_kind kind, struct 
 }
 
 /* A trial that was told to stop has stopped, or is gone. */
-static void end_stopped(struct step *st, struct trial *t, double seconds)
+static void end_stopped(struct event_context *st, struct trial *t, double seconds)
 {
     if (strcmp(t->why, why_drain) == 0 || strcmp(t->why, scheduler_reason_pause) == 0)
         requeue(st, t, t->why, false, NULL);
@@ -92,7 +94,7 @@ static void end_stopped(struct step *st, struct trial *t, double seconds)
 }
 
 /* A trial that was told to stop for now has stopped, or is gone. */
-static void pause_trial(struct step *st, struct trial *t, double seconds)
+static void pause_trial(struct event_context *st, struct trial *t, double seconds)
 {
     scheduler_emit_record(st, SCHEDULER_REC_PAUSED, t, t->lease,
                           json_pack("{s:f}", "seconds", seconds));
@@ -100,10 +102,10 @@ static void pause_trial(struct step *st, struct trial *t, double seconds)
 
 /* Its lease is void, since `by` (NULL: nobody of them) has it no more: who else runs it stops.
  * `ran`: it may have been why; else it is not held against the trial. */
-static void lose_lease(struct step *st, struct trial *t, const struct worker *by, bool ran)
+static void lose_lease(struct event_context *st, struct trial *t, const struct worker *by, bool ran)
 {
     const struct worker *runs = scheduler_find_worker(st->s, t->worker);
-    if (by && runs != by && runs->here && !scheduler_gang_is_pending(st->s, t))
+    if (by && runs != by && runs->connected && !scheduler_gang_is_pending(st->s, t))
         scheduler_emit_action(st, SCHEDULER_ACT_STOP, runs->id, t->id, t->lease,
                               "this lease is void");
     if (t->state == TRIAL_STOPPING)
@@ -128,11 +130,11 @@ static int *held_by(const struct scheduler *s, const struct worker *w, size_t *c
     return ids;
 }
 
-static void lose_worker(struct step *st, struct worker *w)
+static void lose_worker(struct event_context *st, struct worker *w)
 {
     size_t n = 0;
     AUTO(free) int *ids = held_by(st->s, w, &n);
-    w->here = false;
+    w->connected = false;
     scheduler_worker_settled(st->s, w);
     worker_capacity_update(st->s, w);
     for (size_t i = 0; i < n; i++) {
@@ -151,7 +153,7 @@ static bool lists(const json_t *running, size_t n, int64_t lease)
 }
 
 /* A lease that a worker says it runs; whether it does. */
-static bool claim(struct step *st, const struct worker *w, int64_t lease)
+static bool claim(struct event_context *st, const struct worker *w, int64_t lease)
 {
     const struct trial *t = sweep_state_leased(&st->s->st, lease);
     bool valid =
@@ -164,11 +166,11 @@ static bool claim(struct step *st, const struct worker *w, int64_t lease)
     return valid;
 }
 
-static int on_hello(struct step *st, const struct scheduler_event *ev, struct err *e)
+static int on_hello(struct event_context *st, const struct scheduler_event *ev, struct err *e)
 {
     int64_t places = 0;
     const char *node = NULL;
-    if (!ev->worker || json_require_int(&places, ev->data, "places", e) < 0 ||
+    if (!ev->worker || json_require_int(&places, ev->data, "slots", e) < 0 ||
         json_optional_str(&node, ev->data, "node", e) < 0)
         return -EINVAL;
     const json_t *running = json_object_get(ev->data, "running");
@@ -177,13 +179,13 @@ static int on_hello(struct step *st, const struct scheduler_event *ev, struct er
     if (!utf8)
         return err_set(e, -EINVAL, "a hello of a worker whose id is no UTF-8");
     if (places < 0 || places > INT_MAX || (running && !json_is_array(running)))
-        return err_set(e, -EINVAL, "a hello with bad 'places' or 'running'");
+        return err_set(e, -EINVAL, "a hello with bad 'slots' or 'running'");
     struct worker *w = scheduler_add_worker(st->s, ev->worker);
     free(w->node);
     w->node = node ? xstrdup(node) : NULL;
     w->places = (int)places;
-    w->here = true;
-    w->leaving = w->mute = false;
+    w->connected = true;
+    w->leaving = w->unresponsive = false;
     scheduler_worker_settled(st->s, w);
     worker_capacity_update(st->s, w);
     size_t said = json_array_size(running), has = 0, n = 0;
@@ -207,23 +209,23 @@ static int on_hello(struct step *st, const struct scheduler_event *ev, struct er
 }
 
 /* Of one that is not here: the next hello says it again. */
-static int on_places(struct step *st, const struct scheduler_event *ev, struct err *e)
+static int on_places(struct event_context *st, const struct scheduler_event *ev, struct err *e)
 {
     int64_t places = 0;
-    if (json_require_int(&places, ev->data, "places", e) < 0)
+    if (json_require_int(&places, ev->data, "slots", e) < 0)
         return -EINVAL;
     if (places < 0 || places > INT_MAX)
-        return err_set(e, -EINVAL, "bad 'places' of a worker");
+        return err_set(e, -EINVAL, "bad 'slots' of a worker");
     struct worker *w = scheduler_find_worker(st->s, ev->worker);
     if (!w)
         return 0;
     w->places = (int)places;
-    w->mute = false;
+    w->unresponsive = false;
     worker_capacity_update(st->s, w);
     return 0;
 }
 
-static void on_drop(struct step *st, const struct scheduler_event *ev)
+static void on_drop(struct event_context *st, const struct scheduler_event *ev)
 {
     const struct worker *w = scheduler_find_worker(st->s, ev->worker);
     struct trial *t = sweep_state_leased(&st->s->st, ev->lease);
@@ -236,7 +238,7 @@ static void on_drop(struct step *st, const struct scheduler_event *ev)
         stop_trial(st, SCHEDULER_REC_STOPPING, t, why_preempted);
 }
 
-static int on_lost(struct step *st, const struct scheduler_event *ev)
+static int on_lost(struct event_context *st, const struct scheduler_event *ev)
 {
     struct worker *w = scheduler_find_worker(st->s, ev->worker);
     if (w)
@@ -244,7 +246,7 @@ static int on_lost(struct step *st, const struct scheduler_event *ev)
     return 0;
 }
 
-static int on_leaving(struct step *st, const struct scheduler_event *ev)
+static int on_leaving(struct event_context *st, const struct scheduler_event *ev)
 {
     struct worker *w = scheduler_find_worker(st->s, ev->worker);
     if (!w)
@@ -270,7 +272,7 @@ static json_t *numbers_of(const json_t *data)
     return values;
 }
 
-static int on_report(struct step *st, const struct scheduler_event *ev, struct err *e)
+static int on_report(struct event_context *st, const struct scheduler_event *ev, struct err *e)
 {
     if (!json_is_object(ev->data))
         return err_set(e, -EINVAL, "a report that is no mapping");
@@ -319,7 +321,7 @@ static int read_ending(struct ending *d, const json_t *data, struct err *e)
         json_optional_bool(&d->oom, data, "oom", e) < 0 ||
         json_optional_bool(&d->preempted, data, "preempted", e) < 0 ||
         json_optional_bool(&d->stopped, data, "stopped", e) < 0 ||
-        json_optional_bool(&d->unstarted, data, "unstarted", e) < 0 ||
+        json_optional_bool(&d->unstarted, data, "not_started", e) < 0 ||
         json_optional_real(&d->seconds, data, "seconds", e) < 0)
         return -EINVAL;
     return json_optional_str(&d->error, data, "error", e);
@@ -381,7 +383,7 @@ static char *invalid_text(const struct trial *t, const char *metric)
     return strbuf_take(&b);
 }
 
-static void end_success(struct step *st, struct trial *t, double seconds)
+static void end_success(struct event_context *st, struct trial *t, double seconds)
 {
     const char *metric = st->s->spec->metrics[0].name;
     if (metric && t->point_count == 0)
@@ -390,7 +392,7 @@ static void end_success(struct step *st, struct trial *t, double seconds)
         scheduler_end_trial(st, t, TRIAL_DONE, seconds, NULL);
 }
 
-static int on_done(struct step *st, const struct scheduler_event *ev, struct err *e)
+static int on_done(struct event_context *st, const struct scheduler_event *ev, struct err *e)
 {
     const struct spec *spec = st->s->spec;
     struct ending d;
@@ -400,7 +402,7 @@ static int on_done(struct step *st, const struct scheduler_event *ev, struct err
     if (!t || t->lease != ev->lease || trial_is_ended(t->state))
         return 0;
     if (!trial_is_active(t->state)) {
-        if (succeeded(&d) && !(d.stopped && (t->state == TRIAL_PAUSED || t->with)))
+        if (succeeded(&d) && !(d.stopped && (t->state == TRIAL_PAUSED || t->gang_workers)))
             end_success(st, t, d.seconds);
     } else if (t->state == TRIAL_PAUSING && (d.stopped || d.preempted)) {
         pause_trial(st, t, d.seconds);
@@ -423,7 +425,7 @@ static int on_done(struct step *st, const struct scheduler_event *ev, struct err
 /* ---- time, and the user ------------------------------------------------------------------------
  */
 
-static int on_tick(struct step *st)
+static int on_tick(struct event_context *st)
 {
     struct scheduler *s = st->s;
     char *awaited = NULL;
@@ -441,7 +443,7 @@ static int on_tick(struct step *st)
     return 0;
 }
 
-void scheduler_stop_all(struct step *st, const char *why, bool again)
+void scheduler_stop_all(struct event_context *st, const char *why, bool again)
 {
     const struct sweep_state *all = &st->s->st;
     for (size_t i = 0; i < all->out_count;) {
@@ -454,14 +456,15 @@ void scheduler_stop_all(struct step *st, const char *why, bool again)
     }
 }
 
-static int on_drain(struct step *st)
+static int on_drain(struct event_context *st)
 {
     st->s->draining = true;
     scheduler_stop_all(st, why_drain, false);
     return 0;
 }
 
-int scheduler_events_handle(struct step *st, const struct scheduler_event *ev, struct err *e)
+int scheduler_events_handle(struct event_context *st, const struct scheduler_event *ev,
+                            struct err *e)
 {
     switch (ev->kind) {
     case SCHEDULER_EV_HELLO:

@@ -10,11 +10,11 @@
 struct worker {
     char *id, *node;
     int places;
-    int busy;        /* leases that are out: follows from the records */
-    bool here;       /* said hello, and is not lost */
-    bool leaving;    /* takes no more */
-    bool mute;       /* did not answer when it was asked for a place; until it says a word */
-    bool chosen;     /* is looked at no more in this search for a set */
+    int busy;          /* leases that are out: follows from the records */
+    bool connected;    /* said hello, and is not lost */
+    bool leaving;      /* takes no more */
+    bool unresponsive; /* did not answer when it was asked for a place; until it says a word */
+    bool considered;   /* is looked at no more in this search for a set */
     int64_t lost_ms; /* when it counts as lost unless it says hello; INT64_MAX: it is not awaited */
     size_t number;   /* in s->workers */
     size_t roomy_at; /* in s->roomy */
@@ -36,7 +36,8 @@ struct scheduler {
     const struct stopper_ops *stopper;           /* NULL: none */
 
     struct worker **workers;
-    struct worker **roomy; /* the same ones as a heap, the one with the most free places on top */
+    struct worker *
+        *by_capacity; /* the same ones as a heap, the one with the most free places on top */
     size_t worker_count, worker_cap;
     json_t *worker_index; /* id -> index */
 
@@ -46,7 +47,7 @@ struct scheduler {
 
     double points;       /* trials until every point is tried; INFINITY: not countable */
     json_t *next_params; /* of trial number st.count; NULL: not asked yet, or exhausted */
-    json_t *learnt;      /* what the last trial's CREATED kept of the sampler; NULL: nothing */
+    json_t *model_state; /* what the last trial's CREATED kept of the sampler; NULL: nothing */
     bool exhausted;
     bool draining;
     int64_t due_ms; /* scheduler_deadline(); found anew at the end of a step where it is stale */
@@ -58,17 +59,17 @@ struct scheduler {
 /* ---- sched.c: what the event handlers do -------------------------------------------------------
  */
 
-struct step { /* an event that is being handled */
+struct event_context { /* an event that is being handled */
     struct scheduler *s;
     struct scheduler_out *out;
     int64_t now_ms;
 };
 
 /* Makes a fact: applies and appends a record. Takes over `data`. */
-void scheduler_emit_record(struct step *st, enum scheduler_record_kind kind, const struct trial *t,
-                           int64_t lease, json_t *data);
-void scheduler_emit_action(struct step *st, enum scheduler_action_kind kind, const char *worker,
-                           int trial, int64_t lease, const char *why);
+void scheduler_emit_record(struct event_context *st, enum scheduler_record_kind kind,
+                           const struct trial *t, int64_t lease, json_t *data);
+void scheduler_emit_action(struct event_context *st, enum scheduler_action_kind kind,
+                           const char *worker, int trial, int64_t lease, const char *why);
 
 /* What the stopper says after a report of trial `t`, which is then applied. */
 enum stopper_verdict scheduler_judge_report(const struct scheduler *s, struct trial *t);
@@ -87,7 +88,7 @@ int scheduler_trials_wanted(const struct scheduler *s);
 void scheduler_worker_settled(struct scheduler *s, struct worker *w);
 
 /* Makes the next trial, if it is wanted now. */
-void scheduler_prefetch(struct step *st);
+void scheduler_prefetch(struct event_context *st);
 
 /* Why no new trial starts although there are points left, or NULL: stopped, target, or given up. */
 const char *scheduler_closed_reason(const struct scheduler *s);
@@ -107,14 +108,14 @@ bool worker_capacity_largest(struct scheduler *s, struct worker **out, int n);
 /* Whether it runs the trial, or holds a place for it. */
 bool scheduler_gang_has_worker(const struct worker *w, const struct trial *t);
 /* The trial was leased to several workers: they reserve their places. */
-void scheduler_gang_begin(struct step *st, const struct trial *t);
+void scheduler_gang_begin(struct event_context *st, const struct trial *t);
 /* Whether some of them have not done so. */
 bool scheduler_gang_is_pending(const struct scheduler *s, const struct trial *t);
 /* The trial is not out any more: its places are free. */
-void scheduler_gang_end(struct step *st, const struct trial *t);
-void scheduler_gang_reserved(struct step *st, const struct scheduler_event *ev);
+void scheduler_gang_end(struct event_context *st, const struct trial *t);
+void scheduler_gang_reserved(struct event_context *st, const struct scheduler_event *ev);
 /* The first set that is late, and in words who is awaited (to be freed); NULL: none is. */
-struct trial *scheduler_gang_overdue(struct step *st, char **awaited);
+struct trial *scheduler_gang_overdue(struct event_context *st, char **awaited);
 /* When the next is; INT64_MAX: none is awaited. */
 int64_t scheduler_gang_deadline(const struct scheduler *s);
 void scheduler_gangs_free(struct scheduler *s);
@@ -123,15 +124,16 @@ void scheduler_gangs_free(struct scheduler *s);
  */
 
 /* A trial has come to an end. Takes over `error` (NULL: none). */
-void scheduler_end_trial(struct step *st, const struct trial *t, enum trial_state state,
+void scheduler_end_trial(struct event_context *st, const struct trial *t, enum trial_state state,
                          double seconds, char *error);
 
 /* For each trial that is out: tells it to stop, with that reason, unless it was told so before.
  * `again`: tells those once more. */
-void scheduler_stop_all(struct step *st, const char *why, bool again);
+void scheduler_stop_all(struct event_context *st, const char *why, bool again);
 
 /* -EINVAL: the event's data is malformed; nothing has happened. */
-int scheduler_events_handle(struct step *st, const struct scheduler_event *ev, struct err *e);
+int scheduler_events_handle(struct event_context *st, const struct scheduler_event *ev,
+                            struct err *e);
 
 /* ---- sched_ask.c -------------------------------------------------------------------------------
  */
@@ -140,6 +142,6 @@ int scheduler_events_handle(struct step *st, const struct scheduler_event *ev, s
 extern const char scheduler_reason_stop[], scheduler_reason_pause[];
 
 /* -EINVAL: it makes no sense, now or ever; nothing has happened. */
-int scheduler_commands_handle(struct step *st, const json_t *data, struct err *e);
+int scheduler_commands_handle(struct event_context *st, const json_t *data, struct err *e);
 
 #endif

@@ -31,7 +31,7 @@ const json_t *scheduler_gang_members(const struct scheduler *s, const char *work
     const struct trial *t = sweep_state_leased(&s->st, lease);
     bool runs =
         t && t->lease == lease && trial_is_active(t->state) && strcmp(t->worker, worker) == 0;
-    return runs ? t->with : NULL;
+    return runs ? t->gang_workers : NULL;
 }
 
 const char *scheduler_runner(const struct scheduler *s, const char *worker, int64_t lease)

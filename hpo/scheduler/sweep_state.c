@@ -45,12 +45,12 @@ static void set_state(struct sweep_state *st, struct trial *t, enum trial_state 
     st->counts[to]++;
     t->state = to;
     if (!was_out && trial_is_active(to)) {
-        t->out_at = st->out_count;
+        t->active_index = st->out_count;
         push_int(&st->out, &st->out_count, &st->out_cap, t->id);
     } else if (was_out && !trial_is_active(to)) {
         int last = st->out[--st->out_count];
-        st->out[t->out_at] = last;
-        st->trials[last]->out_at = t->out_at;
+        st->out[t->active_index] = last;
+        st->trials[last]->active_index = t->active_index;
     }
     if (to == TRIAL_WAITING && (size_t)t->id < st->waiting_from)
         st->waiting_from = (size_t)t->id;
@@ -142,8 +142,8 @@ static int leased(struct sweep_state *st, struct trial *t, const struct schedule
     t->leased_ms = r->at_ms;
     set_text(&t->worker, r->data, "worker");
     set_text(&t->node, r->data, "node");
-    json_decref(t->with);
-    t->with = json_incref(with);
+    json_decref(t->gang_workers);
+    t->gang_workers = json_incref(with);
     set_state(st, t, TRIAL_LEASED);
     return 0;
 }
@@ -278,7 +278,7 @@ static json_t *dump_trial(const struct trial *t)
         "state", trial_state_name(t->state), "params", t->params, "lease", (json_int_t)t->lease,
         "worker", t->worker, "node", t->node, "why", t->why, "tries_spent", t->tries_spent,
         "points_lease", (json_int_t)t->points_lease, "lease_reports", t->lease_reports, "metrics",
-        t->metrics, "seconds", t->seconds, "error", t->error, "with", t->with);
+        t->metrics, "seconds", t->seconds, "error", t->error, "with", t->gang_workers);
     json_object_set_new(o, "last_step", json_number(t->last_step));
     json_object_set_new(o, "points", dump_points(t));
     json_object_set_new(o, "best", json_number(t->best));

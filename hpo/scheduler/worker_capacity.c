@@ -5,7 +5,7 @@
 
 static int room(const struct worker *w)
 {
-    bool takes = w->here && !w->leaving && !w->mute && !w->chosen;
+    bool takes = w->connected && !w->leaving && !w->unresponsive && !w->considered;
     return takes && w->places > w->busy ? w->places - w->busy : 0;
 }
 
@@ -17,28 +17,28 @@ static bool goes_before(const struct worker *a, const struct worker *b)
 
 static void put(struct scheduler *s, size_t at, struct worker *w)
 {
-    s->roomy[at] = w;
+    s->by_capacity[at] = w;
     w->roomy_at = at;
 }
 
 void worker_capacity_update(struct scheduler *s, struct worker *w)
 {
     size_t at = w->roomy_at, n = s->worker_count;
-    for (; at > 0 && goes_before(w, s->roomy[(at - 1) / 2]); at = (at - 1) / 2)
-        put(s, at, s->roomy[(at - 1) / 2]);
+    for (; at > 0 && goes_before(w, s->by_capacity[(at - 1) / 2]); at = (at - 1) / 2)
+        put(s, at, s->by_capacity[(at - 1) / 2]);
     for (size_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && goes_before(s->roomy[child + 1], s->roomy[child]))
+        if (child + 1 < n && goes_before(s->by_capacity[child + 1], s->by_capacity[child]))
             child++;
-        if (!goes_before(s->roomy[child], w))
+        if (!goes_before(s->by_capacity[child], w))
             break;
-        put(s, at, s->roomy[child]);
+        put(s, at, s->by_capacity[child]);
     }
     put(s, at, w);
 }
 
 static void set_chosen(struct scheduler *s, struct worker *w, bool chosen)
 {
-    w->chosen = chosen;
+    w->considered = chosen;
     worker_capacity_update(s, w);
 }
 
@@ -56,8 +56,8 @@ bool worker_capacity_largest(struct scheduler *s, struct worker **out, int n)
     size_t seen_count = 0;
     int found = 0;
     AUTO(free) struct worker **seen = n > 1 ? xcalloc(s->worker_count + 1, sizeof *seen) : NULL;
-    while (found < n && s->worker_count > 0 && room(s->roomy[0]) > 0) {
-        struct worker *w = s->roomy[0];
+    while (found < n && s->worker_count > 0 && room(s->by_capacity[0]) > 0) {
+        struct worker *w = s->by_capacity[0];
         if (on_another_node(w, out, found))
             out[found++] = w;
         if (n == 1)

@@ -135,8 +135,8 @@ static json_t *count_running(const struct sweep_reader *v)
         if (!trial_is_active(t->state) || !t->worker)
             continue;
         count_one(counts, t->worker);
-        for (size_t k = 0; k < json_array_size(t->with); k++)
-            count_one(counts, json_string_value(json_array_get(t->with, k)));
+        for (size_t k = 0; k < json_array_size(t->gang_workers); k++)
+            count_one(counts, json_string_value(json_array_get(t->gang_workers, k)));
     }
     return counts;
 }

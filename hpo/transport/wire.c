@@ -8,7 +8,7 @@
 
 #include "common/mem.h"
 
-enum type { T_INT, T_REAL, T_BOOL, T_STR, T_OBJECT, T_LEASES, T_WORDS, T_OTHERS };
+enum type { T_INT, T_REAL, T_BOOL, T_STR, T_OBJECT, T_LEASES, T_WORDS, T_PEERS };
 
 struct field {
     const char *name;
@@ -19,16 +19,16 @@ struct field {
 
 static const struct field hello_fields[] = {
     {"node", T_STR, false, 1, 255},
-    {"places", T_INT, false, 0, WIRE_SLOTS_MAX},
+    {"slots", T_INT, false, 0, WIRE_SLOTS_MAX},
     {"running", T_LEASES, false, 0, WIRE_SLOTS_MAX},
-    {"slots", T_INT, false, 1, 1 << 20},
+    {"cpus", T_INT, false, 1, 1 << 20},
     {"gpus", T_INT, false, 0, 1 << 16},
     {"ping_ms", T_INT, false, 1, WIRE_PING_MAX_MS},
     {0},
 };
-static const struct field places_fields[] = {
-    {"places", T_INT, false, 0, WIRE_SLOTS_MAX}, {"why", T_STR, true, 1, 1000}, {0}};
-static const struct field need_fields[] = {
+static const struct field slots_fields[] = {
+    {"slots", T_INT, false, 0, WIRE_SLOTS_MAX}, {"why", T_STR, true, 1, 1000}, {0}};
+static const struct field requirements_fields[] = {
     {"nodes", T_INT, false, 1, 1024},       {"ranks", T_INT, false, 1, 1 << 20},
     {"gpus", T_REAL, false, 0, 0},          {"cpus", T_INT, false, 0, 1 << 20},
     {"memory", T_INT, false, 0, INT64_MAX}, {0}};
@@ -40,18 +40,18 @@ static const struct field done_fields[] = {
     {"error", T_STR, true, 0, 64 * 1024},
     {"preempted", T_BOOL, true, 0, 0},
     {"stopped", T_BOOL, true, 0, 0},
-    {"unstarted", T_BOOL, true, 0, 0},
+    {"not_started", T_BOOL, true, 0, 0},
     {0},
 };
-static const struct field held_fields[] = {
+static const struct field reserved_fields[] = {
     {"cpus", T_STR, true, 0, 1 << 12}, {"gpus", T_STR, true, 0, 1 << 12}, {0}};
-static const struct field invite_fields[] = {{"address", T_STR, false, 1, 4095},
-                                             {"token", T_STR, false, 1, 255},
-                                             {"rank", T_INT, true, 0, INT32_MAX},
-                                             {0}};
+static const struct field join_ticket_fields[] = {{"address", T_STR, false, 1, 4095},
+                                                  {"token", T_STR, false, 1, 255},
+                                                  {"rank", T_INT, true, 0, INT32_MAX},
+                                                  {0}};
 /* Of a trial over several nodes: one of those that hold places. */
-static const struct field other_fields[] = {
-    {"node", T_STR, false, 1, 255}, {"place", T_OBJECT, false, 0, 2}, {0}};
+static const struct field peer_fields[] = {
+    {"node", T_STR, false, 1, 255}, {"resources", T_OBJECT, false, 0, 2}, {0}};
 /* `dir` is the trial's directory, absolute; `patterns` {metric: regular expression}. */
 static const struct field run_fields[] = {
     {"trial", T_INT, false, 0, INT32_MAX},
@@ -63,8 +63,8 @@ static const struct field run_fields[] = {
     {"params", T_OBJECT, false, 0, 1 << 16},
     {"grace_ms", T_INT, false, 1, INT32_MAX},
     {"patterns", T_OBJECT, true, 1, 64},
-    {"others", T_OTHERS, true, 1, 1024}, /* the nodes that take part, behind this one */
-    {"wandb_real", T_BOOL, true, 0, 0},  /* trials import W&B's own module */
+    {"peers", T_PEERS, true, 1, 1024},  /* the nodes that take part, behind this one */
+    {"wandb_real", T_BOOL, true, 0, 0}, /* trials import W&B's own module */
     {0},
 };
 
@@ -74,24 +74,24 @@ static const struct kind {
     const struct field *fields; /* of data; NULL: free, names to numbers or strings */
 } kinds[WIRE_KINDS] = {
     [WIRE_HELLO] = {"hello", false, false, true, hello_fields},
-    [WIRE_SLOTS] = {"places", false, false, true, places_fields},
+    [WIRE_SLOTS] = {"slots", false, false, true, slots_fields},
     [WIRE_REPORT] = {"report", true, true, true, NULL},
     [WIRE_DONE] = {"done", true, true, true, done_fields},
-    [WIRE_RESERVED] = {"held", true, false, true, held_fields},
-    [WIRE_REVOKE] = {"drop", true, false, false, NULL},
-    [WIRE_JOIN_TICKET] = {"invite", true, false, true, invite_fields},
+    [WIRE_RESERVED] = {"reserved", true, false, true, reserved_fields},
+    [WIRE_REVOKE] = {"revoke", true, false, false, NULL},
+    [WIRE_JOIN_TICKET] = {"join_ticket", true, false, true, join_ticket_fields},
     [WIRE_PING] = {"ping", false, false, false, NULL},
     [WIRE_LEAVING] = {"leaving", false, false, false, NULL},
-    [WIRE_BYE] = {"gone", false, false, false, NULL},
-    [WIRE_REQUIREMENTS] = {"need", false, false, true, need_fields},
+    [WIRE_BYE] = {"bye", false, false, false, NULL},
+    [WIRE_REQUIREMENTS] = {"requirements", false, false, true, requirements_fields},
     [WIRE_RUN] = {"run", true, false, true, run_fields},
-    [WIRE_RESERVE] = {"hold", true, false, false, NULL},
+    [WIRE_RESERVE] = {"reserve", true, false, false, NULL},
     [WIRE_STOP] = {"stop", true, false, false, NULL},
     [WIRE_KILL] = {"kill", true, false, false, NULL},
     [WIRE_DRAIN] = {"drain", false, false, false, NULL},
     [WIRE_PONG] = {"pong", false, false, false, NULL},
     [WIRE_ACK] = {"ack", true, true, false, NULL},
-    [WIRE_RECONNECT] = {"who", false, false, false, NULL},
+    [WIRE_RECONNECT] = {"reconnect", false, false, false, NULL},
 };
 
 enum { REPORT_VALUES_MAX = 4096 };
@@ -114,10 +114,10 @@ static bool in_range(int64_t n, const struct field *f)
 
 static int check_fields(const json_t *data, const struct field *fields, struct err *e);
 
-static bool is_other(const json_t *v)
+static bool is_peer(const json_t *v)
 {
-    return json_is_object(v) && check_fields(v, other_fields, NULL) == 0 &&
-           check_fields(json_object_get(v, "place"), held_fields, NULL) == 0;
+    return json_is_object(v) && check_fields(v, peer_fields, NULL) == 0 &&
+           check_fields(json_object_get(v, "resources"), reserved_fields, NULL) == 0;
 }
 
 static bool is_list(const json_t *v, const struct field *f)
@@ -126,9 +126,9 @@ static bool is_list(const json_t *v, const struct field *f)
         return false;
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *item = json_array_get(v, i);
-        bool fits = f->type == T_WORDS    ? json_is_string(item)
-                    : f->type == T_OTHERS ? is_other(item)
-                                          : json_is_integer(item) && json_integer_value(item) > 0;
+        bool fits = f->type == T_WORDS   ? json_is_string(item)
+                    : f->type == T_PEERS ? is_peer(item)
+                                         : json_is_integer(item) && json_integer_value(item) > 0;
         if (!fits)
             return false;
     }
@@ -150,7 +150,7 @@ static bool fits(const json_t *v, const struct field *f)
         return json_is_object(v) && in_range((int64_t)json_object_size(v), f);
     case T_LEASES:
     case T_WORDS:
-    case T_OTHERS:
+    case T_PEERS:
         return is_list(v, f);
     }
     return false;

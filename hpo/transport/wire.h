@@ -1,6 +1,6 @@
 /* wire - what coordinator and workers say to each other: one JSON object a message.
  *
- *     {"v":5,"kind":"report","conn":3,"lease":12,"seq":4,"data":{"step":3,"loss":0.41}}
+ *     {"v":6,"kind":"report","conn":3,"lease":12,"seq":4,"data":{"step":3,"loss":0.41}}
  *
  * A worker counts its connections. Its hello opens connection `conn`; all that either side says
  * carries that number, and what carries another one is of a connection that broke: it is dropped.
@@ -18,7 +18,7 @@
 #include "common/strbuf.h"
 
 enum {
-    WIRE_VERSION = 5,
+    WIRE_VERSION = 6,
     WIRE_MAX_BYTES = 1 << 20, /* of a message */
     WIRE_SLOTS_MAX = 65536,   /* of a worker; so many leases it may hold */
     WIRE_PING_MAX_MS = 5000,  /* the longest that a worker says nothing */
@@ -27,15 +27,15 @@ enum {
 
 enum wire_kind {
     /* worker: */
-    WIRE_HELLO,  /* data {"node","places","slots","gpus","ping_ms","running":[lease,…]}: how many
-                    trials it runs at once (0 where it has not heard what they need), the node's
-                    CPUs and GPUs, how often it pings; leases whose end was not acknowledged count
-                    as running */
-    WIRE_SLOTS,  /* data {"places","why"?}: how many trials it runs at once from now on, and for
-                     people what the number comes from */
-    WIRE_REPORT, /* lease, seq, data {"step"?,name:value,…} */
-    WIRE_DONE,   /* lease, seq, data {"status","signal","oom","seconds","error"?,"preempted"?,
-                    "stopped"?,"unstarted"?} */
+    WIRE_HELLO,    /* data {"node","slots","cpus","gpus","ping_ms","running":[lease,…]}: how many
+                      trials it runs at once (0 where it has not heard what they need), the node's
+                      CPUs and GPUs, how often it pings; leases whose end was not acknowledged count
+                      as running */
+    WIRE_SLOTS,    /* data {"slots","why"?}: how many trials it runs at once from now on, and for
+                       people what the number comes from */
+    WIRE_REPORT,   /* lease, seq, data {"step"?,name:value,…} */
+    WIRE_DONE,     /* lease, seq, data {"status","signal","oom","seconds","error"?,"preempted"?,
+                      "stopped"?,"not_started"?} */
     WIRE_RESERVED, /* lease, data {"cpus"?,"gpus"?}: the place that is reserved for it, its part of
                   the node; again after each hello until the trial's launcher has invited it */
     WIRE_REVOKE,   /* lease: it needs the place back, so the trial has to end */

@@ -107,7 +107,7 @@ void trial_free(struct trial *t)
         return;
     json_decref(t->params);
     json_decref(t->metrics);
-    json_decref(t->with);
+    json_decref(t->gang_workers);
     free(t->worker);
     free(t->node);
     free(t->why);

@@ -65,11 +65,11 @@ struct trial {
     int id;
     enum trial_state state;
     json_t *params;
-    int64_t lease;       /* the last one given; 0: none yet */
-    char *worker, *node; /* of the last lease; NULL: none yet */
-    json_t *with;        /* the other workers that hold places for it; NULL: it needs none */
-    char *why;           /* of the last STOPPING or REQUEUED; NULL: none */
-    int tries_spent;     /* REQUEUED records that count against the retries */
+    int64_t lease;        /* the last one given; 0: none yet */
+    char *worker, *node;  /* of the last lease; NULL: none yet */
+    json_t *gang_workers; /* the other workers that hold places for it; NULL: it needs none */
+    char *why;            /* of the last STOPPING or REQUEUED; NULL: none */
+    int tries_spent;      /* REQUEUED records that count against the retries */
 
     struct trial_point *points; /* by rising step */
     size_t point_count, point_cap;
@@ -89,10 +89,10 @@ struct trial {
     double resumed_at; /* the last step of its points when it last went on from a pause */
 
     int64_t created_ms, leased_ms, ended_ms; /* 0: has not happened */
-    int end_order;  /* so many trials had ended with it; 0: it has not, or nobody counts */
-    double seconds; /* of run time, as its worker measured */
-    char *error;    /* NULL: none */
-    size_t out_at;  /* in the sweep's list of those that workers hold, while it is in it */
+    int end_order;       /* so many trials had ended with it; 0: it has not, or nobody counts */
+    double seconds;      /* of run time, as its worker measured */
+    char *error;         /* NULL: none */
+    size_t active_index; /* in the sweep's list of those that workers hold, while it is in it */
 };
 
 struct trial *trial_new(int id, json_t *params, int64_t now_ms); /* takes its own reference */

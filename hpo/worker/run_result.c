@@ -100,7 +100,7 @@ json_t *run_result_not_started(const char *error, bool preempted)
     AUTO(free)
     char *text = run_result_utf8(error ? error : "stopped before it was started", ERROR_MAX);
     json_t *j = json_pack("{s:i,s:i,s:b,s:f,s:b,s:b,s:s}", "status", -1, "signal", 0, "oom", 0,
-                          "seconds", 0.0, "stopped", !error, "unstarted", 1, "error", text);
+                          "seconds", 0.0, "stopped", !error, "not_started", 1, "error", text);
     if (preempted)
         json_object_set_new(j, "preempted", json_true());
     return j;

@@ -8,7 +8,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "hpo/worker/foreign_gpu_processes.h"
-#include "hpo/worker/node_slices.h"
+#include "hpo/worker/node_slice.h"
 
 struct places;
 

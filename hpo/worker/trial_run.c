@@ -46,9 +46,9 @@ struct trial_run {
     /* Of a job over several nodes, and a place that is held for one. */
     json_t *others;             /* borrowed from `run`; NULL: there are none */
     struct agent_spawn *agents; /* the job's ranks here */
-    bool invited;               /* they were started: once */
+    bool agents_started;        /* they were started: once */
     json_t *invite;             /* for those of the others; NULL: not known yet */
-    json_t *how;                /* the job has ended, but not all agents */
+    json_t *result;             /* the job has ended, but not all agents */
     struct hosts *hosts;
     struct launch_node_resources *parts;
     char **argv, **env; /* the job's */
@@ -93,7 +93,7 @@ struct trial_run *trial_run_new(const struct trial_run_host *h, int64_t id, json
     l->id = id;
     l->run = json_incref(run);
     l->outputs[0].fd = l->outputs[1].fd = -1;
-    l->others = json_object_get(run, "others");
+    l->others = json_object_get(run, "peers");
     if (!run) {
         l->unsaid = outbox_new(&(struct outbox_opts){id, UNSAID_MAX, "", h->say, h->arg});
         return l;
@@ -130,7 +130,7 @@ void trial_run_free(struct trial_run *l)
     strv_free(l->argv);
     strv_free(l->env);
     json_decref(l->invite);
-    json_decref(l->how);
+    json_decref(l->result);
     close_files(l);
     metric_parse_free(l->metric);
     json_decref(l->run);
@@ -197,7 +197,7 @@ void trial_run_resend(const struct trial_run *l)
 {
     if (trial_run_is_reservation(l) && l->preempted)
         say(l, WIRE_REVOKE, NULL);
-    else if (trial_run_is_reservation(l) && l->state == RUNNING && !l->invited)
+    else if (trial_run_is_reservation(l) && l->state == RUNNING && !l->agents_started)
         say_held(l);
     else if (l->invite && l->state == RUNNING)
         say(l, WIRE_JOIN_TICKET, l->invite);
@@ -282,7 +282,7 @@ static void on_report(void *arg, int rank, const char *json, size_t len)
 
 /* Whether a job over several nodes has ended because one of them is lost, or did not bring its
  * ranks: no fault of the trial's. */
-static bool for_the_nodes(const struct trial_run *l, const struct job_end *end)
+static bool is_node_fault(const struct trial_run *l, const struct job_end *end)
 {
     bool met = launch_plan(l->job)->master_addr != NULL; /* known when all have come */
     return end->broken || (end->first_failed >= 0 &&
@@ -292,11 +292,12 @@ static bool for_the_nodes(const struct trial_run *l, const struct job_end *end)
 static void on_ended(void *arg, const struct job_end *end)
 {
     struct trial_run *l = arg;
-    l->how = run_result_json(end, l->preempted || (l->others && !l->stop && for_the_nodes(l, end)));
+    l->result =
+        run_result_json(end, l->preempted || (l->others && !l->stop && is_node_fault(l, end)));
     if (l->agents)
         agent_spawn_kill(l->agents);
     else
-        finish(l, TAKE(l->how));
+        finish(l, TAKE(l->result));
 }
 
 static const struct launch_events events = {
@@ -346,7 +347,7 @@ static char **environment(const struct trial_run *l)
 
 /* The word, which may name a file in the trial's directory (W&B's ${args_json_file}): as it is
  * called on this node. To be freed. */
-static char *localised(const struct trial_run *l, const char *word)
+static char *node_local_path(const struct trial_run *l, const char *word)
 {
     const char *dir = text(l, "dir"), *at = strstr(word, dir);
     if (!at || !trial_paths_dir(l->host->site) || at[strlen(dir)] != '/')
@@ -360,12 +361,12 @@ static char **arguments(const struct trial_run *l)
     size_t i;
     json_t *item;
     json_array_foreach (json_object_get(l->run, "argv"), i, item)
-        strv_push(&argv, localised(l, json_string_value(item)));
+        strv_push(&argv, node_local_path(l, json_string_value(item)));
     return argv;
 }
 
 /* A control group with the limits that the trial asked for. */
-static void fence(struct trial_run *l)
+static void make_cgroup(struct trial_run *l)
 {
     const struct resources *need = l->host->need;
     const struct cgroup_delegate_limits limits = {need->memory_bytes, need->ranks * need->cpus};
@@ -380,12 +381,12 @@ static void on_agents_ended(void *arg)
 {
     struct trial_run *l = arg;
     agent_spawn_free(TAKE(l->agents));
-    if (l->how || (trial_run_is_reservation(l) && l->stop))
-        finish(l, TAKE(l->how));
+    if (l->result || (trial_run_is_reservation(l) && l->stop))
+        finish(l, TAKE(l->result));
 }
 
 /* The ranks here of a job that is launched here or elsewhere, from `first` on. */
-static int bring_ranks(struct trial_run *l, const json_t *invite, int first, struct err *e)
+static int start_agents(struct trial_run *l, const json_t *invite, int first, struct err *e)
 {
     const struct agent_spawn_opts ask = {
         .control = json_string_value(json_object_get(invite, "address")),
@@ -399,17 +400,17 @@ static int bring_ranks(struct trial_run *l, const json_t *invite, int first, str
 void trial_run_join(struct trial_run *l, const json_t *invite)
 {
     struct err e = {0};
-    if (!trial_run_is_reservation(l) || l->state != RUNNING || l->invited || l->stop)
+    if (!trial_run_is_reservation(l) || l->state != RUNNING || l->agents_started || l->stop)
         return;
-    fence(l);
+    make_cgroup(l);
     int first = (int)json_integer_value(json_object_get(invite, "rank"));
-    l->invited = bring_ranks(l, invite, first, &e) == 0;
-    if (!l->invited)
+    l->agents_started = start_agents(l, invite, first, &e) == 0;
+    if (!l->agents_started)
         log_error("lease %lld: %s", (long long)l->id, e.text); /* its launcher will miss them */
 }
 
 /* This node, then the others, each with its part of the job. */
-static void spread(struct trial_run *l, struct launch_spec *spec)
+static void expand_to_nodes(struct trial_run *l, struct launch_spec *spec)
 {
     size_t n = json_array_size(l->others);
     int ranks = l->host->need->ranks;
@@ -420,7 +421,7 @@ static void spread(struct trial_run *l, struct launch_spec *spec)
     l->hosts->at[0].here = true;
     for (size_t i = 0; i < n; i++) {
         const json_t *other = json_array_get(l->others, i),
-                     *place = json_object_get(other, "place");
+                     *place = json_object_get(other, "resources");
         hosts_add(l->hosts, json_string_value(json_object_get(other, "node")), ranks, 0);
         l->parts[i + 1] =
             (struct launch_node_resources){json_string_value(json_object_get(place, "cpus")),
@@ -441,7 +442,7 @@ static void invite(struct trial_run *l)
     AUTO(free) char *address = launch_join_ticket(l->job, &token);
     l->invite = json_pack("{s:s,s:s}", "address", address, "token", token);
     say(l, WIRE_JOIN_TICKET, l->invite);
-    if (bring_ranks(l, l->invite, 0, &e) == 0)
+    if (start_agents(l, l->invite, 0, &e) == 0)
         return;
     log_error("trial %d: %s", number(l, "trial"), e.text);
     launch_kill(l->job);
@@ -449,7 +450,7 @@ static void invite(struct trial_run *l)
 
 static void launch(struct trial_run *l)
 {
-    fence(l);
+    make_cgroup(l);
     (void)output(l, LAUNCH_STDOUT); /* there from the start, for those who follow it */
     l->argv = arguments(l);
     l->env = environment(l);
@@ -466,7 +467,7 @@ static void launch(struct trial_run *l)
         .stdin_null = true,
     };
     if (l->others) {
-        spread(l, &spec);
+        expand_to_nodes(l, &spec);
     } else {
         spec.cpus = l->place->cpus;
         spec.cgroup = l->cgroup;
@@ -531,7 +532,7 @@ void trial_run_start(struct trial_run *l, const struct node_slice *place)
 
 /* A place that is held: of a trial that has ended; `preempted`: of one that is to end in good order
  * first, as this worker needs it back. */
-static void let_go(struct trial_run *l, bool preempted)
+static void release_reservation(struct trial_run *l, bool preempted)
 {
     if (preempted && !l->stop) {
         l->preempted = true;
@@ -547,7 +548,7 @@ static void let_go(struct trial_run *l, bool preempted)
 void trial_run_stop(struct trial_run *l, bool preempted)
 {
     if (trial_run_is_reservation(l)) {
-        let_go(l, preempted);
+        release_reservation(l, preempted);
         return;
     }
     if (l->stop || l->state == OVER)
@@ -563,7 +564,7 @@ void trial_run_stop(struct trial_run *l, bool preempted)
 void trial_run_kill(struct trial_run *l)
 {
     if (trial_run_is_reservation(l)) {
-        let_go(l, false);
+        release_reservation(l, false);
         return;
     }
     l->stop = true;

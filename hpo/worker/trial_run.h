@@ -21,7 +21,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "hpo/transport/wire.h"
-#include "hpo/worker/node_slices.h"
+#include "hpo/worker/node_slice.h"
 #include "hpo/worker/outbox.h"
 #include "hpo/worker/trial_paths.h"
 #include "launcher/engine/launch.h"

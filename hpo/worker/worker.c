@@ -33,7 +33,7 @@ struct worker {
     char *cgroups;               /* where trials get control groups; NULL: nowhere */
     struct places *places;       /* NULL until the coordinator has said what a trial needs */
     struct strangers *strangers; /* NULL: no GPUs */
-    bool open;                   /* `places` may be given away: who uses the GPUs is known */
+    bool accepting;              /* `places` may be given away: who uses the GPUs is known */
     struct trial_run **leases;   /* in the order in which they came */
     size_t lease_count;
     uv_timer_t tick;
@@ -44,8 +44,8 @@ struct worker {
     int64_t kill_ms; /* when what still runs is killed; 0: not */
     bool ending;     /* takes nothing new and ends with its last lease */
     bool stopping;   /* what ran was told to stop */
-    bool parting;    /* ends once the coordinator has answered: nothing is under way to us then */
-    bool forsaken;   /* nobody acknowledges any more */
+    bool leaving;    /* ends once the coordinator has answered: nothing is under way to us then */
+    bool coordinator_lost; /* nobody acknowledges any more */
     struct err error;
 };
 
@@ -78,10 +78,10 @@ static void forget(struct worker *w, struct trial_run *l)
 
 static void stop_if_done(struct worker *w)
 {
-    if (!w->ending || w->parting)
+    if (!w->ending || w->leaving)
         return;
     for (size_t i = 0; i < w->lease_count; i++)
-        if (!w->forsaken || !trial_run_is_done(w->leases[i]))
+        if (!w->coordinator_lost || !trial_run_is_done(w->leases[i]))
             return;
     uv_stop(&w->loop);
 }
@@ -99,7 +99,7 @@ static struct trial_run *next_waiting(const struct worker *w)
 static void fill_places(struct worker *w)
 {
     struct trial_run *l;
-    while (w->open && !w->ending && (l = next_waiting(w))) {
+    while (w->accepting && !w->ending && (l = next_waiting(w))) {
         const struct node_slice *place = slots_acquire(w->places, l);
         if (!place)
             return;
@@ -115,14 +115,14 @@ static void on_say(void *arg, const struct wire_msg *m)
 
 static int usable(const struct worker *w)
 {
-    return w->open && !w->ending ? slots_usable(w->places) : 0;
+    return w->accepting && !w->ending ? slots_usable(w->places) : 0;
 }
 
 /* `why`: for people; NULL: nothing is to be told. */
 static void say_places(struct worker *w, const char *why)
 {
     struct wire_msg m = {.kind = WIRE_SLOTS,
-                         .data = json_pack("{s:i,s:s*}", "places", usable(w), "why", why)};
+                         .data = json_pack("{s:i,s:s*}", "slots", usable(w), "why", why)};
     transport_client_send(w->link, &m);
     wire_msg_clear(&m);
 }
@@ -156,14 +156,14 @@ static void end_all(struct worker *w)
 {
     begin_end(w);
     w->stopping = true;
-    w->parting = false;
+    w->leaving = false;
     for (size_t i = w->lease_count; i-- > 0;)
         trial_run_stop(w->leases[i], true);
     stop_if_done(w);
 }
 
 /* No trial can run here: those that were given go back. */
-static void give_up(struct worker *w, const struct err *e)
+static void fail(struct worker *w, const struct err *e)
 {
     if (w->error.code == 0)
         w->error = *e;
@@ -200,7 +200,7 @@ static void run(struct worker *w, const struct wire_msg *m)
     w->host.site = w->site;
     struct trial_run *l = add(w, m->lease, m->data);
     if (e.code < 0)
-        give_up(w, &e);
+        fail(w, &e);
     else if (w->ending)
         trial_run_stop(l, true);
     fill_places(w);
@@ -226,9 +226,9 @@ static void on_strangers(void *arg, const struct foreign_gpu_process *list, int 
         why = slots_set_foreign(w->places, list, count, asked_ms);
     if (why)
         log_warn("%s", why);
-    if (why || !w->open) {
+    if (why || !w->accepting) {
         AUTO(free) char *shown = why ? run_result_utf8(why, WHY_MAX) : NULL;
-        w->open = true;
+        w->accepting = true;
         say_places(w, shown);
     }
     fill_places(w);
@@ -265,7 +265,7 @@ static void claim_cgroups(struct worker *w)
 }
 
 /* What each trial needs, and so how many run here at once; later hellos say it themselves. */
-static void divide(struct worker *w, const json_t *need)
+static void configure_slots(struct worker *w, const json_t *need)
 {
     struct node_slice_opts want = w->config->want;
     struct err e = {0};
@@ -273,12 +273,12 @@ static void divide(struct worker *w, const json_t *need)
         return;
     want.need = w->need = resources_of(need);
     if (slots_new(&w->places, launch_context_topo(w->launcher), &want, &e) < 0) {
-        give_up(w, &e);
+        fail(w, &e);
         return;
     }
     claim_cgroups(w);
-    w->open = !slots_have_gpus(w->places);
-    if (w->open)
+    w->accepting = !slots_have_gpus(w->places);
+    if (w->accepting)
         say_places(w, NULL);
     else
         w->strangers = foreign_gpu_processes_open(&w->loop, GPUS_MS, on_strangers, w);
@@ -292,8 +292,8 @@ static json_t *hello_data(const struct worker *w)
     json_t *running = json_array();
     for (size_t i = 0; i < w->lease_count; i++)
         json_array_append_new(running, json_integer(trial_run_id(w->leases[i])));
-    return json_pack("{s:s,s:i,s:o,s:i,s:i,s:i}", "node", topo_name(t), "places", usable(w),
-                     "running", running, "slots", hwloc_bitmap_weight(topo_allowed(t)), "gpus",
+    return json_pack("{s:s,s:i,s:o,s:i,s:i,s:i}", "node", topo_name(t), "slots", usable(w),
+                     "running", running, "cpus", hwloc_bitmap_weight(topo_allowed(t)), "gpus",
                      topo_gpu_count(t), "ping_ms", ping_ms(w));
 }
 
@@ -315,7 +315,7 @@ static void on_heard(void *arg, const struct wire_msg *m)
     struct trial_run *l = m->lease ? find(w, m->lease) : NULL;
     switch (m->kind) {
     case WIRE_REQUIREMENTS:
-        divide(w, m->data);
+        configure_slots(w, m->data);
         break;
     case WIRE_RUN:
         run(w, m);
@@ -346,7 +346,7 @@ static void on_heard(void *arg, const struct wire_msg *m)
         end_all(w);
         break;
     case WIRE_PONG:
-        w->parting = false;
+        w->leaving = false;
         stop_if_done(w);
         break;
     default: /* what a worker says */
@@ -357,8 +357,8 @@ static void on_heard(void *arg, const struct wire_msg *m)
 static void on_refused(void *arg, const struct err *e)
 {
     struct worker *w = arg;
-    w->forsaken = true;
-    give_up(w, e);
+    w->coordinator_lost = true;
+    fail(w, e);
 }
 
 static void ping(struct worker *w)
@@ -374,11 +374,11 @@ static void kill_all(struct worker *w)
 }
 
 /* Has had nothing to do for too long. */
-static void part(struct worker *w)
+static void leave_idle(struct worker *w)
 {
     log_info("no trial for %d s: this worker leaves", w->config->idle_ms / 1000);
     begin_end(w);
-    w->parting = true;
+    w->leaving = true;
     transport_client_send(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
     ping(w);
 }
@@ -400,9 +400,9 @@ static void on_tick(uv_timer_t *t)
         kill_all(w);
     }
     if (c->idle_ms && !w->ending && w->lease_count == 0 && now - w->idle_ms >= c->idle_ms)
-        part(w);
-    if (!w->forsaken && transport_client_silent_ms(w->link) >= c->patience_ms) {
-        w->forsaken = true;
+        leave_idle(w);
+    if (!w->coordinator_lost && transport_client_silent_ms(w->link) >= c->patience_ms) {
+        w->coordinator_lost = true;
         log_error("no coordinator at %s for %d s: %zu trials are stopped", c->to.endpoint,
                   c->patience_ms / 1000, w->lease_count);
         end_all(w);
@@ -423,10 +423,10 @@ static void finish_all(struct worker *w)
 static void on_signal(uv_signal_t *s, int number)
 {
     struct worker *w = s->data;
-    bool first = !w->ending || w->parting;
+    bool first = !w->ending || w->leaving;
     if (w->stopping) {
         kill_all(w);
-        w->forsaken = true; /* waits for no acknowledgement */
+        w->coordinator_lost = true; /* waits for no acknowledgement */
         stop_if_done(w);
         return;
     }
@@ -456,7 +456,7 @@ static void write_line(void *arg, const struct wire_msg *m)
         fprintf(arg, "%s\n", strbuf_str(&b));
 }
 
-static void leave_rest(const struct worker *w)
+static void write_leftovers(const struct worker *w)
 {
     if (!w->config->left || w->lease_count == 0)
         return;
@@ -533,7 +533,7 @@ static int how_it_ended(const struct worker *w, struct err *e)
             *e = w->error;
         return w->error.code;
     }
-    if (!w->forsaken || transport_client_silent_ms(w->link) < w->config->patience_ms)
+    if (!w->coordinator_lost || transport_client_silent_ms(w->link) < w->config->patience_ms)
         return 0;
     err_set(e, -ETIMEDOUT, "no coordinator was heard at %s for %d s%s", w->config->to.endpoint,
             w->config->patience_ms / 1000,
@@ -558,7 +558,7 @@ int worker_run(const struct worker_config *c, struct guardian *g, struct err *e)
     rc = open_all(w, g, e);
     if (rc == 0) {
         uv_run(&w->loop, UV_RUN_DEFAULT);
-        leave_rest(w);
+        write_leftovers(w);
         if (w->lease_count == 0)
             transport_client_send(w->link, &(struct wire_msg){.kind = WIRE_BYE});
         rc = how_it_ended(w, e);

@@ -11,7 +11,7 @@
 
 #include "common/err.h"
 #include "hpo/transport/transport_client.h"
-#include "hpo/worker/node_slices.h"
+#include "hpo/worker/node_slice.h"
 #include "hpo/worker/trial_paths.h"
 #include "launcher/guardian/guardian.h"
 

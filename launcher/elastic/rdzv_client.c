@@ -110,18 +110,18 @@ static void on_frame(void *arg, const struct control_frame *f)
 {
     struct rdzv_client *r = arg;
     const char *why = "not understood";
-    if (strcmp(f->type, "over") == 0) {
+    if (strcmp(f->type, "job_done") == 0) {
         r->ev.over(r->arg);
         return;
     }
-    if (strcmp(f->type, "no") == 0) {
+    if (strcmp(f->type, "reject") == 0) {
         (void)json_optional_str(&why, f->head, "why", NULL); /* then it says no more */
         fail_text(r, -EPERM, why);
         return;
     }
-    int rc = strcmp(f->type, "place") == 0  ? take_place(r, f->head)
-             : strcmp(f->type, "stop") == 0 ? take_stop(r, f->head)
-                                            : -EBADMSG;
+    int rc = strcmp(f->type, "assignment") == 0 ? take_place(r, f->head)
+             : strcmp(f->type, "stop") == 0     ? take_stop(r, f->head)
+                                                : -EBADMSG;
     if (rc < 0)
         fail_text(r, rc, "what its host says is not understood; all nodes need the same drover");
 }
@@ -295,11 +295,11 @@ int rdzv_client_join(struct rdzv_client *r, struct err *e)
     uv_timer_start(&r->timer, on_long_wait, QUIET_MS, 0);
     if (r->link)
         control_send(r->link,
-                     json_pack("{s:s,s:o,s:i,s:i,s:o,s:i,s:i,s:o,s:b}", "t", "join", "id",
-                               json_text(r->want.id), "min", r->want.nodes_min, "max",
-                               r->want.nodes_max, "name", json_text(r->want.name), "ranks",
-                               r->want.ranks, "port", port, "endpoint", json_text(r->want.host),
-                               "host", r->host != NULL),
+                     json_pack("{s:s,s:i,s:o,s:i,s:i,s:o,s:i,s:i,s:o,s:b}", "t", "join", "protocol",
+                               CONTROL_FRAME_PROTOCOL, "id", json_text(r->want.id), "min",
+                               r->want.nodes_min, "max", r->want.nodes_max, "name",
+                               json_text(r->want.name), "ranks", r->want.ranks, "port", port,
+                               "endpoint", json_text(r->want.host), "host", r->host != NULL),
                      NULL, 0);
     return 0;
 }

@@ -12,10 +12,10 @@
 
 enum { BACKLOG = 128, STRANGERS_MAX = 64, RANKS_MAX = 1 << 30 /* of all nodes */ };
 
-struct guest {
+struct rdzv_peer {
     struct rdzv_server *host;
     struct control *link;
-    struct guest *next;
+    struct rdzv_peer *next;
     int id;
     bool joined;
 };
@@ -27,7 +27,7 @@ struct rdzv_server {
     char *id, *name;
     int nodes_min, nodes_max;
     struct rdzv_policy *round;
-    struct guest *guests;
+    struct rdzv_peer *guests;
     int last_id, strangers;
 };
 
@@ -45,16 +45,16 @@ static json_t *words(const struct rdzv_policy_action *a)
 {
     switch (a->say) {
     case RDZV_POLICY_ASSIGN:
-        return json_pack("{s:s,s:i,s:i,s:i,s:i,s:o,s:i}", "t", "place", "node", a->node, "nodes",
-                         a->nodes, "first", a->first_rank, "world", a->world_size, "address",
-                         json_text(a->address), "port", a->port);
+        return json_pack("{s:s,s:i,s:i,s:i,s:i,s:o,s:i}", "t", "assignment", "node", a->node,
+                         "nodes", a->nodes, "first", a->first_rank, "world", a->world_size,
+                         "address", json_text(a->address), "port", a->port);
     case RDZV_POLICY_STOP:
         return json_pack("{s:s,s:b,s:o}", "t", "stop", "failure", a->failure, "why",
                          json_text(a->why));
     case RDZV_POLICY_JOB_DONE:
-        return json_pack("{s:s}", "t", "over");
+        return json_pack("{s:s}", "t", "job_done");
     default:
-        return json_pack("{s:s,s:o}", "t", "no", "why", json_text(a->why));
+        return json_pack("{s:s,s:o}", "t", "reject", "why", json_text(a->why));
     }
 }
 
@@ -62,7 +62,7 @@ static void tell(struct rdzv_server *h, size_t actions)
 {
     for (size_t i = 0; i < actions; i++) {
         const struct rdzv_policy_action *a = rdzv_policy_action(h->round, i);
-        struct guest *g = h->guests;
+        struct rdzv_peer *g = h->guests;
         while (g && g->id != a->id)
             g = g->next;
         if (g)
@@ -83,9 +83,9 @@ static void on_timer(uv_timer_t *t)
 /* ---- what guests say ---------------------------------------------------------------------------
  */
 
-static void drop(struct guest *g)
+static void drop(struct rdzv_peer *g)
 {
-    struct guest **at = &g->host->guests;
+    struct rdzv_peer **at = &g->host->guests;
     while (*at != g)
         at = &(*at)->next;
     *at = g->next;
@@ -95,7 +95,7 @@ static void drop(struct guest *g)
 }
 
 /* One that takes part has left by it. */
-static void leave(struct guest *g, const char *why)
+static void leave(struct rdzv_peer *g, const char *why)
 {
     struct rdzv_server *h = g->host;
     int id = g->id;
@@ -103,9 +103,9 @@ static void leave(struct guest *g, const char *why)
     tell(h, rdzv_policy_left(h->round, id, why, now_ms(h)));
 }
 
-static void refuse(struct guest *g, const char *why)
+static void refuse(struct rdzv_peer *g, const char *why)
 {
-    control_send(g->link, json_pack("{s:s,s:o}", "t", "no", "why", json_text(why)), NULL, 0);
+    control_send(g->link, json_pack("{s:s,s:o}", "t", "reject", "why", json_text(why)), NULL, 0);
     leave(g, why);
 }
 
@@ -121,7 +121,7 @@ static char *mismatch(const struct rdzv_server *h, const char *id, int64_t least
 }
 
 /* The address by which others reach a guest; one on this machine is reached as the endpoint is. */
-static int address_of(struct rdzv_policy_node *n, struct guest *g, const char *endpoint)
+static int address_of(struct rdzv_policy_node *n, struct rdzv_peer *g, const char *endpoint)
 {
     struct control_endpoints ends;
     int rc = control_endpoints(&ends, g->link);
@@ -130,11 +130,16 @@ static int address_of(struct rdzv_policy_node *n, struct guest *g, const char *e
     return rc;
 }
 
-static int read_join(struct rdzv_policy_node *n, struct guest *g, const json_t *head, struct err *e)
+static int read_join(struct rdzv_policy_node *n, struct rdzv_peer *g, const json_t *head,
+                     struct err *e)
 {
     const char *id = "", *name = "", *endpoint = "";
-    int64_t least = 0, most = 0, ranks = 0, port = 0;
+    int64_t protocol = 0, least = 0, most = 0, ranks = 0, port = 0;
     bool host = false;
+    if (json_optional_int(&protocol, head, "protocol", e) < 0)
+        return -EINVAL;
+    if (protocol != CONTROL_FRAME_PROTOCOL)
+        return err_set(e, -EINVAL, "this node has another version of drover");
     if (json_require_str(&id, head, "id", e) < 0 || json_require_int(&least, head, "min", e) < 0 ||
         json_require_int(&most, head, "max", e) < 0 ||
         json_require_str(&name, head, "name", e) < 0 ||
@@ -158,7 +163,7 @@ static int read_join(struct rdzv_policy_node *n, struct guest *g, const json_t *
     return 0;
 }
 
-static void join(struct guest *g, const json_t *head)
+static void join(struct rdzv_peer *g, const json_t *head)
 {
     struct rdzv_server *h = g->host;
     struct rdzv_policy_node n = {0};
@@ -175,7 +180,7 @@ static void join(struct guest *g, const json_t *head)
     tell(h, rdzv_policy_join(h->round, &n, now_ms(h)));
 }
 
-static void ended(struct guest *g, const json_t *head)
+static void ended(struct rdzv_peer *g, const json_t *head)
 {
     struct rdzv_server *h = g->host;
     bool well = false;
@@ -187,7 +192,7 @@ static void ended(struct guest *g, const json_t *head)
 
 static void on_frame(void *arg, const struct control_frame *f)
 {
-    struct guest *g = arg;
+    struct rdzv_peer *g = arg;
     if (strcmp(f->type, "join") == 0)
         join(g, f->head);
     else if (strcmp(f->type, "ended") == 0 && g->joined)
@@ -205,7 +210,7 @@ static void on_guest(uv_stream_t *s, int status)
 {
     static const struct control_events events = {.frame = on_frame, .ended = on_guest_gone};
     struct rdzv_server *h = s->data;
-    struct guest *g = xzalloc(sizeof *g);
+    struct rdzv_peer *g = xzalloc(sizeof *g);
     struct err e = {0};
     if (status < 0 || control_accept(&g->link, s, &events, g, &e) < 0) {
         free(g);

@@ -22,12 +22,13 @@ enum {
 struct launch_rank {
     pid_t pid; /* 0: not running */
     struct last_lines *out, *err;
-    uint64_t give_up_ms; /* on its output; 0: not so far */
-    uint64_t joined_ms;  /* it has attached to PMIx then; 0: not so far */
-    int abort_code;      /* it has called MPI_Abort(); counts when the end of … */
-    bool abort_waits;    /* … another rank, which came before, is known */
-    bool told;           /* rank_ended was called */
-    struct standing far; /* on another node, as of the last launch_sample_status() but one */
+    uint64_t give_up_ms;        /* on its output; 0: not so far */
+    uint64_t pmix_connected_ms; /* it has attached to PMIx then; 0: not so far */
+    int abort_code;             /* it has called MPI_Abort(); counts when the end of … */
+    bool abort_waits;           /* … another rank, which came before, is known */
+    bool told;                  /* rank_ended was called */
+    struct standing
+        remote_status; /* on another node, as of the last launch_sample_status() but one */
 };
 
 struct launch {
@@ -45,9 +46,9 @@ struct launch {
     char *broken;            /* why, where it is */
     struct launch_events ev;
     void *arg;
-    uv_timer_t patience; /* of the job's state: polite, then grace */
-    uv_timer_t linger;   /* of ranks that have ended */
-    uv_timer_t aborts;   /* of ranks that wait for another's end */
+    uv_timer_t escalation_timer; /* of the job's state: polite, then grace */
+    uv_timer_t drain_timer;      /* of ranks that have ended */
+    uv_timer_t abort_timer;      /* of ranks that wait for another's end */
     int open_handles;
 };
 
@@ -90,18 +91,18 @@ static void report_end(struct launch *j)
 /* The effects of the state that the job has come to. The job may be gone afterwards. */
 static void enter_state(struct launch *j)
 {
-    uv_timer_stop(&j->patience);
+    uv_timer_stop(&j->escalation_timer);
     switch (job_state(j->job)) {
     case JOB_STOP_REQUESTED:
         if (j->polite_ms > 0 && engine_request_stop(j->run))
-            uv_timer_start(&j->patience, on_patience_over, (uint64_t)j->polite_ms, 0);
+            uv_timer_start(&j->escalation_timer, on_patience_over, (uint64_t)j->polite_ms, 0);
         else
-            on_patience_over(&j->patience);
+            on_patience_over(&j->escalation_timer);
         return;
     case JOB_TERMINATING:
         engine_signal(j->run, -1, j->stop_signal);
         engine_signal(j->run, -1, SIGCONT); /* a stopped one could not end */
-        uv_timer_start(&j->patience, on_patience_over, (uint64_t)j->grace_ms, 0);
+        uv_timer_start(&j->escalation_timer, on_patience_over, (uint64_t)j->grace_ms, 0);
         return;
     case JOB_KILLING:
     case JOB_REAPING:
@@ -123,7 +124,7 @@ static void on_patience_over(uv_timer_t *t)
 }
 
 /* After something happened to a rank: what follows for the job, then for whom it may concern. */
-static void settle(struct launch *j, int rank, bool job_changed)
+static void after_event(struct launch *j, int rank, bool job_changed)
 {
     if (job_changed)
         enter_state(j);
@@ -169,7 +170,7 @@ static void on_started(void *arg, int rank, pid_t pid)
     j->ranks[rank].pid = pid;
     if (j->ev.rank_started)
         j->ev.rank_started(j->arg, rank, pid);
-    settle(j, rank, job_rank_started(j->job, rank));
+    after_event(j, rank, job_rank_started(j->job, rank));
 }
 
 static void on_not_started(void *arg, int rank, int status, const char *why)
@@ -178,7 +179,7 @@ static void on_not_started(void *arg, int rank, int status, const char *why)
     struct rank_end r = {
         .rank = rank, .status = -1, .start_status = status, .seconds = seconds_since_start(j)};
     snprintf(r.start_error, sizeof r.start_error, "%s", why);
-    settle(j, rank, job_set_rank_end(j->job, &r));
+    after_event(j, rank, job_set_rank_end(j->job, &r));
 }
 
 /* Not the end of the job: the rank still runs. */
@@ -186,7 +187,7 @@ static void count_abort(struct launch *j, int rank)
 {
     struct launch_rank *r = &j->ranks[rank];
     if (r->abort_waits)
-        settle(j, rank, job_rank_aborted(j->job, rank, r->abort_code));
+        after_event(j, rank, job_rank_aborted(j->job, rank, r->abort_code));
     r->abort_waits = false;
 }
 
@@ -213,10 +214,10 @@ static void rank_ended(struct launch *j, const struct rank_end *r)
     bool changed = job_set_rank_end(j->job, r);
     if (job_rank_state(j->job, r->rank) == JOB_RANK_DRAINING) {
         j->ranks[r->rank].give_up_ms = uv_now(loop_of(j)) + LINGER_MS;
-        if (!uv_is_active((uv_handle_t *)&j->linger))
-            uv_timer_start(&j->linger, on_linger, LINGER_MS, 0);
+        if (!uv_is_active((uv_handle_t *)&j->drain_timer))
+            uv_timer_start(&j->drain_timer, on_linger, LINGER_MS, 0);
     }
-    settle(j, r->rank, changed);
+    after_event(j, r->rank, changed);
 }
 
 static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
@@ -227,8 +228,8 @@ static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
                          .seconds = seconds_since_start(j),
                          .oom_killed = oom_killed};
     job_read_wait(&r, wait_status);
-    if (uv_is_active((uv_handle_t *)&j->aborts)) /* the guardian tells all ends at once */
-        uv_timer_start(&j->aborts, on_aborts, 0, 0);
+    if (uv_is_active((uv_handle_t *)&j->abort_timer)) /* the guardian tells all ends at once */
+        uv_timer_start(&j->abort_timer, on_aborts, 0, 0);
     rank_ended(j, &r);
 }
 
@@ -272,15 +273,15 @@ static void on_address(void *arg, const char *master_addr)
 static void on_joined(void *arg, int rank)
 {
     struct launch *j = arg;
-    j->joined += j->ranks[rank].joined_ms == 0;
-    if (j->ranks[rank].joined_ms == 0)
-        j->ranks[rank].joined_ms = uv_now(loop_of(j));
+    j->joined += j->ranks[rank].pmix_connected_ms == 0;
+    if (j->ranks[rank].pmix_connected_ms == 0)
+        j->ranks[rank].pmix_connected_ms = uv_now(loop_of(j));
 }
 
 static void on_standing(void *arg, int rank, const struct standing *s)
 {
     struct launch *j = arg;
-    j->ranks[rank].far = *s;
+    j->ranks[rank].remote_status = *s;
     if (j->ev.looked)
         j->ev.looked(j->arg, rank);
 }
@@ -300,7 +301,7 @@ static void on_aborted(void *arg, int rank, int code)
     j->ranks[rank].abort_code = code;
     j->ranks[rank].abort_waits = true;
     if (another_is_over(j, rank))
-        uv_timer_start(&j->aborts, on_aborts, ABORT_MS, 0);
+        uv_timer_start(&j->abort_timer, on_aborts, ABORT_MS, 0);
     else
         count_abort(j, rank);
 }
@@ -308,7 +309,7 @@ static void on_aborted(void *arg, int rank, int code)
 static void on_quiet(void *arg, int rank)
 {
     struct launch *j = arg;
-    settle(j, rank, job_rank_eof(j->job, rank));
+    after_event(j, rank, job_rank_eof(j->job, rank));
 }
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
@@ -388,10 +389,10 @@ static struct launch *new_launch(struct launch_context *l, const struct launch_s
     j->started_ns = uv_hrtime();
     j->ev = *ev;
     j->arg = arg;
-    uv_timer_init(loop_of(j), &j->patience);
-    uv_timer_init(loop_of(j), &j->linger);
-    uv_timer_init(loop_of(j), &j->aborts);
-    j->patience.data = j->linger.data = j->aborts.data = j;
+    uv_timer_init(loop_of(j), &j->escalation_timer);
+    uv_timer_init(loop_of(j), &j->drain_timer);
+    uv_timer_init(loop_of(j), &j->abort_timer);
+    j->escalation_timer.data = j->drain_timer.data = j->abort_timer.data = j;
     j->open_handles = 3;
     return j;
 }
@@ -476,7 +477,7 @@ void launch_last_collective(const struct launch *j, int rank, struct collective_
 {
     struct collective_position here;
     engine_last_collective(j->run, rank, &here);
-    *out = here.comm[0] ? here : j->ranks[rank].far.at;
+    *out = here.comm[0] ? here : j->ranks[rank].remote_status.at;
 }
 
 int launch_sample_status(struct launch *j, struct standing *out)
@@ -488,7 +489,7 @@ int launch_sample_status(struct launch *j, struct standing *out)
     int rc = rank_status_sample(out, pids, n);
     for (int i = 0; rc == 0 && i < n; i++) {
         if (pids[i] == 0)
-            out[i] = j->ranks[i].far;
+            out[i] = j->ranks[i].remote_status;
         launch_last_collective(j, i, &out[i].at);
     }
     engine_request_status(j->run);
@@ -521,7 +522,7 @@ bool launch_pmix_connected(const struct launch *j)
 
 int64_t launch_pmix_wait_ms(const struct launch *j, int rank)
 {
-    uint64_t since_ms = j->ranks[rank].joined_ms;
+    uint64_t since_ms = j->ranks[rank].pmix_connected_ms;
     bool all = j->joined == j->plan->world_size;
     return since_ms && !all ? (int64_t)(uv_now(loop_of(j)) - since_ms) : 0;
 }
@@ -584,7 +585,7 @@ void launch_free(struct launch *j)
     plan_free(j->plan);
     free(j->broken);
     drop_port(j);
-    uv_close((uv_handle_t *)&j->patience, on_closed);
-    uv_close((uv_handle_t *)&j->linger, on_closed);
-    uv_close((uv_handle_t *)&j->aborts, on_closed);
+    uv_close((uv_handle_t *)&j->escalation_timer, on_closed);
+    uv_close((uv_handle_t *)&j->drain_timer, on_closed);
+    uv_close((uv_handle_t *)&j->abort_timer, on_closed);
 }

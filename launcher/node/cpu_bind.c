@@ -11,7 +11,7 @@
 static int parse_cpus(struct cpu_bind *b, const char *text, struct err *e)
 {
     AUTO(bitmap) hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    if (topo_list_parse(set, text, e) < 0)
+    if (cpu_list_parse(set, text, e) < 0)
         return err_wrap(e, "CPUs");
     int count = hwloc_bitmap_last(set) + 1, cpu;
     b->cpus_bytes = CPU_ALLOC_SIZE(count);
@@ -25,7 +25,7 @@ static int parse_cpus(struct cpu_bind *b, const char *text, struct err *e)
 static int parse_nodes(struct cpu_bind *b, const char *text, struct err *e)
 {
     AUTO(bitmap) hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    if (topo_list_parse(set, text, e) < 0)
+    if (cpu_list_parse(set, text, e) < 0)
         return err_wrap(e, "NUMA nodes");
     const unsigned bits = sizeof(long) * CHAR_BIT;
     unsigned words = (unsigned)hwloc_bitmap_last(set) / bits + 1;

@@ -1,4 +1,4 @@
-/* topo_list - topo_list_parse(): hwloc's sets without its discovery, which `drover rank` does not
+/* topo_list - cpu_list_parse(): hwloc's sets without its discovery, which `drover rank` does not
  * have. */
 #include <ctype.h>
 #include <errno.h>
@@ -19,7 +19,7 @@ static long number(const char **p)
 }
 
 /* hwloc_bitmap_list_sscanf() takes "0-3x" and "3-1"; what a person typed is read more strictly. */
-int topo_list_parse(hwloc_bitmap_t set, const char *text, struct err *e)
+int cpu_list_parse(hwloc_bitmap_t set, const char *text, struct err *e)
 {
     AUTO(bitmap) hwloc_bitmap_t b = hwloc_bitmap_alloc();
     const char *p = text;

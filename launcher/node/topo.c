@@ -368,7 +368,7 @@ static int import_hwloc(struct topo *t, const char *xml, const char *allowed, st
         return err_set(e, -EINVAL, "hwloc does not take what was told");
     set_allowed(t);
     AUTO(bitmap) hwloc_bitmap_t told = hwloc_bitmap_alloc();
-    if (topo_list_parse(told, allowed, e) < 0)
+    if (cpu_list_parse(told, allowed, e) < 0)
         return e->code;
     if (hwloc_bitmap_intersects(told, t->allowed))
         hwloc_bitmap_and(t->allowed, t->allowed, told);

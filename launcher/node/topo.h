@@ -66,7 +66,7 @@ bool topo_gpu_called(const struct gpu **gpu, const char **uuid, const struct top
 
 /* Reads a list of numbers as the kernel writes them ("0-3,8") into `set`, which is overwritten.
  *   -EINVAL  it is no such list, or a number is above 65,535; `set` is then unchanged */
-int topo_list_parse(hwloc_bitmap_t set, const char *text, struct err *e);
+int cpu_list_parse(hwloc_bitmap_t set, const char *text, struct err *e);
 
 static inline void auto_bitmap(hwloc_bitmap_t *b)
 {

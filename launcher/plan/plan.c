@@ -23,7 +23,7 @@ static int choose_cpus(hwloc_bitmap_t set, const struct launch_spec *s, const st
     hwloc_bitmap_copy(set, topo_allowed(t));
     if (!s->cpus)
         return 0;
-    if (topo_list_parse(set, s->cpus, e) < 0)
+    if (cpu_list_parse(set, s->cpus, e) < 0)
         return err_wrap(e, "CPUs");
     if (hwloc_bitmap_isincluded(set, topo_allowed(t)))
         return 0;

@@ -16,7 +16,7 @@ static pmix_status_t on_connected(const pmix_proc_t *p, void *job, pmix_info_t *
     if (!atomic_exchange(&j->met, true))
         session_dir_job_begins(j->owner->dir, j->name, j->segments);
     atomic_fetch_add(&j->inside, 1);
-    rendezvous_send(j->owner, &(struct pmix_event){.what = JOINED, .from = *p});
+    pmix_server_send(j->owner, &(struct pmix_event){.what = JOINED, .from = *p});
     return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -29,8 +29,8 @@ static pmix_status_t on_finalized(const pmix_proc_t *p, void *job, pmix_op_cbfun
 static pmix_status_t on_abort(const pmix_proc_t *p, void *job, int code, const char message[],
                               pmix_proc_t *whom, size_t whom_n, pmix_op_cbfunc_t done, void *arg)
 {
-    rendezvous_send(((struct pmix_server_job *)job)->owner,
-                    &(struct pmix_event){.what = ABORTED, .from = *p, .code = code});
+    pmix_server_send(((struct pmix_server_job *)job)->owner,
+                     &(struct pmix_event){.what = ABORTED, .from = *p, .code = code});
     return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -94,8 +94,8 @@ static pmix_status_t on_lookup(const pmix_proc_t *p, char **keys, const pmix_inf
     int64_t until_ms = pmix_publish_deadline(info, n, clock_ms());
     struct pmix_publish_lookup l = {p, keys, until_ms, done, arg};
     if (!pmix_publish_lookup(the_server->names, &l) && until_ms < INT64_MAX)
-        rendezvous_send(the_server,
-                        &(struct pmix_event){.what = WAITS, .from = *p, .until_ms = until_ms});
+        pmix_server_send(the_server,
+                         &(struct pmix_event){.what = WAITS, .from = *p, .until_ms = until_ms});
     return PMIX_SUCCESS;
 }
 
@@ -131,7 +131,7 @@ static pmix_status_t on_spawn(const pmix_proc_t *p, const pmix_info_t info[], si
     bool mpi = apps_n > 0;
     for (size_t i = 0; i < n; i++)
         mpi = mpi && !PMIX_CHECK_KEY(&info[i], PMIX_NON_PMI);
-    rendezvous_send(the_server, &(struct pmix_event){.what = SPAWNS, .from = *p});
+    pmix_server_send(the_server, &(struct pmix_event){.what = SPAWNS, .from = *p});
     if (!mpi || !refuse_all(p, &apps[0]))
         return PMIX_ERR_NOT_SUPPORTED;
     AUTO(free) char *nspace = xstrdup(p->nspace); /* any that it knows */

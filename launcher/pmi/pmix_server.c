@@ -25,7 +25,7 @@ static void free_job(struct pmix_server_job *j)
 /* ---- on PMIx's thread --------------------------------------------------------------------------
  */
 
-void rendezvous_send(struct pmix_server *r, const struct pmix_event *news)
+void pmix_server_send(struct pmix_server *r, const struct pmix_event *news)
 {
     AUTO(free) struct pmix_event *n = xzalloc(sizeof *n);
     *n = *news;
@@ -44,7 +44,7 @@ static void on_expired(pmix_status_t status, void *arg)
     struct pmix_server *r = arg;
     int64_t next_ms = pmix_publish_expire(r->names, clock_ms());
     if (next_ms < INT64_MAX)
-        rendezvous_send(r, &(struct pmix_event){.what = WAITS, .until_ms = next_ms});
+        pmix_server_send(r, &(struct pmix_event){.what = WAITS, .until_ms = next_ms});
     pmix_wait_answer(PMIX_SUCCESS, &r->pending);
 }
 

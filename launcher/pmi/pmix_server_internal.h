@@ -59,7 +59,7 @@ struct pmix_server_job {
 };
 
 /* From any thread: the loop is told of it. */
-void rendezvous_send(struct pmix_server *r, const struct pmix_event *news);
+void pmix_server_send(struct pmix_server *r, const struct pmix_event *news);
 
 /* What libpmix calls, for this server, on its own thread; libpmix keeps it. There is one server in
  * a process, libpmix's too, and its calls for names bring nothing of ours with them. NULL: it has

@@ -73,7 +73,7 @@ static void on_not_started(void *arg, int rank, int status, const char *why)
 
 static void say_standing(struct agent *a, const struct standing *s)
 {
-    say(a, json_pack("{s:s,s:o}", "t", "standing", "standing", rank_status_json(s)));
+    say(a, json_pack("{s:s,s:o}", "t", "rank_status", "status", rank_status_json(s)));
 }
 
 /* The collective that it was in comes before its end, which may have come of that. */
@@ -90,7 +90,7 @@ static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
 static bool on_bytes(void *arg, int rank, enum launch_stream from, const char *bytes, size_t len)
 {
     struct agent *a = arg;
-    control_send(a->link, json_pack("{s:s,s:i}", "t", "out", "from", (int)from), bytes, len);
+    control_send(a->link, json_pack("{s:s,s:i}", "t", "output", "from", (int)from), bytes, len);
     a->on_the_way += len;
     a->paused = a->on_the_way >= CONTROL_WINDOW;
     return !a->paused;
@@ -98,7 +98,7 @@ static bool on_bytes(void *arg, int rank, enum launch_stream from, const char *b
 
 static void on_quiet(void *arg, int rank)
 {
-    say(arg, json_pack("{s:s}", "t", "quiet"));
+    say(arg, json_pack("{s:s}", "t", "eof"));
 }
 
 static void on_report(void *arg, int rank, const char *json, size_t len)
@@ -115,7 +115,7 @@ static void on_pmi(void *arg, int rank, const char *bytes, size_t len)
 
 static void on_cleared(void *arg)
 {
-    say(arg, json_pack("{s:s}", "t", "cleared")); /* `exit` and `quiet` may still be to come */
+    say(arg, json_pack("{s:s}", "t", "reaped")); /* `exit` and `eof` may still be to come */
 }
 
 /* ---- what it reads -----------------------------------------------------------------------------
@@ -157,12 +157,12 @@ static void on_fed(uv_write_t *req, int status)
     if (--a->feeding == 0 && a->feed_ends)
         close_feed(a);
     if (status != UV_ECANCELED)
-        say(a, json_pack("{s:s,s:I,s:b}", "t", "took", "bytes", (json_int_t)f->len, "closed",
+        say(a, json_pack("{s:s,s:I,s:b}", "t", "credit", "bytes", (json_int_t)f->len, "closed",
                          status < 0));
     free(f);
 }
 
-static void on_in(struct agent *a, const struct control_frame *f)
+static void on_stdin(struct agent *a, const struct control_frame *f)
 {
     if (!a->feeds)
         return;
@@ -186,7 +186,7 @@ static void on_in(struct agent *a, const struct control_frame *f)
 /* ---- what the launcher says --------------------------------------------------------------------
  */
 
-static void on_tell(struct agent *a, const struct control_frame *f)
+static void on_topo_request(struct agent *a, const struct control_frame *f)
 {
     AUTO(strbuf) struct strbuf told = {0};
     struct err e = {0};
@@ -208,7 +208,7 @@ static int choose_port(struct agent *a, struct err *e)
     return 0;
 }
 
-static void on_row(struct agent *a, const struct control_frame *f)
+static void on_rank_spec(struct agent *a, const struct control_frame *f)
 {
     struct err e = {0};
     if (a->row.plan)
@@ -327,7 +327,7 @@ static void on_stop(struct agent *a, const struct control_frame *f)
         (void)engine_request_stop(a->job); /* the launcher knows whether it listens */
 }
 
-static void on_look(struct agent *a, const struct control_frame *f)
+static void on_status_request(struct agent *a, const struct control_frame *f)
 {
     struct standing s = {0};
     if (!a->job)
@@ -366,21 +366,21 @@ static void on_pmi_answer(struct agent *a, const struct control_frame *f)
         engine_pmi_reply(a->job, 0, f->payload, f->len);
 }
 
-static void on_finish(struct agent *a, const struct control_frame *f)
+static void on_finish_output(struct agent *a, const struct control_frame *f)
 {
     if (a->job)
         engine_finish_output(a->job, 0);
 }
 
-static void on_clear(struct agent *a, const struct control_frame *f)
+static void on_kill_tree(struct agent *a, const struct control_frame *f)
 {
     if (a->job)
         engine_kill_tree(a->job);
     else
-        say(a, json_pack("{s:s}", "t", "cleared"));
+        say(a, json_pack("{s:s}", "t", "reaped"));
 }
 
-static void on_took(struct agent *a, const struct control_frame *f)
+static void on_credit(struct agent *a, const struct control_frame *f)
 {
     int64_t n = 0;
     if (json_require_int(&n, f->head, "bytes", NULL) < 0 || n < 0 || (size_t)n > a->on_the_way)
@@ -393,18 +393,18 @@ static void on_took(struct agent *a, const struct control_frame *f)
         engine_resume(a->job);
 }
 
-static void on_release(struct agent *a, const struct control_frame *f)
+static void on_exit_agent(struct agent *a, const struct control_frame *f)
 {
     a->told = true;
     uv_stop(&a->loop);
 }
 
-static void on_no(struct agent *a, const struct control_frame *f)
+static void on_reject(struct agent *a, const struct control_frame *f)
 {
     const char *why = "without a reason";
     (void)json_optional_str(&why, f->head, "why", NULL);
     log_error("%s: `drover run` does not take it: %s", a->name, why);
-    on_release(a, f);
+    on_exit_agent(a, f);
 }
 
 static void on_frame(void *arg, const struct control_frame *f)
@@ -413,11 +413,20 @@ static void on_frame(void *arg, const struct control_frame *f)
         const char *type;
         void (*act)(struct agent *a, const struct control_frame *f);
     } acts[] = {
-        {"tell", on_tell},   {"row", on_row},         {"start", on_start},
-        {"in", on_in},       {"signal", on_signal},   {"stop", on_stop},
-        {"took", on_took},   {"finish", on_finish},   {"look", on_look},
-        {"clear", on_clear}, {"release", on_release}, {"no", on_no},
-        {"stack", on_stack}, {"pmi", on_pmi_answer},
+        {"topo_request", on_topo_request},
+        {"rank_spec", on_rank_spec},
+        {"start", on_start},
+        {"stdin", on_stdin},
+        {"signal", on_signal},
+        {"stop", on_stop},
+        {"credit", on_credit},
+        {"finish_output", on_finish_output},
+        {"status_request", on_status_request},
+        {"kill_tree", on_kill_tree},
+        {"exit_agent", on_exit_agent},
+        {"reject", on_reject},
+        {"stack", on_stack},
+        {"pmi", on_pmi_answer},
     };
     for (size_t i = 0; i < COUNT_OF(acts); i++)
         if (strcmp(acts[i].type, f->type) == 0) {
@@ -439,7 +448,7 @@ static void on_ended(void *arg, const char *why)
  */
 
 /* Which rank this is; -1: nothing tells. */
-static int own_rank(void)
+static int agent_rank(void)
 {
     static const char *const names[] = {REMOTE_ENV_RANK, "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
                                         "SLURM_PROCID"};
@@ -463,7 +472,7 @@ static void on_parent(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
     if (n >= 0)
         return;
     uv_read_stop(s);
-    say(a, json_pack("{s:s}", "t", "orphan"));
+    say(a, json_pack("{s:s}", "t", "parent_died"));
 }
 
 static void watch_parent(struct agent *a, int fd)
@@ -484,9 +493,9 @@ static int connect_up(struct agent *a, struct err *e)
     if (rc < 0)
         return rc;
     control_authenticate(a->link, CONTROL_SILENT_MS);
-    say(a, json_pack("{s:s,s:o,s:s,s:i,s:o}", "t", "hello", "token",
-                     json_text(getenv(REMOTE_ENV_TOKEN)), "version", DROVER_VERSION, "rank",
-                     a->rank, "host", json_text(a->name)));
+    say(a, json_pack("{s:s,s:o,s:s,s:i,s:i,s:o}", "t", "hello", "token",
+                     json_text(getenv(REMOTE_ENV_TOKEN)), "version", DROVER_VERSION, "protocol",
+                     CONTROL_FRAME_PROTOCOL, "rank", a->rank, "host", json_text(a->name)));
     (void)uv_read_start((uv_stream_t *)&a->parent, on_room, on_parent);
     return 0;
 }
@@ -517,7 +526,7 @@ static void finish(struct agent *a)
 
 int agent_main(int parent)
 {
-    struct agent a = {.rank = own_rank(), .port_fd = -1, .stdin_fd = -1};
+    struct agent a = {.rank = agent_rank(), .port_fd = -1, .stdin_fd = -1};
     struct err e = {0};
     char who[32];
     snprintf(who, sizeof who, "drover rank %d", a.rank);

@@ -1,12 +1,13 @@
 /* control_frame - what the launcher and a far `drover rank` say to each other, as bytes on a
  * stream: two lengths (32 bits, little endian), a JSON object, and as many raw bytes. Pure.
  *
- *     rank -> launcher   hello topo port started not_started out quiet report exit cleared took
- *                        standing stack orphan
- *     launcher -> rank   tell row start in signal stop finish look stack clear took release no
- *     both               ping
+ *     agent -> launcher   hello topo port started not_started output eof report exit reaped credit
+ *                         rank_status stack pmi parent_died
+ *     launcher -> agent   topo_request rank_spec start stdin signal stop finish_output
+ *                         status_request stack pmi kill_tree credit exit_agent reject
+ *     both                ping
  *
- * What each has is said where it is made: agent.c and engine_remote.c. */
+ * The code that sends a frame describes its keys: agent.c and engine_remote.c. */
 #ifndef DROVER_CONTROL_FRAME_H
 #define DROVER_CONTROL_FRAME_H
 
@@ -18,6 +19,8 @@
 #include "common/strbuf.h"
 
 enum {
+    CONTROL_FRAME_PROTOCOL =
+        2, /* of `hello` and of a rendezvous' `join`; a change of frames raises it */
     CONTROL_FRAME_HEAD_MAX = 1 << 20,     /* bytes of the object */
     CONTROL_FRAME_PAYLOAD_MAX = 16 << 20, /* raw bytes */
     CONTROL_FRAME_MAX = 8 + CONTROL_FRAME_HEAD_MAX + CONTROL_FRAME_PAYLOAD_MAX

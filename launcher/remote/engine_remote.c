@@ -47,7 +47,7 @@ void engine_remote_fail_start(struct remote_job *j, int rank, int status, const 
     soon(j);
 }
 
-static void tell_not_started(struct remote_job *j, int rank, int status, const char *why)
+static void report_not_started(struct remote_job *j, int rank, int status, const char *why)
 {
     struct remote_rank *r = &j->ranks[rank];
     if (r->state == REMOTE_RANK_DONE)
@@ -61,27 +61,27 @@ static void tell_not_started(struct remote_job *j, int rank, int status, const c
 
 /* mpirun's own words stand with the rank that was missed, unless they were told, in ours or by
  * --verbose. */
-static void tell_failure(struct remote_job *j)
+static void report_start_failure(struct remote_job *j)
 {
-    int n = last_lines_count(j->said);
-    bool told = j->explained || log_shows(LOG_INFO);
+    int n = last_lines_count(j->launcher_output);
+    bool told = j->cause_known || log_shows(LOG_INFO);
     for (int i = n > SHOWN_LINES ? n - SHOWN_LINES : 0; i < n && !told; i++) {
         size_t len;
-        const char *line = last_lines_get(j->said, i, &len);
+        const char *line = last_lines_get(j->launcher_output, i, &len);
         AUTO(free) char *text = xasprintf("%s: %s\n", j->starter->program, line);
         (void)j->ev.line(j->arg, j->failure_rank, LAUNCH_STDERR, text, strlen(text) - 1);
     }
-    tell_not_started(j, j->failure_rank, j->failure_status, j->failure);
+    report_not_started(j, j->failure_rank, j->failure_status, j->failure);
     for (int i = 0; i < j->plan->world_size; i++)
-        tell_not_started(j, i, j->failure_status, j->failure);
+        report_not_started(j, i, j->failure_status, j->failure);
 }
 
-static bool is_silent(const struct remote_rank *r)
+static bool is_reaped(const struct remote_rank *r)
 {
     return r->state == REMOTE_RANK_DONE && r->cleared && !r->streams[0].io && !r->streams[1].io;
 }
 
-static void on_leave_late(uv_timer_t *t)
+static void on_launcher_exit_timeout(uv_timer_t *t)
 {
     struct remote_job *j = t->data;
     log_debug("%s has not ended by itself",
@@ -94,21 +94,21 @@ static void release(struct remote_job *j)
     j->released = true;
     remote_start_stop_listening(j);
     for (struct remote_peer *p = j->peers; p; p = p->next)
-        control_send(p->link, json_pack("{s:s}", "t", "release"), NULL, 0);
+        control_send(p->link, json_pack("{s:s}", "t", "exit_agent"), NULL, 0);
     if (!j->starting)
         return;
-    if (j->starters_left == 0)
+    if (j->launchers_running == 0)
         engine_kill_tree(j->starting);
     else
-        uv_timer_start(&j->deadline, on_leave_late,
+        uv_timer_start(&j->deadline, on_launcher_exit_timeout,
                        j->failed && j->starter->lingers ? FAILED_LEAVE_MS : LEAVE_MS, 0);
 }
 
 /* Nothing of the ranks is left: the agents may go, then mpirun, then it is done. */
-static void go_on_clearing(struct remote_job *j)
+static void continue_reaping(struct remote_job *j)
 {
     for (int i = 0; i < j->plan->world_size; i++)
-        if (!is_silent(&j->ranks[i]))
+        if (!is_reaped(&j->ranks[i]))
             return;
     if (!j->released)
         release(j);
@@ -125,10 +125,10 @@ static void on_soon(uv_timer_t *t)
     if (j->failure[0] && !j->started) {
         j->started = true; /* or as good as that: once */
         uv_timer_stop(&j->deadline);
-        tell_failure(j);
+        report_start_failure(j);
     }
     if (j->clearing)
-        go_on_clearing(j);
+        continue_reaping(j);
 }
 
 void engine_remote_check_reaped(struct remote_job *j)
@@ -140,24 +140,25 @@ void engine_remote_check_reaped(struct remote_job *j)
 /* ---- output ------------------------------------------------------------------------------------
  */
 
-static void tell_taken(struct remote_rank *r)
+static void send_credit(struct remote_rank *r)
 {
-    if (r->owed == 0 || !r->peer || r->job->paused)
+    if (r->uncredited_bytes == 0 || !r->peer || r->job->paused)
         return;
-    control_send(r->peer->link, json_pack("{s:s,s:I}", "t", "took", "bytes", (json_int_t)r->owed),
+    control_send(r->peer->link,
+                 json_pack("{s:s,s:I}", "t", "credit", "bytes", (json_int_t)r->uncredited_bytes),
                  NULL, 0);
-    r->owed = 0;
+    r->uncredited_bytes = 0;
 }
 
 void engine_remote_output(struct remote_rank *r, enum launch_stream from, const char *bytes,
                           size_t len)
 {
     struct remote_stream *s = &r->streams[from == LAUNCH_STDOUT ? 0 : 1];
-    r->owed += len;
+    r->uncredited_bytes += len;
     if (s->io)
         rank_output_feed(s->io, bytes, len);
-    if (r->owed >= CONTROL_WINDOW / 4)
-        tell_taken(r);
+    if (r->uncredited_bytes >= CONTROL_WINDOW / 4)
+        send_credit(r);
 }
 
 void engine_remote_output_eof(struct remote_rank *r)
@@ -245,7 +246,7 @@ static bool remote_ask_stop(struct engine_job *job)
     bool asked = false;
     for (int i = 0; i < j->plan->world_size; i++) {
         struct remote_rank *r = &j->ranks[i];
-        if (!r->reported || r->state == REMOTE_RANK_DONE)
+        if (!r->uses_report_channel || r->state == REMOTE_RANK_DONE)
             continue;
         say(r, json_pack("{s:s}", "t", "stop"));
         asked = true;
@@ -263,7 +264,7 @@ static void remote_resume(struct engine_job *job)
         for (int k = 0; k < REMOTE_STREAMS && !j->paused; k++)
             if (r->streams[k].io)
                 rank_output_resume(r->streams[k].io);
-        tell_taken(r);
+        send_credit(r);
     }
 }
 
@@ -272,7 +273,7 @@ static void remote_look(struct engine_job *job)
     struct remote_job *j = (struct remote_job *)job;
     for (int i = 0; i < j->plan->world_size; i++)
         if (j->ranks[i].state == REMOTE_RANK_STARTED)
-            say(&j->ranks[i], json_pack("{s:s}", "t", "look"));
+            say(&j->ranks[i], json_pack("{s:s}", "t", "status_request"));
 }
 
 static void remote_ask_stack(struct engine_job *job, int rank)
@@ -286,18 +287,18 @@ static void remote_finish_output(struct engine_job *job, int rank)
 {
     struct remote_rank *r = &((struct remote_job *)job)->ranks[rank];
     if (r->peer)
-        say(r, json_pack("{s:s}", "t", "finish"));
+        say(r, json_pack("{s:s}", "t", "finish_output"));
     else
         engine_remote_output_eof(r);
 }
 
 /* Agents that do not answer have processes that even SIGKILL does not end (a hung disk, a GPU). */
-static void on_clear_late(uv_timer_t *t)
+static void on_reap_timeout(uv_timer_t *t)
 {
     struct remote_job *j = t->data;
     for (int i = 0; i < j->plan->world_size; i++) {
         struct remote_rank *r = &j->ranks[i];
-        if (is_silent(r))
+        if (is_reaped(r))
             continue;
         log_error("rank %d on %s does not end: its processes are left to `drover rank` there", i,
                   engine_remote_host(j, i));
@@ -318,11 +319,11 @@ static void remote_clear(struct engine_job *job)
     j->clearing = true;
     if (!again) {
         engine_remote_fail_start(j, 0, 126, "the job was ended before all its nodes were there");
-        uv_timer_start(&j->deadline, on_clear_late, CLEAR_MS, 0);
+        uv_timer_start(&j->deadline, on_reap_timeout, CLEAR_MS, 0);
         for (int i = 0; i < j->plan->world_size; i++) {
             struct remote_rank *r = &j->ranks[i];
             r->cleared |= !r->peer;
-            say(r, json_pack("{s:s}", "t", "clear"));
+            say(r, json_pack("{s:s}", "t", "kill_tree"));
         }
     }
     engine_remote_check_reaped(j);
@@ -342,7 +343,7 @@ void engine_remote_unref(struct remote_job *j)
     strv_free(j->names);
     free(j->named);
     plan_free(j->starter_plan);
-    last_lines_free(j->said);
+    last_lines_free(j->launcher_output);
     free(j->ranks);
     free(j->nodes);
     free(j->hostfile);
@@ -370,8 +371,8 @@ static void remote_free(struct engine_job *job)
     engine_free(j->starting);
     session_dir_close(j->workdir);
     uv_close((uv_handle_t *)&j->deadline, on_closed);
-    uv_close((uv_handle_t *)&j->verdict, on_closed);
-    uv_close((uv_handle_t *)&j->broken, on_closed);
+    uv_close((uv_handle_t *)&j->lost_timer, on_closed);
+    uv_close((uv_handle_t *)&j->launcher_exit_timer, on_closed);
     uv_close((uv_handle_t *)&j->soon, on_closed);
 }
 
@@ -410,12 +411,12 @@ static struct remote_job *new_job(struct engine *en, const struct engine_start_o
         r->streams[0] = (struct remote_stream){r, LAUNCH_STDOUT, NULL};
         r->streams[1] = (struct remote_stream){r, LAUNCH_STDERR, NULL};
     }
-    j->said = last_lines_new(REMOTE_LAUNCHER_LINES);
+    j->launcher_output = last_lines_new(REMOTE_LAUNCHER_LINES);
     uv_timer_init(j->loop, &j->deadline);
-    uv_timer_init(j->loop, &j->verdict);
-    uv_timer_init(j->loop, &j->broken);
+    uv_timer_init(j->loop, &j->lost_timer);
+    uv_timer_init(j->loop, &j->launcher_exit_timer);
     uv_timer_init(j->loop, &j->soon);
-    j->deadline.data = j->verdict.data = j->broken.data = j->soon.data = j;
+    j->deadline.data = j->lost_timer.data = j->launcher_exit_timer.data = j->soon.data = j;
     j->open_handles = 4;
     return j;
 }

@@ -57,11 +57,11 @@ struct remote_rank {
     enum remote_state state;
     struct remote_peer *peer; /* NULL: not come, or gone */
     struct remote_stream streams[REMOTE_STREAMS];
-    size_t owed;   /* bytes that it does not know yet to be taken */
-    bool reported; /* it listens for "stop", then */
-    bool cleared;  /* nothing of it is left, or nobody can say */
-    bool gone;     /* the connection has ended while it ran … */
-    char why[128]; /* … like this */
+    size_t uncredited_bytes;  /* bytes that it does not know yet to be taken */
+    bool uses_report_channel; /* it listens for "stop", then */
+    bool cleared;             /* nothing of it is left, or nobody can say */
+    bool gone;                /* the connection has ended while it ran … */
+    char why[128];            /* … like this */
 };
 
 enum remote_node {
@@ -94,8 +94,8 @@ struct remote_job {
     uv_tcp_t listener;
     bool listening;
     struct remote_peer *peers;
-    int strangers;
-    bool stranger_waits, stranger_told;
+    int unauthenticated;
+    bool accept_deferred, rejection_logged;
     char **base_env;    /* of the starter */
     struct strbuf base; /* what ranks inherit of it: rank_spec_base_env() */
     char cwd[4096];
@@ -104,27 +104,27 @@ struct remote_job {
 
     const struct remote_launcher *starter;
     struct plan *starter_plan;
-    struct engine_job *starting; /* the starter's own job */
-    struct last_lines *said;     /* its last lines */
-    int starters_left;
+    struct engine_job *starting;        /* the starter's own job */
+    struct last_lines *launcher_output; /* its last lines */
+    int launchers_running;
     int starter_wait; /* its wait status */
     const struct remote_rank
-        *orphan;    /* whose `drover rank` was killed, the half that mpirun knows */
-    bool explained; /* what it said is known and told in our words */
+        *orphan;      /* whose `drover rank` was killed, the half that mpirun knows */
+    bool cause_known; /* what it said is known and told in our words */
     struct session_dir *workdir;
     char *hostfile, *program;
     char **candidates; /* addresses of ours that the hosts can reach */
     struct resolve *resolve;
-    char **names;  /* that are looked up: … */
-    int *named;    /* … of which rank's host; < 0: answered */
-    int lookups;   /* not answered so far */
-    bool nameless; /* some name is known to nobody here */
+    char **names;    /* that are looked up: … */
+    int *named;      /* … of which rank's host; < 0: answered */
+    int lookups;     /* not answered so far */
+    bool unresolved; /* some name is known to nobody here */
 
-    uv_timer_t deadline; /* for everybody to come; then for what is to be cleared */
-    uv_timer_t verdict;  /* on connections that have ended */
-    uv_timer_t broken;   /* after mpirun's end */
-    uv_timer_t soon;     /* what must not happen inside a call */
-    char failure[256];   /* of the start, to be told then; empty: none */
+    uv_timer_t deadline;            /* for everybody to come; then for what is to be cleared */
+    uv_timer_t lost_timer;          /* on connections that have ended */
+    uv_timer_t launcher_exit_timer; /* after mpirun's end */
+    uv_timer_t soon;                /* what must not happen inside a call */
+    char failure[256];              /* of the start, to be told then; empty: none */
     int failure_rank, failure_status;
     int open_handles;
 };

@@ -27,22 +27,22 @@ void remote_peers_drop(struct remote_peer *p)
     if (p->rank)
         p->rank->peer = NULL;
     else
-        j->strangers--;
+        j->unauthenticated--;
     control_close(p->link);
     free(p);
-    if (j->stranger_waits && j->listening) {
-        j->stranger_waits = false;
+    if (j->accept_deferred && j->listening) {
+        j->accept_deferred = false;
         remote_peers_accept(j);
     }
 }
 
 static void refuse(struct remote_peer *p, const char *why)
 {
-    control_send(p->link, json_pack("{s:s,s:s}", "t", "no", "why", why), NULL, 0);
+    control_send(p->link, json_pack("{s:s,s:s}", "t", "reject", "why", why), NULL, 0);
     remote_peers_drop(p);
 }
 
-static void on_broken(uv_timer_t *t);
+static void on_launcher_exit_timer(uv_timer_t *t);
 
 /* ---- what agents say ---------------------------------------------------------------------------
  */
@@ -59,7 +59,7 @@ static bool is_called(const char *node, const char *host)
 
 /* The node of the plan where the rank is in the place of its own; NULL: none. A host whose name
  * stands nowhere in the plan has another one there: an address, an alias. */
-static const char *other_node(const struct remote_job *j, int rank, const char *host)
+static const char *planned_elsewhere(const struct remote_job *j, int rank, const char *host)
 {
     const char *found = NULL;
     if (is_called(engine_remote_host(j, rank), host))
@@ -75,27 +75,28 @@ static void on_hello(struct remote_peer *p, const struct control_frame *f)
 {
     struct remote_job *j = p->job;
     const char *token, *version, *host;
-    int64_t rank;
+    int64_t rank, protocol = 0;
     struct err e = {0};
     if (strcmp(f->type, "hello") != 0 || json_require_str(&token, f->head, "token", &e) < 0 ||
         !control_same_token(token, j->token)) {
-        if (!j->stranger_told)
+        if (!j->rejection_logged)
             log_warn("somebody who is no rank of this job has connected, and was dropped");
-        j->stranger_told = true;
+        j->rejection_logged = true;
         remote_peers_drop(p);
         return;
     }
     if (json_require_str(&version, f->head, "version", &e) < 0 ||
         json_require_str(&host, f->head, "host", &e) < 0 ||
-        json_require_int(&rank, f->head, "rank", &e) < 0) {
+        json_require_int(&rank, f->head, "rank", &e) < 0 ||
+        json_optional_int(&protocol, f->head, "protocol", &e) < 0) {
         refuse(p, e.text);
     } else if (rank < 0 || rank >= j->plan->world_size) {
         refuse(p, "there is no such rank in the job");
-    } else if (strcmp(version, DROVER_VERSION) != 0) {
+    } else if (strcmp(version, DROVER_VERSION) != 0 || protocol != CONTROL_FRAME_PROTOCOL) {
         engine_remote_fail_start(j, (int)rank, 2, "%s has drover %s, this is " DROVER_VERSION, host,
                                  version);
         refuse(p, "it is another version");
-    } else if (other_node(j, (int)rank, host)) {
+    } else if (planned_elsewhere(j, (int)rank, host)) {
         engine_remote_fail_start(
             j, (int)rank, 2,
             "it is planned on %s and was started on %s; try: each host once, by one "
@@ -107,7 +108,7 @@ static void on_hello(struct remote_peer *p, const struct control_frame *f)
     } else if (j->ranks[rank].peer) {
         refuse(p, "there is one for this rank already");
     } else {
-        j->strangers--;
+        j->unauthenticated--;
         p->rank = &j->ranks[rank];
         p->rank->peer = p;
         control_authenticate(p->link, CONTROL_SILENT_MS);
@@ -166,7 +167,7 @@ static void on_not_started(struct remote_rank *r, const struct control_frame *f)
     }
 }
 
-static void on_out(struct remote_rank *r, const struct control_frame *f)
+static void on_output(struct remote_rank *r, const struct control_frame *f)
 {
     int64_t from = LAUNCH_STDOUT;
     (void)json_optional_int(&from, f->head, "from", NULL);
@@ -174,11 +175,11 @@ static void on_out(struct remote_rank *r, const struct control_frame *f)
                          f->len);
 }
 
-static void on_standing(struct remote_rank *r, const struct control_frame *f)
+static void on_rank_status(struct remote_rank *r, const struct control_frame *f)
 {
     struct standing s;
     struct err e = {0};
-    if (rank_status_read(&s, json_object_get(f->head, "standing"), &e) < 0)
+    if (rank_status_read(&s, json_object_get(f->head, "status"), &e) < 0)
         log_warn("rank %d on %s: %s", r->rank, engine_remote_host(r->job, r->rank), e.text);
     else if (r->job->ev.standing)
         r->job->ev.standing(r->job->arg, r->rank, &s);
@@ -192,14 +193,14 @@ static void on_stack(struct remote_rank *r, const struct control_frame *f)
         r->job->ev.stack(r->job->arg, r->rank, text);
 }
 
-static void on_quiet(struct remote_rank *r, const struct control_frame *f)
+static void on_eof(struct remote_rank *r, const struct control_frame *f)
 {
     engine_remote_output_eof(r);
 }
 
 static void on_report(struct remote_rank *r, const struct control_frame *f)
 {
-    r->reported = true;
+    r->uses_report_channel = true;
     if (r->state == REMOTE_RANK_STARTED)
         r->job->ev.report(r->job->arg, r->rank, f->payload, f->len);
 }
@@ -218,13 +219,13 @@ static void on_rank_exit(struct remote_rank *r, const struct control_frame *f)
     engine_remote_check_reaped(r->job);
 }
 
-static void on_cleared(struct remote_rank *r, const struct control_frame *f)
+static void on_reaped(struct remote_rank *r, const struct control_frame *f)
 {
     r->cleared = true;
     engine_remote_check_reaped(r->job);
 }
 
-static void on_took(struct remote_rank *r, const struct control_frame *f)
+static void on_credit(struct remote_rank *r, const struct control_frame *f)
 {
     int64_t n = 0;
     bool closed = false;
@@ -276,13 +277,13 @@ void remote_peers_serve_pmi(struct remote_job *j)
 }
 
 /* Who has killed the parent, mpirun or a person, holds the job for over. */
-static void on_orphan(struct remote_rank *r, const struct control_frame *f)
+static void on_parent_died(struct remote_rank *r, const struct control_frame *f)
 {
     struct remote_job *j = r->job;
-    if (j->released || j->clearing || uv_is_active((uv_handle_t *)&j->broken))
+    if (j->released || j->clearing || uv_is_active((uv_handle_t *)&j->launcher_exit_timer))
         return;
     j->orphan = r;
-    uv_timer_start(&j->broken, on_broken, BROKEN_MS, 0);
+    uv_timer_start(&j->launcher_exit_timer, on_launcher_exit_timer, BROKEN_MS, 0);
 }
 
 static void on_frame(void *arg, const struct control_frame *f)
@@ -291,11 +292,20 @@ static void on_frame(void *arg, const struct control_frame *f)
         const char *type;
         void (*act)(struct remote_rank *r, const struct control_frame *f);
     } acts[] = {
-        {"out", on_out},         {"exit", on_rank_exit},    {"quiet", on_quiet},
-        {"started", on_started}, {"report", on_report},     {"not_started", on_not_started},
-        {"port", on_port},       {"topo", on_topo},         {"cleared", on_cleared},
-        {"took", on_took},       {"standing", on_standing}, {"orphan", on_orphan},
-        {"stack", on_stack},     {"pmi", on_pmi},
+        {"output", on_output},
+        {"exit", on_rank_exit},
+        {"eof", on_eof},
+        {"started", on_started},
+        {"report", on_report},
+        {"not_started", on_not_started},
+        {"port", on_port},
+        {"topo", on_topo},
+        {"reaped", on_reaped},
+        {"credit", on_credit},
+        {"rank_status", on_rank_status},
+        {"parent_died", on_parent_died},
+        {"stack", on_stack},
+        {"pmi", on_pmi},
     };
     struct remote_peer *p = arg;
     if (!p->rank) {
@@ -314,7 +324,7 @@ static void on_frame(void *arg, const struct control_frame *f)
 /* ---- what is no more ---------------------------------------------------------------------------
  */
 
-static void lose(struct remote_rank *r, const char *why)
+static void mark_lost(struct remote_rank *r, const char *why)
 {
     struct remote_job *j = r->job;
     r->cleared = true;
@@ -343,7 +353,7 @@ static bool node_is_gone(const struct remote_job *j, int node)
     return ranks > 1;
 }
 
-static void on_verdict(uv_timer_t *t)
+static void on_lost_timer(uv_timer_t *t)
 {
     struct remote_job *j = t->data;
     for (int i = 0; i < j->plan->world_size; i++) {
@@ -356,7 +366,7 @@ static void on_verdict(uv_timer_t *t)
         else
             snprintf(why, sizeof why, "its `drover rank` on %s has died: %s",
                      engine_remote_host(j, i), r->why);
-        lose(r, why);
+        mark_lost(r, why);
     }
 }
 
@@ -374,17 +384,17 @@ static void on_ended(void *arg, const char *why)
     snprintf(r->why, sizeof r->why, "%s", why);
     r->gone = true;
     if (r->state != REMOTE_RANK_STARTED)
-        lose(r, why);
-    else if (!uv_is_active((uv_handle_t *)&j->verdict))
-        uv_timer_start(&j->verdict, on_verdict, VERDICT_MS, 0);
+        mark_lost(r, why);
+    else if (!uv_is_active((uv_handle_t *)&j->lost_timer))
+        uv_timer_start(&j->lost_timer, on_lost_timer, VERDICT_MS, 0);
 }
 
 /* One more connection; who comes while too many strangers are here waits in the kernel's queue. */
 void remote_peers_accept(struct remote_job *j)
 {
     static const struct control_events ev = {on_frame, on_ended};
-    if (j->strangers >= STRANGERS_MAX) {
-        j->stranger_waits = true;
+    if (j->unauthenticated >= STRANGERS_MAX) {
+        j->accept_deferred = true;
         return;
     }
     struct err e = {0};
@@ -397,7 +407,7 @@ void remote_peers_accept(struct remote_job *j)
     p->job = j;
     p->next = j->peers;
     j->peers = p;
-    j->strangers++;
+    j->unauthenticated++;
 }
 
 /* ---- mpirun ------------------------------------------------------------------------------------
@@ -408,13 +418,13 @@ static void describe(struct strbuf *out, struct remote_job *j)
     const char *who = j->starter->program ? j->starter->program : "a `drover rank`";
     const char *lines[REMOTE_LAUNCHER_LINES + 1] = {NULL};
     struct err e = {0};
-    for (int i = 0; i < last_lines_count(j->said); i++)
-        lines[i] = last_lines_get(j->said, i, NULL);
+    for (int i = 0; i < last_lines_count(j->launcher_output); i++)
+        lines[i] = last_lines_get(j->launcher_output, i, NULL);
     int wait = j->starter_wait;
-    j->explained = j->starter->cause && j->starter->cause(&e, lines);
-    if (j->explained)
+    j->cause_known = j->starter->cause && j->starter->cause(&e, lines);
+    if (j->cause_known)
         strbuf_printf(out, "%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
-    else if (j->orphan && (j->starters_left > 0 || j->starter == &remote_launcher_external))
+    else if (j->orphan && (j->launchers_running > 0 || j->starter == &remote_launcher_external))
         strbuf_printf(out, "the `drover rank` of rank %d on %s was killed from outside",
                       j->orphan->rank, engine_remote_host(j, j->orphan->rank));
     else if (WIFSIGNALED(wait))
@@ -424,7 +434,7 @@ static void describe(struct strbuf *out, struct remote_job *j)
 }
 
 /* A rank that has not come: of a node that is named, else of another machine, else any. */
-static int culprit(const struct remote_job *j, const char *why)
+static int rank_to_blame(const struct remote_job *j, const char *why)
 {
     int found = 0, best = -1;
     for (int i = 0; i < j->plan->world_size; i++) {
@@ -441,14 +451,14 @@ static int culprit(const struct remote_job *j, const char *why)
     return found;
 }
 
-static void on_broken(uv_timer_t *t)
+static void on_launcher_exit_timer(uv_timer_t *t)
 {
     struct remote_job *j = t->data;
     AUTO(strbuf) struct strbuf text = {0};
     describe(&text, j);
     const char *why = strbuf_str(&text);
     if (!j->started) {
-        engine_remote_fail_start(j, culprit(j, why), 126, "%s", why);
+        engine_remote_fail_start(j, rank_to_blame(j, why), 126, "%s", why);
         return;
     }
     for (int i = 0; i < j->plan->world_size; i++)
@@ -461,9 +471,9 @@ static void on_broken(uv_timer_t *t)
 void remote_peers_launcher_exited(struct remote_job *j)
 {
     if (j->released) { /* as it should */
-        if (j->starting && j->starters_left == 0)
+        if (j->starting && j->launchers_running == 0)
             engine_kill_tree(j->starting);
-    } else if (!uv_is_active((uv_handle_t *)&j->broken)) {
-        uv_timer_start(&j->broken, on_broken, BROKEN_MS, 0);
+    } else if (!uv_is_active((uv_handle_t *)&j->launcher_exit_timer)) {
+        uv_timer_start(&j->launcher_exit_timer, on_launcher_exit_timer, BROKEN_MS, 0);
     }
 }

@@ -122,7 +122,7 @@ static bool on_starter_line(void *arg, int rank, enum launch_stream from, const 
                             size_t len)
 {
     struct remote_job *j = arg;
-    last_lines_push(j->said, text, len);
+    last_lines_push(j->launcher_output, text, len);
     log_info("%s: %.*s", j->starter->program, (int)len, text);
     return true;
 }
@@ -135,7 +135,7 @@ static void starter_ended(struct remote_job *j, int wait)
 {
     if (wait != 0)
         j->starter_wait = wait;
-    if (--j->starters_left == 0 || !j->started)
+    if (--j->launchers_running == 0 || !j->started)
         remote_peers_launcher_exited(j);
 }
 
@@ -214,7 +214,7 @@ static int start_starter(struct remote_job *j, struct err *e)
         return rc;
     struct launch_spec spec = {.stdin_null = true};
     struct engine_start_opts order = {.plan = j->starter_plan, .spec = &spec};
-    j->starters_left = j->starter_plan->world_size;
+    j->launchers_running = j->starter_plan->world_size;
     return engine_local_start(&j->starting, j->engine, &order, &ev, j, e);
 }
 
@@ -263,7 +263,7 @@ static void add_own_addresses(struct remote_job *j)
 static void on_all_looked_up(struct remote_job *j)
 {
     struct err e = {0};
-    if (j->nameless)
+    if (j->unresolved)
         add_own_addresses(j);
     if (!j->failure[0] && start_starter(j, &e) < 0)
         engine_remote_fail_start(j, 0, e.code == -EINVAL ? 2 : 126, "%s", e.text);
@@ -282,7 +282,7 @@ static void on_looked_up(void *arg, int i, int status, const struct addrinfo *fo
         routes += error == 0;
         rc = error < 0 ? error : rc;
     }
-    j->nameless |= status != 0;
+    j->unresolved |= status != 0;
     if (status != 0)
         log_info("host '%s': %s", engine_remote_host(j, rank), gai_strerror(status));
     else if (routes == 0)
@@ -370,7 +370,7 @@ void remote_start_rank_connected(struct remote_rank *r)
         send_row(r);
     } else if (*node == REMOTE_NODE_UNKNOWN) {
         *node = REMOTE_NODE_REQUESTED;
-        control_send(r->peer->link, json_pack("{s:s}", "t", "tell"), NULL, 0);
+        control_send(r->peer->link, json_pack("{s:s}", "t", "topo_request"), NULL, 0);
     }
 }
 
@@ -407,7 +407,7 @@ static void on_stdin(void *arg, const char *bytes, size_t len)
     struct remote_job *j = arg;
     struct remote_peer *to = j->ranks[j->spec->stdin_rank].peer;
     if (to)
-        control_send(to->link, json_pack("{s:s}", "t", "in"), bytes, len);
+        control_send(to->link, json_pack("{s:s}", "t", "stdin"), bytes, len);
 }
 
 void remote_start_when_ready(struct remote_job *j)

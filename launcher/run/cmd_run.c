@@ -32,14 +32,14 @@ struct run {
     struct run_restarts *again;
     struct run_elastic *meet; /* NULL: no other node is met */
     struct redirect *redirect;
-    int typed_fd; /* what is typed, for a rank, until it has it; -1 */
+    int tty_stdin_fd; /* what is typed, for a rank, until it has it; -1 */
     uv_signal_t signals[COUNT_OF(handled)];
     uv_timer_t timeout;
     bool handles; /* the two above are on the loop */
     bool ended, paused;
-    bool goes_on; /* it has ended or not begun, and what follows is waited for */
-    int ended_by; /* a signal; 0: none */
-    bool timed_out, hung, reader_gone;
+    bool goes_on;    /* it has ended or not begun, and what follows is waited for */
+    int stop_signal; /* a signal; 0: none */
+    bool timed_out, hung, output_closed;
     int status;
 };
 
@@ -67,18 +67,18 @@ static void on_report(void *arg, int rank, const char *json, size_t len)
 }
 
 /* The feed is told when the rank reads no more, so only the rank keeps the pipe open. */
-static void hand_over_typed(struct run *r)
+static void close_tty_stdin(struct run *r)
 {
-    if (r->typed_fd < 0)
+    if (r->tty_stdin_fd < 0)
         return;
-    close(fd_take(&r->typed_fd));
+    close(fd_take(&r->tty_stdin_fd));
     r->opts->spec.stdin_null = true; /* another attempt's rank cannot have it */
 }
 
 static void on_rank_started(void *arg, int rank, pid_t pid)
 {
     struct run *r = arg;
-    hand_over_typed(r);
+    close_tty_stdin(r);
     run_monitor_rank_started(r->watch, rank, pid);
 }
 
@@ -113,37 +113,37 @@ static void on_rank_ended(void *arg, const struct rank_end *e)
  * all said 0, has ended well. */
 static int final_status(const struct run *r, const struct job_end *end)
 {
-    if (r->reader_gone)
+    if (r->output_closed)
         return STATUS_SIGNAL + SIGPIPE; /* as if it had ended us */
     if (end->first_failed >= 0)
         return end->status;
     if (r->timed_out || r->hung)
         return STATUS_TIMED_OUT;
-    return r->ended_by && end->status ? STATUS_SIGNAL + r->ended_by : end->status;
+    return r->stop_signal && end->status ? STATUS_SIGNAL + r->stop_signal : end->status;
 }
 
 static void finish_when_written(struct run *r)
 {
-    if (r->ended && !r->goes_on && (!console_waiting(r->console) || r->reader_gone))
+    if (r->ended && !r->goes_on && (!console_waiting(r->console) || r->output_closed))
         uv_stop(&r->loop);
 }
 
 /* The user has ended it. */
-static bool is_unwanted(const struct run *r)
+static bool stopped_by_user(const struct run *r)
 {
-    return r->ended_by || r->timed_out || r->reader_gone;
+    return r->stop_signal || r->timed_out || r->output_closed;
 }
 
 static bool again(struct run *r, const struct job_end *end)
 {
-    return run_restarts_attempt_ended(r->again, launch_plan(r->job), end, r->status, is_unwanted(r),
-                                      r->watch);
+    return run_restarts_attempt_ended(r->again, launch_plan(r->job), end, r->status,
+                                      stopped_by_user(r), r->watch);
 }
 
 /* What we end with where this node leaves the others. */
 static int status_of_leaving(const struct run *r)
 {
-    return r->ended_by ? STATUS_SIGNAL + r->ended_by : EXIT_STATUS_FAILED;
+    return r->stop_signal ? STATUS_SIGNAL + r->stop_signal : EXIT_STATUS_FAILED;
 }
 
 /* Whether something follows here after this attempt. */
@@ -155,10 +155,10 @@ static bool goes_on_with_others(struct run *r, const struct job_end *end)
                         end->first.signal ? "was ended by signal" : "exited with status",
                         end->first.signal ? end->first.signal : end->first.status);
     else if (r->status)
-        how = xstrdup(r->ended_by ? strsignal(r->ended_by) : "ended before its ranks did");
+        how = xstrdup(r->stop_signal ? strsignal(r->stop_signal) : "ended before its ranks did");
     if (run_elastic_was_stopped(r->meet))
         r->status = status_of_leaving(r); /* not that of ranks that were ended */
-    enum run_elastic_next next = run_elastic_ranks_ended(r->meet, how, is_unwanted(r));
+    enum run_elastic_next next = run_elastic_ranks_ended(r->meet, how, stopped_by_user(r));
     if (next == RUN_ELASTIC_REJOIN)
         run_elastic_join(r->meet);
     if (next == RUN_ELASTIC_FAILED)
@@ -178,20 +178,20 @@ static void on_ended(void *arg, const struct job_end *end)
                       r->opts->timeout_s);
     if (!run_elastic_was_stopped(r->meet)) /* another node has told */
         run_print_failure(&b, r->opts->who, launch_plan(r->job), end);
-    if (!r->opts->quiet && !r->reader_gone)
+    if (!r->opts->quiet && !r->output_closed)
         console_print(r->console, strbuf_str(&b));
     r->goes_on = r->meet ? goes_on_with_others(r, end) : again(r, end);
     finish_when_written(r);
 }
 
 /* Output has moved: room for more, an end, or nobody who reads it. */
-static void on_moved(void *arg)
+static void on_output_progress(void *arg)
 {
     struct run *r = arg;
     int error = console_error(r->console);
-    if (error && !r->reader_gone) {
-        r->reader_gone = error == -EPIPE;
-        if (!r->reader_gone)
+    if (error && !r->output_closed) {
+        r->output_closed = error == -EPIPE;
+        if (!r->output_closed)
             log_error("output: %s", strerror(-error));
         else if (!r->ended)
             launch_stop(r->job, 0);
@@ -219,11 +219,11 @@ static void end_by_signal(struct run *r, int sig)
         if (r->goes_on && r->status == 0)
             r->status = STATUS_SIGNAL + sig;
         uv_stop(&r->loop);
-    } else if (r->ended_by) {
+    } else if (r->stop_signal) {
         log_warn("%s again: the ranks are killed", strsignal(sig));
         launch_kill(r->job);
     } else {
-        r->ended_by = sig;
+        r->stop_signal = sig;
         launch_interrupt(r->job, sig == SIGINT || sig == SIGQUIT ? sig : SIGTERM);
     }
 }
@@ -281,7 +281,7 @@ static void watch_signals(struct run *r)
  */
 
 /* One line for all options that are known and mean nothing here, now that the engine is. */
-static void tell_ignored(const struct run_options *o, const struct plan *p)
+static void warn_ignored_options(const struct run_options *o, const struct plan *p)
 {
     AUTO(strbuf) struct strbuf b = {0};
     for (size_t i = 0; i < strv_len(o->warnings); i++)
@@ -300,7 +300,7 @@ static int show_plan(const struct run_options *o, struct err *e)
     AUTO(plan) struct plan *p = NULL;
     if (topo_load(&t, e) < 0 || plan_make(&p, &o->spec, t, environ, e) < 0)
         return e->code;
-    tell_ignored(o, p);
+    warn_ignored_options(o, p);
     if (o->rdzv)
         log_warn("shown is this node; which ranks it has is decided at %s:%d", o->rdzv->host,
                  o->rdzv->port);
@@ -318,8 +318,8 @@ static int choose_stdin(struct run *r, struct err *e)
     r->opts->spec.stdin_fd = STDIN_FILENO;
     if (!isatty(STDIN_FILENO))
         return 0;
-    int rc = tty_stdin_open(&r->feed, &r->typed_fd, &r->loop, STDIN_FILENO, e);
-    r->opts->spec.stdin_fd = r->typed_fd;
+    int rc = tty_stdin_open(&r->feed, &r->tty_stdin_fd, &r->loop, STDIN_FILENO, e);
+    r->opts->spec.stdin_fd = r->tty_stdin_fd;
     return rc;
 }
 
@@ -368,7 +368,7 @@ static void on_again(void *arg)
 /* ---- other nodes -------------------------------------------------------------------------------
  */
 
-static void on_others_stop(void *arg)
+static void on_peers_stop(void *arg)
 {
     launch_stop(((struct run *)arg)->job, 0);
 }
@@ -393,7 +393,7 @@ static void on_over(void *arg, bool well)
 static void say(void *arg, const char *text)
 {
     struct run *r = arg;
-    if (!r->reader_gone)
+    if (!r->output_closed)
         console_print(r->console, text);
 }
 
@@ -402,7 +402,7 @@ static int begin(struct run *r, struct err *e)
     int rc = start_attempt(r, e);
     if (rc < 0)
         return rc;
-    tell_ignored(r->opts, launch_plan(r->job));
+    warn_ignored_options(r->opts, launch_plan(r->job));
     if (r->opts->report_bindings) {
         AUTO(strbuf) struct strbuf b = {0};
         run_print_bindings(&b, launch_plan(r->job));
@@ -413,8 +413,8 @@ static int begin(struct run *r, struct err *e)
 
 static int meet(struct run *r, struct err *e)
 {
-    const struct run_elastic_events needs = {
-        start_next, on_others_stop, on_others_failed, on_over, say, r};
+    const struct run_elastic_events needs = {start_next, on_peers_stop, on_others_failed,
+                                             on_over,    say,           r};
     r->ended = r->goes_on = true; /* there is no attempt yet */
     return run_elastic_open(&r->meet, &r->loop, r->opts, launch_context_topo(r->launcher), &needs,
                             e);
@@ -425,7 +425,7 @@ static int start(struct run *r, struct err *e)
     const struct run_monitor_events needs = {say, on_hung, r};
     int rc = launch_context_open(&r->launcher, &r->loop, r->guardian, e);
     if (rc == 0)
-        rc = console_open(&r->console, &r->loop, &r->opts->style, on_moved, r, e);
+        rc = console_open(&r->console, &r->loop, &r->opts->style, on_output_progress, r, e);
     if (rc == 0)
         rc = choose_stdin(r, e);
     if (rc == 0)
@@ -446,7 +446,7 @@ static void stop(struct run *r)
     if (r->handles)
         uv_close((uv_handle_t *)&r->timeout, NULL);
     tty_stdin_close(r->feed);
-    hand_over_typed(r); /* to nobody */
+    close_tty_stdin(r); /* to nobody */
     run_restarts_close(r->again);
     run_elastic_close(r->meet);
     run_monitor_close(r->watch);
@@ -462,7 +462,7 @@ static void stop(struct run *r)
 
 int run_session(struct run_options *o)
 {
-    struct run r = {.opts = o, .typed_fd = -1};
+    struct run r = {.opts = o, .tty_stdin_fd = -1};
     struct err e = {0};
     if (o->verbose)
         log_set_level(LOG_INFO);

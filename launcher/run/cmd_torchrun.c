@@ -326,7 +326,7 @@ static int set_output(struct torchrun *t, struct err *e)
     if (!t->filter)
         return 0;
     AUTO(bitmap) hwloc_bitmap_t local = hwloc_bitmap_alloc();
-    if (topo_list_parse(local, t->filter, e) < 0)
+    if (cpu_list_parse(local, t->filter, e) < 0)
         return err_wrap(e, "--local-ranks-filter");
     o->show = hwloc_bitmap_alloc();
     unsigned i;

@@ -41,7 +41,7 @@ static bool is_due(const struct run_elastic *m, enum state s, const char *what)
 static void on_place(void *arg, const struct rdzv_client_assignment *p)
 {
     struct run_elastic *m = arg;
-    if (!is_due(m, WAITS, "place"))
+    if (!is_due(m, WAITS, "assignment"))
         return;
     struct launch_spec *s = &m->opts->spec;
     free(m->master_addr);
@@ -80,7 +80,7 @@ static void on_stop(void *arg, bool failure, const char *why)
 static void on_over(void *arg)
 {
     struct run_elastic *m = arg;
-    if (!is_due(m, DONE, "over"))
+    if (!is_due(m, DONE, "job_done"))
         return;
     m->state = GONE;
     m->needs.over(m->needs.arg, true);

@@ -152,7 +152,7 @@ static int on_show(void *into, char *const *values, struct err *e)
     hwloc_bitmap_zero(o->show);
     if (strcmp(values[0], "failed") == 0 || strcmp(values[0], "none") == 0)
         return 0; /* what failed is told with its last lines */
-    if (topo_list_parse(o->show, values[0], NULL) < 0) {
+    if (cpu_list_parse(o->show, values[0], NULL) < 0) {
         err_set(e, -EINVAL, "'%s' is no list of ranks", values[0]);
         return err_hint(e, "0,3-5, or failed");
     }

@@ -149,8 +149,8 @@ static void hello(struct sim *s)
     s->conn++;
     s->renew_us = now_us() + RENEW_MIN_US + rand() % RENEW_SPREAD_US;
     say(s, WIRE_HELLO, 0,
-        json_pack("{s:s,s:i,s:o,s:i,s:i,s:i}", "node", "sim", "places", s->ended ? 0 : 1, "running",
-                  running, "slots", 1, "gpus", 0, "ping_ms", 5000));
+        json_pack("{s:s,s:i,s:o,s:i,s:i,s:i}", "node", "sim", "slots", s->ended ? 0 : 1, "running",
+                  running, "cpus", 1, "gpus", 0, "ping_ms", 5000));
 }
 
 /* Only while nothing that it said waits for its acknowledgement. */

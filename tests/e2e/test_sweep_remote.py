@@ -356,11 +356,11 @@ class Raw:
         return flags, self.take(size)
 
     def say(self, kind, data=None, **more):
-        text = json.dumps({"v": 5, "kind": kind, "conn": 1, **more, **({"data": data} if data is not None else {})})
+        text = json.dumps({"v": 6, "kind": kind, "conn": 1, **more, **({"data": data} if data is not None else {})})
         self.s.sendall(frame(text.encode()))
 
     def hello(self, places, running=(), **more):
-        self.say("hello", {"node": "raw", "places": places, "running": [*running], "slots": 1, "gpus": 0, "ping_ms": 5000},
+        self.say("hello", {"node": "raw", "slots": places, "running": [*running], "cpus": 1, "gpus": 0, "ping_ms": 5000},
                  **more)
 
     def report(self, lease, seq, **more):
@@ -437,14 +437,14 @@ def test_what_was_under_way_when_a_connection_broke_is_not_taken_for_stored(plac
     raw = Raw(endpoint, b"broken")
     for seq in (4, 5):
         raw.report(lease, seq)
-    assert raw.hear("who")["conn"] == 1
+    assert raw.hear("reconnect")["conn"] == 1
     raw.hello(1, [lease], conn=2)
     for seq in (2, 3, 4, 5):
         raw.report(lease, seq, conn=2)
     raw.done(lease, 6, conn=2)
     while raw.hear("ack")["seq"] < 6:
         pass
-    raw.say("gone", conn=2)
+    raw.say("bye", conn=2)
     place.ends_well(coordinator, 1)
     assert [d["step"] for _, _, d in place.records("report")] == [1, 2, 3, 4, 5]
     assert len(place.records("leased")) == 1
@@ -468,7 +468,7 @@ def test_after_a_restart_what_follows_on_a_report_without_a_record_is_taken(plac
     raw.done(lease, 4, conn=2)
     while raw.hear("ack")["seq"] < 4:
         pass
-    raw.say("gone", conn=2)
+    raw.say("bye", conn=2)
     place.ends_well(coordinator, 1)
     assert [d["step"] for _, _, d in place.records("report")] == [1, 3]
 
@@ -496,7 +496,7 @@ def test_a_lease_that_was_never_given_costs_nothing(place):
     assert rss_mib(coordinator.pid) - before < 10
     raw.done(lease, 1)
     raw.hear("ack")
-    raw.say("gone")
+    raw.say("bye")
     assert coordinator.wait(30) == 1 and place.states() == ["invalid"], place.said()
 
 
@@ -507,7 +507,7 @@ def test_who_reports_much_after_a_stop_is_told_to_stop_once_a_turn(place):
     raw.hello(1)
     lease, n = raw.hear("run")["lease"], 20000
     assert raw.hear("stop")["lease"] == lease
-    raw.s.sendall(b"".join(frame(json.dumps({"v": 5, "kind": "report", "conn": 1, "lease": lease, "seq": i + 1,
+    raw.s.sendall(b"".join(frame(json.dumps({"v": 6, "kind": "report", "conn": 1, "lease": lease, "seq": i + 1,
                                              "data": {"step": i, "loss": 0.5}}).encode()) for i in range(n)))
     said = []
     while not said or said[-1].get("seq", 0) < n:
@@ -528,11 +528,11 @@ def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
             long.s.sendall(bytes(1 << 16))
     old = Raw(endpoint, b"old")
     old.s.sendall(frame(b'{"v":4,"kind":"ping","conn":1}'))
-    assert old.hear("who")["v"] == 5
+    assert old.hear("reconnect")["v"] == 6
     deaf = Raw(endpoint, b"deaf")
     deaf.hello(0)
     deaf.s.setblocking(False)
-    pings, at, sent = 1000 * frame(b'{"v":5,"kind":"ping","conn":1}'), 0, 0
+    pings, at, sent = 1000 * frame(b'{"v":6,"kind":"ping","conn":1}'), 0, 0
 
     def noticed():
         nonlocal at, sent
@@ -546,14 +546,14 @@ def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
     wait_until(noticed, "the deaf one to be noticed")
     assert rss_mib(coordinator.pid) - before < 50
     bad = Raw(endpoint, b"bad")
-    for text in (b"", b"[" * 100000, b"\0" * 300, b'{"v":5,"kind":"run","conn":1}'):
+    for text in (b"", b"[" * 100000, b"\0" * 300, b'{"v":6,"kind":"run","conn":1}'):
         bad.s.sendall(frame(text))
     bad.hello(1)
     lease = bad.hear("run")["lease"]
     for _ in range(2):
         bad.report(lease, 1)
         bad.done(lease, 2)
-    bad.say("gone")
+    bad.say("bye")
     place.go()
     worker = place.worker("a", endpoint, "--plain", key=None)
     place.ends_well(coordinator, 2)
@@ -568,14 +568,14 @@ def test_a_worker_that_says_much_at_once_has_little_to_read(place):
     busy.hello(1)
     lease, n = busy.hear("run")["lease"], 30000
     busy.s.settimeout(60)
-    busy.s.sendall(b"".join(frame(json.dumps({"v": 5, "kind": "report", "conn": 1, "lease": lease, "seq": i + 1,
+    busy.s.sendall(b"".join(frame(json.dumps({"v": 6, "kind": "report", "conn": 1, "lease": lease, "seq": i + 1,
                                               "data": {"step": i, "loss": 0.5}}).encode()) for i in range(n)))
     busy.done(lease, n + 1)
     acks = [0]
     while acks[-1] <= n:
         acks.append(busy.hear("ack")["seq"])
     assert acks == sorted(set(acks)) and len(acks) < n / 10, len(acks)
-    busy.say("gone")
+    busy.say("bye")
     place.ends_well(coordinator, 1)
     assert len(place.records("report")) == n
 

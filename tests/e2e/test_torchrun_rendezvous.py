@@ -184,13 +184,13 @@ def said(kind, **fields):
 def test_what_a_host_says_out_of_turn_or_wrongly_does_no_harm(meeting, tmp_path):
     place = {"node": 0, "nodes": 2, "first": 0, "world": 2, "address": "localhost", "port": 4000}
     go, done = tmp_path / "started", tmp_path / "done"
-    for late, status, words in (([said("place", **place), said("over")], 0, "'place' means nothing now"),
-                                ([said("place", **{**place, "world": 1 << 40})], 1, "what its host says is not understood")):
+    for late, status, words in (([said("assignment", **place), said("job_done")], 0, "'assignment' means nothing now"),
+                                ([said("assignment", **{**place, "world": 1 << 40})], 1, "what its host says is not understood")):
         with socket.create_server(("127.0.0.1", meeting.port)) as host:
             meeting.node("--rdzv-conf", "is_host=0", text=f"touch {go}; until [ -e {done} ]; do sleep 0.05; done")
             link, _ = host.accept()
             if status == 0:
-                link.sendall(said("place", **place))
+                link.sendall(said("assignment", **place))
                 wait_until(go.exists, "its rank")
             link.sendall(b"".join(late))
             if status == 0:
@@ -201,7 +201,7 @@ def test_what_a_host_says_out_of_turn_or_wrongly_does_no_harm(meeting, tmp_path)
                     more = link.recv(4096)
                     assert more, heard
                     heard += more
-                link.sendall(said("over"))
+                link.sendall(said("job_done"))
             ((got, _, err),) = meeting.ends()
             assert got == status and words in err, err
             link.close()

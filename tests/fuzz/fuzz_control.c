@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
             !json_equal(f.head, again.head) || again.len != f.len)
             abort();
         json_decref(again.head);
-        if (strcmp(f.type, "row") == 0)
+        if (strcmp(f.type, "rank_spec") == 0)
             read_row(&f);
         else if (strcmp(f.type, "topo") == 0)
             read_machine(&f);
@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 static const struct {
     const char *head, *payload;
 } corpus[] = {
-    {"{\"t\":\"hello\",\"token\":\"00ff\",\"version\":\"0.1.0\",\"rank\":3,\"host\":\"c03\"}", ""},
+    {"{\"t\":\"hello\",\"token\":\"00ff\",\"version\":\"0.2.0\",\"rank\":3,\"host\":\"c03\"}", ""},
     {"{\"t\":\"row\",\"argv\":2,\"env\":2,\"reports\":true,\"stdin\":false,\"port\":true,"
      "\"port_wanted\":0,\"port_held\":true}",
      "/home|0-3|0|job-1|sh|-c|RANK=0|MASTER_ADDR=h|PATH=/bin|HOME=/root|"},

@@ -183,7 +183,7 @@ static void check_start(const struct spec *s)
 {
     AUTO(scheduler) struct scheduler *sched = NULL;
     struct scheduler_out out = {0};
-    AUTO(json) json_t *hello = json_pack("{s:i}", "places", 3);
+    AUTO(json) json_t *hello = json_pack("{s:i}", "slots", 3);
     CHECK_INT(scheduler_new(&sched, s, NULL), 0);
     CHECK_INT(scheduler_handle(sched, &(struct scheduler_event){SCHEDULER_EV_HELLO, "w", 0, hello},
                                1, &out, NULL),

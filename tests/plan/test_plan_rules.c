@@ -47,7 +47,7 @@ static struct topo *machine(const char *name)
 static hwloc_bitmap_t set_of(const char *list)
 {
     hwloc_bitmap_t b = hwloc_bitmap_alloc();
-    CHECK_INT(topo_list_parse(b, list, NULL), 0);
+    CHECK_INT(cpu_list_parse(b, list, NULL), 0);
     return b;
 }
 

@@ -14,7 +14,7 @@ static int index_of(const char *id)
 static int holder(int trial, int i)
 {
     const struct audit *a = &m.audit;
-    const char *id = json_string_value(json_array_get(a->with[trial], (size_t)(i - 1)));
+    const char *id = json_string_value(json_array_get(a->gang_workers[trial], (size_t)(i - 1)));
     return i == 0 ? a->held_by_lease[trial] - 1 : id ? index_of(id) : -1;
 }
 
@@ -44,7 +44,7 @@ static void audit_run(const struct scheduler_action *a)
     for (int i = 1, w; !m.faults && (w = holder(a->trial, i)) >= 0; i++) {
         const struct job *j = job_of(&m.workers[w], a->lease);
         const json_t *other = json_array_get(a->others, (size_t)(i - 1));
-        const json_t *place = json_object_get(other, "place");
+        const json_t *place = json_object_get(other, "resources");
         if (!j || !j->hold || json_integer_value(json_object_get(place, "cpus")) != w)
             bad("lease %lld is run, but worker %d holds no place", (long long)a->lease, w);
     }
@@ -61,11 +61,11 @@ static void audit_lease(const struct scheduler_record *r)
     if (a->paused || a->stopped)
         bad("trial %d is leased in a sweep that is paused or stopped", r->trial);
     a->held_by_lease[r->trial] = w + 1;
-    json_decref(a->with[r->trial]);
-    a->with[r->trial] = json_incref(json_object_get(r->data, "with"));
-    if ((int)json_array_size(a->with[r->trial]) + 1 != m.spec->need.nodes)
+    json_decref(a->gang_workers[r->trial]);
+    a->gang_workers[r->trial] = json_incref(json_object_get(r->data, "with"));
+    if ((int)json_array_size(a->gang_workers[r->trial]) + 1 != m.spec->need.nodes)
         bad("trial %d is leased to %zu workers, not to %d", r->trial,
-            json_array_size(a->with[r->trial]) + 1, m.spec->need.nodes);
+            json_array_size(a->gang_workers[r->trial]) + 1, m.spec->need.nodes);
     audit_places(r->trial, 1);
     if (++a->out > m.spec->parallel && m.spec->parallel)
         bad("%d trials run at once, not %d", a->out, m.spec->parallel);

@@ -84,9 +84,9 @@ struct audit { /* what records and actions say, without asking the scheduler */
     json_t *params;                                                 /* that are tried */
     int64_t leases;
     bool ran[LEASES_MAX];
-    json_t *with[TRIALS_MAX]; /* while it is out */
-    uint64_t digest;          /* of all records */
-    int *held;                /* by worker */
+    json_t *gang_workers[TRIALS_MAX]; /* while it is out */
+    uint64_t digest;                  /* of all records */
+    int *held;                        /* by worker */
     bool paused, stopped;
 };
 
@@ -293,7 +293,7 @@ static void greet(int worker)
         json_array_append_new(running, json_integer(w->jobs[i].lease));
     AUTO(json)
     json_t *data =
-        json_pack("{s:i, s:s, s:O}", "places", w->places, "node", w->id, "running", running);
+        json_pack("{s:i, s:s, s:O}", "slots", w->places, "node", w->id, "running", running);
     send((struct msg){.kind = HELLO, .worker = worker, .data = data}, 0);
     for (int i = 0; i < w->unsaid_count; i++)
         send(w->unsaid[i], 0);

@@ -214,7 +214,7 @@ static void greeted(const struct msg *x)
     if (!(m.faults & FAULT_WILD) && x->conn <= w->known_conn)
         return;
     w->known_conn = x->conn;
-    w->known_places = (int)json_integer_value(json_object_get(x->data, "places"));
+    w->known_places = (int)json_integer_value(json_object_get(x->data, "slots"));
     if (!w->alive) /* it will be silent */
         timer(LOST, x->worker, 0, m.spec->lost_after_ms);
     step(SCHEDULER_EV_HELLO, x);
@@ -387,7 +387,7 @@ static void clean_up(void)
         kill_worker(i);
     json_decref(m.audit.params);
     for (int i = 0; i < TRIALS_MAX; i++)
-        json_decref(m.audit.with[i]);
+        json_decref(m.audit.gang_workers[i]);
     free(m.audit.held);
     message_dedup_free(m.taken);
     scheduler_free(m.sched);

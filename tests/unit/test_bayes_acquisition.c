@@ -47,7 +47,7 @@ static void begin(struct world *w, const char *space, const char *rules, size_t 
         space_settle(w->space, u, NULL);
         bayes_features_columns(w->seen, u, true, x, 1);
         double y = bumps(x, w->seen->shape.cols, seed);
-        bayes_data_add(&w->data, w->seen->shape.cols, x, y, 0);
+        bayes_model_data_add(&w->data, w->seen->shape.cols, x, y, 0);
         size_t at = 3;
         for (; at > 0 && y < best[at - 1]; at--)
             ;
@@ -71,7 +71,7 @@ static void begin(struct world *w, const char *space, const char *rules, size_t 
 static void end(struct world *w)
 {
     bayes_model_free(w->model);
-    bayes_data_free(&w->data);
+    bayes_model_data_free(&w->data);
     bayes_features_free(w->seen);
     space_free(w->space);
     free(w->known);

@@ -27,7 +27,7 @@ static void observe_some(struct bayes_data *d, struct rng *r, size_t n, double w
         double x[COLS];
         point(r, x);
         double y = smooth(x);
-        bayes_data_add(d, COLS, x, rng_unit(r) < wrong ? y + 2 : y, 0);
+        bayes_model_data_add(d, COLS, x, rng_unit(r) < wrong ? y + 2 : y, 0);
     }
 }
 
@@ -77,14 +77,14 @@ TEST(observations_keep_their_columns_while_there_come_more)
     struct bayes_data d = {0};
     for (size_t i = 0; i < 1000; i++) {
         double x[COLS] = {(double)i, (double)i + 0.25, (double)i + 0.5};
-        CHECK_INT(bayes_data_add(&d, COLS, x, -(double)i, 2 * (double)i), i);
+        CHECK_INT(bayes_model_data_add(&d, COLS, x, -(double)i, 2 * (double)i), i);
     }
     for (size_t i = 0; i < 1000; i++) {
         for (size_t c = 0; c < COLS; c++)
             CHECK_NEAR(d.x[c * d.cap + i], (double)i + 0.25 * (double)c, 0);
         CHECK(d.y[i] == -(double)i && d.var[i] == 2 * (double)i);
     }
-    bayes_data_free(&d);
+    bayes_model_data_free(&d);
     CHECK_INT(d.n, 0);
 }
 
@@ -113,7 +113,7 @@ TEST(with_each_observation_it_knows_the_function_better)
         printf("# %zu observations: %.4f deviations off\n", d.n, off);
         CHECK(off < bounds[k]);
     }
-    bayes_data_free(&d);
+    bayes_model_data_free(&d);
 }
 
 TEST(the_targets_are_the_warped_values_of_its_observations)
@@ -135,7 +135,7 @@ TEST(the_targets_are_the_warped_values_of_its_observations)
         CHECK_NEAR(mean, 0, 1e-10);
         CHECK_NEAR(square, d.n > 1 ? 1 : 0, 1e-9);
     }
-    bayes_data_free(&d);
+    bayes_model_data_free(&d);
 }
 
 TEST(a_forecast_of_wide_variance_says_less_than_a_certain_value)
@@ -148,11 +148,11 @@ TEST(a_forecast_of_wide_variance_says_less_than_a_certain_value)
         rng_seed(&r, 5, 0);
         observe(&d, &r, 20);
         double x[COLS] = {0.5, 0.5, 0.5}, mean, var;
-        bayes_data_add(&d, COLS, x, 3, certain ? 0 : 9);
+        bayes_model_data_add(&d, COLS, x, 3, certain ? 0 : 9);
         CHECK(bayes_model_update(m, &d, certain ? 21 : 20));
         gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var);
         far[certain] = fabs(mean - output_transform_value(bayes_model_warp(m), 3));
-        bayes_data_free(&d);
+        bayes_model_data_free(&d);
     }
     CHECK(far[1] < 0.2 && far[0] > 0.5);
 }
@@ -167,10 +167,10 @@ static enum output_transform_kind chosen(double (*f)(const double *x), int n)
     for (int i = 0; i < n; i++) {
         double x[COLS];
         point(&r, x);
-        bayes_data_add(&d, COLS, x, f(x), 0);
+        bayes_model_data_add(&d, COLS, x, f(x), 0);
     }
     CHECK(bayes_model_update(m, &d, d.n));
-    bayes_data_free(&d);
+    bayes_model_data_free(&d);
     return bayes_model_warp(m)->kind;
 }
 
@@ -227,7 +227,7 @@ static void check_restart(const struct feed *f)
         for (size_t i = 0; i < f->forecasts && certain / f->step % 8 < 3; i++) {
             double x[COLS];
             point(&r, x);
-            bayes_data_add(&d, COLS, x, smooth(x) + 0.3 * rng_unit(&r), 0.04);
+            bayes_model_data_add(&d, COLS, x, smooth(x) + 0.3 * rng_unit(&r), 0.04);
         }
         CHECK(bayes_model_update(m, &d, certain));
         if (bayes_model_unsaved(m)) {
@@ -248,7 +248,7 @@ static void check_restart(const struct feed *f)
                  f->forecasts);
         check_same(&a, &b, what, d.n);
     }
-    bayes_data_free(&d);
+    bayes_model_data_free(&d);
 }
 
 TEST(restored_it_says_bit_by_bit_the_same_one_observation_at_a_time)
@@ -277,7 +277,7 @@ TEST(what_was_learnt_is_a_few_kilobytes_and_nothing_before_there_is_a_fit)
     AUTO(free) char *text = json_line(saved);
     CHECK(!bayes_model_unsaved(m) && strlen(text) < 1024);
     CHECK(bayes_model_update(m, &d, d.n) && !bayes_model_unsaved(m)); /* nothing new */
-    bayes_data_free(&d);
+    bayes_model_data_free(&d);
 }
 
 #define NINE "[0,0,0,0,0,0,0,0,0]"
@@ -320,7 +320,7 @@ TEST(nonsense_is_not_restored_and_changes_nothing)
         check_same(&before, &after, bad[i], d.n);
     }
     CHECK(!bayes_model_restore(m, NULL));
-    bayes_data_free(&d);
+    bayes_model_data_free(&d);
 }
 
 /* ---- many --------------------------------------------------------------------------------------
@@ -333,8 +333,8 @@ TEST(a_choice_has_the_best_third_the_newest_third_and_the_rest_evenly)
     size_t rows[N];
     double x[COLS] = {0};
     for (int i = 0; i < N; i++) /* values 0 … N - 1 in some order */
-        bayes_data_add(&d, COLS, x, i * 7 % N, 0);
-    CHECK_INT(bayes_data_choose(&d, N, MOST, rows), MOST);
+        bayes_model_data_add(&d, COLS, x, i * 7 % N, 0);
+    CHECK_INT(bayes_model_data_choose(&d, N, MOST, rows), MOST);
     static bool has[N];
     for (size_t i = 0; i < MOST; i++) {
         CHECK(i == 0 || rows[i] > rows[i - 1]);
@@ -349,11 +349,11 @@ TEST(a_choice_has_the_best_third_the_newest_third_and_the_rest_evenly)
     for (int i = N - MOST / 3; i < N; i++)
         CHECK(has[i * 7 % N]);
     CHECK(widest < 8);
-    CHECK_INT(bayes_data_choose(&d, 900, MOST, rows), 900);
+    CHECK_INT(bayes_model_data_choose(&d, 900, MOST, rows), 900);
     CHECK_INT(rows[899], 899);
     for (size_t most = 1; most < 40; most++)
-        CHECK(bayes_data_choose(&d, N, most, rows) <= most);
-    bayes_data_free(&d);
+        CHECK(bayes_model_data_choose(&d, N, most, rows) <= most);
+    bayes_model_data_free(&d);
 }
 
 TEST(of_more_than_a_thousand_observations_it_has_a_choice_and_then_grows)
@@ -376,7 +376,7 @@ TEST(of_more_than_a_thousand_observations_it_has_a_choice_and_then_grows)
     CHECK(bayes_model_update(m, &d, d.n));
     CHECK_INT(gp_count(bayes_model_gp(m)), MOST + 5);
     check_finite(m);
-    bayes_data_free(&d);
+    bayes_model_data_free(&d);
 }
 
 /* ---- odd values --------------------------------------------------------------------------------
@@ -392,7 +392,7 @@ static void check_odd(double (*value)(int i), const char *what)
     for (int i = 0; i < 40; i++) {
         double x[COLS];
         point(&r, x);
-        bayes_data_add(&d, COLS, x, value(i), 0);
+        bayes_model_data_add(&d, COLS, x, value(i), 0);
         if (!bayes_model_update(m, &d, d.n))
             FAIL("%s: no model of %zu", what, d.n);
         check_finite(m);
@@ -400,7 +400,7 @@ static void check_odd(double (*value)(int i), const char *what)
         if (!bayes_model_restore(m, saved) || !bayes_model_update(m, &d, d.n))
             FAIL("%s: what it learnt from %zu is refused", what, d.n);
     }
-    bayes_data_free(&d);
+    bayes_model_data_free(&d);
 }
 
 static double constant(int i)
@@ -445,7 +445,7 @@ TEST(the_same_point_with_different_values_makes_a_model_that_says_their_mean)
     observe(&d, &r, 20);
     double x[COLS] = {0.5, 0.5, 0.5}, mean, var;
     for (int i = 0; i < 20; i++) {
-        bayes_data_add(&d, COLS, x, i % 2, 0);
+        bayes_model_data_add(&d, COLS, x, i % 2, 0);
         CHECK(bayes_model_update(m, &d, d.n));
         check_finite(m);
     }
@@ -453,7 +453,7 @@ TEST(the_same_point_with_different_values_makes_a_model_that_says_their_mean)
     double ends[2] = {output_transform_value(bayes_model_warp(m), 0),
                       output_transform_value(bayes_model_warp(m), 1)};
     CHECK_NEAR(mean, (ends[0] + ends[1]) / 2, 0.2 * (ends[1] - ends[0]));
-    bayes_data_free(&d);
+    bayes_model_data_free(&d);
 }
 
 TEST(a_point_that_is_not_finite_makes_no_model_and_no_crash)
@@ -463,10 +463,10 @@ TEST(a_point_that_is_not_finite_makes_no_model_and_no_crash)
         AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
         struct bayes_data d = {0};
         double good[COLS] = {0.5, 0.25, 0.5}, x[COLS] = {0.5, bad[i], 0.5};
-        bayes_data_add(&d, COLS, good, 1, 0);
+        bayes_model_data_add(&d, COLS, good, 1, 0);
         CHECK(bayes_model_update(m, &d, d.n));
-        bayes_data_add(&d, COLS, x, 2, 0);
+        bayes_model_data_add(&d, COLS, x, 2, 0);
         CHECK(!bayes_model_update(m, &d, d.n));
-        bayes_data_free(&d);
+        bayes_model_data_free(&d);
     }
 }

@@ -74,8 +74,7 @@ TEST(asks_stay_until_they_are_settled_and_then_have_their_answers)
     command_mailbox_commit(d);
     command_mailbox_close(d);
     AUTO(json)
-    json_t *a = command_mailbox_poll_reply(dir, "a"),
-           *b = command_mailbox_poll_reply(dir, "b");
+    json_t *a = command_mailbox_poll_reply(dir, "a"), *b = command_mailbox_poll_reply(dir, "b");
     AUTO(free) char *said = json_line(a);
     CHECK_STR(said, "{\"ok\":true,\"trials\":[],\"running\":0,\"over\":false}");
     CHECK_HAS(json_string_value(json_object_get(b, "error")), "no trial 5");

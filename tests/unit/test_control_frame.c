@@ -12,14 +12,14 @@ static void put(struct strbuf *b, json_t *head, const void *payload, size_t len)
 TEST(a_frame_is_read_as_it_was_written_and_only_when_it_is_whole)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    put(&b, json_pack("{s:s,s:i}", "t", "out", "from", 2), "a\0b", 3);
+    put(&b, json_pack("{s:s,s:i}", "t", "output", "from", 2), "a\0b", 3);
     size_t first = b.len;
     put(&b, json_pack("{s:s}", "t", "ping"), NULL, 0);
     struct control_frame f;
     for (size_t len = 0; len < first; len++)
         CHECK_INT(control_frame_get(&f, b.data, len, CONTROL_FRAME_MAX, NULL), 0);
     CHECK_INT(control_frame_get(&f, b.data, b.len, CONTROL_FRAME_MAX, NULL), first);
-    CHECK_STR(f.type, "out");
+    CHECK_STR(f.type, "output");
     CHECK_INT(f.len, 3);
     CHECK(memcmp(f.payload, "a\0b", 3) == 0);
     CHECK_INT(json_integer_value(json_object_get(f.head, "from")), 2);
@@ -45,7 +45,7 @@ TEST(lengths_above_the_limits_are_refused_before_the_bytes_come)
 TEST(a_payload_above_the_limit_is_not_written)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *head = json_pack("{s:s}", "t", "out");
+    AUTO(json) json_t *head = json_pack("{s:s}", "t", "output");
     AUTO(free) char *big = xcalloc(CONTROL_FRAME_PAYLOAD_MAX + 1, 1);
     CHECK_INT(control_frame_put(&b, head, big, CONTROL_FRAME_PAYLOAD_MAX + 1), -EMSGSIZE);
     CHECK_INT(b.len, 0);

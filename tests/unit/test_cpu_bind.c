@@ -25,7 +25,7 @@ static int last_of(const char *field)
     char list[512] = "";
     status_line(field, list, sizeof list);
     AUTO(bitmap) hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    CHECK_INT(topo_list_parse(set, list, NULL), 0);
+    CHECK_INT(cpu_list_parse(set, list, NULL), 0);
     return hwloc_bitmap_last(set);
 }
 

@@ -41,15 +41,15 @@ TEST(values_and_slopes_agree_with_libm_for_squares_from_0_to_1e5_and_arrays_of_a
         distances(n, r2, n);
         for (size_t i = 0; i < GUARD; i++)
             k[n + i] = slope[n + i] = guard;
-        matern52(r2, n, 1.7, k);
+        matern_52(r2, n, 1.7, k);
         for (size_t i = 0; i < n; i++)
             check(k[i], 1.7 * kernel(sqrt(5 * r2[i])), 1e-14, "k", r2[i]);
-        matern52_slope(r2, n, 1.7, k, slope);
+        matern_52_slope(r2, n, 1.7, k, slope);
         for (size_t i = 0; i < n; i++) {
             check(k[i], 1.7 * kernel(sqrt(5 * r2[i])), 1e-14, "k with slope", r2[i]);
             check(slope[i], 1.7 * derivative(sqrt(5 * r2[i])), 1e-14, "slope", r2[i]);
         }
-        matern52(r2, n, 1, r2); /* in place */
+        matern_52(r2, n, 1, r2); /* in place */
         for (size_t i = 0; i < n; i++)
             check(r2[i], k[i] / 1.7L, 1e-14, "k in place", r2[i]);
         for (size_t i = 0; i < GUARD; i++)
@@ -61,7 +61,7 @@ TEST(values_agree_with_libm_on_a_fine_grid)
 {
     for (double a = 0; a < 707; a += 0.0137) {
         double r2 = a * a / 5, k = 0, slope = 0, rounded = sqrt(5 * r2);
-        matern52_slope(&r2, 1, 1, &k, &slope);
+        matern_52_slope(&r2, 1, 1, &k, &slope);
         check(k, kernel(rounded), 1e-14, "k", r2);
         check(slope, derivative(rounded), 1e-14, "slope", r2);
     }
@@ -70,7 +70,7 @@ TEST(values_agree_with_libm_on_a_fine_grid)
 TEST(what_is_very_far_has_covariance_0_and_never_less)
 {
     double r2[] = {1e5, 1.0025e5, 1.0026e5, 1e6, 1e20, 1e200, 1e300}, k[7], slope[7];
-    matern52_slope(r2, 7, 1, k, slope);
+    matern_52_slope(r2, 7, 1, k, slope);
     for (int i = 0; i < 7; i++) {
         CHECK(k[i] >= 0 && k[i] < 1e-290);
         CHECK(slope[i] <= 0 && slope[i] > -1e-290);
@@ -81,7 +81,7 @@ TEST(what_is_very_far_has_covariance_0_and_never_less)
 TEST(at_distance_0_the_kernel_is_its_scale_and_the_slope_is_finite)
 {
     double r2 = 0, k, slope;
-    matern52_slope(&r2, 1, 3, &k, &slope);
+    matern_52_slope(&r2, 1, 3, &k, &slope);
     CHECK_NEAR(k, 3, 0);
     CHECK_NEAR(slope, -2.5, 1e-15);
 }
@@ -90,7 +90,7 @@ TEST(slopes_agree_with_differences)
 {
     for (double x = 1e-3; x < 100; x *= 1.37) {
         double h = 1e-5 * x, r2[] = {x - h, x, x + h}, k[3], slope[3];
-        matern52_slope(r2, 3, 0.8, k, slope);
+        matern_52_slope(r2, 3, 0.8, k, slope);
         CHECK_NEAR(slope[1], (k[2] - k[0]) / (2 * h), 1e-8 * fabs(slope[1]) + 1e-10);
     }
 }
@@ -111,9 +111,9 @@ TEST(one_coordinate_by_itself_is_the_same_as_the_general_way)
         for (size_t i = 0; i < GUARD; i++)
             line[n + i] = own[n + i] = guard;
         matern_distance(x, n, l.at, l.inverse, r2);
-        matern52_slope(r2, n, l.scale, k, slope);
-        matern52_line(&l, x, n, line, own);
-        matern52_line(&l, x, n, again, NULL);
+        matern_52_slope(r2, n, l.scale, k, slope);
+        matern_52_line(&l, x, n, line, own);
+        matern_52_line(&l, x, n, again, NULL);
         for (size_t i = 0; i < n; i++) {
             double a = sqrt(5 * r2[i]); /* rounded differently: an error of a in exp(-a) */
             CHECK_NEAR(line[i], 0.25 + k[i], 4e-16 + 1e-15 * (a + 8) * k[i]);

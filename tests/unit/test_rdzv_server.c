@@ -66,9 +66,10 @@ static void close_all(void)
 static void say_join(int i, int ranks, int most)
 {
     control_send(nodes[i].link,
-                 json_pack("{s:s,s:s,s:i,s:i,s:s,s:i,s:i,s:s,s:b}", "t", "join", "id", "j", "min",
-                           NODES, "max", most, "name", "a node", "ranks", ranks, "port", 4000,
-                           "endpoint", "127.0.0.1", "host", false),
+                 json_pack("{s:s,s:i,s:s,s:i,s:i,s:s,s:i,s:i,s:s,s:b}", "t", "join", "protocol",
+                           CONTROL_FRAME_PROTOCOL, "id", "j", "min", NODES, "max", most, "name",
+                           "a node", "ranks", ranks, "port", 4000, "endpoint", "127.0.0.1", "host",
+                           false),
                  NULL, 0);
 }
 
@@ -85,15 +86,15 @@ static void place_both(void)
     for (int i = 0; i < NODES; i++)
         say_join(i, 1, NODES);
     for (int i = 0; i < NODES; i++)
-        wait_for(i, "place ");
+        wait_for(i, "assignment ");
 }
 
 TEST(a_node_that_is_cut_off_has_left_and_the_others_hear_of_it)
 {
     place_both();
     control_send(nodes[0].link, json_pack("{s:s}", "t", "sing"), NULL, 0);
-    wait_for(0, "place no ");
-    wait_for(1, "place stop ");
+    wait_for(0, "assignment reject ");
+    wait_for(1, "assignment stop ");
     CHECK_STR(nodes[1].why, "a node: not understood");
     close_all();
 }
@@ -110,7 +111,7 @@ TEST(a_reason_is_told_also_where_it_is_cut_within_a_letter)
             nodes[0].link,
             json_pack("{s:s,s:b,s:s}", "t", "ended", "well", false, "why", strbuf_str(&why)), NULL,
             0);
-        wait_for(1, "place stop ");
+        wait_for(1, "assignment stop ");
         CHECK(strncmp(nodes[1].why, "a node: ", 8) == 0 && strlen(nodes[1].why) > 400);
         close_all();
         strbuf_reset(&why);
@@ -125,7 +126,7 @@ TEST(more_ranks_than_a_number_counts_are_refused)
     int most = 1 << 16;
     open_host(most);
     say_join(0, 1 << 20, most);
-    wait_for(0, "no ");
+    wait_for(0, "reject ");
     CHECK_STR(nodes[0].why, "not understood");
     say_join(1, 1 << 10, most);
     for (int i = 0; i < 20; i++)

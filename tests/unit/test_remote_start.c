@@ -119,8 +119,9 @@ static void say(struct peer *p, json_t *head)
 static struct peer *hello(struct scene *s, int i, const char *token, int rank)
 {
     struct peer *p = connect_peer(s, i);
-    say(p, json_pack("{s:s,s:s,s:s,s:i,s:s}", "t", "hello", "token", token, "version",
-                     DROVER_VERSION, "rank", rank, "host", "by-hand"));
+    say(p, json_pack("{s:s,s:s,s:s,s:i,s:i,s:s}", "t", "hello", "token", token, "version",
+                     DROVER_VERSION, "protocol", CONTROL_FRAME_PROTOCOL, "rank", rank, "host",
+                     "by-hand"));
     return p;
 }
 
@@ -150,29 +151,29 @@ static void say_topo(struct peer *p)
 static void until_started(struct scene *s)
 {
     struct peer *a = hello(s, 0, s->token, 0);
-    until_peer(a, "tell|");
+    until_peer(a, "topo_request|");
     say_topo(a);
-    until_peer(a, "row|");
+    until_peer(a, "rank_spec|");
     say(a, json_pack("{s:s,s:i}", "t", "port", "port", 4711));
     struct peer *b = hello(s, 1, s->token, 1);
     until_peer(b, "start|");
     until_peer(a, "start|");
-    CHECK_STR(strbuf_str(&a->heard), "tell|row|start|");
-    CHECK_STR(strbuf_str(&b->heard), "row|start|");
+    CHECK_STR(strbuf_str(&a->heard), "topo_request|rank_spec|start|");
+    CHECK_STR(strbuf_str(&b->heard), "rank_spec|start|");
 }
 
 static void exits(struct peer *p, int wait)
 {
     say(p, json_pack("{s:s,s:i}", "t", "started", "pid", 1234));
-    control_send(p->link, json_pack("{s:s,s:i}", "t", "out", "from", 1), "one\ntwo", 7);
+    control_send(p->link, json_pack("{s:s,s:i}", "t", "output", "from", 1), "one\ntwo", 7);
     say(p, json_pack("{s:s,s:i,s:b}", "t", "exit", "wait", wait, "oom", 0));
-    say(p, json_pack("{s:s}", "t", "quiet"));
+    say(p, json_pack("{s:s}", "t", "eof"));
 }
 
 static void clears(struct peer *p)
 {
-    until_peer(p, "clear|");
-    say(p, json_pack("{s:s}", "t", "cleared"));
+    until_peer(p, "kill_tree|");
+    say(p, json_pack("{s:s}", "t", "reaped"));
 }
 
 /* Both ranks, from their end on. */
@@ -183,7 +184,7 @@ static void all_leave(struct scene *s, int wait, int wait_of_rank_1)
     for (int i = 0; i < 2; i++)
         clears(&s->peers[i]);
     for (int i = 0; i < 2; i++)
-        until_peer(&s->peers[i], "release|");
+        until_peer(&s->peers[i], "exit_agent|");
 }
 
 TEST(all_come_all_start_all_are_cleared_and_released)
@@ -258,7 +259,7 @@ TEST(strangers_garbage_and_a_second_of_a_rank_are_dropped_and_the_job_goes_on)
     until_started(&s);
     struct peer *second = hello(&s, 2, s.token, 1);
     until_dropped(second);
-    CHECK_STR(strbuf_str(&second->heard), "no|");
+    CHECK_STR(strbuf_str(&second->heard), "reject|");
     CHECK(!h->over);
     launch_kill(h->job);
     control_close(TAKE(s.peers[0].link));
@@ -280,7 +281,7 @@ TEST(who_does_not_come_in_time_is_named)
     CHECK_INT(h->end.first_failed, 1);
     CHECK_HAS(h->end.first.start_error, "no `drover rank` has come from");
     CHECK_HAS(h->end.first.start_error, launch_plan(h->job)->nodes[0].name);
-    CHECK_HAS(strbuf_str(&a->heard), "release|");
+    CHECK_HAS(strbuf_str(&a->heard), "exit_agent|");
     scene_close(&s);
 }
 
@@ -354,7 +355,7 @@ TEST(a_job_that_is_ended_before_all_are_there_ends_at_once)
     struct heard *h = begin_far(&s, 0);
     until_told(&s);
     struct peer *a = hello(&s, 0, s.token, 0);
-    until_peer(a, "tell|");
+    until_peer(a, "topo_request|");
     launch_stop(h->job, 0);
     clears(a);
     until_over(h);

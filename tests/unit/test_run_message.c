@@ -28,7 +28,7 @@ TEST(an_order_is_a_message_that_a_worker_takes)
     const struct run_message o = {s, "s", "/sweeps/s", "/home"};
     struct err e = {0};
     json_t *params = json_pack("{s:f}", "lr", 0.5);
-    json_t *others = json_pack("[{s:s, s:{s:s}}]", "node", "c02", "place", "cpus", "0-3");
+    json_t *others = json_pack("[{s:s, s:{s:s}}]", "node", "c02", "resources", "cpus", "0-3");
     struct wire_msg m = {.kind = WIRE_RUN, .conn = 1, .lease = 9};
     CHECK_INT(run_message_data(&m.data, &o, 17, params, others, &e), 0);
     AUTO(strbuf) struct strbuf b = {0};
@@ -39,7 +39,7 @@ TEST(an_order_is_a_message_that_a_worker_takes)
               "\"argv\":[\"/usr/bin/env\",\"/bin/sh\",\"-c\",\"x y\",\"--lr=0.5\"]");
     CHECK_HAS(strbuf_str(&b), "\"grace_ms\":7000");
     CHECK_HAS(strbuf_str(&b), "\"wandb_real\":true,\"patterns\":{\"loss\":\"loss=(.*)\"}");
-    CHECK_HAS(strbuf_str(&b), "\"others\":[{\"node\":\"c02\",\"place\":{\"cpus\":\"0-3\"}}]");
+    CHECK_HAS(strbuf_str(&b), "\"peers\":[{\"node\":\"c02\",\"resources\":{\"cpus\":\"0-3\"}}]");
     wire_msg_clear(&m);
     json_decref(others);
     json_decref(params);

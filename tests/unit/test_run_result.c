@@ -50,7 +50,7 @@ TEST(a_job_that_was_told_to_stop_says_so)
     json_t *j = run_result_not_started(NULL, true);
     CHECK(json_is_true(json_object_get(j, "stopped")));
     CHECK(json_is_true(json_object_get(j, "preempted")));
-    CHECK(json_is_true(json_object_get(j, "unstarted")));
+    CHECK(json_is_true(json_object_get(j, "not_started")));
     json_decref(j);
     j = run_result_not_started("disk full", false);
     CHECK(json_is_false(json_object_get(j, "stopped")));

@@ -5,7 +5,7 @@ TEST(a_trial_is_created_leased_and_run_when_a_place_is_free)
     start_with(GRID(3));
     step(SCHEDULER_EV_TICK, NULL, 0, NULL);
     CHECK_STR(gave(), "|");
-    hello("a", "{\"places\":2,\"node\":\"n1\",\"running\":[]}");
+    hello("a", "{\"slots\":2,\"node\":\"n1\",\"running\":[]}");
     CHECK_STR(gave(), "CREATED 0/0 ; LEASED 0/1 {\"worker\":\"a\",\"node\":\"n1\"}; "
                       "CREATED 1/0 ; LEASED 1/2 {\"worker\":\"a\",\"node\":\"n1\"}; "
                       "| RUN a 0/1; RUN a 1/2;");
@@ -17,7 +17,7 @@ TEST(a_trial_is_created_leased_and_run_when_a_place_is_free)
 TEST(reports_are_stored_and_their_best_counts)
 {
     start_with(ONE);
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     report(1, "{\"loss\":0.5,\"acc\":1,\"note\":\"x\"}");
     CHECK_STR(gave(), "REPORT 0/1 {\"step\":0,\"values\":{\"loss\":0.5,\"acc\":1}}; |");
     report(1, "{\"step\":7,\"loss\":0.25}");
@@ -44,7 +44,7 @@ TEST(value_last_takes_the_last_and_maximize_the_highest)
 {
     start_with("method: grid\nprogram: t\nparameters: {x: {min: 1, max: 2}}\n"
                "metric: {name: acc, goal: maximize}\ndrover: {value: last}\n");
-    hello("a", "{\"places\":2}");
+    hello("a", "{\"slots\":2}");
     report(1, "{\"step\":1,\"acc\":0.9}");
     report(1, "{\"step\":2,\"acc\":0.2}");
     report(2, "{\"step\":1,\"acc\":0.3}");
@@ -56,7 +56,7 @@ TEST(value_last_takes_the_last_and_maximize_the_highest)
 TEST(a_report_that_comes_twice_is_stored_once)
 {
     start_with(ONE);
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     report(1, "{\"step\":1,\"loss\":3,\"acc\":1}");
     report(1, "{\"step\":2,\"loss\":2}");
     report(1, "{\"step\":1,\"loss\":3,\"acc\":1}");
@@ -74,7 +74,7 @@ TEST(a_report_that_comes_twice_is_stored_once)
 TEST(a_trial_that_never_reports_the_metric_is_invalid_and_told_what_it_did_report)
 {
     start_with(GRID(3));
-    hello("a", "{\"places\":3}");
+    hello("a", "{\"slots\":3}");
     report(1, "{\"accuracy\":1,\"Loss\":2}");
     done(1, "{\"status\":0}");
     CHECK_STR(state_of(0), "invalid");
@@ -90,7 +90,7 @@ TEST(of_many_metrics_the_nearest_three_are_told_first_and_twenty_in_all)
 {
     start_with(
         "method: grid\nprogram: p\nmetric: {name: val_loss}\nparameters: {x: {values: [1]}}\n");
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     AUTO(strbuf) struct strbuf b = {0};
     strbuf_puts(&b, "{\"val_losses\":1");
     for (int i = 0; i < 20; i++)
@@ -105,7 +105,7 @@ TEST(of_many_metrics_the_nearest_three_are_told_first_and_twenty_in_all)
 TEST(a_sweep_without_a_metric_needs_no_report)
 {
     start_with("method: grid\nprogram: t\nparameters: {x: {min: 1, max: 2}}\n");
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     done(1, "{\"status\":0}");
     CHECK_STR(state_of(0), "done");
     CHECK_INT(scheduler_best(s), -1);
@@ -114,7 +114,7 @@ TEST(a_sweep_without_a_metric_needs_no_report)
 TEST(failures_say_why)
 {
     start_with(GRID(4) "drover: {give_up_after: 0}\n");
-    hello("a", "{\"places\":4}");
+    hello("a", "{\"slots\":4}");
     done(1, "{\"status\":3}");
     CHECK_HAS(gave(),
               "\"state\":\"failed\",\"seconds\":0.0,\"value\":null,\"error\":\"exit status 3\"");
@@ -131,7 +131,7 @@ TEST(failures_say_why)
 TEST(the_first_end_counts)
 {
     start_with(ONE);
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     report(1, "{\"loss\":1}");
     done(1, "{\"status\":0}");
     done(1, "{\"status\":1}");
@@ -144,23 +144,23 @@ TEST(the_first_end_counts)
 TEST(a_lost_workers_trials_wait_again_and_go_first)
 {
     start_with(GRID(3));
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     report(1, "{\"loss\":1}");
     step(SCHEDULER_EV_LOST, "a", 0, NULL);
     CHECK_STR(gave(), "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":true}; |");
     CHECK_STR(state_of(0), "waiting");
-    hello("b", "{\"places\":2}");
+    hello("b", "{\"slots\":2}");
     CHECK_HAS(gave(), "LEASED 0/2 {\"worker\":\"b\",\"node\":null}; CREATED 1/0 ;");
     done(1, "{\"status\":0}"); /* leased again: the old lease is void */
     CHECK_STR(gave(), "|");
-    hello("a", "{\"places\":0,\"running\":[1]}");
+    hello("a", "{\"slots\":0,\"running\":[1]}");
     CHECK_STR(gave(), "| STOP a 0/1 this lease is void;");
 }
 
 TEST(a_lost_lease_may_still_report_and_succeed_until_the_trial_is_leased_again)
 {
     start_with(ONE);
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     step(SCHEDULER_EV_LOST, "a", 0, NULL);
     report(1, "{\"loss\":0.5}");
     CHECK_INT(out.record_count, 1);
@@ -174,9 +174,9 @@ TEST(a_lost_lease_may_still_report_and_succeed_until_the_trial_is_leased_again)
 TEST(a_trial_that_comes_back_before_it_was_started_has_spent_no_retry)
 {
     start_with(ONE "drover: {retries: 0}\n");
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     for (int lease = 1; lease <= 5; lease++) {
-        done(lease, "{\"status\":-1,\"preempted\":true,\"stopped\":true,\"unstarted\":true}");
+        done(lease, "{\"status\":-1,\"preempted\":true,\"stopped\":true,\"not_started\":true}");
         CHECK_HAS(gave(), "{\"why\":\"preempted\",\"spent\":false}; LEASED 0/");
     }
     done(6, "{\"status\":1,\"preempted\":true}");
@@ -186,11 +186,11 @@ TEST(a_trial_that_comes_back_before_it_was_started_has_spent_no_retry)
 TEST(retries_are_spent_by_losses_and_preemption_but_not_by_drains)
 {
     start_with(ONE "drover: {retries: 2}\n");
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     done(1, "{\"status\":1,\"preempted\":true}");
     CHECK_HAS(gave(), "REQUEUED 0/1 {\"why\":\"preempted\",\"spent\":true}; LEASED 0/2");
     step(SCHEDULER_EV_LOST, "a", 0, NULL);
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     CHECK_HAS(gave(), "LEASED 0/3");
     step(SCHEDULER_EV_LOST, "a", 0, NULL);
     CHECK_HAS(gave(), "ENDED 0/3 {\"state\":\"failed\",\"seconds\":0.0,\"value\":null,"
@@ -200,7 +200,7 @@ TEST(retries_are_spent_by_losses_and_preemption_but_not_by_drains)
 TEST(failed_trials_are_run_again_only_where_that_was_asked_for)
 {
     start_with(ONE "drover: {retries: 1, retry_failed: true}\n");
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     done(1, "{\"status\":7}");
     CHECK_HAS(gave(),
               "REQUEUED 0/1 {\"why\":\"failed\",\"spent\":true,\"error\":\"exit status 7\"}; "
@@ -212,7 +212,7 @@ TEST(failed_trials_are_run_again_only_where_that_was_asked_for)
 TEST(a_median_stop_is_decided_at_the_report)
 {
     start_with(GRID(4) "early_terminate: {type: median, min_trials: 2}\n");
-    hello("a", "{\"places\":3}");
+    hello("a", "{\"slots\":3}");
     report(1, "{\"step\":1,\"loss\":1}");
     report(2, "{\"step\":1,\"loss\":2}");
     done(1, "{\"status\":0}");
@@ -232,7 +232,7 @@ TEST(a_median_stop_is_decided_at_the_report)
 TEST(an_end_that_crossed_the_stop_counts_as_it_was)
 {
     start_with(GRID(4) "early_terminate: {type: median, min_trials: 1}\n");
-    hello("a", "{\"places\":2}");
+    hello("a", "{\"slots\":2}");
     report(1, "{\"step\":1,\"loss\":1}");
     done(1, "{\"status\":0}");
     report(2, "{\"step\":1,\"loss\":5}");
@@ -244,7 +244,7 @@ TEST(an_end_that_crossed_the_stop_counts_as_it_was)
 TEST(a_trial_past_its_time_is_stopped_and_failed)
 {
     start_with(ONE "drover: {timeout: 10}\n");
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     CHECK_INT(scheduler_deadline(s), 11000);
     now = 10999;
     step(SCHEDULER_EV_TICK, NULL, 0, NULL);
@@ -262,8 +262,8 @@ TEST(a_reached_target_starts_no_new_trial_and_lets_the_others_end)
 {
     start_with("method: grid\nprogram: t.py\nparameters: {x: {min: 1, max: 9}}\n"
                "metric: {name: loss, target: 0.1}\n");
-    hello("a", "{\"places\":2}");
-    hello("b", "{\"places\":1}");
+    hello("a", "{\"slots\":2}");
+    hello("b", "{\"slots\":1}");
     report(1, "{\"loss\":0.05}");
     done(1, "{\"status\":0}");
     CHECK_INT(out.action_count, 0);
@@ -279,7 +279,7 @@ TEST(a_reached_target_starts_no_new_trial_and_lets_the_others_end)
 TEST(a_drain_stops_all_and_keeps_them_for_later)
 {
     start_with(GRID(5));
-    hello("a", "{\"places\":2}");
+    hello("a", "{\"slots\":2}");
     step(SCHEDULER_EV_DRAIN, NULL, 0, NULL);
     CHECK_HAS(gave(), "STOP a 0/1 drain; STOP a 1/2 drain;");
     done(1, "{\"status\":0,\"signal\":15}");
@@ -287,15 +287,15 @@ TEST(a_drain_stops_all_and_keeps_them_for_later)
     step(SCHEDULER_EV_LOST, "a", 0, NULL);
     CHECK_STR(gave(), "REQUEUED 1/2 {\"why\":\"drain\",\"spent\":false}; | END - -1/0 drained;");
     crash();
-    hello("b", "{\"places\":2}");
+    hello("b", "{\"slots\":2}");
     CHECK_HAS(gave(), "| RUN b 0/3; RUN b 1/4;");
 }
 
 TEST(parallel_limits_what_runs_at_once)
 {
     start_with(GRID(9) "drover: {parallel: 3}\n");
-    hello("a", "{\"places\":2}");
-    hello("b", "{\"places\":8}");
+    hello("a", "{\"slots\":2}");
+    hello("b", "{\"slots\":8}");
     CHECK_INT(scheduler_counts(s).running, 3);
     report(1, "{\"loss\":1}");
     done(1, "{\"status\":0}");
@@ -306,39 +306,39 @@ TEST(parallel_limits_what_runs_at_once)
 TEST(trials_spread_over_the_workers)
 {
     start_with(GRID(9) "drover: {parallel: 4}\n");
-    hello("a", "{\"places\":0}");
-    hello("b", "{\"places\":4}");
+    hello("a", "{\"slots\":0}");
+    hello("b", "{\"slots\":4}");
     CHECK_INT(out.action_count, 4);
     step(SCHEDULER_EV_LOST, "b", 0, NULL);
-    hello("c", "{\"places\":2}");
-    hello("d", "{\"places\":3}");
+    hello("c", "{\"slots\":2}");
+    hello("d", "{\"slots\":3}");
     CHECK_HAS(gave(), "| RUN d 2/7; RUN d 3/8;");
 }
 
 TEST(a_worker_may_have_more_or_fewer_places_as_it_goes)
 {
     start_with(GRID(9));
-    hello("a", "{\"places\":0}");
+    hello("a", "{\"slots\":0}");
     CHECK_INT(out.action_count, 0);
-    step(SCHEDULER_EV_SLOTS, "a", 0, "{\"places\":2}");
+    step(SCHEDULER_EV_SLOTS, "a", 0, "{\"slots\":2}");
     CHECK_INT(scheduler_counts(s).running, 2);
-    step(SCHEDULER_EV_SLOTS, "a", 0, "{\"places\":1}");
+    step(SCHEDULER_EV_SLOTS, "a", 0, "{\"slots\":1}");
     CHECK_INT(scheduler_counts(s).running, 2); /* what runs may run on */
     report(1, "{\"loss\":1}");
     done(1, "{\"status\":0}");
     CHECK_INT(scheduler_counts(s).running, 1);
-    step(SCHEDULER_EV_SLOTS, "a", 0, "{\"places\":3}");
+    step(SCHEDULER_EV_SLOTS, "a", 0, "{\"slots\":3}");
     CHECK_INT(scheduler_counts(s).running, 3);
-    step(SCHEDULER_EV_SLOTS, "stranger", 0, "{\"places\":3}");
+    step(SCHEDULER_EV_SLOTS, "stranger", 0, "{\"slots\":3}");
     CHECK_INT(out.action_count, 0);
-    CHECK_INT(step_rc(SCHEDULER_EV_SLOTS, "a", 0, "{\"places\":-1}"), -EINVAL);
+    CHECK_INT(step_rc(SCHEDULER_EV_SLOTS, "a", 0, "{\"slots\":-1}"), -EINVAL);
     CHECK_INT(step_rc(SCHEDULER_EV_SLOTS, "a", 0, "{}"), -EINVAL);
 }
 
 TEST(a_leaving_worker_gets_no_more_but_keeps_what_it_has)
 {
     start_with(GRID(9));
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     step(SCHEDULER_EV_LEAVING, "a", 0, NULL);
     report(1, "{\"loss\":1}");
     done(1, "{\"status\":0}");
@@ -349,20 +349,20 @@ TEST(a_leaving_worker_gets_no_more_but_keeps_what_it_has)
 TEST(the_sweep_gives_up_when_the_first_trials_all_fail)
 {
     start_with(GRID(9) "drover: {give_up_after: 2}\n");
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     done(1, "{\"status\":1}");
     CHECK_HAS(gave(), "RUN a 1/2");
     done(2, "{\"status\":1}");
     CHECK_HAS(gave(), "END - -1/0 gave up: the first trials all failed");
     crash(); /* starting it again gives it another chance */
-    hello("b", "{\"places\":1}");
+    hello("b", "{\"slots\":1}");
     CHECK_HAS(gave(), "RUN b 2/3");
 }
 
 TEST(after_a_success_failures_do_not_end_the_sweep)
 {
     start_with(GRID(9) "drover: {give_up_after: 2}\n");
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     report(1, "{\"loss\":1}");
     done(1, "{\"status\":0}");
     for (int i = 2; i < 6; i++)
@@ -374,7 +374,7 @@ TEST(run_cap_ends_the_sweep)
 {
     start_with(RANDOM "run_cap: 2\n");
     CHECK_INT(scheduler_counts(s).total_wanted, 2);
-    hello("a", "{\"places\":4}");
+    hello("a", "{\"slots\":4}");
     CHECK_INT(scheduler_trial_count(s), 2);
     for (int i = 1; i <= 2; i++) {
         report(i, "{\"loss\":1}");
@@ -388,7 +388,7 @@ TEST(start_points_come_first_and_are_not_repeated_by_the_grid)
     start_with("method: grid\nprogram: t\nparameters: {x: {min: 1, max: 3}, y: {value: 7}}\n"
                "drover: {start: [{x: 3}, {x: 2}]}\n");
     CHECK_INT(scheduler_counts(s).total_wanted, 3);
-    hello("a", "{\"places\":4}");
+    hello("a", "{\"slots\":4}");
     CHECK_INT(out.action_count, 3);
     static const int want[] = {3, 2, 1};
     for (int i = 0; i < 3; i++) {
@@ -400,23 +400,23 @@ TEST(start_points_come_first_and_are_not_repeated_by_the_grid)
 TEST(a_workers_unlisted_lease_never_ran_and_a_listed_one_stays)
 {
     start_with(GRID(5) "drover: {retries: 0}\n");
-    hello("a", "{\"places\":2}");
-    hello("a", "{\"places\":2,\"running\":[2]}");
+    hello("a", "{\"slots\":2}");
+    hello("a", "{\"slots\":2,\"running\":[2]}");
     CHECK_HAS(gave(), "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":false}; LEASED 0/3");
     CHECK_HAS(gave(), "| STOP a 0/1 this lease is void; RUN a 0/3;");
     CHECK_STR(state_of(1), "leased");
-    hello("a", "{\"places\":2,\"running\":[2,3,77]}");
+    hello("a", "{\"slots\":2,\"running\":[2,3,77]}");
     CHECK_STR(gave(), "| STOP a -1/77 this lease is void;");
 }
 
 TEST(after_a_restart_a_worker_claims_its_leases)
 {
     start_with(GRID(5));
-    hello("a", "{\"places\":2}");
+    hello("a", "{\"slots\":2}");
     report(2, "{\"loss\":4}");
     crash();
     CHECK_INT(scheduler_deadline(s), now + 120000);
-    hello("a", "{\"places\":2,\"running\":[2]}"); /* lease 1's RUN never reached it */
+    hello("a", "{\"slots\":2,\"running\":[2]}"); /* lease 1's RUN never reached it */
     CHECK_HAS(gave(), "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":false}; LEASED 0/3");
     CHECK(scheduler_deadline(s) == INT64_MAX);
     report(2, "{\"loss\":3}");
@@ -426,7 +426,7 @@ TEST(after_a_restart_a_worker_claims_its_leases)
 TEST(after_a_restart_leases_that_nobody_claims_are_void_in_time)
 {
     start_with(GRID(5));
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     crash();
     now += 119999;
     step(SCHEDULER_EV_TICK, NULL, 0, NULL);
@@ -441,7 +441,7 @@ TEST(after_a_restart_leases_that_nobody_claims_are_void_in_time)
 TEST(a_new_lease_replaces_the_history_from_its_first_step)
 {
     start_with(ONE);
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     for (int i = 0; i < 5; i++) {
         char json[64];
         snprintf(json, sizeof json, "{\"step\":%d,\"loss\":%g}", i, 5.0 - i);
@@ -458,13 +458,13 @@ TEST(a_new_lease_replaces_the_history_from_its_first_step)
 TEST(malformed_events_are_refused_and_change_nothing)
 {
     start_with(GRID(5));
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     AUTO(json) json_t *before = scheduler_dump(s);
     CHECK_INT(step_rc(SCHEDULER_EV_HELLO, "b", 0, "{}"), -EINVAL);
-    CHECK_INT(step_rc(SCHEDULER_EV_HELLO, "b", 0, "{\"places\":-1}"), -EINVAL);
-    CHECK_INT(step_rc(SCHEDULER_EV_HELLO, NULL, 0, "{\"places\":1}"), -EINVAL);
-    CHECK_INT(step_rc(SCHEDULER_EV_HELLO, "\xff", 0, "{\"places\":1}"), -EINVAL);
-    CHECK_INT(step_rc(SCHEDULER_EV_HELLO, "b", 0, "{\"places\":1,\"running\":3}"), -EINVAL);
+    CHECK_INT(step_rc(SCHEDULER_EV_HELLO, "b", 0, "{\"slots\":-1}"), -EINVAL);
+    CHECK_INT(step_rc(SCHEDULER_EV_HELLO, NULL, 0, "{\"slots\":1}"), -EINVAL);
+    CHECK_INT(step_rc(SCHEDULER_EV_HELLO, "\xff", 0, "{\"slots\":1}"), -EINVAL);
+    CHECK_INT(step_rc(SCHEDULER_EV_HELLO, "b", 0, "{\"slots\":1,\"running\":3}"), -EINVAL);
     CHECK_INT(step_rc(SCHEDULER_EV_REPORT, "a", 1, NULL), -EINVAL);
     CHECK_INT(step_rc(SCHEDULER_EV_DONE, "a", 1, "{\"status\":\"0\"}"), -EINVAL);
     CHECK_INT(step_rc((enum scheduler_event_kind)99, "a", 1, NULL), -EINVAL);
@@ -495,7 +495,7 @@ TEST(records_that_contradict_each_other_are_damage)
         {SCHEDULER_REC_KINDS, 0, 1, "{}"},
     };
     start_with(GRID(5) "drover: {parallel: 1}\n");
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     AUTO(json) json_t *before = scheduler_dump(s);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         AUTO(json) json_t *data = json_loads(bad[i].data, 0, NULL);
@@ -513,11 +513,11 @@ TEST(records_that_contradict_each_other_are_damage)
 TEST(a_worker_that_comes_back_hears_again_what_it_is_to_stop)
 {
     start_with(ONE "drover: {timeout: 10}\n");
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     now += 10000;
     step(SCHEDULER_EV_TICK, NULL, 0, NULL);
-    hello("a", "{\"places\":1,\"running\":[1]}");
+    hello("a", "{\"slots\":1,\"running\":[1]}");
     CHECK_STR(gave(), "| STOP a 0/1 timeout;");
-    hello("a", "{\"places\":1,\"running\":[]}"); /* stopped, but its end never came */
+    hello("a", "{\"slots\":1,\"running\":[]}"); /* stopped, but its end never came */
     CHECK_HAS(gave(), "\"state\":\"failed\"");
 }

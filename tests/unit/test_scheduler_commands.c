@@ -23,10 +23,10 @@ static const char *refused(const char *json)
 TEST(a_stop_ends_what_runs_and_what_waits_as_cancelled)
 {
     start_with(GRID(9));
-    hello("a", "{\"places\":2}");
+    hello("a", "{\"slots\":2}");
     report(1, "{\"step\":1,\"loss\":3}");
     step(SCHEDULER_EV_LOST, "a", 0, NULL);
-    hello("b", "{\"places\":1}");
+    hello("b", "{\"slots\":1}");
     ask("{\"ask\":\"1\",\"verb\":\"stop\"}");
     CHECK_HAS(gave(), "STOPPING 0/3 {\"why\":\"stop\"}; | STOP b 0/3 stop;");
     CHECK(!scheduler_is_done(s));
@@ -36,7 +36,7 @@ TEST(a_stop_ends_what_runs_and_what_waits_as_cancelled)
     CHECK_HAS(gave(), "END - -1/0 it was stopped");
     CHECK(scheduler_is_stopped(s));
     crash();
-    hello("b", "{\"places\":1}");
+    hello("b", "{\"slots\":1}");
     CHECK_HAS(gave(), "| END - -1/0 it was stopped");
     CHECK_HAS(refused("{\"ask\":\"2\",\"verb\":\"stop\"}"), "the sweep is over");
 }
@@ -44,19 +44,19 @@ TEST(a_stop_ends_what_runs_and_what_waits_as_cancelled)
 TEST(a_stop_now_kills_and_still_does_when_a_worker_is_heard_again)
 {
     start_with(GRID(9));
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     ask("{\"ask\":\"1\",\"verb\":\"stop\"}");
     ask("{\"ask\":\"2\",\"verb\":\"stop\",\"now\":true}");
     CHECK_HAS(gave(), "| KILL a 0/1 stop;");
     crash();
-    hello("a", "{\"places\":1,\"running\":[1]}");
+    hello("a", "{\"slots\":1,\"running\":[1]}");
     CHECK_STR(gave(), "| KILL a 0/1 stop;");
 }
 
 TEST(a_paused_sweep_starts_nothing_until_it_is_resumed)
 {
     start_with(GRID(3));
-    hello("a", "{\"places\":2}");
+    hello("a", "{\"slots\":2}");
     ask("{\"ask\":\"1\",\"verb\":\"pause\"}");
     CHECK_HAS(gave(), "STOPPING 0/1 {\"why\":\"pause\"}; STOPPING 1/2 {\"why\":\"pause\"}; "
                       "| STOP a 0/1 pause; STOP a 1/2 pause;");
@@ -64,7 +64,7 @@ TEST(a_paused_sweep_starts_nothing_until_it_is_resumed)
     CHECK_STR(gave(), "REQUEUED 0/1 {\"why\":\"pause\",\"spent\":false}; |");
     crash();
     CHECK(scheduler_is_paused(s));
-    hello("a", "{\"places\":2,\"running\":[2]}");
+    hello("a", "{\"slots\":2,\"running\":[2]}");
     CHECK_STR(gave(), "| STOP a 1/2 pause;");
     done(2, "{\"status\":0,\"signal\":15}");
     CHECK(!scheduler_is_done(s));
@@ -76,7 +76,7 @@ TEST(a_paused_sweep_starts_nothing_until_it_is_resumed)
 TEST(a_pause_may_let_trials_come_to_their_end)
 {
     start_with(ONE);
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     ask("{\"ask\":\"1\",\"verb\":\"pause\",\"finish\":true}");
     CHECK_STR(state_of(0), "leased");
     report(1, "{\"step\":1,\"loss\":3}");
@@ -88,7 +88,7 @@ TEST(a_pause_may_let_trials_come_to_their_end)
 TEST(trials_that_went_wrong_run_again_with_all_their_retries)
 {
     start_with(GRID(2) "drover: {give_up_after: 0, retries: 1}\n");
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     done(1, "{\"status\":1}");
     report(2, "{\"loss\":1}");
     CHECK_HAS(refused("{\"ask\":\"1\",\"verb\":\"retry\",\"trials\":[0,1]}"), "trial 1 is running");
@@ -100,11 +100,11 @@ TEST(trials_that_went_wrong_run_again_with_all_their_retries)
     ask("{\"ask\":\"1\",\"verb\":\"retry\",\"failed\":true,\"trials\":[0]}");
     CHECK_HAS(gave(), "RETRIED 0/1 {}; |");
     CHECK(strstr(gave(), "RETRIED 0/1 {}; RETRIED") == NULL);
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     CHECK_HAS(gave(), "| RUN a 0/3;");
     step(SCHEDULER_EV_LOST, "a", 0, NULL);
     CHECK_HAS(gave(), "REQUEUED 0/3 {\"why\":\"lost\",\"spent\":true}");
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     done(4, "{\"status\":1}");
     CHECK_HAS(gave(), "\"error\":\"exit status 1\"}; | END - -1/0 every point");
     CHECK_HAS(refused("{\"ask\":\"2\",\"verb\":\"retry\",\"trials\":[]}"), "no trial has failed");
@@ -124,7 +124,7 @@ TEST(parameters_are_added_if_the_space_has_them)
     AUTO(json) json_t *t = scheduler_trial_json(s, 0);
     CHECK_INT(json_integer_value(json_object_get(json_object_get(t, "params"), "k")), 7);
     CHECK_INT(scheduler_counts(s).total_wanted, 3); /* a point that would have come anyway */
-    hello("a", "{\"places\":4}");
+    hello("a", "{\"slots\":4}");
     CHECK_INT(scheduler_trial_count(s), 3); /* of `start` none is left out */
     ask("{\"ask\":\"2\",\"verb\":\"add\",\"params\":[{\"x\":1}]}");
     CHECK_HAS(gave(), "| RUN a 3/4;");
@@ -136,7 +136,7 @@ TEST(parameters_are_added_if_the_space_has_them)
 TEST(more_trials_than_run_cap_may_be_asked_for)
 {
     start_with(RANDOM "run_cap: 1\n");
-    hello("a", "{\"places\":4}");
+    hello("a", "{\"slots\":4}");
     CHECK_INT(scheduler_trial_count(s), 1);
     ask("{\"ask\":\"1\",\"verb\":\"add\",\"trials\":2}");
     CHECK_INT(scheduler_trial_count(s), 3);
@@ -153,13 +153,13 @@ TEST(a_search_that_was_asked_ahead_is_the_same_after_a_restart)
     for (int restart = 0; restart < 2; restart++) {
         static char first[128];
         start_with(RANDOM "run_cap: 9\ndrover: {retries: 0}\n");
-        hello("a", "{\"places\":1}");
+        hello("a", "{\"slots\":1}");
         done(1, "{\"status\":1}"); /* trial 1 runs, and trial 2 is asked for at its end */
         ask("{\"ask\":\"1\",\"verb\":\"add\",\"params\":[{\"x\":0.5}]}");
         ask("{\"ask\":\"2\",\"verb\":\"retry\",\"failed\":true}");
         if (restart)
             crash();
-        hello("a", "{\"places\":9,\"running\":[2]}");
+        hello("a", "{\"slots\":9,\"running\":[2]}");
         AUTO(json) json_t *t = scheduler_trial_json(s, 4);
         AUTO(free) char *params = json_line(json_object_get(t, "params"));
         CHECK(!restart || strcmp(first, params) == 0);

@@ -10,9 +10,9 @@ static void held(const char *worker, int64_t lease)
 
 static void two_workers(void)
 {
-    hello("a", "{\"places\":2,\"node\":\"na\"}");
+    hello("a", "{\"slots\":2,\"node\":\"na\"}");
     CHECK_STR(gave(), "|");
-    hello("b", "{\"places\":1,\"node\":\"nb\"}");
+    hello("b", "{\"slots\":1,\"node\":\"nb\"}");
 }
 
 /* Lease 1: a runs it, b holds a place. */
@@ -38,7 +38,7 @@ TEST(a_trial_runs_when_the_others_have_reserved_their_places)
     held("b", 1);
     CHECK_STR(gave(), "| RUN a 0/1;");
     AUTO(free) char *others = json_line(out.actions[0].others);
-    CHECK_STR(others, "[{\"node\":\"nb\",\"place\":{\"cpus\":\"0-1\"}}]");
+    CHECK_STR(others, "[{\"node\":\"nb\",\"resources\":{\"cpus\":\"0-1\"}}]");
     CHECK_STR(scheduler_runner(s, "b", 1), "a");
     CHECK(!scheduler_runner(s, "a", 1) && !scheduler_runner(s, "b", 2) &&
           !scheduler_runner(s, "c", 1));
@@ -53,10 +53,10 @@ TEST(a_trial_runs_when_the_others_have_reserved_their_places)
 TEST(two_workers_on_one_node_are_no_two_nodes)
 {
     start_with(TWO);
-    hello("a", "{\"places\":2,\"node\":\"n\"}");
-    hello("b", "{\"places\":2,\"node\":\"n\"}");
+    hello("a", "{\"slots\":2,\"node\":\"n\"}");
+    hello("b", "{\"slots\":2,\"node\":\"n\"}");
     CHECK_STR(gave(), "|");
-    hello("c", "{\"places\":1,\"node\":\"other\"}");
+    hello("c", "{\"slots\":1,\"node\":\"other\"}");
     CHECK_HAS(gave(),
               "LEASED 0/1 {\"worker\":\"a\",\"node\":\"n\",\"with\":[\"c\"]}; | HOLD c 0/1;");
 }
@@ -71,9 +71,9 @@ TEST(a_worker_that_reserves_nothing_in_ten_seconds_is_passed_over_until_it_speak
     CHECK_STR(gave(),
               "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":false,\"error\":\"no place was reserved "
               "in 10 s by b on nb\"}; | STOP b 0/1 its trial has ended;");
-    hello("c", "{\"places\":1,\"node\":\"nc\"}");
+    hello("c", "{\"slots\":1,\"node\":\"nc\"}");
     CHECK_HAS(gave(), "\"with\":[\"c\"]}; | HOLD c 0/2;");
-    step(SCHEDULER_EV_SLOTS, "b", 0, "{\"places\":1}");
+    step(SCHEDULER_EV_SLOTS, "b", 0, "{\"slots\":1}");
     CHECK_HAS(gave(),
               "LEASED 1/3 {\"worker\":\"a\",\"node\":\"na\",\"with\":[\"b\"]}; | HOLD b 1/3;");
 }
@@ -112,11 +112,11 @@ TEST(after_a_restart_who_does_not_run_it_sends_it_back)
     start_with(TWO);
     two_workers();
     crash();
-    hello("b", "{\"places\":1,\"node\":\"nb\",\"running\":[1]}");
+    hello("b", "{\"slots\":1,\"node\":\"nb\",\"running\":[1]}");
     CHECK_STR(gave(), "|"); /* it holds its place */
     held("b", 1);
     CHECK_STR(gave(), "|");
-    hello("a", "{\"places\":2,\"node\":\"na\"}");
+    hello("a", "{\"slots\":2,\"node\":\"na\"}");
     CHECK_HAS(gave(), "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":false}; LEASED 0/2");
     CHECK_HAS(gave(), "STOP b 0/1 its trial has ended;");
 }
@@ -125,7 +125,7 @@ TEST(a_holders_void_place_is_taken_back_at_its_hello)
 {
     one_runs();
     step(SCHEDULER_EV_LOST, "b", 0, NULL);
-    hello("b", "{\"places\":1,\"node\":\"nb\",\"running\":[1]}");
+    hello("b", "{\"slots\":1,\"node\":\"nb\",\"running\":[1]}");
     CHECK_HAS(gave(), "| STOP b 0/1 this lease is void;");
 }
 

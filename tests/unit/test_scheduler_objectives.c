@@ -37,7 +37,7 @@ TEST(repeats_count_for_each_point_and_start_ones_are_among_them)
     start_with("method: grid\nprogram: t\nparameters: {x: {min: 1, max: 3}}\n"
                "drover: {repeats: 2, start: [{x: 2}, {x: 2}, {x: 2}]}\n");
     CHECK_INT(scheduler_counts(s).total_wanted, 7);
-    step(SCHEDULER_EV_HELLO, 0, "{\"places\":9}");
+    step(SCHEDULER_EV_HELLO, 0, "{\"slots\":9}");
     static const int want[] = {2, 2, 2, 1, 3, 1, 3};
     CHECK_INT(out.action_count, 7);
     for (int i = 0; i < 7; i++)
@@ -51,7 +51,7 @@ TEST(only_points_that_conditions_and_constraints_leave_are_wanted)
                "parameters: {a: {values: [x, y]}, b: {min: 1, max: 4}}\n"
                "drover: {when: {b: {param: a, in: [x]}}, constraints: [b != 3]}\n");
     CHECK_INT(scheduler_counts(s).total_wanted, 4); /* x with 1, 2 and 4; y */
-    step(SCHEDULER_EV_HELLO, 0, "{\"places\":9}");
+    step(SCHEDULER_EV_HELLO, 0, "{\"slots\":9}");
     CHECK_INT(out.action_count, 4);
     end();
 }
@@ -60,7 +60,7 @@ TEST(several_targets_have_to_be_reached_by_one_trial)
 {
     start_with("method: grid\nprogram: t\nparameters: {x: {min: 1, max: 9}}\n"
                "metrics: [{name: loss, target: 0.1}, {name: acc, goal: maximize, target: 0.9}]\n");
-    step(SCHEDULER_EV_HELLO, 0, "{\"places\":1}");
+    step(SCHEDULER_EV_HELLO, 0, "{\"slots\":1}");
     static const char *const reports[] = {"{\"loss\":0.05,\"acc\":0.8}",
                                           "{\"loss\":0.2,\"acc\":0.95}", "{\"acc\":0.91}",
                                           "{\"loss\":0.01,\"acc\":0.91}"};

@@ -18,7 +18,7 @@ static void reach_rung(int64_t lease, double first, double second)
 TEST(a_trial_pauses_frees_its_place_and_goes_on_before_a_new_one_starts)
 {
     start_with(GRID(9) CURVE);
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     reach_rung(1, 4, 3);
     CHECK_HAS(gave(), "PAUSING 0/1 {\"why\":\"curve\"}; | STOP a 0/1 curve;");
     CHECK_STR(state_of(0), "pausing");
@@ -28,13 +28,13 @@ TEST(a_trial_pauses_frees_its_place_and_goes_on_before_a_new_one_starts)
     CHECK_HAS(gave(), "PAUSED 0/1 {\"seconds\":7.0}; CREATED 1/0 ; LEASED 1/2");
     CHECK_INT(scheduler_counts(s).paused, 1);
     crash();
-    hello("a", "{\"places\":1,\"running\":[2]}");
+    hello("a", "{\"slots\":1,\"running\":[2]}");
     reach_rung(2, 9, 8);
     done(2, "{\"status\":0}");
     CHECK_HAS(gave(), "PAUSED 1/2 {\"seconds\":0.0}; LEASED 0/3"); /* the best of two */
     CHECK_INT(scheduler_trial_count(s), 2);
     crash();
-    hello("a", "{\"places\":1,\"running\":[3]}");
+    hello("a", "{\"slots\":1,\"running\":[3]}");
     report(3, "{\"step\":2,\"loss\":5}"); /* from a checkpoint: it is let past the rung */
     CHECK_STR(gave(), "REPORT 0/3 {\"step\":2,\"values\":{\"loss\":5}}; |");
 }
@@ -42,7 +42,7 @@ TEST(a_trial_pauses_frees_its_place_and_goes_on_before_a_new_one_starts)
 TEST(paused_trials_end_as_pruned_when_nothing_else_is_left)
 {
     start_with(GRID(3) CURVE);
-    hello("a", "{\"places\":3}");
+    hello("a", "{\"slots\":3}");
     for (int i = 3; i >= 1; i--)
         reach_rung(i, i + 1, i);
     CHECK_STR(state_of(2), "pausing");
@@ -62,7 +62,7 @@ TEST(paused_trials_end_as_pruned_when_nothing_else_is_left)
 TEST(what_may_still_win_is_finished_when_no_new_trial_can_start)
 {
     start_with(ONE CURVE);
-    hello("a", "{\"places\":2}");
+    hello("a", "{\"slots\":2}");
     reach_rung(1, 4, 3);
     done(1, "{\"status\":0}");
     CHECK_HAS(gave(), "PAUSED 0/1 {\"seconds\":0.0}; LEASED 0/2");
@@ -71,8 +71,8 @@ TEST(what_may_still_win_is_finished_when_no_new_trial_can_start)
 TEST(a_pausing_trial_whose_worker_is_lost_is_paused_and_one_that_ended_by_itself_has_ended)
 {
     start_with(GRID(9) CURVE);
-    hello("a", "{\"places\":2}");
-    hello("b", "{\"places\":0}");
+    hello("a", "{\"slots\":2}");
+    hello("b", "{\"slots\":0}");
     reach_rung(1, 4, 3);
     reach_rung(2, 9, 8);
     CHECK_STR(state_of(1), "pausing");
@@ -91,7 +91,7 @@ TEST(a_pausing_trial_whose_worker_is_lost_is_paused_and_one_that_ended_by_itself
 TEST(a_pausing_trial_that_failed_by_itself_has_failed)
 {
     start_with(GRID(9) CURVE);
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     reach_rung(1, 4, 3);
     done(1, "{\"status\":3,\"stopped\":false}");
     CHECK_STR(state_of(0), "failed");
@@ -100,7 +100,7 @@ TEST(a_pausing_trial_that_failed_by_itself_has_failed)
 TEST(a_pausing_trial_is_not_stopped_for_its_time_or_for_a_drain_and_is_paused_afterwards)
 {
     start_with(GRID(9) CURVE "drover: {timeout: 10}\n");
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     reach_rung(1, 4, 3);
     CHECK(scheduler_deadline(s) == INT64_MAX);
     now += 10000;
@@ -108,7 +108,7 @@ TEST(a_pausing_trial_is_not_stopped_for_its_time_or_for_a_drain_and_is_paused_af
     CHECK_STR(gave(), "|");
     step(SCHEDULER_EV_DRAIN, NULL, 0, NULL);
     CHECK_STR(gave(), "|");
-    hello("a", "{\"places\":1,\"running\":[1]}"); /* it may not have heard of it */
+    hello("a", "{\"slots\":1,\"running\":[1]}"); /* it may not have heard of it */
     CHECK_STR(gave(), "| STOP a 0/1 curve;");
     done(1, "{\"status\":0}");
     CHECK_STR(gave(), "PAUSED 0/1 {\"seconds\":0.0}; | END - -1/0 drained;");
@@ -120,7 +120,7 @@ TEST(a_reached_target_prunes_what_is_paused)
 {
     start_with("method: grid\nprogram: t.py\nparameters: {x: {min: 1, max: 9}}\n"
                "metric: {name: loss, target: 0.1}\n" CURVE);
-    hello("a", "{\"places\":1}");
+    hello("a", "{\"slots\":1}");
     reach_rung(1, 4, 3);
     done(1, "{\"status\":0}");
     report(2, "{\"loss\":0.05}");
@@ -133,7 +133,7 @@ TEST(asha_decides_after_a_crash_as_without_one)
 {
     for (int crashes = 0; crashes < 2; crashes++) {
         start_with(GRID(9) "early_terminate: {type: asha, eta: 2}\n");
-        hello("a", "{\"places\":4}");
+        hello("a", "{\"slots\":4}");
         for (int i = 1; i <= 4; i++)
             report(i, i < 4 ? "{\"step\":50,\"loss\":1}" : "{\"step\":300,\"loss\":1}");
         done(4, "{\"status\":0}"); /* settles the first rung's step: 3 */
@@ -160,7 +160,7 @@ static char *suggested(bool crashes)
     for (int i = 1; i <= 12; i++) {
         char id[16], json[64];
         snprintf(id, sizeof id, "w%d", i);
-        hello(id, "{\"places\":1}");
+        hello(id, "{\"slots\":1}");
         CHECK_INT(out.action_count, 1);
         AUTO(free) char *line = json_line(out.actions[0].params);
         strbuf_printf(&b, "%s\n", line);
@@ -190,7 +190,7 @@ static char *suggested_late(bool crashes)
 {
     start_with("method: bayes\nprogram: t.py\nrun_cap: 40\nmetric: {name: loss}\n"
                "parameters: {x: {min: 0.0, max: 1.0}}\n" CURVE);
-    hello("a", "{\"places\":12}");
+    hello("a", "{\"slots\":12}");
     step(SCHEDULER_EV_LEAVING, "a", 0, NULL);
     for (int i = 1; i <= 12; i++) {
         AUTO(json) json_t *t = scheduler_trial_json(s, i - 1);
@@ -205,7 +205,7 @@ static char *suggested_late(bool crashes)
         done(i, "{\"status\":0,\"stopped\":false}");
     if (crashes)
         crash();
-    hello("b", "{\"places\":1}");
+    hello("b", "{\"slots\":1}");
     CHECK_HAS(gave(), "CREATED 12/0");
     return json_line(out.actions[0].params);
 }

@@ -33,8 +33,8 @@ static void restart(int64_t first, bool before_ahead)
     crash();
     ahead();
     AUTO(free)
-    char *running = xasprintf("{\"places\":4,\"running\":[%d,%d,%d,%d]}", (int)first,
-                              (int)first + 1, (int)first + 2, (int)first + 3);
+    char *running = xasprintf("{\"slots\":4,\"running\":[%d,%d,%d,%d]}", (int)first, (int)first + 1,
+                              (int)first + 2, (int)first + 3);
     hello("a", running);
 }
 
@@ -44,7 +44,7 @@ static json_t *search(int restarts)
 {
     start_with(BAYES(16));
     now = 1000;
-    hello("a", "{\"places\":4}");
+    hello("a", "{\"slots\":4}");
     for (int i = 0; i < 12; i++) {
         end(i + 1, i, 0.001);
         if (i < 11 && restarts > 0)
@@ -71,7 +71,7 @@ TEST(what_is_suggested_ahead_is_the_same_with_a_restart_after_each_end_before_or
 TEST(one_trial_waits_once_an_end_has_told_that_trials_are_short)
 {
     start_with(BAYES(9));
-    hello("a", "{\"places\":4}");
+    hello("a", "{\"slots\":4}");
     CHECK(!scheduler_wants_prefetch(s)); /* nothing has ended */
     end(1, 0, 0.001);
     CHECK(scheduler_wants_prefetch(s));
@@ -89,11 +89,11 @@ TEST(one_trial_waits_once_an_end_has_told_that_trials_are_short)
 TEST(nothing_is_made_ahead_where_trials_take_long_or_suggestions_do_not)
 {
     start_with(BAYES(9));
-    hello("a", "{\"places\":4}");
+    hello("a", "{\"slots\":4}");
     end(1, 0, 3600);
     CHECK(!scheduler_wants_prefetch(s));
     start_with(RANDOM);
-    hello("a", "{\"places\":4}");
+    hello("a", "{\"slots\":4}");
     end(1, 0, 0.001);
     CHECK(!scheduler_wants_prefetch(s));
 }
@@ -101,17 +101,17 @@ TEST(nothing_is_made_ahead_where_trials_take_long_or_suggestions_do_not)
 TEST(nothing_is_made_ahead_where_few_trials_run_at_once)
 {
     start_with(BAYES(9));
-    hello("a", "{\"places\":3}");
+    hello("a", "{\"slots\":3}");
     end(1, 0, 0.001);
     CHECK(!scheduler_wants_prefetch(s));
-    hello("b", "{\"places\":1}");
+    hello("b", "{\"slots\":1}");
     CHECK(scheduler_wants_prefetch(s));
 }
 
 TEST(no_more_trials_are_made_ahead_than_there_are_to_be)
 {
     start_with(BAYES(5));
-    hello("a", "{\"places\":4}");
+    hello("a", "{\"slots\":4}");
     end(1, 0, 0.001);
     CHECK_INT(scheduler_trial_count(s), 5);
     CHECK(!scheduler_wants_prefetch(s));
@@ -124,7 +124,7 @@ TEST(a_trial_that_was_made_ahead_is_cancelled_when_the_search_closes)
 {
     start_with("method: bayes\nprogram: t.py\nmetric: {name: loss, target: 0}\n"
                "parameters: {x: {min: 0.0, max: 1.0}}\n");
-    hello("a", "{\"places\":4}");
+    hello("a", "{\"slots\":4}");
     report(1, "{\"loss\":3}");
     done(1, "{\"status\":0,\"seconds\":0.001}");
     ahead();

@@ -162,7 +162,7 @@ TEST(a_recorded_cpuset_and_quota_are_kept)
     AUTO(topo) struct topo *t = NULL, *q = NULL;
     CHECK_INT(topo_load_file(&t, "tests/plan/machines/h100-container.xml", NULL), 0);
     AUTO(bitmap) hwloc_bitmap_t want = hwloc_bitmap_alloc();
-    CHECK_INT(topo_list_parse(want, "0-7,60,61,112-119", NULL), 0);
+    CHECK_INT(cpu_list_parse(want, "0-7,60,61,112-119", NULL), 0);
     CHECK(hwloc_bitmap_isequal(want, topo_allowed(t)));
     CHECK_INT(topo_load_file(&q, "tests/plan/machines/pod-quota.xml", NULL), 0);
     CHECK_INT(topo_cpu_quota(q), 4);
@@ -248,13 +248,13 @@ TEST(a_machine_travels_as_it_is)
 TEST(lists_are_read_as_the_kernel_writes_them_and_strictly)
 {
     AUTO(bitmap) hwloc_bitmap_t b = hwloc_bitmap_alloc(), want = hwloc_bitmap_alloc();
-    CHECK_INT(topo_list_parse(b, "8,0-3", NULL), 0);
+    CHECK_INT(cpu_list_parse(b, "8,0-3", NULL), 0);
     hwloc_bitmap_set_range(want, 0, 3);
     hwloc_bitmap_set(want, 8);
     CHECK(hwloc_bitmap_isequal(b, want));
     static const char *const bad[] = {"",   ",",   "0,",   ",0",    "0-",      "-1", "3-1",
                                       "0x", "0 1", "0--1", "65536", "0-70000", "x",  "0-3x"};
     for (size_t i = 0; i < COUNT_OF(bad); i++)
-        CHECK_INT(topo_list_parse(b, bad[i], NULL), -EINVAL);
+        CHECK_INT(cpu_list_parse(b, bad[i], NULL), -EINVAL);
     CHECK(hwloc_bitmap_isequal(b, want));
 }

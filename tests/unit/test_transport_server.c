@@ -56,8 +56,8 @@ static void on_opened(void *arg)
 {
     struct ends *t = arg;
     struct wire_msg m = {.kind = WIRE_HELLO};
-    m.data = json_pack("{s:s,s:i,s:[],s:i,s:i,s:i}", "node", "n", "places", 1, "running", "slots",
-                       4, "gpus", 2, "ping_ms", 5);
+    m.data = json_pack("{s:s,s:i,s:[],s:i,s:i,s:i}", "node", "n", "slots", 1, "running", "cpus", 4,
+                       "gpus", 2, "ping_ms", 5);
     t->opened++;
     transport_client_send(t->link, &m);
     wire_msg_clear(&m);

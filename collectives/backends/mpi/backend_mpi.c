@@ -74,7 +74,7 @@ static int duplicate(struct backend_comm *c, int64_t end_ms, struct err *e)
     }
     if (code == MPI_SUCCESS)
         code = MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN);
-    return code == MPI_SUCCESS ? 0 : mpi_failed(e, code, "a communicator");
+    return code == MPI_SUCCESS ? 0 : mpi_session_failed(e, code, "a communicator");
 }
 
 static void read_version(char *out)
@@ -144,7 +144,7 @@ static int mpi_part(struct backend_comm **out, struct backend_comm *c,
     if (code == MPI_SUCCESS)
         code = MPI_Group_incl(whole, p->size, p->members, &k->group);
     if (code != MPI_SUCCESS)
-        return mpi_failed(e, code, "a group of ranks");
+        return mpi_session_failed(e, code, "a group of ranks");
     int rc = mpi_session_call(create, k, p->open_ms, "MPI_Comm_create_group", e);
     if (rc < 0)
         return rc;
@@ -297,7 +297,7 @@ static int begin(struct backend_comm *c, const struct backend_call *k, struct er
                                         : issue_whole(c, k);
     if (code != MPI_SUCCESS) {
         free(temp);
-        return code < 0 ? code : mpi_failed(e, code, backend_coll_name(k->coll));
+        return code < 0 ? code : mpi_session_failed(e, code, backend_coll_name(k->coll));
     }
     bool has_result = k->coll != BACKEND_REDUCE || c->rank == k->root;
     c->jobs[c->n++] =
@@ -311,7 +311,7 @@ RARE static void finish(struct backend_comm *c, const struct job *j)
         memcpy(j->out, j->temp, j->count * backend_type_bytes(j->type));
     free(j->temp);
     if (j->op == DROVER_AVG && backend_reduces(j->coll) && j->out)
-        mpi_average(j->out, j->count, j->type, c->size);
+        mpi_types_average(j->out, j->count, j->type, c->size);
 }
 
 static int finish_all(struct backend_comm *c)
@@ -333,7 +333,7 @@ static int mpi_poll(struct backend_comm *c, struct err *e)
         int code = c->n == 1 ? MPI_Test(c->requests, &done, MPI_STATUS_IGNORE)
                              : MPI_Testall((int)c->n, c->requests, &done, MPI_STATUSES_IGNORE);
         if (code != MPI_SUCCESS)
-            return mpi_failed(e, code, backend_coll_name(c->jobs[0].coll));
+            return mpi_session_failed(e, code, backend_coll_name(c->jobs[0].coll));
         if (done)
             return finish_all(c);
     }

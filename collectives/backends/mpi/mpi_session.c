@@ -21,7 +21,7 @@ static struct {
     bool stuck;           /* a thread is inside MPI and does not come back */
 } session;
 
-int mpi_failed(struct err *e, int code, const char *what)
+int mpi_session_failed(struct err *e, int code, const char *what)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int len = 0, class = 0;
@@ -109,7 +109,7 @@ int mpi_session_call(int (*call)(void *arg), void *arg, int64_t timeout_ms, cons
     }
     pthread_join(thread, NULL);
     waiting_free(w);
-    return code == MPI_SUCCESS ? 0 : mpi_failed(e, code, name);
+    return code == MPI_SUCCESS ? 0 : mpi_session_failed(e, code, name);
 }
 
 static int init(void *arg)

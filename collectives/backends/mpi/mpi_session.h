@@ -26,6 +26,6 @@ int mpi_session_call(int (*call)(void *arg), void *arg, int64_t timeout_ms, cons
 void mpi_session_leave(bool clean);
 
 /* Describes an error of MPI's. */
-int mpi_failed(struct err *e, int code, const char *what) __attribute__((cold));
+int mpi_session_failed(struct err *e, int code, const char *what) __attribute__((cold));
 
 #endif

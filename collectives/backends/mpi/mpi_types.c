@@ -26,7 +26,7 @@ REDUCTION(bfloat16_prod, bfloat16_to_float, bfloat16_from_float, a *b)
 REDUCTION(bfloat16_min, bfloat16_to_float, bfloat16_from_float, a < b ? a : b)
 REDUCTION(bfloat16_max, bfloat16_to_float, bfloat16_from_float, a > b ? a : b)
 
-int mpi_op_16(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
+int mpi_types_op_16(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
 {
     static MPI_User_function *const ours[2][4] = {
         {half_sum, half_prod, half_min, half_max},
@@ -39,7 +39,7 @@ int mpi_op_16(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
     if (!is_made[kind][which]) {
         int code = MPI_Op_create(ours[kind][which], 1, &made[kind][which]);
         if (code != MPI_SUCCESS)
-            return mpi_failed(e, code, "a reduction");
+            return mpi_session_failed(e, code, "a reduction");
         is_made[kind][which] = 1;
     }
     *out = made[kind][which];
@@ -61,7 +61,7 @@ int mpi_op_16(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
             v[i] = to(from(v[i]) / (float)ranks); \
     } while (0)
 
-void mpi_average(void *values, size_t n, enum drover_type t, int ranks)
+void mpi_types_average(void *values, size_t n, enum drover_type t, int ranks)
 {
     switch (t) {
     case DROVER_INT8:

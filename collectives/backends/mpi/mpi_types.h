@@ -23,9 +23,10 @@ static inline MPI_Datatype mpi_type(enum drover_type t)
 }
 
 /* A reduction of ours, of 16-bit floats. They are made on first use and live as long as MPI. */
-int mpi_op_16(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e);
+int mpi_types_op_16(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e);
 
-/* The reduction for a type; DROVER_AVG's is the sum, see mpi_average(), and so is DROVER_MULSUM's.
+/* The reduction for a type; DROVER_AVG's is the sum, see mpi_types_average(), and so is
+ * DROVER_MULSUM's.
  */
 static inline int mpi_op(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
 {
@@ -34,12 +35,12 @@ static inline int mpi_op(MPI_Op *out, enum drover_type t, enum drover_op op, str
         [DROVER_MAX] = MPI_MAX, [DROVER_AVG] = MPI_SUM,   [DROVER_MULSUM] = MPI_SUM,
     };
     if (t == DROVER_HALF || t == DROVER_BFLOAT16)
-        return mpi_op_16(out, t, op, e);
+        return mpi_types_op_16(out, t, op, e);
     *out = usual[op];
     return 0;
 }
 
 /* Divides n sums by the number of ranks; whole numbers are cut towards zero, as NCCL cuts them. */
-void mpi_average(void *values, size_t n, enum drover_type t, int ranks);
+void mpi_types_average(void *values, size_t n, enum drover_type t, int ranks);
 
 #endif

@@ -75,7 +75,8 @@ static int find_device(struct backend_comm *c, const struct backend_opts *o, str
     rc = c->cuda->cudaSetDevice(c->device);
     if (rc == cudaSuccess)
         rc = c->cuda->cudaMalloc(&c->scratch, sizeof(int));
-    return rc == cudaSuccess ? 0 : cuda_lib_failed(e, c->cuda, rc, "the first use of the GPU");
+    return rc == cudaSuccess ? 0
+                             : nccl_loader_cuda_failed(e, c->cuda, rc, "the first use of the GPU");
 }
 
 static int take_stream(struct backend_comm *c, void *stream, struct err *e)
@@ -85,7 +86,7 @@ static int take_stream(struct backend_comm *c, void *stream, struct err *e)
     cudaError_t rc = c->own_stream
                          ? c->cuda->cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)
                          : cudaSuccess;
-    return rc == cudaSuccess ? 0 : cuda_lib_failed(e, c->cuda, rc, "a stream");
+    return rc == cudaSuccess ? 0 : nccl_loader_cuda_failed(e, c->cuda, rc, "a stream");
 }
 
 /* Who says the k-th of n ids. */
@@ -111,7 +112,7 @@ static int introduce(struct backend_comm *c, int *version, ncclUniqueId *id, int
     if (rc == ncclSuccess && speaks(c, n))
         rc = c->nccl->ncclGetUniqueId(id);
     if (rc != ncclSuccess)
-        return nccl_lib_failed(e, c->nccl, rc, "the job's id");
+        return nccl_loader_nccl_failed(e, c->nccl, rc, "the job's id");
     char short_version[NCCL_PRECHECK_VERSION_BYTES];
     nccl_precheck_version(short_version, *version);
     snprintf(c->version, sizeof c->version, "%s (headers %d.%d.%d)", short_version, NCCL_MAJOR,
@@ -133,13 +134,13 @@ static int ids_of(const struct backend_comm *c)
 static int prepare(struct backend_comm *c, const struct backend_opts *o,
                    struct nccl_precheck_rank_info *mine, ncclUniqueId *id, struct err *e)
 {
-    int rc = cuda_lib_load(&c->cuda, e);
+    int rc = nccl_loader_open_cuda(&c->cuda, e);
     if (rc == 0)
         rc = find_device(c, o, e);
     if (rc == 0)
         rc = take_stream(c, o->stream, e);
     if (rc == 0)
-        rc = nccl_lib_load(&c->nccl, o->lib_path, e);
+        rc = nccl_loader_open_nccl(&c->nccl, o->lib_path, e);
     if (rc < 0)
         return rc;
     (void)c->cuda->cudaDeviceGetPCIBusId(mine->bus, sizeof mine->bus, c->device);
@@ -217,7 +218,7 @@ static int settled(struct backend_comm *c, const char *what, struct err *e)
         rc = state;
     return rc == ncclSuccess      ? 0
            : rc == ncclInProgress ? -EINPROGRESS
-                                  : nccl_lib_failed(e, c->nccl, rc, what);
+                                  : nccl_loader_nccl_failed(e, c->nccl, rc, what);
 }
 
 static int settle_by(struct backend_comm *c, int64_t end_ms, const char *what, struct err *e)
@@ -241,7 +242,7 @@ static int connect_ranks(struct backend_comm *c, const struct backend_opts *o, n
         n > 1 ? c->nccl->init_scalable(&c->comm, c->size, c->rank, n, ids, &config)
               : c->nccl->ncclCommInitRankConfig(&c->comm, c->size, ids[0], c->rank, &config);
     if (rc != ncclSuccess && rc != ncclInProgress)
-        return nccl_lib_failed(e, c->nccl, rc, "connecting the ranks");
+        return nccl_loader_nccl_failed(e, c->nccl, rc, "connecting the ranks");
     int failed = settle_by(c, end_ms, "connecting the ranks", e);
     if (failed == -ETIMEDOUT)
         err_hint(e, "all ranks came, but do not reach each other: see NCCL_SOCKET_IFNAME, and "
@@ -342,7 +343,7 @@ static int ask_for_part(struct backend_comm *made, struct backend_comm *c,
                                     &made->comm, &config);
     }
     if (rc != ncclSuccess && rc != ncclInProgress)
-        return nccl_lib_failed(e, c->nccl, rc, what);
+        return nccl_loader_nccl_failed(e, c->nccl, rc, what);
     failed = settle_by(c, end_ms, what, e);
     return failed < 0 || !made->comm ? failed : settle_by(made, end_ms, what, e);
 }
@@ -374,7 +375,7 @@ static int nccl_part(struct backend_comm **out, struct backend_comm *c,
         return rc;
     cudaError_t cu = c->cuda->cudaMalloc(&made->scratch, sizeof(int));
     if (cu != cudaSuccess)
-        return cuda_lib_failed(e, c->cuda, cu, "a buffer");
+        return nccl_loader_cuda_failed(e, c->cuda, cu, "a buffer");
     *out = made->comm ? TAKE(made) : NULL;
     return 0;
 }
@@ -451,7 +452,7 @@ static int nccl_start(struct backend_comm *c, const struct backend_call *calls, 
     }
     if (rc == ncclSuccess || rc == ncclInProgress)
         return 0;
-    return nccl_lib_failed(e, c->nccl, rc, backend_coll_name(calls[0].coll));
+    return nccl_loader_nccl_failed(e, c->nccl, rc, backend_coll_name(calls[0].coll));
 }
 
 static int nccl_poll(struct backend_comm *c, struct err *e)
@@ -463,7 +464,7 @@ static int nccl_poll(struct backend_comm *c, struct err *e)
     if (state == cudaErrorNotReady)
         return -EINPROGRESS;
     if (state != cudaSuccess)
-        return cuda_lib_failed(e, c->cuda, state, "the stream");
+        return nccl_loader_cuda_failed(e, c->cuda, state, "the stream");
     return settled(c, "a collective", e); /* again: it may have failed since, and so have ended */
 }
 
@@ -484,7 +485,7 @@ static int nccl_mem_alloc(struct backend_comm *c, size_t bytes, enum backend_mem
     bytes = bytes ? bytes : 1;
     if (use == BACKEND_SCRATCH) {
         cudaError_t rc = c->cuda->cudaMalloc(out, bytes);
-        return rc == cudaSuccess ? 0 : cuda_lib_failed(e, c->cuda, rc, "a buffer");
+        return rc == cudaSuccess ? 0 : nccl_loader_cuda_failed(e, c->cuda, rc, "a buffer");
     }
     int rc = nccl_memory_take(&c->regions, c->nccl, c->comm, bytes, use, e);
     if (rc == 0)
@@ -516,7 +517,8 @@ static int copy(struct backend_comm *c, void *to, const void *from, size_t bytes
     if (rc == cudaSuccess)
         return 0;
     bool in = way == cudaMemcpyHostToDevice;
-    return cuda_lib_failed(e, c->cuda, rc, in ? "a copy to the GPU" : "a copy from the GPU");
+    return nccl_loader_cuda_failed(e, c->cuda, rc,
+                                   in ? "a copy to the GPU" : "a copy from the GPU");
 }
 
 static int nccl_copy_in(struct backend_comm *c, void *to, const void *host, size_t bytes,

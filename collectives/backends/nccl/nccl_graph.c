@@ -12,7 +12,7 @@ int nccl_graph_begin(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStre
     /* Thread-local: NCCL's own threads may allocate memory meanwhile. */
     cudaError_t rc = cuda->cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
     g->recording = rc == cudaSuccess;
-    return g->recording ? 0 : cuda_lib_failed(e, cuda, rc, "the begin of a graph");
+    return g->recording ? 0 : nccl_loader_cuda_failed(e, cuda, rc, "the begin of a graph");
 }
 
 static void forget(struct nccl_graph *g, const struct cuda_lib *cuda)
@@ -33,7 +33,7 @@ int nccl_graph_end(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream
         rc = cuda->cudaGraphInstantiateWithFlags(&g->ready, kept, 0);
     if (kept)
         cuda->cudaGraphDestroy(kept);
-    return rc == cudaSuccess ? 0 : cuda_lib_failed(e, cuda, rc, "the end of a graph");
+    return rc == cudaSuccess ? 0 : nccl_loader_cuda_failed(e, cuda, rc, "the end of a graph");
 }
 
 int nccl_graph_launch(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream_t stream,
@@ -42,7 +42,7 @@ int nccl_graph_launch(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStr
     if (!g->ready)
         return err_set(e, -EINVAL, "no CUDA graph was made");
     cudaError_t rc = cuda->cudaGraphLaunch(g->ready, stream);
-    return rc == cudaSuccess ? 0 : cuda_lib_failed(e, cuda, rc, "the launch of a graph");
+    return rc == cudaSuccess ? 0 : nccl_loader_cuda_failed(e, cuda, rc, "the launch of a graph");
 }
 
 void nccl_graph_drop(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream_t stream)

@@ -55,7 +55,7 @@ static void fill_younger(struct nccl_lib *table, void *lib)
     }
 }
 
-int nccl_lib_load(const struct nccl_lib **out, const char *path, struct err *e)
+int nccl_loader_open_nccl(const struct nccl_lib **out, const char *path, struct err *e)
 {
 #define ENTRY(call) {#call, offsetof(struct nccl_lib, call)},
     static const struct entry entries[] = {NCCL_CALLS(ENTRY)};
@@ -78,7 +78,7 @@ int nccl_lib_load(const struct nccl_lib **out, const char *path, struct err *e)
     return 0;
 }
 
-int cuda_lib_load(const struct cuda_lib **out, struct err *e)
+int nccl_loader_open_cuda(const struct cuda_lib **out, struct err *e)
 {
 #define ENTRY(call) {#call, offsetof(struct cuda_lib, call)},
     static const struct entry entries[] = {CUDA_CALLS(ENTRY)};
@@ -103,14 +103,16 @@ int cuda_lib_load(const struct cuda_lib **out, struct err *e)
     return 0;
 }
 
-int cuda_lib_failed(struct err *e, const struct cuda_lib *cuda, cudaError_t rc, const char *what)
+int nccl_loader_cuda_failed(struct err *e, const struct cuda_lib *cuda, cudaError_t rc,
+                            const char *what)
 {
     int code = rc == cudaErrorMemoryAllocation ? -ENOMEM : -EIO;
     return err_set(e, code, "CUDA: %s: %s", what, cuda->cudaGetErrorString(rc));
 }
 
 /* ncclGetLastError has the text that helps, where there is one. */
-int nccl_lib_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc, const char *what)
+int nccl_loader_nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc,
+                            const char *what)
 {
     const char *last = nccl->ncclGetLastError(NULL);
     int code = rc == ncclInvalidArgument || rc == ncclInvalidUsage ? -EINVAL

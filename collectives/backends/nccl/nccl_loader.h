@@ -95,14 +95,16 @@ struct cuda_lib {
  * what cuda_loader_open() finds.
  *   -ENOENT   none was found, the hint says where to get one
  *   -ELIBBAD  it lacks a call */
-int nccl_lib_load(const struct nccl_lib **out, const char *path, struct err *e);
+int nccl_loader_open_nccl(const struct nccl_lib **out, const char *path, struct err *e);
 /* The same for libcudart, with $DROVER_CUDART_LIB. */
-int cuda_lib_load(const struct cuda_lib **out, struct err *e);
+int nccl_loader_open_cuda(const struct cuda_lib **out, struct err *e);
 
 /* `e` says that CUDA could not do `what`. Returns -ENOMEM where memory was missing, else -EIO. */
-int cuda_lib_failed(struct err *e, const struct cuda_lib *cuda, cudaError_t rc, const char *what);
+int nccl_loader_cuda_failed(struct err *e, const struct cuda_lib *cuda, cudaError_t rc,
+                            const char *what);
 /* The same for NCCL. Returns -EINVAL for a wrong call, -ECONNRESET where a peer is gone, else -EIO.
  */
-int nccl_lib_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc, const char *what);
+int nccl_loader_nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc,
+                            const char *what);
 
 #endif

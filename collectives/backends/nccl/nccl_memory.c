@@ -19,7 +19,7 @@ int nccl_memory_take(struct nccl_region **list, const struct nccl_lib *nccl, ncc
     ncclResult_t rc = nccl->ncclMemAlloc(&r->p, bytes);
     if (rc != ncclSuccess) {
         free(r);
-        return nccl_lib_failed(e, nccl, rc, "memory");
+        return nccl_loader_nccl_failed(e, nccl, rc, "memory");
     }
     r->next = *list;
     *list = r;
@@ -29,7 +29,7 @@ int nccl_memory_take(struct nccl_region **list, const struct nccl_lib *nccl, ncc
         rc = nccl->ncclCommRegister(comm, r->p, bytes, &r->handle);
     return rc == ncclSuccess || rc == ncclInProgress
                ? 0
-               : nccl_lib_failed(e, nccl, rc, "the registration of memory");
+               : nccl_loader_nccl_failed(e, nccl, rc, "the registration of memory");
 }
 
 struct nccl_region **nccl_memory_find(struct nccl_region **list, const void *p)

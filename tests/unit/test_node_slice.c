@@ -1,6 +1,6 @@
 /* test_share - a node cut into equal parts. The node is hwloc's synthetic one: 2 packages of 4
  * cores with 2 hardware threads each. */
-#include "hpo/worker/node_slices.h"
+#include "hpo/worker/node_slice.h"
 
 #include "tests/unit/test.h"
 

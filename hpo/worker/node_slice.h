@@ -1,8 +1,8 @@
 /* share - a worker's node cut into equal parts, one for each trial that runs at once.
  *
  * Pure, but that it reads a topology. */
-#ifndef DROVER_NODE_SLICES_H
-#define DROVER_NODE_SLICES_H
+#ifndef DROVER_NODE_SLICE_H
+#define DROVER_NODE_SLICE_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "hpo/worker/node_slices.h"
+#include "hpo/worker/node_slice.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -202,7 +202,7 @@ static int choose_cpus(hwloc_bitmap_t allowed, const struct topo *t, const char 
     if (!list)
         return 0;
     AUTO(bitmap) hwloc_bitmap_t mine = hwloc_bitmap_alloc();
-    if (topo_list_parse(mine, list, e) < 0)
+    if (cpu_list_parse(mine, list, e) < 0)
         return -EINVAL;
     hwloc_bitmap_and(allowed, allowed, mine);
     if (hwloc_bitmap_iszero(allowed))
