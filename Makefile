@@ -1,5 +1,4 @@
-# The whole build. `make` builds, `make test` builds and runs every test that needs no GPU,
-# `make install PREFIX=/usr/local` installs. SAN=address,undefined or SAN=thread for sanitizers.
+# The whole build. `make help` lists the targets and the variables.
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -39,12 +38,14 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef 
 WERROR ?=
 OPT ?= -O2 -g
 CFLAGS ?=
-ALL_CFLAGS := -std=gnu17 -D_GNU_SOURCE -DDROVER_BUILD -DDROVER_VERSION='"$(VERSION)"' -I. $(OPT) $(WARN) $(if $(WERROR),-Werror) -fPIC \
+# What Debian's dpkg-buildflags sets. A sanitizer replaces the fortified functions by its own.
+HARDEN := -fstack-protector-strong -Wformat -Werror=format-security $(if $(SAN),,-D_FORTIFY_SOURCE=2)
+ALL_CFLAGS := -std=gnu17 -D_GNU_SOURCE -DDROVER_BUILD -DDROVER_VERSION='"$(VERSION)"' -I. $(OPT) $(HARDEN) $(WARN) $(if $(WERROR),-Werror) -fPIC \
               -fvisibility=hidden $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
               $(if $(findstring thread,$(SAN)),$(if $(findstring clang,$(CC)),,-Wno-tsan)) \
               $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) gsl openblas)) $(CFLAGS)
 # What libraries find in place of libc's or their own (launcher/pmi/interpose/, hpo/main.c).
-ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,--as-needed \
+ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro -Wl,--as-needed \
                $(foreach s,pmix_ptl_base_send_blocking bind accept register_printf_type,-Wl,--export-dynamic-symbol=$(s)) $(LDFLAGS)
 # Where a bundle has its libraries; elsewhere there is no such folder.
 bundled = -Wl,-rpath,'$$ORIGIN/$(1)'
@@ -59,7 +60,7 @@ LIBS_collectives := -ldl
 # Objects are rebuilt when the flags change; what builds nothing has none. (-Wno-tsan: what fences order is
 # memory of two processes, which no thread sanitizer sees.)
 STAMP := $(B)/flags
-ifneq ($(filter-out clean check check-layers check-format format tidy,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out clean help check-layers check-english check-tree check-format format,$(or $(MAKECMDGOALS),all)),)
 FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI) $(call bundled)
 $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $(STAMP) || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $(STAMP))
 endif
@@ -84,7 +85,7 @@ LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $
 PYTHON_TRIAL := $(shell find hpo/python -name '*.py' -o -name METADATA)
 
 all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(B)/share/drover
-.PHONY: all test install clean check-layers check-format format tidy check
+.PHONY: all test install clean format tidy check
 
 $(B)/obj/%.o: %.c $(STAMP)
 	@mkdir -p $(@D)
@@ -197,17 +198,53 @@ tests: all $(C_TESTS) $(FAKES) $(CONFORM)
 test: tests
 	tests/run --build $(B) $(T)
 
-# ---- house rules -------------------------------------------------------------------------------
+# ---- checks ------------------------------------------------------------------------------------
 FORMATTED = $(shell git ls-files '*.c' '*.h' 2>/dev/null)
-check-layers:
-	scripts/check-layers
+CHECKS := layers names pure english commands
+.PHONY: $(CHECKS:%=check-%) check-tree check-format
+$(CHECKS:%=check-%): check-%:
+	scripts/check-$* $(B)
+check-tree:
+	scripts/tree --check
+check-names check-pure check-commands: all
 check-format:
 	clang-format --dry-run --Werror $(FORMATTED)
 format:
 	clang-format -i $(FORMATTED)
-tidy:
-	clang-tidy --quiet $(filter %.c,$(filter-out examples/% tests/% collectives/backends/nccl/% collectives/backends/mpi/%,$(FORMATTED))) -- $(ALL_CFLAGS)
-check: check-layers check-format
+check: $(CHECKS:%=check-%) check-tree check-format
+
+# clang-tidy reads a file again only if the file, a header of it or the rules have changed.
+TIDY_SOURCES = $(filter %.c,$(filter-out examples/% tests/% collectives/backends/nccl/% collectives/backends/mpi/%,$(FORMATTED)))
+$(B)/tidy/%.stamp: %.c $(B)/obj/%.o .clang-tidy
+	@mkdir -p $(@D)
+	$(call say,TIDY)
+	$(Q)clang-tidy --quiet $< -- $(ALL_CFLAGS) 2>/dev/null
+	@touch $@
+tidy: $(TIDY_SOURCES:%.c=$(B)/tidy/%.stamp)
+
+# For editors and clangd: one entry per C file, with the flags of this build.
+compile_commands.json: $(STAMP)
+	@scripts/compile-commands $@ $(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include
+
+define HELP
+make                      build into $(B)
+make test                 build and run every test that needs no GPU
+make test T='--only unit' the arguments of tests/run: folders, or pytest's arguments
+make check                check layers, names, purity, English, commands, file list and format
+make tidy                 clang-tidy; reads only what has changed
+make format               clang-format all C files
+make install PREFIX=/usr/local [DESTDIR=]
+make bundle               a folder that runs where nothing is installed (docs/bundle.md)
+make compile_commands.json  for editors and clangd
+make clean                remove what was built
+
+SAN=address,undefined or SAN=thread   build with sanitizers, into a folder of its own
+WERROR=1   warnings are errors     V=1   print each command
+CC=clang   another compiler        CFLAGS=, LDFLAGS=, OPT=   further flags
+endef
+help:
+	@: $(info $(HELP))
+.PHONY: help compile_commands.json
 
 # ---- install -----------------------------------------------------------------------------------
 D := $(DESTDIR)$(PREFIX)
