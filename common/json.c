@@ -7,7 +7,7 @@
 
 #include "common/opt.h"
 
-const char *json_what(const json_t *value)
+const char *json_type_name(const json_t *value)
 {
     if (!value)
         return "nothing";
@@ -35,7 +35,8 @@ const char *json_what(const json_t *value)
 static int member(const json_t **out, const json_t *obj, const char *key, struct err *e)
 {
     if (!json_is_object(obj))
-        return err_set(e, -EINVAL, "a mapping with '%s' is expected, not %s", key, json_what(obj));
+        return err_set(e, -EINVAL, "a mapping with '%s' is expected, not %s", key,
+                       json_type_name(obj));
     *out = json_object_get(obj, key);
     return 0;
 }
@@ -49,7 +50,7 @@ static int require(const json_t *obj, const char *key, struct err *e)
 
 static int wrong(const char *key, const char *wanted, const json_t *found, struct err *e)
 {
-    return err_set(e, -EINVAL, "'%s' must be %s, not %s", key, wanted, json_what(found));
+    return err_set(e, -EINVAL, "'%s' must be %s, not %s", key, wanted, json_type_name(found));
 }
 
 int json_optional_int(int64_t *out, const json_t *obj, const char *key, struct err *e)
@@ -129,7 +130,7 @@ int json_only_keys(const json_t *obj, const char *const *names, size_t n, const 
 {
     if (!json_is_object(obj))
         return err_set(e, -EINVAL, "%s%smust be a mapping, not %s", where ? where : "",
-                       where ? " " : "", json_what(obj));
+                       where ? " " : "", json_type_name(obj));
     const char *key;
     json_t *value;
     json_object_foreach ((json_t *)obj, key, value) { /* the macro takes no const, and only reads */

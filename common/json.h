@@ -36,7 +36,7 @@ int json_only_keys(const json_t *obj, const char *const *names, size_t n, const 
                    struct err *e);
 
 /* What a value is, in words for messages: "a string", "a list", "nothing" for NULL. */
-const char *json_what(const json_t *value);
+const char *json_type_name(const json_t *value);
 
 /* The value on one line, without spaces, keys in their order, doubles with 17 significant digits
  * (they read back as they were). To be freed by the caller; never NULL. */

@@ -37,7 +37,7 @@ bool log_shows(enum log_level level)
     return level <= limit;
 }
 
-const char *log_who(void)
+const char *log_program(void)
 {
     return speaker;
 }

@@ -12,7 +12,7 @@ void log_open(const char *who);
 void log_set_level(enum log_level level);
 /* Whether lines of this level are written. */
 bool log_shows(enum log_level level);
-const char *log_who(void);
+const char *log_program(void);
 
 /* One whole line by one write(2), cut at 2,000 bytes ("..." ends it then). Control characters
  * become spaces. Keeps errno. */

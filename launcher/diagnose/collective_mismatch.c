@@ -64,7 +64,7 @@ struct view { /* of one communicator */
 
 static bool is_in(const struct view *v, int i)
 {
-    return strcmp(v->ranks[i].at->comm, v->comm) == 0;
+    return strcmp(v->ranks[i].position->comm, v->comm) == 0;
 }
 
 /* Of a communicator as large as the job every rank is one. */
@@ -76,7 +76,8 @@ static bool belongs(const struct view *v, int i)
 /* What the rank calls the k-th, or NULL. */
 static const char *its_call(const struct view *v, int i)
 {
-    const struct collective_mismatch_call *c = is_in(v, i) ? nth_of(v->ranks[i].at, v->k) : NULL;
+    const struct collective_mismatch_call *c =
+        is_in(v, i) ? nth_of(v->ranks[i].position, v->k) : NULL;
     return c ? c->what : NULL;
 }
 
@@ -124,7 +125,7 @@ static bool is_odd(const struct view *v, int i)
     const char *one = its_call(v, i);
     if (!belongs(v, i) || !v->most)
         return false;
-    if (is_in(v, i) && !one && next_of(v->ranks[i].at) != v->k)
+    if (is_in(v, i) && !one && next_of(v->ranks[i].position) != v->k)
         return false; /* it is far ahead, and has made the call, or behind */
     return !one || strcmp(one, v->most) != 0;
 }
@@ -136,8 +137,8 @@ static void look(struct view *v)
     uint64_t first = UINT64_MAX;
     bool odd = false;
     for (int i = 0; i < v->n; i++)
-        if (is_in(v, i) && next_of(v->ranks[i].at) < first)
-            first = next_of(v->ranks[i].at);
+        if (is_in(v, i) && next_of(v->ranks[i].position) < first)
+            first = next_of(v->ranks[i].position);
     (void)differs(v, first);
     for (int i = 0; i < v->n; i++)
         odd = odd || is_odd(v, i);
@@ -160,7 +161,8 @@ static void write_most(struct strbuf *b, const struct view *v)
         while (end + 1 < v->n && its_call(v, end + 1) && strcmp(its_call(v, end + 1), one) == 0)
             end++;
         for (int j = i; j <= end; j++)
-            longest = v->ranks[j].at->waits_ms > longest ? v->ranks[j].at->waits_ms : longest;
+            longest =
+                v->ranks[j].position->waits_ms > longest ? v->ranks[j].position->waits_ms : longest;
         all += end - i + 1;
         if (runs++ < RUNS_MAX) {
             strbuf_printf(&list, "%s%d", named ? ", " : "", v->ranks[i].rank);
@@ -182,7 +184,7 @@ static void write_most(struct strbuf *b, const struct view *v)
 static void write_odd(struct strbuf *b, const struct view *v, int i)
 {
     const struct collective_mismatch_rank *r = &v->ranks[i];
-    const struct collective_position *a = r->at;
+    const struct collective_position *a = r->position;
     const char *one = its_call(v, i);
     strbuf_printf(b, "    rank %d on node %s: ", r->rank, r->node);
     if (one) {
@@ -192,7 +194,7 @@ static void write_odd(struct strbuf *b, const struct view *v, int i)
     AUTO(strbuf) struct strbuf where = {0};
     collective_mismatch_describe(&where, a);
     const struct collective_mismatch_call *last = last_of(a);
-    strbuf_puts(b, r->over ? "has ended without it" : "has not made it");
+    strbuf_puts(b, r->exited ? "has ended without it" : "has not made it");
     if (where.len)
         strbuf_printf(b, ", but is in %s", strbuf_str(&where));
     else if (last)
@@ -212,7 +214,8 @@ static bool is_worth_a_look(const struct collective_position *a)
 static bool was_seen(const struct collective_mismatch_rank *ranks, int i)
 {
     for (int k = 0; k < i; k++)
-        if (is_worth_a_look(ranks[k].at) && strcmp(ranks[k].at->comm, ranks[i].at->comm) == 0)
+        if (is_worth_a_look(ranks[k].position) &&
+            strcmp(ranks[k].position->comm, ranks[i].position->comm) == 0)
             return true;
     return false;
 }
@@ -222,7 +225,7 @@ int collective_mismatch_write(struct strbuf *b, bool *odd,
 {
     int comms = 0;
     for (int i = 0; i < n; i++) {
-        const struct collective_position *a = ranks[i].at;
+        const struct collective_position *a = ranks[i].position;
         if (!is_worth_a_look(a) || was_seen(ranks, i))
             continue;
         struct view v = {.ranks = ranks, .n = n, .comm = a->comm, .size = a->size};

@@ -39,8 +39,8 @@ struct collective_position {
 struct collective_mismatch_rank {
     int rank; /* as it is called */
     const char *node;
-    bool over;
-    const struct collective_position *at;
+    bool exited;
+    const struct collective_position *position;
 };
 
 /* Appends lines for each communicator in which somebody waits or that has failed; and marks in

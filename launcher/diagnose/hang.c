@@ -56,7 +56,7 @@ void hang_activity(struct hang *h, int rank, int64_t now_ms)
     h->ranks[rank].spoke_ms = now_ms;
 }
 
-int64_t hang_last_spoke_ms(const struct hang *h, int rank)
+int64_t hang_last_activity_ms(const struct hang *h, int rank)
 {
     return h->ranks[rank].spoke_ms;
 }
@@ -89,7 +89,7 @@ enum hang_verdict hang_sample_add(struct hang *h, const struct hang_sample *samp
         struct rank *r = &h->ranks[i];
         bool quiet = now_ms - r->spoke_ms >= h->timeout_ms;
         silent &= quiet;
-        if (samples[i].over) {
+        if (samples[i].exited) {
             r->idle = r->stopped = false;
             continue;
         }

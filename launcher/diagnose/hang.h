@@ -31,10 +31,10 @@ int hang_interval_ms(const struct hang *h);
 /* A rank has written a line, or reported. */
 void hang_activity(struct hang *h, int rank, int64_t now_ms);
 /* When it last did; the job's start where it never has. */
-int64_t hang_last_spoke_ms(const struct hang *h, int rank);
+int64_t hang_last_activity_ms(const struct hang *h, int rank);
 
 struct hang_sample {
-    bool over;        /* the rank has ended */
+    bool exited;      /* the rank has ended */
     bool seen;        /* the rest is known */
     char state;       /* as in /proc/PID/stat */
     int64_t cpu_ms;   /* so far */

@@ -151,7 +151,7 @@ static bool is_installed(const char *name)
 }
 
 /* Starts py-spy or gdb for one process; without either, its text stays empty. */
-static void start(struct tool *t, uv_loop_t *loop, const struct standing *of, char **env)
+static void start(struct tool *t, uv_loop_t *loop, const struct rank_status *of, char **env)
 {
     char pid[16];
     snprintf(pid, sizeof pid, "%d", (int)of->pid);
@@ -175,7 +175,7 @@ static void start(struct tool *t, uv_loop_t *loop, const struct standing *of, ch
         t->exited = t->read = false;
 }
 
-struct call_stacks *call_stacks_capture(uv_loop_t *loop, const struct standing *of, int n,
+struct call_stacks *call_stacks_capture(uv_loop_t *loop, const struct rank_status *of, int n,
                                         void (*done)(void *arg, const char *const *texts),
                                         void *arg)
 {

@@ -26,7 +26,7 @@ struct call_stacks;
  * `texts` has one for each, whole lines, CALL_STACKS_TEXT_MAX bytes at most; empty where there was
  * no tool, or it may not look, or it was too slow. Borrowed during the call, in which
  * call_stacks_free() may be called. */
-struct call_stacks *call_stacks_capture(uv_loop_t *loop, const struct standing *of, int n,
+struct call_stacks *call_stacks_capture(uv_loop_t *loop, const struct rank_status *of, int n,
                                         void (*done)(void *arg, const char *const *texts),
                                         void *arg);
 /* Ends what still runs. Its handles close on the loop's next turns; `done` is not called any more.

@@ -111,7 +111,7 @@ static int64_t cpu_ms_of(pid_t pid, int *threads)
     return ticks * 1000 / sysconf(_SC_CLK_TCK);
 }
 
-static void add_tree(struct standing *s, struct process_tree *w, pid_t pid)
+static void add_tree(struct rank_status *s, struct process_tree *w, pid_t pid)
 {
     int threads;
     for (size_t i = 0; i < w->count; i++)
@@ -125,7 +125,7 @@ static void add_tree(struct standing *s, struct process_tree *w, pid_t pid)
     }
 }
 
-static void look_closer(struct standing *s)
+static void look_closer(struct rank_status *s)
 {
     char text[64];
     read_proc(s->name, sizeof s->name, s->pid, "comm");
@@ -143,13 +143,13 @@ static void look_closer(struct standing *s)
             snprintf(s->call, sizeof s->call, "%s", calls[i].name);
 }
 
-static void look_at(struct standing *out, struct process_tree *w, pid_t pid)
+static void look_at(struct rank_status *out, struct process_tree *w, pid_t pid)
 {
-    *out = (struct standing){0};
+    *out = (struct rank_status){0};
     const struct process_tree_proc *first = pid > 0 ? process_tree_find(w, pid) : NULL;
     if (!first)
         return;
-    struct standing s = {.pid = who_matters(w, pid)};
+    struct rank_status s = {.pid = who_matters(w, pid)};
     const struct process_tree_proc *one = process_tree_find(w, s.pid);
     s.state = one->state;
     add_tree(&s, w, pid);
@@ -158,7 +158,7 @@ static void look_at(struct standing *out, struct process_tree *w, pid_t pid)
     *out = s;
 }
 
-int rank_status_sample(struct standing *out, const pid_t *pids, int n)
+int rank_status_sample(struct rank_status *out, const pid_t *pids, int n)
 {
     struct process_tree w = {0};
     int rc = process_tree_scan(&w);
@@ -170,10 +170,10 @@ int rank_status_sample(struct standing *out, const pid_t *pids, int n)
     return 0;
 }
 
-void rank_status_describe(struct strbuf *b, const struct standing *s)
+void rank_status_describe(struct strbuf *b, const struct rank_status *s)
 {
     size_t before = b->len;
-    collective_mismatch_describe(b, &s->at);
+    collective_mismatch_describe(b, &s->collective);
     if (b->len > before)
         strbuf_puts(b, ", ");
     if (s->pid == 0)
@@ -205,16 +205,16 @@ static json_t *notes_json(const struct collective_position *a)
                      all);
 }
 
-json_t *rank_status_json(const struct standing *s)
+json_t *rank_status_json(const struct rank_status *s)
 {
     char state[2] = {s->state, '\0'};
     AUTO(strbuf) struct strbuf in = {0};
-    collective_mismatch_describe(&in, &s->at);
+    collective_mismatch_describe(&in, &s->collective);
     return json_pack("{s:i, s:s, s:i, s:i, s:I, s:o, s:s, s:s, s:o, s:o}", "pid", (int)s->pid,
                      "state", state, "processes", s->processes, "threads", s->threads, "cpu_ms",
                      (json_int_t)s->cpu_ms, "program", json_text(s->name), "wchan", s->wchan,
                      "call", s->call, "collective", json_text(strbuf_str(&in)), "collectives",
-                     notes_json(&s->at));
+                     notes_json(&s->collective));
 }
 
 static int read_text(char *out, size_t size, const json_t *j, const char *key, struct err *e)
@@ -254,9 +254,9 @@ static int read_notes(struct collective_position *out, const json_t *j, struct e
     return 0;
 }
 
-int rank_status_read(struct standing *out, const json_t *j, struct err *e)
+int rank_status_read(struct rank_status *out, const json_t *j, struct err *e)
 {
-    struct standing s = {0};
+    struct rank_status s = {0};
     int64_t pid, processes, threads;
     char state[2];
     if (json_require_int(&pid, j, "pid", e) < 0 ||
@@ -267,7 +267,7 @@ int rank_status_read(struct standing *out, const json_t *j, struct err *e)
         read_text(s.name, sizeof s.name, j, "program", e) < 0 ||
         read_text(s.wchan, sizeof s.wchan, j, "wchan", e) < 0 ||
         read_text(s.call, sizeof s.call, j, "call", e) < 0 ||
-        read_notes(&s.at, json_object_get(j, "collectives"), e) < 0)
+        read_notes(&s.collective, json_object_get(j, "collectives"), e) < 0)
         return -EINVAL;
     s.pid = (pid_t)pid;
     s.processes = (int)processes;

@@ -114,9 +114,9 @@ int gpu_bus_id(char *out, unsigned size, const char *text)
 static void describe_parts(const struct nvml *n, nvml_device d, struct gpu *g)
 {
     nvml_device part = NULL;
-    for (unsigned i = 0, found = 0; n->part && n->uuid && i < GPU_PARTS_MAX; i++)
+    for (unsigned i = 0, found = 0; n->part && n->uuid && i < GPU_MIG_MAX; i++)
         if (n->part(d, i, &part) == NVML_SUCCESS &&
-            n->uuid(part, g->parts[found], sizeof g->parts[found]) == NVML_SUCCESS)
+            n->uuid(part, g->mig_uuids[found], sizeof g->mig_uuids[found]) == NVML_SUCCESS)
             found++;
 }
 
@@ -172,12 +172,12 @@ static int list(const struct nvml *n, void *out, int *count, struct err *e)
 }
 
 /* Appends what is known of a GPU or a part of one; nothing where it has no UUID. */
-static void add_use(const struct nvml *n, nvml_device d, struct gpu_use **uses, int *count)
+static void add_use(const struct nvml *n, nvml_device d, struct gpu_usage **uses, int *count)
 {
-    struct gpu_use u = {0};
+    struct gpu_usage u = {0};
     struct nvml_memory m = {0};
-    struct nvml_process p[GPU_USERS_MAX];
-    unsigned users = GPU_USERS_MAX;
+    struct nvml_process p[GPU_PROCESSES_MAX];
+    unsigned users = GPU_PROCESSES_MAX;
     if (!n->uuid || n->uuid(d, u.uuid, sizeof u.uuid) != NVML_SUCCESS)
         return;
     if (n->memory && n->memory(d, &m) == NVML_SUCCESS) {
@@ -185,7 +185,7 @@ static void add_use(const struct nvml *n, nvml_device d, struct gpu_use **uses, 
         u.used_bytes = m.used;
     }
     int rc = n->processes ? n->processes(d, &users, p) : NVML_GPU_LOST;
-    for (unsigned i = 0; rc == NVML_SUCCESS && i < users && i < GPU_USERS_MAX; i++)
+    for (unsigned i = 0; rc == NVML_SUCCESS && i < users && i < GPU_PROCESSES_MAX; i++)
         u.pids[u.pid_count++] = (int)p[i].pid;
     *uses = xrealloc(*uses, (size_t)*count + 1, sizeof **uses);
     (*uses)[(*count)++] = u;
@@ -196,19 +196,19 @@ static int list_uses(const struct nvml *n, void *out, int *count, struct err *e)
     unsigned total = 0;
     if (count_gpus(n, &total, e) < 0)
         return -EIO;
-    AUTO(free) struct gpu_use *uses = NULL;
+    AUTO(free) struct gpu_usage *uses = NULL;
     for (unsigned i = 0; i < total; i++) {
         nvml_device d = NULL, part = NULL;
         int before = *count;
         if (n->by_index(i, &d) != NVML_SUCCESS)
             continue;
-        for (unsigned p = 0; n->part && p < GPU_PARTS_MAX; p++)
+        for (unsigned p = 0; n->part && p < GPU_MIG_MAX; p++)
             if (n->part(d, p, &part) == NVML_SUCCESS)
                 add_use(n, part, &uses, count);
         if (*count == before)
             add_use(n, d, &uses, count);
     }
-    *(struct gpu_use **)out = TAKE(uses);
+    *(struct gpu_usage **)out = TAKE(uses);
     return 0;
 }
 
@@ -240,7 +240,7 @@ int gpu_list(struct gpu **out, int *count, struct err *e)
     return ask(list, out, count, e);
 }
 
-int gpu_uses(struct gpu_use **out, int *count, struct err *e)
+int gpu_usage(struct gpu_usage **out, int *count, struct err *e)
 {
     *out = NULL;
     *count = 0;

@@ -9,7 +9,7 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 
-bool netif_is_inner(const char *name)
+bool netif_is_internal(const char *name)
 {
     static const char *const prefixes[] = {"docker", "br-",     "virbr", "lxcbr", "lxdbr",
                                            "podman", "flannel", "cni",   "cali",  "veth"};
@@ -35,7 +35,7 @@ static bool name_address(char *out, const struct ifaddrs *i)
                      INET6_ADDRSTRLEN);
 }
 
-char *netif_of(const char *address, char **inner)
+char *netif_by_address(const char *address, char **inner)
 {
     struct ifaddrs *all = NULL;
     struct strbuf names = {0};
@@ -47,7 +47,7 @@ char *netif_of(const char *address, char **inner)
     for (struct ifaddrs *i = all; i; i = i->ifa_next) {
         if (!name && name_address(own, i) && strcmp(own, address) == 0)
             name = xstrdup(i->ifa_name);
-        if (inner && has_family(i, AF_INET) && netif_is_inner(i->ifa_name))
+        if (inner && has_family(i, AF_INET) && netif_is_internal(i->ifa_name))
             strbuf_printf(&names, "%s%s", names.len ? "," : "", i->ifa_name);
     }
     freeifaddrs(all);
@@ -66,7 +66,7 @@ void netif_addresses(char ***out)
     for (size_t f = 0; f < COUNT_OF(families); f++)
         for (struct ifaddrs *i = all; i; i = i->ifa_next)
             if (has_family(i, families[f]) && !(i->ifa_flags & IFF_LOOPBACK) &&
-                !netif_is_inner(i->ifa_name) && name_address(own, i) &&
+                !netif_is_internal(i->ifa_name) && name_address(own, i) &&
                 strncmp(own, "fe80:", 5) != 0)
                 strv_push(out, xstrdup(own));
     freeifaddrs(all);

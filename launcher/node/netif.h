@@ -8,12 +8,12 @@
 #include <stdbool.h>
 
 /* Whether an interface of that name is an inner one. Pure. */
-bool netif_is_inner(const char *name);
+bool netif_is_internal(const char *name);
 
 /* The name of the interface that has this numeric address. To be freed; NULL: none has. In `inner`,
  * unless NULL, the names, apart by commas, of inner interfaces that are up: NULL where there are
  * none, else to be freed, too. */
-char *netif_of(const char *address, char **inner);
+char *netif_by_address(const char *address, char **inner);
 
 /* Appends (strv) every address at which another machine may find this one: of interfaces that are
  * up, neither loopback nor inner; no link-local ones. IPv4 first. */

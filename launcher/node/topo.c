@@ -71,8 +71,8 @@ static bool is_called(const char **out, const char *uuid, const char *word, size
     return true;
 }
 
-bool topo_gpu_called(const struct gpu **gpu, const char **uuid, const struct topo *t,
-                     const char *word, size_t len)
+bool topo_find_gpu(const struct gpu **gpu, const char **uuid, const struct topo *t,
+                   const char *word, size_t len)
 {
     int found = 0;
     bool is_index = len > 0 && len < 8 && strspn(word, "0123456789") >= len;
@@ -85,8 +85,8 @@ bool topo_gpu_called(const struct gpu **gpu, const char **uuid, const struct top
             found += g->index == atoi(word) && is_called(uuid, g->uuid, "", 0);
         } else {
             found += is_called(uuid, g->uuid, word, len);
-            for (int p = 0; p < GPU_PARTS_MAX; p++)
-                found += is_called(uuid, g->parts[p], word, len);
+            for (int p = 0; p < GPU_MIG_MAX; p++)
+                found += is_called(uuid, g->mig_uuids[p], word, len);
         }
         if (found > before)
             *gpu = g;
@@ -236,8 +236,8 @@ static int gpu_from_json(struct gpu *g, json_t *item, struct err *e)
         return err_set(e, -EINVAL, "GPU %d: its bus_id is malformed or a text is too long",
                        g->index);
     json_array_foreach (parts, i, part)
-        if (i >= GPU_PARTS_MAX || !json_is_string(part) ||
-            copy_text(g->parts[i], sizeof g->parts[i], json_string_value(part)) < 0)
+        if (i >= GPU_MIG_MAX || !json_is_string(part) ||
+            copy_text(g->mig_uuids[i], sizeof g->mig_uuids[i], json_string_value(part)) < 0)
             return err_set(e, -EINVAL, "GPU %d: its parts are malformed", g->index);
     return 0;
 }

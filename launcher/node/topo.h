@@ -61,8 +61,8 @@ const struct gpu *topo_gpu(const struct topo *t, int i);
 /* The GPU, or the part of one, that a word of a list means: an index, or a UUID or its beginning
  * where that is unique ("GPU-5c8b", "MIG-5a1f"), as CUDA takes them. `*uuid` is its own; both are
  * borrowed. False: there is none. */
-bool topo_gpu_called(const struct gpu **gpu, const char **uuid, const struct topo *t,
-                     const char *word, size_t len);
+bool topo_find_gpu(const struct gpu **gpu, const char **uuid, const struct topo *t,
+                   const char *word, size_t len);
 
 /* Reads a list of numbers as the kernel writes them ("0-3,8") into `set`, which is overwritten.
  *   -EINVAL  it is no such list, or a number is above 65,535; `set` is then unchanged */

@@ -22,7 +22,7 @@ enum {
 /* Against damage, not against an enemy (who cannot write here). */
 static uint64_t checksum(const char *data, size_t len)
 {
-    return fnv_bytes(FNV_START, data, len);
+    return fnv_hash_bytes(FNV_HASH_INIT, data, len);
 }
 
 /* The first line of a file, or what stands behind `field` in it; NULL where there is none. */

@@ -402,7 +402,7 @@ static char *list_of(hwloc_const_bitmap_t set)
     return s;
 }
 
-static void bind_rank(struct place *out, const struct spot *s, struct cpu_units_range to,
+static void bind_rank(struct cpu_assignment *out, const struct spot *s, struct cpu_units_range to,
                       const struct cpu_assignment_opts *w, const struct cpu_units *v)
 {
     AUTO(bitmap) hwloc_bitmap_t set = hwloc_bitmap_alloc();
@@ -455,14 +455,14 @@ static void number_ranks(struct spot *s, const struct cpu_assignment_opts *w,
     }
 }
 
-static void bind_all(struct place *out, struct spot *s, const struct cpu_assignment_opts *w,
-                     const struct cpu_units *v)
+static void bind_all(struct cpu_assignment *out, struct spot *s,
+                     const struct cpu_assignment_opts *w, const struct cpu_units *v)
 {
     enum cpu_units_level level = bound_level(w);
     bool one = binds_one(w) && w->cpus_per_rank == 0;
     for (int i = 0; i < w->ranks; i++) {
         struct cpu_units_range to = s[i].own;
-        out[i] = (struct place){.cores = s[i].shared ? 1 : to.n};
+        out[i] = (struct cpu_assignment){.cores = s[i].shared ? 1 : to.n};
         if (w->bind_to == PLAN_BIND_NONE) {
             if (w->part)
                 out[i].cpus = list_of(w->cpus);
@@ -492,7 +492,8 @@ static int check(const struct cpu_assignment_opts *w, const struct cpu_units *v,
     return 0;
 }
 
-int cpu_assignment_ranks(struct place *out, const struct cpu_assignment_opts *w, struct err *e)
+int cpu_assignment_ranks(struct cpu_assignment *out, const struct cpu_assignment_opts *w,
+                         struct err *e)
 {
     AUTO(cpu_units) struct cpu_units *v = all_units(w);
     if (v->n == 0)
@@ -505,7 +506,7 @@ int cpu_assignment_ranks(struct place *out, const struct cpu_assignment_opts *w,
     /* More ranks than cores, and nobody asked for more than to run them: they share all. */
     if (usual && !w->numa && w->ranks > v->n) {
         for (int i = 0; i < w->ranks; i++)
-            out[i] = (struct place){.cpus = w->part ? list_of(w->cpus) : NULL, .cores = 1};
+            out[i] = (struct cpu_assignment){.cpus = w->part ? list_of(w->cpus) : NULL, .cores = 1};
         return 0;
     }
     AUTO(free) struct spot *s = xcalloc((size_t)w->ranks, sizeof *s);

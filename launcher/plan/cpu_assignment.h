@@ -26,7 +26,7 @@ struct cpu_assignment_opts {
     bool oversubscribe;
 };
 
-struct place {
+struct cpu_assignment {
     char *cpus; /* hwloc list; NULL: not bound */
     char *mems; /* NULL: not bound */
     int cores;  /* what the rank has for itself, at least 1 */
@@ -43,6 +43,7 @@ int cpu_assignment_objects(const struct cpu_assignment_opts *w, enum plan_map of
 /* `out` has room for w->ranks; its strings are the caller's then.
  *   -EINVAL  CPUs do not suffice for what was asked for explicitly, there is no such object on
  *            this machine, or the wishes contradict each other; `out` is untouched */
-int cpu_assignment_ranks(struct place *out, const struct cpu_assignment_opts *w, struct err *e);
+int cpu_assignment_ranks(struct cpu_assignment *out, const struct cpu_assignment_opts *w,
+                         struct err *e);
 
 #endif

@@ -16,7 +16,7 @@ static const struct {
     {"OMPI_MCA_btl", "self,vader"},
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
     {"MPIR_CVAR_PMI_VERSION", "1"}, /* MPICH 5 refuses to choose between PMI_SIZE and PMIX_* */
-    {ENV_HWLOC_LEAVES_OUT, ENV_HEAVY_PLUGINS},
+    {ENV_HWLOC_BLACKLIST, ENV_HWLOC_BLACKLIST_VALUE},
 };
 
 /* The first letter tells most of them apart, without a call. */
@@ -85,7 +85,7 @@ static bool is_outer_drovers(char *const *base, const char *name)
     return value && strcmp(value, set) == 0;
 }
 
-bool env_is_launchers(char *const *base, const char *name)
+bool env_is_from_launcher(char *const *base, const char *name)
 {
     /* As seen in ranks of Open MPI 4.1.4 (orterun), MPICH 4.0.2 (hydra), Slurm 22.05 (srun's
      * manual, "OUTPUT ENVIRONMENT VARIABLES") and torchrun (local_elastic_agent.py). */
@@ -146,7 +146,7 @@ bool env_is_launchers(char *const *base, const char *name)
     return is_outer_drovers(base, name);
 }
 
-const char *env_chosen(char *const *base, char *const *user, const char *name)
+const char *env_user_value(char *const *base, char *const *user, const char *name)
 {
     size_t len = strlen(name);
     const char *value = NULL;
@@ -156,7 +156,7 @@ const char *env_chosen(char *const *base, char *const *user, const char *name)
         else if (strcmp(user[i], name) == 0 && env_get(base, name))
             value = env_get(base, name);
     }
-    if (value || env_is_launchers(base, name))
+    if (value || env_is_from_launcher(base, name))
         return value;
     return env_get(base, name);
 }
@@ -189,7 +189,7 @@ static bool inherited(char *const *base, const char *text)
         return true;
     memcpy(name, text, len);
     name[len] = '\0';
-    return !env_is_launchers(base, name);
+    return !env_is_from_launcher(base, name);
 }
 
 char **env_merge(char *const *base, char *const *job, char *const *rank)
@@ -219,7 +219,7 @@ char **env_merge(char *const *base, char *const *job, char *const *rank)
     return out;
 }
 
-char **env_over(char *const *common, char *const *own)
+char **env_overlay(char *const *common, char *const *own)
 {
     size_t n = strv_len(own);
     char **out = xcalloc(n + strv_len(common) + 1, sizeof *out);
@@ -268,7 +268,7 @@ char **env_job(const struct plan *p, const struct launch_spec *s, char *const *b
     if (!s->no_pmix) {
         env_set(&env, "OMPI_COMM_WORLD_SIZE", "%d", p->world_size);
         for (size_t i = 0; i < COUNT_OF(one_node_mpi) && p->engine == PLAN_ENGINE_LOCAL; i++)
-            if (!env_chosen(base, s->env, one_node_mpi[i].name))
+            if (!env_user_value(base, s->env, one_node_mpi[i].name))
                 env_set(&env, one_node_mpi[i].name, "%s", one_node_mpi[i].value);
     }
     put_users(&env, s->env, base);
@@ -292,10 +292,10 @@ char **env_rank(const struct plan *p, const struct plan_rank *r, const struct la
         env_set(&env, "OMPI_COMM_WORLD_LOCAL_SIZE", "%d", local_size);
         /* As mpirun says it; waiting ranks then yield, unless the user has set
          * mpi_yield_when_idle. */
-        if (crowded && !env_chosen(base, s->env, "OMPI_MCA_mpi_oversubscribe"))
+        if (crowded && !env_user_value(base, s->env, "OMPI_MCA_mpi_oversubscribe"))
             env_set(&env, "OMPI_MCA_mpi_oversubscribe", "1");
     }
-    if (!env_chosen(base, s->env, "OMP_NUM_THREADS")) {
+    if (!env_user_value(base, s->env, "OMP_NUM_THREADS")) {
         env_set(&env, "OMP_NUM_THREADS", "%d", r->cores);
         env_set(&env, "DROVER_RANK_CORES", "%d",
                 r->cores); /* a job inside tells it from a user's */

@@ -11,8 +11,8 @@
 
 /* MPI_Init and mpirun load hwloc's plug-ins, and these bring libxml2 with ICU, OpenCL and X11: a
  * tenth of their time. hwloc reads XML without the first, too; its GPUs are CUDA's. */
-#define ENV_HWLOC_LEAVES_OUT "HWLOC_PLUGINS_BLACKLIST"
-#define ENV_HEAVY_PLUGINS "hwloc_xml_libxml.so,hwloc_opencl.so,hwloc_gl.so"
+#define ENV_HWLOC_BLACKLIST "HWLOC_PLUGINS_BLACKLIST"
+#define ENV_HWLOC_BLACKLIST_VALUE "hwloc_xml_libxml.so,hwloc_opencl.so,hwloc_gl.so"
 
 /* The value of `name`, borrowed; NULL where it is not set. Where a name stands twice the last
  * counts. `env` may be NULL. */
@@ -25,13 +25,13 @@ void env_set(char ***env, const char *name, const char *fmt, ...)
 /* The value that the user gives `name`: with -x (`user`, as launch_spec.env: "NAME=value" sets,
  * "NAME" passes the value in `base` on), else in what is inherited of `base`. NULL: none.
  * Borrowed from either. */
-const char *env_chosen(char *const *base, char *const *user, const char *name);
+const char *env_user_value(char *const *base, char *const *user, const char *name);
 
 /* True for a variable that a launcher sets for its ranks, so that a job started inside one does
  * not take it for its own: PMIX_RANK, OMPI_COMM_WORLD_*, PMI_FD, SLURM_PROCID, RANK, … What users
  * set for their programs (OMPI_MCA_*, PMIX_MCA_*, SLURM_JOB_ID) is none, unless a launcher sets
  * just that. `base` tells what an outer drover has set. */
-bool env_is_launchers(char *const *base, const char *name);
+bool env_is_from_launcher(char *const *base, const char *name);
 
 /* A rank's whole environment: what is inherited of `base`, then `job` (plan.env), then `rank`
  * (plan_rank.env). Each name once, the last wins; in the order of their names. To be freed
@@ -39,12 +39,12 @@ bool env_is_launchers(char *const *base, const char *name);
 char **env_merge(char *const *base, char *const *job, char *const *rank);
 /* All of `own`, each name once, and of `common` what is not in it. The strings stay theirs: free()
  * frees the result. */
-char **env_over(char *const *common, char *const *own);
+char **env_overlay(char *const *common, char *const *own);
 
 /* What the job `p` of `s` sets for every rank: the rest of torchrun's contract, DROVER_JOB_ID and
  * DROVER_RESTART_COUNT, with the local engine what makes Open MPI start on one node without mpirun,
  * and, last, the user's -x. What the user has set
- * (env_chosen) is left alone. MASTER_PORT is the launcher's, who holds it, and of several nodes
+ * (env_user_value) is left alone. MASTER_PORT is the launcher's, who holds it, and of several nodes
  * MASTER_ADDR too. To be freed.
  *
  * Nothing tells NCCL its network cards: it looks for the ones nearest to each GPU itself, on the

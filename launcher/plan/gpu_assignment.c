@@ -17,7 +17,7 @@ void gpu_assignment_free(struct gpu_assignment *c)
 static struct gpu_assignment *none_picked(const struct topo *t)
 {
     struct gpu_assignment *c = xzalloc(sizeof *c);
-    c->at = xcalloc((size_t)topo_gpu_count(t) * (1 + GPU_PARTS_MAX), sizeof *c->at);
+    c->at = xcalloc((size_t)topo_gpu_count(t) * (1 + GPU_MIG_MAX), sizeof *c->at);
     return c;
 }
 
@@ -50,7 +50,7 @@ static struct gpu_assignment *visible_gpus(const struct topo *t, const char *lis
             p++;
         size_t len = strcspn(p, ", \t");
         struct gpu_assignment_rank one;
-        if (!topo_gpu_called(&one.gpu, &one.uuid, t, p, len))
+        if (!topo_find_gpu(&one.gpu, &one.uuid, t, p, len))
             return c;
         if (has(c, &one)) {
             c->n = 0;
@@ -73,7 +73,7 @@ static int given_gpus(struct gpu_assignment **out, const struct topo *t,
     for (const char *p = list; *p;) {
         size_t len = strcspn(p, ",");
         struct gpu_assignment_rank one;
-        if (!topo_gpu_called(&one.gpu, &one.uuid, t, p, len))
+        if (!topo_find_gpu(&one.gpu, &one.uuid, t, p, len))
             return err_set(e, -EINVAL, "GPU '%.*s': '%s' has %d GPUs, and none of that name",
                            (int)len, p, topo_name(t), topo_gpu_count(t));
         /* A part of a GPU that is seen whole may be given. */
@@ -96,7 +96,7 @@ int gpu_assignment_make(struct gpu_assignment **out, const struct launch_spec *s
 {
     AUTO(gpu_assignment)
     struct gpu_assignment *visible =
-        visible_gpus(t, env_chosen(base, s->env, "CUDA_VISIBLE_DEVICES"));
+        visible_gpus(t, env_user_value(base, s->env, "CUDA_VISIBLE_DEVICES"));
     visible->seen = true;
     if (!s->gpus) {
         *out = TAKE(visible);
@@ -132,7 +132,7 @@ void gpu_assignment_show(char ***env, const struct plan_rank *r, const struct la
         mixed |= strcmp(topo_gpu(t, i)->name, topo_gpu(t, 0)->name) != 0;
     for (int i = 0; i < gpus->n; i++)
         parts |= is_part(&gpus->at[i]);
-    if (mixed && gpus->n > 0 && !env_chosen(base, s->env, "CUDA_DEVICE_ORDER"))
+    if (mixed && gpus->n > 0 && !env_user_value(base, s->env, "CUDA_DEVICE_ORDER"))
         env_set(env, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     if (parts)
         env_set(env, "CUDA_VISIBLE_DEVICES", "%s", r->gpu_uuid);

@@ -42,7 +42,7 @@ struct offer {
     hwloc_bitmap_t cpus;
     struct cpu_assignment_opts want;
     /* Where `placed` ranks go: many nodes that are alike are worked out once. */
-    struct place *places;
+    struct cpu_assignment *places;
     int placed;
     bool shared; /* they were worked out for ranks that may share */
 };
@@ -109,7 +109,7 @@ static int place_so_many(struct offer *o, int ranks, struct err *e)
     AUTO(free) int *numa = xcalloc((size_t)ranks, sizeof *numa);
     for (int i = 0; i < ranks && o->gpus->n > 0; i++)
         numa[i] = o->gpus->at[i % o->gpus->n].gpu->numa;
-    AUTO(free) struct place *places = xcalloc((size_t)ranks, sizeof *places);
+    AUTO(free) struct cpu_assignment *places = xcalloc((size_t)ranks, sizeof *places);
     o->want.ranks = ranks;
     o->want.numa = o->gpus->n > 0 ? numa : NULL;
     int rc = cpu_assignment_ranks(places, &o->want, e);
@@ -147,7 +147,7 @@ static char *copy_of(const char *text)
 /* The i-th rank of a node is on its i-th GPU, and so on in turn. */
 static void set_rank(struct plan_rank *r, const struct offer *o)
 {
-    const struct place *at = &o->places[r->local_rank];
+    const struct cpu_assignment *at = &o->places[r->local_rank];
     rank_clear(r);
     r->cpus = copy_of(at->cpus);
     r->mems = copy_of(at->mems);
@@ -249,7 +249,7 @@ static struct rank_map_host *seat_hosts(int *count, const struct launch_spec *s,
                                       .slots = hosts[i].slots ? hosts[i].slots
                                                : among        ? slots
                                                               : 0,
-                                      .said = hosts[i].slots > 0,
+                                      .slots_given = hosts[i].slots > 0,
                                       .max_slots = hosts[i].max_slots,
                                       .objects = objects};
     return h;

@@ -93,9 +93,9 @@ struct launch_spec {
         *cpus; /* the job's part of the node ("0-3,8"); NULL: all that this process may use */
     const char
         *gpus; /* the job's part of the node's GPUs ("0,2", "" for none); NULL: all visible */
-    const struct launch_node_resources *parts; /* one for each of `hosts`, in place of cpus and
-                                        gpus; NULL: none. Every host has ranks, then, and the engine
-                                        is not the local one */
+    const struct launch_node_resources *node_resources; /* one for each of `hosts`, in place of cpus
+                                        and gpus; NULL: none. Every host has ranks, then, and the
+                                        engine is not the local one */
     const char *cgroup; /* directory of the control group (version 2) that the ranks are in; NULL:
                            this process's. Of this machine: the local engine's alone */
     bool oversubscribe; /* more ranks than cores are fine */
@@ -110,7 +110,7 @@ struct launch_spec {
     int stdin_fd;       /* read by rank stdin_rank; < 0 or 0 with stdin_null: /dev/null */
     bool stdin_null;
     int stdin_rank; /* which rank reads stdin_fd */
-    struct launch_external_part share;
+    struct launch_external_part external_part;
     const struct launch_app *apps; /* other programs than argv, for the last ranks */
     int app_count;
     const char *job_id; /* NULL: launch_start() makes one; plan_make() by itself says "job" */

@@ -29,7 +29,7 @@ static long limit_of(const struct seating *t, int host, bool oversubscribe)
     const struct rank_map_host *h = &t->hosts[host];
     if (!oversubscribe)
         return h->slots;
-    if (!t->s->oversubscribe && h->said)
+    if (!t->s->oversubscribe && h->slots_given)
         return h->slots;
     return h->max_slots ? h->max_slots : LONG_MAX;
 }

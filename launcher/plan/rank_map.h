@@ -10,11 +10,11 @@
 
 struct rank_map_host {
     const char *name;
-    int slots;     /* ranks that it takes; 0: nobody knows */
-    bool said;     /* its user said so; else `slots` is what the host has room for, and more ranks
-                      may be seated there (the CPUs and GPUs say then whether that is right) */
-    int max_slots; /* 0: no limit */
-    int objects;   /* it has of what spec.ppr_of names; 1 for a node */
+    int slots;        /* ranks that it takes; 0: nobody knows */
+    bool slots_given; /* its user said so; else `slots` is what the host has room for, and more
+                  ranks may be seated there (the CPUs and GPUs say then whether that is right) */
+    int max_slots;    /* 0: no limit */
+    int objects;      /* it has of what spec.ppr_of names; 1 for a node */
 };
 
 struct rank_map {

@@ -131,7 +131,7 @@ static struct plan *plan_of_one(void)
     return p;
 }
 
-static int read_strings(struct row *r, struct strings *s, int64_t argv, int64_t env,
+static int read_strings(struct rank_spec *r, struct strings *s, int64_t argv, int64_t env,
                         char *const *own)
 {
     struct plan *p = r->plan;
@@ -155,31 +155,31 @@ static int read_strings(struct row *r, struct strings *s, int64_t argv, int64_t 
     return s->at == s->end ? 0 : -EBADMSG;
 }
 
-int rank_spec_decode(struct row *out, const json_t *head, const char *payload, size_t len,
+int rank_spec_decode(struct rank_spec *out, const json_t *head, const char *payload, size_t len,
                      char *const *own, struct err *e)
 {
-    struct row r = {.plan = plan_of_one()};
+    struct rank_spec r = {.plan = plan_of_one()};
     int64_t argv = 0, env = 0, wanted = 0;
     struct strings s = {payload, payload + len};
     bool read = json_require_int(&argv, head, "argv", e) == 0 &&
                 json_require_int(&env, head, "env", e) == 0 &&
-                json_require_bool(&r.wish.reports, head, "reports", e) == 0 &&
-                json_require_bool(&r.wish.with_stdin, head, "stdin", e) == 0 &&
-                json_require_bool(&r.wish.port, head, "port", e) == 0 &&
+                json_require_bool(&r.opts.reports, head, "reports", e) == 0 &&
+                json_require_bool(&r.opts.with_stdin, head, "stdin", e) == 0 &&
+                json_require_bool(&r.opts.port, head, "port", e) == 0 &&
                 json_require_int(&wanted, head, "port_wanted", e) == 0 &&
-                json_require_bool(&r.wish.port_held, head, "port_held", e) == 0;
+                json_require_bool(&r.opts.port_held, head, "port_held", e) == 0;
     if (!read || wanted < 0 || wanted > 65535 || read_strings(&r, &s, argv, env, own) < 0) {
         rank_spec_free(&r);
         return err_set(e, -EBADMSG, "a row that is none");
     }
-    r.wish.port_wanted = (int)wanted;
+    r.opts.port_wanted = (int)wanted;
     *out = r;
     return 0;
 }
 
-void rank_spec_free(struct row *r)
+void rank_spec_free(struct rank_spec *r)
 {
     plan_free(r->plan);
     strv_free(r->base);
-    *r = (struct row){0};
+    *r = (struct rank_spec){0};
 }

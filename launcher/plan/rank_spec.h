@@ -39,16 +39,16 @@ void rank_spec_base_env(struct strbuf *out, char *const *env);
 json_t *rank_spec_encode(struct strbuf *payload, const struct plan *p, int rank, const char *wdir,
                          const struct rank_spec_opts *w, const struct strbuf *base);
 
-struct row {
+struct rank_spec {
     struct plan *plan; /* of this one rank, with all that it has beyond `base` in plan.env */
     char **base;       /* strv */
-    struct rank_spec_opts wish;
+    struct rank_spec_opts opts;
 };
 
 /* The other way round; `own` is the environment of this `drover rank`.
  *   -EBADMSG  it is no such message */
-int rank_spec_decode(struct row *out, const json_t *head, const char *payload, size_t len,
+int rank_spec_decode(struct rank_spec *out, const json_t *head, const char *payload, size_t len,
                      char *const *own, struct err *e);
-void rank_spec_free(struct row *r);
+void rank_spec_free(struct rank_spec *r);
 
 #endif

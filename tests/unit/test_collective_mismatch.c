@@ -133,7 +133,7 @@ TEST(ranks_that_have_ended_or_have_no_communicator_are_missing_too)
     put(0, "world", 3, 2, "barrier");
     put(1, "world", 3, 2, NULL);
     put(2, "", 0, 0, NULL);
-    ranks[1].over = true;
+    ranks[1].exited = true;
     AUTO(free) char *text = text_of(3);
     CHECK_HAS(text, "rank 1 on node c01: has ended without it; its last was barrier");
     CHECK_HAS(text, "rank 2 on node c02: has not made it; it has made no call yet");

@@ -62,13 +62,13 @@ TEST(nothing_merged_is_an_empty_environment)
 TEST(a_ranks_own_variables_take_the_place_of_the_common_ones)
 {
     char *common[] = {"A=1", "AB=2", "PATH=/bin", NULL}, *own[] = {"RANK=3", "A=own", NULL};
-    AUTO(free) char **both = env_over(common, own);
+    AUTO(free) char **both = env_overlay(common, own);
     CHECK_INT(strv_len(both), 4);
     CHECK_STR(env_get(both, "A"), "own");
     CHECK_STR(env_get(both, "AB"), "2");
     CHECK_STR(env_get(both, "RANK"), "3");
     CHECK(env_get(both, "PATH") == common[2] + strlen("PATH=")); /* the same bytes */
-    AUTO(free) char **none = env_over(NULL, NULL);
+    AUTO(free) char **none = env_overlay(NULL, NULL);
     CHECK_INT(strv_len(none), 0);
 }
 
@@ -139,24 +139,24 @@ TEST(what_an_outer_drover_chose_goes_and_what_the_user_chose_stays)
     AUTO(strv)
     char **outer = LIST("DROVER_JOB_ID=j", "DROVER_RANK_CORES=4", "OMP_NUM_THREADS=4",
                         "OMPI_MCA_schizo=^orte", "OMPI_MCA_btl=self,vader", "OMPI_MCA_pml=ucx");
-    CHECK(env_is_launchers(outer, "OMP_NUM_THREADS"));
-    CHECK(env_is_launchers(outer, "OMPI_MCA_schizo"));
-    CHECK(env_is_launchers(outer, "OMPI_MCA_btl"));
-    CHECK(!env_is_launchers(outer, "OMPI_MCA_pml")); /* another value than drover's */
+    CHECK(env_is_from_launcher(outer, "OMP_NUM_THREADS"));
+    CHECK(env_is_from_launcher(outer, "OMPI_MCA_schizo"));
+    CHECK(env_is_from_launcher(outer, "OMPI_MCA_btl"));
+    CHECK(!env_is_from_launcher(outer, "OMPI_MCA_pml")); /* another value than drover's */
     AUTO(strv) char **none = LIST("OMP_NUM_THREADS=4", "OMPI_MCA_btl=self,vader");
-    CHECK(!env_is_launchers(none, "OMP_NUM_THREADS"));
-    CHECK(!env_is_launchers(none, "OMPI_MCA_btl"));
+    CHECK(!env_is_from_launcher(none, "OMP_NUM_THREADS"));
+    CHECK(!env_is_from_launcher(none, "OMPI_MCA_btl"));
 }
 
 TEST(the_users_choice_is_dash_x_first_then_what_is_inherited)
 {
     AUTO(strv) char **base = LIST("A=base", "B=base", "RANK=7");
     AUTO(strv) char **user = LIST("A=user", "B", "RANK", "MISSING");
-    CHECK_STR(env_chosen(base, user, "A"), "user");
-    CHECK_STR(env_chosen(base, user, "B"), "base");
-    CHECK_STR(env_chosen(base, user, "RANK"), "7"); /* passed on by name */
-    CHECK(env_chosen(base, NULL, "RANK") == NULL);
-    CHECK(env_chosen(base, user, "MISSING") == NULL);
+    CHECK_STR(env_user_value(base, user, "A"), "user");
+    CHECK_STR(env_user_value(base, user, "B"), "base");
+    CHECK_STR(env_user_value(base, user, "RANK"), "7"); /* passed on by name */
+    CHECK(env_user_value(base, NULL, "RANK") == NULL);
+    CHECK(env_user_value(base, user, "MISSING") == NULL);
 }
 
 static struct plan_rank ranks[2] = {{.rank = 0, .gpu = -1, .cores = 2, .cpus = (char *)"0-1"},

@@ -27,9 +27,9 @@ TEST(parts_of_a_gpu_are_listed_with_it)
     int n = 0;
     CHECK_INT(gpu_list(&g, &n, NULL), 0);
     CHECK_INT(n, 2);
-    CHECK_STR(g[0].parts[0], "MIG-5a1f");
-    CHECK_STR(g[0].parts[1], "");
-    CHECK_STR(g[1].parts[0], "");
+    CHECK_STR(g[0].mig_uuids[0], "MIG-5a1f");
+    CHECK_STR(g[0].mig_uuids[1], "");
+    CHECK_STR(g[1].mig_uuids[0], "");
     free(g);
 }
 
@@ -128,9 +128,9 @@ TEST(who_uses_a_gpu_is_told_with_what_is_in_use)
     const char text[] = "GPU-aa 4711 50\nGPU-aa 12 7\nMIG-5a1f 0 3\n";
     CHECK_INT(write(fd, text, strlen(text)), strlen(text));
     setenv("DROVER_FAKE_GPU_USERS", path, 1);
-    AUTO(free) struct gpu_use *u = NULL;
+    AUTO(free) struct gpu_usage *u = NULL;
     int n = 0;
-    CHECK_INT(gpu_uses(&u, &n, NULL), 0);
+    CHECK_INT(gpu_usage(&u, &n, NULL), 0);
     unlink(path);
     unsetenv("DROVER_FAKE_GPU_USERS");
     CHECK_INT(n, 2);
@@ -146,13 +146,13 @@ TEST(who_uses_a_gpu_is_told_with_what_is_in_use)
 
 TEST(without_a_driver_nobody_uses_a_gpu_and_one_that_does_not_answer_is_an_error)
 {
-    AUTO(free) struct gpu_use *u = NULL;
+    AUTO(free) struct gpu_usage *u = NULL;
     int n = 7;
     struct err e = {0};
     use_fake("", "9");
-    CHECK_INT(gpu_uses(&u, &n, &e), 0);
+    CHECK_INT(gpu_usage(&u, &n, &e), 0);
     CHECK_INT(n, 0);
     use_fake("", "18");
-    CHECK_INT(gpu_uses(&u, &n, &e), -EIO);
+    CHECK_INT(gpu_usage(&u, &n, &e), -EIO);
     CHECK_HAS(e.text, "mismatch");
 }

@@ -99,8 +99,8 @@ TEST(a_line_of_any_rank_keeps_idle_ranks_from_being_a_hang)
         CHECK_INT(pass(&j, 9, ""), HANG_NONE);
         hang_activity(j.h, 1, j.now_ms);
     }
-    CHECK_INT(hang_last_spoke_ms(j.h, 1), j.now_ms);
-    CHECK_INT(hang_last_spoke_ms(j.h, 0), 0);
+    CHECK_INT(hang_last_activity_ms(j.h, 1), j.now_ms);
+    CHECK_INT(hang_last_activity_ms(j.h, 0), 0);
     CHECK_INT(pass(&j, 9, ""), HANG_NONE);
     CHECK_INT(pass(&j, 1, ""), HANG_ALL_IDLE);
     hang_free(j.h);
@@ -149,10 +149,10 @@ TEST(ranks_that_cannot_be_seen_are_not_judged)
 TEST(ranks_that_have_ended_do_not_count)
 {
     struct job j = new_job();
-    j.s[0] = j.s[1] = (struct hang_sample){.over = true};
+    j.s[0] = j.s[1] = (struct hang_sample){.exited = true};
     CHECK_INT(pass(&j, 50, "2 3"), HANG_NONE);
     CHECK_INT(pass(&j, 10, ""), HANG_ALL_IDLE);
-    j.s[2] = j.s[3] = (struct hang_sample){.over = true};
+    j.s[2] = j.s[3] = (struct hang_sample){.exited = true};
     CHECK_INT(pass(&j, 50, ""), HANG_NONE);
     hang_free(j.h);
 }

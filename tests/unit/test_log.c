@@ -50,7 +50,7 @@ static void check_levels(const char *variable, const char *want)
 TEST(warnings_and_errors_are_shown_where_nothing_is_set)
 {
     check_levels(NULL, "drover test: error: 1\ndrover test: warn: 2\n");
-    CHECK_STR(log_who(), "drover test");
+    CHECK_STR(log_program(), "drover test");
 }
 
 TEST(an_empty_variable_is_as_none)

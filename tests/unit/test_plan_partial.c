@@ -17,7 +17,7 @@ static struct plan *two_ranks(void)
 TEST(a_share_tells_its_ranks_who_they_are_among_all)
 {
     AUTO(plan) struct plan *p = two_ranks();
-    struct launch_spec s = {.share = {.nodes = 3, .node = 2, .master_addr = "h"}};
+    struct launch_spec s = {.external_part = {.nodes = 3, .node = 2, .master_addr = "h"}};
     plan_partial_of_job(p, &s);
     CHECK_INT(p->first_rank, 4);
     CHECK_STR(p->master_addr, "h");

@@ -40,9 +40,9 @@ static void refuses(const struct launch_spec *s, const struct rank_map_host *hos
     CHECK_HAS(got, want);
 }
 
-#define SAID(n, slots_)                                          \
-    {                                                            \
-        .name = n, .slots = (slots_), .said = true, .objects = 1 \
+#define SAID(n, slots_)                                                 \
+    {                                                                   \
+        .name = n, .slots = (slots_), .slots_given = true, .objects = 1 \
     }
 static const struct rank_map_host two[] = {SAID("a", 4), SAID("b", 2)};
 static const struct rank_map_host three[] = {SAID("a", 2), SAID("b", 2), SAID("c", 2)};
