@@ -6,12 +6,12 @@
 
 void plan_partial_of_job(struct plan *p, const struct launch_spec *s)
 {
-    bool told = s->external_part.world_size > 0;
+    bool world_size_given = s->external_part.world_size > 0;
     int here = p->world_size,
-        world = told ? s->external_part.world_size : here * s->external_part.nodes;
+        world = world_size_given ? s->external_part.world_size : here * s->external_part.nodes;
     if (s->external_part.nodes == 0)
         return;
-    p->first_rank = told ? s->external_part.first_rank : here * s->external_part.node;
+    p->first_rank = world_size_given ? s->external_part.first_rank : here * s->external_part.node;
     free(p->master_addr);
     p->master_addr = xstrdup(s->external_part.master_addr);
     env_set(&p->env, "WORLD_SIZE", "%d", world);
@@ -38,7 +38,7 @@ void plan_partial_program(struct plan_rank *r, int world_size, const struct laun
     }
     if (!a || r->rank < first)
         return;
-    strv_free(r->argv); /* of an earlier call */
+    strv_free(r->argv); /* from an earlier call */
     r->argv = strv_copy(a->argv);
     for (size_t i = 0; a->env && a->env[i]; i++) {
         size_t len = strcspn(a->env[i], "=");

@@ -1,4 +1,4 @@
-/* row: a rank's line of the plan, there and back, and which environment wins. */
+/* rank_spec: encoding and decoding a rank's message, and which environment variables win. */
 #include "launcher/plan/rank_spec.h"
 
 #include <sys/resource.h>
@@ -105,8 +105,8 @@ TEST(a_row_that_is_cut_anywhere_is_refused_or_shorter)
     }
 }
 
-/* Of 1,000 nodes, each like the recorded machine: who runs where, then what each node's topology
- * changes, then every rank's message. */
+/* For 1,000 nodes, each like the recorded machine: makes the plan, then sets each node's topology,
+ * then encodes every rank's message. */
 static size_t plan_and_encode(const struct launch_spec *s, const struct topo *t, char *const *env)
 {
     AUTO(plan) struct plan *p = NULL;
@@ -130,7 +130,7 @@ static size_t plan_and_encode(const struct launch_spec *s, const struct topo *t,
     return bytes;
 }
 
-/* Of processor time: what else the machine does is not counted. */
+/* Processor time: other load of the machine does not count. */
 TEST(a_thousand_nodes_are_planned_and_told_in_less_than_a_second_and_200_MB)
 {
     AUTO(topo) struct topo *t = NULL;
