@@ -5,7 +5,8 @@
 #include "common/mem.h"
 #include "tests/unit/test.h"
 
-/* The fake library lies in the build beside this program: tests/fake/ and tests/unit/. */
+/* The fake library is in the build, next to this program's directory: tests/fake/ and tests/unit/.
+ */
 static void use_fake(const char *gpus, const char *init_code)
 {
     char self[PATH_MAX];
@@ -36,7 +37,7 @@ TEST(parts_of_a_gpu_are_listed_with_it)
 TEST(gpus_are_listed_as_the_library_tells_them)
 {
     use_fake("GPU-aa,NVIDIA H100,1b,81559,81000;GPU-bb,NVIDIA H100,c3,81559,5", "0");
-    setenv("CUDA_VISIBLE_DEVICES", "1", 1); /* not a matter of this list */
+    setenv("CUDA_VISIBLE_DEVICES", "1", 1); /* not set by gpu_list() */
     struct gpu *g = NULL;
     int n = 0;
     CHECK_INT(gpu_list(&g, &n, NULL), 0);
@@ -140,7 +141,7 @@ TEST(who_uses_a_gpu_is_told_with_what_is_in_use)
     CHECK_INT(u[0].pids[1], 12);
     CHECK_INT(u[0].used_bytes, 157LL << 20);
     CHECK_INT(u[0].total_bytes, 1000LL << 20);
-    CHECK_STR(u[1].uuid, "MIG-5a1f"); /* in place of the GPU that it is a part of */
+    CHECK_STR(u[1].uuid, "MIG-5a1f"); /* instead of the GPU that it belongs to */
     CHECK_INT(u[1].pid_count, 0);
 }
 

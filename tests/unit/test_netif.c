@@ -1,4 +1,4 @@
-/* netif: names of interfaces that lead nowhere, and addresses that lead here. */
+/* netif: names of internal interfaces, and addresses of this machine. */
 #include "launcher/node/netif.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ TEST(an_address_names_its_interface_and_a_strange_one_none)
 {
     AUTO(free) char *name = netif_by_address("127.0.0.1", NULL);
     CHECK_STR(name, "lo");
-    CHECK(!netif_by_address("192.0.2.1", NULL)); /* of documents only: RFC 5737 */
+    CHECK(!netif_by_address("192.0.2.1", NULL)); /* reserved for documentation: RFC 5737 */
     CHECK(!netif_by_address("no address", NULL));
 }
 
