@@ -1,4 +1,4 @@
-/* stacks: of real processes, by the real gdb. */
+/* call_stacks: of real processes, by the real gdb. */
 #include "launcher/inspect/call_stacks.h"
 
 #include "common/strbuf.h"

@@ -1,4 +1,4 @@
-/* standing: real processes, and where they stand. */
+/* rank_status: real processes, and what they wait in. */
 #include "launcher/inspect/rank_status.h"
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 
 #include "tests/unit/test.h"
 
-#ifdef __SANITIZE_THREAD__ /* it starts a thread in each fork */
+#ifdef __SANITIZE_THREAD__ /* the sanitizer starts a thread in each fork */
 enum { THREADS = 2 };
 #else
 enum { THREADS = 1 };
@@ -38,10 +38,10 @@ static struct rank_status look(pid_t pid)
     return s;
 }
 
-/* Looks until the process stands where it is expected. */
+/* Samples until the process waits where it is expected. */
 static struct rank_status until(pid_t pid, char state, const char *call)
 {
-    for (;;) { /* the test's own limit ends it */
+    for (;;) { /* the test's limit ends the loop */
         struct rank_status s = look(pid);
         if (s.state == state && (!call || strcmp(s.call, call) == 0))
             return s;
@@ -140,7 +140,7 @@ TEST(a_process_that_is_gone_is_all_zeroes)
     CHECK_INT(s[1].pid, 0);
     AUTO(strbuf) struct strbuf b = {0};
     rank_status_describe(&b, &s[0]);
-    CHECK_STR(strbuf_str(&b), "not to be seen");
+    CHECK_STR(strbuf_str(&b), "not visible");
 }
 
 TEST(a_standing_comes_back_from_json_as_it_was)
