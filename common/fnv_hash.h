@@ -1,4 +1,4 @@
-/* fnv - FNV-1a of 64 bits (Fowler, Noll, Vo): tells texts apart, hides nothing. */
+/* fnv_hash - FNV-1a hash of 64 bits (Fowler, Noll, Vo): distinguishes texts; not cryptographic. */
 #ifndef DROVER_FNV_HASH_H
 #define DROVER_FNV_HASH_H
 

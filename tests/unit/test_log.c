@@ -4,7 +4,7 @@
 
 #include "tests/unit/test.h"
 
-/* stderr into a pipe; said() gives what came since. */
+/* Redirects stderr into a pipe; said() returns what was written since its last call. */
 static int from = -1, real_stderr = -1;
 static void listen_to_stderr(void)
 {
@@ -24,7 +24,7 @@ static const char *said(void)
     return heard;
 }
 
-/* A failed check speaks on stderr: it must be the real one. */
+/* A failed check writes to stderr: it must be the real one. */
 static void stop_listening(void)
 {
     dup2(real_stderr, STDERR_FILENO);
@@ -68,7 +68,7 @@ TEST(the_variable_sets_the_level)
 TEST(a_level_that_is_none_is_said_and_the_usual_one_stays)
 {
     check_levels("verbose",
-                 "drover test: warn: DROVER_LOG='verbose' is none of error, warn, info, debug\n"
+                 "drover test: warn: DROVER_LOG='verbose': must be error, warn, info or debug\n"
                  "drover test: error: 1\ndrover test: warn: 2\n");
 }
 
