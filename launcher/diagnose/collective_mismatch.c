@@ -90,15 +90,15 @@ static const char *majority_call(const struct comm_view *view)
     const char *majority = NULL;
     int best = 0;
     for (int i = 0; i < view->n; i++) {
-        const char *one = call_of_rank(view, i);
+        const char *what = call_of_rank(view, i);
         int same = 0;
-        for (int j = 0; one && j < view->n; j++) {
+        for (int j = 0; what && j < view->n; j++) {
             const char *other = call_of_rank(view, j);
-            same += other && strcmp(one, other) == 0;
+            same += other && strcmp(what, other) == 0;
         }
         if (same > best) {
             best = same;
-            majority = one;
+            majority = what;
         }
     }
     return majority;
@@ -112,11 +112,11 @@ static bool compare_call(struct comm_view *view, uint64_t k)
     view->majority = NULL;
     view->made_by = 0;
     for (int i = 0; i < view->n; i++) {
-        const char *one = call_of_rank(view, i);
-        view->made_by += one != NULL;
-        if (one && !view->majority)
-            view->majority = one;
-        same = same && (!one || strcmp(one, view->majority) == 0);
+        const char *what = call_of_rank(view, i);
+        view->made_by += what != NULL;
+        if (what && !view->majority)
+            view->majority = what;
+        same = same && (!what || strcmp(what, view->majority) == 0);
     }
     if (!same)
         view->majority = majority_call(view);
@@ -125,12 +125,12 @@ static bool compare_call(struct comm_view *view, uint64_t k)
 
 static bool is_odd(const struct comm_view *view, int i)
 {
-    const char *one = call_of_rank(view, i);
+    const char *what = call_of_rank(view, i);
     if (!belongs(view, i) || !view->majority)
         return false;
-    if (uses_comm(view, i) && !one && next_number(view->ranks[i].position) != view->k)
+    if (uses_comm(view, i) && !what && next_number(view->ranks[i].position) != view->k)
         return false; /* the rank is ahead and has made the call, or it is behind */
-    return !one || strcmp(one, view->majority) != 0;
+    return !what || strcmp(what, view->majority) != 0;
 }
 
 /* Selects the first call that not all ranks have completed. If no rank is missing or different in
@@ -157,12 +157,12 @@ static void write_majority(struct strbuf *b, const struct comm_view *view)
     int64_t longest = 0;
     AUTO(strbuf) struct strbuf list = {0};
     for (int i = 0; i < view->n; i++) {
-        const char *one = call_of_rank(view, i);
-        if (!one || strcmp(one, view->majority) != 0)
+        const char *what = call_of_rank(view, i);
+        if (!what || strcmp(what, view->majority) != 0)
             continue;
         int end = i;
         while (end + 1 < view->n && call_of_rank(view, end + 1) &&
-               strcmp(call_of_rank(view, end + 1), one) == 0)
+               strcmp(call_of_rank(view, end + 1), what) == 0)
             end++;
         for (int j = i; j <= end; j++)
             longest = view->ranks[j].position->waits_ms > longest
@@ -190,10 +190,10 @@ static void write_odd(struct strbuf *b, const struct comm_view *view, int i)
 {
     const struct collective_mismatch_rank *r = &view->ranks[i];
     const struct collective_position *a = r->position;
-    const char *one = call_of_rank(view, i);
+    const char *what = call_of_rank(view, i);
     strbuf_printf(b, "    rank %d on node %s: ", r->rank, r->node);
-    if (one) {
-        strbuf_printf(b, "%s%s   <- different call\n", one, a->failed ? " (failed)" : "");
+    if (what) {
+        strbuf_printf(b, "%s%s   <- different call\n", what, a->failed ? " (failed)" : "");
         return;
     }
     AUTO(strbuf) struct strbuf where = {0};

@@ -121,11 +121,11 @@ bool hang_is_idle(const struct hang *h, int rank)
     return h->ranks[rank].idle;
 }
 
-static int count_equal(const char *const *where, int ranks, const char *one)
+static int count_equal(const char *const *where, int ranks, const char *text)
 {
     int n = 0;
     for (int i = 0; i < ranks; i++)
-        n += where[i] && strcmp(where[i], one) == 0;
+        n += where[i] && strcmp(where[i], text) == 0;
     return n;
 }
 

@@ -183,9 +183,9 @@ void trace_buffer_read(struct trace_buffer *n, int i, struct collective_position
         if (!atomic_load_explicit(&c->owner, memory_order_acquire) ||
             c->magic != COLLECTIVE_TRACE_MAGIC)
             continue;
-        struct collective_position one;
-        read_comm(&one, c, &n->begun[i][k]);
-        if (is_more_relevant(&one, out))
-            *out = one;
+        struct collective_position position;
+        read_comm(&position, c, &n->begun[i][k]);
+        if (is_more_relevant(&position, out))
+            *out = position;
     }
 }

@@ -158,7 +158,7 @@ static int read_node_counts(int *into, int count, char *const *env, const char *
  * slot per GPU. */
 static int slurm_slots(int *slots, int count, char *const *env, struct err *e)
 {
-    bool asked = env_get(env, "SLURM_NTASKS") || env_get(env, "SLURM_NTASKS_PER_NODE");
+    bool tasks_requested = env_get(env, "SLURM_NTASKS") || env_get(env, "SLURM_NTASKS_PER_NODE");
     int gpus = int_from_env(env, "SLURM_GPUS_ON_NODE"), slots_max = 0;
     int rc = read_node_counts(slots, count, env, "SLURM_TASKS_PER_NODE", e);
     if (rc < 0)
@@ -168,7 +168,7 @@ static int slurm_slots(int *slots, int count, char *const *env, struct err *e)
             slots[i] = int_from_env(env, "SLURM_NTASKS_PER_NODE");
         slots_max = slots[i] > slots_max ? slots[i] : slots_max;
     }
-    if (gpus > 0 && (slots_max <= 1 || !asked)) {
+    if (gpus > 0 && (slots_max <= 1 || !tasks_requested)) {
         for (int i = 0; i < count; i++)
             slots[i] = gpus;
         return 0;

@@ -63,10 +63,10 @@ int cpu_units_cut(int *cut, const struct cpu_units *v, struct cpu_units_range of
     return n;
 }
 
-struct cpu_units_range cpu_units_around(const struct cpu_units *v, struct cpu_units_range own,
+struct cpu_units_range cpu_units_around(const struct cpu_units *v, struct cpu_units_range range,
                                         enum cpu_units_level level)
 {
-    int id = v->at[own.first].in[level], first = own.first, end = own.first + 1;
+    int id = v->at[range.first].in[level], first = range.first, end = range.first + 1;
     while (first > 0 && v->at[first - 1].in[level] == id)
         first--;
     while (end < v->count && v->at[end].in[level] == id)

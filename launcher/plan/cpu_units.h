@@ -48,8 +48,8 @@ AUTO_DEFINE(cpu_units, struct cpu_units *, cpu_units_free)
 int cpu_units_cut(int *cut, const struct cpu_units *v, struct cpu_units_range of,
                   enum cpu_units_level level);
 
-/* Returns the whole object at `level` that contains the first unit of `own`. */
-struct cpu_units_range cpu_units_around(const struct cpu_units *v, struct cpu_units_range own,
+/* Returns the whole object at `level` that contains the first unit of `range`. */
+struct cpu_units_range cpu_units_around(const struct cpu_units *v, struct cpu_units_range range,
                                         enum cpu_units_level level);
 
 #endif

@@ -49,14 +49,14 @@ static struct gpu_assignment *visible_gpus(const struct topo *t, const char *lis
         while (isspace((unsigned char)*p))
             p++;
         size_t len = strcspn(p, ", \t");
-        struct gpu_assignment_rank one;
-        if (!topo_find_gpu(&one.gpu, &one.uuid, t, p, len))
+        struct gpu_assignment_rank entry;
+        if (!topo_find_gpu(&entry.gpu, &entry.uuid, t, p, len))
             return c;
-        if (has(c, &one)) {
+        if (has(c, &entry)) {
             c->n = 0;
             return c;
         }
-        c->at[c->n++] = one;
+        c->at[c->n++] = entry;
         p += len;
         p += strspn(p, " \t");
         if (*p++ != ',')
@@ -71,17 +71,17 @@ static int select_gpus(struct gpu_assignment **out, const struct topo *t,
     AUTO(gpu_assignment) struct gpu_assignment *c = new_assignment(t);
     for (const char *p = list; *p;) {
         size_t len = strcspn(p, ",");
-        struct gpu_assignment_rank one;
-        if (!topo_find_gpu(&one.gpu, &one.uuid, t, p, len))
+        struct gpu_assignment_rank entry;
+        if (!topo_find_gpu(&entry.gpu, &entry.uuid, t, p, len))
             return err_set(e, -EINVAL, "unknown GPU '%.*s': '%s' has %d GPU%s", (int)len, p,
                            topo_name(t), topo_gpu_count(t), topo_gpu_count(t) == 1 ? "" : "s");
         /* A MIG instance may be selected if its whole GPU is visible. */
-        struct gpu_assignment_rank whole = {one.gpu, one.gpu->uuid};
-        if (!has(visible, &one) && !has(visible, &whole))
+        struct gpu_assignment_rank whole = {entry.gpu, entry.gpu->uuid};
+        if (!has(visible, &entry) && !has(visible, &whole))
             return err_set(e, -EINVAL, "GPU '%.*s' is hidden by CUDA_VISIBLE_DEVICES", (int)len, p);
-        if (has(c, &one))
+        if (has(c, &entry))
             return err_set(e, -EINVAL, "GPU '%.*s' is listed twice in '%s'", (int)len, p, list);
-        c->at[c->n++] = one;
+        c->at[c->n++] = entry;
         p += len;
         if (*p == ',' && !*++p)
             return err_set(e, -EINVAL, "GPUs '%s': the list ends with a comma", list);

@@ -338,17 +338,17 @@ void hostfile_mark_here(struct hosts *h)
 {
     int first = -1, n = 0;
     for (int i = 0; i < h->count; i++) {
-        struct host *one = &h->at[i];
-        one->here = one->here || hostfile_is_here(one->name);
-        if (one->here && first >= 0) {
-            h->at[first].slots += one->slots;
-            h->at[first].max_slots += one->max_slots;
-            free(one->name);
+        struct host *host = &h->at[i];
+        host->here = host->here || hostfile_is_here(host->name);
+        if (host->here && first >= 0) {
+            h->at[first].slots += host->slots;
+            h->at[first].max_slots += host->max_slots;
+            free(host->name);
             continue;
         }
-        if (one->here)
+        if (host->here)
             first = n;
-        h->at[n++] = *one;
+        h->at[n++] = *host;
     }
     h->count = n;
 }

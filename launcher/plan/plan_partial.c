@@ -7,18 +7,20 @@
 void plan_partial_of_job(struct plan *p, const struct launch_spec *s)
 {
     bool world_size_given = s->external_part.world_size > 0;
-    int here = p->world_size,
-        world = world_size_given ? s->external_part.world_size : here * s->external_part.nodes;
+    int local_ranks = p->world_size, world = world_size_given
+                                                 ? s->external_part.world_size
+                                                 : local_ranks * s->external_part.nodes;
     if (s->external_part.nodes == 0)
         return;
-    p->first_rank = world_size_given ? s->external_part.first_rank : here * s->external_part.node;
+    p->first_rank =
+        world_size_given ? s->external_part.first_rank : local_ranks * s->external_part.node;
     free(p->master_addr);
     p->master_addr = xstrdup(s->external_part.master_addr);
     env_set(&p->env, "WORLD_SIZE", "%d", world);
     env_set(&p->env, "ROLE_WORLD_SIZE", "%d", world);
     env_set(&p->env, "GROUP_WORLD_SIZE", "%d", s->external_part.nodes);
     env_set(&p->env, "MASTER_ADDR", "%s", p->master_addr);
-    for (int i = 0; i < here; i++) {
+    for (int i = 0; i < local_ranks; i++) {
         char ***env = &p->ranks[i].env;
         env_set(env, "RANK", "%d", p->first_rank + i);
         env_set(env, "ROLE_RANK", "%d", p->first_rank + i);

@@ -127,17 +127,18 @@ static int map_fixed_number(struct mapping *m, struct err *e)
 {
     long total = 0, left = m->ranks ? m->ranks : LONG_MAX;
     for (int i = 0; i < m->count; i++) {
-        long here = (long)m->per_object * m->hosts[i].objects;
-        total += here;
-        here = here < left ? here : left;
-        if (here > host_limit(m, i, true)) {
-            err_set(e, -EINVAL, "cannot map %ld ranks per host: host '%s' has %d slot%s", here,
-                    m->hosts[i].name, m->hosts[i].slots, m->hosts[i].slots == 1 ? "" : "s");
+        long host_ranks = (long)m->per_object * m->hosts[i].objects;
+        total += host_ranks;
+        host_ranks = host_ranks < left ? host_ranks : left;
+        if (host_ranks > host_limit(m, i, true)) {
+            err_set(e, -EINVAL, "cannot map %ld ranks per host: host '%s' has %d slot%s",
+                    host_ranks, m->hosts[i].name, m->hosts[i].slots,
+                    m->hosts[i].slots == 1 ? "" : "s");
             return err_hint(e, "-H %s:%ld, slots=%ld in the host file, or --oversubscribe",
-                            m->hosts[i].name, here, here);
+                            m->hosts[i].name, host_ranks, host_ranks);
         }
-        m->assigned[i] = (int)here;
-        left -= here;
+        m->assigned[i] = (int)host_ranks;
+        left -= host_ranks;
     }
     if (total > RANKS_MAX)
         return err_set(e, -EINVAL, "%ld ranks: a job has at most %d", total, RANKS_MAX);

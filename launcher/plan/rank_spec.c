@@ -105,10 +105,10 @@ static const char *next_string(struct string_reader *s)
 static int read_strings(char ***out, struct string_reader *s, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        const char *one = next_string(s);
-        if (!one)
+        const char *text = next_string(s);
+        if (!text)
             return -EBADMSG;
-        strv_push(out, xstrdup(one));
+        strv_push(out, xstrdup(text));
     }
     return 0;
 }
@@ -132,7 +132,7 @@ static struct plan *plan_of_one(void)
 }
 
 static int read_payload(struct rank_spec *r, struct string_reader *s, int64_t argv, int64_t env,
-                        char *const *own)
+                        char *const *agent_env)
 {
     struct plan *p = r->plan;
     const char *wdir = next_string(s), *cpus = next_string(s), *mems = next_string(s),
@@ -143,21 +143,21 @@ static int read_payload(struct rank_spec *r, struct string_reader *s, int64_t ar
     p->ranks[0].cpus = dup_nonempty(cpus);
     p->ranks[0].mems = dup_nonempty(mems);
     p->job_id = xstrdup(job_id);
-    for (size_t i = 0; own && own[i]; i++)
-        if (is_launcher_env(own[i]))
-            strv_push(&p->env, xstrdup(own[i]));
+    for (size_t i = 0; agent_env && agent_env[i]; i++)
+        if (is_launcher_env(agent_env[i]))
+            strv_push(&p->env, xstrdup(agent_env[i]));
     if (read_strings(&p->env, s, env) < 0)
         return -EBADMSG;
-    for (const char *one; (one = next_string(s));)
-        strv_push(&r->base, xstrdup(one));
-    for (size_t i = 0; own && own[i]; i++)
-        if (rank_spec_is_host_env(own[i]))
-            strv_push(&r->base, xstrdup(own[i]));
+    for (const char *text; (text = next_string(s));)
+        strv_push(&r->base, xstrdup(text));
+    for (size_t i = 0; agent_env && agent_env[i]; i++)
+        if (rank_spec_is_host_env(agent_env[i]))
+            strv_push(&r->base, xstrdup(agent_env[i]));
     return s->at == s->end ? 0 : -EBADMSG;
 }
 
 int rank_spec_decode(struct rank_spec *out, const json_t *head, const char *payload, size_t len,
-                     char *const *own, struct err *e)
+                     char *const *agent_env, struct err *e)
 {
     struct rank_spec r = {.plan = plan_of_one()};
     int64_t argv = 0, env = 0, port_wanted = 0;
@@ -170,7 +170,7 @@ int rank_spec_decode(struct rank_spec *out, const json_t *head, const char *payl
                 json_require_int(&port_wanted, head, "port_wanted", e) == 0 &&
                 json_require_bool(&r.opts.port_held, head, "port_held", e) == 0;
     if (!read || port_wanted < 0 || port_wanted > 65535 ||
-        read_payload(&r, &s, argv, env, own) < 0) {
+        read_payload(&r, &s, argv, env, agent_env) < 0) {
         rank_spec_free(&r);
         return err_set(e, -EBADMSG, "malformed rank_spec message");
     }

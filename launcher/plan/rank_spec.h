@@ -47,10 +47,10 @@ struct rank_spec {
     struct rank_spec_opts opts;
 };
 
-/* Decodes such a message; `own` is the agent's environment.
+/* Decodes such a message; `agent_env` is the agent's environment.
  *   -EBADMSG  malformed */
 int rank_spec_decode(struct rank_spec *out, const json_t *head, const char *payload, size_t len,
-                     char *const *own, struct err *e);
+                     char *const *agent_env, struct err *e);
 void rank_spec_free(struct rank_spec *r);
 
 #endif
