@@ -1,4 +1,4 @@
-/* size - byte counts as people write them: 8, 4K, 16M, 1G (powers of 1024). */
+/* byte_size - byte counts as users write them: 8, 4K, 16M, 1G (powers of 1024). */
 #ifndef DROVER_BYTE_SIZE_H
 #define DROVER_BYTE_SIZE_H
 
@@ -7,11 +7,12 @@
 
 #include "common/err.h"
 
-/* Reads "16M", "1.5G", "8", with an optional final B or iB. -EINVAL when it is no size,
- * -ERANGE when it is negative or does not fit. */
+/* Parses "16M", "1.5G" or "8", with an optional final B or iB.
+ *   -EINVAL  not a size
+ *   -ERANGE  negative, or does not fit */
 int byte_size_parse(uint64_t *out_bytes, const char *text, struct err *e);
 
-/* "16 MiB", "1.5 GiB", "800 B" into `buf`; returns `buf`. 16 bytes are enough. */
+/* Formats "16 MiB", "1.5 GiB" or "800 B" into `buf` and returns it. 16 bytes suffice. */
 char *byte_size_format(char *buf, size_t len, uint64_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
-/* clock - time in one number. Without a clock's name it is CLOCK_MONOTONIC's, which only goes
- * forward: for deadlines, and for what takes how long. */
+/* clock - time as one number. Functions that do not name a clock use CLOCK_MONOTONIC, which never
+ * goes back: for deadlines and durations. */
 #ifndef DROVER_CLOCK_H
 #define DROVER_CLOCK_H
 
@@ -25,7 +25,7 @@ static inline int64_t clock_ms(void)
     return clock_ms_of(CLOCK_MONOTONIC);
 }
 
-/* Some milliseconds behind, for a fourth of the price. */
+/* Up to some milliseconds late, at a quarter of the cost. */
 static inline int64_t clock_coarse_ms(void)
 {
     return clock_ms_of(CLOCK_MONOTONIC_COARSE);
@@ -37,7 +37,7 @@ static inline double clock_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* In `ms` from now, as pthread_cond_timedwait() has it. */
+/* Returns the time in `ms` from now, in the form of pthread_cond_timedwait(). */
 static inline struct timespec clock_in_ms(int64_t ms)
 {
     struct timespec t = clock_now();

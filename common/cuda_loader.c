@@ -10,45 +10,45 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 
-struct search {
+struct library_search {
     const char *const *names;
-    struct strbuf places; /* that were looked at */
+    struct strbuf searched; /* directories, each with a leading ", " */
 };
 
-/* The first of the names that lies in a folder, which is a pattern. */
-static void *open_in(struct search *s, const char *folder)
+/* Opens the first of the names that is in a directory, given as a glob pattern. */
+static void *open_in(struct library_search *s, const char *folder)
 {
-    strbuf_printf(&s->places, ", %s", folder);
+    strbuf_printf(&s->searched, ", %s", folder);
     void *lib = NULL;
     for (size_t n = 0; s->names[n] && !lib; n++) {
         AUTO(free) char *pattern = xasprintf("%s/%s", folder, s->names[n]);
         glob_t found = {0};
         if (glob(pattern, 0, NULL, &found) == 0)
-            for (size_t i = found.gl_pathc; i > 0 && !lib; i--) /* the youngest Python first */
+            for (size_t i = found.gl_pathc; i > 0 && !lib; i--) /* newest Python first */
                 lib = dlopen(found.gl_pathv[i - 1], RTLD_NOW | RTLD_LOCAL);
         globfree(&found);
     }
     return lib;
 }
 
-static void *open_in_toolkit(struct search *s)
+static void *open_in_toolkit(struct library_search *s)
 {
-    static const char usual[] = "/usr/local/cuda";
-    static const char *const below[] = {"lib64", "lib", "targets/x86_64-linux/lib"};
+    static const char default_home[] = "/usr/local/cuda";
+    static const char *const subdirs[] = {"lib64", "lib", "targets/x86_64-linux/lib"};
     const char *home = getenv("CUDA_HOME");
-    const char *const homes[] = {home && *home ? home : usual, usual};
+    const char *const homes[] = {home && *home ? home : default_home, default_home};
     void *lib = NULL;
     for (size_t h = 0; h < COUNT_OF(homes) && !lib; h++)
-        for (size_t b = 0; b < COUNT_OF(below) && !lib; b++) {
-            AUTO(free) char *folder = xasprintf("%s/%s", homes[h], below[b]);
-            if (access(folder, X_OK) == 0 && (h == 0 || strcmp(homes[0], usual) != 0))
+        for (size_t b = 0; b < COUNT_OF(subdirs) && !lib; b++) {
+            AUTO(free) char *folder = xasprintf("%s/%s", homes[h], subdirs[b]);
+            if (access(folder, X_OK) == 0 && (h == 0 || strcmp(homes[0], default_home) != 0))
                 lib = open_in(s, folder);
         }
     return lib;
 }
 
-/* The folder above that of the first python3 in PATH, or NULL. An environment's python3 is a link,
- * and its packages are beside the link. */
+/* Returns the parent of the directory of the first python3 in PATH, or NULL. In a virtual
+ * environment python3 is a link, and its packages are next to the link. */
 static char *python_prefix(void)
 {
     AUTO(free) char *path = xstrdup(getenv("PATH") ? getenv("PATH") : "");
@@ -61,13 +61,13 @@ static char *python_prefix(void)
     return NULL;
 }
 
-static void *open_in_wheels(struct search *s)
+static void *open_in_wheels(struct library_search *s)
 {
     const char *home = getenv("HOME");
-    AUTO(free) char *of_path = python_prefix();
-    AUTO(free) char *of_user = home ? xasprintf("%s/.local", home) : NULL;
-    const char *const prefixes[] = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX"), of_path, of_user,
-                                    "/usr/local"};
+    AUTO(free) char *path_prefix = python_prefix();
+    AUTO(free) char *user_prefix = home ? xasprintf("%s/.local", home) : NULL;
+    const char *const prefixes[] = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX"), path_prefix,
+                                    user_prefix, "/usr/local"};
     void *lib = NULL;
     for (size_t p = 0; p < COUNT_OF(prefixes) && !lib; p++) {
         if (!prefixes[p] || !*prefixes[p])
@@ -81,15 +81,15 @@ static void *open_in_wheels(struct search *s)
 
 int cuda_loader_open(void **out, const char *const *names, const char *variable, struct err *e)
 {
-    const char *chosen = variable ? getenv(variable) : NULL;
-    if (chosen && *chosen) { /* a choice is not overruled */
-        void *lib = dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
+    const char *user_file = variable ? getenv(variable) : NULL;
+    if (user_file && *user_file) { /* the user's choice is not overridden */
+        void *lib = dlopen(user_file, RTLD_NOW | RTLD_LOCAL);
         if (!lib)
             return err_set(e, -ENOENT, "%s: %s", variable, dlerror());
         *out = lib;
         return 0;
     }
-    struct search s = {.names = names};
+    struct library_search s = {.names = names};
     void *lib = NULL;
     for (size_t i = 0; names[i] && !lib; i++)
         lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
@@ -99,13 +99,14 @@ int cuda_loader_open(void **out, const char *const *names, const char *variable,
         lib = open_in_toolkit(&s);
     if (!lib)
         lib = open_in_wheels(&s);
-    AUTO(free) char *places = strbuf_take(&s.places);
+    AUTO(free) char *searched = strbuf_take(&s.searched);
     if (lib) {
         *out = lib;
         return 0;
     }
-    err_set(e, -ENOENT, "no %s was found on the loader's path%s", names[0], places ? places : "");
+    err_set(e, -ENOENT, "no %s was found on the loader's path%s", names[0],
+            searched ? searched : "");
     if (variable)
-        return err_hint(e, "set %s to the file, or put its folder into LD_LIBRARY_PATH", variable);
-    return err_hint(e, "put its folder into LD_LIBRARY_PATH");
+        return err_hint(e, "set %s to the file, or add its directory to LD_LIBRARY_PATH", variable);
+    return err_hint(e, "add its directory to LD_LIBRARY_PATH");
 }

@@ -27,10 +27,10 @@ int err_wrap(struct err *e, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(context, sizeof context, fmt, ap);
     va_end(ap);
-    char whole[2 * sizeof e->text + 2];
-    snprintf(whole, sizeof whole, "%s: %s", context, e->text);
-    whole[sizeof e->text - 1] = '\0';
-    memcpy(e->text, whole, strlen(whole) + 1);
+    char wrapped[2 * sizeof e->text + 2];
+    snprintf(wrapped, sizeof wrapped, "%s: %s", context, e->text);
+    wrapped[sizeof e->text - 1] = '\0';
+    memcpy(e->text, wrapped, strlen(wrapped) + 1);
     return e->code;
 }
 
@@ -45,9 +45,9 @@ int err_hint(struct err *e, const char *fmt, ...)
     return e->code;
 }
 
-void err_print(const struct err *e, const char *who)
+void err_print(const struct err *e, const char *program)
 {
-    fprintf(stderr, "%s: %s\n", who, e->text);
+    fprintf(stderr, "%s: %s\n", program, e->text);
     if (e->hint[0])
         fprintf(stderr, "  try: %s\n", e->hint);
 }

@@ -1,28 +1,37 @@
-/* err - what went wrong: a code, a text for people, and the way out.
+/* err - error description: a code, a text for the user, and a hint.
  *
  * A function that can fail returns 0 (or a count) or a negative errno, and describes the failure
- * in a struct err that its caller owns. Only commands and event handlers print it, once. */
+ * in a struct err that its caller owns. Only commands and event handlers print it, once.
+ *
+ * A printed message has the form
+ *
+ *     PROGRAM: OBJECT: CAUSE           drover torchrun: --nnodes 4:2: minimum exceeds maximum
+ *       try: HINT                        try: --nnodes 2:4
+ *
+ * in lower case and without a final full stop. The function that finds the failure sets OBJECT:
+ * CAUSE; callers with more context put it in front with err_wrap(); the command adds PROGRAM. The
+ * hint is a command, an option or an imperative; every command and option in it exists. */
 #ifndef DROVER_ERR_H
 #define DROVER_ERR_H
 
 struct err {
-    int code;       /* negative errno; 0 when nothing went wrong */
-    char text[512]; /* the thing and the cause, without a final newline */
-    char hint[256]; /* the way out; empty when there is none to give */
+    int code;       /* negative errno; 0: no failure */
+    char text[512]; /* "OBJECT: CAUSE", without a final newline */
+    char hint[256]; /* printed after "try: "; empty: none */
 };
 
-/* Describes a failure and drops any earlier hint. Returns `code`, so that `return err_set(...)`
- * is one statement. `e` may be NULL. A text that does not fit is cut. */
+/* Sets code and text and clears the hint. Returns `code`, so that `return err_set(...)` is one
+ * statement. `e` may be NULL. A text that is too long is cut. */
 int err_set(struct err *e, int code, const char *fmt, ...)
     __attribute__((cold, format(printf, 3, 4)));
 
-/* Puts "context: " before the text. Returns e->code (-EIO where e is NULL). */
+/* Puts "context: " in front of the text. Returns e->code (-EIO if e is NULL). */
 int err_wrap(struct err *e, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));
 
-/* Says the way out. Returns e->code (-EIO where e is NULL). */
+/* Sets the hint. Returns e->code (-EIO if e is NULL). */
 int err_hint(struct err *e, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));
 
-/* Prints "who: text" and, where there is a hint, "  try: hint" to stderr. */
-void err_print(const struct err *e, const char *who);
+/* Prints "program: text" and, if there is a hint, "  try: hint" to stderr. */
+void err_print(const struct err *e, const char *program);
 
 #endif

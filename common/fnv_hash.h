@@ -1,4 +1,4 @@
-/* fnv - FNV-1a of 64 bits (Fowler, Noll, Vo): tells texts apart, hides nothing. */
+/* fnv_hash - FNV-1a hash of 64 bits (Fowler, Noll, Vo): distinguishes texts; not cryptographic. */
 #ifndef DROVER_FNV_HASH_H
 #define DROVER_FNV_HASH_H
 
@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define FNV_START UINT64_C(0xcbf29ce484222325)
+#define FNV_HASH_INIT UINT64_C(0xcbf29ce484222325)
 
-static inline uint64_t fnv_bytes(uint64_t h, const void *data, size_t len)
+static inline uint64_t fnv_hash_bytes(uint64_t h, const void *data, size_t len)
 {
     for (const unsigned char *b = data; len > 0; b++, len--)
         h = (h ^ *b) * UINT64_C(0x100000001b3);
@@ -16,9 +16,9 @@ static inline uint64_t fnv_bytes(uint64_t h, const void *data, size_t len)
 }
 
 /* Adds the text and its end, so that "ab", "c" and "a", "bc" differ. */
-static inline uint64_t fnv_add(uint64_t h, const char *text)
+static inline uint64_t fnv_hash_text(uint64_t h, const char *text)
 {
-    return (fnv_bytes(h, text, strlen(text)) ^ 0xff) * UINT64_C(0x100000001b3);
+    return (fnv_hash_bytes(h, text, strlen(text)) ^ 0xff) * UINT64_C(0x100000001b3);
 }
 
 #endif

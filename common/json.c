@@ -7,7 +7,7 @@
 
 #include "common/opt.h"
 
-const char *json_what(const json_t *value)
+const char *json_type_name(const json_t *value)
 {
     if (!value)
         return "nothing";
@@ -31,11 +31,12 @@ const char *json_what(const json_t *value)
     return "nothing";
 }
 
-/* The member `key` in `*out`, NULL where it is missing. */
-static int member(const json_t **out, const json_t *obj, const char *key, struct err *e)
+/* Sets `*out` to the member `key`; NULL: missing. */
+static int get_member(const json_t **out, const json_t *obj, const char *key, struct err *e)
 {
     if (!json_is_object(obj))
-        return err_set(e, -EINVAL, "a mapping with '%s' is expected, not %s", key, json_what(obj));
+        return err_set(e, -EINVAL, "a mapping with '%s' is expected, not %s", key,
+                       json_type_name(obj));
     *out = json_object_get(obj, key);
     return 0;
 }
@@ -43,23 +44,23 @@ static int member(const json_t **out, const json_t *obj, const char *key, struct
 static int require(const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v = NULL;
-    int rc = member(&v, obj, key, e);
+    int rc = get_member(&v, obj, key, e);
     return rc < 0 || v ? rc : err_set(e, -EINVAL, "'%s' is missing", key);
 }
 
-static int wrong(const char *key, const char *wanted, const json_t *found, struct err *e)
+static int reject_type(const char *key, const char *expected, const json_t *found, struct err *e)
 {
-    return err_set(e, -EINVAL, "'%s' must be %s, not %s", key, wanted, json_what(found));
+    return err_set(e, -EINVAL, "'%s' must be %s, not %s", key, expected, json_type_name(found));
 }
 
 int json_optional_int(int64_t *out, const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v = NULL;
-    int rc = member(&v, obj, key, e);
+    int rc = get_member(&v, obj, key, e);
     if (rc < 0 || !v)
         return rc;
     if (!json_is_integer(v))
-        return wrong(key, "an integer", v, e);
+        return reject_type(key, "an integer", v, e);
     *out = json_integer_value(v);
     return 0;
 }
@@ -67,11 +68,11 @@ int json_optional_int(int64_t *out, const json_t *obj, const char *key, struct e
 int json_optional_real(double *out, const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v = NULL;
-    int rc = member(&v, obj, key, e);
+    int rc = get_member(&v, obj, key, e);
     if (rc < 0 || !v)
         return rc;
     if (!json_is_number(v))
-        return wrong(key, "a number", v, e);
+        return reject_type(key, "a number", v, e);
     *out = json_number_value(v);
     return 0;
 }
@@ -79,11 +80,11 @@ int json_optional_real(double *out, const json_t *obj, const char *key, struct e
 int json_optional_str(const char **out, const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v = NULL;
-    int rc = member(&v, obj, key, e);
+    int rc = get_member(&v, obj, key, e);
     if (rc < 0 || !v)
         return rc;
     if (!json_is_string(v))
-        return wrong(key, "a string", v, e);
+        return reject_type(key, "a string", v, e);
     *out = json_string_value(v);
     return 0;
 }
@@ -91,11 +92,11 @@ int json_optional_str(const char **out, const json_t *obj, const char *key, stru
 int json_optional_bool(bool *out, const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v = NULL;
-    int rc = member(&v, obj, key, e);
+    int rc = get_member(&v, obj, key, e);
     if (rc < 0 || !v)
         return rc;
     if (!json_is_boolean(v))
-        return wrong(key, "true or false", v, e);
+        return reject_type(key, "true or false", v, e);
     *out = json_is_true(v);
     return 0;
 }
@@ -129,10 +130,10 @@ int json_only_keys(const json_t *obj, const char *const *names, size_t n, const 
 {
     if (!json_is_object(obj))
         return err_set(e, -EINVAL, "%s%smust be a mapping, not %s", where ? where : "",
-                       where ? " " : "", json_what(obj));
+                       where ? " " : "", json_type_name(obj));
     const char *key;
     json_t *value;
-    json_object_foreach ((json_t *)obj, key, value) { /* the macro takes no const, and only reads */
+    json_object_foreach ((json_t *)obj, key, value) { /* the macro rejects const, but only reads */
         size_t i = 0;
         while (i < n && strcmp(key, names[i]) != 0)
             i++;
@@ -151,7 +152,7 @@ char *json_line(const json_t *value)
 {
     char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
     if (!text)
-        abort(); /* out of memory, or a value that holds itself */
+        abort(); /* out of memory, or a value that contains itself */
     return text;
 }
 
@@ -165,7 +166,7 @@ int json_parse(json_t **out, const char *text, size_t len, struct err *e)
     return 0;
 }
 
-static json_t *must(json_t *value)
+static json_t *abort_if_null(json_t *value)
 {
     if (!value)
         abort();
@@ -175,10 +176,10 @@ static json_t *must(json_t *value)
 json_t *json_number(double value)
 {
     if (isnan(value))
-        return must(json_string("nan"));
+        return abort_if_null(json_string("nan"));
     if (isinf(value))
-        return must(json_string(value > 0 ? "inf" : "-inf"));
-    return must(json_real(value));
+        return abort_if_null(json_string(value > 0 ? "inf" : "-inf"));
+    return abort_if_null(json_real(value));
 }
 
 int json_as_number(double *out, const json_t *value)
@@ -206,9 +207,9 @@ json_t *json_text(const char *bytes)
     json_t *j = json_string(bytes);
     if (j)
         return j;
-    AUTO(free) char *plain = xstrdup(bytes);
-    for (char *p = plain; *p; p++)
+    AUTO(free) char *ascii = xstrdup(bytes);
+    for (char *p = ascii; *p; p++)
         if ((unsigned char)*p >= 0x80)
             *p = '?';
-    return json_string(plain);
+    return json_string(ascii);
 }

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-static void *must(void *p)
+static void *abort_if_null(void *p)
 {
     if (!p) {
         fputs("drover: out of memory\n", stderr);
@@ -15,30 +15,30 @@ static void *must(void *p)
 
 void *xzalloc(size_t size)
 {
-    return must(calloc(1, size ? size : 1));
+    return abort_if_null(calloc(1, size ? size : 1));
 }
 
 void *xcalloc(size_t n, size_t size)
 {
-    return must(try_calloc(n, size));
+    return abort_if_null(try_calloc(n, size));
 }
 
 void *xrealloc(void *p, size_t n, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(n, size, &bytes))
-        must(NULL);
-    return must(realloc(p, bytes ? bytes : 1));
+        abort_if_null(NULL);
+    return abort_if_null(realloc(p, bytes ? bytes : 1));
 }
 
 char *xstrdup(const char *s)
 {
-    return must(strdup(s));
+    return abort_if_null(strdup(s));
 }
 
 char *xstrndup(const char *s, size_t len)
 {
-    return must(strndup(s, len));
+    return abort_if_null(strndup(s, len));
 }
 
 char *xasprintf(const char *fmt, ...)
@@ -48,12 +48,12 @@ char *xasprintf(const char *fmt, ...)
     va_start(ap, fmt);
     int n = vasprintf(&s, fmt, ap);
     va_end(ap);
-    return must(n < 0 ? NULL : s);
+    return abort_if_null(n < 0 ? NULL : s);
 }
 
 void *try_calloc(size_t n, size_t size)
 {
-    size_t bytes; /* calloc() checks too, but a sanitizer's ends the program there */
+    size_t bytes; /* calloc() checks this, too, but a sanitizer's calloc() ends the program */
     if (__builtin_mul_overflow(n, size, &bytes))
         return NULL;
     return calloc(1, bytes ? bytes : 1);

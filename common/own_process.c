@@ -8,17 +8,17 @@
 
 #include "common/mem.h"
 
-int own_process_dir_above(char **out, int up, struct err *e)
+int own_process_dir_above(char **out, int levels, struct err *e)
 {
     char path[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n < 0)
         return err_set(e, -errno, "/proc/self/exe: %s", strerror(errno));
     path[n] = '\0';
-    for (int i = 0; i < up; i++) {
+    for (int i = 0; i < levels; i++) {
         char *slash = strrchr(path, '/');
         if (!slash)
-            return err_set(e, -ENOENT, "nothing lies %d levels above this program", up);
+            return err_set(e, -ENOENT, "this program has no directory %d levels up", levels);
         *slash = '\0';
     }
     *out = xstrdup(path);
@@ -35,8 +35,8 @@ int own_process_sibling(char **out, const char *name, struct err *e)
     rc = own_process_dir_above(&above, last && strcmp(last, "/bin") == 0 ? 2 : 3, e);
     if (rc < 0)
         return rc;
-    const char *where = strcmp(name, "drover") == 0 ? "bin" : "libexec/drover";
-    *out = xasprintf("%s/%s/%s", above, where, name);
+    const char *subdir = strcmp(name, "drover") == 0 ? "bin" : "libexec/drover";
+    *out = xasprintf("%s/%s/%s", above, subdir, name);
     return 0;
 }
 

@@ -1,21 +1,21 @@
-/* self - where this program lies, and what it begins with. */
+/* own_process - this process: the location of its program, and its standard descriptors. */
 #ifndef DROVER_OWN_PROCESS_H
 #define DROVER_OWN_PROCESS_H
 
 #include "common/err.h"
 
-/* The program's file (`up` 0), its directory (1), the one above that (2), … The root is "",
- * so that "/…" may follow. To be freed.
- *   -ENOENT  there are not so many above it */
-int own_process_dir_above(char **out, int up, struct err *e);
+/* Returns the program's file (`levels` 0), its directory (1), the directory above that (2), … The
+ * root is "", so that "/…" may follow. The caller frees the path.
+ *   -ENOENT  there are fewer levels */
+int own_process_dir_above(char **out, int levels, struct err *e);
 
-/* Where another of our programs is, or would be: `drover` in bin, each other in libexec/drover
- * beside it, in the build tree and where installed. A test in the build tree may ask, too. To be
- * freed. */
+/* Returns the path of another program of drover: `drover` in bin, all others in libexec/drover
+ * next to it, both in the build tree and where drover is installed. Also works in tests of the
+ * build tree. The caller frees the path. The program may not exist. */
 int own_process_sibling(char **out, const char *name, struct err *e);
 
-/* To begin with: a descriptor below 3 that is closed would become something else's, and then the
- * ranks'. */
+/* Opens /dev/null for standard descriptors that are closed. Otherwise another file would get a
+ * descriptor below 3, and ranks would inherit it. */
 void own_process_ensure_std_fds(void);
 
 #endif

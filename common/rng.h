@@ -8,20 +8,23 @@
 
 #include <stdint.h>
 
-struct rng { /* a plain value: a copy goes on from the same place */
+/* A plain value: a copy continues the same sequence. */
+struct rng {
     uint64_t s[4];
 };
 
-/* Streams of one seed are independent of each other: give each trial or each use its own. */
+/* Seeds the generator. Streams of one seed are independent of each other: use one per trial or
+ * purpose. */
 void rng_seed(struct rng *r, uint64_t seed, uint64_t stream);
 uint64_t rng_u64(struct rng *r);
-/* Uniform in [0, 1), a multiple of 2^-53. */
+/* Returns a number that is uniform in [0, 1), a multiple of 2^-53. */
 double rng_unit(struct rng *r);
-/* Uniform in 0 ... n - 1, without bias; n > 0. (D. Lemire, "Fast random integer generation in an
- * interval", ACM Trans. Model. Comput. Simul. 29 (2019), algorithm 5.) */
+/* Returns a number that is uniform in 0 ... n - 1, without bias; n > 0. (D. Lemire, "Fast random
+ * integer generation in an interval", ACM Trans. Model. Comput. Simul. 29 (2019), algorithm 5.) */
 uint64_t rng_below(struct rng *r, uint64_t n);
 
-/* One step of splitmix64, for seeds and hashes: advances `*state`, returns a mix of it. */
+/* Performs one step of splitmix64, for seeds and hashes: advances `*state` and returns a mix of
+ * it. */
 uint64_t rng_splitmix64(uint64_t *state);
 
 #endif

@@ -9,12 +9,13 @@ static bool changed;
 void sched_batch_begin(void)
 {
     if (sched_getscheduler(0) == SCHED_OTHER)
-        changed = sched_setscheduler(0, SCHED_BATCH, &none) == 0; /* else all goes on as usual */
+        changed = sched_setscheduler(0, SCHED_BATCH, &none) == 0; /* on failure the default
+                                                                     policy stays */
 }
 
 void sched_batch_end(void)
 {
     if (changed)
-        (void)sched_setscheduler(0, SCHED_OTHER, &none); /* it was that */
+        (void)sched_setscheduler(0, SCHED_OTHER, &none); /* restores the previous policy */
     changed = false;
 }

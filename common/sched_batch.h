@@ -1,14 +1,14 @@
-/* gentle - processes that give way to those that they look after.
+/* sched_batch - lets a process yield the processor to the processes that it supervises.
  *
- * SCHED_BATCH (sched(7)): who wakes does not take the processor from a program that computes, but
- * comes as soon as its turn is over, some milliseconds at most. Until then more has arrived, and
- * one wake-up does for all of it. */
+ * With SCHED_BATCH (sched(7)) a thread that wakes up does not preempt a computing program, but
+ * runs when that program's time slice ends, some milliseconds later at most. By then more events
+ * have arrived, and one wake-up handles all of them. */
 #ifndef DROVER_SCHED_BATCH_H
 #define DROVER_SCHED_BATCH_H
 
-/* For this thread and what it starts from now on: threads, and processes too, where
- * sched_batch_end() does not come first. Whoever was started with another policy than the usual one
- * keeps it. Of one thread only. */
+/* Sets SCHED_BATCH for this thread and for the threads and processes that it starts before
+ * sched_batch_end(). A thread with another policy than the default keeps it. May be used by one
+ * thread only. */
 void sched_batch_begin(void);
 void sched_batch_end(void);
 

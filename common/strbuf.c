@@ -12,7 +12,7 @@ static void reserve(struct strbuf *b, size_t more)
 {
     size_t need;
     if (__builtin_add_overflow(b->len + 1, more, &need))
-        need = SIZE_MAX; /* which nobody has: the allocator aborts */
+        need = SIZE_MAX; /* no machine has as much: the allocator aborts */
     if (need <= b->cap)
         return;
     size_t cap = b->cap > SIZE_MAX / 2 ? need : 2 * b->cap;
@@ -43,17 +43,17 @@ void strbuf_putc(struct strbuf *b, char c)
 void strbuf_printf(struct strbuf *b, const char *fmt, ...)
 {
     reserve(b, 0);
-    va_list ap, again;
+    va_list ap, copy;
     va_start(ap, fmt);
-    va_copy(again, ap);
+    va_copy(copy, ap);
     size_t space = b->cap - b->len;
     int n = vsnprintf(b->data + b->len, space, fmt, ap);
     va_end(ap);
     if (n > 0 && (size_t)n >= space) {
         reserve(b, (size_t)n);
-        vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
+        vsnprintf(b->data + b->len, (size_t)n + 1, fmt, copy);
     }
-    va_end(again);
+    va_end(copy);
     b->len += n > 0 ? (size_t)n : 0;
     b->data[b->len] = '\0';
 }

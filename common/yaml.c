@@ -12,42 +12,42 @@
 #include "common/strbuf.h"
 #include "common/yaml_scalar.h"
 
-/* Where a value stands, and the places of what is in it, in the order of the JSON object or array.
- * A subtree that aliases share is one `places`; all belong to the document's list. */
-struct place {
+/* The position of a value, and the positions of its children in the order of the JSON object or
+ * array. Aliases share the list of a subtree; the document owns all lists. */
+struct position {
     int line, column;
-    struct places *below; /* NULL for a scalar */
+    struct position_list *children; /* NULL for a scalar */
 };
 
-struct places {
-    struct place *at;
+struct position_list {
+    struct position *at;
     size_t count, cap;
-    struct places *next_made;
+    struct position_list *next;
 };
 
 struct yaml_doc {
     char *name;
     json_t *root;
-    struct place place;
-    struct places *made;
+    struct position position;
+    struct position_list *lists;
 };
 
-/* A value that was read; `json` is a reference of its own. */
-struct part {
+/* A value that was read; owns a reference to `json`. */
+struct value {
     json_t *json;
-    struct place place;
+    struct position position;
     int height; /* 1 for a scalar */
-    int nodes;  /* in it, aliases expanded */
+    int nodes;  /* including itself, with aliases expanded */
 };
 
 struct reader {
     yaml_parser_t parser;
     struct yaml_doc *doc;
     struct err *e;
-    struct part *anchors; /* what is complete; names lead to indexes in it */
+    struct value *anchors; /* complete anchors; `names` maps their names to indexes */
     size_t anchor_count;
     json_t *names;
-    int nodes; /* so far, aliases expanded */
+    int nodes; /* so far, with aliases expanded */
 };
 
 static void auto_event(yaml_event_t *ev)
@@ -55,32 +55,32 @@ static void auto_event(yaml_event_t *ev)
     yaml_event_delete(ev);
 }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- positions ------------------------------------------------------------------------------- */
 
-static struct places *slots_new(struct yaml_doc *d)
+static struct position_list *position_list_new(struct yaml_doc *d)
 {
-    struct places *p = xzalloc(sizeof *p);
-    p->next_made = d->made;
-    d->made = p;
+    struct position_list *p = xzalloc(sizeof *p);
+    p->next = d->lists;
+    d->lists = p;
     return p;
 }
 
-static void places_add(struct places *p, struct place place)
+static void position_list_add(struct position_list *p, struct position position)
 {
     if (p->count == p->cap) {
         p->cap = p->cap ? 2 * p->cap : 4;
         p->at = xrealloc(p->at, p->cap, sizeof *p->at);
     }
-    p->at[p->count++] = place;
+    p->at[p->count++] = position;
 }
 
 void yaml_doc_free(struct yaml_doc *d)
 {
     if (!d)
         return;
-    while (d->made) {
-        struct places *p = d->made;
-        d->made = p->next_made;
+    while (d->lists) {
+        struct position_list *p = d->lists;
+        d->lists = p->next;
         free(p->at);
         free(p);
     }
@@ -94,7 +94,7 @@ const json_t *yaml_root(const struct yaml_doc *d)
     return d->root;
 }
 
-/* The index of a path's next part among the children of `v`, or -1. */
+/* Returns the index of a path's next part among the children of `v`, or -1. */
 static int child_index(const json_t *v, const char *part)
 {
     int i = 0;
@@ -108,7 +108,7 @@ static int child_index(const json_t *v, const char *part)
     }
     const char *key;
     json_t *value;
-    json_object_foreach ((json_t *)v, key, value) { /* the macro takes no const, and only reads */
+    json_object_foreach ((json_t *)v, key, value) { /* the macro rejects const, but only reads */
         if (strcmp(key, part) == 0)
             return i;
         i++;
@@ -116,7 +116,7 @@ static int child_index(const json_t *v, const char *part)
     return -1;
 }
 
-/* Cuts the next part off a JSON pointer (RFC 6901) and undoes its escapes. */
+/* Reads the next part of a JSON pointer (RFC 6901) and undoes its escapes. Returns the rest. */
 static const char *next_part(const char *path, struct strbuf *part)
 {
     strbuf_reset(part);
@@ -128,20 +128,20 @@ static const char *next_part(const char *path, struct strbuf *part)
     return path;
 }
 
-static struct place place_of(const struct yaml_doc *d, const char *path)
+static struct position find_position(const struct yaml_doc *d, const char *path)
 {
-    struct place place = d->place;
+    struct position position = d->position;
     const json_t *v = d->root;
     AUTO(strbuf) struct strbuf part = {0};
-    while (*path == '/' && place.below) {
+    while (*path == '/' && position.children) {
         path = next_part(path, &part);
         int i = child_index(v, strbuf_str(&part));
         if (i < 0)
             break;
         v = json_is_array(v) ? json_array_get(v, (size_t)i) : json_object_get(v, strbuf_str(&part));
-        place = place.below->at[i];
+        position = position.children->at[i];
     }
-    return place;
+    return position;
 }
 
 int yaml_error_at(const struct yaml_doc *d, const char *path, struct err *e, int code,
@@ -152,11 +152,11 @@ int yaml_error_at(const struct yaml_doc *d, const char *path, struct err *e, int
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    struct place at = place_of(d, path);
+    struct position at = find_position(d, path);
     return err_set(e, code, "%s:%d:%d: %s", d->name, at.line, at.column, text);
 }
 
-/* ---- failures while reading ------------------------------------------------------------------ */
+/* ---- errors while reading -------------------------------------------------------------------- */
 
 __attribute__((format(printf, 4, 5))) static int fail(struct reader *r, yaml_mark_t at, int code,
                                                       const char *fmt, ...)
@@ -169,7 +169,7 @@ __attribute__((format(printf, 4, 5))) static int fail(struct reader *r, yaml_mar
     return err_set(r->e, code, "%s:%zu:%zu: %s", r->doc->name, at.line + 1, at.column + 1, text);
 }
 
-/* libyaml gives faults in the encoding as an offset in bytes. */
+/* libyaml reports encoding errors as an offset in bytes. */
 static yaml_mark_t mark_of_offset(const unsigned char *text, size_t offset)
 {
     yaml_mark_t at = {0};
@@ -201,28 +201,28 @@ static int next_event(struct reader *r, yaml_event_t *ev)
     return yaml_parser_parse(&r->parser, ev) ? 0 : syntax_error(r);
 }
 
-/* A node is counted for itself and for each KiB of its text: what is written out stays small too.
+/* Counts a node for itself and for each KiB of its text, which also limits the size of the output.
  */
-static int grow(struct reader *r, yaml_mark_t at, int nodes, int depth)
+static int count_nodes(struct reader *r, yaml_mark_t at, int nodes, int depth)
 {
     if (depth > YAML_DEPTH_MAX)
         return fail(r, at, -E2BIG, "nested deeper than %d", YAML_DEPTH_MAX);
-    r->nodes += nodes; /* both are at most YAML_NODES_MAX: no overflow */
+    r->nodes += nodes; /* no overflow: both are at most YAML_NODES_MAX */
     if (r->nodes > YAML_NODES_MAX)
-        return fail(r, at, -E2BIG, "more than %d values, counted with what aliases stand for",
+        return fail(r, at, -E2BIG, "more than %d values, including those that aliases expand to",
                     YAML_NODES_MAX);
     return 0;
 }
 
 /* ---- scalars and keys ------------------------------------------------------------------------ */
 
-/* Neither in quotes nor said to be a string: its text decides what it is. */
+/* Returns whether a scalar has neither quotes nor a tag, so that its text decides its type. */
 static bool is_plain(const yaml_event_t *ev)
 {
     return ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !ev->data.scalar.tag;
 }
 
-/* Checks for NUL bytes, which no C string can hold; libyaml has checked the encoding. */
+/* Rejects NUL bytes, which C strings cannot contain; libyaml has checked the encoding. */
 static int check_text(struct reader *r, const yaml_event_t *ev)
 {
     if (memchr(ev->data.scalar.value, '\0', ev->data.scalar.length))
@@ -231,18 +231,18 @@ static int check_text(struct reader *r, const yaml_event_t *ev)
 }
 
 static int check_tag(struct reader *r, const yaml_event_t *ev, const yaml_char_t *tag,
-                     const char *fine)
+                     const char *allowed)
 {
     static const char core[] = "tag:yaml.org,2002:";
-    if (!tag || strcmp((const char *)tag, fine) == 0)
+    if (!tag || strcmp((const char *)tag, allowed) == 0)
         return 0;
     const char *text = (const char *)tag;
     bool is_core = strncmp(text, core, sizeof core - 1) == 0;
-    return fail(r, ev->start_mark, -EINVAL, "tag '%s%s' is not understood here",
-                is_core ? "!!" : "", is_core ? text + sizeof core - 1 : text);
+    return fail(r, ev->start_mark, -EINVAL, "unsupported tag '%s%s'", is_core ? "!!" : "",
+                is_core ? text + sizeof core - 1 : text);
 }
 
-static int read_scalar(struct reader *r, const yaml_event_t *ev, struct part *out)
+static int read_scalar(struct reader *r, const yaml_event_t *ev, struct value *out)
 {
     int rc = check_text(r, ev);
     if (rc == 0)
@@ -262,15 +262,15 @@ static int read_scalar(struct reader *r, const yaml_event_t *ev, struct part *ou
 
 /* ---- collections ----------------------------------------------------------------------------- */
 
-static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct part *out);
+static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct value *out);
 
-static int read_sequence(struct reader *r, int depth, struct part *out)
+static int read_sequence(struct reader *r, int depth, struct value *out)
 {
     AUTO(json) json_t *list = json_array();
-    struct places *below = slots_new(r->doc);
+    struct position_list *children = position_list_new(r->doc);
     for (;;) {
         AUTO(event) yaml_event_t ev = {0};
-        struct part item;
+        struct value item;
         int rc = next_event(r, &ev);
         if (rc < 0)
             return rc;
@@ -281,22 +281,22 @@ static int read_sequence(struct reader *r, int depth, struct part *out)
             return rc;
         if (json_array_append_new(list, item.json) < 0)
             return err_set(r->e, -ENOMEM, "%s: out of memory", r->doc->name);
-        places_add(below, item.place);
+        position_list_add(children, item.position);
         out->height = item.height >= out->height ? item.height + 1 : out->height;
     }
-    out->place.below = below;
+    out->position.children = children;
     out->json = TAKE(list);
     return 0;
 }
 
-/* A mapping under construction: what is in it, and where. */
-struct members {
+/* A mapping while it is read: its members and their positions. */
+struct mapping {
     json_t *obj;
-    struct places *places;
+    struct position_list *positions;
 };
 
-/* Takes over those members of `from` that are not in `to` yet. */
-static void add_missing(struct members *to, json_t *from, const struct places *places)
+/* Copies the members of `from` that `to` does not have yet. */
+static void add_missing(struct mapping *to, json_t *from, const struct position_list *positions)
 {
     const char *key;
     json_t *value;
@@ -304,17 +304,18 @@ static void add_missing(struct members *to, json_t *from, const struct places *p
     json_object_foreach (from, key, value) {
         if (!json_object_get(to->obj, key)) {
             json_object_set(to->obj, key, value);
-            places_add(to->places, places->at[i]);
+            position_list_add(to->positions, positions->at[i]);
         }
         i++;
     }
 }
 
-/* "<<: *mapping", "<<: [*first, *second]": the earlier is stronger (yaml.org/type/merge.html). */
-static int merge(struct reader *r, struct members *into, const struct part *v, yaml_mark_t at)
+/* Handles "<<: *mapping" and "<<: [*first, *second]": earlier mappings take precedence
+ * (yaml.org/type/merge.html). */
+static int merge(struct reader *r, struct mapping *into, const struct value *v, yaml_mark_t at)
 {
     if (json_is_object(v->json)) {
-        add_missing(into, v->json, v->place.below);
+        add_missing(into, v->json, v->position.children);
         return 0;
     }
     size_t i = 0;
@@ -322,14 +323,14 @@ static int merge(struct reader *r, struct members *into, const struct part *v, y
     json_array_foreach (v->json, i, item) {
         if (!json_is_object(item))
             break;
-        add_missing(into, item, v->place.below->at[i].below);
+        add_missing(into, item, v->position.children->at[i].children);
     }
     if (!json_is_array(v->json) || i < json_array_size(v->json))
         return fail(r, at, -EINVAL, "'<<' needs a mapping, or a list of mappings");
     return 0;
 }
 
-static int read_key(struct reader *r, const yaml_event_t *ev, const struct members *own)
+static int read_key(struct reader *r, const yaml_event_t *ev, const struct mapping *own)
 {
     if (ev->type != YAML_SCALAR_EVENT)
         return fail(r, ev->start_mark, -EINVAL, "a key must be text, not %s",
@@ -338,7 +339,7 @@ static int read_key(struct reader *r, const yaml_event_t *ev, const struct membe
     if (rc == 0)
         rc = check_tag(r, ev, ev->data.scalar.tag, YAML_STR_TAG);
     if (rc == 0)
-        rc = grow(r, ev->start_mark, (int)(ev->data.scalar.length >> 10), 0);
+        rc = count_nodes(r, ev->start_mark, (int)(ev->data.scalar.length >> 10), 0);
     if (rc < 0)
         return rc;
     const char *key = (const char *)ev->data.scalar.value;
@@ -346,14 +347,15 @@ static int read_key(struct reader *r, const yaml_event_t *ev, const struct membe
         return fail(r, ev->start_mark, -EINVAL, "a key is missing");
     int i = json_object_get(own->obj, key) ? child_index(own->obj, key) : -1;
     if (i >= 0)
-        return fail(r, ev->start_mark, -EINVAL, "key '%.100s' is here twice, first in line %d", key,
-                    own->places->at[i].line);
+        return fail(r, ev->start_mark, -EINVAL, "duplicate key '%.100s', first in line %d", key,
+                    own->positions->at[i].line);
     return 0;
 }
 
-/* One key and its value. Merged members go into `extra`: a mapping's own keys are stronger. */
-static int read_member(struct reader *r, const yaml_event_t *key, int depth, struct members *own,
-                       struct members *extra, struct part *out)
+/* Reads one key and its value. Merged members go into `extra`: a mapping's own keys take
+ * precedence. */
+static int read_member(struct reader *r, const yaml_event_t *key, int depth, struct mapping *own,
+                       struct mapping *extra, struct value *out)
 {
     int rc = read_key(r, key, own);
     AUTO(event) yaml_event_t ev = {0};
@@ -361,7 +363,7 @@ static int read_member(struct reader *r, const yaml_event_t *key, int depth, str
         rc = next_event(r, &ev);
     if (rc < 0)
         return rc;
-    struct part v;
+    struct value v;
     rc = read_node(r, &ev, depth + 1, &v);
     if (rc < 0)
         return rc;
@@ -370,19 +372,20 @@ static int read_member(struct reader *r, const yaml_event_t *key, int depth, str
     const char *name = (const char *)key->data.scalar.value;
     if (is_plain(key) && strcmp(name, "<<") == 0)
         return merge(r, extra, &v, ev.start_mark);
-    v.place.line = (int)key->start_mark.line + 1;
-    v.place.column = (int)key->start_mark.column + 1;
+    v.position.line = (int)key->start_mark.line + 1;
+    v.position.column = (int)key->start_mark.column + 1;
     if (json_object_set(own->obj, name, value) < 0)
         return fail(r, key->start_mark, -EINVAL, "key '%.100s' is not text in UTF-8", name);
-    places_add(own->places, v.place);
+    position_list_add(own->positions, v.position);
     return 0;
 }
 
-static int read_mapping(struct reader *r, int depth, struct part *out)
+static int read_mapping(struct reader *r, int depth, struct value *out)
 {
     AUTO(json) json_t *obj = json_object();
     AUTO(json) json_t *merged = json_object();
-    struct members own = {obj, slots_new(r->doc)}, extra = {merged, slots_new(r->doc)};
+    struct mapping own = {obj, position_list_new(r->doc)},
+                   extra = {merged, position_list_new(r->doc)};
     for (;;) {
         AUTO(event) yaml_event_t key = {0};
         int rc = next_event(r, &key);
@@ -394,32 +397,32 @@ static int read_mapping(struct reader *r, int depth, struct part *out)
         if (rc < 0)
             return rc;
     }
-    add_missing(&own, merged, extra.places);
-    out->place.below = own.places;
+    add_missing(&own, merged, extra.positions);
+    out->position.children = own.positions;
     out->json = TAKE(obj);
     return 0;
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static int read_alias(struct reader *r, const yaml_event_t *ev, int depth, struct part *out)
+static int read_alias(struct reader *r, const yaml_event_t *ev, int depth, struct value *out)
 {
     const char *name = (const char *)ev->data.alias.anchor;
     const json_t *index = json_object_get(r->names, name);
     if (!index)
-        return fail(r, ev->start_mark, -EINVAL,
-                    "alias '*%.100s': no anchor of that name is complete here", name);
-    const struct part *a = &r->anchors[json_integer_value(index)];
-    int rc = grow(r, ev->start_mark, a->nodes, depth + a->height - 1);
+        return fail(r, ev->start_mark, -EINVAL, "alias '*%.100s': no complete anchor has this name",
+                    name);
+    const struct value *a = &r->anchors[json_integer_value(index)];
+    int rc = count_nodes(r, ev->start_mark, a->nodes, depth + a->height - 1);
     if (rc < 0)
         return rc;
     out->json = json_incref(a->json);
-    out->place.below = a->place.below;
+    out->position.children = a->position.children;
     out->height = a->height;
     return 0;
 }
 
-static void remember(struct reader *r, const yaml_char_t *anchor, const struct part *v)
+static void add_anchor(struct reader *r, const yaml_char_t *anchor, const struct value *v)
 {
     r->anchors = xrealloc(r->anchors, r->anchor_count + 1, sizeof *r->anchors);
     r->anchors[r->anchor_count] = *v;
@@ -428,19 +431,20 @@ static void remember(struct reader *r, const yaml_char_t *anchor, const struct p
     r->anchor_count++;
 }
 
-/* The node that starts with `ev`, at `depth` (the root's is 1). An anchor's name leads to its node
- * only when that is complete: no node can hold itself. */
-static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct part *out)
+/* Reads the node that starts with `ev`, at `depth` (1 for the root). An anchor is registered only
+ * when its node is complete, so no node can contain itself. */
+static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct value *out)
 {
-    struct part v = {.place = {(int)ev->start_mark.line + 1, (int)ev->start_mark.column + 1, NULL},
-                     .height = 1};
+    struct value v = {
+        .position = {(int)ev->start_mark.line + 1, (int)ev->start_mark.column + 1, NULL},
+        .height = 1};
     const yaml_char_t *anchor = NULL;
     int before = r->nodes;
     int rc = 0;
     if (ev->type == YAML_SCALAR_EVENT)
-        rc = grow(r, ev->start_mark, 1 + (int)(ev->data.scalar.length >> 10), depth);
+        rc = count_nodes(r, ev->start_mark, 1 + (int)(ev->data.scalar.length >> 10), depth);
     else if (ev->type != YAML_ALIAS_EVENT)
-        rc = grow(r, ev->start_mark, 1, depth);
+        rc = count_nodes(r, ev->start_mark, 1, depth);
     if (rc < 0)
         return rc;
     switch (ev->type) {
@@ -462,13 +466,13 @@ static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct
         rc = read_alias(r, ev, depth, &v);
         break;
     default:
-        rc = fail(r, ev->start_mark, -EINVAL, "a value is expected here");
+        rc = fail(r, ev->start_mark, -EINVAL, "a value is expected");
     }
     if (rc < 0)
         return rc;
     v.nodes = r->nodes - before;
     if (anchor)
-        remember(r, anchor, &v);
+        add_anchor(r, anchor, &v);
     *out = v;
     return 0;
 }
@@ -484,16 +488,16 @@ static int read_document(struct reader *r)
     if (rc == 0)
         rc = next_event(r, &start);
     if (rc == 0 && start.type == YAML_STREAM_END_EVENT)
-        return fail(r, start.start_mark, -EINVAL, "nothing is in it");
+        return fail(r, start.start_mark, -EINVAL, "the document is empty");
     if (rc == 0)
         rc = next_event(r, &first);
-    struct part root = {0};
+    struct value root = {0};
     if (rc == 0)
         rc = read_node(r, &first, 1, &root);
     if (rc < 0)
         return rc;
     r->doc->root = root.json;
-    r->doc->place = root.place;
+    r->doc->position = root.position;
     rc = next_event(r, &end);
     if (rc == 0)
         rc = next_event(r, &after);

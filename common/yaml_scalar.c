@@ -16,15 +16,16 @@ static bool is_one_of(const char *s, const char *const *words)
     return *words != NULL;
 }
 
-/* Whether the whole of `s` (not empty) is made of `set`. */
-static bool only(const char *s, const char *set)
+/* Returns whether `s` is not empty and consists of characters of `set`. */
+static bool consists_of(const char *s, const char *set)
 {
     return *s && !s[strspn(s, set)];
 }
 
 static const char digits[] = "0123456789_";
 
-/* `s` starts with n digits. "12:30", "1:30:00.5": the parts behind the first are at most 59. */
+/* Returns whether `s`, which starts with n digits, is a number to base 60: "12:30", "1:30:00.5".
+ * The parts after the first are at most 59. */
 static bool is_base_60(const char *s, size_t n)
 {
     const char *p = s + n;
@@ -36,10 +37,10 @@ static bool is_base_60(const char *s, size_t n)
             return false;
         p += two ? 3 : 2;
     }
-    return !*p || (*p == '.' && (!p[1] || only(p + 1, digits)));
+    return !*p || (*p == '.' && (!p[1] || consists_of(p + 1, digits)));
 }
 
-/* `s` starts with n digits, or with a point and a digit. */
+/* Returns whether `s`, which starts with n digits or with a point and a digit, is a real number. */
 static bool is_real(const char *s, size_t n)
 {
     const char *p = s + n;
@@ -83,7 +84,7 @@ static json_t *real(char *s, const char **why)
     return *why ? NULL : json_real(value);
 }
 
-/* A number, or NULL: with a reason where it is refused, without where it is none. */
+/* Returns a number, or NULL: with `*why` if the text is rejected, without if it is not a number. */
 static json_t *number(char *s, const char **why)
 {
     static const char *const infs[] = {".inf", ".Inf", ".INF", NULL};
@@ -99,15 +100,15 @@ static json_t *number(char *s, const char **why)
 
     size_t n = strspn(body, digits);
     if ((n > 1 && !body[n] && *body == '0') ||
-        (strncmp(body, "0o", 2) == 0 && only(body + 2, "01234567_")))
+        (strncmp(body, "0o", 2) == 0 && consists_of(body + 2, "01234567_")))
         *why = "may be octal or decimal: write it without the leading zero, or in quotes";
-    else if (strncmp(body, "0b", 2) == 0 && only(body + 2, "01_"))
+    else if (strncmp(body, "0b", 2) == 0 && consists_of(body + 2, "01_"))
         *why = "may be binary or text: write it as a decimal, or in quotes";
     else if (is_base_60(body, n))
         *why = "may be a number to base 60 or text: write it in quotes";
     else if (!body[n])
         return integer(s, 10, why);
-    else if (strncmp(body, "0x", 2) == 0 && only(body + 2, "0123456789abcdefABCDEF_"))
+    else if (strncmp(body, "0x", 2) == 0 && consists_of(body + 2, "0123456789abcdefABCDEF_"))
         return integer(s, 16, why);
     else if (is_real(body, n))
         return real(s, why);

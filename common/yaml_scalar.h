@@ -1,15 +1,14 @@
-/* yaml_scalar - what a plain scalar (one without quotes) of a YAML file is; the rules are in
- * yaml.h.
+/* yaml_scalar - type and value of a plain YAML scalar (one without quotes); yaml.h has the rules.
  */
 #ifndef DROVER_YAML_SCALAR_H
 #define DROVER_YAML_SCALAR_H
 
 #include <jansson.h>
 
-/* A new reference: null, boolean, integer, real or string. NULL with `*why` set where the text is
- * refused, NULL alone where it is not UTF-8. May write into `text` (drops underscores); `*why` is
- * NULL before, and "does not fit into ..." or the like afterwards: a constant that follows the
- * quoted text in a message. */
+/* Returns a new reference: null, boolean, integer, real or string. Returns NULL and sets `*why` if
+ * the text is rejected; returns NULL alone if it is not UTF-8. May modify `text` (drops
+ * underscores). `*why` must be NULL before; a reason is a constant that follows the quoted text in
+ * a message ("does not fit into 64 bits"). */
 json_t *yaml_scalar(char *text, const char **why);
 
 #endif

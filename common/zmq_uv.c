@@ -8,9 +8,10 @@
 
 #include "common/mem.h"
 
-/* One turn of the loop: `before` asks the socket and, where something waits, starts `busy`, which
- * keeps the loop from sleeping; `poll` wakes it when ZMQ_FD changes; `after` calls `ready`. So it
- * is done in libzmqutil of flux-core and in libev's own manual for foreign libraries. */
+/* One iteration: `before` polls the socket and, if something is pending, starts `busy`, which
+ * prevents the loop from sleeping; `poll` wakes the loop when ZMQ_FD changes; `after` calls
+ * `ready`. libzmqutil of flux-core does the same, and libev's manual recommends it for foreign
+ * libraries. */
 struct zmq_uv {
     uv_prepare_t before;
     uv_check_t after;
@@ -27,7 +28,7 @@ static bool readable(const struct zmq_uv *z)
 {
     int events = 0;
     size_t len = sizeof events;
-    /* a socket whose context has ended has nothing to read any more */
+    /* a socket whose context has ended has nothing to read */
     return zmq_getsockopt(z->socket, ZMQ_EVENTS, &events, &len) == 0 && (events & ZMQ_POLLIN);
 }
 
@@ -53,7 +54,7 @@ static void on_after(uv_check_t *h)
     bool call = z->again || readable(z);
     z->again = false;
     if (call)
-        z->ready(z, z->arg); /* which may close z */
+        z->ready(z, z->arg); /* may close z */
 }
 
 int zmq_uv_open(struct zmq_uv **out, uv_loop_t *loop, void *zmq_socket, zmq_uv_ready_fn *ready,

@@ -150,9 +150,9 @@ char *cmd_bench_diff_path(const char *name, const char *coll,
                           const struct bench_report_device *devices, int ranks)
 {
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    uint64_t h = FNV_START;
+    uint64_t h = FNV_HASH_INIT;
     for (int r = 0; r < ranks; r++)
-        h = fnv_add(fnv_add(h, devices[r].host), devices[r].name);
+        h = fnv_hash_text(fnv_hash_text(h, devices[r].host), devices[r].name);
     AUTO(free)
     char *base = data && *data ? xstrdup(data) : xasprintf("%s/.local/share", home ? home : "");
     return xasprintf("%s/drover/bench/%s-%08" PRIx32 "/%s-%s.json", base, devices[0].host,

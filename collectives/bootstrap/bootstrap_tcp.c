@@ -80,12 +80,12 @@ static int find_place(struct place *p, const struct way *w, struct err *e)
 /* Of what tells this job from others. */
 static uint64_t job_token(void)
 {
-    uint64_t h = FNV_START;
+    uint64_t h = FNV_HASH_INIT;
     const char *const names[] = {"DROVER_JOB_ID", "TORCHELASTIC_RUN_ID", "MASTER_PORT",
                                  "TORCHELASTIC_RESTART_COUNT"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         const char *text = getenv(names[i]);
-        h = fnv_add(h, text ? text : "");
+        h = fnv_hash_text(h, text ? text : "");
     }
     return h;
 }

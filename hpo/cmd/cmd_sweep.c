@@ -528,13 +528,13 @@ int cmd_sweep(int argc, char **argv)
     struct err e = {0};
     int rc = read_options(&o, argc, argv, &e);
     if (rc == OPT_HELP) {
-        opt_help(stdout, log_who(), usage_text, what, options);
+        opt_help(stdout, log_program(), usage_text, what, options);
         return 0;
     }
     signal(SIGPIPE, SIG_IGN); /* a closed stdout ends no sweep */
     int status = rc < 0 ? EXIT_USAGE : start(&o, argv[0], &e);
     if (e.code < 0)
-        err_print(&e, log_who());
+        err_print(&e, log_program());
     strv_free(o.prior);
     strv_free(o.words);
     strv_free(o.where);

@@ -33,8 +33,8 @@ void commit_batch_free(struct commit_batch *t)
 /* Of what makes two effects the same. */
 static uint64_t hash(enum wire_kind kind, const char *worker, int64_t lease)
 {
-    uint64_t h = fnv_bytes(fnv_add(FNV_START, worker), &kind, sizeof kind);
-    return fnv_bytes(h, &lease, sizeof lease);
+    uint64_t h = fnv_hash_bytes(fnv_hash_text(FNV_HASH_INIT, worker), &kind, sizeof kind);
+    return fnv_hash_bytes(h, &lease, sizeof lease);
 }
 
 /* Where such an effect is noted, or would be. */

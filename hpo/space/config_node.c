@@ -128,7 +128,8 @@ int config_node_only_keys(const struct config_node *n, const char *const *names,
 {
     struct err cause = {0};
     if (!json_is_object(n->value))
-        return config_node_error(n, e, "%s must be a mapping, not %s", where, json_what(n->value));
+        return config_node_error(n, e, "%s must be a mapping, not %s", where,
+                                 json_type_name(n->value));
     const char *key = NULL;
     json_t *value = NULL;
     json_object_foreach ((json_t *)n->value, key, value) { /* only reads, but takes no const */

@@ -66,7 +66,7 @@ static int by_name(const struct row **out, const struct config_node *n, struct e
     const char *name = json_string_value(at.value);
     if (!name)
         return config_node_error(&at, e, "'distribution' must be a string, not %s",
-                                 json_what(at.value));
+                                 json_type_name(at.value));
     const char *names[COUNT_OF(rows)];
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         names[i] = rows[i].name;
@@ -333,7 +333,7 @@ static struct distribution *dist_new(const struct row *r)
 
 static int not_an_entry(const struct config_node *n, struct err *e)
 {
-    config_node_error(n, e, "a parameter must be a mapping, not %s", json_what(n->value));
+    config_node_error(n, e, "a parameter must be a mapping, not %s", json_type_name(n->value));
     AUTO(free) char *text = json_line(n->value);
     return err_hint(e, "{%s: %s}", json_is_array(n->value) ? "values" : "value", text);
 }
@@ -406,7 +406,7 @@ int distribution_read_item(struct distribution **out, const struct config_node *
         return read_range(out, n, type[0] == 'i', e);
     if (!type || strcmp(type, "cat") != 0) {
         config_node_error(&at, e, "unknown type '%s' of a parameter",
-                          type ? type : json_what(at.value));
+                          type ? type : json_type_name(at.value));
         const char *near = type ? opt_suggest(type, types, COUNT_OF(types)) : NULL;
         return err_hint(e, "%s", near ? near : "float, int or cat");
     }

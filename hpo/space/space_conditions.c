@@ -139,7 +139,7 @@ static bool lies_in(const struct space *s, size_t g, size_t in)
 int space_when(struct space *s, const struct config_node *when, struct err *e)
 {
     if (!json_is_object(when->value)) {
-        config_node_error(when, e, "'when' must be a mapping, not %s", json_what(when->value));
+        config_node_error(when, e, "'when' must be a mapping, not %s", json_type_name(when->value));
         return err_hint(e, "when: {momentum: {param: solver, in: [sgd]}}");
     }
     const char *name = NULL;

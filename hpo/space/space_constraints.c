@@ -105,7 +105,7 @@ static int read_rules(struct space *s, const struct config_node *list, struct er
         struct err cause = {0};
         if (!text)
             return config_node_error(&at, e, "a constraint must be a string, not %s",
-                                     json_what(at.value));
+                                     json_type_name(at.value));
         if (constraint_read(&s->rules[s->rule_count], text, names, s->count, &cause) < 0) {
             config_node_error(&at, e, "constraint '%.100s': %s", text, cause.text);
             return cause.hint[0] ? err_hint(e, "%s", cause.hint) : -EINVAL;
@@ -160,7 +160,7 @@ int space_constrain(struct space *s, const struct config_node *list, struct err 
 {
     if (!json_is_array(list->value)) {
         config_node_error(list, e, "'constraints' must be a list of expressions, not %s",
-                          json_what(list->value));
+                          json_type_name(list->value));
         return err_hint(e, "constraints: [layers * width <= 4096]");
     }
     if (read_rules(s, list, e) < 0)

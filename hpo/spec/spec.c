@@ -86,7 +86,7 @@ static int read_method(struct spec *s, const struct config_node *n, struct err *
             &at, e, "method 'custom' means an optimiser of your own, which drover does not run");
         return err_hint(e, "method: bayes; or drover suggest, to ask for points from a program");
     }
-    config_node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
+    config_node_error(&at, e, "unknown method '%s'", word ? word : json_type_name(at.value));
     const char *near = word ? opt_suggest(word, method_names, SPEC_METHODS) : NULL;
     return err_hint(e, "method: %s", near ? near : "bayes, sobol, random or grid");
 }
@@ -135,7 +135,7 @@ static int read_goal(struct spec_metric *m, const struct config_node *n, struct 
     if (m->maximize || (word && strcmp(word, "minimize") == 0))
         return 0;
     config_node_error(&at, e, "'goal' must be minimize or maximize, not '%s'",
-                      word ? word : json_what(at.value));
+                      word ? word : json_type_name(at.value));
     if (word && strncasecmp(word, "max", 3) == 0)
         return err_hint(e, "goal: maximize");
     return word && strncasecmp(word, "min", 3) == 0 ? err_hint(e, "goal: minimize") : -EINVAL;
@@ -234,7 +234,7 @@ static int read_command(struct spec *s, const struct config_node *n, struct err 
         struct config_node item = config_node_item(&at, i);
         if (json_is_object(item.value) || json_is_array(item.value))
             return config_node_error(&item, e, "a word of the command cannot be %s",
-                                     json_what(item.value));
+                                     json_type_name(item.value));
         struct strbuf b = {0};
         python_repr_str(&b, item.value);
         strv_push(&s->command, strbuf_take(&b));
@@ -281,7 +281,7 @@ int spec_read(struct spec **out, const struct yaml_doc *d, struct err *e)
     struct config_node root = config_node_root(d);
     if (!json_is_object(root.value))
         return config_node_error(&root, e, "a sweep file must be a mapping, not %s",
-                                 json_what(root.value));
+                                 json_type_name(root.value));
     AUTO(spec) struct spec *s = xzalloc(sizeof *s);
     spec_drover_defaults(s);
     struct config_node block = config_node_member(&root, "drover");

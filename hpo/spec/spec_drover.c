@@ -112,7 +112,7 @@ static int read_start(struct spec *s, const struct config_node *n, struct err *e
     struct config_node list = config_node_member(n, "start");
     if (list.value && !json_is_array(list.value))
         return config_node_error(&list, e, "'start' must be a list of parameter sets, not %s",
-                                 json_what(list.value));
+                                 json_type_name(list.value));
     for (size_t i = 0; i < json_array_size(list.value); i++) {
         struct config_node at = config_node_item(&list, i);
         json_t *params = NULL;

@@ -31,7 +31,7 @@ static json_t *read_values(const struct spec *s, const struct config_node *n, st
         if (json_as_number(&v, at.value) < 0 || !isfinite(v)) {
             config_node_error(at.value ? &at : &all, e,
                               "the value of '%s' must be a finite number, not %s", names[i],
-                              json_what(at.value));
+                              json_type_name(at.value));
             return NULL;
         }
         json_object_set_new(values, names[i], json_real(v));
@@ -45,7 +45,7 @@ int spec_prior_read(json_t *into, const struct spec *s, const struct config_node
     static const char *const keys[] = {"params", "value", "values"};
     if (list->value && !json_is_array(list->value))
         return config_node_error(list, e, "'prior' must be a list of observations, not %s",
-                                 json_what(list->value));
+                                 json_type_name(list->value));
     if (json_array_size(list->value) > 0 && s->metric_count == 0)
         return config_node_error(list, e, "'prior' needs a 'metric' that its values are of");
     for (size_t i = 0; i < json_array_size(list->value); i++) {

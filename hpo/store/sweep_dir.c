@@ -291,7 +291,7 @@ char *sweep_dir_host_file(const struct sweep_dir *d, const char *suffix)
 /* A short name for a long path. */
 static uint64_t hash_of(const char *text)
 {
-    return fnv_bytes(FNV_START, text, strlen(text));
+    return fnv_hash_bytes(FNV_HASH_INIT, text, strlen(text));
 }
 
 /* $XDG_RUNTIME_DIR/drover or /tmp/drover-UID, for this user alone. */

@@ -42,7 +42,7 @@ static int read_method(enum spec_method *out, const struct config_node *n, struc
             return 0;
         }
     }
-    config_node_error(&at, e, "unknown method '%s'", word ? word : json_what(at.value));
+    config_node_error(&at, e, "unknown method '%s'", word ? word : json_type_name(at.value));
     const char *near = word ? opt_suggest(word, names, COUNT_OF(names)) : NULL;
     return err_hint(e, "\"method\":\"%s\"", near ? near : "bayes, sobol, random or grid");
 }
@@ -57,7 +57,7 @@ static int read_goal(struct sampler_goal *g, const struct config_node *n, struct
     if (g->maximize)
         return 0;
     config_node_error(&at, e, "'goal' must be minimize or maximize, not %s",
-                      word ? word : json_what(at.value));
+                      word ? word : json_type_name(at.value));
     return err_hint(e, "\"goal\":\"%s\"",
                     word && word[0] == 'm' && word[1] == 'a' ? "maximize" : "minimize");
 }
@@ -111,7 +111,7 @@ static int read_space(struct study *s, bool grid, const struct config_node *n, c
                        constraints = config_node_member(n, "constraints");
     if (!json_is_array(at.value) && !json_is_object(at.value)) {
         config_node_error(&at, e, "'space' must be a list of parameters, or a mapping, not %s",
-                          json_what(at.value));
+                          json_type_name(at.value));
         return err_hint(e, "\"space\":[{\"name\":\"lr\",\"type\":\"float\",\"low\":1e-5,"
                            "\"high\":0.1,\"log\":true}]");
     }
@@ -242,7 +242,7 @@ int study_value(double *out, const struct config_node *n, const char *key, struc
         return config_node_error(n, e, "'%s' is missing", key);
     if (json_as_number(out, at.value) == 0)
         return 0;
-    config_node_error(&at, e, "'%s' must be a number, not %s", key, json_what(at.value));
+    config_node_error(&at, e, "'%s' must be a number, not %s", key, json_type_name(at.value));
     return err_hint(e, "a number, \"nan\", \"inf\" or \"-inf\"");
 }
 
@@ -402,11 +402,11 @@ static int find_op(size_t *out, const struct config_node *n, struct err *e)
         }
     }
     if (!json_is_object(n->value))
-        config_node_error(n, e, "a request must be a mapping, not %s", json_what(n->value));
+        config_node_error(n, e, "a request must be a mapping, not %s", json_type_name(n->value));
     else if (word)
         config_node_error(&at, e, "unknown op '%s'", word);
     else
-        config_node_error(n, e, "'op' must be a word, not %s", json_what(at.value));
+        config_node_error(n, e, "'op' must be a word, not %s", json_type_name(at.value));
     const char *near = word ? opt_suggest(word, names, COUNT_OF(names)) : NULL;
     return err_hint(e, "\"op\":\"%s\"", near ? near : "init, ask, tell, report or best");
 }

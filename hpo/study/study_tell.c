@@ -51,7 +51,7 @@ static int read_state(enum trial_state *out, const struct config_node *n, struct
             return 0;
         }
     }
-    config_node_error(&at, e, "unknown state '%s'", word ? word : json_what(at.value));
+    config_node_error(&at, e, "unknown state '%s'", word ? word : json_type_name(at.value));
     const char *near = word ? opt_suggest(word, names, COUNT_OF(names)) : NULL;
     return err_hint(e, "\"state\":\"%s\"", near ? near : "done, failed, oom or pruned");
 }
@@ -165,7 +165,7 @@ json_t *study_internal_tell(struct study *s, const struct config_node *n, struct
     if (config_node_only_keys(n, keys, COUNT_OF(keys), "tell", e) < 0)
         return NULL;
     if (!json_is_array(list.value)) {
-        config_node_error(n, e, "'results' must be a list, not %s", json_what(list.value));
+        config_node_error(n, e, "'results' must be a list, not %s", json_type_name(list.value));
         err_hint(e, "{\"op\":\"tell\",\"results\":[{\"id\":0,\"value\":1.5}]}");
         return NULL;
     }

@@ -62,7 +62,7 @@ static void describe(char *out, size_t size, int pid)
 }
 
 /* Returns false where nobody uses it but ours. */
-static bool judge(struct foreign_gpu_process *out, const struct gpu_use *u)
+static bool judge(struct foreign_gpu_process *out, const struct gpu_usage *u)
 {
     *out = (struct foreign_gpu_process){0};
     snprintf(out->uuid, sizeof out->uuid, "%s", u->uuid);
@@ -83,10 +83,10 @@ static bool judge(struct foreign_gpu_process *out, const struct gpu_use *u)
 static void look(uv_work_t *w)
 {
     struct strangers *s = w->data;
-    AUTO(free) struct gpu_use *uses = NULL;
+    AUTO(free) struct gpu_usage *uses = NULL;
     int n = 0;
     s->error = (struct err){0};
-    (void)gpu_uses(&uses, &n, &s->error); /* told by looked() */
+    (void)gpu_usage(&uses, &n, &s->error); /* told by looked() */
     s->list = xcalloc((size_t)n, sizeof *s->list);
     s->count = 0;
     for (int i = 0; i < n; i++)

@@ -27,9 +27,9 @@ static void add_unit(struct units *u, const struct gpu *g, const char *uuid)
 static void add_gpu(struct units *u, const struct gpu *g, const char *uuid)
 {
     int parts = 0;
-    for (int p = 0; p < GPU_PARTS_MAX && uuid == g->uuid; p++)
-        if (g->parts[p][0] && ++parts)
-            add_unit(u, g, g->parts[p]);
+    for (int p = 0; p < GPU_MIG_MAX && uuid == g->uuid; p++)
+        if (g->mig_uuids[p][0] && ++parts)
+            add_unit(u, g, g->mig_uuids[p]);
     if (parts == 0)
         add_unit(u, g, uuid);
 }
@@ -58,7 +58,7 @@ static int find_units(struct units *u, const struct topo *t, const struct node_s
         size_t len = strcspn(p, ",");
         const struct gpu *g = NULL;
         const char *uuid = NULL;
-        if (topo_gpu_called(&g, &uuid, t, p, len))
+        if (topo_find_gpu(&g, &uuid, t, p, len))
             add_gpu(u, g, uuid);
         else if (!w->gpus)
             break;

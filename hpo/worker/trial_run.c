@@ -428,7 +428,7 @@ static void expand_to_nodes(struct trial_run *l, struct launch_spec *spec)
                                            json_string_value(json_object_get(place, "gpus"))};
     }
     spec->hosts = l->hosts;
-    spec->parts = l->parts;
+    spec->node_resources = l->parts;
     spec->engine = PLAN_ENGINE_EXTERNAL;
     spec->ranks = ranks * ((int)n + 1);
     spec->oversubscribe = true; /* each node has said what fits */

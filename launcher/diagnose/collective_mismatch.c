@@ -7,13 +7,14 @@
 
 enum { ODD_SHOWN_MAX = 16, RUNS_MAX = 16 };
 
-static const struct collective_mismatch_call *last_of(const struct collective_position *a)
+static const struct collective_mismatch_call *last_call(const struct collective_position *a)
 {
     return a->count ? &a->calls[a->count - 1] : NULL;
 }
 
-/* What it waits in, or has failed in; NULL: nothing. */
-static const struct collective_mismatch_call *first_open(const struct collective_position *a)
+/* Returns the call that it waits in or has failed in; NULL: none. */
+static const struct collective_mismatch_call *first_unfinished_call(
+    const struct collective_position *a)
 {
     for (int i = 0; i < a->count && (a->waits_ms || a->failed); i++)
         if (!a->calls[i].done)
@@ -21,8 +22,8 @@ static const struct collective_mismatch_call *first_open(const struct collective
     return NULL;
 }
 
-static const struct collective_mismatch_call *nth_of(const struct collective_position *a,
-                                                     uint64_t nth)
+static const struct collective_mismatch_call *find_call(const struct collective_position *a,
+                                                        uint64_t nth)
 {
     for (int i = 0; i < a->count; i++)
         if (a->calls[i].nth == nth)
@@ -30,8 +31,8 @@ static const struct collective_mismatch_call *nth_of(const struct collective_pos
     return NULL;
 }
 
-/* The number of the collective that it is in, or that comes next. */
-static uint64_t next_of(const struct collective_position *a)
+/* Returns the number of the collective that it is in, or of its next one. */
+static uint64_t next_number(const struct collective_position *a)
 {
     uint64_t last = 0;
     for (int i = 0; i < a->count; i++) {
@@ -44,7 +45,7 @@ static uint64_t next_of(const struct collective_position *a)
 
 void collective_mismatch_describe(struct strbuf *b, const struct collective_position *a)
 {
-    const struct collective_mismatch_call *c = first_open(a);
+    const struct collective_mismatch_call *c = first_unfinished_call(a);
     if (!c)
         return;
     if (c->nth)
@@ -52,120 +53,126 @@ void collective_mismatch_describe(struct strbuf *b, const struct collective_posi
     strbuf_printf(b, "%s", c->what);
 }
 
-struct view { /* of one communicator */
+/* One communicator and one of its calls. */
+struct comm_view {
     const struct collective_mismatch_rank *ranks;
     int n;
     const char *comm;
     int size;
-    uint64_t k;       /* the call that is looked at */
-    const char *most; /* what most of those that made it say it is; NULL: nobody did */
-    int made;         /* by so many */
+    uint64_t k;           /* the number of the compared call */
+    const char *majority; /* what most ranks called; NULL: no rank made the call */
+    int made_by;          /* number of ranks */
 };
 
-static bool is_in(const struct view *v, int i)
+static bool uses_comm(const struct comm_view *view, int i)
 {
-    return strcmp(v->ranks[i].at->comm, v->comm) == 0;
+    return strcmp(view->ranks[i].position->comm, view->comm) == 0;
 }
 
-/* Of a communicator as large as the job every rank is one. */
-static bool belongs(const struct view *v, int i)
+/* Returns whether a rank belongs to the communicator. Every rank belongs to one that is as large
+ * as the job. */
+static bool belongs(const struct comm_view *view, int i)
 {
-    return is_in(v, i) || v->size == v->n;
+    return uses_comm(view, i) || view->size == view->n;
 }
 
-/* What the rank calls the k-th, or NULL. */
-static const char *its_call(const struct view *v, int i)
+/* Returns what the rank called as k-th call, or NULL. */
+static const char *call_of_rank(const struct comm_view *view, int i)
 {
-    const struct collective_mismatch_call *c = is_in(v, i) ? nth_of(v->ranks[i].at, v->k) : NULL;
+    const struct collective_mismatch_call *c =
+        uses_comm(view, i) ? find_call(view->ranks[i].position, view->k) : NULL;
     return c ? c->what : NULL;
 }
 
-/* What most of those that made call k say it is. */
-static const char *most_of(const struct view *v)
+/* Returns what most of the ranks that made call k called. */
+static const char *majority_call(const struct comm_view *view)
 {
-    const char *most = NULL;
+    const char *majority = NULL;
     int best = 0;
-    for (int i = 0; i < v->n; i++) {
-        const char *one = its_call(v, i);
+    for (int i = 0; i < view->n; i++) {
+        const char *what = call_of_rank(view, i);
         int same = 0;
-        for (int j = 0; one && j < v->n; j++) {
-            const char *other = its_call(v, j);
-            same += other && strcmp(one, other) == 0;
+        for (int j = 0; what && j < view->n; j++) {
+            const char *other = call_of_rank(view, j);
+            same += other && strcmp(what, other) == 0;
         }
         if (same > best) {
             best = same;
-            most = one;
+            majority = what;
         }
     }
-    return most;
+    return majority;
 }
 
-/* Looks at call k; whether it is not the same of all that made it. */
-static bool differs(struct view *v, uint64_t k)
+/* Selects call k. Returns whether ranks made different calls. */
+static bool compare_call(struct comm_view *view, uint64_t k)
 {
     bool same = true;
-    v->k = k;
-    v->most = NULL;
-    v->made = 0;
-    for (int i = 0; i < v->n; i++) {
-        const char *one = its_call(v, i);
-        v->made += one != NULL;
-        if (one && !v->most)
-            v->most = one;
-        same = same && (!one || strcmp(one, v->most) == 0);
+    view->k = k;
+    view->majority = NULL;
+    view->made_by = 0;
+    for (int i = 0; i < view->n; i++) {
+        const char *what = call_of_rank(view, i);
+        view->made_by += what != NULL;
+        if (what && !view->majority)
+            view->majority = what;
+        same = same && (!what || strcmp(what, view->majority) == 0);
     }
     if (!same)
-        v->most = most_of(v);
+        view->majority = majority_call(view);
     return !same;
 }
 
-static bool is_odd(const struct view *v, int i)
+static bool is_odd(const struct comm_view *view, int i)
 {
-    const char *one = its_call(v, i);
-    if (!belongs(v, i) || !v->most)
+    const char *what = call_of_rank(view, i);
+    if (!belongs(view, i) || !view->majority)
         return false;
-    if (is_in(v, i) && !one && next_of(v->ranks[i].at) != v->k)
-        return false; /* it is far ahead, and has made the call, or behind */
-    return !one || strcmp(one, v->most) != 0;
+    if (uses_comm(view, i) && !what && next_number(view->ranks[i].position) != view->k)
+        return false; /* the rank is ahead and has made the call, or it is behind */
+    return !what || strcmp(what, view->majority) != 0;
 }
 
-/* Looks at the first call that not all have done; or, where nobody is odd in that, at the first
- * after it that differs: who is behind has not come to it. */
-static void look(struct view *v)
+/* Selects the first call that not all ranks have completed. If no rank is missing or different in
+ * it, selects the first later call that differs: ranks that are behind have not reached it yet. */
+static void choose_call(struct comm_view *view)
 {
     uint64_t first = UINT64_MAX;
     bool odd = false;
-    for (int i = 0; i < v->n; i++)
-        if (is_in(v, i) && next_of(v->ranks[i].at) < first)
-            first = next_of(v->ranks[i].at);
-    (void)differs(v, first);
-    for (int i = 0; i < v->n; i++)
-        odd = odd || is_odd(v, i);
+    for (int i = 0; i < view->n; i++)
+        if (uses_comm(view, i) && next_number(view->ranks[i].position) < first)
+            first = next_number(view->ranks[i].position);
+    (void)compare_call(view, first);
+    for (int i = 0; i < view->n; i++)
+        odd = odd || is_odd(view, i);
     for (uint64_t i = 1; !odd && i < COLLECTIVE_MISMATCH_CALLS; i++)
-        odd = differs(v, first + i);
+        odd = compare_call(view, first + i);
     if (!odd)
-        (void)differs(v, first);
+        (void)compare_call(view, first);
 }
 
-static void write_most(struct strbuf *b, const struct view *v)
+static void write_majority(struct strbuf *b, const struct comm_view *view)
 {
     int named = 0, runs = 0, all = 0;
     int64_t longest = 0;
     AUTO(strbuf) struct strbuf list = {0};
-    for (int i = 0; i < v->n; i++) {
-        const char *one = its_call(v, i);
-        if (!one || strcmp(one, v->most) != 0)
+    for (int i = 0; i < view->n; i++) {
+        const char *what = call_of_rank(view, i);
+        if (!what || strcmp(what, view->majority) != 0)
             continue;
         int end = i;
-        while (end + 1 < v->n && its_call(v, end + 1) && strcmp(its_call(v, end + 1), one) == 0)
+        while (end + 1 < view->n && call_of_rank(view, end + 1) &&
+               strcmp(call_of_rank(view, end + 1), what) == 0)
             end++;
         for (int j = i; j <= end; j++)
-            longest = v->ranks[j].at->waits_ms > longest ? v->ranks[j].at->waits_ms : longest;
+            longest = view->ranks[j].position->waits_ms > longest
+                          ? view->ranks[j].position->waits_ms
+                          : longest;
         all += end - i + 1;
         if (runs++ < RUNS_MAX) {
-            strbuf_printf(&list, "%s%d", named ? ", " : "", v->ranks[i].rank);
+            strbuf_printf(&list, "%s%d", named ? ", " : "", view->ranks[i].rank);
             if (end > i)
-                strbuf_printf(&list, "-%d", v->ranks[end].rank);
+                strbuf_printf(&list, "-%d", view->ranks[end].rank);
             named += end - i + 1;
         }
         i = end;
@@ -173,46 +180,47 @@ static void write_most(struct strbuf *b, const struct view *v)
     strbuf_printf(b, "    rank%s %s", all > 1 ? "s" : "", strbuf_str(&list));
     if (all > named)
         strbuf_printf(b, " and %d more", all - named);
-    strbuf_printf(b, ": %s", v->most);
+    strbuf_printf(b, ": %s", view->majority);
     if (longest)
         strbuf_printf(b, ", for %.1f s", (double)longest / 1000);
     strbuf_putc(b, '\n');
 }
 
-static void write_odd(struct strbuf *b, const struct view *v, int i)
+static void write_odd(struct strbuf *b, const struct comm_view *view, int i)
 {
-    const struct collective_mismatch_rank *r = &v->ranks[i];
-    const struct collective_position *a = r->at;
-    const char *one = its_call(v, i);
+    const struct collective_mismatch_rank *r = &view->ranks[i];
+    const struct collective_position *a = r->position;
+    const char *what = call_of_rank(view, i);
     strbuf_printf(b, "    rank %d on node %s: ", r->rank, r->node);
-    if (one) {
-        strbuf_printf(b, "%s%s   <- another call\n", one, a->failed ? ", which has failed" : "");
+    if (what) {
+        strbuf_printf(b, "%s%s   <- different call\n", what, a->failed ? " (failed)" : "");
         return;
     }
     AUTO(strbuf) struct strbuf where = {0};
     collective_mismatch_describe(&where, a);
-    const struct collective_mismatch_call *last = last_of(a);
-    strbuf_puts(b, r->over ? "has ended without it" : "has not made it");
+    const struct collective_mismatch_call *last = last_call(a);
+    strbuf_puts(b, r->exited ? "has exited without making it" : "has not made it");
     if (where.len)
         strbuf_printf(b, ", but is in %s", strbuf_str(&where));
     else if (last)
-        strbuf_printf(b, "; its last was %s%s%s, done %.1f s ago", last->what,
-                      is_in(v, i) ? "" : " of ", is_in(v, i) ? "" : a->comm,
+        strbuf_printf(b, "; its last call was %s%s%s, done %.1f s ago", last->what,
+                      uses_comm(view, i) ? "" : " of ", uses_comm(view, i) ? "" : a->comm,
                       (double)last->ms / 1000);
     else
         strbuf_puts(b, "; it has made no call yet");
     strbuf_puts(b, "   <- missing\n");
 }
 
-static bool is_worth_a_look(const struct collective_position *a)
+static bool is_reported(const struct collective_position *a)
 {
     return a->comm[0] && (a->waits_ms > 0 || a->failed);
 }
 
-static bool was_seen(const struct collective_mismatch_rank *ranks, int i)
+static bool is_repeated(const struct collective_mismatch_rank *ranks, int i)
 {
     for (int k = 0; k < i; k++)
-        if (is_worth_a_look(ranks[k].at) && strcmp(ranks[k].at->comm, ranks[i].at->comm) == 0)
+        if (is_reported(ranks[k].position) &&
+            strcmp(ranks[k].position->comm, ranks[i].position->comm) == 0)
             return true;
     return false;
 }
@@ -222,24 +230,24 @@ int collective_mismatch_write(struct strbuf *b, bool *odd,
 {
     int comms = 0;
     for (int i = 0; i < n; i++) {
-        const struct collective_position *a = ranks[i].at;
-        if (!is_worth_a_look(a) || was_seen(ranks, i))
+        const struct collective_position *a = ranks[i].position;
+        if (!is_reported(a) || is_repeated(ranks, i))
             continue;
-        struct view v = {.ranks = ranks, .n = n, .comm = a->comm, .size = a->size};
-        look(&v);
-        strbuf_printf(b, "  collectives of '%s', %d ranks, call %" PRIu64 ": made by %d\n", v.comm,
-                      v.size, v.k, v.made);
+        struct comm_view view = {.ranks = ranks, .n = n, .comm = a->comm, .size = a->size};
+        choose_call(&view);
+        strbuf_printf(b, "  collectives of '%s', %d ranks, call %" PRIu64 ": made by %d\n",
+                      view.comm, view.size, view.k, view.made_by);
         comms++;
-        if (!v.most)
+        if (!view.majority)
             continue;
-        write_most(b, &v);
+        write_majority(b, &view);
         int shown = 0;
         for (int k = 0; k < n; k++) {
-            if (!is_odd(&v, k))
+            if (!is_odd(&view, k))
                 continue;
             odd[k] = true;
             if (shown++ < ODD_SHOWN_MAX)
-                write_odd(b, &v, k);
+                write_odd(b, &view, k);
         }
         if (shown > ODD_SHOWN_MAX)
             strbuf_printf(b, "    and %d more that are missing or differ\n", shown - ODD_SHOWN_MAX);

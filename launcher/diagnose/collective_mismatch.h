@@ -1,5 +1,5 @@
-/* lineup - ranks lined up by the collective that each is in: who is missing, who calls another one.
- * Pure. */
+/* collective_mismatch - compares the collectives that ranks are in: finds ranks that are missing
+ * from a call or make a different one. Pure. */
 #ifndef DROVER_COLLECTIVE_MISMATCH_H
 #define DROVER_COLLECTIVE_MISMATCH_H
 
@@ -14,43 +14,43 @@ enum {
     COLLECTIVE_MISMATCH_WHAT_BYTES = 64
 };
 
-/* A call: "all_reduce of 1024 float, sum". Sends and receives are numbered 0, the others from 1 on:
- * the k-th of a communicator is the same on all of its ranks, or they do not fit together. */
+/* A call: "all_reduce of 1024 float, sum". Sends and receives have number 0. The other calls of a
+ * communicator are numbered from 1: the k-th one must be the same on all of its ranks. */
 struct collective_mismatch_call {
     uint64_t nth;
     char what[COLLECTIVE_MISMATCH_WHAT_BYTES];
-    int64_t ms; /* since it was made; where it is done, since the last that is was */
+    int64_t ms; /* time since the call; if it is done, since the latest completed call */
     bool done;
 };
 
-/* Where a rank is, of its communicators in the one that it waits in longest, else that it used
- * last.
- */
+/* The position of a rank in the communicator in which it waits longest, or else which it used
+ * last. */
 struct collective_position {
-    char comm[COLLECTIVE_MISMATCH_COMM_BYTES]; /* "": it has none */
+    char comm[COLLECTIVE_MISMATCH_COMM_BYTES]; /* "": the rank has no communicator */
     int size;                                  /* ranks of the communicator */
-    int64_t waits_ms; /* its first call that is not done was made so long ago; 0: none */
-    int failed;       /* -errno where the communicator has failed */
+    int64_t waits_ms; /* how long its first unfinished call has been waiting; 0: none */
+    int failed;       /* -errno if the communicator has failed; else 0 */
     int count;
     struct collective_mismatch_call
-        calls[COLLECTIVE_MISMATCH_CALLS]; /* the last, oldest first; with what it waits in */
+        calls[COLLECTIVE_MISMATCH_CALLS]; /* the last calls, oldest first, including the one it
+                                             waits in */
 };
 
 struct collective_mismatch_rank {
-    int rank; /* as it is called */
+    int rank; /* number in the job */
     const char *node;
-    bool over;
-    const struct collective_position *at;
+    bool exited;
+    const struct collective_position *position;
 };
 
-/* Appends lines for each communicator in which somebody waits or that has failed; and marks in
- * `odd` (one for each rank, all false before) who is missing in a call or makes another one than
- * most. Says how many communicators there were. */
+/* Appends lines for each communicator that has failed or in which a rank waits. Sets `odd` (one
+ * entry per rank, all false before) for ranks that are missing from a call or make a different one
+ * than most. Returns the number of communicators. */
 int collective_mismatch_write(struct strbuf *b, bool *odd,
                               const struct collective_mismatch_rank *ranks, int n);
 
-/* "call 57 of 'world', all_reduce of 1024 float, sum, for 3.2 s": what it waits in. Nothing where
- * it waits in none. */
+/* Appends the call that a rank waits in: "call 57 of 'world', all_reduce of 1024 float, sum".
+ * Appends nothing if it does not wait. */
 void collective_mismatch_describe(struct strbuf *b, const struct collective_position *at);
 
 #endif

@@ -1,4 +1,5 @@
-/* cause - what a failure that is known by its text or its signal means, and what to do about it.
+/* failure_cause - known failure causes: explains an error text or a signal of a rank and advises
+ * what to do about it.
  *
  * The texts are those of PyTorch, NCCL, gloo, CUDA's runtime, Open MPI, libc and Python. Pure. */
 #ifndef DROVER_FAILURE_CAUSE_H
@@ -9,22 +10,23 @@
 #include "launcher/job/job.h"
 
 struct failure_cause {
-    const char *what;   /* "GPU memory" */
-    const char *advice; /* one line, without a final full stop */
+    const char *what;   /* "out of GPU memory" */
+    const char *advice; /* printed after "try: "; one line without a final full stop */
 };
 
-/* What is known about a rank that ended like `r` and whose last lines were `lines`
- * (NULL-terminated; may be NULL). Where several fit, the one that explains the others. Borrowed,
- * for ever; NULL where nothing is known. */
+/* Returns the cause of a failure: of a rank that ended with `r` and whose last lines were `lines`
+ * (NULL-terminated; may be NULL). If several causes match, returns the one that explains the
+ * others. Static; NULL: unknown. */
 const struct failure_cause *failure_cause_find(const struct rank_end *r, const char *const *lines);
 
-/* The line that ends the last Python traceback in `lines`: "ValueError: bad". Borrowed from them;
- * NULL where there is none. For failures that failure_cause_find() does not know. */
+/* Returns the line that ends the last Python traceback in `lines`: "ValueError: bad". Borrowed
+ * from them; NULL: none. For failures that failure_cause_find() does not know. */
 const char *failure_cause_python_exception(const char *const *lines);
 
-/* Where a dumped core is, or who has it, in words: "core.17 in the rank's directory". To be freed.
- * `pattern` is /proc/sys/kernel/core_pattern without its newline, `uses_pid` core_uses_pid (see
- * core(5)), `pid` the process that ended, `program` its argv[0], `wdir` the ranks' directory. */
+/* Describes where the core dump is, or which program handles it: "core.17 in the rank's
+ * directory". The caller frees the text. `pattern` is /proc/sys/kernel/core_pattern without its
+ * newline, `uses_pid` core_uses_pid (see core(5)), `pid` the process that dumped core, `program`
+ * its argv[0], `wdir` the ranks' directory. */
 struct failure_cause_core {
     const char *pattern, *program, *wdir, *host;
     bool uses_pid;

@@ -232,7 +232,7 @@ static bool is_ours(const struct addrinfo *found)
         char text[64];
         if (getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST))
             continue;
-        AUTO(free) char *interface = netif_of(text, NULL);
+        AUTO(free) char *interface = netif_by_address(text, NULL);
         if (interface)
             return true;
     }

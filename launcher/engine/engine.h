@@ -66,7 +66,7 @@ struct engine_events {
      * local engine. NULL: it is served there, where the ranks meet. */
     void (*pmi)(void *arg, int rank, const char *bytes, size_t len);
     /* The answer to engine_request_status(); may be NULL. */
-    void (*standing)(void *arg, int rank, const struct standing *s);
+    void (*standing)(void *arg, int rank, const struct rank_status *s);
     /* The answer to engine_request_stack(): whole lines, CALL_STACKS_TEXT_MAX bytes at most, empty
      * where nothing can tell it. May be NULL. */
     void (*stack)(void *arg, int rank, const char *text);

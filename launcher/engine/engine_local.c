@@ -401,7 +401,7 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
         return rc;
     if (pmi >= 0)
         env_set(&own, "PMI_FD", "%d", GUARDIAN_PMI_FD);
-    AUTO(free) char **env = env_over(common, own);
+    AUTO(free) char **env = env_overlay(common, own);
     struct guardian_rank g = {.rank = rank,
                               .argv = p->argv ? p->argv : j->plan->argv,
                               .env = env,

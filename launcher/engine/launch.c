@@ -27,7 +27,7 @@ struct launch_rank {
     int abort_code;             /* it has called MPI_Abort(); counts when the end of … */
     bool abort_waits;           /* … another rank, which came before, is known */
     bool told;                  /* rank_ended was called */
-    struct standing
+    struct rank_status
         remote_status; /* on another node, as of the last launch_sample_status() but one */
 };
 
@@ -256,9 +256,9 @@ static int on_node(void *arg, int node, const struct topo *t, struct err *e)
 {
     struct launch *j = arg;
     struct launch_spec s = j->spec;
-    if (s.parts) {
-        s.cpus = s.parts[node].cpus;
-        s.gpus = s.parts[node].gpus;
+    if (s.node_resources) {
+        s.cpus = s.node_resources[node].cpus;
+        s.gpus = s.node_resources[node].gpus;
     }
     return plan_set_node(j->plan, node, &s, t, launch_context_env(j->launcher), e);
 }
@@ -278,7 +278,7 @@ static void on_joined(void *arg, int rank)
         j->ranks[rank].pmix_connected_ms = uv_now(loop_of(j));
 }
 
-static void on_standing(void *arg, int rank, const struct standing *s)
+static void on_standing(void *arg, int rank, const struct rank_status *s)
 {
     struct launch *j = arg;
     j->ranks[rank].remote_status = *s;
@@ -477,10 +477,10 @@ void launch_last_collective(const struct launch *j, int rank, struct collective_
 {
     struct collective_position here;
     engine_last_collective(j->run, rank, &here);
-    *out = here.comm[0] ? here : j->ranks[rank].remote_status.at;
+    *out = here.comm[0] ? here : j->ranks[rank].remote_status.collective;
 }
 
-int launch_sample_status(struct launch *j, struct standing *out)
+int launch_sample_status(struct launch *j, struct rank_status *out)
 {
     int n = j->plan->world_size;
     AUTO(free) pid_t *pids = xcalloc((size_t)n, sizeof *pids);
@@ -490,7 +490,7 @@ int launch_sample_status(struct launch *j, struct standing *out)
     for (int i = 0; rc == 0 && i < n; i++) {
         if (pids[i] == 0)
             out[i] = j->ranks[i].remote_status;
-        launch_last_collective(j, i, &out[i].at);
+        launch_last_collective(j, i, &out[i].collective);
     }
     engine_request_status(j->run);
     return rc;

@@ -78,7 +78,7 @@ const struct plan *launch_plan(const struct launch *j);
 pid_t launch_rank_pid(const struct launch *j, int rank);
 /* Where each rank stands (`out` has one for each). Those on other nodes: where they stood at the
  * call before, all zeroes where that is not known. -errno where /proc cannot be read. */
-int launch_sample_status(struct launch *j, struct standing *out);
+int launch_sample_status(struct launch *j, struct rank_status *out);
 /* Where the rank's collectives are; also when it has ended. On another node: at that call, or at
  * its end, or as it has answered launch_request_status(). */
 void launch_last_collective(const struct launch *j, int rank, struct collective_position *out);

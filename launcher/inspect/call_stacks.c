@@ -16,18 +16,19 @@ struct tool {
     uv_process_t process;
     uv_pipe_t out;
     struct strbuf text;
-    bool used;         /* the two handles are on the loop */
-    bool exited, read; /* what is over */
-    bool python;       /* its answer is py-spy's */
+    bool used;   /* the two handles are in the loop */
+    bool exited; /* the process has exited */
+    bool eof;    /* its output is at end of file */
+    bool python; /* the tool is py-spy */
     char scratch[READ_BYTES];
 };
 
 struct call_stacks {
     struct tool tools[CALL_STACKS_MAX];
     int count;
-    uv_timer_t limit; /* of all; at once where no tool could be started */
+    uv_timer_t limit; /* deadline of all tools; expires at once if no tool could be started */
     int open;         /* handles */
-    bool told;
+    bool reported;
     void (*done)(void *arg, const char *const *texts); /* NULL: freed */
     void *arg;
 };
@@ -42,8 +43,8 @@ static void on_closed(uv_handle_t *h)
     free(s);
 }
 
-/* gdb's frames, and all that py-spy says; not too much of either. */
-static void add_shown(struct strbuf *b, const struct tool *t)
+/* Appends gdb's frames, or all of py-spy's output; limits the number and length of lines. */
+static void add_frames(struct strbuf *b, const struct tool *t)
 {
     int lines = 0;
     for (const char *p = strbuf_str(&t->text); *p && lines < CALL_STACKS_LINES_MAX;) {
@@ -57,17 +58,17 @@ static void add_shown(struct strbuf *b, const struct tool *t)
     }
 }
 
-static void tell(struct call_stacks *s)
+static void report(struct call_stacks *s)
 {
     struct strbuf shown[CALL_STACKS_MAX] = {{0}};
     const char *texts[CALL_STACKS_MAX];
-    if (s->told || !s->done)
+    if (s->reported || !s->done)
         return;
-    s->told = true;
+    s->reported = true;
     uv_timer_stop(&s->limit);
     int n = s->count;
     for (int i = 0; i < n; i++) {
-        add_shown(&shown[i], &s->tools[i]);
+        add_frames(&shown[i], &s->tools[i]);
         texts[i] = strbuf_str(&shown[i]);
     }
     s->done(s->arg, texts);
@@ -75,24 +76,24 @@ static void tell(struct call_stacks *s)
         strbuf_free(&shown[i]);
 }
 
-static void tell_when_over(struct call_stacks *s)
+static void report_when_done(struct call_stacks *s)
 {
     for (int i = 0; i < s->count; i++)
-        if (!s->tools[i].exited || !s->tools[i].read)
+        if (!s->tools[i].exited || !s->tools[i].eof)
             return;
-    tell(s);
+    report(s);
 }
 
 static void on_limit(uv_timer_t *t)
 {
-    tell(t->data);
+    report(t->data);
 }
 
-static void on_exit_of(uv_process_t *p, int64_t status, int sig)
+static void on_tool_exit(uv_process_t *p, int64_t status, int sig)
 {
     struct tool *t = (struct tool *)((char *)p - offsetof(struct tool, process));
     t->exited = true;
-    tell_when_over(t->owner);
+    report_when_done(t->owner);
 }
 
 static struct tool *tool_of(uv_stream_t *out)
@@ -100,7 +101,7 @@ static struct tool *tool_of(uv_stream_t *out)
     return (struct tool *)((char *)out - offsetof(struct tool, out));
 }
 
-static void on_room(uv_handle_t *h, size_t wanted, uv_buf_t *buf)
+static void on_alloc(uv_handle_t *h, size_t wanted, uv_buf_t *buf)
 {
     struct tool *t = tool_of((uv_stream_t *)h);
     *buf = uv_buf_init(t->scratch, sizeof t->scratch);
@@ -114,17 +115,17 @@ static void on_read(uv_stream_t *out, ssize_t n, const uv_buf_t *buf)
     if (n >= 0)
         return;
     uv_read_stop(out);
-    t->read = true;
-    tell_when_over(t->owner);
+    t->eof = true;
+    report_when_done(t->owner);
 }
 
-static int spawn(struct tool *t, uv_loop_t *loop, const char *const *argv, char **env)
+static int spawn_tool(struct tool *t, uv_loop_t *loop, const char *const *argv, char **env)
 {
     uv_stdio_container_t io[3] = {
         {.flags = UV_IGNORE},
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&t->out},
         {.flags = UV_IGNORE}};
-    uv_process_options_t o = {.exit_cb = on_exit_of,
+    uv_process_options_t o = {.exit_cb = on_tool_exit,
                               .file = argv[0],
                               .args = (char **)argv,
                               .env = env,
@@ -150,8 +151,8 @@ static bool is_installed(const char *name)
     return false;
 }
 
-/* Starts py-spy or gdb for one process; without either, its text stays empty. */
-static void start(struct tool *t, uv_loop_t *loop, const struct standing *of, char **env)
+/* Starts py-spy or gdb for one process. If neither is installed, its text stays empty. */
+static void start_tool(struct tool *t, uv_loop_t *loop, const struct rank_status *of, char **env)
 {
     char pid[16];
     snprintf(pid, sizeof pid, "%d", (int)of->pid);
@@ -159,23 +160,23 @@ static void start(struct tool *t, uv_loop_t *loop, const struct standing *of, ch
     const char *gdb[] = {
         "gdb", "-nx", "-batch", "-p", pid, "-ex", "set width 0", "-ex", "thread apply 1 bt 24",
         NULL};
-    t->exited = t->read = true;
+    t->exited = t->eof = true;
     t->python = strncmp(of->name, "python", 6) == 0 && is_installed("py-spy");
     if (!t->python && !is_installed("gdb"))
         return;
     t->used = true;
     t->owner->open += 2;
     uv_pipe_init(loop, &t->out, 0);
-    int rc = spawn(t, loop, t->python ? py_spy : gdb, env);
+    int rc = spawn_tool(t, loop, t->python ? py_spy : gdb, env);
     if (rc == 0)
-        rc = uv_read_start((uv_stream_t *)&t->out, on_room, on_read);
+        rc = uv_read_start((uv_stream_t *)&t->out, on_alloc, on_read);
     if (rc < 0)
         log_debug("stack of process %s: %s", pid, uv_strerror(rc));
     else
-        t->exited = t->read = false;
+        t->exited = t->eof = false;
 }
 
-struct call_stacks *call_stacks_capture(uv_loop_t *loop, const struct standing *of, int n,
+struct call_stacks *call_stacks_capture(uv_loop_t *loop, const struct rank_status *of, int n,
                                         void (*done)(void *arg, const char *const *texts),
                                         void *arg)
 {
@@ -188,11 +189,11 @@ struct call_stacks *call_stacks_capture(uv_loop_t *loop, const struct standing *
     uv_timer_init(loop, &s->limit);
     s->limit.data = s;
     AUTO(strv) char **env = strv_copy(environ);
-    env_set(&env, "DEBUGINFOD_URLS", "%s", ""); /* gdb would fetch symbols from the network */
+    env_set(&env, "DEBUGINFOD_URLS", "%s", ""); /* otherwise gdb fetches symbols from the network */
     bool any = false;
     for (int i = 0; i < n; i++) {
         s->tools[i].owner = s;
-        start(&s->tools[i], loop, &of[i], env);
+        start_tool(&s->tools[i], loop, &of[i], env);
         any |= !s->tools[i].exited;
     }
     uv_timer_start(&s->limit, on_limit, any ? CALL_STACKS_LIMIT_MS : 0, 0);

@@ -1,6 +1,6 @@
-/* stacks - the call stacks of processes, as gdb (or py-spy, for Python) tells them.
+/* call_stacks - call stacks of processes, from gdb, or from py-spy for Python.
  *
- * The tools run as children of this process, all at once, and have a deadline. */
+ * The tools run as children of this process, all at the same time, with a deadline. */
 #ifndef DROVER_CALL_STACKS_H
 #define DROVER_CALL_STACKS_H
 
@@ -15,22 +15,22 @@ enum {
     CALL_STACKS_MAX = 8,
     CALL_STACKS_LIMIT_MS = 15000,
     CALL_STACKS_LINES_MAX = 24,
-    CALL_STACKS_LINE_BYTES = 160, /* of each, the rest is cut off */
+    CALL_STACKS_LINE_BYTES = 160, /* per line, the rest is cut off */
     CALL_STACKS_TEXT_MAX = CALL_STACKS_LINES_MAX * (CALL_STACKS_LINE_BYTES + 1)
 };
 
 struct call_stacks;
 
-/* Asks for the main threads' stacks of `n` processes (CALL_STACKS_MAX at most): of the one that
- * matters in each of `of`, by py-spy where that is a Python. `done` is called once, from the loop:
- * `texts` has one for each, whole lines, CALL_STACKS_TEXT_MAX bytes at most; empty where there was
- * no tool, or it may not look, or it was too slow. Borrowed during the call, in which
- * call_stacks_free() may be called. */
-struct call_stacks *call_stacks_capture(uv_loop_t *loop, const struct standing *of, int n,
+/* Captures the stacks of the main threads of `n` processes (at most CALL_STACKS_MAX): the relevant
+ * process of each status in `of`, by py-spy if it is a Python and py-spy is installed. Calls
+ * `done` once, from the loop. `texts` has one entry per process: whole lines, at most
+ * CALL_STACKS_TEXT_MAX bytes; empty if no tool is installed, it lacks the permission, or it was
+ * too slow. The texts are borrowed during the call, in which call_stacks_free() may be called. */
+struct call_stacks *call_stacks_capture(uv_loop_t *loop, const struct rank_status *of, int n,
                                         void (*done)(void *arg, const char *const *texts),
                                         void *arg);
-/* Ends what still runs. Its handles close on the loop's next turns; `done` is not called any more.
- */
+/* Kills the tools that still run. The handles close in the loop's next iterations; `done` is not
+ * called any more. */
 void call_stacks_free(struct call_stacks *s);
 
 #endif

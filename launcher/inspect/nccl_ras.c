@@ -7,24 +7,25 @@
 #include "common/strbuf.h"
 
 enum {
-    ANSWER_MS = 5000,
+    TIMEOUT_MS = 5000,
     ANSWER_BYTES_MAX = 64 << 10,
-    WAYS_MAX = 4 /* addresses of a name that are tried: "localhost" has two, and one is served */
+    ADDRESSES_MAX = 4 /* addresses of a name that are tried: "localhost" has two, and only one
+                         may be served */
 };
 
-/* One after the other: each is sent when the line before was answered by one; what follows the last
- * is the status, to the end of file. */
+/* The requests, sent one after the other: each one after the server has answered the previous one
+ * with a line. The answer to the last one is the status, up to end of file. */
 static const char *const requests[] = {"CLIENT PROTOCOL 2\n", "TIMEOUT 4\n", "STATUS\n"};
 
 struct nccl_ras {
-    uv_tcp_t tcp[WAYS_MAX]; /* one for each address, tried in turn */
-    struct sockaddr_storage to[WAYS_MAX];
-    int ways, way;
+    uv_tcp_t tcp[ADDRESSES_MAX]; /* one per address, tried in turn */
+    struct sockaddr_storage addresses[ADDRESSES_MAX];
+    int address_count, address;
     uv_timer_t timer;
-    uv_getaddrinfo_t look_up;
+    uv_getaddrinfo_t resolve;
     uv_connect_t connect;
-    int open; /* handles and look-ups that still may call back */
-    size_t next;
+    int open; /* handles and resolutions that may still call back */
+    size_t next_request;
     bool closing;
     struct strbuf text;
     char buf[4096];
@@ -32,7 +33,7 @@ struct nccl_ras {
     void *arg;
 };
 
-static void let_go(struct nccl_ras *r)
+static void release(struct nccl_ras *r)
 {
     if (--r->open > 0)
         return;
@@ -42,7 +43,7 @@ static void let_go(struct nccl_ras *r)
 
 static void on_closed(uv_handle_t *h)
 {
-    let_go(h->data);
+    release(h->data);
 }
 
 void nccl_ras_free(struct nccl_ras *r)
@@ -50,8 +51,9 @@ void nccl_ras_free(struct nccl_ras *r)
     if (!r || r->closing)
         return;
     r->closing = true;
-    (void)uv_cancel((uv_req_t *)&r->look_up); /* it may be over, or under way: it calls back then */
-    for (int i = 0; i < WAYS_MAX; i++)
+    /* Fails if it is done or in progress; in progress, it calls back. */
+    (void)uv_cancel((uv_req_t *)&r->resolve);
+    for (int i = 0; i < ADDRESSES_MAX; i++)
         uv_close((uv_handle_t *)&r->tcp[i], on_closed);
     uv_close((uv_handle_t *)&r->timer, on_closed);
 }
@@ -68,12 +70,12 @@ static void on_timer(uv_timer_t *t)
     finish(t->data);
 }
 
-/* So few bytes go at once: who does not take them answers nothing either. */
-static void ask(struct nccl_ras *r)
+/* The request is short: a server that does not accept it at once does not answer either. */
+static void send_request(struct nccl_ras *r)
 {
-    const char *text = requests[r->next++];
+    const char *text = requests[r->next_request++];
     uv_buf_t b = uv_buf_init((char *)text, (unsigned)strlen(text));
-    if (uv_try_write((uv_stream_t *)&r->tcp[r->way], &b, 1) != (int)b.len)
+    if (uv_try_write((uv_stream_t *)&r->tcp[r->address], &b, 1) != (int)b.len)
         finish(r);
 }
 
@@ -87,10 +89,10 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
     struct nccl_ras *r = s->data;
     for (ssize_t i = 0; i < n; i++) {
-        if (r->next == COUNT_OF(requests))
+        if (r->next_request == COUNT_OF(requests))
             strbuf_putc(&r->text, b->base[i]);
         else if (b->base[i] == '\n')
-            ask(r);
+            send_request(r);
     }
     if (n < 0 || r->text.len > ANSWER_BYTES_MAX) {
         uv_read_stop(s);
@@ -100,12 +102,12 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 
 static void on_connected(uv_connect_t *c, int status);
 
-/* To the next address that can be tried. */
-static void connect_on(struct nccl_ras *r)
+/* Connects to the next address that can be tried. */
+static void connect_next(struct nccl_ras *r)
 {
-    while (++r->way < r->ways)
-        if (uv_tcp_connect(&r->connect, &r->tcp[r->way], (struct sockaddr *)&r->to[r->way],
-                           on_connected) == 0)
+    while (++r->address < r->address_count)
+        if (uv_tcp_connect(&r->connect, &r->tcp[r->address],
+                           (struct sockaddr *)&r->addresses[r->address], on_connected) == 0)
             return;
     finish(r);
 }
@@ -114,24 +116,24 @@ static void on_connected(uv_connect_t *c, int status)
 {
     struct nccl_ras *r = c->data;
     if (status == UV_ECANCELED)
-        return; /* it was closed */
+        return; /* closed */
     if (status < 0)
-        connect_on(r);
-    else if (uv_read_start((uv_stream_t *)&r->tcp[r->way], on_alloc, on_read) < 0)
+        connect_next(r);
+    else if (uv_read_start((uv_stream_t *)&r->tcp[r->address], on_alloc, on_read) < 0)
         finish(r);
     else
-        ask(r);
+        send_request(r);
 }
 
-static void on_looked_up(uv_getaddrinfo_t *req, int status, struct addrinfo *found)
+static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *found)
 {
     struct nccl_ras *r = req->data;
-    for (const struct addrinfo *a = found; a && r->ways < WAYS_MAX; a = a->ai_next)
-        memcpy(&r->to[r->ways++], a->ai_addr, a->ai_addrlen);
+    for (const struct addrinfo *a = found; a && r->address_count < ADDRESSES_MAX; a = a->ai_next)
+        memcpy(&r->addresses[r->address_count++], a->ai_addr, a->ai_addrlen);
     uv_freeaddrinfo(found);
     if (!r->closing)
-        connect_on(r);
-    let_go(r);
+        connect_next(r);
+    release(r);
 }
 
 struct nccl_ras *nccl_ras_query(uv_loop_t *loop, const char *address,
@@ -140,22 +142,22 @@ struct nccl_ras *nccl_ras_query(uv_loop_t *loop, const char *address,
     struct nccl_ras *r = xzalloc(sizeof *r);
     r->done = done;
     r->arg = arg;
-    r->way = -1;
-    r->open = WAYS_MAX + 2;
-    for (int i = 0; i < WAYS_MAX; i++) {
+    r->address = -1;
+    r->open = ADDRESSES_MAX + 2;
+    for (int i = 0; i < ADDRESSES_MAX; i++) {
         uv_tcp_init(loop, &r->tcp[i]);
         r->tcp[i].data = r;
     }
     uv_timer_init(loop, &r->timer);
-    r->timer.data = r->look_up.data = r->connect.data = r;
-    uv_timer_start(&r->timer, on_timer, ANSWER_MS, 0);
+    r->timer.data = r->resolve.data = r->connect.data = r;
+    uv_timer_start(&r->timer, on_timer, TIMEOUT_MS, 0);
     AUTO(free) char *host = xstrdup(address);
     char *colon = strrchr(host, ':');
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC};
     if (colon)
         *colon = '\0';
-    if (!colon || uv_getaddrinfo(loop, &r->look_up, on_looked_up, host, colon + 1, &hints) < 0) {
-        r->open--; /* no such address: the timer says so */
+    if (!colon || uv_getaddrinfo(loop, &r->resolve, on_resolved, host, colon + 1, &hints) < 0) {
+        r->open--; /* invalid address: the timer reports it */
         uv_timer_start(&r->timer, on_timer, 0, 0);
     }
     return r;

@@ -52,7 +52,7 @@ static const struct {
 #endif
 };
 
-/* The beginning of /proc/PID/NAME as a string; empty where it cannot be read. */
+/* Reads the beginning of /proc/PID/NAME as a string; empty if it cannot be read. */
 static void read_proc(char *out, size_t size, pid_t pid, const char *name)
 {
     char path[64];
@@ -69,32 +69,32 @@ static bool is_waiting_for_children(pid_t pid)
     long number;
     if (sscanf(text, "%ld", &number) == 1)
         return number == SYS_wait4 || number == SYS_waitid;
-    read_proc(text, sizeof text, pid, "wchan"); /* a right less is needed for it */
+    read_proc(text, sizeof text, pid, "wchan"); /* requires fewer permissions */
     return strstr(text, "do_wait") != NULL;
 }
 
-/* The one child of a process that has not ended; 0: none, or several. */
-static pid_t only_child(const struct process_tree *w, pid_t pid)
+/* Returns the only child of a process that has not exited; 0: none, or several. */
+static pid_t only_child(const struct process_tree *tree, pid_t pid)
 {
     pid_t found = 0;
-    for (size_t i = 0; i < w->count; i++) {
-        if (w->all[i].parent != pid || w->all[i].state == 'Z')
+    for (size_t i = 0; i < tree->count; i++) {
+        if (tree->all[i].parent != pid || tree->all[i].state == 'Z')
             continue;
         if (found)
             return 0;
-        found = w->all[i].pid;
+        found = tree->all[i].pid;
     }
     return found;
 }
 
-static pid_t who_matters(const struct process_tree *w, pid_t pid)
+static pid_t relevant_process(const struct process_tree *tree, pid_t pid)
 {
-    for (pid_t child; is_waiting_for_children(pid) && (child = only_child(w, pid));)
+    for (pid_t child; is_waiting_for_children(pid) && (child = only_child(tree, pid));)
         pid = child;
     return pid;
 }
 
-/* What the process and its reaped children have used, and how many threads it has. */
+/* Returns the CPU time of a process and of its reaped children, and sets `*threads`. */
 static int64_t cpu_ms_of(pid_t pid, int *threads)
 {
     char text[1024];
@@ -111,21 +111,21 @@ static int64_t cpu_ms_of(pid_t pid, int *threads)
     return ticks * 1000 / sysconf(_SC_CLK_TCK);
 }
 
-static void add_tree(struct standing *s, struct process_tree *w, pid_t pid)
+static void add_tree(struct rank_status *s, struct process_tree *tree, pid_t pid)
 {
     int threads;
-    for (size_t i = 0; i < w->count; i++)
-        w->all[i].marked = w->all[i].pid == pid;
-    process_tree_select_below(w);
-    for (size_t i = 0; i < w->count; i++) {
-        if (!w->all[i].marked)
+    for (size_t i = 0; i < tree->count; i++)
+        tree->all[i].marked = tree->all[i].pid == pid;
+    process_tree_select_below(tree);
+    for (size_t i = 0; i < tree->count; i++) {
+        if (!tree->all[i].marked)
             continue;
         s->processes++;
-        s->cpu_ms += cpu_ms_of(w->all[i].pid, &threads);
+        s->cpu_ms += cpu_ms_of(tree->all[i].pid, &threads);
     }
 }
 
-static void look_closer(struct standing *s)
+static void read_details(struct rank_status *s)
 {
     char text[64];
     read_proc(s->name, sizeof s->name, s->pid, "comm");
@@ -133,7 +133,8 @@ static void look_closer(struct standing *s)
     read_proc(s->wchan, sizeof s->wchan, s->pid, "wchan");
     if (strcmp(s->wchan, "0") == 0)
         s->wchan[0] = '\0';
-    read_proc(text, sizeof text, s->pid, "syscall"); /* "running", or "-1 …" outside of any */
+    /* "running", or "-1 …" outside of a system call */
+    read_proc(text, sizeof text, s->pid, "syscall");
     long number;
     if (sscanf(text, "%ld", &number) != 1 || number < 0)
         return;
@@ -143,47 +144,47 @@ static void look_closer(struct standing *s)
             snprintf(s->call, sizeof s->call, "%s", calls[i].name);
 }
 
-static void look_at(struct standing *out, struct process_tree *w, pid_t pid)
+static void sample_rank(struct rank_status *out, struct process_tree *tree, pid_t pid)
 {
-    *out = (struct standing){0};
-    const struct process_tree_proc *first = pid > 0 ? process_tree_find(w, pid) : NULL;
+    *out = (struct rank_status){0};
+    const struct process_tree_proc *first = pid > 0 ? process_tree_find(tree, pid) : NULL;
     if (!first)
         return;
-    struct standing s = {.pid = who_matters(w, pid)};
-    const struct process_tree_proc *one = process_tree_find(w, s.pid);
-    s.state = one->state;
-    add_tree(&s, w, pid);
+    struct rank_status s = {.pid = relevant_process(tree, pid)};
+    const struct process_tree_proc *process = process_tree_find(tree, s.pid);
+    s.state = process->state;
+    add_tree(&s, tree, pid);
     (void)cpu_ms_of(s.pid, &s.threads);
-    look_closer(&s);
+    read_details(&s);
     *out = s;
 }
 
-int rank_status_sample(struct standing *out, const pid_t *pids, int n)
+int rank_status_sample(struct rank_status *out, const pid_t *pids, int n)
 {
-    struct process_tree w = {0};
-    int rc = process_tree_scan(&w);
+    struct process_tree tree = {0};
+    int rc = process_tree_scan(&tree);
     if (rc < 0)
         return rc;
     for (int i = 0; i < n; i++)
-        look_at(&out[i], &w, pids[i]);
-    process_tree_kill_all(&w);
+        sample_rank(&out[i], &tree, pids[i]);
+    process_tree_kill_all(&tree);
     return 0;
 }
 
-void rank_status_describe(struct strbuf *b, const struct standing *s)
+void rank_status_describe(struct strbuf *b, const struct rank_status *s)
 {
     size_t before = b->len;
-    collective_mismatch_describe(b, &s->at);
+    collective_mismatch_describe(b, &s->collective);
     if (b->len > before)
         strbuf_puts(b, ", ");
     if (s->pid == 0)
-        strbuf_puts(b, "not to be seen");
+        strbuf_puts(b, "not visible");
     else if (s->state == 'T')
         strbuf_puts(b, "stopped");
     else if (s->state == 't')
         strbuf_puts(b, "held by a debugger");
     else if (s->state == 'Z')
-        strbuf_puts(b, "ended");
+        strbuf_puts(b, "exited");
     else if (s->state == 'R' || (!s->call[0] && !s->wchan[0]))
         strbuf_puts(b, s->state == 'R' ? "running" : "asleep");
     else if (!s->call[0] || !s->wchan[0])
@@ -192,7 +193,7 @@ void rank_status_describe(struct strbuf *b, const struct standing *s)
         strbuf_printf(b, "in %s (%s)", s->call, s->wchan);
 }
 
-static json_t *notes_json(const struct collective_position *a)
+static json_t *position_json(const struct collective_position *a)
 {
     json_t *all = json_array();
     for (int i = 0; i < a->count; i++)
@@ -205,16 +206,16 @@ static json_t *notes_json(const struct collective_position *a)
                      all);
 }
 
-json_t *rank_status_json(const struct standing *s)
+json_t *rank_status_json(const struct rank_status *s)
 {
     char state[2] = {s->state, '\0'};
     AUTO(strbuf) struct strbuf in = {0};
-    collective_mismatch_describe(&in, &s->at);
+    collective_mismatch_describe(&in, &s->collective);
     return json_pack("{s:i, s:s, s:i, s:i, s:I, s:o, s:s, s:s, s:o, s:o}", "pid", (int)s->pid,
                      "state", state, "processes", s->processes, "threads", s->threads, "cpu_ms",
                      (json_int_t)s->cpu_ms, "program", json_text(s->name), "wchan", s->wchan,
                      "call", s->call, "collective", json_text(strbuf_str(&in)), "collectives",
-                     notes_json(&s->at));
+                     position_json(&s->collective));
 }
 
 static int read_text(char *out, size_t size, const json_t *j, const char *key, struct err *e)
@@ -226,7 +227,7 @@ static int read_text(char *out, size_t size, const json_t *j, const char *key, s
     return rc;
 }
 
-static int read_notes(struct collective_position *out, const json_t *j, struct err *e)
+static int read_position(struct collective_position *out, const json_t *j, struct err *e)
 {
     struct collective_position a = {0};
     int64_t size, failed;
@@ -240,23 +241,23 @@ static int read_notes(struct collective_position *out, const json_t *j, struct e
     a.failed = (int)failed;
     for (size_t i = 0; i < json_array_size(all) && i < COLLECTIVE_MISMATCH_CALLS; i++) {
         struct collective_mismatch_call *c = &a.calls[i];
-        const json_t *one = json_array_get(all, i);
+        const json_t *call = json_array_get(all, i);
         int64_t nth;
-        if (json_require_int(&nth, one, "nth", e) < 0 ||
-            json_require_int(&c->ms, one, "ms", e) < 0 ||
-            read_text(c->what, sizeof c->what, one, "what", e) < 0)
+        if (json_require_int(&nth, call, "nth", e) < 0 ||
+            json_require_int(&c->ms, call, "ms", e) < 0 ||
+            read_text(c->what, sizeof c->what, call, "what", e) < 0)
             return -EINVAL;
         c->nth = (uint64_t)nth;
-        c->done = json_is_true(json_object_get(one, "done"));
+        c->done = json_is_true(json_object_get(call, "done"));
         a.count++;
     }
     *out = a;
     return 0;
 }
 
-int rank_status_read(struct standing *out, const json_t *j, struct err *e)
+int rank_status_read(struct rank_status *out, const json_t *j, struct err *e)
 {
-    struct standing s = {0};
+    struct rank_status s = {0};
     int64_t pid, processes, threads;
     char state[2];
     if (json_require_int(&pid, j, "pid", e) < 0 ||
@@ -267,7 +268,7 @@ int rank_status_read(struct standing *out, const json_t *j, struct err *e)
         read_text(s.name, sizeof s.name, j, "program", e) < 0 ||
         read_text(s.wchan, sizeof s.wchan, j, "wchan", e) < 0 ||
         read_text(s.call, sizeof s.call, j, "call", e) < 0 ||
-        read_notes(&s.at, json_object_get(j, "collectives"), e) < 0)
+        read_position(&s.collective, json_object_get(j, "collectives"), e) < 0)
         return -EINVAL;
     s.pid = (pid_t)pid;
     s.processes = (int)processes;

@@ -1,8 +1,8 @@
-/* standing - where ranks stand: what their processes wait in, and what CPU time they have had.
+/* rank_status - rank status: what the processes of ranks wait in, and their CPU time.
  *
- * A rank is a tree of processes. Its CPU time is the tree's; its state is that of the process that
- * matters: the rank's own, or, while that only waits for its one child (a shell's, env's), the
- * child's. From /proc: what this process may not look at stays empty. */
+ * A rank is a process tree. Its CPU time is that of the tree. Its state is that of the relevant
+ * process: the rank's own process, or, if that only waits for its single child (as a shell or env
+ * does), the child. Read from /proc; what this process may not read stays empty. */
 #ifndef DROVER_RANK_STATUS_H
 #define DROVER_RANK_STATUS_H
 
@@ -15,28 +15,29 @@
 #include "common/strbuf.h"
 #include "launcher/diagnose/collective_mismatch.h"
 
-struct standing {
-    pid_t pid;              /* the process that matters; 0: the rank has none here */
+struct rank_status {
+    pid_t pid;              /* the relevant process; 0: the rank has no process on this node */
     char state;             /* as in /proc/PID/stat: R S D T t Z */
-    int processes, threads; /* of the tree; of the process */
-    int64_t cpu_ms;         /* the tree's, its ended children's included */
-    char name[32];          /* of the program, as the kernel cuts it */
-    char wchan[48]; /* the kernel's function that it sleeps in; "": none, or not to be seen */
-    char call[24];  /* the system call that it is in ("futex"); "": none or not to be seen */
-    struct collective_position
-        at; /* of its collectives, where it notes them; rank_status_sample() leaves it */
+    int processes, threads; /* of the tree; of the relevant process */
+    int64_t cpu_ms;         /* of the tree, including children that have exited */
+    char name[32];          /* of the program, as cut by the kernel */
+    char wchan[48];         /* kernel function in which it sleeps; "": none, or not readable */
+    char call[24];          /* its system call ("futex"); "": none, or not readable */
+    struct collective_position collective; /* its position from the collective trace;
+                                              rank_status_sample() leaves it empty */
 };
 
-/* Looks at `n` ranks at once, each by its first process. One that is gone (or whose pid is 0) is
- * all zeroes. -errno where /proc cannot be read. */
-int rank_status_sample(struct standing *out, const pid_t *pids, int n);
+/* Samples `n` ranks, each given by its first process. The status of a rank that has exited (or
+ * whose pid is 0) is all zeroes. Returns -errno if /proc cannot be read. */
+int rank_status_sample(struct rank_status *out, const pid_t *pids, int n);
 
-/* "stopped", "in futex (futex_wait)", "running", or the collective: alike for ranks that stand at
- * the same place. */
-void rank_status_describe(struct strbuf *b, const struct standing *s);
+/* Appends what a rank waits in: "stopped", "in futex (futex_wait)", "running", or its collective.
+ * Ranks that wait in the same place get the same text. */
+void rank_status_describe(struct strbuf *b, const struct rank_status *s);
 
-/* One for a file or another node, and back. -EINVAL where `j` is none of these. */
-json_t *rank_status_json(const struct standing *s);
-int rank_status_read(struct standing *out, const json_t *j, struct err *e);
+/* Converts a status to JSON, for a file or another node. */
+json_t *rank_status_json(const struct rank_status *s);
+/* Reads such an object. Returns -EINVAL if it is malformed. */
+int rank_status_read(struct rank_status *out, const json_t *j, struct err *e);
 
 #endif

@@ -9,7 +9,7 @@
 #include "common/clock.h"
 #include "launcher/client/collective_trace.h"
 
-/* A call that is being begun has no time yet: it counts from when it was first seen. */
+/* A call that has not started yet has no time: it counts from when it was first read. */
 struct begun {
     uint64_t seq;
     int64_t seen_ms;
@@ -17,8 +17,8 @@ struct begun {
 
 struct trace_buffer {
     int fd, ranks;
-    char *bytes; /* COLLECTIVE_TRACE_RANK_BYTES for each rank; NULL: not looked at yet */
-    struct begun (*begun)[COLLECTIVE_TRACE_COMMS]; /* of each rank */
+    char *bytes; /* COLLECTIVE_TRACE_RANK_BYTES per rank; NULL: not mapped yet */
+    struct begun (*begun)[COLLECTIVE_TRACE_COMMS]; /* per rank */
 };
 
 static size_t size_of(int ranks)
@@ -30,8 +30,8 @@ int trace_buffer_open(struct trace_buffer **out, int ranks, struct err *e)
 {
     AUTO(fd) int fd = memfd_create("drover-notes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, (off_t)size_of(ranks)) < 0)
-        return err_set(e, -errno, "memory for the ranks' notes: %s", strerror(errno));
-    /* What a rank cut off would be a bus error here. */
+        return err_set(e, -errno, "memory for the collective trace: %s", strerror(errno));
+    /* A rank that shrinks the memory would cause a bus error here. */
     (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     *out = xzalloc(sizeof **out);
     **out = (struct trace_buffer){.fd = fd_take(&fd), .ranks = ranks};
@@ -61,9 +61,11 @@ static int64_t ms_since(int64_t then_ms)
     return ms > 0 ? ms : 0;
 }
 
-/* "all_reduce of 1024 float, sum". The words come from the rank. */
-static void say_call(char out[COLLECTIVE_MISMATCH_WHAT_BYTES],
-                     const struct collective_trace_call *c, const struct collective_trace_words *w)
+/* Formats a call: "all_reduce of 1024 float, sum". The words come from the rank and may contain
+ * any bytes. */
+static void format_call(char out[COLLECTIVE_MISMATCH_WHAT_BYTES],
+                        const struct collective_trace_call *c,
+                        const struct collective_trace_words *w)
 {
     AUTO(strbuf) struct strbuf b = {0};
     unsigned flags = w->colls[c->coll % COLLECTIVE_TRACE_COLLS].flags;
@@ -80,10 +82,10 @@ static void say_call(char out[COLLECTIVE_MISMATCH_WHAT_BYTES],
             *p = '?';
 }
 
-/* The call `seq`, from the ring or as it is being begun; false where the rank has overwritten it,
- * or does so. */
-static bool take(struct collective_trace_call *out, const struct collective_trace_comm *n,
-                 uint64_t seq)
+/* Copies call `seq`, from the ring, or from `begun` if it has not started yet. Returns false if
+ * the rank has overwritten it, or does so during the copy. */
+static bool copy_call(struct collective_trace_call *out, const struct collective_trace_comm *n,
+                      uint64_t seq)
 {
     const struct collective_trace_call *at = &n->ring[seq % COLLECTIVE_TRACE_CALLS];
     bool begun = atomic_load_explicit(&n->begun.seq, memory_order_acquire) == seq && seq > 0 &&
@@ -103,8 +105,8 @@ static bool take(struct collective_trace_call *out, const struct collective_trac
     return atomic_load_explicit(begun ? &n->begun.seq : &at->seq, memory_order_relaxed) == seq;
 }
 
-/* The first call that is not done, with a few before and after. Numbers are the rank's: any may
- * stand there. */
+/* Reads the first unfinished call and a few before and after it. The numbers come from the rank
+ * and may have any value. */
 static void read_calls(struct collective_position *out, const struct collective_trace_comm *n,
                        uint64_t done, uint64_t end, int64_t since_done, int64_t seen_ms)
 {
@@ -114,12 +116,12 @@ static void read_calls(struct collective_position *out, const struct collective_
     for (uint64_t k = 0; k < mid - from + 1 && out->count < COLLECTIVE_MISMATCH_CALLS; k++) {
         struct collective_mismatch_call *to = &out->calls[out->count];
         struct collective_trace_call c;
-        if (!take(&c, n, from + k))
+        if (!copy_call(&c, n, from + k))
             continue;
         to->nth = c.nth;
         to->done = from + k <= done;
         to->ms = ms_since(to->done ? since_done : c.called_ms ? c.called_ms : seen_ms);
-        say_call(to->what, &c, &n->words);
+        format_call(to->what, &c, &n->words);
         out->count++;
     }
 }
@@ -142,8 +144,10 @@ static void read_comm(struct collective_position *out, const struct collective_t
     read_calls(out, n, done, end + begins, since, b->seen_ms);
 }
 
-/* Whether a is rather where the rank is than b. What has failed may long be left behind. */
-static bool matters_more(const struct collective_position *a, const struct collective_position *b)
+/* Returns whether `a` rather than `b` is where the rank is. A failed communicator may have been
+ * abandoned long ago. */
+static bool is_more_relevant(const struct collective_position *a,
+                             const struct collective_position *b)
 {
     int64_t a_waits = a->failed ? 0 : a->waits_ms, b_waits = b->failed ? 0 : b->waits_ms;
     if (!b->comm[0] || a_waits || b_waits)
@@ -151,16 +155,16 @@ static bool matters_more(const struct collective_position *a, const struct colle
     return a->count && (!b->count || a->calls[a->count - 1].ms < b->calls[b->count - 1].ms);
 }
 
-/* Whether the rank has written at all. To look into pages that it has not would make them: memory,
- * and at the end of 64 short ranks a tenth of the whole job's time. */
+/* Returns whether the rank has written anything. Reading pages that it has not written would
+ * allocate them: memory, and at the end of 64 short ranks a tenth of the whole job's time. */
 static bool has_written(const struct trace_buffer *n, int i)
 {
     off_t data = lseek(n->fd, (off_t)size_of(i), SEEK_DATA);
     return data < 0 ? errno != ENXIO : data < (off_t)size_of(i + 1);
 }
 
-/* False where there is no room for it in our memory. */
-static bool is_mapped(struct trace_buffer *n)
+/* Maps the memory at the first call. Returns false if that fails. */
+static bool map_memory(struct trace_buffer *n)
 {
     void *p = n->bytes ? n->bytes : mmap(NULL, size_of(n->ranks), PROT_READ, MAP_SHARED, n->fd, 0);
     n->bytes = p == MAP_FAILED ? NULL : p;
@@ -170,7 +174,7 @@ static bool is_mapped(struct trace_buffer *n)
 void trace_buffer_read(struct trace_buffer *n, int i, struct collective_position *out)
 {
     *out = (struct collective_position){0};
-    if (!n || !has_written(n, i) || !is_mapped(n))
+    if (!n || !has_written(n, i) || !map_memory(n))
         return;
     const struct collective_trace_comm *all =
         (const struct collective_trace_comm *)(n->bytes + size_of(i));
@@ -179,9 +183,9 @@ void trace_buffer_read(struct trace_buffer *n, int i, struct collective_position
         if (!atomic_load_explicit(&c->owner, memory_order_acquire) ||
             c->magic != COLLECTIVE_TRACE_MAGIC)
             continue;
-        struct collective_position one;
-        read_comm(&one, c, &n->begun[i][k]);
-        if (matters_more(&one, out))
-            *out = one;
+        struct collective_position position;
+        read_comm(&position, c, &n->begun[i][k]);
+        if (is_more_relevant(&position, out))
+            *out = position;
     }
 }

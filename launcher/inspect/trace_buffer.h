@@ -1,6 +1,6 @@
-/* notebook - the memory in which ranks note what their communicators are at (client/notes.h). The
- * launcher's own: it is there as long as the launcher wants, whatever becomes of the rank, and gone
- * with it. */
+/* trace_buffer - shared memory in which ranks trace their collectives (client/collective_trace.h).
+ * It belongs to the launcher: it exists as long as the launcher needs it, even after a rank's
+ * death, and disappears with the launcher. */
 #ifndef DROVER_TRACE_BUFFER_H
 #define DROVER_TRACE_BUFFER_H
 
@@ -10,15 +10,16 @@
 
 struct trace_buffer;
 
-/* For so many ranks on this machine. Pages that nobody writes to take no memory. */
+/* Creates the memory for `ranks` ranks of this node. Pages that are not written take no memory. */
 int trace_buffer_open(struct trace_buffer **out, int ranks, struct err *e);
-void trace_buffer_close(struct trace_buffer *n);
+void trace_buffer_close(struct trace_buffer *t);
 AUTO_DEFINE(trace_buffer, struct trace_buffer *, trace_buffer_close)
 
-/* DROVER_NOTES of the i-th rank, to be freed. */
-char *trace_buffer_env(const struct trace_buffer *n, int i);
+/* Returns the value of DROVER_NOTES for the i-th rank; the caller frees it. */
+char *trace_buffer_env(const struct trace_buffer *t, int i);
 
-/* Where the i-th rank is. All zeroes where it notes nothing; so for NULL. */
-void trace_buffer_read(struct trace_buffer *n, int i, struct collective_position *out);
+/* Reads the position of the i-th rank. `*out` is all zeroes if the rank traces nothing or `t` is
+ * NULL. */
+void trace_buffer_read(struct trace_buffer *t, int i, struct collective_position *out);
 
 #endif

@@ -12,22 +12,22 @@
 
 #include "common/strbuf.h"
 
-enum { WRITE_AT_ONCE = 64 << 10 };
+enum { FLUSH_BYTES = 64 << 10 };
 
-enum way { WAY_DIRECT, WAY_OWN, WAY_SOCKET, WAY_CAREFUL };
+enum mode { MODE_DIRECT, MODE_REOPENED, MODE_SOCKET, MODE_POLLED };
 
 struct async_writer {
     uv_loop_t *loop;
     int fd;
-    enum way way;
-    int own_fd; /* WAY_OWN */
+    enum mode mode;
+    int reopened_fd; /* MODE_REOPENED */
     struct strbuf queue;
     size_t sent; /* of the queue's bytes */
     int error;
-    bool was_above; /* more than ASYNC_WRITER_LOW waited since `moved` was called last */
-    uv_prepare_t before_waiting;
-    uv_poll_t room;
-    int room_fd; /* an epoll set with the descriptor in it; -1: not needed so far */
+    bool was_above_low; /* more than ASYNC_WRITER_LOW were queued since the last call of `moved` */
+    uv_prepare_t prepare;
+    uv_poll_t writable;
+    int epoll_fd; /* epoll descriptor that contains the output; -1: not needed so far */
     int open_handles;
     void (*moved)(void *arg);
     void *arg;
@@ -40,125 +40,125 @@ bool async_writer_same(int fd_a, int fd_b)
            a.st_ino == b.st_ino && a.st_rdev == b.st_rdev;
 }
 
-static void choose_way(struct async_writer *o)
+static void choose_mode(struct async_writer *w)
 {
     struct stat st;
-    o->own_fd = -1;
-    o->way = WAY_DIRECT;
-    if (fstat(o->fd, &st) < 0)
+    w->reopened_fd = -1;
+    w->mode = MODE_DIRECT;
+    if (fstat(w->fd, &st) < 0)
         return;
     if (S_ISSOCK(st.st_mode)) {
-        o->way = WAY_SOCKET;
-    } else if (S_ISFIFO(st.st_mode) || (S_ISCHR(st.st_mode) && isatty(o->fd))) {
+        w->mode = MODE_SOCKET;
+    } else if (S_ISFIFO(st.st_mode) || (S_ISCHR(st.st_mode) && isatty(w->fd))) {
         char path[40];
-        snprintf(path, sizeof path, "/proc/self/fd/%d", o->fd);
-        o->own_fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-        o->way = o->own_fd >= 0 ? WAY_OWN : WAY_CAREFUL;
+        snprintf(path, sizeof path, "/proc/self/fd/%d", w->fd);
+        w->reopened_fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        w->mode = w->reopened_fd >= 0 ? MODE_REOPENED : MODE_POLLED;
     }
 }
 
-/* Writes some of it without waiting. Bytes, or -errno (-EAGAIN: not now). */
-static ssize_t write_some(const struct async_writer *o, const char *bytes, size_t len)
+/* Writes some of the bytes without blocking. Returns their number, or -errno (-EAGAIN: not now). */
+static ssize_t write_some(const struct async_writer *w, const char *bytes, size_t len)
 {
     ssize_t n = 0;
-    switch (o->way) {
-    case WAY_DIRECT:
-        n = write(o->fd, bytes, len);
+    switch (w->mode) {
+    case MODE_DIRECT:
+        n = write(w->fd, bytes, len);
         break;
-    case WAY_OWN:
-        n = write(o->own_fd, bytes, len);
+    case MODE_REOPENED:
+        n = write(w->reopened_fd, bytes, len);
         break;
-    case WAY_SOCKET:
-        n = send(o->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    case MODE_SOCKET:
+        n = send(w->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
         break;
-    case WAY_CAREFUL:
-        if (poll(&(struct pollfd){.fd = o->fd, .events = POLLOUT}, 1, 0) <= 0)
+    case MODE_POLLED:
+        if (poll(&(struct pollfd){.fd = w->fd, .events = POLLOUT}, 1, 0) <= 0)
             return -EAGAIN;
-        n = write(o->fd, bytes, len < PIPE_BUF ? len : PIPE_BUF);
+        n = write(w->fd, bytes, len < PIPE_BUF ? len : PIPE_BUF);
         break;
     }
     return n < 0 ? -errno : n;
 }
 
-static void forget_queue(struct async_writer *o)
+static void drop_queue(struct async_writer *w)
 {
-    strbuf_reset(&o->queue);
-    o->sent = 0;
+    strbuf_reset(&w->queue);
+    w->sent = 0;
 }
 
-static void on_room(uv_poll_t *p, int status, int events);
+static void on_writable(uv_poll_t *p, int status, int events);
 
-/* Asks the loop to say when there is room. The descriptor itself is not given to libuv, which
- * would make it non-blocking for all that share it. */
-static void await_room(struct async_writer *o)
+/* Makes the loop report when the output is writable. The descriptor itself is not given to libuv,
+ * which would make it non-blocking for all programs that share it. */
+static void wait_until_writable(struct async_writer *w)
 {
-    if (o->room_fd < 0) {
+    if (w->epoll_fd < 0) {
         struct epoll_event ev = {.events = EPOLLOUT};
-        int fd = o->way == WAY_OWN ? o->own_fd : o->fd;
-        o->room_fd = epoll_create1(EPOLL_CLOEXEC);
-        if (o->room_fd < 0 || epoll_ctl(o->room_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ||
-            uv_poll_init(o->loop, &o->room, o->room_fd) < 0) {
-            o->error = -EIO;
-            forget_queue(o);
+        int fd = w->mode == MODE_REOPENED ? w->reopened_fd : w->fd;
+        w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (w->epoll_fd < 0 || epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ||
+            uv_poll_init(w->loop, &w->writable, w->epoll_fd) < 0) {
+            w->error = -EIO;
+            drop_queue(w);
             return;
         }
-        o->room.data = o;
-        o->open_handles++;
+        w->writable.data = w;
+        w->open_handles++;
     }
-    uv_poll_start(&o->room, UV_READABLE, on_room);
+    uv_poll_start(&w->writable, UV_READABLE, on_writable);
 }
 
-/* Writes what can be written now. */
-static void flush(struct async_writer *o)
+/* Writes as much as possible without blocking. */
+static void flush(struct async_writer *w)
 {
-    while (o->sent < o->queue.len) {
-        ssize_t n = write_some(o, o->queue.data + o->sent, o->queue.len - o->sent);
+    while (w->sent < w->queue.len) {
+        ssize_t n = write_some(w, w->queue.data + w->sent, w->queue.len - w->sent);
         if (n == -EINTR)
             continue;
         if (n == -EAGAIN) {
-            await_room(o);
+            wait_until_writable(w);
             break;
         }
         if (n < 0) {
-            o->error = (int)n;
-            forget_queue(o);
+            w->error = (int)n;
+            drop_queue(w);
             return;
         }
-        o->sent += (size_t)n;
+        w->sent += (size_t)n;
     }
-    if (o->sent == o->queue.len) {
-        forget_queue(o);
-    } else if (o->sent > ASYNC_WRITER_FULL / 2) {
-        strbuf_consume(&o->queue, o->sent);
-        o->sent = 0;
+    if (w->sent == w->queue.len) {
+        drop_queue(w);
+    } else if (w->sent > ASYNC_WRITER_FULL / 2) {
+        strbuf_consume(&w->queue, w->sent);
+        w->sent = 0;
     }
 }
 
-/* Tells when that means something to the one who writes. */
-static void tell(struct async_writer *o)
+/* Calls `moved` if the caller may resume or close. */
+static void notify(struct async_writer *w)
 {
-    size_t waiting = async_writer_waiting(o);
-    if (waiting > ASYNC_WRITER_LOW || (waiting > 0 && !o->was_above))
+    size_t waiting = async_writer_waiting(w);
+    if (waiting > ASYNC_WRITER_LOW || (waiting > 0 && !w->was_above_low))
         return;
-    o->was_above = false;
-    o->moved(o->arg);
+    w->was_above_low = false;
+    w->moved(w->arg);
 }
 
-static void on_room(uv_poll_t *p, int status, int events)
+static void on_writable(uv_poll_t *p, int status, int events)
 {
-    struct async_writer *o = p->data;
-    flush(o);
-    if (o->sent == o->queue.len)
-        uv_poll_stop(&o->room);
-    tell(o);
+    struct async_writer *w = p->data;
+    flush(w);
+    if (w->sent == w->queue.len)
+        uv_poll_stop(&w->writable);
+    notify(w);
 }
 
-static void on_before_waiting(uv_prepare_t *p)
+static void on_prepare(uv_prepare_t *p)
 {
-    struct async_writer *o = p->data;
+    struct async_writer *w = p->data;
     uv_prepare_stop(p);
-    flush(o);
-    tell(o);
+    flush(w);
+    notify(w);
 }
 
 int async_writer_open(struct async_writer **out, uv_loop_t *loop, int fd, void (*moved)(void *arg),
@@ -166,63 +166,63 @@ int async_writer_open(struct async_writer **out, uv_loop_t *loop, int fd, void (
 {
     if (fcntl(fd, F_GETFD) < 0)
         return err_set(e, -errno, "descriptor %d: %s", fd, strerror(errno));
-    struct async_writer *o = xzalloc(sizeof *o);
-    o->loop = loop;
-    o->fd = fd;
-    o->room_fd = -1;
-    o->moved = moved;
-    o->arg = arg;
-    choose_way(o);
-    uv_prepare_init(loop, &o->before_waiting);
-    o->before_waiting.data = o;
-    o->open_handles = 1;
-    *out = o;
+    struct async_writer *w = xzalloc(sizeof *w);
+    w->loop = loop;
+    w->fd = fd;
+    w->epoll_fd = -1;
+    w->moved = moved;
+    w->arg = arg;
+    choose_mode(w);
+    uv_prepare_init(loop, &w->prepare);
+    w->prepare.data = w;
+    w->open_handles = 1;
+    *out = w;
     return 0;
 }
 
 static void on_closed(uv_handle_t *h)
 {
-    struct async_writer *o = h->data;
-    if (--o->open_handles > 0)
+    struct async_writer *w = h->data;
+    if (--w->open_handles > 0)
         return;
-    auto_fd(&o->room_fd);
-    auto_fd(&o->own_fd);
-    strbuf_free(&o->queue);
-    free(o);
+    auto_fd(&w->epoll_fd);
+    auto_fd(&w->reopened_fd);
+    strbuf_free(&w->queue);
+    free(w);
 }
 
-void async_writer_close(struct async_writer *o)
+void async_writer_close(struct async_writer *w)
 {
-    if (!o)
+    if (!w)
         return;
-    if (o->room.data)
-        uv_close((uv_handle_t *)&o->room, on_closed);
-    uv_close((uv_handle_t *)&o->before_waiting, on_closed);
+    if (w->writable.data)
+        uv_close((uv_handle_t *)&w->writable, on_closed);
+    uv_close((uv_handle_t *)&w->prepare, on_closed);
 }
 
-void async_writer_add(struct async_writer *o, const void *bytes, size_t len)
+void async_writer_add(struct async_writer *w, const void *bytes, size_t len)
 {
-    if (o->error)
+    if (w->error)
         return;
-    bool blocked = o->room.data && uv_is_active((uv_handle_t *)&o->room);
-    strbuf_add(&o->queue, bytes, len);
-    size_t waiting = async_writer_waiting(o);
+    bool blocked = w->writable.data && uv_is_active((uv_handle_t *)&w->writable);
+    strbuf_add(&w->queue, bytes, len);
+    size_t waiting = async_writer_waiting(w);
     if (waiting > ASYNC_WRITER_LOW)
-        o->was_above = true;
+        w->was_above_low = true;
     if (blocked)
         return;
-    if (waiting >= WRITE_AT_ONCE)
-        flush(o);
-    /* Also when all is written or has failed: that is told from the loop. */
-    uv_prepare_start(&o->before_waiting, on_before_waiting);
+    if (waiting >= FLUSH_BYTES)
+        flush(w);
+    /* Also if all bytes are written or writing has failed: the loop calls `moved`. */
+    uv_prepare_start(&w->prepare, on_prepare);
 }
 
-size_t async_writer_waiting(const struct async_writer *o)
+size_t async_writer_waiting(const struct async_writer *w)
 {
-    return o->queue.len - o->sent;
+    return w->queue.len - w->sent;
 }
 
-int async_writer_error(const struct async_writer *o)
+int async_writer_error(const struct async_writer *w)
 {
-    return o->error;
+    return w->error;
 }

@@ -1,9 +1,9 @@
-/* outlet - bytes on their way to a descriptor that others share (our stdout or stderr): written
- * without waiting and without changing how the others see it.
+/* async_writer - non-blocking writes to a descriptor that other programs share (stdout or stderr),
+ * without changing its flags.
  *
- * O_NONBLOCK belongs to the open file, which our shell and its other programs have too; so a pipe
- * or terminal is opened again for ourselves, a socket is sent to with MSG_DONTWAIT, and where
- * neither is possible we write a little whenever poll() allows. Files are written directly. */
+ * O_NONBLOCK belongs to the open file, which the shell and its other programs share. So the writer
+ * opens a pipe or terminal again for itself, and sends to a socket with MSG_DONTWAIT. If neither
+ * is possible, it writes a little whenever poll() allows it. Files are written directly. */
 #ifndef DROVER_ASYNC_WRITER_H
 #define DROVER_ASYNC_WRITER_H
 
@@ -15,28 +15,29 @@
 #include "common/mem.h"
 
 enum {
-    ASYNC_WRITER_FULL = 1 << 20, /* more than this waits: the writer should pause */
-    ASYNC_WRITER_LOW = 1 << 18   /* less than this: it may go on */
+    ASYNC_WRITER_FULL = 1 << 20, /* the caller should pause if more bytes are queued */
+    ASYNC_WRITER_LOW = 1 << 18   /* the caller may resume if fewer bytes are queued */
 };
 
 struct async_writer;
 
-/* `moved(arg)` is called from the loop when less than ASYNC_WRITER_LOW bytes wait, when none does,
- * and when writing has failed. Borrows `fd`. SIGPIPE is to be ignored by the caller. */
+/* Opens a writer. `moved(arg)` is called from the loop when fewer than ASYNC_WRITER_LOW bytes are
+ * queued, when none are, and when writing has failed. Borrows `fd`. The caller must ignore
+ * SIGPIPE. */
 int async_writer_open(struct async_writer **out, uv_loop_t *loop, int fd, void (*moved)(void *arg),
                       void *arg, struct err *e);
-/* Drops what waits. Its handles close on the loop's next turn. */
-void async_writer_close(struct async_writer *o);
+/* Drops the queue. The handles close in the loop's next iteration. */
+void async_writer_close(struct async_writer *w);
 AUTO_DEFINE(async_writer, struct async_writer *, async_writer_close)
 
-/* Queues the bytes; they are written when many wait, else before the loop waits next. */
-void async_writer_add(struct async_writer *o, const void *bytes, size_t len);
-/* Bytes that wait. */
-size_t async_writer_waiting(const struct async_writer *o);
-/* Why writing has failed: -EPIPE, -ENOSPC, …; 0: it has not. After it, bytes are dropped. */
-int async_writer_error(const struct async_writer *o);
+/* Queues the bytes. They are written at once if many are queued, else before the loop waits. */
+void async_writer_add(struct async_writer *w, const void *bytes, size_t len);
+/* Returns the number of queued bytes. */
+size_t async_writer_waiting(const struct async_writer *w);
+/* Returns the error of writing: -EPIPE, -ENOSPC, …; 0: none. After an error, bytes are dropped. */
+int async_writer_error(const struct async_writer *w);
 
-/* Whether both descriptors lead to the same file, pipe or terminal. */
+/* Returns whether both descriptors refer to the same file, pipe or terminal. */
 bool async_writer_same(int fd_a, int fd_b);
 
 #endif

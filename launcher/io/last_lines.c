@@ -3,13 +3,13 @@
 #include <assert.h>
 #include <string.h>
 
-struct slot {
+struct line {
     char *text;
     size_t len, cap;
 };
 
 struct last_lines {
-    struct slot *slots; /* a ring; NULL until the first line */
+    struct line *lines; /* a ring; NULL until the first line */
     int max, count, next;
 };
 
@@ -25,17 +25,17 @@ void last_lines_free(struct last_lines *t)
 {
     if (!t)
         return;
-    for (int i = 0; t->slots && i < t->max; i++)
-        free(t->slots[i].text);
-    free(t->slots);
+    for (int i = 0; t->lines && i < t->max; i++)
+        free(t->lines[i].text);
+    free(t->lines);
     free(t);
 }
 
 void last_lines_push(struct last_lines *t, const char *line, size_t len)
 {
-    if (!t->slots)
-        t->slots = xcalloc((size_t)t->max, sizeof *t->slots);
-    struct slot *s = &t->slots[t->next];
+    if (!t->lines)
+        t->lines = xcalloc((size_t)t->max, sizeof *t->lines);
+    struct line *s = &t->lines[t->next];
     if (len > LAST_LINES_LINE_MAX)
         len = LAST_LINES_LINE_MAX;
     if (s->cap < len + 1) {
@@ -59,7 +59,7 @@ const char *last_lines_get(const struct last_lines *t, int i, size_t *len)
 {
     if (i < 0 || i >= t->count)
         return NULL;
-    const struct slot *s = &t->slots[(t->next - t->count + i + t->max) % t->max];
+    const struct line *s = &t->lines[(t->next - t->count + i + t->max) % t->max];
     if (len)
         *len = s->len;
     return s->text;

@@ -8,28 +8,27 @@
 #include "common/log.h"
 #include "common/strbuf.h"
 
-enum { PIPE_BYTES = 256 << 10 }; /* of one that was full */
+enum { PIPE_BYTES = 256 << 10 }; /* of a pipe that was full */
 
 struct rank_output {
     uv_pipe_t pipe;
-    uv_timer_t silence; /* of a line that has begun */
+    uv_timer_t silence; /* since the beginning of an incomplete line */
     int open_handles;
     int file_fd;
     char *scratch;
-    char *who;
-    struct strbuf held; /* the beginning of a line; all that is left while paused */
-    bool fed;           /* by rank_output_feed(): there is no pipe */
-    bool roomy;         /* its pipe was made larger */
-    bool paused, finishing, at_end, told_end, closed;
+    char *name;
+    struct strbuf held; /* the beginning of a line; while paused, all undelivered bytes */
+    bool fed;           /* by rank_output_feed(), without a pipe */
+    bool enlarged;      /* the pipe was enlarged */
+    bool paused, finishing, at_end, ended_sent, closed;
     struct rank_output_events ev;
     void *arg;
 };
 
-/* ---- lines -------------------------------------------------------------------------------------
- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
-/* Delivers the whole lines of `text`, as long as they are wanted; returns the bytes used. A '\r'
- * ends a line too, unless a '\n' follows it; the last byte cannot tell. */
+/* Delivers the complete lines of `text` until the stream is paused or closed. Returns the number
+ * of bytes used. A '\r' also ends a line, unless a '\n' follows; the last byte cannot show that. */
 static size_t deliver_lines(struct rank_output *s, const char *text, size_t len)
 {
     const char *p = text, *end = text + len, *newline = NULL;
@@ -50,7 +49,7 @@ static size_t deliver_lines(struct rank_output *s, const char *text, size_t len)
     return (size_t)(p - text);
 }
 
-/* Delivers from what is held. What is left is less than a line, unless it pauses. */
+/* Delivers lines from the held bytes. Less than a line remains, unless the stream is paused. */
 static void deliver_held(struct rank_output *s)
 {
     strbuf_consume(&s->held, deliver_lines(s, strbuf_str(&s->held), s->held.len));
@@ -67,14 +66,15 @@ static void on_silence(uv_timer_t *t)
         s->ev.begun(s->arg, s->held.data, s->held.len);
 }
 
-static void await_rest(struct rank_output *s)
+static void start_silence_timer(struct rank_output *s)
 {
     if (s->ev.begun && s->held.len > 0 && !s->closed)
         uv_timer_start(&s->silence, on_silence, RANK_OUTPUT_SILENCE_MS, 0);
 }
 
-/* New bytes: the line that was begun first, then straight from where they were read into. */
-static void take(struct rank_output *s, const char *bytes, size_t len)
+/* Splits new bytes: first completes the held line, then delivers lines directly from the read
+ * buffer. */
+static void split_lines(struct rank_output *s, const char *bytes, size_t len)
 {
     size_t used = 0;
     if (s->held.len > 0) {
@@ -92,20 +92,19 @@ static void take(struct rank_output *s, const char *bytes, size_t len)
         if (s->held.len >= RANK_OUTPUT_LINE_MAX && !s->paused)
             deliver_held(s);
     }
-    await_rest(s);
+    start_silence_timer(s);
 }
 
-/* ---- bytes -------------------------------------------------------------------------------------
- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
-static void keep(struct rank_output *s, const char *bytes, size_t len)
+static void write_file(struct rank_output *s, const char *bytes, size_t len)
 {
     while (len > 0 && s->file_fd >= 0) {
         ssize_t n = write(s->file_fd, bytes, len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            log_error("the file of %s ends here: %s", s->who, strerror(errno));
+            log_error("%s: the output file is incomplete: %s", s->name, strerror(errno));
             close(fd_take(&s->file_fd));
             return;
         }
@@ -114,61 +113,61 @@ static void keep(struct rank_output *s, const char *bytes, size_t len)
     }
 }
 
-static void got(struct rank_output *s, const char *bytes, size_t len)
+static void deliver(struct rank_output *s, const char *bytes, size_t len)
 {
-    keep(s, bytes, len);
+    write_file(s, bytes, len);
     if (s->ev.bytes)
         s->paused = !s->ev.bytes(s->arg, bytes, len);
     else
-        take(s, bytes, len);
+        split_lines(s, bytes, len);
 }
 
-static void end(struct rank_output *s)
+static void end_stream(struct rank_output *s)
 {
     s->at_end = true;
-    if (s->paused || s->closed || s->told_end)
+    if (s->paused || s->closed || s->ended_sent)
         return;
-    if (s->held.len > 0)
-        (void)s->ev.line(s->arg, s->held.data, s->held.len); /* nothing is left to pause */
+    if (s->held.len > 0) /* a pause has no effect: no output follows */
+        (void)s->ev.line(s->arg, s->held.data, s->held.len);
     strbuf_reset(&s->held);
     if (s->closed)
         return;
-    s->told_end = true;
+    s->ended_sent = true;
     s->ev.ended(s->arg);
 }
 
-static void on_buffer(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
     struct rank_output *s = h->data;
     *buf = uv_buf_init(s->scratch, RANK_OUTPUT_READ_BYTES);
 }
 
-/* A rank that writes much has fewer turns in a larger pipe. A limit may forbid it. */
-static void make_room(struct rank_output *s)
+/* A larger pipe needs fewer reads if a rank writes much. A limit may forbid it. */
+static void enlarge_pipe(struct rank_output *s)
 {
     uv_os_fd_t fd;
     if (uv_fileno((uv_handle_t *)&s->pipe, &fd) == 0)
         (void)fcntl(fd, F_SETPIPE_SZ, PIPE_BYTES);
-    s->roomy = true;
+    s->enlarged = true;
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct rank_output *s = stream->data;
-    if (n == RANK_OUTPUT_READ_BYTES && !s->roomy)
-        make_room(s);
+    if (n == RANK_OUTPUT_READ_BYTES && !s->enlarged)
+        enlarge_pipe(s);
     if (n > 0)
-        got(s, buf->base, (size_t)n);
+        deliver(s, buf->base, (size_t)n);
     if (s->closed || n == 0)
         return;
     if (n < 0 || s->paused)
         uv_read_stop(stream);
     if (n < 0)
-        end(s);
+        end_stream(s);
 }
 
-/* Reads what is in the pipe now, without the loop. */
-static void read_rest(struct rank_output *s)
+/* Reads what the pipe contains now, without the loop. */
+static void drain_pipe(struct rank_output *s)
 {
     uv_os_fd_t fd = -1;
     uv_fileno((uv_handle_t *)&s->pipe, &fd);
@@ -177,15 +176,14 @@ static void read_rest(struct rank_output *s)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            end(s);
+            end_stream(s);
             return;
         }
-        got(s, s->scratch, (size_t)n);
+        deliver(s, s->scratch, (size_t)n);
     }
 }
 
-/* ---- from outside ------------------------------------------------------------------------------
- */
+/* ---- interface ------------------------------------------------------------------------------- */
 
 int rank_output_open(struct rank_output **out, uv_loop_t *loop,
                      const struct rank_output_source *from, const struct rank_output_events *ev,
@@ -194,7 +192,7 @@ int rank_output_open(struct rank_output **out, uv_loop_t *loop,
     struct rank_output *s = xzalloc(sizeof *s);
     s->file_fd = from->file_fd;
     s->scratch = from->scratch;
-    s->who = xstrdup(from->who);
+    s->name = xstrdup(from->name);
     s->ev = *ev;
     s->arg = arg;
     uv_pipe_init(loop, &s->pipe, 0);
@@ -206,10 +204,10 @@ int rank_output_open(struct rank_output **out, uv_loop_t *loop,
     if (rc < 0)
         close(from->fd);
     else if (!s->fed)
-        rc = uv_read_start((uv_stream_t *)&s->pipe, on_buffer, on_read);
+        rc = uv_read_start((uv_stream_t *)&s->pipe, on_alloc, on_read);
     if (rc < 0) {
         rank_output_close(s);
-        return err_set(e, rc, "%s: %s", from->who, uv_strerror(rc));
+        return err_set(e, rc, "%s: %s", from->name, uv_strerror(rc));
     }
     *out = s;
     return 0;
@@ -221,7 +219,7 @@ static void on_closed(uv_handle_t *h)
     if (--s->open_handles > 0)
         return;
     strbuf_free(&s->held);
-    free(s->who);
+    free(s->name);
     free(s);
 }
 
@@ -239,18 +237,18 @@ void rank_output_close(struct rank_output *s)
 void rank_output_feed(struct rank_output *s, const char *bytes, size_t len)
 {
     if (!s->at_end && !s->closed)
-        got(s, bytes, len);
+        deliver(s, bytes, len);
 }
 
 void rank_output_feed_end(struct rank_output *s)
 {
     if (!s->at_end)
-        end(s);
+        end_stream(s);
 }
 
 void rank_output_pause(struct rank_output *s)
 {
-    if (s->closed || s->told_end)
+    if (s->closed || s->ended_sent)
         return;
     s->paused = true;
     uv_read_stop((uv_stream_t *)&s->pipe);
@@ -264,13 +262,13 @@ void rank_output_resume(struct rank_output *s)
     deliver_held(s);
     if (s->paused || s->closed)
         return;
-    await_rest(s);
+    start_silence_timer(s);
     if (s->at_end)
-        end(s);
+        end_stream(s);
     else if (s->finishing)
-        read_rest(s);
+        drain_pipe(s);
     else if (!s->fed)
-        uv_read_start((uv_stream_t *)&s->pipe, on_buffer, on_read);
+        uv_read_start((uv_stream_t *)&s->pipe, on_alloc, on_read);
 }
 
 void rank_output_finish(struct rank_output *s)
@@ -281,5 +279,5 @@ void rank_output_finish(struct rank_output *s)
     if (s->paused)
         return;
     uv_read_stop((uv_stream_t *)&s->pipe);
-    read_rest(s);
+    drain_pipe(s);
 }

@@ -7,13 +7,13 @@
 
 #include "common/log.h"
 
-enum { PACKETS_A_TURN = 32 };
+enum { PACKETS_PER_ITERATION = 32 };
 
 struct report_channel {
     uv_poll_t poll;
     int fd;
     bool used, warned, closed;
-    struct report_channel_events reader;
+    struct report_channel_events events;
 };
 
 static bool looks_like_object(const char *text, size_t len)
@@ -27,28 +27,28 @@ static bool looks_like_object(const char *text, size_t len)
     return len - i >= 2 && text[i] == '{' && text[len - 1] == '}';
 }
 
-static void take(struct report_channel *c, const char *text, size_t len)
+static void handle_packet(struct report_channel *c, const char *text, size_t len)
 {
     if (len <= REPORT_CHANNEL_PACKET_MAX && looks_like_object(text, len)) {
         c->used = true;
-        c->reader.packet(c->reader.arg, c->reader.rank, text, len);
+        c->events.packet(c->events.arg, c->events.rank, text, len);
         return;
     }
     if (!c->warned)
-        log_warn("rank %d: a report of %zu bytes is no JSON object of at most %d: dropped, and so "
-                 "are others like it",
-                 c->reader.rank, len, REPORT_CHANNEL_PACKET_MAX);
+        log_warn("rank %d: dropped a report of %zu bytes: not a JSON object of at most %d bytes "
+                 "(reported once per rank)",
+                 c->events.rank, len, REPORT_CHANNEL_PACKET_MAX);
     c->warned = true;
 }
 
-/* An empty packet reads like the end; only the other's hang-up tells them apart. */
-static bool hung_up(const struct report_channel *c)
+/* An empty packet reads like end of file; only POLLHUP tells them apart. */
+static bool peer_closed(const struct report_channel *c)
 {
     struct pollfd p = {.fd = c->fd};
     return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR));
 }
 
-/* Returns false when nothing is there any more. */
+/* Returns false if no packet is left. */
 static bool read_one(struct report_channel *c)
 {
     char buf[REPORT_CHANNEL_PACKET_MAX];
@@ -58,38 +58,38 @@ static bool read_one(struct report_channel *c)
     } while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EAGAIN)
         return false;
-    if (n < 0 || (n == 0 && hung_up(c))) {
+    if (n < 0 || (n == 0 && peer_closed(c))) {
         uv_poll_stop(&c->poll);
         return false;
     }
-    take(c, buf, (size_t)n);
+    handle_packet(c, buf, (size_t)n);
     return true;
 }
 
 static void on_readable(uv_poll_t *p, int status, int events)
 {
     struct report_channel *c = p->data;
-    for (int i = 0; i < PACKETS_A_TURN && !c->closed && read_one(c); i++)
+    for (int i = 0; i < PACKETS_PER_ITERATION && !c->closed && read_one(c); i++)
         ;
 }
 
 int report_channel_open(struct report_channel **out, int *child_fd, uv_loop_t *loop,
-                        const struct report_channel_events *reader, struct err *e)
+                        const struct report_channel_events *events, struct err *e)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-        return err_set(e, -errno, "rank %d's report channel: %s", reader->rank, strerror(errno));
-    AUTO(fd) int ours = ends[0];
-    AUTO(fd) int its = ends[1];
+        return err_set(e, -errno, "rank %d's report channel: %s", events->rank, strerror(errno));
+    AUTO(fd) int launcher_end = ends[0];
+    AUTO(fd) int rank_end = ends[1];
     AUTO(free) struct report_channel *c = xzalloc(sizeof *c);
-    int rc = uv_poll_init(loop, &c->poll, ours);
+    int rc = uv_poll_init(loop, &c->poll, launcher_end);
     if (rc < 0)
-        return err_set(e, rc, "rank %d's report channel: %s", reader->rank, uv_strerror(rc));
+        return err_set(e, rc, "rank %d's report channel: %s", events->rank, uv_strerror(rc));
     c->poll.data = c;
-    c->fd = fd_take(&ours);
-    c->reader = *reader;
+    c->fd = fd_take(&launcher_end);
+    c->events = *events;
     uv_poll_start(&c->poll, UV_READABLE, on_readable);
-    *child_fd = fd_take(&its);
+    *child_fd = fd_take(&rank_end);
     *out = TAKE(c);
     return 0;
 }
@@ -123,5 +123,6 @@ bool report_channel_used(const struct report_channel *c)
 void report_channel_send_stop(struct report_channel *c)
 {
     static const char stop[] = "{\"stop\":true}";
-    (void)send(c->fd, stop, sizeof stop - 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* see channel.h */
+    /* Not an error: see report_channel.h. */
+    (void)send(c->fd, stop, sizeof stop - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

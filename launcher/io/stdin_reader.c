@@ -10,10 +10,10 @@ struct stdin_reader {
     int fd;
     uv_poll_t poll;
     uv_idle_t idle;
-    bool watched; /* by `poll`; else `idle` has its turns */
+    bool watched; /* by `poll`; else `idle` reads */
     bool at_end;
     int open_handles;
-    size_t out; /* read and not taken */
+    size_t uncredited; /* read and not credited */
     void (*bytes)(void *arg, const char *bytes, size_t len);
     void *arg;
 };
@@ -21,10 +21,10 @@ struct stdin_reader {
 static void on_poll(uv_poll_t *p, int status, int events);
 static void on_idle(uv_idle_t *i);
 
-/* Reads on as long as there is room. */
-static void go_on(struct stdin_reader *s)
+/* Starts or stops reading, depending on the window. */
+static void update_watch(struct stdin_reader *s)
 {
-    bool wanted = !s->at_end && s->out < STDIN_READER_WINDOW;
+    bool wanted = !s->at_end && s->uncredited < STDIN_READER_WINDOW;
     if (s->watched && wanted)
         uv_poll_start(&s->poll, UV_READABLE, on_poll);
     else if (s->watched)
@@ -42,8 +42,8 @@ static void read_some(struct stdin_reader *s)
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return;
     s->at_end = n <= 0;
-    s->out += n > 0 ? (size_t)n : 0;
-    go_on(s);
+    s->uncredited += n > 0 ? (size_t)n : 0;
+    update_watch(s);
     s->bytes(s->arg, bytes, n > 0 ? (size_t)n : 0);
 }
 
@@ -71,19 +71,20 @@ int stdin_reader_open(struct stdin_reader **out, uv_loop_t *loop, int fd,
     uv_idle_init(loop, &s->idle);
     s->idle.data = s->poll.data = s;
     int flags = fcntl(own, F_GETFL);
-    s->watched = uv_poll_init(loop, &s->poll, own) == 0; /* else it is a file */
+    s->watched = uv_poll_init(loop, &s->poll, own) == 0; /* fails for a file */
     if (flags >= 0)
-        (void)fcntl(own, F_SETFL, flags); /* libuv has made it non-blocking, for everybody */
+        (void)fcntl(own, F_SETFL, flags); /* libuv has set O_NONBLOCK for all programs that share
+                                             it */
     s->open_handles = 1 + s->watched;
-    go_on(s);
+    update_watch(s);
     *out = s;
     return 0;
 }
 
 void stdin_reader_credit(struct stdin_reader *s, size_t len)
 {
-    s->out -= len < s->out ? len : s->out;
-    go_on(s);
+    s->uncredited -= len < s->uncredited ? len : s->uncredited;
+    update_watch(s);
 }
 
 static void on_closed(uv_handle_t *h)

@@ -7,38 +7,38 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TYPED_MAX = 4096 /* the longest line of a terminal */, LOOK_AGAIN_MS = 200 };
+enum { INPUT_MAX = 4096 /* the longest line of a terminal */, RETRY_MS = 200 };
 
 struct tty_stdin {
-    int tty_fd; /* opened again: O_NONBLOCK is ours alone */
-    uv_poll_t typed;
+    int tty_fd; /* opened again, so that O_NONBLOCK does not affect other programs */
+    uv_poll_t input;
     uv_pipe_t to_rank;
-    uv_timer_t later; /* in the background: is it over? */
+    uv_timer_t retry; /* while in the background: checks again */
     uv_write_t write;
-    char buf[TYPED_MAX];
+    char buf[INPUT_MAX];
     int open_handles;
     bool closed;
 };
 
-static void on_typed(uv_poll_t *p, int status, int events);
+static void on_input(uv_poll_t *p, int status, int events);
 
 static bool in_foreground(const struct tty_stdin *f)
 {
     return tcgetpgrp(f->tty_fd) == getpgrp();
 }
 
-static void on_later(uv_timer_t *t)
+static void on_retry(uv_timer_t *t)
 {
     struct tty_stdin *f = t->data;
     uv_timer_stop(t);
-    uv_poll_start(&f->typed, UV_READABLE, on_typed);
+    uv_poll_start(&f->input, UV_READABLE, on_input);
 }
 
 static void on_written(uv_write_t *w, int status)
 {
     struct tty_stdin *f = w->data;
     if (status == 0 && !f->closed)
-        uv_poll_start(&f->typed, UV_READABLE, on_typed);
+        uv_poll_start(&f->input, UV_READABLE, on_input);
 }
 
 static void on_closed(uv_handle_t *h)
@@ -50,33 +50,33 @@ static void on_closed(uv_handle_t *h)
     free(f);
 }
 
-/* The user's end of input is the rank's. */
-static void end(struct tty_stdin *f)
+/* Passes the user's end of file on to the rank. */
+static void close_pipe(struct tty_stdin *f)
 {
     if (!uv_is_closing((uv_handle_t *)&f->to_rank))
         uv_close((uv_handle_t *)&f->to_rank, on_closed);
 }
 
-static void on_typed(uv_poll_t *p, int status, int events)
+static void on_input(uv_poll_t *p, int status, int events)
 {
     struct tty_stdin *f = p->data;
     uv_poll_stop(p);
     if (!in_foreground(f)) {
-        uv_timer_start(&f->later, on_later, LOOK_AGAIN_MS, 0);
+        uv_timer_start(&f->retry, on_retry, RETRY_MS, 0);
         return;
     }
     ssize_t n = read(f->tty_fd, f->buf, sizeof f->buf);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        uv_poll_start(p, UV_READABLE, on_typed);
+        uv_poll_start(p, UV_READABLE, on_input);
         return;
     }
     if (n <= 0) {
-        end(f);
+        close_pipe(f);
         return;
     }
     uv_buf_t buf = uv_buf_init(f->buf, (unsigned)n);
     if (uv_write(&f->write, (uv_stream_t *)&f->to_rank, &buf, 1, on_written) < 0)
-        end(f);
+        close_pipe(f);
 }
 
 int tty_stdin_open(struct tty_stdin **out, int *read_fd, uv_loop_t *loop, int tty_fd, struct err *e)
@@ -90,12 +90,12 @@ int tty_stdin_open(struct tty_stdin **out, int *read_fd, uv_loop_t *loop, int tt
     struct tty_stdin *f = xzalloc(sizeof *f);
     f->tty_fd = fd_take(&tty);
     f->open_handles = 3;
-    f->typed.data = f->to_rank.data = f->later.data = f->write.data = f;
+    f->input.data = f->to_rank.data = f->retry.data = f->write.data = f;
     uv_pipe_init(loop, &f->to_rank, 0);
     uv_pipe_open(&f->to_rank, ends[1]);
-    uv_timer_init(loop, &f->later);
-    uv_poll_init(loop, &f->typed, f->tty_fd);
-    uv_poll_start(&f->typed, UV_READABLE, on_typed);
+    uv_timer_init(loop, &f->retry);
+    uv_poll_init(loop, &f->input, f->tty_fd);
+    uv_poll_start(&f->input, UV_READABLE, on_input);
     *read_fd = ends[0];
     *out = f;
     return 0;
@@ -106,7 +106,7 @@ void tty_stdin_close(struct tty_stdin *f)
     if (!f)
         return;
     f->closed = true;
-    end(f);
-    uv_close((uv_handle_t *)&f->typed, on_closed);
-    uv_close((uv_handle_t *)&f->later, on_closed);
+    close_pipe(f);
+    uv_close((uv_handle_t *)&f->input, on_closed);
+    uv_close((uv_handle_t *)&f->retry, on_closed);
 }

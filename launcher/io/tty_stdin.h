@@ -1,7 +1,7 @@
-/* feed - what is typed at our terminal, for a rank to read from a pipe.
+/* tty_stdin - passes input of the terminal to a rank through a pipe.
  *
- * A rank has no terminal of its own to read from. Nothing is read while the shell has us in the
- * background: that would stop us. */
+ * A rank cannot read the terminal itself. Nothing is read while the launcher is a background job
+ * of the shell: reading would stop the launcher. */
 #ifndef DROVER_TTY_STDIN_H
 #define DROVER_TTY_STDIN_H
 
@@ -12,10 +12,10 @@
 
 struct tty_stdin;
 
-/* `*read_fd` is the pipe's read end: the caller's, to hand on and close. */
+/* Opens the pipe. `*read_fd` is its read end; the caller passes it on and closes it. */
 int tty_stdin_open(struct tty_stdin **out, int *read_fd, uv_loop_t *loop, int tty_fd,
                    struct err *e);
-/* Its handles close on the loop's next turn. */
+/* Closes the pipe. The handles close in the loop's next iteration. */
 void tty_stdin_close(struct tty_stdin *f);
 AUTO_DEFINE(tty_stdin, struct tty_stdin *, tty_stdin_close)
 

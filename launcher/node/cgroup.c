@@ -7,7 +7,7 @@
 
 #include "common/mem.h"
 
-/* Whether "cpu,cpuacct" has the name. */
+/* Returns whether a list such as "cpu,cpuacct" contains the name. */
 static bool list_has(const char *list, const char *name)
 {
     size_t len = strlen(name);
@@ -39,7 +39,7 @@ char *cgroup_dir(const char *root, const char *controller)
     return TAKE(dir);
 }
 
-/* How many numbers a file of a group begins with. */
+/* Reads up to two numbers from the beginning of a file of a group. Returns how many were read. */
 static int read_numbers(const char *dir, const char *name, long long n[2])
 {
     AUTO(free) char *path = xasprintf("%s/%s", dir, name);
@@ -47,8 +47,8 @@ static int read_numbers(const char *dir, const char *name, long long n[2])
     return f ? fscanf(f, "%lld %lld", &n[0], &n[1]) : 0;
 }
 
-/* The limit of one group alone; 0: none. */
-static int64_t cpus_of(const char *dir)
+/* Returns the limit of this group alone; 0: no limit. */
+static int64_t cpu_limit(const char *dir)
 {
     long long n[2], period[2]; /* quota and period, in microseconds */
     if (read_numbers(dir, "cpu.max", n) != 2) {
@@ -57,41 +57,43 @@ static int64_t cpus_of(const char *dir)
             return 0;
         n[1] = period[0];
     }
-    if (n[0] <= 0 || n[1] <= 0) /* version 1 says -1 for no limit, version 2 "max" */
+    if (n[0] <= 0 || n[1] <= 0) /* version 1 has -1 for no limit, version 2 "max" */
         return 0;
     long long cpus = n[0] / n[1] + (n[0] % n[1] > 0);
     return cpus > INT_MAX ? 0 : cpus;
 }
 
-static int64_t memory_of(const char *dir)
+static int64_t memory_limit(const char *dir)
 {
     long long n[2];
     if (read_numbers(dir, "memory.max", n) < 1 && read_numbers(dir, "memory.limit_in_bytes", n) < 1)
         return 0;
-    return n[0] > 0 && n[0] < INT64_MAX >> 1 ? n[0] : 0; /* version 1: all but a page for none */
+    return n[0] > 0 && n[0] < INT64_MAX >> 1 ? n[0] : 0; /* no limit in version 1: the largest
+                                                            multiple of a page */
 }
 
-/* The smallest limit of our group and of those above it; 0: none. */
-static int64_t least(const char *root, const char *controller, int64_t (*limit)(const char *dir))
+/* Returns the smallest limit of this process's group and of the groups above it; 0: no limit. */
+static int64_t smallest_limit(const char *root, const char *controller,
+                              int64_t (*limit)(const char *dir))
 {
     AUTO(free) char *dir = cgroup_dir(root, controller);
     size_t base = strlen(root) + strlen("/sys/fs/cgroup");
-    int64_t least = 0;
+    int64_t smallest = 0;
     while (dir && strlen(dir) >= base) {
         int64_t n = limit(dir);
-        if (n && (!least || n < least))
-            least = n;
+        if (n && (!smallest || n < smallest))
+            smallest = n;
         *strrchr(dir, '/') = '\0';
     }
-    return least;
+    return smallest;
 }
 
 int cgroup_cpus(const char *root)
 {
-    return (int)least(root, "cpu", cpus_of);
+    return (int)smallest_limit(root, "cpu", cpu_limit);
 }
 
 int64_t cgroup_memory(const char *root)
 {
-    return least(root, "memory", memory_of);
+    return smallest_limit(root, "memory", memory_limit);
 }

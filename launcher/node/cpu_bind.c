@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 
 #include "common/mem.h"
-#include "launcher/node/topo.h"
+#include "launcher/node/cpu_list.h"
 
 static int parse_cpus(struct cpu_bind *b, const char *text, struct err *e)
 {
@@ -57,7 +57,7 @@ int cpu_bind_apply(const struct cpu_bind *b)
 {
     if (b->cpus && sched_setaffinity(0, b->cpus_bytes, b->cpus) < 0)
         return -errno;
-    /* The kernel reads one bit less than it is told (mm/mempolicy.c: get_nodes). */
+    /* The kernel reads one bit less than the given number (mm/mempolicy.c: get_nodes). */
     if (b->nodes && syscall(SYS_set_mempolicy, MPOL_BIND, b->nodes, b->node_bits + 1) < 0)
         return errno == EPERM || errno == ENOSYS ? CPU_BIND_NO_MEMORY_POLICY : -errno;
     return 0;

@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-/* NVML's declarations as far as they are used here: names, codes and sizes are those of nvml.h
+/* The part of NVML's declarations that is used here. Names, codes and sizes are those of nvml.h
  * 13.0 (stable since 11). */
 typedef struct nvml_device *nvml_device;
 
@@ -45,16 +45,16 @@ struct nvml {
     int (*name)(nvml_device device, char *out, unsigned size);
     int (*pci)(nvml_device device, struct nvml_pci *out);
     int (*memory)(nvml_device device, struct nvml_memory *out);
-    int (*part)(nvml_device device, unsigned index, nvml_device *part);
+    int (*mig_device)(nvml_device device, unsigned index, nvml_device *mig_device);
     int (*processes)(nvml_device device, unsigned *count, struct nvml_process *out);
     const char *(*error)(int code);
 };
 
-/* False where there is no library, or one that cannot list devices. */
+/* Returns false if there is no library, or one that cannot list devices. */
 static bool nvml_open(struct nvml *n)
 {
     const char *path = getenv("DROVER_NVML_LIB");
-    /* Without the driver's device the library is of no use, and opening it costs 2 ms. */
+    /* Without the driver's device the library is useless, and opening it costs 2 ms. */
     if (!path && access("/dev/nvidiactl", F_OK) != 0)
         return false;
     n->lib = dlopen(path ? path : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -74,7 +74,7 @@ static bool nvml_open(struct nvml *n)
         {"nvmlDeviceGetName", &n->name},
         {"nvmlDeviceGetPciInfo_v3", &n->pci},
         {"nvmlDeviceGetMemoryInfo", &n->memory},
-        {"nvmlDeviceGetMigDeviceHandleByIndex", &n->part},
+        {"nvmlDeviceGetMigDeviceHandleByIndex", &n->mig_device},
         {"nvmlDeviceGetComputeRunningProcesses_v3", &n->processes},
         {"nvmlErrorString", &n->error},
     };
@@ -89,10 +89,10 @@ static void nvml_close(struct nvml *n)
         dlclose(n->lib);
 }
 
-static const char *nvml_text(const struct nvml *n, int code)
+static const char *nvml_error(const struct nvml *n, int code)
 {
     const char *s = n->error ? n->error(code) : NULL;
-    return s ? s : "no further word";
+    return s ? s : "unknown error";
 }
 
 int gpu_bus_id(char *out, unsigned size, const char *text)
@@ -111,16 +111,16 @@ int gpu_bus_id(char *out, unsigned size, const char *text)
     return 0;
 }
 
-static void describe_parts(const struct nvml *n, nvml_device d, struct gpu *g)
+static void describe_mig(const struct nvml *n, nvml_device d, struct gpu *g)
 {
-    nvml_device part = NULL;
-    for (unsigned i = 0, found = 0; n->part && n->uuid && i < GPU_PARTS_MAX; i++)
-        if (n->part(d, i, &part) == NVML_SUCCESS &&
-            n->uuid(part, g->parts[found], sizeof g->parts[found]) == NVML_SUCCESS)
+    nvml_device mig_device = NULL;
+    for (unsigned i = 0, found = 0; n->mig_device && n->uuid && i < GPU_MIG_MAX; i++)
+        if (n->mig_device(d, i, &mig_device) == NVML_SUCCESS &&
+            n->uuid(mig_device, g->mig_uuids[found], sizeof g->mig_uuids[found]) == NVML_SUCCESS)
             found++;
 }
 
-/* What the library does not tell stays empty. Returns NVML's code of the first call. */
+/* Properties that the library does not report stay empty. Returns NVML's code of the first call. */
 static int describe(const struct nvml *n, unsigned index, struct gpu *g)
 {
     nvml_device d = NULL;
@@ -140,7 +140,7 @@ static int describe(const struct nvml *n, unsigned index, struct gpu *g)
         g->memory_total_bytes = m.total;
         g->memory_free_bytes = m.free;
     }
-    describe_parts(n, d, g);
+    describe_mig(n, d, g);
     return NVML_SUCCESS;
 }
 
@@ -148,11 +148,12 @@ static int count_gpus(const struct nvml *n, unsigned *total, struct err *e)
 {
     int rc = n->count(total);
     if (rc != NVML_SUCCESS)
-        return err_set(e, -EIO, "the NVIDIA driver does not count its GPUs: %s", nvml_text(n, rc));
-    return *total > 1024 ? err_set(e, -EIO, "the NVIDIA driver counts %u GPUs", *total) : 0;
+        return err_set(e, -EIO, "NVIDIA driver: cannot count GPUs: %s", nvml_error(n, rc));
+    return *total > 1024 ? err_set(e, -EIO, "NVIDIA driver: implausible number of GPUs: %u", *total)
+                         : 0;
 }
 
-static int list(const struct nvml *n, void *out, int *count, struct err *e)
+static int list_gpus(const struct nvml *n, void *out, int *count, struct err *e)
 {
     unsigned total = 0;
     if (count_gpus(n, &total, e) < 0)
@@ -164,69 +165,69 @@ static int list(const struct nvml *n, void *out, int *count, struct err *e)
         if (rc == NVML_SUCCESS)
             found++;
         else
-            log_warn("GPU %u is left out: %s", i, nvml_text(n, rc));
+            log_warn("GPU %u is skipped: %s", i, nvml_error(n, rc));
     }
     *count = found;
     *(struct gpu **)out = found ? TAKE(gpus) : NULL;
     return 0;
 }
 
-/* Appends what is known of a GPU or a part of one; nothing where it has no UUID. */
-static void add_use(const struct nvml *n, nvml_device d, struct gpu_use **uses, int *count)
+/* Appends the memory and processes of a GPU or MIG instance, if it has a UUID. */
+static void add_usage(const struct nvml *n, nvml_device d, struct gpu_usage **usage, int *count)
 {
-    struct gpu_use u = {0};
+    struct gpu_usage u = {0};
     struct nvml_memory m = {0};
-    struct nvml_process p[GPU_USERS_MAX];
-    unsigned users = GPU_USERS_MAX;
+    struct nvml_process p[GPU_PROCESSES_MAX];
+    unsigned process_count = GPU_PROCESSES_MAX;
     if (!n->uuid || n->uuid(d, u.uuid, sizeof u.uuid) != NVML_SUCCESS)
         return;
     if (n->memory && n->memory(d, &m) == NVML_SUCCESS) {
         u.total_bytes = m.total;
         u.used_bytes = m.used;
     }
-    int rc = n->processes ? n->processes(d, &users, p) : NVML_GPU_LOST;
-    for (unsigned i = 0; rc == NVML_SUCCESS && i < users && i < GPU_USERS_MAX; i++)
+    int rc = n->processes ? n->processes(d, &process_count, p) : NVML_GPU_LOST;
+    for (unsigned i = 0; rc == NVML_SUCCESS && i < process_count && i < GPU_PROCESSES_MAX; i++)
         u.pids[u.pid_count++] = (int)p[i].pid;
-    *uses = xrealloc(*uses, (size_t)*count + 1, sizeof **uses);
-    (*uses)[(*count)++] = u;
+    *usage = xrealloc(*usage, (size_t)*count + 1, sizeof **usage);
+    (*usage)[(*count)++] = u;
 }
 
-static int list_uses(const struct nvml *n, void *out, int *count, struct err *e)
+static int list_usage(const struct nvml *n, void *out, int *count, struct err *e)
 {
     unsigned total = 0;
     if (count_gpus(n, &total, e) < 0)
         return -EIO;
-    AUTO(free) struct gpu_use *uses = NULL;
+    AUTO(free) struct gpu_usage *usage = NULL;
     for (unsigned i = 0; i < total; i++) {
-        nvml_device d = NULL, part = NULL;
+        nvml_device d = NULL, mig_device = NULL;
         int before = *count;
         if (n->by_index(i, &d) != NVML_SUCCESS)
             continue;
-        for (unsigned p = 0; n->part && p < GPU_PARTS_MAX; p++)
-            if (n->part(d, p, &part) == NVML_SUCCESS)
-                add_use(n, part, &uses, count);
+        for (unsigned p = 0; n->mig_device && p < GPU_MIG_MAX; p++)
+            if (n->mig_device(d, p, &mig_device) == NVML_SUCCESS)
+                add_usage(n, mig_device, &usage, count);
         if (*count == before)
-            add_use(n, d, &uses, count);
+            add_usage(n, d, &usage, count);
     }
-    *(struct gpu_use **)out = TAKE(uses);
+    *(struct gpu_usage **)out = TAKE(usage);
     return 0;
 }
 
-/* Asks the library, where there is one. `*count` is 0 before. */
-static int ask(int (*what)(const struct nvml *n, void *out, int *count, struct err *e), void *out,
-               int *count, struct err *e)
+/* Runs a query if the library exists. `*count` must be 0. */
+static int query_nvml(int (*query)(const struct nvml *n, void *out, int *count, struct err *e),
+                      void *out, int *count, struct err *e)
 {
     struct nvml n = {0};
     int rc = 0;
     if (nvml_open(&n)) {
         int code = n.init();
         if (code == NVML_SUCCESS) {
-            rc = what(&n, out, count, e);
+            rc = query(&n, out, count, e);
             if (n.shutdown)
-                (void)n.shutdown(); /* it was only asked; nothing depends on a clean end */
+                (void)n.shutdown(); /* only read from; nothing depends on a clean shutdown */
         } else if (code != NVML_NO_DRIVER) {
-            rc = err_set(e, -EIO, "the NVIDIA driver does not answer: %s", nvml_text(&n, code));
-            err_hint(e, "nvidia-smi shows the same; a reboot follows a driver's update");
+            rc = err_set(e, -EIO, "the NVIDIA driver does not respond: %s", nvml_error(&n, code));
+            err_hint(e, "nvidia-smi, which shows the same error; reboot after a driver update");
         }
     }
     nvml_close(&n);
@@ -237,12 +238,12 @@ int gpu_list(struct gpu **out, int *count, struct err *e)
 {
     *out = NULL;
     *count = 0;
-    return ask(list, out, count, e);
+    return query_nvml(list_gpus, out, count, e);
 }
 
-int gpu_uses(struct gpu_use **out, int *count, struct err *e)
+int gpu_usage(struct gpu_usage **out, int *count, struct err *e)
 {
     *out = NULL;
     *count = 0;
-    return ask(list_uses, out, count, e);
+    return query_nvml(list_usage, out, count, e);
 }

@@ -1,13 +1,13 @@
-/* oom - how often the kernel has ended a process of a memory cgroup to free memory. */
+/* oom_kills - number of processes of a memory cgroup that the kernel has killed to free memory. */
 #ifndef DROVER_OOM_KILLS_H
 #define DROVER_OOM_KILLS_H
 
-/* The counter of the group with this directory (NULL: of none), a descriptor to be closed; -1 where
- * the kernel does not count. */
+/* Opens the counter of the cgroup with this directory (NULL: no cgroup). Returns a descriptor,
+ * which the caller closes; -1: the kernel does not count. */
 int oom_kills_open(const char *dir);
 
-/* Its count so far, of the group and those below it; -1: it does not say. It grows when one of them
- * was killed, so two of them tell what a SIGKILL was. */
+/* Returns the count of the group and those below it; -1: unknown. The count grows with each OOM
+ * kill, so two values show whether a SIGKILL in between was one. */
 long oom_kills_count(int counter);
 
 #endif

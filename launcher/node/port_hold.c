@@ -18,11 +18,11 @@ enum { LISTENING = 0x0A }; /* in /proc/net/tcp */
 
 AUTO_DEFINE(dir, DIR *, closedir)
 
-/* ---- who has it --------------------------------------------------------------------------------
- */
+/* ---- owner of a port ------------------------------------------------------------------------- */
 
-/* A mark in the same network namespace as the port, of which the kernel tells whose it is: a socket
- * that is bound but does not listen is in no table. Another user can take the name, as the port. */
+/* The name of an abstract Unix socket that marks a port as held, in the port's network namespace.
+ * The kernel lists no TCP socket that is bound but does not listen, but it does list the owner of
+ * the mark. Another user can take the name, as it can take the port. */
 static socklen_t mark_name(struct sockaddr_un *a, int port)
 {
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -30,7 +30,7 @@ static socklen_t mark_name(struct sockaddr_un *a, int port)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* The inode of the socket that has the port's mark; 0: not found. */
+/* Returns the inode of the socket that has the port's mark; 0: not found. */
 static uintmax_t inode_of_mark(int port)
 {
     AUTO(file) FILE *f = fopen("/proc/net/unix", "re");
@@ -46,8 +46,8 @@ static uintmax_t inode_of_mark(int port)
     return 0;
 }
 
-/* The inode of the socket that listens on `port`; 0: not found. */
-static uintmax_t inode_of(const char *table, int port)
+/* Returns the inode of the socket that listens on `port`; 0: not found. */
+static uintmax_t inode_of_listener(const char *table, int port)
 {
     AUTO(file) FILE *f = fopen(table, "re");
     char line[512];
@@ -62,7 +62,7 @@ static uintmax_t inode_of(const char *table, int port)
     return 0;
 }
 
-static bool has_socket(int pid, const char *link_text)
+static bool owns_socket(int pid, const char *link_text)
 {
     char path[64], text[64];
     snprintf(path, sizeof path, "/proc/%d/fd", pid);
@@ -75,13 +75,14 @@ static bool has_socket(int pid, const char *link_text)
     return false;
 }
 
-/* " by process PID (command)" in `out`, or nothing where it is another user's. */
-static void name_owner(char *out, size_t size, int port)
+/* Writes " by process PID (command)" to `out`, or nothing if the process belongs to another user.
+ */
+static void find_owner(char *out, size_t size, int port)
 {
     out[0] = '\0';
-    uintmax_t inode = inode_of("/proc/net/tcp6", port);
+    uintmax_t inode = inode_of_listener("/proc/net/tcp6", port);
     if (inode == 0)
-        inode = inode_of("/proc/net/tcp", port);
+        inode = inode_of_listener("/proc/net/tcp", port);
     if (inode == 0)
         inode = inode_of_mark(port);
     if (inode == 0)
@@ -91,7 +92,7 @@ static void name_owner(char *out, size_t size, int port)
     AUTO(dir) DIR *proc = opendir("/proc");
     for (struct dirent *d; proc && (d = readdir(proc));) {
         int pid = atoi(d->d_name);
-        if (pid <= 0 || !has_socket(pid, link_text))
+        if (pid <= 0 || !owns_socket(pid, link_text))
             continue;
         char path[64], command[64] = "?";
         snprintf(path, sizeof path, "/proc/%d/comm", pid);
@@ -103,8 +104,7 @@ static void name_owner(char *out, size_t size, int port)
     }
 }
 
-/* ---- holding it --------------------------------------------------------------------------------
- */
+/* ---- holding a port -------------------------------------------------------------------------- */
 
 /* Binds to every address of the family. Returns the port, or -errno. */
 static int bind_any(int fd, int family, int port)
@@ -115,32 +115,33 @@ static int bind_any(int fd, int family, int port)
     socklen_t len = family == AF_INET6 ? sizeof six : sizeof four;
     int yes = 1, no = 0;
     if (family == AF_INET6)
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no); /* IPv4 too */
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no); /* also IPv4 */
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) < 0 || bind(fd, a, len) < 0 ||
         getsockname(fd, a, &len) < 0)
         return -errno;
     return ntohs(family == AF_INET6 ? six.sin6_port : four.sin_port);
 }
 
-static int bound_socket(int *out, int wanted)
+static int bind_socket(int *out, int requested)
 {
     int rc = -EAFNOSUPPORT;
     static const int families[] = {AF_INET6, AF_INET};
     for (size_t i = 0; i < COUNT_OF(families); i++) {
         AUTO(fd) int fd = socket(families[i], SOCK_STREAM | SOCK_CLOEXEC, 0);
-        rc = fd < 0 ? -errno : bind_any(fd, families[i], wanted);
+        rc = fd < 0 ? -errno : bind_any(fd, families[i], requested);
         if (rc > 0)
             *out = fd_take(&fd);
-        /* Without IPv6 in this machine or container, IPv4 alone. */
+        /* Falls back to IPv4 alone if this machine or container has no IPv6. */
         if (rc != -EAFNOSUPPORT && rc != -EADDRNOTAVAIL)
             return rc;
     }
     return rc;
 }
 
-/* Marks the port as held, by a socket that has `*fd` in a message to itself: one descriptor, in
- * place of `*fd`, keeps both. 0, or -EADDRINUSE: another holds it; or another -errno. */
-static int mark(int *fd, int port)
+/* Marks the port as held, with a socket that contains `*fd` in a message to itself: the one
+ * descriptor that replaces `*fd` keeps both open. Returns 0, -EADDRINUSE if another process holds
+ * the port, or another -errno. */
+static int claim_mark(int *fd, int port)
 {
     struct sockaddr_un a;
     socklen_t len = mark_name(&a, port);
@@ -168,24 +169,24 @@ static int mark(int *fd, int port)
     return 0;
 }
 
-int port_hold(int *fd, int *port, int wanted, struct err *e)
+int port_hold(int *fd, int *port, int requested, struct err *e)
 {
-    if (wanted < 0 || wanted > 65535)
-        return err_set(e, -EINVAL, "MASTER_PORT %d: a port is 1 to 65535", wanted);
-    AUTO(fd) int held = -1;
-    int rc = bound_socket(&held, wanted), got = rc;
+    if (requested < 0 || requested > 65535)
+        return err_set(e, -EINVAL, "MASTER_PORT %d: must be 1 to 65535", requested);
+    AUTO(fd) int held_fd = -1;
+    int rc = bind_socket(&held_fd, requested), bound = rc;
     if (rc > 0)
-        rc = mark(&held, got);
+        rc = claim_mark(&held_fd, bound);
     if (rc == 0) {
-        *port = got;
-        *fd = fd_take(&held);
+        *port = bound;
+        *fd = fd_take(&held_fd);
         return 0;
     }
-    if (wanted == 0)
+    if (requested == 0)
         return err_set(e, rc, "MASTER_PORT: no free port: %s", strerror(-rc));
     char owner[128] = "";
     if (rc == -EADDRINUSE)
-        name_owner(owner, sizeof owner, wanted);
-    err_set(e, rc, "MASTER_PORT %d: %s%s", wanted, strerror(-rc), owner);
-    return err_hint(e, "leave the port out: a free one is chosen and held");
+        find_owner(owner, sizeof owner, requested);
+    err_set(e, rc, "MASTER_PORT %d: %s%s", requested, strerror(-rc), owner);
+    return err_hint(e, "omit the port: drover chooses a free one and holds it");
 }

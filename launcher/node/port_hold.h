@@ -1,19 +1,20 @@
-/* port - MASTER_PORT: chosen here, and kept from others until the job is over.
+/* port_hold - chooses MASTER_PORT and keeps it from other processes until the job ends.
  *
- * The keeper is a socket that is bound but never listens. Like it, the rank that will listen sets
- * SO_REUSEADDR (as torch's TCPStore, Python's servers and most others do), so the kernel lets it
- * in beside us and gives the port to nobody who asks for any free one. Not SO_REUSEPORT: the rank
- * would have to set that too. A taker without SO_REUSEADDR needs a port that is not held. */
+ * Holds the port with a socket that is bound but never listens. That socket and the rank that will
+ * listen both set SO_REUSEADDR (as torch's TCPStore, Python's servers and most others do), so the
+ * kernel lets the rank bind the port, too, and gives it to no process that requests any free port.
+ * SO_REUSEPORT is not used: the rank would have to set it, too. A program that does not set
+ * SO_REUSEADDR needs a port that is not held. */
 #ifndef DROVER_PORT_HOLD_H
 #define DROVER_PORT_HOLD_H
 
 #include "common/err.h"
 
-/* A free TCP port, or `wanted` where that is not 0, on all addresses of this machine (IPv6 and
- * IPv4). `*fd` is to be closed when the port is to be free again.
- *   -EADDRINUSE  `wanted` is taken; the text names by whom, where that can be told
- *   -EACCES      it is below 1,024 and we may not
- *   -EINVAL      it is no port */
-int port_hold(int *fd, int *port, int wanted, struct err *e);
+/* Binds a free TCP port, or `requested` if it is not 0, on all addresses of this machine (IPv6 and
+ * IPv4). Close `*fd` to free the port.
+ *   -EADDRINUSE  `requested` is in use; the text names the process, if it can be found
+ *   -EACCES      the port is below 1,024 and requires a privilege
+ *   -EINVAL      not a port */
+int port_hold(int *fd, int *port, int requested, struct err *e);
 
 #endif

@@ -17,8 +17,8 @@ struct resolve {
     void *arg;
 };
 
-/* What a thread has: its own end of the socket, its own copies, and every step-th name. */
-struct share {
+/* The state of a thread: its own end of the socket, its own copies, and every step-th name. */
+struct lookup_thread {
     int fd;
     size_t first, step;
     char **names;
@@ -26,20 +26,20 @@ struct share {
 
 struct answer {
     int i, status;
-    struct addrinfo *found; /* handed over */
+    struct addrinfo *found; /* owned by the receiver */
 };
 
-static void *look_up(void *arg)
+static void *run_lookups(void *arg)
 {
-    struct share *s = arg;
+    struct lookup_thread *s = arg;
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM};
     size_t n = strv_len(s->names);
-    bool heard = true;
-    for (size_t i = s->first; heard && i < n; i += s->step) {
+    bool delivered = true;
+    for (size_t i = s->first; delivered && i < n; i += s->step) {
         struct answer a = {.i = (int)i};
         a.status = getaddrinfo(s->names[i], "9", &hints, &a.found);
-        heard = send(s->fd, &a, sizeof a, MSG_NOSIGNAL) == (ssize_t)sizeof a;
-        if (!heard && a.status == 0)
+        delivered = send(s->fd, &a, sizeof a, MSG_NOSIGNAL) == (ssize_t)sizeof a;
+        if (!delivered && a.status == 0)
             freeaddrinfo(a.found);
     }
     close(s->fd);
@@ -48,14 +48,14 @@ static void *look_up(void *arg)
     return NULL;
 }
 
-/* Signals are the loop's. */
-static int begin(struct share *s)
+/* Blocks all signals in the thread: the loop handles them. */
+static int start_thread(struct lookup_thread *s)
 {
     pthread_t thread;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&thread, NULL, look_up, s);
+    int rc = pthread_create(&thread, NULL, run_lookups, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0)
         return -rc;
@@ -63,35 +63,35 @@ static int begin(struct share *s)
     return 0;
 }
 
-static int begin_all(int fd, char *const *names, struct err *e)
+static int start_threads(int fd, char *const *names, struct err *e)
 {
     size_t n = strv_len(names), step = n < THREADS_MAX ? n : THREADS_MAX;
     for (size_t i = 0; i < step; i++) {
-        struct share *s = xzalloc(sizeof *s);
-        *s = (struct share){fcntl(fd, F_DUPFD_CLOEXEC, 0), i, step, strv_copy(names)};
-        int rc = s->fd < 0 ? -errno : begin(s);
+        struct lookup_thread *s = xzalloc(sizeof *s);
+        *s = (struct lookup_thread){fcntl(fd, F_DUPFD_CLOEXEC, 0), i, step, strv_copy(names)};
+        int rc = s->fd < 0 ? -errno : start_thread(s);
         if (rc == 0)
             continue;
         auto_fd(&s->fd);
         strv_free(s->names);
         free(s);
-        return err_set(e, rc, "look up the hosts: %s", strerror(-rc));
+        return err_set(e, rc, "host name resolution: %s", strerror(-rc));
     }
     return 0;
 }
 
-/* 0 where the last thread has ended. */
-static ssize_t take(const struct resolve *r, struct answer *a)
+/* Returns 0 if the last thread has ended. */
+static ssize_t recv_answer(const struct resolve *r, struct answer *a)
 {
     return recv(r->fd, a, sizeof *a, MSG_DONTWAIT);
 }
 
-/* One a turn: the call may close us. */
+/* Handles one answer per loop iteration: the callback may close the resolver. */
 static void on_answer(uv_poll_t *p, int status, int events)
 {
     struct resolve *r = p->data;
     struct answer a;
-    ssize_t n = take(r, &a);
+    ssize_t n = recv_answer(r, &a);
     if (n == 0)
         uv_poll_stop(p);
     if (n <= 0)
@@ -105,8 +105,8 @@ static void on_closed(uv_handle_t *h)
 {
     struct resolve *r = h->data;
     struct answer a;
-    shutdown(r->fd, SHUT_RDWR); /* no answer comes after the last that is taken */
-    while (take(r, &a) > 0)
+    shutdown(r->fd, SHUT_RDWR); /* no answer arrives after the last one that is received here */
+    while (recv_answer(r, &a) > 0)
         if (a.status == 0)
             freeaddrinfo(a.found);
     close(r->fd);
@@ -124,13 +124,13 @@ int resolve_open(struct resolve **out, uv_loop_t *loop, char *const *names, reso
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-        return err_set(e, -errno, "look up the hosts: %s", strerror(errno));
-    AUTO(fd) int theirs = ends[1];
+        return err_set(e, -errno, "host name resolution: %s", strerror(errno));
+    AUTO(fd) int thread_end = ends[1];
     struct resolve *r = xzalloc(sizeof *r);
     *r = (struct resolve){.fd = ends[0], .found = found, .arg = arg};
     uv_poll_init(loop, &r->poll, r->fd);
     r->poll.data = r;
-    int rc = begin_all(theirs, names, e);
+    int rc = start_threads(thread_end, names, e);
     if (rc < 0) {
         resolve_close(r);
         return rc;

@@ -1,5 +1,5 @@
-/* resolve - the addresses of host names, looked up in threads that nobody waits for: a name server
- * that does not answer holds nobody up. */
+/* resolve - host name resolution in threads that no caller waits for: an unresponsive name server
+ * blocks nothing. */
 #ifndef DROVER_RESOLVE_H
 #define DROVER_RESOLVE_H
 
@@ -11,14 +11,15 @@
 
 struct resolve;
 
-/* names[i] has these addresses (borrowed during the call), or none for a reason: getaddrinfo()'s
- * status. Once for each, in any order, from the loop. */
+/* names[i] has these addresses (borrowed during the call), or none because of `status`,
+ * getaddrinfo()'s. Called once per name, in any order, from the loop. */
 typedef void resolve_fn(void *arg, int i, int status, const struct addrinfo *found);
 
-/* Looks up `names` (strv, not empty; copied). */
+/* Resolves `names` (strv, not empty; copied). */
 int resolve_open(struct resolve **out, uv_loop_t *loop, char *const *names, resolve_fn *found,
                  void *arg, struct err *e);
-/* No call follows; a look-up that has not ended ends unheard. */
+/* Ends the resolution: no call follows. A lookup in progress ends in its thread, and its result is
+ * dropped. */
 void resolve_close(struct resolve *r);
 
 #endif

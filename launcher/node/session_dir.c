@@ -12,16 +12,17 @@
 #include "common/log.h"
 #include "launcher/node/shm_cleanup.h"
 
-/* JOB NSPACE is a link that says where the job's shared memory is, and leads nowhere: libpmix
- * empties this directory and those that it finds below, links to them as well. */
-#define JOB "job-"
-#define SAYS "shared memory in "
+/* "job-NSPACE" is a symbolic link that names the directory of the job's shared memory, but that
+ * leads nowhere: libpmix empties this directory and the directories that it finds below, also
+ * through links. */
+#define JOB_PREFIX "job-"
+#define TARGET_PREFIX "shared memory in "
 
 enum { OPEN_FDS_MAX = 16 };
 
 struct session_dir {
     char *path;
-    int fd; /* holds the lock */
+    int fd; /* has the lock */
 };
 
 AUTO_DEFINE(dir, DIR *, closedir)
@@ -30,18 +31,18 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 {
     if (remove(path) < 0 && errno != ENOENT)
         log_debug("remove '%s': %s", path, strerror(errno));
-    return 0; /* as much as can be */
+    return 0; /* continue with the rest */
 }
 
-static void end_job(const char *path, const char *nspace)
+static void remove_job(const char *path, const char *nspace)
 {
-    AUTO(free) char *link = xasprintf("%s/" JOB "%s", path, nspace);
-    char said[PATH_MAX];
-    ssize_t n = readlink(link, said, sizeof said - 1);
-    if (n < (ssize_t)strlen(SAYS))
+    AUTO(free) char *link = xasprintf("%s/" JOB_PREFIX "%s", path, nspace);
+    char target[PATH_MAX];
+    ssize_t n = readlink(link, target, sizeof target - 1);
+    if (n < (ssize_t)strlen(TARGET_PREFIX))
         return;
-    said[n] = '\0';
-    shm_cleanup_remove(said + strlen(SAYS), nspace);
+    target[n] = '\0';
+    shm_cleanup_remove(target + strlen(TARGET_PREFIX), nspace);
     unlink(link);
 }
 
@@ -49,24 +50,26 @@ static void remove_all(const char *path)
 {
     AUTO(dir) DIR *dir = opendir(path);
     for (const struct dirent *d; dir && (d = readdir(dir));)
-        if (strncmp(d->d_name, JOB, strlen(JOB)) == 0)
-            end_job(path, d->d_name + strlen(JOB));
+        if (strncmp(d->d_name, JOB_PREFIX, strlen(JOB_PREFIX)) == 0)
+            remove_job(path, d->d_name + strlen(JOB_PREFIX));
     (void)nftw(path, remove_one, OPEN_FDS_MAX, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* Opens and locks it. -EWOULDBLOCK where somebody owns it, -ENOENT where it went away meanwhile. */
+/* Opens and locks a session directory.
+ *   -EWOULDBLOCK  it has an owner
+ *   -ENOENT       another process has removed it */
 static int lock_dir(const char *path)
 {
-    struct stat held, there;
+    struct stat locked, current;
     AUTO(fd) int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
         return -errno;
-    if (fstat(fd, &held) < 0 || lstat(path, &there) < 0 || held.st_ino != there.st_ino)
+    if (fstat(fd, &locked) < 0 || lstat(path, &current) < 0 || locked.st_ino != current.st_ino)
         return -ENOENT;
     return fd_take(&fd);
 }
 
-static void sweep_in(const char *parent)
+static void remove_stale_in(const char *parent)
 {
     AUTO(dir) DIR *dir = opendir(parent);
     for (struct dirent *d; dir && (d = readdir(dir));) {
@@ -79,7 +82,8 @@ static void sweep_in(const char *parent)
     }
 }
 
-/* ${TMPDIR:-/tmp}/drover-UID, ours alone; else an error: in /tmp anybody can have made it. */
+/* Returns ${TMPDIR:-/tmp}/drover-UID if it is private to this user; else an error, because any
+ * user can create it in /tmp. */
 static int parent_dir(char **out, struct err *e)
 {
     const char *tmp = getenv("TMPDIR");
@@ -89,10 +93,10 @@ static int parent_dir(char **out, struct err *e)
     struct stat st;
     if ((mkdir(path, 0700) < 0 && errno != EEXIST) || lstat(path, &st) < 0) {
         err_set(e, -errno, "directory '%s': %s", path, strerror(errno));
-        return err_hint(e, "set TMPDIR to a directory that can be written to");
+        return err_hint(e, "set TMPDIR to a writable directory");
     }
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077)) {
-        err_set(e, -EPERM, "'%s' is not a directory of ours alone (mode 0700)", path);
+        err_set(e, -EPERM, "'%s' is not a private directory of this user (mode 0700)", path);
         return err_hint(e, "remove it, or set TMPDIR to another directory");
     }
     *out = TAKE(path);
@@ -103,7 +107,7 @@ void session_dir_remove_stale(void)
 {
     AUTO(free) char *parent = NULL;
     if (parent_dir(&parent, NULL) == 0)
-        sweep_in(parent);
+        remove_stale_in(parent);
 }
 
 int session_dir_open(struct session_dir **out, struct err *e)
@@ -111,14 +115,15 @@ int session_dir_open(struct session_dir **out, struct err *e)
     AUTO(free) char *parent = NULL;
     if (parent_dir(&parent, e) < 0)
         return e ? e->code : -EIO;
-    sweep_in(parent);
+    remove_stale_in(parent);
     for (;;) {
         AUTO(free) char *path = xasprintf("%s/run-XXXXXX", parent);
         if (!mkdtemp(path))
-            return err_set(e, -errno, "make a directory in '%s': %s", parent, strerror(errno));
+            return err_set(e, -errno, "cannot create a directory in '%s': %s", parent,
+                           strerror(errno));
         int fd = lock_dir(path);
         if (fd == -ENOENT || fd == -EWOULDBLOCK)
-            continue; /* another's sweep came between */
+            continue; /* another process removed or locked it as stale */
         if (fd < 0) {
             rmdir(path);
             return err_set(e, fd, "lock '%s': %s", path, strerror(-fd));
@@ -129,30 +134,31 @@ int session_dir_open(struct session_dir **out, struct err *e)
     }
 }
 
-void session_dir_close(struct session_dir *w)
+void session_dir_close(struct session_dir *s)
 {
-    if (!w)
+    if (!s)
         return;
-    remove_all(w->path);
-    close(w->fd);
-    free(w->path);
-    free(w);
+    remove_all(s->path);
+    close(s->fd);
+    free(s->path);
+    free(s);
 }
 
-const char *session_dir_path(const struct session_dir *w)
+const char *session_dir_path(const struct session_dir *s)
 {
-    return w->path;
+    return s->path;
 }
 
-void session_dir_job_begins(const struct session_dir *w, const char *nspace, const char *dir)
+void session_dir_job_begins(const struct session_dir *s, const char *nspace, const char *dir)
 {
-    AUTO(free) char *link = xasprintf("%s/" JOB "%s", w->path, nspace);
-    AUTO(free) char *says = xasprintf(SAYS "%s", dir);
-    if (symlink(says, link) < 0)
-        log_debug("link '%s': %s", link, strerror(errno)); /* then the PMIx server alone removes */
+    AUTO(free) char *link = xasprintf("%s/" JOB_PREFIX "%s", s->path, nspace);
+    AUTO(free) char *target = xasprintf(TARGET_PREFIX "%s", dir);
+    if (symlink(target, link) < 0)
+        log_debug("link '%s': %s", link, strerror(errno)); /* then only the PMIx server removes
+                                                              the memory */
 }
 
-void session_dir_job_ends(const struct session_dir *w, const char *nspace)
+void session_dir_job_ends(const struct session_dir *s, const char *nspace)
 {
-    end_job(w->path, nspace);
+    remove_job(s->path, nspace);
 }

@@ -1,7 +1,9 @@
-/* workdir - a directory of this process's own, which is gone when the process is.
+/* session_dir - session directory: a private directory of this process that is removed when the
+ * process ends.
  *
- * It lies in ${TMPDIR:-/tmp}/drover-UID. Its owner holds a lock on it as long as it lives, so one
- * that a killed process has left can be told, and is removed by the next that makes one. */
+ * It is in ${TMPDIR:-/tmp}/drover-UID. Its owner holds a lock on it while it lives, so the
+ * directory of a killed process is recognised, and is removed by the next process that creates
+ * one. */
 #ifndef DROVER_SESSION_DIR_H
 #define DROVER_SESSION_DIR_H
 
@@ -10,20 +12,20 @@
 
 struct session_dir;
 
-/* Makes it, with mode 0700, and removes those that nobody owns any more. */
+/* Creates a session directory with mode 0700 and removes stale ones. */
 int session_dir_open(struct session_dir **out, struct err *e);
-/* Removes it with all that is in it. */
-void session_dir_close(struct session_dir *w);
+/* Removes the directory and its contents. */
+void session_dir_close(struct session_dir *s);
 AUTO_DEFINE(session_dir, struct session_dir *, session_dir_close)
-/* Borrowed. */
-const char *session_dir_path(const struct session_dir *w);
+/* Returns its path, borrowed. */
+const char *session_dir_path(const struct session_dir *s);
 
-/* Removes those that nobody owns any more. */
+/* Removes stale session directories, which have no owner any more. */
 void session_dir_remove_stale(void);
 
-/* A job's ranks keep shared memory in `dir` (segments.h): it is removed when the job ends, or else
- * when the directory is removed, by whomever. */
-void session_dir_job_begins(const struct session_dir *w, const char *nspace, const char *dir);
-void session_dir_job_ends(const struct session_dir *w, const char *nspace);
+/* Registers that the ranks of a job keep shared memory in `dir` (shm_cleanup.h). It is removed by
+ * session_dir_job_ends(), or else together with the session directory, by any process. */
+void session_dir_job_begins(const struct session_dir *s, const char *nspace, const char *dir);
+void session_dir_job_ends(const struct session_dir *s, const char *nspace);
 
 #endif

@@ -11,8 +11,8 @@
 
 AUTO_DEFINE(dir, DIR *, closedir)
 
-/* Jenkins' "one at a time" of the name, bit 15 clear (OPAL_HASH_JOBID in Open MPI 4's
- * opal/mca/pmix/pmix.h). */
+/* Returns Jenkins' "one at a time" hash of the name with bit 15 clear (OPAL_HASH_JOBID in Open MPI
+ * 4's opal/mca/pmix/pmix.h). */
 static uint32_t job_number(const char *nspace)
 {
     uint32_t h = 0;
@@ -46,6 +46,7 @@ void shm_cleanup_remove(const char *dir, const char *nspace)
         if (shm_cleanup_is_of(d->d_name, nspace) &&
             fstatat(dirfd(all), d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
             st.st_uid == geteuid())
-            (void)unlinkat(dirfd(all), d->d_name, 0); /* the PMIx server may have been faster */
+            (void)unlinkat(dirfd(all), d->d_name, 0); /* the PMIx server may have removed it
+                                                         first */
     }
 }

@@ -62,8 +62,8 @@ const struct gpu *topo_gpu(const struct topo *t, int i)
     return &t->gpus[i];
 }
 
-/* Whether `uuid` begins with the word; it is taken then. */
-static bool is_called(const char **out, const char *uuid, const char *word, size_t len)
+/* Returns whether `uuid` begins with the word, and sets `*out` if so. */
+static bool has_prefix(const char **out, const char *uuid, const char *word, size_t len)
 {
     if (strncmp(uuid, word, len) != 0)
         return false;
@@ -71,8 +71,8 @@ static bool is_called(const char **out, const char *uuid, const char *word, size
     return true;
 }
 
-bool topo_gpu_called(const struct gpu **gpu, const char **uuid, const struct topo *t,
-                     const char *word, size_t len)
+bool topo_find_gpu(const struct gpu **gpu, const char **uuid, const struct topo *t,
+                   const char *word, size_t len)
 {
     int found = 0;
     bool is_index = len > 0 && len < 8 && strspn(word, "0123456789") >= len;
@@ -82,11 +82,11 @@ bool topo_gpu_called(const struct gpu **gpu, const char **uuid, const struct top
         const struct gpu *g = topo_gpu(t, i);
         int before = found;
         if (is_index) {
-            found += g->index == atoi(word) && is_called(uuid, g->uuid, "", 0);
+            found += g->index == atoi(word) && has_prefix(uuid, g->uuid, "", 0);
         } else {
-            found += is_called(uuid, g->uuid, word, len);
-            for (int p = 0; p < GPU_PARTS_MAX; p++)
-                found += is_called(uuid, g->parts[p], word, len);
+            found += has_prefix(uuid, g->uuid, word, len);
+            for (int p = 0; p < GPU_MIG_MAX; p++)
+                found += has_prefix(uuid, g->mig_uuids[p], word, len);
         }
         if (found > before)
             *gpu = g;
@@ -94,8 +94,8 @@ bool topo_gpu_called(const struct gpu **gpu, const char **uuid, const struct top
     return found == 1;
 }
 
-/* hwloc_topology_init(), but without the plug-ins that the first one in a process loads: libxml2,
- * OpenCL, X and libpciaccess, 3 ms together. Their work is done by what hwloc has built in. */
+/* hwloc_topology_init() without the plug-ins that its first call in a process loads: libxml2,
+ * OpenCL, X and libpciaccess, 3 ms together. hwloc's built-in components do their work. */
 static int init_without_plugins(hwloc_topology_t *hw)
 {
     const char *variable = "HWLOC_PLUGINS_PATH", *users = getenv(variable);
@@ -111,8 +111,9 @@ static int init_without_plugins(hwloc_topology_t *hw)
 
 static hwloc_topology_t new_topology(unsigned long flags)
 {
-    /* The same where hwloc was built without plug-ins. A name that it does not know does not
-     * matter. "pci" is libpciaccess: sysfs tells all but the devices' names, and does not leak. */
+    /* Repeated for an hwloc that was built without plug-ins. hwloc ignores names that it does not
+     * know. "pci" is libpciaccess: sysfs provides everything but the names of devices, and does
+     * not leak. */
     static const char *const unused[] = {"opencl",    "cuda", "nvml", "rsmi",
                                          "levelzero", "gl",   "pci"};
     hwloc_topology_t hw = NULL;
@@ -126,8 +127,8 @@ static hwloc_topology_t new_topology(unsigned long flags)
     return hw;
 }
 
-/* From the cache: of this machine, with what its cgroup allows read anew. NULL where hwloc does
- * not take it. */
+/* Loads this machine's topology from the cache; the CPUs that its cgroup allows are read again.
+ * Returns NULL if hwloc rejects it. */
 static hwloc_topology_t from_cache(const char *key)
 {
     size_t len = 0;
@@ -161,28 +162,29 @@ static hwloc_topology_t discover(const char *key)
     return hw;
 }
 
-/* What hwloc allows is the cgroup's; the process's affinity (taskset, an outer launcher) may be
+/* hwloc knows the cgroup's CPUs; the process's affinity (taskset, an outer launcher) may be
  * narrower. */
 static void set_allowed(struct topo *t)
 {
     t->allowed = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(t->hw));
-    AUTO(bitmap) hwloc_bitmap_t own = hwloc_bitmap_alloc();
+    AUTO(bitmap) hwloc_bitmap_t affinity = hwloc_bitmap_alloc();
     if (hwloc_topology_is_thissystem(t->hw) &&
-        hwloc_get_cpubind(t->hw, own, HWLOC_CPUBIND_THREAD) == 0 &&
-        hwloc_bitmap_intersects(own, t->allowed))
-        hwloc_bitmap_and(t->allowed, t->allowed, own);
+        hwloc_get_cpubind(t->hw, affinity, HWLOC_CPUBIND_THREAD) == 0 &&
+        hwloc_bitmap_intersects(affinity, t->allowed))
+        hwloc_bitmap_and(t->allowed, t->allowed, affinity);
 }
 
-/* Where a GPU's NUMA node is not told, it is the one that the GPU's bus hangs on. */
+/* Sets the NUMA nodes of GPUs that NVML does not report: the node to which the GPU's bus is
+ * attached. */
 static void locate_gpus(struct topo *t)
 {
     for (int i = 0; i < t->gpu_count; i++) {
         struct gpu *g = &t->gpus[i];
         hwloc_obj_t pci =
             g->numa < 0 && g->bus_id[0] ? hwloc_get_pcidev_by_busidstring(t->hw, g->bus_id) : NULL;
-        hwloc_obj_t near = pci ? hwloc_get_non_io_ancestor_obj(t->hw, pci) : NULL;
-        if (near && hwloc_bitmap_weight(near->nodeset) == 1)
-            g->numa = hwloc_bitmap_first(near->nodeset);
+        hwloc_obj_t ancestor = pci ? hwloc_get_non_io_ancestor_obj(t->hw, pci) : NULL;
+        if (ancestor && hwloc_bitmap_weight(ancestor->nodeset) == 1)
+            g->numa = hwloc_bitmap_first(ancestor->nodeset);
     }
 }
 
@@ -198,12 +200,13 @@ int topo_load(struct topo **out, struct err *e)
     if (!t->hw)
         t->hw = discover(key);
     if (!t->hw)
-        return err_set(e, -EIO, "hwloc cannot tell what this machine is: %s", strerror(errno));
+        return err_set(e, -EIO, "hwloc: cannot discover this machine's topology: %s",
+                       strerror(errno));
     set_allowed(t);
     t->quota = cgroup_cpus("");
-    struct err trouble = {0};
-    if (gpu_list(&t->gpus, &t->gpu_count, &trouble) < 0)
-        log_warn("GPUs are not used: %s", trouble.text);
+    struct err gpu_error = {0};
+    if (gpu_list(&t->gpus, &t->gpu_count, &gpu_error) < 0)
+        log_warn("GPUs are not used: %s", gpu_error.text);
     locate_gpus(t);
     *out = TAKE(t);
     return 0;
@@ -221,28 +224,27 @@ static int copy_text(char *out, size_t size, const char *text)
 
 static int gpu_from_json(struct gpu *g, json_t *item, struct err *e)
 {
-    json_error_t je;
+    json_error_t json_error;
     const char *uuid, *name, *bus_id;
-    json_t *parts = NULL, *part;
+    json_t *mig = NULL, *instance;
     size_t i;
     *g = (struct gpu){.numa = -1};
-    if (json_unpack_ex(item, &je, JSON_STRICT, "{s:i,s:s,s:s,s:s,s?i,s?o}", "index", &g->index,
-                       "uuid", &uuid, "name", &name, "bus_id", &bus_id, "numa", &g->numa, "parts",
-                       &parts) < 0)
-        return err_set(e, -EINVAL, "a GPU's record: %s", je.text);
+    if (json_unpack_ex(item, &json_error, JSON_STRICT, "{s:i,s:s,s:s,s:s,s?i,s?o}", "index",
+                       &g->index, "uuid", &uuid, "name", &name, "bus_id", &bus_id, "numa", &g->numa,
+                       "parts", &mig) < 0)
+        return err_set(e, -EINVAL, "GPU record: %s", json_error.text);
     if (g->index < 0 || copy_text(g->uuid, sizeof g->uuid, uuid) < 0 ||
         copy_text(g->name, sizeof g->name, name) < 0 ||
         gpu_bus_id(g->bus_id, sizeof g->bus_id, bus_id) < 0)
-        return err_set(e, -EINVAL, "GPU %d: its bus_id is malformed or a text is too long",
-                       g->index);
-    json_array_foreach (parts, i, part)
-        if (i >= GPU_PARTS_MAX || !json_is_string(part) ||
-            copy_text(g->parts[i], sizeof g->parts[i], json_string_value(part)) < 0)
-            return err_set(e, -EINVAL, "GPU %d: its parts are malformed", g->index);
+        return err_set(e, -EINVAL, "GPU %d: malformed bus_id, or a text is too long", g->index);
+    json_array_foreach (mig, i, instance)
+        if (i >= GPU_MIG_MAX || !json_is_string(instance) ||
+            copy_text(g->mig_uuids[i], sizeof g->mig_uuids[i], json_string_value(instance)) < 0)
+            return err_set(e, -EINVAL, "GPU %d: malformed parts", g->index);
     return 0;
 }
 
-static int by_index(const void *a, const void *b)
+static int compare_index(const void *a, const void *b)
 {
     return ((const struct gpu *)a)->index - ((const struct gpu *)b)->index;
 }
@@ -260,20 +262,20 @@ static int gpus_from_json(struct topo *t, const json_t *list, struct err *e)
         t->gpu_count++;
     }
     if (t->gpu_count > 0)
-        qsort(t->gpus, (size_t)t->gpu_count, sizeof *t->gpus, by_index);
+        qsort(t->gpus, (size_t)t->gpu_count, sizeof *t->gpus, compare_index);
     return 0;
 }
 
 static int gpus_from_file(struct topo *t, const char *path, struct err *e)
 {
-    json_error_t je;
-    AUTO(json) json_t *root = json_load_file(path, 0, &je);
+    json_error_t json_error;
+    AUTO(json) json_t *root = json_load_file(path, 0, &json_error);
     if (!root)
-        return err_set(e, -EINVAL, "%s:%d: %s", path, je.line, je.text);
+        return err_set(e, -EINVAL, "%s:%d: %s", path, json_error.line, json_error.text);
     return gpus_from_json(t, root, e) < 0 ? err_wrap(e, "%s", path) : 0;
 }
 
-/* NVIDIA's display (0300) and 3D (0302) controllers, which hwloc lists in the order of the bus. */
+/* Adds NVIDIA's display (0300) and 3D (0302) controllers, which hwloc lists in bus order. */
 static void gpus_from_pci(struct topo *t)
 {
     hwloc_obj_t pci = NULL;
@@ -291,7 +293,7 @@ static void gpus_from_pci(struct topo *t)
     }
 }
 
-/* "dir/NAME" of "dir/NAME.xml". */
+/* Returns "dir/NAME" for "dir/NAME.xml". */
 static char *stem_of(const char *path)
 {
     size_t len = strlen(path);
@@ -305,7 +307,7 @@ int topo_load_file(struct topo **out, const char *xml_path, struct err *e)
         return err_set(e, -errno, "machine '%s': %s", xml_path, strerror(errno));
     t->hw = new_topology(0);
     if (!t->hw || hwloc_topology_set_xml(t->hw, xml_path) < 0 || hwloc_topology_load(t->hw) < 0)
-        return err_set(e, -EINVAL, "machine '%s': hwloc does not take this file", xml_path);
+        return err_set(e, -EINVAL, "machine '%s': hwloc rejected the file", xml_path);
     set_allowed(t);
     hwloc_obj_t root = hwloc_get_root_obj(t->hw);
     AUTO(free) char *stem = stem_of(xml_path);
@@ -347,14 +349,14 @@ int topo_export(char **out, size_t *len, const struct topo *t, struct err *e)
     int xml_len = 0;
     if (hwloc_topology_export_xmlbuffer(t->hw, &xml, &xml_len, 0) < 0 ||
         hwloc_bitmap_list_asprintf(&allowed, t->allowed) < 0)
-        return err_set(e, -EIO, "hwloc cannot write what this machine is");
+        return err_set(e, -EIO, "hwloc: cannot export this machine's topology");
     AUTO(json)
     json_t *j = json_pack("{s:s,s:i,s:s,s:o,s:s}", "name", t->name, "quota", t->quota, "allowed",
                           allowed, "gpus", gpus_to_json(t), "xml", xml);
     free(allowed);
     hwloc_free_xmlbuffer(t->hw, xml);
     if (!j)
-        return err_set(e, -EIO, "hwloc's description of this machine is no text");
+        return err_set(e, -EIO, "hwloc: the exported topology is not valid UTF-8");
     *out = json_line(j);
     *len = strlen(*out);
     return 0;
@@ -365,13 +367,13 @@ static int import_hwloc(struct topo *t, const char *xml, const char *allowed, st
     t->hw = new_topology(0);
     if (!t->hw || hwloc_topology_set_xmlbuffer(t->hw, xml, (int)strlen(xml) + 1) < 0 ||
         hwloc_topology_load(t->hw) < 0)
-        return err_set(e, -EINVAL, "hwloc does not take what was told");
+        return err_set(e, -EINVAL, "hwloc rejected the topology that the node sent");
     set_allowed(t);
-    AUTO(bitmap) hwloc_bitmap_t told = hwloc_bitmap_alloc();
-    if (cpu_list_parse(told, allowed, e) < 0)
+    AUTO(bitmap) hwloc_bitmap_t sent = hwloc_bitmap_alloc();
+    if (cpu_list_parse(sent, allowed, e) < 0)
         return e->code;
-    if (hwloc_bitmap_intersects(told, t->allowed))
-        hwloc_bitmap_and(t->allowed, t->allowed, told);
+    if (hwloc_bitmap_intersects(sent, t->allowed))
+        hwloc_bitmap_and(t->allowed, t->allowed, sent);
     return 0;
 }
 
@@ -386,7 +388,7 @@ int topo_import(struct topo **out, const char *bytes, size_t len, struct err *e)
         json_require_str(&allowed, j, "allowed", e) < 0 ||
         json_require_str(&xml, j, "xml", e) < 0 || import_hwloc(t, xml, allowed, e) < 0 ||
         gpus_from_json(t, json_object_get(j, "gpus"), e) < 0) {
-        err_wrap(e, "a machine's description");
+        err_wrap(e, "machine description");
         return -EINVAL;
     }
     t->name = xstrdup(name);

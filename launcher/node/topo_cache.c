@@ -16,17 +16,18 @@
 
 enum {
     FILE_MAX = 16 << 20, /* a machine with 2,048 hardware threads needs 2 MB */
-    FILES_PER_HOST = 16, /* several cpusets, and homes that many hosts share */
+    FILES_PER_HOST = 16, /* a host has several cpusets, and hosts may share a home */
 };
 
-/* Against damage, not against an enemy (who cannot write here). */
+/* Detects damage, not an attacker, who cannot write here. */
 static uint64_t checksum(const char *data, size_t len)
 {
-    return fnv_bytes(FNV_START, data, len);
+    return fnv_hash_bytes(FNV_HASH_INIT, data, len);
 }
 
-/* The first line of a file, or what stands behind `field` in it; NULL where there is none. */
-static char *line_of(const char *path, const char *field)
+/* Returns the first line of a file, or the text after `field` in the line that begins with it;
+ * NULL: not found. */
+static char *read_line(const char *path, const char *field)
 {
     AUTO(file) FILE *f = fopen(path, "re");
     AUTO(free) char *line = NULL;
@@ -43,23 +44,23 @@ static char *line_of(const char *path, const char *field)
 
 char *topo_cache_key(void)
 {
-    static const char *const elsewhere[] = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT",
+    static const char *const overrides[] = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT",
                                             "HWLOC_COMPONENTS", "HWLOC_CPUID_PATH"};
-    for (size_t i = 0; i < COUNT_OF(elsewhere); i++)
-        if (getenv(elsewhere[i]))
+    for (size_t i = 0; i < COUNT_OF(overrides); i++)
+        if (getenv(overrides[i]))
             return NULL;
-    AUTO(free) char *boot = line_of("/proc/sys/kernel/random/boot_id", NULL);
-    AUTO(free) char *online = line_of("/sys/devices/system/cpu/online", NULL);
-    AUTO(free) char *cpus = line_of("/proc/self/status", "Cpus_allowed_list:");
-    AUTO(free) char *mems = line_of("/proc/self/status", "Mems_allowed_list:");
+    AUTO(free) char *boot = read_line("/proc/sys/kernel/random/boot_id", NULL);
+    AUTO(free) char *online = read_line("/sys/devices/system/cpu/online", NULL);
+    AUTO(free) char *cpus = read_line("/proc/self/status", "Cpus_allowed_list:");
+    AUTO(free) char *mems = read_line("/proc/self/status", "Mems_allowed_list:");
     if (!boot || !online || !cpus || !mems)
         return NULL;
     return xasprintf("1 hwloc=%x boot=%s online=%s cpus=%s mems=%s", hwloc_get_api_version(), boot,
                      online, cpus, mems);
 }
 
-/* Opens a directory that only this user can write, making it where it is missing; -1 where it
- * cannot be had. */
+/* Opens a directory that only this user can write, and creates it if it is missing; -1 on failure.
+ */
 static int private_dir(const char *path)
 {
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
@@ -80,7 +81,7 @@ static int cache_dir(void)
     else if (home && home[0] == '/')
         base = xasprintf("%s/.cache", home);
     if (base) {
-        (void)mkdir(base, 0700); /* it exists, or the next step says that it cannot */
+        (void)mkdir(base, 0700); /* it may exist; the next step reports any failure */
         AUTO(free) char *dir = xasprintf("%s/drover", base);
         int fd = private_dir(dir);
         if (fd >= 0)
@@ -90,11 +91,12 @@ static int cache_dir(void)
     return private_dir(dir);
 }
 
-/* A home may be shared by many hosts, and a host has several cpusets. */
+/* Includes the host, because hosts may share a home, and a hash, because a host has several
+ * cpusets. */
 static char *file_name(const char *key)
 {
     char host[65] = "";
-    (void)gethostname(host, sizeof host - 1); /* empty is a name too: the key is what counts */
+    (void)gethostname(host, sizeof host - 1); /* an empty name works, too: the key decides */
     for (char *p = host; *p; p++)
         if (*p == '/')
             *p = '_';
@@ -109,21 +111,21 @@ static char *read_all(int fd, size_t *len)
         (st.st_mode & 022) || st.st_size <= 0 || st.st_size > FILE_MAX)
         return NULL;
     AUTO(free) char *data = try_calloc((size_t)st.st_size + 1, 1);
-    size_t got = 0;
-    while (data && got < (size_t)st.st_size) {
-        ssize_t n = read(fd, data + got, (size_t)st.st_size - got);
+    size_t read_bytes = 0;
+    while (data && read_bytes < (size_t)st.st_size) {
+        ssize_t n = read(fd, data + read_bytes, (size_t)st.st_size - read_bytes);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return NULL;
-        got += (size_t)n;
+        read_bytes += (size_t)n;
     }
-    *len = got;
+    *len = read_bytes;
     return TAKE(data);
 }
 
-/* The line that stands before the XML. */
-static char *head_of(const char *key, const char *xml, size_t len)
+/* Returns the line that precedes the XML. */
+static char *format_header(const char *key, const char *xml, size_t len)
 {
     return xasprintf("drover-topology %s bytes=%zu sum=%016" PRIx64 "\n", key, len,
                      checksum(xml, len));
@@ -143,10 +145,10 @@ char *topo_cache_get(const char *key, size_t *len)
         return NULL;
     const char *xml = newline + 1;
     size_t xml_len = total - (size_t)(xml - data);
-    AUTO(free) char *head = head_of(key, xml, xml_len);
-    if (strlen(head) != total - xml_len || memcmp(head, data, total - xml_len) != 0)
+    AUTO(free) char *header = format_header(key, xml, xml_len);
+    if (strlen(header) != total - xml_len || memcmp(header, data, total - xml_len) != 0)
         return NULL;
-    memmove(data, xml, xml_len + 1); /* with the NUL behind it */
+    memmove(data, xml, xml_len + 1); /* including the final NUL */
     *len = xml_len;
     return TAKE(data);
 }
@@ -172,15 +174,15 @@ void topo_cache_put(const char *key, const char *xml, size_t len)
         return;
     AUTO(free) char *name = file_name(key);
     AUTO(free) char *temporary = xasprintf("%s.%d", name, (int)getpid());
-    (void)unlinkat(dir, temporary, 0); /* of an earlier process with this number, which died */
+    (void)unlinkat(dir, temporary, 0); /* left by a killed process with this PID */
     AUTO(fd)
     int fd = openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return;
-    AUTO(free) char *head = head_of(key, xml, len);
-    if (!write_all(fd, head, strlen(head)) || !write_all(fd, xml, len) ||
+    AUTO(free) char *header = format_header(key, xml, len);
+    if (!write_all(fd, header, strlen(header)) || !write_all(fd, xml, len) ||
         renameat(dir, temporary, dir, name) < 0) {
         log_debug("topology cache not written: %s", strerror(errno));
-        (void)unlinkat(dir, temporary, 0); /* nothing more can be done about it */
+        (void)unlinkat(dir, temporary, 0); /* no further action is possible */
     }
 }

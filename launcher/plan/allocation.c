@@ -10,18 +10,17 @@
 
 enum { NAMES_MAX = 16384, SLOTS_MAX = 65536, DIGITS_MAX = 9 };
 
-/* ---- Slurm's lists of names -------------------------------------------------------------------
- */
+/* ---- Slurm's lists of names ------------------------------------------------------------------ */
 
-static int too_long(struct err *e)
+static int too_many_hosts(struct err *e)
 {
     return err_set(e, -E2BIG, "more than %d hosts", NAMES_MAX);
 }
 
 static int expand(char ***out, const char *prefix, const char *text, size_t len, struct err *e);
 
-/* "001" or "001-003" between brackets: each number, as wide as the first, and what follows the
- * bracket behind it. */
+/* Expands one item between brackets, "001" or "001-003": appends each number, as wide as the
+ * first, followed by the expansion of the text after the bracket. */
 static int expand_range(char ***out, const char *prefix, const char *range, const char *end,
                         const char *rest, size_t rest_len, struct err *e)
 {
@@ -33,10 +32,11 @@ static int expand_range(char ***out, const char *prefix, const char *range, cons
     }
     if (first_len == 0 || last_len == 0 || first_len > DIGITS_MAX || last_len > DIGITS_MAX ||
         last + last_len != end)
-        return err_set(e, -EINVAL, "'%.*s' is no range of numbers", (int)(end - range), range);
+        return err_set(e, -EINVAL, "invalid number range '%.*s'", (int)(end - range), range);
     long from = strtol(range, NULL, 10), to = strtol(last, NULL, 10);
     if (to < from)
-        return err_set(e, -EINVAL, "'%.*s' runs backwards", (int)(end - range), range);
+        return err_set(e, -EINVAL, "invalid number range '%.*s': it is descending",
+                       (int)(end - range), range);
     for (long n = from; n <= to; n++) {
         AUTO(free) char *name = xasprintf("%s%0*ld", prefix, (int)first_len, n);
         int rc = expand(out, name, rest, rest_len, e);
@@ -46,21 +46,22 @@ static int expand_range(char ***out, const char *prefix, const char *range, cons
     return 0;
 }
 
-/* One name with any number of brackets ("r[1-2]n[01-04]"): what stands before the first bracket is
- * joined to `prefix`, each number of the bracket behind it, and so on with the rest. */
+/* Expands one name with any number of brackets ("r[1-2]n[01-04]"): the text before the first
+ * bracket is appended to `prefix`, then each number of the bracket, then the expansion of the
+ * rest. */
 static int expand(char ***out, const char *prefix, const char *text, size_t len, struct err *e)
 {
     const char *open = memchr(text, '[', len), *end = text + len;
     AUTO(free)
-    char *begin = xasprintf("%s%.*s", prefix, (int)(open ? open - text : (long)len), text);
+    char *stem = xasprintf("%s%.*s", prefix, (int)(open ? open - text : (long)len), text);
     if (memchr(text, ']', open ? (size_t)(open - text) : len))
         return err_set(e, -EINVAL, "']' without '['");
     if (!open) {
-        if (!*begin)
-            return err_set(e, -EINVAL, "a name is missing");
+        if (!*stem)
+            return err_set(e, -EINVAL, "a host name is missing");
         if (strv_len(*out) >= NAMES_MAX)
-            return too_long(e);
-        strv_push(out, xstrdup(begin));
+            return too_many_hosts(e);
+        strv_push(out, xstrdup(stem));
         return 0;
     }
     const char *close = memchr(open, ']', (size_t)(end - open));
@@ -68,7 +69,7 @@ static int expand(char ***out, const char *prefix, const char *text, size_t len,
         return err_set(e, -EINVAL, "'[' without ']'");
     for (const char *p = open + 1;; p++) {
         const char *comma = memchr(p, ',', (size_t)(close - p)), *stop = comma ? comma : close;
-        int rc = expand_range(out, begin, p, stop, close + 1, (size_t)(end - close - 1), e);
+        int rc = expand_range(out, stem, p, stop, close + 1, (size_t)(end - close - 1), e);
         if (rc < 0)
             return rc;
         p = stop;
@@ -96,7 +97,7 @@ int allocation_nodelist(char ***out, const char *list, struct err *e)
     return 0;
 }
 
-/* Slurm's "2(x3),1": numbers for `count` nodes. */
+/* Reads Slurm's "2(x3),1": one number per node, for `count` nodes. */
 static int read_counts(int *into, int count, const char *text, struct err *e)
 {
     int n = 0;
@@ -120,18 +121,17 @@ static int read_counts(int *into, int count, const char *text, struct err *e)
     }
     if (n == count && !*p)
         return 0;
-    return err_set(e, -EINVAL, "'%s' is no list of %d numbers like 2(x3),1", text, count);
+    return err_set(e, -EINVAL, "'%s' is not a list of %d numbers (such as 2(x3),1)", text, count);
 }
 
-static int number_in(char *const *env, const char *name)
+static int int_from_env(char *const *env, const char *name)
 {
     const char *value = env_get(env, name);
     int n = 0;
     return value && opt_int(&n, name, value, 0, INT_MAX, NULL) == 0 ? n : 0;
 }
 
-/* ---- Slurm ------------------------------------------------------------------------------------
- */
+/* ---- Slurm ----------------------------------------------------------------------------------- */
 
 static const char *nodelist_of(char *const *env, const char **name)
 {
@@ -144,8 +144,8 @@ static const char *nodelist_of(char *const *env, const char **name)
     return NULL;
 }
 
-/* One number for each node of a variable's. 0 where it is not set, else 1. */
-static int counts_of(int *into, int count, char *const *env, const char *name, struct err *e)
+/* Reads one number per node from a variable. Returns 0 if it is not set, else 1. */
+static int read_node_counts(int *into, int count, char *const *env, const char *name, struct err *e)
 {
     const char *value = env_get(env, name);
     if (!value)
@@ -153,31 +153,32 @@ static int counts_of(int *into, int count, char *const *env, const char *name, s
     return read_counts(into, count, value, e) < 0 ? err_wrap(e, "%s", name) : 1;
 }
 
-/* Whoever asks Slurm for one task a node wants to start a launcher there, as torchrun's guides
- * say; whoever asks for none lets us choose. Both get a slot a GPU. */
+/* If the user requests one task per node, the task is meant to be a launcher such as torchrun, as
+ * its guides say; if the user requests no tasks, drover chooses. In both cases a node gets one
+ * slot per GPU. */
 static int slurm_slots(int *slots, int count, char *const *env, struct err *e)
 {
-    bool asked = env_get(env, "SLURM_NTASKS") || env_get(env, "SLURM_NTASKS_PER_NODE");
-    int gpus = number_in(env, "SLURM_GPUS_ON_NODE"), most = 0;
-    int rc = counts_of(slots, count, env, "SLURM_TASKS_PER_NODE", e);
+    bool tasks_requested = env_get(env, "SLURM_NTASKS") || env_get(env, "SLURM_NTASKS_PER_NODE");
+    int gpus = int_from_env(env, "SLURM_GPUS_ON_NODE"), slots_max = 0;
+    int rc = read_node_counts(slots, count, env, "SLURM_TASKS_PER_NODE", e);
     if (rc < 0)
         return rc;
     for (int i = 0; i < count; i++) {
         if (rc == 0)
-            slots[i] = number_in(env, "SLURM_NTASKS_PER_NODE");
-        most = slots[i] > most ? slots[i] : most;
+            slots[i] = int_from_env(env, "SLURM_NTASKS_PER_NODE");
+        slots_max = slots[i] > slots_max ? slots[i] : slots_max;
     }
-    if (gpus > 0 && (most <= 1 || !asked)) {
+    if (gpus > 0 && (slots_max <= 1 || !tasks_requested)) {
         for (int i = 0; i < count; i++)
             slots[i] = gpus;
         return 0;
     }
-    if (most > 0)
+    if (slots_max > 0)
         return 0;
-    rc = counts_of(slots, count, env, "SLURM_JOB_CPUS_PER_NODE", e);
-    int each = number_in(env, "SLURM_CPUS_PER_TASK");
-    for (int i = 0; rc > 0 && each > 1 && i < count; i++)
-        slots[i] = slots[i] > each ? slots[i] / each : 1;
+    rc = read_node_counts(slots, count, env, "SLURM_JOB_CPUS_PER_NODE", e);
+    int cpus_per_task = int_from_env(env, "SLURM_CPUS_PER_TASK");
+    for (int i = 0; rc > 0 && cpus_per_task > 1 && i < count; i++)
+        slots[i] = slots[i] > cpus_per_task ? slots[i] / cpus_per_task : 1;
     return rc < 0 ? rc : 0;
 }
 
@@ -203,17 +204,16 @@ int allocation_slurm(struct hosts **out, char *const *env, struct err *e)
 
 bool allocation_slurm_has(char *const *env, const struct hosts *h)
 {
-    AUTO(hosts) struct hosts *its = NULL;
-    if (allocation_slurm(&its, env, NULL) <= 0)
+    AUTO(hosts) struct hosts *allocated = NULL;
+    if (allocation_slurm(&allocated, env, NULL) <= 0)
         return false;
     for (int i = 0; i < h->count; i++)
-        if (!h->at[i].here && !hosts_find(its, h->at[i].name))
+        if (!h->at[i].here && !hosts_find(allocated, h->at[i].name))
             return false;
     return true;
 }
 
-/* ---- the others -------------------------------------------------------------------------------
- */
+/* ---- other batch systems --------------------------------------------------------------------- */
 
 int allocation_lsf(struct hosts **out, const char *value, struct err *e)
 {
@@ -224,16 +224,16 @@ int allocation_lsf(struct hosts **out, const char *value, struct err *e)
         const char *slots = strtok_r(NULL, " ", &save);
         int n = 0;
         if (!slots || opt_int(&n, name, slots, 1, SLOTS_MAX, e) < 0)
-            return err_set(e, -EINVAL, "'%s' has no number of slots behind host '%s'", value, name);
+            return err_set(e, -EINVAL, "'%s': no number of slots after host '%s'", value, name);
         hosts_add(h, name, n, 0);
     }
     if (h->count == 0)
-        return err_set(e, -EINVAL, "there is no host in it");
+        return err_set(e, -EINVAL, "no host is listed");
     *out = TAKE(h);
     return 0;
 }
 
-/* One line: a name, and a number of slots behind it where `with_slots`. */
+/* Adds the host of one line: a name, followed by a number of slots if `with_slots`. */
 static int add_line(struct hosts *h, char *line, bool with_slots, struct err *e)
 {
     char *save = NULL, *name = strtok_r(line, " \t\r", &save);
@@ -242,7 +242,7 @@ static int add_line(struct hosts *h, char *line, bool with_slots, struct err *e)
     if (!name)
         return 0;
     if (with_slots && (!slots || opt_int(&n, name, slots, 1, SLOTS_MAX, e) < 0))
-        return err_set(e, -EINVAL, "host '%s' has no number of slots", name);
+        return err_set(e, -EINVAL, "host '%s': no number of slots", name);
     hosts_add(h, name, n, 0);
     return 0;
 }
@@ -261,7 +261,7 @@ static int read_lines(struct hosts **out, const char *what, const char *text, bo
         p += len;
     }
     if (h->count == 0)
-        return err_set(e, -EINVAL, "'%s' has no host in it", what);
+        return err_set(e, -EINVAL, "'%s': no host is listed", what);
     *out = TAKE(h);
     return 0;
 }
@@ -276,11 +276,10 @@ int allocation_names(struct hosts **out, const char *what, const char *text, str
     return read_lines(out, what, text, false, e);
 }
 
-/* ---- the environment --------------------------------------------------------------------------
- */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 static const struct {
-    const char *variable; /* its value is a file's path, unless `parse_value` */
+    const char *variable; /* names a file, unless `parse_value` is set */
     int (*parse_file)(struct hosts **out, const char *what, const char *text, struct err *e);
     int (*parse_value)(struct hosts **out, const char *value, struct err *e);
 } sources[] = {

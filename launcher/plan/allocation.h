@@ -1,4 +1,5 @@
-/* alloc - hosts and slots that a batch system or an operator has given us, from the environment.
+/* allocation - hosts and slots that a batch system or an operator has granted, read from the
+ * environment.
  *
  *     Slurm            SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE, SLURM_GPUS_ON_NODE, …
  *     PBS, Torque      PBS_NODEFILE
@@ -7,7 +8,8 @@
  *     mpi-operator     OMPI_MCA_orte_default_hostfile, PRTE_MCA_prte_default_hostfile,
  *                      HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE
  *
- * Parsers are pure: an environment (strv) or a file's text goes in. An error names the variable. */
+ * Parsers are pure: their input is an environment (strv) or the text of a file. Errors name the
+ * variable. */
 #ifndef DROVER_ALLOCATION_H
 #define DROVER_ALLOCATION_H
 
@@ -16,30 +18,32 @@
 #include "common/err.h"
 #include "launcher/plan/hosts.h"
 
-/* The allocation that `env` tells of, in the order above; reads the files that it names. Returns 1
- * and `*out`, or 0 where there is none. `*from` (may be NULL) is the name of the variable that
- * told, for messages; static.
- *   -EINVAL, -ENOENT, …  malformed, or its file cannot be read */
+/* Reads the first allocation that `env` describes, in the order above, and the files that its
+ * variables name. Returns 1 and sets `*out`, or returns 0 if there is no allocation. `*from` (may
+ * be NULL) becomes the name of the variable, for messages; static.
+ *   -EINVAL, -ENOENT, …  a value is malformed, or its file cannot be read */
 int allocation_find(struct hosts **out, const char **from, char *const *env, struct err *e);
 
-/* Slurm's. Returns 1, or 0 outside an allocation. Slots: a node's tasks; but where nobody has asked
- * for tasks, or for one a node, and there are GPUs, one a GPU. */
+/* Reads Slurm's allocation. Returns 1, or 0 outside an allocation. Slots: a node's tasks. If the
+ * user requested no tasks, or one task per node, and nodes have GPUs: one slot per GPU. */
 int allocation_slurm(struct hosts **out, char *const *env, struct err *e);
 
 /* Appends the names in Slurm's "n[001-003,7],m5" to `out` (strv).
  *   -EINVAL  malformed; -E2BIG  more than 16,384 names */
 int allocation_nodelist(char ***out, const char *list, struct err *e);
 
-/* LSB_MCPU_HOSTS: "a 4 b 4". */
+/* Parses the value of LSB_MCPU_HOSTS: "a 4 b 4". */
 int allocation_lsf(struct hosts **out, const char *value, struct err *e);
 
-/* Grid Engine's PE_HOSTFILE: "host slots queue processors" a line. */
+/* Parses Grid Engine's PE_HOSTFILE: one "host slots queue processors" per line. `what` names the
+ * file in errors. */
 int allocation_sge(struct hosts **out, const char *what, const char *text, struct err *e);
 
-/* PBS_NODEFILE and LSB_DJOB_HOSTFILE: a name a line, a slot for each time that it stands there. */
+/* Parses PBS_NODEFILE and LSB_DJOB_HOSTFILE: one name per line; a host has as many slots as lines.
+ */
 int allocation_names(struct hosts **out, const char *what, const char *text, struct err *e);
 
-/* True where every host of `h` is a node of the allocation of Slurm that `env` tells of. */
+/* Returns true if every host of `h` is this machine or a node of the Slurm allocation in `env`. */
 bool allocation_slurm_has(char *const *env, const struct hosts *h);
 
 #endif

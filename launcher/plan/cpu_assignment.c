@@ -5,70 +5,70 @@
 
 #include "launcher/plan/cpu_units.h"
 
-/* A rank's place while it is looked for. */
-struct spot {
-    struct cpu_units_range own; /* its share */
-    struct cpu_units_range
-        pool;    /* what it may be widened to: its GPU's NUMA node, its object, all */
-    bool shared; /* others have the same share */
-    int numa_os; /* its memory's node; -1: not bound */
+/* The binding of a rank while it is computed. */
+struct binding {
+    struct cpu_units_range range; /* the rank's units */
+    struct cpu_units_range pool;  /* its limit: its GPU's NUMA node, its object, or all units */
+    bool shared;                  /* other ranks have the same units */
+    int numa_os;                  /* NUMA node of its memory; -1: memory is not bound */
 };
 
-/* What ranks are mapped by; with ppr: to each of what. */
-static enum plan_map map_of(const struct cpu_assignment_opts *w)
+/* Returns what ranks are mapped by; with ppr, the object that PPR counts. */
+static enum plan_map map_object(const struct cpu_assignment_opts *opts)
 {
-    return w->map_by == PLAN_MAP_PPR ? w->ppr_of : w->map_by;
+    return opts->map_by == PLAN_MAP_PPR ? opts->ppr_of : opts->map_by;
 }
 
-static bool by_thread(const struct cpu_assignment_opts *w)
+static bool by_thread(const struct cpu_assignment_opts *opts)
 {
-    return map_of(w) == PLAN_MAP_HWTHREAD || w->bind_to == PLAN_BIND_HWTHREAD;
+    return map_object(opts) == PLAN_MAP_HWTHREAD || opts->bind_to == PLAN_BIND_HWTHREAD;
 }
 
-static struct cpu_units *all_units(const struct cpu_assignment_opts *w)
+static struct cpu_units *all_units(const struct cpu_assignment_opts *opts)
 {
-    return cpu_units_of(w->topo, w->cpus, by_thread(w));
+    return cpu_units_of(opts->topo, opts->cpus, by_thread(opts));
 }
 
-int cpu_assignment_units(const struct cpu_assignment_opts *w)
+int cpu_assignment_units(const struct cpu_assignment_opts *opts)
 {
-    AUTO(cpu_units) struct cpu_units *v = all_units(w);
-    return v->n;
+    AUTO(cpu_units) struct cpu_units *units = all_units(opts);
+    return units->count;
 }
 
-/* ---- dividing -------------------------------------------------------------------------------- */
+/* ---- dividing units among ranks -------------------------------------------------------------- */
 
-/* The i-th of `parts` even parts of `of`: they differ by one unit at most. */
-static struct cpu_units_range part(struct cpu_units_range of, int i, int parts)
+/* Returns the i-th of `parts` parts of `of`. Their sizes differ by at most one unit. */
+static struct cpu_units_range even_part(struct cpu_units_range of, int i, int parts)
 {
     int begin = (int)((long)of.n * i / parts), end = (int)((long)of.n * (i + 1) / parts);
     return (struct cpu_units_range){of.first + begin, end - begin};
 }
 
-static void divide(struct spot *s, int ranks, const struct cpu_units *v, struct cpu_units_range of,
-                   enum cpu_units_level level);
+static void divide(struct binding *b, int ranks, const struct cpu_units *units,
+                   struct cpu_units_range of, enum cpu_units_level level);
 
-/* Fewer ranks than pieces: each gets whole pieces that follow each other, as evenly as the pieces
+/* For fewer ranks than pieces: each rank gets adjacent whole pieces, as evenly as the pieces
  * allow. */
-static void give_pieces(struct spot *s, int ranks, const int *cut, int pieces)
+static void assign_whole_pieces(struct binding *b, int ranks, const int *cut, int pieces)
 {
     int total = cut[pieces] - cut[0], from = 0;
     for (int i = 0; i < ranks; i++) {
         int ideal = cut[0] + (int)((long)total * (i + 1) / ranks);
-        int to = from + 1, last = pieces - (ranks - 1 - i); /* the others need one each */
+        int to = from + 1, last = pieces - (ranks - 1 - i); /* each later rank needs one piece */
         while (to < last && abs(cut[to + 1] - ideal) < abs(cut[to] - ideal))
             to++;
         if (i == ranks - 1)
             to = pieces;
-        s[i].own = (struct cpu_units_range){cut[from], cut[to] - cut[from]};
+        b[i].range = (struct cpu_units_range){cut[from], cut[to] - cut[from]};
         from = to;
     }
 }
 
-/* At least as many ranks as pieces: each piece has ranks after its size, and is divided among
- * them. Counts are rounded at the pieces' ends, so that no piece gets more ranks than units. */
-static void give_ranks(struct spot *s, int ranks, const struct cpu_units *v, const int *cut,
-                       int pieces, enum cpu_units_level level)
+/* For at least as many ranks as pieces: each piece gets ranks in proportion to its size and is
+ * divided among them. Counts are rounded at the ends of pieces, so that no piece gets more ranks
+ * than units. */
+static void split_ranks_over_pieces(struct binding *b, int ranks, const struct cpu_units *units,
+                                    const int *cut, int pieces, enum cpu_units_level level)
 {
     long total = cut[pieces] - cut[0];
     int given = 0;
@@ -76,35 +76,35 @@ static void give_ranks(struct spot *s, int ranks, const struct cpu_units *v, con
         long end = cut[p + 1] - cut[0];
         int upto = (int)((2 * end * ranks + total) / (2 * total));
         struct cpu_units_range piece = {cut[p], cut[p + 1] - cut[p]};
-        divide(s + given, upto - given, v, piece, level + 1);
+        divide(b + given, upto - given, units, piece, level + 1);
         given = upto;
     }
 }
 
-/* Divides `of` among `ranks` (no more than it has units): packages first, then NUMA nodes, then
- * evenly. */
-static void divide(struct spot *s, int ranks, const struct cpu_units *v, struct cpu_units_range of,
-                   enum cpu_units_level level)
+/* Divides `of` among `ranks` ranks (no more than `of` has units): by package first, then by NUMA
+ * node, then evenly. */
+static void divide(struct binding *b, int ranks, const struct cpu_units *units,
+                   struct cpu_units_range of, enum cpu_units_level level)
 {
     if (ranks == 0)
         return;
     if (level > CPU_UNITS_NUMA) {
         for (int i = 0; i < ranks; i++)
-            s[i].own = part(of, i, ranks);
+            b[i].range = even_part(of, i, ranks);
         return;
     }
     AUTO(free) int *cut = xcalloc((size_t)of.n + 1, sizeof *cut);
-    int pieces = cpu_units_cut(cut, v, of, level);
+    int pieces = cpu_units_cut(cut, units, of, level);
     if (pieces == 1)
-        divide(s, ranks, v, of, level + 1);
+        divide(b, ranks, units, of, level + 1);
     else if (ranks < pieces)
-        give_pieces(s, ranks, cut, pieces);
+        assign_whole_pieces(b, ranks, cut, pieces);
     else
-        give_ranks(s, ranks, v, cut, pieces, level);
+        split_ranks_over_pieces(b, ranks, units, cut, pieces, level);
 }
 
-/* The level that a word of the command line means; CPU_UNITS_LEVELS: none, as for a slot or a node.
- */
+/* Returns the level of an object that the command line names; CPU_UNITS_LEVELS for a slot or a
+ * node. */
 static enum cpu_units_level level_of(enum plan_map of)
 {
     return of == PLAN_MAP_PACKAGE    ? CPU_UNITS_PACKAGE
@@ -115,172 +115,188 @@ static enum cpu_units_level level_of(enum plan_map of)
                                      : CPU_UNITS_LEVELS;
 }
 
-int cpu_assignment_objects(const struct cpu_assignment_opts *w, enum plan_map of)
+int cpu_assignment_objects(const struct cpu_assignment_opts *opts, enum plan_map of)
 {
-    AUTO(cpu_units) struct cpu_units *v = all_units(w);
+    AUTO(cpu_units) struct cpu_units *units = all_units(opts);
     enum cpu_units_level level = level_of(of);
     if (level == CPU_UNITS_LEVELS)
         return 1;
-    AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
-    return v->n > 0 && v->u[0].in[level] < 0
+    AUTO(free) int *cut = xcalloc((size_t)units->count + 1, sizeof *cut);
+    return units->count > 0 && units->at[0].in[level] < 0
                ? 0
-               : cpu_units_cut(cut, v, (struct cpu_units_range){0, v->n}, level);
+               : cpu_units_cut(cut, units, (struct cpu_units_range){0, units->count}, level);
 }
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
-static const char *unit_name(const struct cpu_assignment_opts *w)
+static const char *unit_name(const struct cpu_assignment_opts *opts, int n)
 {
-    return by_thread(w) ? "hardware threads" : "cores";
+    if (by_thread(opts))
+        return n == 1 ? "hardware thread" : "hardware threads";
+    return n == 1 ? "core" : "cores";
 }
 
-static int too_few(const struct cpu_assignment_opts *w, const struct cpu_units *v, struct err *e)
+static int hint_sharing(struct err *e)
 {
-    if (w->cpus_per_rank > 1)
-        err_set(e, -EINVAL, "%d ranks of %d %s each do not fit on '%s', which has %d for them",
-                w->ranks, w->cpus_per_rank, unit_name(w), topo_name(w->topo), v->n);
+    return err_hint(e, "--oversubscribe to share them, or --bind-to none to leave ranks unbound");
+}
+
+static int too_few(const struct cpu_assignment_opts *opts, const struct cpu_units *units,
+                   struct err *e)
+{
+    if (opts->cpus_per_rank > 1)
+        err_set(e, -EINVAL, "cannot bind %d ranks to %d %s each: '%s' has only %d", opts->ranks,
+                opts->cpus_per_rank, unit_name(opts, opts->cpus_per_rank), topo_name(opts->topo),
+                units->count);
     else
-        err_set(e, -EINVAL, "%d ranks are to be bound, but '%s' has %d %s for them", w->ranks,
-                topo_name(w->topo), v->n, unit_name(w));
-    err_hint(e, "--oversubscribe lets them share, --bind-to none leaves them free");
-    return -EINVAL;
+        err_set(e, -EINVAL, "cannot bind %d ranks: '%s' has only %d %s", opts->ranks,
+                topo_name(opts->topo), units->count, unit_name(opts, units->count));
+    return hint_sharing(e);
 }
 
-/* Whether ranks may get the same CPUs. Ranks that are not bound always may. */
-static bool may_share(const struct cpu_assignment_opts *w)
+/* Returns whether ranks may have the same CPUs. Unbound ranks always may. */
+static bool may_share(const struct cpu_assignment_opts *opts)
 {
-    return w->oversubscribe || w->bind_to == PLAN_BIND_NONE;
+    return opts->oversubscribe || opts->bind_to == PLAN_BIND_NONE;
 }
 
-/* The object that was asked for to be bound to all of; CPU_UNITS_LEVELS: none. */
-static enum cpu_units_level wide_bind(const struct cpu_assignment_opts *w)
+/* Returns the object that --bind-to names if ranks are bound to a whole one; else
+ * CPU_UNITS_LEVELS. */
+static enum cpu_units_level bind_object(const struct cpu_assignment_opts *opts)
 {
-    return w->bind_to == PLAN_BIND_PACKAGE ? CPU_UNITS_PACKAGE
-           : w->bind_to == PLAN_BIND_NUMA  ? CPU_UNITS_NUMA
-           : w->bind_to == PLAN_BIND_L3    ? CPU_UNITS_L3
-                                           : CPU_UNITS_LEVELS;
+    return opts->bind_to == PLAN_BIND_PACKAGE ? CPU_UNITS_PACKAGE
+           : opts->bind_to == PLAN_BIND_NUMA  ? CPU_UNITS_NUMA
+           : opts->bind_to == PLAN_BIND_L3    ? CPU_UNITS_L3
+                                              : CPU_UNITS_LEVELS;
 }
 
-static bool binds_one(const struct cpu_assignment_opts *w)
+static bool binds_to_one_unit(const struct cpu_assignment_opts *opts)
 {
-    return w->bind_to == PLAN_BIND_CORE || w->bind_to == PLAN_BIND_HWTHREAD;
+    return opts->bind_to == PLAN_BIND_CORE || opts->bind_to == PLAN_BIND_HWTHREAD;
 }
 
-/* One behind the other, as mpirun's --map-by slot, core and hwthread. */
-static int map_packed(struct spot *s, const struct cpu_assignment_opts *w,
-                      const struct cpu_units *v, struct err *e)
+/* Assigns adjacent units in order, as mpirun's --map-by slot, core and hwthread do. */
+static int map_packed(struct binding *b, const struct cpu_assignment_opts *opts,
+                      const struct cpu_units *units, struct err *e)
 {
-    int width = w->cpus_per_rank > 0 ? w->cpus_per_rank : 1;
-    bool fits = (long)w->ranks * width <= v->n;
-    if (!fits && !may_share(w))
-        return too_few(w, v, e);
-    if (width > v->n)
-        width = v->n;
-    int places = v->n / width; /* whole ones; then they begin anew */
-    for (int i = 0; i < w->ranks; i++) {
-        s[i].own = s[i].pool = (struct cpu_units_range){i % places * width, width};
-        s[i].shared = !fits;
+    int width = opts->cpus_per_rank > 0 ? opts->cpus_per_rank : 1;
+    bool fits = (long)opts->ranks * width <= units->count;
+    if (!fits && !may_share(opts))
+        return too_few(opts, units, e);
+    if (width > units->count)
+        width = units->count;
+    /* Ranks beyond the last whole block of `width` units start again at the first. */
+    int blocks = units->count / width;
+    for (int i = 0; i < opts->ranks; i++) {
+        b[i].range = b[i].pool = (struct cpu_units_range){i % blocks * width, width};
+        b[i].shared = !fits;
     }
     return 0;
 }
 
-/* Brings rank i's share in its GPU's NUMA node to cpus_per_rank units. It grows inside its pool,
- * and only where ranks may share. */
-static int resize(struct spot *s, int i, const struct cpu_assignment_opts *w, struct err *e)
+/* Sets rank i's range in its GPU's NUMA node to cpus_per_rank units. The range grows only inside
+ * its pool, and only if ranks may share. */
+static int resize_to_cpus_per_rank(struct binding *b, int i, const struct cpu_assignment_opts *opts,
+                                   struct err *e)
 {
-    int want = w->cpus_per_rank;
-    struct cpu_units_range *own = &s[i].own, pool = s[i].pool;
-    if (want == 0)
+    int needed = opts->cpus_per_rank;
+    struct cpu_units_range *range = &b[i].range, pool = b[i].pool;
+    if (needed == 0)
         return 0;
-    if (want > own->n) {
-        if (!may_share(w)) {
+    if (needed > range->n) {
+        if (!may_share(opts)) {
             err_set(e, -EINVAL,
-                    "%d %s a rank, but the share of rank %d in its GPU's NUMA node is %d", want,
-                    unit_name(w), i, own->n);
-            return err_hint(e, "--oversubscribe lets ranks share, --bind-to none leaves them free");
+                    "cannot bind rank %d to %d %s: its share of its GPU's NUMA node is %d", i,
+                    needed, unit_name(opts, needed), range->n);
+            return hint_sharing(e);
         }
-        want = want < pool.n ? want : pool.n;
-        int last = pool.first + pool.n - want;
-        own->first = own->first < last ? own->first : last;
+        needed = needed < pool.n ? needed : pool.n;
+        int last = pool.first + pool.n - needed;
+        range->first = range->first < last ? range->first : last;
     }
-    own->n = want;
+    range->n = needed;
     return 0;
 }
 
-/* The j-th of m ranks in a pool: a share of its own. Where the pool is too small: all of it, or one
- * unit after the other where ranks are bound to one. */
-static void share_pool(struct spot *s, struct cpu_units_range pool, int j, int m, bool one)
+/* Assigns a range to the j-th of m ranks in a pool: units of its own, if the pool is large enough.
+ * Otherwise the whole pool, or one unit in turn if ranks are bound to one. */
+static void assign_in_pool(struct binding *b, struct cpu_units_range pool, int j, int m, bool one)
 {
-    s->pool = pool;
-    s->shared = m > pool.n;
-    if (!s->shared)
-        s->own = part(pool, j, m);
+    b->pool = pool;
+    b->shared = m > pool.n;
+    if (!b->shared)
+        b->range = even_part(pool, j, m);
     else
-        s->own = one ? (struct cpu_units_range){pool.first + j % pool.n, 1} : pool;
+        b->range = one ? (struct cpu_units_range){pool.first + j % pool.n, 1} : pool;
 }
 
-/* CPUs that each rank is given in its object; 0: an even share of it. */
-static int width_of(const struct cpu_assignment_opts *w)
+/* Returns the number of units per rank in its object; 0: an even share of the object. */
+static int units_per_rank(const struct cpu_assignment_opts *opts)
 {
-    return w->cpus_per_rank > 0 ? w->cpus_per_rank : binds_one(w) ? 1 : 0;
+    return opts->cpus_per_rank > 0 ? opts->cpus_per_rank : binds_to_one_unit(opts) ? 1 : 0;
 }
 
-/* As mpirun's --map-by l3cache, numa, package: in turn on each object, or with ppr so many on each.
- * There one behind the other, or in turn on the smaller objects that they are bound to. */
-static int map_objects(struct spot *s, const struct cpu_assignment_opts *w,
-                       const struct cpu_units *v, enum cpu_units_level level, struct err *e)
+/* Maps ranks as mpirun's --map-by l3cache, numa and package do: to each object in turn, or with
+ * ppr a fixed number to each object. Inside an object, ranks get adjacent units, or in turn the
+ * smaller objects that they are bound to. */
+static int map_objects(struct binding *b, const struct cpu_assignment_opts *opts,
+                       const struct cpu_units *units, enum cpu_units_level level, struct err *e)
 {
     static const char *const names[CPU_UNITS_LEVELS] = {"package", "NUMA node", "level 3 cache",
                                                         "core", "hardware thread"};
-    AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
-    AUTO(free) int *sub = xcalloc((size_t)v->n + 1, sizeof *sub); /* of one object */
-    int objects = cpu_units_cut(cut, v, (struct cpu_units_range){0, v->n}, level),
-        width = width_of(w);
-    if (v->u[0].in[level] < 0)
-        return err_set(e, -EINVAL, "'%s' shows no %s to map ranks by", topo_name(w->topo),
-                       names[level]);
-    for (int i = 0; i < w->ranks; i++) {
-        bool ppr = w->map_by == PLAN_MAP_PPR && level == level_of(w->ppr_of);
-        int o = ppr ? i / w->ppr % objects : i % objects, at = ppr ? i % w->ppr : i / objects;
-        int m = ppr ? w->ppr : w->ranks / objects + (o < w->ranks % objects);
-        m = ppr && m > w->ranks - (i - at) ? w->ranks - (i - at) : m;
+    AUTO(free) int *cut = xcalloc((size_t)units->count + 1, sizeof *cut);
+    AUTO(free) int *sub = xcalloc((size_t)units->count + 1, sizeof *sub); /* inside an object */
+    int objects = cpu_units_cut(cut, units, (struct cpu_units_range){0, units->count}, level),
+        width = units_per_rank(opts);
+    if (units->at[0].in[level] < 0)
+        return err_set(e, -EINVAL, "cannot map ranks by %s: '%s' has none", names[level],
+                       topo_name(opts->topo));
+    for (int i = 0; i < opts->ranks; i++) {
+        bool ppr = opts->map_by == PLAN_MAP_PPR && level == level_of(opts->ppr_of);
+        int o = ppr ? i / opts->ppr % objects : i % objects,
+            turn = ppr ? i % opts->ppr : i / objects;
+        int m = ppr ? opts->ppr : opts->ranks / objects + (o < opts->ranks % objects);
+        m = ppr && m > opts->ranks - (i - turn) ? opts->ranks - (i - turn) : m;
         struct cpu_units_range pool = {cut[o], cut[o + 1] - cut[o]};
-        share_pool(&s[i], pool, at, m, false);
+        assign_in_pool(&b[i], pool, turn, m, false);
         if (width > 0) {
             int n = width < pool.n ? width : pool.n, blocks = pool.n / n;
-            s[i].shared = m * width > pool.n;
-            s[i].own = (struct cpu_units_range){pool.first + at % blocks * n, n};
+            b[i].shared = m * width > pool.n;
+            b[i].range = (struct cpu_units_range){pool.first + turn % blocks * n, n};
         }
-        if (wide_bind(w) > level && wide_bind(w) < CPU_UNITS_LEVELS) {
-            int inner = cpu_units_cut(sub, v, pool, wide_bind(w)), k = at % inner;
-            s[i].own = (struct cpu_units_range){sub[k], sub[k + 1] - sub[k]};
+        if (bind_object(opts) > level && bind_object(opts) < CPU_UNITS_LEVELS) {
+            int inner = cpu_units_cut(sub, units, pool, bind_object(opts)), k = turn % inner;
+            b[i].range = (struct cpu_units_range){sub[k], sub[k + 1] - sub[k]};
         }
-        if (s[i].shared && !may_share(w)) {
-            err_set(e, -EINVAL, "%d x %d %s in each %s are too many: one of '%s' has %d", m,
-                    width > 0 ? width : 1, unit_name(w), names[level], topo_name(w->topo), pool.n);
-            return err_hint(e, "--oversubscribe lets them share, --bind-to none leaves them free");
+        if (b[i].shared && !may_share(opts)) {
+            int needed = width > 0 ? width : 1;
+            err_set(e, -EINVAL,
+                    "cannot bind %d ranks per %s to %d %s each: a %s of '%s' has only %d", m,
+                    names[level], needed, unit_name(opts, needed), names[level],
+                    topo_name(opts->topo), pool.n);
+            return hint_sharing(e);
         }
     }
     return 0;
 }
 
-/* As usual, without GPUs. */
-static int map_evenly(struct spot *s, const struct cpu_assignment_opts *w,
-                      const struct cpu_units *v, struct err *e)
+/* The default without GPUs. */
+static int map_evenly(struct binding *b, const struct cpu_assignment_opts *opts,
+                      const struct cpu_units *units, struct err *e)
 {
-    divide(s, w->ranks, v, (struct cpu_units_range){0, v->n}, CPU_UNITS_PACKAGE);
-    int least = v->n;
-    for (int i = 0; i < w->ranks; i++)
-        least = s[i].own.n < least ? s[i].own.n : least;
-    if (w->cpus_per_rank > least) /* shares that keep inside NUMA nodes do not suffice */
-        return map_packed(s, w, v, e);
-    for (int i = 0; i < w->ranks && w->cpus_per_rank > 0; i++)
-        s[i].own.n = w->cpus_per_rank;
+    divide(b, opts->ranks, units, (struct cpu_units_range){0, units->count}, CPU_UNITS_PACKAGE);
+    int least = units->count;
+    for (int i = 0; i < opts->ranks; i++)
+        least = b[i].range.n < least ? b[i].range.n : least;
+    if (opts->cpus_per_rank > least) /* the shares that stay inside NUMA nodes are too small */
+        return map_packed(b, opts, units, e);
+    for (int i = 0; i < opts->ranks && opts->cpus_per_rank > 0; i++)
+        b[i].range.n = opts->cpus_per_rank;
     return 0;
 }
 
-/* The NUMA node (a piece of `cut`) with the most units for one more rank. */
-static int roomiest(const int *cut, const int *load, int pieces)
+/* Returns the NUMA node (a piece of `cut`) that has the most units per rank after one more rank. */
+static int least_loaded(const int *cut, const int *load, int pieces)
 {
     int best = 0;
     for (int p = 1; p < pieces; p++) {
@@ -291,227 +307,238 @@ static int roomiest(const int *cut, const int *load, int pieces)
     return best;
 }
 
-/* As usual, with GPUs: each NUMA node's cores are divided among the ranks whose GPU hangs on it.
- * Where that is not known, or no core of it may be used, the rank goes where there is most room. */
-static int map_gpus(struct spot *s, const struct cpu_assignment_opts *w, const struct cpu_units *v,
-                    struct err *e)
+/* The default with GPUs: the cores of each NUMA node are divided among the ranks whose GPU is
+ * attached to it. If a GPU's NUMA node is unknown, or the job may use none of its cores, the rank
+ * goes to the NUMA node with the most room. */
+static int map_gpus(struct binding *b, const struct cpu_assignment_opts *opts,
+                    const struct cpu_units *units, struct err *e)
 {
-    AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
-    int pieces = cpu_units_cut(cut, v, (struct cpu_units_range){0, v->n}, CPU_UNITS_NUMA);
+    AUTO(free) int *cut = xcalloc((size_t)units->count + 1, sizeof *cut);
+    int pieces =
+        cpu_units_cut(cut, units, (struct cpu_units_range){0, units->count}, CPU_UNITS_NUMA);
     AUTO(free) int *load = xcalloc((size_t)pieces, sizeof *load);
-    AUTO(free) int *piece = xcalloc((size_t)w->ranks, sizeof *piece);
-    for (int i = 0; i < w->ranks; i++) {
+    AUTO(free) int *piece = xcalloc((size_t)opts->ranks, sizeof *piece);
+    for (int i = 0; i < opts->ranks; i++) {
         piece[i] = -1;
-        for (int p = 0; p < pieces && piece[i] < 0 && w->numa[i] >= 0; p++)
-            if (v->u[cut[p]].numa_os == w->numa[i])
+        for (int p = 0; p < pieces && piece[i] < 0 && opts->numa[i] >= 0; p++)
+            if (units->at[cut[p]].numa_os == opts->numa[i])
                 piece[i] = p;
         if (piece[i] >= 0) {
             load[piece[i]]++;
-            s[i].numa_os = w->numa[i];
+            b[i].numa_os = opts->numa[i];
         }
     }
-    for (int i = 0; i < w->ranks; i++)
+    for (int i = 0; i < opts->ranks; i++)
         if (piece[i] < 0) {
-            piece[i] = roomiest(cut, load, pieces);
+            piece[i] = least_loaded(cut, load, pieces);
             load[piece[i]]++;
         }
     AUTO(free) int *given = xcalloc((size_t)pieces, sizeof *given);
-    for (int i = 0; i < w->ranks; i++) {
+    for (int i = 0; i < opts->ranks; i++) {
         int p = piece[i];
-        share_pool(&s[i], (struct cpu_units_range){cut[p], cut[p + 1] - cut[p]}, given[p]++,
-                   load[p], binds_one(w));
-        if (resize(s, i, w, e) < 0)
+        assign_in_pool(&b[i], (struct cpu_units_range){cut[p], cut[p + 1] - cut[p]}, given[p]++,
+                       load[p], binds_to_one_unit(opts));
+        if (resize_to_cpus_per_rank(b, i, opts, e) < 0)
             return -EINVAL;
     }
     return 0;
 }
 
-/* With ppr: every rank's GPU hangs on the object that the rank goes to, so that both can be had. */
-static bool gpus_are_inside(const struct cpu_assignment_opts *w, const struct cpu_units *v)
+/* Returns whether, with ppr, every rank's GPU is attached to the object that the rank is mapped
+ * to. Then both rules give the same object. */
+static bool gpus_match_objects(const struct cpu_assignment_opts *opts,
+                               const struct cpu_units *units)
 {
-    AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
-    int objects = cpu_units_cut(cut, v, (struct cpu_units_range){0, v->n}, level_of(map_of(w)));
-    bool inside = w->numa && w->map_by == PLAN_MAP_PPR;
-    for (int i = 0; i < w->ranks && inside; i++) {
-        int o = i / w->ppr % objects, k = cut[o];
-        while (k < cut[o + 1] && v->u[k].numa_os != w->numa[i])
+    AUTO(free) int *cut = xcalloc((size_t)units->count + 1, sizeof *cut);
+    int objects = cpu_units_cut(cut, units, (struct cpu_units_range){0, units->count},
+                                level_of(map_object(opts)));
+    bool inside = opts->numa && opts->map_by == PLAN_MAP_PPR;
+    for (int i = 0; i < opts->ranks && inside; i++) {
+        int o = i / opts->ppr % objects, k = cut[o];
+        while (k < cut[o + 1] && units->at[k].numa_os != opts->numa[i])
             k++;
         inside = k < cut[o + 1];
     }
     return inside;
 }
 
-static int map_ranks(struct spot *s, const struct cpu_assignment_opts *w, const struct cpu_units *v,
-                     struct err *e)
+static int map_ranks(struct binding *b, const struct cpu_assignment_opts *opts,
+                     const struct cpu_units *units, struct err *e)
 {
-    for (int i = 0; i < w->ranks; i++)
-        s[i] = (struct spot){.pool = {0, v->n}, .numa_os = -1};
-    enum cpu_units_level wide = wide_bind(w);
-    switch (map_of(w)) {
+    for (int i = 0; i < opts->ranks; i++)
+        b[i] = (struct binding){.pool = {0, units->count}, .numa_os = -1};
+    enum cpu_units_level wide = bind_object(opts);
+    switch (map_object(opts)) {
     case PLAN_MAP_CORE:
     case PLAN_MAP_HWTHREAD:
-        if (w->map_by == PLAN_MAP_PPR || (by_thread(w) && w->map_by == PLAN_MAP_CORE))
-            return map_objects(s, w, v, level_of(map_of(w)), e);
-        return map_packed(s, w, v, e);
+        if (opts->map_by == PLAN_MAP_PPR || (by_thread(opts) && opts->map_by == PLAN_MAP_CORE))
+            return map_objects(b, opts, units, level_of(map_object(opts)), e);
+        return map_packed(b, opts, units, e);
     case PLAN_MAP_L3:
     case PLAN_MAP_NUMA:
     case PLAN_MAP_PACKAGE:
-        if (gpus_are_inside(w, v))
+        if (gpus_match_objects(opts, units))
             break;
-        return map_objects(s, w, v, level_of(map_of(w)), e);
+        return map_objects(b, opts, units, level_of(map_object(opts)), e);
     case PLAN_MAP_SLOT:
     case PLAN_MAP_PPR:
-    case PLAN_MAP_NODE: /* in turn on each node: here there is one */
-        if (w->numa)
-            break; /* the GPU says where */
+    case PLAN_MAP_NODE: /* one rank per node in turn: this is one node */
+        if (opts->numa)
+            break; /* the GPU decides */
         if (wide < CPU_UNITS_LEVELS)
-            return map_objects(s, w, v, wide, e);
-        if (width_of(w) > 0)
-            return map_packed(s, w, v, e);
+            return map_objects(b, opts, units, wide, e);
+        if (units_per_rank(opts) > 0)
+            return map_packed(b, opts, units, e);
         break;
     case PLAN_MAP_DEFAULT:
         break;
     }
-    if (w->numa)
-        return map_gpus(s, w, v, e);
-    if (w->ranks <= v->n)
-        return map_evenly(s, w, v, e);
-    return map_packed(s, w, v, e);
+    if (opts->numa)
+        return map_gpus(b, opts, units, e);
+    if (opts->ranks <= units->count)
+        return map_evenly(b, opts, units, e);
+    return map_packed(b, opts, units, e);
 }
 
 /* ---- binding --------------------------------------------------------------------------------- */
 
-/* The object that a rank is bound to all of; CPU_UNITS_LEVELS: to its share. */
-static enum cpu_units_level bound_level(const struct cpu_assignment_opts *w)
+/* Returns the object that a rank is bound to as a whole; CPU_UNITS_LEVELS: to its own range. */
+static enum cpu_units_level effective_bind_object(const struct cpu_assignment_opts *opts)
 {
-    /* mpirun binds to the objects that ranks are mapped by, or to the CPUs of each (PE=n); with ppr
-     * to a core or NUMA node by the number of ranks, here to a share of the object. */
-    if (w->bind_to == PLAN_BIND_DEFAULT && w->cpus_per_rank == 0 &&
-        level_of(w->map_by) < CPU_UNITS_CORE)
-        return level_of(w->map_by);
-    if (w->bind_to == PLAN_BIND_CORE && by_thread(w))
+    /* mpirun binds to the objects that ranks are mapped by, or to the CPUs of each rank (PE=n).
+     * With ppr mpirun binds to a core or a NUMA node, depending on the number of ranks; drover
+     * binds to an even share of the object. */
+    if (opts->bind_to == PLAN_BIND_DEFAULT && opts->cpus_per_rank == 0 &&
+        level_of(opts->map_by) < CPU_UNITS_CORE)
+        return level_of(opts->map_by);
+    if (opts->bind_to == PLAN_BIND_CORE && by_thread(opts))
         return CPU_UNITS_CORE;
-    return wide_bind(w);
+    return bind_object(opts);
 }
 
-static char *list_of(hwloc_const_bitmap_t set)
+static char *format_list(hwloc_const_bitmap_t set)
 {
-    char *s = NULL;
-    if (hwloc_bitmap_list_asprintf(&s, set) < 0)
+    char *text = NULL;
+    if (hwloc_bitmap_list_asprintf(&text, set) < 0)
         abort();
-    return s;
+    return text;
 }
 
-static void bind_rank(struct place *out, const struct spot *s, struct cpu_units_range to,
-                      const struct cpu_assignment_opts *w, const struct cpu_units *v)
+static void bind_rank(struct cpu_assignment *out, const struct binding *b,
+                      struct cpu_units_range to, const struct cpu_assignment_opts *opts,
+                      const struct cpu_units *units)
 {
     AUTO(bitmap) hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    bool at_home = s->numa_os >= 0;
+    bool in_numa_node = b->numa_os >= 0;
     for (int i = to.first; i < to.first + to.n; i++) {
-        hwloc_bitmap_or(set, set, v->u[i].cpus);
-        at_home = at_home && v->u[i].numa_os == s->numa_os;
+        hwloc_bitmap_or(set, set, units->at[i].cpus);
+        in_numa_node = in_numa_node && units->at[i].numa_os == b->numa_os;
     }
-    out->cpus = list_of(set);
-    /* Memory follows the CPUs by itself (first touch). It is bound where a GPU's transfers depend
-     * on it, and only inside what this process may use. */
-    hwloc_const_bitmap_t nodes = hwloc_topology_get_allowed_nodeset(topo_hwloc(w->topo));
-    if (at_home && hwloc_bitmap_isset(nodes, (unsigned)s->numa_os))
-        out->mems = xasprintf("%d", s->numa_os);
+    out->cpus = format_list(set);
+    /* Memory follows the CPUs without binding (first touch). It is bound only if a GPU's transfers
+     * depend on it, and only to nodes that this process may use. */
+    hwloc_const_bitmap_t nodes = hwloc_topology_get_allowed_nodeset(topo_hwloc(opts->topo));
+    if (in_numa_node && hwloc_bitmap_isset(nodes, (unsigned)b->numa_os))
+        out->mems = xasprintf("%d", b->numa_os);
 }
 
-/* Ranks whose share begins in `in`. */
-static int ranks_in(const struct spot *s, int ranks, struct cpu_units_range in)
+/* Returns the number of ranks whose range begins in `in`. */
+static int ranks_in(const struct binding *b, int ranks, struct cpu_units_range in)
 {
     int n = 0;
     for (int i = 0; i < ranks; i++)
-        n += s[i].own.first >= in.first && s[i].own.first < in.first + in.n;
+        n += b[i].range.first >= in.first && b[i].range.first < in.first + in.n;
     return n;
 }
 
-/* Numbers the ranks in turn on each object of w->rank_by: the next one that was mapped to something
- * that the object belongs to, or holds. As they were mapped where it names none, or where they were
- * not mapped by objects. (mpirun's rules.) */
-static void number_ranks(struct spot *s, const struct cpu_assignment_opts *w,
-                         const struct cpu_units *v)
+/* Renumbers the ranks in turn over the objects of opts->rank_by: the next rank of an object is the
+ * next one that was mapped to a part of the object or to an object around it. Keeps the order of
+ * the mapping if rank_by names no object, or if ranks were not mapped by objects. (mpirun's
+ * rules.) */
+static void renumber_ranks(struct binding *b, const struct cpu_assignment_opts *opts,
+                           const struct cpu_units *units)
 {
-    enum cpu_units_level level = level_of(w->rank_by);
-    if (level == CPU_UNITS_LEVELS || level_of(map_of(w)) == CPU_UNITS_LEVELS ||
-        gpus_are_inside(w, v))
+    enum cpu_units_level level = level_of(opts->rank_by);
+    if (level == CPU_UNITS_LEVELS || level_of(map_object(opts)) == CPU_UNITS_LEVELS ||
+        gpus_match_objects(opts, units))
         return;
-    AUTO(free) struct spot *was = xcalloc((size_t)w->ranks, sizeof *was);
-    AUTO(free) bool *done = xcalloc((size_t)w->ranks, sizeof *done);
-    AUTO(free) int *cut = xcalloc((size_t)v->n + 1, sizeof *cut);
-    int objects = cpu_units_cut(cut, v, (struct cpu_units_range){0, v->n}, level);
-    memcpy(was, s, (size_t)w->ranks * sizeof *was);
-    for (int given = 0, o = 0; given < w->ranks; o = (o + 1) % objects) {
+    AUTO(free) struct binding *mapped = xcalloc((size_t)opts->ranks, sizeof *mapped);
+    AUTO(free) bool *done = xcalloc((size_t)opts->ranks, sizeof *done);
+    AUTO(free) int *cut = xcalloc((size_t)units->count + 1, sizeof *cut);
+    int objects = cpu_units_cut(cut, units, (struct cpu_units_range){0, units->count}, level);
+    memcpy(mapped, b, (size_t)opts->ranks * sizeof *mapped);
+    for (int given = 0, o = 0; given < opts->ranks; o = (o + 1) % objects) {
         int i = 0;
-        while (i < w->ranks && (done[i] || was[i].pool.first >= cut[o + 1] ||
-                                was[i].pool.first + was[i].pool.n <= cut[o]))
+        while (i < opts->ranks && (done[i] || mapped[i].pool.first >= cut[o + 1] ||
+                                   mapped[i].pool.first + mapped[i].pool.n <= cut[o]))
             i++;
-        if (i == w->ranks)
+        if (i == opts->ranks)
             continue;
         done[i] = true;
-        s[given++] = was[i];
+        b[given++] = mapped[i];
     }
 }
 
-static void bind_all(struct place *out, struct spot *s, const struct cpu_assignment_opts *w,
-                     const struct cpu_units *v)
+static void bind_all(struct cpu_assignment *out, struct binding *b,
+                     const struct cpu_assignment_opts *opts, const struct cpu_units *units)
 {
-    enum cpu_units_level level = bound_level(w);
-    bool one = binds_one(w) && w->cpus_per_rank == 0;
-    for (int i = 0; i < w->ranks; i++) {
-        struct cpu_units_range to = s[i].own;
-        out[i] = (struct place){.cores = s[i].shared ? 1 : to.n};
-        if (w->bind_to == PLAN_BIND_NONE) {
-            if (w->part)
-                out[i].cpus = list_of(w->cpus);
+    enum cpu_units_level level = effective_bind_object(opts);
+    bool one = binds_to_one_unit(opts) && opts->cpus_per_rank == 0;
+    for (int i = 0; i < opts->ranks; i++) {
+        struct cpu_units_range to = b[i].range;
+        out[i] = (struct cpu_assignment){.cores = b[i].shared ? 1 : to.n};
+        if (opts->bind_to == PLAN_BIND_NONE) {
+            if (opts->restricted)
+                out[i].cpus = format_list(opts->cpus);
             continue;
         }
         if (one)
             to.n = out[i].cores = 1;
         if (level != CPU_UNITS_LEVELS) {
-            to = cpu_units_around(v, to, level);
-            int cores = to.n / ranks_in(s, w->ranks, to);
+            to = cpu_units_around(units, to, level);
+            int cores = to.n / ranks_in(b, opts->ranks, to);
             out[i].cores = cores > 0 ? cores : 1;
         }
-        bind_rank(&out[i], &s[i], to, w, v);
+        bind_rank(&out[i], &b[i], to, opts, units);
     }
 }
 
-static int check(const struct cpu_assignment_opts *w, const struct cpu_units *v, struct err *e)
+static int check_opts(const struct cpu_assignment_opts *opts, const struct cpu_units *units,
+                      struct err *e)
 {
-    if (wide_bind(w) < CPU_UNITS_LEVELS && w->cpus_per_rank > 0) {
-        err_set(e, -EINVAL, "ranks cannot be bound to %d CPUs each and to a whole object too",
-                w->cpus_per_rank);
-        return err_hint(e, "leave out --bind-to: a number of CPUs a rank binds to these");
+    if (bind_object(opts) < CPU_UNITS_LEVELS && opts->cpus_per_rank > 0) {
+        err_set(e, -EINVAL, "cannot bind ranks both to %d CPU%s each and to a whole object",
+                opts->cpus_per_rank, opts->cpus_per_rank == 1 ? "" : "s");
+        return err_hint(e, "omit --bind-to: ranks are bound to their number of CPUs anyway");
     }
-    if (w->bind_to == PLAN_BIND_L3 && v->u[0].in[CPU_UNITS_L3] < 0)
-        return err_set(e, -EINVAL, "'%s' shows no level 3 cache to bind ranks to",
-                       topo_name(w->topo));
+    if (opts->bind_to == PLAN_BIND_L3 && units->at[0].in[CPU_UNITS_L3] < 0)
+        return err_set(e, -EINVAL, "cannot bind ranks to a level 3 cache: '%s' has none",
+                       topo_name(opts->topo));
     return 0;
 }
 
-int cpu_assignment_ranks(struct place *out, const struct cpu_assignment_opts *w, struct err *e)
+int cpu_assignment_ranks(struct cpu_assignment *out, const struct cpu_assignment_opts *opts,
+                         struct err *e)
 {
-    AUTO(cpu_units) struct cpu_units *v = all_units(w);
-    if (v->n == 0)
-        return err_set(e, -EINVAL, "'%s' has no core among the CPUs to be used",
-                       topo_name(w->topo));
-    if (check(w, v, e) < 0)
+    AUTO(cpu_units) struct cpu_units *units = all_units(opts);
+    if (units->count == 0)
+        return err_set(e, -EINVAL, "'%s': no core is among the CPUs that the job may use",
+                       topo_name(opts->topo));
+    if (check_opts(opts, units, e) < 0)
         return -EINVAL;
-    bool usual = level_of(map_of(w)) == CPU_UNITS_LEVELS && wide_bind(w) == CPU_UNITS_LEVELS &&
-                 width_of(w) == 0;
-    /* More ranks than cores, and nobody asked for more than to run them: they share all. */
-    if (usual && !w->numa && w->ranks > v->n) {
-        for (int i = 0; i < w->ranks; i++)
-            out[i] = (struct place){.cpus = w->part ? list_of(w->cpus) : NULL, .cores = 1};
+    bool is_default = level_of(map_object(opts)) == CPU_UNITS_LEVELS &&
+                      bind_object(opts) == CPU_UNITS_LEVELS && units_per_rank(opts) == 0;
+    /* More ranks than cores and no option about binding: all ranks share all CPUs. */
+    if (is_default && !opts->numa && opts->ranks > units->count) {
+        for (int i = 0; i < opts->ranks; i++)
+            out[i] = (struct cpu_assignment){
+                .cpus = opts->restricted ? format_list(opts->cpus) : NULL, .cores = 1};
         return 0;
     }
-    AUTO(free) struct spot *s = xcalloc((size_t)w->ranks, sizeof *s);
-    if (map_ranks(s, w, v, e) < 0)
+    AUTO(free) struct binding *b = xcalloc((size_t)opts->ranks, sizeof *b);
+    if (map_ranks(b, opts, units, e) < 0)
         return -EINVAL;
-    number_ranks(s, w, v);
-    bind_all(out, s, w, v);
+    renumber_ranks(b, opts, units);
+    bind_all(out, b, opts, units);
     return 0;
 }

@@ -2,21 +2,21 @@
 
 void cpu_units_free(struct cpu_units *v)
 {
-    for (int i = 0; v && i < v->n; i++)
-        hwloc_bitmap_free(v->u[i].cpus);
+    for (int i = 0; v && i < v->count; i++)
+        hwloc_bitmap_free(v->at[i].cpus);
     if (v)
-        free(v->u);
+        free(v->at);
     free(v);
 }
 
-static int number_of(hwloc_topology_t hw, hwloc_obj_t o, hwloc_obj_type_t type)
+static int index_in(hwloc_topology_t hw, hwloc_obj_t o, hwloc_obj_type_t type)
 {
     hwloc_obj_t up = o->type == type ? o : hwloc_get_ancestor_obj_by_type(hw, type, o);
     return up ? (int)up->logical_index : -1;
 }
 
-/* The first NUMA node that holds `cpus`: of several kinds of memory beside the same cores (high
- * bandwidth, a GPU's) that is the ordinary one. */
+/* Returns the first NUMA node that contains `cpus`. If several kinds of memory are local to the
+ * same cores (high bandwidth, a GPU's), the first one is the ordinary memory. */
 static hwloc_obj_t numa_of(hwloc_topology_t hw, hwloc_const_bitmap_t cpus)
 {
     hwloc_obj_t n = NULL;
@@ -29,24 +29,24 @@ static hwloc_obj_t numa_of(hwloc_topology_t hw, hwloc_const_bitmap_t cpus)
 struct cpu_units *cpu_units_of(const struct topo *t, hwloc_const_bitmap_t cpus, bool by_thread)
 {
     hwloc_topology_t hw = topo_hwloc(t);
-    /* Some virtual machines show hardware threads but no cores. */
+    /* Some virtual machines have hardware threads but no cores in their topology. */
     bool threads = by_thread || hwloc_get_nbobjs_by_type(hw, HWLOC_OBJ_CORE) <= 0;
     hwloc_obj_type_t type = threads ? HWLOC_OBJ_PU : HWLOC_OBJ_CORE;
     struct cpu_units *v = xzalloc(sizeof *v);
-    v->u = xcalloc((size_t)hwloc_get_nbobjs_by_type(hw, type), sizeof *v->u);
+    v->at = xcalloc((size_t)hwloc_get_nbobjs_by_type(hw, type), sizeof *v->at);
     hwloc_obj_t o = NULL;
     while ((o = hwloc_get_next_obj_by_type(hw, type, o))) {
         if (!hwloc_bitmap_intersects(o->cpuset, cpus))
             continue;
-        struct cpu_units_one *u = &v->u[v->n];
+        struct cpu_units_one *u = &v->at[v->count];
         u->cpus = hwloc_bitmap_alloc();
         hwloc_bitmap_and(u->cpus, o->cpuset, cpus);
         hwloc_obj_t numa = numa_of(hw, u->cpus);
-        u->in[CPU_UNITS_PACKAGE] = number_of(hw, o, HWLOC_OBJ_PACKAGE);
+        u->in[CPU_UNITS_PACKAGE] = index_in(hw, o, HWLOC_OBJ_PACKAGE);
         u->in[CPU_UNITS_NUMA] = numa ? (int)numa->logical_index : -1;
-        u->in[CPU_UNITS_L3] = number_of(hw, o, HWLOC_OBJ_L3CACHE);
-        u->in[CPU_UNITS_CORE] = number_of(hw, o, HWLOC_OBJ_CORE);
-        u->in[CPU_UNITS_UNIT] = v->n++;
+        u->in[CPU_UNITS_L3] = index_in(hw, o, HWLOC_OBJ_L3CACHE);
+        u->in[CPU_UNITS_CORE] = index_in(hw, o, HWLOC_OBJ_CORE);
+        u->in[CPU_UNITS_UNIT] = v->count++;
         u->numa_os = numa ? (int)numa->os_index : -1;
     }
     return v;
@@ -57,19 +57,19 @@ int cpu_units_cut(int *cut, const struct cpu_units *v, struct cpu_units_range of
 {
     int n = 0;
     for (int i = of.first; i < of.first + of.n; i++)
-        if (i == of.first || v->u[i].in[level] != v->u[i - 1].in[level])
+        if (i == of.first || v->at[i].in[level] != v->at[i - 1].in[level])
             cut[n++] = i;
     cut[n] = of.first + of.n;
     return n;
 }
 
-struct cpu_units_range cpu_units_around(const struct cpu_units *v, struct cpu_units_range own,
+struct cpu_units_range cpu_units_around(const struct cpu_units *v, struct cpu_units_range range,
                                         enum cpu_units_level level)
 {
-    int id = v->u[own.first].in[level], first = own.first, end = own.first + 1;
-    while (first > 0 && v->u[first - 1].in[level] == id)
+    int id = v->at[range.first].in[level], first = range.first, end = range.first + 1;
+    while (first > 0 && v->at[first - 1].in[level] == id)
         first--;
-    while (end < v->n && v->u[end].in[level] == id)
+    while (end < v->count && v->at[end].in[level] == id)
         end++;
     return (struct cpu_units_range){first, end - first};
 }

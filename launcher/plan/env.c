@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What an unmodified Open MPI 4.1 program needs, or starts faster with, on one node without
- * mpirun: by default it probes every transport and, since schizo/orte takes over, silently becomes
- * N jobs of one rank each. Open MPI 5 has no ORTE and ignores what it does not know. Not
- * OMPI_MCA_ess=pmi: an mpirun inside a rank inherits it, and fails. */
+/* Variables that an unmodified Open MPI 4.1 program needs, or starts faster with, on one node
+ * without mpirun. By default it probes every transport and, because schizo/orte takes over,
+ * silently becomes N jobs of one rank each. Open MPI 5 has no ORTE and ignores what it does not
+ * know. OMPI_MCA_ess=pmi is not among them: an mpirun inside a rank would inherit it and fail. */
 static const struct {
     const char *name, *value;
 } one_node_mpi[] = {
@@ -15,11 +15,11 @@ static const struct {
     {"OMPI_MCA_pml", "ob1"},
     {"OMPI_MCA_btl", "self,vader"},
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
-    {"MPIR_CVAR_PMI_VERSION", "1"}, /* MPICH 5 refuses to choose between PMI_SIZE and PMIX_* */
-    {ENV_HWLOC_LEAVES_OUT, ENV_HEAVY_PLUGINS},
+    {"MPIR_CVAR_PMI_VERSION", "1"}, /* MPICH 5 does not choose between PMI_SIZE and PMIX_* */
+    {ENV_HWLOC_BLACKLIST, ENV_HWLOC_BLACKLIST_VALUE},
 };
 
-/* The first letter tells most of them apart, without a call. */
+/* Most names differ in the first letter, which is compared without a call. */
 static bool is_name(const char *entry, const char *name, size_t len)
 {
     return *entry == *name && strncmp(entry, name, len) == 0 && entry[len] == '=';
@@ -40,8 +40,8 @@ const char *env_get(char *const *env, const char *name)
     return value;
 }
 
-/* Takes over `entry`, "NAME=value". */
-static void put(char ***env, char *entry)
+/* Adds or replaces "NAME=value"; takes ownership of `entry`. */
+static void put_entry(char ***env, char *entry)
 {
     size_t len = len_of_name(entry);
     for (size_t i = 0; *env && (*env)[i]; i++) {
@@ -63,7 +63,7 @@ void env_set(char ***env, const char *name, const char *fmt, ...)
     va_end(ap);
     if (n < 0)
         abort();
-    put(env, xasprintf("%s=%s", name, value));
+    put_entry(env, xasprintf("%s=%s", name, value));
 }
 
 static bool starts(const char *s, const char *prefix)
@@ -71,8 +71,8 @@ static bool starts(const char *s, const char *prefix)
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-/* Whether an outer drover has set it, and the user has not changed it since. */
-static bool is_outer_drovers(char *const *base, const char *name)
+/* Returns whether an outer drover has set the variable and the user has not changed it since. */
+static bool is_from_outer_drover(char *const *base, const char *name)
 {
     const char *set = NULL;
     for (size_t i = 0; i < COUNT_OF(one_node_mpi) && !set; i++)
@@ -85,9 +85,9 @@ static bool is_outer_drovers(char *const *base, const char *name)
     return value && strcmp(value, set) == 0;
 }
 
-bool env_is_launchers(char *const *base, const char *name)
+bool env_is_from_launcher(char *const *base, const char *name)
 {
-    /* As seen in ranks of Open MPI 4.1.4 (orterun), MPICH 4.0.2 (hydra), Slurm 22.05 (srun's
+    /* As observed in ranks of Open MPI 4.1.4 (orterun), MPICH 4.0.2 (hydra), Slurm 22.05 (srun's
      * manual, "OUTPUT ENVIRONMENT VARIABLES") and torchrun (local_elastic_agent.py). */
     static const char *const prefixes[] = {
         "PMIX_",          "PMI_",           "OMPI_COMM_WORLD_", "OMPI_MCA_orte_",
@@ -143,10 +143,10 @@ bool env_is_launchers(char *const *base, const char *name)
     for (size_t i = 0; i < COUNT_OF(names); i++)
         if (*name == *names[i] && strcmp(name, names[i]) == 0)
             return true;
-    return is_outer_drovers(base, name);
+    return is_from_outer_drover(base, name);
 }
 
-const char *env_chosen(char *const *base, char *const *user, const char *name)
+const char *env_user_value(char *const *base, char *const *user, const char *name)
 {
     size_t len = strlen(name);
     const char *value = NULL;
@@ -156,7 +156,7 @@ const char *env_chosen(char *const *base, char *const *user, const char *name)
         else if (strcmp(user[i], name) == 0 && env_get(base, name))
             value = env_get(base, name);
     }
-    if (value || env_is_launchers(base, name))
+    if (value || env_is_from_launcher(base, name))
         return value;
     return env_get(base, name);
 }
@@ -166,7 +166,7 @@ const char *env_chosen(char *const *base, char *const *user, const char *name)
 struct entry {
     const char *text;
     size_t name_len;
-    size_t order; /* later ones win */
+    size_t order; /* the entry with the highest order wins */
 };
 
 static int by_name(const void *a, const void *b)
@@ -181,45 +181,45 @@ static int by_name(const void *a, const void *b)
     return x->order < y->order ? -1 : 1;
 }
 
-static bool inherited(char *const *base, const char *text)
+static bool is_inherited(char *const *base, const char *text)
 {
-    char name[64]; /* no launcher's variable has a longer name */
+    char name[64]; /* longer than any launcher's variable */
     size_t len = len_of_name(text);
     if (len >= sizeof name)
         return true;
     memcpy(name, text, len);
     name[len] = '\0';
-    return !env_is_launchers(base, name);
+    return !env_is_from_launcher(base, name);
 }
 
 char **env_merge(char *const *base, char *const *job, char *const *rank)
 {
     char *const *const layers[] = {base, job, rank};
     size_t total = strv_len(base) + strv_len(job) + strv_len(rank), n = 0;
-    AUTO(free) struct entry *all = xcalloc(total, sizeof *all);
+    AUTO(free) struct entry *entries = xcalloc(total, sizeof *entries);
     for (size_t l = 0; l < COUNT_OF(layers); l++)
         for (size_t i = 0; layers[l] && layers[l][i]; i++) {
             const char *text = layers[l][i];
             size_t len = len_of_name(text);
-            if (len > 0 && text[len] == '=' && (l > 0 || inherited(base, text))) {
-                all[n] = (struct entry){text, len, n};
+            if (len > 0 && text[len] == '=' && (l > 0 || is_inherited(base, text))) {
+                entries[n] = (struct entry){text, len, n};
                 n++;
             }
         }
     if (n > 0)
-        qsort(all, n, sizeof *all, by_name);
+        qsort(entries, n, sizeof *entries, by_name);
     char **out = xcalloc(n + 1, sizeof *out);
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
-        bool last = i + 1 == n || all[i].name_len != all[i + 1].name_len ||
-                    memcmp(all[i].text, all[i + 1].text, all[i].name_len) != 0;
+        bool last = i + 1 == n || entries[i].name_len != entries[i + 1].name_len ||
+                    memcmp(entries[i].text, entries[i + 1].text, entries[i].name_len) != 0;
         if (last)
-            out[kept++] = xstrdup(all[i].text);
+            out[kept++] = xstrdup(entries[i].text);
     }
     return out;
 }
 
-char **env_over(char *const *common, char *const *own)
+char **env_overlay(char *const *common, char *const *own)
 {
     size_t n = strv_len(own);
     char **out = xcalloc(n + strv_len(common) + 1, sizeof *out);
@@ -235,18 +235,17 @@ char **env_over(char *const *common, char *const *own)
     return out;
 }
 
-/* ---- a job's and a rank's variables ------------------------------------------------------------
- */
+/* ---- variables of a job and of a rank -------------------------------------------------------- */
 
-/* The user's -x, each name with its value. */
-static void put_users(char ***env, char *const *user, char *const *base)
+/* Adds the user's -x, each name with its value. */
+static void put_user_env(char ***env, char *const *user, char *const *base)
 {
     for (size_t i = 0; user && user[i]; i++) {
         const char *value = strchr(user[i], '=') ? NULL : env_get(base, user[i]);
         if (value)
-            put(env, xasprintf("%s=%s", user[i], value));
+            put_entry(env, xasprintf("%s=%s", user[i], value));
         else if (strchr(user[i], '='))
-            put(env, xstrdup(user[i]));
+            put_entry(env, xstrdup(user[i]));
     }
 }
 
@@ -254,7 +253,8 @@ char **env_job(const struct plan *p, const struct launch_spec *s, char *const *b
 {
     char **env = xcalloc(1, sizeof *env);
     env_set(&env, "DROVER_JOB_ID", "%s", p->job_id);
-    /* torchrun's, one role for all ("Environment Variables" of torch.distributed.run). */
+    /* torchrun's variables, with one role for all ("Environment Variables" of
+     * torch.distributed.run). */
     env_set(&env, "WORLD_SIZE", "%d", p->world_size);
     env_set(&env, "GROUP_WORLD_SIZE", "%d", p->node_count);
     env_set(&env, "ROLE_WORLD_SIZE", "%d", p->world_size);
@@ -268,15 +268,15 @@ char **env_job(const struct plan *p, const struct launch_spec *s, char *const *b
     if (!s->no_pmix) {
         env_set(&env, "OMPI_COMM_WORLD_SIZE", "%d", p->world_size);
         for (size_t i = 0; i < COUNT_OF(one_node_mpi) && p->engine == PLAN_ENGINE_LOCAL; i++)
-            if (!env_chosen(base, s->env, one_node_mpi[i].name))
+            if (!env_user_value(base, s->env, one_node_mpi[i].name))
                 env_set(&env, one_node_mpi[i].name, "%s", one_node_mpi[i].value);
     }
-    put_users(&env, s->env, base);
+    put_user_env(&env, s->env, base);
     return env;
 }
 
 char **env_rank(const struct plan *p, const struct plan_rank *r, const struct launch_spec *s,
-                char *const *base, bool crowded)
+                char *const *base, bool oversubscribed)
 {
     int local_size = p->nodes[r->node].local_size;
     char **env = xcalloc(1, sizeof *env);
@@ -284,21 +284,21 @@ char **env_rank(const struct plan *p, const struct plan_rank *r, const struct la
     env_set(&env, "LOCAL_RANK", "%d", r->local_rank);
     env_set(&env, "LOCAL_WORLD_SIZE", "%d", local_size);
     env_set(&env, "GROUP_RANK", "%d", r->node);
-    env_set(&env, "NODE_RANK", "%d", r->node); /* not torchrun's, but scripts look for it */
+    env_set(&env, "NODE_RANK", "%d", r->node); /* not torchrun's, but scripts read it */
     env_set(&env, "ROLE_RANK", "%d", r->rank);
     if (!s->no_pmix) {
         env_set(&env, "OMPI_COMM_WORLD_RANK", "%d", r->rank);
         env_set(&env, "OMPI_COMM_WORLD_LOCAL_RANK", "%d", r->local_rank);
         env_set(&env, "OMPI_COMM_WORLD_LOCAL_SIZE", "%d", local_size);
-        /* As mpirun says it; waiting ranks then yield, unless the user has set
+        /* As mpirun sets it; waiting ranks then yield, unless the user has set
          * mpi_yield_when_idle. */
-        if (crowded && !env_chosen(base, s->env, "OMPI_MCA_mpi_oversubscribe"))
+        if (oversubscribed && !env_user_value(base, s->env, "OMPI_MCA_mpi_oversubscribe"))
             env_set(&env, "OMPI_MCA_mpi_oversubscribe", "1");
     }
-    if (!env_chosen(base, s->env, "OMP_NUM_THREADS")) {
+    if (!env_user_value(base, s->env, "OMP_NUM_THREADS")) {
         env_set(&env, "OMP_NUM_THREADS", "%d", r->cores);
-        env_set(&env, "DROVER_RANK_CORES", "%d",
-                r->cores); /* a job inside tells it from a user's */
+        /* Lets a job inside this one see that the value is not the user's. */
+        env_set(&env, "DROVER_RANK_CORES", "%d", r->cores);
     }
     if (r->cpus)
         env_set(&env, "DROVER_RANK_CPUS", "%s", r->cpus);

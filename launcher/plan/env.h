@@ -1,7 +1,8 @@
-/* env - environments: what a job inherits, what it sets for itself and for each rank.
+/* env - environments: which variables a job inherits, and which it sets for all ranks and for each
+ * rank.
  *
  * An environment is a NULL-terminated array of "NAME=value" that owns its strings (common/mem.h:
- * strv). Nothing here reads the process's own: it is handed in. */
+ * strv). The functions do not read the environment of this process; callers pass it. */
 #ifndef DROVER_ENV_H
 #define DROVER_ENV_H
 
@@ -9,54 +10,57 @@
 
 #include "launcher/plan/plan.h"
 
-/* MPI_Init and mpirun load hwloc's plug-ins, and these bring libxml2 with ICU, OpenCL and X11: a
- * tenth of their time. hwloc reads XML without the first, too; its GPUs are CUDA's. */
-#define ENV_HWLOC_LEAVES_OUT "HWLOC_PLUGINS_BLACKLIST"
-#define ENV_HEAVY_PLUGINS "hwloc_xml_libxml.so,hwloc_opencl.so,hwloc_gl.so"
+/* Plug-ins of hwloc that ranks and mpirun must not load. MPI_Init and mpirun load them, and they
+ * bring libxml2 with ICU, OpenCL and X11, which takes a tenth of their time. hwloc reads XML
+ * without libxml2, too, and its GPU plug-in for CUDA stays. */
+#define ENV_HWLOC_BLACKLIST "HWLOC_PLUGINS_BLACKLIST"
+#define ENV_HWLOC_BLACKLIST_VALUE "hwloc_xml_libxml.so,hwloc_opencl.so,hwloc_gl.so"
 
-/* The value of `name`, borrowed; NULL where it is not set. Where a name stands twice the last
+/* Returns the value of `name`, borrowed; NULL: not set. If a name occurs twice, the last one
  * counts. `env` may be NULL. */
 const char *env_get(char *const *env, const char *name);
 
-/* Sets NAME to a formatted value: in its place where it has one, else at the end. */
+/* Sets NAME to a formatted value: replaces its entry, or appends one. */
 void env_set(char ***env, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The value that the user gives `name`: with -x (`user`, as launch_spec.env: "NAME=value" sets,
- * "NAME" passes the value in `base` on), else in what is inherited of `base`. NULL: none.
- * Borrowed from either. */
-const char *env_chosen(char *const *base, char *const *user, const char *name);
+/* Returns the value that the user has given `name`: with -x (`user`, as launch_spec.env:
+ * "NAME=value" sets, "NAME" passes on the value in `base`), else the inherited value in `base`.
+ * NULL: not set by the user. Borrowed from either. */
+const char *env_user_value(char *const *base, char *const *user, const char *name);
 
-/* True for a variable that a launcher sets for its ranks, so that a job started inside one does
- * not take it for its own: PMIX_RANK, OMPI_COMM_WORLD_*, PMI_FD, SLURM_PROCID, RANK, … What users
- * set for their programs (OMPI_MCA_*, PMIX_MCA_*, SLURM_JOB_ID) is none, unless a launcher sets
- * just that. `base` tells what an outer drover has set. */
-bool env_is_launchers(char *const *base, const char *name);
+/* Returns true for a variable that a launcher sets for its ranks (PMIX_RANK, OMPI_COMM_WORLD_*,
+ * PMI_FD, SLURM_PROCID, RANK, …), so that a job inside such a rank does not mistake it for its
+ * own. Variables that users set for their programs (OMPI_MCA_*, PMIX_MCA_*, SLURM_JOB_ID) do not
+ * count, unless a launcher sets exactly that one. `base` shows what an outer drover has set. */
+bool env_is_from_launcher(char *const *base, const char *name);
 
-/* A rank's whole environment: what is inherited of `base`, then `job` (plan.env), then `rank`
- * (plan_rank.env). Each name once, the last wins; in the order of their names. To be freed
- * (strv_free). All may be NULL. Cost n log n: a fraction of a millisecond for 500 variables. */
+/* Returns the whole environment of a rank: the inherited variables of `base`, then `job`
+ * (plan.env), then `rank` (plan_rank.env). Each name occurs once, the last value wins; sorted by
+ * name. The caller frees it (strv_free). All arguments may be NULL. Cost n log n: a fraction of a
+ * millisecond for 500 variables. */
 char **env_merge(char *const *base, char *const *job, char *const *rank);
-/* All of `own`, each name once, and of `common` what is not in it. The strings stay theirs: free()
- * frees the result. */
-char **env_over(char *const *common, char *const *own);
+/* Returns all of `own`, in which each name occurs once, and those variables of `common` that `own`
+ * does not have. The strings are borrowed: free() frees the result. */
+char **env_overlay(char *const *common, char *const *own);
 
-/* What the job `p` of `s` sets for every rank: the rest of torchrun's contract, DROVER_JOB_ID and
- * DROVER_RESTART_COUNT, with the local engine what makes Open MPI start on one node without mpirun,
- * and, last, the user's -x. What the user has set
- * (env_chosen) is left alone. MASTER_PORT is the launcher's, who holds it, and of several nodes
- * MASTER_ADDR too. To be freed.
+/* Returns the variables that the job `p` of `s` sets for every rank: torchrun's variables per job,
+ * DROVER_JOB_ID and DROVER_RESTART_COUNT, with the local engine also what lets Open MPI start on
+ * one node without mpirun, and, last, the user's -x. Keeps what the user has set
+ * (env_user_value()). Does not contain MASTER_PORT, which the launcher holds, nor MASTER_ADDR of a
+ * job over several nodes. The caller frees it.
  *
- * Nothing tells NCCL its network cards: it looks for the ones nearest to each GPU itself, on the
- * PCI tree in /sys, which the ranks see whole ("NCCL_TOPO_FILE" and "NCCL_NET_GDR_LEVEL" of its
- * manual). NCCL_IB_HCA for a rank would take from it the choice between several equally near, and
+ * Nothing tells NCCL its network cards: it finds the ones nearest to each GPU itself, on the PCI
+ * tree in /sys, which the ranks see whole ("NCCL_TOPO_FILE" and "NCCL_NET_GDR_LEVEL" of its
+ * manual). NCCL_IB_HCA per rank would prevent its choice between several equally near cards, and
  * must be alike on all ranks of a node for its rings. */
 char **env_job(const struct plan *p, const struct launch_spec *s, char *const *base);
 
-/* What rank `r` of `p` has beyond that: torchrun's RANK, LOCAL_RANK, …, Open MPI's
- * OMPI_COMM_WORLD_RANK, … where the job is served with PMIx, OMP_NUM_THREADS unless the user has
- * set it, DROVER_RANK_*. `crowded`: its node has fewer CPUs than ranks. To be freed. */
+/* Returns the variables of rank `r` of `p` in addition to these: torchrun's RANK, LOCAL_RANK, …;
+ * Open MPI's OMPI_COMM_WORLD_RANK, … if the job has a PMIx server; OMP_NUM_THREADS unless the user
+ * has set it; DROVER_RANK_*. `oversubscribed`: the node has fewer CPU units than ranks. The caller
+ * frees it. */
 char **env_rank(const struct plan *p, const struct plan_rank *r, const struct launch_spec *s,
-                char *const *base, bool crowded);
+                char *const *base, bool oversubscribed);
 
 #endif

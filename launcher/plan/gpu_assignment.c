@@ -14,14 +14,14 @@ void gpu_assignment_free(struct gpu_assignment *c)
     free(c);
 }
 
-static struct gpu_assignment *none_picked(const struct topo *t)
+static struct gpu_assignment *new_assignment(const struct topo *t)
 {
     struct gpu_assignment *c = xzalloc(sizeof *c);
-    c->at = xcalloc((size_t)topo_gpu_count(t) * (1 + GPU_PARTS_MAX), sizeof *c->at);
+    c->at = xcalloc((size_t)topo_gpu_count(t) * (1 + GPU_MIG_MAX), sizeof *c->at);
     return c;
 }
 
-static bool is_part(const struct gpu_assignment_rank *p)
+static bool is_mig_instance(const struct gpu_assignment_rank *p)
 {
     return p->uuid != p->gpu->uuid;
 }
@@ -34,12 +34,12 @@ static bool has(const struct gpu_assignment *c, const struct gpu_assignment_rank
     return false;
 }
 
-/* What CUDA_VISIBLE_DEVICES shows, by CUDA's rules (CUDA C++ Programming Guide, "CUDA Environment
- * Variables"): in its order, up to the first word that names no GPU; nothing where one stands
- * twice. */
+/* Returns the GPUs that CUDA_VISIBLE_DEVICES shows, by CUDA's rules (CUDA C++ Programming Guide,
+ * "CUDA Environment Variables"): in its order, up to the first word that is not a GPU; none if one
+ * is listed twice. */
 static struct gpu_assignment *visible_gpus(const struct topo *t, const char *list)
 {
-    struct gpu_assignment *c = none_picked(t);
+    struct gpu_assignment *c = new_assignment(t);
     if (!list) {
         for (int i = 0; i < topo_gpu_count(t); i++)
             c->at[c->n++] = (struct gpu_assignment_rank){topo_gpu(t, i), topo_gpu(t, i)->uuid};
@@ -49,14 +49,14 @@ static struct gpu_assignment *visible_gpus(const struct topo *t, const char *lis
         while (isspace((unsigned char)*p))
             p++;
         size_t len = strcspn(p, ", \t");
-        struct gpu_assignment_rank one;
-        if (!topo_gpu_called(&one.gpu, &one.uuid, t, p, len))
+        struct gpu_assignment_rank entry;
+        if (!topo_find_gpu(&entry.gpu, &entry.uuid, t, p, len))
             return c;
-        if (has(c, &one)) {
+        if (has(c, &entry)) {
             c->n = 0;
             return c;
         }
-        c->at[c->n++] = one;
+        c->at[c->n++] = entry;
         p += len;
         p += strspn(p, " \t");
         if (*p++ != ',')
@@ -64,25 +64,24 @@ static struct gpu_assignment *visible_gpus(const struct topo *t, const char *lis
     }
 }
 
-/* Of the visible GPUs those that the job is given, in the order of `list` ("0,2", UUIDs; empty:
- * none). */
-static int given_gpus(struct gpu_assignment **out, const struct topo *t,
-                      const struct gpu_assignment *visible, const char *list, struct err *e)
+/* Selects from the visible GPUs those of `list` ("0,2", UUIDs; empty: none), in its order. */
+static int select_gpus(struct gpu_assignment **out, const struct topo *t,
+                       const struct gpu_assignment *visible, const char *list, struct err *e)
 {
-    AUTO(gpu_assignment) struct gpu_assignment *c = none_picked(t);
+    AUTO(gpu_assignment) struct gpu_assignment *c = new_assignment(t);
     for (const char *p = list; *p;) {
         size_t len = strcspn(p, ",");
-        struct gpu_assignment_rank one;
-        if (!topo_gpu_called(&one.gpu, &one.uuid, t, p, len))
-            return err_set(e, -EINVAL, "GPU '%.*s': '%s' has %d GPUs, and none of that name",
-                           (int)len, p, topo_name(t), topo_gpu_count(t));
-        /* A part of a GPU that is seen whole may be given. */
-        struct gpu_assignment_rank whole = {one.gpu, one.gpu->uuid};
-        if (!has(visible, &one) && !has(visible, &whole))
+        struct gpu_assignment_rank entry;
+        if (!topo_find_gpu(&entry.gpu, &entry.uuid, t, p, len))
+            return err_set(e, -EINVAL, "unknown GPU '%.*s': '%s' has %d GPU%s", (int)len, p,
+                           topo_name(t), topo_gpu_count(t), topo_gpu_count(t) == 1 ? "" : "s");
+        /* A MIG instance may be selected if its whole GPU is visible. */
+        struct gpu_assignment_rank whole = {entry.gpu, entry.gpu->uuid};
+        if (!has(visible, &entry) && !has(visible, &whole))
             return err_set(e, -EINVAL, "GPU '%.*s' is hidden by CUDA_VISIBLE_DEVICES", (int)len, p);
-        if (has(c, &one))
-            return err_set(e, -EINVAL, "GPU '%.*s' is named twice in '%s'", (int)len, p, list);
-        c->at[c->n++] = one;
+        if (has(c, &entry))
+            return err_set(e, -EINVAL, "GPU '%.*s' is listed twice in '%s'", (int)len, p, list);
+        c->at[c->n++] = entry;
         p += len;
         if (*p == ',' && !*++p)
             return err_set(e, -EINVAL, "GPUs '%s': the list ends with a comma", list);
@@ -96,17 +95,17 @@ int gpu_assignment_make(struct gpu_assignment **out, const struct launch_spec *s
 {
     AUTO(gpu_assignment)
     struct gpu_assignment *visible =
-        visible_gpus(t, env_chosen(base, s->env, "CUDA_VISIBLE_DEVICES"));
-    visible->seen = true;
+        visible_gpus(t, env_user_value(base, s->env, "CUDA_VISIBLE_DEVICES"));
+    visible->visible = true;
     if (!s->gpus) {
         *out = TAKE(visible);
         return 0;
     }
     AUTO(gpu_assignment) struct gpu_assignment *given = NULL;
-    if (given_gpus(&given, t, visible, s->gpus, e) < 0)
+    if (select_gpus(&given, t, visible, s->gpus, e) < 0)
         return -EINVAL;
-    given->seen = given->n == visible->n &&
-                  memcmp(given->at, visible->at, (size_t)given->n * sizeof *given->at) == 0;
+    given->visible = given->n == visible->n &&
+                     memcmp(given->at, visible->at, (size_t)given->n * sizeof *given->at) == 0;
     *out = TAKE(given);
     return 0;
 }
@@ -116,27 +115,27 @@ int gpu_assignment_check(const struct plan_node *n, const struct launch_spec *s,
 {
     if (gpus->n == 0 || n->local_size <= gpus->n || s->oversubscribe)
         return 0;
-    err_set(e, -EINVAL, "%d ranks, but the job has %d GPU%s on '%s'", n->local_size, gpus->n,
-            gpus->n == 1 ? "" : "s", n->name);
+    err_set(e, -EINVAL, "cannot assign GPUs to %d ranks: the job has %d GPU%s on '%s'",
+            n->local_size, gpus->n, gpus->n == 1 ? "" : "s", n->name);
     return err_hint(e,
-                    "%s %d for one a GPU; --oversubscribe to share them; --gpus '' for a job that "
-                    "uses none",
+                    "%s %d for one rank per GPU, --oversubscribe to share GPUs, or --gpus '' for a "
+                    "job without GPUs",
                     s->hosts ? "-N" : "-np", gpus->n);
 }
 
 void gpu_assignment_show(char ***env, const struct plan_rank *r, const struct launch_spec *s,
                          const struct topo *t, const struct gpu_assignment *gpus, char *const *base)
 {
-    bool mixed = false, parts = false;
+    bool mixed = false, mig = false;
     for (int i = 1; i < topo_gpu_count(t); i++)
         mixed |= strcmp(topo_gpu(t, i)->name, topo_gpu(t, 0)->name) != 0;
     for (int i = 0; i < gpus->n; i++)
-        parts |= is_part(&gpus->at[i]);
-    if (mixed && gpus->n > 0 && !env_chosen(base, s->env, "CUDA_DEVICE_ORDER"))
+        mig |= is_mig_instance(&gpus->at[i]);
+    if (mixed && gpus->n > 0 && !env_user_value(base, s->env, "CUDA_DEVICE_ORDER"))
         env_set(env, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
-    if (parts)
+    if (mig)
         env_set(env, "CUDA_VISIBLE_DEVICES", "%s", r->gpu_uuid);
-    if (parts || gpus->seen)
+    if (mig || gpus->visible)
         return;
     AUTO(strbuf) struct strbuf list = {0};
     for (int i = 0; i < gpus->n; i++)

@@ -17,24 +17,24 @@ enum { SLOTS_MAX = 65536, FILE_MAX = 16 << 20 };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Names go onto the command lines of mpirun and ssh: no sign of a shell, no leading dash. */
+/* Names are passed on the command lines of mpirun and ssh: no shell characters, no leading dash. */
 static int check_name(const char *name, size_t len, struct err *e)
 {
     if (name[0] == '+') {
-        err_set(e, -EINVAL, "'%.*s': hosts relative to an allocation are not known", (int)len,
+        err_set(e, -EINVAL, "'%.*s': hosts relative to an allocation are not supported", (int)len,
                 name);
         return err_hint(e, "name the hosts");
     }
     if (len > HOST_NAME_MAX * 2)
-        return err_set(e, -EINVAL, "a name of %zu letters", len);
+        return err_set(e, -EINVAL, "a host name of %zu characters is too long", len);
     for (size_t i = 0; i < len; i++)
         if (!isalnum((unsigned char)name[i]) && (!strchr("-._:@%", name[i]) || name[0] == '-'))
-            return err_set(e, -EINVAL, "'%.*s' is no name of a host", (int)len, name);
-    return len > 0 ? 0 : err_set(e, -EINVAL, "a host's name is missing");
+            return err_set(e, -EINVAL, "invalid host name '%.*s'", (int)len, name);
+    return len > 0 ? 0 : err_set(e, -EINVAL, "a host name is missing");
 }
 
-/* "c01", "c01:4", "[::1]", "[::1]:4", "::1", "me@c01": the name, without brackets, and its count
- * (0: none). */
+/* Reads "c01", "c01:4", "[::1]", "[::1]:4", "::1" or "me@c01" into the name, without brackets, and
+ * the number of slots (0: not given). */
 static int read_host(char **name, int *count, const char *text, size_t len, struct err *e)
 {
     AUTO(free) char *word = xstrndup(text, len);
@@ -43,7 +43,7 @@ static int read_host(char **name, int *count, const char *text, size_t len, stru
         at++;
         close = strchr(word, ']');
         if (!close || (close[1] != ':' && close[1] != '\0'))
-            return err_set(e, -EINVAL, "'%s': after '[' there is no ']'", word);
+            return err_set(e, -EINVAL, "'%s': '[' without ']'", word);
         colon = close[1] ? close + 1 : NULL;
         *close = '\0';
     } else if (colon && strchr(word, ':') != colon) {
@@ -55,7 +55,7 @@ static int read_host(char **name, int *count, const char *text, size_t len, stru
     if (check_name(at, strlen(at), e) < 0)
         return e ? e->code : -EINVAL;
     if (colon && opt_int(count, "slots", colon + 1, 1, SLOTS_MAX, e) < 0) {
-        err_set(e, -EINVAL, "'%.*s': the slots are 1 to %d", (int)len, text, SLOTS_MAX);
+        err_set(e, -EINVAL, "'%.*s': slots must be 1 to %d", (int)len, text, SLOTS_MAX);
         return -EINVAL;
     }
     *name = xstrdup(at);
@@ -64,27 +64,27 @@ static int read_host(char **name, int *count, const char *text, size_t len, stru
 
 /* ---- host files ------------------------------------------------------------------------------ */
 
-/* Open MPI's words (hostfile_lex.l of 4.1). */
+/* Open MPI's keys (hostfile_lex.l of 4.1). */
 static const struct {
     const char *word;
     bool max;
 } keys[] = {{"slots", false},    {"count", false},    {"cpu", false},      {"max_slots", true},
             {"max-slots", true}, {"slots_max", true}, {"slots-max", true}, {"max_count", true}};
 
-static int unknown_key(const char *key, size_t len, struct err *e)
+static int reject_key(const char *key, size_t len, struct err *e)
 {
     const char *names[COUNT_OF(keys)];
     for (size_t i = 0; i < COUNT_OF(keys); i++)
         names[i] = keys[i].word;
     AUTO(free) char *word = xstrndup(key, len);
     const char *near = opt_suggest(word, names, COUNT_OF(keys));
-    err_set(e, -EINVAL, "'%s' is not known", word);
+    err_set(e, -EINVAL, "unknown key '%s'", word);
     return err_hint(e, near ? "%s=N" : "slots=N or max_slots=N", near);
 }
 
 struct line {
-    const char *at;    /* where the reader stands; what an error is about */
-    const char *begin; /* of the line */
+    const char *at;    /* position of the parser, and of errors */
+    const char *begin; /* start of the line */
     const char *end;
 };
 
@@ -94,7 +94,7 @@ static void skip_blanks(struct line *l)
         l->at++;
 }
 
-/* "slots=4", "max_slots = 8". Moves behind it where it is well. */
+/* Reads one "slots=4" or "max_slots = 8". Moves past it on success. */
 static int read_setting(struct line *l, int *slots, int *max_slots, struct err *e)
 {
     const char *key = l->at, *p = key;
@@ -104,11 +104,11 @@ static int read_setting(struct line *l, int *slots, int *max_slots, struct err *
     while (k < COUNT_OF(keys) && (strlen(keys[k].word) != len || memcmp(keys[k].word, key, len)))
         k++;
     if (k == COUNT_OF(keys))
-        return unknown_key(key, len, e);
+        return reject_key(key, len, e);
     while (p < l->end && isspace((unsigned char)*p))
         p++;
     if (p == l->end || *p != '=')
-        return err_set(e, -EINVAL, "'%s' has no '=' and number behind it", keys[k].word);
+        return err_set(e, -EINVAL, "'%s': '=' and a number are missing", keys[k].word);
     for (p++; p < l->end && isspace((unsigned char)*p);)
         p++;
     const char *value = p;
@@ -117,22 +117,22 @@ static int read_setting(struct line *l, int *slots, int *max_slots, struct err *
     AUTO(free) char *number = xstrndup(value, (size_t)(p - value));
     int *into = keys[k].max ? max_slots : slots;
     if (*into)
-        return err_set(e, -EINVAL, "'%s' is said twice", keys[k].word);
+        return err_set(e, -EINVAL, "'%s' is given twice", keys[k].word);
     if (opt_int(into, keys[k].word, number, 1, SLOTS_MAX, e) < 0)
         return -EINVAL;
     l->at = p;
     return 0;
 }
 
-/* A host of a file. mpirun's rules: a name alone counts a slot each time, but one that stands once
- * leaves the slots open; slots may be said once. */
+/* Adds a host of a file, by mpirun's rules: a name alone adds one slot per line, but a name that
+ * occurs once leaves the number of slots open; slots may be given once. */
 static int add_line(struct hosts *h, const char *name, int slots, int max_slots, struct err *e)
 {
     struct host *known = hosts_find(h, name);
     if (max_slots && max_slots < slots)
-        return err_set(e, -EINVAL, "'%s' has %d slots, and at most %d", name, slots, max_slots);
+        return err_set(e, -EINVAL, "'%s': %d slots exceed max_slots=%d", name, slots, max_slots);
     if (known && slots)
-        return err_set(e, -EINVAL, "'%s' stands here a second time, with slots", name);
+        return err_set(e, -EINVAL, "'%s' is listed a second time, with slots", name);
     if (known)
         hosts_add(h, name, known->slots ? 1 : 2, max_slots);
     else
@@ -170,14 +170,14 @@ int hostfile_parse(struct hosts **out, const char *what, const char *text, struc
         const char *newline = l.begin + strcspn(l.begin, "\n");
         l.end = l.begin + strcspn(l.begin, "#\n");
         if (read_line(h, &l, e) < 0) {
-            (void)err_wrap(e, "%s:%d:%d", what, n, (int)(l.at - l.begin) + 1); /* -EINVAL it is */
+            (void)err_wrap(e, "%s:%d:%d", what, n, (int)(l.at - l.begin) + 1); /* always -EINVAL */
             return -EINVAL;
         }
         l.at = newline + (*newline == '\n');
     }
     if (h->count == 0) {
-        err_set(e, -EINVAL, "host file '%s' has no host in it", what);
-        (void)err_hint(e, "a line for each: c01 slots=8");
+        err_set(e, -EINVAL, "host file '%s': no host is listed", what);
+        (void)err_hint(e, "one line per host: c01 slots=8");
         return -EINVAL;
     }
     *out = TAKE(h);
@@ -196,11 +196,11 @@ int hostfile_text(char **out, const char *path, struct err *e)
     size_t n;
     while ((n = fread(block, 1, sizeof block, f)) > 0 && b.len <= FILE_MAX)
         strbuf_add(&b, block, n);
-    if (ferror(f)) /* a folder, too */
+    if (ferror(f)) /* true for a directory, too */
         return err_set(e, -EIO, "host file '%s': %s", path, strerror(errno));
     if (b.len > FILE_MAX)
-        return err_set(e, -EFBIG, "host file '%s' has more than 16 MiB", path);
-    *out = xstrdup(strbuf_str(&b)); /* up to a NUL: a text has none */
+        return err_set(e, -EFBIG, "host file '%s': larger than 16 MiB", path);
+    *out = xstrdup(strbuf_str(&b)); /* ends at a NUL: text files have none */
     return 0;
 }
 
@@ -220,7 +220,7 @@ int hostfile_list(struct hosts *h, const char *list, struct err *e)
         AUTO(free) char *name = NULL;
         int slots = 0;
         if (read_host(&name, &slots, p, len, e) < 0) {
-            (void)err_wrap(e, "hosts '%s'", list); /* -EINVAL it is */
+            (void)err_wrap(e, "hosts '%s'", list); /* always -EINVAL */
             return -EINVAL;
         }
         hosts_add(h, name, slots ? slots : 1, 0);
@@ -235,17 +235,17 @@ int hostfile_filter(struct hosts **out, const struct hosts *all, const struct ho
 {
     AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
     for (int i = 0; i < some->count; i++) {
-        const struct host *want = &some->at[i], *has = hosts_find(all, want->name);
-        for (int k = 0; !has && want->here && k < all->count; k++)
-            has = all->at[k].here ? &all->at[k] : NULL; /* by another name */
+        const struct host *wanted = &some->at[i], *has = hosts_find(all, wanted->name);
+        for (int k = 0; !has && wanted->here && k < all->count; k++)
+            has = all->at[k].here ? &all->at[k] : NULL; /* listed under another name */
         if (!has) {
-            err_set(e, -EINVAL, "host '%s' is not in the host file", want->name);
-            (void)err_hint(e, "add it there, or leave --hostfile out");
+            err_set(e, -EINVAL, "host '%s' is not in the host file", wanted->name);
+            (void)err_hint(e, "add it there, or omit --hostfile");
             return -EINVAL;
         }
-        /* "-H c01" alone means the host as the file has it. */
-        bool fewer = want->slots > 1 && (has->slots == 0 || want->slots < has->slots);
-        hosts_add(h, has->name, fewer ? want->slots : has->slots, has->max_slots);
+        /* "-H c01" without a count means the slots of the file. */
+        bool fewer = wanted->slots > 1 && (has->slots == 0 || wanted->slots < has->slots);
+        hosts_add(h, has->name, fewer ? wanted->slots : has->slots, has->max_slots);
         h->at[h->count - 1].here = has->here;
     }
     *out = TAKE(h);
@@ -264,8 +264,9 @@ static bool is_own_name(const char *name)
     if (strcasecmp(name, own) == 0)
         return true;
     /* "c01" and "c01.cluster" are the same machine; "c01.a" and "c01.b" are not. */
-    size_t mine = strcspn(own, "."), its = strcspn(name, ".");
-    return mine == its && (!own[mine] || !name[its]) && strncasecmp(own, name, mine) == 0;
+    size_t own_len = strcspn(own, "."), name_len = strcspn(name, ".");
+    return own_len == name_len && (!own[own_len] || !name[name_len]) &&
+           strncasecmp(own, name, own_len) == 0;
 }
 
 static bool is_own_address(const struct sockaddr *a)
@@ -295,8 +296,8 @@ static bool is_own_address(const struct sockaddr *a)
     return own;
 }
 
-/* The address that a line of /etc/hosts ("10.0.0.1 c01.cluster c01") gives `name`; NULL: none.
- * Ends the line's words. */
+/* Returns the address that a line of /etc/hosts ("10.0.0.1 c01.cluster c01") gives `name`; NULL:
+ * not in this line. Modifies the line. */
 static const char *address_in(char *line, const char *name)
 {
     char *save = NULL;
@@ -308,7 +309,7 @@ static const char *address_in(char *line, const char *name)
     return NULL;
 }
 
-static bool is_numbers_of_ours(const char *address)
+static bool is_own_numeric_address(const char *address)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST}, *found = NULL;
     if (getaddrinfo(address, NULL, &hints, &found) != 0)
@@ -320,7 +321,7 @@ static bool is_numbers_of_ours(const char *address)
 
 bool hostfile_is_here(const char *name)
 {
-    if (is_own_name(name) || is_numbers_of_ours(name))
+    if (is_own_name(name) || is_own_numeric_address(name))
         return true;
     AUTO(file) FILE *f = fopen("/etc/hosts", "re");
     AUTO(free) char *line = NULL;
@@ -328,7 +329,7 @@ bool hostfile_is_here(const char *name)
     while (f && getline(&line, &cap, f) >= 0) {
         const char *address = address_in(line, name);
         if (address)
-            return is_numbers_of_ours(address);
+            return is_own_numeric_address(address);
     }
     return false;
 }
@@ -337,17 +338,17 @@ void hostfile_mark_here(struct hosts *h)
 {
     int first = -1, n = 0;
     for (int i = 0; i < h->count; i++) {
-        struct host *one = &h->at[i];
-        one->here = one->here || hostfile_is_here(one->name);
-        if (one->here && first >= 0) {
-            h->at[first].slots += one->slots;
-            h->at[first].max_slots += one->max_slots;
-            free(one->name);
+        struct host *host = &h->at[i];
+        host->here = host->here || hostfile_is_here(host->name);
+        if (host->here && first >= 0) {
+            h->at[first].slots += host->slots;
+            h->at[first].max_slots += host->max_slots;
+            free(host->name);
             continue;
         }
-        if (one->here)
+        if (host->here)
             first = n;
-        h->at[n++] = *one;
+        h->at[n++] = *host;
     }
     h->count = n;
 }

@@ -1,5 +1,6 @@
-/* hosts - the nodes that a job may use, and how many ranks each takes. A plain value: hostfile.c
- * reads it from files and options, alloc.c from an allocation, seat.c seats ranks on it. */
+/* hosts - host list: the nodes that a job may use and the number of ranks that each may run. A
+ * plain value. hostfile.c reads it from files and options, allocation.c from an allocation;
+ * rank_map.c maps ranks onto it. */
 #ifndef DROVER_HOSTS_H
 #define DROVER_HOSTS_H
 
@@ -8,10 +9,10 @@
 #include "common/mem.h"
 
 struct host {
-    char *name;    /* as it was given ("c01", "me@c01"); resolved where it is used */
-    int slots;     /* ranks that it takes; 0: not said (one a GPU, else one a core) */
-    int max_slots; /* even when oversubscribed; 0: no limit */
-    bool here;     /* it is this machine (hostfile_mark_here()) */
+    char *name;    /* as the user wrote it ("c01", "me@c01"); resolved when it is used */
+    int slots;     /* ranks; 0: not given (one per GPU, else one per core) */
+    int max_slots; /* limit even if oversubscribed; 0: no limit */
+    bool here;     /* this machine (set by hostfile_mark_here()) */
 };
 
 struct hosts {
@@ -19,10 +20,10 @@ struct hosts {
     int count;
 };
 
-/* A host that is there already gets the slots added (mpirun's rule for `-H a,a` and for a name
- * that stands twice in a file). Copies `name`. */
+/* Adds a host. If it is listed already, its slots are added up (mpirun's rule for `-H a,a` and for
+ * a name that occurs twice in a file). Copies `name`. */
 void hosts_add(struct hosts *h, const char *name, int slots, int max_slots);
-/* The host of that name; NULL: there is none. Borrowed until the next change. */
+/* Returns the host with that name, borrowed until the next change; NULL: not listed. */
 struct host *hosts_find(const struct hosts *h, const char *name);
 void hosts_free(struct hosts *h);
 AUTO_DEFINE(hosts, struct hosts *, hosts_free)

@@ -1,4 +1,5 @@
-/* plan_free - by itself, for `drover rank`, which makes no plan and gets its own. */
+/* plan_free - plan_free() in its own object file: drover-rank frees plans but makes none, and must
+ * not link the planner with its topology discovery. */
 #include "launcher/plan/plan.h"
 
 void plan_free(struct plan *p)

@@ -6,23 +6,26 @@
 
 void plan_partial_of_job(struct plan *p, const struct launch_spec *s)
 {
-    bool told = s->share.world_size > 0;
-    int here = p->world_size, world = told ? s->share.world_size : here * s->share.nodes;
-    if (s->share.nodes == 0)
+    bool world_size_given = s->external_part.world_size > 0;
+    int local_ranks = p->world_size, world = world_size_given
+                                                 ? s->external_part.world_size
+                                                 : local_ranks * s->external_part.nodes;
+    if (s->external_part.nodes == 0)
         return;
-    p->first_rank = told ? s->share.first_rank : here * s->share.node;
+    p->first_rank =
+        world_size_given ? s->external_part.first_rank : local_ranks * s->external_part.node;
     free(p->master_addr);
-    p->master_addr = xstrdup(s->share.master_addr);
+    p->master_addr = xstrdup(s->external_part.master_addr);
     env_set(&p->env, "WORLD_SIZE", "%d", world);
     env_set(&p->env, "ROLE_WORLD_SIZE", "%d", world);
-    env_set(&p->env, "GROUP_WORLD_SIZE", "%d", s->share.nodes);
+    env_set(&p->env, "GROUP_WORLD_SIZE", "%d", s->external_part.nodes);
     env_set(&p->env, "MASTER_ADDR", "%s", p->master_addr);
-    for (int i = 0; i < here; i++) {
+    for (int i = 0; i < local_ranks; i++) {
         char ***env = &p->ranks[i].env;
         env_set(env, "RANK", "%d", p->first_rank + i);
         env_set(env, "ROLE_RANK", "%d", p->first_rank + i);
-        env_set(env, "GROUP_RANK", "%d", s->share.node);
-        env_set(env, "NODE_RANK", "%d", s->share.node);
+        env_set(env, "GROUP_RANK", "%d", s->external_part.node);
+        env_set(env, "NODE_RANK", "%d", s->external_part.node);
     }
 }
 
@@ -37,7 +40,7 @@ void plan_partial_program(struct plan_rank *r, int world_size, const struct laun
     }
     if (!a || r->rank < first)
         return;
-    strv_free(r->argv); /* of an earlier call */
+    strv_free(r->argv); /* from an earlier call */
     r->argv = strv_copy(a->argv);
     for (size_t i = 0; a->env && a->env[i]; i++) {
         size_t len = strcspn(a->env[i], "=");

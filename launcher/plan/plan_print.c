@@ -13,8 +13,8 @@ bool plan_print_is_secret(const char *name, size_t len)
     return false;
 }
 
-/* The value of "NAME=value" as it may be shown. `*len` is the name's length. */
-static const char *shown(const char *entry, size_t *len)
+/* Returns the value of "NAME=value" with secrets hidden. `*len` becomes the length of the name. */
+static const char *shown_value(const char *entry, size_t *len)
 {
     *len = strcspn(entry, "=");
     if (plan_print_is_secret(entry, *len))
@@ -22,12 +22,12 @@ static const char *shown(const char *entry, size_t *len)
     return entry[*len] ? entry + *len + 1 : "";
 }
 
-static int wider(int a, size_t b)
+static int max_width(int a, size_t b)
 {
     return a > (int)b ? a : (int)b;
 }
 
-static const char *or_dash(const char *s)
+static const char *text_or_dash(const char *s)
 {
     return s ? s : "-";
 }
@@ -36,9 +36,9 @@ void plan_print_ranks(struct strbuf *b, const struct plan *p)
 {
     int node_width = 4, cpus_width = 4;
     for (int i = 0; i < p->node_count; i++)
-        node_width = wider(node_width, strlen(p->nodes[i].name));
+        node_width = max_width(node_width, strlen(p->nodes[i].name));
     for (int i = 0; i < p->world_size; i++)
-        cpus_width = wider(cpus_width, strlen(p->ranks[i].cpus ? p->ranks[i].cpus : "-"));
+        cpus_width = max_width(cpus_width, strlen(p->ranks[i].cpus ? p->ranks[i].cpus : "-"));
     strbuf_printf(b, "rank  %-*s  local  GPU  %-*s  cores  memory\n", node_width, "node",
                   cpus_width, "CPUs");
     for (int i = 0; i < p->world_size; i++) {
@@ -47,8 +47,8 @@ void plan_print_ranks(struct strbuf *b, const struct plan *p)
         if (r->gpu >= 0)
             snprintf(gpu, sizeof gpu, "%d", r->gpu);
         strbuf_printf(b, "%4d  %-*s  %5d  %3s  %-*s  %5d  %s\n", r->rank, node_width,
-                      p->nodes[r->node].name, r->local_rank, gpu, cpus_width, or_dash(r->cpus),
-                      r->cores, or_dash(r->mems));
+                      p->nodes[r->node].name, r->local_rank, gpu, cpus_width, text_or_dash(r->cpus),
+                      r->cores, text_or_dash(r->mems));
     }
 }
 
@@ -63,12 +63,13 @@ void plan_print(struct strbuf *b, const struct plan *p)
     plan_print_ranks(b, p);
     for (size_t i = 0; p->env && p->env[i]; i++) {
         size_t len;
-        const char *value = shown(p->env[i], &len);
+        const char *value = shown_value(p->env[i], &len);
         strbuf_printf(b, "%.*s=%s\n", (int)len, p->env[i], value);
     }
 }
 
-/* Arguments, names and values are bytes; JSON is UTF-8. What is none is shown without the rest. */
+/* Arguments, names and values are bytes, JSON is UTF-8: a string that is not valid UTF-8 is
+ * replaced. */
 static json_t *text(const char *s)
 {
     json_t *j = s ? json_string(s) : json_null();
@@ -80,7 +81,7 @@ static json_t *env_json(char *const *env)
     json_t *o = json_object();
     for (size_t i = 0; env && env[i]; i++) {
         size_t len;
-        const char *value = shown(env[i], &len);
+        const char *value = shown_value(env[i], &len);
         AUTO(free) char *name = xstrndup(env[i], len);
         json_object_set_new(o, name, text(value));
     }

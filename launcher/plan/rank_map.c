@@ -8,90 +8,91 @@
 
 enum { RANKS_MAX = 1 << 20, HOSTS_SHOWN = 4 };
 
-/* What is being seated. */
-struct seating {
+/* A mapping while it is computed. */
+struct mapping {
     const struct launch_spec *s;
     const struct rank_map_host *hosts;
     int count;
-    int *taken; /* seats of each host */
-    int ranks;  /* asked for; 0: as many as there are seats */
-    int each;   /* with -N and ppr: to each host's object; 0: as the slots say */
+    int *assigned;  /* ranks of each host */
+    int ranks;      /* requested; 0: one per slot */
+    int per_object; /* with -N and ppr: ranks per object; 0: decided by slots */
 };
 
-static bool in_turn(enum plan_map by)
+static bool is_by_node(enum plan_map by)
 {
     return by == PLAN_MAP_NODE;
 }
 
-/* The most that a host may get: what nobody has said is no limit. */
-static long limit_of(const struct seating *t, int host, bool oversubscribe)
+/* Returns the maximum number of ranks of a host. Slots that the user did not give are not a limit.
+ */
+static long host_limit(const struct mapping *m, int host, bool oversubscribe)
 {
-    const struct rank_map_host *h = &t->hosts[host];
+    const struct rank_map_host *h = &m->hosts[host];
     if (!oversubscribe)
         return h->slots;
-    if (!t->s->oversubscribe && h->said)
+    if (!m->s->oversubscribe && h->slots_given)
         return h->slots;
     return h->max_slots ? h->max_slots : LONG_MAX;
 }
 
-static long slots_of(const struct seating *t)
+static long total_slots(const struct mapping *m)
 {
     long n = 0;
-    for (int i = 0; i < t->count; i++)
-        n += t->hosts[i].slots;
+    for (int i = 0; i < m->count; i++)
+        n += m->hosts[i].slots;
     return n;
 }
 
-/* ---- what cannot be -------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
-/* "-H c01:8,c02:8" with room for all; of many hosts the first ones. */
-static int hint_room(const struct seating *t, struct err *e)
+/* Hints at an -H list with enough slots ("-H c01:8,c02:8"); long lists are cut. */
+static int hint_slots(const struct mapping *m, struct err *e)
 {
     AUTO(strbuf) struct strbuf list = {0};
-    int each = (t->ranks + t->count - 1) / t->count;
-    for (int i = 0; i < t->count && i < HOSTS_SHOWN; i++)
-        strbuf_printf(&list, "%s%s:%d", i ? "," : "", t->hosts[i].name, each);
+    int per_object = (m->ranks + m->count - 1) / m->count;
+    for (int i = 0; i < m->count && i < HOSTS_SHOWN; i++)
+        strbuf_printf(&list, "%s%s:%d", i ? "," : "", m->hosts[i].name, per_object);
     return err_hint(
-        e, "-H %s%s gives them room (slots=%d in a host file); --oversubscribe lets them share",
-        strbuf_str(&list), t->count > HOSTS_SHOWN ? ",…" : "", each);
+        e, "-H %s%s for more slots (slots=%d in a host file), or --oversubscribe to share them",
+        strbuf_str(&list), m->count > HOSTS_SHOWN ? ",…" : "", per_object);
 }
 
-/* `unseated`: ranks for which there is no room even where hosts may share. */
-static int too_few_slots(const struct seating *t, int unseated, struct err *e)
+/* `unmapped`: ranks that do not fit even with oversubscription. */
+static int fail_too_few_slots(const struct mapping *m, int unmapped, struct err *e)
 {
-    long slots = t->s->oversubscribe ? t->ranks - unseated : slots_of(t);
-    const char *most = t->s->oversubscribe ? "at most " : "", *plural = slots == 1 ? "" : "s";
-    if (t->count == 1)
-        err_set(e, -EINVAL, "%d ranks, but host '%s' has %s%ld slot%s", t->ranks, t->hosts[0].name,
-                most, slots, plural);
+    long slots = m->s->oversubscribe ? m->ranks - unmapped : total_slots(m);
+    const char *at_most = m->s->oversubscribe ? "at most " : "", *plural = slots == 1 ? "" : "s";
+    if (m->count == 1)
+        err_set(e, -EINVAL, "cannot map %d ranks: host '%s' has %s%ld slot%s", m->ranks,
+                m->hosts[0].name, at_most, slots, plural);
     else
-        err_set(e, -EINVAL, "%d ranks, but the %d hosts have %s%ld slot%s", t->ranks, t->count,
-                most, slots, plural);
-    if (t->s->oversubscribe)
-        return err_hint(e, "max_slots is the limit also with --oversubscribe: raise it");
-    return hint_room(t, e);
+        err_set(e, -EINVAL, "cannot map %d ranks: the %d hosts have %s%ld slot%s", m->ranks,
+                m->count, at_most, slots, plural);
+    if (m->s->oversubscribe)
+        return err_hint(e, "raise max_slots: it is the limit even with --oversubscribe");
+    return hint_slots(m, e);
 }
 
-static int nothing_says_how_many(const struct seating *t, struct err *e)
+static int fail_unknown_ranks(const struct mapping *m, struct err *e)
 {
     err_set(e, -EINVAL,
-            "how many ranks? The hosts ('%s', …) have no slots given, and none of them "
-            "is this machine",
-            t->hosts[0].name);
-    return err_hint(e, "-np N, -N ranks a host, or slots=N in the host file");
+            "the number of ranks is unknown: the hosts ('%s', …) have no slots given, and none of "
+            "them is this machine",
+            m->hosts[0].name);
+    return err_hint(e, "-np N, -N N (ranks per host), or slots=N in the host file");
 }
 
-/* ---- how many to each host ------------------------------------------------------------------- */
+/* ---- ranks per host -------------------------------------------------------------------------- */
 
-/* Spreads what is left evenly, one a host and turn, up to the hosts' limits. Returns what found no
- * seat. */
-static int spread(struct seating *t, int left, bool oversubscribe)
+/* Spreads `left` ranks evenly, one per host in turn, up to the hosts' limits. Returns the number
+ * of ranks that did not fit. */
+static int spread_evenly(struct mapping *m, int left, bool oversubscribe)
 {
     for (bool moved = true; left > 0 && moved;) {
         moved = false;
-        for (int i = 0; i < t->count && left > 0; i++)
-            if (t->taken[i] < limit_of(t, i, oversubscribe)) {
-                t->taken[i]++;
+        for (int i = 0; i < m->count && left > 0; i++)
+            if (m->assigned[i] < host_limit(m, i, oversubscribe)) {
+                m->assigned[i]++;
                 left--;
                 moved = true;
             }
@@ -99,87 +100,89 @@ static int spread(struct seating *t, int left, bool oversubscribe)
     return left;
 }
 
-static int by_slots(struct seating *t, struct err *e)
+static int map_by_slots(struct mapping *m, struct err *e)
 {
-    long slots = slots_of(t);
-    if (t->ranks == 0 && slots == 0)
-        return nothing_says_how_many(t, e);
-    if (t->ranks == 0 && slots > RANKS_MAX)
-        return err_set(e, -EINVAL, "the hosts have %ld slots; %d ranks are possible", slots,
+    long slots = total_slots(m);
+    if (m->ranks == 0 && slots == 0)
+        return fail_unknown_ranks(m, e);
+    if (m->ranks == 0 && slots > RANKS_MAX)
+        return err_set(e, -EINVAL, "the hosts have %ld slots: a job has at most %d ranks", slots,
                        RANKS_MAX);
-    if (t->ranks == 0)
-        t->ranks = (int)slots;
-    int left = t->ranks;
-    if (in_turn(t->s->map_by))
-        left = spread(t, left, false);
+    if (m->ranks == 0)
+        m->ranks = (int)slots;
+    int left = m->ranks;
+    if (is_by_node(m->s->map_by))
+        left = spread_evenly(m, left, false);
     else
-        for (int i = 0; i < t->count; i++) {
-            t->taken[i] = left < t->hosts[i].slots ? left : t->hosts[i].slots;
-            left -= t->taken[i];
+        for (int i = 0; i < m->count; i++) {
+            m->assigned[i] = left < m->hosts[i].slots ? left : m->hosts[i].slots;
+            left -= m->assigned[i];
         }
-    left = spread(t, left, true);
-    return left > 0 ? too_few_slots(t, left, e) : 0;
+    left = spread_evenly(m, left, true);
+    return left > 0 ? fail_too_few_slots(m, left, e) : 0;
 }
 
-/* -N and ppr: the same number to each, the last ones get what is left of -np. */
-static int by_number(struct seating *t, struct err *e)
+/* -N and ppr: gives each host the same number. If -np is smaller, the last hosts get fewer. */
+static int map_fixed_number(struct mapping *m, struct err *e)
 {
-    long most = 0, left = t->ranks ? t->ranks : LONG_MAX;
-    for (int i = 0; i < t->count; i++) {
-        long its = (long)t->each * t->hosts[i].objects;
-        most += its;
-        its = its < left ? its : left;
-        if (its > limit_of(t, i, true)) {
-            err_set(e, -EINVAL, "%ld ranks a host, but host '%s' has %d slot%s", its,
-                    t->hosts[i].name, t->hosts[i].slots, t->hosts[i].slots == 1 ? "" : "s");
+    long total = 0, left = m->ranks ? m->ranks : LONG_MAX;
+    for (int i = 0; i < m->count; i++) {
+        long host_ranks = (long)m->per_object * m->hosts[i].objects;
+        total += host_ranks;
+        host_ranks = host_ranks < left ? host_ranks : left;
+        if (host_ranks > host_limit(m, i, true)) {
+            err_set(e, -EINVAL, "cannot map %ld ranks per host: host '%s' has %d slot%s",
+                    host_ranks, m->hosts[i].name, m->hosts[i].slots,
+                    m->hosts[i].slots == 1 ? "" : "s");
             return err_hint(e, "-H %s:%ld, slots=%ld in the host file, or --oversubscribe",
-                            t->hosts[i].name, its, its);
+                            m->hosts[i].name, host_ranks, host_ranks);
         }
-        t->taken[i] = (int)its;
-        left -= its;
+        m->assigned[i] = (int)host_ranks;
+        left -= host_ranks;
     }
-    if (most > RANKS_MAX)
-        return err_set(e, -EINVAL, "%ld ranks; %d are possible", most, RANKS_MAX);
-    if (t->ranks > most) {
-        err_set(e, -EINVAL, "%d ranks, but %d to each %s make %ld on %d host%s", t->ranks, t->each,
-                t->s->per_node > 0 || t->s->ppr_of == PLAN_MAP_NODE ? "host" : "such object", most,
-                t->count, t->count == 1 ? "" : "s");
-        return err_hint(e, "-np %ld, or more hosts", most);
+    if (total > RANKS_MAX)
+        return err_set(e, -EINVAL, "%ld ranks: a job has at most %d", total, RANKS_MAX);
+    if (m->ranks > total) {
+        err_set(e, -EINVAL, "cannot map %d ranks: %d per %s are %ld on %d host%s", m->ranks,
+                m->per_object,
+                m->s->per_node > 0 || m->s->ppr_of == PLAN_MAP_NODE ? "host" : "object", total,
+                m->count, m->count == 1 ? "" : "s");
+        return err_hint(e, "-np %ld, or more hosts", total);
     }
-    t->ranks = t->ranks ? t->ranks : (int)most;
+    m->ranks = m->ranks ? m->ranks : (int)total;
     return 0;
 }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- rank numbers ---------------------------------------------------------------------------- */
 
-static struct rank_map *number_seats(const struct seating *t)
+static struct rank_map *number_ranks(const struct mapping *m)
 {
-    enum plan_map by = t->s->rank_by == PLAN_MAP_DEFAULT ? t->s->map_by : t->s->rank_by;
-    struct rank_map *seats = xcalloc((size_t)t->ranks, sizeof *seats);
+    enum plan_map by = m->s->rank_by == PLAN_MAP_DEFAULT ? m->s->map_by : m->s->rank_by;
+    struct rank_map *map = xcalloc((size_t)m->ranks, sizeof *map);
     int rank = 0;
-    if (!in_turn(by)) {
-        for (int i = 0; i < t->count; i++)
-            for (int k = 0; k < t->taken[i]; k++)
-                seats[rank++] = (struct rank_map){i, k};
-        return seats;
+    if (!is_by_node(by)) {
+        for (int i = 0; i < m->count; i++)
+            for (int k = 0; k < m->assigned[i]; k++)
+                map[rank++] = (struct rank_map){i, k};
+        return map;
     }
-    for (int k = 0; rank < t->ranks; k++)
-        for (int i = 0; i < t->count; i++)
-            if (k < t->taken[i])
-                seats[rank++] = (struct rank_map){i, k};
-    return seats;
+    for (int k = 0; rank < m->ranks; k++)
+        for (int i = 0; i < m->count; i++)
+            if (k < m->assigned[i])
+                map[rank++] = (struct rank_map){i, k};
+    return map;
 }
 
 int rank_map_make(struct rank_map **out, const struct launch_spec *s,
                   const struct rank_map_host *hosts, int host_count, struct err *e)
 {
-    AUTO(free) int *taken = xcalloc((size_t)host_count, sizeof *taken);
-    struct seating t = {
-        .s = s, .hosts = hosts, .count = host_count, .taken = taken, .ranks = s->ranks};
-    t.each = s->map_by == PLAN_MAP_PPR ? s->ppr : s->per_node;
-    int rc = t.each > 0 ? by_number(&t, e) : by_slots(&t, e);
+    AUTO(free) int *assigned = xcalloc((size_t)host_count, sizeof *assigned);
+    struct mapping m = {
+        .s = s, .hosts = hosts, .count = host_count, .assigned = assigned, .ranks = s->ranks};
+    m.per_object = s->map_by == PLAN_MAP_PPR ? s->ppr : s->per_node;
+    int rc = m.per_object > 0 ? map_fixed_number(&m, e) : map_by_slots(&m, e);
     if (rc < 0)
         return -EINVAL;
-    *out = number_seats(&t);
-    return t.ranks;
+    *out = number_ranks(&m);
+    return m.ranks;
 }

@@ -1,6 +1,7 @@
-/* seat - which rank goes to which host. Pure. As Open MPI 4.1's mpirun does it: hosts are filled
- * one after the other up to their slots, or in turn with --map-by node; -N and ppr give each the
- * same number; ranks are numbered host by host, or in turn (--rank-by node). */
+/* rank_map - mapping: the host of each rank and its number there. Pure. As Open MPI 4.1's mpirun:
+ * hosts are filled one after the other up to their slots, or in turn with --map-by node. -N and
+ * ppr give each host the same number. Ranks are numbered host by host, or in turn (--rank-by
+ * node). */
 #ifndef DROVER_RANK_MAP_H
 #define DROVER_RANK_MAP_H
 
@@ -10,21 +11,22 @@
 
 struct rank_map_host {
     const char *name;
-    int slots;     /* ranks that it takes; 0: nobody knows */
-    bool said;     /* its user said so; else `slots` is what the host has room for, and more ranks
-                      may be seated there (the CPUs and GPUs say then whether that is right) */
-    int max_slots; /* 0: no limit */
-    int objects;   /* it has of what spec.ppr_of names; 1 for a node */
+    int slots;        /* 0: unknown */
+    bool slots_given; /* given by the user. Else `slots` follows from the host's
+                         resources and may be exceeded; GPU and CPU assignment then decide
+                         whether the ranks fit. */
+    int max_slots;    /* 0: no limit */
+    int objects;      /* number of the host's spec.ppr_of objects; 1 for a node */
 };
 
 struct rank_map {
     int host;
-    int local_rank; /* the how-manieth on its host */
+    int local_rank; /* its number among the ranks of its host */
 };
 
-/* Seats the ranks of `s` (ranks, per_node, ppr, ppr_of, map_by, rank_by, oversubscribe count).
- * `*out` is an array of seats, one for each rank, to be freed. Returns their number.
- *   -EINVAL  not enough slots, or nothing says how many ranks; the hint has the cure */
+/* Maps the ranks of `s` (uses ranks, per_node, ppr, ppr_of, map_by, rank_by, oversubscribe).
+ * `*out` is an array with one entry per rank; the caller frees it. Returns the number of ranks.
+ *   -EINVAL  not enough slots, or the number of ranks is unknown; the hint names the remedy */
 int rank_map_make(struct rank_map **out, const struct launch_spec *s,
                   const struct rank_map_host *hosts, int host_count, struct err *e);
 

@@ -27,17 +27,18 @@ bool rank_spec_is_host_env(const char *entry)
     return has_prefix(entry, prefixes, COUNT_OF(prefixes));
 }
 
-/* What a starter is given for `drover rank`. */
-static bool is_of_agent(const char *entry)
+/* Returns whether a variable is set for the agent itself. */
+static bool is_agent_env(const char *entry)
 {
     static const char *const prefixes[] = {
         "DROVER_CONTROL=", "DROVER_TOKEN=", "DROVER_AGENT_RANK="};
     return has_prefix(entry, prefixes, COUNT_OF(prefixes));
 }
 
-/* What a launcher has set for one of its processes; but where mpirun of the head has its files, a
- * rank's own mpirun has none. */
-static bool is_of_launcher(const char *entry)
+/* Returns whether mpirun or srun has set a variable for one of its processes. Excludes the
+ * directory in which that mpirun keeps its files: an mpirun that a rank starts has no files there.
+ */
+static bool is_launcher_env(const char *entry)
 {
     if (strstr(entry, "_local_tmpdir_base="))
         return false;
@@ -49,12 +50,12 @@ char **rank_spec_strip_launcher_env(char *const *env)
 {
     char **rest = NULL;
     for (size_t i = 0; env && env[i]; i++)
-        if (!is_of_launcher(env[i]))
+        if (!is_launcher_env(env[i]))
             strv_push(&rest, xstrdup(env[i]));
     return rest;
 }
 
-static size_t put_all(struct strbuf *out, char *const *v)
+static size_t add_strings(struct strbuf *out, char *const *v)
 {
     for (size_t i = 0; v && v[i]; i++)
         strbuf_add(out, v[i], strlen(v[i]) + 1);
@@ -64,35 +65,34 @@ static size_t put_all(struct strbuf *out, char *const *v)
 void rank_spec_base_env(struct strbuf *out, char *const *env)
 {
     for (size_t i = 0; env && env[i]; i++)
-        if (!rank_spec_is_host_env(env[i]) && !is_of_agent(env[i]))
+        if (!rank_spec_is_host_env(env[i]) && !is_agent_env(env[i]))
             strbuf_add(out, env[i], strlen(env[i]) + 1);
 }
 
-/* Strings may be no UTF-8: they go into the payload, and the object says how many there are. */
+/* Strings may be invalid UTF-8, so they are in the payload; the JSON object has their numbers. */
 json_t *rank_spec_encode(struct strbuf *payload, const struct plan *p, int rank, const char *wdir,
                          const struct rank_spec_opts *w, const struct strbuf *base)
 {
     const struct plan_rank *r = &p->ranks[rank];
-    const char *strings[] = {p->wdir ? p->wdir : wdir, r->cpus ? r->cpus : "",
-                             r->mems ? r->mems : "", p->job_id};
-    for (size_t i = 0; i < COUNT_OF(strings); i++)
-        strbuf_add(payload, strings[i], strlen(strings[i]) + 1);
-    json_int_t argv = (json_int_t)put_all(payload, r->argv ? r->argv : p->argv);
-    json_int_t env = (json_int_t)(put_all(payload, p->env) + put_all(payload, r->env));
+    const char *fixed[] = {p->wdir ? p->wdir : wdir, r->cpus ? r->cpus : "", r->mems ? r->mems : "",
+                           p->job_id};
+    for (size_t i = 0; i < COUNT_OF(fixed); i++)
+        strbuf_add(payload, fixed[i], strlen(fixed[i]) + 1);
+    json_int_t argv = (json_int_t)add_strings(payload, r->argv ? r->argv : p->argv);
+    json_int_t env = (json_int_t)(add_strings(payload, p->env) + add_strings(payload, r->env));
     strbuf_add(payload, base->data, base->len);
     return json_pack("{s:s,s:I,s:I,s:b,s:b,s:b,s:i,s:b}", "t", "rank_spec", "argv", argv, "env",
                      env, "reports", w->reports, "stdin", w->with_stdin, "port", w->port,
                      "port_wanted", w->port_wanted, "port_held", w->port_held);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-struct strings {
+struct string_reader {
     const char *at, *end;
 };
 
-static const char *next(struct strings *s)
+static const char *next_string(struct string_reader *s)
 {
     const char *found = s->at;
     const char *nul = s->at < s->end ? memchr(s->at, '\0', (size_t)(s->end - s->at)) : NULL;
@@ -102,23 +102,23 @@ static const char *next(struct strings *s)
     return found;
 }
 
-static int take_some(char ***out, struct strings *s, int64_t n)
+static int read_strings(char ***out, struct string_reader *s, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        const char *one = next(s);
-        if (!one)
+        const char *text = next_string(s);
+        if (!text)
             return -EBADMSG;
-        strv_push(out, xstrdup(one));
+        strv_push(out, xstrdup(text));
     }
     return 0;
 }
 
-static char *word_or_none(const char *s)
+static char *dup_nonempty(const char *s)
 {
     return *s ? xstrdup(s) : NULL;
 }
 
-/* A plan with room for one rank, which is rank 0 in it. */
+/* Returns a plan with one rank, rank 0. */
 static struct plan *plan_of_one(void)
 {
     struct plan *p = xzalloc(sizeof *p);
@@ -131,55 +131,57 @@ static struct plan *plan_of_one(void)
     return p;
 }
 
-static int read_strings(struct row *r, struct strings *s, int64_t argv, int64_t env,
-                        char *const *own)
+static int read_payload(struct rank_spec *r, struct string_reader *s, int64_t argv, int64_t env,
+                        char *const *agent_env)
 {
     struct plan *p = r->plan;
-    const char *wdir = next(s), *cpus = next(s), *mems = next(s), *job_id = next(s);
-    if (!job_id || argv < 1 || take_some(&p->argv, s, argv) < 0)
+    const char *wdir = next_string(s), *cpus = next_string(s), *mems = next_string(s),
+               *job_id = next_string(s);
+    if (!job_id || argv < 1 || read_strings(&p->argv, s, argv) < 0)
         return -EBADMSG;
     p->wdir = xstrdup(wdir);
-    p->ranks[0].cpus = word_or_none(cpus);
-    p->ranks[0].mems = word_or_none(mems);
+    p->ranks[0].cpus = dup_nonempty(cpus);
+    p->ranks[0].mems = dup_nonempty(mems);
     p->job_id = xstrdup(job_id);
-    for (size_t i = 0; own && own[i]; i++)
-        if (is_of_launcher(own[i]))
-            strv_push(&p->env, xstrdup(own[i]));
-    if (take_some(&p->env, s, env) < 0)
+    for (size_t i = 0; agent_env && agent_env[i]; i++)
+        if (is_launcher_env(agent_env[i]))
+            strv_push(&p->env, xstrdup(agent_env[i]));
+    if (read_strings(&p->env, s, env) < 0)
         return -EBADMSG;
-    for (const char *one; (one = next(s));)
-        strv_push(&r->base, xstrdup(one));
-    for (size_t i = 0; own && own[i]; i++)
-        if (rank_spec_is_host_env(own[i]))
-            strv_push(&r->base, xstrdup(own[i]));
+    for (const char *text; (text = next_string(s));)
+        strv_push(&r->base, xstrdup(text));
+    for (size_t i = 0; agent_env && agent_env[i]; i++)
+        if (rank_spec_is_host_env(agent_env[i]))
+            strv_push(&r->base, xstrdup(agent_env[i]));
     return s->at == s->end ? 0 : -EBADMSG;
 }
 
-int rank_spec_decode(struct row *out, const json_t *head, const char *payload, size_t len,
-                     char *const *own, struct err *e)
+int rank_spec_decode(struct rank_spec *out, const json_t *head, const char *payload, size_t len,
+                     char *const *agent_env, struct err *e)
 {
-    struct row r = {.plan = plan_of_one()};
-    int64_t argv = 0, env = 0, wanted = 0;
-    struct strings s = {payload, payload + len};
+    struct rank_spec r = {.plan = plan_of_one()};
+    int64_t argv = 0, env = 0, port_wanted = 0;
+    struct string_reader s = {payload, payload + len};
     bool read = json_require_int(&argv, head, "argv", e) == 0 &&
                 json_require_int(&env, head, "env", e) == 0 &&
-                json_require_bool(&r.wish.reports, head, "reports", e) == 0 &&
-                json_require_bool(&r.wish.with_stdin, head, "stdin", e) == 0 &&
-                json_require_bool(&r.wish.port, head, "port", e) == 0 &&
-                json_require_int(&wanted, head, "port_wanted", e) == 0 &&
-                json_require_bool(&r.wish.port_held, head, "port_held", e) == 0;
-    if (!read || wanted < 0 || wanted > 65535 || read_strings(&r, &s, argv, env, own) < 0) {
+                json_require_bool(&r.opts.reports, head, "reports", e) == 0 &&
+                json_require_bool(&r.opts.with_stdin, head, "stdin", e) == 0 &&
+                json_require_bool(&r.opts.port, head, "port", e) == 0 &&
+                json_require_int(&port_wanted, head, "port_wanted", e) == 0 &&
+                json_require_bool(&r.opts.port_held, head, "port_held", e) == 0;
+    if (!read || port_wanted < 0 || port_wanted > 65535 ||
+        read_payload(&r, &s, argv, env, agent_env) < 0) {
         rank_spec_free(&r);
-        return err_set(e, -EBADMSG, "a row that is none");
+        return err_set(e, -EBADMSG, "malformed rank_spec message");
     }
-    r.wish.port_wanted = (int)wanted;
+    r.opts.port_wanted = (int)port_wanted;
     *out = r;
     return 0;
 }
 
-void rank_spec_free(struct row *r)
+void rank_spec_free(struct rank_spec *r)
 {
     plan_free(r->plan);
     strv_free(r->base);
-    *r = (struct row){0};
+    *r = (struct rank_spec){0};
 }

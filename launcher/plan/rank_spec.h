@@ -1,10 +1,10 @@
-/* row - what one far rank is: its line of the plan and the environment of the launcher, as the
- * launcher's `row` message has it. Pure.
+/* rank_spec - what an agent needs to start its rank: the rank's part of the plan and the
+ * launcher's environment, as the message `rank_spec` carries them. Pure.
  *
- * A rank's environment on a far node, what stands later wins: what belongs to the launcher's user
- * (rank_spec_base_env()); what belongs to the node or the session there (HOSTNAME, XDG_RUNTIME_DIR,
- * …); what mpirun or srun has set for this process (PMIX_*, OMPI_*, SLURM_*); plan.env;
- * plan_rank.env. */
+ * The environment of a rank on another node consists of, later ones override: the variables of the
+ * launcher's user (rank_spec_base_env()); those of the node or session there (HOSTNAME,
+ * XDG_RUNTIME_DIR, …); those that mpirun or srun has set for the agent (PMIX_*, OMPI_*, SLURM_*);
+ * plan.env; plan_rank.env. */
 #ifndef DROVER_RANK_SPEC_H
 #define DROVER_RANK_SPEC_H
 
@@ -17,38 +17,40 @@
 
 struct rank_spec_opts {
     bool reports;    /* the rank gets a report channel */
-    bool with_stdin; /* it reads what is sent; else /dev/null */
-    bool port;       /* it is to choose MASTER_PORT: … */
-    int port_wanted; /* 0: any */
-    bool port_held;
+    bool with_stdin; /* it reads the launcher's stdin; else /dev/null */
+    bool port;       /* its agent chooses MASTER_PORT, as the next two members say */
+    int port_wanted; /* 0: any free port */
+    bool port_held;  /* the agent holds the port until the job ends */
 };
 
-/* Whether "NAME=value" means one host, login or terminal, and nothing on another. */
+/* Returns whether "NAME=value" describes one host, login or terminal, and is meaningless on
+ * another host. */
 bool rank_spec_is_host_env(const char *entry);
 
-/* `env` without what mpirun or srun has set for the process that has it. To be freed (strv_free).
- */
+/* Returns a copy of `env` without the variables that mpirun or srun has set for its process. The
+ * caller frees it (strv_free). */
 char **rank_spec_strip_launcher_env(char *const *env);
 
-/* The part of `env` that every rank inherits, as rank_spec_encode() takes it: strings, each with
- * its NUL. */
+/* Appends the variables of `env` that every rank inherits, in the form for rank_spec_encode():
+ * strings, each with its NUL. */
 void rank_spec_base_env(struct strbuf *out, char *const *env);
 
-/* The message for a rank of `p`; its payload is appended. `base` is rank_spec_base_env()'s; `wdir`
- * is where the ranks start that the plan says nothing of. */
+/* Returns the message for a rank of `p` and appends its payload. `base` is the output of
+ * rank_spec_base_env(); `wdir` is the working directory if the plan has none. */
 json_t *rank_spec_encode(struct strbuf *payload, const struct plan *p, int rank, const char *wdir,
                          const struct rank_spec_opts *w, const struct strbuf *base);
 
-struct row {
-    struct plan *plan; /* of this one rank, with all that it has beyond `base` in plan.env */
+/* A decoded message. */
+struct rank_spec {
+    struct plan *plan; /* of this one rank; plan.env contains all variables that `base` does not */
     char **base;       /* strv */
-    struct rank_spec_opts wish;
+    struct rank_spec_opts opts;
 };
 
-/* The other way round; `own` is the environment of this `drover rank`.
- *   -EBADMSG  it is no such message */
-int rank_spec_decode(struct row *out, const json_t *head, const char *payload, size_t len,
-                     char *const *own, struct err *e);
-void rank_spec_free(struct row *r);
+/* Decodes such a message; `agent_env` is the agent's environment.
+ *   -EBADMSG  malformed */
+int rank_spec_decode(struct rank_spec *out, const json_t *head, const char *payload, size_t len,
+                     char *const *agent_env, struct err *e);
+void rank_spec_free(struct rank_spec *r);
 
 #endif

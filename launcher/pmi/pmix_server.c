@@ -259,7 +259,7 @@ static void on_knock(void *arg)
     struct pmix_server *r = arg;
     struct err e = {0};
     if (serve(r, &e) < 0)
-        err_print(&e, log_who());
+        err_print(&e, log_program());
     pmix_listener_close(&r->lobby);
 }
 

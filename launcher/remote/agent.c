@@ -27,7 +27,7 @@ struct agent {
     uv_pipe_t parent;
     struct engine *engine;
     struct engine_job *job; /* NULL: not started */
-    struct row row;
+    struct rank_spec rank_spec;
     char name[256]; /* this host's */
     int rank, port_fd;
     pid_t pid;                  /* of the program; 0: not started */
@@ -71,7 +71,7 @@ static void on_not_started(void *arg, int rank, int status, const char *why)
     say_not_started(arg, status, why);
 }
 
-static void say_standing(struct agent *a, const struct standing *s)
+static void say_standing(struct agent *a, const struct rank_status *s)
 {
     say(a, json_pack("{s:s,s:o}", "t", "rank_status", "status", rank_status_json(s)));
 }
@@ -80,9 +80,9 @@ static void say_standing(struct agent *a, const struct standing *s)
 static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
 {
     struct agent *a = arg;
-    struct standing nowhere = {0};
-    engine_last_collective(a->job, 0, &nowhere.at);
-    if (nowhere.at.comm[0])
+    struct rank_status nowhere = {0};
+    engine_last_collective(a->job, 0, &nowhere.collective);
+    if (nowhere.collective.comm[0])
         say_standing(a, &nowhere);
     say(arg, json_pack("{s:s,s:i,s:b}", "t", "exit", "wait", wait_status, "oom", oom_killed));
 }
@@ -199,10 +199,10 @@ static void on_topo_request(struct agent *a, const struct control_frame *f)
 static int choose_port(struct agent *a, struct err *e)
 {
     int port = 0;
-    int rc = port_hold(&a->port_fd, &port, a->row.wish.port_wanted, e);
+    int rc = port_hold(&a->port_fd, &port, a->rank_spec.opts.port_wanted, e);
     if (rc < 0)
         return rc;
-    if (!a->row.wish.port_held)
+    if (!a->rank_spec.opts.port_held)
         close(fd_take(&a->port_fd));
     say(a, json_pack("{s:s,s:i}", "t", "port", "port", port));
     return 0;
@@ -211,12 +211,12 @@ static int choose_port(struct agent *a, struct err *e)
 static void on_rank_spec(struct agent *a, const struct control_frame *f)
 {
     struct err e = {0};
-    if (a->row.plan)
+    if (a->rank_spec.plan)
         return;
-    int rc = rank_spec_decode(&a->row, f->head, f->payload, f->len, environ, &e);
-    if (rc == 0 && a->row.wish.with_stdin)
+    int rc = rank_spec_decode(&a->rank_spec, f->head, f->payload, f->len, environ, &e);
+    if (rc == 0 && a->rank_spec.opts.with_stdin)
         rc = open_feed(a, &e);
-    if (rc == 0 && a->row.wish.port)
+    if (rc == 0 && a->rank_spec.opts.port)
         rc = choose_port(a, &e);
     if (rc < 0)
         say_error(a, &e);
@@ -224,8 +224,9 @@ static void on_rank_spec(struct agent *a, const struct control_frame *f)
 
 static bool is_set(const struct agent *a, const char *name)
 {
-    const struct plan *p = a->row.plan;
-    return env_get(a->row.base, name) || env_get(p->env, name) || env_get(p->ranks[0].env, name);
+    const struct plan *p = a->rank_spec.plan;
+    return env_get(a->rank_spec.base, name) || env_get(p->env, name) ||
+           env_get(p->ranks[0].env, name);
 }
 
 /* Open MPI over TCP takes every interface for a way to the other nodes, and hangs or fails on one
@@ -234,7 +235,8 @@ static void leave_inner_networks_out(struct agent *a, const char *names)
 {
     if (names && !is_set(a, "OMPI_MCA_btl_tcp_if_include") &&
         !is_set(a, "OMPI_MCA_btl_tcp_if_exclude"))
-        env_set(&a->row.plan->env, "OMPI_MCA_btl_tcp_if_exclude", "127.0.0.1/8,sppp,%s", names);
+        env_set(&a->rank_spec.plan->env, "OMPI_MCA_btl_tcp_if_exclude", "127.0.0.1/8,sppp,%s",
+                names);
 }
 
 /* NCCL, gloo and TensorPipe each choose an interface by rules of their own, and may choose one that
@@ -245,7 +247,7 @@ static void name_the_network(struct agent *a, const char *name)
                                             "TP_SOCKET_IFNAME"};
     for (size_t i = 0; i < COUNT_OF(variables); i++)
         if (!is_set(a, variables[i]))
-            env_set(&a->row.plan->env, variables[i], "%s", name);
+            env_set(&a->rank_spec.plan->env, variables[i], "%s", name);
 }
 
 static void tell_networks(struct agent *a, bool other_nodes)
@@ -253,7 +255,7 @@ static void tell_networks(struct agent *a, bool other_nodes)
     struct control_endpoints ends = {0};
     (void)control_endpoints(&ends, a->link);
     AUTO(free) char *inner = NULL;
-    AUTO(free) char *ours = netif_of(ends.own, &inner);
+    AUTO(free) char *ours = netif_by_address(ends.own, &inner);
     leave_inner_networks_out(a, inner);
     if (other_nodes && ours && strcmp(ours, "lo") != 0)
         name_the_network(a, ours);
@@ -262,7 +264,7 @@ static void tell_networks(struct agent *a, bool other_nodes)
 /* Who speaks PMI-1 to the launcher has its own place among all ranks, here it is the only one. */
 static void name_the_place(struct agent *a, int64_t size)
 {
-    char ***env = &a->row.plan->env;
+    char ***env = &a->rank_spec.plan->env;
     env_set(env, "PMI_RANK", "%d", a->rank);
     env_set(env, "PMI_SIZE", "%d", (int)size);
     if (!is_set(a, "MPIR_CVAR_PMI_VERSION"))
@@ -281,7 +283,7 @@ static void on_start(struct agent *a, const struct control_frame *f)
     struct err e = {0};
     const char *address = NULL;
     int64_t port = 0, nodes = 1, lost_after_ms = CONTROL_SILENT_MS, pmi_size = 0;
-    if (a->job || !a->row.plan)
+    if (a->job || !a->rank_spec.plan)
         return;
     int rc = json_require_int(&port, f->head, "port", &e);
     if (rc == 0)
@@ -297,12 +299,13 @@ static void on_start(struct agent *a, const struct control_frame *f)
         ev.pmi = on_pmi;
     }
     if (rc == 0 && address)
-        env_set(&a->row.plan->env, "MASTER_ADDR", "%s", address);
+        env_set(&a->rank_spec.plan->env, "MASTER_ADDR", "%s", address);
     control_authenticate(a->link, (int)lost_after_ms);
     tell_networks(a, nodes > 1);
-    struct launch_spec spec = {
-        .stdin_fd = a->stdin_fd, .stdin_null = a->stdin_fd < 0, .reports = a->row.wish.reports};
-    struct engine_start_opts order = {a->row.plan, &spec, a->row.base, NULL, (int)port};
+    struct launch_spec spec = {.stdin_fd = a->stdin_fd,
+                               .stdin_null = a->stdin_fd < 0,
+                               .reports = a->rank_spec.opts.reports};
+    struct engine_start_opts order = {a->rank_spec.plan, &spec, a->rank_spec.base, NULL, (int)port};
     if (rc == 0)
         rc = engine_local_start(&a->job, a->engine, &order, &ev, a, &e);
     auto_fd(&a->stdin_fd);
@@ -329,11 +332,11 @@ static void on_stop(struct agent *a, const struct control_frame *f)
 
 static void on_status_request(struct agent *a, const struct control_frame *f)
 {
-    struct standing s = {0};
+    struct rank_status s = {0};
     if (!a->job)
         return;
     (void)rank_status_sample(&s, &a->pid, 1); /* where not, its notes tell something */
-    engine_last_collective(a->job, 0, &s.at);
+    engine_last_collective(a->job, 0, &s.collective);
     say_standing(a, &s);
 }
 
@@ -351,7 +354,7 @@ static void on_stacks(void *arg, const char *const *texts)
 
 static void on_stack(struct agent *a, const struct control_frame *f)
 {
-    struct standing s = {0};
+    struct rank_status s = {0};
     if (a->stacks) /* its answer is one to this, too */
         return;
     if (rank_status_sample(&s, &a->pid, 1) < 0 || s.pid == 0)
@@ -519,7 +522,7 @@ static void finish(struct agent *a)
     guardian_stop(a->guardian); /* whatever runs still is killed */
     uv_run(&a->loop, UV_RUN_DEFAULT);
     uv_loop_close(&a->loop);
-    rank_spec_free(&a->row);
+    rank_spec_free(&a->rank_spec);
     auto_fd(&a->stdin_fd);
     auto_fd(&a->port_fd);
 }

@@ -402,7 +402,7 @@ static struct remote_job *new_job(struct engine *en, const struct engine_start_o
     rank_spec_base_env(&j->base, o->plan->engine == PLAN_ENGINE_EXTERNAL ? own : o->base_env);
     if (!o->spec->no_pmix)
         remote_peers_serve_pmi(j);
-    j->master_addr_given = env_chosen(o->base_env, o->spec->env, "MASTER_ADDR") != NULL;
+    j->master_addr_given = env_user_value(o->base_env, o->spec->env, "MASTER_ADDR") != NULL;
     j->ranks = xcalloc((size_t)n, sizeof *j->ranks);
     j->nodes = xcalloc((size_t)o->plan->node_count, sizeof *j->nodes);
     for (int i = 0; i < n; i++) {

@@ -177,7 +177,7 @@ static void on_output(struct remote_rank *r, const struct control_frame *f)
 
 static void on_rank_status(struct remote_rank *r, const struct control_frame *f)
 {
-    struct standing s;
+    struct rank_status s;
     struct err e = {0};
     if (rank_status_read(&s, json_object_get(f->head, "status"), &e) < 0)
         log_warn("rank %d on %s: %s", r->rank, engine_remote_host(r->job, r->rank), e.text);

@@ -492,7 +492,7 @@ int cmd_run(int argc, char **argv)
     bool link = strcmp(argv[0], "run") != 0; /* mpirun, mpiexec: their lines have no marks */
     struct run_options o;
     struct err e = {0};
-    int rc = run_options_parse(&o, log_who(), argc, argv, &e);
+    int rc = run_options_parse(&o, log_program(), argc, argv, &e);
     if (link && o.style.tag == CONSOLE_TAG_AUTO)
         o.style.tag = CONSOLE_TAG_NONE;
     int status = rc == 0 ? run_session(&o) : rc == OPT_HELP ? 0 : run_usage_error(&o, &e);

@@ -229,7 +229,7 @@ static int take_share(struct torchrun *t, int node, struct err *e)
                 t->nproc);
         return err_hint(e, "a number, the same on every node");
     }
-    s->share =
+    s->external_part =
         (struct launch_external_part){.nodes = t->nodes_max, .node = node, .master_addr = addr};
     s->no_pmix = true;
     s->engine = PLAN_ENGINE_LOCAL;
@@ -360,7 +360,7 @@ static int read_words(struct torchrun *t, int argc, char **words, struct err *e)
         strv_push(&t->job.env, xasprintf("TORCHELASTIC_RUN_ID=%s", t->id));
     strv_free(TAKE(t->job.old)); /* torchrun's own machinery: understood */
     rc = run_options_resolve(&t->job, e);
-    if (rc == 0 && t->nodes_max > 1 && s->share.nodes == 0 && !t->job.rdzv)
+    if (rc == 0 && t->nodes_max > 1 && s->external_part.nodes == 0 && !t->job.rdzv)
         rc = take_hosts(t, e);
     return rc;
 }
@@ -369,7 +369,7 @@ int cmd_torchrun(int argc, char **argv)
 {
     struct torchrun t = {.node_rank = NOT_GIVEN};
     struct err e = {0};
-    run_options_init(&t.job, log_who());
+    run_options_init(&t.job, log_program());
     AUTO(strv) char **words = with_defaults(argc, argv);
     int rc = read_words(&t, (int)strv_len(words), words, &e), status = 0;
     if (rc == OPT_HELP)

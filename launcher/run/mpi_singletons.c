@@ -149,7 +149,7 @@ static pid_t any_rank(const struct mpi_singletons *s)
 static void on_timer(uv_timer_t *t)
 {
     struct mpi_singletons *s = t->data;
-    struct standing stands = {0};
+    struct rank_status stands = {0};
     char library[64];
     pid_t pid = any_rank(s);
     if (launch_pmix_connected(s->job) || s->told || ++s->looks > LOOKS)

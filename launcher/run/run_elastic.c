@@ -46,8 +46,8 @@ static void on_place(void *arg, const struct rdzv_client_assignment *p)
     struct launch_spec *s = &m->opts->spec;
     free(m->master_addr);
     m->master_addr = xstrdup(p->master_addr);
-    s->share = (struct launch_external_part){p->nodes, p->node, m->master_addr, p->first_rank,
-                                             p->world_size};
+    s->external_part = (struct launch_external_part){p->nodes, p->node, m->master_addr,
+                                                     p->first_rank, p->world_size};
     s->master_port = p->master_port;
     m->state = RUNS;
     m->needs.start(m->needs.arg);

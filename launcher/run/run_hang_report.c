@@ -27,7 +27,7 @@ struct run_hang_report {
     int ranks;
     struct hang *hang;
     bool *over, *differs;
-    struct standing *now;
+    struct rank_status *now;
     struct call_stacks *stacks;
     struct nccl_ras *ras;
     int awaited;                       /* of these two, and of the far ones' stacks */
@@ -65,8 +65,8 @@ static bool line_up(struct strbuf *b, bool *odd, const struct plan *p, const boo
     for (int i = 0; i < p->world_size; i++)
         ranks[i] = (struct collective_mismatch_rank){.rank = p->first_rank + i,
                                                      .node = p->nodes[p->ranks[i].node].name,
-                                                     .over = over[i],
-                                                     .at = &at[i]};
+                                                     .exited = over[i],
+                                                     .position = &at[i]};
     collective_mismatch_write(b, odd, ranks, p->world_size);
     return memchr(odd, true, (size_t)p->world_size);
 }
@@ -87,7 +87,7 @@ static void mark_who_differs(struct run_hang_report *h)
 {
     AUTO(free) struct collective_position *at = xcalloc((size_t)h->ranks, sizeof *at);
     for (int i = 0; i < h->ranks; i++)
-        at[i] = h->now[i].at;
+        at[i] = h->now[i].collective;
     if (line_up(&h->collectives, h->differs, h->plan, h->over, at))
         return;
     AUTO(free) const char **where = xcalloc((size_t)h->ranks, sizeof *where);
@@ -106,9 +106,9 @@ static void mark_who_differs(struct run_hang_report *h)
 
 static void add_rank(struct run_hang_report *h, int rank, json_t *all)
 {
-    const struct standing *s = &h->now[rank];
+    const struct rank_status *s = &h->now[rank];
     const char *node = h->plan->nodes[h->plan->ranks[rank].node].name;
-    int64_t silent_ms = (int64_t)uv_now(h->loop) - hang_last_spoke_ms(h->hang, rank);
+    int64_t silent_ms = (int64_t)uv_now(h->loop) - hang_last_activity_ms(h->hang, rank);
     AUTO(strbuf) struct strbuf where = {0};
     if (h->over[rank])
         strbuf_puts(&where, "has ended");
@@ -219,7 +219,7 @@ static void on_far_late(uv_timer_t *t)
     finish(h);
 }
 
-static void ask_stack(struct run_hang_report *h, int rank, struct standing *of)
+static void ask_stack(struct run_hang_report *h, int rank, struct rank_status *of)
 {
     if (launch_rank_pid(h->job, rank) > 0) {
         of[h->of_count] = h->now[rank];
@@ -233,7 +233,7 @@ static void ask_stack(struct run_hang_report *h, int rank, struct standing *of)
 /* Those that differ first, then idle ones, then any. */
 static void ask_stacks(struct run_hang_report *h)
 {
-    struct standing of[STACKS_WANTED];
+    struct rank_status of[STACKS_WANTED];
     for (int turn = 0; turn < 3; turn++)
         for (int i = 0; i < h->ranks && h->of_count + h->far_count < STACKS_WANTED; i++) {
             bool idle = hang_is_idle(h->hang, i) && !h->differs[i];
@@ -256,16 +256,17 @@ static void see_who_meets(struct run_hang_report *h)
 {
     char library[64];
     for (int i = 0; i < h->ranks; i++) {
-        struct standing *s = &h->now[i];
+        struct rank_status *s = &h->now[i];
         int64_t ms = launch_pmix_wait_ms(h->job, i);
-        if (ms < h->timeout_s * 1000 || s->at.comm[0] || s->pid == 0 ||
+        if (ms < h->timeout_s * 1000 || s->collective.comm[0] || s->pid == 0 ||
             !mpi_singletons_mapped(library, sizeof library, s->pid))
             continue;
-        s->at = (struct collective_position){.comm = "MPI_COMM_WORLD",
-                                             .size = h->ranks,
-                                             .waits_ms = ms,
-                                             .count = 1,
-                                             .calls = {{.nth = 1, .what = "MPI_Init", .ms = ms}}};
+        s->collective =
+            (struct collective_position){.comm = "MPI_COMM_WORLD",
+                                         .size = h->ranks,
+                                         .waits_ms = ms,
+                                         .count = 1,
+                                         .calls = {{.nth = 1, .what = "MPI_Init", .ms = ms}}};
     }
 }
 
@@ -276,12 +277,12 @@ static void on_timer(uv_timer_t *t)
     int rc = launch_sample_status(h->job, h->now);
     see_who_meets(h);
     for (int i = 0; i < h->ranks; i++) {
-        samples[i] =
-            (struct hang_sample){.over = h->over[i],
-                                 .seen = rc == 0 && h->now[i].pid > 0,
-                                 .state = h->now[i].state,
-                                 .cpu_ms = h->now[i].cpu_ms,
-                                 .waits_ms = h->now[i].at.failed ? 0 : h->now[i].at.waits_ms};
+        samples[i] = (struct hang_sample){
+            .exited = h->over[i],
+            .seen = rc == 0 && h->now[i].pid > 0,
+            .state = h->now[i].state,
+            .cpu_ms = h->now[i].cpu_ms,
+            .waits_ms = h->now[i].collective.failed ? 0 : h->now[i].collective.waits_ms};
     }
     enum hang_verdict v = hang_sample_add(h->hang, samples, (int64_t)uv_now(h->loop));
     if (v == HANG_NONE)

@@ -136,7 +136,7 @@ int run_options_resolve(struct run_options *o, struct err *e)
     if (o->hydra && o->hosts)
         lift_slots(o);
     if (o->path) {
-        const char *path = env_chosen(environ, o->env, "PATH");
+        const char *path = env_user_value(environ, o->env, "PATH");
         strv_push(&o->env, xasprintf("PATH=%s%s%s", o->path, path ? ":" : "", path ? path : ""));
     }
     for (size_t i = 0; i < strv_len(o->mpirun_only); i++)

@@ -45,9 +45,9 @@ def told_after(text):
 
 ALL = r"collectives of 'world', 4 ranks, call 6: made by \d\n    ranks 0-1, 3: all_reduce of 1024 float, sum, for [\d.]+ s\n"
 HOWS = {
-    "away": rf"    rank 2 on node {NODE}: has not made it; its last was all_reduce of 1024 float, sum, .*<- missing\n",
-    "stop": rf"    rank 2 on node {NODE}: has not made it; its last was .*<- missing\n",
-    "order": rf"    rank 2 on node {NODE}: barrier.*<- another call\n",
+    "away": rf"    rank 2 on node {NODE}: has not made it; its last call was all_reduce of 1024 float, sum, .*<- missing\n",
+    "stop": rf"    rank 2 on node {NODE}: has not made it; its last call was .*<- missing\n",
+    "order": rf"    rank 2 on node {NODE}: barrier.*<- different call\n",
     "hang": rf"    rank 2 on node {NODE}: has not made it, but is in recv of 1 float, rank 0   <- missing\n",
 }
 
@@ -77,7 +77,7 @@ def test_after_the_hang_timeout_it_is_said_who_is_out_of_step(drover, stuck, tmp
 def test_after_a_ranks_own_deadline_it_is_said_who_is_out_of_step(drover, stuck, how):
     def check(_):
         p = drover.start(*RUN, "--grace", "1", stuck, how, "1500")
-        text = first_text(p, r"<- (missing|another call)\n", 20)
+        text = first_text(p, r"<- (missing|different call)\n", 20)
         assert re.search(r"drover run: rank \d failed in a collective: Connection timed out\n", text), text
         assert re.search(r"rank 2 on node " + NODE, text) and told_after(text) <= 1.5 + 1, text
         p.communicate(timeout=60)
@@ -90,7 +90,7 @@ def test_another_size_that_ends_the_rank_at_once_is_named(drover, stuck):
     """Open MPI calls MPI_Abort for it."""
     done = drover.run(*RUN, "--grace", "1", stuck, "size", "60000")
     assert done.returncode == 15 and "drover run: rank 2 failed in a collective\n" in done.stderr
-    assert re.search(rf"rank 2 on node {NODE}: all_reduce of 512 float, sum   <- another call", done.stderr), done.stderr
+    assert re.search(rf"rank 2 on node {NODE}: all_reduce of 512 float, sum   <- different call", done.stderr), done.stderr
 
 
 def serve_ras(server, asked):

@@ -61,7 +61,7 @@ def test_the_first_failure_ends_the_job_at_once_with_its_status(drover):
     ("kill -KILL $$", 137, ["signal 9", "SIGKILL"]),
     ("kill -BUS $$", 135, ["SIGBUS", "cause: ", "/dev/shm", "try: "]),
     ("echo 'RuntimeError: CUDA out of memory. Tried to allocate 2 GiB' >&2; exit 1", 1,
-     ["status 1", "cause: GPU memory", "try: a smaller batch"]),
+     ["status 1", "cause: out of GPU memory", "try: a smaller batch"]),
     ("seq 1 100 >&2; exit 9", 9, ["    81\n", "    100\n"]),
     ("echo said on stdout; exit 4", 4, ["    said on stdout\n"]),
 ])

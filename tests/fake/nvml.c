@@ -1,8 +1,8 @@
-/* A libnvidia-ml.so.1 without a GPU, for tests: DROVER_NVML_LIB points at it, DROVER_FAKE_GPUS says
- * what it shows: "uuid,name,bus,total MiB,free MiB" for each GPU, apart by ';'; behind that
- * ",MIG-a" for a part. A GPU called "lost" has fallen off the bus. DROVER_FAKE_GPU_USERS names a
- * file with a line "UUID PID MiB" for each that uses one (PID 0: nobody tells who).
- * DROVER_FAKE_NVML_INIT is the code that nvmlInit_v2() returns. */
+/* A libnvidia-ml.so.1 without a GPU, for tests. DROVER_NVML_LIB points to it. DROVER_FAKE_GPUS
+ * lists its GPUs, separated by ';': "uuid,name,bus,total MiB,free MiB", followed by ",MIG-a" for a
+ * MIG instance. A GPU named "lost" has fallen off the bus. DROVER_FAKE_GPU_USERS names a file with
+ * one line "UUID PID MiB" per process that uses a GPU (PID 0: the driver does not report the
+ * process). DROVER_FAKE_NVML_INIT is the code that nvmlInit_v2() returns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

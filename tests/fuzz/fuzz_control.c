@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
 static void read_row(const struct control_frame *f)
 {
-    struct row r;
+    struct rank_spec r;
     struct err e = {0};
     char *own[] = {(char *)"PMIX_RANK=1", (char *)"HOME=/", NULL};
     if (rank_spec_decode(&r, f->head, f->payload, f->len, own, &e) < 0)

@@ -1,5 +1,5 @@
-/* Sweep files that are meant to break the reader: a corpus, and 20,000 random changes of it.
- * FUZZ_SEED=N takes other changes than the usual ones. */
+/* Sweep files that try to break the reader: a corpus, and 20,000 random changes of it. FUZZ_SEED=N
+ * selects other changes than the default ones. */
 #include <dirent.h>
 
 #include "common/json.h"
@@ -18,7 +18,8 @@ static int corpus_size;
 static void load_corpus(void)
 {
     struct dirent **entries = NULL;
-    int n = scandir(corpus_dir, &entries, NULL, alphasort); /* sorted: a seed means the same here */
+    int n = scandir(corpus_dir, &entries, NULL, alphasort); /* sorted, so that a seed means the
+                                                               same everywhere */
     if (n < 0)
         FAIL("%s: %s (to be run from the repository's root)", corpus_dir, strerror(errno));
     for (int i = 0; i < n && corpus_size < SEEDS_MAX; i++) {
@@ -45,7 +46,7 @@ static void drop_corpus(void)
     strv_free(TAKE(names));
 }
 
-/* Reads it, holds the reader to its promises. Returns whether it was accepted. */
+/* Reads the text and checks what the reader promises. Returns whether it was accepted. */
 static bool try(const struct strbuf *text, const char *what)
 {
     struct err e = {0};
@@ -113,12 +114,12 @@ static void mutate(struct strbuf *b, struct rng *r)
     case 1:
         splice(b, at, some, "", 0);
         break;
-    case 2: { /* what stands here, once more */
+    case 2: { /* repeats what is at this position */
         AUTO(free) char *again = xstrndup(strbuf_str(b) + at, some);
         splice(b, at, 0, again, strlen(again));
         break;
     }
-    case 3: /* the head of this, the tail of another */
+    case 3: /* the head of this text, the tail of another */
         splice(b, at, left, strbuf_str(other) + from, other->len - from);
         break;
     default:

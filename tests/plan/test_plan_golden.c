@@ -1,7 +1,6 @@
-/* Plans of recorded machines, case by case: tests/plan/cases/NAME.txt says what is asked for and,
- * below a line "---", what the plan must be. README.md there tells the words. With
- * DROVER_UPDATE_CASES=1 the expected part is written anew: read the difference before you keep it.
- */
+/* Plans of recorded machines, case by case: tests/plan/cases/NAME.txt has a job's spec and, below
+ * a line "---", the expected plan. README.md there explains the keys. DROVER_UPDATE_CASES=1
+ * rewrites the expected part: read the difference before you keep it. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -52,7 +51,7 @@ static const char *keep(struct plan_case *c, const char *value)
     return c->kept[strv_len(c->kept) - 1];
 }
 
-/* "aa slots=4; bb": a host file with a line for each. */
+/* "aa slots=4; bb": the lines of a host file, separated by semicolons. */
 static bool read_hosts(struct plan_case *c, const char *value)
 {
     AUTO(free) char *text = xstrdup(value);
@@ -77,7 +76,7 @@ static bool read_ppr(struct launch_spec *s, const char *value)
     return (int)s->ppr_of >= 0;
 }
 
-/* What only jobs over several nodes have. */
+/* Keys for jobs over several nodes only. */
 static bool read_node_line(struct plan_case *c, const char *key, const char *value)
 {
     struct launch_spec *s = &c->spec;
@@ -99,7 +98,7 @@ static bool read_node_line(struct plan_case *c, const char *key, const char *val
     return true;
 }
 
-/* One line above "---". Returns false where it means nothing. */
+/* Reads one line above "---". Returns false if the key is unknown. */
 static bool read_line(struct plan_case *c, const char *key, const char *value)
 {
     static const char *const binds[] = {"default", "none", "core",   "hwthread",
@@ -197,7 +196,7 @@ static int plan_of(struct plan **p, const struct plan_case *c, struct err *e)
     return its ? plan_set_node(*p, atoi(c->then), &c->spec, its, c->env, e) : -EINVAL;
 }
 
-/* What the case gets: its ranks, then what it asks to be shown; or the error. */
+/* Appends the result of the case: its ranks, then the variables that it shows; or the error. */
 static void run_case(struct strbuf *b, const struct plan_case *c)
 {
     struct err e = {0};
@@ -253,7 +252,8 @@ static bool passes(const char *path)
     return ok;
 }
 
-/* Plans for whoever compares them with others' (test_plan_agrees.py): of each file of cases. */
+/* Prints the plan of each given case file, for test_plan_agrees.py, which compares it with
+ * mpirun's mapping. */
 static int show_plans(char **paths)
 {
     for (; *paths; paths++) {

@@ -1,4 +1,4 @@
-/* Rules that every plan keeps, checked on random wishes for all recorded machines. The seed is
+/* Rules that every plan keeps, checked on random specs for all recorded machines. The seed is
  * printed; DROVER_TEST_SEED=N repeats a run. */
 #include <dirent.h>
 #include <stdint.h>
@@ -28,9 +28,9 @@ static unsigned below(unsigned n)
 static void seed(void)
 {
     const char *given = getenv("DROVER_TEST_SEED");
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    state = given ? strtoull(given, NULL, 10) : (uint64_t)now.tv_nsec;
+    struct timespec current;
+    clock_gettime(CLOCK_REALTIME, &current);
+    state = given ? strtoull(given, NULL, 10) : (uint64_t)current.tv_nsec;
     fprintf(stderr, "# DROVER_TEST_SEED=%llu\n", (unsigned long long)state);
 }
 
@@ -51,7 +51,7 @@ static hwloc_bitmap_t set_of(const char *list)
     return b;
 }
 
-/* Cores with a thread in `set`. */
+/* Returns the number of cores that have a thread in `set`. */
 static int cores_in(const struct topo *t, hwloc_const_bitmap_t set)
 {
     int n = 0;
@@ -61,7 +61,7 @@ static int cores_in(const struct topo *t, hwloc_const_bitmap_t set)
     return n;
 }
 
-/* Objects of a type that `set` has a thread in. */
+/* Returns the number of objects of a type that have a thread in `set`. */
 static int spans(const struct topo *t, hwloc_obj_type_t type, hwloc_const_bitmap_t set)
 {
     int n = 0;
@@ -71,7 +71,7 @@ static int spans(const struct topo *t, hwloc_obj_type_t type, hwloc_const_bitmap
     return n;
 }
 
-/* Some of the machine's CPUs, as a list; NULL: all. */
+/* Returns some of the machine's CPUs as a list; NULL: all. */
 static char *some_cpus(const struct topo *t)
 {
     if (below(3))
@@ -89,7 +89,7 @@ static char *some_cpus(const struct topo *t)
     return list;
 }
 
-/* Some of the GPUs in some order; NULL: all. */
+/* Returns some of the GPUs in some order; NULL: all. */
 static char *some_gpus(const struct topo *t)
 {
     if (below(3))
@@ -102,7 +102,7 @@ static char *some_gpus(const struct topo *t)
     return strbuf_take(&b);
 }
 
-struct wish {
+struct random_spec {
     struct launch_spec spec;
     char *cpus, *gpus;
     int gpu_count;      /* the job has */
@@ -111,7 +111,7 @@ struct wish {
 
 static char *program[] = {"./train", NULL};
 
-static void make_wish(struct wish *w, const struct topo *t)
+static void random_spec_make(struct random_spec *w, const struct topo *t)
 {
     w->cpus = some_cpus(t);
     w->gpus = some_gpus(t);
@@ -131,15 +131,17 @@ static void make_wish(struct wish *w, const struct topo *t)
                              .oversubscribe = below(2)};
 }
 
-static void end_wish(struct wish *w)
+static void random_spec_free(struct random_spec *w)
 {
     free(w->cpus);
     free(w->gpus);
     hwloc_bitmap_free(w->may);
 }
 
-/* The CPUs that a rank has to keep to for its GPU; the job's where that binds to none. */
-static hwloc_bitmap_t home_of(const struct topo *t, const struct wish *w, int gpu, bool *known)
+/* Returns the CPUs that a rank must stay within because of its GPU, or the job's CPUs if none of
+ * these may be used. */
+static hwloc_bitmap_t cpus_near_gpu(const struct topo *t, const struct random_spec *w, int gpu,
+                              bool *known)
 {
     hwloc_bitmap_t home = hwloc_bitmap_dup(w->may);
     *known = false;
@@ -157,7 +159,7 @@ static hwloc_bitmap_t home_of(const struct topo *t, const struct wish *w, int gp
     return home;
 }
 
-static void check_rank(const struct topo *t, const struct wish *w, const struct plan_rank *r,
+static void check_rank(const struct topo *t, const struct random_spec *w, const struct plan_rank *r,
                        hwloc_const_bitmap_t set)
 {
     CHECK(!hwloc_bitmap_iszero(set));
@@ -171,7 +173,7 @@ static void check_rank(const struct topo *t, const struct wish *w, const struct 
         CHECK(hwloc_bitmap_iszero(mine) || hwloc_bitmap_isequal(mine, all)); /* whole cores */
     }
     bool known;
-    AUTO(bitmap) hwloc_bitmap_t home = home_of(t, w, r->gpu, &known);
+    AUTO(bitmap) hwloc_bitmap_t home = cpus_near_gpu(t, w, r->gpu, &known);
     if (known) {
         CHECK(hwloc_bitmap_isincluded(set, home));
         CHECK(r->mems != NULL);
@@ -179,8 +181,8 @@ static void check_rank(const struct topo *t, const struct wish *w, const struct 
         CHECK(r->mems == NULL);
 }
 
-/* Two ranks with a core in common: only where all of it is shared by more ranks than it has cores.
- * Ranks inside the same NUMA node: sizes differ by one core at most. */
+/* Two ranks have a core in common only if more ranks share the whole of it than it has cores. The
+ * sizes of ranks inside the same NUMA node differ by at most one core. */
 static void check_pairs(const struct topo *t, const struct plan *p, hwloc_bitmap_t *sets)
 {
     for (int i = 0; i < p->world_size; i++)
@@ -200,9 +202,9 @@ static void check_pairs(const struct topo *t, const struct plan *p, hwloc_bitmap
         }
 }
 
-/* On whole machines (whose nodes are alike): no core is idle, and where there are enough ranks
- * none crosses a package or a NUMA node. */
-static void check_whole(const struct topo *t, const struct wish *w, const struct plan *p,
+/* On whole machines (whose NUMA nodes are alike): no core is idle, and no rank crosses a package
+ * or a NUMA node if there are enough ranks. */
+static void check_whole(const struct topo *t, const struct random_spec *w, const struct plan *p,
                         hwloc_bitmap_t *sets)
 {
     AUTO(bitmap) hwloc_bitmap_t used = hwloc_bitmap_alloc();
@@ -220,12 +222,12 @@ static void check_whole(const struct topo *t, const struct wish *w, const struct
         CHECK(cores_in(t, sets[0]) > 1);
 }
 
-static void check_plan(const struct topo *t, const struct wish *w, const struct plan *p)
+static void check_plan(const struct topo *t, const struct random_spec *w, const struct plan *p)
 {
     AUTO(free) hwloc_bitmap_t *sets = xcalloc((size_t)p->world_size, sizeof(hwloc_bitmap_t));
     if (!p->ranks[0].cpus) {
         CHECK(w->gpu_count == 0 && p->world_size > cores_in(t, w->may));
-        CHECK(hwloc_bitmap_isequal(w->may, topo_allowed(t))); /* else bound to its part */
+        CHECK(hwloc_bitmap_isequal(w->may, topo_allowed(t))); /* else bound to the job's CPUs */
         return;
     }
     for (int i = 0; i < p->world_size; i++) {
@@ -240,7 +242,7 @@ static void check_plan(const struct topo *t, const struct wish *w, const struct 
         hwloc_bitmap_free(sets[i]);
 }
 
-static void describe(const char *name, const struct wish *w)
+static void describe(const char *name, const struct random_spec *w)
 {
     fprintf(stderr, "# %s: ranks %d, cpus %s, gpus %s%s, map %d, bind %d, %d CPUs a rank\n", name,
             w->spec.ranks, w->cpus ? w->cpus : "all", w->gpus ? w->gpus : "all",
@@ -248,14 +250,14 @@ static void describe(const char *name, const struct wish *w)
             (int)w->spec.bind_to, w->spec.cpus_per_rank);
 }
 
-/* A test that fails ends here, and says what it was about. */
-static struct wish *now;
+/* A failing test ends here and prints the spec that it checked. */
+static struct random_spec *current;
 static const char *now_on;
 
 static void on_exit_describe(void)
 {
-    if (now)
-        describe(now_on, now);
+    if (current)
+        describe(now_on, current);
 }
 
 TEST(as_usual_no_core_is_shared_and_ranks_stay_beside_their_gpus)
@@ -265,17 +267,17 @@ TEST(as_usual_no_core_is_shared_and_ranks_stay_beside_their_gpus)
     for (size_t m = 0; m < COUNT_OF(machines); m++) {
         AUTO(topo) struct topo *t = machine(now_on = machines[m]);
         for (int i = 0; i < 60; i++) {
-            struct wish w;
+            struct random_spec w;
             struct err e = {0};
-            make_wish(&w, t);
-            now = &w;
+            random_spec_make(&w, t);
+            current = &w;
             AUTO(plan) struct plan *p = NULL;
             if (plan_make(&p, &w.spec, t, NULL, &e) == 0)
                 check_plan(t, &w, p);
             else if (w.gpu_count == 0 || w.spec.ranks <= w.gpu_count || w.spec.oversubscribe)
                 FAIL("%s", e.text);
-            end_wish(&w);
-            now = NULL;
+            random_spec_free(&w);
+            current = NULL;
         }
     }
 }
@@ -288,10 +290,10 @@ TEST(explicit_mapping_and_binding_keep_inside_the_jobs_cpus)
     for (size_t m = 0; m < COUNT_OF(machines); m++) {
         AUTO(topo) struct topo *t = machine(now_on = machines[m]);
         for (int i = 0; i < 150; i++) {
-            struct wish w;
+            struct random_spec w;
             struct err e = {0};
-            make_wish(&w, t);
-            now = &w;
+            random_spec_make(&w, t);
+            current = &w;
             w.spec.map_by = (enum plan_map)below(PLAN_MAP_PPR + 1);
             w.spec.rank_by = (enum plan_map)below(PLAN_MAP_NODE + 1);
             w.spec.ppr = 1 + (int)below(4);
@@ -316,8 +318,8 @@ TEST(explicit_mapping_and_binding_keep_inside_the_jobs_cpus)
                     CHECK_INT(spans(t, HWLOC_OBJ_NUMANODE, set), 1);
             }
             made += p != NULL;
-            end_wish(&w);
-            now = NULL;
+            random_spec_free(&w);
+            current = NULL;
         }
     }
     CHECK(made > 300);
@@ -328,8 +330,8 @@ TEST(the_same_wish_gives_the_same_plan)
     seed();
     AUTO(topo) struct topo *t = machine("dgx-a100");
     for (int i = 0; i < 20; i++) {
-        struct wish w;
-        make_wish(&w, t);
+        struct random_spec w;
+        random_spec_make(&w, t);
         w.spec.oversubscribe = true;
         AUTO(plan) struct plan *a = NULL, *b = NULL;
         CHECK_INT(plan_make(&a, &w.spec, t, NULL, NULL), 0);
@@ -338,6 +340,6 @@ TEST(the_same_wish_gives_the_same_plan)
         CHECK(x && y && json_equal(x, y));
         json_decref(x);
         json_decref(y);
-        end_wish(&w);
+        random_spec_free(&w);
     }
 }

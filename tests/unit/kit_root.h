@@ -1,4 +1,4 @@
-/* kit_root - a tree of files that stands for /proc and /sys. */
+/* kit_root - a tree of files that replaces /proc and /sys. */
 #ifndef DROVER_KIT_ROOT_H
 #define DROVER_KIT_ROOT_H
 

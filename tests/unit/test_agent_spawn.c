@@ -32,7 +32,7 @@ static void held_open(struct held *h, const char *text)
     h->hosts->at[0].here = true;
     h->spec = script(2, h->argv, text);
     h->spec.hosts = h->hosts;
-    h->spec.parts = &h->part;
+    h->spec.node_resources = &h->part;
     h->spec.engine = PLAN_ENGINE_EXTERNAL;
     h->job = begin(h->f, 0, &h->spec);
 }

@@ -97,10 +97,10 @@ static char *found(char *const *env)
     return xasprintf("%s: %s", from, hosts);
 }
 
-static void finds(char *const *env, const char *want)
+static void finds(char *const *env, const char *expected)
 {
     AUTO(free) char *got = found(env);
-    CHECK_STR(got, want);
+    CHECK_STR(got, expected);
 }
 
 #define NODES (char *)"SLURM_JOB_NODELIST=n[1-2]"
@@ -143,7 +143,7 @@ TEST(what_is_malformed_is_named_by_its_variable)
         {"LSB_MCPU_HOSTS=a 4 b", "LSB_MCPU_HOSTS"},
         {"LSB_MCPU_HOSTS=a x", "LSB_MCPU_HOSTS"},
         {"PBS_NODEFILE=/no/such/file", "PBS_NODEFILE: host file '/no/such/file'"},
-        {"PE_HOSTFILE=/dev/null", "PE_HOSTFILE: '/dev/null' has no host"}};
+        {"PE_HOSTFILE=/dev/null", "PE_HOSTFILE: '/dev/null': no host is listed"}};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         AUTO(free) char *got = found(ENV((char *)bad[i][0]));
         CHECK_HAS(got, "error: ");
@@ -171,7 +171,7 @@ static char *file_with(const char *text)
 TEST(files_and_lists_of_other_systems_are_read)
 {
     static const struct {
-        const char *variable, *text, *want;
+        const char *variable, *text, *expected;
     } cases[] = {
         {"PBS_NODEFILE", "c1\nc1\nc2\n", "PBS_NODEFILE: c1:2 c2:1"},
         {"LSB_DJOB_HOSTFILE", "c1\nc2\nc2", "LSB_DJOB_HOSTFILE: c1:1 c2:2"},
@@ -185,7 +185,7 @@ TEST(files_and_lists_of_other_systems_are_read)
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         AUTO(free) char *path = file_with(cases[i].text);
         AUTO(free) char *entry = xasprintf("%s=%s", cases[i].variable, path);
-        finds(ENV(entry), cases[i].want);
+        finds(ENV(entry), cases[i].expected);
         unlink(path);
     }
     finds(ENV((char *)"LSB_MCPU_HOSTS=c1 4 c2 2"), "LSB_MCPU_HOSTS: c1:4 c2:2");

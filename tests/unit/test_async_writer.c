@@ -1,4 +1,4 @@
-/* outlet: nothing is lost, nobody waits, and the descriptor stays as the others know it. */
+/* async_writer: no byte is lost, no call blocks, and the descriptor's flags stay unchanged. */
 #include "launcher/io/async_writer.h"
 
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static char *big_text(void)
     return t;
 }
 
-/* Adds more than fits, reads it all from `from` in turn with the loop, and compares. */
+/* Adds more than fits, reads all of it from `from` alternately with the loop, and compares. */
 static void all_arrives(int to, int from)
 {
     struct fixture f = {0};

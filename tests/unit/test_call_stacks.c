@@ -1,4 +1,4 @@
-/* stacks: of real processes, by the real gdb. */
+/* call_stacks: of real processes, by the real gdb. */
 #include "launcher/inspect/call_stacks.h"
 
 #include "common/strbuf.h"
@@ -29,7 +29,7 @@ static pid_t start_sleeper(void)
     return pid;
 }
 
-static void ask(struct heard *h, const struct standing *of)
+static void ask(struct heard *h, const struct rank_status *of)
 {
     uv_loop_init(&h->loop);
     h->s = call_stacks_capture(&h->loop, of, 1, on_done, h);
@@ -45,7 +45,7 @@ TEST(gdb_tells_where_a_process_stands)
         SKIP("gdb is not installed");
     pid_t pid = start_sleeper();
     struct heard h = {.calls = 0};
-    ask(&h, &(struct standing){.pid = pid});
+    ask(&h, &(struct rank_status){.pid = pid});
     CHECK_HAS(strbuf_str(&h.texts), "#0 ");
     CHECK_HAS(strbuf_str(&h.texts), "nanosleep");
     CHECK(!strstr(strbuf_str(&h.texts), "Thread "));
@@ -58,7 +58,7 @@ TEST(without_a_tool_the_text_is_empty)
 {
     setenv("PATH", "/nowhere", 1);
     struct heard h = {.calls = 0};
-    ask(&h, &(struct standing){.pid = getpid(), .name = "python3"});
+    ask(&h, &(struct rank_status){.pid = getpid(), .name = "python3"});
     CHECK_STR(strbuf_str(&h.texts), "");
     strbuf_free(&h.texts);
 }
@@ -68,7 +68,8 @@ TEST(what_is_freed_early_is_not_told)
     pid_t pid = start_sleeper();
     struct heard h = {.calls = 0};
     uv_loop_init(&h.loop);
-    call_stacks_free(call_stacks_capture(&h.loop, &(struct standing){.pid = pid}, 1, on_done, &h));
+    call_stacks_free(
+        call_stacks_capture(&h.loop, &(struct rank_status){.pid = pid}, 1, on_done, &h));
     CHECK_INT(uv_run(&h.loop, UV_RUN_DEFAULT), 0);
     CHECK_INT(uv_loop_close(&h.loop), 0);
     CHECK_INT(h.calls, 0);

@@ -1,4 +1,4 @@
-/* cgroup: both versions, from a tree of files. */
+/* cgroup: versions 1 and 2, from a tree of files. */
 #include "launcher/node/cgroup.h"
 
 #include "common/mem.h"

@@ -1,4 +1,4 @@
-/* cgroup_own: in a tree of files that stands for the kernel's. */
+/* cgroup_delegate: in a tree of files that replaces the kernel's. */
 #include "launcher/node/cgroup_delegate.h"
 
 #include "common/strbuf.h"
@@ -26,13 +26,13 @@ static char *text_of(const char *dir, const char *name)
     return xstrdup(text);
 }
 
-#define CHECK_FILE(dir, name, want)              \
+#define CHECK_FILE(dir, name, expected)          \
     do {                                         \
         AUTO(free) char *t = text_of(dir, name); \
-        CHECK_STR(t, want);                      \
+        CHECK_STR(t, expected);                  \
     } while (0)
 
-/* A group /u with this process and a controller or more. */
+/* A group /u that contains this process and has the given controllers. */
 static char *tree(const char *controllers)
 {
     char *root = new_root(), pid[32];
@@ -64,7 +64,7 @@ TEST(what_is_in_our_group_goes_below_and_its_controllers_are_handed_on)
     CHECK_INT(cgroup_delegate_claim(&home, root, only_this, NULL), 0);
     CHECK_HAS(home, "/sys/fs/cgroup/u");
     CHECK_FILE(home, "drover-worker/cgroup.procs", pid);
-    CHECK_FILE(home, "cgroup.subtree_control", "+cpu"); /* the last that was written */
+    CHECK_FILE(home, "cgroup.subtree_control", "+cpu"); /* the last PID that was written */
     CHECK(access(left, F_OK) < 0);
     CHECK_FILE(home, "other/keep", "");
     remove_root(root);
@@ -84,7 +84,7 @@ TEST(a_group_that_others_are_in_too_is_not_touched)
     char *root = tree("memory\n");
     AUTO(free) char *two = xasprintf("%d\n1\n", (int)getpid());
     put(root, "sys/fs/cgroup/u/cgroup.procs", two);
-    refused(root, only_this, "process 1 is in it, too");
+    refused(root, only_this, "it contains process 1, too");
     AUTO(free) char *dir = xasprintf("%s/sys/fs/cgroup/u", root);
     CHECK_FILE(dir, "cgroup.subtree_control", "(no file)");
     CHECK_FILE(dir, "drover-worker/cgroup.procs", "(no file)");
@@ -94,7 +94,7 @@ TEST(a_group_that_others_are_in_too_is_not_touched)
 TEST(what_is_missing_is_told)
 {
     char *root = new_root();
-    refused(root, all_mine, "/proc/self/cgroup: it names none");
+    refused(root, all_mine, "/proc/self/cgroup: no cgroup is listed");
     remove_root(root);
     root = tree("cpu pids\n");
     refused(root, all_mine, "without the memory controller");

@@ -10,7 +10,7 @@ static struct collective_mismatch_rank ranks[RANKS_MAX];
 static bool odd[RANKS_MAX];
 static char odd_text[RANKS_MAX + 1];
 
-/* Rank i has done `done` calls of comm and is in `what` (NULL: in none). */
+/* Rank i has completed `done` calls of comm and is in `what` (NULL: in none). */
 static void put(int i, const char *comm, int size, uint64_t done, const char *what)
 {
     struct collective_position *a = &at[i];
@@ -43,10 +43,11 @@ TEST(a_rank_that_has_not_made_the_call_is_named_with_its_node_and_its_last_call)
     for (int i = 0; i < 4; i++)
         put(i, "world", 4, 56, i == 3 ? NULL : "all_reduce of 4 float, sum");
     AUTO(free) char *text = text_of(4);
-    CHECK_STR(text, "  collectives of 'world', 4 ranks, call 57: made by 3\n"
-                    "    ranks 0-2: all_reduce of 4 float, sum, for 3.2 s\n"
-                    "    rank 3 on node c02: has not made it; its last was barrier, done 5.0 s ago"
-                    "   <- missing\n");
+    CHECK_STR(text,
+              "  collectives of 'world', 4 ranks, call 57: made by 3\n"
+              "    ranks 0-2: all_reduce of 4 float, sum, for 3.2 s\n"
+              "    rank 3 on node c02: has not made it; its last call was barrier, done 5.0 s ago"
+              "   <- missing\n");
     CHECK_STR(odd_text, "...x");
 }
 
@@ -57,7 +58,7 @@ TEST(a_rank_that_makes_another_call_is_named_with_it)
             i == 1 ? "all_reduce of 5 float, sum" : "all_reduce of 4 float, sum");
     AUTO(free) char *text = text_of(4);
     CHECK_HAS(text, "call 57: made by 4\n    ranks 0, 2-3: all_reduce of 4 float, sum, for 3.2 s\n"
-                    "    rank 1 on node c01: all_reduce of 5 float, sum   <- another call\n");
+                    "    rank 1 on node c01: all_reduce of 5 float, sum   <- different call\n");
     CHECK_STR(odd_text, ".x..");
 }
 
@@ -65,8 +66,8 @@ TEST(a_rank_whose_other_call_was_done_at_once_is_still_named)
 {
     for (int i = 0; i < 4; i++)
         put(i, "world", 4, i == 2 ? 57 : 56, "all_reduce of 4 float, sum");
-    AUTO(free) char *text = text_of(4); /* rank 2 has made a barrier of call 57, and goes on */
-    CHECK_HAS(text, "rank 2 on node c02: barrier   <- another call");
+    AUTO(free) char *text = text_of(4); /* rank 2 made a barrier as call 57 and continues */
+    CHECK_HAS(text, "rank 2 on node c02: barrier   <- different call");
     CHECK_STR(odd_text, "..x.");
 }
 
@@ -75,10 +76,10 @@ TEST(a_rank_that_makes_another_call_is_named_while_one_is_still_in_the_call_befo
     for (int i = 0; i < 4; i++)
         put(i, "world", 4, 56,
             i == 2 ? "all_reduce of 5 float, sum" : "all_reduce of 4 float, sum");
-    put(0, "world", 4, 55, "barrier"); /* as all of them made it */
+    put(0, "world", 4, 55, "barrier"); /* as all ranks made it */
     AUTO(free) char *text = text_of(4);
     CHECK_HAS(text, "call 57: made by 3\n    ranks 1, 3: all_reduce of 4 float, sum, for 3.2 s\n"
-                    "    rank 2 on node c02: all_reduce of 5 float, sum   <- another call\n");
+                    "    rank 2 on node c02: all_reduce of 5 float, sum   <- different call\n");
     CHECK_STR(odd_text, "..x.");
 }
 
@@ -100,7 +101,7 @@ TEST(who_is_missing_is_named_before_calls_that_differ_later)
     put(1, "world", 4, 56, "all_reduce of 5 float, sum");
     AUTO(free) char *text = text_of(4);
     CHECK_HAS(text, "call 56: made by 3\n");
-    CHECK_HAS(text, "rank 0 on node c01: has not made it; its last was barrier");
+    CHECK_HAS(text, "rank 0 on node c01: has not made it; its last call was barrier");
     CHECK_STR(odd_text, "x...");
 }
 
@@ -133,9 +134,9 @@ TEST(ranks_that_have_ended_or_have_no_communicator_are_missing_too)
     put(0, "world", 3, 2, "barrier");
     put(1, "world", 3, 2, NULL);
     put(2, "", 0, 0, NULL);
-    ranks[1].over = true;
+    ranks[1].exited = true;
     AUTO(free) char *text = text_of(3);
-    CHECK_HAS(text, "rank 1 on node c01: has ended without it; its last was barrier");
+    CHECK_HAS(text, "rank 1 on node c01: has exited without making it; its last call was barrier");
     CHECK_HAS(text, "rank 2 on node c02: has not made it; it has made no call yet");
     CHECK_STR(odd_text, ".xx");
 }

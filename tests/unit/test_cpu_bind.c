@@ -19,7 +19,7 @@ static void status_line(const char *field, char *out, size_t size)
         }
 }
 
-/* The highest number of a list there. */
+/* Returns the highest number of a list in the file. */
 static int last_of(const char *field)
 {
     char list[512] = "";

@@ -1,4 +1,5 @@
-/* cudalib: where a library is found. Each place holds a copy of a library that is here. */
+/* cuda_loader: where a library is found. Each directory contains a copy of a library of this
+ * machine. */
 #include "common/cuda_loader.h"
 
 #include <dlfcn.h>
@@ -21,7 +22,7 @@ static char *folder(void)
     return path;
 }
 
-/* Makes `root`/`below` and in it a library of that name; returns its path. */
+/* Creates `root`/`below` and in it a library with that name. Returns the library's path. */
 static char *put(const char *root, const char *below, const char *name)
 {
     Dl_info info;
@@ -58,7 +59,7 @@ static void remove_all(const char *root)
     CHECK_INT(system(command), 0);
 }
 
-/* That the library of this path, and no other, is opened. */
+/* Checks that the library with this path, and no other, is opened. */
 static void check_opens(const char *path)
 {
     void *lib = NULL;

@@ -47,7 +47,7 @@ TEST(each_name_stands_once_and_the_last_layer_wins)
     CHECK_STR(env_get(m, "D"), "2");
     CHECK_STR(env_get(m, "RANK"), "0");
     CHECK_INT(count_of(m, "A"), 1);
-    CHECK_STR(m[0], "A=2"); /* in the order of the names */
+    CHECK_STR(m[0], "A=2"); /* sorted by name */
     CHECK_STR(m[1], "B=2");
     CHECK_STR(m[2], "BB=3");
 }
@@ -62,13 +62,13 @@ TEST(nothing_merged_is_an_empty_environment)
 TEST(a_ranks_own_variables_take_the_place_of_the_common_ones)
 {
     char *common[] = {"A=1", "AB=2", "PATH=/bin", NULL}, *own[] = {"RANK=3", "A=own", NULL};
-    AUTO(free) char **both = env_over(common, own);
+    AUTO(free) char **both = env_overlay(common, own);
     CHECK_INT(strv_len(both), 4);
     CHECK_STR(env_get(both, "A"), "own");
     CHECK_STR(env_get(both, "AB"), "2");
     CHECK_STR(env_get(both, "RANK"), "3");
     CHECK(env_get(both, "PATH") == common[2] + strlen("PATH=")); /* the same bytes */
-    AUTO(free) char **none = env_over(NULL, NULL);
+    AUTO(free) char **none = env_overlay(NULL, NULL);
     CHECK_INT(strv_len(none), 0);
 }
 
@@ -139,24 +139,24 @@ TEST(what_an_outer_drover_chose_goes_and_what_the_user_chose_stays)
     AUTO(strv)
     char **outer = LIST("DROVER_JOB_ID=j", "DROVER_RANK_CORES=4", "OMP_NUM_THREADS=4",
                         "OMPI_MCA_schizo=^orte", "OMPI_MCA_btl=self,vader", "OMPI_MCA_pml=ucx");
-    CHECK(env_is_launchers(outer, "OMP_NUM_THREADS"));
-    CHECK(env_is_launchers(outer, "OMPI_MCA_schizo"));
-    CHECK(env_is_launchers(outer, "OMPI_MCA_btl"));
-    CHECK(!env_is_launchers(outer, "OMPI_MCA_pml")); /* another value than drover's */
+    CHECK(env_is_from_launcher(outer, "OMP_NUM_THREADS"));
+    CHECK(env_is_from_launcher(outer, "OMPI_MCA_schizo"));
+    CHECK(env_is_from_launcher(outer, "OMPI_MCA_btl"));
+    CHECK(!env_is_from_launcher(outer, "OMPI_MCA_pml")); /* a value other than drover's */
     AUTO(strv) char **none = LIST("OMP_NUM_THREADS=4", "OMPI_MCA_btl=self,vader");
-    CHECK(!env_is_launchers(none, "OMP_NUM_THREADS"));
-    CHECK(!env_is_launchers(none, "OMPI_MCA_btl"));
+    CHECK(!env_is_from_launcher(none, "OMP_NUM_THREADS"));
+    CHECK(!env_is_from_launcher(none, "OMPI_MCA_btl"));
 }
 
 TEST(the_users_choice_is_dash_x_first_then_what_is_inherited)
 {
     AUTO(strv) char **base = LIST("A=base", "B=base", "RANK=7");
     AUTO(strv) char **user = LIST("A=user", "B", "RANK", "MISSING");
-    CHECK_STR(env_chosen(base, user, "A"), "user");
-    CHECK_STR(env_chosen(base, user, "B"), "base");
-    CHECK_STR(env_chosen(base, user, "RANK"), "7"); /* passed on by name */
-    CHECK(env_chosen(base, NULL, "RANK") == NULL);
-    CHECK(env_chosen(base, user, "MISSING") == NULL);
+    CHECK_STR(env_user_value(base, user, "A"), "user");
+    CHECK_STR(env_user_value(base, user, "B"), "base");
+    CHECK_STR(env_user_value(base, user, "RANK"), "7"); /* passed on by name */
+    CHECK(env_user_value(base, NULL, "RANK") == NULL);
+    CHECK(env_user_value(base, user, "MISSING") == NULL);
 }
 
 static struct plan_rank ranks[2] = {{.rank = 0, .gpu = -1, .cores = 2, .cpus = (char *)"0-1"},
@@ -176,31 +176,31 @@ TEST(a_rank_finds_torchruns_contract)
     AUTO(strv) char **job = env_job(&plan, &s, NULL);
     AUTO(strv) char **rank = env_rank(&plan, &ranks[1], &s, NULL, false);
     AUTO(strv) char **m = env_merge(NULL, job, rank);
-    static const char *const want[][2] = {{"RANK", "1"},
-                                          {"LOCAL_RANK", "1"},
-                                          {"GROUP_RANK", "0"},
-                                          {"NODE_RANK", "0"},
-                                          {"ROLE_RANK", "1"},
-                                          {"ROLE_NAME", "default"},
-                                          {"WORLD_SIZE", "2"},
-                                          {"LOCAL_WORLD_SIZE", "2"},
-                                          {"GROUP_WORLD_SIZE", "1"},
-                                          {"ROLE_WORLD_SIZE", "2"},
-                                          {"MASTER_ADDR", "127.0.0.1"},
-                                          {"TORCHELASTIC_RESTART_COUNT", "0"},
-                                          {"TORCHELASTIC_MAX_RESTARTS", "0"},
-                                          {"TORCHELASTIC_RUN_ID", "j1"},
-                                          {"OMP_NUM_THREADS", "2"},
-                                          {"DROVER_JOB_ID", "j1"},
-                                          {"DROVER_RANK_GPU", "3"},
-                                          {"OMPI_COMM_WORLD_RANK", "1"},
-                                          {"OMPI_COMM_WORLD_SIZE", "2"},
-                                          {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-                                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                                          {"OMPI_MCA_schizo", "^orte"}};
-    for (size_t i = 0; i < COUNT_OF(want); i++)
-        CHECK_STR(env_get(m, want[i][0]), want[i][1]);
-    CHECK(env_get(m, "MASTER_PORT") == NULL); /* of who holds it */
+    static const char *const expected[][2] = {{"RANK", "1"},
+                                              {"LOCAL_RANK", "1"},
+                                              {"GROUP_RANK", "0"},
+                                              {"NODE_RANK", "0"},
+                                              {"ROLE_RANK", "1"},
+                                              {"ROLE_NAME", "default"},
+                                              {"WORLD_SIZE", "2"},
+                                              {"LOCAL_WORLD_SIZE", "2"},
+                                              {"GROUP_WORLD_SIZE", "1"},
+                                              {"ROLE_WORLD_SIZE", "2"},
+                                              {"MASTER_ADDR", "127.0.0.1"},
+                                              {"TORCHELASTIC_RESTART_COUNT", "0"},
+                                              {"TORCHELASTIC_MAX_RESTARTS", "0"},
+                                              {"TORCHELASTIC_RUN_ID", "j1"},
+                                              {"OMP_NUM_THREADS", "2"},
+                                              {"DROVER_JOB_ID", "j1"},
+                                              {"DROVER_RANK_GPU", "3"},
+                                              {"OMPI_COMM_WORLD_RANK", "1"},
+                                              {"OMPI_COMM_WORLD_SIZE", "2"},
+                                              {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                              {"OMPI_MCA_schizo", "^orte"}};
+    for (size_t i = 0; i < COUNT_OF(expected); i++)
+        CHECK_STR(env_get(m, expected[i][0]), expected[i][1]);
+    CHECK(env_get(m, "MASTER_PORT") == NULL); /* set by the process that holds the port */
     CHECK(env_get(m, "OMPI_MCA_mpi_oversubscribe") == NULL);
     CHECK(env_get(m, "DROVER_RANK_CPUS") == NULL); /* not bound */
 }
@@ -249,7 +249,7 @@ TEST(five_hundred_variables_for_64_ranks_take_no_time_to_speak_of)
     char **base = NULL;
     for (int i = 0; i < 500; i++)
         strv_push(&base, xasprintf("VARIABLE_%d=%d", i * 7919 % 500, i));
-    for (int r = 0; r < 64; r++) { /* the limit of a test, 20 s, is far away */
+    for (int r = 0; r < 64; r++) { /* far below a test's limit of 20 s */
         AUTO(strv) char **m = env_merge(base, base, base);
         CHECK_INT(strv_len(m), 500);
     }

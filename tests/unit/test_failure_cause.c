@@ -1,4 +1,4 @@
-/* cause: known texts and signals, and which of several explains the others. */
+/* failure_cause: known texts and signals, and which of several causes explains the others. */
 #include "launcher/diagnose/failure_cause.h"
 
 #include <signal.h>
@@ -45,7 +45,7 @@ TEST(what_follows_from_another_failure_counts_last)
                            "RuntimeError: No space left on device", NULL};
     CHECK_HAS(what(&exited_1, lines), "disk is full");
     lines[1] = "bye";
-    CHECK_HAS(what(&exited_1, lines), "went away first");
+    CHECK_HAS(what(&exited_1, lines), "ended first");
 }
 
 TEST(signals_tell_by_themselves)
@@ -79,14 +79,14 @@ TEST(the_texts_of_many_libraries_are_known)
         {"ncclUnhandledCudaError: Call to CUDA function failed.", "inside NCCL"},
         {"./a: /lib/libc.so.6: version `GLIBC_2.38' not found (required by ./a)", "newer C"},
         {"OSError: [Errno 24] Too many open files: 'x'", "open files"},
-        {"OSError: [Errno 98] Address already in use", "a port is taken"},
+        {"OSError: [Errno 98] Address already in use", "a port is in use"},
         {"RuntimeError: [/pytorch/gloo/pair.cc:598] Connection closed by peer [10.0.0.1]:4",
-         "went away first"},
+         "ended first"},
         {"RuntimeError: [unbound_buffer.cc:81] Timed out waiting 1800000ms for recv", "in time"},
         {"RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.", "data loader"},
-        {"ConnectionRefusedError: [Errno 111] Connection refused", "nobody listened"},
+        {"ConnectionRefusedError: [Errno 111] Connection refused", "no process listens"},
         {"RuntimeError: can't start new thread", "limit of threads"},
-        {"PermissionError: [Errno 13] Permission denied: '/data'", "may not be used"}};
+        {"PermissionError: [Errno 13] Permission denied: '/data'", "is denied"}};
     for (size_t i = 0; i < COUNT_OF(known); i++) {
         const char *lines[] = {"before", known[i][0], NULL};
         CHECK_HAS(what(&exited_1, lines), known[i][1]);
@@ -129,7 +129,7 @@ TEST(without_a_traceback_there_is_no_exception)
               (const char *[]){"Traceback (most recent call last):", "  File", NULL}) == NULL);
 }
 
-static void check_core(const char *pattern, bool uses_pid, const char *want)
+static void check_core(const char *pattern, bool uses_pid, const char *expected)
 {
     struct failure_cause_core c = {.pattern = pattern,
                                    .program = "./bin/train",
@@ -140,7 +140,7 @@ static void check_core(const char *pattern, bool uses_pid, const char *want)
                                    .uid = 5,
                                    .signal = 11};
     AUTO(free) char *got = failure_cause_core(&c);
-    CHECK_STR(got, want);
+    CHECK_STR(got, expected);
 }
 
 TEST(a_core_lies_where_the_kernels_pattern_says)
@@ -155,8 +155,8 @@ TEST(a_core_lies_where_the_kernels_pattern_says)
 TEST(a_core_that_a_program_takes_is_found_through_it)
 {
     check_core("|/usr/lib/systemd/systemd-coredump %P %u", false,
-               "taken by systemd-coredump: coredumpctl info 17");
+               "handled by systemd-coredump: coredumpctl info 17");
     check_core("|/usr/share/apport/apport -p%p", false,
-               "taken by apport: look into /var/crash and /var/lib/apport/coredump (process 17)");
-    check_core("|/opt/keep %p", false, "taken by /opt/keep (process 17)");
+               "handled by apport: see /var/crash and /var/lib/apport/coredump (process 17)");
+    check_core("|/opt/keep %p", false, "handled by /opt/keep (process 17)");
 }

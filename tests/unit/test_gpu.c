@@ -5,7 +5,8 @@
 #include "common/mem.h"
 #include "tests/unit/test.h"
 
-/* The fake library lies in the build beside this program: tests/fake/ and tests/unit/. */
+/* The fake library is in the build, next to this program's directory: tests/fake/ and tests/unit/.
+ */
 static void use_fake(const char *gpus, const char *init_code)
 {
     char self[PATH_MAX];
@@ -27,16 +28,16 @@ TEST(parts_of_a_gpu_are_listed_with_it)
     int n = 0;
     CHECK_INT(gpu_list(&g, &n, NULL), 0);
     CHECK_INT(n, 2);
-    CHECK_STR(g[0].parts[0], "MIG-5a1f");
-    CHECK_STR(g[0].parts[1], "");
-    CHECK_STR(g[1].parts[0], "");
+    CHECK_STR(g[0].mig_uuids[0], "MIG-5a1f");
+    CHECK_STR(g[0].mig_uuids[1], "");
+    CHECK_STR(g[1].mig_uuids[0], "");
     free(g);
 }
 
 TEST(gpus_are_listed_as_the_library_tells_them)
 {
     use_fake("GPU-aa,NVIDIA H100,1b,81559,81000;GPU-bb,NVIDIA H100,c3,81559,5", "0");
-    setenv("CUDA_VISIBLE_DEVICES", "1", 1); /* not a matter of this list */
+    setenv("CUDA_VISIBLE_DEVICES", "1", 1); /* not set by gpu_list() */
     struct gpu *g = NULL;
     int n = 0;
     CHECK_INT(gpu_list(&g, &n, NULL), 0);
@@ -128,9 +129,9 @@ TEST(who_uses_a_gpu_is_told_with_what_is_in_use)
     const char text[] = "GPU-aa 4711 50\nGPU-aa 12 7\nMIG-5a1f 0 3\n";
     CHECK_INT(write(fd, text, strlen(text)), strlen(text));
     setenv("DROVER_FAKE_GPU_USERS", path, 1);
-    AUTO(free) struct gpu_use *u = NULL;
+    AUTO(free) struct gpu_usage *u = NULL;
     int n = 0;
-    CHECK_INT(gpu_uses(&u, &n, NULL), 0);
+    CHECK_INT(gpu_usage(&u, &n, NULL), 0);
     unlink(path);
     unsetenv("DROVER_FAKE_GPU_USERS");
     CHECK_INT(n, 2);
@@ -140,19 +141,19 @@ TEST(who_uses_a_gpu_is_told_with_what_is_in_use)
     CHECK_INT(u[0].pids[1], 12);
     CHECK_INT(u[0].used_bytes, 157LL << 20);
     CHECK_INT(u[0].total_bytes, 1000LL << 20);
-    CHECK_STR(u[1].uuid, "MIG-5a1f"); /* in place of the GPU that it is a part of */
+    CHECK_STR(u[1].uuid, "MIG-5a1f"); /* instead of the GPU that it belongs to */
     CHECK_INT(u[1].pid_count, 0);
 }
 
 TEST(without_a_driver_nobody_uses_a_gpu_and_one_that_does_not_answer_is_an_error)
 {
-    AUTO(free) struct gpu_use *u = NULL;
+    AUTO(free) struct gpu_usage *u = NULL;
     int n = 7;
     struct err e = {0};
     use_fake("", "9");
-    CHECK_INT(gpu_uses(&u, &n, &e), 0);
+    CHECK_INT(gpu_usage(&u, &n, &e), 0);
     CHECK_INT(n, 0);
     use_fake("", "18");
-    CHECK_INT(gpu_uses(&u, &n, &e), -EIO);
+    CHECK_INT(gpu_usage(&u, &n, &e), -EIO);
     CHECK_HAS(e.text, "mismatch");
 }

@@ -32,10 +32,10 @@ TEST(a_list_that_names_what_is_hidden_or_not_there_is_refused)
     static const struct {
         const char *gpus, *why;
     } cases[] = {{"2", "hidden by CUDA_VISIBLE_DEVICES"},
-                 {"8", "has 8 GPUs, and none of that name"},
-                 {"1,1", "named twice"},
+                 {"8", "unknown GPU '8': 'dgx-h100' has 8 GPUs"},
+                 {"1,1", "listed twice"},
                  {"1,", "ends with a comma"},
-                 {"x", "none of that name"}};
+                 {"x", "unknown GPU 'x'"}};
     AUTO(topo) struct topo *t = machine("dgx-h100");
     char *base[] = {(char *)"CUDA_VISIBLE_DEVICES=1,0", NULL};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
@@ -49,7 +49,7 @@ TEST(a_list_that_names_what_is_hidden_or_not_there_is_refused)
     }
 }
 
-/* What a rank finds as CUDA_VISIBLE_DEVICES; "-": it is not set. */
+/* A rank's CUDA_VISIBLE_DEVICES; "-": not set. */
 static void check_shown(const char *gpus, const char *expected)
 {
     AUTO(topo) struct topo *t = machine("dgx-h100");
@@ -81,7 +81,7 @@ TEST(more_ranks_than_gpus_have_to_be_allowed)
     struct err e = {0};
     CHECK_INT(gpu_assignment_make(&c, &s, t, NULL, NULL), 0);
     CHECK_INT(gpu_assignment_check(&n, &s, c, &e), -EINVAL);
-    CHECK_HAS(e.text, "3 ranks, but the job has 2 GPUs on 'a'");
+    CHECK_HAS(e.text, "cannot assign GPUs to 3 ranks: the job has 2 GPUs on 'a'");
     s.oversubscribe = true;
     CHECK_INT(gpu_assignment_check(&n, &s, c, &e), 0);
 }

@@ -1,4 +1,4 @@
-/* hang: which jobs stand still, and which only look so. */
+/* hang: which jobs hang, and which only seem to. */
 #include "launcher/diagnose/hang.h"
 
 #include "tests/unit/test.h"
@@ -19,7 +19,8 @@ static struct job new_job(void)
     return j;
 }
 
-/* `steps` seconds, in which each rank of `busy` ("0 2") uses a whole CPU. The last verdict. */
+/* Samples `steps` seconds in which each rank of `busy` ("0 2") uses a whole CPU. Returns the last
+ * verdict. */
 static enum hang_verdict pass(struct job *j, int steps, const char *busy)
 {
     enum hang_verdict v = HANG_NONE;
@@ -55,7 +56,7 @@ TEST(one_rank_that_computes_while_the_others_wait_is_none)
 {
     struct job j = new_job();
     CHECK_INT(pass(&j, 50, "0"), HANG_NONE);
-    CHECK_INT(pass(&j, 50, "0 1"), HANG_NONE); /* half of them are not few */
+    CHECK_INT(pass(&j, 50, "0 1"), HANG_NONE); /* half of the ranks are not fewer than half */
     hang_free(j.h);
 }
 
@@ -67,7 +68,7 @@ TEST(a_collective_that_all_wait_in_for_the_timeout_is_a_hang_though_they_spin_an
     CHECK_INT(pass(&j, 20, "0 1 2 3"), HANG_NONE);
     hang_activity(j.h, 0, j.now_ms);
     j.s[0].waits_ms = TIMEOUT_MS;
-    CHECK_INT(pass(&j, 1, "0 1 2 3"), HANG_NONE); /* the others may still be on their way */
+    CHECK_INT(pass(&j, 1, "0 1 2 3"), HANG_NONE); /* the others may not have reached it yet */
     for (int i = 0; i < RANKS; i++)
         j.s[i].waits_ms = TIMEOUT_MS;
     CHECK_INT(pass(&j, 1, "0 1 2 3"), HANG_COLLECTIVE);
@@ -81,7 +82,7 @@ TEST(a_rank_that_computes_while_the_others_wait_in_a_collective_is_none_and_one_
         j.s[i].waits_ms = 3 * TIMEOUT_MS;
     CHECK_INT(pass(&j, 30, "0 1 2 3"), HANG_NONE);
     CHECK_INT(pass(&j, 9, "1 2"), HANG_NONE);
-    CHECK_INT(pass(&j, 1, "1 2"), HANG_COLLECTIVE); /* 0 has slept for the time-out */
+    CHECK_INT(pass(&j, 1, "1 2"), HANG_COLLECTIVE); /* rank 0 has slept for the timeout */
     hang_free(j.h);
 }
 
@@ -99,8 +100,8 @@ TEST(a_line_of_any_rank_keeps_idle_ranks_from_being_a_hang)
         CHECK_INT(pass(&j, 9, ""), HANG_NONE);
         hang_activity(j.h, 1, j.now_ms);
     }
-    CHECK_INT(hang_last_spoke_ms(j.h, 1), j.now_ms);
-    CHECK_INT(hang_last_spoke_ms(j.h, 0), 0);
+    CHECK_INT(hang_last_activity_ms(j.h, 1), j.now_ms);
+    CHECK_INT(hang_last_activity_ms(j.h, 0), 0);
     CHECK_INT(pass(&j, 9, ""), HANG_NONE);
     CHECK_INT(pass(&j, 1, ""), HANG_ALL_IDLE);
     hang_free(j.h);
@@ -149,10 +150,10 @@ TEST(ranks_that_cannot_be_seen_are_not_judged)
 TEST(ranks_that_have_ended_do_not_count)
 {
     struct job j = new_job();
-    j.s[0] = j.s[1] = (struct hang_sample){.over = true};
+    j.s[0] = j.s[1] = (struct hang_sample){.exited = true};
     CHECK_INT(pass(&j, 50, "2 3"), HANG_NONE);
     CHECK_INT(pass(&j, 10, ""), HANG_ALL_IDLE);
-    j.s[2] = j.s[3] = (struct hang_sample){.over = true};
+    j.s[2] = j.s[3] = (struct hang_sample){.exited = true};
     CHECK_INT(pass(&j, 50, ""), HANG_NONE);
     hang_free(j.h);
 }

@@ -8,7 +8,7 @@
 #include "common/strbuf.h"
 #include "tests/unit/test.h"
 
-/* "a:4/8 b:0": names, slots and, where there is a limit, max_slots. */
+/* "a:4/8 b:0": names, slots and, if limited, max_slots. */
 static char *shown(const struct hosts *h)
 {
     AUTO(strbuf) struct strbuf b = {0};
@@ -20,14 +20,14 @@ static char *shown(const struct hosts *h)
     return strbuf_take(&b);
 }
 
-static void parses(const char *text, const char *want)
+static void parses(const char *text, const char *expected)
 {
     AUTO(hosts) struct hosts *h = NULL;
     struct err e = {0};
     if (hostfile_parse(&h, "hosts", text, &e) < 0)
         FAIL("'%s': %s", text, e.text);
     AUTO(free) char *got = shown(h);
-    CHECK_STR(got, want);
+    CHECK_STR(got, expected);
 }
 
 TEST(host_files_of_open_mpi_mpich_and_deepspeed_are_read)
@@ -53,7 +53,7 @@ static void refused(const char *text, const char *where, const char *what)
     struct hosts *h = NULL;
     struct err e = {0};
     if (hostfile_parse(&h, "hosts", text, &e) != -EINVAL)
-        FAIL("'%s' was taken", text);
+        FAIL("'%s' was accepted", text);
     CHECK(h == NULL);
     CHECK_HAS(e.text, where);
     CHECK_HAS(e.text, what);
@@ -68,13 +68,13 @@ TEST(what_is_malformed_is_named_with_line_and_column)
     refused("aa slots\n", "hosts:1:4: ", "'='");
     refused("aa slots=4 slots=4\n", "hosts:1:12: ", "twice");
     refused("aa:4 slots=4\n", "hosts:1:6: ", "twice");
-    refused("aa slots=4 max_slots=2\n", "hosts:1:1: ", "at most 2");
+    refused("aa slots=4 max_slots=2\n", "hosts:1:1: ", "exceed max_slots=2");
     refused("aa slots=4\naa slots=4\n", "hosts:2:1: ", "second time");
     refused("  aa:b\n", "hosts:1:3: ", "1 to 65536");
     refused("aa:99999\n", "hosts:1:1: ", "1 to 65536");
     refused("+n0\n", "hosts:1:1: ", "relative");
-    refused("-oProxyCommand=x\n", "hosts:1:1: ", "no name of a host");
-    refused("a;b\n", "hosts:1:1: ", "no name of a host");
+    refused("-oProxyCommand=x\n", "hosts:1:1: ", "invalid host name");
+    refused("a;b\n", "hosts:1:1: ", "invalid host name");
     refused("[::1:4\n", "hosts:1:1: ", "']'");
     refused("\n# nothing\n", "'hosts'", "no host");
     refused("", "'hosts'", "no host");
@@ -115,7 +115,7 @@ TEST(lists_with_holes_or_relative_hosts_are_refused)
     static const char *const bad[][2] = {
         {"", "missing"},     {"a,", "missing"}, {",a", "missing"},
         {"a:0", "1 to"},     {"a:", "1 to"},    {"+n1,a", "relative"},
-        {"+e2", "relative"}, {"a:x", "1 to"},   {"a b", "no name"}};
+        {"+e2", "relative"}, {"a:x", "1 to"},   {"a b", "invalid host name"}};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         AUTO(free) char *got = listed(bad[i][0]);
         CHECK_HAS(got, bad[i][1]);
@@ -215,7 +215,7 @@ TEST(no_text_of_such_letters_breaks_the_readers)
             CHECK(e.text[0] && !file);
         else
             CHECK(file->count > 0 && file->at[0].name[0]);
-        (void)hostfile_list(list, text, &e); /* whether it is taken is not the question */
+        (void)hostfile_list(list, text, &e); /* acceptance is not tested here */
     }
 }
 

@@ -1,4 +1,4 @@
-/* tail: the last lines, whole and in order. */
+/* last_lines: the last lines, complete and in order. */
 #include "launcher/io/last_lines.h"
 
 #include "tests/unit/test.h"

@@ -4,7 +4,7 @@
 
 #include "tests/unit/test.h"
 
-/* stderr into a pipe; said() gives what came since. */
+/* Redirects stderr into a pipe; said() returns what was written since its last call. */
 static int from = -1, real_stderr = -1;
 static void listen_to_stderr(void)
 {
@@ -24,7 +24,7 @@ static const char *said(void)
     return heard;
 }
 
-/* A failed check speaks on stderr: it must be the real one. */
+/* A failed check writes to stderr: it must be the real one. */
 static void stop_listening(void)
 {
     dup2(real_stderr, STDERR_FILENO);
@@ -50,7 +50,7 @@ static void check_levels(const char *variable, const char *want)
 TEST(warnings_and_errors_are_shown_where_nothing_is_set)
 {
     check_levels(NULL, "drover test: error: 1\ndrover test: warn: 2\n");
-    CHECK_STR(log_who(), "drover test");
+    CHECK_STR(log_program(), "drover test");
 }
 
 TEST(an_empty_variable_is_as_none)
@@ -68,7 +68,7 @@ TEST(the_variable_sets_the_level)
 TEST(a_level_that_is_none_is_said_and_the_usual_one_stays)
 {
     check_levels("verbose",
-                 "drover test: warn: DROVER_LOG='verbose' is none of error, warn, info, debug\n"
+                 "drover test: warn: DROVER_LOG='verbose': must be error, warn, info or debug\n"
                  "drover test: error: 1\ndrover test: warn: 2\n");
 }
 

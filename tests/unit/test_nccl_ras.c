@@ -1,4 +1,4 @@
-/* ras: a server that answers, one that says more than it was asked, and none. */
+/* nccl_ras: a server that answers, one that sends more than requested, and none. */
 #include "launcher/inspect/nccl_ras.h"
 
 #include <arpa/inet.h>
@@ -60,7 +60,7 @@ static void on_client(uv_stream_t *listener, int status)
     uv_read_start((uv_stream_t *)&s->peer, on_room, on_read);
 }
 
-/* What nccl_ras_query() tells of a server that says these. */
+/* Returns what nccl_ras_query() reports for a server that sends these texts. */
 static void ask(struct server *s)
 {
     uv_loop_t loop;

@@ -1,4 +1,4 @@
-/* oom: both versions of cgroups, from a tree of files. */
+/* oom_kills: cgroup versions 1 and 2, from a tree of files. */
 #include "launcher/node/oom_kills.h"
 
 #include "common/mem.h"

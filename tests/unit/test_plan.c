@@ -77,7 +77,7 @@ TEST(wishes_that_make_no_sense_are_refused_and_leave_the_output_alone)
         struct plan *p = NULL;
         struct err e = {0};
         if (plan_make(&p, &bad[i], t, NULL, &e) != -EINVAL)
-            FAIL("wish %zu was taken", i);
+            FAIL("spec %zu was accepted", i);
         CHECK(p == NULL);
         CHECK(e.text[0]);
         CHECK_INT(plan_make(&p, &bad[i], t, NULL, NULL), -EINVAL);
@@ -164,9 +164,9 @@ TEST(the_engine_follows_from_the_hosts_and_the_allocation)
     char *other[] = {(char *)"SLURM_JOB_NODELIST=d[0000-0003]", NULL};
     const struct {
         bool first_here, second_here;
-        enum plan_engine wish;
+        enum plan_engine requested;
         char *const *env;
-        enum plan_engine want; /* AUTO: refused */
+        enum plan_engine expected; /* AUTO: refused */
     } cases[] = {
         {true, true, PLAN_ENGINE_AUTO, NULL, PLAN_ENGINE_LOCAL},
         {true, false, PLAN_ENGINE_AUTO, NULL, PLAN_ENGINE_MPIRUN},
@@ -180,16 +180,16 @@ TEST(the_engine_follows_from_the_hosts_and_the_allocation)
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         h->at[0].here = cases[i].first_here;
         h->at[1].here = cases[i].second_here;
-        struct launch_spec s = {.argv = program, .hosts = h, .engine = cases[i].wish};
+        struct launch_spec s = {.argv = program, .hosts = h, .engine = cases[i].requested};
         AUTO(plan) struct plan *p = NULL;
         struct err e = {0};
         int rc = plan_make(&p, &s, t, cases[i].env, &e);
-        if (cases[i].want == PLAN_ENGINE_AUTO) {
+        if (cases[i].expected == PLAN_ENGINE_AUTO) {
             CHECK_INT(rc, -EINVAL);
             CHECK_HAS(e.text, "'c0001'");
         } else {
             CHECK_INT(rc, 0);
-            CHECK_INT(p->engine, cases[i].want);
+            CHECK_INT(p->engine, cases[i].expected);
         }
     }
 }
@@ -224,7 +224,7 @@ TEST(a_node_that_turns_out_to_be_another_machine_is_placed_anew)
     AUTO(plan) struct plan *p = NULL;
     CHECK_INT(plan_make(&p, &s, t, NULL, NULL), 0);
     CHECK_INT(plan_set_node(p, 1, &s, other, NULL, NULL), 0);
-    CHECK_STR(p->ranks[1].cpus, "20-39"); /* as it was */
+    CHECK_STR(p->ranks[1].cpus, "20-39"); /* unchanged */
     CHECK_STR(p->ranks[2].cpus, "0-27,112-139");
     CHECK_STR(p->ranks[3].gpu_uuid, topo_gpu(other, 1)->uuid);
     CHECK_STR(env_get(p->ranks[3].env, "OMP_NUM_THREADS"), "28");
@@ -241,7 +241,7 @@ TEST(a_node_with_too_little_is_named_and_the_plan_is_as_before)
     struct err e = {0};
     CHECK_INT(plan_make(&p, &s, t, NULL, NULL), 0);
     CHECK_INT(plan_set_node(p, 1, &s, other, NULL, &e), -EINVAL);
-    CHECK_HAS(e.text, "8 ranks, but the job has 2 GPUs on 'c0001'");
+    CHECK_HAS(e.text, "cannot assign GPUs to 8 ranks: the job has 2 GPUs on 'c0001'");
     CHECK_STR(p->ranks[8].gpu_uuid, topo_gpu(t, 0)->uuid);
     CHECK_INT(plan_set_node(p, 1, &s, other, NULL, NULL), -EINVAL);
 }
@@ -261,7 +261,7 @@ TEST(a_login_node_without_gpus_plans_for_those_that_have_them)
         CHECK_INT(plan_set_node(p, i, &s, t, NULL, NULL), 0);
     CHECK_INT(p->ranks[15].gpu, 7);
     CHECK_STR(p->ranks[15].mems, "1");
-    h->at[0].here = true; /* its own lack counts */
+    h->at[0].here = true; /* what the node itself lacks counts */
     struct plan *none = NULL;
     CHECK_INT(plan_make(&none, &s, login, NULL, &e), -EINVAL);
     CHECK_HAS(e.text, "'vm-2core'");

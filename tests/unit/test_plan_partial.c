@@ -17,7 +17,7 @@ static struct plan *two_ranks(void)
 TEST(a_share_tells_its_ranks_who_they_are_among_all)
 {
     AUTO(plan) struct plan *p = two_ranks();
-    struct launch_spec s = {.share = {.nodes = 3, .node = 2, .master_addr = "h"}};
+    struct launch_spec s = {.external_part = {.nodes = 3, .node = 2, .master_addr = "h"}};
     plan_partial_of_job(p, &s);
     CHECK_INT(p->first_rank, 4);
     CHECK_STR(p->master_addr, "h");
@@ -44,15 +44,15 @@ TEST(the_last_ranks_have_the_programs_that_were_named_for_them)
     char *env[] = {"X=1", "HERE", "GONE", NULL}, *base[] = {"HERE=h", NULL};
     const struct launch_app apps[] = {{2, b, env}, {1, c, NULL}};
     struct launch_spec s = {.apps = apps, .app_count = 2};
-    const char *want[] = {NULL, NULL, "b", "b", "c"};
+    const char *expected[] = {NULL, NULL, "b", "b", "c"};
     for (int i = 0; i < 5; i++) {
         struct plan_rank r = {.rank = i};
         plan_partial_program(&r, 5, &s, base);
-        plan_partial_program(&r, 5, &s, base); /* a node that is placed anew */
-        CHECK(!r.argv == !want[i]);
-        if (want[i])
-            CHECK_STR(r.argv[0], want[i]);
-        CHECK_INT(strv_len(r.env), want[i] && *want[i] == 'b' ? 2 : 0);
+        plan_partial_program(&r, 5, &s, base); /* a node whose placement is computed again */
+        CHECK(!r.argv == !expected[i]);
+        if (expected[i])
+            CHECK_STR(r.argv[0], expected[i]);
+        CHECK_INT(strv_len(r.env), expected[i] && *expected[i] == 'b' ? 2 : 0);
         if (r.env)
             CHECK_STR(env_get(r.env, "HERE"), "h");
         strv_free(r.argv);

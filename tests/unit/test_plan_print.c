@@ -5,9 +5,9 @@
 
 static char *program[] = {(char *)"./train", (char *)"-v", NULL};
 
-static struct plan *plan_of(const char *name, const struct launch_spec *wish)
+static struct plan *plan_of(const char *name, const struct launch_spec *spec_of)
 {
-    struct launch_spec s = *wish;
+    struct launch_spec s = *spec_of;
     AUTO(topo) struct topo *t = NULL;
     AUTO(free) char *path = xasprintf("tests/plan/machines/%s.xml", name);
     CHECK_INT(topo_load_file(&t, path, NULL), 0);

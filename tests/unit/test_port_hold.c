@@ -1,4 +1,4 @@
-/* port: held against strangers, open to the rank that listens. */
+/* port_hold: the port is held against other processes, but open to the rank that listens. */
 #include "launcher/node/port_hold.h"
 
 #include <netinet/in.h>
@@ -7,7 +7,7 @@
 #include "common/mem.h"
 #include "tests/unit/test.h"
 
-/* A socket bound to `port`, as a rank would open it; -errno. */
+/* Returns a socket bound to `port`, as a rank would open it; -errno on failure. */
 static int taker(int family, int port, int reuse, int listening)
 {
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};

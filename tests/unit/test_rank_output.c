@@ -1,4 +1,4 @@
-/* io: lines out of whatever pieces come, every byte once, also while paused. */
+/* rank_output: lines from arbitrary pieces, every byte once, also while paused. */
 #include "launcher/io/rank_output.h"
 
 #include <fcntl.h>
@@ -11,9 +11,9 @@ struct reader {
     struct rank_output *io;
     int write_fd;
     char scratch[RANK_OUTPUT_READ_BYTES];
-    struct strbuf seen; /* every line, then <n>, <r> or <-> for what ended it */
+    struct strbuf seen; /* every line, followed by <n>, <r> or <-> for its terminator */
     struct strbuf bytes;
-    struct strbuf begun; /* what on_begun() was told last */
+    struct strbuf begun; /* the last text that on_begun() received */
     int lines, pause_every;
     bool ended;
 };
@@ -23,7 +23,7 @@ static void on_pause_over(uv_idle_t *i)
     uv_idle_stop(i);
     uv_close((uv_handle_t *)i, (uv_close_cb)free);
     struct reader *r = i->data;
-    if (!r->ended) /* a last part without a newline may ask for a pause too */
+    if (!r->ended) /* an incomplete last line may request a pause, too */
         rank_output_resume(r->io);
 }
 

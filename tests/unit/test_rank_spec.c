@@ -1,4 +1,4 @@
-/* row: a rank's line of the plan, there and back, and which environment wins. */
+/* rank_spec: encoding and decoding a rank's message, and which environment variables win. */
 #include "launcher/plan/rank_spec.h"
 
 #include <sys/resource.h>
@@ -30,7 +30,7 @@ static struct plan *plan_of_two(void)
     return p;
 }
 
-static void there_and_back(struct row *r, char *const *base, char *const *own)
+static void there_and_back(struct rank_spec *r, char *const *base, char *const *own)
 {
     AUTO(plan) struct plan *p = plan_of_two();
     AUTO(strbuf) struct strbuf shared = {0};
@@ -46,7 +46,7 @@ static void there_and_back(struct row *r, char *const *base, char *const *own)
 
 TEST(a_row_comes_as_it_was)
 {
-    struct row r;
+    struct rank_spec r;
     char *none[] = {NULL};
     there_and_back(&r, none, none);
     CHECK_STR(r.plan->argv[0], "./train");
@@ -57,14 +57,14 @@ TEST(a_row_comes_as_it_was)
     CHECK_STR(r.plan->ranks[0].cpus, "4-7");
     CHECK_STR(r.plan->ranks[0].mems, "1");
     CHECK_STR(env_get(r.plan->env, "RANK"), "1");
-    CHECK(r.wish.reports && r.wish.port && r.wish.port_held && !r.wish.with_stdin);
-    CHECK_INT(r.wish.port_wanted, 4711);
+    CHECK(r.opts.reports && r.opts.port && r.opts.port_held && !r.opts.with_stdin);
+    CHECK_INT(r.opts.port_wanted, 4711);
     rank_spec_free(&r);
 }
 
 TEST(what_means_a_host_is_the_far_one_s_and_the_rest_is_the_launcher_s)
 {
-    struct row r;
+    struct rank_spec r;
     char *base[] = {(char *)"HOSTNAME=head",
                     (char *)"PATH=/opt/bin",
                     (char *)"SSH_CONNECTION=x",
@@ -100,13 +100,13 @@ TEST(a_row_that_is_cut_anywhere_is_refused_or_shorter)
     struct rank_spec_opts w = {0};
     AUTO(json) json_t *head = rank_spec_encode(&payload, p, 1, "/work", &w, &none);
     for (size_t len = 0; len < payload.len; len++) {
-        struct row r;
+        struct rank_spec r;
         CHECK_INT(rank_spec_decode(&r, head, payload.data, len, NULL, NULL), -EBADMSG);
     }
 }
 
-/* Of 1,000 nodes, each like the recorded machine: who runs where, then what each node's topology
- * changes, then every rank's message. */
+/* For 1,000 nodes, each like the recorded machine: makes the plan, then sets each node's topology,
+ * then encodes every rank's message. */
 static size_t plan_and_encode(const struct launch_spec *s, const struct topo *t, char *const *env)
 {
     AUTO(plan) struct plan *p = NULL;
@@ -130,7 +130,7 @@ static size_t plan_and_encode(const struct launch_spec *s, const struct topo *t,
     return bytes;
 }
 
-/* Of processor time: what else the machine does is not counted. */
+/* Processor time: other load of the machine does not count. */
 TEST(a_thousand_nodes_are_planned_and_told_in_less_than_a_second_and_200_MB)
 {
     AUTO(topo) struct topo *t = NULL;

@@ -1,4 +1,4 @@
-/* standing: real processes, and where they stand. */
+/* rank_status: real processes, and what they wait in. */
 #include "launcher/inspect/rank_status.h"
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 
 #include "tests/unit/test.h"
 
-#ifdef __SANITIZE_THREAD__ /* it starts a thread in each fork */
+#ifdef __SANITIZE_THREAD__ /* the sanitizer starts a thread in each fork */
 enum { THREADS = 2 };
 #else
 enum { THREADS = 1 };
@@ -31,18 +31,18 @@ static void end(pid_t pid)
     CHECK_INT(waitpid(pid, NULL, 0), pid);
 }
 
-static struct standing look(pid_t pid)
+static struct rank_status look(pid_t pid)
 {
-    struct standing s;
+    struct rank_status s;
     CHECK_INT(rank_status_sample(&s, &pid, 1), 0);
     return s;
 }
 
-/* Looks until the process stands where it is expected. */
-static struct standing until(pid_t pid, char state, const char *call)
+/* Samples until the process waits where it is expected. */
+static struct rank_status until(pid_t pid, char state, const char *call)
 {
-    for (;;) { /* the test's own limit ends it */
-        struct standing s = look(pid);
+    for (;;) { /* the test's limit ends the loop */
+        struct rank_status s = look(pid);
         if (s.state == state && (!call || strcmp(s.call, call) == 0))
             return s;
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -74,7 +74,7 @@ static void run_two(void)
 TEST(a_rank_in_a_futex_is_seen_there)
 {
     pid_t pid = start(wait_on_futex);
-    struct standing s = until(pid, 'S', "futex");
+    struct rank_status s = until(pid, 'S', "futex");
     CHECK_INT(s.pid, pid);
     CHECK_INT(s.processes, 1);
     end(pid);
@@ -88,7 +88,7 @@ TEST(a_stopped_rank_is_stopped)
 {
     pid_t pid = start(wait_on_futex);
     kill(pid, SIGSTOP);
-    struct standing s = until(pid, 'T', NULL);
+    struct rank_status s = until(pid, 'T', NULL);
     AUTO(strbuf) struct strbuf b = {0};
     rank_status_describe(&b, &s);
     CHECK_STR(strbuf_str(&b), "stopped");
@@ -98,7 +98,7 @@ TEST(a_stopped_rank_is_stopped)
 TEST(a_rank_that_computes_uses_cpu_time)
 {
     pid_t pid = start(spin);
-    struct standing s;
+    struct rank_status s;
     while ((s = look(pid)).cpu_ms < 50)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     CHECK_INT(s.state, 'R');
@@ -111,7 +111,7 @@ TEST(a_rank_that_computes_uses_cpu_time)
 TEST(behind_a_shell_that_waits_stands_its_program)
 {
     pid_t pid = start(run_shell);
-    struct standing s = until(pid, 'S', "nanosleep");
+    struct rank_status s = until(pid, 'S', "nanosleep");
     CHECK(s.pid != pid);
     CHECK_STR(s.name, "sleep");
     CHECK_INT(s.processes, 2);
@@ -122,7 +122,7 @@ TEST(behind_a_shell_that_waits_stands_its_program)
 TEST(a_shell_with_two_children_stands_for_itself)
 {
     pid_t pid = start(run_two);
-    struct standing s;
+    struct rank_status s;
     while ((s = look(pid)).processes < 3)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     CHECK_INT(s.pid, pid);
@@ -134,31 +134,32 @@ TEST(a_process_that_is_gone_is_all_zeroes)
 {
     pid_t pids[2] = {start(wait_on_futex), 0};
     end(pids[0]);
-    struct standing s[2];
+    struct rank_status s[2];
     CHECK_INT(rank_status_sample(s, pids, 2), 0);
     CHECK_INT(s[0].pid, 0);
     CHECK_INT(s[1].pid, 0);
     AUTO(strbuf) struct strbuf b = {0};
     rank_status_describe(&b, &s[0]);
-    CHECK_STR(strbuf_str(&b), "not to be seen");
+    CHECK_STR(strbuf_str(&b), "not visible");
 }
 
 TEST(a_standing_comes_back_from_json_as_it_was)
 {
-    struct standing s = {.pid = 7,
-                         .state = 'S',
-                         .processes = 2,
-                         .threads = 3,
-                         .cpu_ms = 1234567890123,
-                         .name = "train",
-                         .wchan = "futex_wait",
-                         .call = "futex",
-                         .at = {.comm = "world",
-                                .size = 2,
-                                .waits_ms = 40,
-                                .count = 2,
-                                .calls = {{3, "barrier", 50, true}, {4, "gather", 40, false}}}};
-    struct standing back;
+    struct rank_status s = {
+        .pid = 7,
+        .state = 'S',
+        .processes = 2,
+        .threads = 3,
+        .cpu_ms = 1234567890123,
+        .name = "train",
+        .wchan = "futex_wait",
+        .call = "futex",
+        .collective = {.comm = "world",
+                       .size = 2,
+                       .waits_ms = 40,
+                       .count = 2,
+                       .calls = {{3, "barrier", 50, true}, {4, "gather", 40, false}}}};
+    struct rank_status back;
     struct err e = {0};
     AUTO(json) json_t *j = rank_status_json(&s);
     CHECK_INT(rank_status_read(&back, j, &e), 0);

@@ -1,4 +1,4 @@
-/* secret: names whose values are not shown. */
+/* redact: names whose values are hidden. */
 #include "common/redact.h"
 
 #include "common/mem.h"

@@ -1,4 +1,4 @@
-/* channel: whole packets, limits, and what is no object. */
+/* report_channel: whole packets, limits, and packets that are not objects. */
 #include "launcher/io/report_channel.h"
 
 #include <sys/socket.h>

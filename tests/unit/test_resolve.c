@@ -1,4 +1,4 @@
-/* resolve: addresses of names, found in threads; who closes early waits for nobody. */
+/* resolve: addresses of names, found in threads; closing early does not wait for them. */
 #include "launcher/node/resolve.h"
 
 #include <arpa/inet.h>
@@ -34,7 +34,7 @@ static void on_found(void *arg, int i, int status, const struct addrinfo *found)
         resolve_close(TAKE(s->r));
 }
 
-/* Numbers in place of names: nothing is asked of a server; the last is no name at all. */
+/* Numeric addresses, so that no name server is queried; the last one is not a valid name. */
 static char **names(void)
 {
     char **v = NULL;

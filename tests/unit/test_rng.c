@@ -38,7 +38,7 @@ TEST(splitmix64_gives_the_published_numbers)
 
 TEST(a_seed_and_stream_give_the_same_numbers_for_ever)
 {
-    /* our own seeding, worked out a second time in Python: a change would change every sweep */
+    /* drover's seeding, computed independently in Python: a change would change every sweep */
     struct rng r;
     rng_seed(&r, 0, 0);
     CHECK_INT(rng_u64(&r), UINT64_C(0x3ed1653f0682083a));
@@ -85,7 +85,7 @@ TEST(units_are_in_their_interval_and_even)
     double chi2 = 0;
     for (int i = 0; i < BINS; i++)
         chi2 += pow(count[i] - (double)N / BINS, 2) / ((double)N / BINS);
-    CHECK(chi2 < 50); /* 19 degrees of freedom: 1e-4 of all seeds are above 50 */
+    CHECK(chi2 < 50); /* 19 degrees of freedom: 1e-4 of all seeds exceed 50 */
 }
 
 TEST(the_ends_of_the_unit_interval_are_0_and_just_below_1)
@@ -110,13 +110,13 @@ TEST(whole_numbers_are_below_their_bound_and_even)
     double chi2 = 0;
     for (int i = 0; i < SIDES; i++)
         chi2 += pow(count[i] - N / SIDES, 2) / ((double)N / SIDES);
-    CHECK(chi2 < 28); /* 6 degrees of freedom: 1e-4 above */
+    CHECK(chi2 < 28); /* 6 degrees of freedom: 1e-4 of all seeds exceed the limit */
 }
 
 TEST(a_bound_that_divides_badly_has_no_bias)
 {
-    /* with n = 3/4 * 2^64 plain scaling gives every third number twice: [0, n) in thirds by
-     * residue would have 1/2 of all draws in one class */
+    /* with n = 3/4 * 2^64 plain scaling returns every third number twice: of [0, n) in thirds by
+     * residue, one class would get 1/2 of all draws */
     const uint64_t n = UINT64_C(3) << 62;
     enum { N = 60000 };
     int count[3] = {0};

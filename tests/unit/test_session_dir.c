@@ -1,4 +1,4 @@
-/* workdir: ours alone, gone when we are, and whoever was killed is cleaned up after. */
+/* session_dir: private, removed when the process ends, and cleaned up after killed processes. */
 #include "launcher/node/session_dir.h"
 
 #include <dirent.h>
@@ -74,7 +74,7 @@ TEST(what_a_killed_process_has_left_is_removed_by_the_next_and_the_livings_is_no
     remove_tmp();
 }
 
-/* A file as Open MPI names it for the job. */
+/* Creates a file with the name that Open MPI uses for the job. */
 static char *put_segment(const char *name)
 {
     char *path = xasprintf("%s/%s", tmp, name);

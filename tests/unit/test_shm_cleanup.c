@@ -1,4 +1,4 @@
-/* segments: files of one job's shared memory, and nobody else's. */
+/* shm_cleanup: removes the shared memory files of one job and no others. */
 #include "launcher/node/shm_cleanup.h"
 
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 
 #include "tests/unit/test.h"
 
-/* As Open MPI 4.1.4 has named the files of this job. */
+/* Names that Open MPI 4.1.4 has used for the files of this job. */
 #define JOB "drover-9179-1edf0c7b"
 
 TEST(a_jobs_files_are_known_by_its_namespace)
@@ -49,7 +49,7 @@ TEST(only_files_of_the_job_are_removed)
     make(dir, "vader_segment.vm.0.0b7728b0.0");
     make(dir, "else");
     snprintf(path, sizeof path, "%s/osc_sm.vm.cb7728b0.0", dir);
-    CHECK_INT(mkdir(path, 0700), 0); /* no file */
+    CHECK_INT(mkdir(path, 0700), 0); /* not a file */
     shm_cleanup_remove(dir, JOB);
     CHECK(!is_there(dir, "vader_segment.vm.0.cb7728b0.0"));
     CHECK(!is_there(dir, "vader_segment.vm.0.cb7728b0.1"));

@@ -7,7 +7,7 @@
 
 #include "tests/unit/test.h"
 
-/* A cache of its own for each test. */
+/* Gives each test its own cache. */
 static const char *own_cache(void)
 {
     static char dir[] = "/tmp/drover-test-XXXXXX";
@@ -23,7 +23,7 @@ static void end_cache(const char *dir)
     CHECK_INT(system(command), 0);
 }
 
-/* The one file of the cache. */
+/* Returns the only file of the cache. */
 static char *cached_file(const char *dir)
 {
     char path[PATH_MAX] = "";
@@ -61,11 +61,11 @@ TEST(this_machine_is_the_same_discovered_and_from_the_cache)
     AUTO(topo) struct topo *a = NULL, *b = NULL;
     CHECK_INT(topo_load(&a, NULL), 0);
     check_this_machine(a);
-    CHECK_STR(getenv("HWLOC_PLUGINS_PATH"), "/some/where"); /* the user's, as it was */
+    CHECK_STR(getenv("HWLOC_PLUGINS_PATH"), "/some/where"); /* the user's value is kept */
     AUTO(free) char *file = cached_file(dir);
     ino_t first = inode(file);
     CHECK_INT(topo_load(&b, NULL), 0);
-    CHECK_INT(inode(file), first); /* it was read, not written anew */
+    CHECK_INT(inode(file), first); /* it was read, not rewritten */
     check_this_machine(b);
     hwloc_topology_diff_t diff = NULL;
     CHECK_INT(hwloc_topology_diff_build(topo_hwloc(a), topo_hwloc(b), 0, &diff), 0);
@@ -120,7 +120,7 @@ TEST(gpus_are_the_drivers_and_hang_on_a_node_where_the_bus_is_known)
     CHECK_STR(topo_gpu(t, 0)->uuid, "GPU-aa");
     setenv("DROVER_FAKE_NVML_INIT", "18", 1);
     AUTO(topo) struct topo *broken = NULL;
-    CHECK_INT(topo_load(&broken, NULL), 0); /* CPUs can be used all the same */
+    CHECK_INT(topo_load(&broken, NULL), 0); /* CPUs remain usable */
     CHECK_INT(topo_gpu_count(broken), 0);
     end_cache(dir);
 }
@@ -161,9 +161,9 @@ TEST(a_recorded_cpuset_and_quota_are_kept)
 {
     AUTO(topo) struct topo *t = NULL, *q = NULL;
     CHECK_INT(topo_load_file(&t, "tests/plan/machines/h100-container.xml", NULL), 0);
-    AUTO(bitmap) hwloc_bitmap_t want = hwloc_bitmap_alloc();
-    CHECK_INT(cpu_list_parse(want, "0-7,60,61,112-119", NULL), 0);
-    CHECK(hwloc_bitmap_isequal(want, topo_allowed(t)));
+    AUTO(bitmap) hwloc_bitmap_t expected = hwloc_bitmap_alloc();
+    CHECK_INT(cpu_list_parse(expected, "0-7,60,61,112-119", NULL), 0);
+    CHECK(hwloc_bitmap_isequal(expected, topo_allowed(t)));
     CHECK_INT(topo_load_file(&q, "tests/plan/machines/pod-quota.xml", NULL), 0);
     CHECK_INT(topo_cpu_quota(q), 4);
 }
@@ -247,14 +247,14 @@ TEST(a_machine_travels_as_it_is)
 
 TEST(lists_are_read_as_the_kernel_writes_them_and_strictly)
 {
-    AUTO(bitmap) hwloc_bitmap_t b = hwloc_bitmap_alloc(), want = hwloc_bitmap_alloc();
+    AUTO(bitmap) hwloc_bitmap_t b = hwloc_bitmap_alloc(), expected = hwloc_bitmap_alloc();
     CHECK_INT(cpu_list_parse(b, "8,0-3", NULL), 0);
-    hwloc_bitmap_set_range(want, 0, 3);
-    hwloc_bitmap_set(want, 8);
-    CHECK(hwloc_bitmap_isequal(b, want));
+    hwloc_bitmap_set_range(expected, 0, 3);
+    hwloc_bitmap_set(expected, 8);
+    CHECK(hwloc_bitmap_isequal(b, expected));
     static const char *const bad[] = {"",   ",",   "0,",   ",0",    "0-",      "-1", "3-1",
                                       "0x", "0 1", "0--1", "65536", "0-70000", "x",  "0-3x"};
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         CHECK_INT(cpu_list_parse(b, bad[i], NULL), -EINVAL);
-    CHECK(hwloc_bitmap_isequal(b, want));
+    CHECK(hwloc_bitmap_isequal(b, expected));
 }

@@ -19,13 +19,13 @@ static int shell(const char *what)
     return system(command);
 }
 
-static void check_kept(const char *key, const char *want)
+static void check_kept(const char *key, const char *expected)
 {
     size_t len = 99;
     AUTO(free) char *xml = topo_cache_get(key, &len);
-    if (want) {
-        CHECK_STR(xml, want);
-        CHECK_INT(len, strlen(want));
+    if (expected) {
+        CHECK_STR(xml, expected);
+        CHECK_INT(len, strlen(expected));
     } else
         CHECK(xml == NULL);
 }
@@ -40,7 +40,7 @@ TEST(what_is_put_is_got_under_its_own_key_only)
     check_kept("k", NULL);
     topo_cache_put("k1", "<b></b>", 7);
     check_kept("k1", "<b></b>");
-    CHECK_INT(shell("test $(ls drover | wc -l) = 1 && rm -rf drover"), 0); /* nothing half-made */
+    CHECK_INT(shell("test $(ls drover | wc -l) = 1 && rm -rf drover"), 0); /* no partial file */
     CHECK_INT(rmdir(dir), 0);
 }
 
@@ -72,7 +72,7 @@ TEST(what_others_could_have_written_is_ignored)
     check_kept("key", NULL);
     CHECK_INT(shell("chmod 600 drover/*"), 0);
     check_kept("key", "<topology/>");
-    CHECK_INT(shell("mv drover real && ln -s real drover"), 0); /* then /tmp's is used */
+    CHECK_INT(shell("mv drover real && ln -s real drover"), 0); /* then /tmp is used */
     check_kept("key", NULL);
     CHECK_INT(shell("rm drover && mv real drover && f=$(ls drover/*) && mv $f x && ln -s ../x $f"),
               0);

@@ -18,7 +18,7 @@ static struct yaml_doc *read_doc(const char *text)
     return d;
 }
 
-/* `text` as one line of JSON, or the error. To be freed. */
+/* Returns `text` as one line of JSON, or the error. The caller frees it. */
 static char *line_of(const char *text)
 {
     AUTO(yaml_doc) struct yaml_doc *d = read_doc(text);
@@ -154,10 +154,10 @@ TEST(quotes_blocks_and_str_make_strings)
 
 TEST(tags_that_are_not_known_are_refused)
 {
-    CHECK_READS("a: !!float 1", "f.yaml:1:4: tag '!!float' is not understood here");
-    CHECK_READS("a: !mine 1", "f.yaml:1:4: tag '!mine' is not understood here");
-    CHECK_READS("a: !!seq {}", "f.yaml:1:4: tag '!!seq' is not understood here");
-    CHECK_READS("!!int 1: 2", "f.yaml:1:1: tag '!!int' is not understood here");
+    CHECK_READS("a: !!float 1", "f.yaml:1:4: unsupported tag '!!float'");
+    CHECK_READS("a: !mine 1", "f.yaml:1:4: unsupported tag '!mine'");
+    CHECK_READS("a: !!seq {}", "f.yaml:1:4: unsupported tag '!!seq'");
+    CHECK_READS("!!int 1: 2", "f.yaml:1:1: unsupported tag '!!int'");
 }
 
 TEST(keys_stay_in_file_order_and_are_text_as_written)
@@ -168,8 +168,8 @@ TEST(keys_stay_in_file_order_and_are_text_as_written)
 
 TEST(keys_that_are_no_text_or_twice_there_are_refused)
 {
-    CHECK_READS("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: key 'a' is here twice, first in line 1");
-    CHECK_READS("x: {a: 1, 'a': 2}", "f.yaml:1:11: key 'a' is here twice, first in line 1");
+    CHECK_READS("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: duplicate key 'a', first in line 1");
+    CHECK_READS("x: {a: 1, 'a': 2}", "f.yaml:1:11: duplicate key 'a', first in line 1");
     CHECK_READS("? [a]\n: 1\n", "f.yaml:1:3: a key must be text, not a list or a mapping");
     CHECK_READS("{{a: 1}: 2}", "f.yaml:1:2: a key must be text, not a list or a mapping");
     CHECK_READS("[&k a, {*k : 1}]", "f.yaml:1:9: a key must be text, not an alias");
@@ -181,10 +181,9 @@ TEST(aliases_stand_for_what_their_anchors_hold)
     CHECK_READS("a: &x {p: 1, q: [2]}\nb: *x\nc: [*x, &y 3, *y]\n",
                 "{\"a\":{\"p\":1,\"q\":[2]},\"b\":{\"p\":1,\"q\":[2]},"
                 "\"c\":[{\"p\":1,\"q\":[2]},3,3]}");
-    CHECK_READS("[*x]", "f.yaml:1:2: alias '*x': no anchor of that name is complete here");
-    CHECK_READS("&x [1, *x]", "f.yaml:1:8: alias '*x': no anchor of that name is complete here");
-    CHECK_READS("&x {a: {b: *x}}",
-                "f.yaml:1:12: alias '*x': no anchor of that name is complete here");
+    CHECK_READS("[*x]", "f.yaml:1:2: alias '*x': no complete anchor has this name");
+    CHECK_READS("&x [1, *x]", "f.yaml:1:8: alias '*x': no complete anchor has this name");
+    CHECK_READS("&x {a: {b: *x}}", "f.yaml:1:12: alias '*x': no complete anchor has this name");
     CHECK_READS("[&x 1, *x, &x 2, *x]", "[1,1,2,2]");
 }
 
@@ -213,7 +212,7 @@ TEST(laughs_are_counted_before_they_are_told)
     }
     CHECK(!read_doc(strbuf_str(&b)));
     CHECK_INT(error.code, -E2BIG);
-    CHECK_HAS(error.text, "f.yaml:5:"); /* 10 + 100 + 1,000 + 10,000 before it */
+    CHECK_HAS(error.text, "f.yaml:5:"); /* preceded by 10 + 100 + 1,000 + 10,000 */
     CHECK_HAS(error.text, "more than 100000 values");
 }
 
@@ -252,7 +251,7 @@ TEST(depth_is_limited_aliases_included)
     CHECK_STR(error.text, "f.yaml:1:65: nested deeper than 64");
     for (int over = 0; over <= 1; over++) {
         strbuf_reset(&b);
-        strbuf_puts(&b, "[&x [[[[1]]]], "); /* 5 levels with the scalar, the outermost at 2 */
+        strbuf_puts(&b, "[&x [[[[1]]]], "); /* 5 levels including the scalar, the outermost at 2 */
         int around = YAML_DEPTH_MAX - 1 - 5 + over;
         for (int i = 0; i < around; i++)
             strbuf_putc(&b, '[');
@@ -276,7 +275,7 @@ TEST(size_and_count_of_values_are_limited)
     strbuf_puts(&b, "- 1\n");
     CHECK(!read_doc(strbuf_str(&b)));
     CHECK_STR(error.text, "f.yaml:100000:3: more than 100000 values, "
-                          "counted with what aliases stand for");
+                          "including those that aliases expand to");
     AUTO(free) char *huge = xzalloc(YAML_SIZE_MAX + 1);
     memset(huge, 'x', YAML_SIZE_MAX + 1);
     struct yaml_doc *none = NULL;
@@ -299,8 +298,8 @@ TEST(faults_of_syntax_have_their_place)
                         "while scanning for the next token"},
         {"a: 1\n---\nb: 2\n", "f.yaml:2:1: a second document; only one is expected"},
         {"a: 1\n...\n---\nb: 2\n", "f.yaml:3:1: a second document; only one is expected"},
-        {"", "f.yaml:1:1: nothing is in it"},
-        {"# only this\n", "f.yaml:2:1: nothing is in it"},
+        {"", "f.yaml:1:1: the document is empty"},
+        {"# only this\n", "f.yaml:2:1: the document is empty"},
         {"a: 1\nb: \"x\\0y\"\n", "f.yaml:2:4: a NUL byte in a string"},
         {"a: 1\n\"x\\0y\": 2\n", "f.yaml:2:1: a NUL byte in a string"},
         {"a: 1\nb\xc3\xa4: \xff\n", "f.yaml:2:5: invalid leading UTF-8 octet"},
@@ -343,7 +342,7 @@ TEST(a_path_leads_to_the_place_of_a_key_or_an_item)
     check_place(d, "/parameters/a~1b~0c", "7:3");
     check_place(d, "/parameters/a~1b~0c/values/1/0", "7:24");
     check_place(d, "/parameters/wd", "8:3");
-    check_place(d, "/parameters/wd/max", "6:5"); /* where the anchor has it */
+    check_place(d, "/parameters/wd/max", "6:5"); /* the position of the anchor */
     check_place(d, "/parameters/m/max", "9:16");
     check_place(d, "/parameters/m/min", "5:5");
 }

@@ -11,7 +11,7 @@
 
 enum { MESSAGES = 10000, BATCH = 16 };
 
-/* A loop with one side of a pair in it; the other side is used by the test or by a thread. */
+/* A loop with one end of a pair in it; the test or a thread uses the other end. */
 struct side {
     uv_loop_t loop;
     void *context, *socket, *peer;
@@ -48,7 +48,7 @@ static void setup(struct side *s, const char *transport, zmq_uv_ready_fn *ready)
 
 static void teardown(struct side *s)
 {
-    CHECK_INT(uv_run(&s->loop, UV_RUN_DEFAULT), 0); /* closes what is left; nothing stays active */
+    CHECK_INT(uv_run(&s->loop, UV_RUN_DEFAULT), 0); /* closes what is open; nothing stays active */
     CHECK_INT(uv_loop_close(&s->loop), 0);
     zmq_close(s->socket);
     zmq_close(s->peer);
@@ -56,12 +56,13 @@ static void teardown(struct side *s)
     rmdir(s->dir);
 }
 
-/* Takes at most a batch, numbered from 0, and closes after the last. */
+/* Receives at most a batch, numbered from 0, and closes after the last message. */
 static void on_ready(struct zmq_uv *z, void *arg)
 {
     struct side *s = arg;
     CHECK(z == s->z);
-    CHECK(s->turns == 0 || s->turns != s->last_turn); /* once a turn: the others had theirs */
+    CHECK(s->turns == 0 || s->turns != s->last_turn); /* once per iteration: the other handles
+                                                         ran */
     s->last_turn = s->turns;
     s->calls++;
     int number;
@@ -100,7 +101,7 @@ static void count_turns(struct side *s, uv_check_t *h)
     uv_check_init(&s->loop, h);
     h->data = s;
     uv_check_start(h, on_turn);
-    uv_unref((uv_handle_t *)h); /* the loop ends without it */
+    uv_unref((uv_handle_t *)h); /* the loop ends without z */
 }
 
 TEST(all_that_waited_arrives_in_batches_and_others_have_their_turn)
@@ -154,13 +155,14 @@ TEST(answers_inside_the_handler_do_not_stall_over_ipc)
     from_a_thread("ipc", true);
 }
 
-/* Asks, waits for the answer, asks: each edge counts, since nothing else will wake the loop. */
+/* Sends a request, waits for the answer, sends the next: each edge counts, since nothing else
+ * wakes the loop. */
 static void *asker(void *arg)
 {
     struct side *s = arg;
     for (int i = 0, number; i < MESSAGES; i++) {
         send_numbers(s->peer, i, i + 1);
-        if (i + 1 < MESSAGES) /* the loop ends with the last one */
+        if (i + 1 < MESSAGES) /* the loop ends with the last answer */
             CHECK_INT(zmq_recv(s->peer, &number, sizeof number, 0), sizeof number);
     }
     return NULL;
@@ -178,7 +180,8 @@ TEST(ten_thousand_single_edges_all_wake_the_loop)
     teardown(&s);
 }
 
-/* A message has come, and a send of ours took the edge that told so: no other edge follows. */
+/* A message has arrived, and a send of this side has consumed the edge that reported it: no other
+ * edge follows. */
 static void on_swallow(uv_timer_t *h)
 {
     struct side *s = h->data;
@@ -198,7 +201,7 @@ TEST(a_send_outside_the_handler_does_not_hide_what_has_come)
     uv_timer_start(&timer, on_swallow, 0, 0);
     uv_run(&s.loop, UV_RUN_DEFAULT);
     CHECK_INT(s.got, 1);
-    uv_close((uv_handle_t *)&timer, NULL); /* not earlier: a handle that closes makes a turn */
+    uv_close((uv_handle_t *)&timer, NULL); /* not earlier: closing a handle takes an iteration */
     teardown(&s);
 }
 
@@ -211,7 +214,7 @@ TEST(what_came_before_the_opening_is_seen)
     send_numbers(s.peer, 0, MESSAGES);
     int events = 0;
     size_t len = sizeof events;
-    CHECK_INT(zmq_getsockopt(s.socket, ZMQ_EVENTS, &events, &len), 0); /* swallows the edge */
+    CHECK_INT(zmq_getsockopt(s.socket, ZMQ_EVENTS, &events, &len), 0); /* consumes the edge */
     CHECK_INT(zmq_uv_open(&s.z, &s.loop, s.socket, on_ready, &s, NULL), 0);
     uv_run(&s.loop, UV_RUN_DEFAULT);
     CHECK_INT(s.got, MESSAGES);
@@ -280,7 +283,8 @@ TEST(a_loop_with_nothing_to_read_sleeps)
     uv_timer_start(&timer, on_deadline, 100, 0);
     uv_run(&s.loop, UV_RUN_DEFAULT);
     CHECK_INT(s.calls, 0);
-    CHECK(s.turns < 50); /* the connection makes a few; a loop that spins makes 100,000 */
+    CHECK(s.turns < 50); /* the connection causes a few iterations; a loop that spins causes
+                            100,000 */
     uv_close((uv_handle_t *)&turn, NULL);
     teardown(&s);
 }

@@ -36,11 +36,11 @@ void nccl_precheck_host(struct nccl_precheck_rank_info *mine)
     AUTO(file) FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (f && !fgets(boot, sizeof boot, f))
         boot[0] = '\0';
-    mine->host = FNV_START;
+    mine->host = FNV_HASH_INIT;
     if (chosen && *chosen)
-        mine->host = fnv_add(mine->host, chosen);
+        mine->host = fnv_hash_text(mine->host, chosen);
     else
-        mine->host = fnv_add(fnv_add(mine->host, mine->node), boot);
+        mine->host = fnv_hash_text(fnv_hash_text(mine->host, mine->node), boot);
 }
 
 /* Whether the list, without '^' and '=', names the interface. */

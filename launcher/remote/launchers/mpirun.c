@@ -76,8 +76,8 @@ static int argv_openmpi(char ***argv, char ***env, const struct remote_launcher_
     for (size_t i = 0; i < COUNT_OF(words); i++)
         strv_push(argv, xstrdup(words[i]));
     keep_session_here(env, j->workdir);
-    if (!env_get(*env, ENV_HWLOC_LEAVES_OUT)) /* 4 of the 36 ms that mpirun takes to look around */
-        env_set(env, ENV_HWLOC_LEAVES_OUT, "%s", ENV_HEAVY_PLUGINS);
+    if (!env_get(*env, ENV_HWLOC_BLACKLIST)) /* 4 of the 36 ms that mpirun takes to look around */
+        env_set(env, ENV_HWLOC_BLACKLIST, "%s", ENV_HWLOC_BLACKLIST_VALUE);
     if (add_user(argv, j, e) < 0)
         return -EINVAL;
     for (size_t i = 0; j->engine_args && j->engine_args[i]; i++)

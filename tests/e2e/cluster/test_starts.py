@@ -111,6 +111,6 @@ def test_a_full_disk_ends_a_file_and_is_said_but_ends_no_job(engine):
     finally:
         head.check("umount", full)
     assert status == 0 and len(out.splitlines()) == 300000
-    said = re.findall(r"the file of rank \d's stdout ends here: No space left on device", err)
+    said = re.findall(r"rank \d's stdout: the output file is incomplete: No space left on device", err)
     assert len(said) == len(set(said)) >= 1, err
     engine.cluster.nothing_left()
