@@ -11,13 +11,13 @@
 
 struct bayes_acquisition_target { /* what is maximised: ln EI + ln P[success]. Borrows */
     const struct bayes_features *space;
-    struct gp *value;              /* of one goal */
+    struct gp *value;              /* of one objective */
     double best;                   /* the smallest value observed */
     double widen;                  /* deviations of values are taken so many times wider */
     struct gp_classifier *success; /* NULL: no trial has failed */
     double success_min;            /* ln P[success] that what is offered should have */
 
-    struct gp *second;   /* of a second goal; NULL: there is one. Then instead of EI: */
+    struct gp *second;   /* of a second objective; NULL: there is one. Then instead of EI: */
     const double *front; /* front_count pairs of values that no other is better than in both */
     size_t front_count;
     double ref[2];

@@ -15,7 +15,7 @@ void bayes_observations_free(struct bayes_observations *p)
 {
     if (!p)
         return;
-    for (size_t g = 0; g < p->task->goal_count; g++)
+    for (size_t g = 0; g < p->task->objective_count; g++)
         bayes_model_data_free(&p->data[g]);
     bayes_model_data_free(&p->ends);
     free(p->data);
@@ -39,7 +39,7 @@ struct spot { /* room for one: its place in the cube, its columns, its values */
 static struct spot spot_new(const struct bayes_observations *p)
 {
     size_t dims = p->space->dims, cols = p->space->shape.cols;
-    double *room = xcalloc(dims + cols + p->task->goal_count, sizeof *room);
+    double *room = xcalloc(dims + cols + p->task->objective_count, sizeof *room);
     return (struct spot){.u = room, .x = room + dims, .y = room + dims + cols};
 }
 
@@ -93,7 +93,7 @@ static void append_row(double **rows, size_t *cap, size_t at, const double *u, s
     memcpy(*rows + at * dims, u, dims * sizeof *u);
 }
 
-/* Adds trial `id` as an observation of all goals; `var`: of the first one's value. */
+/* Adds trial `id` as an observation of all objectives; `var`: of the first one's value. */
 static void add(struct bayes_observations *p, const struct spot *s, int id, double var)
 {
     size_t n = p->data[0].n;
@@ -103,7 +103,7 @@ static void add(struct bayes_observations *p, const struct spot *s, int id, doub
         p->ids = xrealloc(p->ids, p->id_cap, sizeof *p->ids);
     }
     p->ids[n] = id;
-    for (size_t g = 0; g < p->task->goal_count; g++)
+    for (size_t g = 0; g < p->task->objective_count; g++)
         bayes_model_data_add(&p->data[g], p->space->shape.cols, s->x, s->y[g], g == 0 ? var : 0);
 }
 
@@ -111,12 +111,12 @@ static void add(struct bayes_observations *p, const struct spot *s, int id, doub
 static void take_prior(struct bayes_observations *p, const json_t *one, const struct spot *s)
 {
     const json_t *values = json_object_get(one, "values");
-    for (size_t g = 0; g < p->task->goal_count; g++) {
-        const struct sampler_goal *goal = &p->task->goals[g];
+    for (size_t g = 0; g < p->task->objective_count; g++) {
+        const struct sampler_objective *objective = &p->task->objectives[g];
         double v;
-        if (json_as_number(&v, json_object_get(values, goal->metric)) < 0 || !isfinite(v))
+        if (json_as_number(&v, json_object_get(values, objective->metric)) < 0 || !isfinite(v))
             return;
-        s->y[g] = goal->maximize ? -v : v;
+        s->y[g] = objective->maximize ? -v : v;
     }
     if (!place(p, json_object_get(one, "params"), s))
         return;
@@ -128,8 +128,8 @@ static void take_prior(struct bayes_observations *p, const json_t *one, const st
 /* An end that is certain: done, or failed. */
 static void take_end(struct bayes_observations *p, const struct trial *t, const struct spot *s)
 {
-    bool gave =
-        t->state == TRIAL_PRUNED || objectives_values(p->task->goals, p->task->goal_count, t, s->y);
+    bool gave = t->state == TRIAL_PRUNED ||
+                objectives_values(p->task->objectives, p->task->objective_count, t, s->y);
     if (t->state == TRIAL_CANCELLED || !place(p, t->params, s))
         return;
     gave = gave && (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED);
@@ -181,7 +181,7 @@ static bool partial(const struct trial *t)
 static void take_partial(struct bayes_observations *p, const struct trial_view *view,
                          const struct spot *s)
 {
-    const struct sampler_goal *goal = &p->task->goals[0];
+    const struct sampler_objective *objective = &p->task->objectives[0];
     AUTO(curve_forecast) struct curve_forecast *f = NULL;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
@@ -189,10 +189,11 @@ static void take_partial(struct bayes_observations *p, const struct trial_view *
         if ((trial_is_ended(t->state) && !partial(t)) || !place_again(p, t, s))
             continue;
         if (partial(t) && !f)
-            f = curve_forecast_new(p->task->stop, goal->maximize, goal->last, view);
+            f = curve_forecast_new(p->task->max_iter, objective->maximize, objective->last, view);
         if (partial(t) && curve_forecast_trial(f, t, &mean, &sd) && isfinite(mean) &&
-            isfinite(sd * sd) && objectives_values(p->task->goals, p->task->goal_count, t, s->y)) {
-            s->y[0] = goal->maximize ? -mean : mean;
+            isfinite(sd * sd) &&
+            objectives_values(p->task->objectives, p->task->objective_count, t, s->y)) {
+            s->y[0] = objective->maximize ? -mean : mean;
             add(p, s, t->id, sd * sd);
         } else if (!trial_is_ended(t->state)) {
             append_row(&p->pending, &p->pending_cap, p->pending_count++, s->u, p->space->dims);
@@ -206,7 +207,7 @@ struct bayes_observations *bayes_observations_new(const struct sampler_task *tas
     struct bayes_observations *p = xzalloc(sizeof *p);
     p->task = task;
     p->space = space;
-    p->data = xcalloc(task->goal_count, sizeof *p->data);
+    p->data = xcalloc(task->objective_count, sizeof *p->data);
     struct spot s = spot_new(p);
     for (size_t i = 0; i < json_array_size(task->prior); i++)
         take_prior(p, json_array_get(task->prior, i), &s);
@@ -218,7 +219,7 @@ struct bayes_observations *bayes_observations_new(const struct sampler_task *tas
 void bayes_observations_update(struct bayes_observations *p, const struct trial_view *view)
 {
     struct spot s = spot_new(p);
-    for (size_t g = 0; g < p->task->goal_count; g++)
+    for (size_t g = 0; g < p->task->objective_count; g++)
         p->data[g].n = p->certain;
     p->pending_count = 0;
     take_ends(p, view, &s);
@@ -226,10 +227,10 @@ void bayes_observations_update(struct bayes_observations *p, const struct trial_
     free(s.u);
 }
 
-size_t bayes_observations_best(const struct bayes_observations *p, size_t goal, size_t most,
+size_t bayes_observations_best(const struct bayes_observations *p, size_t objective, size_t most,
                                size_t *out)
 {
-    const struct bayes_data *d = &p->data[goal];
+    const struct bayes_data *d = &p->data[objective];
     size_t n = 0;
     for (size_t i = 0; i < (p->certain ? p->certain : d->n); i++) {
         if (n == most && !(d->y[i] < d->y[out[n - 1]]))

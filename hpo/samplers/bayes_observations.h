@@ -12,8 +12,8 @@ struct bayes_observations { /* read by the sampler; changed only here */
     const struct sampler_task *task;
     const struct bayes_features *space;
 
-    /* Observations of each goal, of the same trials: first those that other searches made, then
-     * those of trials that are done, in the order of their ends; then, as of the last look,
+    /* Observations of each objective, of the same trials: first those that other searches made,
+     * then those of trials that are done, in the order of their ends; then, as of the last look,
      * forecasts of those that were stopped early, are paused, or have reported something so far. */
     struct bayes_data *data;
     size_t certain; /* how many are no forecasts */
@@ -49,9 +49,9 @@ AUTO_DEFINE(bayes_observations, struct bayes_observations *, bayes_observations_
  * forecast where there is something to forecast. */
 void bayes_observations_update(struct bayes_observations *p, const struct trial_view *view);
 
-/* The numbers of the best `most` observations of a goal, best first: of certain ones, while there
- * are any. Returns how many. */
-size_t bayes_observations_best(const struct bayes_observations *p, size_t goal, size_t most,
+/* The numbers of the best `most` observations of a objective, best first: of certain ones, while
+ * there are any. Returns how many. */
+size_t bayes_observations_best(const struct bayes_observations *p, size_t objective, size_t most,
                                size_t *out);
 
 /* Whether an observation is at u, to all purposes. */

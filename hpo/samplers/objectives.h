@@ -1,4 +1,5 @@
-/* goals - what a search is after, and how near a trial came to it: values in minimised form. */
+/* objectives - what a search is after, and how near a trial came to it: values in minimised form.
+ */
 #ifndef DROVER_OBJECTIVES_H
 #define DROVER_OBJECTIVES_H
 
@@ -12,7 +13,7 @@
  * maximise. The first goal's is trial_value(), the best or the last; of the others the last that
  * was reported. False, with y untouched, where one is missing or not finite. Whatever the trial's
  * state: whether a failed one counts is for the caller. */
-bool objectives_values(const struct sampler_goal *goals, size_t count, const struct trial *t,
-                       double *y);
+bool objectives_values(const struct sampler_objective *objectives, size_t count,
+                       const struct trial *t, double *y);
 
 #endif

@@ -14,7 +14,7 @@
 #include "hpo/samplers/bayes_model.h"
 #include "hpo/samplers/bayes_observations.h"
 #include "hpo/samplers/objectives.h"
-#include "hpo/samplers/sampler.h"
+#include "hpo/samplers/sampler_internal.h"
 
 enum {
     FIRST = 8,       /* trials that only fill the space */
@@ -42,12 +42,12 @@ struct bayes {
     struct sampler *even;          /* points that fill the space, before there is a model */
     struct bayes_features *space;  /* NULL: nothing varies */
     struct bayes_observations *past;
-    struct bayes_model **models; /* of each goal */
+    struct bayes_model **models; /* of each objective */
 };
 
-static size_t goal_count(const struct bayes *b)
+static size_t objective_count(const struct bayes *b)
 {
-    return b->sampler->task.goal_count;
+    return b->sampler->task.objective_count;
 }
 
 /* Observations that are to fill the space: a batch at least. */
@@ -56,7 +56,7 @@ static size_t first_trials(const struct sampler *s)
     return s->task.batch > FIRST ? (size_t)s->task.batch : FIRST;
 }
 
-static void *own_new(const struct sampler *s)
+static void *state_new(const struct sampler *s)
 {
     struct bayes *b = xzalloc(sizeof *b);
     b->sampler = s;
@@ -65,17 +65,17 @@ static void *own_new(const struct sampler *s)
         return b;
     b->space = bayes_features_new(s->task.space);
     b->past = bayes_observations_new(&s->task, b->space, first_trials(s));
-    b->models = xcalloc(goal_count(b), sizeof *b->models);
-    for (size_t g = 0; g < goal_count(b); g++)
+    b->models = xcalloc(objective_count(b), sizeof *b->models);
+    for (size_t g = 0; g < objective_count(b); g++)
         b->models[g] = bayes_model_new(&b->space->shape);
     return b;
 }
 
-static void own_free(void *own)
+static void state_free(void *state)
 {
-    struct bayes *b = own;
+    struct bayes *b = state;
     sampler_free(b->even);
-    for (size_t g = 0; b->space && g < goal_count(b); g++)
+    for (size_t g = 0; b->space && g < objective_count(b); g++)
         bayes_model_free(b->models[g]);
     free(b->models);
     bayes_observations_free(b->past);
@@ -138,10 +138,10 @@ static void aim_free(struct aim *a)
 }
 
 /* A model ready to be asked; NULL: there is none. */
-static struct gp *ready(struct bayes *b, struct aim *a, size_t which, size_t goal)
+static struct gp *ready(struct bayes *b, struct aim *a, size_t which, size_t objective)
 {
-    struct bayes_model *m = b->models[goal];
-    if (!bayes_model_update(m, &b->past->data[goal], b->past->certain))
+    struct bayes_model *m = b->models[objective];
+    if (!bayes_model_update(m, &b->past->data[objective], b->past->certain))
         return NULL;
     a->used[which] = m;
     a->counts[which] = gp_count(bayes_model_gp(m));
@@ -150,12 +150,13 @@ static struct gp *ready(struct bayes *b, struct aim *a, size_t which, size_t goa
     return bayes_model_gp(m);
 }
 
-static double warped(const struct bayes *b, size_t goal, size_t i)
+static double warped(const struct bayes *b, size_t objective, size_t i)
 {
-    return output_transform_value(bayes_model_warp(b->models[goal]), b->past->data[goal].y[i]);
+    return output_transform_value(bayes_model_warp(b->models[objective]),
+                                  b->past->data[objective].y[i]);
 }
 
-/* The front of two goals, in warped values, running trials with it. */
+/* The front of two objectives, in warped values, running trials with it. */
 static void set_front(const struct bayes *b, struct aim *a, size_t first, size_t second)
 {
     size_t n = b->past->data[0].n, all = n + pretended(b);
@@ -205,10 +206,11 @@ static void beware(const struct bayes *b, struct aim *a)
 /* False: no model could be made. */
 static bool aim_at(struct bayes *b, const struct trial_view *view, struct aim *a)
 {
-    size_t goals = goal_count(b), turn = view->count % (goals * (goals - 1) / 2 + (goals == 1));
+    size_t objectives = objective_count(b),
+           turn = view->count % (objectives * (objectives - 1) / 2 + (objectives == 1));
     size_t first = 0, second = 1, best = 0;
-    for (; turn > 0; turn--) { /* the pairs of goals in turn */
-        if (++second == goals) {
+    for (; turn > 0; turn--) { /* the pairs of objectives in turn */
+        if (++second == objectives) {
             first++;
             second = first + 1;
         }
@@ -222,7 +224,7 @@ static bool aim_at(struct bayes *b, const struct trial_view *view, struct aim *a
     a->target.best = warped(b, first, best);
     for (size_t i = 0; i < pretended(b); i++)
         a->target.best = fmin(a->target.best, a->values[0][i]);
-    if (goals > 1) {
+    if (objectives > 1) {
         a->target.second = ready(b, a, 1, second);
         if (!a->target.second)
             return false;
@@ -304,7 +306,7 @@ static json_t *listed(const struct bayes *b, const struct aim *a)
 
 static json_t *next(struct sampler *s, const struct trial_view *view)
 {
-    struct bayes *b = s->own;
+    struct bayes *b = s->state;
     if (!b->space)
         return sampler_random.next(s, view);
     bayes_observations_update(b->past, view);
@@ -323,8 +325,8 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
  * best (docs/search.md). Where values have no noise to speak of they are taken as they are. */
 static int best(struct sampler *s, const struct trial_view *view)
 {
-    struct bayes *b = s->own;
-    if (!b->space || goal_count(b) != 1)
+    struct bayes *b = s->state;
+    if (!b->space || objective_count(b) != 1)
         return -1;
     bayes_observations_update(b->past, view);
     size_t n = b->past->certain;
@@ -353,33 +355,38 @@ static double seconds(const struct sampler *s, size_t ended)
 
 static json_t *save(const struct sampler *s)
 {
-    const struct bayes *b = s->own;
+    const struct bayes *b = s->state;
     bool news = false;
-    for (size_t g = 0; b->space && g < goal_count(b); g++)
+    for (size_t g = 0; b->space && g < objective_count(b); g++)
         news = news || bayes_model_unsaved(b->models[g]);
     if (!news)
         return NULL;
     json_t *models = json_array();
-    for (size_t g = 0; g < goal_count(b); g++) {
+    for (size_t g = 0; g < objective_count(b); g++) {
         json_t *m = bayes_model_save(b->models[g]);
         json_array_append_new(models, m ? m : json_null());
     }
     return json_pack("{s:o}", "models", models);
 }
 
-static void restore(struct sampler *s, const json_t *learnt)
+static void restore(struct sampler *s, const json_t *model_state)
 {
-    struct bayes *b = s->own;
-    const json_t *models = json_object_get(learnt, "models");
-    for (size_t g = 0; b->space && g < goal_count(b); g++)
+    struct bayes *b = s->state;
+    const json_t *models = json_object_get(model_state, "models");
+    for (size_t g = 0; b->space && g < objective_count(b); g++)
         bayes_model_restore(b->models[g], json_array_get(models, g));
 }
 
-const struct sampler_ops sampler_bayes = {.name = "bayes",
-                                          .own_new = own_new,
-                                          .own_free = own_free,
-                                          .next = next,
-                                          .seconds = seconds,
-                                          .best = best,
-                                          .save = save,
-                                          .restore = restore};
+const struct sampler_ops sampler_bayes = {
+    .method = {.name = "bayes",
+               .help = "Bayesian optimisation with a Gaussian process",
+               .needs_metric = true,
+               .learns_from_prior = true},
+    .state_new = state_new,
+    .state_free = state_free,
+    .next = next,
+    .save = save,
+    .restore = restore,
+    .seconds = seconds,
+    .best = best,
+};

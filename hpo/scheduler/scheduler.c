@@ -78,7 +78,7 @@ void scheduler_worker_settled(struct scheduler *s, struct worker *w)
 static struct sampler *make_sampler(struct scheduler *s)
 {
     struct sampler_task task;
-    sampler_task_of_spec(&task, s->goals, s->spec);
+    sampler_task_of_spec(&task, s->objectives, s->spec, s->stopper);
     struct sampler *sampler = sampler_new(sampler_of(s->spec->method), &task);
     sampler_restore(sampler, s->model_state);
     return sampler;
@@ -105,7 +105,7 @@ static void count_added(struct scheduler *s)
     const json_t *params = view.trials[view.count - 1]->params;
     if (isinf(s->points))
         return;
-    sampler_see(s->sampler, &view);
+    sampler_observe(s->sampler, &view);
     s->points +=
         !space_has(s->spec->space, params) || sampler_times(s->sampler, params) > s->spec->repeats;
 }
@@ -220,22 +220,22 @@ static json_t *next_params(struct scheduler *s)
     return s->next_params;
 }
 
-enum stopper_verdict scheduler_judge_report(const struct scheduler *s, struct trial *t)
+enum stopper_verdict scheduler_judge_report(const struct scheduler *s, const struct trial *t)
 {
     struct trial_view view = sweep_state_view(&s->st);
-    return s->stopper && t->state == TRIAL_RUNNING
-               ? s->stopper->judge(&s->spec->stop, s->spec->metrics[0].maximize, &view, t)
-               : STOPPER_GO;
+    return t->state == TRIAL_RUNNING
+               ? stopper_judge(s->stopper, s->spec->metrics[0].maximize, &view, t)
+               : STOPPER_CONTINUE;
 }
 
 /* The paused trial that goes on now: as one among others, or as one of the last. NULL: none. */
 static struct trial *next_paused(const struct scheduler *s, bool last)
 {
-    if (s->st.counts[TRIAL_PAUSED] == 0 || !s->stopper || !s->stopper->resume)
-        return NULL; /* without the rule that paused them, none goes on */
+    if (s->st.counts[TRIAL_PAUSED] == 0)
+        return NULL;
     struct trial_view view = sweep_state_view(&s->st);
-    int id = (last ? s->stopper->finish : s->stopper->resume)(&s->spec->stop,
-                                                              s->spec->metrics[0].maximize, &view);
+    int id =
+        (last ? stopper_finish : stopper_resume)(s->stopper, s->spec->metrics[0].maximize, &view);
     return id < 0 ? NULL : s->st.trials[id];
 }
 
@@ -275,7 +275,7 @@ bool scheduler_wants_prefetch(const struct scheduler *s)
     const struct sweep_state *t = &s->st;
     if (t->ended_count == 0 || t->out_count < AHEAD_OUT_MIN || t->counts[TRIAL_WAITING] > 0 ||
         s->draining || t->paused || s->exhausted || scheduler_closed_reason(s) || capped(s) ||
-        (s->stopper && s->stopper->resume)) /* what goes on from a pause would have to wait */
+        stopper_pauses(s->stopper)) /* what goes on from a pause would have to wait */
         return false;
     size_t ended = (size_t)t->ended_count;
     return sampler_seconds(s->sampler, ended) > patience * t->ended_seconds / (double)ended;
@@ -449,16 +449,15 @@ int scheduler_trials_wanted(const struct scheduler *s)
 
 int scheduler_new(struct scheduler **out, const struct spec *spec, struct err *e)
 {
-    if (!sampler_of(spec->method))
-        return err_set(e, -EINVAL, "method '%s' is not built into this version",
-                       spec_method_name(spec->method));
-    if (spec->stop.type != SPEC_STOPPER_NONE && !spec->metrics[0].name)
+    if (spec->early_terminate && !spec->metrics[0].name)
         return err_set(e, -EINVAL, "early stopping needs a metric to compare");
     AUTO(scheduler) struct scheduler *s = xzalloc(sizeof *s);
+    struct config_node stop = config_node_of_json(spec->early_terminate);
+    if (spec->early_terminate && stopper_new(&s->stopper, &stop, e) < 0)
+        return -EINVAL;
     s->spec = spec;
     s->st.spec = spec;
     s->sampler = make_sampler(s);
-    s->stopper = stopper_of(spec->stop.type);
     s->worker_index = json_object();
     s->points = count_points(spec);
     s->due_ms = INT64_MAX;
@@ -482,6 +481,7 @@ void scheduler_free(struct scheduler *s)
     json_decref(s->next_params);
     json_decref(s->model_state);
     sampler_free(s->sampler);
+    stopper_free(s->stopper);
     sweep_state_free(&s->st);
     free(s->end_why);
     free(s);
@@ -491,7 +491,7 @@ int scheduler_replay(struct scheduler *s, const struct scheduler_record *r, stru
 {
     if (apply(s, r, e) < 0)
         return -EINVAL;
-    if (r->kind == SCHEDULER_REC_REPORT && s->stopper && s->stopper->notes)
+    if (r->kind == SCHEDULER_REC_REPORT && stopper_has_memory(s->stopper))
         (void)scheduler_judge_report(
             s, s->st.trials[r->trial]); /* what came of it is the next record */
     return 0;

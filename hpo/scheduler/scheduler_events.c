@@ -291,9 +291,9 @@ static int on_report(struct event_context *st, const struct scheduler_event *ev,
         scheduler_emit_record(st, SCHEDULER_REC_REPORT, t, t->lease,
                               json_pack("{s:o, s:O}", "step", said, "values", values));
         enum stopper_verdict verdict = scheduler_judge_report(s, t);
-        if (verdict != STOPPER_GO) {
+        if (verdict != STOPPER_CONTINUE) {
             stop_trial(st, verdict == STOPPER_STOP ? SCHEDULER_REC_STOPPING : SCHEDULER_REC_PAUSING,
-                       t, s->stopper->name);
+                       t, stopper_name(s->stopper));
             return 0;
         }
     }

@@ -32,8 +32,8 @@ struct scheduler {
     const struct spec *spec;
     struct sweep_state st;
     struct sampler *sampler;
-    struct sampler_goal goals[SPEC_METRICS_MAX]; /* of the sampler's task */
-    const struct stopper_ops *stopper;           /* NULL: none */
+    struct sampler_objective objectives[SPEC_METRICS_MAX]; /* of the sampler's task */
+    struct stopper *stopper;                               /* NULL: none */
 
     struct worker **workers;
     struct worker *
@@ -72,7 +72,7 @@ void scheduler_emit_action(struct event_context *st, enum scheduler_action_kind 
                            const char *worker, int trial, int64_t lease, const char *why);
 
 /* What the stopper says after a report of trial `t`, which is then applied. */
-enum stopper_verdict scheduler_judge_report(const struct scheduler *s, struct trial *t);
+enum stopper_verdict scheduler_judge_report(const struct scheduler *s, const struct trial *t);
 
 /* The worker of that id, or NULL. */
 struct worker *scheduler_find_worker(const struct scheduler *s, const char *id);

@@ -115,7 +115,6 @@ void trial_free(struct trial *t)
     free(t->points);
     free(t->means->at);
     free(t->means);
-    free(t->rungs);
     free(t);
 }
 

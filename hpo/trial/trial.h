@@ -56,11 +56,6 @@ struct trial_point { /* one finite value of the sweep's metric */
     double value;
 };
 
-struct trial_rung { /* what a trial was compared by at a rung of `asha` */
-    bool taken;
-    double value; /* NAN: it was not finite */
-};
-
 struct trial {
     int id;
     enum trial_state state;
@@ -81,12 +76,8 @@ struct trial {
     bool diverged;             /* the metric's newest report was no finite number */
     json_t *metrics; /* name -> last value (json_number()), of all that was ever reported */
 
-    /* What early stopping has to remember because it follows from when things happened, not from
-     * the points alone. */
-    struct trial_rung *rungs; /* by number; stopper_asha's */
-    size_t rung_count;
-    double rung_base;  /* the first rung's step, once it is settled; 0: not yet */
-    double resumed_at; /* the last step of its points when it last went on from a pause */
+    double resumed_at; /* the last step of its points when it was last leased after a pause;
+                          -INFINITY: it never was */
 
     int64_t created_ms, leased_ms, ended_ms; /* 0: has not happened */
     int end_order;       /* so many trials had ended with it; 0: it has not, or nobody counts */

@@ -6,6 +6,7 @@
  * fails is printed; SIM_SEED=N runs that one in every test, SIM_SEEDS=N as many, from SIM_SEED. */
 #include "common/json.h"
 #include "common/yaml.h"
+#include "hpo/samplers/sweep_file.h"
 #include "tests/sim/sweep_audit.h"
 
 enum { SEEDS = 300, STEPS_MAX = 20000, CROWD = 2000, CROWD_EVERY = 500, CROWD_FIRST = 499 };
@@ -336,7 +337,7 @@ static void make_spec(void)
         m.nodes, m.seed, below(4), below(2) ? "true" : "false", below(4) ? 0 : 3,
         below(3) ? "" : ", timeout: 0.4", parallel);
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
-    if (yaml_read(&d, yaml, strlen(yaml), "sim", &e) < 0 || spec_read(&m.spec, d, &e) < 0)
+    if (yaml_read(&d, yaml, strlen(yaml), "sim", &e) < 0 || sweep_file_read(&m.spec, d, &e) < 0)
         bad("%s\n%s", e.text, yaml);
 }
 

@@ -9,7 +9,7 @@
 #include "common/json.h"
 #include "common/strbuf.h"
 #include "common/yaml.h"
-#include "hpo/spec/spec.h"
+#include "hpo/samplers/sweep_file.h"
 #include "tests/unit/test.h"
 
 /* A sweep, the last step's output, and all records so far. One for each test's process. */
@@ -29,7 +29,7 @@ static void start_with(const char *yaml)
     scheduler_free(s);
     spec_free(spec);
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
-    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || spec_read(&spec, d, &e) < 0 ||
+    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || sweep_file_read(&spec, d, &e) < 0 ||
         scheduler_new(&s, spec, &e) < 0)
         FAIL("%s", e.text);
 }

@@ -8,7 +8,7 @@
 enum { FIRST = 3 };
 
 static const char line[] = "[{'name':'x','type':'float','low':0,'high':1}]";
-static const struct sampler_goal minimise = {.metric = "y"};
+static const struct sampler_objective minimise = {.metric = "y"};
 
 struct world { /* what is needed to look at trials */
     struct space *space;
@@ -17,11 +17,11 @@ struct world { /* what is needed to look at trials */
     struct bayes_observations *past;
 };
 
-static void begin(struct world *w, const struct sampler_goal *goals, size_t goal_count)
+static void begin(struct world *w, const struct sampler_objective *objectives, size_t objective_count)
 {
     w->space = kit_space(line, NULL);
     w->seen = bayes_features_new(w->space);
-    w->task = (struct sampler_task){.space = w->space, .goals = goals, .goal_count = goal_count};
+    w->task = (struct sampler_task){.space = w->space, .objectives = objectives, .objective_count = objective_count};
     w->past = bayes_observations_new(&w->task, w->seen, FIRST);
 }
 
@@ -261,7 +261,7 @@ TEST(a_trial_outside_of_the_space_is_left_out)
 
 TEST(what_is_maximised_is_negated_forecasts_too)
 {
-    static const struct sampler_goal most = {.metric = "y", .maximize = true};
+    static const struct sampler_objective most = {.metric = "y", .maximize = true};
     struct world w;
     begin(&w, &most, 1);
     for (int i = 0; i < 8; i++) {
@@ -294,9 +294,9 @@ static void done_with(struct trial *t, const char *metrics)
 
 TEST(of_several_goals_all_have_to_be_there)
 {
-    static const struct sampler_goal goals[] = {{.metric = "y"}, {.metric = "z", .maximize = true}};
+    static const struct sampler_objective objectives[] = {{.metric = "y"}, {.metric = "z", .maximize = true}};
     struct world w;
-    begin(&w, goals, 2);
+    begin(&w, objectives, 2);
     done_with(at(0.25), "{'y':1,'z':10}");
     done_with(at(0.5), "{'y':2}");
     done_with(at(0.5), "{'z':20}");
@@ -316,9 +316,9 @@ TEST(of_several_goals_all_have_to_be_there)
 
 TEST(with_several_goals_a_running_trial_counts_once_it_has_told_of_all)
 {
-    static const struct sampler_goal goals[] = {{.metric = "y"}, {.metric = "z"}};
+    static const struct sampler_objective objectives[] = {{.metric = "y"}, {.metric = "z"}};
     struct world w;
-    begin(&w, goals, 2);
+    begin(&w, objectives, 2);
     done_with(at(0.25), "{'y':1,'z':10}");
     struct trial *t = at(0.5);
     kit_report(t, 1, 5);

@@ -34,9 +34,8 @@ static struct trial_view view(void)
 
 static struct curve_forecast *learn(int max_iter, bool maximize, bool last)
 {
-    struct spec_stop rule = {.max_iter = max_iter};
     struct trial_view v = view();
-    return curve_forecast_new(&rule, maximize, last, &v);
+    return curve_forecast_new(max_iter, maximize, last, &v);
 }
 
 /* Losses a + b·t^-c with noise; the rng goes on from curve to curve. */
@@ -179,7 +178,7 @@ TEST(steps_from_nought_and_thousands_of_steps_are_times)
     CHECK_NEAR(curve_forecast_time(a, 7), 8, 0);
     CHECK_NEAR(curve_forecast_time(b, 8000), 8000, 0);
     struct trial_view v = view();
-    struct curve_forecast_scale s = curve_forecast_scale(NULL, false, &v);
+    struct curve_forecast_scale s = curve_forecast_scale(0, false, &v);
     CHECK_NEAR(s.horizon, 8000, 0); /* the longest so far */
     s.horizon = 16;
     double za = curve_forecast_score(&s, a, 8);

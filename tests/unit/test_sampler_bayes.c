@@ -3,9 +3,10 @@
 #include "common/rng.h"
 #include "hpo/samplers/sampler.h"
 #include "hpo/space/distribution.h"
+#include "tests/unit/kit_sampler.h"
 #include "tests/unit/kit_trials.h"
 
-static const struct sampler_goal minimise = {.metric = "y"};
+static const struct sampler_objective minimise = {.metric = "y"};
 
 struct run {
     struct space *space;
@@ -16,9 +17,9 @@ struct run {
 static void begin(struct run *w, const char *space, const char *rules, uint64_t seed)
 {
     w->space = kit_space(space, rules);
-    w->task =
-        (struct sampler_task){.space = w->space, .seed = seed, .goals = &minimise, .goal_count = 1};
-    w->sampler = sampler_new(&sampler_bayes, &w->task);
+    w->task = (struct sampler_task){
+        .space = w->space, .seed = seed, .objectives = &minimise, .objective_count = 1};
+    w->sampler = sampler_new(kit_sampler("bayes"), &w->task);
 }
 
 static void end(struct run *w)
@@ -187,7 +188,7 @@ static void check_restarts(const struct plan *plan)
         for (size_t i = 0; i < kit_count; i++)
             running += !trial_is_ended(kit_trials[i]->state);
         if (running < plan->batch) {
-            AUTO(sampler) struct sampler *again = sampler_new(&sampler_bayes, &w.task);
+            AUTO(sampler) struct sampler *again = sampler_new(kit_sampler("bayes"), &w.task);
             sampler_restore(again, saved);
             AUTO(json) json_t *p = next(again);
             const struct trial *t = ask(&w);
@@ -246,11 +247,11 @@ TEST(what_was_learnt_elsewhere_is_ignored_where_it_makes_no_sense)
         struct trial *t = ask(&w);
         kit_done(t, loss(t->params));
     }
-    AUTO(sampler) struct sampler *fresh = sampler_new(&sampler_bayes, &w.task);
+    AUTO(sampler) struct sampler *fresh = sampler_new(kit_sampler("bayes"), &w.task);
     AUTO(json) json_t *want = next(fresh);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         AUTO(json) json_t *learnt = kit_json(bad[i]);
-        AUTO(sampler) struct sampler *s = sampler_new(&sampler_bayes, &w.task);
+        AUTO(sampler) struct sampler *s = sampler_new(kit_sampler("bayes"), &w.task);
         sampler_restore(s, learnt);
         AUTO(json) json_t *p = next(s);
         check_same(p, want, bad[i], 4);
@@ -282,7 +283,7 @@ static void check_exhausts(uint64_t seed, size_t batch, int repeats)
     sampler_free(w.sampler);
     w.task.repeats = repeats;
     w.task.batch = (int)batch;
-    w.sampler = sampler_new(&sampler_bayes, &w.task);
+    w.sampler = sampler_new(kit_sampler("bayes"), &w.task);
     CHECK_INT(space_count(w.space), 24);
     size_t ended = 0, all = 24 * (size_t)repeats;
     while (kit_count < all) {

@@ -2,7 +2,7 @@
 #include "common/json.h"
 #include "common/yaml.h"
 #include "hpo/scheduler/scheduler.h"
-#include "hpo/spec/spec.h"
+#include "hpo/samplers/sweep_file.h"
 #include "tests/unit/test.h"
 
 static struct spec *spec;
@@ -13,7 +13,7 @@ static void start_with(const char *yaml)
 {
     struct err e = {0};
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
-    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || spec_read(&spec, d, &e) < 0 ||
+    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || sweep_file_read(&spec, d, &e) < 0 ||
         scheduler_new(&s, spec, &e) < 0)
         FAIL("%s", e.text);
 }

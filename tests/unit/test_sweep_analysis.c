@@ -41,8 +41,8 @@ static void clear(void)
         trial_free(trials[--view.count]);
 }
 
-static const struct sampler_goal loss = {.metric = "loss"};
-static const struct sampler_goal accuracy = {.metric = "loss", .maximize = true};
+static const struct sampler_objective loss = {.metric = "loss"};
+static const struct sampler_objective accuracy = {.metric = "loss", .maximize = true};
 
 static const char model[] =
     "[{\"name\":\"kind\",\"type\":\"cat\",\"choices\":[\"a\",\"b\",\"c\"]},"
@@ -156,7 +156,7 @@ TEST(parameters_that_the_space_does_not_have_do_not_count)
 
 TEST(the_front_has_those_that_none_is_better_than_in_all_goals)
 {
-    static const struct sampler_goal goals[] = {{.metric = "loss"},
+    static const struct sampler_objective objectives[] = {{.metric = "loss"},
                                                 {.metric = "accuracy", .maximize = true}};
     AUTO(json) json_t *p = json_object();
     add(p, TRIAL_DONE, "{\"loss\":3,\"accuracy\":0.9}");
@@ -166,10 +166,10 @@ TEST(the_front_has_those_that_none_is_better_than_in_all_goals)
     add(p, TRIAL_PRUNED, "{\"loss\":2.5,\"accuracy\":0.8}");
     add(p, TRIAL_DONE, "{\"loss\":0.5}");
     add(p, TRIAL_DONE, "{\"loss\":3,\"accuracy\":0.9}");
-    AUTO(json) json_t *front = sweep_analysis_front(goals, 2, &view);
+    AUTO(json) json_t *front = sweep_analysis_front(objectives, 2, &view);
     AUTO(free) char *text = json_line(front);
     CHECK_STR(text, "[3,2,0,6]");
     clear();
-    AUTO(json) json_t *none = sweep_analysis_front(goals, 2, &view);
+    AUTO(json) json_t *none = sweep_analysis_front(objectives, 2, &view);
     CHECK_INT(json_array_size(none), 0);
 }

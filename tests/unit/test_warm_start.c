@@ -6,7 +6,9 @@
 #include "common/json.h"
 #include "common/yaml.h"
 #include "hpo/samplers/sampler.h"
+#include "hpo/samplers/sweep_file.h"
 #include "hpo/space/space.h"
+#include "tests/unit/kit_sampler.h"
 #include "tests/unit/test.h"
 
 enum { TRIALS = 64 };
@@ -24,7 +26,7 @@ static struct spec *spec(const char *yaml)
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
     struct spec *s = NULL;
     struct err e = {0};
-    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || spec_read(&s, d, &e) < 0)
+    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || sweep_file_read(&s, d, &e) < 0)
         FAIL("%s\n%s", e.text, yaml);
     return s;
 }
@@ -166,11 +168,11 @@ static double step(struct sampler *s, bool maximize)
 
 static struct sampler *bayes(const struct space *space, const json_t *prior, bool maximize)
 {
-    static struct sampler_goal goal;
-    goal = (struct sampler_goal){.metric = "m", .maximize = maximize};
+    static struct sampler_objective objective;
+    objective = (struct sampler_objective){.metric = "m", .maximize = maximize};
     struct sampler_task task = {
-        .space = space, .seed = 1, .goals = &goal, .goal_count = 1, .prior = prior};
-    return sampler_new(&sampler_bayes, &task);
+        .space = space, .seed = 1, .objectives = &objective, .objective_count = 1, .prior = prior};
+    return sampler_new(kit_sampler("bayes"), &task);
 }
 
 TEST(with_thirty_observations_of_branin_the_first_suggestions_are_good)
