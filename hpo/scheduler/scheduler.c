@@ -29,12 +29,12 @@ void scheduler_out_free(struct scheduler_out *out)
 }
 
 void scheduler_emit_action(struct event_context *st, enum scheduler_action_kind kind,
-                           const char *worker, int trial, int64_t lease, const char *why)
+                           const char *worker, int trial, int64_t lease, const char *reason)
 {
     struct scheduler_out *out = st->out;
     out->actions = xrealloc(out->actions, out->action_count + 1, sizeof *out->actions);
     out->actions[out->action_count++] = (struct scheduler_action){
-        .kind = kind, .worker = worker, .trial = trial, .lease = lease, .why = why};
+        .kind = kind, .worker = worker, .trial = trial, .lease = lease, .reason = reason};
     if (kind == SCHEDULER_ACT_RUN)
         out->actions[out->action_count - 1].params = st->s->st.trials[trial]->params;
 }
@@ -186,17 +186,17 @@ static int failures(const struct scheduler *s)
     return n[TRIAL_FAILED] + n[TRIAL_OOM] + n[TRIAL_INVALID];
 }
 
-const char *scheduler_closed_reason(const struct scheduler *s)
+enum stop_reason scheduler_closed_reason(const struct scheduler *s)
 {
     const int *n = s->st.counts;
     if (s->st.stopped)
-        return "it was stopped (drover sweep resume goes on)";
+        return STOP_REASON_SWEEP_STOPPED;
     if (s->st.target_hit)
-        return "the metric's target is reached";
+        return STOP_REASON_TARGET_REACHED;
     if (s->spec->give_up_after > 0 && n[TRIAL_DONE] + n[TRIAL_PRUNED] == 0 &&
         failures(s) - s->replayed_failures >= s->spec->give_up_after)
-        return "gave up: the first trials all failed (drover: {give_up_after: …})";
-    return NULL;
+        return STOP_REASON_GAVE_UP;
+    return STOP_REASON_NONE;
 }
 
 /* Whether there are as many trials as are wanted; the user's own do not count. */
@@ -321,13 +321,13 @@ static void dispatch(struct event_context *st)
 }
 
 /* Trials that wait when no new one starts would wait for ever. */
-static void cancel_waiting(struct event_context *st, const char *why)
+static void cancel_waiting(struct event_context *st, enum stop_reason reason)
 {
     struct scheduler *s = st->s;
     for (struct trial *t; (t = sweep_state_waiting(&s->st));)
         scheduler_emit_record(st, SCHEDULER_REC_ENDED, t, t->lease,
                               json_pack("{s:s, s:n, s:f, s:s}", "state", "cancelled", "value",
-                                        "seconds", 0.0, "why", why));
+                                        "seconds", 0.0, "why", stop_reason_word(reason)));
 }
 
 /* Those that are still paused were not good enough. */
@@ -341,32 +341,32 @@ static void prune_paused(struct event_context *st)
     }
 }
 
-const char *scheduler_done_reason(struct scheduler *s)
+enum stop_reason scheduler_done_reason(struct scheduler *s)
 {
     if (s->st.out_count > 0)
-        return NULL;
-    const char *why = scheduler_closed_reason(s);
-    if (why || s->st.counts[TRIAL_WAITING] > 0 || next_paused(s, false) || next_params(s) ||
+        return STOP_REASON_NONE;
+    enum stop_reason reason = scheduler_closed_reason(s);
+    if (reason || s->st.counts[TRIAL_WAITING] > 0 || next_paused(s, false) || next_params(s) ||
         next_paused(s, true))
-        return why;
-    return capped(s) ? "run_cap is reached" : "every point of the space is tried";
+        return reason;
+    return capped(s) ? STOP_REASON_RUN_CAP : STOP_REASON_EXHAUSTED;
 }
 
 /* Is it over? Then says so, once. */
 static void settle(struct event_context *st)
 {
     struct scheduler *s = st->s;
-    if (s->end_why || s->st.out_count > 0)
+    if (s->end_reason || s->st.out_count > 0)
         return;
-    const char *why = scheduler_done_reason(s);
-    if (why) {
-        cancel_waiting(st, why);
+    enum stop_reason reason = scheduler_done_reason(s);
+    if (reason) {
+        cancel_waiting(st, reason);
         prune_paused(st);
     } else if (!s->draining) {
         return;
     }
-    s->end_why = xstrdup(why ? why : "drained");
-    scheduler_emit_action(st, SCHEDULER_ACT_END, NULL, -1, 0, s->end_why);
+    s->end_reason = reason ? reason : STOP_REASON_DRAINED;
+    scheduler_emit_action(st, SCHEDULER_ACT_END, NULL, -1, 0, stop_reason_text(s->end_reason));
 }
 
 /* Not after each report: then nothing of this has changed. */
@@ -403,7 +403,7 @@ int scheduler_handle(struct scheduler *s, const struct scheduler_event *ev, int6
 
 bool scheduler_is_done(const struct scheduler *s)
 {
-    return s->end_why != NULL;
+    return s->end_reason != STOP_REASON_NONE;
 }
 
 bool scheduler_is_paused(const struct scheduler *s)
@@ -483,7 +483,6 @@ void scheduler_free(struct scheduler *s)
     sampler_free(s->sampler);
     stopper_free(s->stopper);
     sweep_state_free(&s->st);
-    free(s->end_why);
     free(s);
 }
 

@@ -118,7 +118,7 @@ enum scheduler_action_kind {
     SCHEDULER_ACT_RESERVE, /* have `worker` reserve a place for `lease`; a STOP takes it back */
     SCHEDULER_ACT_STOP,    /* tell `worker` to stop `lease` */
     SCHEDULER_ACT_KILL,    /* … to kill it */
-    SCHEDULER_ACT_END,     /* the sweep is over: `why`. Once in a scheduler's life */
+    SCHEDULER_ACT_END,     /* the sweep has ended. Once in a scheduler's life */
 };
 
 struct scheduler_action {
@@ -129,7 +129,8 @@ struct scheduler_action {
     json_t *params; /* borrowed likewise */
     json_t *others; /* RUN: {"node":…,"resources":HELD's data} of each that holds a place, in order;
                        NULL:  there are none. Borrowed likewise */
-    const char *why; /* STOP, KILL, END: in words; borrowed likewise */
+    const char *reason; /* STOP, KILL: the word of the stop reason, or why the lease is void; END: a
+                           sentence. Borrowed until the next step */
 };
 
 struct scheduler_out { /* what one step gave; cleared by scheduler_handle(), freed by

@@ -7,18 +7,16 @@
 #include "hpo/scheduler/scheduler_internal.h"
 #include "hpo/space/space.h"
 
-const char scheduler_reason_stop[] = "stop", scheduler_reason_pause[] = "pause";
-
 /* The fact that it was asked. */
 static void note(struct event_context *st, const json_t *ask)
 {
     scheduler_emit_record(st, SCHEDULER_REC_COMMAND, NULL, 0, json_deep_copy(ask));
 }
 
-static int is_over(const char *why, struct err *e)
+static int has_ended(enum stop_reason reason, struct err *e)
 {
-    err_set(e, -EINVAL, "the sweep is over: %s", why);
-    return err_hint(e, "add and retry give it more to do");
+    err_set(e, -EINVAL, "the sweep has ended: %s", stop_reason_text(reason));
+    return err_hint(e, "drover sweep add or retry, which give it more trials");
 }
 
 /* ---- stop, pause, resume -----------------------------------------------------------------------
@@ -27,27 +25,29 @@ static int is_over(const char *why, struct err *e)
 static int on_stop(struct event_context *st, const json_t *ask, struct err *e)
 {
     bool now = false;
-    const char *over = scheduler_done_reason(st->s);
-    if (over)
-        return is_over(over, e);
+    enum stop_reason done = scheduler_done_reason(st->s);
+    if (done)
+        return has_ended(done, e);
     if (json_optional_bool(&now, ask, "now", e) < 0)
         return -EINVAL;
     note(st, ask);
-    scheduler_stop_all(st, scheduler_reason_stop, now);
+    scheduler_stop_all(st, STOP_REASON_STOP, now);
     return 0;
 }
 
 static int on_pause(struct event_context *st, const json_t *ask, struct err *e)
 {
     bool finish = false;
-    const char *over = scheduler_done_reason(st->s);
-    if (over || st->s->st.stopped)
-        return is_over(over ? over : "it is being stopped", e);
+    enum stop_reason done = scheduler_done_reason(st->s);
+    if (done)
+        return has_ended(done, e);
+    if (st->s->st.stopped)
+        return err_set(e, -EINVAL, "the sweep is being stopped");
     if (json_optional_bool(&finish, ask, "finish", e) < 0)
         return -EINVAL;
     note(st, ask);
     if (!finish)
-        scheduler_stop_all(st, scheduler_reason_pause, false);
+        scheduler_stop_all(st, STOP_REASON_PAUSE, false);
     return 0;
 }
 

@@ -9,10 +9,6 @@
 #include "common/strbuf.h"
 #include "hpo/scheduler/scheduler_internal.h"
 
-/* The reasons that are not an early stopper's name. */
-static const char why_timeout[] = "timeout", why_drain[] = "drain", why_lost[] = "lost",
-                  why_preempted[] = "preempted", why_failed[] = "failed";
-
 /* ---- trials end, stop, wait again --------------------------------------------------------------
  */
 
@@ -26,23 +22,24 @@ void scheduler_end_trial(struct event_context *st, const struct trial *t, enum t
     if (text)
         json_object_set_new(data, "error", json_string(text));
     if ((t->state == TRIAL_STOPPING || t->state == TRIAL_PAUSED) && state != TRIAL_DONE)
-        json_object_set_new(data, "why", json_string(t->why));
+        json_object_set_new(data, "why", json_string(trial_stop_word(t)));
     scheduler_emit_record(st, SCHEDULER_REC_ENDED, t, t->lease, data);
 }
 
 /* Back to waiting, or failed where the retries are spent. Takes over `error` (NULL: none). */
-static void requeue(struct event_context *st, struct trial *t, const char *why, bool spent,
+static void requeue(struct event_context *st, struct trial *t, enum stop_reason reason, bool spent,
                     char *error)
 {
     AUTO(free) char *text = error;
     int retries = st->s->spec->retries;
     if (spent && t->tries_spent >= retries) {
-        scheduler_end_trial(st, t, TRIAL_FAILED, 0,
-                            text ? TAKE(text)
-                                 : xasprintf("%s, after %d retries", why, t->tries_spent));
+        scheduler_end_trial(
+            st, t, TRIAL_FAILED, 0,
+            text ? TAKE(text)
+                 : xasprintf("%s after %d retries", stop_reason_text(reason), t->tries_spent));
         return;
     }
-    json_t *data = json_pack("{s:s, s:b}", "why", why, "spent", spent);
+    json_t *data = json_pack("{s:s, s:b}", "why", stop_reason_word(reason), "spent", spent);
     if (text)
         json_object_set_new(data, "error", json_string(text));
     scheduler_emit_record(st, SCHEDULER_REC_REQUEUED, t, t->lease, data);
@@ -54,7 +51,7 @@ static void act_stop(struct event_context *st, const struct trial *t)
     bool now = st->s->st.stopped && st->s->st.now;
     if (w->connected)
         scheduler_emit_action(st, now ? SCHEDULER_ACT_KILL : SCHEDULER_ACT_STOP, w->id, t->id,
-                              t->lease, t->why);
+                              t->lease, trial_stop_word(t));
 }
 
 static bool told_to_stop(const struct trial *t)
@@ -65,11 +62,11 @@ static bool told_to_stop(const struct trial *t)
 static void lose_lease(struct event_context *st, struct trial *t, const struct worker *by,
                        bool ran);
 
-/* `kind`: STOPPING, or PAUSING. */
+/* `kind`: STOPPING, or PAUSING. `word`: of the reason, or the name of an early stopper. */
 static void stop_trial(struct event_context *st, enum scheduler_record_kind kind, struct trial *t,
-                       const char *why)
+                       const char *word)
 {
-    scheduler_emit_record(st, kind, t, t->lease, json_pack("{s:s}", "why", why));
+    scheduler_emit_record(st, kind, t, t->lease, json_pack("{s:s}", "why", word));
     if (scheduler_gang_is_pending(st->s, t))
         lose_lease(st, t, NULL, false); /* nobody runs it */
     else
@@ -79,18 +76,25 @@ static void stop_trial(struct event_context *st, enum scheduler_record_kind kind
 /* A trial that was told to stop has stopped, or is gone. */
 static void end_stopped(struct event_context *st, struct trial *t, double seconds)
 {
-    if (strcmp(t->why, why_drain) == 0 || strcmp(t->why, scheduler_reason_pause) == 0)
-        requeue(st, t, t->why, false, NULL);
-    else if (strcmp(t->why, why_preempted) == 0)
-        requeue(st, t, t->why, true, NULL);
-    else if (strcmp(t->why, scheduler_reason_stop) == 0)
+    switch (t->stop_reason) {
+    case STOP_REASON_DRAIN:
+    case STOP_REASON_PAUSE:
+        requeue(st, t, t->stop_reason, false, NULL);
+        return;
+    case STOP_REASON_PREEMPTED:
+        requeue(st, t, t->stop_reason, true, NULL);
+        return;
+    case STOP_REASON_STOP:
         scheduler_end_trial(st, t, TRIAL_CANCELLED, seconds, NULL);
-    else if (strcmp(t->why, why_timeout) == 0)
+        return;
+    case STOP_REASON_TIMEOUT:
         scheduler_end_trial(st, t, TRIAL_FAILED, seconds,
                             xasprintf("ran longer than the timeout of %.15g s",
                                       (double)st->s->spec->timeout_ms / 1e3));
-    else
+        return;
+    default: /* by an early stopper */
         scheduler_end_trial(st, t, TRIAL_PRUNED, seconds, NULL);
+    }
 }
 
 /* A trial that was told to stop for now has stopped, or is gone. */
@@ -113,7 +117,7 @@ static void lose_lease(struct event_context *st, struct trial *t, const struct w
     else if (t->state == TRIAL_PAUSING)
         pause_trial(st, t, t->seconds);
     else
-        requeue(st, t, why_lost, ran, NULL);
+        requeue(st, t, STOP_REASON_LOST, ran, NULL);
 }
 
 /* ---- workers -----------------------------------------------------------------------------------
@@ -233,9 +237,9 @@ static void on_drop(struct event_context *st, const struct scheduler_event *ev)
         !scheduler_gang_has_worker(w, t))
         return;
     if (scheduler_gang_is_pending(st->s, t))
-        requeue(st, t, why_preempted, false, NULL);
+        requeue(st, t, STOP_REASON_PREEMPTED, false, NULL);
     else if (!told_to_stop(t))
-        stop_trial(st, SCHEDULER_REC_STOPPING, t, why_preempted);
+        stop_trial(st, SCHEDULER_REC_STOPPING, t, stop_reason_word(STOP_REASON_PREEMPTED));
 }
 
 static int on_lost(struct event_context *st, const struct scheduler_event *ev)
@@ -411,11 +415,11 @@ static int on_done(struct event_context *st, const struct scheduler_event *ev, s
     } else if (succeeded(&d)) {
         end_success(st, t, d.seconds);
     } else if (d.preempted) {
-        requeue(st, t, why_preempted, !d.unstarted, NULL);
+        requeue(st, t, STOP_REASON_PREEMPTED, !d.unstarted, NULL);
     } else if (d.oom) {
         scheduler_end_trial(st, t, TRIAL_OOM, d.seconds, failure_text(&d));
     } else if (spec->retry_failed && t->tries_spent < spec->retries) {
-        requeue(st, t, why_failed, true, failure_text(&d));
+        requeue(st, t, STOP_REASON_FAILED, true, failure_text(&d));
     } else {
         scheduler_end_trial(st, t, TRIAL_FAILED, d.seconds, failure_text(&d));
     }
@@ -430,26 +434,26 @@ static int on_tick(struct event_context *st)
     struct scheduler *s = st->s;
     char *awaited = NULL;
     for (struct trial *t; (t = scheduler_gang_overdue(st, &awaited));)
-        requeue(st, t, why_lost, false, awaited);
+        requeue(st, t, STOP_REASON_LOST, false, awaited);
     for (size_t i = 0; i < s->worker_count; i++)
         if (s->workers[i]->lost_ms <= st->now_ms)
             lose_worker(st, s->workers[i]);
     for (size_t i = 0; s->spec->timeout_ms > 0 && i < s->st.out_count;) {
         struct trial *t = s->st.trials[s->st.out[i]];
         if (!told_to_stop(t) && t->leased_ms + s->spec->timeout_ms <= st->now_ms)
-            stop_trial(st, SCHEDULER_REC_STOPPING, t, why_timeout);
+            stop_trial(st, SCHEDULER_REC_STOPPING, t, stop_reason_word(STOP_REASON_TIMEOUT));
         i += trial_is_active(t->state);
     }
     return 0;
 }
 
-void scheduler_stop_all(struct event_context *st, const char *why, bool again)
+void scheduler_stop_all(struct event_context *st, enum stop_reason reason, bool again)
 {
     const struct sweep_state *all = &st->s->st;
     for (size_t i = 0; i < all->out_count;) {
         struct trial *t = all->trials[all->out[i]];
         if (!told_to_stop(t))
-            stop_trial(st, SCHEDULER_REC_STOPPING, t, why);
+            stop_trial(st, SCHEDULER_REC_STOPPING, t, stop_reason_word(reason));
         else if (again)
             act_stop(st, t);
         i += trial_is_active(t->state); /* one that nobody ran yet has left the list */
@@ -459,7 +463,7 @@ void scheduler_stop_all(struct event_context *st, const char *why, bool again)
 static int on_drain(struct event_context *st)
 {
     st->s->draining = true;
-    scheduler_stop_all(st, why_drain, false);
+    scheduler_stop_all(st, STOP_REASON_DRAIN, false);
     return 0;
 }
 

@@ -52,7 +52,7 @@ struct scheduler {
     bool draining;
     int64_t due_ms; /* scheduler_deadline(); found anew at the end of a step where it is stale */
     bool due_stale;
-    char *end_why; /* set once the sweep is over */
+    enum stop_reason end_reason; /* set once the sweep has ended */
     int replayed_failures;
 };
 
@@ -69,7 +69,7 @@ struct event_context { /* an event that is being handled */
 void scheduler_emit_record(struct event_context *st, enum scheduler_record_kind kind,
                            const struct trial *t, int64_t lease, json_t *data);
 void scheduler_emit_action(struct event_context *st, enum scheduler_action_kind kind,
-                           const char *worker, int trial, int64_t lease, const char *why);
+                           const char *worker, int trial, int64_t lease, const char *reason);
 
 /* What the stopper says after a report of trial `t`, which is then applied. */
 enum stopper_verdict scheduler_judge_report(const struct scheduler *s, const struct trial *t);
@@ -80,7 +80,7 @@ struct worker *scheduler_find_worker(const struct scheduler *s, const char *id);
 struct worker *scheduler_add_worker(struct scheduler *s, const char *id);
 
 /* Why the sweep is over as things are, or NULL: it is not, or trials are still out. */
-const char *scheduler_done_reason(struct scheduler *s);
+enum stop_reason scheduler_done_reason(struct scheduler *s);
 
 /* How many trials there are to be in all; -1: unlimited. */
 int scheduler_trials_wanted(const struct scheduler *s);
@@ -91,7 +91,7 @@ void scheduler_worker_settled(struct scheduler *s, struct worker *w);
 void scheduler_prefetch(struct event_context *st);
 
 /* Why no new trial starts although there are points left, or NULL: stopped, target, or given up. */
-const char *scheduler_closed_reason(const struct scheduler *s);
+enum stop_reason scheduler_closed_reason(const struct scheduler *s);
 
 /* ---- sched_room.c -----------------------------------------------------------------------------
  */
@@ -129,7 +129,7 @@ void scheduler_end_trial(struct event_context *st, const struct trial *t, enum t
 
 /* For each trial that is out: tells it to stop, with that reason, unless it was told so before.
  * `again`: tells those once more. */
-void scheduler_stop_all(struct event_context *st, const char *why, bool again);
+void scheduler_stop_all(struct event_context *st, enum stop_reason reason, bool again);
 
 /* -EINVAL: the event's data is malformed; nothing has happened. */
 int scheduler_events_handle(struct event_context *st, const struct scheduler_event *ev,
@@ -137,9 +137,6 @@ int scheduler_events_handle(struct event_context *st, const struct scheduler_eve
 
 /* ---- sched_ask.c -------------------------------------------------------------------------------
  */
-
-/* The reasons of trials that are stopped because the user asked. */
-extern const char scheduler_reason_stop[], scheduler_reason_pause[];
 
 /* -EINVAL: it makes no sense, now or ever; nothing has happened. */
 int scheduler_commands_handle(struct event_context *st, const json_t *data, struct err *e);

@@ -73,6 +73,11 @@ static void set_text(char **to, const json_t *data, const char *key)
     *to = text ? xstrdup(text) : NULL;
 }
 
+static void set_stop_reason(struct trial *t, const json_t *data)
+{
+    trial_set_stop_word(t, json_string_value(json_object_get(data, "why")));
+}
+
 static int created(struct sweep_state *st, const struct scheduler_record *r, struct err *e)
 {
     json_t *params = json_object_get(r->data, "params");
@@ -112,7 +117,7 @@ static int asked(struct sweep_state *st, const struct scheduler_record *r, struc
 
 static int retried(struct sweep_state *st, struct trial *t)
 {
-    set_text(&t->why, NULL, NULL);
+    trial_set_stop_word(t, NULL);
     set_text(&t->error, NULL, NULL);
     t->tries_spent = t->end_order = 0;
     t->ended_ms = 0;
@@ -190,7 +195,7 @@ static int ended(struct sweep_state *st, struct trial *t, const struct scheduler
     if (to < 0 || !trial_is_ended((enum trial_state)to))
         return damaged(r, "ended in a state that is no end", e);
     double seconds = json_number_value(json_object_get(r->data, "seconds"));
-    set_text(&t->why, r->data, "why");
+    set_stop_reason(t, r->data);
     set_text(&t->error, r->data, "error");
     t->seconds = seconds;
     t->ended_ms = r->at_ms;
@@ -209,11 +214,11 @@ static int apply_to(struct sweep_state *st, struct trial *t, const struct schedu
     case SCHEDULER_REC_REPORT:
         return reported(st, t, r, e);
     case SCHEDULER_REC_STOPPING:
-        set_text(&t->why, r->data, "why");
+        set_stop_reason(t, r->data);
         set_state(st, t, TRIAL_STOPPING);
         return 0;
     case SCHEDULER_REC_PAUSING:
-        set_text(&t->why, r->data, "why");
+        set_stop_reason(t, r->data);
         set_state(st, t, TRIAL_PAUSING);
         return 0;
     case SCHEDULER_REC_PAUSED:
@@ -221,7 +226,7 @@ static int apply_to(struct sweep_state *st, struct trial *t, const struct schedu
         set_state(st, t, TRIAL_PAUSED);
         return 0;
     case SCHEDULER_REC_REQUEUED:
-        set_text(&t->why, r->data, "why");
+        set_stop_reason(t, r->data);
         set_text(&t->error, r->data, "error");
         t->tries_spent += json_is_true(json_object_get(r->data, "spent"));
         set_state(st, t, TRIAL_WAITING);
@@ -273,12 +278,13 @@ static json_t *dump_points(const struct trial *t)
 
 static json_t *dump_trial(const struct trial *t)
 {
-    json_t *o = json_pack(
-        "{s:i, s:s, s:O, s:I, s:s?, s:s?, s:s?, s:i, s:I, s:i, s:O, s:f, s:s?, s:O?}", "id", t->id,
-        "state", trial_state_name(t->state), "params", t->params, "lease", (json_int_t)t->lease,
-        "worker", t->worker, "node", t->node, "why", t->why, "tries_spent", t->tries_spent,
-        "points_lease", (json_int_t)t->points_lease, "lease_reports", t->lease_reports, "metrics",
-        t->metrics, "seconds", t->seconds, "error", t->error, "with", t->gang_workers);
+    json_t *o =
+        json_pack("{s:i, s:s, s:O, s:I, s:s?, s:s?, s:s?, s:i, s:I, s:i, s:O, s:f, s:s?, s:O?}",
+                  "id", t->id, "state", trial_state_name(t->state), "params", t->params, "lease",
+                  (json_int_t)t->lease, "worker", t->worker, "node", t->node, "why",
+                  trial_stop_word(t), "tries_spent", t->tries_spent, "points_lease",
+                  (json_int_t)t->points_lease, "lease_reports", t->lease_reports, "metrics",
+                  t->metrics, "seconds", t->seconds, "error", t->error, "with", t->gang_workers);
     json_object_set_new(o, "last_step", json_number(t->last_step));
     json_object_set_new(o, "points", dump_points(t));
     json_object_set_new(o, "best", json_number(t->best));

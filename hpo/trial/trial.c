@@ -110,12 +110,24 @@ void trial_free(struct trial *t)
     json_decref(t->gang_workers);
     free(t->worker);
     free(t->node);
-    free(t->why);
+    free(t->stopper);
     free(t->error);
     free(t->points);
     free(t->means->at);
     free(t->means);
     free(t);
+}
+
+void trial_set_stop_word(struct trial *t, const char *word)
+{
+    free(t->stopper);
+    t->stop_reason = stop_reason_parse(word);
+    t->stopper = t->stop_reason == STOP_REASON_EARLY ? xstrdup(word) : NULL;
+}
+
+const char *trial_stop_word(const struct trial *t)
+{
+    return t->stopper ? t->stopper : stop_reason_word(t->stop_reason);
 }
 
 size_t trial_points_until(const struct trial *t, double step)

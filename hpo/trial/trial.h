@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/mem.h"
+#include "hpo/trial/stop_reason.h"
 
 enum trial_state {
     TRIAL_WAITING,  /* for a place: new, or sent back */
@@ -63,8 +64,9 @@ struct trial {
     int64_t lease;        /* the last one given; 0: none yet */
     char *worker, *node;  /* of the last lease; NULL: none yet */
     json_t *gang_workers; /* the other workers that hold places for it; NULL: it needs none */
-    char *why;            /* of the last STOPPING or REQUEUED; NULL: none */
-    int tries_spent;      /* REQUEUED records that count against the retries */
+    enum stop_reason stop_reason; /* of its last record that had one */
+    char *stopper;                /* STOP_REASON_EARLY: the early stopper's name; else NULL */
+    int tries_spent;              /* REQUEUED records that count against the retries */
 
     struct trial_point *points; /* by rising step */
     size_t point_count, point_cap;
@@ -89,6 +91,11 @@ struct trial {
 struct trial *trial_new(int id, json_t *params, int64_t now_ms); /* takes its own reference */
 void trial_free(struct trial *t);
 AUTO_DEFINE(trial, struct trial *, trial_free)
+
+/* Sets why the trial was stopped or requeued, from the word of a record; NULL: no reason. */
+void trial_set_stop_word(struct trial *t, const char *word);
+/* That word; NULL: no reason. Borrowed until it is set again. */
+const char *trial_stop_word(const struct trial *t);
 
 /* What a report of the last lease means. `values` are numbers as json_number() writes them;
  * `metric` is the sweep's (NULL: it has none). The first report of a new lease drops what earlier

@@ -63,7 +63,7 @@ static void act(size_t count)
         const struct scheduler_action *a = &m.out.actions[i];
         if (a->kind == SCHEDULER_ACT_END) {
             m.ends++;
-            m.drained = strcmp(a->why, "drained") == 0;
+            m.drained = strcmp(a->reason, "drained") == 0;
             m.stopped = scheduler_is_stopped(m.sched);
             continue;
         }

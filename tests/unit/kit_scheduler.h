@@ -93,7 +93,7 @@ static const char *gave(void)
     for (size_t i = 0; i < out.action_count; i++) {
         const struct scheduler_action *a = &out.actions[i];
         strbuf_printf(&b, " %s %s %d/%d%s%s;", acts[a->kind], a->worker ? a->worker : "-", a->trial,
-                      (int)a->lease, a->why ? " " : "", a->why ? a->why : "");
+                      (int)a->lease, a->reason ? " " : "", a->reason ? a->reason : "");
     }
     return strbuf_str(&b);
 }

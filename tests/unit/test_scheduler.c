@@ -180,7 +180,7 @@ TEST(a_trial_that_comes_back_before_it_was_started_has_spent_no_retry)
         CHECK_HAS(gave(), "{\"why\":\"preempted\",\"spent\":false}; LEASED 0/");
     }
     done(6, "{\"status\":1,\"preempted\":true}");
-    CHECK_HAS(gave(), "\"error\":\"preempted, after 0 retries\"}; | END");
+    CHECK_HAS(gave(), "\"error\":\"it was preempted after 0 retries\"}; | END");
 }
 
 TEST(retries_are_spent_by_losses_and_preemption_but_not_by_drains)
@@ -194,7 +194,7 @@ TEST(retries_are_spent_by_losses_and_preemption_but_not_by_drains)
     CHECK_HAS(gave(), "LEASED 0/3");
     step(SCHEDULER_EV_LOST, "a", 0, NULL);
     CHECK_HAS(gave(), "ENDED 0/3 {\"state\":\"failed\",\"seconds\":0.0,\"value\":null,"
-                      "\"error\":\"lost, after 2 retries\"}; | END");
+                      "\"error\":\"its worker was lost after 2 retries\"}; | END");
 }
 
 TEST(failed_trials_are_run_again_only_where_that_was_asked_for)
@@ -508,6 +508,54 @@ TEST(records_that_contradict_each_other_are_damage)
     }
     AUTO(json) json_t *after = scheduler_dump(s);
     CHECK(json_equal(before, after));
+}
+
+/* Literal data of records as stores have them: the words of stop reasons never change. */
+TEST(the_records_of_a_store_are_read_with_the_words_that_it_has)
+{
+    static const struct {
+        enum scheduler_record_kind kind;
+        const char *data, *state, *why;
+    } steps[] = {
+        {SCHEDULER_REC_CREATED, "{\"params\":{\"x\":1}}", "waiting", NULL},
+        {SCHEDULER_REC_LEASED, "{\"worker\":\"a\",\"node\":\"n\"}", "leased", NULL},
+        {SCHEDULER_REC_STOPPING, "{\"why\":\"drain\"}", "stopping", "drain"},
+        {SCHEDULER_REC_REQUEUED, "{\"why\":\"drain\",\"spent\":false}", "waiting", "drain"},
+        {SCHEDULER_REC_LEASED, "{\"worker\":\"a\"}", "leased", "drain"},
+        {SCHEDULER_REC_REQUEUED, "{\"why\":\"lost\",\"spent\":true}", "waiting", "lost"},
+        {SCHEDULER_REC_LEASED, "{\"worker\":\"a\"}", "leased", "lost"},
+        {SCHEDULER_REC_REQUEUED, "{\"why\":\"failed\",\"spent\":true,\"error\":\"exit status 1\"}",
+         "waiting", "failed"},
+        {SCHEDULER_REC_LEASED, "{\"worker\":\"a\"}", "leased", "failed"},
+        {SCHEDULER_REC_PAUSING, "{\"why\":\"curve\"}", "pausing", "curve"},
+        {SCHEDULER_REC_PAUSED, "{\"seconds\":1.5}", "paused", "curve"},
+        {SCHEDULER_REC_LEASED, "{\"worker\":\"a\"}", "leased", "curve"},
+        {SCHEDULER_REC_STOPPING, "{\"why\":\"timeout\"}", "stopping", "timeout"},
+        {SCHEDULER_REC_ENDED,
+         "{\"state\":\"failed\",\"seconds\":2.0,\"value\":null,\"error\":\"late\",\"why\":"
+         "\"timeout\"}",
+         "failed", "timeout"},
+        {SCHEDULER_REC_RETRIED, "{}", "waiting", NULL},
+        {SCHEDULER_REC_ENDED,
+         "{\"state\":\"cancelled\",\"value\":null,\"seconds\":0.0,\"why\":\"it was stopped (drover "
+         "sweep resume goes on)\"}",
+         "cancelled", "it was stopped (drover sweep resume goes on)"},
+    };
+    start_with(ONE);
+    for (size_t i = 0, leases = 0; i < COUNT_OF(steps); i++) {
+        AUTO(json) json_t *data = json_loads(steps[i].data, 0, NULL);
+        CHECK(data);
+        leases += steps[i].kind == SCHEDULER_REC_LEASED;
+        struct scheduler_record r = {steps[i].kind, 5, 0, (int64_t)leases, data};
+        struct err e = {0};
+        if (scheduler_replay(s, &r, &e) < 0)
+            FAIL("record %zu: %s", i, e.text);
+        AUTO(json) json_t *t = scheduler_trial_json(s, 0);
+        CHECK_STR(state_of(0), steps[i].state);
+        const char *why = json_string_value(json_object_get(t, "why"));
+        if (steps[i].why ? !why || strcmp(why, steps[i].why) != 0 : why != NULL)
+            FAIL("record %zu: the reason is %s", i, why ? why : "missing");
+    }
 }
 
 TEST(a_worker_that_comes_back_hears_again_what_it_is_to_stop)

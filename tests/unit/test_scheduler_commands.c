@@ -38,7 +38,7 @@ TEST(a_stop_ends_what_runs_and_what_waits_as_cancelled)
     crash();
     hello("b", "{\"slots\":1}");
     CHECK_HAS(gave(), "| END - -1/0 it was stopped");
-    CHECK_HAS(refused("{\"ask\":\"2\",\"verb\":\"stop\"}"), "the sweep is over");
+    CHECK_HAS(refused("{\"ask\":\"2\",\"verb\":\"stop\"}"), "the sweep has ended");
 }
 
 TEST(a_stop_now_kills_and_still_does_when_a_worker_is_heard_again)

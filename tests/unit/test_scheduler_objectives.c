@@ -70,6 +70,6 @@ TEST(several_targets_have_to_be_reached_by_one_trial)
         step(SCHEDULER_EV_DONE, i + 1, "{\"status\":0}");
         CHECK(scheduler_is_done(s) == (i == 3));
     }
-    CHECK_STR(out.actions[0].why, "the metric's target is reached");
+    CHECK_STR(out.actions[0].reason, "the metric's target is reached");
     end();
 }
