@@ -272,7 +272,7 @@ TEST(times_are_read_with_their_unit)
         AUTO(spec) struct spec *s = read_spec(yaml, &e);
         CHECK_INT(s ? s->grace_ms : -1, rows[i].ms);
         if (!s)
-            CHECK_HAS(e.text, "s.yaml:4:10: 'grace' must be a length of time");
+            CHECK_HAS(e.text, "s.yaml:4:10: 'grace' must be a duration");
     }
 }
 
