@@ -9,10 +9,11 @@
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
 
-/* ---- importance ----------------------------------------------------------------------------- */
+/* ---- importance --------------------------------------------------------------------------------
+ */
 
-/* Fills the parameters of the trials that count, u[k * view->count + i], NAN where one is not
- * active, and their values y[i]; returns how many these are. */
+/* Fills in the parameters of the trials that count, u[k * view->count + i], NAN if inactive, and
+ * their values y[i]. Returns the number of these trials. */
 static size_t table(const struct space *space, const struct sampler_objective *objectives,
                     const struct trial_view *view, double *u, double *y)
 {
@@ -33,7 +34,8 @@ static size_t table(const struct space *space, const struct sampler_objective *o
     return n;
 }
 
-/* Of a parameter with the places u, which are moved to those of importance.h. */
+/* The importance of one parameter. `u`: its coordinates, which are changed to the form of
+ * importance_of(). */
 static double importance(const struct distribution *d, double *u, const bool *top, size_t n)
 {
     double count = distribution_count(d);
@@ -84,24 +86,24 @@ json_t *sweep_analysis_importance(const struct space *space,
     return out;
 }
 
-/* ---- several objectives
- * -------------------------------------------------------------------------- */
+/* ---- the Pareto front --------------------------------------------------------------------------
+ */
 
 json_t *sweep_analysis_front(const struct sampler_objective *objectives, size_t count,
                              const struct trial_view *view)
 {
     AUTO(free) double *y = xcalloc(view->count * count, sizeof *y);
-    AUTO(free) size_t *who = xcalloc(view->count, sizeof *who);
+    AUTO(free) size_t *index = xcalloc(view->count, sizeof *index);
     AUTO(free) size_t *front = xcalloc(view->count, sizeof *front);
     size_t n = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
         if (trial_has_signal(t->state) && objectives_values(objectives, count, t, &y[n * count]))
-            who[n++] = i;
+            index[n++] = i;
     }
     json_t *ids = json_array();
     size_t best = pareto_front(y, n, count, front);
     for (size_t i = 0; i < best; i++)
-        json_array_append_new(ids, json_integer(view->trials[who[front[i]]]->id));
+        json_array_append_new(ids, json_integer(view->trials[index[front[i]]]->id));
     return ids;
 }

@@ -93,7 +93,7 @@ void scheduler_prefetch(struct event_context *st);
 /* Why no new trial starts although there are points left, or NULL: stopped, target, or given up. */
 enum stop_reason scheduler_closed_reason(const struct scheduler *s);
 
-/* ---- sched_room.c -----------------------------------------------------------------------------
+/* ---- sched_room.c ------------------------------------------------------------------------------
  */
 
 /* A worker is new, or its free places may be more or fewer than they were. */

@@ -299,7 +299,7 @@ int spec_read(struct spec **out, const struct yaml_doc *d, const struct spec_voc
     return 0;
 }
 
-/* ---- writing -----------------------------------------------------------------------------
+/* ---- writing -----------------------------------------------------------------------------------
  */
 
 static void set_text(json_t *o, const char *key, const char *text)

@@ -65,22 +65,20 @@ struct spec {
                               0: never; default: 5 */
     int64_t timeout_ms;    /* of a trial; 0: none */
     int64_t grace_ms;      /* from asking a trial to stop to killing it; default: 30,000 */
-    int64_t
-        lost_after_ms; /* silence after which a worker's trials are requeued; default: 120,000 */
-    bool wandb_real;   /* wandb: real. Trials import W&B's own module, not drover's stand-in */
-    bool value_last;   /* value: last. The last report of a trial counts; default: the best */
-    int repeats;       /* trials per point; default: 1 */
+    int64_t lost_after_ms; /* a worker silent this long is lost; default: 120,000 */
+    bool wandb_real;       /* wandb: real. Trials import W&B's own module, not drover's stand-in */
+    bool value_last;       /* value: last. The last report of a trial counts; default: the best */
+    int repeats;           /* trials per point; default: 1 */
     json_t *when, *constraints; /* as they were written; NULL: none. `space` has read them */
-    json_t
-        *start; /* parameter sets (complete, in order) to try first: an array that may be empty */
-    json_t *prior; /* observations for a warm start (warm_start.h): an array that may be empty */
+    json_t *start;              /* parameter sets (complete, in order) to try first; may be empty */
+    json_t *prior;              /* observations for a warm start (warm_start.h); may be empty */
 
     char **notices; /* strv: what the user should be told once; NULL: nothing */
 };
 
 /* Reads the sweep of a YAML document. Errors say FILE:LINE:COLUMN, and the nearest known word if
- * there is one. `v` must outlive the spec. -EINVAL  the file is not a sweep, or asks for something
- * that does not exist */
+ * there is one. `v` must outlive the spec.
+ *   -EINVAL  the file is not a sweep, or asks for something that does not exist */
 int spec_read(struct spec **out, const struct yaml_doc *d, const struct spec_vocabulary *v,
               struct err *e);
 void spec_free(struct spec *s);

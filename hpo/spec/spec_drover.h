@@ -9,7 +9,8 @@
 void spec_drover_defaults(struct spec *s);
 
 /* Reads the block into `s`, whose space and metrics have been read. `n` may have no value: no
- * block. -EINVAL  at the place in the file */
+ * block.
+ *   -EINVAL  at the place in the file */
 int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e);
 
 /* Returns the block with every default in place. New reference. */

@@ -30,8 +30,8 @@ int trial_command_build(char ***out, const struct trial_command *c, const json_t
                         struct err *e);
 
 /* Checks that every macro is known and alone in its item, and that `program` is given if it is
- * used. `program` may be NULL. -EINVAL  the message names the item; the hint has the nearest macro
- */
+ * used. `program` may be NULL.
+ *   -EINVAL  the message names the item; the hint has the nearest macro */
 int trial_command_check(char *const *items, const char *program, struct err *e);
 
 #endif

@@ -93,7 +93,7 @@ struct curve_forecast_scale curve_forecast_scale(int max_iter, bool maximize,
                                          max_iter > 0 ? max_iter : longest};
 }
 
-/* ---- errors of forecasts ------------------------------------------------------------------------
+/* ---- errors of forecasts -----------------------------------------------------------------------
  */
 
 static int doublings(double gap)

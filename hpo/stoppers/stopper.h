@@ -20,9 +20,9 @@ enum stopper_verdict { STOPPER_CONTINUE, STOPPER_STOP, STOPPER_PAUSE };
 
 struct stopper;
 
-/* Creates the stopper that the value of `early_terminate` describes. The value may be JSON without
- * a document. Whether there is a metric to compare is the caller's check. -EINVAL  at its place;
- * the message names the key */
+/* Creates the stopper that the value of `early_terminate` describes. The value may be JSON
+ * without a document. Whether there is a metric to compare is the caller's check.
+ *   -EINVAL  at its place; the message names the key */
 int stopper_new(struct stopper **out, const struct config_node *early_terminate, struct err *e);
 void stopper_free(struct stopper *s);
 AUTO_DEFINE(stopper, struct stopper *, stopper_free)

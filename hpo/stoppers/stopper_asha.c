@@ -3,16 +3,20 @@
  * Asynchronous successive halving (Li et al., "A system for massively parallel hyperparameter
  * tuning", MLSys 2020), which stops trials where the paper pauses them. A rung is a step,
  * min_iter·eta^(s + k) for k = 0, 1, …, and no rung is above max_iter (0: no end). A trial takes
- * each rung once, with the value of the report that reached it. as Optuna 5.0's
- * SuccessiveHalvingPruner: a trial continues if its value is at most the one at index max(floor(n /
- * eta) - 1, 0) of the n sorted values at the rung, its own included. A report can pass several
- * rungs. A value that is not finite stops the trial if a rung is reached. min_iter 0: the first
- * rung is a hundredth of the longest done trial's last step. It is settled when the first trial is
- * done; until then no trial stops. as Ray 2.59's AsyncHyperBandScheduler with one bracket: only the
- * highest rung that was reached and not taken counts. A trial stops if its value is worse than the
- * 1 - 1/eta quantile of the values that were there before it (linear between neighbours), and at
- * max_iter. min_iter 0 is 1. Differs from both in that an infinite value counts as NaN. Cost: n if
- * a rung is reached (Ray's: n log n), else 1. */
+ * each rung once, with the value of the report that reached it.
+ *
+ * As Optuna 5.0's SuccessiveHalvingPruner: a trial continues if its value is at most the one at
+ * index max(floor(n / eta) - 1, 0) of the n sorted values at the rung, its own included. A report
+ * can pass several rungs. A value that is not finite stops the trial if a rung is reached.
+ * min_iter 0: the first rung is a hundredth of the longest done trial's last step. It is settled
+ * when the first trial is done; until then no trial stops.
+ *
+ * As Ray 2.59's AsyncHyperBandScheduler with one bracket: only the highest rung that was reached
+ * and not taken counts. A trial stops if its value is worse than the 1 - 1/eta quantile of the
+ * values that were there before it (linear between neighbours), and at max_iter. min_iter 0 is 1.
+ *
+ * Differs from both in that an infinite value counts as NaN. Cost: n if a rung is reached (Ray's:
+ * n log n), else 1. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>

@@ -9,13 +9,13 @@ enum {
     STOPPER_BANDS_MAX = 100 /* bands of hyperband that are allowed to be close to each other */
 };
 
-struct stopper_ops {  /* a row of the table in stopper.c */
-    const char *name; /* the word in `type:` */
-    const char *help; /* one line, at most 60 characters */
-    const char
-        *keys[STOPPER_KEYS_MAX + 1]; /* of `early_terminate`, without `type`; ends with NULL */
+struct stopper_ops {                        /* a row of the table in stopper.c */
+    const char *name;                       /* the word in `type:` */
+    const char *help;                       /* one line, at most 60 characters */
+    const char *keys[STOPPER_KEYS_MAX + 1]; /* of `early_terminate`, without `type`; then NULL */
     /* Reads these keys into s->config (allocated here, freed by free()) and sets s->max_iter.
-     * Unknown keys were rejected before. -EINVAL  at the place in the file */
+     * Unknown keys were rejected before.
+     *   -EINVAL  at the place in the file */
     int (*read)(struct stopper *s, const struct config_node *n, struct err *e);
     /* Adds all keys with their values to `to`, which has the `type`. */
     void (*json)(const struct stopper *s, json_t *to);

@@ -197,8 +197,7 @@ static void put_point(struct trial *t, double step, double value, bool maximize)
         i--;
     } else {
         if (t->point_count == t->point_cap) {
-            t->point_cap +=
-                t->point_cap / 4 + 8; /* grows slowly: thousands of trials have curves */
+            t->point_cap += t->point_cap / 4 + 8; /* slowly: thousands of trials have curves */
             t->points = xrealloc(t->points, t->point_cap, sizeof *t->points);
         }
         memmove(t->points + i + 1, t->points + i, (t->point_count - i) * sizeof *t->points);

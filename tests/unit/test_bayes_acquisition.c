@@ -64,7 +64,7 @@ static void begin(struct world *w, const char *space, const char *rules, size_t 
     w->target = (struct bayes_acquisition_target){
         .space = w->seen,
         .value = bayes_model_gp(w->model),
-        .best = output_transform_value(bayes_model_warp(w->model), best[0]),
+        .best = output_transform_value(bayes_model_transform(w->model), best[0]),
         .widen = 1};
 }
 

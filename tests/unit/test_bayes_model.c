@@ -108,7 +108,7 @@ TEST(with_each_observation_it_knows_the_function_better)
             double x[COLS], mean, var;
             point(&s, x);
             gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var);
-            off += fabs(mean - output_transform_value(bayes_model_warp(m), smooth(x))) / 100;
+            off += fabs(mean - output_transform_value(bayes_model_transform(m), smooth(x))) / 100;
         }
         printf("# %zu observations: %.4f deviations off\n", d.n, off);
         CHECK(off < bounds[k]);
@@ -128,7 +128,7 @@ TEST(the_targets_are_the_warped_values_of_its_observations)
         double mean = 0, square = 0;
         for (size_t i = 0; i < d.n; i++) {
             double z = bayes_model_targets(m)[i];
-            CHECK_NEAR(z, output_transform_value(bayes_model_warp(m), d.y[i]), 0);
+            CHECK_NEAR(z, output_transform_value(bayes_model_transform(m), d.y[i]), 0);
             mean += z / (double)d.n;
             square += z * z / (double)d.n;
         }
@@ -151,7 +151,7 @@ TEST(a_forecast_of_wide_variance_says_less_than_a_certain_value)
         bayes_model_data_add(&d, COLS, x, 3, certain ? 0 : 9);
         CHECK(bayes_model_update(m, &d, certain ? 21 : 20));
         gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var);
-        far[certain] = fabs(mean - output_transform_value(bayes_model_warp(m), 3));
+        far[certain] = fabs(mean - output_transform_value(bayes_model_transform(m), 3));
         bayes_model_data_free(&d);
     }
     CHECK(far[1] < 0.2 && far[0] > 0.5);
@@ -171,7 +171,7 @@ static enum output_transform_kind chosen(double (*f)(const double *x), int n)
     }
     CHECK(bayes_model_update(m, &d, d.n));
     bayes_model_data_free(&d);
-    return bayes_model_warp(m)->kind;
+    return bayes_model_transform(m)->kind;
 }
 
 static double steep(const double *x)
@@ -450,8 +450,8 @@ TEST(the_same_point_with_different_values_makes_a_model_that_says_their_mean)
         check_finite(m);
     }
     gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var);
-    double ends[2] = {output_transform_value(bayes_model_warp(m), 0),
-                      output_transform_value(bayes_model_warp(m), 1)};
+    double ends[2] = {output_transform_value(bayes_model_transform(m), 0),
+                      output_transform_value(bayes_model_transform(m), 1)};
     CHECK_NEAR(mean, (ends[0] + ends[1]) / 2, 0.2 * (ends[1] - ends[0]));
     bayes_model_data_free(&d);
 }
