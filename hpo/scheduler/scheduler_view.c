@@ -1,4 +1,4 @@
-/* sched_show - a scheduler's state for people, programs and tests. */
+/* scheduler_view - the scheduler's state for people, programs and tests. */
 #include <math.h>
 #include <string.h>
 

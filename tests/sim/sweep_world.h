@@ -58,16 +58,16 @@ struct msg {
 struct job {
     int64_t lease, seq; /* of its last message */
     int trial, sent;
-    bool hold; /* a place, and nothing runs */
+    bool hold; /* a slot, and nothing runs */
     bool stopping, finished;
 };
 
 struct worker {
     char id[16];
     bool alive;
-    int places, conn;
-    int known_places, known_conn; /* the coordinator's view; -1: none */
-    int64_t last_at[2];           /* of what was sent to the coordinator, and from it */
+    int slots, conn;
+    int known_slots, known_conn; /* the coordinator's view; -1: none */
+    int64_t last_at[2];          /* of what was sent to the coordinator, and from it */
     struct job *jobs;
     int job_count;
     struct msg *unsaid; /* not acknowledged yet */
@@ -247,7 +247,7 @@ static void start_worker(void)
     m.audit.held = xrealloc(m.audit.held, (size_t)m.worker_count + 1, sizeof(int));
     m.audit.held[m.worker_count] = 0;
     struct worker *w = &m.workers[m.worker_count];
-    *w = (struct worker){.alive = true, .places = 1 + below(3), .known_conn = -1};
+    *w = (struct worker){.alive = true, .slots = 1 + below(3), .known_conn = -1};
     snprintf(w->id, sizeof w->id, "w%d", m.worker_count);
     timer(GREET, m.worker_count++, 0, 1 + below(50));
 }
@@ -293,7 +293,7 @@ static void greet(int worker)
         json_array_append_new(running, json_integer(w->jobs[i].lease));
     AUTO(json)
     json_t *data =
-        json_pack("{s:i, s:s, s:O}", "slots", w->places, "node", w->id, "running", running);
+        json_pack("{s:i, s:s, s:O}", "slots", w->slots, "node", w->id, "running", running);
     send((struct msg){.kind = HELLO, .worker = worker, .data = data}, 0);
     for (int i = 0; i < w->unsaid_count; i++)
         send(w->unsaid[i], 0);

@@ -215,7 +215,7 @@ static void greeted(const struct msg *x)
     if (!(m.faults & FAULT_WILD) && x->conn <= w->known_conn)
         return;
     w->known_conn = x->conn;
-    w->known_places = (int)json_integer_value(json_object_get(x->data, "slots"));
+    w->known_slots = (int)json_integer_value(json_object_get(x->data, "slots"));
     if (!w->alive) /* it will be silent */
         timer(LOST, x->worker, 0, m.spec->lost_after_ms);
     step(SCHEDULER_EV_HELLO, x);
@@ -275,7 +275,7 @@ static void fault(void)
             timer(LOST, w, 0, below(FALSE_LOST_MS));
         timer(GREET, w, 0, 1 + below(2000));
     } else if (which & m.faults & FAULT_PLACES) {
-        m.workers[w].places = below(5); /* what runs may be more than that */
+        m.workers[w].slots = below(5); /* what runs may be more than that */
         for (int i = 0; i < m.workers[w].job_count; i++)
             if (m.workers[w].jobs[i].hold)
                 send((struct msg){.kind = DROP, .worker = w, .lease = m.workers[w].jobs[i].lease},
@@ -290,13 +290,13 @@ static void fault(void)
 }
 
 /* Wild messages may leave a worker and the coordinator apart: they meet again at the next hello,
- * which comes after the last false word that one is lost. Who took places gives them back. */
+ * which comes after the last false word that one is lost. Who took slots gives them back. */
 static void calm(void)
 {
     if (m.faults_left > 0 || !(m.faults & (FAULT_WILD | FAULT_PLACES)))
         return;
     for (int i = 0; i < m.worker_count; i++) {
-        m.workers[i].places += m.workers[i].places == 0;
+        m.workers[i].slots += m.workers[i].slots == 0;
         timer(GREET, i, 0, FALSE_LOST_MS + below(1000));
     }
 }
@@ -341,8 +341,8 @@ static void make_spec(void)
         bad("%s\n%s", e.text, yaml);
 }
 
-/* What still holds a place is told to give it back, or will not be heard of any more. */
-static void check_places(void)
+/* What still holds a slot is told to give it back, or will not be heard of any more. */
+static void check_slots(void)
 {
     for (int i = 0; i < m.worker_count && !m.faults; i++)
         for (int k = 0; k < m.workers[i].job_count; k++) {
@@ -351,7 +351,7 @@ static void check_places(void)
                 told = m.queue[q].kind == STOP && m.queue[q].worker == i &&
                        m.queue[q].lease == m.workers[i].jobs[k].lease;
             if (!told)
-                bad("worker %d holds a place at the end", i);
+                bad("worker %d holds a slot at the end", i);
         }
 }
 
@@ -487,7 +487,7 @@ static uint64_t run_seed(int seed, unsigned faults)
         }
     }
     check_end();
-    check_places();
+    check_slots();
     clean_up();
     return m.audit.digest;
 }
@@ -545,7 +545,7 @@ TEST(workers_links_and_the_coordinator_may_fail_together)
     run_all(FAULT_COORDINATOR | FAULT_WORKER | FAULT_LINK | FAULT_DRAIN);
 }
 
-TEST(places_that_come_and_go_are_never_given_twice)
+TEST(slots_that_come_and_go_are_never_given_twice)
 {
     run_all(FAULT_PLACES | FAULT_LINK);
 }
@@ -555,7 +555,7 @@ TEST(two_thousand_workers_are_no_other_matter)
     run_seed(CROWD_FIRST, FAULT_COORDINATOR | FAULT_WORKER | FAULT_LINK | FAULT_PLACES);
 }
 
-/* But for places: an old hello that comes late would take them for good. */
+/* But for slots: an old hello that comes late would take them for good. */
 TEST(all_of_it_at_once_still_ends)
 {
     run_all(FAULT_COORDINATOR | FAULT_WORKER | FAULT_LINK | FAULT_WILD | FAULT_DRAIN | FAULT_ASK);

@@ -1,6 +1,6 @@
 #include "tests/unit/kit_scheduler.h"
 
-TEST(a_trial_is_created_leased_and_run_when_a_place_is_free)
+TEST(a_trial_is_created_leased_and_run_when_a_slot_is_free)
 {
     start_with(GRID(3));
     step(SCHEDULER_EV_TICK, NULL, 0, NULL);
@@ -78,9 +78,9 @@ TEST(a_trial_that_never_reports_the_metric_is_invalid_and_told_what_it_did_repor
     report(1, "{\"accuracy\":1,\"Loss\":2}");
     done(1, "{\"status\":0}");
     CHECK_STR(state_of(0), "invalid");
-    CHECK_HAS(gave(), "the metric 'loss' was never reported; what was: 'Loss', 'accuracy'");
+    CHECK_HAS(gave(), "the metric 'loss' was never reported; reported: 'Loss', 'accuracy'");
     done(2, "{\"status\":0}");
-    CHECK_HAS(gave(), "the metric 'loss' was never reported; nothing was");
+    CHECK_HAS(gave(), "the metric 'loss' was never reported; nothing was reported");
     report(3, "{\"loss\":\"inf\"}");
     done(3, "{\"status\":0}");
     CHECK_HAS(gave(), "no value of the metric 'loss' was finite");
@@ -98,7 +98,7 @@ TEST(of_many_metrics_the_nearest_three_are_told_first_and_twenty_in_all)
     strbuf_puts(&b, ",\"eval_loss\":1,\"val/loss\":1,\"vol_lass\":1}");
     report(1, strbuf_str(&b));
     done(1, "{\"status\":0}");
-    CHECK_HAS(gave(), "what was: 'eval_loss', 'val/loss', 'val_losses', 'gradient/");
+    CHECK_HAS(gave(), "reported: 'eval_loss', 'val/loss', 'val_losses', 'gradient/");
     CHECK_HAS(gave(), "and 4 more");
 }
 
@@ -315,7 +315,7 @@ TEST(trials_spread_over_the_workers)
     CHECK_HAS(gave(), "| RUN d 2/7; RUN d 3/8;");
 }
 
-TEST(a_worker_may_have_more_or_fewer_places_as_it_goes)
+TEST(a_worker_may_have_more_or_fewer_slots_as_it_goes)
 {
     start_with(GRID(9));
     hello("a", "{\"slots\":0}");

@@ -1,8 +1,8 @@
 /* test_sched_goals - how many trials a sweep wants, and when it has what it sought. */
 #include "common/json.h"
 #include "common/yaml.h"
-#include "hpo/scheduler/scheduler.h"
 #include "hpo/samplers/sweep_file.h"
+#include "hpo/scheduler/scheduler.h"
 #include "tests/unit/test.h"
 
 static struct spec *spec;

@@ -15,7 +15,7 @@ static void reach_rung(int64_t lease, double first, double second)
     report(lease, json);
 }
 
-TEST(a_trial_pauses_frees_its_place_and_goes_on_before_a_new_one_starts)
+TEST(a_trial_pauses_frees_its_slot_and_goes_on_before_a_new_one_starts)
 {
     start_with(GRID(9) CURVE);
     hello("a", "{\"slots\":1}");

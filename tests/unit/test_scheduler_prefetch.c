@@ -1,4 +1,4 @@
-/* test_sched_ahead - trials that are made before there is a place for them. */
+/* test_sched_ahead - trials that are made before there is a slot for them. */
 #include "tests/unit/kit_scheduler.h"
 
 #define BAYES(cap)                                                            \
@@ -38,7 +38,7 @@ static void restart(int64_t first, bool before_ahead)
     hello("a", running);
 }
 
-/* 16 trials of 1 ms on four places, which end in order; restarts: 0: none; 1: after each end,
+/* 16 trials of 1 ms on four slots, which end in order; restarts: 0: none; 1: after each end,
  * before what is then made ahead; 2: after that. Their parameters. */
 static json_t *search(int restarts)
 {
