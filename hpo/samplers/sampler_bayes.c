@@ -356,7 +356,7 @@ static int best(struct sampler *s, const struct trial_view *view)
     return least < 0 ? -1 : b->observations->ids[least];
 }
 
-/* As measured (docs/search.md), fits included. */
+/* The measured time (docs/search.md), fits included. */
 static double seconds(const struct sampler *s, size_t ended)
 {
     return 1e-4 * (double)(ended + json_array_size(s->task.prior));

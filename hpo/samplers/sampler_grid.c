@@ -8,7 +8,7 @@
 
 struct grid {
     int round; /* every point has been tried this often, */
-    double at; /* and the points before this one once more */
+    double at; /* and the points before this one once again */
 };
 
 static void *state_new(const struct sampler *s)

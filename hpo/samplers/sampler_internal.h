@@ -10,14 +10,14 @@ struct sampler_ops { /* a row of the table in sampler.c */
     /* Creates and frees the sampler's own state; NULL: it has none. */
     void *(*state_new)(const struct sampler *s);
     void (*state_free)(void *state);
-    /* As sampler_next(), for trial number view->count. */
+    /* Implements sampler_next(), for trial number view->count. */
     json_t *(*next)(struct sampler *s, const struct trial_view *view);
-    /* As sampler_save() and sampler_restore(); both NULL: nothing is learned. */
+    /* Implement sampler_save() and sampler_restore(); both NULL: nothing is learned. */
     json_t *(*save)(const struct sampler *s);
     void (*restore)(struct sampler *s, const json_t *model_state);
-    /* As sampler_seconds(); NULL: next() takes a negligible time. */
+    /* Implements sampler_seconds(); NULL: next() takes a negligible time. */
     double (*seconds)(const struct sampler *s, size_t ended);
-    /* As sampler_best(); NULL: there is no model. */
+    /* Implements sampler_best(); NULL: there is no model. */
     int (*best)(struct sampler *s, const struct trial_view *view);
 };
 

@@ -7,10 +7,10 @@
 #include "hpo/samplers/sampler.h"
 #include "hpo/spec/spec.h"
 
-/* As spec_read(). The keys of `early_terminate` are checked too. */
+/* Reads a sweep file like spec_read(), the keys of `early_terminate` included. */
 int sweep_file_read(struct spec **out, const struct yaml_doc *d, struct err *e);
 
-/* As spec_method_find(). sampler_of() has the method's sampler. */
+/* Finds a method like spec_method_find(). sampler_of() has the method's sampler. */
 int sweep_file_method(const struct spec_method **out, const struct config_node *at, struct err *e);
 
 /* Appends the words that `method` and `early_terminate: {type: …}` may have, one per line with what

@@ -171,10 +171,10 @@ void scheduler_replayed(struct scheduler *s, int64_t now_ms);
 int scheduler_handle(struct scheduler *s, const struct scheduler_event *ev, int64_t now_ms,
                      struct scheduler_out *out, struct err *e);
 
-/* Whether the next trial should be created before a slot is free, since proposing it takes so long
- * that the slot would be idle. Then SCHEDULER_EV_PREFETCH must be handled before any other event
- * (except DRAIN), so that a proposal only depends on the order of the other events. The caller
- * carries out the actions of the last step first, since the proposal takes long. */
+/* Whether the next trial should be created before a slot is free, because the slot would be idle
+ * while it is proposed. Then SCHEDULER_EV_PREFETCH must be handled before any other event (except
+ * DRAIN), so that a proposal only depends on the order of the other events. The caller carries out
+ * the actions of the last step first, since the proposal takes long. */
 bool scheduler_wants_prefetch(const struct scheduler *s);
 
 /* The time of the next TICK; INT64_MAX: none. */

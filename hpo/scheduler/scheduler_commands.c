@@ -16,7 +16,7 @@ static void record_command(struct event_context *ctx, const json_t *command)
 static int has_ended(enum stop_reason reason, struct err *e)
 {
     err_set(e, -EINVAL, "the sweep has ended: %s", stop_reason_text(reason));
-    return err_hint(e, "drover sweep add or retry, which give it more trials");
+    return err_hint(e, "drover sweep add, or drover sweep retry");
 }
 
 /* ---- stop, pause, resume -----------------------------------------------------------------------

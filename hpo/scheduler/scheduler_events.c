@@ -106,7 +106,7 @@ static void pause_trial(struct event_context *ctx, struct trial *t, double secon
 }
 
 /* Voids the trial's lease, which the worker `by` (NULL: no worker) no longer has. Another worker
- * that runs it is told to stop. `ran`: the trial may be the cause, so it spends a retry. */
+ * that runs it gets a STOP. `ran`: the trial may be the cause, so it spends a retry. */
 static void lose_lease(struct event_context *ctx, struct trial *t, const struct worker *by,
                        bool ran)
 {

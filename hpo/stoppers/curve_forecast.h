@@ -22,9 +22,8 @@ struct curve_forecast *curve_forecast_new(int max_iter, bool maximize, bool last
 void curve_forecast_free(struct curve_forecast *f);
 AUTO_DEFINE(curve_forecast, struct curve_forecast *, curve_forecast_free)
 
-/* Returns the value that trial `t` would have at its end, and its standard deviation, in the
- * metric's unit. For a trial that is done or whole: its value and 0. False: the trial has no point.
- */
+/* Forecasts trial `t`'s final value and its standard deviation, in the metric's unit. For a trial
+ * that is done or whole: its value and 0. False: the trial has no point. */
 bool curve_forecast_trial(const struct curve_forecast *f, const struct trial *t, double *mean,
                           double *sd);
 
@@ -47,7 +46,7 @@ double curve_forecast_time(const struct trial *t, double step);
 /* Returns z expected at the end, from the first n > 0 points of `t`; lower is better. */
 double curve_forecast_score(const struct curve_forecast_scale *s, const struct trial *t, size_t n);
 
-/* Returns a z that trial `t` will hardly fall below at its end. -INFINITY while fewer than five
+/* Returns a bound that trial `t`'s final z will hardly fall below. -INFINITY while fewer than five
  * trials are whole, since the error of a forecast is not known before. */
 double curve_forecast_bound(const struct curve_forecast *f, const struct trial *t);
 

@@ -19,10 +19,11 @@ struct stopper_ops {                        /* a row of the table in stopper.c *
     int (*read)(struct stopper *s, const struct config_node *n, struct err *e);
     /* Adds all keys with their values to `to`, which has the `type`. */
     void (*json)(const struct stopper *s, json_t *to);
-    /* As stopper_judge(). */
+    /* Implements stopper_judge(). */
     enum stopper_verdict (*judge)(struct stopper *s, bool maximize, const struct trial_view *view,
                                   const struct trial *t);
-    /* As stopper_resume() and stopper_finish(). Both NULL: the stopper never pauses a trial. */
+    /* Implement stopper_resume() and stopper_finish(). Both NULL: the stopper never pauses a trial.
+     */
     int (*resume)(const struct stopper *s, bool maximize, const struct trial_view *view);
     int (*finish)(const struct stopper *s, bool maximize, const struct trial_view *view);
     /* What the stopper remembers per trial: bytes that are 0 at first, and what frees their

@@ -5,16 +5,16 @@
 enum stop_reason {
     STOP_REASON_NONE,
     STOP_REASON_EARLY, /* an early stopper: its name is the word in the records */
-    /* Of a trial that is told to stop: */
+    /* These stop a trial: */
     STOP_REASON_TIMEOUT,   /* it ran longer than `timeout` */
     STOP_REASON_DRAIN,     /* the coordinator ends */
     STOP_REASON_STOP,      /* the command `stop` */
     STOP_REASON_PAUSE,     /* the command `pause` */
-    STOP_REASON_PREEMPTED, /* its worker ends or needs the slot; also of a trial that is requeued */
-    /* Of a trial that is requeued: */
+    STOP_REASON_PREEMPTED, /* its worker ends or needs the slot; requeues it, too */
+    /* These requeue a trial: */
     STOP_REASON_LOST,   /* its worker was lost */
     STOP_REASON_FAILED, /* `retry_failed` */
-    /* Of a sweep that has ended, and of trials that were waiting then: */
+    /* These end a sweep, and cancel the trials that are waiting then: */
     STOP_REASON_SWEEP_STOPPED,
     STOP_REASON_TARGET_REACHED,
     STOP_REASON_GAVE_UP,

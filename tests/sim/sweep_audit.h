@@ -1,5 +1,5 @@
-/* sweep_audit - checks what the scheduler records and does, knowing nothing of it but that. For
- * test_sweep_sim.c alone. */
+/* sweep_audit - checks the records and actions of the scheduler, without looking inside. For
+ * test_sweep_sim.c. */
 #ifndef DROVER_SWEEP_AUDIT_H
 #define DROVER_SWEEP_AUDIT_H
 
@@ -18,7 +18,7 @@ static int holder(int trial, int i)
     return i == 0 ? a->held_by_lease[trial] - 1 : id ? index_of(id) : -1;
 }
 
-/* The trial takes its slots, all of them, or gives them back. */
+/* The trial acquires all its slots, or releases them. */
 static void audit_slots(int trial, int by)
 {
     struct audit *a = &m.audit;
@@ -32,7 +32,7 @@ static void audit_slots(int trial, int by)
     }
 }
 
-/* Nobody runs a trial over several nodes before its slots are reserved. */
+/* No worker runs a trial over several nodes before its slots are reserved. */
 static void audit_run(const struct scheduler_action *a)
 {
     bool *ran = &m.audit.ran[a->lease];

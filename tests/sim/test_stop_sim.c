@@ -1,8 +1,8 @@
-/* test_stop_sim - early stopping on whole searches: recorded curves and invented ones, 8 workers.
+/* test_stop_sim - early stopping on whole searches: recorded and synthetic curves, 8 workers.
  *
- * 200 trainings of 81 epochs in an order drawn by seed; an epoch is a unit of cost. What a rule
- * spends is a share of all epochs; what it finds is normalised: 0 is the best training there is, 1
- * the median one. With STOP_SIM=20 it takes so many seeds and prints the table. */
+ * 200 trainings of 81 epochs in an order drawn by seed; an epoch is a unit of cost. The cost
+ * of a rule is a share of all epochs; its result is normalised: 0 is the best training of all, 1
+ * the median one. STOP_SIM=20 runs 20 seeds and prints the table. */
 #include <math.h>
 
 #include "common/json.h"
@@ -19,7 +19,7 @@ static bool maximize;
 /* ---- curves ------------------------------------------------------------------------------------
  */
 
-struct law { /* of an invented training: its end, its gain, how fast */
+struct law { /* of a synthetic training: its end, its gain, its speed */
     double end, gain, speed;
 };
 
@@ -48,7 +48,7 @@ static double noisy(const struct law *l, int epoch, struct rng *r)
     return power(l, epoch) * exp(0.05 * normal(r));
 }
 
-/* Who learns fast ends high. */
+/* A training that learns fast ends high. */
 static double crossing(const struct law *l, int epoch, struct rng *r)
 {
     struct law c = *l;
@@ -150,7 +150,7 @@ static struct trial *new_trial(void)
     return t;
 }
 
-/* What a free worker takes; NULL: nothing. */
+/* The trial that a free worker gets; NULL: none. */
 static struct trial *next_trial(void)
 {
     struct trial_view v = view();
@@ -201,7 +201,7 @@ static void search(const char *rule, int seed)
     }
     for (int now = 0;;) {
         struct turn *first = NULL;
-        bool left = true; /* something to do for who idles */
+        bool left = true; /* there is work for idle workers */
         for (struct turn *t = s.turns; t < s.turns + WORKERS; t++) {
             if (!t->trial && left && (left = (t->trial = next_trial()))) {
                 t->trial->state = TRIAL_RUNNING;
@@ -219,7 +219,7 @@ static void search(const char *rule, int seed)
         trial_free(s.trials[i]);
 }
 
-/* ---- and what it was worth ---------------------------------------------------------------------
+/* ---- results ---------------------------------------------------------------------
  */
 
 struct worth {

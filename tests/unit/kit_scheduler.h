@@ -1,4 +1,4 @@
-/* kit_sched - a sweep whose scheduler is driven step by step, for the tests of sched.h. */
+/* kit_scheduler - a sweep whose scheduler is driven step by step. */
 #ifndef DROVER_KIT_SCHEDULER_H
 #define DROVER_KIT_SCHEDULER_H
 
@@ -12,7 +12,7 @@
 #include "hpo/samplers/sweep_file.h"
 #include "tests/unit/test.h"
 
-/* A sweep, the last step's output, and all records so far. One for each test's process. */
+/* A sweep, the last step's output, and all records so far. One per test process. */
 static struct spec *spec;
 static struct scheduler *s;
 static struct scheduler_out out;
@@ -20,7 +20,7 @@ static struct scheduler_record records[512];
 static int record_count;
 static int64_t now = 1000;
 
-/* Instead of any before it. */
+/* Starts a sweep, in the place of the one before. */
 static void start_with(const char *yaml)
 {
     struct err e = {0};
@@ -75,7 +75,7 @@ static void done(int64_t lease, const char *json)
     step(SCHEDULER_EV_DONE, "a", lease, json);
 }
 
-/* What the last step gave, as "CREATED 0 0 {…}; …|RUN a 0 1; …" with data. */
+/* The output of the last step, as "CREATED 0 0 {…}; …|RUN a 0 1; …" with data. */
 static const char *gave(void)
 {
     static const char *const kinds[] = {"CREATED", "LEASED",  "REPORT", "STOPPING", "REQUEUED",
@@ -112,8 +112,8 @@ static const char *state_of(int trial)
     return names[st];
 }
 
-/* A crash: what was decided is dropped, and the records are played back. Checks that nothing is
- * different. */
+/* Frees the scheduler, as in a crash, and replays the records. Checks that the state is the same.
+ */
 static void crash(void)
 {
     AUTO(json) json_t *before = scheduler_dump(s);

@@ -104,7 +104,7 @@ TEST(random_trials_depend_on_the_seed_and_their_number_alone)
     for (int i = 0; i < 20; i++)
         want[i] = next(s);
     for (size_t restart = 0; restart < 20; restart++) {
-        count = restart; /* as after a restart with so many trials */
+        count = restart; /* like a restart with this many trials */
         AUTO(sampler) struct sampler *again = sampler(kit_sampler("random"), sp, 42);
         CHECK_STR(next(again), want[restart]);
     }
@@ -173,7 +173,7 @@ static void check_repeats(const struct sampler_ops *ops, bool grid)
     AUTO(json) json_t *times = json_object();
     count = 0;
     for (int i = 0; i < 72; i++) {
-        if (i % 10 == 9) { /* as after a restart */
+        if (i % 10 == 9) { /* like after a restart */
             sampler_free(s);
             s = sampler_new(ops, &task);
         }
@@ -228,7 +228,7 @@ TEST(random_keeps_to_constraints_where_points_cannot_be_counted)
     space_free(sp);
 }
 
-/* 2^50 points, of which trials see few: neither may be listed. */
+/* 2^50 points, of which few are tried: no sampler may enumerate them. */
 TEST(huge_countable_spaces_are_sampled_at_once)
 {
     static const char params[] =
@@ -236,7 +236,7 @@ TEST(huge_countable_spaces_are_sampled_at_once)
     for (int grid = 0; grid < 2; grid++) {
         struct space *sp = constrained(params, "{}", "a + b > 3", grid);
         CHECK(space_count(sp) >
-              1e15); /* not exact with constraints: those that they leave, at most */
+              1e15); /* an upper bound, since the count is not exact with constraints */
         AUTO(sampler)
         struct sampler *s = sampler(grid ? kit_sampler("grid") : kit_sampler("random"), sp, 1);
         count = 0;

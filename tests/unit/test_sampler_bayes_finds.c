@@ -1,4 +1,4 @@
-/* How good the points of the Bayesian sampler are, on functions whose best is known. */
+/* test_sampler_bayes_finds - how near the Bayesian sampler gets to known optima. */
 #include "common/rng.h"
 #include "hpo/model/pareto.h"
 #include "hpo/samplers/sampler.h"
@@ -42,11 +42,11 @@ static struct trial *ask(struct run *w)
 
 struct problem {
     const char *space;
-    int trials, batch; /* so many at a time */
+    int trials, batch; /* trials at once */
     double (*fn)(const json_t *params);
 };
 
-/* The best of so many trials. */
+/* The best value of `trials` trials. */
 static double search(const struct problem *p, const struct sampler_ops *ops, uint64_t seed)
 {
     enum { BATCH_MAX = 8 };
@@ -116,8 +116,8 @@ TEST(the_least_of_a_sphere_in_ten_dimensions_is_found_in_60_trials)
     CHECK(best < 1e-2);
 }
 
-/* A search that looks beside its running trials for what is better than them, and not only far from
- * them: .0084 in the geometric mean, where it was .041. */
+/* A search that also looks near its running trials for better points, and not only far from them:
+ * .0084 in the geometric mean; it was .041 without. */
 TEST(eight_at_a_time_its_least_is_nearly_found_in_48_trials)
 {
     double sum = 0;
@@ -129,7 +129,7 @@ TEST(eight_at_a_time_its_least_is_nearly_found_in_48_trials)
     CHECK(exp(sum / KIT_SEEDS) < 0.02);
 }
 
-/* -3.86278 at its least (Dixon & Szego 1978). */
+/* The minimum is -3.86278 (Dixon & Szego 1978). */
 static double hartmann3(const json_t *p)
 {
     static const double weight[4] = {1, 1.2, 3, 3.2},
@@ -149,8 +149,7 @@ static double hartmann3(const json_t *p)
     return sum;
 }
 
-/* A model that takes values for as exact as they are: 9e-7 in the geometric mean,
- * where it was 1e-5 with a floor of 1e-6 under the noise. */
+/* A model whose noise has no floor of 1e-6: 9e-7 in the geometric mean, 1e-5 with the floor. */
 TEST(eight_at_a_time_the_least_of_hartmann_3_is_found_to_some_millionths_in_96_trials)
 {
     struct problem p = {"[{'name':'x','type':'float','low':0,'high':1},"
@@ -204,7 +203,7 @@ static const char memory[] = "[{'name':'batch','type':'int','low':1,'high':512,'
                              "{'name':'lr','type':'float','low':0.00001,'high':0.1,'log':true}]";
 
 struct outcome {
-    int failures, late; /* late: of the second half */
+    int failures, late; /* late: in the second half */
     double best;
 };
 

@@ -145,8 +145,8 @@ TEST(only_allowed_points_are_given_and_they_stay_even)
         CHECK(number(p, "x") + number(p, "y") <= 0.5);
         left += number(p, "x") < 0.25;
     }
-    /* 3/4 of the triangle. An eighth of the square are its 256 points: those of the first 2,048. */
-    CHECK_NEAR(left, 0.75 * N, 6); /* by chance, the deviation would be 7 */
+    /* 3/4 of the triangle, an eighth of the square: 256 of the first 2,048 points are in it. */
+    CHECK_NEAR(left, 0.75 * N, 6); /* random points would deviate by 7 */
     for (int i = 0; i < N; i++)
         for (int k = 0; k < i; k++)
             most += json_equal(trials[i]->params, trials[k]->params);

@@ -63,9 +63,9 @@ TEST(a_report_that_comes_twice_is_stored_once)
     CHECK_STR(gave(), "|");
     report(1, "{\"step\":2,\"loss\":2}");
     CHECK_STR(gave(), "|");
-    report(1, "{\"step\":2,\"acc\":0.5}"); /* more about a step */
+    report(1, "{\"step\":2,\"acc\":0.5}"); /* another metric of a known step */
     CHECK_INT(out.record_count, 1);
-    report(1, "{\"step\":2,\"loss\":2.5}"); /* a correction */
+    report(1, "{\"step\":2,\"loss\":2.5}"); /* a corrected value */
     CHECK_INT(out.record_count, 1);
     AUTO(json) json_t *t = scheduler_trial_json(s, 0);
     CHECK_INT(json_integer_value(json_object_get(t, "steps")), 2);
@@ -268,7 +268,7 @@ TEST(a_reached_target_starts_no_new_trial_and_lets_the_others_end)
     done(1, "{\"status\":0}");
     CHECK_INT(out.action_count, 0);
     CHECK_STR(state_of(1), "leased");
-    step(SCHEDULER_EV_LOST, "b", 0, NULL); /* what waits will never run */
+    step(SCHEDULER_EV_LOST, "b", 0, NULL); /* waiting trials will never run */
     CHECK_STR(state_of(2), "waiting");
     report(2, "{\"loss\":3}");
     done(2, "{\"status\":0}");
@@ -323,7 +323,7 @@ TEST(a_worker_may_have_more_or_fewer_slots_as_it_goes)
     step(SCHEDULER_EV_SLOTS, "a", 0, "{\"slots\":2}");
     CHECK_INT(scheduler_counts(s).running, 2);
     step(SCHEDULER_EV_SLOTS, "a", 0, "{\"slots\":1}");
-    CHECK_INT(scheduler_counts(s).running, 2); /* what runs may run on */
+    CHECK_INT(scheduler_counts(s).running, 2); /* running trials continue */
     report(1, "{\"loss\":1}");
     done(1, "{\"status\":0}");
     CHECK_INT(scheduler_counts(s).running, 1);
@@ -416,7 +416,7 @@ TEST(after_a_restart_a_worker_claims_its_leases)
     report(2, "{\"loss\":4}");
     crash();
     CHECK_INT(scheduler_deadline(s), now + 120000);
-    hello("a", "{\"slots\":2,\"running\":[2]}"); /* lease 1's RUN never reached it */
+    hello("a", "{\"slots\":2,\"running\":[2]}"); /* it did not receive the RUN of lease 1 */
     CHECK_HAS(gave(), "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":false}; LEASED 0/3");
     CHECK(scheduler_deadline(s) == INT64_MAX);
     report(2, "{\"loss\":3}");
@@ -566,6 +566,6 @@ TEST(a_worker_that_comes_back_hears_again_what_it_is_to_stop)
     step(SCHEDULER_EV_TICK, NULL, 0, NULL);
     hello("a", "{\"slots\":1,\"running\":[1]}");
     CHECK_STR(gave(), "| STOP a 0/1 timeout;");
-    hello("a", "{\"slots\":1,\"running\":[]}"); /* stopped, but its end never came */
+    hello("a", "{\"slots\":1,\"running\":[]}"); /* stopped, but its DONE was not received */
     CHECK_HAS(gave(), "\"state\":\"failed\"");
 }

@@ -1,4 +1,4 @@
-/* test_sched_set - trials over several nodes: who gets them, and what ends them. */
+/* test_scheduler_gang - trials over several nodes: their workers, and their ends. */
 #include "tests/unit/kit_scheduler.h"
 
 #define TWO GRID(3) "drover: {resources: {nodes: 2}}\n"
@@ -15,7 +15,7 @@ static void two_workers(void)
     hello("b", "{\"slots\":1,\"node\":\"nb\"}");
 }
 
-/* Lease 1: a runs it, b holds a slot. */
+/* Lease 1: a runs the trial, b reserves a slot. */
 static void one_runs(void)
 {
     start_with(TWO);
@@ -31,8 +31,8 @@ TEST(a_trial_runs_when_the_others_have_reserved_their_slots)
               "CREATED 0/0 ; LEASED 0/1 {\"worker\":\"a\",\"node\":\"na\",\"with\":[\"b\"]}; "
               "| HOLD b 0/1;");
     CHECK(scheduler_gang_members(s, "a", 1) && !scheduler_gang_members(s, "b", 1));
-    CHECK(!scheduler_runner(s, "b", 1)); /* nobody yet */
-    held("a", 1);                        /* it runs it */
+    CHECK(!scheduler_runner(s, "b", 1)); /* no worker yet */
+    held("a", 1);                        /* it runs the trial */
     held("b", 7);
     CHECK_STR(gave(), "|");
     held("b", 1);
@@ -84,7 +84,7 @@ TEST(a_lost_holder_sends_the_trial_back_and_stops_who_runs_it)
     step(SCHEDULER_EV_LOST, "b", 0, NULL);
     CHECK_STR(gave(),
               "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":true}; | STOP a 0/1 this lease is void;");
-    done(1, "{\"status\":0,\"stopped\":true}"); /* it was cut short, whatever it says */
+    done(1, "{\"status\":0,\"stopped\":true}"); /* it was stopped, whatever its exit status */
     CHECK_STR(gave(), "|");
     CHECK_STR(state_of(0), "waiting");
 }
@@ -113,7 +113,7 @@ TEST(after_a_restart_who_does_not_run_it_sends_it_back)
     two_workers();
     crash();
     hello("b", "{\"slots\":1,\"node\":\"nb\",\"running\":[1]}");
-    CHECK_STR(gave(), "|"); /* it holds its slot */
+    CHECK_STR(gave(), "|"); /* it keeps its slot */
     held("b", 1);
     CHECK_STR(gave(), "|");
     hello("a", "{\"slots\":2,\"node\":\"na\"}");

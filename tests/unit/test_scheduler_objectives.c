@@ -1,4 +1,4 @@
-/* test_sched_goals - how many trials a sweep wants, and when it has what it sought. */
+/* test_scheduler_objectives - the number of trials of a sweep, and its targets. */
 #include "common/json.h"
 #include "common/yaml.h"
 #include "hpo/samplers/sweep_file.h"

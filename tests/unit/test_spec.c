@@ -236,7 +236,7 @@ TEST(an_eta_that_would_make_thousands_of_rungs_is_refused)
     static const char *const right[] = {
         "{type: asha, eta: 1.1}",
         "{type: curve, eta: 1.1}",
-        "{type: hyperband, min_iter: 3, eta: 1.01}", /* of W&B's bands there are 100 at most */
+        "{type: hyperband, min_iter: 3, eta: 1.01}", /* W&B has 100 bands at most */
         "{type: hyperband, max_iter: 100, s: 100, eta: 1.01}",
     };
     for (size_t i = 0; i < COUNT_OF(right); i++) {
@@ -394,7 +394,7 @@ TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
     }
 }
 
-/* Values as W&B's users write them, and our reader's YAML 1.1. */
+/* Values as users of W&B write them, which YAML 1.1 reads as text. */
 TEST(numbers_with_an_exponent_are_numbers)
 {
     AUTO(spec)

@@ -108,7 +108,7 @@ TEST(strict_hyperband_judges_at_the_band_and_the_other_by_the_best_so_far)
     AUTO(stopper) struct stopper *rule = kit_stopper(HYPERBAND "'min_iter':2,'eta':3}");
     for (int i = 0; i < 4; i++)
         ADD(true, 5, 1, 1);
-    struct trial *t = ADD(false, 5, 4, 0.5); /* bad at the band, best of all since */
+    struct trial *t = ADD(false, 5, 4, 0.5); /* bad at the band, the best of all afterwards */
     CHECK(stops(rule, false, t));
     AUTO(stopper)
     struct stopper *lenient = kit_stopper(HYPERBAND "'min_iter':2,'eta':3,'strict':false}");
@@ -218,16 +218,16 @@ static int goes_on(int (*which)(const struct stopper *, bool, const struct trial
 TEST(curve_pauses_at_a_rung_what_is_not_expected_among_the_best)
 {
     struct trial *a = ADD(false, 4, 3.9);        /* nearly flat */
-    CHECK_INT(verdict(false, a), STOPPER_PAUSE); /* half of one is nobody */
+    CHECK_INT(verdict(false, a), STOPPER_PAUSE); /* half of one trial is none */
     a->state = TRIAL_PAUSED;
     struct trial *b = ADD(false, 6, 4.5); /* higher, but falls */
     CHECK_INT(verdict(false, b), STOPPER_CONTINUE);
     report(b, 3, 9);
-    CHECK_INT(verdict(false, b), STOPPER_CONTINUE); /* 3 is no rung */
+    CHECK_INT(verdict(false, b), STOPPER_CONTINUE); /* 3 is not a rung */
     report(b, 4, 9);
     CHECK_INT(verdict(false, b), STOPPER_PAUSE);
     report(b, 17, 9);
-    CHECK_INT(verdict(false, b), STOPPER_PAUSE); /* at 8, which it jumped over */
+    CHECK_INT(verdict(false, b), STOPPER_PAUSE); /* at 8, which it skipped */
     report(b, 18, 9);
     CHECK_INT(verdict(false, b), STOPPER_CONTINUE); /* no rung at the end or beyond */
 }
@@ -297,7 +297,7 @@ TEST(curve_finishes_what_may_still_win_one_after_the_other)
     CHECK_INT(goes_on(stopper_finish), -1); /* a is not expected to beat it */
     for (int step = 3; step <= 16; step++)
         report(b, step, 7);
-    b->state = TRIAL_DONE; /* a disappointment */
+    b->state = TRIAL_DONE; /* it did not keep its promise */
     CHECK_INT(goes_on(stopper_finish), a->id);
     a->state = TRIAL_PRUNED;
     CHECK_INT(goes_on(stopper_finish), -1);
@@ -315,10 +315,10 @@ TEST(curve_stops_what_is_not_finite_at_a_rung_and_judges_none_by_one_point)
     CHECK_INT(verdict(false, u), STOPPER_STOP);
 }
 
-/* ---- decisions of the packages whose rules these are -------------------------------------------
+/* ---- decisions of the packages that define the rules -------------------------------------------
  */
 
-struct golden { /* a rule, and at which reports of a set of curves it stopped the trial */
+struct golden { /* a rule, and the reports of a set of curves at which it stopped the trial */
     int min_iter, max_iter, s;
     double eta;
     bool strict;
@@ -327,7 +327,7 @@ struct golden { /* a rule, and at which reports of a set of curves it stopped th
 };
 #include "tests/unit/data/stopper_golden.h"
 
-/* stopper_golden.py's Curves: who reports what next. */
+/* The class Curves of stopper_golden.py: the sequence of reports. */
 static struct curves {
     uint64_t rng;
     bool maximize, ties, nans;
@@ -501,6 +501,15 @@ TEST(an_unknown_type_is_answered_with_the_nearest_or_with_all)
     CHECK(stopper_new(&s, &n, &e) < 0 && stopper_new(&s, &o, &far) < 0);
     CHECK_STR(e.hint, "\"type\":\"hyperband\"");
     CHECK_STR(far.hint, "\"type\":\"hyperband, asha, curve or median\"");
+}
+
+TEST(no_name_is_another_stop_reason)
+{
+    const char *name = NULL, *help = NULL;
+    for (size_t i = 0; (name = stopper_row(i, &help)); i++) {
+        CHECK_INT(stop_reason_parse(name), STOP_REASON_EARLY);
+        CHECK(help && strlen(help) <= 60);
+    }
 }
 
 TEST(no_stopper_stops_nothing)

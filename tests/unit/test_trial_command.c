@@ -12,7 +12,7 @@ static const char *lookup(void *arg, const char *name)
 static const char table_params[] =
     "{\"lr\": 0.001, \"act\": \"relu\", \"amp\": true, \"bias\": false}";
 
-/* The argv of `items` (apart by spaces), each item in brackets. Freed at the test's end, with it.
+/* The argv of `items` (separated by spaces), each item in brackets. Freed when the test ends.
  */
 static const char *built(const char *items, const char *params)
 {

@@ -1,4 +1,4 @@
-/* test_prior - what one search saw and another learns from. */
+/* test_warm_start - observations of one sweep from which another learns. */
 #include "hpo/samplers/warm_start.h"
 
 #include <math.h>
@@ -74,9 +74,9 @@ TEST(done_trials_in_the_space_with_a_finite_value_are_taken_and_others_counted)
     told("{\"x\":0.5,\"y\":1}", "[{\"m\":2}]", TRIAL_DONE); /* one more parameter */
     told("{\"x\":0.9}", "[{\"m\":2}]", TRIAL_DONE);         /* breaks the constraint */
     told("{\"x\":0.25}", "[{\"m\":\"nan\"}]", TRIAL_DONE);  /* no value */
-    told("{\"x\":0.25}", "[{\"other\":1}]", TRIAL_DONE);    /* likewise */
+    told("{\"x\":0.25}", "[{\"other\":1}]", TRIAL_DONE);    /* the same */
     told("{\"x\":0.25}", "[{\"m\":2}]", TRIAL_PRUNED);      /* not done */
-    told("{\"x\":0.25}", "[{\"m\":2}]", TRIAL_FAILED);      /* likewise */
+    told("{\"x\":0.25}", "[{\"m\":2}]", TRIAL_FAILED);      /* the same */
     told("{\"k\":3,\"x\":0.125}", "[{\"m\":4,\"z\":5}]", TRIAL_DONE);
     AUTO(spec)
     struct spec *s = spec(HEAD "metric: {name: m}\ndrover: {constraints: [x < 0.8]}\n");
@@ -109,7 +109,8 @@ TEST(the_new_goal_says_which_of_a_trials_values_counts)
     free_trials();
 }
 
-/* ---- what bayes makes of it ------------------------------------------------------------------ */
+/* ---- bayes with observations ------------------------------------------------------------------
+ */
 
 static const char branin_space[] =
     "{\"x\":{\"min\":-5.0,\"max\":10.0},\"y\":{\"min\":0.0,\"max\":15.0}}";
@@ -135,7 +136,7 @@ static struct space *branin_new(void)
     return s;
 }
 
-/* Random points and their values; where they are to be maximised, the negative ones. */
+/* Random points and their values; if the goal is to maximise, the negative values. */
 static json_t *observed(const struct space *space, size_t n, uint64_t seed, bool maximize)
 {
     json_t *list = json_array();
@@ -152,7 +153,7 @@ static json_t *observed(const struct space *space, size_t n, uint64_t seed, bool
     return list;
 }
 
-/* The next trial, which becomes one that is done. Its value of Branin. */
+/* Proposes a trial and ends it as done. Returns its value of Branin. */
 static double step(struct sampler *s, bool maximize)
 {
     struct trial_view v = view();
@@ -214,7 +215,7 @@ TEST(the_best_is_a_trial_and_no_observation_of_others)
 {
     struct space *space = branin_new();
     AUTO(json) json_t *prior = observed(space, 20, 5, false);
-    for (size_t i = 0; i < 20; i++) { /* noise, without which the model is not asked */
+    for (size_t i = 0; i < 20; i++) { /* noise, without which the model is not used */
         AUTO(json) json_t *again = json_deep_copy(json_array_get(prior, i));
         json_t *values = json_object_get(again, "values");
         double y = json_number_value(json_object_get(values, "m"));
