@@ -15,6 +15,7 @@
 #include "hpo/coordinator/coordinator.h"
 #include "hpo/coordinator/progress_display.h"
 #include "hpo/coordinator/progress_text.h"
+#include "hpo/samplers/sweep_file.h"
 #include "hpo/samplers/warm_start.h"
 #include "hpo/store/command_client.h"
 #include "hpo/store/sweep_reader.h"
@@ -198,10 +199,10 @@ static int read_prior(json_t **out, char ***said, const struct sweep_options *o,
 {
     AUTO(json) json_t *from = json_array(), *seen = json_array();
     for (char **name = o->prior; name && *name; name++) {
-        if (spec->method != SPEC_BAYES) {
+        if (!spec->method->learns_from_prior) {
             strv_push(said,
-                      xasprintf("--prior: no effect with method %s: only bayes learns from it",
-                                spec_method_name(spec->method)));
+                      xasprintf("--prior is ignored: method %s does not learn from earlier sweeps",
+                                spec->method->name));
             return 0;
         }
         AUTO(sweep_reader) struct sweep_reader *v = NULL;
@@ -252,9 +253,8 @@ static int dry_run(const struct coordinator_opts *c, const struct sweep_options 
     }
     if (rc == 0 && o->json) {
         AUTO(json)
-        json_t *all =
-            json_pack("{s:s,s:s,s:i,s:O}", "name", c->dir->name, "method",
-                      spec_method_name(c->spec->method), "places", c->places, "trials", trials);
+        json_t *all = json_pack("{s:s,s:s,s:i,s:O}", "name", c->dir->name, "method",
+                                c->spec->method->name, "places", c->places, "trials", trials);
         AUTO(free) char *line = json_line(all);
         puts(line);
     }
@@ -528,7 +528,10 @@ int cmd_sweep(int argc, char **argv)
     struct err e = {0};
     int rc = read_options(&o, argc, argv, &e);
     if (rc == OPT_HELP) {
+        AUTO(strbuf) struct strbuf words = {0};
+        sweep_file_help(&words);
         opt_help(stdout, log_program(), usage_text, what, options);
+        printf("\n%s", strbuf_str(&words));
         return 0;
     }
     signal(SIGPIPE, SIG_IGN); /* a closed stdout ends no sweep */

@@ -71,7 +71,7 @@ static json_t *summary(const char *root, const char *name, struct err *e)
     json_t *by = owner.held ? json_pack("{s:i,s:s}", "pid", (int)owner.pid, "host", owner.host)
                             : json_null();
     return json_pack("{s:s,s:s,s:s,s:i,s:s,s:O?,s:o,s:o,s:o}", "name", name, "method",
-                     spec_method_name(v->spec->method), "state", sweep_reader_state(v), "trials",
+                     v->spec->method->name, "state", sweep_reader_state(v), "trials",
                      scheduler_trial_count(v->sched), "counts", strbuf_str(&counts), "best",
                      json_object_get(t, "value"), "states", count_states(v), "coordinator", by,
                      "age_s", age_of(v));

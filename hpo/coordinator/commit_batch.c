@@ -98,7 +98,7 @@ void commit_batch_add_action(struct commit_batch *t, const struct scheduler_acti
     if (!d->params)
         d->params = json_incref(a->params);
     if (!d->others)
-        d->others = json_incref(a->others);
+        d->others = json_incref(a->gang_nodes);
 }
 
 void commit_batch_record(struct commit_batch *t, const struct scheduler_record *r)

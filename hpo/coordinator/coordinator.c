@@ -104,7 +104,7 @@ static int give(struct coordinator *c, const struct scheduler_event *ev, int64_t
         const struct scheduler_action *a = &c->out.actions[i];
         if (a->kind == SCHEDULER_ACT_END) {
             free(c->why);
-            c->why = xstrdup(a->why ? a->why : "");
+            c->why = xstrdup(a->reason ? a->reason : "");
         } else {
             commit_batch_add_action(c->turn, a);
         }

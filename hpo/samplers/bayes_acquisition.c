@@ -12,29 +12,29 @@
 #include "hpo/space/distribution.h"
 
 enum {
-    EVEN = 600,    /* points that fill the cube */
-    AROUND = 3,    /* best known points that are changed a little, */
-    CHANGES = 40,  /* so often at each width */
-    STARTS = 16,   /* of gradient steps: that many promising points, and the best known ones */
-    STEPS = 40,    /* evaluations of a climb */
-    ROUNDS = 3,    /* of steps to neighbouring values */
-    STEEP = 20000, /* weight of ln P[success] where it is less than it should be */
-    OTHERS = 12,   /* values of a category that are tried for each point and round */
+    EVEN_POINTS = 600,      /* points that fill the cube evenly */
+    BEST_POINTS = 3,        /* best known points that are perturbed */
+    CHANGES_PER_WIDTH = 40, /* perturbations of each, per width */
+    CLIMBS = 16, /* gradient climbs from promising points; the best known ones add more */
+    CLIMB_EVALUATIONS = 40, /* evaluations per climb */
+    ROUNDS = 3,             /* rounds of steps to neighbouring values */
+    PENALTY = 20000,        /* weight of the part of ln P[success] that is missing to success_min */
+    VALUES_PER_CATEGORY = 12, /* values of a category that are tried per point and round */
 };
-static const double same = 1e-9; /* of the cube */
+static const double same = 1e-9; /* points that are closer count as equal */
 static const double widths[] = {0.2, 0.05, 0.01, 0.001};
 
 /* ---- the target --------------------------------------------------------------------------------
  */
 
-struct answer { /* of a model at n points */
+struct prediction { /* a model's prediction at n points */
     double *mean, *var, *dmean, *dvar;
 };
 
-static struct answer ask(struct gp *g, const struct kernel_points *at, size_t cols, bool slopes,
-                         double *room)
+static struct prediction predict(struct gp *g, const struct kernel_points *at, size_t cols,
+                                 bool slopes, double *buffer)
 {
-    struct answer a = {.mean = room, .var = room + at->n};
+    struct prediction a = {.mean = buffer, .var = buffer + at->n};
     if (!slopes) {
         gp_predict(g, at, a.mean, a.var);
         return a;
@@ -46,25 +46,26 @@ static struct answer ask(struct gp *g, const struct kernel_points *at, size_t co
 }
 
 /* slope += by_mean dmean + by_var dvar, for point i */
-static void chain(double *slope, const struct answer *a, size_t i, size_t cols, const double by[2])
+static void chain(double *slope, const struct prediction *a, size_t i, size_t cols,
+                  const double by[2])
 {
     for (size_t c = 0; slope && c < cols; c++)
         slope[i * cols + c] += by[0] * a->dmean[i * cols + c] + by[1] * a->dvar[i * cols + c];
 }
 
-/* Adds what the chance of success is worth. */
-static void be_cautious(const struct bayes_acquisition_target *t, const struct kernel_points *at,
-                        double *value, double *slope)
+/* Adds ln P[success], and a penalty where it is below success_min. */
+static void add_success_probability(const struct bayes_acquisition_target *t,
+                                    const struct kernel_points *at, double *value, double *slope)
 {
     size_t cols = t->space->shape.cols;
-    AUTO(free) double *room = xcalloc(2 * cols, sizeof *room);
-    double *x = room, *by = room + cols;
+    AUTO(free) double *buffer = xcalloc(2 * cols, sizeof *buffer);
+    double *x = buffer, *by = buffer + cols;
     for (size_t i = 0; i < at->n; i++) {
         for (size_t c = 0; c < cols; c++)
             x[c] = at->x[c * at->stride + i];
         double success = gp_classifier_log_success(t->success, x, slope ? by : NULL);
-        double short_of = fmin(success - t->success_min, 0), weight = short_of < 0 ? STEEP : 1;
-        value[i] += success + (STEEP - 1) * short_of;
+        double short_of = fmin(success - t->success_min, 0), weight = short_of < 0 ? PENALTY : 1;
+        value[i] += success + (PENALTY - 1) * short_of;
         for (size_t c = 0; slope && c < cols; c++)
             slope[i * cols + c] += weight * by[c];
     }
@@ -74,11 +75,11 @@ void bayes_acquisition_target_at(const struct bayes_acquisition_target *t,
                                  const struct kernel_points *at, double *value, double *slope)
 {
     size_t cols = t->space->shape.cols, size = at->n * (2 + (slope ? 2 * cols : 0));
-    AUTO(free) double *room = xcalloc(2 * size, sizeof *room);
-    struct answer first = ask(t->value, at, cols, slope, room);
-    struct answer second = {0};
+    AUTO(free) double *buffer = xcalloc(2 * size, sizeof *buffer);
+    struct prediction first = predict(t->value, at, cols, slope, buffer);
+    struct prediction second = {0};
     if (t->second)
-        second = ask(t->second, at, cols, slope, room + size);
+        second = predict(t->second, at, cols, slope, buffer + size);
     if (slope)
         memset(slope, 0, at->n * cols * sizeof *slope);
     for (size_t i = 0; i < at->n; i++) {
@@ -97,14 +98,14 @@ void bayes_acquisition_target_at(const struct bayes_acquisition_target *t,
         }
     }
     if (t->success)
-        be_cautious(t, at, value, slope);
+        add_success_probability(t, at, value, slope);
 }
 
 /* ---- candidates --------------------------------------------------------------------------------
  */
 
 struct candidate {
-    double *u; /* dims */
+    double *u; /* dims numbers */
     double value;
 };
 
@@ -122,8 +123,9 @@ static int by_value(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-/* The target at candidates `from` … `to` - 1, as their values are; -INFINITY where not allowed. */
-static void judge(struct pool *p, size_t from, size_t to)
+/* Evaluates the target at candidates `from` … `to` - 1, at their exact values; -INFINITY if a
+ * constraint does not allow the point. */
+static void evaluate(struct pool *p, size_t from, size_t to)
 {
     size_t n = to - from, cols = p->space->shape.cols, count = 0;
     AUTO(free) double *x = xcalloc(n * (cols + 1) + 1, sizeof *x);
@@ -150,8 +152,9 @@ static double normal(struct rng *r)
     return sqrt(-2 * log(1 - a)) * cos(2 * M_PI * b);
 }
 
-/* u: `from` with some coordinates changed, about five of them, by so much. */
-static void change(struct pool *p, const double *from, double width, double *u)
+/* Sets u to `from` with about five coordinates perturbed, numbers by normal deviates times `width`.
+ */
+static void perturb(struct pool *p, const double *from, double width, double *u)
 {
     double share = fmin(1, 5.0 / (double)p->dims);
     memcpy(u, from, p->dims * sizeof *u);
@@ -162,24 +165,25 @@ static void change(struct pool *p, const double *from, double width, double *u)
         if (!dim->count)
             u[i] = fmin(1, fmax(0, u[i] + width * normal(&p->rng)));
         else if (rng_unit(&p->rng) < 0.1 + width)
-            u[i] = dim->places[rng_below(&p->rng, dim->count)];
+            u[i] = dim->positions[rng_below(&p->rng, dim->count)];
     }
 }
 
 static void fill(struct pool *p)
 {
     const struct bayes_acquisition *s = p->s;
-    size_t even = (size_t)(EVEN * s->effort), changes = (size_t)(CHANGES * s->effort);
+    size_t even = (size_t)(EVEN_POINTS * s->effort),
+           changes = (size_t)(CHANGES_PER_WIDTH * s->effort);
     for (; p->count < even; p->count++)
         sobol_point(s->seed ^ s->stream * 0x9e3779b97f4a7c15, p->count, p->dims, p->c[p->count].u);
-    for (size_t k = 0; k < AROUND && k < s->known_count; k++)
+    for (size_t k = 0; k < BEST_POINTS && k < s->known_count; k++)
         for (size_t w = 0; w < COUNT_OF(widths); w++)
             for (size_t i = 0; i < changes; i++)
-                change(p, s->known + k * p->dims, widths[w], p->c[p->count++].u);
-    judge(p, 0, p->count);
+                perturb(p, s->known + k * p->dims, widths[w], p->c[p->count++].u);
+    evaluate(p, 0, p->count);
 }
 
-static double apart(const struct pool *p, const double *a, const double *b)
+static double distance(const struct pool *p, const double *a, const double *b)
 {
     double most = 0;
     for (size_t i = 0; i < p->dims; i++)
@@ -187,37 +191,37 @@ static double apart(const struct pool *p, const double *a, const double *b)
     return most;
 }
 
-/* The most promising candidates that are not side by side, and the best known points, to the front.
- * How many they are. */
-static size_t start(struct pool *p)
+/* Moves the most promising candidates that are not close to each other, and the best known points,
+ * to the front. Returns their number. */
+static size_t choose_starts(struct pool *p)
 {
-    size_t starts = (size_t)fmax(2, STARTS * p->s->effort), count = 0;
+    size_t starts = (size_t)fmax(2, CLIMBS * p->s->effort), count = 0;
     qsort(p->c, p->count, sizeof *p->c, by_value);
     for (size_t i = 0; i < p->count && count < starts && p->c[i].value > -INFINITY; i++) {
         bool near = false;
         for (size_t k = 0; k < count && !near; k++)
-            near = apart(p, p->c[i].u, p->c[k].u) < 0.01;
+            near = distance(p, p->c[i].u, p->c[k].u) < 0.01;
         if (near)
             continue;
         struct candidate c = p->c[count];
         p->c[count++] = p->c[i];
         p->c[i] = c;
     }
-    /* The last ones of the pool make room. */
-    for (size_t k = 0; k < AROUND && k < p->s->known_count && count < p->count; k++) {
+    /* The known points replace the last ones of the pool. */
+    for (size_t k = 0; k < BEST_POINTS && k < p->s->known_count && count < p->count; k++) {
         struct candidate c = p->c[p->count - 1];
         p->c[p->count - 1] = p->c[count];
         p->c[count++] = c;
         memcpy(c.u, p->s->known + k * p->dims, p->dims * sizeof *c.u);
     }
-    judge(p, 0, count);
+    evaluate(p, 0, count);
     return count;
 }
 
 /* ---- climbing ----------------------------------------------------------------------------------
  */
 
-/* One climb for each of the first n candidates, over its numbers; categories stay. */
+/* Creates one climb per candidate of the first n, over its numbers; its categories are fixed. */
 static void climb_set(const struct pool *p, struct lbfgs **l, size_t n)
 {
     AUTO(free) double *lo = xcalloc(2 * p->dims, sizeof *lo);
@@ -228,17 +232,17 @@ static void climb_set(const struct pool *p, struct lbfgs **l, size_t n)
             lo[k] = moves ? 0 : p->c[i].u[k];
             hi[k] = moves ? 1 : p->c[i].u[k];
         }
-        l[i] = lbfgs_new(p->dims, lo, hi, p->c[i].u, STEPS, 1e-4);
+        l[i] = lbfgs_new(p->dims, lo, hi, p->c[i].u, CLIMB_EVALUATIONS, 1e-4);
     }
 }
 
-/* g: the slope of what a climb minimises at its point u, from that of the target by the columns.
- * A number that is not active there has none: its column stands still. */
+/* Sets g to the slope of the function that a climb minimises, at its point u, from the slope of the
+ * target by the columns. A number that is not active has no slope, since its column is constant. */
 static void descent(const struct pool *p, const double *u, const double *slope, double *g)
 {
     AUTO(free) double *settled = xcalloc(p->dims, sizeof *settled);
     AUTO(free) bool *active = xcalloc(p->dims, sizeof *active);
-    bool all = p->space->shape.smooth; /* are always active */
+    bool all = p->space->shape.smooth; /* every parameter is always active */
     memcpy(settled, u, p->dims * sizeof *u);
     if (!all)
         space_settle(p->space->space, settled, active);
@@ -248,7 +252,7 @@ static void descent(const struct pool *p, const double *u, const double *slope, 
     }
 }
 
-/* One evaluation for each climb that wants one; false: none does. */
+/* Makes one evaluation for each climb that is not finished; false: all are. */
 static bool climb_step(const struct pool *p, struct lbfgs **l, size_t n)
 {
     size_t cols = p->space->shape.cols, count = 0;
@@ -270,8 +274,8 @@ static bool climb_step(const struct pool *p, struct lbfgs **l, size_t n)
     return true;
 }
 
-/* Gradient steps from the first n candidates; each is then where its climb ended, if that is better
- * once values are exact. */
+/* Climbs from the first n candidates. A candidate moves to the end of its climb if that is better
+ * at exact values. */
 static void climb(struct pool *p, size_t n)
 {
     AUTO(free) struct lbfgs **l = xcalloc(n, sizeof *l);
@@ -279,53 +283,54 @@ static void climb(struct pool *p, size_t n)
     while (climb_step(p, l, n))
         ;
     AUTO(free) struct candidate *before = xcalloc(n, sizeof *before);
-    AUTO(free) double *room = xcalloc(n * p->dims, sizeof *room);
+    AUTO(free) double *points = xcalloc(n * p->dims, sizeof *points);
     for (size_t i = 0; i < n; i++) {
         const double *x = NULL;
         before[i] = p->c[i];
-        memcpy(room + i * p->dims, p->c[i].u, p->dims * sizeof *room);
+        memcpy(points + i * p->dims, p->c[i].u, p->dims * sizeof *points);
         lbfgs_best(l[i], &x);
         memcpy(p->c[i].u, x, p->dims * sizeof *x);
         lbfgs_free(l[i]);
     }
-    judge(p, 0, n);
+    evaluate(p, 0, n);
     for (size_t i = 0; i < n; i++)
         if (!(p->c[i].value > before[i].value)) {
             p->c[i].value = before[i].value;
-            memcpy(p->c[i].u, room + i * p->dims, p->dims * sizeof *room);
+            memcpy(p->c[i].u, points + i * p->dims, p->dims * sizeof *points);
         }
 }
 
 /* ---- neighbours --------------------------------------------------------------------------------
  */
 
-/* Candidates p->c[at …] that differ from u in one category or by one step. Returns how many. */
-static size_t neighbours(struct pool *p, const double *u, size_t at, size_t room)
+/* Sets the candidates p->c[at …] to points that differ from u in one category or by one step.
+ * Returns their number. */
+static size_t neighbours(struct pool *p, const double *u, size_t at, size_t count)
 {
-    size_t from = at, end = at + room;
+    size_t from = at, end = at + count;
     for (size_t i = 0; i < p->dims; i++) {
         const struct bayes_dim *dim = &p->space->dim[i];
         size_t now = dim->count ? bayes_features_value(p->space, i, u[i]) : 0;
-        size_t shift = dim->count > OTHERS ? rng_below(&p->rng, dim->count) : 0;
-        for (size_t k = 0; k < OTHERS && k < dim->count && at < end; k++) {
+        size_t shift = dim->count > VALUES_PER_CATEGORY ? rng_below(&p->rng, dim->count) : 0;
+        for (size_t k = 0; k < VALUES_PER_CATEGORY && k < dim->count && at < end; k++) {
             size_t value = (k + shift) % dim->count;
             if (value == now)
                 continue;
             memcpy(p->c[at].u, u, p->dims * sizeof *u);
-            p->c[at++].u[i] = dim->places[value];
+            p->c[at++].u[i] = dim->positions[value];
         }
         for (int by = -1; dim->whole && by <= 1 && at < end; by += 2) {
             memcpy(p->c[at].u, u, p->dims * sizeof *u);
             p->c[at++].u[i] = distribution_step(space_dist(p->space->space, i), u[i], by);
         }
     }
-    judge(p, from, at);
+    evaluate(p, from, at);
     return at - from;
 }
 
-/* Each of the first n candidates goes to its best neighbour while that is better. Others than the
- * first n are lost. Whether any has moved. */
-static bool step_aside(struct pool *p, size_t n)
+/* Moves each of the first n candidates to its best neighbour if that is better. All other
+ * candidates are overwritten. Returns whether any candidate has moved. */
+static bool move_to_neighbours(struct pool *p, size_t n)
 {
     bool moved = false;
     for (size_t i = 0; i < n; i++) {
@@ -346,17 +351,18 @@ size_t bayes_acquisition_maximise(const struct bayes_acquisition *s, double *out
                                   double *value)
 {
     struct pool p = {.s = s, .space = s->target->space, .dims = s->target->space->dims};
-    size_t room = EVEN + AROUND * COUNT_OF(widths) * CHANGES;
-    AUTO(free) struct candidate *c = xcalloc(room, sizeof *c);
-    AUTO(free) double *u = xcalloc(room * p.dims, sizeof *u);
-    for (size_t i = 0; i < room; i++)
+    size_t size = EVEN_POINTS + BEST_POINTS * COUNT_OF(widths) * CHANGES_PER_WIDTH;
+    AUTO(free) struct candidate *c = xcalloc(size, sizeof *c);
+    AUTO(free) double *u = xcalloc(size * p.dims, sizeof *u);
+    for (size_t i = 0; i < size; i++)
         c[i].u = u + i * p.dims;
     p.c = c;
     rng_seed(&p.rng, s->seed, s->stream);
     fill(&p);
-    size_t n = start(&p);
+    size_t n = choose_starts(&p);
     climb(&p, n);
-    for (int round = 0; round < ROUNDS && !p.space->shape.smooth && step_aside(&p, n); round++)
+    for (int round = 0; round < ROUNDS && !p.space->shape.smooth && move_to_neighbours(&p, n);
+         round++)
         climb(&p, n);
     qsort(p.c, p.count, sizeof *p.c, by_value);
     size_t count = 0;
@@ -367,7 +373,7 @@ size_t bayes_acquisition_maximise(const struct bayes_acquisition *s, double *out
         memcpy(at, p.c[i].u, p.dims * sizeof *at);
         space_settle(p.space->space, at, NULL);
         for (size_t k = 0; k < count && !again; k++)
-            again = apart(&p, at, out + k * p.dims) < same;
+            again = distance(&p, at, out + k * p.dims) < same;
         count += !again;
     }
     return count;

@@ -1,4 +1,4 @@
-/* bayes_search - the point of a space that promises most, given what models say. */
+/* bayes_acquisition - the acquisition function, and the points of a space that maximise it. */
 #ifndef DROVER_BAYES_ACQUISITION_H
 #define DROVER_BAYES_ACQUISITION_H
 
@@ -9,40 +9,41 @@
 #include "hpo/model/gp_classifier.h"
 #include "hpo/samplers/bayes_features.h"
 
-struct bayes_acquisition_target { /* what is maximised: ln EI + ln P[success]. Borrows */
+struct bayes_acquisition_target { /* the function: ln EI + ln P[success]. Borrows all pointers */
     const struct bayes_features *space;
-    struct gp *value;              /* of one goal */
+    struct gp *value;              /* the model of one objective */
     double best;                   /* the smallest value observed */
-    double widen;                  /* deviations of values are taken so many times wider */
+    double widen;                  /* factor on the model's standard deviations */
     struct gp_classifier *success; /* NULL: no trial has failed */
-    double success_min;            /* ln P[success] that what is offered should have */
+    double success_min;            /* ln P[success] that a proposal should have at least */
 
-    struct gp *second;   /* of a second goal; NULL: there is one. Then instead of EI: */
-    const double *front; /* front_count pairs of values that no other is better than in both */
+    struct gp *second;   /* the model of a second objective, or NULL. With it, instead of EI, the
+                            expected   hypervolume improvement over: */
+    const double *front; /* front_count pairs of values that no other pair dominates */
     size_t front_count;
     double ref[2];
 };
 
-/* The target at n points into value[n], its derivatives by the columns into slope (n rows of cols;
- * NULL: not wanted). */
+/* Evaluates the target at n points into value[n], and its derivatives by the columns into slope (n
+ * rows of cols; NULL: not wanted). */
 void bayes_acquisition_target_at(const struct bayes_acquisition_target *t,
                                  const struct kernel_points *at, double *value, double *slope);
 
 struct bayes_acquisition {
     const struct bayes_acquisition_target *target;
-    uint64_t seed, stream; /* where chance comes from */
+    uint64_t seed, stream; /* of the random numbers */
     const double *known;   /* known_count rows of dims: observed points, the best first */
     size_t known_count;
-    double effort; /* 1: as much as pays; less where a prediction is dear */
+    double effort; /* 1: the full number of points; less if predictions are expensive */
 };
 
-/* Points (rows of dims) into `out`, at most `most`, the most promising first, each moved to where
- * its values are, allowed by the space's constraints; the target at the first into *value. Returns
- * how many: 0 where chance found none that is allowed.
+/* Writes at most `most` points (rows of dims) to `out`, the most promising first, each moved to its
+ * exact values and allowed by the space's constraints. *value is the target at the first. Returns
+ * their number; 0: no allowed point was found.
  *
- * Even points of the cube and small changes of the best known ones; from the most promising of them
- * gradient steps over the numbers, all side by side, and steps to neighbouring values of whatever
- * has neighbours. */
+ * The search evaluates even points of the cube and small perturbations of the best known ones. From
+ * the most promising of these it climbs along the gradient over the numbers, in batches, and steps
+ * to neighbouring values of categories and integers. */
 size_t bayes_acquisition_maximise(const struct bayes_acquisition *s, double *out, size_t most,
                                   double *value);
 

@@ -16,7 +16,7 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Whether all values of a category are numbers, three or more. */
+/* Whether the category has three or more values and all are numbers. */
 static bool ordered(const struct distribution *d)
 {
     size_t n = json_array_size(d->values);
@@ -38,9 +38,9 @@ static void set_category(struct bayes_dim *dim, const struct distribution *d)
     if (dim->ordered)
         qsort(values, n, sizeof *values, by_number);
     dim->count = n;
-    dim->places = xcalloc(n, sizeof *dim->places);
+    dim->positions = xcalloc(n, sizeof *dim->positions);
     for (size_t i = 0; i < n; i++)
-        dim->places[i] = values[i].place;
+        dim->positions[i] = values[i].place;
     dim->cols = dim->ordered || n <= 2 ? 1 : n;
 }
 
@@ -51,7 +51,7 @@ struct bayes_features *bayes_features_new(const struct space *space)
     b->space = space;
     b->dims = space_dims(space);
     b->dim = xcalloc(b->dims, sizeof *b->dim);
-    b->shape.smooth = true; /* conditions are on categories or integers: then there is none */
+    b->shape.smooth = true; /* then there are no conditions: these depend on other kinds */
     for (size_t i = 0; i < b->dims; i++) {
         const struct distribution *d = space_dist(space, i);
         struct bayes_dim *dim = &b->dim[i];
@@ -79,7 +79,7 @@ void bayes_features_free(struct bayes_features *b)
     if (!b)
         return;
     for (size_t i = 0; i < b->dims; i++)
-        free(b->dim[i].places);
+        free(b->dim[i].positions);
     free(b->dim);
     free(b->group);
     free(b);
@@ -90,7 +90,7 @@ size_t bayes_features_value(const struct bayes_features *b, size_t i, double u)
     const struct bayes_dim *dim = &b->dim[i];
     size_t nearest = 0;
     for (size_t v = 1; v < dim->count; v++)
-        if (fabs(dim->places[v] - u) < fabs(dim->places[nearest] - u))
+        if (fabs(dim->positions[v] - u) < fabs(dim->positions[nearest] - u))
             nearest = v;
     return nearest;
 }
@@ -98,7 +98,7 @@ size_t bayes_features_value(const struct bayes_features *b, size_t i, double u)
 static void category_columns(const struct bayes_dim *dim, size_t value, bool active, double *x,
                              size_t stride)
 {
-    if (dim->cols == 1) /* two values stand at 0 and 1 */
+    if (dim->cols == 1) /* the two values are at 0 and 1 */
         x[dim->col * stride] = !active        ? 0.5
                                : dim->ordered ? ((double)value + 0.5) / (double)dim->count
                                               : (double)value;

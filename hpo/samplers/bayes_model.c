@@ -8,34 +8,34 @@
 #include "hpo/model/gp_fit.h"
 
 enum {
-    FRESH_MAX = 60,   /* with so many, fits also start from the prior's mode */
-    FIT_FEW = 120,    /* observations that hyperparameters and warps are tried on, */
-    FIT_MANY = 400,   /* and that the chosen ones are refined on */
-    MODEL_MAX = 1000, /* that the posterior has after a fit */
-    EVALS_FIRST = 60, /* of the density: from the prior's mode, */
-    EVALS_NEXT = 25,  /* from the last fit, */
-    EVALS_FINE = 15,  /* to refine */
-    PARAM_MAX = 100,  /* no hyperparameter is beyond it: they are logarithms */
-    LOG_MAX = 30, /* observations; with more, OUTPUT_TRANSFORM_LOG would look at one basin only */
+    FRESH_MAX = 60,   /* up to this many observations, fits also start from the prior's mode */
+    FIT_FEW = 120,    /* observations for choosing hyperparameters and the output transform */
+    FIT_MANY = 400,   /* observations for refining the chosen ones */
+    MODEL_MAX = 1000, /* observations of the posterior after a fit */
+    EVALS_FIRST = 60, /* evaluations of the density from the prior's mode */
+    EVALS_NEXT = 25,  /* … from the last fit */
+    EVALS_FINE = 15,  /* … for refining */
+    PARAM_MAX = 100,  /* largest absolute value of a hyperparameter, which is a logarithm */
+    LOG_MAX = 30,     /* observations; with more, OUTPUT_TRANSFORM_LOG would only see one basin */
 };
 
-/* By how much the evidence of OUTPUT_TRANSFORM_LOG must be larger than any other's: its knee, the
- * least of the values, is fitted to few of them. */
+/* The evidence of OUTPUT_TRANSFORM_LOG must exceed the others by this much, since few observations
+ * determine its knee, the least of the values. */
 static const double LOG_MARGIN = 1;
 
 struct bayes_model {
     const struct kernel_shape *shape;
-    size_t fitted; /* observations at the last fit; 0: none yet */
+    size_t fitted; /* observations at the last fit; 0: no fit yet */
     enum output_transform_kind kind;
     double *params[OUTPUT_TRANSFORM_KINDS];
     bool unsaved;
-    bool surprised; /* an observation since then was far from what was predicted */
+    bool surprised; /* an observation since then was far from its prediction */
 
-    struct gp *gp; /* NULL: to be built */
-    bool grows;    /* it has only certain observations: others can be added to them */
+    struct gp *gp; /* NULL: must be built */
+    bool grows;    /* all its observations are certain: others can be added to them */
     size_t taken;  /* observations that it has seen */
-    struct output_transform warp;
-    size_t *rows; /* which observation each of its own is */
+    struct output_transform transform;
+    size_t *rows; /* the observation's number of each of its rows */
     double *targets;
     size_t row_count, row_cap;
 };
@@ -72,7 +72,7 @@ void bayes_model_data_free(struct bayes_data *d)
     *d = (struct bayes_data){0};
 }
 
-struct chosen { /* an observation, when some are chosen */
+struct chosen { /* an observation in bayes_model_data_choose() */
     double y;
     size_t i;
     bool taken;
@@ -115,8 +115,7 @@ size_t bayes_model_data_choose(const struct bayes_data *d, size_t n, size_t most
     return count;
 }
 
-/* Copies of chosen observations: columns of `count`, values and variances as the warp gives them.
- */
+/* Copies of chosen observations: columns of `count`, and transformed values and variances. */
 struct sample {
     size_t count;
     double *x, *z, *var;
@@ -151,16 +150,17 @@ static size_t param_count(const struct bayes_model *m)
     return gp_params(m->shape);
 }
 
-struct fitting { /* of one warp to chosen observations */
+struct fitting { /* of one output transform to chosen observations */
     enum output_transform_kind kind;
     const size_t *rows;
     size_t count;
-    bool fresh; /* also from the prior's mode */
-    int evals;  /* from m->params */
+    bool fresh; /* also start from the prior's mode */
+    int evals;  /* from m->params; 0: do not start there */
 };
 
-/* The most probable hyperparameters, into m->params; their density over y. */
-static double fit_warp(struct bayes_model *m, const struct bayes_data *d, const struct fitting *how)
+/* Writes the most probable hyperparameters to m->params. Returns their density over y. */
+static double fit_transform(struct bayes_model *m, const struct bayes_data *d,
+                            const struct fitting *how)
 {
     struct output_transform w;
     struct sample s = {.count = how->count};
@@ -186,7 +186,8 @@ static double fit_warp(struct bayes_model *m, const struct bayes_data *d, const 
     return density;
 }
 
-/* A few observations tell the warp, and the hyperparameters roughly; more of them finely. */
+/* Chooses the output transform and rough hyperparameters with few observations, and refines the
+ * hyperparameters with more. */
 static void fit(struct bayes_model *m, const struct bayes_data *d)
 {
     AUTO(free) size_t *rows = xcalloc(d->n, sizeof *rows);
@@ -199,7 +200,8 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
         if (kind == OUTPUT_TRANSFORM_LOG && d->n > LOG_MAX)
             continue;
         how.kind = (enum output_transform_kind)kind;
-        double density = fit_warp(m, d, &how) - (kind == OUTPUT_TRANSFORM_LOG ? LOG_MARGIN : 0);
+        double density =
+            fit_transform(m, d, &how) - (kind == OUTPUT_TRANSFORM_LOG ? LOG_MARGIN : 0);
         if (density > best) {
             best = density;
             chosen = how.kind;
@@ -208,7 +210,7 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
     if (d->n > FIT_FEW) {
         how = (struct fitting){.kind = chosen, .rows = rows, .evals = EVALS_FINE};
         how.count = bayes_model_data_choose(d, d->n, FIT_MANY, rows);
-        fit_warp(m, d, &how);
+        fit_transform(m, d, &how);
     }
     m->kind = chosen;
     m->fitted = d->n;
@@ -218,8 +220,8 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
     m->gp = NULL;
 }
 
-/* Whether hyperparameters are out of date: while there are few at each observation. */
-static bool time_to_fit(const struct bayes_model *m, size_t n)
+/* Whether hyperparameters are outdated. While there are few observations, each one is a reason. */
+static bool is_fit_due(const struct bayes_model *m, size_t n)
 {
     size_t grown = n > m->fitted ? n - m->fitted : 0;
     return m->fitted == 0 ||
@@ -231,17 +233,17 @@ static bool time_to_fit(const struct bayes_model *m, size_t n)
 
 static void set_targets(struct bayes_model *m, const struct bayes_data *d, size_t n)
 {
-    output_transform_fit(&m->warp, m->kind, d->y, n);
+    output_transform_fit(&m->transform, m->kind, d->y, n);
     if (m->row_count > m->row_cap) {
         m->row_cap = 2 * m->row_count;
         m->targets = xrealloc(m->targets, m->row_cap, sizeof *m->targets);
     }
     for (size_t i = 0; i < m->row_count; i++)
-        m->targets[i] = output_transform_value(&m->warp, d->y[m->rows[i]]);
+        m->targets[i] = output_transform_value(&m->transform, d->y[m->rows[i]]);
     gp_targets(m->gp, m->targets);
 }
 
-/* The posterior of the first n observations, or of a choice of them. */
+/* Builds the posterior of the first n observations, or of a choice of them. */
 static bool build(struct bayes_model *m, const struct bayes_data *d, size_t n)
 {
     struct err e = {0};
@@ -250,8 +252,8 @@ static bool build(struct bayes_model *m, const struct bayes_data *d, size_t n)
     m->gp = gp_new(m->shape, m->params[m->kind]);
     m->rows = xrealloc(m->rows, n + 1, sizeof *m->rows);
     s.count = m->row_count = bayes_model_data_choose(d, n, MODEL_MAX, m->rows);
-    output_transform_fit(&m->warp, m->kind, d->y, n);
-    sample_take(&s, m, d, m->rows, &m->warp);
+    output_transform_fit(&m->transform, m->kind, d->y, n);
+    sample_take(&s, m, d, m->rows, &m->transform);
     int rc = gp_add(m->gp, &(struct kernel_points){s.x, s.count, s.count}, s.var, &e);
     sample_free(&s);
     m->taken = n;
@@ -260,16 +262,16 @@ static bool build(struct bayes_model *m, const struct bayes_data *d, size_t n)
     return rc == 0;
 }
 
-/* One more observation: was it to be expected? */
-static bool take(struct bayes_model *m, const struct bayes_data *d)
+/* Adds one more observation, and records if it was far from its prediction. */
+static bool add_next(struct bayes_model *m, const struct bayes_data *d)
 {
     size_t i = m->taken;
     struct err e = {0};
     struct kernel_points at = {d->x + i, 1, d->cap};
-    double mean = 0, var = 0, slope = output_transform_slope(&m->warp, d->y[i]);
+    double mean = 0, var = 0, slope = output_transform_slope(&m->transform, d->y[i]);
     double noise = d->var[i] > 0 ? d->var[i] * slope * slope : 0;
     gp_predict(m->gp, &at, &mean, &var);
-    double off = output_transform_value(&m->warp, d->y[i]) - mean;
+    double off = output_transform_value(&m->transform, d->y[i]) - mean;
     if (off * off > 9 * (var + noise + gp_noise(m->gp)))
         m->surprised = true;
     if (gp_add(m->gp, &at, &noise, &e) < 0)
@@ -284,20 +286,21 @@ static bool take(struct bayes_model *m, const struct bayes_data *d)
 bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d, size_t certain)
 {
     size_t known = m->fitted < d->n ? m->fitted : d->n;
-    if (certain < d->n) { /* forecasts change: nothing can be built on them */
+    if (certain < d->n) { /* forecasts change from call to call: build anew */
         m->surprised = false;
-        if (time_to_fit(m, d->n))
+        if (is_fit_due(m, d->n))
             fit(m, d);
         bool ok = build(m, d, d->n);
         m->grows = false;
         return ok;
     }
-    for (int again = 0; again < 2; again++) { /* a surprise brings a fit */
+    for (int again = 0; again < 2;
+         again++) { /* a second pass follows a surprise, which makes a fit due */
         bool ok = known > 0 && ((m->gp && m->grows && m->taken >= known) || build(m, d, known));
         m->grows = true;
         while (ok && m->taken < d->n)
-            ok = take(m, d);
-        if (ok && !time_to_fit(m, d->n))
+            ok = add_next(m, d);
+        if (ok && !is_fit_due(m, d->n))
             return true;
         fit(m, d);
         known = d->n;
@@ -310,9 +313,9 @@ struct gp *bayes_model_gp(struct bayes_model *m)
     return m->gp;
 }
 
-const struct output_transform *bayes_model_warp(const struct bayes_model *m)
+const struct output_transform *bayes_model_transform(const struct bayes_model *m)
 {
-    return &m->warp;
+    return &m->transform;
 }
 
 const double *bayes_model_targets(const struct bayes_model *m)
@@ -320,7 +323,7 @@ const double *bayes_model_targets(const struct bayes_model *m)
     return m->targets;
 }
 
-/* ---- life --------------------------------------------------------------------------------------
+/* ---- creation and model state ------------------------------------------------------------------
  */
 
 struct bayes_model *bayes_model_new(const struct kernel_shape *shape)
@@ -375,11 +378,11 @@ json_t *bayes_model_save(struct bayes_model *m)
                      lists);
 }
 
-bool bayes_model_restore(struct bayes_model *m, const json_t *learnt)
+bool bayes_model_restore(struct bayes_model *m, const json_t *model_state)
 {
-    const json_t *lists = json_object_get(learnt, "params");
-    json_int_t n = json_integer_value(json_object_get(learnt, "n"));
-    json_int_t kind = json_integer_value(json_object_get(learnt, "warp"));
+    const json_t *lists = json_object_get(model_state, "params");
+    json_int_t n = json_integer_value(json_object_get(model_state, "n"));
+    json_int_t kind = json_integer_value(json_object_get(model_state, "warp"));
     if (n <= 0 || kind < 0 || kind >= OUTPUT_TRANSFORM_KINDS ||
         json_array_size(lists) != OUTPUT_TRANSFORM_KINDS)
         return false;

@@ -1,8 +1,9 @@
-/* bayes_model - what is known of one quantity over a space: a Gaussian process on the trials that
- * gave it, its hyperparameters fitted now and then.
+/* bayes_model - a Gaussian process over a space for one quantity, its hyperparameters refitted from
+ * time to time.
  *
- * What it is, is a function of the observations in their order and of what the last fit learnt; it
- * does not matter whether they came one by one or, after a restart, all at once. */
+ * The model is a function of the observations, in their order, and of the model state of the last
+ * fit. It makes no difference if the observations were added one by one or, after a restart, at
+ * once. */
 #ifndef DROVER_BAYES_MODEL_H
 #define DROVER_BAYES_MODEL_H
 
@@ -17,17 +18,17 @@ struct bayes_data { /* observations */
     size_t n, cap;
     double *x;   /* columns of cap */
     double *y;   /* finite; smaller is better */
-    double *var; /* of each y; 0: as told */
+    double *var; /* variance of each y; 0: y is exact but for the noise of the model */
 };
 
-/* Adds one and returns its number. `x`: a number for each of `cols` columns. */
+/* Adds an observation and returns its number. `x`: one number per column. */
 size_t bayes_model_data_add(struct bayes_data *d, size_t cols, const double *x, double y,
                             double var);
 void bayes_model_data_free(struct bayes_data *d);
 
-/* The numbers of `most` of the first n observations, rising: a third of them the smallest, a third
- * the newest, the others spread evenly over the rest by value. Returns how many: n where all fit.
- */
+/* Chooses at most `most` of the first n observations and writes their numbers to `out` in
+ * increasing order: a third are those with the smallest values, a third the newest, and the others
+ * are spread evenly over the rest by value. Returns how many: n if n <= most. */
 size_t bayes_model_data_choose(const struct bayes_data *d, size_t n, size_t most, size_t *out);
 
 struct bayes_model;
@@ -37,26 +38,27 @@ struct bayes_model *bayes_model_new(const struct kernel_shape *shape);
 void bayes_model_free(struct bayes_model *m);
 AUTO_DEFINE(bayes_model, struct bayes_model *, bayes_model_free)
 
-/* One that has learnt the same, for a look that is to change nothing. */
+/* Returns a model with the same model state, for predictions that must not change `m`. */
 struct bayes_model *bayes_model_copy(const struct bayes_model *m);
 
-/* Takes in the observations that are new since the last call; fits when it is time. The first
- * `certain` of them only ever get more; those behind may change from call to call. n >= 1.
- * False: no covariance could be factored, and there is no model. */
+/* Adds the observations that are new since the last call, and refits if a fit is due. The first
+ * `certain` observations never change, but may become more; those after them may change from call
+ * to call. n >= 1. False: no covariance could be factored, and there is no model. */
 bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d, size_t certain);
 
-/* The posterior after the last update: of warped values. Points may be added to it for as long as
- * they are cut off again, with their targets, before the next update. */
+/* Returns the posterior of transformed values after the last update. The caller may add points if
+ * it removes them again, and restores the targets, before the next update. */
 struct gp *bayes_model_gp(struct bayes_model *m);
-const struct output_transform *bayes_model_warp(const struct bayes_model *m);
+const struct output_transform *bayes_model_transform(const struct bayes_model *m);
 /* The targets of the posterior's own observations: gp_count() numbers; borrowed. */
 const double *bayes_model_targets(const struct bayes_model *m);
 
-/* Whether there was a fit since what it learnt was saved. */
+/* Whether there was a fit since the model state was saved. */
 bool bayes_model_unsaved(const struct bayes_model *m);
-/* What the last fit learnt: a new reference, or NULL: there was none. And back: false, and
- * nothing changed, where it makes no sense for this shape or is another version's. */
+/* Returns the model state of the last fit: a new reference, or NULL if there was none. */
 json_t *bayes_model_save(struct bayes_model *m);
-bool bayes_model_restore(struct bayes_model *m, const json_t *learnt);
+/* Restores it. False, and nothing has changed: it is invalid for this shape, or of another version.
+ */
+bool bayes_model_restore(struct bayes_model *m, const json_t *model_state);
 
 #endif

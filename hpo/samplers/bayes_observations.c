@@ -9,13 +9,13 @@
 #include "hpo/space/space.h"
 #include "hpo/stoppers/curve_forecast.h"
 
-static const double side_by_side = 1e-7; /* of the cube */
+static const double side_by_side = 1e-7; /* points that are closer count as equal */
 
 void bayes_observations_free(struct bayes_observations *p)
 {
     if (!p)
         return;
-    for (size_t g = 0; g < p->task->goal_count; g++)
+    for (size_t g = 0; g < p->task->objective_count; g++)
         bayes_model_data_free(&p->data[g]);
     bayes_model_data_free(&p->ends);
     free(p->data);
@@ -23,7 +23,7 @@ void bayes_observations_free(struct bayes_observations *p)
     free(p->ids);
     free(p->pending);
     free(p->taken);
-    free(p->places);
+    free(p->trial_rows);
     free(p->inside);
     free(p);
 }
@@ -31,21 +31,22 @@ void bayes_observations_free(struct bayes_observations *p)
 /* ---- one observation ---------------------------------------------------------------------------
  */
 
-struct spot { /* room for one: its place in the cube, its columns, its values */
+struct scratch { /* buffers for one observation: its point in the cube, its columns, its values */
     double *u, *x, *y;
 };
 
-/* One block, at u. */
-static struct spot spot_new(const struct bayes_observations *p)
+/* One allocation, which starts at u. */
+static struct scratch scratch_new(const struct bayes_observations *p)
 {
     size_t dims = p->space->dims, cols = p->space->shape.cols;
-    double *room = xcalloc(dims + cols + p->task->goal_count, sizeof *room);
-    return (struct spot){.u = room, .x = room + dims, .y = room + dims + cols};
+    double *block = xcalloc(dims + cols + p->task->objective_count, sizeof *block);
+    return (struct scratch){.u = block, .x = block + dims, .y = block + dims + cols};
 }
 
-/* Where parameters are. False: outside of the space, as what a person wants to start with may be.
- */
-static bool place(const struct bayes_observations *p, const json_t *params, const struct spot *s)
+/* Writes the point of a parameter set to the buffers. False: it is outside of the space, as the
+ * user's own first sets may be. */
+static bool locate(const struct bayes_observations *p, const json_t *params,
+                   const struct scratch *s)
 {
     struct err e = {0};
     if (space_unit(p->space->space, params, s->u, &e) < 0)
@@ -54,31 +55,33 @@ static bool place(const struct bayes_observations *p, const json_t *params, cons
     return true;
 }
 
-/* place(), of a trial that has not ended and comes again: its parameters are read once. */
-static bool place_again(struct bayes_observations *p, const struct trial *t, const struct spot *s)
+/* locate() for a trial that has not ended. Its point is kept, so that its parameters are read once.
+ */
+static bool locate_trial(struct bayes_observations *p, const struct trial *t,
+                         const struct scratch *s)
 {
     size_t dims = p->space->dims, cols = p->space->shape.cols, at = (size_t)t->id;
-    double *row = p->places + at * (dims + cols);
+    double *row = p->trial_rows + at * (dims + cols);
     if (p->inside[at]) {
         memcpy(s->u, row, dims * sizeof *row);
         memcpy(s->x, row + dims, cols * sizeof *row);
     } else {
-        p->inside[at] = place(p, t->params, s) ? 1 : -1;
+        p->inside[at] = locate(p, t->params, s) ? 1 : -1;
         memcpy(row, s->u, dims * sizeof *row);
         memcpy(row + dims, s->x, cols * sizeof *row);
     }
     return p->inside[at] > 0;
 }
 
-/* Room for what is kept by trial. */
-static void make_room(struct bayes_observations *p, size_t count)
+/* Grows the arrays that are indexed by trial. */
+static void reserve_trials(struct bayes_observations *p, size_t count)
 {
     size_t row = p->space->dims + p->space->shape.cols, old = p->trial_cap, cap = 2 * count;
     if (count <= old)
         return;
     p->taken = xrealloc(p->taken, cap, sizeof *p->taken);
     p->inside = xrealloc(p->inside, cap, sizeof *p->inside);
-    p->places = xrealloc(p->places, cap * row, sizeof *p->places);
+    p->trial_rows = xrealloc(p->trial_rows, cap * row, sizeof *p->trial_rows);
     memset(p->taken + old, 0, (cap - old) * sizeof *p->taken);
     memset(p->inside + old, 0, (cap - old) * sizeof *p->inside);
     p->trial_cap = cap;
@@ -93,8 +96,9 @@ static void append_row(double **rows, size_t *cap, size_t at, const double *u, s
     memcpy(*rows + at * dims, u, dims * sizeof *u);
 }
 
-/* Adds trial `id` as an observation of all goals; `var`: of the first one's value. */
-static void add(struct bayes_observations *p, const struct spot *s, int id, double var)
+/* Adds trial `id` as an observation of all objectives. `var`: the variance of the first one's
+ * value. */
+static void add(struct bayes_observations *p, const struct scratch *s, int id, double var)
 {
     size_t n = p->data[0].n;
     append_row(&p->u, &p->u_cap, n, s->u, p->space->dims);
@@ -103,41 +107,41 @@ static void add(struct bayes_observations *p, const struct spot *s, int id, doub
         p->ids = xrealloc(p->ids, p->id_cap, sizeof *p->ids);
     }
     p->ids[n] = id;
-    for (size_t g = 0; g < p->task->goal_count; g++)
+    for (size_t g = 0; g < p->task->objective_count; g++)
         bayes_model_data_add(&p->data[g], p->space->shape.cols, s->x, s->y[g], g == 0 ? var : 0);
 }
 
-/* What another search saw: no trial of this one, but as certain as those. */
-static void take_prior(struct bayes_observations *p, const json_t *one, const struct spot *s)
+/* Adds an observation of another sweep. It is not a trial of this one, but as certain as those. */
+static void add_prior(struct bayes_observations *p, const json_t *one, const struct scratch *s)
 {
     const json_t *values = json_object_get(one, "values");
-    for (size_t g = 0; g < p->task->goal_count; g++) {
-        const struct sampler_goal *goal = &p->task->goals[g];
+    for (size_t g = 0; g < p->task->objective_count; g++) {
+        const struct sampler_objective *objective = &p->task->objectives[g];
         double v;
-        if (json_as_number(&v, json_object_get(values, goal->metric)) < 0 || !isfinite(v))
+        if (json_as_number(&v, json_object_get(values, objective->metric)) < 0 || !isfinite(v))
             return;
-        s->y[g] = goal->maximize ? -v : v;
+        s->y[g] = objective->maximize ? -v : v;
     }
-    if (!place(p, json_object_get(one, "params"), s))
+    if (!locate(p, json_object_get(one, "params"), s))
         return;
     bayes_model_data_add(&p->ends, p->space->shape.cols, s->x, 1, 0);
     add(p, s, -1, 0);
     p->certain++;
 }
 
-/* An end that is certain: done, or failed. */
-static void take_end(struct bayes_observations *p, const struct trial *t, const struct spot *s)
+/* Adds the end of a trial: done, or failed. */
+static void add_end(struct bayes_observations *p, const struct trial *t, const struct scratch *s)
 {
-    bool gave =
-        t->state == TRIAL_PRUNED || objectives_values(p->task->goals, p->task->goal_count, t, s->y);
-    if (t->state == TRIAL_CANCELLED || !place(p, t->params, s))
+    bool has_values = t->state == TRIAL_PRUNED ||
+                      objectives_values(p->task->objectives, p->task->objective_count, t, s->y);
+    if (t->state == TRIAL_CANCELLED || !locate(p, t->params, s))
         return;
-    gave = gave && (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED);
-    bayes_model_data_add(&p->ends, p->space->shape.cols, s->x, gave ? 1 : -1, 0);
-    p->failures += !gave;
+    has_values = has_values && (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED);
+    bayes_model_data_add(&p->ends, p->space->shape.cols, s->x, has_values ? 1 : -1, 0);
+    p->failures += !has_values;
     p->late_ends += (size_t)t->id >= p->first;
-    p->late_failures += (size_t)t->id >= p->first && !gave;
-    if (!gave || t->state == TRIAL_PRUNED)
+    p->late_failures += (size_t)t->id >= p->first && !has_values;
+    if (!has_values || t->state == TRIAL_PRUNED)
         return;
     add(p, s, t->id, 0);
     p->certain++;
@@ -151,13 +155,13 @@ static int by_end(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Trials that have ended since the last look, in the order of their ends. */
-static void take_ends(struct bayes_observations *p, const struct trial_view *view,
-                      const struct spot *s)
+/* Adds the trials that have ended since the last update, in the order of their ends. */
+static void add_ends(struct bayes_observations *p, const struct trial_view *view,
+                     const struct scratch *s)
 {
     AUTO(free) const struct trial **ended = xcalloc(view->count + 1, sizeof *ended);
     size_t n = 0;
-    make_room(p, view->count);
+    reserve_trials(p, view->count);
     for (size_t i = 0; i < view->count; i++)
         if (!p->taken[i] && trial_is_ended(view->trials[i]->state)) {
             p->taken[i] = true;
@@ -165,34 +169,36 @@ static void take_ends(struct bayes_observations *p, const struct trial_view *vie
         }
     qsort(ended, n, sizeof *ended, by_end);
     for (size_t i = 0; i < n; i++)
-        take_end(p, ended[i], s);
+        add_end(p, ended[i], s);
 }
 
-/* ---- all of them -------------------------------------------------------------------------------
+/* ---- updates -----------------------------------------------------------------------------------
  */
 
-/* Whether a trial's value has to be forecast. */
-static bool partial(const struct trial *t)
+/* Whether the trial's final value must be forecast. */
+static bool needs_forecast(const struct trial *t)
 {
     return t->point_count > 0 && (t->state == TRIAL_PRUNED || !trial_is_ended(t->state));
 }
 
-/* Forecasts of the trials that did not go the whole way; the others that run are pending. */
-static void take_partial(struct bayes_observations *p, const struct trial_view *view,
-                         const struct spot *s)
+/* Adds forecasts of the trials that are not whole. Running trials without a forecast are pending.
+ */
+static void add_forecasts(struct bayes_observations *p, const struct trial_view *view,
+                          const struct scratch *s)
 {
-    const struct sampler_goal *goal = &p->task->goals[0];
+    const struct sampler_objective *objective = &p->task->objectives[0];
     AUTO(curve_forecast) struct curve_forecast *f = NULL;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
         double mean = 0, sd = 0;
-        if ((trial_is_ended(t->state) && !partial(t)) || !place_again(p, t, s))
+        if ((trial_is_ended(t->state) && !needs_forecast(t)) || !locate_trial(p, t, s))
             continue;
-        if (partial(t) && !f)
-            f = curve_forecast_new(p->task->stop, goal->maximize, goal->last, view);
-        if (partial(t) && curve_forecast_trial(f, t, &mean, &sd) && isfinite(mean) &&
-            isfinite(sd * sd) && objectives_values(p->task->goals, p->task->goal_count, t, s->y)) {
-            s->y[0] = goal->maximize ? -mean : mean;
+        if (needs_forecast(t) && !f)
+            f = curve_forecast_new(p->task->max_iter, objective->maximize, objective->last, view);
+        if (needs_forecast(t) && curve_forecast_trial(f, t, &mean, &sd) && isfinite(mean) &&
+            isfinite(sd * sd) &&
+            objectives_values(p->task->objectives, p->task->objective_count, t, s->y)) {
+            s->y[0] = objective->maximize ? -mean : mean;
             add(p, s, t->id, sd * sd);
         } else if (!trial_is_ended(t->state)) {
             append_row(&p->pending, &p->pending_cap, p->pending_count++, s->u, p->space->dims);
@@ -206,10 +212,10 @@ struct bayes_observations *bayes_observations_new(const struct sampler_task *tas
     struct bayes_observations *p = xzalloc(sizeof *p);
     p->task = task;
     p->space = space;
-    p->data = xcalloc(task->goal_count, sizeof *p->data);
-    struct spot s = spot_new(p);
+    p->data = xcalloc(task->objective_count, sizeof *p->data);
+    struct scratch s = scratch_new(p);
     for (size_t i = 0; i < json_array_size(task->prior); i++)
-        take_prior(p, json_array_get(task->prior, i), &s);
+        add_prior(p, json_array_get(task->prior, i), &s);
     free(s.u);
     p->first = first > p->certain ? first - p->certain : 0;
     return p;
@@ -217,19 +223,19 @@ struct bayes_observations *bayes_observations_new(const struct sampler_task *tas
 
 void bayes_observations_update(struct bayes_observations *p, const struct trial_view *view)
 {
-    struct spot s = spot_new(p);
-    for (size_t g = 0; g < p->task->goal_count; g++)
+    struct scratch s = scratch_new(p);
+    for (size_t g = 0; g < p->task->objective_count; g++)
         p->data[g].n = p->certain;
     p->pending_count = 0;
-    take_ends(p, view, &s);
-    take_partial(p, view, &s);
+    add_ends(p, view, &s);
+    add_forecasts(p, view, &s);
     free(s.u);
 }
 
-size_t bayes_observations_best(const struct bayes_observations *p, size_t goal, size_t most,
+size_t bayes_observations_best(const struct bayes_observations *p, size_t objective, size_t most,
                                size_t *out)
 {
-    const struct bayes_data *d = &p->data[goal];
+    const struct bayes_data *d = &p->data[objective];
     size_t n = 0;
     for (size_t i = 0; i < (p->certain ? p->certain : d->n); i++) {
         if (n == most && !(d->y[i] < d->y[out[n - 1]]))

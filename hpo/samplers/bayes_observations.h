@@ -1,5 +1,5 @@
-/* bayes_past - what the trials of a search say about its space: observations, some of them certain,
- * some forecast, and failures. */
+/* bayes_observations - the trials of a sweep as observations of a model: certain ones, forecasts,
+ * and failures. */
 #ifndef DROVER_BAYES_OBSERVATIONS_H
 #define DROVER_BAYES_OBSERVATIONS_H
 
@@ -8,53 +8,53 @@
 #include "hpo/samplers/bayes_model.h"
 #include "hpo/samplers/sampler.h"
 
-struct bayes_observations { /* read by the sampler; changed only here */
+struct bayes_observations { /* read by the sampler; only bayes_observations.c changes it */
     const struct sampler_task *task;
     const struct bayes_features *space;
 
-    /* Observations of each goal, of the same trials: first those that other searches made, then
-     * those of trials that are done, in the order of their ends; then, as of the last look,
-     * forecasts of those that were stopped early, are paused, or have reported something so far. */
+    /* Observations of each objective, of the same trials: first those of other sweeps, then those
+     * of trials that are done, in the order of their ends, then, as of the last update, forecasts
+     * of trials that were stopped early, are paused, or have reported something so far. */
     struct bayes_data *data;
-    size_t certain; /* how many are no forecasts */
-    double *u;      /* rows of dims: where they are */
+    size_t certain; /* how many of them are not forecasts */
+    double *u;      /* rows of dims: their points */
     size_t u_cap;
-    int *ids; /* their trials; -1: another search's */
+    int *ids; /* their trials; -1: of another sweep */
     size_t id_cap;
 
-    struct bayes_data ends; /* of all that have ended: 1, or -1 where it failed */
+    struct bayes_data ends; /* of all trials that have ended: 1, or -1 if it failed */
     size_t failures;
-    /* Of them, those that the model chose: trials from number `first` on; those before it only fill
-     * the space. */
+    /* The ends and failures of trials that the model chose: of trials from number `first` on.
+     * Trials before it only fill the space. */
     size_t first, late_ends, late_failures;
 
-    double *pending; /* rows of dims: trials that have not ended and are not forecast */
+    double *pending; /* rows of dims: trials that have not ended and have no forecast */
     size_t pending_count, pending_cap;
 
     /* By trial: */
-    bool *taken;         /* its end is among the certain ones, or the failures */
-    double *places;      /* rows of dims, then columns: where it is; parameters never change */
-    signed char *inside; /* 1: it is in the space, -1: it is not, 0: its row is not set */
+    bool *taken;         /* its end is among the certain observations or the failures */
+    double *trial_rows;  /* rows of dims, then columns: its point; parameters never change */
+    signed char *inside; /* 1: it is in the space; -1: it is not; 0: its row is not set */
     size_t trial_cap;
 };
 
-/* Borrows both. `first`: observations and trials that are to fill the space before a model chooses;
- * those of other searches are taken in at once, and count. */
+/* Borrows both. `first`: number of observations and trials that fill the space before a model
+ * chooses. Observations of other sweeps are added at once, and count. */
 struct bayes_observations *bayes_observations_new(const struct sampler_task *task,
                                                   const struct bayes_features *space, size_t first);
 void bayes_observations_free(struct bayes_observations *p);
 AUTO_DEFINE(bayes_observations, struct bayes_observations *, bayes_observations_free)
 
-/* Takes in all that `view` says; it only ever grows from call to call. Cost O(trials), and a
- * forecast where there is something to forecast. */
+/* Updates everything from `view`, which only ever grows from call to call. Cost: O(trials), and a
+ * forecast if there are values to forecast. */
 void bayes_observations_update(struct bayes_observations *p, const struct trial_view *view);
 
-/* The numbers of the best `most` observations of a goal, best first: of certain ones, while there
- * are any. Returns how many. */
-size_t bayes_observations_best(const struct bayes_observations *p, size_t goal, size_t most,
+/* Writes the numbers of the best `most` observations of an objective, best first, to `out`.
+ * Forecasts count only if there is no certain observation. Returns how many. */
+size_t bayes_observations_best(const struct bayes_observations *p, size_t objective, size_t most,
                                size_t *out);
 
-/* Whether an observation is at u, to all purposes. */
+/* Whether an observation is at u, within 1e-7. */
 bool bayes_observations_at(const struct bayes_observations *p, const double *u);
 
 #endif

@@ -4,22 +4,22 @@
 
 #include "common/json.h"
 
-static double value(const struct sampler_goal *goals, size_t i, const struct trial *t)
+static double value(const struct sampler_objective *objectives, size_t i, const struct trial *t)
 {
     double v;
     if (i == 0)
-        return trial_value(t, goals->last);
-    const json_t *last = json_object_get(t->metrics, goals[i].metric);
+        return trial_value(t, objectives->last);
+    const json_t *last = json_object_get(t->metrics, objectives[i].metric);
     return json_as_number(&v, last) == 0 ? v : (double)NAN;
 }
 
-bool objectives_values(const struct sampler_goal *goals, size_t count, const struct trial *t,
-                       double *y)
+bool objectives_values(const struct sampler_objective *objectives, size_t count,
+                       const struct trial *t, double *y)
 {
     for (size_t i = 0; i < count; i++)
-        if (!isfinite(value(goals, i, t)))
+        if (!isfinite(value(objectives, i, t)))
             return false;
     for (size_t i = 0; i < count; i++)
-        y[i] = goals[i].maximize ? -value(goals, i, t) : value(goals, i, t);
+        y[i] = objectives[i].maximize ? -value(objectives, i, t) : value(objectives, i, t);
     return true;
 }

@@ -1,4 +1,4 @@
-/* goals - what a search is after, and how near a trial came to it: values in minimised form. */
+/* objectives - a trial's values by the objectives of a sweep, in minimised form. */
 #ifndef DROVER_OBJECTIVES_H
 #define DROVER_OBJECTIVES_H
 
@@ -8,11 +8,12 @@
 #include "hpo/samplers/sampler.h"
 #include "hpo/trial/trial.h"
 
-/* y[0 … count - 1]: a trial's value for each goal, smaller is better: negated where the goal is to
- * maximise. The first goal's is trial_value(), the best or the last; of the others the last that
- * was reported. False, with y untouched, where one is missing or not finite. Whatever the trial's
- * state: whether a failed one counts is for the caller. */
-bool objectives_values(const struct sampler_goal *goals, size_t count, const struct trial *t,
-                       double *y);
+/* Writes a trial's value for each objective to y[0 … count - 1]. Smaller is better: a value is
+ * negated if the goal is to maximise. The first objective's value is trial_value(), the best or the
+ * last; of the others the last reported value counts. False, with y unchanged: a value is missing
+ * or not finite. The trial's state makes no difference: the caller decides if a failed trial
+ * counts. */
+bool objectives_values(const struct sampler_objective *objectives, size_t count,
+                       const struct trial *t, double *y);
 
 #endif

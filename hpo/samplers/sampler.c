@@ -1,34 +1,50 @@
 #include "hpo/samplers/sampler.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
+#include "hpo/samplers/sampler_internal.h"
 #include "hpo/space/distribution.h"
 
-const struct sampler_ops *sampler_of(enum spec_method m)
+/* The table of samplers, in the order of help texts and hints. */
+extern const struct sampler_ops sampler_bayes, sampler_grid;
+
+static const struct sampler_ops *const rows[] = {
+    &sampler_bayes,
+    &sampler_sobol,
+    &sampler_random,
+    &sampler_grid,
+};
+
+const struct spec_method *sampler_method(size_t i)
 {
-    static const struct sampler_ops *const methods[SPEC_METHODS] = {
-        [SPEC_GRID] = &sampler_grid,
-        [SPEC_RANDOM] = &sampler_random,
-        [SPEC_SOBOL] = &sampler_sobol,
-        [SPEC_BAYES] = &sampler_bayes,
-    };
-    return methods[m];
+    return i < COUNT_OF(rows) ? &rows[i]->method : NULL;
 }
 
-void sampler_task_of_spec(struct sampler_task *task, struct sampler_goal *goals,
-                          const struct spec *s)
+const struct sampler_ops *sampler_of(const struct spec_method *method)
+{
+    size_t i = 0;
+    while (&rows[i]->method != method) {
+        i++;
+        assert(i < COUNT_OF(rows));
+    }
+    return rows[i];
+}
+
+void sampler_task_of_spec(struct sampler_task *task, struct sampler_objective *objectives,
+                          const struct spec *s, const struct stopper *stopper)
 {
     for (int i = 0; i < s->metric_count; i++)
-        goals[i] = (struct sampler_goal){.metric = s->metrics[i].name,
-                                         .maximize = s->metrics[i].maximize,
-                                         .last = s->value_last};
+        objectives[i] = (struct sampler_objective){.metric = s->metrics[i].name,
+                                                   .maximize = s->metrics[i].maximize,
+                                                   .last = s->value_last};
     *task = (struct sampler_task){
         .space = s->space,
         .seed = s->seed,
         .repeats = s->repeats,
-        .goals = goals,
-        .goal_count = (size_t)s->metric_count,
-        .stop = s->stop.type == SPEC_STOPPER_NONE ? NULL : &s->stop,
+        .objectives = objectives,
+        .objective_count = (size_t)s->metric_count,
+        .max_iter = stopper_max_iter(stopper),
         .budget = s->run_cap,
         .batch = s->parallel,
         .prior = s->prior,
@@ -42,7 +58,7 @@ struct sampler *sampler_new(const struct sampler_ops *ops, const struct sampler_
     s->task = *task;
     s->task.repeats = task->repeats > 0 ? task->repeats : 1;
     s->tried = json_object();
-    s->own = ops->own_new ? ops->own_new(s) : NULL;
+    s->state = ops->state_new ? ops->state_new(s) : NULL;
     return s;
 }
 
@@ -50,16 +66,16 @@ void sampler_free(struct sampler *s)
 {
     if (!s)
         return;
-    if (s->ops->own_free)
-        s->ops->own_free(s->own);
+    if (s->ops->state_free)
+        s->ops->state_free(s->state);
     json_decref(s->tried);
     free(s);
 }
 
-void sampler_see(struct sampler *s, const struct trial_view *view)
+void sampler_observe(struct sampler *s, const struct trial_view *view)
 {
-    for (; s->seen < view->count; s->seen++) {
-        AUTO(free) char *key = distribution_key(view->trials[s->seen]->params);
+    for (; s->observed < view->count; s->observed++) {
+        AUTO(free) char *key = distribution_key(view->trials[s->observed]->params);
         json_int_t before = json_integer_value(json_object_get(s->tried, key));
         json_object_set_new(s->tried, key, json_integer(before + 1));
     }
@@ -67,7 +83,7 @@ void sampler_see(struct sampler *s, const struct trial_view *view)
 
 json_t *sampler_next(struct sampler *s, const struct trial_view *view)
 {
-    sampler_see(s, view);
+    sampler_observe(s, view);
     return s->ops->next(s, view);
 }
 
@@ -86,10 +102,10 @@ int sampler_best(struct sampler *s, const struct trial_view *view)
     return s->ops->best ? s->ops->best(s, view) : -1;
 }
 
-void sampler_restore(struct sampler *s, const json_t *learnt)
+void sampler_restore(struct sampler *s, const json_t *model_state)
 {
-    if (s->ops->restore && learnt)
-        s->ops->restore(s, learnt);
+    if (s->ops->restore && model_state)
+        s->ops->restore(s, model_state);
 }
 
 int sampler_times(const struct sampler *s, const json_t *params)

@@ -1,6 +1,6 @@
-/* sampler_bayes - Bayesian optimisation: the point that a Gaussian process expects most of.
+/* sampler_bayes - Bayesian optimisation with a Gaussian process.
  *
- * The recipe and what each choice in it is worth are told in docs/search.md. */
+ * docs/search.md describes the method, and what each choice in it is worth. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,91 +14,97 @@
 #include "hpo/samplers/bayes_model.h"
 #include "hpo/samplers/bayes_observations.h"
 #include "hpo/samplers/objectives.h"
-#include "hpo/samplers/sampler.h"
+#include "hpo/samplers/sampler_internal.h"
 
 enum {
-    FIRST = 8,       /* trials that only fill the space */
-    LIST_MAX = 2048, /* points of a space that are all looked at, rather than searched */
+    FIRST_TRIALS = 8,     /* trials that only fill the space */
+    ENUMERATE_MAX = 2048, /* points of a space that are all evaluated; a larger space is searched */
     PENDING_MAX = 256,
-    KNOWN = 3,   /* best points that are handed to the search */
-    OFFERS = 16, /* that it hands back */
+    BEST_POINTS = 3, /* best observed points that the search starts from */
+    CANDIDATES = 16, /* points that the search returns */
     CHANCE_MIN = 6,
-    ENDS_MAX = 300, /* ends that failures are learnt from */
+    OUTCOMES_MAX = 300, /* ends of trials that the model of failures learns from */
 };
-/* ln EI below which nothing is left to gain; and how many times wider deviations are then taken. */
+/* ln EI below which no gain is expected, and the factor by which the model's deviations are widened
+ * then. */
 static const double settled = -8, doubt = 5;
-/* The chance of failing that is taken; half as much after each failure of what the model chose. */
+/* The accepted probability of failing. It is halved after each failure of a trial that the model
+ * chose. */
 static const double risk = 0.1;
-/* Variance of noise, in that of all values, from which it matters which trial is called the best.
- */
+/* The variance of the noise, relative to that of all values, above which the best value is not
+ * taken for the best trial. */
 static const double noise_min = 1e-3;
-/* Deviations above its mean that a running trial is taken to give. */
+/* Standard deviations above the mean of the value that is assumed for a running trial. */
 static const double pessimism = 0.25;
-/* The share of the trials chosen by the model that fail by chance, if so many do. */
+/* A larger share of failures among the trials that the model chose means that trials fail by
+ * chance. */
 static const double chance_rate = 0.1;
 
 struct bayes {
-    const struct sampler *sampler; /* its task */
-    struct sampler *even;          /* points that fill the space, before there is a model */
-    struct bayes_features *space;  /* NULL: nothing varies */
-    struct bayes_observations *past;
-    struct bayes_model **models; /* of each goal */
+    const struct sampler *sampler; /* for its task */
+    struct sampler *space_filling; /* proposes points before there is a model */
+    struct bayes_features *space;  /* NULL: no parameter varies */
+    struct bayes_observations *observations;
+    struct bayes_model **models; /* one per objective */
 };
 
-static size_t goal_count(const struct bayes *b)
+static size_t objective_count(const struct bayes *b)
 {
-    return b->sampler->task.goal_count;
+    return b->sampler->task.objective_count;
 }
 
-/* Observations that are to fill the space: a batch at least. */
+/* The number of observations that fill the space: at least a batch. */
 static size_t first_trials(const struct sampler *s)
 {
-    return s->task.batch > FIRST ? (size_t)s->task.batch : FIRST;
+    return s->task.batch > FIRST_TRIALS ? (size_t)s->task.batch : FIRST_TRIALS;
 }
 
-static void *own_new(const struct sampler *s)
+static void *state_new(const struct sampler *s)
 {
     struct bayes *b = xzalloc(sizeof *b);
     b->sampler = s;
-    b->even = sampler_new(&sampler_sobol, &s->task);
+    b->space_filling = sampler_new(&sampler_sobol, &s->task);
     if (space_dims(s->task.space) == 0)
         return b;
     b->space = bayes_features_new(s->task.space);
-    b->past = bayes_observations_new(&s->task, b->space, first_trials(s));
-    b->models = xcalloc(goal_count(b), sizeof *b->models);
-    for (size_t g = 0; g < goal_count(b); g++)
+    b->observations = bayes_observations_new(&s->task, b->space, first_trials(s));
+    b->models = xcalloc(objective_count(b), sizeof *b->models);
+    for (size_t g = 0; g < objective_count(b); g++)
         b->models[g] = bayes_model_new(&b->space->shape);
     return b;
 }
 
-static void own_free(void *own)
+static void state_free(void *state)
 {
-    struct bayes *b = own;
-    sampler_free(b->even);
-    for (size_t g = 0; b->space && g < goal_count(b); g++)
+    struct bayes *b = state;
+    sampler_free(b->space_filling);
+    for (size_t g = 0; b->space && g < objective_count(b); g++)
         bayes_model_free(b->models[g]);
     free(b->models);
-    bayes_observations_free(b->past);
+    bayes_observations_free(b->observations);
     bayes_features_free(b->space);
     free(b);
 }
 
-/* ---- trials that run ---------------------------------------------------------------------------
+/* ---- fantasies ---------------------------------------------------------------------------------
  */
 
-/* Trials that are taken for ended: the newest PENDING_MAX. */
-static size_t pretended(const struct bayes *b)
+/* The number of running trials that get a fantasy: the newest PENDING_MAX. */
+static size_t fantasy_count(const struct bayes *b)
 {
-    return b->past->pending_count < PENDING_MAX ? b->past->pending_count : PENDING_MAX;
+    return b->observations->pending_count < PENDING_MAX ? b->observations->pending_count
+                                                        : PENDING_MAX;
 }
 
-/* Takes trials that have not ended for ones that gave a little more than their mean; what they gave
- * is put into value[pretended()]. (Of what was tried for batches the best: docs/search.md.) */
-static void pretend(const struct bayes *b, struct bayes_model *m, double *value)
+/* Assumes for each running trial a value a little above the model's mean, and adds it to the model.
+ * The values are written to value[fantasy_count()]. (This was the best of the rules tried for
+ * batches: docs/search.md.) */
+static void add_fantasies(const struct bayes *b, struct bayes_model *m, double *value)
 {
     struct gp *g = bayes_model_gp(m);
-    size_t cols = b->space->shape.cols, own = gp_count(g), count = pretended(b);
-    const double *u = b->past->pending + (b->past->pending_count - count) * b->space->dims;
+    size_t cols = b->space->shape.cols, own = gp_count(g), count = fantasy_count(b);
+    const double *u =
+        b->observations->pending + (b->observations->pending_count - count) * b->space->dims;
     AUTO(free) double *targets = xcalloc(own + count + cols, sizeof *targets);
     double *x = targets + own + count;
     memcpy(targets, bayes_model_targets(m), own * sizeof *targets);
@@ -115,18 +121,18 @@ static void pretend(const struct bayes *b, struct bayes_model *m, double *value)
     }
 }
 
-/* ---- what is sought ----------------------------------------------------------------------------
+/* ---- the acquisition function ------------------------------------------------------------------
  */
 
-struct aim { /* a target, and what it borrows */
+struct acquisition { /* a target, and what it borrows */
     struct bayes_acquisition_target target;
     struct bayes_model *used[2];
-    size_t counts[2];  /* their own observations */
-    double *values[2]; /* of each, that running trials are taken to have given */
+    size_t counts[2];  /* number of their own observations */
+    double *values[2]; /* the fantasies of each */
     double *front;
 };
 
-static void aim_free(struct aim *a)
+static void acquisition_release(struct acquisition *a)
 {
     for (size_t i = 0; i < 2 && a->used[i]; i++) {
         free(a->values[i]);
@@ -137,33 +143,35 @@ static void aim_free(struct aim *a)
     gp_classifier_free(a->target.success);
 }
 
-/* A model ready to be asked; NULL: there is none. */
-static struct gp *ready(struct bayes *b, struct aim *a, size_t which, size_t goal)
+/* Updates a model and adds the fantasies. NULL: there is no model. */
+static struct gp *model_prepare(struct bayes *b, struct acquisition *a, size_t which,
+                                size_t objective)
 {
-    struct bayes_model *m = b->models[goal];
-    if (!bayes_model_update(m, &b->past->data[goal], b->past->certain))
+    struct bayes_model *m = b->models[objective];
+    if (!bayes_model_update(m, &b->observations->data[objective], b->observations->certain))
         return NULL;
     a->used[which] = m;
     a->counts[which] = gp_count(bayes_model_gp(m));
-    a->values[which] = xcalloc(pretended(b) + 1, sizeof *a->values[which]);
-    pretend(b, m, a->values[which]);
+    a->values[which] = xcalloc(fantasy_count(b) + 1, sizeof *a->values[which]);
+    add_fantasies(b, m, a->values[which]);
     return bayes_model_gp(m);
 }
 
-static double warped(const struct bayes *b, size_t goal, size_t i)
+static double transformed(const struct bayes *b, size_t objective, size_t i)
 {
-    return output_transform_value(bayes_model_warp(b->models[goal]), b->past->data[goal].y[i]);
+    return output_transform_value(bayes_model_transform(b->models[objective]),
+                                  b->observations->data[objective].y[i]);
 }
 
-/* The front of two goals, in warped values, running trials with it. */
-static void set_front(const struct bayes *b, struct aim *a, size_t first, size_t second)
+/* Sets the front of two objectives, in transformed values, fantasies included. */
+static void set_front(const struct bayes *b, struct acquisition *a, size_t first, size_t second)
 {
-    size_t n = b->past->data[0].n, all = n + pretended(b);
+    size_t n = b->observations->data[0].n, all = n + fantasy_count(b);
     AUTO(free) double *y = xcalloc(2 * all, sizeof *y);
     AUTO(free) size_t *front = xcalloc(all, sizeof *front);
     for (size_t i = 0; i < n; i++) {
-        y[2 * i] = warped(b, first, i);
-        y[2 * i + 1] = warped(b, second, i);
+        y[2 * i] = transformed(b, first, i);
+        y[2 * i + 1] = transformed(b, second, i);
     }
     for (size_t i = n; i < all; i++)
         for (size_t k = 0; k < 2; k++)
@@ -176,18 +184,19 @@ static void set_front(const struct bayes *b, struct aim *a, size_t first, size_t
     pareto_reference(y, n, 2, a->target.ref);
 }
 
-/* Failures that could have been foreseen: what the model chose, but for the first of all. */
-static double warnings(const struct bayes_observations *p)
+/* The number of failures that could have been foreseen: those of trials that the model chose,
+ * without the first failure of all. */
+static double foreseeable_failures(const struct bayes_observations *p)
 {
     return (double)(p->failures > p->late_failures ? p->late_failures : p->failures - 1);
 }
 
-/* Learns where trials fail. */
-static void beware(const struct bayes *b, struct aim *a)
+/* Adds the model of failures to the target. */
+static void learn_failures(const struct bayes *b, struct acquisition *a)
 {
-    const struct bayes_data *d = &b->past->ends;
+    const struct bayes_data *d = &b->observations->ends;
     AUTO(free) size_t *rows = xcalloc(d->n, sizeof *rows);
-    size_t cols = b->space->shape.cols, n = bayes_model_data_choose(d, d->n, ENDS_MAX, rows);
+    size_t cols = b->space->shape.cols, n = bayes_model_data_choose(d, d->n, OUTCOMES_MAX, rows);
     AUTO(free) double *x = xcalloc(n * cols, sizeof *x);
     AUTO(free) bool *success = xcalloc(n, sizeof *success);
     for (size_t i = 0; i < n; i++) {
@@ -196,52 +205,56 @@ static void beware(const struct bayes *b, struct aim *a)
         success[i] = d->y[rows[i]] > 0;
     }
     a->target.success = gp_classifier_new(&(struct kernel_points){x, n, n}, cols, success);
-    /* Failures that come again and again in spite of it come by chance. */
-    bool chance = b->past->late_failures >= CHANCE_MIN &&
-                  (double)b->past->late_failures > chance_rate * (double)b->past->late_ends;
-    a->target.success_min = chance ? -INFINITY : log1p(-risk * pow(0.5, warnings(b->past)));
+    /* If failures continue in spite of the model they come by chance. */
+    bool chance =
+        b->observations->late_failures >= CHANCE_MIN &&
+        (double)b->observations->late_failures > chance_rate * (double)b->observations->late_ends;
+    a->target.success_min =
+        chance ? -INFINITY : log1p(-risk * pow(0.5, foreseeable_failures(b->observations)));
 }
 
-/* False: no model could be made. */
-static bool aim_at(struct bayes *b, const struct trial_view *view, struct aim *a)
+/* Prepares the target. False: there is no model. */
+static bool acquisition_prepare(struct bayes *b, const struct trial_view *view,
+                                struct acquisition *a)
 {
-    size_t goals = goal_count(b), turn = view->count % (goals * (goals - 1) / 2 + (goals == 1));
+    size_t objectives = objective_count(b),
+           turn = view->count % (objectives * (objectives - 1) / 2 + (objectives == 1));
     size_t first = 0, second = 1, best = 0;
-    for (; turn > 0; turn--) { /* the pairs of goals in turn */
-        if (++second == goals) {
+    for (; turn > 0; turn--) { /* the pairs of objectives take turns */
+        if (++second == objectives) {
             first++;
             second = first + 1;
         }
     }
     a->target.space = b->space;
     a->target.widen = 1;
-    a->target.value = ready(b, a, 0, first);
+    a->target.value = model_prepare(b, a, 0, first);
     if (!a->target.value)
         return false;
-    bayes_observations_best(b->past, first, 1, &best);
-    a->target.best = warped(b, first, best);
-    for (size_t i = 0; i < pretended(b); i++)
+    bayes_observations_best(b->observations, first, 1, &best);
+    a->target.best = transformed(b, first, best);
+    for (size_t i = 0; i < fantasy_count(b); i++)
         a->target.best = fmin(a->target.best, a->values[0][i]);
-    if (goals > 1) {
-        a->target.second = ready(b, a, 1, second);
+    if (objectives > 1) {
+        a->target.second = model_prepare(b, a, 1, second);
         if (!a->target.second)
             return false;
         set_front(b, a, first, second);
     }
-    if (b->past->failures > 0)
-        beware(b, a);
+    if (b->observations->failures > 0)
+        learn_failures(b, a);
     return true;
 }
 
-/* ---- what is given -----------------------------------------------------------------------------
+/* ---- proposals ---------------------------------------------------------------------------------
  */
 
-/* The most promising untried one of points that a search found. NULL: there is none. */
-static json_t *pick(const struct bayes *b, const double *offers, size_t count)
+/* Returns the most promising untried one of the candidates; NULL: there is none. */
+static json_t *first_untried(const struct bayes *b, const double *candidates, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const double *u = offers + i * b->space->dims;
-        if (b->space->shape.smooth && bayes_observations_at(b->past, u))
+        const double *u = candidates + i * b->space->dims;
+        if (b->space->shape.smooth && bayes_observations_at(b->observations, u))
             continue;
         AUTO(json) json_t *params = space_sample(b->space->space, u);
         if (!sampler_tried(b->sampler, params))
@@ -250,35 +263,35 @@ static json_t *pick(const struct bayes *b, const double *offers, size_t count)
     return NULL;
 }
 
-/* The most promising point that is untried, by searching the cube. NULL: none was found. */
-static json_t *searched(const struct bayes *b, struct aim *a, size_t count)
+/* Proposes a point by a search of the cube; NULL: no untried point was found. */
+static json_t *propose_by_search(const struct bayes *b, struct acquisition *a, size_t count)
 {
-    size_t dims = b->space->dims, which[KNOWN],
-           n = bayes_observations_best(b->past, 0, KNOWN, which);
-    AUTO(free) double *room = xcalloc((KNOWN + OFFERS) * dims, sizeof *room);
-    double *offers = room + KNOWN * dims, value = 0;
+    size_t dims = b->space->dims, which[BEST_POINTS],
+           n = bayes_observations_best(b->observations, 0, BEST_POINTS, which);
+    AUTO(free) double *known = xcalloc((BEST_POINTS + CANDIDATES) * dims, sizeof *known);
+    double *candidates = known + BEST_POINTS * dims, value = 0;
     for (size_t k = 0; k < n; k++)
-        memcpy(room + k * dims, b->past->u + which[k] * dims, dims * sizeof *room);
+        memcpy(known + k * dims, b->observations->u + which[k] * dims, dims * sizeof *known);
     struct bayes_acquisition search = {.target = &a->target,
                                        .seed = b->sampler->task.seed,
                                        .stream = count + 1,
-                                       .known = room,
+                                       .known = known,
                                        .known_count = n};
-    /* What a prediction costs goes with observations times parameters. */
+    /* The cost of a prediction is proportional to observations times parameters. */
     double cost = (double)(gp_count(a->target.value) * dims);
     search.effort = fmin(1, fmax(0.2, 1000 / cost));
-    size_t found = bayes_acquisition_maximise(&search, offers, OFFERS, &value);
-    /* The model sees nothing left to gain: what if it is too sure of itself? */
+    size_t found = bayes_acquisition_maximise(&search, candidates, CANDIDATES, &value);
+    /* The model expects no gain: check if it is overconfident. */
     if (value < settled && count % 2 && !a->target.second) {
         a->target.widen = doubt;
         a->target.success_min /= doubt;
-        found = bayes_acquisition_maximise(&search, offers, OFFERS, &value);
+        found = bayes_acquisition_maximise(&search, candidates, CANDIDATES, &value);
     }
-    return pick(b, offers, found);
+    return first_untried(b, candidates, found);
 }
 
-/* The most promising of all untried points. NULL: there is none. */
-static json_t *listed(const struct bayes *b, const struct aim *a)
+/* Proposes the most promising of all untried points; NULL: there is none. */
+static json_t *propose_from_list(const struct bayes *b, const struct acquisition *a)
 {
     const struct space *space = b->space->space;
     size_t points = (size_t)space_count(space), cols = b->space->shape.cols, n = 0, best = 0;
@@ -304,82 +317,88 @@ static json_t *listed(const struct bayes *b, const struct aim *a)
 
 static json_t *next(struct sampler *s, const struct trial_view *view)
 {
-    struct bayes *b = s->own;
+    struct bayes *b = s->state;
     if (!b->space)
         return sampler_random.next(s, view);
-    bayes_observations_update(b->past, view);
-    if (view->count < b->past->first || b->past->data[0].n < 2)
-        return sampler_next(b->even, view);
-    struct aim a = {0};
+    bayes_observations_update(b->observations, view);
+    if (view->count < b->observations->first || b->observations->data[0].n < 2)
+        return sampler_next(b->space_filling, view);
+    struct acquisition a = {0};
     AUTO(json) json_t *params = NULL;
-    if (aim_at(b, view, &a))
-        params =
-            space_count(b->space->space) <= LIST_MAX ? listed(b, &a) : searched(b, &a, view->count);
-    aim_free(&a);
+    if (acquisition_prepare(b, view, &a))
+        params = space_count(b->space->space) <= ENUMERATE_MAX
+                     ? propose_from_list(b, &a)
+                     : propose_by_search(b, &a, view->count);
+    acquisition_release(&a);
     return params ? TAKE(params) : sampler_random.next(s, view);
 }
 
-/* Of the trials that are done, the one with the best posterior mean: the luckiest value is not the
- * best (docs/search.md). Where values have no noise to speak of they are taken as they are. */
+/* Returns the trial with the best posterior mean of those that are done, since the luckiest value
+ * is not the best trial (docs/search.md). Without noise worth mentioning the values decide. */
 static int best(struct sampler *s, const struct trial_view *view)
 {
-    struct bayes *b = s->own;
-    if (!b->space || goal_count(b) != 1)
+    struct bayes *b = s->state;
+    if (!b->space || objective_count(b) != 1)
         return -1;
-    bayes_observations_update(b->past, view);
-    size_t n = b->past->certain;
+    bayes_observations_update(b->observations, view);
+    size_t n = b->observations->certain;
     int least = -1;
     AUTO(bayes_model) struct bayes_model *m = bayes_model_copy(b->models[0]);
-    if (n < FIRST || !bayes_model_update(m, &b->past->data[0], n) ||
+    if (n < FIRST_TRIALS || !bayes_model_update(m, &b->observations->data[0], n) ||
         gp_noise(bayes_model_gp(m)) < noise_min)
         return -1;
     AUTO(free) double *mean = xcalloc(2 * n, sizeof *mean);
-    struct kernel_points at = {b->past->data[0].x, n, b->past->data[0].cap};
+    struct kernel_points at = {b->observations->data[0].x, n, b->observations->data[0].cap};
     gp_predict(bayes_model_gp(m), &at, mean, mean + n);
     for (int i = 0; i < (int)n; i++)
-        if (b->past->ids[i] >= 0 && (least < 0 || mean[i] < mean[least]))
+        if (b->observations->ids[i] >= 0 && (least < 0 || mean[i] < mean[least]))
             least = i;
-    return least < 0 ? -1 : b->past->ids[least];
+    return least < 0 ? -1 : b->observations->ids[least];
 }
 
-/* As measured (docs/search.md), fits included. */
+/* The measured time (docs/search.md), fits included. */
 static double seconds(const struct sampler *s, size_t ended)
 {
     return 1e-4 * (double)(ended + json_array_size(s->task.prior));
 }
 
-/* ---- what is kept ------------------------------------------------------------------------------
+/* ---- model state -------------------------------------------------------------------------------
  */
 
 static json_t *save(const struct sampler *s)
 {
-    const struct bayes *b = s->own;
-    bool news = false;
-    for (size_t g = 0; b->space && g < goal_count(b); g++)
-        news = news || bayes_model_unsaved(b->models[g]);
-    if (!news)
+    const struct bayes *b = s->state;
+    bool unsaved = false;
+    for (size_t g = 0; b->space && g < objective_count(b); g++)
+        unsaved = unsaved || bayes_model_unsaved(b->models[g]);
+    if (!unsaved)
         return NULL;
     json_t *models = json_array();
-    for (size_t g = 0; g < goal_count(b); g++) {
+    for (size_t g = 0; g < objective_count(b); g++) {
         json_t *m = bayes_model_save(b->models[g]);
         json_array_append_new(models, m ? m : json_null());
     }
     return json_pack("{s:o}", "models", models);
 }
 
-static void restore(struct sampler *s, const json_t *learnt)
+static void restore(struct sampler *s, const json_t *model_state)
 {
-    struct bayes *b = s->own;
-    const json_t *models = json_object_get(learnt, "models");
-    for (size_t g = 0; b->space && g < goal_count(b); g++)
+    struct bayes *b = s->state;
+    const json_t *models = json_object_get(model_state, "models");
+    for (size_t g = 0; b->space && g < objective_count(b); g++)
         bayes_model_restore(b->models[g], json_array_get(models, g));
 }
 
-const struct sampler_ops sampler_bayes = {.name = "bayes",
-                                          .own_new = own_new,
-                                          .own_free = own_free,
-                                          .next = next,
-                                          .seconds = seconds,
-                                          .best = best,
-                                          .save = save,
-                                          .restore = restore};
+const struct sampler_ops sampler_bayes = {
+    .method = {.name = "bayes",
+               .help = "Bayesian optimisation with a Gaussian process",
+               .needs_metric = true,
+               .learns_from_prior = true},
+    .state_new = state_new,
+    .state_free = state_free,
+    .next = next,
+    .save = save,
+    .restore = restore,
+    .seconds = seconds,
+    .best = best,
+};

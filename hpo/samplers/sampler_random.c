@@ -1,14 +1,18 @@
-/* sampler_random - independent draws from the distributions, without repeats where it can be. */
+/* sampler_random - independent draws from the distributions, without repeats if possible.
+ *
+ * Trial i's draws come from the seed's stream i. The sampler has no state of its own, so that other
+ * samplers can fall back on its next(). In a space of more than 2^20 points, nearly all of which
+ * are tried, a point may come again although an untried one is left. */
 #include <math.h>
 
 #include "common/json.h"
 #include "common/rng.h"
-#include "hpo/samplers/sampler.h"
+#include "hpo/samplers/sampler_internal.h"
 #include "hpo/space/space.h"
 
 enum { DRAWS_MAX = 64, SCAN_MAX = 1 << 20 };
 
-/* A point that was not tried more than `round` times, or NULL: every one was. */
+/* Returns a point that was tried at most `round` times; NULL: there is none. */
 static json_t *draw(const struct sampler *s, struct rng *r, int round)
 {
     const struct space *space = s->task.space;
@@ -21,21 +25,21 @@ static json_t *draw(const struct sampler *s, struct rng *r, int round)
         if (sampler_times(s, params) <= round)
             return TAKE(params);
     }
-    /* Most of what comes by chance is tried: take the next in order, from a random one on. */
+    /* Most draws hit tried points: take the next untried one in order, from a random one on. */
     double n = space_count(space), start = isinf(n) ? 0 : floor(rng_unit(r) * n);
     for (double i = 0; !isinf(n) && i < n && i < SCAN_MAX; i++) {
         AUTO(json) json_t *point = space_point(space, start + i < n ? start + i : start + i - n);
         if (point && sampler_times(s, point) <= round)
             return TAKE(point);
     }
-    return n <= SCAN_MAX ? NULL : TAKE(params); /* too many to know: repeat one */
+    return n <= SCAN_MAX ? NULL : TAKE(params); /* too many points to scan: repeat one */
 }
 
 static json_t *next(struct sampler *s, const struct trial_view *view)
 {
     for (; s->round < s->task.repeats; s->round++) {
-        struct rng
-            r; /* seeded for each round: so a restart, which sees the first, changes nothing */
+        /* Seeded in each round, so that a restart, which begins with the first, changes nothing. */
+        struct rng r;
         rng_seed(&r, s->task.seed, view->count);
         json_t *params = draw(s, &r, s->round);
         if (params)
@@ -44,4 +48,7 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
     return NULL;
 }
 
-const struct sampler_ops sampler_random = {.name = "random", .next = next};
+const struct sampler_ops sampler_random = {
+    .method = {.name = "random", .help = "independent draws"},
+    .next = next,
+};

@@ -1,33 +1,35 @@
-/* sampler_sobol - points of a scrambled Sobol sequence, in its order. */
+/* sampler_sobol - points of a scrambled Sobol sequence, which fill the space evenly.
+ *
+ * The i-th trial has the i-th point of the sequence that is allowed and untried. */
 #include "common/json.h"
 #include "hpo/model/sobol.h"
-#include "hpo/samplers/sampler.h"
+#include "hpo/samplers/sampler_internal.h"
 #include "hpo/space/space.h"
 
-enum { POINTS_PER_TRIAL = 64 }; /* so many are looked at in the mean */
+enum { POINTS_PER_TRIAL = 64 }; /* points of the sequence that are examined per trial, on average */
 
 struct sequence {
-    uint64_t at;          /* all points before it are tried or not allowed */
-    struct sampler *rest; /* finds what the sequence gets to too late */
+    uint64_t at;          /* every point before this one is tried or not allowed */
+    struct sampler *rest; /* proposes points if the sequence would take too long */
 };
 
-static void *own_new(const struct sampler *s)
+static void *state_new(const struct sampler *s)
 {
     struct sequence *q = xzalloc(sizeof *q);
     q->rest = sampler_new(&sampler_random, &s->task);
     return q;
 }
 
-static void own_free(void *own)
+static void state_free(void *state)
 {
-    struct sequence *q = own;
+    struct sequence *q = state;
     sampler_free(q->rest);
     free(q);
 }
 
 static json_t *next(struct sampler *s, const struct trial_view *view)
 {
-    struct sequence *q = s->own;
+    struct sequence *q = s->state;
     size_t dims = space_dims(s->task.space);
     AUTO(free) double *u = xcalloc(dims, sizeof *u);
     for (uint64_t end = POINTS_PER_TRIAL * (view->count + 1); q->at < end; q->at++) {
@@ -38,8 +40,12 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
         if (sampler_times(s, params) == 0)
             return TAKE(params);
     }
-    return sampler_next(q->rest, view); /* most of what came by is tried or not allowed */
+    return sampler_next(q->rest, view); /* most points so far were tried or not allowed */
 }
 
 const struct sampler_ops sampler_sobol = {
-    .name = "sobol", .own_new = own_new, .own_free = own_free, .next = next};
+    .method = {.name = "sobol", .help = "points that fill the space evenly"},
+    .state_new = state_new,
+    .state_free = state_free,
+    .next = next,
+};

@@ -9,11 +9,12 @@
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
 
-/* ---- importance ----------------------------------------------------------------------------- */
+/* ---- importance --------------------------------------------------------------------------------
+ */
 
-/* Fills the parameters of the trials that count, u[k * view->count + i], NAN where one is not
- * active, and their values y[i]; returns how many these are. */
-static size_t table(const struct space *space, const struct sampler_goal *goals,
+/* Fills in the parameters of the trials that count, u[k * view->count + i], NAN if inactive, and
+ * their values y[i]. Returns the number of these trials. */
+static size_t table(const struct space *space, const struct sampler_objective *objectives,
                     const struct trial_view *view, double *u, double *y)
 {
     size_t dims = space_dims(space), n = 0;
@@ -22,7 +23,8 @@ static size_t table(const struct space *space, const struct sampler_goal *goals,
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
         if (!trial_has_signal(t->state) || !trial_is_ended(t->state) ||
-            !objectives_values(goals, 1, t, &y[n]) || space_unit(space, t->params, at, NULL) < 0)
+            !objectives_values(objectives, 1, t, &y[n]) ||
+            space_unit(space, t->params, at, NULL) < 0)
             continue;
         space_settle(space, at, active);
         for (size_t k = 0; k < dims; k++)
@@ -32,7 +34,8 @@ static size_t table(const struct space *space, const struct sampler_goal *goals,
     return n;
 }
 
-/* Of a parameter with the places u, which are moved to those of importance.h. */
+/* The importance of one parameter. `u`: its coordinates, which are changed to the form of
+ * importance_of(). */
 static double importance(const struct distribution *d, double *u, const bool *top, size_t n)
 {
     double count = distribution_count(d);
@@ -57,13 +60,14 @@ static int largest_first(const void *a, const void *b)
     return order ? order : strcmp(p->name, q->name);
 }
 
-json_t *sweep_analysis_importance(const struct space *space, const struct sampler_goal *goals,
+json_t *sweep_analysis_importance(const struct space *space,
+                                  const struct sampler_objective *objectives,
                                   const struct trial_view *view)
 {
     size_t dims = space_dims(space);
     AUTO(free) double *u = xcalloc(view->count, dims * sizeof *u);
     AUTO(free) double *y = xcalloc(view->count + 1, sizeof *y);
-    size_t n = table(space, goals, view, u, y);
+    size_t n = table(space, objectives, view, u, y);
     if (n < SWEEP_ANALYSIS_TRIALS_MIN)
         return json_null();
     AUTO(free) bool *top = xcalloc(n, sizeof *top);
@@ -82,23 +86,24 @@ json_t *sweep_analysis_importance(const struct space *space, const struct sample
     return out;
 }
 
-/* ---- several goals -------------------------------------------------------------------------- */
+/* ---- the Pareto front --------------------------------------------------------------------------
+ */
 
-json_t *sweep_analysis_front(const struct sampler_goal *goals, size_t count,
+json_t *sweep_analysis_front(const struct sampler_objective *objectives, size_t count,
                              const struct trial_view *view)
 {
     AUTO(free) double *y = xcalloc(view->count * count, sizeof *y);
-    AUTO(free) size_t *who = xcalloc(view->count, sizeof *who);
+    AUTO(free) size_t *index = xcalloc(view->count, sizeof *index);
     AUTO(free) size_t *front = xcalloc(view->count, sizeof *front);
     size_t n = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
-        if (trial_has_signal(t->state) && objectives_values(goals, count, t, &y[n * count]))
-            who[n++] = i;
+        if (trial_has_signal(t->state) && objectives_values(objectives, count, t, &y[n * count]))
+            index[n++] = i;
     }
     json_t *ids = json_array();
     size_t best = pareto_front(y, n, count, front);
     for (size_t i = 0; i < best; i++)
-        json_array_append_new(ids, json_integer(view->trials[who[front[i]]]->id));
+        json_array_append_new(ids, json_integer(view->trials[index[front[i]]]->id));
     return ids;
 }

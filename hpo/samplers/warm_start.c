@@ -7,13 +7,15 @@
 #include "common/json.h"
 #include "hpo/space/space.h"
 
-/* A trial's value by this search's goal; the other's may have been the opposite. NAN: none. */
+/* A trial's value by this sweep's goal, since the other sweep's may have been the opposite. NAN:
+ * none. */
 static double value_of(const struct spec *s, int i, const struct trial *t, const char *metric)
 {
     const struct spec_metric *m = &s->metrics[i];
     double v = NAN;
     if (i > 0 || !metric || strcmp(m->name, metric) != 0) {
-        (void)json_as_number(&v, json_object_get(t->metrics, m->name)); /* stays NAN */
+        (void)json_as_number(
+            &v, json_object_get(t->metrics, m->name)); /* stays NAN if there is no number */
         return v;
     }
     if (s->value_last)
@@ -23,7 +25,7 @@ static double value_of(const struct spec *s, int i, const struct trial *t, const
     return v;
 }
 
-/* A new reference; NULL: a value is missing, or not finite. */
+/* Returns a new reference; NULL: a value is missing or not finite. */
 static json_t *values_of(const struct spec *s, const struct trial *t, const char *metric)
 {
     AUTO(json) json_t *values = json_object();

@@ -10,7 +10,7 @@
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
 
-/* ---- what a step gives -------------------------------------------------------------------------
+/* ---- output of a step --------------------------------------------------------------------------
  */
 
 static void clear_out(struct scheduler_out *out)
@@ -28,15 +28,15 @@ void scheduler_out_free(struct scheduler_out *out)
     *out = (struct scheduler_out){0};
 }
 
-void scheduler_emit_action(struct event_context *st, enum scheduler_action_kind kind,
-                           const char *worker, int trial, int64_t lease, const char *why)
+void scheduler_emit_action(struct event_context *ctx, enum scheduler_action_kind kind,
+                           const char *worker, int trial, int64_t lease, const char *reason)
 {
-    struct scheduler_out *out = st->out;
+    struct scheduler_out *out = ctx->out;
     out->actions = xrealloc(out->actions, out->action_count + 1, sizeof *out->actions);
     out->actions[out->action_count++] = (struct scheduler_action){
-        .kind = kind, .worker = worker, .trial = trial, .lease = lease, .why = why};
+        .kind = kind, .worker = worker, .trial = trial, .lease = lease, .reason = reason};
     if (kind == SCHEDULER_ACT_RUN)
-        out->actions[out->action_count - 1].params = st->s->st.trials[trial]->params;
+        out->actions[out->action_count - 1].params = ctx->s->st.trials[trial]->params;
 }
 
 /* ---- workers -----------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ struct worker *scheduler_add_worker(struct scheduler *s, const char *id)
     w->id = xstrdup(id);
     w->lost_ms = INT64_MAX;
     json_object_set_new(s->worker_index, id, json_integer((json_int_t)s->worker_count));
-    w->number = w->roomy_at = s->worker_count;
+    w->number = w->capacity_index = s->worker_count;
     s->workers[s->worker_count++] = w;
     worker_capacity_update(s, w);
     return w;
@@ -74,11 +74,11 @@ void scheduler_worker_settled(struct scheduler *s, struct worker *w)
     w->lost_ms = INT64_MAX;
 }
 
-/* One that goes on where the last trial's CREATED left it. */
+/* Creates a sampler that continues where the last trial's CREATED left it. */
 static struct sampler *make_sampler(struct scheduler *s)
 {
     struct sampler_task task;
-    sampler_task_of_spec(&task, s->goals, s->spec);
+    sampler_task_of_spec(&task, s->objectives, s->spec, s->stopper);
     struct sampler *sampler = sampler_new(sampler_of(s->spec->method), &task);
     sampler_restore(sampler, s->model_state);
     return sampler;
@@ -87,9 +87,9 @@ static struct sampler *make_sampler(struct scheduler *s)
 /* ---- records -----------------------------------------------------------------------------------
  */
 
-/* A suggestion that was computed ahead does not know what is recorded now. The sampler is set back,
- * too: after a restart it would not have been asked. */
-static void set_back(struct scheduler *s)
+/* Drops a proposal that was made ahead, since it does not know the newest record. The sampler is
+ * created anew: after a restart it would not have been asked for the proposal. */
+static void reset_sampler(struct scheduler *s)
 {
     json_decref(s->next_params);
     s->next_params = NULL;
@@ -97,21 +97,21 @@ static void set_back(struct scheduler *s)
     s->sampler = make_sampler(s);
 }
 
-/* A trial of the user's is one more than those of the space, unless it is one of them. It is the
- * newest. */
+/* Counts a trial with parameters from the user, which is the newest: it is one more than the points
+ * of the space, unless it is one of them. */
 static void count_added(struct scheduler *s)
 {
     struct trial_view view = sweep_state_view(&s->st);
     const json_t *params = view.trials[view.count - 1]->params;
     if (isinf(s->points))
         return;
-    sampler_see(s->sampler, &view);
+    sampler_observe(s->sampler, &view);
     s->points +=
         !space_has(s->spec->space, params) || sampler_times(s->sampler, params) > s->spec->repeats;
 }
 
-/* What a record of a trial changes of what comes next. */
-static void look_at_next(struct scheduler *s, const struct scheduler_record *r)
+/* Updates the next proposal and the model state after a record of a trial. */
+static void update_next(struct scheduler *s, const struct scheduler_record *r)
 {
     bool added = json_is_true(json_object_get(r->data, "added"));
     if (r->kind == SCHEDULER_REC_CREATED && !added) {
@@ -120,25 +120,25 @@ static void look_at_next(struct scheduler *s, const struct scheduler_record *r)
         json_decref(s->model_state);
         s->model_state = json_incref(json_object_get(r->data, "learnt"));
     } else if (r->kind == SCHEDULER_REC_RETRIED) {
-        set_back(s); /* the sampler may know how it ended, too */
+        reset_sampler(s); /* the sampler may know how the trial ended */
     } else if (s->next_params &&
                (r->kind == SCHEDULER_REC_REPORT || r->kind == SCHEDULER_REC_ENDED ||
                 r->kind == SCHEDULER_REC_CREATED)) {
-        set_back(s);
+        reset_sampler(s);
     }
     if (added)
         count_added(s);
 }
 
-/* It has one place more that is taken, or one less. */
-static void count_place(struct scheduler *s, const char *worker, bool taken)
+/* A slot of the worker is busy, or free again. */
+static void count_slot(struct scheduler *s, const char *worker, bool taken)
 {
     struct worker *w = scheduler_add_worker(s, worker);
     w->busy += taken ? 1 : -1;
     worker_capacity_update(s, w);
 }
 
-/* Applies a record, and keeps the count of who holds how many. */
+/* Applies a record, and updates the workers' numbers of busy slots. */
 static int apply(struct scheduler *s, const struct scheduler_record *r, struct err *e)
 {
     size_t id = (size_t)r->trial;
@@ -151,28 +151,28 @@ static int apply(struct scheduler *s, const struct scheduler_record *r, struct e
     t = s->st.trials[id];
     bool is_out = trial_is_active(t->state);
     if (is_out != was_out) {
-        count_place(s, t->worker, is_out);
+        count_slot(s, t->worker, is_out);
         for (size_t i = 0; i < json_array_size(t->gang_workers); i++)
-            count_place(s, json_string_value(json_array_get(t->gang_workers, i)), is_out);
+            count_slot(s, json_string_value(json_array_get(t->gang_workers, i)), is_out);
     }
     s->due_stale = s->due_stale || (s->spec->timeout_ms > 0 && r->kind != SCHEDULER_REC_REPORT);
-    look_at_next(s, r);
+    update_next(s, r);
     return 0;
 }
 
-void scheduler_emit_record(struct event_context *st, enum scheduler_record_kind kind,
+void scheduler_emit_record(struct event_context *ctx, enum scheduler_record_kind kind,
                            const struct trial *t, int64_t lease, json_t *data)
 {
-    struct scheduler_out *out = st->out;
-    int trial = kind == SCHEDULER_REC_COMMAND ? -1 : t ? t->id : (int)st->s->st.count;
+    struct scheduler_out *out = ctx->out;
+    int trial = kind == SCHEDULER_REC_COMMAND ? -1 : t ? t->id : (int)ctx->s->st.count;
     struct scheduler_record r = {
-        .kind = kind, .at_ms = st->now_ms, .trial = trial, .lease = lease, .data = data};
+        .kind = kind, .at_ms = ctx->now_ms, .trial = trial, .lease = lease, .data = data};
     struct err e = {0};
     bool was_out = t && trial_is_active(t->state);
-    if (!data || apply(st->s, &r, &e) < 0)
-        abort(); /* a decision of ours that contradicts the state */
+    if (!data || apply(ctx->s, &r, &e) < 0)
+        abort(); /* a decision contradicts the state: a bug in drover */
     if (was_out && !trial_is_active(t->state))
-        scheduler_gang_end(st, t);
+        scheduler_gang_end(ctx, t);
     out->records = xrealloc(out->records, out->record_count + 1, sizeof *out->records);
     out->records[out->record_count++] = r;
 }
@@ -186,27 +186,27 @@ static int failures(const struct scheduler *s)
     return n[TRIAL_FAILED] + n[TRIAL_OOM] + n[TRIAL_INVALID];
 }
 
-const char *scheduler_closed_reason(const struct scheduler *s)
+enum stop_reason scheduler_closed_reason(const struct scheduler *s)
 {
     const int *n = s->st.counts;
     if (s->st.stopped)
-        return "it was stopped (drover sweep resume goes on)";
+        return STOP_REASON_SWEEP_STOPPED;
     if (s->st.target_hit)
-        return "the metric's target is reached";
+        return STOP_REASON_TARGET_REACHED;
     if (s->spec->give_up_after > 0 && n[TRIAL_DONE] + n[TRIAL_PRUNED] == 0 &&
         failures(s) - s->replayed_failures >= s->spec->give_up_after)
-        return "gave up: the first trials all failed (drover: {give_up_after: …})";
-    return NULL;
+        return STOP_REASON_GAVE_UP;
+    return STOP_REASON_NONE;
 }
 
-/* Whether there are as many trials as are wanted; the user's own do not count. */
+/* Whether the sweep has as many trials as it should; those of the user do not count. */
 static bool capped(const struct scheduler *s)
 {
     size_t own = s->st.count - (size_t)s->st.added;
     return s->spec->run_cap > 0 && own >= (size_t)s->spec->run_cap + (size_t)s->st.raised;
 }
 
-/* The parameters of the next new trial (borrowed), or NULL: there is to be none. */
+/* Returns the parameters of the next new trial (borrowed); NULL: there is none. */
 static json_t *next_params(struct scheduler *s)
 {
     if (capped(s) || s->exhausted)
@@ -220,39 +220,40 @@ static json_t *next_params(struct scheduler *s)
     return s->next_params;
 }
 
-enum stopper_verdict scheduler_judge_report(const struct scheduler *s, struct trial *t)
+enum stopper_verdict scheduler_judge_report(const struct scheduler *s, const struct trial *t)
 {
     struct trial_view view = sweep_state_view(&s->st);
-    return s->stopper && t->state == TRIAL_RUNNING
-               ? s->stopper->judge(&s->spec->stop, s->spec->metrics[0].maximize, &view, t)
-               : STOPPER_GO;
+    return t->state == TRIAL_RUNNING
+               ? stopper_judge(s->stopper, s->spec->metrics[0].maximize, &view, t)
+               : STOPPER_CONTINUE;
 }
 
-/* The paused trial that goes on now: as one among others, or as one of the last. NULL: none. */
+/* Returns the paused trial that continues now. `last`: no new trial can start. NULL: there is none.
+ */
 static struct trial *next_paused(const struct scheduler *s, bool last)
 {
-    if (s->st.counts[TRIAL_PAUSED] == 0 || !s->stopper || !s->stopper->resume)
-        return NULL; /* without the rule that paused them, none goes on */
+    if (s->st.counts[TRIAL_PAUSED] == 0)
+        return NULL;
     struct trial_view view = sweep_state_view(&s->st);
-    int id = (last ? s->stopper->finish : s->stopper->resume)(&s->spec->stop,
-                                                              s->spec->metrics[0].maximize, &view);
+    int id =
+        (last ? stopper_finish : stopper_resume)(s->stopper, s->spec->metrics[0].maximize, &view);
     return id < 0 ? NULL : s->st.trials[id];
 }
 
-static struct trial *create(struct event_context *st, json_t *params)
+static struct trial *create(struct event_context *ctx, json_t *params)
 {
-    struct scheduler *s = st->s;
+    struct scheduler *s = ctx->s;
     scheduler_emit_record(
-        st, SCHEDULER_REC_CREATED, NULL, 0,
+        ctx, SCHEDULER_REC_CREATED, NULL, 0,
         json_pack("{s:O, s:o*}", "params", params, "learnt", sampler_save(s->sampler)));
     return s->st.trials[s->st.count - 1];
 }
 
-/* A trial for a free place: the first of those that were sent back, a paused one that is to go on,
- * a new one, or one of the last. */
-static struct trial *pick(struct event_context *st)
+/* Returns a trial for a free slot: the first waiting one, a paused one that continues, a new one,
+ * or one of the last paused ones. */
+static struct trial *pick(struct event_context *ctx)
 {
-    struct scheduler *s = st->s;
+    struct scheduler *s = ctx->s;
     struct trial *waiting = sweep_state_waiting(&s->st);
     if (waiting)
         return waiting;
@@ -260,124 +261,126 @@ static struct trial *pick(struct event_context *st)
     json_t *params = paused ? NULL : next_params(s);
     if (!params)
         return paused ? paused : next_paused(s, true);
-    return create(st, params);
+    return create(ctx, params);
 }
 
-/* What a place may wait for a suggestion, as a share of a trial's time. */
-static const double patience = 0.005;
+/* How long a slot may wait for a proposal, as a share of a trial's time. */
+static const double wait_share = 0.005;
 
-/* A trial that is made ahead lacks the result of the one whose place it takes, as with one more
- * trial at a time: where few run, that is much to lose, and little to gain. */
-enum { AHEAD_OUT_MIN = 4 };
+/* A trial that is created ahead lacks the result of the trial whose slot it takes, as if one more
+ * trial ran at once. With few active trials that costs much and gains little. */
+enum { PREFETCH_ACTIVE_MIN = 4 };
 
 bool scheduler_wants_prefetch(const struct scheduler *s)
 {
     const struct sweep_state *t = &s->st;
-    if (t->ended_count == 0 || t->out_count < AHEAD_OUT_MIN || t->counts[TRIAL_WAITING] > 0 ||
-        s->draining || t->paused || s->exhausted || scheduler_closed_reason(s) || capped(s) ||
-        (s->stopper && s->stopper->resume)) /* what goes on from a pause would have to wait */
+    if (t->ended_count == 0 || t->active_count < PREFETCH_ACTIVE_MIN ||
+        t->counts[TRIAL_WAITING] > 0 || s->draining || t->paused || s->exhausted ||
+        scheduler_closed_reason(s) || capped(s) ||
+        stopper_pauses(s->stopper)) /* a paused trial that continues would have to wait */
         return false;
     size_t ended = (size_t)t->ended_count;
-    return sampler_seconds(s->sampler, ended) > patience * t->ended_seconds / (double)ended;
+    return sampler_seconds(s->sampler, ended) > wait_share * t->ended_seconds / (double)ended;
 }
 
-/* It waits like one that was sent back. */
-void scheduler_prefetch(struct event_context *st)
+/* The new trial waits like one that was requeued. */
+void scheduler_prefetch(struct event_context *ctx)
 {
-    json_t *params = scheduler_wants_prefetch(st->s) ? next_params(st->s) : NULL;
+    json_t *params = scheduler_wants_prefetch(ctx->s) ? next_params(ctx->s) : NULL;
     if (params)
-        create(st, params);
+        create(ctx, params);
 }
 
-/* Leases the trial to the first of `set`; the others hold places for it. */
-static void lease_to(struct event_context *st, struct trial *t, struct worker *const *set, int n)
+/* Leases the trial to the first worker of the gang; the others reserve slots for it. */
+static void lease_to_gang(struct event_context *ctx, struct trial *t, struct worker *const *gang,
+                          int n)
 {
-    int64_t lease = (int64_t)st->s->st.lease_count + 1;
+    int64_t lease = (int64_t)ctx->s->st.lease_count + 1;
     json_t *with = n > 1 ? json_array() : NULL;
     for (int i = 1; i < n; i++)
-        json_array_append_new(with, json_string(set[i]->id));
+        json_array_append_new(with, json_string(gang[i]->id));
     scheduler_emit_record(
-        st, SCHEDULER_REC_LEASED, t, lease,
-        json_pack("{s:s, s:s?, s:o*}", "worker", set[0]->id, "node", set[0]->node, "with", with));
+        ctx, SCHEDULER_REC_LEASED, t, lease,
+        json_pack("{s:s, s:s?, s:o*}", "worker", gang[0]->id, "node", gang[0]->node, "with", with));
     if (with)
-        scheduler_gang_begin(st, t);
+        scheduler_gang_begin(ctx, t);
     else
-        scheduler_emit_action(st, SCHEDULER_ACT_RUN, set[0]->id, t->id, lease, NULL);
+        scheduler_emit_action(ctx, SCHEDULER_ACT_RUN, gang[0]->id, t->id, lease, NULL);
 }
 
-static void dispatch(struct event_context *st)
+static void dispatch(struct event_context *ctx)
 {
-    struct scheduler *s = st->s;
+    struct scheduler *s = ctx->s;
     int nodes = s->spec->need.nodes;
-    struct worker *set[RESOURCES_NODES_MAX];
+    struct worker *gang[RESOURCES_NODES_MAX];
     size_t limit = s->spec->parallel > 0 ? (size_t)s->spec->parallel : SIZE_MAX;
     while (!s->draining && !s->st.paused && !scheduler_closed_reason(s) &&
-           s->st.out_count < limit) {
-        struct trial *t = worker_capacity_largest(s, set, nodes) ? pick(st) : NULL;
+           s->st.active_count < limit) {
+        struct trial *t = worker_capacity_largest(s, gang, nodes) ? pick(ctx) : NULL;
         if (!t)
             break;
-        lease_to(st, t, set, nodes);
+        lease_to_gang(ctx, t, gang, nodes);
     }
 }
 
-/* Trials that wait when no new one starts would wait for ever. */
-static void cancel_waiting(struct event_context *st, const char *why)
+/* Cancels the waiting trials, which would wait forever since no trial starts any more. */
+static void cancel_waiting(struct event_context *ctx, enum stop_reason reason)
 {
-    struct scheduler *s = st->s;
+    struct scheduler *s = ctx->s;
     for (struct trial *t; (t = sweep_state_waiting(&s->st));)
-        scheduler_emit_record(st, SCHEDULER_REC_ENDED, t, t->lease,
+        scheduler_emit_record(ctx, SCHEDULER_REC_ENDED, t, t->lease,
                               json_pack("{s:s, s:n, s:f, s:s}", "state", "cancelled", "value",
-                                        "seconds", 0.0, "why", why));
+                                        "seconds", 0.0, "why", stop_reason_word(reason)));
 }
 
-/* Those that are still paused were not good enough. */
-static void prune_paused(struct event_context *st)
+/* Ends the trials that are still paused: they were not good enough. */
+static void prune_paused(struct event_context *ctx)
 {
-    struct scheduler *s = st->s;
+    struct scheduler *s = ctx->s;
     for (size_t i = 0; i < s->st.count && s->st.counts[TRIAL_PAUSED] > 0; i++) {
         struct trial *t = s->st.trials[i];
         if (t->state == TRIAL_PAUSED)
-            scheduler_end_trial(st, t, TRIAL_PRUNED, t->seconds, NULL);
+            scheduler_end_trial(ctx, t, TRIAL_PRUNED, t->seconds, NULL);
     }
 }
 
-const char *scheduler_done_reason(struct scheduler *s)
+enum stop_reason scheduler_done_reason(struct scheduler *s)
 {
-    if (s->st.out_count > 0)
-        return NULL;
-    const char *why = scheduler_closed_reason(s);
-    if (why || s->st.counts[TRIAL_WAITING] > 0 || next_paused(s, false) || next_params(s) ||
+    if (s->st.active_count > 0)
+        return STOP_REASON_NONE;
+    enum stop_reason reason = scheduler_closed_reason(s);
+    if (reason || s->st.counts[TRIAL_WAITING] > 0 || next_paused(s, false) || next_params(s) ||
         next_paused(s, true))
-        return why;
-    return capped(s) ? "run_cap is reached" : "every point of the space is tried";
+        return reason;
+    return capped(s) ? STOP_REASON_RUN_CAP : STOP_REASON_EXHAUSTED;
 }
 
-/* Is it over? Then says so, once. */
-static void settle(struct event_context *st)
+/* If the sweep has ended: says so, once. */
+static void finish_if_done(struct event_context *ctx)
 {
-    struct scheduler *s = st->s;
-    if (s->end_why || s->st.out_count > 0)
+    struct scheduler *s = ctx->s;
+    if (s->end_reason || s->st.active_count > 0)
         return;
-    const char *why = scheduler_done_reason(s);
-    if (why) {
-        cancel_waiting(st, why);
-        prune_paused(st);
+    enum stop_reason reason = scheduler_done_reason(s);
+    if (reason) {
+        cancel_waiting(ctx, reason);
+        prune_paused(ctx);
     } else if (!s->draining) {
         return;
     }
-    s->end_why = xstrdup(why ? why : "drained");
-    scheduler_emit_action(st, SCHEDULER_ACT_END, NULL, -1, 0, s->end_why);
+    s->end_reason = reason ? reason : STOP_REASON_DRAINED;
+    scheduler_emit_action(ctx, SCHEDULER_ACT_END, NULL, -1, 0, stop_reason_text(s->end_reason));
 }
 
-/* Not after each report: then nothing of this has changed. */
-static void find_due(struct scheduler *s)
+/* Not needed after each report, which changes none of this. */
+static void update_deadline(struct scheduler *s)
 {
     int64_t due = scheduler_gang_deadline(s);
     for (size_t i = 0; i < s->worker_count; i++)
         if (s->workers[i]->lost_ms < due)
             due = s->workers[i]->lost_ms;
-    for (size_t i = 0; s->spec->timeout_ms > 0 && i < s->st.out_count; i++) {
-        const struct trial *t = s->st.trials[s->st.out[i]];
+    for (size_t i = 0; s->spec->timeout_ms > 0 && i < s->st.active_count; i++) {
+        const struct trial *t = s->st.trials[s->st.active[i]];
         if (t->state != TRIAL_STOPPING && t->state != TRIAL_PAUSING &&
             t->leased_ms + s->spec->timeout_ms < due)
             due = t->leased_ms + s->spec->timeout_ms;
@@ -390,20 +393,20 @@ int scheduler_handle(struct scheduler *s, const struct scheduler_event *ev, int6
                      struct scheduler_out *out, struct err *e)
 {
     clear_out(out);
-    struct event_context st = {.s = s, .out = out, .now_ms = now_ms};
-    if (scheduler_events_handle(&st, ev, e) < 0)
+    struct event_context ctx = {.s = s, .out = out, .now_ms = now_ms};
+    if (scheduler_events_handle(&ctx, ev, e) < 0)
         return -EINVAL;
     if (ev->kind != SCHEDULER_EV_REPORT || s->st.counts[TRIAL_PAUSED] > 0)
-        dispatch(&st); /* a report frees no place, but may be why a paused trial goes on */
-    settle(&st);
+        dispatch(&ctx); /* a report frees no slot, but a paused trial may continue because of it */
+    finish_if_done(&ctx);
     if (s->due_stale)
-        find_due(s);
+        update_deadline(s);
     return 0;
 }
 
 bool scheduler_is_done(const struct scheduler *s)
 {
-    return s->end_why != NULL;
+    return s->end_reason != STOP_REASON_NONE;
 }
 
 bool scheduler_is_paused(const struct scheduler *s)
@@ -421,10 +424,11 @@ int64_t scheduler_deadline(const struct scheduler *s)
     return s->due_ms;
 }
 
-/* ---- life --------------------------------------------------------------------------------------
+/* ---- creation and replay -----------------------------------------------------------------------
  */
 
-/* The points there are, as often as they are tried, and what `start` has beyond that. */
+/* The number of trials until every point is tried as often as it should be, with the sets of
+ * `start` that are not among them. */
 static double count_points(const struct spec *spec)
 {
     double trials = space_count(spec->space) * spec->repeats;
@@ -449,16 +453,15 @@ int scheduler_trials_wanted(const struct scheduler *s)
 
 int scheduler_new(struct scheduler **out, const struct spec *spec, struct err *e)
 {
-    if (!sampler_of(spec->method))
-        return err_set(e, -EINVAL, "method '%s' is not built into this version",
-                       spec_method_name(spec->method));
-    if (spec->stop.type != SPEC_STOPPER_NONE && !spec->metrics[0].name)
+    if (spec->early_terminate && !spec->metrics[0].name)
         return err_set(e, -EINVAL, "early stopping needs a metric to compare");
     AUTO(scheduler) struct scheduler *s = xzalloc(sizeof *s);
+    struct config_node stop = config_node_of_json(spec->early_terminate);
+    if (spec->early_terminate && stopper_new(&s->stopper, &stop, e) < 0)
+        return -EINVAL;
     s->spec = spec;
     s->st.spec = spec;
     s->sampler = make_sampler(s);
-    s->stopper = stopper_of(spec->stop.type);
     s->worker_index = json_object();
     s->points = count_points(spec);
     s->due_ms = INT64_MAX;
@@ -482,8 +485,8 @@ void scheduler_free(struct scheduler *s)
     json_decref(s->next_params);
     json_decref(s->model_state);
     sampler_free(s->sampler);
+    stopper_free(s->stopper);
     sweep_state_free(&s->st);
-    free(s->end_why);
     free(s);
 }
 
@@ -491,9 +494,9 @@ int scheduler_replay(struct scheduler *s, const struct scheduler_record *r, stru
 {
     if (apply(s, r, e) < 0)
         return -EINVAL;
-    if (r->kind == SCHEDULER_REC_REPORT && s->stopper && s->stopper->notes)
+    if (r->kind == SCHEDULER_REC_REPORT && stopper_has_memory(s->stopper))
         (void)scheduler_judge_report(
-            s, s->st.trials[r->trial]); /* what came of it is the next record */
+            s, s->st.trials[r->trial]); /* what follows from the verdict is the next record */
     return 0;
 }
 
@@ -502,7 +505,7 @@ void scheduler_replayed(struct scheduler *s, int64_t now_ms)
     for (size_t i = 0; i < s->worker_count; i++)
         if (s->workers[i]->busy > 0)
             s->workers[i]->lost_ms = now_ms + s->spec->lost_after_ms;
-    find_due(s);
+    update_deadline(s);
     sampler_restore(s->sampler, s->model_state);
     s->replayed_failures = failures(s);
 }

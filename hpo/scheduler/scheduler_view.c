@@ -1,4 +1,4 @@
-/* sched_show - a scheduler's state for people, programs and tests. */
+/* scheduler_view - the scheduler's state for people, programs and tests. */
 #include <math.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ json_t *scheduler_trial_json(const struct scheduler *s, int trial)
                           "lease", (json_int_t)t->lease, "metrics", json_copy(t->metrics));
     if (t->error)
         json_object_set_new(o, "error", json_string(t->error));
-    if (t->why)
-        json_object_set_new(o, "why", json_string(t->why));
+    if (t->stop_reason != STOP_REASON_NONE)
+        json_object_set_new(o, "why", json_string(trial_stop_word(t)));
     return o;
 }
 

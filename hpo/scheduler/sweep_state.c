@@ -13,8 +13,8 @@ void sweep_state_free(struct sweep_state *st)
         trial_free(st->trials[i]);
     free(st->trials);
     free(st->lease_trial);
-    free(st->out);
-    json_decref(st->asked);
+    free(st->active);
+    json_decref(st->commands);
     *st = (struct sweep_state){0};
 }
 
@@ -45,11 +45,11 @@ static void set_state(struct sweep_state *st, struct trial *t, enum trial_state 
     st->counts[to]++;
     t->state = to;
     if (!was_out && trial_is_active(to)) {
-        t->active_index = st->out_count;
-        push_int(&st->out, &st->out_count, &st->out_cap, t->id);
+        t->active_index = st->active_count;
+        push_int(&st->active, &st->active_count, &st->active_cap, t->id);
     } else if (was_out && !trial_is_active(to)) {
-        int last = st->out[--st->out_count];
-        st->out[t->active_index] = last;
+        int last = st->active[--st->active_count];
+        st->active[t->active_index] = last;
         st->trials[last]->active_index = t->active_index;
     }
     if (to == TRIAL_WAITING && (size_t)t->id < st->waiting_from)
@@ -73,7 +73,12 @@ static void set_text(char **to, const json_t *data, const char *key)
     *to = text ? xstrdup(text) : NULL;
 }
 
-static int created(struct sweep_state *st, const struct scheduler_record *r, struct err *e)
+static void set_stop_reason(struct trial *t, const json_t *data)
+{
+    trial_set_stop_word(t, json_string_value(json_object_get(data, "why")));
+}
+
+static int apply_created(struct sweep_state *st, const struct scheduler_record *r, struct err *e)
 {
     json_t *params = json_object_get(r->data, "params");
     if (r->trial < 0 || (size_t)r->trial != st->count || !json_is_object(params))
@@ -88,31 +93,31 @@ static int created(struct sweep_state *st, const struct scheduler_record *r, str
     return 0;
 }
 
-/* What an ask changes of the sweep itself; what it means to trials are records of their own. */
-static int asked(struct sweep_state *st, const struct scheduler_record *r, struct err *e)
+/* Applies what a command changes of the sweep. Its effects on trials are records of their own. */
+static int apply_command(struct sweep_state *st, const struct scheduler_record *r, struct err *e)
 {
     const char *id = json_string_value(json_object_get(r->data, "ask"));
     const char *verb = json_string_value(json_object_get(r->data, "verb"));
     json_int_t trials = json_integer_value(json_object_get(r->data, "trials"));
     if (r->trial != -1 || !id || !verb || trials < 0 || trials > INT_MAX - st->raised)
-        return damaged(r, "an ask that makes no sense", e);
+        return damaged(r, "an invalid command", e);
     bool stop = strcmp(verb, "stop") == 0, pause = strcmp(verb, "pause") == 0;
     if (stop)
         st->now = json_is_true(json_object_get(r->data, "now"));
     st->stopped = stop || (pause && st->stopped);
     st->paused = pause || (st->paused && strcmp(verb, "resume") != 0);
     if (!stop && !pause)
-        st->target_hit = false; /* the user wants more */
+        st->target_hit = false; /* the user wants more trials */
     st->raised += (int)trials;
-    if (!st->asked)
-        st->asked = json_object();
-    json_object_set_new(st->asked, id, json_true());
+    if (!st->commands)
+        st->commands = json_object();
+    json_object_set_new(st->commands, id, json_true());
     return 0;
 }
 
-static int retried(struct sweep_state *st, struct trial *t)
+static int apply_retried(struct sweep_state *st, struct trial *t)
 {
-    set_text(&t->why, NULL, NULL);
+    trial_set_stop_word(t, NULL);
     set_text(&t->error, NULL, NULL);
     t->tries_spent = t->end_order = 0;
     t->ended_ms = 0;
@@ -128,13 +133,13 @@ static bool are_names(const json_t *list)
     return true;
 }
 
-static int leased(struct sweep_state *st, struct trial *t, const struct scheduler_record *r,
-                  struct err *e)
+static int apply_leased(struct sweep_state *st, struct trial *t, const struct scheduler_record *r,
+                        struct err *e)
 {
     json_t *with = json_object_get(r->data, "with");
     if (r->lease < 1 || (uint64_t)r->lease != st->lease_count + 1 || r->lease == INT_MAX ||
         !json_is_string(json_object_get(r->data, "worker")) || !are_names(with))
-        return damaged(r, "leased out of order, or to nobody", e);
+        return damaged(r, "leased out of order, or without a worker", e);
     push_int(&st->lease_trial, &st->lease_count, &st->lease_cap, t->id);
     if (t->state == TRIAL_PAUSED && t->point_count > 0)
         t->resumed_at = t->points[t->point_count - 1].step;
@@ -148,8 +153,8 @@ static int leased(struct sweep_state *st, struct trial *t, const struct schedule
     return 0;
 }
 
-/* Whether the trial has reached all targets that there are: of the first metric with its best
- * value, of the others with their last. */
+/* Whether the trial has reached all targets: that of the first metric with its best value, those of
+ * the others with their last value. */
 static bool on_target(const struct spec *spec, const struct trial *t)
 {
     int targets = 0;
@@ -167,8 +172,8 @@ static bool on_target(const struct spec *spec, const struct trial *t)
     return targets > 0;
 }
 
-static int reported(struct sweep_state *st, struct trial *t, const struct scheduler_record *r,
-                    struct err *e)
+static int apply_report(struct sweep_state *st, struct trial *t, const struct scheduler_record *r,
+                        struct err *e)
 {
     double step = 0;
     const json_t *values = json_object_get(r->data, "values");
@@ -182,15 +187,15 @@ static int reported(struct sweep_state *st, struct trial *t, const struct schedu
     return 0;
 }
 
-static int ended(struct sweep_state *st, struct trial *t, const struct scheduler_record *r,
-                 struct err *e)
+static int apply_ended(struct sweep_state *st, struct trial *t, const struct scheduler_record *r,
+                       struct err *e)
 {
     const char *word = json_string_value(json_object_get(r->data, "state"));
     int to = word ? trial_state_parse(word) : -1;
     if (to < 0 || !trial_is_ended((enum trial_state)to))
-        return damaged(r, "ended in a state that is no end", e);
+        return damaged(r, "ended in a state that is not final", e);
     double seconds = json_number_value(json_object_get(r->data, "seconds"));
-    set_text(&t->why, r->data, "why");
+    set_stop_reason(t, r->data);
     set_text(&t->error, r->data, "error");
     t->seconds = seconds;
     t->ended_ms = r->at_ms;
@@ -200,20 +205,20 @@ static int ended(struct sweep_state *st, struct trial *t, const struct scheduler
     return 0;
 }
 
-static int apply_to(struct sweep_state *st, struct trial *t, const struct scheduler_record *r,
-                    struct err *e)
+static int apply_to_trial(struct sweep_state *st, struct trial *t, const struct scheduler_record *r,
+                          struct err *e)
 {
     switch (r->kind) {
     case SCHEDULER_REC_LEASED:
-        return leased(st, t, r, e);
+        return apply_leased(st, t, r, e);
     case SCHEDULER_REC_REPORT:
-        return reported(st, t, r, e);
+        return apply_report(st, t, r, e);
     case SCHEDULER_REC_STOPPING:
-        set_text(&t->why, r->data, "why");
+        set_stop_reason(t, r->data);
         set_state(st, t, TRIAL_STOPPING);
         return 0;
     case SCHEDULER_REC_PAUSING:
-        set_text(&t->why, r->data, "why");
+        set_stop_reason(t, r->data);
         set_state(st, t, TRIAL_PAUSING);
         return 0;
     case SCHEDULER_REC_PAUSED:
@@ -221,15 +226,15 @@ static int apply_to(struct sweep_state *st, struct trial *t, const struct schedu
         set_state(st, t, TRIAL_PAUSED);
         return 0;
     case SCHEDULER_REC_REQUEUED:
-        set_text(&t->why, r->data, "why");
+        set_stop_reason(t, r->data);
         set_text(&t->error, r->data, "error");
         t->tries_spent += json_is_true(json_object_get(r->data, "spent"));
         set_state(st, t, TRIAL_WAITING);
         return 0;
     case SCHEDULER_REC_ENDED:
-        return ended(st, t, r, e);
+        return apply_ended(st, t, r, e);
     case SCHEDULER_REC_RETRIED:
-        return retried(st, t);
+        return apply_retried(st, t);
     case SCHEDULER_REC_CREATED:
     case SCHEDULER_REC_COMMAND:
     case SCHEDULER_REC_KINDS:
@@ -247,9 +252,9 @@ int sweep_state_apply(struct sweep_state *st, const struct scheduler_record *r, 
         [SCHEDULER_REC_PAUSED] = TRIAL_EV_PAUSED, [SCHEDULER_REC_RETRIED] = TRIAL_EV_RETRY,
     };
     if (r->kind == SCHEDULER_REC_CREATED)
-        return created(st, r, e);
+        return apply_created(st, r, e);
     if (r->kind == SCHEDULER_REC_COMMAND)
-        return asked(st, r, e);
+        return apply_command(st, r, e);
     if (r->kind >= SCHEDULER_REC_KINDS || r->trial < 0 || (size_t)r->trial >= st->count)
         return damaged(r, "a record of a trial that was never created", e);
     struct trial *t = st->trials[r->trial];
@@ -257,10 +262,10 @@ int sweep_state_apply(struct sweep_state *st, const struct scheduler_record *r, 
         return damaged(r, "a record that does not follow from the trial's state", e);
     if (r->kind != SCHEDULER_REC_LEASED && r->lease != t->lease)
         return damaged(r, "a record of another lease than the trial's last", e);
-    return apply_to(st, t, r, e);
+    return apply_to_trial(st, t, r, e);
 }
 
-/* ---- for comparing -----------------------------------------------------------------------------
+/* ---- dump --------------------------------------------------------------------------------------
  */
 
 static json_t *dump_points(const struct trial *t)
@@ -273,12 +278,13 @@ static json_t *dump_points(const struct trial *t)
 
 static json_t *dump_trial(const struct trial *t)
 {
-    json_t *o = json_pack(
-        "{s:i, s:s, s:O, s:I, s:s?, s:s?, s:s?, s:i, s:I, s:i, s:O, s:f, s:s?, s:O?}", "id", t->id,
-        "state", trial_state_name(t->state), "params", t->params, "lease", (json_int_t)t->lease,
-        "worker", t->worker, "node", t->node, "why", t->why, "tries_spent", t->tries_spent,
-        "points_lease", (json_int_t)t->points_lease, "lease_reports", t->lease_reports, "metrics",
-        t->metrics, "seconds", t->seconds, "error", t->error, "with", t->gang_workers);
+    json_t *o =
+        json_pack("{s:i, s:s, s:O, s:I, s:s?, s:s?, s:s?, s:i, s:I, s:i, s:O, s:f, s:s?, s:O?}",
+                  "id", t->id, "state", trial_state_name(t->state), "params", t->params, "lease",
+                  (json_int_t)t->lease, "worker", t->worker, "node", t->node, "why",
+                  trial_stop_word(t), "tries_spent", t->tries_spent, "points_lease",
+                  (json_int_t)t->points_lease, "lease_reports", t->lease_reports, "metrics",
+                  t->metrics, "seconds", t->seconds, "error", t->error, "with", t->gang_workers);
     json_object_set_new(o, "last_step", json_number(t->last_step));
     json_object_set_new(o, "points", dump_points(t));
     json_object_set_new(o, "best", json_number(t->best));
@@ -303,8 +309,8 @@ json_t *sweep_state_dump(const struct sweep_state *st)
         json_array_append_new(trials, dump_trial(st->trials[i]));
     return json_pack("{s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:i, s:i, s:O?}", "trials", trials,
                      "leases", dump_ints(st->lease_trial, st->lease_count), "out",
-                     dump_ints(st->out, st->out_count), "counts",
+                     dump_ints(st->active, st->active_count), "counts",
                      dump_ints(st->counts, TRIAL_STATES), "target_hit", st->target_hit, "paused",
                      st->paused, "stopped", st->stopped, "now", st->now, "added", st->added,
-                     "raised", st->raised, "asked", st->asked);
+                     "raised", st->raised, "asked", st->commands);
 }

@@ -13,10 +13,10 @@ static int read_gpus(double *out, const struct config_node *n, struct err *e)
     double gpus = *out;
     if (config_node_real(&gpus, n, "gpus", e) < 0)
         return -EINVAL;
-    bool part = gpus >= gpus_min && gpus < 1;
-    if (!part && !(gpus >= 0 && gpus <= RESOURCES_MAX && gpus == floor(gpus))) {
+    bool share = gpus >= gpus_min && gpus < 1;
+    if (!share && !(gpus >= 0 && gpus <= RESOURCES_MAX && gpus == floor(gpus))) {
         struct config_node at = config_node_member(n, "gpus");
-        config_node_error(&at, e, "'gpus' must be whole GPUs, or a part of one from %g to 1",
+        config_node_error(&at, e, "'gpus' must be whole GPUs, or a share of one from %g to 1",
                           gpus_min);
         return err_hint(e, "gpus: 2, or gpus: 0.25 for four trials on each GPU");
     }
@@ -35,8 +35,7 @@ static int read_memory(int64_t *out, const struct config_node *n, struct err *e)
         bytes = (uint64_t)json_integer_value(at.value);
     else if (!text || byte_size_parse(&bytes, text, NULL) < 0 || bytes > INT64_MAX) {
         config_node_error(&at, e, "'memory' must be a size");
-        return err_hint(e,
-                        "memory: 16G, or 512M, of main memory for all ranks of a trial on a node");
+        return err_hint(e, "memory: 16G, main memory for all ranks of a trial on a node");
     }
     *out = (int64_t)bytes;
     return 0;

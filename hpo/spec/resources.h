@@ -1,4 +1,4 @@
-/* resources - what a trial needs: `drover: {resources: …}` of a sweep file. */
+/* resources - the nodes, ranks, GPUs, cores and memory of a trial: `drover: {resources: …}`. */
 #ifndef DROVER_RESOURCES_H
 #define DROVER_RESOURCES_H
 
@@ -9,27 +9,27 @@
 #include "hpo/space/config_node.h"
 
 enum {
-    RESOURCES_MAX = 1 << 20, /* of ranks, GPUs, cores */
+    RESOURCES_MAX = 1 << 20, /* ranks, GPUs or cores */
     RESOURCES_NODES_MAX = 1024
 };
 
 struct resources {
-    int nodes;            /* >= 1; all that follows is of each of them */
+    int nodes;            /* >= 1; all other fields are per node */
     int ranks;            /* >= 1 */
-    double gpus;          /* its ranks together: a whole number, or a part of one GPU (0.01 to
-                             1); 0: not asked for, one a rank where there are any */
-    int cpus;             /* cores of a rank; 0: its share */
-    int64_t memory_bytes; /* its ranks together; 0: not asked for */
+    double gpus;          /* of all ranks: a whole number, or a share of one GPU (0.01 to 1); 0: not
+                             requested, one GPU per rank if the node has GPUs */
+    int cpus;             /* cores per rank; 0: an equal share of the node's */
+    int64_t memory_bytes; /* of all ranks; 0: not requested */
 };
 
-/* Reads the mapping; what is not in it stays as it is. `n` may be without a value.
+/* Reads the mapping; a key that is missing leaves its field as it is. `n` may have no value.
  *   -EINVAL  at the place in the file */
 int resources_read(struct resources *r, const struct config_node *n, struct err *e);
 
-/* {"nodes","ranks","gpus","cpus","memory"}: WIRE_REQUIREMENTS's data, and a part of spec_json().
- * New reference. */
+/* Returns {"nodes","ranks","gpus","cpus","memory"}, the data of WIRE_REQUIREMENTS and a part of
+ * spec_json(). New reference. */
 json_t *resources_json(const struct resources *r);
-/* Reads what resources_json() made. */
+/* Reads the result of resources_json(). */
 struct resources resources_of(const json_t *j);
 
 #endif

@@ -9,26 +9,14 @@
 #include <strings.h>
 
 #include "common/json.h"
-#include "common/opt.h"
 #include "common/strbuf.h"
 #include "common/yaml.h"
 #include "hpo/space/config_node.h"
 #include "hpo/space/python_repr.h"
 #include "hpo/space/space.h"
 #include "hpo/spec/spec_drover.h"
+#include "hpo/spec/spec_words.h"
 #include "hpo/spec/trial_command.h"
-
-static const char *const method_names[SPEC_METHODS] = {
-    [SPEC_GRID] = "grid",
-    [SPEC_RANDOM] = "random",
-    [SPEC_SOBOL] = "sobol",
-    [SPEC_BAYES] = "bayes",
-};
-
-const char *spec_method_name(enum spec_method m)
-{
-    return method_names[m];
-}
 
 void spec_free(struct spec *s)
 {
@@ -43,6 +31,7 @@ void spec_free(struct spec *s)
         free(s->metrics[i].pattern);
     }
     space_free(s->space);
+    json_decref(s->early_terminate);
     json_decref(s->when);
     json_decref(s->constraints);
     json_decref(s->start);
@@ -68,35 +57,45 @@ __attribute__((format(printf, 2, 3))) static void notice(struct spec *s, const c
 static const char *const no_effect[] = {"entity",     "project", "job",       "image_uri",
                                         "apiVersion", "kind",    "controller"};
 
-static int read_method(struct spec *s, const struct config_node *n, struct err *e)
+enum { METHODS_MAX = 64 };
+
+int spec_method_find(const struct spec_method **out, const struct config_node *at,
+                     const struct spec_vocabulary *v, struct err *e)
 {
-    struct config_node at = config_node_member(n, "method");
-    const char *word = json_string_value(at.value);
-    if (!at.value) {
-        config_node_error(n, e, "'method' is missing");
-        return err_hint(e, "method: random");
-    }
-    for (size_t m = 0; word && m < COUNT_OF(method_names); m++)
-        if (strcmp(word, method_names[m]) == 0) {
-            s->method = (enum spec_method)m;
+    const char *word = json_string_value(at->value), *names[METHODS_MAX];
+    const struct spec_method *m = NULL;
+    size_t count = 0;
+    for (; count < METHODS_MAX && (m = v->method(count)); count++) {
+        names[count] = m->name;
+        if (word && strcmp(word, m->name) == 0) {
+            *out = m;
             return 0;
         }
-    if (word && strcmp(word, "custom") == 0) {
-        config_node_error(
-            &at, e, "method 'custom' means an optimiser of your own, which drover does not run");
-        return err_hint(e, "method: bayes; or drover suggest, to ask for points from a program");
     }
-    config_node_error(&at, e, "unknown method '%s'", word ? word : json_type_name(at.value));
-    const char *near = word ? opt_suggest(word, method_names, SPEC_METHODS) : NULL;
-    return err_hint(e, "method: %s", near ? near : "bayes, sobol, random or grid");
+    if (word && strcmp(word, "custom") == 0) {
+        config_node_error(at, e, "method 'custom' would name your own optimiser: not supported");
+        return err_hint(e, "method: bayes; or drover suggest, if your program drives the search");
+    }
+    config_node_error(at, e, "unknown method '%s'", word ? word : json_type_name(at->value));
+    return spec_words_hint(e, at, "method", word, names, count);
 }
 
-static int refused_keys(const struct config_node *n, struct err *e)
+static int read_method(struct spec *s, const struct config_node *n, const struct spec_vocabulary *v,
+                       struct err *e)
+{
+    struct config_node at = config_node_member(n, "method");
+    if (at.value)
+        return spec_method_find(&s->method, &at, v, e);
+    config_node_error(n, e, "'method' is missing");
+    return err_hint(e, "method: random");
+}
+
+static int reject_keys(const struct config_node *n, struct err *e)
 {
     struct config_node scheduler = config_node_member(n, "scheduler");
     if (scheduler.value) {
         config_node_error(&scheduler, e,
-                          "'scheduler' names an optimiser of W&B's, which drover does not run");
+                          "'scheduler' names an optimiser of W&B, which drover does not run");
         return err_hint(e, "method: bayes, with 'parameters' and 'early_terminate'");
     }
     return 0;
@@ -111,14 +110,14 @@ static int read_keys(struct spec *s, const struct config_node *n, struct err *e)
         "image_uri", "apiVersion",      "kind",    "controller",
     };
     if (config_node_only_keys(n, keys, COUNT_OF(keys), "a sweep file", e) < 0 ||
-        refused_keys(n, e) < 0)
+        reject_keys(n, e) < 0)
         return -EINVAL;
     AUTO(strbuf) struct strbuf b = {0};
     for (size_t i = 0; i < COUNT_OF(no_effect); i++)
         if (config_node_has(n, no_effect[i]))
             strbuf_printf(&b, "%s'%s'", b.len ? ", " : "", no_effect[i]);
     if (b.len)
-        notice(s, "%s: where W&B runs a sweep; no effect here", strbuf_str(&b));
+        notice(s, "ignored, no effect with drover: %s", strbuf_str(&b));
     return 0;
 }
 
@@ -141,7 +140,7 @@ static int read_goal(struct spec_metric *m, const struct config_node *n, struct 
     return word && strncasecmp(word, "min", 3) == 0 ? err_hint(e, "goal: minimize") : -EINVAL;
 }
 
-/* What W&B's bayes makes of trials without a value. */
+/* W&B's keys for the value that its bayes assumes for trials without one. */
 static int read_impute(struct spec *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"impute", "impute_while_running"};
@@ -157,8 +156,8 @@ static int read_impute(struct spec *s, const struct config_node *n, struct err *
                                      k ? ", worst or \"false\"" : " or worst");
         if (at.value)
             notice(s,
-                   "'%s': no effect here; bayes models failed trials as infeasible, and running "
-                   "ones at the mean it expects plus a quarter of a standard deviation",
+                   "'%s' is ignored: bayes models failed trials as infeasible, and assumes for "
+                   "running ones the mean that it expects plus a quarter of a standard deviation",
                    keys[k]);
     }
     return 0;
@@ -179,7 +178,7 @@ static int read_metric(struct spec *s, const struct config_node *at, struct err 
         return config_node_error(at, e, "the metric's 'name' is missing");
     for (const struct spec_metric *other = s->metrics; other < m; other++)
         if (strcmp(other->name, m->name) == 0)
-            return config_node_error(at, e, "the metric '%s' comes twice", m->name);
+            return config_node_error(at, e, "the metric '%s' is given twice", m->name);
     return 0;
 }
 
@@ -194,7 +193,7 @@ static int read_metrics(struct spec *s, const struct config_node *n, struct err 
         return read_metric(s, &one, e);
     if (list.value && count < 2) {
         config_node_error(&list, e, "'metrics' must be a list of at least two");
-        return err_hint(e, "metric: {name: …}, where there is only one");
+        return err_hint(e, "metric: {name: …}, if there is only one");
     }
     if (count > SPEC_METRICS_MAX)
         return config_node_error(&list, e, "more than %d metrics", SPEC_METRICS_MAX);
@@ -206,12 +205,14 @@ static int read_metrics(struct spec *s, const struct config_node *n, struct err 
     return 0;
 }
 
-static int read_stop(struct spec *s, const struct config_node *n, struct err *e)
+static int read_early_terminate(struct spec *s, const struct config_node *n,
+                                const struct spec_vocabulary *v, struct err *e)
 {
     struct config_node at = config_node_member(n, "early_terminate");
     if (!at.value)
         return 0;
-    if (spec_stop_read(&s->stop, &at, e) < 0)
+    s->early_terminate = v->read_early_terminate(&at, e);
+    if (!s->early_terminate)
         return -EINVAL;
     return s->metric_count > 0
                ? 0
@@ -241,7 +242,7 @@ static int read_command(struct spec *s, const struct config_node *n, struct err 
     }
     struct err cause = {0};
     if (!s->command && !s->program) {
-        config_node_error(n, e, "neither 'program' nor 'command' says what to run");
+        config_node_error(n, e, "neither 'program' nor 'command' is given");
         return err_hint(e, "program: train.py");
     }
     if (trial_command_check(s->command, s->program, &cause) == 0)
@@ -255,19 +256,19 @@ static int read_parameters(struct spec *s, const struct config_node *n, struct e
     struct config_node at = config_node_member(n, "parameters");
     if (!at.value)
         return config_node_error(n, e, "'parameters' is missing");
-    return space_read(&s->space, &at, s->method == SPEC_GRID, &s->notices, e);
+    return space_read(&s->space, &at, s->method->needs_grid, &s->notices, e);
 }
 
-/* How the parts go together. */
+/* Checks what depends on several keys. */
 static int check_whole(struct spec *s, const struct config_node *n, struct err *e)
 {
-    if (s->method == SPEC_BAYES && s->metric_count == 0) {
-        config_node_error(n, e, "method bayes needs a 'metric' to learn from");
+    if (s->method->needs_metric && s->metric_count == 0) {
+        config_node_error(n, e, "method %s needs a 'metric' to learn from", s->method->name);
         return err_hint(e, "metric: {name: loss, goal: minimize}; or method: random");
     }
-    if (s->method != SPEC_BAYES && json_array_size(s->prior) > 0)
-        notice(s, "'prior': no effect with method %s: only bayes learns from it",
-               spec_method_name(s->method));
+    if (!s->method->learns_from_prior && json_array_size(s->prior) > 0)
+        notice(s, "'prior' is ignored: method %s does not learn from earlier sweeps",
+               s->method->name);
     double points = space_count(s->space) * s->repeats;
     if (s->run_cap > points)
         notice(s, "the space has only %.0f different points%s: the sweep ends before run_cap %d",
@@ -276,7 +277,8 @@ static int check_whole(struct spec *s, const struct config_node *n, struct err *
     return 0;
 }
 
-int spec_read(struct spec **out, const struct yaml_doc *d, struct err *e)
+int spec_read(struct spec **out, const struct yaml_doc *d, const struct spec_vocabulary *v,
+              struct err *e)
 {
     struct config_node root = config_node_root(d);
     if (!json_is_object(root.value))
@@ -285,19 +287,19 @@ int spec_read(struct spec **out, const struct yaml_doc *d, struct err *e)
     AUTO(spec) struct spec *s = xzalloc(sizeof *s);
     spec_drover_defaults(s);
     struct config_node block = config_node_member(&root, "drover");
-    if (read_keys(s, &root, e) < 0 || read_method(s, &root, e) < 0 ||
+    if (read_keys(s, &root, e) < 0 || read_method(s, &root, v, e) < 0 ||
         config_node_text(&s->name, &root, "name", e) < 0 ||
         config_node_text(&s->description, &root, "description", e) < 0 ||
         config_node_int(&s->run_cap, &root, "run_cap", 1, INT_MAX, e) < 0 ||
         read_parameters(s, &root, e) < 0 || read_metrics(s, &root, e) < 0 ||
-        read_stop(s, &root, e) < 0 || read_command(s, &root, e) < 0 ||
+        read_early_terminate(s, &root, v, e) < 0 || read_command(s, &root, e) < 0 ||
         spec_drover_read(s, &block, e) < 0 || check_whole(s, &root, e) < 0)
         return -EINVAL;
     *out = TAKE(s);
     return 0;
 }
 
-/* ---- and out again -----------------------------------------------------------------------------
+/* ---- writing -----------------------------------------------------------------------------------
  */
 
 static void set_text(json_t *o, const char *key, const char *text)
@@ -322,7 +324,7 @@ json_t *spec_json(const struct spec *s)
     json_t *o = json_object();
     set_text(o, "name", s->name);
     set_text(o, "description", s->description);
-    set_text(o, "method", spec_method_name(s->method));
+    set_text(o, "method", s->method->name);
     set_text(o, "program", s->program);
     if (s->command) {
         json_t *list = json_array();
@@ -337,8 +339,8 @@ json_t *spec_json(const struct spec *s)
         json_array_append_new(metrics, metric_json(&s->metrics[i]));
     if (metrics)
         json_object_set_new(o, "metrics", metrics);
-    if (s->stop.type != SPEC_STOPPER_NONE)
-        json_object_set_new(o, "early_terminate", spec_stop_json(&s->stop));
+    if (s->early_terminate)
+        json_object_set(o, "early_terminate", s->early_terminate);
     if (s->run_cap)
         json_object_set_new(o, "run_cap", json_integer(s->run_cap));
     json_object_set_new(o, "parameters", space_json(s->space));

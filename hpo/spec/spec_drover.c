@@ -32,7 +32,7 @@ int spec_duration(int64_t *out_ms, const json_t *value)
     const char *text = json_string_value(value);
     char *unit = "";
     if (text) {
-        if (!isdigit((unsigned char)text[0])) /* strtod() takes blanks, signs, "nan" and "inf" */
+        if (!isdigit((unsigned char)text[0])) /* strtod() accepts blanks, signs, "nan" and "inf" */
             return -EINVAL;
         x = strtod(text, &unit);
     } else if (!json_is_number(value)) {
@@ -55,8 +55,8 @@ static int read_duration(int64_t *out_ms, const struct config_node *n, const cha
     struct config_node at = config_node_member(n, key);
     if (!at.value || spec_duration(out_ms, at.value) == 0)
         return 0;
-    config_node_error(&at, e, "'%s' must be a length of time", key);
-    return err_hint(e, "%s: 90, in seconds, or 10m, 1.5h, 2d", key);
+    config_node_error(&at, e, "'%s' must be a duration", key);
+    return err_hint(e, "%s: 90 (seconds), or 10m, 1.5h, 2d", key);
 }
 
 static int read_seed(struct spec *s, const struct config_node *n, struct err *e)
@@ -95,7 +95,7 @@ static int read_wandb(struct spec *s, const struct config_node *n, struct err *e
     return 0;
 }
 
-/* Which points the space has: before those of `start` are looked at. */
+/* Reads the conditions and constraints of the space, before the parameter sets of `start`. */
 static int read_rules(struct spec *s, const struct config_node *n, struct err *e)
 {
     struct config_node when = config_node_member(n, "when"),

@@ -1,4 +1,4 @@
-/* spec_drover - the `drover:` block of a sweep file: what W&B's schema lacks. */
+/* spec_drover - the `drover:` block of a sweep file: keys that W&B's schema lacks. */
 #ifndef DROVER_SPEC_DROVER_H
 #define DROVER_SPEC_DROVER_H
 
@@ -8,15 +8,16 @@
 /* Sets the defaults of the block's fields. */
 void spec_drover_defaults(struct spec *s);
 
-/* Reads the block into `s`, whose space has been read. `n` may be without a value: no block.
+/* Reads the block into `s`, whose space and metrics have been read. `n` may have no value: no
+ * block.
  *   -EINVAL  at the place in the file */
 int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e);
 
-/* The block with every default in place. New reference. */
+/* Returns the block with every default in place. New reference. */
 json_t *spec_drover_json(const struct spec *s);
 
-/* A length of time: seconds as a number, or "500ms", "90s", "10m", "1.5h", "2d".
- *   -EINVAL  it is none, or negative; `*out_ms` stays */
+/* Reads a duration: seconds as a number, or "500ms", "90s", "10m", "1.5h", "2d".
+ *   -EINVAL  not a duration, or negative; `*out_ms` is unchanged */
 int spec_duration(int64_t *out_ms, const json_t *value);
 
 #endif

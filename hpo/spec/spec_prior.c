@@ -6,13 +6,13 @@
 #include "common/json.h"
 #include "hpo/space/space.h"
 
-/* A new reference; NULL: the error is told. */
+/* Returns a new reference; NULL: `e` has the error. */
 static json_t *read_values(const struct spec *s, const struct config_node *n, struct err *e)
 {
     struct config_node one = config_node_member(n, "value"), all = config_node_member(n, "values");
     if (!one.value == !all.value || (one.value && s->metric_count > 1)) {
         config_node_error(n, e,
-                          "an observation has either 'value', of the one metric, or 'values'");
+                          "an observation has either 'value', if there is one metric, or 'values'");
         err_hint(e,
                  s->metric_count > 1 ? "{params: {…}, values: {%s: 0.3, …}}"
                                      : "{params: {…}, value: 0.3}",
@@ -47,7 +47,7 @@ int spec_prior_read(json_t *into, const struct spec *s, const struct config_node
         return config_node_error(list, e, "'prior' must be a list of observations, not %s",
                                  json_type_name(list->value));
     if (json_array_size(list->value) > 0 && s->metric_count == 0)
-        return config_node_error(list, e, "'prior' needs a 'metric' that its values are of");
+        return config_node_error(list, e, "'prior' needs a 'metric' for its values");
     for (size_t i = 0; i < json_array_size(list->value); i++) {
         struct config_node at = config_node_item(list, i), set = config_node_member(&at, "params");
         if (config_node_only_keys(&at, keys, COUNT_OF(keys), "an observation", e) < 0)

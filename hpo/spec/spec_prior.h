@@ -1,4 +1,4 @@
-/* spec_prior - observations that a sweep file gives to the search before its first trial. */
+/* spec_prior - the key `prior`: observations for a warm start. */
 #ifndef DROVER_SPEC_PRIOR_H
 #define DROVER_SPEC_PRIOR_H
 
@@ -9,8 +9,8 @@
 #include "hpo/spec/spec.h"
 
 /* Reads the key `prior`, a list of {params, values}, or of {params, value} if there is one metric,
- * and appends each observation to `into`. A node without a value adds nothing. Needs the space and
- * the metrics of s.
+ * and appends each observation to `into`. A node without a value adds nothing. The space and the
+ * metrics of s must have been read.
  *   -EINVAL  the error names the place; `into` has the observations before it */
 int spec_prior_read(json_t *into, const struct spec *s, const struct config_node *list,
                     struct err *e);

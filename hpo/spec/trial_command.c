@@ -41,7 +41,7 @@ static char *const default_items[] = {"${env}", "${interpreter}", "${program}", 
 
 static const char envvar[] = "${envvar:";
 
-/* Length of the ${envvar:NAME} that `s` starts with, or 0. */
+/* The length of the ${envvar:NAME} that `s` starts with, or 0. */
 static size_t envvar_length(const char *s)
 {
     size_t head = sizeof envvar - 1;
@@ -51,7 +51,7 @@ static size_t envvar_length(const char *s)
     return name > 0 && s[head + name] == '}' ? head + name + 1 : 0;
 }
 
-/* MACRO_COUNT: it is none. */
+/* Returns MACRO_COUNT if the item is not a macro. */
 static enum macro find(const char *item)
 {
     enum macro m = MACRO_ENV;
@@ -83,10 +83,10 @@ static int check_item(const char *item, const char *program, struct err *e)
     }
     for (m = MACRO_ENV; m < MACRO_COUNT; m++)
         if (strstr(item, names[m])) {
-            err_set(e, -EINVAL,
-                    "'%s' in the command: %s is replaced only where it is an item of its own", item,
-                    names[m]);
-            return err_hint(e, "make it an item of its own; only ${envvar:NAME} works within one");
+            err_set(e, -EINVAL, "'%s' in the command: %s is only replaced if it is a separate item",
+                    item, names[m]);
+            return err_hint(e,
+                            "make it a separate item; only ${envvar:NAME} works inside of an item");
         }
     return 0;
 }
@@ -99,10 +99,10 @@ int trial_command_check(char *const *items, const char *program, struct err *e)
     return 0;
 }
 
-/* One item for each parameter: `before`, the name, '=', the value. */
+/* Appends one item per parameter: `before`, the name, '=', the value. */
 static void push_args(char ***argv, const char *before, const json_t *params, enum macro m)
 {
-    json_t *object = json_incref((json_t *)params); /* jansson's iterators take no const */
+    json_t *object = json_incref((json_t *)params); /* jansson's iterators do not accept const */
     const char *key = NULL;
     json_t *value = NULL;
     json_object_foreach (object, key, value) {

@@ -3,15 +3,15 @@
 #include <math.h>
 
 enum {
-    GAPS = 12,    /* how far ahead is looked, in doublings of the time */
-    FIT_MAX = 16, /* points that a line is drawn through */
+    GAPS = 12,    /* longest distance of a forecast, in doublings of the time */
+    FIT_MAX = 16, /* points that a line is fitted to */
     KNOWN = 5     /* whole curves, and errors over a gap, before a forecast is trusted */
 };
 
-static const double trust = 2; /* errors that a guess at their spread counts as */
+static const double prior_errors = 2; /* weight of the guessed spread, as a number of errors */
 static const double bound_sds = 3;
 
-struct errors { /* of forecasts over one gap: z at the end minus what was expected */
+struct errors { /* of forecasts over one gap: z at the end minus the forecast */
     double n, sum, squares;
 };
 
@@ -21,7 +21,7 @@ struct curve_forecast {
     struct errors errors[2][GAPS + 1]; /* [whether the curve had a slope][doublings] */
     double scatter;                    /* sd of z over the trials: a guess at an error's spread */
     double leader;
-    int whole; /* curves that went the whole way */
+    int whole; /* number of whole curves */
 };
 
 /* ---- a trial's curve ---------------------------------------------------------------------------
@@ -33,10 +33,10 @@ double curve_forecast_time(const struct trial *t, double step)
     return first > 0 ? step : step - first + 1;
 }
 
-/* How many of its points are no later than `time`. */
+/* The number of the trial's points at or before `time`. */
 static size_t points_until(const struct trial *t, double time)
 {
-    return trial_points_until(t, time - (curve_forecast_time(t, 0)));
+    return trial_points_until(t, time - curve_forecast_time(t, 0));
 }
 
 static double z_of(const struct curve_forecast_scale *s, double y)
@@ -44,7 +44,7 @@ static double z_of(const struct curve_forecast_scale *s, double y)
     return learning_curve_z(s->link, s->maximize, y);
 }
 
-/* A line through the last half of the first n points, FIT_MAX of them at most. */
+/* Fits a line to the second half of the first n points, to FIT_MAX of them at most. */
 static struct learning_curve_fit fit(const struct curve_forecast_scale *s, const struct trial *t,
                                      size_t n)
 {
@@ -76,7 +76,7 @@ static double end_time(const struct trial *t)
     return curve_forecast_time(t, t->points[t->point_count - 1].step);
 }
 
-struct curve_forecast_scale curve_forecast_scale(const struct spec_stop *rule, bool maximize,
+struct curve_forecast_scale curve_forecast_scale(int max_iter, bool maximize,
                                                  const struct trial_view *view)
 {
     double low = INFINITY, high = -INFINITY, longest = 0;
@@ -90,10 +90,10 @@ struct curve_forecast_scale curve_forecast_scale(const struct spec_stop *rule, b
         longest = fmax(longest, end_time(t));
     }
     return (struct curve_forecast_scale){learning_curve_link_for(low, high, maximize), maximize,
-                                         rule && rule->max_iter > 0 ? rule->max_iter : longest};
+                                         max_iter > 0 ? max_iter : longest};
 }
 
-/* ---- what forecasts are worth ------------------------------------------------------------------
+/* ---- errors of forecasts -----------------------------------------------------------------------
  */
 
 static int doublings(double gap)
@@ -102,14 +102,14 @@ static int doublings(double gap)
     return k < 1 ? 1 : k > GAPS ? GAPS : (int)k;
 }
 
-/* The z that a curve came to at its end. */
+/* The z at the end of a curve. */
 static double outcome(const struct curve_forecast *f, const struct trial *t)
 {
     return z_of(&f->scale, trial_value(t, f->last));
 }
 
-/* Had its end been foretold at a half, a quarter, … of its time? */
-static void learn_from(struct curve_forecast *f, const struct trial *t)
+/* Adds the errors that forecasts at a half, a quarter, … of the trial's time would have had. */
+static void add_errors(struct curve_forecast *f, const struct trial *t)
 {
     double end = end_time(t);
     struct curve_forecast_scale s = f->scale;
@@ -129,11 +129,11 @@ static void learn_from(struct curve_forecast *f, const struct trial *t)
     }
 }
 
-struct curve_forecast *curve_forecast_new(const struct spec_stop *rule, bool maximize, bool last,
+struct curve_forecast *curve_forecast_new(int max_iter, bool maximize, bool last,
                                           const struct trial_view *view)
 {
     struct curve_forecast *f = xzalloc(sizeof *f);
-    f->scale = curve_forecast_scale(rule, maximize, view);
+    f->scale = curve_forecast_scale(max_iter, maximize, view);
     f->last = last;
     f->leader = INFINITY;
     double n = 0, mean = 0, squares = 0;
@@ -144,7 +144,7 @@ struct curve_forecast *curve_forecast_new(const struct spec_stop *rule, bool max
         double z = outcome(f, t), off = z - mean;
         mean += off / ++n;
         squares += off * (z - mean);
-        learn_from(f, t);
+        add_errors(f, t);
         if (end_time(t) >= f->scale.horizon) {
             f->whole++;
             f->leader = fmin(f->leader, z);
@@ -159,16 +159,16 @@ void curve_forecast_free(struct curve_forecast *f)
     free(f);
 }
 
-/* Of the errors over the gap that trial `t` has still to go: their mean and sd, drawn to 0 and the
- * scatter while few are known. */
+/* The errors over the gap to the end of trial `t`: their mean and sd, shrunk towards 0 and the
+ * scatter while few errors are known. */
 static const struct errors *errors_ahead(const struct curve_forecast *f, const struct trial *t,
                                          double *mean, double *sd)
 {
     double gap = log(f->scale.horizon / end_time(t));
     const struct errors *e = &f->errors[t->point_count > 1][doublings(gap)];
-    *mean = e->sum / (e->n + trust);
-    double squares = e->squares - 2 * *mean * e->sum + e->n * *mean * *mean; /* about it */
-    *sd = sqrt((fmax(squares, 0) + trust * f->scatter * f->scatter) / (e->n + trust));
+    *mean = e->sum / (e->n + prior_errors);
+    double squares = e->squares - 2 * *mean * e->sum + e->n * *mean * *mean; /* about the mean */
+    *sd = sqrt((fmax(squares, 0) + prior_errors * f->scatter * f->scatter) / (e->n + prior_errors));
     return e;
 }
 

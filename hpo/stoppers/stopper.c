@@ -1,15 +1,193 @@
 #include "hpo/stoppers/stopper.h"
 
-#include <stddef.h>
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
 
-const struct stopper_ops *stopper_of(enum spec_stopper type)
+#include "common/json.h"
+#include "hpo/spec/spec_words.h"
+#include "hpo/stoppers/stopper_internal.h"
+
+/* The table of stoppers, in the order of help texts and hints. */
+extern const struct stopper_ops stopper_hyperband, stopper_asha, stopper_curve, stopper_median;
+
+static const struct stopper_ops *const rows[] = {
+    &stopper_hyperband,
+    &stopper_asha,
+    &stopper_curve,
+    &stopper_median,
+};
+
+const char *stopper_row(size_t i, const char **help)
 {
-    static const struct stopper_ops *const rules[] = {
-        [SPEC_STOPPER_NONE] = NULL,
-        [SPEC_STOPPER_MEDIAN] = &stopper_median,
-        [SPEC_STOPPER_HYPERBAND] = &stopper_hyperband,
-        [SPEC_STOPPER_ASHA] = &stopper_asha,
-        [SPEC_STOPPER_CURVE] = &stopper_curve,
-    };
-    return rules[type];
+    if (i >= COUNT_OF(rows))
+        return NULL;
+    *help = rows[i]->help;
+    return rows[i]->name;
+}
+
+/* ---- reading -----------------------------------------------------------------------------------
+ */
+
+static const struct stopper_ops *find_row(const struct config_node *n, struct err *e)
+{
+    struct config_node at = config_node_member(n, "type");
+    const char *word = json_string_value(at.value), *names[COUNT_OF(rows)];
+    if (!json_is_object(n->value) || !word) {
+        config_node_error(n, e, "'early_terminate' must be a mapping with a 'type'");
+        return NULL;
+    }
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        names[i] = rows[i]->name;
+        if (strcmp(word, names[i]) == 0)
+            return rows[i];
+    }
+    config_node_error(&at, e, "unknown type '%s' of early_terminate", word);
+    spec_words_hint(e, &at, "type", word, names, COUNT_OF(names));
+    return NULL;
+}
+
+int stopper_new(struct stopper **out, const struct config_node *n, struct err *e)
+{
+    const struct stopper_ops *ops = find_row(n, e);
+    if (!ops)
+        return -EINVAL;
+    const char *keys[STOPPER_KEYS_MAX + 1] = {"type"};
+    size_t count = 1;
+    for (; ops->keys[count - 1]; count++)
+        keys[count] = ops->keys[count - 1];
+    AUTO(free) char *where = xasprintf("early_terminate of type %s", ops->name);
+    AUTO(stopper) struct stopper *s = xzalloc(sizeof *s);
+    s->ops = ops;
+    if (config_node_only_keys(n, keys, count, where, e) < 0 || ops->read(s, n, e) < 0)
+        return -EINVAL;
+    *out = TAKE(s);
+    return 0;
+}
+
+json_t *stopper_json(const struct stopper *s)
+{
+    json_t *o = json_pack("{s:s}", "type", s->ops->name);
+    s->ops->json(s, o);
+    return o;
+}
+
+/* ---- keys that several stoppers have -----------------------------------------------------------
+ */
+
+static const double eta_min = 1.1;
+
+int stopper_rungs_read(struct stopper_rungs *r, const struct config_node *n, struct err *e)
+{
+    if (config_node_int(&r->min_iter, n, "min_iter", 1, INT_MAX, e) < 0 ||
+        config_node_int(&r->max_iter, n, "max_iter", 1, INT_MAX, e) < 0)
+        return -EINVAL;
+    return config_node_real(&r->eta, n, "eta", e);
+}
+
+int stopper_rungs_check_eta(const struct stopper_rungs *r, const struct config_node *n, bool close,
+                            double standard, struct err *e)
+{
+    struct config_node at = config_node_member(n, "eta");
+    if (!(r->eta > 1))
+        return config_node_error(&at, e, "'eta' must be above 1");
+    if (close || r->eta >= eta_min)
+        return 0;
+    config_node_error(&at, e, "'eta' must be %g or more: a smaller one makes thousands of rungs",
+                      eta_min);
+    return err_hint(e, "eta: %g", standard);
+}
+
+int stopper_rungs_check_max(const struct stopper_rungs *r, const struct config_node *n,
+                            struct err *e)
+{
+    struct config_node max = config_node_member(n, "max_iter");
+    return r->max_iter && r->max_iter < r->min_iter
+               ? config_node_error(&max, e, "'max_iter' must not be less than 'min_iter', %d",
+                                   r->min_iter)
+               : 0;
+}
+
+void stopper_rungs_json(const struct stopper_rungs *r, json_t *to)
+{
+    if (r->min_iter)
+        json_object_set_new(to, "min_iter", json_integer(r->min_iter));
+    if (r->max_iter)
+        json_object_set_new(to, "max_iter", json_integer(r->max_iter));
+    json_object_set_new(to, "eta", json_real(r->eta));
+}
+
+/* ---- judging -----------------------------------------------------------------------------------
+ */
+
+static void *memory_at(const struct stopper *s, size_t i)
+{
+    return s->memory + i * s->ops->memory_bytes;
+}
+
+static void grow_memory(struct stopper *s, size_t trials)
+{
+    size_t count = 2 * trials;
+    if (s->ops->memory_bytes == 0 || trials <= s->memory_count)
+        return;
+    s->memory = xrealloc(s->memory, count, s->ops->memory_bytes);
+    memset(memory_at(s, s->memory_count), 0, (count - s->memory_count) * s->ops->memory_bytes);
+    s->memory_count = count;
+}
+
+void *stopper_memory(const struct stopper *s, const struct trial *trial)
+{
+    assert(trial->id >= 0 && (size_t)trial->id < s->memory_count);
+    return memory_at(s, (size_t)trial->id);
+}
+
+enum stopper_verdict stopper_judge(struct stopper *s, bool maximize, const struct trial_view *view,
+                                   const struct trial *t)
+{
+    if (!s)
+        return STOPPER_CONTINUE;
+    grow_memory(s, view->count);
+    return s->ops->judge(s, maximize, view, t);
+}
+
+int stopper_resume(const struct stopper *s, bool maximize, const struct trial_view *view)
+{
+    return stopper_pauses(s) ? s->ops->resume(s, maximize, view) : -1;
+}
+
+int stopper_finish(const struct stopper *s, bool maximize, const struct trial_view *view)
+{
+    return stopper_pauses(s) ? s->ops->finish(s, maximize, view) : -1;
+}
+
+bool stopper_pauses(const struct stopper *s)
+{
+    return s && s->ops->resume;
+}
+
+bool stopper_has_memory(const struct stopper *s)
+{
+    return s && s->ops->memory_bytes > 0;
+}
+
+const char *stopper_name(const struct stopper *s)
+{
+    return s->ops->name;
+}
+
+int stopper_max_iter(const struct stopper *s)
+{
+    return s ? s->max_iter : 0;
+}
+
+void stopper_free(struct stopper *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; s->ops->memory_free && i < s->memory_count; i++)
+        s->ops->memory_free(memory_at(s, i));
+    free(s->memory);
+    free(s->config);
+    free(s);
 }

@@ -1,75 +1,62 @@
-/* stopper - early stopping: one shape for all rules.
+/* stopper - early stopping of trials: the interface of all stoppers, and what a sweep file says of
+ * them.
  *
- * A rule is asked at each report of a running trial, not now and then, and in the order in which
- * the reports came; it keeps nothing but what is in the trials. A rule that pauses is also asked,
- * whenever a place is free, whether a paused trial should go on before a new one starts. */
+ * A stopper judges a running trial at each of its reports, in the order in which the reports
+ * arrive. A stopper that pauses trials also decides, whenever a slot is free, whether a paused
+ * trial continues before a new one starts. A decision follows from the trials and from the order of
+ * the reports alone. Wherever a stopper may be NULL, NULL means that no trial is stopped early. */
 #ifndef DROVER_STOPPER_H
 #define DROVER_STOPPER_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
-#include "hpo/spec/spec.h"
+#include "common/err.h"
+#include "common/mem.h"
+#include "hpo/space/config_node.h"
 #include "hpo/trial/trial.h"
 
-enum stopper_verdict { STOPPER_GO, STOPPER_STOP, STOPPER_PAUSE };
+enum stopper_verdict { STOPPER_CONTINUE, STOPPER_STOP, STOPPER_PAUSE };
 
-struct stopper_ops {
-    const char *name; /* the word in `early_terminate: type:`, and in a trial's reason */
-    /* What becomes of `t`, one of view's trials, after its last report. */
-    enum stopper_verdict (*judge)(const struct spec_stop *rule, bool maximize,
-                                  const struct trial_view *view, struct trial *t);
-    /* judge() notes in `t` what follows from the order of the reports: it has to be asked again
-     * when they are replayed. */
-    bool notes;
-    /* The id of the paused trial that should go on now, or -1: none. NULL: it never pauses. */
-    int (*resume)(const struct spec_stop *rule, bool maximize, const struct trial_view *view);
-    /* The same when no new trial can start: what is left comes to an end. NULL where resume is. */
-    int (*finish)(const struct spec_stop *rule, bool maximize, const struct trial_view *view);
-};
+struct stopper;
 
-/* Median stopping (Golovin et al., "Google Vizier: a service for black-box optimization", KDD 2017,
- * section 3.2.2): a trial stops at step s when its best value up to s is strictly worse than the
- * median, over the trials that are done, of the mean of what they reported up to s. Not before
- * min_iter reports of its own, nor with fewer than min_trials done trials to compare with. Cost:
- * n log n for n done trials. */
-extern const struct stopper_ops stopper_median;
+/* Creates the stopper that the value of `early_terminate` describes. The value may be JSON
+ * without a document. Whether there is a metric to compare is the caller's check.
+ *   -EINVAL  at its place; the message names the key */
+int stopper_new(struct stopper **out, const struct config_node *early_terminate, struct err *e);
+void stopper_free(struct stopper *s);
+AUTO_DEFINE(stopper, struct stopper *, stopper_free)
 
-/* Hyperband as W&B's open engine does it: at the highest band that a trial has reached (bands are
- * counts of reports), it stops when its value is worse than the one at index floor(n / eta) of
- * the sorted values of all n trials that got there. `strict`: its value at the band; otherwise its
- * best so far. Cost: n. */
-extern const struct stopper_ops stopper_hyperband;
+/* The value of `early_terminate` with every default in place. stopper_new() makes the same stopper
+ * of it. New reference. */
+json_t *stopper_json(const struct stopper *s);
 
-/* Asynchronous successive halving (Li et al., "A system for massively parallel hyperparameter
- * tuning", MLSys 2020), stopping where the paper pauses. A rung is a step, min_iter·eta^(s + k) for
- * k = 0, 1, …, none above max_iter (0: no end); a trial takes each once, with the value of the
- * report that reached it.
- *   as Optuna 5.0's SuccessiveHalvingPruner: it goes on when its value is at most the one at index
- *     max(floor(n / eta) - 1, 0) of the n values at the rung in order, its own among them. A report
- *     can pass several rungs. One that is not finite stops it where a rung is reached. min_iter 0:
- *     a hundredth of the longest done trial's last step, settled when the first is done; until then
- *     nothing stops.
- *   as Ray 2.59's AsyncHyperBandScheduler with one bracket: only the highest rung that was reached
- *     and not taken counts; it stops when its value is worse than the 1 - 1/eta quantile of those
- *     that were there before it (linear between neighbours), and at max_iter. min_iter 0 is 1.
- * Differs from both in that an infinite value counts as NaN. Cost: n where a rung is reached
- * (Ray's: n log n), else 1. */
-extern const struct stopper_ops stopper_asha;
+/* The word in `early_terminate: {type: …}`, which is also the stop reason in the records of a
+ * sweep. `s` must not be NULL. */
+const char *stopper_name(const struct stopper *s);
 
-/* Extrapolated curves (forecast.h). At rungs, the times min_iter·eta^k before the end, a trial goes
- * on when what is expected of its end is among the best `keep` of all that reached the rung, else
- * it is paused. A free place goes to the paused trial that is the best at its rung and by now among
- * those (the highest rung first: promotion as in ASHA, Li et al. 2020), before a new trial starts.
- * Where none can start, it goes to the one that is the best at its rung and expected to beat the
- * best whole trial and all that run. A trial stops for good when it is not finite at a rung, or
- * cannot become the best by forecasts that were tried on at least five whole curves. Cost: n fits
- * where a rung is reached, else 1; resume: n fits for each rung. */
-extern const struct stopper_ops stopper_curve;
+/* The name of the i-th stopper in the order of help texts, and its help; NULL: there are only i. */
+const char *stopper_row(size_t i, const char **help);
 
-/* NULL for SPEC_STOPPER_NONE. */
-const struct stopper_ops *stopper_of(enum spec_stopper type);
+/* The step at which a whole trial ends (`max_iter`); 0: not given. */
+int stopper_max_iter(const struct stopper *s);
 
-/* The highest band <= iterations, or 0: none. */
-int stopper_hyperband_band(const struct spec_stop *rule, int iterations);
+/* Decides what becomes of `t`, one of view's trials, after its last report. `view` only ever grows
+ * from call to call. */
+enum stopper_verdict stopper_judge(struct stopper *s, bool maximize, const struct trial_view *view,
+                                   const struct trial *t);
+
+/* Whether stopper_judge() remembers facts that follow from the order of the reports: then it must
+ * be called again for each report that is replayed. */
+bool stopper_has_memory(const struct stopper *s);
+
+/* Whether stopper_judge() ever answers STOPPER_PAUSE. */
+bool stopper_pauses(const struct stopper *s);
+
+/* Returns the id of the paused trial that should continue now, or -1: none. */
+int stopper_resume(const struct stopper *s, bool maximize, const struct trial_view *view);
+
+/* The same if no new trial can start: the paused trials that may still win are finished. */
+int stopper_finish(const struct stopper *s, bool maximize, const struct trial_view *view);
 
 #endif

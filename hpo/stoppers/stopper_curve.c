@@ -1,15 +1,58 @@
-/* stopper_curve - pauses by extrapolated curves, and goes on with the best; see stopper.h. */
+/* stopper_curve - pauses trials by extrapolated learning curves, and continues the best ones.
+ *
+ * Trials are compared by forecasts of their final value (curve_forecast.h). A rung is a time,
+ * min_iter·eta^k before the end. At a rung a trial continues if its forecast is among the best
+ * `keep` of all trials that reached the rung; otherwise it is paused. A free slot goes to the
+ * paused trial that is the best at its rung and by now among the best `keep`, before a new trial
+ * starts. The highest rung comes first, which is promotion as in ASHA (Li et al. 2020). If no new
+ * trial can start, the slot goes to the paused trial that is the best at its rung and is expected
+ * to beat the best whole trial and all running ones. A trial stops for good if its value is not
+ * finite at a rung, or if it cannot become the best, by forecasts that were tested on at least five
+ * whole curves. Cost: n fits if a rung is reached, else 1; resume: n fits per rung. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "hpo/stoppers/curve_forecast.h"
-#include "hpo/stoppers/stopper.h"
+#include "hpo/stoppers/stopper_internal.h"
 
-/* The highest rung's time that is <= `time`, or 0: none. A trial's end is no rung. */
-static double rung_until(const struct spec_stop *rule, double time)
+static const double standard_eta = 2;
+
+struct curve {
+    struct stopper_rungs rungs; /* max_iter 0: the last step of the longest trial so far */
+    double keep;                /* the share of the trials at a rung that continue at once */
+};
+
+static int read_keys(struct stopper *s, const struct config_node *n, struct err *e)
 {
-    double rung = 0, end = rule->max_iter > 0 ? (double)rule->max_iter : (double)INFINITY;
-    for (double next = rule->min_iter; next <= time && next < end; next *= rule->eta)
+    struct curve *c = s->config = xzalloc(sizeof *c);
+    struct config_node at = config_node_member(n, "keep");
+    *c = (struct curve){.rungs = {.min_iter = 2, .eta = standard_eta}, .keep = 0.33};
+    if (stopper_rungs_read(&c->rungs, n, e) < 0 || config_node_real(&c->keep, n, "keep", e) < 0)
+        return -EINVAL;
+    if (!(c->keep > 0 && c->keep <= 1))
+        return config_node_error(&at, e, "'keep' must be above 0 and at most 1");
+    s->max_iter = c->rungs.max_iter;
+    return stopper_rungs_check_eta(&c->rungs, n, false, standard_eta, e) < 0
+               ? -EINVAL
+               : stopper_rungs_check_max(&c->rungs, n, e);
+}
+
+static void json(const struct stopper *s, json_t *to)
+{
+    const struct curve *c = s->config;
+    stopper_rungs_json(&c->rungs, to);
+    json_object_set_new(to, "keep", json_real(c->keep));
+}
+
+/* ---- rungs -------------------------------------------------------------------------------------
+ */
+
+/* The time of the highest rung that is <= `time`; 0: there is none. A trial's end is not a rung. */
+static double rung_until(const struct stopper_rungs *r, double time)
+{
+    double rung = 0, end = r->max_iter > 0 ? (double)r->max_iter : (double)INFINITY;
+    for (double next = r->min_iter; next <= time && next < end; next *= r->eta)
         rung = next;
     return rung;
 }
@@ -19,8 +62,8 @@ static double end_time(const struct trial *t)
     return curve_forecast_time(t, t->points[t->point_count - 1].step);
 }
 
-/* How many of its points belong to the rung: up to the first one there, two at least; 0: it has not
- * got there. */
+/* The number of the trial's points that belong to the rung: up to the first point at or after it,
+ * two at least; 0: the trial has not reached the rung. */
 static size_t points_at(const struct trial *t, double rung)
 {
     if (t->point_count < 2 || end_time(t) < rung)
@@ -42,16 +85,16 @@ static double score_at(const struct curve_forecast_scale *s, const struct trial 
     return n ? curve_forecast_score(s, t, n) : (double)NAN;
 }
 
-/* Whether so good a score is among the best `keep` of n, its own among them. */
-static bool in_top(const struct spec_stop *rule, const double *scores, size_t n, double score)
+/* Whether `score` is among the best `keep` of the n scores, its own included. */
+static bool in_top(double keep, const double *scores, size_t n, double score)
 {
     size_t better = 0;
     for (size_t i = 0; i < n; i++)
         better += scores[i] < score;
-    return (double)(better + 1) <= rule->keep * (double)n;
+    return (double)(better + 1) <= keep * (double)n;
 }
 
-/* What is expected of all trials that reached the rung. To be freed. */
+/* The scores of all trials that reached the rung. The caller frees them. */
 static double *scores_at(const struct curve_forecast_scale *s, const struct trial_view *view,
                          double rung, size_t *n)
 {
@@ -64,41 +107,48 @@ static double *scores_at(const struct curve_forecast_scale *s, const struct tria
     return scores;
 }
 
-static bool hopeless(const struct spec_stop *rule, bool maximize, const struct trial_view *view,
-                     const struct trial *t)
+/* ---- judging -----------------------------------------------------------------------------------
+ */
+
+static bool is_hopeless(const struct stopper *s, bool maximize, const struct trial_view *view,
+                        const struct trial *t)
 {
-    AUTO(curve_forecast) struct curve_forecast *f = curve_forecast_new(rule, maximize, false, view);
+    AUTO(curve_forecast)
+    struct curve_forecast *f = curve_forecast_new(s->max_iter, maximize, false, view);
     return curve_forecast_bound(f, t) > curve_forecast_leader(f);
 }
 
-static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
-                                  const struct trial_view *view, struct trial *t)
+static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct trial_view *view,
+                                  const struct trial *t)
 {
+    const struct curve *c = s->config;
     if (t->point_count < 2)
-        return STOPPER_GO;
+        return STOPPER_CONTINUE;
     double now = end_time(t), before = curve_forecast_time(t, t->points[t->point_count - 2].step);
     if (t->diverged)
-        return rung_until(rule, curve_forecast_time(t, t->last_step)) > now ? STOPPER_STOP
-                                                                            : STOPPER_GO;
-    double rung = rung_until(rule, now);
+        return rung_until(&c->rungs, curve_forecast_time(t, t->last_step)) > now ? STOPPER_STOP
+                                                                                 : STOPPER_CONTINUE;
+    double rung = rung_until(&c->rungs, now);
     if (rung <= before || rung <= curve_forecast_time(t, t->resumed_at))
-        return STOPPER_GO;
-    struct curve_forecast_scale s = curve_forecast_scale(rule, maximize, view);
+        return STOPPER_CONTINUE;
+    struct curve_forecast_scale scale = curve_forecast_scale(s->max_iter, maximize, view);
     size_t n = 0;
-    AUTO(free) double *scores = scores_at(&s, view, rung, &n);
-    if (!in_top(rule, scores, n, score_at(&s, t, rung)))
+    AUTO(free) double *scores = scores_at(&scale, view, rung, &n);
+    if (!in_top(c->keep, scores, n, score_at(&scale, t, rung)))
         return STOPPER_PAUSE;
-    return hopeless(rule, maximize, view, t) ? STOPPER_STOP : STOPPER_GO;
+    return is_hopeless(s, maximize, view, t) ? STOPPER_STOP : STOPPER_CONTINUE;
 }
+
+/* ---- continuing paused trials ------------------------------------------------------------------
+ */
 
 struct candidate {             /* the best of the trials that are paused at a rung */
     const struct trial *trial; /* NULL: there is none */
     double score;
-    bool top; /* it is among the best `keep` of those that reached the rung */
+    bool top; /* it is among the best `keep` of the trials that reached the rung */
 };
 
-static struct candidate best_paused(const struct spec_stop *rule,
-                                    const struct curve_forecast_scale *s,
+static struct candidate best_paused(const struct curve *c, const struct curve_forecast_scale *s,
                                     const struct trial_view *view, double rung)
 {
     struct candidate best = {.score = INFINITY};
@@ -111,29 +161,30 @@ static struct candidate best_paused(const struct spec_stop *rule,
             continue;
         scores[n++] = score;
         if (t->state == TRIAL_PAUSED && score < best.score &&
-            rung_until(rule, end_time(t)) == rung) {
+            rung_until(&c->rungs, end_time(t)) == rung) {
             best.trial = t;
             best.score = score;
         }
     }
-    best.top = in_top(rule, scores, n, best.score);
+    best.top = in_top(c->keep, scores, n, best.score);
     return best;
 }
 
-static int resume(const struct spec_stop *rule, bool maximize, const struct trial_view *view)
+static int resume(const struct stopper *s, bool maximize, const struct trial_view *view)
 {
-    struct curve_forecast_scale s = curve_forecast_scale(rule, maximize, view);
-    for (double rung = rung_until(rule, s.horizon); rung > 0;
-         rung = rung_until(rule, nextafter(rung, 0))) {
-        struct candidate best = best_paused(rule, &s, view, rung);
+    const struct curve *c = s->config;
+    struct curve_forecast_scale scale = curve_forecast_scale(s->max_iter, maximize, view);
+    for (double rung = rung_until(&c->rungs, scale.horizon); rung > 0;
+         rung = rung_until(&c->rungs, nextafter(rung, 0))) {
+        struct candidate best = best_paused(c, &scale, view, rung);
         if (best.trial && best.top)
             return best.trial->id;
     }
     return -1;
 }
 
-/* The least z that done trials came to, or that is expected of those that run. */
-static double bar(const struct curve_forecast_scale *s, const struct trial_view *view)
+/* The lowest score of the trials that are done or active. */
+static double score_to_beat(const struct curve_forecast_scale *s, const struct trial_view *view)
 {
     double least = INFINITY;
     for (size_t i = 0; i < view->count; i++) {
@@ -144,13 +195,14 @@ static double bar(const struct curve_forecast_scale *s, const struct trial_view 
     return least;
 }
 
-static int finish(const struct spec_stop *rule, bool maximize, const struct trial_view *view)
+static int finish(const struct stopper *s, bool maximize, const struct trial_view *view)
 {
-    struct curve_forecast_scale s = curve_forecast_scale(rule, maximize, view);
-    double least = bar(&s, view);
-    for (double rung = rung_until(rule, s.horizon); rung > 0;
-         rung = rung_until(rule, nextafter(rung, 0))) {
-        struct candidate best = best_paused(rule, &s, view, rung);
+    const struct curve *c = s->config;
+    struct curve_forecast_scale scale = curve_forecast_scale(s->max_iter, maximize, view);
+    double least = score_to_beat(&scale, view);
+    for (double rung = rung_until(&c->rungs, scale.horizon); rung > 0;
+         rung = rung_until(&c->rungs, nextafter(rung, 0))) {
+        struct candidate best = best_paused(c, &scale, view, rung);
         if (best.trial && best.score < least)
             return best.trial->id;
     }
@@ -158,4 +210,12 @@ static int finish(const struct spec_stop *rule, bool maximize, const struct tria
 }
 
 const struct stopper_ops stopper_curve = {
-    .name = "curve", .judge = judge, .resume = resume, .finish = finish};
+    .name = "curve",
+    .help = "forecasts of the final value; pauses and continues trials",
+    .keys = {"min_iter", "max_iter", "eta", "keep"},
+    .read = read_keys,
+    .json = json,
+    .judge = judge,
+    .resume = resume,
+    .finish = finish,
+};

@@ -1,45 +1,98 @@
-/* stopper_hyperband - W&B's early_terminate; see stopper.h. */
+/* stopper_hyperband - W&B's early_terminate.
+ *
+ * Hyperband as W&B's open engine implements it: bands are numbers of reports. At the highest band
+ * that a trial has reached, it stops if its value is worse than the one at index floor(n / eta) of
+ * the sorted values of all n trials that reached this band. With `strict` the trial's value at the
+ * band counts, otherwise its best value so far. Cost: n. */
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 
-#include "hpo/stoppers/stopper.h"
+#include "hpo/stoppers/stopper_internal.h"
 
-enum { BANDS_MAX = 100 };
+static const double standard_eta = 3;
 
-/* With max_iter: max_iter/eta, max_iter/eta², … s of them. Otherwise min_iter, min_iter·eta, …
- * Truncated to integers. */
-int stopper_hyperband_band(const struct spec_stop *rule, int iterations)
+struct hyperband {
+    struct stopper_rungs rungs; /* min_iter, or max_iter and s */
+    int s;                      /* number of bands; 0: not given */
+    bool strict;
+};
+
+static int read_keys(struct stopper *s, const struct config_node *n, struct err *e)
 {
+    struct hyperband *h = s->config = xzalloc(sizeof *h);
+    *h = (struct hyperband){.rungs.eta = standard_eta, .strict = true};
+    if (stopper_rungs_read(&h->rungs, n, e) < 0 ||
+        config_node_int(&h->s, n, "s", 1, INT_MAX, e) < 0 ||
+        config_node_bool(&h->strict, n, "strict", e) < 0)
+        return -EINVAL;
+    if (h->rungs.max_iter && !h->s)
+        return config_node_error(n, e, "hyperband with 'max_iter' needs 's', the number of bands");
+    if (!h->rungs.max_iter && !h->rungs.min_iter) {
+        config_node_error(n, e, "hyperband needs 'min_iter', or 'max_iter' and 's'");
+        return err_hint(e, "min_iter: 3");
+    }
+    s->max_iter = h->rungs.max_iter;
+    /* Bands may be close to each other, as with W&B, unless there are too many. */
+    return stopper_rungs_check_eta(&h->rungs, n, h->s <= STOPPER_BANDS_MAX, standard_eta, e);
+}
+
+static void json(const struct stopper *s, json_t *to)
+{
+    const struct hyperband *h = s->config;
+    stopper_rungs_json(&h->rungs, to);
+    if (h->s)
+        json_object_set_new(to, "s", json_integer(h->s));
+    json_object_set_new(to, "strict", json_boolean(h->strict));
+}
+
+/* With max_iter there are s bands: max_iter/eta, max_iter/eta², … Otherwise the bands are min_iter,
+ * min_iter·eta, … All are truncated to integers. */
+int stopper_hyperband_band(const struct stopper *s, int iterations)
+{
+    const struct hyperband *h = s->config;
+    const struct stopper_rungs *r = &h->rungs;
     int highest = 0;
-    bool down = rule->max_iter > 0;
-    double band = down ? rule->max_iter / rule->eta : rule->min_iter;
-    for (int k = 0; k < (down ? rule->s : BANDS_MAX); k++) {
+    bool down = r->max_iter > 0;
+    double band = down ? r->max_iter / r->eta : r->min_iter;
+    for (int k = 0; k < (down ? h->s : STOPPER_BANDS_MAX); k++) {
         if (band < 1 || (!down && trunc(band) > iterations))
             break;
         if (trunc(band) <= iterations && trunc(band) > highest)
             highest = (int)band;
-        band = down ? band / rule->eta : band * rule->eta; /* not pow(): W&B's last bits count */
+        /* pow() would differ from W&B in the last bits */
+        band = down ? band / r->eta : band * r->eta;
     }
     return highest;
 }
 
-static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
-                                  const struct trial_view *view, struct trial *t)
+static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct trial_view *view,
+                                  const struct trial *t)
 {
-    int band = stopper_hyperband_band(rule, (int)t->point_count);
+    const struct hyperband *h = s->config;
+    int band = stopper_hyperband_band(s, (int)t->point_count);
     if (band == 0)
-        return STOPPER_GO;
-    double mine = rule->strict ? t->points[band - 1].value : t->best;
-    size_t there = 0, better = 0;
+        return STOPPER_CONTINUE;
+    double own = h->strict ? t->points[band - 1].value : t->best;
+    size_t reached = 0, better = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *other = view->trials[i];
         if (other->point_count < (size_t)band)
             continue;
         double value = other->points[band - 1].value;
-        there++;
-        better += maximize ? value > mine : value < mine;
+        reached++;
+        better += maximize ? value > own : value < own;
     }
-    /* Worse than the one at index floor(1/eta · n) in order: so many and one more are better. */
-    return (double)better > floor(1 / rule->eta * (double)there) ? STOPPER_STOP : STOPPER_GO;
+    /* Worse than the value at index i of the sorted values: more than i values are better. */
+    return (double)better > floor(1 / h->rungs.eta * (double)reached) ? STOPPER_STOP
+                                                                      : STOPPER_CONTINUE;
 }
 
-const struct stopper_ops stopper_hyperband = {.name = "hyperband", .judge = judge};
+const struct stopper_ops stopper_hyperband = {
+    .name = "hyperband",
+    .help = "bands of reports, as W&B decides",
+    .keys = {"min_iter", "max_iter", "eta", "s", "strict"},
+    .read = read_keys,
+    .json = json,
+    .judge = judge,
+};

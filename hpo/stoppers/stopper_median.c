@@ -1,7 +1,36 @@
-/* stopper_median - the median rule of Vizier; see stopper.h. */
+/* stopper_median - the median rule of Vizier.
+ *
+ * Median stopping (Golovin et al., "Google Vizier: a service for black-box optimization", KDD 2017,
+ * section 3.2.2): a trial stops at step s if its best value up to s is strictly worse than the
+ * median, over the trials that are done, of the mean of their values up to s. A trial is not
+ * stopped before its report number min_iter, nor while fewer than min_trials trials are done. Cost:
+ * n log n for n done trials. */
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
-#include "hpo/stoppers/stopper.h"
+#include "hpo/stoppers/stopper_internal.h"
+
+struct median {
+    int min_iter;   /* reports of a trial before it may be stopped */
+    int min_trials; /* done trials that it is compared with, at least */
+};
+
+static int read_keys(struct stopper *s, const struct config_node *n, struct err *e)
+{
+    struct median *m = s->config = xzalloc(sizeof *m);
+    *m = (struct median){.min_iter = 1, .min_trials = 5};
+    if (config_node_int(&m->min_iter, n, "min_iter", 1, INT_MAX, e) < 0)
+        return -EINVAL;
+    return config_node_int(&m->min_trials, n, "min_trials", 1, INT_MAX, e);
+}
+
+static void json(const struct stopper *s, json_t *to)
+{
+    const struct median *m = s->config;
+    json_object_set_new(to, "min_iter", json_integer(m->min_iter));
+    json_object_set_new(to, "min_trials", json_integer(m->min_trials));
+}
 
 static int compare(const void *a, const void *b)
 {
@@ -9,18 +38,19 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Of n > 0 values, which are put in order; between the middle two where n is even. */
-static double median(double *values, size_t n)
+/* The median of n > 0 values, which are sorted in place. If n is even: the middle between two. */
+static double median_of(double *values, size_t n)
 {
     qsort(values, n, sizeof *values, compare);
     return n % 2 ? values[n / 2] : values[n / 2 - 1] / 2 + values[n / 2] / 2;
 }
 
-static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
-                                  const struct trial_view *view, struct trial *t)
+static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct trial_view *view,
+                                  const struct trial *t)
 {
-    if (t->point_count == 0 || t->point_count < (size_t)rule->min_iter)
-        return STOPPER_GO;
+    const struct median *m = s->config;
+    if (t->point_count == 0 || t->point_count < (size_t)m->min_iter)
+        return STOPPER_CONTINUE;
     const struct trial_point *now = &t->points[t->point_count - 1];
     AUTO(free) double *means = xcalloc(view->count, sizeof *means);
     size_t n = 0;
@@ -30,10 +60,17 @@ static enum stopper_verdict judge(const struct spec_stop *rule, bool maximize,
         if (until > 0)
             means[n++] = trial_mean(other, until);
     }
-    if (n == 0 || n < (size_t)rule->min_trials)
-        return STOPPER_GO;
-    double middle = median(means, n);
-    return (maximize ? t->best < middle : t->best > middle) ? STOPPER_STOP : STOPPER_GO;
+    if (n == 0 || n < (size_t)m->min_trials)
+        return STOPPER_CONTINUE;
+    double middle = median_of(means, n);
+    return (maximize ? t->best < middle : t->best > middle) ? STOPPER_STOP : STOPPER_CONTINUE;
 }
 
-const struct stopper_ops stopper_median = {.name = "median", .judge = judge};
+const struct stopper_ops stopper_median = {
+    .name = "median",
+    .help = "worse than the median of the trials that are done",
+    .keys = {"min_iter", "min_trials"},
+    .read = read_keys,
+    .json = json,
+    .judge = judge,
+};

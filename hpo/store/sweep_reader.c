@@ -6,6 +6,7 @@
 #include "common/json.h"
 #include "common/yaml.h"
 #include "hpo/samplers/sweep_analysis.h"
+#include "hpo/samplers/sweep_file.h"
 #include "hpo/spec/trial_command.h"
 #include "hpo/trial/metric_parse.h"
 
@@ -15,7 +16,7 @@ int sweep_reader_spec(struct spec **out, const char *text, const char *name, str
     AUTO(spec) struct spec *s = NULL;
     int rc = yaml_read(&doc, text, strlen(text), name, e);
     if (rc == 0)
-        rc = spec_read(&s, doc, e);
+        rc = sweep_file_read(&s, doc, e);
     if (rc < 0)
         return rc;
     rc = trial_command_check(s->command, s->program, e);
@@ -166,21 +167,21 @@ const char *sweep_reader_state(const struct sweep_reader *v)
 
 json_t *sweep_reader_importance(const struct sweep_reader *v)
 {
-    struct sampler_goal goals[SPEC_METRICS_MAX];
+    struct sampler_objective objectives[SPEC_METRICS_MAX];
     struct sampler_task task;
-    sampler_task_of_spec(&task, goals, v->spec);
+    sampler_task_of_spec(&task, objectives, v->spec, NULL);
     struct trial_view trials = scheduler_view(v->sched);
-    return task.goal_count > 0 ? sweep_analysis_importance(task.space, goals, &trials)
+    return task.objective_count > 0 ? sweep_analysis_importance(task.space, objectives, &trials)
                                : json_null();
 }
 
 json_t *sweep_reader_pareto(const struct sweep_reader *v)
 {
-    struct sampler_goal goals[SPEC_METRICS_MAX];
+    struct sampler_objective objectives[SPEC_METRICS_MAX];
     struct sampler_task task;
-    sampler_task_of_spec(&task, goals, v->spec);
+    sampler_task_of_spec(&task, objectives, v->spec, NULL);
     struct trial_view trials = scheduler_view(v->sched);
-    return task.goal_count > 1 ? sweep_analysis_front(goals, task.goal_count, &trials) : NULL;
+    return task.objective_count > 1 ? sweep_analysis_front(objectives, task.objective_count, &trials) : NULL;
 }
 
 json_t *sweep_reader_json(const struct sweep_reader *v)
@@ -192,7 +193,7 @@ json_t *sweep_reader_json(const struct sweep_reader *v)
         best = json_pack("{s:O,s:O,s:O}", "id", json_object_get(t, "id"), "value",
                          json_object_get(t, "value"), "params", json_object_get(t, "params"));
     return json_pack("{s:s,s:s,s:s,s:o,s:o*,s:o,s:o,s:o}", "name", v->dir->name, "method",
-                     spec_method_name(v->spec->method), "state", sweep_reader_state(v), "best",
+                     v->spec->method->name, "state", sweep_reader_state(v), "best",
                      best, "pareto", sweep_reader_pareto(v), "importance",
                      sweep_reader_importance(v), "trials", trials, "workers",
                      sweep_reader_workers(v));

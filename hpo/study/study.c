@@ -9,6 +9,7 @@
 #include "common/opt.h"
 #include "hpo/samplers/objectives.h"
 #include "hpo/samplers/sweep_analysis.h"
+#include "hpo/samplers/sweep_file.h"
 #include "hpo/space/space.h"
 #include "hpo/study/study_internal.h"
 
@@ -19,6 +20,7 @@ void study_free(struct study *s)
     if (!s)
         return;
     sampler_free(s->sampler);
+    stopper_free(s->stopper);
     for (size_t i = 0; i < s->count; i++)
         trial_free(s->trials[i]);
     free(s->trials);
@@ -30,24 +32,16 @@ void study_free(struct study *s)
 /* ---- init --------------------------------------------------------------------------------------
  */
 
-static int read_method(enum spec_method *out, const struct config_node *n, struct err *e)
+static int read_method(const struct spec_method **out, const struct config_node *n, struct err *e)
 {
-    const char *names[SPEC_METHODS];
+    AUTO(json) json_t *bayes = json_string("bayes"); /* the default */
     struct config_node at = config_node_member(n, "method");
-    const char *word = at.value ? json_string_value(at.value) : spec_method_name(SPEC_BAYES);
-    for (int m = 0; m < SPEC_METHODS; m++) {
-        names[m] = spec_method_name((enum spec_method)m);
-        if (word && strcmp(word, names[m]) == 0) {
-            *out = (enum spec_method)m;
-            return 0;
-        }
-    }
-    config_node_error(&at, e, "unknown method '%s'", word ? word : json_type_name(at.value));
-    const char *near = word ? opt_suggest(word, names, COUNT_OF(names)) : NULL;
-    return err_hint(e, "\"method\":\"%s\"", near ? near : "bayes, sobol, random or grid");
+    if (!at.value)
+        at.value = bayes;
+    return sweep_file_method(out, &at, e);
 }
 
-static int read_goal(struct sampler_goal *g, const struct config_node *n, struct err *e)
+static int read_goal(struct sampler_objective *g, const struct config_node *n, struct err *e)
 {
     struct config_node at = config_node_member(n, "goal");
     const char *word = json_string_value(at.value);
@@ -64,16 +58,16 @@ static int read_goal(struct sampler_goal *g, const struct config_node *n, struct
 
 static int add_goal(struct study *s, const char *name, const struct config_node *n, struct err *e)
 {
-    for (size_t i = 0; i < s->goal_count; i++)
+    for (size_t i = 0; i < s->objective_count; i++)
         if (strcmp(s->names[i], name) == 0)
             return config_node_error(n, e, "the objective '%s' is there twice", name);
     /* What is told last of a trial is what it is worth. */
-    struct sampler_goal g = {.last = true};
+    struct sampler_objective g = {.last = true};
     if (read_goal(&g, n, e) < 0)
         return -EINVAL;
     strv_push(&s->names, xstrdup(name));
-    g.metric = s->names[s->goal_count];
-    s->goals[s->goal_count++] = g;
+    g.metric = s->names[s->objective_count];
+    s->objectives[s->objective_count++] = g;
     return 0;
 }
 
@@ -104,8 +98,8 @@ static int read_goals(struct study *s, const struct config_node *n, struct err *
     return 0;
 }
 
-static int read_space(struct study *s, bool grid, const struct config_node *n, char ***notices,
-                      struct err *e)
+static int read_space(struct study *s, const struct spec_method *method,
+                      const struct config_node *n, char ***notices, struct err *e)
 {
     struct config_node at = config_node_member(n, "space"), when = config_node_member(n, "when"),
                        constraints = config_node_member(n, "constraints");
@@ -116,14 +110,15 @@ static int read_space(struct study *s, bool grid, const struct config_node *n, c
                            "\"high\":0.1,\"log\":true}]");
     }
     if (json_is_array(at.value) ? space_read_list(&s->space, &at, notices, e) < 0
-                                : space_read(&s->space, &at, grid, notices, e) < 0)
+                                : space_read(&s->space, &at, method->needs_grid, notices, e) < 0)
         return -EINVAL;
     if ((when.value && space_when(s->space, &when, e) < 0) ||
         (constraints.value && space_constrain(s->space, &constraints, e) < 0))
         return -EINVAL;
-    if (!grid || isfinite(space_count(s->space)))
+    if (!method->needs_grid || isfinite(space_count(s->space)))
         return 0;
-    config_node_error(&at, e, "method grid has no points for a parameter of type float");
+    config_node_error(&at, e, "method %s has no points for a parameter of type float",
+                      method->name);
     return err_hint(e, "\"type\":\"int\" or \"cat\"; or another method");
 }
 
@@ -139,10 +134,7 @@ static int read_seed(uint64_t *out, const struct config_node *n, struct err *e)
 static int read_stop(struct study *s, const struct config_node *n, struct err *e)
 {
     struct config_node at = config_node_member(n, "early_terminate");
-    if (at.value && spec_stop_read(&s->stop, &at, e) < 0)
-        return -EINVAL;
-    s->stopper = stopper_of(s->stop.type);
-    return 0;
+    return at.value ? stopper_new(&s->stopper, &at, e) : 0;
 }
 
 static json_t *init(struct study **out, const struct config_node *n, struct err *e)
@@ -152,18 +144,18 @@ static json_t *init(struct study **out, const struct config_node *n, struct err 
                                        "repeats", "when",  "constraints", "early_terminate"};
     AUTO(study) struct study *s = xzalloc(sizeof *s);
     AUTO(strv) char **notices = NULL;
-    enum spec_method method = SPEC_BAYES;
-    struct sampler_task task = {.repeats = 1, .goals = s->goals};
+    const struct spec_method *method = NULL;
+    struct sampler_task task = {.repeats = 1, .objectives = s->objectives};
     if (config_node_only_keys(n, keys, COUNT_OF(keys), "init", e) < 0 ||
-        read_method(&method, n, e) < 0 || read_space(s, method == SPEC_GRID, n, &notices, e) < 0 ||
+        read_method(&method, n, e) < 0 || read_space(s, method, n, &notices, e) < 0 ||
         read_goals(s, n, e) < 0 || read_seed(&task.seed, n, e) < 0 ||
         config_node_int(&task.budget, n, "budget", 1, INT_MAX, e) < 0 ||
         config_node_int(&task.batch, n, "batch", 1, INT_MAX, e) < 0 ||
         config_node_int(&task.repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_stop(s, n, e) < 0)
         return NULL;
     task.space = s->space;
-    task.goal_count = s->goal_count;
-    task.stop = s->stopper ? &s->stop : NULL;
+    task.objective_count = s->objective_count;
+    task.max_iter = stopper_max_iter(s->stopper);
     s->sampler = sampler_new(sampler_of(method), &task);
     *out = TAKE(s);
     json_t *reply = json_pack("{s:b}", "ok", 1);
@@ -249,12 +241,12 @@ int study_value(double *out, const struct config_node *n, const char *key, struc
 /* ---- ask ---------------------------------------------------------------------------------------
  */
 
-/* Lets the paused trial go on that a rule names; its id, or -1: none. */
-static int resume(struct study *s, int (*rule)(const struct spec_stop *rule, bool maximize,
-                                               const struct trial_view *view))
+/* Resumes the paused trial that the stopper chooses. Returns its id, or -1: there is none. */
+static int resume(struct study *s, int (*choose)(const struct stopper *stopper, bool maximize,
+                                                 const struct trial_view *view))
 {
     struct trial_view view = view_of(s);
-    int id = rule ? rule(&s->stop, s->goals[0].maximize, &view) : -1;
+    int id = choose(s->stopper, s->objectives[0].maximize, &view);
     if (id < 0)
         return -1;
     struct trial *t = s->trials[id];
@@ -271,7 +263,7 @@ static json_t *ask(struct study *s, const struct config_node *n, struct err *e)
     if (config_node_only_keys(n, keys, COUNT_OF(keys), "ask", e) < 0 ||
         config_node_int(&want, n, "n", 1, ASK_MAX, e) < 0)
         return NULL;
-    int resumed = resume(s, s->stopper ? s->stopper->resume : NULL);
+    int resumed = resume(s, stopper_resume);
     json_t *list = json_array(), *reply = json_pack("{s:o}", "trials", list);
     for (int i = resumed >= 0; i < want; i++) {
         struct trial_view view = view_of(s);
@@ -279,7 +271,7 @@ static json_t *ask(struct study *s, const struct config_node *n, struct err *e)
         if (!params) {
             json_object_set_new(reply, "exhausted", json_true());
             if (resumed < 0)
-                resumed = resume(s, s->stopper ? s->stopper->finish : NULL);
+                resumed = resume(s, stopper_finish);
             break;
         }
         struct trial *t = study_trial_new(s, params);
@@ -299,8 +291,8 @@ static json_t *report(struct study *s, const struct config_node *n, struct err *
 {
     static const char *const keys[] = {"op", "id", "step", "value"};
     static const char *const words[] = {
-        [STOPPER_GO] = "go", [STOPPER_STOP] = "stop", [STOPPER_PAUSE] = "pause"};
-    const struct sampler_goal *g = &s->goals[0];
+        [STOPPER_CONTINUE] = "go", [STOPPER_STOP] = "stop", [STOPPER_PAUSE] = "pause"};
+    const struct sampler_objective *g = &s->objectives[0];
     if (config_node_only_keys(n, keys, COUNT_OF(keys), "report", e) < 0)
         return NULL;
     struct trial *t = study_trial(s, n, TRIAL_EV_REPORT, e);
@@ -313,9 +305,9 @@ static json_t *report(struct study *s, const struct config_node *n, struct err *
     trial_report(t, step, values, g->metric, g->maximize);
     step_to(t, TRIAL_EV_REPORT);
     struct trial_view view = view_of(s);
-    enum stopper_verdict v = t->state == TRIAL_STOPPING ? STOPPER_STOP
-                             : s->stopper ? s->stopper->judge(&s->stop, g->maximize, &view, t)
-                                          : STOPPER_GO;
+    enum stopper_verdict v = t->state == TRIAL_STOPPING
+                                 ? STOPPER_STOP
+                                 : stopper_judge(s->stopper, g->maximize, &view, t);
     if (v == STOPPER_STOP && t->state != TRIAL_STOPPING)
         step_to(t, TRIAL_EV_STOP);
     if (v == STOPPER_PAUSE) { /* there is no process whose end would have to be awaited */
@@ -328,15 +320,15 @@ static json_t *report(struct study *s, const struct config_node *n, struct err *
 /* ---- best --------------------------------------------------------------------------------------
  */
 
-/* {"id","params","value"}, or "values" by the goals' names. */
+/* {"id","params","value"}, or "values" by the objectives' names. */
 static json_t *trial_json(const struct study *s, const struct trial *t)
 {
     double y[SPEC_METRICS_MAX] = {0};
-    objectives_values(s->goals, s->goal_count, t, y);
+    objectives_values(s->objectives, s->objective_count, t, y);
     json_t *o = json_pack("{s:i, s:O}", "id", t->id, "params", t->params);
     json_t *to = s->named ? json_object() : o;
-    for (size_t i = 0; i < s->goal_count; i++)
-        json_object_set_new(to, s->names[i], json_real(s->goals[i].maximize ? -y[i] : y[i]));
+    for (size_t i = 0; i < s->objective_count; i++)
+        json_object_set_new(to, s->names[i], json_real(s->objectives[i].maximize ? -y[i] : y[i]));
     if (s->named)
         json_object_set_new(o, "values", to);
     return o;
@@ -353,7 +345,8 @@ static const struct trial *best_trial(struct study *s)
         return s->trials[chosen];
     for (size_t i = 0; i < s->count; i++) {
         const struct trial *t = s->trials[i];
-        if (!trial_has_signal(t->state) || !objectives_values(s->goals, 1, t, &y) || y >= least)
+        if (!trial_has_signal(t->state) || !objectives_values(s->objectives, 1, t, &y) ||
+            y >= least)
             continue;
         best = t;
         least = y;
@@ -371,7 +364,7 @@ static json_t *best(struct study *s, const struct config_node *n, struct err *e)
         return json_pack("{s:o?}", "best", t ? trial_json(s, t) : NULL);
     }
     struct trial_view view = view_of(s);
-    AUTO(json) json_t *front = sweep_analysis_front(s->goals, s->goal_count, &view);
+    AUTO(json) json_t *front = sweep_analysis_front(s->objectives, s->objective_count, &view);
     json_t *list = json_array();
     for (size_t i = 0; i < json_array_size(front); i++)
         json_array_append_new(

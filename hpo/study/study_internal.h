@@ -10,11 +10,10 @@
 
 struct study {
     struct space *space;
-    struct spec_stop stop;
-    const struct stopper_ops *stopper; /* NULL: nothing is stopped early */
-    struct sampler_goal goals[SPEC_METRICS_MAX];
-    size_t goal_count;
-    char **names; /* strv: of the goals */
+    struct stopper *stopper; /* NULL: no early stopping */
+    struct sampler_objective objectives[SPEC_METRICS_MAX];
+    size_t objective_count;
+    char **names; /* strv: of the objectives */
     bool named;   /* `metrics` were given: results have `values`, not one `value` */
     struct sampler *sampler;
     struct trial **trials; /* by id */

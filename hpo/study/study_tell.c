@@ -56,8 +56,8 @@ static int read_state(enum trial_state *out, const struct config_node *n, struct
     return err_hint(e, "\"state\":\"%s\"", near ? near : "done, failed, oom or pruned");
 }
 
-/* Whether `value`, or each of the goals' `values`, is finite; r->values has them, or stays NULL
- * where there are none. */
+/* Whether `value`, or each of the objectives' `values`, is finite; r->values has them, or stays
+ * NULL where there are none. */
 static int read_values(struct result *r, bool *finite, const struct study *s,
                        const struct config_node *n, struct err *e)
 {
@@ -67,15 +67,15 @@ static int read_values(struct result *r, bool *finite, const struct study *s,
     *finite = true;
     if (!config_node_has(n, s->named ? "values" : key))
         return 0;
-    if (s->named && config_node_only_keys(&at, names, s->goal_count, "values", e) < 0)
+    if (s->named && config_node_only_keys(&at, names, s->objective_count, "values", e) < 0)
         return -EINVAL;
     r->values = json_object();
-    for (size_t i = 0; i < s->goal_count; i++) {
+    for (size_t i = 0; i < s->objective_count; i++) {
         double x = 0;
         if (study_value(&x, &at, names[i], e) < 0)
             return -EINVAL;
         *finite = *finite && isfinite(x);
-        json_object_set_new(r->values, s->goals[i].metric, json_number(x));
+        json_object_set_new(r->values, s->objectives[i].metric, json_number(x));
     }
     return 0;
 }
@@ -87,7 +87,7 @@ static int check_value(struct result *r, bool finite, const struct study *s,
 {
     const struct trial *t = r->trial;
     bool reported = t && t->points_lease;
-    if (!r->values && reported && (s->goal_count == 1 || r->state == TRIAL_PRUNED)) {
+    if (!r->values && reported && (s->objective_count == 1 || r->state == TRIAL_PRUNED)) {
         finite = !t->diverged;
     } else if (!r->values) {
         const char *key = s->named ? "values" : "value";
@@ -153,7 +153,7 @@ static void apply(struct study *s, const struct result *r)
 {
     struct trial *t = r->trial ? r->trial : study_trial_new(s, r->params);
     if (r->values && (r->state == TRIAL_DONE || r->state == TRIAL_PRUNED))
-        trial_report(t, r->step, r->values, s->goals[0].metric, s->goals[0].maximize);
+        trial_report(t, r->step, r->values, s->objectives[0].metric, s->objectives[0].maximize);
     t->state = r->state;
     t->end_order = ++s->ended_count;
 }

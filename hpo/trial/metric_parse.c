@@ -11,30 +11,31 @@
 enum { LINE_MAX_BYTES = 64 * 1024, PATTERN_LINE_MAX = 4096, VALUES_MAX = 1024 };
 
 struct metric_parse {
-    struct finder {
+    struct metric_pattern {
         char *name;
-        regex_t pattern;
-    } * finders;
+        regex_t regex;
+    } * patterns;
     size_t count;
 };
 
 int metric_parse_new(struct metric_parse **out, const json_t *patterns, struct err *e)
 {
     AUTO(metric_parse) struct metric_parse *m = xzalloc(sizeof *m);
-    m->finders = xcalloc(json_object_size(patterns), sizeof *m->finders);
+    m->patterns = xcalloc(json_object_size(patterns), sizeof *m->patterns);
     const char *name = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)patterns, name, value) { /* only reads, but takes no const */
-        struct finder *f = &m->finders[m->count];
+    json_object_foreach ((json_t *)patterns, name,
+                         value) { /* the macro reads only, but takes no const */
+        struct metric_pattern *p = &m->patterns[m->count];
         const char *pattern = json_string_value(value);
-        int rc = pattern ? regcomp(&f->pattern, pattern, REG_EXTENDED) : REG_BADPAT;
+        int rc = pattern ? regcomp(&p->regex, pattern, REG_EXTENDED) : REG_BADPAT;
         if (rc != 0) {
-            char why[128];
-            regerror(rc, &f->pattern, why, sizeof why);
+            char reason[128];
+            regerror(rc, &p->regex, reason, sizeof reason);
             return err_set(e, -EINVAL, "pattern '%s' of '%s': %s", pattern ? pattern : "", name,
-                           why);
+                           reason);
         }
-        f->name = xstrdup(name);
+        p->name = xstrdup(name);
         m->count++;
     }
     *out = TAKE(m);
@@ -46,35 +47,36 @@ void metric_parse_free(struct metric_parse *m)
     if (!m)
         return;
     for (size_t i = 0; i < m->count; i++) {
-        regfree(&m->finders[i].pattern);
-        free(m->finders[i].name);
+        regfree(&m->patterns[i].regex);
+        free(m->patterns[i].name);
     }
-    free(m->finders);
+    free(m->patterns);
     free(m);
 }
 
-/* Python's words for what JSON has no numbers for, and json_number()'s. */
+/* Python's words for numbers that JSON does not have, and what json_number() writes for them. */
 static const struct {
-    const char *python, *ours;
+    const char *python, *json;
 } not_finite[] = {{"-Infinity", "\"-inf\""}, {"Infinity", "\"inf\""}, {"NaN", "\"nan\""}};
 
-/* The text with these words replaced, outside of strings. */
+/* Appends the text with these words replaced, except inside of strings. */
 static void replace_not_finite(struct strbuf *out, const char *text, size_t len)
 {
     bool in_string = false;
     for (size_t i = 0; i < len;) {
         size_t n = in_string && text[i] == '\\' && i + 1 < len ? 2 : 1;
-        const char *instead = NULL;
-        for (size_t w = 0; !in_string && !instead && w < COUNT_OF(not_finite); w++) {
+        const char *replacement = NULL;
+        for (size_t w = 0; !in_string && !replacement && w < COUNT_OF(not_finite); w++) {
             size_t word = strlen(not_finite[w].python);
             if (word > len - i || memcmp(text + i, not_finite[w].python, word) != 0)
                 continue;
             n = word;
-            instead = not_finite[w].ours;
+            replacement = not_finite[w].json;
         }
         if (text[i] == '"')
             in_string = !in_string;
-        strbuf_add(out, instead ? instead : text + i, instead ? strlen(instead) : n);
+        strbuf_add(out, replacement ? replacement : text + i,
+                   replacement ? strlen(replacement) : n);
         i += n;
     }
 }
@@ -84,9 +86,9 @@ static json_t *parse(const char *text, size_t len)
     json_t *j = json_loadb(text, len, 0, NULL);
     if (j)
         return j;
-    AUTO(strbuf) struct strbuf said = {0};
-    replace_not_finite(&said, text, len);
-    return json_loadb(said.data, said.len, 0, NULL);
+    AUTO(strbuf) struct strbuf replaced = {0};
+    replace_not_finite(&replaced, text, len);
+    return json_loadb(replaced.data, replaced.len, 0, NULL);
 }
 
 json_t *metric_parse_from_json(const char *text, size_t len)
@@ -112,13 +114,13 @@ json_t *metric_parse_from_json(const char *text, size_t len)
     return report;
 }
 
-/* The value that a pattern finds in the line; NULL: none. */
-static json_t *find(const struct finder *f, const char *line)
+/* Returns the value that the pattern finds in the line; NULL: none. */
+static json_t *find(const struct metric_pattern *p, const char *line)
 {
     regmatch_t at[2];
-    if (regexec(&f->pattern, line, 2, at, 0) != 0)
+    if (regexec(&p->regex, line, 2, at, 0) != 0)
         return NULL;
-    regmatch_t hit = f->pattern.re_nsub > 0 ? at[1] : at[0];
+    regmatch_t hit = p->regex.re_nsub > 0 ? at[1] : at[0];
     if (hit.rm_so < 0)
         return NULL;
     AUTO(free) char *digits = xstrndup(line + hit.rm_so, (size_t)(hit.rm_eo - hit.rm_so));
@@ -135,11 +137,11 @@ json_t *metric_parse_from_pattern(const struct metric_parse *m, const char *text
     AUTO(free) char *line = xstrndup(text, len);
     json_t *report = NULL;
     for (size_t i = 0; i < m->count; i++) {
-        json_t *value = find(&m->finders[i], line);
+        json_t *value = find(&m->patterns[i], line);
         if (value && !report)
             report = json_object();
         if (value)
-            json_object_set_new(report, m->finders[i].name, value);
+            json_object_set_new(report, m->patterns[i].name, value);
     }
     return report;
 }

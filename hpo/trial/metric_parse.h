@@ -1,8 +1,8 @@
-/* metric - finds what a trial reports in what it prints.
+/* metric_parse - metrics in a trial's output lines.
  *
- * A line of stdout that is a JSON object with numbers is a report: {"step":3,"loss":0.41}. So is
- * one that a metric's `pattern` matches in the sweep file: a POSIX extended regular expression
- * whose first group (the whole match where it has none) is the metric's value. */
+ * A line of stdout that is a JSON object with numbers is a report: {"step":3,"loss":0.41}. So is a
+ * line that matches a metric's `pattern` of the sweep file: a POSIX extended regular expression,
+ * whose first group is the metric's value (the whole match if it has no group). */
 #ifndef DROVER_METRIC_PARSE_H
 #define DROVER_METRIC_PARSE_H
 
@@ -15,18 +15,18 @@
 struct metric_parse;
 
 /* `patterns`: {name of a metric: pattern, …}; NULL or empty: only JSON lines are read.
- *   -EINVAL  a pattern is no regular expression */
+ *   -EINVAL  a pattern is not a valid regular expression */
 int metric_parse_new(struct metric_parse **out, const json_t *patterns, struct err *e);
 void metric_parse_free(struct metric_parse *m);
 AUTO_DEFINE(metric_parse, struct metric_parse *, metric_parse_free)
 
-/* The numbers of a JSON object as a report (new reference), or NULL where it has none. Members that
- * are no numbers (json_as_number()) are left out. Python's NaN, Infinity and -Infinity, which JSON
- * does not have, are understood. */
+/* Returns the numbers of a JSON object as a report (new reference); NULL: it has none. Members that
+ * are not numbers (json_as_number()) are left out. Python's NaN, Infinity and -Infinity, which JSON
+ * does not have, are accepted. */
 json_t *metric_parse_from_json(const char *text, size_t len);
 
-/* The values that the patterns find in the line, as {name: value, …} (new reference); NULL: none.
- */
+/* Returns the values that the patterns find in the line, as {name: value, …} (new reference); NULL:
+ * they find none. */
 json_t *metric_parse_from_pattern(const struct metric_parse *m, const char *text, size_t len);
 
 #endif

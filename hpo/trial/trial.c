@@ -13,8 +13,8 @@
 
 static const unsigned char next[TRIAL_STATES][TRIAL_EVENTS] = {
     ROW(TRIAL_WAITING, TRIAL_EV_LEASE, TRIAL_LEASED),
-    ROW(TRIAL_WAITING, TRIAL_EV_REPORT, TRIAL_WAITING), /* its lost worker is heard again */
-    ROW(TRIAL_WAITING, TRIAL_EV_END, TRIAL_STATES),     /* likewise, or it is not wanted any more */
+    ROW(TRIAL_WAITING, TRIAL_EV_REPORT, TRIAL_WAITING), /* its lost worker has reconnected */
+    ROW(TRIAL_WAITING, TRIAL_EV_END, TRIAL_STATES),     /* the same, or the trial is cancelled */
     ROW(TRIAL_LEASED, TRIAL_EV_REPORT, TRIAL_RUNNING),
     ROW(TRIAL_LEASED, TRIAL_EV_STOP, TRIAL_STOPPING),
     ROW(TRIAL_LEASED, TRIAL_EV_PAUSE, TRIAL_PAUSING),
@@ -26,18 +26,18 @@ static const unsigned char next[TRIAL_STATES][TRIAL_EVENTS] = {
     ROW(TRIAL_RUNNING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* the worker's fault, not the trial's */
     ROW(TRIAL_RUNNING, TRIAL_EV_END, TRIAL_STATES),
     ROW(TRIAL_STOPPING, TRIAL_EV_REPORT, TRIAL_STOPPING),
-    ROW(TRIAL_STOPPING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* it was stopped to drain the sweep */
+    ROW(TRIAL_STOPPING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* it was stopped by a drain or pause */
     ROW(TRIAL_STOPPING, TRIAL_EV_END, TRIAL_STATES),
     ROW(TRIAL_PAUSING, TRIAL_EV_REPORT, TRIAL_PAUSING),
     ROW(TRIAL_PAUSING, TRIAL_EV_STOP, TRIAL_STOPPING),
     ROW(TRIAL_PAUSING, TRIAL_EV_REQUEUE, TRIAL_WAITING),
     ROW(TRIAL_PAUSING, TRIAL_EV_PAUSED, TRIAL_PAUSED),
     ROW(TRIAL_PAUSING, TRIAL_EV_END, TRIAL_STATES),
-    ROW(TRIAL_PAUSED, TRIAL_EV_REPORT, TRIAL_PAUSED), /* its lost worker is heard again */
+    ROW(TRIAL_PAUSED, TRIAL_EV_REPORT, TRIAL_PAUSED), /* its lost worker has reconnected */
     ROW(TRIAL_PAUSED, TRIAL_EV_LEASE, TRIAL_LEASED),
     ROW(TRIAL_PAUSED, TRIAL_EV_END, TRIAL_STATES),
-    ROW(TRIAL_FAILED, TRIAL_EV_RETRY, TRIAL_WAITING), /* what has a value, or was judged by it, */
-    ROW(TRIAL_OOM, TRIAL_EV_RETRY, TRIAL_WAITING),    /* stays as it ended */
+    ROW(TRIAL_FAILED, TRIAL_EV_RETRY, TRIAL_WAITING), /* not if it has a value, */
+    ROW(TRIAL_OOM, TRIAL_EV_RETRY, TRIAL_WAITING),    /* or was judged by one */
     ROW(TRIAL_INVALID, TRIAL_EV_RETRY, TRIAL_WAITING),
     ROW(TRIAL_CANCELLED, TRIAL_EV_RETRY, TRIAL_WAITING),
 };
@@ -84,7 +84,7 @@ int trial_state_parse(const char *name)
  */
 
 struct trial_means {
-    double *at; /* of the points up to each */
+    double *at; /* of the points up to this one */
     size_t count, cap;
 };
 
@@ -110,19 +110,30 @@ void trial_free(struct trial *t)
     json_decref(t->gang_workers);
     free(t->worker);
     free(t->node);
-    free(t->why);
+    free(t->stopper);
     free(t->error);
     free(t->points);
     free(t->means->at);
     free(t->means);
-    free(t->rungs);
     free(t);
+}
+
+void trial_set_stop_word(struct trial *t, const char *word)
+{
+    free(t->stopper);
+    t->stop_reason = stop_reason_parse(word);
+    t->stopper = t->stop_reason == STOP_REASON_EARLY ? xstrdup(word) : NULL;
+}
+
+const char *trial_stop_word(const struct trial *t)
+{
+    return t->stopper ? t->stopper : stop_reason_word(t->stop_reason);
 }
 
 size_t trial_points_until(const struct trial *t, double step)
 {
     size_t lo = 0, hi = t->point_count;
-    if (hi && t->points[hi - 1].step <= step) /* the usual case: the newest */
+    if (hi && t->points[hi - 1].step <= step) /* usually the newest point */
         return hi;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
@@ -134,7 +145,7 @@ size_t trial_points_until(const struct trial *t, double step)
     return lo;
 }
 
-/* The metric's value in a report where it is finite, else NAN. */
+/* The metric's value in a report; NAN if it is missing or not finite. */
 static double finite_value(const json_t *values, const char *metric)
 {
     double x = NAN;
@@ -145,11 +156,11 @@ static double finite_value(const json_t *values, const char *metric)
 
 static double better(double a, double b, bool maximize)
 {
-    return maximize ? fmax(a, b) : fmin(a, b); /* NAN: there is none yet */
+    return maximize ? fmax(a, b) : fmin(a, b); /* a NAN loses: there is no value yet */
 }
 
-/* Those from point i on. */
-static void forget_means(struct trial *t, size_t i)
+/* Drops the means from point i on. */
+static void drop_means(struct trial *t, size_t i)
 {
     if (t->means->count > i)
         t->means->count = i;
@@ -170,7 +181,7 @@ double trial_mean(const struct trial *t, size_t n)
     return m->at[n - 1];
 }
 
-/* After points have gone. */
+/* Needed after points were dropped or replaced. */
 static void find_best(struct trial *t, bool maximize)
 {
     t->best = NAN;
@@ -186,14 +197,14 @@ static void put_point(struct trial *t, double step, double value, bool maximize)
         i--;
     } else {
         if (t->point_count == t->point_cap) {
-            t->point_cap += t->point_cap / 4 + 8; /* by little: thousands of trials have curves */
+            t->point_cap += t->point_cap / 4 + 8; /* slowly: thousands of trials have curves */
             t->points = xrealloc(t->points, t->point_cap, sizeof *t->points);
         }
         memmove(t->points + i + 1, t->points + i, (t->point_count - i) * sizeof *t->points);
         t->point_count++;
     }
     t->points[i] = (struct trial_point){.step = step, .value = value};
-    forget_means(t, i);
+    drop_means(t, i);
     if (replaced)
         find_best(t, maximize);
     else
@@ -206,7 +217,7 @@ void trial_report(struct trial *t, double step, const json_t *values, const char
     if (t->points_lease != t->lease) {
         while (t->point_count && t->points[t->point_count - 1].step >= step)
             t->point_count--;
-        forget_means(t, t->point_count);
+        drop_means(t, t->point_count);
         find_best(t, maximize);
         t->points_lease = t->lease;
         t->last_step = -INFINITY;

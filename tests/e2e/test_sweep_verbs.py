@@ -38,9 +38,9 @@ def test_a_sweep_that_runs_is_stopped(place):
     assert "s is stopped, 2 trials are still running" in verb(place, "stop", "s")
     assert sweep.wait(30) == 1  # none had a value
     assert place.states() == ["cancelled", "cancelled"] and place.show()["state"] == "stopped"
-    assert "it was stopped (drover sweep resume goes on)" in place.said()
+    assert "it was stopped (drover sweep resume continues it)" in place.said()
     place.nothing_runs()
-    assert "the sweep is over" in verb(place, "stop", "s", status=2)
+    assert "the sweep has ended" in verb(place, "stop", "s", status=2)
     (place.path / "go").touch()
     done = place.run("s.yaml")  # it stays over until it is resumed
     assert done.returncode == 1 and place.states() == ["cancelled"] * 2

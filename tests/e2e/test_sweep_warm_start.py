@@ -65,7 +65,7 @@ def test_what_does_not_fit_is_counted_and_the_rest_is_taken(place):
     file = place.sweep("method: bayes\nmetric: {name: acc}\n" + SPACE)
     assert "prior first: 0 of 12 trials taken; 12 without a value" in place.run(file, "--dry-run", "--prior", "first").stderr
     file = place.sweep("method: random\nmetric: {name: loss}\n" + SPACE)
-    assert "--prior: no effect with method random" in place.run(file, "--dry-run", "--prior", "nowhere").stderr
+    assert "--prior is ignored: method random does not learn" in place.run(file, "--dry-run", "--prior", "nowhere").stderr
 
 
 def test_the_file_can_have_observations_too(place):

@@ -10,7 +10,7 @@
 #include "common/yaml.h"
 #include "hpo/scheduler/scheduler.h"
 #include "hpo/space/space.h"
-#include "hpo/spec/spec.h"
+#include "hpo/samplers/sweep_file.h"
 #include "tests/unit/test.h"
 
 enum { MUTATIONS = 20000, DIMS_MAX = 64 };
@@ -140,7 +140,7 @@ static struct spec *read_text(const char *text)
     int line = 0, column = 0;
     if (yaml_read(&d, text, strlen(text), "in", &e) < 0)
         return NULL; /* fuzz_yaml's matter */
-    if (spec_read(&s, d, &e) == 0)
+    if (sweep_file_read(&s, d, &e) == 0)
         return s;
     if (s || e.code != -EINVAL || sscanf(e.text, "in:%d:%d: ", &line, &column) != 2 || line < 1)
         FAIL("%d '%s' for:\n%s", e.code, e.text, text);

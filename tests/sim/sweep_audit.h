@@ -1,5 +1,5 @@
-/* sweep_audit - checks what the scheduler records and does, knowing nothing of it but that. For
- * test_sweep_sim.c alone. */
+/* sweep_audit - checks the records and actions of the scheduler, without looking inside. For
+ * test_sweep_sim.c. */
 #ifndef DROVER_SWEEP_AUDIT_H
 #define DROVER_SWEEP_AUDIT_H
 
@@ -18,35 +18,36 @@ static int holder(int trial, int i)
     return i == 0 ? a->held_by_lease[trial] - 1 : id ? index_of(id) : -1;
 }
 
-/* The trial takes its places, all of them, or gives them back. */
-static void audit_places(int trial, int by)
+/* The trial acquires all its slots, or releases them. */
+static void audit_slots(int trial, int by)
 {
     struct audit *a = &m.audit;
     for (int i = 0, w; (w = holder(trial, i)) >= 0; i++) {
         for (int k = 0; k < i; k++)
             if (holder(trial, k) == w)
-                bad("worker %d has two places for trial %d", w, trial);
+                bad("worker %d has two slots for trial %d", w, trial);
         a->held[w] += by;
-        if (by > 0 && a->held[w] > m.workers[w].known_places)
-            bad("worker %d holds %d trials on %d places", w, a->held[w], m.workers[w].known_places);
+        if (by > 0 && a->held[w] > m.workers[w].known_slots)
+            bad("worker %d holds %d trials on %d slots", w, a->held[w], m.workers[w].known_slots);
     }
 }
 
-/* Nobody runs a trial over several nodes before its places are reserved. */
+/* No worker runs a trial over several nodes before its slots are reserved. */
 static void audit_run(const struct scheduler_action *a)
 {
     bool *ran = &m.audit.ran[a->lease];
     if (*ran || a->lease > m.audit.leases)
         bad("lease %lld is run twice, or was not given", (long long)a->lease);
-    if ((int)json_array_size(a->others) + 1 != m.spec->need.nodes)
-        bad("lease %lld is run with %zu others", (long long)a->lease, json_array_size(a->others));
+    if ((int)json_array_size(a->gang_nodes) + 1 != m.spec->need.nodes)
+        bad("lease %lld is run with %zu others", (long long)a->lease,
+            json_array_size(a->gang_nodes));
     *ran = true;
     for (int i = 1, w; !m.faults && (w = holder(a->trial, i)) >= 0; i++) {
         const struct job *j = job_of(&m.workers[w], a->lease);
-        const json_t *other = json_array_get(a->others, (size_t)(i - 1));
-        const json_t *place = json_object_get(other, "resources");
-        if (!j || !j->hold || json_integer_value(json_object_get(place, "cpus")) != w)
-            bad("lease %lld is run, but worker %d holds no place", (long long)a->lease, w);
+        const json_t *other = json_array_get(a->gang_nodes, (size_t)(i - 1));
+        const json_t *slot = json_object_get(other, "resources");
+        if (!j || !j->hold || json_integer_value(json_object_get(slot, "cpus")) != w)
+            bad("lease %lld is run, but worker %d holds no slot", (long long)a->lease, w);
     }
 }
 
@@ -66,7 +67,7 @@ static void audit_lease(const struct scheduler_record *r)
     if ((int)json_array_size(a->gang_workers[r->trial]) + 1 != m.spec->need.nodes)
         bad("trial %d is leased to %zu workers, not to %d", r->trial,
             json_array_size(a->gang_workers[r->trial]) + 1, m.spec->need.nodes);
-    audit_places(r->trial, 1);
+    audit_slots(r->trial, 1);
     if (++a->out > m.spec->parallel && m.spec->parallel)
         bad("%d trials run at once, not %d", a->out, m.spec->parallel);
 }
@@ -127,7 +128,7 @@ static void audit_record(const struct scheduler_record *r)
         pauses += r->kind == SCHEDULER_REC_PAUSED;
         a->ended[r->trial] = r->kind == SCHEDULER_REC_ENDED;
         if (*runs) {
-            audit_places(r->trial, -1);
+            audit_slots(r->trial, -1);
             a->out--;
         }
         *runs = 0;

@@ -1,5 +1,5 @@
 /* sweep_world - the world around the scheduler: a virtual clock, links that carry messages, and
- * workers that run pretended trials. For test_sweep_sim.c alone. */
+ * workers that simulate trials. For test_sweep_sim.c. */
 #ifndef DROVER_SWEEP_WORLD_H
 #define DROVER_SWEEP_WORLD_H
 
@@ -16,15 +16,15 @@
 
 enum { TRIALS_MAX = 4096, LEASES_MAX = 65536, NO_CONN = -2 };
 
-enum fault { /* a test's set of them */
+enum fault { /* a bit set per test */
              FAULT_COORDINATOR = 1,
              FAULT_WORKER = 2,
              FAULT_LINK = 4,
              FAULT_WILD =
                  8, /* messages late, twice, out of order, of old connections; false LOSTs */
              FAULT_DRAIN = 16,
-             FAULT_PLACES = 32, /* somebody else takes a worker's GPUs, and gives them back */
-             FAULT_ASK = 64,    /* the user stops, pauses, resumes, retries and adds */
+             FAULT_SLOTS = 32,   /* a foreign process takes a worker's GPUs, and releases them */
+             FAULT_COMMAND = 64, /* the user stops, pauses, resumes, retries and adds */
 };
 
 enum kind {
@@ -47,7 +47,7 @@ enum kind {
 };
 
 struct msg {
-    int64_t at, order; /* of equal times the one that was sent first comes first */
+    int64_t at, order; /* of messages at the same time the first sent comes first */
     enum kind kind;
     int worker, conn, epoch; /* epoch: of the coordinator, for its own timers */
     int64_t lease, seq;
@@ -58,16 +58,16 @@ struct msg {
 struct job {
     int64_t lease, seq; /* of its last message */
     int trial, sent;
-    bool hold; /* a place, and nothing runs */
+    bool hold; /* a reservation: nothing runs */
     bool stopping, finished;
 };
 
 struct worker {
     char id[16];
     bool alive;
-    int places, conn;
-    int known_places, known_conn; /* the coordinator's view; -1: none */
-    int64_t last_at[2];           /* of what was sent to the coordinator, and from it */
+    int slots, conn;
+    int known_slots, known_conn; /* the coordinator's view; -1: none */
+    int64_t last_at[2];          /* of what was sent to the coordinator, and from it */
     struct job *jobs;
     int job_count;
     struct msg *unsaid; /* not acknowledged yet */
@@ -76,15 +76,15 @@ struct worker {
 
 struct stored { /* what the store has of a record */
     struct scheduler_record r;
-    int64_t seq; /* of the message that it came of */
+    int64_t seq; /* the message that caused it */
 };
 
-struct audit { /* what records and actions say, without asking the scheduler */
-    int created, out, ended[TRIALS_MAX], held_by_lease[TRIALS_MAX]; /* 0: not out */
+struct audit { /* what follows from records and actions, without the scheduler */
+    int created, out, ended[TRIALS_MAX], held_by_lease[TRIALS_MAX]; /* 0: not active */
     json_t *params;                                                 /* that are tried */
     int64_t leases;
     bool ran[LEASES_MAX];
-    json_t *gang_workers[TRIALS_MAX]; /* while it is out */
+    json_t *gang_workers[TRIALS_MAX]; /* while it is active */
     uint64_t digest;                  /* of all records */
     int *held;                        /* by worker */
     bool paused, stopped;
@@ -187,8 +187,8 @@ static struct msg next_msg(void)
     return x;
 }
 
-/* The connection breaks. What was under way to the worker is gone; of what the worker sent some was
- * still waiting, and goes on the next connection, before its hello. */
+/* Breaks the connection. Messages on their way to the worker are lost. Some of the worker's own
+ * were still queued, and are sent on the next connection, before its hello. */
 static void tear(int worker)
 {
     int64_t from = m.now + below(4), to = from + 1 + below(4);
@@ -197,7 +197,7 @@ static void tear(int worker)
         bool ours = x->worker == worker && x->kind >= HELLO && x->kind <= DONE;
         bool theirs = x->worker == worker && x->kind >= RUN && x->kind <= WHO;
         if (theirs || (ours && x->at >= from && x->at < to))
-            x->conn = NO_CONN; /* nobody hears it */
+            x->conn = NO_CONN; /* it is not delivered */
     }
 }
 
@@ -207,7 +207,7 @@ static void timer(enum kind kind, int worker, int64_t lease, int64_t delay)
         .at = m.now + delay, .kind = kind, .worker = worker, .lease = lease, .epoch = m.epoch});
 }
 
-/* Over the link: in order, but for wild runs. */
+/* Sends over the link: in order, except with FAULT_WILD. */
 static void send(struct msg x, int direction)
 {
     struct worker *w = &m.workers[x.worker];
@@ -230,7 +230,7 @@ static void send(struct msg x, int direction)
 /* ---- workers -----------------------------------------------------------------------------------
  */
 
-/* What a trial does: a function of the trial alone. */
+/* The behaviour of a trial: a function of the trial alone. */
 static int planned_reports(int trial)
 {
     return m.large ? trial % 3 : (trial * 7 + m.seed) % 6;
@@ -247,7 +247,7 @@ static void start_worker(void)
     m.audit.held = xrealloc(m.audit.held, (size_t)m.worker_count + 1, sizeof(int));
     m.audit.held[m.worker_count] = 0;
     struct worker *w = &m.workers[m.worker_count];
-    *w = (struct worker){.alive = true, .places = 1 + below(3), .known_conn = -1};
+    *w = (struct worker){.alive = true, .slots = 1 + below(3), .known_conn = -1};
     snprintf(w->id, sizeof w->id, "w%d", m.worker_count);
     timer(GREET, m.worker_count++, 0, 1 + below(50));
 }
@@ -281,7 +281,7 @@ static void say_held(int worker, int64_t lease)
     send((struct msg){.kind = HELD, .worker = worker, .lease = lease, .data = data}, 0);
 }
 
-/* A new connection: hello, then all that was not acknowledged. */
+/* Connects anew: hello, then every message that is not acknowledged. */
 static void greet(int worker)
 {
     struct worker *w = &m.workers[worker];
@@ -293,7 +293,7 @@ static void greet(int worker)
         json_array_append_new(running, json_integer(w->jobs[i].lease));
     AUTO(json)
     json_t *data =
-        json_pack("{s:i, s:s, s:O}", "slots", w->places, "node", w->id, "running", running);
+        json_pack("{s:i, s:s, s:O}", "slots", w->slots, "node", w->id, "running", running);
     send((struct msg){.kind = HELLO, .worker = worker, .data = data}, 0);
     for (int i = 0; i < w->unsaid_count; i++)
         send(w->unsaid[i], 0);
@@ -349,7 +349,8 @@ static void acknowledged(struct worker *w, int64_t lease, int64_t seq)
         *j = w->jobs[--w->job_count];
 }
 
-/* How many reports a trial has behind it when it starts: all that are known, fewer, or none. */
+/* The number of reports before the checkpoint from which a trial starts: all known ones, fewer, or
+ * none. */
 static int checkpoint_of(int trial)
 {
     AUTO(json) json_t *t = scheduler_trial_json(m.sched, trial);

@@ -1,13 +1,14 @@
-/* test_stop_sim - early stopping on whole searches: recorded curves and invented ones, 8 workers.
+/* test_stop_sim - early stopping on whole searches: recorded and synthetic curves, 8 workers.
  *
- * 200 trainings of 81 epochs in an order drawn by seed; an epoch is a unit of cost. What a rule
- * spends is a share of all epochs; what it finds is normalised: 0 is the best training there is, 1
- * the median one. With STOP_SIM=20 it takes so many seeds and prints the table. */
+ * 200 trainings of 81 epochs in an order drawn by seed; an epoch is a unit of cost. The cost
+ * of a rule is a share of all epochs; its result is normalised: 0 is the best training of all, 1
+ * the median one. STOP_SIM=20 runs 20 seeds and prints the table. */
 #include <math.h>
 
 #include "common/json.h"
 #include "common/rng.h"
 #include "hpo/stoppers/stopper.h"
+#include "tests/unit/kit_stopper.h"
 #include "tests/unit/test.h"
 
 enum { CURVES = 200, EPOCHS = 81, WORKERS = 8 };
@@ -18,7 +19,7 @@ static bool maximize;
 /* ---- curves ------------------------------------------------------------------------------------
  */
 
-struct law { /* of an invented training: its end, its gain, how fast */
+struct law { /* of a synthetic training: its end, its gain, its speed */
     double end, gain, speed;
 };
 
@@ -47,7 +48,7 @@ static double noisy(const struct law *l, int epoch, struct rng *r)
     return power(l, epoch) * exp(0.05 * normal(r));
 }
 
-/* Who learns fast ends high. */
+/* A training that learns fast ends high. */
 static double crossing(const struct law *l, int epoch, struct rng *r)
 {
     struct law c = *l;
@@ -124,7 +125,7 @@ static void make_curves(const struct family *f, int seed)
  */
 
 static struct search {
-    const struct spec_stop *rule;
+    struct stopper *rule;
     struct trial *trials[CURVES];
     int order[CURVES], count;
     struct turn {
@@ -149,16 +150,15 @@ static struct trial *new_trial(void)
     return t;
 }
 
-/* What a free worker takes; NULL: nothing. */
+/* The trial that a free worker gets; NULL: none. */
 static struct trial *next_trial(void)
 {
-    const struct stopper_ops *ops = stopper_of(s.rule->type);
     struct trial_view v = view();
-    int id = ops->resume ? ops->resume(s.rule, maximize, &v) : -1;
+    int id = stopper_resume(s.rule, maximize, &v);
     if (id < 0 && s.count < CURVES)
         return new_trial();
-    if (id < 0 && ops->finish)
-        id = ops->finish(s.rule, maximize, &v);
+    if (id < 0)
+        id = stopper_finish(s.rule, maximize, &v);
     if (id < 0)
         return NULL;
     s.trials[id]->resumed_at = s.trials[id]->points[s.trials[id]->point_count - 1].step;
@@ -168,7 +168,7 @@ static struct trial *next_trial(void)
 /* One epoch of a turn's trial. */
 static void work(struct turn *turn)
 {
-    static const enum trial_state after[] = {[STOPPER_GO] = TRIAL_RUNNING,
+    static const enum trial_state after[] = {[STOPPER_CONTINUE] = TRIAL_RUNNING,
                                              [STOPPER_STOP] = TRIAL_PRUNED,
                                              [STOPPER_PAUSE] = TRIAL_PAUSED};
     struct trial *t = turn->trial;
@@ -178,7 +178,7 @@ static void work(struct turn *turn)
     trial_report(t, epoch, values, "m", maximize);
     s.used++;
     struct trial_view v = view();
-    t->state = after[stopper_of(s.rule->type)->judge(s.rule, maximize, &v, t)];
+    t->state = after[stopper_judge(s.rule, maximize, &v, t)];
     if (epoch == EPOCHS) {
         t->state = TRIAL_DONE;
         s.best = isnan(s.best) || (maximize ? y > s.best : y < s.best) ? y : s.best;
@@ -188,9 +188,10 @@ static void work(struct turn *turn)
         turn->trial = NULL;
 }
 
-static void search(const struct spec_stop *rule, int seed)
+static void search(const char *rule, int seed)
 {
-    s = (struct search){.rule = rule, .best = NAN};
+    AUTO(stopper) struct stopper *stopper = kit_stopper(rule);
+    s = (struct search){.rule = stopper, .best = NAN};
     struct rng r;
     rng_seed(&r, (uint64_t)seed, 5);
     for (int i = 0; i < CURVES; i++) { /* a shuffled order */
@@ -200,7 +201,7 @@ static void search(const struct spec_stop *rule, int seed)
     }
     for (int now = 0;;) {
         struct turn *first = NULL;
-        bool left = true; /* something to do for who idles */
+        bool left = true; /* there is work for idle workers */
         for (struct turn *t = s.turns; t < s.turns + WORKERS; t++) {
             if (!t->trial && left && (left = (t->trial = next_trial()))) {
                 t->trial->state = TRIAL_RUNNING;
@@ -218,7 +219,7 @@ static void search(const struct spec_stop *rule, int seed)
         trial_free(s.trials[i]);
 }
 
-/* ---- and what it was worth ---------------------------------------------------------------------
+/* ---- results ---------------------------------------------------------------------
  */
 
 struct worth {
@@ -231,7 +232,7 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static struct worth worth_of(const struct family *f, struct spec_stop rule)
+static struct worth worth_of(const struct family *f, const char *rule)
 {
     struct worth w = {0};
     const char *table = getenv("STOP_SIM");
@@ -239,7 +240,7 @@ static struct worth worth_of(const struct family *f, struct spec_stop rule)
     for (int seed = 0; seed < seeds; seed++) {
         double ends[CURVES];
         make_curves(f, seed);
-        search(&rule, seed);
+        search(rule, seed);
         for (int i = 0; i < CURVES; i++)
             ends[i] = maximize ? -curves[i][EPOCHS - 1] : curves[i][EPOCHS - 1];
         qsort(ends, CURVES, sizeof *ends, ascending);
@@ -250,16 +251,15 @@ static struct worth worth_of(const struct family *f, struct spec_stop rule)
         w.used += (double)s.used / (CURVES * EPOCHS) / seeds;
     }
     if (table)
-        printf("# %-12s %-10s %5.1f%% of the epochs, regret %.2f%%\n", f->name,
-               stopper_of(rule.type)->name, 100 * w.used, 100 * w.regret);
+        printf("# %-12s %s %5.1f%% of the epochs, regret %.2f%%\n", f->name, rule, 100 * w.used,
+               100 * w.regret);
     return w;
 }
 
-static const struct spec_stop curve = {
-    .type = SPEC_STOPPER_CURVE, .min_iter = 2, .eta = 2, .keep = 0.33, .max_iter = EPOCHS};
-static const struct spec_stop asha = {.type = SPEC_STOPPER_ASHA, .min_iter = 3, .eta = 3};
-static const struct spec_stop hyperband = {
-    .type = SPEC_STOPPER_HYPERBAND, .min_iter = 3, .eta = 3, .strict = true};
+#define CURVE "{'type':'curve','min_iter':2,'eta':2"
+static const char curve[] = CURVE ",'keep':0.33,'max_iter':81}"; /* EPOCHS */
+static const char asha[] = "{'type':'asha','min_iter':3,'eta':3}";
+static const char hyperband[] = "{'type':'hyperband','min_iter':3,'eta':3}";
 
 TEST(curve_finds_the_best_recorded_training_for_a_fourteenth_of_the_epochs)
 {
@@ -283,7 +283,7 @@ TEST(curve_spends_half_of_what_halving_does_on_curves_of_many_kinds)
     CHECK(regret < 0.015);
 }
 
-static void check_all(struct spec_stop rule, double used, double regret)
+static void check_all(const char *rule, double used, double regret)
 {
     for (size_t f = 0; f < COUNT_OF(families); f++) {
         struct worth w = worth_of(&families[f], rule);
@@ -293,14 +293,10 @@ static void check_all(struct spec_stop rule, double used, double regret)
 
 TEST(curve_does_without_knowing_how_long_a_training_is)
 {
-    struct spec_stop rule = curve;
-    rule.max_iter = 0;
-    check_all(rule, 0.12, 0.05);
+    check_all(CURVE ",'keep':0.33}", 0.12, 0.05);
 }
 
 TEST(a_large_share_misses_next_to_nothing)
 {
-    struct spec_stop rule = curve;
-    rule.keep = 0.6;
-    check_all(rule, 0.25, 0.01);
+    check_all(CURVE ",'keep':0.6,'max_iter':81}", 0.25, 0.01);
 }

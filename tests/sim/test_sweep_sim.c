@@ -1,11 +1,12 @@
 /* test_sweep_sim - the scheduler among virtual workers, with a virtual clock and seeded faults.
  *
- * Workers keep to the rules of wire.h: they say again what was not acknowledged after each hello.
- * An auditor that knows only records and actions checks every step; a second scheduler is fed by
- * the records alone and has to agree with the first. One seed in 500 has 2,000 workers. A seed that
- * fails is printed; SIM_SEED=N runs that one in every test, SIM_SEEDS=N as many, from SIM_SEED. */
+ * Workers follow the rules of wire.h: after each hello they send again what was not acknowledged.
+ * An auditor that knows only records and actions checks every step. A second scheduler replays the
+ * records and must agree with the first. One seed in 500 has 2,000 workers. A failing seed is
+ * printed; SIM_SEED=N runs that one in every test, SIM_SEEDS=N runs N seeds from SIM_SEED. */
 #include "common/json.h"
 #include "common/yaml.h"
+#include "hpo/samplers/sweep_file.h"
 #include "tests/sim/sweep_audit.h"
 
 enum { SEEDS = 300, STEPS_MAX = 20000, CROWD = 2000, CROWD_EVERY = 500, CROWD_FIRST = 499 };
@@ -55,14 +56,14 @@ static void commit(const struct scheduler_event *ev, int64_t seq)
     }
 }
 
-/* The first `count` of what is to be done. */
+/* Carries out the first `count` actions. */
 static void act(size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct scheduler_action *a = &m.out.actions[i];
         if (a->kind == SCHEDULER_ACT_END) {
             m.ends++;
-            m.drained = strcmp(a->why, "drained") == 0;
+            m.drained = strcmp(a->reason, "drained") == 0;
             m.stopped = scheduler_is_stopped(m.sched);
             continue;
         }
@@ -78,7 +79,7 @@ static void act(size_t count)
     }
 }
 
-/* The coordinator is gone and comes back: what is in the store is all that there is. */
+/* Kills the coordinator and starts it again: only the store is left. */
 static void crash(void)
 {
     scheduler_free(m.sched);
@@ -103,7 +104,7 @@ static void crash(void)
     }
 }
 
-/* Gives the scheduler an event; false: the coordinator died over it. */
+/* Gives the scheduler an event; false: the coordinator was killed at it. */
 static bool step(enum scheduler_event_kind kind, const struct msg *x)
 {
     struct scheduler_event ev = {.kind = kind};
@@ -145,7 +146,7 @@ static bool step(enum scheduler_event_kind kind, const struct msg *x)
 /* ---- the user ----------------------------------------------------------------------------------
  */
 
-/* What is asked later. Some of it is asked twice, by the same id. */
+/* Commands for later. Some are sent twice, with the same id. */
 static void will_ask(json_t *data, int64_t delay)
 {
     AUTO(json) json_t *ask = data;
@@ -155,7 +156,7 @@ static void will_ask(json_t *data, int64_t delay)
         push((struct msg){.at = m.now + delay, .kind = ASK, .data = ask});
 }
 
-static void think_of_something(void)
+static void send_random_command(void)
 {
     int trials = scheduler_trial_count(m.sched), cap = m.spec->run_cap;
     switch (below(6)) {
@@ -183,7 +184,7 @@ static void think_of_something(void)
     }
 }
 
-/* One that makes no sense, or comes again, changes nothing. */
+/* A command without a meaning now, or one that is repeated, changes nothing. */
 static void ask(const struct msg *x)
 {
     struct err e = {0};
@@ -199,7 +200,7 @@ static void ask(const struct msg *x)
     bool dies = (m.faults & FAULT_COORDINATOR) && below(4) == 0;
     if (!dies || below(2))
         commit(&ev, 0);
-    if (dies) { /* who asked does so again */
+    if (dies) { /* the command is sent again */
         crash();
         push((struct msg){.at = m.now + 1, .kind = ASK, .data = x->data});
         return;
@@ -214,13 +215,13 @@ static void greeted(const struct msg *x)
     if (!(m.faults & FAULT_WILD) && x->conn <= w->known_conn)
         return;
     w->known_conn = x->conn;
-    w->known_places = (int)json_integer_value(json_object_get(x->data, "slots"));
+    w->known_slots = (int)json_integer_value(json_object_get(x->data, "slots"));
     if (!w->alive) /* it will be silent */
         timer(LOST, x->worker, 0, m.spec->lost_after_ms);
     step(SCHEDULER_EV_HELLO, x);
 }
 
-/* A report or an end. Of wild messages the scheduler gets all. */
+/* Handles a report or an end. The scheduler gets every message of a wild run. */
 static void numbered(const struct msg *x)
 {
     bool wild = m.faults & FAULT_WILD;
@@ -257,7 +258,7 @@ static void fault(void)
     int64_t lost_after = m.spec->lost_after_ms;
     unsigned which = 1u << below(6);
     if (!m.workers[w].alive) {
-        which = 0; /* nothing more happens to it */
+        which = 0; /* no more faults for it */
     } else if (which & m.faults & FAULT_WORKER) {
         kill_worker(w);
         timer(LOST, w, 0, below(2) ? 1 : lost_after);
@@ -273,8 +274,8 @@ static void fault(void)
         if (below(2))
             timer(LOST, w, 0, below(FALSE_LOST_MS));
         timer(GREET, w, 0, 1 + below(2000));
-    } else if (which & m.faults & FAULT_PLACES) {
-        m.workers[w].places = below(5); /* what runs may be more than that */
+    } else if (which & m.faults & FAULT_SLOTS) {
+        m.workers[w].slots = below(5); /* more trials may be running */
         for (int i = 0; i < m.workers[w].job_count; i++)
             if (m.workers[w].jobs[i].hold)
                 send((struct msg){.kind = DROP, .worker = w, .lease = m.workers[w].jobs[i].lease},
@@ -283,19 +284,19 @@ static void fault(void)
     } else if (which & m.faults & FAULT_DRAIN) {
         timer(DRAIN, w, 0, 1);
     }
-    if (m.faults & FAULT_ASK)
-        think_of_something();
+    if (m.faults & FAULT_COMMAND)
+        send_random_command();
     timer(FAULT, 0, 0, 1 + below(below(2) ? 400 : 20));
 }
 
-/* Wild messages may leave a worker and the coordinator apart: they meet again at the next hello,
- * which comes after the last false word that one is lost. Who took places gives them back. */
+/* Ends the faults. After wild messages a worker and the coordinator may disagree until the next
+ * hello, which follows the last false LOST. A worker that took slots releases them. */
 static void calm(void)
 {
-    if (m.faults_left > 0 || !(m.faults & (FAULT_WILD | FAULT_PLACES)))
+    if (m.faults_left > 0 || !(m.faults & (FAULT_WILD | FAULT_SLOTS)))
         return;
     for (int i = 0; i < m.worker_count; i++) {
-        m.workers[i].places += m.workers[i].places == 0;
+        m.workers[i].slots += m.workers[i].slots == 0;
         timer(GREET, i, 0, FALSE_LOST_MS + below(1000));
     }
 }
@@ -336,12 +337,12 @@ static void make_spec(void)
         m.nodes, m.seed, below(4), below(2) ? "true" : "false", below(4) ? 0 : 3,
         below(3) ? "" : ", timeout: 0.4", parallel);
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
-    if (yaml_read(&d, yaml, strlen(yaml), "sim", &e) < 0 || spec_read(&m.spec, d, &e) < 0)
+    if (yaml_read(&d, yaml, strlen(yaml), "sim", &e) < 0 || sweep_file_read(&m.spec, d, &e) < 0)
         bad("%s\n%s", e.text, yaml);
 }
 
-/* What still holds a place is told to give it back, or will not be heard of any more. */
-static void check_places(void)
+/* A slot that is still held belongs to a worker that gets a STOP, or that never reconnects. */
+static void check_slots(void)
 {
     for (int i = 0; i < m.worker_count && !m.faults; i++)
         for (int k = 0; k < m.workers[i].job_count; k++) {
@@ -350,11 +351,11 @@ static void check_places(void)
                 told = m.queue[q].kind == STOP && m.queue[q].worker == i &&
                        m.queue[q].lease == m.workers[i].jobs[k].lease;
             if (!told)
-                bad("worker %d holds a place at the end", i);
+                bad("worker %d holds a slot at the end", i);
         }
 }
 
-/* All that was wanted has ended, or there is a reason. */
+/* Checks that all trials have ended, or that there is a reason. */
 static void check_end(void)
 {
     struct scheduler_counts c = scheduler_counts(m.sched);
@@ -486,7 +487,7 @@ static uint64_t run_seed(int seed, unsigned faults)
         }
     }
     check_end();
-    check_places();
+    check_slots();
     clean_up();
     return m.audit.digest;
 }
@@ -496,7 +497,7 @@ static void run_all(unsigned faults)
     const char *one = getenv("SIM_SEED"), *many = getenv("SIM_SEEDS");
     int from = one ? atoi(one) : 0, count = many ? atoi(many) : one ? 1 : SEEDS;
     if (many)
-        alarm(0); /* who asks for many has the time */
+        alarm(0); /* a run with many seeds may take long */
     for (int seed = from; seed < from + count; seed++)
         run_seed(seed, faults);
     CHECK(one || pauses > count / 10);
@@ -535,7 +536,7 @@ TEST(a_drained_sweep_is_taken_up_again)
 
 TEST(what_the_user_asks_is_done_once_and_outlives_the_coordinator)
 {
-    run_all(FAULT_ASK | FAULT_COORDINATOR);
+    run_all(FAULT_COMMAND | FAULT_COORDINATOR);
     CHECK(getenv("SIM_SEED") || (asks_taken > SEEDS && trials_retried > SEEDS / 10));
 }
 
@@ -544,26 +545,27 @@ TEST(workers_links_and_the_coordinator_may_fail_together)
     run_all(FAULT_COORDINATOR | FAULT_WORKER | FAULT_LINK | FAULT_DRAIN);
 }
 
-TEST(places_that_come_and_go_are_never_given_twice)
+TEST(slots_that_come_and_go_are_never_given_twice)
 {
-    run_all(FAULT_PLACES | FAULT_LINK);
+    run_all(FAULT_SLOTS | FAULT_LINK);
 }
 
 TEST(two_thousand_workers_are_no_other_matter)
 {
-    run_seed(CROWD_FIRST, FAULT_COORDINATOR | FAULT_WORKER | FAULT_LINK | FAULT_PLACES);
+    run_seed(CROWD_FIRST, FAULT_COORDINATOR | FAULT_WORKER | FAULT_LINK | FAULT_SLOTS);
 }
 
-/* But for places: an old hello that comes late would take them for good. */
+/* But for slots: an old hello that comes late would take them for good. */
 TEST(all_of_it_at_once_still_ends)
 {
-    run_all(FAULT_COORDINATOR | FAULT_WORKER | FAULT_LINK | FAULT_WILD | FAULT_DRAIN | FAULT_ASK);
+    run_all(FAULT_COORDINATOR | FAULT_WORKER | FAULT_LINK | FAULT_WILD | FAULT_DRAIN |
+            FAULT_COMMAND);
 }
 
 TEST(a_seed_gives_the_same_records_again)
 {
     static const unsigned faults =
-        FAULT_COORDINATOR | FAULT_WORKER | FAULT_LINK | FAULT_WILD | FAULT_DRAIN | FAULT_PLACES;
+        FAULT_COORDINATOR | FAULT_WORKER | FAULT_LINK | FAULT_WILD | FAULT_DRAIN | FAULT_SLOTS;
     for (int seed = 100; seed < 110; seed++)
         CHECK(run_seed(seed, faults) == run_seed(seed, faults));
     CHECK(run_seed(100, faults) != run_seed(101, faults));

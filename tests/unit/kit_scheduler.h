@@ -1,4 +1,4 @@
-/* kit_sched - a sweep whose scheduler is driven step by step, for the tests of sched.h. */
+/* kit_scheduler - a sweep whose scheduler is driven step by step. */
 #ifndef DROVER_KIT_SCHEDULER_H
 #define DROVER_KIT_SCHEDULER_H
 
@@ -9,10 +9,10 @@
 #include "common/json.h"
 #include "common/strbuf.h"
 #include "common/yaml.h"
-#include "hpo/spec/spec.h"
+#include "hpo/samplers/sweep_file.h"
 #include "tests/unit/test.h"
 
-/* A sweep, the last step's output, and all records so far. One for each test's process. */
+/* A sweep, the last step's output, and all records so far. One per test process. */
 static struct spec *spec;
 static struct scheduler *s;
 static struct scheduler_out out;
@@ -20,7 +20,7 @@ static struct scheduler_record records[512];
 static int record_count;
 static int64_t now = 1000;
 
-/* Instead of any before it. */
+/* Starts a sweep, in the place of the one before. */
 static void start_with(const char *yaml)
 {
     struct err e = {0};
@@ -29,7 +29,7 @@ static void start_with(const char *yaml)
     scheduler_free(s);
     spec_free(spec);
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
-    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || spec_read(&spec, d, &e) < 0 ||
+    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || sweep_file_read(&spec, d, &e) < 0 ||
         scheduler_new(&s, spec, &e) < 0)
         FAIL("%s", e.text);
 }
@@ -75,7 +75,7 @@ static void done(int64_t lease, const char *json)
     step(SCHEDULER_EV_DONE, "a", lease, json);
 }
 
-/* What the last step gave, as "CREATED 0 0 {…}; …|RUN a 0 1; …" with data. */
+/* The output of the last step, as "CREATED 0 0 {…}; …|RUN a 0 1; …" with data. */
 static const char *gave(void)
 {
     static const char *const kinds[] = {"CREATED", "LEASED",  "REPORT", "STOPPING", "REQUEUED",
@@ -93,7 +93,7 @@ static const char *gave(void)
     for (size_t i = 0; i < out.action_count; i++) {
         const struct scheduler_action *a = &out.actions[i];
         strbuf_printf(&b, " %s %s %d/%d%s%s;", acts[a->kind], a->worker ? a->worker : "-", a->trial,
-                      (int)a->lease, a->why ? " " : "", a->why ? a->why : "");
+                      (int)a->lease, a->reason ? " " : "", a->reason ? a->reason : "");
     }
     return strbuf_str(&b);
 }
@@ -112,8 +112,8 @@ static const char *state_of(int trial)
     return names[st];
 }
 
-/* A crash: what was decided is dropped, and the records are played back. Checks that nothing is
- * different. */
+/* Frees the scheduler, as in a crash, and replays the records. Checks that the state is the same.
+ */
 static void crash(void)
 {
     AUTO(json) json_t *before = scheduler_dump(s);

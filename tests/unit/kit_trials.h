@@ -1,4 +1,4 @@
-/* kit_trials - for tests of the search: spaces written down shortly, and trials that end. */
+/* kit_trials - for tests of samplers: spaces from short texts, and trials. */
 #ifndef DROVER_KIT_TRIALS_H
 #define DROVER_KIT_TRIALS_H
 
@@ -21,7 +21,7 @@ static struct trial *kit_trials[KIT_MAX];
 static size_t kit_count;
 static int kit_ended;
 
-/* JSON with ' for ". New reference. */
+/* Parses JSON with ' instead of ". New reference. */
 static inline json_t *kit_json(const char *text)
 {
     AUTO(free) char *copy = xasprintf("%s", text);
@@ -50,7 +50,7 @@ static inline struct space *kit_space(const char *text, const char *rules)
     return s;
 }
 
-/* A trial that is leased. It takes the reference. Borrowed. */
+/* Adds a leased trial, which takes the reference. Borrowed. */
 static inline struct trial *kit_add(json_t *params)
 {
     struct trial *t = kit_trials[kit_count] = trial_new((int)kit_count, params, 0);
@@ -66,7 +66,7 @@ static inline struct trial_view kit_view(void)
     return (struct trial_view){(const struct trial *const *)kit_trials, kit_count};
 }
 
-/* A report of the metric "y"; where it is not finite, as programs say it. */
+/* A report of the metric "y"; a value that is not finite as programs write it. */
 static inline void kit_report(struct trial *t, double step, double y)
 {
     AUTO(json) json_t *v = json_object();
@@ -97,7 +97,7 @@ static inline const char *kit_text(const json_t *params, const char *name)
     return json_string_value(json_object_get(params, name));
 }
 
-/* Fewer trials, as after a test or before a part of it. */
+/* Frees all trials. */
 static inline void kit_clear(void)
 {
     while (kit_count > 0)

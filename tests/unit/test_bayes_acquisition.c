@@ -9,7 +9,7 @@
 
 enum { DIMS_MAX = 8, RANDOM = 20000, CHUNK = 500 };
 
-struct world { /* a space, and what is known of a function on it */
+struct world { /* a space, and a model of a function on it */
     struct space *space;
     struct bayes_features *seen;
     struct bayes_data data;
@@ -64,7 +64,7 @@ static void begin(struct world *w, const char *space, const char *rules, size_t 
     w->target = (struct bayes_acquisition_target){
         .space = w->seen,
         .value = bayes_model_gp(w->model),
-        .best = output_transform_value(bayes_model_warp(w->model), best[0]),
+        .best = output_transform_value(bayes_model_transform(w->model), best[0]),
         .widen = 1};
 }
 
@@ -176,7 +176,7 @@ static const char branches[] = "[{'name':'k','type':'cat','choices':['p','q']},"
                                "{'name':'d','type':'float','low':0,'high':1,"
                                "'when':{'param':'k','in':['q']}}]";
 
-/* In how many ways a small step of one active number leads higher than u. */
+/* The number of small steps of one active number that lead higher than u. */
 static int ways_up(const struct world *w, const double *u)
 {
     double at[DIMS_MAX], here = target_at(w, u);
@@ -309,7 +309,7 @@ TEST(nothing_is_found_without_known_points_where_next_to_nothing_is_allowed)
     struct bayes_acquisition s = searching(&w, 8, 1);
     s.known_count = 0;
     CHECK_INT(bayes_acquisition_maximise(&s, u, 1, &value), 0);
-    s.known_count = 3; /* near what is known there is more */
+    s.known_count = 3; /* a search near the known points finds more */
     CHECK_INT(bayes_acquisition_maximise(&s, u, 1, &value), 1);
     CHECK(space_allows(w.space, u));
     end(&w);

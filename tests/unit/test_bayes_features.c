@@ -198,7 +198,7 @@ TEST(a_space_of_plain_numbers_is_smooth)
                                 "{'name':'c','type':'int','low':3,'high':3}]",
                                 NULL);
     AUTO(bayes_features) struct bayes_features *b = bayes_features_new(s);
-    CHECK_INT(b->dims, 1); /* a constant is none */
+    CHECK_INT(b->dims, 1); /* a constant has no coordinate */
     CHECK(b->shape.smooth);
 }
 

@@ -20,7 +20,7 @@ static void point(struct rng *r, double *x)
         x[c] = rng_unit(r);
 }
 
-/* n more observations of the smooth function; now and then a wrong one. */
+/* Adds n observations of the smooth function, and a wrong one from time to time. */
 static void observe_some(struct bayes_data *d, struct rng *r, size_t n, double wrong)
 {
     for (size_t i = 0; i < n; i++) {
@@ -40,7 +40,7 @@ struct posterior {
     double mean[PROBES], var[PROBES];
 };
 
-/* What a model says at points that are always the same. */
+/* The predictions of a model at fixed points. */
 static struct posterior probe(struct bayes_model *m)
 {
     struct posterior p;
@@ -69,7 +69,7 @@ static void check_finite(struct bayes_model *m)
         CHECK(isfinite(p.mean[i]) && isfinite(p.var[i]) && p.var[i] > 0);
 }
 
-/* ---- what it says ------------------------------------------------------------------------------
+/* ---- predictions ------------------------------------------------------------------------------
  */
 
 TEST(observations_keep_their_columns_while_there_come_more)
@@ -108,7 +108,7 @@ TEST(with_each_observation_it_knows_the_function_better)
             double x[COLS], mean, var;
             point(&s, x);
             gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var);
-            off += fabs(mean - output_transform_value(bayes_model_warp(m), smooth(x))) / 100;
+            off += fabs(mean - output_transform_value(bayes_model_transform(m), smooth(x))) / 100;
         }
         printf("# %zu observations: %.4f deviations off\n", d.n, off);
         CHECK(off < bounds[k]);
@@ -128,7 +128,7 @@ TEST(the_targets_are_the_warped_values_of_its_observations)
         double mean = 0, square = 0;
         for (size_t i = 0; i < d.n; i++) {
             double z = bayes_model_targets(m)[i];
-            CHECK_NEAR(z, output_transform_value(bayes_model_warp(m), d.y[i]), 0);
+            CHECK_NEAR(z, output_transform_value(bayes_model_transform(m), d.y[i]), 0);
             mean += z / (double)d.n;
             square += z * z / (double)d.n;
         }
@@ -151,13 +151,13 @@ TEST(a_forecast_of_wide_variance_says_less_than_a_certain_value)
         bayes_model_data_add(&d, COLS, x, 3, certain ? 0 : 9);
         CHECK(bayes_model_update(m, &d, certain ? 21 : 20));
         gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var);
-        far[certain] = fabs(mean - output_transform_value(bayes_model_warp(m), 3));
+        far[certain] = fabs(mean - output_transform_value(bayes_model_transform(m), 3));
         bayes_model_data_free(&d);
     }
     CHECK(far[1] < 0.2 && far[0] > 0.5);
 }
 
-/* The warp that a fit to n points chooses. */
+/* The output transform that a fit to n points chooses. */
 static enum output_transform_kind chosen(double (*f)(const double *x), int n)
 {
     AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
@@ -171,7 +171,7 @@ static enum output_transform_kind chosen(double (*f)(const double *x), int n)
     }
     CHECK(bayes_model_update(m, &d, d.n));
     bayes_model_data_free(&d);
-    return bayes_model_warp(m)->kind;
+    return bayes_model_transform(m)->kind;
 }
 
 static double steep(const double *x)
@@ -179,7 +179,7 @@ static double steep(const double *x)
     return exp(4 * smooth(x));
 }
 
-/* A hole in a plain, the deeper the nearer to its middle. */
+/* A hole in a plain, deepest in its middle. */
 static double hole(const double *x)
 {
     return -exp(-4 * smooth(x));
@@ -201,18 +201,17 @@ TEST(while_observations_are_few_what_spans_orders_of_magnitude_is_taken_in_logar
     CHECK_INT(chosen(steep, 31), OUTPUT_TRANSFORM_SQUASH);
 }
 
-/* ---- what has been learnt ----------------------------------------------------------------------
+/* ---- model state ----------------------------------------------------------------------
  */
 
-struct feed { /* of observations */
+struct feed { /* a sequence of observations */
     uint64_t seed;
-    size_t to, step;  /* so many in all, so many at a time */
-    size_t forecasts; /* behind them, never the same; in the first three of eight steps */
+    size_t to, step;  /* observations in all, and per update */
+    size_t forecasts; /* forecasts after them, which change; in the first three of eight steps */
     double wrong;     /* the share of surprises */
 };
 
-/* Feeds a model, and at each step holds it against one that comes to life there with what was saved
- * last. */
+/* Feeds a model, and compares it at each step with a new one that has the last saved state. */
 static void check_restart(const struct feed *f)
 {
     AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
@@ -235,7 +234,7 @@ static void check_restart(const struct feed *f)
             saved = bayes_model_save(m);
             CHECK(saved && !bayes_model_unsaved(m));
         }
-        /* As it was written to a disk. */
+        /* The state as a store keeps it. */
         AUTO(free) char *text = json_line(saved);
         AUTO(json) json_t *read = json_loads(text, 0, NULL);
         AUTO(bayes_model) struct bayes_model *again = bayes_model_new(&shape);
@@ -295,7 +294,8 @@ TEST(nonsense_is_not_restored_and_changes_nothing)
         "{'n':8,'warp':0,'params':null}",
         "{'n':8,'warp':0,'params':[]}",
         "{'n':8,'warp':0,'params':[[],[]]}",
-        "{'n':8,'warp':0,'params':[" THREE "]}", /* of a version without OUTPUT_TRANSFORM_LOG */
+        "{'n':8,'warp':0,'params':[" THREE
+        "]}", /* the state of a version without OUTPUT_TRANSFORM_LOG */
         "{'n':8,'warp':0,'params':[" THREE ",[0,0,0,0,0,0,0,0]]}",
         "{'n':8,'warp':0,'params':[" THREE ",[0,0,0,0,0,0,0,0,0,0]]}",
         "{'n':8,'warp':0,'params':[" THREE "," NINE ",[]]}",
@@ -364,7 +364,7 @@ TEST(of_more_than_a_thousand_observations_it_has_a_choice_and_then_grows)
     struct rng r;
     rng_seed(&r, 8, 0);
     observe(&d, &r, N);
-    /* What a fit learns is not the question: one that learnt something before saves the time. */
+    /* The fit itself is not tested here: a restored state saves the time. */
     AUTO(json)
     json_t *learnt = kit_json("{'n':1200,'warp':0,'params':[[0,0,0,0,0,0,0,0,-3],"
                               "[0,0,0,0,0,0,0,0,-3],[0,0,0,0,0,0,0,0,-3],"
@@ -382,7 +382,7 @@ TEST(of_more_than_a_thousand_observations_it_has_a_choice_and_then_grows)
 /* ---- odd values --------------------------------------------------------------------------------
  */
 
-/* A model of so many points whose values are f(i). */
+/* A model of n points whose values are f(i). */
 static void check_odd(double (*value)(int i), const char *what)
 {
     AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
@@ -450,8 +450,8 @@ TEST(the_same_point_with_different_values_makes_a_model_that_says_their_mean)
         check_finite(m);
     }
     gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var);
-    double ends[2] = {output_transform_value(bayes_model_warp(m), 0),
-                      output_transform_value(bayes_model_warp(m), 1)};
+    double ends[2] = {output_transform_value(bayes_model_transform(m), 0),
+                      output_transform_value(bayes_model_transform(m), 1)};
     CHECK_NEAR(mean, (ends[0] + ends[1]) / 2, 0.2 * (ends[1] - ends[0]));
     bayes_model_data_free(&d);
 }

@@ -8,20 +8,22 @@
 enum { FIRST = 3 };
 
 static const char line[] = "[{'name':'x','type':'float','low':0,'high':1}]";
-static const struct sampler_goal minimise = {.metric = "y"};
+static const struct sampler_objective minimise = {.metric = "y"};
 
-struct world { /* what is needed to look at trials */
+struct world { /* everything that observations need */
     struct space *space;
     struct bayes_features *seen;
     struct sampler_task task;
     struct bayes_observations *past;
 };
 
-static void begin(struct world *w, const struct sampler_goal *goals, size_t goal_count)
+static void begin(struct world *w, const struct sampler_objective *objectives,
+                  size_t objective_count)
 {
     w->space = kit_space(line, NULL);
     w->seen = bayes_features_new(w->space);
-    w->task = (struct sampler_task){.space = w->space, .goals = goals, .goal_count = goal_count};
+    w->task = (struct sampler_task){
+        .space = w->space, .objectives = objectives, .objective_count = objective_count};
     w->past = bayes_observations_new(&w->task, w->seen, FIRST);
 }
 
@@ -45,7 +47,7 @@ static struct trial *at(double x)
     return kit_add(json_pack("{s:f}", "x", x));
 }
 
-/* Observation i of the first goal. */
+/* Observation i of the first objective. */
 static void check_observation(const struct bayes_observations *p, size_t i, double x, double y)
 {
     CHECK(i < p->data[0].n);
@@ -127,7 +129,7 @@ TEST(what_failed_is_an_end_of_minus_1_and_what_was_cancelled_is_nothing)
     kit_done(at(0.25), 1);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct trial *t = at(0.5);
-        kit_report(t, 1, -100); /* values of what failed do not count */
+        kit_report(t, 1, -100); /* values of failed trials do not count */
         kit_end(t, bad[i]);
     }
     kit_end(at(0.75), TRIAL_CANCELLED);
@@ -194,7 +196,7 @@ TEST(what_did_not_go_the_whole_way_is_forecast_behind_what_is_certain)
     }
     for (size_t i = 3; i < p->data[0].n; i++) {
         CHECK_NEAR(p->u[i], 0.05 + 0.1 * (double)(i - 3), 1e-12);
-        CHECK(p->data[0].y[i] < 1 && p->data[0].y[i] > 0); /* lower than it has got so far */
+        CHECK(p->data[0].y[i] < 1 && p->data[0].y[i] > 0); /* lower than its value so far */
         CHECK(p->data[0].var[i] > 0 && isfinite(p->data[0].var[i]));
     }
     end(&w);
@@ -261,7 +263,7 @@ TEST(a_trial_outside_of_the_space_is_left_out)
 
 TEST(what_is_maximised_is_negated_forecasts_too)
 {
-    static const struct sampler_goal most = {.metric = "y", .maximize = true};
+    static const struct sampler_objective most = {.metric = "y", .maximize = true};
     struct world w;
     begin(&w, &most, 1);
     for (int i = 0; i < 8; i++) {
@@ -281,7 +283,7 @@ TEST(what_is_maximised_is_negated_forecasts_too)
     CHECK(p->data[0].y[7] < -(17 - 5.0 / 4) && p->data[0].y[7] > -18); /* it still rises */
     size_t best[2];
     CHECK_INT(bayes_observations_best(p, 0, 2, best), 2);
-    CHECK(best[0] == 6 && best[1] == 5); /* of the certain ones */
+    CHECK(best[0] == 6 && best[1] == 5); /* the certain ones only */
     end(&w);
 }
 
@@ -294,9 +296,10 @@ static void done_with(struct trial *t, const char *metrics)
 
 TEST(of_several_goals_all_have_to_be_there)
 {
-    static const struct sampler_goal goals[] = {{.metric = "y"}, {.metric = "z", .maximize = true}};
+    static const struct sampler_objective objectives[] = {{.metric = "y"},
+                                                          {.metric = "z", .maximize = true}};
     struct world w;
-    begin(&w, goals, 2);
+    begin(&w, objectives, 2);
     done_with(at(0.25), "{'y':1,'z':10}");
     done_with(at(0.5), "{'y':2}");
     done_with(at(0.5), "{'z':20}");
@@ -316,9 +319,9 @@ TEST(of_several_goals_all_have_to_be_there)
 
 TEST(with_several_goals_a_running_trial_counts_once_it_has_told_of_all)
 {
-    static const struct sampler_goal goals[] = {{.metric = "y"}, {.metric = "z"}};
+    static const struct sampler_objective objectives[] = {{.metric = "y"}, {.metric = "z"}};
     struct world w;
-    begin(&w, goals, 2);
+    begin(&w, objectives, 2);
     done_with(at(0.25), "{'y':1,'z':10}");
     struct trial *t = at(0.5);
     kit_report(t, 1, 5);
@@ -394,7 +397,7 @@ TEST(ten_thousand_trials_are_looked_at_quickly_and_again_at_once)
     double next = (seconds() - start - first) / 20;
     CHECK_INT(w.past->certain, 10020);
     printf("# the first look %.1f ms, each later one %.2f ms\n", 1e3 * first, 1e3 * next);
-    CHECK(first < 1 && next < 0.05); /* with room for sanitizers */
+    CHECK(first < 1 && next < 0.05); /* with a margin for sanitizers */
     end(&w);
 }
 

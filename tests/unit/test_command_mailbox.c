@@ -6,7 +6,7 @@
 
 #include "common/json.h"
 #include "common/yaml.h"
-#include "hpo/spec/spec.h"
+#include "hpo/samplers/sweep_file.h"
 #include "tests/unit/test.h"
 
 static char dir[64];
@@ -21,7 +21,7 @@ static void in_new_dir(void)
     static const char text[] = "method: grid\nprogram: t\nparameters: {x: {values: [1]}}\n";
     AUTO(yaml_doc) struct yaml_doc *doc = NULL;
     CHECK_INT(yaml_read(&doc, text, strlen(text), "s.yaml", NULL), 0);
-    CHECK_INT(spec_read(&spec, doc, NULL), 0);
+    CHECK_INT(sweep_file_read(&spec, doc, NULL), 0);
     CHECK_INT(scheduler_new(&s, spec, NULL), 0);
 }
 

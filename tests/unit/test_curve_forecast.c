@@ -34,12 +34,11 @@ static struct trial_view view(void)
 
 static struct curve_forecast *learn(int max_iter, bool maximize, bool last)
 {
-    struct spec_stop rule = {.max_iter = max_iter};
     struct trial_view v = view();
-    return curve_forecast_new(&rule, maximize, last, &v);
+    return curve_forecast_new(max_iter, maximize, last, &v);
 }
 
-/* Losses a + b·t^-c with noise; the rng goes on from curve to curve. */
+/* Losses a + b·t^-c with noise; the rng continues from curve to curve. */
 struct law {
     double a, b, c;
 };
@@ -89,7 +88,7 @@ TEST(forecasts_of_pruned_trials_are_as_far_off_as_they_say)
     struct rng r;
     rng_seed(&r, 7, 0);
     double final[MAX];
-    for (int i = 0; i < 200; i++) { /* a third goes the whole way */
+    for (int i = 0; i < 200; i++) { /* a third of the trials is whole */
         struct law l = draw(&r);
         struct trial *t = add(i % 3 ? TRIAL_PRUNED : TRIAL_DONE);
         int until = i % 3 ? 4 + i % 13 : 64;
@@ -146,7 +145,7 @@ TEST(one_point_stands_for_itself_with_the_spread_that_first_points_had)
     AUTO(curve_forecast) struct curve_forecast *f = learn(16, false, true);
     double mean = 0, sd = 0;
     CHECK(curve_forecast_trial(f, young, &mean, &sd));
-    CHECK_NEAR(mean, 2 * 1.0625 / 2, 0.08); /* drawn a little to "as it is" */
+    CHECK_NEAR(mean, 2 * 1.0625 / 2, 0.08); /* shrunk a little towards no change */
     CHECK(sd > 0 && sd < 0.4);
 }
 
@@ -179,8 +178,8 @@ TEST(steps_from_nought_and_thousands_of_steps_are_times)
     CHECK_NEAR(curve_forecast_time(a, 7), 8, 0);
     CHECK_NEAR(curve_forecast_time(b, 8000), 8000, 0);
     struct trial_view v = view();
-    struct curve_forecast_scale s = curve_forecast_scale(NULL, false, &v);
-    CHECK_NEAR(s.horizon, 8000, 0); /* the longest so far */
+    struct curve_forecast_scale s = curve_forecast_scale(0, false, &v);
+    CHECK_NEAR(s.horizon, 8000, 0); /* the longest trial so far */
     s.horizon = 16;
     double za = curve_forecast_score(&s, a, 8);
     s.horizon = 16000;

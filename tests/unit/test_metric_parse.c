@@ -1,10 +1,10 @@
-/* test_metric - reports found in a program's output. */
+/* test_metric_parse - reports in a program's output lines. */
 #include "hpo/trial/metric_parse.h"
 
 #include "common/json.h"
 #include "tests/unit/test.h"
 
-/* The report as text until the next call; drops it. */
+/* The report as text, valid until the next call. Frees the report. */
 static const char *said(json_t *report)
 {
     static char text[256];

@@ -5,6 +5,7 @@
 #include "common/json.h"
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
+#include "tests/unit/kit_sampler.h"
 #include "tests/unit/test.h"
 
 enum { MAX = 2048 };
@@ -71,7 +72,7 @@ TEST(grid_goes_through_all_points_once_in_order)
 {
     struct space *sp =
         space("{\"b\":{\"values\":[\"x\",\"y\",\"x\"]},\"a\":{\"min\":1,\"max\":2}}", true);
-    AUTO(sampler) struct sampler *s = sampler(&sampler_grid, sp, 0);
+    AUTO(sampler) struct sampler *s = sampler(kit_sampler("grid"), sp, 0);
     CHECK_STR(next(s), "{\"a\":1,\"b\":\"x\"}");
     CHECK_STR(next(s), "{\"a\":1,\"b\":\"y\"}");
     CHECK_STR(next(s), "{\"a\":2,\"b\":\"x\"}");
@@ -84,7 +85,7 @@ TEST(grid_skips_what_was_tried_and_takes_3_and_3_point_0_for_the_same)
 {
     struct space *sp = space("{\"a\":{\"values\":[1,3,0.5]},\"b\":{\"value\":2}}", true);
     given("{\"b\":2.0,\"a\":3.0}");
-    AUTO(sampler) struct sampler *s = sampler(&sampler_grid, sp, 0);
+    AUTO(sampler) struct sampler *s = sampler(kit_sampler("grid"), sp, 0);
     CHECK_STR(next(s), "{\"a\":1,\"b\":2}");
     CHECK_STR(next(s), "{\"a\":0.5,\"b\":2}");
     CHECK(!next(s));
@@ -98,17 +99,17 @@ static const char mixed[] =
 TEST(random_trials_depend_on_the_seed_and_their_number_alone)
 {
     struct space *sp = space(mixed, false);
-    AUTO(sampler) struct sampler *s = sampler(&sampler_random, sp, 42);
+    AUTO(sampler) struct sampler *s = sampler(kit_sampler("random"), sp, 42);
     const char *want[20];
     for (int i = 0; i < 20; i++)
         want[i] = next(s);
     for (size_t restart = 0; restart < 20; restart++) {
-        count = restart; /* as after a restart with so many trials */
-        AUTO(sampler) struct sampler *again = sampler(&sampler_random, sp, 42);
+        count = restart; /* like a restart with this many trials */
+        AUTO(sampler) struct sampler *again = sampler(kit_sampler("random"), sp, 42);
         CHECK_STR(next(again), want[restart]);
     }
     count = 0;
-    AUTO(sampler) struct sampler *other = sampler(&sampler_random, sp, 43);
+    AUTO(sampler) struct sampler *other = sampler(kit_sampler("random"), sp, 43);
     CHECK(strcmp(next(other), want[0]) != 0);
     space_free(sp);
 }
@@ -116,7 +117,7 @@ TEST(random_trials_depend_on_the_seed_and_their_number_alone)
 TEST(random_draws_follow_the_distribution)
 {
     struct space *sp = space(mixed, false);
-    AUTO(sampler) struct sampler *s = sampler(&sampler_random, sp, 1);
+    AUTO(sampler) struct sampler *s = sampler(kit_sampler("random"), sp, 1);
     int relu = 0, low = 0;
     for (int i = 0; i < 2000; i++) {
         next(s);
@@ -135,7 +136,7 @@ TEST(random_repeats_no_point_of_a_countable_space_and_ends_with_the_last)
     struct space *sp = space("{\"a\":{\"min\":1,\"max\":40},\"b\":{\"values\":[1,2,3,4,5],"
                              "\"probabilities\":[0.999996,1e-6,1e-6,1e-6,1e-6]}}",
                              false);
-    AUTO(sampler) struct sampler *s = sampler(&sampler_random, sp, 7);
+    AUTO(sampler) struct sampler *s = sampler(kit_sampler("random"), sp, 7);
     for (int i = 0; i < 200; i++) {
         CHECK(next(s) != NULL);
         for (int k = 0; k < i; k++)
@@ -149,7 +150,7 @@ TEST(random_repeats_no_point_of_a_countable_space_and_ends_with_the_last)
 TEST(random_repeats_where_points_cannot_be_counted)
 {
     struct space *sp = space("{\"a\":{\"distribution\":\"q_normal\",\"sigma\":0.1}}", false);
-    AUTO(sampler) struct sampler *s = sampler(&sampler_random, sp, 7);
+    AUTO(sampler) struct sampler *s = sampler(kit_sampler("random"), sp, 7);
     for (int i = 0; i < 20; i++)
         CHECK(next(s) != NULL);
     space_free(sp);
@@ -172,7 +173,7 @@ static void check_repeats(const struct sampler_ops *ops, bool grid)
     AUTO(json) json_t *times = json_object();
     count = 0;
     for (int i = 0; i < 72; i++) {
-        if (i % 10 == 9) { /* as after a restart */
+        if (i % 10 == 9) { /* like after a restart */
             sampler_free(s);
             s = sampler_new(ops, &task);
         }
@@ -192,12 +193,12 @@ static void check_repeats(const struct sampler_ops *ops, bool grid)
 
 TEST(grid_gives_each_allowed_configuration_so_often_as_repeats_says)
 {
-    check_repeats(&sampler_grid, true);
+    check_repeats(kit_sampler("grid"), true);
 }
 
 TEST(random_gives_each_allowed_configuration_so_often_as_repeats_says)
 {
-    check_repeats(&sampler_random, false);
+    check_repeats(kit_sampler("random"), false);
 }
 
 TEST(grid_in_order_again_is_what_repeats_means)
@@ -205,7 +206,7 @@ TEST(grid_in_order_again_is_what_repeats_means)
     struct space *sp = space("{\"a\":{\"min\":1,\"max\":2}}", true);
     given("{\"a\":2}");
     struct sampler_task task = {.space = sp, .repeats = 2};
-    AUTO(sampler) struct sampler *s = sampler_new(&sampler_grid, &task);
+    AUTO(sampler) struct sampler *s = sampler_new(kit_sampler("grid"), &task);
     CHECK_STR(next(s), "{\"a\":1}");
     CHECK_STR(next(s), "{\"a\":1}");
     CHECK_STR(next(s), "{\"a\":2}");
@@ -217,7 +218,7 @@ TEST(random_keeps_to_constraints_where_points_cannot_be_counted)
 {
     struct space *sp = constrained("{\"x\":{\"min\":0.0,\"max\":1.0},\"n\":{\"min\":1,\"max\":9}}",
                                    "{}", "x * n < 0.01 and n % 3 == 0", false);
-    AUTO(sampler) struct sampler *s = sampler(&sampler_random, sp, 9);
+    AUTO(sampler) struct sampler *s = sampler(kit_sampler("random"), sp, 9);
     for (int i = 0; i < 200; i++) {
         next(s);
         double x = json_number_value(json_object_get(trials[i]->params, "x"));
@@ -227,7 +228,7 @@ TEST(random_keeps_to_constraints_where_points_cannot_be_counted)
     space_free(sp);
 }
 
-/* 2^50 points, of which trials see few: neither may be listed. */
+/* 2^50 points, of which few are tried: no sampler may enumerate them. */
 TEST(huge_countable_spaces_are_sampled_at_once)
 {
     static const char params[] =
@@ -235,8 +236,9 @@ TEST(huge_countable_spaces_are_sampled_at_once)
     for (int grid = 0; grid < 2; grid++) {
         struct space *sp = constrained(params, "{}", "a + b > 3", grid);
         CHECK(space_count(sp) >
-              1e15); /* not exact with constraints: those that they leave, at most */
-        AUTO(sampler) struct sampler *s = sampler(grid ? &sampler_grid : &sampler_random, sp, 1);
+              1e15); /* an upper bound, since the count is not exact with constraints */
+        AUTO(sampler)
+        struct sampler *s = sampler(grid ? kit_sampler("grid") : kit_sampler("random"), sp, 1);
         count = 0;
         for (int i = 0; i < 50; i++)
             CHECK(next(s) != NULL);

@@ -3,9 +3,10 @@
 #include "common/rng.h"
 #include "hpo/samplers/sampler.h"
 #include "hpo/space/distribution.h"
+#include "tests/unit/kit_sampler.h"
 #include "tests/unit/kit_trials.h"
 
-static const struct sampler_goal minimise = {.metric = "y"};
+static const struct sampler_objective minimise = {.metric = "y"};
 
 struct run {
     struct space *space;
@@ -16,9 +17,9 @@ struct run {
 static void begin(struct run *w, const char *space, const char *rules, uint64_t seed)
 {
     w->space = kit_space(space, rules);
-    w->task =
-        (struct sampler_task){.space = w->space, .seed = seed, .goals = &minimise, .goal_count = 1};
-    w->sampler = sampler_new(&sampler_bayes, &w->task);
+    w->task = (struct sampler_task){
+        .space = w->space, .seed = seed, .objectives = &minimise, .objective_count = 1};
+    w->sampler = sampler_new(kit_sampler("bayes"), &w->task);
 }
 
 static void end(struct run *w)
@@ -59,7 +60,7 @@ static const char mixed[] =
     "{'name':'d','type':'int','low':1,'high':9,'when':{'param':'m','in':['forest','knn']}},"
     "{'name':'deep','type':'cat','choices':[true,false],'when':{'param':'d','in':[3,4,5]}}]";
 
-/* Something that depends on all of it; the best is a forest of d = 4, deep, and lr = 0.01. */
+/* A loss that depends on all parameters; the best is a forest of d = 4, deep, and lr = 0.01. */
 static double loss(const json_t *p)
 {
     const char *m = kit_text(p, "m");
@@ -71,7 +72,7 @@ static double loss(const json_t *p)
     return v + (json_is_true(json_object_get(p, "deep")) ? 0 : 0.3);
 }
 
-/* ---- the same again ----------------------------------------------------------------------------
+/* ---- reproducibility ----------------------------------------------------------------------------
  */
 
 TEST(the_same_seed_and_the_same_tells_give_the_same_asks)
@@ -154,7 +155,7 @@ TEST(asking_which_trial_is_best_changes_no_ask)
         json_decref(first[i]);
 }
 
-/* A trial goes on by a report, or comes to an end, as chance has it. */
+/* A trial reports or ends, at random. */
 static void advance(struct trial *t, struct rng *r, double pruned)
 {
     double final = loss(t->params), step = (double)t->point_count + 1;
@@ -169,10 +170,10 @@ static void advance(struct trial *t, struct rng *r, double pruned)
     }
 }
 
-struct plan { /* of a search that is restarted at each trial */
+struct plan { /* a search that is restarted at each trial */
     uint64_t seed;
     size_t trials, batch;
-    double pruned; /* how often at a report */
+    double pruned; /* number of restarts at a report */
 };
 
 static void check_restarts(const struct plan *plan)
@@ -187,13 +188,13 @@ static void check_restarts(const struct plan *plan)
         for (size_t i = 0; i < kit_count; i++)
             running += !trial_is_ended(kit_trials[i]->state);
         if (running < plan->batch) {
-            AUTO(sampler) struct sampler *again = sampler_new(&sampler_bayes, &w.task);
+            AUTO(sampler) struct sampler *again = sampler_new(kit_sampler("bayes"), &w.task);
             sampler_restore(again, saved);
             AUTO(json) json_t *p = next(again);
             const struct trial *t = ask(&w);
             check_same(p, t->params, "restored", plan->seed);
             json_t *news = sampler_save(w.sampler);
-            if (news) { /* as it was written to a disk */
+            if (news) { /* as a store keeps it */
                 AUTO(free) char *text = json_line(news);
                 json_decref(news);
                 json_decref(saved);
@@ -246,11 +247,11 @@ TEST(what_was_learnt_elsewhere_is_ignored_where_it_makes_no_sense)
         struct trial *t = ask(&w);
         kit_done(t, loss(t->params));
     }
-    AUTO(sampler) struct sampler *fresh = sampler_new(&sampler_bayes, &w.task);
+    AUTO(sampler) struct sampler *fresh = sampler_new(kit_sampler("bayes"), &w.task);
     AUTO(json) json_t *want = next(fresh);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         AUTO(json) json_t *learnt = kit_json(bad[i]);
-        AUTO(sampler) struct sampler *s = sampler_new(&sampler_bayes, &w.task);
+        AUTO(sampler) struct sampler *s = sampler_new(kit_sampler("bayes"), &w.task);
         sampler_restore(s, learnt);
         AUTO(json) json_t *p = next(s);
         check_same(p, want, bad[i], 4);
@@ -258,7 +259,7 @@ TEST(what_was_learnt_elsewhere_is_ignored_where_it_makes_no_sense)
     end(&w);
 }
 
-/* ---- spaces that end ---------------------------------------------------------------------------
+/* ---- finite spaces ---------------------------------------------------------------------------
  */
 
 /* 24 points: m is svm (c: 8 values), or forest, or knn (d: 4 values, k: 2). */
@@ -273,7 +274,7 @@ static double small_loss(const json_t *p)
     return *kit_text(p, "m") == 's' ? kit_number(p, "c") : 3 * kit_number(p, "d");
 }
 
-/* Exhausts `small` with so many at a time; each point `repeats` times. */
+/* Exhausts `small` with `batch` trials at once; each point `repeats` times. */
 static void check_exhausts(uint64_t seed, size_t batch, int repeats)
 {
     struct run w;
@@ -282,7 +283,7 @@ static void check_exhausts(uint64_t seed, size_t batch, int repeats)
     sampler_free(w.sampler);
     w.task.repeats = repeats;
     w.task.batch = (int)batch;
-    w.sampler = sampler_new(&sampler_bayes, &w.task);
+    w.sampler = sampler_new(kit_sampler("bayes"), &w.task);
     CHECK_INT(space_count(w.space), 24);
     size_t ended = 0, all = 24 * (size_t)repeats;
     while (kit_count < all) {
@@ -291,7 +292,7 @@ static void check_exhausts(uint64_t seed, size_t batch, int repeats)
         AUTO(free) char *key = distribution_key(t->params);
         json_int_t before = json_integer_value(json_object_get(times, key));
         if (before == repeats)
-            FAIL("seed %d: %s once more", (int)seed, key);
+            FAIL("seed %d: %s again", (int)seed, key);
         json_object_set_new(times, key, json_integer(before + 1));
         for (; kit_count - ended >= batch; ended++)
             kit_done(kit_trials[ended], small_loss(kit_trials[ended]->params));
@@ -380,7 +381,7 @@ TEST(of_a_million_billion_countable_points_none_comes_twice)
     end(&w);
 }
 
-/* ---- what is allowed ---------------------------------------------------------------------------
+/* ---- constraints ---------------------------------------------------------------------------
  */
 
 TEST(only_active_parameters_are_given_and_all_of_them)
@@ -443,7 +444,7 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* All different; and each within the space. */
+/* All are different, and each is in the space. */
 static void check_distinct(const struct run *w)
 {
     for (size_t i = 0; i < kit_count; i++) {
@@ -479,7 +480,7 @@ TEST(where_values_are_nan_is_learnt_and_left)
     for (int i = 0; i < 50; i++) {
         struct trial *t = ask(&w);
         double x = kit_number(t->params, "x"), y = kit_number(t->params, "y");
-        bool bad = x > 4; /* and it would be better there */
+        bool bad = x > 4; /* although the loss would be better there */
         late += bad && i >= 20;
         best = bad ? best : fmin(best, pow(x - 6, 2) + pow(y - 5, 2));
         kit_done(t, bad ? (double)NAN : pow(x - 6, 2) + pow(y - 5, 2));
@@ -497,7 +498,7 @@ TEST(though_all_trials_fail_new_points_come)
     for (int i = 0; i < 40; i++)
         kit_end(ask(&w), i % 2 ? TRIAL_FAILED : TRIAL_OOM);
     check_distinct(&w);
-    for (int i = 0; i < 10; i++) { /* then it begins to work */
+    for (int i = 0; i < 10; i++) { /* then trials begin to succeed */
         struct trial *t = ask(&w);
         kit_done(t, loss(t->params));
     }
@@ -535,7 +536,8 @@ TEST(a_thousand_pending_trials_do_not_stop_the_asks)
     }
     struct rng r;
     rng_seed(&r, 5, 1);
-    while (kit_count < 1000) /* most as from elsewhere: to ask for them all would take its time */
+    while (kit_count <
+           1000) /* most are added as if from elsewhere: proposing all would take long */
         kit_add(json_pack("{s:f,s:f}", "x", 15 * rng_unit(&r) - 5, "y", 15 * rng_unit(&r)));
     double start = seconds();
     for (int i = 0; i < 5; i++)

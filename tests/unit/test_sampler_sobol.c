@@ -5,6 +5,7 @@
 #include "hpo/samplers/sampler.h"
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
+#include "tests/unit/kit_sampler.h"
 #include "tests/unit/test.h"
 
 enum { MAX = 2048 };
@@ -28,7 +29,7 @@ static struct space *space(const char *list, const char *constraints)
 static struct sampler *sampler(const struct space *sp, uint64_t seed)
 {
     struct sampler_task task = {.space = sp, .seed = seed};
-    return sampler_new(&sampler_sobol, &task);
+    return sampler_new(kit_sampler("sobol"), &task);
 }
 
 /* The next parameters, which become a trial. NULL: exhausted. Borrowed. */
@@ -144,8 +145,8 @@ TEST(only_allowed_points_are_given_and_they_stay_even)
         CHECK(number(p, "x") + number(p, "y") <= 0.5);
         left += number(p, "x") < 0.25;
     }
-    /* 3/4 of the triangle. An eighth of the square are its 256 points: those of the first 2,048. */
-    CHECK_NEAR(left, 0.75 * N, 6); /* by chance, the deviation would be 7 */
+    /* 3/4 of the triangle, an eighth of the square: 256 of the first 2,048 points are in it. */
+    CHECK_NEAR(left, 0.75 * N, 6); /* random points would deviate by 7 */
     for (int i = 0; i < N; i++)
         for (int k = 0; k < i; k++)
             most += json_equal(trials[i]->params, trials[k]->params);
@@ -170,12 +171,12 @@ TEST(repeats_come_after_every_point_was_tried_once)
     AUTO(space)
     struct space *sp = space("[{\"name\":\"x\",\"type\":\"int\",\"low\":1,\"high\":7}]", "[]");
     struct sampler_task task = {.space = sp, .repeats = 3};
-    AUTO(sampler) struct sampler *s = sampler_new(&sampler_sobol, &task);
+    AUTO(sampler) struct sampler *s = sampler_new(kit_sampler("sobol"), &task);
     int times[8] = {0};
     for (int i = 0; i < 21; i++) {
         if (i == 10) {
             sampler_free(s);
-            s = sampler_new(&sampler_sobol, &task);
+            s = sampler_new(kit_sampler("sobol"), &task);
         }
         CHECK_INT(times[(int)number(next(s), "x")]++, i / 7);
     }

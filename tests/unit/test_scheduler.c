@@ -1,6 +1,6 @@
 #include "tests/unit/kit_scheduler.h"
 
-TEST(a_trial_is_created_leased_and_run_when_a_place_is_free)
+TEST(a_trial_is_created_leased_and_run_when_a_slot_is_free)
 {
     start_with(GRID(3));
     step(SCHEDULER_EV_TICK, NULL, 0, NULL);
@@ -63,9 +63,9 @@ TEST(a_report_that_comes_twice_is_stored_once)
     CHECK_STR(gave(), "|");
     report(1, "{\"step\":2,\"loss\":2}");
     CHECK_STR(gave(), "|");
-    report(1, "{\"step\":2,\"acc\":0.5}"); /* more about a step */
+    report(1, "{\"step\":2,\"acc\":0.5}"); /* another metric of a known step */
     CHECK_INT(out.record_count, 1);
-    report(1, "{\"step\":2,\"loss\":2.5}"); /* a correction */
+    report(1, "{\"step\":2,\"loss\":2.5}"); /* a corrected value */
     CHECK_INT(out.record_count, 1);
     AUTO(json) json_t *t = scheduler_trial_json(s, 0);
     CHECK_INT(json_integer_value(json_object_get(t, "steps")), 2);
@@ -78,9 +78,9 @@ TEST(a_trial_that_never_reports_the_metric_is_invalid_and_told_what_it_did_repor
     report(1, "{\"accuracy\":1,\"Loss\":2}");
     done(1, "{\"status\":0}");
     CHECK_STR(state_of(0), "invalid");
-    CHECK_HAS(gave(), "the metric 'loss' was never reported; what was: 'Loss', 'accuracy'");
+    CHECK_HAS(gave(), "the metric 'loss' was never reported; reported: 'Loss', 'accuracy'");
     done(2, "{\"status\":0}");
-    CHECK_HAS(gave(), "the metric 'loss' was never reported; nothing was");
+    CHECK_HAS(gave(), "the metric 'loss' was never reported; nothing was reported");
     report(3, "{\"loss\":\"inf\"}");
     done(3, "{\"status\":0}");
     CHECK_HAS(gave(), "no value of the metric 'loss' was finite");
@@ -98,7 +98,7 @@ TEST(of_many_metrics_the_nearest_three_are_told_first_and_twenty_in_all)
     strbuf_puts(&b, ",\"eval_loss\":1,\"val/loss\":1,\"vol_lass\":1}");
     report(1, strbuf_str(&b));
     done(1, "{\"status\":0}");
-    CHECK_HAS(gave(), "what was: 'eval_loss', 'val/loss', 'val_losses', 'gradient/");
+    CHECK_HAS(gave(), "reported: 'eval_loss', 'val/loss', 'val_losses', 'gradient/");
     CHECK_HAS(gave(), "and 4 more");
 }
 
@@ -180,7 +180,7 @@ TEST(a_trial_that_comes_back_before_it_was_started_has_spent_no_retry)
         CHECK_HAS(gave(), "{\"why\":\"preempted\",\"spent\":false}; LEASED 0/");
     }
     done(6, "{\"status\":1,\"preempted\":true}");
-    CHECK_HAS(gave(), "\"error\":\"preempted, after 0 retries\"}; | END");
+    CHECK_HAS(gave(), "\"error\":\"it was preempted after 0 retries\"}; | END");
 }
 
 TEST(retries_are_spent_by_losses_and_preemption_but_not_by_drains)
@@ -194,7 +194,7 @@ TEST(retries_are_spent_by_losses_and_preemption_but_not_by_drains)
     CHECK_HAS(gave(), "LEASED 0/3");
     step(SCHEDULER_EV_LOST, "a", 0, NULL);
     CHECK_HAS(gave(), "ENDED 0/3 {\"state\":\"failed\",\"seconds\":0.0,\"value\":null,"
-                      "\"error\":\"lost, after 2 retries\"}; | END");
+                      "\"error\":\"its worker was lost after 2 retries\"}; | END");
 }
 
 TEST(failed_trials_are_run_again_only_where_that_was_asked_for)
@@ -268,7 +268,7 @@ TEST(a_reached_target_starts_no_new_trial_and_lets_the_others_end)
     done(1, "{\"status\":0}");
     CHECK_INT(out.action_count, 0);
     CHECK_STR(state_of(1), "leased");
-    step(SCHEDULER_EV_LOST, "b", 0, NULL); /* what waits will never run */
+    step(SCHEDULER_EV_LOST, "b", 0, NULL); /* waiting trials will never run */
     CHECK_STR(state_of(2), "waiting");
     report(2, "{\"loss\":3}");
     done(2, "{\"status\":0}");
@@ -315,7 +315,7 @@ TEST(trials_spread_over_the_workers)
     CHECK_HAS(gave(), "| RUN d 2/7; RUN d 3/8;");
 }
 
-TEST(a_worker_may_have_more_or_fewer_places_as_it_goes)
+TEST(a_worker_may_have_more_or_fewer_slots_as_it_goes)
 {
     start_with(GRID(9));
     hello("a", "{\"slots\":0}");
@@ -323,7 +323,7 @@ TEST(a_worker_may_have_more_or_fewer_places_as_it_goes)
     step(SCHEDULER_EV_SLOTS, "a", 0, "{\"slots\":2}");
     CHECK_INT(scheduler_counts(s).running, 2);
     step(SCHEDULER_EV_SLOTS, "a", 0, "{\"slots\":1}");
-    CHECK_INT(scheduler_counts(s).running, 2); /* what runs may run on */
+    CHECK_INT(scheduler_counts(s).running, 2); /* running trials continue */
     report(1, "{\"loss\":1}");
     done(1, "{\"status\":0}");
     CHECK_INT(scheduler_counts(s).running, 1);
@@ -416,7 +416,7 @@ TEST(after_a_restart_a_worker_claims_its_leases)
     report(2, "{\"loss\":4}");
     crash();
     CHECK_INT(scheduler_deadline(s), now + 120000);
-    hello("a", "{\"slots\":2,\"running\":[2]}"); /* lease 1's RUN never reached it */
+    hello("a", "{\"slots\":2,\"running\":[2]}"); /* it did not receive the RUN of lease 1 */
     CHECK_HAS(gave(), "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":false}; LEASED 0/3");
     CHECK(scheduler_deadline(s) == INT64_MAX);
     report(2, "{\"loss\":3}");
@@ -510,6 +510,54 @@ TEST(records_that_contradict_each_other_are_damage)
     CHECK(json_equal(before, after));
 }
 
+/* Literal data of records as stores have them: the words of stop reasons never change. */
+TEST(the_records_of_a_store_are_read_with_the_words_that_it_has)
+{
+    static const struct {
+        enum scheduler_record_kind kind;
+        const char *data, *state, *why;
+    } steps[] = {
+        {SCHEDULER_REC_CREATED, "{\"params\":{\"x\":1}}", "waiting", NULL},
+        {SCHEDULER_REC_LEASED, "{\"worker\":\"a\",\"node\":\"n\"}", "leased", NULL},
+        {SCHEDULER_REC_STOPPING, "{\"why\":\"drain\"}", "stopping", "drain"},
+        {SCHEDULER_REC_REQUEUED, "{\"why\":\"drain\",\"spent\":false}", "waiting", "drain"},
+        {SCHEDULER_REC_LEASED, "{\"worker\":\"a\"}", "leased", "drain"},
+        {SCHEDULER_REC_REQUEUED, "{\"why\":\"lost\",\"spent\":true}", "waiting", "lost"},
+        {SCHEDULER_REC_LEASED, "{\"worker\":\"a\"}", "leased", "lost"},
+        {SCHEDULER_REC_REQUEUED, "{\"why\":\"failed\",\"spent\":true,\"error\":\"exit status 1\"}",
+         "waiting", "failed"},
+        {SCHEDULER_REC_LEASED, "{\"worker\":\"a\"}", "leased", "failed"},
+        {SCHEDULER_REC_PAUSING, "{\"why\":\"curve\"}", "pausing", "curve"},
+        {SCHEDULER_REC_PAUSED, "{\"seconds\":1.5}", "paused", "curve"},
+        {SCHEDULER_REC_LEASED, "{\"worker\":\"a\"}", "leased", "curve"},
+        {SCHEDULER_REC_STOPPING, "{\"why\":\"timeout\"}", "stopping", "timeout"},
+        {SCHEDULER_REC_ENDED,
+         "{\"state\":\"failed\",\"seconds\":2.0,\"value\":null,\"error\":\"late\",\"why\":"
+         "\"timeout\"}",
+         "failed", "timeout"},
+        {SCHEDULER_REC_RETRIED, "{}", "waiting", NULL},
+        {SCHEDULER_REC_ENDED,
+         "{\"state\":\"cancelled\",\"value\":null,\"seconds\":0.0,\"why\":\"it was stopped (drover "
+         "sweep resume goes on)\"}",
+         "cancelled", "it was stopped (drover sweep resume goes on)"},
+    };
+    start_with(ONE);
+    for (size_t i = 0, leases = 0; i < COUNT_OF(steps); i++) {
+        AUTO(json) json_t *data = json_loads(steps[i].data, 0, NULL);
+        CHECK(data);
+        leases += steps[i].kind == SCHEDULER_REC_LEASED;
+        struct scheduler_record r = {steps[i].kind, 5, 0, (int64_t)leases, data};
+        struct err e = {0};
+        if (scheduler_replay(s, &r, &e) < 0)
+            FAIL("record %zu: %s", i, e.text);
+        AUTO(json) json_t *t = scheduler_trial_json(s, 0);
+        CHECK_STR(state_of(0), steps[i].state);
+        const char *why = json_string_value(json_object_get(t, "why"));
+        if (steps[i].why ? !why || strcmp(why, steps[i].why) != 0 : why != NULL)
+            FAIL("record %zu: the reason is %s", i, why ? why : "missing");
+    }
+}
+
 TEST(a_worker_that_comes_back_hears_again_what_it_is_to_stop)
 {
     start_with(ONE "drover: {timeout: 10}\n");
@@ -518,6 +566,6 @@ TEST(a_worker_that_comes_back_hears_again_what_it_is_to_stop)
     step(SCHEDULER_EV_TICK, NULL, 0, NULL);
     hello("a", "{\"slots\":1,\"running\":[1]}");
     CHECK_STR(gave(), "| STOP a 0/1 timeout;");
-    hello("a", "{\"slots\":1,\"running\":[]}"); /* stopped, but its end never came */
+    hello("a", "{\"slots\":1,\"running\":[]}"); /* stopped, but its DONE was not received */
     CHECK_HAS(gave(), "\"state\":\"failed\"");
 }

@@ -1,4 +1,4 @@
-/* test_sched_ask - what the user asks of a sweep, step by step. */
+/* test_scheduler_commands - the user's commands, step by step. */
 #include "tests/unit/kit_scheduler.h"
 
 static void ask(const char *json)
@@ -6,7 +6,7 @@ static void ask(const char *json)
     step(SCHEDULER_EV_COMMAND, NULL, 0, json);
 }
 
-/* The text and hint of an ask that is refused; nothing has happened. */
+/* The text and hint of a rejected command; nothing has happened. */
 static const char *refused(const char *json)
 {
     static struct err e;
@@ -38,7 +38,7 @@ TEST(a_stop_ends_what_runs_and_what_waits_as_cancelled)
     crash();
     hello("b", "{\"slots\":1}");
     CHECK_HAS(gave(), "| END - -1/0 it was stopped");
-    CHECK_HAS(refused("{\"ask\":\"2\",\"verb\":\"stop\"}"), "the sweep is over");
+    CHECK_HAS(refused("{\"ask\":\"2\",\"verb\":\"stop\"}"), "the sweep has ended");
 }
 
 TEST(a_stop_now_kills_and_still_does_when_a_worker_is_heard_again)
@@ -82,7 +82,7 @@ TEST(a_pause_may_let_trials_come_to_their_end)
     report(1, "{\"step\":1,\"loss\":3}");
     done(1, "{\"status\":0}");
     CHECK_HAS(gave(), "ENDED 0/1 {\"state\":\"done\"");
-    CHECK(scheduler_is_done(s)); /* nothing is left that could be resumed */
+    CHECK(scheduler_is_done(s)); /* nothing is left to resume */
 }
 
 TEST(trials_that_went_wrong_run_again_with_all_their_retries)
@@ -123,9 +123,10 @@ TEST(parameters_are_added_if_the_space_has_them)
     CHECK_HAS(gave(), "CREATED 0/0 ; |");
     AUTO(json) json_t *t = scheduler_trial_json(s, 0);
     CHECK_INT(json_integer_value(json_object_get(json_object_get(t, "params"), "k")), 7);
-    CHECK_INT(scheduler_counts(s).total_wanted, 3); /* a point that would have come anyway */
+    CHECK_INT(scheduler_counts(s).total_wanted,
+              3); /* a point that the sampler would have proposed anyway */
     hello("a", "{\"slots\":4}");
-    CHECK_INT(scheduler_trial_count(s), 3); /* of `start` none is left out */
+    CHECK_INT(scheduler_trial_count(s), 3); /* no set of `start` is left out */
     ask("{\"ask\":\"2\",\"verb\":\"add\",\"params\":[{\"x\":1}]}");
     CHECK_HAS(gave(), "| RUN a 3/4;");
     CHECK_INT(scheduler_counts(s).total_wanted, 4);
@@ -141,7 +142,7 @@ TEST(more_trials_than_run_cap_may_be_asked_for)
     ask("{\"ask\":\"1\",\"verb\":\"add\",\"trials\":2}");
     CHECK_INT(scheduler_trial_count(s), 3);
     CHECK_INT(scheduler_counts(s).total_wanted, 3);
-    ask("{\"ask\":\"1\",\"verb\":\"add\",\"trials\":2}"); /* the same ask again */
+    ask("{\"ask\":\"1\",\"verb\":\"add\",\"trials\":2}"); /* the same command again */
     CHECK_STR(gave(), "|");
     crash();
     ask("{\"ask\":\"1\",\"verb\":\"add\",\"trials\":2}");
@@ -154,7 +155,7 @@ TEST(a_search_that_was_asked_ahead_is_the_same_after_a_restart)
         static char first[128];
         start_with(RANDOM "run_cap: 9\ndrover: {retries: 0}\n");
         hello("a", "{\"slots\":1}");
-        done(1, "{\"status\":1}"); /* trial 1 runs, and trial 2 is asked for at its end */
+        done(1, "{\"status\":1}"); /* trial 1 runs, and trial 2 is proposed when it ends */
         ask("{\"ask\":\"1\",\"verb\":\"add\",\"params\":[{\"x\":0.5}]}");
         ask("{\"ask\":\"2\",\"verb\":\"retry\",\"failed\":true}");
         if (restart)

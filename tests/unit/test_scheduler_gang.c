@@ -1,4 +1,4 @@
-/* test_sched_set - trials over several nodes: who gets them, and what ends them. */
+/* test_scheduler_gang - trials over several nodes: their workers, and their ends. */
 #include "tests/unit/kit_scheduler.h"
 
 #define TWO GRID(3) "drover: {resources: {nodes: 2}}\n"
@@ -15,7 +15,7 @@ static void two_workers(void)
     hello("b", "{\"slots\":1,\"node\":\"nb\"}");
 }
 
-/* Lease 1: a runs it, b holds a place. */
+/* Lease 1: a runs the trial, b reserves a slot. */
 static void one_runs(void)
 {
     start_with(TWO);
@@ -23,7 +23,7 @@ static void one_runs(void)
     held("b", 1);
 }
 
-TEST(a_trial_runs_when_the_others_have_reserved_their_places)
+TEST(a_trial_runs_when_the_others_have_reserved_their_slots)
 {
     start_with(TWO);
     two_workers();
@@ -31,13 +31,13 @@ TEST(a_trial_runs_when_the_others_have_reserved_their_places)
               "CREATED 0/0 ; LEASED 0/1 {\"worker\":\"a\",\"node\":\"na\",\"with\":[\"b\"]}; "
               "| HOLD b 0/1;");
     CHECK(scheduler_gang_members(s, "a", 1) && !scheduler_gang_members(s, "b", 1));
-    CHECK(!scheduler_runner(s, "b", 1)); /* nobody yet */
-    held("a", 1);                        /* it runs it */
+    CHECK(!scheduler_runner(s, "b", 1)); /* no worker yet */
+    held("a", 1);                        /* it runs the trial */
     held("b", 7);
     CHECK_STR(gave(), "|");
     held("b", 1);
     CHECK_STR(gave(), "| RUN a 0/1;");
-    AUTO(free) char *others = json_line(out.actions[0].others);
+    AUTO(free) char *others = json_line(out.actions[0].gang_nodes);
     CHECK_STR(others, "[{\"node\":\"nb\",\"resources\":{\"cpus\":\"0-1\"}}]");
     CHECK_STR(scheduler_runner(s, "b", 1), "a");
     CHECK(!scheduler_runner(s, "a", 1) && !scheduler_runner(s, "b", 2) &&
@@ -69,8 +69,8 @@ TEST(a_worker_that_reserves_nothing_in_ten_seconds_is_passed_over_until_it_speak
     now += 10000;
     step(SCHEDULER_EV_TICK, NULL, 0, NULL);
     CHECK_STR(gave(),
-              "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":false,\"error\":\"no place was reserved "
-              "in 10 s by b on nb\"}; | STOP b 0/1 its trial has ended;");
+              "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":false,\"error\":\"no slot was reserved "
+              "within 10 s by b on nb\"}; | STOP b 0/1 its trial has ended;");
     hello("c", "{\"slots\":1,\"node\":\"nc\"}");
     CHECK_HAS(gave(), "\"with\":[\"c\"]}; | HOLD c 0/2;");
     step(SCHEDULER_EV_SLOTS, "b", 0, "{\"slots\":1}");
@@ -84,7 +84,7 @@ TEST(a_lost_holder_sends_the_trial_back_and_stops_who_runs_it)
     step(SCHEDULER_EV_LOST, "b", 0, NULL);
     CHECK_STR(gave(),
               "REQUEUED 0/1 {\"why\":\"lost\",\"spent\":true}; | STOP a 0/1 this lease is void;");
-    done(1, "{\"status\":0,\"stopped\":true}"); /* it was cut short, whatever it says */
+    done(1, "{\"status\":0,\"stopped\":true}"); /* it was stopped, whatever its exit status */
     CHECK_STR(gave(), "|");
     CHECK_STR(state_of(0), "waiting");
 }
@@ -113,7 +113,7 @@ TEST(after_a_restart_who_does_not_run_it_sends_it_back)
     two_workers();
     crash();
     hello("b", "{\"slots\":1,\"node\":\"nb\",\"running\":[1]}");
-    CHECK_STR(gave(), "|"); /* it holds its place */
+    CHECK_STR(gave(), "|"); /* it keeps its slot */
     held("b", 1);
     CHECK_STR(gave(), "|");
     hello("a", "{\"slots\":2,\"node\":\"na\"}");
@@ -121,7 +121,7 @@ TEST(after_a_restart_who_does_not_run_it_sends_it_back)
     CHECK_HAS(gave(), "STOP b 0/1 its trial has ended;");
 }
 
-TEST(a_holders_void_place_is_taken_back_at_its_hello)
+TEST(a_holders_void_slot_is_taken_back_at_its_hello)
 {
     one_runs();
     step(SCHEDULER_EV_LOST, "b", 0, NULL);
@@ -129,7 +129,7 @@ TEST(a_holders_void_place_is_taken_back_at_its_hello)
     CHECK_HAS(gave(), "| STOP b 0/1 this lease is void;");
 }
 
-TEST(a_holder_that_needs_its_place_back_has_the_trial_stopped_and_run_again)
+TEST(a_holder_that_needs_its_slot_back_has_the_trial_stopped_and_run_again)
 {
     one_runs();
     step(SCHEDULER_EV_LEAVING, "b", 0, NULL);
@@ -143,7 +143,7 @@ TEST(a_holder_that_needs_its_place_back_has_the_trial_stopped_and_run_again)
         "REQUEUED 0/1 {\"why\":\"preempted\",\"spent\":true}; | STOP b 0/1 its trial has ended;");
 }
 
-TEST(a_place_that_is_needed_back_before_the_trial_runs_costs_it_nothing)
+TEST(a_slot_that_is_needed_back_before_the_trial_runs_costs_it_nothing)
 {
     start_with(TWO);
     two_workers();

@@ -1,8 +1,8 @@
-/* test_sched_goals - how many trials a sweep wants, and when it has what it sought. */
+/* test_scheduler_objectives - the number of trials of a sweep, and its targets. */
 #include "common/json.h"
 #include "common/yaml.h"
+#include "hpo/samplers/sweep_file.h"
 #include "hpo/scheduler/scheduler.h"
-#include "hpo/spec/spec.h"
 #include "tests/unit/test.h"
 
 static struct spec *spec;
@@ -13,7 +13,7 @@ static void start_with(const char *yaml)
 {
     struct err e = {0};
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
-    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || spec_read(&spec, d, &e) < 0 ||
+    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || sweep_file_read(&spec, d, &e) < 0 ||
         scheduler_new(&s, spec, &e) < 0)
         FAIL("%s", e.text);
 }
@@ -70,6 +70,6 @@ TEST(several_targets_have_to_be_reached_by_one_trial)
         step(SCHEDULER_EV_DONE, i + 1, "{\"status\":0}");
         CHECK(scheduler_is_done(s) == (i == 3));
     }
-    CHECK_STR(out.actions[0].why, "the metric's target is reached");
+    CHECK_STR(out.actions[0].reason, "the metric's target is reached");
     end();
 }

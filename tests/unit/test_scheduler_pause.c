@@ -15,7 +15,7 @@ static void reach_rung(int64_t lease, double first, double second)
     report(lease, json);
 }
 
-TEST(a_trial_pauses_frees_its_place_and_goes_on_before_a_new_one_starts)
+TEST(a_trial_pauses_frees_its_slot_and_goes_on_before_a_new_one_starts)
 {
     start_with(GRID(9) CURVE);
     hello("a", "{\"slots\":1}");
@@ -35,7 +35,7 @@ TEST(a_trial_pauses_frees_its_place_and_goes_on_before_a_new_one_starts)
     CHECK_INT(scheduler_trial_count(s), 2);
     crash();
     hello("a", "{\"slots\":1,\"running\":[3]}");
-    report(3, "{\"step\":2,\"loss\":5}"); /* from a checkpoint: it is let past the rung */
+    report(3, "{\"step\":2,\"loss\":5}"); /* from a checkpoint: it passes the rung */
     CHECK_STR(gave(), "REPORT 0/3 {\"step\":2,\"values\":{\"loss\":5}}; |");
 }
 
@@ -46,7 +46,7 @@ TEST(paused_trials_end_as_pruned_when_nothing_else_is_left)
     for (int i = 3; i >= 1; i--)
         reach_rung(i, i + 1, i);
     CHECK_STR(state_of(2), "pausing");
-    CHECK_STR(state_of(1), "running"); /* the best of two, then the best of three, go on */
+    CHECK_STR(state_of(1), "running"); /* the best of two, then the best of three, continue */
     CHECK_STR(state_of(0), "running");
     done(2, "{\"status\":0}");
     done(3, "{\"status\":0,\"seconds\":2}");
@@ -80,9 +80,9 @@ TEST(a_pausing_trial_whose_worker_is_lost_is_paused_and_one_that_ended_by_itself
     CHECK_STR(state_of(1), "done");
     step(SCHEDULER_EV_LOST, "a", 0, NULL);
     CHECK_HAS(gave(), "PAUSED 0/1 {\"seconds\":0.0}; ");
-    report(1, "{\"step\":3,\"loss\":2.5}"); /* what it said meanwhile, late */
+    report(1, "{\"step\":3,\"loss\":2.5}"); /* a report of that time, late */
     CHECK_STR(gave(), "REPORT 0/1 {\"step\":3,\"values\":{\"loss\":2.5}}; |");
-    done(1, "{\"status\":0}"); /* its end, likewise */
+    done(1, "{\"status\":0}"); /* its end, also late */
     CHECK_STR(state_of(0), "paused");
     done(1, "{\"status\":0,\"stopped\":false}");
     CHECK_STR(state_of(0), "done");
@@ -108,7 +108,7 @@ TEST(a_pausing_trial_is_not_stopped_for_its_time_or_for_a_drain_and_is_paused_af
     CHECK_STR(gave(), "|");
     step(SCHEDULER_EV_DRAIN, NULL, 0, NULL);
     CHECK_STR(gave(), "|");
-    hello("a", "{\"slots\":1,\"running\":[1]}"); /* it may not have heard of it */
+    hello("a", "{\"slots\":1,\"running\":[1]}"); /* it may not have received the STOP */
     CHECK_STR(gave(), "| STOP a 0/1 curve;");
     done(1, "{\"status\":0}");
     CHECK_STR(gave(), "PAUSED 0/1 {\"seconds\":0.0}; | END - -1/0 drained;");
@@ -141,7 +141,7 @@ TEST(asha_decides_after_a_crash_as_without_one)
         CHECK_STR(state_of(0), "running");
         if (crashes)
             crash();
-        report(2, "{\"step\":51,\"loss\":4}"); /* half of two is one, and not this one */
+        report(2, "{\"step\":51,\"loss\":4}"); /* half of two is one, but not this one */
         CHECK_HAS(gave(), "STOPPING 1/2 {\"why\":\"asha\"}");
         report(3, "{\"step\":51,\"loss\":2}");
         CHECK_STR(state_of(2), "running");
@@ -149,7 +149,7 @@ TEST(asha_decides_after_a_crash_as_without_one)
 }
 
 /* The parameters of 12 trials under `bayes`, one after the other, as lines; with a crash after each
- * trial, or without. A worker is lost and heard again, so that one is computed ahead of a result.
+ * trial, or without. A worker is lost and reconnects, so that a proposal is made before a result.
  */
 static char *suggested(bool crashes)
 {
@@ -184,8 +184,8 @@ TEST(restarts_change_no_suggestion_of_a_method_that_learns)
     CHECK_STR(two, one);
 }
 
-/* What is suggested after paused trials of a lost worker turned out to have ended well, while the
- * next suggestion had been computed. */
+/* The next proposal after paused trials of a lost worker turned out to have succeeded, although a
+ * proposal had been made already. */
 static char *suggested_late(bool crashes)
 {
     start_with("method: bayes\nprogram: t.py\nrun_cap: 40\nmetric: {name: loss}\n"
@@ -199,7 +199,7 @@ static char *suggested_late(bool crashes)
         if (strcmp(state_of(i - 1), "running") == 0)
             done(i, "{\"status\":0}");
     }
-    step(SCHEDULER_EV_LOST, "a", 0, NULL); /* those that were pausing are paused; none waits */
+    step(SCHEDULER_EV_LOST, "a", 0, NULL); /* pausing trials are paused; none waits */
     CHECK(scheduler_counts(s).paused > 2);
     for (int i = 1; i <= 12; i++)
         done(i, "{\"status\":0,\"stopped\":false}");

@@ -1,4 +1,4 @@
-/* test_sched_ahead - trials that are made before there is a place for them. */
+/* test_scheduler_prefetch - trials that are created before a slot is free. */
 #include "tests/unit/kit_scheduler.h"
 
 #define BAYES(cap)                                                            \
@@ -11,7 +11,7 @@ static void ahead(void)
         step(SCHEDULER_EV_PREFETCH, NULL, 0, NULL);
 }
 
-/* The loss of the lease's trial is what its parameters say; it ran for `seconds`. */
+/* Ends the lease's trial, whose loss follows from its parameters, after `seconds`. */
 static void end(int64_t lease, int trial, double seconds)
 {
     AUTO(json) json_t *t = scheduler_trial_json(s, trial);
@@ -38,8 +38,8 @@ static void restart(int64_t first, bool before_ahead)
     hello("a", running);
 }
 
-/* 16 trials of 1 ms on four places, which end in order; restarts: 0: none; 1: after each end,
- * before what is then made ahead; 2: after that. Their parameters. */
+/* The parameters of 16 trials of 1 ms on four slots, which end in order. `restarts`: 0: none; 1:
+ * after each end, before the trial that is then created ahead; 2: after that. */
 static json_t *search(int restarts)
 {
     start_with(BAYES(16));
@@ -82,7 +82,7 @@ TEST(one_trial_waits_once_an_end_has_told_that_trials_are_short)
     step(SCHEDULER_EV_PREFETCH, NULL, 0, NULL);
     CHECK_STR(gave(), "|");
     end(2, 1, 0.001);
-    CHECK_HAS(gave(), "| RUN a 5/6;"); /* nothing is made before it */
+    CHECK_HAS(gave(), "| RUN a 5/6;"); /* no trial is created ahead before the first end */
     CHECK(!strstr(gave(), "CREATED"));
 }
 

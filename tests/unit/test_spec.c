@@ -5,6 +5,7 @@
 #include "common/json.h"
 #include "common/yaml.h"
 #include "hpo/samplers/sampler.h"
+#include "hpo/samplers/sweep_file.h"
 #include "hpo/space/space.h"
 #include "tests/unit/test.h"
 
@@ -14,7 +15,7 @@ static struct spec *read_spec(const char *yaml, struct err *e)
     struct spec *s = NULL;
     if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", e) < 0)
         return NULL;
-    (void)spec_read(&s, d, e); /* s stays NULL, e says why */
+    (void)sweep_file_read(&s, d, e); /* s stays NULL, e says why */
     return s;
 }
 
@@ -32,7 +33,7 @@ static struct spec *spec(const char *yaml)
 TEST(the_least_file_has_every_default)
 {
     AUTO(spec) struct spec *s = spec(LEAST);
-    CHECK_INT(s->method, SPEC_RANDOM);
+    CHECK_STR(s->method->name, "random");
     CHECK_STR(s->program, "t.py");
     CHECK(!s->command && !s->name && !s->metrics[0].name && !s->notices && !s->metrics[0].maximize);
     CHECK_INT(s->run_cap, 0);
@@ -47,7 +48,7 @@ TEST(the_least_file_has_every_default)
     CHECK_INT(s->lost_after_ms, 120000);
     CHECK(!s->value_last && !s->retry_failed && !s->wandb_real);
     CHECK_INT(json_array_size(s->start), 0);
-    CHECK_INT(s->stop.type, SPEC_STOPPER_NONE);
+    CHECK(!s->early_terminate);
 }
 
 static const char whole[] =
@@ -77,20 +78,25 @@ static const char whole[] =
     "  wandb: real\n"
     "  start: [{a: 3, b: y}, {a: 4.0, b: x, n: {c: [1, 2]}}]\n";
 
+/* `early_terminate` with every default in place. */
+static void check_stop(const struct spec *s, const char *want)
+{
+    AUTO(json) json_t *j = json_loads(want, 0, NULL);
+    AUTO(free) char *text = json_line(s->early_terminate);
+    if (!json_equal(s->early_terminate, j))
+        FAIL("%s", text);
+}
+
 TEST(every_key_is_read)
 {
     AUTO(spec) struct spec *s = spec(whole);
-    CHECK_INT(s->method, SPEC_GRID);
+    CHECK_STR(s->method->name, "grid");
     CHECK_STR(s->name, "my sweep");
     CHECK_STR(s->metrics[0].name, "acc");
     CHECK(s->metrics[0].maximize && s->metrics[0].has_target);
     CHECK_NEAR(s->metrics[0].target, 0.99, 0);
     CHECK_STR(s->metrics[0].pattern, "acc=([0-9.]+)");
-    CHECK_INT(s->stop.type, SPEC_STOPPER_HYPERBAND);
-    CHECK_INT(s->stop.max_iter, 27);
-    CHECK_INT(s->stop.s, 2);
-    CHECK_NEAR(s->stop.eta, 2, 0);
-    CHECK(!s->stop.strict);
+    check_stop(s, "{\"type\":\"hyperband\",\"max_iter\":27,\"eta\":2.0,\"s\":2,\"strict\":false}");
     CHECK_INT(s->run_cap, 40);
     CHECK_INT(strv_len(s->command), 6);
     CHECK_STR(s->command[2], "1");
@@ -165,38 +171,37 @@ TEST(keys_of_where_wandb_runs_it_are_told_once_to_have_no_effect)
                                 "metric: {name: x, impute: worst}\n");
     CHECK_INT(strv_len(s->notices), 2);
     CHECK_STR(s->notices[0],
-              "'entity', 'project', 'kind', 'controller': where W&B runs a sweep; no effect here");
-    CHECK_HAS(s->notices[1], "'impute': no effect here; bayes models failed trials as infeasible");
+              "ignored, no effect with drover: 'entity', 'project', 'kind', 'controller'");
+    CHECK_HAS(s->notices[1], "'impute' is ignored: bayes models failed trials as infeasible");
     CHECK_HAS(s->notices[1], "plus a quarter of a standard deviation");
 }
 
 TEST(median_has_defaults_and_hyperband_wandbs)
 {
     AUTO(spec) struct spec *m = spec(LEAST "metric: {name: m}\nearly_terminate: {type: median}\n");
-    CHECK_INT(m->stop.type, SPEC_STOPPER_MEDIAN);
-    CHECK_INT(m->stop.min_trials, 5);
-    CHECK_INT(m->stop.min_iter, 1);
+    check_stop(m, "{\"type\":\"median\",\"min_trials\":5,\"min_iter\":1}");
     AUTO(spec)
     struct spec *h =
         spec(LEAST "metric: {name: m}\nearly_terminate: {type: hyperband, min_iter: 3}\n");
-    CHECK_INT(h->stop.min_iter, 3);
-    CHECK_INT(h->stop.max_iter, 0);
-    CHECK_NEAR(h->stop.eta, 3, 0);
-    CHECK(h->stop.strict);
+    check_stop(h, "{\"type\":\"hyperband\",\"min_iter\":3,\"eta\":3.0,\"strict\":true}");
 }
 
 TEST(several_metrics_conditions_and_constraints_make_the_samplers_task)
 {
     AUTO(spec) struct spec *s = spec(several);
     struct sampler_task task;
-    struct sampler_goal goals[SPEC_METRICS_MAX];
-    sampler_task_of_spec(&task, goals, s);
-    CHECK_INT(s->method, SPEC_BAYES);
-    CHECK_INT(task.goal_count, 2);
-    CHECK_STR(task.goals[0].metric, "acc");
-    CHECK(task.goals[0].maximize && !task.goals[1].maximize && !task.goals[0].last);
-    CHECK_STR(task.goals[1].metric, "seconds");
-    CHECK(task.space == s->space && task.stop == &s->stop);
+    struct sampler_objective objectives[SPEC_METRICS_MAX];
+    AUTO(stopper) struct stopper *stopper = NULL;
+    struct config_node stop = config_node_of_json(s->early_terminate);
+    CHECK_INT(stopper_new(&stopper, &stop, NULL), 0);
+    sampler_task_of_spec(&task, objectives, s, stopper);
+    CHECK_STR(s->method->name, "bayes");
+    CHECK_INT(task.objective_count, 2);
+    CHECK_STR(task.objectives[0].metric, "acc");
+    CHECK(task.objectives[0].maximize && !task.objectives[1].maximize && !task.objectives[0].last);
+    CHECK_STR(task.objectives[1].metric, "seconds");
+    CHECK(task.space == s->space);
+    CHECK_INT(task.max_iter, 81);
     CHECK_INT(task.repeats, 3);
     CHECK_INT(task.budget, 100);
     CHECK_INT(task.batch, 8);
@@ -208,49 +213,6 @@ TEST(several_metrics_conditions_and_constraints_make_the_samplers_task)
     CHECK(!space_allows(s->space, u));
     u[2] = 0.9;
     CHECK(space_allows(s->space, u));
-}
-
-/* `early_terminate` alone, as drover suggest has it. */
-TEST(each_rule_has_its_keys_and_defaults)
-{
-    static const struct {
-        const char *json;
-        struct spec_stop want;
-    } rows[] = {
-        {"{\"type\":\"asha\"}", {.type = SPEC_STOPPER_ASHA, .eta = 4}},
-        {"{\"type\":\"asha\",\"like\":\"ray\",\"s\":1,\"max_iter\":81}",
-         {.type = SPEC_STOPPER_ASHA, .eta = 4, .ray = true, .min_iter = 1, .s = 1, .max_iter = 81}},
-        {"{\"type\":\"asha\",\"like\":\"optuna\",\"min_iter\":3,\"eta\":3}",
-         {.type = SPEC_STOPPER_ASHA, .eta = 3, .min_iter = 3}},
-        {"{\"type\":\"curve\"}",
-         {.type = SPEC_STOPPER_CURVE, .min_iter = 2, .eta = 2, .keep = 0.33}},
-        {"{\"type\":\"curve\",\"min_iter\":4,\"max_iter\":81,\"eta\":1.5,\"keep\":1}",
-         {.type = SPEC_STOPPER_CURVE, .min_iter = 4, .max_iter = 81, .eta = 1.5, .keep = 1}},
-        {"{\"type\":\"hyperband\",\"max_iter\":27,\"s\":2}",
-         {.type = SPEC_STOPPER_HYPERBAND, .eta = 3, .strict = true, .max_iter = 27, .s = 2}},
-    };
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        AUTO(json) json_t *v = json_loads(rows[i].json, 0, NULL);
-        struct spec_stop got = {0}, again = {0};
-        for (int k = 0; k < 2; k++) {
-            AUTO(json) json_t *text = k ? spec_stop_json(&got) : json_incref(v);
-            struct config_node n = config_node_of_json(text);
-            CHECK_INT(spec_stop_read(k ? &again : &got, &n, NULL), 0);
-        }
-        const struct spec_stop *want = &rows[i].want, *both[] = {&got, &again};
-        for (int k = 0; k < 2; k++) {
-            CHECK(both[k]->type == want->type && both[k]->min_iter == want->min_iter);
-            CHECK(both[k]->max_iter == want->max_iter && both[k]->s == want->s);
-            CHECK(both[k]->eta == want->eta && both[k]->keep == want->keep);
-            CHECK(both[k]->ray == want->ray && both[k]->strict == want->strict);
-        }
-    }
-    AUTO(json) json_t *bad = json_loads("{\"type\":\"asha\",\"min_iter\":0}", 0, NULL);
-    struct config_node n = config_node_of_json(bad);
-    struct spec_stop untouched = {.s = 77};
-    struct err e = {0};
-    CHECK(spec_stop_read(&untouched, &n, &e) < 0 && untouched.s == 77);
-    CHECK_HAS(e.text, "/min_iter: 'min_iter' must be from 1");
 }
 
 TEST(an_eta_that_would_make_thousands_of_rungs_is_refused)
@@ -274,14 +236,14 @@ TEST(an_eta_that_would_make_thousands_of_rungs_is_refused)
     static const char *const right[] = {
         "{type: asha, eta: 1.1}",
         "{type: curve, eta: 1.1}",
-        "{type: hyperband, min_iter: 3, eta: 1.01}", /* of W&B's bands there are 100 at most */
+        "{type: hyperband, min_iter: 3, eta: 1.01}", /* W&B has 100 bands at most */
         "{type: hyperband, max_iter: 100, s: 100, eta: 1.01}",
     };
     for (size_t i = 0; i < COUNT_OF(right); i++) {
         AUTO(free)
         char *text = xasprintf(LEAST "metric: {name: m}\nearly_terminate: %s\n", right[i]);
         AUTO(spec) struct spec *s = spec(text);
-        CHECK(s->stop.eta <= 1.1);
+        CHECK(json_number_value(json_object_get(s->early_terminate, "eta")) <= 1.1);
     }
 }
 
@@ -291,7 +253,8 @@ TEST(a_prior_is_said_to_have_no_effect_where_nothing_learns_from_it)
     struct spec *s =
         spec(LEAST "metric: {name: m}\ndrover: {prior: [{params: {x: 1}, value: 1}]}\n");
     CHECK_INT(strv_len(s->notices), 1);
-    CHECK_HAS(s->notices[0], "'prior': no effect with method random");
+    CHECK_HAS(s->notices[0],
+              "'prior' is ignored: method random does not learn from earlier sweeps");
     CHECK_INT(json_array_size(s->prior), 1);
 }
 
@@ -309,7 +272,7 @@ TEST(times_are_read_with_their_unit)
         AUTO(spec) struct spec *s = read_spec(yaml, &e);
         CHECK_INT(s ? s->grace_ms : -1, rows[i].ms);
         if (!s)
-            CHECK_HAS(e.text, "s.yaml:4:10: 'grace' must be a length of time");
+            CHECK_HAS(e.text, "s.yaml:4:10: 'grace' must be a duration");
     }
 }
 
@@ -321,13 +284,14 @@ TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
         {"method: randon\n", "s.yaml:1:1: unknown method 'randon'", "method: random"},
         {"method: bayes\nprogram: t\nparameters: {x: {min: 0.0, max: 1.0}}\n",
          "s.yaml:1:1: method bayes needs a 'metric'", "metric: {name"},
-        {"method: custom\n", "optimiser of your own", "drover suggest"},
+        {"method: custom\n", "your own optimiser", "drover suggest"},
         {"method: grid\nscheduler: {engine: optuna}\n", "s.yaml:2:1: 'scheduler'", "method"},
         {LEAST "metrics: []\n", "s.yaml:4:1: 'metrics' must be a list of at least two", "metric:"},
         {LEAST "metrics: [{name: a}]\n", "at least two", "metric:"},
         {LEAST "metrics: {name: a}\n", "at least two", "metric:"},
         {LEAST "metrics: [{name: a}, {name: b}]\nmetric: {name: c}\n", "either 'metric' or", ""},
-        {LEAST "metrics: [{name: a}, {name: a}]\n", "s.yaml:4:22: the metric 'a' comes twice", ""},
+        {LEAST "metrics: [{name: a}, {name: a}]\n", "s.yaml:4:22: the metric 'a' is given twice",
+         ""},
         {LEAST "metrics: [{name: a}, {goal: maximize}]\n", "the metric's 'name' is missing", ""},
         {LEAST "metrics: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}, {name: f}, "
                "{name: g}, {name: h}, {name: i}]\n",
@@ -407,7 +371,7 @@ TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
         {LEAST "metric: {name: x}\nearly_terminate: {type: asha, min_iter: 9, max_iter: 3}\n",
          "s.yaml:5:44: 'max_iter' must not be less than 'min_iter', 9", ""},
         {LEAST "metric: {name: x}\nearly_terminate: {type: curve, keep: 1.5}\n",
-         "s.yaml:5:32: 'keep' must be above 0, up to 1", ""},
+         "s.yaml:5:32: 'keep' must be above 0 and at most 1", ""},
         {LEAST "metric: {name: x}\nearly_terminate: {type: curve, strict: true}\n",
          "unknown key 'strict' in early_terminate of type curve", ""},
         {LEAST "drover: {repeats: 0}\n", "'repeats' must be from 1", ""},
@@ -430,7 +394,7 @@ TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
     }
 }
 
-/* Values as W&B's users write them, and our reader's YAML 1.1. */
+/* Values as users of W&B write them, which YAML 1.1 reads as text. */
 TEST(numbers_with_an_exponent_are_numbers)
 {
     AUTO(spec)

@@ -121,7 +121,7 @@ TEST(each_key_of_init_is_checked)
         {"\"metrics\":[{\"name\":\"a\"},{\"name\":\"a\"}]", "the objective 'a' is there twice"},
         {"\"metrics\":[{\"nam\":\"a\"}]", "unknown key 'nam' in an objective; try: name"},
         {"\"metrics\":[{\"name\":\"a\"}],\"goal\":\"minimize\"", "'goal' stands in each"},
-        {"\"early_terminate\":{\"type\":\"medain\"}", "try: type: median"},
+        {"\"early_terminate\":{\"type\":\"medain\"}", "try: \"type\":\"median\""},
         {"\"early_terminate\":3", "'early_terminate' must be"},
         {"\"constraints\":[\"x <\"]", "/constraints/0"},
         {"\"constraints\":[\"x < y\"]", "'y'"},

@@ -41,8 +41,8 @@ static void clear(void)
         trial_free(trials[--view.count]);
 }
 
-static const struct sampler_goal loss = {.metric = "loss"};
-static const struct sampler_goal accuracy = {.metric = "loss", .maximize = true};
+static const struct sampler_objective loss = {.metric = "loss"};
+static const struct sampler_objective accuracy = {.metric = "loss", .maximize = true};
 
 static const char model[] =
     "[{\"name\":\"kind\",\"type\":\"cat\",\"choices\":[\"a\",\"b\",\"c\"]},"
@@ -51,8 +51,8 @@ static const char model[] =
     "{\"name\":\"beta\",\"type\":\"float\",\"low\":0,\"high\":1,"
     "\"when\":{\"param\":\"kind\",\"in\":[\"b\"]}}]";
 
-/* `n` random trials of it, done, whose loss is that of the learning rate and, where kind is b,
- * somewhat of beta. */
+/* Adds `n` random trials that are done. Their loss depends on the learning rate and, if kind is b,
+ * a little on beta. */
 static void fill(const struct space *sp, int n)
 {
     struct rng r;
@@ -99,7 +99,7 @@ TEST(what_is_best_depends_on_the_goal)
     for (int i = 0; i < 100; i++) {
         int x = i / 10, y = i % 10;
         AUTO(json) json_t *p = json_pack("{s:i,s:i}", "x", x, "y", y);
-        /* small values are those of a small x, large ones those of a large y */
+        /* small losses come from a small x, large ones from a large y */
         AUTO(free) char *values = xasprintf("{\"loss\":%d}", x < 2 ? x : y > 7 ? 90 + y : 50);
         add(p, TRIAL_DONE, values);
     }
@@ -115,7 +115,7 @@ TEST(there_are_no_importances_before_ten_trials_that_count)
     AUTO(space) struct space *sp = space(model);
     fill(sp, 12);
     trials[1]->state = TRIAL_FAILED;
-    trials[2]->state = TRIAL_RUNNING; /* its value is not its last */
+    trials[2]->state = TRIAL_RUNNING; /* its value is not its last one */
     AUTO(json) json_t *ten = sweep_analysis_importance(sp, &loss, &view);
     CHECK(json_is_object(ten));
     trials[3]->state = TRIAL_OOM;
@@ -156,8 +156,8 @@ TEST(parameters_that_the_space_does_not_have_do_not_count)
 
 TEST(the_front_has_those_that_none_is_better_than_in_all_goals)
 {
-    static const struct sampler_goal goals[] = {{.metric = "loss"},
-                                                {.metric = "accuracy", .maximize = true}};
+    static const struct sampler_objective objectives[] = {{.metric = "loss"},
+                                                          {.metric = "accuracy", .maximize = true}};
     AUTO(json) json_t *p = json_object();
     add(p, TRIAL_DONE, "{\"loss\":3,\"accuracy\":0.9}");
     add(p, TRIAL_FAILED, "{\"loss\":0,\"accuracy\":1}");
@@ -166,10 +166,10 @@ TEST(the_front_has_those_that_none_is_better_than_in_all_goals)
     add(p, TRIAL_PRUNED, "{\"loss\":2.5,\"accuracy\":0.8}");
     add(p, TRIAL_DONE, "{\"loss\":0.5}");
     add(p, TRIAL_DONE, "{\"loss\":3,\"accuracy\":0.9}");
-    AUTO(json) json_t *front = sweep_analysis_front(goals, 2, &view);
+    AUTO(json) json_t *front = sweep_analysis_front(objectives, 2, &view);
     AUTO(free) char *text = json_line(front);
     CHECK_STR(text, "[3,2,0,6]");
     clear();
-    AUTO(json) json_t *none = sweep_analysis_front(goals, 2, &view);
+    AUTO(json) json_t *none = sweep_analysis_front(objectives, 2, &view);
     CHECK_INT(json_array_size(none), 0);
 }

@@ -12,7 +12,7 @@ static const char *lookup(void *arg, const char *name)
 static const char table_params[] =
     "{\"lr\": 0.001, \"act\": \"relu\", \"amp\": true, \"bias\": false}";
 
-/* The argv of `items` (apart by spaces), each item in brackets. Freed at the test's end, with it.
+/* The argv of `items` (separated by spaces), each item in brackets. Freed when the test ends.
  */
 static const char *built(const char *items, const char *params)
 {
@@ -89,8 +89,10 @@ TEST(an_unknown_macro_is_an_error_that_names_the_nearest)
 
 TEST(a_macro_within_a_longer_item_is_an_error)
 {
-    CHECK_HAS(built("--cfg=${args_json}", "{}"), "${args_json} is replaced only where");
-    CHECK_HAS(built("${program}.bak", "{}"), "${program} is replaced only where");
+    CHECK_HAS(built("--cfg=${args_json}", "{}"),
+              "${args_json} is only replaced if it is a separate item");
+    CHECK_HAS(built("${program}.bak", "{}"),
+              "${program} is only replaced if it is a separate item");
 }
 
 TEST(a_command_without_a_program_needs_none)

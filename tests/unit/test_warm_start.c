@@ -1,4 +1,4 @@
-/* test_prior - what one search saw and another learns from. */
+/* test_warm_start - observations of one sweep from which another learns. */
 #include "hpo/samplers/warm_start.h"
 
 #include <math.h>
@@ -6,7 +6,9 @@
 #include "common/json.h"
 #include "common/yaml.h"
 #include "hpo/samplers/sampler.h"
+#include "hpo/samplers/sweep_file.h"
 #include "hpo/space/space.h"
+#include "tests/unit/kit_sampler.h"
 #include "tests/unit/test.h"
 
 enum { TRIALS = 64 };
@@ -24,7 +26,7 @@ static struct spec *spec(const char *yaml)
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
     struct spec *s = NULL;
     struct err e = {0};
-    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || spec_read(&s, d, &e) < 0)
+    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || sweep_file_read(&s, d, &e) < 0)
         FAIL("%s\n%s", e.text, yaml);
     return s;
 }
@@ -72,9 +74,9 @@ TEST(done_trials_in_the_space_with_a_finite_value_are_taken_and_others_counted)
     told("{\"x\":0.5,\"y\":1}", "[{\"m\":2}]", TRIAL_DONE); /* one more parameter */
     told("{\"x\":0.9}", "[{\"m\":2}]", TRIAL_DONE);         /* breaks the constraint */
     told("{\"x\":0.25}", "[{\"m\":\"nan\"}]", TRIAL_DONE);  /* no value */
-    told("{\"x\":0.25}", "[{\"other\":1}]", TRIAL_DONE);    /* likewise */
+    told("{\"x\":0.25}", "[{\"other\":1}]", TRIAL_DONE);    /* the same */
     told("{\"x\":0.25}", "[{\"m\":2}]", TRIAL_PRUNED);      /* not done */
-    told("{\"x\":0.25}", "[{\"m\":2}]", TRIAL_FAILED);      /* likewise */
+    told("{\"x\":0.25}", "[{\"m\":2}]", TRIAL_FAILED);      /* the same */
     told("{\"k\":3,\"x\":0.125}", "[{\"m\":4,\"z\":5}]", TRIAL_DONE);
     AUTO(spec)
     struct spec *s = spec(HEAD "metric: {name: m}\ndrover: {constraints: [x < 0.8]}\n");
@@ -107,7 +109,8 @@ TEST(the_new_goal_says_which_of_a_trials_values_counts)
     free_trials();
 }
 
-/* ---- what bayes makes of it ------------------------------------------------------------------ */
+/* ---- bayes with observations ------------------------------------------------------------------
+ */
 
 static const char branin_space[] =
     "{\"x\":{\"min\":-5.0,\"max\":10.0},\"y\":{\"min\":0.0,\"max\":15.0}}";
@@ -133,7 +136,7 @@ static struct space *branin_new(void)
     return s;
 }
 
-/* Random points and their values; where they are to be maximised, the negative ones. */
+/* Random points and their values; if the goal is to maximise, the negative values. */
 static json_t *observed(const struct space *space, size_t n, uint64_t seed, bool maximize)
 {
     json_t *list = json_array();
@@ -150,7 +153,7 @@ static json_t *observed(const struct space *space, size_t n, uint64_t seed, bool
     return list;
 }
 
-/* The next trial, which becomes one that is done. Its value of Branin. */
+/* Proposes a trial and ends it as done. Returns its value of Branin. */
 static double step(struct sampler *s, bool maximize)
 {
     struct trial_view v = view();
@@ -166,11 +169,11 @@ static double step(struct sampler *s, bool maximize)
 
 static struct sampler *bayes(const struct space *space, const json_t *prior, bool maximize)
 {
-    static struct sampler_goal goal;
-    goal = (struct sampler_goal){.metric = "m", .maximize = maximize};
+    static struct sampler_objective objective;
+    objective = (struct sampler_objective){.metric = "m", .maximize = maximize};
     struct sampler_task task = {
-        .space = space, .seed = 1, .goals = &goal, .goal_count = 1, .prior = prior};
-    return sampler_new(&sampler_bayes, &task);
+        .space = space, .seed = 1, .objectives = &objective, .objective_count = 1, .prior = prior};
+    return sampler_new(kit_sampler("bayes"), &task);
 }
 
 TEST(with_thirty_observations_of_branin_the_first_suggestions_are_good)
@@ -212,7 +215,7 @@ TEST(the_best_is_a_trial_and_no_observation_of_others)
 {
     struct space *space = branin_new();
     AUTO(json) json_t *prior = observed(space, 20, 5, false);
-    for (size_t i = 0; i < 20; i++) { /* noise, without which the model is not asked */
+    for (size_t i = 0; i < 20; i++) { /* noise, without which the model is not used */
         AUTO(json) json_t *again = json_deep_copy(json_array_get(prior, i));
         json_t *values = json_object_get(again, "values");
         double y = json_number_value(json_object_get(values, "m"));
