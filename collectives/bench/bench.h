@@ -14,9 +14,11 @@
 
 enum { BENCH_ROOT_ALL = -1 };
 
+#define BENCH_HYPERCUBE "hypercube" /* nccl-tests' all_gather by doubling */
+
 /* nccl-tests' options, by its letters. */
 struct bench_opts {
-    enum backend_coll coll;
+    enum collective coll;
     uint64_t min_bytes, max_bytes; /* -b -e */
     uint64_t step_bytes;           /* -i */
     int factor;                    /* -f; 0: step_bytes are added */
@@ -41,7 +43,7 @@ struct bench_opts {
     double max_time_s;        /* … or this time is over, for each size */
     struct rank_groups split; /* the ranks work in groups, and root counts within one */
     int inject_rank;          /* for tests: this rank spoils … */
-    enum buffers_spoil inject;
+    enum buffers_fault inject;
     int inject_at; /* … that element or byte; -1: none */
 };
 
@@ -63,7 +65,8 @@ int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_co
                   struct bench_report_device *devices, struct err *e);
 
 /* The most bytes of a run that the memory of these `n` ranks' GPUs holds; UINT64_MAX: not known. */
-uint64_t bench_room(const struct bench_opts *o, const struct bench_report_device *devices, int n);
+uint64_t bench_max_bytes(const struct bench_opts *o, const struct bench_report_device *devices,
+                         int n);
 
 /* Collective. Each row is given to the sink on rank 0 when it is done. Times and what is wrong are
  * all groups' together; sizes and bandwidths, in *foot too, those of the rank's own group. Fails on

@@ -154,9 +154,9 @@ void bench_report_row_text(struct strbuf *out, const struct bench_report_head *h
 {
     strbuf_printf(out, "%12zu  %12zu  %8s  %6s  %6d", r->bytes, r->count, r->type, r->op, r->root);
     for (int i = 0; i < 2; i++) {
-        put_half(out, &r->half[i]);
+        put_half(out, &r->placement[i]);
         if (h->per_iter)
-            put_iterations(out, h, &r->half[i]);
+            put_iterations(out, h, &r->placement[i]);
     }
     char stamp[BENCH_REPORT_TIME_BYTES];
     bench_report_time(stamp);
@@ -191,7 +191,7 @@ void bench_report_csv_titles(struct strbuf *out)
 void bench_report_csv_row(struct strbuf *out, const struct bench_report_row *r)
 {
     for (int i = 0; i < 2; i++) {
-        const struct bench_report_placement *h = &r->half[i];
+        const struct bench_report_placement *h = &r->placement[i];
         const struct stats *s = &h->stats;
         if (!h->ran)
             continue;
@@ -209,7 +209,7 @@ void bench_report_csv_row(struct strbuf *out, const struct bench_report_row *r)
     }
 }
 
-static void put_blame(struct strbuf *out, const struct verify_blame *b)
+static void put_blame(struct strbuf *out, const struct verify_diagnosis *b)
 {
     const char *some = b->ranks > 1 ? ", or another one's" : "";
     switch (b->cause) {
@@ -221,10 +221,10 @@ static void put_blame(struct strbuf *out, const struct verify_blame *b)
     case VERIFY_MISSING:
         strbuf_printf(out, ": rank %d's contribution%s is missing", b->rank, some);
         break;
-    case VERIFY_TWICE:
+    case VERIFY_COUNTED_TWICE:
         strbuf_printf(out, ": rank %d's contribution%s is in it twice", b->rank, some);
         break;
-    case VERIFY_OTHERS:
+    case VERIFY_FROM_OTHER:
         strbuf_printf(out, ": it is rank %d's data%s", b->rank, some);
         break;
     case VERIFY_UNKNOWN:
@@ -242,7 +242,7 @@ void bench_report_wrong_text(struct strbuf *out, const struct bench_report_row *
         [BUFFERS_IN_BEGIN] = "before the begin of the input",
     };
     for (int i = 0; i < 2; i++) {
-        const struct bench_report_placement *h = &r->half[i];
+        const struct bench_report_placement *h = &r->placement[i];
         const struct buffers_wrong *w = &h->first_wrong;
         if (h->wrong_rank < 0 || !h->ran)
             continue;
@@ -252,7 +252,7 @@ void bench_report_wrong_text(struct strbuf *out, const struct bench_report_row *
             strbuf_printf(
                 out, "rank %d of %d has %" PRIu64 " wrong; element %" PRIu64 " is %g, not %g",
                 h->wrong_rank, ranks, w->elements, w->index, w->first.got, w->first.expected);
-            put_blame(out, &w->blame);
+            put_blame(out, &w->diagnosis);
         }
         if (w->canaries)
             strbuf_printf(out,

@@ -58,7 +58,7 @@ struct bench_report_row {
     size_t bytes, count;
     const char *type, *op; /* "none" where nothing is computed */
     int root;              /* -1 where there is none */
-    struct bench_report_placement half[2];
+    struct bench_report_placement placement[2];
 };
 
 struct bench_report_summary {

@@ -123,9 +123,9 @@ struct bench_report_json *bench_report_json_new(const struct bench_report_head *
 static json_t *wrong_json(const struct bench_report_placement *h)
 {
     static const char *const causes[] = {
-        [VERIFY_UNKNOWN] = "unknown",  [VERIFY_UNTOUCHED] = "untouched",
-        [VERIFY_MISSING] = "missing",  [VERIFY_TWICE] = "twice",
-        [VERIFY_OTHERS] = "another's",
+        [VERIFY_UNKNOWN] = "unknown",      [VERIFY_UNTOUCHED] = "untouched",
+        [VERIFY_MISSING] = "missing",      [VERIFY_COUNTED_TWICE] = "twice",
+        [VERIFY_FROM_OTHER] = "another's",
     };
     const struct buffers_wrong *w = &h->first_wrong;
     json_t *o = json_pack("{s:i, s:I, s:I}", "rank", h->wrong_rank, "elements",
@@ -134,9 +134,9 @@ static json_t *wrong_json(const struct bench_report_placement *h)
         json_object_set_new(o, "index", json_integer((json_int_t)w->index));
         json_object_set_new(o, "expected", json_number(w->first.expected));
         json_object_set_new(o, "got", json_number(w->first.got));
-        json_object_set_new(o, "cause", json_string(causes[w->blame.cause]));
-        json_object_set_new(o, "cause_rank", json_integer(w->blame.rank));
-        json_object_set_new(o, "cause_ranks", json_integer(w->blame.ranks));
+        json_object_set_new(o, "cause", json_string(causes[w->diagnosis.cause]));
+        json_object_set_new(o, "cause_rank", json_integer(w->diagnosis.rank));
+        json_object_set_new(o, "cause_ranks", json_integer(w->diagnosis.ranks));
     }
     return o;
 }
@@ -218,20 +218,22 @@ void bench_report_json_row(struct bench_report_json *j, const struct bench_repor
     char root[16];
     snprintf(root, sizeof root, "%6d", r->root);
     if (j->nccl_tests)
-        row = json_pack(
-            "{s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:i, s:s}", "size", (json_int_t)r->bytes, "count",
-            (json_int_t)r->count, "type", r->type, "redop", r->op, "root", root, "out_of_place",
-            their_half(&r->half[0], j->cpu_time), "in_place", their_half(&r->half[1], j->cpu_time),
-            "actual_iterations", j->iters, "experiment_name", j->name);
-    else
         row =
-            json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size_bytes", (json_int_t)r->bytes,
-                      "count", (json_int_t)r->count, "type", r->type, "op", r->op, "root", r->root,
-                      "out_of_place", half_json(&r->half[0]), "in_place", half_json(&r->half[1]));
+            json_pack("{s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:i, s:s}", "size", (json_int_t)r->bytes,
+                      "count", (json_int_t)r->count, "type", r->type, "redop", r->op, "root", root,
+                      "out_of_place", their_half(&r->placement[0], j->cpu_time), "in_place",
+                      their_half(&r->placement[1], j->cpu_time), "actual_iterations", j->iters,
+                      "experiment_name", j->name);
+    else
+        row = json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size_bytes", (json_int_t)r->bytes,
+                        "count", (json_int_t)r->count, "type", r->type, "op", r->op, "root",
+                        r->root, "out_of_place", half_json(&r->placement[0]), "in_place",
+                        half_json(&r->placement[1]));
     static const char *const keys[] = {"out_of_place_per_iter", "in_place_per_iter"};
     for (int i = 0; i < 2 && j->nccl_tests && j->per_iter; i++)
-        if (r->half[i].ran && r->half[i].stats.n > (size_t)j->skip)
-            json_object_set_new(row, keys[i], their_iterations(&r->half[i], j->skip, j->ranks));
+        if (r->placement[i].ran && r->placement[i].stats.n > (size_t)j->skip)
+            json_object_set_new(row, keys[i],
+                                their_iterations(&r->placement[i], j->skip, j->ranks));
     json_array_append_new(j->rows, row);
 }
 

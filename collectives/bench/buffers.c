@@ -87,7 +87,8 @@ static char *end(const struct buffers *b, const struct buffers_run *r)
 static const struct drover_parts *parts(struct buffers *b, const struct buffers_run *r)
 {
     int n = r->v.ranks;
-    if (r->v.coll != BACKEND_ALL_TO_ALL_V || (b->parts && b->parts_count == r->shape.count))
+    if (collective_row(r->v.coll)->in != COLLECTIVE_VARYING ||
+        (b->parts && b->parts_count == r->shape.count))
         return &b->v;
     b->parts = xrealloc(b->parts, 2 * (size_t)n, sizeof *b->parts);
     b->parts_count = r->shape.count;
@@ -142,7 +143,7 @@ static int look_at_block(struct buffers *b, const struct buffers_run *r, int blo
     size_t element = backend_type_bytes(r->v.type);
     size_t n = r->shape.out_bytes / element / (size_t)verify_blocks(&r->v),
            start = n * (size_t)block;
-    if (r->v.coll == BACKEND_ALL_TO_ALL_V) {
+    if (collective_row(r->v.coll)->out == COLLECTIVE_VARYING) {
         n = busbw_v_count(r->shape.count, r->v.ranks, block, b->rank);
         start = busbw_v_start(r->shape.count, r->v.ranks, b->rank, block);
     }
@@ -180,14 +181,13 @@ static int look_at_guard(struct buffers *b, const char *p, enum buffers_side sid
     return rc;
 }
 
-int buffers_look(struct buffers *b, const struct buffers_run *r, struct buffers_wrong *out,
-                 struct err *e)
+int buffers_check(struct buffers *b, const struct buffers_run *r, struct buffers_wrong *out,
+                  struct err *e)
 {
     memset(out, 0, sizeof *out); /* it is sent: no byte of it is left as it was */
-    bool nothing = (r->v.coll == BACKEND_REDUCE || r->v.coll == BACKEND_GATHER) &&
-                   b->rank != r->v.root; /* what it holds now is nobody's concern */
+    bool has_output = collective_writes(r->v.coll, b->rank, r->v.root);
     int rc = 0;
-    for (int block = 0; !nothing && block < verify_blocks(&r->v) && rc == 0; block++)
+    for (int block = 0; has_output && block < verify_blocks(&r->v) && rc == 0; block++)
         rc = look_at_block(b, r, block, out, e);
     if (rc == 0)
         rc = look_at_guard(b, end(b, r), BUFFERS_OUT_END, out, e);
@@ -198,20 +198,20 @@ int buffers_look(struct buffers *b, const struct buffers_run *r, struct buffers_
     if (rc == 0 && !r->in_place)
         rc = look_at_guard(b, b->in, BUFFERS_IN_BEGIN, out, e);
     if (rc == 0 && out->elements)
-        out->blame = verify_blame(&r->v, &out->first, b->rank, r->shape.count);
+        out->diagnosis = verify_diagnose(&r->v, &out->first, b->rank, r->shape.count);
     return rc;
 }
 
-int buffers_spoil(struct buffers *b, const struct buffers_run *r, enum buffers_spoil how, size_t at,
-                  struct err *e)
+int buffers_inject(struct buffers *b, const struct buffers_run *r, enum buffers_fault how,
+                   size_t at, struct err *e)
 {
     size_t element = backend_type_bytes(r->v.type);
     char bytes[sizeof(double)] = "spoiled";
-    if (how == BUFFERS_BEFORE || how == BUFFERS_AFTER) {
-        char *p = how == BUFFERS_AFTER ? end(b, r) + at - 1 : b->out - at;
+    if (how == BUFFERS_WRITE_BEFORE || how == BUFFERS_WRITE_AFTER) {
+        char *p = how == BUFFERS_WRITE_AFTER ? end(b, r) + at - 1 : b->out - at;
         return at > 0 && at <= BUFFERS_GUARD ? b->backend->copy_in(b->inner, p, bytes, 1, e) : 0;
     }
-    if (how == BUFFERS_ABSENT) {
+    if (how == BUFFERS_NO_INPUT) {
         memset(b->table, 0, VERIFY_PERIOD * sizeof(double));
         return fill(b, input(b, r), VERIFY_PERIOD * sizeof(double), r->shape.in_bytes, e);
     }

@@ -54,7 +54,7 @@ struct buffers_wrong {
     uint64_t elements;           /* of the output */
     uint64_t index;              /* of the first, in the output */
     struct verify_finding first; /* the block that it is in */
-    struct verify_blame blame;
+    struct verify_diagnosis diagnosis;
     uint64_t canaries;      /* bytes that were written outside of the output, or of the input */
     enum buffers_side side; /* where the first of them is; and how far: before the begin, or … */
     int canary_bytes;       /* … after the end; 1 is the next byte */
@@ -62,14 +62,19 @@ struct buffers_wrong {
 
 /* Looks over this rank's output after the call at shift 0, and at BUFFERS_GUARD bytes around it and
  * around the input. */
-int buffers_look(struct buffers *b, const struct buffers_run *r, struct buffers_wrong *out,
-                 struct err *e);
+int buffers_check(struct buffers *b, const struct buffers_run *r, struct buffers_wrong *out,
+                  struct err *e);
 
-enum buffers_spoil { BUFFERS_BIT, BUFFERS_BEFORE, BUFFERS_AFTER, BUFFERS_ABSENT };
+enum buffers_fault {
+    BUFFERS_FLIP_BIT,
+    BUFFERS_WRITE_BEFORE,
+    BUFFERS_WRITE_AFTER,
+    BUFFERS_NO_INPUT
+};
 
 /* For tests: flips a bit of element `at` of the output, where there is one; or writes a byte that
  * far before or after it; or makes the input one that adds nothing to a sum (before the call). */
-int buffers_spoil(struct buffers *b, const struct buffers_run *r, enum buffers_spoil how, size_t at,
-                  struct err *e);
+int buffers_inject(struct buffers *b, const struct buffers_run *r, enum buffers_fault how,
+                   size_t at, struct err *e);
 
 #endif

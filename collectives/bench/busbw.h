@@ -21,20 +21,11 @@ struct busbw_shape {
 
 /* Sizes of what has a part for each rank are rounded down so that each rank's part is a
  * multiple of 16 bytes; the shape may be empty. */
-struct busbw_shape busbw_shape(enum backend_coll coll, size_t asked_bytes, size_t element_bytes,
+struct busbw_shape busbw_shape(enum collective coll, size_t asked_bytes, size_t element_bytes,
                                int ranks);
-
-/* busbw / algbw. 0 for one rank where data would have to travel. */
-double busbw_factor(enum backend_coll coll, int ranks);
 
 /* GB/s (10^9); 0 where the time is. */
 double busbw_rate(size_t bytes, double seconds);
-
-/* Whether one rank is special in it. */
-int busbw_has_root(enum backend_coll coll);
-
-/* Whether input and output may be one buffer. */
-int busbw_has_in_place(enum backend_coll coll);
 
 /* The parts of an alltoallv, in elements: half as many again as `count` and half as many by turns,
  * so that each rank sends and receives ranks * count of them. The same from a to b as from b to a;

@@ -65,8 +65,8 @@ static void on_row(void *arg, const struct bench_report_row *row)
     struct printer *p = arg;
     AUTO(strbuf) struct strbuf text = {0}, wrong = {0};
     for (int i = 0; i < 2; i++)
-        if (row->half[i].busbw > p->best.busbw) {
-            p->best.busbw = row->half[i].busbw;
+        if (row->placement[i].busbw > p->best.busbw) {
+            p->best.busbw = row->placement[i].busbw;
             p->best.bytes = row->bytes;
         }
     if (p->watched)
@@ -229,7 +229,7 @@ static int check_ranks(const struct bench_opts *o, int ranks, struct err *e)
 {
     int least, size = 1;
     (void)rank_groups_groups(&o->split, ranks, &least);
-    if (busbw_has_root(o->coll) && o->root >= least)
+    if (collective_has_root(o->coll) && o->root >= least)
         return err_set(e, -EINVAL, "-r %d is none of the %d ranks", o->root, least);
     for (int r = 0; r < ranks && o->hypercube && (size & (size - 1)) == 0; r++)
         size = rank_groups_group(NULL, &o->split, ranks, r);
@@ -317,7 +317,7 @@ static int run_pairs(struct drover *d, struct drover_comm *c, const struct cmd_b
 static void lower_max(struct bench_opts *o, const struct bench_report_device *devices, int n,
                       bool says)
 {
-    uint64_t room = bench_room(o, devices, n);
+    uint64_t room = bench_max_bytes(o, devices, n);
     if (o->max_bytes <= room)
         return;
     char before[32], after[32];

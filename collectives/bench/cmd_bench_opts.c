@@ -153,25 +153,40 @@ static int words(unsigned *out, const char *what, const char *text, const char *
     return i < 0 ? i : 0;
 }
 
+/* Writes the names that `drover bench` measures to `names`, with room for COLLECTIVES + 1. Returns
+ * their number. */
+static size_t collective_names(const char **names)
+{
+    size_t n = 0;
+    for (int c = 0; c < COLLECTIVES; c++)
+        if (collective_rows[c].busbw_factor)
+            names[n++] = collective_rows[c].name;
+    names[n++] = BENCH_HYPERCUBE;
+    return n;
+}
+
 static int read_coll(struct bench_opts *o, const char *text, struct err *e)
 {
-    const char *names[BACKEND_BARRIER + 1];
-    for (int c = 0; c < BACKEND_BARRIER; c++)
-        names[c] = backend_coll_name((enum backend_coll)c);
-    names[BACKEND_BARRIER] = "hypercube";
     AUTO(free) char *name = xstrdup(text);
     char *perf = strstr(name, "_perf");
     if (perf && perf[5] == '\0')
-        *perf = '\0'; /* as the programs of nccl-tests are called */
-    int c = word("collective", name, names, (int)COUNT_OF(names), e);
-    if (c < 0 && !e->hint[0])
-        err_hint(e, "all_reduce, broadcast, reduce, all_gather, reduce_scatter, alltoall, gather, "
-                    "scatter, alltoallv, sendrecv or hypercube");
-    if (c < 0)
-        return c;
-    o->hypercube = c == BACKEND_BARRIER;
-    o->coll = o->hypercube ? BACKEND_ALL_GATHER : (enum backend_coll)c;
-    return 0;
+        *perf = '\0'; /* the names of nccl-tests' programs */
+    o->hypercube = strcmp(name, BENCH_HYPERCUBE) == 0;
+    int c = o->hypercube ? COLLECTIVE_ALL_GATHER : collective_find(name);
+    if (c >= 0 && collective_row((enum collective)c)->busbw_factor) {
+        o->coll = (enum collective)c;
+        return 0;
+    }
+    const char *names[COLLECTIVES + 1];
+    size_t n = collective_names(names);
+    const char *near = opt_suggest(name, names, n);
+    err_set(e, -EINVAL, "unknown collective '%s'", name);
+    if (near)
+        return err_hint(e, "%s", near);
+    AUTO(strbuf) struct strbuf list = {0};
+    for (size_t i = 0; i < n; i++)
+        strbuf_printf(&list, "%s%s", i ? ", " : "", names[i]);
+    return err_hint(e, "%s", strbuf_str(&list));
 }
 
 static int read_sizes(struct bench_opts *o, const struct args *a, struct err *e)
@@ -304,7 +319,7 @@ static int read_inject(struct bench_opts *o, const char *text)
         return -EINVAL;
     for (size_t i = 0; i < COUNT_OF(hows); i++)
         if (strcmp(how, hows[i]) == 0) {
-            o->inject = (enum buffers_spoil)i;
+            o->inject = (enum buffers_fault)i;
             return 0;
         }
     return -EINVAL;

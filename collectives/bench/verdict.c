@@ -88,12 +88,12 @@ static struct together gather(const struct verdict_facts *f, int ranks)
 }
 
 /* Between the GPUs of a node. The switch of 8 Hopper or newer GPUs adds up by itself (NVLS). */
-static void inside_gpus(struct verdict *v, const struct together *t, enum backend_coll coll)
+static void inside_gpus(struct verdict *v, const struct together *t, enum collective coll)
 {
     int k = kind_of(t->worst), a_node = t->ranks / t->nodes;
     if (gpus[k].links) {
         double ring = gpus[k].links * gpus[k].link_gbps;
-        bool adds = coll == BACKEND_ALL_REDUCE && gpus[k].generation >= 4 && a_node == 8;
+        bool adds = coll == COLLECTIVE_ALL_REDUCE && gpus[k].generation >= 4 && a_node == 8;
         v->low = ring * (adds ? 1.15 : 0.9);
         v->high = ring * (adds ? 1.3 : 1);
         snprintf(v->hop, sizeof v->hop, "%d links of NVLink %d%s", gpus[k].links,

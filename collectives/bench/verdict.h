@@ -33,7 +33,7 @@ struct verdict_facts {
 
 /* What was measured. */
 struct verdict_run {
-    enum backend_coll coll;
+    enum collective coll;
     double busbw;  /* GB/s, the best row */
     size_t bytes;  /* of it */
     double expect; /* the user's, 0: by the facts */

@@ -86,7 +86,7 @@ static double input(const struct verify *v, uint64_t rank, size_t element)
 {
     uint64_t i = element % VERIFY_PERIOD, n = (uint64_t)v->ranks;
     uint64_t random = mix(mix(v->seed * 1000003 + rank) + (i + 1) * UINT64_C(0x9e3779b97f4a7c15));
-    if (!backend_reduces(v->coll) || v->op == DROVER_MIN || v->op == DROVER_MAX)
+    if (!collective_reduces(v->coll) || v->op == DROVER_MIN || v->op == DROVER_MAX)
         return (double)(random % (PLAIN_MAX + 1));
     bool product = v->op == DROVER_PROD;
     uint64_t limit = product ? doublings(v->type) : exact_max(v->type);
@@ -145,39 +145,22 @@ void verify_input(const struct verify *v, int rank, void *out, size_t n)
 
 int verify_blocks(const struct verify *v)
 {
-    return v->coll == BACKEND_ALL_GATHER || v->coll == BACKEND_ALL_TO_ALL ||
-                   v->coll == BACKEND_GATHER || v->coll == BACKEND_ALL_TO_ALL_V
-               ? v->ranks
-               : 1;
+    return collective_blocks(v->coll, v->ranks);
 }
 
-/* Whose input a block of what was moved is from. */
+/* The rank whose input a block of the output of a collective that moves data comes from. */
 static int source(const struct verify *v, int rank, int block)
 {
-    switch (v->coll) {
-    case BACKEND_BROADCAST:
-    case BACKEND_SCATTER:
-        return v->root;
-    case BACKEND_SENDRECV:
-        return (rank - 1 + v->ranks) % v->ranks;
-    default:
-        return block;
-    }
+    return collective_source_rank(v->coll, rank, block, v->root, v->ranks);
 }
 
 /* Where in that input, or in the whole reduction, a block begins. */
 static size_t source_start(const struct verify *v, int rank, int block, size_t count)
 {
-    switch (v->coll) {
-    case BACKEND_REDUCE_SCATTER:
-    case BACKEND_SCATTER:
-    case BACKEND_ALL_TO_ALL:
-        return (size_t)rank * count;
-    case BACKEND_ALL_TO_ALL_V:
+    enum collective_extent in = collective_row(v->coll)->in;
+    if (in == COLLECTIVE_VARYING)
         return busbw_v_start(count, v->ranks, block, rank);
-    default:
-        return 0;
-    }
+    return in == COLLECTIVE_PARTS ? (size_t)rank * count : 0;
 }
 
 void verify_expected(const struct verify *v, int rank, int block, size_t count, void *out, size_t n)
@@ -186,7 +169,7 @@ void verify_expected(const struct verify *v, int rank, int block, size_t count, 
     uint64_t from = (uint64_t)source(v, rank, block);
     for (size_t i = 0; i < n; i++)
         set(out, i, v->type,
-            backend_reduces(v->coll) ? reduced(v, first + i, -1, 1) : input(v, from, first + i));
+            collective_reduces(v->coll) ? reduced(v, first + i, -1, 1) : input(v, from, first + i));
 }
 
 /* An element's bits as a whole number that grows with the float's value. */
@@ -212,7 +195,7 @@ uint64_t verify_wrong(const struct verify *v, const void *got, const void *expec
     if (memcmp(got, expected, n * bytes) == 0)
         return 0;
     bool is_float = v->type >= DROVER_HALF;
-    bool near = backend_reduces(v->coll) && v->op == DROVER_AVG && is_float;
+    bool near = collective_reduces(v->coll) && v->op == DROVER_AVG && is_float;
     uint64_t wrong = 0;
     for (size_t i = 0; i < n; i++) {
         const char *g = (const char *)got + i * bytes, *x = (const char *)expected + i * bytes;
@@ -278,8 +261,8 @@ void verify_find(const struct verify *v, struct verify_finding *f, const void *g
 /* What `cause` by rank `r` would have left at element i. */
 static double would_be(const struct verify *v, enum verify_cause cause, int r, size_t i)
 {
-    return cause == VERIFY_OTHERS ? input(v, (uint64_t)r, i)
-                                  : reduced(v, i, r, cause == VERIFY_TWICE ? 2 : 0);
+    return cause == VERIFY_FROM_OTHER ? input(v, (uint64_t)r, i)
+                                      : reduced(v, i, r, cause == VERIFY_COUNTED_TWICE ? 2 : 0);
 }
 
 static bool explains(const struct verify *v, const struct verify_finding *f, size_t start,
@@ -304,11 +287,11 @@ static bool untouched(const struct verify_finding *f, size_t bytes)
     return f->n > 0;
 }
 
-struct verify_blame verify_blame(const struct verify *v, const struct verify_finding *f, int rank,
-                                 size_t count)
+struct verify_diagnosis verify_diagnose(const struct verify *v, const struct verify_finding *f,
+                                        int rank, size_t count)
 {
-    struct verify_blame b = {.cause = VERIFY_UNKNOWN, .rank = -1};
-    bool computes = backend_reduces(v->coll);
+    struct verify_diagnosis b = {.cause = VERIFY_UNKNOWN, .rank = -1};
+    bool computes = collective_reduces(v->coll);
     size_t start = source_start(v, rank, f->block, count);
     if (untouched(f, backend_type_bytes(v->type))) {
         b.cause = VERIFY_UNTOUCHED;
@@ -316,8 +299,8 @@ struct verify_blame verify_blame(const struct verify *v, const struct verify_fin
         b.ranks = 1;
         return b;
     }
-    enum verify_cause first = computes ? VERIFY_MISSING : VERIFY_OTHERS;
-    enum verify_cause last = computes ? VERIFY_TWICE : VERIFY_OTHERS;
+    enum verify_cause first = computes ? VERIFY_MISSING : VERIFY_FROM_OTHER;
+    enum verify_cause last = computes ? VERIFY_COUNTED_TWICE : VERIFY_FROM_OTHER;
     for (enum verify_cause c = first; c <= last && b.ranks == 0; c++)
         for (int r = 0; r < v->ranks; r++)
             if (explains(v, f, start, c, r) && b.ranks++ == 0) {

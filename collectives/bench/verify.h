@@ -22,7 +22,7 @@ enum {
 };
 
 struct verify {
-    enum backend_coll coll;
+    enum collective coll;
     enum drover_type type;
     enum drover_op op;
     int root, ranks;
@@ -63,12 +63,12 @@ void verify_find(const struct verify *v, struct verify_finding *f, const void *g
 
 enum verify_cause {
     VERIFY_UNKNOWN,
-    VERIFY_UNTOUCHED, /* nothing was written there */
-    VERIFY_MISSING,   /* the reduction lacks a rank's part … */
-    VERIFY_TWICE,     /* … or has it twice */
-    VERIFY_OTHERS,    /* it holds what another rank has sent */
+    VERIFY_UNTOUCHED,     /* nothing was written there */
+    VERIFY_MISSING,       /* the reduction lacks a rank's part … */
+    VERIFY_COUNTED_TWICE, /* … or has it twice */
+    VERIFY_FROM_OTHER,    /* it holds what another rank has sent */
 };
-struct verify_blame {
+struct verify_diagnosis {
     enum verify_cause cause;
     int rank;  /* the first that explains all of the elements; of UNTOUCHED: whose data should be
                   there, -1 for a reduction */
@@ -79,7 +79,7 @@ struct verify_blame {
  * missing can be told from one element of a sum, and of most averages of floats, in a type that
  * holds 2n^2 exactly (n ranks); from a few elements of smaller types, products, and minima and
  * maxima that the rank had. Cost n^2. */
-struct verify_blame verify_blame(const struct verify *v, const struct verify_finding *f, int rank,
-                                 size_t count);
+struct verify_diagnosis verify_diagnose(const struct verify *v, const struct verify_finding *f,
+                                        int rank, size_t count);
 
 #endif

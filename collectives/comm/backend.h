@@ -11,32 +11,15 @@
 #include <stdint.h>
 
 #include "collectives/bootstrap/bootstrap.h"
+#include "collectives/comm/collective.h"
 #include "collectives/drover.h"
 #include "common/err.h"
 
 #define BACKEND_ABI UINT32_C(5)
 
-enum backend_coll {
-    BACKEND_ALL_REDUCE,
-    BACKEND_BROADCAST,
-    BACKEND_REDUCE,
-    BACKEND_ALL_GATHER,
-    BACKEND_REDUCE_SCATTER,
-    BACKEND_ALL_TO_ALL,
-    BACKEND_GATHER,
-    BACKEND_SCATTER,
-    BACKEND_ALL_TO_ALL_V, /* this and the next: never a plug-in's, comm.c makes sends and receives
-                           */
-    BACKEND_SENDRECV,     /* to the rank after this one, from the one before */
-    BACKEND_BARRIER,
-    BACKEND_SEND,
-    BACKEND_RECV,
-    BACKEND_COLLS
-};
-
 /* Checked by comm.c: a known type, op and root, sizes that do not overflow, count > 0. */
 struct backend_call {
-    enum backend_coll coll;
+    enum collective coll;
     const void *in;
     void *out;
     size_t count; /* as drover.h counts */
@@ -168,20 +151,6 @@ static inline const char *backend_op_name(enum drover_op op)
 {
     static const char *const names[DROVER_OPS] = {"sum", "prod", "min", "max", "avg", "mulsum"};
     return names[op];
-}
-
-/* Whether it computes; the others move. */
-static inline bool backend_reduces(enum backend_coll c)
-{
-    return c == BACKEND_ALL_REDUCE || c == BACKEND_REDUCE || c == BACKEND_REDUCE_SCATTER;
-}
-
-static inline const char *backend_coll_name(enum backend_coll c)
-{
-    static const char *const names[BACKEND_COLLS] = {
-        "all_reduce", "broadcast", "reduce",   "all_gather", "reduce_scatter", "alltoall", "gather",
-        "scatter",    "alltoallv", "sendrecv", "barrier",    "send",           "recv"};
-    return names[c];
 }
 
 #endif

@@ -25,7 +25,7 @@ struct drover_comm {
     const struct backend *backend;
     struct backend_comm *inner;
     int rank, size;
-    unsigned caps, native_mask; /* bits: of backend_caps; of collectives that the backend has */
+    unsigned caps, native_mask; /* bits: enum backend_caps; the collectives that the backend has */
     double factor;
     bool crowded;               /* this node has more ranks than cores */
     struct backend_call *queue; /* head … len could not be started yet */
@@ -33,7 +33,7 @@ struct drover_comm {
     int depth;    /* of groups */
     size_t group; /* where the open one begins in the queue */
     struct {
-        enum backend_coll coll;
+        enum collective coll;
         size_t count;
         enum drover_type type;
     } last;                              /* for messages */
@@ -53,17 +53,14 @@ static const char *pick(const struct drover *d, const struct drover_comm_opts *o
     return o->stream ? "nccl" : drover_size(d) == 1 ? "self" : "mpi";
 }
 
-/* The others are made of sends and receives. */
+/* The collectives that the backend has a call for; the others are made of sends and receives. */
 static unsigned native_mask(unsigned caps)
 {
-    unsigned lacks = 1u << BACKEND_ALL_TO_ALL_V | 1u << BACKEND_SENDRECV;
-    if (!(caps & BACKEND_HAS_ALL_TO_ALL))
-        lacks |= 1u << BACKEND_ALL_TO_ALL;
-    if (!(caps & BACKEND_HAS_GATHER))
-        lacks |= 1u << BACKEND_GATHER;
-    if (!(caps & BACKEND_HAS_SCATTER))
-        lacks |= 1u << BACKEND_SCATTER;
-    return ~lacks;
+    unsigned mask = 0;
+    for (int i = 0; i < COLLECTIVES; i++)
+        if ((collective_rows[i].native_cap & ~caps) == 0)
+            mask |= 1u << i;
+    return mask;
 }
 
 static struct drover_comm *comm_new(struct drover *d, const struct backend *b,
@@ -174,27 +171,14 @@ static int fail_comm(struct drover_comm *c, int rc)
 static int failed(struct drover_comm *c, int rc)
 {
     (void)err_wrap(c->err, "rank %d of %d: call %" PRIu64 ", %s of %zu %s", c->rank, c->size,
-                   c->calls, backend_coll_name(c->last.coll), c->last.count,
+                   c->calls, collective_name(c->last.coll), c->last.count,
                    backend_type_name(c->last.type));
     return fail_comm(c, rc);
 }
 
-/* Which buffers this rank must bring. */
-static bool reads(const struct drover_comm *c, const struct backend_call *k)
-{
-    bool root_only = k->coll == BACKEND_BROADCAST || k->coll == BACKEND_SCATTER;
-    return k->coll != BACKEND_RECV && (!root_only || c->rank == k->root);
-}
-
-static bool writes(const struct drover_comm *c, const struct backend_call *k)
-{
-    bool root_only = k->coll == BACKEND_REDUCE || k->coll == BACKEND_GATHER;
-    return k->coll != BACKEND_SEND && (!root_only || c->rank == k->root);
-}
-
 static int check_peer(const struct drover_comm *c, const struct backend_call *k)
 {
-    bool peer = k->coll == BACKEND_SEND || k->coll == BACKEND_RECV;
+    bool peer = collective_row(k->coll)->to_peer;
     if ((unsigned)k->root >= (unsigned)c->size)
         return err_set(c->err, -EINVAL, "%s %d is none of the %d ranks", peer ? "rank" : "root",
                        k->root, c->size);
@@ -246,7 +230,8 @@ static int check(const struct drover_comm *c, const struct backend_call *k)
         return err_hint(c->err, "8-bit floats need NCCL 2.24 and a GPU of compute capability 9.0");
     }
     int rc = check_peer(c, k);
-    if (rc == 0 && k->coll == BACKEND_ALL_TO_ALL_V) {
+    const struct collective_row *row = collective_row(k->coll);
+    if (rc == 0 && row->in == COLLECTIVE_VARYING) {
         rc = check_parts(c, k, k->send, k->in);
         return rc < 0 ? rc : check_parts(c, k, k->recv, k->out);
     }
@@ -254,10 +239,10 @@ static int check(const struct drover_comm *c, const struct backend_call *k)
         rc = check_size(c, k, k->count, (size_t)c->size);
     if (rc < 0)
         return rc;
-    if (k->count && ((!k->in && reads(c, k)) || (!k->out && writes(c, k))))
+    if (k->count && ((!k->in && collective_reads(k->coll, c->rank, k->root)) ||
+                     (!k->out && collective_writes(k->coll, c->rank, k->root))))
         return err_set(c->err, -EINVAL, "no buffer was given");
-    if (k->coll == BACKEND_ALL_TO_ALL && k->in == k->out && k->count && c->size > 1 &&
-        (c->caps & BACKEND_NO_INPLACE_A2A))
+    if ((row->in_place_refusal & c->caps) && k->in == k->out && k->count && c->size > 1)
         return err_set(c->err, -ENOTSUP, "%s cannot do it in place", c->backend->name);
     return 0;
 }
@@ -321,9 +306,8 @@ int comm_start(struct drover_comm *c, struct backend_call *call)
 {
     int rc = check(c, call);
     if (rc < 0)
-        return err_wrap(c->err, "%s", backend_coll_name(call->coll));
-    bool counts = call->coll != BACKEND_BARRIER && call->coll != BACKEND_ALL_TO_ALL_V;
-    if (call->count == 0 && counts)
+        return err_wrap(c->err, "%s", collective_name(call->coll));
+    if (call->count == 0 && collective_counts(call->coll))
         return 0;
     call->factor = c->factor;
     c->last.coll = call->coll;
@@ -422,7 +406,7 @@ int drover_barrier(struct drover_comm *c, int64_t timeout_ms)
 {
     int rc = check_idle(c, "barrier");
     if (rc == 0)
-        rc = comm_start(c, &(struct backend_call){.coll = BACKEND_BARRIER});
+        rc = comm_start(c, &(struct backend_call){.coll = COLLECTIVE_BARRIER});
     return rc < 0 ? rc : drover_wait(c, timeout_ms);
 }
 

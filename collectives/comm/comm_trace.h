@@ -10,7 +10,7 @@ struct collective_trace_comm *comm_trace_open(const char *name, int rank, int si
 
 static inline void comm_trace_call(struct collective_trace_comm *n, const struct backend_call *call)
 {
-    bool all = call->coll != BACKEND_SEND && call->coll != BACKEND_RECV;
+    bool all = !collective_row(call->coll)->to_peer;
     collective_trace_call(n, all, call->coll, call->type, call->op, call->root, call->count);
 }
 

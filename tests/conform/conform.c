@@ -43,9 +43,9 @@ static const struct opt options[] = {
 };
 
 /* ---- what is run ---- */
-static const enum backend_coll colls[] = {
-    BACKEND_ALL_REDUCE, BACKEND_REDUCE,     BACKEND_REDUCE_SCATTER, BACKEND_BROADCAST,
-    BACKEND_ALL_GATHER, BACKEND_ALL_TO_ALL, BACKEND_GATHER,         BACKEND_SCATTER,
+static const enum collective colls[] = {
+    COLLECTIVE_ALL_REDUCE, COLLECTIVE_REDUCE,     COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_BROADCAST,
+    COLLECTIVE_ALL_GATHER, COLLECTIVE_ALL_TO_ALL, COLLECTIVE_GATHER,         COLLECTIVE_SCATTER,
 };
 
 static void run_one(struct fixture *k, struct values v, bool in_place)
@@ -64,12 +64,12 @@ static void run_both(struct fixture *k, struct values v)
 
 /* Every type with every reduction, and every root. With many ranks, out of place and in place by
  * turns. */
-static void walk_types(struct fixture *k, enum backend_coll coll)
+static void walk_types(struct fixture *k, enum collective coll)
 {
     for (int t = 0; t < DROVER_TYPES; t++) {
         struct values v = {.coll = coll, .type = (enum drover_type)t, .count = SMALL};
         v.root = t % k->size;
-        for (int op = 0; op < (backend_reduces(coll) ? DROVER_OPS : 1); op++) {
+        for (int op = 0; op < (collective_reduces(coll) ? DROVER_OPS : 1); op++) {
             v.op = (enum drover_op)op;
             v.root = (v.root + 1) % k->size;
             if (k->size <= MANY)
@@ -84,7 +84,7 @@ static void walk_types(struct fixture *k, enum backend_coll coll)
 }
 
 /* Sizes around which algorithms change; each takes the next type and reduction. */
-static void walk_sizes(struct fixture *k, enum backend_coll coll, size_t max_bytes)
+static void walk_sizes(struct fixture *k, enum collective coll, size_t max_bytes)
 {
     const size_t bytes[] = {0, 1, 4, 1021, (64 << 10) + 8, MIB + 8};
     unsigned turn = (unsigned)coll;
@@ -103,7 +103,7 @@ static void walk_rounding(struct fixture *k)
 {
     for (int t = DROVER_HALF; t < DROVER_TYPES && k->size == 2; t++)
         for (int op = DROVER_SUM; op <= DROVER_PROD; op++) {
-            struct values v = {.coll = BACKEND_ALL_REDUCE, .count = ROUGH, .rough = true};
+            struct values v = {.coll = COLLECTIVE_ALL_REDUCE, .count = ROUGH, .rough = true};
             v.type = (enum drover_type)t;
             v.op = (enum drover_op)op;
             run_both(k, v);
@@ -145,7 +145,7 @@ static void walk_part(struct fixture *k, int color, int key, int want_rank, int 
     if (!c)
         return;
     struct fixture part = {.wait_ms = k->wait_ms, .seed = k->seed + (uint64_t)color * 100000};
-    command_mailbox_open(&part, k->d, c, LEAST_BYTES);
+    fixture_open(&part, k->d, c, LEAST_BYTES);
     fixture_check(k, part.rank == want_rank && part.size == want_size,
                   "a split makes this rank %d of %d, expected %d of %d", part.rank, part.size,
                   want_rank, want_size);
@@ -155,7 +155,7 @@ static void walk_part(struct fixture *k, int color, int key, int want_rank, int 
     if (part.count.failed && !k->count.failed)
         memcpy(k->count.first, part.count.first, sizeof k->count.first);
     k->count.failed += part.count.failed;
-    command_mailbox_close(&part);
+    fixture_close(&part);
 }
 
 static void walk_splits(struct fixture *k)
@@ -215,7 +215,7 @@ static void run_all(struct report *r, struct fixture *k, size_t max_bytes)
     for (size_t i = 0; i < COUNT_OF(colls); i++) {
         walk_types(k, colls[i]);
         walk_sizes(k, colls[i], max_bytes);
-        tell(r, k, backend_coll_name(colls[i]));
+        tell(r, k, collective_name(colls[i]));
     }
     walk_rounding(k);
     tell(r, k, "rounding");
@@ -239,12 +239,12 @@ static const char *run_shrunk(struct report *r, struct fixture *k)
         return drover_error(k->d);
     fixture_must(k, rc, "shrink");
     struct fixture part = {.wait_ms = k->wait_ms, .seed = 4711};
-    command_mailbox_open(&part, k->d, c, LEAST_BYTES);
+    fixture_open(&part, k->d, c, LEAST_BYTES);
     fixture_check(&part, part.rank == k->rank && part.size == k->size - n,
                   "a shrink gave rank %d of %d", part.rank, part.size);
     walk_some(&part);
     tell(r, &part, "shrunk");
-    command_mailbox_close(&part);
+    fixture_close(&part);
     return "done";
 }
 
@@ -259,7 +259,7 @@ static int conform(struct drover *d, const struct args *a, size_t max_bytes)
     double begin = now_s();
     struct report r = {.json = a->json};
     struct fixture k = {.wait_ms = (int64_t)a->wait_s * 1000, .seed = (uint64_t)a->seed * 1000000};
-    command_mailbox_open(&k, d, c, max_bytes + 64);
+    fixture_open(&k, d, c, max_bytes + 64);
     const char *version = comm_backend(c)->version(comm_inner(c));
     int rank = k.rank, size = k.size;
     if (rank == 0 && !a->json)
@@ -276,7 +276,7 @@ static int conform(struct drover *d, const struct args *a, size_t max_bytes)
         printf("# shrink: %s\n1..%d\n# %" PRIu64 " checks, %" PRIu64 " wrong, %" PRIu64
                " calls refused, %.1f s\n",
                shrunk, r.number, r.checks, r.failed, r.refused, now_s() - begin);
-    command_mailbox_close(&k);
+    fixture_close(&k);
     return rank == 0 && r.failed > 0; /* one rank's word; the others just end */
 }
 

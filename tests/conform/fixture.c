@@ -46,20 +46,19 @@ static void memory_must(int rc, const struct err *e)
     exit(1);
 }
 
-void command_mailbox_take(const struct fixture *k, void *to, const void *host, size_t bytes)
+void fixture_copy_in(const struct fixture *k, void *to, const void *host, size_t bytes)
 {
     struct err e = {0};
     memory_must(comm_backend(k->c)->copy_in(comm_inner(k->c), to, host, bytes, &e), &e);
 }
 
-void fixture_take(const struct fixture *k, void *host, const void *from, size_t bytes)
+void fixture_copy_out(const struct fixture *k, void *host, const void *from, size_t bytes)
 {
     struct err e = {0};
     memory_must(comm_backend(k->c)->copy_out(comm_inner(k->c), host, from, bytes, &e), &e);
 }
 
-void command_mailbox_open(struct fixture *k, struct drover *d, struct drover_comm *c,
-                          size_t part_bytes)
+void fixture_open(struct fixture *k, struct drover *d, struct drover_comm *c, size_t part_bytes)
 {
     struct err e = {0};
     k->d = d;
@@ -79,7 +78,7 @@ void command_mailbox_open(struct fixture *k, struct drover *d, struct drover_com
     k->want = xzalloc(k->room);
 }
 
-void command_mailbox_close(struct fixture *k)
+void fixture_close(struct fixture *k)
 {
     comm_backend(k->c)->mem_free(comm_inner(k->c), k->in);
     comm_backend(k->c)->mem_free(comm_inner(k->c), k->out);
@@ -93,9 +92,9 @@ void command_mailbox_close(struct fixture *k)
 static void lay_out(const struct values *v, size_t *in_at, size_t *out_at, size_t *elements)
 {
     size_t own = (size_t)v->rank * v->count;
-    bool gathers = v->coll == BACKEND_ALL_GATHER || v->coll == BACKEND_GATHER;
-    bool scatters = v->coll == BACKEND_REDUCE_SCATTER || v->coll == BACKEND_SCATTER;
-    bool root_only = v->coll == BACKEND_GATHER || v->coll == BACKEND_SCATTER;
+    bool gathers = v->coll == COLLECTIVE_ALL_GATHER || v->coll == COLLECTIVE_GATHER;
+    bool scatters = v->coll == COLLECTIVE_REDUCE_SCATTER || v->coll == COLLECTIVE_SCATTER;
+    bool root_only = v->coll == COLLECTIVE_GATHER || v->coll == COLLECTIVE_SCATTER;
     bool place = !root_only || v->rank == v->root;
     *in_at = gathers && place ? own : 0;
     *out_at = scatters && place ? own : 0;
@@ -112,9 +111,9 @@ static void compare(struct fixture *k, const struct values *v, bool in_place)
         char got[VALUES_TEXT], want[VALUES_TEXT];
         values_text(got, k->got, i, v->type);
         values_text(want, k->want, i, v->type);
-        const char *op = backend_reduces(v->coll) ? backend_op_name(v->op) : "moved";
+        const char *op = collective_reduces(v->coll) ? backend_op_name(v->op) : "moved";
         fixture_check(k, false, "%s of %zu %s, %s, root %d%s: element %zu is %s, expected %s",
-                      backend_coll_name(v->coll), v->count, backend_type_name(v->type), op, v->root,
+                      collective_name(v->coll), v->count, backend_type_name(v->type), op, v->root,
                       in_place ? ", in place" : "", i, got, want);
         return;
     }
@@ -125,18 +124,18 @@ static void compare(struct fixture *k, const struct values *v, bool in_place)
 static void look_around(struct fixture *k, const struct values *v, const char *end, bool in_place)
 {
     unsigned char guard[GUARD];
-    fixture_take(k, guard, end, sizeof guard);
+    fixture_copy_out(k, guard, end, sizeof guard);
     bool whole = true;
     for (int i = 0; i < GUARD; i++)
         whole &= guard[i] == POISON;
-    fixture_check(k, whole, "%s of %zu %s wrote behind its output", backend_coll_name(v->coll),
+    fixture_check(k, whole, "%s of %zu %s wrote behind its output", collective_name(v->coll),
                   v->count, backend_type_name(v->type));
     if (in_place)
         return;
     size_t bytes = values_in(v) * backend_type_bytes(v->type);
-    fixture_take(k, k->got, k->in, bytes);
+    fixture_copy_out(k, k->got, k->in, bytes);
     fixture_check(k, memcmp(k->got, k->host, bytes) == 0, "%s of %zu %s changed its input",
-                  backend_coll_name(v->coll), v->count, backend_type_name(v->type));
+                  collective_name(v->coll), v->count, backend_type_name(v->type));
 }
 
 void fixture_run(struct fixture *k, const struct values *v, bool in_place)
@@ -148,9 +147,9 @@ void fixture_run(struct fixture *k, const struct values *v, bool in_place)
     for (size_t i = 0; i < values_in(v); i++)
         values_input(v, v->rank, i, k->host, i);
     memset(k->got, POISON, elements * element + GUARD);
-    command_mailbox_take(k, k->out, k->got, elements * element + GUARD);
+    fixture_copy_in(k, k->out, k->got, elements * element + GUARD);
     char *in = in_place ? k->out + in_at * element : k->in, *out = k->out + out_at * element;
-    command_mailbox_take(k, in, k->host, values_in(v) * element);
+    fixture_copy_in(k, in, k->host, values_in(v) * element);
     int rc = comm_start(k->c, &(struct backend_call){.coll = v->coll,
                                                      .in = in,
                                                      .out = out,
@@ -162,11 +161,11 @@ void fixture_run(struct fixture *k, const struct values *v, bool in_place)
         k->count.refused++;
         return;
     }
-    fixture_must(k, rc, backend_coll_name(v->coll));
-    fixture_wait(k, backend_coll_name(v->coll));
+    fixture_must(k, rc, collective_name(v->coll));
+    fixture_wait(k, collective_name(v->coll));
     for (size_t i = 0; i < values_out(v); i++)
         values_expected(v, i, k->want);
-    fixture_take(k, k->got, out, values_out(v) * element);
+    fixture_copy_out(k, k->got, out, values_out(v) * element);
     compare(k, v, in_place);
     look_around(k, v, k->out + elements * element, in_place);
 }

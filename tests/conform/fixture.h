@@ -6,12 +6,12 @@
 #include "collectives/comm/comm.h"
 #include "tests/conform/values.h"
 
-enum { DESK_TEXT = 200 };
+enum { FIXTURE_TEXT = 200 };
 
 /* What a rank found, as it is gathered. */
 struct fixture_count {
     uint64_t checks, failed, refused;
-    char first[DESK_TEXT]; /* failure */
+    char first[FIXTURE_TEXT]; /* failure */
 };
 
 struct fixture {
@@ -28,10 +28,9 @@ struct fixture {
 
 /* Takes the communicator and makes room for calls of `part_bytes` a rank. Ends the program on any
  * failure, as all of desk's functions do: the other ranks' deadlines end them too. */
-void command_mailbox_open(struct fixture *k, struct drover *d, struct drover_comm *c,
-                          size_t part_bytes);
+void fixture_open(struct fixture *k, struct drover *d, struct drover_comm *c, size_t part_bytes);
 /* Closes the communicator too. */
-void command_mailbox_close(struct fixture *k);
+void fixture_close(struct fixture *k);
 
 void fixture_run(struct fixture *k, const struct values *v, bool in_place);
 
@@ -43,7 +42,7 @@ void fixture_must(const struct fixture *k, int rc, const char *what);
 void fixture_wait(const struct fixture *k, const char *what);
 
 /* Host memory to and from the backend's. */
-void command_mailbox_take(const struct fixture *k, void *to, const void *host, size_t bytes);
-void fixture_take(const struct fixture *k, void *host, const void *from, size_t bytes);
+void fixture_copy_in(const struct fixture *k, void *to, const void *host, size_t bytes);
+void fixture_copy_out(const struct fixture *k, void *host, const void *from, size_t bytes);
 
 #endif

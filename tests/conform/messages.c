@@ -15,7 +15,7 @@ static void message(const struct fixture *k, int from, int to, size_t n, char *o
 
 static void check_message(struct fixture *k, int from, const char *at, size_t n, const char *what)
 {
-    fixture_take(k, k->got, at, n);
+    fixture_copy_out(k, k->got, at, n);
     message(k, from, k->rank, n, k->want);
     fixture_check(k, memcmp(k->got, k->want, n) == 0, "%s: %zu bytes of rank %d's are wrong", what,
                   n, from);
@@ -27,7 +27,7 @@ void messages_ring(struct fixture *k)
     enum { N = 1021 };
     int to = (k->rank + 1) % k->size, from = (k->rank - 1 + k->size) % k->size;
     message(k, k->rank, to, N, k->host);
-    command_mailbox_take(k, k->in, k->host, N);
+    fixture_copy_in(k, k->in, k->host, N);
     if (k->size % 2 == 0) {
         for (int turn = 0; turn < 2; turn++) {
             bool sends = (k->rank + turn) % 2 == 0;
@@ -66,7 +66,7 @@ void messages_shuffled(struct fixture *k)
     }
     for (int to = 0; to < k->size; to++)
         message(k, k->rank, to, length(k, k->rank, to), k->host + (size_t)to * APART);
-    command_mailbox_take(k, k->in, k->host, (size_t)k->size * APART);
+    fixture_copy_in(k, k->in, k->host, (size_t)k->size * APART);
     fixture_must(k, drover_group_start(k->c), "group");
     for (int i = 0; i < 2 * k->size; i++) {
         int other = order[i] % k->size;
@@ -93,7 +93,7 @@ void messages_long(struct fixture *k)
     if (other >= k->size)
         other = k->rank;
     message(k, k->rank, other, n, k->host);
-    command_mailbox_take(k, k->in, k->host, n);
+    fixture_copy_in(k, k->in, k->host, n);
     fixture_must(k, drover_group_start(k->c), "group");
     fixture_must(k, drover_send(k->c, k->in, n / 8, DROVER_DOUBLE, other), "send");
     fixture_must(k, drover_send(k->c, k->in, 5, DROVER_UINT8, other), "send");
@@ -110,14 +110,14 @@ static void fill_ints(const struct fixture *k, char *to, int32_t first, size_t n
     int32_t *host = (int32_t *)(void *)k->host;
     for (size_t i = 0; i < n; i++)
         host[i] = first + (int32_t)i;
-    command_mailbox_take(k, to, host, 4 * n);
+    fixture_copy_in(k, to, host, 4 * n);
 }
 
 static void check_ints(struct fixture *k, const char *at, int32_t first, int32_t step, size_t n,
                        const char *what)
 {
     int32_t *got = (int32_t *)(void *)k->got;
-    fixture_take(k, got, at, 4 * n);
+    fixture_copy_out(k, got, at, 4 * n);
     for (size_t i = 0; i < n; i++)
         if (got[i] != first + step * (int32_t)i) {
             fixture_check(k, false, "%s: element %zu is %d, expected %d", what, i, got[i],
@@ -173,9 +173,9 @@ void messages_uneven(struct fixture *k)
         numbers[k->size + r] = numbers[3 * k->size + r] = (size_t)r * APART;
         message(k, k->rank, r, numbers[r], k->host + (size_t)r * APART);
     }
-    command_mailbox_take(k, k->in, k->host, size * APART);
+    fixture_copy_in(k, k->in, k->host, size * APART);
     memset(k->got, 0x5a, size * APART);
-    command_mailbox_take(k, k->out, k->got, size * APART);
+    fixture_copy_in(k, k->out, k->got, size * APART);
     fixture_must(k, drover_all_to_all_v(k->c, k->in, &send, k->out, &recv, DROVER_UINT8),
                  "all_to_all_v");
     memset(numbers, 0xff, 4 * size * sizeof *numbers); /* they were read */
@@ -184,7 +184,7 @@ void messages_uneven(struct fixture *k)
         size_t n = length(k, from, k->rank);
         check_message(k, from, k->out + (size_t)from * APART, n, "all_to_all_v");
         char behind = 0;
-        fixture_take(k, &behind, k->out + (size_t)from * APART + n, 1);
+        fixture_copy_out(k, &behind, k->out + (size_t)from * APART + n, 1);
         fixture_check(k, behind == 0x5a, "all_to_all_v wrote between the parts");
     }
 }

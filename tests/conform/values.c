@@ -31,9 +31,9 @@ static bool is_signed(enum drover_type t)
 
 size_t values_in(const struct values *v)
 {
-    bool wide = v->coll == BACKEND_REDUCE_SCATTER || v->coll == BACKEND_SCATTER ||
-                v->coll == BACKEND_ALL_TO_ALL;
-    bool root_only = v->coll == BACKEND_BROADCAST || v->coll == BACKEND_SCATTER;
+    bool wide = v->coll == COLLECTIVE_REDUCE_SCATTER || v->coll == COLLECTIVE_SCATTER ||
+                v->coll == COLLECTIVE_ALL_TO_ALL;
+    bool root_only = v->coll == COLLECTIVE_BROADCAST || v->coll == COLLECTIVE_SCATTER;
     if (root_only && v->rank != v->root)
         return 0;
     return v->count * (wide ? (size_t)v->size : 1);
@@ -41,9 +41,9 @@ size_t values_in(const struct values *v)
 
 size_t values_out(const struct values *v)
 {
-    bool wide =
-        v->coll == BACKEND_ALL_GATHER || v->coll == BACKEND_GATHER || v->coll == BACKEND_ALL_TO_ALL;
-    bool root_only = v->coll == BACKEND_REDUCE || v->coll == BACKEND_GATHER;
+    bool wide = v->coll == COLLECTIVE_ALL_GATHER || v->coll == COLLECTIVE_GATHER ||
+                v->coll == COLLECTIVE_ALL_TO_ALL;
+    bool root_only = v->coll == COLLECTIVE_REDUCE || v->coll == COLLECTIVE_GATHER;
     if (root_only && v->rank != v->root)
         return 0;
     return v->count * (wide ? (size_t)v->size : 1);
@@ -161,7 +161,7 @@ static int64_t plain(const struct values *v, int rank, uint64_t random)
 void values_input(const struct values *v, int rank, size_t i, void *array, size_t at)
 {
     uint64_t random = values_random(v->seed + (uint64_t)rank * 1000003, i);
-    if (!backend_reduces(v->coll)) {
+    if (!collective_reduces(v->coll)) {
         size_t bytes = backend_type_bytes(v->type); /* any bits: what is moved is not looked at */
         memcpy((char *)array + at * bytes, &random, bytes);
     } else if (v->rough && is_float(v->type)) {
@@ -199,20 +199,20 @@ void values_expected(const struct values *v, size_t i, void *array)
 {
     size_t mine = (size_t)v->rank * v->count;
     switch (v->coll) {
-    case BACKEND_ALL_REDUCE:
-    case BACKEND_REDUCE:
+    case COLLECTIVE_ALL_REDUCE:
+    case COLLECTIVE_REDUCE:
         reduced(v, i, array, i);
         break;
-    case BACKEND_REDUCE_SCATTER:
+    case COLLECTIVE_REDUCE_SCATTER:
         reduced(v, mine + i, array, i);
         break;
-    case BACKEND_BROADCAST:
+    case COLLECTIVE_BROADCAST:
         values_input(v, v->root, i, array, i);
         break;
-    case BACKEND_SCATTER:
+    case COLLECTIVE_SCATTER:
         values_input(v, v->root, mine + i, array, i);
         break;
-    case BACKEND_ALL_TO_ALL:
+    case COLLECTIVE_ALL_TO_ALL:
         values_input(v, (int)(i / v->count), mine + i % v->count, array, i);
         break;
     default: /* the gathers */
@@ -234,11 +234,11 @@ bool values_same(const struct values *v, const void *got, const void *expected, 
     if (memcmp((const char *)got + i * bytes, (const char *)expected + i * bytes, bytes) == 0)
         return true;
     bool power_of_2 = (v->size & (v->size - 1)) == 0;
-    bool zeros = is_float(v->type) && backend_reduces(v->coll) && get_float(got, i, v->type) == 0 &&
-                 get_float(expected, i, v->type) == 0;
+    bool zeros = is_float(v->type) && collective_reduces(v->coll) &&
+                 get_float(got, i, v->type) == 0 && get_float(expected, i, v->type) == 0;
     if (zeros) /* +0 and -0 are equal; which one a sum or the larger of both gives is not said */
         return true;
-    if (!backend_reduces(v->coll) || v->op != DROVER_AVG || !is_float(v->type) || power_of_2)
+    if (!collective_reduces(v->coll) || v->op != DROVER_AVG || !is_float(v->type) || power_of_2)
         return false;
     int64_t apart = ordered(got, i, bytes) - ordered(expected, i, bytes);
     return apart <= v->size && apart >= -v->size;

@@ -21,7 +21,7 @@
 
 /* One collective over `size` ranks of a communicator, of which this is `rank`. */
 struct values {
-    enum backend_coll coll;
+    enum collective coll;
     enum drover_type type;
     enum drover_op op;
     size_t count;

@@ -26,7 +26,7 @@ static void fill(struct verdict_facts *out, int n, const char *gpu, int a_node)
 static struct verdict judge(const struct verdict_facts *f, int n, double busbw)
 {
     struct verdict v;
-    verdict_of(&v, f, n, &(struct verdict_run){BACKEND_ALL_REDUCE, busbw, 1UL << 30, 0});
+    verdict_of(&v, f, n, &(struct verdict_run){COLLECTIVE_ALL_REDUCE, busbw, 1UL << 30, 0});
     return v;
 }
 
@@ -129,7 +129,7 @@ TEST(what_the_user_expects_is_the_limit_itself)
     struct verdict_facts f[2] = {{.host = "a"}, {.host = "a"}};
     struct verdict v;
     struct strbuf b = {0};
-    struct verdict_run run = {BACKEND_ALL_REDUCE, 99, 4096, 100};
+    struct verdict_run run = {COLLECTIVE_ALL_REDUCE, 99, 4096, 100};
     verdict_of(&v, f, 2, &run);
     CHECK(!v.pass);
     CHECK_HAS(v.reasons[0], "ruled by latency");

@@ -32,7 +32,7 @@ struct job { /* what its end needs of a call */
     size_t count;
     void *out;  /* NULL: none here */
     void *temp; /* input or output, where MPI may not work in place */
-    enum backend_coll coll;
+    enum collective coll;
 };
 
 struct backend_comm {
@@ -184,9 +184,9 @@ static int issue_reduction(struct backend_comm *c, const struct backend_call *k,
     else if (temp)
         out = temp;
     switch (k->coll) {
-    case BACKEND_ALL_REDUCE:
+    case COLLECTIVE_ALL_REDUCE:
         return MPI_Iallreduce(in == out ? MPI_IN_PLACE : in, out, n, type, op, c->comm, request);
-    case BACKEND_REDUCE:
+    case COLLECTIVE_REDUCE:
         if (c->rank != k->root)
             out = NULL;
         return MPI_Ireduce(in == out ? MPI_IN_PLACE : in, out, n, type, op, k->root, c->comm,
@@ -206,15 +206,15 @@ static int issue_parts(struct backend_comm *c, const struct backend_call *k, voi
     const void *in = k->in;
     void *out = k->out;
     switch (k->coll) {
-    case BACKEND_ALL_GATHER:
+    case COLLECTIVE_ALL_GATHER:
         if (in == (char *)out + own)
             in = MPI_IN_PLACE;
         return MPI_Iallgather(in, n, type, out, n, type, c->comm, request);
-    case BACKEND_GATHER:
+    case COLLECTIVE_GATHER:
         if (c->rank == k->root && in == (char *)out + own)
             in = MPI_IN_PLACE;
         return MPI_Igather(in, n, type, out, n, type, k->root, c->comm, request);
-    case BACKEND_SCATTER:
+    case COLLECTIVE_SCATTER:
         if (c->rank == k->root && out == (const char *)in + own)
             out = MPI_IN_PLACE;
         return MPI_Iscatter(in, n, type, out, n, type, k->root, c->comm, request);
@@ -229,42 +229,37 @@ static int issue_whole(struct backend_comm *c, const struct backend_call *k)
     MPI_Datatype type = mpi_type(k->type);
     int n = (int)k->count;
     switch (k->coll) {
-    case BACKEND_BROADCAST:
+    case COLLECTIVE_BROADCAST:
         if (c->rank == k->root && k->in != k->out)
             memmove(k->out, k->in, k->count * backend_type_bytes(k->type));
         return MPI_Ibcast(k->out, n, type, k->root, c->comm, request);
-    case BACKEND_SEND:
+    case COLLECTIVE_SEND:
         return MPI_Isend(k->in, n, type, k->root, 0, c->comm, request);
-    case BACKEND_RECV:
+    case COLLECTIVE_RECV:
         return MPI_Irecv(k->out, n, type, k->root, 0, c->comm, request);
     default:
         return MPI_Ibarrier(c->comm, request);
     }
 }
 
-static bool in_parts(enum backend_coll coll)
-{
-    return coll == BACKEND_ALL_GATHER || coll == BACKEND_GATHER || coll == BACKEND_SCATTER ||
-           coll == BACKEND_ALL_TO_ALL;
-}
-
 /* What MPI may not work on in place goes through a buffer: this rank's part of the input of a
  * reduce_scatter, which MPI would have at the beginning; an all_to_all; and what is multiplied. */
 static inline bool needs_temp(const struct backend_comm *c, const struct backend_call *k)
 {
-    if (!backend_reduces(k->coll))
-        return k->coll == BACKEND_ALL_TO_ALL && k->in == k->out;
+    if (!collective_reduces(k->coll))
+        return k->coll == COLLECTIVE_ALL_TO_ALL && k->in == k->out;
     size_t own = (size_t)c->rank * k->count * backend_type_bytes(k->type);
     return k->op == DROVER_MULSUM ||
-           (k->coll == BACKEND_REDUCE_SCATTER && k->out == (const char *)k->in + own);
+           (k->coll == COLLECTIVE_REDUCE_SCATTER && k->out == (const char *)k->in + own);
 }
 
 /* The buffer, and what MPI is to find there. NULL: no memory. */
 RARE static void *make_temp(const struct backend_comm *c, const struct backend_call *k,
                             struct err *e)
 {
-    bool scales = k->op == DROVER_MULSUM && backend_reduces(k->coll);
-    bool parts = k->coll == BACKEND_ALL_TO_ALL || (k->coll == BACKEND_REDUCE_SCATTER && scales);
+    bool scales = k->op == DROVER_MULSUM && collective_reduces(k->coll);
+    bool parts =
+        k->coll == COLLECTIVE_ALL_TO_ALL || (k->coll == COLLECTIVE_REDUCE_SCATTER && scales);
     size_t n = parts ? k->count * (size_t)c->size : k->count;
     size_t bytes = n * backend_type_bytes(k->type);
     void *temp = try_calloc(bytes, 1);
@@ -292,14 +287,14 @@ static int begin(struct backend_comm *c, const struct backend_call *k, struct er
     void *temp = NULL;
     if (needs_temp(c, k) && !(temp = make_temp(c, k, e)))
         return -ENOMEM;
-    int code = backend_reduces(k->coll) ? issue_reduction(c, k, temp, e)
-               : in_parts(k->coll)      ? issue_parts(c, k, temp)
-                                        : issue_whole(c, k);
+    int code = collective_reduces(k->coll)     ? issue_reduction(c, k, temp, e)
+               : collective_has_parts(k->coll) ? issue_parts(c, k, temp)
+                                               : issue_whole(c, k);
     if (code != MPI_SUCCESS) {
         free(temp);
-        return code < 0 ? code : mpi_session_failed(e, code, backend_coll_name(k->coll));
+        return code < 0 ? code : mpi_session_failed(e, code, collective_name(k->coll));
     }
-    bool has_result = k->coll != BACKEND_REDUCE || c->rank == k->root;
+    bool has_result = k->coll != COLLECTIVE_REDUCE || c->rank == k->root;
     c->jobs[c->n++] =
         (struct job){k->type, k->op, k->count, has_result ? k->out : NULL, temp, k->coll};
     return 0;
@@ -307,10 +302,10 @@ static int begin(struct backend_comm *c, const struct backend_call *k, struct er
 
 RARE static void finish(struct backend_comm *c, const struct job *j)
 {
-    if (j->temp && j->coll == BACKEND_REDUCE_SCATTER && j->op != DROVER_MULSUM)
+    if (j->temp && j->coll == COLLECTIVE_REDUCE_SCATTER && j->op != DROVER_MULSUM)
         memcpy(j->out, j->temp, j->count * backend_type_bytes(j->type));
     free(j->temp);
-    if (j->op == DROVER_AVG && backend_reduces(j->coll) && j->out)
+    if (j->op == DROVER_AVG && collective_reduces(j->coll) && j->out)
         mpi_types_average(j->out, j->count, j->type, c->size);
 }
 
@@ -333,7 +328,7 @@ static int mpi_poll(struct backend_comm *c, struct err *e)
         int code = c->n == 1 ? MPI_Test(c->requests, &done, MPI_STATUS_IGNORE)
                              : MPI_Testall((int)c->n, c->requests, &done, MPI_STATUSES_IGNORE);
         if (code != MPI_SUCCESS)
-            return mpi_session_failed(e, code, backend_coll_name(c->jobs[0].coll));
+            return mpi_session_failed(e, code, collective_name(c->jobs[0].coll));
         if (done)
             return finish_all(c);
     }
@@ -361,9 +356,9 @@ static int check_memory(const struct backend_comm *c, const struct backend_call 
 {
     if (!c->sees_devices || (!mpi_device_has(k->in) && !mpi_device_has(k->out)))
         return 0;
-    const char *what = backend_coll_name(k->coll);
-    bool copies = needs_temp(c, k) || (k->coll == BACKEND_BROADCAST && k->in != k->out);
-    if (mpi_device_aware() && !backend_reduces(k->coll) && !copies)
+    const char *what = collective_name(k->coll);
+    bool copies = needs_temp(c, k) || (k->coll == COLLECTIVE_BROADCAST && k->in != k->out);
+    if (mpi_device_aware() && !collective_reduces(k->coll) && !copies)
         return 0;
     if (mpi_device_aware())
         err_set(e, -ENOTSUP, "%s%s: not on memory of a GPU", what, copies ? " that copies" : "");
@@ -374,7 +369,7 @@ static int check_memory(const struct backend_comm *c, const struct backend_call 
 
 static int check_call(const struct backend_comm *c, const struct backend_call *k, struct err *e)
 {
-    if (k->count > INT_MAX && (in_parts(k->coll) || k->coll == BACKEND_REDUCE_SCATTER))
+    if (k->count > INT_MAX && collective_has_parts(k->coll))
         return err_set(e, -EOVERFLOW, "MPI counts to %d elements a rank", INT_MAX);
     return check_memory(c, k, e);
 }

@@ -385,25 +385,25 @@ static ncclResult_t issue_with(struct backend_comm *c, const struct backend_call
     const struct nccl_lib *n = c->nccl;
     ncclDataType_t t = nccl_types_type(k->type);
     switch (k->coll) {
-    case BACKEND_ALL_REDUCE:
+    case COLLECTIVE_ALL_REDUCE:
         return n->ncclAllReduce(k->in, k->out, k->count, t, op, c->comm, c->stream);
-    case BACKEND_BROADCAST:
+    case COLLECTIVE_BROADCAST:
         return n->ncclBroadcast(k->in, k->out, k->count, t, k->root, c->comm, c->stream);
-    case BACKEND_REDUCE:
+    case COLLECTIVE_REDUCE:
         return n->ncclReduce(k->in, k->out, k->count, t, op, k->root, c->comm, c->stream);
-    case BACKEND_ALL_GATHER:
+    case COLLECTIVE_ALL_GATHER:
         return n->ncclAllGather(k->in, k->out, k->count, t, c->comm, c->stream);
-    case BACKEND_REDUCE_SCATTER:
+    case COLLECTIVE_REDUCE_SCATTER:
         return n->ncclReduceScatter(k->in, k->out, k->count, t, op, c->comm, c->stream);
-    case BACKEND_ALL_TO_ALL:
+    case COLLECTIVE_ALL_TO_ALL:
         return n->all_to_all(k->in, k->out, k->count, t, c->comm, c->stream);
-    case BACKEND_GATHER:
+    case COLLECTIVE_GATHER:
         return n->gather(k->in, k->out, k->count, t, k->root, c->comm, c->stream);
-    case BACKEND_SCATTER:
+    case COLLECTIVE_SCATTER:
         return n->scatter(k->in, k->out, k->count, t, k->root, c->comm, c->stream);
-    case BACKEND_SEND:
+    case COLLECTIVE_SEND:
         return n->ncclSend(k->in, k->count, t, k->root, c->comm, c->stream);
-    case BACKEND_RECV:
+    case COLLECTIVE_RECV:
         return n->ncclRecv(k->out, k->count, t, k->root, c->comm, c->stream);
     default: /* a barrier */
         return n->ncclAllReduce(c->scratch, c->scratch, 1, ncclInt32, ncclMax, c->comm, c->stream);
@@ -427,7 +427,7 @@ static int check_kernels(const struct backend_comm *c, const struct backend_call
 {
     for (size_t i = 0; i < n && c->size == 1; i++)
         if (calls[i].type >= DROVER_F8E4M3 && calls[i].op == DROVER_MULSUM &&
-            backend_reduces(calls[i].coll))
+            collective_reduces(calls[i].coll))
             return err_set(e, -ENOTSUP, "NCCL multiplies no 8-bit floats of a single rank");
     return 0;
 }
@@ -452,7 +452,7 @@ static int nccl_start(struct backend_comm *c, const struct backend_call *calls, 
     }
     if (rc == ncclSuccess || rc == ncclInProgress)
         return 0;
-    return nccl_loader_nccl_failed(e, c->nccl, rc, backend_coll_name(calls[0].coll));
+    return nccl_loader_nccl_failed(e, c->nccl, rc, collective_name(calls[0].coll));
 }
 
 static int nccl_poll(struct backend_comm *c, struct err *e)

@@ -24,7 +24,7 @@ ncclDataType_t nccl_types_type(enum drover_type t)
 
 static bool is_made(const struct backend_call *k)
 {
-    return k->op == DROVER_MULSUM && backend_reduces(k->coll);
+    return k->op == DROVER_MULSUM && collective_reduces(k->coll);
 }
 
 ncclResult_t nccl_types_take(ncclRedOp_t *out, const struct backend_call *k, int ranks,

@@ -36,9 +36,9 @@ static const struct backend_call *receive_for(const struct backend_call *calls, 
 {
     size_t earlier = 0, seen = 0;
     for (size_t k = 0; k < i; k++)
-        earlier += calls[k].coll == BACKEND_SEND;
+        earlier += calls[k].coll == COLLECTIVE_SEND;
     for (size_t k = 0; k < n; k++)
-        if (calls[k].coll == BACKEND_RECV && seen++ == earlier)
+        if (calls[k].coll == COLLECTIVE_RECV && seen++ == earlier)
             return &calls[k];
     return NULL;
 }
@@ -48,16 +48,16 @@ static int self_start(struct backend_comm *c, const struct backend_call *calls, 
 {
     for (size_t i = 0; i < n; i++) {
         const struct backend_call *k = &calls[i], *to = k;
-        if (k->coll == BACKEND_BARRIER || k->coll == BACKEND_RECV)
+        if (k->coll == COLLECTIVE_BARRIER || k->coll == COLLECTIVE_RECV)
             continue;
-        if (k->coll == BACKEND_SEND)
+        if (k->coll == COLLECTIVE_SEND)
             to = receive_for(calls, n, i);
         size_t bytes = k->count * backend_type_bytes(k->type);
         if (!to || bytes != to->count * backend_type_bytes(to->type))
             return err_set(e, -EPROTO, "a send to itself has no receive of %zu bytes", bytes);
         if (k->in != to->out)
             memmove(to->out, k->in, bytes);
-        if (k->op == DROVER_MULSUM && backend_reduces(k->coll))
+        if (k->op == DROVER_MULSUM && collective_reduces(k->coll))
             premul_apply(k->out, k->count, k->type, k->factor);
     }
     return 0;
