@@ -1,9 +1,9 @@
 #include "collectives/bench/busbw.h"
 
-struct busbw_shape busbw_shape(enum collective coll, size_t asked_bytes, size_t element_bytes,
+struct busbw_shape busbw_shape(enum collective coll, size_t requested_bytes, size_t element_bytes,
                                int ranks)
 {
-    size_t n = (size_t)ranks, whole = asked_bytes / element_bytes;
+    size_t n = (size_t)ranks, whole = requested_bytes / element_bytes;
     size_t part = whole / n / (16 / element_bytes) * (16 / element_bytes);
     size_t part_bytes = part * element_bytes;
     const struct collective_row *row = collective_row(coll);

@@ -28,7 +28,7 @@ TEST(ranks_have_so_much_room_as_the_fullest_gpu_leaves_them)
     CHECK(bench_max_bytes(&o, d, 4) == 64 * gib - 512 - 16);
     d[3].free_bytes = 8 * gib;
     CHECK(bench_max_bytes(&o, d, 4) == 7 * gib / 2 - 512 - 16);
-    d[3].free_bytes = 1; /* there is always a size, which then fails with a reason */
+    d[3].free_bytes = 1; /* never 0: allocating 1 byte then fails with a reason */
     CHECK(bench_max_bytes(&o, d, 4) == 1);
     d[0].pci_bus = d[1].pci_bus;
     CHECK(bench_max_bytes(&o, d, 3) == 32 * gib - 512 - 16);
@@ -163,7 +163,7 @@ TEST(single_iterations_are_timed_until_their_median_is_known_or_time_is_over)
     CHECK_INT(seen[0], 10);
     CHECK_INT(seen[1], 10);
     o.stable = 1e-9;    /* never */
-    o.max_time_s = 0.2; /* more than a busy machine takes away at once */
+    o.max_time_s = 0.2; /* longer than a busy machine stalls */
     CHECK_INT(bench_run(&o, d, c, &sink, &foot, &e), 0);
     CHECK(seen[0] > 10 && seen[0] % 10 == 0);
     drover_comm_close(c);

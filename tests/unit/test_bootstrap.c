@@ -8,7 +8,7 @@
 
 #include "tests/unit/test.h"
 
-/* A port that nobody has, and listening there where `fd` is given. */
+/* Returns a free port; listens on it if `fd` is given. */
 static int some_port(int *fd)
 {
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -33,7 +33,7 @@ static void set_job(const char *id, int port)
     setenv("DROVER_JOB_ID", id, 1);
 }
 
-/* A rank that says its number `rounds` times. Its status: 0, or what the fence gave. */
+/* A rank that publishes its number `rounds` times. Its exit status: 0, or the fence's error. */
 static int meet(int rank, int size, int rounds, int timeout_ms, struct err *e)
 {
     struct rank_identity who = {rank, size, rank, size, 0, "RANK"};
@@ -64,7 +64,7 @@ static int meet(int rank, int size, int rounds, int timeout_ms, struct err *e)
 
 struct rank {
     pid_t pid;
-    int out; /* its error's text and hint */
+    int out; /* pipe for the text and hint of its error */
 };
 
 static struct rank start(int rank, int size, int rounds, int timeout_ms)
@@ -102,7 +102,7 @@ TEST(ranks_see_what_all_have_put_round_after_round)
     struct rank all[5];
     char text[512];
     set_job("rounds", some_port(NULL));
-    for (int r = 4; r >= 0; r--) /* rank 0 comes last */
+    for (int r = 4; r >= 0; r--) /* rank 0 connects last */
         all[r] = start(r, 5, 4, 10000);
     for (int r = 0; r < 5; r++)
         CHECK_INT(end_of(all[r], text), 0);
@@ -161,7 +161,7 @@ TEST(a_rank_that_is_there_twice_is_turned_away_and_the_others_go_on)
     set_job("twice", some_port(NULL));
     struct rank zero = start(0, 3, 1, 10000);
     struct rank one = start(1, 3, 1, 10000), again = start(1, 3, 1, 10000);
-    /* Which of them is first is open, so what ends first is the one that was turned away. */
+    /* Either may be accepted first, so the one that ends first is the rejected one. */
     struct pollfd p[2] = {{one.out, POLLIN, 0}, {again.out, POLLIN, 0}};
     CHECK(poll(p, 2, 10000) > 0);
     bool first = p[0].revents;
@@ -197,7 +197,7 @@ TEST(scanners_and_garbage_are_no_ranks_and_harm_nobody)
     set_job("garbage", port);
     setenv("DROVER_BOOT_PORT", chosen, 1);
     struct rank zero = start(0, 2, 1, 10000);
-    for (int i = 0; i < 200; i++) { /* more than it keeps at a time */
+    for (int i = 0; i < 200; i++) { /* more keys than fit at once */
         int s = connect_to(port);
         if (i % 2)
             (void)!send(s, garbage, i % 3 ? sizeof garbage : 5, MSG_NOSIGNAL);

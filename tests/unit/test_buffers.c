@@ -64,7 +64,7 @@ TEST(a_spoiled_element_is_counted_wherever_it_is)
         CHECK_INT(buffers_inject(b, &r, BUFFERS_FLIP_BIT, r.shape.count - 1, &e), 0);
         CHECK_INT(wrong_after(b, &r), 2);
         CHECK_INT(buffers_inject(b, &r, BUFFERS_FLIP_BIT, r.shape.count, &e),
-                  0); /* there is none */
+                  0); /* no such element */
         CHECK_INT(wrong_after(b, &r), 2);
     }
     buffers_close(b);
@@ -131,7 +131,7 @@ TEST(bytes_written_around_the_output_or_the_input_are_counted_and_placed)
     check_canary(false, 1, -3, BUFFERS_IN_BEGIN, 1);
 }
 
-/* Sanitizers end a program that asks for too much, unless told not to. */
+/* By default, sanitizers end a program whose allocation is too large. */
 DROVER_API const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

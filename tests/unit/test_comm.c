@@ -69,7 +69,7 @@ TEST(a_factor_multiplies_what_comes_after_it_in_the_type)
     int32_t in[2] = {7, -3}, out[2];
     float f[2] = {0.5f, -8};
     uint16_t h = half_from_float(3);
-    CHECK_INT(drover_comm_factor(c, -2.9), 0); /* a whole number's is -2 */
+    CHECK_INT(drover_comm_factor(c, -2.9), 0); /* -2 for whole numbers */
     CHECK_INT(drover_all_reduce(c, in, out, 2, DROVER_INT32, DROVER_MULSUM), 0);
     CHECK(out[0] == -14 && out[1] == 6);
     CHECK_INT(drover_all_reduce(c, in, out, 2, DROVER_INT32, DROVER_SUM), 0);

@@ -67,7 +67,7 @@ TEST(the_interfaces_list_is_read_as_nccl_reads_it)
     CHECK_INT(nccl_precheck_interfaces(NULL, &e), 0);
     CHECK_INT(nccl_precheck_interfaces("", &e), 0);
     CHECK_INT(nccl_precheck_interfaces("lo", &e), 0);
-    CHECK_INT(nccl_precheck_interfaces("nosuch,l", &e), 0); /* beginnings of names */
+    CHECK_INT(nccl_precheck_interfaces("nosuch,l", &e), 0); /* prefixes of names */
     CHECK_INT(nccl_precheck_interfaces("=nosuch,lo", &e), 0);
     CHECK_INT(nccl_precheck_interfaces("^nosuch", &e), 0);
     CHECK_INT(nccl_precheck_interfaces("=l", &e), -EINVAL);

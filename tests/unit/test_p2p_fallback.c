@@ -4,7 +4,7 @@
 
 enum { RANKS = 4 };
 
-/* Sends and receives of all ranks, as "from>to:count" in the order in which they begin. */
+/* Expands the call for one of RANKS ranks. */
 static int messages(const struct backend_call *call, int rank, struct backend_call out[2 * RANKS])
 {
     return (int)p2p_fallback_expand(out, call, rank, RANKS);
@@ -19,7 +19,7 @@ static const struct backend_call *find(const struct backend_call *calls, int n,
     return NULL;
 }
 
-TEST(an_all_to_all_is_a_send_to_and_a_receive_from_everybody)
+TEST(an_all_to_all_is_a_send_to_and_a_receive_from_every_rank)
 {
     float in[RANKS * 3], out[RANKS * 3];
     struct backend_call k = {
@@ -35,11 +35,11 @@ TEST(an_all_to_all_is_a_send_to_and_a_receive_from_everybody)
             CHECK_INT(s->count, 3);
             CHECK_INT(v->type, DROVER_FLOAT);
         }
-        CHECK_INT(calls[0].root, rank); /* not all begin with rank 0 */
+        CHECK_INT(calls[0].root, rank); /* each rank begins with another peer */
     }
 }
 
-TEST(a_gather_is_a_send_to_the_root_who_receives_from_all)
+TEST(a_gather_is_a_send_to_the_root_which_receives_from_all)
 {
     int32_t in[2], out[2 * RANKS];
     struct backend_call calls[2 * RANKS], k = {.coll = COLLECTIVE_GATHER, .in = in, .count = 2};

@@ -67,7 +67,7 @@ TEST(names_are_escaped_so_that_a_parser_gives_them_back)
     strbuf_free(&b);
 }
 
-/* Makes the locale where it is not installed, which a small machine has not. */
+/* Builds the locale if it is not installed, as on a minimal system. */
 static void german_locale(void)
 {
     char dir[] = "/tmp/drover-locale-XXXXXX", command[256];
@@ -95,7 +95,7 @@ TEST(the_locales_decimal_comma_does_not_get_in)
     encode_ok(&b, 1, &m, 1);
     CHECK_STR(strbuf_str(&b), "{\"step\":1,\"x\":0.5}");
     snprintf(point, sizeof point, "%.1f", 0.5);
-    CHECK_STR(point, "0,5"); /* and the program's locale is as it was */
+    CHECK_STR(point, "0,5"); /* the program's locale is unchanged */
     strbuf_free(&b);
 }
 

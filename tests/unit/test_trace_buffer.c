@@ -30,7 +30,7 @@ static void call(struct collective_trace_comm *n, enum collective coll, size_t c
     collective_trace_pending(n);
 }
 
-/* A rank's communicator of three, which has made a call and is done with it. */
+/* A rank's communicator of three ranks that has completed one call. */
 static struct collective_trace_comm *one_call_done(enum collective coll, size_t count)
 {
     open_book(1);
@@ -46,7 +46,7 @@ TEST(the_launcher_sees_what_a_rank_is_in_and_what_it_did_before)
     open_book(1);
     struct collective_trace_comm *n = comm_trace_open("world", 1, 3);
     CHECK(n != NULL);
-    for (int i = 0; i < 3000; i++) { /* around the ring and around */
+    for (int i = 0; i < 3000; i++) { /* fills the ring several times */
         call(n, COLLECTIVE_ALL_REDUCE, 7, 0);
         if (i % 5 == 4)
             collective_trace_done(n, clock_coarse_ms());
@@ -87,7 +87,7 @@ TEST(a_call_that_never_gets_under_way_waits_from_when_it_was_first_seen)
     CHECK(!a.calls[1].done && a.calls[1].ms >= 40);
     collective_trace_pending(n);
     collective_trace_done(n, clock_coarse_ms());
-    begin(n, COLLECTIVE_ALL_REDUCE, 7, 0); /* the next counts anew */
+    begin(n, COLLECTIVE_ALL_REDUCE, 7, 0); /* the next call counts again */
     trace_buffer_read(book, 1, &a);
     CHECK_INT(a.waits_ms, 1);
     trace_buffer_close(book);
@@ -223,7 +223,7 @@ TEST(a_rank_cannot_cut_the_launchers_memory)
     trace_buffer_close(book);
 }
 
-/* Prints what a call costs; the limit is wide, since machines are busy. */
+/* Prints the cost of a call. The limit is generous, since the machine may be busy. */
 TEST(a_call_costs_tens_of_nanoseconds)
 {
     struct timespec t[2];

@@ -41,7 +41,8 @@ static double as_double(const void *b, size_t i, enum drover_type t)
     }
 }
 
-/* What the type makes of a value; whole types overflow into another one, which shows. */
+/* The value converted to the type. An overflow of whole numbers gives another value, which is
+ * noticed. */
 static double rounded(double x, enum drover_type t)
 {
     switch (t) {
@@ -68,7 +69,7 @@ static double rounded(double x, enum drover_type t)
     }
 }
 
-/* What rank r brings, by nccl-tests' factors. */
+/* Rank r's contribution, with nccl-tests' factors. */
 static double brought(char *const *inputs, size_t i, const struct verify *v, int r)
 {
     double x = as_double(inputs[r], i, v->type);
@@ -151,7 +152,7 @@ TEST(a_mean_of_floats_may_be_off_by_two_units_in_the_last_place)
     CHECK_INT(verify_wrong(&v, &i_got, &i_want, 1), 1);
 }
 
-/* As NCCL does it: a product with 1/n for each rank, and every sum, rounded in the type. */
+/* As NCCL computes it: the product with 1/n for each rank and every sum are rounded in the type. */
 static uint64_t wrong_means(int ranks, uint16_t from(float), float to(uint16_t),
                             enum drover_type type)
 {
@@ -275,7 +276,7 @@ TEST(ranks_places_and_seeds_have_different_values)
     CHECK(same_rank < N / 20 && same_seed < N / 20 && same_place < N / 20); /* 1 in 128 by chance */
 }
 
-/* Rank 0's result when `odd` took part `times` times in elements first … first + n - 1. */
+/* Rank 0's result if rank `odd` contributed `times` times to elements first … first + n - 1. */
 static struct verify_diagnosis blame_of(const struct verify *v, int odd, int times, size_t first,
                                         size_t n)
 {
@@ -351,7 +352,7 @@ TEST(moved_data_tells_whose_it_is_or_that_none_came)
     struct verify_finding f = {.block = 2};
     verify_expected(&v, 1, 2, N, expected, N);
     verify_input(&v, 4, in, 5 * N);
-    memcpy(got, in + 1 * N, sizeof got); /* rank 1's part of rank 4's data, in place of rank 2's */
+    memcpy(got, in + 1 * N, sizeof got); /* rank 1's part of rank 4's data, instead of rank 2's */
     verify_find(&v, &f, got, expected, 0, N);
     struct verify_diagnosis b = verify_diagnose(&v, &f, 1, N);
     CHECK_INT(b.cause, VERIFY_FROM_OTHER);
