@@ -30,7 +30,7 @@ struct err *client_err(struct drover *d)
     return d ? &d->err : &init_err;
 }
 
-const struct rank_identity *client_who(const struct drover *d)
+const struct rank_identity *client_identity(const struct drover *d)
 {
     return &d->who;
 }

@@ -13,7 +13,7 @@
 struct err *client_err(struct drover *d);
 
 /* Which rank this is. Borrowed. */
-const struct rank_identity *client_who(const struct drover *d);
+const struct rank_identity *client_identity(const struct drover *d);
 
 /* Whether anybody started this process as a rank. */
 bool client_is_rank(const struct drover *d);

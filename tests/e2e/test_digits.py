@@ -239,7 +239,7 @@ def test_sigterm_to_one_rank_ends_all_after_the_same_step(tmp_path):
         said, complaints = p.communicate(timeout=LIMIT_S)
     assert p.returncode == 128 + signal.SIGTERM, complaints
     assert "told to stop; saved" in said
-    assert "not done after" not in complaints  # no rank was left waiting
+    assert "not complete after" not in complaints  # no rank was left waiting
     epochs = stopped_at(said)[0] + 1
     assert weights(digits(*options, f"--epochs={epochs}", ranks=2)) == \
         weights(digits(*STEADY, f"--epochs={epochs}", ranks=2))

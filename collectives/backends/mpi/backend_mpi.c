@@ -131,7 +131,7 @@ static int create(void *arg)
     return MPI_Comm_create_group(k->from, k->group, 0, &k->made);
 }
 
-static int mpi_part(struct backend_comm **out, struct backend_comm *c,
+static int mpi_subgroup(struct backend_comm **out, struct backend_comm *c,
                     const struct backend_subgroup *p, struct err *e)
 {
     *out = NULL;
@@ -440,7 +440,7 @@ const struct backend drover_backend = {
     .name = "mpi",
     .open = mpi_open,
     .close = mpi_close,
-    .part = mpi_part,
+    .subgroup = mpi_subgroup,
     .start = mpi_start,
     .poll = mpi_poll,
     .abort = mpi_abort,

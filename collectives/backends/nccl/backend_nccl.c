@@ -187,7 +187,7 @@ static int meet(struct backend_comm *c, const struct backend_opts *o,
 {
     if (c->size == 1)
         return rc;
-    const struct bootstrap_ops *x = o->exchange;
+    const struct bootstrap_ops *x = o->bootstrap;
     int64_t wait_ms = o->open_ms;
     if (rc < 0) {
         snprintf(mine->trouble, sizeof mine->trouble, "%.199s", e ? e->text : strerror(-rc));
@@ -348,7 +348,7 @@ static int ask_for_part(struct backend_comm *made, struct backend_comm *c,
     return failed < 0 || !made->comm ? failed : settle_by(made, end_ms, what, e);
 }
 
-static int nccl_part(struct backend_comm **out, struct backend_comm *c,
+static int nccl_subgroup(struct backend_comm **out, struct backend_comm *c,
                      const struct backend_subgroup *p, struct err *e)
 {
     if (p->without && ((p->n_without > 0 && !c->nccl->shrink) || !c->comm)) {
@@ -569,7 +569,7 @@ const struct backend drover_backend = {
     .name = "nccl",
     .open = nccl_open,
     .close = nccl_close,
-    .part = nccl_part,
+    .subgroup = nccl_subgroup,
     .start = nccl_start,
     .poll = nccl_poll,
     .abort = nccl_abort,

@@ -24,7 +24,7 @@ static void self_close(struct backend_comm *c)
     free(c);
 }
 
-static int self_part(struct backend_comm **out, struct backend_comm *c,
+static int self_subgroup(struct backend_comm **out, struct backend_comm *c,
                      const struct backend_subgroup *p, struct err *e)
 {
     *out = p->size ? xzalloc(sizeof **out) : NULL;
@@ -110,7 +110,7 @@ const struct backend backend_self = {
     .name = "self",
     .open = self_open,
     .close = self_close,
-    .part = self_part,
+    .subgroup = self_subgroup,
     .start = self_start,
     .poll = self_poll,
     .abort = self_abort,
