@@ -169,8 +169,8 @@ def test_r_registers_both_buffers_until_the_end(nccl, level, first, last):
 
 def test_symmetric_memory_needs_an_nccl_that_has_it(nccl):
     done = nccl("-R", "2", lib=FAKE_NCCL.with_name("nccl_old.so"))
-    assert done.returncode == 1 and "this NCCL has no symmetric memory" in done.stderr
-    assert "NCCL 2.27 has; drover bench -R 1" in done.stderr
+    assert done.returncode == 1 and "this NCCL does not support symmetric memory" in done.stderr
+    assert "NCCL 2.27; or drover bench -R 1" in done.stderr
 
 
 def test_what_has_no_meaning_here_is_said_once(nccl):

@@ -252,6 +252,6 @@ TEST(what_is_wrong_is_told_in_words)
     h->first_wrong.side = BUFFERS_OUT_BEGIN;
     bench_report_wrong_text(&b, &r, 4);
     CHECK_HAS(strbuf_str(&b), "rank 2: 5 bytes were written outside, the nearest 12 before the "
-                              "begin of the output\n");
+                              "start of the output\n");
     strbuf_free(&b);
 }
