@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/bench/busbw.h"
 #include "common/mem.h"
 
 enum { GUARD = 64, POISON = 0xa5 };
@@ -75,7 +74,7 @@ void fixture_open(struct fixture *k, struct drover *d, struct drover_comm *c, si
     }
     k->host = xzalloc(k->room);
     k->got = xzalloc(k->room);
-    k->want = xzalloc(k->room);
+    k->expected = xzalloc(k->room);
 }
 
 void fixture_close(struct fixture *k)
@@ -85,19 +84,19 @@ void fixture_close(struct fixture *k)
     drover_comm_close(k->c);
     free(k->host);
     free(k->got);
-    free(k->want);
+    free(k->expected);
 }
 
-/* Where the input and the output of a call in place begin in one buffer, and how long that is. */
+/* Positions of the input and the output of a call in place in one buffer, and the buffer's length,
+ * in elements. In a buffer of parts, a rank's own part is at its position. */
 static void lay_out(const struct values *v, size_t *in_at, size_t *out_at, size_t *elements)
 {
-    size_t own = (size_t)v->rank * v->count;
-    bool gathers = v->coll == COLLECTIVE_ALL_GATHER || v->coll == COLLECTIVE_GATHER;
-    bool scatters = v->coll == COLLECTIVE_REDUCE_SCATTER || v->coll == COLLECTIVE_SCATTER;
-    bool root_only = v->coll == COLLECTIVE_GATHER || v->coll == COLLECTIVE_SCATTER;
-    bool place = !root_only || v->rank == v->root;
-    *in_at = gathers && place ? own : 0;
-    *out_at = scatters && place ? own : 0;
+    const struct collective_row *row = collective_row(v->coll);
+    bool reads = collective_reads(v->coll, v->rank, v->root);
+    bool writes = collective_writes(v->coll, v->rank, v->root);
+    size_t own = reads && writes ? (size_t)v->rank * v->count : 0;
+    *in_at = row->in == COLLECTIVE_WHOLE && row->out == COLLECTIVE_PARTS ? own : 0;
+    *out_at = row->in == COLLECTIVE_PARTS && row->out == COLLECTIVE_WHOLE ? own : 0;
     size_t in_end = *in_at + values_in(v), out_end = *out_at + values_out(v);
     *elements = in_end > out_end ? in_end : out_end;
 }
@@ -105,30 +104,31 @@ static void lay_out(const struct values *v, size_t *in_at, size_t *out_at, size_
 static void compare(struct fixture *k, const struct values *v, bool in_place)
 {
     size_t i = 0;
-    while (i < values_out(v) && values_same(v, k->got, k->want, i))
+    while (i < values_out(v) && values_same(v, k->got, k->expected, i))
         i++;
     if (i < values_out(v)) {
-        char got[VALUES_TEXT], want[VALUES_TEXT];
+        char got[VALUES_TEXT], expected[VALUES_TEXT];
         values_text(got, k->got, i, v->type);
-        values_text(want, k->want, i, v->type);
+        values_text(expected, k->expected, i, v->type);
         const char *op = collective_reduces(v->coll) ? backend_op_name(v->op) : "moved";
         fixture_check(k, false, "%s of %zu %s, %s, root %d%s: element %zu is %s, expected %s",
                       collective_name(v->coll), v->count, backend_type_name(v->type), op, v->root,
-                      in_place ? ", in place" : "", i, got, want);
+                      in_place ? ", in place" : "", i, got, expected);
         return;
     }
     fixture_check(k, true, "right");
 }
 
-/* What lies behind the end, and out of place the input, is as it was. */
-static void look_around(struct fixture *k, const struct values *v, const char *end, bool in_place)
+/* Checks that the bytes behind the output and, out of place, the input are unchanged. */
+static void check_surroundings(struct fixture *k, const struct values *v, const char *end,
+                               bool in_place)
 {
     unsigned char guard[GUARD];
     fixture_copy_out(k, guard, end, sizeof guard);
-    bool whole = true;
+    bool intact = true;
     for (int i = 0; i < GUARD; i++)
-        whole &= guard[i] == POISON;
-    fixture_check(k, whole, "%s of %zu %s wrote behind its output", collective_name(v->coll),
+        intact &= guard[i] == POISON;
+    fixture_check(k, intact, "%s of %zu %s wrote behind its output", collective_name(v->coll),
                   v->count, backend_type_name(v->type));
     if (in_place)
         return;
@@ -164,8 +164,8 @@ void fixture_run(struct fixture *k, const struct values *v, bool in_place)
     fixture_must(k, rc, collective_name(v->coll));
     fixture_wait(k, collective_name(v->coll));
     for (size_t i = 0; i < values_out(v); i++)
-        values_expected(v, i, k->want);
+        values_expected(v, i, k->expected);
     fixture_copy_out(k, k->got, out, values_out(v) * element);
     compare(k, v, in_place);
-    look_around(k, v, k->out + elements * element, in_place);
+    check_surroundings(k, v, k->out + elements * element, in_place);
 }
