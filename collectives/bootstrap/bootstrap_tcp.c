@@ -284,7 +284,7 @@ static int run_as_peer(struct tcp_bootstrap *t, const struct rank0_address *r0, 
         rc = bootstrap_server_send(fd, strbuf_str(&t->put), t->put.len, end);
     if (rc == 0)
         rc = read_answer(t, fd, end, &answer);
-    if (rc == -ETIMEDOUT && !answer.text[0]) { /* rank 0 knows who is missing */
+    if (rc == -ETIMEDOUT && !answer.text[0]) { /* rank 0 knows the missing ranks */
         (void)shutdown(fd, SHUT_WR);
         rc = read_answer(t, fd, clock_ms() + ASK_MS, &answer);
     }

@@ -240,5 +240,5 @@ void messages_refusals(struct fixture *k)
     for (size_t i = 0; i < COUNT_OF(cases); i++)
         fixture_check(k, cases[i].rc == cases[i].expected, "%s: %d, expected %d", cases[i].what,
                       cases[i].rc, cases[i].expected);
-    fixture_wait(k, "after what was refused");
+    fixture_wait(k, "after the rejected calls");
 }

@@ -54,7 +54,7 @@ static int meet(int rank, int size, int rounds, int timeout_ms, struct err *e)
         if (rc == 0 && t->get(t->arg, 0, "mine", got, 4, NULL) != -EPROTO)
             rc = err_set(e, -EIO, "another size was given");
         if (rc == 0 && t->get(t->arg, 0, "nothing", got, 4, NULL) != -EPROTO)
-            rc = err_set(e, -EIO, "what nobody has put was given");
+            rc = err_set(e, -EIO, "a get returned what no rank has put");
         bootstrap_free(x);
         if (rc < 0)
             return rc;

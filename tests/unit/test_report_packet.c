@@ -143,7 +143,7 @@ TEST(stop_is_recognised_however_it_is_spaced)
         "", "{}", "{\"stop\":false}", "stop true", "{\"stop\":tru", "\"stop\"", "{\"stop\"true}"};
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
         if (!report_packet_is_stop(yes[i], strlen(yes[i])))
-            FAIL("'%s' is no stop", yes[i]);
+            FAIL("'%s' is not a stop", yes[i]);
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
         if (report_packet_is_stop(no[i], strlen(no[i])))
             FAIL("'%s' is a stop", no[i]);
