@@ -94,8 +94,8 @@ DROVER_API int drover_comm_split(struct drover_comm **out, struct drover_comm *c
 DROVER_API int drover_comm_shrink(struct drover_comm **out, struct drover_comm *c,
                                   const int *without, int n);
 
-/* Closes the communicator and frees it. All calls must be complete, unless the communicator has failed
- * or was aborted. NULL is allowed. */
+/* Closes the communicator and frees it. All calls must be complete, unless the communicator has
+ * failed or was aborted. NULL is allowed. */
 DROVER_API void drover_comm_close(struct drover_comm *c);
 
 /* Returns "mpi", "nccl" or "self". */

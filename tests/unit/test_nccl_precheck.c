@@ -72,6 +72,7 @@ TEST(the_interfaces_list_is_read_as_nccl_reads_it)
     CHECK_INT(nccl_precheck_interfaces("^nosuch", &e), 0);
     CHECK_INT(nccl_precheck_interfaces("=l", &e), -EINVAL);
     CHECK_INT(nccl_precheck_interfaces("ib0,mlx", &e), -EINVAL);
-    CHECK_HAS(e.text, "NCCL_SOCKET_IFNAME=ib0,mlx matches no interface of this node with an address");
+    CHECK_HAS(e.text,
+              "NCCL_SOCKET_IFNAME=ib0,mlx matches no interface of this node with an address");
     CHECK_HAS(e.hint, "lo");
 }
