@@ -26,9 +26,7 @@ int pairs_partner(int n, int round, int i)
     return other < n ? other : -1;
 }
 
-/* ---- slow nodes and links
- * ------------------------------------------------------------------------------
- */
+/* ---- slow nodes and links -------------------------------------------------------------------- */
 
 struct judge {
     const double *rates;
@@ -151,8 +149,7 @@ void pairs_slow_free(struct pairs_slow *s)
     free(s->links);
 }
 
-/* ---- output -------------------------------------------------------------------------------------
- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 /* Green, yellow, orange or red of the 256 colours, by the share of the usual rate. */
 static int color_of(double share)

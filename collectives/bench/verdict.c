@@ -88,7 +88,7 @@ static struct summary gather(const struct verdict_facts *f, int ranks)
 }
 
 /* Between the GPUs of a node. For an all_reduce, the NVLink switch of 8 Hopper or newer GPUs does
- * the sum (NVLS): of the collectives, only this one is faster for it. */
+ * the sum (NVLS). */
 static void expect_between_gpus(struct verdict *v, const struct summary *t, enum collective coll)
 {
     int k = kind_of(t->worst), per_node = t->ranks / t->nodes;
@@ -139,8 +139,8 @@ static void expect(struct verdict *v, const struct summary *t, const struct verd
     }
     if (t->gpu) {
         expect_between_gpus(v, t, run->coll);
-    } else if (t->memory_gbps >
-               0) { /* input, output, and the results that are read and written again */
+    } else if (t->memory_gbps > 0) {
+        /* low: input and output, and the results that are read and written again */
         v->low = t->memory_gbps / 4;
         v->high = t->memory_gbps;
         snprintf(v->hop, sizeof v->hop, "memory copies at %.1f GB/s per rank", t->memory_gbps);

@@ -216,7 +216,7 @@ static int check(const struct drover_comm *c, const struct backend_call *k)
                      (!k->out && collective_writes(k->coll, c->rank, k->root))))
         return err_set(c->err, -EINVAL, "the buffer is NULL");
     if ((row->in_place_refusal & c->caps) && k->in == k->out && k->count && c->size > 1)
-        return err_set(c->err, -ENOTSUP, "backend %s does not support it in place",
+        return err_set(c->err, -ENOTSUP, "backend %s does not support calls in place",
                        c->backend->name);
     return 0;
 }

@@ -23,7 +23,7 @@
 
 #include "tests/fake/nccl_gpu.h"
 
-/* ---- NCCL: functions ---- */
+/* ---- NCCL: functions ------------------------------------------------------------------------- */
 static struct {
     int depth;
     struct work *work;

@@ -79,7 +79,7 @@ struct ncclComm {
     _Atomic ncclResult_t broken;
 };
 
-/* ---- the GPU: a thread that executes the stream's work in order ---- */
+/* ---- the GPU: a thread that executes the stream's work in order ------------------------------ */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t came;
@@ -244,7 +244,7 @@ EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s)
     return cudaSuccess;
 }
 
-/* ---- NCCL: on the GPU ---- */
+/* ---- NCCL: on the GPU ------------------------------------------------------------------------ */
 /* When the last rank arrives, the turn changes. */
 static unsigned arrive(ncclComm_t c)
 {
