@@ -148,14 +148,14 @@ $(B)/share/drover:
 # ---- plug-ins ----------------------------------------------------------------------------------
 MPI_CFLAGS := $(if $(HAVE_MPI),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c)))
 $(B)/obj/collectives/backends/mpi/%.o: EXTRA_CFLAGS := $(MPI_CFLAGS) $(NO_STUBS)
-$(B)/lib/drover/backend_mpi.so: $(call objs,$(wildcard collectives/backends/mpi/*.c)) $(B)/libcommon.a
+$(B)/lib/drover/backend_mpi.so: $(call objs,$(wildcard collectives/backends/mpi/*.c)) $(B)/libcomm.a $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $^ \
 	    $(shell pkg-config --libs ompi-c) $(call bundled,../bundled)
 
 $(B)/obj/collectives/backends/nccl/%.o: EXTRA_CFLAGS := -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include
-$(B)/lib/drover/backend_nccl.so: $(call objs,$(wildcard collectives/backends/nccl/*.c)) $(B)/libcommon.a
+$(B)/lib/drover/backend_nccl.so: $(call objs,$(wildcard collectives/backends/nccl/*.c)) $(B)/libcomm.a $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $^ -ldl -lpthread
@@ -249,7 +249,8 @@ help:
 
 # ---- install -----------------------------------------------------------------------------------
 D := $(DESTDIR)$(PREFIX)
-PERF := all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter sendrecv hypercube
+# Links by the names of nccl-tests' programs: one per collective that is measured, and its hypercube.
+PERF := hypercube $(filter-out barrier send recv,$(shell sed -n 's/.*{\.name = "\([a-z_]*\)".*/\1/p' collectives/comm/collective.c))
 install: all
 	install -d $(D)/bin $(D)/libexec/drover/bin $(D)/lib/drover $(D)/lib/pkgconfig $(D)/include $(D)/share/drover
 	install -m 755 $(B)/bin/drover $(D)/bin/

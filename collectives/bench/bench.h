@@ -1,4 +1,6 @@
-/* bench - walks the sizes of one collective: fill, check, time; the same on every rank. */
+/* bench - measures one collective over a range of sizes: fill the buffers, check a result, time it.
+ *
+ * Every rank runs the same steps; rank 0 reports. */
 #ifndef DROVER_BENCH_H
 #define DROVER_BENCH_H
 
@@ -14,62 +16,66 @@
 
 enum { BENCH_ROOT_ALL = -1 };
 
-/* nccl-tests' options, by its letters. */
+#define BENCH_HYPERCUBE "hypercube" /* nccl-tests' all_gather by doubling */
+
+/* nccl-tests' options, with its letters. */
 struct bench_opts {
-    enum backend_coll coll;
+    enum collective coll;
     uint64_t min_bytes, max_bytes; /* -b -e */
     uint64_t step_bytes;           /* -i */
     int factor;                    /* -f; 0: step_bytes are added */
     int iters, warmups, checks;    /* -n -w -c */
-    unsigned types, ops;           /* -d -o: a bit for each */
+    unsigned types, ops;           /* -d -o: bits of enum drover_type, drover_op */
     int root;                      /* -r */
     enum stats_pick pick;          /* -a */
-    int blocking;     /* -z: 1 wait and barrier, 2 wait, after each iteration; 3: 1, not counted */
-    int graph;        /* -G: launches of a graph of iters; 0: none */
-    int registration; /* -R: 1 each rank's, 2 symmetric */
+    int blocking;     /* -z, after each iteration: 1 wait and barrier, 2 wait, 3 as 1, not timed */
+    int graph;        /* -G: launches of a graph of `iters` iterations; 0: no graph */
+    int registration; /* -R: 1 local, 2 symmetric */
     int unalign;      /* -u: elements */
     int agg;          /* -m */
-    int cycles;       /* -N; 0: without end */
+    int cycles;       /* -N; 0: endless */
     bool cpu_time;    /* -C */
-    bool hypercube;   /* an all_gather by doubling, of a power of 2 ranks */
+    bool hypercube;   /* BENCH_HYPERCUBE; coll is all_gather, and the ranks are a power of 2 */
     int64_t wait_ms;  /* -T */
-    bool samples;     /* single iterations are timed too, after those of the table; with a graph its
-                         launches, as a share of each */
-    enum stats_pick sample_pick;
-    bool rank_samples; /* they are kept for each rank, too */
-    double stable; /* … until their median is known within this share of it; 0: iters of them … */
-    double max_time_s;        /* … or this time is over, for each size */
-    struct rank_groups split; /* the ranks work in groups, and root counts within one */
-    int inject_rank;          /* for tests: this rank spoils … */
-    enum buffers_spoil inject;
-    int inject_at; /* … that element or byte; -1: none */
+    bool samples;     /* also time single iterations (with a graph: launches), after the table's */
+    enum stats_pick sample_pick; /* how the ranks' times of an iteration become one */
+    bool rank_samples;           /* keep each rank's times, too */
+    double stable;     /* sample until the median is known this well: 0.02; 0: `iters` samples */
+    double max_time_s; /* per size, with `stable` */
+    struct rank_groups split; /* groups that work in parallel; `root` is a rank of a group */
+    int inject_rank;          /* for tests: the rank with a fault; -1: none */
+    enum buffers_fault inject;
+    int inject_at; /* element or byte of the fault */
 };
 
-/* What rank 0 does with what was measured; the others have none. */
+/* Receives the results on rank 0. */
 struct bench_sink {
     void (*row)(void *arg, const struct bench_report_row *row);
-    void (*begin)(void *arg, uint64_t bytes); /* a size, before it is measured; may be NULL */
+    void (*begin)(void *arg, uint64_t bytes); /* before a size is measured; may be NULL */
     void *arg;
 };
 
-/* "all_reduce" */
+/* Returns the name of the collective: "all_reduce", or BENCH_HYPERCUBE. */
 const char *bench_name(const struct bench_opts *o);
 
-/* The size after `bytes`, or 0 when that was the last. */
+/* Returns the size after `bytes`; 0 after the last one. */
 uint64_t bench_next_size(const struct bench_opts *o, uint64_t bytes);
 
-/* Every rank's line for the head, in the order of ranks; `devices` has room for all. Collective. */
+/* Collects every rank's device, in the order of the ranks; `devices` has room for all. Collective.
+ */
 int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
                   struct bench_report_device *devices, struct err *e);
 
-/* The most bytes of a run that the memory of these `n` ranks' GPUs holds; UINT64_MAX: not known. */
-uint64_t bench_room(const struct bench_opts *o, const struct bench_report_device *devices, int n);
+/* Returns the largest buffer, in bytes, that fits into GPU memory at each of these `n` ranks;
+ * UINT64_MAX: not known. */
+uint64_t bench_max_bytes(const struct bench_opts *o, const struct bench_report_device *devices,
+                         int n);
 
-/* Collective. Each row is given to the sink on rank 0 when it is done. Times and what is wrong are
- * all groups' together; sizes and bandwidths, in *foot too, those of the rank's own group. Fails on
- * the first collective that does (-ETIMEDOUT past wait_ms); wrong data are no failure, but counted.
- */
+/* Measures all sizes, types, operations and roots. Collective. Rank 0 passes each row to the sink.
+ * Times and wrong elements are those of all groups together; sizes and bandwidths, also in
+ * *summary, those of the rank's own group. Wrong data are counted and are not an error. -ETIMEDOUT
+ * a collective was not done after wait_ms; other errors are those of the collective */
 int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
-              const struct bench_sink *sink, struct bench_report_summary *foot, struct err *e);
+              const struct bench_sink *sink, struct bench_report_summary *summary, struct err *e);
 
 #endif

@@ -25,11 +25,11 @@ double bench_diff_rank_sum(const double *a, size_t n, const double *b, size_t m)
     for (size_t i = 0; i < all; i++)
         v[i] = (struct value){i < n ? a[i] : b[i - n], i < n};
     qsort(v, all, sizeof *v, by_value);
-    for (size_t i = 0, end; i < all; i = end) { /* equal ones share their mean rank */
+    for (size_t i = 0, end; i < all; i = end) { /* ties share their mean rank */
         for (end = i; end < all && v[end].x == v[i].x; end++)
             ;
-        double alike = (double)(end - i), rank = (double)(i + end + 1) / 2;
-        ties += alike * alike * alike - alike;
+        double tied = (double)(end - i), rank = (double)(i + end + 1) / 2;
+        ties += tied * tied * tied - tied;
         for (size_t k = i; k < end; k++)
             sum += v[k].first ? rank : 0;
     }
@@ -41,7 +41,7 @@ double bench_diff_rank_sum(const double *a, size_t n, const double *b, size_t m)
     return erfc(z / sqrt(2));
 }
 
-/* The row of the least p that has none of Holm's yet. */
+/* The row with the least p among those that are not adjusted yet. */
 static struct bench_diff_row *next(struct bench_diff_row *rows, const bool *done, size_t n)
 {
     struct bench_diff_row *least = NULL;
@@ -51,6 +51,7 @@ static struct bench_diff_row *next(struct bench_diff_row *rows, const bool *done
     return least;
 }
 
+/* Holm's step-down: the i-th smallest p times n - i, never less than the one before. */
 static void step_down(struct bench_diff_row *rows, size_t n)
 {
     AUTO(free) bool *done = xcalloc(n + 1, sizeof *done);

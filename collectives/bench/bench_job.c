@@ -19,7 +19,7 @@ enum { GRACE_MS = 3000 };
 struct job {
     struct launch *launch;
     uv_signal_t interrupt, terminate;
-    int signals; /* that this process got */
+    int signals; /* number that this process received */
     int status;
 };
 
@@ -28,19 +28,19 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
     FILE *to = from == LAUNCH_STDOUT ? stdout : stderr;
     fwrite(text, 1, len, to);
     fputc(text[len] == '\r' ? '\r' : '\n', to);
-    fflush(to); /* someone watches the table grow */
+    fflush(to); /* the table appears row by row */
     return true;
 }
 
-/* A rank that exits has said why; of one that was killed, or never ran, nobody has. */
-static void say_failure(const struct rank_end *r)
+/* A rank that exits has printed its error itself; one that was killed, or not started, has not. */
+static void log_failure(const struct rank_end *r)
 {
     if (r->start_error[0])
         log_error("rank %d: %s", r->rank, r->start_error);
     else if (r->oom_killed)
-        log_error("rank %d was ended for lack of memory", r->rank);
+        log_error("rank %d: killed: out of memory", r->rank);
     else if (r->signal)
-        log_error("rank %d was ended by signal %d (%s)", r->rank, r->signal, strsignal(r->signal));
+        log_error("rank %d: killed by signal %d (%s)", r->rank, r->signal, strsignal(r->signal));
 }
 
 static void on_ended(void *arg, const struct job_end *end)
@@ -48,7 +48,7 @@ static void on_ended(void *arg, const struct job_end *end)
     struct job *j = arg;
     j->status = end->status;
     if (end->first_failed >= 0 && !end->stopped)
-        say_failure(&end->first);
+        log_failure(&end->first);
     uv_close((uv_handle_t *)&j->interrupt, NULL);
     uv_close((uv_handle_t *)&j->terminate, NULL);
 }
@@ -98,7 +98,7 @@ static int run_spec(const struct launch_spec *spec, struct err *e)
         rc = run_on(loop, l, spec, e);
         launch_context_close(l);
     }
-    uv_run(loop, UV_RUN_DEFAULT); /* what is closing ends */
+    uv_run(loop, UV_RUN_DEFAULT); /* until all handles are closed */
     return rc;
 }
 

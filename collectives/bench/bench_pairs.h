@@ -1,24 +1,24 @@
-/* bench_pairs - `drover bench --pairs`: every node with every other, round by round, in one job. */
+/* bench_pairs - `drover bench --pairs`: the rate and latency between every two nodes. */
 #ifndef DROVER_BENCH_PAIRS_H
 #define DROVER_BENCH_PAIRS_H
 
 #include "collectives/bench/bench.h"
 #include "collectives/bench/pairs.h"
 
-/* What every rank knows afterwards. Owned. */
+/* The result, the same on every rank. The arrays are owned. */
 struct bench_pairs {
-    int n;          /* nodes; ranks, where all are on one */
-    int *ranks;     /* that took part, one for each */
-    double *rates;  /* GB/s, n * n, by sender and receiver */
-    double *lat_us; /* half a round trip */
+    int n;              /* number of nodes; with one node, of ranks */
+    int *ranks;         /* n: the rank that measured, per node */
+    double *rates;      /* n * n, by sender and receiver, GB/s */
+    double *latency_us; /* n * n, half a round trip */
 };
 
-/* Collective. The first rank of each node takes part, or every rank where there is one node. A rate
- * is the median of o->iters messages of o->max_bytes, each answered with a byte; latency that of as
- * many (at least 20) of 8 bytes there and back. Pairs of a round work at the same time, rounds do
- * not. While something is slow (pairs_judge()) all is measured again, 12 times at most, and the
- * best of each pair counts.
- *   -ETIMEDOUT  past o->wait_ms */
+/* Measures all pairs. Collective. The first rank of each node measures; with one node, every rank.
+ * A rate is the median of o->iters messages of o->max_bytes, each answered with one byte. The
+ * latency is the median of as many messages (at least 20) of 8 bytes there and back. The pairs of a
+ * round work at the same time. While something is slow (pairs_judge()) all pairs are measured
+ * again, at most 12 times, and the best result of each pair counts. Free *out with
+ * bench_pairs_free() in each case. -ETIMEDOUT  a message took longer than o->wait_ms */
 int bench_pairs_run(struct bench_pairs *out, const struct bench_opts *o, struct drover *d,
                     struct drover_comm *c, const struct bench_report_device *devices,
                     struct err *e);

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-/* "NCCL 2.28.9 (headers 2.28.9)" as NCCL's own numbers; 0 where it is no NCCL. */
+/* Returns the number behind `before` in "NCCL 2.28.9 (headers 2.28.9)" in NCCL's form, 22809; 0 if
+ * the version is not NCCL's. */
 static int nccl_code(const char *version, const char *before)
 {
     const char *at = strstr(version, before);
@@ -21,7 +22,7 @@ int bench_report_nccl(const struct bench_report_head *h)
     return nccl_code(h->version, "NCCL ");
 }
 
-static void put_modes(struct strbuf *out, const struct bench_report_head *h)
+static void print_modes(struct strbuf *out, const struct bench_report_head *h)
 {
     static const char *const modes[] = {
         NULL,
@@ -41,8 +42,8 @@ static void put_modes(struct strbuf *out, const struct bench_report_head *h)
     strbuf_printf(out, "# Backend: %s, %s\n#\n", h->backend, h->version);
 }
 
-/* Titles of a half, and of what -I adds. */
-static void put_titles(struct strbuf *out, const struct bench_report_head *h, bool units)
+/* Titles of both placements, with the columns of -I. */
+static void print_titles(struct strbuf *out, const struct bench_report_head *h, bool units)
 {
     const char *time = units ? "(us)" : h->cpu_time ? "cputime" : "time";
     for (int i = 0; i < 2; i++) {
@@ -71,7 +72,7 @@ void bench_report_head_text(struct strbuf *out, const struct bench_report_head *
                   "unalign: %d\n",
                   h->min_bytes, h->max_bytes, h->step, h->step_is_factor ? "factor" : "bytes",
                   h->warmups, h->iters, h->agg, h->checks, h->graph, h->unalign);
-    put_modes(out, h);
+    print_modes(out, h);
     strbuf_puts(out, "# Using devices\n");
     for (int r = 0; r < h->ranks; r++) {
         const struct bench_report_device *d = &devices[r];
@@ -79,21 +80,21 @@ void bench_report_head_text(struct strbuf *out, const struct bench_report_head *
                       d->rank, d->group, d->pid, d->host, d->index, (unsigned)d->pci_domain,
                       (unsigned)d->pci_bus, (unsigned)d->pci_device, d->name);
     }
-    static const char *const halves[] = {
+    static const char *const placements[] = {
         "           out-of-place                       in-place          ",
         "              out-of-place (+ per-iteration)                                in-place (+ "
         "per-iteration)",
     };
     strbuf_printf(out, "#\n# %10s  %12s  %8s  %6s  %6s%s\n", "", "", "", "", "",
-                  halves[h->per_iter]);
+                  placements[h->per_iter]);
     strbuf_printf(out, "# %10s  %12s  %8s  %6s  %6s", "size", "count", "type", "redop", "root");
-    put_titles(out, h, false);
+    print_titles(out, h, false);
     strbuf_printf(out, "# %10s  %12s  %8s  %6s  %6s", "(B)", "(elements)", "", "", "");
-    put_titles(out, h, true);
+    print_titles(out, h, true);
 }
 
 /* The first form that fits the column: two decimals, one, none, an exponent. */
-static void put_number(struct strbuf *out, int width, double value)
+static void print_number(struct strbuf *out, int width, double value)
 {
     static const char *const forms[] = {"%*.2f", "%*.1f", "%*.0f"};
     char text[64];
@@ -106,39 +107,39 @@ static void put_number(struct strbuf *out, int width, double value)
     strbuf_printf(out, width >= 7 ? "%*.1e" : "%*.0e", width, value);
 }
 
-static void put_half(struct strbuf *out, const struct bench_report_placement *h)
+static void print_placement(struct strbuf *out, const struct bench_report_placement *h)
 {
     if (!h->ran) {
         strbuf_printf(out, "  %7s  %6s  %6s    N/A", "N/A", "N/A", "N/A");
         return;
     }
     strbuf_puts(out, "  ");
-    put_number(out, 7, h->seconds * 1e6);
+    print_number(out, 7, h->seconds * 1e6);
     strbuf_puts(out, "  ");
-    put_number(out, 6, h->algbw);
+    print_number(out, 6, h->algbw);
     strbuf_puts(out, "  ");
-    put_number(out, 6, h->busbw);
+    print_number(out, 6, h->busbw);
     if (h->checked)
         strbuf_printf(out, "  %6g", (double)h->wrong);
     else
         strbuf_puts(out, "    N/A"); /* one column short, as nccl-tests prints it */
 }
 
-/* nccl-tests' columns of -I, of the samples without the first ones. */
-static void put_iterations(struct strbuf *out, const struct bench_report_head *h,
-                           const struct bench_report_placement *half)
+/* nccl-tests' columns of -I, without the first -K samples. */
+static void print_iterations(struct strbuf *out, const struct bench_report_head *h,
+                             const struct bench_report_placement *p)
 {
     size_t skip = (size_t)h->skip;
-    if (!half->ran || half->stats.n <= skip) {
+    if (!p->ran || p->stats.n <= skip) {
         strbuf_printf(out, "  %7s  %7s  %7s  %7s", "N/A", "N/A", "N/A", "N/A");
         return;
     }
-    struct stats s = stats_of(half->samples + skip, half->stats.n - skip);
+    struct stats s = stats_of(p->samples + skip, p->stats.n - skip);
     const double columns[] = {s.min * 1e6, s.max * 1e6, s.p99 * 1e6,
                               s.mean > 0 ? 100 * s.deviation / s.mean : 0};
     for (size_t i = 0; i < COUNT_OF(columns); i++) {
         strbuf_puts(out, "  ");
-        put_number(out, 7, columns[i]);
+        print_number(out, 7, columns[i]);
     }
 }
 
@@ -154,9 +155,9 @@ void bench_report_row_text(struct strbuf *out, const struct bench_report_head *h
 {
     strbuf_printf(out, "%12zu  %12zu  %8s  %6s  %6d", r->bytes, r->count, r->type, r->op, r->root);
     for (int i = 0; i < 2; i++) {
-        put_half(out, &r->half[i]);
+        print_placement(out, &r->placement[i]);
         if (h->per_iter)
-            put_iterations(out, h, &r->half[i]);
+            print_iterations(out, h, &r->placement[i]);
     }
     char stamp[BENCH_REPORT_TIME_BYTES];
     bench_report_time(stamp);
@@ -165,7 +166,7 @@ void bench_report_row_text(struct strbuf *out, const struct bench_report_head *h
     strbuf_putc(out, '\n');
 }
 
-bool bench_report_has_samples(const struct bench_report_summary *f)
+bool bench_report_reaches_min(const struct bench_report_summary *f)
 {
     return f->avg_busbw >= 0.9 * f->min_busbw;
 }
@@ -176,7 +177,7 @@ void bench_report_summary_text(struct strbuf *out, const struct bench_report_sum
                   f->bad ? "FAILED" : "OK");
     strbuf_printf(out, "# %-20s : %g %s\n", "Avg bus bandwidth", f->avg_busbw,
                   f->min_busbw <= 0             ? ""
-                  : bench_report_has_samples(f) ? "OK"
+                  : bench_report_reaches_min(f) ? "OK"
                                                 : "FAILED");
     strbuf_printf(out, "#\n# Collective test concluded: %s_perf\n", f->coll);
 }
@@ -191,7 +192,7 @@ void bench_report_csv_titles(struct strbuf *out)
 void bench_report_csv_row(struct strbuf *out, const struct bench_report_row *r)
 {
     for (int i = 0; i < 2; i++) {
-        const struct bench_report_placement *h = &r->half[i];
+        const struct bench_report_placement *h = &r->placement[i];
         const struct stats *s = &h->stats;
         if (!h->ran)
             continue;
@@ -209,9 +210,9 @@ void bench_report_csv_row(struct strbuf *out, const struct bench_report_row *r)
     }
 }
 
-static void put_blame(struct strbuf *out, const struct verify_blame *b)
+static void print_cause(struct strbuf *out, const struct verify_diagnosis *b)
 {
-    const char *some = b->ranks > 1 ? ", or another one's" : "";
+    const char *some = b->ranks > 1 ? " (or another rank's)" : "";
     switch (b->cause) {
     case VERIFY_UNTOUCHED:
         strbuf_puts(out, ": nothing was written there");
@@ -221,14 +222,14 @@ static void put_blame(struct strbuf *out, const struct verify_blame *b)
     case VERIFY_MISSING:
         strbuf_printf(out, ": rank %d's contribution%s is missing", b->rank, some);
         break;
-    case VERIFY_TWICE:
-        strbuf_printf(out, ": rank %d's contribution%s is in it twice", b->rank, some);
+    case VERIFY_COUNTED_TWICE:
+        strbuf_printf(out, ": rank %d's contribution%s is counted twice", b->rank, some);
         break;
-    case VERIFY_OTHERS:
-        strbuf_printf(out, ": it is rank %d's data%s", b->rank, some);
+    case VERIFY_FROM_OTHER:
+        strbuf_printf(out, ": it holds rank %d's data%s", b->rank, some);
         break;
     case VERIFY_UNKNOWN:
-        strbuf_puts(out, ": no single rank's part explains it");
+        strbuf_puts(out, ": no single rank's contribution explains it");
         break;
     }
 }
@@ -237,12 +238,12 @@ void bench_report_wrong_text(struct strbuf *out, const struct bench_report_row *
 {
     static const char *const sides[] = {
         [BUFFERS_OUT_END] = "after the end of the output",
-        [BUFFERS_OUT_BEGIN] = "before the begin of the output",
+        [BUFFERS_OUT_BEGIN] = "before the start of the output",
         [BUFFERS_IN_END] = "after the end of the input",
-        [BUFFERS_IN_BEGIN] = "before the begin of the input",
+        [BUFFERS_IN_BEGIN] = "before the start of the input",
     };
     for (int i = 0; i < 2; i++) {
-        const struct bench_report_placement *h = &r->half[i];
+        const struct bench_report_placement *h = &r->placement[i];
         const struct buffers_wrong *w = &h->first_wrong;
         if (h->wrong_rank < 0 || !h->ran)
             continue;
@@ -250,9 +251,10 @@ void bench_report_wrong_text(struct strbuf *out, const struct bench_report_row *
                       i ? "in place" : "out of place");
         if (w->elements) {
             strbuf_printf(
-                out, "rank %d of %d has %" PRIu64 " wrong; element %" PRIu64 " is %g, not %g",
+                out,
+                "rank %d of %d has %" PRIu64 " wrong elements; element %" PRIu64 " is %g, not %g",
                 h->wrong_rank, ranks, w->elements, w->index, w->first.got, w->first.expected);
-            put_blame(out, &w->blame);
+            print_cause(out, &w->diagnosis);
         }
         if (w->canaries)
             strbuf_printf(out,

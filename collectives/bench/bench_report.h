@@ -1,5 +1,4 @@
-/* report - what `drover bench` prints: the text of nccl-tests, which people's scripts parse, JSON,
- * or CSV. */
+/* bench_report - output of `drover bench`: nccl-tests' table, which scripts parse, JSON or CSV. */
 #ifndef DROVER_BENCH_REPORT_H
 #define DROVER_BENCH_REPORT_H
 
@@ -24,85 +23,86 @@ struct bench_report_head {
     int blocking;      /* -z */
     int graph;         /* -G */
     int unalign;       /* -u */
-    bool cpu_time;     /* times are those of starting the work */
+    bool cpu_time;     /* -C: the time to start the work */
     bool stamps;       /* -S: each row ends with the time of day */
-    bool per_iter;     /* -I: columns of single iterations, … */
-    int skip;          /* … without so many at the begin (-K) */
+    bool per_iter;     /* -I: columns for single iterations, … */
+    int skip;          /* -K: … without the first ones */
     char *const *args; /* the command line, strv */
 };
 
-/* One rank's line under "Using devices". A plain value that ranks send to each other. */
+/* A rank's line under "Using devices". A plain value that ranks send to each other. */
 struct bench_report_device {
     int rank, group, pid, index, pci_domain, pci_bus, pci_device;
-    uint64_t free_bytes; /* of a GPU's memory; 0: not known */
+    uint64_t free_bytes; /* free memory of the GPU; 0: not known */
     char host[64];
     char name[128];
 };
 
-struct bench_report_placement { /* out-of-place, or in-place */
-    bool ran;                   /* false: this backend cannot */
+/* The out-of-place or in-place result of a size. */
+struct bench_report_placement {
+    bool ran; /* false: not supported by the collective or the backend */
     bool checked;
-    double seconds;                            /* as -a says */
+    double seconds;                            /* of the ranks together, as -a says */
     double algbw, busbw;                       /* GB/s */
-    double rank_min_seconds, rank_max_seconds; /* the fastest and the slowest rank's */
-    uint64_t wrong;                            /* elements, over all ranks */
-    int wrong_rank;                            /* the first that has some; -1: none */
-    struct buffers_wrong first_wrong;          /* what it has */
-    struct stats stats;                        /* seconds of single iterations; .n 0: not taken */
-    const double *samples;                     /* of which they are; borrowed */
-    const double *rank_samples; /* for each of them every rank's; borrowed, NULL: not kept */
-    bool unstable;              /* they were still moving when time was over */
+    double rank_min_seconds, rank_max_seconds; /* of the fastest and the slowest rank */
+    uint64_t wrong;                            /* elements of all ranks */
+    int wrong_rank;                            /* the first rank with wrong elements; -1: none */
+    struct buffers_wrong first_wrong;          /* what that rank found */
+    struct stats stats;         /* of single iterations, in seconds; .n 0: not measured */
+    const double *samples;      /* stats.n times in seconds; borrowed */
+    const double *rank_samples; /* per sample, one time per rank; borrowed; NULL: not kept */
+    bool unstable;              /* --max-time ended before the median was stable */
 };
 
 struct bench_report_row {
     size_t bytes, count;
-    const char *type, *op; /* "none" where nothing is computed */
-    int root;              /* -1 where there is none */
-    struct bench_report_placement half[2];
+    const char *type, *op;                      /* op: "none" if the collective moves data only */
+    int root;                                   /* -1: no root */
+    struct bench_report_placement placement[2]; /* out of place, in place */
 };
 
 struct bench_report_summary {
-    uint64_t bad; /* halves of rows times ranks that had wrong elements */
-    double avg_busbw;
+    uint64_t bad;     /* number of placements and ranks with wrong elements */
+    double avg_busbw; /* GB/s */
     const char *coll;
-    double min_busbw; /* that it should have, within a tenth; 0: not said */
+    double min_busbw; /* expected avg_busbw, GB/s; 0: none */
 };
 
-/* False where the average is below nine tenths of what it should be. */
-bool bench_report_has_samples(const struct bench_report_summary *f);
+/* Returns true if the average is at least 90 % of min_busbw. */
+bool bench_report_reaches_min(const struct bench_report_summary *f);
 
-/* nccl-tests' layout, appended. */
+/* Append text in nccl-tests' layout. */
 void bench_report_head_text(struct strbuf *out, const struct bench_report_head *h,
                             const struct bench_report_device *devices);
 void bench_report_row_text(struct strbuf *out, const struct bench_report_head *h,
                            const struct bench_report_row *r);
 void bench_report_summary_text(struct strbuf *out, const struct bench_report_summary *f);
 
-/* The version of the head's NCCL as a number (22809), or 0. */
+/* Returns the version of NCCL as a number (22809); 0: another backend. */
 int bench_report_nccl(const struct bench_report_head *h);
 
-/* The time of day, as nccl-tests writes it. */
+/* Writes the time of day in nccl-tests' form. */
 enum { BENCH_REPORT_TIME_BYTES = 32 };
 void bench_report_time(char out[BENCH_REPORT_TIME_BYTES]);
 
-/* The same as comma-separated values: a line of titles, then one for each half of a row. */
+/* Append comma-separated values: a line of titles; one line per placement of a row. */
 void bench_report_csv_titles(struct strbuf *out);
 void bench_report_csv_row(struct strbuf *out, const struct bench_report_row *r);
 
-/* What is wrong with a row, in a line for people each; nothing where all is right. */
+/* Appends a line per placement with wrong elements, for people; nothing if all are right. */
 void bench_report_wrong_text(struct strbuf *out, const struct bench_report_row *r, int ranks);
 
-/* ---- report_json.c: the same as one JSON document; ours, or nccl-tests' (its -J) ---------------
- * nccl-tests' has the whole environment, here it has only what is NCCL's and CUDA's: the rest is
- * nobody's business. */
+/* ---- bench_report_json.c: the results as one JSON document -------------------------------------
+ * drover's form, or that of nccl-tests' -J. nccl-tests writes the whole environment; drover writes
+ * NCCL's and CUDA's variables only, since the others may hold secrets. */
 struct bench_report_json;
 struct bench_report_json *bench_report_json_new(const struct bench_report_head *h,
                                                 const struct bench_report_device *devices,
                                                 bool nccl_tests);
 void bench_report_json_row(struct bench_report_json *j, const struct bench_report_row *r);
-/* Adds `value`, which is taken over, to the document. */
+/* Adds `value`, whose ownership it takes, to the document. */
 void bench_report_json_set(struct bench_report_json *j, const char *key, json_t *value);
-/* The document, to be freed by the caller. */
+/* Completes the document and returns its text; the caller frees it. */
 char *bench_report_json_end(struct bench_report_json *j, const struct bench_report_summary *f);
 void bench_report_json_free(struct bench_report_json *j);
 AUTO_DEFINE(bench_report_json, struct bench_report_json *, bench_report_json_free)

@@ -28,7 +28,8 @@ static json_t *devices_json(const struct bench_report_head *h,
     return list;
 }
 
-static json_t *ours(const struct bench_report_head *h, const struct bench_report_device *devices)
+static json_t *drover_document(const struct bench_report_head *h,
+                               const struct bench_report_device *devices)
 {
     return json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:i, s:{s:i, s:i, s:i, s:i}, s:o, s:[]}",
                      "schema", 1, "drover", DROVER_VERSION, "collective", h->coll, "backend",
@@ -37,8 +38,7 @@ static json_t *ours(const struct bench_report_head *h, const struct bench_report
                      "together", h->agg, "devices", devices_json(h, devices), "rows");
 }
 
-/* ---- nccl-tests' own document (its src/util.cu at a0b82b2: keys, and booleans as strings) -------
- */
+/* ---- nccl-tests' document: keys, and booleans as strings (its src/util.cu at a0b82b2) -------- */
 
 static json_t *now_json(void)
 {
@@ -93,7 +93,8 @@ static json_t *config_json(const struct bench_report_head *h,
                      "per_iter_skip", h->skip, "parallel_init", bool_json(false), "devices", list);
 }
 
-static json_t *theirs(const struct bench_report_head *h, const struct bench_report_device *devices)
+static json_t *nccl_tests_document(const struct bench_report_head *h,
+                                   const struct bench_report_device *devices)
 {
     return json_pack("{s:i, s:o, s:o, s:o, s:i, s:o, s:[]}", "version", 1, "start_time", now_json(),
                      "args", words_json(h->args), "env", env_json(), "nccl_version",
@@ -112,20 +113,19 @@ struct bench_report_json *bench_report_json_new(const struct bench_report_head *
     j->skip = h->skip;
     j->ranks = h->ranks;
     snprintf(j->name, sizeof j->name, "%s_perf", h->coll);
-    j->root = nccl_tests ? theirs(h, devices) : ours(h, devices);
+    j->root = nccl_tests ? nccl_tests_document(h, devices) : drover_document(h, devices);
     j->rows = json_object_get(j->root, nccl_tests ? "results" : "rows");
     return j;
 }
 
-/* ---- rows --------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static json_t *wrong_json(const struct bench_report_placement *h)
 {
     static const char *const causes[] = {
-        [VERIFY_UNKNOWN] = "unknown",  [VERIFY_UNTOUCHED] = "untouched",
-        [VERIFY_MISSING] = "missing",  [VERIFY_TWICE] = "twice",
-        [VERIFY_OTHERS] = "another's",
+        [VERIFY_UNKNOWN] = "unknown",      [VERIFY_UNTOUCHED] = "untouched",
+        [VERIFY_MISSING] = "missing",      [VERIFY_COUNTED_TWICE] = "twice",
+        [VERIFY_FROM_OTHER] = "another's",
     };
     const struct buffers_wrong *w = &h->first_wrong;
     json_t *o = json_pack("{s:i, s:I, s:I}", "rank", h->wrong_rank, "elements",
@@ -134,9 +134,9 @@ static json_t *wrong_json(const struct bench_report_placement *h)
         json_object_set_new(o, "index", json_integer((json_int_t)w->index));
         json_object_set_new(o, "expected", json_number(w->first.expected));
         json_object_set_new(o, "got", json_number(w->first.got));
-        json_object_set_new(o, "cause", json_string(causes[w->blame.cause]));
-        json_object_set_new(o, "cause_rank", json_integer(w->blame.rank));
-        json_object_set_new(o, "cause_ranks", json_integer(w->blame.ranks));
+        json_object_set_new(o, "cause", json_string(causes[w->diagnosis.cause]));
+        json_object_set_new(o, "cause_rank", json_integer(w->diagnosis.rank));
+        json_object_set_new(o, "cause_ranks", json_integer(w->diagnosis.ranks));
     }
     return o;
 }
@@ -156,7 +156,7 @@ static void add_samples(json_t *o, const struct bench_report_placement *h)
     json_object_set_new(o, "samples_us", list);
 }
 
-static json_t *half_json(const struct bench_report_placement *h)
+static json_t *placement_json(const struct bench_report_placement *h)
 {
     if (!h->ran)
         return json_null();
@@ -172,7 +172,7 @@ static json_t *half_json(const struct bench_report_placement *h)
     return o;
 }
 
-static json_t *their_half(const struct bench_report_placement *h, bool cpu_time)
+static json_t *nccl_tests_placement(const struct bench_report_placement *h, bool cpu_time)
 {
     if (!h->ran)
         return json_null();
@@ -181,7 +181,7 @@ static json_t *their_half(const struct bench_report_placement *h, bool cpu_time)
                      h->checked ? json_real((double)h->wrong) : json_null());
 }
 
-/* A list of times for each rank. */
+/* One list of times per rank. */
 static json_t *rank_times(const struct bench_report_placement *h, int ranks)
 {
     json_t *lists = json_array();
@@ -195,8 +195,8 @@ static json_t *rank_times(const struct bench_report_placement *h, int ranks)
     return lists;
 }
 
-/* nccl-tests' -I. */
-static json_t *their_iterations(const struct bench_report_placement *h, int skip, int ranks)
+/* The values of nccl-tests' -I. */
+static json_t *nccl_tests_iterations(const struct bench_report_placement *h, int skip, int ranks)
 {
     struct stats s = stats_of(h->samples + skip, h->stats.n - (size_t)skip);
     json_t *times = json_array();
@@ -218,20 +218,22 @@ void bench_report_json_row(struct bench_report_json *j, const struct bench_repor
     char root[16];
     snprintf(root, sizeof root, "%6d", r->root);
     if (j->nccl_tests)
-        row = json_pack(
-            "{s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:i, s:s}", "size", (json_int_t)r->bytes, "count",
-            (json_int_t)r->count, "type", r->type, "redop", r->op, "root", root, "out_of_place",
-            their_half(&r->half[0], j->cpu_time), "in_place", their_half(&r->half[1], j->cpu_time),
-            "actual_iterations", j->iters, "experiment_name", j->name);
-    else
         row =
-            json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size_bytes", (json_int_t)r->bytes,
-                      "count", (json_int_t)r->count, "type", r->type, "op", r->op, "root", r->root,
-                      "out_of_place", half_json(&r->half[0]), "in_place", half_json(&r->half[1]));
+            json_pack("{s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:i, s:s}", "size", (json_int_t)r->bytes,
+                      "count", (json_int_t)r->count, "type", r->type, "redop", r->op, "root", root,
+                      "out_of_place", nccl_tests_placement(&r->placement[0], j->cpu_time),
+                      "in_place", nccl_tests_placement(&r->placement[1], j->cpu_time),
+                      "actual_iterations", j->iters, "experiment_name", j->name);
+    else
+        row = json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size_bytes", (json_int_t)r->bytes,
+                        "count", (json_int_t)r->count, "type", r->type, "op", r->op, "root",
+                        r->root, "out_of_place", placement_json(&r->placement[0]), "in_place",
+                        placement_json(&r->placement[1]));
     static const char *const keys[] = {"out_of_place_per_iter", "in_place_per_iter"};
     for (int i = 0; i < 2 && j->nccl_tests && j->per_iter; i++)
-        if (r->half[i].ran && r->half[i].stats.n > (size_t)j->skip)
-            json_object_set_new(row, keys[i], their_iterations(&r->half[i], j->skip, j->ranks));
+        if (r->placement[i].ran && r->placement[i].stats.n > (size_t)j->skip)
+            json_object_set_new(row, keys[i],
+                                nccl_tests_iterations(&r->placement[i], j->skip, j->ranks));
     json_array_append_new(j->rows, row);
 }
 
@@ -250,7 +252,7 @@ char *bench_report_json_end(struct bench_report_json *j, const struct bench_repo
                               json_pack("{s:f, s:o}", "bandwidth", f->avg_busbw, "okay",
                                         f->min_busbw <= 0
                                             ? json_string("unchecked")
-                                            : bool_json(bench_report_has_samples(f))));
+                                            : bool_json(bench_report_reaches_min(f))));
         bench_report_json_set(j, "errors", json_array());
         bench_report_json_set(j, "end_time", now_json());
     } else {

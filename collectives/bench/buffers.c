@@ -7,16 +7,18 @@ struct buffers {
     const struct backend *backend;
     struct backend_comm *inner;
     int rank;
-    void *raw[2];      /* the backend's memory, which may be a GPU's … */
-    char *in, *out;    /* … where it may be used */
-    char *table, *got; /* the host's, one period of elements each */
+    void *raw[2];      /* the backend's memory, possibly on a GPU … */
+    char *in, *out;    /* … behind the guards */
+    char *table, *got; /* host memory, one period of elements each */
     uint64_t seed;
-    size_t *parts; /* counts and starts of an alltoallv of parts_count, for each rank */
+    size_t *parts; /* counts, then starts, of an alltoallv of parts_count elements; one of each per
+                      rank */
     size_t parts_count;
     struct drover_parts v;
 };
 
-/* Gives `bytes` of the backend's memory the contents of `period`, again and again. */
+/* Fills `bytes` of the backend's memory with repetitions of the first `period_bytes` of b->table.
+ */
 static int fill(struct buffers *b, char *to, size_t period_bytes, size_t bytes, struct err *e)
 {
     int rc = 0;
@@ -38,7 +40,7 @@ int buffers_open(struct buffers **out, const struct backend *backend, struct bac
     b->got = xzalloc(period);
     for (int i = 0; i < 2; i++) {
         int rc = backend->mem_alloc(inner, bytes, o->memory, &b->raw[i], e);
-        if (rc == 0) /* no page is touched for the first time when timed */
+        if (rc == 0) /* so that no timed call is the first to touch a page */
             rc = fill(b, b->raw[i], period, bytes, e);
         if (rc < 0)
             return rc;
@@ -67,7 +69,7 @@ void buffers_close(struct buffers *b)
     free(b);
 }
 
-/* Where this rank's output begins. */
+/* Start of this rank's output. */
 static char *output(const struct buffers *b, const struct buffers_run *r)
 {
     return b->out + (r->in_place ? (size_t)b->rank * r->shape.out_stride : 0);
@@ -78,7 +80,7 @@ static char *input(const struct buffers *b, const struct buffers_run *r)
     return r->in_place ? b->out + (size_t)b->rank * r->shape.in_stride : b->in;
 }
 
-/* The end of all that the call may write. */
+/* End of the memory that the call may write to. */
 static char *end(const struct buffers *b, const struct buffers_run *r)
 {
     return b->out + (r->in_place ? r->shape.bytes : r->shape.out_bytes);
@@ -87,7 +89,8 @@ static char *end(const struct buffers *b, const struct buffers_run *r)
 static const struct drover_parts *parts(struct buffers *b, const struct buffers_run *r)
 {
     int n = r->v.ranks;
-    if (r->v.coll != BACKEND_ALL_TO_ALL_V || (b->parts && b->parts_count == r->shape.count))
+    if (collective_row(r->v.coll)->in != COLLECTIVE_VARYING ||
+        (b->parts && b->parts_count == r->shape.count))
         return &b->v;
     b->parts = xrealloc(b->parts, 2 * (size_t)n, sizeof *b->parts);
     b->parts_count = r->shape.count;
@@ -109,12 +112,12 @@ struct backend_call buffers_call(struct buffers *b, const struct buffers_run *r,
         .type = r->v.type,
         .op = r->v.op,
         .root = r->v.root,
-        .send = parts(b, r), /* as many go to a rank as come from it */
+        .send = parts(b, r), /* a rank sends as much to another one as it receives */
         .recv = parts(b, r),
     };
 }
 
-/* Poison around `bytes` of memory, and in it. */
+/* Fills `bytes` of memory and both guards with poison. */
 static int poison(struct buffers *b, char *p, size_t bytes, struct err *e)
 {
     size_t period = VERIFY_PERIOD * sizeof(double);
@@ -136,13 +139,13 @@ int buffers_prepare(struct buffers *b, struct buffers_run *r, struct err *e)
     return fill(b, input(b, r), period, r->shape.in_bytes, e);
 }
 
-static int look_at_block(struct buffers *b, const struct buffers_run *r, int block,
-                         struct buffers_wrong *w, struct err *e)
+static int check_block(struct buffers *b, const struct buffers_run *r, int block,
+                       struct buffers_wrong *w, struct err *e)
 {
     size_t element = backend_type_bytes(r->v.type);
     size_t n = r->shape.out_bytes / element / (size_t)verify_blocks(&r->v),
            start = n * (size_t)block;
-    if (r->v.coll == BACKEND_ALL_TO_ALL_V) {
+    if (collective_row(r->v.coll)->out == COLLECTIVE_VARYING) {
         n = busbw_v_count(r->shape.count, r->v.ranks, block, b->rank);
         start = busbw_v_start(r->shape.count, r->v.ranks, b->rank, block);
     }
@@ -165,9 +168,9 @@ static int look_at_block(struct buffers *b, const struct buffers_run *r, int blo
     return 0;
 }
 
-/* Looks at a guard, from the byte next to the buffer on. */
-static int look_at_guard(struct buffers *b, const char *p, enum buffers_side side,
-                         struct buffers_wrong *w, struct err *e)
+/* Checks a guard, starting at the byte next to the buffer. */
+static int check_guard(struct buffers *b, const char *p, enum buffers_side side,
+                       struct buffers_wrong *w, struct err *e)
 {
     unsigned char guard[BUFFERS_GUARD];
     bool begin = side == BUFFERS_OUT_BEGIN || side == BUFFERS_IN_BEGIN;
@@ -180,45 +183,44 @@ static int look_at_guard(struct buffers *b, const char *p, enum buffers_side sid
     return rc;
 }
 
-int buffers_look(struct buffers *b, const struct buffers_run *r, struct buffers_wrong *out,
-                 struct err *e)
+int buffers_check(struct buffers *b, const struct buffers_run *r, struct buffers_wrong *out,
+                  struct err *e)
 {
-    memset(out, 0, sizeof *out); /* it is sent: no byte of it is left as it was */
-    bool nothing = (r->v.coll == BACKEND_REDUCE || r->v.coll == BACKEND_GATHER) &&
-                   b->rank != r->v.root; /* what it holds now is nobody's concern */
+    memset(out, 0, sizeof *out); /* it is sent, with its padding */
+    bool has_output = collective_writes(r->v.coll, b->rank, r->v.root);
     int rc = 0;
-    for (int block = 0; !nothing && block < verify_blocks(&r->v) && rc == 0; block++)
-        rc = look_at_block(b, r, block, out, e);
+    for (int block = 0; has_output && block < verify_blocks(&r->v) && rc == 0; block++)
+        rc = check_block(b, r, block, out, e);
     if (rc == 0)
-        rc = look_at_guard(b, end(b, r), BUFFERS_OUT_END, out, e);
+        rc = check_guard(b, end(b, r), BUFFERS_OUT_END, out, e);
     if (rc == 0)
-        rc = look_at_guard(b, b->out, BUFFERS_OUT_BEGIN, out, e);
+        rc = check_guard(b, b->out, BUFFERS_OUT_BEGIN, out, e);
     if (rc == 0 && !r->in_place)
-        rc = look_at_guard(b, b->in + r->shape.in_bytes, BUFFERS_IN_END, out, e);
+        rc = check_guard(b, b->in + r->shape.in_bytes, BUFFERS_IN_END, out, e);
     if (rc == 0 && !r->in_place)
-        rc = look_at_guard(b, b->in, BUFFERS_IN_BEGIN, out, e);
+        rc = check_guard(b, b->in, BUFFERS_IN_BEGIN, out, e);
     if (rc == 0 && out->elements)
-        out->blame = verify_blame(&r->v, &out->first, b->rank, r->shape.count);
+        out->diagnosis = verify_diagnose(&r->v, &out->first, b->rank, r->shape.count);
     return rc;
 }
 
-int buffers_spoil(struct buffers *b, const struct buffers_run *r, enum buffers_spoil how, size_t at,
-                  struct err *e)
+int buffers_inject(struct buffers *b, const struct buffers_run *r, enum buffers_fault fault,
+                   size_t at, struct err *e)
 {
     size_t element = backend_type_bytes(r->v.type);
-    char bytes[sizeof(double)] = "spoiled";
-    if (how == BUFFERS_BEFORE || how == BUFFERS_AFTER) {
-        char *p = how == BUFFERS_AFTER ? end(b, r) + at - 1 : b->out - at;
+    char bytes[sizeof(double)] = "faulty";
+    if (fault == BUFFERS_WRITE_BEFORE || fault == BUFFERS_WRITE_AFTER) {
+        char *p = fault == BUFFERS_WRITE_AFTER ? end(b, r) + at - 1 : b->out - at;
         return at > 0 && at <= BUFFERS_GUARD ? b->backend->copy_in(b->inner, p, bytes, 1, e) : 0;
     }
-    if (how == BUFFERS_ABSENT) {
+    if (fault == BUFFERS_NO_INPUT) {
         memset(b->table, 0, VERIFY_PERIOD * sizeof(double));
         return fill(b, input(b, r), VERIFY_PERIOD * sizeof(double), r->shape.in_bytes, e);
     }
     if (at >= r->shape.out_bytes / element)
         return 0;
-    char *place = output(b, r) + at * element;
-    int rc = b->backend->copy_out(b->inner, bytes, place, element, e);
-    bytes[element - 1] ^= 0x40; /* of a float's exponent, which no tolerance forgives */
-    return rc < 0 ? rc : b->backend->copy_in(b->inner, place, bytes, element, e);
+    char *element_at = output(b, r) + at * element;
+    int rc = b->backend->copy_out(b->inner, bytes, element_at, element, e);
+    bytes[element - 1] ^= 0x40; /* in a float's exponent, beyond any tolerance */
+    return rc < 0 ? rc : b->backend->copy_in(b->inner, element_at, bytes, element, e);
 }

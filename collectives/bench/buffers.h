@@ -1,5 +1,5 @@
-/* buffers - a rank's memory for `drover bench`: filled so that the result is known, and looked over
- * when the collective is done. */
+/* buffers - a rank's input and output for `drover bench`: filled with known values, checked
+ * afterwards. */
 #ifndef DROVER_BUFFERS_H
 #define DROVER_BUFFERS_H
 
@@ -25,51 +25,57 @@ struct buffers_run {
 struct buffers;
 
 struct buffers_opts {
-    size_t max_bytes, shift_bytes; /* of a run, and of buffers_shift() */
+    size_t max_bytes, shift_bytes; /* largest run; largest buffers_shift() */
     int rank;
     enum backend_memory memory;
 };
 
-/* Room for runs, with a guard before and behind them, all touched. Borrows the backend's object.
- *   -ENOMEM  there is not so much memory */
+/* Allocates both buffers, with a guard at each end, and touches all pages. Borrows the backend's
+ * object. -ENOMEM  not enough memory */
 int buffers_open(struct buffers **out, const struct backend *backend, struct backend_comm *inner,
                  const struct buffers_opts *o, struct err *e);
 void buffers_close(struct buffers *b);
 AUTO_DEFINE(buffers, struct buffers *, buffers_close)
 
-/* From here on both buffers begin so many bytes later. */
+/* Moves the start of both buffers by `bytes` from their original position. */
 void buffers_shift(struct buffers *b, size_t bytes);
 
-/* The call of this rank, `shift` bytes into the buffers. What it points to is b's, until the next.
- */
+/* Returns this rank's call, `shift` bytes into the buffers. It borrows from `b` until the next
+ * call. */
 struct backend_call buffers_call(struct buffers *b, const struct buffers_run *r, size_t shift);
 
-/* Makes a new input, and an output that no collective would leave. */
+/* Writes a new input, and fills the output with VERIFY_POISON. */
 int buffers_prepare(struct buffers *b, struct buffers_run *r, struct err *e);
 
 enum buffers_side { BUFFERS_OUT_END, BUFFERS_OUT_BEGIN, BUFFERS_IN_END, BUFFERS_IN_BEGIN };
 
-/* What is wrong after a call. A plain value that ranks send. */
+/* What is wrong after a call. A plain value that ranks send to each other. */
 struct buffers_wrong {
-    uint64_t elements;           /* of the output */
-    uint64_t index;              /* of the first, in the output */
-    struct verify_finding first; /* the block that it is in */
-    struct verify_blame blame;
-    uint64_t canaries;      /* bytes that were written outside of the output, or of the input */
-    enum buffers_side side; /* where the first of them is; and how far: before the begin, or … */
-    int canary_bytes;       /* … after the end; 1 is the next byte */
+    uint64_t elements;           /* number of wrong elements in the output */
+    uint64_t index;              /* of the first one, in the output */
+    struct verify_finding first; /* the block that has it */
+    struct verify_diagnosis diagnosis;
+    uint64_t canaries;      /* number of bytes written outside the output or the input */
+    enum buffers_side side; /* where the first of them is … */
+    int canary_bytes;       /* … and its distance from the buffer; 1 is the adjacent byte */
 };
 
-/* Looks over this rank's output after the call at shift 0, and at BUFFERS_GUARD bytes around it and
- * around the input. */
-int buffers_look(struct buffers *b, const struct buffers_run *r, struct buffers_wrong *out,
-                 struct err *e);
-
-enum buffers_spoil { BUFFERS_BIT, BUFFERS_BEFORE, BUFFERS_AFTER, BUFFERS_ABSENT };
-
-/* For tests: flips a bit of element `at` of the output, where there is one; or writes a byte that
- * far before or after it; or makes the input one that adds nothing to a sum (before the call). */
-int buffers_spoil(struct buffers *b, const struct buffers_run *r, enum buffers_spoil how, size_t at,
+/* Checks this rank's output after a call at shift 0, and the BUFFERS_GUARD bytes before and behind
+ * the output and the input. */
+int buffers_check(struct buffers *b, const struct buffers_run *r, struct buffers_wrong *out,
                   struct err *e);
+
+enum buffers_fault {
+    BUFFERS_FLIP_BIT,
+    BUFFERS_WRITE_BEFORE,
+    BUFFERS_WRITE_AFTER,
+    BUFFERS_NO_INPUT
+};
+
+/* Injects a fault, for tests: flips a bit of element `at` of the output, if it has that many;
+ * writes a byte at distance `at` before or after the output; or, before the call, zeroes the input.
+ */
+int buffers_inject(struct buffers *b, const struct buffers_run *r, enum buffers_fault fault,
+                   size_t at, struct err *e);
 
 #endif

@@ -1,7 +1,8 @@
-/* busbw - how much a collective moves, and what that says of the links below, as nccl-tests counts.
+/* busbw - sizes and bandwidths of a collective as nccl-tests defines them.
  *
- * algbw is the size in the table over the time; busbw multiplies it so that a ring's value is the
- * slowest link's rate, whatever the number of ranks (nccl-tests, doc/PERFORMANCE.md). */
+ * algbw is the size in the table divided by the time. busbw is algbw times the collective's
+ * busbw_factor: for a ring, the rate of the slowest link, for any number of ranks (nccl-tests,
+ * doc/PERFORMANCE.md). */
 #ifndef DROVER_BUSBW_H
 #define DROVER_BUSBW_H
 
@@ -9,36 +10,27 @@
 
 #include "collectives/comm/backend.h"
 
-/* One line of the table: a collective over `ranks` ranks, near a size that was asked for. */
+/* A row of the table: a collective over some ranks, close to a requested size. */
 struct busbw_shape {
-    size_t count;      /* elements, as backend_call has them */
-    size_t in_bytes;   /* that a rank's input takes */
-    size_t out_bytes;  /* that its output takes */
-    size_t bytes;      /* the size in the table; both lie in so many bytes when done in place */
-    size_t in_stride;  /* in place, rank r's input begins r of these into the buffer … */
-    size_t out_stride; /* … and its output r of these */
+    size_t count;      /* elements, as in backend_call */
+    size_t in_bytes;   /* length of a rank's input */
+    size_t out_bytes;  /* length of its output */
+    size_t bytes;      /* the size in the table; also the length of the buffer in place */
+    size_t in_stride;  /* in place, rank r's input starts at r * in_stride in the buffer … */
+    size_t out_stride; /* … and its output at r * out_stride */
 };
 
-/* Sizes of what has a part for each rank are rounded down so that each rank's part is a
- * multiple of 16 bytes; the shape may be empty. */
-struct busbw_shape busbw_shape(enum backend_coll coll, size_t asked_bytes, size_t element_bytes,
+/* Returns the shape for a requested size. If the input or output has one part per rank, the size is
+ * rounded down so that each part is a multiple of 16 bytes. The shape may be empty. */
+struct busbw_shape busbw_shape(enum collective coll, size_t requested_bytes, size_t element_bytes,
                                int ranks);
 
-/* busbw / algbw. 0 for one rank where data would have to travel. */
-double busbw_factor(enum backend_coll coll, int ranks);
-
-/* GB/s (10^9); 0 where the time is. */
+/* Returns the rate in GB/s (10^9 bytes); 0 if the time is 0. */
 double busbw_rate(size_t bytes, double seconds);
 
-/* Whether one rank is special in it. */
-int busbw_has_root(enum backend_coll coll);
-
-/* Whether input and output may be one buffer. */
-int busbw_has_in_place(enum backend_coll coll);
-
-/* The parts of an alltoallv, in elements: half as many again as `count` and half as many by turns,
- * so that each rank sends and receives ranks * count of them. The same from a to b as from b to a;
- * a rank's part for or of `other` begins where those of the ranks before it end. */
+/* The parts of an alltoallv, in elements: alternately 1.5 and 0.5 times `count`, so that each rank
+ * sends and receives ranks * count elements. As many go from a to b as from b to a. The part that
+ * `rank` sends to, or receives from, `other` starts behind those of the ranks before `other`. */
 size_t busbw_v_count(size_t count, int ranks, int from, int to);
 size_t busbw_v_start(size_t count, int ranks, int rank, int other);
 

@@ -16,7 +16,7 @@ enum { STATUS_USAGE = 2, DOCUMENT_MAX = 1 << 30 };
 
 static const char *const ways[] = {"out_of_place", "in_place"};
 
-/* The row of the other document that measures the same. */
+/* The row of the other document with the same size, type, operation and root, or NULL. */
 static const json_t *same_row(const json_t *rows, const json_t *row)
 {
     static const char *const keys[] = {"size_bytes", "type", "op", "root"};
@@ -31,7 +31,7 @@ static const json_t *same_row(const json_t *rows, const json_t *row)
     return NULL;
 }
 
-/* Its times, to be freed; NULL where there are none. */
+/* Returns the times of a row's single iterations; the caller frees them. NULL: it has none. */
 static double *samples(const json_t *row, const char *way, size_t *n)
 {
     const json_t *list = json_object_get(json_object_get(row, way), "samples_us");
@@ -44,8 +44,8 @@ static double *samples(const json_t *row, const char *way, size_t *n)
 
 struct table {
     struct bench_diff_row *rows;
-    const json_t **of; /* the row of `after` that each is of */
-    int *way;
+    const json_t **source; /* the row of `after` that each row is made from */
+    int *way;              /* index of ways[] */
     size_t n;
 };
 
@@ -56,17 +56,17 @@ static void table_free(struct table *t)
         free((double *)t->rows[i].after);
     }
     free(t->rows);
-    free(t->of);
+    free(t->source);
     free(t->way);
 }
 
 static void collect(struct table *t, const json_t *before, const json_t *after)
 {
-    size_t most = 2 * json_array_size(after);
-    t->rows = xcalloc(most + 1, sizeof *t->rows);
-    t->of = xcalloc(most + 1, sizeof *t->of);
-    t->way = xcalloc(most + 1, sizeof *t->way);
-    for (size_t i = 0; i < most; i++) {
+    size_t max = 2 * json_array_size(after);
+    t->rows = xcalloc(max + 1, sizeof *t->rows);
+    t->source = xcalloc(max + 1, sizeof *t->source);
+    t->way = xcalloc(max + 1, sizeof *t->way);
+    for (size_t i = 0; i < max; i++) {
         const json_t *now = json_array_get(after, i / 2), *old = same_row(before, now);
         struct bench_diff_row r = {0};
         double *a = samples(old, ways[i % 2], &r.before_n);
@@ -78,26 +78,26 @@ static void collect(struct table *t, const json_t *before, const json_t *after)
         }
         r.before = a;
         r.after = b;
-        t->of[t->n] = now;
+        t->source[t->n] = now;
         t->way[t->n] = (int)(i % 2);
         t->rows[t->n++] = r;
     }
 }
 
-static void put_table(struct strbuf *out, const struct table *t)
+static void print_table(struct strbuf *out, const struct table *t)
 {
     strbuf_printf(out, "# %10s  %8s  %6s  %4s  %12s  %10s  %10s  %8s  %8s\n", "size", "type",
                   "redop", "root", "", "before us", "after us", "change", "p");
     for (size_t i = 0; i < t->n; i++) {
         const struct bench_diff_row *r = &t->rows[i];
-        const json_t *of = t->of[i];
+        const json_t *source = t->source[i];
         strbuf_printf(out,
                       "%12" JSON_INTEGER_FORMAT
                       "  %8s  %6s  %4d  %12s  %10.2f  %10.2f  %+7.1f%%  %8.2g%s\n",
-                      json_integer_value(json_object_get(of, "size_bytes")),
-                      json_string_value(json_object_get(of, "type")),
-                      json_string_value(json_object_get(of, "op")),
-                      (int)json_integer_value(json_object_get(of, "root")), ways[t->way[i]],
+                      json_integer_value(json_object_get(source, "size_bytes")),
+                      json_string_value(json_object_get(source, "type")),
+                      json_string_value(json_object_get(source, "op")),
+                      (int)json_integer_value(json_object_get(source, "root")), ways[t->way[i]],
                       r->before_median, r->after_median, 100 * r->change, r->p,
                       r->worse    ? "  WORSE"
                       : r->better ? "  better"
@@ -111,16 +111,16 @@ int cmd_bench_diff_show(struct strbuf *out, const json_t *before, const json_t *
     static const char *const keys[] = {"collective", "backend", "ranks", "groups"};
     for (size_t i = 0; i < COUNT_OF(keys); i++)
         if (!json_equal(json_object_get(before, keys[i]), json_object_get(after, keys[i])))
-            return err_set(e, -EINVAL, "they differ in '%s': nothing to compare", keys[i]);
+            return err_set(e, -EINVAL, "the documents differ in '%s'", keys[i]);
     struct table t = {0};
     collect(&t, json_object_get(before, "rows"), json_object_get(after, "rows"));
     if (t.n == 0) {
         table_free(&t);
-        err_set(e, -ENODATA, "they have no row in common that has single times");
-        return err_hint(e, "drover bench … --json writes them");
+        err_set(e, -ENODATA, "the documents have no row in common with single iterations");
+        return err_hint(e, "drover bench all_reduce --json >FILE");
     }
     size_t worse = bench_diff_judge(t.rows, t.n, tolerance);
-    put_table(out, &t);
+    print_table(out, &t);
     strbuf_printf(out, "# %zu of %zu rows are worse by more than %g %%\n", worse, t.n,
                   100 * tolerance);
     table_free(&t);
@@ -142,7 +142,7 @@ int cmd_bench_diff_load(json_t **out, const char *path, struct err *e)
     if (json_is_array(json_object_get(*out, "rows")))
         return 0;
     json_decref(*out);
-    err_set(e, -EINVAL, "'%s' is no document of drover bench --json", path);
+    err_set(e, -EINVAL, "'%s' is not a document of drover bench --json", path);
     return err_hint(e, "drover bench all_reduce --json >FILE");
 }
 
@@ -176,7 +176,7 @@ int cmd_bench_diff_save(const char *path, const char *document, struct err *e)
     return bad ? err_set(e, -EIO, "'%s': %s", path, strerror(errno)) : 0;
 }
 
-int cmd_bench_diff_share(double *out, const char *what, const char *text, struct err *e)
+int cmd_bench_diff_parse_share(double *out, const char *what, const char *text, struct err *e)
 {
     char *end = NULL;
     double value = strtod(text, &end);
@@ -184,7 +184,7 @@ int cmd_bench_diff_share(double *out, const char *what, const char *text, struct
     end += percent;
     value /= percent ? 100 : 1;
     if (end == text || *end || !(value >= 0 && value <= 10)) {
-        err_set(e, -EINVAL, "%s '%s' is no share", what, text);
+        err_set(e, -EINVAL, "%s '%s': not a share (0%% to 1000%%)", what, text);
         return err_hint(e, "%s 2%%", what);
     }
     *out = value;
@@ -195,7 +195,8 @@ struct args {
     const char *tolerance;
 };
 static const struct opt options[] = {
-    OPT_STR(0, "tolerance", "SHARE", "so much slower is not worse (5%)", struct args, tolerance),
+    OPT_STR(0, "tolerance", "SHARE", "slowdown that still passes (default: 5%)", struct args,
+            tolerance),
     OPT_END,
 };
 
@@ -207,20 +208,25 @@ static int compare(int argc, char **argv, struct err *e)
     double tolerance = 0;
     int rest = 0, rc = opt_parse(options, &a, argc, argv, &rest, e);
     if (rc == OPT_HELP) {
-        opt_help(stdout, "drover bench diff", "[--tolerance 5%] A B",
-                 "Compares two documents of `drover bench --json`, size by size; status 1 where B "
-                 "is slower.",
-                 options);
+        opt_print_help(stdout,
+                       &(struct opt_help){
+                           .program = "drover bench diff",
+                           .usage = "[options] A B",
+                           .summary = "Compares two documents of drover bench --json, row by row. "
+                                      "The exit status is 1 if a row of B is slower.",
+                           .examples = "drover bench diff before.json after.json\n"
+                                       "drover bench diff --tolerance 10% before.json after.json"},
+                       options);
         return 0;
     }
     if (rc < 0)
         return rc;
     char **files = argv + rest;
     if (argc - rest == 4 && strcmp(files[2], "--tolerance") == 0)
-        a.tolerance = files[3]; /* after the files, too */
+        a.tolerance = files[3]; /* also accepted after the files */
     else if (argc - rest != 2)
-        return err_set(e, -EINVAL, "two files are compared, not %d", argc - rest);
-    if ((rc = cmd_bench_diff_share(&tolerance, "--tolerance", a.tolerance, e)) < 0 ||
+        return err_set(e, -EINVAL, "expected two files, not %d", argc - rest);
+    if ((rc = cmd_bench_diff_parse_share(&tolerance, "--tolerance", a.tolerance, e)) < 0 ||
         (rc = cmd_bench_diff_load(&before, files[0], e)) < 0 ||
         (rc = cmd_bench_diff_load(&after, files[1], e)) < 0)
         return rc;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ enum {
     DEFAULT_BYTES = 32 << 20,
     DEFAULT_STEP = 1 << 20,
     PAIRS_BYTES = 4 << 20,
-    UNALIGN_MAX = 1 << 20
+    UNALIGN_MAX = 1 << 20,
+    RANKS_MAX = 1 << 20
 };
 
 struct args {
@@ -35,7 +37,8 @@ struct args {
     char **launch;
 };
 
-/* mpirun's -x is a variable's name, which begins with no digit; nccl-tests' is a policy. */
+/* mpirun's -x takes the name of a variable, which does not begin with a digit; nccl-tests' -x takes
+ * a CTA policy. */
 static int take_x(void *into, char *const *values, struct err *e)
 {
     struct args *a = into;
@@ -50,96 +53,107 @@ static int take_x(void *into, char *const *values, struct err *e)
 
 #define T struct args
 static const struct opt options[] = {
-    OPT_INT(0, "np", "N", "ranks to start (one a GPU, or one a core)", T, ranks),
-    OPT_STR(0, "backend", "NAME", "nccl, mpi or self (nccl where there is a GPU, else mpi)", T,
+    OPT_GROUP("Sizes"),
+    OPT_STR('b', "minbytes", "SIZE", "smallest size (default: 32M)", T, min),
+    OPT_STR('e', "maxbytes", "SIZE", "largest size (default: 32M)", T, max),
+    OPT_STR('i', "stepbytes", "SIZE", "bytes added from size to size (default: 1M)", T, step),
+    OPT_INT('f', "stepfactor", "N", "multiply sizes by N instead", T, factor),
+
+    OPT_GROUP("Operation"),
+    OPT_STR('d', "datatype", "TYPE", "int8 … f8e5m2, or all (default: float)", T, type),
+    OPT_STR('o', "op", "OP", "sum, prod, min, max, avg, mulsum, or all (default: sum)", T, op),
+    OPT_STR('r', "root", "RANK", "root rank, or all (default: 0)", T, root),
+    OPT_STR(0, "backend", "NAME", "nccl, mpi or self (default: nccl with a GPU, else mpi)", T,
             backend),
-    OPT_STR('b', "minbytes", "SIZE", "smallest size (32M)", T, min),
-    OPT_STR('e', "maxbytes", "SIZE", "largest size (32M)", T, max),
-    OPT_STR('i', "stepbytes", "SIZE", "add so much from size to size (1M)", T, step),
-    OPT_INT('f', "stepfactor", "N", "or multiply by so much", T, factor),
-    OPT_INT('n', "iters", "N", "iterations timed (20)", T, iters),
-    OPT_INT('w', "warmup_iters", "N", "iterations before, not timed (1)", T, warmups),
-    OPT_INT('m', "agg_iters", "N", "operations begun together in each iteration (1)", T, agg),
-    OPT_INT('N', "run_cycles", "N", "times that all sizes are gone through (1; 0: without end)", T,
-            cycles),
-    OPT_INT('c', "check", "N", "iterations checked (1; 0: none)", T, checks),
-    OPT_STR('d', "datatype", "TYPE", "int8 … f8e5m2, or all (float)", T, type),
-    OPT_STR('o', "op", "OP", "sum, prod, min, max, avg, mulsum, or all (sum)", T, op),
-    OPT_STR('r', "root", "RANK", "root of broadcast, reduce, gather and scatter, or all (0)", T,
-            root),
-    OPT_INT('a', "average", "N", "time of 0 rank 0, 1 the mean, 2 the fastest, 3 the slowest (1)",
-            T, average),
+
+    OPT_GROUP("Iterations"),
+    OPT_INT('n', "iters", "N", "timed iterations (default: 20)", T, iters),
+    OPT_INT('w', "warmup_iters", "N", "iterations before, not timed (default: 1)", T, warmups),
+    OPT_INT('m', "agg_iters", "N", "operations per iteration, started together (default: 1)", T,
+            agg),
+    OPT_INT('N', "run_cycles", "N", "passes over all sizes (default: 1; 0: endless)", T, cycles),
+    OPT_INT('c', "check", "N", "checked iterations (default: 1; 0: none)", T, checks),
+    OPT_INT('T', "timeout", "SECONDS", "longest wait for other ranks (default: 300)", T, timeout_s),
+
+    OPT_GROUP("Timing"),
+    OPT_INT('a', "average", "N",
+            "time of 0: rank 0, 1: mean, 2: fastest, 3: slowest rank (default: 1)", T, average),
     OPT_INT('z', "blocking", "N",
-            "1 wait and barrier, 2 wait after each iteration, 3 wait and barrier not counted (0)",
-            T, blocking),
-    OPT_INT('C', "report_cputime", "0/1", "time that starting the work takes, not its end (0)", T,
+            "after each iteration 1: wait and barrier, 2: wait, 3: as 1, not timed (default: 0)", T,
+            blocking),
+    OPT_INT('C', "report_cputime", "0/1", "time the start of the work only (default: 0)", T,
             cpu_time),
-    OPT_INT('g', "ngpus", "N", "times so many ranks: each GPU has a rank of its own (1)", T, gpus),
-    OPT_INT('t', "nthreads", "N", "times so many ranks, too (1)", T, threads),
-    OPT_INT('p', "parallel_init", "0/1", "taken, and always so: each rank is a process", T,
-            parallel_init),
-    OPT_INT('G', "cudagraph", "N", "launch a CUDA graph of the iterations so often (0: none)", T,
-            graph),
-    OPT_INT('R', "local_register", "0-2", "register buffers, 1 at each rank, 2 symmetric (0)", T,
-            local_register),
-    OPT_INT('y', "stream_null", "0/1", "work on CUDA's default stream (0)", T, stream_null),
-    OPT_INT('u', "unalign", "N", "buffers begin with their element N (0)", T, unalign),
-    OPT_INT('I', "per_iter_timing", "0/1", "columns of single iterations (0)", T, per_iter),
-    OPT_INT('K', "per_iter_skip", "N", "without the first N of them (0)", T, skip),
-    OPT_INT('S', "report_timestamps", "0/1", "the time of day in each row (0)", T, stamps),
-    OPT_STR(0, "cta_policy", "0-2", "NCCL's CTA policy; -x 0 to -x 2 are the same", T, cta_policy),
-    OPT_INT('D', "device_implementation", "N", "taken with a warning: kernels are NCCL's (0)", T,
-            device_implementation),
-    OPT_INT('V', "device_cta_count", "N", "taken: of those kernels of one's own (16)", T,
-            device_ctas),
-    OPT_INT('M', "memory", "0/1", "say on stderr what memory rank 0 has used (0)", T, memory),
-    OPT_INT('T', "timeout", "SECONDS", "give up when ranks wait for so long (300)", T, timeout_s),
-    OPT_STR('J', "output_file", "FILE", "write JSON as nccl-tests writes it, too", T, json_file),
-    OPT_STR(0, "stable", "SHARE",
-            "time single iterations too, until their median is known within so much (2%)", T,
-            stable),
-    OPT_DOUBLE(0, "max-time", "SECONDS", "but for each size no longer than that (10)", T,
+    OPT_INT('I', "per_iter_timing", "0/1", "columns for single iterations (default: 0)", T,
+            per_iter),
+    OPT_INT('K', "per_iter_skip", "N", "leave the first N out of them (default: 0)", T, skip),
+    OPT_STR(0, "stable", "SHARE", "repeat until the median is known this well: 2%", T, stable),
+    OPT_DOUBLE(0, "max-time", "SECONDS", "with --stable, longest time per size (default: 10)", T,
                max_time_s),
-    OPT_FLAG(0, "verdict", "hold the best busbw against what this hardware should give", T,
-             verdict),
-    OPT_DOUBLE(0, "expect", "GBPS", "or against that many GB/s; status 1 below", T, expect),
-    OPT_STR(0, "save", "NAME", "keep the result, for this cluster", T, save),
-    OPT_STR(0, "baseline", "NAME", "compare with what was kept so; status 1 where it is worse", T,
-            baseline),
-    OPT_STR(0, "tolerance", "SHARE", "so much slower is not worse (5%)", T, tolerance),
-    OPT_FLAG(0, "pairs", "every node with every other, in place of a collective", T, pairs),
+
+    OPT_GROUP("GPUs and buffers"),
+    OPT_INT('G', "cudagraph", "N", "launches of a CUDA graph of the iterations (default: 0)", T,
+            graph),
+    OPT_INT('R', "local_register", "0-2", "register buffers, 1: locally, 2: symmetric (default: 0)",
+            T, local_register),
+    OPT_INT('y', "stream_null", "0/1", "use CUDA's default stream (default: 0)", T, stream_null),
+    OPT_INT('u', "unalign", "N", "start buffers at element N (default: 0)", T, unalign),
+    OPT_STR(0, "cta_policy", "0-2", "NCCL's CTA policy; also -x 0 to -x 2", T, cta_policy),
+
+    OPT_GROUP("Output"),
     OPT_FLAG(0, "json", "one JSON document instead of the table", T, json),
     OPT_FLAG(0, "csv", "comma-separated values instead of the table", T, csv),
-    OPT_WORDS('H', "host|hostfile|machinefile", "LIST",
-              "nodes and their slots, as drover run has "
-              "them",
-              T, launch),
-    OPT_CALL('x', "x", "NAME[=VALUE]", "pass a variable to the ranks, or set it", take_x),
-    OPT_WORDS(0, "mca", "KEY VALUE", "set a parameter of Open MPI", T, launch),
-    OPT_WORDS(0, "map-by|bind-to|engine|npernode|start-timeout", "VALUE",
-              "where ranks run, as drover run has it", T, launch),
-    OPT_WORDS(0, "oversubscribe|allow-run-as-root", NULL, "more ranks than cores are fine", T,
+    OPT_STR('J', "output_file", "FILE", "also write JSON in nccl-tests' form", T, json_file),
+    OPT_INT('S', "report_timestamps", "0/1", "time of day in each row (default: 0)", T, stamps),
+    OPT_INT('M', "memory", "0/1", "print rank 0's peak memory to stderr (default: 0)", T, memory),
+
+    OPT_GROUP("Evaluation"),
+    OPT_FLAG(0, "verdict", "compare the best busbw with what the hardware should give", T, verdict),
+    OPT_DOUBLE(0, "expect", "GBPS", "compare with GBPS GB/s instead; status 1 if below", T, expect),
+    OPT_STR(0, "save", "NAME", "save the result for this cluster", T, save),
+    OPT_STR(0, "baseline", "NAME", "compare with a saved result; status 1 if slower", T, baseline),
+    OPT_STR(0, "tolerance", "SHARE", "slowdown that still passes (default: 5%)", T, tolerance),
+    OPT_FLAG(0, "pairs", "measure every pair of nodes instead of a collective", T, pairs),
+
+    OPT_GROUP("Ranks"),
+    OPT_INT(0, "np", "N", "number of ranks (default: one per GPU, or one per core)", T, ranks),
+    OPT_INT('g', "ngpus", "N", "multiply the number of ranks by N (default: 1)", T, gpus),
+    OPT_INT('t', "nthreads", "N", "multiply the number of ranks by N (default: 1)", T, threads),
+    OPT_WORDS('H', "host|hostfile|machinefile", "LIST", "nodes and slots, as in drover run", T,
               launch),
+    OPT_WORDS(0, "map-by|bind-to|engine|npernode|start-timeout", "VALUE",
+              "placement and start, as in drover run", T, launch),
+    OPT_WORDS(0, "oversubscribe|allow-run-as-root", NULL, "allow more ranks than cores", T, launch),
+    OPT_CALL('x', "x", "NAME[=VALUE]", "pass or set an environment variable", take_x),
+    OPT_WORDS(0, "mca", "KEY VALUE", "set a parameter of Open MPI", T, launch),
+
+    OPT_GROUP("Accepted for nccl-tests, without effect"),
+    OPT_INT('p', "parallel_init", "0/1", "ranks are processes and always start in parallel", T,
+            parallel_init),
+    OPT_INT('D', "device_implementation", "N", "kernels are always NCCL's (default: 0)", T,
+            device_implementation),
+    OPT_INT('V', "device_cta_count", "N", "CTAs of such kernels (default: 16)", T, device_ctas),
     OPT_END,
 };
 
-static const char about[] =
-    "Measures a collective as nccl-tests does: all_reduce, broadcast, reduce, all_gather, "
-    "reduce_scatter, alltoall,\ngather, scatter, alltoallv, sendrecv or hypercube. Started alone, "
-    "it starts its ranks.";
+static const char examples[] = "drover bench all_reduce -b 8 -e 128M -f 2\n"
+                               "drover bench all_reduce -np 2 -b 1M -e 1M --json\n"
+                               "drover bench all_gather --hostfile hosts -e 8G -f 2 --verdict\n"
+                               "drover bench --pairs --hostfile hosts\n"
+                               "drover bench diff before.json after.json";
 
-/* The number of the word among names[0 … n-1], or -EINVAL with the nearest one as a hint. */
+/* Returns the index of the word in names[0 … n-1]; -EINVAL  unknown, the hint is the nearest name.
+ */
 static int word(const char *what, const char *text, const char *const *names, int n, struct err *e)
 {
     for (int i = 0; i < n; i++)
         if (strcmp(text, names[i]) == 0)
             return i;
     const char *near = opt_suggest(text, names, (size_t)n);
-    err_set(e, -EINVAL, "there is no %s '%s'", what, text);
+    err_set(e, -EINVAL, "unknown %s '%s'", what, text);
     return near ? err_hint(e, "%s", near) : -EINVAL;
 }
 
-/* A bit for the word, or all of them. */
+/* Sets *out to the bit of the word, or to all bits for "all". */
 static int words(unsigned *out, const char *what, const char *text, const char *const *names, int n,
                  struct err *e)
 {
@@ -153,25 +167,40 @@ static int words(unsigned *out, const char *what, const char *text, const char *
     return i < 0 ? i : 0;
 }
 
+/* Writes the names that `drover bench` measures to `names`, with room for COLLECTIVES + 1. Returns
+ * their number. */
+static size_t collective_names(const char **names)
+{
+    size_t n = 0;
+    for (int c = 0; c < COLLECTIVES; c++)
+        if (collective_rows[c].busbw_factor)
+            names[n++] = collective_rows[c].name;
+    names[n++] = BENCH_HYPERCUBE;
+    return n;
+}
+
 static int read_coll(struct bench_opts *o, const char *text, struct err *e)
 {
-    const char *names[BACKEND_BARRIER + 1];
-    for (int c = 0; c < BACKEND_BARRIER; c++)
-        names[c] = backend_coll_name((enum backend_coll)c);
-    names[BACKEND_BARRIER] = "hypercube";
     AUTO(free) char *name = xstrdup(text);
     char *perf = strstr(name, "_perf");
     if (perf && perf[5] == '\0')
-        *perf = '\0'; /* as the programs of nccl-tests are called */
-    int c = word("collective", name, names, (int)COUNT_OF(names), e);
-    if (c < 0 && !e->hint[0])
-        err_hint(e, "all_reduce, broadcast, reduce, all_gather, reduce_scatter, alltoall, gather, "
-                    "scatter, alltoallv, sendrecv or hypercube");
-    if (c < 0)
-        return c;
-    o->hypercube = c == BACKEND_BARRIER;
-    o->coll = o->hypercube ? BACKEND_ALL_GATHER : (enum backend_coll)c;
-    return 0;
+        *perf = '\0'; /* the names of nccl-tests' programs */
+    o->hypercube = strcmp(name, BENCH_HYPERCUBE) == 0;
+    int c = o->hypercube ? COLLECTIVE_ALL_GATHER : collective_find(name);
+    if (c >= 0 && collective_row((enum collective)c)->busbw_factor) {
+        o->coll = (enum collective)c;
+        return 0;
+    }
+    const char *names[COLLECTIVES + 1];
+    size_t n = collective_names(names);
+    const char *near = opt_suggest(name, names, n);
+    err_set(e, -EINVAL, "unknown collective '%s'", name);
+    if (near)
+        return err_hint(e, "%s", near);
+    AUTO(strbuf) struct strbuf list = {0};
+    for (size_t i = 0; i < n; i++)
+        strbuf_printf(&list, "%s%s", i ? ", " : "", names[i]);
+    return err_hint(e, "%s", strbuf_str(&list));
 }
 
 static int read_sizes(struct bench_opts *o, const struct args *a, struct err *e)
@@ -189,14 +218,17 @@ static int read_sizes(struct bench_opts *o, const struct args *a, struct err *e)
     if (a->max && !a->min && min > max)
         min = max;
     if (min == 0 || min > max)
-        return err_set(e, -EINVAL, "sizes from %" PRIu64 " to %" PRIu64 " bytes", min, max);
+        return err_set(e, -EINVAL,
+                       "invalid sizes: %" PRIu64 " to %" PRIu64 " bytes (see -b and -e)", min, max);
     if (max > SIZE_MAX / 4)
-        return err_set(e, -ERANGE, "-e %s is more than any machine holds", a->max);
+        return err_set(e, -ERANGE, "-e %s: exceeds the address space", a->max);
     o->min_bytes = min;
     o->max_bytes = max;
     o->factor = a->factor;
-    if (a->factor < 0 || a->factor == 1 || (a->factor == 0 && o->step_bytes == 0))
-        return err_set(e, -EINVAL, "sizes do not grow with these steps");
+    if (a->factor < 0 || a->factor == 1)
+        return err_set(e, -EINVAL, "-f %d: the factor must be at least 2", a->factor);
+    if (a->factor == 0 && o->step_bytes == 0)
+        return err_set(e, -EINVAL, "-i %s: the step must be at least 1 byte", a->step);
     return 0;
 }
 
@@ -219,19 +251,51 @@ static int read_names(struct bench_opts *o, const struct args *a, struct err *e)
     return 0;
 }
 
+/* Options that are numbers in a range. */
+static const struct {
+    const char *name;
+    size_t offset;
+    int min, max;
+} ranges[] = {
+    {"-g", offsetof(T, gpus), 1, RANKS_MAX},
+    {"-t", offsetof(T, threads), 1, RANKS_MAX},
+    {"-np", offsetof(T, ranks), 0, RANKS_MAX},
+    {"-n", offsetof(T, iters), 1, INT_MAX},
+    {"-m", offsetof(T, agg), 1, INT_MAX},
+    {"-T", offsetof(T, timeout_s), 1, INT_MAX},
+    {"-w", offsetof(T, warmups), 0, INT_MAX},
+    {"-c", offsetof(T, checks), 0, INT_MAX},
+    {"-N", offsetof(T, cycles), 0, INT_MAX},
+    {"-a", offsetof(T, average), 0, STATS_PICKS - 1},
+    {"-z", offsetof(T, blocking), 0, 3},
+    {"-G", offsetof(T, graph), 0, INT_MAX},
+    {"-R", offsetof(T, local_register), 0, 2},
+    {"-u", offsetof(T, unalign), 0, UNALIGN_MAX},
+    {"-D", offsetof(T, device_implementation), 0, INT_MAX},
+    {"-V", offsetof(T, device_ctas), 1, 128},
+};
+
+static int check_range(const char *name, int value, int min, int max, struct err *e)
+{
+    if (value < min && max == INT_MAX)
+        return err_set(e, -EINVAL, "%s: %d is out of range (at least %d)", name, value, min);
+    if (value < min || value > max)
+        return err_set(e, -EINVAL, "%s: %d is out of range (%d to %d)", name, value, min, max);
+    return 0;
+}
+
 static int read_numbers(struct bench_opts *o, const struct args *a, struct err *e)
 {
-    if (a->gpus < 1 || a->threads < 1)
-        return err_set(e, -EINVAL, "-g and -t are at least 1");
-    if (a->iters < 1 || a->agg < 1 || a->timeout_s < 1)
-        return err_set(e, -EINVAL, "-n, -m and -T are at least 1");
-    if (a->warmups < 0 || a->checks < 0 || a->ranks < 0 || a->cycles < 0)
-        return err_set(e, -EINVAL, "-w, -c, -N and -np are at least 0");
-    if (a->average < 0 || a->average >= STATS_PICKS || a->blocking < 0 || a->blocking > 3)
-        return err_set(e, -EINVAL, "-a and -z are 0 to 3");
-    if ((int64_t)(a->ranks ? a->ranks : 1) * a->gpus * a->threads > 1 << 20)
-        return err_set(e, -ERANGE, "-np %d times -g %d times -t %d: too many ranks", a->ranks,
-                       a->gpus, a->threads);
+    for (size_t i = 0; i < COUNT_OF(ranges); i++) {
+        const int *value = (const int *)((const char *)a + ranges[i].offset);
+        if (check_range(ranges[i].name, *value, ranges[i].min, ranges[i].max, e) < 0)
+            return e->code;
+    }
+    if (check_range("-K", a->skip, 0, a->iters - 1, e) < 0)
+        return e->code;
+    if ((int64_t)(a->ranks ? a->ranks : 1) * a->gpus * a->threads > RANKS_MAX)
+        return err_set(e, -ERANGE, "-np %d -g %d -t %d: the product exceeds %d ranks", a->ranks,
+                       a->gpus, a->threads, RANKS_MAX);
     o->iters = a->iters;
     o->warmups = a->warmups;
     o->checks = a->checks;
@@ -244,41 +308,33 @@ static int read_numbers(struct bench_opts *o, const struct args *a, struct err *
     return 0;
 }
 
-/* What cannot be, nccl-tests leaves out with a word; so do we. */
-static void leave_out(char ***notes, struct args *a)
+/* nccl-tests ignores options without effect and prints a warning; so does drover. */
+static void ignore_options(char ***warnings, struct args *a)
 {
     if (a->graph && a->per_iter)
-        strv_push(notes, xstrdup("-I: single iterations are not timed inside of a graph (-G)"));
+        strv_push(warnings, xstrdup("-I is ignored: iterations in a graph (-G) are not timed"));
     if (a->graph && a->blocking)
-        strv_push(notes, xstrdup("-z: a graph (-G) is waited for as a whole"));
+        strv_push(warnings, xstrdup("-z is ignored: a graph (-G) is waited for as a whole"));
     a->per_iter = a->per_iter && !a->graph;
     a->blocking = a->graph ? 0 : a->blocking;
     if (a->skip && !a->per_iter)
-        strv_push(notes, xstrdup("-K: goes with -I 1"));
+        strv_push(warnings, xstrdup("-K is ignored: it needs -I 1"));
     a->skip = a->per_iter ? a->skip : 0;
     if (a->device_implementation)
-        strv_push(notes, xstrdup("-D: operations are NCCL's own; there are no other kernels here"));
+        strv_push(warnings, xstrdup("-D is ignored: drover uses NCCL's own kernels"));
 }
 
-/* What nccl-tests has for NCCL alone. */
+/* Options that nccl-tests has for NCCL only. */
 static int read_nccl(struct cmd_bench_opts *o, struct args *a, struct err *e)
 {
-    if (a->graph < 0 || a->local_register < 0 || a->local_register > 2)
-        return err_set(e, -EINVAL, "-G is at least 0, and -R is 0 to 2");
     if (a->graph && a->stream_null)
-        return err_set(e, -EINVAL, "-G and -y 1: CUDA makes no graph of its default stream's work");
-    if (a->unalign < 0 || a->unalign > UNALIGN_MAX)
-        return err_set(e, -EINVAL, "-u is 0 to %d", UNALIGN_MAX);
-    if (a->skip < 0 || a->skip >= a->iters)
-        return err_set(e, -EINVAL, "-K is 0 to %d, less than -n", a->iters - 1);
-    if (a->device_implementation < 0 || a->device_ctas < 1 || a->device_ctas > 128)
-        return err_set(e, -EINVAL, "-D is at least 0, and -V is 1 to 128");
+        return err_set(e, -EINVAL, "-G with -y 1: CUDA cannot record its default stream");
     if (a->device_implementation && a->local_register != 2)
-        return err_set(e, -EINVAL, "-D goes with -R 2");
+        return err_set(e, -EINVAL, "-D %d: needs -R 2", a->device_implementation);
     if (a->cta_policy && (strlen(a->cta_policy) != 1 || !strchr("012", a->cta_policy[0])))
-        return err_set(e, -EINVAL, "-x %s is no variable, and no CTA policy: those are 0 to 2",
+        return err_set(e, -EINVAL, "-x %s: neither a variable name nor a CTA policy (0 to 2)",
                        a->cta_policy);
-    leave_out(&o->notes, a);
+    ignore_options(&o->warnings, a);
     o->bench.graph = a->graph;
     o->bench.blocking = a->blocking;
     o->bench.registration = a->local_register;
@@ -293,18 +349,19 @@ static int read_nccl(struct cmd_bench_opts *o, struct args *a, struct err *e)
     return 0;
 }
 
+/* DROVER_BENCH_INJECT, for tests: "RANK:ELEMENT[:FAULT]". */
 static int read_inject(struct bench_opts *o, const char *text)
 {
-    static const char *const hows[] = {"bit", "before", "after", "absent"};
-    char how[16] = "bit";
+    static const char *const faults[] = {"bit", "before", "after", "absent"};
+    char fault[16] = "bit";
     o->inject_rank = -1;
     if (!text)
         return 0;
-    if (sscanf(text, "%d:%d:%15s", &o->inject_rank, &o->inject_at, how) < 2 || o->inject_at < 0)
+    if (sscanf(text, "%d:%d:%15s", &o->inject_rank, &o->inject_at, fault) < 2 || o->inject_at < 0)
         return -EINVAL;
-    for (size_t i = 0; i < COUNT_OF(hows); i++)
-        if (strcmp(how, hows[i]) == 0) {
-            o->inject = (enum buffers_spoil)i;
+    for (size_t i = 0; i < COUNT_OF(faults); i++)
+        if (strcmp(fault, faults[i]) == 0) {
+            o->inject = (enum buffers_fault)i;
             return 0;
         }
     return -EINVAL;
@@ -314,11 +371,11 @@ static int read_stable(struct bench_opts *o, const struct args *a, struct err *e
 {
     o->max_time_s = a->max_time_s;
     if (!(a->max_time_s > 0))
-        return err_set(e, -EINVAL, "--max-time is more than 0");
-    return a->stable ? cmd_bench_diff_share(&o->stable, "--stable", a->stable, e) : 0;
+        return err_set(e, -EINVAL, "--max-time %g: must be more than 0 s", a->max_time_s);
+    return a->stable ? cmd_bench_diff_parse_share(&o->stable, "--stable", a->stable, e) : 0;
 }
 
-/* What nccl-tests takes from the environment. */
+/* The variables that nccl-tests reads. */
 static int read_env(struct cmd_bench_opts *o, const struct cmd_bench_env *env, struct err *e)
 {
     char *end = NULL;
@@ -326,7 +383,7 @@ static int read_env(struct cmd_bench_opts *o, const struct cmd_bench_env *env, s
     if (env->min_bw) {
         o->min_busbw = strtod(env->min_bw, &end);
         if (end == env->min_bw || *end || !(o->min_busbw >= 0) || isinf(o->min_busbw))
-            return err_set(e, -EINVAL, "NCCL_TESTS_MIN_BW is '%s', which is no rate in GB/s",
+            return err_set(e, -EINVAL, "NCCL_TESTS_MIN_BW: '%s' is not a rate in GB/s",
                            env->min_bw);
     }
     if (env->device &&
@@ -340,11 +397,11 @@ static int read_rest(struct cmd_bench_opts *o, struct args *a, const struct cmd_
 {
     struct bench_opts *b = &o->bench;
     if (a->json && a->csv)
-        return err_set(e, -EINVAL, "--json or --csv, not both");
+        return err_set(e, -EINVAL, "--json and --csv exclude each other");
     o->form = a->json ? CMD_BENCH_JSON : a->csv ? CMD_BENCH_CSV : CMD_BENCH_TABLE;
     if (read_inject(b, env->inject) < 0)
         return err_set(e, -EINVAL,
-                       "DROVER_BENCH_INJECT is '%s', no RANK:ELEMENT[:before|:after|:absent]",
+                       "DROVER_BENCH_INJECT: '%s' is not RANK:ELEMENT[:before|:after|:absent]",
                        env->inject);
     if (read_stable(b, a, e) < 0 || read_nccl(o, a, e) < 0 || read_env(o, env, e) < 0)
         return e->code;
@@ -354,16 +411,17 @@ static int read_rest(struct cmd_bench_opts *o, struct args *a, const struct cmd_
     const char *names[] = {a->save, a->baseline};
     for (int i = 0; i < 2; i++)
         if (names[i] && (!*names[i] || strchr(names[i], '/')))
-            return err_set(e, -EINVAL, "'%s' is no name: it becomes part of a file's", names[i]);
-    if (cmd_bench_diff_share(&o->tolerance, "--tolerance", a->tolerance, e) < 0)
+            return err_set(e, -EINVAL, "%s '%s': not usable in a file name",
+                           i ? "--baseline" : "--save", names[i]);
+    if (cmd_bench_diff_parse_share(&o->tolerance, "--tolerance", a->tolerance, e) < 0)
         return e->code;
     o->pairs = a->pairs;
     o->verdict = a->verdict || a->expect > 0;
     o->expect = a->expect;
     if (a->expect < 0)
-        return err_set(e, -EINVAL, "--expect is more than 0");
+        return err_set(e, -EINVAL, "--expect %g: must be more than 0 GB/s", a->expect);
     if (a->pairs && a->csv)
-        return err_set(e, -EINVAL, "--pairs has a map or --json, no --csv");
+        return err_set(e, -EINVAL, "--pairs and --csv exclude each other");
     if (a->pairs && !a->max)
         b->max_bytes = PAIRS_BYTES;
     o->backend = a->backend;
@@ -389,15 +447,33 @@ static int read_line(struct cmd_bench_opts *o, struct args *a, int argc, char **
     if (a->pairs && !coll)
         coll = "sendrecv";
     if (!coll) {
-        err_set(e, -EINVAL, "no collective was named");
+        err_set(e, -EINVAL, "the collective is missing");
         return err_hint(e, "drover bench all_reduce -b 8 -e 128M -f 2");
     }
     if (rest < argc)
-        return err_set(e, -EINVAL, "'%s' is one word too many", argv[rest]);
+        return err_set(e, -EINVAL, "unexpected argument '%s'", argv[rest]);
     rc = read_coll(&o->bench, coll, e);
     rc = rc < 0 ? rc : read_sizes(&o->bench, a, e);
     rc = rc < 0 ? rc : read_names(&o->bench, a, e);
     return rc < 0 ? rc : read_numbers(&o->bench, a, e);
+}
+
+static void print_help(void)
+{
+    const char *names[COLLECTIVES + 1];
+    size_t n = collective_names(names);
+    AUTO(strbuf) struct strbuf summary = {0};
+    strbuf_puts(&summary,
+                "Measures a collective as nccl-tests does. Starts its ranks itself, or runs "
+                "as the ranks of another launcher. OP is one of:\n");
+    for (size_t i = 0; i < n; i++)
+        strbuf_printf(&summary, "%s%s", i ? ", " : "", names[i]);
+    opt_print_help(stdout,
+                   &(struct opt_help){.program = "drover bench",
+                                      .usage = "OP [options]",
+                                      .summary = strbuf_str(&summary),
+                                      .examples = examples},
+                   options);
 }
 
 int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv,
@@ -412,7 +488,7 @@ int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv,
     *o = (struct cmd_bench_opts){0};
     int rc = read_line(o, &a, argc, argv, e);
     if (rc == OPT_HELP)
-        opt_help(stdout, "drover bench", "OP [options]", about, options);
+        print_help();
     o->launch = a.launch;
     return rc == 0 ? read_rest(o, &a, env, e) : rc;
 }
@@ -420,7 +496,7 @@ int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv,
 void cmd_bench_opts_free(struct cmd_bench_opts *o)
 {
     strv_free(o->launch);
-    strv_free(o->notes);
+    strv_free(o->warnings);
 }
 
 int cmd_bench_opts_ranks(const struct cmd_bench_opts *o)

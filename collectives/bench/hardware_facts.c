@@ -15,8 +15,8 @@
 
 enum { COPY_BYTES = 32 << 20, COPIES = 3, CONFIG_BYTES = 4096 };
 
-/* The number that a file of sysfs begins with; `missing` where there is none. */
-static double number(const char *path, double missing)
+/* Reads the number at the start of a sysfs file; returns `missing` if there is none. */
+static double read_number(const char *path, double missing)
 {
     double value = missing;
     AUTO(file) FILE *f = fopen(path, "re");
@@ -29,7 +29,7 @@ static bool is_set(const char *name)
     return value && *value && strcmp(value, "0") != 0;
 }
 
-/* PCIe 1 has 2.5 GT/s, 2 has 5, and from there it doubles. */
+/* PCIe 1 has 2.5 GT/s; each generation doubles it. */
 static void read_slot(struct verdict_facts *f, const struct bench_report_device *d)
 {
     static const char *const names[] = {"current_link_speed", "current_link_width",
@@ -39,7 +39,7 @@ static void read_slot(struct verdict_facts *f, const struct bench_report_device 
         AUTO(free)
         char *path = xasprintf("/sys/bus/pci/devices/%04x:%02x:%02x.0/%s", (unsigned)d->pci_domain,
                                (unsigned)d->pci_bus, (unsigned)d->pci_device, names[i]);
-        values[i] = number(path, 0);
+        values[i] = read_number(path, 0);
     }
     f->pcie_gen = values[0] > 0 ? (int)lround(log2(values[0] / 2.5)) + 1 : 0;
     f->pcie_width = (int)values[1];
@@ -77,20 +77,21 @@ static bool any_acs(void)
     return acs;
 }
 
-/* Ports of InfiniBand tell "400 Gb/sec (4X NDR)", cards of the network 100000 (Mb/s). */
+/* sysfs shows the rate of an InfiniBand port as "400 Gb/sec (4X NDR)", that of a network interface
+ * as 100000 (Mb/s). */
 static void read_network(struct verdict_facts *f)
 {
     const char *named = getenv("NCCL_SOCKET_IFNAME");
     glob_t found;
     if (glob("/sys/class/infiniband/*/ports/*/rate", 0, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++)
-            f->rdma_gbit += number(found.gl_pathv[i], 0);
+            f->rdma_gbit += read_number(found.gl_pathv[i], 0);
         globfree(&found);
     }
     if (glob("/sys/class/net/*/speed", 0, NULL, &found) != 0)
         return;
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        double gbit = number(found.gl_pathv[i], 0) / 1000;
+        double gbit = read_number(found.gl_pathv[i], 0) / 1000;
         char name[64] = "";
         sscanf(found.gl_pathv[i], "/sys/class/net/%63[^/]", name);
         f->net_gbit = fmax(f->net_gbit, gbit);
@@ -100,7 +101,7 @@ static void read_network(struct verdict_facts *f)
     globfree(&found);
 }
 
-/* GB/s; the best of some copies between two places that are touched already. */
+/* GB/s; the best of COPIES copies between buffers whose pages are mapped already. */
 static double copy_rate(void)
 {
     AUTO(free) char *from = try_calloc(1, COPY_BYTES), *to = try_calloc(1, COPY_BYTES);
@@ -112,7 +113,7 @@ static double copy_rate(void)
     for (int i = 0; i < COPIES; i++) {
         double begin = clock_s();
         memcpy(to, from, COPY_BYTES);
-        __asm__ volatile("" : : "r"(to) : "memory"); /* it is not left out */
+        __asm__ volatile("" : : "r"(to) : "memory"); /* keeps the copy from being optimised away */
         best = fmax(best, COPY_BYTES / 1e9 / (clock_s() - begin));
     }
     return best;
@@ -121,7 +122,7 @@ static double copy_rate(void)
 void hardware_facts_read(struct verdict_facts *out, const struct bench_report_device *self,
                          bool gpu)
 {
-    memset(out, 0, sizeof *out); /* it is sent: no byte of it is left as it was */
+    memset(out, 0, sizeof *out); /* it is sent, with its padding */
     snprintf(out->host, sizeof out->host, "%s", self->host);
     if (gpu) {
         snprintf(out->gpu, sizeof out->gpu, "%.95s", self->name);
@@ -133,7 +134,7 @@ void hardware_facts_read(struct verdict_facts *out, const struct bench_report_de
     AUTO(free)
     char *package =
         xasprintf("/sys/devices/system/cpu/cpu%d/topology/physical_package_id", sched_getcpu());
-    out->package = (int)number(package, -1);
+    out->package = (int)read_number(package, -1);
     read_network(out);
     struct statvfs shm;
     out->shm_bytes =

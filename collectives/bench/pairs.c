@@ -13,26 +13,25 @@ int pairs_rounds(int n)
 
 int pairs_partner(int n, int round, int i)
 {
-    int seats = n + n % 2, circle = seats - 1,
-        other; /* the last seat stays; of an odd n: nobody's */
-    if (i == seats - 1) {
+    int positions = n + n % 2, circle = positions - 1,
+        other; /* the last one stays; if n is odd, it is empty */
+    if (i == positions - 1) {
         for (other = 0; (2 * other) % circle != round % circle; other++)
             ;
     } else {
         other = ((round - i) % circle + circle) % circle;
         if (other == i)
-            other = seats - 1;
+            other = positions - 1;
     }
     return other < n ? other : -1;
 }
 
-/* ---- what is slow ------------------------------------------------------------------------------
- */
+/* ---- slow nodes and links -------------------------------------------------------------------- */
 
 struct judge {
     const double *rates;
     int n;
-    char *out;    /* nodes that are judged already */
+    char *slow;   /* nodes that were found to be slow */
     double *list; /* room for all pairs */
 };
 
@@ -41,18 +40,20 @@ static double rate(const struct judge *j, int a, int b)
     return fmin(j->rates[a * j->n + b], j->rates[b * j->n + a]);
 }
 
-/* The rates of the pairs of nodes that are not out, but node `skip`'s and pair `a`, `b`. */
+/* Lists the rates of the pairs of nodes that are not slow, without node `skip` and pair `a`, `b`.
+ */
 static size_t collect(const struct judge *j, int skip, int a, int b)
 {
     size_t count = 0;
     for (int x = 0; x < j->n; x++)
         for (int y = x + 1; y < j->n; y++)
-            if (!j->out[x] && !j->out[y] && x != skip && y != skip && !(x == a && y == b))
+            if (!j->slow[x] && !j->slow[y] && x != skip && y != skip && !(x == a && y == b))
                 j->list[count++] = rate(j, x, y);
     return count;
 }
 
-/* Whether it is slow beside the `count` rates in the list; *median is theirs. */
+/* Returns true if `value` is slow compared with the `count` rates in the list; sets their *median.
+ */
 static bool below(const struct judge *j, double value, size_t count, double *median)
 {
     if (count == 0)
@@ -60,18 +61,19 @@ static bool below(const struct judge *j, double value, size_t count, double *med
     *median = stats_median(j->list, count);
     double spread = stats_spread(j->list, count, *median);
     double share = 0.1 + 0.5 / (double)count;
-    double less = fmax(5 * spread, share * *median);
-    return value < *median - fmin(less, 0.5 * *median);
+    double margin = fmax(5 * spread, share * *median);
+    return value < *median - fmin(margin, 0.5 * *median);
 }
 
-/* What more than half of the node's pairs do not reach, or at least one does not exceed. */
+/* The upper median of the rates of the node's pairs. */
 static double node_rate(const struct judge *j, int node)
 {
     size_t count = 0;
     for (int x = 0; x < j->n; x++)
-        if (x != node && !j->out[x])
+        if (x != node && !j->slow[x])
             j->list[count++] = rate(j, node, x);
-    /* with an even number the upper one of the two in the middle: half is not more than half */
+    /* With an even number, the upper one of the two middle rates: half of the pairs are not more
+     * than half. */
     double middle = stats_median(j->list, count), best = INFINITY;
     for (size_t i = 0; i < count; i++)
         if (j->list[i] >= middle && j->list[i] < best)
@@ -79,13 +81,13 @@ static double node_rate(const struct judge *j, int node)
     return best;
 }
 
-/* The slowest node, where it is slow; -1: none is. */
+/* Returns the slowest node if it is slow, else -1. */
 static int slow_node(const struct judge *j)
 {
     int worst = -1;
     double least = INFINITY, median;
     for (int x = 0; x < j->n; x++) {
-        double r = j->out[x] ? INFINITY : node_rate(j, x);
+        double r = j->slow[x] ? INFINITY : node_rate(j, x);
         if (r < least) {
             least = r;
             worst = x;
@@ -99,18 +101,18 @@ static int slow_node(const struct judge *j)
 
 void pairs_judge(struct pairs_slow *out, const double *rates, int n)
 {
-    size_t most = (size_t)n * (size_t)n;
-    AUTO(free) char *gone = xcalloc((size_t)n + 1, 1);
-    AUTO(free) double *list = xcalloc(most + 1, sizeof *list);
-    struct judge j = {rates, n, gone, list};
+    size_t max = (size_t)n * (size_t)n;
+    AUTO(free) char *slow = xcalloc((size_t)n + 1, 1);
+    AUTO(free) double *list = xcalloc(max + 1, sizeof *list);
+    struct judge j = {rates, n, slow, list};
     *out = (struct pairs_slow){.nodes = xcalloc((size_t)n + 1, sizeof *out->nodes),
-                               .links = xcalloc(most + 1, sizeof *out->links)};
+                               .links = xcalloc(max + 1, sizeof *out->links)};
     int node;
     size_t pairs = collect(&j, -1, -1, -1);
     out->uneven =
         pairs && stats_pick(list, pairs, STATS_MIN) < stats_pick(list, pairs, STATS_MAX) / 2;
     while (out->node_count < n - 2 && (node = slow_node(&j)) >= 0) {
-        gone[node] = 1;
+        slow[node] = 1;
         out->nodes[out->node_count++] = node;
     }
     size_t count = collect(&j, -1, -1, -1);
@@ -118,7 +120,7 @@ void pairs_judge(struct pairs_slow *out, const double *rates, int n)
     for (int a = 0; a < n; a++)
         for (int b = a + 1; b < n; b++) {
             double median;
-            if (gone[a] || gone[b])
+            if (slow[a] || slow[b])
                 continue;
             count = collect(&j, -1, a, b);
             if (below(&j, rate(&j, a, b), count, &median)) {
@@ -147,16 +149,15 @@ void pairs_slow_free(struct pairs_slow *s)
     free(s->links);
 }
 
-/* ---- shown -------------------------------------------------------------------------------------
- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
-/* Green, yellow, red of the 256 colours, by how much of the usual rate there is. */
+/* Green, yellow, orange or red of the 256 colours, by the share of the usual rate. */
 static int color_of(double share)
 {
     return share > 0.9 ? 34 : share > 0.75 ? 148 : share > 0.5 ? 214 : 160;
 }
 
-static void put_cell(struct strbuf *out, const struct pairs_map *m, double rate, double usual)
+static void print_cell(struct strbuf *out, const struct pairs_map *m, double rate, double usual)
 {
     double share = usual > 0 ? rate / usual : 1;
     const char *form = rate < 10 ? "%7.3f" : rate < 1000 ? "%7.1f" : "%7.0f";
@@ -167,12 +168,12 @@ static void put_cell(struct strbuf *out, const struct pairs_map *m, double rate,
     strbuf_printf(out, form, rate);
     if (m->color)
         strbuf_puts(out, "\033[0m");
-    else /* a mark for each 25 % that are missing */
+    else /* one mark per 25 % that are missing */
         strbuf_puts(out, share > 0.75 ? "   " : share > 0.5 ? "-  " : share > 0.25 ? "-- " : "---");
 }
 
-static void put_map(struct strbuf *out, const struct pairs_map *m, const double *values,
-                    double usual)
+static void print_map(struct strbuf *out, const struct pairs_map *m, const double *values,
+                      double usual)
 {
     strbuf_printf(out, "# %12s ", "from \\ to");
     for (int j = 0; j < m->n; j++)
@@ -184,12 +185,12 @@ static void put_map(struct strbuf *out, const struct pairs_map *m, const double 
             if (i == j)
                 strbuf_printf(out, m->color ? " %7s" : " %7s   ", ".");
             else
-                put_cell(out, m, values[i * m->n + j], usual);
+                print_cell(out, m, values[i * m->n + j], usual);
         strbuf_putc(out, '\n');
     }
 }
 
-static void put_slow(struct strbuf *out, const struct pairs_map *m, const struct pairs_slow *s)
+static void print_slow(struct strbuf *out, const struct pairs_map *m, const struct pairs_slow *s)
 {
     for (int i = 0; i < s->node_count; i++) {
         int x = s->nodes[i];
@@ -197,30 +198,29 @@ static void put_slow(struct strbuf *out, const struct pairs_map *m, const struct
         for (int y = 0; y < m->n; y++)
             if (y != x)
                 best = fmax(best, fmin(m->rates[x * m->n + y], m->rates[y * m->n + x]));
-        strbuf_printf(
-            out, "# slow node: %d %s: its best pair has %.3g GB/s, the others' %.3g (%.0f %%)\n", x,
-            m->names[x], best, s->usual, 100 * best / s->usual);
+        strbuf_printf(out, "# slow node: %d %s: best pair %.3g GB/s, others %.3g GB/s (%.0f %%)\n",
+                      x, m->names[x], best, s->usual, 100 * best / s->usual);
     }
     for (int i = 0; i < s->link_count; i++) {
         int a = s->links[i][0], b = s->links[i][1];
         double there = m->rates[a * m->n + b], back = m->rates[b * m->n + a];
         strbuf_printf(out,
-                      "# slow link: %d %s - %d %s: %.3g GB/s there and %.3g back, the others' %.3g "
-                      "(%.0f %%)\n",
+                      "# slow link: %d %s - %d %s: %.3g and %.3g GB/s, others %.3g GB/s (%.0f %%)"
+                      "\n",
                       a, m->names[a], b, m->names[b], there, back, s->usual,
                       100 * fmin(there, back) / s->usual);
     }
     if (m->n < 3)
-        strbuf_puts(out, "# two nodes have one pair: nothing to hold it against\n");
+        strbuf_puts(out, "# one pair only: nothing to compare it with\n");
     else if (s->node_count + s->link_count == 0)
-        strbuf_printf(out, "# no pair is out of line: %.3g GB/s\n", s->usual);
+        strbuf_printf(out, "# no slow link or node: median %.3g GB/s\n", s->usual);
 }
 
 void pairs_show(struct strbuf *out, const struct pairs_map *m, const struct pairs_slow *s)
 {
     strbuf_puts(out, "# GB/s\n");
-    put_map(out, m, m->rates, s->usual);
+    print_map(out, m, m->rates, s->usual);
     strbuf_puts(out, "# microseconds, half of a round trip\n");
-    put_map(out, m, m->latency_us, 0);
-    put_slow(out, m, s);
+    print_map(out, m, m->latency_us, 0);
+    print_slow(out, m, s);
 }

@@ -1,5 +1,4 @@
-/* pairs - every node with every other: who meets whom in which round, and which link or node is
- * slower than the rest. */
+/* pairs - schedule of all pairs of nodes in rounds, and detection of slow links and nodes. */
 #ifndef DROVER_PAIRS_H
 #define DROVER_PAIRS_H
 
@@ -9,45 +8,46 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 
-/* The circle method: one stays, the others move on by one seat each round, so that all pairs of n
- * meet once in n - 1 rounds (n of them where n is odd: then one sits out in each). */
+/* Returns the number of rounds for n nodes, by the circle method: one node stays, the others move
+ * by one position per round, so that all pairs meet once in n - 1 rounds. If n is odd, there are n
+ * rounds, and one node pauses in each. */
 int pairs_rounds(int n);
-/* Whom `i` meets; -1: nobody. */
+/* Returns the node that node `i` is paired with in a round; -1: it pauses. */
 int pairs_partner(int n, int round, int i);
 
 /* What is slow. Both arrays are owned. */
 struct pairs_slow {
     int *nodes, node_count;
     int (*links)[2], link_count; /* between nodes that are not slow */
-    bool uneven;  /* the slowest pair has less than half of the fastest's rate, whatever is slow */
-    double usual; /* what the other pairs have, in the unit of the rates; 0: n < 2 */
+    bool uneven;  /* the slowest pair has less than half the rate of the fastest one */
+    double usual; /* median of the pairs of nodes that are not slow, in the unit of the rates; 0: n
+                     < 2 */
 };
 
-/* rates[i * n + j] is what i sends to j with, of any unit; what counts for a pair is the slower
- * way.
+/* Finds slow nodes and links. rates[i * n + j] is the rate from i to j, in any unit; the slower
+ * direction counts for a pair.
  *
- * A node is slow when more than half of its pairs are, a pair when it is below m - max(5 s, f m): m
- * is the median of the pairs that it is held against, s their spread by the median distance from it
- * (1.4826 MAD, so that up to half of them may be wrong), f = 0.1 + 0.5 / their number, for a few
- * pairs may lie near each other by chance; and in any case when it is below m / 2. Nodes are judged
- * first, the slowest one against the pairs of all others, then the next. With two nodes there is
- * nothing to hold their pair against.
- */
+ * A node is slow if more than half of its pairs are. A pair is slow if its rate is below
+ * m - max(5 s, f m): m is the median of the pairs that it is compared with, s their spread by the
+ * median distance from m (1.4826 MAD, so that up to half of them may be outliers), and
+ * f = 0.1 + 0.5 / their number, since few pairs may be close to each other by chance. A rate below
+ * m / 2 is always slow. Nodes are judged first: the slowest one against the pairs of all others,
+ * then the next. A single pair cannot be compared. Free *out with pairs_slow_free(). */
 void pairs_judge(struct pairs_slow *out, const double *rates, int n);
-/* Whether both name the same nodes and links. */
+/* Returns true if both have the same nodes and links. */
 bool pairs_same(const struct pairs_slow *a, const struct pairs_slow *b);
 void pairs_slow_free(struct pairs_slow *s);
 
-/* What is drawn. `names` are the nodes'. */
+/* A map to print. */
 struct pairs_map {
     const double *rates;      /* GB/s, n * n */
     const double *latency_us; /* n * n; 0: not measured */
-    const char *const *names;
+    const char *const *names; /* of the nodes */
     int n;
-    bool color; /* shades are colours and blocks of a terminal's; else digits alone */
+    bool color; /* colour the cells by rate, for a terminal */
 };
 
-/* A map of the rates, of half a round trip's time, and a sentence for each thing that is slow. */
+/* Appends a map of the rates, one of the latencies, and a line per slow node or link. */
 void pairs_show(struct strbuf *out, const struct pairs_map *m, const struct pairs_slow *s);
 
 #endif

@@ -10,12 +10,12 @@
 
 #include "common/mem.h"
 
-static bool number(int *out, const char *text, int base)
+static bool parse_number(int *out, const char *text, int base)
 {
     char *end = NULL;
     while (isspace((unsigned char)*text))
         text++;
-    if (!isxdigit((unsigned char)*text)) /* strtoul() takes signs */
+    if (!isxdigit((unsigned char)*text)) /* strtoul() would accept a sign */
         return false;
     if (base == 0 && strncasecmp(text, "0b", 2) == 0 && isdigit((unsigned char)text[2])) {
         text += 2;
@@ -29,8 +29,8 @@ static bool number(int *out, const char *text, int base)
     return true;
 }
 
-/* An operation and its value, as in "MOD 8" and "%8". */
-static bool operation(struct rank_groups *out, const char *text)
+/* Parses an operation and its value, as in "MOD 8" and "%8". */
+static bool parse_operation(struct rank_groups *out, const char *text)
 {
     static const char *const names[] = {"AND", "&", "OR", "|", "MOD", "%", "DIV", "/"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -38,7 +38,7 @@ static bool operation(struct rank_groups *out, const char *text)
         if (strncasecmp(text, names[i], len) != 0)
             continue;
         out->op = names[i | 1][0];
-        return number(&out->value, text + len, 0) &&
+        return parse_number(&out->value, text + len, 0) &&
                (out->value || out->op == '&' || out->op == '|');
     }
     return false;
@@ -49,11 +49,11 @@ int rank_groups_read(struct rank_groups *out, const char *text, const char *mask
     struct rank_groups s = {0};
     if (mask) {
         s.op = '&';
-        if (!number(&s.value, mask, 16))
-            return err_set(e, -EINVAL, "NCCL_TESTS_SPLIT_MASK is '%s', no hexadecimal number",
+        if (!parse_number(&s.value, mask, 16))
+            return err_set(e, -EINVAL, "NCCL_TESTS_SPLIT_MASK: '%s' is not a hexadecimal number",
                            mask);
-    } else if (text && !operation(&s, text)) {
-        err_set(e, -EINVAL, "NCCL_TESTS_SPLIT is '%s', which splits nothing", text);
+    } else if (text && !parse_operation(&s, text)) {
+        err_set(e, -EINVAL, "NCCL_TESTS_SPLIT: invalid operation '%s'", text);
         return err_hint(e, "AND 0x7, OR 0x7, MOD 8 or DIV 8");
     }
     *out = s;
@@ -89,17 +89,17 @@ int rank_groups_group(int *members, const struct rank_groups *s, int ranks, int 
     return n;
 }
 
-int rank_groups_groups(const struct rank_groups *s, int ranks, int *least)
+int rank_groups_groups(const struct rank_groups *s, int ranks, int *smallest)
 {
     int groups = 0;
-    *least = ranks;
+    *smallest = ranks;
     for (int r = 0; r < ranks; r++) {
         bool first = true;
         for (int k = 0; k < r && first; k++)
             first = rank_groups_color(s, k) != rank_groups_color(s, r);
         int size = first ? rank_groups_group(NULL, s, ranks, r) : ranks;
         groups += first;
-        *least = size < *least ? size : *least;
+        *smallest = size < *smallest ? size : *smallest;
     }
     return groups;
 }

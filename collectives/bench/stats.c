@@ -47,21 +47,22 @@ static double middle(const double *v, size_t n)
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-/* How many values at each end are outside of the interval: the most, k, such that k or fewer lie
- * below the median with a probability of at most 2.5 %. */
+/* The number of values at each end that are outside of the interval: the largest k such that k or
+ * fewer values lie below the median with a probability of at most 2.5 %. */
 static size_t outside(size_t n)
 {
     double below = 0;
     for (size_t k = 0; k < n / 2; k++) {
-        double way = lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1);
-        below += exp(way - (double)n * log(2));
+        double log_ways =
+            lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1);
+        below += exp(log_ways - (double)n * log(2));
         if (below > 0.025)
             return k ? k - 1 : 0;
     }
     return (n - 1) / 2;
 }
 
-/* Nearest rank: the smallest value that so many percent are not above. */
+/* Nearest rank: the smallest value that `percent` % of the values do not exceed. */
 static double percentile(const double *v, size_t n, size_t percent)
 {
     return v[n / 100 * percent + (n % 100 * percent + 99) / 100 - 1];
@@ -96,8 +97,8 @@ double stats_median(const double *values, size_t n)
 
 double stats_spread(const double *values, size_t n, double center)
 {
-    AUTO(free) double *apart = xcalloc(n, sizeof *apart);
+    AUTO(free) double *distances = xcalloc(n, sizeof *distances);
     for (size_t i = 0; i < n; i++)
-        apart[i] = fabs(values[i] - center);
-    return 1.4826 * stats_median(apart, n);
+        distances[i] = fabs(values[i] - center);
+    return 1.4826 * stats_median(distances, n);
 }

@@ -10,7 +10,7 @@
 
 enum { SMALL_BYTES = 16 << 20, SMALL_SHM = 64 << 20 };
 
-/* GPUs that have NVLink to all others of their node. Names of the PCIe cards come first. */
+/* GPUs with NVLink to all others of their node. The first match counts: PCIe cards come first. */
 static const struct {
     const char *name;
     int links, generation;
@@ -21,12 +21,12 @@ static const struct {
     {"V100", 6, 2, 20},    {"B200", 18, 5, 40.1}, {"B300", 18, 5, 40.1},     {"P100", 4, 1, 18},
 };
 
-/* What all ranks together tell. */
-struct together {
+/* The facts of all ranks. */
+struct summary {
     int ranks, nodes, packages;
-    const struct verdict_facts *worst; /* a rank of the least NVLink and PCIe */
+    const struct verdict_facts *worst; /* the rank with the slowest NVLink and PCIe */
     bool gpu, p2p_off, ib_off, shm_off, nvls_off, acs, gpudirect, narrow;
-    double rdma_gbit, net_gbit, named_gbit, memory_gbps; /* the least */
+    double rdma_gbit, net_gbit, named_gbit, memory_gbps; /* the least of all ranks */
     uint64_t shm_bytes;
 };
 
@@ -50,7 +50,7 @@ static double nvlink_gbps(const struct verdict_facts *f)
     return gpus[k].links * gpus[k].link_gbps;
 }
 
-/* Whether rank r is the first of its node, or of its socket there. */
+/* Returns true if rank r is the first one of its node, or of its socket. */
 static bool first_of(const struct verdict_facts *f, int r, bool socket)
 {
     for (int i = 0; i < r; i++)
@@ -59,9 +59,9 @@ static bool first_of(const struct verdict_facts *f, int r, bool socket)
     return true;
 }
 
-static struct together gather(const struct verdict_facts *f, int ranks)
+static struct summary gather(const struct verdict_facts *f, int ranks)
 {
-    struct together t = {.ranks = ranks, .worst = f, .gpu = true, .gpudirect = true};
+    struct summary t = {.ranks = ranks, .worst = f, .gpu = true, .gpudirect = true};
     t.rdma_gbit = t.net_gbit = t.named_gbit = t.memory_gbps = INFINITY;
     t.shm_bytes = UINT64_MAX;
     for (int r = 0; r < ranks; r++) {
@@ -87,17 +87,18 @@ static struct together gather(const struct verdict_facts *f, int ranks)
     return t;
 }
 
-/* Between the GPUs of a node. The switch of 8 Hopper or newer GPUs adds up by itself (NVLS). */
-static void inside_gpus(struct verdict *v, const struct together *t, enum backend_coll coll)
+/* Between the GPUs of a node. For an all_reduce, the NVLink switch of 8 Hopper or newer GPUs does
+ * the sum (NVLS). */
+static void expect_between_gpus(struct verdict *v, const struct summary *t, enum collective coll)
 {
-    int k = kind_of(t->worst), a_node = t->ranks / t->nodes;
+    int k = kind_of(t->worst), per_node = t->ranks / t->nodes;
     if (gpus[k].links) {
         double ring = gpus[k].links * gpus[k].link_gbps;
-        bool adds = coll == BACKEND_ALL_REDUCE && gpus[k].generation >= 4 && a_node == 8;
-        v->low = ring * (adds ? 1.15 : 0.9);
-        v->high = ring * (adds ? 1.3 : 1);
+        bool nvls = coll == COLLECTIVE_ALL_REDUCE && gpus[k].generation >= 4 && per_node == 8;
+        v->low = ring * (nvls ? 1.15 : 0.9);
+        v->high = ring * (nvls ? 1.3 : 1);
         snprintf(v->hop, sizeof v->hop, "%d links of NVLink %d%s", gpus[k].links,
-                 gpus[k].generation, adds ? ", whose switch adds up" : "");
+                 gpus[k].generation, nvls ? " with in-switch reduction" : "");
         return;
     }
     double slot = pcie_gbps(t->worst), socket = t->packages > 1 ? 16 : INFINITY;
@@ -110,41 +111,42 @@ static void inside_gpus(struct verdict *v, const struct together *t, enum backen
                  t->worst->pcie_width ? t->worst->pcie_width : 16);
 }
 
-static void between_nodes(struct verdict *v, const struct together *t)
+static void expect_between_nodes(struct verdict *v, const struct summary *t)
 {
     double gbit = t->rdma_gbit > 0 ? t->rdma_gbit : t->net_gbit;
-    double high = gbit * (t->rdma_gbit > 0 ? 0.12 : 0.117); /* TCP and IP take their part */
+    double high = gbit * (t->rdma_gbit > 0 ? 0.12 : 0.117); /* TCP and IP headers */
     if (gbit <= 0) {
         v->low = v->high = 0;
-        snprintf(v->hop, sizeof v->hop, "a network of unknown rate");
+        snprintf(v->hop, sizeof v->hop, "network of unknown rate");
     } else if (v->high <= 0 || high < v->high) {
         v->high = high;
         v->low = 0.8 * high;
-        snprintf(v->hop, sizeof v->hop, "%.0f Gb/s of %s a node", gbit,
+        snprintf(v->hop, sizeof v->hop, "%.0f Gb/s of %s per node", gbit,
                  t->rdma_gbit > 0 ? "InfiniBand or RoCE" : "network");
     }
 }
 
-static void expected(struct verdict *v, const struct together *t, const struct verdict_run *run)
+static void expect(struct verdict *v, const struct summary *t, const struct verdict_run *run)
 {
     if (run->expect > 0) {
         v->low = v->high = run->expect;
-        snprintf(v->hop, sizeof v->hop, "what was asked for");
+        snprintf(v->hop, sizeof v->hop, "as given by --expect");
         return;
     }
     if (t->ranks < 2) {
-        snprintf(v->hop, sizeof v->hop, "one rank sends nothing to nobody");
+        snprintf(v->hop, sizeof v->hop, "a single rank has no bus");
         return;
     }
     if (t->gpu) {
-        inside_gpus(v, t, run->coll);
-    } else if (t->memory_gbps > 0) { /* in, out, and what is computed is read and written again */
+        expect_between_gpus(v, t, run->coll);
+    } else if (t->memory_gbps > 0) {
+        /* low: input and output, and the results that are read and written again */
         v->low = t->memory_gbps / 4;
         v->high = t->memory_gbps;
-        snprintf(v->hop, sizeof v->hop, "memory that copies %.1f GB/s a rank", t->memory_gbps);
+        snprintf(v->hop, sizeof v->hop, "memory copies at %.1f GB/s per rank", t->memory_gbps);
     }
     if (t->nodes > 1)
-        between_nodes(v, t);
+        expect_between_nodes(v, t);
 }
 
 __attribute__((format(printf, 2, 3))) static void reason(struct verdict *v, const char *form, ...)
@@ -157,52 +159,52 @@ __attribute__((format(printf, 2, 3))) static void reason(struct verdict *v, cons
     va_end(args);
 }
 
-static void reasons_between(struct verdict *v, const struct together *t)
+static void reasons_between(struct verdict *v, const struct summary *t)
 {
     if (t->ib_off && t->rdma_gbit > 0)
-        reason(v, "NCCL_IB_DISABLE is set: InfiniBand is there, and TCP is used");
+        reason(v, "NCCL_IB_DISABLE is set: TCP is used instead of InfiniBand");
     if (t->gpu && t->rdma_gbit > 0 && !t->gpudirect)
-        reason(v, "no GPUDirect: nvidia_peermem is not loaded, data goes through host memory");
+        reason(v, "no GPUDirect: nvidia_peermem is not loaded, data passes through host memory");
     if (t->named_gbit > 0 && t->named_gbit < t->net_gbit)
-        reason(v, "wrong card: NCCL_SOCKET_IFNAME names one of %.0f Gb/s, there is one of %.0f",
+        reason(v, "NCCL_SOCKET_IFNAME names an interface of %.0f Gb/s, another one has %.0f Gb/s",
                t->named_gbit, t->net_gbit);
     if (t->gpu && t->rdma_gbit <= 0)
-        reason(v, "no InfiniBand or RoCE port was found: TCP is used");
+        reason(v, "no InfiniBand or RoCE port found: TCP is used");
 }
 
-static void reasons(struct verdict *v, const struct together *t, const struct verdict_run *run)
+static void reasons(struct verdict *v, const struct summary *t, const struct verdict_run *run)
 {
     char size[32];
     if (run->bytes < SMALL_BYTES)
-        reason(v, "the best row has %s: so little is ruled by latency; try -e 1G",
+        reason(v, "the best row has %s, a size limited by latency; try -e 1G",
                byte_size_format(size, sizeof size, run->bytes));
     if (t->gpu && t->p2p_off)
-        reason(v, "NCCL_P2P_DISABLE is set: GPUs of a node talk through host memory");
+        reason(v, "NCCL_P2P_DISABLE is set: GPUs of a node communicate through host memory");
     if (t->nodes > 1)
         reasons_between(v, t);
     if (t->gpu && t->nvls_off && kind_of(t->worst) && gpus[kind_of(t->worst)].generation >= 4)
-        reason(v, "NCCL_NVLS_ENABLE=0 is set: the NVLink switch does not add up");
+        reason(v, "NCCL_NVLS_ENABLE=0 is set: no reduction in the NVLink switch");
     if (t->gpu && t->acs && !gpus[kind_of(t->worst)].links)
-        reason(v, "ACS is on at a PCIe bridge: what GPUs send each other goes through the CPU");
+        reason(v, "ACS is on at a PCIe bridge: traffic between GPUs passes through the CPU");
     if (t->narrow)
-        reason(v, "a GPU runs with %d PCIe lanes of %d", t->worst->pcie_width,
+        reason(v, "a GPU uses %d of its %d PCIe lanes", t->worst->pcie_width,
                t->worst->pcie_width_max);
     if (t->shm_off)
-        reason(v, "NCCL_SHM_DISABLE is set: ranks of a node talk through sockets");
+        reason(v, "NCCL_SHM_DISABLE is set: ranks of a node communicate through sockets");
     if (t->shm_bytes < SMALL_SHM)
-        reason(v, "/dev/shm has %s free", byte_size_format(size, sizeof size, t->shm_bytes));
+        reason(v, "/dev/shm has only %s free", byte_size_format(size, sizeof size, t->shm_bytes));
     if (t->packages > 1 && !(t->gpu && gpus[kind_of(t->worst)].links))
-        reason(v, "ranks of a node are on %d sockets", t->packages);
+        reason(v, "the ranks of a node are on %d sockets", t->packages);
     if (!t->gpu && t->packages == 1 && t->nodes == 1 && t->ranks > 8)
-        reason(v, "all %d ranks are on one socket, and share its memory", t->ranks);
+        reason(v, "all %d ranks share the memory of one socket", t->ranks);
 }
 
 void verdict_of(struct verdict *out, const struct verdict_facts *facts, int ranks,
                 const struct verdict_run *run)
 {
-    struct together t = gather(facts, ranks);
+    struct summary t = gather(facts, ranks);
     memset(out, 0, sizeof *out);
-    expected(out, &t, run);
+    expect(out, &t, run);
     out->percent = out->low > 0 ? 100 * run->busbw / out->low : 0;
     out->pass = out->low <= 0 || out->percent >= (run->expect > 0 ? 100 : 90);
     if (!out->pass)
@@ -224,5 +226,5 @@ void verdict_text(struct strbuf *out, const struct verdict *v, const struct verd
     for (int i = 0; i < v->reason_count; i++)
         strbuf_printf(out, "#   %d. %s\n", i + 1, v->reasons[i]);
     if (!v->pass && v->reason_count == 0)
-        strbuf_puts(out, "#   nothing that explains it was seen\n");
+        strbuf_puts(out, "#   no known reason found\n");
 }

@@ -51,7 +51,7 @@ static void set(void *out, size_t i, enum drover_type t, double x)
     }
 }
 
-/* The largest n such that all whole numbers up to it have exact sums. */
+/* Sums of whole numbers are exact in the type up to this value. */
 static uint64_t exact_max(enum drover_type t)
 {
     static const uint64_t max[DROVER_TYPES] = {
@@ -63,7 +63,7 @@ static uint64_t exact_max(enum drover_type t)
     return max[t];
 }
 
-/* How many doublings from 1 the type holds. */
+/* The largest exponent of a power of 2 that the type holds. */
 static uint64_t doublings(enum drover_type t)
 {
     static const unsigned char max[DROVER_TYPES] = {
@@ -86,19 +86,19 @@ static double input(const struct verify *v, uint64_t rank, size_t element)
 {
     uint64_t i = element % VERIFY_PERIOD, n = (uint64_t)v->ranks;
     uint64_t random = mix(mix(v->seed * 1000003 + rank) + (i + 1) * UINT64_C(0x9e3779b97f4a7c15));
-    if (!backend_reduces(v->coll) || v->op == DROVER_MIN || v->op == DROVER_MAX)
+    if (!collective_reduces(v->coll) || v->op == DROVER_MIN || v->op == DROVER_MAX)
         return (double)(random % (PLAIN_MAX + 1));
     bool product = v->op == DROVER_PROD;
     uint64_t limit = product ? doublings(v->type) : exact_max(v->type);
     limit /= v->op == DROVER_MULSUM ? 2 : 1; /* the largest factor */
-    uint64_t takes_part = n < limit ? n : limit;
-    if ((rank + i) % n >= takes_part)
+    uint64_t contributors = n < limit ? n : limit;
+    if ((rank + i) % n >= contributors)
         return product ? 1 : 0;
     if (product)
         return (double)(1 + (random & 1));
-    uint64_t share = limit / takes_part, wide = 64 * n > PLAIN_MAX ? 64 * n : PLAIN_MAX;
+    uint64_t share = limit / contributors, wide = 64 * n > PLAIN_MAX ? 64 * n : PLAIN_MAX;
     uint64_t room = share < wide ? share : wide;
-    if (takes_part == n && room >= 2 * n)
+    if (contributors == n && room >= 2 * n)
         return (double)(1 + rank + n * (random % (room / n)));
     return (double)(random % (room + 1));
 }
@@ -122,7 +122,8 @@ static double combine(enum drover_op op, double x, double y)
     }
 }
 
-/* The reduction when rank `odd` takes part `times` times; -1: every rank once. */
+/* The reduction if rank `odd` contributes `times` times and every other rank once; odd == -1: none.
+ */
 static double reduced(const struct verify *v, size_t element, int odd, int times)
 {
     double x = 0;
@@ -134,7 +135,7 @@ static double reduced(const struct verify *v, size_t element, int odd, int times
             x = any ? combine(v->op, x, y) : y;
             any = true;
         }
-    return v->op == DROVER_AVG ? x / v->ranks : x; /* a whole type's set() cuts it off */
+    return v->op == DROVER_AVG ? x / v->ranks : x; /* set() truncates it for whole numbers */
 }
 
 void verify_input(const struct verify *v, int rank, void *out, size_t n)
@@ -145,39 +146,22 @@ void verify_input(const struct verify *v, int rank, void *out, size_t n)
 
 int verify_blocks(const struct verify *v)
 {
-    return v->coll == BACKEND_ALL_GATHER || v->coll == BACKEND_ALL_TO_ALL ||
-                   v->coll == BACKEND_GATHER || v->coll == BACKEND_ALL_TO_ALL_V
-               ? v->ranks
-               : 1;
+    return collective_blocks(v->coll, v->ranks);
 }
 
-/* Whose input a block of what was moved is from. */
+/* The rank whose input is in a block of the output, if the collective moves data. */
 static int source(const struct verify *v, int rank, int block)
 {
-    switch (v->coll) {
-    case BACKEND_BROADCAST:
-    case BACKEND_SCATTER:
-        return v->root;
-    case BACKEND_SENDRECV:
-        return (rank - 1 + v->ranks) % v->ranks;
-    default:
-        return block;
-    }
+    return collective_source_rank(v->coll, rank, block, v->root, v->ranks);
 }
 
-/* Where in that input, or in the whole reduction, a block begins. */
+/* Position of a block in its source: an input, or the reduction of all inputs. */
 static size_t source_start(const struct verify *v, int rank, int block, size_t count)
 {
-    switch (v->coll) {
-    case BACKEND_REDUCE_SCATTER:
-    case BACKEND_SCATTER:
-    case BACKEND_ALL_TO_ALL:
-        return (size_t)rank * count;
-    case BACKEND_ALL_TO_ALL_V:
+    enum collective_extent in = collective_row(v->coll)->in;
+    if (in == COLLECTIVE_VARYING)
         return busbw_v_start(count, v->ranks, block, rank);
-    default:
-        return 0;
-    }
+    return in == COLLECTIVE_PARTS ? (size_t)rank * count : 0;
 }
 
 void verify_expected(const struct verify *v, int rank, int block, size_t count, void *out, size_t n)
@@ -186,7 +170,7 @@ void verify_expected(const struct verify *v, int rank, int block, size_t count, 
     uint64_t from = (uint64_t)source(v, rank, block);
     for (size_t i = 0; i < n; i++)
         set(out, i, v->type,
-            backend_reduces(v->coll) ? reduced(v, first + i, -1, 1) : input(v, from, first + i));
+            collective_reduces(v->coll) ? reduced(v, first + i, -1, 1) : input(v, from, first + i));
 }
 
 /* An element's bits as a whole number that grows with the float's value. */
@@ -198,9 +182,9 @@ static int64_t ordered(const void *values, size_t i, size_t bytes)
     return bits & sign ? -(int64_t)(bits ^ sign) : (int64_t)bits;
 }
 
-/* How far the mean of n floats may be off when each is multiplied by 1/n first, in units in the
- * last place: half of one for each of n - 1 sums, one for 1/n, one for the products. Only where n
- * is no power of 2 is any of them rounded. */
+/* The tolerance for a mean of n floats that are multiplied by 1/n first, in units in the last
+ * place: half a unit for each of n - 1 sums, one for 1/n, one for the products. If n is a power of
+ * 2, none of them is rounded. */
 static int64_t avg_ulps(int n)
 {
     return AVG_ULPS + ((n & (n - 1)) ? n / 2 : 0);
@@ -212,14 +196,15 @@ uint64_t verify_wrong(const struct verify *v, const void *got, const void *expec
     if (memcmp(got, expected, n * bytes) == 0)
         return 0;
     bool is_float = v->type >= DROVER_HALF;
-    bool near = backend_reduces(v->coll) && v->op == DROVER_AVG && is_float;
+    bool tolerant = collective_reduces(v->coll) && v->op == DROVER_AVG && is_float;
     uint64_t wrong = 0;
     for (size_t i = 0; i < n; i++) {
         const char *g = (const char *)got + i * bytes, *x = (const char *)expected + i * bytes;
         if (memcmp(g, x, bytes) == 0)
             continue;
-        int64_t apart = near ? ordered(got, i, bytes) - ordered(expected, i, bytes) : INT64_MAX;
-        wrong += apart > avg_ulps(v->ranks) || apart < -avg_ulps(v->ranks);
+        int64_t distance =
+            tolerant ? ordered(got, i, bytes) - ordered(expected, i, bytes) : INT64_MAX;
+        wrong += distance > avg_ulps(v->ranks) || distance < -avg_ulps(v->ranks);
     }
     return wrong;
 }
@@ -275,11 +260,11 @@ void verify_find(const struct verify *v, struct verify_finding *f, const void *g
     }
 }
 
-/* What `cause` by rank `r` would have left at element i. */
-static double would_be(const struct verify *v, enum verify_cause cause, int r, size_t i)
+/* The value at element i if the cause is `cause`, by rank `r`. */
+static double value_if(const struct verify *v, enum verify_cause cause, int r, size_t i)
 {
-    return cause == VERIFY_OTHERS ? input(v, (uint64_t)r, i)
-                                  : reduced(v, i, r, cause == VERIFY_TWICE ? 2 : 0);
+    return cause == VERIFY_FROM_OTHER ? input(v, (uint64_t)r, i)
+                                      : reduced(v, i, r, cause == VERIFY_COUNTED_TWICE ? 2 : 0);
 }
 
 static bool explains(const struct verify *v, const struct verify_finding *f, size_t start,
@@ -287,7 +272,7 @@ static bool explains(const struct verify *v, const struct verify_finding *f, siz
 {
     for (size_t i = 0; i < f->n; i++) {
         double value[1];
-        set(value, 0, v->type, would_be(v, cause, r, start + f->at[i] % VERIFY_PERIOD));
+        set(value, 0, v->type, value_if(v, cause, r, start + f->at[i] % VERIFY_PERIOD));
         if (verify_wrong(v, &f->bits[i], value, 1))
             return false;
     }
@@ -304,11 +289,11 @@ static bool untouched(const struct verify_finding *f, size_t bytes)
     return f->n > 0;
 }
 
-struct verify_blame verify_blame(const struct verify *v, const struct verify_finding *f, int rank,
-                                 size_t count)
+struct verify_diagnosis verify_diagnose(const struct verify *v, const struct verify_finding *f,
+                                        int rank, size_t count)
 {
-    struct verify_blame b = {.cause = VERIFY_UNKNOWN, .rank = -1};
-    bool computes = backend_reduces(v->coll);
+    struct verify_diagnosis b = {.cause = VERIFY_UNKNOWN, .rank = -1};
+    bool computes = collective_reduces(v->coll);
     size_t start = source_start(v, rank, f->block, count);
     if (untouched(f, backend_type_bytes(v->type))) {
         b.cause = VERIFY_UNTOUCHED;
@@ -316,8 +301,8 @@ struct verify_blame verify_blame(const struct verify *v, const struct verify_fin
         b.ranks = 1;
         return b;
     }
-    enum verify_cause first = computes ? VERIFY_MISSING : VERIFY_OTHERS;
-    enum verify_cause last = computes ? VERIFY_TWICE : VERIFY_OTHERS;
+    enum verify_cause first = computes ? VERIFY_MISSING : VERIFY_FROM_OTHER;
+    enum verify_cause last = computes ? VERIFY_COUNTED_TWICE : VERIFY_FROM_OTHER;
     for (enum verify_cause c = first; c <= last && b.ranks == 0; c++)
         for (int r = 0; r < v->ranks; r++)
             if (explains(v, f, start, c, r) && b.ranks++ == 0) {

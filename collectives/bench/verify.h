@@ -1,12 +1,11 @@
-/* verify - inputs whose collective is known exactly, in whatever order a library computes it, and
- * the count of elements that came out otherwise.
+/* verify - inputs for which the exact result of a collective is known, and comparison with it.
  *
  * Element i of rank r's input depends on r, on i modulo VERIFY_PERIOD and on a seed. The period is
- * prime, so that a piece that lands at a wrong place hardly ever looks right, and expectations are
- * computed for one period only. For a sum, each rank's elements leave another remainder when they
- * are divided by the number of ranks, so that a single wrong sum tells whose part it lacks, where
- * the type has room for that. Values are whole numbers so small that no sum or product over the
- * ranks is rounded in the type; in types too small for that, some ranks add 0 or multiply by 1. */
+ * prime, so that data at a wrong position rarely looks right, and expected values are computed for
+ * one period only. Values are whole numbers, so small that no sum or product over the ranks is
+ * rounded in the type, in any order; in types too small for that, some ranks add 0 or multiply
+ * by 1. For a sum, each rank's elements have another remainder modulo the number of ranks, if the
+ * type has room for that: a single wrong sum then shows which rank's contribution is missing. */
 #ifndef DROVER_VERIFY_H
 #define DROVER_VERIFY_H
 
@@ -17,69 +16,70 @@
 
 enum {
     VERIFY_PERIOD = 65521,
-    VERIFY_POISON = 0xa5, /* each byte of an output before the collective */
+    VERIFY_POISON = 0xa5, /* value of each byte of an output before the collective */
     VERIFY_SOME = 16,
 };
 
 struct verify {
-    enum backend_coll coll;
+    enum collective coll;
     enum drover_type type;
     enum drover_op op;
     int root, ranks;
     uint64_t seed;
 };
 
-/* Elements 0 … n-1 of `rank`'s input; n <= VERIFY_PERIOD, further ones repeat these. */
+/* Writes elements 0 … n-1 of `rank`'s input; n <= VERIFY_PERIOD. Later elements repeat them. */
 void verify_input(const struct verify *v, int rank, void *out, size_t n);
 
-/* A rank's factor of a DROVER_MULSUM, as nccl-tests has it. */
+/* Returns a rank's factor of a DROVER_MULSUM, as in nccl-tests. */
 double verify_factor(int rank);
 
-/* An output comes in blocks: one, or one from every rank. They have `count` elements each, but
- * alltoallv's, see busbw_v_count(). */
+/* Returns the number of blocks in an output: one, or one from every rank. A block has `count`
+ * elements; for alltoallv see busbw_v_count(). */
 int verify_blocks(const struct verify *v);
 
-/* Elements 0 … n-1 of a block of `rank`'s output, further ones repeat these. */
+/* Writes the expected elements 0 … n-1 of a block of `rank`'s output; later elements repeat them.
+ */
 void verify_expected(const struct verify *v, int rank, int block, size_t count, void *out,
                      size_t n);
 
-/* How many of n elements differ. The mean of floats over n ranks may be off by 2 units in the last
- * place, and n/2 more where n is no power of 2 (NCCL multiplies by 1/n first); everything else is
- * exact. */
+/* Returns the number of elements that differ. The mean of floats over n ranks may be off by 2 units
+ * in the last place, and n/2 more if n is not a power of 2 (NCCL multiplies by 1/n first). All
+ * other results are exact. */
 uint64_t verify_wrong(const struct verify *v, const void *got, const void *expected, size_t n);
 
-/* What is wrong with a block: its first wrong elements. A plain value that ranks send. */
+/* The first wrong elements of a block. A plain value that ranks send to each other. */
 struct verify_finding {
     int block;
-    size_t n;               /* at most VERIFY_SOME */
-    size_t at[VERIFY_SOME]; /* in the block */
-    double expected, got;   /* of the first */
+    size_t n;               /* number of elements, at most VERIFY_SOME */
+    size_t at[VERIFY_SOME]; /* positions in the block */
+    double expected, got;   /* values of the first one */
     uint64_t bits[VERIFY_SOME];
 };
 
-/* Adds what is wrong among n elements of the block, of which got[0] is number `first`. */
+/* Adds the wrong ones among n elements of the block; got[0] is element `first`. */
 void verify_find(const struct verify *v, struct verify_finding *f, const void *got,
                  const void *expected, size_t first, size_t n);
 
 enum verify_cause {
     VERIFY_UNKNOWN,
-    VERIFY_UNTOUCHED, /* nothing was written there */
-    VERIFY_MISSING,   /* the reduction lacks a rank's part … */
-    VERIFY_TWICE,     /* … or has it twice */
-    VERIFY_OTHERS,    /* it holds what another rank has sent */
+    VERIFY_UNTOUCHED,     /* nothing was written there */
+    VERIFY_MISSING,       /* the reduction lacks a rank's input … */
+    VERIFY_COUNTED_TWICE, /* … or contains it twice */
+    VERIFY_FROM_OTHER,    /* it holds another rank's data */
 };
-struct verify_blame {
+struct verify_diagnosis {
     enum verify_cause cause;
-    int rank;  /* the first that explains all of the elements; of UNTOUCHED: whose data should be
-                  there, -1 for a reduction */
-    int ranks; /* how many explain them: 1 where it is certain */
+    int rank;  /* the first rank that explains all elements; for VERIFY_UNTOUCHED, the rank whose
+                  data  are missing, -1 for a reduction */
+    int ranks; /* number of ranks that explain them; 1: certain */
 };
 
-/* Why a block of `rank`'s output, of `count` elements, may be as it was found. A rank that is
- * missing can be told from one element of a sum, and of most averages of floats, in a type that
- * holds 2n^2 exactly (n ranks); from a few elements of smaller types, products, and minima and
- * maxima that the rank had. Cost n^2. */
-struct verify_blame verify_blame(const struct verify *v, const struct verify_finding *f, int rank,
-                                 size_t count);
+/* Finds the likely cause of a finding in `rank`'s output, in blocks of `count` elements. A missing
+ * rank is identified by one element of a sum, and of most averages of floats, in a type that holds
+ * 2n^2 exactly (n ranks); by a few elements in smaller types, for products, and for minima and
+ * maxima that came from the rank. Cost n^2. */
+struct verify_diagnosis verify_diagnose(const struct verify *v, const struct verify_finding *f,
+                                        int rank, size_t count);
 
 #endif

@@ -2,25 +2,25 @@
 
 #include <stdlib.h>
 
-struct bootstrap *bootstrap_new(const struct rank_identity *who)
+struct bootstrap *bootstrap_new(const struct rank_identity *identity)
 {
-    struct bootstrap *x = xzalloc(sizeof *x);
+    struct bootstrap *b = xzalloc(sizeof *b);
     if (getenv("PMIX_NAMESPACE"))
-        bootstrap_pmix_new(x, who);
+        bootstrap_pmix_new(b, identity);
     else
-        bootstrap_tcp_new(x, who);
-    return x;
+        bootstrap_tcp_new(b, identity);
+    return b;
 }
 
-void bootstrap_free(struct bootstrap *x)
+void bootstrap_free(struct bootstrap *b)
 {
-    if (!x)
+    if (!b)
         return;
-    x->free(x->table.arg);
-    free(x);
+    b->free(b->table.arg);
+    free(b);
 }
 
-const struct bootstrap_ops *bootstrap_table(const struct bootstrap *x)
+const struct bootstrap_ops *bootstrap_table(const struct bootstrap *b)
 {
-    return &x->table;
+    return &b->table;
 }

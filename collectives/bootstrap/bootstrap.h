@@ -1,6 +1,6 @@
-/* exchange - how the ranks of a job tell each other a few bytes before they have a communicator:
- * put, fence, get. Over PMIx where somebody serves it (drover run, mpirun and srun --mpi=pmix),
- * else over TCP between the ranks themselves (torchrun, ranks started by hand). */
+/* bootstrap - exchange of a few bytes between the ranks of a job before they have a communicator:
+ * put, fence, get. Uses PMIx if a server is available (drover run, mpirun, srun --mpi=pmix), else
+ * TCP between the ranks (torchrun, ranks started by hand). */
 #ifndef DROVER_BOOTSTRAP_H
 #define DROVER_BOOTSTRAP_H
 
@@ -11,42 +11,39 @@
 #include "common/mem.h"
 #include "launcher/client/rank_identity.h"
 
-/* The three functions of a round, as a table that plug-ins call. */
+/* The functions of a round, as a table that plug-ins call. */
 struct bootstrap_ops {
     void *arg;
+    /* Publishes `len` bytes under a key; other ranks see them after the fence. */
     int (*put)(void *arg, const char *key, const void *bytes, size_t len, struct err *e);
-    /* All ranks came here and see each other's puts. -ETIMEDOUT after `timeout_ms`. */
+    /* Waits until every rank has called it. At most once per round.
+     *   -ETIMEDOUT  not all ranks called it; the text names the missing ones if they are known
+     *   -ENOTSUP    neither PMIx nor an address of rank 0; the hint names launchers that have one
+     */
     int (*fence)(void *arg, int64_t timeout_ms, struct err *e);
-    /* Exactly `len` bytes of what `rank` has put. */
+    /* Reads what `rank` put before the fence.
+     *   -EPROTO  it did not put exactly `len` bytes under this key */
     int (*get)(void *arg, int rank, const char *key, void *out, size_t len, struct err *e);
 };
 
 struct bootstrap;
 
-/* One round of put, fence, get; all ranks make theirs in the same order. Nothing is connected
- * before the first use, so a rank that has nobody to talk to may have one too.
- *
- *   put    what this rank says. Seen by the others after a fence.
- *   fence  every rank of the job came here. At most once in a round.
- *              -ETIMEDOUT  not all came; the text names the missing ones where that is known
- *              -ENOTSUP    there is no way to the others; the hint says who would make one
- *   get    exactly `len` bytes that `rank` put before the fence. -EPROTO: it put something else */
-struct bootstrap *bootstrap_new(const struct rank_identity *who);
-void bootstrap_free(struct bootstrap *x);
+/* Makes one round of put, fence, get. All ranks make their rounds in the same order. It connects at
+ * the first use, so it costs nothing in a job of one rank. */
+struct bootstrap *bootstrap_new(const struct rank_identity *identity);
+void bootstrap_free(struct bootstrap *b);
 AUTO_DEFINE(bootstrap, struct bootstrap *, bootstrap_free)
 
-/* The three, for plug-ins. Borrowed from x. */
-const struct bootstrap_ops *bootstrap_table(const struct bootstrap *x);
+/* Returns the functions for plug-ins. Borrowed from b. */
+const struct bootstrap_ops *bootstrap_table(const struct bootstrap *b);
 
-/* ---- for bootstrap_pmix_new.c and bootstrap_tcp_new.c
- * ------------------------------------------------- */
+/* ---- for bootstrap_pmix.c and bootstrap_tcp.c ------------------------------------------------ */
 
-/* A way for ranks to meet: its three functions, and the end of their `arg`. */
 struct bootstrap {
     struct bootstrap_ops table;
-    void (*free)(void *arg);
+    void (*free)(void *arg); /* frees table.arg */
 };
-void bootstrap_pmix_new(struct bootstrap *x, const struct rank_identity *who);
-void bootstrap_tcp_new(struct bootstrap *x, const struct rank_identity *who);
+void bootstrap_pmix_new(struct bootstrap *b, const struct rank_identity *identity);
+void bootstrap_tcp_new(struct bootstrap *b, const struct rank_identity *identity);
 
 #endif

@@ -1,5 +1,5 @@
-/* bootstrap_missing - which ranks did not come, for people: "node c03: ranks 4-7; node c04: rank
- * 9". Pure. */
+/* bootstrap_missing - list of the ranks that did not connect: "node c03: ranks 4-7; node c04: rank
+ * 9". */
 #ifndef DROVER_BOOTSTRAP_MISSING_H
 #define DROVER_BOOTSTRAP_MISSING_H
 
@@ -10,12 +10,12 @@
 enum { BOOTSTRAP_NODE_BYTES = 64 };
 
 struct bootstrap_rank_location {
-    bool here;
+    bool here;                       /* the rank has connected */
     char node[BOOTSTRAP_NODE_BYTES]; /* "": not known */
 };
 
-/* Appends the ranks of `n` that are not here, by node, and says how many there are. A long list is
- * cut. */
-int bootstrap_missing(struct strbuf *b, const struct bootstrap_rank_location *seats, int n);
+/* Appends the ranks 0 … n-1 that are not here, grouped by node, and returns their number. A long
+ * list is cut. */
+int bootstrap_missing(struct strbuf *b, const struct bootstrap_rank_location *locations, int n);
 
 #endif

@@ -1,4 +1,4 @@
-/* bootstrap_pmix_new - over PMIx: put, commit, fence, get. */
+/* Bootstrap over PMIx: put, commit, fence, get. */
 
 #include <errno.h>
 #include <pmix.h>
@@ -14,27 +14,27 @@
 #include "common/clock.h"
 #include "common/strbuf.h"
 
-enum { GET_MS = 10000, ASK_MS = 1000 };
+enum { GET_MS = 10000, MISSING_MS = 1000 };
 
-/* A rank attaches to PMIx once in its life: a second time fails in Open MPI 4.1, even after a
- * finalize. So the process stays attached until it ends. */
+/* A process attaches to PMIx once: a second time fails in Open MPI 4.1, even after a finalize. So
+ * it stays attached until it exits. */
 static struct session {
     bool attached;
-    pid_t pid; /* a forked child has the variable but not the connection */
+    pid_t pid; /* a forked child inherits the variable, not the connection */
     pmix_proc_t me;
-    unsigned rounds; /* that were begun; part of every key, since keys are never taken back */
+    unsigned rounds; /* number of rounds so far; part of every key, since keys are never removed */
 } session;
 
-struct way {
+struct pmix_bootstrap {
     int rank, size;
     unsigned round; /* 0: not attached yet */
 };
 
-/* An answer that PMIx's thread brings. Whoever of the two comes last frees it. */
+/* An answer that PMIx's thread delivers. The last of both threads to use it frees it. */
 struct answer {
     pthread_mutex_t lock;
-    pthread_cond_t came;
-    bool done, left;
+    pthread_cond_t delivered;
+    bool done, abandoned;
     pmix_status_t status;
 };
 
@@ -45,14 +45,14 @@ static struct answer *answer_new(void)
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&a->lock, NULL);
-    pthread_cond_init(&a->came, &attr);
+    pthread_cond_init(&a->delivered, &attr);
     pthread_condattr_destroy(&attr);
     return a;
 }
 
 static void answer_free(struct answer *a)
 {
-    pthread_cond_destroy(&a->came);
+    pthread_cond_destroy(&a->delivered);
     pthread_mutex_destroy(&a->lock);
     free(a);
 }
@@ -63,10 +63,10 @@ static void answered(pmix_status_t status, void *arg)
     pthread_mutex_lock(&a->lock);
     a->done = true;
     a->status = status;
-    bool left = a->left;
-    pthread_cond_signal(&a->came);
+    bool abandoned = a->abandoned;
+    pthread_cond_signal(&a->delivered);
     pthread_mutex_unlock(&a->lock);
-    if (left)
+    if (abandoned)
         answer_free(a);
 }
 
@@ -75,15 +75,15 @@ static void answered_value(pmix_status_t status, pmix_value_t *value, void *arg)
     answered(status, arg);
 }
 
-/* Takes the answer over. False at the deadline. */
-static bool await(struct answer *a, const struct timespec *end, pmix_status_t *status)
+/* Waits for the answer and frees it. Returns false at the deadline; PMIx's thread then frees it. */
+static bool await_answer(struct answer *a, const struct timespec *end, pmix_status_t *status)
 {
     pthread_mutex_lock(&a->lock);
-    while (!a->done && pthread_cond_timedwait(&a->came, &a->lock, end) != ETIMEDOUT)
+    while (!a->done && pthread_cond_timedwait(&a->delivered, &a->lock, end) != ETIMEDOUT)
         ;
     bool done = a->done;
     *status = a->status;
-    a->left = !done;
+    a->abandoned = !done;
     pthread_mutex_unlock(&a->lock);
     if (done)
         answer_free(a);
@@ -102,27 +102,27 @@ static int pmix_failed(struct err *e, pmix_status_t status, const char *what)
     return err_set(e, code, "PMIx: %s: %s", what, PMIx_Error_string(status));
 }
 
-static int check_job(const struct way *x, struct err *e)
+static int check_job(const struct pmix_bootstrap *p, struct err *e)
 {
     pmix_proc_t job;
     PMIX_LOAD_PROCID(&job, session.me.nspace, PMIX_RANK_WILDCARD);
     pmix_value_t *value = NULL;
     pmix_status_t status = PMIx_Get(&job, PMIX_JOB_SIZE, NULL, 0, &value);
     if (status != PMIX_SUCCESS)
-        return pmix_failed(e, status, "the job's size");
+        return pmix_failed(e, status, "get the job size");
     unsigned size = value->data.uint32;
     PMIX_VALUE_RELEASE(value);
-    if (size != (unsigned)x->size || session.me.rank != (unsigned)x->rank) {
-        err_set(e, -EPROTO, "PMIx says rank %u of %u, the environment rank %d of %d",
-                session.me.rank, size, x->rank, x->size);
-        return err_hint(e, "do not start a launcher inside a rank of another one");
+    if (size != (unsigned)p->size || session.me.rank != (unsigned)p->rank) {
+        err_set(e, -EPROTO, "PMIx reports rank %u of %u, the environment rank %d of %d",
+                session.me.rank, size, p->rank, p->size);
+        return err_hint(e, "start no launcher inside a rank of another one");
     }
     return 0;
 }
 
-static int attach(struct way *x, struct err *e)
+static int attach(struct pmix_bootstrap *p, struct err *e)
 {
-    if (x->round)
+    if (p->round)
         return 0;
     if (!session.attached || session.pid != getpid()) {
         pmix_status_t status = PMIx_Init(&session.me, NULL, 0);
@@ -132,22 +132,23 @@ static int attach(struct way *x, struct err *e)
         session.pid = getpid();
         atexit(detach);
     }
-    int rc = check_job(x, e);
+    int rc = check_job(p, e);
     if (rc == 0)
-        x->round = ++session.rounds;
+        p->round = ++session.rounds;
     return rc;
 }
 
-static void full_key(char out[PMIX_MAX_KEYLEN + 1], const struct way *x, const char *key)
+static void full_key(char out[PMIX_MAX_KEYLEN + 1], const struct pmix_bootstrap *p, const char *key)
 {
-    snprintf(out, PMIX_MAX_KEYLEN + 1, "drover.%u.%s", x->round, key);
+    snprintf(out, PMIX_MAX_KEYLEN + 1, "drover.%u.%s", p->round, key);
 }
 
-static int attach_for(char out[PMIX_MAX_KEYLEN + 1], struct way *x, const char *key, struct err *e)
+static int attach_for(char out[PMIX_MAX_KEYLEN + 1], struct pmix_bootstrap *p, const char *key,
+                      struct err *e)
 {
-    int rc = attach(x, e);
+    int rc = attach(p, e);
     if (rc == 0)
-        full_key(out, x, key);
+        full_key(out, p, key);
     return rc;
 }
 
@@ -164,64 +165,68 @@ static int pmix_put(void *arg, const char *key, const void *bytes, size_t len, s
     return status == PMIX_SUCCESS ? 0 : pmix_failed(e, status, "put");
 }
 
-/* The job's own data has it, which was there when this process attached. */
+/* The node of a rank, from the job's data, which are local since this process attached. */
 static void node_of(char out[BOOTSTRAP_NODE_BYTES], int rank)
 {
-    pmix_proc_t who;
-    PMIX_LOAD_PROCID(&who, session.me.nspace, (pmix_rank_t)rank);
+    pmix_proc_t peer;
+    PMIX_LOAD_PROCID(&peer, session.me.nspace, (pmix_rank_t)rank);
     pmix_info_t only_here;
     bool yes = true;
     PMIX_INFO_LOAD(&only_here, PMIX_OPTIONAL, &yes, PMIX_BOOL);
     pmix_value_t *value = NULL;
-    if (PMIx_Get(&who, PMIX_HOSTNAME, &only_here, 1, &value) != PMIX_SUCCESS)
+    if (PMIx_Get(&peer, PMIX_HOSTNAME, &only_here, 1, &value) != PMIX_SUCCESS)
         return;
     if (value->type == PMIX_STRING && value->data.string)
         snprintf(out, BOOTSTRAP_NODE_BYTES, "%s", value->data.string);
     PMIX_VALUE_RELEASE(value);
 }
 
-/* Appends the ranks that have not put their "here"; says how many. They are asked all at once. */
-static int missing_ranks(const struct way *x, struct strbuf *names)
+/* Appends the ranks that have not put "here" and returns their number. All ranks are looked up at
+ * the same time. */
+static int missing_ranks(const struct pmix_bootstrap *p, struct strbuf *names)
 {
     char key[PMIX_MAX_KEYLEN + 1];
-    full_key(key, x, "here");
-    AUTO(free) struct answer **asked = xcalloc((size_t)x->size, sizeof(struct answer *));
+    full_key(key, p, "here");
+    AUTO(free) struct answer **answers = xcalloc((size_t)p->size, sizeof(struct answer *));
     pmix_info_t only_now;
     bool yes = true;
     PMIX_INFO_LOAD(&only_now, PMIX_IMMEDIATE, &yes, PMIX_BOOL);
-    for (int r = 0; r < x->size; r++) {
-        pmix_proc_t who;
-        PMIX_LOAD_PROCID(&who, session.me.nspace, (pmix_rank_t)r);
-        asked[r] = answer_new();
-        pmix_status_t status = PMIx_Get_nb(&who, key, &only_now, 1, answered_value, asked[r]);
-        if (status != PMIX_SUCCESS) /* answered here and now; no callback follows */
-            answered(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status, asked[r]);
+    for (int r = 0; r < p->size; r++) {
+        pmix_proc_t peer;
+        PMIX_LOAD_PROCID(&peer, session.me.nspace, (pmix_rank_t)r);
+        answers[r] = answer_new();
+        pmix_status_t status = PMIx_Get_nb(&peer, key, &only_now, 1, answered_value, answers[r]);
+        if (status != PMIX_SUCCESS) /* complete already: no callback follows */
+            answered(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status, answers[r]);
     }
-    AUTO(free) struct bootstrap_rank_location *seats = xcalloc((size_t)x->size, sizeof *seats);
-    struct timespec end = clock_in_ms(ASK_MS);
-    for (int r = 0; r < x->size; r++) {
+    AUTO(free)
+    struct bootstrap_rank_location *locations = xcalloc((size_t)p->size, sizeof *locations);
+    struct timespec end = clock_in_ms(MISSING_MS);
+    for (int r = 0; r < p->size; r++) {
         pmix_status_t status = PMIX_ERROR;
-        seats[r].here = await(asked[r], &end, &status) && status == PMIX_SUCCESS;
-        if (!seats[r].here)
-            node_of(seats[r].node, r);
+        locations[r].here = await_answer(answers[r], &end, &status) && status == PMIX_SUCCESS;
+        if (!locations[r].here)
+            node_of(locations[r].node, r);
     }
-    return bootstrap_missing(names, seats, x->size);
+    return bootstrap_missing(names, locations, p->size);
 }
 
-static int timed_out(const struct way *x, int64_t timeout_ms, struct err *e)
+static int timed_out(const struct pmix_bootstrap *p, int64_t timeout_ms, struct err *e)
 {
     AUTO(strbuf) struct strbuf names = {0};
-    int count = missing_ranks(x, &names);
-    bool known = count > 0 && count < x->size; /* this rank is here; else PMIx cannot tell */
-    err_set(e, -ETIMEDOUT, "not every rank came here in %lld ms%s%s", (long long)timeout_ms,
+    int count = missing_ranks(p, &names);
+    bool known =
+        count > 0 &&
+        count < p->size; /* this rank is here, so a full list means that PMIx does not know */
+    err_set(e, -ETIMEDOUT, "not all ranks connected within %lld ms%s%s", (long long)timeout_ms,
             known ? "; missing: " : "", known ? strbuf_str(&names) : "");
-    return err_hint(e, "see what the missing ranks do; a deadline can be raised by open_ms");
+    return err_hint(e, "check the missing ranks; open_ms raises the deadline");
 }
 
 static int pmix_fence(void *arg, int64_t timeout_ms, struct err *e)
 {
-    struct way *x = arg;
-    int rc = pmix_put(x, "here", "", 1, e);
+    struct pmix_bootstrap *p = arg;
+    int rc = pmix_put(p, "here", "", 1, e);
     if (rc < 0)
         return rc;
     pmix_status_t status = PMIx_Commit();
@@ -237,8 +242,8 @@ static int pmix_fence(void *arg, int64_t timeout_ms, struct err *e)
     status = PMIx_Fence_nb(&job, 1, &collect, 1, answered, a);
     if (status != PMIX_SUCCESS)
         answered(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status, a);
-    if (!await(a, &end, &status))
-        return timed_out(x, timeout_ms, e);
+    if (!await_answer(a, &end, &status))
+        return timed_out(p, timeout_ms, e);
     return status == PMIX_SUCCESS ? 0 : pmix_failed(e, status, "fence");
 }
 
@@ -248,25 +253,25 @@ static int pmix_get(void *arg, int rank, const char *key, void *out, size_t len,
     int rc = attach_for(full, arg, key, e);
     if (rc < 0)
         return rc;
-    pmix_proc_t who;
-    PMIX_LOAD_PROCID(&who, session.me.nspace, (pmix_rank_t)rank);
+    pmix_proc_t peer;
+    PMIX_LOAD_PROCID(&peer, session.me.nspace, (pmix_rank_t)rank);
     pmix_info_t limit;
     int seconds = GET_MS / 1000;
     PMIX_INFO_LOAD(&limit, PMIX_TIMEOUT, &seconds, PMIX_INT);
     pmix_value_t *value = NULL;
-    pmix_status_t status = PMIx_Get(&who, full, &limit, 1, &value);
+    pmix_status_t status = PMIx_Get(&peer, full, &limit, 1, &value);
     if (status != PMIX_SUCCESS)
         return pmix_failed(e, status, "get");
     bool fits = value->type == PMIX_BYTE_OBJECT && value->data.bo.size == len;
     if (fits)
         memcpy(out, value->data.bo.bytes, len);
     PMIX_VALUE_RELEASE(value);
-    return fits ? 0 : err_set(e, -EPROTO, "rank %d put a '%s' of another size", rank, key);
+    return fits ? 0 : err_set(e, -EPROTO, "rank %d has put a '%s' of another size", rank, key);
 }
 
-void bootstrap_pmix_new(struct bootstrap *x, const struct rank_identity *who)
+void bootstrap_pmix_new(struct bootstrap *b, const struct rank_identity *identity)
 {
-    struct way *w = xzalloc(sizeof *w);
-    *w = (struct way){.rank = who->rank, .size = who->size};
-    *x = (struct bootstrap){{w, pmix_put, pmix_fence, pmix_get}, free};
+    struct pmix_bootstrap *p = xzalloc(sizeof *p);
+    *p = (struct pmix_bootstrap){.rank = identity->rank, .size = identity->size};
+    *b = (struct bootstrap){{p, pmix_put, pmix_fence, pmix_get}, free};
 }

@@ -14,7 +14,7 @@
 #include "common/strbuf.h"
 #include "launcher/client/client_internal.h"
 
-/* The folder of the library or program that this function is in, or NULL. */
+/* Returns the folder of the library or program that contains this function; NULL: not known. */
 static char *own_folder(void)
 {
     char path[PATH_MAX];
@@ -22,24 +22,24 @@ static char *own_folder(void)
     struct link_map *map = NULL;
     if (!dladdr1((void *)own_folder, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
         return NULL;
-    /* The program itself has no name there. */
+    /* The link map of the program itself has no name. */
     if (!realpath(map->l_name && *map->l_name ? map->l_name : "/proc/self/exe", path))
         return NULL;
     return xstrdup(dirname(path));
 }
 
-/* Where plug-ins may be, best first: libdrover is in lib, programs in bin, in libexec/drover, and
- * tests two levels below the build. */
+/* Folders of plug-ins, in the order of the search: libdrover is in lib, programs are in bin or
+ * libexec/drover, tests two levels below the build. */
 static char **plugin_folders(void)
 {
-    static const char *const beside[] = {"drover", "../lib/drover", "../../lib/drover"};
+    static const char *const relative[] = {"drover", "../lib/drover", "../../lib/drover"};
     AUTO(strv) char **v = strv_copy(NULL);
     const char *chosen = getenv("DROVER_PLUGIN_DIR");
     if (chosen && *chosen)
         strv_push(&v, xstrdup(chosen));
     AUTO(free) char *own = own_folder();
-    for (size_t i = 0; own && i < COUNT_OF(beside); i++)
-        strv_push(&v, xasprintf("%s/%s", own, beside[i]));
+    for (size_t i = 0; own && i < COUNT_OF(relative); i++)
+        strv_push(&v, xasprintf("%s/%s", own, relative[i]));
     return TAKE(v);
 }
 
@@ -53,8 +53,8 @@ static int load_file(const struct backend **out, const char *path, struct err *e
     if (!b)
         rc = err_set(e, -ELIBBAD, "plug-in %s has no drover_backend", path);
     else if (b->abi != BACKEND_ABI)
-        rc = err_set(e, -ELIBBAD, "plug-in %s is for interface %u, this is %u", path,
-                     (unsigned)b->abi, (unsigned)BACKEND_ABI);
+        rc = err_set(e, -ELIBBAD, "plug-in %s has ABI %u, expected %u", path, (unsigned)b->abi,
+                     (unsigned)BACKEND_ABI);
     if (rc < 0) {
         dlclose(lib);
         return rc;
@@ -77,17 +77,16 @@ int backend_load(const struct backend **out, const char *name, struct err *e)
             return load_file(out, path, e);
         strbuf_printf(&tried, "%s%s", i ? ", " : "", folders[i]);
     }
-    err_set(e, -ENOENT, "there is no backend '%s' (looked for backend_%s.so in %s)", name, name,
+    err_set(e, -ENOENT, "unknown backend '%s' (no backend_%s.so in %s)", name, name,
             strbuf_str(&tried));
-    return err_hint(e, "mpi and nccl are built where their headers are found; DROVER_PLUGIN_DIR "
-                       "names another folder");
+    return err_hint(e, "set DROVER_PLUGIN_DIR; mpi and nccl are built only if their headers are "
+                       "found");
 }
 
 void *drover_cuda_library(const char *name)
 {
     const char *const names[] = {name, NULL};
     void *lib = NULL;
-    (void)cuda_loader_open(&lib, names, NULL,
-                           client_err(NULL)); /* the error is kept for the caller */
+    (void)cuda_loader_open(&lib, names, NULL, client_err(NULL)); /* drover_error(NULL) returns it */
     return lib;
 }

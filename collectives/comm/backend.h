@@ -1,9 +1,10 @@
-/* backend - what carries collectives: a table that "self", and the plug-ins "mpi" and "nccl", give.
+/* backend - the interface to the library that executes collectives: "self", and plug-ins for MPI
+ * and NCCL.
  *
  * A plug-in is PREFIX/lib/drover/backend_NAME.so and exports one `const struct backend
- * drover_backend`. The loader looks at `abi` before anything else. Work is started, never waited
- * for, and is done in the order in which it was started; comm.c keeps what cannot be started yet,
- * polls, and keeps deadlines. */
+ * drover_backend`. The loader checks `abi` before it reads anything else. Work is started, never
+ * waited for, and executed in the order in which it was started. comm.c queues calls that cannot be
+ * started yet, polls, and enforces deadlines. */
 #ifndef DROVER_BACKEND_H
 #define DROVER_BACKEND_H
 
@@ -11,89 +12,74 @@
 #include <stdint.h>
 
 #include "collectives/bootstrap/bootstrap.h"
+#include "collectives/comm/collective.h"
 #include "collectives/drover.h"
 #include "common/err.h"
 
 #define BACKEND_ABI UINT32_C(5)
 
-enum backend_coll {
-    BACKEND_ALL_REDUCE,
-    BACKEND_BROADCAST,
-    BACKEND_REDUCE,
-    BACKEND_ALL_GATHER,
-    BACKEND_REDUCE_SCATTER,
-    BACKEND_ALL_TO_ALL,
-    BACKEND_GATHER,
-    BACKEND_SCATTER,
-    BACKEND_ALL_TO_ALL_V, /* this and the next: never a plug-in's, comm.c makes sends and receives
-                           */
-    BACKEND_SENDRECV,     /* to the rank after this one, from the one before */
-    BACKEND_BARRIER,
-    BACKEND_SEND,
-    BACKEND_RECV,
-    BACKEND_COLLS
-};
-
-/* Checked by comm.c: a known type, op and root, sizes that do not overflow, count > 0. */
+/* A call. comm.c has checked it: a known type, op and root, sizes that do not overflow, count > 0.
+ */
 struct backend_call {
-    enum backend_coll coll;
+    enum collective coll;
     const void *in;
     void *out;
-    size_t count; /* as drover.h counts */
+    size_t count; /* elements, as drover.h counts them */
     enum drover_type type;
     enum drover_op op;
-    double factor;                          /* of DROVER_MULSUM: this rank's */
-    int root;                               /* or the other rank of a send or receive */
-    const struct drover_parts *send, *recv; /* of an all_to_all_v, in place of count */
-    bool joined;                            /* begins together with the call before it */
+    double factor;                          /* this rank's, for DROVER_MULSUM */
+    int root;                               /* or the peer of a send or receive */
+    const struct drover_parts *send, *recv; /* for all_to_all_v, instead of count */
+    bool grouped;                           /* starts together with the call before it */
 };
 
-/* For `stream`: one that the backend makes, and that nothing else is ordered on. */
+/* For `stream`: a stream that the backend creates, on which nothing else is ordered. */
 #define BACKEND_OWN_STREAM ((void *)-1)
 
-/* What memory is for. Where the backend has no such difference all are alike. */
+/* Kinds of memory. Without BACKEND_REGISTERS they are all alike. */
 enum backend_memory {
-    BACKEND_SCRATCH,    /* a few bytes, for a moment */
-    BACKEND_BUFFERS,    /* what a program has for its data, … */
-    BACKEND_REGISTERED, /* … known to the network until it is freed, … */
-    BACKEND_SYMMETRIC, /* … or all ranks' together; collective. -ENOTSUP: the library is too old */
+    BACKEND_SCRATCH,    /* a few bytes, for a short time */
+    BACKEND_BUFFERS,    /* buffers as a program allocates them, … */
+    BACKEND_REGISTERED, /* … registered with the network until they are freed, … */
+    BACKEND_SYMMETRIC,  /* … or registered symmetrically: collective. -ENOTSUP: library too old */
 };
 
 /* Borrowed during open(). */
 struct backend_opts {
     int rank, size, local_rank;
-    int device;           /* as drover_comm_opts has them */
-    void *stream;         /* … */
-    const char *lib_path; /* … */
-    int64_t open_ms;      /* > 0 */
-    const struct bootstrap_ops *exchange;
+    int device; /* this and the next two: as in drover_comm_opts */
+    void *stream;
+    const char *lib_path;
+    int64_t open_ms; /* > 0 */
+    const struct bootstrap_ops *bootstrap;
 };
 
-/* A communicator among some of another one's ranks. */
+/* A new communicator of some ranks of another one, the parent. */
 struct backend_subgroup {
-    const int *members; /* their numbers in the other one, in their new order */
-    int size, rank;     /* of the new one; 0, -1 where this rank is not in it */
-    int color, key;     /* as drover_comm_split() has them */
-    const int *without; /* NULL: a split, every rank is here. Else a shrink: those left out … */
-    int n_without;      /* … may be gone */
-    int64_t open_ms;    /* > 0 */
+    const int *members; /* numbers in the parent, in the new order */
+    int size, rank;     /* in the new communicator; 0 and -1: this rank is not a member */
+    int color, key;     /* as in drover_comm_split() */
+    const int
+        *without;  /* NULL: a split, called by every rank. Else a shrink: the ranks left out, … */
+    int n_without; /* … which may have ended */
+    int64_t open_ms; /* > 0 */
 };
 
 enum backend_caps {
-    BACKEND_DEVICE_MEMORY = 1,  /* buffers are the device's; copy_in() and copy_out() reach them */
-    BACKEND_NO_INPLACE_A2A = 2, /* all_to_all with in == out is refused */
-    BACKEND_FP8 = 4,            /* the 8-bit floats */
-    /* Where a bit is missing, comm.c makes sends and receives of the collective. */
+    BACKEND_DEVICE_MEMORY = 1,  /* buffers are on a device; copy_in() and copy_out() access them */
+    BACKEND_NO_INPLACE_A2A = 2, /* all_to_all does not work in place */
+    BACKEND_FP8 = 4,            /* supports the 8-bit floats */
+    /* Calls that not every backend has; see native_cap in collective.h. */
     BACKEND_HAS_ALL_TO_ALL = 8,
     BACKEND_HAS_GATHER = 16,
     BACKEND_HAS_SCATTER = 32,
-    BACKEND_REGISTERS = 64, /* enum backend_memory makes a difference */
+    BACKEND_REGISTERS = 64, /* distinguishes the kinds of enum backend_memory */
 };
 
 struct backend_device {
     int index;
     int pci_domain, pci_bus, pci_device;
-    uint64_t free_bytes; /* of its memory; 0: not known */
+    uint64_t free_bytes; /* free device memory; 0: not known */
     char name[128];
 };
 
@@ -102,49 +88,53 @@ struct backend_comm;
 struct backend {
     uint32_t abi;
     const char *name;
+    /* Opens the communicator of all ranks. Collective. -ETIMEDOUT  not complete after open_ms */
     int (*open)(struct backend_comm **out, const struct backend_opts *o, struct err *e);
-    /* After abort(), or when nothing is under way. */
+    /* Called after abort(), or when no call is pending. */
     void (*close)(struct backend_comm *c);
-    /* Nothing is under way; before a shrink there may have been an abort(). *out is NULL where this
-     * rank is not in the new one; then it was called for a split only. NULL: there is none. */
-    int (*part)(struct backend_comm **out, struct backend_comm *c, const struct backend_subgroup *p,
-                struct err *e);
-    /* Starts n calls, all at once. -EAGAIN: not yet. -ENOTSUP, -EOVERFLOW: none was started. */
+    /* Creates a subgroup. No call is pending; before a shrink there may have been an abort(). Sets
+     * *out to NULL at ranks that are not members; those call it for a split only. NULL: not
+     * supported. */
+    int (*subgroup)(struct backend_comm **out, struct backend_comm *c,
+                    const struct backend_subgroup *p, struct err *e);
+    /* Starts n calls together. -EAGAIN: try again later. -ENOTSUP, -EOVERFLOW: none was started. */
     int (*start)(struct backend_comm *c, const struct backend_call *calls, size_t n, struct err *e);
-    /* 0: all that was started is done; -EINPROGRESS; or what went wrong. */
+    /* Returns 0 if all started calls are complete, -EINPROGRESS, or the error of a call. */
     int (*poll)(struct backend_comm *c, struct err *e);
-    /* Never blocks. Only close(), and part() of a shrink, may follow. */
+    /* Never blocks. Only close(), and subgroup() for a shrink, may be called afterwards. */
     int (*abort)(struct backend_comm *c);
-    /* Memory that collectives reach; at least 64-byte aligned, not zeroed. */
+    /* Memory for buffers of collectives; aligned to at least 64 bytes, not zeroed. */
     int (*mem_alloc)(struct backend_comm *c, size_t bytes, enum backend_memory use, void **out,
                      struct err *e);
     void (*mem_free)(struct backend_comm *c, void *p);
-    /* Between such memory and the host's; complete on return. */
+    /* Copies between such memory and host memory; complete on return. */
     int (*copy_in)(struct backend_comm *c, void *to, const void *host, size_t bytes, struct err *e);
     int (*copy_out)(struct backend_comm *c, void *host, const void *from, size_t bytes,
                     struct err *e);
-    /* What is started from record(true) to record(false) is kept, not done; then replay() starts
-     * all of it at once, as often as it is called. poll() says before record(false) whether all is
-     * kept; at record(true) nothing is under way. NULL: the backend has no CUDA graphs. */
+    /* Calls that are started between record(true) and record(false) are recorded in a graph instead
+     * of executed; each replay() then starts all of them at once. At record(true) no call is
+     * pending; before record(false), poll() tells whether all calls are recorded. NULL: no CUDA
+     * graphs. */
     int (*record)(struct backend_comm *c, bool begin, struct err *e);
     int (*replay)(struct backend_comm *c, struct err *e);
+    /* Returns bits of enum backend_caps. */
     unsigned (*caps)(const struct backend_comm *c);
-    /* "Open MPI 4.1.4", "NCCL 2.28.9 (headers 2.28.9)"; borrowed. */
+    /* Returns "Open MPI 4.1.4", "NCCL 2.28.9 (headers 2.28.9)"; borrowed. */
     const char *(*version)(const struct backend_comm *c);
-    /* The GPU that this rank computes on. NULL: the host's processors. */
+    /* Describes the GPU of this rank. NULL: the backend works on the CPU. */
     void (*device)(const struct backend_comm *c, struct backend_device *out);
 };
 
-/* Finds a backend by name and keeps it loaded for the life of the process. Looks in
- * $DROVER_PLUGIN_DIR, then beside this library or program (lib/drover of the same tree).
- *   -ENOENT   there is no such plug-in; the hint says where it would be
- *   -ELIBBAD  it cannot be loaded (a library below it is missing) or has another abi */
+/* Finds a backend by name and keeps it loaded until the process exits. Searches $DROVER_PLUGIN_DIR,
+ * then lib/drover of the tree that this library or program belongs to.
+ *   -ENOENT   no such plug-in; the text names the folders
+ *   -ELIBBAD  it cannot be loaded (a library that it needs is missing), or has another ABI */
 int backend_load(const struct backend **out, const char *name, struct err *e);
 
-/* The one that needs nothing: for a job of one rank. */
+/* The built-in backend for one rank. */
 extern const struct backend backend_self;
 
-/* Bytes of an element. */
+/* Size of an element in bytes. */
 static inline size_t backend_type_bytes(enum drover_type t)
 {
     static const unsigned char bytes[DROVER_TYPES] = {
@@ -155,7 +145,7 @@ static inline size_t backend_type_bytes(enum drover_type t)
     return bytes[t];
 }
 
-/* "float", "bfloat16", as nccl-tests calls them. */
+/* nccl-tests' names of the types: "float", "bfloat16". */
 static inline const char *backend_type_name(enum drover_type t)
 {
     static const char *const names[DROVER_TYPES] = {"int8",   "uint8",    "int32",  "uint32",
@@ -168,20 +158,6 @@ static inline const char *backend_op_name(enum drover_op op)
 {
     static const char *const names[DROVER_OPS] = {"sum", "prod", "min", "max", "avg", "mulsum"};
     return names[op];
-}
-
-/* Whether it computes; the others move. */
-static inline bool backend_reduces(enum backend_coll c)
-{
-    return c == BACKEND_ALL_REDUCE || c == BACKEND_REDUCE || c == BACKEND_REDUCE_SCATTER;
-}
-
-static inline const char *backend_coll_name(enum backend_coll c)
-{
-    static const char *const names[BACKEND_COLLS] = {
-        "all_reduce", "broadcast", "reduce",   "all_gather", "reduce_scatter", "alltoall", "gather",
-        "scatter",    "alltoallv", "sendrecv", "barrier",    "send",           "recv"};
-    return names[c];
 }
 
 #endif

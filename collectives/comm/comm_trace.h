@@ -1,17 +1,20 @@
-/* noting - a communicator's calls, as client/notes.h takes them. */
+/* comm_trace - the collective trace of a communicator: names and calls for collective_trace.h. */
 #ifndef DROVER_COMM_TRACE_H
 #define DROVER_COMM_TRACE_H
 
 #include "collectives/comm/backend.h"
 #include "launcher/client/collective_trace.h"
 
-/* As collective_trace_open(). */
+/* Opens a trace, as collective_trace_open() does, with the names of collectives, types and
+ * operations. */
 struct collective_trace_comm *comm_trace_open(const char *name, int rank, int size);
 
-static inline void comm_trace_call(struct collective_trace_comm *n, const struct backend_call *call)
+/* Traces a call that is about to start. `trace` may be NULL. */
+static inline void comm_trace_call(struct collective_trace_comm *trace,
+                                   const struct backend_call *call)
 {
-    bool all = call->coll != BACKEND_SEND && call->coll != BACKEND_RECV;
-    collective_trace_call(n, all, call->coll, call->type, call->op, call->root, call->count);
+    bool all = !collective_row(call->coll)->to_peer;
+    collective_trace_call(trace, all, call->coll, call->type, call->op, call->root, call->count);
 }
 
 #endif

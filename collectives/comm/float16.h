@@ -1,5 +1,5 @@
-/* float16 - the 16-bit and 8-bit floating-point types on a host that does not compute with them.
- * Values go to float and back; rounding is to nearest, ties to even, as the GPU rounds. */
+/* float16 - conversion of the 16-bit and 8-bit floating-point types to float and back, on the host.
+ * Rounds to nearest, ties to even, as GPUs do. */
 #ifndef DROVER_FLOAT16_H
 #define DROVER_FLOAT16_H
 
@@ -29,7 +29,7 @@ static inline uint16_t bfloat16_from_float(float x)
 {
     uint32_t u = float_bits(x);
     if ((u & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(u >> 16 | 0x40); /* a NaN stays one when its low bits go */
+        return (uint16_t)(u >> 16 | 0x40); /* keeps a NaN whose low bits are cut a NaN */
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
@@ -52,9 +52,10 @@ static inline uint16_t half_from_float(float x)
     u &= 0x7fffffff;
     if (u > 0x7f800000)
         return (uint16_t)(sign | 0x7e00);
-    if (u >= 0x477ff000) /* 65520, half way between the largest and the next: infinity from here */
+    if (u >=
+        0x477ff000) /* 65520, half way between the largest value and the next: infinity from here */
         return (uint16_t)(sign | 0x7c00);
-    if (u < 0x38800000) { /* below 2^-14: adding 0.5 leaves x/2^-24, rounded, in the low bits */
+    if (u < 0x38800000) { /* below 2^-14: adding 0.5 leaves x / 2^-24, rounded, in the low bits */
         return (uint16_t)(sign | (float_bits(bits_float(u) + 0.5f) - 0x3f000000));
     }
     u += 0xfff + (u >> 13 & 1);
@@ -62,8 +63,8 @@ static inline uint16_t half_from_float(float x)
 }
 
 /* The 8-bit types (Micikevicius et al. 2022, "FP8 formats for deep learning"): e5m2 is a half with
- * two bits of fraction; e4m3 has no infinity, and one NaN. Both stop at their largest value, as
- * CUDA's conversions do. `bits` of fraction; the exponent's bias is 7 or 15. */
+ * two bits of fraction; e4m3 has no infinity, and one NaN. Conversions saturate at the largest
+ * value, as CUDA's do. `bits` is the width of the fraction; the exponent's bias is 7 or 15. */
 static inline float float8_to_float(uint8_t f, int bits)
 {
     int exponent = f >> bits & (bits == 3 ? 15 : 31), fraction = f & ((1 << bits) - 1);
@@ -87,7 +88,7 @@ static inline uint8_t float8_from_float(float x, int bits)
     u &= 0x7fffffff;
     if (u > 0x7f800000)
         return (uint8_t)(sign | 0x7f);
-    if (u < (128 - bias) << 23) { /* below the smallest normal one: as in half_from_float() */
+    if (u < (128 - bias) << 23) { /* below the smallest normal value: as in half_from_float() */
         float magic = bits == 3 ? 0x1p14f : 0x1p7f; /* its last place is the smallest value */
         return (uint8_t)(sign | (float_bits(bits_float(u) + magic) - float_bits(magic)));
     }

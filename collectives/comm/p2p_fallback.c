@@ -1,90 +1,59 @@
 #include "collectives/comm/p2p_fallback.h"
 
-struct list {
-    struct backend_call *calls;
-    size_t n;
-    enum drover_type type;
+/* What a rank exchanges with one peer. */
+struct part {
+    char *at;     /* NULL if nothing moves */
+    size_t count; /* elements */
 };
 
-static void send_to(struct list *l, int rank, const void *base, size_t first, size_t count)
+static struct part part_of(enum collective_extent extent, const void *buffer,
+                           const struct backend_call *k, const struct drover_parts *varying,
+                           int peer)
 {
-    if (count)
-        l->calls[l->n++] = (struct backend_call){
-            .coll = BACKEND_SEND,
-            .in = (const char *)base + first * backend_type_bytes(l->type),
-            .count = count,
-            .type = l->type,
-            .root = rank,
-        };
+    bool varies = extent == COLLECTIVE_VARYING;
+    size_t count = varies ? varying->counts[peer] : k->count;
+    size_t first = varies                       ? varying->starts[peer]
+                   : extent == COLLECTIVE_PARTS ? (size_t)peer * count
+                                                : 0;
+    if (count == 0)
+        return (struct part){0};
+    return (struct part){(char *)buffer + first * backend_type_bytes(k->type), count};
 }
 
-static void receive_from(struct list *l, int rank, void *base, size_t first, size_t count)
+/* Returns true if rank `to` has data of rank `from` in its output. */
+static bool moves(const struct backend_call *k, int from, int to, int size)
 {
-    if (count)
-        l->calls[l->n++] = (struct backend_call){
-            .coll = BACKEND_RECV,
-            .out = (char *)base + first * backend_type_bytes(l->type),
-            .count = count,
-            .type = l->type,
-            .root = rank,
-        };
-}
-
-/* Each rank begins with another one, so that not all send to the same one first. */
-static void all_to_all(struct list *l, const struct backend_call *k, int rank, int size)
-{
-    bool v = k->coll == BACKEND_ALL_TO_ALL_V;
-    for (int i = 0; i < size; i++) {
-        int to = (rank + i) % size, from = (rank - i + size) % size;
-        send_to(l, to, k->in, v ? k->send->starts[to] : (size_t)to * k->count,
-                v ? k->send->counts[to] : k->count);
-        receive_from(l, from, k->out, v ? k->recv->starts[from] : (size_t)from * k->count,
-                     v ? k->recv->counts[from] : k->count);
-    }
-}
-
-static void gather(struct list *l, const struct backend_call *k, int rank, int size)
-{
-    size_t bytes = k->count * backend_type_bytes(k->type);
-    bool root = rank == k->root;
-    bool own = root && k->in == (const char *)k->out + (size_t)rank * bytes;
-    if (!own)
-        send_to(l, k->root, k->in, 0, k->count);
-    for (int r = 0; root && r < size; r++)
-        if (r != rank || !own)
-            receive_from(l, r, k->out, (size_t)r * k->count, k->count);
-}
-
-static void scatter(struct list *l, const struct backend_call *k, int rank, int size)
-{
-    size_t bytes = k->count * backend_type_bytes(k->type);
-    bool root = rank == k->root;
-    bool own = root && k->out == (const char *)k->in + (size_t)rank * bytes;
-    for (int r = 0; root && r < size; r++)
-        if (r != rank || !own)
-            send_to(l, r, k->in, (size_t)r * k->count, k->count);
-    if (!own)
-        receive_from(l, k->root, k->out, 0, k->count);
+    return collective_writes(k->coll, to, k->root) &&
+           collective_source_rank(k->coll, to, from, k->root, size) == from;
 }
 
 size_t p2p_fallback_expand(struct backend_call *out, const struct backend_call *call, int rank,
                            int size)
 {
-    struct list l = {.calls = out, .type = call->type};
-    switch (call->coll) {
-    case BACKEND_GATHER:
-        gather(&l, call, rank, size);
-        break;
-    case BACKEND_SCATTER:
-        scatter(&l, call, rank, size);
-        break;
-    case BACKEND_SENDRECV:
-        send_to(&l, (rank + 1) % size, call->in, 0, call->count);
-        receive_from(&l, (rank - 1 + size) % size, call->out, 0, call->count);
-        break;
-    default:
-        all_to_all(&l, call, rank, size);
-        break;
+    const struct collective_row *row = collective_row(call->coll);
+    size_t n = 0;
+    /* Each rank begins with another peer, so that not all ranks send to the same one first. */
+    for (int i = 0; i < size; i++) {
+        int to = (rank + i) % size, from = (rank - i + size) % size;
+        struct part sent = {0}, received = {0};
+        if (moves(call, rank, to, size))
+            sent = part_of(row->in, call->in, call, call->send, to);
+        if (moves(call, from, rank, size))
+            received = part_of(row->out, call->out, call, call->recv, from);
+        if (i == 0 && sent.at == received.at)
+            continue; /* this rank's own part is in place already */
+        if (sent.count)
+            out[n++] = (struct backend_call){.coll = COLLECTIVE_SEND,
+                                             .in = sent.at,
+                                             .count = sent.count,
+                                             .type = call->type,
+                                             .root = to};
+        if (received.count)
+            out[n++] = (struct backend_call){.coll = COLLECTIVE_RECV,
+                                             .out = received.at,
+                                             .count = received.count,
+                                             .type = call->type,
+                                             .root = from};
     }
-    return l.n;
+    return n;
 }

@@ -1,5 +1,5 @@
-/* scale - a rank's factor for DROVER_MULSUM, in the type of what it multiplies. Whole numbers take
- * what is left of the point, and wrap where they run over. */
+/* premul - the premultiplier of DROVER_MULSUM in the type of the input. For whole numbers it is
+ * truncated, and products wrap on overflow. */
 #ifndef DROVER_PREMUL_H
 #define DROVER_PREMUL_H
 
@@ -8,11 +8,11 @@
 #include "collectives/comm/float16.h"
 #include "collectives/drover.h"
 
-/* The factor as an element of the type, in the first bytes of *out. |factor| < 2^63. */
+/* Writes the factor as an element of the type to the first bytes of *out. |factor| < 2^63. */
 static inline void premul_scalar(uint64_t *out, enum drover_type t, double factor)
 {
     float x = (float)factor;
-    *out = (uint64_t)(int64_t)factor; /* the low bytes are the number in any whole type */
+    *out = (uint64_t)(int64_t)factor; /* the low bytes are the value in every whole type */
     if (t == DROVER_DOUBLE)
         memcpy(out, &factor, sizeof factor);
     else if (t == DROVER_FLOAT)
@@ -27,7 +27,7 @@ static inline void premul_scalar(uint64_t *out, enum drover_type t, double facto
         *out = f8e5m2_from_float(x);
 }
 
-/* values[i] *= factor, for n of them, each rounded once. */
+/* values[i] *= factor for n values, each rounded once. */
 static inline void premul_apply(void *values, size_t n, enum drover_type t, double factor)
 {
     uint64_t scalar;

@@ -2,14 +2,14 @@
 
 #include <errno.h>
 
-int subgroup_split(int *members, const struct subgroup_key *wishes, int size, int rank)
+int subgroup_split(int *members, const struct subgroup_key *keys, int size, int rank)
 {
     int n = 0;
-    for (int r = 0; r < size && wishes[rank].color >= 0; r++) {
-        if (wishes[r].color != wishes[rank].color)
+    for (int r = 0; r < size && keys[rank].color >= 0; r++) {
+        if (keys[r].color != keys[rank].color)
             continue;
-        int at = n++; /* sorted in; equal keys stay in the order of ranks */
-        for (; at > 0 && wishes[members[at - 1]].key > wishes[r].key; at--)
+        int at = n++; /* insertion sort; equal keys keep the order of ranks */
+        for (; at > 0 && keys[members[at - 1]].key > keys[r].key; at--)
             members[at] = members[at - 1];
         members[at] = r;
     }
@@ -28,16 +28,16 @@ int subgroup_shrink(int *members, const int *without, int n, int size, int rank,
 {
     for (int i = 0; i < n; i++) {
         if (without[i] < 0 || without[i] >= size)
-            return err_set(e, -EINVAL, "there is no rank %d to be left out, only 0 to %d",
-                           without[i], size - 1);
+            return err_set(e, -EINVAL, "cannot exclude rank %d: ranks are 0 to %d", without[i],
+                           size - 1);
         if (without[i] == rank) {
-            err_set(e, -EINVAL, "rank %d is to be left out, and calls itself", rank);
-            return err_hint(e, "only the ranks that stay call drover_comm_shrink()");
+            err_set(e, -EINVAL, "rank %d cannot exclude itself", rank);
+            return err_hint(e, "drover_comm_shrink() on the remaining ranks only");
         }
     }
-    int left = 0;
+    int n_members = 0;
     for (int r = 0; r < size; r++)
         if (subgroup_index(without, n, r) < 0)
-            members[left++] = r;
-    return left;
+            members[n_members++] = r;
+    return n_members;
 }

@@ -1,24 +1,24 @@
-/* part - who is in a communicator that is made of another one. */
+/* subgroup - membership of a communicator that is created from another one. */
 #ifndef DROVER_SUBGROUP_H
 #define DROVER_SUBGROUP_H
 
 #include "common/err.h"
 
-/* What a rank asks of a split. */
+/* A rank's arguments of a split. */
 struct subgroup_key {
     int color, key;
 };
 
-/* The ranks of `rank`'s colour, in the order of keys, then of ranks, go to members, which has room
- * for `size`. Says how many: none without a colour. */
-int subgroup_split(int *members, const struct subgroup_key *wishes, int size, int rank);
+/* Writes the ranks with the colour of `rank`, ordered by key, then by rank, to `members`, which has
+ * room for `size`. Returns their number; 0 if `rank` has no colour. */
+int subgroup_split(int *members, const struct subgroup_key *keys, int size, int rank);
 
-/* The ranks that are not among the `n` in `without`, in their order. `size` is of both the parent
- * and the room in members. Says how many.
- *   -EINVAL  `without` has `rank`, or one that there is not */
+/* Writes the ranks 0 … size-1 that are not among the `n` ranks in `without` to `members`, in order,
+ * and returns their number. `members` has room for `size`. -EINVAL  `without` has `rank`, or a rank
+ * outside of 0 … size-1 */
 int subgroup_shrink(int *members, const int *without, int n, int size, int rank, struct err *e);
 
-/* Where `rank` stands among `n` members; -1: nowhere. */
+/* Returns the position of `rank` among `n` members; -1: it is not a member. */
 int subgroup_index(const int *members, int n, int rank);
 
 #endif

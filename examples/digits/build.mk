@@ -1,7 +1,7 @@
-# examples/digits: the trainer, and its GPU part where there is a CUDA toolkit.
+# examples/digits: the trainer, and its GPU implementation if there is a CUDA toolkit.
 DIGITS := $(B)/examples/digits
 DIGITS_OBJS := $(patsubst %.c,$(B)/obj/%.o,$(wildcard examples/digits/*.c))
-# As a user's program would: <drover.h> as installed, no header of drover's inside.
+# Compiled like a user's program: with the installed form of <drover.h>, and no internal header of drover.
 $(DIGITS_OBJS): EXTRA_CFLAGS := -UDROVER_BUILD -Icollectives -Ilauncher/client -DDIGITS_DATA='"$(CURDIR)/examples/digits/data/digits.csv"'
 $(DIGITS)/digits: $(DIGITS_OBJS) $(LIBDROVER)
 	@mkdir -p $(@D)
@@ -9,7 +9,7 @@ $(DIGITS)/digits: $(DIGITS_OBJS) $(LIBDROVER)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(call bundled,../../lib/bundled:$$ORIGIN/../../lib) -o $@ $(DIGITS_OBJS) -L$(B)/lib -ldrover -lopenblas -ldl -lm
 	$(if $(filter build/dev,$(B)),@ln -sfn ../../$(DIGITS)/digits examples/digits/digits)
 
-# Their unit test links what it tests.
+# The unit test links the objects that it tests.
 $(B)/tests/unit/test_digits: $(patsubst %,$(B)/obj/examples/digits/%.o,mlp_cpu data checkpoint)
 
 CUDA_LIB := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib))

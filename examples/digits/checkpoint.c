@@ -11,7 +11,7 @@
 
 static const char magic[8] = "DIGITS1";
 
-struct head {
+struct header {
     char magic[8];
     uint64_t config;
     int64_t step;
@@ -26,13 +26,13 @@ uint64_t checkpoint_hash(uint64_t h, const void *bytes, size_t n)
     return h;
 }
 
-static uint64_t sum_of(const struct head *h, const float *state)
+static uint64_t sum_of(const struct header *h, const float *state)
 {
     uint64_t sum = checkpoint_hash(CHECKPOINT_HASH_INIT, h, sizeof *h);
     return checkpoint_hash(sum, state, h->count * sizeof *state);
 }
 
-/* The name is on the disk only once the directory is. */
+/* The new name is on disk only after the directory is written. */
 static int sync_dir(const char *dir)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -47,11 +47,11 @@ int checkpoint_write(const struct checkpoint *c, const char *dir, char *why, siz
     char path[PATH_MAX], temporary[PATH_MAX];
     snprintf(path, sizeof path, "%s/digits.ckpt", dir);
     snprintf(temporary, sizeof temporary, "%s/digits.ckpt.new", dir);
-    struct head h = {
+    struct header h = {
         .config = c->config, .step = c->step, .loss_sum = c->loss_sum, .count = c->count};
     memcpy(h.magic, magic, sizeof magic);
     uint64_t sum = sum_of(&h, c->state);
-    (void)mkdir(dir, 0777); /* it exists, or the next step says that it does not */
+    (void)mkdir(dir, 0777); /* if it fails, fopen() below fails too */
     FILE *f = fopen(temporary, "we");
     int ok = f && fwrite(&h, sizeof h, 1, f) == 1 &&
              fwrite(c->state, sizeof *c->state, c->count, f) == c->count &&
@@ -71,22 +71,22 @@ int checkpoint_read(struct checkpoint *c, const char *dir, char *why, size_t why
     FILE *f = fopen(path, "re");
     if (!f && errno == ENOENT)
         return 0;
-    struct head h;
+    struct header h;
     uint64_t sum;
-    const char *wrong = NULL;
+    const char *problem = NULL;
     if (!f)
-        wrong = strerror(errno);
+        problem = strerror(errno);
     else if (fread(&h, sizeof h, 1, f) != 1 || memcmp(h.magic, magic, sizeof magic) != 0)
-        wrong = "damaged, or no checkpoint of this program";
+        problem = "damaged, or not a checkpoint of this program";
     else if (h.config != c->config || h.count != c->count)
-        wrong = "of a training with other options";
+        problem = "from a training with other options";
     else if (fread(c->state, sizeof *c->state, h.count, f) != h.count ||
              fread(&sum, sizeof sum, 1, f) != 1 || sum != sum_of(&h, c->state))
-        wrong = "damaged";
+        problem = "damaged";
     if (f)
         fclose(f);
-    if (wrong) {
-        snprintf(why, why_size, "checkpoint '%s': %s", path, wrong);
+    if (problem) {
+        snprintf(why, why_size, "checkpoint '%s': %s", path, problem);
         return -1;
     }
     c->step = h.step;

@@ -1,5 +1,5 @@
-/* checkpoint - a training's state in one file: DIR/digits.ckpt. It is replaced as a whole, so that
- * whoever is killed while writing leaves the one before. */
+/* checkpoint - the state of a training in one file, DIR/digits.ckpt. The file is replaced
+ * atomically: a process that is killed while it writes leaves the previous checkpoint. */
 #ifndef DIGITS_CHECKPOINT_H
 #define DIGITS_CHECKPOINT_H
 
@@ -7,21 +7,23 @@
 #include <stdint.h>
 
 struct checkpoint {
-    uint64_t config; /* what must be the same to go on: see train.c */
-    int64_t step;    /* steps that were done, over all epochs */
-    double loss_sum; /* over the samples of the epoch that was begun */
-    uint64_t count;  /* values in the state */
-    float *state;    /* parameters and moments (mlp.h); the caller's */
+    uint64_t config; /* hash of the options that must be the same to resume: see train.c */
+    int64_t step;    /* completed steps of all epochs */
+    double loss_sum; /* sum over the samples of the current epoch so far */
+    uint64_t count;  /* number of values in the state */
+    float *state;    /* parameters and moments (mlp.h); owned by the caller */
 };
 
-/* FNV-1a (Fowler, Noll, Vo), 64 bits. */
+/* Returns the hash of `bytes`, continued from `h`: FNV-1a (Fowler, Noll, Vo), 64 bits. Start with
+ * CHECKPOINT_HASH_INIT. */
 uint64_t checkpoint_hash(uint64_t h, const void *bytes, size_t n);
 #define CHECKPOINT_HASH_INIT UINT64_C(14695981039346656037)
 
-/* 0, or -1 with the reason in `why`. */
+/* Writes the checkpoint. Returns 0, or -1 with the error in `why`. */
 int checkpoint_write(const struct checkpoint *c, const char *dir, char *why, size_t why_size);
-/* 1: read into *c, whose state has room for c->count values, and whose config it has; 0: there is
- * none; -1: it is damaged or of another training. */
+/* Reads the checkpoint into c->state, which has room for c->count values, c->step and c->loss_sum.
+ * Returns 1; 0 if there is no checkpoint; -1 with the error in `why` if it is damaged, or if it is
+ * from a training with other options (c->config). */
 int checkpoint_read(struct checkpoint *c, const char *dir, char *why, size_t why_size);
 
 #endif

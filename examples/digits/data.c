@@ -22,14 +22,14 @@ static int append(struct data *d, const float *x, int label)
     return 0;
 }
 
-/* One line into pixels and a label; -1 where it is none. */
+/* Parses a line into pixels and a label. Returns 0, or -1 if it is invalid. */
 static int parse(float *x, int *label, const char *line)
 {
     for (int i = 0; i <= DATA_PIXELS; i++) {
         char *end;
         long v = strtol(line, &end, 10);
-        int most = i < DATA_PIXELS ? 16 : DATA_CLASSES - 1;
-        if (end == line || v < 0 || v > most || (*end != ',' && i < DATA_PIXELS))
+        int max = i < DATA_PIXELS ? 16 : DATA_CLASSES - 1;
+        if (end == line || v < 0 || v > max || (*end != ',' && i < DATA_PIXELS))
             return -1;
         if (i < DATA_PIXELS)
             x[i] = (float)v / 16;
@@ -53,11 +53,11 @@ int data_read(struct data *train, struct data *test, const char *path, char *why
         float x[DATA_PIXELS];
         int label = 0;
         if (parse(x, &label, line) < 0) {
-            snprintf(why, why_size, "data '%s', line %d: not %d pixels and a digit", path, n + 1,
-                     DATA_PIXELS);
+            snprintf(why, why_size, "data '%s', line %d: expected %d pixels and a digit", path,
+                     n + 1, DATA_PIXELS);
             rc = -1;
         } else if (append(n % 5 == 0 ? test : train, x, label) < 0) {
-            snprintf(why, why_size, "data '%s': no memory", path);
+            snprintf(why, why_size, "data '%s': out of memory", path);
             rc = -1;
         }
     }
@@ -76,7 +76,7 @@ void data_free(struct data *d)
     *d = (struct data){0};
 }
 
-/* Fisher and Yates, in Durstenfeld's form. The modulo's bias is below n / 2^64. */
+/* Fisher-Yates shuffle, in Durstenfeld's form. The bias of the modulo is below n / 2^64. */
 void data_shuffle(int *order, int n, uint64_t seed, int epoch)
 {
     for (int i = 0; i < n; i++)

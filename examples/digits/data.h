@@ -1,4 +1,4 @@
-/* data - the digits: read from a file, split, and given out in batches. */
+/* data - the images of digits: reading, splitting into training and test set, shuffling. */
 #ifndef DIGITS_DATA_H
 #define DIGITS_DATA_H
 
@@ -9,21 +9,22 @@ enum { DATA_SIDE = 8, DATA_PIXELS = DATA_SIDE * DATA_SIDE, DATA_CLASSES = 10 };
 
 struct data {
     int n;
-    float *x; /* n x DATA_PIXELS, in [0, 1] */
-    int *label;
+    float *x;   /* n x DATA_PIXELS, in [0, 1] */
+    int *label; /* n, 0 to 9 */
 };
 
-/* Reads lines of 64 pixels (0 to 16) and a label. Every fifth image goes to `test`, the others to
- * `train`. 0, or -1 with the reason in `why`. */
+/* Reads lines of 64 pixels (0 to 16) and a label. Every fifth image goes to `test`, the others go
+ * to `train`; free both with data_free(). Returns 0, or -1 with the error in `why`. */
 int data_read(struct data *train, struct data *test, const char *path, char *why, size_t why_size);
 void data_free(struct data *d);
 
-/* A random order of 0 ... n - 1: the same for the same seed and epoch on every rank. */
+/* Writes a random order of 0 ... n - 1, which is the same on every rank for the same seed and
+ * epoch. */
 void data_shuffle(int *order, int n, uint64_t seed, int epoch);
 
-/* Copies image `i`, shifted sideways by up to one pixel where `augment` is set: how far is a
- * function of (seed, epoch, i). What comes in from outside is empty. Not up or down: the digits
- * fill their images from top to bottom. */
+/* Copies image `i`. With `augment`, shifts it sideways by up to one pixel, depending on (seed,
+ * epoch, i); new pixels are 0. There is no vertical shift, since the digits fill their images from
+ * top to bottom. */
 void data_image(float *out, const struct data *d, int i, int augment, uint64_t seed, int epoch);
 
 #endif

@@ -1,10 +1,11 @@
 /* digits - trains a multi-layer perceptron on handwritten digits, data-parallel.
  *
- *     ./digits                                    alone
+ *     ./digits                                    one process
  *     drover run -np 4 ./digits --lr=0.01         four ranks
  *     drover sweep examples/digits/sweep.yaml     a search over its options
  *
- * Needs <drover.h> and BLAS; the GPU's part is loaded where it is wanted. */
+ * This file has the command line and the choice of the device; train.c has the training. Needs
+ * <drover.h> and BLAS. The GPU implementation is loaded if it is needed. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
@@ -25,73 +26,73 @@
 
 static const char usage[] =
     "Usage: digits [options]\n"
-    "Trains a multi-layer perceptron on 8 x 8 images of digits, over all ranks of the job.\n\n"
-    "  --hidden=N,N,...        units of the hidden layers (256,256)\n"
-    "  --activation=NAME       relu, tanh or gelu (relu)\n"
-    "  --optimizer=NAME        sgd, momentum, adam or adamw (adamw)\n"
-    "  --lr=X                  learning rate (0.003)\n"
-    "  --momentum=X            of momentum (0.9)\n"
-    "  --weight_decay=X        (0.01)\n"
-    "  --dropout=X             of hidden units (0.2)\n"
-    "  --label_smoothing=X     (0.05)\n"
-    "  --batch=N               samples of a step over all ranks (64)\n"
-    "  --epochs=N              (30)\n"
-    "  --schedule=NAME         constant or cosine (cosine)\n"
-    "  --warmup=N              steps with a growing learning rate (20)\n"
-    "  --augment=BOOL          shift images sideways by up to one pixel (false)\n"
-    "  --seed=N                (1)\n"
-    "  --checkpoint=DIR        where to save (default: what drover gives)\n"
-    "  --checkpoint_every=N    epochs between (5)\n"
-    "  --resume                go on from the checkpoint, where there is one\n"
-    "  --device=NAME           cpu, cuda, or auto (auto)\n"
-    "  --comm=NAME             backend of the communicator (the best)\n"
-    "  --data=FILE             the images\n"
-    "  --quiet\n"
-    "An underscore in a name may be a dash.\n";
+    "Trains a multi-layer perceptron on 8 x 8 images of digits, on all ranks.\n\n"
+    "  --hidden=N,N,...        units of the hidden layers (default: 256,256)\n"
+    "  --activation=NAME       relu, tanh or gelu (default: relu)\n"
+    "  --optimizer=NAME        sgd, momentum, adam or adamw (default: adamw)\n"
+    "  --lr=X                  learning rate (default: 0.003)\n"
+    "  --momentum=X            for --optimizer=momentum (default: 0.9)\n"
+    "  --weight_decay=X        weight decay (default: 0.01)\n"
+    "  --dropout=X             dropped share of hidden units (default: 0.2)\n"
+    "  --label_smoothing=X     label smoothing (default: 0.05)\n"
+    "  --batch=N               samples per step, all ranks together (default: 64)\n"
+    "  --epochs=N              passes over the training set (default: 30)\n"
+    "  --schedule=NAME         constant or cosine (default: cosine)\n"
+    "  --warmup=N              steps in which the learning rate rises (default: 20)\n"
+    "  --augment=BOOL          shift images by up to one pixel (default: false)\n"
+    "  --seed=N                seed of all random numbers (default: 1)\n"
+    "  --checkpoint=DIR        checkpoint directory (default: drover's)\n"
+    "  --checkpoint_every=N    epochs between checkpoints (default: 5)\n"
+    "  --resume                continue from the checkpoint, if there is one\n"
+    "  --device=NAME           cpu, cuda, or auto (default: auto)\n"
+    "  --comm=NAME             backend of the communicator (default: chosen)\n"
+    "  --data=FILE             images and labels\n"
+    "  --quiet                 print nothing\n"
+    "Underscores in option names may be written as dashes.\n";
 
-static _Noreturn void wrong(const char *name, const char *value, const char *expected)
+static _Noreturn void invalid_value(const char *name, const char *value, const char *expected)
 {
     fprintf(stderr, "digits: --%s '%s': %s\n", name, value, expected);
     exit(2);
 }
 
-/* The place of `value` in a list of names that ends with NULL. */
+/* Returns the index of `value` in a list of names that ends with NULL. */
 static int choice(const char *name, const char *value, const char *const *names)
 {
-    char expected[256] = "one of";
+    char expected[256] = "expected one of";
     for (int i = 0; names[i]; i++) {
         if (strcmp(value, names[i]) == 0)
             return i;
         snprintf(expected + strlen(expected), sizeof expected - strlen(expected), " %s", names[i]);
     }
-    wrong(name, value, expected);
+    invalid_value(name, value, expected);
 }
 
-static float real(const char *name, const char *value, double low, double high)
+static float parse_float(const char *name, const char *value, double low, double high)
 {
     char *end, expected[96];
     double v = strtod(value, &end);
     if (end == value || *end || !(v >= low && v <= high)) {
-        snprintf(expected, sizeof expected, "a number from %g to %g is expected", low, high);
-        wrong(name, value, expected);
+        snprintf(expected, sizeof expected, "expected a number from %g to %g", low, high);
+        invalid_value(name, value, expected);
     }
     return (float)v;
 }
 
-/* 64.0 is a whole number too: sweeps write them so. */
-static int whole(const char *name, const char *value, int low, int high)
+/* Accepts 64.0 as well: sweeps may write whole numbers this way. */
+static int parse_int(const char *name, const char *value, int low, int high)
 {
     char expected[96], *end;
     double v = strtod(value, &end);
     if (end == value || *end || v != floor(v) || v < low || v > high) {
-        snprintf(expected, sizeof expected, "a whole number from %d to %d is expected", low, high);
-        wrong(name, value, expected);
+        snprintf(expected, sizeof expected, "expected a whole number from %d to %d", low, high);
+        invalid_value(name, value, expected);
     }
     return (int)v;
 }
 
-/* "128,64", or a sweep's list, "[128, 64]". */
-static void hidden(struct mlp_config *c, const char *value)
+/* Reads "128,64", or a sweep's list "[128, 64]". */
+static void parse_hidden(struct mlp_config *c, const char *value)
 {
     c->layers = 0;
     c->width[0] = DATA_PIXELS;
@@ -99,21 +100,22 @@ static void hidden(struct mlp_config *c, const char *value)
         char *end;
         long n = strtol(p, &end, 10);
         if (end == p || n < 1 || n > 8192 || c->layers >= MLP_LAYERS_MAX - 1)
-            wrong("hidden", value, "up to 7 numbers from 1 to 8192, apart by commas, are expected");
+            invalid_value("hidden", value,
+                          "expected up to 7 comma-separated numbers from 1 to 8192");
         c->width[++c->layers] = (int)n;
         p = end + strspn(end, ", ");
     }
     c->width[++c->layers] = DATA_CLASSES;
 }
 
-static int truth(const char *name, const char *value)
+static int parse_bool(const char *name, const char *value)
 {
     static const char *const names[] = {"false", "true", "0", "1", "False", "True", NULL};
     return value ? choice(name, value, names) & 1 : 1;
 }
 
-/* The path of a file that lies beside this program. */
-static void beside(char *path, size_t size, const char *name)
+/* Writes the path of a file in the folder of this program. */
+static void path_next_to_program(char *path, size_t size, const char *name)
 {
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -121,11 +123,12 @@ static void beside(char *path, size_t size, const char *name)
     snprintf(path, size, "%s/%s", dirname(self), name);
 }
 
-/* cuBLAS, which that part needs, may lie where the loader does not look. */
-static const struct mlp_backend *cuda(char *why, size_t why_size)
+/* Loads the GPU implementation. It needs cuBLAS, which drover finds where the loader does not look.
+ * Returns NULL with the error in `why`. */
+static const struct mlp_backend *load_cuda(char *why, size_t why_size)
 {
     char path[PATH_MAX + 32], missing[64], error[900];
-    beside(path, sizeof path, "mlp_cuda.so");
+    path_next_to_program(path, sizeof path, "mlp_cuda.so");
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     snprintf(error, sizeof error, "%s", lib ? "no " MLP_CUDA_SYMBOL : dlerror());
     if (!lib && sscanf(error, "%63[^:/]: cannot open", missing) == 1) {
@@ -136,12 +139,12 @@ static const struct mlp_backend *cuda(char *why, size_t why_size)
     }
     const struct mlp_backend *b = lib ? dlsym(lib, MLP_CUDA_SYMBOL) : NULL;
     if (!b)
-        snprintf(why, why_size, "built without CUDA, or it is not found: %s", error);
+        snprintf(why, why_size, "built without CUDA, or not found: %s", error);
     return b;
 }
 
-/* Opens a small net to see whether the device is there. */
-static int works(const struct mlp_backend *b, int device, char *why, size_t why_size)
+/* Returns true if a small network can be opened on the device. */
+static int device_works(const struct mlp_backend *b, int device, char *why, size_t why_size)
 {
     struct mlp_config c = {.layers = 1, .width = {1, 1}, .batch_max = 1, .device = device};
     struct mlp *m = NULL;
@@ -151,23 +154,24 @@ static int works(const struct mlp_backend *b, int device, char *why, size_t why_
     return 1;
 }
 
-static int pick_device(struct train_config *c, const char *device, const struct drover *d)
+static int choose_device(struct train_config *c, const char *device, const struct drover *d)
 {
     static const char *const names[] = {"cpu", "cuda", "auto", NULL};
     char why[1024] = "";
-    int wanted = choice("device", device, names);
+    enum { CPU, CUDA, AUTO };
+    int requested = choice("device", device, names);
     c->backend = &mlp_cpu;
     c->mlp.device = drover_local_rank(d);
-    /* Without a driver there is no need to load a gigabyte of libraries to learn so. */
-    if (wanted == 0 || (wanted == 2 && access("/dev/nvidiactl", F_OK) < 0))
+    /* Without a driver, do not load a gigabyte of CUDA libraries. */
+    if (requested == CPU || (requested == AUTO && access("/dev/nvidiactl", F_OK) < 0))
         return 0;
-    const struct mlp_backend *b = cuda(why, sizeof why);
-    /* NCCL wants a GPU for each rank, and all ranks of a node must come to the same answer. */
-    if (b && wanted == 2 && b->devices() < drover_local_size(d))
+    const struct mlp_backend *b = load_cuda(why, sizeof why);
+    /* NCCL needs one GPU per rank, and all ranks of a node must make the same choice. */
+    if (b && requested == AUTO && b->devices() < drover_local_size(d))
         return 0;
-    if (b && works(b, c->mlp.device, why, sizeof why))
+    if (b && device_works(b, c->mlp.device, why, sizeof why))
         c->backend = b;
-    else if (wanted == 1)
+    else if (requested == CUDA)
         return fprintf(stderr, "digits: --device cuda: %s\n", why), -1;
     return 0;
 }
@@ -178,9 +182,9 @@ enum option_id {
     OPTIMIZER,
     LR,
     MOMENTUM,
-    DECAY,
+    WEIGHT_DECAY,
     DROPOUT,
-    SMOOTHING,
+    LABEL_SMOOTHING,
     BATCH,
     EPOCHS,
     SCHEDULE,
@@ -188,7 +192,7 @@ enum option_id {
     AUGMENT,
     SEED,
     CHECKPOINT,
-    EVERY,
+    CHECKPOINT_EVERY,
     RESUME,
     DEVICE,
     COMM,
@@ -203,9 +207,9 @@ static const struct option options[] = {
     {"optimizer", required_argument, NULL, OPTIMIZER},
     {"lr", required_argument, NULL, LR},
     {"momentum", required_argument, NULL, MOMENTUM},
-    {"weight_decay", required_argument, NULL, DECAY},
+    {"weight_decay", required_argument, NULL, WEIGHT_DECAY},
     {"dropout", required_argument, NULL, DROPOUT},
-    {"label_smoothing", required_argument, NULL, SMOOTHING},
+    {"label_smoothing", required_argument, NULL, LABEL_SMOOTHING},
     {"batch", required_argument, NULL, BATCH},
     {"epochs", required_argument, NULL, EPOCHS},
     {"schedule", required_argument, NULL, SCHEDULE},
@@ -213,7 +217,7 @@ static const struct option options[] = {
     {"augment", optional_argument, NULL, AUGMENT},
     {"seed", required_argument, NULL, SEED},
     {"checkpoint", required_argument, NULL, CHECKPOINT},
-    {"checkpoint_every", required_argument, NULL, EVERY},
+    {"checkpoint_every", required_argument, NULL, CHECKPOINT_EVERY},
     {"resume", optional_argument, NULL, RESUME},
     {"device", required_argument, NULL, DEVICE},
     {"comm", required_argument, NULL, COMM},
@@ -234,45 +238,45 @@ static void set_model(struct settings *s, int id, const char *name, const char *
     static const char *const optimizers[] = {"sgd", "momentum", "adam", "adamw", NULL};
     struct mlp_config *m = &s->train.mlp;
     if (id == HIDDEN)
-        hidden(m, value);
+        parse_hidden(m, value);
     else if (id == ACTIVATION)
         m->activation = (enum mlp_activation)choice(name, value, activations);
     else if (id == OPTIMIZER)
         m->optimizer = (enum mlp_optimizer)choice(name, value, optimizers);
     else if (id == MOMENTUM)
-        m->momentum = real(name, value, 0, 0.99999);
-    else if (id == DECAY)
-        m->weight_decay = real(name, value, 0, 100);
+        m->momentum = parse_float(name, value, 0, 0.99999);
+    else if (id == WEIGHT_DECAY)
+        m->weight_decay = parse_float(name, value, 0, 100);
     else if (id == DROPOUT)
-        m->dropout = real(name, value, 0, 0.99);
-    else if (id == SMOOTHING)
-        m->label_smoothing = real(name, value, 0, 0.99);
+        m->dropout = parse_float(name, value, 0, 0.99);
+    else if (id == LABEL_SMOOTHING)
+        m->label_smoothing = parse_float(name, value, 0, 0.99);
     else if (id == SEED)
-        m->seed = (uint64_t)whole(name, value, 0, INT_MAX);
+        m->seed = (uint64_t)parse_int(name, value, 0, INT_MAX);
 }
 
-static void set(struct settings *s, int id, const char *name, const char *value)
+static void set_option(struct settings *s, int id, const char *name, const char *value)
 {
     static const char *const schedules[] = {"constant", "cosine", NULL};
     struct train_config *t = &s->train;
     if (id == LR)
-        t->lr = real(name, value, 0, 1000);
+        t->lr = parse_float(name, value, 0, 1000);
     else if (id == BATCH)
-        t->batch = whole(name, value, 1, 1 << 20);
+        t->batch = parse_int(name, value, 1, 1 << 20);
     else if (id == EPOCHS)
-        t->epochs = whole(name, value, 1, 1000000);
+        t->epochs = parse_int(name, value, 1, 1000000);
     else if (id == SCHEDULE)
         t->schedule = (enum train_schedule)choice(name, value, schedules);
     else if (id == WARMUP)
-        t->warmup = whole(name, value, 0, INT_MAX);
+        t->warmup = parse_int(name, value, 0, INT_MAX);
     else if (id == AUGMENT)
-        t->augment = truth(name, value);
+        t->augment = parse_bool(name, value);
     else if (id == CHECKPOINT)
         t->checkpoint_dir = value;
-    else if (id == EVERY)
-        t->checkpoint_every = whole(name, value, 1, INT_MAX);
+    else if (id == CHECKPOINT_EVERY)
+        t->checkpoint_every = parse_int(name, value, 1, INT_MAX);
     else if (id == RESUME)
-        t->resume = truth(name, value);
+        t->resume = parse_bool(name, value);
     else if (id == DEVICE)
         s->device = value;
     else if (id == COMM)
@@ -280,36 +284,37 @@ static void set(struct settings *s, int id, const char *name, const char *value)
     else if (id == DATA)
         s->data = value;
     else if (id == QUIET)
-        t->quiet = truth(name, value);
+        t->quiet = parse_bool(name, value);
     else
         set_model(s, id, name, value);
 }
 
-static size_t least(size_t a, size_t b)
+static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* Letters to add, drop or change between a and b (Levenshtein). */
+/* Number of letters to insert, delete or change between a and b (Levenshtein distance). */
 static size_t distance(const char *a, const char *b)
 {
     enum { LETTERS = 31 };
-    size_t row[LETTERS + 1], n = least(strlen(b), LETTERS);
+    size_t row[LETTERS + 1], n = smaller(strlen(b), LETTERS);
     for (size_t j = 0; j <= n; j++)
         row[j] = j;
     for (size_t i = 1; a[i - 1]; i++) {
-        size_t corner = row[0];
+        size_t diagonal = row[0];
         row[0] = i;
         for (size_t j = 1; j <= n; j++) {
-            size_t change = corner + (a[i - 1] != b[j - 1]);
-            corner = row[j];
-            row[j] = least(change, least(row[j], row[j - 1]) + 1);
+            size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = smaller(change, smaller(row[j], row[j - 1]) + 1);
         }
     }
     return row[n];
 }
 
-static _Noreturn void unknown(const char *word)
+/* Suggests the nearest option. */
+static _Noreturn void unknown_option(const char *word)
 {
     char name[64];
     snprintf(name, sizeof name, "%s", word + strspn(word, "-"));
@@ -325,7 +330,7 @@ static _Noreturn void unknown(const char *word)
 static void parse(struct settings *s, int argc, char **argv)
 {
     int index = 0, id;
-    for (int i = 1; i < argc; i++) /* --weight-decay is --weight_decay */
+    for (int i = 1; i < argc; i++) /* --weight-decay becomes --weight_decay */
         for (char *p = argv[i] + (strncmp(argv[i], "--", 2) == 0 ? 2 : strlen(argv[i]));
              *p && *p != '='; p++)
             *p = *p == '-' ? '_' : *p;
@@ -335,20 +340,21 @@ static void parse(struct settings *s, int argc, char **argv)
             exit(0);
         }
         if (id == '?')
-            unknown(argv[optind - 1]);
+            unknown_option(argv[optind - 1]);
         if (id == ':') {
             fprintf(stderr, "digits: %s needs a value\n  try: digits --help\n", argv[optind - 1]);
             exit(2);
         }
-        set(s, id, options[index].name, optarg);
+        set_option(s, id, options[index].name, optarg);
     }
     if (optind < argc) {
-        fprintf(stderr, "digits: unexpected word '%s'\n  try: digits --help\n", argv[optind]);
+        fprintf(stderr, "digits: unexpected argument '%s'\n  try: digits --help\n", argv[optind]);
         exit(2);
     }
 }
 
-/* As a shell says it of a program that was ended by a signal: what was asked for is not done. */
+/* After SIGTERM, the exit status that a shell reports for a program killed by it: the training is
+ * not complete. */
 static int exit_status(int end)
 {
     return end < 0 ? 1 : end == TRAIN_TERMINATED ? 128 + SIGTERM : 0;
@@ -368,16 +374,15 @@ int main(int argc, char **argv)
                   .warmup = 20,
                   .lr = 0.003f,
                   .schedule = TRAIN_COSINE,
-
                   .checkpoint_every = 5},
         .data = DIGITS_DATA,
         .device = "auto",
     };
     char data[PATH_MAX + 32];
-    beside(data, sizeof data, "data/digits.csv");
+    path_next_to_program(data, sizeof data, "data/digits.csv");
     if (access(data, R_OK) == 0)
         s.data = data;
-    hidden(&s.train.mlp, "256,256");
+    parse_hidden(&s.train.mlp, "256,256");
     parse(&s, argc, argv);
     struct drover *d = NULL;
     if (drover_init(&d) < 0) {
@@ -393,7 +398,7 @@ int main(int argc, char **argv)
     int status = 1;
     if (data_read(&train_set, &test_set, s.data, why, sizeof why) < 0)
         fprintf(stderr, "digits: %s\n", why);
-    else if (pick_device(&s.train, s.device, d) == 0)
+    else if (choose_device(&s.train, s.device, d) == 0)
         status = exit_status(train(&s.train, d, &train_set, &test_set));
     data_free(&train_set);
     data_free(&test_set);

@@ -1,11 +1,12 @@
-/* mlp - a multi-layer perceptron: forward, gradient, update. One interface, two implementations
- * that follow the same formulas in the same order: OpenBLAS (mlp_cpu.c), cuBLAS and own kernels
- * (mlp_cuda.cu, loaded from mlp_cuda.so).
+/* mlp - a multi-layer perceptron: forward pass, gradient, update. One interface has two
+ * implementations, which apply the same formulas in the same order: mlp_cpu.c with OpenBLAS, and
+ * mlp_cuda.cu with cuBLAS and its own kernels, which is loaded from mlp_cuda.so.
  *
  * Layer l maps width[l] to width[l + 1] values: z = W a + b, then the activation, then dropout; the
  * last layer's z are the logits of a softmax. Parameters are one flat vector: for each layer W
- * (width[l + 1] x width[l], row by row), then b (width[l + 1]). Gradients lie likewise, in one
- * buffer with MLP_EXTRA more values behind them, which ranks use for what they sum beside it. */
+ * (width[l + 1] x width[l], row by row), then b (width[l + 1]). Gradients have the same layout, in
+ * one buffer with MLP_EXTRA more values at its end, for numbers that the ranks sum with the
+ * gradient. */
 #ifndef DIGITS_MLP_H
 #define DIGITS_MLP_H
 
@@ -22,50 +23,52 @@ enum mlp_activation { MLP_RELU, MLP_TANH, MLP_GELU };
 enum mlp_optimizer { MLP_SGD, MLP_MOMENTUM, MLP_ADAM, MLP_ADAMW };
 
 struct mlp_config {
-    int layers;                    /* weight matrices */
+    int layers;                    /* number of weight matrices */
     int width[MLP_LAYERS_MAX + 1]; /* 64, hidden..., 10 */
     enum mlp_activation activation;
     enum mlp_optimizer optimizer;
     float momentum, weight_decay, dropout, label_smoothing;
     uint64_t seed;
-    int batch_max; /* samples in one call */
-    int device;    /* CUDA */
+    int batch_max; /* most samples per call */
+    int device;    /* CUDA device */
 };
 
-/* n samples; all arrays are the host's. */
+/* n samples; all arrays are in host memory. */
 struct mlp_batch {
     const float *x;    /* n x width[0] */
     const int *label;  /* n */
-    const int *sample; /* n: which sample of the data this is; names its dropout mask */
+    const int *sample; /* n: index in the data set; selects the dropout mask, … */
     int n;
-    int epoch;   /* likewise */
-    float scale; /* of each sample's loss: 1 / size of the global batch */
+    int epoch;   /* … as does the epoch */
+    float scale; /* factor of each sample's loss: 1 / size of the global batch */
 };
 
 struct mlp;
 
 struct mlp_backend {
     const char *name;
-    /* How many there are for the ranks of this node; the CPU is enough for all. */
+    /* Returns the number of devices of this node. The CPU counts as enough for all ranks. */
     int (*devices)(void);
-    /* 0, or -1 with the reason in `why`. */
+    /* Returns 0, or -1 with the error in `why`. */
     int (*open)(struct mlp **out, const struct mlp_config *c, char *why, size_t why_size);
     void (*close)(struct mlp *m);
-    /* Writes d(sum of scaled losses)/d(parameters) of this rank's samples into the buffer, and the
-     * scaled sum itself into its first extra value. n == 0 gives zeros. */
+    /* Computes the gradient of the sum of scaled losses of this rank's samples into the buffer, and
+     * the sum itself into its first extra value. Both are 0 for n == 0. This and the functions
+     * below return 0, or -1. */
     int (*gradient)(struct mlp *m, const struct mlp_batch *b);
     /* Applies the buffer's gradient: step t = 1, 2, ... of the optimizer. */
     int (*update)(struct mlp *m, float lr, int64_t t);
-    /* Sum of losses (no smoothing, no dropout) and number of samples that are classified rightly.
-     */
-    int (*evaluate)(struct mlp *m, const struct mlp_batch *b, double *loss_sum, int *right);
-    /* Where collectives find the gradient: host or device memory. */
+    /* Computes the sum of losses, without smoothing and dropout, and the number of correctly
+     * classified samples. */
+    int (*evaluate)(struct mlp *m, const struct mlp_batch *b, double *loss_sum, int *correct);
+    /* Returns the buffer, for collectives: host or device memory. */
     float *(*buffer)(struct mlp *m);
-    void *(*stream)(struct mlp *m); /* cudaStream_t; NULL: the CPU */
-    /* Between values of the buffer and the host's; complete on return. */
+    void *(*stream)(struct mlp *m); /* cudaStream_t; NULL on the CPU */
+    /* Copy n values of the buffer, from position `at` on, from and to host memory; complete on
+     * return. */
     int (*put)(struct mlp *m, size_t at, const float *values, size_t n);
     int (*get)(struct mlp *m, size_t at, float *values, size_t n);
-    /* Parameters and both moments, 3 x mlp_params() values of the host's. */
+    /* Copy parameters and both moments, 3 x mlp_params() values, to and from host memory. */
     int (*save)(struct mlp *m, float *state);
     int (*load)(struct mlp *m, const float *state);
 };
@@ -74,7 +77,7 @@ extern const struct mlp_backend mlp_cpu;
 /* The symbol that mlp_cuda.so exports. */
 #define MLP_CUDA_SYMBOL "mlp_cuda"
 
-/* Number of parameters. */
+/* Returns the number of parameters. */
 static inline size_t mlp_params(const struct mlp_config *c)
 {
     size_t n = 0;
@@ -83,7 +86,7 @@ static inline size_t mlp_params(const struct mlp_config *c)
     return n;
 }
 
-/* Where a layer's W begins in the flat vector; its b follows W. */
+/* Returns the position of a layer's W in the flat vector; its b follows W. */
 static inline size_t mlp_at(const struct mlp_config *c, int layer)
 {
     size_t n = 0;

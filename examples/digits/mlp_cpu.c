@@ -1,4 +1,4 @@
-/* mlp_cpu - the perceptron on OpenBLAS. */
+/* mlp_cpu - the perceptron with OpenBLAS. */
 #include <cblas.h>
 #include <limits.h>
 #include <math.h>
@@ -14,7 +14,7 @@ struct mlp {
     size_t params;
     float *w, *grad, *m1, *m2;    /* params each; grad has MLP_EXTRA more */
     float *z[MLP_LAYERS_MAX];     /* batch_max x width[l + 1]: before the activation */
-    float *a[MLP_LAYERS_MAX];     /* after it, dropped out */
+    float *a[MLP_LAYERS_MAX];     /* after activation and dropout */
     float *delta[MLP_LAYERS_MAX]; /* d loss / d z */
 };
 
@@ -64,7 +64,7 @@ static int cpu_open(struct mlp **out, const struct mlp_config *c, char *why, siz
         bad |= !m->z[l] || !m->a[l] || !m->delta[l];
     }
     if (bad) {
-        snprintf(why, why_size, "no memory for %zu parameters", m->params);
+        snprintf(why, why_size, "out of memory for %zu parameters", m->params);
         cpu_close(m);
         return -1;
     }
@@ -72,13 +72,14 @@ static int cpu_open(struct mlp **out, const struct mlp_config *c, char *why, siz
     return 0;
 }
 
-/* What a hidden unit's value is multiplied by. */
-static float kept(const struct mlp_config *c, const struct mlp_batch *b, int layer, int i, int unit)
+/* The factor of a hidden unit's value: 0, or 1 / (1 - dropout). */
+static float dropout_factor(const struct mlp_config *c, const struct mlp_batch *b, int layer, int i,
+                            int unit)
 {
     return formula_kept(formula_mask_key(c->seed, b->epoch, layer), b->sample[i], unit, c->dropout);
 }
 
-/* z and a of every layer; the last layer's z are the logits. */
+/* Computes z and a of every layer; the last layer's z are the logits. */
 static void forward(struct mlp *m, const struct mlp_batch *b, int train)
 {
     const struct mlp_config *c = &m->c;
@@ -94,13 +95,14 @@ static void forward(struct mlp *m, const struct mlp_batch *b, int train)
             for (int j = 0; j < n_out; j++) {
                 size_t at = (size_t)i * (size_t)n_out + (size_t)j;
                 float a = formula_activate(c->activation, m->z[l][at]);
-                m->a[l][at] = train && c->dropout > 0 ? a * kept(c, b, l, i, j) : a;
+                m->a[l][at] = train && c->dropout > 0 ? a * dropout_factor(c, b, l, i, j) : a;
             }
         in = m->a[l];
     }
 }
 
-/* Softmax of a row of logits in `p`; returns ln(sum exp) - the row's maximum is taken out first. */
+/* Writes the softmax of a row of logits to `p`, and ln(sum exp) to *log_sum. Subtracts the maximum
+ * first, so that exp() does not overflow. */
 static void softmax(float *p, const float *z, int n, float *log_sum)
 {
     float top = z[0], sum = 0;
@@ -113,7 +115,8 @@ static void softmax(float *p, const float *z, int n, float *log_sum)
     *log_sum = logf(sum) + top;
 }
 
-/* Cross entropy against (1 - s) one-hot + s / n; its gradient by z is p - target. */
+/* Returns the scaled cross entropy with targets (1 - s) one-hot + s / n, s the label smoothing. Its
+ * gradient with respect to z, p - target, goes to delta of the last layer. */
 static float loss_rows(struct mlp *m, const struct mlp_batch *b)
 {
     const struct mlp_config *c = &m->c;
@@ -157,22 +160,22 @@ static int cpu_gradient(struct mlp *m, const struct mlp_batch *b)
         for (int i = 0; i < b->n; i++)
             for (int j = 0; j < n_in; j++) {
                 size_t at = (size_t)i * (size_t)n_in + (size_t)j;
-                float k = c->dropout > 0 ? kept(c, b, l - 1, i, j) : 1;
+                float k = c->dropout > 0 ? dropout_factor(c, b, l - 1, i, j) : 1;
                 m->delta[l - 1][at] *= k * formula_slope(c->activation, m->z[l - 1][at]);
             }
     }
     return 0;
 }
 
-/* One parameter's step. SGD with momentum as Sutskever et al. 2013; Adam: Kingma and Ba 2015,
- * algorithm 1; AdamW: Loshchilov and Hutter 2019, decay apart from the gradient. */
+/* SGD with momentum: Sutskever et al. 2013. Adam: Kingma and Ba 2015, algorithm 1. AdamW:
+ * Loshchilov and Hutter 2019, with the weight decay separate from the gradient. */
 static int cpu_update(struct mlp *m, float lr, int64_t t)
 {
     const struct mlp_config *c = &m->c;
     int adam = c->optimizer == MLP_ADAM || c->optimizer == MLP_ADAMW;
     float beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f;
     float mu = c->optimizer == MLP_MOMENTUM ? c->momentum : 0;
-    float fix1 = 1 - powf(beta1, (float)t), fix2 = 1 - powf(beta2, (float)t);
+    float correction1 = 1 - powf(beta1, (float)t), correction2 = 1 - powf(beta2, (float)t);
     for (size_t i = 0; i < m->params; i++) {
         float g = m->grad[i];
         if (c->optimizer == MLP_ADAMW)
@@ -182,7 +185,7 @@ static int cpu_update(struct mlp *m, float lr, int64_t t)
         if (adam) {
             m->m1[i] = beta1 * m->m1[i] + (1 - beta1) * g;
             m->m2[i] = beta2 * m->m2[i] + (1 - beta2) * g * g;
-            m->w[i] -= lr * (m->m1[i] / fix1) / (sqrtf(m->m2[i] / fix2) + eps);
+            m->w[i] -= lr * (m->m1[i] / correction1) / (sqrtf(m->m2[i] / correction2) + eps);
         } else {
             m->m1[i] = mu * m->m1[i] + g;
             m->w[i] -= lr * m->m1[i];
@@ -191,11 +194,11 @@ static int cpu_update(struct mlp *m, float lr, int64_t t)
     return 0;
 }
 
-static int cpu_evaluate(struct mlp *m, const struct mlp_batch *b, double *loss_sum, int *right)
+static int cpu_evaluate(struct mlp *m, const struct mlp_batch *b, double *loss_sum, int *correct)
 {
     int last = m->c.layers - 1, n = m->c.width[m->c.layers];
     *loss_sum = 0;
-    *right = 0;
+    *correct = 0;
     if (b->n == 0)
         return 0;
     forward(m, b, 0);
@@ -207,7 +210,7 @@ static int cpu_evaluate(struct mlp *m, const struct mlp_batch *b, double *loss_s
         for (int j = 1; j < n; j++)
             best = z[j] > z[best] ? j : best;
         *loss_sum += (double)(log_sum - z[b->label[i]]);
-        *right += best == b->label[i];
+        *correct += best == b->label[i];
     }
     return 0;
 }

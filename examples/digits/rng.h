@@ -1,8 +1,8 @@
-/* rng - random numbers that are a function of where they are used, not of who asks: the same
- * dropout mask and pixel shift for a sample on any rank, in any order, on the CPU and on the GPU.
+/* rng - counter-based random numbers: a sample gets the same dropout mask and pixel shift on any
+ * rank, in any order, on the CPU and on the GPU.
  *
  * splitmix64's finaliser (Steele, Lea, Flood 2014: "Fast splittable pseudorandom number
- * generators") over a key and a counter. */
+ * generators") of a key and a counter. */
 #ifndef DIGITS_RNG_H
 #define DIGITS_RNG_H
 
@@ -14,6 +14,7 @@
 #define RNG_FN static inline
 #endif
 
+/* splitmix64's finaliser. */
 RNG_FN uint64_t rng_mix(uint64_t z)
 {
     z += UINT64_C(0x9e3779b97f4a7c15);
@@ -22,12 +23,13 @@ RNG_FN uint64_t rng_mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
+/* The random number at a position of the sequence that `key` selects. */
 RNG_FN uint64_t rng_at(uint64_t key, uint64_t counter)
 {
     return rng_mix(rng_mix(key) ^ counter);
 }
 
-/* In [0, 1), 24 bits. */
+/* Uniform in [0, 1), 24 bits. */
 RNG_FN float rng_unit(uint64_t key, uint64_t counter)
 {
     return (float)(rng_at(key, counter) >> 40) * 0x1p-24f;

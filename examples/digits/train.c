@@ -14,8 +14,8 @@
 
 enum { WAIT_MS = 60000, TERM_S = 10 };
 
-/* What ranks sum behind the gradient: the loss (mlp.h), who got SIGTERM, whether drover wants a
- * stop. */
+/* The numbers that the ranks sum together with the gradient: the loss (mlp.h), the number of ranks
+ * that received SIGTERM, and whether drover requests a stop. */
 enum { SUM_LOSS, SUM_TERM, SUM_STOP, SUMS };
 
 struct run {
@@ -26,25 +26,26 @@ struct run {
     struct mlp *m;
     size_t params;
     int rank, size;
-    int steps;      /* of an epoch */
-    float *staging; /* gradients on the host, where the communicator cannot reach the device's */
-    float *x;       /* this rank's part of a batch */
-    int *label, *sample; /* likewise */
-    int *order;
+    int steps;           /* per epoch */
+    float *staging;      /* gradients on the host, if the communicator cannot access the device */
+    float *x;            /* this rank's part of a batch: images, … */
+    int *label, *sample; /* … labels, and positions in the data set */
+    int *order;          /* of the training set in this epoch */
     struct checkpoint ckpt;
 };
 
 static volatile sig_atomic_t terminated;
 
-/* The step that is under way asks for the end. Where it does not come to its own end, as a rank
- * that it waits for is gone, SIGALRM ends this one. */
+/* The current step passes the request on to all ranks. If it never completes, because a rank that
+ * it waits for has exited, SIGALRM kills this process. */
 static void on_term(int sig)
 {
     terminated = 1;
     alarm(TERM_S);
 }
 
-static int say(const struct run *r, const char *what)
+/* Prints an error and returns -1. */
+static int failed(const struct run *r, const char *what)
 {
     fprintf(stderr, "digits: rank %d: %s\n", r->rank, what);
     return -1;
@@ -52,10 +53,10 @@ static int say(const struct run *r, const char *what)
 
 static int comm_failed(const struct run *r)
 {
-    return say(r, drover_error(r->d));
+    return failed(r, drover_error(r->d));
 }
 
-/* Sums values [at, at + n) of the gradient buffer over all ranks. */
+/* Sums n values of the gradient buffer, from position `at` on, over all ranks. */
 static int sum_over_ranks(struct run *r, size_t at, size_t n)
 {
     const struct mlp_backend *b = r->c->backend;
@@ -70,7 +71,7 @@ static int sum_over_ranks(struct run *r, size_t at, size_t n)
     return r->staging ? b->put(r->m, at, values, n) : 0;
 }
 
-/* Sums a few numbers of the host's over all ranks, in the extra place of the buffer. */
+/* Sums up to MLP_EXTRA numbers over all ranks, through the end of the gradient buffer. */
 static int sum_numbers(struct run *r, float *values, int n)
 {
     const struct mlp_backend *b = r->c->backend;
@@ -80,7 +81,8 @@ static int sum_numbers(struct run *r, float *values, int n)
     return b->get(r->m, r->params, values, (size_t)n);
 }
 
-/* This rank's part of samples list[0 ... n - 1]: every size-th. */
+/* Collects this rank's part of the samples list[0 ... n - 1]: every size-th one. Without a list, of
+ * the first n samples of the set. */
 static struct mlp_batch my_part(struct run *r, const struct data *set, const int *list, int n,
                                 int epoch, int augment)
 {
@@ -95,7 +97,8 @@ static struct mlp_batch my_part(struct run *r, const struct data *set, const int
     return b;
 }
 
-static float rate(const struct train_config *c, int64_t step, int64_t total)
+/* Learning rate of a step: linear warm-up, then constant or cosine decay. */
+static float learning_rate(const struct train_config *c, int64_t step, int64_t total)
 {
     if (step < c->warmup)
         return c->lr * (float)(step + 1) / (float)c->warmup;
@@ -105,33 +108,34 @@ static float rate(const struct train_config *c, int64_t step, int64_t total)
     return c->lr * (float)(0.5 * (1 + cos(M_PI * done)));
 }
 
-/* Whether to end here is asked with every step, in the sum of its gradients, so that no rank waits
- * for one that has left; such a step is not taken. An enum train_end, or -1. */
+/* Runs one step. The sum of the gradients also carries the requests to stop: all ranks learn of
+ * them in the same step, so no rank waits for one that has left. Such a step is not applied.
+ * Returns an enum train_end, or -1. */
 static int run_step(struct run *r, const struct mlp_batch *batch, int samples)
 {
     const struct train_config *c = r->c;
     const struct mlp_backend *b = c->backend;
-    float asked[] = {(float)terminated, r->rank == 0 && drover_should_stop(r->d) == DROVER_STOP};
+    float requests[] = {(float)terminated, r->rank == 0 && drover_should_stop(r->d) == DROVER_STOP};
     float sums[SUMS];
     if (b->gradient(r->m, batch) < 0)
-        return say(r, "the gradient could not be computed");
-    if ((asked[0] > 0 || asked[1] > 0) && b->put(r->m, r->params + SUM_TERM, asked, 2) < 0)
+        return failed(r, "computing the gradient failed");
+    if ((requests[0] > 0 || requests[1] > 0) && b->put(r->m, r->params + SUM_TERM, requests, 2) < 0)
         return -1;
     if (sum_over_ranks(r, 0, r->params + SUMS) < 0 || b->get(r->m, r->params, sums, SUMS) < 0)
         return -1;
     if (sums[SUM_TERM] > 0 || sums[SUM_STOP] > 0) {
-        alarm(0); /* nothing is waited for any more */
+        alarm(0); /* this rank waits for nothing any more */
         return sums[SUM_TERM] > 0 ? TRAIN_TERMINATED : TRAIN_STOPPED;
     }
     int64_t total = (int64_t)r->steps * c->epochs;
-    if (b->update(r->m, rate(c, r->ckpt.step, total), r->ckpt.step + 1) < 0)
+    if (b->update(r->m, learning_rate(c, r->ckpt.step, total), r->ckpt.step + 1) < 0)
         return -1;
     r->ckpt.step++;
     r->ckpt.loss_sum += (double)sums[SUM_LOSS] * samples;
     return TRAIN_DONE;
 }
 
-/* What is left of an epoch. */
+/* Runs the remaining steps of an epoch. */
 static int run_epoch(struct run *r, int epoch)
 {
     int n = r->train->n, batch = r->c->batch, end = TRAIN_DONE;
@@ -150,20 +154,22 @@ static int save(struct run *r)
     if (!r->c->checkpoint_dir || r->rank != 0)
         return 0;
     if (r->c->backend->save(r->m, r->ckpt.state) < 0)
-        return say(r, "the state could not be read");
-    return checkpoint_write(&r->ckpt, r->c->checkpoint_dir, why, sizeof why) < 0 ? say(r, why) : 0;
+        return failed(r, "reading the state from the device failed");
+    return checkpoint_write(&r->ckpt, r->c->checkpoint_dir, why, sizeof why) < 0 ? failed(r, why)
+                                                                                 : 0;
 }
 
-/* Tests and reports. What drover answers is asked for at the next step. */
+/* Evaluates the test set, reports, and saves a checkpoint if one is due. The next step asks drover
+ * whether to stop. */
 static int end_epoch(struct run *r, int epoch)
 {
     const struct train_config *c = r->c;
     double test_loss = 0, loss = r->ckpt.loss_sum / r->train->n;
-    int right = 0;
+    int correct = 0;
     struct mlp_batch b = my_part(r, r->test, NULL, r->test->n, epoch, 0);
-    if (c->backend->evaluate(r->m, &b, &test_loss, &right) < 0)
-        return say(r, "the test failed");
-    float sums[] = {(float)test_loss, (float)right};
+    if (c->backend->evaluate(r->m, &b, &test_loss, &correct) < 0)
+        return failed(r, "evaluating the test set failed");
+    float sums[] = {(float)test_loss, (float)correct};
     if (sum_numbers(r, sums, 2) < 0)
         return -1;
     r->ckpt.loss_sum = 0;
@@ -176,13 +182,14 @@ static int end_epoch(struct run *r, int epoch)
                accuracy);
         fflush(stdout);
     }
-    if (!isfinite(loss)) /* and so will be all that follows; the last checkpoint is a better one */
-        return say(r, "the loss is no number any more (try: a smaller --lr)");
+    if (!isfinite(loss)) /* later losses will not be either: keep the previous checkpoint */
+        return failed(r, "the loss is not finite (try: a smaller --lr)");
     int due = epoch % c->checkpoint_every == 0 || epoch == c->epochs;
     return due ? save(r) : 0;
 }
 
-/* He et al. 2015 for relu and gelu, Glorot and Bengio 2010 for tanh; uniform, biases 0. */
+/* Uniform weights after He et al. 2015 for relu and gelu, and Glorot and Bengio 2010 for tanh;
+ * biases 0. */
 static void init_weights(float *w, const struct mlp_config *c)
 {
     for (int l = 0; l < c->layers; l++) {
@@ -194,7 +201,7 @@ static void init_weights(float *w, const struct mlp_config *c)
     }
 }
 
-/* What a checkpoint must have in common with this training to be gone on from. */
+/* A hash of the options that a checkpoint must have in common with this training to be resumed. */
 static uint64_t config_hash(const struct train_config *c)
 {
     struct mlp_config m = c->mlp;
@@ -211,8 +218,9 @@ static uint64_t config_hash(const struct train_config *c)
     return checkpoint_hash(h, counts, sizeof counts);
 }
 
-/* Fresh weights, or those of the checkpoint. Every rank reads it; they must have read the same. */
-static int begin(struct run *r)
+/* Sets the weights: new ones, or those of the checkpoint, which every rank reads. Checks that all
+ * ranks have read the same one. */
+static int init_state(struct run *r)
 {
     char why[1024];
     const struct train_config *c = r->c;
@@ -220,22 +228,22 @@ static int begin(struct run *r)
                                   .count = 3 * r->params,
                                   .state = calloc(3 * r->params, sizeof(float))};
     if (!r->ckpt.state)
-        return say(r, "no memory");
+        return failed(r, "out of memory");
     int found = c->resume && c->checkpoint_dir
                     ? checkpoint_read(&r->ckpt, c->checkpoint_dir, why, sizeof why)
                     : 0;
     if (found < 0)
-        say(r, why);
+        (void)failed(r, why);
     if (found == 0)
         init_weights(r->ckpt.state, &c->mlp);
     float agreed[2] = {found < 0, (float)r->ckpt.step};
     if (sum_numbers(r, agreed, 2) < 0 || agreed[0] > 0)
         return -1;
     if (agreed[1] != (float)r->ckpt.step * (float)r->size)
-        return say(
-            r, "ranks found different checkpoints: the directory must be the same on every node");
+        return failed(r,
+                      "ranks found different checkpoints (try: a directory that all nodes share)");
     if (c->backend->load(r->m, r->ckpt.state) < 0)
-        return say(r, "the weights could not be set");
+        return failed(r, "writing the weights to the device failed");
     if (found && r->rank == 0 && !c->quiet)
         printf("resumed after epoch %" PRId64 ", step %" PRId64 "\n", r->ckpt.step / r->steps,
                r->ckpt.step % r->steps);
@@ -245,7 +253,7 @@ static int begin(struct run *r)
 static int run_all(struct run *r)
 {
     const struct train_config *c = r->c;
-    int end = begin(r);
+    int end = init_state(r);
     int64_t epoch;
     while (end == TRAIN_DONE && (epoch = r->ckpt.step / r->steps) < c->epochs) {
         end = run_epoch(r, (int)epoch + 1);
@@ -255,11 +263,12 @@ static int run_all(struct run *r)
     if (end < 0 || (end != TRAIN_DONE && save(r) < 0))
         return -1;
     if (c->backend->save(r->m, r->ckpt.state) < 0)
-        return say(r, "the state could not be read");
+        return failed(r, "reading the state from the device failed");
     if (r->rank != 0 || c->quiet)
         return end;
     if (end != TRAIN_DONE)
-        printf("told to stop; %s\n", c->checkpoint_dir ? "saved" : "not saved (try: --checkpoint)");
+        printf("stopped on request; %s\n",
+               c->checkpoint_dir ? "saved" : "not saved (try: --checkpoint)");
     printf("weights %016" PRIx64 " after epoch %" PRId64 ", step %" PRId64 "\n",
            checkpoint_hash(CHECKPOINT_HASH_INIT, r->ckpt.state, r->params * sizeof(float)),
            r->ckpt.step / r->steps, r->ckpt.step % r->steps);
@@ -273,7 +282,7 @@ static int open_comm(struct run *r)
     if (r->size == 1)
         return 0;
     int rc = drover_comm_open(&r->comm, r->d, &o);
-    /* Without NCCL, which is then so on every rank, the host's communicator does. */
+    /* Without NCCL (then on no rank), use MPI and copy gradients through host memory. */
     if (stream && !o.backend && (rc == -ENOENT || rc == -ELIBBAD)) {
         o.backend = "mpi";
         rc = drover_comm_open(&r->comm, r->d, &o);
@@ -283,7 +292,7 @@ static int open_comm(struct run *r)
     if (!stream || strcmp(drover_comm_backend(r->comm), "nccl") == 0)
         return 0;
     r->staging = malloc((r->params + MLP_EXTRA) * sizeof *r->staging);
-    return r->staging ? 0 : say(r, "no memory");
+    return r->staging ? 0 : failed(r, "out of memory");
 }
 
 int train(const struct train_config *c, struct drover *d, const struct data *train_set,
@@ -297,24 +306,24 @@ int train(const struct train_config *c, struct drover *d, const struct data *tra
                     .steps = (train_set->n + c->batch - 1) / c->batch,
                     .rank = drover_rank(d),
                     .size = drover_size(d)};
-    int most = c->batch > test_set->n ? c->batch : test_set->n;
-    size_t part = (size_t)(most + r.size - 1) / (size_t)r.size;
+    int samples_max = c->batch > test_set->n ? c->batch : test_set->n;
+    size_t part = (size_t)(samples_max + r.size - 1) / (size_t)r.size;
     struct mlp_config mc = c->mlp;
     mc.batch_max = (int)part;
     r.x = malloc(part * DATA_PIXELS * sizeof *r.x);
     r.label = malloc(part * sizeof *r.label);
     r.sample = malloc(part * sizeof *r.sample);
     r.order = malloc((size_t)train_set->n * sizeof *r.order);
-    char why[1024] = "no memory";
+    char why[1024] = "out of memory";
     int rc = -1;
     (void)signal(SIGTERM, on_term);
     if (!r.x || !r.label || !r.sample || !r.order ||
         c->backend->open(&r.m, &mc, why, sizeof why) < 0)
-        say(&r, why);
+        (void)failed(&r, why);
     else if (open_comm(&r) == 0)
         rc = run_all(&r);
     if (rc < 0 && r.comm)
-        (void)drover_comm_abort(r.comm); /* the others may be waiting: do not wait for them, too */
+        (void)drover_comm_abort(r.comm); /* other ranks may hang: do not wait for them in close */
     drover_comm_close(r.comm);
     c->backend->close(r.m);
     free(r.ckpt.state);

@@ -1,5 +1,5 @@
 /* train - data-parallel training: every rank computes the gradient of its part of each batch, the
- * ranks sum them, and all apply the same step. */
+ * ranks sum these gradients, and all apply the same update. */
 #ifndef DIGITS_TRAIN_H
 #define DIGITS_TRAIN_H
 
@@ -13,24 +13,24 @@ enum train_schedule { TRAIN_CONSTANT, TRAIN_COSINE };
 struct train_config {
     struct mlp_config mlp;
     const struct mlp_backend *backend;
-    int batch; /* over all ranks */
+    int batch; /* samples per step, of all ranks together */
     int epochs;
-    int warmup; /* steps with a growing learning rate */
+    int warmup; /* number of steps in which the learning rate rises */
     float lr;
     enum train_schedule schedule;
     int augment;
-    const char *checkpoint_dir; /* NULL: none */
+    const char *checkpoint_dir; /* NULL: no checkpoints */
     int checkpoint_every;       /* epochs */
     int resume;
     int quiet;
-    const char *comm; /* backend of the communicator; NULL: the best */
+    const char *comm; /* backend of the communicator; NULL: chosen by drover */
 };
 
 enum train_end { TRAIN_DONE, TRAIN_STOPPED, TRAIN_TERMINATED };
 
-/* Trains and reports. When drover wants a stop, or any rank got SIGTERM, all ranks end after the
- * same step, with a checkpoint where there is a place for one. An enum train_end, or -1 after
- * saying why on stderr. */
+/* Trains and reports metrics. If drover requests a stop, or a rank receives SIGTERM, all ranks stop
+ * after the same step, with a checkpoint if checkpoint_dir is set. Returns an enum train_end, or -1
+ * after printing the error to stderr. */
 int train(const struct train_config *c, struct drover *d, const struct data *train_set,
           const struct data *test_set);
 

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Asks drover for parameters and tells it what they are worth: python3 search.py [path of drover]"""
+"""Minimises a function with parameters from `drover suggest`: python3 search.py [PATH_OF_DROVER]
+
+`drover suggest` reads one JSON request per line on its standard input and answers with one line of JSON each:
+"init" defines the search, "ask" proposes parameter sets, "tell" reports their values, "best" returns the best one."""
 import json
 import math
 import subprocess
 import sys
 
+BUDGET = 40  # trials
 SPACE = [{"name": "lr", "type": "float", "low": 1e-5, "high": 1, "log": True},
          {"name": "layers", "type": "int", "low": 1, "high": 8},
          {"name": "optimizer", "type": "cat", "choices": ["adam", "sgd"]},
@@ -12,18 +16,20 @@ SPACE = [{"name": "lr", "type": "float", "low": 1e-5, "high": 1, "log": True},
 search = subprocess.Popen([*(sys.argv[1:] or ["drover"]), "suggest"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def say(**request):
-    print(json.dumps(request), file=search.stdin, flush=True)
-    reply = json.loads(search.stdout.readline())
-    return reply if "error" not in reply else sys.exit(reply["error"])
+def request(**fields):
+    """Sends one request and returns its answer; exits on an error."""
+    print(json.dumps(fields), file=search.stdin, flush=True)
+    answer = json.loads(search.stdout.readline())
+    return answer if "error" not in answer else sys.exit(answer["error"])
 
 
-def train(lr, layers, optimizer, momentum=0.5):  # your program's place
+def train(lr, layers, optimizer, momentum=0.5):
+    """Stands for a training: returns the value to minimise."""
     return (math.log10(lr) + 2.5) ** 2 + abs(layers - 3) + (optimizer == "adam") + (momentum - 0.9) ** 2
 
 
-say(op="init", space=SPACE, budget=40, goal="minimize")
-for _ in range(40):
-    for trial in say(op="ask", n=1)["trials"]:
-        say(op="tell", results=[{"id": trial["id"], "value": train(**trial["params"])}])
-print(json.dumps(say(op="best")["best"]))
+request(op="init", space=SPACE, budget=BUDGET, goal="minimize")
+for _ in range(BUDGET):
+    for trial in request(op="ask", n=1)["trials"]:
+        request(op="tell", results=[{"id": trial["id"], "value": train(**trial["params"])}])
+print(json.dumps(request(op="best")["best"]))

@@ -15,29 +15,29 @@
 #include "launcher/client/report_packet.h"
 
 struct drover {
-    struct rank_identity who;
+    struct rank_identity identity;
     char *ckpt_dir;
-    int report_fd; /* -1: nobody listens */
+    int report_fd; /* -1: no launcher */
     bool stop;
-    int64_t reports;
+    int64_t reports; /* number of reports so far */
     struct err err;
 };
 
-static _Thread_local struct err init_err; /* there is no drover yet that could keep it */
+static _Thread_local struct err init_err; /* used before there is a struct drover */
 
 struct err *client_err(struct drover *d)
 {
     return d ? &d->err : &init_err;
 }
 
-const struct rank_identity *client_who(const struct drover *d)
+const struct rank_identity *client_identity(const struct drover *d)
 {
-    return &d->who;
+    return &d->identity;
 }
 
 bool client_is_rank(const struct drover *d)
 {
-    return d->who.source != NULL;
+    return d->identity.source != NULL;
 }
 
 static const char *environment(const char *name)
@@ -45,8 +45,8 @@ static const char *environment(const char *name)
     return getenv(name);
 }
 
-/* The launcher's socket, or -1. A program further down may have inherited the variable and some
- * other file under that number, so only a socket of the right kind is believed. */
+/* Returns the report channel, or -1. A descendant of a rank may have inherited the variable, but
+ * another file with this number, so the kind of socket is checked. */
 static int report_channel(void)
 {
     const char *text = getenv("DROVER_REPORT_FD");
@@ -71,12 +71,12 @@ static int report_channel(void)
 int drover_init(struct drover **out)
 {
     init_err = (struct err){0};
-    struct rank_identity who;
-    int rc = rank_identity_read(&who, environment, &init_err);
+    struct rank_identity identity;
+    int rc = rank_identity_read(&identity, environment, &init_err);
     if (rc < 0)
         return rc;
     struct drover *d = xzalloc(sizeof *d);
-    d->who = who;
+    d->identity = identity;
     const char *dir = getenv("DROVER_CKPT_DIR");
     d->ckpt_dir = dir && *dir ? xstrdup(dir) : NULL;
     d->report_fd = report_channel();
@@ -96,37 +96,37 @@ void drover_close(struct drover *d)
 
 int drover_rank(const struct drover *d)
 {
-    return d->who.rank;
+    return d->identity.rank;
 }
 
 int drover_size(const struct drover *d)
 {
-    return d->who.size;
+    return d->identity.size;
 }
 
 int drover_local_rank(const struct drover *d)
 {
-    return d->who.local_rank;
+    return d->identity.local_rank;
 }
 
 int drover_local_size(const struct drover *d)
 {
-    return d->who.local_size;
+    return d->identity.local_size;
 }
 
 int drover_node_rank(const struct drover *d)
 {
-    return d->who.node;
+    return d->identity.node;
 }
 
-/* The launcher is gone: from now on nobody listens. */
-static void alone(struct drover *d)
+/* Stops reporting, after the launcher has closed the channel. */
+static void close_channel(struct drover *d)
 {
     close(d->report_fd);
     d->report_fd = -1;
 }
 
-static bool is_gone(int error)
+static bool is_disconnect(int error)
 {
     return error == EPIPE || error == ECONNRESET || error == ENOTCONN;
 }
@@ -138,8 +138,8 @@ int drover_should_stop(struct drover *d)
         ssize_t n = recv(d->report_fd, packet, sizeof packet, MSG_DONTWAIT);
         if (n > 0)
             d->stop |= report_packet_is_stop(packet, (size_t)n);
-        else if (n == 0 || is_gone(errno))
-            alone(d);
+        else if (n == 0 || is_disconnect(errno))
+            close_channel(d);
         else if (errno != EINTR)
             break;
     }
@@ -151,12 +151,12 @@ static int send_packet(struct drover *d, const char *bytes, size_t len)
     while (send(d->report_fd, bytes, len, MSG_NOSIGNAL) < 0) {
         if (errno == EINTR)
             continue;
-        if (errno == EAGAIN) { /* someone made it non-blocking; the launcher reads on */
+        if (errno == EAGAIN) { /* the program made it non-blocking; the launcher will read */
             (void)poll(&(struct pollfd){.fd = d->report_fd, .events = POLLOUT}, 1, -1);
             continue;
         }
-        if (is_gone(errno)) {
-            alone(d);
+        if (is_disconnect(errno)) {
+            close_channel(d);
             return 0;
         }
         return err_set(&d->err, -errno, "report of %zu bytes: %s", len, strerror(errno));
@@ -183,8 +183,8 @@ const char *drover_checkpoint_dir(const struct drover *d)
 
 const char *drover_error(const struct drover *d)
 {
-    static _Thread_local char said[sizeof(struct err)];
+    static _Thread_local char text[sizeof(struct err)];
     const struct err *e = d ? &d->err : &init_err;
-    snprintf(said, sizeof said, e->hint[0] ? "%s (try: %s)" : "%s", e->text, e->hint);
-    return said;
+    snprintf(text, sizeof text, e->hint[0] ? "%s (try: %s)" : "%s", e->text, e->hint);
+    return text;
 }

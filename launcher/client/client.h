@@ -1,8 +1,11 @@
-/* drover client - what a training program asks of the drover around it: who am I, here are my
- * metrics, where do I keep checkpoints. Without drover it is rank 0 of 1 (or what torchrun, mpirun
- * or Slurm say) and reports go nowhere. Include <drover.h>, which brings communicators too.
+/* client.h - the part of libdrover that every training program uses: rank and world size, metrics,
+ * checkpoint directory. Include <drover.h>, which adds communicators.
  *
- * Functions return 0 or a negative errno; drover_error() has the text. One thread at a time. */
+ * Without drover the program is rank 0 of 1 (or what torchrun, mpirun or Slurm have set), and its
+ * reports are discarded.
+ *
+ * Functions return 0 or a negative errno, unless stated otherwise; drover_error() has the text. A
+ * struct drover is used by one thread at a time. */
 #ifndef DROVER_CLIENT_H
 #define DROVER_CLIENT_H
 
@@ -21,38 +24,55 @@ extern "C" {
 
 struct drover;
 
-/* Reads the environment: RANK WORLD_SIZE LOCAL_RANK … (drover, torchrun), else OMPI_COMM_WORLD_*,
- * PMIX_RANK, SLURM_PROCID (only inside a step), else rank 0 of 1.
- *   -EINVAL  these contradict each other; drover_error(NULL) has the text */
+/* Reads the rank and the world size from the environment: RANK, WORLD_SIZE, LOCAL_RANK … (drover,
+ * torchrun), else OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID … (only inside a step), else rank 0 of 1.
+ * Close *out with drover_close().
+ *   -EINVAL  a variable is not a number, they contradict each other, or the number of ranks is
+ * missing; drover_error(NULL) has the text */
 DROVER_API int drover_init(struct drover **out);
+
+/* Frees `d`. Communicators must be closed before. NULL is allowed. */
 DROVER_API void drover_close(struct drover *d);
 
+/* Returns this process's rank in the job, 0 … size - 1. */
 DROVER_API int drover_rank(const struct drover *d);
+
+/* Returns the number of ranks in the job. */
 DROVER_API int drover_size(const struct drover *d);
+
+/* Returns this process's rank on its node, 0 … local_size - 1. */
 DROVER_API int drover_local_rank(const struct drover *d);
+
+/* Returns the number of the job's ranks on this node. */
 DROVER_API int drover_local_size(const struct drover *d);
+
+/* Returns the number of this node in the job, from 0 on. */
 DROVER_API int drover_node_rank(const struct drover *d);
 
 struct drover_metric {
-    const char *name;
-    double value; /* NaN and inf are allowed; the sweep knows what they mean */
+    const char *name; /* UTF-8; not empty, not "step" */
+    double value;     /* NaN and infinities are allowed; the sweep handles them */
 };
 
 enum { DROVER_GO = 0, DROVER_STOP = 1 };
 
-/* Reports `n` metrics at `step` (>= 0; -1: the count of reports so far). Only rank 0's count; the
- * others may call it. Returns DROVER_GO or DROVER_STOP (save and end, please), or a negative
- * errno. Never waits for the sweep's coordinator. */
+/* Reports `n` metrics of a training step. step: >= 0; -1: the number of reports so far. Only rank
+ * 0's reports count; other ranks may call it. `m` is read during the call. Never waits for the
+ * sweep's coordinator. Returns DROVER_GO, or DROVER_STOP if the program should save a checkpoint
+ * and exit, or -EINVAL    a name is empty, "step" or not UTF-8 -EMSGSIZE  the report is longer than
+ * 60 KiB; nothing was sent */
 DROVER_API int drover_report(struct drover *d, int64_t step, const struct drover_metric *m,
                              size_t n);
-/* DROVER_GO or DROVER_STOP, without a report. */
+
+/* Returns DROVER_GO or DROVER_STOP, without a report. */
 DROVER_API int drover_should_stop(struct drover *d);
 
-/* A directory for this job's checkpoints, the same on each rank of a node and across restarts of a
- * trial; NULL where nobody gave one. Borrowed. */
+/* Returns the directory for this job's checkpoints; it is the same on each rank of a node and after
+ * a restart of a trial. NULL: none is set. Borrowed from `d`. */
 DROVER_API const char *drover_checkpoint_dir(const struct drover *d);
 
-/* What went wrong last, with the way out. Never NULL. NULL asks about drover_init(). */
+/* Returns the text of the last error of `d`, with a hint; never NULL. NULL: the last error of
+ * drover_init(). The text is valid until the next call in this thread. */
 DROVER_API const char *drover_error(const struct drover *d);
 
 #ifdef __cplusplus

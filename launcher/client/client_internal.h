@@ -1,5 +1,5 @@
-/* client_inside - what communicators and `drover bench` see of a drover, and programs do not. Not
- * installed. */
+/* client_internal - access to a struct drover for communicators and `drover bench`. Not installed.
+ */
 #ifndef DROVER_CLIENT_INTERNAL_H
 #define DROVER_CLIENT_INTERNAL_H
 
@@ -9,13 +9,13 @@
 #include "launcher/client/client.h"
 #include "launcher/client/rank_identity.h"
 
-/* Where the last error is kept; drover_init()'s where `d` is NULL. Never NULL. */
+/* Returns the last error of `d`; NULL: that of drover_init(). Never NULL. */
 struct err *client_err(struct drover *d);
 
-/* Which rank this is. Borrowed. */
-const struct rank_identity *client_who(const struct drover *d);
+/* Returns the identity of this rank. Borrowed. */
+const struct rank_identity *client_identity(const struct drover *d);
 
-/* Whether anybody started this process as a rank. */
+/* Returns true if a launcher has started this process as a rank. */
 bool client_is_rank(const struct drover *d);
 
 #endif

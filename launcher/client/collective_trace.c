@@ -11,9 +11,9 @@
 #include "common/clock.h"
 #include "common/mem.h"
 
-static struct collective_trace_comm *mapped; /* this rank's, for the life of the process */
+static struct collective_trace_comm *mapped; /* this rank's part, until the process exits */
 
-static void map_mine(void)
+static void map_part(void)
 {
     const char *text = getenv("DROVER_NOTES");
     const char *colon = text ? strrchr(text, ':') : NULL;
@@ -35,90 +35,91 @@ struct collective_trace_comm *collective_trace_open(const struct collective_trac
                                                     const char *name, int rank, int size)
 {
     if (!mapped)
-        map_mine();
+        map_part();
     for (int i = 0; mapped && i < COLLECTIVE_TRACE_COMMS; i++) {
-        struct collective_trace_comm *n = &mapped[i];
-        uint32_t nobody = 0; /* the rank may be several processes */
-        if (!atomic_compare_exchange_strong(&n->owner, &nobody, (uint32_t)getpid()))
+        struct collective_trace_comm *t = &mapped[i];
+        uint32_t unowned = 0; /* atomic, since a rank may consist of several processes */
+        if (!atomic_compare_exchange_strong(&t->owner, &unowned, (uint32_t)getpid()))
             continue;
-        n->rank = rank;
-        n->size = size;
-        snprintf(n->name, sizeof n->name, "%s", name);
-        n->words = *words;
-        n->magic = COLLECTIVE_TRACE_MAGIC;
-        return n;
+        t->rank = rank;
+        t->size = size;
+        snprintf(t->name, sizeof t->name, "%s", name);
+        t->words = *words;
+        t->magic = COLLECTIVE_TRACE_MAGIC;
+        return t;
     }
     return NULL;
 }
 
-void collective_trace_close(struct collective_trace_comm *n)
+void collective_trace_close(struct collective_trace_comm *t)
 {
-    if (!n || atomic_load(&n->failed))
+    if (!t || atomic_load(&t->failed))
         return;
-    n->magic = 0;
-    atomic_store(&n->calls, 0);
-    atomic_store(&n->done, 0);
-    atomic_store(&n->nth, 0);
-    atomic_store(&n->begun.seq, 0);
-    atomic_store(&n->since_ms, 0);
-    atomic_store(&n->failed, 0);
-    atomic_store_explicit(&n->owner, 0, memory_order_release);
+    t->magic = 0;
+    atomic_store(&t->calls, 0);
+    atomic_store(&t->done, 0);
+    atomic_store(&t->nth, 0);
+    atomic_store(&t->begun.seq, 0);
+    atomic_store(&t->since_ms, 0);
+    atomic_store(&t->failed, 0);
+    atomic_store_explicit(&t->owner, 0, memory_order_release);
 }
 
-/* This process is the only one that stores. */
-static uint64_t mine(const _Atomic uint64_t *x)
+/* Relaxed: only this process stores. */
+static uint64_t load(const _Atomic uint64_t *x)
 {
     return atomic_load_explicit(x, memory_order_relaxed);
 }
 
-static void say(_Atomic uint64_t *x, uint64_t value)
+static void store(_Atomic uint64_t *x, uint64_t value)
 {
     atomic_store_explicit(x, value, memory_order_release);
 }
 
-void collective_trace_pending(struct collective_trace_comm *n)
+void collective_trace_pending(struct collective_trace_comm *t)
 {
-    if (!n)
+    if (!t)
         return;
     int64_t now_ms = clock_coarse_ms();
-    uint64_t seq = mine(&n->begun.seq);
-    if (n->begun.nth)
-        say(&n->nth, n->begun.nth);
-    struct collective_trace_call *c = &n->ring[seq % COLLECTIVE_TRACE_CALLS];
-    say(&c->seq, 0);
+    uint64_t seq = load(&t->begun.seq);
+    if (t->begun.nth)
+        store(&t->nth, t->begun.nth);
+    struct collective_trace_call *c = &t->ring[seq % COLLECTIVE_TRACE_CALLS];
+    store(&c->seq, 0);
     atomic_thread_fence(memory_order_release);
-    c->nth = n->begun.nth;
-    c->count = n->begun.count;
+    c->nth = t->begun.nth;
+    c->count = t->begun.count;
     c->called_ms = now_ms;
-    c->coll = n->begun.coll;
-    c->type = n->begun.type;
-    c->op = n->begun.op;
-    c->root = n->begun.root;
-    say(&c->seq, seq);
-    if (mine(&n->done) + 1 == seq) /* before the number: it is not since the last was done */
-        atomic_store_explicit(&n->since_ms, now_ms, memory_order_release);
-    say(&n->calls, seq);
+    c->coll = t->begun.coll;
+    c->type = t->begun.type;
+    c->op = t->begun.op;
+    c->root = t->begun.root;
+    store(&c->seq, seq);
+    if (load(&t->done) + 1 ==
+        seq) /* before `calls`, so that a reader does not take the old time for this call's */
+        atomic_store_explicit(&t->since_ms, now_ms, memory_order_release);
+    store(&t->calls, seq);
 }
 
-void collective_trace_refused(struct collective_trace_comm *n)
+void collective_trace_refused(struct collective_trace_comm *t)
 {
-    if (n)
-        say(&n->begun.seq, 0);
+    if (t)
+        store(&t->begun.seq, 0);
 }
 
-void collective_trace_done(struct collective_trace_comm *n, int64_t now_ms)
+void collective_trace_done(struct collective_trace_comm *t, int64_t now_ms)
 {
-    if (!n)
+    if (!t)
         return;
-    uint64_t end = mine(&n->calls);
-    if (mine(&n->done) == end)
+    uint64_t end = load(&t->calls);
+    if (load(&t->done) == end)
         return;
-    say(&n->done, end);
-    atomic_store_explicit(&n->since_ms, now_ms, memory_order_release);
+    store(&t->done, end);
+    atomic_store_explicit(&t->since_ms, now_ms, memory_order_release);
 }
 
-void collective_trace_failed(struct collective_trace_comm *n, int error)
+void collective_trace_failed(struct collective_trace_comm *t, int error)
 {
-    if (n)
-        atomic_store_explicit(&n->failed, error, memory_order_release);
+    if (t)
+        atomic_store_explicit(&t->failed, error, memory_order_release);
 }

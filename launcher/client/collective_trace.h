@@ -1,13 +1,14 @@
-/* notes - what a rank's communicators are at, noted where the launcher can read it, also when the
- * rank is stuck or dead.
+/* collective_trace - shared memory in which a rank records its last collectives, for the launcher
+ * to read even if the rank hangs or is dead.
  *
  * DROVER_NOTES="/proc/PID/fd/N:I" names the launcher's memory and this rank's part of it. A rank
- * has a notes_comm for each of COLLECTIVE_TRACE_COMMS communicators. One writer each, no lock; a
- * call's `seq` is 0 while it is being written, and is stored last. Times are clock_coarse_ms().
+ * has a struct collective_trace_comm for each of up to COLLECTIVE_TRACE_COMMS communicators. Each
+ * has one writer and no lock: the `seq` of a call is 0 while the call is written, and is stored
+ * last. Times are those of clock_coarse_ms().
  *
- * A call that is being begun stands beside the numbers, in the one line of memory that every call
- * has in use; its place in the ring, and its time, it gets when the work is under way. That line
- * and the clock would keep the message to the other ranks waiting for 0.1 us. */
+ * A call that is about to start is stored in `begun`, next to the counters, in the one cache line
+ * that every call uses. It gets its entry in the ring, and its time, once the work has started: the
+ * entry's cache line and the clock would delay the message to the other ranks by 0.1 us. */
 #ifndef DROVER_COLLECTIVE_TRACE_H
 #define DROVER_COLLECTIVE_TRACE_H
 
@@ -22,7 +23,7 @@ enum {
     COLLECTIVE_TRACE_NAME_BYTES = 48,
     COLLECTIVE_TRACE_COLLS = 16
 };
-enum { COLLECTIVE_TRACE_RANK_BYTES = 1 << 20 }; /* from one rank's part to the next: whole pages */
+enum { COLLECTIVE_TRACE_RANK_BYTES = 1 << 20 }; /* of a rank's part: whole pages */
 
 #define COLLECTIVE_TRACE_MAGIC UINT32_C(0x32746f6e)
 
@@ -30,11 +31,10 @@ enum collective_trace_flags {
     COLLECTIVE_TRACE_HAS_OP = 1,
     COLLECTIVE_TRACE_HAS_ROOT = 2,
     COLLECTIVE_TRACE_HAS_COUNT = 4,
-    COLLECTIVE_TRACE_TO_PEER =
-        8, /* a send or receive: not every rank makes it; root is the other one */
+    COLLECTIVE_TRACE_TO_PEER = 8, /* a send or receive, not made by every rank; root is the peer */
 };
 
-/* So that the reader needs no table of its own. */
+/* Names, so that the reader needs no table of its own. */
 struct collective_trace_words {
     struct {
         char name[15];
@@ -45,26 +45,27 @@ struct collective_trace_words {
 
 struct collective_trace_call {
     _Alignas(64) _Atomic uint64_t seq; /* from 1 on */
-    uint64_t nth;                      /* of those that every rank makes; 0: a send or receive */
-    uint64_t count;                    /* of elements */
+    uint64_t nth;   /* number among the calls that every rank makes; 0: a send or receive */
+    uint64_t count; /* elements */
     int64_t called_ms;
-    uint8_t coll, type, op; /* indices of words */
+    uint8_t coll, type, op; /* indices in the words */
     int32_t root;
 };
 _Static_assert(sizeof(struct collective_trace_call) == 64, "a call is a cache line");
 
 struct collective_trace_comm {
-    _Atomic uint32_t owner; /* a pid; 0: nobody's */
+    _Atomic uint32_t owner; /* pid; 0: free */
     uint32_t magic;
-    int32_t rank, size; /* of the communicator */
+    int32_t rank, size; /* of this rank in the communicator */
     char name[COLLECTIVE_TRACE_NAME_BYTES];
     struct collective_trace_words words;
-    _Alignas(64) _Atomic uint64_t calls, done; /* how many */
+    _Alignas(64) _Atomic uint64_t calls, done; /* numbers of calls */
     _Atomic uint64_t nth;
-    /* calls > done: the first that is not done is under way since then; else all are done */
+    /* If calls > done: start of the first call that is not complete; else the time of completion.
+     */
     _Atomic int64_t since_ms;
     struct {
-        _Atomic uint64_t seq; /* calls + 1; else none is */
+        _Atomic uint64_t seq; /* calls + 1; any other value: no call is about to start */
         uint64_t nth, count;
         uint8_t coll, type, op;
         int32_t root;
@@ -76,37 +77,39 @@ _Static_assert(COLLECTIVE_TRACE_COMMS * sizeof(struct collective_trace_comm) <=
                    COLLECTIVE_TRACE_RANK_BYTES,
                "a rank's part");
 
-/* For a communicator; NULL where nobody reads, or all places are taken. `rank` and `size` are the
- * communicator's; `name` is the same on all of its ranks. */
+/* Opens the trace of a communicator. Returns NULL if no launcher reads it, or all entries are in
+ * use. `rank` and `size` are those of the communicator; `name` is the same on all of its ranks. */
 struct collective_trace_comm *collective_trace_open(const struct collective_trace_words *words,
                                                     const char *name, int rank, int size);
-/* The place is another's then, but where it has failed: that is still to be read. NULL is fine,
- * here and below. */
-void collective_trace_close(struct collective_trace_comm *n);
+/* Frees the entry, unless the communicator has failed: the launcher still reads that. NULL is
+ * allowed, here and below. */
+void collective_trace_close(struct collective_trace_comm *t);
 
-/* A call is being begun, by every rank (`all`) or not. coll, type and op are indices of words. Then
- * it is under way, or was refused. */
-static inline void collective_trace_call(struct collective_trace_comm *n, bool all, unsigned coll,
+/* Records a call that is about to start, on every rank (`all`) or not. coll, type and op are
+ * indices in the words. Must be followed by collective_trace_pending() or _refused(). */
+static inline void collective_trace_call(struct collective_trace_comm *t, bool all, unsigned coll,
                                          unsigned type, unsigned op, int root, uint64_t count)
 {
-    if (!n)
+    if (!t)
         return;
-    atomic_store_explicit(&n->begun.seq, 0, memory_order_release);
+    atomic_store_explicit(&t->begun.seq, 0, memory_order_release);
     atomic_thread_fence(memory_order_release);
-    n->begun.nth = all ? atomic_load_explicit(&n->nth, memory_order_relaxed) + 1 : 0;
-    n->begun.count = count;
-    n->begun.coll = (uint8_t)coll;
-    n->begun.type = (uint8_t)type;
-    n->begun.op = (uint8_t)op;
-    n->begun.root = root;
-    uint64_t calls = atomic_load_explicit(&n->calls, memory_order_relaxed);
-    atomic_store_explicit(&n->begun.seq, calls + 1, memory_order_release);
+    t->begun.nth = all ? atomic_load_explicit(&t->nth, memory_order_relaxed) + 1 : 0;
+    t->begun.count = count;
+    t->begun.coll = (uint8_t)coll;
+    t->begun.type = (uint8_t)type;
+    t->begun.op = (uint8_t)op;
+    t->begun.root = root;
+    uint64_t calls = atomic_load_explicit(&t->calls, memory_order_relaxed);
+    atomic_store_explicit(&t->begun.seq, calls + 1, memory_order_release);
 }
-void collective_trace_pending(struct collective_trace_comm *n);
-void collective_trace_refused(struct collective_trace_comm *n);
-/* All that were made are done, since then. */
-void collective_trace_done(struct collective_trace_comm *n, int64_t now_ms);
-/* The communicator has failed; what was not done stays so. */
-void collective_trace_failed(struct collective_trace_comm *n, int error);
+/* The call has started. */
+void collective_trace_pending(struct collective_trace_comm *t);
+/* The call was rejected and has no effect. */
+void collective_trace_refused(struct collective_trace_comm *t);
+/* All calls so far are complete. */
+void collective_trace_done(struct collective_trace_comm *t, int64_t now_ms);
+/* The communicator has failed; calls that are not complete stay so. `error` is -errno. */
+void collective_trace_failed(struct collective_trace_comm *t, int error);
 
 #endif

@@ -1,14 +1,16 @@
-"""drover for Python: which rank am I, here are my metrics, where do I keep checkpoints.
+"""drover for Python: rank and world size, metrics, checkpoint directory.
 
     import drover
     for step in range(1000):
         ...
-        if drover.report(step=step, loss=loss):     # True: save and end, please
+        if drover.report(step=step, loss=loss):     # True: save a checkpoint and exit
             break
 
-One file, standard library only: trials of a sweep find it; else import it from where drover installed it, or copy it
-beside the program. Without drover around it, it is rank 0 of 1 (or what torchrun, mpirun or Slurm say) and reports go
-nowhere. One thread at a time."""
+One file that needs only the standard library. Trials of a sweep can import it; other programs import it from drover's
+folder share/drover, or from a copy. Without drover the program is rank 0 of 1 (or what torchrun, mpirun or Slurm have
+set), and its reports are discarded. Call it from one thread at a time.
+
+The first call reads the environment. It raises ValueError if the variables of the launcher are invalid."""
 import json
 import math
 import os
@@ -19,7 +21,7 @@ import sys
 __all__ = ["rank", "world_size", "local_rank", "local_world_size", "node_rank", "report", "should_stop",
            "checkpoint_dir"]
 
-# Rank, size, rank on the node, ranks on the node, index of the node. OMPI_COMM_WORLD_NODE_RANK is no index of a node.
+# Rank, world size, local rank, local world size, node number. OMPI_COMM_WORLD_NODE_RANK is not a node number.
 _FAMILIES = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", ("NODE_RANK", "GROUP_RANK")),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", ()),
@@ -30,29 +32,30 @@ _REPORT_BYTES_MAX = 60 * 1024
 
 
 def _number(env, name):
+    """The variable as an int; None if it is not set or empty."""
     text = env.get(name) if name else None
     if not text:
         return None
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{name} is '{text}', which is no count")
+        raise ValueError(f"{name}: '{text}' is not a number")
     return int(text)
 
 
 def _in_slurm_step(env):
-    """A batch script has SLURM_PROCID too; only a step's tasks have a true step number."""
+    """True in a task of a Slurm step. A batch script has SLURM_PROCID too, but no real step number."""
     step = env.get("SLURM_STEP_ID", "")
     return step.isdigit() and int(step) < 0xFFFFFFF0
 
 
 def _identity(env):
-    """(rank, size, local rank, local size, node) of the first family that names both rank and size."""
-    lone = None
+    """(rank, size, local rank, local size, node number) from the first family that has both rank and size."""
+    rank_without_size = None
     for rank_name, size_name, local_name, local_size_name, node_names in _FAMILIES:
         if rank_name == "SLURM_PROCID" and not _in_slurm_step(env):
             continue
         my_rank, size = _number(env, rank_name), _number(env, size_name)
         if my_rank is not None and size is None:
-            lone = rank_name
+            rank_without_size = rank_name
         if my_rank is None or size is None:
             continue
         if my_rank >= size:
@@ -63,19 +66,19 @@ def _identity(env):
         if local is None:
             local = my_rank % local_size if local_size else 0
         elif local >= local_size:
-            raise ValueError(f"{local_name} is {local}, but only {local_size} ranks are on this node")
+            raise ValueError(f"{local_name} is {local}, but this node has {local_size} ranks")
         nodes = [n for n in (_number(env, name) for name in node_names) if n is not None]
         return my_rank, size, local, local_size, nodes[0] if nodes else my_rank // max(local_size, 1)
-    if lone is None and "PMIX_RANK" in env:
-        lone = "PMIX_RANK"
-    if lone:
-        raise ValueError(f"{lone} is set, but nothing says how many ranks there are: start the program with "
+    if rank_without_size is None and "PMIX_RANK" in env:
+        rank_without_size = "PMIX_RANK"
+    if rank_without_size:
+        raise ValueError(f"{rank_without_size} is set, but the number of ranks is not: start the program with "
                          "drover run, mpirun or srun, or set RANK and WORLD_SIZE")
     return 0, 1, 0, 1, 0
 
 
 def _report_channel(env):
-    """The launcher's socket, or None. Some other file may have that number in a program further down."""
+    """The report channel, or None. In a descendant of a rank, another file may have this number."""
     text = env.get("DROVER_REPORT_FD", "")
     if not text.isdigit():
         return None
@@ -88,34 +91,36 @@ def _report_channel(env):
     except OSError:
         pass
     if channel is not None:
-        channel.detach()  # not ours to close
+        channel.detach()  # another file: it stays open
     return None
 
 
 class _Drover:
+    """The state of this process: its identity, and its connection to the launcher."""
+
     def __init__(self, env):
         self.rank, self.size, self.local_rank, self.local_size, self.node = _identity(env)
         self.channel = _report_channel(env)
-        # Some who start processes close the channel (multiprocessing's spawn, torchrun): a trial has another way.
+        # multiprocessing's spawn and torchrun close the channel: rank 0 of a trial then reports by lines on stdout.
         self.lines = self.channel is None and self.rank == 0 and {"DROVER_REPORT_FD", "DROVER_TRIAL_ID"} <= env.keys()
         self.stop = False
         self.reports = 0
 
-    def alone(self):
+    def close_channel(self):
         self.channel.close()
         self.channel = None
 
     def send(self, packet):
         if self.lines:
-            os.write(1, b"\n" + packet + b"\n")  # in front: what else is written may not have ended its line
+            os.write(1, b"\n" + packet + b"\n")  # newline first: earlier output may be an unfinished line
         while self.channel is not None:
             try:
                 self.channel.send(packet, socket.MSG_NOSIGNAL)
                 return
-            except BlockingIOError:  # someone made it non-blocking; the launcher reads on
+            except BlockingIOError:  # the program made it non-blocking; the launcher will read
                 select.select([], [self.channel], [])
             except (BrokenPipeError, ConnectionError):
-                self.alone()
+                self.close_channel()
 
     def should_stop(self):
         while self.channel is not None:
@@ -126,32 +131,32 @@ class _Drover:
             except ConnectionError:
                 packet = b""
             if not packet:
-                self.alone()
+                self.close_channel()
             else:
                 self.stop = self.stop or _is_stop(packet)
         return self.stop
 
 
-_this = None
+_instance = None
 
 
 def _drover():
-    global _this
-    if _this is None:
-        _this = _Drover(os.environ)
-    return _this
+    global _instance
+    if _instance is None:
+        _instance = _Drover(os.environ)
+    return _instance
 
 
 def _is_stop(packet):
     try:
-        said = json.loads(packet)
+        message = json.loads(packet)
     except ValueError:
         return False
-    return isinstance(said, dict) and said.get("stop") is True
+    return isinstance(message, dict) and message.get("stop") is True
 
 
 def _plain(value):
-    """What JSON can carry; anything that float() takes is a number (numpy's, a tensor of one element)."""
+    """The value in JSON's terms. Accepts anything that float() accepts: numpy's numbers, a tensor of one element."""
     value = float(value)
     if math.isnan(value):
         return "nan"
@@ -161,31 +166,41 @@ def _plain(value):
 
 
 def rank():
+    """This process's rank in the job, 0 … world_size() - 1."""
     return _drover().rank
 
 
 def world_size():
+    """The number of ranks in the job."""
     return _drover().size
 
 
 def local_rank():
+    """This process's rank on its node, 0 … local_world_size() - 1."""
     return _drover().local_rank
 
 
 def local_world_size():
+    """The number of the job's ranks on this node."""
     return _drover().local_size
 
 
 def node_rank():
+    """The number of this node in the job, from 0 on."""
     return _drover().node
 
 
 def report(metrics=None, /, *, step=None, **more):
-    """Reports numbers: report(step=3, loss=0.41) or report({"val/loss": 0.41}, step=3).
+    """Reports metrics of a training step: report(step=3, loss=0.41) or report({"val/loss": 0.41}, step=3).
 
-    Without `step`, the number of reports so far counts. Only rank 0's are looked at; the others may call it.
-    Returns True when the job should save and end. Nothing is dropped, and it never waits for the sweep's coordinator:
-    a report waits at most for the launcher or worker beside us to read, which keeps what the coordinator has not had."""
+    metrics, more: names and values; a value is anything that float() accepts, NaN and infinities included.
+    step: an integer >= 0; None: the number of reports so far.
+    Returns True if the program should save a checkpoint and exit.
+    Raises ValueError if the step is negative, a name is empty, "step" or not Unicode, or the report is longer than
+    60 KiB, and float()'s error if a value is not a number. Such a report is not sent and not counted.
+
+    Only rank 0's reports count; other ranks may call it. No report is dropped. It may wait for the launcher or worker
+    on this node, but never for the sweep's coordinator."""
     d = _drover()
     numbers = {**(metrics or {}), **more}
     step = d.reports if step is None else int(step)
@@ -194,23 +209,23 @@ def report(metrics=None, /, *, step=None, **more):
     packet = {"step": step}
     for name, value in numbers.items():
         if not isinstance(name, str) or not name or name == "step":
-            raise ValueError(f"{name!r} is no name for a metric")
+            raise ValueError(f"{name!r} is not a valid name for a metric")
         packet[name] = _plain(value)
     line = json.dumps(packet, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     if len(line) > _REPORT_BYTES_MAX:
-        raise ValueError(f"a report has more than {_REPORT_BYTES_MAX} bytes")
+        raise ValueError(f"a report is longer than {_REPORT_BYTES_MAX} bytes")
     d.reports += 1
     d.send(line)
     return d.should_stop()
 
 
 def should_stop():
-    """True when the job should save and end."""
+    """Returns True if the program should save a checkpoint and exit, without a report."""
     return _drover().should_stop()
 
 
 def checkpoint_dir():
-    """A directory for this job's checkpoints, the same across restarts of a trial; None where nobody gave one."""
+    """The directory for this job's checkpoints as a str, the same after a restart of a trial; None: none is set."""
     return os.environ.get("DROVER_CKPT_DIR") or None
 
 

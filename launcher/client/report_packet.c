@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many bytes the character at `s` takes, 0 where it is no UTF-8 (RFC 3629, table 3-7 of
+/* Returns the length of the character at `s` in bytes; 0 if it is not UTF-8 (RFC 3629, table 3-7 of
  * Unicode: no overlong forms, no surrogates). `s` ends with a NUL, which ends any sequence. */
 static int utf8_length(const unsigned char *s)
 {
@@ -24,17 +24,17 @@ static int utf8_length(const unsigned char *s)
     return more + 1;
 }
 
-static int put_name(struct strbuf *out, const char *name, struct err *e)
+static int append_name(struct strbuf *out, const char *name, struct err *e)
 {
     if (!name || !*name)
         return err_set(e, -EINVAL, "a metric has no name");
     if (strcmp(name, "step") == 0)
-        return err_set(e, -EINVAL, "a metric is called 'step', which is the step's own name");
+        return err_set(e, -EINVAL, "a metric cannot be named 'step'");
     strbuf_putc(out, '"');
     for (const unsigned char *s = (const unsigned char *)name; *s;) {
         int len = utf8_length(s);
         if (len == 0)
-            return err_set(e, -EINVAL, "the name of a metric is no UTF-8");
+            return err_set(e, -EINVAL, "the name of a metric is not UTF-8");
         if (*s == '"' || *s == '\\')
             strbuf_printf(out, "\\%c", *s);
         else if (*s < 0x20)
@@ -47,7 +47,7 @@ static int put_name(struct strbuf *out, const char *name, struct err *e)
     return 0;
 }
 
-static void put_value(struct strbuf *out, double value)
+static void append_value(struct strbuf *out, double value)
 {
     if (isnan(value))
         strbuf_puts(out, "\"nan\"");
@@ -69,14 +69,14 @@ int report_packet_encode(struct strbuf *out, int64_t step, const struct drover_m
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0 && out->len <= REPORT_PACKET_BYTES_MAX; i++) {
         strbuf_putc(out, ',');
-        rc = put_name(out, m[i].name, e);
-        put_value(out, m[i].value);
+        rc = append_name(out, m[i].name, e);
+        append_value(out, m[i].value);
     }
     strbuf_putc(out, '}');
     uselocale(before);
     freelocale(c);
     if (rc == 0 && out->len > REPORT_PACKET_BYTES_MAX)
-        return err_set(e, -EMSGSIZE, "a report has more than %d bytes", REPORT_PACKET_BYTES_MAX);
+        return err_set(e, -EMSGSIZE, "a report is longer than %d bytes", REPORT_PACKET_BYTES_MAX);
     return rc;
 }
 

@@ -1,4 +1,5 @@
-/* packet - the packets between a rank and the launcher above it: metrics up, "stop" down. */
+/* report_packet - the packets of the report channel: metrics to the launcher, "stop" to the rank.
+ */
 #ifndef DROVER_REPORT_PACKET_H
 #define DROVER_REPORT_PACKET_H
 
@@ -12,14 +13,14 @@
 
 enum { REPORT_PACKET_BYTES_MAX = 60 * 1024 };
 
-/* Appends {"step":3,"loss":0.41}: 17 significant digits, whatever the locale; NaN and the
- * infinities as "nan", "inf" and "-inf".
- *   -EINVAL    a name is missing, "step" or no UTF-8
+/* Appends {"step":3,"loss":0.41}, with 17 significant digits in any locale; NaN and infinities are
+ * written as "nan", "inf" and "-inf".
+ *   -EINVAL    a name is missing, "step" or not UTF-8
  *   -EMSGSIZE  longer than REPORT_PACKET_BYTES_MAX */
 int report_packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n,
                          struct err *e);
 
-/* True for a packet that says {"stop":true}. */
+/* Returns true if the packet is {"stop":true}. */
 bool report_packet_is_stop(const char *packet, size_t len);
 
 #endif

@@ -1,9 +1,9 @@
-/* conform - the conformance kit: every collective, type and reduction over a backend, against
- * values worked out here. Each rank of a job runs it; rank 0 prints TAP, or with --json one line.
+/* The conformance kit: checks every collective, type and reduction of a backend against values that
+ * it computes itself. Each rank of a job runs it; rank 0 prints TAP, or one line with --json.
  *
  *     drover run -np 4 conform --backend mpi
  *
- * Exit status: 0 all is right; 1 something is wrong, or a call failed; 2 the options are wrong. */
+ * Exit status: 0 everything is right; 1 a result is wrong, or a call failed; 2 invalid options. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "collectives/bench/busbw.h"
 #include "common/byte_size.h"
 #include "common/mem.h"
 #include "common/opt.h"
@@ -20,8 +19,9 @@
 
 enum {
     SMALL = 17,
-    ROUGH = 1021,            /* elements that round */
-    LEAST_BYTES = ROUGH * 8, /* the largest part of a rank when the smallest sizes are asked for */
+    ROUGH = 1021, /* elements whose results are rounded */
+    MIN_BYTES =
+        ROUGH * 8, /* smallest value of --max: the largest part per rank of the other checks */
     MIB = 1 << 20,
     MANY = 4
 };
@@ -33,19 +33,20 @@ struct args {
 };
 
 static const struct opt options[] = {
-    OPT_STR(0, "backend", "NAME", "mpi, nccl or self (as drover_comm_open() picks)", struct args,
+    OPT_STR(0, "backend", "NAME", "mpi, nccl or self (default: chosen by drover)", struct args,
             backend),
-    OPT_STR(0, "max", "SIZE", "largest part of a rank, in bytes (1M and a bit)", struct args, max),
-    OPT_INT(0, "seed", "N", "of the values (1)", struct args, seed),
-    OPT_INT(0, "wait", "SECONDS", "deadline of each call (60)", struct args, wait_s),
+    OPT_STR(0, "max", "SIZE", "largest part per rank, in bytes (default: 1M + 8)", struct args,
+            max),
+    OPT_INT(0, "seed", "N", "seed of the values (default: 1)", struct args, seed),
+    OPT_INT(0, "wait", "SECONDS", "deadline of each call (default: 60)", struct args, wait_s),
     OPT_FLAG(0, "json", "one line of JSON instead of TAP", struct args, json),
     OPT_END,
 };
 
-/* ---- what is run ---- */
-static const enum backend_coll colls[] = {
-    BACKEND_ALL_REDUCE, BACKEND_REDUCE,     BACKEND_REDUCE_SCATTER, BACKEND_BROADCAST,
-    BACKEND_ALL_GATHER, BACKEND_ALL_TO_ALL, BACKEND_GATHER,         BACKEND_SCATTER,
+/* ---- checks ---------------------------------------------------------------------------------- */
+static const enum collective colls[] = {
+    COLLECTIVE_ALL_REDUCE, COLLECTIVE_REDUCE,     COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_BROADCAST,
+    COLLECTIVE_ALL_GATHER, COLLECTIVE_ALL_TO_ALL, COLLECTIVE_GATHER,         COLLECTIVE_SCATTER,
 };
 
 static void run_one(struct fixture *k, struct values v, bool in_place)
@@ -62,14 +63,14 @@ static void run_both(struct fixture *k, struct values v)
     run_one(k, v, true);
 }
 
-/* Every type with every reduction, and every root. With many ranks, out of place and in place by
- * turns. */
-static void walk_types(struct fixture *k, enum backend_coll coll)
+/* Every type with every reduction, and every root. With many ranks, alternately out of place and in
+ * place. */
+static void walk_types(struct fixture *k, enum collective coll)
 {
     for (int t = 0; t < DROVER_TYPES; t++) {
         struct values v = {.coll = coll, .type = (enum drover_type)t, .count = SMALL};
         v.root = t % k->size;
-        for (int op = 0; op < (backend_reduces(coll) ? DROVER_OPS : 1); op++) {
+        for (int op = 0; op < (collective_reduces(coll) ? DROVER_OPS : 1); op++) {
             v.op = (enum drover_op)op;
             v.root = (v.root + 1) % k->size;
             if (k->size <= MANY)
@@ -83,8 +84,8 @@ static void walk_types(struct fixture *k, enum backend_coll coll)
         run_both(k, v);
 }
 
-/* Sizes around which algorithms change; each takes the next type and reduction. */
-static void walk_sizes(struct fixture *k, enum backend_coll coll, size_t max_bytes)
+/* Sizes at which libraries change their algorithm, each with another type and reduction. */
+static void walk_sizes(struct fixture *k, enum collective coll, size_t max_bytes)
 {
     const size_t bytes[] = {0, 1, 4, 1021, (64 << 10) + 8, MIB + 8};
     unsigned turn = (unsigned)coll;
@@ -98,19 +99,19 @@ static void walk_sizes(struct fixture *k, enum backend_coll coll, size_t max_byt
     }
 }
 
-/* Of two values the sum and the product are rounded once, whoever is first. */
+/* The sum and the product of two values are rounded once, in either order. */
 static void walk_rounding(struct fixture *k)
 {
     for (int t = DROVER_HALF; t < DROVER_TYPES && k->size == 2; t++)
         for (int op = DROVER_SUM; op <= DROVER_PROD; op++) {
-            struct values v = {.coll = BACKEND_ALL_REDUCE, .count = ROUGH, .rough = true};
+            struct values v = {.coll = COLLECTIVE_ALL_REDUCE, .count = ROUGH, .rough = true};
             v.type = (enum drover_type)t;
             v.op = (enum drover_op)op;
             run_both(k, v);
         }
 }
 
-/* Some of everything, for a communicator that was made of another one. */
+/* A selection of all checks, for a communicator that was created from another one. */
 static void walk_some(struct fixture *k)
 {
     for (size_t i = 0; i < COUNT_OF(colls); i++)
@@ -135,40 +136,42 @@ static void walk_messages(struct fixture *k)
     messages_order(k);
 }
 
-/* Runs `walk_some` over a part of k's communicator; what it found is k's. */
-static void walk_part(struct fixture *k, int color, int key, int want_rank, int want_size)
+/* Runs walk_some() on a subgroup of k's communicator and adds its results to k. */
+static void walk_subgroup(struct fixture *k, int color, int key, int expected_rank,
+                          int expected_size)
 {
     struct drover_comm *c = NULL;
     fixture_must(k, drover_comm_split(&c, k->c, color, key), "split");
-    fixture_check(k, (c != NULL) == (color >= 0), "a colour of %d gave %s", color,
-                  c ? "one" : "none");
+    fixture_check(k, (c != NULL) == (color >= 0), "colour %d: %s", color,
+                  c ? "got a communicator" : "got none");
     if (!c)
         return;
-    struct fixture part = {.wait_ms = k->wait_ms, .seed = k->seed + (uint64_t)color * 100000};
-    command_mailbox_open(&part, k->d, c, LEAST_BYTES);
-    fixture_check(k, part.rank == want_rank && part.size == want_size,
-                  "a split makes this rank %d of %d, expected %d of %d", part.rank, part.size,
-                  want_rank, want_size);
-    walk_some(&part);
-    k->count.checks += part.count.checks;
-    k->count.refused += part.count.refused;
-    if (part.count.failed && !k->count.failed)
-        memcpy(k->count.first, part.count.first, sizeof k->count.first);
-    k->count.failed += part.count.failed;
-    command_mailbox_close(&part);
+    struct fixture sub = {.wait_ms = k->wait_ms, .seed = k->seed + (uint64_t)color * 100000};
+    fixture_open(&sub, k->d, c, MIN_BYTES);
+    fixture_check(k, sub.rank == expected_rank && sub.size == expected_size,
+                  "a split makes this rank %d of %d, expected %d of %d", sub.rank, sub.size,
+                  expected_rank, expected_size);
+    walk_some(&sub);
+    k->count.checks += sub.count.checks;
+    k->count.refused += sub.count.refused;
+    if (sub.count.failed && !k->count.failed)
+        memcpy(k->count.first, sub.count.first, sizeof k->count.first);
+    k->count.failed += sub.count.failed;
+    fixture_close(&sub);
 }
 
 static void walk_splits(struct fixture *k)
 {
     int odd = k->rank % 2, n = k->size;
-    walk_part(k, odd, k->rank, k->rank / 2, odd ? n / 2 : (n + 1) / 2);
-    walk_part(k, 0, -k->rank, n - 1 - k->rank, n); /* the other way round */
-    walk_part(k, 3, 0, k->rank, n);                /* equal keys */
-    walk_part(k, k->rank == 0 ? DROVER_NO_COLOR : 1, 5, k->rank - 1, n - 1); /* one stays out */
-    walk_part(k, k->rank, 0, 0, 1);                                          /* each alone */
+    walk_subgroup(k, odd, k->rank, k->rank / 2, odd ? n / 2 : (n + 1) / 2);
+    walk_subgroup(k, 0, -k->rank, n - 1 - k->rank, n); /* in reverse order */
+    walk_subgroup(k, 3, 0, k->rank, n);                /* equal keys */
+    walk_subgroup(k, k->rank == 0 ? DROVER_NO_COLOR : 1, 5, k->rank - 1,
+                  n - 1);               /* rank 0 is not a member */
+    walk_subgroup(k, k->rank, 0, 0, 1); /* one rank each */
 }
 
-/* ---- what is printed ---- */
+/* ---- output ---------------------------------------------------------------------------------- */
 static double now_s(void)
 {
     struct timespec t;
@@ -182,8 +185,8 @@ struct report {
     uint64_t checks, failed, refused;
 };
 
-/* Gathers what all ranks found, and begins anew. */
-static void tell(struct report *r, struct fixture *k, const char *name)
+/* Collects the results of all ranks, prints them, and resets k's. */
+static void print_result(struct report *r, struct fixture *k, const char *name)
 {
     AUTO(free) struct fixture_count *all = xcalloc((size_t)k->size, sizeof *all);
     fixture_must(k, comm_gather(k->c, &k->count, sizeof k->count, all, k->wait_ms), "gather");
@@ -215,19 +218,20 @@ static void run_all(struct report *r, struct fixture *k, size_t max_bytes)
     for (size_t i = 0; i < COUNT_OF(colls); i++) {
         walk_types(k, colls[i]);
         walk_sizes(k, colls[i], max_bytes);
-        tell(r, k, backend_coll_name(colls[i]));
+        print_result(r, k, collective_name(colls[i]));
     }
     walk_rounding(k);
-    tell(r, k, "rounding");
+    print_result(r, k, "rounding");
     walk_messages(k);
-    tell(r, k, "messages and groups");
+    print_result(r, k, "messages and groups");
     messages_refusals(k);
-    tell(r, k, "refusals");
+    print_result(r, k, "refusals");
     walk_splits(k);
-    tell(r, k, "splits");
+    print_result(r, k, "splits");
 }
 
-/* Last: without the last rank, which ends; one alone stays. Says in words what came of it. */
+/* The last check: shrinks the communicator by the last rank, which exits; a single rank stays.
+ * Returns the outcome as text. */
 static const char *run_shrunk(struct report *r, struct fixture *k)
 {
     int last = k->size - 1, n = k->size > 1;
@@ -238,13 +242,13 @@ static const char *run_shrunk(struct report *r, struct fixture *k)
     if (rc == -ENOTSUP)
         return drover_error(k->d);
     fixture_must(k, rc, "shrink");
-    struct fixture part = {.wait_ms = k->wait_ms, .seed = 4711};
-    command_mailbox_open(&part, k->d, c, LEAST_BYTES);
-    fixture_check(&part, part.rank == k->rank && part.size == k->size - n,
-                  "a shrink gave rank %d of %d", part.rank, part.size);
-    walk_some(&part);
-    tell(r, &part, "shrunk");
-    command_mailbox_close(&part);
+    struct fixture sub = {.wait_ms = k->wait_ms, .seed = 4711};
+    fixture_open(&sub, k->d, c, MIN_BYTES);
+    fixture_check(&sub, sub.rank == k->rank && sub.size == k->size - n,
+                  "a shrink gave rank %d of %d", sub.rank, sub.size);
+    walk_some(&sub);
+    print_result(r, &sub, "shrunk");
+    fixture_close(&sub);
     return "done";
 }
 
@@ -259,7 +263,7 @@ static int conform(struct drover *d, const struct args *a, size_t max_bytes)
     double begin = now_s();
     struct report r = {.json = a->json};
     struct fixture k = {.wait_ms = (int64_t)a->wait_s * 1000, .seed = (uint64_t)a->seed * 1000000};
-    command_mailbox_open(&k, d, c, max_bytes + 64);
+    fixture_open(&k, d, c, max_bytes + 64);
     const char *version = comm_backend(c)->version(comm_inner(c));
     int rank = k.rank, size = k.size;
     if (rank == 0 && !a->json)
@@ -276,8 +280,8 @@ static int conform(struct drover *d, const struct args *a, size_t max_bytes)
         printf("# shrink: %s\n1..%d\n# %" PRIu64 " checks, %" PRIu64 " wrong, %" PRIu64
                " calls refused, %.1f s\n",
                shrunk, r.number, r.checks, r.failed, r.refused, now_s() - begin);
-    command_mailbox_close(&k);
-    return rank == 0 && r.failed > 0; /* one rank's word; the others just end */
+    fixture_close(&k);
+    return rank == 0 && r.failed > 0; /* rank 0 alone decides */
 }
 
 int main(int argc, char **argv)
@@ -292,9 +296,9 @@ int main(int argc, char **argv)
         return 0;
     }
     if (rc == 0 && rest < argc)
-        rc = err_set(&e, -EINVAL, "'%s' is one word too many", argv[rest]);
+        rc = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest]);
     if (rc == 0 && (a.wait_s <= 0 || a.seed < 0))
-        rc = err_set(&e, -EINVAL, "--wait is 1 or more, --seed 0 or more");
+        rc = err_set(&e, -EINVAL, "--wait must be at least 1, --seed at least 0");
     if (rc >= 0 && a.max)
         rc = byte_size_parse(&max_bytes, a.max, &e);
     struct drover *d = NULL;
@@ -304,7 +308,7 @@ int main(int argc, char **argv)
         err_print(&e, "conform");
         return 2;
     }
-    rc = conform(d, &a, max_bytes < LEAST_BYTES ? LEAST_BYTES : max_bytes);
+    rc = conform(d, &a, max_bytes < MIN_BYTES ? MIN_BYTES : max_bytes);
     drover_close(d);
     return rc;
 }

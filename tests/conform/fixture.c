@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/bench/busbw.h"
 #include "common/mem.h"
 
 enum { GUARD = 64, POISON = 0xa5 };
@@ -46,20 +45,19 @@ static void memory_must(int rc, const struct err *e)
     exit(1);
 }
 
-void command_mailbox_take(const struct fixture *k, void *to, const void *host, size_t bytes)
+void fixture_copy_in(const struct fixture *k, void *to, const void *host, size_t bytes)
 {
     struct err e = {0};
     memory_must(comm_backend(k->c)->copy_in(comm_inner(k->c), to, host, bytes, &e), &e);
 }
 
-void fixture_take(const struct fixture *k, void *host, const void *from, size_t bytes)
+void fixture_copy_out(const struct fixture *k, void *host, const void *from, size_t bytes)
 {
     struct err e = {0};
     memory_must(comm_backend(k->c)->copy_out(comm_inner(k->c), host, from, bytes, &e), &e);
 }
 
-void command_mailbox_open(struct fixture *k, struct drover *d, struct drover_comm *c,
-                          size_t part_bytes)
+void fixture_open(struct fixture *k, struct drover *d, struct drover_comm *c, size_t part_bytes)
 {
     struct err e = {0};
     k->d = d;
@@ -76,29 +74,29 @@ void command_mailbox_open(struct fixture *k, struct drover *d, struct drover_com
     }
     k->host = xzalloc(k->room);
     k->got = xzalloc(k->room);
-    k->want = xzalloc(k->room);
+    k->expected = xzalloc(k->room);
 }
 
-void command_mailbox_close(struct fixture *k)
+void fixture_close(struct fixture *k)
 {
     comm_backend(k->c)->mem_free(comm_inner(k->c), k->in);
     comm_backend(k->c)->mem_free(comm_inner(k->c), k->out);
     drover_comm_close(k->c);
     free(k->host);
     free(k->got);
-    free(k->want);
+    free(k->expected);
 }
 
-/* Where the input and the output of a call in place begin in one buffer, and how long that is. */
+/* Positions of the input and the output of a call in place in one buffer, and the buffer's length,
+ * in elements. In a buffer of parts, a rank's own part is at its position. */
 static void lay_out(const struct values *v, size_t *in_at, size_t *out_at, size_t *elements)
 {
-    size_t own = (size_t)v->rank * v->count;
-    bool gathers = v->coll == BACKEND_ALL_GATHER || v->coll == BACKEND_GATHER;
-    bool scatters = v->coll == BACKEND_REDUCE_SCATTER || v->coll == BACKEND_SCATTER;
-    bool root_only = v->coll == BACKEND_GATHER || v->coll == BACKEND_SCATTER;
-    bool place = !root_only || v->rank == v->root;
-    *in_at = gathers && place ? own : 0;
-    *out_at = scatters && place ? own : 0;
+    const struct collective_row *row = collective_row(v->coll);
+    bool reads = collective_reads(v->coll, v->rank, v->root);
+    bool writes = collective_writes(v->coll, v->rank, v->root);
+    size_t own = reads && writes ? (size_t)v->rank * v->count : 0;
+    *in_at = row->in == COLLECTIVE_WHOLE && row->out == COLLECTIVE_PARTS ? own : 0;
+    *out_at = row->in == COLLECTIVE_PARTS && row->out == COLLECTIVE_WHOLE ? own : 0;
     size_t in_end = *in_at + values_in(v), out_end = *out_at + values_out(v);
     *elements = in_end > out_end ? in_end : out_end;
 }
@@ -106,37 +104,38 @@ static void lay_out(const struct values *v, size_t *in_at, size_t *out_at, size_
 static void compare(struct fixture *k, const struct values *v, bool in_place)
 {
     size_t i = 0;
-    while (i < values_out(v) && values_same(v, k->got, k->want, i))
+    while (i < values_out(v) && values_same(v, k->got, k->expected, i))
         i++;
     if (i < values_out(v)) {
-        char got[VALUES_TEXT], want[VALUES_TEXT];
+        char got[VALUES_TEXT], expected[VALUES_TEXT];
         values_text(got, k->got, i, v->type);
-        values_text(want, k->want, i, v->type);
-        const char *op = backend_reduces(v->coll) ? backend_op_name(v->op) : "moved";
+        values_text(expected, k->expected, i, v->type);
+        const char *op = collective_reduces(v->coll) ? backend_op_name(v->op) : "moved";
         fixture_check(k, false, "%s of %zu %s, %s, root %d%s: element %zu is %s, expected %s",
-                      backend_coll_name(v->coll), v->count, backend_type_name(v->type), op, v->root,
-                      in_place ? ", in place" : "", i, got, want);
+                      collective_name(v->coll), v->count, backend_type_name(v->type), op, v->root,
+                      in_place ? ", in place" : "", i, got, expected);
         return;
     }
     fixture_check(k, true, "right");
 }
 
-/* What lies behind the end, and out of place the input, is as it was. */
-static void look_around(struct fixture *k, const struct values *v, const char *end, bool in_place)
+/* Checks that the bytes behind the output and, out of place, the input are unchanged. */
+static void check_surroundings(struct fixture *k, const struct values *v, const char *end,
+                               bool in_place)
 {
     unsigned char guard[GUARD];
-    fixture_take(k, guard, end, sizeof guard);
-    bool whole = true;
+    fixture_copy_out(k, guard, end, sizeof guard);
+    bool intact = true;
     for (int i = 0; i < GUARD; i++)
-        whole &= guard[i] == POISON;
-    fixture_check(k, whole, "%s of %zu %s wrote behind its output", backend_coll_name(v->coll),
+        intact &= guard[i] == POISON;
+    fixture_check(k, intact, "%s of %zu %s wrote behind its output", collective_name(v->coll),
                   v->count, backend_type_name(v->type));
     if (in_place)
         return;
     size_t bytes = values_in(v) * backend_type_bytes(v->type);
-    fixture_take(k, k->got, k->in, bytes);
+    fixture_copy_out(k, k->got, k->in, bytes);
     fixture_check(k, memcmp(k->got, k->host, bytes) == 0, "%s of %zu %s changed its input",
-                  backend_coll_name(v->coll), v->count, backend_type_name(v->type));
+                  collective_name(v->coll), v->count, backend_type_name(v->type));
 }
 
 void fixture_run(struct fixture *k, const struct values *v, bool in_place)
@@ -148,9 +147,9 @@ void fixture_run(struct fixture *k, const struct values *v, bool in_place)
     for (size_t i = 0; i < values_in(v); i++)
         values_input(v, v->rank, i, k->host, i);
     memset(k->got, POISON, elements * element + GUARD);
-    command_mailbox_take(k, k->out, k->got, elements * element + GUARD);
+    fixture_copy_in(k, k->out, k->got, elements * element + GUARD);
     char *in = in_place ? k->out + in_at * element : k->in, *out = k->out + out_at * element;
-    command_mailbox_take(k, in, k->host, values_in(v) * element);
+    fixture_copy_in(k, in, k->host, values_in(v) * element);
     int rc = comm_start(k->c, &(struct backend_call){.coll = v->coll,
                                                      .in = in,
                                                      .out = out,
@@ -162,11 +161,11 @@ void fixture_run(struct fixture *k, const struct values *v, bool in_place)
         k->count.refused++;
         return;
     }
-    fixture_must(k, rc, backend_coll_name(v->coll));
-    fixture_wait(k, backend_coll_name(v->coll));
+    fixture_must(k, rc, collective_name(v->coll));
+    fixture_wait(k, collective_name(v->coll));
     for (size_t i = 0; i < values_out(v); i++)
-        values_expected(v, i, k->want);
-    fixture_take(k, k->got, out, values_out(v) * element);
+        values_expected(v, i, k->expected);
+    fixture_copy_out(k, k->got, out, values_out(v) * element);
     compare(k, v, in_place);
-    look_around(k, v, k->out + elements * element, in_place);
+    check_surroundings(k, v, k->out + elements * element, in_place);
 }

@@ -1,17 +1,17 @@
-/* desk - a rank's communicator and memory for the conformance kit: runs one collective, compares
- * what came of it, and counts. */
+/* fixture - a rank's communicator and memory for the conformance kit: runs one collective, compares
+ * its result, and counts. */
 #ifndef DROVER_FIXTURE_H
 #define DROVER_FIXTURE_H
 
 #include "collectives/comm/comm.h"
 #include "tests/conform/values.h"
 
-enum { DESK_TEXT = 200 };
+enum { FIXTURE_TEXT = 200 };
 
-/* What a rank found, as it is gathered. */
+/* The results of a rank. A plain value that ranks send to each other. */
 struct fixture_count {
     uint64_t checks, failed, refused;
-    char first[DESK_TEXT]; /* failure */
+    char first[FIXTURE_TEXT]; /* description of the first failure */
 };
 
 struct fixture {
@@ -20,30 +20,32 @@ struct fixture {
     int rank, size; /* in c */
     int64_t wait_ms;
     uint64_t seed;
-    size_t room;             /* bytes of each buffer */
-    char *in, *out;          /* the backend's memory */
-    char *host, *got, *want; /* ours */
+    size_t room;                 /* bytes of each buffer */
+    char *in, *out;              /* memory of the backend */
+    char *host, *got, *expected; /* host memory */
     struct fixture_count count;
 };
 
-/* Takes the communicator and makes room for calls of `part_bytes` a rank. Ends the program on any
- * failure, as all of desk's functions do: the other ranks' deadlines end them too. */
-void command_mailbox_open(struct fixture *k, struct drover *d, struct drover_comm *c,
-                          size_t part_bytes);
-/* Closes the communicator too. */
-void command_mailbox_close(struct fixture *k);
+/* Takes the communicator over and allocates memory for calls of `part_bytes` per rank. Exits the
+ * program on any failure, as do all functions of fixture; the other ranks exit at their deadlines.
+ */
+void fixture_open(struct fixture *k, struct drover *d, struct drover_comm *c, size_t part_bytes);
+/* Frees the memory and closes the communicator. */
+void fixture_close(struct fixture *k);
 
+/* Runs the collective and checks its result, the bytes behind the output, and the input. */
 void fixture_run(struct fixture *k, const struct values *v, bool in_place);
 
-/* Counts a check; a failure is described once. */
+/* Counts a check; the first failure is described. */
 __attribute__((format(printf, 3, 4))) void fixture_check(struct fixture *k, bool fine,
                                                          const char *format, ...);
-/* For calls that must succeed: ends the program when rc < 0. */
+/* Exits the program if rc < 0. */
 void fixture_must(const struct fixture *k, int rc, const char *what);
+/* Waits for all calls on the communicator. */
 void fixture_wait(const struct fixture *k, const char *what);
 
-/* Host memory to and from the backend's. */
-void command_mailbox_take(const struct fixture *k, void *to, const void *host, size_t bytes);
-void fixture_take(const struct fixture *k, void *host, const void *from, size_t bytes);
+/* Copy host memory to and from the backend's memory. */
+void fixture_copy_in(const struct fixture *k, void *to, const void *host, size_t bytes);
+void fixture_copy_out(const struct fixture *k, void *host, const void *from, size_t bytes);
 
 #endif

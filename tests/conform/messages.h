@@ -1,4 +1,5 @@
-/* messages - the conformance kit's part about sends, receives, groups and uneven parts. */
+/* messages - the conformance kit's checks of sends, receives, groups, uneven parts and invalid
+ * calls. */
 #ifndef DROVER_MESSAGES_H
 #define DROVER_MESSAGES_H
 

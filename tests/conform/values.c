@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collectives/bench/busbw.h"
 #include "collectives/comm/float16.h"
 
-/* The finaliser of splitmix64 (Steele, Lea, Flood 2014), twice. */
+/* Two rounds of splitmix64's finaliser (Steele, Lea, Flood 2014). */
 uint64_t values_random(uint64_t seed, uint64_t i)
 {
     uint64_t x = seed + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -29,24 +28,21 @@ static bool is_signed(enum drover_type t)
     return is_float(t) || t == DROVER_INT8 || t == DROVER_INT32 || t == DROVER_INT64;
 }
 
+static size_t elements(const struct values *v, enum collective_extent extent)
+{
+    return v->count * (extent == COLLECTIVE_PARTS ? (size_t)v->size : 1);
+}
+
 size_t values_in(const struct values *v)
 {
-    bool wide = v->coll == BACKEND_REDUCE_SCATTER || v->coll == BACKEND_SCATTER ||
-                v->coll == BACKEND_ALL_TO_ALL;
-    bool root_only = v->coll == BACKEND_BROADCAST || v->coll == BACKEND_SCATTER;
-    if (root_only && v->rank != v->root)
-        return 0;
-    return v->count * (wide ? (size_t)v->size : 1);
+    bool has = collective_reads(v->coll, v->rank, v->root);
+    return has ? elements(v, collective_row(v->coll)->in) : 0;
 }
 
 size_t values_out(const struct values *v)
 {
-    bool wide =
-        v->coll == BACKEND_ALL_GATHER || v->coll == BACKEND_GATHER || v->coll == BACKEND_ALL_TO_ALL;
-    bool root_only = v->coll == BACKEND_REDUCE || v->coll == BACKEND_GATHER;
-    if (root_only && v->rank != v->root)
-        return 0;
-    return v->count * (wide ? (size_t)v->size : 1);
+    bool has = collective_writes(v->coll, v->rank, v->root);
+    return has ? elements(v, collective_row(v->coll)->out) : 0;
 }
 
 static void put_float(void *array, size_t i, enum drover_type t, double x)
@@ -121,7 +117,7 @@ void values_text(char out[VALUES_TEXT], const void *array, size_t i, enum drover
         snprintf(out, VALUES_TEXT, "%" PRId64, get_whole(array, i, t));
 }
 
-/* Up to here all whole numbers, and so all their sums, are exact. */
+/* Whole numbers up to this value, and so their sums, are exact in the type. */
 static int64_t exact_max(enum drover_type t)
 {
     static const int64_t max[DROVER_TYPES] = {
@@ -141,18 +137,18 @@ static int64_t exact_max(enum drover_type t)
     return max[t];
 }
 
-/* A whole number that the reduction over all ranks keeps exact. */
+/* A whole number whose reduction over all ranks is exact. */
 static int64_t plain(const struct values *v, int rank, uint64_t random)
 {
     int64_t x = 0;
     if (v->op == DROVER_PROD) {
-        x = rank < 6 && random & 1 ? 2 : 1; /* 2^6 is the largest that an int8 holds */
+        x = rank < 6 && random & 1 ? 2 : 1; /* an int8 holds at most 2^6 */
     } else {
-        int64_t share = v->op == DROVER_MIN || v->op == DROVER_MAX ? 1 : v->size;
-        share *= v->op == DROVER_MULSUM ? 2 : 1;
-        x = (int64_t)(random % ((uint64_t)(exact_max(v->type) / share) + 1));
+        int64_t divisor = v->op == DROVER_MIN || v->op == DROVER_MAX ? 1 : v->size;
+        divisor *= v->op == DROVER_MULSUM ? 2 : 1;
+        x = (int64_t)(random % ((uint64_t)(exact_max(v->type) / divisor) + 1));
     }
-    /* A mean's rounding is only bounded where nothing cancels out; whole numbers are exact. */
+    /* The rounding of a mean is bounded only without cancellation; whole numbers are exact. */
     bool negative =
         is_signed(v->type) && random >> 63 && !(v->op == DROVER_AVG && is_float(v->type));
     return negative ? -x : x;
@@ -161,8 +157,8 @@ static int64_t plain(const struct values *v, int rank, uint64_t random)
 void values_input(const struct values *v, int rank, size_t i, void *array, size_t at)
 {
     uint64_t random = values_random(v->seed + (uint64_t)rank * 1000003, i);
-    if (!backend_reduces(v->coll)) {
-        size_t bytes = backend_type_bytes(v->type); /* any bits: what is moved is not looked at */
+    if (!collective_reduces(v->coll)) {
+        size_t bytes = backend_type_bytes(v->type); /* any bits: moved data are not interpreted */
         memcpy((char *)array + at * bytes, &random, bytes);
     } else if (v->rough && is_float(v->type)) {
         double x = 0.25 + (double)(random >> 11) * 0x1p-53;
@@ -195,27 +191,29 @@ static void reduced(const struct values *v, size_t i, void *array, size_t at)
         put_whole(array, at, v->type, mean ? w / v->size : w);
 }
 
+/* The switch is here on purpose: these results are derived from drover.h, not from the collective's
+ * row, so that a wrong row is found. */
 void values_expected(const struct values *v, size_t i, void *array)
 {
     size_t mine = (size_t)v->rank * v->count;
     switch (v->coll) {
-    case BACKEND_ALL_REDUCE:
-    case BACKEND_REDUCE:
+    case COLLECTIVE_ALL_REDUCE:
+    case COLLECTIVE_REDUCE:
         reduced(v, i, array, i);
         break;
-    case BACKEND_REDUCE_SCATTER:
+    case COLLECTIVE_REDUCE_SCATTER:
         reduced(v, mine + i, array, i);
         break;
-    case BACKEND_BROADCAST:
+    case COLLECTIVE_BROADCAST:
         values_input(v, v->root, i, array, i);
         break;
-    case BACKEND_SCATTER:
+    case COLLECTIVE_SCATTER:
         values_input(v, v->root, mine + i, array, i);
         break;
-    case BACKEND_ALL_TO_ALL:
+    case COLLECTIVE_ALL_TO_ALL:
         values_input(v, (int)(i / v->count), mine + i % v->count, array, i);
         break;
-    default: /* the gathers */
+    default: /* COLLECTIVE_ALL_GATHER, COLLECTIVE_GATHER */
         values_input(v, (int)(i / v->count), i % v->count, array, i);
         break;
     }
@@ -234,12 +232,12 @@ bool values_same(const struct values *v, const void *got, const void *expected, 
     if (memcmp((const char *)got + i * bytes, (const char *)expected + i * bytes, bytes) == 0)
         return true;
     bool power_of_2 = (v->size & (v->size - 1)) == 0;
-    bool zeros = is_float(v->type) && backend_reduces(v->coll) && get_float(got, i, v->type) == 0 &&
-                 get_float(expected, i, v->type) == 0;
-    if (zeros) /* +0 and -0 are equal; which one a sum or the larger of both gives is not said */
+    bool zeros = is_float(v->type) && collective_reduces(v->coll) &&
+                 get_float(got, i, v->type) == 0 && get_float(expected, i, v->type) == 0;
+    if (zeros) /* +0 and -0 are equal; the sign of a sum or maximum that is 0 is not defined */
         return true;
-    if (!backend_reduces(v->coll) || v->op != DROVER_AVG || !is_float(v->type) || power_of_2)
+    if (!collective_reduces(v->coll) || v->op != DROVER_AVG || !is_float(v->type) || power_of_2)
         return false;
-    int64_t apart = ordered(got, i, bytes) - ordered(expected, i, bytes);
-    return apart <= v->size && apart >= -v->size;
+    int64_t distance = ordered(got, i, bytes) - ordered(expected, i, bytes);
+    return distance <= v->size && distance >= -v->size;
 }

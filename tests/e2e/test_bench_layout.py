@@ -150,7 +150,7 @@ def test_a_largest_size_that_no_gpu_holds_is_lowered_with_a_word(tmp_path):
 def test_a_graph_whose_recording_never_ends_is_given_up(nccl, tmp_path):
     done = bench("all_reduce", "-b", "1K", "-e", "1K", "--backend", "nccl", "-G", "2", "-T", "2", DROVER_NCCL_LIB=str(FAKE_NCCL),
                  DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path), FAKE_NCCL="stuck_graph,log")
-    assert done.returncode == 1 and "all_reduce of 256 float: not done after 2000 ms" in done.stderr
+    assert done.returncode == 1 and "all_reduce of 256 float: not complete after 2000 ms" in done.stderr
     assert "fake: aborted" in done.stderr and "fake: wrong" not in done.stderr
 
 
@@ -169,25 +169,25 @@ def test_r_registers_both_buffers_until_the_end(nccl, level, first, last):
 
 def test_symmetric_memory_needs_an_nccl_that_has_it(nccl):
     done = nccl("-R", "2", lib=FAKE_NCCL.with_name("nccl_old.so"))
-    assert done.returncode == 1 and "this NCCL has no symmetric memory" in done.stderr
-    assert "NCCL 2.27 has; drover bench -R 1" in done.stderr
+    assert done.returncode == 1 and "this NCCL does not support symmetric memory" in done.stderr
+    assert "NCCL 2.27; or drover bench -R 1" in done.stderr
 
 
 def test_what_has_no_meaning_here_is_said_once(nccl):
     done = nccl("-D", "1", "-R", "2", "-V", "8", "-G", "1", "-I", "1", "-z", "1", "-y", "0")
     assert done.returncode == 0, done.stderr
-    for what in ("-D: ", "-I: ", "-z: "):
+    for what in ("-D is ignored: ", "-I is ignored: ", "-z is ignored: "):
         assert done.stderr.count(f"warn: {what}") == 1, done.stderr
     done = bench("all_reduce", "-b", "1K", "-e", "1K", "-G", "2", "-R", "1", "-x", "1")
     assert done.returncode == 0 and Table(done.stdout).run["graph"] == "0"
-    for what in ("-G 2: backend mpi", "-R 1: backend mpi", "-x and -y "):
+    for what in ("-G 2 is ignored: backend mpi", "-R 1 is ignored: backend mpi", "-x and -y "):
         assert done.stderr.count(f"warn: {what}") == 1, done.stderr
 
 
 @pytest.mark.parametrize("args, text", [
-    (["-D", "1"], "-D goes with -R 2"), (["-R", "3"], "-R is 0 to 2"), (["-K", "20"], "-K is 0 to 19"),
-    (["-V", "0"], "-V is 1 to 128"), (["-u", "-1"], "-u is 0 to"), (["-x", "7"], "no CTA policy"),
-    (["-G", "2", "-y", "1"], "-G and -y 1"), (["--cudagrph", "1"], "cudagraph"), (["--local_registr", "1"], "local_register")])
+    (["-D", "1"], "-D 1: needs -R 2"), (["-R", "3"], "-R: 3 is out of range (0 to 2)"), (["-K", "20"], "-K: 20 is out of range (0 to 19)"),
+    (["-V", "0"], "-V: 0 is out of range (1 to 128)"), (["-u", "-1"], "-u: -1 is out of range (0 to "), (["-x", "7"], "nor a CTA policy"),
+    (["-G", "2", "-y", "1"], "-G with -y 1"), (["--cudagrph", "1"], "cudagraph"), (["--local_registr", "1"], "local_register")])
 def test_a_wrong_value_is_refused_before_anything_starts(args, text):
     done = bench("all_reduce", *args)
     assert done.returncode == 2 and text in done.stderr and done.stdout == ""
@@ -246,8 +246,8 @@ def test_an_average_below_nine_tenths_of_the_least_fails(least, word, status):
 
 
 @pytest.mark.parametrize("name, text, word", [
-    ("NCCL_TESTS_SPLIT", "MOD 0", "splits nothing"), ("NCCL_TESTS_SPLIT_MASK", "x", "no hexadecimal number"),
-    ("NCCL_TESTS_MIN_BW", "much", "no rate"), ("NCCL_TESTS_DEVICE", "-1", "NCCL_TESTS_DEVICE")])
+    ("NCCL_TESTS_SPLIT", "MOD 0", "invalid operation"), ("NCCL_TESTS_SPLIT_MASK", "x", "not a hexadecimal number"),
+    ("NCCL_TESTS_MIN_BW", "much", "not a rate"), ("NCCL_TESTS_DEVICE", "-1", "NCCL_TESTS_DEVICE")])
 def test_a_variable_that_makes_no_sense_is_refused(name, text, word):
     done = bench("all_reduce", **{name: text})
     assert done.returncode == 2 and word in done.stderr and done.stdout == ""

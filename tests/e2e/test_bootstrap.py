@@ -144,7 +144,7 @@ def test_more_ranks_than_one_id_is_good_for_share_three(programs, env):
     assert "fake: 3 ids\n" in ends[0][0][1]
     assert {r: (err, code) for r, ((_, err), code) in enumerate(ends) if "call 1, all_reduce of 1 float: " not in err} == {}
     small = room.f_bavail * room.f_frsize < 257 * 64 << 20
-    assert sum("ranks of this node want 16448 MiB of it" in err for (_, err), _ in ends) == small
+    assert sum("ranks of this node need 16448 MiB" in err for (_, err), _ in ends) == small
 
 
 def test_a_collective_that_fails_and_ends_between_two_looks_is_no_success(programs, env):
@@ -158,12 +158,12 @@ def test_ranks_that_have_the_same_gpu_are_named_at_each(programs, env):
     ends = ends_of(start_by_hand(programs, env, 2, ["comm_check", "nccl"], FAKE_NCCL="one_gpu"))
     for (_, err), code in ends:
         assert code == 1
-        assert re.search(r"ranks 0 and 1 on node \S+ have the same GPU, 0000:3B:00.0 \(try: a GPU for each rank", err), err
+        assert re.search(r"ranks 0 and 1 on node \S+ have the same GPU, 0000:3B:00.0 \(try: use one GPU per rank", err), err
 
 
 @pytest.mark.parametrize("what, words", [
-    ({"NCCL_SOCKET_IFNAME": "nosuch0"}, "NCCL_SOCKET_IFNAME=nosuch0 names no interface of this node with an address"),
-    ({"FAKE_NCCL": "no_driver"}, "no GPU can be used: CUDA driver version is insufficient"),
+    ({"NCCL_SOCKET_IFNAME": "nosuch0"}, "NCCL_SOCKET_IFNAME=nosuch0 matches no interface of this node with an address"),
+    ({"FAKE_NCCL": "no_driver"}, "no usable GPU: CUDA driver version is insufficient"),
     ({"DROVER_NCCL_LIB": "/nowhere/libnccl.so"}, "/nowhere/libnccl.so"),
     ({"FAKE_NCCL": "old"}, None),
 ])
@@ -179,9 +179,9 @@ def test_one_rank_that_cannot_take_part_is_named_at_all_at_once(programs, env, w
         if not words:
             assert re.search(r"rank 0 on node \S+ has NCCL 2\S+, rank 2 on node \S+ has NCCL 2\.19\.3", err), err
         elif r == 2:
-            assert words in err and "cannot take part" not in err
+            assert words in err and "cannot participate" not in err
         else:
-            assert re.search(r"rank 2 on node \S+ cannot take part: .*" + re.escape(words), err), err
+            assert re.search(r"rank 2 on node \S+ cannot participate: .*" + re.escape(words), err), err
     assert time.monotonic() - begin < 15  # the deadline is 60 s
 
 

@@ -1,4 +1,4 @@
-"""The Python client, drover.py: the same answers, and the same packets, as the C one gives."""
+"""The Python client, drover.py: the same results and packets as the C client."""
 import ast
 import importlib.util
 import json
@@ -16,7 +16,7 @@ def client_env(**more):
 
 
 def run(code, channel=None, **env):
-    """A program that imports drover -> what it prints, as JSON."""
+    """Runs a program that imports drover; returns what it prints, decoded from JSON."""
     if channel is not None:
         env["DROVER_REPORT_FD"] = str(channel.fileno())
     done = subprocess.run([sys.executable, "-c", "import drover, json\n" + code], env=client_env(**env), text=True,
@@ -70,12 +70,12 @@ def test_the_variables_of_torchrun_mpirun_and_a_slurm_step_are_read():
     assert run(WHO, **slurm) == [0, 1, 0, 1, 0]
 
 
-# What both clients are asked; the C one's answers to the same stand in tests/unit/test_rank_identity.c.
+# The same cases as for the C client, in tests/unit/test_rank_identity.c.
 @pytest.mark.parametrize("env, words", [
     ({"RANK": "4", "WORLD_SIZE": "4"}, "RANK is 4, but WORLD_SIZE is 4"),
-    ({"RANK": "x", "WORLD_SIZE": "4"}, "RANK is 'x', which is no count"),
-    ({"RANK": "0"}, "nothing says how many ranks"),
-    ({"PMIX_RANK": "0"}, "nothing says how many ranks"),
+    ({"RANK": "x", "WORLD_SIZE": "4"}, "RANK: 'x' is not a number"),
+    ({"RANK": "0"}, "the number of ranks is not"),
+    ({"PMIX_RANK": "0"}, "the number of ranks is not"),
     ({"RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "2"}, "LOCAL_RANK is 2"),
 ])
 def test_contradictions_are_refused_as_the_c_client_refuses_them(module, env, words):
@@ -83,7 +83,7 @@ def test_contradictions_are_refused_as_the_c_client_refuses_them(module, env, wo
         module._identity(env)
 
 
-def test_alone_reports_go_nowhere_and_say_go_on():
+def test_without_a_launcher_reports_are_discarded():
     assert run("print(json.dumps([drover.report(loss=1), drover.should_stop(), drover.checkpoint_dir()]))") == \
         [False, False, None]
 

@@ -129,7 +129,7 @@ def test_what_fails_is_named_and_costs_the_others_nothing(tmp_path, stand_ins):
 def test_without_a_driver_the_reason_is_in_the_record(tmp_path, stand_ins):
     record = check(tmp_path, "--assume-gpu", "--only", "libraries,one_gpu_2", **{**stand_ins, "FAKE_NCCL": "no_driver"})
     assert record["summary"]["failed"] == ["libraries", "one_gpu_2"]
-    assert "no GPU can be used" in by_name(record)["libraries"]["note"]
+    assert "no usable GPU" in by_name(record)["libraries"]["note"]
 
 
 def test_nccl_that_gets_no_virtual_memory_is_told_to_do_without(tmp_path, stand_ins):

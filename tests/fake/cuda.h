@@ -1,7 +1,7 @@
-/* cuda - as much of CUDA and cuBLAS as examples/digits/mlp_cuda.cu calls, on the host: "device"
- * memory is malloc's, a kernel is a loop over its threads, cuBLAS is OpenBLAS. A test compiles the
- * .cu with this header in front, its launches rewritten to launch(), and compares what comes out
- * with the CPU's network. FAKE_GPUS says how many GPUs there are (1). C++. */
+/* cuda - the functions of CUDA and cuBLAS that examples/digits/mlp_cuda.cu calls, on the host:
+ * device memory is malloc's, a kernel is a loop over its threads, cuBLAS is OpenBLAS. A test
+ * compiles the .cu with this header first and its launches rewritten to launch(), and compares the
+ * results with those of the CPU. FAKE_GPUS is the number of GPUs (default: 1). C++. */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
 
@@ -53,7 +53,7 @@ static cudaError_t cudaSetDevice(int device)
     return device >= 0 && device < count ? cudaSuccess : cudaErrorInvalidDevice;
 }
 
-/* Bytes 0xff are NaN as floats: what is read before it is written shows. */
+/* Bytes of 0xff are NaN as floats, so that a read of unwritten memory is noticed. */
 static cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     *out = malloc(bytes);

@@ -1,31 +1,29 @@
-/* A libnccl and a libcudart in one, for tests of the nccl plug-in without a GPU: "device" memory is
- * the host's, the GPU is a thread, and the ranks meet in a file below FAKE_NCCL_DIR.
- * DROVER_NCCL_LIB and DROVER_CUDART_LIB name this library. FAKE_OLD makes an NCCL 2.19, without
- * younger calls.
+/* A stand-in for libnccl and libcudart, for tests of the nccl plug-in without a GPU: device memory
+ * is host memory, the GPU is a thread, and the ranks share a file in FAKE_NCCL_DIR. DROVER_NCCL_LIB
+ * and DROVER_CUDART_LIB name this library. With FAKE_OLD it is NCCL 2.19, without newer functions.
  *
- * FAKE_NCCL is a list of what shall happen, apart by commas:
- *     no_driver   there is no GPU              init_hang    connecting never ends
- *     old_driver  it is of CUDA 11             part_hang    making one of another never ends
- *     stuck       no collective is taken in    stuck_graph  … while one records a graph
- *     no_cumem    no memory but with NCCL_CUMEM_ENABLE=0
- *     full        a GPU has 16 MiB left
- *     init_error  connecting fails             async_error  the third collective's peers are lost
- *     slow        a collective is taken in only at the third time that one asks
- *     late        this rank's GPU takes 2 ms before each collective
- *     between     what is under way ends after one has looked for its failure, before one goes on
- *     hang        the stream is never done     old          the version is another one
- *     one_gpu     … and no other
- *     ampere      the GPU has no 8-bit floats  log          ends of communicators, on stderr
- *     wrong       this rank's sums are off by one in the first element
+ * FAKE_NCCL is a comma-separated list of conditions to simulate:
+ *     no_driver   no driver                    init_hang    connecting never completes
+ *     old_driver  a driver for CUDA 11         part_hang    split and shrink never complete
+ *     stuck       no collective is accepted    stuck_graph  … during the recording of a graph
+ *     no_cumem    no memory without NCCL_CUMEM_ENABLE=0
+ *     full        a GPU has 16 MiB of free memory
+ *     init_error  connecting fails             async_error  a peer disconnects at the third
+ * collective slow        a collective is accepted at the third query only late        this rank's
+ * GPU waits 2 ms before each collective between     pending work ends after a query for errors,
+ * before the next call hang        the stream's work never ends old          another version
+ *     one_gpu     only one GPU                 ampere       a GPU without 8-bit floats
+ *     log         print the end of communicators to stderr
+ *     wrong       the first element of this rank's sums is off by one
  *
- * What would hang NCCL, or make it use memory that is gone, ends the program: "fake: wrong: …". */
+ * A use that would hang NCCL, or make it use freed memory, aborts the program: "fake: wrong: …". */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/fake/nccl_gpu.h"
 
-/* ---- NCCL's part: calls ---- */
+/* ---- NCCL: functions ------------------------------------------------------------------------- */
 static struct {
     int depth;
     struct work *work;
@@ -34,22 +32,22 @@ static struct {
 static ncclResult_t begin(struct work *w)
 {
     ncclComm_t c = w->comm;
-    if (c->untaken || !c->connected || atomic_load(&c->aborted)) {
+    if (c->unaccepted || !c->connected || atomic_load(&c->aborted)) {
         free(w);
-        return ncclInvalidUsage; /* as NCCL: the call before is not taken in yet */
+        return ncclInvalidUsage; /* as NCCL: the previous call is not accepted yet */
     }
     c->calls++;
-    c->stuck = wanted("stuck") || (wanted("stuck_graph") && recording.graph);
-    if (!wanted("slow") && !c->stuck) {
+    c->stuck = simulates("stuck") || (simulates("stuck_graph") && recording.graph);
+    if (!simulates("slow") && !c->stuck) {
         put_on_stream(w);
         return ncclSuccess;
     }
-    c->untaken = w;
+    c->unaccepted = w;
     c->asked = 0;
     return ncclInProgress;
 }
 
-/* One that was made lives for a call only. */
+/* A created reduction is valid for one call. */
 static struct {
     bool live;
     long double factor;
@@ -78,7 +76,7 @@ static ncclResult_t call(ncclComm_t c, struct op k)
 {
     bool multiplies = k.op == ncclNumOps || k.op == ncclAvg;
     if (c->size == 1 && k.type >= ncclFloat8e4m3 && multiplies)
-        return ncclInvalidArgument; /* NCCL has no kernel for that, to 2.30 */
+        return ncclInvalidArgument; /* NCCL has no kernel for it (up to 2.30) */
     if (k.op == ncclNumOps) {
         if (!made.live || made.type != k.type)
             return ncclInvalidArgument;
@@ -118,7 +116,7 @@ EXPORT ncclResult_t ncclGetVersion(int *v)
 #ifdef FAKE_OLD
     *v = 21903;
 #else
-    *v = wanted("old") ? 21903 : NCCL_VERSION_CODE;
+    *v = simulates("old") ? 21903 : NCCL_VERSION_CODE;
 #endif
     return ncclSuccess;
 }
@@ -129,7 +127,7 @@ EXPORT const char *ncclGetErrorString(ncclResult_t r)
 }
 EXPORT const char *ncclGetLastError(ncclComm_t c)
 {
-    return wanted("async_error") ? "the fake peer is gone\nsecond line" : "";
+    return simulates("async_error") ? "the fake peer is gone\nsecond line" : "";
 }
 
 EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
@@ -148,14 +146,14 @@ EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 
 static void tell(ncclComm_t c, const char *what)
 {
-    if (wanted("log") && c->rank == 0)
+    if (simulates("log") && c->rank == 0)
         fprintf(stderr, "fake: memory %s\n", what);
 }
 
 EXPORT ncclResult_t ncclMemAlloc(void **out, size_t bytes)
 {
     const char *cumem = getenv("NCCL_CUMEM_ENABLE");
-    if (wanted("no_cumem") && (!cumem || strcmp(cumem, "0") != 0))
+    if (simulates("no_cumem") && (!cumem || strcmp(cumem, "0") != 0))
         return ncclUnhandledCudaError;
     return cudaMalloc(out, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
@@ -178,14 +176,14 @@ EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t c, void *handle)
     return ncclSuccess;
 }
 
-/* Whoever comes first makes the file. */
+/* The first rank creates the file. */
 static ncclResult_t connect_at(ncclComm_t *out, const char *path, int n, int rank)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, sizeof(struct meeting)) < 0)
+    if (fd < 0 || ftruncate(fd, sizeof(struct shared)) < 0)
         return ncclSystemError;
     struct ncclComm *c = calloc(1, sizeof *c);
-    c->at = mmap(NULL, sizeof(struct meeting), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    c->at = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (c->at == MAP_FAILED) {
         free(c);
@@ -202,13 +200,13 @@ static ncclResult_t connect_at(ncclComm_t *out, const char *path, int n, int ran
 EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId id, int rank,
                                            ncclConfig_t *config)
 {
-    if (wanted("init_error") || config->blocking != 0)
+    if (simulates("init_error") || config->blocking != 0)
         return ncclSystemError;
     return connect_at(out, id.internal, n, rank);
 }
 
 #ifndef FAKE_OLD
-/* 128 ranks for an id, which its speaker has made. */
+/* One id per 128 ranks, each created by another rank. */
 EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *out, int n, int rank, int n_ids,
                                              ncclUniqueId *ids, ncclConfig_t *config)
 {
@@ -226,7 +224,7 @@ EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *out, int n, int rank, i
 
 static ncclResult_t connecting(ncclComm_t c)
 {
-    if (wanted("init_hang") || atomic_load(&c->at->turn) == c->connect_turn)
+    if (simulates("init_hang") || atomic_load(&c->at->turn) == c->connect_turn)
         return ncclInProgress;
     c->connected = true;
     if (c->rank == 0)
@@ -234,10 +232,10 @@ static ncclResult_t connecting(ncclComm_t c)
     return ncclSuccess;
 }
 
-/* NCCL does so from a thread of its own, whenever that comes to it. */
+/* NCCL does this in a thread of its own, at any time. */
 static void show_made(ncclComm_t c)
 {
-    if (c->made_at && *c->made_at) /* with MALLOC_PERTURB_ it is no NULL any more */
+    if (c->made_at && *c->made_at) /* freed memory is not NULL with MALLOC_PERTURB_ */
         wrong_use("the place for a new communicator is gone");
     if (c->made_at)
         *c->made_at = c->made;
@@ -248,22 +246,22 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
 {
     *state = c->connected ? atomic_load(&c->broken) : connecting(c);
     if (c->made_at) {
-        if (!wanted("part_hang"))
+        if (!simulates("part_hang"))
             show_made(c);
         *state = ncclInProgress;
-    } else if (wanted("async_error") && c->calls >= 3) {
+    } else if (simulates("async_error") && c->calls >= 3) {
         *state = ncclRemoteError;
-    } else if ((c->finalized || atomic_load(&c->aborted)) && atomic_load(&c->under_way)) {
+    } else if ((c->finalized || atomic_load(&c->aborted)) && atomic_load(&c->pending)) {
         *state = ncclInProgress;
     } else if (c->finalized && c->kept) {
-        *state = ncclInProgress; /* until the graphs are gone */
-    } else if (c->untaken && (++c->asked < 3 || c->stuck)) {
+        *state = ncclInProgress; /* until the graphs are destroyed */
+    } else if (c->unaccepted && (++c->asked < 3 || c->stuck)) {
         *state = ncclInProgress;
-    } else if (c->untaken) {
-        put_on_stream(c->untaken);
-        c->untaken = NULL;
+    } else if (c->unaccepted) {
+        put_on_stream(c->unaccepted);
+        c->unaccepted = NULL;
     }
-    while (wanted("between") && atomic_load(&c->under_way))
+    while (simulates("between") && atomic_load(&c->pending))
         sched_yield();
     return ncclSuccess;
 }
@@ -272,19 +270,19 @@ static void stop(ncclComm_t c)
 {
     atomic_store(&c->aborted, true);
     show_made(c);
-    free(c->untaken);
-    c->untaken = NULL;
+    free(c->unaccepted);
+    c->unaccepted = NULL;
 }
 
 static ncclResult_t end(ncclComm_t c, const char *how)
 {
     if (c->kept)
         wrong_use("a communicator ends before a graph that has its work");
-    if (wanted("log"))
+    if (simulates("log"))
         fprintf(stderr, "fake: %s\n", how);
-    while (atomic_load(&c->under_way)) /* the GPU has seen that it is aborted */
+    while (atomic_load(&c->pending)) /* until the GPU notices the abort */
         sched_yield();
-    munmap(c->at, sizeof(struct meeting));
+    munmap(c->at, sizeof(struct shared));
     free(c);
     return ncclSuccess;
 }
@@ -370,9 +368,9 @@ EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t c, ncclWindow_t w)
 }
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t c, int flags)
 {
-    if (c->untaken || c->made_at)
+    if (c->unaccepted || c->made_at)
         wrong_use("revoked while a call is taken in");
-    if (wanted("log"))
+    if (simulates("log"))
         fprintf(stderr, "fake: revoked\n");
     stop(c);
     return ncclInProgress;

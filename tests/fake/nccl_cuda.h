@@ -1,4 +1,4 @@
-/* nccl_cuda - the CUDA runtime's part of NCCL's stand-in: eight GPUs whose memory is the host's. */
+/* nccl_cuda - the CUDA runtime of the NCCL stand-in: eight GPUs that use host memory. */
 #ifndef FAKE_NCCL_CUDA_H
 #define FAKE_NCCL_CUDA_H
 
@@ -11,8 +11,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Whether FAKE_NCCL's list has the word. */
-static bool wanted(const char *what)
+/* Returns true if the list in FAKE_NCCL has the word. */
+static bool simulates(const char *what)
 {
     const char *list = getenv("FAKE_NCCL");
     for (size_t len = strlen(what); list && *list;
@@ -22,19 +22,19 @@ static bool wanted(const char *what)
     return false;
 }
 
-/* Says so when the caller does what makes NCCL or CUDA hang, or read memory that is gone. */
+/* Aborts: the caller did something that makes NCCL or CUDA hang, or read freed memory. */
 static void wrong_use(const char *what)
 {
     fprintf(stderr, "fake: wrong: %s\n", what);
     abort();
 }
 
-/* What CUDA refuses, and what spoils the graph, while a thread records one. */
-static bool spoils(void);
+/* Called by functions that CUDA rejects, and that invalidate the graph, during a recording. */
+static bool invalidates_graph(void);
 
 EXPORT cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = wanted("no_driver") ? 0 : wanted("old_driver") ? 11080 : CUDART_VERSION;
+    *version = simulates("no_driver") ? 0 : simulates("old_driver") ? 11080 : CUDART_VERSION;
     return cudaSuccess;
 }
 EXPORT cudaError_t cudaRuntimeGetVersion(int *version)
@@ -44,8 +44,8 @@ EXPORT cudaError_t cudaRuntimeGetVersion(int *version)
 }
 EXPORT cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = wanted("one_gpu") ? 1 : 8;
-    bool usable = !wanted("no_driver") && !wanted("old_driver");
+    *count = simulates("one_gpu") ? 1 : 8;
+    bool usable = !simulates("no_driver") && !simulates("old_driver");
     return usable ? cudaSuccess : cudaErrorInsufficientDriver;
 }
 EXPORT cudaError_t cudaSetDevice(int device)
@@ -54,7 +54,7 @@ EXPORT cudaError_t cudaSetDevice(int device)
 }
 EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device)
 {
-    *value = what == cudaDevAttrComputeCapabilityMajor ? (wanted("ampere") ? 8 : 9) : 0;
+    *value = what == cudaDevAttrComputeCapabilityMajor ? (simulates("ampere") ? 8 : 9) : 0;
     return cudaSuccess;
 }
 EXPORT cudaError_t cudaDeviceGetPCIBusId(char *out, int len, int device)
@@ -75,19 +75,19 @@ EXPORT const char *cudaGetErrorString(cudaError_t e)
 EXPORT cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
     *total_bytes = (size_t)16 << 30;
-    *free_bytes = wanted("full") ? (size_t)16 << 20 : *total_bytes;
+    *free_bytes = simulates("full") ? (size_t)16 << 20 : *total_bytes;
     return cudaSuccess;
 }
 EXPORT cudaError_t cudaMalloc(void **out, size_t bytes)
 {
-    if (spoils())
+    if (invalidates_graph())
         return cudaErrorStreamCaptureUnsupported;
     *out = bytes < SIZE_MAX / 4 ? malloc(bytes) : NULL;
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 EXPORT cudaError_t cudaFree(void *p)
 {
-    if (spoils())
+    if (invalidates_graph())
         return cudaErrorStreamCaptureUnsupported;
     free(p);
     return cudaSuccess;

@@ -1,4 +1,4 @@
-/* nccl_gpu - the GPU of NCCL's stand-in: a thread that does what is on the stream, in order. */
+/* nccl_gpu - the GPU of the NCCL stand-in: a thread that executes the stream's work in order. */
 #ifndef FAKE_NCCL_GPU_H
 #define FAKE_NCCL_GPU_H
 
@@ -20,14 +20,14 @@ enum {
     PATH_BYTES = 512
 };
 
-/* A message on its way, a piece at a time. */
+/* A message in transit, one piece at a time. */
 struct box {
     atomic_uint full;
     size_t total, bytes; /* of the message, and of this piece */
     char data[BOX_BYTES];
 };
 
-struct meeting {
+struct shared {
     atomic_uint arrived, turn;
     struct box boxes[RANKS_MAX][RANKS_MAX]; /* from, to */
     char slots[RANKS_MAX][SLOT_BYTES];      /* each rank's input; the file is sparse */
@@ -53,11 +53,11 @@ struct op {
     size_t n;
     ncclDataType_t type;
     ncclRedOp_t op;
-    long double factor; /* of this rank's input; 0: none */
-    size_t moved;       /* of a send's or receive's bytes */
+    long double factor; /* of this rank's input; 0: no factor */
+    size_t moved;       /* bytes of a send or receive so far */
 };
 
-/* What is begun together. */
+/* Operations that start together. */
 struct work {
     ncclComm_t comm;
     size_t n;
@@ -66,20 +66,20 @@ struct work {
 };
 
 struct ncclComm {
-    struct meeting *at;
+    struct shared *at;
     char path[PATH_BYTES];
     int rank, size, calls, asked, children;
-    unsigned connect_turn; /* it is connected when the meeting's is another one */
+    unsigned connect_turn; /* connected when shared.turn differs */
     bool connected, finalized, stuck;
-    struct work *untaken;      /* "slow" */
-    ncclComm_t made, *made_at; /* by a split: seen when the parent is asked */
-    int kept;                  /* works of it that lie in graphs */
-    atomic_int under_way;
+    struct work *unaccepted;   /* "slow" */
+    ncclComm_t made, *made_at; /* by a split: visible once the parent is queried */
+    int kept;                  /* number of its works in graphs */
+    atomic_int pending;
     atomic_bool aborted;
     _Atomic ncclResult_t broken;
 };
 
-/* ---- the GPU: a thread that does what is on the stream, in order ---- */
+/* ---- the GPU: a thread that executes the stream's work in order ------------------------------ */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t came;
@@ -88,10 +88,10 @@ static struct {
     bool runs;
 } gpu = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
 
-/* What is put on the stream meanwhile is kept; whoever asks for its state spoils that. */
+/* During a recording, work is recorded; a query of the stream's state invalidates the graph. */
 static struct {
-    struct CUgraph_st *graph; /* NULL: none is recorded */
-    bool spoiled;
+    struct CUgraph_st *graph; /* NULL: no recording */
+    bool invalid;
 } recording;
 
 struct CUgraph_st {
@@ -99,17 +99,17 @@ struct CUgraph_st {
     size_t n;
 };
 
-static bool spoils(void)
+static bool invalidates_graph(void)
 {
-    recording.spoiled |= recording.graph != NULL;
+    recording.invalid |= recording.graph != NULL;
     return recording.graph != NULL;
 }
 
 EXPORT cudaError_t cudaStreamQuery(cudaStream_t s)
 {
-    if (spoils())
+    if (invalidates_graph())
         return cudaErrorStreamCaptureUnsupported;
-    return wanted("hang") || atomic_load(&gpu.left) ? cudaErrorNotReady : cudaSuccess;
+    return simulates("hang") || atomic_load(&gpu.left) ? cudaErrorNotReady : cudaSuccess;
 }
 
 static void perform(struct work *w);
@@ -125,10 +125,10 @@ static void *run_gpu(void *arg)
         if (!gpu.first)
             gpu.last = &gpu.first;
         pthread_mutex_unlock(&gpu.lock);
-        if (wanted("late"))
+        if (simulates("late"))
             nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
         perform(w);
-        atomic_fetch_sub(&w->comm->under_way, 1);
+        atomic_fetch_sub(&w->comm->pending, 1);
         atomic_fetch_sub(&gpu.left, 1);
         free(w);
     }
@@ -150,7 +150,7 @@ static void put_on_stream(struct work *w)
         keep(recording.graph, w);
         return;
     }
-    atomic_fetch_add(&w->comm->under_way, 1);
+    atomic_fetch_add(&w->comm->pending, 1);
     atomic_fetch_add(&gpu.left, 1);
     pthread_mutex_lock(&gpu.lock);
     if (!gpu.runs) {
@@ -174,7 +174,7 @@ EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t s)
 EXPORT cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
                                    enum cudaMemcpyKind kind, cudaStream_t s)
 {
-    cudaError_t rc = wanted("hang") ? cudaSuccess : cudaStreamSynchronize(s);
+    cudaError_t rc = simulates("hang") ? cudaSuccess : cudaStreamSynchronize(s);
     if (rc == cudaSuccess)
         memcpy(to, from, bytes);
     return rc;
@@ -185,7 +185,7 @@ EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCapture
     if (!s || recording.graph)
         return cudaErrorStreamCaptureUnsupported;
     recording.graph = calloc(1, sizeof *recording.graph);
-    recording.spoiled = false;
+    recording.invalid = false;
     return cudaSuccess;
 }
 
@@ -204,9 +204,9 @@ EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
 {
     cudaGraph_t g = recording.graph;
     recording.graph = NULL;
-    if (g && recording.spoiled)
+    if (g && recording.invalid)
         cudaGraphDestroy(g);
-    if (!g || recording.spoiled)
+    if (!g || recording.invalid)
         return cudaErrorStreamCaptureInvalidated;
     *out = g;
     return cudaSuccess;
@@ -237,15 +237,15 @@ EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g)
 EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s)
 {
     cudaGraph_t g = (cudaGraph_t)exec;
-    if (wanted("log"))
+    if (simulates("log"))
         fprintf(stderr, "fake: a graph of %zu\n", g->n);
     for (size_t i = 0; i < g->n; i++)
         put_on_stream(copy_of(g->works[i]));
     return cudaSuccess;
 }
 
-/* ---- NCCL's part: on the GPU ---- */
-/* Says when all ranks have come: the turn changes. */
+/* ---- NCCL: on the GPU ------------------------------------------------------------------------ */
+/* When the last rank arrives, the turn changes. */
 static unsigned arrive(ncclComm_t c)
 {
     unsigned turn = atomic_load(&c->at->turn);
@@ -256,7 +256,7 @@ static unsigned arrive(ncclComm_t c)
     return turn;
 }
 
-/* All ranks of the communicator; false when it is aborted. */
+/* Waits for all ranks of the communicator; false if it is aborted. */
 static bool barrier(ncclComm_t c)
 {
     for (unsigned turn = arrive(c); atomic_load(&c->at->turn) == turn; sched_yield())
@@ -265,7 +265,7 @@ static bool barrier(ncclComm_t c)
     return true;
 }
 
-/* A mean of floats is made of products with 1/n, all rounded in their type, as NCCL does it. */
+/* A mean of floats is a sum of products with 1/n, each rounded to the type, as in NCCL. */
 static long double mean(ncclComm_t c, size_t at, ncclDataType_t t)
 {
     long double n = rounded(1.0L / c->size, t), x = 0;
@@ -290,11 +290,11 @@ static void reduce_into(ncclComm_t c, const struct op *k, size_t first)
 {
     for (size_t i = 0; i < k->n; i++)
         set(k->out, i, k->type, reduced(c, k, first + i));
-    if (wanted("wrong"))
+    if (simulates("wrong"))
         set(k->out, 0, k->type, get(k->out, 0, k->type) + 1);
 }
 
-/* Every rank's input lies in its slot. */
+/* Every rank's input is in its slot. */
 static void take_result(ncclComm_t c, const struct op *k)
 {
     size_t bytes = k->n * bytes_of(k->type), own = (size_t)c->rank * bytes;
@@ -344,7 +344,7 @@ static bool is_done(const struct op *k)
     return k->kind < SEND || k->moved == k->n * bytes_of(k->type);
 }
 
-/* Moves a piece, where the box allows. */
+/* Moves a piece if the box is ready. */
 static ncclResult_t move_piece(ncclComm_t c, struct op *k)
 {
     bool sends = k->kind == SEND;
@@ -366,7 +366,7 @@ static ncclResult_t move_piece(ncclComm_t c, struct op *k)
     return ncclSuccess;
 }
 
-/* Messages between two ranks keep their order: an earlier one to the same must be done. */
+/* Messages between two ranks keep their order: earlier ones must be complete. */
 static bool is_next(const struct work *w, size_t i)
 {
     for (size_t k = 0; k < i; k++)

@@ -1,3 +1,3 @@
-/* NCCL 2.19: none of the calls that came later. */
+/* NCCL 2.19, without newer functions. */
 #define FAKE_OLD
 #include "tests/fake/nccl.c"

@@ -1,4 +1,4 @@
-/* nccl_values - NCCL's types on the host, for its stand-in. A long double holds 64-bit numbers. */
+/* nccl_values - NCCL's types on the host, for the stand-in. A long double holds 64-bit numbers. */
 #ifndef FAKE_NCCL_VALUES_H
 #define FAKE_NCCL_VALUES_H
 

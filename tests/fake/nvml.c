@@ -1,8 +1,8 @@
-/* A libnvidia-ml.so.1 without a GPU, for tests. DROVER_NVML_LIB points to it. DROVER_FAKE_GPUS
- * lists its GPUs, separated by ';': "uuid,name,bus,total MiB,free MiB", followed by ",MIG-a" for a
- * MIG instance. A GPU named "lost" has fallen off the bus. DROVER_FAKE_GPU_USERS names a file with
- * one line "UUID PID MiB" per process that uses a GPU (PID 0: the driver does not report the
- * process). DROVER_FAKE_NVML_INIT is the code that nvmlInit_v2() returns. */
+/* A stand-in for libnvidia-ml.so.1, for tests without a GPU; DROVER_NVML_LIB names it.
+ * DROVER_FAKE_GPUS lists its GPUs, separated by ';', as "uuid,name,bus,total MiB,free MiB",
+ * followed by ",MIG-a" for a MIG instance. A GPU named "lost" has fallen off the bus.
+ * DROVER_FAKE_GPU_USERS names a file with a line "UUID PID MiB" per process that uses a GPU (PID 0:
+ * the process is not listed). DROVER_FAKE_NVML_INIT is the code that nvmlInit_v2() returns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +113,8 @@ int nvmlDeviceGetPciInfo_v3(const struct fake_gpu *g, struct pci *out)
     return 0;
 }
 
-/* The MiB that a GPU's users have; `out` (NULL: only count) has room for all of them. */
+/* Returns the MiB that processes use on a GPU. `out` (NULL: only count) has room for all of them.
+ */
 static unsigned long long read_users(const struct fake_gpu *g, struct process *out, unsigned *n)
 {
     const char *path = getenv("DROVER_FAKE_GPU_USERS");
@@ -149,7 +150,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(const struct fake_gpu *g, unsigned *
     return *n > max ? TOO_SMALL : 0;
 }
 
-/* Its second instance is the one that is there. */
+/* Index 1 is the only MIG instance. */
 int nvmlDeviceGetMigDeviceHandleByIndex(const struct fake_gpu *g, unsigned index,
                                         struct fake_gpu **out)
 {

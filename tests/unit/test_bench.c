@@ -20,18 +20,18 @@ TEST(ranks_have_so_much_room_as_the_fullest_gpu_leaves_them)
     const uint64_t gib = UINT64_C(1) << 30;
     struct bench_opts o = {.unalign = 2};
     struct bench_report_device d[4] = {{.host = "a"}, {.host = "a"}, {.host = "b"}, {.host = "b"}};
-    CHECK(bench_room(&o, d, 4) == UINT64_MAX);
+    CHECK(bench_max_bytes(&o, d, 4) == UINT64_MAX);
     for (int r = 0; r < 4; r++) {
         d[r].free_bytes = 130 * gib;
         d[r].pci_bus = r;
     }
-    CHECK(bench_room(&o, d, 4) == 64 * gib - 512 - 16);
+    CHECK(bench_max_bytes(&o, d, 4) == 64 * gib - 512 - 16);
     d[3].free_bytes = 8 * gib;
-    CHECK(bench_room(&o, d, 4) == 7 * gib / 2 - 512 - 16);
-    d[3].free_bytes = 1; /* there is always a size, which then fails with a reason */
-    CHECK(bench_room(&o, d, 4) == 1);
+    CHECK(bench_max_bytes(&o, d, 4) == 7 * gib / 2 - 512 - 16);
+    d[3].free_bytes = 1; /* never 0: allocating 1 byte then fails with a reason */
+    CHECK(bench_max_bytes(&o, d, 4) == 1);
     d[0].pci_bus = d[1].pci_bus;
-    CHECK(bench_room(&o, d, 3) == 32 * gib - 512 - 16);
+    CHECK(bench_max_bytes(&o, d, 3) == 32 * gib - 512 - 16);
 }
 
 TEST(sizes_do_not_run_over)
@@ -55,11 +55,11 @@ static void on_row(void *arg, const struct bench_report_row *row)
 {
     struct seen *s = arg;
     s->rows++;
-    s->wrong += row->half[0].wrong + row->half[1].wrong;
+    s->wrong += row->placement[0].wrong + row->placement[1].wrong;
     s->last_bytes = row->bytes;
-    CHECK(row->half[0].ran && row->half[1].ran && row->half[0].checked);
-    CHECK(row->half[0].seconds > 0);
-    CHECK_NEAR(row->half[0].rank_min_seconds, row->half[0].rank_max_seconds, 0);
+    CHECK(row->placement[0].ran && row->placement[1].ran && row->placement[0].checked);
+    CHECK(row->placement[0].seconds > 0);
+    CHECK_NEAR(row->placement[0].rank_min_seconds, row->placement[0].rank_max_seconds, 0);
 }
 
 static struct bench_report_summary run(const struct bench_opts *o, struct seen *seen)
@@ -82,7 +82,7 @@ static struct bench_report_summary run(const struct bench_opts *o, struct seen *
 
 static struct bench_opts some(void)
 {
-    return (struct bench_opts){.coll = BACKEND_REDUCE,
+    return (struct bench_opts){.coll = COLLECTIVE_REDUCE,
                                .min_bytes = 64,
                                .max_bytes = 300000,
                                .factor = 16,
@@ -112,7 +112,7 @@ TEST(a_table_has_a_row_for_each_type_operation_root_and_size)
 TEST(collectives_that_compute_nothing_are_not_repeated_for_each_operation)
 {
     struct bench_opts o = some();
-    o.coll = BACKEND_ALL_GATHER;
+    o.coll = COLLECTIVE_ALL_GATHER;
     struct seen seen = {0};
     run(&o, &seen);
     CHECK_INT(seen.rows, 2 * 4);
@@ -135,7 +135,7 @@ static void on_samples(void *arg, const struct bench_report_row *row)
 {
     size_t *seen = arg;
     for (int i = 0; i < 2; i++) {
-        const struct bench_report_placement *h = &row->half[i];
+        const struct bench_report_placement *h = &row->placement[i];
         seen[i] = h->stats.n;
         CHECK(h->stats.min <= h->stats.low && h->stats.low <= h->stats.median);
         CHECK(h->stats.median <= h->stats.high && h->stats.high <= h->stats.p99);
@@ -163,7 +163,7 @@ TEST(single_iterations_are_timed_until_their_median_is_known_or_time_is_over)
     CHECK_INT(seen[0], 10);
     CHECK_INT(seen[1], 10);
     o.stable = 1e-9;    /* never */
-    o.max_time_s = 0.2; /* more than a busy machine takes away at once */
+    o.max_time_s = 0.2; /* longer than a busy machine stalls */
     CHECK_INT(bench_run(&o, d, c, &sink, &foot, &e), 0);
     CHECK(seen[0] > 10 && seen[0] % 10 == 0);
     drover_comm_close(c);

@@ -58,7 +58,7 @@ TEST(a_row_that_is_slower_beyond_chance_and_tolerance_is_worse)
     draw(b, &r, 1.3);
     draw(c, &r, 0.7);
     draw(d, &r, 1);
-    d[0] = 100; /* one outlier is no change */
+    d[0] = 100; /* one outlier is not a change */
     struct bench_diff_row rows[] = {{.before = a, .after = b, .before_n = N, .after_n = N},
                                     {.before = a, .after = c, .before_n = N, .after_n = N},
                                     {.before = a, .after = d, .before_n = N, .after_n = N}};

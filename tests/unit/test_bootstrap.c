@@ -8,7 +8,7 @@
 
 #include "tests/unit/test.h"
 
-/* A port that nobody has, and listening there where `fd` is given. */
+/* Returns a free port; listens on it if `fd` is given. */
 static int some_port(int *fd)
 {
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -33,7 +33,7 @@ static void set_job(const char *id, int port)
     setenv("DROVER_JOB_ID", id, 1);
 }
 
-/* A rank that says its number `rounds` times. Its status: 0, or what the fence gave. */
+/* A rank that publishes its number `rounds` times. Its exit status: 0, or the fence's error. */
 static int meet(int rank, int size, int rounds, int timeout_ms, struct err *e)
 {
     struct rank_identity who = {rank, size, rank, size, 0, "RANK"};
@@ -54,7 +54,7 @@ static int meet(int rank, int size, int rounds, int timeout_ms, struct err *e)
         if (rc == 0 && t->get(t->arg, 0, "mine", got, 4, NULL) != -EPROTO)
             rc = err_set(e, -EIO, "another size was given");
         if (rc == 0 && t->get(t->arg, 0, "nothing", got, 4, NULL) != -EPROTO)
-            rc = err_set(e, -EIO, "what nobody has put was given");
+            rc = err_set(e, -EIO, "a get returned what no rank has put");
         bootstrap_free(x);
         if (rc < 0)
             return rc;
@@ -64,7 +64,7 @@ static int meet(int rank, int size, int rounds, int timeout_ms, struct err *e)
 
 struct rank {
     pid_t pid;
-    int out; /* its error's text and hint */
+    int out; /* pipe for the text and hint of its error */
 };
 
 static struct rank start(int rank, int size, int rounds, int timeout_ms)
@@ -102,7 +102,7 @@ TEST(ranks_see_what_all_have_put_round_after_round)
     struct rank all[5];
     char text[512];
     set_job("rounds", some_port(NULL));
-    for (int r = 4; r >= 0; r--) /* rank 0 comes last */
+    for (int r = 4; r >= 0; r--) /* rank 0 connects last */
         all[r] = start(r, 5, 4, 10000);
     for (int r = 0; r < 5; r++)
         CHECK_INT(end_of(all[r], text), 0);
@@ -133,7 +133,7 @@ TEST(a_rank_whose_own_deadline_is_short_is_told_too_and_ends_the_wait_of_all)
     CHECK_HAS(text, "rank 1 on node ");
     CHECK_HAS(text, "missing: rank 2");
     CHECK_INT(end_of(zero, text), 3);
-    CHECK_HAS(text, "its time was up; missing: rank 2");
+    CHECK_HAS(text, "exited or timed out; missing: rank 2");
 }
 
 TEST(where_rank_0_stays_away_that_is_said)
@@ -150,9 +150,9 @@ TEST(a_rank_of_another_size_is_turned_away_and_named)
     set_job("size", some_port(NULL));
     struct rank zero = start(0, 2, 1, 600);
     CHECK_INT(end_of(start(1, 3, 1, 5000), text), 4);
-    CHECK_HAS(text, "counts 3 ranks, rank 0 on node");
+    CHECK_HAS(text, "world size 3 at rank 1 on node");
     CHECK_INT(end_of(zero, text), 3);
-    CHECK_HAS(text, "missing: rank 1; turned away: rank 1 on node");
+    CHECK_HAS(text, "missing: rank 1; rejected: world size 3 at rank 1");
 }
 
 TEST(a_rank_that_is_there_twice_is_turned_away_and_the_others_go_on)
@@ -161,12 +161,12 @@ TEST(a_rank_that_is_there_twice_is_turned_away_and_the_others_go_on)
     set_job("twice", some_port(NULL));
     struct rank zero = start(0, 3, 1, 10000);
     struct rank one = start(1, 3, 1, 10000), again = start(1, 3, 1, 10000);
-    /* Which of them is first is open, so what ends first is the one that was turned away. */
+    /* Either may be accepted first, so the one that ends first is the rejected one. */
     struct pollfd p[2] = {{one.out, POLLIN, 0}, {again.out, POLLIN, 0}};
     CHECK(poll(p, 2, 10000) > 0);
     bool first = p[0].revents;
     CHECK_INT(end_of(first ? one : again, text), 4);
-    CHECK_HAS(text, "is there twice");
+    CHECK_HAS(text, "connected twice");
     struct rank two = start(2, 3, 1, 10000);
     CHECK_INT(end_of(first ? again : one, other), 0);
     CHECK_INT(end_of(two, text), 0);
@@ -197,7 +197,7 @@ TEST(scanners_and_garbage_are_no_ranks_and_harm_nobody)
     set_job("garbage", port);
     setenv("DROVER_BOOT_PORT", chosen, 1);
     struct rank zero = start(0, 2, 1, 10000);
-    for (int i = 0; i < 200; i++) { /* more than it keeps at a time */
+    for (int i = 0; i < 200; i++) { /* more keys than fit at once */
         int s = connect_to(port);
         if (i % 2)
             (void)!send(s, garbage, i % 3 ? sizeof garbage : 5, MSG_NOSIGNAL);
@@ -235,5 +235,5 @@ TEST(a_rank_that_nobody_told_where_rank_0_is_says_so)
     CHECK_HAS(e.hint, "drover run");
     setenv("MASTER_PORT", "70000", 1);
     CHECK_INT(meet(0, 2, 1, 1000, &e), -EINVAL);
-    CHECK_HAS(e.text, "MASTER_PORT is '70000', which is no port");
+    CHECK_HAS(e.text, "MASTER_PORT: invalid port '70000'");
 }

@@ -15,7 +15,7 @@ static struct buffers *open_ok(struct backend_comm **inner)
     return b;
 }
 
-static struct buffers_run a_run(enum backend_coll coll, bool in_place)
+static struct buffers_run a_run(enum collective coll, bool in_place)
 {
     struct buffers_run r = {.in_place = in_place};
     r.v = (struct verify){.coll = coll, .type = DROVER_FLOAT, .op = DROVER_SUM, .ranks = 1};
@@ -27,7 +27,7 @@ static uint64_t wrong_after(struct buffers *b, struct buffers_run *r)
 {
     struct buffers_wrong w;
     struct err e = {0};
-    CHECK_INT(buffers_look(b, r, &w, &e), 0);
+    CHECK_INT(buffers_check(b, r, &w, &e), 0);
     return w.elements + w.canaries;
 }
 
@@ -35,9 +35,9 @@ TEST(what_a_collective_leaves_is_right_and_what_none_has_touched_is_wrong)
 {
     struct backend_comm *inner = NULL;
     struct buffers *b = open_ok(&inner);
-    for (int coll = 0; coll < BACKEND_BARRIER; coll++) {
+    for (int coll = 0; coll < COLLECTIVE_BARRIER; coll++) {
         struct err e = {0};
-        struct buffers_run r = a_run((enum backend_coll)coll, false);
+        struct buffers_run r = a_run((enum collective)coll, false);
         CHECK_INT(buffers_prepare(b, &r, &e), 0);
         CHECK_INT(wrong_after(b, &r), r.shape.out_bytes / 4);
         struct backend_call call = buffers_call(b, &r, 0);
@@ -54,16 +54,17 @@ TEST(a_spoiled_element_is_counted_wherever_it_is)
     struct buffers *b = open_ok(&inner);
     for (int in_place = 0; in_place < 2; in_place++) {
         struct err e = {0};
-        struct buffers_run r = a_run(BACKEND_ALL_REDUCE, in_place == 1);
+        struct buffers_run r = a_run(COLLECTIVE_ALL_REDUCE, in_place == 1);
         CHECK_INT(buffers_prepare(b, &r, &e), 0);
         struct backend_call call = buffers_call(b, &r, 0);
         CHECK_INT(call.in == call.out, in_place);
         CHECK_INT(backend_self.start(inner, &call, 1, &e), 0);
-        CHECK_INT(buffers_spoil(b, &r, BUFFERS_BIT, 0, &e), 0);
+        CHECK_INT(buffers_inject(b, &r, BUFFERS_FLIP_BIT, 0, &e), 0);
         CHECK_INT(wrong_after(b, &r), 1);
-        CHECK_INT(buffers_spoil(b, &r, BUFFERS_BIT, r.shape.count - 1, &e), 0);
+        CHECK_INT(buffers_inject(b, &r, BUFFERS_FLIP_BIT, r.shape.count - 1, &e), 0);
         CHECK_INT(wrong_after(b, &r), 2);
-        CHECK_INT(buffers_spoil(b, &r, BUFFERS_BIT, r.shape.count, &e), 0); /* there is none */
+        CHECK_INT(buffers_inject(b, &r, BUFFERS_FLIP_BIT, r.shape.count, &e),
+                  0); /* no such element */
         CHECK_INT(wrong_after(b, &r), 2);
     }
     buffers_close(b);
@@ -76,21 +77,21 @@ TEST(the_first_wrong_element_is_told_with_what_it_should_be)
     struct buffers *b = open_ok(&inner);
     struct err e = {0};
     struct buffers_wrong w;
-    struct buffers_run r = a_run(BACKEND_ALL_REDUCE, false);
+    struct buffers_run r = a_run(COLLECTIVE_ALL_REDUCE, false);
     CHECK_INT(buffers_prepare(b, &r, &e), 0);
     struct backend_call call = buffers_call(b, &r, 0);
     CHECK_INT(backend_self.start(inner, &call, 1, &e), 0);
     size_t at = 2 * VERIFY_PERIOD + 7; /* of the third period */
     const float *out = call.out;
     float right = out[at];
-    CHECK_INT(buffers_spoil(b, &r, BUFFERS_BIT, at, &e), 0);
-    CHECK_INT(buffers_spoil(b, &r, BUFFERS_BIT, at + 9, &e), 0);
-    CHECK_INT(buffers_look(b, &r, &w, &e), 0);
+    CHECK_INT(buffers_inject(b, &r, BUFFERS_FLIP_BIT, at, &e), 0);
+    CHECK_INT(buffers_inject(b, &r, BUFFERS_FLIP_BIT, at + 9, &e), 0);
+    CHECK_INT(buffers_check(b, &r, &w, &e), 0);
     CHECK_INT(w.elements, 2);
     CHECK_INT(w.index, at);
     CHECK_NEAR(w.first.expected, right, 0);
     CHECK_NEAR(w.first.got, out[at], 0);
-    CHECK_INT(w.blame.cause, VERIFY_UNKNOWN);
+    CHECK_INT(w.diagnosis.cause, VERIFY_UNKNOWN);
     CHECK_INT(w.canaries, 0);
     buffers_close(b);
     backend_self.close(inner);
@@ -102,12 +103,12 @@ static void check_canary(bool in_place, size_t from_in, long at, enum buffers_si
     struct buffers *b = open_ok(&inner);
     struct err e = {0};
     struct buffers_wrong w;
-    struct buffers_run r = a_run(BACKEND_ALL_GATHER, in_place);
+    struct buffers_run r = a_run(COLLECTIVE_ALL_GATHER, in_place);
     CHECK_INT(buffers_prepare(b, &r, &e), 0);
     struct backend_call call = buffers_call(b, &r, 0);
     CHECK_INT(backend_self.start(inner, &call, 1, &e), 0);
     memset((from_in ? (char *)(uintptr_t)call.in : (char *)call.out) + at, 0, 3);
-    CHECK_INT(buffers_look(b, &r, &w, &e), 0);
+    CHECK_INT(buffers_check(b, &r, &w, &e), 0);
     CHECK_INT(w.elements, 0);
     CHECK_INT(w.canaries, 3);
     CHECK_INT(w.side, side);
@@ -118,7 +119,7 @@ static void check_canary(bool in_place, size_t from_in, long at, enum buffers_si
 
 TEST(bytes_written_around_the_output_or_the_input_are_counted_and_placed)
 {
-    struct buffers_run r = a_run(BACKEND_ALL_GATHER, false);
+    struct buffers_run r = a_run(COLLECTIVE_ALL_GATHER, false);
     long end = (long)r.shape.out_bytes;
     for (int in_place = 0; in_place < 2; in_place++) {
         check_canary(in_place, 0, end, BUFFERS_OUT_END, 1);
@@ -130,7 +131,7 @@ TEST(bytes_written_around_the_output_or_the_input_are_counted_and_placed)
     check_canary(false, 1, -3, BUFFERS_IN_BEGIN, 1);
 }
 
-/* Sanitizers end a program that asks for too much, unless told not to. */
+/* By default, sanitizers end a program whose allocation is too large. */
 DROVER_API const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

@@ -6,7 +6,7 @@
 
 #include "tests/unit/test.h"
 
-/* A drover with a launcher's end of the report channel in *launcher. */
+/* Returns a drover; *launcher is the launcher's end of its report channel. */
 static struct drover *with_channel(int *launcher)
 {
     int fds[2];
@@ -92,7 +92,7 @@ TEST(a_report_waits_for_a_launcher_that_is_slow_to_read)
     if (pid == 0) {
         char got[4096];
         int seen = 0;
-        drover_close(d); /* or this process would hold the end whose closing it waits for */
+        drover_close(d); /* else this process would hold the end whose closing it awaits */
         while (recv(launcher, got, sizeof got, 0) > 0)
             seen++;
         _exit(seen == count ? 0 : 1);

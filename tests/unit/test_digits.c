@@ -16,7 +16,7 @@ enum { ROWS = 7, IN = 6, CLASSES = 4 };
 struct small {
     struct mlp *m;
     size_t params;
-    float *state; /* params x 3 */
+    float *state; /* 3 x params */
     float x[ROWS * IN];
     int label[ROWS], sample[ROWS];
     struct mlp_batch batch;
@@ -70,7 +70,7 @@ static double loss_at(struct small *s, size_t parameter, float moved)
     return (double)loss;
 }
 
-/* `bias`: of the first hidden units, in turn for and against. */
+/* `bias`: of the first hidden units, alternately positive and negative. */
 static void check_gradient(const struct mlp_config *c, float bias)
 {
     struct small s;
@@ -83,13 +83,14 @@ static void check_gradient(const struct mlp_config *c, float bias)
     CHECK_INT(mlp_cpu.get(s.m, 0, grad, s.params), 0);
     double size = 0;
     for (size_t i = 0; i < s.params; i++) {
-        /* Richardson's: the error of h^2 is taken out, so that floats have digits left. */
+        /* Richardson extrapolation removes the error of order h^2, so that floats keep enough
+         * digits. */
         double coarse = (loss_at(&s, i, 2 * h) - loss_at(&s, i, -2 * h)) / (4 * (double)h);
         double fine = (loss_at(&s, i, h) - loss_at(&s, i, -h)) / (2 * (double)h);
         CHECK_NEAR(grad[i], (4 * fine - coarse) / 3, 1e-4);
         size = fmax(size, fabs((double)grad[i]));
     }
-    CHECK(size > 0.05); /* or the tolerance would mean nothing */
+    CHECK(size > 0.05); /* else the tolerance would be meaningless */
     free(grad);
     small_close(&s);
 }
@@ -289,7 +290,7 @@ static void place_open(struct place *p)
 static void place_close(const struct place *p)
 {
     unlink(p->path);
-    CHECK_INT(rmdir(p->dir), 0); /* nothing else is left in it */
+    CHECK_INT(rmdir(p->dir), 0); /* it is empty */
 }
 
 static int read_back(struct place *p, const char *bytes, size_t len, struct checkpoint *c)

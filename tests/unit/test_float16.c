@@ -33,7 +33,8 @@ TEST(known_halves_have_their_values)
     CHECK(half_to_float(0x3555) == 0x1.554p-2f); /* nearest to 1/3 */
 }
 
-/* Against the definition: the nearest of two neighbours, and of two as near, the even one. */
+/* Compares with the definition: the nearest of two neighbours; the even one if both are equally
+ * near. */
 TEST(halves_are_rounded_to_nearest_ties_to_even)
 {
     for (unsigned h = 0; h < 0x7bff; h++) {

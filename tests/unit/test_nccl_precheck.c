@@ -56,9 +56,9 @@ TEST(a_rank_in_trouble_comes_before_all_else)
 {
     struct err e = {0};
     make_cards();
-    cards[3] = (struct nccl_precheck_rank_info){.node = "c01", .trouble = "no GPU can be used"};
+    cards[3] = (struct nccl_precheck_rank_info){.node = "c01", .trouble = "no usable GPU"};
     CHECK_INT(nccl_precheck_check(cards, 4, &e), -EHOSTDOWN);
-    CHECK_STR(e.text, "rank 3 on node c01 cannot take part: no GPU can be used");
+    CHECK_STR(e.text, "rank 3 on node c01 cannot participate: no usable GPU");
 }
 
 TEST(the_interfaces_list_is_read_as_nccl_reads_it)
@@ -67,11 +67,12 @@ TEST(the_interfaces_list_is_read_as_nccl_reads_it)
     CHECK_INT(nccl_precheck_interfaces(NULL, &e), 0);
     CHECK_INT(nccl_precheck_interfaces("", &e), 0);
     CHECK_INT(nccl_precheck_interfaces("lo", &e), 0);
-    CHECK_INT(nccl_precheck_interfaces("nosuch,l", &e), 0); /* beginnings of names */
+    CHECK_INT(nccl_precheck_interfaces("nosuch,l", &e), 0); /* prefixes of names */
     CHECK_INT(nccl_precheck_interfaces("=nosuch,lo", &e), 0);
     CHECK_INT(nccl_precheck_interfaces("^nosuch", &e), 0);
     CHECK_INT(nccl_precheck_interfaces("=l", &e), -EINVAL);
     CHECK_INT(nccl_precheck_interfaces("ib0,mlx", &e), -EINVAL);
-    CHECK_HAS(e.text, "NCCL_SOCKET_IFNAME=ib0,mlx names no interface of this node with an address");
+    CHECK_HAS(e.text,
+              "NCCL_SOCKET_IFNAME=ib0,mlx matches no interface of this node with an address");
     CHECK_HAS(e.hint, "lo");
 }

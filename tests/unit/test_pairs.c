@@ -75,7 +75,7 @@ TEST(a_slow_link_is_named_among_noise_and_nothing_else)
         rng_seed(&r, (uint64_t)seed, 3);
         int n = size_of(&r), a = (int)rng_below(&r, (uint64_t)n), b = (a + 1) % n;
         noisy(rates, n, 0.03, &r);
-        rates[a * n + b] *= 0.5; /* one way is enough */
+        rates[a * n + b] *= 0.5; /* one direction is enough */
         pairs_judge(&s, rates, n);
         bool right = s.node_count == 0 && s.link_count == 1 && s.links[0][0] == (a < b ? a : b) &&
                      s.links[0][1] == (a < b ? b : a);
@@ -169,8 +169,7 @@ TEST(rates_of_which_some_are_below_half_of_others_are_uneven_though_nobody_is_sl
 {
     double rates[16];
     struct pairs_slow s;
-    for (int k = 0; k < 2;
-         k++) { /* node 0 is slow, and so are, just then, two pairs of the others */
+    for (int k = 0; k < 2; k++) { /* node 0 is slow, and this time two pairs of other nodes too */
         for (int i = 0; i < 16; i++)
             rates[i] = i < 4 || i % 4 == 0 ? 12 : 40;
         if (k == 0)
@@ -218,8 +217,7 @@ TEST(the_map_has_colours_only_on_a_terminal_and_names_what_is_slow)
     pairs_judge(&s, rates, 3);
     pairs_show(&b, &m, &s);
     CHECK_HAS(strbuf_str(&b), "  1        c02     10.0          .      2.000---\n");
-    CHECK_HAS(strbuf_str(&b), "# slow link: 1 c02 - 2 c03: 2 GB/s there and 3 back, the others' 10 "
-                              "(20 %)\n");
+    CHECK_HAS(strbuf_str(&b), "# slow link: 1 c02 - 2 c03: 2 and 3 GB/s, others 10 GB/s (20 %)\n");
     CHECK(!strchr(strbuf_str(&b), '\033'));
     strbuf_reset(&b);
     m.color = true;

@@ -35,7 +35,7 @@ TEST(every_spelling_of_nccl_tests_gives_its_colours)
     colors_are("DIV 4", NULL, halves);
     colors_are("/ 0b100", NULL, halves);
     colors_are(NULL, "3", every_fourth);
-    colors_are("DIV 4", "0x3", every_fourth); /* the mask comes first */
+    colors_are("DIV 4", "0x3", every_fourth); /* the mask takes precedence */
     colors_are(NULL, NULL, all);
     colors_are(NULL, "0", all);
 }
@@ -49,25 +49,25 @@ TEST(what_splits_nothing_is_refused_and_leaves_the_split_as_it_was)
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct err e = {0};
         CHECK_INT(rank_groups_read(&s, bad[i], NULL, &e), -EINVAL);
-        CHECK_HAS(e.text, "NCCL_TESTS_SPLIT is");
+        CHECK_HAS(e.text, "NCCL_TESTS_SPLIT: invalid operation");
         CHECK_HAS(e.hint, "MOD 8");
     }
     struct err e = {0};
     CHECK_INT(rank_groups_read(&s, NULL, "xyz", &e), -EINVAL);
-    CHECK_HAS(e.text, "NCCL_TESTS_SPLIT_MASK is 'xyz'");
+    CHECK_HAS(e.text, "NCCL_TESTS_SPLIT_MASK: 'xyz' is not");
     CHECK(s.op == '%' && s.value == 5);
 }
 
 TEST(groups_are_counted_and_the_smallest_is_known)
 {
     struct rank_groups s = read_as("DIV 3", NULL);
-    int least = 0, members[7];
-    CHECK_INT(rank_groups_groups(&s, 7, &least), 3);
-    CHECK_INT(least, 1);
+    int smallest = 0, members[7];
+    CHECK_INT(rank_groups_groups(&s, 7, &smallest), 3);
+    CHECK_INT(smallest, 1);
     CHECK_INT(rank_groups_group(members, &s, 7, 4), 3);
     CHECK(members[0] == 3 && members[1] == 4 && members[2] == 5);
     CHECK_INT(rank_groups_group(NULL, &s, 7, 6), 1);
     s = read_as(NULL, NULL);
-    CHECK_INT(rank_groups_groups(&s, 7, &least), 1);
-    CHECK_INT(least, 7);
+    CHECK_INT(rank_groups_groups(&s, 7, &smallest), 1);
+    CHECK_INT(smallest, 7);
 }

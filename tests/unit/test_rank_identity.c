@@ -2,7 +2,7 @@
 
 #include "tests/unit/test.h"
 
-/* "NAME=value" …, as a test's whole environment. */
+/* Sets the whole environment of a test to "NAME=value" … */
 static const char *const *env;
 
 static const char *lookup(const char *name)
@@ -132,17 +132,17 @@ TEST(contradictions_are_refused)
     CHECK_HAS(e.text, "LOCAL_RANK is 2");
 }
 
-TEST(what_is_no_count_is_refused)
+TEST(a_value_that_is_not_a_number_is_refused)
 {
     static const char *const bad[] = {"RANK=x", "RANK=-1", "RANK=1x", "RANK=99999999999"};
     for (int i = 0; i < 4; i++) {
         ENV(bad[i], "WORLD_SIZE=4");
         struct err e = read_bad();
-        CHECK_HAS(e.text, "RANK is '");
+        CHECK_HAS(e.text, "RANK: '");
     }
     ENV("RANK=0", "WORLD_SIZE=two");
     struct err e = read_bad();
-    CHECK_HAS(e.text, "WORLD_SIZE is 'two'");
+    CHECK_HAS(e.text, "WORLD_SIZE: 'two' is not a number");
     ENV("RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=?");
     e = read_bad();
     CHECK_HAS(e.text, "LOCAL_RANK");

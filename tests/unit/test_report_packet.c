@@ -67,7 +67,7 @@ TEST(names_are_escaped_so_that_a_parser_gives_them_back)
     strbuf_free(&b);
 }
 
-/* Makes the locale where it is not installed, which a small machine has not. */
+/* Builds the locale if it is not installed, as on a minimal system. */
 static void german_locale(void)
 {
     char dir[] = "/tmp/drover-locale-XXXXXX", command[256];
@@ -95,7 +95,7 @@ TEST(the_locales_decimal_comma_does_not_get_in)
     encode_ok(&b, 1, &m, 1);
     CHECK_STR(strbuf_str(&b), "{\"step\":1,\"x\":0.5}");
     snprintf(point, sizeof point, "%.1f", 0.5);
-    CHECK_STR(point, "0,5"); /* and the program's locale is as it was */
+    CHECK_STR(point, "0,5"); /* the program's locale is unchanged */
     strbuf_free(&b);
 }
 
@@ -143,7 +143,7 @@ TEST(stop_is_recognised_however_it_is_spaced)
         "", "{}", "{\"stop\":false}", "stop true", "{\"stop\":tru", "\"stop\"", "{\"stop\"true}"};
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
         if (!report_packet_is_stop(yes[i], strlen(yes[i])))
-            FAIL("'%s' is no stop", yes[i]);
+            FAIL("'%s' is not a stop", yes[i]);
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
         if (report_packet_is_stop(no[i], strlen(no[i])))
             FAIL("'%s' is a stop", no[i]);

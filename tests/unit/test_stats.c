@@ -33,7 +33,7 @@ TEST(single_times_are_told_by_their_middle_and_their_ends)
     CHECK_NEAR(s.median, 100.5, 0);
     CHECK_NEAR(s.p99, 198, 0);
     CHECK_NEAR(s.p95, 190, 0);
-    CHECK_NEAR(v[0], 1, 0); /* they stay as they were */
+    CHECK_NEAR(v[0], 1, 0); /* the input is not modified */
     s = stats_of(v, 1);
     CHECK_NEAR(s.p95, v[0], 0);
     CHECK_NEAR(s.p99, v[0], 0);

@@ -39,8 +39,8 @@ TEST(a_rank_cannot_leave_itself_out_nor_one_that_there_is_not)
     int members[3], me = 1, beyond = 3, below = -1;
     struct err e = {0};
     CHECK_INT(subgroup_shrink(members, &me, 1, 3, 1, &e), -EINVAL);
-    CHECK_HAS(e.text, "rank 1 is to be left out");
+    CHECK_HAS(e.text, "rank 1 cannot exclude itself");
     CHECK_INT(subgroup_shrink(members, &beyond, 1, 3, 1, &e), -EINVAL);
-    CHECK_HAS(e.text, "no rank 3");
+    CHECK_HAS(e.text, "cannot exclude rank 3");
     CHECK_INT(subgroup_shrink(members, &below, 1, 3, 1, &e), -EINVAL);
 }

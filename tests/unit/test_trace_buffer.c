@@ -18,20 +18,20 @@ static void open_book(int i)
     setenv("DROVER_NOTES", address, 1);
 }
 
-static void begin(struct collective_trace_comm *n, enum backend_coll coll, size_t count, int root)
+static void begin(struct collective_trace_comm *n, enum collective coll, size_t count, int root)
 {
     comm_trace_call(n, &(struct backend_call){
                            .coll = coll, .count = count, .type = DROVER_FLOAT, .root = root});
 }
 
-static void call(struct collective_trace_comm *n, enum backend_coll coll, size_t count, int root)
+static void call(struct collective_trace_comm *n, enum collective coll, size_t count, int root)
 {
     begin(n, coll, count, root);
     collective_trace_pending(n);
 }
 
-/* A communicator of three ranks whose one call is done. */
-static struct collective_trace_comm *one_call_done(enum backend_coll coll, size_t count)
+/* A rank's communicator of three ranks that has completed one call. */
+static struct collective_trace_comm *one_call_done(enum collective coll, size_t count)
 {
     open_book(1);
     struct collective_trace_comm *n = comm_trace_open("world", 1, 3);
@@ -46,8 +46,8 @@ TEST(the_launcher_sees_what_a_rank_is_in_and_what_it_did_before)
     open_book(1);
     struct collective_trace_comm *n = comm_trace_open("world", 1, 3);
     CHECK(n != NULL);
-    for (int i = 0; i < 3000; i++) { /* several times around the ring */
-        call(n, BACKEND_ALL_REDUCE, 7, 0);
+    for (int i = 0; i < 3000; i++) { /* fills the ring several times */
+        call(n, COLLECTIVE_ALL_REDUCE, 7, 0);
         if (i % 5 == 4)
             collective_trace_done(n, clock_coarse_ms());
     }
@@ -59,8 +59,8 @@ TEST(the_launcher_sees_what_a_rank_is_in_and_what_it_did_before)
     CHECK_INT(a.calls[COLLECTIVE_MISMATCH_CALLS - 1].nth, 3000);
     CHECK(a.calls[COLLECTIVE_MISMATCH_CALLS - 1].done);
     CHECK_STR(a.calls[COLLECTIVE_MISMATCH_CALLS - 1].what, "all_reduce of 7 float, sum");
-    call(n, BACKEND_RECV, 1, 2);
-    call(n, BACKEND_BROADCAST, 4, 2);
+    call(n, COLLECTIVE_RECV, 1, 2);
+    call(n, COLLECTIVE_BROADCAST, 4, 2);
     trace_buffer_read(book, 1, &a);
     CHECK(a.waits_ms > 0);
     CHECK_STR(a.calls[COLLECTIVE_MISMATCH_CALLS - 1].what, "broadcast of 4 float, root 2");
@@ -75,8 +75,8 @@ TEST(the_launcher_sees_what_a_rank_is_in_and_what_it_did_before)
 TEST(a_call_that_never_gets_under_way_waits_from_when_it_was_first_seen)
 {
     struct collective_position a;
-    struct collective_trace_comm *n = one_call_done(BACKEND_BARRIER, 0);
-    begin(n, BACKEND_ALL_REDUCE, 7, 0);
+    struct collective_trace_comm *n = one_call_done(COLLECTIVE_BARRIER, 0);
+    begin(n, COLLECTIVE_ALL_REDUCE, 7, 0);
     trace_buffer_read(book, 1, &a);
     CHECK_INT(a.waits_ms, 1);
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
@@ -87,7 +87,7 @@ TEST(a_call_that_never_gets_under_way_waits_from_when_it_was_first_seen)
     CHECK(!a.calls[1].done && a.calls[1].ms >= 40);
     collective_trace_pending(n);
     collective_trace_done(n, clock_coarse_ms());
-    begin(n, BACKEND_ALL_REDUCE, 7, 0); /* the next one has its own time */
+    begin(n, COLLECTIVE_ALL_REDUCE, 7, 0); /* the next call counts again */
     trace_buffer_read(book, 1, &a);
     CHECK_INT(a.waits_ms, 1);
     trace_buffer_close(book);
@@ -96,17 +96,17 @@ TEST(a_call_that_never_gets_under_way_waits_from_when_it_was_first_seen)
 TEST(a_call_that_was_refused_was_never_made)
 {
     struct collective_position a;
-    struct collective_trace_comm *n = one_call_done(BACKEND_ALL_REDUCE, 7);
-    begin(n, BACKEND_ALL_GATHER, 8, 0);
+    struct collective_trace_comm *n = one_call_done(COLLECTIVE_ALL_REDUCE, 7);
+    begin(n, COLLECTIVE_ALL_GATHER, 8, 0);
     collective_trace_refused(n);
-    begin(n, BACKEND_SEND, 1, 2);
+    begin(n, COLLECTIVE_SEND, 1, 2);
     collective_trace_refused(n);
     trace_buffer_read(book, 1, &a);
     CHECK_INT(a.waits_ms, 0);
     CHECK_INT(a.count, 1);
     CHECK_INT(a.calls[0].nth, 1);
     CHECK(a.calls[0].done);
-    call(n, BACKEND_BARRIER, 0, 0);
+    call(n, COLLECTIVE_BARRIER, 0, 0);
     trace_buffer_read(book, 1, &a);
     CHECK(a.waits_ms > 0);
     CHECK_INT(a.calls[1].nth, 2);
@@ -119,7 +119,7 @@ TEST(numbers_that_no_rank_can_have_reached_are_looked_through_all_the_same)
     struct collective_position a;
     open_book(1);
     struct collective_trace_comm *n = comm_trace_open("world", 1, 3);
-    call(n, BACKEND_ALL_REDUCE, 7, 0);
+    call(n, COLLECTIVE_ALL_REDUCE, 7, 0);
     atomic_store(&n->calls, UINT64_MAX);
     atomic_store(&n->done, UINT64_MAX);
     trace_buffer_read(book, 1, &a);
@@ -160,7 +160,7 @@ TEST(what_a_dead_rank_was_in_is_still_there)
     open_book(2);
     pid_t pid = fork();
     if (pid == 0) {
-        call(comm_trace_open("world", 2, 3), BACKEND_BARRIER, 0, 0);
+        call(comm_trace_open("world", 2, 3), COLLECTIVE_BARRIER, 0, 0);
         raise(SIGKILL);
     }
     CHECK(waitpid(pid, NULL, 0) == pid);
@@ -180,14 +180,14 @@ TEST(a_communicator_that_is_closed_makes_room_and_one_that_has_failed_stays)
         collective_trace_close(n);
     }
     struct collective_trace_comm *n = comm_trace_open("bad", 0, 1);
-    call(n, BACKEND_BARRIER, 0, 0);
+    call(n, COLLECTIVE_BARRIER, 0, 0);
     collective_trace_failed(n, -ETIMEDOUT);
     collective_trace_close(n);
     trace_buffer_read(book, 0, &a);
     CHECK_STR(a.comm, "bad");
     CHECK_INT(a.failed, -ETIMEDOUT);
     struct collective_trace_comm *next = comm_trace_open("next", 0, 1);
-    call(next, BACKEND_BARRIER, 0, 0);
+    call(next, COLLECTIVE_BARRIER, 0, 0);
     trace_buffer_read(book, 0, &a);
     CHECK_STR(a.comm, "next");
     for (int i = 2; i < COLLECTIVE_TRACE_COMMS; i++)
@@ -208,7 +208,7 @@ TEST(without_a_launcher_and_with_nonsense_nothing_is_noted)
         setenv("DROVER_NOTES", odd[i], 1);
         CHECK(comm_trace_open("world", 0, 1) == NULL);
     }
-    call(NULL, BACKEND_BARRIER, 0, 0);
+    call(NULL, COLLECTIVE_BARRIER, 0, 0);
     trace_buffer_read(NULL, 0, &a);
     CHECK_STR(a.comm, "");
 }
@@ -223,7 +223,7 @@ TEST(a_rank_cannot_cut_the_launchers_memory)
     trace_buffer_close(book);
 }
 
-/* Prints the cost of a call; the limit is wide, since test machines are busy. */
+/* Prints the cost of a call. The limit is generous, since the machine may be busy. */
 TEST(a_call_costs_tens_of_nanoseconds)
 {
     struct timespec t[2];
@@ -233,7 +233,7 @@ TEST(a_call_costs_tens_of_nanoseconds)
     for (int turn = 0; turn < 20; turn++) {
         clock_gettime(CLOCK_MONOTONIC, &t[0]);
         for (int i = 0; i < 10000; i++) {
-            call(n, BACKEND_ALL_REDUCE, 7, 0);
+            call(n, COLLECTIVE_ALL_REDUCE, 7, 0);
             collective_trace_done(n, clock_coarse_ms());
         }
         clock_gettime(CLOCK_MONOTONIC, &t[1]);

@@ -2,7 +2,7 @@
 
 #include "tests/unit/test.h"
 
-/* Machines in the style of those that operators have; the figures are theirs, for planning. */
+/* Nodes as operators have them, with their planning figures. */
 static struct verdict_facts dgx(const char *gpu, int node)
 {
     struct verdict_facts f = {.pcie_gen = 4, .pcie_width = 16, .pcie_width_max = 16};
@@ -26,7 +26,7 @@ static void fill(struct verdict_facts *out, int n, const char *gpu, int a_node)
 static struct verdict judge(const struct verdict_facts *f, int n, double busbw)
 {
     struct verdict v;
-    verdict_of(&v, f, n, &(struct verdict_run){BACKEND_ALL_REDUCE, busbw, 1UL << 30, 0});
+    verdict_of(&v, f, n, &(struct verdict_run){COLLECTIVE_ALL_REDUCE, busbw, 1UL << 30, 0});
     return v;
 }
 
@@ -65,7 +65,7 @@ TEST(gpus_without_nvlink_have_what_their_slots_or_the_sockets_have)
     f[3].pcie_width = 8;
     v = judge(f, 4, 5);
     CHECK_STR(v.hop, "PCIe 4 x8");
-    CHECK_HAS(v.reasons[0], "8 PCIe lanes of 16");
+    CHECK_HAS(v.reasons[0], "8 of its 16 PCIe lanes");
     CHECK_NEAR(v.high, 12, 1e-9);
 }
 
@@ -76,12 +76,12 @@ TEST(between_nodes_the_slower_of_nvlink_and_network_counts)
     struct verdict v = judge(f, 16, 180);
     CHECK(v.pass);
     CHECK_NEAR(v.high, 192, 1e-9); /* 8 x 200 Gb/s */
-    CHECK_STR(v.hop, "1600 Gb/s of InfiniBand or RoCE a node");
+    CHECK_STR(v.hop, "1600 Gb/s of InfiniBand or RoCE per node");
     for (int r = 0; r < 16; r++)
         f[r].rdma_gbit = 0;
     v = judge(f, 16, 11);
     CHECK(v.pass);
-    CHECK_STR(v.hop, "100 Gb/s of network a node");
+    CHECK_STR(v.hop, "100 Gb/s of network per node");
     for (int r = 0; r < 16; r++)
         f[r].net_gbit = 0;
     v = judge(f, 16, 11);
@@ -97,14 +97,14 @@ TEST(reasons_come_with_what_was_seen_the_likely_ones_first)
     for (int r = 0; r < 16; r++)
         f[r].named_gbit = 1;
     f[9].shm_bytes = 8 << 20;
-    f[2].acs = true; /* of no weight where GPUs have NVLink */
+    f[2].acs = true; /* no effect on GPUs with NVLink */
     struct verdict v = judge(f, 16, 20);
     CHECK_INT(v.reason_count, 5);
     CHECK_HAS(v.reasons[0], "NCCL_P2P_DISABLE");
     CHECK_HAS(v.reasons[1], "NCCL_IB_DISABLE");
     CHECK_HAS(v.reasons[2], "GPUDirect");
-    CHECK_HAS(v.reasons[3], "names one of 1 Gb/s, there is one of 100");
-    CHECK_HAS(v.reasons[4], "/dev/shm has 8 MiB free");
+    CHECK_HAS(v.reasons[3], "names an interface of 1 Gb/s, another one has 100");
+    CHECK_HAS(v.reasons[4], "/dev/shm has only 8 MiB free");
     CHECK_INT(judge(f, 16, 200).reason_count, 0); /* it passes */
     fill(f, 2, "NVIDIA L40S", 2);
     f[0].acs = true;
@@ -129,13 +129,14 @@ TEST(what_the_user_expects_is_the_limit_itself)
     struct verdict_facts f[2] = {{.host = "a"}, {.host = "a"}};
     struct verdict v;
     struct strbuf b = {0};
-    struct verdict_run run = {BACKEND_ALL_REDUCE, 99, 4096, 100};
+    struct verdict_run run = {COLLECTIVE_ALL_REDUCE, 99, 4096, 100};
     verdict_of(&v, f, 2, &run);
     CHECK(!v.pass);
-    CHECK_HAS(v.reasons[0], "ruled by latency");
+    CHECK_HAS(v.reasons[0], "limited by latency");
     verdict_text(&b, &v, &run);
-    CHECK_HAS(strbuf_str(&b),
-              "# Verdict              : FAIL, 99 GB/s is 99 % of 100, what was asked for\n#   1. ");
+    CHECK_HAS(
+        strbuf_str(&b),
+        "# Verdict              : FAIL, 99 GB/s is 99 % of 100, as given by --expect\n#   1. ");
     run.busbw = 100;
     verdict_of(&v, f, 2, &run);
     CHECK(v.pass);

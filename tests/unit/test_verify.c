@@ -41,7 +41,8 @@ static double as_double(const void *b, size_t i, enum drover_type t)
     }
 }
 
-/* What the type makes of a value; whole types overflow into another one, which shows. */
+/* The value converted to the type. An overflow of whole numbers gives another value, which is
+ * noticed. */
 static double rounded(double x, enum drover_type t)
 {
     switch (t) {
@@ -68,7 +69,7 @@ static double rounded(double x, enum drover_type t)
     }
 }
 
-/* What rank r brings, by nccl-tests' factors. */
+/* Rank r's contribution, with nccl-tests' factors. */
 static double brought(char *const *inputs, size_t i, const struct verify *v, int r)
 {
     double x = as_double(inputs[r], i, v->type);
@@ -118,14 +119,14 @@ TEST(no_order_of_the_ranks_changes_a_sum_or_a_product_in_any_type)
     for (size_t s = 0; s < 6; s++)
         for (int t = 0; t < DROVER_TYPES; t++)
             for (size_t o = 0; o < COUNT_OF(ops); o++)
-                check_exact(&(struct verify){BACKEND_ALL_REDUCE, (enum drover_type)t, ops[o], 0,
+                check_exact(&(struct verify){COLLECTIVE_ALL_REDUCE, (enum drover_type)t, ops[o], 0,
                                              sizes[s], 7});
 }
 
 TEST(a_mean_is_the_sum_divided_and_whole_numbers_are_cut)
 {
     int32_t in[3][N], mean[N];
-    struct verify v = {BACKEND_ALL_REDUCE, DROVER_INT32, DROVER_AVG, 0, 3, 1};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_INT32, DROVER_AVG, 0, 3, 1};
     for (int r = 0; r < 3; r++)
         verify_input(&v, r, in[r], N);
     verify_expected(&v, 0, 0, N, mean, N);
@@ -135,7 +136,7 @@ TEST(a_mean_is_the_sum_divided_and_whole_numbers_are_cut)
 
 TEST(a_mean_of_floats_may_be_off_by_two_units_in_the_last_place)
 {
-    struct verify v = {BACKEND_ALL_REDUCE, DROVER_FLOAT, DROVER_AVG, 0, 4, 1};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_FLOAT, DROVER_AVG, 0, 4, 1};
     float want[4] = {1, -1, 0, 1},
           got[4] = {bits_float(float_bits(1) + 2), bits_float(float_bits(-1) + 2),
                     bits_float(0x80000001), bits_float(float_bits(1) + 3)};
@@ -151,11 +152,11 @@ TEST(a_mean_of_floats_may_be_off_by_two_units_in_the_last_place)
     CHECK_INT(verify_wrong(&v, &i_got, &i_want, 1), 1);
 }
 
-/* As NCCL does it: a product with 1/n for each rank, and every sum, rounded in the type. */
+/* As NCCL computes it: the product with 1/n for each rank and every sum are rounded in the type. */
 static uint64_t wrong_means(int ranks, uint16_t from(float), float to(uint16_t),
                             enum drover_type type)
 {
-    struct verify v = {BACKEND_ALL_REDUCE, type, DROVER_AVG, 0, ranks, 1};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, type, DROVER_AVG, 0, ranks, 1};
     AUTO(free) uint16_t *in = xcalloc(VERIFY_PERIOD, 2), *got = xcalloc(VERIFY_PERIOD, 2);
     AUTO(free) uint16_t *want = xcalloc(VERIFY_PERIOD, 2);
     float factor = to(from(1 / (float)ranks));
@@ -180,14 +181,14 @@ TEST(a_mean_over_many_ranks_that_rounds_at_each_of_them_is_right)
 
 TEST(a_nan_is_wrong)
 {
-    struct verify v = {BACKEND_ALL_REDUCE, DROVER_FLOAT, DROVER_AVG, 0, 2, 1};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_FLOAT, DROVER_AVG, 0, 2, 1};
     float want = 1, got = bits_float(0x7fc00000);
     CHECK_INT(verify_wrong(&v, &got, &want, 1), 1);
 }
 
 TEST(wrong_elements_are_counted_one_by_one)
 {
-    struct verify v = {BACKEND_ALL_REDUCE, DROVER_DOUBLE, DROVER_SUM, 0, 2, 1};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_DOUBLE, DROVER_SUM, 0, 2, 1};
     double want[N], got[N];
     verify_expected(&v, 0, 0, N, want, N);
     memcpy(got, want, sizeof got);
@@ -201,18 +202,18 @@ TEST(wrong_elements_are_counted_one_by_one)
 TEST(what_is_moved_comes_from_the_rank_and_place_it_should)
 {
     uint8_t in[3][N], out[N];
-    struct verify v = {BACKEND_ALL_GATHER, DROVER_UINT8, DROVER_SUM, 0, 3, 5};
+    struct verify v = {COLLECTIVE_ALL_GATHER, DROVER_UINT8, DROVER_SUM, 0, 3, 5};
     CHECK_INT(verify_blocks(&v), 3);
     for (int r = 0; r < 3; r++)
         verify_input(&v, r, in[r], N);
     verify_expected(&v, 0, 2, N, out, N);
     CHECK(memcmp(out, in[2], N) == 0);
-    v.coll = BACKEND_BROADCAST;
+    v.coll = COLLECTIVE_BROADCAST;
     v.root = 1;
     CHECK_INT(verify_blocks(&v), 1);
     verify_expected(&v, 2, 0, N, out, N);
     CHECK(memcmp(out, in[1], N) == 0);
-    v.coll = BACKEND_ALL_TO_ALL; /* rank 1 gets the second 200 of each */
+    v.coll = COLLECTIVE_ALL_TO_ALL; /* rank 1 gets the second 200 of each */
     CHECK_INT(verify_blocks(&v), 3);
     verify_expected(&v, 1, 2, 200, out, 200);
     CHECK(memcmp(out, in[2] + 200, 200) == 0);
@@ -221,7 +222,7 @@ TEST(what_is_moved_comes_from_the_rank_and_place_it_should)
 TEST(a_block_of_an_alltoallv_begins_where_the_ranks_before_it_end)
 {
     uint8_t in[3][N], out[N];
-    struct verify v = {BACKEND_ALL_TO_ALL_V, DROVER_UINT8, DROVER_SUM, 0, 3, 5};
+    struct verify v = {COLLECTIVE_ALL_TO_ALL_V, DROVER_UINT8, DROVER_SUM, 0, 3, 5};
     CHECK_INT(verify_blocks(&v), 3);
     for (int r = 0; r < 3; r++)
         verify_input(&v, r, in[r], N);
@@ -232,16 +233,16 @@ TEST(a_block_of_an_alltoallv_begins_where_the_ranks_before_it_end)
 TEST(scattered_and_shifted_parts_come_from_root_and_neighbour)
 {
     uint8_t in[3][N], out[N];
-    struct verify v = {BACKEND_SCATTER, DROVER_UINT8, DROVER_SUM, 1, 3, 5};
+    struct verify v = {COLLECTIVE_SCATTER, DROVER_UINT8, DROVER_SUM, 1, 3, 5};
     for (int r = 0; r < 3; r++)
         verify_input(&v, r, in[r], N);
     verify_expected(&v, 2, 0, 200, out, 200);
     CHECK(memcmp(out, in[1] + 400, 200) == 0);
-    v.coll = BACKEND_SENDRECV;
+    v.coll = COLLECTIVE_SENDRECV;
     CHECK_INT(verify_blocks(&v), 1);
     verify_expected(&v, 0, 0, N, out, N);
     CHECK(memcmp(out, in[2], N) == 0);
-    v.coll = BACKEND_GATHER;
+    v.coll = COLLECTIVE_GATHER;
     CHECK_INT(verify_blocks(&v), 3);
     verify_expected(&v, 1, 2, N, out, N);
     CHECK(memcmp(out, in[2], N) == 0);
@@ -250,9 +251,9 @@ TEST(scattered_and_shifted_parts_come_from_root_and_neighbour)
 TEST(a_scattered_reduction_is_a_part_of_the_whole_one)
 {
     int64_t whole[N], part[200];
-    struct verify v = {BACKEND_ALL_REDUCE, DROVER_INT64, DROVER_SUM, 0, 3, 5};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_INT64, DROVER_SUM, 0, 3, 5};
     verify_expected(&v, 0, 0, N, whole, N);
-    v.coll = BACKEND_REDUCE_SCATTER;
+    v.coll = COLLECTIVE_REDUCE_SCATTER;
     verify_expected(&v, 2, 0, 200, part, 200);
     CHECK(memcmp(part, whole + 400, sizeof part) == 0);
 }
@@ -260,7 +261,7 @@ TEST(a_scattered_reduction_is_a_part_of_the_whole_one)
 TEST(ranks_places_and_seeds_have_different_values)
 {
     double a[N], b[N];
-    struct verify v = {BACKEND_ALL_REDUCE, DROVER_DOUBLE, DROVER_SUM, 0, 4, 1};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_DOUBLE, DROVER_SUM, 0, 4, 1};
     int same_rank = 0, same_seed = 0, same_place = 0;
     verify_input(&v, 0, a, N);
     verify_input(&v, 1, b, N);
@@ -275,9 +276,9 @@ TEST(ranks_places_and_seeds_have_different_values)
     CHECK(same_rank < N / 20 && same_seed < N / 20 && same_place < N / 20); /* 1 in 128 by chance */
 }
 
-/* Rank 0's result when `odd` took part `times` times in elements first … first + n - 1. */
-static struct verify_blame blame_of(const struct verify *v, int odd, int times, size_t first,
-                                    size_t n)
+/* Rank 0's result if rank `odd` contributed `times` times to elements first … first + n - 1. */
+static struct verify_diagnosis blame_of(const struct verify *v, int odd, int times, size_t first,
+                                        size_t n)
 {
     uint64_t expected[N] = {0}, got[N] = {0};
     char *in = calloc(N, 8);
@@ -297,7 +298,7 @@ static struct verify_blame blame_of(const struct verify *v, int odd, int times, 
     verify_find(v, &f, got, expected, 0, N);
     CHECK_INT(f.at[0], first);
     free(in);
-    return verify_blame(v, &f, 0, N);
+    return verify_diagnose(v, &f, 0, N);
 }
 
 TEST(one_wrong_sum_tells_whose_part_is_missing_or_came_twice)
@@ -306,13 +307,13 @@ TEST(one_wrong_sum_tells_whose_part_is_missing_or_came_twice)
     for (size_t t = 0; t < 2; t++)
         for (int odd = 0; odd < 8; odd++)
             for (size_t at = 0; at < 40; at++) {
-                struct verify v = {BACKEND_ALL_REDUCE, types[t], DROVER_SUM, 0, 8, 3};
-                struct verify_blame b = blame_of(&v, odd, 0, at, 1);
+                struct verify v = {COLLECTIVE_ALL_REDUCE, types[t], DROVER_SUM, 0, 8, 3};
+                struct verify_diagnosis b = blame_of(&v, odd, 0, at, 1);
                 CHECK_INT(b.cause, VERIFY_MISSING);
                 CHECK_INT(b.rank, odd);
                 CHECK_INT(b.ranks, 1);
                 b = blame_of(&v, odd, 2, at, 1);
-                CHECK_INT(b.cause, VERIFY_TWICE);
+                CHECK_INT(b.cause, VERIFY_COUNTED_TWICE);
                 CHECK_INT(b.rank, odd);
                 CHECK_INT(b.ranks, 1);
             }
@@ -320,8 +321,8 @@ TEST(one_wrong_sum_tells_whose_part_is_missing_or_came_twice)
 
 TEST(in_a_type_that_is_too_small_for_that_some_sums_tell_it)
 {
-    struct verify v = {BACKEND_ALL_REDUCE, DROVER_INT8, DROVER_SUM, 0, 12, 3};
-    struct verify_blame b = blame_of(&v, 5, 0, 0, N);
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_INT8, DROVER_SUM, 0, 12, 3};
+    struct verify_diagnosis b = blame_of(&v, 5, 0, 0, N);
     CHECK_INT(b.cause, VERIFY_MISSING);
     CHECK_INT(b.rank, 5);
     CHECK_INT(b.ranks, 1);
@@ -329,7 +330,7 @@ TEST(in_a_type_that_is_too_small_for_that_some_sums_tell_it)
 
 TEST(what_no_rank_explains_is_blamed_on_none)
 {
-    struct verify v = {BACKEND_ALL_REDUCE, DROVER_FLOAT, DROVER_SUM, 0, 4, 3};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_FLOAT, DROVER_SUM, 0, 4, 3};
     float expected[N], got[N];
     verify_expected(&v, 0, 0, N, expected, N);
     memcpy(got, expected, sizeof got);
@@ -337,30 +338,30 @@ TEST(what_no_rank_explains_is_blamed_on_none)
     struct verify_finding f = {0};
     verify_find(&v, &f, got, expected, 0, N);
     CHECK_INT(f.n, 1);
-    CHECK_INT(verify_blame(&v, &f, 0, N).cause, VERIFY_UNKNOWN);
+    CHECK_INT(verify_diagnose(&v, &f, 0, N).cause, VERIFY_UNKNOWN);
     got[17] = NAN;
     memset(&f, 0, sizeof f);
     verify_find(&v, &f, got, expected, 0, N);
-    CHECK_INT(verify_blame(&v, &f, 0, N).cause, VERIFY_UNKNOWN);
+    CHECK_INT(verify_diagnose(&v, &f, 0, N).cause, VERIFY_UNKNOWN);
 }
 
 TEST(moved_data_tells_whose_it_is_or_that_none_came)
 {
-    struct verify v = {BACKEND_ALL_TO_ALL, DROVER_DOUBLE, DROVER_SUM, 0, 5, 3};
+    struct verify v = {COLLECTIVE_ALL_TO_ALL, DROVER_DOUBLE, DROVER_SUM, 0, 5, 3};
     double expected[N], got[N], in[5 * N];
     struct verify_finding f = {.block = 2};
     verify_expected(&v, 1, 2, N, expected, N);
     verify_input(&v, 4, in, 5 * N);
-    memcpy(got, in + 1 * N, sizeof got); /* rank 1's part of rank 4's data, in place of rank 2's */
+    memcpy(got, in + 1 * N, sizeof got); /* rank 1's part of rank 4's data, instead of rank 2's */
     verify_find(&v, &f, got, expected, 0, N);
-    struct verify_blame b = verify_blame(&v, &f, 1, N);
-    CHECK_INT(b.cause, VERIFY_OTHERS);
+    struct verify_diagnosis b = verify_diagnose(&v, &f, 1, N);
+    CHECK_INT(b.cause, VERIFY_FROM_OTHER);
     CHECK_INT(b.rank, 4);
     CHECK_INT(b.ranks, 1);
     memset(got, VERIFY_POISON, sizeof got);
     f = (struct verify_finding){.block = 2};
     verify_find(&v, &f, got, expected, 0, N);
-    b = verify_blame(&v, &f, 1, N);
+    b = verify_diagnose(&v, &f, 1, N);
     CHECK_INT(b.cause, VERIFY_UNTOUCHED);
     CHECK_INT(b.rank, 2);
 }

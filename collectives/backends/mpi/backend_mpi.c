@@ -1,8 +1,8 @@
-/* mpi - the plug-in for collectives on the CPU, by MPI's non-blocking calls.
+/* The plug-in for collectives on the CPU, with MPI's non-blocking functions.
  *
- * What is started together is given to MPI at once, and the next only when that is done: a call may
- * use what the one before it makes, as on a CUDA stream. Work goes on in poll() and start() only:
- * MPI has no thread. */
+ * Calls of a group are passed to MPI together, later calls only when they are complete: as on a
+ * CUDA stream, a call may use the result of the one before it. Work progresses only in poll() and
+ * start(), since MPI has no thread of its own. */
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
@@ -19,34 +19,34 @@
 #include "common/clock.h"
 #include "common/mem.h"
 
-/* CHUNK: elements in one call of MPI's of what can be cut; it counts in ints. LOOKS: at what is
- * under way, of one poll(). */
-enum { CHUNK = 1 << 30, LOOKS = 16 };
+/* CHUNK: elements per call of MPI, which counts in int, for calls that can be divided. POLLS: tests
+ * of pending calls per poll(). */
+enum { CHUNK = 1 << 30, POLLS = 16 };
 
-/* Kept out of what every call runs through, which then saves fewer registers. */
+/* Not inlined into the path of every call, which then saves fewer registers. */
 #define RARE __attribute__((noinline))
 
-struct job { /* what its end needs of a call */
+struct pending { /* a started call */
     enum drover_type type;
     enum drover_op op;
     size_t count;
-    void *out;  /* NULL: none here */
-    void *temp; /* input or output, where MPI may not work in place */
-    enum backend_coll coll;
+    void *out;  /* NULL: no output on this rank */
+    void *temp; /* copy of the input or output, if MPI cannot work in place */
+    enum collective coll;
 };
 
 struct backend_comm {
     MPI_Comm comm;
     int rank, size;
-    struct job *jobs; /* under way, each with its request */
+    struct pending *pending; /* n calls, each with its request */
     MPI_Request *requests;
     size_t n, cap;
     bool aborted;
-    bool sees_devices; /* CUDA is loaded */
+    bool cuda_loaded; /* buffers may be on a GPU */
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
 };
 
-static int check_world(const struct backend_opts *o, struct err *e)
+static int check_ranks(const struct backend_opts *o, struct err *e)
 {
     int rank = 0, size = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -54,14 +54,16 @@ static int check_world(const struct backend_opts *o, struct err *e)
     if (size == o->size && rank == o->rank)
         return 0;
     if (size == 1) {
-        err_set(e, -EPROTO, "MPI runs alone, as rank 0 of 1: it found no launcher that it knows");
+        err_set(e, -EPROTO,
+                "MPI runs alone, as rank 0 of 1: it found no launcher that it supports");
         return err_hint(e, "start the job with drover run (PMIx on) or with Open MPI's mpirun");
     }
-    err_set(e, -EPROTO, "MPI says rank %d of %d", rank, size);
-    return err_hint(e, "RANK and WORLD_SIZE in the environment are another launcher's");
+    err_set(e, -EPROTO, "MPI reports rank %d of %d, the environment rank %d of %d", rank, size,
+            o->rank, o->size);
+    return err_hint(e, "unset RANK and WORLD_SIZE if they are from another launcher");
 }
 
-/* A communicator of our own, so that a program's own calls of MPI are never mixed up with ours. */
+/* Duplicates the communicator, so that the program's MPI calls never match drover's. */
 static int duplicate(struct backend_comm *c, int64_t end_ms, struct err *e)
 {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -70,11 +72,11 @@ static int duplicate(struct backend_comm *c, int64_t end_ms, struct err *e)
     while (code == MPI_SUCCESS && !done) {
         code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         if (code == MPI_SUCCESS && !done && clock_ms() >= end_ms)
-            return err_set(e, -ETIMEDOUT, "not every rank opened the communicator in time");
+            return err_set(e, -ETIMEDOUT, "not all ranks opened the communicator in time");
     }
     if (code == MPI_SUCCESS)
         code = MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN);
-    return code == MPI_SUCCESS ? 0 : mpi_session_failed(e, code, "a communicator");
+    return code == MPI_SUCCESS ? 0 : mpi_session_failed(e, code, "duplicating the communicator");
 }
 
 static void read_version(char *out)
@@ -92,7 +94,7 @@ static int mpi_open(struct backend_comm **out, const struct backend_opts *o, str
         return rc;
     struct backend_comm *c = xzalloc(sizeof *c);
     *c = (struct backend_comm){.comm = MPI_COMM_NULL, .rank = o->rank, .size = o->size};
-    rc = check_world(o, e);
+    rc = check_ranks(o, e);
     if (rc == 0)
         rc = duplicate(c, end_ms, e);
     if (rc < 0) {
@@ -101,7 +103,7 @@ static int mpi_open(struct backend_comm **out, const struct backend_opts *o, str
         return rc;
     }
     read_version(c->version);
-    c->sees_devices = mpi_device_find();
+    c->cuda_loaded = mpi_device_find();
     *out = c;
     return 0;
 }
@@ -112,14 +114,14 @@ static void mpi_close(struct backend_comm *c)
     if (clean)
         MPI_Comm_free(&c->comm);
     mpi_session_leave(clean);
-    if (clean) { /* else they are MPI's for good */
-        free(c->jobs);
+    if (clean) { /* else MPI may still use them */
+        free(c->pending);
         free(c->requests);
     }
     free(c);
 }
 
-/* Only those that will be members call it, so ranks that are gone are not waited for. */
+/* Only the members call it, so it does not wait for ranks that have exited. */
 struct creation {
     MPI_Comm from, made;
     MPI_Group group;
@@ -131,20 +133,20 @@ static int create(void *arg)
     return MPI_Comm_create_group(k->from, k->group, 0, &k->made);
 }
 
-static int mpi_part(struct backend_comm **out, struct backend_comm *c,
-                    const struct backend_subgroup *p, struct err *e)
+static int mpi_subgroup(struct backend_comm **out, struct backend_comm *c,
+                        const struct backend_subgroup *p, struct err *e)
 {
     *out = NULL;
     if (p->size == 0)
         return 0;
     MPI_Group whole = MPI_GROUP_NULL;
-    struct creation *k = xzalloc(sizeof *k); /* a thread's that was left behind */
+    struct creation *k = xzalloc(sizeof *k); /* on the heap: an abandoned thread may still use it */
     *k = (struct creation){.from = c->comm, .made = MPI_COMM_NULL, .group = MPI_GROUP_NULL};
     int code = MPI_Comm_group(c->comm, &whole);
     if (code == MPI_SUCCESS)
         code = MPI_Group_incl(whole, p->size, p->members, &k->group);
     if (code != MPI_SUCCESS)
-        return mpi_session_failed(e, code, "a group of ranks");
+        return mpi_session_failed(e, code, "creating a group");
     int rc = mpi_session_call(create, k, p->open_ms, "MPI_Comm_create_group", e);
     if (rc < 0)
         return rc;
@@ -154,7 +156,7 @@ static int mpi_part(struct backend_comm **out, struct backend_comm *c,
     mpi_session_hold();
     struct backend_comm *made = xzalloc(sizeof *made);
     *made = (struct backend_comm){
-        .comm = k->made, .rank = p->rank, .size = p->size, .sees_devices = c->sees_devices};
+        .comm = k->made, .rank = p->rank, .size = p->size, .cuda_loaded = c->cuda_loaded};
     memcpy(made->version, c->version, sizeof made->version);
     free(k);
     *out = made;
@@ -166,16 +168,17 @@ static MPI_Request *next_request(struct backend_comm *c)
     return &c->requests[c->n];
 }
 
-/* Says what MPI says, as the next two do; -errno where there is no such operation. */
-static int issue_reduction(struct backend_comm *c, const struct backend_call *k, void *temp,
+/* This and the next two return MPI's code, or -errno if there is no such reduction. The switches
+ * remain: each collective has its MPI function. */
+static int start_reduction(struct backend_comm *c, const struct backend_call *k, void *temp,
                            struct err *e)
 {
     MPI_Op op;
-    int rc = mpi_op(&op, k->type, k->op, e);
+    int rc = mpi_types_op(&op, k->type, k->op, e);
     if (rc < 0)
         return rc;
     MPI_Request *request = next_request(c);
-    MPI_Datatype type = mpi_type(k->type);
+    MPI_Datatype type = mpi_types_type(k->type);
     int n = (int)k->count;
     const void *in = k->in;
     void *out = k->out;
@@ -184,9 +187,9 @@ static int issue_reduction(struct backend_comm *c, const struct backend_call *k,
     else if (temp)
         out = temp;
     switch (k->coll) {
-    case BACKEND_ALL_REDUCE:
+    case COLLECTIVE_ALL_REDUCE:
         return MPI_Iallreduce(in == out ? MPI_IN_PLACE : in, out, n, type, op, c->comm, request);
-    case BACKEND_REDUCE:
+    case COLLECTIVE_REDUCE:
         if (c->rank != k->root)
             out = NULL;
         return MPI_Ireduce(in == out ? MPI_IN_PLACE : in, out, n, type, op, k->root, c->comm,
@@ -196,25 +199,25 @@ static int issue_reduction(struct backend_comm *c, const struct backend_call *k,
     }
 }
 
-/* Parts of all ranks: `own` is where this rank's lies in `whole`. */
-static int issue_parts(struct backend_comm *c, const struct backend_call *k, void *temp)
+/* Collectives with one part per rank; `own` is the offset of this rank's part in bytes. */
+static int start_parts(struct backend_comm *c, const struct backend_call *k, void *temp)
 {
     MPI_Request *request = next_request(c);
-    MPI_Datatype type = mpi_type(k->type);
+    MPI_Datatype type = mpi_types_type(k->type);
     size_t bytes = k->count * backend_type_bytes(k->type), own = (size_t)c->rank * bytes;
     int n = (int)k->count;
     const void *in = k->in;
     void *out = k->out;
     switch (k->coll) {
-    case BACKEND_ALL_GATHER:
+    case COLLECTIVE_ALL_GATHER:
         if (in == (char *)out + own)
             in = MPI_IN_PLACE;
         return MPI_Iallgather(in, n, type, out, n, type, c->comm, request);
-    case BACKEND_GATHER:
+    case COLLECTIVE_GATHER:
         if (c->rank == k->root && in == (char *)out + own)
             in = MPI_IN_PLACE;
         return MPI_Igather(in, n, type, out, n, type, k->root, c->comm, request);
-    case BACKEND_SCATTER:
+    case COLLECTIVE_SCATTER:
         if (c->rank == k->root && out == (const char *)in + own)
             out = MPI_IN_PLACE;
         return MPI_Iscatter(in, n, type, out, n, type, k->root, c->comm, request);
@@ -223,56 +226,51 @@ static int issue_parts(struct backend_comm *c, const struct backend_call *k, voi
     }
 }
 
-static int issue_whole(struct backend_comm *c, const struct backend_call *k)
+static int start_whole(struct backend_comm *c, const struct backend_call *k)
 {
     MPI_Request *request = next_request(c);
-    MPI_Datatype type = mpi_type(k->type);
+    MPI_Datatype type = mpi_types_type(k->type);
     int n = (int)k->count;
     switch (k->coll) {
-    case BACKEND_BROADCAST:
+    case COLLECTIVE_BROADCAST:
         if (c->rank == k->root && k->in != k->out)
             memmove(k->out, k->in, k->count * backend_type_bytes(k->type));
         return MPI_Ibcast(k->out, n, type, k->root, c->comm, request);
-    case BACKEND_SEND:
+    case COLLECTIVE_SEND:
         return MPI_Isend(k->in, n, type, k->root, 0, c->comm, request);
-    case BACKEND_RECV:
+    case COLLECTIVE_RECV:
         return MPI_Irecv(k->out, n, type, k->root, 0, c->comm, request);
     default:
         return MPI_Ibarrier(c->comm, request);
     }
 }
 
-static bool in_parts(enum backend_coll coll)
-{
-    return coll == BACKEND_ALL_GATHER || coll == BACKEND_GATHER || coll == BACKEND_SCATTER ||
-           coll == BACKEND_ALL_TO_ALL;
-}
-
-/* What MPI may not work on in place goes through a buffer: this rank's part of the input of a
- * reduce_scatter, which MPI would have at the beginning; an all_to_all; and what is multiplied. */
+/* Returns true if MPI cannot work on the buffers directly: in place, a reduce_scatter (MPI wants
+ * the output at the start of the input) and an all_to_all; and inputs that are multiplied first. */
 static inline bool needs_temp(const struct backend_comm *c, const struct backend_call *k)
 {
-    if (!backend_reduces(k->coll))
-        return k->coll == BACKEND_ALL_TO_ALL && k->in == k->out;
+    if (!collective_reduces(k->coll))
+        return k->coll == COLLECTIVE_ALL_TO_ALL && k->in == k->out;
     size_t own = (size_t)c->rank * k->count * backend_type_bytes(k->type);
     return k->op == DROVER_MULSUM ||
-           (k->coll == BACKEND_REDUCE_SCATTER && k->out == (const char *)k->in + own);
+           (k->coll == COLLECTIVE_REDUCE_SCATTER && k->out == (const char *)k->in + own);
 }
 
-/* The buffer, and what MPI is to find there. NULL: no memory. */
+/* Allocates the copy and fills it as MPI needs it. NULL: no memory. */
 RARE static void *make_temp(const struct backend_comm *c, const struct backend_call *k,
                             struct err *e)
 {
-    bool scales = k->op == DROVER_MULSUM && backend_reduces(k->coll);
-    bool parts = k->coll == BACKEND_ALL_TO_ALL || (k->coll == BACKEND_REDUCE_SCATTER && scales);
+    bool multiplies = k->op == DROVER_MULSUM && collective_reduces(k->coll);
+    bool parts =
+        k->coll == COLLECTIVE_ALL_TO_ALL || (k->coll == COLLECTIVE_REDUCE_SCATTER && multiplies);
     size_t n = parts ? k->count * (size_t)c->size : k->count;
     size_t bytes = n * backend_type_bytes(k->type);
     void *temp = try_calloc(bytes, 1);
     if (!temp)
-        err_set(e, -ENOMEM, "no memory for a copy of %zu bytes", bytes);
-    if (temp && (scales || parts))
+        err_set(e, -ENOMEM, "no memory for a temporary copy of %zu bytes", bytes);
+    if (temp && (multiplies || parts))
         memcpy(temp, k->in, bytes);
-    if (temp && scales)
+    if (temp && multiplies)
         premul_apply(temp, n, k->type, k->factor);
     return temp;
 }
@@ -280,44 +278,44 @@ RARE static void *make_temp(const struct backend_comm *c, const struct backend_c
 static void grow(struct backend_comm *c)
 {
     c->cap = c->cap ? 2 * c->cap : 16;
-    c->jobs = xrealloc(c->jobs, c->cap, sizeof *c->jobs);
+    c->pending = xrealloc(c->pending, c->cap, sizeof *c->pending);
     c->requests = xrealloc(c->requests, c->cap, sizeof(MPI_Request));
 }
 
-/* Gives a call to MPI. */
-static int begin(struct backend_comm *c, const struct backend_call *k, struct err *e)
+/* Passes a call to MPI. */
+static int start_call(struct backend_comm *c, const struct backend_call *k, struct err *e)
 {
     if (c->n == c->cap)
         grow(c);
     void *temp = NULL;
     if (needs_temp(c, k) && !(temp = make_temp(c, k, e)))
         return -ENOMEM;
-    int code = backend_reduces(k->coll) ? issue_reduction(c, k, temp, e)
-               : in_parts(k->coll)      ? issue_parts(c, k, temp)
-                                        : issue_whole(c, k);
+    int code = collective_reduces(k->coll)     ? start_reduction(c, k, temp, e)
+               : collective_has_parts(k->coll) ? start_parts(c, k, temp)
+                                               : start_whole(c, k);
     if (code != MPI_SUCCESS) {
         free(temp);
-        return code < 0 ? code : mpi_session_failed(e, code, backend_coll_name(k->coll));
+        return code < 0 ? code : mpi_session_failed(e, code, collective_name(k->coll));
     }
-    bool has_result = k->coll != BACKEND_REDUCE || c->rank == k->root;
-    c->jobs[c->n++] =
-        (struct job){k->type, k->op, k->count, has_result ? k->out : NULL, temp, k->coll};
+    bool has_result = k->coll != COLLECTIVE_REDUCE || c->rank == k->root;
+    c->pending[c->n++] =
+        (struct pending){k->type, k->op, k->count, has_result ? k->out : NULL, temp, k->coll};
     return 0;
 }
 
-RARE static void finish(struct backend_comm *c, const struct job *j)
+RARE static void finish(struct backend_comm *c, const struct pending *j)
 {
-    if (j->temp && j->coll == BACKEND_REDUCE_SCATTER && j->op != DROVER_MULSUM)
+    if (j->temp && j->coll == COLLECTIVE_REDUCE_SCATTER && j->op != DROVER_MULSUM)
         memcpy(j->out, j->temp, j->count * backend_type_bytes(j->type));
     free(j->temp);
-    if (j->op == DROVER_AVG && backend_reduces(j->coll) && j->out)
+    if (j->op == DROVER_AVG && collective_reduces(j->coll) && j->out)
         mpi_types_average(j->out, j->count, j->type, c->size);
 }
 
 static int finish_all(struct backend_comm *c)
 {
     do {
-        const struct job *j = &c->jobs[--c->n];
+        const struct pending *j = &c->pending[--c->n];
         if (j->temp || j->op == DROVER_AVG)
             finish(c, j);
     } while (c->n > 0);
@@ -328,26 +326,26 @@ static int mpi_poll(struct backend_comm *c, struct err *e)
 {
     if (c->n == 0)
         return 0;
-    for (int look = 0; look < LOOKS; look++) { /* one costs less than the way here and back */
+    for (int i = 0; i < POLLS; i++) { /* a test costs less than a return to the caller */
         int done = 0;
         int code = c->n == 1 ? MPI_Test(c->requests, &done, MPI_STATUS_IGNORE)
                              : MPI_Testall((int)c->n, c->requests, &done, MPI_STATUSES_IGNORE);
         if (code != MPI_SUCCESS)
-            return mpi_session_failed(e, code, backend_coll_name(c->jobs[0].coll));
+            return mpi_session_failed(e, code, collective_name(c->pending[0].coll));
         if (done)
             return finish_all(c);
     }
     return -EINPROGRESS;
 }
 
-/* What is whole, and too long for MPI's counts, goes in several calls. */
-static int begin_pieces(struct backend_comm *c, const struct backend_call *call, struct err *e)
+/* Divides a call that is too long for MPI's counts into several. */
+static int start_pieces(struct backend_comm *c, const struct backend_call *call, struct err *e)
 {
     struct backend_call piece = *call;
     int rc = 0;
     for (size_t left = call->count; left > 0 && rc == 0; left -= piece.count) {
         piece.count = left < CHUNK ? left : CHUNK;
-        rc = begin(c, &piece, e);
+        rc = start_call(c, &piece, e);
         size_t bytes = piece.count * backend_type_bytes(piece.type);
         piece.in = piece.in ? (const char *)piece.in + bytes : NULL;
         piece.out = piece.out ? (char *)piece.out + bytes : NULL;
@@ -355,27 +353,27 @@ static int begin_pieces(struct backend_comm *c, const struct backend_call *call,
     return rc;
 }
 
-/* Open MPI moves a GPU's memory where it was built for that; what is computed or copied on the way
- * is computed and copied by the host. */
+/* A CUDA-aware Open MPI moves GPU memory. Reductions and temporary copies are done on the host. */
 static int check_memory(const struct backend_comm *c, const struct backend_call *k, struct err *e)
 {
-    if (!c->sees_devices || (!mpi_device_has(k->in) && !mpi_device_has(k->out)))
+    if (!c->cuda_loaded || (!mpi_device_has(k->in) && !mpi_device_has(k->out)))
         return 0;
-    const char *what = backend_coll_name(k->coll);
-    bool copies = needs_temp(c, k) || (k->coll == BACKEND_BROADCAST && k->in != k->out);
-    if (mpi_device_aware() && !backend_reduces(k->coll) && !copies)
+    const char *what = collective_name(k->coll);
+    bool copies = needs_temp(c, k) || (k->coll == COLLECTIVE_BROADCAST && k->in != k->out);
+    if (mpi_device_aware() && !collective_reduces(k->coll) && !copies)
         return 0;
     if (mpi_device_aware())
-        err_set(e, -ENOTSUP, "%s%s: not on memory of a GPU", what, copies ? " that copies" : "");
+        err_set(e, -ENOTSUP, "%s%s: not supported on GPU buffers", what,
+                copies ? " with a temporary copy" : "");
     else
-        err_set(e, -ENOTSUP, "%s: a buffer is a GPU's, and %s knows no GPUs", what, c->version);
-    return err_hint(e, "backend nccl does it; or copy to the host first");
+        err_set(e, -ENOTSUP, "%s: %s does not support GPU buffers", what, c->version);
+    return err_hint(e, "backend nccl; or copy to the host first");
 }
 
 static int check_call(const struct backend_comm *c, const struct backend_call *k, struct err *e)
 {
-    if (k->count > INT_MAX && (in_parts(k->coll) || k->coll == BACKEND_REDUCE_SCATTER))
-        return err_set(e, -EOVERFLOW, "MPI counts to %d elements a rank", INT_MAX);
+    if (k->count > INT_MAX && collective_has_parts(k->coll))
+        return err_set(e, -EOVERFLOW, "MPI supports at most %d elements per rank", INT_MAX);
     return check_memory(c, k, e);
 }
 
@@ -388,20 +386,20 @@ RARE static int start_any(struct backend_comm *c, const struct backend_call *cal
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = check_call(c, &calls[i], e);
     for (size_t i = 0; i < n && rc == 0; i++)
-        rc = calls[i].count > CHUNK ? begin_pieces(c, &calls[i], e) : begin(c, &calls[i], e);
+        rc = calls[i].count > CHUNK ? start_pieces(c, &calls[i], e) : start_call(c, &calls[i], e);
     return rc;
 }
 
 static int mpi_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
                      struct err *e)
 {
-    /* What there mostly is has nothing to wait for, to check or to cut. */
-    if (c->n == 0 && n == 1 && calls->count <= CHUNK && !c->sees_devices)
-        return begin(c, calls, e);
+    /* The usual call: nothing to wait for, to check or to divide. */
+    if (c->n == 0 && n == 1 && calls->count <= CHUNK && !c->cuda_loaded)
+        return start_call(c, calls, e);
     return start_any(c, calls, n, e);
 }
 
-/* MPI cannot take back what it was given: its requests and buffers are left to it for good. */
+/* MPI cannot cancel collectives: their requests and buffers are never freed. */
 static int mpi_abort(struct backend_comm *c)
 {
     c->aborted = true;
@@ -445,7 +443,7 @@ const struct backend drover_backend = {
     .name = "mpi",
     .open = mpi_open,
     .close = mpi_close,
-    .part = mpi_part,
+    .subgroup = mpi_subgroup,
     .start = mpi_start,
     .poll = mpi_poll,
     .abort = mpi_abort,

@@ -8,10 +8,9 @@
 #include <mpi-ext.h>
 #endif
 
-/* cuPointerGetAttribute, its CU_POINTER_ATTRIBUTE_MEMORY_TYPE and the answer
- * CU_MEMORYTYPE_DEVICE (cuda.h, the same since CUDA 4). It fails on memory that it does not know.
- */
-typedef int get_attribute_fn(void *answer, int attribute, unsigned long long p);
+/* cuPointerGetAttribute with CU_POINTER_ATTRIBUTE_MEMORY_TYPE and its result CU_MEMORYTYPE_DEVICE
+ * (cuda.h, the same since CUDA 4). It fails for memory that CUDA does not know. */
+typedef int get_attribute_fn(void *value, int attribute, unsigned long long p);
 enum { MEMORY_TYPE = 2, IS_DEVICE = 2 };
 
 static get_attribute_fn *get_attribute;

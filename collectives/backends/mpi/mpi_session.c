@@ -11,14 +11,14 @@
 #include "common/clock.h"
 #include "common/mem.h"
 
-/* Open MPI's own variable. */
-#define PARTS "OPAL_PKGLIBDIR"
+/* Open MPI's variable for the folder of its plug-ins. */
+#define PLUGIN_DIR_ENV "OPAL_PKGLIBDIR"
 
 static struct {
-    pid_t initialised_by; /* 0: not by us */
-    int open;             /* communicators */
-    bool dirty;           /* one of them was given up */
-    bool stuck;           /* a thread is inside MPI and does not come back */
+    pid_t initialised_by; /* process that called MPI_Init here; 0: none */
+    int open;             /* number of open communicators */
+    bool dirty;           /* a communicator was left with pending calls */
+    bool stuck;           /* a thread is blocked inside MPI */
 } session;
 
 int mpi_session_failed(struct err *e, int code, const char *what)
@@ -40,35 +40,35 @@ static void at_exit(void)
         MPI_Finalize();
 }
 
-/* A call that has no deadline. Whoever of the two threads comes last frees it. */
-struct waiting {
+/* A call without a deadline. The last of both threads to use it frees it. */
+struct blocking_call {
     pthread_mutex_t lock;
-    pthread_cond_t came;
+    pthread_cond_t returned;
     int (*call)(void *arg);
     void *arg;
-    bool done, left;
+    bool done, abandoned;
     int code;
 };
 
-static void waiting_free(struct waiting *w)
+static void blocking_call_free(struct blocking_call *w)
 {
-    pthread_cond_destroy(&w->came);
+    pthread_cond_destroy(&w->returned);
     pthread_mutex_destroy(&w->lock);
     free(w);
 }
 
 static void *run(void *arg)
 {
-    struct waiting *w = arg;
+    struct blocking_call *w = arg;
     int code = w->call(w->arg);
     pthread_mutex_lock(&w->lock);
     w->done = true;
     w->code = code;
-    bool left = w->left;
-    pthread_cond_signal(&w->came);
+    bool abandoned = w->abandoned;
+    pthread_cond_signal(&w->returned);
     pthread_mutex_unlock(&w->lock);
-    if (left)
-        waiting_free(w);
+    if (abandoned)
+        blocking_call_free(w);
     return NULL;
 }
 
@@ -76,39 +76,39 @@ int mpi_session_call(int (*call)(void *arg), void *arg, int64_t timeout_ms, cons
                      struct err *e)
 {
     if (session.stuck)
-        return err_set(e, -EALREADY, "MPI was given up after a failure");
+        return err_set(e, -EALREADY, "MPI is not usable after an earlier failure");
     struct timespec end = clock_in_ms(timeout_ms);
-    struct waiting *w = xzalloc(sizeof *w);
+    struct blocking_call *w = xzalloc(sizeof *w);
     w->call = call;
     w->arg = arg;
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->came, &attr);
+    pthread_cond_init(&w->returned, &attr);
     pthread_condattr_destroy(&attr);
     pthread_t thread;
     int rc = pthread_create(&thread, NULL, run, w);
     if (rc != 0) {
-        waiting_free(w);
-        return err_set(e, -rc, "no thread for %s", name);
+        blocking_call_free(w);
+        return err_set(e, -rc, "creating a thread for %s", name);
     }
     pthread_mutex_lock(&w->lock);
-    while (!w->done && pthread_cond_timedwait(&w->came, &w->lock, &end) != ETIMEDOUT)
+    while (!w->done && pthread_cond_timedwait(&w->returned, &w->lock, &end) != ETIMEDOUT)
         ;
     bool done = w->done;
     int code = w->code;
-    w->left = !done;
+    w->abandoned = !done;
     pthread_mutex_unlock(&w->lock);
     if (!done) {
         pthread_detach(thread);
         session.dirty = session.stuck = true;
-        err_set(e, -ETIMEDOUT, "%s waits for other ranks for %lld ms already", name,
+        err_set(e, -ETIMEDOUT, "%s: other ranks did not call it within %lld ms", name,
                 (long long)timeout_ms);
-        return err_hint(e, "each of the ranks must make the call that this one made");
+        return err_hint(e, "every rank must make the same call");
     }
     pthread_join(thread, NULL);
-    waiting_free(w);
+    blocking_call_free(w);
     return code == MPI_SUCCESS ? 0 : mpi_session_failed(e, code, name);
 }
 
@@ -118,9 +118,10 @@ static int init(void *arg)
     return MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
 }
 
-/* Open MPI loads its parts as plug-ins that look for libmpi's symbols globally, while we were
- * loaded locally: libmpi is opened once more, by the path that it has. Returns where a bundle has
- * them, beside libmpi; NULL: they are where Open MPI expects them, or the user says where. */
+/* Open MPI's plug-ins look up libmpi's symbols globally, while libmpi was loaded locally with this
+ * plug-in: opens libmpi again, by its path, as global. Returns the folder of Open MPI's plug-ins in
+ * a bundle, next to libmpi; NULL: they are where Open MPI expects them, or the user has set the
+ * folder. */
 static char *make_global(void)
 {
     Dl_info info;
@@ -128,30 +129,30 @@ static char *make_global(void)
         return NULL;
     (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
     const char *slash = strrchr(info.dli_fname, '/');
-    if (!slash || getenv(PARTS))
+    if (!slash || getenv(PLUGIN_DIR_ENV))
         return NULL;
-    AUTO(free) char *parts = xasprintf("%.*s/mca", (int)(slash - info.dli_fname), info.dli_fname);
-    return access(parts, X_OK) == 0 ? TAKE(parts) : NULL;
+    AUTO(free) char *plugins = xasprintf("%.*s/mca", (int)(slash - info.dli_fname), info.dli_fname);
+    return access(plugins, X_OK) == 0 ? TAKE(plugins) : NULL;
 }
 
 int mpi_session_enter(int64_t timeout_ms, struct err *e)
 {
     int initialised = 0, finalised = 0;
     if (session.dirty)
-        return err_set(e, -EALREADY, "MPI was given up after a failure");
+        return err_set(e, -EALREADY, "MPI is not usable after an earlier failure");
     MPI_Finalized(&finalised);
     if (finalised)
-        return err_set(e, -EALREADY, "MPI was finalised already, and cannot be begun again");
+        return err_set(e, -EALREADY, "MPI was finalised and cannot be initialised again");
     MPI_Initialized(&initialised);
     if (!initialised) {
-        AUTO(free) char *parts = make_global();
-        if (parts)
-            setenv(PARTS, parts, 1);
+        AUTO(free) char *plugins = make_global();
+        if (plugins)
+            setenv(PLUGIN_DIR_ENV, plugins, 1);
         int rc = mpi_session_call(init, NULL, timeout_ms, "MPI_Init", e);
-        if (rc < 0) /* its thread may still read the environment */
+        if (rc < 0) /* the thread may still read the environment */
             return rc;
-        if (parts) /* a child may have another Open MPI */
-            unsetenv(PARTS);
+        if (plugins) /* a child process may use another Open MPI */
+            unsetenv(PLUGIN_DIR_ENV);
         session.initialised_by = getpid();
         atexit(at_exit);
     }

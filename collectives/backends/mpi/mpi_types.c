@@ -1,11 +1,12 @@
 #include "collectives/backends/mpi/mpi_types.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "collectives/backends/mpi/mpi_session.h"
 #include "collectives/comm/float16.h"
 
-/* b = a op b, each step in float and rounded, as a reduction in that type rounds. */
+/* b = a op b, computed in float and rounded to the type after each step. */
 #define REDUCTION(name, from, to, expression)                             \
     static void name(void *in, void *inout, int *len, MPI_Datatype *type) \
     {                                                                     \
@@ -28,21 +29,21 @@ REDUCTION(bfloat16_max, bfloat16_to_float, bfloat16_from_float, a > b ? a : b)
 
 int mpi_types_op_16(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
 {
-    static MPI_User_function *const ours[2][4] = {
+    static MPI_User_function *const functions[2][4] = {
         {half_sum, half_prod, half_min, half_max},
         {bfloat16_sum, bfloat16_prod, bfloat16_min, bfloat16_max},
     };
-    static MPI_Op made[2][4];
-    static unsigned char is_made[2][4];
+    static MPI_Op created[2][4];
+    static bool is_created[2][4];
     int which = op == DROVER_AVG || op == DROVER_MULSUM ? DROVER_SUM : (int)op;
     int kind = t == DROVER_BFLOAT16;
-    if (!is_made[kind][which]) {
-        int code = MPI_Op_create(ours[kind][which], 1, &made[kind][which]);
+    if (!is_created[kind][which]) {
+        int code = MPI_Op_create(functions[kind][which], 1, &created[kind][which]);
         if (code != MPI_SUCCESS)
-            return mpi_session_failed(e, code, "a reduction");
-        is_made[kind][which] = 1;
+            return mpi_session_failed(e, code, "creating a reduction");
+        is_created[kind][which] = true;
     }
-    *out = made[kind][which];
+    *out = created[kind][which];
     return 0;
 }
 
@@ -94,7 +95,7 @@ void mpi_types_average(void *values, size_t n, enum drover_type t, int ranks)
     case DROVER_BFLOAT16:
         DIVIDE_16(bfloat16_to_float, bfloat16_from_float);
         break;
-    case DROVER_F8E4M3: /* refused by comm.c */
+    case DROVER_F8E4M3: /* rejected by comm.c */
     case DROVER_F8E5M2:
     case DROVER_TYPES:
         break;

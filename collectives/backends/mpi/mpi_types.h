@@ -1,4 +1,4 @@
-/* mpi_ops - types and reductions of drover.h in MPI's terms. */
+/* mpi_types - MPI's types and reductions for those of drover.h. */
 #ifndef DROVER_MPI_TYPES_H
 #define DROVER_MPI_TYPES_H
 
@@ -8,9 +8,9 @@
 #include "collectives/drover.h"
 #include "common/err.h"
 
-/* MPI knows no 16-bit floats: they travel as MPI_UINT16_T, with reductions of ours. The 8-bit ones
- * are refused by comm.c. */
-static inline MPI_Datatype mpi_type(enum drover_type t)
+/* MPI has no 16-bit floats: they are sent as MPI_UINT16_T and reduced by drover's operations.
+ * comm.c rejects the 8-bit floats. */
+static inline MPI_Datatype mpi_types_type(enum drover_type t)
 {
     static const MPI_Datatype types[DROVER_TYPES] = {
         [DROVER_INT8] = MPI_INT8_T,   [DROVER_UINT8] = MPI_UINT8_T,
@@ -22,25 +22,25 @@ static inline MPI_Datatype mpi_type(enum drover_type t)
     return types[t];
 }
 
-/* A reduction of ours, of 16-bit floats. They are made on first use and live as long as MPI. */
+/* Sets *out to drover's reduction of 16-bit floats. It is created at its first use and never freed.
+ */
 int mpi_types_op_16(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e);
 
-/* The reduction for a type; DROVER_AVG's is the sum, see mpi_types_average(), and so is
- * DROVER_MULSUM's.
- */
-static inline int mpi_op(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
+/* Sets *out to the reduction for a type. For DROVER_AVG (see mpi_types_average()) and DROVER_MULSUM
+ * it is the sum. Returns 0, or a negative errno. */
+static inline int mpi_types_op(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
 {
-    static const MPI_Op usual[DROVER_OPS] = {
+    static const MPI_Op ops[DROVER_OPS] = {
         [DROVER_SUM] = MPI_SUM, [DROVER_PROD] = MPI_PROD, [DROVER_MIN] = MPI_MIN,
         [DROVER_MAX] = MPI_MAX, [DROVER_AVG] = MPI_SUM,   [DROVER_MULSUM] = MPI_SUM,
     };
     if (t == DROVER_HALF || t == DROVER_BFLOAT16)
         return mpi_types_op_16(out, t, op, e);
-    *out = usual[op];
+    *out = ops[op];
     return 0;
 }
 
-/* Divides n sums by the number of ranks; whole numbers are cut towards zero, as NCCL cuts them. */
+/* Divides n sums by the number of ranks; whole numbers are truncated towards 0, as by NCCL. */
 void mpi_types_average(void *values, size_t n, enum drover_type t, int ranks);
 
 #endif

@@ -1,5 +1,4 @@
-/* nccl_graph - a CUDA graph: what is put on a stream is kept, and launched as a whole, many times.
- */
+/* nccl_graph - a CUDA graph: the work of a stream is recorded once and launched many times. */
 #ifndef DROVER_NCCL_GRAPH_H
 #define DROVER_NCCL_GRAPH_H
 
@@ -7,23 +6,24 @@
 
 #include "collectives/backends/nccl/nccl_loader.h"
 
-/* All zero: there is none yet. */
+/* All zero: no graph yet. */
 struct nccl_graph {
-    cudaGraphExec_t ready; /* to be launched; NULL: none */
+    cudaGraphExec_t ready; /* can be launched; NULL: none */
     bool recording;
 };
 
-/* From here on the stream's work is kept, not done; asking for its state would spoil that.
- *   -ENOTSUP  the default stream, whose work cannot be kept */
+/* Starts recording: the stream's work is recorded and not executed. Querying the stream's state
+ * would invalidate the recording. -ENOTSUP  the default stream, which CUDA cannot record */
 int nccl_graph_begin(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream_t stream,
                      struct err *e);
-/* All of it is on the stream. What was kept before is forgotten. */
+/* Ends the recording, whose work is all on the stream. Drops an earlier graph. */
 int nccl_graph_end(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream_t stream,
                    struct err *e);
-/* -EINVAL  nothing was kept */
+/* Launches the graph.
+ *   -EINVAL  no graph was recorded */
 int nccl_graph_launch(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream_t stream,
                       struct err *e);
-/* Also in the midst of a recording. */
+/* Drops the graph, also during a recording. */
 void nccl_graph_drop(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream_t stream);
 
 #endif

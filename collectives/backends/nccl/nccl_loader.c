@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-/* `path` is one file; NULL: the one found. */
+/* Opens the file `path`; NULL: searches for it. */
 static int open_nccl(void **out, const char *path, struct err *e)
 {
     static const char *const names[] = {"libnccl.so.2", NULL};
@@ -30,21 +30,21 @@ static int fill(void *table, void *lib, const struct entry *entries, size_t n, s
         void *call = dlsym(lib, entries[i].name);
         if (!call) {
             err_set(e, -ELIBBAD, "%s", dlerror());
-            return err_hint(e, "NCCL 2.19 and CUDA 12 are the oldest that do");
+            return err_hint(e, "NCCL 2.19 and CUDA 12, or newer");
         }
         memcpy((char *)table + entries[i].offset, &call, sizeof call);
     }
     return 0;
 }
 
-static void fill_younger(struct nccl_lib *table, void *lib)
+static void fill_optional(struct nccl_lib *table, void *lib)
 {
     static const struct entry entries[] = {
         {"ncclCommInitRankScalable", offsetof(struct nccl_lib, init_scalable)},
         {"ncclCommShrink", offsetof(struct nccl_lib, shrink)},
         {"ncclCommRevoke", offsetof(struct nccl_lib, revoke)},
         {"ncclCommWindowRegister", offsetof(struct nccl_lib, window)},
-        {"ncclCommWindowDeregister", offsetof(struct nccl_lib, no_window)},
+        {"ncclCommWindowDeregister", offsetof(struct nccl_lib, window_free)},
         {"ncclAlltoAll", offsetof(struct nccl_lib, all_to_all)},
         {"ncclGather", offsetof(struct nccl_lib, gather)},
         {"ncclScatter", offsetof(struct nccl_lib, scatter)},
@@ -69,10 +69,10 @@ int nccl_loader_open_nccl(const struct nccl_lib **out, const char *path, struct 
             rc = fill(&table, lib, entries, COUNT_OF(entries), e);
         if (rc < 0)
             return rc;
-        fill_younger(&table, lib);
+        fill_optional(&table, lib);
         loaded = true;
     } else if (path && *path) {
-        log_debug("a libnccl is loaded already; '%s' is not", path);
+        log_debug("another libnccl is already loaded; '%s' is not", path);
     }
     *out = &table;
     return 0;
@@ -93,7 +93,7 @@ int nccl_loader_open_cuda(const struct cuda_lib **out, struct err *e)
             rc = fill(&table, lib, entries, COUNT_OF(entries), e);
         if (rc < 0)
             return rc;
-        void *call = dlsym(lib, "cudaGetDeviceProperties_v2"); /* CUDA 12's name for it */
+        void *call = dlsym(lib, "cudaGetDeviceProperties_v2"); /* its name in CUDA 12 */
         if (!call)
             call = dlsym(lib, "cudaGetDeviceProperties");
         memcpy(&table.get_properties, &call, sizeof call);
@@ -110,7 +110,7 @@ int nccl_loader_cuda_failed(struct err *e, const struct cuda_lib *cuda, cudaErro
     return err_set(e, code, "CUDA: %s: %s", what, cuda->cudaGetErrorString(rc));
 }
 
-/* ncclGetLastError has the text that helps, where there is one. */
+/* The text of ncclGetLastError() is more specific, if there is one. */
 int nccl_loader_nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc,
                             const char *what)
 {
@@ -122,5 +122,5 @@ int nccl_loader_nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResu
             last && *last ? ": " : "", last ? last : "");
     if (e)
         e->text[strcspn(e->text, "\n")] = '\0';
-    return err_hint(e, "NCCL_DEBUG=INFO makes NCCL say more");
+    return err_hint(e, "NCCL_DEBUG=INFO for details");
 }

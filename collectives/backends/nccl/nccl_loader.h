@@ -1,4 +1,4 @@
-/* nccl_lib - NCCL and the CUDA runtime, found and loaded when they are first needed. */
+/* nccl_loader - NCCL and the CUDA runtime, loaded at their first use. */
 #ifndef DROVER_NCCL_LOADER_H
 #define DROVER_NCCL_LOADER_H
 
@@ -57,7 +57,7 @@
     X(cudaGraphExecDestroy)          \
     X(cudaGraphDestroy)
 
-/* What younger releases have; declared here, since the headers may be older. NULL: it is not there.
+/* Functions of newer releases, declared here because the headers may be older. NULL: not available.
  */
 typedef ncclResult_t nccl_all_fn(const void *in, void *out, size_t n, ncclDataType_t t,
                                  ncclComm_t c, cudaStream_t s);
@@ -70,40 +70,41 @@ typedef ncclResult_t nccl_shrink_fn(ncclComm_t c, int *without, int n, ncclComm_
 typedef ncclResult_t nccl_revoke_fn(ncclComm_t c, int flags);
 typedef ncclResult_t nccl_window_fn(ncclComm_t c, void *memory, size_t bytes, void **window,
                                     int flags);
-typedef ncclResult_t nccl_no_window_fn(ncclComm_t c, void *window);
+typedef ncclResult_t nccl_window_free_fn(ncclComm_t c, void *window);
 
-/* One field a call, with the call's own type and name. cudaMalloc is overloaded in C++ only. */
+/* One field per function, with its type and name. cudaMalloc is overloaded in C++ only. */
 #define LIB_FIELD(call) __typeof__(&call) call;
 struct nccl_lib {
     NCCL_CALLS(LIB_FIELD)
-    nccl_scalable_fn *init_scalable; /* ncclCommInitRankScalable, 2.23 */
-    nccl_shrink_fn *shrink;          /* ncclCommShrink, 2.27 */
-    nccl_revoke_fn *revoke;          /* ncclCommRevoke, 2.28 */
-    nccl_window_fn *window;          /* ncclCommWindowRegister, 2.27 */
-    nccl_no_window_fn *no_window;    /* ncclCommWindowDeregister, 2.27 */
-    nccl_all_fn *all_to_all;         /* ncclAlltoAll, 2.28 */
-    nccl_root_fn *gather, *scatter;  /* ncclGather, ncclScatter, 2.28 */
+    nccl_scalable_fn *init_scalable;  /* ncclCommInitRankScalable, 2.23 */
+    nccl_shrink_fn *shrink;           /* ncclCommShrink, 2.27 */
+    nccl_revoke_fn *revoke;           /* ncclCommRevoke, 2.28 */
+    nccl_window_fn *window;           /* ncclCommWindowRegister, 2.27 */
+    nccl_window_free_fn *window_free; /* ncclCommWindowDeregister, 2.27 */
+    nccl_all_fn *all_to_all;          /* ncclAlltoAll, 2.28 */
+    nccl_root_fn *gather, *scatter;   /* ncclGather, ncclScatter, 2.28 */
 };
 struct cuda_lib {
     CUDA_CALLS(LIB_FIELD)
-    /* Its argument's layout differs between releases; all begin with `char name[256]`. */
+    /* The layout of its argument differs between releases; it always begins with `char name[256]`.
+     */
     cudaError_t (*get_properties)(void *properties, int device);
 };
 #undef LIB_FIELD
 
-/* Loaded once in a process; borrowed. `path` is one file; NULL: $DROVER_NCCL_LIB (a file too), or
- * what cuda_loader_open() finds.
- *   -ENOENT   none was found, the hint says where to get one
- *   -ELIBBAD  it lacks a call */
+/* Loads libnccl once per process; borrowed. `path` is a file; NULL: the file $DROVER_NCCL_LIB, or
+ * the one that cuda_loader_open() finds. -ENOENT   not found; the hint says where to get it
+ *   -ELIBBAD  it lacks a function */
 int nccl_loader_open_nccl(const struct nccl_lib **out, const char *path, struct err *e);
 /* The same for libcudart, with $DROVER_CUDART_LIB. */
 int nccl_loader_open_cuda(const struct cuda_lib **out, struct err *e);
 
-/* `e` says that CUDA could not do `what`. Returns -ENOMEM where memory was missing, else -EIO. */
+/* Sets *e to an error of CUDA in the operation `what`. Returns -ENOMEM if memory was missing, else
+ * -EIO. */
 int nccl_loader_cuda_failed(struct err *e, const struct cuda_lib *cuda, cudaError_t rc,
                             const char *what);
-/* The same for NCCL. Returns -EINVAL for a wrong call, -ECONNRESET where a peer is gone, else -EIO.
- */
+/* The same for NCCL. Returns -EINVAL for an invalid call, -ECONNRESET if a peer disconnected, else
+ * -EIO. */
 int nccl_loader_nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc,
                             const char *what);
 

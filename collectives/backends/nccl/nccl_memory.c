@@ -7,19 +7,19 @@
 
 enum { SYMMETRIC = 1 }; /* NCCL_WIN_COLL_SYMMETRIC, which older headers lack */
 
-int nccl_memory_take(struct nccl_region **list, const struct nccl_lib *nccl, ncclComm_t comm,
-                     size_t bytes, enum backend_memory use, struct err *e)
+int nccl_memory_alloc(struct nccl_region **list, const struct nccl_lib *nccl, ncclComm_t comm,
+                      size_t bytes, enum backend_memory use, struct err *e)
 {
     if (use == BACKEND_SYMMETRIC && !nccl->window) {
-        err_set(e, -ENOTSUP, "this NCCL has no symmetric memory");
-        return err_hint(e, "NCCL 2.27 has; drover bench -R 1 registers it at each rank alone");
+        err_set(e, -ENOTSUP, "this NCCL does not support symmetric memory");
+        return err_hint(e, "NCCL 2.27; or drover bench -R 1, which registers locally");
     }
     struct nccl_region *r = xzalloc(sizeof *r);
     r->window = use == BACKEND_SYMMETRIC;
     ncclResult_t rc = nccl->ncclMemAlloc(&r->p, bytes);
     if (rc != ncclSuccess) {
         free(r);
-        return nccl_loader_nccl_failed(e, nccl, rc, "memory");
+        return nccl_loader_nccl_failed(e, nccl, rc, "allocating memory");
     }
     r->next = *list;
     *list = r;
@@ -29,7 +29,7 @@ int nccl_memory_take(struct nccl_region **list, const struct nccl_lib *nccl, ncc
         rc = nccl->ncclCommRegister(comm, r->p, bytes, &r->handle);
     return rc == ncclSuccess || rc == ncclInProgress
                ? 0
-               : nccl_loader_nccl_failed(e, nccl, rc, "the registration of memory");
+               : nccl_loader_nccl_failed(e, nccl, rc, "registering memory");
 }
 
 struct nccl_region **nccl_memory_find(struct nccl_region **list, const void *p)
@@ -39,12 +39,12 @@ struct nccl_region **nccl_memory_find(struct nccl_region **list, const void *p)
     return list;
 }
 
-void nccl_memory_give(struct nccl_region **region, const struct nccl_lib *nccl, ncclComm_t comm)
+void nccl_memory_release(struct nccl_region **region, const struct nccl_lib *nccl, ncclComm_t comm)
 {
     struct nccl_region *r = *region;
     *region = r->next;
     if (comm && r->handle && r->window)
-        nccl->no_window(comm, r->handle);
+        nccl->window_free(comm, r->handle);
     else if (comm && r->handle)
         nccl->ncclCommDeregister(comm, r->handle);
     nccl->ncclMemFree(r->p);

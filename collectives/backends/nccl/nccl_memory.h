@@ -1,4 +1,4 @@
-/* nccl_memory - memory of NCCL's own allocator, and what a communicator was told of it. */
+/* nccl_memory - memory of NCCL's allocator, and its registration with a communicator. */
 #ifndef DROVER_NCCL_MEMORY_H
 #define DROVER_NCCL_MEMORY_H
 
@@ -8,21 +8,20 @@
 #include "collectives/comm/backend.h"
 
 struct nccl_region {
-    void *p, *handle; /* NULL: NCCL was not told of it, or makes nothing of that */
-    bool window;      /* of which kind the handle is */
+    void *p, *handle; /* handle of the registration; NULL: not registered, or ignored by NCCL */
+    bool window;      /* the handle is a window (symmetric memory) */
     struct nccl_region *next;
 };
 
-/* Puts a new region in front of the list. NCCL may still be at it: it is good when the communicator
- * says that its last call is done.
- *   -ENOTSUP  symmetric memory, which came with NCCL 2.27 */
-int nccl_memory_take(struct nccl_region **list, const struct nccl_lib *nccl, ncclComm_t comm,
-                     size_t bytes, enum backend_memory use, struct err *e);
-/* Where in the list the region is that begins at p; *it is NULL where there is none. */
+/* Allocates a region and adds it to the front of the list. NCCL may still register it: it can be
+ * used when the communicator has no pending call. -ENOTSUP  symmetric memory before NCCL 2.27 */
+int nccl_memory_alloc(struct nccl_region **list, const struct nccl_lib *nccl, ncclComm_t comm,
+                      size_t bytes, enum backend_memory use, struct err *e);
+/* Returns the list's link to the region that begins at p; the link is NULL if there is none. */
 struct nccl_region **nccl_memory_find(struct nccl_region **list, const void *p);
-/* Frees it. `comm` is NULL when it is of no use any more. */
-void nccl_memory_give(struct nccl_region **region, const struct nccl_lib *nccl, ncclComm_t comm);
-/* The list alone; the memory stays. */
+/* Deregisters and frees the region. `comm` is NULL if the communicator is not usable any more. */
+void nccl_memory_release(struct nccl_region **region, const struct nccl_lib *nccl, ncclComm_t comm);
+/* Frees the list, but not the memory. */
 void nccl_memory_forget(struct nccl_region **list);
 
 #endif

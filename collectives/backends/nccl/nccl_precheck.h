@@ -1,5 +1,5 @@
-/* nccl_meet - what ranks tell each other before NCCL connects them, so that what would make it hang
- * or fail is named, with rank and node, at every rank. */
+/* nccl_precheck - comparison of NCCL's prerequisites on all ranks before a communicator is created,
+ * so that every rank reports, with rank and node, what would make NCCL hang or fail. */
 #ifndef DROVER_NCCL_PRECHECK_H
 #define DROVER_NCCL_PRECHECK_H
 
@@ -8,32 +8,33 @@
 #include "collectives/comm/backend.h"
 #include "common/err.h"
 
-/* Sent as it lies in memory. */
+/* A plain value that ranks send to each other. */
 struct nccl_precheck_rank_info {
-    uint64_t host;     /* alike where NCCL takes two ranks to be on one host */
-    int32_t version;   /* NCCL's number */
-    char node[64];     /* for people */
+    uint64_t host;     /* equal if NCCL considers two ranks to be on one host */
+    int32_t version;   /* NCCL's version number */
+    char node[64];     /* host name, for messages */
     char bus[16];      /* the GPU's PCI bus id */
-    char trouble[200]; /* why this rank cannot take part; "": it can */
+    char trouble[200]; /* why this rank cannot participate; "": it can */
 };
 
-/* Fills in host and node; NCCL_HOSTID counts as it does for NCCL. */
+/* Fills in host and node; NCCL_HOSTID has the same effect as on NCCL. */
 void nccl_precheck_host(struct nccl_precheck_rank_info *mine);
 
-/* NCCL_SOCKET_IFNAME, as NCCL reads it ("eth,ib", "=eth0", "^docker"): does an interface of this
- * node fit that is up and has an address?
- *   -EINVAL  none does; the text says which there are */
-int nccl_precheck_interfaces(const char *wanted, struct err *e);
+/* Checks that an interface of this node that is up and has an address matches NCCL_SOCKET_IFNAME,
+ * which is read as by NCCL ("eth,ib", "=eth0", "^docker"). -EINVAL  none matches; the hint lists
+ * the interfaces */
+int nccl_precheck_interfaces(const char *ifname, struct err *e);
 
-/* Every rank's card, in the order of ranks, what NCCL would stumble over:
- *   -EHOSTDOWN  a rank is in trouble    -EPROTO  two have different versions
- *   -EEXIST     two have the same GPU */
-int nccl_precheck_check(const struct nccl_precheck_rank_info *cards, int n, struct err *e);
+/* Checks the information of all n ranks, in the order of the ranks.
+ *   -EHOSTDOWN  a rank cannot participate
+ *   -EPROTO     two ranks have different versions of NCCL
+ *   -EEXIST     two ranks have the same GPU */
+int nccl_precheck_check(const struct nccl_precheck_rank_info *ranks, int n, struct err *e);
 
-/* Warns where /dev/shm is too small for so many ranks of this host. */
-void nccl_precheck_shm(int ranks_here);
+/* Warns if /dev/shm is too small for this many ranks on this host. */
+void nccl_precheck_shm(int local_ranks);
 
-/* "NCCL 2.28.9" */
+/* Writes "NCCL 2.28.9". */
 enum { NCCL_PRECHECK_VERSION_BYTES = 32 };
 void nccl_precheck_version(char out[NCCL_PRECHECK_VERSION_BYTES], int version);
 

@@ -22,28 +22,29 @@ ncclDataType_t nccl_types_type(enum drover_type t)
     return types[t];
 }
 
-static bool is_made(const struct backend_call *k)
+static bool is_created(const struct backend_call *k)
 {
-    return k->op == DROVER_MULSUM && backend_reduces(k->coll);
+    return k->op == DROVER_MULSUM && collective_reduces(k->coll);
 }
 
-ncclResult_t nccl_types_take(ncclRedOp_t *out, const struct backend_call *k, int ranks,
-                             const struct nccl_lib *nccl, ncclComm_t comm)
+ncclResult_t nccl_types_acquire_op(ncclRedOp_t *out, const struct backend_call *k, int ranks,
+                                   const struct nccl_lib *nccl, ncclComm_t comm)
 {
     static const ncclRedOp_t ops[DROVER_OPS] = {ncclSum, ncclProd, ncclMin, ncclMax, ncclAvg};
     uint64_t factor;
-    /* The mean of one is it; as a mean NCCL has no 8-bit floats of a single rank (to 2.30). */
+    /* The mean of one input is the input. NCCL (up to 2.30) has no mean of 8-bit floats for one
+     * rank. */
     *out = ops[k->op == DROVER_AVG && ranks == 1 ? DROVER_SUM : k->op];
-    if (!is_made(k))
+    if (!is_created(k))
         return ncclSuccess;
     premul_scalar(&factor, k->type, k->factor);
     return nccl->ncclRedOpCreatePreMulSum(out, &factor, nccl_types_type(k->type),
                                           ncclScalarHostImmediate, comm);
 }
 
-void nccl_types_give(ncclRedOp_t op, const struct backend_call *k, const struct nccl_lib *nccl,
-                     ncclComm_t comm)
+void nccl_types_release_op(ncclRedOp_t op, const struct backend_call *k,
+                           const struct nccl_lib *nccl, ncclComm_t comm)
 {
-    if (is_made(k))
+    if (is_created(k))
         nccl->ncclRedOpDestroy(op, comm);
 }

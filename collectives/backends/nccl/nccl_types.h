@@ -1,4 +1,4 @@
-/* nccl_ops - types and reductions of drover.h in NCCL's terms. */
+/* nccl_types - NCCL's types and reductions for those of drover.h. */
 #ifndef DROVER_NCCL_TYPES_H
 #define DROVER_NCCL_TYPES_H
 
@@ -7,11 +7,11 @@
 
 ncclDataType_t nccl_types_type(enum drover_type t);
 
-/* The reduction of a call. DROVER_MULSUM's is made for it, and given back when the call was begun:
- * NCCL has read the factor by then. */
-ncclResult_t nccl_types_take(ncclRedOp_t *out, const struct backend_call *k, int ranks,
-                             const struct nccl_lib *nccl, ncclComm_t comm);
-void nccl_types_give(ncclRedOp_t op, const struct backend_call *k, const struct nccl_lib *nccl,
-                     ncclComm_t comm);
+/* Sets *out to the reduction of a call. For DROVER_MULSUM it is created for this call; release it
+ * once the call is started: NCCL has read the factor by then. */
+ncclResult_t nccl_types_acquire_op(ncclRedOp_t *out, const struct backend_call *k, int ranks,
+                                   const struct nccl_lib *nccl, ncclComm_t comm);
+void nccl_types_release_op(ncclRedOp_t op, const struct backend_call *k,
+                           const struct nccl_lib *nccl, ncclComm_t comm);
 
 #endif

@@ -1,4 +1,4 @@
-/* self - the backend of a job of one rank: every collective is a copy, done when it is started. */
+/* The backend for one rank: every collective is a copy, complete when it is started. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +8,13 @@
 #include "common/mem.h"
 
 struct backend_comm {
-    int unused; /* it has no state; the interface wants an object */
+    int unused; /* no state; the interface needs an object */
 };
 
 static int self_open(struct backend_comm **out, const struct backend_opts *o, struct err *e)
 {
     if (o->size != 1)
-        return err_set(e, -EINVAL, "backend 'self' is for one rank, this job has %d", o->size);
+        return err_set(e, -EINVAL, "supports one rank, this job has %d", o->size);
     *out = xzalloc(sizeof **out);
     return 0;
 }
@@ -24,21 +24,21 @@ static void self_close(struct backend_comm *c)
     free(c);
 }
 
-static int self_part(struct backend_comm **out, struct backend_comm *c,
-                     const struct backend_subgroup *p, struct err *e)
+static int self_subgroup(struct backend_comm **out, struct backend_comm *c,
+                         const struct backend_subgroup *p, struct err *e)
 {
     *out = p->size ? xzalloc(sizeof **out) : NULL;
     return 0;
 }
 
-/* The receive that takes the send i of the group: the one that comes as many receives in. */
+/* The receive that matches send i of a group: the k-th send matches the k-th receive. */
 static const struct backend_call *receive_for(const struct backend_call *calls, size_t n, size_t i)
 {
     size_t earlier = 0, seen = 0;
     for (size_t k = 0; k < i; k++)
-        earlier += calls[k].coll == BACKEND_SEND;
+        earlier += calls[k].coll == COLLECTIVE_SEND;
     for (size_t k = 0; k < n; k++)
-        if (calls[k].coll == BACKEND_RECV && seen++ == earlier)
+        if (calls[k].coll == COLLECTIVE_RECV && seen++ == earlier)
             return &calls[k];
     return NULL;
 }
@@ -48,16 +48,16 @@ static int self_start(struct backend_comm *c, const struct backend_call *calls, 
 {
     for (size_t i = 0; i < n; i++) {
         const struct backend_call *k = &calls[i], *to = k;
-        if (k->coll == BACKEND_BARRIER || k->coll == BACKEND_RECV)
+        if (k->coll == COLLECTIVE_BARRIER || k->coll == COLLECTIVE_RECV)
             continue;
-        if (k->coll == BACKEND_SEND)
+        if (k->coll == COLLECTIVE_SEND)
             to = receive_for(calls, n, i);
         size_t bytes = k->count * backend_type_bytes(k->type);
         if (!to || bytes != to->count * backend_type_bytes(to->type))
-            return err_set(e, -EPROTO, "a send to itself has no receive of %zu bytes", bytes);
+            return err_set(e, -EPROTO, "send of %zu bytes without a matching receive", bytes);
         if (k->in != to->out)
             memmove(to->out, k->in, bytes);
-        if (k->op == DROVER_MULSUM && backend_reduces(k->coll))
+        if (k->op == DROVER_MULSUM && collective_reduces(k->coll))
             premul_apply(k->out, k->count, k->type, k->factor);
     }
     return 0;
@@ -110,7 +110,7 @@ const struct backend backend_self = {
     .name = "self",
     .open = self_open,
     .close = self_close,
-    .part = self_part,
+    .subgroup = self_subgroup,
     .start = self_start,
     .poll = self_poll,
     .abort = self_abort,

@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     int given_up = rank; /* MPI may write to it for as long as it lives */
     if (sum(c, &given_up, 300) != -ETIMEDOUT)
         return fail(d, "all_reduce without the last rank");
-    const char *why = strstr(drover_error(d), "not done after 300 ms");
+    const char *why = strstr(drover_error(d), "not complete after 300 ms");
     char text[32];
     snprintf(text, sizeof text, "%.21s", why ? why : "?");
     if (drover_comm_shrink(&left, c, &last, 1) < 0)

@@ -1,0 +1,215 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/backends/nccl/nccl_internal.h"
+#include "collectives/backends/nccl/nccl_precheck.h"
+#include "common/clock.h"
+
+enum {
+    FAILED_WAIT_MS = 5000, /* a rank that cannot participate waits this long for the others */
+    RANKS_PER_ID = 128,    /* a rank's listener accepts the first connections of this many ranks */
+    FP8_VERSION = 22400,   /* NCCL 2.24 has the 8-bit floats, … */
+    FP8_CAPABILITY = 9,    /* … and reduces them on GPUs from this compute capability on */
+};
+
+static int no_gpu(const struct cuda_lib *cuda, cudaError_t rc, struct err *e)
+{
+    int driver = 0, runtime = 0; /* 12040 is 12.4; 0: no driver */
+    err_set(e, -ENODEV, "no usable GPU: %s", cuda->cudaGetErrorString(rc));
+    if (cuda->cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0 ||
+        cuda->cudaRuntimeGetVersion(&runtime) != cudaSuccess || driver / 1000 >= runtime / 1000)
+        return err_hint(e, "check the driver with nvidia-smi; backend mpi needs no GPU");
+    return err_hint(e,
+                    "the driver supports CUDA %d.%d, libcudart is %d.%d; set DROVER_CUDART_LIB and "
+                    "DROVER_NCCL_LIB to files for CUDA %d",
+                    driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10,
+                    driver / 1000);
+}
+
+static int find_device(struct backend_comm *c, const struct backend_opts *o, struct err *e)
+{
+    int count = 0;
+    cudaError_t rc = c->cuda->cudaGetDeviceCount(&count);
+    if (rc != cudaSuccess)
+        return no_gpu(c->cuda, rc, e);
+    if (count == 0)
+        return err_set(e, -ENODEV, "no visible GPU (see CUDA_VISIBLE_DEVICES)");
+    c->device = o->device >= 0 ? o->device : o->local_rank % count;
+    if (c->device >= count)
+        return err_set(e, -ENODEV, "GPU %d is out of range (0 to %d)", c->device, count - 1);
+    rc = c->cuda->cudaSetDevice(c->device);
+    if (rc == cudaSuccess)
+        rc = c->cuda->cudaMalloc(&c->scratch, sizeof(int));
+    return rc == cudaSuccess ? 0 : nccl_loader_cuda_failed(e, c->cuda, rc, "first use of the GPU");
+}
+
+int nccl_use_stream(struct backend_comm *c, void *stream, struct err *e)
+{
+    c->own_stream = stream == BACKEND_OWN_STREAM;
+    c->stream = c->own_stream ? NULL : stream;
+    cudaError_t rc = c->own_stream
+                         ? c->cuda->cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)
+                         : cudaSuccess;
+    return rc == cudaSuccess ? 0 : nccl_loader_cuda_failed(e, c->cuda, rc, "creating a stream");
+}
+
+/* The rank that creates the k-th of n ids. */
+static int id_owner(int k, int n, int size)
+{
+    return (int)((int64_t)k * size / n);
+}
+
+static bool owns_id(const struct backend_comm *c, int n)
+{
+    for (int k = 0; k < n; k++)
+        if (id_owner(k, n, c->size) == c->rank)
+            return true;
+    return false;
+}
+
+/* Reads the library's version, and creates an id if this rank owns one. */
+static int read_library(struct backend_comm *c, int *version, ncclUniqueId *id, int n,
+                        struct err *e)
+{
+    ncclResult_t rc = c->nccl->ncclGetVersion(version);
+    if (rc == ncclSuccess && nccl_precheck_interfaces(getenv("NCCL_SOCKET_IFNAME"), e) < 0)
+        return -EINVAL;
+    if (rc == ncclSuccess && owns_id(c, n))
+        rc = c->nccl->ncclGetUniqueId(id);
+    if (rc != ncclSuccess)
+        return nccl_loader_nccl_failed(e, c->nccl, rc, "creating the job's id");
+    char short_version[NCCL_PRECHECK_VERSION_BYTES];
+    nccl_precheck_version(short_version, *version);
+    snprintf(c->version, sizeof c->version, "%s (headers %d.%d.%d)", short_version, NCCL_MAJOR,
+             NCCL_MINOR, NCCL_PATCH);
+    int major = 0;
+    (void)c->cuda->cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, c->device);
+    if (*version >= FP8_VERSION && major >= FP8_CAPABILITY)
+        c->caps |= BACKEND_FP8;
+    return 0;
+}
+
+static int id_count(const struct backend_comm *c)
+{
+    bool several = c->nccl && c->nccl->init_scalable;
+    return several ? (c->size + RANKS_PER_ID - 1) / RANKS_PER_ID : 1;
+}
+
+/* Finds the device and the libraries: the steps that need no other rank. */
+static int prepare(struct backend_comm *c, const struct backend_opts *o,
+                   struct nccl_precheck_rank_info *mine, ncclUniqueId *id, struct err *e)
+{
+    int rc = nccl_loader_open_cuda(&c->cuda, e);
+    if (rc == 0)
+        rc = find_device(c, o, e);
+    if (rc == 0)
+        rc = nccl_use_stream(c, o->stream, e);
+    if (rc == 0)
+        rc = nccl_loader_open_nccl(&c->nccl, o->lib_path, e);
+    if (rc < 0)
+        return rc;
+    (void)c->cuda->cudaDeviceGetPCIBusId(mine->bus, sizeof mine->bus, c->device);
+    c->caps = BACKEND_DEVICE_MEMORY | BACKEND_NO_INPLACE_A2A | BACKEND_REGISTERS;
+    c->caps |= c->nccl->all_to_all ? BACKEND_HAS_ALL_TO_ALL : 0;
+    c->caps |= c->nccl->gather ? BACKEND_HAS_GATHER : 0;
+    c->caps |= c->nccl->scatter ? BACKEND_HAS_SCATTER : 0;
+    return read_library(c, &mine->version, id, id_count(c), e);
+}
+
+static int first_on_host(const struct nccl_precheck_rank_info *infos, int rank)
+{
+    int r = 0;
+    while (infos[r].host != infos[rank].host)
+        r++;
+    return r;
+}
+
+/* Checks the prerequisites of all ranks and collects the ids, in the same order on all ranks. */
+static int check_ranks(const struct backend_comm *c, const struct bootstrap_ops *boot,
+                       ncclUniqueId *ids, int n, struct err *e)
+{
+    AUTO(free) struct nccl_precheck_rank_info *infos = xcalloc((size_t)c->size, sizeof *infos);
+    int local_ranks = 0;
+    for (int r = 0; r < c->size; r++) {
+        int rc = boot->get(boot->arg, r, "card", &infos[r], sizeof infos[r], e);
+        if (rc < 0)
+            return rc;
+    }
+    for (int r = 0; r < c->size; r++)
+        local_ranks += infos[r].host == infos[c->rank].host;
+    int rc = nccl_precheck_check(infos, c->size, e);
+    for (int k = 0; k < n && rc == 0; k++)
+        rc = boot->get(boot->arg, id_owner(k, n, c->size), "id", &ids[k], sizeof ids[k], e);
+    if (rc == 0 && c->rank == first_on_host(infos, c->rank))
+        nccl_precheck_shm(local_ranks);
+    return rc;
+}
+
+/* Waits for all ranks, by a deadline: NCCL itself would wait for ever for a missing rank. A rank
+ * that cannot participate takes part in the exchange too, to report its error: `rc` and `e`. */
+static int exchange(struct backend_comm *c, const struct backend_opts *o,
+                    struct nccl_precheck_rank_info *mine, ncclUniqueId *ids, int rc, struct err *e)
+{
+    if (c->size == 1)
+        return rc;
+    const struct bootstrap_ops *boot = o->bootstrap;
+    int64_t wait_ms = o->open_ms;
+    if (rc < 0) {
+        snprintf(mine->trouble, sizeof mine->trouble, "%.199s", e ? e->text : strerror(-rc));
+        wait_ms = wait_ms < FAILED_WAIT_MS ? wait_ms : FAILED_WAIT_MS;
+    }
+    struct err why = {0};
+    int n = rc < 0 ? 1 : id_count(c);
+    int failed = boot->put(boot->arg, "card", mine, sizeof *mine, &why);
+    if (failed == 0 && rc == 0 && owns_id(c, n))
+        failed = boot->put(boot->arg, "id", &ids[0], sizeof ids[0], &why);
+    if (failed == 0)
+        failed = boot->fence(boot->arg, wait_ms, &why);
+    if (rc < 0)
+        return rc; /* its own error is more specific */
+    if (failed == 0)
+        failed = check_ranks(c, boot, ids, n, &why);
+    if (failed < 0 && e)
+        *e = why;
+    return failed;
+}
+
+static int connect_ranks(struct backend_comm *c, const struct backend_opts *o, ncclUniqueId *ids,
+                         int n, struct err *e)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    int64_t end_ms = clock_ms() + o->open_ms;
+    ncclResult_t rc =
+        n > 1 ? c->nccl->init_scalable(&c->comm, c->size, c->rank, n, ids, &config)
+              : c->nccl->ncclCommInitRankConfig(&c->comm, c->size, ids[0], c->rank, &config);
+    if (rc != ncclSuccess && rc != ncclInProgress)
+        return nccl_loader_nccl_failed(e, c->nccl, rc, "connecting the ranks");
+    int failed = nccl_await_accepted(c, end_ms, "connecting the ranks", e);
+    if (failed == -ETIMEDOUT)
+        err_hint(e, "all ranks started, but do not reach each other: see NCCL_SOCKET_IFNAME, and "
+                    "NCCL_DEBUG=INFO");
+    return failed;
+}
+
+int nccl_open(struct backend_comm **out, const struct backend_opts *o, struct err *e)
+{
+    AUTO(nccl_comm) struct backend_comm *c = xzalloc(sizeof *c);
+    c->rank = o->rank;
+    c->size = o->size;
+    struct nccl_precheck_rank_info mine;
+    memset(&mine, 0, sizeof mine);
+    nccl_precheck_host(&mine);
+    AUTO(free)
+    ncclUniqueId *ids = xcalloc((size_t)(c->size + RANKS_PER_ID - 1) / RANKS_PER_ID, sizeof *ids);
+    int rc = prepare(c, o, &mine, &ids[0], e);
+    rc = exchange(c, o, &mine, ids, rc, e);
+    if (rc == 0)
+        rc = connect_ranks(c, o, ids, id_count(c), e);
+    if (rc < 0)
+        return rc;
+    *out = TAKE(c);
+    return 0;
+}

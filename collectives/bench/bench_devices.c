@@ -1,0 +1,78 @@
+#include "collectives/bench/bench.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "launcher/client/client_internal.h"
+
+#define NCCL_BYTES_MAX (UINT64_C(2) << 30) /* per GPU, for NCCL's own buffers */
+
+/* The processor's model name, for ranks that compute on the CPU. */
+static void cpu_name(char *out, size_t len)
+{
+    snprintf(out, len, "CPU");
+    AUTO(file) FILE *f = fopen("/proc/cpuinfo", "re");
+    char line[256];
+    while (f && fgets(line, sizeof line, f)) {
+        char *value = strstr(line, ": ");
+        if (strncmp(line, "model name", 10) != 0 || !value)
+            continue;
+        value[strcspn(value, "\n")] = '\0';
+        snprintf(out, len, "%s", value + 2);
+        return;
+    }
+}
+
+int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
+                  struct bench_report_device *devices, struct err *e)
+{
+    const struct backend *backend = comm_backend(c);
+    struct bench_report_device mine;
+    memset(&mine, 0, sizeof mine);
+    mine.rank = drover_rank(d);
+    mine.group = rank_groups_color(&o->split, mine.rank);
+    mine.pid = (int)getpid();
+    mine.index = drover_local_rank(d);
+    (void)gethostname(mine.host, sizeof mine.host - 1); /* on failure it stays empty */
+    mine.host[strcspn(mine.host, ".")] = '\0';
+    struct backend_device gpu;
+    if (backend->device) {
+        backend->device(comm_inner(c), &gpu);
+        mine.index = gpu.index;
+        mine.pci_domain = gpu.pci_domain;
+        mine.pci_bus = gpu.pci_bus;
+        mine.pci_device = gpu.pci_device;
+        mine.free_bytes = gpu.free_bytes;
+        snprintf(mine.name, sizeof mine.name, "%s", gpu.name);
+    } else {
+        cpu_name(mine.name, sizeof mine.name);
+    }
+    int rc = comm_gather(c, &mine, sizeof mine, devices, o->wait_ms);
+    if (rc < 0)
+        *e = *client_err(d);
+    return rc;
+}
+
+/* Ranks on one GPU share its free memory. An eighth of it, at most NCCL_BYTES_MAX, is left to NCCL.
+ */
+uint64_t bench_max_bytes(const struct bench_opts *o, const struct bench_report_device *devices,
+                         int n)
+{
+    uint64_t max_bytes = UINT64_MAX;
+    uint64_t overhead = 2 * BUFFERS_GUARD + (uint64_t)o->unalign * sizeof(double);
+    for (int r = 0; r < n; r++) {
+        const struct bench_report_device *d = &devices[r];
+        uint64_t sharers = 0;
+        for (int k = 0; k < n; k++)
+            sharers += strcmp(devices[k].host, d->host) == 0 &&
+                       devices[k].pci_domain == d->pci_domain && devices[k].pci_bus == d->pci_bus &&
+                       devices[k].pci_device == d->pci_device;
+        uint64_t nccl = d->free_bytes / 8 < NCCL_BYTES_MAX ? d->free_bytes / 8 : NCCL_BYTES_MAX;
+        uint64_t buffer = (d->free_bytes - nccl) / 2 / sharers;
+        buffer = buffer > overhead ? buffer - overhead : 1;
+        max_bytes = d->free_bytes && buffer < max_bytes ? buffer : max_bytes;
+    }
+    return max_bytes;
+}

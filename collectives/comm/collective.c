@@ -1,0 +1,113 @@
+#include "collectives/comm/collective.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "collectives/comm/backend.h"
+#include "launcher/client/collective_trace.h"
+
+/* The factors of nccl-tests' doc/PERFORMANCE.md: what a ring's slowest link carries per byte of the
+ * size in the table. */
+static double busbw_once(int ranks)
+{
+    return 1;
+}
+
+static double busbw_others(int ranks)
+{
+    return (double)(ranks - 1) / ranks;
+}
+
+static double busbw_others_twice(int ranks)
+{
+    return 2.0 * (ranks - 1) / ranks;
+}
+
+/* Both buffers at every rank, on every backend, unless the row says otherwise. */
+const struct collective_row collective_rows[COLLECTIVES] = {
+    [COLLECTIVE_ALL_REDUCE] = {.name = "all_reduce",
+                               .in = COLLECTIVE_WHOLE,
+                               .out = COLLECTIVE_WHOLE,
+                               .source = COLLECTIVE_FROM_ALL,
+                               .in_place = true,
+                               .busbw_factor = busbw_others_twice},
+    [COLLECTIVE_BROADCAST] = {.name = "broadcast",
+                              .in = COLLECTIVE_WHOLE,
+                              .in_at_root = true,
+                              .out = COLLECTIVE_WHOLE,
+                              .source = COLLECTIVE_FROM_ROOT,
+                              .in_place = true,
+                              .busbw_factor = busbw_once},
+    [COLLECTIVE_REDUCE] = {.name = "reduce",
+                           .in = COLLECTIVE_WHOLE,
+                           .out = COLLECTIVE_WHOLE,
+                           .out_at_root = true,
+                           .source = COLLECTIVE_FROM_ALL,
+                           .in_place = true,
+                           .busbw_factor = busbw_once},
+    [COLLECTIVE_ALL_GATHER] = {.name = "all_gather",
+                               .in = COLLECTIVE_WHOLE,
+                               .out = COLLECTIVE_PARTS,
+                               .source = COLLECTIVE_FROM_EACH,
+                               .in_place = true,
+                               .busbw_factor = busbw_others},
+    [COLLECTIVE_REDUCE_SCATTER] = {.name = "reduce_scatter",
+                                   .in = COLLECTIVE_PARTS,
+                                   .out = COLLECTIVE_WHOLE,
+                                   .source = COLLECTIVE_FROM_ALL,
+                                   .in_place = true,
+                                   .busbw_factor = busbw_others},
+    [COLLECTIVE_ALL_TO_ALL] = {.name = "alltoall",
+                               .alias = "all_to_all",
+                               .in = COLLECTIVE_PARTS,
+                               .out = COLLECTIVE_PARTS,
+                               .source = COLLECTIVE_FROM_EACH,
+                               .in_place = true,
+                               .in_place_refusal = BACKEND_NO_INPLACE_A2A,
+                               .native_cap = BACKEND_HAS_ALL_TO_ALL,
+                               .busbw_factor = busbw_others},
+    [COLLECTIVE_GATHER] = {.name = "gather",
+                           .in = COLLECTIVE_WHOLE,
+                           .out = COLLECTIVE_PARTS,
+                           .out_at_root = true,
+                           .source = COLLECTIVE_FROM_EACH,
+                           .in_place = true,
+                           .native_cap = BACKEND_HAS_GATHER,
+                           .busbw_factor = busbw_others},
+    [COLLECTIVE_SCATTER] = {.name = "scatter",
+                            .in = COLLECTIVE_PARTS,
+                            .in_at_root = true,
+                            .out = COLLECTIVE_WHOLE,
+                            .source = COLLECTIVE_FROM_ROOT,
+                            .in_place = true,
+                            .native_cap = BACKEND_HAS_SCATTER,
+                            .busbw_factor = busbw_others},
+    [COLLECTIVE_ALL_TO_ALL_V] = {.name = "alltoallv",
+                                 .alias = "all_to_all_v",
+                                 .in = COLLECTIVE_VARYING,
+                                 .out = COLLECTIVE_VARYING,
+                                 .source = COLLECTIVE_FROM_EACH,
+                                 .native_cap = COLLECTIVE_ALWAYS_P2P,
+                                 .busbw_factor = busbw_others},
+    [COLLECTIVE_SENDRECV] = {.name = "sendrecv",
+                             .in = COLLECTIVE_WHOLE,
+                             .out = COLLECTIVE_WHOLE,
+                             .source = COLLECTIVE_FROM_PREVIOUS,
+                             .native_cap = COLLECTIVE_ALWAYS_P2P,
+                             .busbw_factor = busbw_once},
+    [COLLECTIVE_BARRIER] = {.name = "barrier"},
+    [COLLECTIVE_SEND] = {.name = "send", .in = COLLECTIVE_WHOLE, .to_peer = true},
+    [COLLECTIVE_RECV] = {.name = "recv", .out = COLLECTIVE_WHOLE, .to_peer = true},
+};
+
+_Static_assert((int)COLLECTIVES <= (int)COLLECTIVE_TRACE_COLLS, "the trace has room for all names");
+
+int collective_find(const char *name)
+{
+    for (int c = 0; c < COLLECTIVES; c++) {
+        const struct collective_row *row = &collective_rows[c];
+        if (strcmp(name, row->name) == 0 || (row->alias && strcmp(name, row->alias) == 0))
+            return c;
+    }
+    return -EINVAL;
+}

@@ -1,0 +1,138 @@
+/* collective - what distinguishes the collectives: one row of facts per collective.
+ *
+ * Everything that must know which collective it has (argument checks, the p2p fallback, the
+ * collective trace, `drover bench` and its verification) asks the row. A new collective is an
+ * enumerator, a row, and its function in drover.h; if it can be made of sends and receives, no
+ * backend needs a change. */
+#ifndef DROVER_COLLECTIVE_H
+#define DROVER_COLLECTIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Plug-ins are compiled with these numbers: a new one is added at the end. */
+enum collective {
+    COLLECTIVE_ALL_REDUCE,
+    COLLECTIVE_BROADCAST,
+    COLLECTIVE_REDUCE,
+    COLLECTIVE_ALL_GATHER,
+    COLLECTIVE_REDUCE_SCATTER,
+    COLLECTIVE_ALL_TO_ALL,
+    COLLECTIVE_GATHER,
+    COLLECTIVE_SCATTER,
+    COLLECTIVE_ALL_TO_ALL_V,
+    COLLECTIVE_SENDRECV, /* to the next rank, from the previous one */
+    COLLECTIVE_BARRIER,
+    COLLECTIVE_SEND,
+    COLLECTIVE_RECV,
+    COLLECTIVES
+};
+
+/* Length of a rank's input or output. */
+enum collective_extent {
+    COLLECTIVE_NO_BUFFER,
+    COLLECTIVE_WHOLE,   /* count elements */
+    COLLECTIVE_PARTS,   /* count elements per rank of the communicator, in the order of the ranks */
+    COLLECTIVE_VARYING, /* per rank as many elements as struct drover_parts says */
+};
+
+/* Where the blocks of an output come from; an output of one part per rank has one block per rank,
+ * any other output is one block. */
+enum collective_source {
+    COLLECTIVE_FROM_NONE,     /* no output, or not known to this rank: a receive */
+    COLLECTIVE_FROM_ALL,      /* the reduction of all inputs */
+    COLLECTIVE_FROM_ROOT,     /* the root's input */
+    COLLECTIVE_FROM_EACH,     /* block r: rank r's input */
+    COLLECTIVE_FROM_PREVIOUS, /* the input of the rank before the receiving one, in a ring */
+};
+
+struct collective_row {
+    const char *name;  /* nccl-tests' word for it; its program is NAME_perf */
+    const char *alias; /* drover.h's word, drover_ALIAS(); NULL: the name */
+    enum collective_extent in, out;
+    bool in_at_root, out_at_root; /* only the root has that buffer */
+    bool in_place;                /* input and output may be one buffer … */
+    unsigned in_place_refusal;    /* … unless the backend has this bit of enum backend_caps */
+    /* The bit of enum backend_caps of backends that have the call; 0: every backend has it. If it
+     * is missing, comm makes sends and receives of the call, by `source`. */
+    unsigned native_cap;
+    enum collective_source source;
+    bool to_peer;                      /* a send or receive: `root` is the other rank */
+    double (*busbw_factor)(int ranks); /* busbw / algbw; NULL: `drover bench` does not measure it */
+};
+
+/* A native_cap that no backend has. */
+#define COLLECTIVE_ALWAYS_P2P (1u << 31)
+
+extern const struct collective_row collective_rows[COLLECTIVES];
+
+static inline const struct collective_row *collective_row(enum collective c)
+{
+    return &collective_rows[c];
+}
+
+static inline const char *collective_name(enum collective c)
+{
+    return collective_rows[c].name;
+}
+
+/* Returns true if the collective computes; the others move data. */
+static inline bool collective_reduces(enum collective c)
+{
+    return collective_rows[c].source == COLLECTIVE_FROM_ALL;
+}
+
+/* Returns true if one rank, the root, has a special part. */
+static inline bool collective_has_root(enum collective c)
+{
+    return collective_rows[c].in_at_root || collective_rows[c].out_at_root;
+}
+
+/* Returns true if the input or the output consists of one part of equal size per rank. */
+static inline bool collective_has_parts(enum collective c)
+{
+    return collective_rows[c].in == COLLECTIVE_PARTS || collective_rows[c].out == COLLECTIVE_PARTS;
+}
+
+/* Returns true if the rank has an input (an output) in a call with this root. */
+static inline bool collective_reads(enum collective c, int rank, int root)
+{
+    const struct collective_row *row = &collective_rows[c];
+    return row->in != COLLECTIVE_NO_BUFFER && (!row->in_at_root || rank == root);
+}
+
+static inline bool collective_writes(enum collective c, int rank, int root)
+{
+    const struct collective_row *row = &collective_rows[c];
+    return row->out != COLLECTIVE_NO_BUFFER && (!row->out_at_root || rank == root);
+}
+
+/* Returns true if `count` says how many elements move; a barrier moves none, and a varying
+ * collective has other counts. */
+static inline bool collective_counts(enum collective c)
+{
+    const struct collective_row *row = &collective_rows[c];
+    return row->in == COLLECTIVE_WHOLE || row->in == COLLECTIVE_PARTS ||
+           row->out == COLLECTIVE_WHOLE;
+}
+
+/* Number of blocks in an output. */
+static inline int collective_blocks(enum collective c, int ranks)
+{
+    return collective_rows[c].source == COLLECTIVE_FROM_EACH ? ranks : 1;
+}
+
+/* The rank whose input is in this block of `rank`'s output, for collectives that move data. */
+static inline int collective_source_rank(enum collective c, int rank, int block, int root,
+                                         int ranks)
+{
+    enum collective_source source = collective_rows[c].source;
+    return source == COLLECTIVE_FROM_ROOT       ? root
+           : source == COLLECTIVE_FROM_PREVIOUS ? (rank - 1 + ranks) % ranks
+                                                : block;
+}
+
+/* Returns the collective with this name or alias; -EINVAL  unknown. */
+int collective_find(const char *name);
+
+#endif
