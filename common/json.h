@@ -38,8 +38,8 @@ int json_only_keys(const json_t *obj, const char *const *names, size_t n, const 
 /* What a value is, in words for messages: "a string", "a list", "nothing" for NULL. */
 const char *json_what(const json_t *value);
 
-/* The value on one line, without spaces, keys in their order, doubles with 17 significant digits
- * (they read back as they were). To be freed by the caller; never NULL. */
+/* Returns the value on one line, without spaces, keys in their order, doubles as number_format()
+ * writes them. The caller frees it; never NULL. */
 char *json_line(const json_t *value);
 
 /* Reads one JSON value (of any type), which is the whole of `text`. `*out` is a new reference.

@@ -66,7 +66,7 @@ TEST(a_group_without_active_parameters_is_not_there)
     CHECK_STR(a, "{\"layers\":1,\"optimizer\":{\"kind\":\"sgd\"},\"width\":8}");
     CHECK_STR(
         b,
-        "{\"layers\":4,\"optimizer\":{\"kind\":\"sgd\",\"sgd\":{\"momentum\":0.90000000000000002,"
+        "{\"layers\":4,\"optimizer\":{\"kind\":\"sgd\",\"sgd\":{\"momentum\":0.9,"
         "\"nesterov\":true}},\"width\":8}");
     CHECK_STR(c, "{\"layers\":1,\"optimizer\":{\"beta\":3,\"kind\":\"adam\"},\"width\":8}");
 }

@@ -403,7 +403,7 @@ TEST(what_was_reported_last_is_the_value_of_an_end_that_says_none)
     say("{\"op\":\"report\",\"id\":1,\"value\":\"nan\"}");
     CHECK_STR(say("{\"op\":\"tell\",\"results\":[{\"id\":0},{\"id\":1}]}"), OK);
     CHECK_HAS(say("{\"op\":\"best\"}"), "{\"best\":{\"id\":0,");
-    CHECK_HAS(say("{\"op\":\"best\"}"), "\"value\":0.40000000000000002}}");
+    CHECK_HAS(say("{\"op\":\"best\"}"), "\"value\":0.4}}");
     CHECK_HAS(say("{\"op\":\"tell\",\"results\":[{\"id\":1}]}"), "(failed)");
 }
 
@@ -416,7 +416,7 @@ TEST(an_end_before_the_last_report_is_an_error)
         say("{\"op\":\"tell\",\"results\":[{\"id\":0,\"value\":0.1,\"step\":999}]}"),
         "error: /results/0: trial 0 has reported step 1000: it cannot have ended at step 999");
     CHECK_STR(say("{\"op\":\"tell\",\"results\":[{\"id\":0,\"value\":0.1,\"step\":1000}]}"), OK);
-    CHECK_HAS(say("{\"op\":\"best\"}"), "\"value\":0.10000000000000001}}");
+    CHECK_HAS(say("{\"op\":\"best\"}"), "\"value\":0.1}}");
 }
 
 /* Five trials that are done, each with the reports 1, 1, 1. */
