@@ -90,7 +90,7 @@ static const char what[] =
 
 static int read_options(struct sweep_options *o, int argc, char **argv, struct err *e)
 {
-    int rc = hpo_commands_words(&o->words, 1, options, o, argc, argv, e);
+    int rc = hpo_commands_parse(&o->words, 1, options, o, argc, argv, e);
     if (rc != 0)
         return rc;
     const char *word = o->words ? o->words[0] : NULL;
@@ -430,7 +430,7 @@ static int run(struct coordinator_opts *c, struct spec *spec, const struct sweep
     c->fleet.guardian = guardian;
     if (sweep_dir_open(&dir, ask, e) < 0)
         return EXIT_USAGE;
-    sweep_reader_settle(spec, dir);
+    sweep_reader_apply_stored(spec, dir);
     if (dir->fresh || !ask->prior) /* else what was taken at its start counts */
         say_all(said, o);
     c->dir = dir;
@@ -475,7 +475,7 @@ static int sweep(const struct sweep_options *o, struct err *e)
         struct sweep_dir nowhere = {
             .name = name, .path = name, .lock = -1, .seed = spec->seed, .prior = prior};
         config.dir = &nowhere;
-        sweep_reader_settle(spec, &nowhere);
+        sweep_reader_apply_stored(spec, &nowhere);
         say_all(said, o);
         return dry_run(&config, o, e) < 0 ? EXIT_USAGE : 0;
     }
@@ -495,7 +495,7 @@ static int take_back(const struct sweep_options *o, struct err *e)
 {
     AUTO(json) json_t *ask = json_pack("{s:s}", "verb", "resume"), *answer = NULL;
     bool here = false;
-    int rc = command_client_bring(&answer, &here, o->root, o->name, ask, e);
+    int rc = command_client_send(&answer, &here, o->root, o->name, ask, e);
     if (rc == 0 && !here)
         printf("%s goes on\n", o->name);
     else if (here && rc == -EINVAL) /* it was neither: only nobody works on it */

@@ -198,7 +198,7 @@ static int run(const struct verb *v, const struct ask_options *o, char **words, 
         return -EINVAL;
     bool here = false;
     json_object_set_new(ask, "verb", json_string(v->name));
-    int rc = command_client_bring(&answer, &here, o->root, words[0], ask, e);
+    int rc = command_client_send(&answer, &here, o->root, words[0], ask, e);
     if (rc == 0)
         print_answer(v->done, words[0], answer, here);
     return rc;
@@ -211,7 +211,7 @@ int cmd_sweep_control(int argc, char **argv)
     struct ask_options o = {.root = "sweeps"};
     struct err e = {0};
     AUTO(strv) char **words = NULL;
-    int rc = hpo_commands_words(&words, v->words_max, v->rows, &o, argc, argv, &e);
+    int rc = hpo_commands_parse(&words, v->words_max, v->rows, &o, argc, argv, &e);
     if (rc == OPT_HELP)
         opt_help(stdout, who, v->usage, v->what, v->rows);
     else if (rc == 0)

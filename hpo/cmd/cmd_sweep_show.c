@@ -114,7 +114,7 @@ int cmd_sweep_ls(int argc, char **argv)
     struct show_options o = {.root = "sweeps"};
     struct err e = {0};
     AUTO(strv) char **names = NULL;
-    int rc = hpo_commands_words(&names, 0, ls_options, &o, argc, argv, &e);
+    int rc = hpo_commands_parse(&names, 0, ls_options, &o, argc, argv, &e);
     if (rc == OPT_HELP) {
         opt_help(stdout, who, "[--dir D] [--json]", "The sweeps that there are.", ls_options);
         return 0;
@@ -185,7 +185,7 @@ int cmd_sweep_show(int argc, char **argv)
     struct show_options o = {.root = "sweeps", .top = 20};
     struct err e = {0};
     AUTO(strv) char **words = NULL;
-    int rc = hpo_commands_words(&words, 1, show_options, &o, argc, argv, &e);
+    int rc = hpo_commands_parse(&words, 1, show_options, &o, argc, argv, &e);
     if (rc == OPT_HELP) {
         opt_help(stdout, who, "NAME [--json]", "The trials of a sweep, the best first.",
                  show_options);

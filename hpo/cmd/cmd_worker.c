@@ -73,7 +73,7 @@ static int make_id(char *id, size_t size, struct err *e)
 static int read_options(struct worker_options *o, char ***endpoint, int argc, char **argv,
                         struct err *e)
 {
-    int rc = hpo_commands_words(endpoint, 1, options, o, argc, argv, e);
+    int rc = hpo_commands_parse(endpoint, 1, options, o, argc, argv, e);
     if (rc != 0)
         return rc;
     if (o->places < 0 || o->places > WIRE_SLOTS_MAX)
@@ -173,7 +173,7 @@ static int work(const struct worker_options *o, const char *endpoint, struct err
     else if (o->id)
         snprintf(id, sizeof id, "%s", o->id);
     if (rc == 0 && o->lock)
-        rc = lockfile_take(&lock, o->lock, id, e);
+        rc = lockfile_acquire(&lock, o->lock, id, e);
     if (rc == 0)
         rc = guardian_start(&g, e); /* before there is a thread */
     if (rc < 0)

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-int hpo_commands_words(char ***words, size_t max, const struct opt *rows, void *into, int argc,
+int hpo_commands_parse(char ***words, size_t max, const struct opt *rows, void *into, int argc,
                        char **argv, struct err *e)
 {
     for (int at = 0;;) {

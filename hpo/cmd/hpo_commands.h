@@ -17,7 +17,7 @@ int cmd_suggest(int argc, char **argv);
 /* As opt_parse(), with options before, between and behind words that are none: these go to the strv
  * *words, which holds what was read also after a failure.
  *   -EINVAL  more than `max` of them */
-int hpo_commands_words(char ***words, size_t max, const struct opt *rows, void *into, int argc,
+int hpo_commands_parse(char ***words, size_t max, const struct opt *rows, void *into, int argc,
                        char **argv, struct err *e);
 
 enum { EXIT_WORK = 1, EXIT_USAGE = 2 };

@@ -241,7 +241,7 @@ static void descent(const struct pool *p, const double *u, const double *slope, 
     bool all = p->space->shape.smooth; /* are always active */
     memcpy(settled, u, p->dims * sizeof *u);
     if (!all)
-        space_settle(p->space->space, settled, active);
+        space_snap(p->space->space, settled, active);
     for (size_t k = 0; k < p->dims; k++) {
         const struct bayes_dim *dim = &p->space->dim[k];
         g[k] = !dim->count && (all || active[k]) ? -slope[dim->col] : 0;
@@ -316,7 +316,8 @@ static size_t neighbours(struct pool *p, const double *u, size_t at, size_t room
         }
         for (int by = -1; dim->whole && by <= 1 && at < end; by += 2) {
             memcpy(p->c[at].u, u, p->dims * sizeof *u);
-            p->c[at++].u[i] = distribution_step(space_dist(p->space->space, i), u[i], by);
+            p->c[at++].u[i] =
+                distribution_neighbor(space_distribution(p->space->space, i), u[i], by);
         }
     }
     judge(p, from, at);
@@ -365,7 +366,7 @@ size_t bayes_acquisition_maximise(const struct bayes_acquisition *s, double *out
         double *at = out + count * p.dims;
         bool again = false;
         memcpy(at, p.c[i].u, p.dims * sizeof *at);
-        space_settle(p.space->space, at, NULL);
+        space_snap(p.space->space, at, NULL);
         for (size_t k = 0; k < count && !again; k++)
             again = apart(&p, at, out + k * p.dims) < same;
         count += !again;

@@ -37,7 +37,7 @@ void bayes_features_free(struct bayes_features *b);
 AUTO_DEFINE(bayes_features, struct bayes_features *, bayes_features_free)
 
 /* The columns of the point at u (dims), column c into x[c * stride]. With `exact` u is first moved
- * to the place of the value that it stands for (space_settle()); without, numbers are taken as they
+ * to the place of the value that it stands for (space_snap()); without, numbers are taken as they
  * are, so that the columns move smoothly with u. */
 void bayes_features_columns(const struct bayes_features *b, const double *u, bool exact, double *x,
                             size_t stride);

@@ -24,7 +24,7 @@ static size_t table(const struct space *space, const struct sampler_goal *goals,
         if (!trial_has_signal(t->state) || !trial_is_ended(t->state) ||
             !objectives_values(goals, 1, t, &y[n]) || space_unit(space, t->params, at, NULL) < 0)
             continue;
-        space_settle(space, at, active);
+        space_snap(space, at, active);
         for (size_t k = 0; k < dims; k++)
             u[k * view->count + n] = active[k] ? at[k] : (double)NAN;
         n++;
@@ -71,7 +71,7 @@ json_t *sweep_analysis_importance(const struct space *space, const struct sample
     importance_top(y, n, top);
     double sum = 0;
     for (size_t k = 0; k < dims; k++) {
-        double value = importance(space_dist(space, k), u + k * view->count, top, n);
+        double value = importance(space_distribution(space, k), u + k * view->count, top, n);
         shares[k] = (struct share){space_name(space, k), value};
         sum += value;
     }

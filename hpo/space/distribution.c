@@ -192,7 +192,7 @@ static bool smooth(const struct distribution *d)
     }
 }
 
-double distribution_settle(const struct distribution *d, double u)
+double distribution_snap(const struct distribution *d, double u)
 {
     double k = place(d, u);
     if (!isnan(k))
@@ -200,7 +200,7 @@ double distribution_settle(const struct distribution *d, double u)
     return clamp(smooth(d) ? u : real_unit(d, real_quantile(d, u)), 0, 1);
 }
 
-double distribution_step(const struct distribution *d, double u, int by)
+double distribution_neighbor(const struct distribution *d, double u, int by)
 {
     double k = place(d, u) + by;
     if (d->kind <= DISTRIBUTION_INT_LOG)

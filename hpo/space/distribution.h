@@ -71,12 +71,12 @@ double distribution_unit(const struct distribution *d, const json_t *value);
 
 /* distribution_unit(distribution_quantile(u)): the same for all u of one value. Some 10 ns; up to
  * 50 us for a beta with a or b out of [1, 100], or rounded. */
-double distribution_settle(const struct distribution *d, double u);
+double distribution_snap(const struct distribution *d, double u);
 
 /* The settled u of the value that lies `by` places up or down from u's; that of the first or last
- * one where there are no more. NAN where values are not countable. Cost as distribution_settle().
+ * one where there are no more. NAN where values are not countable. Cost as distribution_snap().
  */
-double distribution_step(const struct distribution *d, double u, int by);
+double distribution_neighbor(const struct distribution *d, double u, int by);
 
 /* How many different values there are; INFINITY: not countable. distribution_value() gives them by
  * index, smallest first; distribution_index() is the index of u's (NAN: not countable). */

@@ -28,7 +28,7 @@ void space_free(struct space *s)
         free(g->name);
         free(g->path);
     }
-    space_cases_free(s->cases);
+    space_enumeration_free(s->cases);
     for (size_t i = 0; i < s->rule_count; i++)
         constraint_free(s->rules[i]);
     free(s->rules);
@@ -88,9 +88,9 @@ int space_finish(struct space *s, const struct config_node *n, struct err *e)
             s->params[i].dim = s->dims;
             s->by_dim[s->dims++] = i;
         }
-    if (space_close(s, n, e) < 0)
+    if (space_resolve_conditions(s, n, e) < 0)
         return -EINVAL;
-    if (space_internal_count(s) < 0)
+    if (space_enumerate(s) < 0)
         return config_node_error(n, e, "the conditions leave too many cases to count");
     return 0;
 }
@@ -182,7 +182,7 @@ size_t space_dims(const struct space *s)
     return s->dims;
 }
 
-const struct distribution *space_dist(const struct space *s, size_t i)
+const struct distribution *space_distribution(const struct space *s, size_t i)
 {
     return s->params[s->by_dim[i]].dist;
 }
@@ -220,19 +220,19 @@ json_t *space_sample(const struct space *s, const double *u)
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
-        if (space_active(s, i, u))
+        if (space_is_active(s, i, u))
             values[i] = distribution_quantile(p->dist, p->dim == SIZE_MAX ? 0 : u[p->dim]);
     }
     return space_assemble(s, values, NULL);
 }
 
-void space_settle(const struct space *s, double *u, bool *active)
+void space_snap(const struct space *s, double *u, bool *active)
 {
     /* Conditions hold or not whether the places that they look at are settled already or not; one
      * on a parameter that is not active comes together with those that it fails. */
     for (size_t i = 0; i < s->dims; i++) {
-        bool on = space_active(s, s->by_dim[i], u);
-        u[i] = on ? distribution_settle(space_dist(s, i), u[i]) : 0.5;
+        bool on = space_is_active(s, s->by_dim[i], u);
+        u[i] = on ? distribution_snap(space_distribution(s, i), u[i]) : 0.5;
         if (active)
             active[i] = on;
     }
@@ -307,15 +307,15 @@ static int take(const json_t **values, double *u, const struct space *s,
     }
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
-        if (space_active(s, i, u) && check_value(s, p, groups, e) < 0)
+        if (space_is_active(s, i, u) && check_value(s, p, groups, e) < 0)
             return -EINVAL;
     }
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
-        bool on = space_active(s, i, u);
+        bool on = space_is_active(s, i, u);
         if (!on && values[i]) {
             struct config_node at = config_node_member(&groups[p->group], p->name);
-            AUTO(free) char *why = space_why_not(s, i, u);
+            AUTO(free) char *why = space_inactive_reason(s, i, u);
             return config_node_error(&at, e, "'%s' is not part of this set: %s", p->name, why);
         }
         if (on && !values[i])
@@ -336,12 +336,12 @@ int space_params(json_t **out, const struct space *s, const struct config_node *
     for (size_t i = 0; i < s->count; i++)
         exact[i] = values[i] ? distribution_exact(s->params[i].dist, values[i], s->grid) : NULL;
     AUTO(json) json_t *set = space_assemble(s, exact, NULL);
-    if (!space_broken(s, &(struct space_at){.values = (const json_t *const *)exact})) {
+    if (!space_violated(s, &(struct space_coords){.values = (const json_t *const *)exact})) {
         *out = TAKE(set);
         return 0;
     }
     const struct constraint *broken =
-        space_broken(s, &(struct space_at){.values = (const json_t *const *)values});
+        space_violated(s, &(struct space_coords){.values = (const json_t *const *)values});
     if (broken)
         return config_node_error(n, e, "this set breaks the constraint '%.200s'",
                                  constraint_text(broken));
@@ -372,5 +372,5 @@ bool space_has(const struct space *s, const json_t *params)
     for (size_t i = 0; i < s->count; i++)
         if (values[i] && !distribution_has(s->params[i].dist, values[i], s->grid))
             return false;
-    return !space_broken(s, &(struct space_at){.values = values});
+    return !space_violated(s, &(struct space_coords){.values = values});
 }

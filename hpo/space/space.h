@@ -39,18 +39,18 @@ int space_read_list(struct space **out, const struct config_node *list, char ***
  * a group, whose parameters are all meant, to a condition or a list as above. Names in groups are
  * dotted: optimizer.lr.
  *   -EINVAL  as space_read_list(); the space is then only fit for space_free() */
-int space_when(struct space *s, const struct config_node *when, struct err *e);
+int space_add_conditions(struct space *s, const struct config_node *when, struct err *e);
 
 void space_free(struct space *s);
 AUTO_DEFINE(space, struct space *, space_free)
 
 /* Adds constraints (constraint.h), a list of expressions over the names of parameters, dotted where
- * they are in groups; after space_when(). One that names a parameter which is not active holds.
- *   -EINVAL  an expression is wrong (with its place in the list and LINE:COLUMN in it), or no point
- *            meets all of them: none of up to 2^20 countable ones, else none of 100,000 draws. The
- *            one that fails most is named. The space is then only fit for space_free()
- * Cost: a test of each of up to 2^20 points, and 4 bytes for each that is allowed. */
-int space_constrain(struct space *s, const struct config_node *list, struct err *e);
+ * they are in groups; after space_add_conditions(). One that names a parameter which is not active
+ * holds. -EINVAL  an expression is wrong (with its place in the list and LINE:COLUMN in it), or no
+ * point meets all of them: none of up to 2^20 countable ones, else none of 100,000 draws. The one
+ * that fails most is named. The space is then only fit for space_free() Cost: a test of each of up
+ * to 2^20 points, and 4 bytes for each that is allowed. */
+int space_add_constraints(struct space *s, const struct config_node *list, struct err *e);
 
 /* Whether the constraints allow the point at u; true without any. No allocation; some 100 ns for a
  * simple constraint. */
@@ -63,7 +63,7 @@ void space_draw(const struct space *s, struct rng *r, double *u);
 /* Parameters that vary; constants do not count. */
 size_t space_dims(const struct space *s);
 /* Borrowed; i < space_dims(). */
-const struct distribution *space_dist(const struct space *s, size_t i);
+const struct distribution *space_distribution(const struct space *s, size_t i);
 /* Its name, dotted where it is in a group: optimizer.lr. Borrowed. */
 const char *space_name(const struct space *s, size_t i);
 
@@ -72,8 +72,8 @@ json_t *space_sample(const struct space *s, const double *u);
 
 /* Moves u[0 … dims - 1] to where space_unit(space_sample(u)) is, so that equal points have equal u.
  * active[0 … dims - 1] (may be NULL): which parameters are. No allocation; the cost is that of
- * distribution_settle() and some 10 ns for each condition. */
-void space_settle(const struct space *s, double *u, bool *active);
+ * distribution_snap() and some 10 ns for each condition. */
+void space_snap(const struct space *s, double *u, bool *active);
 
 /* The other way: u[0 … dims - 1] of params; the middle where many u give the same value.
  *   -EINVAL  a parameter is missing, unknown, not active, or of a value that the space does not

@@ -1,4 +1,4 @@
-/* space_when - which parameters are active, where that depends on others. */
+/* space_add_conditions - which parameters are active, where that depends on others. */
 #include <errno.h>
 #include <math.h>
 #include <search.h>
@@ -17,29 +17,29 @@ static int compare_reals(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-bool space_holds(const struct space_cond *c, double index)
+bool space_condition_holds(const struct space_condition *c, double index)
 {
     return bsearch(&index, c->in, c->in_count, sizeof index, compare_reals) != NULL;
 }
 
-bool space_active(const struct space *s, size_t p, const double *u)
+bool space_is_active(const struct space *s, size_t p, const double *u)
 {
-    const struct space_cond *c = s->params[p].conds, *end = c + s->params[p].cond_count;
+    const struct space_condition *c = s->params[p].conds, *end = c + s->params[p].cond_count;
     for (; c < end; c++) {
         const struct space_param *parent = &s->params[c->parent];
         double at = u[parent->dim];
-        if (isnan(at) || !space_holds(c, distribution_index(parent->dist, at)))
+        if (isnan(at) || !space_condition_holds(c, distribution_index(parent->dist, at)))
             return false;
     }
     return true;
 }
 
-char *space_why_not(const struct space *s, size_t p, const double *u)
+char *space_inactive_reason(const struct space *s, size_t p, const double *u)
 {
-    const struct space_cond *c = s->params[p].conds;
+    const struct space_condition *c = s->params[p].conds;
     const struct space_param *parent = &s->params[c->parent];
     while (!isnan(u[parent->dim]) &&
-           space_holds(c, distribution_index(parent->dist, u[parent->dim])))
+           space_condition_holds(c, distribution_index(parent->dist, u[parent->dim])))
         parent = &s->params[(++c)->parent];
     AUTO(json) json_t *in = json_array();
     for (size_t i = 0; i < c->in_count; i++)
@@ -51,8 +51,8 @@ char *space_why_not(const struct space *s, size_t p, const double *u)
 /* ---- reading -----------------------------------------------------------------------------------
  */
 
-int space_find(size_t *out, const struct space *s, const char *path, const struct config_node *n,
-               struct err *e)
+int space_find_param(size_t *out, const struct space *s, const char *path,
+                     const struct config_node *n, struct err *e)
 {
     const json_t *at = json_object_get(s->by_path, path);
     if (at && json_integer_value(at) < 0)
@@ -69,7 +69,7 @@ int space_find(size_t *out, const struct space *s, const char *path, const struc
     return 0;
 }
 
-static int read_values(struct space_cond *c, const struct space_param *parent,
+static int read_values(struct space_condition *c, const struct space_param *parent,
                        const struct config_node *list, struct err *e)
 {
     if (json_array_size(list->value) == 0) {
@@ -105,18 +105,18 @@ static int read_cond(struct space *s, size_t p, const struct config_node *n, str
         config_node_error(n, e, "a condition needs 'param', the name of a parameter");
         return err_hint(e, "{param: solver, in: [sgd]}");
     }
-    if (space_find(&parent, s, json_string_value(name.value), &name, e) < 0)
+    if (space_find_param(&parent, s, json_string_value(name.value), &name, e) < 0)
         return -EINVAL;
     if (s->params[parent].dist->kind > DISTRIBUTION_INT_LOG)
         return config_node_error(&name, e,
                                  "'%s' cannot depend on '%s': only on categories and on integers",
                                  child->path, s->params[parent].path);
     child->own = xrealloc(child->own, child->own_count + 1, sizeof *child->own);
-    child->own[child->own_count] = (struct space_cond){.parent = parent};
+    child->own[child->own_count] = (struct space_condition){.parent = parent};
     return read_values(&child->own[child->own_count++], &s->params[parent], &list, e);
 }
 
-int space_read_when(struct space *s, size_t p, const struct config_node *n, struct err *e)
+int space_read_conditions(struct space *s, size_t p, const struct config_node *n, struct err *e)
 {
     if (!json_is_array(n->value))
         return read_cond(s, p, n, e);
@@ -136,7 +136,7 @@ static bool lies_in(const struct space *s, size_t g, size_t in)
     return g == in;
 }
 
-int space_when(struct space *s, const struct config_node *when, struct err *e)
+int space_add_conditions(struct space *s, const struct config_node *when, struct err *e)
 {
     if (!json_is_object(when->value)) {
         config_node_error(when, e, "'when' must be a mapping, not %s", json_what(when->value));
@@ -150,10 +150,11 @@ int space_when(struct space *s, const struct config_node *when, struct err *e)
         while (g < s->group_count && strcmp(s->groups[g].path, name) != 0)
             g++;
         bool group = g < s->group_count;
-        if (!group && space_find(&p, s, name, &at, e) < 0)
+        if (!group && space_find_param(&p, s, name, &at, e) < 0)
             return -EINVAL;
         for (size_t i = group ? 0 : p; i < (group ? s->count : p + 1); i++)
-            if ((!group || lies_in(s, s->params[i].group, g)) && space_read_when(s, i, &at, e) < 0)
+            if ((!group || lies_in(s, s->params[i].group, g)) &&
+                space_read_conditions(s, i, &at, e) < 0)
                 return -EINVAL;
     }
     return space_finish(s, when, e);
@@ -164,8 +165,8 @@ int space_when(struct space *s, const struct config_node *when, struct err *e)
 
 enum mark { NEW, OPEN, CLOSED };
 
-static int add_cond(struct space_param *p, const struct space_cond *c, const struct config_node *n,
-                    struct err *e)
+static int add_cond(struct space_param *p, const struct space_condition *c,
+                    const struct config_node *n, struct err *e)
 {
     for (size_t i = 0; i < p->cond_count; i++)
         if (p->conds[i].in == c->in)
@@ -193,7 +194,7 @@ static int close_one(struct space *s, size_t p, int depth, enum mark *marks,
     free(child->conds);
     child->conds = child->own_count ? xcalloc(CONDS_MAX, sizeof *child->conds) : NULL;
     child->cond_count = 0;
-    for (const struct space_cond *c = child->own; c < child->own + child->own_count; c++) {
+    for (const struct space_condition *c = child->own; c < child->own + child->own_count; c++) {
         const struct space_param *parent = &s->params[c->parent];
         if (close_one(s, c->parent, depth + 1, marks, n, e) < 0)
             return -EINVAL;
@@ -207,7 +208,7 @@ static int close_one(struct space *s, size_t p, int depth, enum mark *marks,
     return 0;
 }
 
-int space_close(struct space *s, const struct config_node *n, struct err *e)
+int space_resolve_conditions(struct space *s, const struct config_node *n, struct err *e)
 {
     AUTO(free) enum mark *marks = xcalloc(s->count, sizeof *marks);
     for (size_t i = 0; i < s->count; i++)

@@ -1,4 +1,4 @@
-/* space_constrain - which points the constraints allow. */
+/* space_add_constraints - which points the constraints allow. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static enum constraint_type type_of(const struct distribution *d)
 
 /* The value of parameter p, or false: it is not active. */
 static bool value_of(struct constraint_value *out, const struct space *s, size_t p,
-                     const struct space_at *at)
+                     const struct space_coords *at)
 {
     const struct distribution *d = s->params[p].dist;
     size_t dim = s->params[p].dim;
@@ -50,7 +50,7 @@ static bool value_of(struct constraint_value *out, const struct space *s, size_t
         *out = of_json(at->values[p]);
         return at->values[p] != NULL;
     }
-    if (at->digits ? at->digits[p] < 0 : !space_active(s, p, at->u))
+    if (at->digits ? at->digits[p] < 0 : !space_is_active(s, p, at->u))
         return false;
     double u = !at->digits && dim != SIZE_MAX ? at->u[dim] : 0;
     if (d->kind <= DISTRIBUTION_CATEGORICAL) {
@@ -66,7 +66,7 @@ static bool value_of(struct constraint_value *out, const struct space *s, size_t
     return true;
 }
 
-static bool holds(const struct space *s, const struct constraint *c, const struct space_at *at)
+static bool holds(const struct space *s, const struct constraint *c, const struct space_coords *at)
 {
     struct constraint_value values[CONSTRAINT_NAMES_MAX];
     size_t count = 0;
@@ -77,7 +77,7 @@ static bool holds(const struct space *s, const struct constraint *c, const struc
     return constraint_holds(c, values);
 }
 
-const struct constraint *space_broken(const struct space *s, const struct space_at *at)
+const struct constraint *space_violated(const struct space *s, const struct space_coords *at)
 {
     for (size_t i = 0; i < s->rule_count; i++)
         if (!holds(s, s->rules[i], at))
@@ -87,7 +87,7 @@ const struct constraint *space_broken(const struct space *s, const struct space_
 
 bool space_allows(const struct space *s, const double *u)
 {
-    return !space_broken(s, &(struct space_at){.u = u});
+    return !space_violated(s, &(struct space_coords){.u = u});
 }
 
 /* ---- at the start ------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ static int read_rules(struct space *s, const struct config_node *list, struct er
 }
 
 /* Whether the point is allowed; counts in `broken` (rule_count) what forbids it. */
-static bool try_point(const struct space *s, const struct space_at *at, size_t *broken)
+static bool try_point(const struct space *s, const struct space_coords *at, size_t *broken)
 {
     bool ok = true;
     for (size_t i = 0; i < s->rule_count; i++)
@@ -134,8 +134,8 @@ static bool list_allowed(struct space *s, size_t *broken)
     AUTO(free) double *digits = xcalloc(s->count, sizeof *digits);
     s->allowed = xcalloc(points, sizeof *s->allowed);
     for (size_t i = 0; i < points; i++) {
-        space_digits(digits, s, (double)i);
-        if (try_point(s, &(struct space_at){.digits = digits}, broken))
+        space_point_indices(digits, s, (double)i);
+        if (try_point(s, &(struct space_coords){.digits = digits}, broken))
             s->allowed[s->allowed_count++] = (uint32_t)i;
     }
     return s->allowed_count > 0;
@@ -150,13 +150,13 @@ static bool find_example(struct space *s, size_t *broken)
     for (int draw = 0; draw < SEARCH_MAX; draw++) {
         for (size_t i = 0; i < s->dims; i++)
             s->example[i] = rng_unit(&r);
-        if (try_point(s, &(struct space_at){.u = s->example}, broken))
+        if (try_point(s, &(struct space_coords){.u = s->example}, broken))
             return true;
     }
     return false;
 }
 
-int space_constrain(struct space *s, const struct config_node *list, struct err *e)
+int space_add_constraints(struct space *s, const struct config_node *list, struct err *e)
 {
     if (!json_is_array(list->value)) {
         config_node_error(list, e, "'constraints' must be a list of expressions, not %s",
@@ -189,7 +189,7 @@ int space_constrain(struct space *s, const struct config_node *list, struct err 
 static void draw_listed(const struct space *s, struct rng *r, double *u)
 {
     AUTO(free) double *digits = xcalloc(s->count, sizeof *digits);
-    space_digits(digits, s, s->allowed[rng_below(r, s->allowed_count)]);
+    space_point_indices(digits, s, s->allowed[rng_below(r, s->allowed_count)]);
     for (size_t i = 0; i < s->dims; i++) {
         size_t p = s->by_dim[i];
         AUTO(json) json_t *v = digits[p] < 0 ? NULL : space_value(s, p, digits[p]);

@@ -17,8 +17,8 @@ static const double exact_max = 9007199254740992.0; /* 2^53: doubles count up to
 
 struct branch { /* where the part's parameter has one of these values */
     double *values;
-    size_t value_count;        /* 0: all values that no other branch has */
-    struct space_cases *cases; /* of what depends on it */
+    size_t value_count;              /* 0: all values that no other branch has */
+    struct space_enumeration *cases; /* of what depends on it */
 };
 
 struct part {
@@ -30,20 +30,20 @@ struct part {
     size_t named_count;
 };
 
-struct space_cases {
+struct space_enumeration {
     double count; /* the product */
     struct part *parts;
     size_t part_count;
 };
 
-void space_cases_free(struct space_cases *c)
+void space_enumeration_free(struct space_enumeration *c)
 {
     if (!c)
         return;
     for (struct part *p = c->parts; p < c->parts + c->part_count; p++) {
         for (size_t i = 0; i < p->branch_count; i++) {
             free(p->branches[i].values);
-            space_cases_free(p->branches[i].cases);
+            space_enumeration_free(p->branches[i].cases);
         }
         free(p->branches);
         free(p->named);
@@ -51,9 +51,9 @@ void space_cases_free(struct space_cases *c)
     free(c->parts);
     free(c);
 }
-AUTO_DEFINE(cases, struct space_cases *, space_cases_free)
+AUTO_DEFINE(cases, struct space_enumeration *, space_enumeration_free)
 
-double space_values(const struct space *s, size_t p)
+double space_value_count(const struct space *s, size_t p)
 {
     const struct distribution *d = s->params[p].dist;
     return s->grid ? distribution_grid_count(d) : distribution_count(d);
@@ -123,7 +123,7 @@ static size_t first_parent(const struct build *b, const struct set *of)
         if (is_free && has_child)
             return of->at[i];
     }
-    abort(); /* conditions in a circle: space_close() was to find it */
+    abort(); /* conditions in a circle: space_resolve_conditions() was to find it */
 }
 
 /* Those of the set but `parent` that are there where it has this value; NAN: one that no condition
@@ -136,7 +136,7 @@ static struct set alive(const struct space *s, const struct set *of, size_t pare
         bool on = of->at[i] != parent;
         for (size_t k = 0; on && k < p->cond_count; k++)
             if (p->conds[k].parent == parent)
-                on = !isnan(value) && space_holds(&p->conds[k], value);
+                on = !isnan(value) && space_condition_holds(&p->conds[k], value);
         if (on)
             out.at[out.count++] = of->at[i];
     }
@@ -156,7 +156,7 @@ static void name_values(struct part *part, const struct space *s, const struct s
     for (size_t i = 0; i < of->count; i++) {
         const struct space_param *p = &s->params[of->at[i]];
         for (size_t k = 0; k < p->cond_count; k++) {
-            const struct space_cond *c = &p->conds[k];
+            const struct space_condition *c = &p->conds[k];
             if (c->parent != part->param)
                 continue;
             part->named = xrealloc(part->named, n + c->in_count, sizeof *part->named);
@@ -171,7 +171,7 @@ static void name_values(struct part *part, const struct space *s, const struct s
             part->named[part->named_count++] = part->named[i];
 }
 
-static struct space_cases *build(struct build *b, const struct set *of);
+static struct space_enumeration *build(struct build *b, const struct set *of);
 
 static struct branch *add_branch(struct build *b, struct part *part, const struct set *of)
 {
@@ -211,7 +211,7 @@ static int branch_out(struct build *b, struct part *part, const struct set *of)
     }
     for (size_t k = 0; k < part->branch_count; k++)
         free(sets[k].at);
-    double others = space_values(b->s, part->param) - (double)part->named_count;
+    double others = space_value_count(b->s, part->param) - (double)part->named_count;
     if (rc < 0 || others == 0)
         return rc;
     struct set rest = alive(b->s, of, part->param, NAN);
@@ -222,9 +222,9 @@ static int branch_out(struct build *b, struct part *part, const struct set *of)
 }
 
 /* The cases of a set whose decided conditions all hold; NULL: too many. */
-static struct space_cases *build(struct build *b, const struct set *of)
+static struct space_enumeration *build(struct build *b, const struct set *of)
 {
-    AUTO(cases) struct space_cases *c = xzalloc(sizeof *c);
+    AUTO(cases) struct space_enumeration *c = xzalloc(sizeof *c);
     c->count = 1;
     c->parts = xcalloc(of->count + 1, sizeof *c->parts);
     b->left -= (int)of->count + 1;
@@ -248,7 +248,7 @@ static struct space_cases *build(struct build *b, const struct set *of)
         struct part *part = &c->parts[c->part_count++];
         part->param = first_parent(b, &group);
         if (group.count == 1)
-            part->count = space_values(b->s, part->param);
+            part->count = space_value_count(b->s, part->param);
         else if (branch_out(b, part, &group) < 0)
             return NULL;
         c->count *= part->count;
@@ -256,12 +256,12 @@ static struct space_cases *build(struct build *b, const struct set *of)
     return TAKE(c);
 }
 
-int space_internal_count(struct space *s)
+int space_enumerate(struct space *s)
 {
-    space_cases_free(s->cases);
+    space_enumeration_free(s->cases);
     s->cases = NULL;
     for (size_t i = 0; i < s->count; i++)
-        if (isinf(space_values(s, i)))
+        if (isinf(space_value_count(s, i)))
             return 0;
     AUTO(free) bool *decided = xcalloc(s->count, sizeof *decided);
     AUTO(free) size_t *root = xcalloc(s->count, sizeof *root);
@@ -292,7 +292,7 @@ static double unnamed(const struct part *p, double n)
 }
 
 /* Which value each parameter has at the i-th point; those that are not active stay. */
-static void digits(double *at, const struct space_cases *c, double i)
+static void digits(double *at, const struct space_enumeration *c, double i)
 {
     double rest = c->count;
     for (const struct part *p = c->parts; p < c->parts + c->part_count; p++) {
@@ -315,7 +315,7 @@ static void digits(double *at, const struct space_cases *c, double i)
     }
 }
 
-void space_digits(double *at, const struct space *s, double i)
+void space_point_indices(double *at, const struct space *s, double i)
 {
     for (size_t p = 0; p < s->count; p++)
         at[p] = -1;
@@ -326,8 +326,8 @@ json_t *space_point(const struct space *s, double i)
 {
     AUTO(free) double *at = xcalloc(s->count, sizeof *at);
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
-    space_digits(at, s, s->allowed ? s->allowed[(size_t)i] : i);
-    if (!s->allowed && space_broken(s, &(struct space_at){.digits = at}))
+    space_point_indices(at, s, s->allowed ? s->allowed[(size_t)i] : i);
+    if (!s->allowed && space_violated(s, &(struct space_coords){.digits = at}))
         return NULL;
     for (size_t p = 0; p < s->count; p++)
         if (at[p] >= 0)

@@ -36,7 +36,7 @@ int space_read_list(struct space **out, const struct config_node *list, char ***
     }
     for (size_t i = 0; i < s->count; i++) {
         struct config_node item = config_node_item(list, i), at = config_node_member(&item, "when");
-        if (at.value && space_read_when(s, i, &at, e) < 0)
+        if (at.value && space_read_conditions(s, i, &at, e) < 0)
             return err_wrap(e, "parameter '%s'", s->params[i].name);
     }
     if (space_finish(s, list, e) < 0)

@@ -36,7 +36,7 @@ static int answer_all(struct sweep_reader *v, struct err *e)
     int rc = 0;
     for (size_t i = 0; d && i < command_mailbox_count(d) && rc == 0; i++) {
         struct err why = {0};
-        rc = step(v, command_mailbox_submit(d, i), &out, &why, e);
+        rc = step(v, command_mailbox_get(d, i), &out, &why, e);
         command_mailbox_set_reply(d, i, &why, v->sched, &out);
     }
     scheduler_out_free(&out);
@@ -60,13 +60,13 @@ struct asking {
 static int attempt(struct asking *a, json_t **answer, bool *here, struct err *e)
 {
     if (!a->laid) {
-        int rc = command_mailbox_take(a->dir, a->ask, e);
+        int rc = command_mailbox_submit(a->dir, a->ask, e);
         if (rc < 0)
             return rc == -EBUSY ? 0 : rc;
         a->laid = true;
     }
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
-    int rc = sweep_reader_hold(&v, a->root, a->name, e);
+    int rc = sweep_reader_open_locked(&v, a->root, a->name, e);
     if (rc < 0 && rc != -EBUSY)
         return rc;
     *answer = command_mailbox_poll_reply(a->dir, a->id); /* of who held it until then */
@@ -84,7 +84,7 @@ static int no_answer(const struct asking *a, struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/lock", a->dir);
     struct lockfile_owner o = {0};
-    if (lockfile_ask(&o, path, NULL) == 0 && o.held && o.pid > 0)
+    if (lockfile_read_owner(&o, path, NULL) == 0 && o.held && o.pid > 0)
         err_set(e, -ETIMEDOUT, "sweep '%s': its coordinator, process %d on %s, does not answer",
                 a->name, (int)o.pid, o.host);
     else
@@ -100,7 +100,7 @@ static int no_answer(const struct asking *a, struct err *e)
 static int wait_for(struct asking *a, json_t **answer, bool *here, struct err *e)
 {
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
-    int64_t end = clock_ms() + COMMAND_CLIENT_WAIT_MS;
+    int64_t end = clock_ms() + COMMAND_CLIENT_TIMEOUT_MS;
     for (int rc = 0; clock_ms() < end; nanosleep(&pause, NULL)) {
         struct err why = {0};
         rc = attempt(a, answer, here, &why);
@@ -114,8 +114,8 @@ static int wait_for(struct asking *a, json_t **answer, bool *here, struct err *e
     return no_answer(a, e);
 }
 
-int command_client_bring(json_t **answer, bool *here, const char *root, const char *name,
-                         json_t *ask, struct err *e)
+int command_client_send(json_t **answer, bool *here, const char *root, const char *name,
+                        json_t *ask, struct err *e)
 {
     char id[24];
     uint64_t random = 0;

@@ -8,14 +8,14 @@
 
 #include "common/err.h"
 
-enum { COMMAND_CLIENT_WAIT_MS = 2000 };
+enum { COMMAND_CLIENT_TIMEOUT_MS = 2000 };
 
 /* `ask`: ASK's data (sched.h) without its id. *answer is command_mailbox_set_reply()'s (new
  * reference); *here says that it was given here, since nobody coordinates the sweep. -ENOENT there
  * is no such sweep -ETIMEDOUT  its coordinator does not answer: the text names it; the ask stays
  *   -EINVAL     it makes no sense now: what the answer says
  *   others      the sweep cannot be read or written to */
-int command_client_bring(json_t **answer, bool *here, const char *root, const char *name,
-                         json_t *ask, struct err *e);
+int command_client_send(json_t **answer, bool *here, const char *root, const char *name,
+                        json_t *ask, struct err *e);
 
 #endif

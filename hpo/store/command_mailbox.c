@@ -50,7 +50,7 @@ static int write_all(int fd, const char *text, const char *path, struct err *e)
 
 /* ---- who asks ------------------------------------------------------------------------------- */
 
-int command_mailbox_take(const char *dir, const json_t *ask, struct err *e)
+int command_mailbox_submit(const char *dir, const json_t *ask, struct err *e)
 {
     const char *id = json_string_value(json_object_get(ask, "ask"));
     AUTO(free) char *text = json_line(ask), *line = xasprintf("%s\n", text);
@@ -139,7 +139,7 @@ size_t command_mailbox_count(const struct command_mailbox *d)
     return json_array_size(d->asks);
 }
 
-const json_t *command_mailbox_submit(const struct command_mailbox *d, size_t i)
+const json_t *command_mailbox_get(const struct command_mailbox *d, size_t i)
 {
     return json_array_get(d->asks, i);
 }
@@ -159,7 +159,7 @@ static json_t *brought(const struct scheduler_out *out)
 void command_mailbox_set_reply(struct command_mailbox *d, size_t i, const struct err *error,
                                const struct scheduler *s, const struct scheduler_out *out)
 {
-    const json_t *id = json_object_get(command_mailbox_submit(d, i), "ask");
+    const json_t *id = json_object_get(command_mailbox_get(d, i), "ask");
     struct scheduler_counts c = scheduler_counts(s);
     json_t *answer =
         error->code < 0

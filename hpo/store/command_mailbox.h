@@ -21,7 +21,7 @@
 /* Lays an ask down in the sweep's directory `dir`, and a sheet for the answer beside it.
  *   -EBUSY  somebody reads the asks just now: try again
  *   others  as open() and write() say */
-int command_mailbox_take(const char *dir, const json_t *ask, struct err *e);
+int command_mailbox_submit(const char *dir, const json_t *ask, struct err *e);
 /* The answer of desk_answer() (new reference), taken away; NULL: none yet. */
 json_t *command_mailbox_poll_reply(const char *dir, const char *id);
 /* Nobody waits for an answer any more; the ask stays. */
@@ -39,7 +39,7 @@ AUTO_DEFINE(command_mailbox, struct command_mailbox *, command_mailbox_close)
 
 /* Their number; the i-th, borrowed. */
 size_t command_mailbox_count(const struct command_mailbox *d);
-const json_t *command_mailbox_submit(const struct command_mailbox *d, size_t i);
+const json_t *command_mailbox_get(const struct command_mailbox *d, size_t i);
 
 /* Notes what came of the i-th: `error` (code 0: none), or what the step gave.
  * {"ok":true,"trials":[those that were added or wait again],"running":n,"over":bool} or

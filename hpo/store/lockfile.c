@@ -45,7 +45,7 @@ static int say_owner(int fd, const char *path, const char *note, struct err *e)
     return 0;
 }
 
-int lockfile_take(int *out, const char *path, const char *note, struct err *e)
+int lockfile_acquire(int *out, const char *path, const char *note, struct err *e)
 {
     AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0)
@@ -66,7 +66,7 @@ int lockfile_take(int *out, const char *path, const char *note, struct err *e)
     return 0;
 }
 
-int lockfile_ask(struct lockfile_owner *out, const char *path, struct err *e)
+int lockfile_read_owner(struct lockfile_owner *out, const char *path, struct err *e)
 {
     AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {

@@ -20,9 +20,9 @@ struct lockfile_owner {
 /* Takes the lock and writes who holds it and `note` (a word; NULL: none); *out is a close-on-exec
  * descriptor: closing it (or the process' end) lets go. -EBUSY  another holds it: the text names
  * its process and host */
-int lockfile_take(int *out, const char *path, const char *note, struct err *e);
+int lockfile_acquire(int *out, const char *path, const char *note, struct err *e);
 
 /* Who holds it. A file that is not there is held by nobody. */
-int lockfile_ask(struct lockfile_owner *out, const char *path, struct err *e);
+int lockfile_read_owner(struct lockfile_owner *out, const char *path, struct err *e);
 
 #endif

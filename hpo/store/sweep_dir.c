@@ -67,7 +67,7 @@ static int make_dir(const char *path, bool *made, struct err *e)
 static int take_lock(struct sweep_dir *d, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "lock");
-    int rc = lockfile_take(&d->lock, path, NULL, e);
+    int rc = lockfile_acquire(&d->lock, path, NULL, e);
     if (rc != -EBUSY)
         return rc;
     err_wrap(e, "sweep '%s' is being worked on", d->name);
@@ -252,7 +252,7 @@ struct lockfile_owner sweep_dir_owner(const struct sweep_dir *d)
 {
     AUTO(free) char *path = in_dir(d, "lock");
     struct lockfile_owner o = {0};
-    (void)lockfile_ask(&o, path, NULL); /* one that cannot be asked for counts as nobody */
+    (void)lockfile_read_owner(&o, path, NULL); /* one that cannot be asked for counts as nobody */
     return o;
 }
 
@@ -332,7 +332,7 @@ int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e)
     return 0;
 }
 
-int sweep_dir_put_workers(const struct sweep_dir *d, const json_t *list, struct err *e)
+int sweep_dir_write_workers(const struct sweep_dir *d, const json_t *list, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "workers.json"), *beside = in_dir(d, "workers.json.tmp");
     if (json_dump_file(list, beside, JSON_COMPACT) < 0 || rename(beside, path) < 0)

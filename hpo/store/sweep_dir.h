@@ -84,7 +84,7 @@ char *sweep_dir_host_file(const struct sweep_dir *d, const char *suffix);
 int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e);
 
 /* Who works for it now, in PATH/workers.json: a list of {"id","node","places","slots","gpus"}. */
-int sweep_dir_put_workers(const struct sweep_dir *d, const json_t *list, struct err *e);
+int sweep_dir_write_workers(const struct sweep_dir *d, const json_t *list, struct err *e);
 /* The same (new reference); an empty list where no coordinator works on it. */
 json_t *sweep_dir_workers(const struct sweep_dir *d);
 

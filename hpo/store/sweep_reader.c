@@ -37,7 +37,7 @@ int sweep_reader_spec(struct spec **out, const char *text, const char *name, str
     return 0;
 }
 
-void sweep_reader_settle(struct spec *s, const struct sweep_dir *d)
+void sweep_reader_apply_stored(struct spec *s, const struct sweep_dir *d)
 {
     s->seed = d->seed;
     json_array_extend(s->prior, json_object_get(d->prior, "observations"));
@@ -65,7 +65,7 @@ static int load(struct sweep_reader *v, struct err *e)
     int rc = sweep_reader_spec(&v->spec, v->dir->file, "sweep.yaml", e);
     if (rc < 0)
         return rc;
-    sweep_reader_settle(v->spec, v->dir);
+    sweep_reader_apply_stored(v->spec, v->dir);
     rc = scheduler_new(&v->sched, v->spec, e);
     if (rc == 0)
         rc = event_store_replay(v->dir->store, replay_one, v->sched, e);
@@ -74,7 +74,8 @@ static int load(struct sweep_reader *v, struct err *e)
     return rc;
 }
 
-int sweep_reader_hold(struct sweep_reader **out, const char *root, const char *name, struct err *e)
+int sweep_reader_open_locked(struct sweep_reader **out, const char *root, const char *name,
+                             struct err *e)
 {
     AUTO(sweep_reader) struct sweep_reader *v = xzalloc(sizeof *v);
     const struct sweep_dir_opts ask = {.root = root, .name = name, .must_exist = true};

@@ -15,7 +15,7 @@
 int sweep_reader_spec(struct spec **out, const char *text, const char *name, struct err *e);
 
 /* Gives a spec what is stored beside its file: the seed, and what was learnt from other sweeps. */
-void sweep_reader_settle(struct spec *s, const struct sweep_dir *d);
+void sweep_reader_apply_stored(struct spec *s, const struct sweep_dir *d);
 
 struct sweep_reader {
     struct sweep_dir *dir;
@@ -28,7 +28,8 @@ struct sweep_reader {
 int sweep_reader_open(struct sweep_reader **out, const char *root, const char *name, struct err *e);
 /* The same, locked and to write to: nobody coordinates it meanwhile. What was out stays out.
  *   -EBUSY  somebody does; others as sweep_dir_open() */
-int sweep_reader_hold(struct sweep_reader **out, const char *root, const char *name, struct err *e);
+int sweep_reader_open_locked(struct sweep_reader **out, const char *root, const char *name,
+                             struct err *e);
 void sweep_reader_close(struct sweep_reader *v);
 AUTO_DEFINE(sweep_reader, struct sweep_reader *, sweep_reader_close)
 

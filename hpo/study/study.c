@@ -118,8 +118,8 @@ static int read_space(struct study *s, bool grid, const struct config_node *n, c
     if (json_is_array(at.value) ? space_read_list(&s->space, &at, notices, e) < 0
                                 : space_read(&s->space, &at, grid, notices, e) < 0)
         return -EINVAL;
-    if ((when.value && space_when(s->space, &when, e) < 0) ||
-        (constraints.value && space_constrain(s->space, &constraints, e) < 0))
+    if ((when.value && space_add_conditions(s->space, &when, e) < 0) ||
+        (constraints.value && space_add_constraints(s->space, &constraints, e) < 0))
         return -EINVAL;
     if (!grid || isfinite(space_count(s->space)))
         return 0;
@@ -178,7 +178,7 @@ static json_t *init(struct study **out, const struct config_node *n, struct err 
 /* ---- trials ------------------------------------------------------------------------------------
  */
 
-struct trial *study_trial_new(struct study *s, json_t *params)
+struct trial *study_add_trial(struct study *s, json_t *params)
 {
     if (s->count == s->cap) {
         s->cap = s->cap ? 2 * s->cap : 16;
@@ -199,8 +199,8 @@ static void step_to(struct trial *t, enum trial_event ev)
     t->state = (enum trial_state)trial_next_state(t->state, ev);
 }
 
-struct trial *study_trial(const struct study *s, const struct config_node *n, enum trial_event ev,
-                          struct err *e)
+struct trial *study_find_trial(const struct study *s, const struct config_node *n,
+                               enum trial_event ev, struct err *e)
 {
     struct config_node at = config_node_member(n, "id");
     int id = -1;
@@ -227,7 +227,7 @@ struct trial *study_trial(const struct study *s, const struct config_node *n, en
     return NULL;
 }
 
-int study_apply(double *out, const struct config_node *n, struct err *e)
+int study_read_step(double *out, const struct config_node *n, struct err *e)
 {
     if (config_node_real(out, n, "step", e) < 0)
         return -EINVAL;
@@ -235,7 +235,7 @@ int study_apply(double *out, const struct config_node *n, struct err *e)
     return at.value && *out < 0 ? config_node_error(&at, e, "'step' must not be negative") : 0;
 }
 
-int study_value(double *out, const struct config_node *n, const char *key, struct err *e)
+int study_read_value(double *out, const struct config_node *n, const char *key, struct err *e)
 {
     struct config_node at = config_node_member(n, key);
     if (!at.value)
@@ -282,7 +282,7 @@ static json_t *ask(struct study *s, const struct config_node *n, struct err *e)
                 resumed = resume(s, s->stopper ? s->stopper->finish : NULL);
             break;
         }
-        struct trial *t = study_trial_new(s, params);
+        struct trial *t = study_add_trial(s, params);
         step_to(t, TRIAL_EV_LEASE);
         t->lease = 1;
         json_array_append_new(list, json_pack("{s:i, s:O}", "id", t->id, "params", params));
@@ -303,11 +303,11 @@ static json_t *report(struct study *s, const struct config_node *n, struct err *
     const struct sampler_goal *g = &s->goals[0];
     if (config_node_only_keys(n, keys, COUNT_OF(keys), "report", e) < 0)
         return NULL;
-    struct trial *t = study_trial(s, n, TRIAL_EV_REPORT, e);
+    struct trial *t = study_find_trial(s, n, TRIAL_EV_REPORT, e);
     if (!t)
         return NULL;
     double value = 0, step = t->points_lease ? t->last_step + 1 : 0;
-    if (study_apply(&step, n, e) < 0 || study_value(&value, n, "value", e) < 0)
+    if (study_read_step(&step, n, e) < 0 || study_read_value(&value, n, "value", e) < 0)
         return NULL;
     AUTO(json) json_t *values = json_pack("{s:o}", g->metric, json_number(value));
     trial_report(t, step, values, g->metric, g->maximize);
@@ -386,7 +386,7 @@ static const struct {
     const char *name;
     json_t *(*run)(struct study *s, const struct config_node *n, struct err *e); /* NULL: init() */
 } ops[] = {
-    {"init", NULL}, {"ask", ask}, {"tell", study_internal_tell}, {"report", report}, {"best", best},
+    {"init", NULL}, {"ask", ask}, {"tell", study_tell}, {"report", report}, {"best", best},
 };
 
 static int find_op(size_t *out, const struct config_node *n, struct err *e)

@@ -23,20 +23,20 @@ struct study {
 };
 
 /* Adds a waiting trial, which takes its own reference of `params`. */
-struct trial *study_trial_new(struct study *s, json_t *params);
+struct trial *study_add_trial(struct study *s, json_t *params);
 
 /* The trial that a request's `id` names; NULL: there is none, or `ev` means nothing for it now. */
-struct trial *study_trial(const struct study *s, const struct config_node *n, enum trial_event ev,
-                          struct err *e);
+struct trial *study_find_trial(const struct study *s, const struct config_node *n,
+                               enum trial_event ev, struct err *e);
 
 /* A request's `step`; `*out` stays where there is none.
  *   -EINVAL  it is no number, or is negative */
-int study_apply(double *out, const struct config_node *n, struct err *e);
+int study_read_step(double *out, const struct config_node *n, struct err *e);
 
 /* A request's `key` as a number, which may be "nan", "inf", "-inf". */
-int study_value(double *out, const struct config_node *n, const char *key, struct err *e);
+int study_read_value(double *out, const struct config_node *n, const char *key, struct err *e);
 
 /* {"op":"tell"}: all its results, or none of them. */
-json_t *study_internal_tell(struct study *s, const struct config_node *n, struct err *e);
+json_t *study_tell(struct study *s, const struct config_node *n, struct err *e);
 
 #endif

@@ -72,7 +72,7 @@ static int read_values(struct result *r, bool *finite, const struct study *s,
     r->values = json_object();
     for (size_t i = 0; i < s->goal_count; i++) {
         double x = 0;
-        if (study_value(&x, &at, names[i], e) < 0)
+        if (study_read_value(&x, &at, names[i], e) < 0)
             return -EINVAL;
         *finite = *finite && isfinite(x);
         json_object_set_new(r->values, s->goals[i].metric, json_number(x));
@@ -119,7 +119,7 @@ static int read_who(struct result *r, const struct study *s, const struct config
     }
     if (params.value)
         return space_params(&r->params, s->space, &params, e);
-    r->trial = study_trial(s, n, TRIAL_EV_END, e);
+    r->trial = study_find_trial(s, n, TRIAL_EV_END, e);
     if (!r->trial)
         return -EINVAL;
     char key[16];
@@ -140,7 +140,7 @@ static int read_result(struct result *r, const struct study *s, const struct con
     const struct trial *t = r->trial;
     bool finite = true;
     r->step = t && t->points_lease ? t->last_step : r->state == TRIAL_PRUNED ? NAN : 0;
-    if (study_apply(&r->step, n, e) < 0 || read_values(r, &finite, s, n, e) < 0)
+    if (study_read_step(&r->step, n, e) < 0 || read_values(r, &finite, s, n, e) < 0)
         return -EINVAL;
     bool failed = r->state == TRIAL_FAILED || r->state == TRIAL_OOM;
     return failed ? 0 : check_value(r, finite, s, n, e);
@@ -151,14 +151,14 @@ static int read_result(struct result *r, const struct study *s, const struct con
 
 static void apply(struct study *s, const struct result *r)
 {
-    struct trial *t = r->trial ? r->trial : study_trial_new(s, r->params);
+    struct trial *t = r->trial ? r->trial : study_add_trial(s, r->params);
     if (r->values && (r->state == TRIAL_DONE || r->state == TRIAL_PRUNED))
         trial_report(t, r->step, r->values, s->goals[0].metric, s->goals[0].maximize);
     t->state = r->state;
     t->end_order = ++s->ended_count;
 }
 
-json_t *study_internal_tell(struct study *s, const struct config_node *n, struct err *e)
+json_t *study_tell(struct study *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"op", "results"};
     struct config_node list = config_node_member(n, "results");

@@ -38,7 +38,7 @@ static char *asked(const char *name, const char *json, bool *here)
 {
     AUTO(json) json_t *ask = json_loads(json, 0, NULL), *answer = NULL;
     struct err e = {0};
-    int rc = command_client_bring(&answer, here, root, name, ask, &e);
+    int rc = command_client_send(&answer, here, root, name, ask, &e);
     return rc < 0 ? xasprintf("%d: %s", rc, e.text) : json_line(answer);
 }
 
@@ -73,7 +73,7 @@ TEST(what_lay_there_before_is_answered_with_it)
     bool here;
     AUTO(free) char *dir = xasprintf("%s/s", root);
     AUTO(json) json_t *before = json_loads("{\"ask\":\"before\",\"verb\":\"pause\"}", 0, NULL);
-    CHECK_INT(command_mailbox_take(dir, before, NULL), 0);
+    CHECK_INT(command_mailbox_submit(dir, before, NULL), 0);
     AUTO(free) char *ours = asked("s", "{\"verb\":\"retry\",\"trials\":[5]}", &here);
     CHECK_HAS(ours, "no trial 5");
     CHECK_STR(state(), "paused");
@@ -108,7 +108,7 @@ static void answer_one(int tell)
 {
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     struct err refused = {0};
-    CHECK_INT(sweep_reader_hold(&v, root, "s", NULL), 0);
+    CHECK_INT(sweep_reader_open_locked(&v, root, "s", NULL), 0);
     err_set(&refused, -EINVAL, "not on a sunday");
     err_hint(&refused, "wait for monday");
     CHECK_INT(write(tell, "!", 1), 1);
@@ -138,7 +138,7 @@ TEST(whoever_holds_the_sweep_answers_and_its_word_is_what_comes_back)
     AUTO(json) json_t *ask = json_loads("{\"verb\":\"pause\"}", 0, NULL), *answer = NULL;
     bool here = true;
     struct err e = {0};
-    CHECK_INT(command_client_bring(&answer, &here, root, "s", ask, &e), -EINVAL);
+    CHECK_INT(command_client_send(&answer, &here, root, "s", ask, &e), -EINVAL);
     CHECK_STR(e.text, "not on a sunday");
     CHECK_STR(e.hint, "wait for monday");
     CHECK(!here); /* though nobody holds it any more */

@@ -39,7 +39,7 @@ static void put(const char *json)
 {
     AUTO(json) json_t *ask = json_loads(json, 0, NULL);
     struct err e = {0};
-    if (command_mailbox_take(dir, ask, &e) < 0)
+    if (command_mailbox_submit(dir, ask, &e) < 0)
         FAIL("%s", e.text);
 }
 
@@ -49,7 +49,7 @@ static void note_all(struct command_mailbox *d)
     for (size_t i = 0; i < command_mailbox_count(d); i++) {
         struct err e = {0};
         const struct scheduler_event ev = {SCHEDULER_EV_COMMAND, NULL, 0,
-                                           (json_t *)command_mailbox_submit(d, i)};
+                                           (json_t *)command_mailbox_get(d, i)};
         (void)scheduler_handle(s, &ev, 1000, &out, &e);
         command_mailbox_set_reply(d, i, &e, s, &out);
     }
@@ -90,9 +90,9 @@ TEST(one_reads_or_writes_at_a_time)
     struct command_mailbox *d = command_mailbox_open(dir);
     AUTO(json) json_t *ask = json_pack("{s:s}", "ask", "b");
     CHECK(!command_mailbox_open(dir));
-    CHECK_INT(command_mailbox_take(dir, ask, NULL), -EBUSY);
+    CHECK_INT(command_mailbox_submit(dir, ask, NULL), -EBUSY);
     command_mailbox_close(d);
-    CHECK_INT(command_mailbox_take(dir, ask, NULL), 0);
+    CHECK_INT(command_mailbox_submit(dir, ask, NULL), 0);
     remove_dir();
 }
 

@@ -112,7 +112,7 @@ static void check_settled(const char *text, double u)
 {
     AUTO(distribution) struct distribution *d = dist(text);
     AUTO(json) json_t *v = distribution_quantile(d, u);
-    double settled = distribution_settle(d, u);
+    double settled = distribution_snap(d, u);
     if (!(fabs(settled - distribution_unit(d, v)) <= 1e-12))
         FAIL("%s: u %.17g settles at %.17g, its value's place is %.17g", text, u, settled,
              distribution_unit(d, v));
@@ -147,19 +147,19 @@ TEST(a_step_leads_to_the_next_value_and_not_beyond_the_last)
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         AUTO(distribution) struct distribution *d = dist(rows[i]);
-        double u = distribution_settle(d, 0);
+        double u = distribution_snap(d, 0);
         for (int k = 0; k < (int)distribution_count(d); k++) {
             CHECK_NEAR(distribution_index(d, u), k, 0);
-            CHECK_NEAR(distribution_step(d, u, 0), u, 0);
-            CHECK_NEAR(distribution_step(d, u, -1000), distribution_settle(d, 0), 0);
-            u = distribution_step(d, u, 1);
+            CHECK_NEAR(distribution_neighbor(d, u, 0), u, 0);
+            CHECK_NEAR(distribution_neighbor(d, u, -1000), distribution_snap(d, 0), 0);
+            u = distribution_neighbor(d, u, 1);
         }
-        CHECK_NEAR(u, distribution_settle(d, 1), 0);
+        CHECK_NEAR(u, distribution_snap(d, 1), 0);
     }
     AUTO(distribution) struct distribution *n = dist(RANGE("q_normal", "\"q\": 0.5"));
-    CHECK_NEAR(distribution_number(n, distribution_step(n, 0.5, 3)), 1.5, 1e-12);
+    CHECK_NEAR(distribution_number(n, distribution_neighbor(n, 0.5, 3)), 1.5, 1e-12);
     AUTO(distribution) struct distribution *c = dist(vectors[2].dist);
-    CHECK(isnan(distribution_step(c, 0.5, 1)));
+    CHECK(isnan(distribution_neighbor(c, 0.5, 1)));
 }
 
 TEST(weights_decide_how_often_a_value_comes)

@@ -56,7 +56,7 @@ TEST(a_parameter_whose_condition_fails_is_not_there_nor_what_depends_on_it)
     AUTO(free) char *text = json_line(q);
     CHECK_STR(text, "{\"solver\":\"lbfgs\",\"width\":1}");
     bool active[5];
-    space_settle(s, lbfgs, active);
+    space_snap(s, lbfgs, active);
     CHECK(active[0] && !active[1] && !active[2] && !active[3] && active[4]);
     CHECK(lbfgs[1] == 0.5 && lbfgs[2] == 0.5 && lbfgs[3] == 0.5);
     CHECK_NEAR(lbfgs[0], 5.0 / 6, 1e-15);
@@ -89,19 +89,20 @@ TEST(integers_on_a_logarithmic_scale_have_cells_of_equal_weight)
     AUTO(space)
     struct space *s =
         list("[{\"name\":\"n\",\"type\":\"int\",\"low\":1,\"high\":4,\"log\":true}]", NULL);
-    const struct distribution *d = space_dist(s, 0);
+    const struct distribution *d = space_distribution(s, 0);
     CHECK_STR(d->name, "int_log_uniform");
     double total = log(4.5 / 0.5), edge = 0;
     for (int v = 1; v <= 4; v++) {
         double end = log((v + 0.5) / 0.5) / total;
         CHECK_NEAR(distribution_number(d, edge + 1e-9), v, 0);
         CHECK_NEAR(distribution_number(d, end - 1e-9), v, 0);
-        CHECK_NEAR(distribution_settle(d, end - 1e-9), (edge + end) / 2, 1e-14);
+        CHECK_NEAR(distribution_snap(d, end - 1e-9), (edge + end) / 2, 1e-14);
         edge = end;
     }
     CHECK_NEAR(edge, 1, 1e-15);
     CHECK_INT(distribution_count(d), 4);
-    CHECK_NEAR(distribution_number(d, distribution_step(d, distribution_step(d, 0, 2), -1)), 2, 0);
+    CHECK_NEAR(distribution_number(d, distribution_neighbor(d, distribution_neighbor(d, 0, 2), -1)),
+               2, 0);
 }
 
 TEST(bounds_that_are_equal_make_a_constant)

@@ -25,8 +25,8 @@ static struct space *of_yaml(const char *yaml, bool grid, struct err *e)
     struct config_node when = config_node_member(&root, "when"),
                        list = config_node_member(&root, "constraints");
     if (space_read(&s, &parameters, grid, &notices, why) < 0 ||
-        (when.value && space_when(s, &when, why) < 0) ||
-        (list.value && space_constrain(s, &list, why) < 0)) {
+        (when.value && space_add_conditions(s, &when, why) < 0) ||
+        (list.value && space_add_constraints(s, &list, why) < 0)) {
         if (!e)
             FAIL("%s: %s", why->text, yaml);
         return NULL;
@@ -64,10 +64,8 @@ TEST(a_group_without_active_parameters_is_not_there)
            adam[] = {0, 1, 1, 0, 0, 0};
     AUTO(free) char *a = sample_line(s, one), *b = sample_line(s, many), *c = sample_line(s, adam);
     CHECK_STR(a, "{\"layers\":1,\"optimizer\":{\"kind\":\"sgd\"},\"width\":8}");
-    CHECK_STR(
-        b,
-        "{\"layers\":4,\"optimizer\":{\"kind\":\"sgd\",\"sgd\":{\"momentum\":0.9,"
-        "\"nesterov\":true}},\"width\":8}");
+    CHECK_STR(b, "{\"layers\":4,\"optimizer\":{\"kind\":\"sgd\",\"sgd\":{\"momentum\":0.9,"
+                 "\"nesterov\":true}},\"width\":8}");
     CHECK_STR(c, "{\"layers\":1,\"optimizer\":{\"beta\":3,\"kind\":\"adam\"},\"width\":8}");
 }
 
@@ -173,7 +171,7 @@ static struct space *of_list(const json_t *list, const json_t *constraints)
     AUTO(free) char *text = json_line(list);
     if (space_read_list(&s, &n, &notices, &e) < 0)
         FAIL("%s: %s", e.text, text);
-    if (constraints && space_constrain(s, &c, &e) < 0)
+    if (constraints && space_add_constraints(s, &c, &e) < 0)
         return NULL;
     return TAKE(s);
 }
@@ -185,7 +183,7 @@ static void check_place(const struct space *s, double *u)
     bool active[PARAMS_MAX];
     struct err e = {0};
     AUTO(json) json_t *p = space_sample(s, u);
-    space_settle(s, u, active);
+    space_snap(s, u, active);
     if (space_unit(s, p, back, &e) < 0)
         FAIL("%s", e.text);
     AUTO(json) json_t *again = space_sample(s, u);
@@ -193,7 +191,7 @@ static void check_place(const struct space *s, double *u)
         CHECK_NEAR(back[i], u[i], 1e-12);
         CHECK(active[i] == (json_object_get(p, space_name(s, i)) != NULL));
         CHECK(active[i] || u[i] == 0.5);
-        CHECK(!active[i] || space_dist(s, i)->kind >= DISTRIBUTION_UNIFORM ||
+        CHECK(!active[i] || space_distribution(s, i)->kind >= DISTRIBUTION_UNIFORM ||
               json_equal(json_object_get(p, space_name(s, i)),
                          json_object_get(again, space_name(s, i))));
     }
@@ -224,12 +222,13 @@ static json_t *all_points(const struct space *s)
     double u[PARAMS_MAX];
     do {
         for (i = 0; i < dims; i++)
-            u[i] = distribution_step(space_dist(s, i), 0, (int)at[i]);
+            u[i] = distribution_neighbor(space_distribution(s, i), 0, (int)at[i]);
         AUTO(json) json_t *p = space_sample(s, u);
         AUTO(free) char *key = distribution_key(p);
         if (space_allows(s, u))
             json_object_set_new(seen, key, json_null());
-        for (i = 0; i < dims && ++at[i] == (size_t)distribution_count(space_dist(s, i)); i++)
+        for (i = 0; i < dims && ++at[i] == (size_t)distribution_count(space_distribution(s, i));
+             i++)
             at[i] = 0;
     } while (i < dims);
     return seen;
@@ -308,7 +307,7 @@ TEST(drawn_points_meet_all_constraints_and_settled_ones_still_do)
         space_draw(s, &r, u);
         AUTO(json) json_t *p = space_sample(s, u);
         CHECK(meets(p));
-        space_settle(s, u, NULL);
+        space_snap(s, u, NULL);
         CHECK(space_allows(s, u));
         for (int k = 0; k < 6; k++)
             any[k] = rng_unit(&r);
@@ -425,7 +424,7 @@ TEST(settling_and_testing_a_point_is_cheap)
     for (int k = 0; k < 5000; k++) {
         for (int i = 0; i < 40; i++)
             u[i] = rng_unit(&r);
-        space_settle(s, u, NULL);
+        space_snap(s, u, NULL);
         sum += u[7];
     }
     double settle_ns = (double)(clock() - start) / CLOCKS_PER_SEC / 5000 / 40 * 1e9;
