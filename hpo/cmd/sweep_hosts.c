@@ -4,23 +4,25 @@
 
 #include "launcher/plan/allocation.h"
 
-int sweep_hosts_find(struct sweep_hosts *w, char *const *words, int ranks, struct err *e)
+int sweep_hosts_find(struct sweep_hosts *w, char *const *options, int ranks, struct err *e)
 {
-    AUTO(hosts) struct hosts *given = NULL;
+    AUTO(hosts) struct hosts *allocated = NULL;
     *w = (struct sweep_hosts){.here = -1};
-    int rc = words ? 1 : allocation_find(&given, NULL, environ, e);
+    int rc = options ? 1 : allocation_find(&allocated, NULL, environ, e);
     if (rc <= 0)
         return rc;
-    strv_push(&w->line, xstrdup("drover sweep"));
-    for (size_t i = 0; i < strv_len((char **)words); i++)
-        strv_push(&w->line, xstrdup(words[i]));
-    strv_push(&w->line, xstrdup("worker")); /* the program, as fleet.c has it */
-    rc = run_options_parse(&w->run, "drover sweep", (int)strv_len(w->line), w->line, e);
+    strv_push(&w->argv, xstrdup("drover sweep"));
+    for (size_t i = 0; i < strv_len((char **)options); i++)
+        strv_push(&w->argv, xstrdup(options[i]));
+    strv_push(&w->argv, xstrdup("worker")); /* as remote_workers.c names the program */
+    rc = run_options_parse(&w->run, "drover sweep", (int)strv_len(w->argv), w->argv, e);
     if (rc < 0)
         return rc;
     const struct hosts *all = w->run.hosts;
     w->fleet = (struct remote_workers_opts){
-        .spec = &w->run.spec, .ranks = ranks, .limit = words != NULL /* tasks are no trials */};
+        .spec = &w->run.spec,
+        .ranks = ranks,
+        .limit = options != NULL /* an allocation's slots are tasks, not trials */};
     bool here = false;
     for (int i = 0; all && i < all->count; i++) {
         const struct host *h = &all->at[i];
@@ -40,7 +42,7 @@ int sweep_hosts_find(struct sweep_hosts *w, char *const *words, int ranks, struc
 
 void sweep_hosts_free(struct sweep_hosts *w)
 {
-    if (w->line)
+    if (w->argv)
         run_options_free(&w->run);
-    strv_free(w->line);
+    strv_free(w->argv);
 }
