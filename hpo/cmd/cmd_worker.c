@@ -60,7 +60,7 @@ static const struct opt_help help = {
     "drover worker $(cat sweeps/digits/endpoint)"};
 static const char key_variable[] = "DROVER_SWEEP_KEY";
 
-/* HOST-PID-random: shows people where the worker runs, and is unique. */
+/* HOST-PID-random: unique, and shows the worker's node to people. */
 static int make_id(char *id, size_t size, struct err *e)
 {
     struct utsname u;

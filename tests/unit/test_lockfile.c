@@ -1,4 +1,4 @@
-/* test_lockfile - who holds a file, and that nobody does once he is dead. */
+/* lockfile: the owner of the lock, which is released when its process dies. */
 #include "hpo/store/lockfile.h"
 
 #include "common/mem.h"
@@ -53,7 +53,7 @@ TEST(a_lock_names_its_owner_and_ends_with_him)
     waitpid(pid, NULL, 0);
     CHECK_INT(lockfile_read_owner(&o, lock, &e), 0);
     CHECK(!o.held);
-    CHECK_STR(o.note, "note"); /* who was last */
+    CHECK_STR(o.note, "note"); /* the last owner */
     CHECK_INT(lockfile_acquire(&fd, lock, NULL, &e), 0);
     close(fd);
     remove_dir();
