@@ -9,7 +9,7 @@
 
 enum style { STYLE_REPR, STYLE_JSON };
 
-/* One code point of valid UTF-8 (jansson holds nothing else); returns its length. */
+/* Decodes a code point of valid UTF-8 (jansson accepts nothing else); returns its length. */
 static size_t decode(uint32_t *out, const unsigned char *s)
 {
     size_t n = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
@@ -20,8 +20,8 @@ static size_t decode(uint32_t *out, const unsigned char *s)
     return n;
 }
 
-/* What str.isprintable() refuses: controls, separators but the space, formats, private use. The
- * blocks that people meet, not the whole of Unicode's tables. */
+/* Whether str.isprintable() is true: not for controls, separators other than a space, formats
+ * and private use. The table has the common blocks, not all of Unicode's. */
 static bool printable(uint32_t c)
 {
     static const uint32_t not_printed[][2] = {
@@ -89,7 +89,7 @@ static void put(struct strbuf *b, const json_t *v, enum style style);
 
 static void put_object(struct strbuf *b, const json_t *v, enum style style)
 {
-    json_t *object = json_incref((json_t *)v); /* jansson's iterators take no const */
+    json_t *object = json_incref((json_t *)v); /* the macro takes no const, but only reads */
     const char *key = NULL, *apart = "";
     json_t *value = NULL;
     strbuf_putc(b, '{');

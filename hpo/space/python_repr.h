@@ -9,10 +9,10 @@
 
 #include "common/strbuf.h"
 
-/* str(v): a string as it is; within lists and mappings as repr() has it ({'lr': 0.1}). */
+/* str(v): a string unchanged; in lists and mappings as repr() prints it ({'lr': 0.1}). */
 void python_repr_str(struct strbuf *b, const json_t *v);
 
-/* json.dumps(v): {"lr": 0.1, "amp": true}, all but ASCII escaped. */
+/* json.dumps(v): {"lr": 0.1, "amp": true}, with all characters outside ASCII escaped. */
 void python_repr_json(struct strbuf *b, const json_t *v);
 
 #endif

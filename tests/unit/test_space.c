@@ -116,7 +116,7 @@ TEST(names_are_checked)
 {
     struct err e = {0};
     CHECK(!space("9x: {value: 1}", false, &e));
-    CHECK_HAS(e.text, "s.yaml:1:1: '9x' is no name");
+    CHECK_HAS(e.text, "s.yaml:1:1: invalid parameter name '9x'");
     CHECK(!space("a b: {value: 1}", false, &e));
     CHECK(!space("x: {parameters: {y: {min: 2, max: 1}}}", false, &e));
     CHECK_HAS(e.text, "s.yaml:1:22: 'min' must be less");

@@ -67,10 +67,10 @@ TEST(a_set_with_what_is_not_active_is_refused_and_the_condition_told)
     AUTO(space) struct space *s = list(svm, NULL);
     static const char *const rows[][2] = {
         {"{\"solver\":\"lbfgs\",\"width\":3,\"lr\":0.1}",
-         "/lr: 'lr' is not part of this set: it is there only where 'solver' is in "
+         "/lr: 'lr' is not part of this set: it is active only if 'solver' is in "
          "[\"sgd\",\"adam\"]"},
         {"{\"solver\":\"sgd\",\"width\":3,\"lr\":0.1,\"momentum\":false,\"nesterov\":0.5}",
-         "only where 'momentum' is in [true]"},
+         "only if 'momentum' is in [true]"},
         {"{\"solver\":\"sgd\",\"width\":3,\"lr\":0.1}", "the parameter 'momentum' is missing"},
         {"{\"width\":3,\"lr\":0.1}", "the parameter 'solver' is missing"},
         {"{\"solver\":\"sdg\",\"width\":3,\"lr\":0.1}", "'solver' cannot be \"sdg\""},
@@ -129,10 +129,10 @@ TEST(what_a_list_cannot_mean_is_an_error_that_names_the_item)
         {"{}", "a list of at least one", ""},
         {"[3]", "/0: the 'name' of a parameter is missing", ""},
         {"[{\"name\":\"\",\"type\":\"int\"}]", "'name'", ""},
-        {"[" X "," X "]", "parameter 'x': /1: the name comes twice", ""},
+        {"[" X "," X "]", "parameter 'x': /1: the name is used twice", ""},
         {"[{\"name\":\"x\"}]", "parameter 'x': /0: 'type' is missing", ""},
-        {"[{\"name\":\"x\",\"type\":\"flaot\"}]", "unknown type 'flaot'", "float"},
-        {"[{\"name\":\"x\",\"type\":3}]", "unknown type 'an integer'", "float, int or cat"},
+        {"[{\"name\":\"x\",\"type\":\"flaot\"}]", "unknown parameter type 'flaot'", "float"},
+        {"[{\"name\":\"x\",\"type\":3}]", "unknown parameter type 'an integer'", "float, int or cat"},
         {"[{\"name\":\"x\",\"type\":\"int\",\"choises\":1}]", "unknown key 'choises'", "choices"},
         {"[{\"name\":\"x\",\"type\":\"int\",\"low\":1}]", "'high' is missing", ""},
         {"[{\"name\":\"x\",\"type\":\"int\",\"low\":1,\"high\":2.5}]", "'high' of an int", ""},
@@ -147,17 +147,17 @@ TEST(what_a_list_cannot_mean_is_an_error_that_names_the_item)
          "'low' must be above 0", ""},
         {"[{\"name\":\"x\",\"type\":\"int\",\"low\":0,\"high\":1,\"log\":1}]", "'log' must be", ""},
         {"[{\"name\":\"x\",\"type\":\"float\",\"low\":0,\"high\":1,\"choices\":[1]}]",
-         "'choices' are for type cat", ""},
+         "'choices' requires type cat", ""},
         {"[{\"name\":\"x\",\"type\":\"cat\",\"choices\":[]}]", "'choices' must be a list", ""},
         {"[{\"name\":\"x\",\"type\":\"cat\"}]", "'choices' must be a list", ""},
         {"[{\"name\":\"x\",\"type\":\"cat\",\"choices\":[1],\"log\":true}]",
-         "'log' is not for type cat", ""},
+         "'log' is not valid for type cat", ""},
         {"[" X ",{\"name\":\"y\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"z\",\"in\":[1]}}]",
-         "parameter 'y': /1/when/param: there is no parameter 'z'", ""},
+         "parameter 'y': /1/when/param: unknown parameter 'z'", ""},
         {"[" X ",{\"name\":\"y\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"x\",\"in\":[4]}}]",
-         "parameter 'y': /1/when/in/0: 'x' is never 4", ""},
+         "parameter 'y': /1/when/in/0: 'x' never has the value 4", ""},
         {"[" X ",{\"name\":\"y\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"x\",\"in\":2}}]",
          "'in' must be a list", "in: [2]"},
@@ -170,15 +170,15 @@ TEST(what_a_list_cannot_mean_is_an_error_that_names_the_item)
          "a condition must be a mapping", ""},
         {"[" F ",{\"name\":\"y\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"f\",\"in\":[1]}}]",
-         "'y' cannot depend on 'f': only on categories and on integers", ""},
+         "'y' cannot depend on 'f': it is neither categorical nor an integer", ""},
         {"[{\"name\":\"x\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"y\",\"in\":[1]}},"
          "{\"name\":\"y\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"x\",\"in\":[1]}}]",
-         "the conditions of 'x' lead back to it", ""},
+         "the conditions of 'x' form a cycle", ""},
         {"[{\"name\":\"x\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"x\",\"in\":[1]}}]",
-         "the conditions of 'x' lead back to it", ""},
+         "the conditions of 'x' form a cycle", ""},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct err e = {0};

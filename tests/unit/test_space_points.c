@@ -344,7 +344,7 @@ TEST(a_written_set_has_to_meet_the_constraints)
     struct err e = {0};
     double u[6];
     CHECK_INT(space_params(&out, s, &n, &e), -EINVAL);
-    CHECK_HAS(e.text, "this set breaks the constraint 'layers * width <= 4096'");
+    CHECK_HAS(e.text, "this set violates the constraint 'layers * width <= 4096'");
     CHECK_INT(space_unit(s, in, u, &e), 0); /* what came so has a place all the same */
     CHECK(!space_allows(s, u));
 }
@@ -376,23 +376,23 @@ TEST(conditions_and_constraints_that_make_no_sense_are_refused_with_their_place)
 {
     static const char *const rows[][3] = {
         {PARAMS "when: [1]\n", "s.yaml:2:1: 'when' must be a mapping", "when: {"},
-        {PARAMS "when: {b: {param: a, in: [1]}}\n", "s.yaml:2:8: there is no parameter 'b'", ""},
-        {PARAMS "when: {f: {param: a, in: [0]}}\n", "s.yaml:2:27: 'a' is never 0", ""},
+        {PARAMS "when: {b: {param: a, in: [1]}}\n", "s.yaml:2:8: unknown parameter 'b'", ""},
+        {PARAMS "when: {f: {param: a, in: [0]}}\n", "s.yaml:2:27: 'a' never has the value 0", ""},
         {PARAMS "when: {a: {param: f, in: [0]}}\n", "'a' cannot depend on 'f'", ""},
         {PARAMS "when: {f: {param: a, on: [1]}}\n", "unknown key 'on'", "in"},
-        {PARAMS "when: {a: {param: a, in: [1]}}\n", "conditions of 'a' lead back to it", ""},
+        {PARAMS "when: {a: {param: a, in: [1]}}\n", "conditions of 'a' form a cycle", ""},
         {PARAMS "constraints: a > 1\n", "s.yaml:2:1: 'constraints' must be a list", "["},
         {PARAMS "constraints: [1]\n", "s.yaml:2:15: a constraint must be a string", ""},
         {PARAMS "constraints: [a > 1, f > aa]\n",
-         "s.yaml:2:22: constraint 'f > aa': 1:5: there is no parameter 'aa'", "a"},
+         "s.yaml:2:22: constraint 'f > aa': 1:5: unknown parameter 'aa'", "a"},
         {PARAMS "constraints: [a > 1, a < 9, a + f > 100]\n",
-         "s.yaml:2:29: no point that meets the constraints was found; 'a + f > 100' fails most",
+         "s.yaml:2:29: found no point that satisfies the constraints; 'a + f > 100' fails most",
          ""},
         {"parameters: {a: {min: 1, max: 9}}\nconstraints: [a > 8, a < 9]\n",
          "'a > 8' fails most often: at 8 of 9", ""},
         {"parameters: {a.b: {value: 1}, a: {parameters: {b: {value: 1}}}}\n"
          "constraints: [a.b == 1]\nwhen: {a.b: {param: a.b, in: [1]}}\n",
-         "'a.b' may mean more than one parameter", ""},
+         "'a.b' is ambiguous: several parameters have this name", ""},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct err e = {0};
