@@ -66,8 +66,8 @@ static int add_goal(struct study *s, const char *name, const struct config_node 
 {
     for (size_t i = 0; i < s->goal_count; i++)
         if (strcmp(s->names[i], name) == 0)
-            return config_node_error(n, e, "the objective '%s' is there twice", name);
-    /* What is told last of a trial is what it is worth. */
+            return config_node_error(n, e, "the objective '%s' is given twice", name);
+    /* The last value of a trial is its objective. */
     struct sampler_goal g = {.last = true};
     if (read_goal(&g, n, e) < 0)
         return -EINVAL;
@@ -89,7 +89,7 @@ static int read_goals(struct study *s, const struct config_node *n, struct err *
         return config_node_error(&list, e, "'metrics' must be a list of 1 to %d objectives",
                                  SPEC_METRICS_MAX);
     if (config_node_has(n, "goal"))
-        return config_node_error(n, e, "'goal' stands in each of 'metrics' where they are given");
+        return config_node_error(n, e, "with 'metrics', 'goal' belongs into each of its items");
     for (size_t i = 0; i < count; i++) {
         struct config_node at = config_node_item(&list, i);
         AUTO(free) char *name = NULL;
@@ -131,7 +131,7 @@ static int read_seed(uint64_t *out, const struct config_node *n, struct err *e)
 {
     struct config_node at = config_node_member(n, "seed");
     if (at.value && (!json_is_integer(at.value) || json_integer_value(at.value) < 0))
-        return config_node_error(&at, e, "'seed' must be an integer that is not negative");
+        return config_node_error(&at, e, "'seed' must be an integer of 0 or more");
     *out = (uint64_t)json_integer_value(at.value);
     return 0;
 }
@@ -194,7 +194,7 @@ static struct trial_view view_of(const struct study *s)
     return (struct trial_view){(const struct trial *const *)s->trials, s->count};
 }
 
-static void step_to(struct trial *t, enum trial_event ev)
+static void apply_event(struct trial *t, enum trial_event ev)
 {
     t->state = (enum trial_state)trial_next_state(t->state, ev);
 }
@@ -213,16 +213,17 @@ struct trial *study_find_trial(const struct study *s, const struct config_node *
         return NULL;
     }
     struct trial *t = s->trials[id];
-    bool late =
-        t->state == TRIAL_PAUSED && ev == TRIAL_EV_REPORT; /* no message is under way here */
-    if (trial_next_state(t->state, ev) >= 0 && !late)
+    bool late_report =
+        t->state == TRIAL_PAUSED &&
+        ev == TRIAL_EV_REPORT; /* no report can be under way: requests and replies alternate */
+    if (trial_next_state(t->state, ev) >= 0 && !late_report)
         return t;
     if (trial_is_ended(t->state)) {
-        config_node_error(&at, e, "trial %d has ended already (%s)", id,
+        config_node_error(&at, e, "trial %d has already ended (%s)", id,
                           trial_state_name(t->state));
     } else {
         config_node_error(&at, e, "trial %d is %s", id, trial_state_name(t->state));
-        err_hint(e, "go on with it when an ask has answered \"resume\":%d", id);
+        err_hint(e, "continue it after an ask has returned \"resume\":%d", id);
     }
     return NULL;
 }
@@ -249,7 +250,7 @@ int study_read_value(double *out, const struct config_node *n, const char *key, 
 /* ---- ask ---------------------------------------------------------------------------------------
  */
 
-/* Lets the paused trial go on that a rule names; its id, or -1: none. */
+/* Resumes the paused trial that a rule selects. Returns its id, or -1: none. */
 static int resume(struct study *s, int (*rule)(const struct spec_stop *rule, bool maximize,
                                                const struct trial_view *view))
 {
@@ -258,22 +259,23 @@ static int resume(struct study *s, int (*rule)(const struct spec_stop *rule, boo
     if (id < 0)
         return -1;
     struct trial *t = s->trials[id];
-    step_to(t, TRIAL_EV_LEASE);
+    apply_event(t, TRIAL_EV_LEASE);
     t->lease++;
-    t->resumed_at = t->points[t->point_count - 1].step; /* a pause comes after a point */
+    t->resumed_at =
+        t->points[t->point_count - 1].step; /* a trial pauses after a report, so it has a point */
     return id;
 }
 
 static json_t *ask(struct study *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"op", "n"};
-    int want = 1;
+    int requested = 1;
     if (config_node_only_keys(n, keys, COUNT_OF(keys), "ask", e) < 0 ||
-        config_node_int(&want, n, "n", 1, ASK_MAX, e) < 0)
+        config_node_int(&requested, n, "n", 1, ASK_MAX, e) < 0)
         return NULL;
     int resumed = resume(s, s->stopper ? s->stopper->resume : NULL);
     json_t *list = json_array(), *reply = json_pack("{s:o}", "trials", list);
-    for (int i = resumed >= 0; i < want; i++) {
+    for (int i = resumed >= 0; i < requested; i++) {
         struct trial_view view = view_of(s);
         AUTO(json) json_t *params = sampler_next(s->sampler, &view);
         if (!params) {
@@ -283,7 +285,7 @@ static json_t *ask(struct study *s, const struct config_node *n, struct err *e)
             break;
         }
         struct trial *t = study_add_trial(s, params);
-        step_to(t, TRIAL_EV_LEASE);
+        apply_event(t, TRIAL_EV_LEASE);
         t->lease = 1;
         json_array_append_new(list, json_pack("{s:i, s:O}", "id", t->id, "params", params));
     }
@@ -311,16 +313,16 @@ static json_t *report(struct study *s, const struct config_node *n, struct err *
         return NULL;
     AUTO(json) json_t *values = json_pack("{s:o}", g->metric, json_number(value));
     trial_report(t, step, values, g->metric, g->maximize);
-    step_to(t, TRIAL_EV_REPORT);
+    apply_event(t, TRIAL_EV_REPORT);
     struct trial_view view = view_of(s);
     enum stopper_verdict v = t->state == TRIAL_STOPPING ? STOPPER_STOP
                              : s->stopper ? s->stopper->judge(&s->stop, g->maximize, &view, t)
                                           : STOPPER_GO;
     if (v == STOPPER_STOP && t->state != TRIAL_STOPPING)
-        step_to(t, TRIAL_EV_STOP);
-    if (v == STOPPER_PAUSE) { /* there is no process whose end would have to be awaited */
-        step_to(t, TRIAL_EV_PAUSE);
-        step_to(t, TRIAL_EV_PAUSED);
+        apply_event(t, TRIAL_EV_STOP);
+    if (v == STOPPER_PAUSE) { /* no process has to end first */
+        apply_event(t, TRIAL_EV_PAUSE);
+        apply_event(t, TRIAL_EV_PAUSED);
     }
     return json_pack("{s:s}", "action", words[v]);
 }
@@ -328,7 +330,7 @@ static json_t *report(struct study *s, const struct config_node *n, struct err *
 /* ---- best --------------------------------------------------------------------------------------
  */
 
-/* {"id","params","value"}, or "values" by the goals' names. */
+/* {"id","params","value"}, or "values" by the names of the objectives. */
 static json_t *trial_json(const struct study *s, const struct trial *t)
 {
     double y[SPEC_METRICS_MAX] = {0};
@@ -342,7 +344,8 @@ static json_t *trial_json(const struct study *s, const struct trial *t)
     return o;
 }
 
-/* By the first goal, as the sampler or else its values have it; NULL: none has a value. */
+/* The best trial by the first objective, as the sampler says or else by its value; NULL: no
+ * trial has a value. */
 static const struct trial *best_trial(struct study *s)
 {
     const struct trial *best = NULL;
@@ -423,7 +426,7 @@ json_t *study_answer(struct study **s, const json_t *request, struct err *e)
         return NULL;
     }
     if (*s && !ops[op].run) {
-        err_set(e, -EINVAL, "a second init: one process is one search");
+        err_set(e, -EINVAL, "init was already sent: one process runs one search");
         return NULL;
     }
     return ops[op].run ? ops[op].run(*s, &n, e) : init(s, &n, e);

@@ -77,7 +77,7 @@ def test_the_file_can_have_observations_too(place):
 
 
 @pytest.mark.parametrize("args, text", [
-    (["s.yaml", "--prior", "frist"], "'first' is there"),
+    (["s.yaml", "--prior", "frist"], "try: first"),
     (["s.yaml", "--prior", "./nowhere"], "'./nowhere': No such file"),
     (["s.yaml", "--prior", "first", "--prior", "sweeps/first"], "'sweeps/first' is given twice"),
     (["--name", "first", "--resume", "--prior", "first"], "holds a sweep with no prior"),

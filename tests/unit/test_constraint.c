@@ -49,7 +49,7 @@ static bool holds(const char *text)
     return constraint_holds(c, in);
 }
 
-/* For a = 7, b = -3: as Python has it. */
+/* For a = 7, b = -3: the results of Python. */
 TEST(operators_bind_and_round_as_in_python)
 {
     static const char *const yes[] = {
@@ -147,8 +147,8 @@ TEST(errors_say_line_and_column_and_the_nearest_word)
         {"a < 3 b", "1:7: unexpected 'b'", ""},
         {"a = 3", "1:3: unexpected '='", "=="},
         {"a > 1 && b > 1", "1:7: unexpected '&&'", "and"},
-        {"a > 1 || b > 1", "1:7: '||'", "or"},
-        {"!amp", "1:1: '!amp'", "not"},
+        {"a > 1 || b > 1", "1:7: unexpected '||'", "or"},
+        {"!amp", "1:1: unexpected '!amp'", "not"},
         {"a ^ 2 > 1", "1:3: '^'", "**"},
         {"(a > 1", "1:7: ')' is missing", ""},
         {"min(a, b", "1:9: ')' is missing", ""},
@@ -221,7 +221,7 @@ TEST(depth_and_length_are_limited)
     for (int i = 0; i < 1000; i++)
         strbuf_puts(&b, "+0");
     CHECK(holds(strbuf_str(&b)));
-    strbuf_reset(&b); /* each chain in a chain is evaluated once, not twice */
+    strbuf_reset(&b); /* each nested chain is evaluated once, not twice */
     for (int i = 0; i < 50; i++)
         strbuf_puts(&b, "amp == (");
     strbuf_puts(&b, "amp");

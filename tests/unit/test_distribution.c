@@ -6,7 +6,7 @@
 #include "common/rng.h"
 #include "tests/unit/test.h"
 
-/* Kept until the test's process ends. */
+/* Not freed before the test's process ends. */
 static struct distribution *dist(const char *json)
 {
     struct distribution *d = NULL;
@@ -74,13 +74,13 @@ TEST(every_value_leads_back_to_a_place_in_the_cube_that_gives_it_again)
             AUTO(json) json_t *v = distribution_quantile(d, k / 200.0);
             double x = json_number_value(v), u = distribution_unit(d, v);
             CHECK(isfinite(x) && u >= 0 && u <= 1);
-            if (k > 0 && k < 200) /* in the tails many values have one u */
+            if (k > 0 && k < 200) /* in the tails many values have the same u */
                 CHECK_NEAR(at(d, u), x, fabs(x) * 1e-7 + 1e-12);
         }
     }
 }
 
-/* Where doubles are coarse, or the quantile saturates. */
+/* Distributions for which doubles are coarse, or whose quantile saturates. */
 static const char *const awkward[] = {
     RANGE("uniform", "\"min\": 1e10, \"max\": 10000000000.001"),
     RANGE("uniform", "\"min\": 0, \"max\": 1e-320"),
@@ -107,7 +107,7 @@ static const char *const awkward[] = {
     "{\"value\": 7}",
 };
 
-/* Whether a place is settled as its value's place is found, and stays so. */
+/* Whether snapping u gives the u of its value, and does nothing the second time. */
 static void check_settled(const char *text, double u)
 {
     AUTO(distribution) struct distribution *d = dist(text);
@@ -176,7 +176,7 @@ TEST(weights_decide_how_often_a_value_comes)
     AUTO(json) json_t *first = distribution_quantile(d, 0), *last = distribution_quantile(d, 1);
     CHECK_STR(json_string_value(first), "a");
     CHECK_STR(json_string_value(last), "c");
-    CHECK_INT(distribution_count(d), 3); /* d never comes */
+    CHECK_INT(distribution_count(d), 3); /* d has probability 0 */
 }
 
 TEST(ends_are_clamped)

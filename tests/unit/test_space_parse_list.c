@@ -1,4 +1,4 @@
-/* test_space_list - the list form of a space, and conditions in it. */
+/* space_parse_list: the list form of a space, and conditions in it. */
 #include <errno.h>
 #include <math.h>
 
@@ -132,7 +132,8 @@ TEST(what_a_list_cannot_mean_is_an_error_that_names_the_item)
         {"[" X "," X "]", "parameter 'x': /1: the name is used twice", ""},
         {"[{\"name\":\"x\"}]", "parameter 'x': /0: 'type' is missing", ""},
         {"[{\"name\":\"x\",\"type\":\"flaot\"}]", "unknown parameter type 'flaot'", "float"},
-        {"[{\"name\":\"x\",\"type\":3}]", "unknown parameter type 'an integer'", "float, int or cat"},
+        {"[{\"name\":\"x\",\"type\":3}]", "unknown parameter type 'an integer'",
+         "float, int or cat"},
         {"[{\"name\":\"x\",\"type\":\"int\",\"choises\":1}]", "unknown key 'choises'", "choices"},
         {"[{\"name\":\"x\",\"type\":\"int\",\"low\":1}]", "'high' is missing", ""},
         {"[{\"name\":\"x\",\"type\":\"int\",\"low\":1,\"high\":2.5}]", "'high' of an int", ""},

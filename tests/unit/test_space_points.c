@@ -1,5 +1,5 @@
-/* test_space_points - points, places and counts of spaces with conditions and constraints: spaces
- * made by chance, against counting one by one. */
+/* space: points, coordinates and counts of spaces with conditions and constraints; random spaces
+ * are compared with counting one by one. */
 #include <errno.h>
 #include <math.h>
 #include <time.h>
@@ -69,8 +69,8 @@ TEST(a_group_without_active_parameters_is_not_there)
     CHECK_STR(c, "{\"layers\":1,\"optimizer\":{\"beta\":3,\"kind\":\"adam\"},\"width\":8}");
 }
 
-/* kind sgd: layers 1, or 3 others with momentum .8, or .9 and two nesterovs; adam: 4 layers, 3
- * betas. Four widths, of which method grid leaves out the last. */
+/* kind sgd: 1 layer, or 3 others with momentum .8, or .9 and two values of nesterov; adam: 4
+ * layers, 3 betas. Four widths, the last of which is not in the grid. */
 TEST(each_active_configuration_counts_once)
 {
     for (int grid = 0; grid < 2; grid++) {
@@ -109,7 +109,7 @@ TEST(huge_spaces_with_conditions_are_counted_without_being_listed)
     CHECK(space_has(s, last));
 }
 
-/* 2^64 ways in which 64 pairs may be active. */
+/* 2^64 sets of active pairs. */
 TEST(independent_conditions_do_not_multiply_the_work)
 {
     AUTO(strbuf) struct strbuf b = {0};
@@ -131,7 +131,7 @@ TEST(independent_conditions_do_not_multiply_the_work)
 
 enum { PARAMS_MAX = 7 };
 
-/* A list of parameters that may depend on the ones before them. */
+/* A random list of parameters that may depend on earlier ones. */
 static json_t *random_list(struct rng *r, bool countable)
 {
     json_t *list = json_array();
@@ -214,7 +214,7 @@ TEST(a_point_of_any_space_settles_where_its_parameters_lead_back)
     }
 }
 
-/* All different parameter sets that the places of all combinations of values give. */
+/* All different parameter sets, from all combinations of values. */
 static json_t *all_points(const struct space *s)
 {
     json_t *seen = json_object();
@@ -345,7 +345,8 @@ TEST(a_written_set_has_to_meet_the_constraints)
     double u[6];
     CHECK_INT(space_params(&out, s, &n, &e), -EINVAL);
     CHECK_HAS(e.text, "this set violates the constraint 'layers * width <= 4096'");
-    CHECK_INT(space_unit(s, in, u, &e), 0); /* what came so has a place all the same */
+    CHECK_INT(space_unit(s, in, u, &e),
+              0); /* a set that is not in the grid has coordinates even so */
     CHECK(!space_allows(s, u));
 }
 
@@ -403,8 +404,8 @@ TEST(conditions_and_constraints_that_make_no_sense_are_refused_with_their_place)
     }
 }
 
-/* 40 dimensions of any kind: what the inner loop of a sampler pays. A bound that only a fault by an
- * order breaks, sanitizers and a busy machine included. */
+/* 40 dimensions of all kinds: the cost of the inner loop of a sampler. The bound fails only if
+ * it is wrong by an order of magnitude, also with sanitizers and on a busy machine. */
 TEST(settling_and_testing_a_point_is_cheap)
 {
     AUTO(strbuf) struct strbuf b = {0};
