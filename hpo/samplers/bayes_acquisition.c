@@ -255,16 +255,16 @@ static bool climb_step(const struct pool *p, struct lbfgs **l, size_t n)
     AUTO(free) double *x = xcalloc(n * (2 * cols + 1) + p->dims, sizeof *x);
     double *value = x + n * cols, *slope = value + n, *g = slope + n * cols;
     for (size_t i = 0; i < n; i++)
-        if (lbfgs_wants(l[i]))
+        if (lbfgs_is_active(l[i]))
             bayes_features_columns(p->space, lbfgs_x(l[i]), false, x + count++, n);
     if (count == 0)
         return false;
     bayes_acquisition_target_at(p->s->target, &(struct kernel_points){x, count, n}, value, slope);
     for (size_t i = 0, at = 0; i < n; i++) {
-        if (!lbfgs_wants(l[i]))
+        if (!lbfgs_is_active(l[i]))
             continue;
         descent(p, lbfgs_x(l[i]), slope + at * cols, g);
-        lbfgs_tell(l[i], -value[at], g);
+        lbfgs_update(l[i], -value[at], g);
         at++;
     }
     return true;
