@@ -201,7 +201,7 @@ static int find_hosts(struct sweep_hosts *w, int *slots, const struct sweep_opti
     if (rc == 0 && w->fleet.hosts && o->plain)
         rc = err_set(e, -EINVAL, "--plain: workers on other machines require keys");
     if (rc == 0)
-        rc = count_slots(slots, spec, o->here >= 0 ? o->here : w->here, e);
+        rc = count_slots(slots, spec, o->local_slots >= 0 ? o->local_slots : w->local_slots, e);
     if (rc < 0 || *slots > 0 || w->fleet.hosts || o->listen || o->resume)
         return rc;
     err_set(e, -EINVAL, "--here 0: no worker would run the trials");

@@ -7,7 +7,7 @@
 int sweep_hosts_find(struct sweep_hosts *w, char *const *options, int ranks, struct err *e)
 {
     AUTO(hosts) struct hosts *allocated = NULL;
-    *w = (struct sweep_hosts){.here = -1};
+    *w = (struct sweep_hosts){.local_slots = -1};
     int rc = options ? 1 : allocation_find(&allocated, NULL, environ, e);
     if (rc <= 0)
         return rc;
@@ -23,20 +23,20 @@ int sweep_hosts_find(struct sweep_hosts *w, char *const *options, int ranks, str
         .spec = &w->run.spec,
         .ranks = ranks,
         .limit = options != NULL /* an allocation's slots are tasks, not trials */};
-    bool here = false;
+    bool has_local = false;
     for (int i = 0; all && i < all->count; i++) {
         const struct host *h = &all->at[i];
         if (!h->here) {
             w->fleet.hosts = all;
             continue;
         }
-        here = true;
-        w->here = remote_workers_slots(&w->fleet, h);
+        has_local = true;
+        w->local_slots = remote_workers_slots(&w->fleet, h);
     }
-    if (!here)
-        w->here = all ? 0 : -1;
-    else if (w->here == 0)
-        w->here = -1;
+    if (!has_local)
+        w->local_slots = all ? 0 : -1;
+    else if (w->local_slots == 0)
+        w->local_slots = -1;
     return 0;
 }
 

@@ -13,7 +13,7 @@ struct sweep_hosts {
     struct run_options run;           /* owns the hosts of `fleet` */
     char **argv;                      /* strv: a command line of `drover run` */
     struct remote_workers_opts fleet; /* without hosts: only this node */
-    int here;                         /* slots of this node; 0: none, -1: as many as fit */
+    int local_slots;                  /* slots of this node; 0: none, -1: as many as fit */
 };
 
 /* `options`: those of `drover run` that name nodes (strv, or NULL); `ranks`: per trial. Call

@@ -33,7 +33,7 @@ const struct opt sweep_options_rows[] = {
     OPT_INT(0, "parallel", "K", "run up to K trials at once (default: as many as fit)",
             struct sweep_options, parallel),
     OPT_INT(0, "here", "N", "run up to N of them here (default: as many as fit)",
-            struct sweep_options, here),
+            struct sweep_options, local_slots),
     OPT_WORDS(0, "hostfile|machinefile|f", "FILE", "start workers on these nodes, one per line",
               struct sweep_options, host_options),
     OPT_WORDS('H', "host", "LIST", "start workers on these nodes and slots: a:4,b:4",
@@ -57,7 +57,7 @@ const struct opt sweep_options_rows[] = {
 
 int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct err *e)
 {
-    *o = (struct sweep_options){.root = "sweeps", .here = -1};
+    *o = (struct sweep_options){.root = "sweeps", .local_slots = -1};
     int rc = hpo_commands_parse(&o->words, 1, sweep_options_rows, o, argc, argv, e);
     if (rc != 0)
         return rc;

@@ -15,7 +15,7 @@ struct sweep_options {
     char **host_options; /* strv: options of `drover run` that name nodes; NULL: none */
     char **prior;        /* strv: other sweeps to learn from; NULL: none */
     int parallel;        /* 0: as the file says */
-    int here;            /* trials at once on this machine; -1: as many as fit */
+    int local_slots;     /* trials at once on this machine; -1: as many as fit */
     const char *listen;  /* NULL: as last time */
     bool resume, plain, json, quiet, dry_run;
     bool has_seed;

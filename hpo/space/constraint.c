@@ -151,8 +151,8 @@ static struct constraint_value eval_call(const struct constraint *c, const struc
 {
     const struct constraint_function *f = &constraint_functions[(size_t)op->number];
     struct constraint_value v = eval(c, op->first, values);
-    if (f->one && v.type == CONSTRAINT_NUMBER) {
-        double y = f->one(v.number);
+    if (f->unary && v.type == CONSTRAINT_NUMBER) {
+        double y = f->unary(v.number);
         return y == -INFINITY ? no_value : number(y); /* as for log(0) */
     }
     for (int i = c->ops[op->first].next; i >= 0 && v.type == CONSTRAINT_NUMBER;

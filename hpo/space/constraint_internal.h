@@ -54,7 +54,7 @@ struct constraint {
 
 struct constraint_function {
     const char *name;
-    double (*one)(double);
+    double (*unary)(double);
     double (*fold)(double, double); /* takes one argument or more */
 };
 

@@ -105,13 +105,13 @@ static int new_binary(struct parse *p, enum op_kind kind, int a, int b, const ch
 /* Hints at the operator if the user writes that of another language. */
 static int unexpected(struct parse *p)
 {
-    static const char *const others[][2] = {
+    static const char *const foreign[][2] = {
         {"&&", "and"}, {"||", "or"}, {"!", "not"}, {"^", "**"}, {"=", "=="}};
     const char *s = p->c->text + p->at;
     parse_error(p, p->at, "unexpected '%.*s'", (int)strcspn(s, " \t\n"), s);
-    for (size_t i = 0; i < COUNT_OF(others); i++)
-        if (strncmp(s, others[i][0], strlen(others[i][0])) == 0)
-            return err_hint(p->e, "%s", others[i][1]), -1;
+    for (size_t i = 0; i < COUNT_OF(foreign); i++)
+        if (strncmp(s, foreign[i][0], strlen(foreign[i][0])) == 0)
+            return err_hint(p->e, "%s", foreign[i][1]), -1;
     return -1;
 }
 
@@ -209,7 +209,7 @@ static int read_call(struct parse *p, const char *name, size_t at)
         if (arg < 0 || require_type(p, arg, CONSTRAINT_NUMBER, name) < 0)
             return -1;
         *(last < 0 ? &p->c->ops[call].first : &p->c->ops[last].next) = arg;
-        if (last >= 0 && constraint_functions[f].one)
+        if (last >= 0 && constraint_functions[f].unary)
             return parse_error(p, p->c->ops[arg].at, "%s takes one argument", name);
         last = arg;
     } while (accept_token(p, ","));

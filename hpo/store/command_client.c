@@ -126,20 +126,20 @@ int command_client_send(json_t **reply, bool *applied_here, const char *root, co
         return err_set(e, -errno, "cannot get a random number: %s", strerror(errno));
     snprintf(id, sizeof id, "%016llx", (unsigned long long)random);
     json_object_set_new(command, "ask", json_string(id));
-    AUTO(json) json_t *got = NULL;
+    AUTO(json) json_t *received = NULL;
     struct request r = {.root = root, .name = name, .id = id, .command = command};
     int rc = sweep_dir_find(&r.dir, root, name, e);
     if (rc == 0)
-        rc = wait_for_reply(&r, &got, applied_here, e);
+        rc = wait_for_reply(&r, &received, applied_here, e);
     free(r.dir);
     if (rc < 0)
         return rc;
-    const char *error = json_string_value(json_object_get(got, "error"));
-    const char *hint = json_string_value(json_object_get(got, "hint"));
+    const char *error = json_string_value(json_object_get(received, "error"));
+    const char *hint = json_string_value(json_object_get(received, "hint"));
     if (error) {
         err_set(e, -EINVAL, "%s", error);
         return hint && *hint ? err_hint(e, "%s", hint) : -EINVAL;
     }
-    *reply = TAKE(got);
+    *reply = TAKE(received);
     return 0;
 }

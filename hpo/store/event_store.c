@@ -215,8 +215,8 @@ static int open_file(struct event_store *s, enum event_store_mode mode, struct e
 int event_store_open(struct event_store **out, const char *path, enum event_store_mode mode,
                      struct err *e)
 {
-    struct err own = {0};
-    e = e ? e : &own;
+    struct err local = {0};
+    e = e ? e : &local;
     AUTO(event_store) struct event_store *s = xzalloc(sizeof *s);
     s->path = xstrdup(path);
     if (open_file(s, mode, e) < 0 || (mode == EVENT_STORE_WRITE && set_journal(s, e) < 0) ||

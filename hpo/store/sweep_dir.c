@@ -181,8 +181,8 @@ static void remove_new(struct sweep_dir *d, const char *path)
 
 int sweep_dir_open(struct sweep_dir **out, const struct sweep_dir_opts *opts, struct err *e)
 {
-    struct err own = {0};
-    e = e ? e : &own;
+    struct err local = {0};
+    e = e ? e : &local;
     AUTO(sweep_dir) struct sweep_dir *d = unopened(opts->name);
     AUTO(free) char *path = xasprintf("%s/%s", opts->root, opts->name);
     AUTO(free) char *db = xasprintf("%s/sweep.db", path);
@@ -220,8 +220,8 @@ int sweep_dir_find(char **out, const char *root, const char *name, struct err *e
 
 int sweep_dir_read(struct sweep_dir **out, const char *root, const char *name, struct err *e)
 {
-    struct err own = {0};
-    e = e ? e : &own;
+    struct err local = {0};
+    e = e ? e : &local;
     AUTO(sweep_dir) struct sweep_dir *d = unopened(name);
     if (sweep_dir_find(&d->path, root, name, e) < 0)
         return e->code;
