@@ -173,8 +173,8 @@ static double center(const struct distribution *d, double k)
     }
 }
 
-/* Whether doubles are so much finer than the distribution that cdf(quantile(u)) is u to 1e-13:
- * then the two need not be computed. */
+/* Whether doubles are much finer than the distribution: then cdf(quantile(u)) is u to 1e-13, and
+ * need not be computed. */
 static bool is_fine(const struct distribution *d)
 {
     double big = fmax(fabs(d->a), fabs(d->b));

@@ -1,9 +1,9 @@
 /* space_enumerate - the points of a space by number, each active configuration once.
  *
  * The count is a product of factors: sets of parameters whose activity is independent of the
- * others. If parameters of a factor depend on one of them, its values are grouped into branches
- * with the same active parameters, and each branch has factors of its own. So 2^53 points need no
- * more memory than the conditions. */
+ * others. If parameters of a factor depend on one of them, its values are grouped into
+ * branches with the same active parameters, and each branch has factors of its own. So 2^53 points
+ * need no more memory than the conditions. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -37,20 +37,20 @@ struct space_enumeration {
     size_t factor_count;
 };
 
-void space_enumeration_free(struct space_enumeration *c)
+void space_enumeration_free(struct space_enumeration *en)
 {
-    if (!c)
+    if (!en)
         return;
-    for (struct factor *p = c->factors; p < c->factors + c->factor_count; p++) {
-        for (size_t i = 0; i < p->branch_count; i++) {
-            free(p->branches[i].values);
-            space_enumeration_free(p->branches[i].enumeration);
+    for (struct factor *f = en->factors; f < en->factors + en->factor_count; f++) {
+        for (size_t i = 0; i < f->branch_count; i++) {
+            free(f->branches[i].values);
+            space_enumeration_free(f->branches[i].enumeration);
         }
-        free(p->branches);
-        free(p->named);
+        free(f->branches);
+        free(f->named);
     }
-    free(c->factors);
-    free(c);
+    free(en->factors);
+    free(en);
 }
 AUTO_DEFINE(enumeration, struct space_enumeration *, space_enumeration_free)
 
@@ -214,22 +214,22 @@ static int branch_out(struct build *b, struct factor *factor, const struct set *
     }
     for (size_t k = 0; k < factor->branch_count; k++)
         free(sets[k].at);
-    double others = space_value_count(b->s, factor->param) - (double)factor->named_count;
-    if (rc < 0 || others == 0)
+    double unnamed_values = space_value_count(b->s, factor->param) - (double)factor->named_count;
+    if (rc < 0 || unnamed_values == 0)
         return rc;
     struct set rest = remaining(b->s, of, factor->param, NAN);
     struct branch *br = add_branch(b, factor, &rest);
     free(rest.at);
-    factor->count += br ? others * br->enumeration->count : 0;
+    factor->count += br ? unnamed_values * br->enumeration->count : 0;
     return br ? 0 : -E2BIG;
 }
 
 /* Builds the enumeration of a set whose decided conditions all hold; NULL: it exceeds WORK_MAX. */
 static struct space_enumeration *build(struct build *b, const struct set *of)
 {
-    AUTO(enumeration) struct space_enumeration *c = xzalloc(sizeof *c);
-    c->count = 1;
-    c->factors = xcalloc(of->count + 1, sizeof *c->factors);
+    AUTO(enumeration) struct space_enumeration *en = xzalloc(sizeof *en);
+    en->count = 1;
+    en->factors = xcalloc(of->count + 1, sizeof *en->factors);
     b->left -= (int)of->count + 1;
     if (b->left < 0)
         return NULL;
@@ -248,15 +248,15 @@ static struct space_enumeration *build(struct build *b, const struct set *of)
             }
         if (group.count == 0)
             continue;
-        struct factor *factor = &c->factors[c->factor_count++];
+        struct factor *factor = &en->factors[en->factor_count++];
         factor->param = first_parent(b, &group);
         if (group.count == 1)
             factor->count = space_value_count(b->s, factor->param);
         else if (branch_out(b, factor, &group) < 0)
             return NULL;
-        c->count *= factor->count;
+        en->count *= factor->count;
     }
-    return TAKE(c);
+    return TAKE(en);
 }
 
 int space_enumerate(struct space *s)
@@ -287,31 +287,31 @@ double space_count(const struct space *s)
 }
 
 /* The n-th value of a factor's parameter that no branch names. */
-static double unnamed(const struct factor *p, double n)
+static double unnamed(const struct factor *f, double n)
 {
-    for (size_t i = 0; i < p->named_count && p->named[i] <= n; i++)
+    for (size_t i = 0; i < f->named_count && f->named[i] <= n; i++)
         n++;
     return n;
 }
 
 /* Sets the index of the value of each active parameter at the i-th point. Others stay unchanged. */
-static void indices(double *at, const struct space_enumeration *c, double i)
+static void indices(double *at, const struct space_enumeration *en, double i)
 {
-    double rest = c->count;
-    for (const struct factor *p = c->factors; p < c->factors + c->factor_count; p++) {
-        rest /= p->count;
+    double rest = en->count;
+    for (const struct factor *f = en->factors; f < en->factors + en->factor_count; f++) {
+        rest /= f->count;
         double n = (i - fmod(i, rest)) / rest;
         i -= n * rest;
-        if (p->branch_count == 0)
-            at[p->param] = n;
-        for (size_t k = 0; k < p->branch_count; k++) {
-            const struct branch *br = &p->branches[k];
+        if (f->branch_count == 0)
+            at[f->param] = n;
+        for (size_t k = 0; k < f->branch_count; k++) {
+            const struct branch *br = &f->branches[k];
             double size = br->enumeration->count, which = (n - fmod(n, size)) / size;
             if (br->value_count > 0 && which >= (double)br->value_count) {
                 n -= size * (double)br->value_count;
                 continue;
             }
-            at[p->param] = br->value_count > 0 ? br->values[(size_t)which] : unnamed(p, which);
+            at[f->param] = br->value_count > 0 ? br->values[(size_t)which] : unnamed(f, which);
             indices(at, br->enumeration, n - which * size);
             break;
         }

@@ -93,11 +93,7 @@ static int no_reply(const struct request *r, struct err *e)
     command_mailbox_abandon(r->dir, r->id);
     if (!r->submitted)
         return -ETIMEDOUT;
-    return err_hint(
-        e,
-        "wait: the command stays queued for it and for the next coordinator; rm %s/asks "
-        " withdraws it",
-        r->dir);
+    return err_hint(e, "wait, since the command stays queued; or withdraw it: rm %s/asks", r->dir);
 }
 
 static int wait_for_reply(struct request *r, json_t **reply, bool *applied_here, struct err *e)

@@ -53,7 +53,7 @@ def test_a_second_sweep_goes_on_from_the_first_and_the_same_way_after_a_kill(pla
     coordinator.wait()
     assert params(place, "stopped") == params(place, "whole")[:4]
     (place.path / "go").touch()
-    assert "taken" not in run_ok(place, file, "--name", "stopped", "--prior", "first")  # was, before
+    assert "trials used" not in run_ok(place, file, "--name", "stopped", "--prior", "first")  # was, before
     assert params(place, "stopped") == params(place, "whole")
     place.nothing_runs()
 
@@ -72,7 +72,7 @@ def test_the_file_can_have_observations_too(place):
     seen = [{"params": t["params"], "value": t["value"]} for t in place.show("first")["trials"]]
     file = place.sweep(HEAD + SPACE + f"run_cap: 3\ndrover: {{parallel: 1, prior: {seen}}}\n")
     run_ok(place, file, "--name", "a")
-    assert "taken" in run_ok(place, place.sweep(HEAD + SPACE + "run_cap: 3\n" + ONE), "--name", "b", "--prior", "first")
+    assert "trials used" in run_ok(place, place.sweep(HEAD + SPACE + "run_cap: 3\n" + ONE), "--name", "b", "--prior", "first")
     assert params(place, "a") == params(place, "b")
 
 
