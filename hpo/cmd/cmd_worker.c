@@ -126,7 +126,7 @@ static int no_key(const char *endpoint, struct err *e)
         return err_hint(e, "--key sweeps/NAME/worker.key; or --plain, if the sweep was started "
                            "with --plain");
     }
-    err_set(e, -EACCES, "coordinator '%s': another machine's coordinator requires a key", endpoint);
+    err_set(e, -EACCES, "coordinator '%s': on another machine, which requires a key", endpoint);
     return err_hint(e, "--key FILE: a copy of the sweep's worker.key, or its line in %s",
                     key_variable);
 }
