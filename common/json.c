@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number_format.h"
 #include "common/opt.h"
+#include "common/strbuf.h"
 
 const char *json_type_name(const json_t *value)
 {
@@ -148,12 +150,76 @@ int json_only_keys(const json_t *obj, const char *const *names, size_t n, const 
     return 0;
 }
 
+static void write_string(struct strbuf *b, const char *text, size_t len)
+{
+    static const char escaped[] = "\"\\\n\r\t\f\b", letters[] = "\"\\nrtfb";
+    strbuf_putc(b, '"');
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+        const char *at = c ? strchr(escaped, c) : NULL;
+        if (at)
+            strbuf_printf(b, "\\%c", letters[at - escaped]);
+        else if (c < 0x20)
+            strbuf_printf(b, "\\u%04X", c);
+        else
+            strbuf_putc(b, (char)c);
+    }
+    strbuf_putc(b, '"');
+}
+
+static void write_value(struct strbuf *b, const json_t *v);
+
+static void write_object(struct strbuf *b, const json_t *object)
+{
+    const char *key, *separator = "";
+    json_t *value;
+    strbuf_putc(b, '{');
+    json_object_foreach ((json_t *)object, key, value) { /* the macro takes no const, only reads */
+        strbuf_puts(b, separator);
+        write_string(b, key, strlen(key));
+        strbuf_putc(b, ':');
+        write_value(b, value);
+        separator = ",";
+    }
+    strbuf_putc(b, '}');
+}
+
+static void write_value(struct strbuf *b, const json_t *v)
+{
+    switch (json_typeof(v)) {
+    case JSON_OBJECT:
+        write_object(b, v);
+        break;
+    case JSON_ARRAY:
+        strbuf_putc(b, '[');
+        for (size_t i = 0; i < json_array_size(v); i++) {
+            strbuf_puts(b, i ? "," : "");
+            write_value(b, json_array_get(v, i));
+        }
+        strbuf_putc(b, ']');
+        break;
+    case JSON_STRING:
+        write_string(b, json_string_value(v), json_string_length(v));
+        break;
+    case JSON_INTEGER:
+        strbuf_printf(b, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+        break;
+    case JSON_REAL:
+        number_format(b, json_real_value(v));
+        break;
+    case JSON_TRUE:
+    case JSON_FALSE:
+    case JSON_NULL:
+        strbuf_puts(b, json_is_true(v) ? "true" : json_is_false(v) ? "false" : "null");
+        break;
+    }
+}
+
 char *json_line(const json_t *value)
 {
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
-    if (!text)
-        abort(); /* out of memory, or a value that contains itself */
-    return text;
+    struct strbuf b = {0};
+    write_value(&b, value);
+    return strbuf_take(&b);
 }
 
 int json_parse(json_t **out, const char *text, size_t len, struct err *e)

@@ -37,8 +37,8 @@ int json_only_keys(const json_t *obj, const char *const *names, size_t n, const 
 /* Returns the type of a value, for messages: "a string", "a list"; "nothing" for NULL. */
 const char *json_type_name(const json_t *value);
 
-/* Returns the value on one line, without spaces, keys in order, doubles with 17 significant digits
- * (so that they read back unchanged). The caller frees it; never NULL. */
+/* Returns the value on one line, without spaces, keys in their order, doubles as number_format()
+ * writes them. The caller frees it; never NULL. */
 char *json_line(const json_t *value);
 
 /* Parses one JSON value (of any type), which must be the whole of `text`. `*out` is a new

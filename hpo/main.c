@@ -9,7 +9,7 @@
 #include "hpo/cmd/hpo_commands.h"
 
 static const struct {
-    const char *name, *who;
+    const char *name, *program;
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"sweep", "drover sweep", cmd_sweep},
@@ -17,9 +17,9 @@ static const struct {
     {"suggest", "drover suggest", cmd_suggest},
 };
 
-/* In place of libc's (Makefile: --export-dynamic-symbol). OpenBLAS brings libquadmath, which would
- * teach printf to write __float128; from then on libc writes every number the slow way, and nobody
- * here prints a __float128. */
+/* Replaces libc's function (Makefile: --export-dynamic-symbol). OpenBLAS loads libquadmath, which
+ * would register __float128 with printf. From then on libc would format every number on its slow
+ * path, although drover prints no __float128. */
 __attribute__((visibility("default"))) int register_printf_type(printf_va_arg_function *write)
 {
     return -1;
@@ -31,11 +31,11 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < COUNT_OF(commands); i++) {
         if (strcmp(argv[1], commands[i].name) != 0)
             continue;
-        log_open(commands[i].who);
+        log_open(commands[i].program);
         return commands[i].run(argc - 1, argv + 1);
     }
-    fputs("drover-hpo is called by drover: drover sweep FILE, drover worker ENDPOINT, "
-          "drover suggest\n",
+    fputs("drover-hpo: started by drover: drover sweep FILE, drover worker ENDPOINT, drover "
+          "suggest\n",
           stderr);
     return EXIT_USAGE;
 }

@@ -1,4 +1,5 @@
-/* cmd_suggest - `drover suggest`: the search alone. One JSON object a line in, one a line out. */
+/* cmd_suggest - `drover suggest`: the search without a sweep. Requests and replies are JSON
+ * objects, one per line. */
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -16,8 +17,8 @@ enum { LINE_MAX_BYTES = 16 << 20 };
 
 static const struct opt options[] = {OPT_END};
 
-/* The next line of stdin into `b`; one that is longer than the limit is cut there. False: there is
- * none. */
+/* Reads the next line of stdin into `b`; a longer line is cut one byte after the limit. Returns
+ * false at the end of the input. */
 static bool read_line(struct strbuf *b)
 {
     int c = getc_unlocked(stdin);
@@ -30,23 +31,23 @@ static bool read_line(struct strbuf *b)
     return true;
 }
 
-/* Python writes NaN and Infinity, which are not JSON. Where they stand outside of strings they
- * become the strings that mean them here. */
+/* Python writes NaN and Infinity, which are not JSON. Outside strings they are replaced by the
+ * strings that json_as_number() accepts. */
 static void quote_numbers(struct strbuf *to, const struct strbuf *line)
 {
     static const char *const words[][2] = {
         {"NaN", "\"nan\""}, {"Infinity", "\"inf\""}, {"-Infinity", "\"-inf\""}};
-    bool within = false;
+    bool in_string = false;
     for (const char *at = line->data, *end = at + line->len; at < end;) {
         size_t w = 0, n = 0;
-        for (; !within && !n && w < COUNT_OF(words); w++)
+        for (; !in_string && !n && w < COUNT_OF(words); w++)
             if (strncmp(at, words[w][0], strlen(words[w][0])) == 0)
                 n = strlen(words[w][0]);
         if (n) {
             strbuf_puts(to, words[w - 1][1]);
         } else {
-            n = within && *at == '\\' && at + 1 < end ? 2 : 1;
-            within ^= *at == '"';
+            n = in_string && *at == '\\' && at + 1 < end ? 2 : 1;
+            in_string ^= *at == '"';
             strbuf_add(to, at, n);
         }
         at += n;
@@ -56,8 +57,8 @@ static void quote_numbers(struct strbuf *to, const struct strbuf *line)
 static json_t *answer(struct study **s, const struct strbuf *line, struct err *e)
 {
     if (line->len > LINE_MAX_BYTES) {
-        err_set(e, -E2BIG, "a line of more than %d MiB", LINE_MAX_BYTES >> 20);
-        err_hint(e, "tell the results in several lines");
+        err_set(e, -E2BIG, "the request line exceeds %d MiB", LINE_MAX_BYTES >> 20);
+        err_hint(e, "send the results in several tell requests");
         return NULL;
     }
     AUTO(strbuf) struct strbuf quoted = {0};
@@ -72,7 +73,7 @@ static json_t *answer(struct study **s, const struct strbuf *line, struct err *e
     return study_answer(s, request, e);
 }
 
-/* {"error": text}. What a message quotes may not be UTF-8, or be cut within a character. */
+/* {"error": text}. A message may quote bytes that are not UTF-8, or be cut within a character. */
 static json_t *error_json(const struct err *e)
 {
     AUTO(free) char *text = xasprintf("%s%s%s", e->text, e->hint[0] ? "; try: " : "", e->hint);
@@ -93,7 +94,7 @@ static int serve(void)
         AUTO(json) json_t *reply = done ? json_incref(done) : error_json(&e);
         AUTO(free) char *text = json_line(reply);
         if (puts(text) < 0 || fflush(stdout) != 0) {
-            if (errno == EPIPE) /* whoever asked is gone */
+            if (errno == EPIPE) /* the reader closed its end */
                 return 0;
             log_error("stdout: %s", strerror(errno));
             return EXIT_WORK;
@@ -107,23 +108,24 @@ static int serve(void)
 
 int cmd_suggest(int argc, char **argv)
 {
-    static const char who[] = "drover suggest";
+    static const char program[] = "drover suggest";
     struct err e = {0};
     int rest = 0, rc = opt_parse(options, NULL, argc, argv, &rest, &e);
     if (rc == OPT_HELP) {
-        opt_help(
-            stdout, who, "<requests >replies",
-            "The search alone: one JSON object a line in, one a line out, until the end of the "
-            "input.",
-            options);
+        const struct opt_help help = {
+            program, "<requests >replies",
+            "Proposes hyperparameters to a program that runs the trials itself.\n"
+            "Requests come on stdin and replies on stdout, one JSON object per line.",
+            "echo '{\"op\":\"init\",\"space\":[...]}' | drover suggest"};
+        opt_print_help(stdout, &help, options);
         return 0;
     }
     if (rc == 0 && rest < argc) {
-        rc = err_set(&e, -EINVAL, "'%s' is one word too many", argv[rest]);
-        err_hint(&e, "requests come on stdin: echo '{\"op\":\"init\",\"space\":[…]}' | %s", who);
+        rc = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest]);
+        err_hint(&e, "requests on stdin: echo '{\"op\":\"init\",\"space\":[…]}' | %s", program);
     }
     if (rc < 0) {
-        err_print(&e, who);
+        err_print(&e, program);
         return EXIT_USAGE;
     }
     signal(SIGPIPE, SIG_IGN);

@@ -1,4 +1,4 @@
-/* cmd_ask - `drover sweep stop`, `pause`, `retry`, `add`: what is asked of a sweep by its name. */
+/* cmd_sweep_control - `drover sweep stop`, `pause`, `retry`, `add`: sends a command to a sweep. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/store/command_client.h"
 
-struct ask_options {
+struct control_options {
     const char *root;
     bool now, finish, failed;
     char **params; /* strv: NAME=VALUE of one trial */
@@ -19,50 +19,51 @@ struct ask_options {
 };
 
 #define DIR_OPTION                                                                              \
-    OPT_STR(0, "dir", "D", "the directory of all sweeps (default: sweeps)", struct ask_options, \
+    OPT_STR(0, "dir", "D", "directory of all sweeps (default: sweeps)", struct control_options, \
             root)
 
 static const struct opt stop_options[] = {
     DIR_OPTION,
-    OPT_FLAG(0, "now", "kill running trials, without their grace", struct ask_options, now),
+    OPT_FLAG(0, "now", "kill running trials without a grace period", struct control_options, now),
     OPT_END,
 };
 static const struct opt pause_options[] = {
     DIR_OPTION,
-    OPT_FLAG(0, "finish", "let running trials come to their end", struct ask_options, finish),
+    OPT_FLAG(0, "finish", "let running trials finish", struct control_options, finish),
     OPT_END,
 };
 static const struct opt retry_options[] = {
     DIR_OPTION,
-    OPT_FLAG(0, "failed", "all that failed, ran out of memory or are invalid", struct ask_options,
-             failed),
+    OPT_FLAG(0, "failed", "all trials that failed, ran out of memory or are invalid",
+             struct control_options, failed),
     OPT_END,
 };
 static const struct opt add_options[] = {
     DIR_OPTION,
-    OPT_STRV(0, "param", "NAME=VALUE", "of one trial: each of its parameters", struct ask_options,
-             params),
-    OPT_STR(0, "json", "SET", "trials' parameters as JSON: a mapping, or a list of them",
-            struct ask_options, json),
-    OPT_INT(0, "trials", "N", "so many more than run_cap", struct ask_options, trials),
+    OPT_STRV(0, "param", "NAME=VALUE", "a parameter of the new trial; repeat for each",
+             struct control_options, params),
+    OPT_STR(0, "json", "SET", "parameters as JSON: a mapping per trial, or a list of them",
+            struct control_options, json),
+    OPT_INT(0, "trials", "N", "raise run_cap by N trials", struct control_options, trials),
     OPT_END,
 };
 
-/* ---- what is asked -------------------------------------------------------------------------- */
+/* ---- the command's data --------------------------------------------------------------------- */
 
-/* Each gives ASK's data, or NULL with the error. `words` follow the name. */
+/* Each returns the data of a command (scheduler.h), or NULL with an error. `words` follow the name
+ * of the sweep. */
 
-static json_t *ask_stop(const struct ask_options *o, char **words, struct err *e)
+static json_t *stop_command(const struct control_options *o, char **words, struct err *e)
 {
     return json_pack("{s:b}", "now", o->now);
 }
 
-static json_t *ask_pause(const struct ask_options *o, char **words, struct err *e)
+static json_t *pause_command(const struct control_options *o, char **words, struct err *e)
 {
     return json_pack("{s:b}", "finish", o->finish);
 }
 
-static json_t *ask_retry(const struct ask_options *o, char **words, struct err *e)
+static json_t *retry_command(const struct control_options *o, char **words, struct err *e)
 {
     AUTO(json) json_t *ids = json_array();
     for (; words && *words; words++) {
@@ -72,15 +73,15 @@ static json_t *ask_retry(const struct ask_options *o, char **words, struct err *
         json_array_append_new(ids, json_integer(id));
     }
     if (json_array_size(ids) == 0 && !o->failed) {
-        err_set(e, -EINVAL, "which trials?");
-        err_hint(e, "their numbers, or --failed");
+        err_set(e, -EINVAL, "no trials given");
+        err_hint(e, "trial numbers, or --failed");
         return NULL;
     }
     return json_pack("{s:O, s:b}", "trials", ids, "failed", o->failed);
 }
 
-/* Puts "optimizer.lr" = value into its group. Takes over `value`. */
-static void put(json_t *params, char *name, json_t *value)
+/* Sets "optimizer.lr" in its group. Takes ownership of `value`. */
+static void set_param(json_t *params, char *name, json_t *value)
 {
     for (char *dot; (dot = strchr(name, '.')); name = dot + 1) {
         *dot = 0;
@@ -94,7 +95,7 @@ static void put(json_t *params, char *name, json_t *value)
     json_object_set_new(params, name, value);
 }
 
-static json_t *read_params(char **words, struct err *e)
+static json_t *parse_params(char **words, struct err *e)
 {
     AUTO(json) json_t *params = json_object();
     for (; *words; words++) {
@@ -105,27 +106,27 @@ static json_t *read_params(char **words, struct err *e)
             *value++ = 0;
         json_t *v = value && *name ? yaml_scalar(value, &why) : NULL;
         if (!v) {
-            err_set(e, -EINVAL, "--param '%s'%s%s: NAME=VALUE", *words, why ? " " : "",
-                    why ? why : "");
+            err_set(e, -EINVAL, "--param '%s': %s%s", *words, why ? "the value " : "",
+                    why ? why : "not of the form NAME=VALUE");
             return NULL;
         }
-        put(params, name, v);
+        set_param(params, name, v);
     }
     return TAKE(params);
 }
 
-static json_t *ask_add(const struct ask_options *o, char **words, struct err *e)
+static json_t *add_command(const struct control_options *o, char **words, struct err *e)
 {
     if ((o->params != NULL) + (o->json != NULL) + (o->trials != 0) != 1) {
-        err_set(e, -EINVAL, "what is to be added?");
-        err_hint(e, "one of --param NAME=VALUE …, --json SET and --trials N");
+        err_set(e, -EINVAL, "nothing to add");
+        err_hint(e, "one of --param NAME=VALUE …, --json SET or --trials N");
         return NULL;
     }
     if (o->trials)
         return json_pack("{s:i}", "trials", o->trials);
     json_t *sets = NULL;
     if (o->params)
-        sets = read_params(o->params, e);
+        sets = parse_params(o->params, e);
     else if (json_parse(&sets, o->json, strlen(o->json), e) < 0)
         err_wrap(e, "--json");
     if (!sets)
@@ -134,9 +135,9 @@ static json_t *ask_add(const struct ask_options *o, char **words, struct err *e)
                                : json_pack("{s:[o]}", "params", sets);
 }
 
-/* ---- what came of it ------------------------------------------------------------------------ */
+/* ---- the reply ------------------------------------------------------------------------------ */
 
-static void add_trials(struct strbuf *b, const json_t *ids)
+static void print_trials(struct strbuf *b, const json_t *ids)
 {
     size_t n = json_array_size(ids);
     strbuf_puts(b, n == 1 ? ", trial" : ", trials");
@@ -145,40 +146,45 @@ static void add_trials(struct strbuf *b, const json_t *ids)
     strbuf_puts(b, n == 1 ? " waits" : " wait");
 }
 
-/* "digits is stopped, 3 trials are ending; nobody works on it: drover sweep resume digits" */
-static void print_answer(const char *done, const char *name, const json_t *a, bool here)
+/* "digits is stopped, 3 trials are still running; no coordinator is running: drover sweep resume
+ * digits" */
+static void print_reply(const char *done, const char *name, const json_t *reply, bool applied_here)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    int running = (int)json_integer_value(json_object_get(a, "running"));
-    const json_t *ids = json_object_get(a, "trials");
+    int running = (int)json_integer_value(json_object_get(reply, "running"));
+    const json_t *ids = json_object_get(reply, "trials");
     strbuf_printf(&b, "%s %s", name, done);
     if (json_array_size(ids) > 0)
-        add_trials(&b, ids);
+        print_trials(&b, ids);
     else if (running > 0)
         strbuf_printf(&b, ", %d trial%s still running", running, running == 1 ? " is" : "s are");
-    if (here)
-        strbuf_printf(&b, "; nobody works on it now: drover sweep resume %s", name);
+    if (applied_here)
+        strbuf_printf(&b, "; no coordinator is running: drover sweep resume %s", name);
     puts(strbuf_str(&b));
 }
 
 /* ---- the commands --------------------------------------------------------------------------- */
 
 static const struct verb {
-    const char *name, *usage, *what, *done;
+    const char *name, *usage, *summary, *examples;
+    const char *done; /* said of the sweep afterwards */
     const struct opt *rows;
     size_t words_max;
-    json_t *(*ask)(const struct ask_options *o, char **words, struct err *e);
+    json_t *(*command)(const struct control_options *o, char **words, struct err *e);
 } verbs[] = {
-    {"stop", "NAME [--now]", "Ends a sweep: what runs is stopped, nothing more is started.",
-     "is stopped", stop_options, 1, ask_stop},
+    {"stop", "NAME [--now]", "Ends a sweep: stops its running trials and starts no more.",
+     "drover sweep stop digits", "is stopped", stop_options, 1, stop_command},
     {"pause", "NAME [--finish]",
-     "Starts nothing more until `drover sweep resume`; what runs is stopped, to go on from its "
-     "checkpoint.",
-     "is paused", pause_options, 1, ask_pause},
-    {"retry", "NAME TRIAL… | --failed", "Has trials that went wrong run again.", "has more to do",
-     retry_options, SIZE_MAX, ask_retry},
-    {"add", "NAME --param NAME=VALUE … | --json SET | --trials N", "Adds trials to a sweep.",
-     "has more to do", add_options, 1, ask_add},
+     "Stops the running trials and starts none until `drover sweep resume`. Trials then continue "
+     "from their checkpoints.",
+     "drover sweep pause digits --finish", "is paused", pause_options, 1, pause_command},
+    {"retry", "NAME (TRIAL... | --failed)", "Reruns trials that failed.",
+     "drover sweep retry digits 3 7\ndrover sweep retry digits --failed", "has more to do",
+     retry_options, SIZE_MAX, retry_command},
+    {"add", "NAME (--param NAME=VALUE ... | --json SET | --trials N)", "Adds trials to a sweep.",
+     "drover sweep add digits --param lr=0.01 --param optimizer.kind=sgd\n"
+     "drover sweep add digits --trials 20",
+     "has more to do", add_options, 1, add_command},
 };
 
 static const struct verb *verb_of(const char *name)
@@ -189,36 +195,37 @@ static const struct verb *verb_of(const char *name)
     return v;
 }
 
-static int run(const struct verb *v, const struct ask_options *o, char **words, struct err *e)
+static int run(const struct verb *v, const struct control_options *o, char **words, struct err *e)
 {
     if (!words)
-        return err_set(e, -EINVAL, "give a name, as drover sweep ls lists them");
-    AUTO(json) json_t *ask = v->ask(o, words + 1, e), *answer = NULL;
-    if (!ask)
+        return hpo_commands_no_name(e);
+    AUTO(json) json_t *command = v->command(o, words + 1, e), *reply = NULL;
+    if (!command)
         return -EINVAL;
-    bool here = false;
-    json_object_set_new(ask, "verb", json_string(v->name));
-    int rc = command_client_bring(&answer, &here, o->root, words[0], ask, e);
+    bool applied_here = false;
+    json_object_set_new(command, "verb", json_string(v->name));
+    int rc = command_client_send(&reply, &applied_here, o->root, words[0], command, e);
     if (rc == 0)
-        print_answer(v->done, words[0], answer, here);
+        print_reply(v->done, words[0], reply, applied_here);
     return rc;
 }
 
 int cmd_sweep_control(int argc, char **argv)
 {
     const struct verb *v = verb_of(argv[0]);
-    AUTO(free) char *who = xasprintf("drover sweep %s", v->name);
-    struct ask_options o = {.root = "sweeps"};
+    AUTO(free) char *program = xasprintf("drover sweep %s", v->name);
+    struct control_options o = {.root = "sweeps"};
     struct err e = {0};
     AUTO(strv) char **words = NULL;
-    int rc = hpo_commands_words(&words, v->words_max, v->rows, &o, argc, argv, &e);
+    int rc = hpo_commands_parse(&words, v->words_max, v->rows, &o, argc, argv, &e);
     if (rc == OPT_HELP)
-        opt_help(stdout, who, v->usage, v->what, v->rows);
+        opt_print_help(stdout, &(struct opt_help){program, v->usage, v->summary, v->examples},
+                       v->rows);
     else if (rc == 0)
         rc = run(v, &o, words, &e);
     strv_free(o.params);
     if (rc >= 0)
         return 0;
-    err_print(&e, who);
+    err_print(&e, program);
     return rc == -ETIMEDOUT ? EXIT_WORK : EXIT_USAGE;
 }

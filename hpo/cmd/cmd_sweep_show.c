@@ -1,4 +1,4 @@
-/* cmd_show - `drover sweep ls` and `drover sweep show`: what is stored, without a change to it. */
+/* cmd_sweep_show - `drover sweep ls` and `drover sweep show`: print what is stored, read-only. */
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
@@ -15,28 +15,27 @@ struct show_options {
     int top;
 };
 
-#define COMMON_OPTIONS                                                                           \
-    OPT_STR(0, "dir", "D", "the directory of all sweeps (default: sweeps)", struct show_options, \
-            root),                                                                               \
-        OPT_FLAG(0, "json", "all of it, for programs", struct show_options, json)
+#define COMMON_OPTIONS                                                                       \
+    OPT_STR(0, "dir", "D", "directory of all sweeps (default: sweeps)", struct show_options, \
+            root),                                                                           \
+        OPT_FLAG(0, "json", "print everything as one line of JSON", struct show_options, json)
 
 static const struct opt ls_options[] = {COMMON_OPTIONS, OPT_END};
 static const struct opt show_options[] = {
     COMMON_OPTIONS,
-    OPT_INT(0, "top", "N", "how many trials to show, best first (default: 20)", struct show_options,
-            top),
+    OPT_INT(0, "top", "N", "print the N best trials (default: 20)", struct show_options, top),
     OPT_END,
 };
 
-static int usage(const struct err *e, const char *who)
+static int usage_error(const struct err *e, const char *program)
 {
-    err_print(e, who);
+    err_print(e, program);
     return EXIT_USAGE;
 }
 
 /* ---- ls ------------------------------------------------------------------------------------- */
 
-/* How many trials are in each state; those without any are left out. */
+/* The number of trials per state; states without trials are left out. */
 static json_t *count_states(const struct sweep_reader *v)
 {
     json_t *states = json_object();
@@ -49,7 +48,7 @@ static json_t *count_states(const struct sweep_reader *v)
     return states;
 }
 
-/* Seconds since its first trial; null before that. */
+/* Seconds since the first trial was created; null before that. */
 static json_t *age_of(const struct sweep_reader *v)
 {
     struct trial_view all = scheduler_view(v->sched);
@@ -77,7 +76,7 @@ static json_t *summary(const char *root, const char *name, struct err *e)
                      "age_s", age_of(v));
 }
 
-/* "3 h" in whole numbers of the largest unit that fits. */
+/* "3 h": a whole number of the largest unit that fits. */
 static void print_age(json_int_t s)
 {
     static const struct {
@@ -110,24 +109,25 @@ static void print_summary(const json_t *s)
 
 int cmd_sweep_ls(int argc, char **argv)
 {
-    static const char who[] = "drover sweep ls";
+    static const char program[] = "drover sweep ls";
     struct show_options o = {.root = "sweeps"};
     struct err e = {0};
     AUTO(strv) char **names = NULL;
-    int rc = hpo_commands_words(&names, 0, ls_options, &o, argc, argv, &e);
+    int rc = hpo_commands_parse(&names, 0, ls_options, &o, argc, argv, &e);
     if (rc == OPT_HELP) {
-        opt_help(stdout, who, "[--dir D] [--json]", "The sweeps that there are.", ls_options);
+        opt_help(stdout, program, "[--dir D] [--json]",
+                 "Lists the sweeps: their method, state, trials and best value.", ls_options);
         return 0;
     }
     if (rc < 0 || sweep_dir_list(&names, o.root, &e) < 0)
-        return usage(&e, who);
+        return usage_error(&e, program);
     AUTO(json) json_t *all = json_array();
     int status = 0;
     for (size_t i = 0; i < strv_len(names); i++) {
         struct err why = {0};
         json_t *s = summary(o.root, names[i], &why);
         if (!s) {
-            err_print(&why, who);
+            err_print(&why, program);
             status = EXIT_WORK;
             continue;
         }
@@ -181,22 +181,26 @@ static void print_view(const struct sweep_reader *v, int top)
 
 int cmd_sweep_show(int argc, char **argv)
 {
-    static const char who[] = "drover sweep show";
+    static const char program[] = "drover sweep show";
     struct show_options o = {.root = "sweeps", .top = 20};
     struct err e = {0};
     AUTO(strv) char **words = NULL;
-    int rc = hpo_commands_words(&words, 1, show_options, &o, argc, argv, &e);
+    int rc = hpo_commands_parse(&words, 1, show_options, &o, argc, argv, &e);
     if (rc == OPT_HELP) {
-        opt_help(stdout, who, "NAME [--json]", "The trials of a sweep, the best first.",
-                 show_options);
+        const struct opt_help help = {
+            program, "NAME [--top N] [--json]",
+            "Shows a sweep: its workers, what matters most, and its trials, the best first.",
+            "drover sweep show digits --top 5"};
+        opt_print_help(stdout, &help, show_options);
         return 0;
     }
-    if (rc == 0 && (!words || o.top < 0))
-        rc = err_set(&e, -EINVAL,
-                     words ? "--top: 0 or more" : "give a name, as drover sweep ls lists them");
+    if (rc == 0 && !words)
+        rc = hpo_commands_no_name(&e);
+    else if (rc == 0 && o.top < 0)
+        rc = err_set(&e, -EINVAL, "--top %d: must be 0 or more", o.top);
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     if (rc < 0 || sweep_reader_open(&v, o.root, words[0], &e) < 0)
-        return usage(&e, who);
+        return usage_error(&e, program);
     if (!o.json) {
         print_view(v, o.top);
         return 0;

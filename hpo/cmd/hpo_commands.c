@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-int hpo_commands_words(char ***words, size_t max, const struct opt *rows, void *into, int argc,
+int hpo_commands_parse(char ***words, size_t max, const struct opt *rows, void *into, int argc,
                        char **argv, struct err *e)
 {
     for (int at = 0;;) {
@@ -11,7 +11,13 @@ int hpo_commands_words(char ***words, size_t max, const struct opt *rows, void *
         if (rc != 0 || at >= argc)
             return rc;
         if (strv_len(*words) == max)
-            return err_set(e, -EINVAL, "'%s' is one word too many", argv[at]);
+            return err_set(e, -EINVAL, "unexpected argument '%s'", argv[at]);
         strv_push(words, xstrdup(argv[at]));
     }
+}
+
+int hpo_commands_no_name(struct err *e)
+{
+    err_set(e, -EINVAL, "no sweep name given");
+    return err_hint(e, "drover sweep ls  lists the sweeps");
 }

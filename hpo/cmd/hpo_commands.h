@@ -1,4 +1,5 @@
-/* cmd - the commands of drover-hpo. argv[0] is the command's name; the result is an exit status. */
+/* hpo_commands - the commands of drover-hpo. argv[0] is the command's name; each returns its exit
+ * status. */
 #ifndef DROVER_HPO_COMMANDS_H
 #define DROVER_HPO_COMMANDS_H
 
@@ -14,11 +15,14 @@ int cmd_sweep_control(int argc, char **argv);
 int cmd_worker(int argc, char **argv);
 int cmd_suggest(int argc, char **argv);
 
-/* As opt_parse(), with options before, between and behind words that are none: these go to the strv
- * *words, which holds what was read also after a failure.
- *   -EINVAL  more than `max` of them */
-int hpo_commands_words(char ***words, size_t max, const struct opt *rows, void *into, int argc,
+/* Parses like opt_parse(), but options and other words may be mixed. Appends the other words to the
+ * strv *words, which the caller frees, also after a failure.
+ *   -EINVAL  more than `max` words */
+int hpo_commands_parse(char ***words, size_t max, const struct opt *rows, void *into, int argc,
                        char **argv, struct err *e);
+
+/* -EINVAL  the name of a sweep is missing */
+int hpo_commands_no_name(struct err *e);
 
 enum { EXIT_WORK = 1, EXIT_USAGE = 2 };
 

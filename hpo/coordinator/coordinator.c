@@ -345,7 +345,7 @@ static struct command_mailbox *take_asks(struct coordinator *c)
     for (size_t i = 0; d && i < command_mailbox_count(d); i++) {
         struct err e = {0};
         const struct scheduler_event ev = {.kind = SCHEDULER_EV_COMMAND,
-                                           .data = (json_t *)command_mailbox_submit(d, i)};
+                                           .data = (json_t *)command_mailbox_get(d, i)};
         (void)take(c, &ev, 0, &e); /* who asked is told */
         command_mailbox_set_reply(d, i, &e, c->sched, &c->out);
     }

@@ -219,7 +219,7 @@ static void look(struct local_worker *l)
 {
     struct err e = {0};
     struct lockfile_owner o = {0};
-    if (lockfile_ask(&o, l->config->lock, &e) < 0) {
+    if (lockfile_read_owner(&o, l->config->lock, &e) < 0) {
         l->released = true;
         l->ev->failed(l->arg, &e);
         return;
@@ -248,14 +248,15 @@ void local_worker_start(struct local_worker *l)
 void local_worker_reattach(struct local_worker *l)
 {
     struct lockfile_owner o = {0};
-    if (lockfile_ask(&o, l->config->lock, NULL) == 0 && o.held && o.pid > 0)
+    if (lockfile_read_owner(&o, l->config->lock, NULL) == 0 && o.held && o.pid > 0)
         (void)watch(l, o.pid); /* one that cannot be watched ends by itself, later */
 }
 
 void local_worker_hello(struct local_worker *l, const char *id)
 {
     struct lockfile_owner o = {0};
-    if (l->fast_ends && lockfile_ask(&o, l->config->lock, NULL) == 0 && strcmp(o.note, id) == 0)
+    if (l->fast_ends && lockfile_read_owner(&o, l->config->lock, NULL) == 0 &&
+        strcmp(o.note, id) == 0)
         l->fast_ends = 0;
 }
 

@@ -61,7 +61,7 @@ void worker_roster_tick(struct worker_roster *c, const struct peer_table *p,
         return;
     AUTO(json) json_t *list = list_all(p);
     struct err e = {0};
-    if (sweep_dir_put_workers(d, list, &e) < 0)
+    if (sweep_dir_write_workers(d, list, &e) < 0)
         log_warn("%s", e.text); /* only those who look miss it */
     c->changed = false;
     c->noted_ms = now_ms;

@@ -2,10 +2,11 @@
 
 #include <math.h>
 
-enum { FRACTION = 20 }; /* terms of the continued fraction: from 6 deviations on all digits */
+/* Terms of the continued fraction: all digits are exact from 6 deviations on. */
+enum { FRACTION = 20 };
 
-/* Where z is small, Phi and phi are taken as multiples of each other by the continued fraction of
- * Mills' ratio 1 / (x + k) (Abramowitz & Stegun 26.2.14), x = -z: then h = phi k / (x + k), and no
+/* For small z, Phi and phi are expressed by each other with the continued fraction of Mills'
+ * ratio 1 / (x + k) (Abramowitz & Stegun 26.2.14), x = -z. Then h = phi k / (x + k), and no
  * digits cancel. d ln h / dz = Phi / h. */
 double acquisition_log_ei(double best, double mean, double sd, double slope[2])
 {

@@ -1,8 +1,9 @@
-/* acq - how much is to be expected of a point, given what a model says about it. Less is better.
+/* acquisition - the expected improvement of a point, given a model's prediction. Lower values are
+ * better.
  *
- * Expected improvement is taken in logarithms (Ament, Daulton, Eriksson, Balandat & Bakshy,
- * "Unexpected improvements to expected improvement for Bayesian optimization", NeurIPS 2023): it
- * has a usable slope where the improvement itself is too small for a double. */
+ * The logarithm of expected improvement is used (Ament, Daulton, Eriksson, Balandat & Bakshy,
+ * "Unexpected improvements to expected improvement for Bayesian optimization", NeurIPS 2023): its
+ * slope is usable even if the improvement is too small for a double. */
 #ifndef DROVER_ACQUISITION_H
 #define DROVER_ACQUISITION_H
 

@@ -11,14 +11,14 @@
 
 #include "hpo/model/matern.h"
 
-enum { AT_ONCE = 64 }; /* points that are predicted together */
+enum { AT_ONCE = 64 }; /* points that are predicted in one block */
 
 static const double var_min = 1e-14, jitter_min = 1e-8, jitter_max = 1e-3;
 
 struct gp {
     const struct kernel_shape *shape;
     struct kernel kernel;
-    double *inverse; /* the kernel's */
+    double *inverse; /* of the kernel */
     double noise;
     size_t n, cap;
     double *x;     /* columns of cap */
@@ -67,7 +67,7 @@ void gp_cut(struct gp *g, size_t n)
 /* ---- growing -----------------------------------------------------------------------------------
  */
 
-/* Copies `used` numbers of each of so many rows to rows of another width. */
+/* Copies `used` numbers of each row to rows of another width. */
 static void copy_rows(double *to, size_t to_width, const double *from, size_t from_width,
                       size_t rows, size_t used)
 {
@@ -75,7 +75,7 @@ static void copy_rows(double *to, size_t to_width, const double *from, size_t fr
         memcpy(to + i * to_width, from + i * from_width, used * sizeof *to);
 }
 
-/* Room for `want` observations. */
+/* Makes room for this many observations. */
 static int reserve(struct gp *g, size_t want, struct err *e)
 {
     if (want <= g->cap)
@@ -105,14 +105,14 @@ static struct kernel_points observed(const struct gp *g, size_t n)
     return (struct kernel_points){.x = g->x, .n = n, .stride = g->cap};
 }
 
-/* The coordinates of point i, one after the other. */
+/* Gathers the coordinates of point i. */
 static void point_of(const struct kernel_points *p, size_t i, size_t cols, double *at)
 {
     for (size_t c = 0; c < cols; c++)
         at[c] = p->x[c * p->stride + i];
 }
 
-/* Rows n … n + count - 1 of K + noise, up to the diagonal, into the factor's place. */
+/* Computes rows n … n + count - 1 of K + noise, up to the diagonal, where the factor will be. */
 static int covariances(struct gp *g, size_t count, const double *noise, struct err *e)
 {
     size_t cols = g->shape->cols;
@@ -132,7 +132,7 @@ static int covariances(struct gp *g, size_t count, const double *noise, struct e
     return 0;
 }
 
-/* The factor of a symmetric matrix in place; false where it is not positive definite. */
+/* Factors a symmetric matrix in place; false if it is not positive definite. */
 static bool cholesky(double *a, size_t n, size_t width)
 {
     gsl_matrix_view m = gsl_matrix_view_array_with_tda(a, n, n, width);
@@ -140,8 +140,8 @@ static bool cholesky(double *a, size_t n, size_t width)
     return gsl_linalg_cholesky_decomp1(&m.matrix) == GSL_SUCCESS;
 }
 
-/* Factors the block below and right of the old factor; its lower triangle holds what remains of K.
- * Jitter is tried in powers of ten where it is not positive definite. */
+/* Factors the block below and to the right of the old factor; its lower triangle holds the
+ * remainder of K. If it is not positive definite, jitter is tried in powers of ten. */
 static int factor_rest(struct gp *g, size_t count, struct err *e)
 {
     double *rest = g->l + g->n * g->cap + g->n;
@@ -178,7 +178,7 @@ int gp_add(struct gp *g, const struct kernel_points *x, const double *noise, str
     if (rc < 0)
         return rc;
     double *below = g->l + n * g->cap;
-    if (n) { /* L21 = K21 L11^-T; what remains is K22 - L21 L21^T */
+    if (n) { /* L21 = K21 L11^-T; the remainder is K22 - L21 L21^T */
         cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)count,
                     (int)n, 1, g->l, (int)g->cap, below, (int)g->cap);
         cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)count, (int)n, -1, below,
@@ -193,7 +193,7 @@ int gp_add(struct gp *g, const struct kernel_points *x, const double *noise, str
 /* ---- conditioning ------------------------------------------------------------------------------
  */
 
-/* x = L^-1 x, or L^-T x. */
+/* Solves x = L^-1 x, or L^-T x. */
 static void solve(const struct gp *g, enum CBLAS_TRANSPOSE transposed, double *x)
 {
     cblas_dtrsv(CblasRowMajor, CblasLower, transposed, CblasNonUnit, (int)g->n, g->l, (int)g->cap,
@@ -211,7 +211,7 @@ void gp_targets(struct gp *g, const double *y)
     }
     solve(g, CblasNoTrans, ones);
     solve(g, CblasNoTrans, g->alpha);
-    /* The mode of m, given that it is N(0, 1); R&W eq. 2.43 with a prior. */
+    /* The mode of m with the prior N(0, 1): R&W eq. 2.43 with a prior. */
     g->mean =
         cblas_ddot((int)g->n, ones, 1, g->alpha, 1) / (cblas_ddot((int)g->n, ones, 1, ones, 1) + 1);
     cblas_daxpy((int)g->n, -g->mean, ones, 1, g->alpha, 1);
@@ -221,15 +221,15 @@ void gp_targets(struct gp *g, const double *y)
 /* ---- prediction --------------------------------------------------------------------------------
  */
 
-struct chunk { /* some of the points that are predicted */
+struct chunk { /* a block of the predicted points */
     const struct kernel_points *at;
     size_t first, count;
     double *k, *v; /* count rows of n: covariances with the observations; v = L^-1 k, L^-T L^-1 k */
-    double *slope; /* NULL, or for each point (1 + groups) rows of n */
+    double *slope; /* NULL, or (1 + groups) rows of n per point */
     double *point, *work; /* cols, n */
 };
 
-/* Covariances, and v = L^-1 k of all points by one triangular solve. */
+/* Computes covariances, and v = L^-1 k of all points with one triangular solve. */
 static void cross(const struct gp *g, struct chunk *c)
 {
     struct kernel_points seen = observed(g, g->n);
@@ -254,8 +254,8 @@ static void moments(const struct gp *g, const struct chunk *c, double *mean, dou
     }
 }
 
-/* d mean = sum_j alpha_j dk_j, d var = -2 sum_j (K^-1 k)_j dk_j, where k_j depends on coordinate c
- * through r^2: dk_j = slope_j 2 (at_c - x_jc) / length_c^2, for each part of the kernel. */
+/* d mean = sum_j alpha_j dk_j, d var = -2 sum_j (K^-1 k)_j dk_j, where k_j depends on coordinate
+ * c through r^2: dk_j = slope_j 2 (at_c - x_jc) / length_c^2, for each part of the kernel. */
 static void slopes_at(const struct gp *g, const struct chunk *c, size_t i, double *dmean,
                       double *dvar)
 {

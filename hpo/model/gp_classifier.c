@@ -10,7 +10,7 @@
 
 enum { NEWTON = 30 };
 
-/* Of the latent function, which is a log of odds: before anything is known a trial succeeds. */
+/* Mean of the latent function, a log-odds: without observations a trial succeeds. */
 static const double prior_mean = 3, constant = 4, linear = 100, curved = 4, curved_length = 0.7;
 
 struct gp_classifier {
@@ -30,7 +30,7 @@ void gp_classifier_free(struct gp_classifier *c)
     free(c);
 }
 
-/* Covariances of a point with trials 0 … n - 1, into c->row. */
+/* Computes the covariances of a point with trials 0 … n - 1 in c->row. */
 static void covariances(struct gp_classifier *c, const double *at, size_t n)
 {
     double inverse = 1 / (curved_length * sqrt((double)c->cols));
@@ -62,7 +62,7 @@ static double logistic(double f)
     return 1 / (1 + exp(-f));
 }
 
-/* B's factor from K and W; false where it has none. */
+/* Computes the factor of B from K and W; false if it has none. */
 static bool factor(struct gp_classifier *c, const double *kernel)
 {
     size_t n = c->n;
@@ -81,8 +81,8 @@ static void solve(const struct gp_classifier *c, enum CBLAS_TRANSPOSE transposed
 
 struct newton {            /* n each */
     double *f, *a;         /* the latent values, a = K^-1 (f - m) */
-    double *b, *to, *next; /* work; where a goes; f there */
-    double value;          /* what is maximised (R&W eq. 3.12) */
+    double *b, *to, *next; /* work; the target of a step for a; f at the target */
+    double value;          /* the objective (R&W eq. 3.12) */
 };
 
 /* ln p(successes | f) - a (f - m) / 2 */
@@ -96,7 +96,7 @@ static double posterior(const double *f, const double *a, const bool *success, s
     return sum;
 }
 
-/* K a, the latent values for a, into f. */
+/* Computes K a, the latent values for a, in f. */
 static void latent(const double *kernel, const double *a, size_t n, double *f)
 {
     for (size_t i = 0; i < n; i++)
@@ -104,7 +104,7 @@ static void latent(const double *kernel, const double *a, size_t n, double *f)
     cblas_dsymv(CblasRowMajor, CblasLower, (int)n, 1, kernel, (int)n, a, 1, 1, f, 1);
 }
 
-/* Sets W and the gradient at f, and `to` where Newton's step leads (R&W algorithm 3.1). */
+/* Sets W and the gradient at f, and `to`, the target of Newton's step (R&W algorithm 3.1). */
 static bool newton_step(struct gp_classifier *c, struct newton *s, const double *kernel,
                         const bool *success)
 {
@@ -127,7 +127,7 @@ static bool newton_step(struct gp_classifier *c, struct newton *s, const double 
     return true;
 }
 
-/* Goes as far towards `to` as it leads up; how much that gained. */
+/* Moves towards `to` as far as the objective increases. Returns the gain. */
 static double newton_walk(struct newton *s, const double *kernel, const bool *success, size_t n)
 {
     double before = s->value;
@@ -146,7 +146,8 @@ static double newton_walk(struct newton *s, const double *kernel, const bool *su
     return s->value - before;
 }
 
-/* The mode of the latent values: Newton's method, with shorter steps where it would overshoot. */
+/* Finds the mode of the latent values by Newton's method, with shorter steps if it would
+ * overshoot. */
 static bool find_mode(struct gp_classifier *c, const double *kernel, const bool *success)
 {
     size_t n = c->n;

@@ -9,7 +9,7 @@
 #include "hpo/model/lbfgs.h"
 #include "hpo/model/matern.h"
 
-/* Where hyperparameters may be. */
+/* Bounds of the hyperparameters. */
 static const double length_lo = -5.3, length_hi = 7, scale_lo = -8, scale_hi = 5, t_lo = -18,
                     t_hi = 1;
 static const double climb_tol = 1e-4; /* of the log density */
@@ -18,9 +18,9 @@ struct gp_fit {
     const struct gp_data *data;
     size_t n, cols, groups;
     double *k;                  /* n x n: the covariance, its factor, its inverse */
-    double *alpha, *ones;       /* n: K^-1 (y - m); work for m */
+    double *alpha, *ones;       /* n: K^-1 (y - m); work space for m */
     double *weights;            /* n: a row of W */
-    double *row, *first, *work; /* n: a row of the covariance again */
+    double *row, *first, *work; /* n: a row of the covariance, recomputed */
     double *slope;              /* (1 + groups) n */
     double *inverse, *at;       /* the kernel's; a point */
 };
@@ -70,8 +70,8 @@ void gp_fit_prior(const struct kernel_shape *h, double *p)
     p[kernel_params(h)] = -8;
 }
 
-/* ln of the density of `count` logarithms of lengths, normal with covariance own I + common 1 1^T,
- * up to a constant; adds its gradient. */
+/* ln of the density of `count` logarithms of lengths, normal with covariance own I + common 1
+ * 1^T, up to a constant. Adds its gradient. */
 static double lengths_prior(const struct kernel_shape *h, const double *p, size_t count,
                             double mode, double *gradient)
 {
@@ -90,7 +90,7 @@ static double lengths_prior(const struct kernel_shape *h, const double *p, size_
     return sum;
 }
 
-/* ln of the prior's density, up to a constant; adds its gradient. */
+/* ln of the prior's density, up to a constant. Adds its gradient. */
 static double prior(const struct gp_fit *f, const double *p, double *gradient)
 {
     const struct kernel_shape *h = f->data->shape;
@@ -111,7 +111,7 @@ static double prior(const struct gp_fit *f, const double *p, double *gradient)
 /* ---- evidence ----------------------------------------------------------------------------------
  */
 
-/* The covariances of point i with those before it. */
+/* Computes the covariances of point i with the points before it. */
 static void row_of(struct gp_fit *f, const struct kernel *k, size_t i, const struct kernel_out *out)
 {
     struct kernel_points before = f->data->x;
@@ -121,7 +121,8 @@ static void row_of(struct gp_fit *f, const struct kernel *k, size_t i, const str
     kernel_row(k, &before, f->at, out);
 }
 
-/* K + noise, factored in place, and alpha at the mode of m. The log evidence, or -INFINITY. */
+/* Computes K + noise, factors it in place, and alpha at the mode of m. Returns the log evidence,
+ * or -INFINITY. */
 static double evidence(struct gp_fit *f, const struct kernel *k, double noise)
 {
     size_t n = f->n;
@@ -155,8 +156,8 @@ static double evidence(struct gp_fit *f, const struct kernel *k, double noise)
     return -(square + mean * mean) / 2 - log_det;
 }
 
-/* Adds row i's part of the gradient of the evidence by the kernel's hyperparameters,
- *     1/2 sum_pq W_pq dK_pq,  W = alpha alpha^T - K^-1     (R&W eq. 5.9)
+/* Adds row i of the gradient of the evidence by the kernel's hyperparameters,
+ *      1/2 sum_pq W_pq dK_pq,  W = alpha alpha^T - K^-1     (R&W eq. 5.9)
  * f->weights has row i of W before the diagonal, where each pair counts once. */
 static void add_row(struct gp_fit *f, const struct kernel *k, size_t i, double *gradient)
 {
@@ -218,11 +219,11 @@ double gp_fit_climb(struct gp_fit *f, double *params, int evals)
         hi[i] = i < lengths ? length_hi : i < lengths + 2 ? scale_hi : t_hi;
     }
     AUTO(lbfgs) struct lbfgs *l = lbfgs_new(count, lo, hi, params, evals, climb_tol);
-    while (lbfgs_wants(l)) {
+    while (lbfgs_is_active(l)) {
         double value = gp_fit_density(f, lbfgs_x(l), g);
         for (size_t i = 0; i < count; i++)
             g[i] = -g[i];
-        lbfgs_tell(l, -value, g);
+        lbfgs_update(l, -value, g);
     }
     const double *best = NULL;
     double value = -lbfgs_best(l, &best);

@@ -22,7 +22,7 @@ double kernel_self(const struct kernel *k)
     return k->scale + k->scale1 * (double)k->shape->groups;
 }
 
-/* Adds a part's covariances to out->k, given its squared distances in out->work. */
+/* Adds a part's covariances to out->k; its squared distances are in out->work. */
 static void add_part(double scale, size_t n, const struct kernel_out *out, double *slope)
 {
     if (slope)

@@ -1,12 +1,12 @@
 /* kernel - the covariance of the search's Gaussian process.
  *
- *     k(x, x') = s M(x, x') + s2 / G  sum over groups g of M_g(x_g, x'_g)
+ *      k(x, x') = s M(x, x') + s2 / G  sum over groups g of M_g(x_g, x'_g)
  *
- * M and M_g are Matern-5/2 kernels: M with a length scale for each column ("automatic relevance
+ * M and M_g are Matern-5/2 kernels: M with a length scale per column ("automatic relevance
  * determination", Rasmussen & Williams 2006, section 5.1), M_g with one for all columns of a group.
- * A group is a parameter: one column where it is a number, a column for each choice where it is a
- * category. The second part is the additive kernel of first order (Duvenaud, Nickisch & Rasmussen
- * 2011): it learns quickly where parameters act nearly alone. */
+ * A group is a parameter: a number has one column, a category one column per choice. The second
+ * part is the additive kernel of first order (Duvenaud, Nickisch & Rasmussen 2011): it learns
+ * quickly if parameters act nearly independently. */
 #ifndef DROVER_KERNEL_H
 #define DROVER_KERNEL_H
 
@@ -15,8 +15,8 @@
 
 struct kernel_shape { /* of the points */
     size_t cols, groups;
-    const size_t *group; /* cols: the group of each; the columns of a group are side by side */
-    bool smooth;         /* all groups are numbers without steps: so cols = groups */
+    const size_t *group; /* cols: the group of each column; the columns of a group are adjacent */
+    bool smooth;         /* all groups are continuous numbers: then cols = groups */
 };
 
 /* Hyperparameters, in this order: ln length of each column, ln length of each group, ln s, ln s2.
@@ -32,7 +32,8 @@ struct kernel {                       /* set by kernel_set() */
     double scale, scale1; /* s, s2 / G */
 };
 
-/* `inverse` has room for cols + groups numbers, and lives as long as the kernel. */
+/* Sets the hyperparameters. `inverse` has room for cols + groups numbers, and must live as long
+ * as the kernel. */
 void kernel_set(struct kernel *k, const struct kernel_shape *h, const double *params,
                 double *inverse);
 
@@ -43,18 +44,18 @@ struct kernel_points { /* n points by columns: column c of point i is x[c * stri
 
 struct kernel_out { /* for n points */
     double *k;      /* n: the covariances */
-    double *first;  /* n: of the first part alone; NULL: not wanted */
+    double *first;  /* n: of the first part alone; NULL: not needed */
     double *slope;  /* (1 + groups) rows of n: derivatives by r^2, r the scaled distance, of the
-                       first  part, then of each group's; NULL: not wanted */
+                       first part, then of each group's; NULL: not needed */
     double *work;   /* n */
 };
 
-/* k(at, x_i) for the points i = 0 … n - 1. `at` has a number for each column. Cost n (cols +
- * groups) and as many exp(). */
+/* Computes k(at, x_i) for the points i = 0 … n - 1. `at` has a number per column. Cost n (cols +
+ * groups), and as many exp(). */
 void kernel_row(const struct kernel *k, const struct kernel_points *p, const double *at,
                 const struct kernel_out *out);
 
-/* k(x, x), the same for all points. */
+/* k(x, x), which is equal for all points. */
 double kernel_self(const struct kernel *k);
 
 #endif

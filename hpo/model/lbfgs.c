@@ -13,11 +13,11 @@ struct lbfgs {
     bool over;
     const double *lo, *hi;
     double *x, *g; /* the best point, its gradient */
-    double f;      /* its value; INFINITY: nothing finite yet */
+    double f;      /* its value; INFINITY: no finite value yet */
     double *d;     /* the direction */
-    double *trial; /* the point that is asked for */
-    double step;   /* how far along d it is */
-    int shrinks;   /* of this step so far */
+    double *trial; /* the requested point */
+    double step;   /* its distance along d */
+    int shrinks;   /* evaluations of this step so far */
     double *s, *y; /* PAIRS x n: steps and changes of the gradient, a ring */
     double rho[PAIRS];
     int pairs, newest;
@@ -66,7 +66,7 @@ void lbfgs_free(struct lbfgs *l)
     free(l);
 }
 
-bool lbfgs_wants(const struct lbfgs *l)
+bool lbfgs_is_active(const struct lbfgs *l)
 {
     return !l->over && l->evals < l->evals_max;
 }
@@ -87,7 +87,7 @@ int lbfgs_evals(const struct lbfgs *l)
     return l->evals;
 }
 
-/* Whether variable i is held at a bound by the gradient there. */
+/* Whether the gradient holds variable i at a bound. */
 static bool held(const struct lbfgs *l, size_t i)
 {
     return (l->x[i] <= l->lo[i] && l->g[i] > 0) || (l->x[i] >= l->hi[i] && l->g[i] < 0);
@@ -129,12 +129,12 @@ static void place_trial(struct lbfgs *l)
         l->trial[i] = clamp(l->x[i] + l->step * l->d[i], l->lo[i], l->hi[i]);
 }
 
-/* A new direction from x; the search is over where none leads down. */
+/* Chooses a new direction from x. Ends the search if no direction leads down. */
 static void set_out(struct lbfgs *l)
 {
     two_loops(l);
     double slope = dot(l->g, l->d, l->n), size = sqrt(dot(l->d, l->d, l->n));
-    if (!(slope < 0) && l->pairs) { /* the pairs mislead: steepest descent */
+    if (!(slope < 0) && l->pairs) { /* the stored pairs are misleading: use steepest descent */
         l->pairs = 0;
         two_loops(l);
         slope = dot(l->g, l->d, l->n);
@@ -144,16 +144,17 @@ static void set_out(struct lbfgs *l)
         l->over = true;
         return;
     }
-    double reach = 0; /* of the box, along its widest side */
+    double reach = 0; /* of the box, in units of its widest side */
     for (size_t i = 0; i < l->n; i++)
         reach = fmax(reach, fmin(l->hi[i] - l->lo[i], 10));
-    /* Without a curvature a tenth of the box is a step; with one never more than the box. */
+    /* Without curvature information a step is a tenth of the box; with it, never more than the
+     * box. */
     l->step = l->pairs ? fmin(1, reach / size) : fmin(1, 0.1 * reach) / size;
     l->shrinks = 0;
     place_trial(l);
 }
 
-/* Keeps the step from x to `trial` as a pair, where it has positive curvature. */
+/* Stores the step from x to `trial` as a pair, if it has positive curvature. */
 static void keep_pair(struct lbfgs *l, const double *g)
 {
     double sy = 0, ss = 0, yy = 0;
@@ -176,7 +177,8 @@ static void keep_pair(struct lbfgs *l, const double *g)
     l->pairs += l->pairs < PAIRS;
 }
 
-/* A shorter step: the minimum of the parabola through value and slope at x and the value there. */
+/* Shortens the step: to the minimum of the parabola through value and slope at x and the value
+ * at the end. */
 static void shrink(struct lbfgs *l, double f, double moved)
 {
     double cut = isfinite(f) ? -0.5 * moved / (f - l->f - moved) : 0.1;
@@ -186,7 +188,7 @@ static void shrink(struct lbfgs *l, double f, double moved)
     place_trial(l);
 }
 
-void lbfgs_tell(struct lbfgs *l, double f, const double *g)
+void lbfgs_update(struct lbfgs *l, double f, const double *g)
 {
     bool finite = isfinite(f);
     for (size_t i = 0; i < l->n; i++)
@@ -201,7 +203,7 @@ void lbfgs_tell(struct lbfgs *l, double f, const double *g)
         set_out(l);
         return;
     }
-    double moved = 0; /* what the slope at x promises for the step */
+    double moved = 0; /* the decrease that the slope at x predicts for the step */
     for (size_t i = 0; i < l->n; i++)
         moved += l->g[i] * (l->trial[i] - l->x[i]);
     if (!finite || !(f <= l->f + armijo * moved)) {

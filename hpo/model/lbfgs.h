@@ -1,14 +1,14 @@
 /* lbfgs - minimises a smooth function in a box: limited-memory BFGS with projected steps.
  *
- * It never calls the function: it says where it wants it, so that a caller can take many searches
- * forward side by side and compute all their points with one matrix product.
+ * It never calls the function but requests its value, so that a caller can advance many searches at
+ * the same time and compute all their points with one matrix product.
  *
- *     while (lbfgs_wants(l)) { f = fn(lbfgs_x(l), g);  lbfgs_tell(l, f, g); }
+ *      while (lbfgs_is_active(l)) { f = fn(lbfgs_x(l), g);  lbfgs_update(l, f, g); }
  *
- * Directions by the two-loop recursion (Nocedal & Wright 2006, algorithm 7.4) over the variables
- * that are not held at a bound; steps by backtracking along the projected path with quadratic
- * interpolation until the Armijo condition holds (Bertsekas 1976). Where the value is not finite
- * the step was too long. Cost of a step: 4 m n, m = 8. */
+ * Directions come from the two-loop recursion (Nocedal & Wright 2006, algorithm 7.4) over the
+ * variables that are not held at a bound. Steps are found by backtracking along the projected path
+ * with quadratic interpolation until the Armijo condition holds (Bertsekas 1976). If a value is not
+ * finite the step was too long. Cost of a step: 4 m n, m = 8. */
 #ifndef DROVER_LBFGS_H
 #define DROVER_LBFGS_H
 
@@ -19,22 +19,22 @@
 
 struct lbfgs;
 
-/* n variables within [lo[i], hi[i]]; starts at x, moved into the box. Copies. At most `evals`
- * values are asked for; it ends earlier when a step improves by less than `tol`. */
+/* n variables in [lo[i], hi[i]]; starts at x, moved into the box. Copies all. Requests at most
+ * `evals` values, and ends earlier if a step improves by less than `tol`. */
 struct lbfgs *lbfgs_new(size_t n, const double *lo, const double *hi, const double *x, int evals,
                         double tol);
 void lbfgs_free(struct lbfgs *l);
 AUTO_DEFINE(lbfgs, struct lbfgs *, lbfgs_free)
 
-bool lbfgs_wants(const struct lbfgs *l);
-/* Where; borrowed until the next lbfgs_tell(). */
+bool lbfgs_is_active(const struct lbfgs *l);
+/* The requested point; borrowed until the next lbfgs_update(). */
 const double *lbfgs_x(const struct lbfgs *l);
-/* The value there and its gradient (n). */
-void lbfgs_tell(struct lbfgs *l, double f, const double *g);
+/* Sets the value at the requested point and its gradient (n). */
+void lbfgs_update(struct lbfgs *l, double f, const double *g);
 
-/* The best value so far (INFINITY: none was finite) and where it is. */
+/* The best value so far (INFINITY: none was finite), and its point. */
 double lbfgs_best(const struct lbfgs *l, const double **x);
-/* Values that were told. */
+/* The number of values so far. */
 int lbfgs_evals(const struct lbfgs *l);
 
 #endif

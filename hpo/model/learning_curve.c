@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-static const double flatten = 0.7; /* of the slope that is left on the way to the end */
+static const double flatten = 0.7; /* part of the slope that remains on the way to the end */
 static const double share_min = 1e-4;
 
 enum learning_curve_link learning_curve_link_for(double low, double high, bool maximize)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #if defined(__GNUC__) && !defined(__clang__)
-#define WIDEST ",prefer-vector-width=512" /* gcc takes half of them otherwise */
+#define WIDEST ",prefer-vector-width=512" /* otherwise gcc uses vectors of half the width */
 #else
 #define WIDEST ""
 #endif
@@ -86,7 +86,7 @@ INLINE void distance(const double *x, size_t n, double at, double inverse, doubl
     }
 }
 
-/* The pragma allows the sums to be taken in another order. */
+/* The pragma allows the compiler to reorder sums. */
 INLINE double spread(const double *w, const double *x, size_t n, double at)
 {
     double sum = 0;
@@ -111,7 +111,7 @@ INLINE void pull(const struct matern_weights *w, const double *s, const double *
     sums[1] += sb;
 }
 
-/* The same code once more for each kind of vector unit that this machine may turn out to have. */
+/* The same code, compiled again for each vector unit that the machine may have. */
 #define BODIES(suffix, attribute)                                                                  \
     attribute static void values_##suffix(const double *r2, size_t n, double scale, double *k)     \
     {                                                                                              \

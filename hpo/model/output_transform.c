@@ -8,11 +8,11 @@
 
 #include "common/mem.h"
 
-/* In the distance from the lower quartile to the median: where the largest value is further off
- * than `absurd`, values count as no further than `far`. */
+/* In units of the distance from the lower quartile to the median: if the largest value is
+ * further away than `absurd`, values are limited to a distance of `far`. */
 static const double absurd = 1e100, far = 1e6;
 
-/* 1: what is above the knee is bent; -1: what is below; 0: nothing. */
+/* 1: values above the knee are bent; -1: values below it; 0: none. */
 static double side(const struct output_transform *w)
 {
     static const double sides[OUTPUT_TRANSFORM_KINDS] = {
@@ -34,7 +34,7 @@ static double bent(const struct output_transform *w, double y)
     return w->knee + by * w->spread * log1p(beyond / w->spread);
 }
 
-/* The scale that brings n bent values to variance 1. */
+/* The scale with which n bent values have variance 1. */
 static void standardise(struct output_transform *w, const double *y, size_t n)
 {
     double mean = 0, square = 0;
@@ -48,8 +48,8 @@ static void standardise(struct output_transform *w, const double *y, size_t n)
     w->scale = square > 0 && isfinite(square) ? sqrt(square) : 1;
 }
 
-/* Beside a value such as the largest double, which stands for a failure, others would have no
- * digits left. */
+/* Next to a value such as the largest double, which stands for a failure, other values would
+ * lose all digits. */
 static void limit(struct output_transform *w, double *sorted, size_t n)
 {
     double middle = sorted[(n - 1) / 2], apart = middle - sorted[(n - 1) / 4];
@@ -72,12 +72,12 @@ void output_transform_fit(struct output_transform *w, enum output_transform_kind
     double unit = fmax(fabs(sorted[0]), fabs(sorted[n - 1]));
     w->unit = unit > 0 ? unit : 1;
     double least = sorted[0] / w->unit, quartile = sorted[(n - 1) / 4] / w->unit;
-    double middle = sorted[(n - 1) / 2] / w->unit; /* of two the lower */
+    double middle = sorted[(n - 1) / 2] / w->unit; /* the lower of two medians */
     w->knee = kind == OUTPUT_TRANSFORM_LOG ? least : middle / 2 + sorted[n / 2] / w->unit / 2;
     w->spread = kind == OUTPUT_TRANSFORM_LOG    ? quartile - least
                 : kind == OUTPUT_TRANSFORM_LIFT ? middle - quartile
                                                 : w->knee - least;
-    if (!(w->spread > DBL_MIN)) /* too many are equal: nothing to measure by */
+    if (!(w->spread > DBL_MIN)) /* too many values are equal: there is no unit of distance */
         w->kind = OUTPUT_TRANSFORM_NONE;
     standardise(w, y, n);
 }

@@ -44,7 +44,7 @@ size_t pareto_front(const double *y, size_t n, size_t m, size_t *front)
     for (size_t i = 0; i < n; i++)
         front[i] = i;
     qsort_r(front, n, sizeof *front, by_objectives, &t);
-    /* What dominates a row comes before it; where that one was dropped, a row of the front
+    /* A row comes after the rows that dominate it. If such a row was dropped, a row of the front
      * dominates both. */
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
@@ -81,7 +81,7 @@ static double volume(const double **p, size_t n, size_t m, const double *ref)
     qsort_r(p, n, sizeof *p, by_objective, &j);
     double sum = 0, ceiling = ref[1];
     for (size_t i = 0; i < n && p[i][j] < ref[j]; i++) {
-        if (m > 2) { /* up to the next one all of p[0 … i] count */
+        if (m > 2) { /* up to the next point, all of p[0 … i] count */
             double next = i + 1 < n ? fmin(p[i + 1][j], ref[j]) : ref[j], depth = next - p[i][j];
             sum += depth > 0 ? depth * volume(p, i + 1, m - 1, ref) : 0;
         } else if (p[i][1] < ceiling) {
@@ -117,9 +117,8 @@ static struct part below(double t, double mu, double sd)
     return p;
 }
 
-/* Of exp(a) - exp(b), a.log > b.log. Digits cancel where the two are near to each other, but only
- * as many as exp(a - b) is small: in pareto_log_ehvi2()'s sum, the strips before have at least
- * exp(b). */
+/* ln(exp(a) - exp(b)) for a.log > b.log. Digits cancel if the two are close, but only as many as
+ * exp(a - b) is small: in the sum of pareto_log_ehvi2(), the strips before have at least exp(b). */
 static struct part difference(struct part a, struct part b)
 {
     double share = exp(b.log - a.log), rest = -expm1(b.log - a.log);
@@ -130,9 +129,10 @@ static struct part difference(struct part a, struct part b)
 double pareto_log_ehvi2(const double *front, size_t n, const double ref[2], const double mu[2],
                         const double sd[2], double grad[4])
 {
-    /* A value y1 in the first objective covers of each strip, from one point's first objective to
-     * the next's, what is right of it; in the second, what is left below the strip's ceiling, the
-     * second objective of the point at its left. Both expectations are known, and independent. */
+    /* A strip reaches from one point's first objective to the next point's. A value y1 in the
+     * first objective covers the part of the strip to its right; a value in the second covers
+     * the part below the strip's ceiling, the second objective of the point at its left. Both
+     * expectations are known, and independent. */
     struct part left = {-INFINITY, 0, 0}, up = below(ref[1], mu[1], sd[1]);
     double largest = -INFINITY, sum = 0, ceiling = ref[1], slopes[4] = {0};
     for (size_t i = 0; i <= n; i++) {

@@ -245,7 +245,7 @@ static void descent(const struct pool *p, const double *u, const double *slope, 
     bool all = p->space->shape.smooth; /* every parameter is always active */
     memcpy(settled, u, p->dims * sizeof *u);
     if (!all)
-        space_settle(p->space->space, settled, active);
+        space_snap(p->space->space, settled, active);
     for (size_t k = 0; k < p->dims; k++) {
         const struct bayes_dim *dim = &p->space->dim[k];
         g[k] = !dim->count && (all || active[k]) ? -slope[dim->col] : 0;
@@ -259,16 +259,16 @@ static bool climb_step(const struct pool *p, struct lbfgs **l, size_t n)
     AUTO(free) double *x = xcalloc(n * (2 * cols + 1) + p->dims, sizeof *x);
     double *value = x + n * cols, *slope = value + n, *g = slope + n * cols;
     for (size_t i = 0; i < n; i++)
-        if (lbfgs_wants(l[i]))
+        if (lbfgs_is_active(l[i]))
             bayes_features_columns(p->space, lbfgs_x(l[i]), false, x + count++, n);
     if (count == 0)
         return false;
     bayes_acquisition_target_at(p->s->target, &(struct kernel_points){x, count, n}, value, slope);
     for (size_t i = 0, at = 0; i < n; i++) {
-        if (!lbfgs_wants(l[i]))
+        if (!lbfgs_is_active(l[i]))
             continue;
         descent(p, lbfgs_x(l[i]), slope + at * cols, g);
-        lbfgs_tell(l[i], -value[at], g);
+        lbfgs_update(l[i], -value[at], g);
         at++;
     }
     return true;
@@ -321,7 +321,8 @@ static size_t neighbours(struct pool *p, const double *u, size_t at, size_t coun
         }
         for (int by = -1; dim->whole && by <= 1 && at < end; by += 2) {
             memcpy(p->c[at].u, u, p->dims * sizeof *u);
-            p->c[at++].u[i] = distribution_step(space_dist(p->space->space, i), u[i], by);
+            p->c[at++].u[i] =
+                distribution_neighbor(space_distribution(p->space->space, i), u[i], by);
         }
     }
     evaluate(p, from, at);
@@ -371,7 +372,7 @@ size_t bayes_acquisition_maximise(const struct bayes_acquisition *s, double *out
         double *at = out + count * p.dims;
         bool again = false;
         memcpy(at, p.c[i].u, p.dims * sizeof *at);
-        space_settle(p.space->space, at, NULL);
+        space_snap(p.space->space, at, NULL);
         for (size_t k = 0; k < count && !again; k++)
             again = distance(&p, at, out + k * p.dims) < same;
         count += !again;

@@ -53,7 +53,7 @@ struct bayes_features *bayes_features_new(const struct space *space)
     b->dim = xcalloc(b->dims, sizeof *b->dim);
     b->shape.smooth = true; /* then there are no conditions: these depend on other kinds */
     for (size_t i = 0; i < b->dims; i++) {
-        const struct distribution *d = space_dist(space, i);
+        const struct distribution *d = space_distribution(space, i);
         struct bayes_dim *dim = &b->dim[i];
         dim->cols = 1;
         if (d->kind == DISTRIBUTION_CATEGORICAL)
@@ -113,7 +113,7 @@ void bayes_features_columns(const struct bayes_features *b, const double *u, boo
     AUTO(free) double *settled = xcalloc(b->dims, sizeof *settled);
     AUTO(free) bool *active = xcalloc(b->dims, sizeof *active);
     memcpy(settled, u, b->dims * sizeof *u);
-    space_settle(b->space, settled, active);
+    space_snap(b->space, settled, active);
     for (size_t i = 0; i < b->dims; i++) {
         const struct bayes_dim *dim = &b->dim[i];
         if (dim->count)

@@ -37,7 +37,7 @@ void bayes_features_free(struct bayes_features *b);
 AUTO_DEFINE(bayes_features, struct bayes_features *, bayes_features_free)
 
 /* Writes the columns of the point at u (dims), column c to x[c * stride]. With `exact`, u is first
- * moved to the exact value that it stands for (space_settle()). Without, numbers are used as they
+ * moved to the exact value that it stands for (space_snap()). Without, numbers are used as they
  * are, so that the columns change smoothly with u. */
 void bayes_features_columns(const struct bayes_features *b, const double *u, bool exact, double *x,
                             size_t stride);

@@ -26,7 +26,7 @@ static size_t table(const struct space *space, const struct sampler_objective *o
             !objectives_values(objectives, 1, t, &y[n]) ||
             space_unit(space, t->params, at, NULL) < 0)
             continue;
-        space_settle(space, at, active);
+        space_snap(space, at, active);
         for (size_t k = 0; k < dims; k++)
             u[k * view->count + n] = active[k] ? at[k] : (double)NAN;
         n++;
@@ -75,7 +75,7 @@ json_t *sweep_analysis_importance(const struct space *space,
     importance_top(y, n, top);
     double sum = 0;
     for (size_t k = 0; k < dims; k++) {
-        double value = importance(space_dist(space, k), u + k * view->count, top, n);
+        double value = importance(space_distribution(space, k), u + k * view->count, top, n);
         shares[k] = (struct share){space_name(space, k), value};
         sum += value;
     }

@@ -6,18 +6,18 @@
 
 #include "hpo/space/constraint_internal.h"
 
-static double least(double a, double b)
+static double minimum(double a, double b)
 {
     return a < b ? a : b;
 }
 
-static double most(double a, double b)
+static double maximum(double a, double b)
 {
     return a > b ? a : b;
 }
 
 const struct constraint_function constraint_functions[CONSTRAINT_FUNCTIONS] = {
-    {"min", NULL, least},   {"max", NULL, most},    {"abs", fabs, NULL},   {"log", log, NULL},
+    {"min", NULL, minimum}, {"max", NULL, maximum}, {"abs", fabs, NULL},   {"log", log, NULL},
     {"log2", log2, NULL},   {"log10", log10, NULL}, {"exp", exp, NULL},    {"sqrt", sqrt, NULL},
     {"floor", floor, NULL}, {"ceil", ceil, NULL},   {"round", rint, NULL},
 };
@@ -47,11 +47,11 @@ const size_t *constraint_names(const struct constraint *c, size_t *count)
 /* ---- values ------------------------------------------------------------------------------------
  */
 
-static const struct constraint_value none = {.type = CONSTRAINT_NONE};
+static const struct constraint_value no_value = {.type = CONSTRAINT_NONE};
 
 static struct constraint_value number(double x)
 {
-    return isnan(x) ? none : (struct constraint_value){.type = CONSTRAINT_NUMBER, .number = x};
+    return isnan(x) ? no_value : (struct constraint_value){.type = CONSTRAINT_NUMBER, .number = x};
 }
 
 static struct constraint_value boolean(bool x)
@@ -66,23 +66,23 @@ static bool is_equal(struct constraint_value a, struct constraint_value b)
     return a.type == CONSTRAINT_STRING ? strcmp(a.text, b.text) == 0 : a.number == b.number;
 }
 
-static struct constraint_value compare(enum how how, struct constraint_value a,
+static struct constraint_value compare(enum comparison comparison, struct constraint_value a,
                                        struct constraint_value b)
 {
     if (a.type == CONSTRAINT_NONE || b.type == CONSTRAINT_NONE)
-        return none;
-    if (how == HOW_EQUAL || how == HOW_UNEQUAL)
-        return boolean(is_equal(a, b) == (how == HOW_EQUAL));
+        return no_value;
+    if (comparison == CMP_EQUAL || comparison == CMP_NOT_EQUAL)
+        return boolean(is_equal(a, b) == (comparison == CMP_EQUAL));
     if (a.type != CONSTRAINT_NUMBER || b.type != CONSTRAINT_NUMBER)
-        return none;
-    return boolean(how == HOW_LESS         ? a.number < b.number
-                   : how == HOW_LESS_EQUAL ? a.number <= b.number
-                   : how == HOW_MORE       ? a.number > b.number
-                                           : a.number >= b.number);
+        return no_value;
+    return boolean(comparison == CMP_LESS         ? a.number < b.number
+                   : comparison == CMP_LESS_EQUAL ? a.number <= b.number
+                   : comparison == CMP_GREATER    ? a.number > b.number
+                                                  : a.number >= b.number);
 }
 
-/* Python's a // b: by the remainder, since a / b may be rounded up to a whole number. */
-static double divide_down(double a, double b)
+/* Python's a // b. Computed from the remainder, since a / b may round up to a whole number. */
+static double floor_divide(double a, double b)
 {
     double r = fmod(a, b), q = (a - r) / b;
     if (r != 0 && (r < 0) != (b < 0))
@@ -91,7 +91,7 @@ static double divide_down(double a, double b)
     return q - down > 0.5 ? down + 1 : down;
 }
 
-static double calculate(enum kind kind, double a, double b)
+static double calculate(enum op_kind kind, double a, double b)
 {
     double r = 0;
     switch (kind) {
@@ -103,15 +103,15 @@ static double calculate(enum kind kind, double a, double b)
         return a * b;
     case OP_DIVIDE:
         return b != 0 ? a / b : NAN;
-    case OP_DIVIDE_DOWN:
-        return b != 0 ? divide_down(a, b) : NAN;
-    case OP_REMAINDER: /* has the sign of b */
+    case OP_FLOOR_DIVIDE:
+        return b != 0 ? floor_divide(a, b) : NAN;
+    case OP_REMAINDER: /* it has the sign of b */
         r = fmod(a, b);
         return r != 0 && (r < 0) != (b < 0) ? r + b : r;
     case OP_POWER:
         return a == 0 && b < 0 ? NAN : pow(a, b);
     default:
-        return NAN; /* not a calculation */
+        return NAN; /* not an arithmetic operation */
     }
 }
 
@@ -121,11 +121,11 @@ static struct constraint_value eval(const struct constraint *c, int i,
 static struct constraint_value eval_logic(const struct constraint *c, const struct op *op,
                                           const struct constraint_value *values)
 {
-    bool stop = op->kind == OP_OR; /* the rest does not matter after this */
+    bool stop = op->kind == OP_OR; /* later operands do not matter after this value */
     for (int i = op->first; i >= 0; i = c->ops[i].next) {
         struct constraint_value v = eval(c, i, values);
         if (v.type != CONSTRAINT_BOOL)
-            return none;
+            return no_value;
         if ((v.number != 0) == stop)
             return v;
     }
@@ -138,7 +138,7 @@ static struct constraint_value eval_chain(const struct constraint *c, const stru
     struct constraint_value before = eval(c, op->first, values);
     for (int i = c->ops[op->first].next; i >= 0; i = c->ops[i].next) {
         struct constraint_value now = eval(c, i, values);
-        struct constraint_value v = compare(c->ops[i].how, before, now);
+        struct constraint_value v = compare(c->ops[i].comparison, before, now);
         if (v.type != CONSTRAINT_BOOL || v.number == 0)
             return v;
         before = now;
@@ -151,16 +151,16 @@ static struct constraint_value eval_call(const struct constraint *c, const struc
 {
     const struct constraint_function *f = &constraint_functions[(size_t)op->number];
     struct constraint_value v = eval(c, op->first, values);
-    if (f->one && v.type == CONSTRAINT_NUMBER) {
-        double y = f->one(v.number);
-        return y == -INFINITY ? none : number(y); /* log(0) */
+    if (f->unary && v.type == CONSTRAINT_NUMBER) {
+        double y = f->unary(v.number);
+        return y == -INFINITY ? no_value : number(y); /* as for log(0) */
     }
     for (int i = c->ops[op->first].next; i >= 0 && v.type == CONSTRAINT_NUMBER;
          i = c->ops[i].next) {
         struct constraint_value w = eval(c, i, values);
-        v = w.type == CONSTRAINT_NUMBER ? number(f->fold(v.number, w.number)) : none;
+        v = w.type == CONSTRAINT_NUMBER ? number(f->fold(v.number, w.number)) : no_value;
     }
-    return v.type == CONSTRAINT_NUMBER ? v : none;
+    return v.type == CONSTRAINT_NUMBER ? v : no_value;
 }
 
 static struct constraint_value eval(const struct constraint *c, int i,
@@ -179,10 +179,10 @@ static struct constraint_value eval(const struct constraint *c, int i,
         return values[(size_t)op->number];
     case OP_NEGATIVE:
         a = eval(c, op->first, values);
-        return a.type == CONSTRAINT_NUMBER ? number(-a.number) : none;
+        return a.type == CONSTRAINT_NUMBER ? number(-a.number) : no_value;
     case OP_NOT:
         a = eval(c, op->first, values);
-        return a.type == CONSTRAINT_BOOL ? boolean(a.number == 0) : none;
+        return a.type == CONSTRAINT_BOOL ? boolean(a.number == 0) : no_value;
     case OP_AND:
     case OP_OR:
         return eval_logic(c, op, values);
@@ -194,7 +194,7 @@ static struct constraint_value eval(const struct constraint *c, int i,
         a = eval(c, op->first, values);
         b = eval(c, c->ops[op->first].next, values);
         if (a.type != CONSTRAINT_NUMBER || b.type != CONSTRAINT_NUMBER)
-            return none;
+            return no_value;
         return number(calculate(op->kind, a.number, b.number));
     }
 }

@@ -1,10 +1,10 @@
-/* constraint_in - what the two halves of constraint share; nobody else includes it. */
+/* constraint_internal - what constraint.c and constraint_parse.c share. */
 #ifndef DROVER_CONSTRAINT_INTERNAL_H
 #define DROVER_CONSTRAINT_INTERNAL_H
 
 #include "hpo/space/constraint.h"
 
-enum kind {
+enum op_kind {
     OP_NUMBER,
     OP_TEXT,
     OP_BOOL,
@@ -13,26 +13,33 @@ enum kind {
     OP_NOT,
     OP_AND, /* any number of operands */
     OP_OR,
-    OP_CHAIN, /* comparisons: each operand but the first says how with the one before */
+    OP_CHAIN, /* comparisons: each operand after the first has the one with its predecessor */
     OP_ADD,
     OP_SUBTRACT,
     OP_MULTIPLY,
     OP_DIVIDE,
-    OP_DIVIDE_DOWN,
+    OP_FLOOR_DIVIDE,
     OP_REMAINDER,
     OP_POWER,
     OP_CALL,
 };
 
-enum how { HOW_LESS, HOW_LESS_EQUAL, HOW_MORE, HOW_MORE_EQUAL, HOW_EQUAL, HOW_UNEQUAL };
+enum comparison {
+    CMP_LESS,
+    CMP_LESS_EQUAL,
+    CMP_GREATER,
+    CMP_GREATER_EQUAL,
+    CMP_EQUAL,
+    CMP_NOT_EQUAL
+};
 
-struct op { /* of a tree; children are a list */
-    enum kind kind;
-    enum constraint_type type; /* NONE: not known beforehand */
-    size_t at;                 /* where it starts in the text */
-    int first, next;           /* child; sibling; -1: none */
-    enum how how;              /* an operand of OP_CHAIN */
-    double number; /* OP_NUMBER, OP_BOOL; OP_NAME: which value; OP_CALL: which function */
+struct op { /* a node of the tree; its children are a linked list */
+    enum op_kind kind;
+    enum constraint_type type;  /* NONE: unknown beforehand */
+    size_t at;                  /* position in the text */
+    int first, next;            /* child; sibling; -1: none */
+    enum comparison comparison; /* for an operand of OP_CHAIN */
+    double number; /* OP_NUMBER, OP_BOOL; OP_NAME: index of the value; OP_CALL: of the function */
     char *text;    /* OP_TEXT */
 };
 
@@ -47,8 +54,8 @@ struct constraint {
 
 struct constraint_function {
     const char *name;
-    double (*one)(double);
-    double (*fold)(double, double); /* takes any number of arguments, at least one */
+    double (*unary)(double);
+    double (*fold)(double, double); /* takes one argument or more */
 };
 
 enum { CONSTRAINT_FUNCTIONS = 11 };

@@ -9,7 +9,7 @@
 
 #include "common/json.h"
 
-static const double exact_max = 9007199254740992.0; /* 2^53: doubles count up to it */
+static const double exact_max = 9007199254740992.0; /* 2^53: all smaller integers are doubles */
 
 void distribution_free(struct distribution *d)
 {
@@ -29,7 +29,8 @@ static double clamp(double x, double lo, double hi)
 /* ---- quantiles ---------------------------------------------------------------------------------
  */
 
-/* Beta's quantile by bisection on its CDF: gsl_cdf_beta_Pinv() does not end for some u near 0. */
+/* Beta's quantile by bisection of its CDF: gsl_cdf_beta_Pinv() does not return for some u near
+ * 0. */
 static double beta_quantile(double u, double a, double b)
 {
     double lo = 0, hi = 1;
@@ -44,13 +45,13 @@ static double beta_quantile(double u, double a, double b)
     }
 }
 
-/* The value at u before it is rounded. */
-static double real_quantile(const struct distribution *d, double u)
+/* The value at u before rounding. */
+static double quantile(const struct distribution *d, double u)
 {
     u = clamp(u, d->kind < DISTRIBUTION_NORMAL ? 0 : DBL_EPSILON / 4,
               d->kind < DISTRIBUTION_NORMAL ? 1 : 1 - DBL_EPSILON / 2);
     switch (d->kind) {
-    case DISTRIBUTION_UNIFORM: /* not a + u (b - a), which overflows and need not end at b */
+    case DISTRIBUTION_UNIFORM: /* not a + u (b - a), which can overflow and need not end at b */
         return clamp(d->a * (1 - u) + d->b * u, d->lo, d->hi);
     case DISTRIBUTION_LOG_UNIFORM:
         return clamp(exp(d->a * (1 - u) + d->b * u), d->lo, d->hi);
@@ -65,7 +66,7 @@ static double real_quantile(const struct distribution *d, double u)
     }
 }
 
-/* k * q, an integer where q was written as one. */
+/* k * q, as an integer if q was written as one. */
 static json_t *multiple(const struct distribution *d, double k)
 {
     double x = k * d->q;
@@ -77,7 +78,7 @@ static json_t *multiple(const struct distribution *d, double k)
 static size_t category(const struct distribution *d, double u)
 {
     size_t first = 0, last = json_array_size(d->values) - 1;
-    while (first < last) { /* the first whose range ends beyond u */
+    while (first < last) { /* finds the first whose range ends above u */
         size_t middle = (first + last) / 2;
         if (d->cumulative[middle] > u)
             last = middle;
@@ -87,9 +88,9 @@ static size_t category(const struct distribution *d, double u)
     return first;
 }
 
-/* Which of the single values u's is: its index, or for q_ forms how many times q. NAN: there are
- * none, or they are finer than doubles. */
-static double place(const struct distribution *d, double u)
+/* The index of the value at u, or its multiple of q for q_ forms. NAN if values cannot be
+ * counted, or lie closer together than doubles. */
+static double value_index(const struct distribution *d, double u)
 {
     switch (d->kind) {
     case DISTRIBUTION_CONSTANT:
@@ -103,15 +104,15 @@ static double place(const struct distribution *d, double u)
     default:
         break;
     }
-    double k = d->q > 0 ? rint(real_quantile(d, u) / d->q) : NAN;
+    double k = d->q > 0 ? rint(quantile(d, u) / d->q) : NAN;
     return fabs(k) <= exact_max ? k : NAN;
 }
 
 double distribution_number(const struct distribution *d, double u)
 {
-    double k = place(d, u);
+    double k = value_index(d, u);
     if (isnan(k))
-        return real_quantile(d, u);
+        return quantile(d, u);
     if (d->kind == DISTRIBUTION_INT || d->kind == DISTRIBUTION_INT_LOG)
         return d->lo + k;
     const json_t *v = json_array_get(d->values, (size_t)k);
@@ -123,18 +124,18 @@ double distribution_number(const struct distribution *d, double u)
 json_t *distribution_quantile(const struct distribution *d, double u)
 {
     if (d->kind == DISTRIBUTION_CONSTANT || d->kind == DISTRIBUTION_CATEGORICAL)
-        return json_incref(json_array_get(d->values, (size_t)place(d, u)));
-    double k = place(d, u);
+        return json_incref(json_array_get(d->values, (size_t)value_index(d, u)));
+    double k = value_index(d, u);
     if (d->kind <= DISTRIBUTION_INT_LOG)
         return json_integer((json_int_t)(d->lo + k));
-    return isnan(k) ? json_real(real_quantile(d, u)) : multiple(d, k);
+    return isnan(k) ? json_real(quantile(d, u)) : multiple(d, k);
 }
 
 /* ---- the other way -----------------------------------------------------------------------------
  */
 
-/* The CDF; beyond [0, 1] where x is beyond what the distribution gives. */
-static double real_unit(const struct distribution *d, double x)
+/* The CDF; outside [0, 1] if x is outside the range of the distribution. */
+static double cdf(const struct distribution *d, double x)
 {
     switch (d->kind) {
     case DISTRIBUTION_UNIFORM:
@@ -153,8 +154,8 @@ static double real_unit(const struct distribution *d, double x)
     }
 }
 
-/* The middle of the u that have the value of this place. */
-static double middle(const struct distribution *d, double k)
+/* The center of the u that have the value with this index. */
+static double center(const struct distribution *d, double k)
 {
     size_t i = (size_t)fabs(k);
     double x = clamp(k * d->q, -DBL_MAX, DBL_MAX);
@@ -168,14 +169,13 @@ static double middle(const struct distribution *d, double k)
     case DISTRIBUTION_INT_LOG:
         return ((log(d->lo + k - 0.5) + log(d->lo + k + 0.5)) / 2 - d->a) / (d->b - d->a);
     default:
-        return clamp(real_unit(d, x - d->q / 2), 0, 1) / 2 +
-               clamp(real_unit(d, x + d->q / 2), 0, 1) / 2;
+        return clamp(cdf(d, x - d->q / 2), 0, 1) / 2 + clamp(cdf(d, x + d->q / 2), 0, 1) / 2;
     }
 }
 
-/* Whether doubles are so much finer than the distribution that a value's place is its u to 1e-13:
- * no need to go there and back. */
-static bool smooth(const struct distribution *d)
+/* Whether doubles are much finer than the distribution: then cdf(quantile(u)) is u to 1e-13, and
+ * need not be computed. */
+static bool is_fine(const struct distribution *d)
 {
     double big = fmax(fabs(d->a), fabs(d->b));
     switch (d->kind) {
@@ -192,20 +192,20 @@ static bool smooth(const struct distribution *d)
     }
 }
 
-double distribution_settle(const struct distribution *d, double u)
+double distribution_snap(const struct distribution *d, double u)
 {
-    double k = place(d, u);
+    double k = value_index(d, u);
     if (!isnan(k))
-        return middle(d, k);
-    return clamp(smooth(d) ? u : real_unit(d, real_quantile(d, u)), 0, 1);
+        return center(d, k);
+    return clamp(is_fine(d) ? u : cdf(d, quantile(d, u)), 0, 1);
 }
 
-double distribution_step(const struct distribution *d, double u, int by)
+double distribution_neighbor(const struct distribution *d, double u, int by)
 {
-    double k = place(d, u) + by;
+    double k = value_index(d, u) + by;
     if (d->kind <= DISTRIBUTION_INT_LOG)
-        return middle(d, clamp(k, 0, distribution_count(d) - 1));
-    return isnan(k) ? NAN : middle(d, clamp(k, rint(d->lo / d->q), rint(d->hi / d->q)));
+        return center(d, clamp(k, 0, distribution_count(d) - 1));
+    return isnan(k) ? NAN : center(d, clamp(k, rint(d->lo / d->q), rint(d->hi / d->q)));
 }
 
 double distribution_unit(const struct distribution *d, const json_t *value)
@@ -213,27 +213,27 @@ double distribution_unit(const struct distribution *d, const json_t *value)
     if (d->kind == DISTRIBUTION_CONSTANT || d->kind == DISTRIBUTION_CATEGORICAL) {
         AUTO(free) char *key = distribution_key(value);
         const json_t *i = json_object_get(d->index, key);
-        return i ? middle(d, json_number_value(i)) : NAN;
+        return i ? center(d, json_number_value(i)) : NAN;
     }
     if (!json_is_number(value))
         return NAN;
     double x = json_number_value(value);
     if (d->kind <= DISTRIBUTION_INT_LOG)
-        return x == rint(x) && x >= d->lo && x <= d->hi ? middle(d, x - d->lo) : NAN;
+        return x == rint(x) && x >= d->lo && x <= d->hi ? center(d, x - d->lo) : NAN;
     gsl_set_error_handler_off();
-    /* Out of the bounds by more than q moves a value? The slack: bounds lose a last digit in logs.
-     */
-    double low = real_unit(d, x - d->q / 2), high = real_unit(d, x + d->q / 2);
+    /* Is x further outside the bounds than q moves a value? The slack: bounds lose a last digit
+     * in logarithms. */
+    double low = cdf(d, x - d->q / 2), high = cdf(d, x + d->q / 2);
     if (low > 1 + 1e-12 || high < -1e-12)
         return NAN;
     double k = d->q > 0 ? rint(x / d->q) : NAN;
-    return fabs(k) <= exact_max ? middle(d, k) : clamp(real_unit(d, x), 0, 1);
+    return fabs(k) <= exact_max ? center(d, k) : clamp(cdf(d, x), 0, 1);
 }
 
 /* ---- counting ----------------------------------------------------------------------------------
  */
 
-/* Smallest value before rounding, as a multiple of q; the largest in *hi. */
+/* The smallest value before rounding, as a multiple of q; the largest in *hi. */
 static double first_multiple(const struct distribution *d, double *hi)
 {
     *hi = rint(d->hi / d->q);
@@ -267,13 +267,13 @@ double distribution_index(const struct distribution *d, double u)
     double hi = 0;
     if (isinf(distribution_count(d)))
         return NAN;
-    return place(d, u) - (d->kind <= DISTRIBUTION_INT_LOG ? 0 : first_multiple(d, &hi));
+    return value_index(d, u) - (d->kind <= DISTRIBUTION_INT_LOG ? 0 : first_multiple(d, &hi));
 }
 
 double distribution_grid_count(const struct distribution *d)
 {
     if (d->kind == DISTRIBUTION_UNIFORM &&
-        d->q > 0) /* the slack: a quotient a hair above a whole number */
+        d->q > 0) /* the slack: the quotient may be slightly above a whole number */
         return fmax(1, ceil((d->b - d->a) / d->q - 1e-9));
     return d->kind <= DISTRIBUTION_INT_LOG && !d->weighted ? distribution_count(d) : -1;
 }
@@ -322,7 +322,7 @@ json_t *distribution_exact(const struct distribution *d, json_t *value, bool gri
  */
 
 /* A copy in which reals without a fraction are integers. */
-static json_t *plain(const json_t *v)
+static json_t *normalized(const json_t *v)
 {
     double x = json_real_value(v);
     if (json_is_real(v) && x == rint(x) && fabs(x) <= exact_max)
@@ -331,17 +331,17 @@ static json_t *plain(const json_t *v)
                    : json_is_object(v) ? json_object()
                                        : json_incref((json_t *)v);
     for (size_t i = 0; i < json_array_size(v); i++)
-        json_array_append_new(copy, plain(json_array_get(v, i)));
+        json_array_append_new(copy, normalized(json_array_get(v, i)));
     const char *key = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)v, key, value) /* only reads, but takes no const */
-        json_object_set_new(copy, key, plain(value));
+    json_object_foreach ((json_t *)v, key, value) /* the macro takes no const, but only reads */
+        json_object_set_new(copy, key, normalized(value));
     return copy;
 }
 
 char *distribution_key(const json_t *value)
 {
-    AUTO(json) json_t *p = plain(value);
+    AUTO(json) json_t *p = normalized(value);
     char *text =
         json_dumps(p, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     if (!text)

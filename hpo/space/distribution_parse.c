@@ -1,5 +1,4 @@
-/* distribution_read - an entry of `parameters` as W&B's schema has it: one row for each
- * distribution. */
+/* distribution_parse - reads an entry of `parameters` by W&B's schema: one row per distribution. */
 #include <errno.h>
 #include <gsl/gsl_errno.h>
 #include <math.h>
@@ -9,14 +8,14 @@
 #include "common/opt.h"
 #include "hpo/space/distribution.h"
 
-static const double exact_max = 9007199254740992.0; /* 2^53: doubles count up to it */
-static const double beta_max = 1e5;                 /* beyond, GSL's CDF does not converge */
+static const double exact_max = 9007199254740992.0; /* 2^53: all smaller integers are doubles */
+static const double beta_max = 1e5;                 /* above it GSL's CDF does not converge */
 
 enum shape {
     SHAPE_VALUE,     /* value */
     SHAPE_VALUES,    /* values, probabilities */
     SHAPE_RANGE,     /* min, max */
-    SHAPE_EXPONENTS, /* min, max: of e */
+    SHAPE_EXPONENTS, /* min, max: exponents of e */
     SHAPE_INVERSE,   /* min, max: exponents of 1/e */
     SHAPE_LOGS,      /* min, max: values > 0, held as logarithms */
     SHAPE_NORMAL,    /* mu, sigma */
@@ -60,7 +59,7 @@ static const struct row {
 /* ---- which distribution ------------------------------------------------------------------------
  */
 
-static int by_name(const struct row **out, const struct config_node *n, struct err *e)
+static int find_row(const struct row **out, const struct config_node *n, struct err *e)
 {
     struct config_node at = config_node_member(n, "distribution");
     const char *name = json_string_value(at.value);
@@ -80,7 +79,7 @@ static int by_name(const struct row **out, const struct config_node *n, struct e
     return near ? err_hint(e, "%s", near) : -EINVAL;
 }
 
-static const struct row *row_named(const char *name)
+static const struct row *row_of(const char *name)
 {
     const struct row *r = rows;
     while (strcmp(r->name, name) != 0)
@@ -89,17 +88,17 @@ static const struct row *row_named(const char *name)
 }
 
 /* W&B's rules for an entry without `distribution`. */
-static int inferred(const struct row **out, const struct config_node *n, struct err *e)
+static int infer_row(const struct row **out, const struct config_node *n, struct err *e)
 {
     const json_t *min = json_object_get(n->value, "min"), *max = json_object_get(n->value, "max");
     if (config_node_has(n, "values")) {
-        *out = row_named("categorical");
+        *out = row_of("categorical");
     } else if (config_node_has(n, "value")) {
-        *out = row_named("constant");
+        *out = row_of("constant");
     } else if (min && max && !config_node_has(n, "q")) {
-        *out = row_named(json_is_integer(min) && json_is_integer(max) ? "int_uniform" : "uniform");
+        *out = row_of(json_is_integer(min) && json_is_integer(max) ? "int_uniform" : "uniform");
     } else {
-        config_node_error(n, e, "which distribution is meant? 'distribution' is missing");
+        config_node_error(n, e, "'distribution' is missing and cannot be inferred");
         return err_hint(e, "distribution: %s",
                         config_node_has(n, "q")       ? "q_uniform"
                         : config_node_has(n, "mu")    ? "normal"
@@ -113,7 +112,7 @@ static int inferred(const struct row **out, const struct config_node *n, struct 
 /* ---- what it is made of ------------------------------------------------------------------------
  */
 
-static int want_real(double *out, const struct config_node *n, const char *key, struct err *e)
+static int require_real(double *out, const struct config_node *n, const char *key, struct err *e)
 {
     if (!config_node_has(n, key))
         return config_node_error(n, e, "'%s' is missing", key);
@@ -125,11 +124,12 @@ static int read_bounds(struct distribution *d, const struct config_node *n, enum
 {
     double min = 0, max = 0;
     struct config_node at = config_node_member(n, "min");
-    if (want_real(&min, n, "min", e) < 0 || want_real(&max, n, "max", e) < 0)
+    if (require_real(&min, n, "min", e) < 0 || require_real(&max, n, "max", e) < 0)
         return -EINVAL;
     if (!(min < max)) {
         config_node_error(&at, e, "'min' must be less than 'max'");
-        return min == max ? err_hint(e, "value: %.15g", min) : -EINVAL;
+        AUTO(free) char *text = json_line(at.value);
+        return min == max ? err_hint(e, "value: %s", text) : -EINVAL;
     }
     if (shape == SHAPE_LOGS && !(min > 0))
         return config_node_error(&at, e, "'min' of %s must be above 0", d->name);
@@ -140,7 +140,7 @@ static int read_bounds(struct distribution *d, const struct config_node *n, enum
         if (!json_is_integer(at.value))
             return config_node_error(&at, e, "'%s' of %s must be an integer", key, d->name);
         if (fabs(min) >= exact_max || fabs(max) >= exact_max)
-            return config_node_error(&at, e, "integers from 2^53 on are not supported");
+            return config_node_error(&at, e, "integers of 2^53 and above are not supported");
     }
     d->a = shape == SHAPE_LOGS ? log(min - half) : shape == SHAPE_INVERSE ? -max : min;
     d->b = shape == SHAPE_LOGS ? log(max + half) : shape == SHAPE_INVERSE ? -min : max;
@@ -150,7 +150,8 @@ static int read_bounds(struct distribution *d, const struct config_node *n, enum
     return 0;
 }
 
-/* People write the exponent forms with values: min: 0.0001, max: 0.1 then gives 1.0001 … 1.105. */
+/* A frequent mistake is to write values for the exponents: min: 0.0001, max: 0.1 then gives
+ * 1.0001 … 1.105. */
 static int check_exponents(const struct distribution *d, const struct config_node *n,
                            char ***notices, struct err *e)
 {
@@ -191,7 +192,7 @@ static int read_beta(struct distribution *d, const struct config_node *n, struct
     bool a_bad = !(d->a > 0 && d->a <= beta_max), b_bad = !(d->b > 0 && d->b <= beta_max);
     struct config_node at = config_node_member(n, a_bad ? "a" : "b");
     if (a_bad || b_bad)
-        return config_node_error(&at, e, "'a' and 'b' must be above 0, up to %g", beta_max);
+        return config_node_error(&at, e, "'a' and 'b' must be above 0 and at most %.0f", beta_max);
     return 0;
 }
 
@@ -205,11 +206,11 @@ static int read_q(struct distribution *d, const struct config_node *n, struct er
     if (!(d->q > 0))
         return config_node_error(&at, e, "'q' must be above 0");
     if (d->whole && d->q >= exact_max)
-        return config_node_error(&at, e, "integers from 2^53 on are not supported");
+        return config_node_error(&at, e, "integers of 2^53 and above are not supported");
     return 0;
 }
 
-/* Adds a value of probability p; one that is there already gets more of it. */
+/* Adds a value with probability p, or adds p to an equal value. */
 static void add_value(struct distribution *d, const json_t *value, double p)
 {
     AUTO(free) char *key = distribution_key(value);
@@ -222,9 +223,9 @@ static void add_value(struct distribution *d, const json_t *value, double p)
     d->cumulative[i] += p;
 }
 
-/* The list `key`; weights NULL: equal ones. */
-static int take_values(struct distribution *d, const struct config_node *n, const char *key,
-                       const double *weights, struct err *e)
+/* Reads the list `key`; weights NULL: equal weights. */
+static int read_value_list(struct distribution *d, const struct config_node *n, const char *key,
+                           const double *weights, struct err *e)
 {
     struct config_node list = config_node_member(n, key);
     size_t count = json_array_size(list.value);
@@ -247,13 +248,13 @@ static int read_weights(double *weights, size_t count, const struct config_node 
     struct config_node list = config_node_member(n, "probabilities");
     if (json_array_size(list.value) != count)
         return config_node_error(
-            &list, e, "'probabilities' must be a list of %zu, one for each of 'values'", count);
+            &list, e, "'probabilities' must be a list of %zu numbers, one per value", count);
     double sum = 0;
     for (size_t i = 0; i < count; i++) {
         struct config_node at = config_node_item(&list, i);
         weights[i] = json_number_value(at.value);
         if (!json_is_number(at.value) || weights[i] < 0)
-            return config_node_error(&at, e, "a probability must be a number that is not negative");
+            return config_node_error(&at, e, "a probability must be a number of 0 or more");
         sum += weights[i];
     }
     if (fabs(sum - 1) > 1e-5)
@@ -268,10 +269,10 @@ static int read_values(struct distribution *d, const struct config_node *n, stru
     d->weighted = config_node_has(n, "probabilities");
     if (d->weighted && count > 0 && read_weights(weights, count, n, e) < 0)
         return -EINVAL;
-    return take_values(d, n, "values", d->weighted ? weights : NULL, e);
+    return read_value_list(d, n, "values", d->weighted ? weights : NULL, e);
 }
 
-static void make_constant(struct distribution *d, json_t *value) /* takes over the value */
+static void make_constant(struct distribution *d, json_t *value) /* takes ownership of the value */
 {
     d->kind = DISTRIBUTION_CONSTANT;
     d->name = "constant";
@@ -321,7 +322,7 @@ static int check_keys(const struct row *r, const struct config_node *n, struct e
     return config_node_only_keys(n, known, count, r->name, e);
 }
 
-static struct distribution *dist_new(const struct row *r)
+static struct distribution *new_distribution(const struct row *r)
 {
     struct distribution *d = xzalloc(sizeof *d);
     d->kind = r->kind;
@@ -331,7 +332,7 @@ static struct distribution *dist_new(const struct row *r)
     return d;
 }
 
-static int not_an_entry(const struct config_node *n, struct err *e)
+static int wrong_type(const struct config_node *n, struct err *e)
 {
     config_node_error(n, e, "a parameter must be a mapping, not %s", json_type_name(n->value));
     AUTO(free) char *text = json_line(n->value);
@@ -343,12 +344,12 @@ int distribution_read(struct distribution **out, const struct config_node *n, ch
 {
     gsl_set_error_handler_off();
     if (!json_is_object(n->value))
-        return not_an_entry(n, e);
+        return wrong_type(n, e);
     const struct row *r = NULL;
-    int rc = config_node_has(n, "distribution") ? by_name(&r, n, e) : inferred(&r, n, e);
+    int rc = config_node_has(n, "distribution") ? find_row(&r, n, e) : infer_row(&r, n, e);
     if (rc < 0 || check_keys(r, n, e) < 0)
         return -EINVAL;
-    AUTO(distribution) struct distribution *d = dist_new(r);
+    AUTO(distribution) struct distribution *d = new_distribution(r);
     if (read_parts(d, r, n, notices, e) < 0 || (r->rounded && read_q(d, n, e) < 0))
         return -EINVAL;
     *out = TAKE(d);
@@ -365,24 +366,25 @@ static int read_range(struct distribution **out, const struct config_node *n, bo
     bool logs = false;
     double low = 0, high = 0;
     if (config_node_has(n, "choices"))
-        return config_node_error(n, e, "'choices' are for type cat");
-    if (config_node_bool(&logs, n, "log", e) < 0 || want_real(&low, n, "low", e) < 0 ||
-        want_real(&high, n, "high", e) < 0)
+        return config_node_error(n, e, "'choices' requires type cat");
+    if (config_node_bool(&logs, n, "log", e) < 0 || require_real(&low, n, "low", e) < 0 ||
+        require_real(&high, n, "high", e) < 0)
         return -EINVAL;
     struct config_node at = config_node_member(n, "low");
     const char *key = json_is_integer(at.value) ? "high" : "low";
     if (whole && !json_is_integer(json_object_get(n->value, key)))
         return config_node_error(n, e, "'%s' of an int must be an integer", key);
     if (whole && (fabs(low) >= exact_max || fabs(high) >= exact_max))
-        return config_node_error(&at, e, "integers from 2^53 on are not supported");
+        return config_node_error(&at, e, "integers of 2^53 and above are not supported");
     if (low > high)
         return config_node_error(&at, e, "'low' must not be above 'high'");
     if (logs && !(low > 0))
-        return config_node_error(&at, e, "'low' must be above 0 where 'log' is true");
+        return config_node_error(&at, e, "'low' must be above 0 if 'log' is true");
     AUTO(distribution)
-    struct distribution *d = dist_new(row_named(whole  ? logs ? "int_log_uniform" : "int_uniform"
-                                                : logs ? "log_uniform_values"
-                                                       : "uniform"));
+    struct distribution *d =
+        new_distribution(row_of(whole  ? logs ? "int_log_uniform" : "int_uniform"
+                                : logs ? "log_uniform_values"
+                                       : "uniform"));
     double half = whole ? 0.5 : 0;
     d->lo = low;
     d->hi = high;
@@ -405,17 +407,16 @@ int distribution_read_item(struct distribution **out, const struct config_node *
     if (type && (strcmp(type, "float") == 0 || strcmp(type, "int") == 0))
         return read_range(out, n, type[0] == 'i', e);
     if (!type || strcmp(type, "cat") != 0) {
-        config_node_error(&at, e, "unknown type '%s' of a parameter",
-                          type ? type : json_type_name(at.value));
+        config_node_error(&at, e, "unknown parameter type '%s'", type ? type : json_type_name(at.value));
         const char *near = type ? opt_suggest(type, types, COUNT_OF(types)) : NULL;
         return err_hint(e, "%s", near ? near : "float, int or cat");
     }
     static const char *const numeric[] = {"low", "high", "log"};
     for (size_t i = 0; i < COUNT_OF(numeric); i++)
         if (config_node_has(n, numeric[i]))
-            return config_node_error(n, e, "'%s' is not for type cat", numeric[i]);
-    AUTO(distribution) struct distribution *d = dist_new(row_named("categorical"));
-    if (take_values(d, n, "choices", NULL, e) < 0)
+            return config_node_error(n, e, "'%s' is not valid for type cat", numeric[i]);
+    AUTO(distribution) struct distribution *d = new_distribution(row_of("categorical"));
+    if (read_value_list(d, n, "choices", NULL, e) < 0)
         return -EINVAL;
     *out = TAKE(d);
     return 0;
@@ -427,7 +428,7 @@ int distribution_read_item(struct distribution **out, const struct config_node *
 json_t *distribution_json(const struct distribution *d)
 {
     json_t *o = json_object();
-    const struct row *r = row_named(d->name);
+    const struct row *r = row_of(d->name);
     const char *const *keys = shape_keys[r->shape];
     json_object_set_new(o, "distribution", json_string(d->name));
     if (r->shape == SHAPE_VALUE) {

@@ -1,44 +1,15 @@
 #include "hpo/space/python_repr.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "common/mem.h"
+#include "common/number_format.h"
 
 enum style { STYLE_REPR, STYLE_JSON };
 
-/* The shortest of %.{0…16}e that reads back as x: one digit to 17, which always do. */
-static int shortest(char *buf, size_t len, double x)
-{
-    int digits = 0;
-    do
-        snprintf(buf, len, "%.*e", digits, x);
-    while (strtod(buf, NULL) != x && ++digits <= 16);
-    return digits + 1;
-}
-
-void python_repr_float(struct strbuf *b, double x)
-{
-    if (!isfinite(x)) {
-        strbuf_puts(b, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
-        return;
-    }
-    char text[40];
-    int digits = shortest(text, sizeof text, x);
-    char *e = strchr(text, 'e');
-    int exponent = atoi(e + 1);
-    if (exponent >= -4 && exponent < 16) {
-        int decimals = digits - 1 - exponent;
-        strbuf_printf(b, "%.*f", decimals > 0 ? decimals : 1, x);
-        return;
-    }
-    strbuf_add(b, text, (size_t)(e - text));
-    strbuf_printf(b, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
-}
-
-/* One code point of valid UTF-8 (jansson holds nothing else); returns its length. */
+/* Decodes a code point of valid UTF-8 (jansson accepts nothing else); returns its length. */
 static size_t decode(uint32_t *out, const unsigned char *s)
 {
     size_t n = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
@@ -49,8 +20,8 @@ static size_t decode(uint32_t *out, const unsigned char *s)
     return n;
 }
 
-/* What str.isprintable() refuses: controls, separators but the space, formats, private use. The
- * blocks that people meet, not the whole of Unicode's tables. */
+/* Whether str.isprintable() is true: not for controls, separators other than a space, formats
+ * and private use. The table has the common blocks, not all of Unicode's. */
 static bool printable(uint32_t c)
 {
     static const uint32_t not_printed[][2] = {
@@ -60,7 +31,7 @@ static bool printable(uint32_t c)
         {0xe000, 0xf8ff},   {0xfeff, 0xfeff},    {0xfff0, 0xfffb}, {0xfffe, 0xffff},
         {0xe0000, 0xe0fff}, {0xf0000, 0x10ffff},
     };
-    for (size_t i = 0; i < sizeof not_printed / sizeof *not_printed; i++)
+    for (size_t i = 0; i < COUNT_OF(not_printed); i++)
         if (c >= not_printed[i][0] && c <= not_printed[i][1])
             return false;
     return true;
@@ -118,7 +89,7 @@ static void put(struct strbuf *b, const json_t *v, enum style style);
 
 static void put_object(struct strbuf *b, const json_t *v, enum style style)
 {
-    json_t *object = json_incref((json_t *)v); /* jansson's iterators take no const */
+    json_t *object = json_incref((json_t *)v); /* the macro takes no const, but only reads */
     const char *key = NULL, *apart = "";
     json_t *value = NULL;
     strbuf_putc(b, '{');
@@ -155,7 +126,7 @@ static void put(struct strbuf *b, const json_t *v, enum style style)
         strbuf_printf(b, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
         break;
     case JSON_REAL:
-        python_repr_float(b, json_real_value(v));
+        number_format(b, json_real_value(v));
         break;
     case JSON_TRUE:
     case JSON_FALSE:

@@ -9,7 +9,7 @@
 #include "hpo/space/constraint.h"
 #include "hpo/space/space_internal.h"
 
-enum { DEPTH_MAX = 64 }; /* groups in groups */
+enum { DEPTH_MAX = 64 }; /* nesting of groups */
 
 void space_free(struct space *s)
 {
@@ -18,20 +18,20 @@ void space_free(struct space *s)
     for (struct space_param *p = s->params; p < s->params + s->count; p++) {
         free(p->name);
         free(p->path);
-        distribution_free(p->dist);
-        for (size_t i = 0; i < p->own_count; i++)
-            free(p->own[i].in);
-        free(p->own);
-        free(p->conds);
+        distribution_free(p->distribution);
+        for (size_t i = 0; i < p->own_condition_count; i++)
+            free(p->own_conditions[i].in);
+        free(p->own_conditions);
+        free(p->conditions);
     }
     for (struct space_group *g = s->groups; g < s->groups + s->group_count; g++) {
         free(g->name);
         free(g->path);
     }
-    space_cases_free(s->cases);
-    for (size_t i = 0; i < s->rule_count; i++)
-        constraint_free(s->rules[i]);
-    free(s->rules);
+    space_enumeration_free(s->enumeration);
+    for (size_t i = 0; i < s->constraint_count; i++)
+        constraint_free(s->constraints[i]);
+    free(s->constraints);
     free(s->allowed);
     free(s->example);
     json_decref(s->by_path);
@@ -44,7 +44,7 @@ void space_free(struct space *s)
 /* ---- reading -----------------------------------------------------------------------------------
  */
 
-/* A power of two is full: so an array that grows one by one is not moved each time. */
+/* Full at powers of two, so that an array that grows one by one is rarely moved. */
 static bool full(size_t count)
 {
     return (count & (count - 1)) == 0;
@@ -62,7 +62,7 @@ void space_add(struct space *s, const char *name, size_t group, struct distribut
     struct space_param *p = &s->params[s->count++];
     *p = (struct space_param){.name = xstrdup(name),
                               .path = path_of(s, name, group),
-                              .dist = d,
+                              .distribution = d,
                               .group = group,
                               .dim = SIZE_MAX};
     json_int_t at = json_object_get(s->by_path, p->path) ? -1 : (json_int_t)s->count - 1;
@@ -84,18 +84,18 @@ int space_finish(struct space *s, const struct config_node *n, struct err *e)
     s->by_dim = xcalloc(s->count + 1, sizeof *s->by_dim);
     s->dims = 0;
     for (size_t i = 0; i < s->count; i++)
-        if (s->params[i].dist->kind != DISTRIBUTION_CONSTANT) {
+        if (s->params[i].distribution->kind != DISTRIBUTION_CONSTANT) {
             s->params[i].dim = s->dims;
             s->by_dim[s->dims++] = i;
         }
-    if (space_close(s, n, e) < 0)
+    if (space_resolve_conditions(s, n, e) < 0)
         return -EINVAL;
-    if (space_internal_count(s) < 0)
-        return config_node_error(n, e, "the conditions leave too many cases to count");
+    if (space_enumerate(s) < 0)
+        return config_node_error(n, e, "the conditions have too many combinations to count");
     return 0;
 }
 
-/* ^[A-Za-z_][A-Za-z0-9_.-]*$, as W&B has it. */
+/* ^[A-Za-z_][A-Za-z0-9_.-]*$, as W&B requires. */
 static bool name_ok(const char *name)
 {
     static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
@@ -137,7 +137,8 @@ static int read_group(struct space *s, size_t group, int depth, const struct con
     AUTO(free) const char **names = xcalloc(count, sizeof *names);
     const char *name = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)n->value, name, value) /* only reads, but takes no const */
+    json_object_foreach ((json_t *)n->value, name,
+                         value) /* the macro takes no const, but only reads */
         names[filled++] = name;
     qsort(names, count, sizeof *names, compare_names);
     for (size_t i = 0; i < count; i++) {
@@ -145,7 +146,7 @@ static int read_group(struct space *s, size_t group, int depth, const struct con
                            inner = config_node_member(&at, "parameters");
         if (!name_ok(names[i]))
             return config_node_error(
-                &at, e, "'%s' is no name for a parameter: letters, digits, '_', '.', '-'",
+                &at, e, "invalid parameter name '%s': only letters, digits, '_', '.' and '-'",
                 names[i]);
         if (!inner.value) {
             if (read_param(s, names[i], group, &at, notices, e) < 0)
@@ -182,9 +183,9 @@ size_t space_dims(const struct space *s)
     return s->dims;
 }
 
-const struct distribution *space_dist(const struct space *s, size_t i)
+const struct distribution *space_distribution(const struct space *s, size_t i)
 {
-    return s->params[s->by_dim[i]].dist;
+    return s->params[s->by_dim[i]].distribution;
 }
 
 const char *space_name(const struct space *s, size_t i)
@@ -192,8 +193,8 @@ const char *space_name(const struct space *s, size_t i)
     return s->params[s->by_dim[i]].path;
 }
 
-/* The object of group g, which is made where it is not there yet; `key`: groups lie under this key
- * of theirs, NULL: as they are. Borrowed. */
+/* Returns the object of group g (borrowed), and creates it if necessary. `key`: the members of a
+ * group are in its member `key`; NULL: in the group itself. */
 static json_t *object_of(const struct space *s, json_t **objects, size_t g, const char *key)
 {
     if (!objects[g]) {
@@ -220,19 +221,20 @@ json_t *space_sample(const struct space *s, const double *u)
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
-        if (space_active(s, i, u))
-            values[i] = distribution_quantile(p->dist, p->dim == SIZE_MAX ? 0 : u[p->dim]);
+        if (space_is_active(s, i, u))
+            values[i] = distribution_quantile(p->distribution, p->dim == SIZE_MAX ? 0 : u[p->dim]);
     }
     return space_assemble(s, values, NULL);
 }
 
-void space_settle(const struct space *s, double *u, bool *active)
+void space_snap(const struct space *s, double *u, bool *active)
 {
-    /* Conditions hold or not whether the places that they look at are settled already or not; one
-     * on a parameter that is not active comes together with those that it fails. */
+    /* Conditions give the same result for u and for its snapped value, so the order does not
+     * matter. If the parent of a condition is not active, its own conditions, which also count,
+     * fail. */
     for (size_t i = 0; i < s->dims; i++) {
-        bool on = space_active(s, s->by_dim[i], u);
-        u[i] = on ? distribution_settle(space_dist(s, i), u[i]) : 0.5;
+        bool on = space_is_active(s, s->by_dim[i], u);
+        u[i] = on ? distribution_snap(space_distribution(s, i), u[i]) : 0.5;
         if (active)
             active[i] = on;
     }
@@ -242,15 +244,15 @@ json_t *space_json(const struct space *s)
 {
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
     for (size_t i = 0; i < s->count; i++)
-        values[i] = distribution_json(s->params[i].dist);
+        values[i] = distribution_json(s->params[i].distribution);
     return space_assemble(s, values, "parameters");
 }
 
 /* ---- parameter sets from outside ---------------------------------------------------------------
  */
 
-/* Checks the names in the groups, and finds the place of each group. */
-static int take_groups(struct config_node *groups, const struct space *s,
+/* Checks the names in all groups, and finds the node of each group. */
+static int read_groups(struct config_node *groups, const struct space *s,
                        const struct config_node *n, struct err *e)
 {
     AUTO(free) const char **names = xcalloc(s->count + s->group_count, sizeof *names);
@@ -270,13 +272,13 @@ static int take_groups(struct config_node *groups, const struct space *s,
     return 0;
 }
 
-/* An active parameter's value has to be there, and to be one that the space has. */
+/* Checks that an active parameter has a value, and one that the space has. */
 static int check_value(const struct space *s, const struct space_param *p,
                        const struct config_node *groups, struct err *e)
 {
     size_t g = p->group;
     struct config_node at = config_node_member(&groups[g], p->name);
-    if (!at.value && p->dist->kind == DISTRIBUTION_CONSTANT)
+    if (!at.value && p->distribution->kind == DISTRIBUTION_CONSTANT)
         return 0;
     while (g && !groups[s->groups[g].parent].value)
         g = s->groups[g].parent;
@@ -285,41 +287,41 @@ static int check_value(const struct space *s, const struct space_param *p,
                                  s->groups[g].name);
     if (!at.value)
         return config_node_error(&groups[g], e, "the parameter '%s' is missing", p->name);
-    if (distribution_unit(p->dist, at.value) >= 0)
+    if (distribution_unit(p->distribution, at.value) >= 0)
         return 0;
     AUTO(free) char *text = json_line(at.value);
     return config_node_error(&at, e, "'%s' cannot be %s: the distribution does not give it",
                              p->name, text);
 }
 
-/* u (dims + 1) is overwritten, also on failure. values (count): borrowed, NULL where not active. */
-static int take(const json_t **values, double *u, const struct space *s,
-                const struct config_node *n, struct err *e)
+/* Overwrites u (dims + 1), also on failure. values (count): borrowed, NULL if not active. */
+static int read_point(const json_t **values, double *u, const struct space *s,
+                      const struct config_node *n, struct err *e)
 {
     AUTO(free) struct config_node *groups = xcalloc(s->group_count, sizeof *groups);
-    if (take_groups(groups, s, n, e) < 0)
+    if (read_groups(groups, s, n, e) < 0)
         return -EINVAL;
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
         values[i] = json_object_get(groups[p->group].value, p->name);
         if (p->dim != SIZE_MAX)
-            u[p->dim] = values[i] ? distribution_unit(p->dist, values[i]) : NAN;
+            u[p->dim] = values[i] ? distribution_unit(p->distribution, values[i]) : NAN;
     }
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
-        if (space_active(s, i, u) && check_value(s, p, groups, e) < 0)
+        if (space_is_active(s, i, u) && check_value(s, p, groups, e) < 0)
             return -EINVAL;
     }
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
-        bool on = space_active(s, i, u);
+        bool on = space_is_active(s, i, u);
         if (!on && values[i]) {
             struct config_node at = config_node_member(&groups[p->group], p->name);
-            AUTO(free) char *why = space_why_not(s, i, u);
+            AUTO(free) char *why = space_inactive_reason(s, i, u);
             return config_node_error(&at, e, "'%s' is not part of this set: %s", p->name, why);
         }
         if (on && !values[i])
-            values[i] = json_array_get(p->dist->values, 0); /* a constant */
+            values[i] = json_array_get(p->distribution->values, 0); /* a constant */
     }
     for (size_t i = 0; i < s->dims; i++)
         u[i] = isnan(u[i]) ? 0.5 : u[i];
@@ -330,21 +332,22 @@ int space_params(json_t **out, const struct space *s, const struct config_node *
 {
     AUTO(free) double *u = xcalloc(s->dims + 1, sizeof *u);
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
-    if (take((const json_t **)values, u, s, n, e) < 0)
+    if (read_point((const json_t **)values, u, s, n, e) < 0)
         return -EINVAL;
     AUTO(free) json_t **exact = xcalloc(s->count, sizeof(json_t *));
     for (size_t i = 0; i < s->count; i++)
-        exact[i] = values[i] ? distribution_exact(s->params[i].dist, values[i], s->grid) : NULL;
+        exact[i] =
+            values[i] ? distribution_exact(s->params[i].distribution, values[i], s->grid) : NULL;
     AUTO(json) json_t *set = space_assemble(s, exact, NULL);
-    if (!space_broken(s, &(struct space_at){.values = (const json_t *const *)exact})) {
+    if (!space_violated(s, &(struct space_coords){.values = (const json_t *const *)exact})) {
         *out = TAKE(set);
         return 0;
     }
-    const struct constraint *broken =
-        space_broken(s, &(struct space_at){.values = (const json_t *const *)values});
-    if (broken)
-        return config_node_error(n, e, "this set breaks the constraint '%.200s'",
-                                 constraint_text(broken));
+    const struct constraint *violated =
+        space_violated(s, &(struct space_coords){.values = (const json_t *const *)values});
+    if (violated)
+        return config_node_error(n, e, "this set violates the constraint '%.200s'",
+                                 constraint_text(violated));
     for (size_t i = 0; i < s->count; i++)
         json_incref(values[i]);
     *out = space_assemble(s, values, NULL);
@@ -356,7 +359,7 @@ int space_unit(const struct space *s, const json_t *params, double *u, struct er
     struct config_node n = config_node_of_json(params);
     AUTO(free) double *at = xcalloc(s->dims + 1, sizeof *at);
     AUTO(free) const json_t **values = xcalloc(s->count, sizeof(json_t *));
-    if (take(values, at, s, &n, e) < 0)
+    if (read_point(values, at, s, &n, e) < 0)
         return -EINVAL;
     memcpy(u, at, s->dims * sizeof *at);
     return 0;
@@ -367,10 +370,10 @@ bool space_has(const struct space *s, const json_t *params)
     struct config_node n = config_node_of_json(params);
     AUTO(free) double *u = xcalloc(s->dims + 1, sizeof *u);
     AUTO(free) const json_t **values = xcalloc(s->count, sizeof(json_t *));
-    if (take(values, u, s, &n, NULL) < 0)
+    if (read_point(values, u, s, &n, NULL) < 0)
         return false;
     for (size_t i = 0; i < s->count; i++)
-        if (values[i] && !distribution_has(s->params[i].dist, values[i], s->grid))
+        if (values[i] && !distribution_has(s->params[i].distribution, values[i], s->grid))
             return false;
-    return !space_broken(s, &(struct space_at){.values = values});
+    return !space_violated(s, &(struct space_coords){.values = values});
 }

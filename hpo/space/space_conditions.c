@@ -1,4 +1,4 @@
-/* space_when - which parameters are active, where that depends on others. */
+/* space_conditions - conditions: which parameters are active, depending on others. */
 #include <errno.h>
 #include <math.h>
 #include <search.h>
@@ -9,7 +9,7 @@
 #include "common/opt.h"
 #include "hpo/space/space_internal.h"
 
-enum { CONDS_MAX = 64 }; /* that one parameter depends on, by way of others too */
+enum { CONDITIONS_MAX = 64 }; /* per parameter, with inherited ones */
 
 static int compare_reals(const void *a, const void *b)
 {
@@ -17,51 +17,53 @@ static int compare_reals(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-bool space_holds(const struct space_cond *c, double index)
+bool space_condition_holds(const struct space_condition *c, double index)
 {
     return bsearch(&index, c->in, c->in_count, sizeof index, compare_reals) != NULL;
 }
 
-bool space_active(const struct space *s, size_t p, const double *u)
+bool space_is_active(const struct space *s, size_t p, const double *u)
 {
-    const struct space_cond *c = s->params[p].conds, *end = c + s->params[p].cond_count;
+    const struct space_condition *c = s->params[p].conditions,
+                                 *end = c + s->params[p].condition_count;
     for (; c < end; c++) {
         const struct space_param *parent = &s->params[c->parent];
         double at = u[parent->dim];
-        if (isnan(at) || !space_holds(c, distribution_index(parent->dist, at)))
+        if (isnan(at) || !space_condition_holds(c, distribution_index(parent->distribution, at)))
             return false;
     }
     return true;
 }
 
-char *space_why_not(const struct space *s, size_t p, const double *u)
+char *space_inactive_reason(const struct space *s, size_t p, const double *u)
 {
-    const struct space_cond *c = s->params[p].conds;
+    const struct space_condition *c = s->params[p].conditions;
     const struct space_param *parent = &s->params[c->parent];
     while (!isnan(u[parent->dim]) &&
-           space_holds(c, distribution_index(parent->dist, u[parent->dim])))
+           space_condition_holds(c, distribution_index(parent->distribution, u[parent->dim])))
         parent = &s->params[(++c)->parent];
     AUTO(json) json_t *in = json_array();
     for (size_t i = 0; i < c->in_count; i++)
-        json_array_append_new(in, distribution_value(parent->dist, c->in[i]));
+        json_array_append_new(in, distribution_value(parent->distribution, c->in[i]));
     AUTO(free) char *text = json_line(in);
-    return xasprintf("it is there only where '%s' is in %s", parent->path, text);
+    return xasprintf("it is active only if '%s' is in %s", parent->path, text);
 }
 
 /* ---- reading -----------------------------------------------------------------------------------
  */
 
-int space_find(size_t *out, const struct space *s, const char *path, const struct config_node *n,
-               struct err *e)
+int space_find_param(size_t *out, const struct space *s, const char *path,
+                     const struct config_node *n, struct err *e)
 {
     const json_t *at = json_object_get(s->by_path, path);
     if (at && json_integer_value(at) < 0)
-        return config_node_error(n, e, "'%s' may mean more than one parameter", path);
+        return config_node_error(n, e, "'%s' is ambiguous: several parameters have this name",
+                                 path);
     if (!at) {
         AUTO(free) const char **paths = xcalloc(s->count, sizeof *paths);
         for (size_t i = 0; i < s->count; i++)
             paths[i] = s->params[i].path;
-        config_node_error(n, e, "there is no parameter '%s'", path);
+        config_node_error(n, e, "unknown parameter '%s'", path);
         const char *near = opt_suggest(path, paths, s->count);
         return near ? err_hint(e, "%s", near) : -EINVAL;
     }
@@ -69,7 +71,7 @@ int space_find(size_t *out, const struct space *s, const char *path, const struc
     return 0;
 }
 
-static int read_values(struct space_cond *c, const struct space_param *parent,
+static int read_values(struct space_condition *c, const struct space_param *parent,
                        const struct config_node *list, struct err *e)
 {
     if (json_array_size(list->value) == 0) {
@@ -80,12 +82,12 @@ static int read_values(struct space_cond *c, const struct space_param *parent,
     c->in = xcalloc(json_array_size(list->value), sizeof *c->in);
     for (size_t i = 0; i < json_array_size(list->value); i++) {
         struct config_node at = config_node_item(list, i);
-        double u = distribution_unit(parent->dist, at.value);
+        double u = distribution_unit(parent->distribution, at.value);
         if (isnan(u)) {
             AUTO(free) char *text = json_line(at.value);
-            return config_node_error(&at, e, "'%s' is never %s", parent->path, text);
+            return config_node_error(&at, e, "'%s' never has the value %s", parent->path, text);
         }
-        double index = distribution_index(parent->dist, u);
+        double index = distribution_index(parent->distribution, u);
         if (!lfind(&index, c->in, &c->in_count, sizeof index, compare_reals))
             c->in[c->in_count++] = index;
     }
@@ -93,7 +95,7 @@ static int read_values(struct space_cond *c, const struct space_param *parent,
     return 0;
 }
 
-static int read_cond(struct space *s, size_t p, const struct config_node *n, struct err *e)
+static int read_condition(struct space *s, size_t p, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"param", "in"};
     struct config_node name = config_node_member(n, "param"), list = config_node_member(n, "in");
@@ -105,38 +107,40 @@ static int read_cond(struct space *s, size_t p, const struct config_node *n, str
         config_node_error(n, e, "a condition needs 'param', the name of a parameter");
         return err_hint(e, "{param: solver, in: [sgd]}");
     }
-    if (space_find(&parent, s, json_string_value(name.value), &name, e) < 0)
+    if (space_find_param(&parent, s, json_string_value(name.value), &name, e) < 0)
         return -EINVAL;
-    if (s->params[parent].dist->kind > DISTRIBUTION_INT_LOG)
-        return config_node_error(&name, e,
-                                 "'%s' cannot depend on '%s': only on categories and on integers",
-                                 child->path, s->params[parent].path);
-    child->own = xrealloc(child->own, child->own_count + 1, sizeof *child->own);
-    child->own[child->own_count] = (struct space_cond){.parent = parent};
-    return read_values(&child->own[child->own_count++], &s->params[parent], &list, e);
+    if (s->params[parent].distribution->kind > DISTRIBUTION_INT_LOG)
+        return config_node_error(
+            &name, e, "'%s' cannot depend on '%s': it is neither categorical nor an integer",
+            child->path, s->params[parent].path);
+    child->own_conditions = xrealloc(child->own_conditions, child->own_condition_count + 1,
+                                     sizeof *child->own_conditions);
+    child->own_conditions[child->own_condition_count] = (struct space_condition){.parent = parent};
+    return read_values(&child->own_conditions[child->own_condition_count++], &s->params[parent],
+                       &list, e);
 }
 
-int space_read_when(struct space *s, size_t p, const struct config_node *n, struct err *e)
+int space_read_conditions(struct space *s, size_t p, const struct config_node *n, struct err *e)
 {
     if (!json_is_array(n->value))
-        return read_cond(s, p, n, e);
+        return read_condition(s, p, n, e);
     for (size_t i = 0; i < json_array_size(n->value); i++) {
         struct config_node at = config_node_item(n, i);
-        if (read_cond(s, p, &at, e) < 0)
+        if (read_condition(s, p, &at, e) < 0)
             return -EINVAL;
     }
     return 0;
 }
 
-/* Whether group g is `in`, or lies in it. */
-static bool lies_in(const struct space *s, size_t g, size_t in)
+/* Whether group g is `in` or lies inside it. */
+static bool is_within(const struct space *s, size_t g, size_t in)
 {
     while (g > in)
         g = s->groups[g].parent;
     return g == in;
 }
 
-int space_when(struct space *s, const struct config_node *when, struct err *e)
+int space_add_conditions(struct space *s, const struct config_node *when, struct err *e)
 {
     if (!json_is_object(when->value)) {
         config_node_error(when, e, "'when' must be a mapping, not %s", json_type_name(when->value));
@@ -144,16 +148,18 @@ int space_when(struct space *s, const struct config_node *when, struct err *e)
     }
     const char *name = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)when->value, name, value) { /* only reads, but takes no const */
+    json_object_foreach ((json_t *)when->value, name,
+                         value) { /* the macro takes no const, but only reads */
         struct config_node at = config_node_member(when, name);
         size_t p = 0, g = 1;
         while (g < s->group_count && strcmp(s->groups[g].path, name) != 0)
             g++;
         bool group = g < s->group_count;
-        if (!group && space_find(&p, s, name, &at, e) < 0)
+        if (!group && space_find_param(&p, s, name, &at, e) < 0)
             return -EINVAL;
         for (size_t i = group ? 0 : p; i < (group ? s->count : p + 1); i++)
-            if ((!group || lies_in(s, s->params[i].group, g)) && space_read_when(s, i, &at, e) < 0)
+            if ((!group || is_within(s, s->params[i].group, g)) &&
+                space_read_conditions(s, i, &at, e) < 0)
                 return -EINVAL;
     }
     return space_finish(s, when, e);
@@ -164,54 +170,57 @@ int space_when(struct space *s, const struct config_node *when, struct err *e)
 
 enum mark { NEW, OPEN, CLOSED };
 
-static int add_cond(struct space_param *p, const struct space_cond *c, const struct config_node *n,
-                    struct err *e)
+static int add_condition(struct space_param *p, const struct space_condition *c,
+                         const struct config_node *n, struct err *e)
 {
-    for (size_t i = 0; i < p->cond_count; i++)
-        if (p->conds[i].in == c->in)
-            return 0; /* by another way already */
-    if (p->cond_count == CONDS_MAX)
+    for (size_t i = 0; i < p->condition_count; i++)
+        if (p->conditions[i].in == c->in)
+            return 0; /* inherited in another way already */
+    if (p->condition_count == CONDITIONS_MAX)
         return config_node_error(n, e, "'%s' depends on more than %d conditions", p->path,
-                                 CONDS_MAX);
-    p->conds[p->cond_count++] = *c;
+                                 CONDITIONS_MAX);
+    p->conditions[p->condition_count++] = *c;
     return 0;
 }
 
-/* A constant is what it is: only its conditions count. */
-static int close_one(struct space *s, size_t p, int depth, enum mark *marks,
-                     const struct config_node *n, struct err *e)
+/* A condition on a constant always holds, so only the inherited conditions count. */
+static int resolve_one(struct space *s, size_t p, int depth, enum mark *marks,
+                       const struct config_node *n, struct err *e)
 {
     struct space_param *child = &s->params[p];
     if (marks[p] == CLOSED)
         return 0;
     if (marks[p] == OPEN)
-        return config_node_error(n, e, "the conditions of '%s' lead back to it", child->path);
-    if (depth > CONDS_MAX)
-        return config_node_error(n, e, "'%s': conditions on conditions, deeper than %d",
-                                 child->path, CONDS_MAX);
+        return config_node_error(n, e, "the conditions of '%s' form a cycle", child->path);
+    if (depth > CONDITIONS_MAX)
+        return config_node_error(n, e, "'%s': conditions are nested deeper than %d", child->path,
+                                 CONDITIONS_MAX);
     marks[p] = OPEN;
-    free(child->conds);
-    child->conds = child->own_count ? xcalloc(CONDS_MAX, sizeof *child->conds) : NULL;
-    child->cond_count = 0;
-    for (const struct space_cond *c = child->own; c < child->own + child->own_count; c++) {
+    free(child->conditions);
+    child->conditions =
+        child->own_condition_count ? xcalloc(CONDITIONS_MAX, sizeof *child->conditions) : NULL;
+    child->condition_count = 0;
+    for (const struct space_condition *c = child->own_conditions;
+         c < child->own_conditions + child->own_condition_count; c++) {
         const struct space_param *parent = &s->params[c->parent];
-        if (close_one(s, c->parent, depth + 1, marks, n, e) < 0)
+        if (resolve_one(s, c->parent, depth + 1, marks, n, e) < 0)
             return -EINVAL;
-        for (size_t i = 0; i < parent->cond_count; i++)
-            if (add_cond(child, &parent->conds[i], n, e) < 0)
+        for (size_t i = 0; i < parent->condition_count; i++)
+            if (add_condition(child, &parent->conditions[i], n, e) < 0)
                 return -EINVAL;
-        if (parent->dist->kind != DISTRIBUTION_CONSTANT && add_cond(child, c, n, e) < 0)
+        if (parent->distribution->kind != DISTRIBUTION_CONSTANT &&
+            add_condition(child, c, n, e) < 0)
             return -EINVAL;
     }
     marks[p] = CLOSED;
     return 0;
 }
 
-int space_close(struct space *s, const struct config_node *n, struct err *e)
+int space_resolve_conditions(struct space *s, const struct config_node *n, struct err *e)
 {
     AUTO(free) enum mark *marks = xcalloc(s->count, sizeof *marks);
     for (size_t i = 0; i < s->count; i++)
-        if (close_one(s, i, 0, marks, n, e) < 0)
+        if (resolve_one(s, i, 0, marks, n, e) < 0)
             return -EINVAL;
     return 0;
 }

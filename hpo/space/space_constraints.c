@@ -1,4 +1,4 @@
-/* space_constrain - which points the constraints allow. */
+/* space_constraints - constraints: which points are allowed. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 #include "hpo/space/space_internal.h"
 
 enum {
-    INDEX_MAX = 1 << 20, /* points that are looked at one by one */
-    SEARCH_MAX = 100000, /* draws until a space counts as empty */
+    INDEX_MAX = 1 << 20, /* points that are tested one by one */
+    SEARCH_MAX = 100000, /* draws before a space counts as empty */
     DRAWS_MAX = 10000,
-    INDEXED_DRAWS_MAX = 256, /* where the allowed points are listed, to take one of these then */
+    INDEXED_DRAWS_MAX = 256, /* if the allowed points are listed; then one of the list is drawn */
 };
 
 /* ---- values ------------------------------------------------------------------------------------
@@ -34,30 +34,30 @@ static enum constraint_type type_of(const struct distribution *d)
     for (size_t i = 0; d->kind <= DISTRIBUTION_CATEGORICAL && i < json_array_size(d->values); i++) {
         enum constraint_type one = of_json(json_array_get(d->values, i)).type;
         if (i > 0 && one != type)
-            return CONSTRAINT_NONE; /* now this, now that */
+            return CONSTRAINT_NONE; /* mixed types */
         type = one;
     }
     return type;
 }
 
-/* The value of parameter p, or false: it is not active. */
+/* Finds the value of parameter p; false: it is not active. */
 static bool value_of(struct constraint_value *out, const struct space *s, size_t p,
-                     const struct space_at *at)
+                     const struct space_coords *at)
 {
-    const struct distribution *d = s->params[p].dist;
+    const struct distribution *d = s->params[p].distribution;
     size_t dim = s->params[p].dim;
     if (at->values) {
         *out = of_json(at->values[p]);
         return at->values[p] != NULL;
     }
-    if (at->digits ? at->digits[p] < 0 : !space_active(s, p, at->u))
+    if (at->indices ? at->indices[p] < 0 : !space_is_active(s, p, at->u))
         return false;
-    double u = !at->digits && dim != SIZE_MAX ? at->u[dim] : 0;
+    double u = !at->indices && dim != SIZE_MAX ? at->u[dim] : 0;
     if (d->kind <= DISTRIBUTION_CATEGORICAL) {
-        size_t i = (size_t)(at->digits ? at->digits[p] : distribution_index(d, u));
+        size_t i = (size_t)(at->indices ? at->indices[p] : distribution_index(d, u));
         *out = of_json(json_array_get(d->values, i));
-    } else if (at->digits) {
-        AUTO(json) json_t *v = space_value(s, p, at->digits[p]);
+    } else if (at->indices) {
+        AUTO(json) json_t *v = space_value(s, p, at->indices[p]);
         *out = of_json(v);
     } else {
         *out = (struct constraint_value){.type = CONSTRAINT_NUMBER,
@@ -66,7 +66,7 @@ static bool value_of(struct constraint_value *out, const struct space *s, size_t
     return true;
 }
 
-static bool holds(const struct space *s, const struct constraint *c, const struct space_at *at)
+static bool holds(const struct space *s, const struct constraint *c, const struct space_coords *at)
 {
     struct constraint_value values[CONSTRAINT_NAMES_MAX];
     size_t count = 0;
@@ -77,28 +77,28 @@ static bool holds(const struct space *s, const struct constraint *c, const struc
     return constraint_holds(c, values);
 }
 
-const struct constraint *space_broken(const struct space *s, const struct space_at *at)
+const struct constraint *space_violated(const struct space *s, const struct space_coords *at)
 {
-    for (size_t i = 0; i < s->rule_count; i++)
-        if (!holds(s, s->rules[i], at))
-            return s->rules[i];
+    for (size_t i = 0; i < s->constraint_count; i++)
+        if (!holds(s, s->constraints[i], at))
+            return s->constraints[i];
     return NULL;
 }
 
 bool space_allows(const struct space *s, const double *u)
 {
-    return !space_broken(s, &(struct space_at){.u = u});
+    return !space_violated(s, &(struct space_coords){.u = u});
 }
 
 /* ---- at the start ------------------------------------------------------------------------------
  */
 
-static int read_rules(struct space *s, const struct config_node *list, struct err *e)
+static int read_constraints(struct space *s, const struct config_node *list, struct err *e)
 {
     AUTO(free) struct constraint_name *names = xcalloc(s->count, sizeof *names);
     for (size_t i = 0; i < s->count; i++)
-        names[i] = (struct constraint_name){s->params[i].path, type_of(s->params[i].dist)};
-    s->rules = xcalloc(json_array_size(list->value), sizeof(struct constraint *));
+        names[i] = (struct constraint_name){s->params[i].path, type_of(s->params[i].distribution)};
+    s->constraints = xcalloc(json_array_size(list->value), sizeof(struct constraint *));
     for (size_t i = 0; i < json_array_size(list->value); i++) {
         struct config_node at = config_node_item(list, i);
         const char *text = json_string_value(at.value);
@@ -106,43 +106,45 @@ static int read_rules(struct space *s, const struct config_node *list, struct er
         if (!text)
             return config_node_error(&at, e, "a constraint must be a string, not %s",
                                      json_type_name(at.value));
-        if (constraint_read(&s->rules[s->rule_count], text, names, s->count, &cause) < 0) {
+        if (constraint_read(&s->constraints[s->constraint_count], text, names, s->count, &cause) <
+            0) {
             config_node_error(&at, e, "constraint '%.100s': %s", text, cause.text);
             return cause.hint[0] ? err_hint(e, "%s", cause.hint) : -EINVAL;
         }
-        s->rule_count++;
+        s->constraint_count++;
     }
     return 0;
 }
 
-/* Whether the point is allowed; counts in `broken` (rule_count) what forbids it. */
-static bool try_point(const struct space *s, const struct space_at *at, size_t *broken)
+/* Whether the point is allowed; counts in `violated` (constraint_count) which constraints it
+ * violates. */
+static bool try_point(const struct space *s, const struct space_coords *at, size_t *violated)
 {
     bool ok = true;
-    for (size_t i = 0; i < s->rule_count; i++)
-        if (!holds(s, s->rules[i], at)) {
-            broken[i]++;
+    for (size_t i = 0; i < s->constraint_count; i++)
+        if (!holds(s, s->constraints[i], at)) {
+            violated[i]++;
             ok = false;
         }
     return ok;
 }
 
-/* Lists the allowed ones of all points. */
-static bool list_allowed(struct space *s, size_t *broken)
+/* Lists the allowed points. */
+static bool list_allowed(struct space *s, size_t *violated)
 {
     size_t points = (size_t)space_count(s);
-    AUTO(free) double *digits = xcalloc(s->count, sizeof *digits);
+    AUTO(free) double *indices = xcalloc(s->count, sizeof *indices);
     s->allowed = xcalloc(points, sizeof *s->allowed);
     for (size_t i = 0; i < points; i++) {
-        space_digits(digits, s, (double)i);
-        if (try_point(s, &(struct space_at){.digits = digits}, broken))
+        space_point_indices(indices, s, (double)i);
+        if (try_point(s, &(struct space_coords){.indices = indices}, violated))
             s->allowed[s->allowed_count++] = (uint32_t)i;
     }
     return s->allowed_count > 0;
 }
 
-/* Looks for an allowed point by chance; the same in every process. */
-static bool find_example(struct space *s, size_t *broken)
+/* Searches an allowed point at random; with the same result in every process. */
+static bool find_example(struct space *s, size_t *violated)
 {
     struct rng r;
     rng_seed(&r, 0, 0);
@@ -150,50 +152,49 @@ static bool find_example(struct space *s, size_t *broken)
     for (int draw = 0; draw < SEARCH_MAX; draw++) {
         for (size_t i = 0; i < s->dims; i++)
             s->example[i] = rng_unit(&r);
-        if (try_point(s, &(struct space_at){.u = s->example}, broken))
+        if (try_point(s, &(struct space_coords){.u = s->example}, violated))
             return true;
     }
     return false;
 }
 
-int space_constrain(struct space *s, const struct config_node *list, struct err *e)
+int space_add_constraints(struct space *s, const struct config_node *list, struct err *e)
 {
     if (!json_is_array(list->value)) {
         config_node_error(list, e, "'constraints' must be a list of expressions, not %s",
                           json_type_name(list->value));
         return err_hint(e, "constraints: [layers * width <= 4096]");
     }
-    if (read_rules(s, list, e) < 0)
+    if (read_constraints(s, list, e) < 0)
         return -EINVAL;
-    AUTO(free) size_t *broken = xcalloc(s->rule_count + 1, sizeof *broken);
+    AUTO(free) size_t *violated = xcalloc(s->constraint_count + 1, sizeof *violated);
     double points = space_count(s);
     bool few = points <= INDEX_MAX;
-    if (s->rule_count == 0 || (few ? list_allowed(s, broken) : find_example(s, broken)))
+    if (s->constraint_count == 0 || (few ? list_allowed(s, violated) : find_example(s, violated)))
         return 0;
     size_t worst = 0;
-    for (size_t i = 1; i < s->rule_count; i++)
-        worst = broken[i] > broken[worst] ? i : worst;
+    for (size_t i = 1; i < s->constraint_count; i++)
+        worst = violated[i] > violated[worst] ? i : worst;
     struct config_node at = config_node_item(list, worst);
-    return config_node_error(
-        &at, e,
-        "no point that meets the constraints %s; '%.100s' fails most often: at %zu "
-        "of %.0f",
-        few ? "is there" : "was found", constraint_text(s->rules[worst]), broken[worst],
-        few ? points : SEARCH_MAX);
+    return config_node_error(&at, e, "%s; '%.100s' fails most often: at %zu of %.0f points",
+                             few ? "no point satisfies the constraints"
+                                 : "found no point that satisfies the constraints",
+                             constraint_text(s->constraints[worst]), violated[worst],
+                             few ? points : SEARCH_MAX);
 }
 
 /* ---- by chance ---------------------------------------------------------------------------------
  */
 
-/* An allowed point of the list, each as often. */
+/* Draws one of the listed points, all with the same probability. */
 static void draw_listed(const struct space *s, struct rng *r, double *u)
 {
-    AUTO(free) double *digits = xcalloc(s->count, sizeof *digits);
-    space_digits(digits, s, s->allowed[rng_below(r, s->allowed_count)]);
+    AUTO(free) double *indices = xcalloc(s->count, sizeof *indices);
+    space_point_indices(indices, s, s->allowed[rng_below(r, s->allowed_count)]);
     for (size_t i = 0; i < s->dims; i++) {
         size_t p = s->by_dim[i];
-        AUTO(json) json_t *v = digits[p] < 0 ? NULL : space_value(s, p, digits[p]);
-        u[i] = v ? distribution_unit(s->params[p].dist, v) : 0.5;
+        AUTO(json) json_t *v = indices[p] < 0 ? NULL : space_value(s, p, indices[p]);
+        u[i] = v ? distribution_unit(s->params[p].distribution, v) : 0.5;
     }
 }
 
@@ -209,7 +210,8 @@ void space_draw(const struct space *s, struct rng *r, double *u)
         draw_listed(s, r, u);
         return;
     }
-    for (int halving = 0; !space_allows(s, u); halving++) /* 60 of them leave nothing of a double */
+    for (int halving = 0; !space_allows(s, u);
+         halving++) /* 60 halvings leave nothing of a double */
         for (size_t i = 0; i < s->dims; i++)
             u[i] = halving < 60 ? u[i] / 2 + s->example[i] / 2 : s->example[i];
 }

@@ -1,8 +1,9 @@
-/* space_count - the points of a space by number, each active configuration once.
+/* space_enumerate - the points of a space by number, each active configuration once.
  *
- * Parameters whose activity does not depend on each other multiply: parts. Where some depend on
- * one, each group of its values that has the same of them active is a branch, with parts of its
- * own. So 2^53 points take no more memory than the conditions do. */
+ * The count is a product of factors: sets of parameters whose activity is independent of the
+ * others. If parameters of a factor depend on one of them, its values are grouped into
+ * branches with the same active parameters, and each branch has factors of its own. So 2^53 points
+ * need no more memory than the conditions. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,73 +12,73 @@
 #include "common/json.h"
 #include "hpo/space/space_internal.h"
 
-enum { WORK_MAX = 1 << 20 }; /* parameters looked at in all, while it is built */
+enum { WORK_MAX = 1 << 20 }; /* limit on the parameters that are visited while it is built */
 
-static const double exact_max = 9007199254740992.0; /* 2^53: doubles count up to it */
+static const double exact_max = 9007199254740992.0; /* 2^53: all smaller integers are doubles */
 
-struct branch { /* where the part's parameter has one of these values */
+struct branch { /* the factor's parameter has one of these values */
     double *values;
-    size_t value_count;        /* 0: all values that no other branch has */
-    struct space_cases *cases; /* of what depends on it */
+    size_t value_count;                    /* 0: all values that are in no other branch */
+    struct space_enumeration *enumeration; /* of the parameters that depend on it */
 };
 
-struct part {
+struct factor {
     size_t param;
-    double count; /* points of it and of what depends on it */
+    double count; /* points of it and of the parameters that depend on it */
     struct branch *branches;
-    size_t branch_count; /* 0: nothing depends on it */
-    double *named;       /* the values of all branches, rising */
+    size_t branch_count; /* 0: no parameter depends on it */
+    double *named;       /* the values of all branches, ascending */
     size_t named_count;
 };
 
-struct space_cases {
+struct space_enumeration {
     double count; /* the product */
-    struct part *parts;
-    size_t part_count;
+    struct factor *factors;
+    size_t factor_count;
 };
 
-void space_cases_free(struct space_cases *c)
+void space_enumeration_free(struct space_enumeration *en)
 {
-    if (!c)
+    if (!en)
         return;
-    for (struct part *p = c->parts; p < c->parts + c->part_count; p++) {
-        for (size_t i = 0; i < p->branch_count; i++) {
-            free(p->branches[i].values);
-            space_cases_free(p->branches[i].cases);
+    for (struct factor *f = en->factors; f < en->factors + en->factor_count; f++) {
+        for (size_t i = 0; i < f->branch_count; i++) {
+            free(f->branches[i].values);
+            space_enumeration_free(f->branches[i].enumeration);
         }
-        free(p->branches);
-        free(p->named);
+        free(f->branches);
+        free(f->named);
     }
-    free(c->parts);
-    free(c);
+    free(en->factors);
+    free(en);
 }
-AUTO_DEFINE(cases, struct space_cases *, space_cases_free)
+AUTO_DEFINE(enumeration, struct space_enumeration *, space_enumeration_free)
 
-double space_values(const struct space *s, size_t p)
+double space_value_count(const struct space *s, size_t p)
 {
-    const struct distribution *d = s->params[p].dist;
+    const struct distribution *d = s->params[p].distribution;
     return s->grid ? distribution_grid_count(d) : distribution_count(d);
 }
 
 json_t *space_value(const struct space *s, size_t p, double i)
 {
-    const struct distribution *d = s->params[p].dist;
+    const struct distribution *d = s->params[p].distribution;
     return s->grid ? distribution_grid_value(d, i) : distribution_value(d, i);
 }
 
 /* ---- building ----------------------------------------------------------------------------------
  */
 
-struct set { /* of parameters, rising */
+struct set { /* of parameters, ascending */
     size_t *at;
     size_t count;
 };
 
 struct build {
     const struct space *s;
-    bool *decided; /* parameters whose value is known: the conditions on them hold */
-    size_t *root;  /* of each parameter: another one that it depends together with, or itself */
-    int left;      /* of WORK_MAX */
+    bool *decided; /* parameters with a known value: the conditions on them hold */
+    size_t *root;  /* union-find: another parameter of the same factor, or the parameter itself */
+    int left;      /* what is left of WORK_MAX */
 };
 
 static size_t root_of(struct build *b, size_t p)
@@ -94,49 +95,50 @@ static void join(struct build *b, const struct set *of)
         b->root[of->at[i]] = of->at[i];
     for (size_t i = 0; i < of->count; i++) {
         const struct space_param *p = &b->s->params[of->at[i]];
-        for (size_t k = 0; k < p->cond_count; k++)
-            if (!b->decided[p->conds[k].parent])
-                b->root[root_of(b, of->at[i])] = root_of(b, p->conds[k].parent);
+        for (size_t k = 0; k < p->condition_count; k++)
+            if (!b->decided[p->conditions[k].parent])
+                b->root[root_of(b, of->at[i])] = root_of(b, p->conditions[k].parent);
     }
 }
 
 static bool depends(const struct space *s, size_t p, size_t on)
 {
     const struct space_param *param = &s->params[p];
-    for (size_t k = 0; k < param->cond_count; k++)
-        if (param->conds[k].parent == on)
+    for (size_t k = 0; k < param->condition_count; k++)
+        if (param->conditions[k].parent == on)
             return true;
     return false;
 }
 
-/* The first of a set that depends on nothing undecided while another depends on it; of one that
- * stands alone, itself. */
+/* The first parameter of a set that depends on nothing undecided and that another one depends
+ * on; the parameter itself if the set has one. */
 static size_t first_parent(const struct build *b, const struct set *of)
 {
     for (size_t i = 0; i < of->count; i++) {
         const struct space_param *p = &b->s->params[of->at[i]];
-        bool is_free = true, has_child = of->count == 1;
-        for (size_t k = 0; k < p->cond_count; k++)
-            is_free = is_free && b->decided[p->conds[k].parent];
-        for (size_t k = 0; is_free && !has_child && k < of->count; k++)
+        bool is_root = true, has_child = of->count == 1;
+        for (size_t k = 0; k < p->condition_count; k++)
+            is_root = is_root && b->decided[p->conditions[k].parent];
+        for (size_t k = 0; is_root && !has_child && k < of->count; k++)
             has_child = depends(b->s, of->at[k], of->at[i]);
-        if (is_free && has_child)
+        if (is_root && has_child)
             return of->at[i];
     }
-    abort(); /* conditions in a circle: space_close() was to find it */
+    abort(); /* a cycle of conditions, which space_resolve_conditions() rejects */
 }
 
-/* Those of the set but `parent` that are there where it has this value; NAN: one that no condition
- * names. */
-static struct set alive(const struct space *s, const struct set *of, size_t parent, double value)
+/* The parameters of the set, without `parent`, that are active if it has this value; NAN: a
+ * value that no condition names. */
+static struct set remaining(const struct space *s, const struct set *of, size_t parent,
+                            double value)
 {
     struct set out = {.at = xcalloc(of->count, sizeof *out.at)};
     for (size_t i = 0; i < of->count; i++) {
         const struct space_param *p = &s->params[of->at[i]];
         bool on = of->at[i] != parent;
-        for (size_t k = 0; on && k < p->cond_count; k++)
-            if (p->conds[k].parent == parent)
-                on = !isnan(value) && space_holds(&p->conds[k], value);
+        for (size_t k = 0; on && k < p->condition_count; k++)
+            if (p->conditions[k].parent == parent)
+                on = !isnan(value) && space_condition_holds(&p->conditions[k], value);
         if (on)
             out.at[out.count++] = of->at[i];
     }
@@ -149,91 +151,92 @@ static int compare_reals(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The parent's values that a condition of the set names, rising, each once. */
-static void name_values(struct part *part, const struct space *s, const struct set *of)
+/* Collects the parent's values that conditions of the set name, ascending, each once. */
+static void name_values(struct factor *factor, const struct space *s, const struct set *of)
 {
     size_t n = 0;
     for (size_t i = 0; i < of->count; i++) {
         const struct space_param *p = &s->params[of->at[i]];
-        for (size_t k = 0; k < p->cond_count; k++) {
-            const struct space_cond *c = &p->conds[k];
-            if (c->parent != part->param)
+        for (size_t k = 0; k < p->condition_count; k++) {
+            const struct space_condition *c = &p->conditions[k];
+            if (c->parent != factor->param)
                 continue;
-            part->named = xrealloc(part->named, n + c->in_count, sizeof *part->named);
-            memcpy(part->named + n, c->in, c->in_count * sizeof *c->in);
+            factor->named = xrealloc(factor->named, n + c->in_count, sizeof *factor->named);
+            memcpy(factor->named + n, c->in, c->in_count * sizeof *c->in);
             n += c->in_count;
         }
     }
     if (n)
-        qsort(part->named, n, sizeof *part->named, compare_reals);
+        qsort(factor->named, n, sizeof *factor->named, compare_reals);
     for (size_t i = 0; i < n; i++)
-        if (i == 0 || part->named[i] != part->named[part->named_count - 1])
-            part->named[part->named_count++] = part->named[i];
+        if (i == 0 || factor->named[i] != factor->named[factor->named_count - 1])
+            factor->named[factor->named_count++] = factor->named[i];
 }
 
-static struct space_cases *build(struct build *b, const struct set *of);
+static struct space_enumeration *build(struct build *b, const struct set *of);
 
-static struct branch *add_branch(struct build *b, struct part *part, const struct set *of)
+static struct branch *add_branch(struct build *b, struct factor *factor, const struct set *of)
 {
-    part->branches = xrealloc(part->branches, part->branch_count + 1, sizeof *part->branches);
-    struct branch *br = &part->branches[part->branch_count++];
+    factor->branches =
+        xrealloc(factor->branches, factor->branch_count + 1, sizeof *factor->branches);
+    struct branch *br = &factor->branches[factor->branch_count++];
     *br = (struct branch){0};
-    b->decided[part->param] = true;
-    br->cases = build(b, of);
-    b->decided[part->param] = false;
-    return br->cases ? br : NULL;
+    b->decided[factor->param] = true;
+    br->enumeration = build(b, of);
+    b->decided[factor->param] = false;
+    return br->enumeration ? br : NULL;
 }
 
-/* The branches of a part on which others of the set depend. */
-static int branch_out(struct build *b, struct part *part, const struct set *of)
+/* Builds the branches of a factor on which other parameters of the set depend. */
+static int branch_out(struct build *b, struct factor *factor, const struct set *of)
 {
-    name_values(part, b->s, of);
-    AUTO(free) struct set *sets = xcalloc(part->named_count, sizeof *sets);
+    name_values(factor, b->s, of);
+    AUTO(free) struct set *sets = xcalloc(factor->named_count, sizeof *sets);
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < part->named_count; i++) {
-        struct set here = alive(b->s, of, part->param, part->named[i]);
+    for (size_t i = 0; rc == 0 && i < factor->named_count; i++) {
+        struct set here = remaining(b->s, of, factor->param, factor->named[i]);
         size_t k = 0;
-        while (k < part->branch_count &&
+        while (k < factor->branch_count &&
                (sets[k].count != here.count ||
                 memcmp(sets[k].at, here.at, here.count * sizeof *here.at) != 0))
             k++;
-        bool is_new = k == part->branch_count;
+        bool is_new = k == factor->branch_count;
         if (is_new)
             sets[k] = here;
         else
             free(here.at);
-        if (is_new && !add_branch(b, part, &sets[k]))
+        if (is_new && !add_branch(b, factor, &sets[k]))
             rc = -E2BIG;
-        struct branch *br = &part->branches[k];
+        struct branch *br = &factor->branches[k];
         br->values = xrealloc(br->values, br->value_count + 1, sizeof *br->values);
-        br->values[br->value_count++] = part->named[i];
-        part->count += br->cases ? br->cases->count : 0;
+        br->values[br->value_count++] = factor->named[i];
+        factor->count += br->enumeration ? br->enumeration->count : 0;
     }
-    for (size_t k = 0; k < part->branch_count; k++)
+    for (size_t k = 0; k < factor->branch_count; k++)
         free(sets[k].at);
-    double others = space_values(b->s, part->param) - (double)part->named_count;
-    if (rc < 0 || others == 0)
+    double unnamed_values = space_value_count(b->s, factor->param) - (double)factor->named_count;
+    if (rc < 0 || unnamed_values == 0)
         return rc;
-    struct set rest = alive(b->s, of, part->param, NAN);
-    struct branch *br = add_branch(b, part, &rest);
+    struct set rest = remaining(b->s, of, factor->param, NAN);
+    struct branch *br = add_branch(b, factor, &rest);
     free(rest.at);
-    part->count += br ? others * br->cases->count : 0;
+    factor->count += br ? unnamed_values * br->enumeration->count : 0;
     return br ? 0 : -E2BIG;
 }
 
-/* The cases of a set whose decided conditions all hold; NULL: too many. */
-static struct space_cases *build(struct build *b, const struct set *of)
+/* Builds the enumeration of a set whose decided conditions all hold; NULL: it exceeds WORK_MAX. */
+static struct space_enumeration *build(struct build *b, const struct set *of)
 {
-    AUTO(cases) struct space_cases *c = xzalloc(sizeof *c);
-    c->count = 1;
-    c->parts = xcalloc(of->count + 1, sizeof *c->parts);
+    AUTO(enumeration) struct space_enumeration *en = xzalloc(sizeof *en);
+    en->count = 1;
+    en->factors = xcalloc(of->count + 1, sizeof *en->factors);
     b->left -= (int)of->count + 1;
     if (b->left < 0)
         return NULL;
     join(b, of);
     AUTO(free) size_t *roots = xcalloc(of->count + 1, sizeof *roots);
     AUTO(free) size_t *members = xcalloc(of->count + 1, sizeof *members);
-    for (size_t i = 0; i < of->count; i++) /* b->root is used again further down */
+    for (size_t i = 0; i < of->count; i++) /* recursive calls change b->root */
         roots[i] = root_of(b, of->at[i]);
     AUTO(free) bool *done = xcalloc(of->count + 1, sizeof *done);
     for (size_t i = 0; i < of->count; i++) {
@@ -245,23 +248,23 @@ static struct space_cases *build(struct build *b, const struct set *of)
             }
         if (group.count == 0)
             continue;
-        struct part *part = &c->parts[c->part_count++];
-        part->param = first_parent(b, &group);
+        struct factor *factor = &en->factors[en->factor_count++];
+        factor->param = first_parent(b, &group);
         if (group.count == 1)
-            part->count = space_values(b->s, part->param);
-        else if (branch_out(b, part, &group) < 0)
+            factor->count = space_value_count(b->s, factor->param);
+        else if (branch_out(b, factor, &group) < 0)
             return NULL;
-        c->count *= part->count;
+        en->count *= factor->count;
     }
-    return TAKE(c);
+    return TAKE(en);
 }
 
-int space_internal_count(struct space *s)
+int space_enumerate(struct space *s)
 {
-    space_cases_free(s->cases);
-    s->cases = NULL;
+    space_enumeration_free(s->enumeration);
+    s->enumeration = NULL;
     for (size_t i = 0; i < s->count; i++)
-        if (isinf(space_values(s, i)))
+        if (isinf(space_value_count(s, i)))
             return 0;
     AUTO(free) bool *decided = xcalloc(s->count, sizeof *decided);
     AUTO(free) size_t *root = xcalloc(s->count, sizeof *root);
@@ -269,8 +272,8 @@ int space_internal_count(struct space *s)
     AUTO(free) size_t *all = xcalloc(s->count, sizeof *all);
     for (size_t i = 0; i < s->count; i++)
         all[i] = i;
-    s->cases = build(&b, &(struct set){all, s->count});
-    return s->cases ? 0 : -E2BIG;
+    s->enumeration = build(&b, &(struct set){all, s->count});
+    return s->enumeration ? 0 : -E2BIG;
 }
 
 /* ---- points ------------------------------------------------------------------------------------
@@ -280,54 +283,54 @@ double space_count(const struct space *s)
 {
     if (s->allowed)
         return (double)s->allowed_count;
-    return s->cases && s->cases->count <= exact_max ? s->cases->count : INFINITY;
+    return s->enumeration && s->enumeration->count <= exact_max ? s->enumeration->count : INFINITY;
 }
 
-/* The n-th value of a part's parameter that no branch names. */
-static double unnamed(const struct part *p, double n)
+/* The n-th value of a factor's parameter that no branch names. */
+static double unnamed(const struct factor *f, double n)
 {
-    for (size_t i = 0; i < p->named_count && p->named[i] <= n; i++)
+    for (size_t i = 0; i < f->named_count && f->named[i] <= n; i++)
         n++;
     return n;
 }
 
-/* Which value each parameter has at the i-th point; those that are not active stay. */
-static void digits(double *at, const struct space_cases *c, double i)
+/* Sets the index of the value of each active parameter at the i-th point. Others stay unchanged. */
+static void indices(double *at, const struct space_enumeration *en, double i)
 {
-    double rest = c->count;
-    for (const struct part *p = c->parts; p < c->parts + c->part_count; p++) {
-        rest /= p->count;
+    double rest = en->count;
+    for (const struct factor *f = en->factors; f < en->factors + en->factor_count; f++) {
+        rest /= f->count;
         double n = (i - fmod(i, rest)) / rest;
         i -= n * rest;
-        if (p->branch_count == 0)
-            at[p->param] = n;
-        for (size_t k = 0; k < p->branch_count; k++) {
-            const struct branch *br = &p->branches[k];
-            double size = br->cases->count, which = (n - fmod(n, size)) / size;
+        if (f->branch_count == 0)
+            at[f->param] = n;
+        for (size_t k = 0; k < f->branch_count; k++) {
+            const struct branch *br = &f->branches[k];
+            double size = br->enumeration->count, which = (n - fmod(n, size)) / size;
             if (br->value_count > 0 && which >= (double)br->value_count) {
                 n -= size * (double)br->value_count;
                 continue;
             }
-            at[p->param] = br->value_count > 0 ? br->values[(size_t)which] : unnamed(p, which);
-            digits(at, br->cases, n - which * size);
+            at[f->param] = br->value_count > 0 ? br->values[(size_t)which] : unnamed(f, which);
+            indices(at, br->enumeration, n - which * size);
             break;
         }
     }
 }
 
-void space_digits(double *at, const struct space *s, double i)
+void space_point_indices(double *at, const struct space *s, double i)
 {
     for (size_t p = 0; p < s->count; p++)
         at[p] = -1;
-    digits(at, s->cases, i);
+    indices(at, s->enumeration, i);
 }
 
 json_t *space_point(const struct space *s, double i)
 {
     AUTO(free) double *at = xcalloc(s->count, sizeof *at);
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
-    space_digits(at, s, s->allowed ? s->allowed[(size_t)i] : i);
-    if (!s->allowed && space_broken(s, &(struct space_at){.digits = at}))
+    space_point_indices(at, s, s->allowed ? s->allowed[(size_t)i] : i);
+    if (!s->allowed && space_violated(s, &(struct space_coords){.indices = at}))
         return NULL;
     for (size_t p = 0; p < s->count; p++)
         if (at[p] >= 0)

@@ -1,4 +1,4 @@
-/* space_list - a space as a list of parameters, for `drover suggest`. */
+/* space_parse_list - reads a space from a list of parameters, for `drover suggest`. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ static int read_item(struct space *s, const char *name, const struct config_node
     static const char *const keys[] = {"name", "type", "low", "high", "log", "choices", "when"};
     struct distribution *d = NULL;
     if (json_object_get(s->by_path, name))
-        return config_node_error(n, e, "the name comes twice");
+        return config_node_error(n, e, "the name is used twice");
     if (config_node_only_keys(n, keys, COUNT_OF(keys), "a parameter", e) < 0 ||
         distribution_read_item(&d, n, e) < 0)
         return -EINVAL;
@@ -21,7 +21,7 @@ static int read_item(struct space *s, const char *name, const struct config_node
 int space_read_list(struct space **out, const struct config_node *list, char ***notices,
                     struct err *e)
 {
-    (void)notices; /* nothing here is easily meant otherwise */
+    (void)notices; /* the list form has no ambiguous entries */
     AUTO(space) struct space *s = xzalloc(sizeof *s);
     s->by_path = json_object();
     space_add_group(s, "", 0);
@@ -36,7 +36,7 @@ int space_read_list(struct space **out, const struct config_node *list, char ***
     }
     for (size_t i = 0; i < s->count; i++) {
         struct config_node item = config_node_item(list, i), at = config_node_member(&item, "when");
-        if (at.value && space_read_when(s, i, &at, e) < 0)
+        if (at.value && space_read_conditions(s, i, &at, e) < 0)
             return err_wrap(e, "parameter '%s'", s->params[i].name);
     }
     if (space_finish(s, list, e) < 0)

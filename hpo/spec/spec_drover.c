@@ -102,9 +102,9 @@ static int read_rules(struct spec *s, const struct config_node *n, struct err *e
                        list = config_node_member(n, "constraints");
     s->when = json_incref((json_t *)when.value);
     s->constraints = json_incref((json_t *)list.value);
-    if (when.value && space_when(s->space, &when, e) < 0)
+    if (when.value && space_add_conditions(s->space, &when, e) < 0)
         return -EINVAL;
-    return list.value ? space_constrain(s->space, &list, e) : 0;
+    return list.value ? space_add_constraints(s->space, &list, e) : 0;
 }
 
 static int read_start(struct spec *s, const struct config_node *n, struct err *e)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -11,99 +12,97 @@
 #include "hpo/store/lockfile.h"
 #include "hpo/store/sweep_reader.h"
 
-enum { LOOK_MS = 20 };
+enum { POLL_MS = 20 };
 
-/* ---- where nobody holds the sweep ----------------------------------------------------------- */
+/* ---- without a coordinator ------------------------------------------------------------------ */
 
-/* What follows from an ask, as part of the next commit. */
-static int step(struct sweep_reader *v, const json_t *ask, struct scheduler_out *out,
-                struct err *why, struct err *e)
+/* Applies a command; its records are part of the next commit. `rejected`: why it means nothing. */
+static int apply(struct sweep_reader *v, const json_t *command, struct scheduler_out *out,
+                 struct err *rejected, struct err *e)
 {
-    const struct scheduler_event ev = {.kind = SCHEDULER_EV_COMMAND, .data = (json_t *)ask};
-    (void)scheduler_handle(v->sched, &ev, clock_ms_of(CLOCK_REALTIME), out,
-                           why); /* who asked is told */
+    const struct scheduler_event ev = {.kind = SCHEDULER_EV_COMMAND, .data = (json_t *)command};
+    /* The sender gets the error in its reply. */
+    (void)scheduler_handle(v->sched, &ev, clock_ms_of(CLOCK_REALTIME), out, rejected);
     for (size_t i = 0; i < out->record_count; i++)
         if (event_store_append(v->dir->store, &out->records[i], 0, e) < 0)
             return e->code;
     return 0;
 }
 
-/* Answers all asks that lie there. */
-static int answer_all(struct sweep_reader *v, struct err *e)
+/* Applies all commands of the mailbox and replies to them. */
+static int apply_all(struct sweep_reader *v, struct err *e)
 {
-    AUTO(command_mailbox) struct command_mailbox *d = command_mailbox_open(v->dir->path);
+    AUTO(command_mailbox) struct command_mailbox *m = command_mailbox_open(v->dir->path);
     struct scheduler_out out = {0};
     int rc = 0;
-    for (size_t i = 0; d && i < command_mailbox_count(d) && rc == 0; i++) {
-        struct err why = {0};
-        rc = step(v, command_mailbox_submit(d, i), &out, &why, e);
-        command_mailbox_set_reply(d, i, &why, v->sched, &out);
+    for (size_t i = 0; m && i < command_mailbox_count(m) && rc == 0; i++) {
+        struct err rejected = {0};
+        rc = apply(v, command_mailbox_get(m, i), &out, &rejected, e);
+        command_mailbox_set_reply(m, i, &rejected, v->sched, &out);
     }
     scheduler_out_free(&out);
     if (rc == 0)
         rc = event_store_commit(v->dir->store, e);
-    if (rc == 0 && d)
-        command_mailbox_commit(d);
+    if (rc == 0 && m)
+        command_mailbox_commit(m);
     return rc;
 }
 
-/* ---- asking --------------------------------------------------------------------------------- */
+/* ---- sending -------------------------------------------------------------------------------- */
 
-struct asking {
+struct request {
     const char *root, *name, *id;
-    char *dir;
-    json_t *ask;
-    bool laid; /* on the desk */
+    char *dir; /* of the sweep */
+    json_t *command;
+    bool submitted;
 };
 
-/* One attempt. Returns 1 with the answer, or 0: it is not there yet. */
-static int attempt(struct asking *a, json_t **answer, bool *here, struct err *e)
+/* One attempt. Returns 1 with the reply, or 0 if there is none yet. */
+static int attempt(struct request *r, json_t **reply, bool *applied_here, struct err *e)
 {
-    if (!a->laid) {
-        int rc = command_mailbox_take(a->dir, a->ask, e);
+    if (!r->submitted) {
+        int rc = command_mailbox_submit(r->dir, r->command, e);
         if (rc < 0)
             return rc == -EBUSY ? 0 : rc;
-        a->laid = true;
+        r->submitted = true;
     }
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
-    int rc = sweep_reader_hold(&v, a->root, a->name, e);
+    int rc = sweep_reader_open_locked(&v, r->root, r->name, e);
     if (rc < 0 && rc != -EBUSY)
         return rc;
-    *answer = command_mailbox_poll_reply(a->dir, a->id); /* of who held it until then */
-    *here = rc == 0 && !*answer;
-    if (*here) {
-        rc = answer_all(v, e);
+    *reply = command_mailbox_poll_reply(r->dir, r->id); /* of a coordinator that just ended */
+    *applied_here = rc == 0 && !*reply;
+    if (*applied_here) {
+        rc = apply_all(v, e);
         if (rc < 0)
             return rc;
-        *answer = command_mailbox_poll_reply(a->dir, a->id);
+        *reply = command_mailbox_poll_reply(r->dir, r->id);
     }
-    return *answer != NULL;
+    return *reply != NULL;
 }
 
-static int no_answer(const struct asking *a, struct err *e)
+static int no_reply(const struct request *r, struct err *e)
 {
-    AUTO(free) char *path = xasprintf("%s/lock", a->dir);
+    AUTO(free) char *path = xasprintf("%s/lock", r->dir);
     struct lockfile_owner o = {0};
-    if (lockfile_ask(&o, path, NULL) == 0 && o.held && o.pid > 0)
+    if (lockfile_read_owner(&o, path, NULL) == 0 && o.held && o.pid > 0)
         err_set(e, -ETIMEDOUT, "sweep '%s': its coordinator, process %d on %s, does not answer",
-                a->name, (int)o.pid, o.host);
+                r->name, (int)o.pid, o.host);
     else
-        err_set(e, -ETIMEDOUT, "sweep '%s': whoever holds it does not answer", a->name);
-    command_mailbox_abandon(a->dir, a->id);
-    return a->laid ? err_hint(e,
-                              "what was asked is done once it answers again, or by the next one; "
-                              "rm %s/asks  takes it back",
-                              a->dir)
-                   : -ETIMEDOUT;
+        err_set(e, -ETIMEDOUT, "sweep '%s': its coordinator does not answer", r->name);
+    command_mailbox_abandon(r->dir, r->id);
+    if (!r->submitted)
+        return -ETIMEDOUT;
+    return err_hint(e, "wait, since the command stays queued; or withdraw it: rm %s/asks", r->dir);
 }
 
-static int wait_for(struct asking *a, json_t **answer, bool *here, struct err *e)
+static int wait_for_reply(struct request *r, json_t **reply, bool *applied_here, struct err *e)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
-    int64_t end = clock_ms() + COMMAND_CLIENT_WAIT_MS;
+    const struct timespec pause = {.tv_nsec = POLL_MS * 1000000};
+    int64_t end = clock_ms() + COMMAND_CLIENT_TIMEOUT_MS;
     for (int rc = 0; clock_ms() < end; nanosleep(&pause, NULL)) {
         struct err why = {0};
-        rc = attempt(a, answer, here, &why);
+        rc = attempt(r, reply, applied_here, &why);
         if (rc < 0) {
             *e = why;
             return rc;
@@ -111,32 +110,32 @@ static int wait_for(struct asking *a, json_t **answer, bool *here, struct err *e
         if (rc > 0)
             return 0;
     }
-    return no_answer(a, e);
+    return no_reply(r, e);
 }
 
-int command_client_bring(json_t **answer, bool *here, const char *root, const char *name,
-                         json_t *ask, struct err *e)
+int command_client_send(json_t **reply, bool *applied_here, const char *root, const char *name,
+                        json_t *command, struct err *e)
 {
     char id[24];
     uint64_t random = 0;
     if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return err_set(e, -errno, "no random number can be had");
+        return err_set(e, -errno, "cannot get a random number: %s", strerror(errno));
     snprintf(id, sizeof id, "%016llx", (unsigned long long)random);
-    json_object_set_new(ask, "ask", json_string(id));
-    AUTO(json) json_t *got = NULL;
-    struct asking a = {.root = root, .name = name, .id = id, .ask = ask};
-    int rc = sweep_dir_find(&a.dir, root, name, e);
+    json_object_set_new(command, "ask", json_string(id));
+    AUTO(json) json_t *received = NULL;
+    struct request r = {.root = root, .name = name, .id = id, .command = command};
+    int rc = sweep_dir_find(&r.dir, root, name, e);
     if (rc == 0)
-        rc = wait_for(&a, &got, here, e);
-    free(a.dir);
+        rc = wait_for_reply(&r, &received, applied_here, e);
+    free(r.dir);
     if (rc < 0)
         return rc;
-    const char *error = json_string_value(json_object_get(got, "error"));
-    const char *hint = json_string_value(json_object_get(got, "hint"));
+    const char *error = json_string_value(json_object_get(received, "error"));
+    const char *hint = json_string_value(json_object_get(received, "hint"));
     if (error) {
         err_set(e, -EINVAL, "%s", error);
         return hint && *hint ? err_hint(e, "%s", hint) : -EINVAL;
     }
-    *answer = TAKE(got);
+    *reply = TAKE(received);
     return 0;
 }

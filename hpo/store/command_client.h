@@ -1,5 +1,6 @@
-/* asking - brings what a user asks to whoever holds the sweep, and waits for the answer. Where
- * nobody holds it, the ask is stored here, and the next coordinator goes on from there. */
+/* command_client - sends a user's command to the coordinator of a sweep and waits for the reply. If
+ * no coordinator runs, the command is applied to the store here, and the next coordinator continues
+ * from there. */
 #ifndef DROVER_COMMAND_CLIENT_H
 #define DROVER_COMMAND_CLIENT_H
 
@@ -8,14 +9,16 @@
 
 #include "common/err.h"
 
-enum { COMMAND_CLIENT_WAIT_MS = 2000 };
+enum { COMMAND_CLIENT_TIMEOUT_MS = 2000 };
 
-/* `ask`: ASK's data (sched.h) without its id. *answer is command_mailbox_set_reply()'s (new
- * reference); *here says that it was given here, since nobody coordinates the sweep. -ENOENT there
- * is no such sweep -ETIMEDOUT  its coordinator does not answer: the text names it; the ask stays
- *   -EINVAL     it makes no sense now: what the answer says
- *   others      the sweep cannot be read or written to */
-int command_client_bring(json_t **answer, bool *here, const char *root, const char *name,
-                         json_t *ask, struct err *e);
+/* Sends `command`, a command's data (scheduler.h) without its id, which is added. *reply is the
+ * reply of command_mailbox_set_reply() (new reference); *applied_here: no coordinator runs, so it
+ * was applied by this process.
+ *   -ENOENT     there is no such sweep
+ *   -ETIMEDOUT  the coordinator does not reply; the text names it, and the command stays queued
+ *   -EINVAL     the command means nothing now; text and hint are the reply's
+ *   others      the sweep cannot be read or written */
+int command_client_send(json_t **reply, bool *applied_here, const char *root, const char *name,
+                        json_t *command, struct err *e);
 
 #endif

@@ -14,17 +14,18 @@ enum { BYTES_MAX = 16 << 20 };
 
 struct command_mailbox {
     char *dir;
-    FILE *file; /* of the asks, locked */
-    json_t *asks, *answers;
+    FILE *file; /* the commands; locked */
+    json_t *commands;
+    json_t *replies; /* [id or null, reply] */
 };
 
-static char *answer_path(const char *dir, const char *id)
+static char *reply_path(const char *dir, const char *id)
 {
     return xasprintf("%s/answer.%s", dir, id);
 }
 
-/* -EBUSY: somebody else has them. */
-static int open_asks(int *out, const char *dir, int flags, struct err *e)
+/* -EBUSY  another process has it open */
+static int open_locked(int *out, const char *dir, int flags, struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/asks", dir);
     AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC | flags, 0666);
@@ -48,24 +49,24 @@ static int write_all(int fd, const char *text, const char *path, struct err *e)
     return err_set(e, -code, "%s: %s", path, strerror(code));
 }
 
-/* ---- who asks ------------------------------------------------------------------------------- */
+/* ---- the sender ----------------------------------------------------------------------------- */
 
-int command_mailbox_take(const char *dir, const json_t *ask, struct err *e)
+int command_mailbox_submit(const char *dir, const json_t *command, struct err *e)
 {
-    const char *id = json_string_value(json_object_get(ask, "ask"));
-    AUTO(free) char *text = json_line(ask), *line = xasprintf("%s\n", text);
-    AUTO(free) char *path = answer_path(dir, id);
-    AUTO(fd) int fd = -1, sheet = -1;
-    int rc = open_asks(&fd, dir, O_CREAT, e);
+    const char *id = json_string_value(json_object_get(command, "ask"));
+    AUTO(free) char *text = json_line(command), *line = xasprintf("%s\n", text);
+    AUTO(free) char *path = reply_path(dir, id);
+    AUTO(fd) int fd = -1, reply_fd = -1;
+    int rc = open_locked(&fd, dir, O_CREAT, e);
     if (rc < 0)
         return rc;
-    sheet = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    reply_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     off_t end = lseek(fd, 0, SEEK_END);
-    if (sheet < 0 || end < 0)
+    if (reply_fd < 0 || end < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
     rc = write_all(fd, line, path, e);
     if (rc < 0) {
-        (void)ftruncate(fd, end); /* half a line is dropped by who reads it */
+        (void)ftruncate(fd, end); /* if this fails, the reader drops the partial line */
         command_mailbox_abandon(dir, id);
     }
     return rc;
@@ -73,39 +74,39 @@ int command_mailbox_take(const char *dir, const json_t *ask, struct err *e)
 
 json_t *command_mailbox_poll_reply(const char *dir, const char *id)
 {
-    AUTO(free) char *path = answer_path(dir, id);
-    json_t *answer = json_load_file(path, 0, NULL); /* half of one is none */
-    if (answer)
+    AUTO(free) char *path = reply_path(dir, id);
+    json_t *reply = json_load_file(path, 0, NULL); /* a partial reply does not parse: NULL */
+    if (reply)
         command_mailbox_abandon(dir, id);
-    return answer;
+    return reply;
 }
 
 void command_mailbox_abandon(const char *dir, const char *id)
 {
-    AUTO(free) char *path = answer_path(dir, id);
-    (void)unlink(path); /* may not have been made */
+    AUTO(free) char *path = reply_path(dir, id);
+    (void)unlink(path); /* it may not exist */
 }
 
-/* ---- who answers ---------------------------------------------------------------------------- */
+/* ---- the receiver --------------------------------------------------------------------------- */
 
-static void read_asks(struct command_mailbox *d)
+static void read_commands(struct command_mailbox *m)
 {
     AUTO(free) char *line = NULL;
     size_t cap = 0;
-    for (ssize_t n; (n = getline(&line, &cap, d->file)) > 0;) {
+    for (ssize_t n; (n = getline(&line, &cap, m->file)) > 0;) {
         struct err e = {0};
-        json_t *ask = NULL;
-        if (json_parse(&ask, line, (size_t)n, &e) < 0)
-            log_warn("%s/asks: a line is dropped: %s", d->dir, e.text);
+        json_t *command = NULL;
+        if (json_parse(&command, line, (size_t)n, &e) < 0)
+            log_warn("%s/asks: dropped a line that is not JSON: %s", m->dir, e.text);
         else
-            json_array_append_new(d->asks, ask);
+            json_array_append_new(m->commands, command);
     }
 }
 
 struct command_mailbox *command_mailbox_open(const char *dir)
 {
     AUTO(fd) int fd = -1;
-    if (open_asks(&fd, dir, 0, NULL) < 0)
+    if (open_locked(&fd, dir, 0, NULL) < 0)
         return NULL;
     struct stat st;
     if (fstat(fd, &st) < 0 || st.st_size == 0 || st.st_size > BYTES_MAX)
@@ -114,38 +115,38 @@ struct command_mailbox *command_mailbox_open(const char *dir)
     if (!f)
         return NULL;
     fd = -1;
-    struct command_mailbox *d = xzalloc(sizeof *d);
-    d->file = f;
-    d->dir = xstrdup(dir);
-    d->asks = json_array();
-    d->answers = json_array();
-    read_asks(d);
-    return d;
+    struct command_mailbox *m = xzalloc(sizeof *m);
+    m->file = f;
+    m->dir = xstrdup(dir);
+    m->commands = json_array();
+    m->replies = json_array();
+    read_commands(m);
+    return m;
 }
 
-void command_mailbox_close(struct command_mailbox *d)
+void command_mailbox_close(struct command_mailbox *m)
 {
-    if (!d)
+    if (!m)
         return;
-    fclose(d->file);
-    free(d->dir);
-    json_decref(d->asks);
-    json_decref(d->answers);
-    free(d);
+    fclose(m->file);
+    free(m->dir);
+    json_decref(m->commands);
+    json_decref(m->replies);
+    free(m);
 }
 
-size_t command_mailbox_count(const struct command_mailbox *d)
+size_t command_mailbox_count(const struct command_mailbox *m)
 {
-    return json_array_size(d->asks);
+    return json_array_size(m->commands);
 }
 
-const json_t *command_mailbox_submit(const struct command_mailbox *d, size_t i)
+const json_t *command_mailbox_get(const struct command_mailbox *m, size_t i)
 {
-    return json_array_get(d->asks, i);
+    return json_array_get(m->commands, i);
 }
 
-/* Trials that the user has brought in. */
-static json_t *brought(const struct scheduler_out *out)
+/* The trials that a command added or requeued. */
+static json_t *affected_trials(const struct scheduler_out *out)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < out->record_count; i++) {
@@ -156,37 +157,38 @@ static json_t *brought(const struct scheduler_out *out)
     return list;
 }
 
-void command_mailbox_set_reply(struct command_mailbox *d, size_t i, const struct err *error,
+void command_mailbox_set_reply(struct command_mailbox *m, size_t i, const struct err *error,
                                const struct scheduler *s, const struct scheduler_out *out)
 {
-    const json_t *id = json_object_get(command_mailbox_submit(d, i), "ask");
+    const json_t *id = json_object_get(command_mailbox_get(m, i), "ask");
     struct scheduler_counts c = scheduler_counts(s);
-    json_t *answer =
+    json_t *reply =
         error->code < 0
             ? json_pack("{s:s, s:s}", "error", error->text, "hint", error->hint)
-            : json_pack("{s:b, s:o, s:i, s:b}", "ok", 1, "trials", brought(out), "running",
+            : json_pack("{s:b, s:o, s:i, s:b}", "ok", 1, "trials", affected_trials(out), "running",
                         c.running + c.stopping, "over", scheduler_is_done(s));
-    json_array_append_new(d->answers, json_pack("[O?, o]", id, answer));
+    json_array_append_new(m->replies, json_pack("[O?, o]", id, reply));
 }
 
-/* Only where a sheet lies: nobody waits for other answers. */
-static void answer(const char *dir, const char *id, const json_t *text)
+/* Writes a reply if its file still exists: otherwise the sender no longer waits. */
+static void write_reply(const char *dir, const char *id, const json_t *reply)
 {
-    AUTO(free) char *path = answer_path(dir, id), *line = json_line(text);
+    AUTO(free) char *path = reply_path(dir, id), *line = json_line(reply);
     AUTO(fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
     struct err e = {0};
     if (fd >= 0 && write_all(fd, line, path, &e) < 0)
         log_warn("%s", e.text);
 }
 
-void command_mailbox_commit(struct command_mailbox *d)
+void command_mailbox_commit(struct command_mailbox *m)
 {
-    for (size_t i = 0; i < json_array_size(d->answers); i++) {
-        const json_t *a = json_array_get(d->answers, i);
+    for (size_t i = 0; i < json_array_size(m->replies); i++) {
+        const json_t *a = json_array_get(m->replies, i);
         const char *id = json_string_value(json_array_get(a, 0));
         if (id && !strchr(id, '/'))
-            answer(d->dir, id, json_array_get(a, 1));
+            write_reply(m->dir, id, json_array_get(a, 1));
     }
-    if (ftruncate(fileno(d->file), 0) < 0)
-        log_warn("%s/asks: %s", d->dir, strerror(errno)); /* taken again they change nothing */
+    if (ftruncate(fileno(m->file), 0) < 0)
+        log_warn("%s/asks: %s", m->dir,
+                 strerror(errno)); /* harmless: commands that come twice have no effect */
 }

@@ -1,12 +1,12 @@
-/* desk - what a user asks of a sweep, and how it gets to whoever holds the sweep: two kinds of
- * files in its directory, so it may be asked from any machine that sees it.
+/* command_mailbox - files through which users' commands reach the coordinator of a sweep, from any
+ * machine that shares the sweep's directory:
  *
- *     asks        a line of JSON each (sched.h: ASK's data); emptied once all of them are stored
- *     answer.ID   made by who asks, written to by who answers
+ *     asks        the commands, one line of JSON each (scheduler.h); emptied once all are stored
+ *     answer.ID   created by the sender of command ID, written by the receiver
  *
- * Files are written in place and opened anew for each look, which is what a network file system
- * shows to others at once. An ask stays until somebody has taken it; it may be taken twice, and is
- * known by its id. */
+ * Files are written in place and opened again for each look, so that a network file system shows
+ * the changes to others at once. A command stays until a receiver has stored it. A receiver may get
+ * it twice, and recognises it by its id. */
 #ifndef DROVER_COMMAND_MAILBOX_H
 #define DROVER_COMMAND_MAILBOX_H
 
@@ -16,39 +16,38 @@
 #include "common/mem.h"
 #include "hpo/scheduler/scheduler.h"
 
-/* ---- who asks ------------------------------------------------------------------------------- */
+/* ---- the sender ----------------------------------------------------------------------------- */
 
-/* Lays an ask down in the sweep's directory `dir`, and a sheet for the answer beside it.
- *   -EBUSY  somebody reads the asks just now: try again
- *   others  as open() and write() say */
-int command_mailbox_take(const char *dir, const json_t *ask, struct err *e);
-/* The answer of desk_answer() (new reference), taken away; NULL: none yet. */
+/* Appends a command, whose `ask` is its id, to the mailbox in `dir`, and creates the reply's file.
+ *   -EBUSY  another process has the mailbox open: try again
+ *   others  as open() and write() */
+int command_mailbox_submit(const char *dir, const json_t *command, struct err *e);
+/* Returns the reply (new reference) and removes its file; NULL: there is none yet. */
 json_t *command_mailbox_poll_reply(const char *dir, const char *id);
-/* Nobody waits for an answer any more; the ask stays. */
+/* Removes the reply's file. The command stays. */
 void command_mailbox_abandon(const char *dir, const char *id);
 
-/* ---- who answers ---------------------------------------------------------------------------- */
+/* ---- the receiver --------------------------------------------------------------------------- */
 
-struct command_mailbox; /* the asks that were there, kept from others until it is closed */
+struct command_mailbox; /* the commands that were found, locked until it is closed */
 
-/* NULL: there are none, or somebody writes one just now. What is no JSON is dropped with a warning.
- */
+/* Returns NULL if there are no commands, or another process has the mailbox open. Lines that are
+ * not JSON are dropped with a warning. */
 struct command_mailbox *command_mailbox_open(const char *dir);
-void command_mailbox_close(struct command_mailbox *d);
+void command_mailbox_close(struct command_mailbox *m);
 AUTO_DEFINE(command_mailbox, struct command_mailbox *, command_mailbox_close)
 
-/* Their number; the i-th, borrowed. */
-size_t command_mailbox_count(const struct command_mailbox *d);
-const json_t *command_mailbox_submit(const struct command_mailbox *d, size_t i);
+/* The number of commands; the i-th, borrowed. */
+size_t command_mailbox_count(const struct command_mailbox *m);
+const json_t *command_mailbox_get(const struct command_mailbox *m, size_t i);
 
-/* Notes what came of the i-th: `error` (code 0: none), or what the step gave.
- * {"ok":true,"trials":[those that were added or wait again],"running":n,"over":bool} or
- * {"error","hint"} */
-void command_mailbox_set_reply(struct command_mailbox *d, size_t i, const struct err *error,
+/* Sets the reply to the i-th command: `error` (code 0: none), or what the scheduler made of it.
+ * {"ok":true,"trials":[added or waiting again],"running":n,"over":bool} or {"error","hint"} */
+void command_mailbox_set_reply(struct command_mailbox *m, size_t i, const struct err *error,
                                const struct scheduler *s, const struct scheduler_out *out);
 
-/* All that follows is stored: tells those who wait, and empties the file. Without it the asks stay.
- */
-void command_mailbox_commit(struct command_mailbox *d);
+/* Writes the replies and empties the mailbox. Call it when all records of the commands are stored.
+ * Without it the commands stay. */
+void command_mailbox_commit(struct command_mailbox *m);
 
 #endif

@@ -11,14 +11,14 @@
 enum {
     SCHEMA_VERSION = 2,          /* PRAGMA user_version; 1 had no records `asked` and `retried` */
     APPLICATION_ID = 0x64726f76, /* "drov": PRAGMA application_id */
-    BUSY_MS = 5000               /* a reader of a rollback journal may hold us up */
+    BUSY_MS = 5000               /* how long a reader of a rollback journal may block */
 };
 
 struct event_store {
     sqlite3 *db;
     char *path;
     sqlite3_stmt *append, *put, *get;
-    bool open_tx; /* appended, not committed */
+    bool open_tx; /* has records that are not committed */
     bool broken;
 };
 
@@ -40,8 +40,8 @@ static const char *const kind_names[SCHEDULER_REC_KINDS] = {
     [SCHEDULER_REC_COMMAND] = "asked",     [SCHEDULER_REC_RETRIED] = "retried",
 };
 
-/* What SQLite's code means to us. */
-static int code_of(int rc)
+/* The negative errno for a code of SQLite. */
+static int errno_of(int rc)
 {
     switch (rc & 0xff) {
     case SQLITE_FULL:
@@ -67,12 +67,13 @@ static int code_of(int rc)
 static int failed(const struct event_store *s, const char *doing, struct err *e)
 {
     int rc = sqlite3_extended_errcode(s->db);
-    int code = code_of(rc);
+    int code = errno_of(rc);
     err_set(e, code, "%s: %s: %s", s->path, doing, sqlite3_errmsg(s->db));
     if (code == -EBADMSG)
-        err_hint(e, "sqlite3 '%s' .recover  saves what can be saved", s->path);
+        err_hint(e, "sqlite3 '%s' .recover  restores what is readable", s->path);
     else if (code == -EBUSY)
-        err_hint(e, "another program holds it; on a network file system only one may open it");
+        err_hint(e, "close the other program that has it open; on a network file system only one "
+                    "can open it");
     return code;
 }
 
@@ -88,8 +89,8 @@ static int prepare(struct event_store *s, sqlite3_stmt **out, const char *sql, s
                : failed(s, "prepare", e);
 }
 
-/* The first column of the first row, as an integer or a word. */
-static int ask_int(struct event_store *s, const char *sql, int64_t *out, struct err *e)
+/* Returns the first column of the first row, as an integer or as text. */
+static int query_int(struct event_store *s, const char *sql, int64_t *out, struct err *e)
 {
     sqlite3_stmt *st = NULL;
     if (prepare(s, &st, sql, e) < 0)
@@ -102,7 +103,7 @@ static int ask_int(struct event_store *s, const char *sql, int64_t *out, struct 
     return code;
 }
 
-static int ask_text(struct event_store *s, const char *sql, char *out, size_t len, struct err *e)
+static int query_text(struct event_store *s, const char *sql, char *out, size_t len, struct err *e)
 {
     sqlite3_stmt *st = NULL;
     if (prepare(s, &st, sql, e) < 0)
@@ -115,7 +116,7 @@ static int ask_text(struct event_store *s, const char *sql, char *out, size_t le
     return code;
 }
 
-/* WAL needs shared memory between its users, which network file systems lack. */
+/* A WAL needs memory that its users share, which network file systems lack. */
 static bool on_network(const char *path)
 {
     struct statfs fs;
@@ -143,51 +144,51 @@ static int set_journal(struct event_store *s, struct err *e)
 {
     char mode[16] = "";
     if (!on_network(s->path)) {
-        if (ask_text(s, "PRAGMA journal_mode=WAL", mode, sizeof mode, e) < 0)
+        if (query_text(s, "PRAGMA journal_mode=WAL", mode, sizeof mode, e) < 0)
             return e->code;
     }
     if (strcmp(mode, "wal") != 0 &&
         exec(s, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=TRUNCATE", "journal", e) < 0)
         return e->code;
-    /* A WAL of 1 MiB is soon written over: what a file grows by costs a commit more. */
+    /* With 256 pages (1 MiB) the WAL is soon overwritten: a file that grows makes commits slower.
+     */
     return exec(s, "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=256", "synchronous", e);
 }
 
 static int check_pages(struct event_store *s, struct err *e)
 {
     char verdict[200] = "";
-    if (ask_text(s, "PRAGMA quick_check(1)", verdict, sizeof verdict, e) < 0)
+    if (query_text(s, "PRAGMA quick_check(1)", verdict, sizeof verdict, e) < 0)
         return e->code;
     if (strcmp(verdict, "ok") == 0)
         return 0;
     err_set(e, -EBADMSG, "%s: damaged: %s", s->path, verdict);
-    return err_hint(e, "sqlite3 '%s' .recover  saves what can be saved", s->path);
+    return err_hint(e, "sqlite3 '%s' .recover  restores what is readable", s->path);
 }
 
-/* Makes the tables in a new file, all in one transaction; otherwise sees that it is ours and whole.
- * What an older drover has begun is from now on for this one: it may get records that the older one
- * does not know. */
+/* Creates the tables of a new file in one transaction. Otherwise checks that the file is a store of
+ * drover and not damaged, and marks an older format as the present one, since it may now get
+ * records that an older drover does not know. */
 static int check_schema(struct event_store *s, enum event_store_mode mode, struct err *e)
 {
     int64_t app = 0, version = 0, tables = 0;
-    if (ask_int(s, "PRAGMA application_id", &app, e) < 0 ||
-        ask_int(s, "PRAGMA user_version", &version, e) < 0 ||
-        ask_int(s, "SELECT count(*) FROM sqlite_master", &tables, e) < 0)
+    if (query_int(s, "PRAGMA application_id", &app, e) < 0 ||
+        query_int(s, "PRAGMA user_version", &version, e) < 0 ||
+        query_int(s, "SELECT count(*) FROM sqlite_master", &tables, e) < 0)
         return e->code;
     if (app == 0 && version == 0 && tables == 0) {
         if (mode == EVENT_STORE_READ)
-            return err_set(e, -ENOENT, "%s: no sweep has been started in it", s->path);
+            return err_set(e, -ENOENT, "%s: the sweep has not started yet", s->path);
         AUTO(free)
         char *sql = xasprintf("BEGIN; PRAGMA application_id=%d; PRAGMA user_version=%d; %s COMMIT",
                               APPLICATION_ID, SCHEMA_VERSION, schema);
-        return exec(s, sql, "make tables", e);
+        return exec(s, sql, "create tables", e);
     }
     if (app != APPLICATION_ID)
-        return err_set(e, -EBADMSG, "%s: a database, but not drover's", s->path);
+        return err_set(e, -EBADMSG, "%s: not a database of drover", s->path);
     if (version > SCHEMA_VERSION)
-        return err_set(e, -ENOTSUP,
-                       "%s: written by a newer drover (format %lld, this one knows %d)", s->path,
-                       (long long)version, SCHEMA_VERSION);
+        return err_set(e, -ENOTSUP, "%s: written by a newer drover (format %lld, supported: %d)",
+                       s->path, (long long)version, SCHEMA_VERSION);
     if (mode == EVENT_STORE_READ)
         return 0;
     AUTO(free) char *sql = xasprintf("PRAGMA user_version=%d", SCHEMA_VERSION);
@@ -214,8 +215,8 @@ static int open_file(struct event_store *s, enum event_store_mode mode, struct e
 int event_store_open(struct event_store **out, const char *path, enum event_store_mode mode,
                      struct err *e)
 {
-    struct err own = {0};
-    e = e ? e : &own;
+    struct err local = {0};
+    e = e ? e : &local;
     AUTO(event_store) struct event_store *s = xzalloc(sizeof *s);
     s->path = xstrdup(path);
     if (open_file(s, mode, e) < 0 || (mode == EVENT_STORE_WRITE && set_journal(s, e) < 0) ||
@@ -239,12 +240,12 @@ void event_store_close(struct event_store *s)
     sqlite3_finalize(s->append);
     sqlite3_finalize(s->put);
     sqlite3_finalize(s->get);
-    (void)sqlite3_close(s->db); /* what is not committed is rolled back; nobody to tell */
+    (void)sqlite3_close(s->db); /* rolls back an open transaction; an error has no receiver */
     free(s->path);
     free(s);
 }
 
-/* Runs a statement that gives no row, inside the turn's transaction. */
+/* Runs a statement that returns no row, in the transaction of the batch. */
 static int write_row(struct event_store *s, sqlite3_stmt *st, struct err *e)
 {
     int code = 0;
@@ -252,13 +253,13 @@ static int write_row(struct event_store *s, sqlite3_stmt *st, struct err *e)
         code = failed(s, "write", e);
         s->broken = true;
     }
-    (void)sqlite3_reset(st); /* says again what step said */
+    (void)sqlite3_reset(st); /* repeats the error of the step */
     return code;
 }
 
 static int begin(struct event_store *s, struct err *e)
 {
-    assert(s->append); /* opened for writing */
+    assert(s->append); /* opened with EVENT_STORE_WRITE */
     if (s->broken)
         return err_set(e, -EIO, "%s: an earlier write failed", s->path);
     if (s->open_tx)
@@ -280,7 +281,7 @@ int event_store_append(struct event_store *s, const struct scheduler_record *r, 
     AUTO(free) char *data = r->data ? json_dumps(r->data, JSON_COMPACT) : xstrdup("{}");
     if (!data) {
         s->broken = true;
-        return err_set(e, -EINVAL, "%s: a record that is no JSON", s->path);
+        return err_set(e, -EINVAL, "%s: cannot encode a record as JSON", s->path);
     }
     const char *kind = kind_names[r->kind];
     sqlite3_bind_int64(s->append, 1, r->at_ms);
@@ -328,11 +329,11 @@ int event_store_get(char **out, struct event_store *s, const char *key, struct e
         *out = NULL;
     else
         code = failed(s, "read", e);
-    (void)sqlite3_reset(s->get); /* says again what step said */
+    (void)sqlite3_reset(s->get); /* repeats the error of the step */
     return code;
 }
 
-/* A row of the table as a record. The data is owned by it. */
+/* Reads a row of the table as a record, which owns its data. */
 static int read_record(struct scheduler_record *r, sqlite3_stmt *st, const char *path,
                        struct err *e)
 {
@@ -348,7 +349,7 @@ static int read_record(struct scheduler_record *r, sqlite3_stmt *st, const char 
     r->data = data ? json_loads(data, JSON_DECODE_ANY, NULL) : NULL;
     if (r->kind == SCHEDULER_REC_KINDS || !json_is_object(r->data)) {
         json_decref(r->data);
-        return err_set(e, -EBADMSG, "%s: damaged: record %lld makes no sense", path,
+        return err_set(e, -EBADMSG, "%s: damaged: record %lld is invalid", path,
                        (long long)sqlite3_column_int64(st, 6));
     }
     return 0;

@@ -14,7 +14,7 @@ static struct flock whole_file(void)
     return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
 }
 
-static int ask_fd(struct lockfile_owner *out, int fd, const char *path, struct err *e)
+static int read_owner(struct lockfile_owner *out, int fd, const char *path, struct err *e)
 {
     struct flock lock = whole_file();
     if (fcntl(fd, F_OFD_GETLK, &lock) < 0)
@@ -24,7 +24,7 @@ static int ask_fd(struct lockfile_owner *out, int fd, const char *path, struct e
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
     if (n < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    /* Without its newline the owner is still writing. */
+    /* Without a newline the owner is still writing. */
     int pid = 0;
     if (memchr(text, '\n', (size_t)n) && sscanf(text, "%d %255s %255s", &pid, o.host, o.note) >= 2)
         o.pid = pid;
@@ -32,7 +32,7 @@ static int ask_fd(struct lockfile_owner *out, int fd, const char *path, struct e
     return 0;
 }
 
-static int say_owner(int fd, const char *path, const char *note, struct err *e)
+static int write_owner(int fd, const char *path, const char *note, struct err *e)
 {
     struct utsname u;
     char text[600];
@@ -45,7 +45,7 @@ static int say_owner(int fd, const char *path, const char *note, struct err *e)
     return 0;
 }
 
-int lockfile_take(int *out, const char *path, const char *note, struct err *e)
+int lockfile_acquire(int *out, const char *path, const char *note, struct err *e)
 {
     AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0)
@@ -55,18 +55,18 @@ int lockfile_take(int *out, const char *path, const char *note, struct err *e)
         if (errno != EAGAIN && errno != EACCES)
             return err_set(e, -errno, "%s: lock: %s", path, strerror(errno));
         struct lockfile_owner o = {0};
-        if (ask_fd(&o, fd, path, NULL) < 0 || o.pid == 0)
+        if (read_owner(&o, fd, path, NULL) < 0 || o.pid == 0)
             return err_set(e, -EBUSY, "%s is held by another process", path);
         return err_set(e, -EBUSY, "%s is held by process %d on %s", path, (int)o.pid, o.host);
     }
-    int rc = say_owner(fd, path, note, e);
+    int rc = write_owner(fd, path, note, e);
     if (rc < 0)
         return rc;
     *out = fd_take(&fd);
     return 0;
 }
 
-int lockfile_ask(struct lockfile_owner *out, const char *path, struct err *e)
+int lockfile_read_owner(struct lockfile_owner *out, const char *path, struct err *e)
 {
     AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
@@ -75,5 +75,5 @@ int lockfile_ask(struct lockfile_owner *out, const char *path, struct err *e)
     }
     if (fd < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    return ask_fd(out, fd, path, e);
+    return read_owner(out, fd, path, e);
 }

@@ -1,7 +1,8 @@
-/* lockfile - a file that one process holds for as long as it lives, and that tells who it is.
+/* lockfile - a file that one process at a time locks while it runs, and that names this process.
  *
- * The lock is an open file description's (F_OFD_SETLK): the kernel drops it with the last
- * descriptor, so kill -9 leaves no stale lock, and others can ask without taking it. */
+ * The lock belongs to an open file description (F_OFD_SETLK). The kernel drops it with the last
+ * descriptor, so kill -9 leaves no stale lock, and other processes can test it without acquiring
+ * it. */
 #ifndef DROVER_LOCKFILE_H
 #define DROVER_LOCKFILE_H
 
@@ -12,17 +13,17 @@
 
 struct lockfile_owner {
     bool held;
-    pid_t pid; /* of the owner or, where it is not held, of the last one; 0: not known (yet) */
+    pid_t pid; /* of the owner or, if it is not held, of the last owner; 0: not known (yet) */
     char host[256];
-    char note[256]; /* what it wrote beside; of the last owner where it is not held */
+    char note[256]; /* a word that the same owner wrote */
 };
 
-/* Takes the lock and writes who holds it and `note` (a word; NULL: none); *out is a close-on-exec
- * descriptor: closing it (or the process' end) lets go. -EBUSY  another holds it: the text names
- * its process and host */
-int lockfile_take(int *out, const char *path, const char *note, struct err *e);
+/* Acquires the lock and writes this process, its host and `note` (a word; NULL: none) into the
+ * file. *out is a close-on-exec descriptor; closing it, or the end of the process, releases the
+ * lock. -EBUSY  another process holds it; the text names the process and its host */
+int lockfile_acquire(int *out, const char *path, const char *note, struct err *e);
 
-/* Who holds it. A file that is not there is held by nobody. */
-int lockfile_ask(struct lockfile_owner *out, const char *path, struct err *e);
+/* Reads the owner. A file that does not exist is not held. */
+int lockfile_read_owner(struct lockfile_owner *out, const char *path, struct err *e);
 
 #endif

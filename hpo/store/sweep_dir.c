@@ -54,7 +54,7 @@ static char *in_dir(const struct sweep_dir *d, const char *file)
     return xasprintf("%s/%s", d->path, file);
 }
 
-/* ---- opening to coordinate ------------------------------------------------------------------ */
+/* ---- opening as coordinator ----------------------------------------------------------------- */
 
 static int make_dir(const char *path, bool *made, struct err *e)
 {
@@ -64,17 +64,17 @@ static int make_dir(const char *path, bool *made, struct err *e)
     return 0;
 }
 
-static int take_lock(struct sweep_dir *d, struct err *e)
+static int acquire_lock(struct sweep_dir *d, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "lock");
-    int rc = lockfile_take(&d->lock, path, NULL, e);
+    int rc = lockfile_acquire(&d->lock, path, NULL, e);
     if (rc != -EBUSY)
         return rc;
-    err_wrap(e, "sweep '%s' is being worked on", d->name);
-    return err_hint(e, "drover sweep show %s  tells how far it is", d->name);
+    err_wrap(e, "sweep '%s' is already running", d->name);
+    return err_hint(e, "drover sweep show %s  shows its progress", d->name);
 }
 
-/* For people to look at; the store has the text that counts. */
+/* Writes a copy of the file for people. drover reads the text from the store. */
 static int write_copy(const struct sweep_dir *d, const char *text, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "sweep.yaml");
@@ -84,14 +84,14 @@ static int write_copy(const struct sweep_dir *d, const char *text, struct err *e
     return 0;
 }
 
-static int start_fresh(struct sweep_dir *d, const struct sweep_dir_opts *ask, struct err *e)
+static int store_new(struct sweep_dir *d, const struct sweep_dir_opts *opts, struct err *e)
 {
-    if (!ask->file)
+    if (!opts->file)
         return err_set(e, -ENOENT, "sweep '%s' has no file stored", d->name);
     d->fresh = true;
-    d->file = xstrdup(ask->file);
-    d->seed = ask->seed ? *ask->seed : ask->file_seed;
-    d->prior = json_incref((json_t *)ask->prior);
+    d->file = xstrdup(opts->file);
+    d->seed = opts->seed ? *opts->seed : opts->file_seed;
+    d->prior = json_incref((json_t *)opts->prior);
     AUTO(free) char *prior = d->prior ? json_line(d->prior) : NULL;
     char seed[24];
     snprintf(seed, sizeof seed, "%" PRIu64, d->seed);
@@ -102,7 +102,7 @@ static int start_fresh(struct sweep_dir *d, const struct sweep_dir_opts *ask, st
     return event_store_commit(d->store, e);
 }
 
-/* The stored text, seed and prior; all were put in one commit. */
+/* Reads the stored text, seed and warm start; one commit has written all of them. */
 static int read_meta(struct sweep_dir *d, struct err *e)
 {
     AUTO(free) char *seed = NULL, *prior = NULL;
@@ -116,35 +116,35 @@ static int read_meta(struct sweep_dir *d, struct err *e)
     return 0;
 }
 
-static int other_sweep(const struct sweep_dir *d, const char *what, struct err *e)
+static int other_sweep(const struct sweep_dir *d, const char *difference, struct err *e)
 {
-    err_set(e, -EEXIST, "%s holds a sweep with %s", d->path, what);
+    err_set(e, -EEXIST, "%s already holds a sweep with %s", d->path, difference);
     return err_hint(e,
-                    "--name OTHER starts a new one; drover sweep --name %s --resume goes on with "
-                    "the stored one",
+                    "--name OTHER starts a new one; drover sweep --name %s --resume continues the "
+                    "stored one",
                     d->name);
 }
 
-static int go_on(struct sweep_dir *d, const struct sweep_dir_opts *ask, struct err *e)
+static int check_stored(struct sweep_dir *d, const struct sweep_dir_opts *opts, struct err *e)
 {
-    if (ask->file && strcmp(ask->file, d->file) != 0)
+    if (opts->file && strcmp(opts->file, d->file) != 0)
         return other_sweep(d, "another file", e);
-    if (ask->seed && *ask->seed != d->seed)
+    if (opts->seed && *opts->seed != d->seed)
         return other_sweep(d, "another seed", e);
-    if (ask->prior && !d->prior)
+    if (opts->prior && !d->prior)
         return other_sweep(d, "no prior", e);
-    if (ask->prior &&
-        !json_equal(json_object_get(ask->prior, "from"), json_object_get(d->prior, "from")))
+    if (opts->prior &&
+        !json_equal(json_object_get(opts->prior, "from"), json_object_get(d->prior, "from")))
         return other_sweep(d, "another prior", e);
     return 0;
 }
 
-static int open_store(struct sweep_dir *d, const struct sweep_dir_opts *ask, struct err *e)
+static int open_store(struct sweep_dir *d, const struct sweep_dir_opts *opts, struct err *e)
 {
     AUTO(free) char *db = in_dir(d, "sweep.db");
     if (event_store_open(&d->store, db, EVENT_STORE_WRITE, e) < 0 || read_meta(d, e) < 0)
         return e->code;
-    return d->file ? go_on(d, ask, e) : start_fresh(d, ask, e);
+    return d->file ? check_stored(d, opts, e) : store_new(d, opts, e);
 }
 
 static int no_such_sweep(const char *root, const char *name, struct err *e)
@@ -155,7 +155,7 @@ static int no_such_sweep(const char *root, const char *name, struct err *e)
         return -ENOENT;
     const char *near = opt_suggest(name, (const char *const *)names, strv_len(names));
     if (near)
-        err_hint(e, "'%s' is there", near);
+        err_hint(e, "%s", near);
     return -ENOENT;
 }
 
@@ -167,38 +167,38 @@ static struct sweep_dir *unopened(const char *name)
     return d;
 }
 
-/* Removes what a failed start has left in the directory that it made. */
-static void unmake(struct sweep_dir *d, const char *path)
+/* Removes the files of a failed start, and the directory that it created. */
+static void remove_new(struct sweep_dir *d, const char *path)
 {
     static const char *const files[] = {"lock", "sweep.db", "sweep.yaml"};
     event_store_close(TAKE(d->store));
     for (size_t i = 0; d->path && i < COUNT_OF(files); i++) {
         AUTO(free) char *file = in_dir(d, files[i]);
-        (void)unlink(file); /* may not have been made */
+        (void)unlink(file); /* it may not exist */
     }
-    (void)rmdir(path); /* stays where something else is in it */
+    (void)rmdir(path); /* it stays if it has other files */
 }
 
-int sweep_dir_open(struct sweep_dir **out, const struct sweep_dir_opts *ask, struct err *e)
+int sweep_dir_open(struct sweep_dir **out, const struct sweep_dir_opts *opts, struct err *e)
 {
-    struct err own = {0};
-    e = e ? e : &own;
-    AUTO(sweep_dir) struct sweep_dir *d = unopened(ask->name);
-    AUTO(free) char *path = xasprintf("%s/%s", ask->root, ask->name);
+    struct err local = {0};
+    e = e ? e : &local;
+    AUTO(sweep_dir) struct sweep_dir *d = unopened(opts->name);
+    AUTO(free) char *path = xasprintf("%s/%s", opts->root, opts->name);
     AUTO(free) char *db = xasprintf("%s/sweep.db", path);
-    if ((ask->must_exist || !ask->file) && access(db, F_OK) < 0)
-        return no_such_sweep(ask->root, ask->name, e);
+    if ((opts->must_exist || !opts->file) && access(db, F_OK) < 0)
+        return no_such_sweep(opts->root, opts->name, e);
     bool made_root = false, made = false;
-    if (make_dir(ask->root, &made_root, e) < 0 || make_dir(path, &made, e) < 0)
+    if (make_dir(opts->root, &made_root, e) < 0 || make_dir(path, &made, e) < 0)
         return e->code;
     d->path = realpath(path, NULL);
-    int rc = d->path ? take_lock(d, e) : err_set(e, -errno, "%s: %s", path, strerror(errno));
+    int rc = d->path ? acquire_lock(d, e) : err_set(e, -errno, "%s: %s", path, strerror(errno));
     if (rc == 0)
-        rc = open_store(d, ask, e);
+        rc = open_store(d, opts, e);
     if (rc < 0 && made)
-        unmake(d, path);
+        remove_new(d, path);
     if (rc < 0 && made_root)
-        (void)rmdir(ask->root); /* stays where something else is in it */
+        (void)rmdir(opts->root); /* it stays if it has other files */
     if (rc < 0)
         return rc;
     *out = TAKE(d);
@@ -220,8 +220,8 @@ int sweep_dir_find(char **out, const char *root, const char *name, struct err *e
 
 int sweep_dir_read(struct sweep_dir **out, const char *root, const char *name, struct err *e)
 {
-    struct err own = {0};
-    e = e ? e : &own;
+    struct err local = {0};
+    e = e ? e : &local;
     AUTO(sweep_dir) struct sweep_dir *d = unopened(name);
     if (sweep_dir_find(&d->path, root, name, e) < 0)
         return e->code;
@@ -229,7 +229,7 @@ int sweep_dir_read(struct sweep_dir **out, const char *root, const char *name, s
     if (event_store_open(&d->store, db, EVENT_STORE_READ, e) < 0 || read_meta(d, e) < 0)
         return e->code;
     if (!d->file)
-        return err_set(e, -ENOENT, "%s: no sweep has been started in it", db);
+        return err_set(e, -ENOENT, "%s: the sweep has not started yet", db);
     *out = TAKE(d);
     return 0;
 }
@@ -252,7 +252,7 @@ struct lockfile_owner sweep_dir_owner(const struct sweep_dir *d)
 {
     AUTO(free) char *path = in_dir(d, "lock");
     struct lockfile_owner o = {0};
-    (void)lockfile_ask(&o, path, NULL); /* one that cannot be asked for counts as nobody */
+    (void)lockfile_read_owner(&o, path, NULL); /* one that cannot be read counts as not held */
     return o;
 }
 
@@ -279,7 +279,7 @@ int sweep_dir_list(char ***out, const char *root, struct err *e)
     return 0;
 }
 
-/* ---- its files ------------------------------------------------------------------------------ */
+/* ---- files in the directory ----------------------------------------------------------------- */
 
 char *sweep_dir_host_file(const struct sweep_dir *d, const char *suffix)
 {
@@ -288,13 +288,13 @@ char *sweep_dir_host_file(const struct sweep_dir *d, const char *suffix)
     return xasprintf("%s/worker.%s.%s", d->path, host ? host : "local", suffix);
 }
 
-/* A short name for a long path. */
+/* A hash, as a short name for a long path. */
 static uint64_t hash_of(const char *text)
 {
     return fnv_hash_bytes(FNV_HASH_INIT, text, strlen(text));
 }
 
-/* $XDG_RUNTIME_DIR/drover or /tmp/drover-UID, for this user alone. */
+/* $XDG_RUNTIME_DIR/drover or /tmp/drover-UID, with access for this user only. */
 static int private_dir(char **out, struct err *e)
 {
     const char *run = getenv("XDG_RUNTIME_DIR");
@@ -308,7 +308,7 @@ static int private_dir(char **out, struct err *e)
     if (lstat(dir, &st) < 0)
         return err_set(e, -errno, "directory '%s': %s", dir, strerror(errno));
     if (!S_ISDIR(st.st_mode) || st.st_uid != getuid() || (st.st_mode & 077))
-        return err_set(e, -EPERM, "'%s' is not a directory of yours alone", dir);
+        return err_set(e, -EPERM, "directory '%s': other users have access to it", dir);
     *out = TAKE(dir);
     return 0;
 }
@@ -324,19 +324,19 @@ int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e)
         free(sock);
         sock = xasprintf("%s/%016" PRIx64 ".sock", dir, hash_of(d->path));
     }
-    AUTO(free) char *note = in_dir(d, "endpoint");
-    AUTO(file) FILE *f = fopen(note, "we");
+    AUTO(free) char *file = in_dir(d, "endpoint");
+    AUTO(file) FILE *f = fopen(file, "we");
     if (!f || fprintf(f, "ipc://%s\n", sock) < 0 || fflush(f) != 0)
-        return err_set(e, -errno, "%s: %s", note, strerror(errno));
+        return err_set(e, -errno, "%s: %s", file, strerror(errno));
     *out = xasprintf("ipc://%s", sock);
     return 0;
 }
 
-int sweep_dir_put_workers(const struct sweep_dir *d, const json_t *list, struct err *e)
+int sweep_dir_write_workers(const struct sweep_dir *d, const json_t *list, struct err *e)
 {
-    AUTO(free) char *path = in_dir(d, "workers.json"), *beside = in_dir(d, "workers.json.tmp");
-    if (json_dump_file(list, beside, JSON_COMPACT) < 0 || rename(beside, path) < 0)
-        return err_set(e, errno ? -errno : -EIO, "%s: cannot be written", path);
+    AUTO(free) char *path = in_dir(d, "workers.json"), *temporary = in_dir(d, "workers.json.tmp");
+    if (json_dump_file(list, temporary, JSON_COMPACT) < 0 || rename(temporary, path) < 0)
+        return err_set(e, errno ? -errno : -EIO, "%s: cannot write the file", path);
     return 0;
 }
 

@@ -1,8 +1,8 @@
-/* sweepdir - the directory of a sweep and what lies in it: the file it was made from, its store,
- * its locks, where its coordinator listens.
+/* sweep_dir - the directory of a sweep: its file, its event store, its locks and the address of its
+ * coordinator.
  *
  *     sweeps/NAME/{sweep.yaml,sweep.db,lock,worker.HOST.lock,worker.HOST.log,coord.sock,endpoint,
- *                  workers.json}    and those of keys.h, listen.h and desk.h
+ *                  workers.json}    and those of curve_keys.h, listen_endpoint.h, command_mailbox.h
  */
 #ifndef DROVER_SWEEP_DIR_H
 #define DROVER_SWEEP_DIR_H
@@ -23,69 +23,69 @@ struct sweep_dir {
     char *name;
     char *path; /* absolute */
     struct event_store *store;
-    int lock;      /* held; -1 where it was opened to read */
-    bool fresh;    /* nothing has happened in it yet */
-    uint64_t seed; /* of the sweep, as stored */
+    int lock;      /* held; -1: opened to read */
+    bool fresh;    /* created by this process: it has no records yet */
+    uint64_t seed; /* as stored */
     char *file;    /* the sweep file's text, as stored */
-    json_t *prior; /* what it learnt from other sweeps before its start, as stored:
-                      {"from": [their directories], "observations": (prior.h)}; NULL: nothing */
+    json_t *prior; /* the warm start, as stored: {"from": [directories of other sweeps],
+                      "observations": (warm_start.h)}; NULL: none */
 };
 
-/* What to open. */
 struct sweep_dir_opts {
     const char *root;     /* the directory of all sweeps */
     const char *name;     /* sweep_dir_name_ok() */
     const char *file;     /* the sweep file's text; NULL: the stored one */
     const uint64_t *seed; /* NULL: the stored one, or `file_seed` */
-    uint64_t file_seed;   /* what the file says */
-    const json_t *prior;  /* likewise; NULL: the stored one, or none */
+    uint64_t file_seed;   /* the seed in the file */
+    const json_t *prior;  /* the warm start; NULL: the stored one, or none */
     bool must_exist;      /* --resume */
 };
 
-/* Letters, digits, '.', '_' and '-', not first a '.' or '-', at most SWEEP_DIR_NAME_MAX. */
+/* Whether `name` has 1 to SWEEP_DIR_NAME_MAX letters, digits, '.', '_' and '-', and begins with
+ * neither '.' nor '-'. */
 bool sweep_dir_name_ok(const char *name);
-/* The text as such a name: other characters become '-'. "sweep" where nothing is left. To be freed.
- */
+/* Makes such a name of a text: other characters become '-'; "sweep" if nothing is left. The caller
+ * frees it. */
 char *sweep_dir_slug(const char *text);
 
-/* Makes what is not there yet and locks it: this process is now the sweep's coordinator.
- *   -ENOENT  must_exist, and it does not
- *   -EEXIST  another sweep file, seed or prior is stored there
- *   -EBUSY   another process coordinates it; the text names it
- *   others   as mkdir(), open() and event_store_open() say
- * Where the directory did not exist before and this fails, what it made is removed again. */
-int sweep_dir_open(struct sweep_dir **out, const struct sweep_dir_opts *ask, struct err *e);
+/* Opens and locks the directory, and creates it if necessary: this process is now the sweep's
+ * coordinator. On failure, removes what it created.
+ *   -ENOENT  `must_exist`, and the sweep does not exist
+ *   -EEXIST  another sweep file, seed or warm start is stored there
+ *   -EBUSY   another process is its coordinator; the text names it
+ *   others   as mkdir(), open() and event_store_open() */
+int sweep_dir_open(struct sweep_dir **out, const struct sweep_dir_opts *opts, struct err *e);
 
-/* Its directory, absolute: to be freed.
- *   -ENOENT  there is no sweep of that name; the text lists the nearest */
+/* Returns the absolute path of a sweep's directory, which the caller frees.
+ *   -ENOENT  there is no sweep with this name; the hint has the nearest name */
 int sweep_dir_find(char **out, const char *root, const char *name, struct err *e);
 
-/* To read: its store and its file. Changes nothing.
+/* Opens a sweep to read its store and its file. Changes nothing.
  *   -ENOENT  as sweep_dir_find() */
 int sweep_dir_read(struct sweep_dir **out, const char *root, const char *name, struct err *e);
 
 void sweep_dir_close(struct sweep_dir *d);
 AUTO_DEFINE(sweep_dir, struct sweep_dir *, sweep_dir_close)
 
-/* Who coordinates it now (`held`), or did last. */
+/* The process that coordinates the sweep (`held`), or that did last. */
 struct lockfile_owner sweep_dir_owner(const struct sweep_dir *d);
 
-/* The names of the sweeps below `root`, sorted: a strv, NULL where there are none.
- *   as opendir() says; a root that does not exist has none */
+/* Lists the names of the sweeps in `root`, sorted: a strv, NULL if there are none or `root` does
+ * not exist. Errors as opendir(). */
 int sweep_dir_list(char ***out, const char *root, struct err *e);
 
-/* A file of the sweep's for this host: PATH/worker.HOST.SUFFIX. To be freed. */
+/* The path of this host's file in the directory: PATH/worker.HOST.SUFFIX. The caller frees it. */
 char *sweep_dir_host_file(const struct sweep_dir *d, const char *suffix);
 
-/* Where its coordinator listens: an ipc:// address in the directory, or, where that path is too
- * long for a socket, in a private directory of the user's, which is made. Always the same for one
- * directory on one host. Written to PATH/endpoint.
- *   -EPERM  the private directory is not the user's own */
+/* Returns the ipc:// address of the coordinator, which the caller frees, and writes it to
+ * PATH/endpoint. The socket is in the directory or, if its path would be too long, in a private
+ * directory of the user, which is created. The address is a function of directory and host.
+ *   -EPERM  other users have access to the private directory */
 int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e);
 
-/* Who works for it now, in PATH/workers.json: a list of {"id","node","places","slots","gpus"}. */
-int sweep_dir_put_workers(const struct sweep_dir *d, const json_t *list, struct err *e);
-/* The same (new reference); an empty list where no coordinator works on it. */
+/* Writes the roster of workers to PATH/workers.json: [{"id","node","places","slots","gpus"}, …]. */
+int sweep_dir_write_workers(const struct sweep_dir *d, const json_t *list, struct err *e);
+/* Reads it (new reference); an empty list if no coordinator is running. */
 json_t *sweep_dir_workers(const struct sweep_dir *d);
 
 #endif

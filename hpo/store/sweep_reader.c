@@ -38,7 +38,7 @@ int sweep_reader_spec(struct spec **out, const char *text, const char *name, str
     return 0;
 }
 
-void sweep_reader_settle(struct spec *s, const struct sweep_dir *d)
+void sweep_reader_apply_stored(struct spec *s, const struct sweep_dir *d)
 {
     s->seed = d->seed;
     json_array_extend(s->prior, json_object_get(d->prior, "observations"));
@@ -49,9 +49,9 @@ static int replay_one(void *arg, const struct scheduler_record *r, int64_t msg, 
     return scheduler_replay(arg, r, e);
 }
 
-/* Whether there is anything left to do: only an event makes the scheduler ask itself. What follows
- * from it is not stored. */
-static int look_ahead(struct sweep_reader *v, struct err *e)
+/* Lets the scheduler decide whether the sweep is done, which it does only on an event. The records
+ * that follow are not stored. */
+static int update_done(struct sweep_reader *v, struct err *e)
 {
     struct scheduler_out out = {0};
     int rc = scheduler_handle(v->sched, &(struct scheduler_event){.kind = SCHEDULER_EV_TICK}, 0,
@@ -60,13 +60,13 @@ static int look_ahead(struct sweep_reader *v, struct err *e)
     return rc;
 }
 
-/* What is stored in v->dir. */
+/* Loads spec and scheduler from v->dir. */
 static int load(struct sweep_reader *v, struct err *e)
 {
     int rc = sweep_reader_spec(&v->spec, v->dir->file, "sweep.yaml", e);
     if (rc < 0)
         return rc;
-    sweep_reader_settle(v->spec, v->dir);
+    sweep_reader_apply_stored(v->spec, v->dir);
     rc = scheduler_new(&v->sched, v->spec, e);
     if (rc == 0)
         rc = event_store_replay(v->dir->store, replay_one, v->sched, e);
@@ -75,11 +75,12 @@ static int load(struct sweep_reader *v, struct err *e)
     return rc;
 }
 
-int sweep_reader_hold(struct sweep_reader **out, const char *root, const char *name, struct err *e)
+int sweep_reader_open_locked(struct sweep_reader **out, const char *root, const char *name,
+                             struct err *e)
 {
     AUTO(sweep_reader) struct sweep_reader *v = xzalloc(sizeof *v);
-    const struct sweep_dir_opts ask = {.root = root, .name = name, .must_exist = true};
-    int rc = sweep_dir_open(&v->dir, &ask, e);
+    const struct sweep_dir_opts opts = {.root = root, .name = name, .must_exist = true};
+    int rc = sweep_dir_open(&v->dir, &opts, e);
     if (rc == 0)
         rc = load(v, e);
     if (rc < 0)
@@ -95,7 +96,7 @@ int sweep_reader_open(struct sweep_reader **out, const char *root, const char *n
     if (rc == 0)
         rc = load(v, e);
     if (rc == 0)
-        rc = look_ahead(v, e);
+        rc = update_done(v, e);
     if (rc < 0)
         return rc;
     *out = TAKE(v);
@@ -126,7 +127,7 @@ static void count_one(json_t *counts, const char *worker)
     json_object_set_new(counts, worker, json_integer(n + 1));
 }
 
-/* How many trials each worker runs, or holds places for: an object, by its id. */
+/* The number of trials that each worker runs or has a reservation for: {worker id: number}. */
 static json_t *count_running(const struct sweep_reader *v)
 {
     json_t *counts = json_object();
@@ -157,12 +158,12 @@ json_t *sweep_reader_workers(const struct sweep_reader *v)
 
 const char *sweep_reader_state(const struct sweep_reader *v)
 {
-    bool busy = sweep_dir_owner(v->dir).held;
+    bool coordinated = sweep_dir_owner(v->dir).held;
     if (scheduler_is_stopped(v->sched))
         return "stopped";
-    if (scheduler_is_done(v->sched) && !busy)
+    if (scheduler_is_done(v->sched) && !coordinated)
         return "finished";
-    return scheduler_is_paused(v->sched) ? "paused" : busy ? "running" : "stopped";
+    return scheduler_is_paused(v->sched) ? "paused" : coordinated ? "running" : "stopped";
 }
 
 json_t *sweep_reader_importance(const struct sweep_reader *v)

@@ -1,4 +1,4 @@
-/* view - a sweep as it is stored, for those who only look: its file, its trials, its state. */
+/* sweep_reader - reads a stored sweep: its file, its trials, its state. */
 #ifndef DROVER_SWEEP_READER_H
 #define DROVER_SWEEP_READER_H
 
@@ -10,12 +10,12 @@
 #include "hpo/spec/spec.h"
 #include "hpo/store/sweep_dir.h"
 
-/* Reads the text of a sweep file; `name` stands for it in messages.
- *   as yaml_read() and spec_read(), and where its command or its pattern is none */
+/* Reads the text of a sweep file; messages call it `name`. Errors as yaml_read() and spec_read(),
+ * and -EINVAL  its command or a metric's pattern is invalid */
 int sweep_reader_spec(struct spec **out, const char *text, const char *name, struct err *e);
 
-/* Gives a spec what is stored beside its file: the seed, and what was learnt from other sweeps. */
-void sweep_reader_settle(struct spec *s, const struct sweep_dir *d);
+/* Sets the stored seed and the stored warm start in a spec that was read from the file. */
+void sweep_reader_apply_stored(struct spec *s, const struct sweep_dir *d);
 
 struct sweep_reader {
     struct sweep_dir *dir;
@@ -23,33 +23,34 @@ struct sweep_reader {
     struct scheduler *sched;
 };
 
-/* What is stored now. Changes nothing.
- *   -ENOENT, -EBADMSG, … as sweep_dir_read() and event_store_replay() */
+/* Reads what is stored now. Changes nothing.
+ *   -ENOENT, -EBADMSG, …  as sweep_dir_read() and event_store_replay() */
 int sweep_reader_open(struct sweep_reader **out, const char *root, const char *name, struct err *e);
-/* The same, locked and to write to: nobody coordinates it meanwhile. What was out stays out.
- *   -EBUSY  somebody does; others as sweep_dir_open() */
-int sweep_reader_hold(struct sweep_reader **out, const char *root, const char *name, struct err *e);
+/* The same, to write to, and locked: until it is closed no coordinator can start. Trials stay
+ * leased to their workers. -EBUSY  a coordinator is running; others as sweep_dir_open() */
+int sweep_reader_open_locked(struct sweep_reader **out, const char *root, const char *name,
+                             struct err *e);
 void sweep_reader_close(struct sweep_reader *v);
 AUTO_DEFINE(sweep_reader, struct sweep_reader *, sweep_reader_close)
 
-/* "running", "paused" (by the user), "finished", or "stopped": by the user, or nobody works on it.
- */
+/* "running", "paused" (by the user), "finished", or "stopped": by the user, or since no coordinator
+ * is running. */
 const char *sweep_reader_state(const struct sweep_reader *v);
 
-/* {"name","method","state","best","pareto"?,"importance","trials":[…],"workers":[…]}: DESIGN's
- * `sweep show` (new reference). `best` is {"id","value","params"} or null. */
+/* {"name","method","state","best","pareto"?,"importance","trials":[…],"workers":[…]}: the output
+ * of `sweep show --json` (new reference). `best` is {"id","value","params"} or null. */
 json_t *sweep_reader_json(const struct sweep_reader *v);
 
-/* As sweep_analysis_importance(); null without a metric. New reference. */
+/* Returns sweep_analysis_importance(); null without a metric. New reference. */
 json_t *sweep_reader_importance(const struct sweep_reader *v);
-/* As sweep_analysis_front(); NULL where there is one objective, or none. New reference. */
+/* Returns sweep_analysis_front(); NULL with fewer than two objectives. New reference. */
 json_t *sweep_reader_pareto(const struct sweep_reader *v);
 
-/* Who works on it now: [{"id","node","places","slots","gpus","running"}, …]; empty where nobody
- * coordinates it. */
+/* The workers: [{"id","node","places","slots","gpus","running"}, …]; empty if no coordinator is
+ * running. New reference. */
 json_t *sweep_reader_workers(const struct sweep_reader *v);
 
-/* Every trial, as scheduler_trial_json() has it: an array. */
+/* All trials, each as scheduler_trial_json() returns it: an array. New reference. */
 json_t *sweep_reader_trials(const struct sweep_reader *v);
 
 #endif

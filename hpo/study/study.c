@@ -60,8 +60,8 @@ static int add_goal(struct study *s, const char *name, const struct config_node 
 {
     for (size_t i = 0; i < s->objective_count; i++)
         if (strcmp(s->names[i], name) == 0)
-            return config_node_error(n, e, "the objective '%s' is there twice", name);
-    /* What is told last of a trial is what it is worth. */
+            return config_node_error(n, e, "the objective '%s' is given twice", name);
+    /* The last value of a trial is its objective. */
     struct sampler_objective g = {.last = true};
     if (read_goal(&g, n, e) < 0)
         return -EINVAL;
@@ -83,7 +83,7 @@ static int read_goals(struct study *s, const struct config_node *n, struct err *
         return config_node_error(&list, e, "'metrics' must be a list of 1 to %d objectives",
                                  SPEC_METRICS_MAX);
     if (config_node_has(n, "goal"))
-        return config_node_error(n, e, "'goal' stands in each of 'metrics' where they are given");
+        return config_node_error(n, e, "with 'metrics', 'goal' belongs into each of its items");
     for (size_t i = 0; i < count; i++) {
         struct config_node at = config_node_item(&list, i);
         AUTO(free) char *name = NULL;
@@ -112,8 +112,8 @@ static int read_space(struct study *s, const struct spec_method *method,
     if (json_is_array(at.value) ? space_read_list(&s->space, &at, notices, e) < 0
                                 : space_read(&s->space, &at, method->needs_grid, notices, e) < 0)
         return -EINVAL;
-    if ((when.value && space_when(s->space, &when, e) < 0) ||
-        (constraints.value && space_constrain(s->space, &constraints, e) < 0))
+    if ((when.value && space_add_conditions(s->space, &when, e) < 0) ||
+        (constraints.value && space_add_constraints(s->space, &constraints, e) < 0))
         return -EINVAL;
     if (!method->needs_grid || isfinite(space_count(s->space)))
         return 0;
@@ -126,7 +126,7 @@ static int read_seed(uint64_t *out, const struct config_node *n, struct err *e)
 {
     struct config_node at = config_node_member(n, "seed");
     if (at.value && (!json_is_integer(at.value) || json_integer_value(at.value) < 0))
-        return config_node_error(&at, e, "'seed' must be an integer that is not negative");
+        return config_node_error(&at, e, "'seed' must be an integer of 0 or more");
     *out = (uint64_t)json_integer_value(at.value);
     return 0;
 }
@@ -170,7 +170,7 @@ static json_t *init(struct study **out, const struct config_node *n, struct err 
 /* ---- trials ------------------------------------------------------------------------------------
  */
 
-struct trial *study_trial_new(struct study *s, json_t *params)
+struct trial *study_add_trial(struct study *s, json_t *params)
 {
     if (s->count == s->cap) {
         s->cap = s->cap ? 2 * s->cap : 16;
@@ -186,13 +186,13 @@ static struct trial_view view_of(const struct study *s)
     return (struct trial_view){(const struct trial *const *)s->trials, s->count};
 }
 
-static void step_to(struct trial *t, enum trial_event ev)
+static void apply_event(struct trial *t, enum trial_event ev)
 {
     t->state = (enum trial_state)trial_next_state(t->state, ev);
 }
 
-struct trial *study_trial(const struct study *s, const struct config_node *n, enum trial_event ev,
-                          struct err *e)
+struct trial *study_find_trial(const struct study *s, const struct config_node *n,
+                               enum trial_event ev, struct err *e)
 {
     struct config_node at = config_node_member(n, "id");
     int id = -1;
@@ -205,21 +205,22 @@ struct trial *study_trial(const struct study *s, const struct config_node *n, en
         return NULL;
     }
     struct trial *t = s->trials[id];
-    bool late =
-        t->state == TRIAL_PAUSED && ev == TRIAL_EV_REPORT; /* no message is under way here */
-    if (trial_next_state(t->state, ev) >= 0 && !late)
+    bool late_report =
+        t->state == TRIAL_PAUSED &&
+        ev == TRIAL_EV_REPORT; /* no report can be under way: requests and replies alternate */
+    if (trial_next_state(t->state, ev) >= 0 && !late_report)
         return t;
     if (trial_is_ended(t->state)) {
-        config_node_error(&at, e, "trial %d has ended already (%s)", id,
+        config_node_error(&at, e, "trial %d has already ended (%s)", id,
                           trial_state_name(t->state));
     } else {
         config_node_error(&at, e, "trial %d is %s", id, trial_state_name(t->state));
-        err_hint(e, "go on with it when an ask has answered \"resume\":%d", id);
+        err_hint(e, "continue it after an ask has returned \"resume\":%d", id);
     }
     return NULL;
 }
 
-int study_apply(double *out, const struct config_node *n, struct err *e)
+int study_read_step(double *out, const struct config_node *n, struct err *e)
 {
     if (config_node_real(out, n, "step", e) < 0)
         return -EINVAL;
@@ -227,7 +228,7 @@ int study_apply(double *out, const struct config_node *n, struct err *e)
     return at.value && *out < 0 ? config_node_error(&at, e, "'step' must not be negative") : 0;
 }
 
-int study_value(double *out, const struct config_node *n, const char *key, struct err *e)
+int study_read_value(double *out, const struct config_node *n, const char *key, struct err *e)
 {
     struct config_node at = config_node_member(n, key);
     if (!at.value)
@@ -250,22 +251,23 @@ static int resume(struct study *s, int (*choose)(const struct stopper *stopper, 
     if (id < 0)
         return -1;
     struct trial *t = s->trials[id];
-    step_to(t, TRIAL_EV_LEASE);
+    apply_event(t, TRIAL_EV_LEASE);
     t->lease++;
-    t->resumed_at = t->points[t->point_count - 1].step; /* a pause comes after a point */
+    t->resumed_at =
+        t->points[t->point_count - 1].step; /* a trial pauses after a report, so it has a point */
     return id;
 }
 
 static json_t *ask(struct study *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"op", "n"};
-    int want = 1;
+    int requested = 1;
     if (config_node_only_keys(n, keys, COUNT_OF(keys), "ask", e) < 0 ||
-        config_node_int(&want, n, "n", 1, ASK_MAX, e) < 0)
+        config_node_int(&requested, n, "n", 1, ASK_MAX, e) < 0)
         return NULL;
     int resumed = resume(s, stopper_resume);
     json_t *list = json_array(), *reply = json_pack("{s:o}", "trials", list);
-    for (int i = resumed >= 0; i < want; i++) {
+    for (int i = resumed >= 0; i < requested; i++) {
         struct trial_view view = view_of(s);
         AUTO(json) json_t *params = sampler_next(s->sampler, &view);
         if (!params) {
@@ -274,8 +276,8 @@ static json_t *ask(struct study *s, const struct config_node *n, struct err *e)
                 resumed = resume(s, stopper_finish);
             break;
         }
-        struct trial *t = study_trial_new(s, params);
-        step_to(t, TRIAL_EV_LEASE);
+        struct trial *t = study_add_trial(s, params);
+        apply_event(t, TRIAL_EV_LEASE);
         t->lease = 1;
         json_array_append_new(list, json_pack("{s:i, s:O}", "id", t->id, "params", params));
     }
@@ -295,24 +297,24 @@ static json_t *report(struct study *s, const struct config_node *n, struct err *
     const struct sampler_objective *g = &s->objectives[0];
     if (config_node_only_keys(n, keys, COUNT_OF(keys), "report", e) < 0)
         return NULL;
-    struct trial *t = study_trial(s, n, TRIAL_EV_REPORT, e);
+    struct trial *t = study_find_trial(s, n, TRIAL_EV_REPORT, e);
     if (!t)
         return NULL;
     double value = 0, step = t->points_lease ? t->last_step + 1 : 0;
-    if (study_apply(&step, n, e) < 0 || study_value(&value, n, "value", e) < 0)
+    if (study_read_step(&step, n, e) < 0 || study_read_value(&value, n, "value", e) < 0)
         return NULL;
     AUTO(json) json_t *values = json_pack("{s:o}", g->metric, json_number(value));
     trial_report(t, step, values, g->metric, g->maximize);
-    step_to(t, TRIAL_EV_REPORT);
+    apply_event(t, TRIAL_EV_REPORT);
     struct trial_view view = view_of(s);
     enum stopper_verdict v = t->state == TRIAL_STOPPING
                                  ? STOPPER_STOP
                                  : stopper_judge(s->stopper, g->maximize, &view, t);
     if (v == STOPPER_STOP && t->state != TRIAL_STOPPING)
-        step_to(t, TRIAL_EV_STOP);
-    if (v == STOPPER_PAUSE) { /* there is no process whose end would have to be awaited */
-        step_to(t, TRIAL_EV_PAUSE);
-        step_to(t, TRIAL_EV_PAUSED);
+        apply_event(t, TRIAL_EV_STOP);
+    if (v == STOPPER_PAUSE) { /* no process has to end first */
+        apply_event(t, TRIAL_EV_PAUSE);
+        apply_event(t, TRIAL_EV_PAUSED);
     }
     return json_pack("{s:s}", "action", words[v]);
 }
@@ -320,7 +322,7 @@ static json_t *report(struct study *s, const struct config_node *n, struct err *
 /* ---- best --------------------------------------------------------------------------------------
  */
 
-/* {"id","params","value"}, or "values" by the objectives' names. */
+/* {"id","params","value"}, or "values" by the names of the objectives. */
 static json_t *trial_json(const struct study *s, const struct trial *t)
 {
     double y[SPEC_METRICS_MAX] = {0};
@@ -334,7 +336,8 @@ static json_t *trial_json(const struct study *s, const struct trial *t)
     return o;
 }
 
-/* By the first goal, as the sampler or else its values have it; NULL: none has a value. */
+/* The best trial by the first objective, as the sampler says or else by its value; NULL: no
+ * trial has a value. */
 static const struct trial *best_trial(struct study *s)
 {
     const struct trial *best = NULL;
@@ -379,7 +382,7 @@ static const struct {
     const char *name;
     json_t *(*run)(struct study *s, const struct config_node *n, struct err *e); /* NULL: init() */
 } ops[] = {
-    {"init", NULL}, {"ask", ask}, {"tell", study_internal_tell}, {"report", report}, {"best", best},
+    {"init", NULL}, {"ask", ask}, {"tell", study_tell}, {"report", report}, {"best", best},
 };
 
 static int find_op(size_t *out, const struct config_node *n, struct err *e)
@@ -416,7 +419,7 @@ json_t *study_answer(struct study **s, const json_t *request, struct err *e)
         return NULL;
     }
     if (*s && !ops[op].run) {
-        err_set(e, -EINVAL, "a second init: one process is one search");
+        err_set(e, -EINVAL, "init was already sent: one process runs one search");
         return NULL;
     }
     return ops[op].run ? ops[op].run(*s, &n, e) : init(s, &n, e);

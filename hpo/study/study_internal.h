@@ -1,4 +1,4 @@
-/* study_in - what a study is made of; for study*.c alone. */
+/* study_internal - what study.c and study_tell.c share. */
 #ifndef DROVER_STUDY_INTERNAL_H
 #define DROVER_STUDY_INTERNAL_H
 
@@ -21,21 +21,22 @@ struct study {
     int ended_count;
 };
 
-/* Adds a waiting trial, which takes its own reference of `params`. */
-struct trial *study_trial_new(struct study *s, json_t *params);
+/* Adds a waiting trial, which takes a reference to `params`. */
+struct trial *study_add_trial(struct study *s, json_t *params);
 
-/* The trial that a request's `id` names; NULL: there is none, or `ev` means nothing for it now. */
-struct trial *study_trial(const struct study *s, const struct config_node *n, enum trial_event ev,
-                          struct err *e);
+/* Returns the trial of a request's `id`; NULL: there is none, or `ev` is not possible in its
+ * state. */
+struct trial *study_find_trial(const struct study *s, const struct config_node *n,
+                               enum trial_event ev, struct err *e);
 
-/* A request's `step`; `*out` stays where there is none.
- *   -EINVAL  it is no number, or is negative */
-int study_apply(double *out, const struct config_node *n, struct err *e);
+/* Reads a request's `step`; `*out` stays unchanged without one.
+ *   -EINVAL  not a number, or negative */
+int study_read_step(double *out, const struct config_node *n, struct err *e);
 
-/* A request's `key` as a number, which may be "nan", "inf", "-inf". */
-int study_value(double *out, const struct config_node *n, const char *key, struct err *e);
+/* Reads the member `key` of a request as a number, which may be "nan", "inf" or "-inf". */
+int study_read_value(double *out, const struct config_node *n, const char *key, struct err *e);
 
-/* {"op":"tell"}: all its results, or none of them. */
-json_t *study_internal_tell(struct study *s, const struct config_node *n, struct err *e);
+/* Carries out {"op":"tell"}: applies all results, or none if one is wrong. */
+json_t *study_tell(struct study *s, const struct config_node *n, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* study_tell - what became of trials: read as a whole before any of it counts. */
+/* study_tell - the results of trials: all of a request are read before any is applied. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 #include "hpo/study/study_internal.h"
 
 struct result {
-    struct trial *trial; /* NULL: one from elsewhere, */
-    json_t *params;      /* with these parameters */
+    struct trial *trial; /* NULL: a trial from outside */
+    json_t *params;      /* of a trial from outside */
     enum trial_state state;
     double step;
-    json_t *values; /* NULL: what it reported before counts */
+    json_t *values; /* NULL: the reported values count */
 };
 
 struct results {
@@ -56,8 +56,8 @@ static int read_state(enum trial_state *out, const struct config_node *n, struct
     return err_hint(e, "\"state\":\"%s\"", near ? near : "done, failed, oom or pruned");
 }
 
-/* Whether `value`, or each of the objectives' `values`, is finite; r->values has them, or stays
- * NULL where there are none. */
+/* Whether `value`, or each of `values`, is finite. r->values gets the values, and stays NULL
+ * without them. */
 static int read_values(struct result *r, bool *finite, const struct study *s,
                        const struct config_node *n, struct err *e)
 {
@@ -72,7 +72,7 @@ static int read_values(struct result *r, bool *finite, const struct study *s,
     r->values = json_object();
     for (size_t i = 0; i < s->objective_count; i++) {
         double x = 0;
-        if (study_value(&x, &at, names[i], e) < 0)
+        if (study_read_value(&x, &at, names[i], e) < 0)
             return -EINVAL;
         *finite = *finite && isfinite(x);
         json_object_set_new(r->values, s->objectives[i].metric, json_number(x));
@@ -80,8 +80,8 @@ static int read_values(struct result *r, bool *finite, const struct study *s,
     return 0;
 }
 
-/* What is done or pruned has a value: told now, or reported before. One that is not finite makes it
- * a failed one. */
+/* Checks that a done or pruned trial has a value, in the result or reported before. A value that
+ * is not finite makes the trial failed. */
 static int check_value(struct result *r, bool finite, const struct study *s,
                        const struct config_node *n, struct err *e)
 {
@@ -99,18 +99,18 @@ static int check_value(struct result *r, bool finite, const struct study *s,
         return 0;
     }
     if (isnan(r->step)) {
-        config_node_error(n, e, "'step' is missing: where was it pruned?");
+        config_node_error(n, e, "'step' is missing: a pruned trial needs the step of its value");
         return err_hint(e, "\"step\":9");
     }
     if (!reported || r->step >= t->last_step)
         return 0;
-    return config_node_error(n, e, "trial %d has reported step %g: it cannot have ended at step %g",
+    return config_node_error(n, e, "trial %d has reported step %.15g and cannot end at step %.15g",
                              t->id, t->last_step, r->step);
 }
 
-/* Who the result is about: a trial that was asked for, or one from elsewhere. */
-static int read_who(struct result *r, const struct study *s, const struct config_node *n,
-                    json_t *told, struct err *e)
+/* Reads which trial the result is about: one that was asked for, or one from outside. */
+static int read_trial(struct result *r, const struct study *s, const struct config_node *n,
+                      json_t *seen, struct err *e)
 {
     struct config_node params = config_node_member(n, "params"), id = config_node_member(n, "id");
     if (!id.value == !params.value) {
@@ -119,28 +119,28 @@ static int read_who(struct result *r, const struct study *s, const struct config
     }
     if (params.value)
         return space_params(&r->params, s->space, &params, e);
-    r->trial = study_trial(s, n, TRIAL_EV_END, e);
+    r->trial = study_find_trial(s, n, TRIAL_EV_END, e);
     if (!r->trial)
         return -EINVAL;
     char key[16];
     snprintf(key, sizeof key, "%d", r->trial->id);
-    if (json_object_get(told, key))
-        return config_node_error(&id, e, "trial %s is told twice", key);
-    json_object_set_new(told, key, json_null());
+    if (json_object_get(seen, key))
+        return config_node_error(&id, e, "trial %s has two results", key);
+    json_object_set_new(seen, key, json_null());
     return 0;
 }
 
 static int read_result(struct result *r, const struct study *s, const struct config_node *n,
-                       json_t *told, struct err *e)
+                       json_t *seen, struct err *e)
 {
     const char *const keys[] = {"id", "params", "state", "step", s->named ? "values" : "value"};
     if (config_node_only_keys(n, keys, COUNT_OF(keys), "a result", e) < 0 ||
-        read_who(r, s, n, told, e) < 0 || read_state(&r->state, n, e) < 0)
+        read_trial(r, s, n, seen, e) < 0 || read_state(&r->state, n, e) < 0)
         return -EINVAL;
     const struct trial *t = r->trial;
     bool finite = true;
     r->step = t && t->points_lease ? t->last_step : r->state == TRIAL_PRUNED ? NAN : 0;
-    if (study_apply(&r->step, n, e) < 0 || read_values(r, &finite, s, n, e) < 0)
+    if (study_read_step(&r->step, n, e) < 0 || read_values(r, &finite, s, n, e) < 0)
         return -EINVAL;
     bool failed = r->state == TRIAL_FAILED || r->state == TRIAL_OOM;
     return failed ? 0 : check_value(r, finite, s, n, e);
@@ -151,14 +151,14 @@ static int read_result(struct result *r, const struct study *s, const struct con
 
 static void apply(struct study *s, const struct result *r)
 {
-    struct trial *t = r->trial ? r->trial : study_trial_new(s, r->params);
+    struct trial *t = r->trial ? r->trial : study_add_trial(s, r->params);
     if (r->values && (r->state == TRIAL_DONE || r->state == TRIAL_PRUNED))
         trial_report(t, r->step, r->values, s->objectives[0].metric, s->objectives[0].maximize);
     t->state = r->state;
     t->end_order = ++s->ended_count;
 }
 
-json_t *study_internal_tell(struct study *s, const struct config_node *n, struct err *e)
+json_t *study_tell(struct study *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"op", "results"};
     struct config_node list = config_node_member(n, "results");
@@ -170,13 +170,13 @@ json_t *study_internal_tell(struct study *s, const struct config_node *n, struct
         return NULL;
     }
     AUTO(results) struct results *all = xzalloc(sizeof *all);
-    AUTO(json) json_t *told = json_object(); /* a set of ids */
+    AUTO(json) json_t *seen = json_object(); /* a set of ids */
     size_t count = json_array_size(list.value);
     all->items = xcalloc(count + 1, sizeof *all->items);
     for (size_t i = 0; i < count; i++) {
         struct config_node at = config_node_item(&list, i);
         all->count++;
-        if (read_result(&all->items[i], s, &at, told, e) < 0)
+        if (read_result(&all->items[i], s, &at, seen, e) < 0)
             return NULL;
     }
     AUTO(json) json_t *ids = json_array();

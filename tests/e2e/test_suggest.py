@@ -172,7 +172,7 @@ def test_words_on_the_command_line_are_refused_and_help_is_there(drover):
     done = drover.run("suggest", "sweep.yaml")
     assert done.returncode == 2 and "stdin" in done.stderr and done.stdout == ""
     done = drover.run("help", "suggest")
-    assert done.returncode == 0 and "one JSON object a line" in done.stdout
+    assert done.returncode == 0 and "one JSON object per line" in done.stdout
 
 
 # ---- every method -------------------------------------------------------------------------------

@@ -360,7 +360,7 @@ def test_control_c_twice_kills(place):
     p = place.start(place.sweep(GRID), "--parallel", "2")
     wait_until(lambda: started(place, 2), "two trials")
     p.send_signal(signal.SIGINT)
-    wait_until(lambda: "asked to stop" in place.said(), "the first answer")
+    wait_until(lambda: "press Ctrl-C again" in place.said(), "the first answer")
     p.send_signal(signal.SIGINT)
     assert p.wait(10) == 130
     place.nothing_runs()

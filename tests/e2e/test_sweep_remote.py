@@ -589,8 +589,8 @@ def test_what_is_wrong_about_keys_and_addresses_is_said_before_anything_starts(p
         done = place.run(*args)
         assert done.returncode == 2 and said in done.stderr, done.stderr
     assert not (place.path / "sweeps").exists()
-    for args, said in ((("tcp://10.0.0.1:1",), "without a key"), (("tcp://127.0.0.1:1",), "--plain"),
-                       (("tcp://10.0.0.1:1", "--plain"), "not on loopback"), ((), "no endpoint"),
+    for args, said in ((("tcp://10.0.0.1:1",), "requires a key"), (("tcp://127.0.0.1:1",), "--plain"),
+                       (("tcp://10.0.0.1:1", "--plain"), "not a loopback address"), ((), "no endpoint"),
                        (("--key", "none.key"), "none.key"), (("--key", "s.yaml"), "chmod 600")):
         worker = place.worker("x", *args, key=None)
         assert worker.wait(10) == 2 and said in place.told("x"), place.told("x")

@@ -73,7 +73,7 @@ def test_a_paused_sweep_stays_so_over_a_restart(place):
     wait_until(lambda: place.said().count(hint) > before, "what it says")
     (place.path / "go").touch()
     assert place.states() == ["waiting"] * 2
-    assert verb(place, "resume", "s") == "s goes on\n"
+    assert verb(place, "resume", "s") == "s is resumed\n"
     assert sweep.wait(30) == 0
     assert place.states() == ["done"] * 4
     outputs = [p.read_text().count("run\n") for p in sorted(place.path.glob("sweeps/s/trials/*/*/stdout"))]
@@ -94,8 +94,8 @@ def test_failed_trials_are_run_again(place):
     assert place.run(place.sweep(RANDOM + "drover: {give_up_after: 0}\n")).returncode == 1
     assert place.states() == ["failed"] * 4
     assert "no trial 9" in verb(place, "retry", "s", "9", status=2)
-    assert "their numbers, or --failed" in verb(place, "retry", "s", status=2)
-    assert "trial 2 waits; nobody works on it now: drover sweep resume s" in verb(place, "retry", "s", "2")
+    assert "trial numbers, or --failed" in verb(place, "retry", "s", status=2)
+    assert "trial 2 waits; no coordinator is running: drover sweep resume s" in verb(place, "retry", "s", "2")
     (place.path / "go").touch()
     assert place.run("resume", "s").returncode == 0
     assert place.states() == ["failed", "failed", "done", "failed"]
@@ -137,7 +137,7 @@ def test_a_stop_of_a_sweep_whose_coordinator_was_killed_counts_at_its_next_start
     sweep = running(place, 1)
     sweep.kill()
     sweep.wait()
-    assert "1 trial is still running; nobody works on it now" in verb(place, "stop", "s")
+    assert "1 trial is still running; no coordinator is running" in verb(place, "stop", "s")
     assert place.run("s.yaml").returncode == 1
     assert place.states() == ["cancelled"]
     place.nothing_runs()
@@ -150,7 +150,7 @@ def test_what_is_asked_of_no_sweep_names_the_nearest(place):
         said = verb(place, *words, status=2)
         assert f"drover sweep {words[0]}: there is no sweep 't' in 'sweeps'" in said.replace(
             "drover sweep:", f"drover sweep {words[0]}:")
-    assert "give a name" in verb(place, "stop", status=2)
-    assert "one word too many" in verb(place, "stop", "s", "t", status=2)
+    assert "no sweep name given" in verb(place, "stop", status=2)
+    assert "unexpected argument" in verb(place, "stop", "s", "t", status=2)
     (line,) = place.run("ls").stdout.splitlines()
     assert line.startswith("s ") and "finished" in line and "4 of 4 trials: 4 done" in line and " s old" in line

@@ -40,7 +40,7 @@ def run_ok(place, *args):
 def test_a_second_sweep_goes_on_from_the_first_and_the_same_way_after_a_kill(place):
     file = place.sweep(HEAD + SPACE + ONE + "run_cap: 6\n")
     said = run_ok(place, file, "--name", "whole", "--prior", "first")
-    assert said.count("prior first: 12 of 12 trials taken\n") == 1
+    assert said.count("prior first: 12 of 12 trials used\n") == 1
     whole = place.show("whole")
     assert len(whole["trials"]) == 6 and whole["trials"][0]["params"] != params(place, "first")[0]
     assert max(t["value"] for t in whole["trials"]) < 0.1  # nothing that fills the space
@@ -53,7 +53,7 @@ def test_a_second_sweep_goes_on_from_the_first_and_the_same_way_after_a_kill(pla
     coordinator.wait()
     assert params(place, "stopped") == params(place, "whole")[:4]
     (place.path / "go").touch()
-    assert "taken" not in run_ok(place, file, "--name", "stopped", "--prior", "first")  # was, before
+    assert "trials used" not in run_ok(place, file, "--name", "stopped", "--prior", "first")  # was, before
     assert params(place, "stopped") == params(place, "whole")
     place.nothing_runs()
 
@@ -61,9 +61,9 @@ def test_a_second_sweep_goes_on_from_the_first_and_the_same_way_after_a_kill(pla
 def test_what_does_not_fit_is_counted_and_the_rest_is_taken(place):
     xs = sorted(p["x"] for p in params(place, "first"))
     file = place.sweep(HEAD + f"parameters: {{x: {{min: 0.0, max: {xs[8] + 1e-6}}}, y: {{min: 0.0, max: 1.0}}}}\n")
-    assert "prior first: 9 of 12 trials taken; 3 outside of the space\n" in place.run(file, "--dry-run", "--prior", "first").stderr
+    assert "prior first: 9 of 12 trials used; 3 outside the space\n" in place.run(file, "--dry-run", "--prior", "first").stderr
     file = place.sweep("method: bayes\nmetric: {name: acc}\n" + SPACE)
-    assert "prior first: 0 of 12 trials taken; 12 without a value" in place.run(file, "--dry-run", "--prior", "first").stderr
+    assert "prior first: 0 of 12 trials used; 12 without a value" in place.run(file, "--dry-run", "--prior", "first").stderr
     file = place.sweep("method: random\nmetric: {name: loss}\n" + SPACE)
     assert "--prior is ignored: method random does not learn" in place.run(file, "--dry-run", "--prior", "nowhere").stderr
 
@@ -72,12 +72,12 @@ def test_the_file_can_have_observations_too(place):
     seen = [{"params": t["params"], "value": t["value"]} for t in place.show("first")["trials"]]
     file = place.sweep(HEAD + SPACE + f"run_cap: 3\ndrover: {{parallel: 1, prior: {seen}}}\n")
     run_ok(place, file, "--name", "a")
-    assert "taken" in run_ok(place, place.sweep(HEAD + SPACE + "run_cap: 3\n" + ONE), "--name", "b", "--prior", "first")
+    assert "trials used" in run_ok(place, place.sweep(HEAD + SPACE + "run_cap: 3\n" + ONE), "--name", "b", "--prior", "first")
     assert params(place, "a") == params(place, "b")
 
 
 @pytest.mark.parametrize("args, text", [
-    (["s.yaml", "--prior", "frist"], "'first' is there"),
+    (["s.yaml", "--prior", "frist"], "try: first"),
     (["s.yaml", "--prior", "./nowhere"], "'./nowhere': No such file"),
     (["s.yaml", "--prior", "first", "--prior", "sweeps/first"], "'sweeps/first' is given twice"),
     (["--name", "first", "--resume", "--prior", "first"], "holds a sweep with no prior"),

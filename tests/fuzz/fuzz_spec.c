@@ -159,7 +159,7 @@ static void check_samples(const struct spec *s, const char *text, struct rng *r)
         AUTO(json) json_t *p = space_sample(s->space, u);
         if (space_unit(s->space, p, back, &e) < 0)
             FAIL("%s, a sample of:\n%s", e.text, text);
-        space_settle(s->space, u, NULL);
+        space_snap(s->space, u, NULL);
         for (size_t i = 0; i < dims; i++)
             if (!(fabs(u[i] - back[i]) <= 1e-12))
                 FAIL("%s settles at %.17g, not %.17g:\n%s", space_name(s->space, i), u[i], back[i],

@@ -100,7 +100,7 @@ TEST(squashing_keeps_the_better_half_apart)
 
 TEST(lifting_keeps_the_worse_half_and_straightens_what_falls_faster_and_faster)
 {
-    /* M = 100, S = 1: 99 and 1 of 101 are ln 2 and ln 100 below it. */
+    /* M = 100, S = 1: 99 and 1 of 101 are ln 2 and ln 100 below M. */
     static const double y[] = {1, 99, 100, 100.5, 101};
     struct output_transform w;
     output_transform_fit(&w, OUTPUT_TRANSFORM_LIFT, y, 5);
@@ -116,7 +116,7 @@ TEST(lifting_keeps_the_worse_half_and_straightens_what_falls_faster_and_faster)
 
 TEST(in_logarithms_each_factor_above_the_least_is_one_step)
 {
-    /* min = -1, S = 1: the others are ln 2, ln 4, ln 1e3 and ln 1e6 above it. */
+    /* min = -1, S = 1: the other values are ln 2, ln 4, ln 1e3 and ln 1e6 above the minimum. */
     static const double y[] = {2, 0, 1e6 - 2, -1, 998};
     struct output_transform w;
     output_transform_fit(&w, OUTPUT_TRANSFORM_LOG, y, 5);
@@ -126,8 +126,7 @@ TEST(in_logarithms_each_factor_above_the_least_is_one_step)
     CHECK_NEAR((output_transform_value(&w, 2) - least) / unit, log(4), 1e-9);
     CHECK_NEAR((output_transform_value(&w, 998) - least) / unit, log(1e3), 1e-9);
     CHECK_NEAR((output_transform_value(&w, 1e6 - 2) - least) / unit, log(1e6), 1e-9);
-    CHECK_NEAR((least - output_transform_value(&w, -3)) / unit, 2,
-               1e-9); /* below it: as they are */
+    CHECK_NEAR((least - output_transform_value(&w, -3)) / unit, 2, 1e-9); /* below it: unchanged */
 }
 
 TEST(without_anything_to_measure_by_nothing_is_bent)

@@ -44,7 +44,7 @@ static void begin(struct world *w, const char *space, const char *rules, size_t 
     rng_seed(&r, seed, 0);
     for (size_t i = 0; i < n; i++) {
         space_draw(w->space, &r, u);
-        space_settle(w->space, u, NULL);
+        space_snap(w->space, u, NULL);
         bayes_features_columns(w->seen, u, true, x, 1);
         double y = bumps(x, w->seen->shape.cols, seed);
         bayes_model_data_add(&w->data, w->seen->shape.cols, x, y, 0);
@@ -183,7 +183,7 @@ static int ways_up(const struct world *w, const double *u)
     bool active[DIMS_MAX];
     int up = 0;
     memcpy(at, u, dims(w) * sizeof *u);
-    space_settle(w->space, at, active);
+    space_snap(w->space, at, active);
     for (size_t i = 0; i < dims(w); i++)
         for (int side = -1; side <= 1 && active[i] && !w->seen->dim[i].count; side += 2) {
             memcpy(at, u, dims(w) * sizeof *u);
@@ -280,7 +280,7 @@ TEST(offers_come_best_first_settled_and_allowed)
         last = now;
         CHECK(space_allows(w.space, at));
         memcpy(settled, at, dims(&w) * sizeof *at);
-        space_settle(w.space, settled, NULL);
+        space_snap(w.space, settled, NULL);
         for (size_t k = 0; k < dims(&w); k++)
             CHECK_NEAR(at[k], settled[k], 1e-15);
     }

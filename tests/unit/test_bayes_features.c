@@ -149,7 +149,7 @@ TEST(exact_columns_are_those_of_the_value_and_the_others_move_with_u)
     bayes_features_columns(b, u, true, exact, 1);
     bayes_features_columns(b, u, false, near, 1);
     for (size_t k = 0; k < 3; k++) {
-        settled[k] = distribution_settle(space_dist(s, k), u[k]);
+        settled[k] = distribution_snap(space_distribution(s, k), u[k]);
         CHECK_NEAR(exact[k], settled[k], 0);
         CHECK_NEAR(near[k], u[k], 0);
     }

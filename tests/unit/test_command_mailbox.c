@@ -1,4 +1,4 @@
-/* test_desk - asks that lie in a sweep's directory, and their answers. */
+/* command_mailbox: commands in a sweep's directory, and the replies to them. */
 #include "hpo/store/command_mailbox.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static struct scheduler_out out;
 
 static void in_new_dir(void)
 {
-    strcpy(dir, "/tmp/test_desk.XXXXXX");
+    strcpy(dir, "/tmp/test_mailbox.XXXXXX");
     CHECK(mkdtemp(dir) != NULL);
     static const char text[] = "method: grid\nprogram: t\nparameters: {x: {values: [1]}}\n";
     AUTO(yaml_doc) struct yaml_doc *doc = NULL;
@@ -35,21 +35,21 @@ static void remove_dir(void)
     spec_free(spec);
 }
 
-static void put(const char *json)
+static void submit(const char *json)
 {
-    AUTO(json) json_t *ask = json_loads(json, 0, NULL);
+    AUTO(json) json_t *command = json_loads(json, 0, NULL);
     struct err e = {0};
-    if (command_mailbox_take(dir, ask, &e) < 0)
+    if (command_mailbox_submit(dir, command, &e) < 0)
         FAIL("%s", e.text);
 }
 
-/* The scheduler's word on all of them. */
-static void note_all(struct command_mailbox *d)
+/* Gives all commands to the scheduler and sets the replies. */
+static void handle_all(struct command_mailbox *d)
 {
     for (size_t i = 0; i < command_mailbox_count(d); i++) {
         struct err e = {0};
         const struct scheduler_event ev = {SCHEDULER_EV_COMMAND, NULL, 0,
-                                           (json_t *)command_mailbox_submit(d, i)};
+                                           (json_t *)command_mailbox_get(d, i)};
         (void)scheduler_handle(s, &ev, 1000, &out, &e);
         command_mailbox_set_reply(d, i, &e, s, &out);
     }
@@ -59,17 +59,17 @@ TEST(asks_stay_until_they_are_settled_and_then_have_their_answers)
 {
     in_new_dir();
     CHECK(!command_mailbox_open(dir));
-    put("{\"ask\":\"a\",\"verb\":\"pause\"}");
-    put("{\"ask\":\"b\",\"verb\":\"retry\",\"trials\":[5]}");
+    submit("{\"ask\":\"a\",\"verb\":\"pause\"}");
+    submit("{\"ask\":\"b\",\"verb\":\"retry\",\"trials\":[5]}");
     CHECK(!command_mailbox_poll_reply(dir, "a"));
     struct command_mailbox *d = command_mailbox_open(dir);
     CHECK_INT(command_mailbox_count(d), 2);
-    note_all(d);
-    command_mailbox_close(d); /* it died before all was stored */
+    handle_all(d);
+    command_mailbox_close(d); /* as if it died before the records were stored */
     CHECK(!command_mailbox_poll_reply(dir, "a"));
     d = command_mailbox_open(dir);
     CHECK_INT(command_mailbox_count(d), 2);
-    note_all(d); /* the second time `a` gives nothing, and is answered all the same */
+    handle_all(d); /* the second time `a` has no effect, and gets a reply even so */
     CHECK_INT(out.record_count, 0);
     command_mailbox_commit(d);
     command_mailbox_close(d);
@@ -86,13 +86,13 @@ TEST(asks_stay_until_they_are_settled_and_then_have_their_answers)
 TEST(one_reads_or_writes_at_a_time)
 {
     in_new_dir();
-    put("{\"ask\":\"a\",\"verb\":\"pause\"}");
+    submit("{\"ask\":\"a\",\"verb\":\"pause\"}");
     struct command_mailbox *d = command_mailbox_open(dir);
-    AUTO(json) json_t *ask = json_pack("{s:s}", "ask", "b");
+    AUTO(json) json_t *command = json_pack("{s:s}", "ask", "b");
     CHECK(!command_mailbox_open(dir));
-    CHECK_INT(command_mailbox_take(dir, ask, NULL), -EBUSY);
+    CHECK_INT(command_mailbox_submit(dir, command, NULL), -EBUSY);
     command_mailbox_close(d);
-    CHECK_INT(command_mailbox_take(dir, ask, NULL), 0);
+    CHECK_INT(command_mailbox_submit(dir, command, NULL), 0);
     remove_dir();
 }
 
@@ -103,10 +103,10 @@ TEST(what_is_no_ask_is_dropped_and_the_rest_is_answered)
     FILE *f = fopen(path, "we");
     fputs("{half of\n[]\n\n{\"ask\":\"../x\",\"verb\":\"pause\"}\n", f);
     fclose(f);
-    put("{\"ask\":\"b\",\"verb\":\"resume\"}");
+    submit("{\"ask\":\"b\",\"verb\":\"resume\"}");
     struct command_mailbox *d = command_mailbox_open(dir);
     CHECK_INT(command_mailbox_count(d), 3);
-    note_all(d);
+    handle_all(d);
     command_mailbox_commit(d);
     command_mailbox_close(d);
     AUTO(json) json_t *b = command_mailbox_poll_reply(dir, "b");
@@ -117,10 +117,10 @@ TEST(what_is_no_ask_is_dropped_and_the_rest_is_answered)
 TEST(nobody_waits_and_nothing_is_left)
 {
     in_new_dir();
-    put("{\"ask\":\"a\",\"verb\":\"pause\"}");
+    submit("{\"ask\":\"a\",\"verb\":\"pause\"}");
     command_mailbox_abandon(dir, "a");
     struct command_mailbox *d = command_mailbox_open(dir);
-    note_all(d);
+    handle_all(d);
     command_mailbox_commit(d);
     command_mailbox_close(d);
     AUTO(free) char *path = xasprintf("%s/answer.a", dir);

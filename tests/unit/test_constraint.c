@@ -49,7 +49,7 @@ static bool holds(const char *text)
     return constraint_holds(c, in);
 }
 
-/* For a = 7, b = -3: as Python has it. */
+/* For a = 7, b = -3: the results of Python. */
 TEST(operators_bind_and_round_as_in_python)
 {
     static const char *const yes[] = {
@@ -142,48 +142,48 @@ TEST(what_has_no_value_does_not_hold_in_either_sense)
 TEST(errors_say_line_and_column_and_the_nearest_word)
 {
     static const char *const rows[][3] = {
-        {"", "1:1: something is missing", ""},
-        {"a >", "1:4: something is missing", ""},
-        {"a < 3 b", "1:7: 'b' was not expected", ""},
-        {"a = 3", "1:3: '=' was not expected", "=="},
-        {"a > 1 && b > 1", "1:7: '&&' was not expected", "and"},
-        {"a > 1 || b > 1", "1:7: '||'", "or"},
-        {"!amp", "1:1: '!amp'", "not"},
-        {"a ^ 2 > 1", "1:3: '^'", "**"},
+        {"", "1:1: unexpected end", ""},
+        {"a >", "1:4: unexpected end", ""},
+        {"a < 3 b", "1:7: unexpected 'b'", ""},
+        {"a = 3", "1:3: unexpected '='", "=="},
+        {"a > 1 && b > 1", "1:7: unexpected '&&'", "and"},
+        {"a > 1 || b > 1", "1:7: unexpected '||'", "or"},
+        {"!amp", "1:1: unexpected '!amp'", "not"},
+        {"a ^ 2 > 1", "1:3: unexpected '^'", "**"},
         {"(a > 1", "1:7: ')' is missing", ""},
         {"min(a, b", "1:9: ')' is missing", ""},
-        {"a > 1)", "1:6: ')' was not expected", ""},
-        {"net.widht > 1", "1:1: there is no parameter 'net.widht'", "net.width"},
-        {"a > 1 and\n  weight-decay > 0", "2:3: there is no parameter 'weight'",
+        {"a > 1)", "1:6: unexpected ')'", ""},
+        {"net.widht > 1", "1:1: unknown parameter 'net.widht'", "net.width"},
+        {"a > 1 and\n  weight-decay > 0", "2:3: unknown parameter 'weight'",
          "`weight-decay`, in backquotes"},
-        {"'\u00e4\u00f6' == opt and x > 1", "1:17: there is no parameter 'x'", ""},
-        {"sqr(a) > 1", "1:1: there is no function 'sqr'", "sqrt"},
+        {"'\u00e4\u00f6' == opt and x > 1", "1:17: unknown parameter 'x'", ""},
+        {"sqr(a) > 1", "1:1: unknown function 'sqr'", "sqrt"},
         {"log(a, 2) > 1", "1:8: log takes one argument", ""},
-        {"min() > 1", "1:5: ')' was not expected", ""},
-        {"opt * 2 > 1", "1:1: * needs numbers, this is a string", ""},
-        {"2 + amp > 1", "1:5: + needs numbers, this is a condition", ""},
-        {"opt > 1", "1:1: an order needs numbers", ""},
-        {"shape > 1", "1:1: an order needs numbers, this is a list", ""},
+        {"min() > 1", "1:5: unexpected ')'", ""},
+        {"opt * 2 > 1", "1:1: * needs numbers, not a string", ""},
+        {"2 + amp > 1", "1:5: + needs numbers, not a condition", ""},
+        {"opt > 1", "1:1: a comparison needs numbers", ""},
+        {"shape > 1", "1:1: a comparison needs numbers, not a list", ""},
         {"opt == 1", "1:8: a string is never equal to a number", ""},
         {"a == 'x'", "1:6: a number is never equal to a string", ""},
         {"amp == 1", "a condition is never equal to a number", ""},
-        {"a and amp", "1:1: and needs conditions, this is a number", ""},
+        {"a and amp", "1:1: and needs conditions, not a number", ""},
         {"not a", "1:5: not needs conditions", ""},
         {"-opt == 1", "1:2: a sign needs numbers", ""},
         {"abs('x') == 1", "1:5: abs needs numbers", ""},
         {"a + 1", "1:1: this is a number, not a condition", ""},
         {"'adam'", "1:1: this is a string", ""},
-        {"opt == 'adam", "1:8: the string has no end", ""},
-        {"`a > 1", "1:1: the name has no second backquote", ""},
-        {"`` > 1", "1:1: there is no parameter ''", ""},
-        {"a > 0x10", "1:5: '0x10' is no number", ""},
-        {"a > 1.5.2", "1:5: '1.5.2' is no number", ""},
-        {"a > 3kg", "1:5: '3kg' is no number", ""},
-        {"a.b > 1", "1:1: there is no parameter 'a.b'", ""},
-        {"a. > 1", "1:2: '.' was not expected", ""},
-        {"a > 1; b", "1:6: ';' was not expected", ""},
-        {"__import__('os')", "there is no function '__import__'", ""},
-        {"a[0] > 1", "1:2: '[0]' was not expected", ""},
+        {"opt == 'adam", "1:8: the closing quote is missing", ""},
+        {"`a > 1", "1:1: the closing backquote is missing", ""},
+        {"`` > 1", "1:1: unknown parameter ''", ""},
+        {"a > 0x10", "1:5: '0x10' is not a number", ""},
+        {"a > 1.5.2", "1:5: '1.5.2' is not a number", ""},
+        {"a > 3kg", "1:5: '3kg' is not a number", ""},
+        {"a.b > 1", "1:1: unknown parameter 'a.b'", ""},
+        {"a. > 1", "1:2: unexpected '.'", ""},
+        {"a > 1; b", "1:6: unexpected ';'", ""},
+        {"__import__('os')", "unknown function '__import__'", ""},
+        {"a[0] > 1", "1:2: unexpected '[0]'", ""},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct err e = {0};
@@ -221,7 +221,7 @@ TEST(depth_and_length_are_limited)
     for (int i = 0; i < 1000; i++)
         strbuf_puts(&b, "+0");
     CHECK(holds(strbuf_str(&b)));
-    strbuf_reset(&b); /* each chain in a chain is evaluated once, not twice */
+    strbuf_reset(&b); /* each nested chain is evaluated once, not twice */
     for (int i = 0; i < 50; i++)
         strbuf_puts(&b, "amp == (");
     strbuf_puts(&b, "amp");

@@ -6,7 +6,7 @@
 #include "common/rng.h"
 #include "tests/unit/test.h"
 
-/* Kept until the test's process ends. */
+/* Not freed before the test's process ends. */
 static struct distribution *dist(const char *json)
 {
     struct distribution *d = NULL;
@@ -74,13 +74,13 @@ TEST(every_value_leads_back_to_a_place_in_the_cube_that_gives_it_again)
             AUTO(json) json_t *v = distribution_quantile(d, k / 200.0);
             double x = json_number_value(v), u = distribution_unit(d, v);
             CHECK(isfinite(x) && u >= 0 && u <= 1);
-            if (k > 0 && k < 200) /* in the tails many values have one u */
+            if (k > 0 && k < 200) /* in the tails many values have the same u */
                 CHECK_NEAR(at(d, u), x, fabs(x) * 1e-7 + 1e-12);
         }
     }
 }
 
-/* Where doubles are coarse, or the quantile saturates. */
+/* Distributions for which doubles are coarse, or whose quantile saturates. */
 static const char *const awkward[] = {
     RANGE("uniform", "\"min\": 1e10, \"max\": 10000000000.001"),
     RANGE("uniform", "\"min\": 0, \"max\": 1e-320"),
@@ -107,12 +107,12 @@ static const char *const awkward[] = {
     "{\"value\": 7}",
 };
 
-/* Whether a place is settled as its value's place is found, and stays so. */
+/* Whether snapping u gives the u of its value, and does nothing the second time. */
 static void check_settled(const char *text, double u)
 {
     AUTO(distribution) struct distribution *d = dist(text);
     AUTO(json) json_t *v = distribution_quantile(d, u);
-    double settled = distribution_settle(d, u);
+    double settled = distribution_snap(d, u);
     if (!(fabs(settled - distribution_unit(d, v)) <= 1e-12))
         FAIL("%s: u %.17g settles at %.17g, its value's place is %.17g", text, u, settled,
              distribution_unit(d, v));
@@ -147,19 +147,19 @@ TEST(a_step_leads_to_the_next_value_and_not_beyond_the_last)
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         AUTO(distribution) struct distribution *d = dist(rows[i]);
-        double u = distribution_settle(d, 0);
+        double u = distribution_snap(d, 0);
         for (int k = 0; k < (int)distribution_count(d); k++) {
             CHECK_NEAR(distribution_index(d, u), k, 0);
-            CHECK_NEAR(distribution_step(d, u, 0), u, 0);
-            CHECK_NEAR(distribution_step(d, u, -1000), distribution_settle(d, 0), 0);
-            u = distribution_step(d, u, 1);
+            CHECK_NEAR(distribution_neighbor(d, u, 0), u, 0);
+            CHECK_NEAR(distribution_neighbor(d, u, -1000), distribution_snap(d, 0), 0);
+            u = distribution_neighbor(d, u, 1);
         }
-        CHECK_NEAR(u, distribution_settle(d, 1), 0);
+        CHECK_NEAR(u, distribution_snap(d, 1), 0);
     }
     AUTO(distribution) struct distribution *n = dist(RANGE("q_normal", "\"q\": 0.5"));
-    CHECK_NEAR(distribution_number(n, distribution_step(n, 0.5, 3)), 1.5, 1e-12);
+    CHECK_NEAR(distribution_number(n, distribution_neighbor(n, 0.5, 3)), 1.5, 1e-12);
     AUTO(distribution) struct distribution *c = dist(vectors[2].dist);
-    CHECK(isnan(distribution_step(c, 0.5, 1)));
+    CHECK(isnan(distribution_neighbor(c, 0.5, 1)));
 }
 
 TEST(weights_decide_how_often_a_value_comes)
@@ -176,7 +176,7 @@ TEST(weights_decide_how_often_a_value_comes)
     AUTO(json) json_t *first = distribution_quantile(d, 0), *last = distribution_quantile(d, 1);
     CHECK_STR(json_string_value(first), "a");
     CHECK_STR(json_string_value(last), "c");
-    CHECK_INT(distribution_count(d), 3); /* d never comes */
+    CHECK_INT(distribution_count(d), 3); /* d has probability 0 */
 }
 
 TEST(ends_are_clamped)
@@ -344,16 +344,16 @@ TEST(what_makes_no_sense_is_an_error_that_says_why)
         {"{\"values\": []}", "at least one value", ""},
         {"{\"values\": [1, 2], \"probabilities\": [1]}", "a list of 2", ""},
         {"{\"values\": [1, 2], \"probabilities\": [0.5, 0.4]}", "sum to 0.9", ""},
-        {"{\"values\": [1, 2], \"probabilities\": [1.5, -0.5]}", "not negative", ""},
+        {"{\"values\": [1, 2], \"probabilities\": [1.5, -0.5]}", "0 or more", ""},
         {RANGE("categorical_w_probabilities", "\"values\": [1]"), "'probabilities' is missing", ""},
         {RANGE("int_uniform", "\"min\": 1, \"max\": 2.5"), "'max' of int_uniform", ""},
         {RANGE("log_uniform_values", "\"min\": 0, \"max\": 2"), "must be above 0", ""},
         {RANGE("log_uniform", "\"min\": 1, \"max\": 1000"), "exponents of e", "_values"},
         {RANGE("normal", "\"sigma\": -1"), "must not be negative", ""},
         {RANGE("beta", "\"a\": 0"), "must be above 0", ""},
-        {RANGE("beta", "\"b\": 1e7"), "up to 100000", ""},
-        {RANGE("q_normal", "\"q\": 9007199254740993"), "from 2^53 on", ""},
-        {"{\"min\": 0, \"max\": 9007199254740993}", "from 2^53 on", ""},
+        {RANGE("beta", "\"b\": 1e7"), "at most 100000", ""},
+        {RANGE("q_normal", "\"q\": 9007199254740993"), "2^53 and above", ""},
+        {"{\"min\": 0, \"max\": 9007199254740993}", "2^53 and above", ""},
         {RANGE("q_normal", "\"q\": 0"), "'q' must be above 0", ""},
         {RANGE("constant", "\"values\": 0"), "unknown key 'values'", "value"},
         {"0.1", "must be a mapping, not a real number", "{value: 0.1"},

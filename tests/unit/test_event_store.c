@@ -1,4 +1,4 @@
-/* test_store - what was committed is there, what was not is gone, what is damaged is said. */
+/* event_store: committed records are kept, others are dropped, and damage is reported. */
 #include "hpo/store/event_store.h"
 
 #include <fcntl.h>
@@ -188,7 +188,7 @@ TEST(a_file_that_is_no_store_is_refused)
 
     run_sql("CREATE TABLE t(x)");
     CHECK_INT(open_error(&e), -EBADMSG);
-    CHECK_HAS(e.text, "not drover's");
+    CHECK_HAS(e.text, "not a database of drover");
     remove_dir();
 }
 
@@ -231,7 +231,7 @@ TEST(a_store_of_the_first_format_goes_on_and_is_the_newer_ones_from_then_on)
     AUTO(event_store) struct event_store *s = opened(EVENT_STORE_READ);
     CHECK_INT(replayed(s).n, 1);
     event_store_close(TAKE(s));
-    CHECK_INT(format(), 1); /* who only looks changes nothing */
+    CHECK_INT(format(), 1); /* a reader changes nothing */
     s = opened(EVENT_STORE_WRITE);
     AUTO(free) char *seed = NULL;
     CHECK_INT(event_store_get(&seed, s, "seed", &e), 0);

@@ -14,7 +14,7 @@ enum { N = 30, COLS = 5 };
 static const size_t groups[COLS] = {0, 1, 2, 2, 2};
 static const struct kernel_shape shape = {.cols = COLS, .groups = 3, .group = groups};
 
-/* Five numbers, whose lengths are expected to be alike. */
+/* Five numbers, whose lengths are expected to be similar. */
 static const size_t alone[COLS] = {0, 1, 2, 3, 4};
 static const struct kernel_shape smooth = {
     .cols = COLS, .groups = COLS, .group = alone, .smooth = true};
@@ -37,7 +37,7 @@ static void set_points(uint64_t seed)
     }
 }
 
-/* Hyperparameters that are nothing special. */
+/* Arbitrary hyperparameters. */
 static void set_params_of(const struct kernel_shape *h, double *p)
 {
     for (size_t i = 0; i < gp_params(h); i++)
@@ -207,7 +207,7 @@ TEST(the_same_point_many_times_is_no_trouble)
 {
     double p[11], same[COLS * 50], mean, var, values[50];
     set_params(p);
-    p[10] = -40; /* no noise but the floor */
+    p[10] = -40; /* no noise except the floor */
     for (int c = 0; c < COLS; c++)
         for (int i = 0; i < 50; i++)
             same[c * 50 + i] = 0.5;
@@ -248,7 +248,7 @@ TEST(the_evidence_is_that_of_the_textbook)
     AUTO(gp_fit) struct gp_fit *f = gp_fit_new(&data);
     reference(p, at, &mean, &var, &want[0]);
     reference(q, at, &mean, &var, &want[1]);
-    /* The prior of a length, of a scale: up to the same constant in both. */
+    /* The prior densities of a length and of a scale, up to the same constant. */
     double priors[2] = {0, 0};
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < 10; i++) {
@@ -293,7 +293,7 @@ TEST(the_lengths_of_a_smooth_space_are_expected_to_be_alike)
     gp_fit_prior(&smooth, mode);
     struct gp_data data = {&smooth, {x, 0, N}, y, NULL};
     AUTO(gp_fit) struct gp_fit *f = gp_fit_new(&data);
-    for (int part = 0; part < 2; part++) { /* of all columns, of each alone */
+    for (int part = 0; part < 2; part++) { /* of all columns together, of each alone */
         double want = 0;
         for (int i = 0; i < COLS; i++)
             for (int j = 0; j < COLS; j++)

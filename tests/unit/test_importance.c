@@ -36,7 +36,7 @@ static void shares(size_t n, size_t d, const size_t *cells, bool ordered, double
 static const size_t fine[DIMS] = {IMPORTANCE_CELLS, IMPORTANCE_CELLS, IMPORTANCE_CELLS,
                                   IMPORTANCE_CELLS};
 
-/* Sobol points of DIMS dims as u. */
+/* DIMS-dimensional Sobol points as u. */
 static void fill(size_t n, uint64_t seed)
 {
     for (size_t i = 0; i < n; i++) {
@@ -75,7 +75,7 @@ TEST(those_equal_to_the_last_of_the_top_belong_to_it)
     bool top[100];
     importance_top(y, 100, top);
     share[0] = importance_of(u[0], top, 100, 50, true);
-    CHECK_NEAR(share[0], 0, 0); /* all are alike: nothing decides */
+    CHECK_NEAR(share[0], 0, 0); /* all values are equal: no parameter matters */
 }
 
 /* ---- importances ---------------------------------------------------------------------------- */
@@ -118,8 +118,8 @@ TEST(importances_are_those_of_optuna)
 
 TEST(the_divergence_of_categories_by_hand)
 {
-    /* Of 20 trials, 10 in each of two categories, the top 5 are all in the first: shares of 5.5/6
-     * and 0.5/6 against halves. */
+    /* 10 of 20 trials are in each of two categories, and the top 5 are all in the first: shares
+     * of 5.5/6 and 0.5/6 against halves. */
     bool top[20];
     for (size_t i = 0; i < 20; i++) {
         u[0][i] = i < 10 ? 0.25 : 0.75;

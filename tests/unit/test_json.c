@@ -119,7 +119,8 @@ TEST(a_line_keeps_order_types_and_every_bit_of_a_double)
 {
     static const char *const lines[] = {
         "{\"z\":1,\"a\":[1,1.0,\"x\\ny\",null,true],\"m\":{}}",
-        "0.10000000000000001",
+        "0.1",
+        "[1e-05,1e+16,0.30000000000000004,-0.0,3.0]",
         "\"\xc3\xa4\"",
         "-9223372036854775808",
         "[]",
@@ -139,6 +140,17 @@ TEST(a_line_keeps_order_types_and_every_bit_of_a_double)
         double got = json_real_value(back);
         CHECK(memcmp(&got, &numbers[i], sizeof got) == 0);
     }
+}
+
+TEST(strings_and_keys_are_escaped_as_jansson_escapes_them)
+{
+    char text[256] = "";
+    for (int c = 1; c < 128; c++)
+        text[c - 1] = (char)c;
+    strcat(text, "\xc3\xa4\xf0\x9f\x98\x80");
+    AUTO(json) json_t *v = json_pack("{s:[s,s]}", text, text, "");
+    AUTO(free) char *line = json_line(v), *wanted = json_dumps(v, JSON_COMPACT);
+    CHECK_STR(line, wanted);
 }
 
 TEST(what_is_not_json_is_refused_with_line_and_column)

@@ -34,7 +34,7 @@ static double bowl(const double *x, size_t n, double *g)
 
 static double log_wall(const double *x, size_t n, double *g)
 {
-    (void)n; /* one variable: x - ln x, infinite from 0 down */
+    (void)n; /* one variable: x - ln x, infinite for x <= 0 */
     g[0] = 1 - 1 / x[0];
     return x[0] > 0 ? x[0] - log(x[0]) : NAN;
 }
@@ -42,9 +42,9 @@ static double log_wall(const double *x, size_t n, double *g)
 static int minimise(struct lbfgs *l, value_fn *fn, size_t n)
 {
     double g[64];
-    while (lbfgs_wants(l)) {
+    while (lbfgs_is_active(l)) {
         double f = fn(lbfgs_x(l), n, g);
-        lbfgs_tell(l, f, g);
+        lbfgs_update(l, f, g);
     }
     return lbfgs_evals(l);
 }
@@ -113,10 +113,10 @@ TEST(it_never_asks_outside_the_box_nor_too_often)
 {
     double lo[4] = {-1, -1, -1, -1}, hi[4] = {0.2, 0.2, 2, 2}, x[4] = {-3, 9, 0, 0}, g[4];
     AUTO(lbfgs) struct lbfgs *l = lbfgs_new(4, lo, hi, x, 25, 0);
-    while (lbfgs_wants(l)) {
+    while (lbfgs_is_active(l)) {
         for (int i = 0; i < 4; i++)
             CHECK(lbfgs_x(l)[i] >= lo[i] && lbfgs_x(l)[i] <= hi[i]);
-        lbfgs_tell(l, rosenbrock(lbfgs_x(l), 4, g), g);
+        lbfgs_update(l, rosenbrock(lbfgs_x(l), 4, g), g);
     }
     CHECK(lbfgs_evals(l) <= 25);
 }
@@ -126,12 +126,12 @@ TEST(a_step_without_curvature_leaves_all_that_is_known_of_it)
     double lo[3] = {-9, -9, -9}, hi[3] = {9, 9, 9}, x[3] = {5, 4, 3}, g[3], last[3], step[3];
     AUTO(lbfgs) struct lbfgs *l = lbfgs_new(3, lo, hi, x, 400, 0);
     const double *best = NULL;
-    int steps = 0; /* that were taken, and had a curvature */
+    int steps = 0; /* accepted steps with a positive curvature */
     while (steps < 12) {
         double f = bowl(lbfgs_x(l), 3, g), before = lbfgs_best(l, &best);
-        lbfgs_tell(l, f, g);
+        lbfgs_update(l, f, g);
         steps += lbfgs_best(l, &best) < before;
-        CHECK(lbfgs_wants(l));
+        CHECK(lbfgs_is_active(l));
     }
     double f = lbfgs_best(l, &best), slope = 0;
     bowl(best, 3, g);
@@ -140,7 +140,7 @@ TEST(a_step_without_curvature_leaves_all_that_is_known_of_it)
         step[i] = last[i] - best[i];
         slope += g[i] * step[i];
     }
-    lbfgs_tell(l, f + slope, g); /* a plane */
+    lbfgs_update(l, f + slope, g); /* a plane */
     for (int i = 0; i < 3; i++)
         CHECK_NEAR((lbfgs_x(l)[i] - last[i]) / step[i], 1, 1e-6);
 }

@@ -1,4 +1,4 @@
-/* test_lockfile - who holds a file, and that nobody does once he is dead. */
+/* lockfile: the owner of the lock, which is released when its process dies. */
 #include "hpo/store/lockfile.h"
 
 #include "common/mem.h"
@@ -26,35 +26,35 @@ TEST(a_lock_names_its_owner_and_ends_with_him)
     snprintf(lock, sizeof lock, "%s/lock", dir);
     struct err e = {0};
     struct lockfile_owner o = {.held = true};
-    CHECK_INT(lockfile_ask(&o, lock, &e), 0);
+    CHECK_INT(lockfile_read_owner(&o, lock, &e), 0);
     CHECK(!o.held);
     int ready[2];
     CHECK_INT(pipe(ready), 0);
     pid_t pid = fork();
     if (pid == 0) {
         int fd;
-        char c = lockfile_take(&fd, lock, "note", NULL) == 0 ? 'y' : 'n';
+        char c = lockfile_acquire(&fd, lock, "note", NULL) == 0 ? 'y' : 'n';
         (void)!write(ready[1], &c, 1);
         pause();
     }
     char c;
     CHECK_INT(read(ready[0], &c, 1), 1);
     CHECK_INT(c, 'y');
-    CHECK_INT(lockfile_ask(&o, lock, &e), 0);
+    CHECK_INT(lockfile_read_owner(&o, lock, &e), 0);
     CHECK(o.held);
     CHECK_INT(o.pid, pid);
     CHECK_STR(o.note, "note");
     int fd = -1;
-    CHECK_INT(lockfile_take(&fd, lock, NULL, &e), -EBUSY);
+    CHECK_INT(lockfile_acquire(&fd, lock, NULL, &e), -EBUSY);
     char text[32];
     snprintf(text, sizeof text, "process %d", (int)pid);
     CHECK_HAS(e.text, text);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    CHECK_INT(lockfile_ask(&o, lock, &e), 0);
+    CHECK_INT(lockfile_read_owner(&o, lock, &e), 0);
     CHECK(!o.held);
-    CHECK_STR(o.note, "note"); /* who was last */
-    CHECK_INT(lockfile_take(&fd, lock, NULL, &e), 0);
+    CHECK_STR(o.note, "note"); /* the last owner */
+    CHECK_INT(lockfile_acquire(&fd, lock, NULL, &e), 0);
     close(fd);
     remove_dir();
 }
@@ -64,9 +64,9 @@ TEST(what_cannot_be_opened_is_an_error_and_what_is_not_there_is_free)
     struct err e = {0};
     struct lockfile_owner o = {.held = true};
     int fd = -1;
-    CHECK_INT(lockfile_take(&fd, "/nowhere/lock", NULL, &e), -ENOENT);
+    CHECK_INT(lockfile_acquire(&fd, "/nowhere/lock", NULL, &e), -ENOENT);
     CHECK_HAS(e.text, "/nowhere/lock");
     CHECK_INT(fd, -1);
-    CHECK_INT(lockfile_ask(&o, "/nowhere/lock", &e), 0);
+    CHECK_INT(lockfile_read_owner(&o, "/nowhere/lock", &e), 0);
     CHECK(!o.held && o.pid == 0);
 }

@@ -31,7 +31,7 @@ TEST(the_front_of_one_objective_is_its_smallest_values)
     CHECK_INT(front[1], 3);
 }
 
-/* n values on a lattice, so that there are equal ones. */
+/* n values on a lattice, so that some are equal. */
 static void lattice(double *y, size_t n, uint64_t stream)
 {
     struct rng r;
@@ -86,7 +86,7 @@ TEST(hypervolumes_by_hand)
     CHECK_NEAR(pareto_hypervolume(&two[0][0], 0, 2, ref), 0, 0);
     CHECK_NEAR(pareto_hypervolume(&two[4][0], 1, 2, ref), 0, 0); /* beyond the reference */
     static const double three[][3] = {{1, 3, 3}, {3, 1, 3}, {3, 3, 1}, {2, 2, 2}};
-    /* the cube of side 2, and beside it three boards of 3 x 1 x 1 that share a unit with it */
+    /* the cube of side 2, and three boxes of 3 x 1 x 1 that share a unit with it */
     CHECK_NEAR(pareto_hypervolume(&three[0][0], 4, 3, ref), 8 + 3 * 2 - 3, 0);
 }
 
@@ -145,7 +145,7 @@ TEST(log_ehvi_and_its_slope_agree_with_60_digits)
         size_t n;
         double ref[2], mu[2], sd[2], want, grad[4];
     } cases[] = {
-        /* nothing there yet, and 24 and 32 deviations beyond the reference */
+        /* an empty front, and 24 and 32 deviations beyond the reference */
         {0,
          {5, 5},
          {8, 7},
@@ -164,7 +164,7 @@ TEST(log_ehvi_and_its_slope_agree_with_60_digits)
          {0.0625, 0.125},
          -658.46034004147073,
          {-372.48324900393099, -196.3413556804008, 9906.2930386039663, 5338.4710056486353}},
-        {5, /* 64 and 32 deviations beyond it */
+        {5, /* 64 and 32 deviations beyond the reference */
          {4, 5},
          {8, 9},
          {0.0625, 0.125},
@@ -176,14 +176,14 @@ TEST(log_ehvi_and_its_slope_agree_with_60_digits)
          {0.0625, 0.125},
          3.7898519816176848,
          {-0.18079157330476823, -0.1581926266416722, 0, 0}},
-        {5, /* nothing is known of it */
+        {5, /* with a large deviation */
          {4, 5},
          {2, 2},
          {1000, 3000},
          13.079998162129107,
          {-0.0012521756881828989, -0.00041758207376343624, 0.00099750177517603405,
           0.0003329177948762598}},
-        {5, /* all is known of it: it adds 1/8 x 1/2 */
+        {5, /* with a tiny deviation: it adds 1/8 x 1/2 */
          {4, 5},
          {0.375, 3.5},
          {0.001, 0.001},
@@ -256,7 +256,7 @@ TEST(slopes_agree_with_differences)
         for (size_t i = 0; i < n; i++)
             memcpy(sorted[i], y[order[i]], sizeof sorted[i]);
         static const double ref[2] = {1, 1};
-        /* from mean to mean 30 deviations and more off */
+        /* means 30 deviations or more apart */
         double p[4] = {3 * rng_unit(&r) - 1, 3 * rng_unit(&r) - 1, pow(10, -2 * rng_unit(&r)),
                        pow(10, -2 * rng_unit(&r))};
         double grad[4], unused[4];

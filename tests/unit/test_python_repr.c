@@ -1,7 +1,5 @@
 #include "hpo/space/python_repr.h"
 
-#include <math.h>
-
 #include "tests/unit/test.h"
 
 /* Printed by Python 3.11: a JSON text x, str(json.loads(x)), json.dumps(json.loads(x)). */
@@ -69,25 +67,4 @@ TEST(values_are_printed_as_python_prints_them)
         strbuf_free(&dumps);
         json_decref(v);
     }
-}
-
-TEST(every_float_reads_back_as_it_was)
-{
-    double x = 1e-300;
-    for (int i = 0; i < 2000; i++, x *= 1.9182736455463728) {
-        struct strbuf b = {0};
-        python_repr_float(&b, x);
-        CHECK(strtod(strbuf_str(&b), NULL) == x);
-        strbuf_free(&b);
-    }
-}
-
-TEST(what_is_no_number_has_its_python_name)
-{
-    struct strbuf b = {0};
-    python_repr_float(&b, NAN);
-    python_repr_float(&b, INFINITY);
-    python_repr_float(&b, -INFINITY);
-    CHECK_STR(strbuf_str(&b), "naninf-inf");
-    strbuf_free(&b);
 }

@@ -31,7 +31,7 @@ static struct space *constrained(const char *params, const char *when, const cha
     AUTO(json) json_t *w = json_loads(when, 0, NULL), *list = json_pack("[s]", rule);
     struct config_node conditions = config_node_of_json(w), rules = config_node_of_json(list);
     struct err e = {0};
-    if (space_when(s, &conditions, &e) < 0 || space_constrain(s, &rules, &e) < 0)
+    if (space_add_conditions(s, &conditions, &e) < 0 || space_add_constraints(s, &rules, &e) < 0)
         FAIL("%s", e.text);
     return s;
 }

@@ -21,7 +21,7 @@ static struct space *space(const char *list, const char *constraints)
     AUTO(strv) char **notices = NULL;
     struct err e = {0};
     if (space_read_list(&s, &n, &notices, &e) < 0 ||
-        (json_array_size(c) > 0 && space_constrain(s, &nc, &e) < 0))
+        (json_array_size(c) > 0 && space_add_constraints(s, &nc, &e) < 0))
         FAIL("%s", e.text);
     return s;
 }

@@ -11,7 +11,7 @@ enum { DIMS = 40 };
 
 static const uint64_t seeds[] = {0, 1, 2, 42, UINT64_MAX};
 
-/* n points from number `from` on; to be freed. */
+/* n points, starting with number `from`. The caller frees them. */
 static double *points(uint64_t seed, uint64_t from, size_t n, size_t dims)
 {
     double *u = xcalloc(n * dims, sizeof *u);
@@ -127,7 +127,7 @@ TEST(discrepancy_is_far_below_that_of_random_points)
 {
     static const struct {
         size_t n, dims;
-        double share; /* of the random points' expected one */
+        double share; /* relative to the expectation for random points */
     } cases[] = {{64, 2, 0.05}, {256, 2, 0.02}, {256, 5, 0.25}, {100, 6, 0.5}};
     for (size_t c = 0; c < COUNT_OF(cases); c++) {
         size_t n = cases[c].n, dims = cases[c].dims;
@@ -177,7 +177,7 @@ TEST(a_point_depends_on_seed_and_index_alone)
         sobol_point(9, i, 50, v);
         sobol_point(9, i, 1000, w);
         CHECK(memcmp(u, v, sizeof u) == 0);
-        CHECK(memcmp(u, w, sizeof u) == 0); /* more dims: the first ones stay */
+        CHECK(memcmp(u, w, sizeof u) == 0); /* with more dims the first ones do not change */
     }
     sobol_point(1, 12345, 3, u); /* the same on every machine, and from version to version */
     CHECK_NEAR(u[0], 0.78383073804434389, 0);

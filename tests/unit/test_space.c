@@ -36,9 +36,9 @@ TEST(parameters_come_in_alphabetical_order_at_each_level)
     AUTO(json) json_t *p = space_sample(s, u);
     AUTO(free) char *text = json_line(p);
     CHECK_STR(text, "{\"act\":\"tanh\",\"epochs\":27,\"optimizer\":{\"lr\":0.5,\"momentum\":0.5}}");
-    CHECK_STR(space_dist(s, 0)->name, "categorical");
-    CHECK_NEAR(space_dist(s, 1)->b, 2, 0);
-    CHECK_NEAR(space_dist(s, 2)->b, 1, 0);
+    CHECK_STR(space_distribution(s, 0)->name, "categorical");
+    CHECK_NEAR(space_distribution(s, 1)->b, 2, 0);
+    CHECK_NEAR(space_distribution(s, 2)->b, 1, 0);
 }
 
 TEST(a_sample_leads_back_to_its_place)
@@ -116,7 +116,7 @@ TEST(names_are_checked)
 {
     struct err e = {0};
     CHECK(!space("9x: {value: 1}", false, &e));
-    CHECK_HAS(e.text, "s.yaml:1:1: '9x' is no name");
+    CHECK_HAS(e.text, "s.yaml:1:1: invalid parameter name '9x'");
     CHECK(!space("a b: {value: 1}", false, &e));
     CHECK(!space("x: {parameters: {y: {min: 2, max: 1}}}", false, &e));
     CHECK_HAS(e.text, "s.yaml:1:22: 'min' must be less");

@@ -1,4 +1,4 @@
-/* test_space_list - the list form of a space, and conditions in it. */
+/* space_parse_list: the list form of a space, and conditions in it. */
 #include <errno.h>
 #include <math.h>
 
@@ -56,7 +56,7 @@ TEST(a_parameter_whose_condition_fails_is_not_there_nor_what_depends_on_it)
     AUTO(free) char *text = json_line(q);
     CHECK_STR(text, "{\"solver\":\"lbfgs\",\"width\":1}");
     bool active[5];
-    space_settle(s, lbfgs, active);
+    space_snap(s, lbfgs, active);
     CHECK(active[0] && !active[1] && !active[2] && !active[3] && active[4]);
     CHECK(lbfgs[1] == 0.5 && lbfgs[2] == 0.5 && lbfgs[3] == 0.5);
     CHECK_NEAR(lbfgs[0], 5.0 / 6, 1e-15);
@@ -67,10 +67,10 @@ TEST(a_set_with_what_is_not_active_is_refused_and_the_condition_told)
     AUTO(space) struct space *s = list(svm, NULL);
     static const char *const rows[][2] = {
         {"{\"solver\":\"lbfgs\",\"width\":3,\"lr\":0.1}",
-         "/lr: 'lr' is not part of this set: it is there only where 'solver' is in "
+         "/lr: 'lr' is not part of this set: it is active only if 'solver' is in "
          "[\"sgd\",\"adam\"]"},
         {"{\"solver\":\"sgd\",\"width\":3,\"lr\":0.1,\"momentum\":false,\"nesterov\":0.5}",
-         "only where 'momentum' is in [true]"},
+         "only if 'momentum' is in [true]"},
         {"{\"solver\":\"sgd\",\"width\":3,\"lr\":0.1}", "the parameter 'momentum' is missing"},
         {"{\"width\":3,\"lr\":0.1}", "the parameter 'solver' is missing"},
         {"{\"solver\":\"sdg\",\"width\":3,\"lr\":0.1}", "'solver' cannot be \"sdg\""},
@@ -89,19 +89,20 @@ TEST(integers_on_a_logarithmic_scale_have_cells_of_equal_weight)
     AUTO(space)
     struct space *s =
         list("[{\"name\":\"n\",\"type\":\"int\",\"low\":1,\"high\":4,\"log\":true}]", NULL);
-    const struct distribution *d = space_dist(s, 0);
+    const struct distribution *d = space_distribution(s, 0);
     CHECK_STR(d->name, "int_log_uniform");
     double total = log(4.5 / 0.5), edge = 0;
     for (int v = 1; v <= 4; v++) {
         double end = log((v + 0.5) / 0.5) / total;
         CHECK_NEAR(distribution_number(d, edge + 1e-9), v, 0);
         CHECK_NEAR(distribution_number(d, end - 1e-9), v, 0);
-        CHECK_NEAR(distribution_settle(d, end - 1e-9), (edge + end) / 2, 1e-14);
+        CHECK_NEAR(distribution_snap(d, end - 1e-9), (edge + end) / 2, 1e-14);
         edge = end;
     }
     CHECK_NEAR(edge, 1, 1e-15);
     CHECK_INT(distribution_count(d), 4);
-    CHECK_NEAR(distribution_number(d, distribution_step(d, distribution_step(d, 0, 2), -1)), 2, 0);
+    CHECK_NEAR(distribution_number(d, distribution_neighbor(d, distribution_neighbor(d, 0, 2), -1)),
+               2, 0);
 }
 
 TEST(bounds_that_are_equal_make_a_constant)
@@ -128,10 +129,11 @@ TEST(what_a_list_cannot_mean_is_an_error_that_names_the_item)
         {"{}", "a list of at least one", ""},
         {"[3]", "/0: the 'name' of a parameter is missing", ""},
         {"[{\"name\":\"\",\"type\":\"int\"}]", "'name'", ""},
-        {"[" X "," X "]", "parameter 'x': /1: the name comes twice", ""},
+        {"[" X "," X "]", "parameter 'x': /1: the name is used twice", ""},
         {"[{\"name\":\"x\"}]", "parameter 'x': /0: 'type' is missing", ""},
-        {"[{\"name\":\"x\",\"type\":\"flaot\"}]", "unknown type 'flaot'", "float"},
-        {"[{\"name\":\"x\",\"type\":3}]", "unknown type 'an integer'", "float, int or cat"},
+        {"[{\"name\":\"x\",\"type\":\"flaot\"}]", "unknown parameter type 'flaot'", "float"},
+        {"[{\"name\":\"x\",\"type\":3}]", "unknown parameter type 'an integer'",
+         "float, int or cat"},
         {"[{\"name\":\"x\",\"type\":\"int\",\"choises\":1}]", "unknown key 'choises'", "choices"},
         {"[{\"name\":\"x\",\"type\":\"int\",\"low\":1}]", "'high' is missing", ""},
         {"[{\"name\":\"x\",\"type\":\"int\",\"low\":1,\"high\":2.5}]", "'high' of an int", ""},
@@ -146,17 +148,17 @@ TEST(what_a_list_cannot_mean_is_an_error_that_names_the_item)
          "'low' must be above 0", ""},
         {"[{\"name\":\"x\",\"type\":\"int\",\"low\":0,\"high\":1,\"log\":1}]", "'log' must be", ""},
         {"[{\"name\":\"x\",\"type\":\"float\",\"low\":0,\"high\":1,\"choices\":[1]}]",
-         "'choices' are for type cat", ""},
+         "'choices' requires type cat", ""},
         {"[{\"name\":\"x\",\"type\":\"cat\",\"choices\":[]}]", "'choices' must be a list", ""},
         {"[{\"name\":\"x\",\"type\":\"cat\"}]", "'choices' must be a list", ""},
         {"[{\"name\":\"x\",\"type\":\"cat\",\"choices\":[1],\"log\":true}]",
-         "'log' is not for type cat", ""},
+         "'log' is not valid for type cat", ""},
         {"[" X ",{\"name\":\"y\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"z\",\"in\":[1]}}]",
-         "parameter 'y': /1/when/param: there is no parameter 'z'", ""},
+         "parameter 'y': /1/when/param: unknown parameter 'z'", ""},
         {"[" X ",{\"name\":\"y\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"x\",\"in\":[4]}}]",
-         "parameter 'y': /1/when/in/0: 'x' is never 4", ""},
+         "parameter 'y': /1/when/in/0: 'x' never has the value 4", ""},
         {"[" X ",{\"name\":\"y\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"x\",\"in\":2}}]",
          "'in' must be a list", "in: [2]"},
@@ -169,15 +171,15 @@ TEST(what_a_list_cannot_mean_is_an_error_that_names_the_item)
          "a condition must be a mapping", ""},
         {"[" F ",{\"name\":\"y\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"f\",\"in\":[1]}}]",
-         "'y' cannot depend on 'f': only on categories and on integers", ""},
+         "'y' cannot depend on 'f': it is neither categorical nor an integer", ""},
         {"[{\"name\":\"x\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"y\",\"in\":[1]}},"
          "{\"name\":\"y\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"x\",\"in\":[1]}}]",
-         "the conditions of 'x' lead back to it", ""},
+         "the conditions of 'x' form a cycle", ""},
         {"[{\"name\":\"x\",\"type\":\"int\",\"low\":1,\"high\":3,\"when\":"
          "{\"param\":\"x\",\"in\":[1]}}]",
-         "the conditions of 'x' lead back to it", ""},
+         "the conditions of 'x' form a cycle", ""},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct err e = {0};

@@ -1,5 +1,5 @@
-/* test_space_points - points, places and counts of spaces with conditions and constraints: spaces
- * made by chance, against counting one by one. */
+/* space: points, coordinates and counts of spaces with conditions and constraints; random spaces
+ * are compared with counting one by one. */
 #include <errno.h>
 #include <math.h>
 #include <time.h>
@@ -25,8 +25,8 @@ static struct space *of_yaml(const char *yaml, bool grid, struct err *e)
     struct config_node when = config_node_member(&root, "when"),
                        list = config_node_member(&root, "constraints");
     if (space_read(&s, &parameters, grid, &notices, why) < 0 ||
-        (when.value && space_when(s, &when, why) < 0) ||
-        (list.value && space_constrain(s, &list, why) < 0)) {
+        (when.value && space_add_conditions(s, &when, why) < 0) ||
+        (list.value && space_add_constraints(s, &list, why) < 0)) {
         if (!e)
             FAIL("%s: %s", why->text, yaml);
         return NULL;
@@ -64,15 +64,13 @@ TEST(a_group_without_active_parameters_is_not_there)
            adam[] = {0, 1, 1, 0, 0, 0};
     AUTO(free) char *a = sample_line(s, one), *b = sample_line(s, many), *c = sample_line(s, adam);
     CHECK_STR(a, "{\"layers\":1,\"optimizer\":{\"kind\":\"sgd\"},\"width\":8}");
-    CHECK_STR(
-        b,
-        "{\"layers\":4,\"optimizer\":{\"kind\":\"sgd\",\"sgd\":{\"momentum\":0.90000000000000002,"
-        "\"nesterov\":true}},\"width\":8}");
+    CHECK_STR(b, "{\"layers\":4,\"optimizer\":{\"kind\":\"sgd\",\"sgd\":{\"momentum\":0.9,"
+                 "\"nesterov\":true}},\"width\":8}");
     CHECK_STR(c, "{\"layers\":1,\"optimizer\":{\"beta\":3,\"kind\":\"adam\"},\"width\":8}");
 }
 
-/* kind sgd: layers 1, or 3 others with momentum .8, or .9 and two nesterovs; adam: 4 layers, 3
- * betas. Four widths, of which method grid leaves out the last. */
+/* kind sgd: 1 layer, or 3 others with momentum .8, or .9 and two values of nesterov; adam: 4
+ * layers, 3 betas. Four widths, the last of which is not in the grid. */
 TEST(each_active_configuration_counts_once)
 {
     for (int grid = 0; grid < 2; grid++) {
@@ -111,7 +109,7 @@ TEST(huge_spaces_with_conditions_are_counted_without_being_listed)
     CHECK(space_has(s, last));
 }
 
-/* 2^64 ways in which 64 pairs may be active. */
+/* 2^64 sets of active pairs. */
 TEST(independent_conditions_do_not_multiply_the_work)
 {
     AUTO(strbuf) struct strbuf b = {0};
@@ -133,7 +131,7 @@ TEST(independent_conditions_do_not_multiply_the_work)
 
 enum { PARAMS_MAX = 7 };
 
-/* A list of parameters that may depend on the ones before them. */
+/* A random list of parameters that may depend on earlier ones. */
 static json_t *random_list(struct rng *r, bool countable)
 {
     json_t *list = json_array();
@@ -173,7 +171,7 @@ static struct space *of_list(const json_t *list, const json_t *constraints)
     AUTO(free) char *text = json_line(list);
     if (space_read_list(&s, &n, &notices, &e) < 0)
         FAIL("%s: %s", e.text, text);
-    if (constraints && space_constrain(s, &c, &e) < 0)
+    if (constraints && space_add_constraints(s, &c, &e) < 0)
         return NULL;
     return TAKE(s);
 }
@@ -185,7 +183,7 @@ static void check_place(const struct space *s, double *u)
     bool active[PARAMS_MAX];
     struct err e = {0};
     AUTO(json) json_t *p = space_sample(s, u);
-    space_settle(s, u, active);
+    space_snap(s, u, active);
     if (space_unit(s, p, back, &e) < 0)
         FAIL("%s", e.text);
     AUTO(json) json_t *again = space_sample(s, u);
@@ -193,7 +191,7 @@ static void check_place(const struct space *s, double *u)
         CHECK_NEAR(back[i], u[i], 1e-12);
         CHECK(active[i] == (json_object_get(p, space_name(s, i)) != NULL));
         CHECK(active[i] || u[i] == 0.5);
-        CHECK(!active[i] || space_dist(s, i)->kind >= DISTRIBUTION_UNIFORM ||
+        CHECK(!active[i] || space_distribution(s, i)->kind >= DISTRIBUTION_UNIFORM ||
               json_equal(json_object_get(p, space_name(s, i)),
                          json_object_get(again, space_name(s, i))));
     }
@@ -216,7 +214,7 @@ TEST(a_point_of_any_space_settles_where_its_parameters_lead_back)
     }
 }
 
-/* All different parameter sets that the places of all combinations of values give. */
+/* All different parameter sets, from all combinations of values. */
 static json_t *all_points(const struct space *s)
 {
     json_t *seen = json_object();
@@ -224,12 +222,13 @@ static json_t *all_points(const struct space *s)
     double u[PARAMS_MAX];
     do {
         for (i = 0; i < dims; i++)
-            u[i] = distribution_step(space_dist(s, i), 0, (int)at[i]);
+            u[i] = distribution_neighbor(space_distribution(s, i), 0, (int)at[i]);
         AUTO(json) json_t *p = space_sample(s, u);
         AUTO(free) char *key = distribution_key(p);
         if (space_allows(s, u))
             json_object_set_new(seen, key, json_null());
-        for (i = 0; i < dims && ++at[i] == (size_t)distribution_count(space_dist(s, i)); i++)
+        for (i = 0; i < dims && ++at[i] == (size_t)distribution_count(space_distribution(s, i));
+             i++)
             at[i] = 0;
     } while (i < dims);
     return seen;
@@ -308,7 +307,7 @@ TEST(drawn_points_meet_all_constraints_and_settled_ones_still_do)
         space_draw(s, &r, u);
         AUTO(json) json_t *p = space_sample(s, u);
         CHECK(meets(p));
-        space_settle(s, u, NULL);
+        space_snap(s, u, NULL);
         CHECK(space_allows(s, u));
         for (int k = 0; k < 6; k++)
             any[k] = rng_unit(&r);
@@ -345,8 +344,9 @@ TEST(a_written_set_has_to_meet_the_constraints)
     struct err e = {0};
     double u[6];
     CHECK_INT(space_params(&out, s, &n, &e), -EINVAL);
-    CHECK_HAS(e.text, "this set breaks the constraint 'layers * width <= 4096'");
-    CHECK_INT(space_unit(s, in, u, &e), 0); /* what came so has a place all the same */
+    CHECK_HAS(e.text, "this set violates the constraint 'layers * width <= 4096'");
+    CHECK_INT(space_unit(s, in, u, &e),
+              0); /* a set that is not in the grid has coordinates even so */
     CHECK(!space_allows(s, u));
 }
 
@@ -377,23 +377,23 @@ TEST(conditions_and_constraints_that_make_no_sense_are_refused_with_their_place)
 {
     static const char *const rows[][3] = {
         {PARAMS "when: [1]\n", "s.yaml:2:1: 'when' must be a mapping", "when: {"},
-        {PARAMS "when: {b: {param: a, in: [1]}}\n", "s.yaml:2:8: there is no parameter 'b'", ""},
-        {PARAMS "when: {f: {param: a, in: [0]}}\n", "s.yaml:2:27: 'a' is never 0", ""},
+        {PARAMS "when: {b: {param: a, in: [1]}}\n", "s.yaml:2:8: unknown parameter 'b'", ""},
+        {PARAMS "when: {f: {param: a, in: [0]}}\n", "s.yaml:2:27: 'a' never has the value 0", ""},
         {PARAMS "when: {a: {param: f, in: [0]}}\n", "'a' cannot depend on 'f'", ""},
         {PARAMS "when: {f: {param: a, on: [1]}}\n", "unknown key 'on'", "in"},
-        {PARAMS "when: {a: {param: a, in: [1]}}\n", "conditions of 'a' lead back to it", ""},
+        {PARAMS "when: {a: {param: a, in: [1]}}\n", "conditions of 'a' form a cycle", ""},
         {PARAMS "constraints: a > 1\n", "s.yaml:2:1: 'constraints' must be a list", "["},
         {PARAMS "constraints: [1]\n", "s.yaml:2:15: a constraint must be a string", ""},
         {PARAMS "constraints: [a > 1, f > aa]\n",
-         "s.yaml:2:22: constraint 'f > aa': 1:5: there is no parameter 'aa'", "a"},
+         "s.yaml:2:22: constraint 'f > aa': 1:5: unknown parameter 'aa'", "a"},
         {PARAMS "constraints: [a > 1, a < 9, a + f > 100]\n",
-         "s.yaml:2:29: no point that meets the constraints was found; 'a + f > 100' fails most",
+         "s.yaml:2:29: found no point that satisfies the constraints; 'a + f > 100' fails most",
          ""},
         {"parameters: {a: {min: 1, max: 9}}\nconstraints: [a > 8, a < 9]\n",
          "'a > 8' fails most often: at 8 of 9", ""},
         {"parameters: {a.b: {value: 1}, a: {parameters: {b: {value: 1}}}}\n"
          "constraints: [a.b == 1]\nwhen: {a.b: {param: a.b, in: [1]}}\n",
-         "'a.b' may mean more than one parameter", ""},
+         "'a.b' is ambiguous: several parameters have this name", ""},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct err e = {0};
@@ -404,8 +404,8 @@ TEST(conditions_and_constraints_that_make_no_sense_are_refused_with_their_place)
     }
 }
 
-/* 40 dimensions of any kind: what the inner loop of a sampler pays. A bound that only a fault by an
- * order breaks, sanitizers and a busy machine included. */
+/* 40 dimensions of all kinds: the cost of the inner loop of a sampler. The bound fails only if
+ * it is wrong by an order of magnitude, also with sanitizers and on a busy machine. */
 TEST(settling_and_testing_a_point_is_cheap)
 {
     AUTO(strbuf) struct strbuf b = {0};
@@ -425,7 +425,7 @@ TEST(settling_and_testing_a_point_is_cheap)
     for (int k = 0; k < 5000; k++) {
         for (int i = 0; i < 40; i++)
             u[i] = rng_unit(&r);
-        space_settle(s, u, NULL);
+        space_snap(s, u, NULL);
         sum += u[7];
     }
     double settle_ns = (double)(clock() - start) / CLOCKS_PER_SEC / 5000 / 40 * 1e9;

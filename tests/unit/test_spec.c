@@ -375,13 +375,13 @@ TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
         {LEAST "metric: {name: x}\nearly_terminate: {type: curve, strict: true}\n",
          "unknown key 'strict' in early_terminate of type curve", ""},
         {LEAST "drover: {repeats: 0}\n", "'repeats' must be from 1", ""},
-        {LEAST "drover: {when: {x: {param: y, in: [1]}}}\n",
-         "s.yaml:4:21: there is no parameter 'y'", ""},
-        {LEAST "drover: {constraints: [x > 2]}\n", "s.yaml:4:24: no point that meets", ""},
+        {LEAST "drover: {when: {x: {param: y, in: [1]}}}\n", "s.yaml:4:21: unknown parameter 'y'",
+         ""},
+        {LEAST "drover: {constraints: [x > 2]}\n", "s.yaml:4:24: found no point that satisfies", ""},
         {LEAST "drover: {constraints: [0.5 < X]}\n",
-         "s.yaml:4:24: constraint '0.5 < X': 1:7: there is no parameter 'X'", ""},
+         "s.yaml:4:24: constraint '0.5 < X': 1:7: unknown parameter 'X'", ""},
         {LEAST "drover: {constraints: [x < 0.5], start: [{x: 0.7}]}\n",
-         "s.yaml:4:42: this set breaks the constraint 'x < 0.5'", ""},
+         "s.yaml:4:42: this set violates the constraint 'x < 0.5'", ""},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct err e = {0};

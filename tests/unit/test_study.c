@@ -7,9 +7,9 @@
 #include "common/strbuf.h"
 #include "tests/unit/test.h"
 
-/* Each test is a process of its own: one search each, unless it makes another. */
+/* Each test is a process with one search, unless it creates another. */
 static struct study *study;
-static char **replies; /* strv: until the process ends */
+static char **replies; /* strv: not freed before the process ends */
 
 static const char *keep(char *reply)
 {
@@ -74,7 +74,7 @@ TEST(after_an_init_that_failed_another_may_follow_and_after_one_that_did_not_non
     CHECK_HAS(say(INIT(LINE ",\"goal\":\"max\"")), "try: \"goal\":\"maximize\"");
     CHECK(!study);
     CHECK_STR(say(INIT(LINE)), OK);
-    CHECK_HAS(say(INIT(LINE)), "error: a second init");
+    CHECK_HAS(say(INIT(LINE)), "error: init was already sent");
     ask_for(1);
 }
 
@@ -107,8 +107,8 @@ TEST(each_key_of_init_is_checked)
     static const char *const bad[][2] = {
         {"\"goal\":\"smallest\"", "'goal' must be minimize or maximize, not smallest"},
         {"\"goal\":1", "'goal' must be minimize or maximize, not an integer"},
-        {"\"seed\":-1", "'seed' must be an integer that is not negative"},
-        {"\"seed\":1.5", "'seed' must be an integer that is not negative"},
+        {"\"seed\":-1", "'seed' must be an integer of 0 or more"},
+        {"\"seed\":1.5", "'seed' must be an integer of 0 or more"},
         {"\"budget\":0", "'budget' must be from 1"},
         {"\"batch\":\"8\"", "'batch' must be an integer, not a string"},
         {"\"repeats\":0", "'repeats' must be from 1"},
@@ -118,9 +118,9 @@ TEST(each_key_of_init_is_checked)
         {"\"metrics\":[]", "'metrics' must be a list of 1 to 8 objectives"},
         {"\"metrics\":{\"name\":\"a\"}", "'metrics' must be a list of 1 to 8 objectives"},
         {"\"metrics\":[{\"goal\":\"minimize\"}]", "/metrics/0: the objective's 'name' is missing"},
-        {"\"metrics\":[{\"name\":\"a\"},{\"name\":\"a\"}]", "the objective 'a' is there twice"},
+        {"\"metrics\":[{\"name\":\"a\"},{\"name\":\"a\"}]", "the objective 'a' is given twice"},
         {"\"metrics\":[{\"nam\":\"a\"}]", "unknown key 'nam' in an objective; try: name"},
-        {"\"metrics\":[{\"name\":\"a\"}],\"goal\":\"minimize\"", "'goal' stands in each"},
+        {"\"metrics\":[{\"name\":\"a\"}],\"goal\":\"minimize\"", "'goal' belongs into each"},
         {"\"early_terminate\":{\"type\":\"medain\"}", "try: \"type\":\"median\""},
         {"\"early_terminate\":3", "'early_terminate' must be"},
         {"\"constraints\":[\"x <\"]", "/constraints/0"},
@@ -169,11 +169,11 @@ TEST(a_trial_is_told_once)
     ask_for(3);
     CHECK_STR(say("{\"op\":\"tell\",\"results\":[{\"id\":1,\"value\":2}]}"), OK);
     CHECK_STR(say("{\"op\":\"tell\",\"results\":[{\"id\":1,\"value\":3}]}"),
-              "error: /results/0/id: trial 1 has ended already (done)");
+              "error: /results/0/id: trial 1 has already ended (done)");
     CHECK_STR(say("{\"op\":\"tell\",\"results\":[{\"id\":2,\"value\":3},{\"id\":2,\"value\":3}]}"),
-              "error: /results/1/id: trial 2 is told twice");
+              "error: /results/1/id: trial 2 has two results");
     CHECK_STR(say("{\"op\":\"tell\",\"results\":[{\"id\":2,\"state\":\"oom\"}]}"), OK);
-    CHECK_HAS(say("{\"op\":\"tell\",\"results\":[{\"id\":2,\"value\":1}]}"), "ended already (oom)");
+    CHECK_HAS(say("{\"op\":\"tell\",\"results\":[{\"id\":2,\"value\":1}]}"), "already ended (oom)");
 }
 
 TEST(a_tell_with_one_bad_result_tells_nothing)
@@ -201,7 +201,7 @@ TEST(a_tell_with_one_bad_result_tells_nothing)
         {"{\"params\":{\"x\":0,\"a\":\"p\",\"b\":1},\"value\":1}", "unknown key 'b'"},
         {"{\"params\":[],\"value\":1}", "must be a mapping, not a list"},
         {"3", "a result must be a mapping, not an integer"},
-        {"{\"id\":0,\"value\":1}", "trial 0 is told twice"},
+        {"{\"id\":0,\"value\":1}", "trial 0 has two results"},
     };
     CHECK_STR(say(INIT(LINE)), OK);
     ask_for(2);
@@ -217,7 +217,7 @@ TEST(a_tell_with_one_bad_result_tells_nothing)
     }
     CHECK_HAS(say("{\"op\":\"tell\",\"results\":{}}"), "'results' must be a list, not a mapping");
     CHECK_HAS(say("{\"op\":\"tell\"}"), "'results' must be a list, not nothing");
-    CHECK_HAS(say("{\"op\":\"ask\"}"), "{\"id\":2,"); /* none of them took a number */
+    CHECK_HAS(say("{\"op\":\"ask\"}"), "{\"id\":2,"); /* none of them used up a number */
 }
 
 TEST(a_value_that_is_not_finite_makes_a_failed_trial)
@@ -232,10 +232,10 @@ TEST(a_value_that_is_not_finite_makes_a_failed_trial)
         AUTO(free)
         char *line = xasprintf("{\"op\":\"tell\",\"results\":[{\"id\":%d,\"value\":1}]}", id);
         if (id != 3)
-            CHECK_HAS(say(line), "has ended already (failed)");
+            CHECK_HAS(say(line), "has already ended (failed)");
     }
     CHECK_STR(say("{\"op\":\"best\"}"), "{\"best\":null}");
-    /* The value of what failed does not count. */
+    /* The value of a failed trial does not count. */
     CHECK_STR(say("{\"op\":\"tell\",\"results\":[{\"id\":3,\"state\":\"failed\",\"value\":0}]}"),
               OK);
     CHECK_STR(say("{\"op\":\"best\"}"), "{\"best\":null}");
@@ -390,7 +390,7 @@ TEST(a_report_needs_a_running_trial_and_a_number)
     CHECK_HAS(say("{\"op\":\"report\",\"id\":1,\"value\":\"x\"}"), "'value' must be a number");
     CHECK_HAS(say("{\"op\":\"report\",\"id\":1,\"step\":-2,\"value\":1}"), "'step' must not be");
     CHECK_STR(say("{\"op\":\"tell\",\"results\":[{\"id\":1,\"value\":1}]}"), OK);
-    CHECK_HAS(say("{\"op\":\"report\",\"id\":1,\"value\":1}"), "trial 1 has ended already (done)");
+    CHECK_HAS(say("{\"op\":\"report\",\"id\":1,\"value\":1}"), "trial 1 has already ended (done)");
 }
 
 TEST(what_was_reported_last_is_the_value_of_an_end_that_says_none)
@@ -403,7 +403,7 @@ TEST(what_was_reported_last_is_the_value_of_an_end_that_says_none)
     say("{\"op\":\"report\",\"id\":1,\"value\":\"nan\"}");
     CHECK_STR(say("{\"op\":\"tell\",\"results\":[{\"id\":0},{\"id\":1}]}"), OK);
     CHECK_HAS(say("{\"op\":\"best\"}"), "{\"best\":{\"id\":0,");
-    CHECK_HAS(say("{\"op\":\"best\"}"), "\"value\":0.40000000000000002}}");
+    CHECK_HAS(say("{\"op\":\"best\"}"), "\"value\":0.4}}");
     CHECK_HAS(say("{\"op\":\"tell\",\"results\":[{\"id\":1}]}"), "(failed)");
 }
 
@@ -412,14 +412,13 @@ TEST(an_end_before_the_last_report_is_an_error)
     CHECK_STR(say(INIT(FOUR)), OK);
     ask_for(1);
     say("{\"op\":\"report\",\"id\":0,\"step\":1000,\"value\":0.7}");
-    CHECK_STR(
-        say("{\"op\":\"tell\",\"results\":[{\"id\":0,\"value\":0.1,\"step\":999}]}"),
-        "error: /results/0: trial 0 has reported step 1000: it cannot have ended at step 999");
+    CHECK_STR(say("{\"op\":\"tell\",\"results\":[{\"id\":0,\"value\":0.1,\"step\":999}]}"),
+              "error: /results/0: trial 0 has reported step 1000 and cannot end at step 999");
     CHECK_STR(say("{\"op\":\"tell\",\"results\":[{\"id\":0,\"value\":0.1,\"step\":1000}]}"), OK);
-    CHECK_HAS(say("{\"op\":\"best\"}"), "\"value\":0.10000000000000001}}");
+    CHECK_HAS(say("{\"op\":\"best\"}"), "\"value\":0.1}}");
 }
 
-/* Five trials that are done, each with the reports 1, 1, 1. */
+/* Creates five trials that are done, each with the reports 1, 1, 1. */
 static void five_done(void)
 {
     ask_for(5);
@@ -442,7 +441,7 @@ TEST(a_trial_that_was_told_to_stop_is_told_once_with_its_state)
     ask_for(2);
     CHECK_STR(say("{\"op\":\"report\",\"id\":5,\"value\":2}"), "{\"action\":\"go\"}");
     CHECK_STR(say("{\"op\":\"report\",\"id\":5,\"value\":2}"), "{\"action\":\"stop\"}");
-    /* It may not have heard: the answer stays. */
+    /* The trial may not have read the answer, which stays the same. */
     CHECK_STR(say("{\"op\":\"report\",\"id\":5,\"value\":3}"), "{\"action\":\"stop\"}");
     CHECK_STR(say("{\"op\":\"tell\",\"results\":[{\"id\":5,\"state\":\"pruned\"}]}"), OK);
     CHECK_HAS(say("{\"op\":\"tell\",\"results\":[{\"id\":5,\"state\":\"pruned\"}]}"), "(pruned)");
@@ -460,7 +459,7 @@ TEST(a_paused_trial_goes_on_when_an_ask_says_so_and_can_end_at_any_time)
               OK);
     ask_for(5);
     int paused = -1;
-    for (int id = 0; id < 5 && paused < 0; id++) { /* each worse than those before */
+    for (int id = 0; id < 5 && paused < 0; id++) { /* each worse than the trials before it */
         for (int step = 1; step <= 2; step++) {
             AUTO(free)
             char *line = xasprintf("{\"op\":\"report\",\"id\":%d,\"step\":%d,\"value\":%d}", id,
@@ -473,9 +472,10 @@ TEST(a_paused_trial_goes_on_when_an_ask_says_so_and_can_end_at_any_time)
     AUTO(free)
     char *report = xasprintf("{\"op\":\"report\",\"id\":%d,\"step\":3,\"value\":1}", paused);
     AUTO(free) char *resume = xasprintf("\"resume\":%d}", paused);
-    CHECK_HAS(say(report), "is paused; try: go on with it when an ask");
+    CHECK_HAS(say(report), "is paused; try: continue it after an ask");
     const char *reply = "";
-    for (int id = 5; id < 40 && !strstr(reply, "resume"); id++) { /* now worse ones come */
+    for (int id = 5; id < 40 && !strstr(reply, "resume");
+         id++) { /* from here on trials are worse */
         reply = say("{\"op\":\"ask\"}");
         for (int step = 1; step <= 2 && !strstr(reply, "resume"); step++) {
             const char *line = keep(xasprintf(
@@ -483,12 +483,13 @@ TEST(a_paused_trial_goes_on_when_an_ask_says_so_and_can_end_at_any_time)
             CHECK_HAS(say(line), "action");
         }
     }
-    CHECK_HAS(reply, "{\"trials\":[],\"resume\":"); /* it stands for the one that was asked for */
+    CHECK_HAS(reply, "{\"trials\":[],\"resume\":"); /* it counts instead of the trial that would
+                                                       have been started */
     CHECK_HAS(reply, resume);
     CHECK_HAS(say(report), "{\"action\":");
     AUTO(free) char *end = xasprintf("{\"op\":\"tell\",\"results\":[{\"id\":%d}]}", paused);
     CHECK_STR(say(end), OK);
-    CHECK_HAS(say(end), "has ended already (done)");
+    CHECK_HAS(say(end), "has already ended (done)");
 }
 
 /* ---- every method ------------------------------------------------------------------------------
@@ -525,7 +526,7 @@ TEST(eight_askers_find_each_of_24_points_once_with_every_method)
     }
 }
 
-/* Asks and tells; the replies as one text. */
+/* Sends asks and tells; returns the replies as one text. */
 static char *session(const char *method, int seed)
 {
     struct study *s = NULL;
@@ -579,7 +580,7 @@ TEST(a_hundred_thousand_results_are_told_in_time_that_grows_with_their_number)
         }
         took[mark] = (double)(clock() - t0) / CLOCKS_PER_SEC;
     }
-    /* Quadratic work would make the last quarter seven times as dear as the first. */
+    /* With quadratic cost the last quarter would take seven times as long as the first. */
     if (took[MARKS - 1] > 3 * took[0] + 0.2)
         FAIL("the first quarter took %.3f s, the last %.3f s", took[0], took[MARKS - 1]);
     ask_for(1);

@@ -1,4 +1,4 @@
-/* test_sweepdir - the directory of a sweep: made once, locked, and left alone by others. */
+/* sweep_dir: the directory of a sweep is created once, locked, and not changed by readers. */
 #include "hpo/store/sweep_dir.h"
 
 #include <sys/stat.h>
@@ -155,7 +155,7 @@ TEST(two_coordinators_do_not_share_a_sweep)
     char pid[32];
     snprintf(pid, sizeof pid, "process %d", (int)getpid());
     CHECK_HAS(e.text, pid);
-    CHECK_INT(sweep_dir_read(&second, root, "s", &e), 0); /* looking is fine */
+    CHECK_INT(sweep_dir_read(&second, root, "s", &e), 0); /* reading is possible */
     CHECK(sweep_dir_owner(second).held);
     sweep_dir_close(d);
     CHECK(!sweep_dir_owner(second).held);

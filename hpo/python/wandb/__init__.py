@@ -1,7 +1,7 @@
-"""`import wandb` in a trial of drover: scripts written for W&B's sweeps run as they are, without an account.
+"""`import wandb` in a trial of drover: scripts for W&B's sweeps run unchanged, without an account.
 
-Configuration and metrics do what they do there; media, artifacts and what else is for W&B's pages is accepted and goes
-nowhere. Standard library only. A sweep file with `drover: {wandb: real}` leaves W&B's own module in place."""
+Configuration and metrics work as in W&B's module. Media, artifacts and everything else for W&B's pages is accepted and
+dropped. Uses the standard library only. With `drover: {wandb: real}` in the sweep file trials import W&B's module."""
 import atexit
 import json
 import os
@@ -28,8 +28,8 @@ class AlertLevel:
     INFO, WARN, ERROR = "INFO", "WARN", "ERROR"
 
 
-def _point_to(the_run):
-    """wandb.run, wandb.config, wandb.log, … are this run's; None: there is no run."""
+def _set_run(the_run):
+    """Makes wandb.run, wandb.config, wandb.log, … those of a run; None: there is no run."""
     names = globals()
     names["run"] = the_run
     for name in ("config", "summary"):
@@ -38,16 +38,17 @@ def _point_to(the_run):
         names[name] = getattr(the_run, name) if the_run else preinit.pre_init_call(f"wandb.{name}")
 
 
-_point_to(None)
+_set_run(None)
 
 
-def forget(the_run):
-    """It is finished."""
+def run_finished(the_run):
+    """Is called by a run that has finished."""
     if run is the_run:
-        _point_to(None)
+        _set_run(None)
 
 
 def fail_at_exit(status):
+    """Makes the process exit with this status."""
     def end():
         sys.stdout.flush()
         sys.stderr.flush()
@@ -57,7 +58,7 @@ def fail_at_exit(status):
 
 
 def _params():
-    """The trial's parameters; none outside of a trial, or where the script took the sweep's variables away."""
+    """Returns the trial's parameters; {} outside a trial, or if the script has removed the sweep's variables."""
     if "WANDB_SWEEP_ID" not in os.environ or "DROVER_TRIAL_DIR" not in os.environ:
         return {}
     with open(os.path.join(os.environ["DROVER_TRIAL_DIR"], "..", "params.json"), encoding="utf-8") as f:
@@ -75,19 +76,19 @@ def init(entity=None, project=None, dir=None, id=None, name=None, notes=None, ta
     elif mine and reinit != "create_new":
         return mine
     if sync_tensorboard or tensorboard:
-        util.say("WARNING sync_tensorboard has no effect in a trial of drover: log the sweep's metric", repeat=False)
+        util.log("WARNING sync_tensorboard has no effect in a trial of drover: log the sweep's metric", repeat=False)
     if resume is None:
         arguments["resume"] = os.environ.get("WANDB_RESUME")
     defaults = config_util.from_file("config-defaults.yaml") if os.path.exists("config-defaults.yaml") else {}
     given = config_util.as_dict(config, config_include_keys, config_exclude_keys)
     the_run = new_run(arguments, {**defaults, **given}, _params())
     if reinit != "create_new":
-        _point_to(the_run)
+        _set_run(the_run)
     return the_run
 
 
 def attach(attach_id=None, run_id=None):
-    """The trial's run in another process of its."""
+    """Returns the trial's run, in another process of the trial."""
     if run is None:
         init(id=attach_id or run_id)
     return run
@@ -117,14 +118,14 @@ def restore(name, run_path=None, replace=False, root=None):
 
 
 def sweep(sweep, entity=None, project=None, prior_runs=None):
-    """The sweep that runs; its file, not the argument, says what is searched."""
+    """Returns the id of the running sweep. Its file, not the argument, defines the search."""
     return os.environ.get("WANDB_SWEEP_ID") or refuse("wandb.sweep()")
 
 
 def agent(sweep_id, function=None, entity=None, project=None, count=None, forward_signals=None):
-    """Runs the function once, with this trial's parameters; the sweep has the other trials run it, too."""
+    """Runs the function once, with this trial's parameters. Other trials of the sweep run it as well."""
     if not callable(function):
-        raise UsageError("wandb.agent() in a trial of drover needs a function: the trial itself is what a sweep runs")
+        raise UsageError("wandb.agent() in a trial of drover needs a function: drover itself starts the trials")
     function()
     finish()
 
@@ -150,24 +151,24 @@ def teardown(exit_code=None):
 
 
 def require(*args, **kwargs):
-    """Whatever it is, it has no effect here."""
+    """Accepts any arguments, without effect."""
 
 
 ensure_configured = require
 
 
 def termlog(string="", newline=True, repeat=True, **more):
-    util.say(string, repeat)
+    util.log(string, repeat)
 
 
 def termwarn(string, newline=True, repeat=True, **more):
-    util.say(f"WARNING {string}", repeat)
+    util.log(f"WARNING {string}", repeat)
 
 
 def termerror(string, newline=True, repeat=True, **more):
-    util.say(f"ERROR {string}", repeat)
+    util.log(f"ERROR {string}", repeat)
 
 
 def __getattr__(name):
-    raise AttributeError(f"drover's stand-in for wandb has no '{name}': for W&B's own module say "
+    raise AttributeError(f"drover's stand-in for wandb has no '{name}'; for W&B's own module set "
                          "`drover: {wandb: real}` in the sweep file")

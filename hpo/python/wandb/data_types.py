@@ -1,4 +1,4 @@
-"""Media and tables: accepted wherever W&B takes them; a sweep has no use for them."""
+"""Media and tables: accepted wherever W&B accepts them, and not used by a sweep."""
 
 
 class WBValue:

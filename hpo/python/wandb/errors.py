@@ -1,4 +1,4 @@
-"""Errors under W&B's names."""
+"""Errors with W&B's names."""
 
 
 class Error(Exception):
@@ -8,7 +8,7 @@ class Error(Exception):
 
 
 class CommError(Error):
-    """What would need W&B's servers."""
+    """The call would need W&B's servers."""
 
 
 class AuthenticationError(CommError):
@@ -16,7 +16,7 @@ class AuthenticationError(CommError):
 
 
 class UsageError(Error):
-    """The call makes no sense."""
+    """The call is invalid."""
 
 
 class UnsupportedError(UsageError):

@@ -1,2 +1,2 @@
-"""The older place of wandb.integration.keras."""
+"""The older name of wandb.integration.keras."""
 from wandb.integration.keras import *  # the same names

@@ -1,2 +1,2 @@
-"""The older place of wandb.integration.lightgbm."""
+"""The older name of wandb.integration.lightgbm."""
 from wandb.integration.lightgbm import *  # the same names

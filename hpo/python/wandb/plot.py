@@ -1,4 +1,4 @@
-"""wandb.plot.line, bar, confusion_matrix, …: each gives a chart that nobody draws."""
+"""wandb.plot.line, bar, confusion_matrix, …: each returns a chart that is not drawn."""
 from wandb.data_types import WBValue
 
 

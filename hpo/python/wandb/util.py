@@ -1,18 +1,18 @@
-"""What scripts and loggers take from W&B's wandb.util, and how we speak to the user."""
+"""The functions of W&B's wandb.util that scripts and loggers use, and messages to the user."""
 import re
 import secrets
 import string
 import sys
 
-_said = set()
+_printed = set()
 
 
-def say(text, repeat=True):
-    """A line on stderr; without `repeat` once a process."""
-    if repeat or text not in _said:
+def log(text, repeat=True):
+    """Prints a line on stderr; without `repeat`, once per process."""
+    if repeat or text not in _printed:
         print(f"wandb: {text}", file=sys.stderr, flush=True)
     if not repeat:
-        _said.add(text)
+        _printed.add(text)
 
 
 def generate_id(length=8):
@@ -24,7 +24,7 @@ def make_artifact_name_safe(name):
 
 
 def number(value):
-    """The float or int that a value stands for: numpy's scalars, tensors of one element. None: it is no number."""
+    """Converts a value to a float or int, also numpy scalars and tensors with one element. None: not a number."""
     kind = type(value)
     if kind is float or kind is int and abs(value) < 1 << 1023:
         return value
@@ -35,12 +35,12 @@ def number(value):
         if isinstance(item, (bool, str, bytes)) or not hasattr(item, "__float__"):
             return None
         return float(item)
-    except Exception:  # whatever an array of several elements, or an object of the user's, thinks of it
+    except Exception:  # an array of several elements, or an object of the script, may raise anything
         return None
 
 
 def numbers(data, prefix=""):
-    """{name: number} of a mapping, names of those inside joined by dots; what is no number is left out."""
+    """Returns the numbers of a mapping as {name: number}, with dotted names for nested ones. Skips other values."""
     found = {}
     for key, value in data.items():
         if type(value) is float:

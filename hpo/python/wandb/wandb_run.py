@@ -1,4 +1,4 @@
-"""Where Lightning looks for the class."""
+"""Lightning imports the class from here."""
 from wandb.sdk.wandb_run import Run
 
 __all__ = ["Run"]

@@ -1,2 +1,2 @@
-"""The older place of wandb.integration.xgboost."""
+"""The older name of wandb.integration.xgboost."""
 from wandb.integration.xgboost import *  # the same names

@@ -1,4 +1,4 @@
-"""Keras' callbacks under W&B's names. Metrics are `epoch/loss`, `epoch/val_loss`, … or `batch/…`; those of the old
+"""Keras callbacks with W&B's names. Metrics are `epoch/loss`, `epoch/val_loss`, … or `batch/…`; those of the old
 callback have no prefix."""
 import wandb
 
@@ -9,7 +9,7 @@ except ImportError:
 
 
 class WandbMetricsLogger(callbacks.Callback):
-    """log_freq: "epoch", "batch" or a number of batches."""
+    """Logs metrics. log_freq: "epoch", "batch" or a number of batches."""
 
     def __init__(self, log_freq="epoch", initial_global_step=0, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -36,11 +36,11 @@ class WandbMetricsLogger(callbacks.Callback):
 
 
 class WandbModelCheckpoint(callbacks.ModelCheckpoint):
-    """Keras' own: the files stay where it writes them."""
+    """The callback of Keras: the files stay where it writes them."""
 
 
 class WandbCallback(callbacks.Callback):
-    """The old one; it saves no models."""
+    """The old callback. It saves no models."""
 
     def __init__(self, *args, **kwargs):
         super().__init__()

@@ -1,4 +1,4 @@
-"""LightGBM's callback under W&B's name. Metrics are DATA_METRIC, as `valid_0_l2`; of cv(), with -mean and -stdv."""
+"""LightGBM's callback with W&B's name. Metrics are DATA_METRIC, as `valid_0_l2`; of cv(), with -mean and -stdv."""
 import wandb
 
 
@@ -15,12 +15,12 @@ def wandb_callback(log_params=True, define_metric=True):
                 row[f"{data}_{name}"] = value
         wandb.log(row)
 
-    after_iteration.order = 20  # after LightGBM's own, before it stops early
+    after_iteration.order = 20  # after LightGBM's own callbacks, before early stopping
     return after_iteration
 
 
 def log_summary(model, feature_importance=True, save_model_checkpoint=False):
-    """The best iteration and scores."""
+    """Logs the best iteration and scores."""
     wandb.run.summary["best_iteration"] = model.best_iteration
     for data, found in (model.best_score or {}).items():
         for name, value in found.items():

@@ -1,4 +1,4 @@
-"""XGBoost's callback under W&B's name. Metrics are DATA-METRIC, as `validation_0-rmse`."""
+"""XGBoost's callback with W&B's name. Metrics are DATA-METRIC, as `validation_0-rmse`."""
 import json
 
 import wandb

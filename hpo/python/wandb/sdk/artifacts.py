@@ -1,4 +1,4 @@
-"""Artifacts: taken and described, not stored. What a trial wants kept it writes itself, or gives to wandb.save()."""
+"""Artifacts: accepted but not stored. A trial keeps files by writing them itself, or with wandb.save()."""
 import contextlib
 import os
 
@@ -6,9 +6,9 @@ from wandb import errors, util
 
 
 def refuse(what):
-    """There is no server to ask."""
-    raise errors.CommError(f"{what}: W&B's servers are not asked in a trial of drover. Give the path of the data as a "
-                           "parameter of the sweep, or say `drover: {wandb: real}` in its file, which needs an account")
+    """Raises an error for a call that needs W&B's servers."""
+    raise errors.CommError(f"{what}: a trial of drover does not contact W&B's servers. Pass the path of the data as a "
+                           "parameter of the sweep, or set `drover: {wandb: real}` in its file, which needs an account")
 
 
 class Artifact:
@@ -47,7 +47,7 @@ class Artifact:
         return self
 
     def save(self, **more):
-        """As logging it."""
+        """Has no effect."""
 
     delete = link = save
 
@@ -61,10 +61,10 @@ class Artifact:
 
 
 def accept(artifact, name=None, type=None, aliases=None):
-    """What log_artifact() gives back."""
+    """Returns the artifact for log_artifact()."""
     if not isinstance(artifact, Artifact):
         artifact = Artifact(name or os.path.basename(str(artifact)), type or "unspecified")
     artifact.aliases = list(aliases or ["latest"])
-    util.say(f"WARNING artifacts are not stored by drover: '{artifact.name}' stays where your program wrote it",
+    util.log(f"WARNING drover does not store artifacts: '{artifact.name}' stays where your program wrote it",
              repeat=False)
     return artifact

@@ -1,4 +1,4 @@
-"""A run's configuration: what the script says, and the trial's parameters, which the script cannot change."""
+"""A run's configuration: values from the script, and the trial's parameters, which the script cannot change."""
 from collections.abc import MutableMapping
 
 from wandb import util
@@ -6,30 +6,30 @@ from wandb.sdk.lib import config_util
 
 
 def _merged(base, over):
-    """`over` wins; mappings in both are merged."""
+    """Returns `over`, merged into `base` if both are mappings."""
     if not (isinstance(base, dict) and isinstance(over, dict)):
         return over
     return {**base, **{k: _merged(base.get(k), v) for k, v in over.items()}}
 
 
 class Config(MutableMapping):
-    """Items are attributes, too. Parameters of the sweep are locked: changing one is ignored, and that is said."""
+    """Items are attributes, too. Parameters of the sweep are locked: a change is ignored with a warning."""
 
     def __init__(self, items=None, locked=()):
         object.__setattr__(self, "_items", dict(items or {}))
         object.__setattr__(self, "_locked", frozenset(locked))
 
     def lock(self, params):
-        """The sweep's parameters, over what is there."""
+        """Sets and locks the parameters of the sweep."""
         for name, value in params.items():
             self._items[name] = _merged(self._items.get(name), value)
         object.__setattr__(self, "_locked", self._locked | frozenset(params))
 
-    def _put(self, key, value, allow_val_change):
+    def _set(self, key, value, allow_val_change):
         key = key.strip("-")
         if key in self._locked:
             if self._items[key] != value:
-                util.say(f"WARNING Config item '{key}' was locked by 'sweep' (ignored update).", repeat=False)
+                util.log(f"WARNING Config item '{key}' was locked by 'sweep' (ignored update).", repeat=False)
             return
         if not allow_val_change and key in self._items and self._items[key] != value:
             raise config_util.ConfigError(
@@ -39,7 +39,7 @@ class Config(MutableMapping):
 
     def update(self, d=None, allow_val_change=None, exclude_keys=None, include_keys=None, **more):
         for key, value in {**config_util.as_dict(d, include_keys, exclude_keys), **more}.items():
-            self._put(key, value, allow_val_change)
+            self._set(key, value, allow_val_change)
 
     def setdefaults(self, d):
         for key, value in config_util.as_dict(d).items():
@@ -49,13 +49,13 @@ class Config(MutableMapping):
         return dict(self._items)
 
     def persist(self):
-        """There is nowhere else to keep it."""
+        """Has no effect: the configuration is not stored elsewhere."""
 
     def __getitem__(self, key):
         return self._items[key]
 
     def __setitem__(self, key, value):
-        self._put(key, value, False)
+        self._set(key, value, False)
 
     def __delitem__(self, key):
         if key not in self._locked:

@@ -1,4 +1,4 @@
-"""What define_metric() said: which metric is another's x-axis, and what the summary keeps of one."""
+"""Definitions by define_metric(): the x-axis of a metric, and the values that the summary keeps."""
 import math
 
 from wandb import errors
@@ -12,7 +12,7 @@ class Metric:
 
 
 class Aggregate:
-    """min, max, mean, … of a metric's finite values."""
+    """Aggregates a metric's finite values: min, max, mean, …"""
 
     def __init__(self, metric):
         best = "max" if (metric.goal or "").startswith("max") else "min"
@@ -20,7 +20,7 @@ class Aggregate:
         self.n, self.known = 0, {}
 
     def add(self, x):
-        """What the summary has now."""
+        """Adds a value. Returns the aggregates for the summary."""
         if math.isfinite(x):
             self.n += 1
             k = self.known
@@ -32,7 +32,7 @@ class Aggregate:
 
 
 class Metrics:
-    """All that were defined. An exact name goes before a glob, a longer glob before a shorter one."""
+    """All definitions. An exact name precedes a glob, a longer glob precedes a shorter one."""
 
     def __init__(self):
         self.defined, self.found, self.axes, self.sums = {}, {}, set(), {}
@@ -67,14 +67,14 @@ class Metrics:
         return self.found[name]
 
     def axis(self, name):
-        """The name of its x-axis; None: the run's own step. An axis is its own."""
+        """Returns the name of a metric's x-axis; None: the step of the run. An axis is its own axis."""
         if name in self.axes:
             return name
         m = self.of(name)
         return m.step_metric if m else None
 
     def summary(self, name, x):
-        """What the summary is to have of a metric that has just been `x`."""
+        """Returns what the summary keeps of a metric after the value `x`."""
         m = self.of(name)
         if not m or not m.summary:
             return x

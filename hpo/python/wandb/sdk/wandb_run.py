@@ -1,8 +1,8 @@
-"""A run: its log() is the trial's report.
+"""A run: its log() sends the trial's reports.
 
-A log() without `step` ends a row and counts; one with `step` says its numbers at once, and a later one at the same step
-adds to them or replaces them. With commit=False they wait for the row's end. Steps are the run's own, or the values of
-the x-axis that define_metric() gave a metric. Only the rank 0 of a trial reports."""
+A log() without `step` completes a row and increments the step. One with `step` sends its numbers at once, and a later
+one with the same step adds to them or replaces them. With commit=False the numbers wait until the row is complete.
+Steps are the run's own, or the values of the x-axis that define_metric() set. Only rank 0 of a trial reports."""
 import glob as globbing
 import os
 import shutil
@@ -19,25 +19,25 @@ from wandb.sdk.wandb_config import Config
 from wandb.sdk.wandb_settings import Settings
 from wandb.sdk.wandb_summary import Summary
 
-_NAMES_A_REPORT = 200  # a packet of 60 KB holds so many of _NAME_MAX
+_NAMES_A_REPORT = 200  # a packet of 60 KB holds this many names of _NAME_MAX
 _NAME_MAX = 200
 
 
 def _is_first_rank():
     try:
         return drover.rank() == 0
-    except ValueError as why:  # a program that set half of RANK, WORLD_SIZE, …
-        util.say(f"WARNING this process reports nothing: {why}", repeat=False)
+    except ValueError as error:  # the program has set some of RANK, WORLD_SIZE, …, but not all
+        util.log(f"WARNING this process sends no reports: {error}", repeat=False)
         return False
 
 
 class Run:
     def __init__(self, config, settings):
-        """`settings`: init()'s arguments by name."""
+        """Creates a run. `settings`: the arguments of init() by name."""
         env = os.environ
         self._pid = os.getpid()
         self._finished = False
-        # Without a sweep's id this is a run beside it: a process of the script's own that took W&B's variables away.
+        # Without a sweep's id the run is separate: the script has removed W&B's variables from this process.
         self._reports = "WANDB_SWEEP_ID" in env and settings.mode != "disabled" and _is_first_rank()
         self.settings = settings
         self.id = env.get("WANDB_RUN_ID") or settings.id or util.generate_id()
@@ -59,13 +59,13 @@ class Run:
         self._step_file = None
         if settings.resume and self._reports:
             self._step_file = os.open(os.path.join(self.dir, ".step"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        self.starting_step = self._step = self._step_before() if self.resumed else 0
+        self.starting_step = self._step = self._resume_step() if self.resumed else 0
 
-    # ---- what it is
+    # ---- properties
 
     @property
     def dir(self):
-        """With the checkpoints: what is in it is there again when the trial goes on after a loss."""
+        """A directory next to the checkpoints: its files are there again when a lost trial resumes."""
         base = os.environ.get("DROVER_CKPT_DIR")
         path = os.path.join(base, "wandb") if base else os.path.join(os.getcwd(), "wandb", self.id)
         os.makedirs(path, exist_ok=True)
@@ -118,7 +118,7 @@ class Run:
             raise ValueError("wandb.log must be passed a dictionary")
         if any(not isinstance(key, str) for key in data):
             raise ValueError("Key values passed to `wandb.log` must be strings.")
-        if step is not None and not self._go_to(int(step)):
+        if step is not None and not self._set_step(int(step)):
             return
         found = util.numbers(data)
         self._pending.update(found)
@@ -129,9 +129,9 @@ class Run:
         if commit or (commit is None and step is None):
             self._step += 1
 
-    def _go_to(self, step):
+    def _set_step(self, step):
         if step < self._step:
-            util.say(f"WARNING Tried to log to step {step} that is less than the current step {self._step}. Steps must "
+            util.log(f"WARNING Tried to log to step {step} that is less than the current step {self._step}. Steps must "
                      "be monotonically increasing, so this data will be ignored.")
             return False
         if step > self._step:
@@ -176,15 +176,15 @@ class Run:
                 return int(x)
         return self._step
 
-    def _step_before(self):
-        """The first step that the lost run of this trial had not said."""
+    def _resume_step(self):
+        """Returns the first step that the trial's earlier run has not reported."""
         if self._step_file is None:
             return 0
-        said = os.pread(self._step_file, 20, 0)
-        return int(said) + 1 if said else 0
+        reported = os.pread(self._step_file, 20, 0)
+        return int(reported) + 1 if reported else 0
 
     def _stop(self):
-        """As W&B's agent ends a run; a script that handles SIGTERM gets it from the launcher, which waits a second."""
+        """Stops the process as W&B's agent does. A script that handles SIGTERM gets it from drover a second later."""
         if os.getpid() == self._pid and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             sys.stdout.flush()
             os.kill(self._pid, signal.SIGTERM)
@@ -193,10 +193,10 @@ class Run:
                       overwrite=None):
         return self._metrics.define(name, step_metric, summary, goal, overwrite)
 
-    # ---- its end
+    # ---- the end
 
     def finish(self, exit_code=None, quiet=None):
-        """A status that is not 0 makes the trial fail when the process ends."""
+        """Finishes the run. An exit code other than 0 makes the trial fail when the process ends."""
         if self._finished:
             return
         self._send()
@@ -209,7 +209,7 @@ class Run:
             self._step_file = None
         if exit_code:
             wandb.fail_at_exit(int(exit_code))
-        wandb.forget(self)
+        wandb.run_finished(self)
 
     def join(self, exit_code=None):
         self.finish(exit_code)
@@ -225,7 +225,7 @@ class Run:
     # ---- files
 
     def save(self, glob_str=None, base_path=None, policy="live"):
-        """Copies files to where they survive with the trial's checkpoints; their paths there."""
+        """Copies files next to the trial's checkpoints, where they are kept. Returns the new paths."""
         if glob_str is None:
             return True
         saved = []
@@ -241,7 +241,7 @@ class Run:
         return saved
 
     def restore(self, name, run_path=None, replace=False, root=None):
-        """A file that save() kept, or None: then the trial never saved it."""
+        """Opens a file that save() has kept; None: the trial has not saved it."""
         if run_path not in (None, self.path, self.id):
             artifacts.refuse(f"file '{name}' of run '{run_path}'")
         kept = os.path.join(self.dir, name)
@@ -253,7 +253,7 @@ class Run:
             shutil.copy2(kept, to)
         return open(to)
 
-    # ---- what a sweep has no use for
+    # ---- not used by a sweep
 
     def log_artifact(self, artifact_or_path, name=None, type=None, aliases=None, tags=None):
         return artifacts.accept(artifact_or_path, name, type, aliases)
@@ -272,10 +272,10 @@ class Run:
         return artifacts.refuse(f"model '{name}'")
 
     def alert(self, title, text="", level=None, wait_duration=None):
-        util.say(f"ALERT {title}: {text}")
+        util.log(f"ALERT {title}: {text}")
 
     def watch(self, *args, **kwargs):
-        """Gradients and graphs are not looked at."""
+        """Has no effect: gradients and graphs are not recorded."""
 
     unwatch = link_artifact = link_model = mark_preempting = display = status = log_code = watch
     _label = _set_config = watch
@@ -285,7 +285,7 @@ class Run:
 
 
 def new_run(arguments, config, params):
-    """A run of init()'s arguments; `params` are the trial's."""
+    """Creates a run from the arguments of init(); `params` are the parameters of the trial."""
     settings = Settings(**{k: v for k, v in arguments.items() if k != "settings"})
     given = arguments.get("settings")
     given = dict(given) if isinstance(given, Mapping) else vars(given) if given else {}

@@ -1,4 +1,4 @@
-"""Settings: whatever was given, as attributes."""
+"""Settings: all given values, as attributes."""
 
 
 class Settings:

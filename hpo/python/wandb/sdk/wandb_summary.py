@@ -1,4 +1,4 @@
-"""A run's summary: the last (or least, …) of each metric that was logged, and what the script puts there."""
+"""A run's summary: the last (or smallest, …) value of each logged metric, and values that the script sets."""
 
 
 class SummarySubDict(dict):
@@ -17,7 +17,7 @@ class SummarySubDict(dict):
 
 
 class Summary(SummarySubDict):
-    """`chosen`: the names that the script itself has set; these are reported at the run's end."""
+    """`chosen`: the names that the script has set itself. They are reported when the run finishes."""
 
     def __init__(self):
         super().__init__()
@@ -43,7 +43,7 @@ class Summary(SummarySubDict):
         return self[key]
 
     def logged(self, values):
-        """What a log() says; the script's own word for a name is over with that."""
+        """Sets values of a log(). They replace the values that the script has set."""
         super().update((k, SummarySubDict(v) if type(v) is dict else v) for k, v in values.items())
         if self.chosen:
             self.chosen.difference_update(values)

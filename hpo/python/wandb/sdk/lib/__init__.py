@@ -2,4 +2,4 @@ from wandb.sdk.lib import config_util, preinit
 
 
 class RunDisabled:
-    """Loggers ask whether a run is one; none is."""
+    """A class for isinstance() in loggers. No run is an instance."""

@@ -1,4 +1,4 @@
-"""What wandb.config, wandb.log and the like are while there is no run."""
+"""Placeholders for wandb.config, wandb.log, … before there is a run."""
 from wandb import errors
 
 
@@ -7,7 +7,7 @@ class PreInitObject:
         object.__setattr__(self, "_name", name)
 
     def __getattr__(self, key):
-        if key.startswith("_"):  # copy, pickle and inspect ask for such
+        if key.startswith("_"):  # copy, pickle and inspect look for these
             raise AttributeError(key)
         raise errors.Error(f"You must call wandb.init() before {self._name}.{key}")
 

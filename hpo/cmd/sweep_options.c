@@ -1,0 +1,90 @@
+#include "hpo/cmd/sweep_options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hpo/cmd/hpo_commands.h"
+#include "hpo/store/sweep_dir.h"
+
+static int set_seed(void *into, char *const *values, struct err *e)
+{
+    struct sweep_options *o = into;
+    char *end;
+    errno = 0;
+    o->seed = strtoull(values[0], &end, 10);
+    o->has_seed = true;
+    if (errno || *end || values[0][0] == '-' || !*values[0])
+        return err_set(e, -EINVAL, "'%s' is not a number from 0 to 2^64 - 1", values[0]);
+    return 0;
+}
+
+const struct opt sweep_options_rows[] = {
+    OPT_GROUP("The sweep"),
+    OPT_STR(0, "name", "NAME", "sweep name (default: `name` in FILE, or its file name)",
+            struct sweep_options, name),
+    OPT_STR(0, "dir", "D", "directory of all sweeps (default: sweeps)", struct sweep_options, root),
+    OPT_FLAG(0, "resume", "continue a stored sweep; without FILE, as it is stored",
+             struct sweep_options, resume),
+    OPT_STRV(0, "prior", "NAME", "learn from this sweep or directory first; repeatable",
+             struct sweep_options, prior),
+    OPT_CALL(0, "seed", "N", "seed of the search (default: `seed` in FILE, or 0)", set_seed),
+    OPT_GROUP("Where trials run"),
+    OPT_INT(0, "parallel", "K", "run up to K trials at once (default: as many as fit)",
+            struct sweep_options, parallel),
+    OPT_INT(0, "here", "N", "run up to N of them here (default: as many as fit)",
+            struct sweep_options, local_slots),
+    OPT_WORDS(0, "hostfile|machinefile|f", "FILE", "start workers on these nodes, one per line",
+              struct sweep_options, host_options),
+    OPT_WORDS('H', "host", "LIST", "start workers on these nodes and slots: a:4,b:4",
+              struct sweep_options, host_options),
+    OPT_WORDS(0, "engine", "NAME", "how these workers are started: openmpi, slurm",
+              struct sweep_options, host_options),
+    OPT_WORDS(0, "mca", "KEY VALUE", "MCA parameter for mpirun", struct sweep_options,
+              host_options),
+    OPT_GROUP("Workers of other machines"),
+    OPT_STR(0, "listen", "[ADDRESS][:PORT]", "accept workers that have the sweep's worker.key",
+            struct sweep_options, listen),
+    OPT_FLAG(0, "plain", "accept workers without a key; on loopback only", struct sweep_options,
+             plain),
+    OPT_GROUP("Output"),
+    OPT_FLAG(0, "dry-run", "print the first commands and run nothing", struct sweep_options,
+             dry_run),
+    OPT_FLAG(0, "json", "print all trials as JSON, not as a table", struct sweep_options, json),
+    OPT_FLAG('q', "quiet", "print no progress", struct sweep_options, quiet),
+    OPT_END,
+};
+
+int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct err *e)
+{
+    *o = (struct sweep_options){.root = "sweeps", .local_slots = -1};
+    int rc = hpo_commands_parse(&o->words, 1, sweep_options_rows, o, argc, argv, e);
+    if (rc != 0)
+        return rc;
+    const char *word = o->words ? o->words[0] : NULL;
+    bool resumes = strcmp(argv[0], "resume") == 0; /* `sweep resume NAME` */
+    o->file = resumes ? NULL : word;
+    o->name = resumes && word ? word : o->name;
+    o->resume |= resumes;
+    if (!o->file && !(o->resume && o->name)) {
+        err_set(e, -EINVAL, resumes ? "no sweep name given" : "no sweep file given");
+        return err_hint(e, "drover sweep FILE, or drover sweep resume NAME");
+    }
+    if (o->parallel < 0)
+        return err_set(e, -EINVAL, "--parallel %d: must be at least 1", o->parallel);
+    if (o->name && !sweep_dir_name_ok(o->name)) {
+        err_set(e, -EINVAL, "%s'%s' is not a valid sweep name", resumes ? "" : "--name: ", o->name);
+        return err_hint(e,
+                        "up to %d letters, digits, '.', '_' and '-'; it starts with a letter, a "
+                        "digit or '_'",
+                        SWEEP_DIR_NAME_MAX);
+    }
+    return 0;
+}
+
+void sweep_options_free(struct sweep_options *o)
+{
+    strv_free(o->prior);
+    strv_free(o->words);
+    strv_free(o->host_options);
+}

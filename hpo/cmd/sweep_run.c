@@ -1,0 +1,163 @@
+#include "hpo/cmd/sweep_run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/sched_batch.h"
+#include "common/strbuf.h"
+#include "hpo/cmd/hpo_commands.h"
+#include "hpo/coordinator/progress_display.h"
+#include "hpo/coordinator/progress_text.h"
+#include "hpo/store/sweep_reader.h"
+
+enum { TABLE_MAX = 20 };
+
+/* ---- progress ------------------------------------------------------------------------------- */
+
+static void on_stored(void *arg, const struct scheduler *s, enum scheduler_record_kind kind,
+                      int trial)
+{
+    progress_display_stored(arg, s, kind, trial);
+}
+
+static void on_changed(void *arg, const struct scheduler *s)
+{
+    progress_display_paint(arg, s);
+}
+
+static void on_interrupted(void *arg, bool again)
+{
+    progress_display_print(arg, again
+                                    ? "drover sweep: killing the running trials"
+                                    : "drover sweep: stopping: running trials return to the queue; "
+                                      "press Ctrl-C again to kill them");
+}
+
+static const struct coordinator_events events = {
+    .stored = on_stored, .changed = on_changed, .interrupted = on_interrupted};
+
+void sweep_run_print_notices(char **texts, const struct sweep_options *o)
+{
+    for (; texts && *texts && !o->quiet; texts++)
+        fprintf(stderr, "drover sweep: %s\n", *texts);
+}
+
+/* ---- result --------------------------------------------------------------------------------- */
+
+static void print_best(struct strbuf *out, const struct sweep_reader *v,
+                       const struct run_message *m, int best)
+{
+    AUTO(json) json_t *t = scheduler_trial_json(v->sched, best);
+    const json_t *params = json_object_get(t, "params");
+    const char *metric = v->spec->metrics[0].name;
+    AUTO(strv) char **argv = NULL;
+    strbuf_printf(out, "best: trial %d, %s %.6g: ", best, metric ? metric : "value",
+                  json_number_value(json_object_get(t, "value")));
+    progress_text_params(out, params);
+    if (run_message_argv(&argv, m, best, params, NULL) == 0) {
+        strbuf_puts(out, "\n  ");
+        progress_text_shell(out, argv);
+    }
+    strbuf_putc(out, '\n');
+}
+
+static void print_result(const struct sweep_reader *v, const struct run_message *m, bool json)
+{
+    if (json) {
+        AUTO(json) json_t *all = sweep_reader_json(v);
+        AUTO(free) char *line = json_line(all);
+        puts(line);
+        return;
+    }
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(json) json_t *trials = sweep_reader_trials(v), *pareto = sweep_reader_pareto(v);
+    struct scheduler_counts counts = scheduler_counts(v->sched);
+    int best = scheduler_recommended(v->sched);
+    progress_text_table(&b, trials, v->spec, pareto, TABLE_MAX);
+    strbuf_putc(&b, '\n');
+    progress_text_counts(&b, &counts);
+    strbuf_putc(&b, '\n');
+    if (best >= 0)
+        print_best(&b, v, m, best);
+    fputs(strbuf_str(&b), stdout);
+}
+
+/* A sweep without a metric has a result if a trial is done. */
+static bool has_result(const struct sweep_reader *v)
+{
+    return v->spec->metrics[0].name ? scheduler_best(v->sched) >= 0
+                                    : scheduler_counts(v->sched).done > 0;
+}
+
+static void print_how_to_continue(const char *name, const struct sweep_options *o)
+{
+    bool other_root = strcmp(o->root, "sweeps") != 0;
+    fprintf(stderr, "drover sweep: stopped; continue with: drover sweep resume %s%s%s\n", name,
+            other_root ? " --dir " : "", other_root ? o->root : "");
+}
+
+/* Prints what is stored, as `sweep show` would. `rc` is the result of coordinate(). */
+static int finish(const struct run_message *m, const struct sweep_options *o, int rc, struct err *e)
+{
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
+    if (sweep_reader_open(&v, o->root, m->sweep, e) < 0)
+        return EXIT_WORK;
+    print_result(v, m, o->json);
+    if (rc > 0) {
+        print_how_to_continue(m->sweep, o);
+        return 128 + rc;
+    }
+    return has_result(v) ? 0 : EXIT_WORK;
+}
+
+/* ---- the run -------------------------------------------------------------------------------- */
+
+/* Returns 0, the signal that stopped the sweep, or an error; *status is then the exit status. */
+static int coordinate(const struct coordinator_opts *c, const struct sweep_options *o, int *status,
+                      struct err *e)
+{
+    AUTO(coordinator) struct coordinator *coord = NULL;
+    *status = EXIT_USAGE;
+    sched_batch_begin(); /* before ZeroMQ's thread starts, which inherits the policy */
+    int rc = coordinator_open(&coord, c, e);
+    if (rc < 0)
+        return rc;
+    *status = EXIT_WORK;
+    if (coordinator_endpoint(coord) && !o->quiet)
+        fprintf(stderr, "drover sweep: workers may join at %s%s\n", coordinator_endpoint(coord),
+                o->listen && !o->plain ? ": drover worker --key worker.key" : "");
+    struct progress_display *display =
+        progress_display_open(c->dir->name, c->spec, coordinator_scheduler(coord), o->quiet);
+    rc = coordinator_run(coord, &events, display, e);
+    AUTO(free) char *reason = rc == 0 ? xstrdup(coordinator_why(coord)) : NULL;
+    coordinator_close(TAKE(coord)); /* it may still print to the display */
+    progress_display_close(display);
+    if (reason && !o->quiet)
+        fprintf(stderr, "drover sweep: the sweep has ended: %s\n", reason);
+    return rc;
+}
+
+int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_dir_opts *d,
+              char **notices, const struct sweep_options *o, struct err *e)
+{
+    AUTO(guardian) struct guardian *guardian = NULL;
+    AUTO(sweep_dir) struct sweep_dir *dir = NULL;
+    AUTO(free) char *path = NULL;
+    /* Before any thread starts, and before the sweep's lock is taken, which it would inherit. */
+    if (c->fleet.hosts && guardian_start(&guardian, e) < 0)
+        return EXIT_WORK;
+    c->fleet.guardian = guardian;
+    if (sweep_dir_open(&dir, d, e) < 0)
+        return EXIT_USAGE;
+    sweep_reader_apply_stored(spec, dir);
+    if (dir->fresh || !d->prior) /* otherwise the observations of its start are used */
+        sweep_run_print_notices(notices, o);
+    c->dir = dir;
+    c->order.dir = path = xstrdup(dir->path);
+    int status, rc = coordinate(c, o, &status, e);
+    if (rc < 0)
+        return status;
+    sweep_dir_close(TAKE(dir)); /* releases the lock */
+    return finish(&c->order, o, rc, e);
+}
