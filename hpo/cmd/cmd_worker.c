@@ -126,41 +126,41 @@ static int no_key(const char *endpoint, struct err *e)
                     key_variable);
 }
 
-/* Settles c->to but for the id. Borrows from `in`. */
-static int find_way(struct worker_config *c, const char *endpoint, const struct entry *in,
+/* Settles c->client but for the id. Borrows from `in`. */
+static int find_way(struct worker_opts *c, const char *endpoint, const struct entry *in,
                     bool plain, struct err *e)
 {
-    c->to.endpoint = endpoint ? endpoint : in->endpoint;
-    if (!c->to.endpoint) {
+    c->client.endpoint = endpoint ? endpoint : in->endpoint;
+    if (!c->client.endpoint) {
         err_set(e, -EINVAL, "no endpoint and no key given");
         return err_hint(e, "on the sweep's machine: drover worker $(cat sweeps/NAME/endpoint); "
                            "elsewhere: drover worker --key worker.key");
     }
-    if (strncmp(c->to.endpoint, "ipc://", 6) == 0)
+    if (strncmp(c->client.endpoint, "ipc://", 6) == 0)
         return 0;
-    if (plain && !curve_keys_here(c->to.endpoint))
-        return err_set(e, -EINVAL, "--plain: '%s' is not on loopback", c->to.endpoint);
+    if (plain && !curve_keys_here(c->client.endpoint))
+        return err_set(e, -EINVAL, "--plain: '%s' is not on loopback", c->client.endpoint);
     if (!plain && !in->has_keys)
-        return no_key(c->to.endpoint, e);
-    c->to.keys = c->site.keys = plain ? NULL : &in->keys;
+        return no_key(c->client.endpoint, e);
+    c->client.keys = c->paths.keys = plain ? NULL : &in->keys;
     return 0;
 }
 
 static int work(const struct worker_options *o, const char *endpoint, struct err *e)
 {
     char id[WIRE_WORKER_MAX + 1];
-    struct worker_config c = {
-        .left = o->left,
+    struct worker_opts c = {
+        .leftovers = o->left,
         .patience_ms = o->patience_s * 1000,
         .grace_ms = o->grace_s * 1000,
         .idle_ms = o->idle_s * 1000,
         .finish = o->finish,
-        .want = {.cpus = o->cpus,
+        .slice = {.cpus = o->cpus,
                  .gpus = o->gpus,
                  .visible = getenv("CUDA_VISIBLE_DEVICES"),
                  .places = o->places,
                  .memory_bytes = cgroup_memory("")},
-        .site = {.wdir = o->wdir, .dir = o->dir},
+        .paths = {.wdir = o->wdir, .dir = o->dir},
     };
     AUTO(entry) struct entry in = {0};
     AUTO(fd) int lock = -1;
@@ -178,7 +178,7 @@ static int work(const struct worker_options *o, const char *endpoint, struct err
         rc = guardian_start(&g, e); /* before there is a thread */
     if (rc < 0)
         return rc;
-    c.to.id = id;
+    c.client.id = id;
     return worker_run(&c, g, e);
 }
 

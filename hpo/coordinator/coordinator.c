@@ -283,7 +283,7 @@ static void lose(struct coordinator *c, const char *worker)
     step(c, &(struct scheduler_event){SCHEDULER_EV_LOST, worker, 0, NULL}, 0);
 }
 
-static void on_heard(void *arg, const char *worker, const struct wire_msg *m)
+static void on_message(void *arg, const char *worker, const struct wire_msg *m)
 {
     struct coordinator *c = arg;
     if (m->kind == WIRE_HELLO)
@@ -307,7 +307,7 @@ static void on_heard(void *arg, const char *worker, const struct wire_msg *m)
 
 /* Reports that nothing follows from wait for others, and for the end that often comes with them:
  * what a commit costs is the disk's answer, not its size. */
-static void on_turn(void *arg)
+static void on_batch_end(void *arg)
 {
     struct coordinator *c = arg;
     if (!commit_batch_can_wait(c->turn) || c->why || c->error.code)
@@ -316,7 +316,7 @@ static void on_turn(void *arg)
         uv_timer_start(&c->gather, on_gathered, GATHER_MS, 0);
 }
 
-static const struct transport_server_events hub_events = {.heard = on_heard, .turn = on_turn};
+static const struct transport_server_events hub_events = {.message = on_message, .batch_end = on_batch_end};
 
 /* ---- time, signals, the local worker -------------------------------------------------------- */
 

@@ -88,7 +88,7 @@ static void take(struct transport_client *l, zmq_msg_t *frame)
     if (rc == -EPROTONOSUPPORT) {
         err_set(&e, rc, "the coordinator is another version of drover");
         err_hint(&e, "install the same version on all nodes");
-        l->ev->refused(l->arg, &e);
+        l->ev->rejected(l->arg, &e);
         return;
     }
     if (rc < 0) {
@@ -101,7 +101,7 @@ static void take(struct transport_client *l, zmq_msg_t *frame)
         if (m.kind == WIRE_RECONNECT)
             opened(l);
         else
-            l->ev->heard(l->arg, &m);
+            l->ev->message(l->arg, &m);
     }
     wire_msg_clear(&m);
 }
@@ -128,7 +128,7 @@ static void wrong_key(struct transport_client *l)
     struct err e = {0};
     err_set(&e, -EACCES, "the coordinator refuses the key");
     err_hint(&e, "take the worker.key that lies in the sweep's directory now");
-    l->ev->refused(l->arg, &e);
+    l->ev->rejected(l->arg, &e);
 }
 
 /* An event is two frames: its number and value, then the address. */

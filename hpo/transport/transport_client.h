@@ -21,9 +21,9 @@ struct transport_client_events {
     void (*opened)(void *arg);
     /* The coordinator said something on this connection. `m` is borrowed during the call. Never
      * WIRE_RECONNECT: that is answered by opening a new connection. */
-    void (*heard)(void *arg, const struct wire_msg *m);
+    void (*message)(void *arg, const struct wire_msg *m);
     /* The coordinator will never have us: a wrong key, another version. */
-    void (*refused)(void *arg, const struct err *e);
+    void (*rejected)(void *arg, const struct err *e);
 };
 
 struct transport_client_opts {

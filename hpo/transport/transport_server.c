@@ -161,7 +161,7 @@ static void take(struct transport_server *h, const char *id, zmq_msg_t *frame)
         log_throttle_warn(&h->dropped, uv_now(h->loop), "worker %s: '%s' is not for it to say", id,
                           wire_kind_name(m.kind));
     else if (counts(h, id, &m))
-        h->ev->heard(h->arg, id, &m);
+        h->ev->message(h->arg, id, &m);
     wire_msg_clear(&m);
 }
 
@@ -193,7 +193,7 @@ static void on_workers(struct zmq_uv *z, void *arg)
     struct transport_server *h = arg;
     for (int i = 0; i < BATCH && receive(h); i++)
         ;
-    h->ev->turn(h->arg);
+    h->ev->batch_end(h->arg);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */

@@ -15,9 +15,9 @@ struct transport_server;
 
 struct transport_server_events {
     /* A worker said something on its present connection. Pings are answered already. */
-    void (*heard)(void *arg, const char *worker, const struct wire_msg *m);
+    void (*message)(void *arg, const char *worker, const struct wire_msg *m);
     /* What had arrived has been heard, or a bounded part of it. */
-    void (*turn)(void *arg);
+    void (*batch_end)(void *arg);
 };
 
 /* Listens on `endpoint`. The events are borrowed. */

@@ -15,7 +15,7 @@ static const uint64_t idle_bytes = UINT64_C(1) << 30;
 
 enum { PATIENCE_MS = 30000 }; /* with the driver */
 
-struct strangers {
+struct foreign_gpu_processes {
     uv_loop_t *loop;
     uv_timer_t timer;
     uv_work_t work;
@@ -82,7 +82,7 @@ static bool judge(struct foreign_gpu_process *out, const struct gpu_use *u)
 
 static void look(uv_work_t *w)
 {
-    struct strangers *s = w->data;
+    struct foreign_gpu_processes *s = w->data;
     AUTO(free) struct gpu_use *uses = NULL;
     int n = 0;
     s->error = (struct err){0};
@@ -104,7 +104,7 @@ static void on_closed(uv_handle_t *h)
 
 static void looked(uv_work_t *w, int status)
 {
-    struct strangers *s = w->data;
+    struct foreign_gpu_processes *s = w->data;
     AUTO(free) struct foreign_gpu_process *list = TAKE(s->list);
     s->working = false;
     if (!s->fn) {
@@ -120,7 +120,7 @@ static void looked(uv_work_t *w, int status)
 
 static void on_timer(uv_timer_t *t)
 {
-    struct strangers *s = t->data;
+    struct foreign_gpu_processes *s = t->data;
     if (s->working) {
         log_warn("the NVIDIA driver has not said for %d s who uses the GPUs", PATIENCE_MS / 1000);
         s->fn(s->arg, NULL, -1, s->asked_ms);
@@ -132,10 +132,10 @@ static void on_timer(uv_timer_t *t)
     uv_timer_start(t, on_timer, s->working ? PATIENCE_MS : (uint64_t)s->period_ms, 0);
 }
 
-struct strangers *foreign_gpu_processes_open(uv_loop_t *loop, int period_ms,
-                                             foreign_gpu_processes_fn *fn, void *arg)
+struct foreign_gpu_processes *foreign_gpu_processes_open(uv_loop_t *loop, int period_ms,
+                                                         foreign_gpu_processes_fn *fn, void *arg)
 {
-    struct strangers *s = xzalloc(sizeof *s);
+    struct foreign_gpu_processes *s = xzalloc(sizeof *s);
     s->loop = loop;
     s->period_ms = period_ms;
     s->fn = fn;
@@ -146,7 +146,7 @@ struct strangers *foreign_gpu_processes_open(uv_loop_t *loop, int period_ms,
     return s;
 }
 
-void foreign_gpu_processes_close(struct strangers *s)
+void foreign_gpu_processes_close(struct foreign_gpu_processes *s)
 {
     if (!s)
         return;

@@ -25,13 +25,13 @@ bool foreign_gpu_processes_is_drover(pid_t pid);
 typedef void foreign_gpu_processes_fn(void *arg, const struct foreign_gpu_process *list, int count,
                                       int64_t asked_ms);
 
-struct strangers;
+struct foreign_gpu_processes;
 
 /* Looks at once, and every `period_ms` after an answer. Ours are this process's descendants. */
-struct strangers *foreign_gpu_processes_open(uv_loop_t *loop, int period_ms,
-                                             foreign_gpu_processes_fn *fn, void *arg);
+struct foreign_gpu_processes *foreign_gpu_processes_open(uv_loop_t *loop, int period_ms,
+                                                         foreign_gpu_processes_fn *fn, void *arg);
 /* Its handles close on the loop's next turns. Nothing is told any more. */
-void foreign_gpu_processes_close(struct strangers *s);
-AUTO_DEFINE(strangers, struct strangers *, foreign_gpu_processes_close)
+void foreign_gpu_processes_close(struct foreign_gpu_processes *s);
+AUTO_DEFINE(foreign_gpu_processes, struct foreign_gpu_processes *, foreign_gpu_processes_close)
 
 #endif

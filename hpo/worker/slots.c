@@ -12,17 +12,17 @@ struct place {
     bool blocked;
 };
 
-struct places {
+struct slots {
     struct node_slice *shares;
     struct place *at;
     int count;
     char **left_out; /* strv: the GPUs that strangers have */
 };
 
-int slots_new(struct places **out, const struct topo *t, const struct node_slice_opts *w,
+int slots_new(struct slots **out, const struct topo *t, const struct node_slice_opts *w,
               struct err *e)
 {
-    AUTO(places) struct places *p = xzalloc(sizeof *p);
+    AUTO(slots) struct slots *p = xzalloc(sizeof *p);
     int rc = node_slice_make(&p->shares, &p->count, t, w, e);
     if (rc < 0)
         return rc;
@@ -37,7 +37,7 @@ int slots_new(struct places **out, const struct topo *t, const struct node_slice
     return 0;
 }
 
-void slots_free(struct places *p)
+void slots_free(struct slots *p)
 {
     if (!p)
         return;
@@ -50,7 +50,7 @@ void slots_free(struct places *p)
 }
 
 /* Trials on the GPUs of place i. Parts of one GPU have the same list. */
-static int trials_beside(const struct places *p, int i)
+static int trials_beside(const struct slots *p, int i)
 {
     int n = 0;
     for (int k = 0; p->shares[i].gpus && k < p->count; k++)
@@ -58,7 +58,7 @@ static int trials_beside(const struct places *p, int i)
     return n;
 }
 
-const struct node_slice *slots_acquire(struct places *p, const void *who)
+const struct node_slice *slots_acquire(struct slots *p, const void *who)
 {
     int best = -1, fewest = 0;
     for (int i = 0; i < p->count && (best < 0 || fewest > 0); i++) {
@@ -76,7 +76,7 @@ const struct node_slice *slots_acquire(struct places *p, const void *who)
     return &p->shares[best];
 }
 
-void slots_release(struct places *p, const void *who, int64_t now_ms)
+void slots_release(struct slots *p, const void *who, int64_t now_ms)
 {
     for (int i = 0; i < p->count; i++)
         if (p->at[i].who == who) {
@@ -85,7 +85,7 @@ void slots_release(struct places *p, const void *who, int64_t now_ms)
         }
 }
 
-int slots_usable(const struct places *p)
+int slots_usable(const struct slots *p)
 {
     int n = 0;
     for (int i = 0; i < p->count; i++)
@@ -93,7 +93,7 @@ int slots_usable(const struct places *p)
     return n;
 }
 
-bool slots_have_gpus(const struct places *p)
+bool slots_have_gpus(const struct slots *p)
 {
     return p->shares[0].gpus && p->shares[0].gpus[0];
 }
@@ -101,7 +101,7 @@ bool slots_have_gpus(const struct places *p)
 /* ---- strangers ------------------------------------------------------------------------------ */
 
 /* Whether the stranger has it for itself. */
-static bool takes(const struct places *p, const struct foreign_gpu_process *s, int64_t asked_ms)
+static bool takes(const struct slots *p, const struct foreign_gpu_process *s, int64_t asked_ms)
 {
     bool has = false;
     for (int i = 0; i < p->count; i++) {
@@ -122,7 +122,7 @@ static bool listed(char *const *names, const char *name)
     return false;
 }
 
-char *slots_set_foreign(struct places *p, const struct foreign_gpu_process *list, int count,
+char *slots_set_foreign(struct slots *p, const struct foreign_gpu_process *list, int count,
                         int64_t asked_ms)
 {
     AUTO(strv) char **before = TAKE(p->left_out);

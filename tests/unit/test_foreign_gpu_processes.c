@@ -36,7 +36,7 @@ static void say(const char *fmt, int a, int b)
 }
 
 struct seen {
-    struct strangers *s;
+    struct foreign_gpu_processes *s;
     struct foreign_gpu_process list[2];
     int count, calls;
 };

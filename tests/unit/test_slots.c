@@ -4,7 +4,7 @@
 #include "tests/unit/test.h"
 
 /* A node of 8 cores with so many GPUs, cut for trials that need `gpus` each. */
-static struct places *cut(int gpus_there, double gpus)
+static struct slots *cut(int gpus_there, double gpus)
 {
     char dir[64], xml[96], list[96], command[96];
     snprintf(dir, sizeof dir, "/tmp/test_places.XXXXXX");
@@ -26,7 +26,7 @@ static struct places *cut(int gpus_there, double gpus)
     fputs(gpus_there ? "]\n" : "[]\n", f);
     fclose(f);
     AUTO(topo) struct topo *t = NULL;
-    struct places *p = NULL;
+    struct slots *p = NULL;
     struct err e = {0};
     const struct node_slice_opts want = {.need = {.ranks = 1, .gpus = gpus}};
     if (topo_load_file(&t, xml, &e) < 0 || slots_new(&p, t, &want, &e) < 0)
@@ -37,7 +37,7 @@ static struct places *cut(int gpus_there, double gpus)
 
 static const int who[16]; /* their addresses stand for trials */
 
-static const char *take(struct places *p, int i)
+static const char *take(struct slots *p, int i)
 {
     const struct node_slice *s = slots_acquire(p, &who[i]);
     return s ? s->gpus : "none";
@@ -45,7 +45,7 @@ static const char *take(struct places *p, int i)
 
 TEST(trials_go_where_the_fewest_are)
 {
-    AUTO(places) struct places *p = cut(2, 0.34); /* two on each */
+    AUTO(slots) struct slots *p = cut(2, 0.34); /* two on each */
     CHECK_INT(slots_usable(p), 4);
     CHECK_STR(take(p, 0), "GPU-0");
     CHECK_STR(take(p, 1), "GPU-1");
@@ -60,7 +60,7 @@ TEST(trials_go_where_the_fewest_are)
 
 TEST(a_node_without_gpus_has_its_places_too)
 {
-    AUTO(places) struct places *p = cut(0, 0);
+    AUTO(slots) struct slots *p = cut(0, 0);
     CHECK(!slots_have_gpus(p));
     for (int i = 0; i < 8; i++)
         CHECK(slots_acquire(p, &who[i]));
@@ -71,7 +71,7 @@ TEST(a_node_without_gpus_has_its_places_too)
 
 TEST(a_strangers_gpu_is_left_out_and_taken_up_again)
 {
-    AUTO(places) struct places *p = cut(3, 1);
+    AUTO(slots) struct slots *p = cut(3, 1);
     const struct foreign_gpu_process bob[] = {{"GPU-1", true, "process 4711 of bob (train)"},
                                               {"GPU-9", true, "not ours"}};
     AUTO(free) char *said = slots_set_foreign(p, bob, 2, 100);
@@ -88,7 +88,7 @@ TEST(a_strangers_gpu_is_left_out_and_taken_up_again)
 
 TEST(a_trial_that_runs_stays_beside_a_stranger_and_the_next_does_not_come)
 {
-    AUTO(places) struct places *p = cut(1, 1);
+    AUTO(slots) struct slots *p = cut(1, 1);
     const struct foreign_gpu_process bob = {"GPU-0", true, "process 1"};
     CHECK_STR(take(p, 0), "GPU-0");
     AUTO(free) char *said = slots_set_foreign(p, &bob, 1, 0);
@@ -101,7 +101,7 @@ TEST(a_trial_that_runs_stays_beside_a_stranger_and_the_next_does_not_come)
 
 TEST(memory_in_use_is_a_strangers_only_where_no_trial_of_ours_could_have_it)
 {
-    AUTO(places) struct places *p = cut(2, 0.5);
+    AUTO(slots) struct slots *p = cut(2, 0.5);
     const struct foreign_gpu_process some = {"GPU-0", false, "3 GiB of its memory are in use"};
     CHECK_STR(take(p, 0), "GPU-0");
     CHECK(!slots_set_foreign(p, &some, 1, 100));
