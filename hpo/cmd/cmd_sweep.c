@@ -152,7 +152,7 @@ static int count_places(int *out, const struct spec *spec, int asked, struct err
     }
     AUTO(topo) struct topo *t = NULL;
     const struct node_slice_opts want = {.visible = getenv("CUDA_VISIBLE_DEVICES"),
-                                         .places = spec->parallel,
+                                         .slots = spec->parallel,
                                          .memory_bytes = cgroup_memory(""),
                                          .need = spec->need};
     struct node_slice *shares = NULL;
@@ -228,7 +228,7 @@ static int dry_run(const struct coordinator_opts *c, const struct sweep_options 
 {
     AUTO(scheduler) struct scheduler *s = NULL;
     struct scheduler_out out = {0};
-    int places = c->places < DRY_TRIALS_MAX ? c->places : DRY_TRIALS_MAX;
+    int places = c->slots < DRY_TRIALS_MAX ? c->slots : DRY_TRIALS_MAX;
     places = places > 0 ? places : 1;
     AUTO(json)
     json_t *hello = json_pack("{s:s,s:i,s:[]}", "node", "here", "slots", places, "running");
@@ -241,7 +241,7 @@ static int dry_run(const struct coordinator_opts *c, const struct sweep_options 
         const struct scheduler_action *a = &out.actions[i];
         AUTO(strv) char **argv = NULL;
         if (a->kind != SCHEDULER_ACT_RUN ||
-            (rc = run_message_argv(&argv, &c->order, a->trial, a->params, e)) < 0)
+            (rc = run_message_argv(&argv, &c->run_message, a->trial, a->params, e)) < 0)
             continue;
         AUTO(strbuf) struct strbuf b = {0};
         progress_text_shell(&b, argv);
@@ -254,7 +254,7 @@ static int dry_run(const struct coordinator_opts *c, const struct sweep_options 
         AUTO(json)
         json_t *all =
             json_pack("{s:s,s:s,s:i,s:O}", "name", c->dir->name, "method",
-                      spec_method_name(c->spec->method), "places", c->places, "trials", trials);
+                      spec_method_name(c->spec->method), "places", c->slots, "trials", trials);
         AUTO(free) char *line = json_line(all);
         puts(line);
     }
@@ -425,21 +425,21 @@ static int run(struct coordinator_opts *c, struct spec *spec, const struct sweep
     AUTO(sweep_dir) struct sweep_dir *dir = NULL;
     AUTO(free) char *path = NULL;
     /* Before there is a thread, and without the sweep's lock, which it would keep. */
-    if (c->fleet.hosts && guardian_start(&guardian, e) < 0)
+    if (c->remote_workers.hosts && guardian_start(&guardian, e) < 0)
         return EXIT_WORK;
-    c->fleet.guardian = guardian;
+    c->remote_workers.guardian = guardian;
     if (sweep_dir_open(&dir, ask, e) < 0)
         return EXIT_USAGE;
     sweep_reader_settle(spec, dir);
     if (dir->fresh || !ask->prior) /* else what was taken at its start counts */
         say_all(said, o);
     c->dir = dir;
-    c->order.dir = path = xstrdup(dir->path);
+    c->run_message.dir = path = xstrdup(dir->path);
     int status, rc = coordinate(c, o, &status, e);
     if (rc < 0)
         return status;
     sweep_dir_close(TAKE(dir)); /* lets go of the sweep */
-    return finish(&c->order, o, rc, e);
+    return finish(&c->run_message, o, rc, e);
 }
 
 static int sweep(const struct sweep_options *o, struct err *e)
@@ -465,11 +465,11 @@ static int sweep(const struct sweep_options *o, struct err *e)
     AUTO(free) char *name = name_of(o, spec);
     const char *listen = o->listen ? o->listen : where.fleet.hosts ? ":" : NULL;
     struct coordinator_opts config = {
-        .spec = spec, .places = places, .listen = {listen, o->plain}, .fleet = where.fleet};
+        .spec = spec, .slots = places, .listen = {listen, o->plain}, .remote_workers = where.fleet};
     if (listen_endpoint_check(&config.listen, e) < 0)
         return EXIT_USAGE;
-    config.order = (struct run_message){spec, name, name, here ? here : "."};
-    if (run_message_check(&config.order, e) < 0)
+    config.run_message = (struct run_message){spec, name, name, here ? here : "."};
+    if (run_message_check(&config.run_message, e) < 0)
         return EXIT_USAGE;
     if (o->dry_run) {
         struct sweep_dir nowhere = {

@@ -127,8 +127,8 @@ static int no_key(const char *endpoint, struct err *e)
 }
 
 /* Settles c->client but for the id. Borrows from `in`. */
-static int find_way(struct worker_opts *c, const char *endpoint, const struct entry *in,
-                    bool plain, struct err *e)
+static int find_way(struct worker_opts *c, const char *endpoint, const struct entry *in, bool plain,
+                    struct err *e)
 {
     c->client.endpoint = endpoint ? endpoint : in->endpoint;
     if (!c->client.endpoint) {
@@ -156,10 +156,10 @@ static int work(const struct worker_options *o, const char *endpoint, struct err
         .idle_ms = o->idle_s * 1000,
         .finish = o->finish,
         .slice = {.cpus = o->cpus,
-                 .gpus = o->gpus,
-                 .visible = getenv("CUDA_VISIBLE_DEVICES"),
-                 .places = o->places,
-                 .memory_bytes = cgroup_memory("")},
+                  .gpus = o->gpus,
+                  .visible = getenv("CUDA_VISIBLE_DEVICES"),
+                  .slots = o->places,
+                  .memory_bytes = cgroup_memory("")},
         .paths = {.wdir = o->wdir, .dir = o->dir},
     };
     AUTO(entry) struct entry in = {0};

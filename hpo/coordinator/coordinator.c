@@ -73,7 +73,7 @@ static void perform(struct coordinator *c, const struct commit_batch_effect *t)
     struct wire_msg m = {.kind = t->kind, .lease = t->lease, .seq = t->seq};
     int rc = 0;
     if (t->kind == WIRE_RUN)
-        rc = run_message_data(&m.data, &c->config->order, t->trial, t->params, t->others, &e);
+        rc = run_message_data(&m.data, &c->config->run_message, t->trial, t->params, t->others, &e);
     if (rc < 0 || transport_server_send(c->hub, t->worker, &m, &e) < 0)
         fail(c, &e);
     wire_msg_clear(&m);
@@ -316,7 +316,8 @@ static void on_batch_end(void *arg)
         uv_timer_start(&c->gather, on_gathered, GATHER_MS, 0);
 }
 
-static const struct transport_server_events hub_events = {.message = on_message, .batch_end = on_batch_end};
+static const struct transport_server_events hub_events = {.message = on_message,
+                                                          .batch_end = on_batch_end};
 
 /* ---- time, signals, the local worker -------------------------------------------------------- */
 
@@ -445,7 +446,7 @@ static void on_fleet_gone(void *arg, const char *id)
 static void on_fleet_failed(void *arg, const struct err *e)
 {
     struct coordinator *c = arg;
-    if (c->config->places == 0 && worker_roster_count(transport_server_peers(c->hub)) == 0)
+    if (c->config->slots == 0 && worker_roster_count(transport_server_peers(c->hub)) == 0)
         fail(c, e);
 }
 
@@ -511,7 +512,7 @@ int coordinator_open(struct coordinator **out, const struct coordinator_opts *co
     c->log = sweep_dir_host_file(config->dir, "log");
     int rc = sweep_dir_endpoint(&c->endpoint, config->dir, e);
     c->local_config =
-        (struct local_worker_opts){c->endpoint, c->lock, c->left, c->log, config->places};
+        (struct local_worker_opts){c->endpoint, c->lock, c->left, c->log, config->slots};
     if (rc == 0)
         rc = replay(c, e);
     if (rc == 0)
@@ -520,8 +521,8 @@ int coordinator_open(struct coordinator **out, const struct coordinator_opts *co
         rc = transport_server_open(&c->hub, &c->loop, c->endpoint, &hub_events, c, e);
     if (rc == 0)
         rc = listen_endpoint_open(c->hub, config->dir->path, &config->listen, &c->tcp, e);
-    if (rc == 0 && config->fleet.hosts)
-        rc = remote_workers_open(&c->fleet, &c->loop, &config->fleet, config->dir->path,
+    if (rc == 0 && config->remote_workers.hosts)
+        rc = remote_workers_open(&c->fleet, &c->loop, &config->remote_workers, config->dir->path,
                                  &fleet_events, c, e);
     if (rc < 0)
         return rc;
@@ -586,13 +587,13 @@ int coordinator_run(struct coordinator *c, const struct coordinator_events *ev, 
     /* A sweep that is over says so now, before a worker is started for nothing. */
     step(c, &(struct scheduler_event){.kind = SCHEDULER_EV_TICK}, 0);
     c->ticked_ms = uv_now(&c->loop);
-    c->company = (struct worker_roster){.own = c->config->places > 0,
+    c->company = (struct worker_roster){.own = c->config->slots > 0,
                                         .nodes = c->config->spec->need.nodes,
                                         .changed = true,
                                         .lonely_ms = c->ticked_ms};
     if (c->why)
         local_worker_reattach(c->local);
-    else if (c->config->places > 0)
+    else if (c->config->slots > 0)
         local_worker_start(c->local);
     if (c->fleet && !c->why)
         remote_workers_start(c->fleet);

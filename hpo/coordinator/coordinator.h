@@ -18,11 +18,11 @@ struct coordinator;
 
 struct coordinator_opts {
     const struct spec *spec;
-    const struct sweep_dir *dir;        /* opened to coordinate */
-    struct run_message order;           /* of the same */
-    int places;                         /* of the worker on this host; 0: there is none */
-    struct listen_endpoint_opts listen; /* for workers of other machines */
-    struct remote_workers_opts fleet;   /* those of them that it starts; without hosts: none */
+    const struct sweep_dir *dir;               /* opened to coordinate */
+    struct run_message run_message;            /* of the same */
+    int slots;                                 /* of the worker on this host; 0: no worker */
+    struct listen_endpoint_opts listen;        /* for workers of other machines */
+    struct remote_workers_opts remote_workers; /* that it starts; without hosts: none */
 };
 
 /* What a person may want to see; all after it was stored. */

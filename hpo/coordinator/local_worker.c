@@ -168,7 +168,7 @@ static int spawn(struct local_worker *l)
     if (log < 0)
         return -errno;
     char places[16];
-    snprintf(places, sizeof places, "%d", l->config->places);
+    snprintf(places, sizeof places, "%d", l->config->slots);
     char *args[] = {"drover-hpo",
                     "worker",
                     (char *)l->config->endpoint,

@@ -19,7 +19,7 @@ struct local_worker;
 struct local_worker_opts {
     const char *endpoint;
     const char *lock, *left, *log; /* its files */
-    int places;                    /* at most; fewer where not as many fit */
+    int slots;                     /* at most; fewer if not as many fit */
 };
 
 struct local_worker_events {

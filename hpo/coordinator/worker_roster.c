@@ -38,7 +38,7 @@ static json_t *list_all(const struct peer_table *p)
         const struct peer *w = peer_table_at(p, i);
         if (!w->lost)
             json_array_append_new(list, json_pack("{s:s,s:s,s:i,s:i,s:i}", "id", w->id, "node",
-                                                  w->node, "places", w->places, "slots", w->slots,
+                                                  w->node, "places", w->slots, "slots", w->cpus,
                                                   "gpus", w->gpus));
     }
     return list;

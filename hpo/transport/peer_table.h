@@ -16,7 +16,7 @@ struct peer {
     bool lost;         /* was taken for lost; has to say hello again */
     bool deaf;         /* reads nothing: what was said to it fills its queue */
     char node[256];    /* these as it said last */
-    int places, slots, gpus, ping_ms;
+    int slots, cpus, gpus, ping_ms;
     bool renewed; /* it was here, and its last hello said the same as the one before */
 };
 

@@ -86,7 +86,7 @@ static void take(struct transport_client *l, zmq_msg_t *frame)
     struct wire_msg m;
     int rc = wire_decode(&m, zmq_msg_data(frame), zmq_msg_size(frame), &e);
     if (rc == -EPROTONOSUPPORT) {
-        err_set(&e, rc, "the coordinator is another version of drover");
+        err_set(&e, rc, "the coordinator has another version of drover");
         err_hint(&e, "install the same version on all nodes");
         l->ev->rejected(l->arg, &e);
         return;
@@ -126,8 +126,8 @@ static void on_messages(struct zmq_uv *z, void *arg)
 static void wrong_key(struct transport_client *l)
 {
     struct err e = {0};
-    err_set(&e, -EACCES, "the coordinator refuses the key");
-    err_hint(&e, "take the worker.key that lies in the sweep's directory now");
+    err_set(&e, -EACCES, "the coordinator rejects the key");
+    err_hint(&e, "copy the worker.key that is in the sweep's directory now");
     l->ev->rejected(l->arg, &e);
 }
 

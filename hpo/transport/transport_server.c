@@ -114,12 +114,12 @@ static void introduce(struct peer *p, const struct wire_msg *hello)
     p->conn = hello->conn;
     p->lost = p->deaf = false;
     snprintf(p->node, sizeof p->node, "%s", json_string_value(json_object_get(d, "node")));
-    p->places = (int)json_integer_value(json_object_get(d, "slots"));
-    p->slots = (int)json_integer_value(json_object_get(d, "cpus"));
+    p->slots = (int)json_integer_value(json_object_get(d, "slots"));
+    p->cpus = (int)json_integer_value(json_object_get(d, "cpus"));
     p->gpus = (int)json_integer_value(json_object_get(d, "gpus"));
     p->ping_ms = (int)json_integer_value(json_object_get(d, "ping_ms"));
     p->renewed = was.conn > 0 && !was.lost && strcmp(was.node, p->node) == 0 &&
-                 was.places == p->places && was.slots == p->slots && was.gpus == p->gpus;
+                 was.slots == p->slots && was.cpus == p->cpus && was.gpus == p->gpus;
 }
 
 /* Whether the message is of the worker's present connection. A hello opens one. */
@@ -140,7 +140,7 @@ static bool counts(struct transport_server *h, const char *id, const struct wire
         return false;
     p->heard_ms = uv_now(h->loop);
     if (m->kind == WIRE_SLOTS)
-        p->places = (int)json_integer_value(json_object_get(m->data, "slots"));
+        p->slots = (int)json_integer_value(json_object_get(m->data, "slots"));
     if (m->kind == WIRE_PING)
         say_plain(h, id, p->conn, WIRE_PONG);
     return m->kind != WIRE_PING;

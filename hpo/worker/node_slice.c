@@ -144,7 +144,7 @@ static int count_places(int *out, const struct topo *t, const struct node_slice_
         cores = quota;
     if (count_fit(&fit, t, w, gpus, cores, e) < 0)
         return -EINVAL;
-    int most = w->places;
+    int most = w->slots;
     if (most == 0 && w->need.gpus > 0)
         most = fit;
     else if (most == 0)

@@ -23,7 +23,7 @@ struct node_slice_opts {
     const char *cpus;      /* NULL: all */
     const char *gpus;      /* "0,2", "0-3", UUIDs, "" for none; NULL: those that are visible */
     const char *visible;   /* CUDA_VISIBLE_DEVICES; NULL: all. It ends where CUDA ends to read it */
-    int places;            /* at most; 0: as many as fit without sharing, at least one */
+    int slots;             /* at most; 0: as many as fit without sharing, at least one */
     int64_t memory_bytes;  /* of our cgroup; 0: no limit */
     struct resources need; /* of a trial */
 };
@@ -31,7 +31,7 @@ struct node_slice_opts {
 /* `*out` is an array of `*count` shares, to be given to node_slice_free(). Neighbouring cores and
  * GPUs stay together. What a trial asks for it gets whole: never are more places made than there
  * are GPUs (or parts of GPUs, or memory, or cores where a number is asked for) for; cores and GPUs
- * that nobody asked for are shared where w->places wants more than there are. The parts of a GPU
+ * that nobody asked for are shared where w->slots wants more than there are. The parts of a GPU
  * that is divided (MIG) count as GPUs. -EINVAL  not one trial fits, or a list is none of this
  * node's */
 int node_slice_make(struct node_slice **out, int *count, const struct topo *t,

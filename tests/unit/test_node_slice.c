@@ -100,15 +100,12 @@ TEST(parts_of_a_gpu_do_not_lie_across_two)
 
 TEST(what_is_asked_for_is_never_given_twice)
 {
-    CHECK_INT(places(2, (struct node_slice_opts){.places = 20, .need = {.ranks = 1, .gpus = 0.5}}),
+    CHECK_INT(places(2, (struct node_slice_opts){.slots = 20, .need = {.ranks = 1, .gpus = 0.5}}),
               4);
-    CHECK_INT(places(2, (struct node_slice_opts){.places = 20, .need = {.ranks = 1, .gpus = 1}}),
-              2);
-    CHECK_INT(places(0, (struct node_slice_opts){.places = 20, .need = {.ranks = 1, .cpus = 3}}),
-              2);
-    CHECK_INT(places(0, (struct node_slice_opts){.places = 20, .need = {.ranks = 2, .cpus = 2}}),
-              2);
-    CHECK_INT(places(0, (struct node_slice_opts){.places = 20, .need = {.ranks = 1}}), 20);
+    CHECK_INT(places(2, (struct node_slice_opts){.slots = 20, .need = {.ranks = 1, .gpus = 1}}), 2);
+    CHECK_INT(places(0, (struct node_slice_opts){.slots = 20, .need = {.ranks = 1, .cpus = 3}}), 2);
+    CHECK_INT(places(0, (struct node_slice_opts){.slots = 20, .need = {.ranks = 2, .cpus = 2}}), 2);
+    CHECK_INT(places(0, (struct node_slice_opts){.slots = 20, .need = {.ranks = 1}}), 20);
     CHECK_INT(places(0, (struct node_slice_opts){.need = {.ranks = 2, .cpus = 5}}), -EINVAL);
     CHECK_HAS(why.text, "a trial needs 10 cores");
 }
@@ -132,7 +129,7 @@ static struct node_slice *cut(struct topo *t, struct node_slice_opts w)
 {
     struct node_slice *s = NULL;
     struct err e = {0};
-    int n = 0, places = w.places;
+    int n = 0, places = w.slots;
     if (w.need.ranks == 0)
         w.need.ranks = 1;
     if (node_slice_make(&s, &n, t, &w, &e) < 0)
@@ -144,12 +141,12 @@ static struct node_slice *cut(struct topo *t, struct node_slice_opts w)
 TEST(each_place_has_cores_of_its_own)
 {
     AUTO(topo) struct topo *t = node(0);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 4});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 4});
     CHECK_STR(s[0].cpus, "0-3");
     CHECK_STR(s[3].cpus, "12-15");
     CHECK(!s[0].gpus && !s[0].shared);
     node_slice_free(s, 4);
-    s = cut(t, (struct node_slice_opts){.places = 3, .need = {.ranks = 2}});
+    s = cut(t, (struct node_slice_opts){.slots = 3, .need = {.ranks = 2}});
     CHECK_STR(s[0].cpus, "0-3");
     CHECK_STR(s[1].cpus, "4-9");
     CHECK_STR(s[2].cpus, "10-15");
@@ -159,10 +156,10 @@ TEST(each_place_has_cores_of_its_own)
 TEST(more_ranks_than_cores_share_them_all)
 {
     AUTO(topo) struct topo *t = node(0);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 5, .need = {.ranks = 2}});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 5, .need = {.ranks = 2}});
     CHECK(s[4].shared && !s[4].cpus);
     node_slice_free(s, 5);
-    s = cut(t, (struct node_slice_opts){.places = 5, .need = {.ranks = 2}, .cpus = "0-7"});
+    s = cut(t, (struct node_slice_opts){.slots = 5, .need = {.ranks = 2}, .cpus = "0-7"});
     CHECK(s[0].shared);
     CHECK_STR(s[0].cpus, "0-7");
     node_slice_free(s, 5);
@@ -171,7 +168,7 @@ TEST(more_ranks_than_cores_share_them_all)
 TEST(a_part_of_the_node_is_cut_likewise)
 {
     AUTO(topo) struct topo *t = node(0);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 2, .cpus = "8-11"});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 2, .cpus = "8-11"});
     CHECK_STR(s[0].cpus, "8-9");
     CHECK_STR(s[1].cpus, "10-11");
     node_slice_free(s, 2);
@@ -189,16 +186,16 @@ TEST(a_part_of_the_node_is_cut_likewise)
 TEST(gpus_go_with_the_places)
 {
     AUTO(topo) struct topo *t = node(8);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 4});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 4});
     CHECK_STR(s[0].gpus, "GPU-0,GPU-1");
     CHECK_STR(s[3].gpus, "GPU-6,GPU-7");
     CHECK(!s[0].shared);
     node_slice_free(s, 4);
-    s = cut(t, (struct node_slice_opts){.places = 2, .gpus = "1,5"});
+    s = cut(t, (struct node_slice_opts){.slots = 2, .gpus = "1,5"});
     CHECK_STR(s[0].gpus, "GPU-1");
     CHECK_STR(s[1].gpus, "GPU-5");
     node_slice_free(s, 2);
-    s = cut(t, (struct node_slice_opts){.places = 4, .gpus = "1,5"});
+    s = cut(t, (struct node_slice_opts){.slots = 4, .gpus = "1,5"});
     CHECK_STR(s[1].gpus, "GPU-1");
     CHECK_STR(s[2].gpus, "GPU-5");
     CHECK(s[2].shared);
@@ -208,7 +205,7 @@ TEST(gpus_go_with_the_places)
 TEST(a_trial_takes_no_more_gpus_than_it_asked_for)
 {
     AUTO(topo) struct topo *t = node(8);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 2, .need = {.gpus = 3}});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 2, .need = {.gpus = 3}});
     CHECK_STR(s[0].gpus, "GPU-0,GPU-1,GPU-2");
     CHECK_STR(s[1].gpus, "GPU-4,GPU-5,GPU-6");
     node_slice_free(s, 2);
@@ -218,7 +215,7 @@ TEST(no_gpu_holds_more_parts_than_it_has)
 {
     AUTO(topo) struct topo *t = node(8);
     for (int asked = 1; asked <= 60; asked++) {
-        struct node_slice_opts w = {.places = asked, .need = {.ranks = 1, .gpus = 0.15}};
+        struct node_slice_opts w = {.slots = asked, .need = {.ranks = 1, .gpus = 0.15}};
         struct node_slice *s = NULL;
         int n = 0, of[8] = {0};
         CHECK_INT(node_slice_make(&s, &n, t, &w, NULL), 0);
@@ -234,12 +231,12 @@ TEST(no_gpu_holds_more_parts_than_it_has)
 TEST(a_list_of_gpus_may_have_ranges_and_uuids)
 {
     AUTO(topo) struct topo *t = node(8);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 1, .gpus = "1-2,GPU-5,7"});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 1, .gpus = "1-2,GPU-5,7"});
     CHECK_STR(s[0].gpus, "GPU-1,GPU-2,GPU-5,GPU-7");
     CHECK(node_slice_has_gpu(s, "GPU-5") && node_slice_has_gpu(s, "GPU-7") &&
           !node_slice_has_gpu(s, "GPU-"));
     node_slice_free(s, 1);
-    s = cut(t, (struct node_slice_opts){.places = 1, .gpus = ""});
+    s = cut(t, (struct node_slice_opts){.slots = 1, .gpus = ""});
     CHECK_STR(s[0].gpus, "");
     CHECK(!node_slice_has_gpu(s, "") && !node_slice_has_gpu(s, "GPU-0"));
     node_slice_free(s, 1);
@@ -258,7 +255,7 @@ TEST(what_cuda_does_not_see_is_not_given)
         {"3,1", "GPU-3,GPU-1"}, {"2,-1,4", "GPU-2"}, {"-1", ""}, {"", ""}, {"GPU-6", "GPU-6"}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct node_slice *s =
-            cut(t, (struct node_slice_opts){.places = 1, .visible = cases[i].visible});
+            cut(t, (struct node_slice_opts){.slots = 1, .visible = cases[i].visible});
         CHECK_STR(s[0].gpus, cases[i].want);
         node_slice_free(s, 1);
     }
@@ -270,12 +267,12 @@ TEST(instances_of_a_divided_gpu_count_as_gpus)
     CHECK_INT(places(2, NEED(.gpus = 1)), 3);
     CHECK_INT(places(2, NEED(.gpus = 0.5)), 6);
     AUTO(topo) struct topo *t = node(2);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 3, .need = {.gpus = 1}});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 3, .need = {.gpus = 1}});
     CHECK_STR(s[0].gpus, "GPU-0");
     CHECK_STR(s[1].gpus, "MIG-a");
     CHECK_STR(s[2].gpus, "MIG-b");
     node_slice_free(s, 3);
-    s = cut(t, (struct node_slice_opts){.places = 1, .gpus = "MIG-b", .need = {.gpus = 1}});
+    s = cut(t, (struct node_slice_opts){.slots = 1, .gpus = "MIG-b", .need = {.gpus = 1}});
     CHECK_STR(s[0].gpus, "MIG-b");
     node_slice_free(s, 1);
 }

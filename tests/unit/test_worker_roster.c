@@ -66,7 +66,7 @@ TEST(those_who_are_there_are_written_down_when_that_changed)
 {
     in_new_sweep();
     struct worker_roster c = {.nodes = 1, .own = true};
-    peer_table_add(peers, "a")->places = 3;
+    peer_table_add(peers, "a")->slots = 3;
     peer_table_add(peers, "b")->lost = true;
     peer_table_add(peers, "c");
     CHECK_INT(worker_roster_count(peers), 2);
