@@ -421,7 +421,8 @@ static void check_kill_limit(struct worker *w)
     w->kill_ms = 0;
     if (!apply(w, WORKER_EV_KILL_LIMIT))
         return;
-    log_warn("killing %zu trials: they did not end within %d s", lease_list_count(w->leases),
+    size_t n = lease_list_count(w->leases);
+    log_warn("killing %zu trial%s: not ended within %d s", n, n == 1 ? "" : "s",
              w->opts->grace_ms / 1000);
     lease_list_kill_all(w->leases);
 }
@@ -440,8 +441,9 @@ static void check_silence(struct worker *w)
     if (worker_next(w->state, WORKER_EV_SILENT) < 0 ||
         transport_client_silent_ms(w->client) < w->opts->patience_ms)
         return;
-    log_error("no coordinator at %s for %d s: stopping %zu trials", w->opts->client.endpoint,
-              w->opts->patience_ms / 1000, lease_list_count(w->leases));
+    size_t n = lease_list_count(w->leases);
+    log_error("no coordinator at %s for %d s: stopping %zu trial%s", w->opts->client.endpoint,
+              w->opts->patience_ms / 1000, n, n == 1 ? "" : "s");
     (void)apply(w, WORKER_EV_SILENT);
 }
 
@@ -473,8 +475,9 @@ static void on_signal(uv_signal_t *s, int number)
         if (w->opts->grace_ms)
             w->kill_ms = now_ms(w) + w->opts->grace_ms;
     } else {
-        log_warn("signal %d: waiting for %zu running trials; another signal stops them", number,
-                 lease_list_count(w->leases));
+        size_t n = lease_list_count(w->leases);
+        log_warn("signal %d: waiting for %zu running trial%s; another signal stops %s", number, n,
+                 n == 1 ? "" : "s", n == 1 ? "it" : "them");
     }
     if (w->state == WORKER_SERVING || (w->state == WORKER_LEAVING_IDLE && next == WORKER_STOPPING))
         send_kind(w, WIRE_LEAVING);

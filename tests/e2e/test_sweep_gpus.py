@@ -83,7 +83,7 @@ def test_a_gpu_that_a_stranger_uses_is_skipped_and_taken_up_again(place):
     place.users.write_text("")
     wait_until(lambda: len(place.on()) == 2 and all(place.on()), "the other GPU to be taken up", 20)
     assert place.on() == ["GPU-bb", "GPU-aa"]
-    assert "GPU-aa is taken up again" in place.said()
+    assert "GPU-aa is used again" in place.said()
     place.ends_well(coordinator, 3)
 
 

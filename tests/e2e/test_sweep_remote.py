@@ -131,7 +131,7 @@ def test_a_worker_that_may_finish_ends_after_its_trial(place):
     first = place.worker("a", "--finish")
     place.wait_for_runs(1)
     first.send_signal(signal.SIGTERM)
-    wait_until(lambda: "running trials; another signal stops them" in place.told("a"), "the worker to say so")
+    wait_until(lambda: "1 running trial; another signal stops it" in place.told("a"), "the worker to say so")
     place.go(0)
     assert first.wait(10) == 0
     assert place.runs() == [["0", "0", "a"]] and place.states() == ["done"]

@@ -80,7 +80,7 @@ TEST(who_uses_a_gpu_is_named_unless_it_is_one_of_ours)
     CHECK_STR(seen.list[0].uuid, "GPU-bb");
     CHECK(seen.list[0].seen);
     AUTO(free) char *want = xasprintf("process %d of ", (int)getppid());
-    CHECK_HAS(seen.list[0].who, want);
+    CHECK_HAS(seen.list[0].text, want);
 }
 
 TEST(memory_whose_owner_cannot_be_seen_is_told_as_such)
@@ -92,7 +92,7 @@ TEST(memory_whose_owner_cannot_be_seen_is_told_as_such)
     CHECK_INT(seen.count, 1);
     CHECK_STR(seen.list[0].uuid, "GPU-aa");
     CHECK(!seen.list[0].seen);
-    CHECK_STR(seen.list[0].who, "3 GiB of its memory are in use");
+    CHECK_STR(seen.list[0].text, "3 GiB of its memory are in use");
 }
 
 TEST(a_driver_that_does_not_answer_is_told_from_nobody)

@@ -82,7 +82,7 @@ TEST(a_strangers_gpu_is_left_out_and_taken_up_again)
     CHECK_STR(take(p, 1), "GPU-2");
     CHECK_STR(take(p, 2), "none");
     AUTO(free) char *again = slots_set_foreign(p, NULL, 0, 300);
-    CHECK_STR(again, "GPU-1 is taken up again");
+    CHECK_STR(again, "GPU-1 is used again");
     CHECK_STR(take(p, 2), "GPU-1");
 }
 
