@@ -71,8 +71,8 @@ TEST(addresses_that_are_taken_and_refused)
         {"a:b", false, "port"},
         {"a:65536", false, "port"},
         {"a:-1", false, "port"},
-        {"tcp://a:1", false, "no address"},
-        {"a b", false, "no address"},
+        {"tcp://a:1", false, "invalid address"},
+        {"a b", false, "invalid address"},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct err e = {0};

@@ -26,6 +26,6 @@ TEST(the_first_is_named_at_once_and_the_next_a_minute_later_with_their_number)
     char text[1000];
     write_log(text, sizeof text, 1201);
     CHECK_STR(text, "t: warn: event 0\n"
-                    "t: warn: event 600; and 599 like it before\n"
-                    "t: warn: event 1200; and 599 like it before\n");
+                    "t: warn: event 600 (599 similar warnings suppressed)\n"
+                    "t: warn: event 1200 (599 similar warnings suppressed)\n");
 }

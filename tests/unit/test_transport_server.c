@@ -270,7 +270,7 @@ TEST(the_silence_of_a_worker_is_measured_by_its_pings_and_starts_anew_when_we_we
     CHECK_STR(p->node, "n");
     CHECK_INT(p->cpus, 4);
     CHECK_INT(p->gpus, 2);
-    p->heard_ms = uv_now(&t.loop) - 100;
+    p->last_ms = uv_now(&t.loop) - 100;
     CHECK_STR(silent(t.hub, 50), "w1");
     CHECK(silent(t.hub, 5000) == NULL);
     p->ping_ms = 40;

@@ -43,10 +43,10 @@ static const char *const good[] = {
 static const struct {
     const char *text, *why;
 } bad[] = {
-    {"", "no JSON"},
-    {"{\"v\":6,\"kind\":\"ping\",\"conn\":1", "no JSON"},
-    {"{\"v\":6,\"kind\":\"ping\",\"conn\":1}x", "no JSON"},
-    {"{\"v\":6,\"v\":6,\"kind\":\"ping\",\"conn\":1}", "no JSON"},
+    {"", "not JSON"},
+    {"{\"v\":6,\"kind\":\"ping\",\"conn\":1", "not JSON"},
+    {"{\"v\":6,\"kind\":\"ping\",\"conn\":1}x", "not JSON"},
+    {"{\"v\":6,\"v\":6,\"kind\":\"ping\",\"conn\":1}", "not JSON"},
     {"[1]", "not an object"},
     {"{\"kind\":\"ping\",\"conn\":1}", "version"},
     {"{\"v\":6,\"conn\":1}", "unknown kind"},
@@ -55,7 +55,7 @@ static const struct {
     {"{\"v\":6,\"kind\":\"ping\",\"conn\":0}", "'conn'"},
     {"{\"v\":6,\"kind\":\"ping\",\"conn\":1.0}", "'conn'"},
     {"{\"v\":6,\"kind\":\"ping\",\"conn\":1,\"lease\":2}", "'lease'"},
-    {"{\"v\":6,\"kind\":\"ping\",\"conn\":1,\"x\":2}", "not known"},
+    {"{\"v\":6,\"kind\":\"ping\",\"conn\":1,\"x\":2}", "unknown key"},
     {"{\"v\":6,\"kind\":\"stop\",\"conn\":1}", "'lease'"},
     {"{\"v\":6,\"kind\":\"stop\",\"conn\":1,\"lease\":-4}", "'lease'"},
     {"{\"v\":6,\"kind\":\"ack\",\"conn\":1,\"lease\":4}", "'seq'"},
@@ -79,7 +79,7 @@ static const struct {
      "'ping_ms'"},
     {"{\"v\":6,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":1,\"running\":[],"
      "\"cpus\":1,\"gpus\":0,\"ping_ms\":9,\"z\":1}}",
-     "not known"},
+     "unknown key"},
     {"{\"v\":6,\"kind\":\"bye\",\"conn\":1,\"lease\":3}", "'lease'"},
     {"{\"v\":6,\"kind\":\"reserve\",\"conn\":1}", "'lease'"},
     {"{\"v\":6,\"kind\":\"reserved\",\"conn\":1,\"lease\":3,\"data\":{\"cpus\":1}}", "'cpus'"},

@@ -21,7 +21,7 @@ struct sweep {
     struct strbuf heard; /* "KIND LEASE SEQ|" per message */
     int slots;           /* as sent last */
     bool ack;            /* every numbered message is acknowledged */
-    json_t *result;      /* of the last WIRE_DONE; NULL: none */
+    json_t *results[8];  /* data of WIRE_DONE, per lease; NULL: none */
 };
 
 static void send_message(struct sweep *t, enum wire_kind kind, int64_t lease, int64_t seq,
@@ -42,8 +42,9 @@ static void on_message(void *arg, const char *worker, const struct wire_msg *m)
     if (m->kind == WIRE_SLOTS)
         t->slots = (int)json_integer_value(json_object_get(m->data, "slots"));
     if (m->kind == WIRE_DONE) {
-        json_decref(t->result);
-        t->result = json_incref(m->data);
+        CHECK(m->lease < 8);
+        json_decref(t->results[m->lease]);
+        t->results[m->lease] = json_incref(m->data);
     }
     if (m->seq && t->ack)
         send_message(t, WIRE_ACK, m->lease, m->seq, NULL);
@@ -143,7 +144,8 @@ static void sweep_close(struct sweep *t, int status)
     uv_run(&t->loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&t->loop), 0);
     strbuf_free(&t->heard);
-    json_decref(t->result);
+    for (int i = 0; i < 8; i++)
+        json_decref(t->results[i]);
     snprintf(command, sizeof command, "rm -r %s", t->dir);
     CHECK_INT(system(command), 0);
 }
@@ -179,13 +181,13 @@ TEST(a_worker_runs_trials_until_the_coordinator_drains_it)
     until_serving(&t);
     send_run(&t, 1, "echo '{\"step\": 1}'");
     UNTIL(&t, heard(&t, "report 1 1|done 1 2|"));
-    CHECK_INT(json_integer_value(json_object_get(t.result, "status")), 0);
+    CHECK_INT(json_integer_value(json_object_get(t.results[1], "status")), 0);
     send_run(&t, 2, sleeps);
     UNTIL(&t, heard(&t, "report 2 1|"));
     send_run(&t, 2, "exit 9"); /* ignored: the lease is known */
     send_message(&t, WIRE_DRAIN, 0, 0, NULL);
     UNTIL(&t, heard(&t, "done 2 2|"));
-    CHECK(json_is_true(json_object_get(t.result, "preempted")));
+    CHECK(json_is_true(json_object_get(t.results[2], "preempted")));
     UNTIL(&t, heard(&t, "bye"));
     sweep_close(&t, 0);
 }
@@ -200,7 +202,7 @@ TEST(a_trial_waits_for_a_slot_and_one_that_is_killed_ends)
     UNTIL(&t, heard(&t, "report 1 1|"));
     send_message(&t, WIRE_KILL, 1, 0, NULL);
     UNTIL(&t, heard(&t, "done 1 2|"));
-    CHECK(json_is_true(json_object_get(t.result, "stopped")));
+    CHECK(json_is_true(json_object_get(t.results[1], "stopped")));
     UNTIL(&t, heard(&t, "done 2 2|"));
     send_message(&t, WIRE_DRAIN, 0, 0, NULL);
     sweep_close(&t, 0);
@@ -231,7 +233,7 @@ TEST(a_signal_stops_trials_which_are_requeued)
     UNTIL(&t, heard(&t, "report 1 1|"));
     CHECK_INT(kill(t.worker, SIGTERM), 0);
     UNTIL(&t, heard(&t, "leaving 0 0|done 1 2|"));
-    CHECK(json_is_true(json_object_get(t.result, "preempted")));
+    CHECK(json_is_true(json_object_get(t.results[1], "preempted")));
     sweep_close(&t, 0);
 }
 
@@ -249,11 +251,11 @@ TEST(a_worker_that_lets_trials_finish_accepts_no_others)
     UNTIL(&t, heard(&t, "leaving"));
     send_run(&t, 2, "echo never");
     UNTIL(&t, heard(&t, "done 2 1|"));
-    CHECK(json_is_true(json_object_get(t.result, "not_started")));
+    CHECK(json_is_true(json_object_get(t.results[2], "not_started")));
     FILE *f = fopen(go, "we");
     CHECK(f && fclose(f) == 0);
     UNTIL(&t, heard(&t, "done 1 2|"));
-    CHECK(!json_object_get(t.result, "preempted"));
+    CHECK(!json_object_get(t.results[1], "preempted"));
     sweep_close(&t, 0);
 }
 
