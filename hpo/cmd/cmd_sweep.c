@@ -287,7 +287,7 @@ static const struct coordinator_events events = {
     .stored = on_stored, .changed = on_changed, .interrupted = on_interrupted};
 
 static void print_best(struct strbuf *out, const struct sweep_reader *v,
-                       const struct run_message *o, int best)
+                       const struct run_message_opts *o, int best)
 {
     AUTO(json) json_t *t = scheduler_trial_json(v->sched, best);
     const json_t *params = json_object_get(t, "params");
@@ -303,7 +303,7 @@ static void print_best(struct strbuf *out, const struct sweep_reader *v,
     strbuf_putc(out, '\n');
 }
 
-static void print_result(const struct sweep_reader *v, const struct run_message *o, bool json)
+static void print_result(const struct sweep_reader *v, const struct run_message_opts *o, bool json)
 {
     if (json) {
         AUTO(json) json_t *all = sweep_reader_json(v);
@@ -355,7 +355,7 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
     struct progress_display *screen =
         progress_display_open(c->dir->name, c->spec, coordinator_scheduler(coord), o->quiet);
     rc = coordinator_run(coord, &events, screen, e);
-    AUTO(free) char *why = rc == 0 ? xstrdup(coordinator_why(coord)) : NULL;
+    AUTO(free) char *why = rc == 0 ? xstrdup(coordinator_end_reason(coord)) : NULL;
     coordinator_close(TAKE(coord)); /* it may still tell the screen */
     progress_display_close(screen);
     if (why && !o->quiet)
@@ -364,7 +364,7 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
 }
 
 /* Prints what is stored, as `sweep show` would find it. `rc`: of coordinate(). */
-static int finish(const struct run_message *order, const struct sweep_options *o, int rc,
+static int finish(const struct run_message_opts *order, const struct sweep_options *o, int rc,
                   struct err *e)
 {
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
@@ -468,7 +468,7 @@ static int sweep(const struct sweep_options *o, struct err *e)
         .spec = spec, .slots = places, .listen = {listen, o->plain}, .remote_workers = where.fleet};
     if (listen_endpoint_check(&config.listen, e) < 0)
         return EXIT_USAGE;
-    config.run_message = (struct run_message){spec, name, name, here ? here : "."};
+    config.run_message = (struct run_message_opts){spec, name, name, here ? here : "."};
     if (run_message_check(&config.run_message, e) < 0)
         return EXIT_USAGE;
     if (o->dry_run) {

@@ -149,7 +149,7 @@ def test_what_does_not_end_within_the_grace_is_killed(place):
     place.wait_for_runs(1)
     first.send_signal(signal.SIGTERM)
     assert first.wait(15) == 0
-    assert "killed" in place.told("a")
+    assert "killing 1 trial" in place.told("a")
     place.go()
     place.worker("b")
     place.ends_well(coordinator, 1)
@@ -406,12 +406,12 @@ def test_strangers_are_refused_and_the_sweep_goes_on(place):
     wrong.with_name("other.key").write_text(" ".join((*word[:2], "2" * 64, word[3])))
     wrong.with_name("other.key").chmod(0o600)
     other = place.worker("o", key="other.key")
-    assert wrong_key.wait(20) == 2 and "refuses the key" in place.told("w")
-    assert no_key.wait(20) == 1 and other.wait(20) == 1 and "hangs up" in place.told("n")
+    assert wrong_key.wait(20) == 2 and "rejects the key" in place.told("w")
+    assert no_key.wait(20) == 1 and other.wait(20) == 1 and "closes the connection" in place.told("n")
     assert "worker.key" in place.told("o")
     place.go()
     place.ends_well(coordinator, 2)
-    assert 1 <= place.said().count("was refused") <= 2, place.said()
+    assert 1 <= place.said().count("rejected a connection") <= 2, place.said()
     assert len(place.said()) < 3000
     for s in held:
         s.close()

@@ -76,7 +76,7 @@ static int coordinate(const struct sweep *t, const char *file, struct err *e)
     if (rc == 0) {
         AUTO(free) char *path = xasprintf("%s/why", t->root);
         AUTO(file) FILE *f = fopen(path, "we");
-        CHECK(f && fprintf(f, "%s", coordinator_why(c)) > 0);
+        CHECK(f && fprintf(f, "%s", coordinator_end_reason(c)) > 0);
     }
     return rc;
 }

@@ -144,7 +144,7 @@ TEST(with_several_objectives_each_has_a_column_and_the_front_comes_first_with_st
                   "   *      0  done      2   1.5  s\n"
                   "   3      1  done      3     4  s\n"
                   "   4      3  done      -     -  s\n"
-                  "* no other trial is better in one objective and as good in the rest\n");
+                  "* no other trial is better in one objective and at least equal in all others\n");
     json_decref(front);
     json_decref(list);
 }

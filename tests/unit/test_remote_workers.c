@@ -134,7 +134,7 @@ TEST(workers_that_cannot_work_are_given_up_and_the_last_says_why)
     remote_workers_start(f.fleet);
     until(&f, &f.failed, 1);
     CHECK_INT(f.gone, 2); /* ours has no worker of the fleet's */
-    CHECK_HAS(f.why, "no node has a worker; the last was n");
+    CHECK_HAS(f.why, "no worker can be kept on any node; the last one was on n");
     CHECK_HAS(f.why, "status 2: --places");
     CHECK_HAS(f.why, "/worker.n");
     CHECK(wrote(&f, "n1", "--places 3 with the-key"));

@@ -25,7 +25,7 @@ static const char sweep[] =
 TEST(an_order_is_a_message_that_a_worker_takes)
 {
     AUTO(spec) struct spec *s = spec_of(sweep);
-    const struct run_message o = {s, "s", "/sweeps/s", "/home"};
+    const struct run_message_opts o = {s, "s", "/sweeps/s", "/home"};
     struct err e = {0};
     json_t *params = json_pack("{s:f}", "lr", 0.5);
     json_t *others = json_pack("[{s:s, s:{s:s}}]", "node", "c02", "resources", "cpus", "0-3");
@@ -49,7 +49,7 @@ TEST(what_the_file_does_not_say_is_not_in_the_order)
 {
     AUTO(spec)
     struct spec *s = spec_of("method: grid\ncommand: ['true']\nparameters: {x: {values: [1]}}\n");
-    const struct run_message o = {s, "s", "/s", "/"};
+    const struct run_message_opts o = {s, "s", "/s", "/"};
     struct err e = {0};
     json_t *params = json_pack("{s:i}", "x", 1), *data = NULL;
     CHECK_INT(run_message_data(&data, &o, 0, params, NULL, &e), 0);
@@ -61,7 +61,7 @@ TEST(what_the_file_does_not_say_is_not_in_the_order)
 TEST(a_program_that_is_not_there_is_noticed)
 {
     struct spec s = {.program = "/nowhere/train.py"};
-    const struct run_message o = {&s, "s", "/s", "/home"};
+    const struct run_message_opts o = {&s, "s", "/s", "/home"};
     struct err e = {0};
     CHECK_INT(run_message_check(&o, &e), -ENOENT);
     CHECK_HAS(e.text, "'/nowhere/train.py'");

@@ -88,7 +88,7 @@ TEST(those_who_are_there_are_written_down_when_that_changed)
 TEST(many_are_written_down_the_less_often_the_more_they_are)
 {
     in_new_sweep();
-    struct worker_roster c = {.nodes = 1, .own = true, .changed = true, .noted_ms = 10000};
+    struct worker_roster c = {.nodes = 1, .own = true, .changed = true, .written_ms = 10000};
     for (int i = 0; i < 1500; i++) {
         AUTO(free) char *id = xasprintf("w%d", i);
         peer_table_add(peers, id)->lost = i > 0;
@@ -98,7 +98,7 @@ TEST(many_are_written_down_the_less_often_the_more_they_are)
     CHECK(c.changed); /* it is not forgotten */
     worker_roster_tick(&c, peers, dir, 11500);
     CHECK_STR(noted(), "w0,");
-    CHECK_INT(c.noted_ms, 11500);
+    CHECK_INT(c.written_ms, 11500);
     remove_sweep();
 }
 
@@ -110,8 +110,9 @@ TEST(where_nobody_comes_for_half_a_minute_it_is_said_once)
     look(&c, said, sizeof said, (uint64_t[]){1000, 30999}, 2);
     CHECK_STR(said, "");
     look(&c, said, sizeof said, (uint64_t[]){31000, 32000, 99000}, 3);
-    CHECK_HAS(said, "t: warn: no worker is there; on another machine: drover worker --key");
+    CHECK_HAS(said, "t: warn: no worker is connected; copy /");
     CHECK_HAS(said, dir->path);
+    CHECK_HAS(said, "/worker.key to another machine: drover worker --key worker.key");
     CHECK(strchr(said, '\n') == strrchr(said, '\n'));
     remove_sweep();
 }
@@ -128,7 +129,7 @@ TEST(who_comes_and_goes_is_waited_for_anew)
     look(&c, said, sizeof said, (uint64_t[]){89999}, 1);
     CHECK_STR(said, "");
     look(&c, said, sizeof said, (uint64_t[]){90000}, 1);
-    CHECK_HAS(said, "no worker is there");
+    CHECK_HAS(said, "no worker is connected");
     struct worker_roster own = {.nodes = 1, .own = true, .lonely_ms = 1000};
     look(&own, said, sizeof said, (uint64_t[]){100000, 200000}, 2);
     CHECK_STR(said, ""); /* of our own worker it is said why it is not there */
@@ -143,7 +144,7 @@ TEST(where_trials_need_more_nodes_than_have_workers_it_is_said)
     snprintf(peer_table_add(peers, "a")->node, 8, "n1");
     snprintf(peer_table_add(peers, "b")->node, 8, "n1");
     look(&c, said, sizeof said, (uint64_t[]){30999, 31000, 99000}, 3);
-    CHECK_HAS(said, "a trial needs 2 nodes, and workers are on 1; on another machine");
+    CHECK_HAS(said, "a trial needs 2 nodes, but workers are on 1; copy /");
     snprintf(peer_table_add(peers, "c")->node, 8, "n2");
     look(&c, said, sizeof said, (uint64_t[]){100000, 140000}, 2);
     CHECK_STR(said, "");
