@@ -33,7 +33,7 @@ int curve_keys_of_sweep(struct curve_keys *server, struct curve_keys *worker, co
 int curve_keys_give(const struct curve_keys *worker, const char *dir, const char *endpoint,
                     struct err *e);
 
-/* Parses the line of a worker.key. *endpoint is to be freed. `where` names the source of the text
+/* Parses the line of a worker.key. Free *endpoint. `where` names the source of the text
  * in messages. -EBADMSG  the text is not a worker's key; the message does not quote it */
 int curve_keys_parse(struct curve_keys *out, char **endpoint, const char *text, const char *where,
                      struct err *e);

@@ -31,7 +31,7 @@ enum reservation_state reservation_state(const struct reservation *r);
 /* Gives it a slot, which is borrowed until `done`, and reports the slot to the coordinator. */
 void reservation_start(struct reservation *r, const struct node_slice *slice);
 /* Starts the agents of this node. `ticket` is the data of a WIRE_JOIN_TICKET: where the trial's
- * launcher awaits them. Only the first ticket has an effect. */
+ * launcher awaits them. Once agents were started, further tickets have no effect. */
 void reservation_join(struct reservation *r, const json_t *ticket);
 /* Sends again what may have been lost with the last connection. */
 void reservation_resend(const struct reservation *r);

@@ -102,7 +102,7 @@ struct trial_run *trial_run_new(const struct lease_context *c, int64_t id, json_
     AUTO(free) char *line = json_line(params);
     const char *dir = trial_paths_dir(c->paths);
     r->root = dir ? trial_dir_path(dir, number(r, "trial")) : xstrdup(text(r, "dir"));
-    AUTO(free) char *file = xasprintf("%s/%lld/unsaid", r->root, (long long)id);
+    AUTO(free) char *file = xasprintf("%s/%lld/outbox", r->root, (long long)id);
     r->outbox = outbox_new(&(struct outbox_opts){id, IN_FLIGHT_MAX, file, c->send, c->arg});
     r->params = xasprintf("%s\n", line);
     r->wandb = wandb_params(params);

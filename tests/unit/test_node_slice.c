@@ -1,18 +1,18 @@
-/* test_share - a node cut into equal parts. The node is hwloc's synthetic one: 2 packages of 4
- * cores with 2 hardware threads each. */
+/* test_node_slice - a node divided into equal slices. The node is a synthetic one of hwloc: 2
+ * packages of 4 cores with 2 hardware threads each. */
 #include "hpo/worker/node_slice.h"
 
 #include "tests/unit/test.h"
 
 static char dir[64], path[96];
-static int divided = -1; /* a GPU with MIG instances */
+static int divided = -1; /* the GPU that has MIG instances; -1: none */
 static const char parts[] = ",\"parts\":[\"MIG-a\",\"MIG-b\"]";
 
-/* Of 8 cores, 16 GiB and so many GPUs. */
+/* A node of 8 cores, 16 GiB and `gpus` GPUs. */
 static struct topo *node(int gpus)
 {
     hwloc_topology_t h;
-    snprintf(dir, sizeof dir, "/tmp/test_share.XXXXXX");
+    snprintf(dir, sizeof dir, "/tmp/test_node_slice.XXXXXX");
     CHECK(mkdtemp(dir) != NULL);
     snprintf(path, sizeof path, "%s/node.xml", dir);
     hwloc_topology_init(&h);
@@ -42,7 +42,7 @@ static struct topo *node(int gpus)
     return t;
 }
 
-/* How many places; -EINVAL where none fits, with the error in `e`. */
+/* The number of slices; -EINVAL if no trial fits, with the error in `why`. */
 static struct err why;
 static int places(int gpus_there, struct node_slice_opts w)
 {
@@ -70,7 +70,7 @@ TEST(at_least_one_trial)
 {
     CHECK_INT(places(0, (struct node_slice_opts){.need = {.ranks = 64}}), 1);
 }
-TEST(one_gpu_for_each_rank_where_there_are_any)
+TEST(one_gpu_per_rank_on_a_node_with_gpus)
 {
     CHECK_INT(places(4, NEED()), 4);
 }
@@ -79,7 +79,7 @@ TEST(as_many_trials_as_gpus_hold)
     CHECK_INT(places(4, NEED(.gpus = 2)), 2);
     CHECK_INT(places(8, NEED(.gpus = 3)), 2);
 }
-TEST(a_trial_that_needs_more_gpus_than_there_are_is_refused)
+TEST(a_trial_that_needs_more_gpus_than_the_node_has_is_an_error)
 {
     CHECK_INT(places(4, NEED(.gpus = 5)), -EINVAL);
     CHECK_HAS(why.text, "a trial needs 5 GPUs");
@@ -87,7 +87,7 @@ TEST(a_trial_that_needs_more_gpus_than_there_are_is_refused)
     CHECK_INT(places(0, NEED(.gpus = 0.5)), -EINVAL);
 }
 
-TEST(parts_of_a_gpu_do_not_lie_across_two)
+TEST(fractions_of_a_gpu_do_not_span_two_gpus)
 {
     const struct {
         double part;
@@ -98,7 +98,7 @@ TEST(parts_of_a_gpu_do_not_lie_across_two)
         CHECK_INT(places(cases[i].gpus, NEED(.gpus = cases[i].part)), cases[i].want);
 }
 
-TEST(what_is_asked_for_is_never_given_twice)
+TEST(required_resources_are_never_given_twice)
 {
     CHECK_INT(places(2, (struct node_slice_opts){.slots = 20, .need = {.ranks = 1, .gpus = 0.5}}),
               4);
@@ -110,7 +110,7 @@ TEST(what_is_asked_for_is_never_given_twice)
     CHECK_HAS(why.text, "a trial needs 10 cores");
 }
 
-TEST(memory_admits_as_many_trials_as_it_holds)
+TEST(memory_limits_the_number_of_trials)
 {
     const int64_t gib = 1LL << 30; /* the node has 16 */
     CHECK_INT(places(0, NEED(.memory_bytes = 5 * gib)), 3);
@@ -138,7 +138,7 @@ static struct node_slice *cut(struct topo *t, struct node_slice_opts w)
     return s;
 }
 
-TEST(each_place_has_cores_of_its_own)
+TEST(each_slot_has_its_own_cores)
 {
     AUTO(topo) struct topo *t = node(0);
     struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 4});
@@ -153,7 +153,7 @@ TEST(each_place_has_cores_of_its_own)
     node_slice_free(s, 3);
 }
 
-TEST(more_ranks_than_cores_share_them_all)
+TEST(more_ranks_than_cores_share_all_cores)
 {
     AUTO(topo) struct topo *t = node(0);
     struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 5, .need = {.ranks = 2}});
@@ -165,7 +165,7 @@ TEST(more_ranks_than_cores_share_them_all)
     node_slice_free(s, 5);
 }
 
-TEST(a_part_of_the_node_is_cut_likewise)
+TEST(a_part_of_the_node_is_divided_in_the_same_way)
 {
     AUTO(topo) struct topo *t = node(0);
     struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 2, .cpus = "8-11"});
@@ -183,7 +183,7 @@ TEST(a_part_of_the_node_is_cut_likewise)
               -EINVAL);
 }
 
-TEST(gpus_go_with_the_places)
+TEST(slots_get_neighbouring_gpus)
 {
     AUTO(topo) struct topo *t = node(8);
     struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 4});
@@ -202,7 +202,7 @@ TEST(gpus_go_with_the_places)
     node_slice_free(s, 4);
 }
 
-TEST(a_trial_takes_no_more_gpus_than_it_asked_for)
+TEST(a_trial_gets_no_more_gpus_than_it_needs)
 {
     AUTO(topo) struct topo *t = node(8);
     struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 2, .need = {.gpus = 3}});
@@ -211,7 +211,7 @@ TEST(a_trial_takes_no_more_gpus_than_it_asked_for)
     node_slice_free(s, 2);
 }
 
-TEST(no_gpu_holds_more_parts_than_it_has)
+TEST(a_gpu_is_not_divided_into_more_fractions_than_fit)
 {
     AUTO(topo) struct topo *t = node(8);
     for (int asked = 1; asked <= 60; asked++) {
@@ -246,7 +246,7 @@ TEST(a_list_of_gpus_may_have_ranges_and_uuids)
                   -EINVAL);
 }
 
-TEST(what_cuda_does_not_see_is_not_given)
+TEST(gpus_that_cuda_does_not_see_are_not_used)
 {
     AUTO(topo) struct topo *t = node(8);
     const struct {
@@ -261,7 +261,7 @@ TEST(what_cuda_does_not_see_is_not_given)
     }
 }
 
-TEST(instances_of_a_divided_gpu_count_as_gpus)
+TEST(mig_instances_count_as_gpus)
 {
     divided = 1;
     CHECK_INT(places(2, NEED(.gpus = 1)), 3);
