@@ -33,11 +33,9 @@ struct local_worker {
     bool released, freed;
 };
 
-static void attach_or_start(struct local_worker *w);
-
 static void on_retry(uv_timer_t *t)
 {
-    attach_or_start(t->data);
+    local_worker_start(t->data);
 }
 
 static void retry_after(struct local_worker *w, uint64_t ms)
@@ -209,7 +207,7 @@ static void start(struct local_worker *w, const struct lockfile_owner *last)
     w->ev->failed(w->arg, &e);
 }
 
-static void attach_or_start(struct local_worker *w)
+void local_worker_start(struct local_worker *w)
 {
     struct err e = {0};
     struct lockfile_owner o = {0};
@@ -233,11 +231,6 @@ static void attach_or_start(struct local_worker *w)
     } else {
         log_info("attached to the worker of the last coordinator: process %d", (int)o.pid);
     }
-}
-
-void local_worker_start(struct local_worker *w)
-{
-    attach_or_start(w);
 }
 
 void local_worker_reattach(struct local_worker *w)

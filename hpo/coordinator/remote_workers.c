@@ -17,7 +17,7 @@ enum {
     GIVE_UP_STATUS = 2     /* of `drover worker`: it was rejected, or trials cannot run there */
 };
 
-struct node { /* and its worker */
+struct remote_worker {
     struct remote_workers *all;
     const struct host *host;
     struct hosts *hosts; /* this host with one slot */
@@ -39,7 +39,7 @@ struct remote_workers {
     void *arg;
     uv_loop_t *loop;
     struct launch_context *launcher;
-    struct node *nodes;
+    struct remote_worker *nodes;
     int count;
     char *program;
     bool released;
@@ -61,9 +61,9 @@ static bool all_ended(const struct remote_workers *w)
 
 /* ---- its exit ------------------------------------------------------------------------------- */
 
-static void start(struct node *n);
+static void start(struct remote_worker *n);
 
-static void give_up(struct node *n, const char *cause)
+static void give_up(struct remote_worker *n, const char *cause)
 {
     struct remote_workers *w = n->all;
     n->given_up = true;
@@ -79,7 +79,7 @@ static void give_up(struct node *n, const char *cause)
 }
 
 /* It has exited, or could not be started. */
-static void retry_or_give_up(struct node *n, const char *cause)
+static void retry_or_give_up(struct remote_worker *n, const char *cause)
 {
     if (n->all->released)
         return;
@@ -92,7 +92,7 @@ static void retry_or_give_up(struct node *n, const char *cause)
 
 static void on_timer(uv_timer_t *t)
 {
-    struct node *n = t->data;
+    struct remote_worker *n = t->data;
     struct remote_workers *w = n->all;
     if (n->ended) {
         launch_free(TAKE(n->job));
@@ -108,7 +108,7 @@ static void on_timer(uv_timer_t *t)
 
 static void on_ended(void *arg, const struct job_end *end)
 {
-    struct node *n = arg;
+    struct remote_worker *n = arg;
     char cause[sizeof n->last_line + 64];
     if (end->broken)
         snprintf(cause, sizeof cause, "%s", end->broken);
@@ -130,7 +130,7 @@ static void on_ended(void *arg, const struct job_end *end)
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
-    struct node *n = arg;
+    struct remote_worker *n = arg;
     snprintf(n->last_line, sizeof n->last_line, "%.*s", (int)len, text);
     if (n->log)
         fprintf(n->log, "%s\n", n->last_line);
@@ -139,7 +139,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 
 static void on_rank_ended(void *arg, const struct rank_end *r)
 {
-    struct node *n = arg;
+    struct remote_worker *n = arg;
     if (r->start_error[0])
         snprintf(n->last_line, sizeof n->last_line, "%s", r->start_error);
 }
@@ -159,7 +159,7 @@ static char *key_variable(const char *dir, struct err *e)
     return xasprintf("DROVER_SWEEP_KEY=%s", line);
 }
 
-static int launch(struct node *n, struct err *e)
+static int launch(struct remote_worker *n, struct err *e)
 {
     static const struct launch_events events = {
         .line = on_line, .rank_ended = on_rank_ended, .ended = on_ended};
@@ -192,7 +192,7 @@ static int launch(struct node *n, struct err *e)
     return launch_start(&n->job, w->launcher, &spec, &events, n, e);
 }
 
-static void start(struct node *n)
+static void start(struct remote_worker *n)
 {
     struct err e = {0};
     if (launch(n, &e) == 0)
@@ -226,7 +226,7 @@ void remote_workers_kill(struct remote_workers *w)
 
 static void add(struct remote_workers *w, const struct host *h)
 {
-    struct node *n = &w->nodes[w->count++];
+    struct remote_worker *n = &w->nodes[w->count++];
     n->all = w;
     n->host = h;
     n->hosts = xzalloc(sizeof *n->hosts);
@@ -268,7 +268,7 @@ int remote_workers_open(struct remote_workers **out, uv_loop_t *loop,
 
 static void on_closed(uv_handle_t *h)
 {
-    ((struct node *)h->data)->closed = true;
+    ((struct remote_worker *)h->data)->closed = true;
 }
 
 /* Events while the workers are closed are dropped. */
