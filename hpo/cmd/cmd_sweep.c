@@ -70,7 +70,7 @@ static int count_slots(int *out, const struct spec *spec, int requested, struct 
     }
     AUTO(topo) struct topo *t = NULL;
     const struct node_slice_opts opts = {.visible = getenv("CUDA_VISIBLE_DEVICES"),
-                                         .places = spec->parallel,
+                                         .slots = spec->parallel,
                                          .memory_bytes = cgroup_memory(""),
                                          .need = spec->need};
     struct node_slice *slices = NULL;
@@ -146,7 +146,7 @@ static int dry_run(const struct coordinator_opts *c, const struct sweep_options 
 {
     AUTO(scheduler) struct scheduler *s = NULL;
     struct scheduler_out out = {0};
-    int slots = c->places < DRY_TRIALS_MAX ? c->places : DRY_TRIALS_MAX;
+    int slots = c->slots < DRY_TRIALS_MAX ? c->slots : DRY_TRIALS_MAX;
     slots = slots > 0 ? slots : 1;
     AUTO(json)
     json_t *hello = json_pack("{s:s,s:i,s:[]}", "node", "here", "slots", slots, "running");
@@ -159,7 +159,7 @@ static int dry_run(const struct coordinator_opts *c, const struct sweep_options 
         const struct scheduler_action *a = &out.actions[i];
         AUTO(strv) char **argv = NULL;
         if (a->kind != SCHEDULER_ACT_RUN ||
-            (rc = run_message_argv(&argv, &c->order, a->trial, a->params, e)) < 0)
+            (rc = run_message_argv(&argv, &c->run_message, a->trial, a->params, e)) < 0)
             continue;
         AUTO(strbuf) struct strbuf b = {0};
         progress_text_shell(&b, argv);
@@ -171,7 +171,7 @@ static int dry_run(const struct coordinator_opts *c, const struct sweep_options 
     if (rc == 0 && o->json) {
         AUTO(json)
         json_t *all = json_pack("{s:s,s:s,s:i,s:O}", "name", c->dir->name, "method",
-                                c->spec->method->name, "places", c->places, "trials", trials);
+                                c->spec->method->name, "places", c->slots, "trials", trials);
         AUTO(free) char *line = json_line(all);
         puts(line);
     }
@@ -231,11 +231,11 @@ static int sweep(const struct sweep_options *o, struct err *e)
     AUTO(free) char *name = name_of(o, spec);
     const char *listen = o->listen ? o->listen : hosts.fleet.hosts ? ":" : NULL;
     struct coordinator_opts config = {
-        .spec = spec, .places = slots, .listen = {listen, o->plain}, .fleet = hosts.fleet};
+        .spec = spec, .slots = slots, .listen = {listen, o->plain}, .remote_workers = hosts.fleet};
     if (listen_endpoint_check(&config.listen, e) < 0)
         return EXIT_USAGE;
-    config.order = (struct run_message){spec, name, name, wdir ? wdir : "."};
-    if (run_message_check(&config.order, e) < 0)
+    config.run_message = (struct run_message_opts){spec, name, name, wdir ? wdir : "."};
+    if (run_message_check(&config.run_message, e) < 0)
         return EXIT_USAGE;
     if (o->dry_run) {
         struct sweep_dir nowhere = {

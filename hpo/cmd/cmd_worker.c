@@ -132,40 +132,40 @@ static int no_key(const char *endpoint, struct err *e)
 }
 
 /* Sets the endpoint and the keys of `c`, which borrows from `in`. */
-static int set_endpoint(struct worker_config *c, const char *endpoint, const struct credentials *in,
+static int set_endpoint(struct worker_opts *c, const char *endpoint, const struct credentials *in,
                         bool plain, struct err *e)
 {
-    c->to.endpoint = endpoint ? endpoint : in->endpoint;
-    if (!c->to.endpoint) {
+    c->client.endpoint = endpoint ? endpoint : in->endpoint;
+    if (!c->client.endpoint) {
         err_set(e, -EINVAL, "no endpoint and no key given");
         return err_hint(e, "drover worker $(cat sweeps/NAME/endpoint) on the sweep's machine; "
                            "drover worker --key worker.key elsewhere");
     }
-    if (strncmp(c->to.endpoint, "ipc://", 6) == 0)
+    if (strncmp(c->client.endpoint, "ipc://", 6) == 0)
         return 0;
-    if (plain && !curve_keys_here(c->to.endpoint))
-        return err_set(e, -EINVAL, "--plain: '%s' is not a loopback address", c->to.endpoint);
+    if (plain && !curve_keys_here(c->client.endpoint))
+        return err_set(e, -EINVAL, "--plain: '%s' is not a loopback address", c->client.endpoint);
     if (!plain && !in->has_keys)
-        return no_key(c->to.endpoint, e);
-    c->to.keys = c->site.keys = plain ? NULL : &in->keys;
+        return no_key(c->client.endpoint, e);
+    c->client.keys = c->paths.keys = plain ? NULL : &in->keys;
     return 0;
 }
 
 static int run(const struct worker_options *o, const char *endpoint, struct err *e)
 {
     char id[WIRE_WORKER_MAX + 1];
-    struct worker_config c = {
-        .left = o->left,
+    struct worker_opts c = {
+        .leftovers = o->left,
         .patience_ms = o->patience_s * 1000,
         .grace_ms = o->grace_s * 1000,
         .idle_ms = o->idle_s * 1000,
         .finish = o->finish,
-        .want = {.cpus = o->cpus,
-                 .gpus = o->gpus,
-                 .visible = getenv("CUDA_VISIBLE_DEVICES"),
-                 .places = o->places,
-                 .memory_bytes = cgroup_memory("")},
-        .site = {.wdir = o->wdir, .dir = o->dir},
+        .slice = {.cpus = o->cpus,
+                  .gpus = o->gpus,
+                  .visible = getenv("CUDA_VISIBLE_DEVICES"),
+                  .slots = o->places,
+                  .memory_bytes = cgroup_memory("")},
+        .paths = {.wdir = o->wdir, .dir = o->dir},
     };
     AUTO(credentials) struct credentials in = {0};
     AUTO(fd) int lock = -1;
@@ -183,7 +183,7 @@ static int run(const struct worker_options *o, const char *endpoint, struct err 
         rc = guardian_start(&g, e); /* before any thread starts */
     if (rc < 0)
         return rc;
-    c.to.id = id;
+    c.client.id = id;
     return worker_run(&c, g, e);
 }
 

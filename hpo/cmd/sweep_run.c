@@ -46,7 +46,7 @@ void sweep_run_print_notices(char **texts, const struct sweep_options *o)
 /* ---- result --------------------------------------------------------------------------------- */
 
 static void print_best(struct strbuf *out, const struct sweep_reader *v,
-                       const struct run_message *m, int best)
+                       const struct run_message_opts *m, int best)
 {
     AUTO(json) json_t *t = scheduler_trial_json(v->sched, best);
     const json_t *params = json_object_get(t, "params");
@@ -62,7 +62,7 @@ static void print_best(struct strbuf *out, const struct sweep_reader *v,
     strbuf_putc(out, '\n');
 }
 
-static void print_result(const struct sweep_reader *v, const struct run_message *m, bool json)
+static void print_result(const struct sweep_reader *v, const struct run_message_opts *m, bool json)
 {
     if (json) {
         AUTO(json) json_t *all = sweep_reader_json(v);
@@ -98,7 +98,7 @@ static void print_how_to_continue(const char *name, const struct sweep_options *
 }
 
 /* Prints what is stored, as `sweep show` would. `rc` is the result of coordinate(). */
-static int finish(const struct run_message *m, const struct sweep_options *o, int rc, struct err *e)
+static int finish(const struct run_message_opts *m, const struct sweep_options *o, int rc, struct err *e)
 {
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     if (sweep_reader_open(&v, o->root, m->sweep, e) < 0)
@@ -130,7 +130,7 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
     struct progress_display *display =
         progress_display_open(c->dir->name, c->spec, coordinator_scheduler(coord), o->quiet);
     rc = coordinator_run(coord, &events, display, e);
-    AUTO(free) char *reason = rc == 0 ? xstrdup(coordinator_why(coord)) : NULL;
+    AUTO(free) char *reason = rc == 0 ? xstrdup(coordinator_end_reason(coord)) : NULL;
     coordinator_close(TAKE(coord)); /* it may still print to the display */
     progress_display_close(display);
     if (reason && !o->quiet)
@@ -145,19 +145,19 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     AUTO(sweep_dir) struct sweep_dir *dir = NULL;
     AUTO(free) char *path = NULL;
     /* Before any thread starts, and before the sweep's lock is taken, which it would inherit. */
-    if (c->fleet.hosts && guardian_start(&guardian, e) < 0)
+    if (c->remote_workers.hosts && guardian_start(&guardian, e) < 0)
         return EXIT_WORK;
-    c->fleet.guardian = guardian;
+    c->remote_workers.guardian = guardian;
     if (sweep_dir_open(&dir, d, e) < 0)
         return EXIT_USAGE;
     sweep_reader_apply_stored(spec, dir);
     if (dir->fresh || !d->prior) /* otherwise the observations of its start are used */
         sweep_run_print_notices(notices, o);
     c->dir = dir;
-    c->order.dir = path = xstrdup(dir->path);
+    c->run_message.dir = path = xstrdup(dir->path);
     int status, rc = coordinate(c, o, &status, e);
     if (rc < 0)
         return status;
     sweep_dir_close(TAKE(dir)); /* releases the lock */
-    return finish(&c->order, o, rc, e);
+    return finish(&c->run_message, o, rc, e);
 }

@@ -5,11 +5,11 @@
 #include "common/fnv_hash.h"
 
 struct commit_batch {
-    struct commit_batch_effect *todo;
-    size_t todo_count, todo_cap, ack_count;
-    size_t *slots; /* a hash table of 2 todo_cap: places in `todo` from 1; 0: free */
-    struct commit_batch_record *facts;
-    size_t fact_count, fact_cap;
+    struct commit_batch_effect *effects;
+    size_t effect_count, effect_cap, ack_count;
+    size_t *table; /* hash table of 2 * effect_cap entries: indexes in `effects` plus 1; 0: free */
+    struct commit_batch_record *records;
+    size_t record_count, record_cap;
 };
 
 struct commit_batch *commit_batch_new(void)
@@ -17,121 +17,121 @@ struct commit_batch *commit_batch_new(void)
     return xzalloc(sizeof(struct commit_batch));
 }
 
-void commit_batch_free(struct commit_batch *t)
+void commit_batch_free(struct commit_batch *b)
 {
-    if (!t)
+    if (!b)
         return;
-    commit_batch_clear(t);
-    free(t->todo);
-    free(t->slots);
-    free(t->facts);
-    free(t);
+    commit_batch_clear(b);
+    free(b->effects);
+    free(b->table);
+    free(b->records);
+    free(b);
 }
 
-/* ---- what follows --------------------------------------------------------------------------- */
+/* ---- effects -------------------------------------------------------------------------------- */
 
-/* Of what makes two effects the same. */
+/* Two effects with the same kind, worker and lease are one. */
 static uint64_t hash(enum wire_kind kind, const char *worker, int64_t lease)
 {
     uint64_t h = fnv_hash_bytes(fnv_hash_text(FNV_HASH_INIT, worker), &kind, sizeof kind);
     return fnv_hash_bytes(h, &lease, sizeof lease);
 }
 
-/* Where such an effect is noted, or would be. */
-static size_t *slot_of(const struct commit_batch *t, enum wire_kind kind, const char *worker,
-                       int64_t lease)
+/* The entry of the hash table for such an effect; 0 in it: there is none yet. */
+static size_t *entry_of(const struct commit_batch *b, enum wire_kind kind, const char *worker,
+                        int64_t lease)
 {
-    size_t i = (size_t)(hash(kind, worker, lease) % (2 * t->todo_cap));
-    for (; t->slots[i]; i = (i + 1) % (2 * t->todo_cap)) {
-        const struct commit_batch_effect *d = &t->todo[t->slots[i] - 1];
-        if (d->kind == kind && d->lease == lease && strcmp(d->worker, worker) == 0)
+    size_t i = (size_t)(hash(kind, worker, lease) % (2 * b->effect_cap));
+    for (; b->table[i]; i = (i + 1) % (2 * b->effect_cap)) {
+        const struct commit_batch_effect *effect = &b->effects[b->table[i] - 1];
+        if (effect->kind == kind && effect->lease == lease && strcmp(effect->worker, worker) == 0)
             break;
     }
-    return &t->slots[i];
+    return &b->table[i];
 }
 
-static void grow(struct commit_batch *t)
+static void grow(struct commit_batch *b)
 {
-    t->todo_cap = t->todo_cap ? t->todo_cap * 2 : 64;
-    t->todo = xrealloc(t->todo, t->todo_cap, sizeof *t->todo);
-    free(t->slots);
-    t->slots = xcalloc(2 * t->todo_cap, sizeof *t->slots);
-    for (size_t i = 0; i < t->todo_count; i++)
-        *slot_of(t, t->todo[i].kind, t->todo[i].worker, t->todo[i].lease) = i + 1;
+    b->effect_cap = b->effect_cap ? b->effect_cap * 2 : 64;
+    b->effects = xrealloc(b->effects, b->effect_cap, sizeof *b->effects);
+    free(b->table);
+    b->table = xcalloc(2 * b->effect_cap, sizeof *b->table);
+    for (size_t i = 0; i < b->effect_count; i++)
+        *entry_of(b, b->effects[i].kind, b->effects[i].worker, b->effects[i].lease) = i + 1;
 }
 
-static struct commit_batch_effect *add(struct commit_batch *t, enum wire_kind kind,
+static struct commit_batch_effect *add(struct commit_batch *b, enum wire_kind kind,
                                        const char *worker, int64_t lease)
 {
-    if (t->todo_count == t->todo_cap)
-        grow(t);
-    size_t *slot = slot_of(t, kind, worker, lease);
-    if (*slot)
-        return &t->todo[*slot - 1];
-    struct commit_batch_effect *d = &t->todo[t->todo_count++];
-    *d = (struct commit_batch_effect){.kind = kind, .lease = lease};
-    snprintf(d->worker, sizeof d->worker, "%s", worker);
-    *slot = t->todo_count;
-    t->ack_count += kind == WIRE_ACK;
-    return d;
+    if (b->effect_count == b->effect_cap)
+        grow(b);
+    size_t *entry = entry_of(b, kind, worker, lease);
+    if (*entry)
+        return &b->effects[*entry - 1];
+    struct commit_batch_effect *effect = &b->effects[b->effect_count++];
+    *effect = (struct commit_batch_effect){.kind = kind, .lease = lease};
+    snprintf(effect->worker, sizeof effect->worker, "%s", worker);
+    *entry = b->effect_count;
+    b->ack_count += kind == WIRE_ACK;
+    return effect;
 }
 
-void commit_batch_request_reconnect(struct commit_batch *t, const char *worker)
+void commit_batch_request_reconnect(struct commit_batch *b, const char *worker)
 {
-    (void)add(t, WIRE_RECONNECT, worker, 0); /* it has no more to it */
+    (void)add(b, WIRE_RECONNECT, worker, 0); /* it has no lease and no number */
 }
 
-void commit_batch_ack(struct commit_batch *t, const char *worker, int64_t lease, int64_t seq)
+void commit_batch_ack(struct commit_batch *b, const char *worker, int64_t lease, int64_t seq)
 {
-    struct commit_batch_effect *d = add(t, WIRE_ACK, worker, lease);
-    d->seq = seq > d->seq ? seq : d->seq;
+    struct commit_batch_effect *effect = add(b, WIRE_ACK, worker, lease);
+    effect->seq = seq > effect->seq ? seq : effect->seq;
 }
 
-void commit_batch_add_action(struct commit_batch *t, const struct scheduler_action *a)
+void commit_batch_add_action(struct commit_batch *b, const struct scheduler_action *a)
 {
     static const enum wire_kind kinds[] = {[SCHEDULER_ACT_RUN] = WIRE_RUN,
                                            [SCHEDULER_ACT_RESERVE] = WIRE_RESERVE,
                                            [SCHEDULER_ACT_STOP] = WIRE_STOP,
                                            [SCHEDULER_ACT_KILL] = WIRE_KILL};
-    struct commit_batch_effect *d = add(t, kinds[a->kind], a->worker, a->lease);
-    d->trial = a->trial;
-    if (!d->params)
-        d->params = json_incref(a->params);
-    if (!d->others)
-        d->others = json_incref(a->gang_nodes);
+    struct commit_batch_effect *effect = add(b, kinds[a->kind], a->worker, a->lease);
+    effect->trial = a->trial;
+    if (!effect->params)
+        effect->params = json_incref(a->params);
+    if (!effect->peers)
+        effect->peers = json_incref(a->gang_nodes);
 }
 
-void commit_batch_record(struct commit_batch *t, const struct scheduler_record *r)
+void commit_batch_record(struct commit_batch *b, const struct scheduler_record *r)
 {
-    if (t->fact_count == t->fact_cap) {
-        t->fact_cap = t->fact_cap ? t->fact_cap * 2 : 16;
-        t->facts = xrealloc(t->facts, t->fact_cap, sizeof *t->facts);
+    if (b->record_count == b->record_cap) {
+        b->record_cap = b->record_cap ? b->record_cap * 2 : 16;
+        b->records = xrealloc(b->records, b->record_cap, sizeof *b->records);
     }
-    t->facts[t->fact_count++] = (struct commit_batch_record){r->kind, r->trial};
+    b->records[b->record_count++] = (struct commit_batch_record){r->kind, r->trial};
 }
 
-bool commit_batch_can_wait(const struct commit_batch *t)
+bool commit_batch_can_wait(const struct commit_batch *b)
 {
-    return t->todo_count == t->ack_count;
+    return b->effect_count == b->ack_count;
 }
 
-const struct commit_batch_effect *commit_batch_effect_at(const struct commit_batch *t, size_t i)
+const struct commit_batch_effect *commit_batch_effect_at(const struct commit_batch *b, size_t i)
 {
-    return i < t->todo_count ? &t->todo[i] : NULL;
+    return i < b->effect_count ? &b->effects[i] : NULL;
 }
 
-const struct commit_batch_record *commit_batch_record_at(const struct commit_batch *t, size_t i)
+const struct commit_batch_record *commit_batch_record_at(const struct commit_batch *b, size_t i)
 {
-    return i < t->fact_count ? &t->facts[i] : NULL;
+    return i < b->record_count ? &b->records[i] : NULL;
 }
 
-void commit_batch_clear(struct commit_batch *t)
+void commit_batch_clear(struct commit_batch *b)
 {
-    for (size_t i = 0; i < t->todo_count; i++) {
-        json_decref(t->todo[i].params);
-        json_decref(t->todo[i].others);
+    for (size_t i = 0; i < b->effect_count; i++) {
+        json_decref(b->effects[i].params);
+        json_decref(b->effects[i].peers);
     }
-    if (t->todo_count > 0)
-        memset(t->slots, 0, 2 * t->todo_cap * sizeof *t->slots);
-    t->todo_count = t->ack_count = t->fact_count = 0;
+    if (b->effect_count > 0)
+        memset(b->table, 0, 2 * b->effect_cap * sizeof *b->table);
+    b->effect_count = b->ack_count = b->record_count = 0;
 }

@@ -1,8 +1,8 @@
-/* turn - what one commit of the coordinator stands for: what is said to workers and shown to people
- * once it is on the disk.
+/* commit_batch - the records and effects of one transaction: what the coordinator sends to workers
+ * and shows to people once the transaction is on the disk.
  *
- * Pure: it keeps lists. Nobody is told the same twice in a turn, however often there is cause: one
- * that says much has little to read. */
+ * It keeps lists and performs nothing. A recipient gets each message once per batch: a worker that
+ * sends much has little to read. */
 #ifndef DROVER_COMMIT_BATCH_H
 #define DROVER_COMMIT_BATCH_H
 
@@ -15,17 +15,17 @@
 #include "hpo/scheduler/scheduler.h"
 #include "hpo/transport/wire.h"
 
-/* An effect that waits for the commit. */
+/* A message that is sent after the commit. */
 struct commit_batch_effect {
     enum wire_kind
         kind; /* WIRE_RUN, WIRE_RESERVE, WIRE_STOP, WIRE_KILL, WIRE_ACK, WIRE_RECONNECT */
     char worker[WIRE_WORKER_MAX + 1];
     int trial;
     int64_t lease, seq;
-    json_t *params, *others; /* owned; NULL: none */
+    json_t *params, *peers; /* owned; NULL: none */
 };
 
-/* A record, for those who watch. */
+/* A record, for observers. */
 struct commit_batch_record {
     enum scheduler_record_kind kind;
     int trial;
@@ -33,24 +33,24 @@ struct commit_batch_record {
 
 struct commit_batch;
 struct commit_batch *commit_batch_new(void);
-void commit_batch_free(struct commit_batch *t);
+void commit_batch_free(struct commit_batch *b);
 AUTO_DEFINE(commit_batch, struct commit_batch *, commit_batch_free)
 
-/* `worker` is asked to say all again. */
-void commit_batch_request_reconnect(struct commit_batch *t, const char *worker);
-/* `worker` is told that the lease's messages up to `seq` are stored: once, with the highest. */
-void commit_batch_ack(struct commit_batch *t, const char *worker, int64_t lease, int64_t seq);
-/* All but SCHEDULER_ACT_END. */
-void commit_batch_add_action(struct commit_batch *t, const struct scheduler_action *a);
-void commit_batch_record(struct commit_batch *t, const struct scheduler_record *r);
+/* Asks the worker for a new connection, on which it sends all that is not acknowledged. */
+void commit_batch_request_reconnect(struct commit_batch *b, const char *worker);
+/* Acknowledges the lease's messages up to `seq`: one message, with the highest number. */
+void commit_batch_ack(struct commit_batch *b, const char *worker, int64_t lease, int64_t seq);
+/* Any action but SCHEDULER_ACT_END. */
+void commit_batch_add_action(struct commit_batch *b, const struct scheduler_action *a);
+void commit_batch_record(struct commit_batch *b, const struct scheduler_record *r);
 
-/* Whether all that follows are acknowledgements: they may wait for more. */
-bool commit_batch_can_wait(const struct commit_batch *t);
+/* Whether all effects are acknowledgements, which may wait for further messages. */
+bool commit_batch_can_wait(const struct commit_batch *b);
 
-/* In order; borrowed until commit_batch_clear() or the next addition. NULL after the last. */
-const struct commit_batch_effect *commit_batch_effect_at(const struct commit_batch *t, size_t i);
-const struct commit_batch_record *commit_batch_record_at(const struct commit_batch *t, size_t i);
-/* The next turn begins. */
-void commit_batch_clear(struct commit_batch *t);
+/* In order. Borrowed until commit_batch_clear() or the next addition; NULL after the last. */
+const struct commit_batch_effect *commit_batch_effect_at(const struct commit_batch *b, size_t i);
+const struct commit_batch_record *commit_batch_record_at(const struct commit_batch *b, size_t i);
+/* Removes all: the next batch begins. */
+void commit_batch_clear(struct commit_batch *b);
 
 #endif

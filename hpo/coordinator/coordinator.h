@@ -1,5 +1,5 @@
-/* coord - the coordinator of a sweep: workers' messages go to the scheduler, what it answers is
- * stored, then done. One commit for each turn of the loop. */
+/* coordinator - runs a sweep: passes the messages of workers to the scheduler, stores its records,
+ * then performs its actions. One transaction per turn of the loop. */
 #ifndef DROVER_COORDINATOR_H
 #define DROVER_COORDINATOR_H
 
@@ -18,43 +18,42 @@ struct coordinator;
 
 struct coordinator_opts {
     const struct spec *spec;
-    const struct sweep_dir *dir;        /* opened to coordinate */
-    struct run_message order;           /* of the same */
-    int places;                         /* of the worker on this host; 0: there is none */
-    struct listen_endpoint_opts listen; /* for workers of other machines */
-    struct remote_workers_opts fleet;   /* those of them that it starts; without hosts: none */
+    const struct sweep_dir *dir;               /* opened with the lock */
+    struct run_message_opts run_message;       /* for the same sweep */
+    int slots;                                 /* of the worker on this host; 0: no worker */
+    struct listen_endpoint_opts listen;        /* for workers of other machines */
+    struct remote_workers_opts remote_workers; /* that it starts; without hosts: none */
 };
 
-/* What a person may want to see; all after it was stored. */
+/* Called after the commit. */
 struct coordinator_events {
     void (*stored)(void *arg, const struct scheduler *s, enum scheduler_record_kind kind,
                    int trial);
-    /* Something happened, or a second has passed. */
+    /* A batch was committed: something may have changed. At least once per second. */
     void (*changed)(void *arg, const struct scheduler *s);
-    /* The user asked for an end; again: at once. */
+    /* A signal asks for the end; again: at once. */
     void (*interrupted)(void *arg, bool again);
 };
 
-/* Replays the store and listens. Borrows the configuration.
+/* Replays the store and listens. Borrows the options.
  *   -EBADMSG, -EINVAL  the store is damaged
  *   others             it cannot listen */
-int coordinator_open(struct coordinator **out, const struct coordinator_opts *c, struct err *e);
+int coordinator_open(struct coordinator **out, const struct coordinator_opts *opts, struct err *e);
 void coordinator_close(struct coordinator *c);
 AUTO_DEFINE(coordinator, struct coordinator *, coordinator_close)
 
 const struct scheduler *coordinator_scheduler(const struct coordinator *c);
-/* Where workers of other machines find it; NULL: nowhere. */
+/* What workers of other machines connect to; NULL: it does not listen for them. */
 const char *coordinator_endpoint(const struct coordinator *c);
 
-/* Works until the sweep is over or the user has it stopped. The events are borrowed until
- * coordinator_close(), which waits for the workers that we started and may tell more. Returns 0, or
- * the number of the signal that stopped it; trials that ran then have gone back to the queue.
- *   negative errno  it cannot go on (the disk is full, no worker can be kept): what the text says
- */
+/* Runs until the sweep is over or a signal stops it. Borrows the events until coordinator_close(),
+ * which waits for the workers that it has started and may call them. Returns 0, or the number of
+ * the signal that stopped it; running trials are requeued then. negative errno  it cannot continue:
+ * the disk is full, or no worker can be kept running */
 int coordinator_run(struct coordinator *c, const struct coordinator_events *ev, void *arg,
                     struct err *e);
 
-/* Why it was over, in words; NULL while it is not. */
-const char *coordinator_why(const struct coordinator *c);
+/* Why the sweep is over, in words; NULL: it is not over. */
+const char *coordinator_end_reason(const struct coordinator *c);
 
 #endif

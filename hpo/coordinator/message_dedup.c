@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-struct last { /* of a lease's messages */
+struct last { /* accepted message of a lease */
     int64_t seq;
-    bool given; /* else there is no such lease */
-    bool all;   /* none before it is missing */
+    bool known; /* the lease exists */
+    bool whole; /* no message before it is missing */
 };
 
 struct message_dedup {
@@ -18,45 +18,45 @@ struct message_dedup *message_dedup_new(void)
     return xzalloc(sizeof(struct message_dedup));
 }
 
-void message_dedup_free(struct message_dedup *t)
+void message_dedup_free(struct message_dedup *d)
 {
-    if (t)
-        free(t->last);
-    free(t);
+    if (d)
+        free(d->last);
+    free(d);
 }
 
-static struct last *last_of(struct message_dedup *t, int64_t lease)
+static struct last *last_of(struct message_dedup *d, int64_t lease)
 {
     size_t i = (size_t)lease;
-    if (i >= t->cap) {
+    if (i >= d->cap) {
         size_t cap = (i + 1) * 2;
-        t->last = xrealloc(t->last, cap, sizeof *t->last);
-        memset(t->last + t->cap, 0, (cap - t->cap) * sizeof *t->last);
-        t->cap = cap;
+        d->last = xrealloc(d->last, cap, sizeof *d->last);
+        memset(d->last + d->cap, 0, (cap - d->cap) * sizeof *d->last);
+        d->cap = cap;
     }
-    t->last[i].given = true;
-    return &t->last[i];
+    d->last[i].known = true;
+    return &d->last[i];
 }
 
-void message_dedup_lease(struct message_dedup *t, int64_t lease)
+void message_dedup_lease(struct message_dedup *d, int64_t lease)
 {
-    last_of(t, lease)->all = true;
+    last_of(d, lease)->whole = true;
 }
 
-void message_dedup_replay(struct message_dedup *t, int64_t lease, int64_t seq)
+void message_dedup_replay(struct message_dedup *d, int64_t lease, int64_t seq)
 {
-    struct last *l = last_of(t, lease);
+    struct last *l = last_of(d, lease);
     l->seq = seq > l->seq ? seq : l->seq;
 }
 
-enum message_dedup_verdict message_dedup_check(struct message_dedup *t, int64_t lease, int64_t seq)
+enum message_dedup_verdict message_dedup_check(struct message_dedup *d, int64_t lease, int64_t seq)
 {
-    struct last *l = (uint64_t)lease < t->cap ? &t->last[lease] : NULL;
-    if (!l || !l->given || seq <= l->seq)
+    struct last *l = (uint64_t)lease < d->cap ? &d->last[lease] : NULL;
+    if (!l || !l->known || seq <= l->seq)
         return MESSAGE_DEDUP_DUPLICATE;
-    if (l->all && seq > l->seq + 1)
+    if (l->whole && seq > l->seq + 1)
         return MESSAGE_DEDUP_GAP;
     l->seq = seq;
-    l->all = true;
+    l->whole = true;
     return MESSAGE_DEDUP_NEW;
 }

@@ -17,28 +17,28 @@ struct progress_display {
     const char *name;
     const struct spec *spec;
     bool quiet, terminal;
-    int *out; /* trials that workers hold, in the order in which they got them */
-    size_t out_count, out_cap;
-    bool paused; /* as it was said */
-    int lines;   /* of the block that is there now */
+    int *leased; /* trials that workers have, in the order of their leases */
+    size_t leased_count, leased_cap;
+    bool paused; /* as printed last */
+    int lines;   /* of the block on the terminal */
     int64_t opened_ms, painted_ms;
 };
 
 static void add(struct progress_display *s, int trial)
 {
-    if (s->out_count == s->out_cap) {
-        s->out_cap = s->out_cap ? s->out_cap * 2 : 16;
-        s->out = xrealloc(s->out, s->out_cap, sizeof *s->out);
+    if (s->leased_count == s->leased_cap) {
+        s->leased_cap = s->leased_cap ? s->leased_cap * 2 : 16;
+        s->leased = xrealloc(s->leased, s->leased_cap, sizeof *s->leased);
     }
-    s->out[s->out_count++] = trial;
+    s->leased[s->leased_count++] = trial;
 }
 
 static void drop(struct progress_display *s, int trial)
 {
-    for (size_t i = 0; i < s->out_count; i++) {
-        if (s->out[i] != trial)
+    for (size_t i = 0; i < s->leased_count; i++) {
+        if (s->leased[i] != trial)
             continue;
-        memmove(&s->out[i], &s->out[i + 1], (--s->out_count - i) * sizeof *s->out);
+        memmove(&s->leased[i], &s->leased[i + 1], (--s->leased_count - i) * sizeof *s->leased);
         return;
     }
 }
@@ -49,7 +49,7 @@ static bool is_terminal(void)
     return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-/* The cursor back to where the block begins, nothing below it. */
+/* Moves the cursor to the first line of the block, and clears from there. */
 static void wipe(struct progress_display *s)
 {
     if (s->lines > 0)
@@ -63,13 +63,13 @@ void progress_display_print(struct progress_display *s, const char *text)
     fprintf(stderr, "%s\n", text);
 }
 
-static void say_paused(struct progress_display *s, bool paused)
+static void print_paused(struct progress_display *s, bool paused)
 {
     AUTO(free)
-    char *text = xasprintf("drover sweep: paused, until: drover sweep resume %s", s->name);
+    char *text = xasprintf("drover sweep: paused; to continue: drover sweep resume %s", s->name);
     s->paused = paused;
     if (!s->quiet)
-        progress_display_print(s, paused ? text : "drover sweep: goes on");
+        progress_display_print(s, paused ? text : "drover sweep: resumed");
 }
 
 struct progress_display *progress_display_open(const char *name, const struct spec *spec,
@@ -89,7 +89,7 @@ struct progress_display *progress_display_open(const char *name, const struct sp
             add(s, i);
     }
     if (scheduler_is_paused(sched))
-        say_paused(s, true);
+        print_paused(s, true);
     return s;
 }
 
@@ -98,7 +98,7 @@ void progress_display_close(struct progress_display *s)
     if (!s)
         return;
     wipe(s);
-    free(s->out);
+    free(s->leased);
     free(s);
 }
 
@@ -106,7 +106,7 @@ void progress_display_stored(struct progress_display *s, const struct scheduler 
                              enum scheduler_record_kind kind, int trial)
 {
     if (s->paused != scheduler_is_paused(sched))
-        say_paused(s, !s->paused);
+        print_paused(s, !s->paused);
     if (kind == SCHEDULER_REC_LEASED)
         add(s, trial);
     else if (kind == SCHEDULER_REC_REQUEUED || kind == SCHEDULER_REC_ENDED ||
@@ -134,8 +134,8 @@ void progress_display_paint(struct progress_display *s, const struct scheduler *
     int best = scheduler_best(sched);
     AUTO(json) json_t *best_trial = best >= 0 ? scheduler_trial_json(sched, best) : NULL;
     AUTO(json) json_t *running = json_array();
-    for (size_t i = 0; i < s->out_count; i++) /* those that do not fit are only counted */
-        json_array_append_new(running, i < (size_t)rows ? scheduler_trial_json(sched, s->out[i])
+    for (size_t i = 0; i < s->leased_count; i++) /* trials that do not fit are only counted */
+        json_array_append_new(running, i < (size_t)rows ? scheduler_trial_json(sched, s->leased[i])
                                                         : json_object());
     const struct progress_text p = {.name = s->name,
                                     .metric = s->spec->metrics[0].name,

@@ -18,14 +18,14 @@ static int id_of(const json_t *trial)
     return (int)json_integer_value(json_object_get(trial, "id"));
 }
 
-/* NAN where the trial has no value. */
+/* NAN if the trial has no value. */
 static double value_of(const json_t *trial)
 {
     const json_t *v = json_object_get(trial, "value");
     return json_is_number(v) ? json_number_value(v) : (double)NAN;
 }
 
-/* A number as short as it reads well, anything else as it is; other values as JSON. */
+/* Appends a string as it is, a number with six digits, and other values as JSON. */
 static void add_json(struct strbuf *out, const json_t *v)
 {
     if (json_is_string(v)) {
@@ -90,8 +90,8 @@ void progress_text_counts(struct strbuf *out, const struct scheduler_counts *c)
     }
 }
 
-/* Ends the line that began at `start` after at most `columns` characters (UTF-8), with no control
- * character in it. */
+/* Ends the line that began at `start` after at most `columns` characters (UTF-8), and replaces
+ * control characters by spaces. */
 static void end_line(struct strbuf *out, size_t start, int columns)
 {
     size_t to = start;
@@ -210,8 +210,8 @@ static void add_names(char ***names, const struct entry *rows, size_t n)
     json_decref(seen);
 }
 
-/* One cell, without control characters and not too long for its column. After the fixed columns
- * come `others` metrics, then parameters. */
+/* Returns a cell, without control characters and cut to CELL_MAX. After the fixed columns there are
+ * `others` metrics, then parameters. To be freed. */
 static char *cell(const struct entry *row, size_t rank, size_t column, char *const *names,
                   size_t others)
 {
@@ -259,7 +259,7 @@ static void print_cells(struct strbuf *out, char *const *cells, size_t rows, siz
         for (size_t c = 0; c < columns; c++) {
             const char *text = cells[r * columns + c];
             int pad = width[c] - width_of(text);
-            bool right = c != 2 && c < FIXED_COLUMNS + others; /* all but the state are numbers */
+            bool right = c != 2 && c < FIXED_COLUMNS + others; /* numbers; the state is text */
             if (right)
                 strbuf_printf(out, "%*s", pad, "");
             strbuf_puts(out, text);
@@ -299,7 +299,8 @@ void progress_text_table(struct strbuf *out, const json_t *trials, const struct 
         cells[columns + i] = cell(&rows[i / columns], i / columns + 1, i % columns, names, others);
     print_cells(out, cells, n + 1, columns, others);
     if (front)
-        strbuf_puts(out, "* no other trial is better in one objective and as good in the rest\n");
+        strbuf_puts(
+            out, "* no other trial is better in one objective and at least equal in all others\n");
 }
 
 void progress_text_importance(struct strbuf *out, const json_t *importance)

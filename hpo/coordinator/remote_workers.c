@@ -11,116 +11,118 @@
 #include "hpo/store/sweep_dir.h"
 
 enum {
-    WORKER_STARTS_MAX = 5, /* that came to nothing, one after the other */
+    WORKER_STARTS_MAX = 5, /* without success, one after the other */
     RETRY_MS = 500,        /* doubled with each of them */
-    WORTHWHILE_S = 60,     /* one that has lived so long came to something */
-    GIVE_UP_STATUS = 2     /* `drover worker`: it was not let in, or trials cannot run there */
+    SUCCESS_S = 60,        /* a worker that ran this long was a success */
+    GIVE_UP_STATUS = 2     /* of `drover worker`: it was rejected, or trials cannot run there */
 };
 
-struct node { /* and its worker */
-    struct remote_workers *fleet;
+struct remote_worker {
+    struct remote_workers *all;
     const struct host *host;
-    struct hosts *alone; /* it, with one slot */
+    struct hosts *hosts; /* this host with one slot */
     struct launch *job;  /* NULL: none */
-    char **argv, **env;  /* the job's (strv), as long as there is one */
-    bool ended;          /* the job has; it is freed on the loop's next turn */
+    char **argv, **env;  /* the job's (strv) */
+    bool ended;          /* the job has ended; it is freed on the loop's next turn */
     bool given_up, closed;
-    int fast_ends;
-    char id[64];    /* of the worker */
-    char last[256]; /* what it wrote last */
+    int fast_exits;
+    char id[64];         /* of the worker */
+    char last_line[256]; /* of its output */
     uv_timer_t timer;
     FILE *log;
 };
 
 struct remote_workers {
-    const struct remote_workers_opts *config;
+    const struct remote_workers_opts *opts;
     const char *dir;
     const struct remote_workers_events *ev;
     void *arg;
     uv_loop_t *loop;
     struct launch_context *launcher;
-    struct node *nodes;
+    struct remote_worker *nodes;
     int count;
     char *program;
     bool released;
 };
 
-int remote_workers_slots(const struct remote_workers_opts *c, const struct host *h)
+int remote_workers_slots(const struct remote_workers_opts *opts, const struct host *h)
 {
-    int places = c->limit ? h->slots / c->ranks : 0;
-    return c->limit && h->slots > 0 && places == 0 ? 1 : places;
+    int slots = opts->limit ? h->slots / opts->ranks : 0;
+    return opts->limit && h->slots > 0 && slots == 0 ? 1 : slots;
 }
 
-static bool all_ended(const struct remote_workers *f)
+static bool all_ended(const struct remote_workers *w)
 {
-    for (int i = 0; i < f->count; i++)
-        if (f->nodes[i].job)
+    for (int i = 0; i < w->count; i++)
+        if (w->nodes[i].job)
             return false;
     return true;
 }
 
-/* ---- its end -------------------------------------------------------------------------------- */
+/* ---- its exit ------------------------------------------------------------------------------- */
 
-static void start(struct node *n);
+static void start(struct remote_worker *n);
 
-static void give_up(struct node *n, const char *why)
+static void give_up(struct remote_worker *n, const char *cause)
 {
-    struct remote_workers *f = n->fleet;
+    struct remote_workers *w = n->all;
     n->given_up = true;
-    log_error("node %s is given up: %s", n->host->name, why);
-    for (int i = 0; i < f->count; i++)
-        if (!f->nodes[i].given_up)
+    log_error("node %s: no worker can be kept there: %s", n->host->name, cause);
+    for (int i = 0; i < w->count; i++)
+        if (!w->nodes[i].given_up)
             return;
     struct err e = {0};
-    err_set(&e, -ECHILD, "no node has a worker; the last was %s: %s", n->host->name, why);
-    err_hint(&e, "%s/worker.%s.log has what it wrote", f->dir, n->host->name);
-    f->ev->failed(f->arg, &e);
+    err_set(&e, -ECHILD, "no worker can be kept on any node; the last one was on %s: %s",
+            n->host->name, cause);
+    err_hint(&e, "its output is in %s/worker.%s.log", w->dir, n->host->name);
+    w->ev->failed(w->arg, &e);
 }
 
-/* It has ended, or could not be started. */
-static void start_later(struct node *n, const char *why)
+/* It has exited, or could not be started. */
+static void retry_or_give_up(struct remote_worker *n, const char *cause)
 {
-    if (n->fleet->released)
+    if (n->all->released)
         return;
-    if (++n->fast_ends >= WORKER_STARTS_MAX) {
-        give_up(n, why);
+    if (++n->fast_exits >= WORKER_STARTS_MAX) {
+        give_up(n, cause);
         return;
     }
-    log_warn("the worker on %s has ended (%s); it is started again", n->host->name, why);
+    log_warn("the worker on %s has exited (%s); starting it again", n->host->name, cause);
 }
 
 static void on_timer(uv_timer_t *t)
 {
-    struct node *n = t->data;
-    struct remote_workers *f = n->fleet;
+    struct remote_worker *n = t->data;
+    struct remote_workers *w = n->all;
     if (n->ended) {
         launch_free(TAKE(n->job));
         n->ended = false;
-        if (!f->released && !n->given_up)
-            uv_timer_start(&n->timer, on_timer, (uint64_t)RETRY_MS << n->fast_ends, 0);
-        else if (f->released && all_ended(f))
-            f->ev->released(f->arg);
-    } else if (!f->released && !n->given_up) {
+        if (!w->released && !n->given_up)
+            uv_timer_start(&n->timer, on_timer, (uint64_t)RETRY_MS << n->fast_exits, 0);
+        else if (w->released && all_ended(w))
+            w->ev->released(w->arg);
+    } else if (!w->released && !n->given_up) {
         start(n);
     }
 }
 
 static void on_ended(void *arg, const struct job_end *end)
 {
-    struct node *n = arg;
-    char why[sizeof n->last + 64];
+    struct remote_worker *n = arg;
+    char cause[sizeof n->last_line + 64];
     if (end->broken)
-        snprintf(why, sizeof why, "%s", end->broken);
+        snprintf(cause, sizeof cause, "%s", end->broken);
     else
-        snprintf(why, sizeof why, "status %d%s%s", end->status, *n->last ? ": " : "", n->last);
+        snprintf(cause, sizeof cause, "status %d%s%s", end->status, *n->last_line ? ": " : "",
+                 n->last_line);
     n->ended = true;
-    n->fast_ends = end->seconds >= WORTHWHILE_S ? 0 : n->fast_ends;
+    n->fast_exits = end->seconds >= SUCCESS_S ? 0 : n->fast_exits;
     if (!end->broken) /* else it may still run there, out of reach */
-        n->fleet->ev->gone(n->fleet->arg, n->id);
-    if (end->status == GIVE_UP_STATUS && !end->broken && !n->fleet->released)
-        give_up(n, why);
+        n->all->ev->exited(n->all->arg, n->id);
+    if (end->status == GIVE_UP_STATUS && !end->broken && !n->all->released)
+        give_up(n, cause);
     else
-        start_later(n, why);
+        retry_or_give_up(n, cause);
     uv_timer_start(&n->timer, on_timer, 0, 0);
 }
 
@@ -128,21 +130,21 @@ static void on_ended(void *arg, const struct job_end *end)
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
-    struct node *n = arg;
-    snprintf(n->last, sizeof n->last, "%.*s", (int)len, text);
+    struct remote_worker *n = arg;
+    snprintf(n->last_line, sizeof n->last_line, "%.*s", (int)len, text);
     if (n->log)
-        fprintf(n->log, "%s\n", n->last);
+        fprintf(n->log, "%s\n", n->last_line);
     return true;
 }
 
-static void on_rank(void *arg, const struct rank_end *r)
+static void on_rank_ended(void *arg, const struct rank_end *r)
 {
-    struct node *n = arg;
+    struct remote_worker *n = arg;
     if (r->start_error[0])
-        snprintf(n->last, sizeof n->last, "%s", r->start_error);
+        snprintf(n->last_line, sizeof n->last_line, "%s", r->start_error);
 }
 
-/* The line of worker.key, as DROVER_SWEEP_KEY. To be freed. */
+/* Returns "DROVER_SWEEP_KEY=" with the line of worker.key. To be freed; NULL: an error. */
 static char *key_variable(const char *dir, struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/worker.key", dir), *line = NULL;
@@ -157,81 +159,81 @@ static char *key_variable(const char *dir, struct err *e)
     return xasprintf("DROVER_SWEEP_KEY=%s", line);
 }
 
-static int launch(struct node *n, struct err *e)
+static int launch(struct remote_worker *n, struct err *e)
 {
     static const struct launch_events events = {
-        .line = on_line, .rank_ended = on_rank, .ended = on_ended};
-    struct remote_workers *f = n->fleet;
-    const struct remote_workers_opts *c = f->config;
-    char *key = key_variable(f->dir, e);
+        .line = on_line, .rank_ended = on_rank_ended, .ended = on_ended};
+    struct remote_workers *w = n->all;
+    const struct remote_workers_opts *opts = w->opts;
+    char *key = key_variable(w->dir, e);
     if (!key)
         return e->code;
     strv_free(n->env);
-    n->env = strv_copy(c->spec->env);
+    n->env = strv_copy(opts->spec->env);
     strv_push(&n->env, key);
     uint32_t random = 0;
     if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return err_set(e, -errno, "no random number can be had");
+        return err_set(e, -errno, "cannot get a random number: %s", strerror(errno));
     AUTO(free) char *name = sweep_dir_slug(n->host->name);
     snprintf(n->id, sizeof n->id, "%.40s-%08x", name, random);
-    AUTO(free) char *places = xasprintf("%d", remote_workers_slots(c, n->host));
-    char *argv[] = {f->program, "worker", "--id", n->id, "--places", places, NULL};
+    AUTO(free) char *slots = xasprintf("%d", remote_workers_slots(opts, n->host));
+    char *argv[] = {w->program, "worker", "--id", n->id, "--places", slots, NULL};
     strv_free(n->argv);
     n->argv = strv_copy(argv);
-    struct launch_spec spec = *c->spec;
+    struct launch_spec spec = *opts->spec;
     spec.argv = n->argv;
     spec.env = n->env;
     spec.ranks = 1;
-    spec.hosts = n->alone;
-    spec.bind_to = PLAN_BIND_NONE; /* it has the node */
+    spec.hosts = n->hosts;
+    spec.bind_to = PLAN_BIND_NONE; /* the worker divides the node itself */
     spec.stdin_null = true;
     spec.no_pmix = true;
-    *n->last = 0;
-    return launch_start(&n->job, f->launcher, &spec, &events, n, e);
+    *n->last_line = 0;
+    return launch_start(&n->job, w->launcher, &spec, &events, n, e);
 }
 
-static void start(struct node *n)
+static void start(struct remote_worker *n)
 {
     struct err e = {0};
     if (launch(n, &e) == 0)
         return;
-    start_later(n, e.text);
+    retry_or_give_up(n, e.text);
     if (!n->given_up)
-        uv_timer_start(&n->timer, on_timer, (uint64_t)RETRY_MS << n->fast_ends, 0);
+        uv_timer_start(&n->timer, on_timer, (uint64_t)RETRY_MS << n->fast_exits, 0);
 }
 
-void remote_workers_start(struct remote_workers *f)
+void remote_workers_start(struct remote_workers *w)
 {
-    for (int i = 0; i < f->count; i++)
-        start(&f->nodes[i]);
+    for (int i = 0; i < w->count; i++)
+        start(&w->nodes[i]);
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
-void remote_workers_release(struct remote_workers *f)
+void remote_workers_release(struct remote_workers *w)
 {
-    f->released = true;
-    if (all_ended(f))
-        f->ev->released(f->arg);
+    w->released = true;
+    if (all_ended(w))
+        w->ev->released(w->arg);
 }
 
-void remote_workers_kill(struct remote_workers *f)
+void remote_workers_kill(struct remote_workers *w)
 {
-    for (int i = 0; i < f->count; i++)
-        if (f->nodes[i].job && !f->nodes[i].ended)
-            launch_kill(f->nodes[i].job);
+    for (int i = 0; i < w->count; i++)
+        if (w->nodes[i].job && !w->nodes[i].ended)
+            launch_kill(w->nodes[i].job);
 }
 
-static void add(struct remote_workers *f, const struct host *h)
+static void add(struct remote_workers *w, const struct host *h)
 {
-    struct node *n = &f->nodes[f->count++];
-    n->fleet = f;
+    struct remote_worker *n = &w->nodes[w->count++];
+    n->all = w;
     n->host = h;
-    n->alone = xzalloc(sizeof *n->alone);
-    hosts_add(n->alone, h->name, 1, 0);
-    uv_timer_init(f->loop, &n->timer);
+    n->hosts = xzalloc(sizeof *n->hosts);
+    hosts_add(n->hosts, h->name, 1, 0);
+    uv_timer_init(w->loop, &n->timer);
     n->timer.data = n;
-    AUTO(free) char *path = xasprintf("%s/worker.%s.log", f->dir, h->name);
+    AUTO(free) char *path = xasprintf("%s/worker.%s.log", w->dir, h->name);
     n->log = fopen(path, "ae");
     if (!n->log)
         log_warn("%s: %s", path, strerror(errno));
@@ -240,70 +242,71 @@ static void add(struct remote_workers *f, const struct host *h)
 }
 
 int remote_workers_open(struct remote_workers **out, uv_loop_t *loop,
-                        const struct remote_workers_opts *c, const char *dir,
+                        const struct remote_workers_opts *opts, const char *dir,
                         const struct remote_workers_events *ev, void *arg, struct err *e)
 {
     AUTO(free) char *program = NULL;
-    AUTO(free) struct remote_workers *f = xzalloc(sizeof *f);
+    AUTO(free) struct remote_workers *w = xzalloc(sizeof *w);
     if (own_process_dir_above(&program, 0, e) < 0)
         return e ? e->code : -EIO;
-    f->loop = loop;
-    f->config = c;
-    f->dir = dir;
-    f->ev = ev;
-    f->arg = arg;
-    int rc = launch_context_open(&f->launcher, loop, c->guardian, e);
+    w->loop = loop;
+    w->opts = opts;
+    w->dir = dir;
+    w->ev = ev;
+    w->arg = arg;
+    int rc = launch_context_open(&w->launcher, loop, opts->guardian, e);
     if (rc < 0)
         return rc;
-    f->program = TAKE(program);
-    f->nodes = xcalloc((size_t)c->hosts->count + 1, sizeof *f->nodes);
-    for (int i = 0; i < c->hosts->count; i++)
-        if (!c->hosts->at[i].here)
-            add(f, &c->hosts->at[i]);
-    *out = TAKE(f);
+    w->program = TAKE(program);
+    w->nodes = xcalloc((size_t)opts->hosts->count + 1, sizeof *w->nodes);
+    for (int i = 0; i < opts->hosts->count; i++)
+        if (!opts->hosts->at[i].here)
+            add(w, &opts->hosts->at[i]);
+    *out = TAKE(w);
     return 0;
 }
 
 static void on_closed(uv_handle_t *h)
 {
-    ((struct node *)h->data)->closed = true;
+    ((struct remote_worker *)h->data)->closed = true;
 }
 
-/* Whoever closes asks nothing any more. */
-static void no_gone(void *arg, const char *id)
+/* Events while the workers are closed are dropped. */
+static void ignore_exited(void *arg, const char *id)
 {
     (void)arg;
 }
 
-static void no_released(void *arg)
+static void ignore_released(void *arg)
 {
     (void)arg;
 }
 
-void remote_workers_close(struct remote_workers *f)
+void remote_workers_close(struct remote_workers *w)
 {
-    if (!f)
+    if (!w)
         return;
-    static const struct remote_workers_events nobody = {.gone = no_gone, .released = no_released};
-    f->ev = &nobody;
-    f->released = true;
-    for (int i = 0; i < f->count; i++)
-        if (f->nodes[i].job && !f->nodes[i].ended)
-            launch_stop(f->nodes[i].job, 0);
-    while (!all_ended(f))
-        uv_run(f->loop, UV_RUN_ONCE);
-    launch_context_close(f->launcher);
-    for (int i = 0; i < f->count; i++) {
-        uv_close((uv_handle_t *)&f->nodes[i].timer, on_closed);
-        while (!f->nodes[i].closed)
-            uv_run(f->loop, UV_RUN_NOWAIT);
-        if (f->nodes[i].log)
-            fclose(f->nodes[i].log);
-        hosts_free(f->nodes[i].alone);
-        strv_free(f->nodes[i].argv);
-        strv_free(f->nodes[i].env);
+    static const struct remote_workers_events ignore = {.exited = ignore_exited,
+                                                        .released = ignore_released};
+    w->ev = &ignore;
+    w->released = true;
+    for (int i = 0; i < w->count; i++)
+        if (w->nodes[i].job && !w->nodes[i].ended)
+            launch_stop(w->nodes[i].job, 0);
+    while (!all_ended(w))
+        uv_run(w->loop, UV_RUN_ONCE);
+    launch_context_close(w->launcher);
+    for (int i = 0; i < w->count; i++) {
+        uv_close((uv_handle_t *)&w->nodes[i].timer, on_closed);
+        while (!w->nodes[i].closed)
+            uv_run(w->loop, UV_RUN_NOWAIT);
+        if (w->nodes[i].log)
+            fclose(w->nodes[i].log);
+        hosts_free(w->nodes[i].hosts);
+        strv_free(w->nodes[i].argv);
+        strv_free(w->nodes[i].env);
     }
-    free(f->nodes);
-    free(f->program);
-    free(f);
+    free(w->nodes);
+    free(w->program);
+    free(w);
 }

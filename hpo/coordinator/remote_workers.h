@@ -1,9 +1,9 @@
-/* fleet - the workers on other nodes that this sweep starts itself: a job of one rank on each, as
- * `drover run` starts one, by mpirun or srun.
+/* remote_workers - the workers on other nodes that a sweep starts itself: per node a job of one
+ * rank, which mpirun or srun starts as for `drover run`.
  *
- * One that ends is started again, later each time; after WORKER_STARTS_MAX starts that came to
- * nothing its node is given up, and the sweep goes on with the others. They end when they are told
- * that the sweep is over, and with the engine that started them: none outlives this process. */
+ * A worker that exits is started again, with a longer delay each time. After WORKER_STARTS_MAX
+ * starts without success its node is given up, and the sweep continues with the others. The workers
+ * end when the sweep is over, or with the engine that started them: none outlives this process. */
 #ifndef DROVER_REMOTE_WORKERS_H
 #define DROVER_REMOTE_WORKERS_H
 
@@ -17,38 +17,38 @@
 struct remote_workers;
 
 struct remote_workers_opts {
-    struct guardian *guardian;      /* started before there was a thread */
-    const struct launch_spec *spec; /* who starts them: engine, engine_args, env */
-    const struct hosts *hosts;      /* those that are `here` have no worker of the fleet's */
-    int ranks;                      /* of a trial */
-    bool limit;                     /* a node's slots say how many ranks it takes */
+    struct guardian *guardian;      /* started before this process had threads */
+    const struct launch_spec *spec; /* how workers are started: engine, engine_args, env */
+    const struct hosts *hosts;      /* a host that is `here` gets no worker */
+    int ranks;                      /* per node of a trial */
+    bool limit;                     /* the slots of a host limit its ranks */
 };
 
 struct remote_workers_events {
-    /* The worker of this id has ended, and what it ran with it. */
-    void (*gone)(void *arg, const char *id);
-    /* No node is left that could have one. Not after remote_workers_release(). */
+    /* The worker of this id has exited, and its trials with it. */
+    void (*exited)(void *arg, const char *id);
+    /* Every node was given up. Not after remote_workers_release(). */
     void (*failed)(void *arg, const struct err *e);
-    /* All have ended after remote_workers_release(). */
+    /* All workers have exited after remote_workers_release(). */
     void (*released)(void *arg);
 };
 
-/* How many trials a host takes at once by its slots; 0: as many as fit. */
-int remote_workers_slots(const struct remote_workers_opts *c, const struct host *h);
+/* How many trials a host runs at once by its slots; 0: as many as fit. */
+int remote_workers_slots(const struct remote_workers_opts *opts, const struct host *h);
 
-/* Borrows the configuration, the events and `dir`, the sweep's directory: it has the worker.key
- * that they get by their environment, and what they write, in worker.NODE.log. Starts nothing. */
+/* Borrows the options, the events and `dir`, the sweep's directory. The workers get its worker.key
+ * in their environment, and their output is written to worker.NODE.log in it. Starts nothing. */
 int remote_workers_open(struct remote_workers **out, uv_loop_t *loop,
-                        const struct remote_workers_opts *c, const char *dir,
+                        const struct remote_workers_opts *opts, const char *dir,
                         const struct remote_workers_events *ev, void *arg, struct err *e);
-/* Ends those that are left, in good order; turns the loop until they have ended. */
-void remote_workers_close(struct remote_workers *f);
+/* Stops the workers that run with their grace period, and runs the loop until they have exited. */
+void remote_workers_close(struct remote_workers *w);
 AUTO_DEFINE(remote_workers, struct remote_workers *, remote_workers_close)
 
-void remote_workers_start(struct remote_workers *f);
-/* Workers were told to end: none is started again. `released` follows, at once where none runs. */
-void remote_workers_release(struct remote_workers *f);
+void remote_workers_start(struct remote_workers *w);
+/* Workers were told to end and are not started again. `released` follows, at once if none runs. */
+void remote_workers_release(struct remote_workers *w);
 /* SIGKILL to all. */
-void remote_workers_kill(struct remote_workers *f);
+void remote_workers_kill(struct remote_workers *w);
 
 #endif

@@ -25,8 +25,8 @@ static bool in_path(const char *program)
     return false;
 }
 
-/* As W&B's agent says it. Looked for once: a search of PATH for each trial is seen in the profile.
- */
+/* The interpreter that W&B's agent would use. Searched once: a search of PATH per trial costs
+ * measurable time. */
 static const char *interpreter(void)
 {
     static const char *found;
@@ -35,29 +35,29 @@ static const char *interpreter(void)
     return found;
 }
 
-int run_message_check(const struct run_message *o, struct err *e)
+int run_message_check(const struct run_message_opts *opts, struct err *e)
 {
-    const char *program = o->spec->program;
+    const char *program = opts->spec->program;
     if (!program || access(program, F_OK) == 0 || (!strchr(program, '/') && in_path(program)))
         return 0;
     err_set(e, -ENOENT, "program '%s': %s", program, strerror(ENOENT));
-    return err_hint(e, "trials run in the directory that the sweep is started in: %s", o->wdir);
+    return err_hint(e, "trials run in the directory in which the sweep is started: %s", opts->wdir);
 }
 
-int run_message_argv(char ***out, const struct run_message *o, int trial, const json_t *params,
-                     struct err *e)
+int run_message_argv(char ***out, const struct run_message_opts *opts, int trial,
+                     const json_t *params, struct err *e)
 {
-    AUTO(free) char *dir = trial_dir_path(o->dir, trial);
+    AUTO(free) char *dir = trial_dir_path(opts->dir, trial);
     AUTO(free) char *file = xasprintf("%s/params.json", dir);
-    const struct trial_command command = {.items = o->spec->command,
-                                          .program = o->spec->program,
+    const struct trial_command command = {.items = opts->spec->command,
+                                          .program = opts->spec->program,
                                           .interpreter = interpreter(),
                                           .json_file = file,
                                           .getenv = variable};
     return trial_command_build(out, &command, params, e);
 }
 
-/* {metric: pattern, …}; NULL: none has one. */
+/* Returns {metric: pattern, …}; NULL: no metric has a pattern. */
 static json_t *patterns_of(const struct spec *s)
 {
     json_t *patterns = NULL;
@@ -70,25 +70,25 @@ static json_t *patterns_of(const struct spec *s)
     return patterns;
 }
 
-int run_message_data(json_t **out, const struct run_message *o, int trial, json_t *params,
-                     json_t *others, struct err *e)
+int run_message_data(json_t **out, const struct run_message_opts *opts, int trial, json_t *params,
+                     json_t *peers, struct err *e)
 {
-    const struct spec *s = o->spec;
+    const struct spec *s = opts->spec;
     AUTO(strv) char **argv = NULL;
-    int rc = run_message_argv(&argv, o, trial, params, e);
+    int rc = run_message_argv(&argv, opts, trial, params, e);
     if (rc < 0)
         return rc;
     json_t *words = json_array();
     for (char **a = argv; *a; a++)
         json_array_append_new(words, json_string(*a));
-    AUTO(free) char *dir = trial_dir_path(o->dir, trial);
+    AUTO(free) char *dir = trial_dir_path(opts->dir, trial);
     json_t *data =
         json_pack("{s:i,s:s,s:s,s:s,s:o,s:[],s:O,s:I,s:o*,s:o*,s:O*}", "trial", trial, "sweep",
-                  o->sweep, "dir", dir, "wdir", o->wdir, "argv", words, "env", "params", params,
-                  "grace_ms", (json_int_t)s->grace_ms, "wandb_real",
-                  s->wandb_real ? json_true() : NULL, "patterns", patterns_of(s), "peers", others);
+                  opts->sweep, "dir", dir, "wdir", opts->wdir, "argv", words, "env", "params",
+                  params, "grace_ms", (json_int_t)s->grace_ms, "wandb_real",
+                  s->wandb_real ? json_true() : NULL, "patterns", patterns_of(s), "peers", peers);
     if (!data)
-        return err_set(e, -EINVAL, "trial %d: its command is no UTF-8", trial);
+        return err_set(e, -EINVAL, "trial %d: its command is not valid UTF-8", trial);
     *out = data;
     return 0;
 }

@@ -1,4 +1,4 @@
-/* order - what a worker is told to run: a trial's command, and the WIRE_RUN that carries it. */
+/* run_message - the command of a trial, and the WIRE_RUN that carries it to a worker. */
 #ifndef DROVER_RUN_MESSAGE_H
 #define DROVER_RUN_MESSAGE_H
 
@@ -7,25 +7,26 @@
 #include "common/err.h"
 #include "hpo/spec/spec.h"
 
-struct run_message {
+struct run_message_opts {
     const struct spec *spec;
     const char *sweep; /* its name */
     const char *dir;   /* its directory, absolute */
-    const char *wdir;  /* where trials run */
+    const char *wdir;  /* working directory of trials */
 };
 
-/* Whether the sweep's program is there: as a file, or in PATH.
- *   -ENOENT  it is not */
-int run_message_check(const struct run_message *o, struct err *e);
+/* Checks that the sweep's program exists, as a file or in PATH.
+ *   -ENOENT  it does not */
+int run_message_check(const struct run_message_opts *opts, struct err *e);
 
-/* The argv that runs `params` as trial `trial`: a strv.
+/* Returns in *out the argv that runs `params` as trial `trial`: a strv.
  *   -EINVAL  as trial_command_build() */
-int run_message_argv(char ***out, const struct run_message *o, int trial, const json_t *params,
-                     struct err *e);
+int run_message_argv(char ***out, const struct run_message_opts *opts, int trial,
+                     const json_t *params, struct err *e);
 
-/* WIRE_RUN's data (new reference). `others`: as sched_action has it; NULL: none.
- *   -EINVAL  as trial_command_build(), or something of it is no UTF-8 */
-int run_message_data(json_t **out, const struct run_message *o, int trial, json_t *params,
-                     json_t *others, struct err *e);
+/* Returns in *out the data of a WIRE_RUN (new reference). `peers`: the other nodes of the trial, as
+ * in a scheduler_action; NULL: none. -EINVAL  as trial_command_build(), or a word of the command is
+ * not valid UTF-8 */
+int run_message_data(json_t **out, const struct run_message_opts *opts, int trial, json_t *params,
+                     json_t *peers, struct err *e);
 
 #endif

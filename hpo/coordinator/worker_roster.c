@@ -5,22 +5,22 @@
 #include "common/json.h"
 #include "common/log.h"
 
-enum { LONELY_MS = 30000 /* without a worker, until somebody is told */ };
+enum { LONELY_MS = 30000 /* with too few workers, until the warning */ };
 
 size_t worker_roster_count(const struct peer_table *p)
 {
-    size_t here = 0;
+    size_t present = 0;
     for (size_t i = 0; i < peer_table_count(p); i++)
-        here += !peer_table_at(p, i)->lost;
-    return here;
+        present += !peer_table_at(p, i)->lost;
+    return present;
 }
 
-/* Nodes with workers that are not lost; no more than `most` are counted. */
-static int count_nodes(const struct peer_table *p, int most)
+/* Nodes with workers that are not lost; counts at most `limit`. */
+static int count_nodes(const struct peer_table *p, int limit)
 {
-    AUTO(free) const char **names = xcalloc((size_t)most, sizeof *names);
+    AUTO(free) const char **names = xcalloc((size_t)limit, sizeof *names);
     int n = 0;
-    for (size_t i = 0; i < peer_table_count(p) && n < most; i++) {
+    for (size_t i = 0; i < peer_table_count(p) && n < limit; i++) {
         const struct peer *w = peer_table_at(p, i);
         bool seen = w->lost;
         for (int k = 0; k < n && !seen; k++)
@@ -37,45 +37,45 @@ static json_t *list_all(const struct peer_table *p)
     for (size_t i = 0; i < peer_table_count(p); i++) {
         const struct peer *w = peer_table_at(p, i);
         if (!w->lost)
-            json_array_append_new(list, json_pack("{s:s,s:s,s:i,s:i,s:i}", "id", w->id, "node",
-                                                  w->node, "places", w->places, "slots", w->slots,
-                                                  "gpus", w->gpus));
+            json_array_append_new(list,
+                                  json_pack("{s:s,s:s,s:i,s:i,s:i}", "id", w->id, "node", w->node,
+                                            "places", w->slots, "slots", w->cpus, "gpus", w->gpus));
     }
     return list;
 }
 
-void worker_roster_tick(struct worker_roster *c, const struct peer_table *p,
+void worker_roster_tick(struct worker_roster *r, const struct peer_table *p,
                         const struct sweep_dir *d, uint64_t now_ms)
 {
-    int nodes = count_nodes(p, c->nodes);
-    if (nodes >= c->nodes || (c->own && c->nodes == 1))
-        c->lonely_ms = now_ms;
-    if (c->lonely_ms && now_ms - c->lonely_ms >= LONELY_MS) {
+    int nodes = count_nodes(p, r->nodes);
+    if (nodes >= r->nodes || (r->own && r->nodes == 1))
+        r->lonely_ms = now_ms;
+    if (r->lonely_ms && now_ms - r->lonely_ms >= LONELY_MS) {
         AUTO(free)
-        char *few = xasprintf("a trial needs %d nodes, and workers are on %d", c->nodes, nodes);
-        log_warn("%s; on another machine: drover worker --key worker.key, with %s",
-                 nodes > 0 ? few : "no worker is there", d->path);
-        c->lonely_ms = 0;
+        char *few = xasprintf("a trial needs %d nodes, but workers are on %d", r->nodes, nodes);
+        log_warn("%s; copy %s/worker.key to another machine: drover worker --key worker.key",
+                 nodes > 0 ? few : "no worker is connected", d->path);
+        r->lonely_ms = 0;
     }
-    if (!c->changed || now_ms - c->noted_ms < peer_table_count(p))
+    if (!r->changed || now_ms - r->written_ms < peer_table_count(p))
         return;
     AUTO(json) json_t *list = list_all(p);
     struct err e = {0};
     if (sweep_dir_write_workers(d, list, &e) < 0)
-        log_warn("%s", e.text); /* only those who look miss it */
-    c->changed = false;
-    c->noted_ms = now_ms;
+        log_warn("%s", e.text); /* only `sweep show` needs the file */
+    r->changed = false;
+    r->written_ms = now_ms;
 }
 
-void worker_roster_forward_ticket(struct transport_server *h, const json_t *others,
+void worker_roster_forward_ticket(struct transport_server *s, const json_t *members,
                                   const struct wire_msg *m, int ranks)
 {
-    for (size_t i = 0; i < json_array_size(others); i++) {
+    for (size_t i = 0; i < json_array_size(members); i++) {
         struct err e = {0};
         struct wire_msg to = {
             .kind = WIRE_JOIN_TICKET, .lease = m->lease, .data = json_copy(m->data)};
         json_object_set_new(to.data, "rank", json_integer((json_int_t)(i + 1) * ranks));
-        if (transport_server_send(h, json_string_value(json_array_get(others, i)), &to, &e) < 0)
+        if (transport_server_send(s, json_string_value(json_array_get(members, i)), &to, &e) < 0)
             log_warn("%s", e.text);
         wire_msg_clear(&to);
     }

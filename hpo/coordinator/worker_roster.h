@@ -1,4 +1,5 @@
-/* company - who works on a sweep: told to those who look, and to the user when it is nobody. */
+/* worker_roster - the workers of a sweep: lists them for `sweep show`, and warns if there are too
+ * few for a trial. */
 #ifndef DROVER_WORKER_ROSTER_H
 #define DROVER_WORKER_ROSTER_H
 
@@ -11,25 +12,27 @@
 #include "hpo/transport/transport_server.h"
 
 struct worker_roster {
-    bool own;           /* we have a worker ourselves: then it is seen when it fails */
-    int nodes;          /* that a trial needs */
-    bool changed;       /* since they were written down */
-    uint64_t noted_ms;  /* when they were */
-    uint64_t lonely_ms; /* since when nobody has been there; 0: that was said */
+    bool own;            /* the coordinator runs a worker itself, whose failure it reports */
+    int nodes;           /* that a trial needs */
+    bool changed;        /* since the list was written */
+    uint64_t written_ms; /* when the list was written */
+    uint64_t lonely_ms;  /* since when workers have been too few; 0: the warning was logged */
 };
 
-/* Those that are not lost. */
+/* Workers that are not lost. */
 size_t worker_roster_count(const struct peer_table *p);
 
-/* Once a second: notes who is there in PATH/workers.json, for `sweep show`, and says once when
- * nobody has come for long, or not enough for a trial. Not each second while thousands join: to
- * write them all down takes some microseconds for each, in which nobody is answered. */
-void worker_roster_tick(struct worker_roster *c, const struct peer_table *p,
+/* Call it once per second. Writes the workers to PATH/workers.json if they have changed, and warns
+ * once if none has connected for long, or too few for a trial. While thousands of workers connect,
+ * the list is not written each second: it takes some microseconds per worker, in which no message
+ * is answered. */
+void worker_roster_tick(struct worker_roster *r, const struct peer_table *p,
                         const struct sweep_dir *d, uint64_t now_ms);
 
-/* Hands a WIRE_JOIN_TICKET on to those that hold places for its trial (a list of ids), each with
- * the first of its `ranks` ranks. Who does not hear it says WIRE_RESERVED again. */
-void worker_roster_forward_ticket(struct transport_server *h, const json_t *others,
+/* Forwards a WIRE_JOIN_TICKET to the workers that have reservations for its trial (an array of
+ * ids), each with the first of its `ranks` ranks. A worker that does not receive it sends
+ * WIRE_RESERVED again. */
+void worker_roster_forward_ticket(struct transport_server *s, const json_t *members,
                                   const struct wire_msg *m, int ranks);
 
 #endif

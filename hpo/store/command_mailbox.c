@@ -66,7 +66,8 @@ int command_mailbox_submit(const char *dir, const json_t *command, struct err *e
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
     rc = write_all(fd, line, path, e);
     if (rc < 0) {
-        (void)ftruncate(fd, end); /* if this fails, the reader drops the partial line */
+        if (ftruncate(fd, end) < 0) /* the reader drops the partial line */
+            log_debug("%s: %s", path, strerror(errno));
         command_mailbox_abandon(dir, id);
     }
     return rc;

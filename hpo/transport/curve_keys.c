@@ -31,7 +31,7 @@ static bool from_hex(uint8_t key[CURVE_KEYS_BYTES], const char *text)
     return true;
 }
 
-/* ZeroMQ has its keys in Z85 (its RFC 32): 5 characters for 4 bytes. */
+/* ZeroMQ encodes keys in Z85 (its RFC 32): 5 characters for 4 bytes. */
 static bool own_from_secret(struct curve_keys *k)
 {
     char secret[41], own[41];
@@ -43,15 +43,15 @@ static int make_pair(struct curve_keys *k, struct err *e)
 {
     char own[41], secret[41];
     if (zmq_curve_keypair(own, secret) < 0)
-        return err_set(e, -errno, "keys cannot be made: %s", zmq_strerror(errno));
-    (void)zmq_z85_decode(k->own, own); /* of 40 characters: cannot fail */
+        return err_set(e, -errno, "cannot make keys: %s", zmq_strerror(errno));
+    (void)zmq_z85_decode(k->own, own); /* cannot fail with 40 characters */
     (void)zmq_z85_decode(k->secret, secret);
     return 0;
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* The first line; `text` has TEXT_MAX bytes. */
+/* Reads the beginning of the file into `text`, which has TEXT_MAX bytes. */
 static int read_private(char *text, const char *path, struct err *e)
 {
     struct stat st;
@@ -59,7 +59,7 @@ static int read_private(char *text, const char *path, struct err *e)
     if (fd < 0 || fstat(fd, &st) < 0)
         return err_set(e, -errno, "key file '%s': %s", path, strerror(errno));
     if (st.st_mode & 077) {
-        err_set(e, -EPERM, "key file '%s': others may read it", path);
+        err_set(e, -EPERM, "key file '%s': other users can read it", path);
         return err_hint(e, "chmod 600 %s", path);
     }
     ssize_t n = read(fd, text, TEXT_MAX - 1);
@@ -69,16 +69,16 @@ static int read_private(char *text, const char *path, struct err *e)
     return 0;
 }
 
-/* Complete or not there, and never another's to read. */
+/* Writes the file completely or not at all, and never readable for other users. */
 static int write_private(const char *path, const char *text, struct err *e)
 {
-    AUTO(free) char *beside = xasprintf("%s.%d.tmp", path, (int)getpid());
-    (void)unlink(beside); /* of a process that was killed */
-    AUTO(fd) int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    AUTO(free) char *tmp = xasprintf("%s.%d.tmp", path, (int)getpid());
+    (void)unlink(tmp); /* left by a process that was killed */
+    AUTO(fd) int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     size_t len = strlen(text);
     if (fd >= 0)
-        errno = EIO; /* a short write has no reason of its own */
-    if (fd < 0 || write(fd, text, len) != (ssize_t)len || fsync(fd) < 0 || rename(beside, path) < 0)
+        errno = EIO; /* for a short write, which does not set errno */
+    if (fd < 0 || write(fd, text, len) != (ssize_t)len || fsync(fd) < 0 || rename(tmp, path) < 0)
         return err_set(e, -errno, "key file '%s': %s", path, strerror(errno));
     return 0;
 }
@@ -88,14 +88,14 @@ static int write_private(const char *path, const char *text, struct err *e)
 static int read_server(struct curve_keys *server, struct curve_keys *worker, const char *path,
                        struct err *e)
 {
-    char text[TEXT_MAX], secret[HEX + 1], theirs[HEX + 1];
+    char text[TEXT_MAX], secret[HEX + 1], worker_secret[HEX + 1];
     int rc = read_private(text, path, e);
     if (rc < 0)
         return rc;
-    bool good = sscanf(text, "drover-server %64s %64s", secret, theirs) == 2 &&
-                from_hex(server->secret, secret) && from_hex(worker->secret, theirs) &&
+    bool good = sscanf(text, "drover-server %64s %64s", secret, worker_secret) == 2 &&
+                from_hex(server->secret, secret) && from_hex(worker->secret, worker_secret) &&
                 own_from_secret(server) && own_from_secret(worker);
-    return good ? 0 : err_set(e, -EBADMSG, "key file '%s': it holds no keys of a sweep", path);
+    return good ? 0 : err_set(e, -EBADMSG, "key file '%s': not the server.key of a sweep", path);
 }
 
 int curve_keys_of_sweep(struct curve_keys *server, struct curve_keys *worker, const char *dir,
@@ -106,10 +106,10 @@ int curve_keys_of_sweep(struct curve_keys *server, struct curve_keys *worker, co
     if (access(path, F_OK) == 0) {
         rc = read_server(server, worker, path, e);
     } else if ((rc = make_pair(server, e)) == 0 && (rc = make_pair(worker, e)) == 0) {
-        char secret[HEX + 1], theirs[HEX + 1];
+        char secret[HEX + 1], worker_secret[HEX + 1];
         to_hex(secret, server->secret);
-        to_hex(theirs, worker->secret);
-        AUTO(free) char *text = xasprintf("drover-server %s %s\n", secret, theirs);
+        to_hex(worker_secret, worker->secret);
+        AUTO(free) char *text = xasprintf("drover-server %s %s\n", secret, worker_secret);
         rc = write_private(path, text, e);
     }
     if (rc < 0)
@@ -138,8 +138,8 @@ int curve_keys_parse(struct curve_keys *out, char **endpoint, const char *text, 
     bool good = sscanf(text, "drover-worker %256s %64s %64s %1s", to, server, secret, more) == 3 &&
                 from_hex(k.other, server) && from_hex(k.secret, secret) && own_from_secret(&k);
     if (!good) {
-        err_set(e, -EBADMSG, "%s: it holds no worker's key", where);
-        return err_hint(e, "sweeps/NAME/worker.key is one");
+        err_set(e, -EBADMSG, "%s: not a worker's key", where);
+        return err_hint(e, "copy sweeps/NAME/worker.key from the coordinator's machine");
     }
     *out = k;
     *endpoint = xstrdup(to);

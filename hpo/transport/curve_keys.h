@@ -1,11 +1,11 @@
-/* keys - who may speak with a sweep's coordinator over a network: CURVE keys, in files that are the
- * user's alone.
+/* curve_keys - CURVE keys that admit workers to a sweep's coordinator over a network, in files that
+ * only the user can read.
  *
- *     sweeps/NAME/server.key    made once: the coordinator's secret, and its workers'
+ *     sweeps/NAME/server.key    made once: the secret keys of the coordinator and of its workers
  *     sweeps/NAME/worker.key    for workers: "drover-worker ENDPOINT SERVER-PUBLIC WORKER-SECRET"
  *
- * Keys are written as 64 hexadecimal digits: they survive every shell. All workers of a sweep have
- * the same one, and whoever has it may run trials and report for every trial. */
+ * A key is written as 64 hexadecimal digits, which need no quotes in a shell. All workers of a
+ * sweep have the same key. A process that has it may run trials, and report for every trial. */
 #ifndef DROVER_CURVE_KEYS_H
 #define DROVER_CURVE_KEYS_H
 
@@ -16,15 +16,16 @@
 
 enum { CURVE_KEYS_BYTES = 32 };
 
-/* What one end has: its own pair, and the public key of the other end. */
+/* The keys of one end: its own pair, and the public key of the other end. */
 struct curve_keys {
     uint8_t secret[CURVE_KEYS_BYTES], own[CURVE_KEYS_BYTES], other[CURVE_KEYS_BYTES];
 };
 
-/* The coordinator's, from DIR/server.key; made where there is none. `worker` gets its workers'.
- *   -EPERM    others may read the file
- *   -EBADMSG  it holds no keys
- *   others    as open(), write() and rename() say */
+/* Reads DIR/server.key, and makes it first if it does not exist. `server` is for the coordinator,
+ * `worker` for its workers.
+ *   -EPERM    other users can read the file
+ *   -EBADMSG  the file does not contain keys
+ *   others    as open(), write() and rename() */
 int curve_keys_of_sweep(struct curve_keys *server, struct curve_keys *worker, const char *dir,
                         struct err *e);
 
@@ -32,15 +33,16 @@ int curve_keys_of_sweep(struct curve_keys *server, struct curve_keys *worker, co
 int curve_keys_give(const struct curve_keys *worker, const char *dir, const char *endpoint,
                     struct err *e);
 
-/* A worker's, as worker.key has them. *endpoint is to be freed. `where` names the text's place.
- *   -EBADMSG  the text is no worker's key; it is not quoted */
+/* Parses the line of a worker.key. Free *endpoint. `where` names the source of the text
+ * in messages. -EBADMSG  the text is not a worker's key; the message does not quote it */
 int curve_keys_parse(struct curve_keys *out, char **endpoint, const char *text, const char *where,
                      struct err *e);
-/* The same from a file.
- *   -EPERM  others may read it; others as open() says */
+/* Reads a worker.key.
+ *   -EPERM  other users can read the file
+ *   others  as open() and curve_keys_parse() */
 int curve_keys_read(struct curve_keys *out, char **endpoint, const char *path, struct err *e);
 
-/* Whether an endpoint is on this machine alone: ipc://, or tcp:// to a loopback address. */
+/* Whether only this machine can reach the endpoint: ipc://, or tcp:// to a loopback address. */
 bool curve_keys_here(const char *endpoint);
 
 #endif

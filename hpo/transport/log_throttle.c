@@ -8,7 +8,7 @@
 void log_throttle_warn(struct log_throttle *s, uint64_t now_ms, const char *fmt, ...)
 {
     if (now_ms < s->due_ms) {
-        s->unsaid++;
+        s->suppressed++;
         return;
     }
     char text[1024];
@@ -16,10 +16,10 @@ void log_throttle_warn(struct log_throttle *s, uint64_t now_ms, const char *fmt,
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    if (s->unsaid)
-        log_warn("%s; and %d like it before", text, s->unsaid);
+    if (s->suppressed)
+        log_warn("%s (%d similar warnings suppressed)", text, s->suppressed);
     else
         log_warn("%s", text);
     s->due_ms = now_ms + LOG_THROTTLE_MS;
-    s->unsaid = 0;
+    s->suppressed = 0;
 }

@@ -1,5 +1,5 @@
-/* seldom - a warning once a minute at most, with how many were left out: for what strangers cause.
- */
+/* log_throttle - a warning that is logged at most once per minute, with the number of those that
+ * were suppressed. For events that peers can cause at will. */
 #ifndef DROVER_LOG_THROTTLE_H
 #define DROVER_LOG_THROTTLE_H
 
@@ -9,10 +9,10 @@ enum { LOG_THROTTLE_MS = 60000 };
 
 struct log_throttle { /* zeroed before its first use */
     uint64_t due_ms;  /* when the next line may be written */
-    int unsaid;
+    int suppressed;   /* since the last line */
 };
 
-/* As log_warn(). `now_ms`: of any clock that does not go back. */
+/* As log_warn(). `now_ms`: of a clock that does not go back. */
 void log_throttle_warn(struct log_throttle *s, uint64_t now_ms, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

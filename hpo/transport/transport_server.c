@@ -12,188 +12,191 @@
 #include "hpo/transport/zap_auth.h"
 
 enum {
-    BATCH = 256, /* messages in one turn, and so in one commit */
+    BATCH = 256, /* messages per turn, and so per commit */
     LINGER_MS = 500,
-    UNREAD_MAX = 10000,  /* messages to a worker that reads none, or from one while we are busy */
-    ZERO_COPY_RECV = 10, /* ZMQ_ZERO_COPY_RECV, which zmq.h hides among its drafts */
-    OWN_PAGES = 16384    /* bytes: a block of libzmq's queues, and its buffer for what arrives */
+    UNREAD_MAX = 10000,  /* messages to a worker that reads none, or from a worker in one turn */
+    ZERO_COPY_RECV = 10, /* ZMQ_ZERO_COPY_RECV, which zmq.h declares as a draft only */
+    MMAP_BYTES = 16384   /* the size of a block of libzmq's queues, and of its receive buffer */
 };
 
 struct transport_server {
     uv_loop_t *loop;
     void *zmq, *sock;
     struct zmq_uv *on_sock;
-    struct zap_auth *door; /* NULL: workers of this machine alone */
-    char *file;            /* of an ipc:// endpoint that is bound; ZeroMQ leaves it behind */
+    struct zap_auth *auth; /* NULL: only workers of this machine can connect */
+    char *file;            /* socket of a bound ipc:// endpoint, which ZeroMQ does not remove */
     struct peer_table *peers;
     struct log_throttle dropped;
     const struct transport_server_events *ev;
     void *arg;
 };
 
-/* ---- saying --------------------------------------------------------------------------------- */
+/* ---- sending -------------------------------------------------------------------------------- */
 
-static int send_to(struct transport_server *h, const char *worker, int64_t conn,
+static int send_to(struct transport_server *s, const char *worker, int64_t conn,
                    const struct wire_msg *m, struct err *e)
 {
-    struct wire_msg said = *m;
-    said.conn = conn;
+    struct wire_msg numbered = *m;
+    numbered.conn = conn;
     AUTO(strbuf) struct strbuf b = {0};
-    int rc = wire_encode(&b, &said, e);
+    int rc = wire_encode(&b, &numbered, e);
     if (rc < 0)
         return rc;
-    if (zmq_send(h->sock, worker, strlen(worker), ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
-        zmq_send(h->sock, b.data, b.len, ZMQ_DONTWAIT) < 0) {
-        struct peer *p = errno == EAGAIN ? peer_table_find(h->peers, worker) : NULL;
+    if (zmq_send(s->sock, worker, strlen(worker), ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
+        zmq_send(s->sock, b.data, b.len, ZMQ_DONTWAIT) < 0) {
+        struct peer *p = errno == EAGAIN ? peer_table_find(s->peers, worker) : NULL;
         if (p)
-            p->deaf = true;
+            p->not_reading = true;
         log_info("worker %s: '%s' not sent: %s", worker, wire_kind_name(m->kind),
                  zmq_strerror(errno));
     }
     return 0;
 }
 
-int transport_server_send(struct transport_server *h, const char *worker, const struct wire_msg *m,
+int transport_server_send(struct transport_server *s, const char *worker, const struct wire_msg *m,
                           struct err *e)
 {
-    const struct peer *p = peer_table_find(h->peers, worker);
-    return p && !p->lost ? send_to(h, worker, p->conn, m, e) : 0;
+    const struct peer *p = peer_table_find(s->peers, worker);
+    return p && !p->lost ? send_to(s, worker, p->conn, m, e) : 0;
 }
 
-/* A message without data: it can always be said. */
-static void say_plain(struct transport_server *h, const char *worker, int64_t conn,
+/* Sends a message without data, which wire_encode() always accepts. */
+static void send_kind(struct transport_server *s, const char *worker, int64_t conn,
                       enum wire_kind kind)
 {
-    (void)send_to(h, worker, conn, &(struct wire_msg){.kind = kind}, NULL);
+    (void)send_to(s, worker, conn, &(struct wire_msg){.kind = kind}, NULL);
 }
 
-void transport_server_broadcast(struct transport_server *h, enum wire_kind kind)
+void transport_server_broadcast(struct transport_server *s, enum wire_kind kind)
 {
-    for (size_t i = 0; i < peer_table_count(h->peers); i++) {
-        const struct peer *p = peer_table_at(h->peers, i);
+    for (size_t i = 0; i < peer_table_count(s->peers); i++) {
+        const struct peer *p = peer_table_at(s->peers, i);
         if (!p->lost)
-            say_plain(h, p->id, p->conn, kind);
+            send_kind(s, p->id, p->conn, kind);
     }
 }
 
-void transport_server_mark_lost(struct transport_server *h, const char *worker)
+void transport_server_mark_lost(struct transport_server *s, const char *worker)
 {
-    struct peer *p = peer_table_find(h->peers, worker);
+    struct peer *p = peer_table_find(s->peers, worker);
     if (p)
         p->lost = true;
 }
 
-const char *transport_server_silent(const struct transport_server *h, int64_t ms, size_t *from)
+const char *transport_server_silent(const struct transport_server *s, int64_t ms, size_t *from)
 {
-    while (*from < peer_table_count(h->peers)) {
-        const struct peer *p = peer_table_at(h->peers, (*from)++);
+    while (*from < peer_table_count(s->peers)) {
+        const struct peer *p = peer_table_at(s->peers, (*from)++);
         int64_t limit = ms > 3 * p->ping_ms ? ms : 3 * p->ping_ms;
-        if (!p->lost && (p->deaf || (int64_t)(uv_now(h->loop) - p->heard_ms) >= limit))
+        if (!p->lost && (p->not_reading || (int64_t)(uv_now(s->loop) - p->last_ms) >= limit))
             return p->id;
     }
     return NULL;
 }
 
-void transport_server_reset_deadlines(struct transport_server *h)
+void transport_server_reset_deadlines(struct transport_server *s)
 {
-    for (size_t i = 0; i < peer_table_count(h->peers); i++)
-        peer_table_at(h->peers, i)->heard_ms = uv_now(h->loop);
+    for (size_t i = 0; i < peer_table_count(s->peers); i++)
+        peer_table_at(s->peers, i)->last_ms = uv_now(s->loop);
 }
 
-const struct peer_table *transport_server_peers(const struct transport_server *h)
+const struct peer_table *transport_server_peers(const struct transport_server *s)
 {
-    return h->peers;
+    return s->peers;
 }
 
-/* ---- hearing -------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------ */
 
-static void introduce(struct peer *p, const struct wire_msg *hello)
+static void update_peer(struct peer *p, const struct wire_msg *hello)
 {
     const json_t *d = hello->data;
-    const struct peer was = *p;
+    const struct peer before = *p;
     p->conn = hello->conn;
-    p->lost = p->deaf = false;
+    p->lost = p->not_reading = false;
     snprintf(p->node, sizeof p->node, "%s", json_string_value(json_object_get(d, "node")));
-    p->places = (int)json_integer_value(json_object_get(d, "slots"));
-    p->slots = (int)json_integer_value(json_object_get(d, "cpus"));
+    p->slots = (int)json_integer_value(json_object_get(d, "slots"));
+    p->cpus = (int)json_integer_value(json_object_get(d, "cpus"));
     p->gpus = (int)json_integer_value(json_object_get(d, "gpus"));
     p->ping_ms = (int)json_integer_value(json_object_get(d, "ping_ms"));
-    p->renewed = was.conn > 0 && !was.lost && strcmp(was.node, p->node) == 0 &&
-                 was.places == p->places && was.slots == p->slots && was.gpus == p->gpus;
+    p->renewed = before.conn > 0 && !before.lost && strcmp(before.node, p->node) == 0 &&
+                 before.slots == p->slots && before.cpus == p->cpus && before.gpus == p->gpus;
 }
 
-/* Whether the message is of the worker's present connection. A hello opens one. */
-static bool counts(struct transport_server *h, const char *id, const struct wire_msg *m)
+/* Whether to report the message: it came on the worker's present connection, which a hello opens,
+ * and is not a ping. */
+static bool accept_message(struct transport_server *s, const char *id, const struct wire_msg *m)
 {
-    struct peer *p = peer_table_find(h->peers, id);
+    struct peer *p = peer_table_find(s->peers, id);
     if (m->kind == WIRE_HELLO) {
-        p = peer_table_add(h->peers, id);
+        p = peer_table_add(s->peers, id);
         if (m->conn <= p->conn)
             return false;
-        introduce(p, m);
+        update_peer(p, m);
     }
     if (!p || (p->lost && m->conn == p->conn)) {
-        say_plain(h, id, m->conn, WIRE_RECONNECT);
+        send_kind(s, id, m->conn, WIRE_RECONNECT);
         return false;
     }
     if (m->conn != p->conn)
         return false;
-    p->heard_ms = uv_now(h->loop);
+    p->last_ms = uv_now(s->loop);
     if (m->kind == WIRE_SLOTS)
-        p->places = (int)json_integer_value(json_object_get(m->data, "slots"));
+        p->slots = (int)json_integer_value(json_object_get(m->data, "slots"));
     if (m->kind == WIRE_PING)
-        say_plain(h, id, p->conn, WIRE_PONG);
+        send_kind(s, id, p->conn, WIRE_PONG);
     return m->kind != WIRE_PING;
 }
 
-static void take(struct transport_server *h, const char *id, zmq_msg_t *frame)
+static void recv_frame(struct transport_server *s, const char *id, zmq_msg_t *frame)
 {
     struct err e = {0};
     struct wire_msg m;
     int rc = wire_decode(&m, zmq_msg_data(frame), zmq_msg_size(frame), &e);
     if (rc == -EPROTONOSUPPORT)
-        say_plain(h, id, 1, WIRE_RECONNECT); /* in our version: it notices, and ends */
+        send_kind(s, id, 1, WIRE_RECONNECT); /* the worker notices this version, and ends */
     if (rc < 0) {
-        log_throttle_warn(&h->dropped, uv_now(h->loop), "worker %s: dropped: %s", id, e.text);
+        log_throttle_warn(&s->dropped, uv_now(s->loop), "worker %s: dropped a message: %s", id,
+                          e.text);
         return;
     }
     if (m.kind >= WIRE_REQUIREMENTS)
-        log_throttle_warn(&h->dropped, uv_now(h->loop), "worker %s: '%s' is not for it to say", id,
+        log_throttle_warn(&s->dropped, uv_now(s->loop),
+                          "worker %s: unexpected message '%s' (dropped)", id,
                           wire_kind_name(m.kind));
-    else if (counts(h, id, &m))
-        h->ev->heard(h->arg, id, &m);
+    else if (accept_message(s, id, &m))
+        s->ev->message(s->arg, id, &m);
     wire_msg_clear(&m);
 }
 
-/* Two frames: who, what. Returns false when there is none. */
-static bool receive(struct transport_server *h)
+/* Receives two frames, the worker's id and the message. Returns false if no message waits. */
+static bool recv_message(struct transport_server *s)
 {
     char id[WIRE_WORKER_MAX + 2] = "";
-    int n = zmq_recv(h->sock, id, sizeof id - 1, ZMQ_DONTWAIT);
+    int n = zmq_recv(s->sock, id, sizeof id - 1, ZMQ_DONTWAIT);
     if (n < 0)
         return false;
     zmq_msg_t frame;
     zmq_msg_init(&frame);
     int more = 1, frames = 0;
-    for (size_t size = sizeof more; more && zmq_msg_recv(&frame, h->sock, ZMQ_DONTWAIT) >= 0;) {
+    for (size_t size = sizeof more; more && zmq_msg_recv(&frame, s->sock, ZMQ_DONTWAIT) >= 0;) {
         frames++;
-        if (zmq_getsockopt(h->sock, ZMQ_RCVMORE, &more, &size) < 0)
+        if (zmq_getsockopt(s->sock, ZMQ_RCVMORE, &more, &size) < 0)
             break;
     }
     if (frames != 1 || !peer_table_id_ok(id, (size_t)n))
-        log_throttle_warn(&h->dropped, uv_now(h->loop), "a message of no worker dropped");
+        log_throttle_warn(&s->dropped, uv_now(s->loop), "dropped a message of an unknown format");
     else
-        take(h, id, &frame);
+        recv_frame(s, id, &frame);
     zmq_msg_close(&frame);
     return true;
 }
 
 static void on_workers(struct zmq_uv *z, void *arg)
 {
-    struct transport_server *h = arg;
-    for (int i = 0; i < BATCH && receive(h); i++)
+    struct transport_server *s = arg;
+    for (int i = 0; i < BATCH && recv_message(s); i++)
         ;
-    h->ev->turn(h->arg);
+    s->ev->batch_end(s->arg);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -204,85 +207,85 @@ static int failed(const char *what, struct err *e)
     return err_set(e, code < ZMQ_HAUSNUMERO ? -code : -EIO, "%s: %s", what, zmq_strerror(code));
 }
 
-/* A connection's memory is libzmq's: four queues in blocks of 256 messages, 16 KiB each, and a
- * buffer of 18 KiB. As mappings of their own they take the pages that were written alone, and give
- * them back when a worker renews its connection (link.h). A message that is copied out of the
- * buffer leaves the buffer's second half, where libzmq counts who reads it, untouched. Both are
- * thrift: where they are not to be had it goes on. */
+/* libzmq needs memory per connection: four queues in blocks of 256 messages, 16 KiB each, and a
+ * buffer of 18 KiB. As mappings of their own (M_MMAP_THRESHOLD) they occupy only pages that were
+ * written, and return them when a worker renews its connection (transport_client.h). Without
+ * zero-copy receive, messages are copied out of the buffer, and its second half with libzmq's
+ * reference counts stays untouched. Both only save memory: a failure is ignored. */
 static void *new_context(void)
 {
-    (void)mallopt(M_MMAP_THRESHOLD, OWN_PAGES);
+    (void)mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
     void *zmq = zmq_ctx_new();
     if (zmq)
         (void)zmq_ctx_set(zmq, ZERO_COPY_RECV, 0);
     return zmq;
 }
 
-static int open_socket(struct transport_server *h, const char *endpoint, struct err *e)
+static int open_socket(struct transport_server *s, const char *endpoint, struct err *e)
 {
     const struct {
         int option, value;
     } ints[] = {
         {ZMQ_LINGER, LINGER_MS},   {ZMQ_SNDHWM, UNREAD_MAX}, {ZMQ_RCVHWM, UNREAD_MAX},
-        {ZMQ_BACKLOG, 1024},       {ZMQ_ROUTER_HANDOVER, 1}, /* a worker that reconnects is the same
-                                                                worker */
-        {ZMQ_ROUTER_MANDATORY, 1},                           /* what cannot be sent is noticed */
+        {ZMQ_BACKLOG, 1024},       {ZMQ_ROUTER_HANDOVER, 1}, /* a worker that reconnects keeps its
+                                                                id */
+        {ZMQ_ROUTER_MANDATORY, 1},                           /* report failed sends */
     };
-    h->zmq = new_context();
-    h->sock = h->zmq ? zmq_socket(h->zmq, ZMQ_ROUTER) : NULL;
-    if (!h->sock)
+    s->zmq = new_context();
+    s->sock = s->zmq ? zmq_socket(s->zmq, ZMQ_ROUTER) : NULL;
+    if (!s->sock)
         return failed("socket", e);
     for (size_t i = 0; i < COUNT_OF(ints); i++)
-        if (zmq_setsockopt(h->sock, ints[i].option, &ints[i].value, sizeof(int)) < 0)
+        if (zmq_setsockopt(s->sock, ints[i].option, &ints[i].value, sizeof(int)) < 0)
             return failed("socket", e);
     int64_t max = WIRE_MAX_BYTES;
-    if (zmq_setsockopt(h->sock, ZMQ_MAXMSGSIZE, &max, sizeof max) < 0)
+    if (zmq_setsockopt(s->sock, ZMQ_MAXMSGSIZE, &max, sizeof max) < 0)
         return failed("socket", e);
-    if (zmq_bind(h->sock, endpoint) < 0)
+    if (zmq_bind(s->sock, endpoint) < 0)
         return failed(endpoint, e);
     if (strncmp(endpoint, "ipc://", 6) == 0)
-        h->file = xstrdup(endpoint + 6);
+        s->file = xstrdup(endpoint + 6);
     return 0;
 }
 
 int transport_server_open(struct transport_server **out, uv_loop_t *loop, const char *endpoint,
                           const struct transport_server_events *ev, void *arg, struct err *e)
 {
-    AUTO(transport_server) struct transport_server *h = xzalloc(sizeof *h);
-    h->loop = loop;
-    h->ev = ev;
-    h->arg = arg;
-    h->peers = peer_table_new();
-    int rc = open_socket(h, endpoint, e);
+    AUTO(transport_server) struct transport_server *s = xzalloc(sizeof *s);
+    s->loop = loop;
+    s->ev = ev;
+    s->arg = arg;
+    s->peers = peer_table_new();
+    int rc = open_socket(s, endpoint, e);
     if (rc == 0)
-        rc = zmq_uv_open(&h->on_sock, loop, h->sock, on_workers, h, e);
+        rc = zmq_uv_open(&s->on_sock, loop, s->sock, on_workers, s, e);
     if (rc < 0)
         return rc;
-    *out = TAKE(h);
+    *out = TAKE(s);
     return 0;
 }
 
-int transport_server_listen(struct transport_server *h, const char *address,
+int transport_server_listen(struct transport_server *s, const char *address,
                             const struct curve_keys *keys, char **bound, struct err *e)
 {
-    assert(!h->door);
-    const struct zap_auth_opts ask = {h->loop, h->zmq, h->sock, address, keys};
-    return zap_auth_open(&h->door, &ask, bound, e);
+    assert(!s->auth);
+    const struct zap_auth_opts opts = {s->loop, s->zmq, s->sock, address, keys};
+    return zap_auth_open(&s->auth, &opts, bound, e);
 }
 
-void transport_server_close(struct transport_server *h)
+void transport_server_close(struct transport_server *s)
 {
-    if (!h)
+    if (!s)
         return;
-    zap_auth_close(h->door);
-    zmq_uv_close(h->on_sock);
-    if (h->sock)
-        zmq_close(h->sock);
-    if (h->zmq)
-        zmq_ctx_term(h->zmq); /* waits for what lingers */
-    if (h->file)
-        (void)unlink(h->file); /* nobody is told of what is no longer needed */
-    free(h->file);
-    peer_table_free(h->peers);
-    free(h);
+    zap_auth_close(s->auth);
+    zmq_uv_close(s->on_sock);
+    if (s->sock)
+        zmq_close(s->sock);
+    if (s->zmq)
+        zmq_ctx_term(s->zmq); /* waits until messages are sent, at most LINGER_MS */
+    if (s->file)
+        (void)unlink(s->file); /* a file that stays does no harm */
+    free(s->file);
+    peer_table_free(s->peers);
+    free(s);
 }

@@ -49,7 +49,7 @@ static const struct field join_ticket_fields[] = {{"address", T_STR, false, 1, 4
                                                   {"token", T_STR, false, 1, 255},
                                                   {"rank", T_INT, true, 0, INT32_MAX},
                                                   {0}};
-/* Of a trial over several nodes: one of those that hold places. */
+/* One entry of `peers`: a node that has a reservation for a trial over several nodes. */
 static const struct field peer_fields[] = {
     {"node", T_STR, false, 1, 255}, {"resources", T_OBJECT, false, 0, 2}, {0}};
 /* `dir` is the trial's directory, absolute; `patterns` {metric: regular expression}. */
@@ -63,7 +63,8 @@ static const struct field run_fields[] = {
     {"params", T_OBJECT, false, 0, 1 << 16},
     {"grace_ms", T_INT, false, 1, INT32_MAX},
     {"patterns", T_OBJECT, true, 1, 64},
-    {"peers", T_PEERS, true, 1, 1024},  /* the nodes that take part, behind this one */
+    {"peers", T_PEERS, true, 1,
+     1024}, /* the other nodes of the trial, in the order of their ranks */
     {"wandb_real", T_BOOL, true, 0, 0}, /* trials import W&B's own module */
     {0},
 };
@@ -71,7 +72,7 @@ static const struct field run_fields[] = {
 static const struct kind {
     const char *name;
     bool lease, seq, data;
-    const struct field *fields; /* of data; NULL: free, names to numbers or strings */
+    const struct field *fields; /* of data; NULL: any names, with numbers or strings */
 } kinds[WIRE_KINDS] = {
     [WIRE_HELLO] = {"hello", false, false, true, hello_fields},
     [WIRE_SLOTS] = {"slots", false, false, true, slots_fields},
@@ -156,7 +157,7 @@ static bool fits(const json_t *v, const struct field *f)
     return false;
 }
 
-/* Every required field is there and fits, and there is no other. */
+/* Every required field is present and valid, and there is no unknown field. */
 static int check_fields(const json_t *data, const struct field *fields, struct err *e)
 {
     size_t known = 0;
@@ -171,7 +172,7 @@ static int check_fields(const json_t *data, const struct field *fields, struct e
         known++;
     }
     if (known != json_object_size(data))
-        return err_set(e, -EPROTO, "there is a key that is not known");
+        return err_set(e, -EPROTO, "unknown key");
     return 0;
 }
 
@@ -183,7 +184,7 @@ static int check_report(json_t *data, struct err *e)
     json_t *v;
     json_object_foreach (data, name, v)
         if (!json_is_number(v) && !json_is_string(v))
-            return err_set(e, -EPROTO, "a report's value is neither a number nor a string");
+            return err_set(e, -EPROTO, "a value of a report is neither a number nor a string");
     return 0;
 }
 
@@ -193,11 +194,11 @@ static int check(const struct wire_msg *m, struct err *e)
     if (m->conn < 1)
         return err_set(e, -EPROTO, "'conn' is missing or not positive");
     if (k->lease ? m->lease < 1 : m->lease != 0)
-        return err_set(e, -EPROTO, "'lease' is missing, not positive or out of place");
+        return err_set(e, -EPROTO, "'lease' is missing, not positive or unexpected");
     if (k->seq ? m->seq < 1 : m->seq != 0)
-        return err_set(e, -EPROTO, "'seq' is missing, not positive or out of place");
+        return err_set(e, -EPROTO, "'seq' is missing, not positive or unexpected");
     if (k->data != (m->data != NULL) || (m->data && !json_is_object(m->data)))
-        return err_set(e, -EPROTO, "'data' is missing, no object or out of place");
+        return err_set(e, -EPROTO, "'data' is missing, not an object or unexpected");
     if (!k->data)
         return 0;
     return k->fields ? check_fields(m->data, k->fields, e) : check_report(m->data, e);
@@ -210,7 +211,7 @@ int wire_encode(struct strbuf *out, const struct wire_msg *m, struct err *e)
     const char *kind = kinds[m->kind].name;
     AUTO(free) char *data = m->data ? json_dumps(m->data, JSON_COMPACT) : NULL;
     if (m->data && !data)
-        return err_set(e, -EINVAL, "message '%s': no JSON can be made of it", kind);
+        return err_set(e, -EINVAL, "message '%s': cannot be written as JSON", kind);
     AUTO(strbuf) struct strbuf b = {0};
     strbuf_printf(&b, "{\"v\":%d,\"kind\":\"%s\",\"conn\":%" PRId64, WIRE_VERSION, kind, m->conn);
     if (m->lease)
@@ -223,7 +224,7 @@ int wire_encode(struct strbuf *out, const struct wire_msg *m, struct err *e)
     }
     strbuf_putc(&b, '}');
     if (b.len > WIRE_MAX_BYTES)
-        return err_set(e, -EMSGSIZE, "message '%s': %zu bytes, more than %d", kind, b.len,
+        return err_set(e, -EMSGSIZE, "message '%s': %zu bytes exceed the limit of %d", kind, b.len,
                        WIRE_MAX_BYTES);
     strbuf_add(out, b.data, b.len);
     return 0;
@@ -237,7 +238,8 @@ static int kind_of(const json_t *name)
     return -1;
 }
 
-/* A count from 1; 0 where it is absent; -1 where it is no such thing. `*keys` counts those seen. */
+/* Returns a number from 1; 0 if it is absent; -1 if it is invalid. `*keys` counts the keys found.
+ */
 static int64_t number(const json_t *j, const char *name, size_t *keys)
 {
     const json_t *v = json_object_get(j, name);
@@ -253,9 +255,9 @@ static int read_message(struct wire_msg *m, const json_t *j, struct err *e)
         return err_set(e, -EPROTO, "not an object");
     const json_t *v = json_object_get(j, "v");
     if (!json_is_integer(v))
-        return err_set(e, -EPROTO, "no version of the protocol is said");
+        return err_set(e, -EPROTO, "the protocol version is missing");
     if (json_integer_value(v) != WIRE_VERSION)
-        return err_set(e, -EPROTONOSUPPORT, "version %d of the protocol is wanted", WIRE_VERSION);
+        return err_set(e, -EPROTONOSUPPORT, "protocol version %d is required", WIRE_VERSION);
     int kind = kind_of(json_object_get(j, "kind"));
     if (kind < 0)
         return err_set(e, -EPROTO, "unknown kind of message");
@@ -267,18 +269,19 @@ static int read_message(struct wire_msg *m, const json_t *j, struct err *e)
     m->data = json_incref(json_object_get(j, "data"));
     keys += m->data != NULL;
     if (keys != json_object_size(j))
-        return err_set(e, -EPROTO, "there is a key that is not known");
+        return err_set(e, -EPROTO, "unknown key");
     return check(m, e);
 }
 
 int wire_decode(struct wire_msg *out, const void *bytes, size_t len, struct err *e)
 {
     if (len > WIRE_MAX_BYTES)
-        return err_set(e, -EMSGSIZE, "message of %zu bytes, more than %d", len, WIRE_MAX_BYTES);
+        return err_set(e, -EMSGSIZE, "message of %zu bytes exceeds the limit of %d", len,
+                       WIRE_MAX_BYTES);
     json_error_t why;
     json_t *j = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &why);
     if (!j)
-        return err_set(e, -EPROTO, "message is no JSON: %s", why.text);
+        return err_set(e, -EPROTO, "message is not JSON: %s", why.text);
     struct wire_msg m = {0};
     int rc = read_message(&m, j, e);
     json_decref(j);

@@ -1,12 +1,12 @@
-/* wire - what coordinator and workers say to each other: one JSON object a message.
+/* wire - the messages between a coordinator and its workers: one JSON object per message.
  *
  *     {"v":6,"kind":"report","conn":3,"lease":12,"seq":4,"data":{"step":3,"loss":0.41}}
  *
- * A worker counts its connections. Its hello opens connection `conn`; all that either side says
- * carries that number, and what carries another one is of a connection that broke: it is dropped.
- * So nothing that waited in a queue meanwhile comes out of order: after a hello the worker says
- * again all that was not acknowledged, in order. Reports and the end of a lease are numbered
- * (`seq`, from 1); an ack says that all up to `seq` are in the store. */
+ * A worker counts its connections. Its hello opens connection `conn`, and all messages of both ends
+ * carry that number. A message with another number belongs to a connection that broke, and is
+ * dropped. So messages that waited in a queue do not arrive out of order: after a hello, the worker
+ * sends all that is not acknowledged again, in order. Reports and the end of a lease are numbered
+ * (`seq`, from 1). An ack confirms that all messages up to `seq` are in the store. */
 #ifndef DROVER_WIRE_H
 #define DROVER_WIRE_H
 
@@ -20,55 +20,71 @@
 enum {
     WIRE_VERSION = 6,
     WIRE_MAX_BYTES = 1 << 20, /* of a message */
-    WIRE_SLOTS_MAX = 65536,   /* of a worker; so many leases it may hold */
-    WIRE_PING_MAX_MS = 5000,  /* the longest that a worker says nothing */
+    WIRE_SLOTS_MAX = 65536,   /* slots of a worker, and leases that it may have */
+    WIRE_PING_MAX_MS = 5000,  /* between two pings of a worker */
     WIRE_WORKER_MAX = 64      /* bytes of a worker's id, which is its socket's routing id */
 };
 
 enum wire_kind {
-    /* worker: */
-    WIRE_HELLO,    /* data {"node","slots","cpus","gpus","ping_ms","running":[lease,…]}: how many
-                      trials it runs at once (0 where it has not heard what they need), the node's
-                      CPUs and GPUs, how often it pings; leases whose end was not acknowledged count
-                      as running */
-    WIRE_SLOTS,    /* data {"slots","why"?}: how many trials it runs at once from now on, and for
-                       people what the number comes from */
-    WIRE_REPORT,   /* lease, seq, data {"step"?,name:value,…} */
-    WIRE_DONE,     /* lease, seq, data {"status","signal","oom","seconds","error"?,"preempted"?,
-                      "stopped"?,"not_started"?} */
-    WIRE_RESERVED, /* lease, data {"cpus"?,"gpus"?}: the place that is reserved for it, its part of
-                  the node; again after each hello until the trial's launcher has invited it */
-    WIRE_REVOKE,   /* lease: it needs the place back, so the trial has to end */
-    WIRE_JOIN_TICKET, /* lease, data {"address","token"}: the trial's launcher listens there
-                    (starter.h). The coordinator hands it on to those that hold places, with "rank"
-                  */
+    /* From a worker: */
+
+    /* data {"node","slots","cpus","gpus","ping_ms","running":[lease,…]}: how many trials it runs at
+     * once (0: it does not know yet what a trial needs), the node's CPUs and GPUs, how often it
+     * pings, and its leases, including those whose end is not acknowledged. */
+    WIRE_HELLO,
+    /* data {"slots","why"?}: how many trials it runs at once from now on, and the reason for
+       people. */
+    WIRE_SLOTS,
+    /* lease, seq, data {"step"?,name:value,…} */
+    WIRE_REPORT,
+    /* lease, seq, data {"status","signal","oom","seconds","error"?,"preempted"?,"stopped"?,
+     * "not_started"?} */
+    WIRE_DONE,
+    /* lease, data {"cpus"?,"gpus"?}: the slice of the node that is reserved for the lease. Sent
+     * again after each hello until the worker has received a join ticket. */
+    WIRE_RESERVED,
+    /* lease: the worker needs the slot of a reservation, so the trial must end. */
+    WIRE_REVOKE,
+    /* lease, data {"address","token"}: the trial's launcher listens there (remote_launcher.h). The
+     * coordinator forwards the ticket to the workers with reservations, with "rank". */
+    WIRE_JOIN_TICKET,
     WIRE_PING,
-    WIRE_LEAVING, /* no more trials, please: this worker is about to end */
-    WIRE_BYE,     /* it holds no lease any more and ends now */
-    /* coordinator: */
-    WIRE_REQUIREMENTS, /* data: what each trial needs, as resources_json() has it; after each hello
-                        */
-    WIRE_RUN,          /* lease, data: see wire.c's table */
-    WIRE_RESERVE,      /* lease: a place is to be reserved for a trial that another worker runs */
-    WIRE_STOP,         /* lease; of a place that is held: it is free */
-    WIRE_KILL,         /* lease: the same, without grace */
-    WIRE_DRAIN,        /* stop what runs, say how it ended, then go */
+    /* The worker is about to end, and accepts no more leases. */
+    WIRE_LEAVING,
+    /* The worker has no lease any more and ends now. */
+    WIRE_BYE,
+
+    /* From the coordinator: */
+
+    /* data as resources_json(): what each trial needs. After each hello. */
+    WIRE_REQUIREMENTS,
+    /* lease, data: see the table of wire.c. */
+    WIRE_RUN,
+    /* lease: reserve a slot for a trial that another worker runs. */
+    WIRE_RESERVE,
+    /* lease: end the trial run, with a grace period; or end the reservation. */
+    WIRE_STOP,
+    /* lease: the same without a grace period. */
+    WIRE_KILL,
+    /* End all leases, report their results, then end. */
+    WIRE_DRAIN,
     WIRE_PONG,
-    WIRE_ACK,       /* lease, seq */
-    WIRE_RECONNECT, /* the worker was taken for lost, or never said hello: it opens a new connection
-                     */
+    /* lease, seq */
+    WIRE_ACK,
+    /* The worker counts as lost, or never sent a hello: open a new connection. */
+    WIRE_RECONNECT,
     WIRE_KINDS
 };
 
 struct wire_msg {
     enum wire_kind kind;
     int64_t conn;  /* >= 1 */
-    int64_t lease; /* >= 1 where the kind has one, else 0 */
-    int64_t seq;   /* likewise */
-    json_t *data;  /* owned; NULL where the kind has none */
+    int64_t lease; /* >= 1 if the kind has a lease, else 0 */
+    int64_t seq;   /* >= 1 if the kind has a number, else 0 */
+    json_t *data;  /* owned; NULL if the kind has no data */
 };
 
-/* Gives up the data. */
+/* Releases the data. */
 void wire_msg_clear(struct wire_msg *m);
 static inline void auto_wire_msg(struct wire_msg *m)
 {
@@ -78,12 +94,12 @@ static inline void auto_wire_msg(struct wire_msg *m)
 const char *wire_kind_name(enum wire_kind kind);
 
 /* Appends the message to `out`.
- *   -EMSGSIZE  it is longer than WIRE_MAX_BYTES
- *   -EPROTO    it is not what wire_decode() would take
- *   -EINVAL    a string in it is no UTF-8 */
+ *   -EMSGSIZE  longer than WIRE_MAX_BYTES
+ *   -EPROTO    wire_decode() would reject it
+ *   -EINVAL    a string in it is not valid UTF-8 */
 int wire_encode(struct strbuf *out, const struct wire_msg *m, struct err *e);
 
-/* Reads one message; strict: an unknown key, a missing one, a wrong type or range is an error.
+/* Decodes one message. An unknown key, a missing key, a wrong type or range is an error.
  *   -EMSGSIZE  longer than WIRE_MAX_BYTES
  *   -EPROTONOSUPPORT  a message of another version of the protocol
  *   -EPROTO    not a message of this protocol */

@@ -11,18 +11,18 @@
 
 enum {
     BATCH = 256,
-    STRANGER_MS = 10000, /* for whoever connects to show that it is one of ours */
-    KEEPALIVE_S = 30,    /* the kernel asks silent ends whether they are there, thrice */
+    HANDSHAKE_MS = 10000, /* for a peer to authenticate */
+    KEEPALIVE_S = 30,     /* the kernel probes silent peers after this, three times */
     BACKLOG = 4096,
-    FILES_MAX = 65536 /* a worker is a descriptor */
+    FILES_MAX = 65536 /* one descriptor per worker */
 };
 
 struct zap_auth {
     uv_loop_t *loop;
-    void *zap, *monitor; /* zap: ZeroMQ asks us about every key (its RFC 27); NULL: no keys */
+    void *zap, *monitor; /* zap: libzmq asks here about each key (RFC 27); NULL: no keys */
     struct zmq_uv *on_zap, *on_monitor;
-    uint8_t key[CURVE_KEYS_BYTES]; /* of those who may come in */
-    struct log_throttle said;
+    uint8_t key[CURVE_KEYS_BYTES]; /* of peers that are accepted */
+    struct log_throttle rejected;
 };
 
 static int failed(const char *what, struct err *e)
@@ -31,43 +31,43 @@ static int failed(const char *what, struct err *e)
     return err_set(e, code < ZMQ_HAUSNUMERO ? -code : -EIO, "%s: %s", what, zmq_strerror(code));
 }
 
-/* ---- who is refused ------------------------------------------------------------------------- */
+/* ---- rejected connections ------------------------------------------------------------------- */
 
-static void refused(struct zap_auth *d, const char *why)
+static void log_rejected(struct zap_auth *a, const char *cause)
 {
-    log_throttle_warn(&d->said, uv_now(d->loop), "a connection was refused: %s", why);
+    log_throttle_warn(&a->rejected, uv_now(a->loop), "rejected a connection: %s", cause);
 }
 
 static const char *reason(uint16_t event, uint32_t value)
 {
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
-        return "it closed before it showed a key";
+        return "closed before it sent a key";
     if (value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
-        return "it came without a key";
+        return "no key";
     if (value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC)
-        return "it came with the key of another coordinator";
-    return "it speaks another protocol";
+        return "the key of another coordinator";
+    return "another protocol";
 }
 
-/* An event is two frames: its number and value, then the address, which is our own. */
+/* An event is two frames: its number and value, then the address of this socket. */
 static void on_events(struct zmq_uv *z, void *arg)
 {
-    struct zap_auth *d = arg;
+    struct zap_auth *a = arg;
     for (int i = 0; i < BATCH; i++) {
         unsigned char head[6];
         char address[256];
-        if (zmq_recv(d->monitor, head, sizeof head, ZMQ_DONTWAIT) < 0)
+        if (zmq_recv(a->monitor, head, sizeof head, ZMQ_DONTWAIT) < 0)
             return;
-        (void)zmq_recv(d->monitor, address, sizeof address, 0); /* comes with the first */
+        (void)zmq_recv(a->monitor, address, sizeof address, 0); /* arrives with the first frame */
         uint16_t event;
         uint32_t value;
         memcpy(&event, head, sizeof event);
         memcpy(&value, head + 2, sizeof value);
-        refused(d, reason(event, value));
+        log_rejected(a, reason(event, value));
     }
 }
 
-/* ---- who comes in --------------------------------------------------------------------------- */
+/* ---- requests for authentication ------------------------------------------------------------ */
 
 enum {
     ZAP_VERSION,
@@ -86,8 +86,8 @@ struct request {
     int frames;
 };
 
-/* All frames of a request; false where there is none. */
-static bool receive(struct request *r, void *zap)
+/* Receives all frames of a request. Returns false if no request waits. */
+static bool recv_request(struct request *r, void *zap)
 {
     int more = 1;
     *r = (struct request){0};
@@ -105,65 +105,65 @@ static bool receive(struct request *r, void *zap)
     return true;
 }
 
-static void answer(const struct zap_auth *d, const struct request *r, bool good)
+static void answer(const struct zap_auth *a, const struct request *r, bool good)
 {
     const char *const words[] = {good ? "200" : "400", good ? "OK" : "wrong key", "", ""};
-    zmq_send(d->zap, "1.0", 3, ZMQ_SNDMORE);
-    zmq_send(d->zap, r->text[ZAP_ID], r->len[ZAP_ID], ZMQ_SNDMORE);
+    zmq_send(a->zap, "1.0", 3, ZMQ_SNDMORE);
+    zmq_send(a->zap, r->text[ZAP_ID], r->len[ZAP_ID], ZMQ_SNDMORE);
     for (size_t i = 0; i < COUNT_OF(words); i++)
-        zmq_send(d->zap, words[i], strlen(words[i]), i + 1 < COUNT_OF(words) ? ZMQ_SNDMORE : 0);
+        zmq_send(a->zap, words[i], strlen(words[i]), i + 1 < COUNT_OF(words) ? ZMQ_SNDMORE : 0);
 }
 
 static void on_requests(struct zmq_uv *z, void *arg)
 {
-    struct zap_auth *d = arg;
+    struct zap_auth *a = arg;
     struct request r;
-    for (int i = 0; i < BATCH && receive(&r, d->zap); i++) {
-        bool good =
-            r.frames == ZAP_FRAMES && strcmp(r.text[ZAP_MECHANISM], "CURVE") == 0 &&
-            r.len[ZAP_KEY] == CURVE_KEYS_BYTES &&
-            memcmp(r.text[ZAP_KEY], d->key, CURVE_KEYS_BYTES) == 0; /* public: no secret's time */
-        answer(d, &r, good);
-        AUTO(free) char *why = xasprintf("%s has a wrong key", r.text[ZAP_ADDRESS]);
+    for (int i = 0; i < BATCH && recv_request(&r, a->zap); i++) {
+        bool good = r.frames == ZAP_FRAMES && strcmp(r.text[ZAP_MECHANISM], "CURVE") == 0 &&
+                    r.len[ZAP_KEY] == CURVE_KEYS_BYTES &&
+                    memcmp(r.text[ZAP_KEY], a->key, CURVE_KEYS_BYTES) ==
+                        0; /* a public key: no constant time needed */
+        answer(a, &r, good);
+        AUTO(free) char *cause = xasprintf("%s has a wrong key", r.text[ZAP_ADDRESS]);
         if (!good)
-            refused(d, why);
+            log_rejected(a, cause);
     }
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static int open_monitor(struct zap_auth *d, const struct zap_auth_opts *ask, struct err *e)
+static int open_monitor(struct zap_auth *a, const struct zap_auth_opts *opts, struct err *e)
 {
-    static const char name[] = "inproc://door-monitor";
+    static const char name[] = "inproc://auth-monitor";
     int events = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
-    d->monitor = zmq_socket(ask->zmq, ZMQ_PAIR);
-    if (!d->monitor || zmq_socket_monitor(ask->sock, name, events) < 0 ||
-        zmq_connect(d->monitor, name) < 0)
+    a->monitor = zmq_socket(opts->zmq, ZMQ_PAIR);
+    if (!a->monitor || zmq_socket_monitor(opts->sock, name, events) < 0 ||
+        zmq_connect(a->monitor, name) < 0)
         return failed("socket monitor", e);
-    return zmq_uv_open(&d->on_monitor, d->loop, d->monitor, on_events, d, e);
+    return zmq_uv_open(&a->on_monitor, a->loop, a->monitor, on_events, a, e);
 }
 
-/* From here on what the socket is bound to wants keys. */
-static int want_keys(struct zap_auth *d, const struct zap_auth_opts *ask, struct err *e)
+/* Addresses that the socket is bound to from now on require keys. */
+static int require_keys(struct zap_auth *a, const struct zap_auth_opts *opts, struct err *e)
 {
     int yes = 1;
-    memcpy(d->key, ask->keys->other, CURVE_KEYS_BYTES);
-    d->zap = zmq_socket(ask->zmq, ZMQ_REP);
-    if (!d->zap || zmq_bind(d->zap, "inproc://zeromq.zap.01") < 0 ||
-        zmq_setsockopt(ask->sock, ZMQ_ZAP_DOMAIN, "drover", 6) < 0 ||
-        zmq_setsockopt(ask->sock, ZMQ_CURVE_SERVER, &yes, sizeof yes) < 0 ||
-        zmq_setsockopt(ask->sock, ZMQ_CURVE_SECRETKEY, ask->keys->secret, CURVE_KEYS_BYTES) < 0)
+    memcpy(a->key, opts->keys->other, CURVE_KEYS_BYTES);
+    a->zap = zmq_socket(opts->zmq, ZMQ_REP);
+    if (!a->zap || zmq_bind(a->zap, "inproc://zeromq.zap.01") < 0 ||
+        zmq_setsockopt(opts->sock, ZMQ_ZAP_DOMAIN, "drover", 6) < 0 ||
+        zmq_setsockopt(opts->sock, ZMQ_CURVE_SERVER, &yes, sizeof yes) < 0 ||
+        zmq_setsockopt(opts->sock, ZMQ_CURVE_SECRETKEY, opts->keys->secret, CURVE_KEYS_BYTES) < 0)
         return failed("keys", e);
-    return zmq_uv_open(&d->on_zap, d->loop, d->zap, on_requests, d, e);
+    return zmq_uv_open(&a->on_zap, a->loop, a->zap, on_requests, a, e);
 }
 
 static int set_options(void *sock, const char *address, struct err *e)
 {
-    /* No heartbeats of ZeroMQ's at this end: each costs it a walk over all connections' timers. */
+    /* No ZeroMQ heartbeats at this end: each costs a walk over the timers of all connections. */
     const struct {
         int option, value;
     } ints[] = {
-        {ZMQ_HANDSHAKE_IVL, STRANGER_MS},
+        {ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS},
         {ZMQ_BACKLOG, BACKLOG},
         {ZMQ_TCP_KEEPALIVE, 1},
         {ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_S},
@@ -177,49 +177,49 @@ static int set_options(void *sock, const char *address, struct err *e)
     return 0;
 }
 
-/* As many workers as the system lets us have. */
+/* Raises the limit of descriptors, and so of workers, as far as the system permits. */
 static void raise_limit(void)
 {
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= FILES_MAX)
         return;
     r.rlim_cur = r.rlim_max < FILES_MAX ? r.rlim_max : FILES_MAX;
-    (void)setrlimit(RLIMIT_NOFILE, &r); /* then fewer can come */
+    (void)setrlimit(RLIMIT_NOFILE, &r); /* then fewer workers can connect */
 }
 
-int zap_auth_open(struct zap_auth **out, const struct zap_auth_opts *ask, char **bound,
+int zap_auth_open(struct zap_auth **out, const struct zap_auth_opts *opts, char **bound,
                   struct err *e)
 {
-    AUTO(zap_auth) struct zap_auth *d = xzalloc(sizeof *d);
-    char where[512];
-    size_t len = sizeof where;
-    d->loop = ask->loop;
+    AUTO(zap_auth) struct zap_auth *a = xzalloc(sizeof *a);
+    char endpoint[512];
+    size_t len = sizeof endpoint;
+    a->loop = opts->loop;
     raise_limit();
-    int rc = open_monitor(d, ask, e);
+    int rc = open_monitor(a, opts, e);
     if (rc == 0)
-        rc = set_options(ask->sock, ask->address, e);
-    if (rc == 0 && ask->keys)
-        rc = want_keys(d, ask, e);
+        rc = set_options(opts->sock, opts->address, e);
+    if (rc == 0 && opts->keys)
+        rc = require_keys(a, opts, e);
     if (rc < 0)
         return rc;
-    if (zmq_bind(ask->sock, ask->address) < 0)
-        return failed(ask->address, e);
-    if (zmq_getsockopt(ask->sock, ZMQ_LAST_ENDPOINT, where, &len) < 0)
-        return failed(ask->address, e);
-    *bound = xstrdup(where);
-    *out = TAKE(d);
+    if (zmq_bind(opts->sock, opts->address) < 0)
+        return failed(opts->address, e);
+    if (zmq_getsockopt(opts->sock, ZMQ_LAST_ENDPOINT, endpoint, &len) < 0)
+        return failed(opts->address, e);
+    *bound = xstrdup(endpoint);
+    *out = TAKE(a);
     return 0;
 }
 
-void zap_auth_close(struct zap_auth *d)
+void zap_auth_close(struct zap_auth *a)
 {
-    if (!d)
+    if (!a)
         return;
-    zmq_uv_close(d->on_monitor);
-    zmq_uv_close(d->on_zap);
-    if (d->monitor)
-        zmq_close(d->monitor);
-    if (d->zap)
-        zmq_close(d->zap);
-    free(d);
+    zmq_uv_close(a->on_monitor);
+    zmq_uv_close(a->on_zap);
+    if (a->monitor)
+        zmq_close(a->monitor);
+    if (a->zap)
+        zmq_close(a->zap);
+    free(a);
 }

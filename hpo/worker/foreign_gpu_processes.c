@@ -10,12 +10,12 @@
 #include "launcher/guardian/process_tree.h"
 #include "launcher/node/gpu.h"
 
-/* What a GPU that nobody uses has in use at most: the driver's own, and a screen. */
+/* An idle GPU has at most this much in use: for the driver, and for a screen. */
 static const uint64_t idle_bytes = UINT64_C(1) << 30;
 
-enum { PATIENCE_MS = 30000 }; /* with the driver */
+enum { PATIENCE_MS = 30000 }; /* for an answer of the driver */
 
-struct strangers {
+struct foreign_gpu_processes {
     uv_loop_t *loop;
     uv_timer_t timer;
     uv_work_t work;
@@ -24,7 +24,7 @@ struct strangers {
     void *arg;
     bool working, failed;
     int64_t asked_ms;
-    /* The thread's while it works. */
+    /* Owned by the thread while it works. */
     struct foreign_gpu_process *list;
     int count;
     struct err error;
@@ -56,41 +56,42 @@ static void describe(char *out, size_t size, int pid)
     AUTO(file) FILE *f = fopen(path, "re");
     size_t n = f ? fread(command, 1, sizeof command - 1, f) : 0;
     for (size_t i = 0; i < n; i++)
-        if (command[i] < ' ' || command[i] > '~') /* words end with a NUL; no bytes for the log */
+        if (command[i] < ' ' || command[i] > '~') /* words end with NUL; others do not suit a log */
             command[i] = i + 1 < n ? ' ' : '\0';
     snprintf(out, size, "process %d of %s (%s)", pid, user, command);
 }
 
-/* Returns false where nobody uses it but ours. */
-static bool judge(struct foreign_gpu_process *out, const struct gpu_usage *u)
+/* Returns false if no process outside drover uses the GPU. */
+static bool read_use(struct foreign_gpu_process *out, const struct gpu_usage *u)
 {
     *out = (struct foreign_gpu_process){0};
     snprintf(out->uuid, sizeof out->uuid, "%s", u->uuid);
     for (int i = 0; i < u->pid_count; i++) {
         struct process_tree_proc w;
         if (foreign_gpu_processes_is_drover(u->pids[i]) || process_tree_read(&w, u->pids[i]) < 0)
-            continue; /* one that is not there is of another namespace, or has just ended */
+            continue; /* a process without an entry in /proc is in another namespace, or has ended
+                       */
         out->seen = true;
-        describe(out->who, sizeof out->who, u->pids[i]);
+        describe(out->text, sizeof out->text, u->pids[i]);
         return true;
     }
     char size[16];
-    snprintf(out->who, sizeof out->who, "%s of its memory are in use",
+    snprintf(out->text, sizeof out->text, "%s of its memory are in use",
              byte_size_format(size, sizeof size, u->used_bytes));
     return u->used_bytes > idle_bytes + u->total_bytes / 64;
 }
 
-static void look(uv_work_t *w)
+static void scan(uv_work_t *w)
 {
-    struct strangers *s = w->data;
+    struct foreign_gpu_processes *s = w->data;
     AUTO(free) struct gpu_usage *uses = NULL;
     int n = 0;
     s->error = (struct err){0};
-    (void)gpu_usage(&uses, &n, &s->error); /* told by looked() */
+    (void)gpu_usage(&uses, &n, &s->error); /* on_scanned() reports it */
     s->list = xcalloc((size_t)n, sizeof *s->list);
     s->count = 0;
     for (int i = 0; i < n; i++)
-        s->count += judge(&s->list[s->count], &uses[i]);
+        s->count += read_use(&s->list[s->count], &uses[i]);
 }
 
 /* ---- on the loop ---------------------------------------------------------------------------- */
@@ -102,9 +103,9 @@ static void on_closed(uv_handle_t *h)
     free(h->data);
 }
 
-static void looked(uv_work_t *w, int status)
+static void on_scanned(uv_work_t *w, int status)
 {
-    struct strangers *s = w->data;
+    struct foreign_gpu_processes *s = w->data;
     AUTO(free) struct foreign_gpu_process *list = TAKE(s->list);
     s->working = false;
     if (!s->fn) {
@@ -112,7 +113,7 @@ static void looked(uv_work_t *w, int status)
         return;
     }
     if (s->error.code < 0 && !s->failed)
-        log_warn("who uses the GPUs cannot be seen: %s", s->error.text);
+        log_warn("cannot tell which processes use the GPUs: %s", s->error.text);
     s->failed = s->error.code < 0;
     uv_timer_start(&s->timer, on_timer, (uint64_t)s->period_ms, 0);
     s->fn(s->arg, list, s->failed ? -1 : s->count, s->asked_ms); /* may close it */
@@ -120,22 +121,23 @@ static void looked(uv_work_t *w, int status)
 
 static void on_timer(uv_timer_t *t)
 {
-    struct strangers *s = t->data;
+    struct foreign_gpu_processes *s = t->data;
     if (s->working) {
-        log_warn("the NVIDIA driver has not said for %d s who uses the GPUs", PATIENCE_MS / 1000);
+        log_warn("the NVIDIA driver did not report the processes on the GPUs within %d s",
+                 PATIENCE_MS / 1000);
         s->fn(s->arg, NULL, -1, s->asked_ms);
-        return; /* its answer may still come */
+        return; /* the answer may still arrive */
     }
     s->asked_ms = (int64_t)uv_now(s->loop);
-    s->working = uv_queue_work(s->loop, &s->work, look, looked) == 0;
-    /* Without a thread: another time. */
+    s->working = uv_queue_work(s->loop, &s->work, scan, on_scanned) == 0;
+    /* If no thread can be started, try again in a period. */
     uv_timer_start(t, on_timer, s->working ? PATIENCE_MS : (uint64_t)s->period_ms, 0);
 }
 
-struct strangers *foreign_gpu_processes_open(uv_loop_t *loop, int period_ms,
-                                             foreign_gpu_processes_fn *fn, void *arg)
+struct foreign_gpu_processes *foreign_gpu_processes_open(uv_loop_t *loop, int period_ms,
+                                                         foreign_gpu_processes_fn *fn, void *arg)
 {
-    struct strangers *s = xzalloc(sizeof *s);
+    struct foreign_gpu_processes *s = xzalloc(sizeof *s);
     s->loop = loop;
     s->period_ms = period_ms;
     s->fn = fn;
@@ -146,12 +148,12 @@ struct strangers *foreign_gpu_processes_open(uv_loop_t *loop, int period_ms,
     return s;
 }
 
-void foreign_gpu_processes_close(struct strangers *s)
+void foreign_gpu_processes_close(struct foreign_gpu_processes *s)
 {
     if (!s)
         return;
     s->fn = NULL;
     uv_timer_stop(&s->timer);
-    if (!s->working) /* else its end closes it */
+    if (!s->working) /* else on_scanned() closes it */
         uv_close((uv_handle_t *)&s->timer, on_closed);
 }

@@ -7,8 +7,8 @@
 
 enum { LINE_SHOWN_MAX = 300, ERROR_MAX = 1000 };
 
-/* What is printed where memory is spent: PyTorch, its older form, JAX and TensorFlow, CUDA, C++,
- * NumPy and Python. */
+/* What is printed when memory is exhausted, by PyTorch, its older versions, JAX and TensorFlow,
+ * CUDA, C++, NumPy and Python. */
 static const char *const oom_words[] = {
     "CUDA out of memory",
     "OutOfMemoryError",
@@ -35,7 +35,7 @@ char *run_result_utf8(const char *text, size_t max)
     return s;
 }
 
-static bool says_oom(const char *const *lines)
+static bool shows_oom(const char *const *lines)
 {
     for (; lines && *lines; lines++)
         for (size_t i = 0; i < COUNT_OF(oom_words); i++)
@@ -44,7 +44,7 @@ static bool says_oom(const char *const *lines)
     return false;
 }
 
-/* The last line with something on it; NULL: none. */
+/* The last line that is not blank; NULL: none. */
 static const char *last_line(const char *const *lines)
 {
     const char *last = NULL;
@@ -80,7 +80,7 @@ json_t *run_result_json(const struct job_end *end, bool preempted)
     bool failed = end->first_failed >= 0;
     if (failed)
         describe(&error, end);
-    bool oom = failed && (end->first.oom_killed || says_oom(end->last_lines));
+    bool oom = failed && (end->first.oom_killed || shows_oom(end->last_lines));
     int signal = failed ? end->first.signal : 0;
     int status = signal || end->status < 0 || end->status > 255 ? -1 : end->status;
     json_t *j =

@@ -1,4 +1,4 @@
-/* ending - how a trial's job ended, as the scheduler wants to be told. Pure. */
+/* run_result - how a trial's job ended, as JSON for the scheduler. Reads no clock and no file. */
 #ifndef DROVER_RUN_RESULT_H
 #define DROVER_RUN_RESULT_H
 
@@ -7,17 +7,18 @@
 
 #include "launcher/engine/launch.h"
 
-/* {"status","signal","oom","seconds","stopped","error"?,"preempted"?} (new reference):
- * SCHEDULER_EV_DONE's data. `stopped`: it ended because it was told to. `oom` is also told from
- * what frameworks print when a GPU's or the machine's memory is spent. `error` names the cause and
- * the last line that the first failed rank wrote; there is none where the job ended well. */
+/* Returns {"status","signal","oom","seconds","stopped","error"?,"preempted"?} (new reference), the
+ * data of SCHEDULER_EV_DONE. `stopped`: it ended because it was told to stop. `oom` is also true if
+ * the last lines are what frameworks print when a GPU or the machine is out of memory. `error`
+ * names the cause and the last line of the first failed rank; it is absent if no rank failed. */
 json_t *run_result_json(const struct job_end *end, bool preempted);
 
-/* The same for a job that never ran: `error` says why; NULL: it was told to stop before. */
+/* The same for a job that never ran. `error` is the cause; NULL: it was stopped before it started.
+ */
 json_t *run_result_not_started(const char *error, bool preempted);
 
-/* The text as UTF-8, cut after at most `max` bytes: where it is none, every byte beyond ASCII
- * becomes '?'. To be freed. */
+/* Returns the text as UTF-8, cut to at most `max` bytes. If it is not valid, every byte beyond
+ * ASCII becomes '?'. To be freed. */
 char *run_result_utf8(const char *text, size_t max);
 
 #endif

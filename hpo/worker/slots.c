@@ -5,116 +5,117 @@
 #include "common/strbuf.h"
 #include "launcher/node/port_hold.h"
 
-struct place {
-    const void *who;  /* NULL: free */
-    int port_fd;      /* holds its share's port; -1: nothing does */
-    int64_t freed_ms; /* when it was given back last */
+struct slot {
+    const void *owner;   /* NULL: free */
+    int port_fd;         /* holds the slice's port; -1: the port is not held */
+    int64_t released_ms; /* the last time */
     bool blocked;
 };
 
-struct places {
-    struct node_slice *shares;
-    struct place *at;
+struct slots {
+    struct node_slice *slices;
+    struct slot *at;
     int count;
-    char **left_out; /* strv: the GPUs that strangers have */
+    char **blocked_gpus; /* strv: those that foreign processes use */
 };
 
-int slots_new(struct places **out, const struct topo *t, const struct node_slice_opts *w,
+int slots_new(struct slots **out, const struct topo *t, const struct node_slice_opts *opts,
               struct err *e)
 {
-    AUTO(places) struct places *p = xzalloc(sizeof *p);
-    int rc = node_slice_make(&p->shares, &p->count, t, w, e);
+    AUTO(slots) struct slots *s = xzalloc(sizeof *s);
+    int rc = node_slice_make(&s->slices, &s->count, t, opts, e);
     if (rc < 0)
         return rc;
-    p->at = xcalloc((size_t)p->count, sizeof *p->at);
-    for (int i = 0; i < p->count; i++) {
-        p->at[i].freed_ms = INT64_MIN;
-        p->at[i].port_fd = -1;
-        (void)port_hold(&p->at[i].port_fd, &p->shares[i].port, 0,
-                        NULL); /* else the trial says why */
+    s->at = xcalloc((size_t)s->count, sizeof *s->at);
+    for (int i = 0; i < s->count; i++) {
+        s->at[i].released_ms = INT64_MIN;
+        s->at[i].port_fd = -1;
+        (void)port_hold(&s->at[i].port_fd, &s->slices[i].port, 0,
+                        NULL); /* without a port, the launch of the trial reports the cause */
     }
-    *out = TAKE(p);
+    *out = TAKE(s);
     return 0;
 }
 
-void slots_free(struct places *p)
+void slots_free(struct slots *s)
 {
-    if (!p)
+    if (!s)
         return;
-    node_slice_free(p->shares, p->count);
-    for (int i = 0; i < p->count; i++)
-        auto_fd(&p->at[i].port_fd);
-    strv_free(p->left_out);
-    free(p->at);
-    free(p);
+    node_slice_free(s->slices, s->count);
+    for (int i = 0; i < s->count; i++)
+        auto_fd(&s->at[i].port_fd);
+    strv_free(s->blocked_gpus);
+    free(s->at);
+    free(s);
 }
 
-/* Trials on the GPUs of place i. Parts of one GPU have the same list. */
-static int trials_beside(const struct places *p, int i)
+/* Trials on the GPUs of slot i. Slices that share one GPU have the same list. */
+static int trials_on_gpus_of(const struct slots *s, int i)
 {
     int n = 0;
-    for (int k = 0; p->shares[i].gpus && k < p->count; k++)
-        n += p->at[k].who && strcmp(p->shares[k].gpus, p->shares[i].gpus) == 0;
+    for (int k = 0; s->slices[i].gpus && k < s->count; k++)
+        n += s->at[k].owner && strcmp(s->slices[k].gpus, s->slices[i].gpus) == 0;
     return n;
 }
 
-const struct node_slice *slots_acquire(struct places *p, const void *who)
+const struct node_slice *slots_acquire(struct slots *s, const void *owner)
 {
     int best = -1, fewest = 0;
-    for (int i = 0; i < p->count && (best < 0 || fewest > 0); i++) {
-        if (p->at[i].who || p->at[i].blocked)
+    for (int i = 0; i < s->count && (best < 0 || fewest > 0); i++) {
+        if (s->at[i].owner || s->at[i].blocked)
             continue;
-        int beside = trials_beside(p, i);
-        if (best < 0 || beside < fewest) {
+        int trials = trials_on_gpus_of(s, i);
+        if (best < 0 || trials < fewest) {
             best = i;
-            fewest = beside;
+            fewest = trials;
         }
     }
     if (best < 0)
         return NULL;
-    p->at[best].who = who;
-    return &p->shares[best];
+    s->at[best].owner = owner;
+    return &s->slices[best];
 }
 
-void slots_release(struct places *p, const void *who, int64_t now_ms)
+void slots_release(struct slots *s, const void *owner, int64_t now_ms)
 {
-    for (int i = 0; i < p->count; i++)
-        if (p->at[i].who == who) {
-            p->at[i].who = NULL;
-            p->at[i].freed_ms = now_ms;
+    for (int i = 0; i < s->count; i++)
+        if (s->at[i].owner == owner) {
+            s->at[i].owner = NULL;
+            s->at[i].released_ms = now_ms;
         }
 }
 
-int slots_usable(const struct places *p)
+int slots_usable(const struct slots *s)
 {
     int n = 0;
-    for (int i = 0; i < p->count; i++)
-        n += p->at[i].who || !p->at[i].blocked;
+    for (int i = 0; i < s->count; i++)
+        n += s->at[i].owner || !s->at[i].blocked;
     return n;
 }
 
-bool slots_have_gpus(const struct places *p)
+bool slots_have_gpus(const struct slots *s)
 {
-    return p->shares[0].gpus && p->shares[0].gpus[0];
+    return s->slices[0].gpus && s->slices[0].gpus[0];
 }
 
-/* ---- strangers ------------------------------------------------------------------------------ */
+/* ---- foreign processes ---------------------------------------------------------------------- */
 
-/* Whether the stranger has it for itself. */
-static bool takes(const struct places *p, const struct foreign_gpu_process *s, int64_t asked_ms)
+/* Whether the process blocks a GPU of this worker. Memory whose user is unknown may belong to a
+ * trial that ran after the driver was asked. */
+static bool blocks(const struct slots *s, const struct foreign_gpu_process *p, int64_t asked_ms)
 {
-    bool has = false;
-    for (int i = 0; i < p->count; i++) {
-        if (!node_slice_has_gpu(&p->shares[i], s->uuid))
+    bool found = false;
+    for (int i = 0; i < s->count; i++) {
+        if (!node_slice_has_gpu(&s->slices[i], p->uuid))
             continue;
-        has = true;
-        if (!s->seen && (p->at[i].who || p->at[i].freed_ms >= asked_ms))
+        found = true;
+        if (!p->seen && (s->at[i].owner || s->at[i].released_ms >= asked_ms))
             return false;
     }
-    return has;
+    return found;
 }
 
-static bool listed(char *const *names, const char *name)
+static bool contains(char *const *names, const char *name)
 {
     for (; names && *names; names++)
         if (strcmp(*names, name) == 0)
@@ -122,25 +123,25 @@ static bool listed(char *const *names, const char *name)
     return false;
 }
 
-char *slots_set_foreign(struct places *p, const struct foreign_gpu_process *list, int count,
+char *slots_set_foreign(struct slots *s, const struct foreign_gpu_process *list, int count,
                         int64_t asked_ms)
 {
-    AUTO(strv) char **before = TAKE(p->left_out);
+    AUTO(strv) char **before = TAKE(s->blocked_gpus);
     AUTO(strbuf) struct strbuf b = {0};
-    for (int i = 0; i < p->count; i++)
-        p->at[i].blocked = false;
+    for (int i = 0; i < s->count; i++)
+        s->at[i].blocked = false;
     for (int k = 0; k < count; k++) {
-        const struct foreign_gpu_process *s = &list[k];
-        if (!takes(p, s, asked_ms))
+        const struct foreign_gpu_process *p = &list[k];
+        if (!blocks(s, p, asked_ms))
             continue;
-        strv_push(&p->left_out, xstrdup(s->uuid));
-        for (int i = 0; i < p->count; i++)
-            p->at[i].blocked |= node_slice_has_gpu(&p->shares[i], s->uuid);
-        if (!listed(before, s->uuid))
-            strbuf_printf(&b, "%s%s is left out: %s", b.len ? "; " : "", s->uuid, s->who);
+        strv_push(&s->blocked_gpus, xstrdup(p->uuid));
+        for (int i = 0; i < s->count; i++)
+            s->at[i].blocked |= node_slice_has_gpu(&s->slices[i], p->uuid);
+        if (!contains(before, p->uuid))
+            strbuf_printf(&b, "%s%s is left out: %s", b.len ? "; " : "", p->uuid, p->text);
     }
     for (char **u = before; u && *u; u++)
-        if (!listed(p->left_out, *u))
-            strbuf_printf(&b, "%s%s is taken up again", b.len ? "; " : "", *u);
+        if (!contains(s->blocked_gpus, *u))
+            strbuf_printf(&b, "%s%s is used again", b.len ? "; " : "", *u);
     return b.len ? strbuf_take(&b) : NULL;
 }

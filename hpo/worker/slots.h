@@ -1,5 +1,5 @@
-/* places - where a worker's trials run: its shares of the node, who has which, and which may not be
- * given away because somebody else uses their GPUs. No clock, no loop. */
+/* slots - the slots of a worker: their slices of the node, which lease has which, and those that
+ * are blocked because a foreign process uses their GPUs. No clock, no loop. */
 #ifndef DROVER_SLOTS_H
 #define DROVER_SLOTS_H
 
@@ -10,27 +10,28 @@
 #include "hpo/worker/foreign_gpu_processes.h"
 #include "hpo/worker/node_slice.h"
 
-struct places;
+struct slots;
 
-/* As node_slice_make(), which says the errors. */
-int slots_new(struct places **out, const struct topo *t, const struct node_slice_opts *w,
+/* Divides the node. Errors as node_slice_make(). */
+int slots_new(struct slots **out, const struct topo *t, const struct node_slice_opts *opts,
               struct err *e);
-void slots_free(struct places *p);
-AUTO_DEFINE(places, struct places *, slots_free)
+void slots_free(struct slots *s);
+AUTO_DEFINE(slots, struct slots *, slots_free)
 
-/* A free place for `who`, whose GPUs have the fewest trials; borrowed. NULL: there is none. */
-const struct node_slice *slots_acquire(struct places *p, const void *who);
-/* Nothing of `who` runs any more; nothing where it has none. */
-void slots_release(struct places *p, const void *who, int64_t now_ms);
+/* Gives `owner` a free slot whose GPUs have the fewest trials. Borrowed; NULL: no slot is free. */
+const struct node_slice *slots_acquire(struct slots *s, const void *owner);
+/* Frees the slot of `owner`, of which no process is left. No effect if it has none. */
+void slots_release(struct slots *s, const void *owner, int64_t now_ms);
 
-/* How many trials may run at once: places that are taken or may be. */
-int slots_usable(const struct places *p);
-bool slots_have_gpus(const struct places *p);
+/* How many trials may run at once: slots that are used, or free and not blocked. */
+int slots_usable(const struct slots *s);
+bool slots_have_gpus(const struct slots *s);
 
-/* What strangers.h found. A process that is none of ours has its GPUs for itself: the places there
- * are given to no trial. Memory that somebody has counts alone where no trial of ours ran since
- * `asked_ms`. Returns what has changed, for people; NULL: nothing. To be freed. */
-char *slots_set_foreign(struct places *p, const struct foreign_gpu_process *list, int count,
+/* Stores the result of a scan (foreign_gpu_processes.h). A foreign process has its GPUs for itself:
+ * slots with these GPUs are blocked. Memory whose user is unknown blocks a GPU only if no trial of
+ * this worker has run on it since `asked_ms`. Returns what has changed, for people; NULL: nothing.
+ * To be freed. */
+char *slots_set_foreign(struct slots *s, const struct foreign_gpu_process *list, int count,
                         int64_t asked_ms);
 
 #endif

@@ -32,8 +32,8 @@ static int write_all(int fd, const char *bytes, size_t len)
     return 0;
 }
 
-/* Not moved into its place: nobody reads it before the trial runs, and one that is written again
- * gets the bytes that it has. */
+/* Written in place, without a rename: no process reads the file before the trial runs, and a later
+ * lease writes the same bytes. */
 static int write_file(int dir, const char *name, const char *text)
 {
     AUTO(fd) int fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
@@ -49,7 +49,7 @@ static int copy_bytes(int from, int to)
             return 0;
         if (n > 0)
             continue;
-        /* Not every file system can; then by hand, from where it stopped. */
+        /* Not every file system supports it; then copy by read and write, from where it stopped. */
         if (!chunk)
             chunk = xzalloc(COPY_CHUNK);
         n = read(from, chunk, COPY_CHUNK);
@@ -74,7 +74,7 @@ static int copy_file(int from_dir, int to_dir, const char *name, const struct st
     int rc = copy_bytes(from, to);
     if (rc < 0)
         return rc;
-    /* Programs look for the newest checkpoint by its time. */
+    /* Programs find the newest checkpoint by its modification time. */
     if (fchmod(to, st->st_mode & 07777) < 0 ||
         futimens(to, (struct timespec[2]){st->st_atim, st->st_mtim}) < 0 || fsync(to) < 0)
         return -errno;
@@ -115,20 +115,20 @@ static int copy_entry(int from_dir, int to_dir, const char *name, int depth)
         return copy_file(from_dir, to_dir, name, &st);
     if (S_ISLNK(st.st_mode))
         return copy_link(from_dir, to_dir, name);
-    return 0; /* sockets and the like hold no state */
+    return 0; /* sockets, pipes and devices hold no state */
 }
 
-/* Copies what is in a directory into an empty one. What goes away meanwhile is left out: a copy of
- * the trial may still run and tidy up. */
+/* Copies the contents of a directory into an empty one. Skips entries that vanish in the meantime:
+ * another copy of the trial may still run and delete old checkpoints. */
 static int copy_tree(int from_dir, int to_dir, int depth)
 {
     if (depth > DEPTH_MAX)
         return -ELOOP;
-    AUTO(fd) int again = fcntl(from_dir, F_DUPFD_CLOEXEC, 0);
-    AUTO(dir) DIR *dir = again < 0 ? NULL : fdopendir(again);
+    AUTO(fd) int copy = fcntl(from_dir, F_DUPFD_CLOEXEC, 0);
+    AUTO(dir) DIR *dir = copy < 0 ? NULL : fdopendir(copy);
     if (!dir)
         return -errno;
-    (void)fd_take(&again); /* closedir() closes it */
+    (void)fd_take(&copy); /* closedir() closes it */
     for (;;) {
         errno = 0;
         const struct dirent *d = readdir(dir);
@@ -144,16 +144,16 @@ static int copy_tree(int from_dir, int to_dir, int depth)
     }
 }
 
-/* The last lease before this one that has a whole ckpt directory; 0: none. *any: there was a lease
- * at all. */
-static int64_t last_whole(int root, int64_t lease, bool *any)
+/* The last lease before this one that has a complete ckpt directory; 0: none. *any: there was a
+ * lease before. */
+static int64_t last_complete(int root, int64_t lease, bool *any)
 {
-    AUTO(fd) int again = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    AUTO(dir) DIR *dir = again < 0 ? NULL : fdopendir(again);
+    AUTO(fd) int copy = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO(dir) DIR *dir = copy < 0 ? NULL : fdopendir(copy);
     int64_t best = 0;
     const struct dirent *d;
     if (dir)
-        (void)fd_take(&again); /* closedir() closes it */
+        (void)fd_take(&copy); /* closedir() closes it */
     while (dir && (d = readdir(dir))) {
         char *end, ckpt[32];
         long long n = strtoll(d->d_name, &end, 10);
@@ -167,22 +167,22 @@ static int64_t last_whole(int root, int64_t lease, bool *any)
     return best;
 }
 
-/* `to`/ckpt, a copy of `from`/ckpt: made beside, so that one that is there is whole. */
+/* Copies `from`/ckpt to `to`/ckpt, under another name first: a directory named ckpt is complete. */
 static int copy_ckpt(const char *from, const char *to)
 {
-    AUTO(free) char *there = xasprintf("%s/ckpt", from);
-    AUTO(free) char *beside = xasprintf("%s/ckpt.tmp", to);
-    AUTO(free) char *here = xasprintf("%s/ckpt", to);
-    AUTO(fd) int from_dir = open(there, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (from_dir < 0 || mkdir(beside, 0777) < 0)
+    AUTO(free) char *source = xasprintf("%s/ckpt", from);
+    AUTO(free) char *tmp = xasprintf("%s/ckpt.tmp", to);
+    AUTO(free) char *target = xasprintf("%s/ckpt", to);
+    AUTO(fd) int from_dir = open(source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (from_dir < 0 || mkdir(tmp, 0777) < 0)
         return -errno;
-    AUTO(fd) int to_dir = open(beside, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO(fd) int to_dir = open(tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int rc = to_dir < 0 ? -errno : copy_tree(from_dir, to_dir, 0);
-    return rc == 0 && rename(beside, here) < 0 ? -errno : rc;
+    return rc == 0 && rename(tmp, target) < 0 ? -errno : rc;
 }
 
-/* Opens a directory that is made where it is not there; *made tells which. */
-static int enter(int *fd, int at, const char *path, bool *made)
+/* Opens a directory, and makes it first if it does not exist: *made is true then. */
+static int open_or_make(int *fd, int at, const char *path, bool *made)
 {
     *made = mkdirat(at, path, 0777) == 0;
     if (!*made && errno != EEXIST)
@@ -191,61 +191,63 @@ static int enter(int *fd, int at, const char *path, bool *made)
     return *fd < 0 ? -errno : 0;
 }
 
-/* The trial's directory; those above it are there but for the first trial on this node. */
-static int enter_root(int *fd, const char *root, bool *made)
+/* Opens the trial's directory. For the first trial on a node, the directories above it may be
+ * missing. */
+static int open_root(int *fd, const char *root, bool *made)
 {
-    int rc = enter(fd, AT_FDCWD, root, made);
+    int rc = open_or_make(fd, AT_FDCWD, root, made);
     AUTO(free) char *above = rc == -ENOENT ? xstrdup(root) : NULL;
     for (char *at = above; at && (at = strchr(at + 1, '/')); *at = '/') {
         *at = 0;
         if (mkdir(above, 0777) < 0 && errno != EEXIST)
             return -errno;
     }
-    return above ? enter(fd, AT_FDCWD, root, made) : rc;
+    return above ? open_or_make(fd, AT_FDCWD, root, made) : rc;
 }
 
-/* What a lease has in its directory, but a checkpoint. *what: at which of it it failed. */
-static int fill(const struct trial_dir_opts *ask, int root, int dir, bool empty, const char **what)
+/* Writes what a lease has in its directory, except for a checkpoint. *what: the file that failed.
+ */
+static int fill(const struct trial_dir_opts *opts, int root, int dir, bool empty, const char **what)
 {
     *what = "params.json";
-    int rc = write_file(root, *what, ask->params);
+    int rc = write_file(root, *what, opts->params);
     if (rc < 0)
         return rc;
     *what = "config.yaml";
-    rc = write_file(dir, *what, ask->config);
+    rc = write_file(dir, *what, opts->config);
     if (rc < 0)
         return rc;
     *what = "ckpt";
     return empty && mkdirat(dir, *what, 0777) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-int trial_dir_make(const struct trial_dir_opts *ask, bool *resumed, int64_t *from, struct err *e)
+int trial_dir_make(const struct trial_dir_opts *opts, bool *resumed, int64_t *from, struct err *e)
 {
     AUTO(fd) int root = -1;
     AUTO(fd) int dir = -1;
     bool first = false, made;
     char lease[24];
-    snprintf(lease, sizeof lease, "%lld", (long long)ask->lease);
+    snprintf(lease, sizeof lease, "%lld", (long long)opts->lease);
     *resumed = false;
-    int rc = enter_root(&root, ask->root, &first);
+    int rc = open_root(&root, opts->root, &first);
     if (rc < 0)
-        return err_set(e, rc, "directory '%s': %s", ask->root, strerror(-rc));
-    *from = first ? 0 : last_whole(root, ask->lease, resumed);
-    const char *what = "its directory";
-    rc = enter(&dir, root, lease, &made);
+        return err_set(e, rc, "directory '%s': %s", opts->root, strerror(-rc));
+    *from = first ? 0 : last_complete(root, opts->lease, resumed);
+    const char *what = "directory";
+    rc = open_or_make(&dir, root, lease, &made);
     if (rc == 0)
-        rc = fill(ask, root, dir, *from == 0, &what);
+        rc = fill(opts, root, dir, *from == 0, &what);
     if (rc < 0)
-        return err_set(e, rc, "'%s': lease %s: %s: %s", ask->root, lease, what, strerror(-rc));
+        return err_set(e, rc, "'%s': lease %s: %s: %s", opts->root, lease, what, strerror(-rc));
     return 0;
 }
 
-int trial_dir_copy(const struct trial_dir_opts *ask, int64_t from, struct err *e)
+int trial_dir_copy(const struct trial_dir_opts *opts, int64_t from, struct err *e)
 {
-    AUTO(free) char *there = xasprintf("%s/%lld", ask->root, (long long)from);
-    AUTO(free) char *here = xasprintf("%s/%lld", ask->root, (long long)ask->lease);
-    int rc = copy_ckpt(there, here);
-    return rc < 0 ? err_set(e, rc, "'%s': ckpt, from lease %lld: %s", here, (long long)from,
+    AUTO(free) char *source = xasprintf("%s/%lld", opts->root, (long long)from);
+    AUTO(free) char *target = xasprintf("%s/%lld", opts->root, (long long)opts->lease);
+    int rc = copy_ckpt(source, target);
+    return rc < 0 ? err_set(e, rc, "'%s': ckpt, from lease %lld: %s", target, (long long)from,
                             strerror(-rc))
                   : 0;
 }

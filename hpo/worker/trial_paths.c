@@ -14,48 +14,50 @@ static const char *text(const json_t *run, const char *key)
     return json_string_value(json_object_get(run, key));
 }
 
-/* SWEEP of SWEEP/trials/000017; to be freed. */
+/* Returns SWEEP of SWEEP/trials/000017; to be freed. */
 static char *sweep_of(const char *trial)
 {
     AUTO(free) char *path = xstrdup(trial);
     return xstrdup(dirname(dirname(path)));
 }
 
-static bool is_here(const char *sweep, const struct curve_keys *keys)
+static bool is_sweep_dir(const char *sweep, const struct curve_keys *keys)
 {
-    struct curve_keys theirs;
+    struct curve_keys found;
     AUTO(free) char *file = xasprintf("%s/worker.key", sweep), *endpoint = NULL;
-    return access(sweep, W_OK) == 0 && curve_keys_read(&theirs, &endpoint, file, NULL) == 0 &&
-           memcmp(theirs.secret, keys->secret, CURVE_KEYS_BYTES) == 0;
+    return access(sweep, W_OK) == 0 && curve_keys_read(&found, &endpoint, file, NULL) == 0 &&
+           memcmp(found.secret, keys->secret, CURVE_KEYS_BYTES) == 0;
 }
 
-/* ASK-DIR/SWEEP-xxxxxxxx, after the coordinator's key: two sweeps of one name do not meet. */
-static int own_dir(char **out, const struct trial_paths_opts *ask, const json_t *run, struct err *e)
+/* Makes DIR/SWEEP-xxxxxxxx, from the coordinator's key: two sweeps of one name have two
+ * directories. */
+static int own_dir(char **out, const struct trial_paths_opts *opts, const json_t *run,
+                   struct err *e)
 {
-    if (mkdir(ask->dir, 0777) < 0 && errno != EEXIST)
-        return err_set(e, -errno, "--dir '%s': %s", ask->dir, strerror(errno));
-    AUTO(free) char *root = realpath(ask->dir, NULL);
+    if (mkdir(opts->dir, 0777) < 0 && errno != EEXIST)
+        return err_set(e, -errno, "--dir '%s': %s", opts->dir, strerror(errno));
+    AUTO(free) char *root = realpath(opts->dir, NULL);
     if (!root || access(root, W_OK) < 0)
-        return err_set(e, -errno, "--dir '%s': %s", ask->dir, strerror(errno));
-    const uint8_t *k = ask->keys->other;
+        return err_set(e, -errno, "--dir '%s': %s", opts->dir, strerror(errno));
+    const uint8_t *k = opts->keys->other;
     *out = xasprintf("%s/%s-%02x%02x%02x%02x", root, text(run, "sweep"), k[0], k[1], k[2], k[3]);
     return 0;
 }
 
-int trial_paths_new(struct trial_paths **out, const struct trial_paths_opts *ask, const json_t *run,
-                    struct err *e)
+int trial_paths_new(struct trial_paths **out, const struct trial_paths_opts *opts,
+                    const json_t *run, struct err *e)
 {
     AUTO(trial_paths) struct trial_paths *s = xzalloc(sizeof *s);
-    const char *wdir = ask->wdir ? ask->wdir : text(run, "wdir");
+    const char *wdir = opts->wdir ? opts->wdir : text(run, "wdir");
     s->wdir = realpath(wdir, NULL);
     if (!s->wdir || access(s->wdir, X_OK) < 0) {
         int code = errno;
-        err_set(e, -code, "trials run in '%s': on this node: %s", wdir, strerror(code));
-        return err_hint(e, "mount or copy it here, or drover worker --wdir DIR for another one");
+        err_set(e, -code, "working directory '%s' of the trials: %s", wdir, strerror(code));
+        return err_hint(e, "mount or copy it on this node, or start the worker with --wdir DIR");
     }
     AUTO(free) char *sweep = sweep_of(text(run, "dir"));
-    if (ask->keys && !is_here(sweep, ask->keys)) {
-        int rc = own_dir(&s->dir, ask, run, e);
+    if (opts->keys && !is_sweep_dir(sweep, opts->keys)) {
+        int rc = own_dir(&s->dir, opts, run, e);
         if (rc < 0)
             return rc;
     }

@@ -1,9 +1,11 @@
-/* site - where a worker's trials run, and where their files lie on this node.
+/* trial_paths - the directories of a worker's trials on this node: where they run, and where their
+ * files are.
  *
- * A trial runs in the directory that the sweep was started in, which has to be on this node too.
- * Its own directory lies in the sweep's where that is here and may be written to: that it is the
- * same one, and not another of that name, is seen from the worker.key in it. Else it lies in a
- * directory of this node's, and its checkpoints are of no use to other nodes. */
+ * A trial runs in the directory in which the sweep was started, which must exist on this node too.
+ * Its own directory is in the sweep's directory if that is on this node and writable. The
+ * worker.key in it shows that it is the same directory, and not another one of that name. Otherwise
+ * the trial's directory is in a directory of this node, and other nodes cannot use its checkpoints.
+ */
 #ifndef DROVER_TRIAL_PATHS_H
 #define DROVER_TRIAL_PATHS_H
 
@@ -16,23 +18,24 @@
 struct trial_paths;
 
 struct trial_paths_opts {
-    const char *wdir; /* to run in; NULL: as the coordinator says */
-    const char *dir;  /* of trials' files where the sweep's directory is not here */
+    const char *wdir; /* working directory of trials; NULL: as the coordinator says */
+    const char *dir;  /* for the files of trials, if the sweep's directory is not on this node */
     const struct curve_keys
-        *keys; /* NULL: the coordinator is on this machine, and so is all it says */
+        *keys; /* NULL: the coordinator is on this node, and its paths are valid */
 };
 
-/* `run` is a WIRE_RUN's data.
- *   -ENOENT, -EACCES, …  the directory to run in is not here
- *   others               as mkdir() says of `dir` */
-int trial_paths_new(struct trial_paths **out, const struct trial_paths_opts *ask, const json_t *run,
-                    struct err *e);
+/* `run` is the data of a WIRE_RUN.
+ *   -ENOENT, -EACCES, …  the working directory is not on this node
+ *   others               as mkdir(), for opts->dir */
+int trial_paths_new(struct trial_paths **out, const struct trial_paths_opts *opts,
+                    const json_t *run, struct err *e);
 void trial_paths_free(struct trial_paths *s);
 AUTO_DEFINE(trial_paths, struct trial_paths *, trial_paths_free)
 
-/* Borrowed. */
+/* The working directory. Borrowed. */
 const char *trial_paths_wdir(const struct trial_paths *s);
-/* Stands for the coordinator's sweep directory; NULL: it is that one, or `s` is NULL. */
+/* The directory that replaces the coordinator's sweep directory on this node. Borrowed; NULL: the
+ * sweep's own directory is used, or `s` is NULL. */
 const char *trial_paths_dir(const struct trial_paths *s);
 
 #endif

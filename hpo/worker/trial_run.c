@@ -11,68 +11,69 @@
 #include "hpo/trial/metric_parse.h"
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/trial_dir.h"
+#include "launcher/engine/launch.h"
 #include "launcher/node/cgroup_delegate.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/hosts.h"
-#include "launcher/remote/agent_spawn.h"
 
 enum {
-    POLITE_MS = 1000, /* for a program that reports to end by itself when told to stop */
-    UNSAID_MAX = 5000 /* messages that are said ahead of their acknowledgement */
+    REPORT_STOP_MS = 1000, /* for a program that reports to end after the stop on its channel */
+    IN_FLIGHT_MAX = 5000   /* messages that are sent ahead of their acknowledgement */
 };
 
-enum state { NEW, PREPARING, RUNNING, OVER };
+/* Where reports come from. Only those of the best source seen so far count. */
+enum report_source { FROM_NOWHERE, FROM_PATTERN, FROM_LINES, FROM_CHANNEL };
 
-/* Where reports come from; only those of the best source that has been seen count. */
-enum source { FROM_NOWHERE, FROM_PATTERN, FROM_LINES, FROM_CHANNEL };
+struct output_file {
+    int fd;      /* -1: not open */
+    bool opened; /* an attempt was made */
+    bool full;   /* a write failed, and a warning was logged */
+};
 
 struct trial_run {
-    const struct trial_run_host *host;
+    const struct lease_context *context;
     int64_t id;
-    json_t *run; /* NULL: its place is held, no more */
-    enum state state;
-    const struct node_slice *place;
-    struct launch *job;
-    char *cgroup; /* its own; NULL: it has none */
+    json_t *data; /* of the WIRE_RUN */
+    enum trial_run_state state;
+    trial_run_done_fn *done;
+    void *arg;
+    const struct node_slice *slice; /* NULL: none yet */
+    struct launch *job;             /* NULL: not started */
+    char *cgroup;                   /* NULL: none */
     struct metric_parse *metric;
-    enum source source;
-    struct output {
-        int fd;      /* -1: not open */
-        bool opened; /* or could not be */
-        bool full;   /* some of it could not be written */
-    } outputs[2];    /* stdout, stderr: made with their first line */
-    bool stop, preempted;
+    enum report_source source;
+    struct output_file outputs[2]; /* stdout, stderr: created with the first line */
+    bool preempted;                /* it was stopped, and the trial is not at fault */
 
-    /* Of a job over several nodes, and a place that is held for one. */
-    json_t *others;             /* borrowed from `run`; NULL: there are none */
-    struct agent_spawn *agents; /* the job's ranks here */
-    bool agents_started;        /* they were started: once */
-    json_t *invite;             /* for those of the others; NULL: not known yet */
-    json_t *result;             /* the job has ended, but not all agents */
+    /* A job over several nodes. */
+    json_t *peers;              /* borrowed from `data`; NULL: one node */
+    struct agent_spawn *agents; /* of this node; NULL: none run */
+    json_t *ticket;             /* for the agents of all nodes; NULL: the job has not started */
+    json_t *result;             /* while DRAINING: the data of WIRE_DONE */
     struct hosts *hosts;
     struct launch_node_resources *parts;
     char **argv, **env; /* the job's */
 
-    struct outbox *unsaid;
+    struct outbox *outbox;
 
     char *root, *params, *wandb;
     bool resumed;
-    int64_t from; /* the lease whose checkpoint is copied; 0: there is none */
+    int64_t copy_from; /* the lease whose checkpoint is copied; 0: none */
     uv_work_t work;
-    struct err copy_error; /* of the thread that copies; said by copied() */
+    struct err copy_error; /* of the thread that copies; read by on_copied() */
 };
 
-static const char *text(const struct trial_run *l, const char *key)
+static const char *text(const struct trial_run *r, const char *key)
 {
-    return json_string_value(json_object_get(l->run, key));
+    return json_string_value(json_object_get(r->data, key));
 }
 
-static int number(const struct trial_run *l, const char *key)
+static int number(const struct trial_run *r, const char *key)
 {
-    return (int)json_integer_value(json_object_get(l->run, key));
+    return (int)json_integer_value(json_object_get(r->data, key));
 }
 
-/* What W&B's library reads as the run's configuration (YAML; JSON values are). */
+/* The run's configuration as W&B's library reads it: YAML, of which JSON is a part. To be freed. */
 static char *wandb_params(const json_t *params)
 {
     struct strbuf b = {0};
@@ -86,190 +87,178 @@ static char *wandb_params(const json_t *params)
     return strbuf_take(&b);
 }
 
-struct trial_run *trial_run_new(const struct trial_run_host *h, int64_t id, json_t *run)
+struct trial_run *trial_run_new(const struct lease_context *c, int64_t id, json_t *data,
+                                trial_run_done_fn *done, void *arg)
 {
-    struct trial_run *l = xzalloc(sizeof *l);
-    l->host = h;
-    l->id = id;
-    l->run = json_incref(run);
-    l->outputs[0].fd = l->outputs[1].fd = -1;
-    l->others = json_object_get(run, "peers");
-    if (!run) {
-        l->unsaid = outbox_new(&(struct outbox_opts){id, UNSAID_MAX, "", h->say, h->arg});
-        return l;
-    }
-    const json_t *params = json_object_get(run, "params");
+    struct trial_run *r = xzalloc(sizeof *r);
+    r->context = c;
+    r->id = id;
+    r->data = json_incref(data);
+    r->done = done;
+    r->arg = arg;
+    r->outputs[0].fd = r->outputs[1].fd = -1;
+    r->peers = json_object_get(data, "peers");
+    const json_t *params = json_object_get(data, "params");
     AUTO(free) char *line = json_line(params);
-    const char *here = trial_paths_dir(h->site);
-    l->root = here ? trial_dir_path(here, number(l, "trial")) : xstrdup(text(l, "dir"));
-    AUTO(free) char *file = xasprintf("%s/%lld/unsaid", l->root, (long long)id);
-    l->unsaid = outbox_new(&(struct outbox_opts){id, UNSAID_MAX, file, h->say, h->arg});
-    l->params = xasprintf("%s\n", line);
-    l->wandb = wandb_params(params);
-    return l;
+    const char *dir = trial_paths_dir(c->paths);
+    r->root = dir ? trial_dir_path(dir, number(r, "trial")) : xstrdup(text(r, "dir"));
+    AUTO(free) char *file = xasprintf("%s/%lld/outbox", r->root, (long long)id);
+    r->outbox = outbox_new(&(struct outbox_opts){id, IN_FLIGHT_MAX, file, c->send, c->arg});
+    r->params = xasprintf("%s\n", line);
+    r->wandb = wandb_params(params);
+    return r;
 }
 
-static void close_files(struct trial_run *l)
+static void close_files(struct trial_run *r)
 {
     for (int i = 0; i < 2; i++) {
-        auto_fd(&l->outputs[i].fd);
-        l->outputs[i].fd = -1;
+        auto_fd(&r->outputs[i].fd);
+        r->outputs[i].fd = -1;
     }
 }
 
-void trial_run_free(struct trial_run *l)
+void trial_run_free(struct trial_run *r)
 {
-    if (!l)
+    if (!r)
         return;
-    outbox_free(l->unsaid);
-    if (l->job)
-        launch_free(l->job);
-    agent_spawn_free(l->agents);
-    hosts_free(l->hosts);
-    free(l->parts);
-    strv_free(l->argv);
-    strv_free(l->env);
-    json_decref(l->invite);
-    json_decref(l->result);
-    close_files(l);
-    metric_parse_free(l->metric);
-    json_decref(l->run);
-    free(l->cgroup);
-    free(l->root);
-    free(l->params);
-    free(l->wandb);
-    free(l);
+    outbox_free(r->outbox);
+    if (r->job)
+        launch_free(r->job);
+    agent_spawn_free(r->agents);
+    hosts_free(r->hosts);
+    free(r->parts);
+    strv_free(r->argv);
+    strv_free(r->env);
+    json_decref(r->ticket);
+    json_decref(r->result);
+    close_files(r);
+    metric_parse_free(r->metric);
+    json_decref(r->data);
+    free(r->cgroup);
+    free(r->root);
+    free(r->params);
+    free(r->wandb);
+    free(r);
 }
 
-int64_t trial_run_id(const struct trial_run *l)
+enum trial_run_state trial_run_state(const struct trial_run *r)
 {
-    return l->id;
+    return r->state;
 }
 
-bool trial_run_is_reservation(const struct trial_run *l)
+const struct outbox *trial_run_outbox(const struct trial_run *r)
 {
-    return !l->run;
+    return r->outbox;
 }
 
-bool trial_run_is_started(const struct trial_run *l)
+bool trial_run_acknowledge(struct trial_run *r, int64_t seq)
 {
-    return l->state != NEW;
+    return outbox_acknowledge(r->outbox, seq) && r->state == TRIAL_RUN_DONE;
 }
 
-bool trial_run_is_stopping(const struct trial_run *l)
+/* ---- states --------------------------------------------------------------------------------- */
+
+/* Returns false if the event has no meaning in the present state. */
+static bool apply(struct trial_run *r, enum trial_run_event ev)
 {
-    return l->stop;
+    int next = trial_run_next(r->state, ev);
+    if (next < 0) {
+        log_debug("trial %d: lease %lld: event %d ignored in state %s", number(r, "trial"),
+                  (long long)r->id, (int)ev, trial_run_state_name(r->state));
+        return false;
+    }
+    r->state = (enum trial_run_state)next;
+    return true;
 }
 
-bool trial_run_is_done(const struct trial_run *l)
+static void enter_stopping(struct trial_run *r, enum trial_run_event ev)
 {
-    return l->state == OVER;
+    if (ev == TRIAL_RUN_EV_KILL)
+        launch_kill(r->job);
+    else
+        launch_stop(r->job, REPORT_STOP_MS);
 }
 
-/* ---- saying --------------------------------------------------------------------------------- */
-
-/* `how` is WIRE_DONE's data, taken over; NULL of a place that was held: it may be gone afterwards.
- */
-static void finish(struct trial_run *l, json_t *how)
+/* Takes the reference to `result`, the data of WIRE_DONE. */
+static void enter_draining(struct trial_run *r, json_t *result)
 {
-    l->state = OVER;
-    close_files(l);
-    cgroup_delegate_remove(l->cgroup);
-    l->host->over(l->host->arg, l);
-    if (how)
-        outbox_push(l->unsaid, WIRE_DONE, how);
+    r->result = result;
+    agent_spawn_kill(r->agents);
 }
 
-static void say(const struct trial_run *l, enum wire_kind kind, json_t *data)
+/* As enter_draining(). The slot is free before the result is sent: the coordinator may answer the
+ * result with the next trial. */
+static void enter_done(struct trial_run *r, json_t *result)
 {
-    const struct wire_msg m = {.kind = kind, .lease = l->id, .data = data};
-    l->host->say(l->host->arg, &m);
+    close_files(r);
+    cgroup_delegate_remove(r->cgroup);
+    r->done(r->arg, r);
+    outbox_push(r->outbox, WIRE_DONE, result);
 }
 
-static void say_held(const struct trial_run *l)
+static void not_started(struct trial_run *r, const char *error)
 {
-    AUTO(json)
-    json_t *data = json_pack("{s:s*,s:s*}", "cpus", l->place->cpus, "gpus", l->place->gpus);
-    say(l, WIRE_RESERVED, data);
-}
-
-void trial_run_resend(const struct trial_run *l)
-{
-    if (trial_run_is_reservation(l) && l->preempted)
-        say(l, WIRE_REVOKE, NULL);
-    else if (trial_run_is_reservation(l) && l->state == RUNNING && !l->agents_started)
-        say_held(l);
-    else if (l->invite && l->state == RUNNING)
-        say(l, WIRE_JOIN_TICKET, l->invite);
-}
-
-const struct outbox *trial_run_outbox(const struct trial_run *l)
-{
-    return l->unsaid;
-}
-
-bool trial_run_acknowledge(struct trial_run *l, int64_t seq)
-{
-    return outbox_acknowledge(l->unsaid, seq) && l->state == OVER;
+    if (apply(r, TRIAL_RUN_EV_NOT_STARTED))
+        enter_done(r, run_result_not_started(error, r->preempted));
 }
 
 /* ---- the job's events ----------------------------------------------------------------------- */
 
-/* A report of `source`; takes the reference. Worse sources than the best one seen are not listened
- * to: a program that reports on the channel may print the same as lines. */
-static void report(struct trial_run *l, enum source source, json_t *data)
+/* A report of `source`; takes the reference. Reports of a source that is worse than the best one
+ * seen are dropped: a program that reports on the channel may print the same as lines. */
+static void report(struct trial_run *r, enum report_source source, json_t *data)
 {
     if (!data)
         return;
-    if (source < l->source) {
+    if (source < r->source) {
         json_decref(data);
         return;
     }
-    l->source = source;
-    outbox_push(l->unsaid, WIRE_REPORT, data);
+    r->source = source;
+    outbox_push(r->outbox, WIRE_REPORT, data);
 }
 
-/* Where it cannot be opened the trial runs on. */
-static struct output *output(struct trial_run *l, enum launch_stream from)
+/* The file of a stream. If it cannot be opened, the trial runs without it. */
+static struct output_file *output(struct trial_run *r, enum launch_stream from)
 {
-    struct output *o = &l->outputs[from == LAUNCH_STDERR];
+    struct output_file *o = &r->outputs[from == LAUNCH_STDERR];
     if (o->opened)
         return o;
     o->opened = true;
     AUTO(free)
-    char *path = xasprintf("%s/%lld/%s", l->root, (long long)l->id,
+    char *path = xasprintf("%s/%lld/%s", r->root, (long long)r->id,
                            from == LAUNCH_STDERR ? "stderr" : "stdout");
     o->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (o->fd < 0)
-        log_warn("trial %d: %s: %s", number(l, "trial"), path, strerror(errno));
+        log_warn("trial %d: %s: %s", number(r, "trial"), path, strerror(errno));
     return o;
 }
 
-/* Line by line, so that a person may follow. */
-static void write_line(struct trial_run *l, int rank, enum launch_stream from, const char *line,
+/* Line by line, so that a user can follow the file. */
+static void write_line(struct trial_run *r, int rank, enum launch_stream from, const char *line,
                        size_t len)
 {
-    struct output *o = output(l, from);
-    char who[16] = "";
-    if (l->host->need->ranks > 1 || l->others)
-        snprintf(who, sizeof who, "[%d] ", rank);
-    const struct iovec parts[] = {{who, strlen(who)}, {(char *)line, len}, {"\n", 1}};
+    struct output_file *o = output(r, from);
+    char prefix[16] = "";
+    if (r->context->need->ranks > 1 || r->peers)
+        snprintf(prefix, sizeof prefix, "[%d] ", rank);
+    const struct iovec parts[] = {{prefix, strlen(prefix)}, {(char *)line, len}, {"\n", 1}};
     if (o->fd < 0 || writev(o->fd, parts, COUNT_OF(parts)) >= 0 || o->full)
         return;
     o->full = true;
-    log_warn("trial %d: its output cannot be written: %s", number(l, "trial"), strerror(errno));
+    log_warn("trial %d: cannot write its output: %s", number(r, "trial"), strerror(errno));
 }
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *line, size_t len)
 {
-    struct trial_run *l = arg;
-    write_line(l, rank, from, line, len);
-    if (rank == 0 && from == LAUNCH_STDOUT && l->source <= FROM_LINES) {
+    struct trial_run *r = arg;
+    write_line(r, rank, from, line, len);
+    if (rank == 0 && from == LAUNCH_STDOUT && r->source <= FROM_LINES) {
         json_t *data = metric_parse_from_json(line, len);
         if (data)
-            report(l, FROM_LINES, data);
+            report(r, FROM_LINES, data);
         else
-            report(l, FROM_PATTERN, metric_parse_from_pattern(l->metric, line, len));
+            report(r, FROM_PATTERN, metric_parse_from_pattern(r->metric, line, len));
     }
     return true;
 }
@@ -280,24 +269,28 @@ static void on_report(void *arg, int rank, const char *json, size_t len)
         report(arg, FROM_CHANNEL, metric_parse_from_json(json, len));
 }
 
-/* Whether a job over several nodes has ended because one of them is lost, or did not bring its
- * ranks: no fault of the trial's. */
-static bool is_node_fault(const struct trial_run *l, const struct job_end *end)
+/* Returns true if a job over several nodes has ended because a node is lost, or because the agents
+ * of a node did not join: the trial is not at fault. */
+static bool is_node_fault(const struct trial_run *r, const struct job_end *end)
 {
-    bool met = launch_plan(l->job)->master_addr != NULL; /* known when all have come */
+    bool all_joined =
+        launch_plan(r->job)->master_addr != NULL; /* known since the last one joined */
     return end->broken || (end->first_failed >= 0 &&
-                           (end->first.lost || (!met && end->first.start_status == 126)));
+                           (end->first.lost || (!all_joined && end->first.start_status == 126)));
 }
 
 static void on_ended(void *arg, const struct job_end *end)
 {
-    struct trial_run *l = arg;
-    l->result =
-        run_result_json(end, l->preempted || (l->others && !l->stop && is_node_fault(l, end)));
-    if (l->agents)
-        agent_spawn_kill(l->agents);
+    struct trial_run *r = arg;
+    bool preempted =
+        r->preempted || (r->peers && r->state == TRIAL_RUN_RUNNING && is_node_fault(r, end));
+    json_t *result = run_result_json(end, preempted);
+    if (!apply(r, r->agents ? TRIAL_RUN_EV_JOB_ENDED_AGENTS_LEFT : TRIAL_RUN_EV_JOB_ENDED))
+        json_decref(result); /* cannot be: a job ends once, while it runs */
+    else if (r->state == TRIAL_RUN_DRAINING)
+        enter_draining(r, result);
     else
-        finish(l, TAKE(l->result));
+        enter_done(r, result);
 }
 
 static const struct launch_events events = {
@@ -305,8 +298,8 @@ static const struct launch_events events = {
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
-/* Python finds drover.py, and our stand-in for W&B's module before W&B's own. They lie in
- * ../../share/drover from this program, in the build tree and when installed: below `prefix`. */
+/* Makes Python find drover.py, and drover's stand-in for W&B's module before W&B's own. Both are in
+ * share/drover below `prefix`, in the build tree and in an installation. */
 static void add_python_path(char ***env, const char *prefix, bool stand_in)
 {
     const char *old = getenv("PYTHONPATH");
@@ -317,17 +310,17 @@ static void add_python_path(char ***env, const char *prefix, bool stand_in)
                              old && *old ? ":" : "", old ? old : ""));
 }
 
-/* A strv: the run's own variables, and what the trial is told of itself. */
-static char **environment(const struct trial_run *l)
+/* Returns a strv: the variables of the sweep file, and those that describe the trial. */
+static char **environment(const struct trial_run *r)
 {
-    const char *sweep = text(l, "sweep");
-    int trial = number(l, "trial");
+    const char *sweep = text(r, "sweep");
+    int trial = number(r, "trial");
     char **env = NULL;
     size_t i;
     json_t *item;
-    json_array_foreach (json_object_get(l->run, "env"), i, item)
+    json_array_foreach (json_object_get(r->data, "env"), i, item)
         strv_push(&env, xstrdup(json_string_value(item)));
-    AUTO(free) char *dir = xasprintf("%s/%lld", l->root, (long long)l->id);
+    AUTO(free) char *dir = xasprintf("%s/%lld", r->root, (long long)r->id);
     strv_push(&env, xasprintf("DROVER_SWEEP=%s", sweep));
     strv_push(&env, xasprintf("DROVER_TRIAL_ID=%d", trial));
     strv_push(&env, xasprintf("DROVER_TRIAL_DIR=%s", dir));
@@ -335,239 +328,192 @@ static char **environment(const struct trial_run *l)
     strv_push(&env, xasprintf("WANDB_SWEEP_ID=%s", sweep));
     strv_push(&env, xasprintf("WANDB_RUN_ID=%s-%06d", sweep, trial));
     strv_push(&env, xasprintf("WANDB_SWEEP_PARAM_PATH=%s/config.yaml", dir));
-    if (l->place->gpus && !l->others) /* what is visible to a job is the job's (plan.h) */
-        strv_push(&env, xasprintf("CUDA_VISIBLE_DEVICES=%s", l->place->gpus));
-    if (l->host->prefix)
-        add_python_path(&env, l->host->prefix,
-                        !json_is_true(json_object_get(l->run, "wandb_real")));
-    if (l->resumed)
+    if (r->slice->gpus && !r->peers) /* over several nodes the plan assigns GPUs */
+        strv_push(&env, xasprintf("CUDA_VISIBLE_DEVICES=%s", r->slice->gpus));
+    if (r->context->prefix)
+        add_python_path(&env, r->context->prefix,
+                        !json_is_true(json_object_get(r->data, "wandb_real")));
+    if (r->resumed)
         strv_push(&env, xstrdup("DROVER_RESUME=1"));
     return env;
 }
 
-/* The word, which may name a file in the trial's directory (W&B's ${args_json_file}): as it is
- * called on this node. To be freed. */
-static char *node_local_path(const struct trial_run *l, const char *word)
+/* Returns the argument with the trial's directory as this node names it: W&B's ${args_json_file} is
+ * a file in it. To be freed. */
+static char *node_local_path(const struct trial_run *r, const char *word)
 {
-    const char *dir = text(l, "dir"), *at = strstr(word, dir);
-    if (!at || !trial_paths_dir(l->host->site) || at[strlen(dir)] != '/')
+    const char *dir = text(r, "dir"), *at = strstr(word, dir);
+    if (!at || !trial_paths_dir(r->context->paths) || at[strlen(dir)] != '/')
         return xstrdup(word);
-    return xasprintf("%.*s%s%s", (int)(at - word), word, l->root, at + strlen(dir));
+    return xasprintf("%.*s%s%s", (int)(at - word), word, r->root, at + strlen(dir));
 }
 
-static char **arguments(const struct trial_run *l)
+static char **arguments(const struct trial_run *r)
 {
     char **argv = NULL;
     size_t i;
     json_t *item;
-    json_array_foreach (json_object_get(l->run, "argv"), i, item)
-        strv_push(&argv, node_local_path(l, json_string_value(item)));
+    json_array_foreach (json_object_get(r->data, "argv"), i, item)
+        strv_push(&argv, node_local_path(r, json_string_value(item)));
     return argv;
-}
-
-/* A control group with the limits that the trial asked for. */
-static void make_cgroup(struct trial_run *l)
-{
-    const struct resources *need = l->host->need;
-    const struct cgroup_delegate_limits limits = {need->memory_bytes, need->ranks * need->cpus};
-    AUTO(free) char *name = xasprintf("%d-%lld", (int)getpid(), (long long)l->id);
-    struct err e = {0};
-    if (l->host->cgroups &&
-        cgroup_delegate_make(&l->cgroup, l->host->cgroups, name, &limits, &e) < 0)
-        log_warn("lease %lld runs without limits: %s", (long long)l->id, e.text);
 }
 
 static void on_agents_ended(void *arg)
 {
-    struct trial_run *l = arg;
-    agent_spawn_free(TAKE(l->agents));
-    if (l->result || (trial_run_is_reservation(l) && l->stop))
-        finish(l, TAKE(l->result));
+    struct trial_run *r = arg;
+    agent_spawn_free(TAKE(r->agents));
+    if (apply(r, TRIAL_RUN_EV_AGENTS_ENDED) && r->state == TRIAL_RUN_DONE)
+        enter_done(r, TAKE(r->result));
 }
 
-/* The ranks here of a job that is launched here or elsewhere, from `first` on. */
-static int start_agents(struct trial_run *l, const json_t *invite, int first, struct err *e)
+/* The hosts of the job: this node, then the peers, each with the resources of its slot. */
+static void expand_to_nodes(struct trial_run *r, struct launch_spec *spec)
 {
-    const struct agent_spawn_opts ask = {
-        .control = json_string_value(json_object_get(invite, "address")),
-        .token = json_string_value(json_object_get(invite, "token")),
-        .first_rank = first,
-        .count = l->host->need->ranks,
-        .cgroup = l->cgroup};
-    return agent_spawn_start(&l->agents, l->host->launcher, &ask, on_agents_ended, l, e);
-}
-
-void trial_run_join(struct trial_run *l, const json_t *invite)
-{
-    struct err e = {0};
-    if (!trial_run_is_reservation(l) || l->state != RUNNING || l->agents_started || l->stop)
-        return;
-    make_cgroup(l);
-    int first = (int)json_integer_value(json_object_get(invite, "rank"));
-    l->agents_started = start_agents(l, invite, first, &e) == 0;
-    if (!l->agents_started)
-        log_error("lease %lld: %s", (long long)l->id, e.text); /* its launcher will miss them */
-}
-
-/* This node, then the others, each with its part of the job. */
-static void expand_to_nodes(struct trial_run *l, struct launch_spec *spec)
-{
-    size_t n = json_array_size(l->others);
-    int ranks = l->host->need->ranks;
-    l->parts = xcalloc(n + 1, sizeof *l->parts);
-    l->hosts = xzalloc(sizeof *l->hosts);
-    l->parts[0] = (struct launch_node_resources){l->place->cpus, l->place->gpus};
-    hosts_add(l->hosts, topo_name(launch_context_topo(l->host->launcher)), ranks, 0);
-    l->hosts->at[0].here = true;
+    size_t n = json_array_size(r->peers);
+    int ranks = r->context->need->ranks;
+    r->parts = xcalloc(n + 1, sizeof *r->parts);
+    r->hosts = xzalloc(sizeof *r->hosts);
+    r->parts[0] = (struct launch_node_resources){r->slice->cpus, r->slice->gpus};
+    hosts_add(r->hosts, topo_name(launch_context_topo(r->context->launcher)), ranks, 0);
+    r->hosts->at[0].here = true;
     for (size_t i = 0; i < n; i++) {
-        const json_t *other = json_array_get(l->others, i),
-                     *place = json_object_get(other, "resources");
-        hosts_add(l->hosts, json_string_value(json_object_get(other, "node")), ranks, 0);
-        l->parts[i + 1] =
-            (struct launch_node_resources){json_string_value(json_object_get(place, "cpus")),
-                                           json_string_value(json_object_get(place, "gpus"))};
+        const json_t *peer = json_array_get(r->peers, i),
+                     *slot = json_object_get(peer, "resources");
+        hosts_add(r->hosts, json_string_value(json_object_get(peer, "node")), ranks, 0);
+        r->parts[i + 1] =
+            (struct launch_node_resources){json_string_value(json_object_get(slot, "cpus")),
+                                           json_string_value(json_object_get(slot, "gpus"))};
     }
-    spec->hosts = l->hosts;
-    spec->node_resources = l->parts;
+    spec->hosts = r->hosts;
+    spec->node_resources = r->parts;
     spec->engine = PLAN_ENGINE_EXTERNAL;
     spec->ranks = ranks * ((int)n + 1);
-    spec->oversubscribe = true; /* each node has said what fits */
+    spec->oversubscribe = true; /* each worker has checked what fits on its node */
 }
 
-/* The job awaits its ranks: those of this node, and the others'. */
-static void invite(struct trial_run *l)
+/* The job awaits the ranks of this node and of the others: each needs the ticket. */
+static void open_join(struct trial_run *r)
 {
     struct err e = {0};
     const char *token = NULL;
-    AUTO(free) char *address = launch_join_ticket(l->job, &token);
-    l->invite = json_pack("{s:s,s:s}", "address", address, "token", token);
-    say(l, WIRE_JOIN_TICKET, l->invite);
-    if (start_agents(l, l->invite, 0, &e) == 0)
+    AUTO(free) char *address = launch_join_ticket(r->job, &token);
+    r->ticket = json_pack("{s:s,s:s}", "address", address, "token", token);
+    lease_context_send(r->context, WIRE_JOIN_TICKET, r->id, r->ticket);
+    const struct lease_context_agents agents = {
+        .ticket = r->ticket, .cgroup = r->cgroup, .ended = on_agents_ended, .arg = r};
+    if (lease_context_start_agents(&r->agents, r->context, &agents, &e) == 0)
         return;
-    log_error("trial %d: %s", number(l, "trial"), e.text);
-    launch_kill(l->job);
+    log_error("trial %d: %s", number(r, "trial"), e.text);
+    launch_kill(r->job); /* the state follows when the job has ended */
 }
 
-static void launch(struct trial_run *l)
+static void enter_running(struct trial_run *r)
 {
-    make_cgroup(l);
-    (void)output(l, LAUNCH_STDOUT); /* there from the start, for those who follow it */
-    l->argv = arguments(l);
-    l->env = environment(l);
+    if (r->peers)
+        open_join(r);
+}
+
+static void launch(struct trial_run *r)
+{
+    const struct resources *need = r->context->need;
+    r->cgroup = lease_context_make_cgroup(r->context, r->id);
+    (void)output(r, LAUNCH_STDOUT); /* from the start, for users who follow the file */
+    r->argv = arguments(r);
+    r->env = environment(r);
     struct launch_spec spec = {
-        .ranks = l->host->need->ranks,
-        .argv = l->argv,
-        .env = l->env,
-        .wdir = trial_paths_wdir(l->host->site),
-        .cpus_per_rank = l->host->need->cpus,
-        .oversubscribe = l->place->shared,
-        .bind_to = l->place->cpus ? PLAN_BIND_DEFAULT : PLAN_BIND_NONE,
-        .grace_ms = number(l, "grace_ms"),
+        .ranks = need->ranks,
+        .argv = r->argv,
+        .env = r->env,
+        .wdir = trial_paths_wdir(r->context->paths),
+        .cpus_per_rank = need->cpus,
+        .oversubscribe = r->slice->shared,
+        .bind_to = r->slice->cpus ? PLAN_BIND_DEFAULT : PLAN_BIND_NONE,
+        .grace_ms = number(r, "grace_ms"),
         .reports = true,
         .stdin_null = true,
     };
-    if (l->others) {
-        expand_to_nodes(l, &spec);
+    if (r->peers) {
+        expand_to_nodes(r, &spec);
     } else {
-        spec.cpus = l->place->cpus;
-        spec.cgroup = l->cgroup;
-        spec.port_held = l->place->port > 0 && !env_get(l->env, "MASTER_PORT");
-        spec.master_port = spec.port_held ? l->place->port : 0;
+        spec.cpus = r->slice->cpus;
+        spec.cgroup = r->cgroup;
+        spec.port_held = r->slice->port > 0 && !env_get(r->env, "MASTER_PORT");
+        spec.master_port = spec.port_held ? r->slice->port : 0;
     }
     struct err e = {0};
-    if (launch_start(&l->job, l->host->launcher, &spec, &events, l, &e) < 0) {
-        finish(l, run_result_not_started(e.text, l->preempted));
-        return;
-    }
-    l->state = RUNNING;
-    if (l->others)
-        invite(l);
+    if (launch_start(&r->job, r->context->launcher, &spec, &events, r, &e) < 0)
+        not_started(r, e.text);
+    else if (apply(r, TRIAL_RUN_EV_LAUNCHED))
+        enter_running(r);
 }
 
-static struct trial_dir_opts files_of(const struct trial_run *l)
+static struct trial_dir_opts dir_opts(const struct trial_run *r)
 {
-    return (struct trial_dir_opts){l->root, l->id, l->params, l->wandb};
+    return (struct trial_dir_opts){r->root, r->id, r->params, r->wandb};
 }
 
-static void copy(uv_work_t *w)
+static void copy_checkpoint(uv_work_t *w)
 {
-    struct trial_run *l = w->data;
-    const struct trial_dir_opts files = files_of(l);
-    (void)trial_dir_copy(&files, l->from, &l->copy_error);
+    struct trial_run *r = w->data;
+    const struct trial_dir_opts opts = dir_opts(r);
+    (void)trial_dir_copy(&opts, r->copy_from, &r->copy_error);
 }
 
-static void copied(uv_work_t *w, int status)
+static void on_copied(uv_work_t *w, int status)
 {
-    struct trial_run *l = w->data;
-    if (l->stop)
-        finish(l, run_result_not_started(NULL, l->preempted));
-    else if (l->copy_error.code < 0)
-        finish(l, run_result_not_started(l->copy_error.text, l->preempted));
+    struct trial_run *r = w->data;
+    if (r->state == TRIAL_RUN_PREPARING_STOPPED)
+        not_started(r, NULL);
+    else if (r->copy_error.code < 0)
+        not_started(r, r->copy_error.text);
     else
-        launch(l);
+        launch(r);
 }
 
-void trial_run_start(struct trial_run *l, const struct node_slice *place)
+static void enter_preparing(struct trial_run *r)
 {
-    l->place = place;
-    if (trial_run_is_reservation(l)) {
-        l->state = RUNNING;
-        say_held(l);
-        return;
-    }
-    l->state = PREPARING;
-    l->work.data = l;
-    const struct trial_dir_opts files = files_of(l);
+    r->work.data = r;
+    if (uv_queue_work(r->context->loop, &r->work, copy_checkpoint, on_copied) < 0)
+        not_started(r, "cannot start a thread to copy the checkpoint");
+}
+
+void trial_run_start(struct trial_run *r, const struct node_slice *slice)
+{
+    r->slice = slice;
+    const struct trial_dir_opts opts = dir_opts(r);
     struct err e = {0};
-    int rc = metric_parse_new(&l->metric, json_object_get(l->run, "patterns"), &e);
+    int rc = metric_parse_new(&r->metric, json_object_get(r->data, "patterns"), &e);
     if (rc == 0)
-        rc = trial_dir_make(&files, &l->resumed, &l->from, &e);
+        rc = trial_dir_make(&opts, &r->resumed, &r->copy_from, &e);
     if (rc < 0)
-        finish(l, run_result_not_started(e.text, l->preempted));
-    else if (l->from == 0)
-        launch(l);
-    else if (uv_queue_work(l->host->loop, &l->work, copy, copied) < 0)
-        finish(l, run_result_not_started("no thread could be started", l->preempted));
+        not_started(r, e.text);
+    else if (r->copy_from == 0)
+        launch(r);
+    else if (apply(r, TRIAL_RUN_EV_COPY))
+        enter_preparing(r);
 }
 
-/* A place that is held: of a trial that has ended; `preempted`: of one that is to end in good order
- * first, as this worker needs it back. */
-static void release_reservation(struct trial_run *l, bool preempted)
+/* ---- stopping ------------------------------------------------------------------------------- */
+
+void trial_run_stop(struct trial_run *r, bool preempted)
 {
-    if (preempted && !l->stop) {
-        l->preempted = true;
-        say(l, WIRE_REVOKE, NULL);
-    }
-    l->stop = true;
-    if (!l->agents)
-        finish(l, NULL);
-    else if (!preempted)
-        agent_spawn_kill(l->agents);
+    if (!apply(r, TRIAL_RUN_EV_STOP))
+        return;
+    r->preempted = preempted;
+    if (r->state == TRIAL_RUN_DONE)
+        enter_done(r, run_result_not_started(NULL, preempted));
+    else if (r->state == TRIAL_RUN_STOPPING)
+        enter_stopping(r, TRIAL_RUN_EV_STOP);
 }
 
-void trial_run_stop(struct trial_run *l, bool preempted)
+void trial_run_kill(struct trial_run *r)
 {
-    if (trial_run_is_reservation(l)) {
-        release_reservation(l, preempted);
-        return;
-    }
-    if (l->stop || l->state == OVER)
-        return;
-    l->stop = true;
-    l->preempted = preempted;
-    if (l->state == NEW)
-        finish(l, run_result_not_started(NULL, preempted));
-    else if (l->state == RUNNING)
-        launch_stop(l->job, POLITE_MS);
+    if (apply(r, TRIAL_RUN_EV_KILL) && r->state == TRIAL_RUN_STOPPING)
+        enter_stopping(r, TRIAL_RUN_EV_KILL);
 }
 
-void trial_run_kill(struct trial_run *l)
+void trial_run_resend(const struct trial_run *r)
 {
-    if (trial_run_is_reservation(l)) {
-        release_reservation(l, false);
-        return;
-    }
-    l->stop = true;
-    if (l->state == RUNNING)
-        launch_kill(l->job);
+    if (r->ticket && r->state != TRIAL_RUN_DONE)
+        lease_context_send(r->context, WIRE_JOIN_TICKET, r->id, r->ticket);
 }

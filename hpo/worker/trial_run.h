@@ -1,80 +1,54 @@
-/* lease - one run of a trial on this worker: its directory, its job, its output and reports, and
- * what of these the coordinator has not yet acknowledged.
+/* trial_run - one execution of a trial on this worker: its directory, its job, its output and
+ * reports, and the outbox with the messages that the coordinator has not acknowledged.
  *
- *     trial_run_new -> trial_run_start (a place is free) -> reports … -> done -> acknowledged ->
- * trial_run_free
+ *     trial_run_new -> trial_run_start (a slot is free) -> reports … -> `done` -> acknowledged ->
+ *     trial_run_free
  *
- * Or a place that is held for a trial over several nodes, which another worker runs: that one tells
- * where its ranks here are to come, and nothing is said of them but to it.
- *
- *     trial_run_new -> trial_run_start (a place is free) -> held -> trial_run_join ->
- * trial_run_stop -> trial_run_free
- *
- * Everything is on the loop's thread, but for the copying of checkpoints. */
+ * Everything runs on the loop's thread, except for the copying of checkpoints. */
 #ifndef DROVER_TRIAL_RUN_H
 #define DROVER_TRIAL_RUN_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <uv.h>
 
-#include "common/err.h"
 #include "common/mem.h"
-#include "hpo/transport/wire.h"
+#include "hpo/worker/lease_context.h"
 #include "hpo/worker/node_slice.h"
 #include "hpo/worker/outbox.h"
-#include "hpo/worker/trial_paths.h"
-#include "launcher/engine/launch.h"
+#include "hpo/worker/trial_run_state.h"
 
 struct trial_run;
 
-struct trial_run_host {
-    uv_loop_t *loop;
-    struct launch_context *launcher;
-    const struct resources *need; /* of a trial; set before the first trial_run_start() */
-    const char *prefix;  /* where drover lies: three levels above this program; NULL: unknown */
-    const char *cgroups; /* where a control group for it may be made; NULL: nowhere */
-    const struct trial_paths *site; /* set before the first trial_run_new() */
-    /* There is a new message to be sent: a report, or the end of the lease. */
-    outbox_fn *say;
-    /* Its place is free: nothing of it runs any more. Its WIRE_DONE is said next; of a place that
-     * was held nothing is said any more, and it may be freed. */
-    void (*over)(void *arg, struct trial_run *l);
-    void *arg;
-};
+/* The run is done and its slot is free: no process of it is left. Its WIRE_DONE is sent next. */
+typedef void trial_run_done_fn(void *arg, struct trial_run *r);
 
-/* `run` is a WIRE_RUN's data, checked by wire_decode(); a reference is taken. NULL: a place to be
- * held. Borrows the host. */
-struct trial_run *trial_run_new(const struct trial_run_host *h, int64_t id, json_t *run);
-/* Not while it runs. */
-void trial_run_free(struct trial_run *l);
+/* `id` is the number of the lease, `data` that of a WIRE_RUN, checked by wire_decode(); takes a
+ * reference to it. Borrows the context. */
+struct trial_run *trial_run_new(const struct lease_context *c, int64_t id, json_t *data,
+                                trial_run_done_fn *done, void *arg);
+/* Not while its job runs or a checkpoint is copied. */
+void trial_run_free(struct trial_run *r);
 AUTO_DEFINE(trial_run, struct trial_run *, trial_run_free)
 
-int64_t trial_run_id(const struct trial_run *l);
-/* Whether it is a place that is held. */
-bool trial_run_is_reservation(const struct trial_run *l);
-/* Where the trial's launcher awaits its ranks here: a WIRE_JOIN_TICKET's data. Once. */
-void trial_run_join(struct trial_run *l, const json_t *invite);
-/* On a new connection: what is not numbered, and may not have been heard. */
-void trial_run_resend(const struct trial_run *l);
+enum trial_run_state trial_run_state(const struct trial_run *r);
 
-/* Runs it on `place`, which is borrowed until it is over. A failure to start is the trial's end and
- * is said as such. */
-void trial_run_start(struct trial_run *l, const struct node_slice *place);
+/* Runs it on `slice`, which is borrowed until `done`. A job that cannot be started ends the run;
+ * the result says why. */
+void trial_run_start(struct trial_run *r, const struct node_slice *slice);
 
-/* Ends it in good order; one that was never started is done at once. `preempted`: not the trial's
- * fault, it is to be run again elsewhere. */
-void trial_run_stop(struct trial_run *l, bool preempted);
-/* Ends it now. */
-void trial_run_kill(struct trial_run *l);
+/* Ends the run with its grace period; a run that was never started is done at once. `preempted`:
+ * the trial is not at fault, and the coordinator requeues it. */
+void trial_run_stop(struct trial_run *r, bool preempted);
+/* Ends the run without a grace period. Has no effect on a run that waits for a slot. */
+void trial_run_kill(struct trial_run *r);
 
-bool trial_run_is_started(const struct trial_run *l);
-bool trial_run_is_stopping(const struct trial_run *l);
-bool trial_run_is_done(const struct trial_run *l);
-
-/* The messages that have not been acknowledged. Borrowed. */
-const struct outbox *trial_run_outbox(const struct trial_run *l);
-/* All up to `seq` are stored. Returns true when nothing is left to say: it may be freed. */
-bool trial_run_acknowledge(struct trial_run *l, int64_t seq);
+/* The messages that are not acknowledged. Borrowed. */
+const struct outbox *trial_run_outbox(const struct trial_run *r);
+/* Sends the join ticket again, which has no number and may have been lost with the last connection.
+ * The caller sends the outbox first. */
+void trial_run_resend(const struct trial_run *r);
+/* All messages up to `seq` are stored. Returns true if the run is done and nothing is left to send:
+ * it may be freed. */
+bool trial_run_acknowledge(struct trial_run *r, int64_t seq);
 
 #endif

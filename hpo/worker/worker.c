@@ -7,236 +7,291 @@
 #include "common/log.h"
 #include "common/own_process.h"
 #include "common/sched_batch.h"
-#include "hpo/transport/transport_client.h"
 #include "hpo/worker/foreign_gpu_processes.h"
+#include "hpo/worker/lease_list.h"
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/slots.h"
-#include "hpo/worker/trial_run.h"
+#include "hpo/worker/worker_state.h"
 #include "launcher/node/cgroup_delegate.h"
 
 enum {
     TICK_MS = 250,
-    RENEW_MS = 60000, /* of a connection that is in use: after this to twice this (link.h) */
-    GPUS_MS = 5000,   /* between two looks at who uses the GPUs */
-    WHY_MAX = 900,    /* bytes of what is told with places */
-    STOPPED_MS = 2000 /* without a tick: we were stopped, or the machine slept */
+    RENEW_MS = 60000,   /* a used connection is renewed after one to two times this */
+    GPU_SCAN_MS = 5000, /* between two scans for foreign GPU processes */
+    REASON_MAX = 900,   /* bytes of the reason in WIRE_SLOTS */
+    PAUSE_MS = 2000     /* without a tick: this process was stopped, or the machine slept */
 };
 
 struct worker {
-    const struct worker_config *config;
+    const struct worker_opts *opts;
     uv_loop_t loop;
-    struct transport_client *link;
+    struct transport_client *client;
     struct launch_context *launcher;
-    struct trial_run_host host;
-    struct resources need;       /* of a trial, with `places` */
-    char *prefix;                /* where drover lies; NULL: unknown */
-    char *cgroups;               /* where trials get control groups; NULL: nowhere */
-    struct places *places;       /* NULL until the coordinator has said what a trial needs */
-    struct strangers *strangers; /* NULL: no GPUs */
-    bool accepting;              /* `places` may be given away: who uses the GPUs is known */
-    struct trial_run **leases;   /* in the order in which they came */
-    size_t lease_count;
+    struct lease_context context;
+    struct lease_list *leases;
+    enum worker_state state;
+    enum worker_slots_state slots_state;
+    struct resources need;               /* of a trial, since the slots are configured */
+    char *prefix;                        /* installation prefix; NULL: unknown */
+    char *cgroups;                       /* directory for control groups of leases; NULL: none */
+    struct slots *slots;                 /* NULL: unconfigured */
+    struct foreign_gpu_processes *scans; /* NULL: no GPUs */
     uv_timer_t tick;
     uv_signal_t signals[3];
-    struct trial_paths *site; /* NULL until the first trial comes */
+    struct trial_paths *paths; /* NULL until the first trial arrives */
     int64_t ticked_ms, pinged_ms;
-    int64_t idle_ms; /* since when it holds no lease */
-    int64_t kill_ms; /* when what still runs is killed; 0: not */
-    bool ending;     /* takes nothing new and ends with its last lease */
-    bool stopping;   /* what ran was told to stop */
-    bool leaving;    /* ends once the coordinator has answered: nothing is under way to us then */
-    bool coordinator_lost; /* nobody acknowledges any more */
-    struct err error;
+    int64_t idle_since_ms; /* when the last lease ended */
+    int64_t kill_ms;       /* when what still runs is killed; 0: no limit */
+    struct err error;      /* the result; the first counts */
 };
 
-/* Between two pings; an impatient worker asks more often. */
+/* Between two pings: a worker with little patience asks more often. */
 static int ping_ms(const struct worker *w)
 {
-    int sixth = w->config->patience_ms / 6;
+    int sixth = w->opts->patience_ms / 6;
     return sixth < WIRE_PING_MAX_MS ? sixth : WIRE_PING_MAX_MS;
+}
+
+static int64_t now_ms(const struct worker *w)
+{
+    return (int64_t)uv_now(&w->loop);
+}
+
+static void send_kind(struct worker *w, enum wire_kind kind)
+{
+    transport_client_send(w->client, &(struct wire_msg){.kind = kind});
+}
+
+static void ping(struct worker *w)
+{
+    send_kind(w, WIRE_PING);
+    w->pinged_ms = now_ms(w);
+}
+
+/* ---- states --------------------------------------------------------------------------------- */
+
+static void enter(struct worker *w, enum worker_state from);
+
+/* Returns false if the event has no meaning in the present state. */
+static bool apply(struct worker *w, enum worker_event ev)
+{
+    enum worker_state from = w->state;
+    int next = worker_next(from, ev);
+    if (next < 0) {
+        log_debug("worker: event %d ignored in state %s", (int)ev, worker_state_name(from));
+        return false;
+    }
+    w->state = (enum worker_state)next;
+    enter(w, from);
+    return true;
+}
+
+static bool apply_slots(struct worker *w, enum worker_slots_event ev)
+{
+    int next = worker_slots_next(w->slots_state, ev);
+    if (next < 0) {
+        log_debug("worker: slots: event %d ignored in state %s", (int)ev,
+                  worker_slots_state_name(w->slots_state));
+        return false;
+    }
+    w->slots_state = (enum worker_slots_state)next;
+    return true;
+}
+
+/* The worker ends with its last lease. */
+static void check_done(struct worker *w)
+{
+    if (lease_list_count(w->leases) == 0)
+        (void)apply(w, WORKER_EV_ALL_RELEASED);
+    else if (lease_list_all_done(w->leases))
+        (void)apply(w, WORKER_EV_ALL_DONE);
+}
+
+/* The coordinator may already have sent a lease: the worker waits for the answer to a ping. */
+static void enter_leaving_idle(struct worker *w)
+{
+    transport_client_pin(w->client);
+    send_kind(w, WIRE_LEAVING);
+    ping(w);
+}
+
+static void enter_finishing(struct worker *w)
+{
+    transport_client_pin(w->client);
+    lease_list_preempt_waiting(w->leases);
+    check_done(w);
+}
+
+static void enter_stopping(struct worker *w)
+{
+    transport_client_pin(w->client);
+    lease_list_preempt_all(w->leases);
+    check_done(w);
+}
+
+static void set_timed_out(struct worker *w)
+{
+    bool rejected = transport_client_was_rejected(w->client);
+    err_set(&w->error, -ETIMEDOUT, "no coordinator was heard at %s for %d s%s",
+            w->opts->client.endpoint, w->opts->patience_ms / 1000,
+            transport_client_was_ever_open(w->client) ? ""
+            : rejected                                ? "; the peer closes the connection"
+                                                      : "; it was never reached");
+    if (rejected)
+        err_hint(&w->error, "copy the worker.key that is in the sweep's directory now");
+}
+
+static void enter_done(struct worker *w, enum worker_state from)
+{
+    if (w->error.code == 0 && from == WORKER_ABANDONED &&
+        transport_client_silent_ms(w->client) >= w->opts->patience_ms)
+        set_timed_out(w);
+    uv_stop(&w->loop);
+}
+
+static void enter(struct worker *w, enum worker_state from)
+{
+    switch (w->state) {
+    case WORKER_LEAVING_IDLE:
+        enter_leaving_idle(w);
+        break;
+    case WORKER_FINISHING:
+        enter_finishing(w);
+        break;
+    case WORKER_STOPPING:
+    case WORKER_ABANDONED: /* does the same, and check_done() awaits less */
+        enter_stopping(w);
+        break;
+    case WORKER_DONE:
+        enter_done(w, from);
+        break;
+    default:
+        break;
+    }
+}
+
+/* The first error is the worker's result. */
+static void fail(struct worker *w, enum worker_event ev, const struct err *e)
+{
+    if (w->error.code == 0)
+        w->error = *e;
+    send_kind(w, WIRE_LEAVING);
+    (void)apply(w, ev);
 }
 
 /* ---- leases --------------------------------------------------------------------------------- */
 
-static struct trial_run *find(const struct worker *w, int64_t id)
+/* How many trials may run here at once. */
+static int usable(const struct worker *w)
 {
-    for (size_t i = 0; i < w->lease_count; i++)
-        if (trial_run_id(w->leases[i]) == id)
-            return w->leases[i];
-    return NULL;
+    return w->slots_state == WORKER_SLOTS_OPEN && w->state == WORKER_SERVING
+               ? slots_usable(w->slots)
+               : 0;
 }
 
-static void forget(struct worker *w, struct trial_run *l)
+/* Gives the free slots to leases that wait for one. */
+static void fill_slots(struct worker *w)
 {
-    size_t i = 0;
-    while (w->leases[i] != l)
-        i++;
-    memmove(&w->leases[i], &w->leases[i + 1], (--w->lease_count - i) * sizeof *w->leases);
-    trial_run_free(l);
-    w->idle_ms = (int64_t)uv_now(&w->loop);
-}
-
-static void stop_if_done(struct worker *w)
-{
-    if (!w->ending || w->leaving)
-        return;
-    for (size_t i = 0; i < w->lease_count; i++)
-        if (!w->coordinator_lost || !trial_run_is_done(w->leases[i]))
+    struct lease *l;
+    while (w->slots_state == WORKER_SLOTS_OPEN && w->state == WORKER_SERVING &&
+           (l = lease_list_first_waiting(w->leases))) {
+        const struct node_slice *slice = slots_acquire(w->slots, l);
+        if (!slice)
             return;
-    uv_stop(&w->loop);
-}
-
-/* The first that waits for a place; NULL: none. */
-static struct trial_run *next_waiting(const struct worker *w)
-{
-    for (size_t i = 0; i < w->lease_count; i++)
-        if (!trial_run_is_started(w->leases[i]))
-            return w->leases[i];
-    return NULL;
-}
-
-/* Gives the free places to those that wait. */
-static void fill_places(struct worker *w)
-{
-    struct trial_run *l;
-    while (w->accepting && !w->ending && (l = next_waiting(w))) {
-        const struct node_slice *place = slots_acquire(w->places, l);
-        if (!place)
-            return;
-        trial_run_start(l, place);
+        lease_start(l, slice);
     }
 }
 
-static void on_say(void *arg, const struct wire_msg *m)
+static void on_send(void *arg, const struct wire_msg *m)
 {
     struct worker *w = arg;
-    transport_client_send(w->link, m);
+    transport_client_send(w->client, m);
 }
 
-static int usable(const struct worker *w)
-{
-    return w->accepting && !w->ending ? slots_usable(w->places) : 0;
-}
-
-/* `why`: for people; NULL: nothing is to be told. */
-static void say_places(struct worker *w, const char *why)
+/* `reason`: for people; NULL: none. */
+static void send_slots(struct worker *w, const char *reason)
 {
     struct wire_msg m = {.kind = WIRE_SLOTS,
-                         .data = json_pack("{s:i,s:s*}", "slots", usable(w), "why", why)};
-    transport_client_send(w->link, &m);
+                         .data = json_pack("{s:i,s:s*}", "slots", usable(w), "why", reason)};
+    transport_client_send(w->client, &m);
     wire_msg_clear(&m);
 }
 
-static void on_over(void *arg, struct trial_run *l)
+static void remove_lease(struct worker *w, struct lease *l)
+{
+    lease_list_remove(w->leases, l);
+    w->idle_since_ms = now_ms(w);
+}
+
+static void on_lease_done(void *arg, struct lease *l)
 {
     struct worker *w = arg;
     int before = usable(w);
-    bool held = trial_run_is_reservation(l);
-    if (w->places)
-        slots_release(w->places, l, (int64_t)uv_now(&w->loop));
-    if (held)
-        forget(w, l);
-    /* That its place is free is all that is heard of one that was held. */
-    if (held ||
-        usable(w) != before) /* a stranger has its GPUs: before the coordinator fills the place */
-        say_places(w, NULL);
-    fill_places(w);
-    stop_if_done(w);
+    bool reserved = lease_is_reservation(l);
+    if (w->slots)
+        slots_release(w->slots, l, now_ms(w));
+    if (reserved)
+        remove_lease(w, l);
+    /* WIRE_SLOTS is all that the coordinator hears of a reservation's end. After a trial run, a
+     * foreign process may have the slot's GPUs: the coordinator must know before it fills it. */
+    if (reserved || usable(w) != before)
+        send_slots(w, NULL);
+    fill_slots(w);
+    check_done(w);
 }
 
-/* Takes nothing new. What is said from now on may be the last. */
-static void begin_end(struct worker *w)
+static void on_reserve(struct worker *w, int64_t id)
 {
-    w->ending = true;
-    transport_client_pin(w->link);
-}
-
-/* Ends all that runs, as no fault of the trials. */
-static void end_all(struct worker *w)
-{
-    begin_end(w);
-    w->stopping = true;
-    w->leaving = false;
-    for (size_t i = w->lease_count; i-- > 0;)
-        trial_run_stop(w->leases[i], true);
-    stop_if_done(w);
-}
-
-/* No trial can run here: those that were given go back. */
-static void fail(struct worker *w, const struct err *e)
-{
-    if (w->error.code == 0)
-        w->error = *e;
-    transport_client_send(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
-    end_all(w);
-}
-
-static struct trial_run *add(struct worker *w, int64_t id, json_t *run)
-{
-    w->leases = xrealloc(w->leases, w->lease_count + 1, sizeof *w->leases);
-    return w->leases[w->lease_count++] = trial_run_new(&w->host, id, run);
-}
-
-static void hold(struct worker *w, int64_t id)
-{
-    if (find(w, id))
+    if (lease_list_find(w->leases, id))
         return;
-    struct trial_run *l = add(w, id, NULL);
-    if (w->ending)
-        trial_run_stop(l, true);
-    fill_places(w);
+    struct lease *l = lease_list_add_reservation(w->leases, id);
+    if (w->state != WORKER_SERVING)
+        lease_preempt(l);
+    fill_slots(w);
 }
 
-static void run(struct worker *w, const struct wire_msg *m)
+static void on_run(struct worker *w, const struct wire_msg *m)
 {
-    if (find(w, m->lease))
+    if (lease_list_find(w->leases, m->lease))
         return;
     struct err e = {0};
-    if (!w->site && trial_paths_new(&w->site, &w->config->site, m->data, &e) == 0 &&
-        trial_paths_dir(w->site))
-        log_warn("the sweep's directory is not on this node: what trials write stays in %s, and "
-                 "their checkpoints are of use to this node only",
-                 trial_paths_dir(w->site));
-    w->host.site = w->site;
-    struct trial_run *l = add(w, m->lease, m->data);
+    if (!w->paths && trial_paths_new(&w->paths, &w->opts->paths, m->data, &e) == 0 &&
+        trial_paths_dir(w->paths))
+        log_warn("the sweep's directory is not on this node: the files of trials stay in %s, and "
+                 "their checkpoints are useful on this node only",
+                 trial_paths_dir(w->paths));
+    w->context.paths = w->paths;
+    struct lease *l = lease_list_add_run(w->leases, m->lease, m->data);
     if (e.code < 0)
-        fail(w, &e);
-    else if (w->ending)
-        trial_run_stop(l, true);
-    fill_places(w);
+        fail(w, WORKER_EV_FAILED, &e);
+    if (w->state != WORKER_SERVING)
+        lease_preempt(l);
+    fill_slots(w);
 }
 
-/* ---- places --------------------------------------------------------------------------------- */
+/* ---- slots ---------------------------------------------------------------------------------- */
 
-/* Leases that have, or want, a place for longer. */
-static int unstopped(const struct worker *w)
-{
-    int n = 0;
-    for (size_t i = 0; i < w->lease_count; i++)
-        n += !trial_run_is_stopping(w->leases[i]) && !trial_run_is_done(w->leases[i]);
-    return n;
-}
-
-static void on_strangers(void *arg, const struct foreign_gpu_process *list, int count,
-                         int64_t asked_ms)
+static void on_scan(void *arg, const struct foreign_gpu_process *list, int count, int64_t asked_ms)
 {
     struct worker *w = arg;
-    AUTO(free) char *why = NULL;
+    bool first = w->slots_state == WORKER_SLOTS_PROBING;
+    AUTO(free) char *change = NULL;
     if (count >= 0)
-        why = slots_set_foreign(w->places, list, count, asked_ms);
-    if (why)
-        log_warn("%s", why);
-    if (why || !w->accepting) {
-        AUTO(free) char *shown = why ? run_result_utf8(why, WHY_MAX) : NULL;
-        w->accepting = true;
-        say_places(w, shown);
+        change = slots_set_foreign(w->slots, list, count, asked_ms);
+    if (change)
+        log_warn("%s", change);
+    (void)apply_slots(w, WORKER_SLOTS_EV_SCANNED);
+    if (change || first) {
+        AUTO(free) char *shown = change ? run_result_utf8(change, REASON_MAX) : NULL;
+        send_slots(w, shown);
     }
-    fill_places(w);
-    for (struct trial_run *l; unstopped(w) > usable(w) && (l = next_waiting(w));)
-        trial_run_stop(l, true); /* its place is a stranger's now */
+    fill_slots(w);
+    for (struct lease *l;
+         lease_list_demand(w->leases) > usable(w) && (l = lease_list_first_waiting(w->leases));)
+        lease_preempt(l); /* a foreign process has its slot's GPUs now */
 }
 
-/* The coordinator that started us may be in our control group. */
+/* The coordinator that started this worker may be in its control group. */
 static bool may_move(pid_t pid)
 {
     AUTO(free) char *exe = xasprintf("/proc/%d/exe", (int)pid);
@@ -247,41 +302,44 @@ static bool may_move(pid_t pid)
            readlink("/proc/self/exe", ours, sizeof ours - 1) > 0 && strcmp(its, ours) == 0;
 }
 
-/* Limits for trials that ask for some. Where there are none the kernel's count of kills tells what
- * memory was the end of. */
+/* Claims control groups for trials that need limits. Without limits, the kernel's count of OOM
+ * kills shows which trials ran out of memory. */
 static void claim_cgroups(struct worker *w)
 {
     struct err e = {0};
     if (w->need.memory_bytes == 0 && w->need.cpus == 0)
         return;
     int rc = cgroup_delegate_claim(&w->cgroups, "", may_move, &e);
-    w->host.cgroups = w->cgroups;
+    w->context.cgroups = w->cgroups;
     if (rc == 0 || w->need.memory_bytes == 0)
         return;
     AUTO(free)
-    char *why = xasprintf("trials are not held to their memory: %s; try: %s", e.text, e.hint);
-    log_warn("%s", why);
-    say_places(w, why);
+    char *reason = xasprintf("the memory of trials is not limited: %s; try: %s", e.text, e.hint);
+    log_warn("%s", reason);
+    send_slots(w, reason);
 }
 
-/* What each trial needs, and so how many run here at once; later hellos say it themselves. */
-static void configure_slots(struct worker *w, const json_t *need)
+/* Divides the node into slots by what each trial needs. The requirements follow each hello; only
+ * the first have an effect. */
+static void on_requirements(struct worker *w, const json_t *need)
 {
-    struct node_slice_opts want = w->config->want;
+    struct node_slice_opts slice = w->opts->slice;
     struct err e = {0};
-    if (w->places)
+    if (w->slots_state != WORKER_SLOTS_UNCONFIGURED)
         return;
-    want.need = w->need = resources_of(need);
-    if (slots_new(&w->places, launch_context_topo(w->launcher), &want, &e) < 0) {
-        fail(w, &e);
+    slice.need = w->need = resources_of(need);
+    if (slots_new(&w->slots, launch_context_topo(w->launcher), &slice, &e) < 0) {
+        (void)apply_slots(w, WORKER_SLOTS_EV_UNFIT);
+        fail(w, WORKER_EV_FAILED, &e);
         return;
     }
     claim_cgroups(w);
-    w->accepting = !slots_have_gpus(w->places);
-    if (w->accepting)
-        say_places(w, NULL);
+    bool gpus = slots_have_gpus(w->slots);
+    (void)apply_slots(w, gpus ? WORKER_SLOTS_EV_DIVIDED_GPUS : WORKER_SLOTS_EV_DIVIDED);
+    if (gpus)
+        w->scans = foreign_gpu_processes_open(&w->loop, GPU_SCAN_MS, on_scan, w);
     else
-        w->strangers = foreign_gpu_processes_open(&w->loop, GPUS_MS, on_strangers, w);
+        send_slots(w, NULL);
 }
 
 /* ---- the coordinator ------------------------------------------------------------------------ */
@@ -290,8 +348,8 @@ static json_t *hello_data(const struct worker *w)
 {
     const struct topo *t = launch_context_topo(w->launcher);
     json_t *running = json_array();
-    for (size_t i = 0; i < w->lease_count; i++)
-        json_array_append_new(running, json_integer(trial_run_id(w->leases[i])));
+    for (size_t i = 0; i < lease_list_count(w->leases); i++)
+        json_array_append_new(running, json_integer(lease_id(lease_list_at(w->leases, i))));
     return json_pack("{s:s,s:i,s:o,s:i,s:i,s:i}", "node", topo_name(t), "slots", usable(w),
                      "running", running, "cpus", hwloc_bitmap_weight(topo_allowed(t)), "gpus",
                      topo_gpu_count(t), "ping_ms", ping_ms(w));
@@ -301,156 +359,140 @@ static void on_opened(void *arg)
 {
     struct worker *w = arg;
     struct wire_msg hello = {.kind = WIRE_HELLO, .data = hello_data(w)};
-    transport_client_send(w->link, &hello);
+    transport_client_send(w->client, &hello);
     wire_msg_clear(&hello);
-    for (size_t i = 0; i < w->lease_count; i++) {
-        outbox_each_sent(trial_run_outbox(w->leases[i]), on_say, w);
-        trial_run_resend(w->leases[i]);
-    }
+    for (size_t i = 0; i < lease_list_count(w->leases); i++)
+        lease_resend(lease_list_at(w->leases, i));
 }
 
-static void on_heard(void *arg, const struct wire_msg *m)
+static void on_message(void *arg, const struct wire_msg *m)
 {
     struct worker *w = arg;
-    struct trial_run *l = m->lease ? find(w, m->lease) : NULL;
+    struct lease *l = m->lease ? lease_list_find(w->leases, m->lease) : NULL;
     switch (m->kind) {
     case WIRE_REQUIREMENTS:
-        configure_slots(w, m->data);
+        on_requirements(w, m->data);
         break;
     case WIRE_RUN:
-        run(w, m);
+        on_run(w, m);
         break;
     case WIRE_RESERVE:
-        hold(w, m->lease);
+        on_reserve(w, m->lease);
         break;
     case WIRE_JOIN_TICKET:
         if (l)
-            trial_run_join(l, m->data);
+            lease_join(l, m->data);
         break;
     case WIRE_STOP:
         if (l)
-            trial_run_stop(l, false);
+            lease_stop(l);
         break;
     case WIRE_KILL:
-        if (l && !trial_run_is_reservation(l))
-            trial_run_stop(l, false); /* so it is known why it ends */
-        if (l)                        /* a place that is held is gone then */
-            trial_run_kill(l);
+        if (l)
+            lease_kill(l);
         break;
     case WIRE_ACK:
-        if (l && trial_run_acknowledge(l, m->seq))
-            forget(w, l);
-        stop_if_done(w);
+        if (l && lease_acknowledge(l, m->seq))
+            remove_lease(w, l);
+        check_done(w);
         break;
     case WIRE_DRAIN:
-        end_all(w);
+        (void)apply(w, WORKER_EV_DRAIN);
         break;
     case WIRE_PONG:
-        w->leaving = false;
-        stop_if_done(w);
+        (void)apply(w, lease_list_count(w->leases) == 0 ? WORKER_EV_PONG : WORKER_EV_PONG_LEASED);
         break;
-    default: /* what a worker says */
+    default: /* messages of workers */
         break;
     }
 }
 
-static void on_refused(void *arg, const struct err *e)
+static void on_rejected(void *arg, const struct err *e)
 {
-    struct worker *w = arg;
-    w->coordinator_lost = true;
-    fail(w, e);
+    fail(arg, WORKER_EV_REJECTED, e);
 }
 
-static void ping(struct worker *w)
+/* ---- time and signals ----------------------------------------------------------------------- */
+
+static void check_kill_limit(struct worker *w)
 {
-    transport_client_send(w->link, &(struct wire_msg){.kind = WIRE_PING});
-    w->pinged_ms = (int64_t)uv_now(&w->loop);
+    if (!w->kill_ms || now_ms(w) < w->kill_ms)
+        return;
+    w->kill_ms = 0;
+    if (!apply(w, WORKER_EV_KILL_LIMIT))
+        return;
+    size_t n = lease_list_count(w->leases);
+    log_warn("killing %zu trial%s: not ended within %d s", n, n == 1 ? "" : "s",
+             w->opts->grace_ms / 1000);
+    lease_list_kill_all(w->leases);
 }
 
-static void kill_all(struct worker *w)
+static void check_idle(struct worker *w)
 {
-    for (size_t i = w->lease_count; i-- > 0;)
-        trial_run_kill(w->leases[i]);
+    if (!w->opts->idle_ms || w->state != WORKER_SERVING || lease_list_count(w->leases) > 0 ||
+        now_ms(w) - w->idle_since_ms < w->opts->idle_ms)
+        return;
+    log_info("no trial for %d s: this worker leaves", w->opts->idle_ms / 1000);
+    (void)apply(w, WORKER_EV_IDLE);
 }
 
-/* Has had nothing to do for too long. */
-static void leave_idle(struct worker *w)
+static void check_silence(struct worker *w)
 {
-    log_info("no trial for %d s: this worker leaves", w->config->idle_ms / 1000);
-    begin_end(w);
-    w->leaving = true;
-    transport_client_send(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
-    ping(w);
+    if (worker_next(w->state, WORKER_EV_SILENT) < 0 ||
+        transport_client_silent_ms(w->client) < w->opts->patience_ms)
+        return;
+    size_t n = lease_list_count(w->leases);
+    log_error("no coordinator at %s for %d s: stopping %zu trial%s", w->opts->client.endpoint,
+              w->opts->patience_ms / 1000, n, n == 1 ? "" : "s");
+    (void)apply(w, WORKER_EV_SILENT);
 }
 
 static void on_tick(uv_timer_t *t)
 {
     struct worker *w = t->data;
-    int64_t now = (int64_t)uv_now(&w->loop);
-    const struct worker_config *c = w->config;
-    if (now - w->ticked_ms >= STOPPED_MS)
-        transport_client_reset_deadline(w->link); /* what was said meanwhile is not read yet */
+    int64_t now = now_ms(w);
+    if (now - w->ticked_ms >= PAUSE_MS)
+        transport_client_reset_deadline(w->client); /* messages that arrived are not read yet */
     w->ticked_ms = now;
     if (now - w->pinged_ms >= ping_ms(w))
         ping(w);
-    if (w->kill_ms && now >= w->kill_ms) {
-        w->kill_ms = 0;
-        log_warn("%zu trials did not end in %d s: they are killed", w->lease_count,
-                 c->grace_ms / 1000);
-        kill_all(w);
-    }
-    if (c->idle_ms && !w->ending && w->lease_count == 0 && now - w->idle_ms >= c->idle_ms)
-        leave_idle(w);
-    if (!w->coordinator_lost && transport_client_silent_ms(w->link) >= c->patience_ms) {
-        w->coordinator_lost = true;
-        log_error("no coordinator at %s for %d s: %zu trials are stopped", c->to.endpoint,
-                  c->patience_ms / 1000, w->lease_count);
-        end_all(w);
-    }
-}
-
-/* Takes nothing new; what waits for a place goes back, what runs may come to its end. */
-static void finish_all(struct worker *w)
-{
-    log_warn("%zu trials may come to their end; once more stops them", w->lease_count);
-    begin_end(w);
-    for (size_t i = w->lease_count; i-- > 0;)
-        if (!trial_run_is_started(w->leases[i]))
-            trial_run_stop(w->leases[i], true);
-    stop_if_done(w);
+    check_kill_limit(w);
+    check_idle(w);
+    check_silence(w);
 }
 
 static void on_signal(uv_signal_t *s, int number)
 {
     struct worker *w = s->data;
-    bool first = !w->ending || w->leaving;
-    if (w->stopping) {
-        kill_all(w);
-        w->coordinator_lost = true; /* waits for no acknowledgement */
-        stop_if_done(w);
+    enum worker_event ev = w->opts->finish ? WORKER_EV_SIGNAL_FINISH : WORKER_EV_SIGNAL;
+    int next = worker_next(w->state, ev);
+    if (next < 0)
         return;
+    if (next == WORKER_ABANDONED) {
+        lease_list_kill_all(w->leases);
+    } else if (next == WORKER_STOPPING) {
+        log_warn("signal %d: trials are stopped and requeued", number);
+        if (w->opts->grace_ms)
+            w->kill_ms = now_ms(w) + w->opts->grace_ms;
+    } else {
+        size_t n = lease_list_count(w->leases);
+        log_warn("signal %d: waiting for %zu running trial%s; another signal stops %s", number, n,
+                 n == 1 ? "" : "s", n == 1 ? "it" : "them");
     }
-    if (first)
-        transport_client_send(w->link, &(struct wire_msg){.kind = WIRE_LEAVING});
-    if (first && w->config->finish) {
-        finish_all(w);
-        return;
-    }
-    log_warn("signal %d: trials are stopped and go back to the queue", number);
-    if (w->config->grace_ms)
-        w->kill_ms = (int64_t)uv_now(&w->loop) + w->config->grace_ms;
-    end_all(w);
+    if (w->state == WORKER_SERVING || (w->state == WORKER_LEAVING_IDLE && next == WORKER_STOPPING))
+        send_kind(w, WIRE_LEAVING);
+    (void)apply(w, ev);
 }
 
-/* ---- what could not be said ----------------------------------------------------------------- */
+/* ---- messages that could not be delivered --------------------------------------------------- */
 
-static void write_line(void *arg, const struct wire_msg *m)
+static void write_message(void *arg, const struct wire_msg *m)
 {
-    struct wire_msg said = *m;
-    said.conn = 1;
+    struct wire_msg numbered = *m;
+    numbered.conn = 1; /* wire_encode() requires one */
     struct err e = {0};
     AUTO(strbuf) struct strbuf b = {0};
-    if (wire_encode(&b, &said, &e) < 0)
+    if (wire_encode(&b, &numbered, &e) < 0)
         log_error("%s", e.text);
     else
         fprintf(arg, "%s\n", strbuf_str(&b));
@@ -458,22 +500,23 @@ static void write_line(void *arg, const struct wire_msg *m)
 
 static void write_leftovers(const struct worker *w)
 {
-    if (!w->config->left || w->lease_count == 0)
+    const char *path = w->opts->leftovers;
+    if (!path || lease_list_count(w->leases) == 0)
         return;
-    AUTO(free) char *tmp = xasprintf("%s.tmp", w->config->left);
+    AUTO(free) char *tmp = xasprintf("%s.tmp", path);
     AUTO(file) FILE *f = fopen(tmp, "we");
     if (f) {
-        for (size_t i = 0; i < w->lease_count; i++)
-            outbox_each(trial_run_outbox(w->leases[i]), write_line, f);
+        for (size_t i = 0; i < lease_list_count(w->leases); i++)
+            lease_each_unacknowledged(lease_list_at(w->leases, i), write_message, f);
     }
-    if (!f || fflush(f) != 0 || fsync(fileno(f)) < 0 || rename(tmp, w->config->left) < 0)
-        log_error("%s: %s: what trials reported last is lost", tmp, strerror(errno));
+    if (!f || fflush(f) != 0 || fsync(fileno(f)) < 0 || rename(tmp, path) < 0)
+        log_error("%s: %s: the last reports of the trials are lost", tmp, strerror(errno));
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- start and end -------------------------------------------------------------------------- */
 
-static const struct transport_client_events link_events = {
-    .opened = on_opened, .heard = on_heard, .refused = on_refused};
+static const struct transport_client_events client_events = {
+    .opened = on_opened, .message = on_message, .rejected = on_rejected};
 
 static int open_all(struct worker *w, struct guardian *g, struct err *e)
 {
@@ -484,72 +527,51 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
         uv_signal_init(&w->loop, &w->signals[i]);
         w->signals[i].data = w;
     }
-    struct transport_client_opts to = w->config->to;
-    to.renew_ms = RENEW_MS;
-    to.beat_ms = ping_ms(w); /* a dead connection is noticed in half of the patience */
+    struct transport_client_opts client = w->opts->client;
+    client.renew_ms = RENEW_MS;
+    client.beat_ms = ping_ms(w); /* a dead connection is noticed in half of the patience */
     int rc = launch_context_open(&w->launcher, &w->loop, g, e);
-    (void)own_process_dir_above(&w->prefix, 3, NULL); /* else no module of ours is found */
-    w->host = (struct trial_run_host){.loop = &w->loop,
-                                      .launcher = w->launcher,
-                                      .need = &w->need,
-                                      .prefix = w->prefix,
-                                      .say = on_say,
-                                      .over = on_over,
-                                      .arg = w};
+    (void)own_process_dir_above(&w->prefix, 3, NULL); /* without it drover.py is not found */
+    w->context = (struct lease_context){.loop = &w->loop,
+                                        .launcher = w->launcher,
+                                        .need = &w->need,
+                                        .prefix = w->prefix,
+                                        .send = on_send,
+                                        .arg = w};
+    w->leases = lease_list_new(&w->context, on_lease_done, w);
     if (rc == 0)
-        rc = transport_client_open(&w->link, &w->loop, &to, &link_events, w, e);
+        rc = transport_client_open(&w->client, &w->loop, &client, &client_events, w, e);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < COUNT_OF(numbers); i++)
         uv_signal_start(&w->signals[i], on_signal, numbers[i]);
     uv_timer_start(&w->tick, on_tick, TICK_MS, TICK_MS);
-    w->ticked_ms = w->idle_ms = (int64_t)uv_now(&w->loop);
+    w->ticked_ms = w->idle_since_ms = now_ms(w);
     return 0;
 }
 
 static void close_all(struct worker *w)
 {
-    transport_client_close(w->link);
-    while (w->lease_count > 0)
-        forget(w, w->leases[0]);
-    free(w->leases);
+    transport_client_close(w->client);
+    lease_list_free(w->leases);
     launch_context_close(w->launcher);
-    trial_paths_free(w->site);
-    slots_free(w->places);
+    trial_paths_free(w->paths);
+    slots_free(w->slots);
     free(w->prefix);
     free(w->cgroups);
-    foreign_gpu_processes_close(w->strangers);
+    foreign_gpu_processes_close(w->scans);
     uv_close((uv_handle_t *)&w->tick, NULL);
     for (size_t i = 0; i < COUNT_OF(w->signals); i++)
         uv_close((uv_handle_t *)&w->signals[i], NULL);
     uv_run(&w->loop, UV_RUN_DEFAULT);
-    (void)uv_loop_close(&w->loop); /* nothing is left on it */
+    (void)uv_loop_close(&w->loop); /* no handle is left on it */
 }
 
-static int how_it_ended(const struct worker *w, struct err *e)
+int worker_run(const struct worker_opts *opts, struct guardian *g, struct err *e)
 {
-    if (w->error.code < 0) {
-        if (e)
-            *e = w->error;
-        return w->error.code;
-    }
-    if (!w->coordinator_lost || transport_client_silent_ms(w->link) < w->config->patience_ms)
-        return 0;
-    err_set(e, -ETIMEDOUT, "no coordinator was heard at %s for %d s%s", w->config->to.endpoint,
-            w->config->patience_ms / 1000,
-            transport_client_was_ever_open(w->link)  ? ""
-            : transport_client_was_rejected(w->link) ? "; who is there hangs up"
-                                                     : "; it was never reached");
-    return transport_client_was_rejected(w->link)
-               ? err_hint(e, "take the worker.key that lies in the sweep's directory now")
-               : -ETIMEDOUT;
-}
-
-int worker_run(const struct worker_config *c, struct guardian *g, struct err *e)
-{
-    sched_batch_begin(); /* the guardian is there: trials have the usual policy */
+    sched_batch_begin(); /* trials keep the usual policy: the guardian has started already */
     struct worker *w = xzalloc(sizeof *w);
-    w->config = c;
+    w->opts = opts;
     int rc = uv_loop_init(&w->loop);
     if (rc < 0) {
         free(w);
@@ -559,9 +581,11 @@ int worker_run(const struct worker_config *c, struct guardian *g, struct err *e)
     if (rc == 0) {
         uv_run(&w->loop, UV_RUN_DEFAULT);
         write_leftovers(w);
-        if (w->lease_count == 0)
-            transport_client_send(w->link, &(struct wire_msg){.kind = WIRE_BYE});
-        rc = how_it_ended(w, e);
+        if (lease_list_count(w->leases) == 0)
+            send_kind(w, WIRE_BYE);
+        if (w->error.code < 0 && e)
+            *e = w->error;
+        rc = w->error.code;
     }
     close_all(w);
     free(w);

@@ -1,9 +1,9 @@
-/* worker - runs trials on this node for a coordinator, as many at once as it has places.
+/* worker - runs trials on this node for a coordinator, one per slot at once.
  *
- * Workers come and go: one that is there says what its node has, one that leaves says so, and its
- * trials go elsewhere. While the coordinator is away its trials run on, and what they report waits.
- * Where none comes back in time they are stopped, what was not stored is left for the next
- * coordinator in a file, and the worker ends. */
+ * Workers may join and leave at any time: a worker reports what its node has when it connects, and
+ * says so when it leaves; its trials are requeued then. While the coordinator is away, trials
+ * continue and their reports wait. If no coordinator returns in time, the worker stops the trials,
+ * writes what was not stored to a file for the next coordinator, and ends. */
 #ifndef DROVER_WORKER_H
 #define DROVER_WORKER_H
 
@@ -15,25 +15,26 @@
 #include "hpo/worker/trial_paths.h"
 #include "launcher/guardian/guardian.h"
 
-struct worker_config {
-    struct transport_client_opts
-        to;           /* its id was never used before; beat_ms and renew_ms are not looked at */
-    const char *left; /* file for what could not be said; NULL: it is lost */
-    int patience_ms;  /* without a word of a coordinator */
-    int grace_ms;     /* from being told to end to killing what runs; 0: as the sweep says */
-    int idle_ms;      /* ends after so long without a trial; 0: never */
-    bool finish;      /* when told to end, what runs may come to its end */
-    struct node_slice_opts want; /* what a trial needs is not looked at: the coordinator says it */
-    struct trial_paths_opts site;
+struct worker_opts {
+    /* Its id was never used before; beat_ms and renew_ms are ignored. */
+    struct transport_client_opts client;
+    const char *leftovers; /* file for messages that could not be delivered; NULL: they are lost */
+    int patience_ms;       /* for a coordinator that is silent */
+    int grace_ms; /* from a signal until running trials are killed; 0: the sweep's grace period */
+    int idle_ms;  /* the worker leaves after this time without a trial; 0: never */
+    bool finish;  /* on a signal, running trials may finish */
+    struct node_slice_opts slice; /* `need` is ignored: the coordinator sends it */
+    struct trial_paths_opts paths;
 };
 
-/* Runs until the coordinator has no more use for it, it is told to end (SIGTERM, SIGINT: trials go
- * back to the queue, or first finish; again: at once), it was idle for too long, or nobody listens.
- * Returns 0.
+/* Runs until the coordinator does not need it any more, a signal (SIGTERM, SIGINT, SIGHUP) ends it,
+ * it was idle for too long, or the coordinator is silent for too long. On a signal trials are
+ * requeued, or finish first if opts->finish is set; the next signal stops them, and one more kills
+ * them. Returns 0.
  *   -ETIMEDOUT         no coordinator was heard for patience_ms
- *   -EACCES            the coordinator refuses the key
- *   -EPROTONOSUPPORT   it is another version of drover
- *   others             trials cannot run here; those that were given are back in the queue */
-int worker_run(const struct worker_config *c, struct guardian *g, struct err *e);
+ *   -EACCES            the coordinator rejects the key
+ *   -EPROTONOSUPPORT   the coordinator has another version of drover
+ *   others             trials cannot run here; those that were leased are requeued */
+int worker_run(const struct worker_opts *opts, struct guardian *g, struct err *e);
 
 #endif

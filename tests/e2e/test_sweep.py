@@ -511,4 +511,4 @@ open("said", "w").close()
     assert place.states() == ["done"]
     print(f"grown by {grown:.1f} MiB")
     assert grown < 50, grown
-    assert not list((place.path / "sweeps/s/trials").glob("*/*/unsaid"))
+    assert not list((place.path / "sweeps/s/trials").glob("*/*/outbox"))

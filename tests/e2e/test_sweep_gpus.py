@@ -1,4 +1,4 @@
-"""`drover sweep` on GPUs: whole ones, parts, and those that somebody else uses. The driver is tests/fake/nvml.c."""
+"""`drover sweep` on GPUs: whole ones, fractions, and those of foreign processes. The driver is tests/fake/nvml.c."""
 import os
 from collections import Counter
 
@@ -8,7 +8,7 @@ from waiting import wait_until
 
 NVML = BUILD / "tests/fake/libnvidia-ml.so.1"
 pytestmark = pytest.mark.skipif(not DROVER.exists() or not NVML.exists(), reason="drover or its tests are not built")
-# Says where it runs, and ends when it may.
+# Writes its GPUs, and waits for a file before it ends.
 TRIAL = 'echo "$CUDA_VISIBLE_DEVICES" > "on.$x"\nwhile ! test -e go; do sleep 0.02; done\necho "{\\"loss\\":$x}"\n'
 
 
@@ -27,11 +27,11 @@ class Gpus(Place):
                           f"drover: {{resources: {resources}}}\n")
 
     def on(self):
-        """Where each trial that has started runs."""
+        """The GPUs of each trial that has started."""
         return [f.read_text().strip() for f in sorted(self.path.glob("on.*"), key=lambda f: f.stat().st_mtime_ns)]
 
     def workers(self, places):
-        """The one that is there, once it is shown with so many places."""
+        """The only worker, once it is listed with this number of slots."""
         return wait_until(lambda: next((w for w in self.show()["workers"] if w["places"] == places), None), "the worker")
 
     def ends_well(self, coordinator, n):
@@ -48,7 +48,7 @@ def place(tmp_path):
 
 
 def test_parts_of_gpus_are_never_over_committed(place):
-    """0.4 of 2 GPUs is 4 places, 2 a GPU; not 5."""
+    """0.4 of 2 GPUs makes 4 slots, 2 per GPU; not 5."""
     coordinator = place.start(place.grid(7, "{gpus: 0.4}"), "--parallel", "7")
     wait_until(lambda: len(place.on()) == 4 and all(place.on()), "four trials to start")
     assert Counter(place.on()) == {"GPU-aa": 2, "GPU-bb": 2}
@@ -73,7 +73,7 @@ def test_instances_of_a_divided_gpu_are_gpus(place):
     place.ends_well(coordinator, 2)
 
 
-def test_a_gpu_that_a_stranger_uses_is_skipped_and_taken_up_again(place):
+def test_a_gpu_of_a_foreign_process_is_skipped_and_used_again(place):
     place.users.write_text(f"GPU-aa {os.getpid()} 500\n")
     coordinator = place.start(place.grid(3, "{gpus: 1}"))
     wait_until(lambda: len(place.on()) == 1 and all(place.on()), "a trial to start")
@@ -83,19 +83,19 @@ def test_a_gpu_that_a_stranger_uses_is_skipped_and_taken_up_again(place):
     place.users.write_text("")
     wait_until(lambda: len(place.on()) == 2 and all(place.on()), "the other GPU to be taken up", 20)
     assert place.on() == ["GPU-bb", "GPU-aa"]
-    assert "GPU-aa is taken up again" in place.said()
+    assert "GPU-aa is used again" in place.said()
     place.ends_well(coordinator, 3)
 
 
-def test_beside_a_stranger_a_trial_runs_on_and_no_other_follows_it(place):
+def test_a_trial_continues_next_to_a_foreign_process_and_no_other_follows(place):
     coordinator = place.start(place.grid(4, "{gpus: 1}"))
     wait_until(lambda: len(place.on()) == 2 and all(place.on()), "two trials to start")
     place.users.write_text(f"GPU-aa {os.getpid()} 500\n")
-    wait_until(lambda: "GPU-aa is left out" in place.said(), "the stranger to be seen", 20)
+    wait_until(lambda: "GPU-aa is left out" in place.said(), "the foreign process to be noticed", 20)
     assert len(place.alive()) > 0 and place.records("ended") == []
     place.ends_well(coordinator, 4)
     assert sorted(place.on()[:2]) == ["GPU-aa", "GPU-bb"] and place.on()[2:] == ["GPU-bb"] * 2
-    assert place.records("requeued") == []  # none was sent to a place that was none
+    assert place.records("requeued") == []  # no trial was sent to a blocked slot
 
 
 def test_a_trial_that_no_node_holds_is_refused_at_once(place):

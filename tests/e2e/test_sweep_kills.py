@@ -1,4 +1,4 @@
-"""The torture: 60 trials while coordinator and worker are killed with SIGKILL, 50 times at random moments."""
+"""60 trials while coordinator and worker are killed with SIGKILL, 50 times at random moments."""
 import os
 import random
 import signal
@@ -19,7 +19,7 @@ parameters:
   x: {{min: 0.0, max: 1.0}}
 drover: {{parallel: 8, retries: 1000}}
 """
-# A tenth to three tenths of a second, and no end before its share of the kills has happened.
+# Runs for 0.1 to 0.3 s, and does not end before its share of the kills has happened.
 TRIAL = f"""
 for step in 1 2; do
     echo "{{\\"step\\":$step,\\"loss\\":$x}}"
@@ -44,7 +44,7 @@ def test_nothing_is_lost_and_nothing_ends_twice(place):
     count_kills(place, 0)
     coordinator = place.start(sweep)
     for n in range(1, KILLS + 1):
-        time.sleep(rng.uniform(0.01, 0.3))  # the moments are what is tested
+        time.sleep(rng.uniform(0.01, 0.3))  # the moments are the subject of the test
         assert coordinator.poll() is None, place.said()[-2000:]
         worker = place.worker_pid()
         if worker and rng.random() < 0.5:
@@ -62,7 +62,7 @@ def test_nothing_is_lost_and_nothing_ends_twice(place):
     trials = place.show()["trials"]
     assert [t["state"] for t in trials] == ["done"] * TRIALS
     ended = [trial for trial, _, _ in place.records("ended")]
-    assert sorted(ended) == list(range(TRIALS))  # each once
+    assert sorted(ended) == list(range(TRIALS))  # each trial once
     for t in trials:
         assert t["value"] == t["params"]["x"] and t["metrics"]["loss"] == t["params"]["x"]
     with sqlite3.connect(place.db()) as db:

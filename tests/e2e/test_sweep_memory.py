@@ -39,7 +39,7 @@ def test_without_control_groups_it_is_said_once_and_the_trials_run(place):
     done = place.run(place.sweep(FILE))
     assert done.returncode == 0, done.stderr
     assert place.states() == ["done"] * 3
-    assert done.stderr.count("trials are not held to their memory") == 1 and "Delegate=yes" in done.stderr
+    assert done.stderr.count("the memory of trials is not limited") == 1 and "Delegate=yes" in done.stderr
 
 
 def test_a_trial_over_its_memory_is_killed_told_apart_and_the_others_go_on(place, group):

@@ -1,4 +1,4 @@
-"""Trials over several nodes: workers on network namespaces, each with a part of every trial."""
+"""Trials over several nodes: workers in network namespaces, each with some ranks of every trial."""
 import json
 import os
 import random
@@ -11,7 +11,7 @@ from sweep_kit import DROVER, Place
 from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
-# Ranks meet at MASTER_ADDR, tell each other where they are, note it and wait for "go"; then rank 0 reports.
+# Ranks connect to MASTER_ADDR, exchange their nodes, write them down and wait for "go"; then rank 0 reports.
 TRIAL = r"""
 import json, os, signal, socket, sys, time
 from pathlib import Path
@@ -123,7 +123,7 @@ def nodes(cluster, tmp_path):
 
 def test_each_rank_of_a_trial_over_two_nodes_finds_all_the_others(nodes):
     nodes.begin([0, 1, 2, 3], places=1)
-    nodes.wait_for_ranks(4)  # three workers of one place have room for one trial over two nodes
+    nodes.wait_for_ranks(4)  # three workers with one slot each have room for one trial over two nodes
     assert {n["trial"] for n in nodes.notes()} == {0}
     nodes.go()
     trials = nodes.ends()
@@ -196,14 +196,14 @@ def test_a_holder_that_was_away_when_the_launcher_invited_it_brings_its_ranks_la
     holder = nodes.worker(nodes.cluster.nodes[1], 2)
     nodes.workers.append(holder)
     wait_until(lambda: nodes.records("leased"), "a lease")
-    time.sleep(0.5)  # the place is held, and the first worker's order lies in its socket
+    time.sleep(0.5)  # the slot is reserved, and the first worker's WIRE_RUN is in its socket
     nodes.coordinator.kill(signal.SIGKILL)
     nodes.coordinator.end(10)
     holder.kill(signal.SIGSTOP)
     nodes.coordinate()
     runner.kill(signal.SIGCONT)
     wait_until((nodes.path / "sweeps/s/trials/000000/1/stdout").exists, "the trial's launcher")
-    time.sleep(1)  # it invites
+    time.sleep(1)  # it sends its join ticket
     holder.kill(signal.SIGCONT)
     nodes.wait_for_ranks(4)
     nodes.go()
@@ -260,7 +260,7 @@ def test_a_worker_that_is_told_to_end_lets_the_trials_it_holds_places_for_save_w
     again = wait_until(lambda: [n for n in nodes.notes() if n["lease"] == "2"], "the trial to run again", 40)
     assert told.end(10)[0] == 0 and holder not in {m[3] for m in again[0]["met"]}
     ckpt = nodes.path / "sweeps/s/trials/000000/1/ckpt"
-    assert sorted(p.name for p in ckpt.iterdir()) == [f"rank{r}" for r in range(4)]  # each had its SIGTERM
+    assert sorted(p.name for p in ckpt.iterdir()) == [f"rank{r}" for r in range(4)]  # each rank got SIGTERM
     nodes.go()
     assert [t["state"] for t in nodes.ends()] == ["done"]
     assert [d["why"] for _, _, d in nodes.records("stopping")] == ["preempted"]

@@ -1,4 +1,4 @@
-"""`drover worker`: workers that join a sweep over the network, come and go, are lost and come back; and strangers."""
+"""`drover worker`: workers that join a sweep over the network, leave, are lost and return; and unauthenticated peers."""
 import json
 import os
 import signal
@@ -13,7 +13,7 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 HEAD = "method: grid\nmetric: {name: loss}\n"
-# Says that it was started and by which worker, saves what it has when it is told to end, waits for the file "go".
+# Writes that it was started and by which worker, saves its state on SIGTERM, and waits for the file "go".
 PATIENT = """
 echo "$DROVER_TRIAL_ID ${DROVER_RESUME:-0} $NODE $(cat "$DROVER_CKPT_DIR/saved" 2>/dev/null)" >> started
 trap 'echo "$x" > "$DROVER_CKPT_DIR/saved"; exit 0' TERM
@@ -27,7 +27,7 @@ def grid(n, more=""):
 
 
 class Remote(Place):
-    """A sweep without a worker of its own, that listens on loopback."""
+    """A sweep without a local worker that listens on loopback."""
 
     def __init__(self, path):
         super().__init__(path)
@@ -54,7 +54,7 @@ class Remote(Place):
         return (self.path / f"{node}.txt").read_text()
 
     def runs(self):
-        """[trial, resumed, node, saved…] of each that was started."""
+        """[trial, resumed, node, saved…] of each trial run that was started."""
         path = self.path / "started"
         return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -68,7 +68,7 @@ class Remote(Place):
         assert coordinator.wait(30) == 0, self.said()
         shown = self.show()
         assert [t["state"] for t in shown["trials"]] == ["done"] * n
-        assert sorted(t for t, _, _ in self.records("ended")) == list(range(n))  # each once
+        assert sorted(t for t, _, _ in self.records("ended")) == list(range(n))  # each trial once
         return shown
 
 
@@ -79,7 +79,7 @@ def place(tmp_path):
     p.clean_up()
 
 
-# ---- workers come and go ----------------------------------------------------------------------------
+# ---- workers join and leave -------------------------------------------------------------------------
 
 
 def test_three_workers_join_and_are_shown(place):
@@ -94,7 +94,7 @@ def test_three_workers_join_and_are_shown(place):
     assert shown["workers"] == []
     assert [w.wait(10) for w in workers] == [0, 0, 0]
     assert {r[2] for r in place.runs()} == {"a", "b", "c"}
-    for t in range(6):  # the directory is shared here: all that they wrote is in it
+    for t in range(6):  # all workers share the directory here
         assert list((place.path / f"sweeps/s/trials/{t:06}").glob("*/stdout"))
     for name in ("server.key", "worker.key"):
         assert (place.path / "sweeps/s" / name).stat().st_mode & 0o777 == 0o600
@@ -131,7 +131,7 @@ def test_a_worker_that_may_finish_ends_after_its_trial(place):
     first = place.worker("a", "--finish")
     place.wait_for_runs(1)
     first.send_signal(signal.SIGTERM)
-    wait_until(lambda: "may come to their end" in place.told("a"), "the worker to say so")
+    wait_until(lambda: "1 running trial; another signal stops it" in place.told("a"), "the worker to say so")
     place.go(0)
     assert first.wait(10) == 0
     assert place.runs() == [["0", "0", "a"]] and place.states() == ["done"]
@@ -149,7 +149,7 @@ def test_what_does_not_end_within_the_grace_is_killed(place):
     place.wait_for_runs(1)
     first.send_signal(signal.SIGTERM)
     assert first.wait(15) == 0
-    assert "killed" in place.told("a")
+    assert "killing 1 trial" in place.told("a")
     place.go()
     place.worker("b")
     place.ends_well(coordinator, 1)
@@ -189,7 +189,7 @@ def test_the_trials_of_a_worker_that_is_killed_run_elsewhere(place):
 
 
 def test_a_short_silence_of_a_worker_costs_nothing(place):
-    """Also one that is longer than the worker's own patience: it was not there to wait."""
+    """Also a silence that is longer than the worker's own patience: it was stopped and did not wait."""
     coordinator = place.coordinate(place.sweep(grid(2, "drover: {lost_after: 60}\n")))
     worker = place.worker("a")
     place.wait_for_runs(1)
@@ -203,14 +203,14 @@ def test_a_short_silence_of_a_worker_costs_nothing(place):
 
 
 def silence(seconds):
-    time.sleep(seconds)  # it is what is tested
+    time.sleep(seconds)  # the silence is the subject of the test
 
 
 def test_after_a_long_silence_the_first_end_counts_and_the_other_copy_is_stopped(place):
     coordinator = place.coordinate(place.sweep(grid(2, LOSES)))
     worker = place.worker("a")
     place.wait_for_runs(1)
-    worker.send_signal(signal.SIGSTOP)  # its trial runs on
+    worker.send_signal(signal.SIGSTOP)  # its trial continues
     other = place.worker("b")
     place.go(1)
     assert place.wait_for_runs(3)[1:] == [["1", "0", "b"], ["0", "1", "b"]]
@@ -234,7 +234,7 @@ def test_trials_run_on_while_the_coordinator_is_away_and_its_successor_listens_o
     coordinator.wait()
     place.go(0)
     wait_until(lambda: "loss" in "".join(p.read_text() for p in place.path.glob("sweeps/s/trials/000000/*/stdout")),
-             "the end of a trial that nobody hears")
+             "the end of a trial without a coordinator")
     coordinator = place.start("--name", "s", "--resume", "--here", "0")
     wait_until(lambda: len(place.show()["workers"]) == 3, "three workers to be back")
     place.go()
@@ -243,7 +243,7 @@ def test_trials_run_on_while_the_coordinator_is_away_and_its_successor_listens_o
     assert len(place.runs()) == 3 and [w.wait(10) for w in workers] == [0, 0, 0]
 
 
-# ---- nodes that have not the sweep's directory ----------------------------------------------------------
+# ---- nodes without the sweep's directory ----------------------------------------------------------------
 
 
 def can_unshare():
@@ -280,7 +280,7 @@ def test_a_node_without_the_directory_to_run_in_says_so_and_its_trials_go_elsewh
     key.write_bytes((home / "sweeps/s/worker.key").read_bytes())
     key.chmod(0o600)
     hide = ("unshare", "-m", "sh", "-c", f'mount -t tmpfs none {outer}/mnt && cd {outer} && exec "$@"', "sh")
-    for _ in range(3):  # as by a supervisor, oftener than it may be tried again
+    for _ in range(3):  # as a supervisor would do, more often than the trial may be retried
         assert place.worker("a", key=key, wrap=hide).wait(10) == 2
     assert f"'{home}'" in place.told("a") and "--wdir" in place.told("a")
     good = place.worker("b", key=key)
@@ -294,7 +294,7 @@ def test_a_node_without_the_directory_to_run_in_says_so_and_its_trials_go_elsewh
 
 
 def test_a_node_that_the_network_loses_is_replaced_and_comes_back(cluster, tmp_path):
-    """Coordinator and workers on nodes of their own; the name of the coordinator's node is what workers are told."""
+    """Coordinator and workers on different nodes; workers get the name of the coordinator's node."""
     place = Remote(tmp_path)
     sweep = place.sweep(grid(4, LOSES))
     one, two, three = cluster.nodes
@@ -321,7 +321,7 @@ def test_a_node_that_the_network_loses_is_replaced_and_comes_back(cluster, tmp_p
     assert nodes == {two.name, three.name}
 
 
-# ---- strangers --------------------------------------------------------------------------------------------
+# ---- unauthenticated peers --------------------------------------------------------------------------------
 
 
 GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\3\0" + b"NULL".ljust(20, b"\0") + bytes(32)
@@ -380,14 +380,14 @@ def frame(body):
     return (b"\2" + struct.pack(">Q", len(body)) if len(body) > 255 else b"\0" + bytes([len(body)])) + body
 
 
-def test_strangers_are_refused_and_the_sweep_goes_on(place):
+def test_unauthenticated_peers_are_rejected_and_the_sweep_continues(place):
     coordinator = place.coordinate(place.sweep(grid(2)))
     endpoint = place.endpoint()
     place.worker("a")
     place.wait_for_runs(1)
     host, port = endpoint.removeprefix("tcp://").rsplit(":", 1)
     held = []
-    for i in range(60):  # port scans, garbage, greetings that lead nowhere, long lengths
+    for i in range(60):  # port scans, garbage, greetings without a handshake, long lengths
         s = socket.create_connection((host, int(port)), 10)
         if i % 4:
             s.sendall((os.urandom(4000), GREETING, b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 9)[i % 4])
@@ -395,7 +395,7 @@ def test_strangers_are_refused_and_the_sweep_goes_on(place):
             s.close()
         else:
             held.append(s)
-    with pytest.raises(ConnectionError):  # without a key nobody comes further than the greeting
+    with pytest.raises(ConnectionError):  # without a key, the connection ends after the greeting
         Raw(endpoint)
     no_key = place.worker("n", endpoint, "--plain", key=None)
     wrong = place.path / "wrong.key"
@@ -406,19 +406,19 @@ def test_strangers_are_refused_and_the_sweep_goes_on(place):
     wrong.with_name("other.key").write_text(" ".join((*word[:2], "2" * 64, word[3])))
     wrong.with_name("other.key").chmod(0o600)
     other = place.worker("o", key="other.key")
-    assert wrong_key.wait(20) == 2 and "refuses the key" in place.told("w")
-    assert no_key.wait(20) == 1 and other.wait(20) == 1 and "hangs up" in place.told("n")
+    assert wrong_key.wait(20) == 2 and "rejects the key" in place.told("w")
+    assert no_key.wait(20) == 1 and other.wait(20) == 1 and "closes the connection" in place.told("n")
     assert "worker.key" in place.told("o")
     place.go()
     place.ends_well(coordinator, 2)
-    assert 1 <= place.said().count("was refused") <= 2, place.said()
+    assert 1 <= place.said().count("rejected a connection") <= 2, place.said()
     assert len(place.said()) < 3000
     for s in held:
         s.close()
 
 
 def plain(place, sweep):
-    """A sweep that takes workers without keys: (coordinator, endpoint)."""
+    """A sweep that accepts workers without keys: (coordinator, endpoint)."""
     coordinator = place.start(sweep, "--here", "0", "--listen", "127.0.0.1", "--plain")
     listen = place.path / "sweeps/s/listen"
     wait_until(listen.exists, "the address")
@@ -426,14 +426,14 @@ def plain(place, sweep):
 
 
 def test_what_was_under_way_when_a_connection_broke_is_not_taken_for_stored(place):
-    """Of a queue, ZeroMQ sends on the next connection what it had not yet written, before our hello: with a gap."""
+    """ZeroMQ sends what is left in its queue on the next connection, before the hello: with a gap."""
     coordinator, endpoint = plain(place, place.sweep(grid(1)))
     raw = Raw(endpoint, b"broken")
     raw.hello(1)
     lease = raw.hear("run")["lease"]
     raw.report(lease, 1)
     assert raw.hear("ack")["seq"] == 1
-    raw.s.close()  # reports 2 and 3 were under way
+    raw.s.close()  # reports 2 and 3 were on their way
     raw = Raw(endpoint, b"broken")
     for seq in (4, 5):
         raw.report(lease, seq)
@@ -456,7 +456,7 @@ def test_after_a_restart_what_follows_on_a_report_without_a_record_is_taken(plac
     raw.hello(1)
     lease = raw.hear("run")["lease"]
     for seq in (1, 2):
-        raw.say("report", {"step": 1, "loss": 0.5}, lease=lease, seq=seq)  # the same: one record
+        raw.say("report", {"step": 1, "loss": 0.5}, lease=lease, seq=seq)  # twice the same: one record
     while raw.hear("ack")["seq"] < 2:
         pass
     coordinator.kill()
@@ -492,7 +492,7 @@ def test_a_lease_that_was_never_given_costs_nothing(place):
     lease = raw.hear("run")["lease"]
     for far in (10**7, 10**12, 2**53, 2**63 - 1):
         raw.report(far, 1)
-        assert raw.hear("ack")["lease"] == far  # whoever has it may forget it
+        assert raw.hear("ack")["lease"] == far  # a worker that has it may forget it
     assert rss_mib(coordinator.pid) - before < 10
     raw.done(lease, 1)
     raw.hear("ack")
@@ -501,7 +501,7 @@ def test_a_lease_that_was_never_given_costs_nothing(place):
 
 
 def test_who_reports_much_after_a_stop_is_told_to_stop_once_a_turn(place):
-    """Else the answers would fill its queue, and it would count as one that reads nothing, with all that it runs."""
+    """Otherwise the answers would fill its queue, and it would count as lost together with its trials."""
     coordinator, endpoint = plain(place, place.sweep(grid(2, "drover: {timeout: 1}\n")))
     raw = Raw(endpoint, b"busy")
     raw.hello(1)
@@ -518,7 +518,7 @@ def test_who_reports_much_after_a_stop_is_told_to_stop_once_a_turn(place):
 
 
 def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
-    """Too long a message, garbage, another version, what is said twice, and a peer that reads nothing."""
+    """A message that is too long, garbage, another version, repeated messages, and a peer that reads nothing."""
     coordinator, endpoint = plain(place, place.sweep(grid(2)))
     before = rss_mib(coordinator.pid)
     long = Raw(endpoint, b"long")
@@ -541,7 +541,7 @@ def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
                 n = deaf.s.send(pings[at:])
                 at, sent = (at + n) % len(pings), sent + n
         except OSError:
-            pass  # what is not read is not taken any more
+            pass  # the socket accepts no more than the coordinator reads
         return "worker deaf" in place.said()
     wait_until(noticed, "the deaf one to be noticed")
     assert rss_mib(coordinator.pid) - before < 50
@@ -562,7 +562,7 @@ def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
 
 
 def test_a_worker_that_says_much_at_once_has_little_to_read(place):
-    """One ack for all of a lease's messages that the coordinator took in one turn: 30,000 would fill the queue to it."""
+    """One ack per lease and batch: 30,000 acks would fill the worker's queue."""
     coordinator, endpoint = plain(place, place.sweep(grid(1)))
     busy = Raw(endpoint, b"busy")
     busy.hello(1)

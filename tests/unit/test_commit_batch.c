@@ -26,7 +26,7 @@ static void act(struct commit_batch *t, enum scheduler_action_kind kind, int64_t
                .kind = kind, .worker = "w", .trial = 7, .lease = lease, .params = params});
 }
 
-TEST(a_lease_is_acknowledged_once_in_a_turn_with_its_highest_number)
+TEST(a_lease_is_acknowledged_once_per_batch_with_its_highest_number)
 {
     AUTO(commit_batch) struct commit_batch *t = commit_batch_new();
     commit_batch_ack(t, "w", 5, 2);
@@ -42,7 +42,7 @@ TEST(a_lease_is_acknowledged_once_in_a_turn_with_its_highest_number)
     CHECK_INT(commit_batch_effect_at(t, 0)->seq, 1);
 }
 
-TEST(two_workers_that_speak_of_one_lease_are_both_answered)
+TEST(two_workers_that_report_for_one_lease_are_both_acknowledged)
 {
     AUTO(commit_batch) struct commit_batch *t = commit_batch_new();
     commit_batch_ack(t, "w", 1, 1);
@@ -53,7 +53,7 @@ TEST(two_workers_that_speak_of_one_lease_are_both_answered)
     CHECK_STR(commit_batch_effect_at(t, 1)->worker, "v");
 }
 
-TEST(nobody_is_told_the_same_twice_in_a_turn)
+TEST(a_recipient_gets_each_message_once_per_batch)
 {
     AUTO(commit_batch) struct commit_batch *t = commit_batch_new();
     for (int i = 0; i < 1000; i++) {
@@ -68,7 +68,7 @@ TEST(nobody_is_told_the_same_twice_in_a_turn)
     CHECK_STR(kinds(t), "w");
 }
 
-TEST(many_effects_are_each_found_again)
+TEST(each_of_many_effects_is_found_again)
 {
     AUTO(commit_batch) struct commit_batch *t = commit_batch_new();
     for (int64_t round = 1; round <= 3; round++)
@@ -79,7 +79,7 @@ TEST(many_effects_are_each_found_again)
     CHECK(commit_batch_effect_at(t, 5000) == NULL);
 }
 
-TEST(a_lease_of_any_number_can_be_answered_without_memory_for_it)
+TEST(a_lease_of_any_number_is_acknowledged_without_memory_per_number)
 {
     AUTO(commit_batch) struct commit_batch *t = commit_batch_new();
     commit_batch_ack(t, "w", INT64_MAX, 1);
@@ -104,7 +104,7 @@ TEST(acknowledgements_can_wait_and_nothing_else)
     CHECK_INT(commit_batch_effect_at(t, 0)->trial, 7);
 }
 
-TEST(a_turn_keeps_its_records_in_order_until_it_is_over)
+TEST(a_batch_keeps_its_records_in_order_until_it_is_cleared)
 {
     AUTO(commit_batch) struct commit_batch *t = commit_batch_new();
     for (int i = 0; i < 40; i++)

@@ -1,4 +1,5 @@
-/* test_keys - the keys of a sweep: made once, given to workers, and nobody else's to read. */
+/* test_curve_keys - the keys of a sweep: made once, written for workers, readable for the user
+ * only. */
 #include "hpo/transport/curve_keys.h"
 
 #include <sys/stat.h>
@@ -15,7 +16,7 @@ static char *in_dir(const char *name)
 
 static void make_dir(void)
 {
-    strcpy(dir, "/tmp/test_keys.XXXXXX");
+    strcpy(dir, "/tmp/test_curve_keys.XXXXXX");
     CHECK(mkdtemp(dir) != NULL);
 }
 
@@ -31,7 +32,7 @@ static bool equal(const void *a, const void *b)
     return memcmp(a, b, CURVE_KEYS_BYTES) == 0;
 }
 
-TEST(keys_are_made_once_and_what_a_worker_is_given_fits_the_coordinators)
+TEST(keys_are_made_once_and_a_workers_key_fits_the_coordinators)
 {
     make_dir();
     struct err e = {0};
@@ -44,14 +45,14 @@ TEST(keys_are_made_once_and_what_a_worker_is_given_fits_the_coordinators)
 
     AUTO(free) char *path = in_dir("worker.key"), *endpoint = NULL;
     CHECK_INT(curve_keys_give(&worker, dir, "tcp://[::1]:4711", &e), 0);
-    CHECK_INT(curve_keys_give(&worker, dir, "tcp://c01:4711", &e), 0); /* replaces it */
+    CHECK_INT(curve_keys_give(&worker, dir, "tcp://c01:4711", &e), 0); /* replaces the file */
     CHECK_INT(curve_keys_read(&given, &endpoint, path, &e), 0);
     CHECK_STR(endpoint, "tcp://c01:4711");
     CHECK(memcmp(&given, &worker, sizeof given) == 0);
     remove_dir();
 }
 
-TEST(a_key_file_is_for_its_owner_alone)
+TEST(a_key_file_is_readable_for_its_owner_only)
 {
     make_dir();
     struct err e = {0};
@@ -76,7 +77,7 @@ TEST(a_key_file_is_for_its_owner_alone)
     remove_dir();
 }
 
-TEST(what_is_no_key_is_refused_without_being_shown)
+TEST(an_invalid_key_is_rejected_and_not_quoted)
 {
     static const char digits[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
     static const char *const formats[] = {"",
@@ -94,7 +95,7 @@ TEST(what_is_no_key_is_refused_without_being_shown)
         char text[512];
         snprintf(text, sizeof text, formats[i], digits, digits);
         if (curve_keys_parse(&k, &endpoint, text, "HERE", &e) != -EBADMSG)
-            FAIL("taken: %s", text);
+            FAIL("accepted: %s", text);
         CHECK_HAS(e.text, "HERE");
         CHECK(!strstr(e.text, "0011"));
         CHECK(endpoint == NULL);
@@ -118,7 +119,7 @@ TEST(a_damaged_server_key_is_not_replaced)
     remove_dir();
 }
 
-TEST(which_endpoints_are_on_this_machine)
+TEST(endpoints_that_only_this_machine_can_reach)
 {
     const char *const here[] = {"ipc:///tmp/x", "tcp://127.0.0.1:1", "tcp://127.9.9.9:1",
                                 "tcp://localhost:1", "tcp://[::1]:1"};

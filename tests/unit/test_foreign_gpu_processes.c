@@ -1,4 +1,5 @@
-/* test_strangers - who is found on a GPU. The driver is tests/fake/nvml.c. */
+/* test_foreign_gpu_processes - processes that are found on a GPU. The driver is tests/fake/nvml.c.
+ */
 #include "hpo/worker/foreign_gpu_processes.h"
 
 #include <fcntl.h>
@@ -8,7 +9,7 @@
 
 #include "tests/unit/test.h"
 
-static char users[] = "/tmp/test_strangers.XXXXXX";
+static char users[] = "/tmp/test_foreign_gpu.XXXXXX";
 
 static void use_fake(void)
 {
@@ -36,7 +37,7 @@ static void say(const char *fmt, int a, int b)
 }
 
 struct seen {
-    struct strangers *s;
+    struct foreign_gpu_processes *s;
     struct foreign_gpu_process list[2];
     int count, calls;
 };
@@ -63,7 +64,7 @@ static struct seen look(void)
     return seen;
 }
 
-TEST(who_uses_a_gpu_is_named_unless_it_is_one_of_ours)
+TEST(a_process_on_a_gpu_is_named_unless_drover_started_it)
 {
     use_fake();
     pid_t child = fork();
@@ -80,22 +81,22 @@ TEST(who_uses_a_gpu_is_named_unless_it_is_one_of_ours)
     CHECK_STR(seen.list[0].uuid, "GPU-bb");
     CHECK(seen.list[0].seen);
     AUTO(free) char *want = xasprintf("process %d of ", (int)getppid());
-    CHECK_HAS(seen.list[0].who, want);
+    CHECK_HAS(seen.list[0].text, want);
 }
 
-TEST(memory_whose_owner_cannot_be_seen_is_told_as_such)
+TEST(memory_of_an_invisible_process_is_reported_without_a_name)
 {
     use_fake();
-    say("GPU-aa 0 3072\nGPU-bb %d 1000\n", INT_MAX, 0); /* a process of another namespace */
+    say("GPU-aa 0 3072\nGPU-bb %d 1000\n", INT_MAX, 0); /* a process in another namespace */
     struct seen seen = look();
     unlink(users);
     CHECK_INT(seen.count, 1);
     CHECK_STR(seen.list[0].uuid, "GPU-aa");
     CHECK(!seen.list[0].seen);
-    CHECK_STR(seen.list[0].who, "3 GiB of its memory are in use");
+    CHECK_STR(seen.list[0].text, "3 GiB of its memory are in use");
 }
 
-TEST(a_driver_that_does_not_answer_is_told_from_nobody)
+TEST(a_driver_that_does_not_answer_differs_from_no_process)
 {
     use_fake();
     setenv("DROVER_FAKE_NVML_INIT", "18", 1);
@@ -104,7 +105,7 @@ TEST(a_driver_that_does_not_answer_is_told_from_nobody)
     CHECK_INT(seen.count, -1);
 }
 
-TEST(it_may_be_closed_while_it_looks)
+TEST(it_may_be_closed_during_a_scan)
 {
     use_fake();
     uv_loop_t loop;

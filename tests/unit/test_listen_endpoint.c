@@ -1,4 +1,5 @@
-/* test_listen - where a coordinator listens: as it was asked to, and where it was the last time. */
+/* test_listen_endpoint - where a coordinator listens: at the address it is given, or at its last
+ * one. */
 #include "hpo/transport/listen_endpoint.h"
 
 #include <zmq.h>
@@ -19,7 +20,7 @@ static void on_turn(void *arg)
 
 static const struct transport_server_events events = {on_heard, on_turn};
 
-/* The endpoint that workers are given, NULL where there is none; `*rc` is what came of it. */
+/* Returns the endpoint for workers, NULL if there is none; `*rc` is the result of opening it. */
 static char *endpoint_of(const char *address, bool plain, int *rc, struct err *e)
 {
     uv_loop_t loop;
@@ -49,12 +50,12 @@ static void remove_dir(void)
     CHECK_INT(system(cmd), 0);
 }
 
-TEST(addresses_that_are_taken_and_refused)
+TEST(valid_and_invalid_addresses)
 {
     const struct {
         const char *address;
         bool plain;
-        const char *why; /* NULL: taken */
+        const char *why; /* NULL: the address is valid */
     } cases[] = {
         {NULL, false, NULL},
         {"", false, NULL},
@@ -71,8 +72,8 @@ TEST(addresses_that_are_taken_and_refused)
         {"a:b", false, "port"},
         {"a:65536", false, "port"},
         {"a:-1", false, "port"},
-        {"tcp://a:1", false, "no address"},
-        {"a b", false, "no address"},
+        {"tcp://a:1", false, "invalid address"},
+        {"a b", false, "invalid address"},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct err e = {0};
@@ -85,12 +86,12 @@ TEST(addresses_that_are_taken_and_refused)
     }
 }
 
-TEST(a_coordinator_listens_where_the_one_before_it_did)
+TEST(a_coordinator_listens_where_the_last_one_did)
 {
     make_dir();
     struct err e = {0};
     int rc;
-    CHECK(endpoint_of(NULL, false, &rc, &e) == NULL); /* nobody asked for it */
+    CHECK(endpoint_of(NULL, false, &rc, &e) == NULL); /* it was never told to listen */
     CHECK_INT(rc, 0);
     AUTO(free) char *first = endpoint_of("127.0.0.1", false, &rc, &e);
     AUTO(free) char *again = endpoint_of(NULL, false, &rc, &e);
@@ -108,7 +109,7 @@ TEST(a_coordinator_listens_where_the_one_before_it_did)
     remove_dir();
 }
 
-TEST(without_keys_none_are_made_and_that_is_kept_too)
+TEST(plain_makes_no_keys_and_is_kept)
 {
     make_dir();
     struct err e = {0};
@@ -121,7 +122,7 @@ TEST(without_keys_none_are_made_and_that_is_kept_too)
     remove_dir();
 }
 
-TEST(a_port_that_another_one_has_is_told_with_the_way_out)
+TEST(a_port_in_use_is_an_error_with_a_hint)
 {
     make_dir();
     struct err e = {0};

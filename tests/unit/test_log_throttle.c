@@ -1,10 +1,10 @@
-/* test_seldom - what strangers cause fills no log. */
+/* test_log_throttle - events that peers cause at will do not fill the log. */
 #include "hpo/transport/log_throttle.h"
 
 #include "common/log.h"
 #include "tests/unit/test.h"
 
-/* What a thousand calls from now_ms on, one each 100 ms, write to stderr. */
+/* Returns what a thousand calls write to stderr, one per 100 ms. */
 static void write_log(char *text, size_t size, int calls)
 {
     FILE *f = tmpfile();
@@ -21,11 +21,11 @@ static void write_log(char *text, size_t size, int calls)
     fclose(f);
 }
 
-TEST(the_first_is_named_at_once_and_the_next_a_minute_later_with_their_number)
+TEST(the_first_is_logged_at_once_and_the_next_after_a_minute_with_the_number_of_others)
 {
     char text[1000];
     write_log(text, sizeof text, 1201);
     CHECK_STR(text, "t: warn: event 0\n"
-                    "t: warn: event 600; and 599 like it before\n"
-                    "t: warn: event 1200; and 599 like it before\n");
+                    "t: warn: event 600 (599 similar warnings suppressed)\n"
+                    "t: warn: event 1200 (599 similar warnings suppressed)\n");
 }

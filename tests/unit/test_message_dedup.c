@@ -2,7 +2,7 @@
 
 #include "tests/unit/test.h"
 
-TEST(a_message_is_taken_once_and_in_its_turn)
+TEST(a_message_is_accepted_once_and_in_order)
 {
     AUTO(message_dedup) struct message_dedup *t = message_dedup_new();
     message_dedup_lease(t, 1);
@@ -15,7 +15,7 @@ TEST(a_message_is_taken_once_and_in_its_turn)
     CHECK_INT(message_dedup_check(t, 1, 3), MESSAGE_DEDUP_DUPLICATE);
 }
 
-TEST(leases_count_each_for_itself)
+TEST(each_lease_has_its_own_numbers)
 {
     AUTO(message_dedup) struct message_dedup *t = message_dedup_new();
     message_dedup_lease(t, 1);
@@ -26,18 +26,18 @@ TEST(leases_count_each_for_itself)
     CHECK_INT(message_dedup_check(t, 1000, 3), MESSAGE_DEDUP_GAP);
 }
 
-TEST(after_a_restart_a_lease_goes_on_where_its_worker_does)
+TEST(after_a_restart_a_lease_may_begin_with_a_gap)
 {
     AUTO(message_dedup) struct message_dedup *t = message_dedup_new();
     message_dedup_replay(t, 1, 0);
-    message_dedup_replay(t, 1, 3); /* 4 and 5 were taken, but gave no record */
+    message_dedup_replay(t, 1, 3); /* 4 and 5 were accepted, but made no record */
     CHECK_INT(message_dedup_check(t, 1, 3), MESSAGE_DEDUP_DUPLICATE);
     CHECK_INT(message_dedup_check(t, 1, 6), MESSAGE_DEDUP_NEW);
     CHECK_INT(message_dedup_check(t, 1, 8), MESSAGE_DEDUP_GAP);
     CHECK_INT(message_dedup_check(t, 1, 7), MESSAGE_DEDUP_NEW);
 }
 
-TEST(of_a_lease_that_was_never_given_nothing_is_kept)
+TEST(nothing_is_stored_for_an_unknown_lease)
 {
     AUTO(message_dedup) struct message_dedup *t = message_dedup_new();
     message_dedup_lease(t, 3);

@@ -1,18 +1,18 @@
-/* test_share - a node cut into equal parts. The node is hwloc's synthetic one: 2 packages of 4
- * cores with 2 hardware threads each. */
+/* test_node_slice - a node divided into equal slices. The node is a synthetic one of hwloc: 2
+ * packages of 4 cores with 2 hardware threads each. */
 #include "hpo/worker/node_slice.h"
 
 #include "tests/unit/test.h"
 
 static char dir[64], path[96];
-static int divided = -1; /* a GPU with MIG instances */
+static int divided = -1; /* the GPU that has MIG instances; -1: none */
 static const char parts[] = ",\"parts\":[\"MIG-a\",\"MIG-b\"]";
 
-/* Of 8 cores, 16 GiB and so many GPUs. */
+/* A node of 8 cores, 16 GiB and `gpus` GPUs. */
 static struct topo *node(int gpus)
 {
     hwloc_topology_t h;
-    snprintf(dir, sizeof dir, "/tmp/test_share.XXXXXX");
+    snprintf(dir, sizeof dir, "/tmp/test_node_slice.XXXXXX");
     CHECK(mkdtemp(dir) != NULL);
     snprintf(path, sizeof path, "%s/node.xml", dir);
     hwloc_topology_init(&h);
@@ -42,7 +42,7 @@ static struct topo *node(int gpus)
     return t;
 }
 
-/* How many places; -EINVAL where none fits, with the error in `e`. */
+/* The number of slices; -EINVAL if no trial fits, with the error in `why`. */
 static struct err why;
 static int places(int gpus_there, struct node_slice_opts w)
 {
@@ -70,7 +70,7 @@ TEST(at_least_one_trial)
 {
     CHECK_INT(places(0, (struct node_slice_opts){.need = {.ranks = 64}}), 1);
 }
-TEST(one_gpu_for_each_rank_where_there_are_any)
+TEST(one_gpu_per_rank_on_a_node_with_gpus)
 {
     CHECK_INT(places(4, NEED()), 4);
 }
@@ -79,7 +79,7 @@ TEST(as_many_trials_as_gpus_hold)
     CHECK_INT(places(4, NEED(.gpus = 2)), 2);
     CHECK_INT(places(8, NEED(.gpus = 3)), 2);
 }
-TEST(a_trial_that_needs_more_gpus_than_there_are_is_refused)
+TEST(a_trial_that_needs_more_gpus_than_the_node_has_is_an_error)
 {
     CHECK_INT(places(4, NEED(.gpus = 5)), -EINVAL);
     CHECK_HAS(why.text, "a trial needs 5 GPUs");
@@ -87,7 +87,7 @@ TEST(a_trial_that_needs_more_gpus_than_there_are_is_refused)
     CHECK_INT(places(0, NEED(.gpus = 0.5)), -EINVAL);
 }
 
-TEST(parts_of_a_gpu_do_not_lie_across_two)
+TEST(fractions_of_a_gpu_do_not_span_two_gpus)
 {
     const struct {
         double part;
@@ -98,22 +98,19 @@ TEST(parts_of_a_gpu_do_not_lie_across_two)
         CHECK_INT(places(cases[i].gpus, NEED(.gpus = cases[i].part)), cases[i].want);
 }
 
-TEST(what_is_asked_for_is_never_given_twice)
+TEST(required_resources_are_never_given_twice)
 {
-    CHECK_INT(places(2, (struct node_slice_opts){.places = 20, .need = {.ranks = 1, .gpus = 0.5}}),
+    CHECK_INT(places(2, (struct node_slice_opts){.slots = 20, .need = {.ranks = 1, .gpus = 0.5}}),
               4);
-    CHECK_INT(places(2, (struct node_slice_opts){.places = 20, .need = {.ranks = 1, .gpus = 1}}),
-              2);
-    CHECK_INT(places(0, (struct node_slice_opts){.places = 20, .need = {.ranks = 1, .cpus = 3}}),
-              2);
-    CHECK_INT(places(0, (struct node_slice_opts){.places = 20, .need = {.ranks = 2, .cpus = 2}}),
-              2);
-    CHECK_INT(places(0, (struct node_slice_opts){.places = 20, .need = {.ranks = 1}}), 20);
+    CHECK_INT(places(2, (struct node_slice_opts){.slots = 20, .need = {.ranks = 1, .gpus = 1}}), 2);
+    CHECK_INT(places(0, (struct node_slice_opts){.slots = 20, .need = {.ranks = 1, .cpus = 3}}), 2);
+    CHECK_INT(places(0, (struct node_slice_opts){.slots = 20, .need = {.ranks = 2, .cpus = 2}}), 2);
+    CHECK_INT(places(0, (struct node_slice_opts){.slots = 20, .need = {.ranks = 1}}), 20);
     CHECK_INT(places(0, (struct node_slice_opts){.need = {.ranks = 2, .cpus = 5}}), -EINVAL);
     CHECK_HAS(why.text, "a trial needs 10 cores");
 }
 
-TEST(memory_admits_as_many_trials_as_it_holds)
+TEST(memory_limits_the_number_of_trials)
 {
     const int64_t gib = 1LL << 30; /* the node has 16 */
     CHECK_INT(places(0, NEED(.memory_bytes = 5 * gib)), 3);
@@ -132,7 +129,7 @@ static struct node_slice *cut(struct topo *t, struct node_slice_opts w)
 {
     struct node_slice *s = NULL;
     struct err e = {0};
-    int n = 0, places = w.places;
+    int n = 0, places = w.slots;
     if (w.need.ranks == 0)
         w.need.ranks = 1;
     if (node_slice_make(&s, &n, t, &w, &e) < 0)
@@ -141,37 +138,37 @@ static struct node_slice *cut(struct topo *t, struct node_slice_opts w)
     return s;
 }
 
-TEST(each_place_has_cores_of_its_own)
+TEST(each_slot_has_its_own_cores)
 {
     AUTO(topo) struct topo *t = node(0);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 4});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 4});
     CHECK_STR(s[0].cpus, "0-3");
     CHECK_STR(s[3].cpus, "12-15");
     CHECK(!s[0].gpus && !s[0].shared);
     node_slice_free(s, 4);
-    s = cut(t, (struct node_slice_opts){.places = 3, .need = {.ranks = 2}});
+    s = cut(t, (struct node_slice_opts){.slots = 3, .need = {.ranks = 2}});
     CHECK_STR(s[0].cpus, "0-3");
     CHECK_STR(s[1].cpus, "4-9");
     CHECK_STR(s[2].cpus, "10-15");
     node_slice_free(s, 3);
 }
 
-TEST(more_ranks_than_cores_share_them_all)
+TEST(more_ranks_than_cores_share_all_cores)
 {
     AUTO(topo) struct topo *t = node(0);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 5, .need = {.ranks = 2}});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 5, .need = {.ranks = 2}});
     CHECK(s[4].shared && !s[4].cpus);
     node_slice_free(s, 5);
-    s = cut(t, (struct node_slice_opts){.places = 5, .need = {.ranks = 2}, .cpus = "0-7"});
+    s = cut(t, (struct node_slice_opts){.slots = 5, .need = {.ranks = 2}, .cpus = "0-7"});
     CHECK(s[0].shared);
     CHECK_STR(s[0].cpus, "0-7");
     node_slice_free(s, 5);
 }
 
-TEST(a_part_of_the_node_is_cut_likewise)
+TEST(a_part_of_the_node_is_divided_in_the_same_way)
 {
     AUTO(topo) struct topo *t = node(0);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 2, .cpus = "8-11"});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 2, .cpus = "8-11"});
     CHECK_STR(s[0].cpus, "8-9");
     CHECK_STR(s[1].cpus, "10-11");
     node_slice_free(s, 2);
@@ -186,39 +183,39 @@ TEST(a_part_of_the_node_is_cut_likewise)
               -EINVAL);
 }
 
-TEST(gpus_go_with_the_places)
+TEST(slots_get_neighbouring_gpus)
 {
     AUTO(topo) struct topo *t = node(8);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 4});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 4});
     CHECK_STR(s[0].gpus, "GPU-0,GPU-1");
     CHECK_STR(s[3].gpus, "GPU-6,GPU-7");
     CHECK(!s[0].shared);
     node_slice_free(s, 4);
-    s = cut(t, (struct node_slice_opts){.places = 2, .gpus = "1,5"});
+    s = cut(t, (struct node_slice_opts){.slots = 2, .gpus = "1,5"});
     CHECK_STR(s[0].gpus, "GPU-1");
     CHECK_STR(s[1].gpus, "GPU-5");
     node_slice_free(s, 2);
-    s = cut(t, (struct node_slice_opts){.places = 4, .gpus = "1,5"});
+    s = cut(t, (struct node_slice_opts){.slots = 4, .gpus = "1,5"});
     CHECK_STR(s[1].gpus, "GPU-1");
     CHECK_STR(s[2].gpus, "GPU-5");
     CHECK(s[2].shared);
     node_slice_free(s, 4);
 }
 
-TEST(a_trial_takes_no_more_gpus_than_it_asked_for)
+TEST(a_trial_gets_no_more_gpus_than_it_needs)
 {
     AUTO(topo) struct topo *t = node(8);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 2, .need = {.gpus = 3}});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 2, .need = {.gpus = 3}});
     CHECK_STR(s[0].gpus, "GPU-0,GPU-1,GPU-2");
     CHECK_STR(s[1].gpus, "GPU-4,GPU-5,GPU-6");
     node_slice_free(s, 2);
 }
 
-TEST(no_gpu_holds_more_parts_than_it_has)
+TEST(a_gpu_is_not_divided_into_more_fractions_than_fit)
 {
     AUTO(topo) struct topo *t = node(8);
     for (int asked = 1; asked <= 60; asked++) {
-        struct node_slice_opts w = {.places = asked, .need = {.ranks = 1, .gpus = 0.15}};
+        struct node_slice_opts w = {.slots = asked, .need = {.ranks = 1, .gpus = 0.15}};
         struct node_slice *s = NULL;
         int n = 0, of[8] = {0};
         CHECK_INT(node_slice_make(&s, &n, t, &w, NULL), 0);
@@ -234,12 +231,12 @@ TEST(no_gpu_holds_more_parts_than_it_has)
 TEST(a_list_of_gpus_may_have_ranges_and_uuids)
 {
     AUTO(topo) struct topo *t = node(8);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 1, .gpus = "1-2,GPU-5,7"});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 1, .gpus = "1-2,GPU-5,7"});
     CHECK_STR(s[0].gpus, "GPU-1,GPU-2,GPU-5,GPU-7");
     CHECK(node_slice_has_gpu(s, "GPU-5") && node_slice_has_gpu(s, "GPU-7") &&
           !node_slice_has_gpu(s, "GPU-"));
     node_slice_free(s, 1);
-    s = cut(t, (struct node_slice_opts){.places = 1, .gpus = ""});
+    s = cut(t, (struct node_slice_opts){.slots = 1, .gpus = ""});
     CHECK_STR(s[0].gpus, "");
     CHECK(!node_slice_has_gpu(s, "") && !node_slice_has_gpu(s, "GPU-0"));
     node_slice_free(s, 1);
@@ -249,7 +246,7 @@ TEST(a_list_of_gpus_may_have_ranges_and_uuids)
                   -EINVAL);
 }
 
-TEST(what_cuda_does_not_see_is_not_given)
+TEST(gpus_that_cuda_does_not_see_are_not_used)
 {
     AUTO(topo) struct topo *t = node(8);
     const struct {
@@ -258,24 +255,24 @@ TEST(what_cuda_does_not_see_is_not_given)
         {"3,1", "GPU-3,GPU-1"}, {"2,-1,4", "GPU-2"}, {"-1", ""}, {"", ""}, {"GPU-6", "GPU-6"}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct node_slice *s =
-            cut(t, (struct node_slice_opts){.places = 1, .visible = cases[i].visible});
+            cut(t, (struct node_slice_opts){.slots = 1, .visible = cases[i].visible});
         CHECK_STR(s[0].gpus, cases[i].want);
         node_slice_free(s, 1);
     }
 }
 
-TEST(instances_of_a_divided_gpu_count_as_gpus)
+TEST(mig_instances_count_as_gpus)
 {
     divided = 1;
     CHECK_INT(places(2, NEED(.gpus = 1)), 3);
     CHECK_INT(places(2, NEED(.gpus = 0.5)), 6);
     AUTO(topo) struct topo *t = node(2);
-    struct node_slice *s = cut(t, (struct node_slice_opts){.places = 3, .need = {.gpus = 1}});
+    struct node_slice *s = cut(t, (struct node_slice_opts){.slots = 3, .need = {.gpus = 1}});
     CHECK_STR(s[0].gpus, "GPU-0");
     CHECK_STR(s[1].gpus, "MIG-a");
     CHECK_STR(s[2].gpus, "MIG-b");
     node_slice_free(s, 3);
-    s = cut(t, (struct node_slice_opts){.places = 1, .gpus = "MIG-b", .need = {.gpus = 1}});
+    s = cut(t, (struct node_slice_opts){.slots = 1, .gpus = "MIG-b", .need = {.gpus = 1}});
     CHECK_STR(s[0].gpus, "MIG-b");
     node_slice_free(s, 1);
 }

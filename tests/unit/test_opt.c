@@ -359,7 +359,7 @@ static int status_of(const struct opt *table)
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
-        freopen("/dev/null", "w", stderr);
+        CHECK(freopen("/dev/null", "w", stderr) != NULL);
         char *none[] = {"x", NULL};
         opt_parse(table, &got, 1, none, &rest, NULL);
         _exit(0);

@@ -1,4 +1,4 @@
-/* test_unsaid - what is said when, and that nothing is lost or comes out of order. */
+/* test_outbox - when messages are sent, and that none is lost or sent out of order. */
 #include "hpo/worker/outbox.h"
 
 #include <signal.h>
@@ -20,7 +20,7 @@ static void hear(void *arg, const struct wire_msg *m)
     h->seq[h->count++] = m->seq;
 }
 
-static char dir[] = "/tmp/test_unsaid.XXXXXX";
+static char dir[] = "/tmp/test_outbox.XXXXXX";
 
 static struct outbox *start(struct heard *h, int most)
 {
@@ -42,12 +42,12 @@ static void heard_all(const struct heard *h, int from, int to)
         CHECK_INT(h->seq[i], from + i);
 }
 
-TEST(so_many_are_said_ahead_and_the_rest_when_they_are_acknowledged)
+TEST(a_limited_number_is_sent_ahead_and_the_rest_after_acknowledgements)
 {
     struct heard h = {0}, said = {0}, all = {0};
     AUTO(outbox) struct outbox *u = start(&h, 10);
     push(u, 1, 25);
-    CHECK_INT(rmdir(dir), 0); /* the file has no name any more */
+    CHECK_INT(rmdir(dir), 0); /* the file was unlinked */
     heard_all(&h, 1, 10);
     CHECK(!outbox_acknowledge(u, 4));
     heard_all(&h, 1, 14);
@@ -57,16 +57,16 @@ TEST(so_many_are_said_ahead_and_the_rest_when_they_are_acknowledged)
     heard_all(&all, 5, 25);
     push(u, 26, 26);
     CHECK(!outbox_acknowledge(u, 14));
-    CHECK(!outbox_acknowledge(u, 14)); /* once more */
+    CHECK(!outbox_acknowledge(u, 14)); /* again */
     heard_all(&h, 1, 24);
     CHECK(!outbox_acknowledge(u, 24));
     CHECK(outbox_acknowledge(u, 26));
     heard_all(&h, 1, 26);
-    push(u, 27, 27); /* at once again */
+    push(u, 27, 27); /* sent at once: nothing waits */
     heard_all(&h, 1, 27);
 }
 
-TEST(where_no_file_can_be_written_all_is_kept_in_memory)
+TEST(without_a_file_all_messages_are_kept_in_memory)
 {
     struct heard h = {0}, all = {0};
     AUTO(outbox) struct outbox *u = start(&h, 10);
@@ -79,7 +79,7 @@ TEST(where_no_file_can_be_written_all_is_kept_in_memory)
     CHECK(outbox_acknowledge(u, 30));
 }
 
-TEST(a_disk_that_is_full_loses_nothing)
+TEST(a_full_disk_loses_nothing)
 {
     struct heard h = {0};
     AUTO(outbox) struct outbox *u = start(&h, 10);

@@ -1,4 +1,4 @@
-/* test_progress - a sweep's state as people read it. */
+/* test_progress_text - a sweep's state as text for people. */
 #include "hpo/coordinator/progress_text.h"
 
 #include "common/mem.h"
@@ -13,14 +13,14 @@ static json_t *trial(int id, const char *state, const char *params, json_t *valu
     return t;
 }
 
-/* Compares and empties. */
+/* Compares the text, and empties it. */
 #define CHECK_TEXT(b, want)              \
     do {                                 \
         CHECK_STR(strbuf_str(&b), want); \
         strbuf_reset(&b);                \
     } while (0)
 
-TEST(counts_name_only_what_there_is)
+TEST(counts_of_zero_are_omitted)
 {
     AUTO(strbuf) struct strbuf b = {0};
     struct scheduler_counts c = {.done = 9, .pruned = 2, .oom = 1, .running = 2, .stopping = 1};
@@ -35,7 +35,7 @@ TEST(counts_name_only_what_there_is)
     CHECK_TEXT(b, "0 of 4 trials");
 }
 
-TEST(a_trial_that_ended_is_one_line)
+TEST(an_ended_trial_is_one_line)
 {
     AUTO(strbuf) struct strbuf b = {0};
     json_t *t =
@@ -62,7 +62,7 @@ static json_t *some_running(int n)
     return list;
 }
 
-TEST(the_block_keeps_inside_the_terminal)
+TEST(the_block_fits_the_terminal)
 {
     AUTO(strbuf) struct strbuf b = {0};
     json_t *best = trial(2, "done", "{\"lr\":0.001}", json_real(0.25));
@@ -90,7 +90,7 @@ TEST(the_block_keeps_inside_the_terminal)
     json_decref(running);
 }
 
-TEST(what_is_cut_is_cut_between_characters_and_controls_are_not_shown)
+TEST(lines_are_cut_between_characters_and_have_no_control_characters)
 {
     AUTO(strbuf) struct strbuf b = {0};
     struct progress_text p = {
@@ -99,7 +99,7 @@ TEST(what_is_cut_is_cut_between_characters_and_controls_are_not_shown)
     CHECK_TEXT(b, "\xc3\xa4\xc3\xb6\xc3\xbc \n");
 }
 
-TEST(the_table_has_the_best_first_and_a_column_for_each_parameter)
+TEST(the_table_has_the_best_trial_first_and_a_column_per_parameter)
 {
     AUTO(strbuf) struct strbuf b = {0};
     json_t *list = json_array();
@@ -123,7 +123,7 @@ TEST(the_table_has_the_best_first_and_a_column_for_each_parameter)
     json_decref(list);
 }
 
-TEST(with_several_objectives_each_has_a_column_and_the_front_comes_first_with_stars)
+TEST(with_several_objectives_each_has_a_column_and_the_front_is_first_with_stars)
 {
     AUTO(strbuf) struct strbuf b = {0};
     json_t *list = json_array();
@@ -144,12 +144,12 @@ TEST(with_several_objectives_each_has_a_column_and_the_front_comes_first_with_st
                   "   *      0  done      2   1.5  s\n"
                   "   3      1  done      3     4  s\n"
                   "   4      3  done      -     -  s\n"
-                  "* no other trial is better in one objective and as good in the rest\n");
+                  "* no other trial is better in one objective and at least equal in all others\n");
     json_decref(front);
     json_decref(list);
 }
 
-TEST(importances_are_one_line_without_those_that_round_to_0)
+TEST(importances_are_one_line_without_values_that_round_to_0)
 {
     AUTO(strbuf) struct strbuf b = {0};
     json_t *j = json_pack("{s:f,s:f,s:f}", "lr", 0.7061, "width", 0.2897, "act", 0.0042);
@@ -158,7 +158,7 @@ TEST(importances_are_one_line_without_those_that_round_to_0)
     json_decref(j);
 }
 
-TEST(words_are_quoted_as_a_shell_reads_them)
+TEST(words_are_quoted_for_a_shell)
 {
     AUTO(strbuf) struct strbuf b = {0};
     progress_text_shell(&b,

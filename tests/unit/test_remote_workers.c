@@ -1,11 +1,11 @@
-/* test_fleet - workers on other nodes: how many trials each takes, and what follows from their
- * ends. This program is its own worker, and this machine the other nodes. */
+/* test_remote_workers - workers on other nodes: how many trials each runs, and what follows when
+ * they exit. This program is also the worker, and this machine all other nodes. */
 #include "hpo/coordinator/remote_workers.h"
 
 #include "common/strbuf.h"
 #include "tests/unit/test.h"
 
-/* As `worker --id ID --places N`, with what the test wants it to do in WORKER. */
+/* Acts as `worker --id ID --places N`; the variable WORKER says how. */
 __attribute__((constructor)) static void be_a_worker(int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "worker") != 0)
@@ -23,7 +23,7 @@ struct fixture {
     uv_loop_t loop;
     uv_timer_t deadline;
     struct guardian *g;
-    struct remote_workers *fleet;
+    struct remote_workers *workers;
     struct hosts hosts;
     struct launch_spec spec;
     struct remote_workers_opts config;
@@ -54,14 +54,14 @@ static void too_late(uv_timer_t *t)
     FAIL("an awaited event did not come in 15 s");
 }
 
-/* The directory has what a worker needs; `want` as be_a_worker() has it. */
-static void open_fleet(struct fixture *f, const char *want)
+/* Opens workers in a directory that has a worker.key; `want` as in be_a_worker(). */
+static void open_workers(struct fixture *f, const char *want)
 {
     static const struct remote_workers_events ev = {on_gone, on_failed, on_released};
     static char *env[2];
     struct err e = {0};
     memset(f, 0, sizeof *f);
-    strcpy(f->dir, "/tmp/test_fleet.XXXXXX");
+    strcpy(f->dir, "/tmp/test_remote_workers.XXXXXX");
     CHECK(mkdtemp(f->dir) != NULL);
     AUTO(free) char *cmd = xasprintf("echo the-key > %s/worker.key", f->dir);
     CHECK_INT(system(cmd), 0);
@@ -79,13 +79,13 @@ static void open_fleet(struct fixture *f, const char *want)
     f->spec = (struct launch_spec){.engine = PLAN_ENGINE_LOCAL_AGENTS, .env = env};
     f->config = (struct remote_workers_opts){
         .guardian = f->g, .spec = &f->spec, .hosts = &f->hosts, .ranks = 2, .limit = true};
-    if (remote_workers_open(&f->fleet, &f->loop, &f->config, f->dir, &ev, f, &e) < 0)
+    if (remote_workers_open(&f->workers, &f->loop, &f->config, f->dir, &ev, f, &e) < 0)
         FAIL("%s", e.text);
 }
 
-static void close_fleet(struct fixture *f)
+static void close_workers(struct fixture *f)
 {
-    remote_workers_close(f->fleet);
+    remote_workers_close(f->workers);
     uv_close((uv_handle_t *)&f->deadline, NULL);
     CHECK_INT(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
     CHECK_INT(uv_loop_close(&f->loop), 0);
@@ -98,7 +98,7 @@ static void close_fleet(struct fixture *f)
     CHECK_INT(system(cmd), 0);
 }
 
-/* Until the node's log has it. */
+/* Runs the loop until the node's log contains the text. */
 static bool wrote(const struct fixture *f, const char *node, const char *line)
 {
     AUTO(free) char *cmd = xasprintf("grep -qxe '%s' %s/worker.%s.log", line, f->dir, node);
@@ -111,14 +111,14 @@ static void until(struct fixture *f, const int *what, int count)
         uv_run(&f->loop, UV_RUN_ONCE);
 }
 
-TEST(a_node_takes_as_many_trials_as_its_slots_have_ranks_for)
+TEST(a_node_runs_as_many_trials_as_its_slots_hold_ranks_of)
 {
     const struct {
         bool limit;
         int slots, ranks, places;
     } cases[] = {{true, 8, 1, 8}, {true, 8, 2, 4}, {true, 7, 2, 3},
-                 {true, 1, 2, 1}, /* its trial has more ranks than it has slots: still one */
-                 {true, 0, 2, 0}, /* nobody said: as many as fit */
+                 {true, 1, 2, 1}, /* a trial has more ranks than the node has slots: still one */
+                 {true, 0, 2, 0}, /* no limit: as many as fit */
                  {false, 8, 2, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct remote_workers_opts c = {.ranks = cases[i].ranks, .limit = cases[i].limit};
@@ -127,19 +127,19 @@ TEST(a_node_takes_as_many_trials_as_its_slots_have_ranks_for)
     }
 }
 
-TEST(workers_that_cannot_work_are_given_up_and_the_last_says_why)
+TEST(workers_that_cannot_run_are_given_up_and_the_last_cause_is_reported)
 {
     struct fixture f;
-    open_fleet(&f, "2");
-    remote_workers_start(f.fleet);
+    open_workers(&f, "2");
+    remote_workers_start(f.workers);
     until(&f, &f.failed, 1);
-    CHECK_INT(f.gone, 2); /* ours has no worker of the fleet's */
-    CHECK_HAS(f.why, "no node has a worker; the last was n");
+    CHECK_INT(f.gone, 2); /* this host gets no remote worker */
+    CHECK_HAS(f.why, "no worker can be kept on any node; the last one was on n");
     CHECK_HAS(f.why, "status 2: --places");
     CHECK_HAS(f.why, "/worker.n");
     CHECK(wrote(&f, "n1", "--places 3 with the-key"));
     CHECK(wrote(&f, "n2", "--places 1 with the-key"));
-    close_fleet(&f);
+    close_workers(&f);
     CHECK_INT(f.failed, 1);
     CHECK_INT(f.released, 0);
 }
@@ -147,37 +147,37 @@ TEST(workers_that_cannot_work_are_given_up_and_the_last_says_why)
 TEST(a_worker_that_failed_is_started_again)
 {
     struct fixture f;
-    open_fleet(&f, "1");
-    remote_workers_start(f.fleet);
+    open_workers(&f, "1");
+    remote_workers_start(f.workers);
     until(&f, &f.gone, 3); /* the second start of one of them */
     CHECK_INT(f.failed, 0);
-    close_fleet(&f);
+    close_workers(&f);
 }
 
-TEST(once_released_none_is_started_again_and_their_ends_are_said)
+TEST(released_workers_are_not_started_again_and_their_exits_are_reported)
 {
     struct fixture f;
-    open_fleet(&f, "stays");
-    remote_workers_start(f.fleet);
+    open_workers(&f, "stays");
+    remote_workers_start(f.workers);
     while (!wrote(&f, "n1", "--places 3 with the-key") ||
            !wrote(&f, "n2", "--places 1 with the-key"))
         uv_run(&f.loop, UV_RUN_ONCE);
-    remote_workers_release(f.fleet);
+    remote_workers_release(f.workers);
     CHECK_INT(f.released, 0);
-    remote_workers_kill(f.fleet);
+    remote_workers_kill(f.workers);
     until(&f, &f.released, 1);
     CHECK_INT(f.gone, 2);
-    close_fleet(&f);
+    close_workers(&f);
     CHECK_INT(f.failed, 0);
 }
 
-TEST(what_still_runs_is_ended_with_the_fleet)
+TEST(workers_that_still_run_are_stopped_when_they_are_closed)
 {
     struct fixture f;
-    open_fleet(&f, "stays");
-    remote_workers_start(f.fleet);
+    open_workers(&f, "stays");
+    remote_workers_start(f.workers);
     while (!wrote(&f, "n1", "--places 3 with the-key"))
         uv_run(&f.loop, UV_RUN_ONCE);
-    close_fleet(&f);
-    CHECK_INT(f.gone, 0); /* whoever closes asks nothing any more */
+    close_workers(&f);
+    CHECK_INT(f.gone, 0); /* no event after the close */
 }

@@ -1,4 +1,4 @@
-/* test_order - from a sweep file to what a worker is told to run. */
+/* test_run_message - from a sweep file to the message that starts a trial. */
 #include "hpo/coordinator/run_message.h"
 
 #include "hpo/store/sweep_reader.h"
@@ -22,10 +22,10 @@ static const char sweep[] =
     "parameters: {lr: {values: [0.5, 1]}}\n"
     "drover: {resources: {ranks: 2, gpus: 4, cpus: 3}, grace: 7, wandb: real}\n";
 
-TEST(an_order_is_a_message_that_a_worker_takes)
+TEST(the_data_is_that_of_a_message_that_a_worker_accepts)
 {
     AUTO(spec) struct spec *s = spec_of(sweep);
-    const struct run_message o = {s, "s", "/sweeps/s", "/home"};
+    const struct run_message_opts o = {s, "s", "/sweeps/s", "/home"};
     struct err e = {0};
     json_t *params = json_pack("{s:f}", "lr", 0.5);
     json_t *others = json_pack("[{s:s, s:{s:s}}]", "node", "c02", "resources", "cpus", "0-3");
@@ -45,11 +45,11 @@ TEST(an_order_is_a_message_that_a_worker_takes)
     json_decref(params);
 }
 
-TEST(what_the_file_does_not_say_is_not_in_the_order)
+TEST(keys_that_are_not_in_the_file_are_not_in_the_message)
 {
     AUTO(spec)
     struct spec *s = spec_of("method: grid\ncommand: ['true']\nparameters: {x: {values: [1]}}\n");
-    const struct run_message o = {s, "s", "/s", "/"};
+    const struct run_message_opts o = {s, "s", "/s", "/"};
     struct err e = {0};
     json_t *params = json_pack("{s:i}", "x", 1), *data = NULL;
     CHECK_INT(run_message_data(&data, &o, 0, params, NULL, &e), 0);
@@ -58,10 +58,10 @@ TEST(what_the_file_does_not_say_is_not_in_the_order)
     json_decref(params);
 }
 
-TEST(a_program_that_is_not_there_is_noticed)
+TEST(a_missing_program_is_an_error)
 {
     struct spec s = {.program = "/nowhere/train.py"};
-    const struct run_message o = {&s, "s", "/s", "/home"};
+    const struct run_message_opts o = {&s, "s", "/s", "/home"};
     struct err e = {0};
     CHECK_INT(run_message_check(&o, &e), -ENOENT);
     CHECK_HAS(e.text, "'/nowhere/train.py'");

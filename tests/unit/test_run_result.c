@@ -1,4 +1,4 @@
-/* test_ending - what the scheduler is told of a job's end. */
+/* test_run_result - what the scheduler learns of a job's end. */
 #include "hpo/worker/run_result.h"
 
 #include "tests/unit/test.h"
@@ -13,7 +13,7 @@ static const char *said(struct job_end end, bool preempted)
     return text;
 }
 
-TEST(a_good_end_has_no_error)
+TEST(a_job_that_succeeded_has_no_error)
 {
     CHECK_STR(said((struct job_end){.first_failed = -1, .seconds = 1.5}, false),
               "{\"status\":0,\"signal\":0,\"oom\":false,\"seconds\":1.5,\"stopped\":false}");
@@ -35,7 +35,7 @@ TEST(a_failure_names_its_cause_and_the_last_line)
               "\"preempted\":true}");
 }
 
-TEST(a_program_that_cannot_be_executed_says_why)
+TEST(a_program_that_cannot_be_executed_has_the_cause_as_its_error)
 {
     struct job_end end = {.status = 127, .first_failed = 0, .first = {.status = -1}};
     strcpy(end.first.start_error, "exec ./train: no such file or directory");
@@ -43,7 +43,7 @@ TEST(a_program_that_cannot_be_executed_says_why)
     CHECK_HAS(said(end, false), "\"status\":127");
 }
 
-TEST(a_job_that_was_told_to_stop_says_so)
+TEST(a_stopped_job_is_marked_as_stopped)
 {
     struct job_end end = {.first_failed = -1, .stopped = true};
     CHECK_HAS(said(end, false), "\"stopped\":true");
@@ -58,7 +58,7 @@ TEST(a_job_that_was_told_to_stop_says_so)
     json_decref(j);
 }
 
-TEST(memory_that_was_spent_is_recognised)
+TEST(lines_about_exhausted_memory_are_recognised)
 {
     struct job_end end = {.status = 1, .first_failed = 0, .first = {.status = 1}};
     end.last_lines = (const char *[]){
@@ -69,13 +69,13 @@ TEST(memory_that_was_spent_is_recognised)
     end.first.oom_killed = true;
     CHECK_HAS(said(end, false), "\"oom\":true");
     CHECK_HAS(said(end, false), "out of memory");
-    /* What a job that ended well has printed is its own affair. */
+    /* Lines of a job that succeeded are not searched. */
     end = (struct job_end){.first_failed = -1};
     end.last_lines = (const char *[]){"MemoryError", NULL};
     CHECK_HAS(said(end, false), "\"oom\":false");
 }
 
-TEST(text_that_is_no_utf8_is_made_so_and_cut_between_characters)
+TEST(invalid_utf8_is_replaced_and_text_is_cut_between_characters)
 {
     const struct {
         const char *in, *out;

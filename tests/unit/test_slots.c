@@ -1,13 +1,13 @@
-/* test_places - which place a trial gets, and what strangers take away. */
+/* test_slots - which slot a trial gets, and which slots foreign processes block. */
 #include "hpo/worker/slots.h"
 
 #include "tests/unit/test.h"
 
-/* A node of 8 cores with so many GPUs, cut for trials that need `gpus` each. */
-static struct places *cut(int gpus_there, double gpus)
+/* A node of 8 cores with `gpus_there` GPUs, divided for trials that need `gpus` each. */
+static struct slots *cut(int gpus_there, double gpus)
 {
     char dir[64], xml[96], list[96], command[96];
-    snprintf(dir, sizeof dir, "/tmp/test_places.XXXXXX");
+    snprintf(dir, sizeof dir, "/tmp/test_slots.XXXXXX");
     CHECK(mkdtemp(dir) != NULL);
     snprintf(xml, sizeof xml, "%s/node.xml", dir);
     snprintf(list, sizeof list, "%s/node.gpus.json", dir);
@@ -26,7 +26,7 @@ static struct places *cut(int gpus_there, double gpus)
     fputs(gpus_there ? "]\n" : "[]\n", f);
     fclose(f);
     AUTO(topo) struct topo *t = NULL;
-    struct places *p = NULL;
+    struct slots *p = NULL;
     struct err e = {0};
     const struct node_slice_opts want = {.need = {.ranks = 1, .gpus = gpus}};
     if (topo_load_file(&t, xml, &e) < 0 || slots_new(&p, t, &want, &e) < 0)
@@ -35,43 +35,43 @@ static struct places *cut(int gpus_there, double gpus)
     return p;
 }
 
-static const int who[16]; /* their addresses stand for trials */
+static const int owners[16]; /* their addresses represent trials */
 
-static const char *take(struct places *p, int i)
+static const char *take(struct slots *p, int i)
 {
-    const struct node_slice *s = slots_acquire(p, &who[i]);
+    const struct node_slice *s = slots_acquire(p, &owners[i]);
     return s ? s->gpus : "none";
 }
 
-TEST(trials_go_where_the_fewest_are)
+TEST(a_trial_gets_the_gpus_with_the_fewest_trials)
 {
-    AUTO(places) struct places *p = cut(2, 0.34); /* two on each */
+    AUTO(slots) struct slots *p = cut(2, 0.34); /* two per GPU */
     CHECK_INT(slots_usable(p), 4);
     CHECK_STR(take(p, 0), "GPU-0");
     CHECK_STR(take(p, 1), "GPU-1");
     CHECK_STR(take(p, 2), "GPU-0");
-    slots_release(p, &who[1], 0);
+    slots_release(p, &owners[1], 0);
     CHECK_STR(take(p, 3), "GPU-1");
     CHECK_STR(take(p, 4), "GPU-1");
     CHECK_STR(take(p, 5), "none");
-    slots_release(p, &who[5], 0); /* has none */
+    slots_release(p, &owners[5], 0); /* it has no slot */
     CHECK_STR(take(p, 5), "none");
 }
 
-TEST(a_node_without_gpus_has_its_places_too)
+TEST(a_node_without_gpus_has_slots_too)
 {
-    AUTO(places) struct places *p = cut(0, 0);
+    AUTO(slots) struct slots *p = cut(0, 0);
     CHECK(!slots_have_gpus(p));
     for (int i = 0; i < 8; i++)
-        CHECK(slots_acquire(p, &who[i]));
-    CHECK(!slots_acquire(p, &who[8]));
+        CHECK(slots_acquire(p, &owners[i]));
+    CHECK(!slots_acquire(p, &owners[8]));
     CHECK(!slots_set_foreign(p, NULL, 0, 0));
     CHECK_INT(slots_usable(p), 8);
 }
 
-TEST(a_strangers_gpu_is_left_out_and_taken_up_again)
+TEST(a_gpu_of_a_foreign_process_is_left_out_and_used_again)
 {
-    AUTO(places) struct places *p = cut(3, 1);
+    AUTO(slots) struct slots *p = cut(3, 1);
     const struct foreign_gpu_process bob[] = {{"GPU-1", true, "process 4711 of bob (train)"},
                                               {"GPU-9", true, "not ours"}};
     AUTO(free) char *said = slots_set_foreign(p, bob, 2, 100);
@@ -82,30 +82,30 @@ TEST(a_strangers_gpu_is_left_out_and_taken_up_again)
     CHECK_STR(take(p, 1), "GPU-2");
     CHECK_STR(take(p, 2), "none");
     AUTO(free) char *again = slots_set_foreign(p, NULL, 0, 300);
-    CHECK_STR(again, "GPU-1 is taken up again");
+    CHECK_STR(again, "GPU-1 is used again");
     CHECK_STR(take(p, 2), "GPU-1");
 }
 
-TEST(a_trial_that_runs_stays_beside_a_stranger_and_the_next_does_not_come)
+TEST(a_running_trial_stays_next_to_a_foreign_process_and_no_other_starts)
 {
-    AUTO(places) struct places *p = cut(1, 1);
+    AUTO(slots) struct slots *p = cut(1, 1);
     const struct foreign_gpu_process bob = {"GPU-0", true, "process 1"};
     CHECK_STR(take(p, 0), "GPU-0");
     AUTO(free) char *said = slots_set_foreign(p, &bob, 1, 0);
     CHECK(said);
     CHECK_INT(slots_usable(p), 1);
-    slots_release(p, &who[0], 5);
+    slots_release(p, &owners[0], 5);
     CHECK_INT(slots_usable(p), 0);
     CHECK_STR(take(p, 0), "none");
 }
 
-TEST(memory_in_use_is_a_strangers_only_where_no_trial_of_ours_could_have_it)
+TEST(memory_in_use_is_foreign_only_if_no_trial_can_be_its_user)
 {
-    AUTO(places) struct places *p = cut(2, 0.5);
+    AUTO(slots) struct slots *p = cut(2, 0.5);
     const struct foreign_gpu_process some = {"GPU-0", false, "3 GiB of its memory are in use"};
     CHECK_STR(take(p, 0), "GPU-0");
     CHECK(!slots_set_foreign(p, &some, 1, 100));
-    slots_release(p, &who[0], 150);
+    slots_release(p, &owners[0], 150);
     CHECK(!slots_set_foreign(p, &some, 1, 149)); /* it ran when the driver was asked */
     CHECK(!slots_set_foreign(p, &some, 1, 150));
     AUTO(free) char *said = slots_set_foreign(p, &some, 1, 151);

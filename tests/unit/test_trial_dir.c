@@ -1,4 +1,4 @@
-/* test_trialdir - where trials live, and what they find there when they are run again. */
+/* test_trial_dir - the directory of a trial, and what the next lease finds in it. */
 #include "hpo/worker/trial_dir.h"
 
 #include <stdarg.h>
@@ -10,7 +10,7 @@ static char dir[64];
 
 static void in_new_dir(void)
 {
-    strcpy(dir, "/tmp/test_trialdir.XXXXXX");
+    strcpy(dir, "/tmp/test_trial_dir.XXXXXX");
     CHECK(mkdtemp(dir) != NULL);
 }
 
@@ -26,7 +26,7 @@ __attribute__((format(printf, 1, 2))) static void sh(const char *fmt, ...)
         FAIL("%s", cmd);
 }
 
-/* Whether this was not the first lease. */
+/* Whether the trial had a lease before. */
 static bool prepared(int64_t lease)
 {
     AUTO(free) char *root = trial_dir_path(dir, 17);
@@ -65,7 +65,7 @@ TEST(the_next_lease_starts_from_a_copy_of_the_checkpoint)
     sh("rm -rf %s", dir);
 }
 
-TEST(a_checkpoint_that_was_not_copied_whole_is_passed_over)
+TEST(an_incomplete_checkpoint_is_skipped)
 {
     in_new_dir();
     prepared(4);
@@ -76,7 +76,7 @@ TEST(a_checkpoint_that_was_not_copied_whole_is_passed_over)
     sh("rm -rf %s", dir);
 }
 
-TEST(where_nothing_can_be_written_the_error_names_it)
+TEST(an_error_names_the_directory_that_cannot_be_written)
 {
     in_new_dir();
     sh("echo > trials");

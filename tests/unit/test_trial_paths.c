@@ -1,5 +1,5 @@
-/* test_site - where trials run on a node, and where their files lie: the sweep's own directory only
- * where it is the same one. */
+/* test_trial_paths - where trials run on a node, and where their files are: in the sweep's
+ * directory only if it is the same one. */
 #include "hpo/worker/trial_paths.h"
 
 #include <sys/stat.h>
@@ -14,7 +14,7 @@ static struct curve_keys server, worker;
 static json_t *make_sweep(void)
 {
     struct err e = {0};
-    strcpy(root, "/tmp/test_site.XXXXXX");
+    strcpy(root, "/tmp/test_trial_paths.XXXXXX");
     CHECK(mkdtemp(root) != NULL);
     AUTO(free) char *sweeps = xasprintf("%s/sweeps", root), *s = xasprintf("%s/s", sweeps);
     AUTO(free) char *trial = xasprintf("%s/trials/000003", s);
@@ -40,7 +40,7 @@ static struct trial_paths *found(const struct trial_paths_opts *ask, const json_
     return s;
 }
 
-TEST(on_the_coordinators_machine_and_where_the_same_directory_is_mounted_files_lie_in_the_sweep)
+TEST(files_are_in_the_sweeps_directory_if_the_node_has_it)
 {
     AUTO(json) json_t *run = make_sweep();
     for (int with_keys = 0; with_keys < 2; with_keys++) {
@@ -52,7 +52,7 @@ TEST(on_the_coordinators_machine_and_where_the_same_directory_is_mounted_files_l
     remove_all();
 }
 
-TEST(a_directory_of_that_name_that_is_another_sweeps_is_left_alone)
+TEST(the_directory_of_another_sweep_of_that_name_is_not_used)
 {
     AUTO(json) json_t *run = make_sweep();
     struct curve_keys other = worker;
@@ -67,7 +67,7 @@ TEST(a_directory_of_that_name_that_is_another_sweeps_is_left_alone)
     remove_all();
 }
 
-TEST(a_directory_to_run_in_that_is_not_here_is_named_with_the_way_out)
+TEST(a_missing_working_directory_is_named_with_a_hint)
 {
     AUTO(json) json_t *run = make_sweep();
     json_object_set_new(run, "wdir", json_string("/nowhere/at/all"));

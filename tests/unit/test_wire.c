@@ -1,4 +1,4 @@
-/* test_wire - the messages between coordinator and workers: what is taken, what is refused. */
+/* test_wire - messages between coordinator and workers that are accepted, and that are rejected. */
 #include "hpo/transport/wire.h"
 
 #include "common/mem.h"
@@ -43,10 +43,10 @@ static const char *const good[] = {
 static const struct {
     const char *text, *why;
 } bad[] = {
-    {"", "no JSON"},
-    {"{\"v\":6,\"kind\":\"ping\",\"conn\":1", "no JSON"},
-    {"{\"v\":6,\"kind\":\"ping\",\"conn\":1}x", "no JSON"},
-    {"{\"v\":6,\"v\":6,\"kind\":\"ping\",\"conn\":1}", "no JSON"},
+    {"", "not JSON"},
+    {"{\"v\":6,\"kind\":\"ping\",\"conn\":1", "not JSON"},
+    {"{\"v\":6,\"kind\":\"ping\",\"conn\":1}x", "not JSON"},
+    {"{\"v\":6,\"v\":6,\"kind\":\"ping\",\"conn\":1}", "not JSON"},
     {"[1]", "not an object"},
     {"{\"kind\":\"ping\",\"conn\":1}", "version"},
     {"{\"v\":6,\"conn\":1}", "unknown kind"},
@@ -55,7 +55,7 @@ static const struct {
     {"{\"v\":6,\"kind\":\"ping\",\"conn\":0}", "'conn'"},
     {"{\"v\":6,\"kind\":\"ping\",\"conn\":1.0}", "'conn'"},
     {"{\"v\":6,\"kind\":\"ping\",\"conn\":1,\"lease\":2}", "'lease'"},
-    {"{\"v\":6,\"kind\":\"ping\",\"conn\":1,\"x\":2}", "not known"},
+    {"{\"v\":6,\"kind\":\"ping\",\"conn\":1,\"x\":2}", "unknown key"},
     {"{\"v\":6,\"kind\":\"stop\",\"conn\":1}", "'lease'"},
     {"{\"v\":6,\"kind\":\"stop\",\"conn\":1,\"lease\":-4}", "'lease'"},
     {"{\"v\":6,\"kind\":\"ack\",\"conn\":1,\"lease\":4}", "'seq'"},
@@ -79,7 +79,7 @@ static const struct {
      "'ping_ms'"},
     {"{\"v\":6,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":1,\"running\":[],"
      "\"cpus\":1,\"gpus\":0,\"ping_ms\":9,\"z\":1}}",
-     "not known"},
+     "unknown key"},
     {"{\"v\":6,\"kind\":\"bye\",\"conn\":1,\"lease\":3}", "'lease'"},
     {"{\"v\":6,\"kind\":\"reserve\",\"conn\":1}", "'lease'"},
     {"{\"v\":6,\"kind\":\"reserved\",\"conn\":1,\"lease\":3,\"data\":{\"cpus\":1}}", "'cpus'"},
@@ -96,7 +96,7 @@ static const struct {
      "'seconds'"},
 };
 
-TEST(every_kind_of_message_survives_being_read_and_written)
+TEST(every_kind_of_message_is_decoded_and_encoded_unchanged)
 {
     CHECK_INT(COUNT_OF(good), WIRE_KINDS);
     for (size_t i = 0; i < COUNT_OF(good); i++) {
@@ -112,19 +112,19 @@ TEST(every_kind_of_message_survives_being_read_and_written)
     }
 }
 
-TEST(what_is_no_message_is_refused_and_the_reason_told)
+TEST(an_invalid_message_is_rejected_with_the_reason)
 {
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct err e = {0};
         struct wire_msg m = {.conn = 77};
         if (wire_decode(&m, bad[i].text, strlen(bad[i].text), &e) != -EPROTO)
-            FAIL("taken: %s", bad[i].text);
+            FAIL("accepted: %s", bad[i].text);
         CHECK_HAS(e.text, bad[i].why);
         CHECK_INT(m.conn, 77); /* untouched */
     }
 }
 
-TEST(a_message_of_another_version_is_told_apart)
+TEST(another_version_is_an_error_of_its_own)
 {
     const char text[] = "{\"v\":2,\"kind\":\"ping\",\"conn\":1}";
     struct err e = {0};
@@ -133,7 +133,7 @@ TEST(a_message_of_another_version_is_told_apart)
     CHECK_HAS(e.text, "version 6");
 }
 
-TEST(a_message_of_more_than_a_mebibyte_is_neither_sent_nor_read)
+TEST(a_message_above_a_mebibyte_is_neither_encoded_nor_decoded)
 {
     struct err e = {0};
     AUTO(free) char *big = xzalloc(WIRE_MAX_BYTES + 2);
@@ -152,7 +152,7 @@ TEST(a_message_of_more_than_a_mebibyte_is_neither_sent_nor_read)
     wire_msg_clear(&m);
 }
 
-TEST(a_message_that_no_one_would_read_is_not_written)
+TEST(a_message_that_would_be_rejected_is_not_encoded)
 {
     struct err e = {0};
     AUTO(strbuf) struct strbuf b = {0};

@@ -1,4 +1,4 @@
-/* test_company - who works on a sweep: written down for those who look, and said when it is nobody.
+/* test_worker_roster - the list of workers for `sweep show`, and the warning if there are too few.
  */
 #include "hpo/coordinator/worker_roster.h"
 
@@ -30,8 +30,8 @@ static void remove_sweep(void)
     CHECK_INT(system(cmd), 0);
 }
 
-/* The ids that are noted, as "a,b,"; "-": nothing is. */
-static const char *noted(void)
+/* The ids in workers.json as "a,b,"; "-": there is no file. */
+static const char *written(void)
 {
     static char ids[4096];
     AUTO(free) char *path = xasprintf("%s/workers.json", dir->path);
@@ -45,9 +45,9 @@ static const char *noted(void)
     return ids;
 }
 
-/* What looks at these times write to stderr, in order. */
-static void look(struct worker_roster *c, char *said, size_t size, const uint64_t *at_ms,
-                 size_t count)
+/* Ticks at these times, and returns in `said` what they write to stderr. */
+static void tick_at(struct worker_roster *c, char *said, size_t size, const uint64_t *at_ms,
+                    size_t count)
 {
     FILE *f = tmpfile();
     int keep = dup(2);
@@ -62,90 +62,91 @@ static void look(struct worker_roster *c, char *said, size_t size, const uint64_
     fclose(f);
 }
 
-TEST(those_who_are_there_are_written_down_when_that_changed)
+TEST(workers_are_written_when_they_have_changed)
 {
     in_new_sweep();
     struct worker_roster c = {.nodes = 1, .own = true};
-    peer_table_add(peers, "a")->places = 3;
+    peer_table_add(peers, "a")->slots = 3;
     peer_table_add(peers, "b")->lost = true;
     peer_table_add(peers, "c");
     CHECK_INT(worker_roster_count(peers), 2);
     worker_roster_tick(&c, peers, dir, 1000);
-    CHECK_STR(noted(), "-"); /* nobody said that it changed */
+    CHECK_STR(written(), "-"); /* they have not changed */
     c.changed = true;
     worker_roster_tick(&c, peers, dir, 2000);
-    CHECK_STR(noted(), "a,c,");
+    CHECK_STR(written(), "a,c,");
     CHECK(!c.changed);
     peer_table_find(peers, "a")->lost = true;
     worker_roster_tick(&c, peers, dir, 3000);
-    CHECK_STR(noted(), "a,c,");
+    CHECK_STR(written(), "a,c,");
     c.changed = true;
     worker_roster_tick(&c, peers, dir, 4000);
-    CHECK_STR(noted(), "c,");
+    CHECK_STR(written(), "c,");
     remove_sweep();
 }
 
-TEST(many_are_written_down_the_less_often_the_more_they_are)
+TEST(the_more_workers_the_less_often_they_are_written)
 {
     in_new_sweep();
-    struct worker_roster c = {.nodes = 1, .own = true, .changed = true, .noted_ms = 10000};
+    struct worker_roster c = {.nodes = 1, .own = true, .changed = true, .written_ms = 10000};
     for (int i = 0; i < 1500; i++) {
         AUTO(free) char *id = xasprintf("w%d", i);
         peer_table_add(peers, id)->lost = i > 0;
     }
     worker_roster_tick(&c, peers, dir, 11499);
-    CHECK_STR(noted(), "-");
-    CHECK(c.changed); /* it is not forgotten */
+    CHECK_STR(written(), "-");
+    CHECK(c.changed); /* it is written later */
     worker_roster_tick(&c, peers, dir, 11500);
-    CHECK_STR(noted(), "w0,");
-    CHECK_INT(c.noted_ms, 11500);
+    CHECK_STR(written(), "w0,");
+    CHECK_INT(c.written_ms, 11500);
     remove_sweep();
 }
 
-TEST(where_nobody_comes_for_half_a_minute_it_is_said_once)
+TEST(half_a_minute_without_a_worker_is_warned_about_once)
 {
     in_new_sweep();
     struct worker_roster c = {.nodes = 1, .lonely_ms = 1000};
     char said[4096];
-    look(&c, said, sizeof said, (uint64_t[]){1000, 30999}, 2);
+    tick_at(&c, said, sizeof said, (uint64_t[]){1000, 30999}, 2);
     CHECK_STR(said, "");
-    look(&c, said, sizeof said, (uint64_t[]){31000, 32000, 99000}, 3);
-    CHECK_HAS(said, "t: warn: no worker is there; on another machine: drover worker --key");
+    tick_at(&c, said, sizeof said, (uint64_t[]){31000, 32000, 99000}, 3);
+    CHECK_HAS(said, "t: warn: no worker is connected; copy /");
     CHECK_HAS(said, dir->path);
+    CHECK_HAS(said, "/worker.key to another machine: drover worker --key worker.key");
     CHECK(strchr(said, '\n') == strrchr(said, '\n'));
     remove_sweep();
 }
 
-TEST(who_comes_and_goes_is_waited_for_anew)
+TEST(the_time_without_a_worker_starts_anew_when_the_last_one_is_lost)
 {
     in_new_sweep();
     struct worker_roster c = {.nodes = 1, .lonely_ms = 1000};
     char said[4096];
     struct peer *w = peer_table_add(peers, "a");
-    look(&c, said, sizeof said, (uint64_t[]){60000}, 1);
+    tick_at(&c, said, sizeof said, (uint64_t[]){60000}, 1);
     CHECK_STR(said, "");
     w->lost = true;
-    look(&c, said, sizeof said, (uint64_t[]){89999}, 1);
+    tick_at(&c, said, sizeof said, (uint64_t[]){89999}, 1);
     CHECK_STR(said, "");
-    look(&c, said, sizeof said, (uint64_t[]){90000}, 1);
-    CHECK_HAS(said, "no worker is there");
+    tick_at(&c, said, sizeof said, (uint64_t[]){90000}, 1);
+    CHECK_HAS(said, "no worker is connected");
     struct worker_roster own = {.nodes = 1, .own = true, .lonely_ms = 1000};
-    look(&own, said, sizeof said, (uint64_t[]){100000, 200000}, 2);
-    CHECK_STR(said, ""); /* of our own worker it is said why it is not there */
+    tick_at(&own, said, sizeof said, (uint64_t[]){100000, 200000}, 2);
+    CHECK_STR(said, ""); /* the coordinator reports the failure of its own worker */
     remove_sweep();
 }
 
-TEST(where_trials_need_more_nodes_than_have_workers_it_is_said)
+TEST(too_few_nodes_for_a_trial_are_warned_about)
 {
     in_new_sweep();
     struct worker_roster c = {.nodes = 2, .own = true, .lonely_ms = 1000};
     char said[4096];
     snprintf(peer_table_add(peers, "a")->node, 8, "n1");
     snprintf(peer_table_add(peers, "b")->node, 8, "n1");
-    look(&c, said, sizeof said, (uint64_t[]){30999, 31000, 99000}, 3);
-    CHECK_HAS(said, "a trial needs 2 nodes, and workers are on 1; on another machine");
+    tick_at(&c, said, sizeof said, (uint64_t[]){30999, 31000, 99000}, 3);
+    CHECK_HAS(said, "a trial needs 2 nodes, but workers are on 1; copy /");
     snprintf(peer_table_add(peers, "c")->node, 8, "n2");
-    look(&c, said, sizeof said, (uint64_t[]){100000, 140000}, 2);
+    tick_at(&c, said, sizeof said, (uint64_t[]){100000, 140000}, 2);
     CHECK_STR(said, "");
     remove_sweep();
 }

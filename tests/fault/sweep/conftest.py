@@ -1,4 +1,4 @@
-"""The nodes of tests/e2e, for the tests of sweeps whose parts are killed."""
+"""The nodes of tests/e2e, for tests that kill the processes of a sweep."""
 import sys
 from pathlib import Path
 

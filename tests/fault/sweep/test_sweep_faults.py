@@ -1,4 +1,4 @@
-"""A sweep over three nodes while all that takes part in it is killed, cut off and given a wrong clock.
+"""A sweep over three nodes while its processes are killed, cut off and given a wrong clock.
 
 DROVER_TEST_KILLS says how many kills (200 with a partition of 30 s: four minutes), DROVER_TEST_SEED which."""
 import os
@@ -25,7 +25,7 @@ metric: {{name: loss}}
 parameters: {{x: {{min: 0.0, max: 1.0}}}}
 drover: {{retries: 100000, retry_failed: true, lost_after: 3, timeout: 7200, grace: 2}}
 """
-# Reports in bursts until its share of the kills has happened; what it said stands in a log of its own.
+# Reports in bursts until its share of the kills has happened, and writes its reports to a log of its own.
 TRIAL = f"""
 step=0 kills=0
 while test $step -lt 60 || test $kills -lt $(((DROVER_TRIAL_ID + 1) * {KILLS} / {TRIALS})); do
@@ -36,7 +36,7 @@ while test $step -lt 60 || test $kills -lt $(((DROVER_TRIAL_ID + 1) * {KILLS} / 
     read kills < kills
 done
 """
-# The wall clock of the processes that it is loaded into goes as many seconds ahead as a file says.
+# Moves the wall clock of a process that preloads it ahead by the seconds in a file.
 CLOCK = r"""
 #include <fcntl.h>
 #include <stdlib.h>
@@ -136,7 +136,7 @@ def check_time(place):
 
 
 class Torture:
-    """The sweep, its processes on the nodes, and what is done to them."""
+    """The sweep, its processes on the nodes, and the faults."""
 
     def __init__(self, place, cluster, rng):
         self.place, self.cluster, self.rng = place, cluster, rng
@@ -162,7 +162,7 @@ class Torture:
                           "--patience", PATIENCE_S)
 
     def heal(self):
-        """All that should run does, again."""
+        """Every process that should run is running again."""
         if self.coordinator.popen.poll() is not None:
             status = self.coordinator.popen.returncode
             assert status == -9 or status == 137, f"the coordinator ended with {status}\n{self.said('coordinator')}"
@@ -204,7 +204,7 @@ class Torture:
 
 
 def check_reports(place, trial, lease):
-    """What the trial's own log says it reported is in the store."""
+    """The reports in the trial's own log are in the store."""
     said = [int(w) for w in (place.path / f"sweeps/s/trials/{trial:06}/{lease}/said").read_text().split()]
     stored = [d["step"] for t, n, d in place.records("report") if (t, n) == (trial, lease)]
     assert stored == said, f"trial {trial}, lease {lease}"
@@ -219,7 +219,7 @@ def test_kills_a_partition_and_a_clock_that_is_set_lose_no_trial_and_no_report(c
     t = Torture(place, cluster, rng)
     cut, mend_at = None, 0.0
     for n in range(1, KILLS + 1):
-        time.sleep(rng.uniform(0.01, 0.6))  # the moments are what is tested
+        time.sleep(rng.uniform(0.01, 0.6))  # the moments are the subject of the test
         if n == KILLS // 2:
             cut, mend_at = rng.choice(cluster.nodes), time.monotonic() + CUT_S
             cut.cut()
@@ -242,10 +242,10 @@ def test_kills_a_partition_and_a_clock_that_is_set_lose_no_trial_and_no_report(c
     trials = place.show()["trials"]
     assert [x["state"] for x in trials] == ["done"] * TRIALS
     ended = {trial: lease for trial, lease, _ in place.records("ended")}
-    assert len(place.records("ended")) == len(ended) == TRIALS  # each once
+    assert len(place.records("ended")) == len(ended) == TRIALS  # each trial once
     print(sum(check_reports(place, trial, lease) for trial, lease in ended.items()), "reports count")
     assert all(x["value"] == x["params"]["x"] for x in trials)
     check_time(place)
-    for node, worker in t.workers.items():  # one that came too late for the end has found nobody
+    for node, worker in t.workers.items():  # a worker that started too late has found no coordinator
         assert worker.popen.wait(PATIENCE_S + 30) == 0 or "never reached" in t.said(node.name), t.said(node.name)
     cluster.nothing_left(5)

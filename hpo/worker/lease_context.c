@@ -1,0 +1,40 @@
+#include "hpo/worker/lease_context.h"
+
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "launcher/node/cgroup_delegate.h"
+
+void lease_context_send(const struct lease_context *c, enum wire_kind kind, int64_t lease,
+                        json_t *data)
+{
+    const struct wire_msg m = {.kind = kind, .lease = lease, .data = data};
+    c->send(c->arg, &m);
+}
+
+char *lease_context_make_cgroup(const struct lease_context *c, int64_t lease)
+{
+    if (!c->cgroups)
+        return NULL;
+    const struct cgroup_delegate_limits limits = {c->need->memory_bytes,
+                                                  c->need->ranks * c->need->cpus};
+    AUTO(free) char *name = xasprintf("%d-%lld", (int)getpid(), (long long)lease);
+    char *dir = NULL;
+    struct err e = {0};
+    if (cgroup_delegate_make(&dir, c->cgroups, name, &limits, &e) < 0)
+        log_warn("lease %lld runs without limits: %s", (long long)lease, e.text);
+    return dir;
+}
+
+int lease_context_start_agents(struct agent_spawn **out, const struct lease_context *c,
+                               const struct lease_context_agents *a, struct err *e)
+{
+    const struct agent_spawn_opts opts = {
+        .control = json_string_value(json_object_get(a->ticket, "address")),
+        .token = json_string_value(json_object_get(a->ticket, "token")),
+        .first_rank = a->first_rank,
+        .count = c->need->ranks,
+        .cgroup = a->cgroup};
+    return agent_spawn_start(out, c->launcher, &opts, a->ended, a->arg, e);
+}

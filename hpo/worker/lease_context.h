@@ -1,0 +1,48 @@
+/* lease_context - what all trial runs and reservations of a worker share: the loop, the launcher,
+ * limits, and the way to the coordinator. */
+#ifndef DROVER_LEASE_CONTEXT_H
+#define DROVER_LEASE_CONTEXT_H
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/err.h"
+#include "hpo/spec/resources.h"
+#include "hpo/worker/outbox.h"
+#include "hpo/worker/trial_paths.h"
+#include "launcher/engine/launch_context.h"
+#include "launcher/remote/agent_spawn.h"
+
+struct lease_context {
+    uv_loop_t *loop;
+    struct launch_context *launcher;
+    const struct resources *need; /* of a trial; known before a lease gets a slot */
+    const char *prefix;  /* installation prefix, three levels above this program; NULL: unknown */
+    const char *cgroups; /* directory for the control groups of leases; NULL: none */
+    const struct trial_paths *paths; /* set before the first trial_run_new() */
+    outbox_fn *send;                 /* sends a message to the coordinator */
+    void *arg;
+};
+
+/* Sends a message that is not numbered. Borrows `data`, which may be NULL. */
+void lease_context_send(const struct lease_context *c, enum wire_kind kind, int64_t lease,
+                        json_t *data);
+
+/* Makes a control group with the limits of a trial. Returns its directory, for
+ * cgroup_delegate_remove() and free(); NULL, after a warning, if there is none. */
+char *lease_context_make_cgroup(const struct lease_context *c, int64_t lease);
+
+struct lease_context_agents {
+    const json_t *ticket; /* data of a WIRE_JOIN_TICKET */
+    int first_rank;
+    const char *cgroup; /* NULL: none */
+    void (*ended)(void *arg);
+    void *arg;
+};
+
+/* Starts the agents of this node, one per rank of a trial, for a job that awaits them. Errors as
+ * agent_spawn_start(). */
+int lease_context_start_agents(struct agent_spawn **out, const struct lease_context *c,
+                               const struct lease_context_agents *a, struct err *e);
+
+#endif

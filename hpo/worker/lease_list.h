@@ -1,0 +1,68 @@
+/* lease_list - the leases of a worker in order of arrival: trial runs, and reservations for trials
+ * that other workers run. */
+#ifndef DROVER_LEASE_LIST_H
+#define DROVER_LEASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/mem.h"
+#include "hpo/worker/lease_context.h"
+#include "hpo/worker/node_slice.h"
+
+struct lease;
+struct lease_list;
+
+/* The lease is done and its slot is free. The callee removes it if it is a reservation: nothing
+ * more is sent or received for it. */
+typedef void lease_list_done_fn(void *arg, struct lease *l);
+
+/* Borrows the context. */
+struct lease_list *lease_list_new(const struct lease_context *c, lease_list_done_fn *done,
+                                  void *arg);
+/* Not while jobs or agents run. */
+void lease_list_free(struct lease_list *list);
+AUTO_DEFINE(lease_list, struct lease_list *, lease_list_free)
+
+size_t lease_list_count(const struct lease_list *list);
+/* 0 is the oldest. Borrowed until it is removed. */
+struct lease *lease_list_at(const struct lease_list *list, size_t i);
+/* NULL: unknown. */
+struct lease *lease_list_find(const struct lease_list *list, int64_t id);
+/* The oldest that waits for a slot; NULL: none. */
+struct lease *lease_list_first_waiting(const struct lease_list *list);
+/* How many leases have a slot, or want one, and were not stopped. */
+int lease_list_demand(const struct lease_list *list);
+/* Every lease is done. */
+bool lease_list_all_done(const struct lease_list *list);
+
+/* `data` as trial_run_new(). */
+struct lease *lease_list_add_run(struct lease_list *list, int64_t id, json_t *data);
+struct lease *lease_list_add_reservation(struct lease_list *list, int64_t id);
+/* Frees the lease. Not while a job or agents of it run. */
+void lease_list_remove(struct lease_list *list, struct lease *l);
+
+/* Preempt all leases, or those that wait for a slot; the newest first. */
+void lease_list_preempt_all(struct lease_list *list);
+void lease_list_preempt_waiting(struct lease_list *list);
+void lease_list_kill_all(struct lease_list *list);
+
+int64_t lease_id(const struct lease *l);
+bool lease_is_reservation(const struct lease *l);
+/* The borrowed `slice` is given back with `done`. */
+void lease_start(struct lease *l, const struct node_slice *slice);
+/* The next three may end the lease at once; a reservation may be freed then. */
+/* Ends a lease that is not at fault: the coordinator requeues the trial. */
+void lease_preempt(struct lease *l);
+void lease_stop(struct lease *l);
+void lease_kill(struct lease *l);
+/* `ticket` as reservation_join(); has no effect on a trial run. */
+void lease_join(struct lease *l, const json_t *ticket);
+/* Sends what is not acknowledged again, on a new connection. */
+void lease_resend(const struct lease *l);
+/* As trial_run_acknowledge(); false for a reservation. */
+bool lease_acknowledge(struct lease *l, int64_t seq);
+/* Calls `fn` with each message that is not acknowledged. */
+void lease_each_unacknowledged(const struct lease *l, outbox_fn *fn, void *arg);
+
+#endif

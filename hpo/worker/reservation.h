@@ -1,0 +1,44 @@
+/* reservation - a slot that a worker keeps for the ranks of a trial that another worker runs.
+ *
+ *     reservation_new -> reservation_start (a slot is free) -> WIRE_RESERVED -> reservation_join
+ *     (agents start) -> reservation_stop -> `done` -> reservation_free
+ *
+ * The worker that runs the trial reports its results; a reservation sends no numbered message.
+ * Everything runs on the loop's thread. */
+#ifndef DROVER_RESERVATION_H
+#define DROVER_RESERVATION_H
+
+#include "common/mem.h"
+#include "hpo/worker/lease_context.h"
+#include "hpo/worker/node_slice.h"
+#include "hpo/worker/reservation_state.h"
+
+struct reservation;
+
+/* The reservation is done and its slot is free: no process of it is left. It may be freed in the
+ * call. */
+typedef void reservation_done_fn(void *arg, struct reservation *r);
+
+/* Borrows the context. `id` is the number of the lease. */
+struct reservation *reservation_new(const struct lease_context *c, int64_t id,
+                                    reservation_done_fn *done, void *arg);
+/* Not while its agents run. */
+void reservation_free(struct reservation *r);
+AUTO_DEFINE(reservation, struct reservation *, reservation_free)
+
+enum reservation_state reservation_state(const struct reservation *r);
+
+/* Gives it a slot, which is borrowed until `done`, and reports the slot to the coordinator. */
+void reservation_start(struct reservation *r, const struct node_slice *slice);
+/* Starts the agents of this node. `ticket` is the data of a WIRE_JOIN_TICKET: where the trial's
+ * launcher awaits them. Once agents were started, further tickets have no effect. */
+void reservation_join(struct reservation *r, const json_t *ticket);
+/* Sends again what may have been lost with the last connection. */
+void reservation_resend(const struct reservation *r);
+
+/* The worker needs the slot. If ranks run in it, the coordinator must end the trial first. */
+void reservation_preempt(struct reservation *r);
+/* The trial has ended: kills what is left of it here. */
+void reservation_stop(struct reservation *r);
+
+#endif
