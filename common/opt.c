@@ -13,8 +13,9 @@
 
 enum {
     VALUES_MAX = 4,
-    WORD_MAX = 64,   /* nearest names are looked for up to this length */
-    HELP_COLUMN = 30 /* where a long row's text starts at the latest */
+    WORD_MAX = 64,    /* nearest names are looked for up to this length */
+    HELP_COLUMN = 30, /* where a row's text starts at the latest */
+    HELP_WIDTH = 80
 };
 
 /* ---- looking up ------------------------------------------------------------------------------ */
@@ -82,8 +83,9 @@ static void check_rows(const struct opt *rows)
         assert(!r->letter || (by_letter(rows, r->letter) == r && (!named || named == r)));
         int wanted = values_wanted(r);
         bool any = r->kind == OPT_KIND_CALL || r->kind == OPT_KIND_WORDS;
-        assert(any ? wanted <= VALUES_MAX : wanted == (r->kind != OPT_KIND_FLAG));
-        (void)named, (void)wanted, (void)any;
+        bool none = r->kind == OPT_KIND_FLAG || r->kind == OPT_KIND_GROUP;
+        assert(any ? wanted <= VALUES_MAX : wanted == !none);
+        (void)named, (void)wanted, (void)any, (void)none;
     }
 }
 
@@ -192,6 +194,7 @@ static int apply(const struct found *f, char *const *values, void *into, struct 
             err_wrap(e, "%s", f->label);
         return rc < 0 ? rc : 0;
     }
+    case OPT_KIND_GROUP:
     case OPT_KIND_END:
         break;
     }
@@ -245,7 +248,47 @@ int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, i
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
-static void help_row(FILE *to, const struct opt *r, int column, struct strbuf *b)
+/* Columns of UTF-8 text: every byte but those that continue a character. */
+static size_t columns(const char *text, size_t len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* Prints `text` from column `at` on, broken at spaces so that no line exceeds HELP_WIDTH unless a
+ * single word does; further lines begin at column `indent`. '\n' in the text starts a new line; a
+ * line that begins with a space is printed as it is. */
+static void print_wrapped(FILE *to, const char *text, size_t at, size_t indent)
+{
+    bool first = true; /* no word in this line yet */
+    for (bool verbatim = *text == ' '; *text;) {
+        if (*text == '\n') {
+            fputc('\n', to);
+            verbatim = *++text == ' ';
+            fprintf(to, "%*s", *text && *text != '\n' ? (int)indent : 0, "");
+            at = indent;
+            first = true;
+            continue;
+        }
+        text += verbatim ? 0 : strspn(text, " ");
+        size_t len = strcspn(text, verbatim ? "\n" : " \n"), width = columns(text, len);
+        if (!first && at + 1 + width > HELP_WIDTH) {
+            fprintf(to, "\n%*s", (int)indent, "");
+            at = indent;
+            first = true;
+        }
+        fprintf(to, "%s%.*s", first || len == 0 ? "" : " ", (int)len, text);
+        at += width + !first;
+        first = false;
+        text += len;
+    }
+    fputc('\n', to);
+}
+
+/* "  -n, --np N" */
+static void row_label(struct strbuf *b, const struct opt *r)
 {
     strbuf_reset(b);
     if (r->letter)
@@ -257,30 +300,78 @@ static void help_row(FILE *to, const struct opt *r, int column, struct strbuf *b
         strbuf_printf(b, "%s--%.*s", between, (int)n, name);
     if (r->arg)
         strbuf_printf(b, " %s", r->arg);
-    if (!to)
-        return;
-    if (b->len + 2 > (size_t)column)
-        fprintf(to, "%s\n%*s%s\n", strbuf_str(b), column, "", r->help);
-    else
-        fprintf(to, "%-*s%s\n", column, strbuf_str(b), r->help);
 }
 
-void opt_help(FILE *to, const char *who, const char *usage, const char *what,
-              const struct opt *rows)
+static void print_row(FILE *to, const struct opt *r, size_t column, struct strbuf *b)
 {
-    static const struct opt help = OPT_CALL('h', "help", NULL, "show this text", NULL);
-    fprintf(to, "Usage: %s%s%s\n\n%s\n\nOptions:\n", who, *usage ? " " : "", usage, what);
-    AUTO(strbuf) struct strbuf b = {0};
+    row_label(b, r);
+    size_t width = columns(strbuf_str(b), b->len);
+    fputs(strbuf_str(b), to);
+    if (width + 2 > column)
+        fprintf(to, "\n%*s", (int)column, "");
+    else
+        fprintf(to, "%*s", (int)(column - width), "");
+    print_wrapped(to, r->help, column, column);
+}
+
+/* Where help texts start: behind the longest label that ends before HELP_COLUMN. */
+static size_t text_column(const struct opt *rows, struct strbuf *b)
+{
     size_t column = 16;
     for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
-        help_row(NULL, r, 0, &b);
-        if (r->help && b.len + 2 > column && b.len + 2 <= HELP_COLUMN)
-            column = b.len + 2;
+        row_label(b, r);
+        size_t width = columns(strbuf_str(b), b->len) + 2;
+        if (r->help && r->kind != OPT_KIND_GROUP && width > column && width <= HELP_COLUMN)
+            column = width;
     }
-    for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++)
-        if (r->help)
-            help_row(to, r, (int)column, &b);
-    help_row(to, &help, (int)column, &b);
+    return column;
+}
+
+static void print_indented(FILE *to, const char *title, const char *lines)
+{
+    fprintf(to, "\n%s:\n", title);
+    while (*lines) {
+        size_t len = strcspn(lines, "\n");
+        fprintf(to, "%s%.*s\n", len ? "  " : "", (int)len, lines);
+        lines += len + (lines[len] == '\n');
+    }
+}
+
+void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows)
+{
+    static const struct opt help = OPT_CALL('h', "help", NULL, "show this text", NULL);
+    AUTO(strbuf) struct strbuf b = {0};
+    const char *title = "Options"; /* of the group whose first row is not printed yet */
+    size_t column = text_column(rows, &b);
+    strbuf_reset(&b);
+    strbuf_printf(&b, "Usage: %s%s%s", h->program, *h->usage ? " " : "", h->usage);
+    print_wrapped(to, strbuf_str(&b), 0, strlen("Usage: "));
+    fputc('\n', to);
+    print_wrapped(to, h->summary, 0, 0);
+    for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
+        if (!r->help)
+            continue;
+        if (r->kind == OPT_KIND_GROUP) {
+            title = r->help;
+            continue;
+        }
+        if (title)
+            fprintf(to, "\n%s:\n", title);
+        title = NULL;
+        print_row(to, r, column, &b);
+    }
+    if (title)
+        fputs("\nOptions:\n", to);
+    print_row(to, &help, column, &b);
+    if (h->examples)
+        print_indented(to, "Examples", h->examples);
+}
+
+void opt_help(FILE *to, const char *program, const char *usage, const char *summary,
+              const struct opt *rows)
+{
+    const struct opt_help h = {.program = program, .usage = usage, .summary = summary};
+    opt_print_help(to, &h, rows);
 }
 
 /* ---- for others too -------------------------------------------------------------------------- */

@@ -27,7 +27,8 @@ enum opt_kind {
     OPT_KIND_STR,
     OPT_KIND_STRV,
     OPT_KIND_WORDS,
-    OPT_KIND_CALL
+    OPT_KIND_CALL,
+    OPT_KIND_GROUP
 };
 
 struct opt {
@@ -74,6 +75,12 @@ struct opt {
     {                                                 \
         OPT_KIND_CALL, letter, name, arg, help, 0, fn \
     }
+/* The rows that follow, up to the next group, stand under this title in help. A group whose rows
+ * are all hidden has no title there. */
+#define OPT_GROUP(title)                              \
+    {                                                 \
+        OPT_KIND_GROUP, 0, NULL, NULL, title, 0, NULL \
+    }
 #define OPT_END                                    \
     {                                              \
         OPT_KIND_END, 0, NULL, NULL, NULL, 0, NULL \
@@ -91,8 +98,19 @@ enum { OPT_HELP = 1 };
 int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, int *rest,
               struct err *e);
 
-/* "Usage: who usage", what it does, and a line for each row. */
-void opt_help(FILE *to, const char *who, const char *usage, const char *what,
+struct opt_help {
+    const char *program; /* "drover run" */
+    const char *usage;   /* what follows it: "[options] [--] program [arguments]" */
+    const char *summary; /* what the command does, in sentences; broken into lines by the printer */
+    const char *examples; /* command lines, one per line; NULL: none */
+};
+
+/* Prints a help page of at most 80 columns: usage, summary, the rows by group, examples. Texts are
+ * broken at spaces; '\n' starts a new line, and a line that begins with a space is not broken.
+ * Labels and examples are not broken either. Rows before the first group stand under "Options". */
+void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows);
+/* The same, without examples. */
+void opt_help(FILE *to, const char *program, const char *usage, const char *summary,
               const struct opt *rows);
 
 /* The whole text as an integer in [min, max]; -EINVAL or -ERANGE, naming `what`. */
