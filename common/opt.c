@@ -13,17 +13,21 @@
 
 enum {
     VALUES_MAX = 4,
-    WORD_MAX = 64,    /* nearest names are looked for up to this length */
-    HELP_COLUMN = 30, /* where a row's text starts at the latest */
+    WORD_MAX = 64,    /* longer words get no suggestion */
+    HELP_COLUMN = 30, /* the help text starts at this column at the latest */
     HELP_WIDTH = 80
 };
 
-/* ---- looking up ------------------------------------------------------------------------------ */
+/* ---- look up -------------------------------------------------------------------------------- */
 
-/* The next of the names "a|b|c": advances `*names` behind it, returns its length, 0 at the end. */
+/* The next of the names "a|b||c": advances `*names` past it. Returns its length; 0: no more names.
+ */
 static size_t next_name(const char **names, const char **name)
 {
-    if (!*names || !**names)
+    if (!*names)
+        return 0;
+    *names += strspn(*names, "|");
+    if (!**names)
         return 0;
     *name = *names;
     size_t len = (size_t)(strchrnul(*names, '|') - *names);
@@ -31,7 +35,7 @@ static size_t next_name(const char **names, const char **name)
     return len;
 }
 
-/* '_' is as good as '-'. */
+/* Compares names; '_' counts as '-'. */
 static bool same_name(const char *a, const char *b, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -59,8 +63,8 @@ static const struct opt *by_letter(const struct opt *rows, char letter)
     return NULL;
 }
 
-/* The values that a row takes are the words of its `arg`. */
-static int values_wanted(const struct opt *row)
+/* Number of values of a row: one per word of its `arg`. */
+static int value_count(const struct opt *row)
 {
     int n = 0;
     for (const char *s = row->arg; s && *s; n++) {
@@ -70,8 +74,8 @@ static int values_wanted(const struct opt *row)
     return n;
 }
 
-/* Tables are ours: a fault in one is a mistake, not an error. A name that is there twice would
- * never be reached the second time, so each row has to be what its own names find. */
+/* An invalid table is a bug, not an error. The second row of a name would never be found, so each
+ * name must find its own row. */
 static void check_rows(const struct opt *rows)
 {
     assert(!by_name(rows, "help", 4) && !by_letter(rows, 'h'));
@@ -81,7 +85,7 @@ static void check_rows(const struct opt *rows)
             assert(by_name(rows, name, n) == r);
         const struct opt *named = by_name(rows, &r->letter, 1);
         assert(!r->letter || (by_letter(rows, r->letter) == r && (!named || named == r)));
-        int wanted = values_wanted(r);
+        int wanted = value_count(r);
         bool any = r->kind == OPT_KIND_CALL || r->kind == OPT_KIND_WORDS;
         bool none = r->kind == OPT_KIND_FLAG || r->kind == OPT_KIND_GROUP;
         assert(any ? wanted <= VALUES_MAX : wanted == !none);
@@ -93,8 +97,8 @@ static void check_rows(const struct opt *rows)
 
 struct found {
     const struct opt *row; /* NULL: help */
-    const char *word;      /* as it was typed … */
-    size_t len;            /* … so far */
+    const char *word;      /* as it was typed */
+    size_t len;            /* of the option in `word`, without "=value" */
     char label[96];        /* "option '-np'" */
     const char *attached;  /* the value in "--np=4" and "-n4"; NULL: none */
 };
@@ -107,8 +111,8 @@ static int found_as(struct found *f, const struct opt *row, const char *word, si
     return 0;
 }
 
-/* Whether "-nTEXT" may mean letter n with the value TEXT: "-npp" is a mistyped name, not a number.
- */
+/* Returns true if "-nTEXT" can be letter n with the value TEXT. "-npp" is a mistyped name, not a
+ * number. */
 static bool letter_takes(const struct opt *row, const char *text)
 {
     if (!*text)
@@ -129,10 +133,10 @@ static int unknown(const struct opt *rows, const char *word, const char *name, s
             strv_push(&all, xstrndup(one, n));
     }
     AUTO(free) char *typed = xstrndup(name, len);
-    const char *near = opt_suggest(typed, (const char *const *)all, strv_len(all));
+    const char *nearest = opt_suggest(typed, (const char *const *)all, strv_len(all));
     err_set(e, -EINVAL, "unknown option '%.*s'", (int)(name - word + (ptrdiff_t)len), word);
-    if (near)
-        err_hint(e, "--%s", near);
+    if (nearest)
+        err_hint(e, "--%s", nearest);
     return -EINVAL;
 }
 
@@ -157,7 +161,7 @@ static int read_double(double *out, const char *what, const char *text, struct e
 {
     char *end = NULL;
     double value = strtod(text, &end);
-    /* strtod() also reads leading space, hexadecimals, "inf" and "nan" */
+    /* strtod() also accepts leading space, hexadecimals, "inf" and "nan" */
     if (!*text || *end || strspn(text, "0123456789+-.eE") != strlen(text))
         return err_set(e, -EINVAL, "%s: '%s' is not a number", what, text);
     if (!isfinite(value))
@@ -198,28 +202,29 @@ static int apply(const struct found *f, char *const *values, void *into, struct 
     case OPT_KIND_END:
         break;
     }
-    assert(!"a row of an unknown kind");
+    assert(!"unknown kind of row");
     return -EINVAL;
 }
 
-/* Gives the option its values: the attached one, then the `left` words that follow. Returns how
- * many words it took. */
-static int take(const struct found *f, void *into, char *const *words, int left, struct err *e)
+/* Passes its values to the option: the attached one, then words of the `left` that follow. Returns
+ * the number of words that were used. */
+static int read_values(const struct found *f, void *into, char *const *words, int left,
+                       struct err *e)
 {
     char *values[VALUES_MAX + 1] = {NULL};
-    int wanted = values_wanted(f->row), have = 0, taken = 0;
+    int wanted = value_count(f->row), have = 0, used = 0;
     if (f->attached && wanted == 0)
         return err_set(e, -EINVAL, "%s takes no value", f->label);
     if (f->attached)
         values[have++] = (char *)f->attached;
-    while (have < wanted && taken < left)
-        values[have++] = words[taken++];
+    while (have < wanted && used < left)
+        values[have++] = words[used++];
     if (have < wanted && wanted == 1)
         return err_set(e, -EINVAL, "%s needs a value (%s)", f->label, f->row->arg);
     if (have < wanted)
         return err_set(e, -EINVAL, "%s needs %d values (%s)", f->label, wanted, f->row->arg);
     int rc = apply(f, values, into, e);
-    return rc < 0 ? rc : taken;
+    return rc < 0 ? rc : used;
 }
 
 int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, int *rest,
@@ -227,7 +232,7 @@ int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, i
 {
     check_rows(rows);
     int i = 1;
-    while (i < argc && argv[i][0] == '-' && argv[i][1]) { /* "-" alone is a word: stdin */
+    while (i < argc && argv[i][0] == '-' && argv[i][1]) { /* "-" alone is an argument: stdin */
         const char *word = argv[i++];
         if (strcmp(word, "--") == 0)
             break;
@@ -237,7 +242,7 @@ int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, i
             return rc;
         if (!f.row)
             return OPT_HELP;
-        rc = take(&f, into, argv + i, argc - i, e);
+        rc = read_values(&f, into, argv + i, argc - i, e);
         if (rc < 0)
             return rc;
         i += rc;
@@ -296,7 +301,9 @@ static void row_label(struct strbuf *b, const struct opt *r)
     else
         strbuf_puts(b, "    ");
     const char *names = r->name, *name = NULL, *between = r->letter ? ", " : "  ";
-    for (size_t n; (n = next_name(&names, &name)) > 0; between = ", ")
+    const char *aliases = names ? strstr(names, "||") : NULL;
+    for (size_t n; (n = next_name(&names, &name)) > 0 && (!aliases || name < aliases);
+         between = ", ")
         strbuf_printf(b, "%s--%.*s", between, (int)n, name);
     if (r->arg)
         strbuf_printf(b, " %s", r->arg);
@@ -361,7 +368,7 @@ void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows)
         print_row(to, r, column, &b);
     }
     if (title)
-        fputs("\nOptions:\n", to);
+        fprintf(to, "\n%s:\n", title);
     print_row(to, &help, column, &b);
     if (h->examples)
         print_indented(to, "Examples", h->examples);
@@ -374,7 +381,7 @@ void opt_help(FILE *to, const char *program, const char *usage, const char *summ
     opt_print_help(to, &h, rows);
 }
 
-/* ---- for others too -------------------------------------------------------------------------- */
+/* ---- helpers -------------------------------------------------------------------------------- */
 
 int opt_int(int *out, const char *what, const char *text, int min, int max, struct err *e)
 {
@@ -396,12 +403,12 @@ int opt_int(int *out, const char *what, const char *text, int min, int max, stru
 
 static size_t min3(size_t a, size_t b, size_t c)
 {
-    size_t least = a < b ? a : b;
-    return least < c ? least : c;
+    size_t min = a < b ? a : b;
+    return min < c ? min : c;
 }
 
-/* Letters to insert, drop or change to get from a to b (Levenshtein 1966; the row-by-row form of
- * Wagner and Fischer 1974). Both are shorter than WORD_MAX. */
+/* Number of letters to insert, remove or replace to get from a to b (Levenshtein 1966; the
+ * row-by-row form of Wagner and Fischer 1974). Both are shorter than WORD_MAX. */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[WORD_MAX], len = strlen(b);
@@ -421,7 +428,7 @@ static size_t distance(const char *a, const char *b)
 
 const char *opt_suggest(const char *word, const char *const *names, size_t n)
 {
-    size_t len = strlen(word), least = WORD_MAX;
+    size_t len = strlen(word), min = WORD_MAX;
     const char *nearest = NULL;
     if (len >= WORD_MAX)
         return NULL;
@@ -429,8 +436,8 @@ const char *opt_suggest(const char *word, const char *const *names, size_t n)
         if (strlen(names[i]) >= WORD_MAX)
             continue;
         size_t d = distance(word, names[i]);
-        if (d < least && (3 * d <= len || (d <= 2 && 2 * d <= len))) {
-            least = d;
+        if (d < min && (3 * d <= len || (d <= 2 && 2 * d <= len))) {
+            min = d;
             nearest = names[i];
         }
     }

@@ -1,4 +1,4 @@
-/* opt - command lines from tables: one row per option; help, manual and completion come from it.
+/* opt - command lines from tables: one row per option, from which the help follows, too.
  *
  *     static const struct opt options[] = {
  *         OPT_INT('n', "np", "N", "number of ranks", struct launch_spec, ranks),
@@ -6,10 +6,11 @@
  *         OPT_END,
  *     };
  *
- * Long names are taken with one dash or two (-np 4, --np 4, --np=4), as mpirun's users write them;
- * and with '_' for '-', as torchrun's do; a letter takes its value attached or apart (-n4, -n 4).
- * Options end at "--" or at the first word that is none; a value may start with a dash. -h and
- * --help are known to every table. */
+ * * Long names have one dash or two (-np 4, --np 4, --np=4), as users of mpirun write them, and '_'
+ * or
+ * '-' between words, as users of torchrun do. A letter has its value attached or as the next word
+ * (-n4, -n 4). Options end at "--" or at the first word that is not an option. A value may start
+ * with a dash. Every table has -h and --help. */
 #ifndef DROVER_OPT_H
 #define DROVER_OPT_H
 
@@ -33,12 +34,14 @@ enum opt_kind {
 
 struct opt {
     enum opt_kind kind;
-    char letter;      /* 0: none */
-    const char *name; /* without dashes; more names for the same follow, apart by '|': "np|n" */
-    const char *arg;  /* what the value is called in help; its words count the values; NULL: none */
-    const char *help; /* NULL: understood, but not shown */
+    char letter; /* 0: none */
+    /* Without dashes. Further names follow after '|', and names that help does not show after "||":
+     * "host|hosts||machine". */
+    const char *name;
+    const char *arg;  /* name of the value in help; one word per value; NULL: no value */
+    const char *help; /* NULL: accepted, but not shown */
     size_t offset;
-    /* OPT_KIND_CALL: gets as many values as `arg` has words. */
+    /* Of OPT_KIND_CALL: gets one value per word of `arg`. */
     int (*call)(void *into, char *const *values, struct err *e);
 };
 
@@ -60,13 +63,13 @@ struct opt {
     {                                                                      \
         OPT_KIND_STR, letter, name, arg, help, offsetof(type, field), NULL \
     }
-/* May be given many times; each value is appended. */
+/* May be repeated; each value is appended. */
 #define OPT_STRV(letter, name, arg, help, type, field)                      \
     {                                                                       \
         OPT_KIND_STRV, letter, name, arg, help, offsetof(type, field), NULL \
     }
-/* The option as it was typed, and its values (as many as `arg` has words), are appended: to be
- * passed on, or to be spoken of. */
+/* Appends the option as it was typed, and its values (one per word of `arg`), so that they can be
+ * passed on or named in a message. */
 #define OPT_WORDS(letter, name, arg, help, type, field)                      \
     {                                                                        \
         OPT_KIND_WORDS, letter, name, arg, help, offsetof(type, field), NULL \
@@ -76,7 +79,7 @@ struct opt {
         OPT_KIND_CALL, letter, name, arg, help, 0, fn \
     }
 /* The rows that follow, up to the next group, stand under this title in help. A group whose rows
- * are all hidden has no title there. */
+ * are all hidden is not shown, except the last group: it has -h. */
 #define OPT_GROUP(title)                              \
     {                                                 \
         OPT_KIND_GROUP, 0, NULL, NULL, title, 0, NULL \
@@ -89,12 +92,12 @@ struct opt {
 enum { OPT_HELP = 1 };
 
 /* Reads argv[1...] into the fields of `into`. `*rest` is the index of the first word that is not
- * an option (argc where there is none). Returns 0, or OPT_HELP when help was asked for (nothing
- * was printed). What was read before help or a failure stays in the fields.
+ * an option, or argc. Returns 0, or OPT_HELP if help was requested (nothing is printed). Options
+ * before help or a failure stay in the fields.
  *   -EINVAL  unknown option (the hint has the nearest name), missing or malformed value
- *   -ERANGE  a number that does not fit
- *   else what a row's `call` returned
- * A table that names a letter or a name twice is a mistake: assert. */
+ *   -ERANGE  the number does not fit
+ *   or the error of a row's `call`
+ * Asserts that the table has no letter or name twice. */
 int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, int *rest,
               struct err *e);
 
@@ -113,11 +116,12 @@ void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows);
 void opt_help(FILE *to, const char *program, const char *usage, const char *summary,
               const struct opt *rows);
 
-/* The whole text as an integer in [min, max]; -EINVAL or -ERANGE, naming `what`. */
+/* Reads the whole text as an integer in [min, max]. -EINVAL or -ERANGE; the message names `what`.
+ */
 int opt_int(int *out, const char *what, const char *text, int min, int max, struct err *e);
 
-/* The one of `names` (n of them) nearest to `word` by edit distance, or NULL when none is near
- * (more than a third of its letters differ, and more than 2 or than half of them). */
+/* Returns the one of the `n` names that is nearest to `word` by edit distance. NULL: none is near,
+ * since more than a third of the letters differ, and more than 2 or more than half of them. */
 const char *opt_suggest(const char *word, const char *const *names, size_t n);
 
 #endif

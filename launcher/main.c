@@ -1,5 +1,5 @@
-/* drover - what people type. Commands of its own are run here; the others are programs beside it
- * (libexec/drover), which are executed with the arguments as they were. */
+/* drover - the main program. It runs the launcher's commands itself and executes other programs in
+ * libexec/drover for the rest, with unchanged arguments. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,42 +14,43 @@
 #include "launcher/cmd/commands.h"
 
 struct cmd {
-    const char *name, *usage, *what;
-    int (*run)(int argc, char **argv); /* NULL: `program` has it */
+    const char *name, *summary;        /* summary NULL: internal, not listed */
+    int (*run)(int argc, char **argv); /* NULL: `program` runs the command */
     const char *program;
-    const char *who; /* speaks in messages */
+    const char *prefix; /* of messages; NULL: `program` sets its own */
 };
 
 static const struct cmd commands[] = {
-    {"run", "[-np N] [options] [--] program [args]", "Start a job of N ranks", cmd_run, NULL,
-     "drover run"},
-    {"torchrun", "[--nproc-per-node N] [options] script [args]", "The same, as torchrun takes it",
-     cmd_torchrun, NULL, "drover torchrun"},
-    {"rank", "", "Run one rank of a job (mpirun and srun start this for `drover run`)", NULL,
-     "drover-rank", NULL},
-    {"machine", "", "Tell what this machine is (`drover rank` starts this)", cmd_machine, NULL,
-     "drover machine"},
-    {"ps", "[--json]", "List the jobs that run on this machine", cmd_ps, NULL, "drover ps"},
-    {"logs", "[-f] [-n N] JOB [RANK]", "Show the last lines of a running job", cmd_logs, NULL,
-     "drover logs"},
-    {"kill", "[--signal NAME] JOB", "End a running job, or signal it", cmd_kill, NULL,
-     "drover kill"},
-    {"sweep", "FILE [options]", "Search hyperparameters", NULL, "drover-hpo", NULL},
-    {"worker", "ENDPOINT [options]", "Run trials for a sweep", NULL, "drover-hpo", NULL},
-    {"suggest", "<requests >replies", "Search alone: ask and tell, as lines of JSON", NULL,
-     "drover-hpo", NULL},
-    {"bench", "OP [-np N] [-b 8] [-e 128M]", "Measure collective bandwidth", NULL, "drover-bench",
+    {"run", "Start a job of N ranks", cmd_run, NULL, "drover run"},
+    {"torchrun", "Start a job with torchrun's options", cmd_torchrun, NULL, "drover torchrun"},
+    {"ps", "List the running jobs of this node", cmd_ps, NULL, "drover ps"},
+    {"logs", "Show the last lines of a running job", cmd_logs, NULL, "drover logs"},
+    {"kill", "Stop a running job, or send it a signal", cmd_kill, NULL, "drover kill"},
+    {"sweep", "Search hyperparameters", NULL, "drover-hpo", NULL},
+    {"worker", "Run trials of a sweep", NULL, "drover-hpo", NULL},
+    {"suggest", "Propose hyperparameters to your own program, as lines of JSON", NULL, "drover-hpo",
      NULL},
+    {"bench", "Measure the bandwidth of collectives", NULL, "drover-bench", NULL},
+    /* mpirun and srun start this for `drover run`, and it starts `drover machine`. */
+    {"rank", NULL, NULL, "drover-rank", NULL},
+    {"machine", NULL, cmd_machine, NULL, "drover machine"},
 };
 
 static void print_help(FILE *to)
 {
-    fputs("Usage: drover COMMAND [options]\n\nLaunches distributed training, searches "
-          "hyperparameters over it, and measures the\ncollectives under it.\n\nCommands:\n",
+    fputs("Usage: drover COMMAND [options]\n\n"
+          "Launch distributed training, search hyperparameters, and measure collectives.\n\n"
+          "Commands:\n",
           to);
     for (size_t i = 0; i < COUNT_OF(commands); i++)
-        fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].what);
-    fputs("\n`drover help COMMAND` tells more; `drover --version` the version.\n", to);
+        if (commands[i].summary)
+            fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].summary);
+    fputs("\nExamples:\n"
+          "  drover run -np 4 ./train\n"
+          "  drover sweep sweep.yaml\n"
+          "  drover bench all_reduce -np 4\n\n"
+          "'drover help COMMAND' shows its options, 'drover --version' prints the version.\n",
+          to);
 }
 
 static const struct cmd *find(const char *name)
@@ -63,9 +64,11 @@ static const struct cmd *find(const char *name)
 static int unknown(const char *name)
 {
     const char *names[COUNT_OF(commands)];
+    size_t n = 0;
     for (size_t i = 0; i < COUNT_OF(commands); i++)
-        names[i] = commands[i].name;
-    const char *near = opt_suggest(name, names, COUNT_OF(names));
+        if (commands[i].summary)
+            names[n++] = commands[i].name;
+    const char *near = opt_suggest(name, names, n);
     struct err e = {0};
     err_set(&e, -EINVAL, "unknown command '%s'", name);
     if (near)
@@ -83,7 +86,7 @@ static int exec_program(const struct cmd *c, char **argv)
     if (own_process_sibling(&path, c->program, &e) == 0) {
         execv(path, argv);
         err_set(&e, -errno, "%s: %s: %s", c->name, path, strerror(errno));
-        err_hint(&e, "is this a complete installation? `make install` puts it there");
+        err_hint(&e, "complete the installation: 'make install' puts it there");
     }
     err_print(&e, "drover");
     return EXIT_STATUS_FAILED;
@@ -93,11 +96,11 @@ static int run(const struct cmd *c, int argc, char **argv)
 {
     if (!c->run)
         return exec_program(c, argv);
-    log_open(c->who);
+    log_open(c->prefix);
     return c->run(argc - 1, argv + 1);
 }
 
-/* `drover help [COMMAND]`: as `drover COMMAND --help`. */
+/* `drover help COMMAND` is `drover COMMAND --help`. */
 static int help(int argc, char **argv)
 {
     if (argc < 3) {
@@ -111,14 +114,15 @@ static int help(int argc, char **argv)
     return run(c, 3, words);
 }
 
-/* Scripts ask a mpirun for its version, and read the first line. */
+/* Scripts run `mpirun --version` and read the first line. */
 static int print_mpirun_version(void)
 {
-    puts("mpirun (Open MPI) 4.1.4\n\ndrover " DROVER_VERSION " takes its place, and its options.");
+    puts("mpirun (Open MPI) 4.1.4\n\ndrover " DROVER_VERSION
+         " replaces it and accepts its options.");
     return 0;
 }
 
-/* By another name we are that program: a link `mpirun` lies in libexec/drover/bin. */
+/* Started through a link, drover is that program: libexec/drover/bin has a link `mpirun`. */
 static int run_as(const char *name, int argc, char **argv)
 {
     bool torch = strcmp(name, "torchrun") == 0;
@@ -130,7 +134,7 @@ static int run_as(const char *name, int argc, char **argv)
     return torch ? cmd_torchrun(argc, argv) : cmd_run(argc, argv);
 }
 
-/* By the name of one of nccl-tests' programs: "all_reduce_perf -b 8" is "drover bench
+/* Started by the name of a program of nccl-tests: "all_reduce_perf -b 8" is "drover bench
  * all_reduce_perf -b 8". */
 static int run_perf(const char *name, int argc, char **argv)
 {

@@ -12,7 +12,7 @@
 #include "common/own_process.h"
 #include "launcher/engine/launch.h"
 #include "launcher/guardian/guardian.h"
-#include "launcher/run/cmd_run.h"
+#include "launcher/run/run_options.h"
 
 enum { GRACE_MS = 3000 };
 

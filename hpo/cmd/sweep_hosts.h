@@ -7,7 +7,7 @@
 
 #include "common/err.h"
 #include "hpo/coordinator/remote_workers.h"
-#include "launcher/run/cmd_run.h"
+#include "launcher/run/run_options.h"
 
 struct sweep_hosts {
     struct run_options run;           /* owns the hosts of `fleet` */

@@ -1,4 +1,4 @@
-/* cmd_kill - `drover kill JOB`: ends a job in good order, or sends it a signal. */
+/* cmd_kill - `drover kill JOB`: stops a job, or sends it a signal. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,13 +17,14 @@ struct kill_opts {
 };
 
 static const struct opt options[] = {
-    OPT_STR('s', "signal", "NAME", "this signal, by name or number (TERM)", struct kill_opts,
-            signal),
-    OPT_DOUBLE(0, "wait", "SECONDS", "wait so long for its end (60)", struct kill_opts, wait_s),
+    OPT_STR('s', "signal", "NAME", "signal to send, by name or number (default: TERM)",
+            struct kill_opts, signal),
+    OPT_DOUBLE(0, "wait", "SECONDS", "time to wait for the job to end (default: 60)",
+               struct kill_opts, wait_s),
     OPT_END,
 };
 
-/* "TERM", "SIGTERM", "term" or "15"; negative where there is none such. */
+/* Returns the number of "TERM", "SIGTERM", "term" or "15"; negative if it is unknown. */
 static int read_signal(const char *text, struct err *e)
 {
     int sig = 0;
@@ -33,17 +34,17 @@ static int read_signal(const char *text, struct err *e)
     for (sig = 1; sig < SIGRTMIN; sig++)
         if (sigabbrev_np(sig) && strcasecmp(sigabbrev_np(sig), name) == 0)
             return sig;
-    err_set(e, -EINVAL, "signal '%s' is not known", text);
+    err_set(e, -EINVAL, "unknown signal '%s'", text);
     return err_hint(e, "TERM, INT, KILL, USR1, …, or a number");
 }
 
-/* What ends `drover run`; the others go on to the ranks, and the job does too. */
-static bool ends_jobs(int sig)
+/* Signals that stop a job. `drover run` forwards others to the ranks, and the job continues. */
+static bool stops_jobs(int sig)
 {
     return sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGQUIT || sig == SIGKILL;
 }
 
-/* Waits for the process's end. 0, or -ETIMEDOUT. */
+/* Waits until the process has exited. Returns 0, or -ETIMEDOUT. */
 static int await_end(int pidfd, const struct registry_job *j, double wait_s, struct err *e)
 {
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
@@ -52,34 +53,35 @@ static int await_end(int pidfd, const struct registry_job *j, double wait_s, str
         ;
     if (n > 0)
         return 0;
-    err_set(e, -ETIMEDOUT, "job %s has not ended in %g s (its ranks have their --grace)", j->id,
-            wait_s);
+    err_set(e, -ETIMEDOUT, "job %s has not ended in %g s; its ranks may use their grace period",
+            j->id, wait_s);
     return err_hint(e, "drover kill --signal KILL %s", j->id);
 }
 
-/* The descriptor is taken before the look at who it is: so it cannot be another in the end. */
-static int end_job(const struct registry_job *j, int sig, double wait_s, struct err *e)
+/* Opens the descriptor before it checks the process, so that the signal cannot reach another
+ * process that got the same number. */
+static int signal_job(const struct registry_job *j, int sig, double wait_s, struct err *e)
 {
     AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, j->pid, 0);
     if (fd < 0 && errno != ESRCH)
         return err_set(e, -errno, "job %s: its process %d: %s", j->id, (int)j->pid,
                        strerror(errno));
     if (fd < 0 || !registry_is_alive(j))
-        return 0; /* it has just ended */
+        return 0; /* it has ended by now */
     if (syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) < 0 && errno != ESRCH)
-        return err_set(e, -errno, "job %s: signal its process %d: %s", j->id, (int)j->pid,
+        return err_set(e, -errno, "job %s: cannot signal its process %d: %s", j->id, (int)j->pid,
                        strerror(errno));
-    return ends_jobs(sig) ? await_end(fd, j, wait_s, e) : 0;
+    return stops_jobs(sig) ? await_end(fd, j, wait_s, e) : 0;
 }
 
-static int find_and_end(const char *name, int sig, double wait_s, struct err *e)
+static int find_and_signal(const char *name, int sig, double wait_s, struct err *e)
 {
     struct registry_list l;
     const struct registry_job *j = NULL;
     registry_read(&l);
     int rc = registry_find(&j, &l, name, e);
     int status = rc < 0 ? EXIT_STATUS_USAGE : 0;
-    if (rc == 0 && end_job(j, sig, wait_s, e) < 0)
+    if (rc == 0 && signal_job(j, sig, wait_s, e) < 0)
         status = EXIT_STATUS_FAILED;
     registry_end(&l);
     return status;
@@ -92,23 +94,27 @@ int cmd_kill(int argc, char **argv)
     int rest = argc, sig = 0, status = EXIT_STATUS_USAGE;
     int rc = opt_parse(options, &o, argc, argv, &rest, &e);
     if (rc == OPT_HELP) {
-        opt_help(
-            stdout, "drover kill", "[--signal NAME] JOB",
-            "Ends a job that `drover ps` lists (its name, or the beginning of it) and waits for "
-            "its end.\nOther signals, such as USR1, go on to its ranks.",
-            options);
+        const struct opt_help help = {
+            .program = "drover kill",
+            .usage = "[options] JOB",
+            .summary = "Stops a job of this node and waits until it has ended. JOB is a name that "
+                       "'drover ps' lists, or the beginning of it. Signals that do not stop a job, "
+                       "such as USR1, are forwarded to its ranks.",
+            .examples = "drover kill 4711\ndrover kill --signal USR1 4711"};
+        opt_print_help(stdout, &help, options);
         return 0;
     }
     if (rc == 0 && rest + 1 != argc) {
-        rc = err_set(&e, -EINVAL, "which job?");
-        err_hint(&e, "drover kill JOB; `drover ps` lists them");
+        rc = rest < argc ? err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest + 1])
+                         : err_set(&e, -EINVAL, "the job is missing");
+        err_hint(&e, "drover kill JOB; 'drover ps' lists the jobs");
     }
     if (rc == 0 && (o.wait_s < 0 || o.wait_s > 1e6))
-        rc = err_set(&e, -EINVAL, "--wait %g: negative or too long", o.wait_s);
+        rc = err_set(&e, -EINVAL, "--wait %g: out of range (0 to 1000000 s)", o.wait_s);
     if (rc == 0)
         rc = sig = read_signal(o.signal, &e);
     if (rc > 0)
-        status = find_and_end(argv[rest], sig, o.wait_s, &e);
+        status = find_and_signal(argv[rest], sig, o.wait_s, &e);
     if (status)
         err_print(&e, "drover kill");
     return status;

@@ -1,4 +1,4 @@
-/* cmd_logs - `drover logs JOB [RANK]`: the last lines of a job that runs, and those to come. */
+/* cmd_logs - `drover logs JOB [RANK]`: the last lines of a running job, and its further output. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -11,28 +11,27 @@
 #include "launcher/registry/line_log.h"
 #include "launcher/registry/registry.h"
 
-enum { LOOK_EVERY_MS = 100, ALL_RANKS = -1 };
+enum { POLL_MS = 100, ALL_RANKS = -1 };
 
 struct logs_opts {
-    int lines; /* < 0: all that are kept */
+    int lines; /* per rank; < 0: all that are kept */
     bool follow;
 };
 
 static const struct opt options[] = {
-    OPT_FLAG('f', "follow", "go on with the lines to come, until the job ends", struct logs_opts,
-             follow),
-    OPT_INT('n', "lines", "N", "only the last N lines of a rank", struct logs_opts, lines),
+    OPT_FLAG('f', "follow", "follow the output until the job ends", struct logs_opts, follow),
+    OPT_INT('n', "lines", "N", "only the last N lines per rank", struct logs_opts, lines),
     OPT_END,
 };
 
 struct reader {
-    struct line_log *ring; /* NULL: no line has come so far */
+    struct line_log *log; /* NULL: the job has not written a line yet */
     const struct registry_job *job;
-    int rank; /* ALL_RANKS: each, with its number */
-    uint64_t *at;
+    int rank;     /* index; ALL_RANKS: every rank, each line with its number */
+    uint64_t *at; /* read position, by rank */
 };
 
-/* The beginning of the last n lines. */
+/* Returns the beginning of the last n lines; n < 0: of all. */
 static const char *last_lines(const struct strbuf *b, int n)
 {
     const char *text = strbuf_str(b), *p = text + b->len;
@@ -53,20 +52,20 @@ static void print_lines(const char *text, const struct reader *r, int rank)
     }
 }
 
-/* What is new; of each rank at most `lines` lines. */
+/* Prints the lines that were written since the last call, at most `lines` per rank. */
 static void print_new(struct reader *r, int lines)
 {
     struct err e = {0};
-    if (!r->ring && line_log_open(&r->ring, r->job->lines, &e) < 0)
+    if (!r->log && line_log_open(&r->log, r->job->lines, &e) < 0)
         return;
-    int n = line_log_ranks(r->ring);
+    int n = line_log_ranks(r->log);
     if (!r->at)
         r->at = xcalloc((size_t)n, sizeof *r->at);
     for (int i = 0; i < n; i++) {
         AUTO(strbuf) struct strbuf b = {0};
         if (r->rank != ALL_RANKS && r->rank != i)
             continue;
-        line_log_read(r->ring, i, &r->at[i], &b);
+        line_log_read(r->log, i, &r->at[i], &b);
         print_lines(last_lines(&b, lines), r, i);
     }
     fflush(stdout);
@@ -77,7 +76,8 @@ static int check_rank(int *rank, const char *text, const struct registry_job *j,
     int rc = opt_int(rank, "rank", text, 0, 1 << 30, e);
     int first = j->first_rank, last = j->first_rank + j->ranks - 1;
     if (rc == 0 && (*rank < first || *rank > last))
-        return err_set(e, -EINVAL, "rank %d: job %s has ranks %d to %d", *rank, j->id, first, last);
+        return err_set(e, -EINVAL, "rank %d is out of range: job %s has ranks %d to %d", *rank,
+                       j->id, first, last);
     *rank -= first;
     return rc;
 }
@@ -88,10 +88,10 @@ static void show(struct reader *r, const struct logs_opts *o)
     struct pollfd p = {.fd = fd, .events = POLLIN};
     print_new(r, o->lines);
     for (bool runs = o->follow; runs && !ferror(stdout);) {
-        runs = fd >= 0 && registry_is_alive(r->job) && poll(&p, 1, LOOK_EVERY_MS) <= 0;
+        runs = fd >= 0 && registry_is_alive(r->job) && poll(&p, 1, POLL_MS) <= 0;
         print_new(r, -1);
     }
-    line_log_close(r->ring);
+    line_log_close(r->log);
     free(r->at);
 }
 
@@ -116,16 +116,20 @@ int cmd_logs(int argc, char **argv)
     int rest = argc;
     int rc = opt_parse(options, &o, argc, argv, &rest, &e);
     if (rc == OPT_HELP) {
-        opt_help(stdout, "drover logs", "[-f] [-n N] JOB [RANK]",
-                 "Prints the last lines of a running job's ranks, as far as they are kept (256 KiB "
-                 "a rank).\nWithout RANK, of all of them, each line with its rank.",
-                 options);
+        const struct opt_help help = {
+            .program = "drover logs",
+            .usage = "[options] JOB [RANK]",
+            .summary = "Prints the last lines of a running job, of which 256 KiB per rank are "
+                       "kept. Without RANK, prints the lines of all ranks, each with its rank. JOB "
+                       "is a name that 'drover ps' lists, or the beginning of it.",
+            .examples = "drover logs 4711\ndrover logs -f -n 10 4711 0"};
+        opt_print_help(stdout, &help, options);
         return 0;
     }
     if (rc == 0 && (rest >= argc || argc - rest > 2)) {
-        rc = err_set(&e, -EINVAL, rest >= argc ? "which job?" : "'%s' is one word too many",
-                     argv[argc - 1]);
-        err_hint(&e, "drover logs JOB [RANK]; `drover ps` lists them");
+        rc = rest < argc ? err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest + 2])
+                         : err_set(&e, -EINVAL, "the job is missing");
+        err_hint(&e, "drover logs JOB [RANK]; 'drover ps' lists the jobs");
     }
     if (rc == 0)
         rc = find_and_show(&o, argv + rest, &e);

@@ -1,4 +1,5 @@
-/* cmd_machine - `drover machine`: what this machine is, for `drover run` on another one. */
+/* cmd_machine - `drover machine`: prints the topology of this node for `drover run` on another
+ * node. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -6,16 +7,16 @@
 #include "launcher/cmd/commands.h"
 #include "launcher/node/topo.h"
 
-static int tell(struct err *e)
+static int print_topology(struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
-    AUTO(free) char *machine = NULL;
+    AUTO(free) char *text = NULL;
     size_t len = 0;
     int rc = topo_load(&t, e);
     if (rc == 0)
-        rc = topo_export(&machine, &len, t, e);
+        rc = topo_export(&text, &len, t, e);
     if (rc == 0)
-        fwrite(machine, 1, len, stdout); /* main() looks whether it could be written */
+        fwrite(text, 1, len, stdout); /* main() checks for a write error */
     return rc;
 }
 
@@ -28,18 +29,18 @@ int cmd_machine(int argc, char **argv)
     if (rc == OPT_HELP) {
         opt_help(
             stdout, "drover machine", "",
-            "Prints this machine as JSON: its topology (hwloc's XML), its GPUs, and what of it "
-            "may\nbe used here. `drover run` places ranks on another machine by it.",
+            "Prints the topology of this node as JSON: hwloc's XML, the GPUs, and which of them "
+            "may be used. 'drover run' on another node needs it to place ranks here.",
             options);
         return 0;
     }
     if (rc == 0 && rest < argc)
-        rc = err_set(&e, -EINVAL, "'%s' is not known", argv[rest]);
+        rc = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest]);
     if (rc < 0) {
         err_print(&e, "drover machine");
         return EXIT_STATUS_USAGE;
     }
-    if (tell(&e) == 0)
+    if (print_topology(&e) == 0)
         return 0;
     err_print(&e, "drover machine");
     return EXIT_STATUS_FAILED;

@@ -1,4 +1,4 @@
-/* cmd_ps - `drover ps`: the jobs of this user that run on this machine. */
+/* cmd_ps - `drover ps`: lists the running jobs of this user on this node. */
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
@@ -13,7 +13,7 @@ struct ps_opts {
 };
 
 static const struct opt options[] = {
-    OPT_FLAG(0, "json", "a JSON object for each job, one a line", struct ps_opts, json),
+    OPT_FLAG(0, "json", "print one line of JSON per job", struct ps_opts, json),
     OPT_END,
 };
 
@@ -52,12 +52,16 @@ int cmd_ps(int argc, char **argv)
     int rest = argc;
     int rc = opt_parse(options, &o, argc, argv, &rest, &e);
     if (rc == OPT_HELP) {
-        opt_help(stdout, "drover ps", "[--json]",
-                 "Lists your jobs that were started on this machine and still run.", options);
+        const struct opt_help help = {.program = "drover ps",
+                                      .usage = "[--json]",
+                                      .summary =
+                                          "Lists your running jobs that were started on this node.",
+                                      .examples = "drover ps\ndrover ps --json"};
+        opt_print_help(stdout, &help, options);
         return 0;
     }
     if (rc == 0 && rest < argc)
-        rc = err_set(&e, -EINVAL, "'%s' is not known", argv[rest]);
+        rc = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest]);
     if (rc < 0) {
         err_print(&e, "drover ps");
         return EXIT_STATUS_USAGE;

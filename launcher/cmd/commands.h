@@ -1,5 +1,5 @@
-/* cmd - the commands of drover that are its own. Each takes argv from its name on, prints, and
- * returns the exit status. */
+/* commands - the commands of the launcher. Each gets argv from its own name on, prints, and returns
+ * the exit status. */
 #ifndef DROVER_COMMANDS_H
 #define DROVER_COMMANDS_H
 

@@ -15,38 +15,38 @@
 
 enum {
     RETRY_MS = 300,
-    QUIET_MS = 10000, /* then it is said who is waited for */
+    NOTICE_MS = 10000, /* then a warning says what is awaited */
     ADDRESSES_MAX = 8
 };
 
 struct rdzv_client {
-    struct rdzv_client_opts want;
+    struct rdzv_client_opts opts;
     struct rdzv_client_events ev;
     void *arg;
     uv_loop_t *loop;
     struct resolve *resolve;
-    struct rdzv_server *host; /* NULL: another node has it */
+    struct rdzv_server *server; /* NULL: another node runs it */
     struct sockaddr_storage to[ADDRESSES_MAX];
     int to_count, to_next;
-    int port;          /* where the host listens */
-    uv_timer_t timer;  /* the next try; then until it is said that we wait */
-    uint64_t begun_ms; /* when the first one was looked up */
-    struct dial *dial; /* a try that runs */
-    bool told;         /* that nobody answers */
-    struct control *link;
-    int port_fd; /* keeps MASTER_PORT free for us until the attempt begins */
+    int port;            /* of the server */
+    uv_timer_t timer;    /* until the next try to connect; then until the notice */
+    uint64_t started_ms; /* when the name was resolved first */
+    struct dial *dial;   /* the try that is under way */
+    bool warned;         /* that no server answers */
+    struct control *connection;
+    int port_fd; /* holds a port for MASTER_PORT until the assignment */
 };
 
-/* A try to connect; it outlives a struct rdzv_client that is closed meanwhile. */
+/* A try to connect. It outlives a client that is closed before the try has ended. */
 struct dial {
     uv_tcp_t tcp;
     uv_connect_t req;
-    struct rdzv_client *rdzv; /* NULL: nobody wants it any more */
+    struct rdzv_client *rdzv; /* NULL: it was closed */
 };
 
 static void fail(struct rdzv_client *r, const struct err *e)
 {
-    control_close(TAKE(r->link));
+    control_close(TAKE(r->connection));
     uv_timer_stop(&r->timer);
     r->ev.failed(r->arg, e);
 }
@@ -54,11 +54,11 @@ static void fail(struct rdzv_client *r, const struct err *e)
 static void fail_text(struct rdzv_client *r, int code, const char *why)
 {
     struct err e = {0};
-    err_set(&e, code, "rendezvous at %s:%d: %s", r->want.host, r->port, why);
+    err_set(&e, code, "rendezvous at %s:%d: %s", r->opts.host, r->port, why);
     fail(r, &e);
 }
 
-/* ---- what the host says ------------------------------------------------------------------------
+/* ---- frames of the server ----------------------------------------------------------------------
  */
 
 static void free_port(struct rdzv_client *r)
@@ -67,13 +67,13 @@ static void free_port(struct rdzv_client *r)
     r->port_fd = -1;
 }
 
-static void on_long_wait(uv_timer_t *t)
+static void on_notice(uv_timer_t *t)
 {
     const struct rdzv_client *r = t->data;
-    log_warn("at %s:%d: other nodes are waited for", r->want.host, r->port);
+    log_warn("rendezvous at %s:%d: waiting for other nodes", r->opts.host, r->port);
 }
 
-static int take_place(struct rdzv_client *r, const json_t *head)
+static int read_assignment(struct rdzv_client *r, const json_t *head)
 {
     int64_t node = 0, nodes = 0, first = 0, world = 0, port = 0;
     const char *address = NULL;
@@ -84,18 +84,18 @@ static int take_place(struct rdzv_client *r, const json_t *head)
         json_require_int(&port, head, "port", NULL) < 0 ||
         json_require_str(&address, head, "address", NULL) < 0)
         return -EBADMSG;
-    if (nodes < 1 || nodes > r->want.nodes_max || node < 0 || node >= nodes || first < 0 ||
-        world > INT_MAX || first > world - r->want.ranks || port < 1 || port > 65535)
+    if (nodes < 1 || nodes > r->opts.nodes_max || node < 0 || node >= nodes || first < 0 ||
+        world > INT_MAX || first > world - r->opts.ranks || port < 1 || port > 65535)
         return -EBADMSG;
     const struct rdzv_client_assignment p = {(int)node,  (int)nodes, (int)first,
                                              (int)world, address,    (int)port};
     uv_timer_stop(&r->timer);
-    free_port(r); /* node 0's launcher holds it from now on */
-    r->ev.place(r->arg, &p);
+    free_port(r); /* node 0's launcher binds it now */
+    r->ev.assigned(r->arg, &p);
     return 0;
 }
 
-static int take_stop(struct rdzv_client *r, const json_t *head)
+static int read_stop(struct rdzv_client *r, const json_t *head)
 {
     bool failure = false;
     const char *why = NULL;
@@ -109,31 +109,32 @@ static int take_stop(struct rdzv_client *r, const json_t *head)
 static void on_frame(void *arg, const struct control_frame *f)
 {
     struct rdzv_client *r = arg;
-    const char *why = "not understood";
+    const char *why = "invalid message";
     if (strcmp(f->type, "job_done") == 0) {
-        r->ev.over(r->arg);
+        r->ev.job_done(r->arg);
         return;
     }
     if (strcmp(f->type, "reject") == 0) {
-        (void)json_optional_str(&why, f->head, "why", NULL); /* then it says no more */
+        (void)json_optional_str(&why, f->head, "why", NULL); /* without a reason this one stands */
         fail_text(r, -EPERM, why);
         return;
     }
-    int rc = strcmp(f->type, "assignment") == 0 ? take_place(r, f->head)
-             : strcmp(f->type, "stop") == 0     ? take_stop(r, f->head)
+    int rc = strcmp(f->type, "assignment") == 0 ? read_assignment(r, f->head)
+             : strcmp(f->type, "stop") == 0     ? read_stop(r, f->head)
                                                 : -EBADMSG;
     if (rc < 0)
-        fail_text(r, rc, "what its host says is not understood; all nodes need the same drover");
+        fail_text(r, rc,
+                  "invalid message from its server; all nodes need the same version of drover");
 }
 
-static void on_host_gone(void *arg, const char *why)
+static void on_disconnected(void *arg, const char *why)
 {
     struct rdzv_client *r = arg;
-    AUTO(free) char *text = xasprintf("its host is gone: %s", why);
+    AUTO(free) char *text = xasprintf("its server disconnected: %s", why);
     fail_text(r, -ECONNRESET, text);
 }
 
-/* ---- coming there ------------------------------------------------------------------------------
+/* ---- connect ----------------------------------------------------------------------------------
  */
 
 static void on_dial_closed(uv_handle_t *h)
@@ -141,55 +142,56 @@ static void on_dial_closed(uv_handle_t *h)
     free(h->data);
 }
 
-static int look_up(struct rdzv_client *r, struct err *e);
+static int start_resolving(struct rdzv_client *r, struct err *e);
 
 static void on_retry(uv_timer_t *t)
 {
     struct rdzv_client *r = t->data;
     struct err e = {0};
-    if (look_up(r, &e) < 0)
+    if (start_resolving(r, &e) < 0)
         fail(r, &e);
 }
 
-/* From the name on: it may have come meanwhile, or stand for another address. */
-static void try_later(struct rdzv_client *r, const char *error)
+/* Retries from name resolution: the name may resolve by then, or to another address. */
+static void retry_later(struct rdzv_client *r, const char *error)
 {
-    int64_t waited_ms = (int64_t)(uv_now(r->loop) - r->begun_ms);
-    if (waited_ms >= r->want.join_ms) {
+    int64_t waited_ms = (int64_t)(uv_now(r->loop) - r->started_ms);
+    if (waited_ms >= r->opts.join_ms) {
         AUTO(free)
-        char *why = xasprintf("no host in %g s: %s", (double)r->want.join_ms / 1000, error);
+        char *why = xasprintf("no server in %g s: %s", (double)r->opts.join_ms / 1000, error);
         fail_text(r, -ETIMEDOUT, why);
         return;
     }
-    if (!r->told && (waited_ms >= QUIET_MS || r->to_count == 0)) {
-        r->told = true;
-        log_warn("no host at %s:%d yet (%s); it is waited for", r->want.host, r->port, error);
+    if (!r->warned && (waited_ms >= NOTICE_MS || r->to_count == 0)) {
+        r->warned = true;
+        log_warn("rendezvous at %s:%d: no server yet (%s); waiting for it", r->opts.host, r->port,
+                 error);
     }
     uv_timer_start(&r->timer, on_retry, RETRY_MS, 0);
 }
 
-static int take_over(struct rdzv_client *r, const struct dial *d, struct err *e)
+static int open_connection(struct rdzv_client *r, const struct dial *d, struct err *e)
 {
-    static const struct control_events events = {.frame = on_frame, .ended = on_host_gone};
+    static const struct control_events events = {.frame = on_frame, .ended = on_disconnected};
     uv_os_fd_t fd = -1;
     int rc = uv_fileno((const uv_handle_t *)&d->tcp, &fd);
     int own = rc == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (own < 0)
-        return err_set(e, rc ? rc : -errno, "rendezvous: the connection cannot be kept");
-    rc = control_open(&r->link, r->loop, own, &events, r, e);
+        return err_set(e, rc ? rc : -errno, "rendezvous: cannot keep the connection");
+    rc = control_open(&r->connection, r->loop, own, &events, r, e);
     if (rc == 0)
-        control_authenticate(r->link, CONTROL_SILENT_MS);
+        control_authenticate(r->connection, CONTROL_SILENT_MS);
     return rc;
 }
 
-static void try_next(struct rdzv_client *r);
+static void connect_next(struct rdzv_client *r);
 
-static void try_other(struct rdzv_client *r, int error)
+static void connect_other(struct rdzv_client *r, int error)
 {
     if (r->to_next < r->to_count)
-        try_next(r);
+        connect_next(r);
     else
-        try_later(r, uv_strerror(error));
+        retry_later(r, uv_strerror(error));
 }
 
 static void on_connected(uv_connect_t *req, int status)
@@ -200,14 +202,14 @@ static void on_connected(uv_connect_t *req, int status)
     if (r) {
         r->dial = NULL;
         if (status < 0)
-            try_other(r, status);
-        else if (take_over(r, d, &e) < 0 || rdzv_client_join(r, &e) < 0)
+            connect_other(r, status);
+        else if (open_connection(r, d, &e) < 0 || rdzv_client_join(r, &e) < 0)
             fail(r, &e);
     }
     uv_close((uv_handle_t *)&d->tcp, on_dial_closed);
 }
 
-static void try_next(struct rdzv_client *r)
+static void connect_next(struct rdzv_client *r)
 {
     struct dial *d = xzalloc(sizeof *d);
     uv_tcp_init(r->loop, &d->tcp);
@@ -220,13 +222,13 @@ static void try_next(struct rdzv_client *r)
         return;
     }
     uv_close((uv_handle_t *)&d->tcp, on_dial_closed);
-    try_other(r, rc);
+    connect_other(r, rc);
 }
 
-/* ---- where it is -------------------------------------------------------------------------------
+/* ---- resolve -----------------------------------------------------------------------------------
  */
 
-static bool is_ours(const struct addrinfo *found)
+static bool is_own_address(const struct addrinfo *found)
 {
     for (const struct addrinfo *a = found; a; a = a->ai_next) {
         char text[64];
@@ -261,28 +263,30 @@ static void on_resolved(void *arg, int i, int status, const struct addrinfo *fou
     struct rdzv_client *r = arg;
     struct err e = {0};
     if (status != 0) {
-        try_later(r, gai_strerror(status));
+        retry_later(r, gai_strerror(status));
         return;
     }
-    bool host = !r->host && (r->want.is_host == 1 || (r->want.is_host < 0 && is_ours(found)));
-    int rc = host ? rdzv_server_open(&r->host, r->loop, &r->want, &r->port, &e) : 0;
-    /* One beside us may have it; then the two are nodes of one machine. */
-    if (rc < 0 && (rc != -EADDRINUSE || r->want.is_host == 1)) {
+    bool serve =
+        !r->server && (r->opts.is_host == 1 || (r->opts.is_host < 0 && is_own_address(found)));
+    int rc = serve ? rdzv_server_open(&r->server, r->loop, &r->opts, &r->port, &e) : 0;
+    /* The port may belong to another node's server on this machine; then connect to that. */
+    if (rc < 0 && (rc != -EADDRINUSE || r->opts.is_host == 1)) {
         fail(r, &e);
         return;
     }
     keep_addresses(r, found);
-    try_next(r);
+    connect_next(r);
 }
 
-static int look_up(struct rdzv_client *r, struct err *e)
+static int start_resolving(struct rdzv_client *r, struct err *e)
 {
-    char *names[] = {(char *)r->want.host, NULL};
+    char *names[] = {(char *)r->opts.host, NULL};
     resolve_close(TAKE(r->resolve));
     return resolve_open(&r->resolve, r->loop, names, on_resolved, r, e);
 }
 
-/* ---- life --------------------------------------------------------------------------------------
+/* ---- open and close
+ * --------------------------------------------------------------------------------------
  */
 
 int rdzv_client_join(struct rdzv_client *r, struct err *e)
@@ -292,24 +296,25 @@ int rdzv_client_join(struct rdzv_client *r, struct err *e)
     int rc = port_hold(&r->port_fd, &port, 0, e);
     if (rc < 0)
         return rc;
-    uv_timer_start(&r->timer, on_long_wait, QUIET_MS, 0);
-    if (r->link)
-        control_send(r->link,
+    uv_timer_start(&r->timer, on_notice, NOTICE_MS, 0);
+    if (r->connection)
+        control_send(r->connection,
                      json_pack("{s:s,s:i,s:o,s:i,s:i,s:o,s:i,s:i,s:o,s:b}", "t", "join", "protocol",
-                               CONTROL_FRAME_PROTOCOL, "id", json_text(r->want.id), "min",
-                               r->want.nodes_min, "max", r->want.nodes_max, "name",
-                               json_text(r->want.name), "ranks", r->want.ranks, "port", port,
-                               "endpoint", json_text(r->want.host), "host", r->host != NULL),
+                               CONTROL_FRAME_PROTOCOL, "id", json_text(r->opts.id), "min",
+                               r->opts.nodes_min, "max", r->opts.nodes_max, "name",
+                               json_text(r->opts.name), "ranks", r->opts.ranks, "port", port,
+                               "endpoint", json_text(r->opts.host), "host", r->server != NULL),
                      NULL, 0);
     return 0;
 }
 
-void rdzv_client_ranks_ended(struct rdzv_client *r, bool well, const char *why)
+void rdzv_client_ranks_ended(struct rdzv_client *r, bool well, const char *reason)
 {
-    if (r->link)
-        control_send(r->link,
-                     json_pack("{s:s,s:b,s:o}", "t", "ended", "well", well, "why", json_text(why)),
-                     NULL, 0);
+    if (r->connection)
+        control_send(
+            r->connection,
+            json_pack("{s:s,s:b,s:o}", "t", "ended", "well", well, "why", json_text(reason)), NULL,
+            0);
 }
 
 static void on_closed(uv_handle_t *h)
@@ -324,26 +329,26 @@ void rdzv_client_close(struct rdzv_client *r)
     resolve_close(r->resolve);
     if (r->dial)
         r->dial->rdzv = NULL;
-    control_close(r->link);
-    rdzv_server_close(r->host);
+    control_close(r->connection);
+    rdzv_server_close(r->server);
     free_port(r);
     uv_close((uv_handle_t *)&r->timer, on_closed);
 }
 
-int rdzv_client_open(struct rdzv_client **out, uv_loop_t *loop, const struct rdzv_client_opts *want,
+int rdzv_client_open(struct rdzv_client **out, uv_loop_t *loop, const struct rdzv_client_opts *opts,
                      const struct rdzv_client_events *ev, void *arg, struct err *e)
 {
     AUTO(rdzv_client) struct rdzv_client *r = xzalloc(sizeof *r);
-    r->want = *want;
+    r->opts = *opts;
     r->ev = *ev;
     r->arg = arg;
     r->loop = loop;
-    r->port = want->port;
+    r->port = opts->port;
     r->port_fd = -1;
     uv_timer_init(loop, &r->timer);
     r->timer.data = r;
-    r->begun_ms = uv_now(loop);
-    int rc = look_up(r, e);
+    r->started_ms = uv_now(loop);
+    int rc = start_resolving(r, e);
     if (rc < 0)
         return rc;
     *out = TAKE(r);

@@ -1,13 +1,13 @@
-/* round - the rendezvous of several torchruns: which nodes take part in the next attempt of a job,
- * in which order, and when their ranks start, stop and are over.
+/* rdzv_policy - the decisions of torchrun's rendezvous: which nodes take part in the next attempt
+ * of a job, in which order, and when their ranks start and stop.
  *
- * Pure: what nodes say goes in with the time, what they are to be told comes out. As torchrun's
+ * Pure: messages of nodes go in with the time, actions come out. The rules are those of torchrun's
  * dynamic rendezvous (torch.distributed.elastic.rendezvous, its pages "Rendezvous" and "Elastic
- * Agent"): an attempt starts when all places are taken, or `last_call_ms` after the least number
- * of nodes has come; a node that fails, leaves or comes where there is room ends the attempt on all
- * of them; and a node whose ranks have ended well waits for the others'. Node 0 is the one that
- * hosts the rendezvous, if it takes part: its address is known to be reachable. The others follow
- * by name. */
+ * Agent"). An attempt starts when the maximum number of nodes has joined, or `last_call_ms` after
+ * the minimum number has. A node that fails, that leaves, or that joins while there is room ends
+ * the attempt on all nodes. A node whose ranks ended well waits for the others. Node 0 is the one
+ * that runs the server, if it takes part, since its address is known to be reachable. The others
+ * follow by name. */
 #ifndef DROVER_RDZV_POLICY_H
 #define DROVER_RDZV_POLICY_H
 
@@ -21,58 +21,58 @@ enum { RDZV_POLICY_NAME_MAX = 255 };
 
 struct rdzv_policy_opts {
     int nodes_min, nodes_max;
-    int64_t last_call_ms; /* from the least number of nodes until it starts with those */
-    int64_t join_ms;      /* until the least number has come */
+    int64_t last_call_ms; /* how long further nodes are awaited once nodes_min have joined */
+    int64_t join_ms;      /* how long nodes_min nodes are awaited */
 };
 
 /* A node that wants to take part. */
 struct rdzv_policy_node {
-    int id; /* names it in calls and actions: any number, one for each */
+    int id; /* identifies the node in calls and actions; unique */
     char name[RDZV_POLICY_NAME_MAX + 1], address[RDZV_POLICY_NAME_MAX + 1];
     int ranks;
-    int port;  /* free there, for MASTER_PORT */
-    bool host; /* of the rendezvous */
+    int port;  /* a free one of that node, for MASTER_PORT */
+    bool host; /* it runs the server */
 };
 
 enum rdzv_policy_reply {
-    RDZV_POLICY_ASSIGN,   /* start your ranks */
-    RDZV_POLICY_STOP,     /* end them; then join again, or leave */
-    RDZV_POLICY_JOB_DONE, /* all ranks of all nodes have ended well */
-    RDZV_POLICY_REJECT,   /* it takes no part: why */
+    RDZV_POLICY_ASSIGN,   /* start the ranks */
+    RDZV_POLICY_STOP,     /* stop the ranks; then join again, or leave */
+    RDZV_POLICY_JOB_DONE, /* all ranks of all nodes ended well */
+    RDZV_POLICY_REJECT,   /* the node does not take part: see `why` */
 };
 
 struct rdzv_policy_action {
-    enum rdzv_policy_reply say;
+    enum rdzv_policy_reply reply;
     int id;
-    /* PLACE: its number, and where its ranks stand among all. STOP: `node` is unset. */
+    /* Of ASSIGN: the node's number, and the number of its first rank among all. */
     int node, nodes, first_rank, world_size;
     char address[RDZV_POLICY_NAME_MAX + 1]; /* of node 0 */
     int port;                               /* MASTER_PORT, on node 0 */
-    bool failure; /* STOP: a node failed or was lost; else one has come, which is no fault */
+    bool failure; /* of STOP: a node failed or was lost; else a node joined, which is not a fault */
     char why[2 * RDZV_POLICY_NAME_MAX];
 };
 
 struct rdzv_policy;
-struct rdzv_policy *rdzv_policy_new(const struct rdzv_policy_opts *want, int64_t now_ms);
+struct rdzv_policy *rdzv_policy_new(const struct rdzv_policy_opts *opts, int64_t now_ms);
 void rdzv_policy_free(struct rdzv_policy *r);
 AUTO_DEFINE(rdzv_policy, struct rdzv_policy *, rdzv_policy_free)
 
-/* Each returns how many actions follow from it; rdzv_policy_action() has them until the next call.
+/* Each function returns the number of actions; rdzv_policy_action() has them until the next call.
  */
 
-/* The node comes, or comes back after an attempt. */
+/* The node joins, for the first time or after an attempt. */
 size_t rdzv_policy_join(struct rdzv_policy *r, const struct rdzv_policy_node *n, int64_t now_ms);
-/* Its ranks have ended: all well, or not (`why`: "rank 3 exited with status 1"): then it is told to
- * stop as all are, so it knows that they were. */
+/* The ranks of the node have ended, well or not (`why`: "rank 3 exited with status 1"). If not, it
+ * gets STOP like the others, and so learns that they know. */
 size_t rdzv_policy_ended(struct rdzv_policy *r, int id, bool well, const char *why, int64_t now_ms);
-/* It will not come back. `why`: "the connection was closed". */
+/* The node has left for good. `why`: "the connection was closed". */
 size_t rdzv_policy_left(struct rdzv_policy *r, int id, const char *why, int64_t now_ms);
-/* Time has passed. */
+/* The deadline has passed. */
 size_t rdzv_policy_timeout(struct rdzv_policy *r, int64_t now_ms);
 
 const struct rdzv_policy_action *rdzv_policy_action(const struct rdzv_policy *r, size_t i);
 
-/* When rdzv_policy_timeout() is due; INT64_MAX: not. */
+/* Returns when rdzv_policy_timeout() is due; INT64_MAX: never. */
 int64_t rdzv_policy_deadline(const struct rdzv_policy *r);
 
 #endif

@@ -20,7 +20,7 @@ void engine_signal(struct engine_job *j, int rank, int sig)
 
 bool engine_request_stop(struct engine_job *j)
 {
-    return j->ops->ask_stop(j);
+    return j->ops->request_stop(j);
 }
 
 void engine_resume(struct engine_job *j)
@@ -36,37 +36,37 @@ void engine_finish_output(struct engine_job *j, int rank)
 void engine_last_collective(const struct engine_job *j, int rank, struct collective_position *out)
 {
     *out = (struct collective_position){0};
-    if (j->ops->notes)
-        j->ops->notes(j, rank, out);
+    if (j->ops->last_collective)
+        j->ops->last_collective(j, rank, out);
 }
 
 void engine_request_status(struct engine_job *j)
 {
-    j->ops->look(j);
+    j->ops->request_status(j);
 }
 
 void engine_request_stack(struct engine_job *j, int rank)
 {
-    if (j->ops->ask_stack)
-        j->ops->ask_stack(j, rank);
+    if (j->ops->request_stack)
+        j->ops->request_stack(j, rank);
 }
 
 void engine_pmi_reply(struct engine_job *j, int rank, const char *text, size_t len)
 {
-    if (j->ops->pmi)
-        j->ops->pmi(j, rank, text, len);
+    if (j->ops->pmi_reply)
+        j->ops->pmi_reply(j, rank, text, len);
 }
 
 void engine_warn_spawn(void *arg, int rank)
 {
-    log_warn("rank %d was refused further ranks: drover does not serve MPI_Comm_spawn; try: start "
+    log_warn("rank %d cannot start more ranks: drover does not support MPI_Comm_spawn; try: start "
              "them with the job ('drover run -np 1 main : -np 4 workers'), or use mpirun",
              rank);
 }
 
 void engine_kill_tree(struct engine_job *j)
 {
-    j->ops->clear(j);
+    j->ops->kill_tree(j);
 }
 
 static int make_dirs(char *path, struct err *e)

@@ -17,7 +17,7 @@
 #include "launcher/pmi/pmix_server.h"
 
 enum { STREAMS = 2 };
-enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* as shells say it */
+enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* as in a shell */
 enum { NOT_OPENED = -2 };
 
 struct engine {
@@ -25,25 +25,25 @@ struct engine {
     struct guardian *guardian;
     struct local_job *jobs;
     uint32_t last_number;
-    int oom;          /* the counter of this process's cgroup, or NOT_OPENED; -1: none */
-    bool gone;        /* the guardian is */
-    uv_timer_t later; /* answers engine_kill_tree() then */
-    char *scratch;    /* RANK_OUTPUT_READ_BYTES */
-    int nothing;      /* /dev/null, for ranks to read */
+    int oom; /* counter of OOM kills in this process's cgroup, or NOT_OPENED; -1: none */
+    bool guardian_ended;
+    uv_timer_t reaped_timer; /* emits `cleared` in the next iteration */
+    char *scratch;           /* RANK_OUTPUT_READ_BYTES */
+    int dev_null;            /* stdin of most ranks */
 };
 
 struct stream {
     struct local_job *job;
     int rank;
     enum launch_stream from;
-    int file;               /* until `io` has it; -1: none */
-    struct rank_output *io; /* NULL once it has ended */
+    int file;               /* until `io` owns it; -1: none */
+    struct rank_output *io; /* NULL after its end */
 };
 
 struct engine_rank {
     struct stream streams[STREAMS];
     struct report_channel *channel;
-    bool over; /* exited or not started */
+    bool done; /* exited or not started */
 };
 
 struct local_job {
@@ -55,13 +55,13 @@ struct local_job {
     struct engine_rank *ranks;
     int count;
     struct pmi1_server *pmi1;
-    struct trace_buffer *notebook; /* of the ranks' collectives; NULL: none */
-    bool paused, clear_asked;
-    bool clear;           /* nothing of it is left */
-    int resume_from;      /* the rank whose turn it is, so that all get theirs */
-    char *cgroup;         /* the ranks'; NULL: this process's */
-    int oom;              /* its counter; -1: this process's, or none */
-    long oom_kills_count; /* in it, before its start */
+    struct trace_buffer *traces; /* of the ranks' collectives; NULL: none */
+    bool paused, kill_requested;
+    bool reaped;          /* no process of it is left */
+    int resume_from;      /* the rank that is resumed first, so that all ranks take turns */
+    char *cgroup;         /* of the ranks; NULL: that of this process */
+    int oom;              /* its counter of OOM kills; -1: that of this process, or none */
+    long oom_kills_count; /* before the job started */
     struct engine_events ev;
     void *arg;
 };
@@ -79,7 +79,7 @@ static const char *stream_name(const struct stream *s)
     return s->from == LAUNCH_STDOUT ? "stdout" : "stderr";
 }
 
-/* ---- what the guardian says --------------------------------------------------------------------
+/* ---- events of the guardian --------------------------------------------------------------------
  */
 
 static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
@@ -92,10 +92,10 @@ static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
 static void on_not_started(void *arg, uint32_t number, int rank, int error, const char *step)
 {
     struct local_job *j = find(arg, number);
-    if (!j || j->ranks[rank].over)
+    if (!j || j->ranks[rank].done)
         return;
     struct engine_rank *r = &j->ranks[rank];
-    r->over = true;
+    r->done = true;
     for (int i = 0; i < STREAMS; i++)
         rank_output_close(TAKE(r->streams[i].io));
     char why[256];
@@ -111,8 +111,8 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
     j->ev.not_started(j->arg, rank, exec && error == ENOENT ? NOT_FOUND : NOT_RUN, why);
 }
 
-/* The counter of this process's own cgroup is opened with the first job: a worker moves into
- * another one before. */
+/* Opens the counter of this process's cgroup with the first job, since a worker moves to another
+ * cgroup before. */
 static long count_oom_kills(const struct local_job *j)
 {
     struct engine *en = j->engine;
@@ -126,24 +126,24 @@ static long count_oom_kills(const struct local_job *j)
 static void rank_exited(struct local_job *j, int rank, int wait_status)
 {
     struct engine_rank *r = &j->ranks[rank];
-    if (r->over)
+    if (r->done)
         return;
-    r->over = true;
+    r->done = true;
     if (r->channel)
-        report_channel_drain(r->channel); /* its reports come before its end */
+        report_channel_drain(r->channel); /* its reports are emitted before its exit */
     if (j->pmi1)
-        pmi1_server_drain(j->pmi1, rank); /* its MPI_Abort, too */
+        pmi1_server_drain(j->pmi1, rank); /* and so is its MPI_Abort */
     bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
                j->oom_kills_count >= 0 && count_oom_kills(j) > j->oom_kills_count;
     j->ev.exited(j->arg, rank, wait_status, oom);
 }
 
-static void on_exited(void *arg, uint32_t number, int rank, int wait_status, bool clear)
+static void on_exited(void *arg, uint32_t number, int rank, int wait_status, bool reaped)
 {
     struct local_job *j = find(arg, number);
     if (!j)
         return;
-    j->clear = clear;
+    j->reaped = reaped;
     rank_exited(j, rank, wait_status);
 }
 
@@ -154,33 +154,33 @@ static void on_cleared(void *arg, uint32_t number)
         j->ev.cleared(j->arg);
 }
 
-static void on_later(uv_timer_t *t)
+static void on_reaped_timer(uv_timer_t *t)
 {
     struct engine *en = t->data;
     for (struct local_job *j = en->jobs, *next; j; j = next) {
         next = j->next;
-        if (!j->clear_asked || !(en->gone || j->clear))
+        if (!j->kill_requested || !(en->guardian_ended || j->reaped))
             continue;
-        j->clear_asked = false;
+        j->kill_requested = false;
         j->ev.cleared(j->arg);
     }
 }
 
-/* Without a guardian nothing runs any more, and clearing has nothing to do. */
-static void on_gone(void *arg)
+/* Without the guardian no rank runs, and engine_kill_tree() has nothing to do. */
+static void on_guardian_ended(void *arg)
 {
     struct engine *en = arg;
-    log_error("the guardian process was ended from outside, and every rank with it");
-    en->gone = true;
+    log_error("the guardian process was killed, and all ranks with it");
+    en->guardian_ended = true;
     for (struct local_job *j = en->jobs, *next; j; j = next) {
         next = j->next;
         for (int i = 0; i < j->count; i++)
             rank_exited(j, i, SIGKILL);
     }
-    uv_timer_start(&en->later, on_later, 0, 0);
+    uv_timer_start(&en->reaped_timer, on_reaped_timer, 0, 0);
 }
 
-static void on_joined(void *arg, int rank)
+static void on_pmi_connected(void *arg, int rank)
 {
     struct local_job *j = arg;
     if (j->ev.joined)
@@ -199,7 +199,7 @@ static void on_pmi(void *arg, int rank, const char *bytes, size_t len)
     j->ev.pmi(j->arg, rank, bytes, len);
 }
 
-static void local_pmi(struct engine_job *job, int rank, const char *text, size_t len)
+static void local_pmi_reply(struct engine_job *job, int rank, const char *text, size_t len)
 {
     struct local_job *j = (struct local_job *)job;
     pmi1_server_send(j->pmi1, rank, text, len);
@@ -251,7 +251,7 @@ static bool on_line(void *arg, const char *text, size_t len)
     return false;
 }
 
-static void on_begun(void *arg, const char *text, size_t len)
+static void on_partial_line(void *arg, const char *text, size_t len)
 {
     struct stream *s = arg;
     s->job->ev.begun(s->job->arg, s->rank, s->from, text, len);
@@ -290,41 +290,42 @@ static void local_signal(struct engine_job *job, int rank, int sig)
     guardian_signal(j->engine->guardian, j->number, rank, sig);
 }
 
-static void local_notes(const struct engine_job *job, int rank, struct collective_position *out)
+static void local_last_collective(const struct engine_job *job, int rank,
+                                  struct collective_position *out)
 {
-    trace_buffer_read(((const struct local_job *)job)->notebook, rank, out);
+    trace_buffer_read(((const struct local_job *)job)->traces, rank, out);
 }
 
-/* All of them are on this machine, where anybody can look. */
-static void local_look(struct engine_job *job)
+/* All ranks are on this node, where launch.c samples their status itself. */
+static void local_request_status(struct engine_job *job)
 {
 }
 
-static bool local_ask_stop(struct engine_job *job)
+static bool local_request_stop(struct engine_job *job)
 {
     struct local_job *j = (struct local_job *)job;
-    bool asked = false;
+    bool requested = false;
     for (int i = 0; i < j->count; i++) {
         struct report_channel *c = j->ranks[i].channel;
-        if (!c || !report_channel_used(c) || j->ranks[i].over)
+        if (!c || !report_channel_used(c) || j->ranks[i].done)
             continue;
         report_channel_send_stop(c);
-        asked = true;
+        requested = true;
     }
-    return asked;
+    return requested;
 }
 
-static void local_clear(struct engine_job *job)
+static void local_kill_tree(struct engine_job *job)
 {
     struct local_job *j = (struct local_job *)job;
-    j->clear_asked = true;
-    if (j->engine->gone || j->clear)
-        uv_timer_start(&j->engine->later, on_later, 0, 0);
+    j->kill_requested = true;
+    if (j->engine->guardian_ended || j->reaped)
+        uv_timer_start(&j->engine->reaped_timer, on_reaped_timer, 0, 0);
     else
         guardian_kill_tree(j->engine->guardian, j->number);
 }
 
-static void local_worker_free(struct engine_job *job)
+static void local_free(struct engine_job *job)
 {
     struct local_job *j = (struct local_job *)job;
     for (struct local_job **at = &j->engine->jobs; *at; at = &(*at)->next)
@@ -340,7 +341,7 @@ static void local_worker_free(struct engine_job *job)
         report_channel_close(j->ranks[i].channel);
     }
     pmi1_server_close(j->pmi1);
-    trace_buffer_close(j->notebook);
+    trace_buffer_close(j->traces);
     auto_fd(&j->oom);
     free(j->cgroup);
     free(j->ranks);
@@ -350,7 +351,7 @@ static void local_worker_free(struct engine_job *job)
 /* ---- start -------------------------------------------------------------------------------------
  */
 
-/* What is written beside: all of it before anything runs, as this may well fail. */
+/* Opens the output files of all ranks before any rank starts, since this may fail. */
 static int open_files(struct local_job *j, const char *dir, struct err *e)
 {
     int rc = 0;
@@ -364,24 +365,24 @@ static int open_files(struct local_job *j, const char *dir, struct err *e)
     return rc;
 }
 
-static int open_stream(struct stream *s, int *its_end, struct err *e)
+static int open_stream(struct stream *s, int *write_end, struct err *e)
 {
     const struct rank_output_events ev = {.line = on_line,
-                                          .begun = s->job->ev.begun ? on_begun : NULL,
+                                          .begun = s->job->ev.begun ? on_partial_line : NULL,
                                           .bytes = s->job->ev.bytes ? on_bytes : NULL,
                                           .ended = on_stream_ended};
     struct engine *en = s->job->engine;
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) < 0)
         return err_set(e, -errno, "rank %d's %s: %s", s->rank, stream_name(s), strerror(errno));
-    *its_end = fds[1];
-    char who[64];
-    snprintf(who, sizeof who, "rank %d's %s", s->rank, stream_name(s));
-    struct rank_output_source from = {fds[0], fd_take(&s->file), en->scratch, who};
+    *write_end = fds[1];
+    char name[64];
+    snprintf(name, sizeof name, "rank %d's %s", s->rank, stream_name(s));
+    struct rank_output_source from = {fds[0], fd_take(&s->file), en->scratch, name};
     return rank_output_open(&s->io, en->loop, &from, &ev, s, e);
 }
 
-/* Asks the guardian for a rank. `common` is the environment that all ranks share. */
+/* Requests a rank from the guardian. `common` is the environment that all ranks share. */
 static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, int rank,
                       char *const *common, const int fds[3], int report_fd, struct err *e)
 {
@@ -390,8 +391,8 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
     AUTO(fd) int pmi = -1;
     if (report_fd >= 0)
         env_set(&own, "DROVER_REPORT_FD", "%d", GUARDIAN_REPORT_FD);
-    if (j->notebook) {
-        AUTO(free) char *address = trace_buffer_env(j->notebook, rank);
+    if (j->traces) {
+        AUTO(free) char *address = trace_buffer_env(j->traces, rank);
         env_set(&own, "DROVER_NOTES", "%s", address);
     }
     if (o->pmix_env)
@@ -415,8 +416,8 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
     return guardian_spawn(j->engine->guardian, j->number, &g, e);
 }
 
-/* Opens a rank's streams and asks for it: the guardian starts the first while we open the others'.
- */
+/* Opens a rank's streams and requests it. The guardian starts the first ranks while the streams of
+ * the others are opened. */
 static int start_rank(struct local_job *j, const struct engine_start_opts *o, int rank,
                       char *const *common, int stdin_fd, struct err *e)
 {
@@ -424,12 +425,12 @@ static int start_rank(struct local_job *j, const struct engine_start_opts *o, in
     AUTO(fd) int out = -1;
     AUTO(fd) int err = -1;
     AUTO(fd) int report = -1;
-    struct report_channel_events reader = {rank, on_report, j};
+    struct report_channel_events events = {rank, on_report, j};
     int rc = open_stream(&r->streams[0], &out, e);
     if (rc == 0)
         rc = open_stream(&r->streams[1], &err, e);
     if (rc == 0 && o->spec->reports)
-        rc = report_channel_open(&r->channel, &report, j->engine->loop, &reader, e);
+        rc = report_channel_open(&r->channel, &report, j->engine->loop, &events, e);
     return rc < 0 ? rc : spawn_rank(j, o, rank, common, (int[]){stdin_fd, out, err}, report, e);
 }
 
@@ -440,11 +441,11 @@ static int start_ranks(struct local_job *j, const struct engine_start_opts *o, s
     env_set(&common, "MASTER_PORT", "%d", o->master_port);
     int rc = 0;
     for (int i = 0; rc == 0 && i < j->count; i++) {
-        int in = with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd : j->engine->nothing;
+        int in = with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd : j->engine->dev_null;
         rc = start_rank(j, o, i, common, in, e);
     }
     if (rc < 0)
-        guardian_kill_tree(j->engine->guardian, j->number); /* those that were started */
+        guardian_kill_tree(j->engine->guardian, j->number); /* ranks that were started */
     return rc;
 }
 
@@ -453,10 +454,13 @@ int engine_local_start(struct engine_job **out, struct engine *en,
                        struct err *e)
 {
     static const struct engine_ops ops = {
-        local_worker_free, local_signal, local_ask_stop, local_resume, local_finish_output,
-        local_look,        local_clear,  local_notes,    NULL,         local_pmi};
-    static const struct pmix_server_events from_pmi = {on_joined, on_aborted, engine_warn_spawn};
-    if (en->gone)
+        local_free,      local_signal,          local_request_stop,
+        local_resume,    local_finish_output,   local_request_status,
+        local_kill_tree, local_last_collective, NULL,
+        local_pmi_reply};
+    static const struct pmix_server_events from_pmi = {on_pmi_connected, on_aborted,
+                                                       engine_warn_spawn};
+    if (en->guardian_ended)
         return err_set(e, -EPIPE, "the guardian process has ended");
     struct local_job *j = xzalloc(sizeof *j);
     j->job.ops = &ops;
@@ -470,10 +474,9 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     j->ranks = xcalloc((size_t)j->count, sizeof *j->ranks);
     j->ev = *ev;
     j->arg = arg;
-    struct err why = {0};
-    /* Of a sweep's trials, which report, nobody asks. */
-    if (!o->spec->reports && trace_buffer_open(&j->notebook, j->count, &why) < 0)
-        log_info("collectives will not be told: %s", why.text);
+    struct err why = {0}; /* A sweep's trials, which report, need no collective trace. */
+    if (!o->spec->reports && trace_buffer_open(&j->traces, j->count, &why) < 0)
+        log_info("no collective traces: %s", why.text);
     if (ev->pmi)
         j->pmi1 = pmi1_server_relay(en->loop, j->count, on_pmi, j);
     else if (o->pmix_env)
@@ -482,7 +485,7 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     if (rc == 0)
         rc = start_ranks(j, o, e);
     if (rc < 0) {
-        local_worker_free(&j->job);
+        local_free(&j->job);
         return rc;
     }
     j->next = en->jobs;
@@ -494,22 +497,22 @@ int engine_local_start(struct engine_job **out, struct engine *en,
 int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, struct err *e)
 {
     static const struct guardian_events ev = {on_started, on_not_started, on_exited, on_cleared,
-                                              on_gone};
+                                              on_guardian_ended};
     struct engine *en = xzalloc(sizeof *en);
     en->loop = loop;
     en->guardian = g;
-    en->nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int rc = en->nothing < 0 ? err_set(e, -errno, "/dev/null: %s", strerror(errno))
-                             : guardian_attach(g, loop, &ev, en, e);
+    en->dev_null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int rc = en->dev_null < 0 ? err_set(e, -errno, "/dev/null: %s", strerror(errno))
+                              : guardian_attach(g, loop, &ev, en, e);
     if (rc < 0) {
-        auto_fd(&en->nothing);
+        auto_fd(&en->dev_null);
         free(en);
         return rc;
     }
     en->scratch = xrealloc(NULL, RANK_OUTPUT_READ_BYTES, 1);
     en->oom = NOT_OPENED;
-    uv_timer_init(loop, &en->later);
-    en->later.data = en;
+    uv_timer_init(loop, &en->reaped_timer);
+    en->reaped_timer.data = en;
     *out = en;
     return 0;
 }
@@ -533,6 +536,6 @@ void engine_close(struct engine *en)
     assert(!en->jobs);
     guardian_detach(en->guardian);
     auto_fd(&en->oom);
-    auto_fd(&en->nothing);
-    uv_close((uv_handle_t *)&en->later, on_closed);
+    auto_fd(&en->dev_null);
+    uv_close((uv_handle_t *)&en->reaped_timer, on_closed);
 }

@@ -7,28 +7,28 @@
 
 #include "common/opt.h"
 #include "launcher/engine/engine.h"
+#include "launcher/engine/launch_observers.h"
 #include "launcher/guardian/process_tree.h"
 #include "launcher/io/last_lines.h"
 #include "launcher/node/port_hold.h"
 #include "launcher/plan/env.h"
 
 enum {
-    GRACE_MS = 30000, /* from SIGTERM to SIGKILL, where the spec does not say */
-    LINGER_MS = 1000, /* from a rank's end to the end of its output, which others may hold open */
-    ABORT_MS = 1000,  /* for the end of a rank that is over to be told, when another has aborted */
+    GRACE_MS = 30000, /* from SIGTERM to SIGKILL, unless the spec sets it */
+    DRAIN_MS = 1000,  /* from a rank's exit to the end of its output, which others may hold open */
+    ABORT_MS = 1000,  /* how long an MPI_Abort() waits for the report of an earlier exit */
     LAST_LINES = 20
 };
 
 struct launch_rank {
     pid_t pid; /* 0: not running */
     struct last_lines *out, *err;
-    uint64_t give_up_ms;        /* on its output; 0: not so far */
-    uint64_t pmix_connected_ms; /* it has attached to PMIx then; 0: not so far */
-    int abort_code;             /* it has called MPI_Abort(); counts when the end of … */
-    bool abort_waits;           /* … another rank, which came before, is known */
-    bool told;                  /* rank_ended was called */
-    struct rank_status
-        remote_status; /* on another node, as of the last launch_sample_status() but one */
+    uint64_t drain_until_ms;    /* when its output is closed by force; 0: not exited yet */
+    uint64_t pmix_connected_ms; /* when it connected to PMIx; 0: not yet */
+    int abort_code;             /* of its MPI_Abort() … */
+    bool abort_pending;         /* … which counts once the earlier exit of another is known */
+    bool end_emitted;           /* rank_ended was emitted */
+    struct rank_status remote_status; /* on another node: as last received */
 };
 
 struct launch {
@@ -36,19 +36,18 @@ struct launch {
     struct plan *plan;
     struct job *job;
     struct engine_job *run;
-    struct pmix_server_job *meeting; /* NULL: its ranks do not meet here */
+    struct pmix_server_job *pmix; /* NULL: drover does not serve PMIx to this job */
     struct launch_rank *ranks;
-    int port_fd;
-    int grace_ms, polite_ms, stop_signal;
+    int port_fd; /* holds MASTER_PORT; -1: does not */
+    int grace_ms, request_ms, stop_signal;
     uint64_t started_ns;
-    int joined;              /* ranks that have attached to PMIx */
-    struct launch_spec spec; /* pointers are good as long as launch.h says */
-    char *broken;            /* why, where it is */
-    struct launch_events ev;
-    void *arg;
-    uv_timer_t escalation_timer; /* of the job's state: polite, then grace */
-    uv_timer_t drain_timer;      /* of ranks that have ended */
-    uv_timer_t abort_timer;      /* of ranks that wait for another's end */
+    int pmix_connected;      /* number of ranks that have connected to PMIx */
+    struct launch_spec spec; /* plan.h says how long its pointers are valid */
+    char *broken;            /* why the engine cannot continue; NULL: it can */
+    struct launch_observers observers;
+    uv_timer_t escalation_timer; /* of the job's state: stop request, then grace period */
+    uv_timer_t drain_timer;      /* of ranks that have exited */
+    uv_timer_t abort_timer;      /* of aborts that are pending */
     int open_handles;
 };
 
@@ -57,10 +56,10 @@ static uv_loop_t *loop_of(const struct launch *j)
     return engine_loop(launch_context_engine(j->launcher));
 }
 
-/* ---- what the job's state asks for -------------------------------------------------------------
+/* ---- actions of the job's states ---------------------------------------------------------------
  */
 
-static void on_patience_over(uv_timer_t *t);
+static void on_escalation(uv_timer_t *t);
 
 static void drop_port(struct launch *j)
 {
@@ -85,24 +84,24 @@ static void report_end(struct launch *j)
             lines[i] = last_lines_get(t, i, NULL);
     }
     drop_port(j);
-    j->ev.ended(j->arg, &end);
+    launch_observers_ended(&j->observers, &end);
 }
 
-/* The effects of the state that the job has come to. The job may be gone afterwards. */
+/* Performs the actions of the job's new state. In JOB_DONE an observer may free the job. */
 static void enter_state(struct launch *j)
 {
     uv_timer_stop(&j->escalation_timer);
     switch (job_state(j->job)) {
     case JOB_STOP_REQUESTED:
-        if (j->polite_ms > 0 && engine_request_stop(j->run))
-            uv_timer_start(&j->escalation_timer, on_patience_over, (uint64_t)j->polite_ms, 0);
+        if (j->request_ms > 0 && engine_request_stop(j->run))
+            uv_timer_start(&j->escalation_timer, on_escalation, (uint64_t)j->request_ms, 0);
         else
-            on_patience_over(&j->escalation_timer);
+            on_escalation(&j->escalation_timer);
         return;
     case JOB_TERMINATING:
         engine_signal(j->run, -1, j->stop_signal);
-        engine_signal(j->run, -1, SIGCONT); /* a stopped one could not end */
-        uv_timer_start(&j->escalation_timer, on_patience_over, (uint64_t)j->grace_ms, 0);
+        engine_signal(j->run, -1, SIGCONT); /* a stopped process would not exit */
+        uv_timer_start(&j->escalation_timer, on_escalation, (uint64_t)j->grace_ms, 0);
         return;
     case JOB_KILLING:
     case JOB_REAPING:
@@ -116,27 +115,26 @@ static void enter_state(struct launch *j)
     }
 }
 
-static void on_patience_over(uv_timer_t *t)
+static void on_escalation(uv_timer_t *t)
 {
     struct launch *j = t->data;
     if (job_apply(j->job, JOB_EV_TIMEOUT))
         enter_state(j);
 }
 
-/* After something happened to a rank: what follows for the job, then for whom it may concern. */
+/* After a rank's event: performs the actions of a new job state, then emits the rank's end. */
 static void after_event(struct launch *j, int rank, bool job_changed)
 {
     if (job_changed)
         enter_state(j);
     struct launch_rank *r = &j->ranks[rank];
-    if (r->told || job_rank_state(j->job, rank) != JOB_RANK_DONE)
+    if (r->end_emitted || job_rank_state(j->job, rank) != JOB_RANK_DONE)
         return;
-    r->told = true;
-    if (j->ev.rank_ended)
-        j->ev.rank_ended(j->arg, job_rank_end(j->job, rank));
+    r->end_emitted = true;
+    LAUNCH_OBSERVERS_EMIT(&j->observers, rank_ended, job_rank_end(j->job, rank));
 }
 
-/* ---- what happens to ranks ---------------------------------------------------------------------
+/* ---- ranks: start and exit ---------------------------------------------------------------------
  */
 
 static double seconds_since_start(const struct launch *j)
@@ -144,32 +142,31 @@ static double seconds_since_start(const struct launch *j)
     return (double)(uv_hrtime() - j->started_ns) / 1e9;
 }
 
-static void on_linger(uv_timer_t *t)
+static void on_drain_timeout(uv_timer_t *t)
 {
     struct launch *j = t->data;
     uint64_t now = uv_now(loop_of(j)), next = UINT64_MAX;
     for (int i = 0; i < j->plan->world_size; i++) {
         struct launch_rank *r = &j->ranks[i];
-        if (!r->give_up_ms || job_rank_state(j->job, i) != JOB_RANK_DRAINING)
+        if (!r->drain_until_ms || job_rank_state(j->job, i) != JOB_RANK_DRAINING)
             continue;
-        if (r->give_up_ms > now) {
-            next = r->give_up_ms < next ? r->give_up_ms : next;
+        if (r->drain_until_ms > now) {
+            next = r->drain_until_ms < next ? r->drain_until_ms : next;
             continue;
         }
-        r->give_up_ms = 0;
-        engine_signal(j->run, i, SIGKILL); /* what it has left in its group */
+        r->drain_until_ms = 0;
+        engine_signal(j->run, i, SIGKILL); /* what is left in its process group */
         engine_finish_output(j->run, i);
     }
     if (next != UINT64_MAX)
-        uv_timer_start(t, on_linger, next - now, 0);
+        uv_timer_start(t, on_drain_timeout, next - now, 0);
 }
 
 static void on_started(void *arg, int rank, pid_t pid)
 {
     struct launch *j = arg;
     j->ranks[rank].pid = pid;
-    if (j->ev.rank_started)
-        j->ev.rank_started(j->arg, rank, pid);
+    LAUNCH_OBSERVERS_EMIT(&j->observers, rank_started, rank, pid);
     after_event(j, rank, job_rank_started(j->job, rank));
 }
 
@@ -182,13 +179,13 @@ static void on_not_started(void *arg, int rank, int status, const char *why)
     after_event(j, rank, job_set_rank_end(j->job, &r));
 }
 
-/* Not the end of the job: the rank still runs. */
+/* MPI_Abort() does not end the job yet: the rank still runs. */
 static void count_abort(struct launch *j, int rank)
 {
     struct launch_rank *r = &j->ranks[rank];
-    if (r->abort_waits)
+    if (r->abort_pending)
         after_event(j, rank, job_rank_aborted(j->job, rank, r->abort_code));
-    r->abort_waits = false;
+    r->abort_pending = false;
 }
 
 static void on_aborts(uv_timer_t *t)
@@ -198,7 +195,7 @@ static void on_aborts(uv_timer_t *t)
         count_abort(j, i);
 }
 
-static bool another_is_over(const struct launch *j, int rank)
+static bool another_has_exited(const struct launch *j, int rank)
 {
     for (int i = 0; i < j->plan->world_size; i++)
         if (i != rank && j->ranks[i].pid && process_tree_is_dead(j->ranks[i].pid))
@@ -206,16 +203,16 @@ static bool another_is_over(const struct launch *j, int rank)
     return false;
 }
 
-/* The rank has ended; its output has a moment more. */
+/* The rank has exited; its output may still arrive until the drain timer fires. */
 static void rank_ended(struct launch *j, const struct rank_end *r)
 {
     count_abort(j, r->rank);
     j->ranks[r->rank].pid = 0;
     bool changed = job_set_rank_end(j->job, r);
     if (job_rank_state(j->job, r->rank) == JOB_RANK_DRAINING) {
-        j->ranks[r->rank].give_up_ms = uv_now(loop_of(j)) + LINGER_MS;
+        j->ranks[r->rank].drain_until_ms = uv_now(loop_of(j)) + DRAIN_MS;
         if (!uv_is_active((uv_handle_t *)&j->drain_timer))
-            uv_timer_start(&j->drain_timer, on_linger, LINGER_MS, 0);
+            uv_timer_start(&j->drain_timer, on_drain_timeout, DRAIN_MS, 0);
     }
     after_event(j, r->rank, changed);
 }
@@ -228,7 +225,7 @@ static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
                          .seconds = seconds_since_start(j),
                          .oom_killed = oom_killed};
     job_read_wait(&r, wait_status);
-    if (uv_is_active((uv_handle_t *)&j->abort_timer)) /* the guardian tells all ends at once */
+    if (uv_is_active((uv_handle_t *)&j->abort_timer)) /* the guardian reports exits in one batch */
         uv_timer_start(&j->abort_timer, on_aborts, 0, 0);
     rank_ended(j, &r);
 }
@@ -246,12 +243,12 @@ static void on_broken(void *arg, const char *why)
 {
     struct launch *j = arg;
     if (!job_apply(j->job, JOB_EV_FAILED))
-        return; /* it is ending anyway */
+        return; /* the job is ending anyway */
     j->broken = xstrdup(why);
     enter_state(j);
 }
 
-/* A far node is not what the plan took it for. */
+/* A node has sent its topology, which the plan could only assume before. */
 static int on_node(void *arg, int node, const struct topo *t, struct err *e)
 {
     struct launch *j = arg;
@@ -270,43 +267,41 @@ static void on_address(void *arg, const char *master_addr)
     j->plan->master_addr = xstrdup(master_addr);
 }
 
-static void on_joined(void *arg, int rank)
+static void on_pmix_connected(void *arg, int rank)
 {
     struct launch *j = arg;
-    j->joined += j->ranks[rank].pmix_connected_ms == 0;
+    j->pmix_connected += j->ranks[rank].pmix_connected_ms == 0;
     if (j->ranks[rank].pmix_connected_ms == 0)
         j->ranks[rank].pmix_connected_ms = uv_now(loop_of(j));
 }
 
-static void on_standing(void *arg, int rank, const struct rank_status *s)
+static void on_rank_status(void *arg, int rank, const struct rank_status *s)
 {
     struct launch *j = arg;
     j->ranks[rank].remote_status = *s;
-    if (j->ev.looked)
-        j->ev.looked(j->arg, rank);
+    LAUNCH_OBSERVERS_EMIT(&j->observers, rank_status, rank);
 }
 
-static void on_stack(void *arg, int rank, const char *text)
+static void on_call_stack(void *arg, int rank, const char *text)
 {
     const struct launch *j = arg;
-    if (j->ev.stack)
-        j->ev.stack(j->arg, rank, text);
+    LAUNCH_OBSERVERS_EMIT(&j->observers, call_stack, rank, text);
 }
 
-/* A rank aborts because another has died, maybe: the server sees a connection's end before the
- * guardian, whom the kernel tells last. */
+/* A rank may abort because another one has died. The PMIx server sees that rank's connection end
+ * before the guardian learns of its exit, so the abort waits for the exit. */
 static void on_aborted(void *arg, int rank, int code)
 {
     struct launch *j = arg;
     j->ranks[rank].abort_code = code;
-    j->ranks[rank].abort_waits = true;
-    if (another_is_over(j, rank))
+    j->ranks[rank].abort_pending = true;
+    if (another_has_exited(j, rank))
         uv_timer_start(&j->abort_timer, on_aborts, ABORT_MS, 0);
     else
         count_abort(j, rank);
 }
 
-static void on_quiet(void *arg, int rank)
+static void on_eof(void *arg, int rank)
 {
     struct launch *j = arg;
     after_event(j, rank, job_rank_eof(j->job, rank));
@@ -316,26 +311,25 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 {
     struct launch *j = arg;
     struct launch_rank *r = &j->ranks[rank];
-    if (text[len] != '\r') /* a progress bar would push out what is worth keeping */
+    if (text[len] != '\r') /* a progress bar would push out the lines that explain a failure */
         last_lines_push(from == LAUNCH_STDOUT ? r->out : r->err, text, len);
-    return !j->ev.line || j->ev.line(j->arg, rank, from, text, len);
+    return launch_observers_line(&j->observers, rank, from, text, len);
 }
 
-static void on_begun(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+static void on_partial_line(void *arg, int rank, enum launch_stream from, const char *text,
+                            size_t len)
 {
     const struct launch *j = arg;
-    if (j->ev.begun)
-        j->ev.begun(j->arg, rank, from, text, len);
+    LAUNCH_OBSERVERS_EMIT(&j->observers, partial_line, rank, from, text, len);
 }
 
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
-    struct launch *j = arg;
-    if (j->ev.report)
-        j->ev.report(j->arg, rank, json, len);
+    const struct launch *j = arg;
+    LAUNCH_OBSERVERS_EMIT(&j->observers, report, rank, json, len);
 }
 
-static void on_cleared(void *arg)
+static void on_reaped(void *arg)
 {
     struct launch *j = arg;
     if (job_apply(j->job, JOB_EV_REAPED))
@@ -345,7 +339,7 @@ static void on_cleared(void *arg)
 /* ---- start -------------------------------------------------------------------------------------
  */
 
-/* "drover-PID-RANDOM": names the job on this machine, and in PMIx. */
+/* "drover-PID-RANDOM": identifies the job on this machine and in PMIx. */
 static char *make_job_id(void)
 {
     unsigned random = 0;
@@ -354,19 +348,19 @@ static char *make_job_id(void)
     return xasprintf("drover-%d-%08x", (int)getpid(), random);
 }
 
-/* The port that the user wants, by option or by -x; 0: any. */
-static int wanted_port(int *out, const struct launch_spec *s, struct err *e)
+/* The MASTER_PORT that the user set, by option or by -x; 0: any. */
+static int read_port_setting(int *out, const struct launch_spec *s, struct err *e)
 {
     const char *given = env_get(s->env, "MASTER_PORT");
     *out = s->master_port;
     return s->master_port || !given ? 0 : opt_int(out, "MASTER_PORT", given, 1, 65535, e);
 }
 
-/* Of a job over several nodes rank 0's node chooses, and holds it. */
+/* In a job over several nodes, rank 0's node chooses the port and holds it. */
 static int choose_port(struct launch *j, int *port, const struct launch_spec *s, struct err *e)
 {
     int wanted = 0;
-    int rc = wanted_port(&wanted, s, e);
+    int rc = read_port_setting(&wanted, s, e);
     if (rc == 0 &&
         (s->port_held || j->plan->engine != PLAN_ENGINE_LOCAL || j->plan->first_rank > 0))
         *port = wanted;
@@ -387,8 +381,7 @@ static struct launch *new_launch(struct launch_context *l, const struct launch_s
     j->stop_signal = SIGTERM;
     j->spec = *s;
     j->started_ns = uv_hrtime();
-    j->ev = *ev;
-    j->arg = arg;
+    launch_observers_add(&j->observers, ev, arg);
     uv_timer_init(loop_of(j), &j->escalation_timer);
     uv_timer_init(loop_of(j), &j->drain_timer);
     uv_timer_init(loop_of(j), &j->abort_timer);
@@ -426,36 +419,42 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .exited = on_exited,
                                                      .lost = on_lost,
                                                      .broken = on_broken,
-                                                     .joined = on_joined,
-                                                     .standing = on_standing,
-                                                     .stack = on_stack,
+                                                     .joined = on_pmix_connected,
+                                                     .standing = on_rank_status,
+                                                     .stack = on_call_stack,
                                                      .aborted = on_aborted,
                                                      .line = on_line,
-                                                     .begun = on_begun,
-                                                     .quiet = on_quiet,
+                                                     .begun = on_partial_line,
+                                                     .quiet = on_eof,
                                                      .report = on_report,
-                                                     .cleared = on_cleared};
-    static const struct pmix_server_events from_pmix = {on_joined, on_aborted, engine_warn_spawn};
+                                                     .cleared = on_reaped};
+    static const struct pmix_server_events from_pmix = {on_pmix_connected, on_aborted,
+                                                        engine_warn_spawn};
     struct launch *j = new_launch(l, s, ev, arg);
-    struct engine_start_opts order = {.spec = &j->spec, .base_env = launch_context_env(l)};
+    struct engine_start_opts opts = {.spec = &j->spec, .base_env = launch_context_env(l)};
     int rc = plan_job(j, s, e);
     if (rc == 0)
-        rc = choose_port(j, &order.master_port, s, e);
-    order.plan = j->plan;
+        rc = choose_port(j, &opts.master_port, s, e);
+    opts.plan = j->plan;
     bool local = j->plan && j->plan->engine == PLAN_ENGINE_LOCAL;
-    /* Before its streams are opened, for the server is to have low descriptors. */
+    /* Before the streams are opened, so that the server gets low descriptors. */
     if (rc == 0 && local && !s->no_pmix)
-        rc = launch_context_join_pmix(&j->meeting, l, j->plan, &from_pmix, j, e);
-    order.pmix_env = j->meeting ? pmix_server_env(j->meeting) : NULL;
+        rc = launch_context_join_pmix(&j->pmix, l, j->plan, &from_pmix, j, e);
+    opts.pmix_env = j->pmix ? pmix_server_env(j->pmix) : NULL;
     if (rc == 0)
         rc = (local ? engine_local_start : engine_remote_start)(&j->run, launch_context_engine(l),
-                                                                &order, &from_engine, j, e);
+                                                                &opts, &from_engine, j, e);
     if (rc < 0) {
         launch_free(j);
         return rc;
     }
     *out = j;
     return 0;
+}
+
+void launch_observe(struct launch *j, const struct launch_events *ev, void *arg)
+{
+    launch_observers_add(&j->observers, ev, arg);
 }
 
 char *launch_join_ticket(const struct launch *j, const char **token)
@@ -516,25 +515,25 @@ void launch_request_stack(struct launch *j, int rank)
 
 bool launch_pmix_connected(const struct launch *j)
 {
-    return j->joined > 0 || j->plan->engine == PLAN_ENGINE_MPIRUN ||
+    return j->pmix_connected > 0 || j->plan->engine == PLAN_ENGINE_MPIRUN ||
            j->plan->engine == PLAN_ENGINE_SRUN;
 }
 
 int64_t launch_pmix_wait_ms(const struct launch *j, int rank)
 {
     uint64_t since_ms = j->ranks[rank].pmix_connected_ms;
-    bool all = j->joined == j->plan->world_size;
+    bool all = j->pmix_connected == j->plan->world_size;
     return since_ms && !all ? (int64_t)(uv_now(loop_of(j)) - since_ms) : 0;
 }
 
 /* ---- end ---------------------------------------------------------------------------------------
  */
 
-void launch_stop(struct launch *j, int polite_ms)
+void launch_stop(struct launch *j, int request_ms)
 {
     if (job_state(j->job) != JOB_RUNNING)
         return;
-    j->polite_ms = polite_ms;
+    j->request_ms = request_ms;
     if (job_apply(j->job, JOB_EV_STOP))
         enter_state(j);
 }
@@ -575,7 +574,7 @@ void launch_free(struct launch *j)
     if (!j)
         return;
     engine_free(j->run);
-    pmix_server_leave(j->meeting);
+    pmix_server_leave(j->pmix);
     for (int i = 0; j->ranks && i < j->plan->world_size; i++) {
         last_lines_free(j->ranks[i].out);
         last_lines_free(j->ranks[i].err);

@@ -8,26 +8,26 @@
 struct launch_context {
     struct topo *topo;
     struct engine *engine;
-    struct pmix_server *rendezvous; /* from the first job on that needs it */
-    char **env;                     /* ours, before libpmix adds its own */
+    struct pmix_server *pmix; /* from the first job that needs it */
+    char **env;               /* of this process, before libpmix adds variables */
 };
 
-/* Each rank takes some of our descriptors. The guardian was forked before: ranks inherit what the
- * user has set. */
+/* Each rank needs some descriptors of this process. Ranks keep the user's limit, since the guardian
+ * was forked before. */
 static void raise_descriptor_limit(void)
 {
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) < 0)
         return;
     r.rlim_cur = r.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &r); /* where not, opening fails with a reason */
+    (void)setrlimit(RLIMIT_NOFILE, &r); /* if this fails, a later open() fails with a reason */
 }
 
 int launch_context_open(struct launch_context **out, uv_loop_t *loop, struct guardian *g,
                         struct err *e)
 {
     raise_descriptor_limit();
-    signal(SIGPIPE, SIG_IGN); /* who has gone is told by what a write returns */
+    signal(SIGPIPE, SIG_IGN); /* a failed write shows that the peer has closed its end */
     AUTO(launch_context) struct launch_context *l = xzalloc(sizeof *l);
     l->env = strv_copy(environ);
     int rc = topo_load(&l->topo, e);
@@ -44,7 +44,7 @@ void launch_context_close(struct launch_context *l)
     if (!l)
         return;
     engine_close(l->engine);
-    pmix_server_close(l->rendezvous);
+    pmix_server_close(l->pmix);
     topo_free(l->topo);
     strv_free(l->env);
     free(l);
@@ -60,9 +60,9 @@ int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context
                              struct err *e)
 {
     int rc = 0;
-    if (!l->rendezvous)
-        rc = pmix_server_open(&l->rendezvous, engine_loop(l->engine), topo_hwloc(l->topo), e);
-    return rc < 0 ? rc : pmix_server_join(out, l->rendezvous, p, ev, arg, e);
+    if (!l->pmix)
+        rc = pmix_server_open(&l->pmix, engine_loop(l->engine), topo_hwloc(l->topo), e);
+    return rc < 0 ? rc : pmix_server_join(out, l->pmix, p, ev, arg, e);
 }
 
 struct engine *launch_context_engine(const struct launch_context *l)

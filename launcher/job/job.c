@@ -43,7 +43,7 @@ struct rank {
 
 struct job {
     struct rank *ranks;
-    int count, over;
+    int count, done;
     enum job_state state;
     int first_failed;
     bool stopped;
@@ -102,8 +102,8 @@ bool job_apply(struct job *j, enum job_event ev)
     return true;
 }
 
-/* Returns whether the job has come to a new state by it. */
-static bool rank_step(struct job *j, int rank, enum job_rank_event ev)
+/* Returns true if this gives the job a new state. */
+static bool apply_to_rank(struct job *j, int rank, enum job_rank_event ev)
 {
     struct rank *r = &j->ranks[rank];
     int to = job_rank_next(r->state, ev);
@@ -112,8 +112,8 @@ static bool rank_step(struct job *j, int rank, enum job_rank_event ev)
     r->state = (enum job_rank_state)to;
     if (to != JOB_RANK_DONE)
         return false;
-    j->over++;
-    return j->over == j->count && job_apply(j, JOB_EV_ALL_RANKS_DONE);
+    j->done++;
+    return j->done == j->count && job_apply(j, JOB_EV_ALL_RANKS_DONE);
 }
 
 static bool has_ended(const struct rank *r)
@@ -130,7 +130,7 @@ static bool failed(struct job *j, int rank)
 
 bool job_rank_started(struct job *j, int rank)
 {
-    return rank_step(j, rank, JOB_RANK_EV_STARTED);
+    return apply_to_rank(j, rank, JOB_RANK_EV_STARTED);
 }
 
 bool job_set_rank_end(struct job *j, const struct rank_end *end)
@@ -149,9 +149,9 @@ bool job_set_rank_end(struct job *j, const struct rank_end *end)
     } else if (job_rank_status(end) != 0) {
         changed = failed(j, end->rank);
     }
-    /* Both count: the last rank's failure ends the job. */
-    return rank_step(j, end->rank,
-                     end->start_status ? JOB_RANK_EV_NOT_STARTED : JOB_RANK_EV_EXITED) ||
+    /* Either may change the job: if the last rank fails, both do. */
+    return apply_to_rank(j, end->rank,
+                         end->start_status ? JOB_RANK_EV_NOT_STARTED : JOB_RANK_EV_EXITED) ||
            changed;
 }
 
@@ -159,7 +159,7 @@ bool job_rank_aborted(struct job *j, int rank, int code)
 {
     struct rank *r = &j->ranks[rank];
     if (has_ended(r) || r->aborted || j->state != JOB_RUNNING)
-        return false; /* others abort because the first did */
+        return false; /* further ranks abort because the first one did */
     r->aborted = true;
     /* An exit status has 8 bits, and an abort is never a success. */
     r->abort_code = (code & 0xff) ? (code & 0xff) : 1;
@@ -168,7 +168,7 @@ bool job_rank_aborted(struct job *j, int rank, int code)
 
 bool job_rank_eof(struct job *j, int rank)
 {
-    return rank_step(j, rank, JOB_RANK_EV_EOF);
+    return apply_to_rank(j, rank, JOB_RANK_EV_EOF);
 }
 
 enum job_state job_state(const struct job *j)

@@ -5,8 +5,8 @@
 enum {
     PAUSE_FIRST_MS = 1000,
     PAUSE_MAX_MS = 30000,
-    RAN_LONG_S = 300, /* what failed after that is another failure */
-    FAILURES_MAX = 2  /* of a host, then it is left out */
+    LONG_ATTEMPT_S = 300, /* a failure after this time is a new one: the pause starts again */
+    FAILURES_MAX = 2      /* of a host before it is excluded */
 };
 
 struct failures {
@@ -45,7 +45,7 @@ static struct failures *failures_of(const struct restart *r, const char *host)
     return NULL;
 }
 
-static void blame(struct restart *r, const char *host)
+static void count_failure(struct restart *r, const char *host)
 {
     struct failures *f = failures_of(r, host);
     if (!f) {
@@ -59,11 +59,12 @@ static void blame(struct restart *r, const char *host)
 int restart_after(struct restart *r, const struct restart_attempt *end)
 {
     if (end->host && end->status)
-        blame(r, end->host);
-    if (end->status == 0 || end->unwanted || end->not_started || r->count >= r->max)
+        count_failure(r, end->host);
+    if (end->status == 0 || end->by_user || end->not_started || r->count >= r->max)
         return -1;
     r->count++;
-    r->pause_ms = r->pause_ms == 0 || end->seconds >= RAN_LONG_S ? PAUSE_FIRST_MS : r->pause_ms * 2;
+    r->pause_ms =
+        r->pause_ms == 0 || end->seconds >= LONG_ATTEMPT_S ? PAUSE_FIRST_MS : r->pause_ms * 2;
     if (r->pause_ms > PAUSE_MAX_MS)
         r->pause_ms = PAUSE_MAX_MS;
     return r->pause_ms;
@@ -79,13 +80,13 @@ static int slots_of(const struct host *h, int per_node)
     return per_node > 0 ? per_node : h->slots > 0 ? h->slots : 1;
 }
 
-/* The host that failed most often of those that are still in, and often enough; -1: none. */
-static int worst(const struct restart *r, const struct hosts *all, const bool *out)
+/* The host with the most failures that is not excluded and has at least FAILURES_MAX; -1: none. */
+static int worst(const struct restart *r, const struct hosts *all, const bool *excluded)
 {
     int found = -1, most = FAILURES_MAX - 1;
     for (int i = 0; i < all->count; i++) {
         const struct failures *f = failures_of(r, all->at[i].name);
-        if (f && !out[i] && f->count > most) {
+        if (f && !excluded[i] && f->count > most) {
             most = f->count;
             found = i;
         }
@@ -94,23 +95,23 @@ static int worst(const struct restart *r, const struct hosts *all, const bool *o
 }
 
 struct hosts *restart_hosts(const struct restart *r, const struct hosts *all, int slots_needed,
-                            int per_node, char ***left_out)
+                            int per_node, char ***names)
 {
-    AUTO(free) bool *out = xcalloc((size_t)all->count + 1, sizeof *out);
+    AUTO(free) bool *excluded = xcalloc((size_t)all->count + 1, sizeof *excluded);
     struct hosts *kept = xzalloc(sizeof *kept);
     kept->at = xcalloc((size_t)all->count + 1, sizeof *kept->at);
     int slots = 0;
     for (int i = 0; i < all->count; i++)
         slots += slots_of(&all->at[i], per_node);
-    for (int i; (i = worst(r, all, out)) >= 0;) {
+    for (int i; (i = worst(r, all, excluded)) >= 0;) {
         if (slots - slots_of(&all->at[i], per_node) < slots_needed)
             break;
         slots -= slots_of(&all->at[i], per_node);
-        out[i] = true;
-        strv_push(left_out, xstrdup(all->at[i].name));
+        excluded[i] = true;
+        strv_push(names, xstrdup(all->at[i].name));
     }
     for (int i = 0; i < all->count; i++) {
-        if (out[i])
+        if (excluded[i])
             continue;
         kept->at[kept->count] = all->at[i];
         kept->at[kept->count++].name = xstrdup(all->at[i].name);

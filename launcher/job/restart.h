@@ -1,6 +1,6 @@
-/* restart - whether a job that has failed is started again, when, and without which hosts.
+/* restart - decides if a failed job is restarted, when, and without which hosts.
  *
- * Pure: ends of attempts go in with the time that they took, decisions come out. */
+ * Pure: the results of attempts go in with their duration, decisions come out. */
 #ifndef DROVER_RESTART_H
 #define DROVER_RESTART_H
 
@@ -10,33 +10,33 @@
 #include "launcher/plan/hosts.h"
 
 struct restart;
-/* restarts_max: so many after the first attempt; 0: none. */
+/* restarts_max: number of attempts after the first one; 0: none. */
 struct restart *restart_new(int restarts_max);
 void restart_free(struct restart *r);
 AUTO_DEFINE(restart, struct restart *, restart_free)
 
 /* How an attempt has ended. */
 struct restart_attempt {
-    int status;    /* the job's; 0: well */
-    bool unwanted; /* the user ended it: by a signal, drover kill, a time limit or a closed pipe */
-    bool not_started; /* its program could not be started: that does not change by itself */
-    double seconds;   /* that it ran */
-    const char *host; /* where it failed first; NULL: not known */
+    int status;   /* of the job; 0: it ended well */
+    bool by_user; /* the user stopped it: by a signal, `drover kill`, --timeout or a closed pipe */
+    bool not_started; /* its program could not be started, which a restart does not change */
+    double seconds;   /* duration */
+    const char *host; /* of the first failed rank; NULL: unknown */
 };
 
-/* Milliseconds to wait before the next attempt; -1: there is none. The pause is 1 s, then twice the
- * one before, 30 s at most; 1 s again after an attempt that ran for five minutes. Remembers where
- * it failed. */
+/* Returns how many milliseconds to wait before the next attempt; -1: there is none. The pause is 1
+ * s, then twice the previous one, at most 30 s, and 1 s again after an attempt of five minutes.
+ * Records the host of the failure. */
 int restart_after(struct restart *r, const struct restart_attempt *end);
 
-/* Restarts so far: of the attempt that restart_after() has asked for last. */
+/* Returns the number of restarts that restart_after() has granted. */
 int restart_count(const struct restart *r);
 
-/* The hosts of `all` without those where two attempts have failed first, as long as what is left
- * has `slots_needed` slots (`per_node` each where that is not 0; hosts that do not say theirs count
- * one): who failed most often is left out first. `left_out` (a strv to which names are added) says
- * who. To be freed. */
+/* Returns the hosts of `all` without those on which two attempts failed first, as long as the rest
+ * has `slots_needed` slots. The host with the most failures is excluded first. `per_node`: slots
+ * per host; 0: those of the host, or 1 if the host list has none. The names of excluded hosts are
+ * appended to the strv `excluded`. To be freed. */
 struct hosts *restart_hosts(const struct restart *r, const struct hosts *all, int slots_needed,
-                            int per_node, char ***left_out);
+                            int per_node, char ***excluded);
 
 #endif

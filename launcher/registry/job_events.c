@@ -10,18 +10,18 @@
 struct job_events {
     char *path;
     int fd;
-    bool torn; /* the last line was cut: the next begins on a new one */
-    bool said; /* that it cannot be written */
+    bool torn;   /* the last line is incomplete: the next one begins with a newline */
+    bool warned; /* of a failed write */
 };
 
 int job_events_open(struct job_events **out, const char *path, struct err *e)
 {
-    /* Without waiting: a pipe that nobody reads must not hold up a job. */
+    /* Non-blocking: a pipe without a reader must not stop a job. */
     AUTO(fd) int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     if (fd < 0) {
         err_set(e, -errno, "events file '%s': %s", path,
-                errno == ENXIO ? "a pipe that nobody reads" : strerror(errno));
-        return err_hint(e, "--events FILE, in a directory that is there and can be written to");
+                errno == ENXIO ? "the pipe has no reader" : strerror(errno));
+        return err_hint(e, "--events FILE, in a directory that exists and is writable");
     }
     struct job_events *ev = xzalloc(sizeof *ev);
     ev->path = xstrdup(path);
@@ -52,16 +52,16 @@ static void write_line(struct job_events *ev, const char *line, size_t len)
 {
     ssize_t n = write(ev->fd, line, len);
     bool whole = n == (ssize_t)len;
-    if (!whole && !ev->said) {
-        ev->said = true;
-        log_warn("events file '%s': %s; events are lost, the job goes on", ev->path,
+    if (!whole && !ev->warned) {
+        ev->warned = true;
+        log_warn("events file '%s': %s; events are lost, the job continues", ev->path,
                  n < 0 ? strerror(errno) : strerror(ENOSPC));
     }
     if (n > 0)
         ev->torn = !whole;
 }
 
-void job_events_write(struct job_events *ev, const char *what, const char *job, json_t *fields)
+void job_events_write(struct job_events *ev, const char *event, const char *job, json_t *fields)
 {
     AUTO(json) json_t *own = fields;
     if (!ev)
@@ -70,7 +70,7 @@ void job_events_write(struct job_events *ev, const char *what, const char *job, 
     clock_gettime(CLOCK_REALTIME, &now);
     char when[25];
     job_events_time(when, (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
-    AUTO(json) json_t *all = json_pack("{s:s, s:s, s:s}", "time", when, "event", what, "job", job);
+    AUTO(json) json_t *all = json_pack("{s:s, s:s, s:s}", "time", when, "event", event, "job", job);
     if (own)
         json_object_update(all, own);
     AUTO(free) char *text = json_line(all);

@@ -9,37 +9,37 @@
 #include <sys/stat.h>
 
 enum {
-    ROOM_MAX = 256 << 10, /* of a rank */
+    ROOM_MAX = 256 << 10, /* per rank */
     ROOM_MIN = 4 << 10,
-    ALL_MAX = 16 << 20, /* of a job */
-    CHUNK = 16 << 10,   /* of a rank's room, taken at once */
+    ALL_MAX = 16 << 20, /* per job */
+    CHUNK = 16 << 10,   /* how much of a rank's room is allocated at once */
     PAGE = 4 << 10,
     RANKS_MAX = 1 << 20
 };
 
 static const uint64_t MAGIC = 0x31676e6972766f64; /* "dovring1" */
 
-/* The file: this, then the ranks' rooms, from the next page on. */
+/* The file begins with this; the ranks' rooms follow from the next page on. */
 struct head {
     uint64_t magic;
     uint32_t ranks, room;
     struct {
-        _Atomic uint64_t written; /* bytes so far; the next one goes to this, modulo room */
-        _Atomic uint64_t claimed; /* up to here bytes are being written, over older ones */
+        _Atomic uint64_t written; /* bytes so far; modulo room, the position of the next one */
+        _Atomic uint64_t claimed; /* bytes up to here are being written over older ones */
     } of[];                       /* by rank */
 };
 
-struct taken {
+struct allocated {
     size_t bytes;
-    bool full; /* the disk is: nothing is kept any more */
+    bool full; /* the disk is full: no more lines are kept */
 };
 
 struct line_log {
     int fd;
     struct head *head;
     char *rooms;
-    size_t size;         /* of the mapping */
-    struct taken *taken; /* by rank; only for who writes */
+    size_t size;                 /* of the mapping */
+    struct allocated *allocated; /* by rank; only in the writer */
 };
 
 static size_t head_bytes(int ranks)
@@ -74,7 +74,7 @@ int line_log_make(struct line_log **out, const char *path, int ranks, struct err
     r->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (r->fd < 0)
         return err_set(e, -errno, "'%s': %s", path, strerror(errno));
-    /* What is not there when it is written to through the map would end us (SIGBUS). */
+    /* Allocated now, since a write to a page without disk space would raise SIGBUS. */
     int rc = -posix_fallocate(r->fd, 0, (off_t)head_bytes(ranks));
     if (rc == 0 && ftruncate(r->fd, (off_t)(head_bytes(ranks) + (size_t)ranks * room)) < 0)
         rc = -errno;
@@ -84,7 +84,7 @@ int line_log_make(struct line_log **out, const char *path, int ranks, struct err
         unlink(path);
         return err_set(e, rc, "'%s': %s", path, strerror(-rc));
     }
-    r->taken = xcalloc((size_t)ranks, sizeof *r->taken);
+    r->allocated = xcalloc((size_t)ranks, sizeof *r->allocated);
     r->head->ranks = (uint32_t)ranks;
     r->head->room = room;
     r->head->magic = MAGIC;
@@ -103,7 +103,7 @@ int line_log_open(struct line_log **out, const char *path, struct err *e)
     if (fstat(r->fd, &st) < 0 || pread(r->fd, &h, sizeof h, 0) != sizeof h || h.magic != MAGIC ||
         h.ranks == 0 || h.ranks > RANKS_MAX || h.room < ROOM_MIN || h.room > ROOM_MAX ||
         (size_t)st.st_size < head_bytes((int)h.ranks) + (size_t)h.ranks * h.room)
-        return err_set(e, -EBADMSG, "'%s': not the lines of a job", path);
+        return err_set(e, -EBADMSG, "'%s': not a line log", path);
     int rc = map(r, PROT_READ, (int)h.ranks, h.room);
     if (rc < 0)
         return err_set(e, rc, "'%s': %s", path, strerror(-rc));
@@ -119,16 +119,16 @@ void line_log_close(struct line_log *r)
         munmap(r->head, r->size);
     if (r->fd >= 0)
         close(r->fd);
-    free(r->taken);
+    free(r->allocated);
     free(r);
 }
 
-/* Whether there is room on the disk for the rank's bytes up to `end`. It is taken as it is needed:
- * all of it at once would take longer than a short job. */
+/* Allocates disk space for the rank's bytes up to `end`; false if the disk is full. It is allocated
+ * step by step, since all of it at once would take longer than a short job. */
 static bool has_room(struct line_log *r, int rank, uint64_t end)
 {
     size_t room = r->head->room, wanted = end < room ? (size_t)end : room;
-    struct taken *t = &r->taken[rank];
+    struct allocated *t = &r->allocated[rank];
     off_t at = (off_t)(head_bytes((int)r->head->ranks) + (size_t)rank * room);
     while (!t->full && t->bytes < wanted) {
         size_t chunk = room < CHUNK ? room : CHUNK;
@@ -188,10 +188,10 @@ void line_log_read(struct line_log *r, int rank, uint64_t *at, struct strbuf *ou
     get(&text, r->rooms + (size_t)rank * size, size, from, end);
     atomic_thread_fence(memory_order_acquire);
     uint64_t claimed = atomic_load_explicit(&r->head->of[rank].claimed, memory_order_relaxed);
-    uint64_t sure = claimed > size ? claimed - size : 0; /* older ones may be half new */
+    uint64_t sure = claimed > size ? claimed - size : 0; /* older bytes may be overwritten by now */
     size_t skip = sure > from ? (size_t)(sure - from) : 0;
     skip = skip < text.len ? skip : text.len;
-    if (from + skip != *at) { /* some are gone: begin with a whole line */
+    if (from + skip != *at) { /* lines were lost: begin with a complete one */
         const char *line = memchr(strbuf_str(&text) + skip, '\n', text.len - skip);
         skip = line ? (size_t)(line + 1 - strbuf_str(&text)) : text.len;
     }

@@ -1,8 +1,9 @@
-/* ring - the last lines of each rank, in a mapped file that another process reads meanwhile.
+/* line_log - the last lines of each rank in a memory-mapped ring buffer, which `drover logs` reads
+ * while the job writes it.
  *
- * A line costs a copy. The room of a rank is 256 KiB, taken as its lines come; less where there are
- * more than 64 ranks (16 MiB in all, but 4 KiB each at least). Where the file system is
- * full, no lines are kept. */
+ * A line costs one copy. Each rank has 256 KiB, allocated as its lines arrive; less for more than
+ * 64 ranks (16 MiB in total, but at least 4 KiB per rank). If the file system is full, no lines are
+ * kept. */
 #ifndef DROVER_LINE_LOG_H
 #define DROVER_LINE_LOG_H
 
@@ -14,21 +15,23 @@
 
 struct line_log;
 
-/* Makes the file at `path`, with mode 0600. -EEXIST where there is one. */
+/* Creates the file at `path` with mode 0600.
+ *   -EEXIST  the file exists */
 int line_log_make(struct line_log **out, const char *path, int ranks, struct err *e);
-/* Opens one that somebody else has made, for line_log_read() only.
- *   -EBADMSG  it is none, or cut */
+/* Opens the file of another process, for line_log_read() only.
+ *   -EBADMSG  not a line log, or truncated */
 int line_log_open(struct line_log **out, const char *path, struct err *e);
-/* The file stays. */
+/* Does not remove the file. */
 void line_log_close(struct line_log *r);
 AUTO_DEFINE(line_log, struct line_log *, line_log_close)
 
-/* Adds a line and a newline. Of what is longer than the ring, the end is kept. */
+/* Adds a line and a newline. Of a line that exceeds the buffer, the end is kept. */
 void line_log_add(struct line_log *r, int rank, const char *text, size_t len);
 
 int line_log_ranks(const struct line_log *r);
-/* Appends what the rank has written since `*at` (0: the oldest that is left), and moves `*at` on.
- * Begins with a whole line where older ones are gone. */
+/* Appends what the rank has written since position `*at` (0: from the oldest line that is kept),
+ * and advances `*at`. If lines in between were overwritten, the text begins with a complete line.
+ */
 void line_log_read(struct line_log *r, int rank, uint64_t *at, struct strbuf *out);
 
 #endif

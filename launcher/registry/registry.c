@@ -21,10 +21,11 @@ struct registry {
 
 AUTO_DEFINE(dir, DIR *, closedir)
 
-/* ---- where -------------------------------------------------------------------------------------
+/* ---- directories
+ * -------------------------------------------------------------------------------------
  */
 
-/* The two places; NULL where one is not set. To be freed. */
+/* The directory in XDG_RUNTIME_DIR, to be freed; NULL: the variable is not set. */
 static char *runtime_dir(void)
 {
     const char *given = getenv("XDG_RUNTIME_DIR");
@@ -36,7 +37,7 @@ static char *tmp_dir(void)
     return xasprintf("/tmp/drover-%u/drover/jobs", (unsigned)geteuid());
 }
 
-/* Whether `path` is a directory of ours alone. */
+/* Checks that `path` is a directory that only this user can access. */
 static int check_ours(const char *path, struct err *e)
 {
     struct stat st;
@@ -44,10 +45,10 @@ static int check_ours(const char *path, struct err *e)
         return err_set(e, -errno, "'%s': %s", path, strerror(errno));
     if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 0077))
         return 0;
-    return err_set(e, -EPERM, "'%s' is not a directory of ours alone", path);
+    return err_set(e, -EPERM, "'%s' is not a directory that only you can access", path);
 }
 
-/* Makes the last `levels` (3 at most) directories of `path`, and checks that each is ours. */
+/* Creates the last `levels` (at most 3) directories of `path` and checks each of them. */
 static int make_ours(char *path, int levels, struct err *e)
 {
     char *ends[3], *at = path + strlen(path);
@@ -147,8 +148,8 @@ int registry_is_alive(const struct registry_job *j)
 /* ---- enter and leave ---------------------------------------------------------------------------
  */
 
-/* The names of files tell processes of other PID namespaces (containers that share a /tmp), whose
- * pids mean nothing here. */
+/* The end of file names of this PID namespace. Containers that share a /tmp have other namespaces,
+ * whose pids mean nothing here. */
 static char *namespace_mark(void)
 {
     char text[64];
@@ -180,7 +181,7 @@ int registry_enter(struct registry **out, const struct registry_job *job, struct
     AUTO(free) char *dir = NULL;
     struct process_tree_proc self;
     if (strchr(job->id, '/'))
-        return err_set(e, -EINVAL, "job '%s': a '/' in its name", job->id);
+        return err_set(e, -EINVAL, "job '%s': its name contains a '/'", job->id);
     int rc = choose_dir(&dir, e);
     if (rc == 0 && (rc = process_tree_read(&self, getpid())) < 0)
         err_set(e, rc, "/proc/self: %s", strerror(-rc));
@@ -223,7 +224,7 @@ const char *registry_lines(const struct registry *r)
     return r->lines;
 }
 
-/* ---- look --------------------------------------------------------------------------------------
+/* ---- read --------------------------------------------------------------------------------------
  */
 
 static int read_job(struct registry_job *out, const char *path)
@@ -243,7 +244,7 @@ static void add_job(struct registry_list *l, const char *path)
 {
     struct registry_job j;
     if (read_job(&j, path) < 0)
-        return; /* being removed, or of a later drover */
+        return; /* it is being removed, or a later drover wrote it */
     if (!registry_is_alive(&j)) {
         unlink(path);
         unlink(j.lines);
@@ -254,7 +255,7 @@ static void add_job(struct registry_list *l, const char *path)
     l->at[l->count++] = j;
 }
 
-/* Takes over `dir`. */
+/* Frees `dir`. */
 static void read_dir(struct registry_list *l, char *dir)
 {
     AUTO(free) char *path = dir;
@@ -314,14 +315,14 @@ int registry_find(const struct registry_job **out, const struct registry_list *l
         if (!starts_with(j->id, prefix) && !starts_with(j->id, whole))
             continue;
         if (found) {
-            err_set(e, -EEXIST, "job '%s': more than one begins so", prefix);
-            return err_hint(e, "%s, or %s (`drover ps` lists them)", found->id, j->id);
+            err_set(e, -EEXIST, "job '%s': several jobs have this prefix", prefix);
+            return err_hint(e, "%s or %s; 'drover ps' lists the jobs", found->id, j->id);
         }
         found = j;
     }
     if (!found) {
-        err_set(e, -ENOENT, "job '%s': none of yours runs on this machine under that name", prefix);
-        return err_hint(e, "`drover ps` lists those that do");
+        err_set(e, -ENOENT, "job '%s': you have no running job of this name on this node", prefix);
+        return err_hint(e, "'drover ps' lists the jobs");
     }
     *out = found;
     return 0;

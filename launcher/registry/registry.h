@@ -1,10 +1,10 @@
-/* registry - the jobs of this user that run on this machine: a file for each, which is there as
- * long as the job is.
+/* registry - the running jobs of this user on this node, one file per job, for `drover ps`, `drover
+ * logs` and `drover kill`.
  *
- * They lie in ${XDG_RUNTIME_DIR}/drover/jobs, or /tmp/drover-UID/drover/jobs where that is not set
- * or cannot be used; who looks, looks into both. The directories are ours alone (0700). A job is
- * its process, pid and start time together: what a killed drover has left is no job, and is
- * removed by whoever sees it. */
+ * The files are in ${XDG_RUNTIME_DIR}/drover/jobs, or in /tmp/drover-UID/drover/jobs if that is not
+ * set or cannot be used; readers read both. Only the user can access the directories (0700). A job
+ * is identified by the pid and start time of its process. A file that a killed drover left is not a
+ * job; the next reader removes it. */
 #ifndef DROVER_REGISTRY_H
 #define DROVER_REGISTRY_H
 
@@ -16,32 +16,32 @@
 #include "common/json.h"
 #include "common/mem.h"
 
-/* What is known of a job. */
+/* An entry. */
 struct registry_job {
     char *id;
     pid_t pid;             /* of its drover */
     uint64_t start;        /* of that process: clock ticks since boot */
     char *command;         /* without secrets */
-    char *dir;             /* it was started in */
-    int ranks, first_rank; /* first_rank is not 0 where this is a share of a larger job */
-    char *nodes;           /* apart by commas */
+    char *dir;             /* working directory of its drover */
+    int ranks, first_rank; /* first_rank > 0: the external part of a larger job */
+    char *nodes;           /* separated by commas */
     char *output_dir;      /* of --output-filename; "": none */
-    char *lines;           /* the file of ring.h; need not be there */
+    char *lines;           /* path of its line_log; the file may not exist */
     int64_t started_ms;    /* since 1970 */
 };
 
 struct registry;
 
-/* Enters a job of this process. `pid`, `start`, `dir`, `lines` and `started_ms` are filled in here.
- * Copies what it needs. */
+/* Adds a job of this process. Fills in `pid`, `start`, `dir`, `lines` and `started_ms`. Copies what
+ * it needs. */
 int registry_enter(struct registry **out, const struct registry_job *job, struct err *e);
-/* Removes it, and its lines. */
+/* Removes the job and its line log. */
 void registry_leave(struct registry *r);
 AUTO_DEFINE(registry, struct registry *, registry_leave)
-/* Where its lines go (struct registry_job.lines). Borrowed. */
+/* Returns the path of the line log (struct registry_job.lines). Borrowed. */
 const char *registry_lines(const struct registry *r);
 
-/* All jobs that run, the oldest first. */
+/* All running jobs, the oldest first. */
 struct registry_list {
     struct registry_job *at;
     size_t count;
@@ -49,12 +49,13 @@ struct registry_list {
 void registry_read(struct registry_list *out);
 void registry_end(struct registry_list *l);
 
-/* The one job whose id, or its part after "drover-", begins with `prefix`. Borrowed.
- *   -ENOENT  there is none; -EEXIST  there are several */
+/* Finds the only job whose id, or the part of it after "drover-", begins with `prefix`. Borrowed.
+ *   -ENOENT  no job
+ *   -EEXIST  several jobs */
 int registry_find(const struct registry_job **out, const struct registry_list *l,
                   const char *prefix, struct err *e);
 
-/* Whether the job's process is still there. */
+/* Returns true if the job's process still runs. */
 int registry_is_alive(const struct registry_job *j);
 
 json_t *registry_json(const struct registry_job *j);

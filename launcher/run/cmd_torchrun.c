@@ -1,6 +1,6 @@
-/* cmd_torchrun - torchrun's command line for a job of ours: all nodes from here where hosts are
- * known, else this node's share of the ranks, as each of several torchruns starts its own: by its
- * --node-rank, or as they agree where they meet. */
+/* cmd_torchrun - `drover torchrun`: torchrun's command line. It starts all nodes from here if hosts
+ * are known. Else each node runs its own torchrun, which starts the external part of that node: by
+ * its --node-rank, or as the rendezvous assigns it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 
 enum {
     NOT_GIVEN = -1,
-    PORT_STATIC = 29500,  /* torchrun's --master-port, where none is given */
-    LAST_CALL_MS = 30000, /* its timeouts of --rdzv-conf */
+    PORT_STATIC = 29500,  /* torchrun's default of --master-port for several nodes */
+    LAST_CALL_MS = 30000, /* torchrun's defaults of --rdzv-conf */
     JOIN_MS = 600000,
     NODES_MAX = 1 << 16
 };
@@ -25,65 +25,77 @@ struct torchrun {
     struct run_options job;
     const char *nnodes, *nproc, *backend, *conf, *endpoint, *id, *role, *master_addr, *redirects;
     const char *tee, *filter;
-    struct rdzv_client_opts meet;
+    struct rdzv_client_opts rdzv;
     int node_rank, master_port;
     int nodes_min, nodes_max;
     char *endpoint_host; /* of "HOST:PORT" */
     int endpoint_port;   /* NOT_GIVEN; 0: any */
-    bool is_static;      /* --rdzv-backend static: nodes do not meet */
+    bool is_static;      /* --rdzv-backend static: no rendezvous */
     bool standalone, no_python, module, ignored_flag;
 };
 
 #define T struct torchrun
 static const struct opt options[] = {
-    OPT_STR(0, "nproc-per-node", "N|gpu|cpu|auto", "ranks on each node (1)", T, nproc),
-    OPT_STR(0, "nnodes", "N|MIN:MAX", "number of nodes (1)", T, nnodes),
-    OPT_STRV('H', "host", "LIST", "the nodes, all started from here: a,b (drover's own)", T,
+    OPT_GROUP("Where ranks run"),
+    OPT_STR(0, "nproc-per-node", "N|gpu|cpu|auto", "ranks per node (default: 1)", T, nproc),
+    OPT_STR(0, "nnodes", "N|MIN:MAX", "number of nodes (default: 1)", T, nnodes),
+    OPT_STRV('H', "host", "LIST", "nodes, all started from here: a,b (only drover)", T,
              job.host_lists),
-    OPT_STRV(0, "hostfile", "FILE", "the same from a file (drover's own)", T, job.host_files),
-    OPT_INT(0, "node-rank", "N", "which node this is, where each node has its own torchrun", T,
-            node_rank),
-    OPT_STR(0, "master-addr", "ADDRESS", "where rank 0 is", T, master_addr),
-    OPT_INT(0, "master-port", "PORT", "where it listens (one node: a free port; else 29500)", T,
-            master_port),
+    OPT_STRV(0, "hostfile", "FILE", "file with one node per line (only drover)", T, job.host_files),
+    OPT_FLAG(0, "standalone", "run on one node", T, standalone),
+    OPT_FLAG(0, "dry-run", "print the plan and start nothing (only drover)", T, job.dry_run),
+    OPT_FLAG(0, "json", "with --dry-run: print the plan as JSON", T, job.json),
+
+    OPT_GROUP("One torchrun per node"),
+    OPT_INT(0, "node-rank", "N", "number of this node", T, node_rank),
+    OPT_STR(0, "master-addr", "ADDRESS", "address of the node with rank 0", T, master_addr),
+    OPT_INT(0, "master-port", "PORT",
+            "port of rank 0 (default: a free port for one node, else 29500)", T, master_port),
     OPT_STR(0, "rdzv-endpoint", "HOST[:PORT]",
-            "where the nodes meet (29400); static: as the two above", T, endpoint),
-    OPT_STR(0, "rdzv-id", "ID", "the job's name there; TORCHELASTIC_RUN_ID", T, id),
-    OPT_STR(0, "rdzv-backend", "c10d|static", "whether nodes meet (c10d)", T, backend),
-    OPT_STR(0, "rdzv-conf", "KEY=VALUE,…", "join_timeout (600), last_call_timeout (30), is_host", T,
-            conf),
-    OPT_FLAG(0, "standalone", "one node", T, standalone),
-    OPT_INT(0, "max-restarts", "N", "start a job that failed again, so often (0)", T,
-            job.max_restarts),
-    OPT_STR(0, "role", "NAME", "ROLE_NAME (default)", T, role),
+            "address of the rendezvous, or of rank 0 if static (default port: 29400)", T, endpoint),
+    OPT_STR(0, "rdzv-id", "ID", "name of the job at the rendezvous, TORCHELASTIC_RUN_ID", T, id),
+    OPT_STR(0, "rdzv-backend", "c10d|static", "with or without a rendezvous (default: c10d)", T,
+            backend),
+    OPT_STR(0, "rdzv-conf", "KEY=VALUE,…",
+            "join_timeout (default: 600), last_call_timeout (default: 30), is_host", T, conf),
+
+    OPT_GROUP("Program"),
     OPT_FLAG('m', "module", "the script is a Python module", T, module),
     OPT_FLAG(0, "no-python", "the script is a program", T, no_python),
-    OPT_STR(0, "log-dir", "DIR", "where redirected output goes (a new one below /tmp)", T,
+    OPT_STR(0, "role", "NAME", "ROLE_NAME of the ranks", T, role),
+
+    OPT_GROUP("Output"),
+    OPT_STR(0, "log-dir", "DIR", "directory of redirected output (default: new, in /tmp)", T,
             job.redirect.dir),
-    OPT_STR('r', "redirects", "STREAMS", "to files: 1 stdout, 2 stderr, 3 both, or 0:1,1:3", T,
-            redirects),
-    OPT_STR('t', "tee", "STREAMS", "to files and to the console", T, tee),
-    OPT_STR(0, "local-ranks-filter", "LIST", "whose lines are shown: 0,1", T, filter),
-    OPT_FLAG(0, "dry-run", "print the plan, start nothing (drover's own)", T, job.dry_run),
-    OPT_FLAG(0, "json", "with --dry-run: as JSON", T, job.json),
-    OPT_DOUBLE(0, "grace", "SECONDS", "from SIGTERM to SIGKILL (30; drover's own)", T, job.grace_s),
-    OPT_FLAG('v', "verbose", "say more", T, job.verbose),
+    OPT_STR('r', "redirects", "STREAMS",
+            "write to files: 1 stdout, 2 stderr, 3 both, or per local rank: 0:1,1:3", T, redirects),
+    OPT_STR('t', "tee", "STREAMS", "write to files and to the console", T, tee),
+    OPT_STR(0, "local-ranks-filter", "LIST", "local ranks whose output is shown: 0,1", T, filter),
+    OPT_FLAG('v', "verbose", "also log what drover does", T, job.verbose),
+
+    OPT_GROUP("Failures"),
+    OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
+            job.max_restarts),
+    OPT_DOUBLE(0, "grace", "SECONDS", "time from SIGTERM to SIGKILL (default: 30; only drover)", T,
+               job.grace_s),
+
+    OPT_GROUP("Other"),
     OPT_WORDS(0,
               "monitor-interval|start-method|local-addr|logs-specs|"
               "event-log-handler|numa-binding|signals-to-handle|duplicate-stdout-filters|"
               "duplicate-stderr-filters",
-              "X", NULL, T, job.old),
+              "X", NULL, T, job.legacy),
     OPT_FLAG(0, "run-path|virtual-local-rank", NULL, T, ignored_flag),
     OPT_END,
 };
 #undef T
 
-/* ---- what the words say ------------------------------------------------------------------------
+/* ---- values --------------------------------------------------------------------------------
  */
 
-/* torchrun takes each option from PET_NAME too (torch.distributed.argparse_util); kubeflow's
- * operators set these. They stand before the command line's own, which win. */
-static char **with_defaults(int argc, char **argv)
+/* torchrun reads each option from the variable PET_NAME, too (torch.distributed.argparse_util);
+ * kubeflow's operators set these. They precede the options of the command line, which win. */
+static char **add_env_options(int argc, char **argv)
 {
     static const char *const valued[] = {
         "nnodes",       "nproc-per-node", "node-rank", "master-addr", "master-port",
@@ -114,12 +126,12 @@ static int read_nodes(struct torchrun *t, struct err *e)
 {
     const char *text = t->nnodes && !t->standalone ? t->nnodes : "1";
     const char *colon = strchr(text, ':');
-    AUTO(free) char *least = xstrndup(text, strcspn(text, ":"));
-    if (opt_int(&t->nodes_min, "--nnodes", least, 1, NODES_MAX, e) < 0 ||
+    AUTO(free) char *min = xstrndup(text, strcspn(text, ":"));
+    if (opt_int(&t->nodes_min, "--nnodes", min, 1, NODES_MAX, e) < 0 ||
         opt_int(&t->nodes_max, "--nnodes", colon ? colon + 1 : text, 1, NODES_MAX, e) < 0)
         return -EINVAL;
     if (t->nodes_min > t->nodes_max)
-        return err_set(e, -EINVAL, "--nnodes %s: the least is more than the most", text);
+        return err_set(e, -EINVAL, "--nnodes %s: minimum exceeds maximum", text);
     return 0;
 }
 
@@ -140,13 +152,13 @@ static int read_endpoint(struct torchrun *t, struct err *e)
 {
     const char *text = t->endpoint ? t->endpoint : "";
     size_t open = *text == '[', len = open ? strcspn(text, "]") : strcspn(text, ":");
-    const char *behind = text + len + (open && text[len]);
+    const char *end = text + len + (open && text[len]);
     t->endpoint_port = NOT_GIVEN;
     if (len > open)
         t->endpoint_host = xstrndup(text + open, len - open);
-    if (*behind && *behind != ':')
-        return err_set(e, -EINVAL, "--rdzv-endpoint '%s': HOST:PORT is expected", text);
-    return *behind ? opt_int(&t->endpoint_port, "--rdzv-endpoint", behind + 1, 0, 65535, e) : 0;
+    if (*end && *end != ':')
+        return err_set(e, -EINVAL, "--rdzv-endpoint '%s': not HOST:PORT", text);
+    return *end ? opt_int(&t->endpoint_port, "--rdzv-endpoint", end + 1, 0, 65535, e) : 0;
 }
 
 static int read_backend(struct torchrun *t, struct err *e)
@@ -155,7 +167,7 @@ static int read_backend(struct torchrun *t, struct err *e)
     t->is_static = strcmp(name, "static") == 0;
     if (t->is_static || strcmp(name, "c10d") == 0)
         return 0;
-    err_set(e, -EINVAL, "--rdzv-backend '%s': drover's nodes meet at one of them", name);
+    err_set(e, -EINVAL, "--rdzv-backend '%s' is not supported", name);
     return err_hint(e, "--rdzv-backend c10d --rdzv-endpoint NODE:PORT");
 }
 
@@ -164,25 +176,25 @@ static int read_conf_pair(struct torchrun *t, const char *pair, struct err *e)
     const char *value = strchr(pair, '=');
     int seconds = 0;
     if (!value)
-        return err_set(e, -EINVAL, "KEY=VALUE is expected");
+        return err_set(e, -EINVAL, "not KEY=VALUE");
     AUTO(free) char *key = xstrndup(pair, (size_t)(value++ - pair));
     bool join = strcmp(key, "join_timeout") == 0 || strcmp(key, "timeout") == 0;
     if (strcmp(key, "is_host") == 0)
-        t->meet.is_host = *value && strchr("1tTyY", *value);
+        t->rdzv.is_host = *value && strchr("1tTyY", *value);
     else if (join || strcmp(key, "last_call_timeout") == 0) {
         if (opt_int(&seconds, "seconds", value, 0, 1 << 20, e) < 0)
             return -EINVAL;
-        *(join ? &t->meet.join_ms : &t->meet.last_call_ms) = (int64_t)seconds * 1000;
+        *(join ? &t->rdzv.join_ms : &t->rdzv.last_call_ms) = (int64_t)seconds * 1000;
     }
     return 0;
 }
 
-/* "join_timeout=600,last_call_timeout=30,is_host=1"; torchrun has more, which change nothing. */
+/* "join_timeout=600,last_call_timeout=30,is_host=1". Other keys of torchrun have no effect. */
 static int read_conf(struct torchrun *t, struct err *e)
 {
-    t->meet.last_call_ms = LAST_CALL_MS;
-    t->meet.join_ms = JOIN_MS;
-    t->meet.is_host = NOT_GIVEN;
+    t->rdzv.last_call_ms = LAST_CALL_MS;
+    t->rdzv.join_ms = JOIN_MS;
+    t->rdzv.is_host = NOT_GIVEN;
     const char *rest = t->conf ? t->conf : "";
     while (*rest) {
         size_t len = strcspn(rest, ",");
@@ -194,10 +206,11 @@ static int read_conf(struct torchrun *t, struct err *e)
     return 0;
 }
 
-/* ---- which of the ranks are started from here --------------------------------------------------
+/* ---- nodes -------------------------------------------------------------------------------------
  */
 
-/* -1: nothing says. A step of srun with one task a node says. */
+/* The number of this node: of --node-rank, or of a Slurm step with one task per node. -1: unknown.
+ */
 static int node_rank(const struct torchrun *t, bool *step_of_all)
 {
     const char *nodes = getenv("SLURM_STEP_NUM_NODES"), *tasks = getenv("SLURM_STEP_NUM_TASKS");
@@ -207,26 +220,24 @@ static int node_rank(const struct torchrun *t, bool *step_of_all)
     return t->node_rank >= 0 || !*step_of_all ? t->node_rank : atoi(node);
 }
 
-static int take_share(struct torchrun *t, int node, struct err *e)
+static int use_external_part(struct torchrun *t, int node, struct err *e)
 {
     struct launch_spec *s = &t->job.spec;
     const char *addr = t->master_addr ? t->master_addr : t->endpoint_host;
     if (t->nodes_min != t->nodes_max) {
-        err_set(e, -EINVAL, "--nnodes %s: how many nodes there will be is not known on one",
-                t->nnodes);
+        err_set(e, -EINVAL, "--nnodes %s: --node-rank needs a fixed number of nodes", t->nnodes);
         return err_hint(e, "--nnodes %d, or all nodes from one command with --hostfile FILE",
                         t->nodes_max);
     }
     if (node >= t->nodes_max)
-        return err_set(e, -EINVAL, "--node-rank %d: of %d nodes the last one is %d", node,
-                       t->nodes_max, t->nodes_max - 1);
+        return err_set(e, -EINVAL, "--node-rank %d: out of range (0 to %d)", node,
+                       t->nodes_max - 1);
     if (!addr) {
-        err_set(e, -EINVAL, "%d nodes, but nothing says where rank 0 is", t->nodes_max);
+        err_set(e, -EINVAL, "%d nodes, but the address of rank 0 is missing", t->nodes_max);
         return err_hint(e, "--master-addr HOST, or --rdzv-endpoint HOST:PORT");
     }
     if (t->job.per_node == 0) {
-        err_set(e, -EINVAL, "--nproc-per-node %s: the other nodes cannot know how many that are",
-                t->nproc);
+        err_set(e, -EINVAL, "--nproc-per-node %s: the other nodes need a number", t->nproc);
         return err_hint(e, "a number, the same on every node");
     }
     s->external_part =
@@ -237,8 +248,8 @@ static int take_share(struct torchrun *t, int node, struct err *e)
     return 0;
 }
 
-/* All nodes of the job from here: the first that the hosts offer. */
-static int take_hosts(struct torchrun *t, struct err *e)
+/* Starts all nodes of the job from here: the first ones of the host list. */
+static int use_hosts(struct torchrun *t, struct err *e)
 {
     struct hosts *h = t->job.hosts;
     if (!h || h->count < t->nodes_min) {
@@ -252,23 +263,23 @@ static int take_hosts(struct torchrun *t, struct err *e)
     return 0;
 }
 
-/* 0: we are in no allocation. What is wrong about it is said when it is used. */
+/* Number of nodes in the allocation; 0: none. Its errors are reported when it is used. */
 static int nodes_allocated(void)
 {
     AUTO(hosts) struct hosts *h = NULL;
     return allocation_find(&h, NULL, environ, NULL) > 0 ? h->count : 0;
 }
 
-/* The nodes meet at the endpoint and decide there. */
-static void take_meeting(struct torchrun *t)
+/* The nodes join a rendezvous, which assigns their ranks. */
+static void use_rendezvous(struct torchrun *t)
 {
     struct launch_spec *s = &t->job.spec;
-    t->meet.host = t->endpoint_host;
-    t->meet.port = t->endpoint_port == NOT_GIVEN ? RDZV_CLIENT_DEFAULT_PORT : t->endpoint_port;
-    t->meet.id = t->id ? t->id : "none"; /* torchrun's own default */
-    t->meet.nodes_min = t->nodes_min;
-    t->meet.nodes_max = t->nodes_max;
-    t->job.rdzv = &t->meet;
+    t->rdzv.host = t->endpoint_host;
+    t->rdzv.port = t->endpoint_port == NOT_GIVEN ? RDZV_CLIENT_DEFAULT_PORT : t->endpoint_port;
+    t->rdzv.id = t->id ? t->id : "none"; /* torchrun's own default */
+    t->rdzv.nodes_min = t->nodes_min;
+    t->rdzv.nodes_max = t->nodes_max;
+    t->job.rdzv = &t->rdzv;
     s->no_pmix = true;
     s->engine = PLAN_ENGINE_LOCAL;
 }
@@ -277,17 +288,17 @@ static int choose_nodes(struct torchrun *t, struct err *e)
 {
     bool step = false;
     int node = t->nodes_max > 1 ? node_rank(t, &step) : 0;
-    bool named = t->job.host_lists || t->job.host_files;
-    bool meets = t->endpoint_host && t->node_rank < 0 && !t->is_static;
-    if (named)
+    bool hosts_given = t->job.host_lists || t->job.host_files;
+    bool rendezvous = t->endpoint_host && t->node_rank < 0 && !t->is_static;
+    if (hosts_given)
         return 0;
-    bool offered = t->nodes_max > 1 && !step && nodes_allocated() >= t->nodes_min;
-    if (meets && t->nodes_max > 1 && !offered)
-        take_meeting(t);
+    bool allocated = t->nodes_max > 1 && !step && nodes_allocated() >= t->nodes_min;
+    if (rendezvous && t->nodes_max > 1 && !allocated)
+        use_rendezvous(t);
     else if (node >= 0 && t->nodes_max > 1)
-        return take_share(t, node, e);
-    else if (t->nodes_min == 1 && !offered)
-        t->nodes_max = 1; /* nothing says where others would come */
+        return use_external_part(t, node, e);
+    else if (t->nodes_min == 1 && !allocated)
+        t->nodes_max = 1; /* there is no address where others could join */
     if (t->nodes_max == 1)
         t->job.spec.engine = PLAN_ENGINE_LOCAL;
     return 0;
@@ -301,7 +312,7 @@ static int set_program(struct torchrun *t, int argc, char **words, struct err *e
     char ***argv = &t->job.argv;
     const char *python = getenv("PYTHON_EXEC");
     if (t->module && t->no_python)
-        return err_set(e, -EINVAL, "--module and --no-python contradict each other");
+        return err_set(e, -EINVAL, "--module and --no-python exclude each other");
     if (argc > 0 && !t->no_python) {
         strv_push(argv, xstrdup(python && *python ? python : "python3"));
         strv_push(argv, xstrdup("-u"));
@@ -338,7 +349,7 @@ static int set_output(struct torchrun *t, struct err *e)
     return 0;
 }
 
-static int read_words(struct torchrun *t, int argc, char **words, struct err *e)
+static int parse(struct torchrun *t, int argc, char **words, struct err *e)
 {
     struct launch_spec *s = &t->job.spec;
     int rest = argc;
@@ -346,23 +357,37 @@ static int read_words(struct torchrun *t, int argc, char **words, struct err *e)
     if (rc != 0)
         return rc;
     if (t->node_rank < NOT_GIVEN)
-        return err_set(e, -EINVAL, "--node-rank %d is negative", t->node_rank);
+        return err_set(e, -EINVAL, "--node-rank %d: the minimum is 0", t->node_rank);
     if (read_nodes(t, e) < 0 || read_ranks(t, e) < 0 || read_endpoint(t, e) < 0 ||
         read_backend(t, e) < 0 || read_conf(t, e) < 0 || choose_nodes(t, e) < 0 ||
         set_program(t, argc - rest, words + rest, e) < 0 || set_output(t, e) < 0)
         return -EINVAL;
     if (t->master_port)
         s->master_port = t->master_port;
-    s->oversubscribe = true; /* torchrun starts as many as it is told */
+    s->oversubscribe = true; /* torchrun starts any number of ranks */
     if (t->role)
         strv_push(&t->job.env, xasprintf("ROLE_NAME=%s", t->role));
     if (t->id)
         strv_push(&t->job.env, xasprintf("TORCHELASTIC_RUN_ID=%s", t->id));
-    strv_free(TAKE(t->job.old)); /* torchrun's own machinery: understood */
+    strv_free(TAKE(t->job.legacy)); /* accepted, without effect */
     rc = run_options_resolve(&t->job, e);
     if (rc == 0 && t->nodes_max > 1 && s->external_part.nodes == 0 && !t->job.rdzv)
-        rc = take_hosts(t, e);
+        rc = use_hosts(t, e);
     return rc;
+}
+
+static void print_help(const char *program)
+{
+    const struct opt_help help = {
+        .program = program,
+        .usage = "[options] SCRIPT [arguments]",
+        .summary = "Starts a Python script as torchrun does: the ranks of this node, those of all "
+                   "nodes of --hostfile, --host or an allocation, or, with one torchrun per node, "
+                   "this node's part of the job.",
+        .examples = "drover torchrun --nproc-per-node 4 train.py\n"
+                    "drover torchrun --nnodes 2 --nproc-per-node 8 --rdzv-endpoint c01 train.py",
+    };
+    opt_print_help(stdout, &help, options);
 }
 
 int cmd_torchrun(int argc, char **argv)
@@ -370,16 +395,12 @@ int cmd_torchrun(int argc, char **argv)
     struct torchrun t = {.node_rank = NOT_GIVEN};
     struct err e = {0};
     run_options_init(&t.job, log_program());
-    AUTO(strv) char **words = with_defaults(argc, argv);
-    int rc = read_words(&t, (int)strv_len(words), words, &e), status = 0;
+    AUTO(strv) char **words = add_env_options(argc, argv);
+    int rc = parse(&t, (int)strv_len(words), words, &e), status = 0;
     if (rc == OPT_HELP)
-        opt_help(stdout, t.job.who, "[options] script [arguments]",
-                 "Starts a Python script as torchrun does: the ranks of one node, those of all "
-                 "nodes of --hostfile,\n--host or an allocation, or, with --node-rank, this "
-                 "node's share of them.",
-                 options);
+        print_help(t.job.program);
     else
-        status = rc == 0 ? run_session(&t.job) : run_usage_error(&t.job, &e);
+        status = rc == 0 ? cmd_run_job(&t.job) : cmd_run_usage_error(&t.job, &e);
     run_options_free(&t.job);
     free(t.endpoint_host);
     return status;

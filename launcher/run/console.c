@@ -1,29 +1,36 @@
 #include "launcher/run/console.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "launcher/io/async_writer.h"
 
-enum { NOBODY = -1 };
+enum { NO_SOURCE = -1 };
 
-/* Where lines go. Both streams' sinks are one where stdout and stderr are the same file, so that
- * their lines never cut each other. */
+/* One output stream. stdout and stderr share a sink if they are the same file, so that lines of one
+ * never break lines of the other. */
 struct sink {
-    struct async_writer *outlet;
+    struct async_writer *writer;
     bool terminal;
-    int unfinished; /* the source whose line has no end so far; NOBODY: none */
+    int unfinished; /* source of the line that has no end yet; NO_SOURCE: none */
     bool coloured;
-    size_t shown; /* bytes of that line that will come again, since it had only begun */
+    size_t shown; /* bytes of that line that are already shown; console_line() gets them again */
 };
 
 struct console {
     struct console_style style;
     struct sink own[2];
     struct sink *out, *err;
+    void (*on_progress)(void *arg);
+    void *arg;
     const struct plan *plan;
     enum console_tag tag; /* never AUTO */
+    struct launch *job;   /* observed; NULL: none runs */
+    const struct redirect *redirect;
+    hwloc_const_bitmap_t show;
+    bool paused; /* the job's output is */
 };
 
 bool console_coloured(int fd)
@@ -36,19 +43,31 @@ bool console_coloured(int fd)
     return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
 }
 
+static void on_written(void *arg)
+{
+    struct console *c = arg;
+    if (c->paused && c->job && !console_full(c)) {
+        c->paused = false;
+        launch_resume_output(c->job);
+    }
+    c->on_progress(c->arg);
+}
+
 int console_open(struct console **out, uv_loop_t *loop, const struct console_style *style,
-                 void (*moved)(void *arg), void *arg, struct err *e)
+                 void (*on_progress)(void *arg), void *arg, struct err *e)
 {
     AUTO(console) struct console *c = xzalloc(sizeof *c);
     c->style = *style;
-    c->own[0].unfinished = c->own[1].unfinished = NOBODY;
+    c->on_progress = on_progress;
+    c->arg = arg;
+    c->own[0].unfinished = c->own[1].unfinished = NO_SOURCE;
     c->out = &c->own[0];
     c->err = async_writer_same(STDOUT_FILENO, STDERR_FILENO) ? &c->own[0] : &c->own[1];
     c->err->coloured = console_coloured(STDERR_FILENO);
     c->out->coloured = console_coloured(STDOUT_FILENO);
-    int rc = async_writer_open(&c->out->outlet, loop, STDOUT_FILENO, moved, arg, e);
+    int rc = async_writer_open(&c->out->writer, loop, STDOUT_FILENO, on_written, c, e);
     if (rc == 0 && c->err != c->out)
-        rc = async_writer_open(&c->err->outlet, loop, STDERR_FILENO, moved, arg, e);
+        rc = async_writer_open(&c->err->writer, loop, STDERR_FILENO, on_written, c, e);
     if (rc < 0)
         return rc;
     c->out->terminal = isatty(STDOUT_FILENO);
@@ -61,8 +80,8 @@ void console_close(struct console *c)
 {
     if (!c)
         return;
-    async_writer_close(c->own[0].outlet);
-    async_writer_close(c->own[1].outlet);
+    async_writer_close(c->own[0].writer);
+    async_writer_close(c->own[1].writer);
     free(c);
 }
 
@@ -73,6 +92,53 @@ void console_plan(struct console *c, const struct plan *p)
     if (c->tag == CONSOLE_TAG_AUTO)
         c->tag = p->node_count > 1 ? CONSOLE_TAG_HOST : CONSOLE_TAG_NONE;
 }
+
+/* ---- the observed job --------------------------------------------------------------------------
+ */
+
+static bool is_shown(const struct console *c, int rank, enum launch_stream from)
+{
+    return redirect_shows(c->redirect, rank, from) &&
+           (!c->show || hwloc_bitmap_isset(c->show, (unsigned)(c->plan->first_rank + rank)));
+}
+
+static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    struct console *c = arg;
+    bool room = !is_shown(c, rank, from) || console_line(c, rank, from, text, len);
+    if (!room)
+        c->paused = true;
+    return room;
+}
+
+static void on_partial_line(void *arg, int rank, enum launch_stream from, const char *text,
+                            size_t len)
+{
+    struct console *c = arg;
+    if (is_shown(c, rank, from))
+        console_partial_line(c, rank, from, text, len, c->plan->world_size == 1);
+}
+
+static void on_ended(void *arg, const struct job_end *end)
+{
+    ((struct console *)arg)->job = NULL;
+}
+
+void console_attach(struct console *c, struct launch *job, const struct redirect *redirect,
+                    hwloc_const_bitmap_t show)
+{
+    static const struct launch_events events = {
+        .line = on_line, .partial_line = on_partial_line, .ended = on_ended};
+    console_plan(c, launch_plan(job));
+    c->job = job;
+    c->redirect = redirect;
+    c->show = show;
+    c->paused = false;
+    launch_observe(job, &events, c);
+}
+
+/* ---- lines -------------------------------------------------------------------------------------
+ */
 
 static int add_tag(char *mark, size_t size, const struct console *c, int i, const char *stream)
 {
@@ -95,26 +161,26 @@ static int add_tag(char *mark, size_t size, const struct console *c, int i, cons
     return c->style.timestamp ? snprintf(mark, size, "<%s>:", stream) : 0;
 }
 
-/* The time as mpirun writes it ("Tue Nov 21 12:00:00 2023"), then the tag, in a colour for each
- * rank. */
+/* The time as mpirun writes it ("Tue Nov 21 12:00:00 2023"), then the tag, in one colour per rank.
+ */
 static void add_mark(const struct console *c, struct sink *s, int rank, enum launch_stream from)
 {
-    char time_text[40] = "", tag[320]; /* a host's name has 253 letters at most */
+    char time_text[40] = "", tag[320]; /* a host name has at most 253 characters */
     if (c->style.timestamp) {
         time_t now = time(NULL);
         struct tm local;
         size_t n = strftime(time_text, sizeof time_text, "%a %b %e %H:%M:%S %Y",
                             localtime_r(&now, &local));
-        async_writer_add(s->outlet, time_text, n);
+        async_writer_add(s->writer, time_text, n);
     }
     int n = add_tag(tag, sizeof tag, c, rank, from == LAUNCH_STDOUT ? "stdout" : "stderr");
     if (n <= 0)
         return;
     char colour[16];
     int on = s->coloured ? snprintf(colour, sizeof colour, "\033[3%dm", 1 + rank % 6) : 0;
-    async_writer_add(s->outlet, colour, (size_t)on);
-    async_writer_add(s->outlet, tag, (size_t)n < sizeof tag ? (size_t)n : sizeof tag - 1);
-    async_writer_add(s->outlet, "\033[0m", on ? 4 : 0);
+    async_writer_add(s->writer, colour, (size_t)on);
+    async_writer_add(s->writer, tag, (size_t)n < sizeof tag ? (size_t)n : sizeof tag - 1);
+    async_writer_add(s->writer, "\033[0m", on ? 4 : 0);
 }
 
 static struct sink *sink_of(struct console *c, enum launch_stream from)
@@ -122,16 +188,16 @@ static struct sink *sink_of(struct console *c, enum launch_stream from)
     return from == LAUNCH_STDOUT || c->style.merge ? c->out : c->err;
 }
 
-/* Ends what another has left unfinished. */
+/* Ends the unfinished line of another source. */
 static void end_line(struct sink *s)
 {
-    if (s->unfinished != NOBODY)
-        async_writer_add(s->outlet, "\n", 1);
-    s->unfinished = NOBODY;
+    if (s->unfinished != NO_SOURCE)
+        async_writer_add(s->writer, "\n", 1);
+    s->unfinished = NO_SOURCE;
     s->shown = 0;
 }
 
-/* What is new in the `len` bytes of a line, after its mark. */
+/* Adds the bytes of a line that are not shown yet, with the tag if the line is new. */
 static void add_text(struct console *c, int rank, enum launch_stream from, const char *text,
                      size_t len)
 {
@@ -142,17 +208,17 @@ static void add_text(struct console *c, int rank, enum launch_stream from, const
         add_mark(c, s, rank, from);
         s->unfinished = source;
     }
-    async_writer_add(s->outlet, text + s->shown, len - s->shown);
+    async_writer_add(s->writer, text + s->shown, len - s->shown);
 }
 
 bool console_line(struct console *c, int rank, enum launch_stream from, const char *text,
                   size_t len)
 {
     struct sink *s = sink_of(c, from);
-    add_text(c, rank, from, text, text[len] ? len + 1 : len); /* what ends it stands behind it */
+    add_text(c, rank, from, text, text[len] ? len + 1 : len); /* with the byte that ended it */
     s->shown = 0;
     if (text[len])
-        s->unfinished = NOBODY;
+        s->unfinished = NO_SOURCE;
     return !console_full(c);
 }
 
@@ -169,23 +235,25 @@ void console_partial_line(struct console *c, int rank, enum launch_stream from, 
 
 void console_print(struct console *c, const char *text)
 {
+    if (console_error(c) == -EPIPE)
+        return;
     end_line(c->err);
-    async_writer_add(c->err->outlet, text, strlen(text));
+    async_writer_add(c->err->writer, text, strlen(text));
 }
 
 bool console_full(const struct console *c)
 {
-    return async_writer_waiting(c->out->outlet) > ASYNC_WRITER_FULL ||
-           async_writer_waiting(c->err->outlet) > ASYNC_WRITER_FULL;
+    return async_writer_waiting(c->out->writer) > ASYNC_WRITER_FULL ||
+           async_writer_waiting(c->err->writer) > ASYNC_WRITER_FULL;
 }
 
 bool console_waiting(const struct console *c)
 {
-    return async_writer_waiting(c->out->outlet) > 0 || async_writer_waiting(c->err->outlet) > 0;
+    return async_writer_waiting(c->out->writer) > 0 || async_writer_waiting(c->err->writer) > 0;
 }
 
 int console_error(const struct console *c)
 {
-    int error = async_writer_error(c->out->outlet);
-    return error ? error : async_writer_error(c->err->outlet);
+    int error = async_writer_error(c->out->writer);
+    return error ? error : async_writer_error(c->err->writer);
 }

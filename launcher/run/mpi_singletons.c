@@ -11,21 +11,21 @@
 #include "launcher/inspect/rank_status.h"
 
 enum {
-    FIRST_LOOK_MS = 2000,
-    LOOKS = 8 /* each after twice the time of the one before: 2 s ... 4 minutes */
+    FIRST_CHECK_MS = 2000,
+    CHECKS = 8 /* the pause doubles each time: 2 s to 4 minutes */
 };
 
 struct mpi_singletons {
     uv_timer_t timer;
     const struct launch *job;
-    int looks;
-    bool suspected; /* the library was there at the look before */
-    bool told;
-    void (*found)(void *arg, const char *text);
+    int checks;
+    bool suspected; /* the library was mapped at the previous check */
+    bool reported;
+    void (*on_found)(void *arg, const char *text);
     void *arg;
 };
 
-/* The whole name of a library whose name begins at `at`: up to what no name has. */
+/* Copies the library's name that begins at `at`, up to the first character that no name has. */
 static void copy_name(char *out, size_t size, const char *at, const char *end)
 {
     size_t n = 0;
@@ -62,38 +62,38 @@ bool mpi_singletons_mapped(char *out, size_t size, pid_t pid)
     return false;
 }
 
-/* A program's file, mapped; 64 bits, as this machine writes them. */
+/* A mapped ELF file of 64 bits in this machine's byte order. */
 struct image {
     const char *bytes;
     size_t size;
-    const Elf64_Ehdr *head;
+    const Elf64_Ehdr *header;
 };
 
-/* `n` bytes at `at`; NULL where the file has them not. */
-static const void *part(const struct image *i, uint64_t at, uint64_t n)
+/* Returns the `n` bytes at `at`; NULL if the file does not have them. */
+static const void *bytes_at(const struct image *i, uint64_t at, uint64_t n)
 {
     return at <= i->size && n <= i->size - at && at % 8 == 0 ? i->bytes + at : NULL;
 }
 
-/* Where in the file the byte lies that is at `address` in memory; the file's size where nowhere. */
+/* The file offset of the byte that is at `address` in memory; the file's size if there is none. */
 static uint64_t offset_of(const struct image *i, const Elf64_Phdr *all, uint64_t address)
 {
-    for (int k = 0; k < i->head->e_phnum; k++)
+    for (int k = 0; k < i->header->e_phnum; k++)
         if (all[k].p_type == PT_LOAD && address >= all[k].p_vaddr &&
             address - all[k].p_vaddr < all[k].p_filesz)
             return address - all[k].p_vaddr + all[k].p_offset;
     return i->size;
 }
 
-/* The names of what is linked dynamically, libraries among them (.dynstr; elf(5)). */
+/* Searches the names for dynamic linking, which include the libraries (.dynstr; elf(5)). */
 static bool find_linked(char *out, size_t size, const struct image *i)
 {
-    uint64_t names = 0, names_bytes = 0, heads = i->head->e_phnum * sizeof(Elf64_Phdr);
-    const Elf64_Phdr *all = part(i, i->head->e_phoff, heads), *dynamic = NULL;
-    for (int k = 0; all && k < i->head->e_phnum; k++)
+    uint64_t names = 0, names_bytes = 0, heads = i->header->e_phnum * sizeof(Elf64_Phdr);
+    const Elf64_Phdr *all = bytes_at(i, i->header->e_phoff, heads), *dynamic = NULL;
+    for (int k = 0; all && k < i->header->e_phnum; k++)
         if (all[k].p_type == PT_DYNAMIC)
             dynamic = &all[k];
-    const Elf64_Dyn *d = dynamic ? part(i, dynamic->p_offset, dynamic->p_filesz) : NULL;
+    const Elf64_Dyn *d = dynamic ? bytes_at(i, dynamic->p_offset, dynamic->p_filesz) : NULL;
     for (uint64_t k = 0; d && k < dynamic->p_filesz / sizeof *d; k++) {
         names = d[k].d_tag == DT_STRTAB ? d[k].d_un.d_ptr : names;
         names_bytes = d[k].d_tag == DT_STRSZ ? d[k].d_un.d_val : names_bytes;
@@ -114,30 +114,30 @@ bool mpi_singletons_named(char *out, size_t size, const char *program)
     if (bytes == MAP_FAILED)
         return false;
     struct image i = {bytes, (size_t)st.st_size, (const Elf64_Ehdr *)bytes};
-    bool there = memcmp(bytes, ELFMAG, SELFMAG) == 0 && bytes[EI_CLASS] == ELFCLASS64 &&
-                 i.head->e_phentsize == sizeof(Elf64_Phdr) && find_linked(out, size, &i);
+    bool found = memcmp(bytes, ELFMAG, SELFMAG) == 0 && bytes[EI_CLASS] == ELFCLASS64 &&
+                 i.header->e_phentsize == sizeof(Elf64_Phdr) && find_linked(out, size, &i);
     munmap(bytes, (size_t)st.st_size);
-    return there;
+    return found;
 }
 
-static void say(struct mpi_singletons *s, const char *library)
+static void report(struct mpi_singletons *s, const char *library)
 {
     const char *advice =
         strstr(library, "mpich")
-            ? "leave --no-pmix, and what closes descriptors above 2 (PMI_FD) before MPI_Init, as "
-              "Python's subprocess does without close_fds=False"
-            : "is it built with the MPI that it runs with, with PMIx? leave --no-pmix and what "
-              "chooses Open MPI's ess or schizo out";
+            ? "omit --no-pmix, and keep descriptors above 2 (PMI_FD) open until MPI_Init, which "
+              "Python's subprocess closes without close_fds=False"
+            : "omit --no-pmix and settings of Open MPI's ess or schizo, and check that the program "
+              "runs with the MPI that it was built with, with PMIx";
     AUTO(free)
     char *text = xasprintf(
-        "no rank has joined the job, but %s is an MPI library: if they have called MPI_Init, they "
-        "are %d jobs of one rank each; try: %s",
+        "no rank has connected to PMIx, but the program uses the MPI library %s: ranks that have "
+        "called MPI_Init are %d jobs of one rank each; try: %s",
         library, launch_plan(s->job)->world_size, advice);
-    s->told = true;
-    s->found(s->arg, text);
+    s->reported = true;
+    s->on_found(s->arg, text);
 }
 
-/* The first rank that runs here. */
+/* The process of the first rank that runs on this node; 0: none. */
 static pid_t any_rank(const struct mpi_singletons *s)
 {
     for (int i = 0; i < launch_plan(s->job)->world_size; i++)
@@ -149,23 +149,23 @@ static pid_t any_rank(const struct mpi_singletons *s)
 static void on_timer(uv_timer_t *t)
 {
     struct mpi_singletons *s = t->data;
-    struct rank_status stands = {0};
+    struct rank_status status = {0};
     char library[64];
     pid_t pid = any_rank(s);
-    if (launch_pmix_connected(s->job) || s->told || ++s->looks > LOOKS)
+    if (launch_pmix_connected(s->job) || s->reported || ++s->checks > CHECKS)
         return;
     if (pid > 0)
-        (void)rank_status_sample(&stands, &pid, 1); /* behind its shell, where it is one */
-    bool there = stands.pid > 0 && mpi_singletons_mapped(library, sizeof library, stands.pid);
-    if (there && s->suspected) {
-        say(s, library);
+        (void)rank_status_sample(&status, &pid, 1); /* below its shell, if it is one */
+    bool mapped = status.pid > 0 && mpi_singletons_mapped(library, sizeof library, status.pid);
+    if (mapped && s->suspected) {
+        report(s, library);
         return;
     }
-    s->suspected = there;
-    uv_timer_start(t, on_timer, (uint64_t)FIRST_LOOK_MS << s->looks, 0);
+    s->suspected = mapped;
+    uv_timer_start(t, on_timer, (uint64_t)FIRST_CHECK_MS << s->checks, 0);
 }
 
-/* The program as the shell would find it. To be freed. */
+/* The program's path, found as a shell does; to be freed. */
 static char *program_path(const char *name)
 {
     if (strchr(name, '/'))
@@ -183,25 +183,25 @@ static char *program_path(const char *name)
 void mpi_singletons_ended(struct mpi_singletons *s, const struct job_end *end)
 {
     char library[64];
-    if (!s || s->told || end->status != 0 || launch_pmix_connected(s->job))
+    if (!s || s->reported || end->status != 0 || launch_pmix_connected(s->job))
         return;
     AUTO(free) char *program = program_path(launch_plan(s->job)->argv[0]);
     if (mpi_singletons_named(library, sizeof library, program))
-        say(s, library);
+        report(s, library);
 }
 
 struct mpi_singletons *mpi_singletons_open(uv_loop_t *loop, const struct launch *job,
-                                           void (*found)(void *arg, const char *text), void *arg)
+                                           void (*on_found)(void *arg, const char *text), void *arg)
 {
     if (launch_plan(job)->world_size < 2 || launch_pmix_connected(job))
         return NULL;
     struct mpi_singletons *s = xzalloc(sizeof *s);
     s->job = job;
-    s->found = found;
+    s->on_found = on_found;
     s->arg = arg;
     uv_timer_init(loop, &s->timer);
     s->timer.data = s;
-    uv_timer_start(&s->timer, on_timer, FIRST_LOOK_MS, 0);
+    uv_timer_start(&s->timer, on_timer, FIRST_CHECK_MS, 0);
     return s;
 }
 

@@ -31,14 +31,14 @@ static int read_value(int *out, const char *text, size_t len, struct err *e)
     return opt_int(out, "streams", word, 0, 3, e);
 }
 
-/* "1:3": the value of one local rank. */
+/* "1:3": the streams of one local rank. */
 static int read_one(struct redirect_map *m, const char *text, size_t len, struct err *e)
 {
     size_t digits = strcspn(text, ":");
     AUTO(free) char *number = xstrndup(text, digits < len ? digits : len);
     int rank = 0, value = 0;
     if (digits >= len) {
-        err_set(e, -EINVAL, "'%.*s' is no rank with its streams", (int)len, text);
+        err_set(e, -EINVAL, "'%.*s' is not RANK:STREAMS", (int)len, text);
         return err_hint(e,
                         "3 for all, or 0:1,1:3 (local rank:streams; 1 stdout, 2 stderr, 3 both)");
     }
@@ -124,7 +124,7 @@ static void open_rank(struct redirect *r, const struct plan_rank *rank, const ch
     int tee = value_of(&r->spec->tee, rank->local_rank);
     int to_file = tee | value_of(&r->spec->redirects, rank->local_rank);
     AUTO(free) char *dir = xasprintf("%s/%d", attempt, rank->rank);
-    (void)mkdir(dir, 0777); /* without it there is no file, which is told */
+    (void)mkdir(dir, 0777); /* if this fails, fopen() fails and is reported */
     for (int k = 0; k < 2; k++) {
         FILE **f = &r->of[rank->rank].file[k];
         AUTO(free) char *path = xasprintf("%s/%s", dir, names[k]);
@@ -137,13 +137,11 @@ static void open_rank(struct redirect *r, const struct plan_rank *rank, const ch
 
 void redirect_plan(struct redirect *r, const struct plan *p, int attempt)
 {
-    if (!r)
-        return;
     close_files(r);
     r->of = xcalloc((size_t)p->world_size, sizeof *r->of);
     r->ranks = p->world_size;
     AUTO(free) char *dir = xasprintf("%s/attempt_%d", r->dir, attempt);
-    (void)mkdir(dir, 0777); /* as above */
+    (void)mkdir(dir, 0777); /* as in open_rank() */
     for (int i = 0; i < p->world_size; i++)
         open_rank(r, &p->ranks[i], dir);
 }
@@ -162,21 +160,33 @@ const char *redirect_dir(const struct redirect *r)
     return r->dir;
 }
 
-bool redirect_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
+void redirect_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
                    size_t len)
 {
-    if (!r)
-        return true;
     int k = from == LAUNCH_STDERR;
     FILE *f = r->of[rank].file[k];
-    size_t all = text[len] ? len + 1 : len; /* what ends it stands behind it */
+    size_t all = text[len] ? len + 1 : len; /* with the byte that ended it */
     if (f && fwrite_unlocked(text, 1, all, f) < all) {
         log_error("%s: rank %d: %s", r->dir, rank, strerror(errno));
-        (void)fclose(f); /* that it failed is told */
+        (void)fclose(f); /* the failure was logged */
         r->of[rank].file[k] = NULL;
         r->of[rank].shown[k] = true;
     }
-    return r->of[rank].shown[k];
+}
+
+static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    redirect_line(arg, rank, from, text, len);
+    return true;
+}
+
+void redirect_attach(struct redirect *r, struct launch *job, int attempt)
+{
+    static const struct launch_events events = {.line = on_line};
+    if (!r)
+        return;
+    redirect_plan(r, launch_plan(job), attempt);
+    launch_observe(job, &events, r);
 }
 
 bool redirect_shows(const struct redirect *r, int rank, enum launch_stream from)

@@ -1,4 +1,4 @@
-/* redirect - torchrun's --redirects and --tee: each rank's streams in files of their own.
+/* redirect - the ranks' output in files, one per rank and stream: torchrun's --redirects, --tee.
  *
  *     DIR/RUN_xxxxxx/attempt_0/RANK/stdout.log and stderr.log    as torchrun lays them out
  *
@@ -15,42 +15,45 @@
 #include "launcher/engine/launch.h"
 #include "launcher/plan/plan.h"
 
-/* Zero-initialised: nothing. */
+/* Which streams of which ranks. Zero-initialised: none. */
 struct redirect_map {
     int all;     /* for ranks that are not named */
     char *named; /* [local rank]: 1 + the value; 0: not named */
     int count;
 };
 
-/* -EINVAL, -ERANGE  it is neither form */
+/* Reads a value of --redirects or --tee.
+ *   -EINVAL, -ERANGE  neither form */
 int redirect_parse(struct redirect_map *m, const char *text, struct err *e);
 void redirect_map_free(struct redirect_map *m);
 
 struct redirect_spec {
-    struct redirect_map redirects, tee; /* files alone; files and the console */
-    const char *dir;                    /* NULL: a new one below /tmp */
-    const char *run_id;                 /* NULL: "none", as torchrun says */
+    struct redirect_map redirects, tee; /* only to files; to files and the console */
+    const char *dir;                    /* NULL: a new directory in /tmp */
+    const char *run_id;                 /* NULL: "none", torchrun's default */
 };
 
 struct redirect;
 
-/* Makes the directory. Gives NULL where nothing is redirected. `s` is borrowed. */
+/* Creates the directory. `*out` stays NULL if nothing is redirected. `s` is borrowed. */
 int redirect_open(struct redirect **out, const struct redirect_spec *s, struct err *e);
-/* Whose lines will come, and how often the job was started before: makes the files. Of one that
- * cannot be made the log tells, and its lines go to the console. `r` may be NULL. */
+/* Creates the files of an attempt (0 is the first) and observes its job. If a file cannot be
+ * created, an error is logged and its lines go to the console. `r` may be NULL. */
+void redirect_attach(struct redirect *r, struct launch *job, int attempt);
+/* Only creates the files. redirect_attach() does this. */
 void redirect_plan(struct redirect *r, const struct plan *p, int attempt);
-/* What was not written so far is. A failure of that is logged. */
+/* Writes what is buffered; a failure is logged. */
 void redirect_close(struct redirect *r);
 AUTO_DEFINE(redirect, struct redirect *, redirect_close)
 
 /* "DIR/RUN_xxxxxx". Borrowed. */
 const char *redirect_dir(const struct redirect *r);
 
-/* A line as launch_events has it, to its file. True where it belongs on the console (too). `r` may
- * be NULL. */
-bool redirect_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
+/* Writes a line, as launch_events has it, to its file, if it has one. After a failed write, which
+ * is logged, the stream's lines go to the console. */
+void redirect_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
                    size_t len);
-/* Whether lines of that stream belong on the console. `r` may be NULL. */
+/* Returns true if lines of that stream belong on the console. `r` may be NULL. */
 bool redirect_shows(const struct redirect *r, int rank, enum launch_stream from);
 
 #endif

@@ -1,141 +1,163 @@
 #include "launcher/run/run_elastic.h"
 
 #include "common/log.h"
+#include "launcher/elastic/elastic_state.h"
 #include "launcher/elastic/rdzv_client.h"
 
-enum state {
-    WAITS,    /* for the next attempt */
-    RUNS,     /* the ranks do */
-    DONE,     /* they ended well */
-    FAILED,   /* they failed; the host is to answer that all know */
-    STOPPING, /* they are ended because of another node */
-    GONE      /* there is no rendezvous any more */
-};
-
 struct run_elastic {
-    struct run_options *opts;
-    struct run_elastic_events needs;
-    struct rdzv_client *rdzv;
-    struct rdzv_client_opts want;
-    char *master_addr; /* what spec points to */
-    enum state state;
-    bool failure;  /* STOPPING: another node's; else one has come */
-    bool leaving;  /* FAILED: no attempt follows */
-    bool unwanted; /* DONE: the user has ended them */
+    struct run_elastic_opts opts;
+    struct run_elastic_events ev;
+    void *arg;
+    struct rdzv_client *client;
+    struct rdzv_client_opts client_opts;
+    char *master_addr; /* the spec points to it */
+    enum elastic_state state;
+    bool peer_failed; /* why the server stopped an attempt last: a peer failed; else one joined */
+    bool by_user;     /* the user stopped the ranks that ended last */
 };
 
-static void say(const struct run_elastic *m, const char *what, const char *why)
+/* Returns false if the event has no meaning in the present state. */
+static bool apply(struct run_elastic *m, enum elastic_event ev)
 {
-    AUTO(free) char *text = xasprintf("%s: %s%s\n", m->opts->who, why, what);
-    m->needs.say(m->needs.arg, text);
+    int next = elastic_next(m->state, ev);
+    if (next < 0) {
+        log_debug("rendezvous: event %d dropped in %s", (int)ev, elastic_state_name(m->state));
+        return false;
+    }
+    m->state = (enum elastic_state)next;
+    return true;
 }
 
-/* Whether what the host says means something now; what does not, is logged and dropped. */
-static bool is_due(const struct run_elastic *m, enum state s, const char *what)
+/* The same for an event that only a faulty server sends in a wrong state. */
+static bool apply_frame(struct run_elastic *m, enum elastic_event ev, const char *frame)
 {
-    if (m->state != s)
-        log_warn("rendezvous: '%s' means nothing now and is dropped", what);
-    return m->state == s;
+    bool due = apply(m, ev);
+    if (!due)
+        log_warn("rendezvous: unexpected '%s' (dropped)", frame);
+    return due;
 }
 
-static void on_place(void *arg, const struct rdzv_client_assignment *p)
+static void print(const struct run_elastic *m, const char *reason, const char *effect)
+{
+    AUTO(free) char *text = xasprintf("%s: %s%s\n", m->opts.run->program, reason, effect);
+    console_print(m->opts.console, text);
+}
+
+/* ---- events of the rendezvous ------------------------------------------------------------------
+ */
+
+static void on_assigned(void *arg, const struct rdzv_client_assignment *a)
 {
     struct run_elastic *m = arg;
-    if (!is_due(m, WAITS, "assignment"))
+    if (!apply_frame(m, ELASTIC_EV_ASSIGNED, "assignment"))
         return;
-    struct launch_spec *s = &m->opts->spec;
+    struct launch_spec *s = &m->opts.run->spec;
     free(m->master_addr);
-    m->master_addr = xstrdup(p->master_addr);
-    s->external_part = (struct launch_external_part){p->nodes, p->node, m->master_addr,
-                                                     p->first_rank, p->world_size};
-    s->master_port = p->master_port;
-    m->state = RUNS;
-    m->needs.start(m->needs.arg);
+    m->master_addr = xstrdup(a->master_addr);
+    s->external_part = (struct launch_external_part){a->nodes, a->node, m->master_addr,
+                                                     a->first_rank, a->world_size};
+    s->master_port = a->master_port;
+    m->ev.assigned(m->arg);
 }
 
-static void on_stop(void *arg, bool failure, const char *why)
+/* What a stop means for ranks that ended well before. */
+static void stopped_after_success(struct run_elastic *m, const char *reason)
 {
-    struct run_elastic *m = arg;
-    enum state was = m->state;
-    m->failure = failure;
-    if (was == FAILED) { /* the answer: all know */
-        m->state = WAITS;
-        if (m->leaving)
-            m->needs.over(m->needs.arg, false);
-    } else if (was == RUNS) {
-        m->state = STOPPING;
-        say(m, ": the ranks here are ended", why);
-        m->needs.stop(m->needs.arg);
-    } else if (was == DONE && failure) {
-        m->state = WAITS;
-        say(m, "", why);
-        m->needs.failed(m->needs.arg);
-    } else if (was == DONE && m->unwanted) {
-        m->needs.over(m->needs.arg, false);
-    } else if (was == DONE) {
+    if (m->peer_failed) {
+        print(m, reason, "");
+        m->ev.peers_failed(m->arg);
+    } else if (m->by_user) {
+        m->ev.over(m->arg, false);
+    } else {
         run_elastic_join(m);
     }
 }
 
-static void on_over(void *arg)
+static void on_stop(void *arg, bool failure, const char *reason)
 {
     struct run_elastic *m = arg;
-    if (!is_due(m, DONE, "job_done"))
+    enum elastic_state from = m->state;
+    m->peer_failed = failure;
+    if (!apply(m, failure      ? ELASTIC_EV_STOP_FAILED
+                  : m->by_user ? ELASTIC_EV_STOP_JOINED_LAST
+                               : ELASTIC_EV_STOP_JOINED))
         return;
-    m->state = GONE;
-    m->needs.over(m->needs.arg, true);
+    if (from == ELASTIC_RUNNING) {
+        print(m, reason, ": stopping the ranks of this node");
+        m->ev.stop(m->arg);
+    } else if (from == ELASTIC_SUCCEEDED) {
+        stopped_after_success(m, reason);
+    } else if (from == ELASTIC_FAILED_LEAVING) {
+        m->ev.over(m->arg, false); /* the server has confirmed: all peers know of the failure */
+    }
 }
 
-static void on_failed(void *arg, const struct err *e)
+static void on_job_done(void *arg)
 {
     struct run_elastic *m = arg;
-    bool runs = m->state == RUNS;
-    bool ends = m->state == STOPPING; /* then that is how it ends */
-    m->state = GONE;
-    err_print(e, m->opts->who);
-    if (runs)
-        m->needs.stop(m->needs.arg);
-    else if (!ends)
-        m->needs.over(m->needs.arg, false);
+    if (apply_frame(m, ELASTIC_EV_JOB_DONE, "job_done"))
+        m->ev.over(m->arg, true);
 }
+
+static void on_lost(void *arg, const struct err *e)
+{
+    struct run_elastic *m = arg;
+    enum elastic_state from = m->state;
+    if (!apply(m, ELASTIC_EV_LOST))
+        return;
+    err_print(e, m->opts.run->program);
+    if (from == ELASTIC_RUNNING)
+        m->ev.stop(m->arg);
+    else if (from != ELASTIC_STOPPING) /* else the end of the ranks is still to come */
+        m->ev.over(m->arg, false);
+}
+
+/* ---- the ranks of this node --------------------------------------------------------------------
+ */
 
 bool run_elastic_was_stopped(const struct run_elastic *m)
 {
-    return m && (m->state == STOPPING || m->state == GONE);
+    return m && (m->state == ELASTIC_STOPPING || m->state == ELASTIC_LOST);
 }
 
-enum run_elastic_next run_elastic_ranks_ended(struct run_elastic *m, const char *failed,
-                                              bool unwanted)
+bool run_elastic_attempt_failed(const struct run_elastic *m, const char *failure)
 {
-    if (m->state == STOPPING) {
-        m->state = WAITS;
-    } else if (m->state == RUNS) {
-        m->state = failed ? FAILED : DONE;
-        m->unwanted = unwanted;
-        m->leaving = false;
-        rdzv_client_ranks_ended(m->rdzv, !failed, failed ? failed : "");
-        return failed ? RUN_ELASTIC_FAILED : RUN_ELASTIC_WAIT_FOR_PEERS;
+    return m->state == ELASTIC_RUNNING ? failure != NULL
+                                       : m->state == ELASTIC_STOPPING && m->peer_failed;
+}
+
+enum run_elastic_next run_elastic_ranks_ended(struct run_elastic *m, const char *failure,
+                                              bool by_user, bool restart_due)
+{
+    enum elastic_state from = m->state;
+    (void)apply(m, !failure      ? ELASTIC_EV_RANKS_SUCCEEDED /* ranks end in these states only */
+                   : restart_due ? ELASTIC_EV_RANKS_FAILED
+                                 : ELASTIC_EV_RANKS_FAILED_LAST);
+    if (from == ELASTIC_RUNNING) {
+        m->by_user = by_user;
+        rdzv_client_ranks_ended(m->client, !failure, failure ? failure : "");
+        return restart_due ? RUN_ELASTIC_RESTART : RUN_ELASTIC_AWAIT_PEERS;
     }
-    if (m->state == GONE || (unwanted && !m->failure))
-        return RUN_ELASTIC_FINISHED;
-    return m->failure ? RUN_ELASTIC_FAILED : RUN_ELASTIC_REJOIN;
+    if (from == ELASTIC_LOST || (by_user && !m->peer_failed))
+        return RUN_ELASTIC_LAST;
+    if (!m->peer_failed)
+        return RUN_ELASTIC_REJOIN;
+    return restart_due ? RUN_ELASTIC_RESTART : RUN_ELASTIC_LAST;
 }
 
 void run_elastic_join(struct run_elastic *m)
 {
     struct err e = {0};
-    m->state = WAITS;
-    if (rdzv_client_join(m->rdzv, &e) < 0)
-        on_failed(m, &e);
+    if (!apply(m, ELASTIC_EV_JOIN))
+        return;
+    if (rdzv_client_join(m->client, &e) < 0)
+        on_lost(m, &e);
 }
 
-bool run_elastic_leave(struct run_elastic *m)
-{
-    m->leaving = true;
-    return m->state == FAILED;
-}
+/* ---- open and close ----------------------------------------------------------------------------
+ */
 
-/* How many ranks this node will have: what a job of its own would. */
+/* The number of ranks of this node: as many as a job of its own would have here. */
 static int count_ranks(int *out, const struct launch_spec *s, const struct topo *t, struct err *e)
 {
     AUTO(plan) struct plan *p = NULL;
@@ -145,18 +167,20 @@ static int count_ranks(int *out, const struct launch_spec *s, const struct topo 
     return rc;
 }
 
-int run_elastic_open(struct run_elastic **out, uv_loop_t *loop, struct run_options *o,
-                     const struct topo *t, const struct run_elastic_events *needs, struct err *e)
+int run_elastic_open(struct run_elastic **out, uv_loop_t *loop, const struct run_elastic_opts *o,
+                     const struct run_elastic_events *events, void *arg, struct err *e)
 {
-    static const struct rdzv_client_events events = {on_place, on_stop, on_over, on_failed};
+    static const struct rdzv_client_events client_events = {
+        .assigned = on_assigned, .stop = on_stop, .job_done = on_job_done, .failed = on_lost};
     AUTO(run_elastic) struct run_elastic *m = xzalloc(sizeof *m);
-    m->opts = o;
-    m->needs = *needs;
-    m->want = *o->rdzv;
-    m->want.name = topo_name(t);
-    int rc = count_ranks(&m->want.ranks, &o->spec, t, e);
+    m->opts = *o;
+    m->ev = *events;
+    m->arg = arg;
+    m->client_opts = *o->run->rdzv;
+    m->client_opts.name = topo_name(o->topo);
+    int rc = count_ranks(&m->client_opts.ranks, &o->run->spec, o->topo, e);
     if (rc == 0)
-        rc = rdzv_client_open(&m->rdzv, loop, &m->want, &events, m, e);
+        rc = rdzv_client_open(&m->client, loop, &m->client_opts, &client_events, m, e);
     if (rc < 0)
         return rc;
     *out = TAKE(m);
@@ -167,7 +191,7 @@ void run_elastic_close(struct run_elastic *m)
 {
     if (!m)
         return;
-    rdzv_client_close(m->rdzv);
+    rdzv_client_close(m->client);
     free(m->master_addr);
     free(m);
 }

@@ -1,5 +1,7 @@
-/* cmd_run_meet - `drover torchrun --rdzv-endpoint`: this node's attempts begin and end with those
- * of the nodes that it meets there (engine/rdzv.h). */
+/* run_elastic - `drover torchrun --rdzv-endpoint`: starts and stops this node's attempts together
+ * with those of its peers, as the rendezvous decides (elastic/rdzv_client.h).
+ *
+ * elastic/elastic_state.h has the states. */
 #ifndef DROVER_RUN_ELASTIC_H
 #define DROVER_RUN_ELASTIC_H
 
@@ -8,45 +10,55 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/node/topo.h"
-#include "launcher/run/cmd_run.h"
+#include "launcher/run/console.h"
+#include "launcher/run/run_options.h"
 
 struct run_elastic;
 
-struct run_elastic_events {   /* from `drover run`, called from the loop */
-    void (*start)(void *arg); /* the spec is that of the next attempt */
-    void (*stop)(void *arg);  /* the ranks are to be ended; run_elastic_ranks_ended() follows */
-    /* The ranks ended well, but others' failed: this attempt is one that has failed. */
-    void (*failed)(void *arg);
-    /* Nothing more follows: `well` where all ranks of all nodes have ended so. */
-    void (*over)(void *arg, bool well);
-    void (*say)(void *arg, const char *text); /* whole lines, on stderr */
-    void *arg;
+struct run_elastic_opts {
+    struct run_options *run; /* its spec becomes that of each attempt */
+    const struct topo *topo; /* of this node */
+    struct console *console; /* gets what peers report */
 };
 
-/* Borrows the options, whose spec it makes into that of each attempt. */
-int run_elastic_open(struct run_elastic **out, uv_loop_t *loop, struct run_options *o,
-                     const struct topo *t, const struct run_elastic_events *needs, struct err *e);
-/* Its handles close on the loop's next turns. May be NULL. */
+/* All come from the loop. */
+struct run_elastic_events {
+    void (*assigned)(void *arg); /* start an attempt: the spec is ready */
+    void (*stop)(void *arg);     /* stop the ranks; run_elastic_ranks_ended() follows */
+    /* The ranks here ended well, but those of a peer failed: the attempt has failed. */
+    void (*peers_failed)(void *arg);
+    /* No attempt follows. `well`: all ranks of all nodes ended well. */
+    void (*over)(void *arg, bool well);
+};
+
+/* Joins the rendezvous. Everything in `o` is borrowed. */
+int run_elastic_open(struct run_elastic **out, uv_loop_t *loop, const struct run_elastic_opts *o,
+                     const struct run_elastic_events *events, void *arg, struct err *e);
+/* Its handles close in the loop's next iterations. May be NULL. */
 void run_elastic_close(struct run_elastic *m);
 AUTO_DEFINE(run_elastic, struct run_elastic *, run_elastic_close)
 
-/* Whether the ranks were ended because of another node. False for NULL. */
+/* Returns true if the ranks here are stopped because of a peer, or because the rendezvous is lost.
+ * False for NULL. */
 bool run_elastic_was_stopped(const struct run_elastic *m);
 
+/* Returns true if the attempt whose ranks have just ended has failed, here (`failure` is how; NULL:
+ * its ranks ended well) or on a peer. It may then be restarted. */
+bool run_elastic_attempt_failed(const struct run_elastic *m, const char *failure);
+
 enum run_elastic_next {
-    RUN_ELASTIC_WAIT_FOR_PEERS, /* the other nodes' ranks are waited for */
-    RUN_ELASTIC_REJOIN,         /* a node has come: the next attempt, which counts as no restart */
-    RUN_ELASTIC_FAILED,  /* here or elsewhere: run_elastic_join() after a pause, or _leave() */
-    RUN_ELASTIC_FINISHED /* the others cannot be reached any more: there is no next attempt */
+    RUN_ELASTIC_AWAIT_PEERS, /* an event follows, which says how it continues */
+    RUN_ELASTIC_REJOIN,      /* call run_elastic_join() now: a node joined, no restart is counted */
+    RUN_ELASTIC_RESTART,     /* call run_elastic_join() after the pause */
+    RUN_ELASTIC_LAST         /* no attempt follows */
 };
 
-/* The ranks here have ended: `failed` is how (NULL: well). `unwanted`: the user ended them, so a
- * node that has come brings no next attempt here. */
-enum run_elastic_next run_elastic_ranks_ended(struct run_elastic *m, const char *failed,
-                                              bool unwanted);
+/* The ranks here have ended, for the reason `failure` (NULL: well). `by_user`: the user stopped
+ * them, so that a node that joins starts no attempt here. `restart_due`: see
+ * run_elastic_attempt_failed(). */
+enum run_elastic_next run_elastic_ranks_ended(struct run_elastic *m, const char *failure,
+                                              bool by_user, bool restart_due);
+/* Joins the rendezvous for a further attempt. If that fails, `over` is emitted at once. */
 void run_elastic_join(struct run_elastic *m);
-/* No next attempt here. False where that can be done at once; else needs.over follows, when the
- * others have been told of the failure. */
-bool run_elastic_leave(struct run_elastic *m);
 
 #endif

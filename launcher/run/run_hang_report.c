@@ -12,38 +12,39 @@
 #include "launcher/run/mpi_singletons.h"
 
 enum {
-    SHOWN_MAX = 32,
-    STACKS_WANTED = 4,
-    FAR_LIMIT_MS = CALL_STACKS_LIMIT_MS + 2000 /* for a stack from another node */
+    ROWS_MAX = 32,  /* of the table; further rows only if the rank differs */
+    STACKS_MAX = 4, /* call stacks per report */
+    REMOTE_LIMIT_MS = CALL_STACKS_LIMIT_MS + 2000 /* for a stack from another node */
 };
 
 struct run_hang_report {
     uv_loop_t *loop;
-    uv_timer_t timer;
+    uv_timer_t timer; /* until a hang: the next sample; then: the limit for remote stacks */
     struct launch *job;
     const struct plan *plan;
-    const char *who;
+    struct console *console;
+    const char *program;
     double timeout_s;
     int ranks;
     struct hang *hang;
-    bool *over, *differs;
-    struct rank_status *now;
+    bool *ended, *differs;      /* by rank */
+    struct rank_status *status; /* by rank */
     struct call_stacks *stacks;
     struct nccl_ras *ras;
-    int awaited;                       /* of these two, and of the far ones' stacks */
-    int of[STACKS_WANTED], of_count;   /* the ranks of this node whose stacks are asked for */
-    int far[STACKS_WANTED], far_count; /* … and of others, until they come */
-    struct strbuf report, collectives;
-    json_t *j;
-    void (*found)(void *arg, const char *text, json_t *j);
+    int pending;                        /* answers to come: local stacks, remote stacks, NCCL RAS */
+    int local[STACKS_MAX], local_count; /* ranks here whose stacks were requested */
+    int remote[STACKS_MAX], remote_count; /* ranks on other nodes, until their stacks arrive */
+    struct strbuf text, collectives;
+    json_t *report;
+    void (*on_hang)(void *arg, json_t *report);
     void *arg;
 };
 
-static const char *const words[] = {
+static const char *const descriptions[] = {
     [HANG_STOPPED] = "a rank is stopped",
-    [HANG_ALL_IDLE] = "no rank has written anything, and none has used its CPU",
-    [HANG_COLLECTIVE] = "a collective is under way, and no rank does anything else",
-    [HANG_SOME_IDLE] = "no rank has written anything, and a few have not used their CPU",
+    [HANG_ALL_IDLE] = "no rank has written output or used its CPU",
+    [HANG_COLLECTIVE] = "ranks wait in a collective, and no rank does anything else",
+    [HANG_SOME_IDLE] = "no rank has written output, and some have not used their CPU",
 };
 
 static const char *const names[] = {
@@ -56,73 +57,74 @@ static const char *const names[] = {
 /* ---- the report --------------------------------------------------------------------------------
  */
 
-/* The ranks' collectives, lined up. `at` has one for each rank. */
-static bool line_up(struct strbuf *b, bool *odd, const struct plan *p, const bool *over,
-                    const struct collective_position *at)
+/* Compares the ranks' positions in their collectives (`at`, by rank), marks in `odd` the ranks that
+ * differ, and appends the mismatch as text. Returns true if any rank differs. */
+static bool compare_collectives(struct strbuf *b, bool *odd, const struct plan *p,
+                                const bool *ended, const struct collective_position *at)
 {
     AUTO(free)
     struct collective_mismatch_rank *ranks = xcalloc((size_t)p->world_size, sizeof *ranks);
     for (int i = 0; i < p->world_size; i++)
         ranks[i] = (struct collective_mismatch_rank){.rank = p->first_rank + i,
                                                      .node = p->nodes[p->ranks[i].node].name,
-                                                     .exited = over[i],
+                                                     .exited = ended[i],
                                                      .position = &at[i]};
     collective_mismatch_write(b, odd, ranks, p->world_size);
     return memchr(odd, true, (size_t)p->world_size);
 }
 
-bool run_hang_report_collectives(struct strbuf *b, const struct launch *job, const bool *over)
+bool run_hang_report_collectives(struct strbuf *b, const struct launch *job, const bool *ended)
 {
     const struct plan *p = launch_plan(job);
     AUTO(free) bool *odd = xcalloc((size_t)p->world_size, sizeof *odd);
     AUTO(free) struct collective_position *at = xcalloc((size_t)p->world_size, sizeof *at);
     for (int i = 0; i < p->world_size; i++)
         launch_last_collective(job, i, &at[i]);
-    return line_up(b, odd, p, over, at);
+    return compare_collectives(b, odd, p, ended, at);
 }
 
-/* Who stands elsewhere than most; where collectives tell it, they alone do: in one of them some
- * ranks may sleep while others spin. */
-static void mark_who_differs(struct run_hang_report *h)
+/* Marks the ranks that wait elsewhere than most. If the collectives show it, only they count, since
+ * some ranks may sleep in a collective while others spin. */
+static void mark_differing_ranks(struct run_hang_report *h)
 {
     AUTO(free) struct collective_position *at = xcalloc((size_t)h->ranks, sizeof *at);
     for (int i = 0; i < h->ranks; i++)
-        at[i] = h->now[i].collective;
-    if (line_up(&h->collectives, h->differs, h->plan, h->over, at))
+        at[i] = h->status[i].collective;
+    if (compare_collectives(&h->collectives, h->differs, h->plan, h->ended, at))
         return;
     AUTO(free) const char **where = xcalloc((size_t)h->ranks, sizeof *where);
     for (int i = 0; i < h->ranks; i++) {
         AUTO(strbuf) struct strbuf b = {0};
-        rank_status_describe(&b, &h->now[i]);
-        if (!h->over[i])
+        rank_status_describe(&b, &h->status[i]);
+        if (!h->ended[i])
             where[i] = strbuf_take(&b);
     }
     hang_differs(h->differs, where, h->ranks);
     for (int i = 0; i < h->ranks; i++) {
-        h->differs[i] |= !h->over[i] && h->now[i].state == 'T';
+        h->differs[i] |= !h->ended[i] && h->status[i].state == 'T';
         free((char *)where[i]);
     }
 }
 
 static void add_rank(struct run_hang_report *h, int rank, json_t *all)
 {
-    const struct rank_status *s = &h->now[rank];
+    const struct rank_status *s = &h->status[rank];
     const char *node = h->plan->nodes[h->plan->ranks[rank].node].name;
     int64_t silent_ms = (int64_t)uv_now(h->loop) - hang_last_activity_ms(h->hang, rank);
     AUTO(strbuf) struct strbuf where = {0};
-    if (h->over[rank])
+    if (h->ended[rank])
         strbuf_puts(&where, "has ended");
     else
         rank_status_describe(&where, s);
-    if (rank < SHOWN_MAX || h->differs[rank])
-        strbuf_printf(&h->report, "  %4d  %-12s  %7.1f s  %7.0f s ago  %-15s  %s%s\n",
+    if (rank < ROWS_MAX || h->differs[rank])
+        strbuf_printf(&h->text, "  %4d  %-12s  %7.1f s  %7.0f s ago  %-15s  %s%s\n",
                       h->plan->first_rank + rank, node, (double)s->cpu_ms / 1000,
                       (double)silent_ms / 1000, s->name, strbuf_str(&where),
                       h->differs[rank] ? "   <- differs" : "");
     json_t *one = rank_status_json(s);
     json_object_set_new(one, "rank", json_integer(h->plan->first_rank + rank));
     json_object_set_new(one, "node", json_text(node));
-    json_object_set_new(one, "ended", json_boolean(h->over[rank]));
+    json_object_set_new(one, "ended", json_boolean(h->ended[rank]));
     json_object_set_new(one, "idle", json_boolean(hang_is_idle(h->hang, rank)));
     json_object_set_new(one, "differs", json_boolean(h->differs[rank]));
     json_object_set_new(one, "silent_ms", json_integer(silent_ms));
@@ -131,29 +133,31 @@ static void add_rank(struct run_hang_report *h, int rank, json_t *all)
 
 static void write_report(struct run_hang_report *h, enum hang_verdict v)
 {
-    mark_who_differs(h);
-    strbuf_printf(&h->report,
-                  "%s: the job hangs: for %g s %s (--hang-timeout)\n"
-                  "  rank  node                CPU    last line  program          stands\n",
-                  h->who, h->timeout_s, words[v]);
+    mark_differing_ranks(h);
+    strbuf_printf(&h->text,
+                  "%s: the job hangs: for %g s, %s (--hang-timeout)\n"
+                  "  rank  node                CPU    last line  program          waits in\n",
+                  h->program, h->timeout_s, descriptions[v]);
     json_t *all = json_array();
     for (int i = 0; i < h->ranks; i++)
         add_rank(h, i, all);
-    if (h->ranks > SHOWN_MAX)
-        strbuf_printf(&h->report, "  (of ranks from %d on, only those that differ)\n", SHOWN_MAX);
-    strbuf_add(&h->report, strbuf_str(&h->collectives), h->collectives.len);
-    h->j = json_pack("{s:s, s:I, s:o}", "why", names[v], "timeout_ms",
-                     (json_int_t)(h->timeout_s * 1000), "ranks", all);
+    if (h->ranks > ROWS_MAX)
+        strbuf_printf(&h->text, "  (from rank %d on, only ranks that differ are listed)\n",
+                      ROWS_MAX);
+    strbuf_add(&h->text, strbuf_str(&h->collectives), h->collectives.len);
+    h->report = json_pack("{s:s, s:I, s:o}", "why", names[v], "timeout_ms",
+                          (json_int_t)(h->timeout_s * 1000), "ranks", all);
 }
 
 /* ---- stacks ------------------------------------------------------------------------------------
  */
 
-static void finish(struct run_hang_report *h)
+static void answer_arrived(struct run_hang_report *h)
 {
-    if (--h->awaited > 0)
+    if (--h->pending > 0)
         return;
-    h->found(h->arg, strbuf_str(&h->report), TAKE(h->j));
+    console_print(h->console, strbuf_str(&h->text));
+    h->on_hang(h->arg, TAKE(h->report));
 }
 
 static void add_indented(struct strbuf *b, const char *text)
@@ -169,94 +173,97 @@ static void on_ras(void *arg, const char *text)
 {
     struct run_hang_report *h = arg;
     if (*text) {
-        strbuf_puts(&h->report, "  NCCL's RAS says:\n");
-        add_indented(&h->report, text);
-        json_object_set_new(h->j, "ras", json_text(text));
+        strbuf_puts(&h->text, "  NCCL RAS reports:\n");
+        add_indented(&h->text, text);
+        json_object_set_new(h->report, "ras", json_text(text));
     }
-    finish(h);
+    answer_arrived(h);
 }
 
 static void add_stack(struct run_hang_report *h, int rank, const char *text)
 {
-    json_t *all = json_object_get(h->j, "ranks");
+    json_t *all = json_object_get(h->report, "ranks");
     if (!*text)
         return;
-    strbuf_printf(&h->report, "  stack of rank %d:\n", h->plan->first_rank + rank);
-    add_indented(&h->report, text);
+    strbuf_printf(&h->text, "  stack of rank %d:\n", h->plan->first_rank + rank);
+    add_indented(&h->text, text);
     json_object_set_new(json_array_get(all, (size_t)rank), "stack", json_text(text));
 }
 
 static void on_stacks(void *arg, const char *const *texts)
 {
     struct run_hang_report *h = arg;
-    for (int i = 0; i < h->of_count; i++)
-        add_stack(h, h->of[i], texts[i]);
-    finish(h);
+    for (int i = 0; i < h->local_count; i++)
+        add_stack(h, h->local[i], texts[i]);
+    answer_arrived(h);
 }
 
-void run_hang_report_stack(struct run_hang_report *h, int rank, const char *text)
+static void on_call_stack(void *arg, int rank, const char *text)
 {
-    for (int i = 0; h && i < h->far_count; i++)
-        if (h->far[i] == rank) {
-            h->far[i] = h->far[--h->far_count];
+    struct run_hang_report *h = arg;
+    for (int i = 0; i < h->remote_count; i++)
+        if (h->remote[i] == rank) {
+            h->remote[i] = h->remote[--h->remote_count];
             add_stack(h, rank, text);
-            if (h->far_count > 0)
+            if (h->remote_count > 0)
                 return;
             uv_timer_stop(&h->timer);
-            finish(h);
+            answer_arrived(h);
             return;
         }
 }
 
-static void on_far_late(uv_timer_t *t)
+static void on_remote_limit(uv_timer_t *t)
 {
     struct run_hang_report *h = t->data;
-    for (int i = 0; i < h->far_count; i++)
-        strbuf_printf(&h->report, "  no stack of rank %d has come from %s in %d s\n",
-                      h->plan->first_rank + h->far[i],
-                      h->plan->nodes[h->plan->ranks[h->far[i]].node].name, FAR_LIMIT_MS / 1000);
-    h->far_count = 0;
-    finish(h);
+    for (int i = 0; i < h->remote_count; i++)
+        strbuf_printf(&h->text, "  no stack of rank %d arrived from %s in %d s\n",
+                      h->plan->first_rank + h->remote[i],
+                      h->plan->nodes[h->plan->ranks[h->remote[i]].node].name,
+                      REMOTE_LIMIT_MS / 1000);
+    h->remote_count = 0;
+    answer_arrived(h);
 }
 
-static void ask_stack(struct run_hang_report *h, int rank, struct rank_status *of)
+static void request_stack(struct run_hang_report *h, int rank, struct rank_status *local)
 {
     if (launch_rank_pid(h->job, rank) > 0) {
-        of[h->of_count] = h->now[rank];
-        h->of[h->of_count++] = rank;
+        local[h->local_count] = h->status[rank];
+        h->local[h->local_count++] = rank;
     } else {
         launch_request_stack(h->job, rank);
-        h->far[h->far_count++] = rank;
+        h->remote[h->remote_count++] = rank;
     }
 }
 
-/* Those that differ first, then idle ones, then any. */
-static void ask_stacks(struct run_hang_report *h)
+/* Requests stacks of ranks that differ, then of idle ranks, then of any, up to STACKS_MAX. */
+static void request_stacks(struct run_hang_report *h)
 {
-    struct rank_status of[STACKS_WANTED];
-    for (int turn = 0; turn < 3; turn++)
-        for (int i = 0; i < h->ranks && h->of_count + h->far_count < STACKS_WANTED; i++) {
+    struct rank_status local[STACKS_MAX];
+    for (int pass = 0; pass < 3; pass++)
+        for (int i = 0; i < h->ranks && h->local_count + h->remote_count < STACKS_MAX; i++) {
             bool idle = hang_is_idle(h->hang, i) && !h->differs[i];
-            bool its_turn = turn == 0 ? h->differs[i] : turn == 1 ? idle : !h->differs[i] && !idle;
-            if (its_turn && h->now[i].pid > 0 && !h->over[i])
-                ask_stack(h, i, of);
+            bool selected = pass == 0 ? h->differs[i] : pass == 1 ? idle : !h->differs[i] && !idle;
+            if (selected && h->status[i].pid > 0 && !h->ended[i])
+                request_stack(h, i, local);
         }
-    h->awaited = 1 + (h->far_count > 0);
-    h->stacks = call_stacks_capture(h->loop, of, h->of_count, on_stacks, h);
-    if (h->far_count > 0)
-        uv_timer_start(&h->timer, on_far_late, FAR_LIMIT_MS, 0);
+    h->pending = 1 + (h->remote_count > 0);
+    h->stacks = call_stacks_capture(h->loop, local, h->local_count, on_stacks, h);
+    if (h->remote_count > 0)
+        uv_timer_start(&h->timer, on_remote_limit, REMOTE_LIMIT_MS, 0);
 }
 
 /* ---- the timer ---------------------------------------------------------------------------------
  */
 
-/* Of ranks with an MPI library those that have joined are in MPI_Init until all have, whose fence
- * they may wait in busily. libpmix tells its server of a fence only when all are there. */
-static void see_who_meets(struct run_hang_report *h)
+/* Ranks that have connected to PMIx wait in MPI_Init until all have, possibly busy in its fence.
+ * libpmix tells its server of a fence only once all ranks have entered it, so such ranks are
+ * recognised by how long they have been connected. */
+static void detect_mpi_init(struct run_hang_report *h)
 {
     char library[64];
     for (int i = 0; i < h->ranks; i++) {
-        struct rank_status *s = &h->now[i];
+        struct rank_status *s = &h->status[i];
         int64_t ms = launch_pmix_wait_ms(h->job, i);
         if (ms < h->timeout_s * 1000 || s->collective.comm[0] || s->pid == 0 ||
             !mpi_singletons_mapped(library, sizeof library, s->pid))
@@ -274,67 +281,84 @@ static void on_timer(uv_timer_t *t)
 {
     struct run_hang_report *h = t->data;
     AUTO(free) struct hang_sample *samples = xcalloc((size_t)h->ranks, sizeof *samples);
-    int rc = launch_sample_status(h->job, h->now);
-    see_who_meets(h);
+    int rc = launch_sample_status(h->job, h->status);
+    detect_mpi_init(h);
     for (int i = 0; i < h->ranks; i++) {
         samples[i] = (struct hang_sample){
-            .exited = h->over[i],
-            .seen = rc == 0 && h->now[i].pid > 0,
-            .state = h->now[i].state,
-            .cpu_ms = h->now[i].cpu_ms,
-            .waits_ms = h->now[i].collective.failed ? 0 : h->now[i].collective.waits_ms};
+            .exited = h->ended[i],
+            .seen = rc == 0 && h->status[i].pid > 0,
+            .state = h->status[i].state,
+            .cpu_ms = h->status[i].cpu_ms,
+            .waits_ms = h->status[i].collective.failed ? 0 : h->status[i].collective.waits_ms};
     }
     enum hang_verdict v = hang_sample_add(h->hang, samples, (int64_t)uv_now(h->loop));
     if (v == HANG_NONE)
         return;
     uv_timer_stop(t);
     write_report(h, v);
-    h->found(h->arg, strbuf_str(&h->report), NULL);
-    strbuf_reset(&h->report);
-    ask_stacks(h);
+    console_print(h->console, strbuf_str(&h->text));
+    strbuf_reset(&h->text);
+    request_stacks(h);
     const char *ras = env_get(h->plan->env, "NCCL_RAS_ADDR");
     ras = ras ? ras : getenv("NCCL_RAS_ADDR");
-    h->awaited += ras != NULL;
+    h->pending += ras != NULL;
     h->ras = ras ? nccl_ras_query(h->loop, ras, on_ras, h) : NULL;
 }
 
-void run_hang_report_activity(struct run_hang_report *h, int rank)
+/* ---- events of the job -------------------------------------------------------------------------
+ */
+
+static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
-    if (h)
-        hang_activity(h->hang, rank, (int64_t)uv_now(h->loop));
+    struct run_hang_report *h = arg;
+    hang_activity(h->hang, rank, (int64_t)uv_now(h->loop));
+    return true;
 }
 
-void run_hang_report_job_ended(struct run_hang_report *h, int rank)
+static void on_report(void *arg, int rank, const char *json, size_t len)
 {
-    if (h)
-        h->over[rank] = true;
+    struct run_hang_report *h = arg;
+    hang_activity(h->hang, rank, (int64_t)uv_now(h->loop));
 }
+
+static void on_rank_ended(void *arg, const struct rank_end *r)
+{
+    ((struct run_hang_report *)arg)->ended[r->rank] = true;
+}
+
+/* ---- open and close ----------------------------------------------------------------------------
+ */
 
 struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job,
-                                             const struct run_options *o,
-                                             void (*found)(void *arg, const char *text, json_t *j),
-                                             void *arg)
+                                             const struct run_options *o, struct console *console,
+                                             void (*on_hang)(void *arg, json_t *report), void *arg)
 {
+    static const struct launch_events events = {.line = on_line,
+                                                .report = on_report,
+                                                .rank_ended = on_rank_ended,
+                                                .call_stack = on_call_stack};
     const struct plan *p = launch_plan(job);
     struct run_hang_report *h = xzalloc(sizeof *h);
     h->job = job;
     size_t n = (size_t)p->world_size;
     h->loop = loop;
     h->plan = p;
-    h->who = o->who;
+    h->program = o->program;
+    h->console = console;
     h->timeout_s = o->hang_timeout_s;
     h->ranks = p->world_size;
-    h->found = found;
+    h->on_hang = on_hang;
     h->arg = arg;
     uv_update_time(loop);
     h->hang = hang_new(h->ranks, (int64_t)(h->timeout_s * 1000), (int64_t)uv_now(loop));
-    h->over = xcalloc(n, sizeof *h->over);
+    h->ended = xcalloc(n, sizeof *h->ended);
     h->differs = xcalloc(n, sizeof *h->differs);
-    h->now = xcalloc(n, sizeof *h->now);
+    h->status = xcalloc(n, sizeof *h->status);
     uv_timer_init(loop, &h->timer);
     h->timer.data = h;
     uint64_t every = (uint64_t)hang_interval_ms(h->hang);
     uv_timer_start(&h->timer, on_timer, every, every);
+    launch_observe(job, &events, h);
     return h;
 }
 
@@ -350,11 +374,11 @@ void run_hang_report_close(struct run_hang_report *h)
     call_stacks_free(h->stacks);
     nccl_ras_free(h->ras);
     hang_free(h->hang);
-    free(h->over);
+    free(h->ended);
     free(h->differs);
-    free(h->now);
-    strbuf_free(&h->report);
+    free(h->status);
+    strbuf_free(&h->text);
     strbuf_free(&h->collectives);
-    json_decref(h->j);
+    json_decref(h->report);
     uv_close((uv_handle_t *)&h->timer, on_closed);
 }

@@ -1,5 +1,5 @@
-/* cmd_run_hang - --hang-timeout: looks at the ranks from time to time, and tells when the job
- * stands still: where every rank stands, who differs from the others, and their stacks. */
+/* run_hang_report - --hang-timeout: samples the ranks, and if the job hangs, reports where every
+ * rank waits, which ranks differ from the others, and their call stacks. */
 #ifndef DROVER_RUN_HANG_REPORT_H
 #define DROVER_RUN_HANG_REPORT_H
 
@@ -8,27 +8,24 @@
 #include "common/json.h"
 #include "common/strbuf.h"
 #include "launcher/engine/launch.h"
-#include "launcher/run/cmd_run.h"
+#include "launcher/run/console.h"
+#include "launcher/run/run_options.h"
 
 struct run_hang_report;
 
-/* `found` is called twice, from the loop: at once with the report for people (whole lines), `j`
- * NULL; and when stacks were taken, with these and, for a file, everything as JSON (its own
- * reference). The job and the options (`who`, `hang_timeout_s`) are borrowed. */
+/* Observes the job. If it hangs, prints a report on the console at once, and the call stacks when
+ * they have arrived; then calls `on_hang`, once and from the loop, with everything as JSON (the
+ * callee owns the reference). Borrows the job, the options and the console. */
 struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job,
-                                             const struct run_options *o,
-                                             void (*found)(void *arg, const char *text, json_t *j),
-                                             void *arg);
-/* Appends how the collectives of the job's ranks stand to each other, for people (whole lines).
- * Nothing where nobody waits in one and none has failed. Says whether anybody differs. */
-bool run_hang_report_collectives(struct strbuf *b, const struct launch *job, const bool *over);
-
-/* Its handles close on the loop's next turns. */
+                                             const struct run_options *o, struct console *console,
+                                             void (*on_hang)(void *arg, json_t *report), void *arg);
+/* Only once the job emits nothing more: in its `ended`, or later. Its handles close in the loop's
+ * next iterations. May be NULL. */
 void run_hang_report_close(struct run_hang_report *h);
 
-void run_hang_report_activity(struct run_hang_report *h, int rank);
-/* The answer to launch_request_stack(). */
-void run_hang_report_stack(struct run_hang_report *h, int rank, const char *text);
-void run_hang_report_job_ended(struct run_hang_report *h, int rank);
+/* Appends how the positions of the job's ranks in their collectives differ, as text (complete
+ * lines). Appends nothing if no rank waits in a collective and none has failed. `ended`: by rank.
+ * Returns true if any rank differs. */
+bool run_hang_report_collectives(struct strbuf *b, const struct launch *job, const bool *ended);
 
 #endif

@@ -11,56 +11,57 @@
 #include "launcher/run/mpi_singletons.h"
 #include "launcher/run/run_hang_report.h"
 
-enum { COUNT_EVERY_MS = 10000 };
+enum { COUNT_INTERVAL_MS = 10000 };
 
 struct counts {
-    uint64_t lines[2], told[2]; /* on stdout, on stderr */
+    uint64_t lines[2], written[2]; /* on stdout, on stderr; as last written to the events file */
 };
 
 struct run_monitor {
     uv_loop_t *loop;
     const struct run_options *opts;
-    struct run_monitor_events needs;
+    struct console *console;
     struct job_events *events;
     struct registry *entry;
-    struct line_log *ring; /* from the first line on */
-    bool no_ring;
-    struct launch *job; /* NULL: none runs */
+    struct line_log *line_log; /* from the first line on */
+    bool no_line_log;          /* it cannot be made */
+    struct launch *job;        /* NULL: none runs */
     int attempt;
     struct counts *counts; /* by rank */
-    bool *over;            /* … */
-    bool lined_up;         /* a rank has failed in a collective: … */
-    int failed;            /* … this one */
-    bool *over_then;       /* who had ended before it */
-    bool *asked;           /* who has not said so far where it stands … */
-    int awaited;           /* … so many */
-    struct run_hang_report *hang;
-    struct mpi_singletons *singleton;
+    bool *ended;           /* by rank */
+    /* The first rank that failed in a collective. The others are compared with it once the status
+     * of those on other nodes is known. */
+    bool mismatch_checked;
+    int failed;             /* that rank */
+    bool *ended_then;       /* the ranks that had ended before it */
+    bool *status_requested; /* the ranks whose status has not arrived yet … */
+    int status_awaited;     /* … and their number */
+    struct mpi_singletons *singletons;
     uv_timer_t timer;
 };
 
 /* ---- events ------------------------------------------------------------------------------------
  */
 
-static const char *job_id(const struct run_monitor *w)
+static const char *job_id(const struct run_monitor *m)
 {
-    return launch_plan(w->job)->job_id;
+    return launch_plan(m->job)->job_id;
 }
 
-static void tell(struct run_monitor *w, const char *what, json_t *fields)
+static void emit(struct run_monitor *m, const char *event, json_t *fields)
 {
-    job_events_write(w->events, what, job_id(w), fields);
+    job_events_write(m->events, event, job_id(m), fields);
 }
 
-/* What a rank is called: this may be a share of a larger job. */
-static int called(const struct run_monitor *w, int rank)
+/* A rank's number in the whole job, of which this may be the external part. */
+static int number_of(const struct run_monitor *m, int rank)
 {
-    return launch_plan(w->job)->first_rank + rank;
+    return launch_plan(m->job)->first_rank + rank;
 }
 
-static json_t *node_of(const struct run_monitor *w, int rank)
+static json_t *node_of(const struct run_monitor *m, int rank)
 {
-    const struct plan *p = launch_plan(w->job);
+    const struct plan *p = launch_plan(m->job);
     return json_text(p->nodes[p->ranks[rank].node].name);
 }
 
@@ -71,36 +72,36 @@ static char *shown_command(char *const *argv)
     return strbuf_take(&b);
 }
 
-static void tell_plan(struct run_monitor *w)
+static void emit_plan(struct run_monitor *m)
 {
-    const struct plan *p = launch_plan(w->job);
+    const struct plan *p = launch_plan(m->job);
     AUTO(free) char *command = shown_command(p->argv);
     json_t *nodes = json_array();
     for (int i = 0; i < p->node_count; i++)
         json_array_append_new(nodes, json_pack("{s:o, s:i}", "name", json_text(p->nodes[i].name),
                                                "ranks", p->nodes[i].local_size));
-    tell(w, "planned",
-         json_pack("{s:i, s:i, s:o, s:o}", "attempt", w->attempt, "ranks", p->world_size, "nodes",
+    emit(m, "planned",
+         json_pack("{s:i, s:i, s:o, s:o}", "attempt", m->attempt, "ranks", p->world_size, "nodes",
                    nodes, "command", json_text(command)));
 }
 
-/* A line for each rank that has written since the last time. */
-static void tell_counts(struct run_monitor *w)
+/* One event per rank that has written lines since the last time. */
+static void emit_counts(struct run_monitor *m)
 {
-    for (int i = 0; i < launch_plan(w->job)->world_size; i++) {
-        struct counts *c = &w->counts[i];
-        if (memcmp(c->lines, c->told, sizeof c->told) == 0)
+    for (int i = 0; i < launch_plan(m->job)->world_size; i++) {
+        struct counts *c = &m->counts[i];
+        if (memcmp(c->lines, c->written, sizeof c->written) == 0)
             continue;
-        memcpy(c->told, c->lines, sizeof c->told);
-        tell(w, "lines",
-             json_pack("{s:i, s:o, s:I, s:I}", "rank", called(w, i), "node", node_of(w, i),
+        memcpy(c->written, c->lines, sizeof c->written);
+        emit(m, "lines",
+             json_pack("{s:i, s:o, s:I, s:I}", "rank", number_of(m, i), "node", node_of(m, i),
                        "stdout", (json_int_t)c->lines[0], "stderr", (json_int_t)c->lines[1]));
     }
 }
 
 static void on_timer(uv_timer_t *t)
 {
-    tell_counts(t->data);
+    emit_counts(t->data);
 }
 
 static json_int_t to_ms(double seconds)
@@ -118,14 +119,14 @@ static json_t *signal_name(int sig)
 /* ---- the registry ------------------------------------------------------------------------------
  */
 
-static void enter(struct run_monitor *w)
+static void register_job(struct run_monitor *m)
 {
-    const struct plan *p = launch_plan(w->job);
+    const struct plan *p = launch_plan(m->job);
     AUTO(free) char *command = shown_command(p->argv);
     AUTO(strbuf) struct strbuf nodes = {0};
     for (int i = 0; i < p->node_count; i++)
         strbuf_printf(&nodes, "%s%s", i ? "," : "", p->nodes[i].name);
-    const char *dir = w->opts->spec.output_dir;
+    const char *dir = m->opts->spec.output_dir;
     AUTO(free) char *output = dir ? realpath(dir, NULL) : NULL;
     struct registry_job j = {.id = p->job_id,
                              .command = command,
@@ -134,193 +135,185 @@ static void enter(struct run_monitor *w)
                              .nodes = (char *)strbuf_str(&nodes),
                              .output_dir = output ? output : (char *)""};
     struct err e = {0};
-    if (registry_enter(&w->entry, &j, &e) < 0)
-        log_info("drover ps will not show this job: %s", e.text);
+    if (registry_enter(&m->entry, &j, &e) < 0)
+        log_info("'drover ps' does not show this job: %s", e.text);
 }
 
-static void keep_line(struct run_monitor *w, int rank, const char *text, size_t len)
+static void keep_line(struct run_monitor *m, int rank, const char *text, size_t len)
 {
     struct err e = {0};
-    if (!w->ring && !w->no_ring && w->entry &&
-        line_log_make(&w->ring, registry_lines(w->entry), launch_plan(w->job)->world_size, &e) < 0)
-        log_info("drover logs will not show this job's lines: %s", e.text);
-    w->no_ring = !w->ring;
-    if (w->ring && rank < line_log_ranks(w->ring))
-        line_log_add(w->ring, rank, text, len);
+    if (!m->line_log && !m->no_line_log && m->entry &&
+        line_log_make(&m->line_log, registry_lines(m->entry), launch_plan(m->job)->world_size, &e) <
+            0)
+        log_info("'drover logs' does not show this job: %s", e.text);
+    m->no_line_log = !m->line_log;
+    if (m->line_log && rank < line_log_ranks(m->line_log))
+        line_log_add(m->line_log, rank, text, len);
 }
 
-/* ---- what the job does -------------------------------------------------------------------------
+/* ---- attempts ----------------------------------------------------------------------------------
  */
 
-static void on_hang(void *arg, const char *text, json_t *j)
+/* The job has ended; events can still name it. */
+static void stop_watching(struct run_monitor *m)
 {
-    struct run_monitor *w = arg;
-    w->needs.say(w->needs.arg, text);
-    if (!j)
-        return; /* more comes */
-    tell(w, "hang", j);
-    w->needs.hung(w->needs.arg);
+    uv_timer_stop(&m->timer);
+    mpi_singletons_close(TAKE(m->singletons));
 }
 
-/* The job stands no more; it can still be named. */
-static void stop_looking(struct run_monitor *w)
+static void forget_attempt(struct run_monitor *m)
 {
-    uv_timer_stop(&w->timer);
-    run_hang_report_close(w->hang);
-    mpi_singletons_close(w->singleton);
-    w->hang = NULL;
-    w->singleton = NULL;
+    stop_watching(m);
+    free(TAKE(m->counts));
+    free(TAKE(m->ended));
+    free(TAKE(m->ended_then));
+    free(TAKE(m->status_requested));
+    m->job = NULL;
 }
 
-static void forget_attempt(struct run_monitor *w)
+static void on_singletons(void *arg, const char *text)
 {
-    stop_looking(w);
-    free(w->counts);
-    free(w->over);
-    free(w->over_then);
-    free(w->asked);
-    w->counts = NULL;
-    w->over = w->over_then = w->asked = NULL;
-    w->job = NULL;
+    struct run_monitor *m = arg;
+    emit(m, "apart", json_pack("{s:o}", "text", json_text(text)));
+    AUTO(free) char *line = xasprintf("%s: warn: %s\n", m->opts->program, text);
+    console_print(m->console, line);
 }
 
-static void on_singleton(void *arg, const char *text)
+/* ---- events of the job -------------------------------------------------------------------------
+ */
+
+static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
-    struct run_monitor *w = arg;
-    tell(w, "apart", json_pack("{s:o}", "text", json_text(text)));
-    AUTO(free) char *line = xasprintf("%s: warn: %s\n", w->opts->who, text);
-    w->needs.say(w->needs.arg, line);
+    struct run_monitor *m = arg;
+    m->counts[rank].lines[from == LAUNCH_STDERR]++;
+    if (text[len] != '\r') /* a progress bar would push out the lines that explain a failure */
+        keep_line(m, rank, text, len);
+    return true;
 }
 
-void run_monitor_begin(struct run_monitor *w, struct launch *job, int attempt)
+static void on_rank_started(void *arg, int rank, pid_t pid)
 {
-    const struct plan *p = launch_plan(job);
-    forget_attempt(w); /* the one before */
-    w->job = job;
-    w->attempt = attempt;
-    w->counts = xcalloc((size_t)p->world_size, sizeof *w->counts);
-    w->over = xcalloc((size_t)p->world_size, sizeof *w->over);
-    w->over_then = xcalloc((size_t)p->world_size, sizeof *w->over_then);
-    w->asked = xcalloc((size_t)p->world_size, sizeof *w->asked);
-    w->lined_up = false;
-    w->awaited = 0;
-    tell_plan(w);
-    if (w->events)
-        uv_timer_start(&w->timer, on_timer, COUNT_EVERY_MS, COUNT_EVERY_MS);
-    if (!w->entry)
-        enter(w);
-    if (w->opts->hang_timeout_s > 0)
-        w->hang = run_hang_report_open(w->loop, job, w->opts, on_hang, w);
-    w->singleton = mpi_singletons_open(w->loop, job, on_singleton, w);
+    struct run_monitor *m = arg;
+    if (m->events)
+        emit(m, "started",
+             json_pack("{s:i, s:o, s:i}", "rank", number_of(m, rank), "node", node_of(m, rank),
+                       "pid", (int)pid));
 }
 
-void run_monitor_line(struct run_monitor *w, int rank, enum launch_stream from, const char *text,
-                      size_t len)
-{
-    w->counts[rank].lines[from == LAUNCH_STDERR]++;
-    run_hang_report_activity(w->hang, rank);
-    if (text[len] != '\r') /* a progress bar would push out what is worth keeping */
-        keep_line(w, rank, text, len);
-}
-
-void run_monitor_report(struct run_monitor *w, int rank)
-{
-    run_hang_report_activity(w->hang, rank);
-}
-
-void run_monitor_rank_started(struct run_monitor *w, int rank, pid_t pid)
-{
-    if (w->events)
-        tell(w, "started",
-             json_pack("{s:i, s:o, s:i}", "rank", called(w, rank), "node", node_of(w, rank), "pid",
-                       (int)pid));
-}
-
-static void tell_collectives(struct run_monitor *w)
+static void print_mismatch(struct run_monitor *m)
 {
     struct collective_position at;
-    launch_last_collective(w->job, w->failed, &at);
+    launch_last_collective(m->job, m->failed, &at);
     AUTO(strbuf) struct strbuf b = {0};
-    strbuf_printf(&b, "%s: rank %d failed in a collective%s%s\n", w->opts->who,
-                  called(w, w->failed), at.failed ? ": " : "",
+    strbuf_printf(&b, "%s: rank %d failed in a collective%s%s\n", m->opts->program,
+                  number_of(m, m->failed), at.failed ? ": " : "",
                   at.failed ? strerror(-at.failed) : "");
-    if (run_hang_report_collectives(&b, w->job, w->over_then) || at.failed)
-        w->needs.say(w->needs.arg, strbuf_str(&b));
+    if (run_hang_report_collectives(&b, m->job, m->ended_then) || at.failed)
+        console_print(m->console, strbuf_str(&b));
 }
 
-void run_monitor_status(struct run_monitor *w, int rank)
+static void on_rank_status(void *arg, int rank)
 {
-    w->awaited -= w->asked[rank];
-    if (w->asked[rank] && w->awaited == 0)
-        tell_collectives(w);
-    w->asked[rank] = false;
+    struct run_monitor *m = arg;
+    m->status_awaited -= m->status_requested[rank];
+    if (m->status_requested[rank] && m->status_awaited == 0)
+        print_mismatch(m);
+    m->status_requested[rank] = false;
 }
 
-void run_monitor_stack(struct run_monitor *w, int rank, const char *text)
-{
-    run_hang_report_stack(w->hang, rank, text);
-}
-
-/* The first rank that ends because, or while, a collective failed: the others still stand where
- * they were. Those on other nodes are asked; they answer before they end. */
-static void line_up(struct run_monitor *w, const struct rank_end *r)
+/* Called for the first rank that ends because a collective failed, or in a collective: the others
+ * are still where they were. The status of those on other nodes arrives before they end. */
+static void check_mismatch(struct run_monitor *m, const struct rank_end *r)
 {
     struct collective_position at;
-    launch_last_collective(w->job, r->rank, &at);
-    bool its_own = job_rank_status(r) != 0 && (r->aborted || !r->told_to_stop);
-    if (w->lined_up || !its_own || (!at.failed && !at.waits_ms))
+    launch_last_collective(m->job, r->rank, &at);
+    bool by_itself = job_rank_status(r) != 0 && (r->aborted || !r->told_to_stop);
+    if (m->mismatch_checked || !by_itself || (!at.failed && !at.waits_ms))
         return;
-    w->lined_up = true;
-    w->failed = r->rank;
-    memcpy(w->over_then, w->over, (size_t)launch_plan(w->job)->world_size * sizeof *w->over);
-    w->awaited = launch_request_status(w->job, w->asked);
-    if (w->awaited == 0)
-        tell_collectives(w);
+    m->mismatch_checked = true;
+    m->failed = r->rank;
+    memcpy(m->ended_then, m->ended, (size_t)launch_plan(m->job)->world_size * sizeof *m->ended);
+    m->status_awaited = launch_request_status(m->job, m->status_requested);
+    if (m->status_awaited == 0)
+        print_mismatch(m);
 }
 
-void run_monitor_rank_ended(struct run_monitor *w, const struct rank_end *r)
+static void on_rank_ended(void *arg, const struct rank_end *r)
 {
-    run_monitor_status(w, r->rank); /* it says nothing more */
-    line_up(w, r);
-    w->over[r->rank] = true;
-    run_hang_report_job_ended(w->hang, r->rank);
-    if (!w->events)
+    struct run_monitor *m = arg;
+    on_rank_status(m, r->rank); /* no status of it follows */
+    check_mismatch(m, r);
+    m->ended[r->rank] = true;
+    if (!m->events)
         return;
     json_t *j =
-        json_pack("{s:i, s:o, s:i, s:o, s:b, s:f}", "rank", called(w, r->rank), "node",
-                  node_of(w, r->rank), "status", job_rank_status(r), "signal",
+        json_pack("{s:i, s:o, s:i, s:o, s:b, s:f}", "rank", number_of(m, r->rank), "node",
+                  node_of(m, r->rank), "status", job_rank_status(r), "signal",
                   signal_name(r->signal), "told_to_stop", r->told_to_stop, "seconds", r->seconds);
     if (r->start_status)
         json_object_set_new(j, "not_started", json_text(r->start_error));
-    tell(w, "exit", j);
+    emit(m, "exit", j);
 }
 
-void run_monitor_ended(struct run_monitor *w, const struct job_end *end, int status)
+/* ---- events of the session ---------------------------------------------------------------------
+ */
+
+void run_monitor_attach(struct run_monitor *m, struct launch *job, int attempt)
 {
-    if (w->events)
-        tell_counts(w);
-    mpi_singletons_ended(w->singleton, end);
-    tell(w, "ended",
-         json_pack("{s:i, s:i, s:o, s:b, s:I}", "attempt", w->attempt, "status", status,
-                   "first_failed",
-                   end->first_failed < 0 ? json_null() : json_integer(called(w, end->first_failed)),
-                   "stopped", end->stopped, "ms", to_ms(end->seconds)));
-    stop_looking(w);
+    static const struct launch_events events = {.line = on_line,
+                                                .rank_started = on_rank_started,
+                                                .rank_status = on_rank_status,
+                                                .rank_ended = on_rank_ended};
+    const struct plan *p = launch_plan(job);
+    forget_attempt(m); /* the attempt before */
+    m->job = job;
+    m->attempt = attempt;
+    m->counts = xcalloc((size_t)p->world_size, sizeof *m->counts);
+    m->ended = xcalloc((size_t)p->world_size, sizeof *m->ended);
+    m->ended_then = xcalloc((size_t)p->world_size, sizeof *m->ended_then);
+    m->status_requested = xcalloc((size_t)p->world_size, sizeof *m->status_requested);
+    m->mismatch_checked = false;
+    m->status_awaited = 0;
+    emit_plan(m);
+    if (m->events)
+        uv_timer_start(&m->timer, on_timer, COUNT_INTERVAL_MS, COUNT_INTERVAL_MS);
+    if (!m->entry)
+        register_job(m);
+    m->singletons = mpi_singletons_open(m->loop, job, on_singletons, m);
+    launch_observe(job, &events, m);
 }
 
-void run_monitor_restart(struct run_monitor *w, int attempt, int pause_ms, char *const *left_out)
+void run_monitor_hang(struct run_monitor *m, json_t *report)
+{
+    emit(m, "hang", report);
+}
+
+void run_monitor_ended(struct run_monitor *m, const struct job_end *end, int status)
+{
+    if (m->events)
+        emit_counts(m);
+    mpi_singletons_ended(m->singletons, end);
+    emit(m, "ended",
+         json_pack(
+             "{s:i, s:i, s:o, s:b, s:I}", "attempt", m->attempt, "status", status, "first_failed",
+             end->first_failed < 0 ? json_null() : json_integer(number_of(m, end->first_failed)),
+             "stopped", end->stopped, "ms", to_ms(end->seconds)));
+    stop_watching(m);
+}
+
+void run_monitor_restart(struct run_monitor *m, int attempt, int pause_ms, char *const *excluded)
 {
     AUTO(strbuf) struct strbuf b = {0};
     json_t *hosts = json_array();
-    for (size_t i = 0; left_out && left_out[i]; i++) {
-        json_array_append_new(hosts, json_text(left_out[i]));
-        strbuf_printf(&b, "%s: host %s has failed twice or more: left out\n", w->opts->who,
-                      left_out[i]);
+    for (size_t i = 0; excluded && excluded[i]; i++) {
+        json_array_append_new(hosts, json_text(excluded[i]));
+        strbuf_printf(&b, "%s: excluding host %s: it failed twice or more\n", m->opts->program,
+                      excluded[i]);
     }
-    strbuf_printf(&b, "%s: the job is started again in %d s: restart %d of %d\n", w->opts->who,
-                  pause_ms / 1000, attempt, w->opts->spec.max_restarts);
-    w->needs.say(w->needs.arg, strbuf_str(&b));
-    tell(w, "restart",
+    strbuf_printf(&b, "%s: restarting the job in %d s (restart %d of %d)\n", m->opts->program,
+                  pause_ms / 1000, attempt, m->opts->spec.max_restarts);
+    console_print(m->console, strbuf_str(&b));
+    emit(m, "restart",
          json_pack("{s:i, s:i, s:o}", "attempt", attempt, "pause_ms", pause_ms, "left_out", hosts));
 }
 
@@ -328,19 +321,19 @@ void run_monitor_restart(struct run_monitor *w, int attempt, int pause_ms, char 
  */
 
 int run_monitor_open(struct run_monitor **out, uv_loop_t *loop, const struct run_options *o,
-                     const struct run_monitor_events *needs, struct err *e)
+                     struct console *console, struct err *e)
 {
     struct job_events *events = NULL;
     if (o->events_file && job_events_open(&events, o->events_file, e) < 0)
         return e ? e->code : -EIO;
-    struct run_monitor *w = xzalloc(sizeof *w);
-    w->loop = loop;
-    w->opts = o;
-    w->needs = *needs;
-    w->events = events;
-    uv_timer_init(loop, &w->timer);
-    w->timer.data = w;
-    *out = w;
+    struct run_monitor *m = xzalloc(sizeof *m);
+    m->loop = loop;
+    m->opts = o;
+    m->console = console;
+    m->events = events;
+    uv_timer_init(loop, &m->timer);
+    m->timer.data = m;
+    *out = m;
     return 0;
 }
 
@@ -349,13 +342,13 @@ static void on_closed(uv_handle_t *t)
     free(t->data);
 }
 
-void run_monitor_close(struct run_monitor *w)
+void run_monitor_close(struct run_monitor *m)
 {
-    if (!w)
+    if (!m)
         return;
-    forget_attempt(w);
-    line_log_close(w->ring);
-    registry_leave(w->entry);
-    job_events_close(w->events);
-    uv_close((uv_handle_t *)&w->timer, on_closed);
+    forget_attempt(m);
+    line_log_close(m->line_log);
+    registry_leave(m->entry);
+    job_events_close(m->events);
+    uv_close((uv_handle_t *)&m->timer, on_closed);
 }

@@ -1,12 +1,13 @@
+#include "launcher/run/run_mpmd.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/opt.h"
-#include "launcher/run/cmd_run.h"
 
-/* A ':' behind "--" is the program's own. */
+/* A ':' after "--" belongs to the program. */
 int run_mpmd_first(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -26,7 +27,7 @@ static bool is_python(const char *program)
 
 void run_mpmd_program(char ***argv, int argc, char **words)
 {
-    if (argc > 0 && is_python(words[0])) { /* as torchrun does; -u: lines come as printed */
+    if (argc > 0 && is_python(words[0])) { /* as torchrun does; -u: lines are not buffered */
         strv_push(argv, xstrdup("python3"));
         strv_push(argv, xstrdup("-u"));
     }
@@ -34,12 +35,12 @@ void run_mpmd_program(char ***argv, int argc, char **words)
         strv_push(argv, xstrdup(words[i]));
 }
 
-/* ---- one program behind ':' -------------------------------------------------------------------
+/* ---- one program after ':' --------------------------------------------------------------------
  */
 
 struct app {
     int np;
-    char **env, **elsewhere;
+    char **env, **ignored;
 };
 
 static int on_env(void *into, char *const *values, struct err *e)
@@ -53,22 +54,23 @@ static const struct opt options[] = {
     OPT_INT('n', "np|c", "N", "ranks of this program", struct app, np),
     OPT_STRV('x', "x|envlist", "NAME[=VALUE]", "a variable of its ranks", struct app, env),
     OPT_CALL(0, "env", "NAME VALUE", "the same", on_env),
-    OPT_WORDS(0, "allow-run-as-root|envall", NULL, NULL, struct app, elsewhere),
+    OPT_WORDS(0, "allow-run-as-root|envall", NULL, NULL, struct app, ignored),
     OPT_END,
 };
 
-static int add(struct run_options *o, int argc, char **argv, struct err *e)
+static int add_program(struct run_options *o, int argc, char **argv, struct err *e)
 {
     struct app a = {0};
     AUTO(strv) char **program = NULL;
     int rest = argc;
     int rc = opt_parse(options, &a, argc, argv, &rest, e);
-    strv_free(a.elsewhere);
+    strv_free(a.ignored);
     run_mpmd_program(&program, argc - rest, argv + rest);
     if (rc < 0)
-        err_hint(e, "behind ':' stand -np, -x and the program; all else before the first program");
+        err_hint(e,
+                 "after ':' only -np, -x and the program; other options before the first program");
     else if (rc == OPT_HELP || (rc == 0 && (a.np < 1 || !program)))
-        rc = err_set(e, -EINVAL, "behind ':' a number of ranks and a program are needed");
+        rc = err_set(e, -EINVAL, "after ':' -np N or the program is missing");
     if (rc < 0) {
         strv_free(a.env);
         return rc;
@@ -81,12 +83,12 @@ static int add(struct run_options *o, int argc, char **argv, struct err *e)
 int run_mpmd_parse(struct run_options *o, int argc, char **argv, struct err *e)
 {
     if (o->np < 1) {
-        err_set(e, -EINVAL, "the first of several programs has no number of ranks");
-        return err_hint(e, "%s -np 1 ./a : -np 3 ./b", o->who);
+        err_set(e, -EINVAL, "several programs: -np N of the first one is missing");
+        return err_hint(e, "%s -np 1 ./a : -np 3 ./b", o->program);
     }
     for (int from = 0; from < argc;) {
         int n = run_mpmd_first(argc - from, argv + from);
-        int rc = add(o, n, argv + from, e);
+        int rc = add_program(o, n, argv + from, e);
         if (rc < 0)
             return rc;
         from += n;
@@ -106,7 +108,7 @@ void run_mpmd_free(struct run_options *o)
 /* ---- a file of programs -----------------------------------------------------------------------
  */
 
-/* Appends the words of a line: apart by blanks, whole in "…" or '…', up to '#'. */
+/* Appends the words of a line: separated by blanks, quoted by "…" or '…', up to '#'. */
 static void add_words(char ***words, const char *line)
 {
     for (const char *p = line;;) {

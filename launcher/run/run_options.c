@@ -1,3 +1,5 @@
+#include "launcher/run/run_options.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -5,7 +7,8 @@
 
 #include "common/opt.h"
 #include "launcher/node/topo.h"
-#include "launcher/run/cmd_run.h"
+#include "launcher/run/run_mpmd.h"
+#include "launcher/run/run_options_mapping.h"
 
 /* ---- values ------------------------------------------------------------------------------------
  */
@@ -15,7 +18,8 @@ static void set_variable(struct run_options *o, const char *name, const char *va
     strv_push(&o->env, xasprintf("%s=%s", name, value));
 }
 
-/* "NAME" of our environment: Open MPI 5's "NCCL_*" is all that begin so. */
+/* Passes the variable "NAME" of drover's environment; "NCCL_*", as in Open MPI 5, passes every
+ * variable that begins with "NCCL_". */
 static void pass_variable(struct run_options *o, const char *name)
 {
     size_t len = strlen(name);
@@ -27,7 +31,7 @@ static void pass_variable(struct run_options *o, const char *name)
     }
     strv_push(&o->env, xstrdup(name));
     if (!getenv(name))
-        strv_push(&o->warnings, xasprintf("-x %s: there is no such variable here", name));
+        strv_push(&o->warnings, xasprintf("-x %s: the variable is not set", name));
 }
 
 /* "A=1", "A", "A,B". */
@@ -35,7 +39,7 @@ static int on_variable(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
     if (!*values[0] || *values[0] == '=')
-        return err_set(e, -EINVAL, "'%s' has no name", values[0]);
+        return err_set(e, -EINVAL, "'%s': the variable's name is missing", values[0]);
     if (strchr(values[0], '=')) {
         strv_push(&o->env, xstrdup(values[0]));
         return 0;
@@ -51,12 +55,12 @@ static int on_variable(void *into, char *const *values, struct err *e)
 static int on_env(void *into, char *const *values, struct err *e)
 {
     if (!*values[0] || strchr(values[0], '='))
-        return err_set(e, -EINVAL, "'%s' is no variable's name", values[0]);
+        return err_set(e, -EINVAL, "invalid variable name '%s'", values[0]);
     set_variable(into, values[0], values[1]);
     return 0;
 }
 
-/* Open MPI's parameters are variables to its programs, and words to its mpirun. */
+/* A parameter of Open MPI is a variable for its programs, and an option of the real mpirun. */
 static int on_mca(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
@@ -68,23 +72,23 @@ static int on_mca(void *into, char *const *values, struct err *e)
     return 0;
 }
 
-/* hydra's network interface, in Open MPI's words. */
+/* hydra's option for the network interface, as parameters of Open MPI. */
 static int on_iface(void *into, char *const *values, struct err *e)
 {
     char *tcp[] = {(char *)"btl_tcp_if_include", values[0], NULL};
     char *own[] = {(char *)"oob_tcp_if_include", values[0], NULL};
-    (void)on_mca(into, tcp, e); /* both always say 0 */
+    (void)on_mca(into, tcp, e); /* on_mca() cannot fail */
     return on_mca(into, own, e);
 }
 
-/* hydra's way of saying what takes the place of ssh. */
+/* hydra's option for the program that is used instead of ssh. */
 static int on_rsh(void *into, char *const *values, struct err *e)
 {
     char *agent[] = {(char *)"plm_rsh_agent", values[0], NULL};
     return on_mca(into, agent, e);
 }
 
-/* torchrun's: a number, or as many as there are GPUs (cores, where there is none). */
+/* A number, or torchrun's gpu, auto and cpu: one per GPU, or per core if there is no GPU. */
 static int on_per_node(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
@@ -92,19 +96,19 @@ static int on_per_node(void *into, char *const *values, struct err *e)
         o->per_node = 0;
         return 0;
     }
-    return opt_int(&o->per_node, "ranks", values[0], 1, 1 << 20, e);
+    return opt_int(&o->per_node, "ranks per node", values[0], 1, 1 << 20, e);
 }
 
 static int on_ppn(void *into, char *const *values, struct err *e)
 {
-    ((struct run_options *)into)->hydra = true;
+    ((struct run_options *)into)->hydra_hosts = true;
     return on_per_node(into, values, e);
 }
 
 static int on_hosts(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
-    o->hydra = true;
+    o->hydra_hosts = true;
     strv_push(&o->host_lists, xstrdup(values[0]));
     return 0;
 }
@@ -126,7 +130,7 @@ static int on_engine(void *into, char *const *values, struct err *e)
             o->spec.engine = engines[i].engine;
             return 0;
         }
-    err_set(e, -EINVAL, "'%s' is not known", values[0]);
+    err_set(e, -EINVAL, "unknown engine '%s'", values[0]);
     return err_hint(e, "local, openmpi, slurm");
 }
 
@@ -138,7 +142,7 @@ static int on_stdin(void *into, char *const *values, struct err *e)
         return 0;
     }
     if (strcmp(values[0], "all") == 0) {
-        err_set(e, -EINVAL, "'all': one rank reads stdin");
+        err_set(e, -EINVAL, "'all': only one rank can read stdin");
         return err_hint(e, "sh -c 'exec ./program <FILE' lets every rank read a file");
     }
     return opt_int(&o->spec.stdin_rank, "rank", values[0], 0, 1 << 20, e);
@@ -151,9 +155,9 @@ static int on_show(void *into, char *const *values, struct err *e)
         o->show = hwloc_bitmap_alloc();
     hwloc_bitmap_zero(o->show);
     if (strcmp(values[0], "failed") == 0 || strcmp(values[0], "none") == 0)
-        return 0; /* what failed is told with its last lines */
+        return 0; /* the report of a failure has its last lines */
     if (cpu_list_parse(o->show, values[0], NULL) < 0) {
-        err_set(e, -EINVAL, "'%s' is no list of ranks", values[0]);
+        err_set(e, -EINVAL, "'%s' is not a list of ranks", values[0]);
         return err_hint(e, "0,3-5, or failed");
     }
     return 0;
@@ -168,7 +172,7 @@ static int on_tag(void *into, char *const *values, struct err *e)
             o->style.tag = (enum console_tag)i;
             return 0;
         }
-    err_set(e, -EINVAL, "'%s' is not known", values[0]);
+    err_set(e, -EINVAL, "unknown tag '%s'", values[0]);
     return err_hint(e, "host, rank, mpirun, none");
 }
 
@@ -184,7 +188,8 @@ static int on_prepend_rank(void *into, char *const *values, struct err *e)
     return 0;
 }
 
-/* "DIR", and Open MPI 4's "DIR:nojobid,nocopy": our directory never has the job's number. */
+/* "DIR", and "DIR:nojobid,nocopy" as in Open MPI 4. The directory never has the job id in its name.
+ */
 static int on_output_dir(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
@@ -198,7 +203,7 @@ static int on_output_dir(void *into, char *const *values, struct err *e)
     return nocopy ? on_show(o, none, e) : 0;
 }
 
-/* Open MPI 5's list: "tag,timestamp,merge,dir=D". */
+/* A list as in Open MPI 5: "tag,timestamp,merge,dir=D". */
 static int on_output(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
@@ -214,14 +219,14 @@ static int on_output(void *into, char *const *values, struct err *e)
         else if (strncmp(one, "dir=", 4) == 0)
             o->spec.output_dir = one + 4;
         else {
-            err_set(e, -EINVAL, "'%s' is not known", one);
+            err_set(e, -EINVAL, "unknown output form '%s'", one);
             return err_hint(e, "tag, rank, timestamp, merge, dir=DIR");
         }
     }
     return 0;
 }
 
-/* What cannot be shown without mpirun's own map ("topo", "map-devel") is shown as the map. */
+/* Maps that only the real mpirun has ("topo", "map-devel") are replaced by the bindings. */
 static int on_display(void *into, char *const *values, struct err *e)
 {
     ((struct run_options *)into)->report_bindings = true;
@@ -233,81 +238,97 @@ static int on_display(void *into, char *const *values, struct err *e)
 
 #define T struct run_options
 static const struct opt options[] = {
-    OPT_INT('n', "np|c", "N", "number of ranks (one a GPU; without GPUs one a core)", T, np),
-    OPT_CALL('N', "npernode|nproc-per-node", "N", "so many ranks on each node", on_per_node),
-    OPT_STRV('H', "host", "LIST", "nodes and their slots: a:4,b:4", T, host_lists),
-    OPT_STRV('f', "hostfile|machinefile|machine|default-hostfile", "FILE",
-             "nodes and their slots, one a line", T, host_files),
-    OPT_CALL(0, "engine|launcher|bootstrap", "NAME", "who starts ranks: local, openmpi, slurm",
-             on_engine),
-    OPT_CALL('x', "x|genvlist|envlist", "NAME[=VALUE]", "pass a variable to the ranks, or set it",
-             on_variable),
-    OPT_STR(0, "wdir|wd|gwdir", "DIR", "the ranks' directory", T, spec.wdir),
-    OPT_STR(0, "path", "DIR", "where the program is looked for first", T, path),
+    OPT_GROUP("Where ranks run"),
+    OPT_INT('n', "np||c", "N", "number of ranks (default: one per GPU, or one per core)", T, np),
+    OPT_CALL('N', "npernode|nproc-per-node", "N", "ranks per node", on_per_node),
+    OPT_STRV('H', "host", "LIST", "comma-separated nodes and their slots: a:4,b:4", T, host_lists),
+    OPT_STRV('f', "hostfile||machinefile|machine|default-hostfile", "FILE",
+             "file with one node and its slots per line", T, host_files),
+    OPT_CALL(0, "engine||launcher|bootstrap", "NAME",
+             "how ranks are started: local, openmpi, slurm", on_engine),
     OPT_CALL(0, "map-by", "PLACE[:PE=N]",
-             "slot, core, hwthread, l3cache, numa, socket, node, ppr:N:node",
+             "place ranks by slot, core, hwthread, l3cache, numa, socket, node, or ppr:N:node",
              run_options_mapping_map_by),
-    OPT_CALL(0, "rank-by", "PLACE", "how ranks are numbered: slot, node",
-             run_options_mapping_rank_by),
-    OPT_CALL(0, "bind-to", "PLACE", "none, core, hwthread, l3cache, numa, socket",
-             run_options_mapping_bind_to),
-    OPT_INT(0, "cpus-per-proc|cpus-per-rank", "N", "CPUs for each rank", T, spec.cpus_per_rank),
-    OPT_STR(0, "cpus", "LIST", "the job's part of the CPUs (0-3,8)", T, spec.cpus),
-    OPT_STR(0, "gpus", "LIST", "the job's part of the GPUs (0,2; '' for none)", T, spec.gpus),
-    OPT_FLAG(0, "oversubscribe", "more ranks than slots, CPUs or GPUs are fine", T,
+    OPT_CALL(0, "rank-by", "PLACE", "number ranks by slot or by node", run_options_mapping_rank_by),
+    OPT_FLAG(0, "oversubscribe", "allow more ranks than slots, CPUs or GPUs", T,
              spec.oversubscribe),
-    OPT_FLAG(0, "report-bindings|display-map|print-rank-map|display-devel-map",
-             "print who runs where, then run", T, report_bindings),
-    OPT_FLAG(0, "dry-run|do-not-launch", "print the plan, start nothing", T, dry_run),
-    OPT_FLAG(0, "json", "with --dry-run: as JSON", T, json),
-    OPT_CALL(0, "show", "RANKS", "whose lines are shown: 0,3-5, or failed", on_show),
-    OPT_CALL(0, "tag", "FORM", "what marks a line: host, rank, mpirun, none", on_tag),
-    OPT_CALL(0, "tag-output", NULL, "as mpirun marks it: [1,RANK]<stdout>:", on_tag_output),
-    OPT_CALL('l', "prepend-rank", NULL, "as hydra marks it: [RANK]", on_prepend_rank),
-    OPT_FLAG(0, "timestamp-output", "mark each line with the time", T, style.timestamp),
-    OPT_FLAG(0, "merge-stderr-to-stdout", "both on stdout", T, style.merge),
-    OPT_CALL(0, "output-filename|output-directory", "DIR",
-             "keep the output in DIR/rank.N/stdout and stderr too", on_output_dir),
-    OPT_CALL(0, "stdin", "RANK", "which rank reads stdin (0), or none", on_stdin),
-    OPT_DOUBLE(0, "grace", "SECONDS", "from SIGTERM to SIGKILL (30)", T, grace_s),
-    OPT_DOUBLE(0, "timeout", "SECONDS", "end the job after that time, with status 124", T,
-               timeout_s),
-    OPT_DOUBLE(0, "start-timeout", "SECONDS", "until every node has come (60)", T, start_timeout_s),
-    OPT_DOUBLE(0, "lost-after", "SECONDS", "how long a node may be silent (15)", T, lost_after_s),
-    OPT_DOUBLE(0, "hang-timeout", "SECONDS", "end a job that has done nothing for so long", T,
-               hang_timeout_s),
-    OPT_INT(0, "max-restarts", "N", "start a job that failed again, so often", T, max_restarts),
-    OPT_STR(0, "events", "FILE", "what happens, a line of JSON an event", T, events_file),
-    OPT_INT(0, "master-port", "PORT", "MASTER_PORT (a free one)", T, spec.master_port),
-    OPT_FLAG(0, "no-hold-port", "do not keep MASTER_PORT bound meanwhile", T, spec.no_hold_port),
-    OPT_FLAG(0, "no-pmix", "no PMIx server: the program is not MPI", T, spec.no_pmix),
-    OPT_CALL(0, "mca|gmca", "KEY VALUE", "set a parameter of Open MPI", on_mca),
-    OPT_FLAG('q', "quiet", "no report of a failure", T, quiet),
-    OPT_FLAG('v', "verbose", "say more", T, verbose),
+    OPT_FLAG(0, "dry-run||do-not-launch", "print the plan and start nothing", T, dry_run),
+    OPT_FLAG(0, "json", "with --dry-run: print the plan as JSON", T, json),
 
-    /* Understood, not shown. Open MPI's other names and lists */
+    OPT_GROUP("CPUs and GPUs"),
+    OPT_CALL(0, "bind-to", "PLACE", "bind ranks to none, core, hwthread, l3cache, numa or socket",
+             run_options_mapping_bind_to),
+    OPT_INT(0, "cpus-per-rank||cpus-per-proc", "N", "CPUs per rank", T, spec.cpus_per_rank),
+    OPT_STR(0, "cpus", "LIST", "CPUs that the job may use: 0-3,8", T, spec.cpus),
+    OPT_STR(0, "gpus", "LIST", "GPUs that the job may use: 0,2 ('' for none)", T, spec.gpus),
+    OPT_FLAG(0, "report-bindings||display-map|print-rank-map|display-devel-map",
+             "print where each rank runs, then run the job", T, report_bindings),
+
+    OPT_GROUP("Program and environment"),
+    OPT_CALL('x', "||x|genvlist|envlist", "NAME[=VALUE]", "pass a variable to the ranks, or set it",
+             on_variable),
+    OPT_STR(0, "wdir||wd|gwdir", "DIR", "working directory of the ranks", T, spec.wdir),
+    OPT_STR(0, "path", "DIR", "directory searched first for the program", T, path),
+    OPT_CALL(0, "stdin", "RANK", "rank that reads stdin, or none (default: 0)", on_stdin),
+    OPT_STR(0, "app", "FILE", "file with one program and its options per line", T, app_file),
+
+    OPT_GROUP("Output"),
+    OPT_CALL(0, "show", "RANKS", "ranks whose output is shown: 0,3-5, or failed", on_show),
+    OPT_CALL(0, "tag", "FORM", "tag before each line: host, rank, mpirun, none", on_tag),
+    OPT_CALL(0, "tag-output", NULL, "tag lines as mpirun does: [1,RANK]<stdout>:", on_tag_output),
+    OPT_CALL('l', "prepend-rank", NULL, "tag lines as hydra does: [RANK]", on_prepend_rank),
+    OPT_FLAG(0, "timestamp-output", "tag lines with the time", T, style.timestamp),
+    OPT_FLAG(0, "merge-stderr-to-stdout", "write the ranks' stderr to stdout", T, style.merge),
+    OPT_CALL(0, "output-filename||output-directory", "DIR",
+             "also write the output to DIR/rank.N/stdout and stderr", on_output_dir),
+    OPT_STR(0, "events", "FILE", "append events to FILE, one JSON object per line", T, events_file),
+    OPT_FLAG('q', "quiet", "do not report a failure", T, quiet),
+    OPT_FLAG('v', "verbose", "also log what drover does", T, verbose),
+
+    OPT_GROUP("Failures and time limits"),
+    OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
+            max_restarts),
+    OPT_DOUBLE(0, "timeout", "SECONDS", "stop the job after this time, with status 124", T,
+               timeout_s),
+    OPT_DOUBLE(0, "hang-timeout", "SECONDS", "stop the job after this time without activity", T,
+               hang_timeout_s),
+    OPT_DOUBLE(0, "start-timeout", "SECONDS", "time for all nodes to connect (default: 60)", T,
+               start_timeout_s),
+    OPT_DOUBLE(0, "lost-after", "SECONDS", "silence after which a node is lost (default: 15)", T,
+               lost_after_s),
+    OPT_DOUBLE(0, "grace", "SECONDS", "time from SIGTERM to SIGKILL (default: 30)", T, grace_s),
+
+    OPT_GROUP("Communication"),
+    OPT_INT(0, "master-port", "PORT", "MASTER_PORT (default: a free port)", T, spec.master_port),
+    OPT_FLAG(0, "no-hold-port", "do not reserve MASTER_PORT while the job runs", T,
+             spec.no_hold_port),
+    OPT_FLAG(0, "no-pmix", "do not serve PMIx, since the program does not use MPI", T,
+             spec.no_pmix),
+    OPT_CALL(0, "mca||gmca", "KEY VALUE", "set a parameter of Open MPI", on_mca),
+
+    OPT_GROUP("Other"),
+    /* Not shown: other names and lists of Open MPI */
     OPT_FLAG(0, "allow-run-as-root|nooversubscribe|genvall|envall", NULL, T, as_root),
     OPT_CALL(0, "output", "LIST", NULL, on_output),
     OPT_CALL(0, "display", "LIST", NULL, on_display),
-    OPT_STR(0, "app", "FILE", NULL, T, app_file),
     OPT_CALL(0, "ppr", "N:PLACE", NULL, run_options_mapping_ppr),
     OPT_CALL(0, "npersocket", "N", NULL, run_options_mapping_per_socket),
     OPT_WORDS(0,
               "byslot|bycore|bynode|rr|bind-to-none|bind-to-core|bind-to-socket|"
               "use-hwthread-cpus|nolocal|pernode",
-              NULL, NULL, T, old),
-    /* hydra's and Intel MPI's */
+              NULL, NULL, T, legacy),
+    /* Of hydra and Intel MPI */
     OPT_CALL(0, "ppn|perhost", "N", NULL, on_ppn),
     OPT_CALL(0, "hosts", "LIST", NULL, on_hosts),
     OPT_CALL(0, "env|genv", "NAME VALUE", NULL, on_env),
     OPT_CALL(0, "iface", "NAME", NULL, on_iface),
     OPT_CALL(0, "launcher-exec|bootstrap-exec", "PATH", NULL, on_rsh),
-    /* What mpirun alone has a use for */
+    /* Of use only to the real mpirun */
     OPT_WORDS(0, "prefix|tune|am|launch-agent|personality", "X", NULL, T, mpirun_only),
     OPT_WORDS(0, "pmixmca|prtemca", "K V", NULL, T, mpirun_only),
     OPT_WORDS(0, "noprefix|leave-session-attached|debug-daemons|do-not-resolve", NULL, NULL, T,
               mpirun_only),
-    /* What nothing here has a use for */
+    /* Ignored, without effect */
     OPT_WORDS('s',
               "preload-binary|continuous|debug-devel|disable-recovery|enable-recovery|"
               "display-allocation|display-devel-allocation|display-diffable-map|display-topo|dvm|"
@@ -322,7 +343,7 @@ static const struct opt options[] = {
               "preload-files|cf|cartofile|runtime-options|rmk|demux|topolib|localhost|usize|"
               "tmpdir|branch-count|pmi-port|nameserver|prepend-pattern",
               "X", NULL, T, ignored),
-    /* What would change the job, and is not done */
+    /* Not supported, although they would change the job */
     OPT_WORDS(0,
               "rf|rankfile|cpu-set|cpu-list|xterm|debugger|configfile|genvexcl|envexcl|gtool|"
               "membind|outfile-pattern|errfile-pattern|gpus-per-proc",
@@ -332,15 +353,34 @@ static const struct opt options[] = {
 };
 #undef T
 
-/* ---- the whole ---------------------------------------------------------------------------------
+/* ---- command line
+ * ---------------------------------------------------------------------------------
  */
 
-void run_options_init(struct run_options *o, const char *who)
+void run_options_init(struct run_options *o, const char *program)
 {
-    *o = (struct run_options){.who = who,
+    *o = (struct run_options){.program = program,
                               .np = RUN_OPTIONS_NOT_GIVEN,
                               .per_node = RUN_OPTIONS_NOT_GIVEN,
                               .grace_s = RUN_OPTIONS_NOT_GIVEN};
+}
+
+static void print_help(const char *program)
+{
+    const struct opt_help help = {
+        .program = program,
+        .usage = "[options] [--] PROGRAM [arguments]",
+        .summary =
+            "Starts a job of N ranks on this node, or on the nodes of a host file or an "
+            "allocation, binds each rank to its CPUs and the memory of its GPU, and waits for the "
+            "job to end. The exit status is that of the first rank that failed.\n\nOther names "
+            "that mpirun and mpiexec have for these options are accepted, too. A program whose "
+            "name ends in .py runs with python3.",
+        .examples = "drover run -np 4 ./train\n"
+                    "drover run -H a:8,b:8 --max-restarts 3 python3 train.py --epochs 10\n"
+                    "drover run -np 1 ./head : -np 3 ./worker",
+    };
+    opt_print_help(stdout, &help, options);
 }
 
 static int parse(struct run_options *o, int argc, char **argv, struct err *e)
@@ -348,36 +388,31 @@ static int parse(struct run_options *o, int argc, char **argv, struct err *e)
     int first = run_mpmd_first(argc, argv), rest = first;
     int rc = opt_parse(options, o, first, argv, &rest, e);
     if (rc == OPT_HELP)
-        opt_help(stdout, o->who, "[options] [--] program [arguments]",
-                 "Starts a job of N ranks, on this machine or on the nodes of a host file or an "
-                 "allocation, each\nbound to its CPUs and its GPU's memory, and waits for its "
-                 "end. Other names that mpirun and\nmpiexec have for these options are "
-                 "understood too. A program that ends in .py is run with\npython3.",
-                 options);
+        print_help(o->program);
     if (rc != 0)
         return rc;
     run_mpmd_program(&o->argv, first - rest, argv + rest);
     return first < argc ? run_mpmd_parse(o, argc - first, argv + first, e) : 0;
 }
 
-/* --app FILE: its words as if they stood on the command line. */
+/* --app FILE: its words are read like the command line. */
 static int parse_app_file(struct run_options *o, struct err *e)
 {
-    char ***words = &o->app_words; /* options keep pointers to them */
+    char ***words = &o->app_words; /* options point to them */
     if (strv_len(o->argv) > 0)
-        return err_set(e, -EINVAL,
-                       "--app '%s': it names the programs, and so does the command line",
+        return err_set(e, -EINVAL, "--app '%s': the command line names a program, too",
                        o->app_file);
-    strv_push(words, xstrdup(o->who));
+    strv_push(words, xstrdup(o->program));
     if (run_mpmd_read_file(words, o->app_file, e) < 0 ||
         parse(o, (int)strv_len(*words), *words, e) != 0)
         return err_wrap(e, "--app '%s'", o->app_file);
     return 0;
 }
 
-int run_options_parse(struct run_options *o, const char *who, int argc, char **argv, struct err *e)
+int run_options_parse(struct run_options *o, const char *program, int argc, char **argv,
+                      struct err *e)
 {
-    run_options_init(o, who);
+    run_options_init(o, program);
     int rc = parse(o, argc, argv, e);
     if (rc == 0 && o->app_file)
         rc = parse_app_file(o, e);
@@ -386,8 +421,8 @@ int run_options_parse(struct run_options *o, const char *who, int argc, char **a
 
 void run_options_free(struct run_options *o)
 {
-    char **all[] = {o->argv,     o->env, o->mpirun_args, o->mpirun_only, o->ignored,  o->refused,
-                    o->warnings, o->old, o->host_lists,  o->host_files,  o->app_words};
+    char **all[] = {o->argv,     o->env,    o->mpirun_args, o->mpirun_only, o->ignored,  o->refused,
+                    o->warnings, o->legacy, o->host_lists,  o->host_files,  o->app_words};
     for (size_t i = 0; i < COUNT_OF(all); i++)
         strv_free(all[i]);
     run_mpmd_free(o);

@@ -1,15 +1,16 @@
+#include "launcher/run/run_options_mapping.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "common/opt.h"
-#include "launcher/run/cmd_run.h"
 
 /* Words of Open MPI 4 and 5, and of hydra (board, machine, rr, pu). */
 static const struct {
     const char *word;
-    int map, bind; /* -1: not for this */
+    int map, bind; /* -1: not a value of this option */
 } places[] = {
     {"none", -1, PLAN_BIND_NONE},
     {"slot", PLAN_MAP_SLOT, -1},
@@ -32,7 +33,7 @@ static bool is_word(const char *text, size_t len, const char *word)
     return strlen(word) == len && strncasecmp(text, word, len) == 0;
 }
 
-/* The place that the first `len` letters of `text` name. */
+/* Reads the place that the first `len` bytes of `text` name. */
 static int read_place(int *out, const char *text, size_t len, bool bind, struct err *e)
 {
     for (size_t i = 0; i < COUNT_OF(places); i++) {
@@ -42,7 +43,7 @@ static int read_place(int *out, const char *text, size_t len, bool bind, struct 
             return 0;
         }
     }
-    err_set(e, -EINVAL, "'%.*s' is not known", (int)len, text);
+    err_set(e, -EINVAL, "unknown place '%.*s'", (int)len, text);
     return err_hint(e, bind ? "none, core, hwthread, l3cache, numa, socket"
                             : "slot, core, hwthread, l3cache, numa, socket, node, ppr:N:node");
 }
@@ -53,10 +54,10 @@ static int read_count(int *out, const char *what, const char *text, size_t len, 
     return opt_int(out, what, number, 1, 1 << 20, e);
 }
 
-/* One of the modifiers behind a place. Those of the last list say what is so here anyway. */
+/* Reads one modifier after a place. Those in `defaults` name what drover does anyway. */
 static int read_modifier(struct run_options *o, const char *text, size_t len, struct err *e)
 {
-    static const char *const as_it_is[] = {"NOOVERSUBSCRIBE", "if-supported", "SPAN", "CORECPUS",
+    static const char *const defaults[] = {"NOOVERSUBSCRIBE", "if-supported", "SPAN", "CORECPUS",
                                            "INHERIT",         "NOINHERIT",    "FILL"};
     if (len > 3 && strncasecmp(text, "PE=", 3) == 0)
         return read_count(&o->spec.cpus_per_rank, "PE", text + 3, len - 3, e);
@@ -73,22 +74,22 @@ static int read_modifier(struct run_options *o, const char *text, size_t len, st
             o->spec.map_by = PLAN_MAP_HWTHREAD;
         return 0;
     }
-    for (size_t i = 0; i < COUNT_OF(as_it_is); i++)
-        if (is_word(text, len, as_it_is[i]))
+    for (size_t i = 0; i < COUNT_OF(defaults); i++)
+        if (is_word(text, len, defaults[i]))
             return 0;
-    err_set(e, -EINVAL, "'%.*s' is not known", (int)len, text);
+    err_set(e, -EINVAL, "unknown modifier '%.*s'", (int)len, text);
     return err_hint(e, "PE=N, OVERSUBSCRIBE, NOLOCAL, HWTCPUS");
 }
 
-/* What may follow the place: ":PE=2:OVERSUBSCRIBE", apart by ':' or ','. hydra's "core:2" is a
- * number of them. */
+/* Reads what may follow a place: ":PE=2:OVERSUBSCRIBE", separated by ':' or ','. In hydra's
+ * "core:2" the number is that of the cores. */
 static int read_modifiers(struct run_options *o, const char *text, struct err *e)
 {
     while (*text) {
         text++;
         size_t len = strcspn(text, ":,");
         int rc = len > 0 && strspn(text, "0123456789") >= len
-                     ? read_count(&o->spec.cpus_per_rank, "CPUs a rank", text, len, e)
+                     ? read_count(&o->spec.cpus_per_rank, "CPUs per rank", text, len, e)
                      : read_modifier(o, text, len, e);
         if (rc < 0)
             return rc;
@@ -107,7 +108,7 @@ static int read_ppr(struct run_options *o, const char *text, struct err *e)
     const char *place = text + digits + (text[digits] == ':');
     size_t len = strcspn(place, ":,");
     if (is_word(place, len, "slot") || read_place(&of, place, len, false, NULL) < 0) {
-        err_set(e, -EINVAL, "'ppr:%s': so many to each of what?", text);
+        err_set(e, -EINVAL, "'ppr:%s': the object is missing or unknown", text);
         return err_hint(e, "ppr:%d:node, or hwthread, core, l3cache, numa, socket", n);
     }
     o->spec.ppr = n;
@@ -116,9 +117,9 @@ static int read_ppr(struct run_options *o, const char *text, struct err *e)
     return read_modifiers(o, place + len, e);
 }
 
-static int not_here(const char *text, struct err *e)
+static int unsupported(const char *text, struct err *e)
 {
-    err_set(e, -EINVAL, "'%s' is not taken: drover places by the machine and by host files", text);
+    err_set(e, -EINVAL, "'%s' is not supported: drover maps by topology and host files", text);
     return err_hint(e, "slot, node, numa, socket, core, or ppr:N:node with --hostfile");
 }
 
@@ -132,7 +133,7 @@ int run_options_mapping_map_by(void *opts, char *const *values, struct err *e)
     size_t len = strcspn(text, ":");
     if (is_word(text, len, "dist") || is_word(text, len, "seq") || is_word(text, len, "rankfile") ||
         is_word(text, len, "pe-list"))
-        return not_here(text, e);
+        return unsupported(text, e);
     if (len > 0 && read_place(&map, text, len, false, e) < 0)
         return e->code;
     o->spec.map_by = (enum plan_map)map;
@@ -155,7 +156,7 @@ int run_options_mapping_rank_by(void *opts, char *const *values, struct err *e)
     struct run_options *o = opts;
     int by = PLAN_MAP_DEFAULT;
     size_t len = strcspn(values[0], ":");
-    /* Open MPI 5's words for "node by node" and "as if all nodes were one" */
+    /* Open MPI 5: node by node, and as if all nodes were one */
     if (is_word(values[0], len, "fill"))
         by = PLAN_MAP_SLOT;
     else if (!is_word(values[0], len, "span") && read_place(&by, values[0], len, false, e) < 0)

@@ -1,12 +1,13 @@
+#include "launcher/run/run_print.h"
+
 #include <signal.h>
 #include <string.h>
 
 #include "common/json.h"
 #include "launcher/diagnose/failure_cause.h"
 #include "launcher/plan/plan_print.h"
-#include "launcher/run/cmd_run.h"
 
-static void show_end(struct strbuf *b, const struct rank_end *r)
+static void print_end(struct strbuf *b, const struct rank_end *r)
 {
     if (r->start_status) {
         strbuf_printf(b, "could not be started: %s\n", r->start_error);
@@ -27,10 +28,10 @@ static void show_end(struct strbuf *b, const struct rank_end *r)
     strbuf_printf(b, " after %.1f s\n", r->seconds);
 }
 
-static void show_way_out(struct strbuf *b, const struct plan *p, const struct job_end *end)
+static void print_cause(struct strbuf *b, const struct plan *p, const struct job_end *end)
 {
     const struct plan_rank *r = &p->ranks[end->first_failed];
-    const char *program = r->argv ? r->argv[0] : p->argv[0];
+    const char *name = r->argv ? r->argv[0] : p->argv[0];
     const struct failure_cause *c = failure_cause_find(&end->first, end->last_lines);
     const char *exception = failure_cause_python_exception(end->last_lines);
     if (c) {
@@ -39,16 +40,16 @@ static void show_way_out(struct strbuf *b, const struct plan *p, const struct jo
         strbuf_printf(b, "  cause: %s\n", exception);
     } else if (end->first.start_status == 127) {
         strbuf_printf(b, "  try: %s\n",
-                      strchr(program, '/')
-                          ? "look at its path (from the ranks' directory), and at its #! line"
-                          : "give its path (./NAME), or look at PATH");
-    } else if (end->first.start_status && access(program, F_OK) == 0 && access(program, X_OK) < 0) {
-        strbuf_printf(b, "  try: chmod +x %s\n", program);
+                      strchr(name, '/')
+                          ? "check its path (from the ranks' directory) and its #! line"
+                          : "give its path (./NAME), or check PATH");
+    } else if (end->first.start_status && access(name, F_OK) == 0 && access(name, X_OK) < 0) {
+        strbuf_printf(b, "  try: chmod +x %s\n", name);
     }
 }
 
-/* The first line of a file; empty where it cannot be read. */
-static void read_word(char *out, size_t size, const char *path)
+/* Reads the first line of a file; empty if it cannot be read. */
+static void read_first_line(char *out, size_t size, const char *path)
 {
     AUTO(file) FILE *f = fopen(path, "re");
     if (!f || !fgets(out, (int)size, f))
@@ -56,14 +57,14 @@ static void read_word(char *out, size_t size, const char *path)
     out[strcspn(out, "\n")] = '\0';
 }
 
-/* The pattern is this machine's; nodes of a cluster are taken to be set up alike. */
-static void show_core(struct strbuf *b, const struct plan *p, const struct rank_end *r)
+/* Uses the core pattern of this node, assuming that the nodes of a cluster have the same. */
+static void print_core(struct strbuf *b, const struct plan *p, const struct rank_end *r)
 {
     char pattern[256], uses_pid[8];
     if (!r->core_dumped || r->pid <= 0)
         return;
-    read_word(pattern, sizeof pattern, "/proc/sys/kernel/core_pattern");
-    read_word(uses_pid, sizeof uses_pid, "/proc/sys/kernel/core_uses_pid");
+    read_first_line(pattern, sizeof pattern, "/proc/sys/kernel/core_pattern");
+    read_first_line(uses_pid, sizeof uses_pid, "/proc/sys/kernel/core_uses_pid");
     struct failure_cause_core c = {.pattern = pattern,
                                    .program = p->argv[0],
                                    .wdir = p->wdir,
@@ -76,22 +77,22 @@ static void show_core(struct strbuf *b, const struct plan *p, const struct rank_
     strbuf_printf(b, "  core: %s\n", where);
 }
 
-void run_print_failure(struct strbuf *b, const char *who, const struct plan *p,
+void run_print_failure(struct strbuf *b, const char *program, const struct plan *p,
                        const struct job_end *end)
 {
     if (end->broken)
-        strbuf_printf(b, "%s: the job was ended: %s\n", who, end->broken);
+        strbuf_printf(b, "%s: the job was stopped: %s\n", program, end->broken);
     if (end->first_failed < 0)
         return;
-    strbuf_printf(b, "%s: rank %d on %s ", who, p->first_rank + end->first_failed,
+    strbuf_printf(b, "%s: rank %d on %s ", program, p->first_rank + end->first_failed,
                   p->nodes[p->ranks[end->first_failed].node].name);
-    show_end(b, &end->first);
+    print_end(b, &end->first);
     if (end->last_lines && end->last_lines[0])
         strbuf_puts(b, "  its last lines:\n");
     for (const char *const *line = end->last_lines; line && *line; line++)
         strbuf_printf(b, "    %s\n", *line);
-    show_core(b, p, &end->first);
-    show_way_out(b, p, end);
+    print_core(b, p, &end->first);
+    print_cause(b, p, end);
 }
 
 void run_print_plan(struct strbuf *b, const struct plan *p, bool json)

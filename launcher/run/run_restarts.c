@@ -1,86 +1,92 @@
 #include "launcher/run/run_restarts.h"
 
+#include "launcher/job/restart.h"
 #include "launcher/plan/hosts.h"
 
 struct run_restarts {
     uv_timer_t timer;
     struct run_options *opts;
     struct restart *restart;
-    const struct hosts *hosts;  /* as the user gave them; NULL: this machine */
+    const struct hosts *hosts;  /* as the user gave them; NULL: this node */
     struct hosts *hosts_kept;   /* of the next attempt */
-    const char *output_dir;     /* likewise */
-    char *job_id, *attempt_dir; /* what spec points to */
-    void (*start)(void *arg);
+    const char *output_dir;     /* as the user gave it */
+    char *job_id, *attempt_dir; /* the spec points to them */
+    int pause_ms;               /* before the next attempt */
+    char **excluded_hosts;      /* of the next attempt, a strv */
+    void (*on_due)(void *arg);
     void *arg;
 };
 
 static void on_timer(uv_timer_t *t)
 {
-    struct run_restarts *a = t->data;
-    a->start(a->arg);
+    struct run_restarts *r = t->data;
+    r->on_due(r->arg);
 }
 
-/* The next attempt is the same job: its name, its number of ranks, wherever they find room. */
-static void change_spec(struct run_restarts *a, const struct plan *p, char ***left_out)
+/* The next attempt has the same job id and number of ranks, on any hosts that have room. */
+static void change_spec(struct run_restarts *r, const struct plan *p)
 {
-    struct launch_spec *s = &a->opts->spec;
-    if (!a->job_id)
-        a->job_id = xstrdup(p->job_id);
-    s->job_id = a->job_id;
+    struct launch_spec *s = &r->opts->spec;
+    if (!r->job_id)
+        r->job_id = xstrdup(p->job_id);
+    s->job_id = r->job_id;
     s->ranks = p->world_size;
-    s->restart_count = restart_count(a->restart);
-    s->stdin_null = true; /* what rank 0 has read is gone */
-    if (a->hosts) {
-        hosts_free(a->hosts_kept);
-        a->hosts_kept = restart_hosts(a->restart, a->hosts, p->world_size, s->per_node, left_out);
-        s->hosts = a->hosts_kept;
+    s->restart_count = restart_count(r->restart);
+    s->stdin_null = true; /* rank 0 has read part of stdin, which cannot be read again */
+    strv_free(TAKE(r->excluded_hosts));
+    if (r->hosts) {
+        hosts_free(r->hosts_kept);
+        r->hosts_kept =
+            restart_hosts(r->restart, r->hosts, p->world_size, s->per_node, &r->excluded_hosts);
+        s->hosts = r->hosts_kept;
     }
-    if (a->output_dir) {
-        free(a->attempt_dir);
-        a->attempt_dir = xasprintf("%s/attempt_%d", a->output_dir, s->restart_count);
-        s->output_dir = a->attempt_dir;
+    if (r->output_dir) {
+        free(r->attempt_dir);
+        r->attempt_dir = xasprintf("%s/attempt_%d", r->output_dir, s->restart_count);
+        s->output_dir = r->attempt_dir;
     }
 }
 
-bool run_restarts_attempt_ended(struct run_restarts *a, const struct plan *p,
-                                const struct job_end *end, int status, bool unwanted,
-                                struct run_monitor *w)
+bool run_restarts_attempt_ended(struct run_restarts *r, const struct plan *p,
+                                const struct job_end *end, int status, bool by_user)
 {
     bool failed = end->first_failed >= 0;
-    struct restart_attempt how = {.status = status,
-                                  .unwanted = unwanted,
-                                  .not_started = failed && end->first.start_status,
-                                  .seconds = end->seconds,
-                                  .host = failed ? p->nodes[p->ranks[end->first_failed].node].name
-                                                 : NULL};
-    int pause_ms = restart_after(a->restart, &how);
-    if (pause_ms < 0)
-        return false;
-    AUTO(strv) char **left_out = NULL;
-    change_spec(a, p, &left_out);
-    run_monitor_restart(w, restart_count(a->restart), pause_ms, left_out);
-    uv_timer_start(&a->timer, on_timer, (uint64_t)pause_ms, 0);
-    return true;
+    const struct restart_attempt attempt = {
+        .status = status,
+        .by_user = by_user,
+        .not_started = failed && end->first.start_status,
+        .seconds = end->seconds,
+        .host = failed ? p->nodes[p->ranks[end->first_failed].node].name : NULL};
+    r->pause_ms = restart_after(r->restart, &attempt);
+    if (r->pause_ms >= 0)
+        change_spec(r, p);
+    return r->pause_ms >= 0;
 }
 
-int run_restarts_attempt(const struct run_restarts *a)
+void run_restarts_start_timer(struct run_restarts *r, struct run_monitor *monitor)
 {
-    return restart_count(a->restart);
+    run_monitor_restart(monitor, restart_count(r->restart), r->pause_ms, r->excluded_hosts);
+    uv_timer_start(&r->timer, on_timer, (uint64_t)r->pause_ms, 0);
+}
+
+int run_restarts_attempt(const struct run_restarts *r)
+{
+    return restart_count(r->restart);
 }
 
 struct run_restarts *run_restarts_open(uv_loop_t *loop, struct run_options *o,
-                                       void (*start)(void *arg), void *arg)
+                                       void (*on_due)(void *arg), void *arg)
 {
-    struct run_restarts *a = xzalloc(sizeof *a);
-    a->opts = o;
-    a->restart = restart_new(o->spec.max_restarts);
-    a->hosts = o->spec.hosts;
-    a->output_dir = o->spec.output_dir;
-    a->start = start;
-    a->arg = arg;
-    uv_timer_init(loop, &a->timer);
-    a->timer.data = a;
-    return a;
+    struct run_restarts *r = xzalloc(sizeof *r);
+    r->opts = o;
+    r->restart = restart_new(o->spec.max_restarts);
+    r->hosts = o->spec.hosts;
+    r->output_dir = o->spec.output_dir;
+    r->on_due = on_due;
+    r->arg = arg;
+    uv_timer_init(loop, &r->timer);
+    r->timer.data = r;
+    return r;
 }
 
 static void on_closed(uv_handle_t *t)
@@ -88,13 +94,14 @@ static void on_closed(uv_handle_t *t)
     free(t->data);
 }
 
-void run_restarts_close(struct run_restarts *a)
+void run_restarts_close(struct run_restarts *r)
 {
-    if (!a)
+    if (!r)
         return;
-    restart_free(a->restart);
-    hosts_free(a->hosts_kept);
-    free(a->job_id);
-    free(a->attempt_dir);
-    uv_close((uv_handle_t *)&a->timer, on_closed);
+    restart_free(r->restart);
+    hosts_free(r->hosts_kept);
+    strv_free(r->excluded_hosts);
+    free(r->job_id);
+    free(r->attempt_dir);
+    uv_close((uv_handle_t *)&r->timer, on_closed);
 }

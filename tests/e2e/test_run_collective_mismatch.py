@@ -112,7 +112,7 @@ def test_what_nccls_ras_says_is_in_the_report(drover):
                           f"NCCL_RAS_ADDR=localhost:{server.getsockname()[1]}", "sleep", "60")
         thread.join()
     assert done.returncode == 124
-    assert "  NCCL's RAS says:\n    NCCL version 2.28.9\n    \n    Job summary\n      2 nodes, all well\n" in done.stderr
+    assert "  NCCL RAS reports:\n    NCCL version 2.28.9\n    \n    Job summary\n      2 nodes, all well\n" in done.stderr
     assert asked == ["CLIENT PROTOCOL 2\n", "TIMEOUT 4\n", "STATUS\n"]
 
 

@@ -174,8 +174,8 @@ def test_torchruns_options_come_from_the_environment_too(drover, tmp_path):
 
 
 @pytest.mark.parametrize("line, words", [
-    ("mpirun -np 4 --rankfile r ./a", ["--rankfile", "not taken", "--hostfile"]),
-    ("mpirun -np 4 --map-by dist:mlx ./a", ["dist", "not taken"]),
+    ("mpirun -np 4 --rankfile r ./a", ["--rankfile", "not supported", "--hostfile"]),
+    ("mpirun -np 4 --map-by dist:mlx ./a", ["dist", "not supported"]),
     ("mpirun -np 4 --map-by ppr:2:nodes ./a", ["ppr:2:nodes", "ppr:2:node"]),
     ("mpirun -np 4 --display-mapp ./a", ["--display-mapp", "try: --display-map"]),
     ("mpiexec -n 4 -genvnone ./a", ["-genvnone", "env -i"]),
@@ -185,15 +185,15 @@ def test_torchruns_options_come_from_the_environment_too(drover, tmp_path):
     ("mpirun --engine pbs -np 2 ./a", ["'pbs'", "openmpi"]),
     ("mpirun --stdin all -np 2 ./a", ["'all'", "one rank"]),
     ("mpirun --show 1-x -np 2 ./a", ["'1-x'", "0,3-5"]),
-    ("mpirun ./a : -np 2 ./b", ["no number of ranks"]),
+    ("mpirun ./a : -np 2 ./b", ["-np N of the first one is missing"]),
     ("mpirun -np 2 ./a : -np 2 --bind-to core ./b", ["--bind-to", "before the first program"]),
-    ("mpirun -np 2 ./a :", ["behind ':'"]),
+    ("mpirun -np 2 ./a :", ["after ':'"]),
     ("mpirun --app nofile", ["nofile"]),
     ("mpirun -np 2 --nolocal ./a", ["--nolocal", "--hostfile"]),
     ("torchrun --nproc-per-node x t.py", ["'x'", "gpu"]),
     ("torchrun --nnodes 2 t.py", ["--nnodes 2", "--node-rank", "--hostfile"]),
-    ("torchrun --nnodes 2 --node-rank 2 --master-addr a t.py", ["--node-rank 2", "the last one is 1"]),
-    ("torchrun --nnodes 2 --node-rank 1 t.py", ["where rank 0 is", "--master-addr"]),
+    ("torchrun --nnodes 2 --node-rank 2 --master-addr a t.py", ["--node-rank 2", "out of range (0 to 1)"]),
+    ("torchrun --nnodes 2 --node-rank 1 t.py", ["address of rank 0", "--master-addr"]),
     ("torchrun --nnodes 3:2 t.py", ["3:2"]),
     ("torchrun --nnodes 1:2 --node-rank 1 --master-addr a t.py", ["1:2", "--nnodes 2"]),
     ("torchrun --rdzv-endpoint a:b t.py", ["--rdzv-endpoint", "'b'"]),
@@ -204,7 +204,7 @@ def test_torchruns_options_come_from_the_environment_too(drover, tmp_path):
     ("torchrun -t 0:1,x t.py", ["--tee", "'x'"]),
     ("torchrun -m --no-python t.py", ["--module"]),
     ("torchrun --nproc_per_nod 2 t.py", ["--nproc_per_nod", "try: --nproc-per-node"]),
-    ("torchrun", ["no program"]),
+    ("torchrun", ["the program is missing"]),
 ])
 def test_what_cannot_be_meant_is_said(drover, tmp_path, line, words):
     done = plan(drover, line, tmp_path, tail="--dry-run")
@@ -219,8 +219,8 @@ def test_what_is_known_and_means_nothing_is_said_once(drover, tmp_path):
                 tail="")
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
-        "mpirun: warn: -x NOT_THERE: there is no such variable here",
-        "mpirun: warn: no meaning here: --xml --enable-recovery --report-uri f --prefix /opt/x"]
+        "mpirun: warn: -x NOT_THERE: the variable is not set",
+        "mpirun: warn: ignored, no effect with this engine: --xml --enable-recovery --report-uri f --prefix /opt/x"]
     done = plan(drover, "mpirun -np 1 --allow-run-as-root -genvall true", tmp_path, tail="")
     assert (done.returncode, done.stderr) == (0, "")
 

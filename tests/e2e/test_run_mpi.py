@@ -294,7 +294,7 @@ def test_a_killed_drover_leaves_no_segments_of_shared_memory(drover, mpi_program
 def test_spawning_more_ranks_is_an_error_and_no_hang(drover, mpi_program):
     done = drover.run(*RUN, "-np", "2", mpi_program, "spawn")
     assert done.returncode not in (0, 124) and "An error occurred in MPI_Comm_spawn" in done.stderr
-    assert "rank 0 was refused further ranks: drover does not serve MPI_Comm_spawn; try: " in done.stderr
+    assert "rank 0 cannot start more ranks: drover does not support MPI_Comm_spawn; try: " in done.stderr
     drover.nothing_left()
 
 

@@ -93,7 +93,7 @@ def test_a_failure_on_one_node_ends_all_and_says_where(meeting):
     ends = meeting.ends()
     assert sorted(e[0] for e in ends) == [1, 7], ends
     (told,) = [e[2] for e in ends if e[0] == 1]
-    assert "rank 1 exited with status 7: the ranks here are ended" in told
+    assert "rank 1 exited with status 7: stopping the ranks of this node" in told
     (own,) = [e[2] for e in ends if e[0] == 7]
     assert "rank 1" in own and "exited with status 7" in own
 
@@ -122,7 +122,7 @@ def test_a_node_that_is_killed_ends_the_others_in_time(meeting, drover, tmp_path
     victim.kill()
     victim.communicate(timeout=20)
     ((status, _, err),) = meeting.ends()
-    assert status == 1 and ("its host is gone" if who == "host" else "the ranks here are ended") in err, err
+    assert status == 1 and ("its server disconnected" if who == "host" else "stopping the ranks of this node") in err, err
 
 
 def listens(pid, port):
@@ -146,7 +146,7 @@ def test_a_node_that_comes_later_is_taken_in_without_counting_as_a_restart(meeti
     done.touch()
     ends = meeting.ends()
     assert [e[0] for e in ends] == [0, 0], ends
-    assert "has come: the ranks here are ended" in ends[0][2]
+    assert "joined: stopping the ranks of this node" in ends[0][2]
     assert set(worlds(ends)) == {0}  # no restart was counted
 
 
@@ -155,7 +155,7 @@ def test_who_is_not_of_the_job_is_refused(meeting):
     wait_until(lambda: listens(first.pid, meeting.port), "the host")
     other = meeting.node(job="another")
     more = meeting.node(nnodes="3")
-    assert other.wait(20) == 1 and b"another job meets here" in other.stderr.read()
+    assert other.wait(20) == 1 and b"this rendezvous belongs to another job" in other.stderr.read()
     assert more.wait(20) == 1 and b"--nnodes 2:2" in more.stderr.read()
     meeting.nodes = [first]
     meeting.node()
@@ -184,8 +184,8 @@ def said(kind, **fields):
 def test_what_a_host_says_out_of_turn_or_wrongly_does_no_harm(meeting, tmp_path):
     place = {"node": 0, "nodes": 2, "first": 0, "world": 2, "address": "localhost", "port": 4000}
     go, done = tmp_path / "started", tmp_path / "done"
-    for late, status, words in (([said("assignment", **place), said("job_done")], 0, "'assignment' means nothing now"),
-                                ([said("assignment", **{**place, "world": 1 << 40})], 1, "what its host says is not understood")):
+    for late, status, words in (([said("assignment", **place), said("job_done")], 0, "unexpected 'assignment' (dropped)"),
+                                ([said("assignment", **{**place, "world": 1 << 40})], 1, "invalid message from its server")):
         with socket.create_server(("127.0.0.1", meeting.port)) as host:
             meeting.node("--rdzv-conf", "is_host=0", text=f"touch {go}; until [ -e {done} ]; do sleep 0.05; done")
             link, _ = host.accept()
@@ -239,16 +239,16 @@ def test_a_setting_is_known_by_its_whole_name(meeting):
 def test_too_few_nodes_are_told_after_the_join_timeout(meeting):
     meeting.node("--rdzv-conf", "join_timeout=1")
     ((status, _, err),) = meeting.ends()
-    assert status == 1 and "1 of 2 nodes came in 1 s" in err, err
+    assert status == 1 and "1 of 2 nodes joined in 1 s" in err, err
     meeting.nodes.clear()
     meeting.node("--rdzv-conf", "join_timeout=1,is_host=0")
     ((status, _, err),) = meeting.ends()
-    assert status == 1 and "no host in 1 s: connection refused" in err, err
+    assert status == 1 and "no server in 1 s: connection refused" in err, err
     meeting.nodes.clear()
     meeting.node("--rdzv-conf", "join_timeout=1", endpoint="no.such.host.invalid")
     ((status, _, err),) = meeting.ends()
-    assert status == 1 and "rendezvous at no.such.host.invalid:" in err and "no host in 1 s: " in err, err
-    assert err.count("it is waited for") == 1, err
+    assert status == 1 and "rendezvous at no.such.host.invalid:" in err and "no server in 1 s: " in err, err
+    assert err.count("waiting for it") == 1, err
 
 
 def test_who_waits_can_be_interrupted(meeting):

@@ -1,4 +1,4 @@
-/* kit_launch - jobs of one process, begun with launch_start(), and what was heard of them. */
+/* kit_launch - jobs of one process, started with launch_start(), and the events that they emit. */
 #ifndef DROVER_KIT_LAUNCH_H
 #define DROVER_KIT_LAUNCH_H
 
@@ -11,7 +11,7 @@ enum { JOBS_MAX = 16 };
 
 struct fixture;
 
-struct heard { /* of one job */
+struct heard { /* events of one job */
     struct fixture *f;
     struct launch *job;
     struct strbuf out, reports;
@@ -139,7 +139,7 @@ static inline void until_heard(struct heard *h, const struct strbuf *b, const ch
     }
 }
 
-/* The same by `drover rank`s. */
+/* The same with local agents. */
 static inline struct launch_spec far_script(int ranks, char **argv, const char *text)
 {
     struct launch_spec s = script(ranks, argv, text);
@@ -147,7 +147,7 @@ static inline struct launch_spec far_script(int ranks, char **argv, const char *
     return s;
 }
 
-/* A job that reports, and stops when it is asked to. */
+/* Checks a job that reports and that stops on request. */
 static inline void check_stop(struct fixture *f, struct launch_spec s)
 {
     char *argv[] = {(char *)"/usr/bin/python3", (char *)"-c",

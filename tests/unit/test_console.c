@@ -7,7 +7,8 @@
 
 #include "tests/unit/test.h"
 
-/* What stdout and stderr become is read from here; the test's own words are lost meanwhile. */
+/* stdout and stderr are replaced by pipes, which the test reads; its own messages are lost until
+ * the end. */
 static struct plan_node nodes[] = {{.name = "c01", .local_size = 2}, {.name = "c02"}};
 static struct plan_rank ranks[] = {
     {.rank = 0}, {.rank = 1, .local_rank = 1}, {.rank = 2, .node = 1}};
@@ -19,7 +20,7 @@ static const struct plan one_node = {
 struct fixture {
     uv_loop_t loop;
     struct console *c;
-    int out, err; /* read ends; the same where both streams are one */
+    int out, err; /* read ends; the same if both streams are one */
     int old[2];
 };
 

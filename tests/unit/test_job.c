@@ -21,7 +21,7 @@ static struct job *running(int ranks)
     return j;
 }
 
-/* The rank is over: process and output. */
+/* Ends the process and the output of the rank. */
 static bool ends(struct job *j, struct rank_end r)
 {
     bool changed = job_set_rank_end(j, &r);

@@ -154,7 +154,7 @@ TEST(a_pipe_without_a_reader_does_not_hold_up_the_job)
     struct job_events *ev = NULL;
     struct err e = {0};
     CHECK_INT(job_events_open(&ev, p.path, &e), -ENXIO);
-    CHECK_HAS(e.text, "nobody reads");
+    CHECK_HAS(e.text, "no reader");
     remove_place(&p);
 }
 

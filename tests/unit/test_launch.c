@@ -212,3 +212,63 @@ TEST(without_its_guardian_a_job_is_over_and_no_other_starts)
     CHECK(launch_start(&f->jobs[1].job, f->l, &s, &kit_events, &f->jobs[1], &e) < 0);
     CHECK_HAS(e.text, "guardian");
 }
+
+/* ---- observers --------------------------------------------------------------------------------
+ */
+
+struct observed {
+    struct strbuf *order; /* "NAME.event " of all observers */
+    const char *name;
+    bool pauses;
+};
+
+static bool note_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    const struct observed *o = arg;
+    strbuf_printf(o->order, "%s.%.*s ", o->name, (int)len, text);
+    return !o->pauses;
+}
+
+static void note_ended(void *arg, const struct job_end *end)
+{
+    const struct observed *o = arg;
+    strbuf_printf(o->order, "%s.ended ", o->name);
+}
+
+TEST(observers_are_called_in_the_order_in_which_they_subscribed)
+{
+    static const struct launch_events all = {.line = note_line, .ended = note_ended};
+    static const struct launch_events none = {0};
+    AUTO(fixture) struct fixture *f = open_all();
+    AUTO(strbuf) struct strbuf order = {0};
+    struct observed a = {&order, "a", false}, b = {&order, "b", false};
+    char *argv[4];
+    struct launch_spec s = script(1, argv, "echo hello");
+    struct heard *h = begin(f, 0, &s);
+    launch_observe(h->job, &all, &a);
+    launch_observe(h->job, &none, NULL);
+    launch_observe(h->job, &all, &b);
+    until_over(h);
+    CHECK_STR(strbuf_str(&h->out), "0ohello|");
+    CHECK_STR(strbuf_str(&order), "a.hello b.hello a.ended b.ended ");
+}
+
+TEST(one_observer_pauses_the_output_for_all)
+{
+    static const struct launch_events lines = {.line = note_line};
+    AUTO(fixture) struct fixture *f = open_all();
+    AUTO(strbuf) struct strbuf order = {0};
+    struct observed a = {&order, "a", true}, b = {&order, "b", false};
+    char *argv[4];
+    struct launch_spec s = script(1, argv, "echo 1; echo 2");
+    struct heard *h = begin(f, 0, &s);
+    launch_observe(h->job, &lines, &a);
+    launch_observe(h->job, &lines, &b);
+    while (order.len == 0)
+        uv_run(&f->loop, UV_RUN_ONCE);
+    CHECK_STR(strbuf_str(&order), "a.1 b.1 "); /* the line itself still reaches the others */
+    a.pauses = false;
+    launch_resume_output(h->job);
+    until_over(h);
+    CHECK_STR(strbuf_str(&order), "a.1 b.1 a.2 b.2 ");
+}

@@ -159,7 +159,7 @@ TEST(what_is_no_ring_is_refused)
     remove_place(&p);
 }
 
-/* Lines that tell whether they are whole: "N:xxxx…" with N letters. */
+/* Lines that show if they are complete: "N:xxxx…" with N letters. */
 static void write_lines(const struct place *p, uint64_t seed, int n)
 {
     struct err e = {0};

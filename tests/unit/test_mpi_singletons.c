@@ -33,7 +33,7 @@ TEST(a_process_without_mpi_has_mapped_none)
     CHECK(!mpi_singletons_mapped(name, sizeof name, 0));
 }
 
-/* Damaged programs: nothing outside of the file is read (a sanitizer, or a fault, would tell). */
+/* Damaged programs: no byte outside the file is read (a sanitizer or a fault would show it). */
 TEST(programs_that_are_damaged_are_no_danger)
 {
     static char whole[64 << 10];

@@ -30,14 +30,15 @@ static int on_count(void *into, char *const *values, struct err *e)
 {
     CHECK(values[0] == NULL);
     ((struct into *)into)->calls++;
-    return 7; /* what is not negative is no failure */
+    return 7; /* a result that is not negative is not a failure */
 }
 
 static const struct opt rows[] = {
     OPT_INT('n', "np|ranks", "N", "number of ranks", struct into, ranks),
     OPT_FLAG(0, "dry-run", "print the plan and stop", struct into, dry),
     OPT_DOUBLE(0, "grace", "SECONDS", "time between SIGTERM and SIGKILL", struct into, grace),
-    OPT_STR('H', "host|hostfile", "FILE", "hosts and slots", struct into, host),
+    OPT_STR('H', "host|hostfile||machinefile|machine", "FILE", "hosts and slots", struct into,
+            host),
     OPT_STRV('x', "export", "NAME[=VALUE]", "a variable that the ranks get too", struct into, vars),
     OPT_CALL(0, "mca", "KEY VALUE", "a parameter of Open MPI", on_mca),
     OPT_CALL('v', NULL, NULL, "say more", on_count),
@@ -275,6 +276,18 @@ static char *help_text(const struct opt_help *h, const struct opt *table)
     return text;
 }
 
+TEST(names_after_two_bars_are_understood_and_suggested_but_not_shown)
+{
+    CHECK_INT(parse("--machinefile a"), 0);
+    CHECK_STR(got.host, "a");
+    CHECK_INT(parse("-machine=b"), 0);
+    CHECK_STR(got.host, "b");
+    check_error("--machinefil a", "unknown option '--machinefil'", "--machinefile");
+    AUTO(free) char *text = help_text(&(struct opt_help){"x", "", "", NULL}, rows);
+    CHECK_HAS(text, "  -H, --host, --hostfile FILE\n");
+    CHECK(!strstr(text, "machine"));
+}
+
 TEST(help_shows_groups_and_examples)
 {
     static const struct opt table[] = {
@@ -315,7 +328,7 @@ TEST(help_shows_groups_and_examples)
                                         OPT_FLAG(0, "xml", NULL, struct into, dry), OPT_END};
     AUTO(free)
     char *few = help_text(&(struct opt_help){"drover x", "", "Does it.", NULL}, hidden);
-    CHECK_STR(few, "Usage: drover x\n\nDoes it.\n\nOptions:\n  -h, --help    show this text\n");
+    CHECK_STR(few, "Usage: drover x\n\nDoes it.\n\nNothing:\n  -h, --help    show this text\n");
     CHECK_INT(parse("--Where x"), -EINVAL); /* a title is not an option */
 }
 

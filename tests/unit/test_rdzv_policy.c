@@ -21,7 +21,7 @@ static struct rdzv_policy *new_round(int least, int most)
     return rdzv_policy_new(&want, 1000);
 }
 
-/* What the node is told by the last call; NULL: nothing. */
+/* The action for the node in the result of the last call; NULL: none. */
 static const struct rdzv_policy_action *told(const struct rdzv_policy *r, size_t count, int id)
 {
     for (size_t i = 0; i < count; i++)
@@ -39,7 +39,7 @@ TEST(all_start_when_the_last_one_has_come)
     CHECK_INT(n, 3);
     for (int id = 1; id <= 3; id++) { /* by name: a is node 0 */
         const struct rdzv_policy_action *a = told(r, n, id);
-        CHECK(a && a->say == RDZV_POLICY_ASSIGN);
+        CHECK(a && a->reply == RDZV_POLICY_ASSIGN);
         CHECK_INT(a->node, 3 - id);
         CHECK_INT(a->first_rank, 2 * (3 - id));
         CHECK_INT(a->world_size, 6);
@@ -95,8 +95,8 @@ TEST(too_few_nodes_are_told_who_came)
     join(r, 1, "a", 1000);
     join(r, 2, "b", 1000);
     CHECK_INT(rdzv_policy_timeout(r, 601000), 2);
-    CHECK_INT(rdzv_policy_action(r, 1)->say, RDZV_POLICY_REJECT);
-    CHECK_STR(rdzv_policy_action(r, 1)->why, "2 of 3 nodes came in 600 s: a b");
+    CHECK_INT(rdzv_policy_action(r, 1)->reply, RDZV_POLICY_REJECT);
+    CHECK_STR(rdzv_policy_action(r, 1)->why, "2 of 3 nodes joined in 600 s: a b");
     CHECK_INT(rdzv_policy_deadline(r), INT64_MAX);
 }
 
@@ -108,9 +108,9 @@ TEST(it_is_over_when_all_have_ended_well)
     CHECK_INT(rdzv_policy_ended(r, 1, true, "", 0), 0);
     CHECK_INT(rdzv_policy_ended(r, 1, true, "", 0), 0); /* said twice */
     CHECK_INT(rdzv_policy_ended(r, 2, true, "", 0), 2);
-    CHECK_INT(rdzv_policy_action(r, 0)->say, RDZV_POLICY_JOB_DONE);
+    CHECK_INT(rdzv_policy_action(r, 0)->reply, RDZV_POLICY_JOB_DONE);
     CHECK_INT(join(r, 3, "c", 0), 1);
-    CHECK_INT(rdzv_policy_action(r, 0)->say, RDZV_POLICY_REJECT);
+    CHECK_INT(rdzv_policy_action(r, 0)->reply, RDZV_POLICY_REJECT);
 }
 
 TEST(a_failure_ends_the_attempt_on_all_nodes_also_where_it_ended_well)
@@ -124,13 +124,13 @@ TEST(a_failure_ends_the_attempt_on_all_nodes_also_where_it_ended_well)
     CHECK_INT(n, 3); /* the one that failed, too: it knows that the others know */
     for (int id = 1; id <= 3; id++) {
         const struct rdzv_policy_action *a = told(r, n, id);
-        CHECK(a && a->say == RDZV_POLICY_STOP && a->failure);
+        CHECK(a && a->reply == RDZV_POLICY_STOP && a->failure);
         CHECK_STR(a->why, "b: rank 3 exited with status 7");
     }
     CHECK_INT(join(r, 2, "b", 10), 0);
     CHECK_INT(join(r, 1, "a", 10), 0);
     CHECK_INT(join(r, 3, "c", 10), 3);
-    CHECK_INT(rdzv_policy_action(r, 0)->say, RDZV_POLICY_ASSIGN);
+    CHECK_INT(rdzv_policy_action(r, 0)->reply, RDZV_POLICY_ASSIGN);
 }
 
 TEST(a_lost_node_ends_the_attempt_and_the_rest_goes_on_where_it_suffices)
@@ -154,9 +154,9 @@ TEST(a_node_that_comes_later_is_taken_in_where_there_is_room)
     CHECK_INT(rdzv_policy_timeout(r, 30000), 1);
     size_t n = join(r, 2, "b", 60000);
     CHECK_INT(n, 1);
-    CHECK_INT(rdzv_policy_action(r, 0)->say, RDZV_POLICY_STOP);
+    CHECK_INT(rdzv_policy_action(r, 0)->reply, RDZV_POLICY_STOP);
     CHECK(!rdzv_policy_action(r, 0)->failure);
-    CHECK_STR(rdzv_policy_action(r, 0)->why, "b has come");
+    CHECK_STR(rdzv_policy_action(r, 0)->why, "b joined");
     CHECK_INT(join(r, 1, "a", 61000), 2);
 }
 
@@ -191,7 +191,7 @@ TEST(whatever_nodes_say_an_attempt_is_one_world)
             unsigned seen = 0;
             for (size_t i = 0; i < n; i++) {
                 const struct rdzv_policy_action *a = rdzv_policy_action(r, i);
-                if (a->say != RDZV_POLICY_ASSIGN)
+                if (a->reply != RDZV_POLICY_ASSIGN)
                     continue;
                 places++;
                 world = a->world_size;

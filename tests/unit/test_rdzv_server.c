@@ -1,4 +1,4 @@
-/* rdzv_host: nodes that meet, as it sees them: frames on a connection. */
+/* rdzv_server: what it sends to nodes that join, as frames on a connection. */
 #include "launcher/elastic/rdzv_server.h"
 
 #include "launcher/remote/control.h"
@@ -8,8 +8,8 @@ enum { NODES = 2, JOIN_MS = 60000 };
 
 struct node {
     struct control *link;
-    struct strbuf heard; /* "type " of each frame … */
-    char why[1024];      /* … and the last one's reason */
+    struct strbuf heard; /* the types of the frames: "assignment stop " */
+    char why[1024];      /* reason in the last frame */
     bool ended;
 };
 
@@ -22,7 +22,7 @@ static void on_frame(void *arg, const struct control_frame *f)
     struct node *n = arg;
     const char *why = "";
     strbuf_printf(&n->heard, "%s ", f->type);
-    (void)json_optional_str(&why, f->head, "why", NULL); /* not all have one */
+    (void)json_optional_str(&why, f->head, "why", NULL); /* not every frame has one */
     snprintf(n->why, sizeof n->why, "%s", why);
 }
 
@@ -95,7 +95,7 @@ TEST(a_node_that_is_cut_off_has_left_and_the_others_hear_of_it)
     control_send(nodes[0].link, json_pack("{s:s}", "t", "sing"), NULL, 0);
     wait_for(0, "assignment reject ");
     wait_for(1, "assignment stop ");
-    CHECK_STR(nodes[1].why, "a node: not understood");
+    CHECK_STR(nodes[1].why, "a node: invalid message");
     close_all();
 }
 
@@ -121,13 +121,29 @@ TEST(a_reason_is_told_also_where_it_is_cut_within_a_letter)
     }
 }
 
+TEST(a_join_of_another_version_is_rejected_with_the_reason)
+{
+    open_host(NODES);
+    for (int i = 0; i < NODES; i++) { /* without a number, and with the next one */
+        json_t *head = json_pack("{s:s,s:s,s:i,s:i,s:s,s:i,s:i,s:s,s:b}", "t", "join", "id", "j",
+                                 "min", NODES, "max", NODES, "name", "a node", "ranks", 1, "port",
+                                 4000, "endpoint", "127.0.0.1", "host", false);
+        if (i == 1)
+            json_object_set_new(head, "protocol", json_integer(CONTROL_FRAME_PROTOCOL + 1));
+        control_send(nodes[i].link, head, NULL, 0);
+        wait_for(i, "reject ");
+        CHECK_HAS(nodes[i].why, "version mismatch");
+    }
+    close_all();
+}
+
 TEST(more_ranks_than_a_number_counts_are_refused)
 {
     int most = 1 << 16;
     open_host(most);
     say_join(0, 1 << 20, most);
     wait_for(0, "reject ");
-    CHECK_STR(nodes[0].why, "not understood");
+    CHECK_STR(nodes[0].why, "invalid message");
     say_join(1, 1 << 10, most);
     for (int i = 0; i < 20; i++)
         uv_run(&loop, UV_RUN_NOWAIT);

@@ -25,7 +25,7 @@ static struct redirect *open_one(const char *redirects, const char *tee, struct 
     return r;
 }
 
-/* The file's bytes, or NULL where it is not there. */
+/* The contents of the file; NULL if it does not exist. */
 static const char *text_of(const char *run, const char *name)
 {
     static char text[200];
@@ -44,14 +44,22 @@ static void clean(void)
     CHECK_INT(system(command), 0);
 }
 
+/* Writes a line to its file. Returns true if it belongs on the console, too. */
+static bool write_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
+                       size_t len)
+{
+    redirect_line(r, rank, from, text, len);
+    return redirect_shows(r, rank, from);
+}
+
 TEST(what_is_redirected_is_in_files_and_what_is_teed_on_the_console_too)
 {
     struct redirect_spec s;
     struct redirect *r = open_one("3", "1:1", &s);
-    CHECK(!redirect_line(r, 0, LAUNCH_STDOUT, "a\n", 1));
-    CHECK(!redirect_line(r, 0, LAUNCH_STDERR, "b\r", 1));
-    CHECK(redirect_line(r, 1, LAUNCH_STDOUT, "c\n", 1));
-    CHECK(!redirect_line(r, 1, LAUNCH_STDERR, "end", 3));
+    CHECK(!write_line(r, 0, LAUNCH_STDOUT, "a\n", 1));
+    CHECK(!write_line(r, 0, LAUNCH_STDERR, "b\r", 1));
+    CHECK(write_line(r, 1, LAUNCH_STDOUT, "c\n", 1));
+    CHECK(!write_line(r, 1, LAUNCH_STDERR, "end", 3));
     AUTO(free) char *run = xstrdup(redirect_dir(r));
     CHECK(strstr(run, "/job_") != NULL);
     redirect_close(r);
@@ -68,12 +76,12 @@ TEST(a_stream_that_is_not_named_goes_to_the_console_alone)
 {
     struct redirect_spec s;
     struct redirect *r = open_one("0:1", NULL, &s);
-    CHECK(!redirect_line(r, 0, LAUNCH_STDOUT, "a\n", 1));
-    CHECK(redirect_line(r, 0, LAUNCH_STDERR, "b\n", 1));
-    CHECK(redirect_line(r, 1, LAUNCH_STDOUT, "c\n", 1));
+    CHECK(!write_line(r, 0, LAUNCH_STDOUT, "a\n", 1));
+    CHECK(write_line(r, 0, LAUNCH_STDERR, "b\n", 1));
+    CHECK(write_line(r, 1, LAUNCH_STDOUT, "c\n", 1));
     AUTO(free) char *run = xstrdup(redirect_dir(r));
     redirect_plan(r, &plan, 1);
-    CHECK(!redirect_line(r, 0, LAUNCH_STDOUT, "again\n", 5));
+    CHECK(!write_line(r, 0, LAUNCH_STDOUT, "again\n", 5));
     redirect_close(r);
     CHECK_STR(text_of(run, "attempt_0/0/stdout.log"), "a\n");
     CHECK_STR(text_of(run, "attempt_1/0/stdout.log"), "again\n");
@@ -88,7 +96,7 @@ TEST(nothing_is_made_where_nothing_is_redirected)
     struct redirect *r = NULL;
     CHECK_INT(redirect_open(&r, &s, NULL), 0);
     CHECK(!r);
-    CHECK(redirect_line(NULL, 0, LAUNCH_STDOUT, "a\n", 1));
+    CHECK(redirect_shows(NULL, 0, LAUNCH_STDOUT));
     s.tee.all = 3;
     struct err e = {0};
     CHECK(redirect_open(&r, &s, &e) < 0 && strstr(e.text, "/nonexistent/x"));
@@ -102,7 +110,7 @@ TEST(a_file_that_cannot_be_made_leaves_its_lines_on_the_console)
     AUTO(file) FILE *f = fopen(taken, "w");
     CHECK(f);
     redirect_plan(r, &plan, 1);
-    CHECK(redirect_line(r, 0, LAUNCH_STDOUT, "a\n", 1));
+    CHECK(write_line(r, 0, LAUNCH_STDOUT, "a\n", 1));
     redirect_close(r);
     clean();
 }

@@ -1,4 +1,4 @@
-/* registry: who runs is listed, who has ended is not, whatever is left behind. */
+/* registry: running jobs are listed, and jobs that have ended are not, whatever files they left. */
 #include "launcher/registry/registry.h"
 
 #include <dirent.h>
@@ -38,7 +38,7 @@ static struct registry *enter(const char *id)
     return r;
 }
 
-/* The jobs whose ids begin with "t-": others of this user may run meanwhile. */
+/* The jobs whose ids begin with "t-": other jobs of this user may run at the same time. */
 static int count_ours(void)
 {
     struct registry_list l;
@@ -101,11 +101,9 @@ static void private(const char *dir)
         CHECK_INT(st.st_mode & 07777, 0700);
     }
     AUTO(free) char *jobs = xasprintf("%s/drover/jobs", dir);
-    struct registry_list l;
-    CHECK_INT(chmod(jobs, 0777), 0); /* anybody could have put files there */
-    registry_read(&l);
-    CHECK_INT(l.count, 0);
-    registry_end(&l);
+    CHECK_INT(count_ours(), 1);
+    CHECK_INT(chmod(jobs, 0777), 0); /* any user could have put files there */
+    CHECK_INT(count_ours(), 0);
     CHECK_INT(chmod(jobs, 0700), 0);
 }
 
@@ -133,7 +131,7 @@ static void stale(const char *dir)
     siginfo_t info;
     CHECK_INT(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
     CHECK_INT(files_in(dir), 2);
-    CHECK_INT(count_ours(), 0); /* a zombie is no job either */
+    CHECK_INT(count_ours(), 0); /* a zombie is not a job either */
     CHECK_INT(files_in(dir), 0);
     waitpid(pid, NULL, 0);
 }

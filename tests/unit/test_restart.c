@@ -1,4 +1,4 @@
-/* restart: when a failed job is started again, and where. */
+/* restart: when a failed job is restarted, and on which hosts. */
 #include "launcher/job/restart.h"
 
 #include "tests/unit/test.h"
@@ -43,7 +43,7 @@ TEST(what_ended_well_or_was_ended_or_never_started_is_not_restarted)
 {
     AUTO(restart) struct restart *r = restart_new(5);
     CHECK_INT(restart_after(r, &(struct restart_attempt){.status = 0}), -1);
-    CHECK_INT(restart_after(r, &(struct restart_attempt){.status = 143, .unwanted = true}), -1);
+    CHECK_INT(restart_after(r, &(struct restart_attempt){.status = 143, .by_user = true}), -1);
     CHECK_INT(restart_after(r, &(struct restart_attempt){.status = 127, .not_started = true}), -1);
     CHECK_INT(restart_count(r), 0);
 }
@@ -75,7 +75,7 @@ TEST(a_host_that_failed_twice_is_left_out_where_slots_are_to_spare)
     restart_after(r, &on_b);
     check_hosts(r, 8, 0, "ac", "b");
     check_hosts(r, 9, 0, "abc", "");
-    check_hosts(r, 2, 1, "ac", "b"); /* one a node */
+    check_hosts(r, 2, 1, "ac", "b"); /* one per node */
     check_hosts(r, 3, 1, "abc", "");
 }
 

@@ -1,4 +1,4 @@
-#include "launcher/run/cmd_run.h"
+#include "launcher/run/run_options.h"
 #include "tests/unit/test.h"
 
 static struct run_options got;
@@ -206,7 +206,7 @@ TEST(options_without_meaning_and_refused_ones_are_told_apart)
     CHECK_INT(strv_len(got.ignored), 4);
     done();
     CHECK_INT(parse("mpirun -np 1 -rf file ./a"), -EINVAL);
-    CHECK_STR(error.text, "option '-rf' is not taken");
+    CHECK_STR(error.text, "option '-rf' is not supported");
     CHECK(*error.hint);
     done();
     static const char *const refused[] = {"rankfile f", "cpu-set 0",         "cpu-list 0",

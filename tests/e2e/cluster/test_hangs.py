@@ -85,6 +85,6 @@ def test_a_host_that_failed_twice_is_left_out(engine):
                                   f"[ $(hostname) != {bad} ] && echo $(hostname)", timeout=90)
     assert status == 0, err
     names = set(out.splitlines()) - {bad}
-    assert len(names) == 2 and f"host {bad} has failed twice or more: left out" in err
+    assert len(names) == 2 and f"excluding host {bad}: it failed twice or more" in err
     assert "restart 2 of 3" in err and "restart 3 of 3" not in err
     engine.cluster.nothing_left()

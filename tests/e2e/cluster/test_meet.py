@@ -36,7 +36,7 @@ def test_a_name_that_comes_later_is_waited_for(cluster, tmp_path):
     try:
         with open(said, "w") as err:
             jobs = start(cluster.nodes, SHOW, endpoint="late", stderr=err)
-        wait_until(lambda: said.read_text().count("no host at late:29400 yet (") == 3, "all three")
+        wait_until(lambda: said.read_text().count("rendezvous at late:29400: no server yet (") == 3, "all three")
         names.write_text(before.replace("node1", "node1 late"))
         ends = [j.end() for j in jobs]
     finally:
@@ -56,7 +56,7 @@ def test_a_node_that_is_cut_off_is_named_and_the_rest_goes_on_without_it(cluster
     cluster.nodes[2].cut()
     ends = [ended(j) for j in jobs[:2]]
     assert [e[0] for e in ends] == [0, 0], ends
-    assert "node3: silent for 15 s: the ranks here are ended" in ends[0][2], ends[0][2]
+    assert "node3: silent for 15 s: stopping the ranks of this node" in ends[0][2], ends[0][2]
     again = sorted(line for _, out, _ in ends for line in out if line.startswith("1 "))
     assert again == [f"1 {2 * n + i} 4 {n} node1 node{n + 1}" for n in range(2) for i in range(2)]
     status, _, err = ended(jobs[2])  # it ends its ranks, too
@@ -75,7 +75,7 @@ def test_a_killed_torchrun_is_replaced_by_another_one(cluster, tmp_path):
     (jobs[1],) = start(cluster.nodes[1:2], text, "--max-restarts", "1")
     ends = [ended(j) for j in jobs]
     assert [e[0] for e in ends] == [0, 0, 0], ends
-    assert "node2: the connection was closed: the ranks here are ended" in ends[0][2], ends[0][2]
+    assert "node2: the connection was closed: stopping the ranks of this node" in ends[0][2], ends[0][2]
     worlds = [line.split()[1:3] for line in log.read_text().splitlines()[6:]]
     assert sorted(worlds) == [[str(r), "6"] for r in range(6)]
     cluster.nothing_left()

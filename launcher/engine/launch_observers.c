@@ -1,0 +1,27 @@
+#include "launcher/engine/launch_observers.h"
+
+#include <assert.h>
+
+void launch_observers_add(struct launch_observers *l, const struct launch_events *ev, void *arg)
+{
+    assert(l->count < LAUNCH_OBSERVERS_MAX);
+    l->at[l->count++] = (struct launch_observer){*ev, arg};
+}
+
+bool launch_observers_line(const struct launch_observers *l, int rank, enum launch_stream from,
+                           const char *text, size_t len)
+{
+    bool more = true;
+    for (int i = 0; i < l->count; i++)
+        if (l->at[i].ev.line)
+            more &= l->at[i].ev.line(l->at[i].arg, rank, from, text, len);
+    return more;
+}
+
+void launch_observers_ended(const struct launch_observers *l, const struct job_end *end)
+{
+    int n = l->count;
+    for (int i = 0; i < n; i++)
+        if (l->at[i].ev.ended)
+            l->at[i].ev.ended(l->at[i].arg, end);
+}

@@ -1,0 +1,20 @@
+/* run_mpmd - the program of a job, or several programs in one job: "-np 2 ./a : -np 1 ./b". */
+#ifndef DROVER_RUN_MPMD_H
+#define DROVER_RUN_MPMD_H
+
+#include "common/err.h"
+#include "launcher/run/run_options.h"
+
+/* Appends the command of a program: a name that ends in .py runs with python3. */
+void run_mpmd_program(char ***argv, int argc, char **words);
+
+/* Returns the index of the first ':' that separates programs; argc if there is none. */
+int run_mpmd_first(int argc, char **argv);
+/* Reads the programs after that: ": -np 2 -x A ./b : -np 1 ./c". argv[0] is the ':'. */
+int run_mpmd_parse(struct run_options *o, int argc, char **argv, struct err *e);
+/* Appends the words of a file that has one program with its options per line, with ':' between
+ * lines. */
+int run_mpmd_read_file(char ***words, const char *path, struct err *e);
+void run_mpmd_free(struct run_options *o);
+
+#endif

@@ -1,0 +1,64 @@
+/* run_options - the options of `drover run` and `drover torchrun`, and the launch spec that follows
+ * from them. */
+#ifndef DROVER_RUN_OPTIONS_H
+#define DROVER_RUN_OPTIONS_H
+
+#include <hwloc.h>
+#include <stdbool.h>
+
+#include "common/err.h"
+#include "launcher/elastic/rdzv_client.h"
+#include "launcher/plan/hosts.h"
+#include "launcher/plan/plan.h"
+#include "launcher/run/console.h"
+#include "launcher/run/redirect.h"
+
+enum { RUN_OPTIONS_NOT_GIVEN = -1 };
+
+struct run_options {
+    const char *program;     /* prefix of messages: "drover run" */
+    struct launch_spec spec; /* points into the command line and into the fields below */
+    char **argv, **env;
+    char **mpirun_args;              /* arguments for the real mpirun: --mca, and mpirun_only */
+    char **mpirun_only;              /* options that only mpirun can use: --prefix DIR */
+    char **legacy;                   /* older names of Open MPI for --map-by and --bind-to */
+    char **ignored;                  /* known options without effect, as they were typed */
+    char **refused;                  /* known options that are not supported, as they were typed */
+    char **warnings;                 /* about values; whole sentences */
+    char **host_lists, **host_files; /* of -H and --hostfile */
+    struct hosts *hosts;             /* of these, or of the allocation; NULL: neither */
+    struct launch_app *apps;         /* the programs after the first ':'; they own argv and env */
+    int app_count;
+    const char *app_file; /* --app FILE … */
+    char **app_words;     /* … and its words */
+    const char *path;     /* directory searched first for the program; NULL: only PATH */
+    int np;               /* < 0: not given */
+    int per_node;         /* -N; 0: one per GPU or core; < 0: not given */
+    bool no_local;        /* --nolocal: no rank on this node */
+    bool hydra_hosts;     /* -ppn, -hosts: slots do not limit the ranks of a node */
+    double grace_s;       /* < 0: not given */
+    double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s; /* 0: none, or the default */
+    int max_restarts;
+    struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
+    const char *events_file;       /* NULL: none */
+    struct console_style style;
+    hwloc_bitmap_t show; /* the ranks whose output is shown; NULL: all */
+    struct redirect_spec redirect;
+    bool dry_run, json, report_bindings, quiet, verbose;
+    bool as_root; /* --allow-run-as-root: accepted, without effect */
+};
+
+/* Sets the defaults. `program` is the prefix of messages; borrowed. */
+void run_options_init(struct run_options *o, const char *program);
+/* Reads the command line of `drover run`, and the host files that it names, into a spec. Returns 0,
+ * OPT_HELP (the help was printed to stdout), or a negative errno. In every case the options must be
+ * freed with run_options_free(). */
+int run_options_parse(struct run_options *o, const char *program, int argc, char **argv,
+                      struct err *e);
+/* Checks options that were read in another way (torchrun's), finds the hosts, fills the spec. */
+int run_options_resolve(struct run_options *o, struct err *e);
+/* Logs, in one line, the options that have no effect with this engine, and the warnings. */
+void run_options_log_ignored(const struct run_options *o, enum plan_engine engine);
+void run_options_free(struct run_options *o);
+
+#endif

@@ -1,0 +1,21 @@
+/* run_options_mapping - the option values that place ranks: --map-by, --rank-by, --bind-to and
+ * their older names. */
+#ifndef DROVER_RUN_OPTIONS_MAPPING_H
+#define DROVER_RUN_OPTIONS_MAPPING_H
+
+#include "common/err.h"
+#include "launcher/run/run_options.h"
+
+/* Functions of option rows: `opts` is a struct run_options, whose spec they fill. -EINVAL for an
+ * unknown value, with the known ones as the hint. */
+int run_options_mapping_map_by(void *opts, char *const *values, struct err *e);
+int run_options_mapping_bind_to(void *opts, char *const *values, struct err *e);
+int run_options_mapping_rank_by(void *opts, char *const *values, struct err *e);
+/* --ppr N:node, -npersocket N */
+int run_options_mapping_ppr(void *opts, char *const *values, struct err *e);
+int run_options_mapping_per_socket(void *opts, char *const *values, struct err *e);
+
+/* Applies an older name of these options: -bynode, -bind-to-core, -pernode, … */
+int run_options_mapping_legacy(struct run_options *o, const char *option, struct err *e);
+
+#endif

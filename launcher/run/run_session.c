@@ -1,0 +1,484 @@
+#include "launcher/run/run_session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "launcher/cmd/commands.h"
+#include "launcher/guardian/guardian.h"
+#include "launcher/io/tty_stdin.h"
+#include "launcher/run/run_elastic.h"
+#include "launcher/run/run_hang_report.h"
+#include "launcher/run/run_monitor.h"
+#include "launcher/run/run_print.h"
+#include "launcher/run/run_restarts.h"
+#include "launcher/run/run_session_state.h"
+
+enum { STATUS_TIMED_OUT = 124, STATUS_SIGNAL = 128 };
+
+/* Why the job was stopped; more than one is possible. */
+enum { BY_SIGNAL = 1, BY_TIMEOUT = 2, BY_HANG = 4, BY_OUTPUT_CLOSED = 8 };
+
+static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+
+struct session {
+    uv_loop_t loop;
+    struct run_options *opts;
+    struct guardian *guardian;
+    struct launch_context *context;
+    struct launch *job; /* of the present attempt, or of the last one; NULL: none so far */
+    struct console *console;
+    struct redirect *redirect;
+    struct tty_stdin *tty_stdin;
+    int tty_stdin_fd; /* pipe with the terminal's input, until a rank has it; -1 */
+    struct run_monitor *monitor;
+    struct run_hang_report *hang_report; /* NULL: no job, or no --hang-timeout */
+    struct run_restarts *restarts;
+    struct run_elastic *elastic; /* NULL: not an elastic job */
+    uv_signal_t signals[COUNT_OF(handled)];
+    uv_timer_t timeout;
+    bool watches; /* the signals and the timeout are on the loop */
+    enum run_session_state state;
+    unsigned stop_causes;
+    int stop_signal; /* of BY_SIGNAL; 0: none */
+    int status;      /* exit status, as far as it is known */
+};
+
+/* ---- states ------------------------------------------------------------------------------------
+ */
+
+static void apply(struct session *s, enum run_session_event ev);
+
+/* Has an effect only on a job that is not stopping yet. */
+static void enter_stopping(struct session *s)
+{
+    int sig = s->stop_signal;
+    if (s->stop_causes & BY_SIGNAL)
+        launch_interrupt(s->job, sig == SIGINT || sig == SIGQUIT ? sig : SIGTERM);
+    else
+        launch_stop(s->job, 0);
+}
+
+static void enter_backoff(struct session *s)
+{
+    run_restarts_start_timer(s->restarts, s->monitor);
+}
+
+static void enter_flushing(struct session *s)
+{
+    if (!console_waiting(s->console) || (s->stop_causes & BY_OUTPUT_CLOSED))
+        apply(s, RUN_SESSION_EV_FLUSHED);
+}
+
+static void enter_done(struct session *s)
+{
+    uv_stop(&s->loop);
+}
+
+static bool accepts(const struct session *s, enum run_session_event ev)
+{
+    return run_session_next(s->state, ev) >= 0;
+}
+
+static void apply(struct session *s, enum run_session_event ev)
+{
+    static void (*const enter[RUN_SESSION_STATES])(struct session *) = {
+        [RUN_SESSION_STOPPING] = enter_stopping,
+        [RUN_SESSION_BACKOFF] = enter_backoff,
+        [RUN_SESSION_FLUSHING] = enter_flushing,
+        [RUN_SESSION_DONE] = enter_done,
+    };
+    int next = run_session_next(s->state, ev);
+    if (next < 0) {
+        log_debug("session: event %d dropped in %s", (int)ev, run_session_state_name(s->state));
+        return;
+    }
+    if (next == (int)s->state)
+        return;
+    s->state = (enum run_session_state)next;
+    log_debug("session: %s", run_session_state_name(s->state));
+    if (enter[next])
+        enter[next](s);
+}
+
+static bool has_job(const struct session *s)
+{
+    return s->state == RUN_SESSION_RUNNING || s->state == RUN_SESSION_STOPPING;
+}
+
+static bool between_attempts(const struct session *s)
+{
+    return s->state == RUN_SESSION_BACKOFF || s->state == RUN_SESSION_WAITING_PEERS;
+}
+
+/* ---- the end of an attempt ---------------------------------------------------------------------
+ */
+
+/* A job that a signal or the time limit stopped, but whose ranks all exited with 0, ended well. */
+static int final_status(const struct session *s, const struct job_end *end)
+{
+    if (s->stop_causes & BY_OUTPUT_CLOSED)
+        return STATUS_SIGNAL + SIGPIPE; /* as if SIGPIPE had ended drover */
+    if (end->first_failed >= 0)
+        return end->status;
+    if (s->stop_causes & (BY_TIMEOUT | BY_HANG))
+        return STATUS_TIMED_OUT;
+    return s->stop_signal && end->status ? STATUS_SIGNAL + s->stop_signal : end->status;
+}
+
+/* The exit status if this node leaves an elastic job before the job is done. */
+static int status_of_leaving(const struct session *s)
+{
+    return s->stop_signal ? STATUS_SIGNAL + s->stop_signal : EXIT_STATUS_FAILED;
+}
+
+static bool stopped_by_user(const struct session *s)
+{
+    return s->stop_causes & (BY_SIGNAL | BY_TIMEOUT | BY_OUTPUT_CLOSED);
+}
+
+static bool restart_due(struct session *s, const struct job_end *end)
+{
+    return run_restarts_attempt_ended(s->restarts, launch_plan(s->job), end, s->status,
+                                      stopped_by_user(s));
+}
+
+static void print_end(const struct session *s, const struct job_end *end)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    if (s->stop_causes & BY_TIMEOUT)
+        strbuf_printf(&b, "%s: the job was stopped after %g s (--timeout)\n", s->opts->program,
+                      s->opts->timeout_s);
+    if (!run_elastic_was_stopped(s->elastic)) /* else the peer's failure was printed */
+        run_print_failure(&b, s->opts->program, launch_plan(s->job), end);
+    if (!s->opts->quiet)
+        console_print(s->console, strbuf_str(&b));
+}
+
+/* What the peers are told of ranks that failed here; NULL: they ended well. To be freed. */
+static char *failure_text(const struct session *s, const struct job_end *end)
+{
+    if (end->first_failed >= 0)
+        return xasprintf("rank %d %s %d", launch_plan(s->job)->first_rank + end->first_failed,
+                         end->first.signal ? "was ended by signal" : "exited with status",
+                         end->first.signal ? end->first.signal : end->first.status);
+    if (s->status)
+        return xstrdup(s->stop_signal ? strsignal(s->stop_signal)
+                                      : "stopped before its ranks ended");
+    return NULL;
+}
+
+static void elastic_attempt_ended(struct session *s, const struct job_end *end)
+{
+    static const enum run_session_event events[] = {
+        [RUN_ELASTIC_AWAIT_PEERS] = RUN_SESSION_EV_ENDED_PEERS,
+        [RUN_ELASTIC_REJOIN] = RUN_SESSION_EV_ENDED_PEERS,
+        [RUN_ELASTIC_RESTART] = RUN_SESSION_EV_ENDED_RESTART,
+        [RUN_ELASTIC_LAST] = RUN_SESSION_EV_ENDED_LAST,
+    };
+    AUTO(free) char *failure = failure_text(s, end);
+    if (run_elastic_was_stopped(s->elastic))
+        s->status = status_of_leaving(s); /* the status of ranks that were stopped says nothing */
+    bool restart = run_elastic_attempt_failed(s->elastic, failure) && restart_due(s, end);
+    enum run_elastic_next next =
+        run_elastic_ranks_ended(s->elastic, failure, stopped_by_user(s), restart);
+    apply(s, events[next]);
+    if (next == RUN_ELASTIC_REJOIN)
+        run_elastic_join(s->elastic);
+}
+
+/* ---- events of the job -------------------------------------------------------------------------
+ */
+
+/* Only the rank may keep the read end of the pipe open, since tty_stdin learns from a failed write
+ * that the rank does not read any more. */
+static void close_tty_stdin(struct session *s)
+{
+    if (s->tty_stdin_fd < 0)
+        return;
+    close(fd_take(&s->tty_stdin_fd));
+    s->opts->spec.stdin_null = true; /* the ranks of a further attempt cannot have it */
+}
+
+static void on_rank_started(void *arg, int rank, pid_t pid)
+{
+    close_tty_stdin(arg);
+}
+
+static void on_rank_ended(void *arg, const struct rank_end *e)
+{
+    const struct session *s = arg;
+    log_info("rank %d ended: %s %d%s after %.1f s", launch_plan(s->job)->first_rank + e->rank,
+             e->signal ? "signal" : "status", e->signal ? e->signal : e->status,
+             e->told_to_stop ? " (stopped by drover)" : "", e->seconds);
+}
+
+static void on_ended(void *arg, const struct job_end *end)
+{
+    struct session *s = arg;
+    s->status = final_status(s, end);
+    run_monitor_ended(s->monitor, end, s->status);
+    run_hang_report_close(TAKE(s->hang_report));
+    print_end(s, end);
+    if (s->elastic)
+        elastic_attempt_ended(s, end);
+    else
+        apply(s, restart_due(s, end) ? RUN_SESSION_EV_ENDED_RESTART : RUN_SESSION_EV_ENDED_LAST);
+}
+
+static void on_hang(void *arg, json_t *report)
+{
+    struct session *s = arg;
+    run_monitor_hang(s->monitor, report);
+    s->stop_causes |= BY_HANG;
+    apply(s, RUN_SESSION_EV_HANG);
+}
+
+/* The console has written something, or cannot write any more. */
+static void on_output_progress(void *arg)
+{
+    struct session *s = arg;
+    int error = s->stop_causes & BY_OUTPUT_CLOSED ? 0 : console_error(s->console);
+    if (error == -EPIPE) {
+        s->stop_causes |= BY_OUTPUT_CLOSED;
+        apply(s, RUN_SESSION_EV_OUTPUT_CLOSED);
+    } else if (error) {
+        log_error("output: %s", strerror(-error));
+    }
+    if (s->state == RUN_SESSION_FLUSHING)
+        enter_flushing(s);
+}
+
+/* ---- signals and time --------------------------------------------------------------------------
+ */
+
+static void on_stop_signal(struct session *s, int sig)
+{
+    bool again = s->stop_signal != 0;
+    if (between_attempts(s) && s->status == 0) {
+        s->status = STATUS_SIGNAL + sig;
+    } else if (has_job(s) && again) {
+        log_warn("%s again: killing the ranks", strsignal(sig));
+        launch_kill(s->job);
+    } else if (has_job(s)) {
+        s->stop_signal = sig;
+        s->stop_causes |= BY_SIGNAL;
+    }
+    apply(s, again ? RUN_SESSION_EV_SIGNAL_AGAIN : RUN_SESSION_EV_SIGNAL);
+}
+
+static void on_signal(uv_signal_t *handle, int sig)
+{
+    struct session *s = handle->data;
+    if (sig == SIGTSTP) {
+        if (accepts(s, RUN_SESSION_EV_SUSPEND)) {
+            launch_signal(s->job, SIGSTOP);
+            raise(SIGSTOP);
+        }
+    } else if (sig == SIGUSR1 || sig == SIGUSR2 || sig == SIGCONT) {
+        if (accepts(s, RUN_SESSION_EV_FORWARD))
+            launch_signal(s->job, sig);
+    } else {
+        on_stop_signal(s, sig);
+    }
+}
+
+static void on_timeout(uv_timer_t *t)
+{
+    struct session *s = t->data;
+    if (!accepts(s, RUN_SESSION_EV_TIMEOUT))
+        return;
+    s->stop_causes |= BY_TIMEOUT;
+    if (between_attempts(s))
+        s->status = STATUS_TIMED_OUT;
+    apply(s, RUN_SESSION_EV_TIMEOUT);
+}
+
+/* Signals that drover's parent has set to be ignored (nohup, a shell's background job) stay
+ * ignored. */
+static void watch_signals(struct session *s)
+{
+    for (size_t i = 0; i < COUNT_OF(handled); i++) {
+        struct sigaction old;
+        uv_signal_init(&s->loop, &s->signals[i]);
+        s->signals[i].data = s;
+        if (sigaction(handled[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            uv_signal_start(&s->signals[i], on_signal, handled[i]);
+    }
+    uv_timer_init(&s->loop, &s->timeout);
+    s->timeout.data = s;
+    if (s->opts->timeout_s > 0)
+        uv_timer_start(&s->timeout, on_timeout, (uint64_t)(s->opts->timeout_s * 1000), 0);
+    s->watches = true;
+}
+
+/* ---- attempts ----------------------------------------------------------------------------------
+ */
+
+/* The order of observers: the redirected file is written before the console asks if the line
+ * belongs there too. */
+static int start_attempt(struct session *s, struct err *e)
+{
+    static const struct launch_events events = {
+        .rank_started = on_rank_started, .rank_ended = on_rank_ended, .ended = on_ended};
+    s->stop_causes &= ~(unsigned)BY_HANG;
+    launch_free(TAKE(s->job)); /* of the attempt before */
+    int rc = launch_start(&s->job, s->context, &s->opts->spec, &events, s, e);
+    if (rc < 0)
+        return rc;
+    run_monitor_attach(s->monitor, s->job, run_restarts_attempt(s->restarts));
+    if (s->opts->hang_timeout_s > 0)
+        s->hang_report = run_hang_report_open(&s->loop, s->job, s->opts, s->console, on_hang, s);
+    redirect_attach(s->redirect, s->job, s->opts->spec.restart_count);
+    console_attach(s->console, s->job, s->redirect, s->opts->show);
+    return 0;
+}
+
+static void start_next_attempt(void *arg)
+{
+    struct session *s = arg;
+    struct err e = {0};
+    if (start_attempt(s, &e) == 0) {
+        apply(s, RUN_SESSION_EV_STARTED);
+        return;
+    }
+    err_print(&e, s->opts->program);
+    s->status = s->status ? s->status : EXIT_STATUS_FAILED; /* of the attempt before */
+    apply(s, RUN_SESSION_EV_NOT_STARTED);
+}
+
+static void on_restart_due(void *arg)
+{
+    struct session *s = arg;
+    if (!s->elastic) {
+        start_next_attempt(s);
+    } else if (accepts(s, RUN_SESSION_EV_RENDEZVOUS)) { /* the rendezvous may have ended */
+        apply(s, RUN_SESSION_EV_RENDEZVOUS);
+        run_elastic_join(s->elastic);
+    }
+}
+
+static void on_peers_stop(void *arg)
+{
+    apply(arg, RUN_SESSION_EV_PEERS_STOP);
+}
+
+static void on_peers_failed(void *arg)
+{
+    struct session *s = arg;
+    const struct job_end end = {.status = EXIT_STATUS_FAILED, .first_failed = -1};
+    s->status = EXIT_STATUS_FAILED;
+    apply(s, restart_due(s, &end) ? RUN_SESSION_EV_PEERS_RESTART : RUN_SESSION_EV_PEERS_LAST);
+}
+
+static void on_rendezvous_over(void *arg, bool well)
+{
+    struct session *s = arg;
+    if (s->status == 0 && !well)
+        s->status = status_of_leaving(s);
+    apply(s, RUN_SESSION_EV_RENDEZVOUS_OVER);
+}
+
+/* ---- start and end -----------------------------------------------------------------------------
+ */
+
+/* A rank reads drover's stdin itself, or a pipe with the terminal's input. */
+static int choose_stdin(struct session *s, struct err *e)
+{
+    if (s->opts->spec.stdin_null)
+        return 0;
+    s->opts->spec.stdin_fd = STDIN_FILENO;
+    if (!isatty(STDIN_FILENO))
+        return 0;
+    int rc = tty_stdin_open(&s->tty_stdin, &s->tty_stdin_fd, &s->loop, STDIN_FILENO, e);
+    s->opts->spec.stdin_fd = s->tty_stdin_fd;
+    return rc;
+}
+
+static int start_first_attempt(struct session *s, struct err *e)
+{
+    int rc = start_attempt(s, e);
+    if (rc < 0)
+        return rc;
+    run_options_log_ignored(s->opts, launch_plan(s->job)->engine);
+    if (s->opts->report_bindings) {
+        AUTO(strbuf) struct strbuf b = {0};
+        run_print_bindings(&b, launch_plan(s->job));
+        console_print(s->console, strbuf_str(&b));
+    }
+    apply(s, RUN_SESSION_EV_STARTED);
+    return 0;
+}
+
+static int open_rendezvous(struct session *s, struct err *e)
+{
+    const struct run_elastic_opts o = {
+        .run = s->opts, .topo = launch_context_topo(s->context), .console = s->console};
+    static const struct run_elastic_events events = {.assigned = start_next_attempt,
+                                                     .stop = on_peers_stop,
+                                                     .peers_failed = on_peers_failed,
+                                                     .over = on_rendezvous_over};
+    int rc = run_elastic_open(&s->elastic, &s->loop, &o, &events, s, e);
+    if (rc == 0)
+        apply(s, RUN_SESSION_EV_RENDEZVOUS);
+    return rc;
+}
+
+static int start(struct session *s, struct err *e)
+{
+    int rc = guardian_start(&s->guardian, e);
+    signal(SIGPIPE, SIG_IGN);
+    uv_loop_init(&s->loop);
+    if (rc == 0)
+        rc = launch_context_open(&s->context, &s->loop, s->guardian, e);
+    if (rc == 0)
+        rc = console_open(&s->console, &s->loop, &s->opts->style, on_output_progress, s, e);
+    if (rc == 0)
+        rc = choose_stdin(s, e);
+    if (rc == 0)
+        rc = run_monitor_open(&s->monitor, &s->loop, s->opts, s->console, e);
+    if (rc == 0)
+        rc = redirect_open(&s->redirect, &s->opts->redirect, e);
+    if (rc < 0)
+        return rc;
+    watch_signals(s);
+    s->restarts = run_restarts_open(&s->loop, s->opts, on_restart_due, s);
+    return s->opts->rdzv ? open_rendezvous(s, e) : start_first_attempt(s, e);
+}
+
+static void stop(struct session *s)
+{
+    for (size_t i = 0; s->watches && i < COUNT_OF(handled); i++)
+        uv_close((uv_handle_t *)&s->signals[i], NULL);
+    if (s->watches)
+        uv_close((uv_handle_t *)&s->timeout, NULL);
+    tty_stdin_close(s->tty_stdin);
+    close_tty_stdin(s); /* if no rank has started */
+    run_restarts_close(s->restarts);
+    run_elastic_close(s->elastic);
+    run_hang_report_close(s->hang_report);
+    run_monitor_close(s->monitor);
+    redirect_close(s->redirect);
+    launch_free(s->job);
+    console_close(s->console);
+    guardian_shutdown(s->guardian); /* no job is left; it exits while the PMIx server closes */
+    launch_context_close(s->context);
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&s->loop);
+    guardian_stop(s->guardian);
+}
+
+int run_session(int *status, struct run_options *o, struct err *e)
+{
+    struct session s = {.opts = o, .tty_stdin_fd = -1};
+    int rc = start(&s, e);
+    if (rc < 0)
+        apply(&s, RUN_SESSION_EV_NOT_STARTED);
+    uv_run(&s.loop, UV_RUN_DEFAULT); /* returns at once if the session is DONE */
+    if (rc == 0 && s.status == 0 && console_error(s.console))
+        s.status = EXIT_STATUS_FAILED;
+    stop(&s);
+    *status = s.status;
+    return rc;
+}

@@ -1,0 +1,15 @@
+/* run_session - one `drover run` in the foreground: the attempts of a job, its output on stdout and
+ * stderr, and its exit status.
+ *
+ * run_session_state.h has the states; entering one performs its actions. */
+#ifndef DROVER_RUN_SESSION_H
+#define DROVER_RUN_SESSION_H
+
+#include "common/err.h"
+#include "launcher/run/run_options.h"
+
+/* Runs the job until it ends. `*status` is then the exit status. Returns a negative errno if no
+ * rank was started. */
+int run_session(int *status, struct run_options *o, struct err *e);
+
+#endif

@@ -1,0 +1,75 @@
+#include "launcher/run/run_session_state.h"
+
+#define S(state) RUN_SESSION_##state
+#define ROW(state, ev, to) [S(state)][RUN_SESSION_EV_##ev] = S(to) + 1 /* 0: no transition */
+
+static const unsigned char table[RUN_SESSION_STATES][RUN_SESSION_EVENTS] = {
+    ROW(STARTING, STARTED, RUNNING),
+    ROW(STARTING, NOT_STARTED, DONE),
+    ROW(STARTING, RENDEZVOUS, WAITING_PEERS),
+
+    ROW(RUNNING, SIGNAL, STOPPING),
+    ROW(RUNNING, TIMEOUT, STOPPING),
+    ROW(RUNNING, HANG, STOPPING),
+    ROW(RUNNING, OUTPUT_CLOSED, STOPPING),
+    ROW(RUNNING, PEERS_STOP, STOPPING),
+    ROW(RUNNING, SUSPEND, RUNNING),
+    ROW(RUNNING, FORWARD, RUNNING),
+    ROW(RUNNING, ENDED_RESTART, BACKOFF),
+    ROW(RUNNING, ENDED_PEERS, WAITING_PEERS),
+    ROW(RUNNING, ENDED_LAST, FLUSHING),
+
+    ROW(STOPPING, SIGNAL, STOPPING),       /* recorded only: the ranks are stopping already */
+    ROW(STOPPING, SIGNAL_AGAIN, STOPPING), /* kills the ranks */
+    ROW(STOPPING, TIMEOUT, STOPPING),      /* these three only add a cause */
+    ROW(STOPPING, HANG, STOPPING),
+    ROW(STOPPING, OUTPUT_CLOSED, STOPPING),
+    ROW(STOPPING, SUSPEND, STOPPING),
+    ROW(STOPPING, FORWARD, STOPPING),
+    ROW(STOPPING, ENDED_RESTART, BACKOFF),
+    ROW(STOPPING, ENDED_PEERS, WAITING_PEERS),
+    ROW(STOPPING, ENDED_LAST, FLUSHING),
+
+    ROW(BACKOFF, STARTED, RUNNING),
+    ROW(BACKOFF, NOT_STARTED, DONE),
+    ROW(BACKOFF, RENDEZVOUS, WAITING_PEERS),
+    ROW(BACKOFF, SIGNAL, DONE),
+    ROW(BACKOFF, SIGNAL_AGAIN, DONE),
+    ROW(BACKOFF, TIMEOUT, DONE),
+    ROW(BACKOFF, OUTPUT_CLOSED, BACKOFF), /* quirk: the next attempt starts even so */
+    ROW(BACKOFF, RENDEZVOUS_OVER, FLUSHING),
+
+    ROW(WAITING_PEERS, STARTED, RUNNING),
+    ROW(WAITING_PEERS, NOT_STARTED, DONE),
+    ROW(WAITING_PEERS, SIGNAL, DONE),
+    ROW(WAITING_PEERS, SIGNAL_AGAIN, DONE),
+    ROW(WAITING_PEERS, TIMEOUT, DONE),
+    ROW(WAITING_PEERS, OUTPUT_CLOSED, WAITING_PEERS), /* quirk: as in BACKOFF */
+    ROW(WAITING_PEERS, PEERS_RESTART, BACKOFF),
+    ROW(WAITING_PEERS, PEERS_LAST, FLUSHING),
+    ROW(WAITING_PEERS, RENDEZVOUS_OVER, FLUSHING),
+
+    ROW(FLUSHING, FLUSHED, DONE),
+    ROW(FLUSHING, OUTPUT_CLOSED, DONE),
+    ROW(FLUSHING, SIGNAL, DONE),
+    ROW(FLUSHING, SIGNAL_AGAIN, DONE),
+};
+
+int run_session_next(enum run_session_state s, enum run_session_event ev)
+{
+    return table[s][ev] - 1;
+}
+
+const char *run_session_state_name(enum run_session_state s)
+{
+    static const char *const names[] = {
+        [S(STARTING)] = "STARTING",
+        [S(RUNNING)] = "RUNNING",
+        [S(STOPPING)] = "STOPPING",
+        [S(BACKOFF)] = "BACKOFF",
+        [S(WAITING_PEERS)] = "WAITING_PEERS",
+        [S(FLUSHING)] = "FLUSHING",
+        [S(DONE)] = "DONE",
+    };
+    return names[s];
+}
