@@ -199,7 +199,7 @@ static int read_prior(json_t **out, char ***said, const struct sweep_options *o,
 {
     AUTO(json) json_t *from = json_array(), *seen = json_array();
     for (char **name = o->prior; name && *name; name++) {
-        if (!spec->method->learns_from_prior) {
+        if (!spec->method->learns_from_warm_start) {
             strv_push(said,
                       xasprintf("--prior is ignored: method %s does not learn from earlier sweeps",
                                 spec->method->name));
