@@ -116,7 +116,7 @@ static int read_prior(json_t **out, char ***notices, const struct sweep_options 
 {
     AUTO(json) json_t *from = json_array(), *observations = json_array();
     for (char **name = o->prior; name && *name; name++) {
-        if (!spec->method->learns_from_prior) {
+        if (!spec->method->learns_from_warm_start) {
             strv_push(notices,
                       xasprintf("--prior is ignored: method %s does not learn from earlier sweeps",
                                 spec->method->name));

@@ -112,7 +112,7 @@ static void add(struct bayes_observations *p, const struct scratch *s, int id, d
 }
 
 /* Adds an observation of another sweep. It is not a trial of this one, but as certain as those. */
-static void add_prior(struct bayes_observations *p, const json_t *one, const struct scratch *s)
+static void add_warm_start(struct bayes_observations *p, const json_t *one, const struct scratch *s)
 {
     const json_t *values = json_object_get(one, "values");
     for (size_t g = 0; g < p->task->objective_count; g++) {
@@ -214,8 +214,8 @@ struct bayes_observations *bayes_observations_new(const struct sampler_task *tas
     p->space = space;
     p->data = xcalloc(task->objective_count, sizeof *p->data);
     struct scratch s = scratch_new(p);
-    for (size_t i = 0; i < json_array_size(task->prior); i++)
-        add_prior(p, json_array_get(task->prior, i), &s);
+    for (size_t i = 0; i < json_array_size(task->warm_start); i++)
+        add_warm_start(p, json_array_get(task->warm_start, i), &s);
     free(s.u);
     p->first = first > p->certain ? first - p->certain : 0;
     return p;

@@ -47,7 +47,7 @@ void sampler_task_of_spec(struct sampler_task *task, struct sampler_objective *o
         .max_iter = stopper_max_iter(stopper),
         .budget = s->run_cap,
         .batch = s->parallel,
-        .prior = s->prior,
+        .warm_start = s->warm_start,
     };
 }
 

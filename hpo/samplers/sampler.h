@@ -34,9 +34,9 @@ struct sampler_task { /* what is searched. Borrows; all of it outlives the sampl
      * last value. */
     const struct sampler_objective *objectives;
     size_t objective_count;
-    int max_iter;        /* the step at which a whole trial ends, for forecasts; 0: not known */
-    int budget, batch;   /* hints: number of trials, trials at once; 0: not known */
-    const json_t *prior; /* observations for a warm start (warm_start.h); NULL: none */
+    int max_iter;      /* the step at which a whole trial ends, for forecasts; 0: not known */
+    int budget, batch; /* hints: number of trials, trials at once; 0: not known */
+    const json_t *warm_start; /* observations for a warm start (warm_start.h); NULL: none */
 };
 
 /* The i-th method in the order of help texts; NULL: there are only i. */

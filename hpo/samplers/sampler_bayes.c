@@ -359,7 +359,7 @@ static int best(struct sampler *s, const struct trial_view *view)
 /* The measured time (docs/search.md), fits included. */
 static double seconds(const struct sampler *s, size_t ended)
 {
-    return 1e-4 * (double)(ended + json_array_size(s->task.prior));
+    return 1e-4 * (double)(ended + json_array_size(s->task.warm_start));
 }
 
 /* ---- model state -------------------------------------------------------------------------------
@@ -393,7 +393,7 @@ const struct sampler_ops sampler_bayes = {
     .method = {.name = "bayes",
                .help = "Bayesian optimisation with a Gaussian process",
                .needs_metric = true,
-               .learns_from_prior = true},
+               .learns_from_warm_start = true},
     .state_new = state_new,
     .state_free = state_free,
     .next = next,

@@ -35,7 +35,7 @@ void spec_free(struct spec *s)
     json_decref(s->when);
     json_decref(s->constraints);
     json_decref(s->start);
-    json_decref(s->prior);
+    json_decref(s->warm_start);
     strv_free(s->notices);
     free(s);
 }
@@ -266,7 +266,7 @@ static int check_whole(struct spec *s, const struct config_node *n, struct err *
         config_node_error(n, e, "method %s needs a 'metric' to learn from", s->method->name);
         return err_hint(e, "metric: {name: loss, goal: minimize}; or method: random");
     }
-    if (!s->method->learns_from_prior && json_array_size(s->prior) > 0)
+    if (!s->method->learns_from_warm_start && json_array_size(s->warm_start) > 0)
         notice(s, "'prior' is ignored: method %s does not learn from earlier sweeps",
                s->method->name);
     double points = space_count(s->space) * s->repeats;

@@ -23,7 +23,7 @@ struct spec_method {  /* what a sweep file's reader needs to know of a sampler *
     const char *help; /* one line, at most 60 characters */
     bool needs_metric;
     bool needs_grid; /* the space must have countable points, those of a grid */
-    bool learns_from_prior;
+    bool learns_from_warm_start;
 };
 
 /* What a sweep file may name of modules that know struct spec: samplers and stoppers. Borrowed. */
@@ -71,7 +71,7 @@ struct spec {
     int repeats;           /* trials per point; default: 1 */
     json_t *when, *constraints; /* as they were written; NULL: none. `space` has read them */
     json_t *start;              /* parameter sets (complete, in order) to try first; may be empty */
-    json_t *prior;              /* observations for a warm start (warm_start.h); may be empty */
+    json_t *warm_start;         /* observations for a warm start (warm_start.h); may be empty */
 
     char **notices; /* strv: what the user should be told once; NULL: nothing */
 };

@@ -19,7 +19,7 @@ void spec_drover_defaults(struct spec *s)
     s->grace_ms = 30000;
     s->lost_after_ms = 120000;
     s->start = json_array();
-    s->prior = json_array();
+    s->warm_start = json_array();
 }
 
 int spec_duration(int64_t *out_ms, const json_t *value)
@@ -146,18 +146,18 @@ int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e)
         read_rules(s, n, e) < 0)
         return -EINVAL;
     struct config_node prior = config_node_member(n, "prior");
-    return read_start(s, n, e) < 0 ? -EINVAL : spec_prior_read(s->prior, s, &prior, e);
+    return read_start(s, n, e) < 0 ? -EINVAL : spec_prior_read(s->warm_start, s, &prior, e);
 }
 
 json_t *spec_drover_json(const struct spec *s)
 {
-    return json_pack("{s:o, s:I, s:i, s:i, s:b, s:i, s:f, s:f, s:f, s:s, s:s, s:i, s:O*, "
-                     "s:O*, s:O, s:O}",
-                     "resources", resources_json(&s->need), "seed", (json_int_t)s->seed, "parallel",
-                     s->parallel, "retries", s->retries, "retry_failed", s->retry_failed,
-                     "give_up_after", s->give_up_after, "timeout", (double)s->timeout_ms / 1e3,
-                     "grace", (double)s->grace_ms / 1e3, "lost_after",
-                     (double)s->lost_after_ms / 1e3, "value", s->value_last ? "last" : "best",
-                     "wandb", s->wandb_real ? "real" : "drover", "repeats", s->repeats, "when",
-                     s->when, "constraints", s->constraints, "start", s->start, "prior", s->prior);
+    return json_pack(
+        "{s:o, s:I, s:i, s:i, s:b, s:i, s:f, s:f, s:f, s:s, s:s, s:i, s:O*, "
+        "s:O*, s:O, s:O}",
+        "resources", resources_json(&s->need), "seed", (json_int_t)s->seed, "parallel", s->parallel,
+        "retries", s->retries, "retry_failed", s->retry_failed, "give_up_after", s->give_up_after,
+        "timeout", (double)s->timeout_ms / 1e3, "grace", (double)s->grace_ms / 1e3, "lost_after",
+        (double)s->lost_after_ms / 1e3, "value", s->value_last ? "last" : "best", "wandb",
+        s->wandb_real ? "real" : "drover", "repeats", s->repeats, "when", s->when, "constraints",
+        s->constraints, "start", s->start, "prior", s->warm_start);
 }

@@ -41,7 +41,7 @@ int sweep_reader_spec(struct spec **out, const char *text, const char *name, str
 void sweep_reader_apply_stored(struct spec *s, const struct sweep_dir *d)
 {
     s->seed = d->seed;
-    json_array_extend(s->prior, json_object_get(d->prior, "observations"));
+    json_array_extend(s->warm_start, json_object_get(d->prior, "observations"));
 }
 
 static int replay_one(void *arg, const struct scheduler_record *r, int64_t msg, struct err *e)

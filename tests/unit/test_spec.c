@@ -206,7 +206,7 @@ TEST(several_metrics_conditions_and_constraints_make_the_samplers_task)
     CHECK_INT(task.budget, 100);
     CHECK_INT(task.batch, 8);
     CHECK_INT(task.seed, 4);
-    AUTO(free) char *prior = json_line(task.prior);
+    AUTO(free) char *prior = json_line(task.warm_start);
     CHECK_STR(prior, "[{\"params\":{\"lr\":0.5,\"solver\":\"adam\"},"
                      "\"values\":{\"acc\":0.75,\"seconds\":3.0}}]");
     double u[] = {0.9, 0.9, 0.1}; /* lr, momentum, solver */
@@ -255,7 +255,7 @@ TEST(a_prior_is_said_to_have_no_effect_where_nothing_learns_from_it)
     CHECK_INT(strv_len(s->notices), 1);
     CHECK_HAS(s->notices[0],
               "'prior' is ignored: method random does not learn from earlier sweeps");
-    CHECK_INT(json_array_size(s->prior), 1);
+    CHECK_INT(json_array_size(s->warm_start), 1);
 }
 
 TEST(times_are_read_with_their_unit)
