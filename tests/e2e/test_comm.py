@@ -102,7 +102,7 @@ def test_another_launchers_rank_is_noticed(programs):
 
 @pytest.mark.parametrize("start", [under_mpirun, under_drover])
 @pytest.mark.parametrize("where, words", [
-    ("open", "MPI_Init waits for other ranks for 700 ms already"),
+    ("open", "MPI_Init: other ranks did not call it within 700 ms"),
     ("wait", "call 1, all_reduce of 1 float: not complete after 500 ms"),
 ])
 def test_a_rank_that_stays_away_is_noticed_in_time_over_mpi(programs, where, words, start):

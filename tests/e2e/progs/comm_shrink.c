@@ -40,7 +40,7 @@ int main(int argc, char **argv)
         return fail(d, "all_reduce without the last rank");
     const char *why = strstr(drover_error(d), "not complete after 300 ms");
     char text[32];
-    snprintf(text, sizeof text, "%.21s", why ? why : "?");
+    snprintf(text, sizeof text, "%.25s", why ? why : "?");
     if (drover_comm_shrink(&left, c, &last, 1) < 0)
         return fail(d, "shrink");
     drover_comm_close(c);
