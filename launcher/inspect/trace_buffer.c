@@ -10,7 +10,7 @@
 #include "launcher/client/collective_trace.h"
 
 /* A call that has not started yet has no time: it counts from when it was first read. */
-struct begun {
+struct first_seen {
     uint64_t seq;
     int64_t seen_ms;
 };
@@ -18,7 +18,7 @@ struct begun {
 struct trace_buffer {
     int fd, ranks;
     char *bytes; /* COLLECTIVE_TRACE_RANK_BYTES per rank; NULL: not mapped yet */
-    struct begun (*begun)[COLLECTIVE_TRACE_COMMS]; /* per rank */
+    struct first_seen (*first_seen)[COLLECTIVE_TRACE_COMMS]; /* per rank */
 };
 
 static size_t size_of(int ranks)
@@ -35,24 +35,24 @@ int trace_buffer_open(struct trace_buffer **out, int ranks, struct err *e)
     (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     *out = xzalloc(sizeof **out);
     **out = (struct trace_buffer){.fd = fd_take(&fd), .ranks = ranks};
-    (*out)->begun = xcalloc((size_t)ranks, sizeof *(*out)->begun);
+    (*out)->first_seen = xcalloc((size_t)ranks, sizeof *(*out)->first_seen);
     return 0;
 }
 
-void trace_buffer_close(struct trace_buffer *n)
+void trace_buffer_close(struct trace_buffer *t)
 {
-    if (!n)
+    if (!t)
         return;
-    if (n->bytes)
-        munmap(n->bytes, size_of(n->ranks));
-    close(n->fd);
-    free(n->begun);
-    free(n);
+    if (t->bytes)
+        munmap(t->bytes, size_of(t->ranks));
+    close(t->fd);
+    free(t->first_seen);
+    free(t);
 }
 
-char *trace_buffer_env(const struct trace_buffer *n, int i)
+char *trace_buffer_env(const struct trace_buffer *t, int i)
 {
-    return xasprintf("/proc/%d/fd/%d:%d", (int)getpid(), n->fd, i);
+    return xasprintf("/proc/%d/fd/%d:%d", (int)getpid(), t->fd, i);
 }
 
 static int64_t ms_since(int64_t then_ms)
@@ -127,7 +127,7 @@ static void read_calls(struct collective_position *out, const struct collective_
 }
 
 static void read_comm(struct collective_position *out, const struct collective_trace_comm *n,
-                      struct begun *b)
+                      struct first_seen *b)
 {
     uint64_t end = atomic_load(&n->calls), done = atomic_load(&n->done);
     int64_t since = atomic_load(&n->since_ms);
@@ -136,7 +136,7 @@ static void read_comm(struct collective_position *out, const struct collective_t
     uint64_t begun = atomic_load(&n->begun.seq);
     bool begins = begun && begun == end + 1;
     if (begins && b->seq != begun)
-        *b = (struct begun){.seq = begun, .seen_ms = clock_coarse_ms()};
+        *b = (struct first_seen){.seq = begun, .seen_ms = clock_coarse_ms()};
     if (!begins)
         b->seq = 0;
     if (done < end + begins)
@@ -157,34 +157,34 @@ static bool is_more_relevant(const struct collective_position *a,
 
 /* Returns whether the rank has written anything. Reading pages that it has not written would
  * allocate them: memory, and at the end of 64 short ranks a tenth of the whole job's time. */
-static bool has_written(const struct trace_buffer *n, int i)
+static bool has_written(const struct trace_buffer *t, int i)
 {
-    off_t data = lseek(n->fd, (off_t)size_of(i), SEEK_DATA);
+    off_t data = lseek(t->fd, (off_t)size_of(i), SEEK_DATA);
     return data < 0 ? errno != ENXIO : data < (off_t)size_of(i + 1);
 }
 
 /* Maps the memory at the first call. Returns false if that fails. */
-static bool map_memory(struct trace_buffer *n)
+static bool map_memory(struct trace_buffer *t)
 {
-    void *p = n->bytes ? n->bytes : mmap(NULL, size_of(n->ranks), PROT_READ, MAP_SHARED, n->fd, 0);
-    n->bytes = p == MAP_FAILED ? NULL : p;
-    return n->bytes;
+    void *p = t->bytes ? t->bytes : mmap(NULL, size_of(t->ranks), PROT_READ, MAP_SHARED, t->fd, 0);
+    t->bytes = p == MAP_FAILED ? NULL : p;
+    return t->bytes;
 }
 
-void trace_buffer_read(struct trace_buffer *n, int i, struct collective_position *out)
+void trace_buffer_read(struct trace_buffer *t, int i, struct collective_position *out)
 {
     *out = (struct collective_position){0};
-    if (!n || !has_written(n, i) || !map_memory(n))
+    if (!t || !has_written(t, i) || !map_memory(t))
         return;
     const struct collective_trace_comm *all =
-        (const struct collective_trace_comm *)(n->bytes + size_of(i));
+        (const struct collective_trace_comm *)(t->bytes + size_of(i));
     for (int k = 0; k < COLLECTIVE_TRACE_COMMS; k++) {
         const struct collective_trace_comm *c = &all[k];
         if (!atomic_load_explicit(&c->owner, memory_order_acquire) ||
             c->magic != COLLECTIVE_TRACE_MAGIC)
             continue;
         struct collective_position position;
-        read_comm(&position, c, &n->begun[i][k]);
+        read_comm(&position, c, &t->first_seen[i][k]);
         if (is_more_relevant(&position, out))
             *out = position;
     }

@@ -141,7 +141,7 @@ static void random_spec_free(struct random_spec *w)
 /* Returns the CPUs that a rank must stay within because of its GPU, or the job's CPUs if none of
  * these may be used. */
 static hwloc_bitmap_t cpus_near_gpu(const struct topo *t, const struct random_spec *w, int gpu,
-                              bool *known)
+                                    bool *known)
 {
     hwloc_bitmap_t home = hwloc_bitmap_dup(w->may);
     *known = false;
