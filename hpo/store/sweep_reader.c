@@ -173,7 +173,7 @@ json_t *sweep_reader_importance(const struct sweep_reader *v)
     sampler_task_of_spec(&task, objectives, v->spec, NULL);
     struct trial_view trials = scheduler_view(v->sched);
     return task.objective_count > 0 ? sweep_analysis_importance(task.space, objectives, &trials)
-                               : json_null();
+                                    : json_null();
 }
 
 json_t *sweep_reader_pareto(const struct sweep_reader *v)
@@ -182,7 +182,9 @@ json_t *sweep_reader_pareto(const struct sweep_reader *v)
     struct sampler_task task;
     sampler_task_of_spec(&task, objectives, v->spec, NULL);
     struct trial_view trials = scheduler_view(v->sched);
-    return task.objective_count > 1 ? sweep_analysis_front(objectives, task.objective_count, &trials) : NULL;
+    return task.objective_count > 1
+               ? sweep_analysis_front(objectives, task.objective_count, &trials)
+               : NULL;
 }
 
 json_t *sweep_reader_json(const struct sweep_reader *v)
@@ -194,8 +196,7 @@ json_t *sweep_reader_json(const struct sweep_reader *v)
         best = json_pack("{s:O,s:O,s:O}", "id", json_object_get(t, "id"), "value",
                          json_object_get(t, "value"), "params", json_object_get(t, "params"));
     return json_pack("{s:s,s:s,s:s,s:o,s:o*,s:o,s:o,s:o}", "name", v->dir->name, "method",
-                     v->spec->method->name, "state", sweep_reader_state(v), "best",
-                     best, "pareto", sweep_reader_pareto(v), "importance",
-                     sweep_reader_importance(v), "trials", trials, "workers",
-                     sweep_reader_workers(v));
+                     v->spec->method->name, "state", sweep_reader_state(v), "best", best, "pareto",
+                     sweep_reader_pareto(v), "importance", sweep_reader_importance(v), "trials",
+                     trials, "workers", sweep_reader_workers(v));
 }

@@ -8,9 +8,9 @@
 #include "common/rng.h"
 #include "common/strbuf.h"
 #include "common/yaml.h"
+#include "hpo/samplers/sweep_file.h"
 #include "hpo/scheduler/scheduler.h"
 #include "hpo/space/space.h"
-#include "hpo/samplers/sweep_file.h"
 #include "tests/unit/test.h"
 
 enum { MUTATIONS = 20000, DIMS_MAX = 64 };

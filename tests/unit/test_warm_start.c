@@ -171,8 +171,11 @@ static struct sampler *bayes(const struct space *space, const json_t *prior, boo
 {
     static struct sampler_objective objective;
     objective = (struct sampler_objective){.metric = "m", .maximize = maximize};
-    struct sampler_task task = {
-        .space = space, .seed = 1, .objectives = &objective, .objective_count = 1, .warm_start = prior};
+    struct sampler_task task = {.space = space,
+                                .seed = 1,
+                                .objectives = &objective,
+                                .objective_count = 1,
+                                .warm_start = prior};
     return sampler_new(kit_sampler("bayes"), &task);
 }
 
