@@ -1,5 +1,4 @@
-/* drover.h - libdrover, the interface for training programs: ranks and metrics (client.h),
- * communicators and collectives.
+/* drover.h - libdrover's interface for training programs: communicators, collectives, and client.h.
  *
  *     struct drover *d;            drover_init(&d);
  *     struct drover_comm *c;       drover_comm_open(&c, d, NULL);

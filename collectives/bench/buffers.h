@@ -1,5 +1,4 @@
-/* buffers - a rank's input and output for `drover bench`: filled with known values, checked
- * afterwards. */
+/* buffers - a rank's input and output for `drover bench`, filled with known values. */
 #ifndef DROVER_BUFFERS_H
 #define DROVER_BUFFERS_H
 

@@ -1,5 +1,6 @@
-/* hardware_facts - what a rank reads about its node for the verdict: sysfs, the environment, and
- * the rate of a memory copy. */
+/* hardware_facts - what a rank reads about its node for the verdict.
+ *
+ * The sources are sysfs, the environment, and the rate of a memory copy. */
 #ifndef DROVER_HARDWARE_FACTS_H
 #define DROVER_HARDWARE_FACTS_H
 

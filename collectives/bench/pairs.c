@@ -13,8 +13,8 @@ int pairs_rounds(int n)
 
 int pairs_partner(int n, int round, int i)
 {
-    int positions = n + n % 2, circle = positions - 1,
-        other; /* the last one stays; if n is odd, it is empty */
+    /* The node at the last position stays; if n is odd, that position is empty. */
+    int positions = n + n % 2, circle = positions - 1, other;
     if (i == positions - 1) {
         for (other = 0; (2 * other) % circle != round % circle; other++)
             ;

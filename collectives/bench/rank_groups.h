@@ -1,5 +1,6 @@
-/* rank_groups - NCCL_TESTS_SPLIT: groups of ranks that run the same operation in parallel
- * (nccl-tests, README.md, "Running multiple operations in parallel"). */
+/* rank_groups - groups of ranks that run the same operation in parallel: NCCL_TESTS_SPLIT.
+ *
+ * nccl-tests, README.md, "Running multiple operations in parallel". */
 #ifndef DROVER_RANK_GROUPS_H
 #define DROVER_RANK_GROUPS_H
 

@@ -1,6 +1,7 @@
-/* bootstrap - exchange of a few bytes between the ranks of a job before they have a communicator:
- * put, fence, get. Uses PMIx if a server is available (drover run, mpirun, srun --mpi=pmix), else
- * TCP between the ranks (torchrun, ranks started by hand). */
+/* bootstrap - exchange of keys and values between ranks before they have a communicator.
+ *
+ * The operations are put, fence and get. Uses PMIx if a server is available (drover run, mpirun,
+ * srun --mpi=pmix), else TCP between the ranks (torchrun, ranks started by hand). */
 #ifndef DROVER_BOOTSTRAP_H
 #define DROVER_BOOTSTRAP_H
 

@@ -7,7 +7,7 @@ enum { RUNS_MAX = 16 }; /* "4-7" is one */
 static bool is_missing_on(const struct bootstrap_rank_location *locations, int rank,
                           const char *node)
 {
-    return !locations[rank].here && strcmp(locations[rank].node, node) == 0;
+    return !locations[rank].connected && strcmp(locations[rank].node, node) == 0;
 }
 
 static int count_missing(const struct bootstrap_rank_location *locations, int n, const char *node)
@@ -45,7 +45,7 @@ int bootstrap_missing(struct strbuf *b, const struct bootstrap_rank_location *lo
 {
     int all = 0, named = 0, runs = 0;
     for (int r = 0; r < n; r++) {
-        if (locations[r].here)
+        if (locations[r].connected)
             continue;
         all++;
         bool named_before = false;

@@ -1,5 +1,4 @@
-/* bootstrap_missing - list of the ranks that did not connect: "node c03: ranks 4-7; node c04: rank
- * 9". */
+/* bootstrap_missing - list of ranks that did not connect: "node c03: ranks 4-7". */
 #ifndef DROVER_BOOTSTRAP_MISSING_H
 #define DROVER_BOOTSTRAP_MISSING_H
 
@@ -10,12 +9,12 @@
 enum { BOOTSTRAP_NODE_BYTES = 64 };
 
 struct bootstrap_rank_location {
-    bool here;                       /* the rank has connected */
+    bool connected;
     char node[BOOTSTRAP_NODE_BYTES]; /* "": not known */
 };
 
-/* Appends the ranks 0 … n-1 that are not here, grouped by node, and returns their number. A long
- * list is cut. */
+/* Appends the ranks 0 … n-1 that are not connected, grouped by node, and returns their number. A
+ * long list is cut. */
 int bootstrap_missing(struct strbuf *b, const struct bootstrap_rank_location *locations, int n);
 
 #endif

@@ -204,8 +204,8 @@ static int missing_ranks(const struct pmix_bootstrap *p, struct strbuf *names)
     struct timespec end = clock_in_ms(MISSING_MS);
     for (int r = 0; r < p->size; r++) {
         pmix_status_t status = PMIX_ERROR;
-        locations[r].here = await_answer(answers[r], &end, &status) && status == PMIX_SUCCESS;
-        if (!locations[r].here)
+        locations[r].connected = await_answer(answers[r], &end, &status) && status == PMIX_SUCCESS;
+        if (!locations[r].connected)
             node_of(locations[r].node, r);
     }
     return bootstrap_missing(names, locations, p->size);
@@ -217,7 +217,7 @@ static int timed_out(const struct pmix_bootstrap *p, int64_t timeout_ms, struct 
     int count = missing_ranks(p, &names);
     bool known =
         count > 0 &&
-        count < p->size; /* this rank is here, so a full list means that PMIx does not know */
+        count < p->size; /* this rank is connected, so a full list means that PMIx does not know */
     err_set(e, -ETIMEDOUT, "not all ranks connected within %lld ms%s%s", (long long)timeout_ms,
             known ? "; missing: " : "", known ? strbuf_str(&names) : "");
     return err_hint(e, "check the missing ranks; open_ms raises the deadline");

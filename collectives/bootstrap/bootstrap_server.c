@@ -28,7 +28,7 @@ struct peer {
 
 struct round {
     const struct bootstrap_server *server;
-    int size, here;       /* number of ranks; connected ones, with rank 0 */
+    int size, connected;  /* number of ranks; of connected ones, with rank 0 */
     struct peer *ranks;   /* by rank; [0] is not used */
     struct peer *unknown; /* UNKNOWN_MAX peers without a hello yet */
     int lost;             /* a rank that disconnected; 0: none */
@@ -140,7 +140,7 @@ static void accept_rank(struct round *m, struct peer *p)
     }
     m->ranks[h->rank] = *p;
     *p = (struct peer){.fd = -1};
-    m->here++;
+    m->connected++;
 }
 
 /* Reads more of a peer's hello, and of what it has put. */
@@ -217,8 +217,8 @@ static void locate_ranks(struct bootstrap_rank_location *locations, const struct
 {
     for (int r = 0; r < m->size; r++) {
         const struct bootstrap_hello *h = r ? &m->ranks[r].hello : m->server->mine;
-        locations[r].here = r == 0 || m->ranks[r].fd >= 0;
-        for (uint32_t k = 0; locations[r].here && k < h->local_size; k++)
+        locations[r].connected = r == 0 || m->ranks[r].fd >= 0;
+        for (uint32_t k = 0; locations[r].connected && k < h->local_size; k++)
             if (h->first + k < h->size)
                 snprintf(locations[h->first + k].node, BOOTSTRAP_NODE_BYTES, "%s", h->node);
     }
@@ -251,7 +251,7 @@ static void append_put(struct strbuf *all, const char *put, size_t len)
 
 int bootstrap_server_accept_all(struct strbuf *all, const struct bootstrap_server *s, struct err *e)
 {
-    struct round m = {.server = s, .size = (int)s->mine->size, .here = 1};
+    struct round m = {.server = s, .size = (int)s->mine->size, .connected = 1};
     AUTO(free) struct peer *ranks = xcalloc((size_t)m.size, sizeof *ranks);
     AUTO(free) struct peer *unknown = xcalloc(UNKNOWN_MAX, sizeof *unknown);
     m.ranks = ranks;
@@ -263,11 +263,11 @@ int bootstrap_server_accept_all(struct strbuf *all, const struct bootstrap_serve
     struct err why = {0};
     int rc = 0;
     int64_t end = clock_ms() + s->timeout_ms;
-    while (rc == 0 && m.here < m.size) {
+    while (rc == 0 && m.connected < m.size) {
         rc = poll_once(&m, end);
         if (rc < 0)
             err_set(&why, rc, "waiting for the ranks: %s", strerror(-rc));
-        else if (m.here < m.size && (m.lost || clock_ms() >= end))
+        else if (m.connected < m.size && (m.lost || clock_ms() >= end))
             rc = missing_error(&m, &why);
     }
     append_put(all, strbuf_str(s->put), s->put->len);

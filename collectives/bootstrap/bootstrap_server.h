@@ -1,5 +1,7 @@
-/* bootstrap_server - rank 0's side of the bootstrap over TCP: collects what every rank has put and
- * sends all of it to all ranks. The other side is bootstrap_tcp.c; the messages are defined here.
+/* bootstrap_server - rank 0's side of the bootstrap over TCP.
+ *
+ * It collects what every rank has put and sends all of it to all ranks. The other side is
+ * bootstrap_tcp.c; the messages are defined here.
  *
  * Rank 0 speaks first, so that a rank that has connected to another program's port sends nothing:
  *

@@ -1,10 +1,9 @@
-/* backend - the interface to the library that executes collectives: "self", and plug-ins for MPI
- * and NCCL.
+/* backend - the interface to the libraries that execute collectives: self, MPI, NCCL.
  *
  * A plug-in is PREFIX/lib/drover/backend_NAME.so and exports one `const struct backend
  * drover_backend`. The loader checks `abi` before it reads anything else. Work is started, never
- * waited for, and executed in the order in which it was started. comm.c queues calls that cannot be
- * started yet, polls, and enforces deadlines. */
+ * waited for, and executed in the order in which it was started. comm.c queues calls that cannot
+ * be started yet, polls, and enforces deadlines. */
 #ifndef DROVER_BACKEND_H
 #define DROVER_BACKEND_H
 

@@ -46,9 +46,10 @@ enum collective_source {
     COLLECTIVE_FROM_PREVIOUS, /* the input of the rank before the receiving one, in a ring */
 };
 
+/* One cache line, since every call reads it. */
 struct collective_row {
-    const char *name;  /* nccl-tests' word for it; its program is NAME_perf */
-    const char *alias; /* drover.h's word, drover_ALIAS(); NULL: the name */
+    _Alignas(64) const char *name; /* nccl-tests' word for it; its program is NAME_perf */
+    const char *alias;             /* drover.h's word, drover_ALIAS(); NULL: the name */
     enum collective_extent in, out;
     bool in_at_root, out_at_root; /* only the root has that buffer */
     bool in_place;                /* input and output may be one buffer … */

@@ -52,8 +52,8 @@ static inline uint16_t half_from_float(float x)
     u &= 0x7fffffff;
     if (u > 0x7f800000)
         return (uint16_t)(sign | 0x7e00);
-    if (u >=
-        0x477ff000) /* 65520, half way between the largest value and the next: infinity from here */
+    /* From 65520, half way between the largest value and the next: infinity. */
+    if (u >= 0x477ff000)
         return (uint16_t)(sign | 0x7c00);
     if (u < 0x38800000) { /* below 2^-14: adding 0.5 leaves x / 2^-24, rounded, in the low bits */
         return (uint16_t)(sign | (float_bits(bits_float(u) + 0.5f) - 0x3f000000));

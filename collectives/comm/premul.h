@@ -1,5 +1,6 @@
-/* premul - the premultiplier of DROVER_MULSUM in the type of the input. For whole numbers it is
- * truncated, and products wrap on overflow. */
+/* premul - the premultiplier of DROVER_MULSUM in the type of the input.
+ *
+ * For whole numbers it is truncated, and products wrap on overflow. */
 #ifndef DROVER_PREMUL_H
 #define DROVER_PREMUL_H
 

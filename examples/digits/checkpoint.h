@@ -1,5 +1,7 @@
-/* checkpoint - the state of a training in one file, DIR/digits.ckpt. The file is replaced
- * atomically: a process that is killed while it writes leaves the previous checkpoint. */
+/* checkpoint - the state of a training in one file, DIR/digits.ckpt.
+ *
+ * The file is replaced atomically: a process that is killed while it writes leaves the previous
+ * checkpoint. */
 #ifndef DIGITS_CHECKPOINT_H
 #define DIGITS_CHECKPOINT_H
 

@@ -1,9 +1,11 @@
-/* mlp - a multi-layer perceptron: forward pass, gradient, update. One interface has two
- * implementations, which apply the same formulas in the same order: mlp_cpu.c with OpenBLAS, and
- * mlp_cuda.cu with cuBLAS and its own kernels, which is loaded from mlp_cuda.so.
+/* mlp - a multi-layer perceptron: forward pass, gradient, update.
  *
- * Layer l maps width[l] to width[l + 1] values: z = W a + b, then the activation, then dropout; the
- * last layer's z are the logits of a softmax. Parameters are one flat vector: for each layer W
+ * One interface has two implementations, which apply the same formulas in the same order:
+ * mlp_cpu.c with OpenBLAS, and mlp_cuda.cu with cuBLAS and its own kernels, which is loaded from
+ * mlp_cuda.so.
+ *
+ * Layer l maps width[l] to width[l + 1] values: z = W a + b, then the activation, then dropout;
+ * the last layer's z are the logits of a softmax. Parameters are one flat vector: for each layer W
  * (width[l + 1] x width[l], row by row), then b (width[l + 1]). Gradients have the same layout, in
  * one buffer with MLP_EXTRA more values at its end, for numbers that the ranks sum with the
  * gradient. */

@@ -1,5 +1,7 @@
-/* rng - counter-based random numbers: a sample gets the same dropout mask and pixel shift on any
- * rank, in any order, on the CPU and on the GPU.
+/* rng - counter-based random numbers.
+ *
+ * A sample gets the same dropout mask and pixel shift on any rank, in any order, on the CPU and on
+ * the GPU.
  *
  * splitmix64's finaliser (Steele, Lea, Flood 2014: "Fast splittable pseudorandom number
  * generators") of a key and a counter. */

@@ -1,5 +1,7 @@
-/* train - data-parallel training: every rank computes the gradient of its part of each batch, the
- * ranks sum these gradients, and all apply the same update. */
+/* train - data-parallel training.
+ *
+ * Every rank computes the gradient of its part of each batch, the ranks sum these gradients, and
+ * all apply the same update. */
 #ifndef DIGITS_TRAIN_H
 #define DIGITS_TRAIN_H
 

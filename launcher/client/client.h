@@ -1,5 +1,7 @@
-/* client.h - the part of libdrover that every training program uses: rank and world size, metrics,
- * checkpoint directory. Include <drover.h>, which adds communicators.
+/* client.h - the part of libdrover that every training program uses.
+ *
+ * It has the rank and the world size, metrics, and the checkpoint directory. Include <drover.h>,
+ * which adds communicators.
  *
  * Without drover the program is rank 0 of 1 (or what torchrun, mpirun or Slurm have set), and its
  * reports are discarded.

@@ -95,8 +95,8 @@ void collective_trace_pending(struct collective_trace_comm *t)
     c->op = t->begun.op;
     c->root = t->begun.root;
     store(&c->seq, seq);
-    if (load(&t->done) + 1 ==
-        seq) /* before `calls`, so that a reader does not take the old time for this call's */
+    /* Before `calls`, so that a reader does not take the old time for this call's. */
+    if (load(&t->done) + 1 == seq)
         atomic_store_explicit(&t->since_ms, now_ms, memory_order_release);
     store(&t->calls, seq);
 }

@@ -1,5 +1,6 @@
-/* collective_trace - shared memory in which a rank records its last collectives, for the launcher
- * to read even if the rank hangs or is dead.
+/* collective_trace - shared memory with the last collectives of a rank.
+ *
+ * The launcher can read it even if the rank hangs or is dead.
  *
  * DROVER_NOTES="/proc/PID/fd/N:I" names the launcher's memory and this rank's part of it. A rank
  * has a struct collective_trace_comm for each of up to COLLECTIVE_TRACE_COMMS communicators. Each
@@ -7,8 +8,8 @@
  * last. Times are those of clock_coarse_ms().
  *
  * A call that is about to start is stored in `begun`, next to the counters, in the one cache line
- * that every call uses. It gets its entry in the ring, and its time, once the work has started: the
- * entry's cache line and the clock would delay the message to the other ranks by 0.1 us. */
+ * that every call uses. It gets its entry in the ring, and its time, once the work has started:
+ * the entry's cache line and the clock would delay the message to the other ranks by 0.1 us. */
 #ifndef DROVER_COLLECTIVE_TRACE_H
 #define DROVER_COLLECTIVE_TRACE_H
 

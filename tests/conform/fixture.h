@@ -1,5 +1,6 @@
-/* fixture - a rank's communicator and memory for the conformance kit: runs one collective, compares
- * its result, and counts. */
+/* fixture - a rank's communicator and memory for the conformance kit.
+ *
+ * It runs one collective at a time, compares the result, and counts. */
 #ifndef DROVER_FIXTURE_H
 #define DROVER_FIXTURE_H
 

@@ -1,5 +1,4 @@
-/* messages - the conformance kit's checks of sends, receives, groups, uneven parts and invalid
- * calls. */
+/* messages - checks of sends, receives, groups, uneven parts and invalid calls. */
 #ifndef DROVER_MESSAGES_H
 #define DROVER_MESSAGES_H
 

@@ -1,5 +1,6 @@
-/* values - inputs of the conformance kit, and the expected results: computed in double or in 64-bit
- * whole numbers, and rounded to the type once. */
+/* values - inputs of the conformance kit, and the expected results.
+ *
+ * They are computed in double or in 64-bit whole numbers, and rounded to the type once. */
 #ifndef DROVER_VALUES_H
 #define DROVER_VALUES_H
 

@@ -1,7 +1,9 @@
-/* cuda - the functions of CUDA and cuBLAS that examples/digits/mlp_cuda.cu calls, on the host:
- * device memory is malloc's, a kernel is a loop over its threads, cuBLAS is OpenBLAS. A test
- * compiles the .cu with this header first and its launches rewritten to launch(), and compares the
- * results with those of the CPU. FAKE_GPUS is the number of GPUs (default: 1). C++. */
+/* cuda - the functions of CUDA and cuBLAS that mlp_cuda.cu calls, on the host.
+ *
+ * Device memory is malloc's, a kernel is a loop over its threads, cuBLAS is OpenBLAS. A test
+ * compiles examples/digits/mlp_cuda.cu with this header first and its launches rewritten to
+ * launch(), and compares the results with those of the CPU. FAKE_GPUS is the number of GPUs
+ * (default: 1). C++. */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
 

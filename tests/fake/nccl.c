@@ -43,7 +43,7 @@ static ncclResult_t begin(struct work *w)
         return ncclSuccess;
     }
     c->unaccepted = w;
-    c->asked = 0;
+    c->queries = 0;
     return ncclInProgress;
 }
 
@@ -144,7 +144,7 @@ EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
     return ncclSuccess;
 }
 
-static void tell(ncclComm_t c, const char *what)
+static void log_memory(ncclComm_t c, const char *what)
 {
     if (simulates("log") && c->rank == 0)
         fprintf(stderr, "fake: memory %s\n", what);
@@ -166,13 +166,13 @@ EXPORT ncclResult_t ncclMemFree(void *p)
 }
 EXPORT ncclResult_t ncclCommRegister(const ncclComm_t c, void *p, size_t bytes, void **handle)
 {
-    tell(c, "registered");
+    log_memory(c, "registered");
     *handle = p;
     return ncclSuccess;
 }
 EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t c, void *handle)
 {
-    tell(c, "deregistered");
+    log_memory(c, "deregistered");
     return ncclSuccess;
 }
 
@@ -236,7 +236,7 @@ static ncclResult_t connecting(ncclComm_t c)
 static void show_made(ncclComm_t c)
 {
     if (c->made_at && *c->made_at) /* freed memory is not NULL with MALLOC_PERTURB_ */
-        wrong_use("the place for a new communicator is gone");
+        wrong_use("the memory for a new communicator was freed");
     if (c->made_at)
         *c->made_at = c->made;
     c->made_at = NULL;
@@ -255,7 +255,7 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
         *state = ncclInProgress;
     } else if (c->finalized && c->kept) {
         *state = ncclInProgress; /* until the graphs are destroyed */
-    } else if (c->unaccepted && (++c->asked < 3 || c->stuck)) {
+    } else if (c->unaccepted && (++c->queries < 3 || c->stuck)) {
         *state = ncclInProgress;
     } else if (c->unaccepted) {
         put_on_stream(c->unaccepted);
@@ -357,13 +357,13 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t c, int *without, int n, ncclComm_t
 EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t c, void *p, size_t bytes, ncclWindow_t *out,
                                            int flags)
 {
-    tell(c, "in a window");
+    log_memory(c, "in a window");
     *out = p;
     return flags == NCCL_WIN_COLL_SYMMETRIC && barrier(c) ? ncclInProgress : ncclInvalidArgument;
 }
 EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t c, ncclWindow_t w)
 {
-    tell(c, "out of the window");
+    log_memory(c, "out of the window");
     return ncclSuccess;
 }
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t c, int flags)

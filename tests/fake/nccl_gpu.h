@@ -68,7 +68,7 @@ struct work {
 struct ncclComm {
     struct shared *at;
     char path[PATH_BYTES];
-    int rank, size, calls, asked, children;
+    int rank, size, calls, queries, children;
     unsigned connect_turn; /* connected when shared.turn differs */
     bool connected, finalized, stuck;
     struct work *unaccepted;   /* "slow" */
@@ -82,11 +82,11 @@ struct ncclComm {
 /* ---- the GPU: a thread that executes the stream's work in order ------------------------------ */
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t came;
+    pthread_cond_t queued;
     struct work *first, **last;
     atomic_int left;
     bool runs;
-} gpu = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
+} gpu = {.lock = PTHREAD_MUTEX_INITIALIZER, .queued = PTHREAD_COND_INITIALIZER};
 
 /* During a recording, work is recorded; a query of the stream's state invalidates the graph. */
 static struct {
@@ -119,7 +119,7 @@ static void *run_gpu(void *arg)
     for (;;) {
         pthread_mutex_lock(&gpu.lock);
         while (!gpu.first)
-            pthread_cond_wait(&gpu.came, &gpu.lock);
+            pthread_cond_wait(&gpu.queued, &gpu.lock);
         struct work *w = gpu.first;
         gpu.first = w->next;
         if (!gpu.first)
@@ -160,7 +160,7 @@ static void put_on_stream(struct work *w)
     }
     *gpu.last = w;
     gpu.last = &w->next;
-    pthread_cond_signal(&gpu.came);
+    pthread_cond_signal(&gpu.queued);
     pthread_mutex_unlock(&gpu.lock);
 }
 

@@ -7,7 +7,7 @@ static const char *text_of(struct strbuf *b, const char *here, const char *const
     struct bootstrap_rank_location seats[64] = {0};
     int n = (int)strlen(here);
     for (int r = 0; r < n; r++) {
-        seats[r].here = here[r] == 'x';
+        seats[r].connected = here[r] == 'x';
         if (nodes)
             snprintf(seats[r].node, sizeof seats[r].node, "%s", nodes[r]);
     }

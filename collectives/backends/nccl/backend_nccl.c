@@ -235,8 +235,8 @@ static int nccl_poll(struct backend_comm *c, struct err *e)
         return -EINPROGRESS;
     if (state != cudaSuccess)
         return nccl_loader_cuda_failed(e, c->cuda, state, "waiting for the stream");
-    return nccl_accepted(c, "collective",
-                         e); /* again: a failure may have ended the stream's work */
+    /* Again: a failure may have ended the stream's work. */
+    return nccl_accepted(c, "collective", e);
 }
 
 static int nccl_record(struct backend_comm *c, bool begin, struct err *e)

@@ -1,5 +1,6 @@
-/* nccl_precheck - comparison of NCCL's prerequisites on all ranks before a communicator is created,
- * so that every rank reports, with rank and node, what would make NCCL hang or fail. */
+/* nccl_precheck - comparison of NCCL's prerequisites on all ranks before they connect.
+ *
+ * Every rank reports, with rank and node, what would make NCCL hang or fail. */
 #ifndef DROVER_NCCL_PRECHECK_H
 #define DROVER_NCCL_PRECHECK_H
 
