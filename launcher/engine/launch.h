@@ -34,7 +34,7 @@ struct job_end {
     int first_failed;      /* rank; -1: none failed */
     struct rank_end first; /* of first_failed */
     bool stopped;          /* launch_stop() or a signal ended it */
-    const char *broken; /* what ended it, where that was no rank ("mpirun was ended by signal 9");
+    const char *broken; /* what ended it, where that was no rank ("mpirun was killed by signal 9");
                            NULL as usual; borrowed during the call */
     double seconds;     /* from start to end */
     const char *const

@@ -35,25 +35,6 @@ static bool is_of_agent(const char *entry)
     return has_prefix(entry, prefixes, COUNT_OF(prefixes));
 }
 
-/* What a launcher has set for one of its processes; but where mpirun of the head has its files, a
- * rank's own mpirun has none. */
-static bool is_of_launcher(const char *entry)
-{
-    if (strstr(entry, "_local_tmpdir_base="))
-        return false;
-    static const char *const prefixes[] = {"PMIX_", "PMI_", "OMPI_", "PRTE_", "SLURM_"};
-    return has_prefix(entry, prefixes, COUNT_OF(prefixes));
-}
-
-char **rank_spec_strip_launcher_env(char *const *env)
-{
-    char **rest = NULL;
-    for (size_t i = 0; env && env[i]; i++)
-        if (!is_of_launcher(env[i]))
-            strv_push(&rest, xstrdup(env[i]));
-    return rest;
-}
-
 static size_t put_all(struct strbuf *out, char *const *v)
 {
     for (size_t i = 0; v && v[i]; i++)
@@ -143,7 +124,7 @@ static int read_strings(struct row *r, struct strings *s, int64_t argv, int64_t 
     p->ranks[0].mems = word_or_none(mems);
     p->job_id = xstrdup(job_id);
     for (size_t i = 0; own && own[i]; i++)
-        if (is_of_launcher(own[i]))
+        if (!rank_spec_is_host_env(own[i]))
             strv_push(&p->env, xstrdup(own[i]));
     if (take_some(&p->env, s, env) < 0)
         return -EBADMSG;

@@ -26,10 +26,6 @@ struct rank_spec_opts {
 /* Whether "NAME=value" means one host, login or terminal, and nothing on another. */
 bool rank_spec_is_host_env(const char *entry);
 
-/* `env` without what mpirun or srun has set for the process that has it. To be freed (strv_free).
- */
-char **rank_spec_strip_launcher_env(char *const *env);
-
 /* The part of `env` that every rank inherits, as rank_spec_encode() takes it: strings, each with
  * its NUL. */
 void rank_spec_base_env(struct strbuf *out, char *const *env);
@@ -45,8 +41,9 @@ struct row {
     struct rank_spec_opts wish;
 };
 
-/* The other way round; `own` is the environment of this `drover rank`.
- *   -EBADMSG  it is no such message */
+/* Decodes such a message. `own` (strv) is what the rank inherits of its agent's environment: what
+ * means a host (rank_spec_is_host_env()), and what mpirun or srun has set for the agent. -EBADMSG
+ * it is no such message */
 int rank_spec_decode(struct row *out, const json_t *head, const char *payload, size_t len,
                      char *const *own, struct err *e);
 void rank_spec_free(struct row *r);

@@ -11,6 +11,7 @@
 #include "launcher/guardian/guardian.h"
 #include "launcher/io/tty_stdin.h"
 #include "launcher/node/topo.h"
+#include "launcher/remote/remote_launcher.h"
 #include "launcher/run/run_elastic.h"
 #include "launcher/run/run_monitor.h"
 #include "launcher/run/run_restarts.h"
@@ -288,7 +289,8 @@ static void warn_ignored_options(const struct run_options *o, const struct plan 
         log_warn("%s", o->warnings[i]);
     for (size_t i = 0; i < strv_len(o->ignored); i++)
         strbuf_printf(&b, " %s", o->ignored[i]);
-    for (size_t i = 0; p->engine != PLAN_ENGINE_MPIRUN && i < strv_len(o->mpirun_only); i++)
+    const struct remote_launcher *launcher = remote_launcher_of(p->engine);
+    for (size_t i = 0; !(launcher && launcher->takes_args) && i < strv_len(o->mpirun_only); i++)
         strbuf_printf(&b, " %s", o->mpirun_only[i]);
     if (b.len > 0)
         log_warn("no meaning here:%s", strbuf_str(&b));
