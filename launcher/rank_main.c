@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -73,13 +72,6 @@ static void wait_for(pid_t agent, pid_t parent, int lifeline)
             close(fd_take(&lifeline));
         sigtimedwait(&child, NULL, &look_again);
     }
-}
-
-/* In place of libc's, which libuv has uses for that we have not: it would load shared libraries. */
-int getpwuid_r(uid_t uid, struct passwd *pw, char *room, size_t size, struct passwd **out)
-{
-    *out = NULL;
-    return ENOSYS;
 }
 
 int main(int argc, char **argv)

@@ -4,7 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "launcher/pmi/interpose/tcp_quickack.h"
+#include "launcher/pmi/tcp_quickack.h"
 #include "tests/unit/test.h"
 
 static int make_pair(int *client)
