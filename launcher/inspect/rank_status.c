@@ -166,7 +166,7 @@ int rank_status_sample(struct standing *out, const pid_t *pids, int n)
         return rc;
     for (int i = 0; i < n; i++)
         look_at(&out[i], &w, pids[i]);
-    process_tree_kill_all(&w);
+    process_tree_free(&w);
     return 0;
 }
 

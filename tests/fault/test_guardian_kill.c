@@ -1,4 +1,4 @@
-/* SIGKILL to the launcher, its guardian and the keeper at random moments, and forks, pipes and
+/* SIGKILL to the launcher, its guardian and the monitor at random moments, and forks, pipes and
  * descriptors that fail: no process stays, nothing leaks, and what could not be started is told. */
 #include <sys/resource.h>
 
@@ -33,7 +33,7 @@ static void spawn_all(const char *script)
 
 /* The three who have to do with it. */
 struct family {
-    pid_t launcher, guardian, keeper;
+    pid_t launcher, guardian, monitor;
 };
 
 /* A launcher with ranks: writes who they are to `to` and then runs until the guardian is gone. */
@@ -44,7 +44,7 @@ static _Noreturn void be_launcher(int to, const char *script)
     struct family f = {getpid(), kit_guardian(k.g), guardian_monitor_pid(k.g)};
     CHECK(write(to, &f, sizeof f) == sizeof f);
     spawn_all(script);
-    while (!kit_find(&k, KIT_GONE, 0, -1))
+    while (!kit_find(&k, KIT_DIED, 0, -1))
         uv_run(&k.loop, UV_RUN_ONCE);
     _exit(0);
 }
@@ -85,20 +85,20 @@ static struct family start_launcher(const char *script)
 }
 
 /* Kills them at once, in this order, again and again. */
-static void kill_all_of(bool launcher, bool guardian, bool keeper)
+static void kill_all_of(bool launcher, bool guardian, bool monitor)
 {
     CHECK_INT(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     unsigned s = seed();
     for (int i = 0; i < KILLS; i++) {
         /* Without both, the launcher cannot tell a daemon of which nothing tells from its own. */
-        struct family f = start_launcher(guardian && keeper ? with_daemon : with_daemons);
+        struct family f = start_launcher(guardian && monitor ? with_daemon : with_daemons);
         random_moment(&s);
         if (i % 2 && launcher)
             kill(f.launcher, SIGKILL);
         if (guardian)
             kill(f.guardian, SIGKILL);
-        if (keeper)
-            kill(f.keeper, SIGKILL);
+        if (monitor)
+            kill(f.monitor, SIGKILL);
         if (launcher)
             kill(f.launcher, SIGKILL);
         if (!launcher && !guardian) { /* the job goes on, until the launcher's own end */
@@ -120,17 +120,17 @@ TEST(nothing_survives_a_launcher_and_its_guardian_that_are_killed_at_the_same_in
     kill_all_of(true, true, false);
 }
 
-TEST(nothing_survives_a_launcher_and_the_keeper_that_are_killed_at_the_same_instant)
+TEST(nothing_survives_a_launcher_and_the_monitor_that_are_killed_at_the_same_instant)
 {
     kill_all_of(true, false, true);
 }
 
-TEST(nothing_survives_a_guardian_and_the_keeper_that_are_killed_at_the_same_instant)
+TEST(nothing_survives_a_guardian_and_the_monitor_that_are_killed_at_the_same_instant)
 {
     kill_all_of(false, true, true);
 }
 
-TEST(a_job_whose_keeper_is_killed_is_still_ended_with_its_launcher)
+TEST(a_job_whose_monitor_is_killed_is_still_ended_with_its_launcher)
 {
     kill_all_of(false, false, true);
 }
@@ -146,7 +146,7 @@ TEST(nothing_survives_a_guardian_that_is_killed_at_any_moment)
             uv_run(&k.loop, UV_RUN_NOWAIT);
         kill(kit_guardian(k.g), SIGKILL);
         int64_t killed = kit_now_ms();
-        kit_await(&k, KIT_GONE, 0, -1);
+        kit_await(&k, KIT_DIED, 0, -1);
         CHECK(kit_now_ms() - killed < SETTLE_MS);
         kit_close(&k);
         CHECK(wait(NULL) < 0 && errno == ECHILD); /* nothing lives, nothing is left to be reaped */
@@ -246,7 +246,7 @@ TEST(the_kth_fork_that_fails_is_told_and_the_others_run)
     int before = open_fds(kit_guardian(k.g));
     for (int room = 0; room <= RANKS; room++) {
         limit_guardian(RLIMIT_NPROC,
-                       (rlim_t)(3 + RANKS + room)); /* this process, keeper, guardian */
+                       (rlim_t)(3 + RANKS + room)); /* this process, monitor, guardian */
         uint32_t job = (uint32_t)room + 1;
         for (int i = 0; i < RANKS; i++)
             close(kit_spawn(&k, job, i, "exec sleep 1000"));

@@ -20,7 +20,7 @@
 #define NAMELESS_DAEMON "(env -i /usr/bin/setsid /bin/sh -c 'echo up; exec /bin/sleep %s' &) & "
 
 enum { KIT_LIMIT_MS = 10000, KIT_EVENTS_MAX = 4096 };
-enum kit_kind { KIT_STARTED, KIT_NOT_STARTED, KIT_EXITED, KIT_CLEARED, KIT_GONE };
+enum kit_kind { KIT_STARTED, KIT_NOT_STARTED, KIT_EXITED, KIT_REAPED, KIT_DIED };
 
 struct kit_event {
     enum kit_kind kind;
@@ -66,18 +66,18 @@ static void kit_exited(void *arg, uint32_t job, int rank, int wait_status, bool 
     kit_hear(arg, (struct kit_event){KIT_EXITED, job, rank, wait_status, "", clear});
 }
 
-static void kit_cleared(void *arg, uint32_t job)
+static void kit_reaped(void *arg, uint32_t job)
 {
-    kit_hear(arg, (struct kit_event){KIT_CLEARED, job, -1, 0, "", false});
+    kit_hear(arg, (struct kit_event){KIT_REAPED, job, -1, 0, "", false});
 }
 
-static void kit_gone(void *arg)
+static void kit_died(void *arg)
 {
-    kit_hear(arg, (struct kit_event){KIT_GONE, 0, -1, 0, "", false});
+    kit_hear(arg, (struct kit_event){KIT_DIED, 0, -1, 0, "", false});
 }
 
 static const struct guardian_events kit_watcher = {kit_started, kit_not_started, kit_exited,
-                                                   kit_cleared, kit_gone};
+                                                   kit_reaped, kit_died};
 
 static inline int64_t kit_now_ms(void)
 {
@@ -105,7 +105,7 @@ static inline void kit_open(struct kit *k)
     kit_open_with(k, guardian_start);
 }
 
-/* The guardian itself, its keeper's only child; waits for its birth. */
+/* The guardian itself, its monitor's only child; waits for its birth. */
 static inline pid_t kit_guardian(const struct guardian *g)
 {
     int64_t deadline = kit_now_ms() + KIT_LIMIT_MS;
@@ -116,7 +116,7 @@ static inline pid_t kit_guardian(const struct guardian *g)
         for (size_t i = 0; i < w.count; i++)
             if (w.all[i].parent == guardian_monitor_pid(g))
                 pid = w.all[i].pid;
-        process_tree_kill_all(&w);
+        process_tree_free(&w);
         if (pid)
             return pid;
         CHECK(kit_now_ms() < deadline);
@@ -162,7 +162,7 @@ static inline struct kit_event *kit_await(struct kit *k, enum kit_kind kind, uin
 static inline void kit_clear(struct kit *k, uint32_t job)
 {
     guardian_kill_tree(k->g, job);
-    kit_await(k, KIT_CLEARED, job, -1);
+    kit_await(k, KIT_REAPED, job, -1);
 }
 
 /* Asks for a rank; its output is to be read from the returned descriptor. */

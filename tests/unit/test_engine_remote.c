@@ -238,7 +238,7 @@ static int marked(const char *job_id)
             continue;
         n += mark && strcmp(mark, job_id) == 0;
     }
-    process_tree_kill_all(&w);
+    process_tree_free(&w);
     return n;
 }
 
@@ -283,7 +283,7 @@ static int our_processes(pid_t *out, int room, const char *job_id)
             strcmp(mark, job_id) == 0 && n < room)
             out[n++] = w.all[i].pid;
     }
-    process_tree_kill_all(&w);
+    process_tree_free(&w);
     return n;
 }
 

@@ -187,7 +187,7 @@ TEST(orphans_that_end_are_reaped)
         children = 0;
         for (size_t i = 0; i < w.count; i++)
             children += w.all[i].parent == kit_guardian(k.g);
-        process_tree_kill_all(&w);
+        process_tree_free(&w);
         CHECK(kit_now_ms() < deadline);
     }
     kit_await(&k, KIT_STARTED, 1, 0);
@@ -295,7 +295,7 @@ static void kill_guardian(pid_t guardian)
             pause();
     }
     kill(guardian, SIGKILL);
-    kit_await(&k, KIT_GONE, 0, -1);
+    kit_await(&k, KIT_DIED, 0, -1);
     CHECK_INT(kit_living(k.mark), 0);
     CHECK_INT(waitpid(own, NULL, WNOHANG), 0);
     struct err e = {0};
@@ -317,13 +317,13 @@ TEST(when_the_guardian_is_killed_all_its_processes_end_and_ours_do_not)
     kill_guardian(kit_guardian(k.g));
 }
 
-TEST(without_a_keeper_the_launcher_ends_what_a_killed_guardian_left)
+TEST(without_a_monitor_the_launcher_ends_what_a_killed_guardian_left)
 {
     kit_open_with(&k, guardian_start_unmonitored);
     kill_guardian(guardian_monitor_pid(k.g));
 }
 
-TEST(a_guardian_without_a_keeper_ends_all_with_its_launcher)
+TEST(a_guardian_without_a_monitor_ends_all_with_its_launcher)
 {
     kit_open_with(&k, guardian_start_unmonitored);
     int fd = kit_spawn(&k, 1, 0, DAEMON "wait");

@@ -126,7 +126,7 @@ TEST(clearing_ends_ranks_that_still_run_and_tells_of_their_end_first)
     CHECK_INT(kit_living(k.mark), 0);
     for (int i = 0; i < 4; i++)
         CHECK_INT(WTERMSIG(kit_find(&k, KIT_EXITED, 1, i)->value), SIGKILL);
-    CHECK_INT(k.events[k.count - 1].kind, KIT_CLEARED);
+    CHECK_INT(k.events[k.count - 1].kind, KIT_REAPED);
     kit_close(&k);
 }
 

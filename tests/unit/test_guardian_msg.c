@@ -177,7 +177,7 @@ TEST(descriptors_stay_with_their_message)
     struct strbuf m = {0};
     struct guardian_rank r = some_rank();
     put(&m, &r);
-    struct guardian_msg_head clear = {.type = GUARDIAN_MSG_CLEAR, .job = 9};
+    struct guardian_msg_head clear = {.type = GUARDIAN_MSG_KILL_TREE, .job = 9};
     CHECK_INT(write(s[0], &clear, sizeof clear), sizeof clear);
     send_with_fds(s[0], m.data, m.len, (int[]){a[0], a[1], a[0]}, 3);
     CHECK_INT(write(s[0], &clear, sizeof clear), sizeof clear);
@@ -188,13 +188,13 @@ TEST(descriptors_stay_with_their_message)
     struct guardian_msg_head h;
     struct guardian_msg_fds fds;
     take(&in, s[1], &h, &fds);
-    CHECK(h.type == GUARDIAN_MSG_CLEAR && h.job == 9 && fds.count == 0);
+    CHECK(h.type == GUARDIAN_MSG_KILL_TREE && h.job == 9 && fds.count == 0);
     take(&in, s[1], &h, &fds);
     CHECK(h.type == GUARDIAN_MSG_SPAWN && fds.count == 3 && inode(fds.fd[0]) == inode(a[0]));
     CHECK(fcntl(fds.fd[0], F_GETFD) & FD_CLOEXEC);
     guardian_msg_close_fds(&fds);
     take(&in, s[1], &h, &fds);
-    CHECK(h.type == GUARDIAN_MSG_CLEAR && fds.count == 0);
+    CHECK(h.type == GUARDIAN_MSG_KILL_TREE && fds.count == 0);
     take(&in, s[1], &h, &fds);
     CHECK(h.type == GUARDIAN_MSG_SPAWN && fds.count == 3 && inode(fds.fd[1]) == inode(b[1]));
     guardian_msg_close_fds(&fds);

@@ -206,7 +206,7 @@ TEST(what_is_below_a_marked_process_is_marked_though_pids_have_wrapped)
     CHECK_INT(w.count, 5);
     CHECK(process_tree_find(&w, 950) == NULL);
     CHECK_INT(process_tree_find(&w, 900)->parent, 20);
-    process_tree_kill_all(&w);
+    process_tree_free(&w);
 }
 
 TEST(a_marked_process_and_its_group_are_killed_and_no_other)
@@ -217,7 +217,7 @@ TEST(a_marked_process_and_its_group_are_killed_and_no_other)
     CHECK_INT(process_tree_scan(&w), 0);
     process_tree_find(&w, leader)->marked = true;
     process_tree_kill_selected(&w);
-    process_tree_kill_all(&w);
+    process_tree_free(&w);
     CHECK_INT(WTERMSIG(status_of(leader)), SIGKILL);
     CHECK_INT(WTERMSIG(status_of(member)), SIGKILL);
     CHECK_INT(waitpid(other, NULL, WNOHANG), 0);
@@ -234,5 +234,5 @@ TEST(a_process_with_the_pid_of_one_that_was_meant_is_not_hit)
     process_tree_kill_selected(&w);
     kill(pid, SIGTERM); /* the first signal ends it */
     CHECK_INT(WTERMSIG(status_of(pid)), SIGTERM);
-    process_tree_kill_all(&w);
+    process_tree_free(&w);
 }
