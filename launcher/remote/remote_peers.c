@@ -249,7 +249,7 @@ static void on_credit(struct remote_rank *r, const struct control_frame *f)
 static void on_pmi(struct remote_rank *r, const struct control_frame *f)
 {
     struct err e = {0};
-    if (!r->job->pmi1 || pmi1_take(r->job->pmi1, r->rank, f->payload, f->len, &e) == 0)
+    if (!r->job->pmi1 || pmi1_recv(r->job->pmi1, r->rank, f->payload, f->len, &e) == 0)
         return;
     log_warn("%s (PMI-1 of the rank ends)", e.text);
     control_send(r->peer->control, json_pack("{s:s}", "t", "pmi"), NULL, 0);

@@ -41,14 +41,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         struct control_frame f, again;
         struct err e = {0};
         ssize_t n =
-            control_frame_get(&f, (const char *)bytes + at, len - at, CONTROL_FRAME_MAX, &e);
+            control_frame_decode(&f, (const char *)bytes + at, len - at, CONTROL_FRAME_MAX, &e);
         if (n < 0 && !e.text[0])
             abort();
         if (n <= 0)
             return 0;
         AUTO(strbuf) struct strbuf b = {0};
-        if (control_frame_put(&b, f.head, f.payload, f.len) < 0 ||
-            control_frame_get(&again, b.data, b.len, CONTROL_FRAME_MAX, &e) != (ssize_t)b.len ||
+        if (control_frame_encode(&b, f.head, f.payload, f.len) < 0 ||
+            control_frame_decode(&again, b.data, b.len, CONTROL_FRAME_MAX, &e) != (ssize_t)b.len ||
             !json_equal(f.head, again.head) || again.len != f.len)
             abort();
         json_decref(again.head);

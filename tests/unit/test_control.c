@@ -134,7 +134,7 @@ TEST(patience_lasts_until_the_other_side_speaks_again)
     CHECK(!p.a.ended);
     AUTO(strbuf) struct strbuf b = {0};
     AUTO(json) json_t *ping = json_pack("{s:s}", "t", "ping");
-    control_frame_put(&b, ping, NULL, 0);
+    control_frame_encode(&b, ping, NULL, 0);
     CHECK_INT(write(p.raw, b.data, b.len), b.len);
     until_ended(&p.a);
     CHECK_HAS(p.a.why, "silent");
@@ -163,7 +163,7 @@ TEST(a_stranger_may_say_little)
     char head[8] = {0, 0x11}; /* 4,352 bytes: fine for a friend */
     CHECK_INT(write(p.raw, head, 8), 8);
     until_ended(&p.a);
-    CHECK_HAS(p.a.why, "4096 are the limit");
+    CHECK_HAS(p.a.why, "exceeds the limit of 4096");
     pair_close(&p);
 }
 

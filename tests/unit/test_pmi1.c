@@ -60,7 +60,7 @@ static const char *ask(struct fixture *f, int rank, const char *text)
 {
     struct err e = {0};
     strbuf_reset(&f->said[rank]);
-    if (pmi1_take(f->p, rank, text, strlen(text), &e) < 0)
+    if (pmi1_recv(f->p, rank, text, strlen(text), &e) < 0)
         FAIL("'%s': %s", text, e.text);
     return strbuf_str(&f->said[rank]);
 }
@@ -210,7 +210,7 @@ TEST(lines_may_come_in_any_pieces)
     struct fixture *f = start();
     const char *text = "cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_appnum\n";
     for (size_t i = 0; text[i]; i++)
-        CHECK_INT(pmi1_take(f->p, 0, text + i, 1, NULL), 0);
+        CHECK_INT(pmi1_recv(f->p, 0, text + i, 1, NULL), 0);
     CHECK_STR(strbuf_str(&f->said[0]),
               "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\ncmd=appnum appnum=0\n");
     stop(f);
@@ -227,17 +227,17 @@ TEST(what_is_no_pmi1_is_an_error_that_shows_it)
     for (size_t i = 0; i < COUNT_OF(lines); i++) {
         struct fixture *f = start();
         struct err e = {0};
-        CHECK_INT(pmi1_take(f->p, 1, lines[i], strlen(lines[i]), &e), -EPROTO);
-        CHECK(strstr(e.text, "rank 1: '") && strstr(e.text, "is no line of PMI-1"));
+        CHECK_INT(pmi1_recv(f->p, 1, lines[i], strlen(lines[i]), &e), -EPROTO);
+        CHECK(strstr(e.text, "rank 1: unexpected PMI-1 line '"));
         stop(f);
     }
     struct fixture *f = start();
     struct err e = {0};
     int rc = 0;
     for (int i = 0; i < 5000 && rc == 0; i++)
-        rc = pmi1_take(f->p, 1, "x", 1, &e);
+        rc = pmi1_recv(f->p, 1, "x", 1, &e);
     CHECK_INT(rc, -EMSGSIZE);
-    CHECK_STR(e.text, "rank 1: a line of PMI-1 is longer than 4096 bytes");
+    CHECK_STR(e.text, "rank 1: a line of PMI-1 exceeds 4096 bytes");
     stop(f);
 }
 
@@ -267,7 +267,7 @@ TEST(lines_changed_at_random_do_no_harm)
                                                "cmd1\\"[nrand48(rng) % 10];
         strbuf_reset(&f->said[i % RANKS]);
         struct err e = {0};
-        int rc = pmi1_take(f->p, i % RANKS, line, len, &e);
+        int rc = pmi1_recv(f->p, i % RANKS, line, len, &e);
         CHECK(rc == 0 || e.text[0]);
         if (rc < 0) { /* as if all had been cut off */
             stop(f);

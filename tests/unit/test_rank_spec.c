@@ -117,7 +117,7 @@ static size_t plan_and_encode(const struct launch_spec *s, const struct topo *t,
     for (int i = 0; i < p->world_size; i++) {
         AUTO(strbuf) struct strbuf payload = {0}, frame = {0};
         AUTO(json) json_t *head = rank_spec_encode(&payload, p, i, "/work", &w, &base);
-        CHECK_INT(control_frame_put(&frame, head, payload.data, payload.len), 0);
+        CHECK_INT(control_frame_encode(&frame, head, payload.data, payload.len), 0);
         bytes += frame.len;
     }
     CHECK_INT(p->world_size, 8000);
