@@ -283,9 +283,9 @@ static void on_resolved(void *arg, int i, int status, const struct addrinfo *fou
     }
     j->unresolved |= status != 0;
     if (status != 0)
-        log_info("host '%s': %s", engine_remote_host(j, rank), gai_strerror(status));
+        log_info("host %s: resolve: %s", engine_remote_host(j, rank), gai_strerror(status));
     else if (routes == 0)
-        engine_remote_fail_start(j, rank, 2, "host '%s': no route: %s; try: ip route get %s",
+        engine_remote_fail_start(j, rank, 2, "host %s: connect: no route: %s; try: ip route get %s",
                                  engine_remote_host(j, rank), strerror(-rc), j->names[i]);
     if (--j->pending_lookups == 0)
         on_all_resolved(j);
@@ -476,7 +476,7 @@ static void resolving_timed_out(struct remote_job *j, int limit_s)
     for (int i = 0; j->names[i]; i++)
         if (j->name_ranks[i] >= 0)
             engine_remote_fail_start(j, j->name_ranks[i], 2,
-                                     "host '%s': resolve: no name server answered within %d s; "
+                                     "host %s: resolve: no name server answered within %d s; "
                                      "try: getent hosts %s; /etc/resolv.conf",
                                      j->names[i], limit_s, j->names[i]);
 }
