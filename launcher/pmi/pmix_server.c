@@ -76,10 +76,10 @@ static struct pmix_event *take_events(struct pmix_server *r)
 static void on_expiry(uv_timer_t *t)
 {
     struct pmix_server *r = t->data;
-    pmix_proc_t nobody;
-    PMIX_LOAD_PROCID(&nobody, "nobody", 0);
+    pmix_proc_t none;
+    PMIX_LOAD_PROCID(&none, "nobody", 0);
     pmix_wait_open(&r->pending);
-    PMIx_server_deregister_client(&nobody, on_expired, r);
+    PMIx_server_deregister_client(&none, on_expired, r);
 }
 
 /* Expires lookups at until_ms, or earlier. */

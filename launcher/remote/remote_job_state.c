@@ -15,7 +15,7 @@ static const unsigned char table[REMOTE_JOB_STATES][REMOTE_JOB_EVENTS] = {
     ROW(START_FAILING, KILL_TREE, ABORTING),     /* killed before that report */
     ROW(ABORTING, NEXT_TURN, REAPING),           /* reported; agents kill already */
     ROW(START_FAILED, KILL_TREE, REAPING),       /* what agents have started ends */
-    ROW(RUNNING, KILL_TREE, REAPING),            /* the ranks have ended, or are to be killed */
+    ROW(RUNNING, KILL_TREE, REAPING),            /* the ranks have ended, or must end now */
     ROW(REAPING, REAPED, RELEASING),             /* agents and launcher may leave */
     ROW(REAPING, REAPED_ALL, DONE),              /* the launcher has left before */
     ROW(RELEASING, LAUNCHER_REAPED, DONE),       /* the launcher has left */

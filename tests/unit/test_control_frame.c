@@ -1,4 +1,4 @@
-/* control_frame: frames out of any pieces, limits, and what is none. */
+/* control_frame: frames in pieces, limits, and invalid frames. */
 #include "launcher/remote/control_frame.h"
 
 #include "tests/unit/test.h"
@@ -9,7 +9,7 @@ static void put(struct strbuf *b, json_t *head, const void *payload, size_t len)
     json_decref(head);
 }
 
-TEST(a_frame_is_read_as_it_was_written_and_only_when_it_is_whole)
+TEST(a_frame_is_decoded_as_it_was_encoded_and_only_if_it_is_complete)
 {
     AUTO(strbuf) struct strbuf b = {0};
     put(&b, json_pack("{s:s,s:i}", "t", "output", "from", 2), "a\0b", 3);
@@ -30,7 +30,7 @@ TEST(a_frame_is_read_as_it_was_written_and_only_when_it_is_whole)
     json_decref(f.head);
 }
 
-TEST(lengths_above_the_limits_are_refused_before_the_bytes_come)
+TEST(lengths_above_the_limits_are_rejected_before_the_bytes_arrive)
 {
     struct control_frame f;
     struct err e = {0};
@@ -45,7 +45,7 @@ TEST(lengths_above_the_limits_are_refused_before_the_bytes_come)
     CHECK_HAS(e.text, "4096");
 }
 
-TEST(a_payload_above_the_limit_is_not_written)
+TEST(a_payload_above_the_limit_is_not_encoded)
 {
     AUTO(strbuf) struct strbuf b = {0};
     AUTO(json) json_t *head = json_pack("{s:s}", "t", "output");
@@ -55,7 +55,7 @@ TEST(a_payload_above_the_limit_is_not_written)
     CHECK_INT(control_frame_encode(&b, head, big, CONTROL_FRAME_PAYLOAD_MAX), 0);
 }
 
-TEST(what_is_no_object_with_a_type_is_refused)
+TEST(anything_but_an_object_with_a_type_is_rejected)
 {
     static const char *const bad[] = {"[]", "{}", "{\"t\":1}", "x", "", "{\"t\":\"a\"} b"};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
