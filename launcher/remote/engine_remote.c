@@ -10,9 +10,8 @@
 #include "launcher/remote/engine_remote_internal.h"
 
 enum {
-    REAP_MS = 20000, /* for agents to kill their process trees */
-    LAUNCHER_EXIT_MS =
-        2000, /* for mpirun to exit after the last agent: 4.1.4 sometimes never does */
+    REAP_MS = 20000,               /* for agents to kill their process trees */
+    LAUNCHER_EXIT_MS = 2000,       /* for mpirun: 4.1.4 sometimes never exits */
     LAUNCHER_EXIT_FAILED_MS = 200, /* the same after a failure, for a launcher that lingers */
     SHOWN_LINES = 20
 };
@@ -66,7 +65,6 @@ void engine_remote_abandon_rank(struct remote_rank *r)
 void engine_remote_lose(struct remote_rank *r, const char *why)
 {
     struct remote_job *j = r->job;
-    r->tree_reaped = true;
     j->failed = true;
     if (engine_remote_apply_rank(r, REMOTE_RANK_EV_LOST))
         j->ev.lost(j->arg, r->rank, why);
