@@ -1,7 +1,7 @@
 /* remote_rank_state - the life cycle of a rank that an agent runs, as a table.
  *
  * Pure. Whether the rank's process tree is reaped and whether its output has ended are separate
- * facts: struct remote_rank holds them (engine_remote.h). */
+ * facts: struct remote_rank holds them (engine_remote_internal.h). */
 #ifndef DROVER_REMOTE_RANK_STATE_H
 #define DROVER_REMOTE_RANK_STATE_H
 
