@@ -44,9 +44,9 @@ ALL_CFLAGS := -std=gnu17 -D_GNU_SOURCE -DDROVER_BUILD -DDROVER_VERSION='"$(VERSI
               -fvisibility=hidden $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
               $(if $(findstring thread,$(SAN)),$(if $(findstring clang,$(CC)),,-Wno-tsan)) \
               $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) gsl openblas)) $(CFLAGS)
-# What libraries find in place of libc's or their own (launcher/pmi/interpose/, hpo/main.c).
-ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro -Wl,--as-needed \
-               $(foreach s,pmix_ptl_base_send_blocking bind accept register_printf_type,-Wl,--export-dynamic-symbol=$(s)) $(LDFLAGS)
+# Functions that shared libraries find here instead of in libc or themselves: launcher/interpose/interpose.h.
+INTERPOSED := bind accept pmix_ptl_base_send_blocking register_printf_type
+ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro -Wl,--as-needed $(INTERPOSED:%=-Wl,--export-dynamic-symbol=%) $(LDFLAGS)
 # Where a bundle has its libraries; elsewhere there is no such folder.
 bundled = -Wl,-rpath,'$$ORIGIN/$(1)'
 LIBS_common   := $(shell pkg-config --libs jansson yaml-0.1 libuv libzmq) -lm
@@ -69,7 +69,10 @@ endif
 objs = $(patsubst %.c,$(B)/obj/%.o,$(1))
 MAINS := launcher/main.c launcher/rank_main.c hpo/main.c collectives/main.c
 SRC_common      := $(wildcard common/*.c)
-SRC_launcher    := $(filter-out launcher/client/%,$(wildcard launcher/*/*.c launcher/*/*/*.c))
+# Replacements that one program has: as members of a library they would replace the function everywhere.
+INTERPOSE_rank  := launcher/interpose/interpose_getpwuid.c
+INTERPOSE_hpo   := launcher/interpose/interpose_printf.c
+SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_rank) $(INTERPOSE_hpo),$(wildcard launcher/*/*.c launcher/*/*/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
 SRC_comm        := $(wildcard collectives/bootstrap/*.c collectives/comm/*.c collectives/backends/self/*.c)
@@ -112,13 +115,13 @@ $(B)/bin/drover: $(B)/obj/launcher/main.o $(B)/liblauncher.a $(B)/libcommon.a
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_launcher) $(LIBS_common) $(call bundled,../lib/bundled)
 
-# Statically where this machine has the libraries so (launcher/rank_main.c says why).
-$(B)/libexec/drover/drover-rank: $(B)/obj/launcher/rank_main.o $(B)/liblauncher.a $(B)/libcommon.a
+# Static if this machine has static libraries (launcher/rank_main.c says why).
+$(B)/libexec/drover/drover-rank: $(call objs,launcher/rank_main.c $(INTERPOSE_rank)) $(B)/liblauncher.a $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_rank)
 
-$(B)/libexec/drover/drover-hpo: $(B)/obj/hpo/main.o $(B)/libhpo.a $(B)/liblauncher.a $(B)/libcommon.a
+$(B)/libexec/drover/drover-hpo: $(call objs,hpo/main.c $(INTERPOSE_hpo)) $(B)/libhpo.a $(B)/liblauncher.a $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_launcher) $(LIBS_common) $(call bundled,../../lib/bundled)

@@ -1,12 +1,12 @@
-/* drover-rank - `drover rank`: the parent of an agent (agent.h).
+/* drover-rank - main program of `drover rank`: the parent of an agent (agent.h).
  *
- * A program of its own, linked statically where the machine that builds it has its libraries so:
- * a node starts one for each rank, and half of what a start of `drover` costs is the dynamic
- * linker's, whose search path mpirun lengthens. It also runs whatever libraries the node has. */
+ * It is a program of its own, and linked statically if the building machine has static libraries: a
+ * node starts one per rank, and half of the time of a start of `drover` is spent in the dynamic
+ * linker, whose search path mpirun makes longer. It also does not depend on the libraries of the
+ * node. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -26,19 +26,20 @@
 
 enum {
     ROUND_MS = 10,
-    GUARDIAN_ROUNDS = 600, /* a guardian gives up after 5 s (END_LIMIT_MS) */
+    GUARDIAN_ROUNDS = 600, /* 6 s: a guardian gives up after 5 s (END_LIMIT_MS) */
     ROUNDS_MAX = GUARDIAN_ROUNDS + 300
 };
 
-/* What the agent left when it was killed came to us. Its guardian ends what descends from it by
- * itself, and has time to: were it killed here, and then we, nobody would be left to do that. */
-static void end_orphans(void)
+/* Kills what a killed agent has left: its processes have become our children. Its guardian gets
+ * time to kill its descendants by itself. If it were killed here, and this process after it, no
+ * process would be left to do that. */
+static void kill_orphans(void)
 {
     for (int round = 0; round < ROUNDS_MAX; round++) {
-        pid_t ended;
-        while ((ended = waitpid(-1, NULL, WNOHANG)) > 0)
+        pid_t pid;
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
             ;
-        if (ended < 0) /* ECHILD */
+        if (pid < 0) /* ECHILD */
             return;
         AUTO(free) pid_t *pids = NULL;
         int n = process_tree_children(&pids);
@@ -49,7 +50,7 @@ static void end_orphans(void)
     }
 }
 
-static bool has_ended(pid_t agent)
+static bool has_exited(pid_t agent)
 {
     pid_t pid;
     while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
@@ -58,28 +59,21 @@ static bool has_ended(pid_t agent)
     return pid < 0 && errno == ECHILD;
 }
 
-/* Until the agent has ended. When who started us (orted, slurmstepd) has, the lifeline is closed,
- * which tells the agent: srun would not tell anybody. PR_SET_PDEATHSIG would ask for the end of the
- * thread that has forked us. */
+/* Waits until the agent has exited. If our parent (orted, slurmstepd) dies, closes the lifeline, by
+ * which the agent notices: srun would inform no process. PR_SET_PDEATHSIG would depend on the
+ * thread that has forked this process. */
 static void wait_for(pid_t agent, pid_t parent, int lifeline)
 {
-    const struct timespec look_again = {.tv_sec = 1};
+    const struct timespec interval = {.tv_sec = 1};
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, NULL);
-    while (!has_ended(agent)) {
+    while (!has_exited(agent)) {
         if (lifeline >= 0 && getppid() != parent)
             close(fd_take(&lifeline));
-        sigtimedwait(&child, NULL, &look_again);
+        sigtimedwait(&child, NULL, &interval);
     }
-}
-
-/* In place of libc's, which libuv has uses for that we have not: it would load shared libraries. */
-int getpwuid_r(uid_t uid, struct passwd *pw, char *room, size_t size, struct passwd **out)
-{
-    *out = NULL;
-    return ENOSYS;
 }
 
 int main(int argc, char **argv)
@@ -91,15 +85,16 @@ int main(int argc, char **argv)
     own_process_ensure_std_fds();
     log_open("drover rank");
     if (!getenv(REMOTE_ENV_CONTROL) || !getenv(REMOTE_ENV_TOKEN)) {
-        err_set(&e, -EINVAL, "this is started by `drover run`, through mpirun or srun");
+        err_set(&e, -EINVAL,
+                "not a command for users: `drover run` starts it through mpirun or srun");
         err_hint(&e, "drover run -H host1,host2 ./program");
         err_print(&e, "drover rank");
         return EXIT_STATUS_USAGE;
     }
     for (size_t i = 0; i < COUNT_OF(ignored); i++)
         signal(ignored[i], SIG_IGN);
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* without it only end_orphans() has less to do */
-    int ends[2] = {-1, -1}; /* a lifeline: the agent sees it close when this process ends, too */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* without it kill_orphans() finds less */
+    int ends[2] = {-1, -1}; /* the lifeline; it also closes when this process dies */
     pid_t agent = pipe2(ends, O_CLOEXEC) < 0 ? -1 : fork();
     if (agent == 0) {
         close(ends[1]);
@@ -111,6 +106,6 @@ int main(int argc, char **argv)
     }
     close(ends[0]);
     wait_for(agent, parent, ends[1]);
-    end_orphans();
+    kill_orphans();
     return 0;
 }

@@ -37,7 +37,7 @@ struct job_end {
     int first_failed;      /* rank; -1: none failed */
     struct rank_end first; /* of first_failed */
     bool stopped;          /* launch_stop(), launch_interrupt() or launch_kill() ended the job */
-    const char *broken;    /* what ended the job if it was not a rank ("mpirun was ended by signal
+    const char *broken;    /* what ended the job if it was not a rank ("mpirun was killed by signal
                               9"); usually NULL; borrowed during the call */
     double seconds;        /* from start to end */
     const char *const

@@ -18,53 +18,53 @@
 #include "launcher/guardian/spawn.h"
 
 enum {
-    ROUND_MS = 5,        /* between rounds against what a dead guardian has left */
-    ROUNDS_MAX = 400,    /* then what SIGKILL does not end is left */
-    STOP_LIMIT_MS = 8000 /* for the guardian's end; it gives up earlier by itself */
+    ROUND_MS = 5,        /* between rounds of killing what a dead guardian has remaining */
+    ROUNDS_MAX = 400,    /* then processes that SIGKILL does not end are given up */
+    STOP_LIMIT_MS = 8000 /* for the guardian's exit; it gives up earlier by itself */
 };
 
-/* A message on its way out. */
-struct out {
-    struct out *next;
+/* A message that is being sent. */
+struct outgoing {
+    struct outgoing *next;
     struct strbuf bytes;
     size_t sent;
-    struct guardian_msg_fds fds; /* duplicates of our own; go with the first byte */
+    struct guardian_msg_fds fds; /* our duplicates; sent with the first byte */
 };
 
-/* A job of which something may run, for the day when the guardian is killed. */
+/* A job that may have processes, in case the guardian is killed. */
 struct known_job {
     struct known_job *next;
     uint32_t number;
-    int ranks;  /* asked for, and not said to have ended */
+    int ranks;  /* requested, and not reported as ended */
     char *mark; /* DROVER_JOB_ID; NULL: none */
 };
 
 /* The handles on the loop; they outlive the guardian by a turn. */
-struct watch {
+struct watcher {
     uv_poll_t poll;
-    uv_timer_t rounds;
-    int open;
-    int awaited;        /* events of `poll` */
+    uv_timer_t kill_timer;
+    int open_handles;
+    int poll_events;    /* of `poll`; 0: stopped */
     struct guardian *g; /* NULL: detached */
     struct guardian_events ev;
     void *arg;
 };
 
 struct guardian {
-    pid_t keeper; /* or the guardian itself */
-    int sock;     /* -1: the guardian has ended */
-    struct watch *watch;
+    pid_t monitor; /* or the guardian itself */
+    int sock;      /* -1: the guardian has exited */
+    struct watcher *watcher;
     struct guardian_msg_buffer in;
-    struct out *out, **out_end;
+    struct outgoing *out, **out_end;
     struct known_job *jobs;
-    bool left_some;           /* it ended, but not in good order */
-    int rounds;               /* done against that */
+    bool may_have_left;       /* it was killed: processes of its jobs may be remaining */
+    int kill_rounds;          /* done so far */
     struct process_tree seen; /* what the last round has killed */
 };
 
 pid_t guardian_monitor_pid(const struct guardian *g)
 {
-    return g->keeper;
+    return g->monitor;
 }
 
 bool guardian_is(pid_t pid)
@@ -77,27 +77,27 @@ bool guardian_is(pid_t pid)
 
 /* ---- start ------------------------------------------------------------------------------- */
 
-static int start(struct guardian **out, bool kept, struct err *e)
+static int start(struct guardian **out, bool monitored, struct err *e)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return err_set(e, -errno, "guardian: socketpair: %s", strerror(errno));
     AUTO(fd) int ours = ends[0];
-    AUTO(fd) int its = ends[1];
+    AUTO(fd) int theirs = ends[1];
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
-        return err_set(e, -errno, "guardian: become subreaper: %s", strerror(errno));
+        return err_set(e, -errno, "guardian: PR_SET_CHILD_SUBREAPER: %s", strerror(errno));
     sigset_t all, before;
     sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, &before); /* no handler of ours may run in it */
+    sigprocmask(SIG_BLOCK, &all, &before); /* no signal handler of this process may run in it */
     pid_t pid = fork();
     int error = errno;
     if (pid == 0)
-        guardian_process_run(its, kept);
+        guardian_process_run(theirs, monitored);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (pid < 0)
         return err_set(e, -error, "guardian: fork: %s", strerror(error));
     struct guardian *g = xzalloc(sizeof *g);
-    g->keeper = pid;
+    g->monitor = pid;
     g->sock = fd_take(&ours);
     g->out_end = &g->out;
     *out = g;
@@ -114,11 +114,11 @@ int guardian_start_unmonitored(struct guardian **out, struct err *e)
     return start(out, false, e);
 }
 
-/* ---- what goes out ----------------------------------------------------------------------- */
+/* ---- messages to the guardian ------------------------------------------------------------ */
 
-static void out_drop_first(struct guardian *g)
+static void drop_first_outgoing(struct guardian *g)
 {
-    struct out *o = g->out;
+    struct outgoing *o = g->out;
     g->out = o->next;
     if (!g->out)
         g->out_end = &g->out;
@@ -127,8 +127,8 @@ static void out_drop_first(struct guardian *g)
     free(o);
 }
 
-/* Sends a part of a message: bytes, or -errno. */
-static ssize_t send_some(int sock, const struct out *o)
+/* Sends a part of a message. Returns the bytes sent, or -errno. */
+static ssize_t send_some(int sock, const struct outgoing *o)
 {
     union {
         char space[CMSG_SPACE(GUARDIAN_RANK_FDS * sizeof(int))];
@@ -150,7 +150,7 @@ static ssize_t send_some(int sock, const struct out *o)
     return n < 0 ? -errno : n;
 }
 
-/* Sends what the socket takes. Where the guardian is gone, the loop learns it by reading. */
+/* Sends what the socket accepts. If the guardian has died, the loop notices when it reads. */
 static void flush(struct guardian *g)
 {
     while (g->out && g->sock >= 0) {
@@ -161,7 +161,7 @@ static void flush(struct guardian *g)
             return;
         g->out->sent += (size_t)n;
         if (g->out->sent == g->out->bytes.len)
-            out_drop_first(g);
+            drop_first_outgoing(g);
         else
             guardian_msg_close_fds(&g->out->fds);
     }
@@ -169,40 +169,40 @@ static void flush(struct guardian *g)
 
 static void on_socket(uv_poll_t *p, int status, int events);
 
-/* Waits for what is to come: messages always, room where something waits for it. (To ask libuv for
- * what it does already costs two system calls.) */
-static void await(struct guardian *g)
+/* Polls for messages, and for space in the socket if a message waits for it. (Requesting from libuv
+ * what it already does costs two system calls.) */
+static void update_poll(struct guardian *g)
 {
     int events = UV_READABLE | (g->out ? UV_WRITABLE : 0);
-    if (!g->watch || g->sock < 0 || g->watch->awaited == events)
+    if (!g->watcher || g->sock < 0 || g->watcher->poll_events == events)
         return;
-    g->watch->awaited = events;
-    uv_poll_start(&g->watch->poll, events, on_socket);
+    g->watcher->poll_events = events;
+    uv_poll_start(&g->watcher->poll, events, on_socket);
 }
 
 /* Takes over the message. */
-static void out_push(struct guardian *g, struct out *o)
+static void queue_outgoing(struct guardian *g, struct outgoing *o)
 {
     *g->out_end = o;
     g->out_end = &o->next;
-    if (g->out == o) { /* or it is not its turn */
+    if (g->out == o) { /* no earlier message waits */
         flush(g);
-        await(g);
+        update_poll(g);
     }
 }
 
-static void out_say(struct guardian *g, struct guardian_msg_head h)
+static void send_head(struct guardian *g, struct guardian_msg_head h)
 {
     if (g->sock < 0)
-        return; /* it has ended, and all its ranks with it */
-    struct out *o = xzalloc(sizeof *o);
+        return; /* it has exited, and all its ranks are dead */
+    struct outgoing *o = xzalloc(sizeof *o);
     strbuf_add(&o->bytes, &h, sizeof h);
-    out_push(g, o);
+    queue_outgoing(g, o);
 }
 
 /* ---- jobs -------------------------------------------------------------------------------- */
 
-static struct known_job *job_find(const struct guardian *g, uint32_t number)
+static struct known_job *find_job(const struct guardian *g, uint32_t number)
 {
     struct known_job *j = g->jobs;
     while (j && j->number != number)
@@ -210,11 +210,11 @@ static struct known_job *job_find(const struct guardian *g, uint32_t number)
     return j;
 }
 
-/* A rank of the job is asked for. */
-static void job_know(struct guardian *g, uint32_t number, char *const *env)
+/* A rank of the job is requested. */
+static void count_requested(struct guardian *g, uint32_t number, char *const *env)
 {
     static const char name[] = "DROVER_JOB_ID=";
-    struct known_job *j = job_find(g, number);
+    struct known_job *j = find_job(g, number);
     if (!j) {
         j = xzalloc(sizeof *j);
         j->number = number;
@@ -227,7 +227,7 @@ static void job_know(struct guardian *g, uint32_t number, char *const *env)
     j->ranks++;
 }
 
-static void job_forget(struct guardian *g, uint32_t number)
+static void forget_job(struct guardian *g, uint32_t number)
 {
     for (struct known_job **at = &g->jobs; *at; at = &(*at)->next)
         if ((*at)->number == number) {
@@ -239,19 +239,19 @@ static void job_forget(struct guardian *g, uint32_t number)
         }
 }
 
-/* A rank has ended; `last`: the guardian had nothing of the job any more. Returns whether the job
- * is clear, and forgotten: no other rank of it was on its way. */
-static bool job_rank_ended(struct guardian *g, uint32_t number, bool last)
+/* A rank has ended. `last`: the guardian had no other process of the job. Returns true if the job
+ * is reaped and forgotten: no request for another rank of it was being sent. */
+static bool count_ended(struct guardian *g, uint32_t number, bool last)
 {
-    struct known_job *j = job_find(g, number);
-    bool clear = j && --j->ranks == 0 && last;
-    if (clear)
-        job_forget(g, number);
-    return clear;
+    struct known_job *j = find_job(g, number);
+    bool reaped = j && --j->ranks == 0 && last;
+    if (reaped)
+        forget_job(g, number);
+    return reaped;
 }
 
-/* Of a message that has to wait: the caller's descriptors become our own. */
-static int keep_fds(struct guardian_msg_fds *f, int rank, struct err *e)
+/* Duplicates the caller's descriptors for a message that has to wait. */
+static int duplicate_fds(struct guardian_msg_fds *f, int rank, struct err *e)
 {
     for (int i = 0; i < f->count; i++) {
         int fd = fcntl(f->fd[i], F_DUPFD_CLOEXEC, 0);
@@ -270,10 +270,10 @@ static int keep_fds(struct guardian_msg_fds *f, int rank, struct err *e)
 int guardian_spawn(struct guardian *g, uint32_t job, const struct guardian_rank *r, struct err *e)
 {
     if (g->sock < 0)
-        return err_set(e, -EPIPE, "rank %d: the guardian has ended", r->rank);
+        return err_set(e, -EPIPE, "rank %d: the guardian has exited", r->rank);
     if (!r->argv || !r->argv[0] || !r->env)
         return err_set(e, -EINVAL, "rank %d: no program or no environment", r->rank);
-    struct out *o = xzalloc(sizeof *o);
+    struct outgoing *o = xzalloc(sizeof *o);
     int rc = guardian_msg_encode_rank(&o->bytes, job, r, e);
     const int from[GUARDIAN_RANK_FDS] = {r->fds[0], r->fds[1], r->fds[2], r->report_fd, r->pmi_fd};
     for (int i = 0; i < GUARDIAN_RANK_FDS; i++)
@@ -281,38 +281,38 @@ int guardian_spawn(struct guardian *g, uint32_t job, const struct guardian_rank 
             o->fds.fd[o->fds.count++] = from[i];
     ssize_t n = rc < 0 || g->out ? 0 : send_some(g->sock, o);
     if (n > 0)
-        o->fds.count = 0; /* they are on their way */
+        o->fds.count = 0; /* they were sent */
     else if (rc == 0)
-        rc = keep_fds(&o->fds, r->rank, e);
+        rc = duplicate_fds(&o->fds, r->rank, e);
     o->sent = n > 0 ? (size_t)n : 0;
     if (rc == 0)
-        job_know(g, job, r->env);
+        count_requested(g, job, r->env);
     if (rc < 0 || o->sent == o->bytes.len) {
         strbuf_free(&o->bytes);
         free(o);
     } else {
-        out_push(g, o);
+        queue_outgoing(g, o);
     }
     return rc;
 }
 
 void guardian_signal(struct guardian *g, uint32_t job, int rank, int sig)
 {
-    out_say(g, (struct guardian_msg_head){
-                   .type = GUARDIAN_MSG_SIGNAL, .job = job, .rank = rank, .value = sig});
+    send_head(g, (struct guardian_msg_head){
+                     .type = GUARDIAN_MSG_SIGNAL, .job = job, .rank = rank, .value = sig});
 }
 
 void guardian_kill_tree(struct guardian *g, uint32_t job)
 {
-    out_say(g, (struct guardian_msg_head){.type = GUARDIAN_MSG_CLEAR, .job = job});
+    send_head(g, (struct guardian_msg_head){.type = GUARDIAN_MSG_KILL_TREE, .job = job});
 }
 
-/* ---- when the guardian is gone ----------------------------------------------------------- */
+/* ---- after the guardian's death ---------------------------------------------------------- */
 
-/* 1 where a process below us came from the guardian: it was seen below one that did, or is in
- * another group of our session, as ranks are, or carries a job's mark. Our other children do
- * neither: 0. -errno where it cannot be told yet. */
-static int came_from(const struct guardian *g, const struct process_tree_proc *w)
+/* Whether a descendant of ours was started by the guardian: it was seen below such a process, or is
+ * in another group of our session, as ranks are, or carries a job's mark. Our other children have
+ * none of these. Returns 1, 0, or -errno if that is not known yet. */
+static int is_guardians(const struct guardian *g, const struct process_tree_proc *w)
 {
     if (process_tree_has(&g->seen, w) || (w->session == getsid(0) && w->group != getpgrp()))
         return 1;
@@ -324,14 +324,14 @@ static int came_from(const struct guardian *g, const struct process_tree_proc *w
     return rc;
 }
 
-/* One round against what the guardian has left; g->left_some says whether there is to be another.
- */
-static void clean_round(struct guardian *g)
+/* Kills what the guardian has remaining, as far as a scan shows it. g->may_have_left tells whether
+ * another round must follow. */
+static void kill_round(struct guardian *g)
 {
     struct process_tree w = {0};
-    g->left_some = ++g->rounds < ROUNDS_MAX;
+    g->may_have_left = ++g->kill_rounds < ROUNDS_MAX;
     if (process_tree_scan(&w) < 0)
-        return; /* unknown: look again */
+        return; /* unknown: try again */
     struct process_tree_proc *self = process_tree_find(&w, getpid());
     if (self)
         self->marked = true;
@@ -339,75 +339,75 @@ static void clean_round(struct guardian *g)
     if (self)
         self->marked = false;
     process_tree_keep_selected(&w);
-    size_t left = 0;
+    size_t remaining = 0;
     for (size_t i = 0; i < w.count; i++) {
-        int came = came_from(g, &w.all[i]);
-        w.all[i].marked = came > 0;
-        left += came < 0;
+        int ours = is_guardians(g, &w.all[i]);
+        w.all[i].marked = ours > 0;
+        remaining += ours < 0;
     }
     process_tree_select_below(&w);
     process_tree_keep_selected(&w);
     process_tree_kill_selected(&w);
     for (size_t i = 0; i < w.count; i++)
-        left += w.all[i].parent != getpid() || waitpid(w.all[i].pid, NULL, WNOHANG) == 0;
-    g->left_some &= left > 0;
-    process_tree_kill_all(&g->seen);
+        remaining += w.all[i].parent != getpid() || waitpid(w.all[i].pid, NULL, WNOHANG) == 0;
+    g->may_have_left &= remaining > 0;
+    process_tree_free(&g->seen);
     g->seen = w;
 }
 
-/* The socket is at its end: makes sure that the process is. Its orphans are ours afterwards. */
-static void bury(struct guardian *g)
+/* The socket is closed: makes sure that the process has exited. Its orphans become our children. */
+static void reap_guardian(struct guardian *g)
 {
     close(g->sock);
     g->sock = -1;
     while (g->out)
-        out_drop_first(g);
-    kill(g->keeper, SIGKILL); /* our child, not reaped: the pid is its own */
+        drop_first_outgoing(g);
+    kill(g->monitor, SIGKILL); /* our child, not reaped: the pid cannot be reused */
     int status = -1;
-    while (waitpid(g->keeper, &status, 0) < 0 && errno == EINTR)
+    while (waitpid(g->monitor, &status, 0) < 0 && errno == EINTR)
         ;
-    g->left_some = status != 0;
+    g->may_have_left = status != 0;
 }
 
 static void on_round(uv_timer_t *t)
 {
-    struct watch *w = t->data;
-    clean_round(w->g);
-    if (w->g->left_some)
+    struct watcher *w = t->data;
+    kill_round(w->g);
+    if (w->g->may_have_left)
         return;
     uv_timer_stop(t);
-    w->ev.gone(w->arg);
+    w->ev.died(w->arg);
 }
 
-/* ---- what comes in ----------------------------------------------------------------------- */
+/* ---- messages of the guardian ------------------------------------------------------------ */
 
-static void dispatch(struct guardian *g, struct watch *w, const struct guardian_msg_head *h)
+static void dispatch(struct guardian *g, struct watcher *w, const struct guardian_msg_head *h)
 {
-    bool clear;
+    bool reaped;
     switch ((enum guardian_msg_type)h->type) {
     case GUARDIAN_MSG_STARTED:
         w->ev.started(w->arg, h->job, h->rank, h->value);
         break;
     case GUARDIAN_MSG_NOT_STARTED:
-        (void)job_rank_ended(g, h->job, false);
+        (void)count_ended(g, h->job, false);
         w->ev.not_started(w->arg, h->job, h->rank, h->value, spawn_step_name(h->detail));
         break;
     case GUARDIAN_MSG_EXITED:
-        clear = job_rank_ended(g, h->job, h->detail);
-        w->ev.exited(w->arg, h->job, h->rank, h->value, clear);
+        reaped = count_ended(g, h->job, h->detail);
+        w->ev.exited(w->arg, h->job, h->rank, h->value, reaped);
         break;
-    case GUARDIAN_MSG_CLEARED:
-        job_forget(g, h->job);
-        w->ev.cleared(w->arg, h->job);
+    case GUARDIAN_MSG_REAPED:
+        forget_job(g, h->job);
+        w->ev.reaped(w->arg, h->job);
         break;
     default:
-        log_warn("guardian: message of type %u dropped", h->type);
+        log_warn("guardian: unexpected message of type %u (dropped)", h->type);
     }
 }
 
-/* Reads once and tells. Negative when the guardian is gone. The watcher may detach itself
- * meanwhile. */
-static int read_some(struct guardian *g, struct watch *w)
+/* Reads once and emits the events, one of which may detach the watcher. Returns a negative number
+ * if the guardian has died. */
+static int read_some(struct guardian *g, struct watcher *w)
 {
     struct guardian_msg_head h;
     char *payload;
@@ -420,77 +420,77 @@ static int read_some(struct guardian *g, struct watch *w)
 
 static void on_socket(uv_poll_t *p, int status, int events)
 {
-    struct watch *w = p->data;
+    struct watcher *w = p->data;
     struct guardian *g = w->g;
     if (read_some(g, w) < 0) {
-        log_debug("guardian %d is gone", (int)g->keeper);
+        log_debug("guardian %d has died", (int)g->monitor);
         uv_poll_stop(&w->poll);
-        bury(g);
-        uv_timer_start(&w->rounds, on_round, 0, ROUND_MS);
+        reap_guardian(g);
+        uv_timer_start(&w->kill_timer, on_round, 0, ROUND_MS);
         return;
     }
     if (!w->g)
         return;
     if (status < 0)
-        w->awaited = 0; /* libuv has stopped to look */
+        w->poll_events = 0; /* libuv has stopped polling */
     flush(g);
-    await(g);
+    update_poll(g);
 }
 
 /* ---- attach, detach, stop ---------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *h)
 {
-    struct watch *w = h->data;
-    if (--w->open == 0)
+    struct watcher *w = h->data;
+    if (--w->open_handles == 0)
         free(w);
 }
 
 int guardian_attach(struct guardian *g, uv_loop_t *loop, const struct guardian_events *ev,
                     void *arg, struct err *e)
 {
-    assert(!g->watch);
+    assert(!g->watcher);
     if (g->sock < 0)
-        return err_set(e, -EPIPE, "the guardian has ended");
-    struct watch *w = xzalloc(sizeof *w);
+        return err_set(e, -EPIPE, "the guardian has exited");
+    struct watcher *w = xzalloc(sizeof *w);
     int rc = uv_poll_init(loop, &w->poll, g->sock);
     if (rc < 0) {
         free(w);
-        return err_set(e, rc, "guardian: watch its socket: %s", uv_strerror(rc));
+        return err_set(e, rc, "guardian: poll its socket: %s", uv_strerror(rc));
     }
-    uv_timer_init(loop, &w->rounds);
-    w->poll.data = w->rounds.data = w;
-    w->open = 2;
+    uv_timer_init(loop, &w->kill_timer);
+    w->poll.data = w->kill_timer.data = w;
+    w->open_handles = 2;
     w->g = g;
     w->ev = *ev;
     w->arg = arg;
-    g->watch = w;
-    await(g);
+    g->watcher = w;
+    update_poll(g);
     return 0;
 }
 
 void guardian_detach(struct guardian *g)
 {
-    struct watch *w = g->watch;
+    struct watcher *w = g->watcher;
     if (!w)
         return;
-    g->watch = NULL;
+    g->watcher = NULL;
     w->g = NULL;
     uv_close((uv_handle_t *)&w->poll, on_closed);
-    uv_close((uv_handle_t *)&w->rounds, on_closed);
+    uv_close((uv_handle_t *)&w->kill_timer, on_closed);
 }
 
-/* Waits for the guardian's end, which the closed lifeline has asked for. (A kernel before 5.3 has
- * no pidfds: then the guardian is killed, and we end what is left.) */
-static void wait_for_end(struct guardian *g)
+/* Waits for the guardian's exit after its lifeline was closed. (A kernel before 5.3 has no pidfds:
+ * then the guardian is killed, and this process kills what it leaves.) */
+static void wait_for_exit(struct guardian *g)
 {
-    AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, g->keeper, 0);
+    AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, g->monitor, 0);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     int n = -1;
     while (fd >= 0 && (n = poll(&p, 1, STOP_LIMIT_MS)) < 0 && errno == EINTR)
         ;
     if (n == 0)
-        log_warn("guardian %d did not end in %d ms", (int)g->keeper, STOP_LIMIT_MS);
+        log_warn("guardian %d did not exit within %d ms", (int)g->monitor, STOP_LIMIT_MS);
 }
 
 void guardian_shutdown(struct guardian *g)
@@ -506,16 +506,16 @@ void guardian_stop(struct guardian *g)
     guardian_detach(g);
     guardian_shutdown(g);
     if (g->sock >= 0) {
-        wait_for_end(g);
-        bury(g);
+        wait_for_exit(g);
+        reap_guardian(g);
     }
-    while (g->left_some) {
-        clean_round(g);
-        poll(NULL, 0, g->left_some ? ROUND_MS : 0);
+    while (g->may_have_left) {
+        kill_round(g);
+        poll(NULL, 0, g->may_have_left ? ROUND_MS : 0);
     }
     while (g->jobs)
-        job_forget(g, g->jobs->number);
-    process_tree_kill_all(&g->seen);
+        forget_job(g, g->jobs->number);
+    process_tree_free(&g->seen);
     guardian_msg_buffer_free(&g->in);
     free(g);
 }

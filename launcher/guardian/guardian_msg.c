@@ -7,8 +7,8 @@
 
 enum { READ_BYTES = 64 << 10 };
 
-/* What leads a payload; the strings follow, each with its NUL: argv, env, then those of wdir, cpus,
- * mems and cgroup that are there. */
+/* The begin of a payload. The strings follow, each with its NUL: argv, env, then wdir, cpus, mems
+ * and cgroup if they are set. */
 struct rank_head {
     uint32_t argc, envc;
     uint32_t has_name[4]; /* of wdir, cpus, mems, cgroup */
@@ -50,7 +50,8 @@ int guardian_msg_encode_rank(struct strbuf *to, uint32_t job, const struct guard
         bytes += names[i] ? strlen(names[i]) + 1 : 0;
     }
     if (bytes > GUARDIAN_MSG_PAYLOAD_MAX)
-        return err_set(e, -E2BIG, "rank %d: arguments and environment have %zu bytes, more than %d",
+        return err_set(e, -E2BIG,
+                       "rank %d: arguments and environment have %zu bytes; the limit is %d",
                        r->rank, bytes, GUARDIAN_MSG_PAYLOAD_MAX);
 
     struct guardian_msg_head h = {
@@ -66,7 +67,7 @@ int guardian_msg_encode_rank(struct strbuf *to, uint32_t job, const struct guard
     return 0;
 }
 
-/* The next string of [*at, end), or NULL where none ends in there. */
+/* Returns the next string of [*at, end), or NULL if none ends available. */
 static char *get_string(char **at, const char *end)
 {
     char *s = *at;
@@ -76,7 +77,7 @@ static char *get_string(char **at, const char *end)
     return nul ? s : NULL;
 }
 
-/* `n` strings into v[0...n], with the final NULL. */
+/* Puts `n` strings into v[0...n-1], and NULL behind them. */
 static bool get_strings(char **v, uint32_t n, char **at, const char *end)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -86,7 +87,7 @@ static bool get_strings(char **v, uint32_t n, char **at, const char *end)
     return true;
 }
 
-int guardian_msg_decode_rank(struct guardian_rank *r, char ***words,
+int guardian_msg_decode_rank(struct guardian_rank *r, char ***strings,
                              const struct guardian_msg_head *h, char *payload,
                              const struct guardian_msg_fds *f)
 {
@@ -96,7 +97,7 @@ int guardian_msg_decode_rank(struct guardian_rank *r, char ***words,
     memcpy(&rh, payload, sizeof rh);
     char *at = payload + sizeof rh;
     const char *end = payload + h->payload;
-    if ((uint64_t)rh.argc + rh.envc > (uint64_t)(end - at)) /* each has a byte at least */
+    if ((uint64_t)rh.argc + rh.envc > (uint64_t)(end - at)) /* each has at least one byte */
         return -EBADMSG;
     AUTO(free) char **v = try_calloc((size_t)rh.argc + rh.envc + 2, sizeof *v);
     if (!v)
@@ -121,7 +122,7 @@ int guardian_msg_decode_rank(struct guardian_rank *r, char ***words,
                                 .fds = {f->fd[0], f->fd[1], f->fd[2]},
                                 .report_fd = rh.has_report ? f->fd[report] : -1,
                                 .pmi_fd = rh.has_pmi ? f->fd[pmi] : -1};
-    *words = TAKE(v);
+    *strings = TAKE(v);
     return 0;
 }
 
@@ -134,8 +135,8 @@ void guardian_msg_buffer_free(struct guardian_msg_buffer *in)
     *in = (struct guardian_msg_buffer){0};
 }
 
-/* Keeps what descriptors came. The kernel ends a read after one set, so an entry is one message's;
- * a set that was cut counts as well, to keep the order. */
+/* Keeps received descriptors. The kernel ends a read after one set, so an entry belongs to one
+ * message. A set that was cut counts, too, to keep the order. */
 static void keep_fds(struct guardian_msg_buffer *in, struct msghdr *m)
 {
     struct guardian_msg_fds f = {0};
@@ -155,8 +156,8 @@ static void keep_fds(struct guardian_msg_buffer *in, struct msghdr *m)
 
 int guardian_msg_read(struct guardian_msg_buffer *in, int sock)
 {
-    strbuf_consume(&in->bytes, in->taken);
-    in->taken = 0;
+    strbuf_consume(&in->bytes, in->decoded);
+    in->decoded = 0;
     char bytes[READ_BYTES];
     union {
         char space[CMSG_SPACE(GUARDIAN_RANK_FDS * sizeof(int))];
@@ -180,19 +181,19 @@ int guardian_msg_read(struct guardian_msg_buffer *in, int sock)
 int guardian_msg_recv(struct guardian_msg_buffer *in, struct guardian_msg_head *h, char **payload,
                       struct guardian_msg_fds *f)
 {
-    size_t there = in->bytes.len - in->taken;
-    if (there < sizeof *h)
+    size_t available = in->bytes.len - in->decoded;
+    if (available < sizeof *h)
         return 0;
     struct guardian_msg_head head;
-    memcpy(&head, in->bytes.data + in->taken, sizeof head);
-    if (head.type < GUARDIAN_MSG_SPAWN || head.type > GUARDIAN_MSG_CLEARED ||
+    memcpy(&head, in->bytes.data + in->decoded, sizeof head);
+    if (head.type < GUARDIAN_MSG_SPAWN || head.type > GUARDIAN_MSG_REAPED ||
         head.payload > GUARDIAN_MSG_PAYLOAD_MAX)
         return -EBADMSG;
-    if (there < sizeof head + head.payload)
+    if (available < sizeof head + head.payload)
         return 0;
     *h = head;
-    *payload = in->bytes.data + in->taken + sizeof head;
-    in->taken += sizeof head + head.payload;
+    *payload = in->bytes.data + in->decoded + sizeof head;
+    in->decoded += sizeof head + head.payload;
     *f = (struct guardian_msg_fds){0};
     if (head.type == GUARDIAN_MSG_SPAWN && in->fds_count > 0) {
         *f = in->fds[0];

@@ -1,8 +1,8 @@
-/* gwire - what a launcher and its guardian say to each other, as bytes on a stream socket.
+/* guardian_msg - the messages between a launcher and its guardian, as bytes on a stream socket.
  *
- * A message is a fixed head and, for GUARDIAN_MSG_SPAWN, a payload: argv, env and the rest as
+ * A message is a fixed head and, for GUARDIAN_MSG_SPAWN, a payload: argv, env and the other
  * strings. Descriptors travel with the first byte of their message. Both ends are the same program,
- * so numbers go as they lie in memory. */
+ * so numbers have their layout in memory. */
 #ifndef DROVER_GUARDIAN_MSG_H
 #define DROVER_GUARDIAN_MSG_H
 
@@ -16,15 +16,15 @@
 enum guardian_msg_type {
     GUARDIAN_MSG_SPAWN = 1,   /* a payload and descriptors follow */
     GUARDIAN_MSG_SIGNAL,      /* value: the signal */
-    GUARDIAN_MSG_CLEAR,       /* the whole job */
+    GUARDIAN_MSG_KILL_TREE,   /* of the job */
     GUARDIAN_MSG_STARTED,     /* value: the pid */
     GUARDIAN_MSG_NOT_STARTED, /* value: errno; detail: enum spawn_step */
-    GUARDIAN_MSG_EXITED,      /* value: the wait status; detail: 1: nothing of the job is left */
-    GUARDIAN_MSG_CLEARED
+    GUARDIAN_MSG_EXITED, /* value: the wait status; detail: 1 if no process of the job is left */
+    GUARDIAN_MSG_REAPED
 };
 
 enum {
-    GUARDIAN_MSG_PAYLOAD_MAX = 4 << 20 /* bytes of one rank's argv, env and names */
+    GUARDIAN_MSG_PAYLOAD_MAX = 4 << 20 /* bytes of one rank's argv, env and other strings */
 };
 
 struct guardian_msg_head {
@@ -43,34 +43,35 @@ struct guardian_msg_fds {
 };
 void guardian_msg_close_fds(struct guardian_msg_fds *f);
 
-/* Appends a whole GUARDIAN_MSG_SPAWN message. -E2BIG where it passes GUARDIAN_MSG_PAYLOAD_MAX. */
+/* Appends a whole GUARDIAN_MSG_SPAWN message. -E2BIG if its payload exceeds
+ * GUARDIAN_MSG_PAYLOAD_MAX. */
 int guardian_msg_encode_rank(struct strbuf *to, uint32_t job, const struct guardian_rank *r,
                              struct err *e);
 
-/* The payload of a GUARDIAN_MSG_SPAWN message. `r` points into `payload` and into `*words`, which
- * the caller frees. `f` must hold what the message needs; the descriptors stay the caller's.
+/* Decodes the payload of a GUARDIAN_MSG_SPAWN message. `r` points into `payload` and into
+ * `*strings`, which the caller frees. `f` has the message's descriptors, which stay the caller's.
  *   -EBADMSG  the payload is cut or malformed
- *   -EMFILE   not all descriptors came: this process may not open so many */
-int guardian_msg_decode_rank(struct guardian_rank *r, char ***words,
+ *   -EMFILE   a descriptor is missing: this process may not open that many */
+int guardian_msg_decode_rank(struct guardian_rank *r, char ***strings,
                              const struct guardian_msg_head *h, char *payload,
                              const struct guardian_msg_fds *f);
 
-/* What came in and was not yet taken. Zero-initialised is empty. */
+/* Received bytes. Zero-initialised is empty. */
 struct guardian_msg_buffer {
     struct strbuf bytes;
-    size_t taken; /* of `bytes` */
-    struct guardian_msg_fds
-        *fds; /* one entry for each message that has descriptors, oldest first */
+    size_t decoded;               /* of `bytes` */
+    struct guardian_msg_fds *fds; /* one entry per message with descriptors, oldest first */
     size_t fds_count;
 };
 void guardian_msg_buffer_free(struct guardian_msg_buffer *in);
 
-/* Reads once, without waiting. 1: something came; 0: nothing there; -ECONNRESET: the other side is
- * gone; or another -errno. Pointers from guardian_msg_recv() are void afterwards. */
+/* Reads once, without blocking. Returns 1 if bytes were received, 0 if there are none, -ECONNRESET
+ * if the other end is closed, or another -errno. Pointers from guardian_msg_recv() become invalid.
+ */
 int guardian_msg_read(struct guardian_msg_buffer *in, int sock);
 
-/* The next whole message: 1, or 0 where none is complete, or -EBADMSG. `*payload` is borrowed until
- * the next guardian_msg_read(); the descriptors are handed over. */
+/* Returns 1 and the next message, 0 if no message is complete, or -EBADMSG. `*payload` is borrowed
+ * until the next guardian_msg_read(); the caller closes the descriptors. */
 int guardian_msg_recv(struct guardian_msg_buffer *in, struct guardian_msg_head *h, char **payload,
                       struct guardian_msg_fds *f);
 

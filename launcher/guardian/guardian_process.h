@@ -1,4 +1,4 @@
-/* guardian_process_run - the guardian's own process, one thread, one loop, and the keeper, its
+/* guardian_process - the guardian's own process, with one thread and one loop, and the monitor, its
  * parent. */
 #ifndef DROVER_GUARDIAN_PROCESS_H
 #define DROVER_GUARDIAN_PROCESS_H
@@ -7,9 +7,9 @@
 
 #define GUARDIAN_NAME "drover-guardian" /* what ps shows; 15 characters at most */
 
-/* Runs in the process that guardian_start() has forked, which becomes the keeper, or where none is
- * wanted the guardian, and ends it.
- * `lifeline` is the socket to the launcher; no other descriptor of the launcher's stays open. */
-_Noreturn void guardian_process_run(int lifeline, bool kept);
+/* Runs the guardian in the process that guardian_start() has forked, and ends the process. If
+ * `monitored`, this process becomes the monitor and forks the guardian. `lifeline` is the socket to
+ * the launcher; no other descriptor of the launcher stays open. */
+_Noreturn void guardian_process_run(int lifeline, bool monitored);
 
 #endif

@@ -21,7 +21,7 @@ enum {
     READ_BYTES = 16 << 10
 };
 
-/* Opens /proc/PID/NAME for reading; or -errno. */
+/* Opens /proc/PID/NAME for reading. Returns the descriptor, or -errno. */
 static int proc_open(pid_t pid, const char *name)
 {
     char path[PATH_BYTES];
@@ -32,7 +32,7 @@ static int proc_open(pid_t pid, const char *name)
     return fd;
 }
 
-/* Reads /proc/PID/stat, and where its environment lies (0, 0 where that is not to be seen). */
+/* Reads /proc/PID/stat, and the addresses of the environment (0, 0 if they are hidden). */
 static int read_stat(struct process_tree_proc *out, unsigned long env[2], pid_t pid)
 {
     AUTO(fd) int fd = proc_open(pid, "stat");
@@ -43,7 +43,7 @@ static int read_stat(struct process_tree_proc *out, unsigned long env[2], pid_t 
     if (n <= 0)
         return -ESRCH;
     text[n] = '\0';
-    /* The name may hold anything, brackets and spaces too: the numbers follow the last ')'. */
+    /* The name may contain anything, even brackets and spaces: the numbers follow the last ')'. */
     const char *after = strrchr(text, ')');
     struct process_tree_proc w = {.pid = pid};
     unsigned long long start;
@@ -70,8 +70,8 @@ int process_tree_read(struct process_tree_proc *out, pid_t pid)
     return read_stat(out, env, pid);
 }
 
-/* PF_EXITING of the kernel's sched.h: it is set before descriptors are closed, so before others can
- * notice. */
+/* Reads PF_EXITING of the kernel's sched.h, which is set before descriptors are closed, so before
+ * other processes can notice. */
 bool process_tree_is_dead(pid_t pid)
 {
     enum { EXITING = 4 };
@@ -95,7 +95,7 @@ uint64_t process_tree_clock(void)
     return (uint64_t)t.tv_sec * ticks + (uint64_t)t.tv_nsec / (1000000000 / ticks);
 }
 
-/* All of a file in /proc, up to `max` bytes. */
+/* Reads a file in /proc, up to `max` bytes. */
 static void proc_slurp(struct strbuf *out, int fd, size_t max)
 {
     char bytes[READ_BYTES];
@@ -104,25 +104,25 @@ static void proc_slurp(struct strbuf *out, int fd, size_t max)
         strbuf_add(out, bytes, (size_t)n);
 }
 
-/* Whether the name of a process's program (AT_EXECFN) lies at `place`. True as well where no name
- * is given (a 32-bit program); false where the kernel has not come to that yet. */
-static bool name_lies_at(unsigned long place, pid_t pid)
+/* Whether the name of a process's program (AT_EXECFN) is at `address`. True also if there is no
+ * name (a 32-bit program); false if the kernel has not written it yet. */
+static bool name_is_at(unsigned long address, pid_t pid)
 {
     AUTO(fd) int fd = proc_open(pid, "auxv");
     unsigned long entry[2] = {0}; /* type, value; the last one is 0, 0 */
     bool any = false;
     while (fd >= 0 && read(fd, entry, sizeof entry) == sizeof entry && entry[0] != AT_NULL) {
         if (entry[0] == AT_EXECFN)
-            return entry[1] == place;
+            return entry[1] == address;
         any = true;
     }
     return any;
 }
 
-/* What it means that a process showed no environment: 0: it has none; -EAGAIN: it has not got it
- * yet. The kernel lays out a program's strings upwards: arguments, environment, name (fs/exec.c,
- * fs/binfmt_elf.c). So an empty environment ends where the name begins, one that is being laid out
- * ends before that, and one not yet begun is nowhere. */
+/* Finds out why a process shows no environment. Returns 0 if it has none, -EAGAIN if it has none
+ * yet. The kernel writes a program's strings upwards: arguments, environment, name (fs/exec.c,
+ * fs/binfmt_elf.c). So an empty environment ends where the name begins, one that is being written
+ * ends before that, and one that is not yet begun has no address. */
 static int no_environment(pid_t pid)
 {
     struct process_tree_proc w;
@@ -132,7 +132,7 @@ static int no_environment(pid_t pid)
         return 0;
     if (rc < 0)
         return rc;
-    return env[0] != 0 && env[0] == env[1] && name_lies_at(env[1], pid) ? 0 : -EAGAIN;
+    return env[0] != 0 && env[0] == env[1] && name_is_at(env[1], pid) ? 0 : -EAGAIN;
 }
 
 int process_tree_env(char **value, pid_t pid, const char *name)
@@ -155,7 +155,7 @@ int process_tree_env(char **value, pid_t pid, const char *name)
     return 0;
 }
 
-/* The children as a scan of all processes shows them. */
+/* Finds the children by a scan of all processes. */
 static int children_by_scan(pid_t **out)
 {
     struct process_tree w = {0};
@@ -167,7 +167,7 @@ static int children_by_scan(pid_t **out)
     for (size_t i = 0; i < w.count; i++)
         if (w.all[i].parent == getpid())
             pids[n++] = w.all[i].pid;
-    process_tree_kill_all(&w);
+    process_tree_free(&w);
     *out = pids;
     return n;
 }
@@ -178,10 +178,11 @@ int process_tree_children(pid_t **out)
     snprintf(name, sizeof name, "task/%d/children", (int)getpid());
     AUTO(fd) int fd = proc_open(getpid(), name);
     if (fd < 0)
-        return children_by_scan(out); /* a kernel without CONFIG_PROC_CHILDREN */
+        return children_by_scan(out); /* the kernel has no CONFIG_PROC_CHILDREN */
     AUTO(strbuf) struct strbuf text = {0};
     proc_slurp(&text, fd, SIZE_MAX);
-    AUTO(free) pid_t *pids = xcalloc(text.len / 2 + 1, sizeof *pids); /* a digit and a space each */
+    AUTO(free)
+    pid_t *pids = xcalloc(text.len / 2 + 1, sizeof *pids); /* at least a digit and a space each */
     int n = 0;
     char *at = text.data, *end = NULL;
     for (long pid; at && (pid = strtol(at, &end, 10)) > 0 && end != at; at = end)
@@ -202,14 +203,14 @@ int process_tree_scan(struct process_tree *out)
     if (!proc)
         return -errno;
     struct process_tree w = {0};
-    size_t room = 0;
+    size_t capacity = 0;
     for (const struct dirent *d; (d = readdir(proc));) {
         struct process_tree_proc one;
         if (!isdigit((unsigned char)d->d_name[0]) || process_tree_read(&one, atoi(d->d_name)) < 0)
             continue;
-        if (w.count == room) {
-            room = room ? room * 2 : 256;
-            w.all = xrealloc(w.all, room, sizeof *w.all);
+        if (w.count == capacity) {
+            capacity = capacity ? capacity * 2 : 256;
+            w.all = xrealloc(w.all, capacity, sizeof *w.all);
         }
         w.all[w.count++] = one;
     }
@@ -220,7 +221,7 @@ int process_tree_scan(struct process_tree *out)
     return 0;
 }
 
-void process_tree_kill_all(struct process_tree *w)
+void process_tree_free(struct process_tree *w)
 {
     free(w->all);
     *w = (struct process_tree){0};
@@ -240,7 +241,7 @@ bool process_tree_has(const struct process_tree *w, const struct process_tree_pr
 
 void process_tree_select_below(struct process_tree *w)
 {
-    /* One pass does where each parent has the smaller pid; more where pids have wrapped. */
+    /* One pass is enough if each parent has the smaller pid; after pids wrapped more are needed. */
     for (bool again = true; again;) {
         again = false;
         for (size_t i = 0; i < w->count; i++) {
@@ -253,8 +254,8 @@ void process_tree_select_below(struct process_tree *w)
     }
 }
 
-/* Kills the process that `w` is a picture of; false where it is another by now, or none. */
-static bool kill_exactly(const struct process_tree_proc *w)
+/* Kills the process if its pid still belongs to it. Returns false if not. */
+static bool kill_one(const struct process_tree_proc *w)
 {
     AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, w->pid, 0);
     if (fd < 0 && errno == ESRCH)
@@ -262,7 +263,7 @@ static bool kill_exactly(const struct process_tree_proc *w)
     struct process_tree_proc now;
     if (process_tree_read(&now, w->pid) < 0 || now.start != w->start)
         return false;
-    if (fd < 0) /* old kernels and sandboxes have no pidfds: a gap of a microsecond is left */
+    if (fd < 0) /* old kernels and sandboxes have no pidfds: a gap of a microsecond remains */
         return kill(w->pid, SIGKILL) == 0;
     return syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0;
 }
@@ -272,10 +273,10 @@ void process_tree_kill_selected(const struct process_tree *w)
     pid_t ours = getpgrp(), last = 0;
     for (size_t i = 0; i < w->count; i++) {
         const struct process_tree_proc *one = &w->all[i];
-        if (!one->marked || !kill_exactly(one))
+        if (!one->marked || !kill_one(one))
             continue;
-        /* At once, while the member that was just hit keeps the group's number from being given
-         * away: a process that runs ahead of the scan by forking cannot leave its group so fast. */
+        /* At once, while the killed member still prevents the group's number from being reused: a
+         * process that escapes the scan by forking cannot leave its group that fast. */
         if (one->group > 1 && one->group != ours && one->group != last)
             kill(-one->group, SIGKILL);
         last = one->group;

@@ -14,15 +14,15 @@
 #include "launcher/node/cpu_bind.h"
 
 enum {
-    STACK_BYTES = 64 << 10, /* for the child; execvp() adds a word for each argument */
-    EXIT_NO_EXEC = 127      /* seen by nobody: `error` has told the reason */
+    STACK_BYTES = 64 << 10, /* for the child; execvp() adds a pointer per argument */
+    EXIT_NO_EXEC = 127      /* not used: `error` has the reason */
 };
 
-/* All that the child needs, made before it; and what it says. */
-struct birth {
+/* What the child needs, prepared before its start, and its result. */
+struct child {
     const struct guardian_rank *rank;
     const struct cpu_bind *bind;
-    const char *procs; /* the file of the group that it goes to; NULL: none */
+    const char *procs; /* cgroup.procs of its control group; NULL: none */
     pid_t parent;
     enum spawn_step step;
     int error; /* 0: none */
@@ -35,56 +35,57 @@ const char *spawn_step_name(int step)
 }
 
 /* ---- in the child ---------------------------------------------------------------------------
- * In our memory, on a stack of its own, while we wait: it changes nothing but that and `birth`. */
+ * It runs in this process's memory, on its own stack, while this process waits. It changes only the
+ * stack and `struct child`. */
 
-static int fail(struct birth *b, enum spawn_step step)
+static int fail(struct child *b, enum spawn_step step)
 {
     b->error = errno;
     b->step = step;
     return EXIT_NO_EXEC;
 }
 
-/* Makes the rank's descriptors 0 to 4, those that it has, and every other one end with the exec. */
-static bool take_fds(const struct birth *b)
+/* Makes the rank's descriptors 0 to 4, as far as it has them, and all others close-on-exec. */
+static bool set_fds(const struct child *b)
 {
     const struct guardian_rank *r = b->rank;
     int from[] = {r->fds[0], r->fds[1], r->fds[2], r->report_fd, r->pmi_fd};
     const int count = COUNT_OF(from);
-    for (int i = 0; i < count; i++) /* first out of the way of one another */
+    for (int i = 0; i < count; i++) /* first move them out of the way */
         if (from[i] >= 0 && from[i] < count &&
             (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, count)) < 0)
             return false;
     for (int i = 0; i < count; i++)
         if (from[i] < 0)
-            (void)fcntl(i, F_SETFD, FD_CLOEXEC); /* it need not be there */
+            (void)fcntl(i, F_SETFD, FD_CLOEXEC); /* it may not be open */
         else if (dup2(from[i], i) < 0)
             return false;
-    /* A kernel before 5.11 refuses; what we opened is close-on-exec anyway. */
+    /* A kernel before 5.11 does not have it; drover's own descriptors are close-on-exec anyway. */
     (void)syscall(SYS_close_range, (unsigned)count, ~0U, CLOSE_RANGE_CLOEXEC);
     return true;
 }
 
-/* 0 stands for the process that writes it. */
-static bool enter(const char *procs)
+/* Moves this process into a control group: 0 is the process that writes it. */
+static bool enter_cgroup(const char *procs)
 {
     int fd = open(procs, O_WRONLY | O_CLOEXEC);
     return fd >= 0 && write(fd, "0", 1) == 1 && close(fd) == 0;
 }
 
-/* What it returns is its exit status. */
+/* Returns the exit status, if the program could not be executed. */
 static int become_rank(void *arg)
 {
-    struct birth *b = arg;
+    struct child *b = arg;
     const struct guardian_rank *r = b->rank;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != b->parent) /* it ended before it could be asked for the signal */
+    if (getppid() != b->parent) /* it ended before prctl() took effect */
         return EXIT_NO_EXEC;
-    if (!take_fds(b))
+    if (!set_fds(b))
         return fail(b, SPAWN_FORK);
     if (r->wdir && chdir(r->wdir) < 0)
         return fail(b, SPAWN_CHDIR);
-    if (b->procs && !enter(b->procs)) /* before there is memory to be counted */
+    if (b->procs && !enter_cgroup(b->procs)) /* before it allocates memory, which is accounted */
         return fail(b, SPAWN_CGROUP);
     int rc = cpu_bind_apply(b->bind);
     if (rc < 0) {
@@ -102,27 +103,27 @@ static int become_rank(void *arg)
 
 void spawn_default_signals(void)
 {
-    struct sigaction as_usual = {.sa_handler = SIG_DFL};
+    struct sigaction by_default = {.sa_handler = SIG_DFL};
     for (int sig = 1; sig < NSIG; sig++)
-        (void)sigaction(sig, &as_usual, NULL); /* KILL, STOP and libc's own refuse */
+        (void)sigaction(sig, &by_default, NULL); /* fails for KILL, STOP and libc's own */
 }
 
-/* The child, or -1. No handler of ours may run in it. */
-static pid_t start_child(struct birth *b)
+/* Returns the child, or -1. No signal handler of this process may run in it. */
+static pid_t start_child(struct child *b)
 {
     size_t stack_bytes = STACK_BYTES + strv_len(b->rank->argv) * sizeof(char *);
-    AUTO(free) char *stack = malloc(stack_bytes); /* not zeroed: most of it is never touched */
+    AUTO(free) char *stack = malloc(stack_bytes); /* not zeroed: most of it is never used */
     if (!stack)
         return -1;
-    char **our_env = environ;
+    char **own_env = environ;
     sigset_t all, before;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &before);
-    environ = (char **)b->rank->env; /* execvp() looks for the program in this PATH */
+    environ = (char **)b->rank->env; /* execvp() searches the program in this PATH */
     char *top = stack + (stack_bytes & ~(size_t)15);
     pid_t pid = clone(become_rank, top, CLONE_VM | CLONE_VFORK | SIGCHLD, b);
     int error = errno;
-    environ = our_env;
+    environ = own_env;
     sigprocmask(SIG_SETMASK, &before, NULL);
     errno = error;
     return pid;
@@ -132,7 +133,7 @@ int spawn_start(pid_t *pid, const struct guardian_rank *r, enum spawn_step *step
 {
     AUTO(cpu_bind) struct cpu_bind bind = {0};
     AUTO(free) char *procs = r->cgroup ? xasprintf("%s/cgroup.procs", r->cgroup) : NULL;
-    struct birth b = {.rank = r, .bind = &bind, .procs = procs, .parent = getpid()};
+    struct child b = {.rank = r, .bind = &bind, .procs = procs, .parent = getpid()};
     *step = SPAWN_BIND;
     int rc = cpu_bind_parse(&bind, r->cpus, r->mems, NULL);
     if (rc < 0)

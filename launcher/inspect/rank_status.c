@@ -167,7 +167,7 @@ int rank_status_sample(struct rank_status *out, const pid_t *pids, int n)
         return rc;
     for (int i = 0; i < n; i++)
         sample_rank(&out[i], &tree, pids[i]);
-    process_tree_kill_all(&tree);
+    process_tree_free(&tree);
     return 0;
 }
 

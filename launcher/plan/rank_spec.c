@@ -35,26 +35,6 @@ static bool is_agent_env(const char *entry)
     return has_prefix(entry, prefixes, COUNT_OF(prefixes));
 }
 
-/* Returns whether mpirun or srun has set a variable for one of its processes. Excludes the
- * directory in which that mpirun keeps its files: an mpirun that a rank starts has no files there.
- */
-static bool is_launcher_env(const char *entry)
-{
-    if (strstr(entry, "_local_tmpdir_base="))
-        return false;
-    static const char *const prefixes[] = {"PMIX_", "PMI_", "OMPI_", "PRTE_", "SLURM_"};
-    return has_prefix(entry, prefixes, COUNT_OF(prefixes));
-}
-
-char **rank_spec_strip_launcher_env(char *const *env)
-{
-    char **rest = NULL;
-    for (size_t i = 0; env && env[i]; i++)
-        if (!is_launcher_env(env[i]))
-            strv_push(&rest, xstrdup(env[i]));
-    return rest;
-}
-
 static size_t add_strings(struct strbuf *out, char *const *v)
 {
     for (size_t i = 0; v && v[i]; i++)
@@ -144,7 +124,7 @@ static int read_payload(struct rank_spec *r, struct string_reader *s, int64_t ar
     p->ranks[0].mems = dup_nonempty(mems);
     p->job_id = xstrdup(job_id);
     for (size_t i = 0; agent_env && agent_env[i]; i++)
-        if (is_launcher_env(agent_env[i]))
+        if (!rank_spec_is_host_env(agent_env[i]))
             strv_push(&p->env, xstrdup(agent_env[i]));
     if (read_strings(&p->env, s, env) < 0)
         return -EBADMSG;

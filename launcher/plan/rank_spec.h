@@ -27,10 +27,6 @@ struct rank_spec_opts {
  * another host. */
 bool rank_spec_is_host_env(const char *entry);
 
-/* Returns a copy of `env` without the variables that mpirun or srun has set for its process. The
- * caller frees it (strv_free). */
-char **rank_spec_strip_launcher_env(char *const *env);
-
 /* Appends the variables of `env` that every rank inherits, in the form for rank_spec_encode():
  * strings, each with its NUL. */
 void rank_spec_base_env(struct strbuf *out, char *const *env);
@@ -47,8 +43,9 @@ struct rank_spec {
     struct rank_spec_opts opts;
 };
 
-/* Decodes such a message; `agent_env` is the agent's environment.
- *   -EBADMSG  malformed */
+/* Decodes such a message. `agent_env` (strv) holds what the rank inherits from its agent's
+ * environment: the variables that describe the host (rank_spec_is_host_env()), and those that
+ * mpirun or srun has set for the agent. -EBADMSG  malformed */
 int rank_spec_decode(struct rank_spec *out, const json_t *head, const char *payload, size_t len,
                      char *const *agent_env, struct err *e);
 void rank_spec_free(struct rank_spec *r);

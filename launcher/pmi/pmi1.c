@@ -17,34 +17,34 @@ enum {
     KEY_BYTES = 64,
     VALUE_BYTES = 1024,
     LINE_BYTES_MAX = 4096,
-    STORE_ITEMS_MAX = 1024 /* for each rank */
+    STORE_ITEMS_MAX = 1024 /* per rank */
 };
 
-struct caller {
-    struct strbuf line; /* so far */
-    bool waits;         /* in the barrier */
-    bool spawns;        /* until "endcmd" */
+struct client {
+    struct strbuf line; /* received so far */
+    bool in_barrier;
+    bool in_spawn; /* until "endcmd" */
 };
 
-/* Values by key, and the words of the lines about them. */
-struct shelf {
-    const char *key, *value, *put, *get;
+/* Values by key, and the words of the lines that access them. */
+struct kvs {
+    const char *key, *value, *put_result, *get_result;
     size_t key_bytes; /* with its NUL */
-    json_t *all;
+    json_t *items;
 };
 
 struct pmi1 {
     int ranks;
-    int waiting;
-    struct caller *callers;
-    struct shelf values, names; /* of put and get; of MPI_Publish_name */
+    int in_barrier; /* number of ranks */
+    struct client *clients;
+    struct kvs values, names; /* of put and get; of MPI_Publish_name */
     char job[JOB_BYTES];
     struct pmi1_events ev;
     void *arg;
 };
 
-/* Which node each rank is on, which saves them to compare their hosts' names: "(FIRST,1,N)" for N
- * ranks in a row on a node. Where that is too long they do compare. */
+/* Adds the node of each rank, so that ranks need not compare host names: "(NODE,1,N)" for N
+ * consecutive ranks on a node. If this is too long, they compare them. */
 static void add_mapping(struct pmi1 *p, const int *nodes)
 {
     AUTO(strbuf) struct strbuf b = {0};
@@ -55,7 +55,7 @@ static void add_mapping(struct pmi1 *p, const int *nodes)
         strbuf_printf(&b, ",(%d,1,%d)", node, to - from);
     }
     if (b.len + strlen("(vector)") < VALUE_BYTES)
-        json_object_set_new(p->values.all, "PMI_process_mapping",
+        json_object_set_new(p->values.items, "PMI_process_mapping",
                             json_sprintf("(vector%s)", strbuf_str(&b)));
 }
 
@@ -64,11 +64,10 @@ struct pmi1 *pmi1_new(const char *job, int ranks, const int *nodes, const struct
 {
     struct pmi1 *p = xzalloc(sizeof *p);
     p->ranks = ranks;
-    p->callers = xcalloc((size_t)ranks, sizeof *p->callers);
-    p->values =
-        (struct shelf){"key", "value", "put_result", "get_result", KEY_BYTES, json_object()};
-    p->names = (struct shelf){"service",       "port",      "publish_result",
-                              "lookup_result", VALUE_BYTES, json_object()};
+    p->clients = xcalloc((size_t)ranks, sizeof *p->clients);
+    p->values = (struct kvs){"key", "value", "put_result", "get_result", KEY_BYTES, json_object()};
+    p->names = (struct kvs){"service",       "port",      "publish_result",
+                            "lookup_result", VALUE_BYTES, json_object()};
     snprintf(p->job, sizeof p->job, "%s", job);
     p->ev = *ev;
     p->arg = arg;
@@ -81,27 +80,27 @@ void pmi1_free(struct pmi1 *p)
     if (!p)
         return;
     for (int i = 0; i < p->ranks; i++)
-        strbuf_free(&p->callers[i].line);
-    json_decref(p->values.all);
-    json_decref(p->names.all);
-    free(p->callers);
+        strbuf_free(&p->clients[i].line);
+    json_decref(p->values.items);
+    json_decref(p->names.items);
+    free(p->clients);
     free(p);
 }
 
-__attribute__((format(printf, 3, 4))) static void say(struct pmi1 *p, int rank, const char *fmt,
-                                                      ...)
+__attribute__((format(printf, 3, 4))) static void send_line(struct pmi1 *p, int rank,
+                                                            const char *fmt, ...)
 {
     char text[JOB_BYTES + VALUE_BYTES];
     va_list args;
     va_start(args, fmt);
     int len = vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    p->ev.say(p->arg, rank, text, (size_t)len);
+    p->ev.send(p->arg, rank, text, (size_t)len);
 }
 
-/* "NAME=…" of a line, up to the next blank; NULL where there is none, or it has more than `size`
- * bytes with its NUL. */
-static const char *word(char *out, size_t size, const char *line, const char *name)
+/* Copies the value of "NAME=…" in a line, up to the next blank. Returns `out`, or NULL if there is
+ * none or it exceeds `size` bytes with its NUL. */
+static const char *get_value(char *out, size_t size, const char *line, const char *name)
 {
     size_t n = strlen(name);
     for (const char *at = line; (at = strchr(at, ' '));) {
@@ -118,69 +117,72 @@ static const char *word(char *out, size_t size, const char *line, const char *na
     return NULL;
 }
 
-/* ---- what they may say -------------------------------------------------------------------------
+/* ---- commands ----------------------------------------------------------------------------------
  */
 
 static int on_init(struct pmi1 *p, int rank, const char *line)
 {
     char version[16];
-    bool ours = word(version, sizeof version, line, "pmi_version") && strcmp(version, "1") == 0;
-    say(p, rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=%d\n", ours ? 0 : -1);
-    if (ours)
+    bool supported =
+        get_value(version, sizeof version, line, "pmi_version") && strcmp(version, "1") == 0;
+    send_line(p, rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=%d\n",
+              supported ? 0 : -1);
+    if (supported)
         p->ev.joined(p->arg, rank);
     return 0;
 }
 
 static int on_get_maxes(struct pmi1 *p, int rank, const char *line)
 {
-    say(p, rank, "cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d\n", JOB_BYTES, KEY_BYTES,
-        VALUE_BYTES);
+    send_line(p, rank, "cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d\n", JOB_BYTES,
+              KEY_BYTES, VALUE_BYTES);
     return 0;
 }
 
 static int on_get_appnum(struct pmi1 *p, int rank, const char *line)
 {
-    say(p, rank, "cmd=appnum appnum=0\n");
+    send_line(p, rank, "cmd=appnum appnum=0\n");
     return 0;
 }
 
 static int on_get_my_kvsname(struct pmi1 *p, int rank, const char *line)
 {
-    say(p, rank, "cmd=my_kvsname kvsname=%s\n", p->job);
+    send_line(p, rank, "cmd=my_kvsname kvsname=%s\n", p->job);
     return 0;
 }
 
 static int on_get_universe_size(struct pmi1 *p, int rank, const char *line)
 {
-    say(p, rank, "cmd=universe_size size=%d\n", p->ranks);
+    send_line(p, rank, "cmd=universe_size size=%d\n", p->ranks);
     return 0;
 }
 
-static int put(struct pmi1 *p, int rank, const char *line, struct shelf *on)
+static int put(struct pmi1 *p, int rank, const char *line, struct kvs *kvs)
 {
     char key[VALUE_BYTES], value[VALUE_BYTES];
     const char *why = "success";
     int rc = -1;
-    if (!word(key, on->key_bytes, line, on->key) || !word(value, sizeof value, line, on->value))
+    if (!get_value(key, kvs->key_bytes, line, kvs->key) ||
+        !get_value(value, sizeof value, line, kvs->value))
         why = "missing_or_too_long";
-    else if (json_object_size(on->all) >= (size_t)p->ranks * STORE_ITEMS_MAX)
+    else if (json_object_size(kvs->items) >= (size_t)p->ranks * STORE_ITEMS_MAX)
         why = "store_is_full";
     else
-        rc = json_object_set_new_nocheck(on->all, key, json_string_nocheck(value));
-    say(p, rank, "cmd=%s rc=%d msg=%s\n", on->put, rc, why);
+        rc = json_object_set_new_nocheck(kvs->items, key, json_string_nocheck(value));
+    send_line(p, rank, "cmd=%s rc=%d msg=%s\n", kvs->put_result, rc, why);
     return 0;
 }
 
-static int get(struct pmi1 *p, int rank, const char *line, const struct shelf *on)
+static int get(struct pmi1 *p, int rank, const char *line, const struct kvs *kvs)
 {
     char key[VALUE_BYTES];
     const char *value = NULL;
-    if (word(key, on->key_bytes, line, on->key))
-        value = json_string_value(json_object_get(on->all, key));
+    if (get_value(key, kvs->key_bytes, line, kvs->key))
+        value = json_string_value(json_object_get(kvs->items, key));
     if (value)
-        say(p, rank, "cmd=%s rc=0 msg=success %s=%s\n", on->get, on->value, value);
+        send_line(p, rank, "cmd=%s rc=0 msg=success %s=%s\n", kvs->get_result, kvs->value, value);
     else
-        say(p, rank, "cmd=%s rc=-1 msg=not_found %s=unknown\n", on->get, on->value);
+        send_line(p, rank, "cmd=%s rc=-1 msg=not_found %s=unknown\n", kvs->get_result, kvs->value);
     return 0;
 }
 
@@ -207,38 +209,38 @@ static int on_lookup_name(struct pmi1 *p, int rank, const char *line)
 static int on_unpublish_name(struct pmi1 *p, int rank, const char *line)
 {
     char service[VALUE_BYTES];
-    bool gone = word(service, sizeof service, line, "service") &&
-                json_object_del(p->names.all, service) == 0;
-    say(p, rank, "cmd=unpublish_result rc=%d msg=%s\n", gone ? 0 : -1,
-        gone ? "success" : "not_found");
+    bool removed = get_value(service, sizeof service, line, "service") &&
+                   json_object_del(p->names.items, service) == 0;
+    send_line(p, rank, "cmd=unpublish_result rc=%d msg=%s\n", removed ? 0 : -1,
+              removed ? "success" : "not_found");
     return 0;
 }
 
 static int on_barrier_in(struct pmi1 *p, int rank, const char *line)
 {
-    if (p->callers[rank].waits)
+    if (p->clients[rank].in_barrier)
         return -EPROTO;
-    p->callers[rank].waits = true;
-    if (++p->waiting < p->ranks)
+    p->clients[rank].in_barrier = true;
+    if (++p->in_barrier < p->ranks)
         return 0;
-    p->waiting = 0;
+    p->in_barrier = 0;
     for (int i = 0; i < p->ranks; i++)
-        p->callers[i].waits = false;
+        p->clients[i].in_barrier = false;
     for (int i = 0; i < p->ranks; i++)
-        say(p, i, "cmd=barrier_out\n");
+        send_line(p, i, "cmd=barrier_out\n");
     return 0;
 }
 
 static int on_finalize(struct pmi1 *p, int rank, const char *line)
 {
-    say(p, rank, "cmd=finalize_ack\n");
+    send_line(p, rank, "cmd=finalize_ack\n");
     return 0;
 }
 
 static int on_abort(struct pmi1 *p, int rank, const char *line)
 {
     char code[16] = "";
-    (void)word(code, sizeof code, line, "exitcode"); /* without: 0, as it says nothing */
+    (void)get_value(code, sizeof code, line, "exitcode"); /* missing: 0 */
     p->ev.aborted(p->arg, rank, atoi(code));
     return 0;
 }
@@ -247,7 +249,7 @@ static int on_line(struct pmi1 *p, int rank, const char *line)
 {
     static const struct {
         const char *name;
-        int (*act)(struct pmi1 *p, int rank, const char *line);
+        int (*handle)(struct pmi1 *p, int rank, const char *line);
     } commands[] = {
         {"init", on_init},
         {"get_maxes", on_get_maxes},
@@ -263,29 +265,29 @@ static int on_line(struct pmi1 *p, int rank, const char *line)
         {"finalize", on_finalize},
         {"abort", on_abort},
     };
-    struct caller *c = &p->callers[rank];
-    if (strncmp(line, "mcmd=spawn", 10) == 0) { /* lines of one word follow; so for each program */
-        c->spawns = true;
+    struct client *c = &p->clients[rank];
+    if (strncmp(line, "mcmd=spawn", 10) == 0) { /* lines of one word follow, for each program */
+        c->in_spawn = true;
         return 0;
     }
-    if (c->spawns) {
+    if (c->in_spawn) {
         if (strcmp(line, "endcmd") != 0)
             return 0;
-        c->spawns = false;
+        c->in_spawn = false;
         p->ev.spawns(p->arg, rank);
-        say(p, rank, "cmd=spawn_result rc=-1 msg=not_served\n");
+        send_line(p, rank, "cmd=spawn_result rc=-1 msg=not_served\n");
         return 0;
     }
     size_t len = strcspn(line, " ");
     for (size_t i = 0; i < COUNT_OF(commands); i++)
         if (len == strlen(commands[i].name) + 4 && strncmp(line, "cmd=", 4) == 0 &&
             strncmp(line + 4, commands[i].name, len - 4) == 0)
-            return commands[i].act(p, rank, line);
+            return commands[i].handle(p, rank, line);
     return -EPROTO;
 }
 
-/* How much of a line a message may show. */
-static int shown(const char *line)
+/* Returns how many bytes of a line a message may show. */
+static int printable(const char *line)
 {
     int n = 0;
     while (n < 40 && isprint((unsigned char)line[n]))
@@ -293,20 +295,20 @@ static int shown(const char *line)
     return n;
 }
 
-int pmi1_take(struct pmi1 *p, int rank, const char *bytes, size_t len, struct err *e)
+int pmi1_recv(struct pmi1 *p, int rank, const char *bytes, size_t len, struct err *e)
 {
-    struct strbuf *line = &p->callers[rank].line;
+    struct strbuf *line = &p->clients[rank].line;
     for (size_t i = 0; i < len; i++) {
         if (bytes[i] != '\n') {
             if (line->len == LINE_BYTES_MAX)
-                return err_set(e, -EMSGSIZE, "rank %d: a line of PMI-1 is longer than %d bytes",
-                               rank, LINE_BYTES_MAX);
+                return err_set(e, -EMSGSIZE, "rank %d: a line of PMI-1 exceeds %d bytes", rank,
+                               LINE_BYTES_MAX);
             strbuf_putc(line, bytes[i]);
             continue;
         }
         if (on_line(p, rank, strbuf_str(line)) < 0)
-            return err_set(e, -EPROTO, "rank %d: '%.*s' is no line of PMI-1, or not here", rank,
-                           shown(strbuf_str(line)), strbuf_str(line));
+            return err_set(e, -EPROTO, "rank %d: unexpected PMI-1 line '%.*s'", rank,
+                           printable(strbuf_str(line)), strbuf_str(line));
         strbuf_reset(line);
     }
     return 0;

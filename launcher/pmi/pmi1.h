@@ -1,9 +1,8 @@
-/* pmi1 - how the ranks of an MPICH without PMIx find each other: PMI-1, the lines that they send to
- * who has started them, and the answers.
+/* pmi1 - PMI-1 for the ranks of an MPICH without PMIx: decodes their lines and makes the answers.
  *
- * "cmd=put kvsname=job-1 key=a value=b" -> "cmd=put_result rc=0", as MPICH's list of messages
- * (src/pmi/maint/pmi-1.1.txt) and Flux's RFC 13 have it; Intel MPI, MVAPICH and NVSHMEM speak it
- * too. Nothing is read or written here: bytes of a rank come in, answers go out by an event. */
+ * "cmd=put kvsname=job-1 key=a value=b" -> "cmd=put_result rc=0", as in MPICH's list of messages
+ * (src/pmi/maint/pmi-1.1.txt) and Flux's RFC 13. Intel MPI, MVAPICH and NVSHMEM use it, too. Pure:
+ * bytes of a rank are arguments, and answers are events. */
 #ifndef DROVER_PMI1_H
 #define DROVER_PMI1_H
 
@@ -14,27 +13,27 @@
 
 struct pmi1;
 
-/* From within pmi1_take(). */
+/* From pmi1_recv(). */
 struct pmi1_events {
     /* Whole lines for the rank. */
-    void (*say)(void *arg, int rank, const char *text, size_t len);
+    void (*send)(void *arg, int rank, const char *text, size_t len);
     void (*joined)(void *arg, int rank);
     void (*aborted)(void *arg, int rank, int code);
-    /* It has asked for further ranks, and was refused. */
+    /* The rank has requested further ranks, and was refused. */
     void (*spawns)(void *arg, int rank);
 };
 
-/* For a job of `ranks` ranks; `nodes` has the node of each, NULL where all are on one, and is
- * needed only during the call. `job` is without blanks. */
+/* Creates the state of a job of `ranks` ranks. `nodes` has the node of each rank, or is NULL if all
+ * are on one; it is needed only during the call. `job` contains no blanks. */
 struct pmi1 *pmi1_new(const char *job, int ranks, const int *nodes, const struct pmi1_events *ev,
                       void *arg);
 void pmi1_free(struct pmi1 *p);
 AUTO_DEFINE(pmi1, struct pmi1 *, pmi1_free)
 
-/* What a rank has sent, in any pieces.
- *   -EPROTO    it is nothing that PMI-1 has
- *   -EMSGSIZE  a line has no end
- * After a failure nothing of this rank's may follow: it is to be cut off. */
-int pmi1_take(struct pmi1 *p, int rank, const char *bytes, size_t len, struct err *e);
+/* Processes bytes from a rank, in pieces of any size.
+ *   -EPROTO    not a line of PMI-1, or not allowed at this point
+ *   -EMSGSIZE  a line is too long
+ * After an error disconnect the rank: nothing of it may follow. */
+int pmi1_recv(struct pmi1 *p, int rank, const char *bytes, size_t len, struct err *e);
 
 #endif

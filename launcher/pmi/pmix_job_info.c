@@ -4,15 +4,14 @@
 
 #include "common/mem.h"
 #include "common/strbuf.h"
-#include "launcher/pmi/interpose/pmix_loader.h"
+#include "launcher/pmi/pmix_loader.h"
 
 enum { JOB_KEYS = 13, NODE_MAP = 4, PROC_MAP = 5 };
 
-/* Fills info[0...JOB_KEYS-1] with what is known of the job. What is known of each rank (its host,
- * its rank there) libpmix derives from the two maps, unless it is told all of it (PMIX_PROC_DATA).
- */
-static int of_job(pmix_info_t *info, const char *job, int ranks, const char *node, const char *dir,
-                  struct err *e)
+/* Fills info[0...JOB_KEYS-1]. libpmix derives the data of each rank (its host, its rank there) from
+ * the two maps, unless it gets all of them (PMIX_PROC_DATA). */
+static int fill(pmix_info_t *info, const char *job, int ranks, const char *node, const char *dir,
+                struct err *e)
 {
     AUTO(strbuf) struct strbuf peers = {0};
     for (int i = 0; i < ranks; i++)
@@ -47,7 +46,7 @@ int pmix_job_info_make(pmix_info_t **out, size_t *n, const char *job, int ranks,
 {
     pmix_info_t *info;
     PMIX_INFO_CREATE(info, JOB_KEYS); /* zeroed */
-    int rc = of_job(info, job, ranks, node, dir, e);
+    int rc = fill(info, job, ranks, node, dir, e);
     if (rc < 0) {
         PMIX_INFO_FREE(info, JOB_KEYS);
         return rc;

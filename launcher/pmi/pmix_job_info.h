@@ -1,4 +1,4 @@
-/* job_keys - what the PMIx server is told of a job and its ranks. */
+/* pmix_job_info - the description of a job and its ranks for libpmix's server. */
 #ifndef DROVER_PMIX_JOB_INFO_H
 #define DROVER_PMIX_JOB_INFO_H
 
@@ -6,9 +6,8 @@
 
 #include "common/err.h"
 
-/* For PMIx_server_register_nspace(), of a job on one node; to be freed with PMIX_INFO_FREE().
- * `dir`: for the ranks' files.
- *   -EIO   libpmix refuses the names */
+/* Makes the argument of PMIx_server_register_nspace() for a job on one node. The caller frees it
+ * with PMIX_INFO_FREE(). `dir` is where ranks put their files. -EIO   libpmix rejects the names */
 int pmix_job_info_make(pmix_info_t **out, size_t *n, const char *job, int ranks, const char *node,
                        const char *dir, struct err *e);
 

@@ -3,19 +3,19 @@
 #include <string.h>
 
 #include "common/strbuf.h"
-#include "launcher/pmi/interpose/pmix_loader.h"
+#include "launcher/pmi/pmix_loader.h"
 
 struct name {
     struct name *next;
-    pmix_proc_t who;
+    pmix_proc_t owner;
     pmix_key_t key;
     pmix_value_t value;
-    bool once; /* goes when it was read */
+    bool once; /* removed when it is read */
 };
 
 struct waiting {
     struct waiting *next;
-    pmix_proc_t who;
+    pmix_proc_t requestor;
     char **keys;
     int64_t until_ms;
     pmix_lookup_cbfunc_t done;
@@ -32,13 +32,13 @@ struct pmix_publish *pmix_publish_new(void)
     return xzalloc(sizeof(struct pmix_publish));
 }
 
-/* The name that `*at` points to. */
+/* Removes the name that `*at` points to. */
 static void drop(struct name **at)
 {
-    struct name *gone = *at;
-    *at = gone->next;
-    PMIX_VALUE_DESTRUCT(&gone->value);
-    free(gone);
+    struct name *name = *at;
+    *at = name->next;
+    PMIX_VALUE_DESTRUCT(&name->value);
+    free(name);
 }
 
 void pmix_publish_free(struct pmix_publish *n)
@@ -59,24 +59,24 @@ void pmix_publish_free(struct pmix_publish *n)
 static struct name **find(struct pmix_publish *n, const char *nspace, const char *key)
 {
     struct name **at = &n->all;
-    while (*at && !(PMIX_CHECK_NSPACE((*at)->who.nspace, nspace) && PMIX_CHECK_KEY(*at, key)))
+    while (*at && !(PMIX_CHECK_NSPACE((*at)->owner.nspace, nspace) && PMIX_CHECK_KEY(*at, key)))
         at = &(*at)->next;
     return at;
 }
 
-/* Says what is there of `keys`, and drops what was to be read once. (Who is answered may free the
- * keys.) */
+/* Answers with those of `keys` that are published, and removes the ones to be read once. (The
+ * receiver of the answer may free the keys.) */
 static void answer(struct pmix_publish *n, const struct pmix_publish_lookup *l)
 {
     size_t found = 0;
     AUTO(free) pmix_pdata_t *data = xcalloc(strv_len(l->keys), sizeof *data);
     for (size_t i = 0; l->keys[i]; i++) {
-        struct name **at = find(n, l->who->nspace, l->keys[i]);
+        struct name **at = find(n, l->requestor->nspace, l->keys[i]);
         if (!*at)
             continue;
-        data[found].proc = (*at)->who;
+        data[found].proc = (*at)->owner;
         PMIX_LOAD_KEY(data[found].key, l->keys[i]);
-        (void)PMIx_Value_xfer(&data[found].value, &(*at)->value); /* as it was xferred before */
+        (void)PMIx_Value_xfer(&data[found].value, &(*at)->value); /* it was copied before, too */
         found++;
         if ((*at)->once)
             drop(at);
@@ -86,12 +86,13 @@ static void answer(struct pmix_publish *n, const struct pmix_publish_lookup *l)
         PMIX_VALUE_DESTRUCT(&data[--found].value);
 }
 
-/* Answers with `status` and no names, or with the names, and drops it. */
+/* Answers with the names, or with `status` alone if that is an error, and removes the waiting
+ * lookup. */
 static void end_wait(struct pmix_publish *n, struct waiting **at, pmix_status_t status)
 {
     struct waiting *w = *at;
     *at = w->next;
-    struct pmix_publish_lookup l = {&w->who, w->keys, 0, w->done, w->arg};
+    struct pmix_publish_lookup l = {&w->requestor, w->keys, 0, w->done, w->arg};
     if (status == PMIX_SUCCESS)
         answer(n, &l);
     else
@@ -100,7 +101,7 @@ static void end_wait(struct pmix_publish *n, struct waiting **at, pmix_status_t 
     free(w);
 }
 
-static bool all_there(struct pmix_publish *n, const char *nspace, char *const *keys)
+static bool all_published(struct pmix_publish *n, const char *nspace, char *const *keys)
 {
     for (; *keys; keys++)
         if (!*find(n, nspace, *keys))
@@ -111,7 +112,7 @@ static bool all_there(struct pmix_publish *n, const char *nspace, char *const *k
 static void answer_waiting(struct pmix_publish *n)
 {
     for (struct waiting **at = &n->waiting; *at;)
-        if (all_there(n, (*at)->who.nspace, (*at)->keys))
+        if (all_published(n, (*at)->requestor.nspace, (*at)->keys))
             end_wait(n, at, PMIX_SUCCESS);
         else
             at = &(*at)->next;
@@ -119,24 +120,24 @@ static void answer_waiting(struct pmix_publish *n)
 
 static bool is_directive(const pmix_info_t *i)
 {
-    return strncmp(i->key, "pmix.", 5) == 0; /* the standard keeps these to itself */
+    return strncmp(i->key, "pmix.", 5) == 0; /* reserved by the standard */
 }
 
-pmix_status_t pmix_publish_add(struct pmix_publish *n, const pmix_proc_t *who,
+pmix_status_t pmix_publish_add(struct pmix_publish *n, const pmix_proc_t *owner,
                                const pmix_info_t info[], size_t info_n)
 {
     bool once = false;
     for (size_t i = 0; i < info_n; i++) {
         if (PMIX_CHECK_KEY(&info[i], PMIX_PERSISTENCE))
             once = info[i].value.data.persist == PMIX_PERSIST_FIRST_READ;
-        else if (!is_directive(&info[i]) && *find(n, who->nspace, info[i].key))
+        else if (!is_directive(&info[i]) && *find(n, owner->nspace, info[i].key))
             return PMIX_ERR_DUPLICATE_KEY;
     }
     for (size_t i = 0; i < info_n; i++) {
         if (is_directive(&info[i]))
             continue;
         struct name *new = xzalloc(sizeof *new);
-        *new = (struct name){.next = n->all, .who = *who, .once = once};
+        *new = (struct name){.next = n->all, .owner = *owner, .once = once};
         PMIX_LOAD_KEY(new->key, info[i].key);
         if (PMIx_Value_xfer(&new->value, &info[i].value) != PMIX_SUCCESS) {
             free(new);
@@ -148,14 +149,15 @@ pmix_status_t pmix_publish_add(struct pmix_publish *n, const pmix_proc_t *who,
     return PMIX_SUCCESS;
 }
 
-pmix_status_t pmix_publish_remove(struct pmix_publish *n, const pmix_proc_t *who, char *const *keys)
+pmix_status_t pmix_publish_remove(struct pmix_publish *n, const pmix_proc_t *owner,
+                                  char *const *keys)
 {
     bool any = !keys;
     for (struct name **at = &n->all; *at;) {
         bool wanted = !keys;
         for (char *const *k = keys; k && *k; k++)
             wanted = wanted || PMIX_CHECK_KEY(*at, *k);
-        if (wanted && PMIX_CHECK_PROCID(&(*at)->who, who)) {
+        if (wanted && PMIX_CHECK_PROCID(&(*at)->owner, owner)) {
             drop(at);
             any = true;
         } else {
@@ -167,7 +169,7 @@ pmix_status_t pmix_publish_remove(struct pmix_publish *n, const pmix_proc_t *who
 
 bool pmix_publish_lookup(struct pmix_publish *n, const struct pmix_publish_lookup *l)
 {
-    if (l->until_ms == PMIX_PUBLISH_NO_WAIT || all_there(n, l->who->nspace, l->keys)) {
+    if (l->until_ms == PMIX_PUBLISH_NO_WAIT || all_published(n, l->requestor->nspace, l->keys)) {
         answer(n, l);
         return true;
     }
@@ -175,7 +177,7 @@ bool pmix_publish_lookup(struct pmix_publish *n, const struct pmix_publish_looku
     while (*at)
         at = &(*at)->next;
     *at = xzalloc(sizeof **at);
-    **at = (struct waiting){.who = *l->who,
+    **at = (struct waiting){.requestor = *l->requestor,
                             .keys = strv_copy(l->keys),
                             .until_ms = l->until_ms,
                             .done = l->done,
@@ -189,7 +191,7 @@ int64_t pmix_publish_deadline(const pmix_info_t info[], size_t info_n, int64_t n
     int64_t limit_s = 0;
     for (size_t i = 0; i < info_n; i++) {
         const pmix_value_t *v = &info[i].value;
-        if (PMIX_CHECK_KEY(&info[i], PMIX_WAIT)) /* a number by the standard, "true" of Open MPI */
+        if (PMIX_CHECK_KEY(&info[i], PMIX_WAIT)) /* the standard has a number, Open MPI "true" */
             waits = v->type != PMIX_BOOL || v->data.flag;
         else if (PMIX_CHECK_KEY(&info[i], PMIX_TIMEOUT))
             limit_s = v->data.integer;
@@ -216,12 +218,12 @@ int64_t pmix_publish_expire(struct pmix_publish *n, int64_t now_ms)
 void pmix_publish_drop_namespace(struct pmix_publish *n, const char *nspace)
 {
     for (struct name **at = &n->all; *at;)
-        if (PMIX_CHECK_NSPACE((*at)->who.nspace, nspace))
+        if (PMIX_CHECK_NSPACE((*at)->owner.nspace, nspace))
             drop(at);
         else
             at = &(*at)->next;
     for (struct waiting **at = &n->waiting; *at;)
-        if (PMIX_CHECK_NSPACE((*at)->who.nspace, nspace))
+        if (PMIX_CHECK_NSPACE((*at)->requestor.nspace, nspace))
             end_wait(n, at, PMIX_ERR_NOT_FOUND);
         else
             at = &(*at)->next;

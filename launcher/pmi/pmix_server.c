@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "launcher/interpose/interpose.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmix_job_info.h"
 #include "launcher/pmi/pmix_server_internal.h"
@@ -18,41 +19,41 @@ static void free_job(struct pmix_server_job *j)
 {
     strv_free(j->env);
     free(j->node);
-    free(j->segments);
+    free(j->shm_dir);
     free(j);
 }
 
-/* ---- on PMIx's thread --------------------------------------------------------------------------
+/* ---- on libpmix's thread -----------------------------------------------------------------------
  */
 
-void pmix_server_send(struct pmix_server *r, const struct pmix_event *news)
+void pmix_server_send(struct pmix_server *r, const struct pmix_event *event)
 {
-    AUTO(free) struct pmix_event *n = xzalloc(sizeof *n);
-    *n = *news;
+    AUTO(free) struct pmix_event *copy = xzalloc(sizeof *copy);
+    *copy = *event;
     pthread_mutex_lock(&r->lock);
-    if (!r->deaf) {
-        *r->news_end = TAKE(n);
-        r->news_end = &(*r->news_end)->next;
+    if (!r->closed) {
+        *r->events_end = TAKE(copy);
+        r->events_end = &(*r->events_end)->next;
         uv_async_send(&r->wake);
     }
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Who waited has waited long enough, or not yet. */
+/* Answers the lookups that have waited long enough. */
 static void on_expired(pmix_status_t status, void *arg)
 {
     struct pmix_server *r = arg;
-    int64_t next_ms = pmix_publish_expire(r->names, clock_ms());
+    int64_t next_ms = pmix_publish_expire(r->published, clock_ms());
     if (next_ms < INT64_MAX)
-        pmix_server_send(r, &(struct pmix_event){.what = WAITS, .until_ms = next_ms});
+        pmix_server_send(
+            r, &(struct pmix_event){.type = PMIX_EVENT_LOOKUP_WAITS, .until_ms = next_ms});
     pmix_wait_answer(PMIX_SUCCESS, &r->pending);
 }
 
-/* The job's namespace is gone. */
-static void on_left(pmix_status_t status, void *arg)
+static void on_deregistered(pmix_status_t status, void *arg)
 {
     struct pmix_server_job *j = arg;
-    pmix_publish_drop_namespace(j->owner->names, j->name);
+    pmix_publish_drop_namespace(j->owner->published, j->name);
     pmix_wait_answer(status, &j->owner->pending);
     free_job(j);
 }
@@ -60,28 +61,29 @@ static void on_left(pmix_status_t status, void *arg)
 /* ---- on the loop -------------------------------------------------------------------------------
  */
 
-static struct pmix_event *take_news(struct pmix_server *r)
+static struct pmix_event *take_events(struct pmix_server *r)
 {
     pthread_mutex_lock(&r->lock);
-    struct pmix_event *all = r->news;
-    r->news = NULL;
-    r->news_end = &r->news;
+    struct pmix_event *all = r->events;
+    r->events = NULL;
+    r->events_end = &r->events;
     pthread_mutex_unlock(&r->lock);
     return all;
 }
 
-/* What answers ranks has to be called on PMIx's thread: a request about nobody leads there. */
+/* Ranks may be answered on libpmix's thread only. A request about a process that does not exist
+ * runs its callback there. */
 static void on_expiry(uv_timer_t *t)
 {
     struct pmix_server *r = t->data;
-    pmix_proc_t nobody;
-    PMIX_LOAD_PROCID(&nobody, "nobody", 0);
+    pmix_proc_t none;
+    PMIX_LOAD_PROCID(&none, "nobody", 0);
     pmix_wait_open(&r->pending);
-    PMIx_server_deregister_client(&nobody, on_expired, r);
+    PMIx_server_deregister_client(&none, on_expired, r);
 }
 
-/* Has the names looked through then, or earlier. */
-static void expect_expiry(struct pmix_server *r, int64_t until_ms)
+/* Expires lookups at until_ms, or earlier. */
+static void schedule_expiry(struct pmix_server *r, int64_t until_ms)
 {
     int64_t wait_ms = until_ms - clock_ms();
     uint64_t after_ms = wait_ms > 0 ? (uint64_t)wait_ms + 1 : 0;
@@ -91,33 +93,40 @@ static void expect_expiry(struct pmix_server *r, int64_t until_ms)
     uv_unref((uv_handle_t *)&r->expiry);
 }
 
-static void tell(struct pmix_server *r, const struct pmix_event *n)
+static void emit(struct pmix_server *r, const struct pmix_event *event)
 {
     struct pmix_server_job *j = r->jobs;
-    if (n->what == JOINED)
-        tcp_quickack_rearm(&r->acks);
-    while (j && !PMIX_CHECK_NSPACE(j->name, n->from.nspace))
+    int rank = (int)event->from.rank;
+    if (event->type == PMIX_EVENT_CONNECTED)
+        tcp_quickack_rearm(&r->quickack);
+    while (j && !PMIX_CHECK_NSPACE(j->name, event->from.nspace))
         j = j->next;
-    if (n->what == WAITS)
-        expect_expiry(r, n->until_ms);
-    else if (j && n->what == SPAWNS)
-        j->ev.spawns(j->arg, (int)n->from.rank);
-    else if (j && n->what == ABORTED)
-        j->ev.aborted(j->arg, (int)n->from.rank, n->code);
+    if (event->type == PMIX_EVENT_LOOKUP_WAITS)
+        schedule_expiry(r, event->until_ms);
+    else if (j && event->type == PMIX_EVENT_SPAWN_REFUSED)
+        j->ev.spawns(j->arg, rank);
+    else if (j && event->type == PMIX_EVENT_ABORTED)
+        j->ev.aborted(j->arg, rank, event->code);
     else if (j)
-        j->ev.joined(j->arg, (int)n->from.rank);
+        j->ev.joined(j->arg, rank);
+}
+
+static void free_events(struct pmix_event *events)
+{
+    while (events) {
+        struct pmix_event *next = events->next;
+        free(events);
+        events = next;
+    }
 }
 
 static void on_wake(uv_async_t *a)
 {
     struct pmix_server *r = a->data;
-    struct pmix_event *n = take_news(r);
-    while (n) {
-        tell(r, n);
-        struct pmix_event *next = n->next;
-        free(n);
-        n = next;
-    }
+    struct pmix_event *events = take_events(r);
+    for (const struct pmix_event *event = events; event; event = event->next)
+        emit(r, event);
+    free_events(events);
 }
 
 static void on_closed(uv_handle_t *h)
@@ -125,17 +134,12 @@ static void on_closed(uv_handle_t *h)
     struct pmix_server *r = h->data;
     if (--r->open_handles > 0)
         return;
-    struct pmix_event *n = take_news(r);
-    while (n) {
-        struct pmix_event *next = n->next;
-        free(n);
-        n = next;
-    }
-    tcp_quickack_free(&r->acks);
-    if (r->deaf)
-        return;
+    free_events(take_events(r));
+    tcp_quickack_free(&r->quickack);
+    if (r->closed)
+        return; /* libpmix's thread still uses it */
     pthread_mutex_destroy(&r->lock);
-    pmix_publish_free(r->names);
+    pmix_publish_free(r->published);
     free(r->host);
     free(r);
 }
@@ -144,22 +148,22 @@ static void close_handles(struct pmix_server *r)
 {
     uv_close((uv_handle_t *)&r->wake, on_closed);
     uv_close((uv_handle_t *)&r->expiry, on_closed);
-    uv_close((uv_handle_t *)&r->acks.timer, on_closed);
-    if (r->lobby.port > 0)
-        uv_close((uv_handle_t *)&r->lobby.knock, on_closed);
+    uv_close((uv_handle_t *)&r->quickack.timer, on_closed);
+    if (r->listener.port > 0)
+        uv_close((uv_handle_t *)&r->listener.poll, on_closed);
 }
 
 /* ---- the server --------------------------------------------------------------------------------
  */
 
-/* What serves ranks of one node and one user best, where the user has not said otherwise. Ranks are
- * told by the variable behind it. */
+/* What serves ranks of one node and one user best, unless the user has set the variable. `rank_env`
+ * is the variable in which ranks get the value. */
 static const struct {
-    const char *name, *value, *told_as;
+    const char *name, *value, *rank_env;
 } settings[] = {
     {"PMIX_MCA_gds", "hash", "PMIX_GDS_MODULE"},       /* by message: shared memory costs more */
-    {"PMIX_MCA_psec", "native", "PMIX_SECURITY_MODE"}, /* no daemon of munge's between */
-    {"PMIX_MCA_prm", "^default,slurm", NULL}           /* talks to a resource manager */
+    {"PMIX_MCA_psec", "native", "PMIX_SECURITY_MODE"}, /* without munge's daemon */
+    {"PMIX_MCA_prm", "^default,slurm", NULL}           /* these talk to a resource manager */
 };
 
 static pmix_status_t init_with_settings(struct pmix_server *r, pmix_info_t *info, size_t n)
@@ -199,25 +203,25 @@ static pmix_status_t start_server(struct pmix_server *r)
     return rc;
 }
 
-/* Its thread takes what it is asked in turn: a rank that comes afterwards finds all of it. */
-static void ask_for(struct pmix_server_job *j, const pmix_info_t *info, size_t n)
+/* libpmix's thread processes requests in order: a rank that connects afterwards finds all of it. */
+static void register_ranks(struct pmix_server_job *j, const pmix_info_t *info, size_t n)
 {
-    struct pmix_wait *q = &j->joining;
+    struct pmix_wait *q = &j->registering;
     pmix_wait_init(q);
     pmix_wait_open(q);
     pmix_wait_call_returned(q, PMIx_server_register_nspace(j->name, j->ranks, (pmix_info_t *)info,
                                                            n, pmix_wait_answer, q));
     for (int rank = 0; rank < j->ranks; rank++) {
-        pmix_proc_t who;
-        PMIX_LOAD_PROCID(&who, j->name, (pmix_rank_t)rank);
+        pmix_proc_t proc;
+        PMIX_LOAD_PROCID(&proc, j->name, (pmix_rank_t)rank);
         pmix_wait_open(q);
         pmix_wait_call_returned(
-            q, PMIx_server_register_client(&who, geteuid(), getegid(), j, pmix_wait_answer, q));
+            q, PMIx_server_register_client(&proc, geteuid(), getegid(), j, pmix_wait_answer, q));
     }
 }
 
-/* Has the server know the job. */
-static int tell_of(struct pmix_server_job *j, struct err *e)
+/* Registers the job with libpmix's server. */
+static int register_job(struct pmix_server_job *j, struct err *e)
 {
     pmix_info_t *info;
     size_t n;
@@ -225,45 +229,62 @@ static int tell_of(struct pmix_server_job *j, struct err *e)
                                 session_dir_path(j->owner->dir), e);
     if (rc < 0)
         return rc;
-    j->told = true;
-    ask_for(j, info, n);
-    pmix_status_t status = pmix_wait_wait(&j->joining);
+    j->registered = true;
+    register_ranks(j, info, n);
+    pmix_status_t status = pmix_wait_wait(&j->registering);
     if (status != PMIX_ERR_TIMEOUT)
         PMIX_INFO_FREE(info, n);
-    else /* and what it may still read is left to it */
-        j->owner->doubtful = true;
+    else /* libpmix may still read `info` */
+        j->owner->skip_finalize = true;
     return status == PMIX_SUCCESS ? 0 : failed(e, "register the job", status);
 }
 
-/* The first rank has come: the server takes its lobby over and learns of the jobs before it opens.
- */
+static int start_libpmix(struct pmix_server *r, struct err *e)
+{
+    pmix_status_t status = start_server(r);
+    r->running = status == PMIX_SUCCESS;
+    return r->running ? 0 : failed(e, "start the server", status);
+}
+
+/* The first rank has connected: the server takes over the listener, and learns of the jobs before
+ * it accepts. */
 static int serve(struct pmix_server *r, struct err *e)
 {
     int rc = pmix_loader_open(e);
     if (rc < 0)
         return rc;
-    pmix_listener_transfer_fd(&r->lobby);
-    pmix_status_t status = start_server(r);
-    r->serves = status == PMIX_SUCCESS;
-    if (!r->serves)
-        rc = failed(e, "start the server", status);
+    pmix_listener_transfer_fd(&r->listener);
+    rc = start_libpmix(r, e);
     for (struct pmix_server_job *j = r->jobs; rc == 0 && j; j = j->next)
-        rc = tell_of(j, e);
-    if (!pmix_listener_enable_accept() && rc == 0)
-        rc = err_set(e, -EIO, "PMIx: this libpmix listens elsewhere than where ranks knock");
+        rc = register_job(j, e);
+    if (!pmix_listener_enable_accept() && rc == 0) {
+        err_set(e, -EIO, "PMIx: this version of libpmix does not listen on the given socket");
+        return err_hint(e, "DROVER_NO_INTERPOSE=1 starts its server before the ranks");
+    }
     return rc;
 }
 
-static void on_knock(void *arg)
+static void on_rank_connected(void *arg)
 {
     struct pmix_server *r = arg;
     struct err e = {0};
     if (serve(r, &e) < 0)
         err_print(&e, log_program());
-    pmix_listener_close(&r->lobby);
+    pmix_listener_close(&r->listener);
 }
 
-/* As libpmix would have it. */
+/* Without interposition libpmix chooses the port: it must run before the environment of ranks is
+ * made. What it frees twice is not prevented either (interpose.h). */
+static int serve_at_once(struct pmix_server *r, struct err *e)
+{
+    int rc = r->running ? 0 : pmix_loader_open(e);
+    if (rc == 0 && !r->running)
+        rc = start_libpmix(r, e);
+    r->skip_finalize = true;
+    return rc;
+}
+
+/* Returns the name that libpmix would choose. */
 static char *host_name(void)
 {
     const char *given = getenv("PMIX_HOSTNAME");
@@ -272,7 +293,7 @@ static char *host_name(void)
     return given ? xstrdup(given) : xstrndup(name, strcspn(name, "."));
 }
 
-static struct pmix_server *new_rendezvous(uv_loop_t *loop, hwloc_topology_t topology, struct err *e)
+static struct pmix_server *new_server(uv_loop_t *loop, hwloc_topology_t topology, struct err *e)
 {
     AUTO(free) struct pmix_server *r = xzalloc(sizeof *r);
     int rc = uv_async_init(loop, &r->wake, on_wake);
@@ -282,16 +303,18 @@ static struct pmix_server *new_rendezvous(uv_loop_t *loop, hwloc_topology_t topo
     }
     uv_timer_init(loop, &r->expiry);
     uv_unref((uv_handle_t *)&r->wake);
-    tcp_quickack_init(&r->acks, loop);
-    r->wake.data = r->expiry.data = r->acks.timer.data = r->lobby.knock.data = r;
+    tcp_quickack_init(&r->quickack, loop);
+    r->wake.data = r->expiry.data = r->quickack.timer.data = r->listener.poll.data = r;
     r->open_handles = 3;
     r->topology = (pmix_topology_t){.source = (char *)"hwloc", .topology = topology};
-    r->news_end = &r->news;
-    r->names = pmix_publish_new();
+    r->events_end = &r->events;
+    r->published = pmix_publish_new();
     r->host = host_name();
     pthread_mutex_init(&r->lock, NULL);
     pmix_wait_init(&r->pending);
-    if (pmix_listener_open(&r->lobby, loop, on_knock, r, e) < 0) {
+    if (!interpose_enabled())
+        return TAKE(r);
+    if (pmix_listener_open(&r->listener, loop, on_rank_connected, r, e) < 0) {
         close_handles(TAKE(r));
         return NULL;
     }
@@ -306,7 +329,7 @@ int pmix_server_open(struct pmix_server **out, uv_loop_t *loop, hwloc_topology_t
     int rc = session_dir_open(&dir, e);
     if (rc < 0)
         return err_wrap(e, "PMIx");
-    struct pmix_server *r = new_rendezvous(loop, topology, e);
+    struct pmix_server *r = new_server(loop, topology, e);
     if (!r)
         return e ? e->code : -EIO;
     r->dir = TAKE(dir);
@@ -314,20 +337,20 @@ int pmix_server_open(struct pmix_server **out, uv_loop_t *loop, hwloc_topology_t
     return 0;
 }
 
-/* The server frees it. */
-static void forget(struct pmix_server_job *j)
+/* on_deregistered() frees the job. */
+static void deregister_job(struct pmix_server_job *j)
 {
-    if (j->met)
+    if (j->any_connected)
         session_dir_job_ends(j->owner->dir, j->name);
     pmix_wait_open(&j->owner->pending);
-    PMIx_server_deregister_nspace(j->name, on_left, j);
+    PMIx_server_deregister_nspace(j->name, on_deregistered, j);
 }
 
-/* libpmix goes on until the process ends, and may call us. */
-static void give_up(struct pmix_server *r)
+/* Leaves libpmix running until the process ends; it may still call drover. */
+static void abandon_libpmix(struct pmix_server *r)
 {
     pthread_mutex_lock(&r->lock);
-    r->deaf = true;
+    r->closed = true;
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -336,10 +359,10 @@ void pmix_server_close(struct pmix_server *r)
     if (!r)
         return;
     assert(!r->jobs);
-    pmix_listener_close(&r->lobby);
-    if (r->serves && (r->doubtful || pmix_wait_wait(&r->pending) != PMIX_SUCCESS)) {
-        give_up(r);
-    } else if (r->serves) {
+    pmix_listener_close(&r->listener);
+    if (r->running && (r->skip_finalize || pmix_wait_wait(&r->pending) != PMIX_SUCCESS)) {
+        abandon_libpmix(r);
+    } else if (r->running) {
         PMIx_server_finalize();
         (void)pmix_callbacks(NULL);
     }
@@ -350,8 +373,8 @@ void pmix_server_close(struct pmix_server *r)
 /* ---- jobs --------------------------------------------------------------------------------------
  */
 
-/* What PMIx_server_setup_fork() says, which only a server that runs can be asked; clients of
- * libpmix 2 to 6 read it. */
+/* Makes what PMIx_server_setup_fork() would, which only a running server can be asked for. Clients
+ * of libpmix 2 to 6 read it. */
 static char **make_env(const struct pmix_server *r, const char *name)
 {
     static const char *const uris[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
@@ -359,11 +382,11 @@ static char **make_env(const struct pmix_server *r, const char *name)
     const char *dir = session_dir_path(r->dir);
     char **env = NULL;
     for (size_t i = 0; i < COUNT_OF(uris); i++)
-        env_set(&env, uris[i], "%s.0;tcp4://127.0.0.1:%d", strrchr(dir, '/') + 1, r->lobby.port);
+        env_set(&env, uris[i], "%s.0;tcp4://127.0.0.1:%d", strrchr(dir, '/') + 1, r->listener.port);
     for (size_t i = 0; i < COUNT_OF(settings); i++) {
         const char *own = getenv(settings[i].name);
-        if (settings[i].told_as) /* a list; what it leaves out is no name */
-            env_set(&env, settings[i].told_as, "%s", own && *own != '^' ? own : settings[i].value);
+        if (settings[i].rank_env) /* a list that excludes modules is not the name of one */
+            env_set(&env, settings[i].rank_env, "%s", own && *own != '^' ? own : settings[i].value);
     }
     env_set(&env, "PMIX_NAMESPACE", "%s", name);
     env_set(&env, "PMIX_HOSTNAME", "%s", r->host);
@@ -375,27 +398,49 @@ static char **make_env(const struct pmix_server *r, const char *name)
     return env;
 }
 
+/* Asks the running server. */
+static int query_env(char ***out, const char *name, struct err *e)
+{
+    AUTO(strv) char **env = NULL;
+    pmix_proc_t proc;
+    PMIX_LOAD_PROCID(&proc, name, 0);
+    pmix_status_t status = PMIx_server_setup_fork(&proc, &env);
+    if (status != PMIX_SUCCESS)
+        return failed(e, "describe the server", status);
+    for (size_t i = 0; env[i]; i++)
+        if (strncmp(env[i], "PMIX_RANK=", 10) != 0)
+            strv_push(out, xstrdup(env[i]));
+    return 0;
+}
+
 int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const struct plan *p,
                      const struct pmix_server_events *ev, void *arg, struct err *e)
 {
-    const char *segments = env_get(p->env, "OMPI_MCA_btl_vader_backing_directory");
-    if (!segments)
-        segments = getenv("OMPI_MCA_btl_vader_backing_directory");
+    const char *shm_dir = env_get(p->env, "OMPI_MCA_btl_vader_backing_directory");
+    if (!shm_dir)
+        shm_dir = getenv("OMPI_MCA_btl_vader_backing_directory");
+    int rc = interpose_enabled() ? 0 : serve_at_once(r, e);
+    if (rc < 0)
+        return rc;
     struct pmix_server_job *j = xzalloc(sizeof *j);
     j->owner = r;
     j->ranks = p->world_size;
     j->node = xstrdup(p->nodes[0].name);
-    j->segments = xstrdup(segments ? segments : "/dev/shm");
+    j->shm_dir = xstrdup(shm_dir ? shm_dir : "/dev/shm");
     PMIX_LOAD_NSPACE(j->name, p->job_id);
-    j->env = make_env(r, j->name);
     j->ev = *ev;
     j->arg = arg;
     j->next = r->jobs;
     r->jobs = j;
-    *out = j;
-    int rc = r->serves ? tell_of(j, e) : 0;
+    rc = r->running ? register_job(j, e) : 0;
+    if (rc == 0 && !interpose_enabled())
+        rc = query_env(&j->env, j->name, e);
+    else if (rc == 0)
+        j->env = make_env(r, j->name);
     if (rc < 0)
-        pmix_server_leave(TAKE(*out));
+        pmix_server_leave(j);
+    else
+        *out = j;
     return rc;
 }
 
@@ -408,10 +453,10 @@ void pmix_server_leave(struct pmix_server_job *j)
     while (*at != j)
         at = &(*at)->next;
     *at = j->next;
-    /* libpmix 4.2 ends a fence twice that loses two ranks at once (lost_connection()). */
-    r->doubtful |= atomic_load(&j->inside) != 0;
-    if (j->told)
-        forget(j);
+    /* If two ranks are lost at once, libpmix 4.2 ends their fence twice (lost_connection()). */
+    r->skip_finalize |= atomic_load(&j->connected) != 0;
+    if (j->registered)
+        deregister_job(j);
     else
         free_job(j);
 }

@@ -1,5 +1,5 @@
-/* rendezvous_in - the server's state, between the loop (rendezvous.c) and what PMIx's thread calls
- * (pmix_callbacks.c). */
+/* pmix_server - the state of the PMIx server, shared by the loop's side (pmix_server.c) and the
+ * functions that libpmix calls on its own thread (pmix_callbacks.c). */
 #ifndef DROVER_PMIX_SERVER_INTERNAL_H
 #define DROVER_PMIX_SERVER_INTERNAL_H
 
@@ -7,40 +7,46 @@
 #include <stdatomic.h>
 
 #include "launcher/node/session_dir.h"
-#include "launcher/pmi/interpose/pmix_listener.h"
-#include "launcher/pmi/interpose/pmix_loader.h"
-#include "launcher/pmi/interpose/tcp_quickack.h"
+#include "launcher/pmi/pmix_listener.h"
+#include "launcher/pmi/pmix_loader.h"
 #include "launcher/pmi/pmix_publish.h"
 #include "launcher/pmi/pmix_server.h"
 #include "launcher/pmi/pmix_wait.h"
+#include "launcher/pmi/tcp_quickack.h"
 
-/* What a rank has done, on its way from PMIx's thread to the loop. */
+/* What a rank has done, on its way from libpmix's thread to the loop. */
+enum pmix_event_type {
+    PMIX_EVENT_CONNECTED,
+    PMIX_EVENT_ABORTED,
+    PMIX_EVENT_LOOKUP_WAITS, /* a lookup waits for a name until until_ms */
+    PMIX_EVENT_SPAWN_REFUSED
+};
+
 struct pmix_event {
     struct pmix_event *next;
-    enum { JOINED, ABORTED, WAITS, SPAWNS } what;
+    enum pmix_event_type type;
     pmix_proc_t from;
-    int code;         /* of ABORTED */
-    int64_t until_ms; /* of WAITS, which is for a name */
+    int code;         /* of PMIX_EVENT_ABORTED */
+    int64_t until_ms; /* of PMIX_EVENT_LOOKUP_WAITS */
 };
 
 struct pmix_server {
     struct session_dir *dir;
     char *host;
-    struct pmix_listener lobby;
-    bool serves;              /* the server runs */
-    pmix_topology_t topology; /* libpmix keeps a pointer to it */
+    struct pmix_listener listener; /* its port is 0 if interposition is disabled */
+    bool running;                  /* libpmix's server runs */
+    pmix_topology_t topology;      /* libpmix keeps a pointer to it */
     uv_async_t wake;
-    uv_timer_t expiry; /* of who waits for a name */
-    struct tcp_quickack acks;
+    uv_timer_t expiry; /* when the next lookup stops waiting */
+    struct tcp_quickack quickack;
     int open_handles;
-    struct pmix_publish
-        *names;           /* PMIx's thread only: what answers ranks may not be called elsewhere */
-    pthread_mutex_t lock; /* of `news` and `deaf` */
-    struct pmix_event *news, **news_end;
-    bool deaf;                    /* closed, while libpmix goes on */
-    bool doubtful;                /* libpmix may have freed twice, and hang or crash when it ends */
+    struct pmix_publish *published; /* libpmix's thread only: ranks may be answered there alone */
+    pthread_mutex_t lock;           /* of `events` and `closed` */
+    struct pmix_event *events, **events_end;
+    bool closed;                  /* pmix_server_close() was called, while libpmix still runs */
+    bool skip_finalize;           /* libpmix may have freed twice: finalizing might hang or crash */
     struct pmix_server_job *jobs; /* the loop's thread only */
-    struct pmix_wait pending;     /* nobody waits for them before the end */
+    struct pmix_wait pending;     /* requests that are awaited at the end only */
 };
 
 struct pmix_server_job {
@@ -48,22 +54,23 @@ struct pmix_server_job {
     struct pmix_server *owner;
     pmix_nspace_t name;
     int ranks;
-    char *node, *segments; /* where it runs; where its shared memory is */
-    bool told;             /* the server of it */
-    atomic_bool met;       /* a rank has come */
-    atomic_int inside;     /* ranks that have come and not called PMIx_Finalize */
-    char **env;            /* of every rank, but for its number */
-    struct pmix_wait joining;
+    char *node;
+    char *shm_dir;             /* where its ranks keep their shared memory */
+    bool registered;           /* with libpmix's server */
+    atomic_bool any_connected; /* some rank has ever connected */
+    atomic_int connected;      /* ranks that have connected and not called PMIx_Finalize */
+    char **env;                /* of every rank, without PMIX_RANK */
+    struct pmix_wait registering;
     struct pmix_server_events ev;
     void *arg;
 };
 
-/* From any thread: the loop is told of it. */
-void pmix_server_send(struct pmix_server *r, const struct pmix_event *news);
+/* Hands a copy of the event to the loop. From any thread. */
+void pmix_server_send(struct pmix_server *r, const struct pmix_event *event);
 
-/* What libpmix calls, for this server, on its own thread; libpmix keeps it. There is one server in
- * a process, libpmix's too, and its calls for names bring nothing of ours with them. NULL: it has
- * ended. */
+/* Returns the functions that libpmix calls on its own thread, for this server; libpmix keeps the
+ * pointer. A process has one server, since libpmix has one, and its calls for names carry no
+ * pointer of drover's. NULL: the server has ended. */
 pmix_server_module_t *pmix_callbacks(struct pmix_server *r);
 
 #endif

@@ -18,257 +18,270 @@
 #include "launcher/remote/node_probe.h"
 #include "launcher/remote/remote_launcher.h"
 
-enum { DIAL_MS = 10000 };
+enum { CONNECT_MS = 10000 };
 
 struct agent {
     uv_loop_t loop;
     struct guardian *guardian;
-    struct control *link; /* to the launcher */
-    uv_pipe_t parent;
+    struct control *control; /* to the launcher */
+    uv_pipe_t parent;        /* closes when the parent dies */
     struct engine *engine;
     struct engine_job *job; /* NULL: not started */
-    struct rank_spec rank_spec;
-    char name[256]; /* this host's */
+    struct rank_spec spec;  /* no plan: not received */
+    char host[256];         /* this host's name */
     int rank, port_fd;
     pid_t pid;                  /* of the program; 0: not started */
-    size_t on_the_way;          /* bytes of output that the launcher has not taken */
-    bool paused;                /* for that reason */
-    int stdin_fd;               /* the rank's end, until it has it; -1 */
-    uv_pipe_t feed;             /* our end */
-    bool feeds;                 /* it is open */
-    bool feed_ends;             /* nothing more comes for it */
-    int feeding;                /* pieces that are being written to it */
-    bool told;                  /* to leave: the end of the connection is no surprise */
-    struct call_stacks *stacks; /* being taken; NULL: none */
+    size_t uncredited_bytes;    /* output that was sent and not credited */
+    bool output_paused;         /* for that reason */
+    int stdin_fd;               /* the rank's end of its stdin, until the rank has it; -1 */
+    uv_pipe_t stdin_pipe;       /* the agent's end */
+    bool stdin_open;            /* the agent's end is open */
+    bool stdin_eof;             /* no further input follows */
+    int stdin_writes;           /* writes that are not complete */
+    bool released;              /* told to exit: the end of the connection is expected */
+    struct call_stacks *stacks; /* being captured; NULL: none */
 };
 
-static void say(struct agent *a, json_t *head)
+static void send_head(struct agent *a, json_t *head)
 {
-    control_send(a->link, head, NULL, 0);
+    control_send(a->control, head, NULL, 0);
 }
 
-static void say_not_started(struct agent *a, int status, const char *why)
+static void send_not_started(struct agent *a, int status, const char *why)
 {
-    say(a, json_pack("{s:s,s:i,s:o}", "t", "not_started", "status", status, "why", json_text(why)));
+    send_head(
+        a, json_pack("{s:s,s:i,s:o}", "t", "not_started", "status", status, "why", json_text(why)));
 }
 
-static void say_error(struct agent *a, const struct err *e)
+static void send_error(struct agent *a, const struct err *e)
 {
-    say_not_started(a, e->code == -EINVAL ? 2 : 126, e->text);
+    send_not_started(a, e->code == -EINVAL ? 2 : 126, e->text);
 }
 
-/* ---- what happens to the rank ------------------------------------------------------------------
+/* ---- events of the rank ------------------------------------------------------------------------
  */
 
 static void on_started(void *arg, int rank, pid_t pid)
 {
     ((struct agent *)arg)->pid = pid;
-    say(arg, json_pack("{s:s,s:i}", "t", "started", "pid", (int)pid));
+    send_head(arg, json_pack("{s:s,s:i}", "t", "started", "pid", (int)pid));
 }
 
 static void on_not_started(void *arg, int rank, int status, const char *why)
 {
-    say_not_started(arg, status, why);
+    send_not_started(arg, status, why);
 }
 
-static void say_standing(struct agent *a, const struct rank_status *s)
+static void send_status(struct agent *a, const struct rank_status *s)
 {
-    say(a, json_pack("{s:s,s:o}", "t", "rank_status", "status", rank_status_json(s)));
+    send_head(a, json_pack("{s:s,s:o}", "t", "rank_status", "status", rank_status_json(s)));
 }
 
-/* The collective that it was in comes before its end, which may have come of that. */
+/* The rank's last collective is sent before its exit, which that collective may have caused. */
 static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
 {
     struct agent *a = arg;
-    struct rank_status nowhere = {0};
-    engine_last_collective(a->job, 0, &nowhere.collective);
-    if (nowhere.collective.comm[0])
-        say_standing(a, &nowhere);
-    say(arg, json_pack("{s:s,s:i,s:b}", "t", "exit", "wait", wait_status, "oom", oom_killed));
+    struct rank_status last = {0};
+    engine_last_collective(a->job, 0, &last.collective);
+    if (last.collective.comm[0])
+        send_status(a, &last);
+    send_head(arg, json_pack("{s:s,s:i,s:b}", "t", "exit", "wait", wait_status, "oom", oom_killed));
 }
 
 static bool on_bytes(void *arg, int rank, enum launch_stream from, const char *bytes, size_t len)
 {
     struct agent *a = arg;
-    control_send(a->link, json_pack("{s:s,s:i}", "t", "output", "from", (int)from), bytes, len);
-    a->on_the_way += len;
-    a->paused = a->on_the_way >= CONTROL_WINDOW;
-    return !a->paused;
+    control_send(a->control, json_pack("{s:s,s:i}", "t", "output", "from", (int)from), bytes, len);
+    a->uncredited_bytes += len;
+    a->output_paused = a->uncredited_bytes >= CONTROL_WINDOW;
+    return !a->output_paused;
 }
 
-static void on_quiet(void *arg, int rank)
+static void on_eof(void *arg, int rank)
 {
-    say(arg, json_pack("{s:s}", "t", "eof"));
+    send_head(arg, json_pack("{s:s}", "t", "eof"));
 }
 
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     struct agent *a = arg;
-    control_send(a->link, json_pack("{s:s}", "t", "report"), json, len);
+    control_send(a->control, json_pack("{s:s}", "t", "report"), json, len);
 }
 
 static void on_pmi(void *arg, int rank, const char *bytes, size_t len)
 {
     struct agent *a = arg;
-    control_send(a->link, json_pack("{s:s}", "t", "pmi"), bytes, len);
+    control_send(a->control, json_pack("{s:s}", "t", "pmi"), bytes, len);
 }
 
-static void on_cleared(void *arg)
+static void on_reaped(void *arg)
 {
-    say(arg, json_pack("{s:s}", "t", "reaped")); /* `exit` and `eof` may still be to come */
+    send_head(arg, json_pack("{s:s}", "t", "reaped")); /* `exit` and `eof` may follow */
 }
 
-/* ---- what it reads -----------------------------------------------------------------------------
+/* ---- stdin of the rank -------------------------------------------------------------------------
  */
 
-static int open_feed(struct agent *a, struct err *e)
+static int open_stdin(struct agent *a, struct err *e)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
         return err_set(e, -errno, "stdin: %s", strerror(errno));
     a->stdin_fd = ends[0];
-    uv_pipe_init(&a->loop, &a->feed, 0);
-    a->feeds = true;
-    int rc = uv_pipe_open(&a->feed, ends[1]);
+    uv_pipe_init(&a->loop, &a->stdin_pipe, 0);
+    a->stdin_open = true;
+    int rc = uv_pipe_open(&a->stdin_pipe, ends[1]);
     if (rc < 0)
         close(ends[1]);
     return rc < 0 ? err_set(e, rc, "stdin: %s", uv_strerror(rc)) : 0;
 }
 
-static void close_feed(struct agent *a)
+static void close_stdin(struct agent *a)
 {
-    if (a->feeds)
-        uv_close((uv_handle_t *)&a->feed, NULL);
-    a->feeds = false;
+    if (a->stdin_open)
+        uv_close((uv_handle_t *)&a->stdin_pipe, NULL);
+    a->stdin_open = false;
 }
 
-struct feeding {
+struct stdin_write {
     uv_write_t req;
     struct agent *agent;
     size_t len;
     char bytes[];
 };
 
-/* A rank that reads no more gets no more. */
-static void on_fed(uv_write_t *req, int status)
+/* A failed write shows that the rank has closed its stdin: the launcher then sends no more. */
+static void on_stdin_written(uv_write_t *req, int status)
 {
-    struct feeding *f = (struct feeding *)req;
-    struct agent *a = f->agent;
-    if (--a->feeding == 0 && a->feed_ends)
-        close_feed(a);
+    struct stdin_write *w = (struct stdin_write *)req;
+    struct agent *a = w->agent;
+    if (--a->stdin_writes == 0 && a->stdin_eof)
+        close_stdin(a);
     if (status != UV_ECANCELED)
-        say(a, json_pack("{s:s,s:I,s:b}", "t", "credit", "bytes", (json_int_t)f->len, "closed",
-                         status < 0));
-    free(f);
+        send_head(a, json_pack("{s:s,s:I,s:b}", "t", "credit", "bytes", (json_int_t)w->len,
+                               "closed", status < 0));
+    free(w);
 }
 
 static void on_stdin(struct agent *a, const struct control_frame *f)
 {
-    if (!a->feeds)
+    if (!a->stdin_open)
         return;
-    if (f->len == 0) { /* the end, behind what is still to be written */
-        a->feed_ends = true;
-        if (a->feeding == 0)
-            close_feed(a);
+    if (f->len == 0) { /* the end, after the writes that are not complete */
+        a->stdin_eof = true;
+        if (a->stdin_writes == 0)
+            close_stdin(a);
         return;
     }
-    struct feeding *w = xzalloc(sizeof *w + f->len);
+    struct stdin_write *w = xzalloc(sizeof *w + f->len);
     w->agent = a;
     w->len = f->len;
-    a->feeding++;
+    a->stdin_writes++;
     memcpy(w->bytes, f->payload, f->len);
     uv_buf_t buf = uv_buf_init(w->bytes, (unsigned)f->len);
-    int rc = uv_write(&w->req, (uv_stream_t *)&a->feed, &buf, 1, on_fed);
+    int rc = uv_write(&w->req, (uv_stream_t *)&a->stdin_pipe, &buf, 1, on_stdin_written);
     if (rc < 0)
-        on_fed(&w->req, rc);
+        on_stdin_written(&w->req, rc);
 }
 
-/* ---- what the launcher says --------------------------------------------------------------------
+/* ---- frames of the launcher --------------------------------------------------------------------
  */
 
 static void on_topo_request(struct agent *a, const struct control_frame *f)
 {
-    AUTO(strbuf) struct strbuf told = {0};
+    AUTO(strbuf) struct strbuf topo = {0};
     struct err e = {0};
-    if (node_probe(&told, &e) < 0)
-        say_error(a, &e);
+    if (node_probe(&topo, &e) < 0)
+        send_error(a, &e);
     else
-        control_send(a->link, json_pack("{s:s}", "t", "topo"), told.data, told.len);
+        control_send(a->control, json_pack("{s:s}", "t", "topo"), topo.data, topo.len);
 }
 
 static int choose_port(struct agent *a, struct err *e)
 {
     int port = 0;
-    int rc = port_hold(&a->port_fd, &port, a->rank_spec.opts.port_wanted, e);
+    int rc = port_hold(&a->port_fd, &port, a->spec.opts.port_wanted, e);
     if (rc < 0)
         return rc;
-    if (!a->rank_spec.opts.port_held)
+    if (!a->spec.opts.port_held)
         close(fd_take(&a->port_fd));
-    say(a, json_pack("{s:s,s:i}", "t", "port", "port", port));
+    send_head(a, json_pack("{s:s,s:i}", "t", "port", "port", port));
     return 0;
+}
+
+/* Returns what a rank inherits of this process's environment: what describes this host or login,
+ * and what mpirun or srun has set. The caller frees it (strv). */
+static char **inherited_env(void)
+{
+    char **own = NULL;
+    for (char **entry = environ; *entry; entry++)
+        if (rank_spec_is_host_env(*entry) || remote_launcher_sets(*entry))
+            strv_push(&own, xstrdup(*entry));
+    return own;
 }
 
 static void on_rank_spec(struct agent *a, const struct control_frame *f)
 {
     struct err e = {0};
-    if (a->rank_spec.plan)
+    if (a->spec.plan)
         return;
-    int rc = rank_spec_decode(&a->rank_spec, f->head, f->payload, f->len, environ, &e);
-    if (rc == 0 && a->rank_spec.opts.with_stdin)
-        rc = open_feed(a, &e);
-    if (rc == 0 && a->rank_spec.opts.port)
+    AUTO(strv) char **own = inherited_env();
+    int rc = rank_spec_decode(&a->spec, f->head, f->payload, f->len, own, &e);
+    if (rc == 0 && a->spec.opts.with_stdin)
+        rc = open_stdin(a, &e);
+    if (rc == 0 && a->spec.opts.port)
         rc = choose_port(a, &e);
     if (rc < 0)
-        say_error(a, &e);
+        send_error(a, &e);
 }
 
 static bool is_set(const struct agent *a, const char *name)
 {
-    const struct plan *p = a->rank_spec.plan;
-    return env_get(a->rank_spec.base, name) || env_get(p->env, name) ||
-           env_get(p->ranks[0].env, name);
+    const struct plan *p = a->spec.plan;
+    return env_get(a->spec.base, name) || env_get(p->env, name) || env_get(p->ranks[0].env, name);
 }
 
-/* Open MPI over TCP takes every interface for a way to the other nodes, and hangs or fails on one
- * like docker0, which has the same address on all. Its default is named, as ours replaces it. */
-static void leave_inner_networks_out(struct agent *a, const char *names)
+/* Excludes networks that exist inside a node only. Open MPI over TCP takes every interface for a
+ * way to the other nodes, and hangs or fails on one like docker0, which has the same address on all
+ * nodes. The value includes Open MPI's default, which it replaces. */
+static void exclude_inner_networks(struct agent *a, const char *names)
 {
     if (names && !is_set(a, "OMPI_MCA_btl_tcp_if_include") &&
         !is_set(a, "OMPI_MCA_btl_tcp_if_exclude"))
-        env_set(&a->rank_spec.plan->env, "OMPI_MCA_btl_tcp_if_exclude", "127.0.0.1/8,sppp,%s",
-                names);
+        env_set(&a->spec.plan->env, "OMPI_MCA_btl_tcp_if_exclude", "127.0.0.1/8,sppp,%s", names);
 }
 
-/* NCCL, gloo and TensorPipe each choose an interface by rules of their own, and may choose one that
- * leads nowhere. The one by which the launcher was reached leads to the other nodes. */
-static void name_the_network(struct agent *a, const char *name)
+/* Sets the interface of NCCL, gloo and TensorPipe. Each chooses one by its own rules, and may
+ * choose one that does not reach the other nodes. The interface that reaches the launcher does. */
+static void set_interface(struct agent *a, const char *name)
 {
     static const char *const variables[] = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
                                             "TP_SOCKET_IFNAME"};
     for (size_t i = 0; i < COUNT_OF(variables); i++)
         if (!is_set(a, variables[i]))
-            env_set(&a->rank_spec.plan->env, variables[i], "%s", name);
+            env_set(&a->spec.plan->env, variables[i], "%s", name);
 }
 
-static void tell_networks(struct agent *a, bool other_nodes)
+static void set_networks(struct agent *a, bool other_nodes)
 {
     struct control_endpoints ends = {0};
-    (void)control_endpoints(&ends, a->link);
+    (void)control_endpoints(&ends, a->control);
     AUTO(free) char *inner = NULL;
-    AUTO(free) char *ours = netif_by_address(ends.own, &inner);
-    leave_inner_networks_out(a, inner);
-    if (other_nodes && ours && strcmp(ours, "lo") != 0)
-        name_the_network(a, ours);
+    AUTO(free) char *name = netif_by_address(ends.own, &inner);
+    exclude_inner_networks(a, inner);
+    if (other_nodes && name && strcmp(name, "lo") != 0)
+        set_interface(a, name);
 }
 
-/* Who speaks PMI-1 to the launcher has its own place among all ranks, here it is the only one. */
-static void name_the_place(struct agent *a, int64_t size)
+/* Sets the rank and size for PMI-1, which the launcher serves: in the local job the rank is 0 of 1.
+ */
+static void set_pmi_rank(struct agent *a, int64_t size)
 {
-    char ***env = &a->rank_spec.plan->env;
+    char ***env = &a->spec.plan->env;
     env_set(env, "PMI_RANK", "%d", a->rank);
     env_set(env, "PMI_SIZE", "%d", (int)size);
     if (!is_set(a, "MPIR_CVAR_PMI_VERSION"))
-        env_set(env, "MPIR_CVAR_PMI_VERSION", "1"); /* MPICH 5 takes no choice between two */
+        env_set(env, "MPIR_CVAR_PMI_VERSION", "1"); /* MPICH 5 rejects a choice between two */
 }
 
 static void on_start(struct agent *a, const struct control_frame *f)
@@ -277,13 +290,13 @@ static void on_start(struct agent *a, const struct control_frame *f)
                                .not_started = on_not_started,
                                .exited = on_exited,
                                .bytes = on_bytes,
-                               .quiet = on_quiet,
+                               .quiet = on_eof,
                                .report = on_report,
-                               .cleared = on_cleared};
+                               .cleared = on_reaped};
     struct err e = {0};
     const char *address = NULL;
     int64_t port = 0, nodes = 1, lost_after_ms = CONTROL_SILENT_MS, pmi_size = 0;
-    if (a->job || !a->rank_spec.plan)
+    if (a->job || !a->spec.plan)
         return;
     int rc = json_require_int(&port, f->head, "port", &e);
     if (rc == 0)
@@ -295,23 +308,22 @@ static void on_start(struct agent *a, const struct control_frame *f)
     if (rc == 0)
         rc = json_optional_int(&pmi_size, f->head, "pmi_size", &e);
     if (rc == 0 && pmi_size > 0) {
-        name_the_place(a, pmi_size);
+        set_pmi_rank(a, pmi_size);
         ev.pmi = on_pmi;
     }
     if (rc == 0 && address)
-        env_set(&a->rank_spec.plan->env, "MASTER_ADDR", "%s", address);
-    control_authenticate(a->link, (int)lost_after_ms);
-    tell_networks(a, nodes > 1);
-    struct launch_spec spec = {.stdin_fd = a->stdin_fd,
-                               .stdin_null = a->stdin_fd < 0,
-                               .reports = a->rank_spec.opts.reports};
-    struct engine_start_opts order = {a->rank_spec.plan, &spec, a->rank_spec.base, NULL, (int)port};
+        env_set(&a->spec.plan->env, "MASTER_ADDR", "%s", address);
+    control_authenticate(a->control, (int)lost_after_ms);
+    set_networks(a, nodes > 1);
+    struct launch_spec spec = {
+        .stdin_fd = a->stdin_fd, .stdin_null = a->stdin_fd < 0, .reports = a->spec.opts.reports};
+    struct engine_start_opts opts = {a->spec.plan, &spec, a->spec.base, NULL, (int)port};
     if (rc == 0)
-        rc = engine_local_start(&a->job, a->engine, &order, &ev, a, &e);
+        rc = engine_local_start(&a->job, a->engine, &opts, &ev, a, &e);
     auto_fd(&a->stdin_fd);
     a->stdin_fd = -1;
     if (rc < 0)
-        say_error(a, &e);
+        send_error(a, &e);
 }
 
 static void on_signal(struct agent *a, const struct control_frame *f)
@@ -319,15 +331,15 @@ static void on_signal(struct agent *a, const struct control_frame *f)
     int64_t sig = 0;
     if (!a->job || json_require_int(&sig, f->head, "signal", NULL) < 0 || sig < 1 || sig > SIGRTMAX)
         return;
-    if (sig == SIGSTOP) /* a launcher that stops the job stops, too (^Z) */
-        control_suspend_timeout(a->link);
+    if (sig == SIGSTOP) /* the launcher stops itself after the job (^Z) */
+        control_suspend_timeout(a->control);
     engine_signal(a->job, 0, (int)sig);
 }
 
 static void on_stop(struct agent *a, const struct control_frame *f)
 {
     if (a->job)
-        (void)engine_request_stop(a->job); /* the launcher knows whether it listens */
+        (void)engine_request_stop(a->job); /* the launcher sends it only if the rank listens */
 }
 
 static void on_status_request(struct agent *a, const struct control_frame *f)
@@ -335,35 +347,35 @@ static void on_status_request(struct agent *a, const struct control_frame *f)
     struct rank_status s = {0};
     if (!a->job)
         return;
-    (void)rank_status_sample(&s, &a->pid, 1); /* where not, its notes tell something */
+    (void)rank_status_sample(&s, &a->pid, 1); /* if it fails, the collective trace may still help */
     engine_last_collective(a->job, 0, &s.collective);
-    say_standing(a, &s);
+    send_status(a, &s);
 }
 
-static void say_stack(struct agent *a, const char *lines)
+static void send_stack(struct agent *a, const char *lines)
 {
-    control_send(a->link, json_pack("{s:s}", "t", "stack"), lines, strlen(lines));
+    control_send(a->control, json_pack("{s:s}", "t", "stack"), lines, strlen(lines));
 }
 
 static void on_stacks(void *arg, const char *const *texts)
 {
     struct agent *a = arg;
-    say_stack(a, texts[0]);
+    send_stack(a, texts[0]);
     call_stacks_free(TAKE(a->stacks));
 }
 
 static void on_stack(struct agent *a, const struct control_frame *f)
 {
     struct rank_status s = {0};
-    if (a->stacks) /* its answer is one to this, too */
+    if (a->stacks) /* the capture under way answers this request, too */
         return;
     if (rank_status_sample(&s, &a->pid, 1) < 0 || s.pid == 0)
-        say_stack(a, "");
+        send_stack(a, "");
     else
         a->stacks = call_stacks_capture(&a->loop, &s, 1, on_stacks, a);
 }
 
-static void on_pmi_answer(struct agent *a, const struct control_frame *f)
+static void on_pmi_reply(struct agent *a, const struct control_frame *f)
 {
     if (a->job)
         engine_pmi_reply(a->job, 0, f->payload, f->len);
@@ -380,33 +392,34 @@ static void on_kill_tree(struct agent *a, const struct control_frame *f)
     if (a->job)
         engine_kill_tree(a->job);
     else
-        say(a, json_pack("{s:s}", "t", "reaped"));
+        send_head(a, json_pack("{s:s}", "t", "reaped"));
 }
 
 static void on_credit(struct agent *a, const struct control_frame *f)
 {
     int64_t n = 0;
-    if (json_require_int(&n, f->head, "bytes", NULL) < 0 || n < 0 || (size_t)n > a->on_the_way)
+    if (json_require_int(&n, f->head, "bytes", NULL) < 0 || n < 0 ||
+        (size_t)n > a->uncredited_bytes)
         return;
-    a->on_the_way -= (size_t)n;
-    if (!a->paused || a->on_the_way > CONTROL_WINDOW / 2)
+    a->uncredited_bytes -= (size_t)n;
+    if (!a->output_paused || a->uncredited_bytes > CONTROL_WINDOW / 2)
         return;
-    a->paused = false;
+    a->output_paused = false;
     if (a->job)
         engine_resume(a->job);
 }
 
 static void on_exit_agent(struct agent *a, const struct control_frame *f)
 {
-    a->told = true;
+    a->released = true;
     uv_stop(&a->loop);
 }
 
 static void on_reject(struct agent *a, const struct control_frame *f)
 {
-    const char *why = "without a reason";
+    const char *why = "no reason given";
     (void)json_optional_str(&why, f->head, "why", NULL);
-    log_error("%s: `drover run` does not take it: %s", a->name, why);
+    log_error("%s: rejected by the launcher: %s", a->host, why);
     on_exit_agent(a, f);
 }
 
@@ -414,8 +427,8 @@ static void on_frame(void *arg, const struct control_frame *f)
 {
     static const struct {
         const char *type;
-        void (*act)(struct agent *a, const struct control_frame *f);
-    } acts[] = {
+        void (*handle)(struct agent *a, const struct control_frame *f);
+    } handlers[] = {
         {"topo_request", on_topo_request},
         {"rank_spec", on_rank_spec},
         {"start", on_start},
@@ -429,11 +442,11 @@ static void on_frame(void *arg, const struct control_frame *f)
         {"exit_agent", on_exit_agent},
         {"reject", on_reject},
         {"stack", on_stack},
-        {"pmi", on_pmi_answer},
+        {"pmi", on_pmi_reply},
     };
-    for (size_t i = 0; i < COUNT_OF(acts); i++)
-        if (strcmp(acts[i].type, f->type) == 0) {
-            acts[i].act(arg, f);
+    for (size_t i = 0; i < COUNT_OF(handlers); i++)
+        if (strcmp(handlers[i].type, f->type) == 0) {
+            handlers[i].handle(arg, f);
             return;
         }
     log_warn("'%s' is not understood and dropped", f->type);
@@ -442,28 +455,15 @@ static void on_frame(void *arg, const struct control_frame *f)
 static void on_ended(void *arg, const char *why)
 {
     struct agent *a = arg;
-    if (!a->told)
-        log_warn("%s: `drover run` is gone (%s): the rank is ended", a->name, why);
+    if (!a->released)
+        log_warn("%s: the launcher disconnected (%s); killing the rank", a->host, why);
     uv_stop(&a->loop);
 }
 
 /* ---- start and end -----------------------------------------------------------------------------
  */
 
-/* Which rank this is; -1: nothing tells. */
-static int agent_rank(void)
-{
-    static const char *const names[] = {REMOTE_ENV_RANK, "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
-                                        "SLURM_PROCID"};
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        const char *value = getenv(names[i]);
-        if (value)
-            return atoi(value);
-    }
-    return -1;
-}
-
-static void on_room(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+static void on_parent_buffer(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
     static char byte;
     *buf = uv_buf_init(&byte, 1);
@@ -475,7 +475,7 @@ static void on_parent(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
     if (n >= 0)
         return;
     uv_read_stop(s);
-    say(a, json_pack("{s:s}", "t", "parent_died"));
+    send_head(a, json_pack("{s:s}", "t", "parent_died"));
 }
 
 static void watch_parent(struct agent *a, int fd)
@@ -483,32 +483,33 @@ static void watch_parent(struct agent *a, int fd)
     uv_pipe_init(&a->loop, &a->parent, 0);
     a->parent.data = a;
     if (uv_pipe_open(&a->parent, fd) < 0)
-        close(fd); /* then its end is not noticed, no more */
+        close(fd); /* the parent's death is then not noticed */
 }
 
-static int connect_up(struct agent *a, struct err *e)
+static int connect_launcher(struct agent *a, struct err *e)
 {
     static const struct control_events ev = {on_frame, on_ended};
     int fd = -1;
-    int rc = control_connect(&fd, getenv(REMOTE_ENV_CONTROL), DIAL_MS, e);
+    int rc = control_connect(&fd, getenv(REMOTE_ENV_CONTROL), CONNECT_MS, e);
     if (rc == 0)
-        rc = control_open(&a->link, &a->loop, fd, &ev, a, e);
+        rc = control_open(&a->control, &a->loop, fd, &ev, a, e);
     if (rc < 0)
         return rc;
-    control_authenticate(a->link, CONTROL_SILENT_MS);
-    say(a, json_pack("{s:s,s:o,s:s,s:i,s:i,s:o}", "t", "hello", "token",
-                     json_text(getenv(REMOTE_ENV_TOKEN)), "version", DROVER_VERSION, "protocol",
-                     CONTROL_FRAME_PROTOCOL, "rank", a->rank, "host", json_text(a->name)));
-    (void)uv_read_start((uv_stream_t *)&a->parent, on_room, on_parent);
+    control_authenticate(a->control, CONTROL_SILENT_MS);
+    send_head(a,
+              json_pack("{s:s,s:o,s:s,s:i,s:i,s:o}", "t", "hello", "token",
+                        json_text(getenv(REMOTE_ENV_TOKEN)), "version", DROVER_VERSION, "protocol",
+                        CONTROL_FRAME_PROTOCOL, "rank", a->rank, "host", json_text(a->host)));
+    (void)uv_read_start((uv_stream_t *)&a->parent, on_parent_buffer, on_parent);
     return 0;
 }
 
 static int begin(struct agent *a, struct err *e)
 {
     if (a->rank < 0)
-        return err_set(e, -EINVAL, "nothing in the environment says which rank this is");
+        return err_set(e, -EINVAL, "no variable of mpirun or srun holds the rank of this agent");
     int rc = engine_open(&a->engine, &a->loop, a->guardian, e);
-    return rc < 0 ? rc : connect_up(a, e);
+    return rc < 0 ? rc : connect_launcher(a, e);
 }
 
 static void finish(struct agent *a)
@@ -516,36 +517,36 @@ static void finish(struct agent *a)
     call_stacks_free(a->stacks);
     engine_free(a->job);
     engine_close(a->engine);
-    close_feed(a);
+    close_stdin(a);
     uv_close((uv_handle_t *)&a->parent, NULL);
-    control_close(a->link);
-    guardian_stop(a->guardian); /* whatever runs still is killed */
+    control_close(a->control);
+    guardian_stop(a->guardian); /* kills what still runs */
     uv_run(&a->loop, UV_RUN_DEFAULT);
     uv_loop_close(&a->loop);
-    rank_spec_free(&a->rank_spec);
+    rank_spec_free(&a->spec);
     auto_fd(&a->stdin_fd);
     auto_fd(&a->port_fd);
 }
 
-int agent_main(int parent)
+int agent_main(int parent_fd)
 {
-    struct agent a = {.rank = agent_rank(), .port_fd = -1, .stdin_fd = -1};
+    struct agent a = {.rank = remote_launcher_rank(environ), .port_fd = -1, .stdin_fd = -1};
     struct err e = {0};
-    char who[32];
-    snprintf(who, sizeof who, "drover rank %d", a.rank);
-    log_open(who);
+    char program[32];
+    snprintf(program, sizeof program, "drover rank %d", a.rank);
+    log_open(program);
     setsid();
-    if (gethostname(a.name, sizeof a.name - 1) < 0 || !a.name[0])
-        snprintf(a.name, sizeof a.name, "a host without a name");
-    int rc = guardian_start_unmonitored(&a.guardian, &e); /* rank_main.c is above us */
-    uv_loop_init(&a.loop); /* after the fork: libuv closes descriptors of its own in a child */
-    watch_parent(&a, parent);
+    if (gethostname(a.host, sizeof a.host - 1) < 0 || !a.host[0])
+        snprintf(a.host, sizeof a.host, "(unnamed host)");
+    int rc = guardian_start_unmonitored(&a.guardian, &e); /* the parent cleans up instead */
+    uv_loop_init(&a.loop); /* after the fork: libuv closes its descriptors in a child */
+    watch_parent(&a, parent_fd);
     if (rc == 0)
         rc = begin(&a, &e);
     if (rc == 0)
         uv_run(&a.loop, UV_RUN_DEFAULT);
     else
-        log_error("%s: %s", a.name, e.text);
+        log_error("%s: %s", a.host, e.text);
     finish(&a);
     return rc < 0;
 }

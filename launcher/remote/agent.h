@@ -1,17 +1,19 @@
-/* agent - `drover rank` (rank_main.c): what mpirun or srun starts on a node for each rank of a job.
+/* agent - the process that starts and watches one rank on its node: `drover rank`.
  *
- * Two processes. The parent is the one that mpirun knows: it ignores SIGTERM, waits for the other,
- * and always says 0, so that mpirun ends nothing on its own. The agent is in a session of its own,
- * with a guardian that has no keeper, as the parent ends what is left when both are killed: it
- * connects to the launcher, runs the rank as a local job of one, and forwards what happens.
- * mpirun's SIGKILL to the parent ends nothing either: the launcher is told, and ends the job. When
- * the launcher is gone or silent, the agent ends everything at once. */
+ * mpirun or srun starts `drover rank` per rank. It consists of two processes. The parent
+ * (rank_main.c) is the one that mpirun knows: it ignores SIGTERM, waits for the agent, and exits
+ * with 0 whatever happens, so that mpirun ends nothing by itself. The agent is in a session of its
+ * own. It connects to the launcher, runs the rank as a local job of one, and forwards its events.
+ * Its guardian has no monitor, since the parent cleans up if both are killed.
+ *
+ * mpirun's SIGKILL to the parent ends nothing either: the agent tells the launcher, which ends the
+ * job. If the connection to the launcher ends or is silent, the agent kills everything at once. */
 #ifndef DROVER_AGENT_H
 #define DROVER_AGENT_H
 
-/* The agent, from its environment to its end. Called in a process without threads, which it
- * changes as it likes; returns the process's exit status. `parent` is a pipe, taken over, that is
- * at its end when the parent is. */
-int agent_main(int parent);
+/* Runs the agent until the launcher releases it or disconnects. Returns the exit status of the
+ * process. The process must have no threads and may be changed. Takes over `parent_fd`, a pipe
+ * whose other end closes when the parent dies. */
+int agent_main(int parent_fd);
 
 #endif

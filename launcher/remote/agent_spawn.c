@@ -8,14 +8,13 @@
 #include "common/own_process.h"
 #include "launcher/engine/engine.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/rank_spec.h"
 #include "launcher/remote/remote_launcher.h"
 
 struct agent_spawn {
     struct plan *plan;
     struct engine_job *job;
-    int left; /* that run */
-    bool clearing;
+    int running; /* agents that have not exited */
+    bool killed;
     void (*ended)(void *arg);
     void *arg;
 };
@@ -28,7 +27,7 @@ int agent_spawn_program(char **out, struct err *e)
         return rc;
     if (access(path, X_OK) < 0) {
         err_set(e, -errno, "%s: %s", path, strerror(errno));
-        return err_hint(e, "is this a complete installation? `make install` puts it there");
+        return err_hint(e, "reinstall drover: `make install` installs drover-rank, too");
     }
     *out = TAKE(path);
     return 0;
@@ -49,68 +48,68 @@ static void on_started(void *arg, int rank, pid_t pid)
 {
 }
 
-static void one_less(struct agent_spawn *a)
+/* After the last agent the processes that it may have left are killed. */
+static void agent_ended(struct agent_spawn *a)
 {
-    if (--a->left == 0)
+    if (--a->running == 0)
         agent_spawn_kill(a);
 }
 
 static void on_not_started(void *arg, int rank, int status, const char *why)
 {
-    log_warn("a `drover rank` could not be started: %s", why); /* the launcher will miss it */
-    one_less(arg);
+    log_warn("cannot start an agent: %s", why); /* the launcher's start limit names its rank */
+    agent_ended(arg);
 }
 
 static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
 {
-    one_less(arg);
+    agent_ended(arg);
 }
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
-    log_warn("%.*s", (int)len,
-             text); /* of `drover rank` itself: its program's go to the launcher */
+    log_warn("%.*s", (int)len, text); /* the agent's own line: the rank's go to the launcher */
     return true;
 }
 
-static void on_quiet(void *arg, int rank)
+static void on_eof(void *arg, int rank)
 {
 }
 
-static void on_cleared(void *arg)
+static void on_reaped(void *arg)
 {
     struct agent_spawn *a = arg;
     a->ended(a->arg);
 }
 
 int agent_spawn_start(struct agent_spawn **out, struct launch_context *l,
-                      const struct agent_spawn_opts *ask, void (*ended)(void *arg), void *arg,
+                      const struct agent_spawn_opts *opts, void (*ended)(void *arg), void *arg,
                       struct err *e)
 {
     static const struct engine_events ev = {.started = on_started,
                                             .not_started = on_not_started,
                                             .exited = on_exited,
                                             .line = on_line,
-                                            .quiet = on_quiet,
-                                            .cleared = on_cleared};
+                                            .quiet = on_eof,
+                                            .cleared = on_reaped};
     AUTO(free) char *drover_rank = NULL;
     int rc = agent_spawn_program(&drover_rank, e);
     if (rc < 0)
         return rc;
     AUTO(agent_spawn) struct agent_spawn *a = xzalloc(sizeof *a);
     a->ended = ended;
-    a->left = ask->count;
+    a->running = opts->count;
     a->arg = arg;
-    struct plan *p = a->plan = agent_spawn_plan(ask->count);
-    for (int i = 0; i < ask->count; i++)
-        env_set(&p->ranks[i].env, REMOTE_ENV_RANK, "%d", ask->first_rank + i);
+    struct plan *p = a->plan = agent_spawn_plan(opts->count);
+    for (int i = 0; i < opts->count; i++)
+        env_set(&p->ranks[i].env, REMOTE_ENV_RANK, "%d", opts->first_rank + i);
     strv_push(&p->argv, TAKE(drover_rank));
-    env_set(&p->env, REMOTE_ENV_CONTROL, "%s", ask->control);
-    env_set(&p->env, REMOTE_ENV_TOKEN, "%s", ask->token);
-    AUTO(strv) char **env = rank_spec_strip_launcher_env(launch_context_env(l));
-    struct launch_spec spec = {.stdin_null = true, .cgroup = ask->cgroup};
-    struct engine_start_opts order = {.plan = p, .spec = &spec, .base_env = env};
-    rc = engine_local_start(&a->job, launch_context_engine(l), &order, &ev, a, e);
+    env_set(&p->env, REMOTE_ENV_CONTROL, "%s", opts->control);
+    env_set(&p->env, REMOTE_ENV_TOKEN, "%s", opts->token);
+    AUTO(strv) char **env = remote_launcher_strip_env(launch_context_env(l));
+    struct launch_spec spec = {.stdin_null = true, .cgroup = opts->cgroup};
+    struct engine_start_opts start = {.plan = p, .spec = &spec, .base_env = env};
+    rc = engine_local_start(&a->job, launch_context_engine(l), &start, &ev, a, e);
     if (rc < 0)
         return rc;
     *out = TAKE(a);
@@ -119,9 +118,9 @@ int agent_spawn_start(struct agent_spawn **out, struct launch_context *l,
 
 void agent_spawn_kill(struct agent_spawn *a)
 {
-    if (!a->clearing)
+    if (!a->killed)
         engine_kill_tree(a->job);
-    a->clearing = true;
+    a->killed = true;
 }
 
 void agent_spawn_free(struct agent_spawn *a)

@@ -1,6 +1,7 @@
-/* agents - the `drover rank`s of this node's part of a job whose launcher may be on another one:
- * who was told by launch_join_ticket() starts them here. They end when the launcher has no more use
- * for them, is gone, or when they are cleared. */
+/* agent_spawn - starts agents on this node for a job whose launcher may be on another one.
+ *
+ * The caller got a join ticket from launch_join_ticket(). The agents exit when the launcher
+ * releases them or disconnects, or when they are killed. */
 #ifndef DROVER_AGENT_SPAWN_H
 #define DROVER_AGENT_SPAWN_H
 
@@ -9,30 +10,30 @@
 #include "launcher/engine/launch.h"
 
 struct agent_spawn_opts {
-    const char *control, *token; /* the invitation */
+    const char *control, *token; /* the join ticket */
     int first_rank, count;       /* which ranks of the job */
     const char *cgroup;          /* as launch_spec's */
 };
 
 struct agent_spawn;
 
-/* `ended`: nothing of them is left, by themselves or by agent_spawn_kill(); agent_spawn_free() may
- * be called in it. What `ask` points to is copied. */
+/* Starts the agents. Calls `ended` from the loop when no process of them is left, whether they
+ * exited or were killed; agent_spawn_free() may be called in it. Copies what `opts` points to. */
 int agent_spawn_start(struct agent_spawn **out, struct launch_context *l,
-                      const struct agent_spawn_opts *ask, void (*ended)(void *arg), void *arg,
+                      const struct agent_spawn_opts *opts, void (*ended)(void *arg), void *arg,
                       struct err *e);
-/* SIGKILL to them and all that they have started; `ended` follows. */
+/* Kills the process trees of the agents; `ended` follows. */
 void agent_spawn_kill(struct agent_spawn *a);
-/* After `ended`, or in it. */
+/* Frees it. Only after `ended`, or in it. */
 void agent_spawn_free(struct agent_spawn *a);
 AUTO_DEFINE(agent_spawn, struct agent_spawn *, agent_spawn_free)
 
-/* ---- for the engine that starts them itself ---------------------------------------------- */
+/* ---- for the remote engine ---------------------------------------------------------------- */
 
-/* A plan of `count` processes here with nothing in it yet. */
+/* Returns a plan of `count` processes on this machine, without a command line. */
 struct plan *agent_spawn_plan(int count);
-/* The program `drover-rank`. To be freed.
- *   -ENOENT, -EACCES  it is not where it should be */
+/* Finds the program `drover-rank`. The caller frees `*out`.
+ *   -ENOENT, -EACCES  it is missing from the installation, or not executable */
 int agent_spawn_program(char **out, struct err *e);
 
 #endif

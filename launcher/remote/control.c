@@ -13,14 +13,16 @@ struct control {
     uv_timer_t tick;
     int open_handles;
     struct strbuf in;
-    bool trusted, patient, closed, ended;
+    bool authenticated;
+    bool silence_expected; /* control_suspend_timeout() */
+    bool closed, ended;
     int silent_ms;
-    uint64_t heard, sent, ticked; /* uv_now() of the last */
+    uint64_t received_at, sent_at, ticked_at; /* uv_now() of the last frame or tick */
     struct control_events ev;
     void *arg;
 };
 
-/* ---- ends --------------------------------------------------------------------------------------
+/* ---- end ---------------------------------------------------------------------------------------
  */
 
 static void on_closed(uv_handle_t *h)
@@ -51,25 +53,26 @@ static void end(struct control *c, const char *why)
     c->ev.ended(c->arg, why);
 }
 
-/* ---- in ----------------------------------------------------------------------------------------
+/* ---- receiving ---------------------------------------------------------------------------------
  */
 
-/* The whole frames that have come. */
-static void deliver(struct control *c)
+/* Emits the complete frames. */
+static void emit_frames(struct control *c)
 {
     size_t used = 0;
     while (!c->closed && !c->ended) {
         struct control_frame f;
         struct err e = {0};
-        ssize_t n = control_frame_get(&f, strbuf_str(&c->in) + used, c->in.len - used,
-                                      c->trusted ? CONTROL_FRAME_MAX : CONTROL_HELLO_BYTES, &e);
+        ssize_t n =
+            control_frame_decode(&f, strbuf_str(&c->in) + used, c->in.len - used,
+                                 c->authenticated ? CONTROL_FRAME_MAX : CONTROL_HELLO_BYTES, &e);
         if (n < 0)
             end(c, e.text);
         if (n <= 0)
             break;
         used += (size_t)n;
-        c->heard = uv_now(c->tcp.loop);
-        c->patient = false;
+        c->received_at = uv_now(c->tcp.loop);
+        c->silence_expected = false;
         if (strcmp(f.type, "ping") != 0)
             c->ev.frame(c->arg, &f);
         json_decref(f.head);
@@ -79,7 +82,7 @@ static void deliver(struct control *c)
 
 static void on_buffer(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
-    static char scratch[READ_BYTES]; /* of the one loop; empty again when on_read() returns */
+    static char scratch[READ_BYTES]; /* shared: on_read() copies it before the next read */
     *buf = uv_buf_init(scratch, sizeof scratch);
 }
 
@@ -88,27 +91,27 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
     struct control *c = s->data;
     if (n > 0) {
         strbuf_add(&c->in, buf->base, (size_t)n);
-        deliver(c);
+        emit_frames(c);
     } else if (n < 0) {
         char why[128];
-        snprintf(why, sizeof why, "the connection was %s", n == UV_EOF ? "closed" : "cut: ");
+        snprintf(why, sizeof why, "the connection was %s", n == UV_EOF ? "closed" : "lost: ");
         if (n != UV_EOF)
             snprintf(why + strlen(why), sizeof why - strlen(why), "%s", uv_strerror((int)n));
         end(c, why);
     }
 }
 
-/* ---- out ---------------------------------------------------------------------------------------
+/* ---- sending -----------------------------------------------------------------------------------
  */
 
-struct out {
+struct outgoing {
     uv_write_t req;
     struct strbuf bytes;
 };
 
 static void on_written(uv_write_t *req, int status)
 {
-    struct out *o = (struct out *)req; /* a failure is seen by reading, too */
+    struct outgoing *o = (struct outgoing *)req; /* on_read() reports a failure */
     strbuf_free(&o->bytes);
     free(o);
 }
@@ -116,66 +119,66 @@ static void on_written(uv_write_t *req, int status)
 void control_send(struct control *c, json_t *head, const void *payload, size_t len)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    int rc = control_frame_put(&b, head, payload, len);
+    int rc = control_frame_encode(&b, head, payload, len);
     json_decref(head);
     assert(rc == 0);
     if (c->closed || c->ended || rc < 0)
         return;
-    c->sent = uv_now(c->tcp.loop);
+    c->sent_at = uv_now(c->tcp.loop);
     uv_buf_t buf = uv_buf_init(b.data, (unsigned)b.len);
     int n = uv_try_write((uv_stream_t *)&c->tcp, &buf, 1);
     if (n == (int)b.len || (n < 0 && n != UV_EAGAIN))
         return;
-    struct out *o = xzalloc(sizeof *o);
+    struct outgoing *o = xzalloc(sizeof *o);
     strbuf_add(&o->bytes, b.data + (n > 0 ? n : 0), b.len - (size_t)(n > 0 ? n : 0));
     buf = uv_buf_init(o->bytes.data, (unsigned)o->bytes.len);
     if (uv_write(&o->req, (uv_stream_t *)&c->tcp, &buf, 1, on_written) < 0)
         on_written(&o->req, 0);
 }
 
-/* ---- life --------------------------------------------------------------------------------------
+/* ---- silence -----------------------------------------------------------------------------------
  */
 
 static void on_tick(uv_timer_t *t)
 {
     struct control *c = t->data;
     uint64_t now = uv_now(t->loop), silent = (uint64_t)c->silent_ms;
-    /* Where it was this process that did not run (^Z, a suspended machine), nothing is known of the
-     * other: what it has said meanwhile is read after this. */
-    if (now - c->ticked > silent / 2)
-        c->heard = now;
-    c->ticked = now;
-    if (!c->patient && now - c->heard >= silent) {
+    /* If this process did not run for a while (^Z, a suspended machine), the peer may have sent
+     * frames that are read after this timer: the time starts again. */
+    if (now - c->ticked_at > silent / 2)
+        c->received_at = now;
+    c->ticked_at = now;
+    if (!c->silence_expected && now - c->received_at >= silent) {
         char why[64];
         snprintf(why, sizeof why, "silent for %g s", c->silent_ms / 1000.0);
         end(c, why);
-    } else if (c->trusted && now - c->sent >= silent / 3) {
+    } else if (c->authenticated && now - c->sent_at >= silent / 3) {
         control_send(c, json_pack("{s:s}", "t", "ping"), NULL, 0);
     }
 }
 
-static void watch(struct control *c, int silent_ms)
+static void start_ticking(struct control *c, int silent_ms)
 {
-    uint64_t each = (uint64_t)silent_ms / 15;
+    uint64_t interval = (uint64_t)silent_ms / 15;
     c->silent_ms = silent_ms;
-    c->heard = c->sent = c->ticked = uv_now(c->tcp.loop);
-    uv_timer_start(&c->tick, on_tick, each, each ? each : 1);
+    c->received_at = c->sent_at = c->ticked_at = uv_now(c->tcp.loop);
+    uv_timer_start(&c->tick, on_tick, interval, interval ? interval : 1);
 }
 
 void control_authenticate(struct control *c, int silent_ms)
 {
-    c->trusted = true;
-    watch(c, silent_ms);
+    c->authenticated = true;
+    start_ticking(c, silent_ms);
 }
 
 bool control_is_silent(const struct control *c)
 {
-    return uv_now(c->tcp.loop) - c->heard >= (uint64_t)c->silent_ms / 2;
+    return uv_now(c->tcp.loop) - c->received_at >= (uint64_t)c->silent_ms / 2;
 }
 
 void control_suspend_timeout(struct control *c)
 {
-    c->patient = true;
+    c->silence_expected = true;
 }
 
 /* ---- start -------------------------------------------------------------------------------------
@@ -193,7 +196,7 @@ static struct control *new_control(uv_loop_t *loop, const struct control_events 
     return c;
 }
 
-static int begin(struct control **out, struct control *c, int rc, struct err *e)
+static int start_reading(struct control **out, struct control *c, int rc, struct err *e)
 {
     if (rc == 0)
         rc = uv_read_start((uv_stream_t *)&c->tcp, on_buffer, on_read);
@@ -201,8 +204,8 @@ static int begin(struct control **out, struct control *c, int rc, struct err *e)
         control_close(c);
         return err_set(e, rc, "control connection: %s", uv_strerror(rc));
     }
-    (void)uv_tcp_nodelay(&c->tcp, 1); /* slower without, no more */
-    watch(c, CONTROL_HELLO_MS);
+    (void)uv_tcp_nodelay(&c->tcp, 1); /* it works without, more slowly */
+    start_ticking(c, CONTROL_HELLO_MS);
     *out = c;
     return 0;
 }
@@ -214,20 +217,20 @@ int control_open(struct control **out, uv_loop_t *loop, int fd, const struct con
     int rc = uv_tcp_open(&c->tcp, fd);
     if (rc < 0)
         close(fd);
-    return begin(out, c, rc, e);
+    return start_reading(out, c, rc, e);
 }
 
 int control_accept(struct control **out, uv_stream_t *listener, const struct control_events *ev,
                    void *arg, struct err *e)
 {
     struct control *c = new_control(listener->loop, ev, arg);
-    return begin(out, c, uv_accept(listener, (uv_stream_t *)&c->tcp), e);
+    return start_reading(out, c, uv_accept(listener, (uv_stream_t *)&c->tcp), e);
 }
 
 /* ---- addresses ---------------------------------------------------------------------------------
  */
 
-static void name_address(char *out, size_t size, const struct sockaddr_storage *a)
+static void format_address(char *out, size_t size, const struct sockaddr_storage *a)
 {
     const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)a;
     out[0] = '\0';
@@ -246,12 +249,12 @@ int control_endpoints(struct control_endpoints *out, const struct control *c)
     int rc = uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&a, &len);
     if (rc < 0)
         return rc;
-    name_address(out->peer, sizeof out->peer, &a);
+    format_address(out->peer, sizeof out->peer, &a);
     len = sizeof a;
     rc = uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&a, &len);
     if (rc < 0)
         return rc;
-    name_address(out->own, sizeof out->own, &a);
+    format_address(out->own, sizeof out->own, &a);
     out->same_host = strcmp(out->peer, out->own) == 0;
     return 0;
 }

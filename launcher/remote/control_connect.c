@@ -11,24 +11,25 @@
 #include "common/strbuf.h"
 #include "launcher/remote/control.h"
 
-enum { DIALS_MAX = 32, HEAD_START_MS = 300 };
+enum { ADDRESSES_MAX = 32, HEAD_START_MS = 300 };
 
-struct dials {
-    struct pollfd at[DIALS_MAX]; /* fd < 0: over, or not begun */
-    const char *name[DIALS_MAX];
-    int count, begun;
-    struct strbuf why;
+struct attempts {
+    struct pollfd at[ADDRESSES_MAX]; /* fd < 0: failed, or not started */
+    const char *address[ADDRESSES_MAX];
+    int count, started;
+    struct strbuf errors;
 };
 
-static void gave_up(struct dials *d, int i, int error)
+static void attempt_failed(struct attempts *a, int i, int error)
 {
-    auto_fd(&d->at[i].fd);
-    d->at[i].fd = -1;
-    strbuf_printf(&d->why, "%s%s: %s", d->why.len ? "; " : "", d->name[i], strerror(error));
+    auto_fd(&a->at[i].fd);
+    a->at[i].fd = -1;
+    strbuf_printf(&a->errors, "%s%s: %s", a->errors.len ? "; " : "", a->address[i],
+                  strerror(error));
 }
 
-/* "10.0.0.1:4000" or "[fe80::1]:4000". Returns the address's length, or -EINVAL. */
-static int read_address(struct sockaddr_storage *out, const char *text)
+/* Parses "10.0.0.1:4000" or "[fe80::1]:4000". Returns the length of the address, or -EINVAL. */
+static int parse_address(struct sockaddr_storage *out, const char *text)
 {
     char host[80];
     const char *colon = strrchr(text, ':');
@@ -52,74 +53,75 @@ static int read_address(struct sockaddr_storage *out, const char *text)
     return inet_pton(AF_INET, host, &four->sin_addr) == 1 ? (int)sizeof *four : -EINVAL;
 }
 
-static void dial_next(struct dials *d)
+static void start_next(struct attempts *a)
 {
-    struct sockaddr_storage a;
-    int i = d->begun++, len = read_address(&a, d->name[i]);
+    struct sockaddr_storage addr;
+    int i = a->started++, len = parse_address(&addr, a->address[i]);
     if (len < 0) {
-        gave_up(d, i, -len);
+        attempt_failed(a, i, -len);
         return;
     }
-    int fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    d->at[i] = (struct pollfd){.fd = fd, .events = POLLOUT};
-    if (fd < 0 || (connect(fd, (struct sockaddr *)&a, (socklen_t)len) < 0 && errno != EINPROGRESS))
-        gave_up(d, i, errno);
+    int fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    a->at[i] = (struct pollfd){.fd = fd, .events = POLLOUT};
+    if (fd < 0 ||
+        (connect(fd, (struct sockaddr *)&addr, (socklen_t)len) < 0 && errno != EINPROGRESS))
+        attempt_failed(a, i, errno);
 }
 
-/* The first that is connected; -1: none so far. */
-static int answered(struct dials *d)
+/* Returns the first socket that is connected; -1: none so far. */
+static int find_connected(struct attempts *a)
 {
-    for (int i = 0; i < d->begun; i++) {
+    for (int i = 0; i < a->started; i++) {
         int error = 0;
         socklen_t len = sizeof error;
-        if (d->at[i].fd < 0 || !d->at[i].revents)
+        if (a->at[i].fd < 0 || !a->at[i].revents)
             continue;
-        getsockopt(d->at[i].fd, SOL_SOCKET, SO_ERROR, &error, &len);
+        getsockopt(a->at[i].fd, SOL_SOCKET, SO_ERROR, &error, &len);
         if (error == 0)
-            return fd_take(&d->at[i].fd);
-        gave_up(d, i, error);
+            return fd_take(&a->at[i].fd);
+        attempt_failed(a, i, error);
     }
     return -1;
 }
 
-static bool any_open(const struct dials *d)
+static bool any_open(const struct attempts *a)
 {
-    for (int i = 0; i < d->begun; i++)
-        if (d->at[i].fd >= 0)
+    for (int i = 0; i < a->started; i++)
+        if (a->at[i].fd >= 0)
             return true;
     return false;
 }
 
-static int dial_all(struct dials *d, int limit_ms)
+static int connect_any(struct attempts *a, int limit_ms)
 {
     int fd = -1;
     int64_t now = clock_ms(), deadline = now + limit_ms, next = now;
-    while (fd < 0 && now < deadline && (d->begun < d->count || any_open(d))) {
-        if (d->begun < d->count && (now >= next || !any_open(d))) {
-            dial_next(d);
+    while (fd < 0 && now < deadline && (a->started < a->count || any_open(a))) {
+        if (a->started < a->count && (now >= next || !any_open(a))) {
+            start_next(a);
             next = now + HEAD_START_MS;
         }
-        int64_t until = d->begun < d->count && next < deadline ? next : deadline;
-        if (any_open(d) && poll(d->at, (nfds_t)d->begun, (int)(until - now)) > 0)
-            fd = answered(d);
+        int64_t until = a->started < a->count && next < deadline ? next : deadline;
+        if (any_open(a) && poll(a->at, (nfds_t)a->started, (int)(until - now)) > 0)
+            fd = find_connected(a);
         now = clock_ms();
     }
-    for (int i = 0; i < d->begun; i++)
-        if (d->at[i].fd >= 0 && fd < 0)
-            gave_up(d, i, ETIMEDOUT);
+    for (int i = 0; i < a->started; i++)
+        if (a->at[i].fd >= 0 && fd < 0)
+            attempt_failed(a, i, ETIMEDOUT);
         else
-            auto_fd(&d->at[i].fd);
+            auto_fd(&a->at[i].fd);
     return fd;
 }
 
 int control_connect(int *fd, const char *list, int limit_ms, struct err *e)
 {
     AUTO(free) char *copy = xstrdup(list);
-    struct dials d = {.count = 0};
-    for (char *rest = copy, *one; d.count < DIALS_MAX && (one = strsep(&rest, ","));)
-        d.name[d.count++] = one;
-    *fd = dial_all(&d, limit_ms);
-    int rc = *fd >= 0 ? 0 : err_set(e, -ECONNREFUSED, "connect to %s", strbuf_str(&d.why));
-    strbuf_free(&d.why);
+    struct attempts a = {.count = 0};
+    for (char *rest = copy, *one; a.count < ADDRESSES_MAX && (one = strsep(&rest, ","));)
+        a.address[a.count++] = one;
+    *fd = connect_any(&a, limit_ms);
+    int rc = *fd >= 0 ? 0 : err_set(e, -ECONNREFUSED, "connect to %s", strbuf_str(&a.errors));
+    strbuf_free(&a.errors);
     return rc;
 }

@@ -17,7 +17,7 @@ static void put32(char *p, size_t n)
         p[i] = (char)(n >> (8 * i));
 }
 
-int control_frame_put(struct strbuf *to, const json_t *head, const void *payload, size_t len)
+int control_frame_encode(struct strbuf *to, const json_t *head, const void *payload, size_t len)
 {
     AUTO(free) char *text = json_line(head);
     size_t text_len = strlen(text);
@@ -33,22 +33,22 @@ int control_frame_put(struct strbuf *to, const json_t *head, const void *payload
     return 0;
 }
 
-ssize_t control_frame_get(struct control_frame *out, const char *bytes, size_t len, size_t most,
-                          struct err *e)
+ssize_t control_frame_decode(struct control_frame *out, const char *bytes, size_t len,
+                             size_t max_bytes, struct err *e)
 {
     if (len < LENGTHS)
         return 0;
     size_t head = get32(bytes), payload = get32(bytes + 4);
     if (head > CONTROL_FRAME_HEAD_MAX || payload > CONTROL_FRAME_PAYLOAD_MAX ||
-        LENGTHS + head + payload > most)
-        return err_set(e, -EMSGSIZE, "a message of %zu bytes, where %zu are the limit",
-                       LENGTHS + head + payload, most);
+        LENGTHS + head + payload > max_bytes)
+        return err_set(e, -EMSGSIZE, "a frame of %zu bytes exceeds the limit of %zu",
+                       LENGTHS + head + payload, max_bytes);
     if (len < LENGTHS + head + payload)
         return 0;
     AUTO(json) json_t *j = NULL;
     struct control_frame f = {.payload = bytes + LENGTHS + head, .len = payload};
     if (json_parse(&j, bytes + LENGTHS, head, e) < 0 || json_require_str(&f.type, j, "t", e) < 0) {
-        err_wrap(e, "a message that is none");
+        err_wrap(e, "invalid frame");
         return -EBADMSG;
     }
     f.head = TAKE(j);

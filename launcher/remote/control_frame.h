@@ -1,5 +1,5 @@
-/* control_frame - what the launcher and a far `drover rank` say to each other, as bytes on a
- * stream: two lengths (32 bits, little endian), a JSON object, and as many raw bytes. Pure.
+/* control_frame - the frames of the control connection between launcher and agent, as bytes of a
+ * stream: two lengths (32 bits, little endian), a JSON object, and raw bytes. Pure.
  *
  *     agent -> launcher   hello topo port started not_started output eof report exit reaped credit
  *                         rank_status stack pmi parent_died
@@ -7,7 +7,7 @@
  *                         status_request stack pmi kill_tree credit exit_agent reject
  *     both                ping
  *
- * The code that sends a frame describes its keys: agent.c and engine_remote.c. */
+ * agent.c, engine_remote.c and remote_start.c show the keys of each frame. */
 #ifndef DROVER_CONTROL_FRAME_H
 #define DROVER_CONTROL_FRAME_H
 
@@ -20,26 +20,26 @@
 
 enum {
     CONTROL_FRAME_PROTOCOL =
-        2, /* of `hello` and of a rendezvous' `join`; a change of frames raises it */
-    CONTROL_FRAME_HEAD_MAX = 1 << 20,     /* bytes of the object */
+        2, /* in `hello` and a rendezvous' `join`; raised by any change of frames */
+    CONTROL_FRAME_HEAD_MAX = 1 << 20,     /* bytes of the JSON object */
     CONTROL_FRAME_PAYLOAD_MAX = 16 << 20, /* raw bytes */
     CONTROL_FRAME_MAX = 8 + CONTROL_FRAME_HEAD_MAX + CONTROL_FRAME_PAYLOAD_MAX
 };
 
 struct control_frame {
-    json_t *head;        /* an object with a string "t"; the caller's to drop */
-    const char *type;    /* that string; lives as long as `head` */
-    const char *payload; /* points into the bytes that were read */
+    json_t *head;        /* an object with a string "t"; the caller drops its reference */
+    const char *type;    /* that string; valid as long as `head` */
+    const char *payload; /* points into the decoded bytes */
     size_t len;
 };
 
-/* Appends a frame. -EMSGSIZE where it passes the limits; `to` is then as it was. */
-int control_frame_put(struct strbuf *to, const json_t *head, const void *payload, size_t len);
+/* Appends a frame. -EMSGSIZE if it exceeds the limits; `to` is then unchanged. */
+int control_frame_encode(struct strbuf *to, const json_t *head, const void *payload, size_t len);
 
-/* The frame at the beginning of `bytes`: returns its length, or 0 where more bytes are needed.
- *   -EMSGSIZE  it is longer than `most` or than the limits above
- *   -EBADMSG   it is no JSON object, or has no "t" */
-ssize_t control_frame_get(struct control_frame *out, const char *bytes, size_t len, size_t most,
-                          struct err *e);
+/* Decodes the frame at the beginning of `bytes`. Returns its length, or 0 if more bytes are needed.
+ *   -EMSGSIZE  it exceeds `max_bytes` or the limits above
+ *   -EBADMSG   not a JSON object, or without "t" */
+ssize_t control_frame_decode(struct control_frame *out, const char *bytes, size_t len,
+                             size_t max_bytes, struct err *e);
 
 #endif

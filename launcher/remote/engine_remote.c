@@ -1,5 +1,3 @@
-#include "launcher/remote/engine_remote.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -9,132 +7,275 @@
 #include "common/log.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/rank_spec.h"
+#include "launcher/remote/engine_remote_internal.h"
 
 enum {
-    START_MS = 60000,      /* where the spec does not say */
-    CLEAR_MS = 20000,      /* for agents to kill what they have */
-    LEAVE_MS = 2000,       /* for mpirun to end after the last agent: 4.1.4 sometimes never does */
-    FAILED_LEAVE_MS = 200, /* the same after a failure, for one that lingers */
+    REAP_MS = 20000,               /* for agents to kill their process trees */
+    LAUNCHER_EXIT_MS = 2000,       /* for mpirun: 4.1.4 sometimes never exits */
+    LAUNCHER_EXIT_FAILED_MS = 200, /* the same after a failure, for a launcher that lingers */
     SHOWN_LINES = 20
 };
+
+#define STOPPED_EARLY "the job was stopped before all agents had connected"
 
 const char *engine_remote_host(const struct remote_job *j, int rank)
 {
     return j->plan->nodes[j->plan->ranks[rank].node].name;
 }
 
-/* ---- what must not happen inside a call --------------------------------------------------------
+void engine_remote_send(struct remote_rank *r, json_t *head)
+{
+    if (r->peer)
+        control_send(r->peer->control, head, NULL, 0);
+    else
+        json_decref(head);
+}
+
+/* ---- ranks -------------------------------------------------------------------------------------
  */
 
-static void on_soon(uv_timer_t *t);
-
-static void soon(struct remote_job *j)
+bool engine_remote_apply_rank(struct remote_rank *r, enum remote_rank_event ev)
 {
-    if (!uv_is_active((uv_handle_t *)&j->soon))
-        uv_timer_start(&j->soon, on_soon, 0, 0);
+    int to = remote_rank_next(r->state, ev);
+    if (to < 0)
+        log_debug("rank %d is %s: event %d is dropped", r->rank, remote_rank_state_name(r->state),
+                  (int)ev);
+    else
+        r->state = (enum remote_rank_state)to;
+    return to >= 0;
 }
 
-void engine_remote_fail_start(struct remote_job *j, int rank, int status, const char *fmt, ...)
+void engine_remote_not_started(struct remote_rank *r, int status, const char *why)
 {
-    if (j->failure[0] || j->started)
+    struct remote_job *j = r->job;
+    if (!engine_remote_apply_rank(r, REMOTE_RANK_EV_NOT_STARTED))
         return;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(j->failure, sizeof j->failure, fmt, ap);
-    va_end(ap);
-    j->failure_rank = rank;
-    j->failure_status = status;
-    soon(j);
-}
-
-static void report_not_started(struct remote_job *j, int rank, int status, const char *why)
-{
-    struct remote_rank *r = &j->ranks[rank];
-    if (r->state == REMOTE_RANK_DONE)
-        return;
-    r->state = REMOTE_RANK_DONE;
-    j->failed = true;
     for (int i = 0; i < REMOTE_STREAMS; i++)
-        rank_output_close(TAKE(r->streams[i].io));
-    j->ev.not_started(j->arg, rank, status, why);
+        rank_output_close(TAKE(r->streams[i].output));
+    j->ev.not_started(j->arg, r->rank, status, why);
 }
 
-/* mpirun's own words stand with the rank that was missed, unless they were told, in ours or by
- * --verbose. */
-static void report_start_failure(struct remote_job *j)
+void engine_remote_abandon_rank(struct remote_rank *r)
 {
-    int n = last_lines_count(j->launcher_output);
-    bool told = j->cause_known || log_shows(LOG_INFO);
-    for (int i = n > SHOWN_LINES ? n - SHOWN_LINES : 0; i < n && !told; i++) {
-        size_t len;
-        const char *line = last_lines_get(j->launcher_output, i, &len);
-        AUTO(free) char *text = xasprintf("%s: %s\n", j->starter->program, line);
-        (void)j->ev.line(j->arg, j->failure_rank, LAUNCH_STDERR, text, strlen(text) - 1);
-    }
-    report_not_started(j, j->failure_rank, j->failure_status, j->failure);
-    for (int i = 0; i < j->plan->world_size; i++)
-        report_not_started(j, i, j->failure_status, j->failure);
+    r->tree_reaped = true;
+    engine_remote_output_eof(r);
+    engine_remote_check_reaped(r->job);
+}
+
+void engine_remote_lose(struct remote_rank *r, const char *why)
+{
+    struct remote_job *j = r->job;
+    j->failed = true;
+    if (engine_remote_apply_rank(r, REMOTE_RANK_EV_LOST))
+        j->ev.lost(j->arg, r->rank, why);
+    engine_remote_abandon_rank(r);
 }
 
 static bool is_reaped(const struct remote_rank *r)
 {
-    return r->state == REMOTE_RANK_DONE && r->cleared && !r->streams[0].io && !r->streams[1].io;
+    return r->state == REMOTE_RANK_DONE && r->tree_reaped && !r->streams[0].output &&
+           !r->streams[1].output;
 }
 
-static void on_launcher_exit_timeout(uv_timer_t *t)
-{
-    struct remote_job *j = t->data;
-    log_debug("%s has not ended by itself",
-              j->starter->program ? j->starter->program : "a starter");
-    engine_kill_tree(j->starting);
-}
-
-static void release(struct remote_job *j)
-{
-    j->released = true;
-    remote_start_stop_listening(j);
-    for (struct remote_peer *p = j->peers; p; p = p->next)
-        control_send(p->link, json_pack("{s:s}", "t", "exit_agent"), NULL, 0);
-    if (!j->starting)
-        return;
-    if (j->launchers_running == 0)
-        engine_kill_tree(j->starting);
-    else
-        uv_timer_start(&j->deadline, on_launcher_exit_timeout,
-                       j->failed && j->starter->lingers ? FAILED_LEAVE_MS : LEAVE_MS, 0);
-}
-
-/* Nothing of the ranks is left: the agents may go, then mpirun, then it is done. */
-static void continue_reaping(struct remote_job *j)
+static bool all_are_reaped(const struct remote_job *j)
 {
     for (int i = 0; i < j->plan->world_size; i++)
         if (!is_reaped(&j->ranks[i]))
-            return;
-    if (!j->released)
-        release(j);
-    if (j->starting)
-        return;
-    uv_timer_stop(&j->deadline);
-    j->clearing = false;
-    j->ev.cleared(j->arg);
+            return false;
+    return true;
 }
 
-static void on_soon(uv_timer_t *t)
+/* ---- the loop's next turn ----------------------------------------------------------------------
+ */
+
+static void check_reaped(struct remote_job *j)
+{
+    if (j->state == REMOTE_JOB_REAPING && all_are_reaped(j))
+        engine_remote_apply(j, j->launcher_job ? REMOTE_JOB_EV_REAPED : REMOTE_JOB_EV_REAPED_ALL);
+    else if (j->state == REMOTE_JOB_RELEASING && !j->launcher_job)
+        engine_remote_apply(j, REMOTE_JOB_EV_LAUNCHER_REAPED);
+}
+
+/* A failed start is reported first: the reports may be what a job in REAPING waits for. */
+static void on_next_turn(uv_timer_t *t)
 {
     struct remote_job *j = t->data;
-    if (j->failure[0] && !j->started) {
-        j->started = true; /* or as good as that: once */
-        uv_timer_stop(&j->deadline);
-        report_start_failure(j);
-    }
-    if (j->clearing)
-        continue_reaping(j);
+    if (j->state == REMOTE_JOB_START_FAILING || j->state == REMOTE_JOB_ABORTING)
+        engine_remote_apply(j, REMOTE_JOB_EV_NEXT_TURN);
+    check_reaped(j);
+}
+
+static void schedule_next_turn(struct remote_job *j)
+{
+    if (!uv_is_active((uv_handle_t *)&j->next_turn))
+        uv_timer_start(&j->next_turn, on_next_turn, 0, 0);
 }
 
 void engine_remote_check_reaped(struct remote_job *j)
 {
-    if (j->clearing)
-        soon(j);
+    if (j->state == REMOTE_JOB_REAPING || j->state == REMOTE_JOB_RELEASING)
+        schedule_next_turn(j);
+}
+
+void engine_remote_fail_start(struct remote_job *j, int rank, int status, const char *fmt, ...)
+{
+    if (!remote_job_is_starting(j->state))
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(j->failure.text, sizeof j->failure.text, fmt, ap);
+    va_end(ap);
+    j->failure.rank = rank;
+    j->failure.status = status;
+    engine_remote_apply(j, REMOTE_JOB_EV_START_FAILED);
+}
+
+/* ---- what a state requires ---------------------------------------------------------------------
+ */
+
+/* The launcher's last lines appear with the rank to blame, unless its failure is explained or
+ * --verbose has printed them. */
+static void report_start_failure(struct remote_job *j)
+{
+    const struct remote_start_failure *f = &j->failure;
+    int n = last_lines_count(j->launcher_output);
+    bool shown = j->launcher_cause_known || log_shows(LOG_INFO);
+    for (int i = n > SHOWN_LINES ? n - SHOWN_LINES : 0; i < n && !shown; i++) {
+        size_t len;
+        const char *line = last_lines_get(j->launcher_output, i, &len);
+        AUTO(free) char *text = xasprintf("%s: %s\n", j->launcher->program, line);
+        (void)j->ev.line(j->arg, f->rank, LAUNCH_STDERR, text, strlen(text) - 1);
+    }
+    j->failed = true;
+    engine_remote_not_started(&j->ranks[f->rank], f->status, f->text);
+    for (int i = 0; i < j->plan->world_size; i++)
+        if (j->ranks[i].state != REMOTE_RANK_DONE)
+            engine_remote_not_started(&j->ranks[i], f->status, f->text);
+}
+
+/* An agent that does not answer has processes that even SIGKILL does not end (a hung disk, a GPU).
+ */
+static void on_reap_limit(uv_timer_t *t)
+{
+    struct remote_job *j = t->data;
+    for (int i = 0; i < j->plan->world_size; i++) {
+        if (is_reaped(&j->ranks[i]))
+            continue;
+        log_error(
+            "rank %d on %s: its processes do not end; the agent on that node is left with them", i,
+            engine_remote_host(j, i));
+        engine_remote_lose(&j->ranks[i], "its processes do not end");
+    }
+}
+
+static void kill_trees(struct remote_job *j)
+{
+    uv_timer_start(&j->limit_timer, on_reap_limit, REAP_MS, 0);
+    for (int i = 0; i < j->plan->world_size; i++) {
+        struct remote_rank *r = &j->ranks[i];
+        r->tree_reaped |= !r->peer;
+        engine_remote_send(r, json_pack("{s:s}", "t", "kill_tree"));
+    }
+}
+
+static void enter_aborting(struct remote_job *j)
+{
+    if (!j->failure.text[0])
+        j->failure = (struct remote_start_failure){.text = STOPPED_EARLY, .status = 126};
+    kill_trees(j);
+    schedule_next_turn(j);
+}
+
+static void enter_start_failed(struct remote_job *j)
+{
+    uv_timer_stop(&j->limit_timer);
+    report_start_failure(j);
+}
+
+static void enter_reaping(struct remote_job *j, enum remote_job_state from)
+{
+    if (from == REMOTE_JOB_ABORTING)
+        report_start_failure(j); /* the agents have got kill_tree */
+    else
+        kill_trees(j);
+    engine_remote_check_reaped(j);
+}
+
+static void on_launcher_exit_limit(uv_timer_t *t)
+{
+    struct remote_job *j = t->data;
+    log_debug("%s does not exit by itself",
+              j->launcher->program ? j->launcher->program : "an agent");
+    engine_kill_tree(j->launcher_job);
+}
+
+static void release_agents(struct remote_job *j)
+{
+    remote_start_stop_listening(j);
+    for (struct remote_peer *p = j->peers; p; p = p->next)
+        control_send(p->control, json_pack("{s:s}", "t", "exit_agent"), NULL, 0);
+}
+
+static void enter_releasing(struct remote_job *j)
+{
+    release_agents(j);
+    if (j->launchers_running == 0)
+        engine_kill_tree(j->launcher_job);
+    else
+        uv_timer_start(
+            &j->limit_timer, on_launcher_exit_limit,
+            j->failed && j->launcher->lingers ? LAUNCHER_EXIT_FAILED_MS : LAUNCHER_EXIT_MS, 0);
+}
+
+static void enter_done(struct remote_job *j, enum remote_job_state from)
+{
+    if (from == REMOTE_JOB_REAPING)
+        release_agents(j);
+    uv_timer_stop(&j->limit_timer);
+    j->ev.cleared(j->arg);
+}
+
+static void enter_state(struct remote_job *j, enum remote_job_state from)
+{
+    switch (j->state) {
+    case REMOTE_JOB_START_FAILING:
+        schedule_next_turn(j);
+        return;
+    case REMOTE_JOB_ABORTING:
+        enter_aborting(j);
+        return;
+    case REMOTE_JOB_START_FAILED:
+        enter_start_failed(j);
+        return;
+    case REMOTE_JOB_RUNNING:
+        remote_start_enter_running(j);
+        return;
+    case REMOTE_JOB_REAPING:
+        enter_reaping(j, from);
+        return;
+    case REMOTE_JOB_RELEASING:
+        enter_releasing(j);
+        return;
+    case REMOTE_JOB_DONE:
+        enter_done(j, from);
+        return;
+    default:
+        return; /* NEW, RESOLVING, MEETING: remote_start_begin() acts, since it may fail */
+    }
+}
+
+bool engine_remote_apply(struct remote_job *j, enum remote_job_event ev)
+{
+    enum remote_job_state from = j->state;
+    int to = remote_job_next(from, ev);
+    if (to < 0) {
+        log_debug("the job is %s: event '%s' is dropped", remote_job_state_name(from),
+                  remote_job_event_name(ev));
+        return false;
+    }
+    j->state = (enum remote_job_state)to;
+    enter_state(j, from);
+    return true;
 }
 
 /* ---- output ------------------------------------------------------------------------------------
@@ -142,9 +283,9 @@ void engine_remote_check_reaped(struct remote_job *j)
 
 static void send_credit(struct remote_rank *r)
 {
-    if (r->uncredited_bytes == 0 || !r->peer || r->job->paused)
+    if (r->uncredited_bytes == 0 || !r->peer || r->job->output_paused)
         return;
-    control_send(r->peer->link,
+    control_send(r->peer->control,
                  json_pack("{s:s,s:I}", "t", "credit", "bytes", (json_int_t)r->uncredited_bytes),
                  NULL, 0);
     r->uncredited_bytes = 0;
@@ -155,8 +296,8 @@ void engine_remote_output(struct remote_rank *r, enum launch_stream from, const 
 {
     struct remote_stream *s = &r->streams[from == LAUNCH_STDOUT ? 0 : 1];
     r->uncredited_bytes += len;
-    if (s->io)
-        rank_output_feed(s->io, bytes, len);
+    if (s->output)
+        rank_output_feed(s->output, bytes, len);
     if (r->uncredited_bytes >= CONTROL_WINDOW / 4)
         send_credit(r);
 }
@@ -164,8 +305,8 @@ void engine_remote_output(struct remote_rank *r, enum launch_stream from, const 
 void engine_remote_output_eof(struct remote_rank *r)
 {
     for (int i = 0; i < REMOTE_STREAMS; i++)
-        if (r->streams[i].io)
-            rank_output_feed_end(r->streams[i].io);
+        if (r->streams[i].output)
+            rank_output_feed_end(r->streams[i].output);
 }
 
 static bool on_line(void *arg, const char *text, size_t len)
@@ -174,12 +315,12 @@ static bool on_line(void *arg, const char *text, size_t len)
     struct remote_job *j = s->rank->job;
     if (j->ev.line(j->arg, s->rank->rank, s->from, text, len))
         return true;
-    j->paused = true;
+    j->output_paused = true;
     j->resume_from = (s->rank->rank + 1) % j->plan->world_size;
     for (int i = 0; i < j->plan->world_size; i++)
         for (int k = 0; k < REMOTE_STREAMS; k++)
-            if (j->ranks[i].streams[k].io)
-                rank_output_pause(j->ranks[i].streams[k].io);
+            if (j->ranks[i].streams[k].output)
+                rank_output_pause(j->ranks[i].streams[k].output);
     return false;
 }
 
@@ -194,8 +335,8 @@ static void on_stream_ended(void *arg)
 {
     struct remote_stream *s = arg;
     struct remote_rank *r = s->rank;
-    rank_output_close(TAKE(s->io));
-    if (r->streams[0].io || r->streams[1].io)
+    rank_output_close(TAKE(s->output));
+    if (r->streams[0].output || r->streams[1].output)
         return;
     r->job->ev.quiet(r->job->arg, r->rank);
     engine_remote_check_reaped(r->job);
@@ -211,122 +352,86 @@ static int open_stream(struct remote_stream *s, char *scratch, struct err *e)
     int rc = engine_open_file(&file, j->spec->output_dir, s->rank->rank, name, e);
     if (rc < 0)
         return rc;
-    char who[64];
-    snprintf(who, sizeof who, "rank %d's %s", s->rank->rank, name);
-    struct rank_output_source from = {-1, fd_take(&file), scratch, who};
-    return rank_output_open(&s->io, j->loop, &from, &ev, s, e);
+    char label[64];
+    snprintf(label, sizeof label, "rank %d's %s", s->rank->rank, name);
+    struct rank_output_source from = {-1, fd_take(&file), scratch, label};
+    return rank_output_open(&s->output, j->loop, &from, &ev, s, e);
 }
 
-/* ---- what is asked for -------------------------------------------------------------------------
+/* ---- requests of the engine's user ------------------------------------------------------------
  */
-
-static void say(struct remote_rank *r, json_t *head)
-{
-    if (r->peer)
-        control_send(r->peer->link, head, NULL, 0);
-    else
-        json_decref(head);
-}
 
 static void remote_signal(struct engine_job *job, int rank, int sig)
 {
     struct remote_job *j = (struct remote_job *)job;
     bool ends =
         sig == SIGTERM || sig == SIGINT || sig == SIGQUIT || sig == SIGHUP || sig == SIGKILL;
-    if (!j->started && ends)
-        engine_remote_fail_start(j, 0, 126, "the job was ended before all its nodes were there");
+    if (ends)
+        engine_remote_fail_start(j, 0, 126, STOPPED_EARLY);
     for (int i = 0; i < j->plan->world_size; i++)
         if ((rank < 0 || i == rank) && j->ranks[i].state == REMOTE_RANK_STARTED)
-            say(&j->ranks[i], json_pack("{s:s,s:i}", "t", "signal", "signal", sig));
+            engine_remote_send(&j->ranks[i], json_pack("{s:s,s:i}", "t", "signal", "signal", sig));
 }
 
-static bool remote_ask_stop(struct engine_job *job)
+static bool remote_request_stop(struct engine_job *job)
 {
     struct remote_job *j = (struct remote_job *)job;
-    bool asked = false;
+    bool any = false;
     for (int i = 0; i < j->plan->world_size; i++) {
         struct remote_rank *r = &j->ranks[i];
         if (!r->uses_report_channel || r->state == REMOTE_RANK_DONE)
             continue;
-        say(r, json_pack("{s:s}", "t", "stop"));
-        asked = true;
+        engine_remote_send(r, json_pack("{s:s}", "t", "stop"));
+        any = true;
     }
-    return asked;
+    return any;
 }
 
 static void remote_resume(struct engine_job *job)
 {
     struct remote_job *j = (struct remote_job *)job;
     int first = j->resume_from;
-    j->paused = false;
-    for (int n = 0; n < j->plan->world_size && !j->paused; n++) {
+    j->output_paused = false;
+    for (int n = 0; n < j->plan->world_size && !j->output_paused; n++) {
         struct remote_rank *r = &j->ranks[(first + n) % j->plan->world_size];
-        for (int k = 0; k < REMOTE_STREAMS && !j->paused; k++)
-            if (r->streams[k].io)
-                rank_output_resume(r->streams[k].io);
+        for (int k = 0; k < REMOTE_STREAMS && !j->output_paused; k++)
+            if (r->streams[k].output)
+                rank_output_resume(r->streams[k].output);
         send_credit(r);
     }
 }
 
-static void remote_look(struct engine_job *job)
+static void remote_request_status(struct engine_job *job)
 {
     struct remote_job *j = (struct remote_job *)job;
     for (int i = 0; i < j->plan->world_size; i++)
         if (j->ranks[i].state == REMOTE_RANK_STARTED)
-            say(&j->ranks[i], json_pack("{s:s}", "t", "status_request"));
+            engine_remote_send(&j->ranks[i], json_pack("{s:s}", "t", "status_request"));
 }
 
-static void remote_ask_stack(struct engine_job *job, int rank)
+static void remote_request_stack(struct engine_job *job, int rank)
 {
     struct remote_rank *r = &((struct remote_job *)job)->ranks[rank];
     if (r->state == REMOTE_RANK_STARTED)
-        say(r, json_pack("{s:s}", "t", "stack"));
+        engine_remote_send(r, json_pack("{s:s}", "t", "stack"));
 }
 
 static void remote_finish_output(struct engine_job *job, int rank)
 {
     struct remote_rank *r = &((struct remote_job *)job)->ranks[rank];
     if (r->peer)
-        say(r, json_pack("{s:s}", "t", "finish_output"));
+        engine_remote_send(r, json_pack("{s:s}", "t", "finish_output"));
     else
         engine_remote_output_eof(r);
 }
 
-/* Agents that do not answer have processes that even SIGKILL does not end (a hung disk, a GPU). */
-static void on_reap_timeout(uv_timer_t *t)
-{
-    struct remote_job *j = t->data;
-    for (int i = 0; i < j->plan->world_size; i++) {
-        struct remote_rank *r = &j->ranks[i];
-        if (is_reaped(r))
-            continue;
-        log_error("rank %d on %s does not end: its processes are left to `drover rank` there", i,
-                  engine_remote_host(j, i));
-        r->cleared = true;
-        if (r->state != REMOTE_RANK_DONE) {
-            r->state = REMOTE_RANK_DONE;
-            j->ev.lost(j->arg, i, "its processes do not end");
-        }
-        engine_remote_output_eof(r);
-    }
-    engine_remote_check_reaped(j);
-}
-
-static void remote_clear(struct engine_job *job)
+static void remote_kill_tree(struct engine_job *job)
 {
     struct remote_job *j = (struct remote_job *)job;
-    bool again = j->clearing || j->released;
-    j->clearing = true;
-    if (!again) {
-        engine_remote_fail_start(j, 0, 126, "the job was ended before all its nodes were there");
-        uv_timer_start(&j->deadline, on_reap_timeout, CLEAR_MS, 0);
-        for (int i = 0; i < j->plan->world_size; i++) {
-            struct remote_rank *r = &j->ranks[i];
-            r->cleared |= !r->peer;
-            say(r, json_pack("{s:s}", "t", "kill_tree"));
-        }
-    }
-    engine_remote_check_reaped(j);
+    if (remote_job_next(j->state, REMOTE_JOB_EV_KILL_TREE) >= 0)
+        engine_remote_apply(j, REMOTE_JOB_EV_KILL_TREE);
+    else
+        engine_remote_check_reaped(j);
 }
 
 /* ---- the job -----------------------------------------------------------------------------------
@@ -336,16 +441,16 @@ void engine_remote_unref(struct remote_job *j)
 {
     if (--j->open_handles > 0)
         return;
-    strbuf_free(&j->base);
+    strbuf_free(&j->rank_base_env);
     pmi1_free(j->pmi1);
     strv_free(j->base_env);
     strv_free(j->candidates);
     strv_free(j->names);
-    free(j->named);
-    plan_free(j->starter_plan);
+    free(j->name_ranks);
+    plan_free(j->launcher_plan);
     last_lines_free(j->launcher_output);
     free(j->ranks);
-    free(j->nodes);
+    free(j->topo_states);
     free(j->hostfile);
     free(j->program);
     free(j);
@@ -359,28 +464,27 @@ static void on_closed(uv_handle_t *h)
 static void remote_free(struct engine_job *job)
 {
     struct remote_job *j = (struct remote_job *)job;
-    j->done = true;
     remote_start_stop_listening(j);
     while (j->peers)
         remote_peers_drop(j->peers);
     for (int i = 0; i < j->plan->world_size; i++)
         for (int k = 0; k < REMOTE_STREAMS; k++)
-            rank_output_close(j->ranks[i].streams[k].io);
-    stdin_reader_close(j->source);
+            rank_output_close(j->ranks[i].streams[k].output);
+    stdin_reader_close(j->stdin_reader);
     resolve_close(TAKE(j->resolve));
-    engine_free(j->starting);
-    session_dir_close(j->workdir);
-    uv_close((uv_handle_t *)&j->deadline, on_closed);
+    engine_free(j->launcher_job);
+    session_dir_close(j->session_dir);
+    uv_close((uv_handle_t *)&j->limit_timer, on_closed);
     uv_close((uv_handle_t *)&j->lost_timer, on_closed);
     uv_close((uv_handle_t *)&j->launcher_exit_timer, on_closed);
-    uv_close((uv_handle_t *)&j->soon, on_closed);
+    uv_close((uv_handle_t *)&j->next_turn, on_closed);
 }
 
 static int make_token(struct remote_job *j, struct err *e)
 {
     unsigned char random[REMOTE_TOKEN_HEX / 2];
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return err_set(e, -errno, "no random numbers: %s", strerror(errno));
+        return err_set(e, -errno, "getrandom: %s", strerror(errno));
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(j->token + 2 * i, 3, "%02x", random[i]);
     return 0;
@@ -398,13 +502,14 @@ static struct remote_job *new_job(struct engine *en, const struct engine_start_o
     j->spec = o->spec;
     j->port_wanted = o->master_port;
     j->base_env = strv_copy(o->base_env);
-    AUTO(strv) char **own = rank_spec_strip_launcher_env(o->base_env);
-    rank_spec_base_env(&j->base, o->plan->engine == PLAN_ENGINE_EXTERNAL ? own : o->base_env);
+    j->launcher = remote_launcher_of(o->plan->engine);
+    AUTO(strv) char **own = remote_launcher_strip_env(o->base_env);
+    rank_spec_base_env(&j->rank_base_env, j->launcher->argv ? o->base_env : own);
     if (!o->spec->no_pmix)
         remote_peers_serve_pmi(j);
     j->master_addr_given = env_user_value(o->base_env, o->spec->env, "MASTER_ADDR") != NULL;
     j->ranks = xcalloc((size_t)n, sizeof *j->ranks);
-    j->nodes = xcalloc((size_t)o->plan->node_count, sizeof *j->nodes);
+    j->topo_states = xcalloc((size_t)o->plan->node_count, sizeof *j->topo_states);
     for (int i = 0; i < n; i++) {
         struct remote_rank *r = &j->ranks[i];
         *r = (struct remote_rank){.job = j, .rank = i};
@@ -412,11 +517,11 @@ static struct remote_job *new_job(struct engine *en, const struct engine_start_o
         r->streams[1] = (struct remote_stream){r, LAUNCH_STDERR, NULL};
     }
     j->launcher_output = last_lines_new(REMOTE_LAUNCHER_LINES);
-    uv_timer_init(j->loop, &j->deadline);
+    uv_timer_init(j->loop, &j->limit_timer);
     uv_timer_init(j->loop, &j->lost_timer);
     uv_timer_init(j->loop, &j->launcher_exit_timer);
-    uv_timer_init(j->loop, &j->soon);
-    j->deadline.data = j->lost_timer.data = j->launcher_exit_timer.data = j->soon.data = j;
+    uv_timer_init(j->loop, &j->next_turn);
+    j->limit_timer.data = j->lost_timer.data = j->launcher_exit_timer.data = j->next_turn.data = j;
     j->open_handles = 4;
     return j;
 }
@@ -428,7 +533,7 @@ char *engine_remote_join_ticket(const struct engine_job *job, const char **token
     return remote_start_addresses(j);
 }
 
-static void on_start_late(uv_timer_t *t)
+static void on_start_limit(uv_timer_t *t)
 {
     remote_start_timed_out(t->data);
 }
@@ -437,10 +542,11 @@ int engine_remote_start(struct engine_job **out, struct engine *en,
                         const struct engine_start_opts *o, const struct engine_events *ev,
                         void *arg, struct err *e)
 {
-    static const struct engine_ops ops = {
-        remote_free,          remote_signal, remote_ask_stop, remote_resume,
-        remote_finish_output, remote_look,   remote_clear,    NULL,
-        remote_ask_stack,     NULL};
+    static const struct engine_ops ops = {remote_free,          remote_signal,
+                                          remote_request_stop,  remote_resume,
+                                          remote_finish_output, remote_request_status,
+                                          remote_kill_tree,     NULL,
+                                          remote_request_stack, NULL};
     struct remote_job *j = new_job(en, o, &ops);
     j->ev = *ev;
     j->arg = arg;
@@ -450,13 +556,13 @@ int engine_remote_start(struct engine_job **out, struct engine *en,
     if (rc == 0)
         rc = remote_start_listen(j, e);
     if (rc == 0)
-        rc = remote_start_resolve(j, e);
+        rc = remote_start_begin(j, e);
     if (rc < 0) {
         remote_free(&j->job);
         return rc;
     }
-    int limit_ms = o->spec->start_timeout_ms > 0 ? o->spec->start_timeout_ms : START_MS;
-    uv_timer_start(&j->deadline, on_start_late, (uint64_t)limit_ms, 0);
+    int limit_ms = o->spec->start_timeout_ms > 0 ? o->spec->start_timeout_ms : REMOTE_START_MS;
+    uv_timer_start(&j->limit_timer, on_start_limit, (uint64_t)limit_ms, 0);
     *out = &j->job;
     return 0;
 }

@@ -6,170 +6,181 @@
 
 #include "common/mem.h"
 
-/* In `text`, '*' stands for the host's name and '?' for any text; the rest is found as it is.
- * Where a text names no host, `then` is looked for in that line and those behind it. In `advice`,
- * %s is the host. The more exact a row, the earlier it stands. Texts: OpenSSH 9.2, Open MPI 4.1.4
- * and 5.0, Slurm 22.05. */
+/* In `text`, '*' matches a host name and '?' any text; everything else matches itself. If a text
+ * has no host name, `then` is searched in that line and the following ones. In `advice`, %s is the
+ * host. More exact rows come first. The texts are those of OpenSSH 9.2, Open MPI 4.1.4 and 5.0, and
+ * Slurm 22.05. */
 struct row {
-    const char *text, *then, *step, *what, *advice;
+    const char *text, *then, *step, *cause, *advice;
 };
 
 static const struct row rows[] = {
     /* ssh */
     {"Could not resolve hostname *: Temporary failure", NULL, "resolve", "no name server answers",
      "getent hosts %s; /etc/resolv.conf"},
-    {"Could not resolve hostname *:", NULL, "resolve", "its name is not known here",
+    {"Could not resolve hostname *:", NULL, "resolve", "its name is unknown on this machine",
      "getent hosts %s; the name in the host file"},
-    {"connect to host * port ?: Connection refused", NULL, "connect", "no sshd listens there",
-     "ssh %s; start sshd, or give its port in ~/.ssh/config"},
+    {"connect to host * port ?: Connection refused", NULL, "connect",
+     "no sshd listens on that port", "ssh %s; start sshd, or set its port in ~/.ssh/config"},
     {"connect to host * port ?: No route to host", NULL, "connect",
-     "it is down, or there is no route to it", "ping %s; ip route get %s"},
-    {"connect to host * port ?: Network is unreachable", NULL, "connect", "no route leads there",
+     "the host is down, or there is no route to it", "ping %s; ip route get %s"},
+    {"connect to host * port ?: Network is unreachable", NULL, "connect", "there is no route to it",
      "ip route get %s"},
     {"connect to host * port ?: Connection timed out", NULL, "connect",
-     "it is down, or a firewall drops what is sent to it", "ping %s; ssh %s"},
+     "the host is down, or a firewall drops its packets", "ping %s; ssh %s"},
     {"connect to host * port ?: Operation timed out", NULL, "connect",
-     "it is down, or a firewall drops what is sent to it", "ping %s; ssh %s"},
+     "the host is down, or a firewall drops its packets", "ping %s; ssh %s"},
     {"Connection timed out during banner exchange", NULL, "connect",
-     "sshd took the connection and said nothing", "look at the load of the host, and at its sshd"},
+     "sshd accepted the connection and does not answer",
+     "check the load of the host, and its sshd"},
     {"kex_exchange_identification: Connection closed", NULL, "connect",
-     "sshd closed the connection at once", "MaxStartups and hosts.allow of its sshd"},
+     "sshd closed the connection at once", "check MaxStartups and hosts.allow of its sshd"},
     {"kex_exchange_identification: ?Connection reset", NULL, "connect",
-     "sshd closed the connection at once", "MaxStartups and hosts.allow of its sshd"},
+     "sshd closed the connection at once", "check MaxStartups and hosts.allow of its sshd"},
     {"Connection closed by * port", NULL, "connect", "sshd closed the connection",
-     "its sshd's log: journalctl -u ssh, on %s"},
+     "read its sshd's log: journalctl -u ssh, on %s"},
     {"Connection reset by * port", NULL, "connect", "sshd closed the connection",
-     "its sshd's log: journalctl -u ssh, on %s"},
-    {"?@*: Permission denied (", NULL, "key", "ssh has no key that it takes",
-     "ssh-copy-id %s, then ssh %s must ask nothing"},
-    {"Permission denied (publickey", NULL, "key", "ssh has no key that a host takes",
-     "ssh-copy-id to each host, then ssh must ask nothing"},
-    {"No ? host key is known for * and you", NULL, "key", "its host key is not known here",
+     "read its sshd's log: journalctl -u ssh, on %s"},
+    {"?@*: Permission denied (", NULL, "key", "ssh has no key that the host accepts",
+     "ssh-copy-id %s; then ssh %s must not ask for a password"},
+    {"Permission denied (publickey", NULL, "key", "ssh has no key that a host accepts",
+     "ssh-copy-id to each host; then ssh must not ask for a password"},
+    {"No ? host key is known for * and you", NULL, "key", "its host key is unknown on this machine",
      "ssh-keyscan %s >>~/.ssh/known_hosts"},
-    {"Host key for * has changed", NULL, "key", "its host key is another one than before",
-     "ssh-keygen -R %s, if the host was set up anew"},
-    {"Host key verification failed", NULL, "key", "a host's key is not known here",
+    {"Host key for * has changed", NULL, "key", "its host key has changed",
+     "ssh-keygen -R %s, if the host was reinstalled"},
+    {"Host key verification failed", NULL, "key", "a host key is unknown on this machine",
      "ssh once to each host, or ssh-keyscan HOST >>~/.ssh/known_hosts"},
     {"Too many authentication failures", NULL, "key", "ssh tried too many keys",
-     "IdentityFile and IdentitiesOnly yes in ~/.ssh/config"},
+     "set IdentityFile and IdentitiesOnly yes in ~/.ssh/config"},
     {"Enter passphrase for key", NULL, "key", "ssh asks for a passphrase", "ssh-add"},
-    {"Bad owner or permissions on", NULL, "key", "ssh does not take its own files",
+    {"Bad owner or permissions on", NULL, "key", "ssh rejects its own files",
      "chmod 600 ~/.ssh/config"},
-    {"Connection to * closed by remote host", NULL, "start", "the connection was cut",
-     "is %s up? was the session ended there?"},
-    {"client_loop: send disconnect", NULL, "start", "a connection was cut",
-     "are all hosts up, and their network?"},
+    {"Connection to * closed by remote host", NULL, "start", "the connection was lost",
+     "check that %s is up, and that the session was not ended there"},
+    {"client_loop: send disconnect", NULL, "start", "a connection was lost",
+     "check all hosts and their network"},
 
-    /* what the far shell or mpirun could not execute */
+    /* what the shell of the host or mpirun could not execute */
     {"orted: error while loading shared libraries", NULL, "exec",
-     "Open MPI's orted lacks a library there",
-     "--prefix DIR of Open MPI, or LD_LIBRARY_PATH in that host's ~/.bashrc"},
-    {"orted: command not found", NULL, "exec", "Open MPI is not installed there, or not in PATH",
+     "Open MPI's orted lacks a library on the host",
+     "--prefix DIR of Open MPI, or set LD_LIBRARY_PATH in the host's ~/.bashrc"},
+    {"orted: command not found", NULL, "exec",
+     "Open MPI is not installed on the host, or not in PATH",
      "apt-get install openmpi-bin on each host, or --prefix DIR"},
-    {"orted: not found", NULL, "exec", "Open MPI is not installed there, or not in PATH",
+    {"orted: not found", NULL, "exec", "Open MPI is not installed on the host, or not in PATH",
      "apt-get install openmpi-bin on each host, or --prefix DIR"},
     {"orted: No such file or directory", NULL, "exec",
-     "Open MPI is not installed there, or elsewhere than here",
-     "the same Open MPI on each host, or --prefix DIR"},
-    {"prted: ?not found", NULL, "exec", "Open MPI's prted is not in PATH there",
-     "the same Open MPI on each host, or --prefix DIR"},
+     "Open MPI is not installed on the host, or at another path",
+     "install the same Open MPI on each host, or --prefix DIR"},
+    {"prted: ?not found", NULL, "exec", "Open MPI's prted is not in PATH on the host",
+     "install the same Open MPI on each host, or --prefix DIR"},
     {"unable to launch the specified application", "Node: *", "exec",
-     "drover is not at the same path there",
+     "drover is not installed at the same path",
      "install drover on %s at the same path, or on a file system that all hosts share"},
-    {"execve(): ?: No such file or directory", NULL, "exec", "drover is not at the same path there",
-     "install drover on each node at the same path"},
-    {"execve(): ?: Permission denied", NULL, "exec", "drover may not be executed there",
-     "the mode of drover on each node; a file system mounted noexec"},
-    {"drover: error while loading shared libraries", NULL, "exec", "drover lacks a library there",
+    {"execve(): ?: No such file or directory", NULL, "exec",
+     "drover is not installed at the same path", "install drover on each node at the same path"},
+    {"execve(): ?: Permission denied", NULL, "exec", "drover is not executable on the host",
+     "check the mode of drover on each node, and for a file system mounted noexec"},
+    {"drover: error while loading shared libraries", NULL, "exec",
+     "drover lacks a library on the host",
      "apt-get install libhwloc15 libpmix2 libuv1 libjansson4 on each host"},
-    {"version `GLIBC", NULL, "exec", "its C library is older than the one here",
+    {"version `GLIBC", NULL, "exec", "its C library is older than this machine's",
      "build drover on the oldest of the hosts"},
 
     /* mpirun's own */
     {"An ORTE daemon has unexpectedly failed", "remote host: *", "start",
-     "its Open MPI daemon ended", "is %s up? did something kill orted there?"},
-    {"lost communication with a remote daemon", "remote host: *", "start", "it was lost",
-     "is %s up, and its network?"},
-    {"ORTE has lost communication", "remote host: *", "start", "it was lost",
-     "is %s up, and its network?"},
+     "its Open MPI daemon exited", "check that %s is up, and that nothing kills orted there"},
+    {"lost communication with a remote daemon", "remote host: *", "start",
+     "the connection to it was lost", "check that %s and its network are up"},
+    {"ORTE has lost communication", "remote host: *", "start", "the connection to it was lost",
+     "check that %s and its network are up"},
     {"TCP was unable to establish a connection", "remote host: *", "connect",
-     "its Open MPI daemon cannot reach us",
-     "--mca oob_tcp_if_include NET/BITS, a network that all hosts have"},
+     "its Open MPI daemon cannot reach this machine",
+     "--mca oob_tcp_if_include NET/BITS, with a network of all hosts"},
     {"A process or daemon was unable to complete a TCP connection", "remote host: *", "connect",
-     "its Open MPI daemon cannot reach us",
-     "--mca oob_tcp_if_include NET/BITS, a network that all hosts have"},
+     "its Open MPI daemon cannot reach this machine",
+     "--mca oob_tcp_if_include NET/BITS, with a network of all hosts"},
     {"no plausible interfaces", NULL, "connect", "Open MPI found no network between the hosts",
-     "--mca oob_tcp_if_include NET/BITS, a network that all hosts have"},
-    {"version of orted", NULL, "exec", "Open MPI is of another version there",
-     "the same Open MPI on each host"},
-    {"was set to a path", NULL, "start", "what takes the place of ssh is not there",
-     "the path in --mca plm_rsh_agent"},
-    {"not enough node entries", NULL, "start", "the host file that drover wrote was not taken",
-     "--mca orte_default_hostfile in your parameters? leave it out"},
-    {"not enough slots", NULL, "start", "mpirun was told of fewer slots than ranks",
-     "inside an allocation, its hosts and slots count: ask for more there"},
+     "--mca oob_tcp_if_include NET/BITS, with a network of all hosts"},
+    {"version of orted", NULL, "exec", "Open MPI has another version on the host",
+     "install the same Open MPI on each host"},
+    {"was set to a path", NULL, "start", "the program that replaces ssh does not exist",
+     "check the path in --mca plm_rsh_agent"},
+    {"not enough node entries", NULL, "start", "mpirun did not read drover's host file",
+     "remove --mca orte_default_hostfile from your parameters"},
+    {"not enough slots", NULL, "start", "mpirun has fewer slots than ranks",
+     "request more slots: inside an allocation mpirun uses its hosts and slots"},
     {"The specified mapping policy is not recognized", NULL, "start", "mpirun is too old",
      "apt-get install openmpi-bin (4.1 or newer)"},
     {"Error: unknown option", NULL, "start", "mpirun is too old, or not Open MPI's",
      "apt-get install openmpi-bin (4.1 or newer)"},
     {"unrecognized argument", NULL, "start", "mpirun is not Open MPI's",
-     "apt-get install openmpi-bin (4.1 or newer), and its directory first in PATH"},
+     "apt-get install openmpi-bin (4.1 or newer), and put its directory first in PATH"},
     {"match_arg (utils/args", NULL, "start", "mpirun is MPICH's",
-     "apt-get install openmpi-bin (4.1 or newer), and its directory first in PATH"},
+     "apt-get install openmpi-bin (4.1 or newer), and put its directory first in PATH"},
     {"hostfile contained a node (?) that is not in", NULL, "resolve",
-     "a host is not one of the allocation that mpirun sees", "the allocation's names, as they are"},
+     "a host does not belong to the allocation that mpirun uses",
+     "name the hosts as the allocation does"},
     {"allocated nodes do not have", NULL, "resolve",
-     "a host is not one of the allocation that mpirun sees", "the allocation's names, as they are"},
+     "a host does not belong to the allocation that mpirun uses",
+     "name the hosts as the allocation does"},
     {"nodes that aren't in the", NULL, "resolve",
-     "a host is not one of the allocation that mpirun sees", "the allocation's names, as they are"},
+     "a host does not belong to the allocation that mpirun uses",
+     "name the hosts as the allocation does"},
     {"hosts in the hostfile are not in the", NULL, "resolve",
-     "a host is not one of the allocation that mpirun sees", "the allocation's names, as they are"},
+     "a host does not belong to the allocation that mpirun uses",
+     "name the hosts as the allocation does"},
     {"No space left on device", NULL, "start", "a disk is full",
-     "free space in /tmp of each host, or TMPDIR"},
+     "free space in /tmp of each host, or set TMPDIR"},
     {"unable to reliably start one or more daemons", NULL, "start",
      "a host's Open MPI daemon did not start",
-     "ssh HOST orted --version, for each host; --verbose shows all that mpirun said"},
+     "ssh HOST orted --version, for each host; --verbose shows all output of mpirun"},
     {"was unable to start one or more", NULL, "start", "a host's Open MPI daemon did not start",
-     "ssh HOST prted --version, for each host; --verbose shows all that mpirun said"},
+     "ssh HOST prted --version, for each host; --verbose shows all output of mpirun"},
 
     /* srun's */
     {"Invalid MPI type", NULL, "start", "this Slurm has no PMIx",
      "srun --mpi=list; apt-get install slurm-wlm-basic-plugins, or build Slurm --with-pmix"},
     {"Cannot create context for mpi/pmix", NULL, "start", "this Slurm has no PMIx",
      "srun --mpi=list; apt-get install slurm-wlm-basic-plugins, or build Slurm --with-pmix"},
-    {"Invalid node name", NULL, "resolve", "a host is no node of this Slurm",
-     "sinfo -N has the names"},
+    {"Invalid node name", NULL, "resolve", "a host is not a node of this Slurm",
+     "sinfo -N lists the names"},
     {"Requested node configuration is not available", NULL, "start",
-     "the allocation has no such nodes or CPUs", "scontrol show job; ask for more tasks or CPUs"},
+     "the allocation does not have these nodes or CPUs",
+     "scontrol show job; request more tasks or CPUs"},
     {"More processors requested than permitted", NULL, "start",
-     "the allocation has fewer CPUs than srun needs", "ask for more tasks or CPUs (sbatch -n, -c)"},
-    {"Requested nodes are busy", NULL, "start", "another step has the nodes' CPUs",
-     "wait for it, or start it with --overlap too"},
+     "the allocation has fewer CPUs than srun needs", "request more tasks or CPUs (sbatch -n, -c)"},
+    {"Requested nodes are busy", NULL, "start", "another step uses the nodes' CPUs",
+     "wait for it, or start it with --overlap"},
     {"Job step creation temporarily disabled", NULL, "start",
-     "another step has the nodes' CPUs or memory", "wait for it, or start it with --overlap too"},
+     "another step uses the nodes' CPUs or memory", "wait for it, or start it with --overlap"},
     {"Memory required by task is not available", NULL, "start",
-     "another step has the nodes' memory", "wait for it, or ask for more (sbatch --mem)"},
-    {"Unable to confirm allocation", NULL, "start", "the allocation is over, or not ours",
-     "squeue -j $SLURM_JOB_ID"},
-    {"Slurm job ? has expired", NULL, "start", "the allocation is over", "salloc or sbatch anew"},
+     "another step uses the nodes' memory", "wait for it, or request more (sbatch --mem)"},
+    {"Unable to confirm allocation", NULL, "start",
+     "the allocation has ended, or is another user's", "squeue -j $SLURM_JOB_ID"},
+    {"Slurm job ? has expired", NULL, "start", "the allocation has ended",
+     "run salloc or sbatch again"},
     {"Only allocated ? nodes asked for", NULL, "start", "the allocation has fewer nodes",
-     "ask for more nodes (sbatch -N)"},
-    {"Unable to process configuration file", NULL, "start", "srun has no configuration here",
-     "SLURM_CONF, or start drover where srun works"},
-    {"Invalid job id specified", NULL, "start", "the allocation is over", "salloc or sbatch anew"},
-    {"Job/step already completing or completed", NULL, "start", "the allocation is over",
-     "salloc or sbatch anew"},
+     "request more nodes (sbatch -N)"},
+    {"Unable to process configuration file", NULL, "start",
+     "srun finds no configuration on this machine",
+     "set SLURM_CONF, or start drover on a machine with a working srun"},
+    {"Invalid job id specified", NULL, "start", "the allocation has ended",
+     "run salloc or sbatch again"},
+    {"Job/step already completing or completed", NULL, "start", "the allocation has ended",
+     "run salloc or sbatch again"},
     {"Unable to contact slurm controller", NULL, "connect", "slurmctld does not answer",
      "scontrol ping"},
-    {"Zero Bytes were transmitted or received", NULL, "connect", "munge does not let us in",
-     "munge -n | unmunge; the clocks and keys of the nodes"},
-    {"Protocol authentication error", NULL, "connect", "munge does not let us in",
-     "munge -n | unmunge; the clocks and keys of the nodes"},
+    {"Zero Bytes were transmitted or received", NULL, "connect", "munge rejects this user",
+     "munge -n | unmunge; compare the clocks and keys of the nodes"},
+    {"Protocol authentication error", NULL, "connect", "munge rejects this user",
+     "munge -n | unmunge; compare the clocks and keys of the nodes"},
     {"Task launch for ? failed on node *: ", NULL, "start", "slurmd did not start the task",
-     "slurmd's log on %s"},
-    {"Node failure on *", NULL, "start", "Slurm has lost it", "sinfo -n %s"},
+     "read slurmd's log on %s"},
+    {"Node failure on *", NULL, "start", "Slurm lost the node", "sinfo -n %s"},
     {"unrecognized option '--overlap'", NULL, "start", "srun is too old",
-     "Slurm 20.11 or newer is needed"},
+     "install Slurm 20.11 or newer"},
     {"Required node not available", NULL, "start", "a node is down or drained", "sinfo -R"},
 };
 
@@ -179,13 +190,13 @@ static bool in_name(char c)
            c == '_' || c == '-';
 }
 
-/* Whether `line` begins with `pattern`. `*` takes the longest name, `?` the shortest text. */
-static bool begins(const char *line, const char *pattern, char *host, size_t size)
+/* Whether `line` begins with `pattern`. `*` matches the longest name, `?` the shortest text. */
+static bool matches_here(const char *line, const char *pattern, char *host, size_t size)
 {
     for (; *pattern; pattern++) {
         if (*pattern == '?') {
             for (; *line; line++)
-                if (begins(line, pattern + 1, host, size))
+                if (matches_here(line, pattern + 1, host, size))
                     return true;
             return false;
         }
@@ -207,24 +218,24 @@ static bool begins(const char *line, const char *pattern, char *host, size_t siz
     return true;
 }
 
-static bool holds(const char *line, const char *pattern, char *host, size_t size)
+static bool matches(const char *line, const char *pattern, char *host, size_t size)
 {
     for (; *line; line++) {
-        *host = '\0'; /* what a beginning that went on otherwise took for one */
-        if (begins(line, *pattern == '?' ? pattern + 1 : pattern, host, size))
+        *host = '\0'; /* set by a partial match */
+        if (matches_here(line, *pattern == '?' ? pattern + 1 : pattern, host, size))
             return true;
     }
     *host = '\0';
     return false;
 }
 
-static bool says(const struct row *r, const char *const *lines, char *host, size_t size)
+static bool finds(const struct row *r, const char *const *lines, char *host, size_t size)
 {
     for (; *lines; lines++) {
-        if (!holds(*lines, r->text, host, size))
+        if (!matches(*lines, r->text, host, size))
             continue;
         for (; r->then && *lines; lines++)
-            if (holds(*lines, r->then, host, size))
+            if (matches(*lines, r->then, host, size))
                 break;
         return true;
     }
@@ -236,15 +247,15 @@ bool launcher_failure_find(struct err *e, const char *const *lines)
     char host[256] = "";
     const struct row *r = NULL;
     for (size_t i = 0; i < COUNT_OF(rows) && !r; i++)
-        if (says(&rows[i], lines, host, sizeof host))
+        if (finds(&rows[i], lines, host, sizeof host))
             r = &rows[i];
     if (!r)
         return false;
     const char *known = *host ? host : "HOST";
     if (*host)
-        err_set(e, -EIO, "host %s: %s: %s", host, r->step, r->what);
+        err_set(e, -EIO, "host %s: %s: %s", host, r->step, r->cause);
     else
-        err_set(e, -EIO, "%s: %s", r->step, r->what);
+        err_set(e, -EIO, "%s: %s", r->step, r->cause);
     char advice[512];
     size_t n = 0;
     for (const char *p = r->advice; *p && n + 1 < sizeof advice; p++) {

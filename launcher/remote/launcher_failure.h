@@ -1,5 +1,5 @@
-/* launcher_failure_find - what mpirun, ssh and srun say when they cannot start something, in one
- * line: which host, at which step, why, and what helps. Pure. */
+/* launcher_failure - explains the output of mpirun, ssh and srun when they cannot start an agent:
+ * which host, at which step, the cause, and what helps. Pure. */
 #ifndef DROVER_LAUNCHER_FAILURE_H
 #define DROVER_LAUNCHER_FAILURE_H
 
@@ -7,8 +7,8 @@
 
 #include "common/err.h"
 
-/* As struct remote_launcher's `cause`. The most exact that any of the lines says: ssh's own words
- * stand before mpirun's, which guess. `lines` are NULL-terminated, oldest first. */
+/* Finds the most exact cause in `lines`, as struct remote_launcher's `find_failure`: the texts of
+ * ssh win over those of mpirun, which guesses. `lines` end with NULL, oldest first. */
 bool launcher_failure_find(struct err *e, const char *const *lines);
 
 #endif

@@ -24,11 +24,11 @@ static int start(pid_t *pid, const char *drover, const int ends[2], struct err *
 
 static void read_all(struct strbuf *out, int fd)
 {
-    char room[16384];
+    char buf[16384];
     ssize_t n;
-    while ((n = read(fd, room, sizeof room)) != 0) {
+    while ((n = read(fd, buf, sizeof buf)) != 0) {
         if (n > 0)
-            strbuf_add(out, room, (size_t)n);
+            strbuf_add(out, buf, (size_t)n);
         else if (errno != EINTR)
             return;
     }
@@ -45,27 +45,28 @@ static const char *last_line(struct strbuf *text)
 int node_probe(struct strbuf *out, struct err *e)
 {
     AUTO(free) char *drover = NULL;
-    AUTO(strbuf) struct strbuf words = {0};
-    int from_out[2] = {-1, -1}, from_err[2] = {-1, -1}, status = 0;
+    AUTO(strbuf) struct strbuf messages = {0};
+    int out_pipe[2] = {-1, -1}, err_pipe[2] = {-1, -1}, status = 0;
     pid_t pid;
     int rc = own_process_sibling(&drover, "drover", e);
-    if (rc == 0 && (pipe2(from_out, O_CLOEXEC) < 0 || pipe2(from_err, O_CLOEXEC) < 0))
+    if (rc == 0 && (pipe2(out_pipe, O_CLOEXEC) < 0 || pipe2(err_pipe, O_CLOEXEC) < 0))
         rc = err_set(e, -errno, "pipe: %s", strerror(errno));
     if (rc == 0)
-        rc = start(&pid, drover, (int[]){from_out[1], from_err[1]}, e);
-    auto_fd(&from_out[1]);
-    auto_fd(&from_err[1]);
+        rc = start(&pid, drover, (int[]){out_pipe[1], err_pipe[1]}, e);
+    auto_fd(&out_pipe[1]);
+    auto_fd(&err_pipe[1]);
     if (rc == 0) {
-        read_all(out, from_out[0]);
-        read_all(&words, from_err[0]); /* a few lines: they fit into the pipe */
+        read_all(out, out_pipe[0]);
+        read_all(&messages, err_pipe[0]); /* a few lines, which fit into the pipe */
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
             ;
         if (status != 0)
-            rc = err_set(e, -EIO, "%s", words.len ? last_line(&words) : "`drover machine` failed");
-        else if (words.len)
-            (void)!write(STDERR_FILENO, words.data, words.len);
+            rc = err_set(e, -EIO, "%s",
+                         messages.len ? last_line(&messages) : "`drover machine` failed");
+        else if (messages.len)
+            (void)!write(STDERR_FILENO, messages.data, messages.len);
     }
-    auto_fd(&from_out[0]);
-    auto_fd(&from_err[0]);
+    auto_fd(&out_pipe[0]);
+    auto_fd(&err_pipe[0]);
     return rc;
 }

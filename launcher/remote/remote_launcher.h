@@ -1,10 +1,13 @@
-/* starter - a program that starts one `drover rank` for each rank of a plan, on the rank's node:
- * mpirun, srun. Here is what differs between them; engine_remote does the rest.
+/* remote_launcher - the programs that start agents on other nodes, one row each: mpirun, srun.
  *
- * The program runs as a child of this process's guardian, in its directory, with stdin at
- * /dev/null. What it prints is kept, shown with --verbose, and looked through for a cause when it
- * fails. It should neither bind the `drover rank`s nor touch their output, and each must find its
- * rank as PMIX_RANK, OMPI_COMM_WORLD_RANK or SLURM_PROCID. */
+ * A row has what differs between them; engine_remote does the rest. A launcher starts one agent
+ * (`drover rank`) per rank of a plan, on the rank's node. Its program runs as a child of this
+ * process's guardian, in its directory, with stdin at /dev/null. What it prints is kept, shown with
+ * --verbose, and searched for a cause if it fails. It should neither bind the agents nor touch
+ * their output.
+ *
+ * A new launcher is a file in launchers/, a row here and in remote_launcher.c, and a member of enum
+ * plan_engine. */
 #ifndef DROVER_REMOTE_LAUNCHER_H
 #define DROVER_REMOTE_LAUNCHER_H
 
@@ -13,42 +16,74 @@
 #include "common/err.h"
 #include "launcher/plan/plan.h"
 
-/* What each `drover rank` needs in its environment. Passed on by name: the token never stands on a
- * command line. */
-#define REMOTE_ENV_CONTROL "DROVER_CONTROL" /* where we listen: ADDRESS:PORT,… */
-#define REMOTE_ENV_TOKEN "DROVER_TOKEN" /* the secret that says that it is ours: 64 hex digits */
+/* What an agent needs in its environment. The variables are passed on by name: the token never
+ * appears on a command line. */
+#define REMOTE_ENV_CONTROL "DROVER_CONTROL" /* where the launcher listens: ADDRESS:PORT,… */
+#define REMOTE_ENV_TOKEN                                                     \
+    "DROVER_TOKEN" /* proves that an agent belongs to the job: 64 hex digits \
+                    */
 #define REMOTE_ENV_RANK \
-    "DROVER_AGENT_RANK" /* only from a starter that has no variable of its own */
+    "DROVER_AGENT_RANK" /* the agent's rank, if no launcher has a variable for it */
 
 struct remote_launcher_opts {
     const struct plan *plan;
-    char *const *engine_args; /* the user's words for it, as they are; NULL: none */
-    const char *program;      /* path of the starter's program */
-    const char *drover_rank;  /* the program's path, on every node */
-    const char *workdir;      /* a directory of this job's on this machine */
-    const char *hostfile;     /* a file with the name of each rank's node, one a line, by rank */
+    char *const *engine_args; /* the user's arguments for it, verbatim; NULL: none */
+    const char *program;      /* path of the launcher's program */
+    const char *drover_rank;  /* path of the agent's program, the same on every node */
+    const char *session_dir;  /* a directory of this job on this machine */
+    const char *hostfile;     /* a file with the name of each rank's node, one per line, by rank */
 };
 
 struct remote_launcher {
-    const char *program; /* looked for in PATH; one that is a link to drover is passed over */
-    const char *package; /* what to install where it is missing */
-    /* Pure. `*argv` is the whole command line, to be freed (strv). `*env` is the program's whole
-     * environment, with the two variables above in it, to be added to.
-     *   -EINVAL  engine_args contradict the plan, or this program cannot do what it asks for */
-    int (*argv)(char ***argv, char ***env, const struct remote_launcher_opts *j, struct err *e);
-    /* Pure. What the last lines that it printed say about why it failed, as text and hint; false:
-     * nothing that is known. NULL-terminated, oldest first. */
-    bool (*cause)(struct err *e, const char *const *lines);
-    bool lingers; /* after a failure it takes its time to end, and says what we have said */
-    bool each;    /* started here once for each rank, with REMOTE_ENV_RANK, instead of once */
+    enum plan_engine engine;
+    const char *word;    /* its name in --engine; NULL: programs choose it, users do not */
+    const char *program; /* searched in PATH, without links to drover; NULL: the agent itself */
+    const char *package; /* what to install if the program is missing */
+    const char *const
+        *env_prefixes; /* of the variables that it sets for a process; NULL at the end */
+    const char *const
+        *rank_env; /* variables that hold an agent's rank, the first that is set; NULL */
+    /* Builds the command line. Pure. `*argv` is the whole command line; the caller frees it (strv).
+     * `*env` is the program's whole environment with the variables above in it, to which this may
+     * add. NULL: others start the agents, as launch_join_ticket() describes.
+     *   -EINVAL  engine_args contradict the plan, or this program cannot do what the plan needs */
+    int (*argv)(char ***argv, char ***env, const struct remote_launcher_opts *o, struct err *e);
+    /* Finds in the last lines that it printed why it failed, as text and hint. Pure. Returns false
+     * if no line is known. `lines` end with NULL, oldest first. NULL: it prints nothing of use. */
+    bool (*find_failure)(struct err *e, const char *const *lines);
+    bool takes_args; /* engine_args mean something to it */
+    bool lingers;  /* after a failure it takes long to exit, and repeats what drover has reported */
+    bool per_rank; /* it is started here once per rank, with REMOTE_ENV_RANK, instead of once */
 };
 
 extern const struct remote_launcher remote_launcher_mpirun, remote_launcher_srun;
-
-/* `drover rank` itself, each on this machine: the far way of starting without a far machine. */
-extern const struct remote_launcher remote_launcher_local;
-
-/* None: others start them, as launch_join_ticket() says. */
+/* Agents on this machine alone, each a child of this process: for tests. */
+extern const struct remote_launcher remote_launcher_local_agents;
+/* Others start the agents. */
 extern const struct remote_launcher remote_launcher_external;
+
+/* The words of --engine for them, for option texts and hints. test_remote_launcher compares it with
+ * the rows. */
+#define REMOTE_LAUNCHER_WORDS "openmpi, slurm"
+
+/* All rows, NULL at the end. */
+extern const struct remote_launcher *const remote_launchers[];
+
+/* Returns the row of an engine; NULL for PLAN_ENGINE_AUTO and PLAN_ENGINE_LOCAL, which have none.
+ */
+const struct remote_launcher *remote_launcher_of(enum plan_engine engine);
+
+/* Returns the row whose name in --engine is `word`; NULL: there is none. */
+const struct remote_launcher *remote_launcher_find(const char *word);
+
+/* Whether a launcher sets "NAME=value" for the processes that it starts. The directory that mpirun
+ * uses on the head node is not of this kind: a rank's own mpirun may not have it. */
+bool remote_launcher_sets(const char *entry);
+
+/* Returns `env` without those variables. The caller frees it (strv). */
+char **remote_launcher_strip_env(char *const *env);
+
+/* Returns the rank that a launcher has given to an agent with this environment; -1: none. */
+int remote_launcher_rank(char *const *env);
 
 #endif

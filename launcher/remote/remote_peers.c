@@ -1,4 +1,4 @@
-/* What the agents say, and what it means when one says no more. */
+/* The agents' connections: their frames, and what it means if a connection ends. */
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
@@ -6,12 +6,12 @@
 
 #include "common/log.h"
 #include "launcher/inspect/call_stacks.h"
-#include "launcher/remote/engine_remote.h"
+#include "launcher/remote/engine_remote_internal.h"
 
 enum {
-    STRANGERS_MAX = 64, /* connections that have not said who they are; others wait */
-    VERDICT_MS = 100,   /* for the rest of a node's connections to end, too */
-    BROKEN_MS = 500     /* after mpirun's end: for ranks to say first what has ended it */
+    UNAUTHENTICATED_MAX = 64, /* peers; further ones wait in the kernel's queue */
+    LOST_MS = 100,            /* for the other connections of a node to end, too */
+    LAUNCHER_EXIT_MS = 500    /* after mpirun's exit: for ranks to report its cause first */
 };
 
 /* ---- connections -------------------------------------------------------------------------------
@@ -28,28 +28,28 @@ void remote_peers_drop(struct remote_peer *p)
         p->rank->peer = NULL;
     else
         j->unauthenticated--;
-    control_close(p->link);
+    control_close(p->control);
     free(p);
-    if (j->accept_deferred && j->listening) {
+    if (j->accept_deferred && remote_start_is_listening(j)) {
         j->accept_deferred = false;
         remote_peers_accept(j);
     }
 }
 
-static void refuse(struct remote_peer *p, const char *why)
+static void reject(struct remote_peer *p, const char *why)
 {
-    control_send(p->link, json_pack("{s:s,s:s}", "t", "reject", "why", why), NULL, 0);
+    control_send(p->control, json_pack("{s:s,s:s}", "t", "reject", "why", why), NULL, 0);
     remote_peers_drop(p);
 }
 
 static void on_launcher_exit_timer(uv_timer_t *t);
 
-/* ---- what agents say ---------------------------------------------------------------------------
+/* ---- frames of agents --------------------------------------------------------------------------
  */
 
-/* Whether `host` calls itself as this node of the plan is called: up to the first dot, since one of
- * them may be longer, and without the user. */
-static bool is_called(const char *node, const char *host)
+/* Whether `host` is the name of this node of the plan. They are compared up to the first dot, since
+ * one may be longer, and without the user. */
+static bool is_same_host(const char *node, const char *host)
 {
     const char *at = strrchr(node, '@');
     node = at ? at + 1 : node;
@@ -57,61 +57,72 @@ static bool is_called(const char *node, const char *host)
     return len == strcspn(host, ".") && strncasecmp(node, host, len) == 0;
 }
 
-/* The node of the plan where the rank is in the place of its own; NULL: none. A host whose name
- * stands nowhere in the plan has another one there: an address, an alias. */
+/* Returns the node of the plan that `host` is, if the rank is planned on another one; else NULL. A
+ * host that is not in the plan by its own name is in it by an address or alias. */
 static const char *planned_elsewhere(const struct remote_job *j, int rank, const char *host)
 {
     const char *found = NULL;
-    if (is_called(engine_remote_host(j, rank), host))
+    if (is_same_host(engine_remote_host(j, rank), host))
         return NULL;
     for (int i = 0; i < j->plan->node_count && !found; i++)
-        if (is_called(j->plan->nodes[i].name, host))
+        if (is_same_host(j->plan->nodes[i].name, host))
             found = j->plan->nodes[i].name;
     return found;
 }
 
-/* A stranger's first word. Who has no token is told nothing. */
+static bool has_token(const struct remote_job *j, const struct control_frame *f)
+{
+    const char *token;
+    return strcmp(f->type, "hello") == 0 && json_require_str(&token, f->head, "token", NULL) == 0 &&
+           control_same_token(token, j->token);
+}
+
+/* A peer without the token gets no answer. */
+static void drop_unauthenticated(struct remote_peer *p)
+{
+    struct remote_job *j = p->job;
+    if (!j->rejection_logged)
+        log_warn("rejected a connection without this job's token");
+    j->rejection_logged = true;
+    remote_peers_drop(p);
+}
+
+/* The first frame of a peer. */
 static void on_hello(struct remote_peer *p, const struct control_frame *f)
 {
     struct remote_job *j = p->job;
-    const char *token, *version, *host;
+    const char *version, *host;
     int64_t rank, protocol = 0;
     struct err e = {0};
-    if (strcmp(f->type, "hello") != 0 || json_require_str(&token, f->head, "token", &e) < 0 ||
-        !control_same_token(token, j->token)) {
-        if (!j->rejection_logged)
-            log_warn("somebody who is no rank of this job has connected, and was dropped");
-        j->rejection_logged = true;
-        remote_peers_drop(p);
-        return;
-    }
-    if (json_require_str(&version, f->head, "version", &e) < 0 ||
-        json_require_str(&host, f->head, "host", &e) < 0 ||
-        json_require_int(&rank, f->head, "rank", &e) < 0 ||
-        json_optional_int(&protocol, f->head, "protocol", &e) < 0) {
-        refuse(p, e.text);
+    if (!has_token(j, f)) {
+        drop_unauthenticated(p);
+    } else if (json_require_str(&version, f->head, "version", &e) < 0 ||
+               json_require_str(&host, f->head, "host", &e) < 0 ||
+               json_require_int(&rank, f->head, "rank", &e) < 0 ||
+               json_optional_int(&protocol, f->head, "protocol", &e) < 0) {
+        reject(p, e.text);
     } else if (rank < 0 || rank >= j->plan->world_size) {
-        refuse(p, "there is no such rank in the job");
+        reject(p, "the job has no such rank");
     } else if (strcmp(version, DROVER_VERSION) != 0 || protocol != CONTROL_FRAME_PROTOCOL) {
-        engine_remote_fail_start(j, (int)rank, 2, "%s has drover %s, this is " DROVER_VERSION, host,
-                                 version);
-        refuse(p, "it is another version");
-    } else if (planned_elsewhere(j, (int)rank, host)) {
         engine_remote_fail_start(
-            j, (int)rank, 2,
-            "it is planned on %s and was started on %s; try: each host once, by one "
-            "name",
-            engine_remote_host(j, (int)rank), host);
-        refuse(p, "it is another host than planned");
-    } else if (j->failure[0] || j->started || j->clearing) {
-        refuse(p, "the job has started without it, or is over");
+            j, (int)rank, 2, "version mismatch: %s has drover %s, this host has " DROVER_VERSION,
+            host, version);
+        reject(p, "version mismatch");
+    } else if (planned_elsewhere(j, (int)rank, host)) {
+        engine_remote_fail_start(j, (int)rank, 2,
+                                 "planned on %s, but its agent was started on %s; try: name each "
+                                 "host once, by one name",
+                                 engine_remote_host(j, (int)rank), host);
+        reject(p, "the host is not the planned one");
+    } else if (!remote_job_is_starting(j->state)) {
+        reject(p, "the job has already started or ended");
     } else if (j->ranks[rank].peer) {
-        refuse(p, "there is one for this rank already");
+        reject(p, "an agent is already connected for this rank");
     } else {
         j->unauthenticated--;
         p->rank = &j->ranks[rank];
         p->rank->peer = p;
-        control_authenticate(p->link, CONTROL_SILENT_MS);
+        control_authenticate(p->control, CONTROL_SILENT_MS);
         remote_start_rank_connected(p->rank);
     }
 }
@@ -122,12 +133,12 @@ static void on_topo(struct remote_rank *r, const struct control_frame *f)
     int node = j->plan->ranks[r->rank].node;
     AUTO(topo) struct topo *t = NULL;
     struct err e = {0};
-    if (j->nodes[node] != REMOTE_NODE_REQUESTED || j->started)
+    if (j->topo_states[node] != REMOTE_TOPO_REQUESTED || !remote_job_is_starting(j->state))
         return;
     if (topo_import(&t, f->payload, f->len, &e) < 0 || j->ev.node(j->arg, node, t, &e) < 0)
         engine_remote_fail_start(j, r->rank, 2, "%s", e.text);
     else
-        remote_start_node_known(j, node);
+        remote_start_topo_known(j, node);
 }
 
 static void on_port(struct remote_rank *r, const struct control_frame *f)
@@ -154,16 +165,13 @@ static void on_not_started(struct remote_rank *r, const struct control_frame *f)
 {
     struct remote_job *j = r->job;
     int64_t status = 126;
-    const char *why = "for a reason that it did not say";
+    const char *why = "the agent gave no reason";
     (void)json_optional_int(&status, f->head, "status", NULL);
     (void)json_optional_str(&why, f->head, "why", NULL);
-    if (!j->started) {
+    if (remote_job_is_starting(j->state)) {
         engine_remote_fail_start(j, r->rank, (int)status, "%s", why);
     } else if (r->state == REMOTE_RANK_STARTED) {
-        r->state = REMOTE_RANK_DONE;
-        for (int i = 0; i < REMOTE_STREAMS; i++)
-            rank_output_close(TAKE(r->streams[i].io));
-        j->ev.not_started(j->arg, r->rank, (int)status, why);
+        engine_remote_not_started(r, (int)status, why);
     }
 }
 
@@ -211,9 +219,8 @@ static void on_rank_exit(struct remote_rank *r, const struct control_frame *f)
     bool oom = false;
     (void)json_optional_int(&wait, f->head, "wait", NULL);
     (void)json_optional_bool(&oom, f->head, "oom", NULL);
-    if (r->state != REMOTE_RANK_STARTED)
+    if (!engine_remote_apply_rank(r, REMOTE_RANK_EV_EXITED))
         return;
-    r->state = REMOTE_RANK_DONE;
     r->job->failed |= wait != 0;
     r->job->ev.exited(r->job->arg, r->rank, (int)wait, oom);
     engine_remote_check_reaped(r->job);
@@ -221,7 +228,7 @@ static void on_rank_exit(struct remote_rank *r, const struct control_frame *f)
 
 static void on_reaped(struct remote_rank *r, const struct control_frame *f)
 {
-    r->cleared = true;
+    r->tree_reaped = true;
     engine_remote_check_reaped(r->job);
 }
 
@@ -231,28 +238,28 @@ static void on_credit(struct remote_rank *r, const struct control_frame *f)
     bool closed = false;
     (void)json_optional_int(&n, f->head, "bytes", NULL);
     (void)json_optional_bool(&closed, f->head, "closed", NULL);
-    if (!r->job->source || r->rank != r->job->spec->stdin_rank || n < 0)
+    if (!r->job->stdin_reader || r->rank != r->job->spec->stdin_rank || n < 0)
         return;
     if (closed)
-        stdin_reader_close(TAKE(r->job->source));
+        stdin_reader_close(TAKE(r->job->stdin_reader));
     else
-        stdin_reader_credit(r->job->source, (size_t)n);
+        stdin_reader_credit(r->job->stdin_reader, (size_t)n);
 }
 
 static void on_pmi(struct remote_rank *r, const struct control_frame *f)
 {
     struct err e = {0};
-    if (!r->job->pmi1 || pmi1_take(r->job->pmi1, r->rank, f->payload, f->len, &e) == 0)
+    if (!r->job->pmi1 || pmi1_recv(r->job->pmi1, r->rank, f->payload, f->len, &e) == 0)
         return;
-    log_warn("%s: its PMI-1 ends", e.text);
-    control_send(r->peer->link, json_pack("{s:s}", "t", "pmi"), NULL, 0);
+    log_warn("%s (PMI-1 of the rank ends)", e.text);
+    control_send(r->peer->control, json_pack("{s:s}", "t", "pmi"), NULL, 0);
 }
 
-static void on_pmi_say(void *arg, int rank, const char *text, size_t len)
+static void send_pmi(void *arg, int rank, const char *text, size_t len)
 {
     struct remote_peer *to = ((struct remote_job *)arg)->ranks[rank].peer;
     if (to)
-        control_send(to->link, json_pack("{s:s}", "t", "pmi"), text, len);
+        control_send(to->control, json_pack("{s:s}", "t", "pmi"), text, len);
 }
 
 static void on_pmi_joined(void *arg, int rank)
@@ -268,7 +275,7 @@ static void on_pmi_aborted(void *arg, int rank, int code)
 
 void remote_peers_serve_pmi(struct remote_job *j)
 {
-    static const struct pmi1_events ev = {on_pmi_say, on_pmi_joined, on_pmi_aborted,
+    static const struct pmi1_events ev = {send_pmi, on_pmi_joined, on_pmi_aborted,
                                           engine_warn_spawn};
     AUTO(free) int *nodes = xcalloc((size_t)j->plan->world_size, sizeof *nodes);
     for (int i = 0; i < j->plan->world_size; i++)
@@ -276,22 +283,23 @@ void remote_peers_serve_pmi(struct remote_job *j)
     j->pmi1 = pmi1_new(j->plan->job_id, j->plan->world_size, nodes, &ev, j);
 }
 
-/* Who has killed the parent, mpirun or a person, holds the job for over. */
+/* If the agent's parent was killed, by mpirun or by a person, the job is treated as aborted. */
 static void on_parent_died(struct remote_rank *r, const struct control_frame *f)
 {
     struct remote_job *j = r->job;
-    if (j->released || j->clearing || uv_is_active((uv_handle_t *)&j->launcher_exit_timer))
+    bool counts = remote_job_is_starting(j->state) || j->state == REMOTE_JOB_RUNNING;
+    if (!counts || uv_is_active((uv_handle_t *)&j->launcher_exit_timer))
         return;
     j->orphan = r;
-    uv_timer_start(&j->launcher_exit_timer, on_launcher_exit_timer, BROKEN_MS, 0);
+    uv_timer_start(&j->launcher_exit_timer, on_launcher_exit_timer, LAUNCHER_EXIT_MS, 0);
 }
 
 static void on_frame(void *arg, const struct control_frame *f)
 {
     static const struct {
         const char *type;
-        void (*act)(struct remote_rank *r, const struct control_frame *f);
-    } acts[] = {
+        void (*handle)(struct remote_rank *r, const struct control_frame *f);
+    } handlers[] = {
         {"output", on_output},
         {"exit", on_rank_exit},
         {"eof", on_eof},
@@ -312,34 +320,22 @@ static void on_frame(void *arg, const struct control_frame *f)
         on_hello(p, f);
         return;
     }
-    for (size_t i = 0; i < COUNT_OF(acts); i++)
-        if (strcmp(acts[i].type, f->type) == 0) {
-            acts[i].act(p->rank, f);
+    for (size_t i = 0; i < COUNT_OF(handlers); i++)
+        if (strcmp(handlers[i].type, f->type) == 0) {
+            handlers[i].handle(p->rank, f);
             return;
         }
-    log_warn("rank %d on %s: '%s' is not understood and dropped", p->rank->rank,
+    log_warn("rank %d on %s: unexpected message '%s' (dropped)", p->rank->rank,
              engine_remote_host(p->job, p->rank->rank), f->type);
 }
 
-/* ---- what is no more ---------------------------------------------------------------------------
+/* ---- connections that end ----------------------------------------------------------------------
  */
 
-static void mark_lost(struct remote_rank *r, const char *why)
-{
-    struct remote_job *j = r->job;
-    r->cleared = true;
-    j->failed = true;
-    if (r->state == REMOTE_RANK_STARTED) {
-        r->state = REMOTE_RANK_DONE;
-        j->ev.lost(j->arg, r->rank, why);
-    }
-    engine_remote_output_eof(r);
-    engine_remote_check_reaped(j);
-}
-
-/* Whether every rank of the node is gone, or as good as that: its connections fall silent together,
- * but each is declared lost by its own last ping. */
-static bool node_is_gone(const struct remote_job *j, int node)
+/* Whether the connection of every rank of the node has ended or is silent: the connections of a
+ * node fall silent together, but each is declared lost by its own last ping. A node of one rank
+ * cannot be told from its agent. */
+static bool is_node_lost(const struct remote_job *j, int node)
 {
     int ranks = 0;
     for (int i = 0; i < j->plan->world_size; i++) {
@@ -347,7 +343,7 @@ static bool node_is_gone(const struct remote_job *j, int node)
             continue;
         ranks++;
         const struct remote_rank *r = &j->ranks[i];
-        if (!r->gone && !(r->peer && control_is_silent(r->peer->link)))
+        if (r->peer && !control_is_silent(r->peer->control))
             return false;
     }
     return ranks > 1;
@@ -358,49 +354,51 @@ static void on_lost_timer(uv_timer_t *t)
     struct remote_job *j = t->data;
     for (int i = 0; i < j->plan->world_size; i++) {
         struct remote_rank *r = &j->ranks[i];
-        if (!r->gone || r->cleared)
+        if (r->state != REMOTE_RANK_LOSING)
             continue;
         char why[256];
-        if (node_is_gone(j, j->plan->ranks[i].node))
-            snprintf(why, sizeof why, "node %s is lost: %s", engine_remote_host(j, i), r->why);
+        if (is_node_lost(j, j->plan->ranks[i].node))
+            snprintf(why, sizeof why, "node %s is lost: %s", engine_remote_host(j, i),
+                     r->lost_cause);
         else
-            snprintf(why, sizeof why, "its `drover rank` on %s has died: %s",
-                     engine_remote_host(j, i), r->why);
-        mark_lost(r, why);
+            snprintf(why, sizeof why, "its agent on %s disconnected: %s", engine_remote_host(j, i),
+                     r->lost_cause);
+        engine_remote_lose(r, why);
     }
 }
 
-static void on_ended(void *arg, const char *why)
+static void on_disconnected(void *arg, const char *why)
 {
     struct remote_peer *p = arg;
     struct remote_job *j = p->job;
     struct remote_rank *r = p->rank;
     remote_peers_drop(p);
-    if (!r || j->released)
+    if (!r || j->state == REMOTE_JOB_RELEASING || j->state == REMOTE_JOB_DONE)
         return;
-    if (!j->started)
-        engine_remote_fail_start(j, r->rank, 126, "its `drover rank` on %s has gone: %s",
-                                 engine_remote_host(j, r->rank), why);
-    snprintf(r->why, sizeof r->why, "%s", why);
-    r->gone = true;
-    if (r->state != REMOTE_RANK_STARTED)
-        mark_lost(r, why);
-    else if (!uv_is_active((uv_handle_t *)&j->lost_timer))
-        uv_timer_start(&j->lost_timer, on_lost_timer, VERDICT_MS, 0);
+    engine_remote_fail_start(j, r->rank, 126, "its agent on %s disconnected: %s",
+                             engine_remote_host(j, r->rank), why);
+    if (r->state != REMOTE_RANK_STARTED) {
+        j->failed = true;
+        engine_remote_abandon_rank(r);
+        return;
+    }
+    engine_remote_apply_rank(r, REMOTE_RANK_EV_DISCONNECTED);
+    snprintf(r->lost_cause, sizeof r->lost_cause, "%s", why);
+    if (!uv_is_active((uv_handle_t *)&j->lost_timer))
+        uv_timer_start(&j->lost_timer, on_lost_timer, LOST_MS, 0);
 }
 
-/* One more connection; who comes while too many strangers are here waits in the kernel's queue. */
 void remote_peers_accept(struct remote_job *j)
 {
-    static const struct control_events ev = {on_frame, on_ended};
-    if (j->unauthenticated >= STRANGERS_MAX) {
+    static const struct control_events ev = {on_frame, on_disconnected};
+    if (j->unauthenticated >= UNAUTHENTICATED_MAX) {
         j->accept_deferred = true;
         return;
     }
     struct err e = {0};
     struct remote_peer *p = xzalloc(sizeof *p);
-    if (control_accept(&p->link, (uv_stream_t *)&j->listener, &ev, p, &e) < 0) {
-        log_debug("%s", e.text); /* it has gone again */
+    if (control_accept(&p->control, (uv_stream_t *)&j->listener, &ev, p, &e) < 0) {
+        log_debug("%s", e.text); /* the peer has disconnected again */
         free(p);
         return;
     }
@@ -410,30 +408,31 @@ void remote_peers_accept(struct remote_job *j)
     j->unauthenticated++;
 }
 
-/* ---- mpirun ------------------------------------------------------------------------------------
+/* ---- the remote launcher exits -----------------------------------------------------------------
  */
 
-static void describe(struct strbuf *out, struct remote_job *j)
+static void describe_exit(struct strbuf *out, struct remote_job *j)
 {
-    const char *who = j->starter->program ? j->starter->program : "a `drover rank`";
+    const char *program = j->launcher->program ? j->launcher->program : "an agent";
     const char *lines[REMOTE_LAUNCHER_LINES + 1] = {NULL};
     struct err e = {0};
     for (int i = 0; i < last_lines_count(j->launcher_output); i++)
         lines[i] = last_lines_get(j->launcher_output, i, NULL);
-    int wait = j->starter_wait;
-    j->cause_known = j->starter->cause && j->starter->cause(&e, lines);
-    if (j->cause_known)
+    int wait = j->launcher_wait_status;
+    j->launcher_cause_known = j->launcher->find_failure && j->launcher->find_failure(&e, lines);
+    if (j->launcher_cause_known)
         strbuf_printf(out, "%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
-    else if (j->orphan && (j->launchers_running > 0 || j->starter == &remote_launcher_external))
+    else if (j->orphan && (j->launchers_running > 0 || !j->launcher->argv))
         strbuf_printf(out, "the `drover rank` of rank %d on %s was killed from outside",
                       j->orphan->rank, engine_remote_host(j, j->orphan->rank));
     else if (WIFSIGNALED(wait))
-        strbuf_printf(out, "%s was ended by signal %d", who, WTERMSIG(wait));
+        strbuf_printf(out, "%s was killed by signal %d", program, WTERMSIG(wait));
     else
-        strbuf_printf(out, "%s has ended with status %d", who, WEXITSTATUS(wait));
+        strbuf_printf(out, "%s exited with status %d", program, WEXITSTATUS(wait));
 }
 
-/* A rank that has not come: of a node that is named, else of another machine, else any. */
+/* Returns a rank whose agent did not connect: of a node that `why` names, else of another machine,
+ * else any. */
 static int rank_to_blame(const struct remote_job *j, const char *why)
 {
     int found = 0, best = -1;
@@ -451,29 +450,32 @@ static int rank_to_blame(const struct remote_job *j, const char *why)
     return found;
 }
 
+static bool any_rank_runs(const struct remote_job *j)
+{
+    for (int i = 0; i < j->plan->world_size; i++)
+        if (j->ranks[i].state == REMOTE_RANK_STARTED || j->ranks[i].state == REMOTE_RANK_LOSING)
+            return true;
+    return false;
+}
+
 static void on_launcher_exit_timer(uv_timer_t *t)
 {
     struct remote_job *j = t->data;
     AUTO(strbuf) struct strbuf text = {0};
-    describe(&text, j);
+    describe_exit(&text, j);
     const char *why = strbuf_str(&text);
-    if (!j->started) {
+    if (remote_job_is_starting(j->state))
         engine_remote_fail_start(j, rank_to_blame(j, why), 126, "%s", why);
-        return;
-    }
-    for (int i = 0; i < j->plan->world_size; i++)
-        if (j->ranks[i].state != REMOTE_RANK_DONE) {
-            j->ev.broken(j->arg, why);
-            return;
-        }
+    else if (any_rank_runs(j))
+        j->ev.broken(j->arg, why);
 }
 
 void remote_peers_launcher_exited(struct remote_job *j)
 {
-    if (j->released) { /* as it should */
-        if (j->starting && j->launchers_running == 0)
-            engine_kill_tree(j->starting);
+    if (j->state == REMOTE_JOB_RELEASING) {
+        if (j->launcher_job && j->launchers_running == 0)
+            engine_kill_tree(j->launcher_job);
     } else if (!uv_is_active((uv_handle_t *)&j->launcher_exit_timer)) {
-        uv_timer_start(&j->launcher_exit_timer, on_launcher_exit_timer, BROKEN_MS, 0);
+        uv_timer_start(&j->launcher_exit_timer, on_launcher_exit_timer, LAUNCHER_EXIT_MS, 0);
     }
 }

@@ -1,7 +1,7 @@
-/* The start of a job over several nodes: we listen; mpirun starts a `drover rank` for each rank,
- * which connect to us and say hello; the first of a node tells its topology, by which its ranks are
- * placed; each gets its row; rank 0's node chooses MASTER_PORT; and when all are there, all start.
- */
+/* The start of a job over several nodes: this process listens, and mpirun starts an agent per rank.
+ * The agents connect and authenticate. The first agent of a node sends the node's topology, by
+ * which its ranks are placed. Then each agent gets its rank spec, and the one of rank 0 chooses
+ * MASTER_PORT. When all are configured, all ranks start. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,11 +19,11 @@
 #include "launcher/plan/env.h"
 #include "launcher/plan/rank_spec.h"
 #include "launcher/remote/agent_spawn.h"
-#include "launcher/remote/engine_remote.h"
+#include "launcher/remote/engine_remote_internal.h"
 
-enum { BACKLOG = 4096, NAMES_SHOWN = 5, ANY_PORT = 9 };
+enum { BACKLOG = 4096, NAMES_SHOWN = 5 };
 
-/* ---- who listens -------------------------------------------------------------------------------
+/* ---- the listener ---------------------------------------------------------------------------
  */
 
 static void on_agent(uv_stream_t *s, int status)
@@ -43,21 +43,24 @@ int remote_start_listen(struct remote_job *j, struct err *e)
     struct sockaddr_in four = {.sin_family = AF_INET};
     uv_tcp_init(j->loop, &j->listener);
     j->listener.data = j;
-    j->listening = true;
     j->open_handles++;
     int rc = uv_tcp_bind(&j->listener, (struct sockaddr *)&six, 0);
-    if (rc < 0) /* no IPv6 in this machine or container */
+    if (rc < 0) /* this machine or container has no IPv6 */
         rc = uv_tcp_bind(&j->listener, (struct sockaddr *)&four, 0);
     if (rc == 0)
         rc = uv_listen((uv_stream_t *)&j->listener, BACKLOG, on_agent);
-    return rc < 0 ? err_set(e, rc, "listen for the nodes: %s", uv_strerror(rc)) : 0;
+    return rc < 0 ? err_set(e, rc, "listen for agents: %s", uv_strerror(rc)) : 0;
+}
+
+bool remote_start_is_listening(const struct remote_job *j)
+{
+    return j->listener.data && !uv_is_closing((const uv_handle_t *)&j->listener);
 }
 
 void remote_start_stop_listening(struct remote_job *j)
 {
-    if (j->listening)
+    if (remote_start_is_listening(j))
         uv_close((uv_handle_t *)&j->listener, on_listener_closed);
-    j->listening = false;
 }
 
 static int listener_port(const struct remote_job *j)
@@ -69,25 +72,17 @@ static int listener_port(const struct remote_job *j)
                                          : ((struct sockaddr_in *)&a)->sin_port);
 }
 
-/* ---- the starter -------------------------------------------------------------------------------
+/* ---- the remote launcher -----------------------------------------------------------------------
  */
 
-static const struct remote_launcher *starter_of(const struct plan *p)
-{
-    return p->engine == PLAN_ENGINE_SRUN           ? &remote_launcher_srun
-           : p->engine == PLAN_ENGINE_LOCAL_AGENTS ? &remote_launcher_local
-           : p->engine == PLAN_ENGINE_EXTERNAL     ? &remote_launcher_external
-                                                   : &remote_launcher_mpirun;
-}
-
-/* The first in PATH that is not a link of ours. */
+/* Finds the launcher's program: the first in PATH that is not a link to drover. */
 static int find_program(struct remote_job *j, struct err *e)
 {
     AUTO(free) char *drover = NULL;
     char own[PATH_MAX] = "";
     if (own_process_sibling(&drover, "drover", NULL) == 0)
         (void)!realpath(drover, own);
-    const char *path = env_get(j->base_env, "PATH"), *name = j->starter->program;
+    const char *path = env_get(j->base_env, "PATH"), *name = j->launcher->program;
     AUTO(free) char *copy = xstrdup(path ? path : "/usr/local/bin:/usr/bin:/bin");
     for (char *rest = copy, *dir; (dir = strsep(&rest, ":"));) {
         AUTO(free) char *file = xasprintf("%s/%s", *dir ? dir : ".", name);
@@ -97,17 +92,17 @@ static int find_program(struct remote_job *j, struct err *e)
             return 0;
         }
     }
-    err_set(e, -ENOENT, "%s, which starts ranks on other nodes, is not in PATH", name);
-    return err_hint(e, "apt install %s", j->starter->package);
+    err_set(e, -ENOENT, "%s: not found in PATH; it starts the ranks on other nodes", name);
+    return err_hint(e, "apt install %s", j->launcher->package);
 }
 
-/* Names alone: Open MPI's sequential mapper knows no "me@host". */
+/* Host names without users: Open MPI's sequential mapper does not accept "me@host". */
 static int write_hostfile(struct remote_job *j, struct err *e)
 {
-    int rc = session_dir_open(&j->workdir, e);
+    int rc = session_dir_open(&j->session_dir, e);
     if (rc < 0)
         return rc;
-    j->hostfile = xasprintf("%s/hosts", session_dir_path(j->workdir));
+    j->hostfile = xasprintf("%s/hosts", session_dir_path(j->session_dir));
     AUTO(file) FILE *f = fopen(j->hostfile, "we");
     for (int i = 0; f && i < j->plan->world_size; i++) {
         const char *host = engine_remote_host(j, i), *at = strchr(host, '@');
@@ -118,65 +113,67 @@ static int write_hostfile(struct remote_job *j, struct err *e)
     return 0;
 }
 
-static bool on_starter_line(void *arg, int rank, enum launch_stream from, const char *text,
-                            size_t len)
+static bool on_launcher_line(void *arg, int rank, enum launch_stream from, const char *text,
+                             size_t len)
 {
     struct remote_job *j = arg;
     last_lines_push(j->launcher_output, text, len);
-    log_info("%s: %.*s", j->starter->program, (int)len, text);
+    log_info("%s: %.*s", j->launcher->program, (int)len, text);
     return true;
 }
 
-static void on_starter_started(void *arg, int rank, pid_t pid)
+static void on_launcher_started(void *arg, int rank, pid_t pid)
 {
 }
 
-static void starter_ended(struct remote_job *j, int wait)
+/* A launcher that is started once per rank counts as a whole, but each of its processes is missed
+ * while the job starts. */
+static void launcher_ended(struct remote_job *j, int wait_status)
 {
-    if (wait != 0)
-        j->starter_wait = wait;
-    if (--j->launchers_running == 0 || !j->started)
+    if (wait_status != 0)
+        j->launcher_wait_status = wait_status;
+    if (--j->launchers_running == 0 || remote_job_is_starting(j->state))
         remote_peers_launcher_exited(j);
 }
 
-static void on_starter_not_started(void *arg, int rank, int status, const char *why)
+static void on_launcher_not_started(void *arg, int rank, int status, const char *why)
 {
     struct remote_job *j = arg;
     engine_remote_fail_start(j, 0, status, "%s", why);
-    starter_ended(j, 0);
+    launcher_ended(j, 0);
 }
 
-static void on_starter_exited(void *arg, int rank, int wait_status, bool oom_killed)
+static void on_launcher_exited(void *arg, int rank, int wait_status, bool oom_killed)
 {
-    starter_ended(arg, wait_status);
+    launcher_ended(arg, wait_status);
 }
 
-static void on_starter_quiet(void *arg, int rank)
+static void on_launcher_eof(void *arg, int rank)
 {
 }
 
-static void on_starter_cleared(void *arg)
+static void on_launcher_reaped(void *arg)
 {
     struct remote_job *j = arg;
-    engine_free(TAKE(j->starting));
-    if (j->released) /* its end is not awaited any more, though ours follows only soon */
-        uv_timer_stop(&j->deadline);
+    engine_free(TAKE(j->launcher_job));
+    if (j->state == REMOTE_JOB_RELEASING) /* its limit must not fire before the next turn */
+        uv_timer_stop(&j->limit_timer);
     engine_remote_check_reaped(j);
 }
 
-/* It has no plan but its command line: one rank, or as many as the job has. */
-static void plan_starter(struct remote_job *j, char **argv, char **env)
+/* A plan with nothing but a command line, for one process, or as many as the job has ranks. */
+static void plan_launcher(struct remote_job *j, char **argv, char **env)
 {
-    struct plan *p = agent_spawn_plan(j->starter->each ? j->plan->world_size : 1);
-    for (int i = 0; i < p->world_size && j->starter->each; i++)
+    struct plan *p = agent_spawn_plan(j->launcher->per_rank ? j->plan->world_size : 1);
+    for (int i = 0; i < p->world_size && j->launcher->per_rank; i++)
         env_set(&p->ranks[i].env, REMOTE_ENV_RANK, "%d", i);
     p->job_id = xstrdup(j->plan->job_id);
     p->argv = argv;
     p->env = env;
-    j->starter_plan = p;
+    j->launcher_plan = p;
 }
 
-/* "10.0.0.1:4000,[fd00::1]:4000". Another node would look for us on its own loopback. */
+/* The loopback address is used only if there is no other: on another node it is that node. */
 char *remote_start_addresses(const struct remote_job *j)
 {
     AUTO(strbuf) struct strbuf b = {0};
@@ -189,39 +186,41 @@ char *remote_start_addresses(const struct remote_job *j)
     return strbuf_take(&b);
 }
 
-static int start_starter(struct remote_job *j, struct err *e)
+static int start_launcher(struct remote_job *j, struct err *e)
 {
-    static const struct engine_events ev = {.started = on_starter_started,
-                                            .not_started = on_starter_not_started,
-                                            .exited = on_starter_exited,
-                                            .line = on_starter_line,
-                                            .quiet = on_starter_quiet,
-                                            .cleared = on_starter_cleared};
+    static const struct engine_events ev = {.started = on_launcher_started,
+                                            .not_started = on_launcher_not_started,
+                                            .exited = on_launcher_exited,
+                                            .line = on_launcher_line,
+                                            .quiet = on_launcher_eof,
+                                            .cleared = on_launcher_reaped};
     AUTO(free) char *drover_rank = NULL;
     int rc = agent_spawn_program(&drover_rank, e);
     if (rc < 0)
         return rc;
-    struct remote_launcher_opts s = {j->plan,     j->spec->engine_args,         j->program,
-                                     drover_rank, session_dir_path(j->workdir), j->hostfile};
+    struct remote_launcher_opts opts = {
+        j->plan,    j->spec->engine_args, j->program, drover_rank, session_dir_path(j->session_dir),
+        j->hostfile};
     char **argv = NULL, **env = env_merge(j->base_env, NULL, NULL);
-    AUTO(free) char *control = remote_start_addresses(j);
-    env_set(&env, REMOTE_ENV_CONTROL, "%s", control);
+    AUTO(free) char *addresses = remote_start_addresses(j);
+    env_set(&env, REMOTE_ENV_CONTROL, "%s", addresses);
     env_set(&env, REMOTE_ENV_TOKEN, "%s", j->token);
     env_set(&env, "DROVER_JOB_ID", "%s", j->plan->job_id);
-    rc = j->starter->argv(&argv, &env, &s, e);
-    plan_starter(j, argv, env);
+    rc = j->launcher->argv(&argv, &env, &opts, e);
+    plan_launcher(j, argv, env);
     if (rc < 0)
         return rc;
     struct launch_spec spec = {.stdin_null = true};
-    struct engine_start_opts order = {.plan = j->starter_plan, .spec = &spec};
-    j->launchers_running = j->starter_plan->world_size;
-    return engine_local_start(&j->starting, j->engine, &order, &ev, j, e);
+    struct engine_start_opts start = {.plan = j->launcher_plan, .spec = &spec};
+    j->launchers_running = j->launcher_plan->world_size;
+    return engine_local_start(&j->launcher_job, j->engine, &start, &ev, j, e);
 }
 
-/* ---- the way from the hosts to us --------------------------------------------------------------
+/* ---- addresses of this machine -----------------------------------------------------------------
  */
 
-/* The address of ours from which packets to `to` leave; -errno where there is no route. */
+/* Finds the address of this machine from which packets to `to` leave. Returns 0, or -errno if there
+ * is no route. */
 static int route(char *out, socklen_t size, const struct addrinfo *to)
 {
     struct sockaddr_storage own;
@@ -258,23 +257,23 @@ static void add_own_addresses(struct remote_job *j)
         add_candidate(j, own[i]);
 }
 
-/* A name that we do not know may be one of ~/.ssh/config, or of Slurm: who starts the ranks shall
- * try, and that host finds us at any of our addresses. */
-static void on_all_looked_up(struct remote_job *j)
+/* A name that is unknown here may be one of ~/.ssh/config, or of Slurm: the launcher tries it, and
+ * the agent on that host tries every address of this machine. */
+static void on_all_resolved(struct remote_job *j)
 {
     struct err e = {0};
     if (j->unresolved)
         add_own_addresses(j);
-    if (!j->failure[0] && start_starter(j, &e) < 0)
+    if (engine_remote_apply(j, REMOTE_JOB_EV_RESOLVED) && start_launcher(j, &e) < 0)
         engine_remote_fail_start(j, 0, e.code == -EINVAL ? 2 : 126, "%s", e.text);
 }
 
-static void on_looked_up(void *arg, int i, int status, const struct addrinfo *found)
+static void on_resolved(void *arg, int i, int status, const struct addrinfo *found)
 {
     struct remote_job *j = arg;
     char own[INET6_ADDRSTRLEN];
-    int rank = j->named[i], rc = -EHOSTUNREACH, routes = 0;
-    j->named[i] = -1;
+    int rank = j->name_ranks[i], rc = -EHOSTUNREACH, routes = 0;
+    j->name_ranks[i] = -1;
     for (const struct addrinfo *a = found; a; a = a->ai_next) {
         int error = route(own, sizeof own, a);
         if (error == 0)
@@ -284,53 +283,54 @@ static void on_looked_up(void *arg, int i, int status, const struct addrinfo *fo
     }
     j->unresolved |= status != 0;
     if (status != 0)
-        log_info("host '%s': %s", engine_remote_host(j, rank), gai_strerror(status));
+        log_info("host %s: resolve: %s", engine_remote_host(j, rank), gai_strerror(status));
     else if (routes == 0)
-        engine_remote_fail_start(j, rank, 2, "host '%s': no route to it: %s; try: ip route get %s",
+        engine_remote_fail_start(j, rank, 2, "host %s: connect: no route: %s; try: ip route get %s",
                                  engine_remote_host(j, rank), strerror(-rc), j->names[i]);
-    if (--j->lookups == 0)
-        on_all_looked_up(j);
+    if (--j->pending_lookups == 0)
+        on_all_resolved(j);
 }
 
-/* How many nodes that are not this machine there are to look up. */
-static int name_hosts(struct remote_job *j)
+/* Collects the names of the nodes that are other machines. Returns how many there are. */
+static int collect_names(struct remote_job *j)
 {
     AUTO(free) bool *seen = xcalloc((size_t)j->plan->node_count, sizeof *seen);
-    j->named = xcalloc((size_t)j->plan->node_count, sizeof *j->named);
+    j->name_ranks = xcalloc((size_t)j->plan->node_count, sizeof *j->name_ranks);
     for (int i = 0; i < j->plan->world_size; i++) {
         int node = j->plan->ranks[i].node;
         const char *name = j->plan->nodes[node].name, *at = strrchr(name, '@');
         if (!seen[node] && !j->plan->nodes[node].here) {
             strv_push(&j->names, xstrdup(at ? at + 1 : name));
-            j->named[j->lookups++] = i;
+            j->name_ranks[j->pending_lookups++] = i;
         }
         seen[node] = true;
     }
-    return j->lookups;
+    return j->pending_lookups;
 }
 
-int remote_start_resolve(struct remote_job *j, struct err *e)
+int remote_start_begin(struct remote_job *j, struct err *e)
 {
-    j->starter = starter_of(j->plan);
     if (!getcwd(j->cwd, sizeof j->cwd))
-        return err_set(e, -errno, "this directory: %s", strerror(errno));
-    if (j->starter == &remote_launcher_external) { /* the others know where they are */
+        return err_set(e, -errno, "current directory: %s", strerror(errno));
+    if (!j->launcher->argv) { /* the agents are told any address that they may reach */
         add_own_addresses(j);
+        engine_remote_apply(j, REMOTE_JOB_EV_MEET);
         return 0;
     }
-    int rc = j->starter->program ? find_program(j, e) : 0;
+    int rc = j->launcher->program ? find_program(j, e) : 0;
     if (rc == 0)
         rc = write_hostfile(j, e);
-    if (rc == 0)
-        rc = name_hosts(j);
-    if (rc > 0)
-        return resolve_open(&j->resolve, j->loop, j->names, on_looked_up, j, e);
-    if (rc == 0) /* all of them are this machine */
-        rc = start_starter(j, e);
-    return rc;
+    if (rc < 0)
+        return rc;
+    if (collect_names(j) > 0) {
+        engine_remote_apply(j, REMOTE_JOB_EV_RESOLVE);
+        return resolve_open(&j->resolve, j->loop, j->names, on_resolved, j, e);
+    }
+    engine_remote_apply(j, REMOTE_JOB_EV_MEET);
+    return start_launcher(j, e);
 }
 
-/* ---- the ranks come ----------------------------------------------------------------------------
+/* ---- agents connect ----------------------------------------------------------------------------
  */
 
 static bool reads_stdin(const struct remote_job *j)
@@ -339,63 +339,65 @@ static bool reads_stdin(const struct remote_job *j)
            j->spec->stdin_rank < j->plan->world_size;
 }
 
-static void send_row(struct remote_rank *r)
+static void send_rank_spec(struct remote_rank *r)
 {
     struct remote_job *j = r->job;
     const struct launch_spec *s = j->spec;
-    struct rank_spec_opts w = {.reports = s->reports,
-                               .with_stdin = reads_stdin(j) && r->rank == s->stdin_rank,
-                               .port = r->rank == 0,
-                               .port_wanted = j->port_wanted,
-                               .port_held = !s->no_hold_port};
+    struct rank_spec_opts opts = {.reports = s->reports,
+                                  .with_stdin = reads_stdin(j) && r->rank == s->stdin_rank,
+                                  .port = r->rank == 0,
+                                  .port_wanted = j->port_wanted,
+                                  .port_held = !s->no_hold_port};
     AUTO(strbuf) struct strbuf payload = {0};
-    json_t *head = rank_spec_encode(&payload, j->plan, r->rank, j->cwd, &w, &j->base);
+    json_t *head = rank_spec_encode(&payload, j->plan, r->rank, j->cwd, &opts, &j->rank_base_env);
     if (payload.len > CONTROL_FRAME_PAYLOAD_MAX) {
         json_decref(head);
-        engine_remote_fail_start(j, r->rank, 2, "the environment and arguments are too long");
+        engine_remote_fail_start(j, r->rank, 2, "environment and arguments exceed %d MiB",
+                                 CONTROL_FRAME_PAYLOAD_MAX >> 20);
         return;
     }
-    control_send(r->peer->link, head, payload.data, payload.len);
-    r->state = REMOTE_RANK_CONFIGURED;
-    j->ready++;
+    control_send(r->peer->control, head, payload.data, payload.len);
+    engine_remote_apply_rank(r, REMOTE_RANK_EV_CONFIGURE);
+    j->configured++;
     remote_start_when_ready(j);
 }
 
 void remote_start_rank_connected(struct remote_rank *r)
 {
     struct remote_job *j = r->job;
-    enum remote_node *node = &j->nodes[j->plan->ranks[r->rank].node];
-    r->state = REMOTE_RANK_CONNECTED;
-    if (*node == REMOTE_NODE_KNOWN) {
-        send_row(r);
-    } else if (*node == REMOTE_NODE_UNKNOWN) {
-        *node = REMOTE_NODE_REQUESTED;
-        control_send(r->peer->link, json_pack("{s:s}", "t", "topo_request"), NULL, 0);
+    enum remote_topo_state *topo = &j->topo_states[j->plan->ranks[r->rank].node];
+    engine_remote_apply_rank(r, REMOTE_RANK_EV_HELLO);
+    if (*topo == REMOTE_TOPO_KNOWN) {
+        send_rank_spec(r);
+    } else if (*topo == REMOTE_TOPO_UNKNOWN) {
+        *topo = REMOTE_TOPO_REQUESTED;
+        engine_remote_send(r, json_pack("{s:s}", "t", "topo_request"));
     }
 }
 
-void remote_start_node_known(struct remote_job *j, int node)
+void remote_start_topo_known(struct remote_job *j, int node)
 {
-    j->nodes[node] = REMOTE_NODE_KNOWN;
+    j->topo_states[node] = REMOTE_TOPO_KNOWN;
     for (int i = 0; i < j->plan->world_size; i++)
         if (j->plan->ranks[i].node == node && j->ranks[i].state == REMOTE_RANK_CONNECTED)
-            send_row(&j->ranks[i]);
+            send_rank_spec(&j->ranks[i]);
 }
 
-/* Where the others find rank 0's node: where it came from; where that is this machine, where
- * another node has found us. */
-static int master_address(struct remote_job *j, char *out, size_t size)
+/* Finds the address at which the other nodes reach rank 0's node: the one from which its agent has
+ * connected; if that is this machine, the one at which another node has reached it. */
+static int find_master_addr(struct remote_job *j)
 {
     struct control_endpoints ends;
-    if (control_endpoints(&ends, j->ranks[0].peer->link) < 0)
+    if (control_endpoints(&ends, j->ranks[0].peer->control) < 0)
         return -ENOTCONN;
-    snprintf(out, size, "%s", j->plan->node_count == 1 ? "127.0.0.1" : ends.peer);
+    snprintf(j->master_addr, sizeof j->master_addr, "%s",
+             j->plan->node_count == 1 ? "127.0.0.1" : ends.peer);
     if (j->plan->node_count == 1 || !ends.same_host)
         return 0;
     for (int i = 1; i < j->plan->world_size; i++) {
         struct control_endpoints other;
-        if (control_endpoints(&other, j->ranks[i].peer->link) == 0 && !other.same_host) {
-            snprintf(out, size, "%s", other.own);
+        if (control_endpoints(&other, j->ranks[i].peer->control) == 0 && !other.same_host) {
+            snprintf(j->master_addr, sizeof j->master_addr, "%s", other.own);
             return 0;
         }
     }
@@ -407,45 +409,50 @@ static void on_stdin(void *arg, const char *bytes, size_t len)
     struct remote_job *j = arg;
     struct remote_peer *to = j->ranks[j->spec->stdin_rank].peer;
     if (to)
-        control_send(to->link, json_pack("{s:s}", "t", "stdin"), bytes, len);
+        control_send(to->control, json_pack("{s:s}", "t", "stdin"), bytes, len);
 }
 
 void remote_start_when_ready(struct remote_job *j)
 {
-    char address[64];
     struct err e = {0};
-    int silent_ms = j->spec->lost_after_ms > 0 ? j->spec->lost_after_ms : CONTROL_SILENT_MS;
-    if (j->ready < j->plan->world_size || j->port == 0 || j->started || j->failure[0])
+    if (j->state != REMOTE_JOB_MEETING || j->configured < j->plan->world_size || j->port == 0)
         return;
-    if (master_address(j, address, sizeof address) < 0) {
-        engine_remote_fail_start(j, 0, 126, "%s has gone", engine_remote_host(j, 0));
-        return;
-    }
-    if (reads_stdin(j) &&
-        stdin_reader_open(&j->source, j->loop, j->spec->stdin_fd, on_stdin, j, &e) < 0) {
+    if (find_master_addr(j) < 0)
+        engine_remote_fail_start(j, 0, 126, "%s disconnected", engine_remote_host(j, 0));
+    else if (reads_stdin(j) &&
+             stdin_reader_open(&j->stdin_reader, j->loop, j->spec->stdin_fd, on_stdin, j, &e) < 0)
         engine_remote_fail_start(j, 0, 126, "%s", e.text);
-        return;
-    }
-    j->started = true;
-    uv_timer_stop(&j->deadline);
+    else
+        engine_remote_apply(j, REMOTE_JOB_EV_ALL_CONFIGURED);
+}
+
+void remote_start_enter_running(struct remote_job *j)
+{
+    int silent_ms = j->spec->lost_after_ms > 0 ? j->spec->lost_after_ms : CONTROL_SILENT_MS;
+    uv_timer_stop(&j->limit_timer);
     if (!j->master_addr_given)
-        j->ev.address(j->arg, address);
+        j->ev.address(j->arg, j->master_addr);
     for (int i = 0; i < j->plan->world_size; i++) {
+        struct remote_rank *r = &j->ranks[i];
         json_t *start = json_pack("{s:s,s:i,s:i,s:i}", "t", "start", "port", j->port, "nodes",
                                   j->plan->node_count, "lost_after_ms", silent_ms);
         if (!j->master_addr_given)
-            json_object_set_new(start, "address", json_string(address));
+            json_object_set_new(start, "address", json_string(j->master_addr));
         if (j->pmi1)
             json_object_set_new(start, "pmi_size", json_integer(j->plan->world_size));
-        j->ranks[i].state = REMOTE_RANK_STARTED;
-        control_authenticate(j->ranks[i].peer->link, silent_ms);
-        control_send(j->ranks[i].peer->link, start, NULL, 0);
+        engine_remote_apply_rank(r, REMOTE_RANK_EV_START);
+        control_authenticate(r->peer->control, silent_ms);
+        engine_remote_send(r, start);
     }
 }
 
-/* "c02, c03 and 6 more": the nodes of ranks that are not so far. Returns the first of those ranks.
+/* ---- the start limit ---------------------------------------------------------------------------
  */
-static int late_nodes(const struct remote_job *j, enum remote_state state, struct strbuf *names)
+
+/* Writes "c02, c03 and 6 more": the nodes of the ranks that are not beyond `state`. Returns the
+ * first of those ranks; -1: none. */
+static int list_late_nodes(struct strbuf *names, const struct remote_job *j,
+                           enum remote_rank_state state)
 {
     int first = -1, shown = 0, last = -1, more = 0;
     for (int i = 0; i < j->plan->world_size; i++) {
@@ -464,27 +471,30 @@ static int late_nodes(const struct remote_job *j, enum remote_state state, struc
     return first;
 }
 
+static void resolving_timed_out(struct remote_job *j, int limit_s)
+{
+    for (int i = 0; j->names[i]; i++)
+        if (j->name_ranks[i] >= 0)
+            engine_remote_fail_start(j, j->name_ranks[i], 2,
+                                     "host %s: resolve: no name server answered within %d s; "
+                                     "try: getent hosts %s; /etc/resolv.conf",
+                                     j->names[i], limit_s, j->names[i]);
+}
+
 void remote_start_timed_out(struct remote_job *j)
 {
     AUTO(strbuf) struct strbuf names = {0};
-    int limit_s = (j->spec->start_timeout_ms > 0 ? j->spec->start_timeout_ms : 60000) / 1000;
-    int rank = late_nodes(j, REMOTE_RANK_EXPECTED, &names);
-    for (int i = 0; j->lookups > 0 && j->names[i]; i++)
-        if (j->named[i] >= 0)
-            engine_remote_fail_start(
-                j, j->named[i], 2,
-                "host %s: resolve: no name server has answered in %d s; try: getent "
-                "hosts %s; /etc/resolv.conf",
-                j->names[i], limit_s, j->names[i]);
-    if (j->lookups > 0)
-        return;
-    if (rank >= 0)
-        engine_remote_fail_start(j, rank, 126, "no `drover rank` has come from %s in %d s",
+    int limit_ms = j->spec->start_timeout_ms > 0 ? j->spec->start_timeout_ms : REMOTE_START_MS;
+    int rank, limit_s = limit_ms / 1000;
+    if (j->state == REMOTE_JOB_RESOLVING)
+        resolving_timed_out(j, limit_s);
+    else if ((rank = list_late_nodes(&names, j, REMOTE_RANK_EXPECTED)) >= 0)
+        engine_remote_fail_start(j, rank, 126, "no agent connected from %s within %d s",
                                  strbuf_str(&names), limit_s);
-    else if ((rank = late_nodes(j, REMOTE_RANK_CONNECTED, &names)) >= 0)
-        engine_remote_fail_start(j, rank, 126, "%s: it did not tell its topology in %d s",
+    else if ((rank = list_late_nodes(&names, j, REMOTE_RANK_CONNECTED)) >= 0)
+        engine_remote_fail_start(j, rank, 126, "%s: the agent sent no topology within %d s",
                                  strbuf_str(&names), limit_s);
     else
-        engine_remote_fail_start(j, 0, 126, "%s: it has chosen no MASTER_PORT in %d s",
+        engine_remote_fail_start(j, 0, 126, "%s: the agent chose no MASTER_PORT within %d s",
                                  engine_remote_host(j, 0), limit_s);
 }

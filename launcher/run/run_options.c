@@ -7,6 +7,7 @@
 
 #include "common/opt.h"
 #include "launcher/node/topo.h"
+#include "launcher/remote/remote_launcher.h"
 #include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_options_mapping.h"
 
@@ -119,19 +120,23 @@ static int on_engine(void *into, char *const *values, struct err *e)
         const char *word;
         enum plan_engine engine;
     } engines[] = {
-        {"auto", PLAN_ENGINE_AUTO},      {"local", PLAN_ENGINE_LOCAL},
-        {"openmpi", PLAN_ENGINE_MPIRUN}, {"slurm", PLAN_ENGINE_SRUN},
-        {"fork", PLAN_ENGINE_LOCAL},     {"ssh", PLAN_ENGINE_AUTO}, /* hydra's -launcher */
+        {"auto", PLAN_ENGINE_AUTO},  {"local", PLAN_ENGINE_LOCAL},
+        {"fork", PLAN_ENGINE_LOCAL}, {"ssh", PLAN_ENGINE_AUTO}, /* hydra's -launcher */
         {"rsh", PLAN_ENGINE_AUTO},
     };
+    const struct remote_launcher *launcher = remote_launcher_find(values[0]);
     struct run_options *o = into;
     for (size_t i = 0; i < COUNT_OF(engines); i++)
         if (strcmp(values[0], engines[i].word) == 0) {
             o->spec.engine = engines[i].engine;
             return 0;
         }
+    if (launcher) {
+        o->spec.engine = launcher->engine;
+        return 0;
+    }
     err_set(e, -EINVAL, "unknown engine '%s'", values[0]);
-    return err_hint(e, "local, openmpi, slurm");
+    return err_hint(e, "local, " REMOTE_LAUNCHER_WORDS);
 }
 
 static int on_stdin(void *into, char *const *values, struct err *e)
@@ -245,7 +250,7 @@ static const struct opt options[] = {
     OPT_STRV('f', "hostfile||machinefile|machine|default-hostfile", "FILE",
              "file with one node and its slots per line", T, host_files),
     OPT_CALL(0, "engine||launcher|bootstrap", "NAME",
-             "how ranks are started: local, openmpi, slurm", on_engine),
+             "how ranks are started: local, " REMOTE_LAUNCHER_WORDS, on_engine),
     OPT_CALL(0, "map-by", "PLACE[:PE=N]",
              "place ranks by slot, core, hwthread, l3cache, numa, socket, node, or ppr:N:node",
              run_options_mapping_map_by),

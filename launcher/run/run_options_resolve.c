@@ -6,6 +6,7 @@
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/hostfile.h"
+#include "launcher/remote/remote_launcher.h"
 #include "launcher/run/run_options_mapping.h"
 
 enum { TIME_MAX_S = 1000000 };
@@ -177,7 +178,8 @@ void run_options_log_ignored(const struct run_options *o, enum plan_engine engin
         log_warn("%s", o->warnings[i]);
     for (size_t i = 0; i < strv_len(o->ignored); i++)
         strbuf_printf(&b, " %s", o->ignored[i]);
-    for (size_t i = 0; engine != PLAN_ENGINE_MPIRUN && i < strv_len(o->mpirun_only); i++)
+    const struct remote_launcher *launcher = remote_launcher_of(engine);
+    for (size_t i = 0; !(launcher && launcher->takes_args) && i < strv_len(o->mpirun_only); i++)
         strbuf_printf(&b, " %s", o->mpirun_only[i]);
     if (b.len > 0)
         log_warn("ignored, no effect with this engine:%s", strbuf_str(&b));

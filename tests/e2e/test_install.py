@@ -137,7 +137,7 @@ def test_the_program_of_a_rank_runs_whatever_libraries_the_environment_names(pre
         (tmp_path / name).write_text("no library")
     env = dict(os.environ, LD_LIBRARY_PATH=str(tmp_path))
     done = run(f"{prefix}/libexec/drover/drover-rank", env=env)
-    assert done.returncode == 2 and "this is started by `drover run`" in done.stderr
+    assert done.returncode == 2 and "`drover run` starts it" in done.stderr
     assert run(f"{prefix}/bin/drover", "--version", env=env).returncode == 127
     done = run(f"{prefix}/bin/drover", "rank")
     assert done.returncode == 2 and "drover run -H host1,host2" in done.stderr

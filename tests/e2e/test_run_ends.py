@@ -33,10 +33,10 @@ def name(pid):
 
 
 def family_of(drover, pid):
-    """The guardian and the keeper, its parent."""
+    """The guardian and the monitor, its parent."""
     found = {name(p): p for p, command in drover.left().items() if command.startswith(DROVER) and p != pid}
-    assert set(found) == {"drover-guardian", "drover-keeper"}
-    return found["drover-guardian"], found["drover-keeper"]
+    assert set(found) == {"drover-guardian", "drover-monitor"}
+    return found["drover-guardian"], found["drover-monitor"]
 
 
 def test_the_first_failure_ends_the_job_at_once_with_its_status(drover):
@@ -190,19 +190,19 @@ def test_whoever_is_killed_at_whatever_moment_nothing_is_left(drover, seed):
     session reaches. DROVER_KILLS=1000 to try that often."""
     script = "trap '' TERM; setsid sleep 100 & sleep 100 & sleep 100; sleep 100"
     for _ in range(int(os.environ.get("DROVER_KILLS", "60"))):
-        whom = seed.choice(["drover", "guardian", "keeper", "drover and guardian", "rank"])
+        whom = seed.choice(["drover", "guardian", "monitor", "drover and guardian", "rank"])
         job = drover.start(*RUN, "-np", "4", "--grace", "0.1", "sh", "-c", script, stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL)
         time.sleep(seed.uniform(0, 0.15))  # the moment is what is being tried
         left = drover.left()
         ours = {name(p): p for p, command in left.items() if command.startswith(DROVER) and p != job.pid}
-        victims = [ours.get("drover-" + who) for who in ("guardian", "keeper") if who in whom]
+        victims = [ours.get("drover-" + who) for who in ("guardian", "monitor") if who in whom]
         victims += [p for p, command in left.items() if whom == "rank" and command.startswith("sh -c")][:1]
         for pid in filter(None, victims):
             os.kill(pid, signal.SIGKILL)
         if "drover" in whom or None in victims or not victims:  # or nobody was there yet
             job.kill()
-        elif whom == "keeper":  # which the job does not need
+        elif whom == "monitor":  # which the job does not need
             time.sleep(seed.uniform(0, 0.05))
             job.kill()
         job.wait(10)

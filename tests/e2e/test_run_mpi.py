@@ -287,7 +287,7 @@ def test_a_killed_drover_leaves_no_segments_of_shared_memory(drover, mpi_program
     assert len(left()) == 3  # a segment of each rank and the directory
     job.kill()
     job.wait()
-    drover.nothing_left()  # and then the keeper, which removes them, has ended too
+    drover.nothing_left()  # and then the monitor, which removes them, has ended too
     assert left() == []
 
 

@@ -1,5 +1,6 @@
-/* SIGKILL to the launcher, its guardian and the keeper at random moments, and forks, pipes and
- * descriptors that fail: no process stays, nothing leaks, and what could not be started is told. */
+/* SIGKILL to the launcher, its guardian and the monitor at random moments, and forks, pipes and
+ * descriptors that fail: no process stays, nothing leaks, and a rank that could not be started is
+ * reported. */
 #include <sys/resource.h>
 
 #include "launcher/guardian/guardian.h"
@@ -18,9 +19,9 @@ static unsigned seed(void)
     return s;
 }
 
-/* Each rank has a daemon in a session of its own. */
+/* Each rank has a daemon in its own session. */
 static const char with_daemon[] = "setsid sleep 1000 & trap '' TERM; wait; sleep 1000";
-/* And one without the rank's environment, that only its descent tells of. */
+/* And one without the rank's environment, which only its parents connect to the job. */
 static const char with_daemons[] = "setsid sleep 1000 & "
                                    "(env -i /usr/bin/setsid /bin/sleep 1000 &) & "
                                    "trap '' TERM; wait; sleep 1000";
@@ -31,12 +32,12 @@ static void spawn_all(const char *script)
         close(kit_spawn(&k, 1, i, script));
 }
 
-/* The three who have to do with it. */
+/* The three processes that may be killed. */
 struct family {
-    pid_t launcher, guardian, keeper;
+    pid_t launcher, guardian, monitor;
 };
 
-/* A launcher with ranks: writes who they are to `to` and then runs until the guardian is gone. */
+/* A launcher with ranks: writes the pids to `to` and then runs until the guardian has died. */
 static _Noreturn void be_launcher(int to, const char *script)
 {
     alarm(TEST_LIMIT_S);
@@ -44,7 +45,7 @@ static _Noreturn void be_launcher(int to, const char *script)
     struct family f = {getpid(), kit_guardian(k.g), guardian_monitor_pid(k.g)};
     CHECK(write(to, &f, sizeof f) == sizeof f);
     spawn_all(script);
-    while (!kit_find(&k, KIT_GONE, 0, -1))
+    while (!kit_find(&k, KIT_DIED, 0, -1))
         uv_run(&k.loop, UV_RUN_ONCE);
     _exit(0);
 }
@@ -85,23 +86,24 @@ static struct family start_launcher(const char *script)
 }
 
 /* Kills them at once, in this order, again and again. */
-static void kill_all_of(bool launcher, bool guardian, bool keeper)
+static void kill_all_of(bool launcher, bool guardian, bool monitor)
 {
     CHECK_INT(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     unsigned s = seed();
     for (int i = 0; i < KILLS; i++) {
-        /* Without both, the launcher cannot tell a daemon of which nothing tells from its own. */
-        struct family f = start_launcher(guardian && keeper ? with_daemon : with_daemons);
+        /* Without both, the launcher cannot distinguish a daemon of unknown origin from its own
+         * children. */
+        struct family f = start_launcher(guardian && monitor ? with_daemon : with_daemons);
         random_moment(&s);
         if (i % 2 && launcher)
             kill(f.launcher, SIGKILL);
         if (guardian)
             kill(f.guardian, SIGKILL);
-        if (keeper)
-            kill(f.keeper, SIGKILL);
+        if (monitor)
+            kill(f.monitor, SIGKILL);
         if (launcher)
             kill(f.launcher, SIGKILL);
-        if (!launcher && !guardian) { /* the job goes on, until the launcher's own end */
+        if (!launcher && !guardian) { /* the job continues until the launcher dies */
             random_moment(&s);
             kill(f.launcher, SIGKILL);
         }
@@ -120,17 +122,17 @@ TEST(nothing_survives_a_launcher_and_its_guardian_that_are_killed_at_the_same_in
     kill_all_of(true, true, false);
 }
 
-TEST(nothing_survives_a_launcher_and_the_keeper_that_are_killed_at_the_same_instant)
+TEST(nothing_survives_a_launcher_and_the_monitor_that_are_killed_at_the_same_instant)
 {
     kill_all_of(true, false, true);
 }
 
-TEST(nothing_survives_a_guardian_and_the_keeper_that_are_killed_at_the_same_instant)
+TEST(nothing_survives_a_guardian_and_the_monitor_that_are_killed_at_the_same_instant)
 {
     kill_all_of(false, true, true);
 }
 
-TEST(a_job_whose_keeper_is_killed_is_still_ended_with_its_launcher)
+TEST(a_job_whose_monitor_is_killed_is_still_ended_with_its_launcher)
 {
     kill_all_of(false, false, true);
 }
@@ -146,10 +148,10 @@ TEST(nothing_survives_a_guardian_that_is_killed_at_any_moment)
             uv_run(&k.loop, UV_RUN_NOWAIT);
         kill(kit_guardian(k.g), SIGKILL);
         int64_t killed = kit_now_ms();
-        kit_await(&k, KIT_GONE, 0, -1);
+        kit_await(&k, KIT_DIED, 0, -1);
         CHECK(kit_now_ms() - killed < SETTLE_MS);
         kit_close(&k);
-        CHECK(wait(NULL) < 0 && errno == ECHILD); /* nothing lives, nothing is left to be reaped */
+        CHECK(wait(NULL) < 0 && errno == ECHILD); /* nothing lives, nothing is left to reap */
     }
 }
 
@@ -205,11 +207,11 @@ static int spawn_short(uint32_t job, int error)
     return outcomes(job, error);
 }
 
-TEST(a_rank_for_which_descriptors_are_short_is_told_and_nothing_leaks)
+TEST(a_rank_without_descriptors_is_reported_and_nothing_leaks)
 {
     kit_open(&k);
     CHECK_INT(spawn_short(1, 0), RANKS);
-    kit_clear(&k, 1);
+    kit_kill_tree(&k, 1);
     int before = open_fds(kit_guardian(k.g)), none = 0, all = 0;
     struct rlimit old;
     CHECK_INT(prlimit(kit_guardian(k.g), RLIMIT_NOFILE, NULL, &old), 0);
@@ -220,7 +222,7 @@ TEST(a_rank_for_which_descriptors_are_short_is_told_and_nothing_leaks)
         none += started == 0;
         all += started == RANKS;
         limit_guardian(RLIMIT_NOFILE, old.rlim_cur);
-        kit_clear(&k, job);
+        kit_kill_tree(&k, job);
         CHECK_INT(open_fds(kit_guardian(k.g)), before);
     }
     CHECK(none > 0 && all > 0);
@@ -231,22 +233,22 @@ TEST(a_rank_for_which_descriptors_are_short_is_told_and_nothing_leaks)
 #ifndef __SANITIZE_THREAD__ /* it starts a thread in each fork, which the limit counts */
 /* The limit on processes does not bind root, so the test gives root up, for a user that nobody is:
  * then only our own processes count. */
-TEST(the_kth_fork_that_fails_is_told_and_the_others_run)
+TEST(a_failed_fork_is_reported_and_the_other_ranks_run)
 {
     uid_t nobody = 0x40000000 + (uid_t)getpid();
     if (setuid(nobody) < 0)
         SKIP("needs root, to become a user without other processes");
-    prctl(PR_SET_DUMPABLE, 1); /* /proc/PID/fd is to be readable */
+    prctl(PR_SET_DUMPABLE, 1); /* /proc/PID/fd must be readable */
     kit_open(&k);
     for (int i = 0; i < RANKS; i++) /* they hold the places, so that the k-th fork is the k-th */
         close(kit_spawn(&k, 99, i, "exec sleep 1000"));
     for (int i = 0; i < RANKS; i++)
         kit_await(&k, KIT_STARTED, 99, i);
-    kit_clear(&k, 98); /* answered when all of the above is done with */
+    kit_kill_tree(&k, 98); /* answered after all of the above */
     int before = open_fds(kit_guardian(k.g));
     for (int room = 0; room <= RANKS; room++) {
         limit_guardian(RLIMIT_NPROC,
-                       (rlim_t)(3 + RANKS + room)); /* this process, keeper, guardian */
+                       (rlim_t)(3 + RANKS + room)); /* this process, monitor, guardian */
         uint32_t job = (uint32_t)room + 1;
         for (int i = 0; i < RANKS; i++)
             close(kit_spawn(&k, job, i, "exec sleep 1000"));
@@ -259,7 +261,7 @@ TEST(the_kth_fork_that_fails_is_told_and_the_others_run)
             CHECK_STR(no->step, "fork");
             CHECK_INT(no->value, EAGAIN);
         }
-        kit_clear(&k, job);
+        kit_kill_tree(&k, job);
         CHECK_INT(open_fds(kit_guardian(k.g)), before);
     }
     CHECK(!kit_find(&k, KIT_EXITED, 99, 0));

@@ -1,5 +1,5 @@
-/* fuzz_control - what the launcher and a far `drover rank` read of each other, against bytes that
- * nobody meant: frames, rows, machines. No crash, no leak; what is taken is written and read again.
+/* fuzz_control - decoders of the control connection against malformed bytes: frames, rank specs,
+ * topologies. No crash, no leak; an accepted frame is encoded and decoded again.
  *
  * As a test: a corpus, changed at random from a printed seed (DROVER_FUZZ_SEED, DROVER_FUZZ_RUNS).
  * With clang -fsanitize=fuzzer -DFUZZ_ENGINE: libFuzzer's entry point. */
@@ -15,11 +15,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
-static void read_row(const struct control_frame *f)
+static void read_rank_spec(const struct control_frame *f)
 {
     struct rank_spec r;
     struct err e = {0};
-    char *own[] = {(char *)"PMIX_RANK=1", (char *)"HOME=/", NULL};
+    char *own[] = {(char *)"PMIX_RANK=1", (char *)"HOSTNAME=c03", NULL};
     if (rank_spec_decode(&r, f->head, f->payload, f->len, own, &e) < 0)
         return;
     if (!r.plan->argv || !r.plan->argv[0] || r.plan->world_size != 1)
@@ -27,7 +27,7 @@ static void read_row(const struct control_frame *f)
     rank_spec_free(&r);
 }
 
-static void read_machine(const struct control_frame *f)
+static void read_topo(const struct control_frame *f)
 {
     AUTO(topo) struct topo *t = NULL;
     struct err e = {0};
@@ -41,21 +41,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         struct control_frame f, again;
         struct err e = {0};
         ssize_t n =
-            control_frame_get(&f, (const char *)bytes + at, len - at, CONTROL_FRAME_MAX, &e);
+            control_frame_decode(&f, (const char *)bytes + at, len - at, CONTROL_FRAME_MAX, &e);
         if (n < 0 && !e.text[0])
             abort();
         if (n <= 0)
             return 0;
         AUTO(strbuf) struct strbuf b = {0};
-        if (control_frame_put(&b, f.head, f.payload, f.len) < 0 ||
-            control_frame_get(&again, b.data, b.len, CONTROL_FRAME_MAX, &e) != (ssize_t)b.len ||
+        if (control_frame_encode(&b, f.head, f.payload, f.len) < 0 ||
+            control_frame_decode(&again, b.data, b.len, CONTROL_FRAME_MAX, &e) != (ssize_t)b.len ||
             !json_equal(f.head, again.head) || again.len != f.len)
             abort();
         json_decref(again.head);
         if (strcmp(f.type, "rank_spec") == 0)
-            read_row(&f);
+            read_rank_spec(&f);
         else if (strcmp(f.type, "topo") == 0)
-            read_machine(&f);
+            read_topo(&f);
         json_decref(f.head);
         at += (size_t)n;
     }
@@ -65,18 +65,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 #ifndef FUZZ_ENGINE
 #include "tests/unit/test.h"
 
-/* Object and payload of a frame each; '|' in a payload stands for a NUL. */
+/* Object and payload of each frame. A NUL in a payload is written as '|'. */
 static const struct {
     const char *head, *payload;
 } corpus[] = {
     {"{\"t\":\"hello\",\"token\":\"00ff\",\"version\":\"0.2.0\",\"rank\":3,\"host\":\"c03\"}", ""},
-    {"{\"t\":\"row\",\"argv\":2,\"env\":2,\"reports\":true,\"stdin\":false,\"port\":true,"
+    {"{\"t\":\"rank_spec\",\"argv\":2,\"env\":2,\"reports\":true,\"stdin\":false,\"port\":true,"
      "\"port_wanted\":0,\"port_held\":true}",
      "/home|0-3|0|job-1|sh|-c|RANK=0|MASTER_ADDR=h|PATH=/bin|HOME=/root|"},
     {"{\"t\":\"topo\"}",
      "{\"name\":\"c03\",\"quota\":0,\"allowed\":\"0-3\",\"gpus\":[{\"index\":0,\"uuid\":\"GPU-1\","
      "\"name\":\"N\",\"bus_id\":\"0000:07:00.0\",\"numa\":-1}],\"xml\":\"<topology/>\"}"},
-    {"{\"t\":\"out\",\"from\":2}", "some bytes\n"},
+    {"{\"t\":\"output\",\"from\":2}", "some bytes\n"},
     {"{\"t\":\"exit\",\"wait\":256,\"oom\":false}", ""},
     {"{\"t\":\"start\",\"port\":4711,\"address\":\"10.0.0.1\"}", ""},
     {"{\"t\":\"ping\"}", ""},
@@ -100,7 +100,7 @@ static unsigned long env_number(const char *name, unsigned long otherwise)
     return text ? strtoul(text, NULL, 10) : otherwise;
 }
 
-/* One change at a random place: a byte, one more, one less, or the rest of it. */
+/* Changes a byte at a random place, inserts or removes one, or cuts the rest off. */
 static void change(struct strbuf *b, unsigned short rng[3])
 {
     static const char likely[] = "{}[]\",:0-9.\0\xff\x01t";

@@ -1,4 +1,4 @@
-/* kit_guardian - a guardian on a loop, shell scripts as ranks, and what was heard of them. */
+/* kit_guardian - a guardian on a loop, shell scripts as ranks, and their events. */
 #ifndef DROVER_KIT_GUARDIAN_H
 #define DROVER_KIT_GUARDIAN_H
 
@@ -14,13 +14,13 @@
 #include "launcher/guardian/process_tree.h"
 #include "tests/unit/test.h"
 
-/* A daemon of a rank: a session of its own, told "up" when it is there. */
+/* A daemon of a rank in its own session; it prints "up" when it runs. */
 #define DAEMON "setsid sh -c 'echo up; exec sleep 1000' & "
-/* The same without any of the rank's environment, and its parent has gone. */
+/* The same without the rank's environment, and its parent has exited. */
 #define NAMELESS_DAEMON "(env -i /usr/bin/setsid /bin/sh -c 'echo up; exec /bin/sleep %s' &) & "
 
 enum { KIT_LIMIT_MS = 10000, KIT_EVENTS_MAX = 4096 };
-enum kit_kind { KIT_STARTED, KIT_NOT_STARTED, KIT_EXITED, KIT_CLEARED, KIT_GONE };
+enum kit_kind { KIT_STARTED, KIT_NOT_STARTED, KIT_EXITED, KIT_REAPED, KIT_DIED };
 
 struct kit_event {
     enum kit_kind kind;
@@ -28,7 +28,7 @@ struct kit_event {
     int rank;
     int value; /* pid, errno, wait status */
     char step[8];
-    bool clear; /* of an exit */
+    bool reaped; /* of an exit */
 };
 
 struct kit {
@@ -46,7 +46,8 @@ static inline void kit_hear(void *arg, struct kit_event e)
     struct kit *k = arg;
     CHECK(k->count < KIT_EVENTS_MAX);
     k->events[k->count++] = e;
-    uv_stop(&k->loop); /* or a turn that began with a timer's event goes on to wait for another */
+    uv_stop(
+        &k->loop); /* else a turn that began with a timer's event would wait for another event */
 }
 
 static void kit_started(void *arg, uint32_t job, int rank, pid_t pid)
@@ -61,23 +62,23 @@ static void kit_not_started(void *arg, uint32_t job, int rank, int error, const 
     kit_hear(arg, e);
 }
 
-static void kit_exited(void *arg, uint32_t job, int rank, int wait_status, bool clear)
+static void kit_exited(void *arg, uint32_t job, int rank, int wait_status, bool reaped)
 {
-    kit_hear(arg, (struct kit_event){KIT_EXITED, job, rank, wait_status, "", clear});
+    kit_hear(arg, (struct kit_event){KIT_EXITED, job, rank, wait_status, "", reaped});
 }
 
-static void kit_cleared(void *arg, uint32_t job)
+static void kit_reaped(void *arg, uint32_t job)
 {
-    kit_hear(arg, (struct kit_event){KIT_CLEARED, job, -1, 0, "", false});
+    kit_hear(arg, (struct kit_event){KIT_REAPED, job, -1, 0, "", false});
 }
 
-static void kit_gone(void *arg)
+static void kit_died(void *arg)
 {
-    kit_hear(arg, (struct kit_event){KIT_GONE, 0, -1, 0, "", false});
+    kit_hear(arg, (struct kit_event){KIT_DIED, 0, -1, 0, "", false});
 }
 
 static const struct guardian_events kit_watcher = {kit_started, kit_not_started, kit_exited,
-                                                   kit_cleared, kit_gone};
+                                                   kit_reaped, kit_died};
 
 static inline int64_t kit_now_ms(void)
 {
@@ -105,7 +106,7 @@ static inline void kit_open(struct kit *k)
     kit_open_with(k, guardian_start);
 }
 
-/* The guardian itself, its keeper's only child; waits for its birth. */
+/* Returns the guardian itself, its monitor's only child; waits until it is forked. */
 static inline pid_t kit_guardian(const struct guardian *g)
 {
     int64_t deadline = kit_now_ms() + KIT_LIMIT_MS;
@@ -116,14 +117,14 @@ static inline pid_t kit_guardian(const struct guardian *g)
         for (size_t i = 0; i < w.count; i++)
             if (w.all[i].parent == guardian_monitor_pid(g))
                 pid = w.all[i].pid;
-        process_tree_kill_all(&w);
+        process_tree_free(&w);
         if (pid)
             return pid;
         CHECK(kit_now_ms() < deadline);
     }
 }
 
-/* The loop must have nothing left on it. */
+/* Closes the kit. The loop must have nothing left. */
 static inline void kit_close(struct kit *k)
 {
     guardian_detach(k->g);
@@ -148,7 +149,7 @@ static inline void kit_too_late(uv_timer_t *t)
     FAIL("an awaited event did not come");
 }
 
-/* Runs the loop until the event comes. */
+/* Runs the loop until the event occurs. */
 static inline struct kit_event *kit_await(struct kit *k, enum kit_kind kind, uint32_t job, int rank)
 {
     uv_timer_start(&k->deadline, kit_too_late, KIT_LIMIT_MS, 0);
@@ -159,13 +160,13 @@ static inline struct kit_event *kit_await(struct kit *k, enum kit_kind kind, uin
     return e;
 }
 
-static inline void kit_clear(struct kit *k, uint32_t job)
+static inline void kit_kill_tree(struct kit *k, uint32_t job)
 {
     guardian_kill_tree(k->g, job);
-    kit_await(k, KIT_CLEARED, job, -1);
+    kit_await(k, KIT_REAPED, job, -1);
 }
 
-/* Asks for a rank; its output is to be read from the returned descriptor. */
+/* Requests a rank. Returns the descriptor of its output. */
 static inline int kit_spawn_argv(struct kit *k, uint32_t job, int rank, char *const *argv)
 {
     char id[64];
@@ -187,7 +188,7 @@ static inline int kit_spawn_argv(struct kit *k, uint32_t job, int rank, char *co
     return ends[0];
 }
 
-/* The script's one %s, if there is one, becomes k->seconds. */
+/* Replaces a %s in the script by k->seconds. */
 static inline int kit_spawn(struct kit *k, uint32_t job, int rank, const char *script)
 {
     char text[1024];

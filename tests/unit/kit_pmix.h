@@ -1,5 +1,5 @@
-/* kit_pmix - what the sanitizers are to know of libpmix 4.2, for tests that start its server: it
- * forgets a little memory each time, and closes a pipe that its other thread may just be using. */
+/* kit_pmix - suppressions for the sanitizers, for tests that start the server of libpmix 4.2: it
+ * leaks a little memory each time, and closes a pipe that its other thread may be using. */
 #ifndef DROVER_KIT_PMIX_H
 #define DROVER_KIT_PMIX_H
 

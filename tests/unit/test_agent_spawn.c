@@ -1,4 +1,4 @@
-/* test_agents - a job whose ranks others bring: here they do so on the same node. */
+/* agent_spawn: a job whose agents another process starts, here on the same node. */
 #include "launcher/remote/agent_spawn.h"
 
 #include "launcher/node/topo.h"
@@ -13,7 +13,7 @@ struct held {
     struct launch_spec spec;
     char *argv[4];
     struct agent_spawn *agents[2];
-    int ended; /* of those */
+    int ended; /* number of `agents` */
 };
 
 static void on_agents_ended(void *arg)
@@ -21,11 +21,11 @@ static void on_agents_ended(void *arg)
     ((struct held *)arg)->ended++;
 }
 
-/* A job of two ranks that has begun to wait for them. */
+/* Starts a job of two ranks that waits for its agents. */
 static void held_open(struct held *h, const char *text)
 {
     memset(h, 0, sizeof *h);
-    setenv("PMIX_RANK", "7", 1); /* as if mpirun had started us */
+    setenv("PMIX_RANK", "7", 1); /* as if mpirun had started this process */
     h->f = open_all();
     h->hosts = xzalloc(sizeof *h->hosts);
     hosts_add(h->hosts, topo_name(launch_context_topo(h->f->l)), 2, 0);
@@ -37,7 +37,7 @@ static void held_open(struct held *h, const char *text)
     h->job = begin(h->f, 0, &h->spec);
 }
 
-static void bring(struct held *h, int i, int first_rank, int count)
+static void start_agents(struct held *h, int i, int first_rank, int count)
 {
     struct err e = {0};
     const char *token = NULL;
@@ -61,7 +61,7 @@ static void held_close(struct held *h)
     hosts_free(h->hosts);
 }
 
-TEST(ranks_run_when_all_are_brought_and_leave_with_the_job)
+TEST(ranks_run_when_all_agents_are_there_and_agents_exit_with_the_job)
 {
     struct held h;
     char dir[] = "/tmp/drover-agents-XXXXXX";
@@ -72,22 +72,22 @@ TEST(ranks_run_when_all_are_brought_and_leave_with_the_job)
                            "test $RANK = 1 || exec touch %s\n"
                            "while ! test -e %s; do sleep 0.01; done\n"
                            "exit 3",
-                           spoke, spoke); /* its failure ends the other */
+                           spoke, spoke); /* its failure ends the other rank */
     held_open(&h, text);
-    bring(&h, 0, 1, 1);
-    bring(&h, 1, 0, 1);
+    start_agents(&h, 0, 1, 1);
+    start_agents(&h, 1, 0, 1);
     until_over(h.job);
     CHECK_HAS(strbuf_str(&h.job->out), "0o0 of 2 alone|");
     CHECK_HAS(strbuf_str(&h.job->out), "1o1 of 2 alone|");
     CHECK_INT(h.job->end.status, 3);
     CHECK_INT(h.job->end.first_failed, 1);
-    until_ended(&h, 2); /* nobody had to tell them */
+    until_ended(&h, 2); /* by themselves */
     held_close(&h);
     unlink(spoke);
     rmdir(dir);
 }
 
-TEST(each_node_has_its_own_part_of_the_job)
+TEST(each_node_has_its_own_resources)
 {
     struct held h;
     memset(&h, 0, sizeof h);
@@ -96,7 +96,7 @@ TEST(each_node_has_its_own_part_of_the_job)
     AUTO(free) char *one = xasprintf("%d", hwloc_bitmap_first(topo_allowed(t)));
     held_open(&h, "taskset -pc $$ | sed 's/.*: /on /'");
     h.part.cpus = one;
-    bring(&h, 0, 0, 2);
+    start_agents(&h, 0, 0, 2);
     until_over(h.job);
     CHECK_INT(h.job->end.status, 0);
     AUTO(free) char *said = xasprintf("1oon %s|", one);
@@ -105,12 +105,12 @@ TEST(each_node_has_its_own_part_of_the_job)
     held_close(&h);
 }
 
-TEST(a_job_whose_ranks_are_taken_away_has_lost_them)
+TEST(ranks_whose_agents_are_killed_are_lost)
 {
     struct held h;
     held_open(&h, "echo here; sleep 1000");
-    bring(&h, 0, 0, 1);
-    bring(&h, 1, 1, 1);
+    start_agents(&h, 0, 0, 1);
+    start_agents(&h, 1, 1, 1);
     until_heard(h.job, &h.job->out, "1ohere");
     agent_spawn_kill(h.agents[1]);
     agent_spawn_kill(h.agents[1]);
@@ -120,14 +120,14 @@ TEST(a_job_whose_ranks_are_taken_away_has_lost_them)
     held_close(&h);
 }
 
-TEST(a_job_that_is_ended_before_its_ranks_come_ends)
+TEST(a_job_that_is_killed_before_its_agents_connect_ends)
 {
     struct held h;
     held_open(&h, "echo never");
     launch_kill(h.job->job);
     until_over(h.job);
     CHECK_STR(strbuf_str(&h.job->out), "");
-    bring(&h, 0, 0, 2); /* too late: nobody listens */
+    start_agents(&h, 0, 0, 2); /* too late: the job does not listen any more */
     until_ended(&h, 1);
     held_close(&h);
 }

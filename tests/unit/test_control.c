@@ -1,4 +1,5 @@
-/* control: two ends on the loopback; silence, ends, strangers, and who answers first. */
+/* control: two ends on the loopback device; silence, disconnects, unauthenticated peers, several
+ * addresses. */
 #include "launcher/remote/control.h"
 
 #include <arpa/inet.h>
@@ -9,7 +10,7 @@
 struct end {
     struct control *c;
     uv_loop_t *loop;
-    struct strbuf heard; /* "type:payload|" of each frame */
+    struct strbuf received; /* "type:payload|" of each frame */
     size_t bytes;
     char why[128];
     bool ended, close_at_once;
@@ -20,7 +21,7 @@ static void on_frame(void *arg, const struct control_frame *f)
     struct end *d = arg;
     d->bytes += f->len;
     if (f->len < 100)
-        strbuf_printf(&d->heard, "%s:%.*s|", f->type, (int)f->len, f->payload);
+        strbuf_printf(&d->received, "%s:%.*s|", f->type, (int)f->len, f->payload);
     if (d->close_at_once)
         control_close(TAKE(d->c));
     uv_stop(d->loop);
@@ -39,7 +40,7 @@ static const struct control_events events = {on_frame, on_ended};
 struct pair {
     uv_loop_t loop;
     struct end a, b;
-    int raw; /* in place of b: its socket; -1 */
+    int raw; /* b's socket without a control connection; -1 */
 };
 
 static void pair_open(struct pair *p, bool raw)
@@ -70,13 +71,13 @@ static void pair_close(struct pair *p)
     auto_fd(&p->raw);
     uv_run(&p->loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&p->loop), 0);
-    strbuf_free(&p->a.heard);
-    strbuf_free(&p->b.heard);
+    strbuf_free(&p->a.received);
+    strbuf_free(&p->b.received);
 }
 
-static void until_heard(struct end *d, const char *text)
+static void until_received(struct end *d, const char *text)
 {
-    while (!strstr(strbuf_str(&d->heard), text)) {
+    while (!strstr(strbuf_str(&d->received), text)) {
         CHECK(!d->ended);
         uv_run(d->loop, UV_RUN_DEFAULT);
     }
@@ -88,7 +89,7 @@ static void until_ended(struct end *d)
         uv_run(d->loop, UV_RUN_DEFAULT);
 }
 
-TEST(frames_come_in_their_order_and_whole_whatever_their_size)
+TEST(frames_of_any_size_arrive_whole_and_in_order)
 {
     struct pair p;
     pair_open(&p, false);
@@ -98,16 +99,16 @@ TEST(frames_come_in_their_order_and_whole_whatever_their_size)
     control_send(p.a.c, json_pack("{s:s}", "t", "one"), "1", 1);
     control_send(p.a.c, json_pack("{s:s}", "t", "big"), big, 5 << 20);
     control_send(p.a.c, json_pack("{s:s}", "t", "last"), "x", 1);
-    until_heard(&p.b, "last:x|");
-    CHECK_STR(strbuf_str(&p.b.heard), "one:1|last:x|");
+    until_received(&p.b, "last:x|");
+    CHECK_STR(strbuf_str(&p.b.received), "one:1|last:x|");
     CHECK_INT(p.b.bytes, (5 << 20) + 2);
     pair_close(&p);
 }
 
-TEST(who_is_silent_is_lost_and_pings_keep_alive)
+TEST(a_silent_peer_is_lost_and_pings_keep_alive)
 {
     struct pair p;
-    pair_open(&p, true); /* the raw side reads and says nothing */
+    pair_open(&p, true); /* the raw side reads and sends nothing */
     control_authenticate(p.a.c, 150);
     uint64_t before = uv_now(&p.loop);
     until_ended(&p.a);
@@ -119,11 +120,11 @@ TEST(who_is_silent_is_lost_and_pings_keep_alive)
     control_authenticate(p.b.c, 150);
     for (before = uv_now(&p.loop); uv_now(&p.loop) - before < 600;)
         uv_run(&p.loop, UV_RUN_ONCE);
-    CHECK(!p.a.ended && !p.b.ended && p.a.heard.len == 0);
+    CHECK(!p.a.ended && !p.b.ended && p.a.received.len == 0);
     pair_close(&p);
 }
 
-TEST(patience_lasts_until_the_other_side_speaks_again)
+TEST(a_suspended_timeout_lasts_until_the_next_frame)
 {
     struct pair p;
     pair_open(&p, true);
@@ -134,14 +135,14 @@ TEST(patience_lasts_until_the_other_side_speaks_again)
     CHECK(!p.a.ended);
     AUTO(strbuf) struct strbuf b = {0};
     AUTO(json) json_t *ping = json_pack("{s:s}", "t", "ping");
-    control_frame_put(&b, ping, NULL, 0);
+    control_frame_encode(&b, ping, NULL, 0);
     CHECK_INT(write(p.raw, b.data, b.len), b.len);
     until_ended(&p.a);
     CHECK_HAS(p.a.why, "silent");
     pair_close(&p);
 }
 
-TEST(a_closed_connection_is_told_and_so_is_garbage)
+TEST(a_closed_connection_is_reported_and_so_is_an_invalid_frame)
 {
     struct pair p;
     pair_open(&p, true);
@@ -156,14 +157,14 @@ TEST(a_closed_connection_is_told_and_so_is_garbage)
     pair_close(&p);
 }
 
-TEST(a_stranger_may_say_little)
+TEST(an_unauthenticated_peer_may_send_short_frames_only)
 {
     struct pair p;
     pair_open(&p, true);
-    char head[8] = {0, 0x11}; /* 4,352 bytes: fine for a friend */
+    char head[8] = {0, 0x11}; /* 4,352 bytes: allowed for an authenticated peer */
     CHECK_INT(write(p.raw, head, 8), 8);
     until_ended(&p.a);
-    CHECK_HAS(p.a.why, "4096 are the limit");
+    CHECK_HAS(p.a.why, "exceeds the limit of 4096");
     pair_close(&p);
 }
 
@@ -174,13 +175,13 @@ TEST(a_connection_may_be_closed_by_the_frame_that_it_delivers)
     p.b.close_at_once = true;
     control_send(p.a.c, json_pack("{s:s}", "t", "one"), NULL, 0);
     control_send(p.a.c, json_pack("{s:s}", "t", "two"), NULL, 0);
-    until_heard(&p.b, "one:|");
+    until_received(&p.b, "one:|");
     until_ended(&p.a);
-    CHECK_STR(strbuf_str(&p.b.heard), "one:|");
+    CHECK_STR(strbuf_str(&p.b.received), "one:|");
     pair_close(&p);
 }
 
-TEST(tokens_are_the_same_only_when_they_are)
+TEST(only_equal_tokens_are_equal)
 {
     CHECK(control_same_token("0123", "0123"));
     CHECK(!control_same_token("0123", "0124"));
@@ -199,7 +200,7 @@ static int listen_at(char *address, size_t size)
     return fd;
 }
 
-TEST(the_first_address_that_answers_is_taken_and_each_failure_is_named)
+TEST(the_first_address_that_answers_is_used_and_each_failure_is_named)
 {
     char dead[64], live[64], list[300];
     int nobody = listen_at(dead, sizeof dead); /* bound, does not listen: refused */
@@ -227,7 +228,7 @@ TEST(an_address_that_does_not_answer_costs_a_head_start_and_the_limit_holds)
     char live[64], list[300];
     int somebody = listen_at(live, sizeof live);
     CHECK_INT(listen(somebody, 4), 0);
-    /* A queue that is full: further connections get no answer. */
+    /* The queue is full: further connections get no answer. */
     char full[64];
     int deaf = listen_at(full, sizeof full);
     CHECK_INT(listen(deaf, 0), 0);

@@ -1,5 +1,5 @@
-/* engine_remote: whole jobs whose ranks are run by `drover rank`, started on this machine: what is
- * promised of the local engine holds here, too. */
+/* engine_remote: whole jobs whose agents run on this machine. They behave as jobs of the local
+ * engine. */
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include "launcher/guardian/process_tree.h"
 #include "tests/unit/kit_launch.h"
 
-TEST(ranks_say_their_lines_and_end_with_0)
+TEST(lines_of_ranks_arrive_and_the_status_is_0)
 {
     AUTO(fixture) struct fixture *f = open_all();
     char *argv[4];
@@ -22,7 +22,7 @@ TEST(ranks_say_their_lines_and_end_with_0)
     CHECK_INT(h->ranks_ended, 3);
 }
 
-TEST(statuses_signals_and_missing_programs_come_through)
+TEST(statuses_signals_and_missing_programs_are_reported)
 {
     AUTO(fixture) struct fixture *f = open_all();
     char *argv[4];
@@ -44,7 +44,7 @@ TEST(statuses_signals_and_missing_programs_come_through)
     CHECK_HAS(h->end.first.start_error, "exec './no-such-program': No such file");
 }
 
-TEST(mpirun_starts_them_too)
+TEST(mpirun_starts_agents_too)
 {
     AUTO(fixture) struct fixture *f = open_all();
     char *argv[4];
@@ -57,7 +57,7 @@ TEST(mpirun_starts_them_too)
     fprintf(stderr, "# %g s\n", h->end.seconds);
 }
 
-/* A file of its own; unlinked by the test. */
+/* Creates a file; the test unlinks it. */
 static char *temp_file(char *name, const void *bytes, size_t len)
 {
     strcpy(name, "/tmp/drover-test-XXXXXX");
@@ -135,12 +135,12 @@ static void bytes_come(int pause_after)
     CHECK_INT(system(rm), 0);
 }
 
-TEST(every_byte_of_the_output_comes_and_stands_in_the_files)
+TEST(every_byte_of_the_output_arrives_and_is_in_the_files)
 {
     bytes_come(0);
 }
 
-TEST(pauses_lose_nothing_of_it)
+TEST(pauses_lose_no_output)
 {
     bytes_come(1);
 }
@@ -173,7 +173,7 @@ TEST(rank_0_reads_our_stdin_to_its_end)
     unlink(copy);
 }
 
-TEST(a_signal_does_not_wait_behind_input_that_nobody_reads)
+TEST(a_signal_is_not_delayed_by_input_that_the_rank_does_not_read)
 {
     AUTO(fixture) struct fixture *f = open_all();
     char *argv[4];
@@ -190,7 +190,7 @@ TEST(a_signal_does_not_wait_behind_input_that_nobody_reads)
     close(s.stdin_fd);
 }
 
-TEST(a_rank_that_closes_its_stdin_ends_the_reading)
+TEST(drover_stops_reading_when_the_rank_closes_its_stdin)
 {
     AUTO(fixture) struct fixture *f = open_all();
     char *argv[4];
@@ -225,7 +225,7 @@ TEST(a_rank_that_saves_after_SIGTERM_gets_its_grace_when_another_fails)
     CHECK(h->end.seconds < 8);
 }
 
-/* How many living processes have the job's mark. */
+/* Counts the living processes with the job's mark. */
 static int marked(const char *job_id)
 {
     struct process_tree w = {0};
@@ -238,7 +238,7 @@ static int marked(const char *job_id)
             continue;
         n += mark && strcmp(mark, job_id) == 0;
     }
-    process_tree_kill_all(&w);
+    process_tree_free(&w);
     return n;
 }
 
@@ -252,7 +252,7 @@ static void none_is_left(const char *job_id)
     FAIL("%d processes of %s are left", marked(job_id), job_id);
 }
 
-TEST(what_ranks_have_left_behind_is_ended_with_the_job)
+TEST(processes_that_ranks_have_left_are_killed_with_the_job)
 {
     AUTO(fixture) struct fixture *f = open_all();
     char *argv[4], id[40];
@@ -265,8 +265,8 @@ TEST(what_ranks_have_left_behind_is_ended_with_the_job)
     none_is_left(id);
 }
 
-/* The pids of the job's processes that are `drover rank`: parents, agents and guardians. */
-static int our_processes(pid_t *out, int room, const char *job_id)
+/* Finds the pids of the job's processes that are drover's: parents, agents and guardians. */
+static int drovers_processes(pid_t *out, int room, const char *job_id)
 {
     struct process_tree w = {0};
     int n = 0;
@@ -283,13 +283,14 @@ static int our_processes(pid_t *out, int room, const char *job_id)
             strcmp(mark, job_id) == 0 && n < room)
             out[n++] = w.all[i].pid;
     }
-    process_tree_kill_all(&w);
+    process_tree_free(&w);
     return n;
 }
 
-TEST(each_of_our_processes_may_be_killed_and_nothing_is_left)
+TEST(any_process_of_drover_may_be_killed_and_nothing_is_left)
 {
-    /* 2 ranks: a parent, an agent and a guardian each, in the order of their pids. A job each. */
+    /* 2 ranks with a parent, an agent and a guardian each, in the order of their pids. One job per
+     * victim. */
     enum { OURS = 6 };
     AUTO(fixture) struct fixture *f = open_all();
     char ids[OURS][40], *argv[4];
@@ -305,7 +306,7 @@ TEST(each_of_our_processes_may_be_killed_and_nothing_is_left)
         pid_t pids[OURS];
         until_heard(h, &h->out, "0oup|");
         until_heard(h, &h->out, "1oup|");
-        CHECK_INT(our_processes(pids, OURS, ids[victim]), OURS);
+        CHECK_INT(drovers_processes(pids, OURS, ids[victim]), OURS);
         kill(pids[victim], SIGKILL);
     }
     for (int victim = 0; victim < OURS; victim++) {

@@ -12,10 +12,10 @@ static struct err refuse(struct guardian_rank r)
     return e;
 }
 
-/* ---- starts and ends --------------------------------------------------------------------------
+/* ---- starts and exits -------------------------------------------------------------------------
  */
 
-TEST(the_exit_status_of_a_rank_comes_back)
+TEST(the_exit_status_of_a_rank_is_reported)
 {
     kit_open(&k);
     kit_spawn(&k, 5, 3, "exit 7");
@@ -24,11 +24,11 @@ TEST(the_exit_status_of_a_rank_comes_back)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
     CHECK_INT(k.count, 2);
     CHECK_INT(k.events[0].kind, KIT_STARTED);
-    kit_clear(&k, 5);
+    kit_kill_tree(&k, 5);
     kit_close(&k);
 }
 
-TEST(the_signal_that_ended_a_rank_comes_back)
+TEST(the_signal_that_killed_a_rank_is_reported)
 {
     kit_open(&k);
     kit_spawn(&k, 1, 0, "kill -SEGV $$");
@@ -37,7 +37,7 @@ TEST(the_signal_that_ended_a_rank_comes_back)
     kit_close(&k);
 }
 
-TEST(what_cannot_be_started_comes_back_with_the_step_and_never_exits)
+TEST(a_rank_that_cannot_be_started_is_reported_with_the_step_and_has_no_exit)
 {
     kit_open(&k);
     char *env[] = {"PATH=/usr/bin:/bin", NULL};
@@ -64,14 +64,14 @@ TEST(what_cannot_be_started_comes_back_with_the_step_and_never_exits)
         CHECK_STR(ev->step, cases[i].step);
         CHECK_INT(ev->value, cases[i].error);
     }
-    kit_clear(&k, 1);
+    kit_kill_tree(&k, 1);
     CHECK_INT(k.count, COUNT_OF(cases) + 1);
     kit_close(&k);
 }
 
 TEST(a_rank_has_what_it_was_given_and_no_other_descriptor)
 {
-    CHECK(fcntl(2, F_DUPFD, 50) == 50); /* inheritable on purpose, before the guardian is there */
+    CHECK(fcntl(2, F_DUPFD, 50) == 50); /* inheritable on purpose, before the guardian is forked */
     kit_open(&k);
     int out[2], report[2], null = open("/dev/null", O_RDONLY);
     CHECK(pipe(out) == 0 && pipe(report) == 0);
@@ -108,7 +108,7 @@ TEST(a_rank_leads_a_group_in_our_session)
     CHECK_INT(kit_living(k.mark), 0);
 }
 
-TEST(a_signal_reaches_the_groups_that_were_meant)
+TEST(a_signal_reaches_the_groups_of_its_ranks)
 {
     kit_open(&k);
     const char *script = "trap 'exit 5' TERM; sh -c 'trap \"echo child; exit\" TERM; echo up; "
@@ -133,7 +133,7 @@ TEST(a_signal_reaches_the_groups_that_were_meant)
     kit_close(&k);
 }
 
-TEST(many_large_ranks_queue_and_come_in_order)
+TEST(many_large_ranks_are_queued_and_started_in_order)
 {
     enum { RANKS = 16, BYTES = 100 << 10 };
     kit_open(&k);
@@ -155,7 +155,7 @@ TEST(many_large_ranks_queue_and_come_in_order)
     kit_close(&k);
 }
 
-TEST(a_rank_that_cannot_be_asked_for_is_refused_at_once)
+TEST(a_rank_that_cannot_be_requested_is_rejected_at_once)
 {
     kit_open(&k);
     char *argv[] = {"true", NULL}, *env[] = {NULL}, *none[] = {NULL};
@@ -187,7 +187,7 @@ TEST(orphans_that_end_are_reaped)
         children = 0;
         for (size_t i = 0; i < w.count; i++)
             children += w.all[i].parent == kit_guardian(k.g);
-        process_tree_kill_all(&w);
+        process_tree_free(&w);
         CHECK(kit_now_ms() < deadline);
     }
     kit_await(&k, KIT_STARTED, 1, 0);
@@ -195,7 +195,7 @@ TEST(orphans_that_end_are_reaped)
     kit_close(&k);
 }
 
-/* ---- ends of the guardian ---------------------------------------------------------------------
+/* ---- exits of the guardian --------------------------------------------------------------------
  */
 
 TEST(stopping_ends_ranks_and_daemons_and_leaves_no_process)
@@ -216,7 +216,7 @@ TEST(stopping_ends_ranks_and_daemons_and_leaves_no_process)
     CHECK(wait(NULL) < 0 && errno == ECHILD);
 }
 
-TEST(a_guardian_that_was_never_watched_stops)
+TEST(a_guardian_that_was_never_attached_stops)
 {
     struct guardian *g = NULL;
     struct err e = {0};
@@ -230,7 +230,7 @@ TEST(a_guardian_that_was_never_watched_stops)
     CHECK(wait(NULL) < 0 && errno == ECHILD);
 }
 
-TEST(two_guardians_of_a_process_do_not_meet)
+TEST(two_guardians_of_a_process_are_independent)
 {
     static struct kit a, b;
     kit_open(&a);
@@ -260,7 +260,7 @@ TEST(the_guardian_keeps_nothing_of_the_launcher_open)
     kit_close(&k);
 }
 
-TEST(signals_to_the_guardian_are_nothing_to_it)
+TEST(the_guardian_ignores_signals)
 {
     kit_open(&k);
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGTSTP};
@@ -295,7 +295,7 @@ static void kill_guardian(pid_t guardian)
             pause();
     }
     kill(guardian, SIGKILL);
-    kit_await(&k, KIT_GONE, 0, -1);
+    kit_await(&k, KIT_DIED, 0, -1);
     CHECK_INT(kit_living(k.mark), 0);
     CHECK_INT(waitpid(own, NULL, WNOHANG), 0);
     struct err e = {0};
@@ -307,7 +307,7 @@ static void kill_guardian(pid_t guardian)
     guardian_kill_tree(k.g, 1);
     kill(own, SIGKILL);
     CHECK_INT(waitpid(own, NULL, 0), own);
-    CHECK(wait(NULL) < 0 && errno == ECHILD); /* nothing is left to be reaped either */
+    CHECK(wait(NULL) < 0 && errno == ECHILD); /* nothing is left to reap either */
     kit_close(&k);
 }
 
@@ -317,13 +317,13 @@ TEST(when_the_guardian_is_killed_all_its_processes_end_and_ours_do_not)
     kill_guardian(kit_guardian(k.g));
 }
 
-TEST(without_a_keeper_the_launcher_ends_what_a_killed_guardian_left)
+TEST(without_a_monitor_the_launcher_ends_what_a_killed_guardian_left)
 {
     kit_open_with(&k, guardian_start_unmonitored);
     kill_guardian(guardian_monitor_pid(k.g));
 }
 
-TEST(a_guardian_without_a_keeper_ends_all_with_its_launcher)
+TEST(a_guardian_without_a_monitor_ends_all_with_its_launcher)
 {
     kit_open_with(&k, guardian_start_unmonitored);
     int fd = kit_spawn(&k, 1, 0, DAEMON "wait");
@@ -344,7 +344,7 @@ TEST(stopping_a_guardian_that_was_killed_ends_what_it_left)
     CHECK(wait(NULL) < 0 && errno == ECHILD);
 }
 
-TEST(a_dismissed_guardian_ends_while_we_do_something_else)
+TEST(a_guardian_that_was_shut_down_ends_without_being_waited_for)
 {
     struct guardian *g = NULL;
     CHECK_INT(guardian_start(&g, NULL), 0);

@@ -7,7 +7,7 @@ static struct kit k;
 
 /* ---- helpers that the tests start as ranks: this program again, with KIT_ROLE ---------------- */
 
-/* Runs ahead of whoever looks for it: each process lives only until it has forked the next, in a
+/* Escapes every scan: each process lives only until it has forked the next, in a
  * session of its own. Ends by itself after some seconds, so that a failure leaves nothing. */
 static void comet(void)
 {
@@ -21,7 +21,7 @@ static void comet(void)
     _exit(0);
 }
 
-/* Ends while the parent of the daemon that it leaves does. */
+/* Exits at the same time as the parent of the daemon that it leaves. */
 static void shed(void)
 {
     if (fork() == 0) {
@@ -46,10 +46,10 @@ __attribute__((constructor)) static void role(void)
         shed();
 }
 
-/* ---- what is cleared -----------------------------------------------------------------------
+/* ---- what is killed ------------------------------------------------------------------------
  */
 
-TEST(the_last_end_of_a_job_that_leaves_nothing_tells_that_it_is_clear)
+TEST(the_last_exit_of_a_job_that_leaves_nothing_reports_it_as_reaped)
 {
     kit_open(&k);
     int in[2];
@@ -58,79 +58,79 @@ TEST(the_last_end_of_a_job_that_leaves_nothing_tells_that_it_is_clear)
     snprintf(script, sizeof script, "read x < /proc/%d/fd/%d", (int)getpid(), in[0]);
     kit_spawn(&k, 3, 0, script);
     kit_spawn(&k, 3, 1, "exit 5");
-    CHECK(!kit_await(&k, KIT_EXITED, 3, 1)->clear); /* the other runs */
+    CHECK(!kit_await(&k, KIT_EXITED, 3, 1)->reaped); /* the other runs */
     kit_spawn(&k, 4, 0, "true");
-    CHECK(kit_await(&k, KIT_EXITED, 4, 0)->clear);
+    CHECK(kit_await(&k, KIT_EXITED, 4, 0)->reaped);
     CHECK(write(in[1], "\n", 1) == 1);
-    CHECK(kit_await(&k, KIT_EXITED, 3, 0)->clear);
+    CHECK(kit_await(&k, KIT_EXITED, 3, 0)->reaped);
     kit_spawn(&k, 5, 0, DAEMON "exit 0");
-    CHECK(!kit_await(&k, KIT_EXITED, 5, 0)->clear);
-    kit_clear(&k, 3); /* needless, and no harm */
-    kit_clear(&k, 5);
+    CHECK(!kit_await(&k, KIT_EXITED, 5, 0)->reaped);
+    kit_kill_tree(&k, 3); /* not needed, and harmless */
+    kit_kill_tree(&k, 5);
     close(in[0]);
     close(in[1]);
     kit_close(&k);
 }
 
-TEST(a_job_of_which_another_rank_was_asked_for_is_not_clear)
+TEST(a_job_with_another_requested_rank_is_not_reaped)
 {
     kit_open(&k);
-    for (int job = 1; job <= 30; job++) { /* the first may end before the second is there */
+    for (int job = 1; job <= 30; job++) { /* the first may exit before the second has started */
         kit_spawn(&k, (uint32_t)job, 0, "true");
         kit_spawn(&k, (uint32_t)job, 1, "exec sleep 1000");
-        CHECK(!kit_await(&k, KIT_EXITED, (uint32_t)job, 0)->clear);
+        CHECK(!kit_await(&k, KIT_EXITED, (uint32_t)job, 0)->reaped);
         kit_await(&k, KIT_STARTED, (uint32_t)job, 1);
-        kit_clear(&k, (uint32_t)job);
+        kit_kill_tree(&k, (uint32_t)job);
         CHECK(kit_find(&k, KIT_EXITED, (uint32_t)job, 1));
     }
     char *no[] = {"no-such-program", NULL};
     kit_spawn_argv(&k, 40, 0, no);
     kit_spawn(&k, 40, 1, "true");
-    CHECK(kit_await(&k, KIT_EXITED, 40, 1)->clear);
+    CHECK(kit_await(&k, KIT_EXITED, 40, 1)->reaped);
     kit_spawn(&k, 41, 0, "true");
     kit_spawn_argv(&k, 41, 1, no);
     const struct kit_event *none = kit_await(&k, KIT_NOT_STARTED, 41, 1);
     const struct kit_event *end = kit_await(&k, KIT_EXITED, 41, 0);
-    CHECK(end->clear == (end > none)); /* told after it */
-    kit_clear(&k, 41);
+    CHECK(end->reaped == (end > none)); /* reported after it */
+    kit_kill_tree(&k, 41);
     kit_close(&k);
 }
 
-TEST(a_job_that_is_not_known_is_clear)
+TEST(an_unknown_job_is_reaped)
 {
     kit_open(&k);
-    kit_clear(&k, 77);
+    kit_kill_tree(&k, 77);
     kit_close(&k);
 }
 
-TEST(clearing_ends_a_daemon_that_a_rank_left)
+TEST(kill_tree_ends_a_daemon_that_a_rank_left)
 {
     kit_open(&k);
     int fd = kit_spawn(&k, 1, 0, DAEMON "exit 0");
     CHECK_STR(kit_line(&k, fd), "up");
     kit_await(&k, KIT_EXITED, 1, 0);
     kit_await_living(k.mark, 1);
-    kit_clear(&k, 1);
+    kit_kill_tree(&k, 1);
     CHECK_INT(kit_living(k.mark), 0);
     kit_close(&k);
 }
 
-TEST(clearing_ends_ranks_that_still_run_and_tells_of_their_end_first)
+TEST(kill_tree_ends_ranks_that_still_run_and_reports_their_exits_first)
 {
     kit_open(&k);
     for (int i = 0; i < 4; i++) {
         int fd = kit_spawn(&k, 1, i, "trap '' TERM INT HUP; " DAEMON "wait");
         CHECK_STR(kit_line(&k, fd), "up");
     }
-    kit_clear(&k, 1);
+    kit_kill_tree(&k, 1);
     CHECK_INT(kit_living(k.mark), 0);
     for (int i = 0; i < 4; i++)
         CHECK_INT(WTERMSIG(kit_find(&k, KIT_EXITED, 1, i)->value), SIGKILL);
-    CHECK_INT(k.events[k.count - 1].kind, KIT_CLEARED);
+    CHECK_INT(k.events[k.count - 1].kind, KIT_REAPED);
     kit_close(&k);
 }
 
-TEST(clearing_one_job_leaves_the_daemons_of_another)
+TEST(kill_tree_of_one_job_leaves_the_daemons_of_another)
 {
     kit_open(&k);
     for (int job = 1; job <= 2; job++) {
@@ -139,17 +139,17 @@ TEST(clearing_one_job_leaves_the_daemons_of_another)
         kit_await(&k, KIT_EXITED, (uint32_t)job, 0);
     }
     kit_await_living(k.mark, 2);
-    kit_clear(&k, 1);
+    kit_kill_tree(&k, 1);
     kit_await_living(k.mark, 1);
     char second[64];
     snprintf(second, sizeof second, "DROVER_JOB_ID=job-2-%d", (int)getpid());
     kit_await_living(second, 1);
-    kit_clear(&k, 2);
+    kit_kill_tree(&k, 2);
     CHECK_INT(kit_living(k.mark), 0);
     kit_close(&k);
 }
 
-TEST(clearing_ends_what_is_below_a_daemon_that_dropped_its_environment)
+TEST(kill_tree_ends_the_descendants_of_a_daemon_that_dropped_its_environment)
 {
     kit_open(&k);
     kit_spawn(&k, 2, 0, "exec sleep 1000"); /* so that unknown orphans are left alone */
@@ -158,7 +158,7 @@ TEST(clearing_ends_what_is_below_a_daemon_that_dropped_its_environment)
                        "env -i /usr/bin/setsid /bin/sh -c 'setsid sleep %s & echo up; wait' "
                        "& wait");
     CHECK_STR(kit_line(&k, fd), "up");
-    kit_clear(&k, 1);
+    kit_kill_tree(&k, 1);
     CHECK_INT(kit_living(k.seconds), 0);
     CHECK(!kit_find(&k, KIT_EXITED, 2, 0));
     kit_close(&k);
@@ -172,13 +172,13 @@ TEST(an_orphan_without_a_mark_is_known_by_the_group_of_its_rank)
     int fd = kit_spawn(&k, 1, 0, "env -i /bin/sh -c 'echo up; exec /bin/sleep %s' & exit 0");
     CHECK_STR(kit_line(&k, fd), "up");
     kit_await(&k, KIT_EXITED, 1, 0);
-    kit_clear(&k, 1);
+    kit_kill_tree(&k, 1);
     CHECK_INT(kit_living(k.seconds), 0);
     CHECK(!kit_find(&k, KIT_EXITED, 2, 0));
     kit_close(&k);
 }
 
-TEST(a_nameless_daemon_goes_with_the_last_job_that_was_there_when_it_was_born)
+TEST(a_daemon_of_unknown_origin_is_killed_with_the_last_job_that_existed_at_its_start)
 {
     kit_open(&k);
     kit_spawn(&k, 1, 0, "exec sleep 1000");
@@ -187,26 +187,26 @@ TEST(a_nameless_daemon_goes_with_the_last_job_that_was_there_when_it_was_born)
     CHECK_STR(kit_line(&k, fd), "up");
     kit_await(&k, KIT_EXITED, 2, 0);
     uint64_t born = process_tree_clock();
-    kit_clear(&k, 2);
+    kit_kill_tree(&k, 2);
     kit_await_living(k.seconds, 1);      /* it may be job 1's */
-    while (process_tree_clock() <= born) /* the kernel counts births in hundredths of a second */
+    while (process_tree_clock() <= born) /* the kernel counts starts in hundredths of a second */
         ;
-    kit_spawn(&k, 3, 0, "exec sleep 1000"); /* came later: not its */
+    kit_spawn(&k, 3, 0, "exec sleep 1000"); /* started later: not its own */
     kit_await(&k, KIT_STARTED, 3, 0);
-    kit_clear(&k, 1);
+    kit_kill_tree(&k, 1);
     CHECK_INT(kit_living(k.seconds), 0);
     CHECK(!kit_find(&k, KIT_EXITED, 3, 0));
     kit_close(&k);
 }
 
-TEST(a_process_that_forks_all_the_time_is_cleared)
+TEST(a_process_that_forks_all_the_time_is_killed)
 {
     kit_open(&k);
     int fd = kit_spawn(&k, 1, 0,
                        "echo up; i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); setsid sleep 1000 & "
                        "(sleep 1000 &) done");
     CHECK_STR(kit_line(&k, fd), "up");
-    kit_clear(&k, 1);
+    kit_kill_tree(&k, 1);
     CHECK_INT(kit_living(k.mark), 0);
     kit_close(&k);
 }
@@ -231,12 +231,12 @@ static int spawn_role(uint32_t job, const char *kit_role)
     return ends[0];
 }
 
-TEST(a_process_that_runs_ahead_by_forking_is_cleared)
+TEST(a_process_that_escapes_scans_by_forking_is_killed)
 {
     kit_open(&k);
     int fd = spawn_role(1, "KIT_ROLE=comet");
     CHECK_STR(kit_line(&k, fd), "up");
-    kit_clear(&k, 1);
+    kit_kill_tree(&k, 1);
     CHECK_INT(kit_living(k.mark), 0);
     kit_close(&k);
 }
@@ -244,14 +244,15 @@ TEST(a_process_that_runs_ahead_by_forking_is_cleared)
 TEST(a_daemon_whose_parent_ends_with_the_rank_is_not_overlooked)
 {
     kit_open(&k);
-    kit_spawn(&k, 1, 0, "exec sleep 1000"); /* whom an orphan that is nobody's would go with */
+    kit_spawn(&k, 1, 0,
+              "exec sleep 1000"); /* an orphan of unknown origin would be killed with it */
     kit_await(&k, KIT_STARTED, 1, 0);
     for (uint32_t job = 2; job < 600; job++) {
         close(spawn_role(job, "KIT_ROLE=shed"));
-        if (!kit_await(&k, KIT_EXITED, job, 0)->clear)
-            kit_clear(&k, job);
+        if (!kit_await(&k, KIT_EXITED, job, 0)->reaped)
+            kit_kill_tree(&k, job);
         CHECK_INT(kit_living(k.mark), 1);
     }
-    kit_clear(&k, 1);
+    kit_kill_tree(&k, 1);
     kit_close(&k);
 }

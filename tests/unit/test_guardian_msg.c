@@ -33,7 +33,7 @@ static struct guardian_msg_head put(struct strbuf *b, const struct guardian_rank
     return h;
 }
 
-TEST(a_rank_comes_out_as_it_went_in)
+TEST(a_rank_is_decoded_as_it_was_encoded)
 {
     struct strbuf b = {0};
     struct guardian_rank in = some_rank(), out;
@@ -58,7 +58,7 @@ TEST(a_rank_comes_out_as_it_went_in)
     strbuf_free(&b);
 }
 
-TEST(a_descriptor_is_the_one_that_it_was_also_without_another)
+TEST(a_descriptor_keeps_its_meaning_without_another_one)
 {
     struct strbuf b = {0};
     struct guardian_rank in = some_rank(), out;
@@ -75,7 +75,7 @@ TEST(a_descriptor_is_the_one_that_it_was_also_without_another)
     strbuf_free(&b);
 }
 
-TEST(a_payload_cut_anywhere_is_refused)
+TEST(a_payload_cut_anywhere_is_rejected)
 {
     struct strbuf b = {0};
     struct guardian_rank in = some_rank(), out;
@@ -93,7 +93,7 @@ TEST(a_payload_cut_anywhere_is_refused)
     strbuf_free(&b);
 }
 
-TEST(counts_beyond_the_payload_are_refused)
+TEST(counts_beyond_the_payload_are_rejected)
 {
     struct strbuf b = {0};
     struct guardian_rank in = some_rank(), out;
@@ -108,7 +108,7 @@ TEST(counts_beyond_the_payload_are_refused)
     strbuf_free(&b);
 }
 
-TEST(a_rank_without_all_its_descriptors_is_refused)
+TEST(a_rank_without_all_its_descriptors_is_rejected)
 {
     struct strbuf b = {0};
     struct guardian_rank in = some_rank(), out;
@@ -119,7 +119,7 @@ TEST(a_rank_without_all_its_descriptors_is_refused)
     strbuf_free(&b);
 }
 
-TEST(a_rank_of_more_than_four_mebibytes_is_refused)
+TEST(a_rank_of_more_than_four_mebibytes_is_rejected)
 {
     char *big = xzalloc(GUARDIAN_MSG_PAYLOAD_MAX);
     memset(big, 'x', GUARDIAN_MSG_PAYLOAD_MAX - 1);
@@ -159,7 +159,7 @@ static ino_t inode(int fd)
     return st.st_ino;
 }
 
-/* Takes the next message, with reads as they are needed. */
+/* Receives the next message, with as many reads as needed. */
 static void take(struct guardian_msg_buffer *in, int sock, struct guardian_msg_head *h,
                  struct guardian_msg_fds *fds)
 {
@@ -177,7 +177,7 @@ TEST(descriptors_stay_with_their_message)
     struct strbuf m = {0};
     struct guardian_rank r = some_rank();
     put(&m, &r);
-    struct guardian_msg_head clear = {.type = GUARDIAN_MSG_CLEAR, .job = 9};
+    struct guardian_msg_head clear = {.type = GUARDIAN_MSG_KILL_TREE, .job = 9};
     CHECK_INT(write(s[0], &clear, sizeof clear), sizeof clear);
     send_with_fds(s[0], m.data, m.len, (int[]){a[0], a[1], a[0]}, 3);
     CHECK_INT(write(s[0], &clear, sizeof clear), sizeof clear);
@@ -188,13 +188,13 @@ TEST(descriptors_stay_with_their_message)
     struct guardian_msg_head h;
     struct guardian_msg_fds fds;
     take(&in, s[1], &h, &fds);
-    CHECK(h.type == GUARDIAN_MSG_CLEAR && h.job == 9 && fds.count == 0);
+    CHECK(h.type == GUARDIAN_MSG_KILL_TREE && h.job == 9 && fds.count == 0);
     take(&in, s[1], &h, &fds);
     CHECK(h.type == GUARDIAN_MSG_SPAWN && fds.count == 3 && inode(fds.fd[0]) == inode(a[0]));
     CHECK(fcntl(fds.fd[0], F_GETFD) & FD_CLOEXEC);
     guardian_msg_close_fds(&fds);
     take(&in, s[1], &h, &fds);
-    CHECK(h.type == GUARDIAN_MSG_CLEAR && fds.count == 0);
+    CHECK(h.type == GUARDIAN_MSG_KILL_TREE && fds.count == 0);
     take(&in, s[1], &h, &fds);
     CHECK(h.type == GUARDIAN_MSG_SPAWN && fds.count == 3 && inode(fds.fd[1]) == inode(b[1]));
     guardian_msg_close_fds(&fds);
@@ -231,7 +231,7 @@ TEST(descriptors_that_could_not_be_opened_do_not_shift_the_next_ones)
     strbuf_free(&m);
 }
 
-TEST(a_message_comes_byte_by_byte)
+TEST(a_message_may_arrive_byte_by_byte)
 {
     int s[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
@@ -251,7 +251,7 @@ TEST(a_message_comes_byte_by_byte)
     guardian_msg_buffer_free(&in);
 }
 
-TEST(an_unknown_type_or_an_endless_payload_is_refused)
+TEST(an_unknown_type_or_a_huge_payload_is_rejected)
 {
     struct guardian_msg_head bad[] = {
         {.type = 0}, {.type = 99}, {.type = 1, .payload = UINT32_MAX}};

@@ -1,4 +1,4 @@
-/* machine: what `drover rank` asks of `drover machine`, with the program of this build. */
+/* node_probe: the output of `drover machine` of this build. */
 #include "launcher/remote/node_probe.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "launcher/node/topo.h"
 #include "tests/unit/test.h"
 
-TEST(what_the_program_tells_is_this_machine)
+TEST(the_program_prints_this_machines_topology)
 {
     AUTO(strbuf) struct strbuf told = {0};
     AUTO(topo) struct topo *t = NULL, *own = NULL;
@@ -21,8 +21,8 @@ TEST(what_the_program_tells_is_this_machine)
     CHECK_INT(topo_gpu_count(t), topo_gpu_count(own));
 }
 
-/* A node that lacks a library of drover's. */
-TEST(what_it_fails_with_is_the_error)
+/* A node without one of drover's libraries. */
+TEST(its_last_line_is_the_error)
 {
     AUTO(strbuf) struct strbuf told = {0};
     struct err e = {0};

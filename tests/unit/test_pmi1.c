@@ -1,4 +1,4 @@
-/* pmi1: what ranks of MPICH say, and the answers; whole, in pieces, and nonsense. */
+/* pmi1: lines of MPICH's ranks and the answers; whole lines, pieces, and invalid ones. */
 #include "launcher/pmi/pmi1.h"
 
 #include <errno.h>
@@ -55,17 +55,17 @@ static void stop(struct fixture *f)
     free(f);
 }
 
-/* What the rank is answered. */
+/* Returns the answer to the rank. */
 static const char *ask(struct fixture *f, int rank, const char *text)
 {
     struct err e = {0};
     strbuf_reset(&f->said[rank]);
-    if (pmi1_take(f->p, rank, text, strlen(text), &e) < 0)
+    if (pmi1_recv(f->p, rank, text, strlen(text), &e) < 0)
         FAIL("'%s': %s", text, e.text);
     return strbuf_str(&f->said[rank]);
 }
 
-TEST(a_rank_is_told_what_it_asks_on_its_way_in)
+TEST(a_rank_gets_its_answers_in_init)
 {
     struct fixture *f = start();
     CHECK_STR(ask(f, 1, "cmd=init pmi_version=1 pmi_subversion=1\n"),
@@ -82,7 +82,7 @@ TEST(a_rank_is_told_what_it_asks_on_its_way_in)
     stop(f);
 }
 
-/* What ranks are told of who is on which node; by pmi1_new(). */
+/* Returns the mapping of ranks to nodes that pmi1_new() adds. */
 static const char *mapping(struct fixture *f, int ranks, const int *nodes)
 {
     static const struct pmi1_events ev = {on_say, on_joined, on_aborted, on_spawns};
@@ -91,7 +91,7 @@ static const char *mapping(struct fixture *f, int ranks, const int *nodes)
     return ask(f, 0, "cmd=get kvsname=job-1 key=PMI_process_mapping\n");
 }
 
-TEST(ranks_are_told_which_of_them_are_on_one_node)
+TEST(ranks_get_the_mapping_of_ranks_to_nodes)
 {
     struct fixture *f = start();
     CHECK_STR(mapping(f, 5, (int[]){0, 0, 1, 0, 2}),
@@ -103,7 +103,7 @@ TEST(ranks_are_told_which_of_them_are_on_one_node)
     stop(f);
 }
 
-TEST(one_that_speaks_another_version_is_refused_and_has_not_joined)
+TEST(a_rank_with_another_version_is_rejected_and_has_not_joined)
 {
     struct fixture *f = start();
     CHECK_STR(ask(f, 0, "cmd=init pmi_version=2 pmi_subversion=0\n"),
@@ -124,7 +124,7 @@ TEST(what_one_rank_puts_another_gets)
     stop(f);
 }
 
-TEST(a_key_or_a_value_that_is_too_long_or_missing_is_refused)
+TEST(a_key_or_a_value_that_is_too_long_or_missing_is_rejected)
 {
     struct fixture *f = start();
     const char *refused = "cmd=put_result rc=-1 msg=missing_or_too_long\n";
@@ -141,7 +141,7 @@ TEST(a_key_or_a_value_that_is_too_long_or_missing_is_refused)
     stop(f);
 }
 
-TEST(the_store_has_an_end)
+TEST(the_store_is_limited)
 {
     struct fixture *f = start();
     const char *answer = "";
@@ -154,7 +154,7 @@ TEST(the_store_has_an_end)
     stop(f);
 }
 
-TEST(nobody_leaves_the_barrier_before_all_have_come_each_time)
+TEST(no_rank_leaves_a_barrier_before_all_have_entered_it)
 {
     struct fixture *f = start();
     for (int again = 0; again < 2; again++) {
@@ -167,7 +167,7 @@ TEST(nobody_leaves_the_barrier_before_all_have_come_each_time)
     stop(f);
 }
 
-TEST(names_are_published_looked_up_and_taken_back)
+TEST(names_are_published_looked_up_and_unpublished)
 {
     struct fixture *f = start();
     CHECK_STR(ask(f, 0, "cmd=lookup_name service=sea\n"),
@@ -192,7 +192,7 @@ TEST(an_abort_has_a_rank_and_a_code)
     stop(f);
 }
 
-TEST(further_ranks_are_refused_when_all_has_been_said)
+TEST(a_spawn_is_refused_after_its_last_line)
 {
     struct fixture *f = start();
     CHECK_STR(ask(f, 0, "mcmd=spawn\nnprocs=1\nexecname=true\nspawnssofar=1\n"), "");
@@ -205,18 +205,18 @@ TEST(further_ranks_are_refused_when_all_has_been_said)
     stop(f);
 }
 
-TEST(lines_may_come_in_any_pieces)
+TEST(lines_may_arrive_in_any_pieces)
 {
     struct fixture *f = start();
     const char *text = "cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_appnum\n";
     for (size_t i = 0; text[i]; i++)
-        CHECK_INT(pmi1_take(f->p, 0, text + i, 1, NULL), 0);
+        CHECK_INT(pmi1_recv(f->p, 0, text + i, 1, NULL), 0);
     CHECK_STR(strbuf_str(&f->said[0]),
               "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\ncmd=appnum appnum=0\n");
     stop(f);
 }
 
-TEST(what_is_no_pmi1_is_an_error_that_shows_it)
+TEST(an_unexpected_line_is_an_error_that_shows_it)
 {
     static const char *const lines[] = {"\n",
                                         "GET / HTTP/1.1\n",
@@ -227,17 +227,17 @@ TEST(what_is_no_pmi1_is_an_error_that_shows_it)
     for (size_t i = 0; i < COUNT_OF(lines); i++) {
         struct fixture *f = start();
         struct err e = {0};
-        CHECK_INT(pmi1_take(f->p, 1, lines[i], strlen(lines[i]), &e), -EPROTO);
-        CHECK(strstr(e.text, "rank 1: '") && strstr(e.text, "is no line of PMI-1"));
+        CHECK_INT(pmi1_recv(f->p, 1, lines[i], strlen(lines[i]), &e), -EPROTO);
+        CHECK(strstr(e.text, "rank 1: unexpected PMI-1 line '"));
         stop(f);
     }
     struct fixture *f = start();
     struct err e = {0};
     int rc = 0;
     for (int i = 0; i < 5000 && rc == 0; i++)
-        rc = pmi1_take(f->p, 1, "x", 1, &e);
+        rc = pmi1_recv(f->p, 1, "x", 1, &e);
     CHECK_INT(rc, -EMSGSIZE);
-    CHECK_STR(e.text, "rank 1: a line of PMI-1 is longer than 4096 bytes");
+    CHECK_STR(e.text, "rank 1: a line of PMI-1 exceeds 4096 bytes");
     stop(f);
 }
 
@@ -267,9 +267,9 @@ TEST(lines_changed_at_random_do_no_harm)
                                                "cmd1\\"[nrand48(rng) % 10];
         strbuf_reset(&f->said[i % RANKS]);
         struct err e = {0};
-        int rc = pmi1_take(f->p, i % RANKS, line, len, &e);
+        int rc = pmi1_recv(f->p, i % RANKS, line, len, &e);
         CHECK(rc == 0 || e.text[0]);
-        if (rc < 0) { /* as if all had been cut off */
+        if (rc < 0) { /* as if all were disconnected */
             stop(f);
             f = start();
         }

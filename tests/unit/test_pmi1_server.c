@@ -1,5 +1,5 @@
-/* pmi1_serve: ranks at the other ends of their sockets. (That MPICH's programs meet through it is
- * tests/e2e/test_run_mpich.py's matter.) */
+/* pmi1_server: ranks at the other ends of their sockets. (That MPICH's programs connect through it
+ * is tests/e2e/test_run_mpich.py's matter.) */
 #include "launcher/pmi/pmi1_server.h"
 
 #include <errno.h>
@@ -66,7 +66,8 @@ static void say(struct fixture *f, int rank, const char *text)
     CHECK_INT(send(f->fd[rank], text, strlen(text), 0), (long)strlen(text));
 }
 
-/* What the rank reads after the loop has turned; "" at the end, or where nothing is there. */
+/* Returns what the rank reads after a turn of the loop; "" if there is nothing, or the socket is
+ * closed. */
 static const char *hear(struct fixture *f, int rank)
 {
     static char text[256];
@@ -76,7 +77,7 @@ static const char *hear(struct fixture *f, int rank)
     return text;
 }
 
-TEST(ranks_know_who_they_are_and_meet)
+TEST(ranks_get_their_number_and_exchange_values)
 {
     struct fixture f;
     start(&f);
@@ -94,19 +95,19 @@ TEST(ranks_know_who_they_are_and_meet)
     stop(&f);
 }
 
-TEST(one_that_talks_nonsense_is_cut_off_and_the_others_are_served)
+TEST(a_rank_with_an_invalid_line_is_disconnected_and_the_others_are_served)
 {
     struct fixture f;
     start(&f);
     say(&f, 0, "GET / HTTP/1.1\r\n\r\n");
     CHECK_STR(hear(&f, 0), "");
-    CHECK_INT(recv(f.fd[0], &(char){0}, 1, MSG_DONTWAIT), 0); /* its end */
+    CHECK_INT(recv(f.fd[0], &(char){0}, 1, MSG_DONTWAIT), 0); /* closed */
     say(&f, 1, "cmd=get_appnum\n");
     CHECK_STR(hear(&f, 1), "cmd=appnum appnum=0\n");
     stop(&f);
 }
 
-TEST(one_that_reads_no_answers_is_cut_off)
+TEST(a_rank_that_reads_no_answers_is_disconnected)
 {
     struct fixture f;
     start(&f);
@@ -121,7 +122,7 @@ TEST(one_that_reads_no_answers_is_cut_off)
     stop(&f);
 }
 
-TEST(a_rank_that_has_ended_has_its_last_words_heard)
+TEST(the_last_lines_of_a_rank_that_has_exited_are_read)
 {
     struct fixture f;
     start(&f);

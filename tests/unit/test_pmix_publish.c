@@ -1,11 +1,11 @@
-/* names: what ranks publish for each other, asked for before and after. */
+/* pmix_publish: names that ranks publish, looked up before and after. */
 #include "launcher/pmi/pmix_publish.h"
 
 #include "tests/unit/test.h"
 
 enum { KEYS_MAX = 4 };
 
-/* What a lookup was answered. */
+/* The answer to a lookup. */
 struct reply {
     int calls;
     pmix_status_t status;
@@ -44,8 +44,8 @@ static pmix_status_t publish(struct pmix_publish *n, pmix_proc_t who, const char
     return rc;
 }
 
-static bool look_up(struct pmix_publish *n, struct reply *r, pmix_proc_t who, char *const *keys,
-                    int64_t until_ms)
+static bool lookup(struct pmix_publish *n, struct reply *r, pmix_proc_t who, char *const *keys,
+                   int64_t until_ms)
 {
     *r = (struct reply){0};
     struct pmix_publish_lookup l = {&who, keys, until_ms, on_reply, r};
@@ -55,28 +55,28 @@ static bool look_up(struct pmix_publish *n, struct reply *r, pmix_proc_t who, ch
 static char *const port[] = {(char *)"port", NULL};
 static char *const both[] = {(char *)"port", (char *)"door", NULL};
 
-TEST(a_name_is_seen_by_the_ranks_of_its_job_alone)
+TEST(a_name_is_visible_to_the_ranks_of_its_job_only)
 {
     AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply r;
     CHECK_INT(publish(n, proc("a", 2), "port", "7", PMIX_PERSIST_SESSION), PMIX_SUCCESS);
     for (int again = 0; again < 2; again++) {
-        CHECK(look_up(n, &r, proc("a", 0), port, PMIX_PUBLISH_NO_WAIT));
+        CHECK(lookup(n, &r, proc("a", 0), port, PMIX_PUBLISH_NO_WAIT));
         CHECK_INT(r.status, PMIX_SUCCESS);
         CHECK_STR(r.values[0], "7");
         CHECK_INT(r.from, 2);
     }
-    CHECK(look_up(n, &r, proc("b", 0), port, PMIX_PUBLISH_NO_WAIT));
+    CHECK(lookup(n, &r, proc("b", 0), port, PMIX_PUBLISH_NO_WAIT));
     CHECK_INT(r.status, PMIX_ERR_NOT_FOUND);
     CHECK_INT(publish(n, proc("b", 0), "port", "8", PMIX_PERSIST_SESSION), PMIX_SUCCESS);
 }
 
-TEST(what_is_there_is_told_when_some_is_missing)
+TEST(published_names_are_returned_though_others_are_missing)
 {
     AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply r;
     publish(n, proc("a", 0), "door", "9", PMIX_PERSIST_SESSION);
-    CHECK(look_up(n, &r, proc("a", 1), both, PMIX_PUBLISH_NO_WAIT));
+    CHECK(lookup(n, &r, proc("a", 1), both, PMIX_PUBLISH_NO_WAIT));
     CHECK_INT(r.status, PMIX_SUCCESS);
     CHECK_INT(r.count, 1);
     CHECK_STR(r.values[0], "9");
@@ -94,31 +94,31 @@ TEST(a_name_is_published_once)
     CHECK_INT(pmix_publish_add(n, &who, info, 2), PMIX_ERR_DUPLICATE_KEY);
     PMIX_INFO_DESTRUCT(&info[0]);
     PMIX_INFO_DESTRUCT(&info[1]);
-    look_up(n, &r, who, both, PMIX_PUBLISH_NO_WAIT); /* neither of the two */
+    lookup(n, &r, who, both, PMIX_PUBLISH_NO_WAIT); /* neither of the two */
     CHECK_INT(r.count, 1);
     CHECK_STR(r.values[0], "7");
 }
 
-TEST(a_name_for_one_reader_goes_when_it_was_read)
+TEST(a_name_for_one_reader_is_removed_when_it_is_read)
 {
     AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply first, second;
-    CHECK(!look_up(n, &first, proc("a", 1), port, INT64_MAX));
-    CHECK(!look_up(n, &second, proc("a", 2), port, INT64_MAX));
+    CHECK(!lookup(n, &first, proc("a", 1), port, INT64_MAX));
+    CHECK(!lookup(n, &second, proc("a", 2), port, INT64_MAX));
     publish(n, proc("a", 0), "port", "7", PMIX_PERSIST_FIRST_READ);
     CHECK_INT(first.calls, 1);
     CHECK_INT(second.calls, 0);
     publish(n, proc("a", 0), "port", "8", PMIX_PERSIST_FIRST_READ);
     CHECK_STR(second.values[0], "8");
-    look_up(n, &second, proc("a", 2), port, PMIX_PUBLISH_NO_WAIT);
+    lookup(n, &second, proc("a", 2), port, PMIX_PUBLISH_NO_WAIT);
     CHECK_INT(second.status, PMIX_ERR_NOT_FOUND);
 }
 
-TEST(who_waits_gets_all_names_together)
+TEST(a_waiting_lookup_gets_all_names_together)
 {
     AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply r;
-    CHECK(!look_up(n, &r, proc("a", 1), both, INT64_MAX));
+    CHECK(!lookup(n, &r, proc("a", 1), both, INT64_MAX));
     publish(n, proc("a", 0), "door", "9", PMIX_PERSIST_FIRST_READ);
     CHECK_INT(r.calls, 0);
     publish(n, proc("b", 0), "port", "6", PMIX_PERSIST_SESSION);
@@ -130,14 +130,14 @@ TEST(who_waits_gets_all_names_together)
     CHECK_STR(r.values[1], "9");
 }
 
-TEST(a_wait_is_over_at_its_deadline)
+TEST(a_lookup_stops_waiting_at_its_deadline)
 {
     AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply soon, later, never;
     CHECK(pmix_publish_expire(n, 0) == INT64_MAX);
-    look_up(n, &soon, proc("a", 0), port, 1000);
-    look_up(n, &later, proc("a", 1), port, 2000);
-    look_up(n, &never, proc("a", 2), port, INT64_MAX);
+    lookup(n, &soon, proc("a", 0), port, 1000);
+    lookup(n, &later, proc("a", 1), port, 2000);
+    lookup(n, &never, proc("a", 2), port, INT64_MAX);
     CHECK_INT(pmix_publish_expire(n, 999), 1000);
     CHECK_INT(soon.calls, 0);
     CHECK_INT(pmix_publish_expire(n, 1000), 2000);
@@ -147,21 +147,21 @@ TEST(a_wait_is_over_at_its_deadline)
     CHECK_INT(never.calls, 0);
 }
 
-TEST(a_job_takes_its_names_and_its_waits_along)
+TEST(the_names_and_lookups_of_a_job_end_with_it)
 {
     AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply gone, stays, r;
     publish(n, proc("a", 0), "door", "9", PMIX_PERSIST_SESSION);
-    look_up(n, &gone, proc("a", 1), port, INT64_MAX);
-    look_up(n, &stays, proc("b", 1), port, INT64_MAX);
+    lookup(n, &gone, proc("a", 1), port, INT64_MAX);
+    lookup(n, &stays, proc("b", 1), port, INT64_MAX);
     pmix_publish_drop_namespace(n, "a");
     CHECK_INT(gone.status, PMIX_ERR_NOT_FOUND);
     CHECK_INT(stays.calls, 0);
-    look_up(n, &r, proc("a", 0), both, PMIX_PUBLISH_NO_WAIT);
+    lookup(n, &r, proc("a", 0), both, PMIX_PUBLISH_NO_WAIT);
     CHECK_INT(r.status, PMIX_ERR_NOT_FOUND);
 }
 
-TEST(a_rank_takes_back_what_it_has_published_itself)
+TEST(a_rank_unpublishes_only_its_own_names)
 {
     AUTO(pmix_publish) struct pmix_publish *n = pmix_publish_new();
     struct reply r;
@@ -173,11 +173,11 @@ TEST(a_rank_takes_back_what_it_has_published_itself)
     publish(n, owner, "port", "7", PMIX_PERSIST_SESSION);
     publish(n, owner, "door", "9", PMIX_PERSIST_SESSION);
     CHECK_INT(pmix_publish_remove(n, &owner, NULL), PMIX_SUCCESS);
-    look_up(n, &r, other, both, PMIX_PUBLISH_NO_WAIT);
+    lookup(n, &r, other, both, PMIX_PUBLISH_NO_WAIT);
     CHECK_INT(r.status, PMIX_ERR_NOT_FOUND);
 }
 
-TEST(directives_say_how_long_to_wait)
+TEST(directives_give_the_deadline)
 {
     pmix_info_t info[2];
     int limit_s = 3, all = 0;

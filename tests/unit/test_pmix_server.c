@@ -1,5 +1,5 @@
-/* rendezvous: namespaces side by side, what a rank is given to find the server, and when there is
- * one. (That MPI programs meet through it is tests/e2e/test_run_mpi.py's matter.) */
+/* pmix_server: several namespaces, the environment by which a rank finds the server, and when the
+ * server starts. (tests/e2e/test_run_mpi.py shows that MPI programs connect through it.) */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 static void on_aborted(void *arg, int rank, int code)
 {
-    FAIL("nobody aborts here");
+    FAIL("no rank aborts here");
 }
 
 static void on_joined(void *arg, int rank)
@@ -65,7 +65,7 @@ static struct pmix_server_job *join(const struct fixture *f, const char *id, int
     return j;
 }
 
-/* A process that waits for an environment, up to an empty line, attaches with it, and goes. */
+/* A process that reads an environment, up to an empty line, connects with it, and exits. */
 struct rank {
     pid_t pid;
     int env_to;
@@ -101,14 +101,14 @@ struct watch {
     int status;
 };
 
-static void look_for_its_end(uv_timer_t *t)
+static void check_exit(uv_timer_t *t)
 {
     struct watch *w = (struct watch *)t;
     if (waitpid(w->pid, &w->status, WNOHANG) == w->pid)
         uv_close((uv_handle_t *)t, NULL);
 }
 
-/* Its exit status, and meanwhile the loop turns. */
+/* Runs the loop until the rank has exited. Returns its exit status. */
 static int attach(struct fixture *f, struct rank r, const struct pmix_server_job *j, int number)
 {
     char *const *env = pmix_server_env(j);
@@ -118,12 +118,12 @@ static int attach(struct fixture *f, struct rank r, const struct pmix_server_job
     close(r.env_to);
     struct watch w = {.pid = r.pid};
     uv_timer_init(&f->loop, &w.timer);
-    uv_timer_start(&w.timer, look_for_its_end, 0, 2);
+    uv_timer_start(&w.timer, check_exit, 0, 2);
     uv_run(&f->loop, UV_RUN_DEFAULT);
     return WEXITSTATUS(w.status);
 }
 
-TEST(jobs_have_names_of_their_own)
+TEST(each_job_has_its_own_namespace)
 {
     struct fixture f;
     start(&f);
@@ -135,17 +135,34 @@ TEST(jobs_have_names_of_their_own)
     stop(&f);
 }
 
-TEST(there_is_no_server_before_the_first_rank_comes)
+TEST(the_server_starts_when_the_first_rank_connects)
 {
     struct rank rank = fork_rank();
     struct fixture f;
     start(&f);
     pmix_server_leave(join(&f, "job-a", 2));
     struct pmix_server_job *j = join(&f, "job-b", 2);
-    CHECK(!f.r->serves);
+    CHECK(!f.r->running);
     CHECK_INT(attach(&f, rank, j, 1), 0);
-    CHECK(f.r->serves);
+    CHECK(f.r->running);
     pmix_server_leave(j);
+    stop(&f);
+}
+
+TEST(without_interposition_the_server_runs_before_the_ranks)
+{
+    setenv("DROVER_NO_INTERPOSE", "1", 1);
+    struct rank ranks[] = {fork_rank(), fork_rank()};
+    struct fixture f;
+    start(&f);
+    struct pmix_server_job *a = join(&f, "job-a", 1);
+    CHECK(f.r->running);
+    struct pmix_server_job *b = join(&f, "job-b", 2);
+    CHECK(!env_get(pmix_server_env(b), "PMIX_RANK"));
+    CHECK_INT(attach(&f, ranks[0], b, 1), 0);
+    CHECK_INT(attach(&f, ranks[1], a, 0), 0);
+    pmix_server_leave(a);
+    pmix_server_leave(b);
     stop(&f);
 }
 
@@ -166,7 +183,7 @@ TEST(jobs_from_before_the_server_and_after_are_served)
     stop(&f);
 }
 
-TEST(a_rank_finds_in_its_environment_what_libpmix_itself_would_put_there)
+TEST(a_rank_gets_the_environment_that_libpmix_would_give_it)
 {
     struct rank rank = fork_rank();
     struct fixture f;
@@ -193,14 +210,14 @@ TEST(a_rank_finds_in_its_environment_what_libpmix_itself_would_put_there)
     stop(&f);
 }
 
-TEST(who_knocks_and_goes_does_no_harm)
+TEST(a_connection_that_closes_at_once_does_no_harm)
 {
     struct rank rank = fork_rank();
     struct fixture f;
     start(&f);
     struct pmix_server_job *j = join(&f, "job-a", 1);
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    at.sin_port = htons((uint16_t)f.r->lobby.port);
+    at.sin_port = htons((uint16_t)f.r->listener.port);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     CHECK_INT(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
     close(fd);
@@ -228,21 +245,21 @@ TEST(the_server_has_low_descriptors_however_many_are_open)
     stop(&f);
 }
 
-TEST(where_the_server_cannot_start_ranks_are_turned_away)
+TEST(if_the_server_cannot_start_ranks_are_disconnected)
 {
     struct rank ranks[] = {fork_rank(), fork_rank()};
     struct fixture f;
-    setenv("PMIX_MCA_bfrops", "no-such-module", 1); /* ranks have not got it */
+    setenv("PMIX_MCA_bfrops", "no-such-module", 1); /* the ranks do not inherit it */
     start(&f);
     struct pmix_server_job *j = join(&f, "job-a", 2);
     CHECK_INT(attach(&f, ranks[0], j, 0), 1);
     CHECK_INT(attach(&f, ranks[1], j, 1), 1);
-    CHECK(!f.r->serves);
+    CHECK(!f.r->running);
     pmix_server_leave(j);
     stop(&f);
 }
 
-TEST(our_own_environment_stays_as_it_was)
+TEST(the_environment_of_drover_does_not_change)
 {
     struct fixture f;
     unsetenv("PMIX_MCA_gds");

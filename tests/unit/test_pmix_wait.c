@@ -1,4 +1,4 @@
-/* requests: answers from another thread, waited for together. */
+/* pmix_wait: answers from another thread, awaited together. */
 #include "launcher/pmi/pmix_wait.h"
 
 #include "tests/unit/test.h"

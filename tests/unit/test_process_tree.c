@@ -4,7 +4,8 @@
 
 #include "tests/unit/test.h"
 
-/* A child that waits until it is killed; it has told that it is ready. `name` may be NULL. */
+/* Forks a child that waits until it is killed. Returns when the child is ready. `name` may be NULL.
+ */
 static pid_t child(const char *name, void (*first)(void))
 {
     int ready[2];
@@ -60,7 +61,7 @@ TEST(a_process_is_read_with_its_parent_group_and_session)
     CHECK_INT(process_tree_read(&w, pid), -ESRCH);
 }
 
-TEST(a_name_with_brackets_and_spaces_does_not_confuse)
+TEST(a_name_with_brackets_and_spaces_is_read)
 {
     pid_t pid = child(") Z 1 1 1 (", NULL);
     struct process_tree_proc w;
@@ -70,7 +71,7 @@ TEST(a_name_with_brackets_and_spaces_does_not_confuse)
     end(pid);
 }
 
-TEST(a_process_that_has_ended_is_shown_so_until_it_is_reaped)
+TEST(a_dead_process_is_a_zombie_until_it_is_reaped)
 {
     pid_t pid = child(NULL, NULL);
     kill(pid, SIGKILL);
@@ -82,7 +83,7 @@ TEST(a_process_that_has_ended_is_shown_so_until_it_is_reaped)
     status_of(pid);
 }
 
-/* A program with this environment, and it has begun: it has answered. */
+/* Starts a program with this environment. Returns when the program has answered. */
 static pid_t program_with(char *const env[])
 {
     int to[2], from[2];
@@ -112,7 +113,7 @@ TEST(a_variable_is_read_from_another_process)
     CHECK(process_tree_env(&value, pid, "WARD") == 0 && !value);
 }
 
-TEST(an_empty_environment_is_told_from_one_that_is_not_there_yet)
+TEST(an_empty_environment_is_distinguished_from_one_that_is_not_set_up_yet)
 {
     pid_t pid = program_with((char *[]){NULL});
     char *value;
@@ -120,7 +121,7 @@ TEST(an_empty_environment_is_told_from_one_that_is_not_there_yet)
     end(pid);
 }
 
-/* This program again, in the role that KIT_ROLE asks for: it becomes itself all the time. */
+/* This program again, in the role of KIT_ROLE: it executes itself all the time. */
 __attribute__((constructor)) static void role(void)
 {
     const char *want = getenv("KIT_ROLE");
@@ -130,14 +131,14 @@ __attribute__((constructor)) static void role(void)
     }
 }
 
-TEST(a_variable_is_not_missed_while_a_program_is_replaced)
+TEST(a_variable_is_not_missed_during_execve)
 {
     setenv("KIT_ROLE", "again", 1);
     setenv("WARD", "here", 1);
     pid_t pid = fork();
     if (pid == 0) {
         alarm(TEST_LIMIT_S);
-        /* From the first byte on: a fork shows the environment that this test was started with. */
+        /* After the first byte: a fork shows the environment that this test was started with. */
         execl("/proc/self/exe", "again", NULL);
         _exit(1);
     }
@@ -185,7 +186,7 @@ TEST(all_children_are_listed)
     free(listed);
 }
 
-/* A picture of processes that are not there. */
+/* A scan of processes that do not exist. */
 static void picture(struct process_tree *w, const int (*pid_parent)[2], size_t n)
 {
     *w = (struct process_tree){.all = xcalloc(n, sizeof *w->all), .count = n};
@@ -193,7 +194,7 @@ static void picture(struct process_tree *w, const int (*pid_parent)[2], size_t n
         w->all[i] = (struct process_tree_proc){.pid = pid_parent[i][0], .parent = pid_parent[i][1]};
 }
 
-TEST(what_is_below_a_marked_process_is_marked_though_pids_have_wrapped)
+TEST(descendants_of_a_marked_process_are_marked_though_pids_have_wrapped)
 {
     static const int tree[][2] = {{1, 0}, {3, 900}, {5, 3}, {20, 1}, {30, 20}, {900, 20}, {950, 1}};
     struct process_tree w;
@@ -206,7 +207,7 @@ TEST(what_is_below_a_marked_process_is_marked_though_pids_have_wrapped)
     CHECK_INT(w.count, 5);
     CHECK(process_tree_find(&w, 950) == NULL);
     CHECK_INT(process_tree_find(&w, 900)->parent, 20);
-    process_tree_kill_all(&w);
+    process_tree_free(&w);
 }
 
 TEST(a_marked_process_and_its_group_are_killed_and_no_other)
@@ -217,14 +218,14 @@ TEST(a_marked_process_and_its_group_are_killed_and_no_other)
     CHECK_INT(process_tree_scan(&w), 0);
     process_tree_find(&w, leader)->marked = true;
     process_tree_kill_selected(&w);
-    process_tree_kill_all(&w);
+    process_tree_free(&w);
     CHECK_INT(WTERMSIG(status_of(leader)), SIGKILL);
     CHECK_INT(WTERMSIG(status_of(member)), SIGKILL);
     CHECK_INT(waitpid(other, NULL, WNOHANG), 0);
     end(other);
 }
 
-TEST(a_process_with_the_pid_of_one_that_was_meant_is_not_hit)
+TEST(a_process_with_a_reused_pid_is_not_killed)
 {
     pid_t pid = child(NULL, lead_a_session);
     struct process_tree w = {.all = xzalloc(sizeof *w.all), .count = 1};
@@ -234,5 +235,5 @@ TEST(a_process_with_the_pid_of_one_that_was_meant_is_not_hit)
     process_tree_kill_selected(&w);
     kill(pid, SIGTERM); /* the first signal ends it */
     CHECK_INT(WTERMSIG(status_of(pid)), SIGTERM);
-    process_tree_kill_all(&w);
+    process_tree_free(&w);
 }

@@ -1,4 +1,4 @@
-/* The command lines of mpirun and srun. */
+/* remote_launcher: the rows, and the command lines of mpirun and srun. */
 #include "launcher/plan/env.h"
 #include "launcher/remote/remote_launcher.h"
 #include "tests/unit/test.h"
@@ -22,7 +22,7 @@ static struct remote_launcher_opts job(struct plan *p, char *const *args)
                                          .engine_args = args,
                                          .program = "/usr/bin/mpirun",
                                          .drover_rank = "/opt/drover/libexec/drover/drover-rank",
-                                         .workdir = "/tmp/w",
+                                         .session_dir = "/tmp/w",
                                          .hostfile = "/tmp/h"};
 }
 
@@ -82,4 +82,49 @@ TEST(srun_takes_nothing_from_what_sbatch_said_of_tasks)
     CHECK_STR(env_get(env, "DROVER_TOKEN"), "secret");
     CHECK(!env_get(env, "SLURM_NTASKS_PER_NODE"));
     CHECK_INT(strv_len(env), 3);
+}
+
+TEST(the_words_in_help_and_hints_are_those_of_the_rows)
+{
+    char words[200] = "";
+    for (const struct remote_launcher *const *l = remote_launchers; *l; l++) {
+        CHECK(remote_launcher_of((*l)->engine) == *l);
+        if (!(*l)->word)
+            continue;
+        strcat(words, words[0] ? ", " : "");
+        strcat(words, (*l)->word);
+        CHECK(remote_launcher_find((*l)->word) == *l);
+        CHECK((*l)->program && (*l)->package && (*l)->rank_env && (*l)->env_prefixes);
+    }
+    CHECK_STR(words, REMOTE_LAUNCHER_WORDS);
+    CHECK(!remote_launcher_find("local"));
+    CHECK(!remote_launcher_of(PLAN_ENGINE_LOCAL) && !remote_launcher_of(PLAN_ENGINE_AUTO));
+}
+
+TEST(an_agent_finds_its_rank_whoever_started_it)
+{
+    char *none[] = {(char *)"RANK=4", NULL};
+    char *mpirun[] = {(char *)"OMPI_COMM_WORLD_RANK=3", (char *)"SLURM_PROCID=0", NULL};
+    char *srun[] = {(char *)"SLURM_PROCID=2", NULL};
+    char *inside_mpirun[] = {(char *)"PMIX_RANK=7", (char *)"DROVER_AGENT_RANK=1", NULL};
+    CHECK_INT(remote_launcher_rank(none), -1);
+    CHECK_INT(remote_launcher_rank(mpirun), 3);
+    CHECK_INT(remote_launcher_rank(srun), 2);
+    CHECK_INT(remote_launcher_rank(inside_mpirun), 1);
+}
+
+TEST(what_a_launcher_sets_for_a_process_is_known_by_its_prefix)
+{
+    char *env[] = {(char *)"PATH=/bin",
+                   (char *)"PMIX_RANK=1",
+                   (char *)"SLURM_JOB_ID=5",
+                   (char *)"OMPI_MCA_orte_local_tmpdir_base=/tmp/w",
+                   (char *)"PRTE_X=1",
+                   (char *)"PMI_FD=3",
+                   NULL};
+    AUTO(strv) char **rest = remote_launcher_strip_env(env);
+    CHECK_INT(strv_len(rest), 2);
+    CHECK_STR(env_get(rest, "PATH"), "/bin");
+    CHECK_STR(env_get(rest, "OMPI_MCA_orte_local_tmpdir_base"), "/tmp/w");
+    CHECK(remote_launcher_sets("SLURM_JOB_ID=5") && !remote_launcher_sets("SLURMD_NODENAME=a"));
 }

@@ -1,5 +1,5 @@
-/* engine_remote: the start of a job, with an mpirun that only says where we listen. What connects
- * is written by hand here: it says hello, or something else. */
+/* remote_start, remote_peers: the start and end of a job, with an mpirun that only writes down
+ * where the launcher listens. The agents are written by hand here. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,8 +15,8 @@ enum { PEERS = 4 };
 
 struct peer {
     struct scene *s;
-    struct control *link;
-    struct strbuf heard; /* "type|" of each frame */
+    struct control *control;
+    struct strbuf frames; /* "type|" of each */
     bool ended;
 };
 
@@ -48,20 +48,20 @@ static void scene_open(struct scene *s, const char *mpirun)
 static void scene_close(struct scene *s)
 {
     for (int i = 0; i < PEERS; i++) {
-        control_close(s->peers[i].link);
-        strbuf_free(&s->peers[i].heard);
+        control_close(s->peers[i].control);
+        strbuf_free(&s->peers[i].frames);
     }
     close_all(s->f);
     AUTO(free) char *rm = xasprintf("rm -r %s", s->dir);
     CHECK_INT(system(rm), 0);
 }
 
-#define TELL "echo $DROVER_CONTROL $DROVER_TOKEN >$SCENE/new; mv $SCENE/new $SCENE/told; "
+#define WRITE_TICKET "echo $DROVER_CONTROL $DROVER_TOKEN >$SCENE/new; mv $SCENE/new $SCENE/ticket; "
 #define UNTIL_DIE "while [ ! -e $SCENE/die ]; do sleep 0.01; done; "
-static const char tells[] = TELL "exec sleep 100";
+static const char waits[] = WRITE_TICKET "exec sleep 100";
 
 /* A job of two ranks. */
-static struct heard *begin_far(struct scene *s, int start_timeout_ms)
+static struct heard *begin_remote(struct scene *s, int start_timeout_ms)
 {
     s->spec = far_script(2, s->argv, "echo hi");
     s->spec.engine = PLAN_ENGINE_MPIRUN;
@@ -69,16 +69,16 @@ static struct heard *begin_far(struct scene *s, int start_timeout_ms)
     return begin(s->f, 0, &s->spec);
 }
 
-static void let_it_die(const struct scene *s)
+static void end_mpirun(const struct scene *s)
 {
     AUTO(free) char *path = xasprintf("%s/die", s->dir);
     close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
 }
 
-/* Until the mpirun has told. */
-static void until_told(struct scene *s)
+/* Until the mpirun has written the join ticket. */
+static void until_ticket(struct scene *s)
 {
-    AUTO(free) char *path = xasprintf("%s/told", s->dir);
+    AUTO(free) char *path = xasprintf("%s/ticket", s->dir);
     FILE *f = NULL;
     while (!(f = fopen(path, "r")))
         uv_run(&s->f->loop, UV_RUN_NOWAIT);
@@ -90,7 +90,7 @@ static void until_told(struct scene *s)
 static void on_frame(void *arg, const struct control_frame *f)
 {
     struct peer *p = arg;
-    strbuf_printf(&p->heard, "%s|", f->type);
+    strbuf_printf(&p->frames, "%s|", f->type);
 }
 
 static void on_peer_ended(void *arg, const char *why)
@@ -106,28 +106,28 @@ static struct peer *connect_peer(struct scene *s, int i)
     int fd = -1;
     p->s = s;
     CHECK_INT(control_connect(&fd, s->control, 5000, NULL), 0);
-    CHECK_INT(control_open(&p->link, &s->f->loop, fd, &ev, p, NULL), 0);
-    control_authenticate(p->link, 15000);
+    CHECK_INT(control_open(&p->control, &s->f->loop, fd, &ev, p, NULL), 0);
+    control_authenticate(p->control, 15000);
     return p;
 }
 
-static void say(struct peer *p, json_t *head)
+static void send_head(struct peer *p, json_t *head)
 {
-    control_send(p->link, head, NULL, 0);
+    control_send(p->control, head, NULL, 0);
 }
 
 static struct peer *hello(struct scene *s, int i, const char *token, int rank)
 {
     struct peer *p = connect_peer(s, i);
-    say(p, json_pack("{s:s,s:s,s:s,s:i,s:i,s:s}", "t", "hello", "token", token, "version",
-                     DROVER_VERSION, "protocol", CONTROL_FRAME_PROTOCOL, "rank", rank, "host",
-                     "by-hand"));
+    send_head(p, json_pack("{s:s,s:s,s:s,s:i,s:i,s:s}", "t", "hello", "token", token, "version",
+                           DROVER_VERSION, "protocol", CONTROL_FRAME_PROTOCOL, "rank", rank, "host",
+                           "by-hand"));
     return p;
 }
 
-static void until_peer(struct peer *p, const char *heard)
+static void until_peer(struct peer *p, const char *frame)
 {
-    while (!strstr(strbuf_str(&p->heard), heard)) {
+    while (!strstr(strbuf_str(&p->frames), frame)) {
         CHECK(!p->ended);
         uv_run(&p->s->f->loop, UV_RUN_ONCE);
     }
@@ -139,72 +139,72 @@ static void until_dropped(struct peer *p)
         uv_run(&p->s->f->loop, UV_RUN_ONCE);
 }
 
-static void say_topo(struct peer *p)
+static void send_topo(struct peer *p)
 {
     AUTO(free) char *bytes = NULL;
     size_t len = 0;
     CHECK_INT(topo_export(&bytes, &len, launch_context_topo(p->s->f->l), NULL), 0);
-    control_send(p->link, json_pack("{s:s}", "t", "topo"), bytes, len);
+    control_send(p->control, json_pack("{s:s}", "t", "topo"), bytes, len);
 }
 
-/* Both ranks are there and told to start. */
+/* Both agents connect, are configured and get `start`. */
 static void until_started(struct scene *s)
 {
     struct peer *a = hello(s, 0, s->token, 0);
     until_peer(a, "topo_request|");
-    say_topo(a);
+    send_topo(a);
     until_peer(a, "rank_spec|");
-    say(a, json_pack("{s:s,s:i}", "t", "port", "port", 4711));
+    send_head(a, json_pack("{s:s,s:i}", "t", "port", "port", 4711));
     struct peer *b = hello(s, 1, s->token, 1);
     until_peer(b, "start|");
     until_peer(a, "start|");
-    CHECK_STR(strbuf_str(&a->heard), "topo_request|rank_spec|start|");
-    CHECK_STR(strbuf_str(&b->heard), "rank_spec|start|");
+    CHECK_STR(strbuf_str(&a->frames), "topo_request|rank_spec|start|");
+    CHECK_STR(strbuf_str(&b->frames), "rank_spec|start|");
 }
 
 static void exits(struct peer *p, int wait)
 {
-    say(p, json_pack("{s:s,s:i}", "t", "started", "pid", 1234));
-    control_send(p->link, json_pack("{s:s,s:i}", "t", "output", "from", 1), "one\ntwo", 7);
-    say(p, json_pack("{s:s,s:i,s:b}", "t", "exit", "wait", wait, "oom", 0));
-    say(p, json_pack("{s:s}", "t", "eof"));
+    send_head(p, json_pack("{s:s,s:i}", "t", "started", "pid", 1234));
+    control_send(p->control, json_pack("{s:s,s:i}", "t", "output", "from", 1), "one\ntwo", 7);
+    send_head(p, json_pack("{s:s,s:i,s:b}", "t", "exit", "wait", wait, "oom", 0));
+    send_head(p, json_pack("{s:s}", "t", "eof"));
 }
 
 static void clears(struct peer *p)
 {
     until_peer(p, "kill_tree|");
-    say(p, json_pack("{s:s}", "t", "reaped"));
+    send_head(p, json_pack("{s:s}", "t", "reaped"));
 }
 
-/* Both ranks, from their end on. */
-static void all_leave(struct scene *s, int wait, int wait_of_rank_1)
+/* Both ranks, from their exit on. */
+static void all_exit(struct scene *s, int wait, int wait_1)
 {
     exits(&s->peers[0], wait);
-    exits(&s->peers[1], wait_of_rank_1);
+    exits(&s->peers[1], wait_1);
     for (int i = 0; i < 2; i++)
         clears(&s->peers[i]);
     for (int i = 0; i < 2; i++)
         until_peer(&s->peers[i], "exit_agent|");
 }
 
-TEST(all_come_all_start_all_are_cleared_and_released)
+TEST(all_agents_connect_start_are_reaped_and_released)
 {
     struct scene s;
-    scene_open(&s, tells);
-    struct heard *h = begin_far(&s, 0);
-    until_told(&s);
+    scene_open(&s, waits);
+    struct heard *h = begin_remote(&s, 0);
+    until_ticket(&s);
     until_started(&s);
-    all_leave(&s, 0, 3 << 8);
+    all_exit(&s, 0, 3 << 8);
     until_over(h);
     CHECK_INT(h->end.status, 3);
     CHECK_HAS(strbuf_str(&h->out), "0oone|");
     CHECK_HAS(strbuf_str(&h->out), "0otwo|");
-    CHECK(h->end.seconds < 5); /* the mpirun here never ends by itself */
+    CHECK(h->end.seconds < 5); /* this mpirun never exits by itself */
     scene_close(&s);
 }
 
-/* Once mpirun's child has ended, which tells that what mpirun left is being cleared, the loop reads
- * no more until each timer is due. */
+/* Once mpirun's child has ended, mpirun's process tree is being killed: from then on the loop does
+ * not run until each timer is due. */
 static void on_prepare(uv_prepare_t *p)
 {
     pid_t child = *(pid_t *)p->data;
@@ -216,72 +216,72 @@ static void on_prepare(uv_prepare_t *p)
     uv_close((uv_handle_t *)p, NULL);
 }
 
-TEST(an_mpirun_that_ends_just_when_its_time_to_leave_is_over_is_no_matter)
+TEST(an_mpirun_that_exits_just_at_its_limit_does_no_harm)
 {
     struct scene s;
     uv_prepare_t late;
     pid_t child;
-    scene_open(&s, "sleep 100 & echo $! >$SCENE/child; " TELL UNTIL_DIE);
-    struct heard *h = begin_far(&s, 0);
-    until_told(&s);
+    scene_open(&s, "sleep 100 & echo $! >$SCENE/child; " WRITE_TICKET UNTIL_DIE);
+    struct heard *h = begin_remote(&s, 0);
+    until_ticket(&s);
     until_started(&s);
-    all_leave(&s, 0, 3 << 8);
+    all_exit(&s, 0, 3 << 8);
     AUTO(free) char *path = xasprintf("%s/child", s.dir);
     AUTO(file) FILE *f = fopen(path, "r");
     CHECK_INT(fscanf(f, "%d", &child), 1);
     late.data = &child;
     uv_prepare_init(&s.f->loop, &late);
     uv_prepare_start(&late, on_prepare);
-    let_it_die(&s);
+    end_mpirun(&s);
     until_over(h);
     CHECK_INT(h->end.status, 3);
     scene_close(&s);
 }
 
-TEST(strangers_garbage_and_a_second_of_a_rank_are_dropped_and_the_job_goes_on)
+TEST(peers_without_the_token_and_a_second_agent_of_a_rank_are_rejected_and_the_job_continues)
 {
     struct scene s;
     char wrong[65];
-    scene_open(&s, tells);
-    struct heard *h = begin_far(&s, 0);
-    until_told(&s);
+    scene_open(&s, waits);
+    struct heard *h = begin_remote(&s, 0);
+    until_ticket(&s);
     memset(wrong, '0', 64);
     wrong[64] = '\0';
     until_dropped(hello(&s, 2, wrong, 0));
-    CHECK_STR(strbuf_str(&s.peers[2].heard), "");
-    control_close(TAKE(s.peers[2].link));
+    CHECK_STR(strbuf_str(&s.peers[2].frames), "");
+    control_close(TAKE(s.peers[2].control));
     s.peers[2].ended = false;
     struct peer *garbage = connect_peer(&s, 2);
-    say(garbage, json_pack("{s:s}", "t", "exit"));
+    send_head(garbage, json_pack("{s:s}", "t", "exit"));
     until_dropped(garbage);
-    control_close(TAKE(s.peers[2].link));
+    control_close(TAKE(s.peers[2].control));
     s.peers[2].ended = false;
     until_started(&s);
     struct peer *second = hello(&s, 2, s.token, 1);
     until_dropped(second);
-    CHECK_STR(strbuf_str(&second->heard), "reject|");
+    CHECK_STR(strbuf_str(&second->frames), "reject|");
     CHECK(!h->over);
     launch_kill(h->job);
-    control_close(TAKE(s.peers[0].link));
-    control_close(TAKE(s.peers[1].link));
+    control_close(TAKE(s.peers[0].control));
+    control_close(TAKE(s.peers[1].control));
     until_over(h);
     scene_close(&s);
 }
 
-TEST(who_does_not_come_in_time_is_named)
+TEST(a_node_whose_agent_does_not_connect_in_time_is_named)
 {
     struct scene s;
-    scene_open(&s, tells);
-    struct heard *h = begin_far(&s, 1000);
-    until_told(&s);
+    scene_open(&s, waits);
+    struct heard *h = begin_remote(&s, 1000);
+    until_ticket(&s);
     struct peer *a = hello(&s, 0, s.token, 0);
     clears(a);
     until_over(h);
     CHECK_INT(h->end.status, 126);
     CHECK_INT(h->end.first_failed, 1);
-    CHECK_HAS(h->end.first.start_error, "no `drover rank` has come from");
+    CHECK_HAS(h->end.first.start_error, "no agent connected from");
     CHECK_HAS(h->end.first.start_error, launch_plan(h->job)->nodes[0].name);
-    CHECK_HAS(strbuf_str(&a->heard), "exit_agent|");
+    CHECK_HAS(strbuf_str(&a->frames), "exit_agent|");
     scene_close(&s);
 }
 
@@ -289,10 +289,10 @@ TEST(an_mpirun_that_fails_is_quoted)
 {
     struct scene s;
     scene_open(&s, "echo a word of explanation >&2; exit 3");
-    struct heard *h = begin_far(&s, 0);
+    struct heard *h = begin_remote(&s, 0);
     until_over(h);
     CHECK_INT(h->end.status, 126);
-    CHECK_HAS(h->end.first.start_error, "mpirun has ended with status 3");
+    CHECK_HAS(h->end.first.start_error, "mpirun exited with status 3");
     CHECK_HAS(h->last_line, "mpirun: a word of explanation");
     scene_close(&s);
 }
@@ -300,60 +300,60 @@ TEST(an_mpirun_that_fails_is_quoted)
 TEST(an_agent_that_dies_is_a_lost_rank_and_ends_the_job)
 {
     struct scene s;
-    scene_open(&s, tells);
-    struct heard *h = begin_far(&s, 0);
-    until_told(&s);
+    scene_open(&s, waits);
+    struct heard *h = begin_remote(&s, 0);
+    until_ticket(&s);
     until_started(&s);
-    control_close(TAKE(s.peers[1].link));
+    control_close(TAKE(s.peers[1].control));
     until_peer(&s.peers[0], "signal|");
     exits(&s.peers[0], SIGTERM);
     clears(&s.peers[0]);
     until_over(h);
     CHECK_INT(h->end.first_failed, 1);
     CHECK(h->end.first.lost);
-    CHECK_HAS(h->end.first.lost_how, "its `drover rank` on");
+    CHECK_HAS(h->end.first.lost_how, "its agent on");
     CHECK_INT(h->end.status, 1);
     scene_close(&s);
 }
 
-TEST(all_agents_of_a_node_gone_are_a_lost_node)
+TEST(a_node_is_lost_if_all_its_agents_disconnect)
 {
     struct scene s;
-    scene_open(&s, tells);
-    struct heard *h = begin_far(&s, 0);
-    until_told(&s);
+    scene_open(&s, waits);
+    struct heard *h = begin_remote(&s, 0);
+    until_ticket(&s);
     until_started(&s);
-    control_close(TAKE(s.peers[0].link));
-    control_close(TAKE(s.peers[1].link));
+    control_close(TAKE(s.peers[0].control));
+    control_close(TAKE(s.peers[1].control));
     until_over(h);
     CHECK_HAS(h->end.first.lost_how, "is lost: the connection was closed");
     scene_close(&s);
 }
 
-TEST(an_mpirun_that_is_killed_ends_the_job_by_our_own_way_with_grace)
+TEST(if_mpirun_is_killed_the_job_is_stopped_with_its_grace_period)
 {
     struct scene s;
-    scene_open(&s, TELL UNTIL_DIE "kill -9 $$");
-    struct heard *h = begin_far(&s, 0);
-    until_told(&s);
+    scene_open(&s, WRITE_TICKET UNTIL_DIE "kill -9 $$");
+    struct heard *h = begin_remote(&s, 0);
+    until_ticket(&s);
     until_started(&s);
-    let_it_die(&s);
+    end_mpirun(&s);
     until_peer(&s.peers[0], "signal|");
     until_peer(&s.peers[1], "signal|");
-    all_leave(&s, SIGTERM, SIGTERM);
+    all_exit(&s, SIGTERM, SIGTERM);
     until_over(h);
     CHECK_INT(h->end.first_failed, -1);
-    CHECK_HAS(h->broken, "mpirun was ended by signal 9");
+    CHECK_HAS(h->broken, "mpirun was killed by signal 9");
     CHECK_INT(h->end.status, 128 + SIGTERM);
     scene_close(&s);
 }
 
-TEST(a_job_that_is_ended_before_all_are_there_ends_at_once)
+TEST(a_job_that_is_stopped_before_all_agents_connect_ends_at_once)
 {
     struct scene s;
-    scene_open(&s, tells);
-    struct heard *h = begin_far(&s, 0);
-    until_told(&s);
+    scene_open(&s, waits);
+    struct heard *h = begin_remote(&s, 0);
+    until_ticket(&s);
     struct peer *a = hello(&s, 0, s.token, 0);
     until_peer(a, "topo_request|");
     launch_stop(h->job, 0);
@@ -368,7 +368,7 @@ TEST(without_mpirun_the_error_says_what_to_install)
     struct scene s;
     char *argv[4];
     struct err e = {0};
-    scene_open(&s, tells);
+    scene_open(&s, waits);
     setenv("PATH", "/nowhere", 1);
     launch_context_close(s.f->l);
     CHECK_INT(launch_context_open(&s.f->l, &s.f->loop, s.f->g, &e), 0);
@@ -379,5 +379,64 @@ TEST(without_mpirun_the_error_says_what_to_install)
     CHECK_HAS(e.text, "mpirun");
     CHECK_HAS(e.hint, "openmpi-bin");
     setenv("PATH", "/usr/bin:/bin", 1);
+    scene_close(&s);
+}
+
+/* Runs the loop for a moment, so that it sees what the peers did. */
+static void run_for(struct scene *s, uint64_t ms)
+{
+    uint64_t end = uv_hrtime() + ms * 1000000;
+    while (uv_hrtime() < end)
+        uv_run(&s->f->loop, UV_RUN_NOWAIT);
+}
+
+TEST(a_job_that_is_killed_just_after_an_agent_disconnected_does_not_wait_for_the_reap_limit)
+{
+    struct scene s;
+    scene_open(&s, waits);
+    struct heard *h = begin_remote(&s, 0);
+    until_ticket(&s);
+    until_started(&s);
+    control_close(TAKE(s.peers[1].control));
+    run_for(&s, 20);
+    launch_kill(h->job);
+    exits(&s.peers[0], SIGKILL);
+    clears(&s.peers[0]);
+    until_over(h);
+    CHECK(h->end.stopped && h->end.seconds < 10);
+    scene_close(&s);
+}
+
+TEST(a_job_that_is_killed_before_all_agents_connect_ends_at_once)
+{
+    struct scene s;
+    scene_open(&s, waits);
+    struct heard *h = begin_remote(&s, 0);
+    until_ticket(&s);
+    struct peer *a = hello(&s, 0, s.token, 0);
+    until_peer(a, "topo_request|");
+    launch_kill(h->job);
+    CHECK_INT(h->ranks_ended, 0); /* no event inside the call */
+    clears(a);
+    until_over(h);
+    CHECK_INT(h->ranks_ended, 2);
+    CHECK(h->end.stopped && h->end.seconds < 3);
+    scene_close(&s);
+}
+
+TEST(an_agent_of_another_version_ends_the_start)
+{
+    struct scene s;
+    scene_open(&s, waits);
+    struct heard *h = begin_remote(&s, 0);
+    until_ticket(&s);
+    struct peer *p = connect_peer(&s, 0);
+    send_head(p, json_pack("{s:s,s:s,s:s,s:i,s:i,s:s}", "t", "hello", "token", s.token, "version",
+                           "0.0.1", "protocol", CONTROL_FRAME_PROTOCOL, "rank", 1, "host", "old"));
+    until_dropped(p);
+    until_over(h);
+    CHECK_INT(h->end.status, 2);
+    CHECK_INT(h->end.first_failed, 1);
+    CHECK_HAS(h->end.first.start_error, "version mismatch: old has drover 0.0.1");
     scene_close(&s);
 }

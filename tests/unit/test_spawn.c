@@ -31,7 +31,7 @@ static void fails_with(const struct guardian_rank *r, int error, enum spawn_step
     CHECK(wait(NULL) < 0 && errno == ECHILD);
 }
 
-/* Runs it to its end; what it wrote to its stdout. */
+/* Runs it until it exits. Returns its stdout. */
 static char *output_of(struct guardian_rank *r)
 {
     int ends[2];
@@ -59,7 +59,7 @@ TEST(a_program_starts_and_its_status_is_its_own)
     CHECK_INT(WEXITSTATUS(status_of(pid)), 9);
 }
 
-TEST(what_cannot_be_executed_comes_back_with_the_reason)
+TEST(a_program_that_cannot_be_executed_is_reported_with_the_reason)
 {
     struct guardian_rank missing = rank_of((char *[]){"no-such-program-anywhere", NULL});
     fails_with(&missing, ENOENT, SPAWN_EXEC);
@@ -71,7 +71,7 @@ TEST(what_cannot_be_executed_comes_back_with_the_reason)
     fails_with(&empty, ENOENT, SPAWN_EXEC);
 }
 
-TEST(a_missing_directory_comes_back_as_chdir)
+TEST(a_missing_directory_is_reported_as_chdir)
 {
     struct guardian_rank r = rank_of((char *[]){"true", NULL});
     r.wdir = "/no/such/directory";
@@ -104,7 +104,8 @@ TEST(a_rank_writes_itself_into_its_control_group)
     rmdir(dir);
 }
 
-/* Where control groups of version 2 are and we may make one; NULL: nowhere. To be freed. */
+/* Returns a directory where this process may create a control group of version 2; NULL: there is
+ * none. The caller frees it. */
 static char *real_group(void)
 {
     AUTO(file) FILE *mounts = fopen("/proc/self/mounts", "re");
@@ -121,7 +122,7 @@ static char *real_group(void)
     return at[0] && path[0] && mkdir(dir, 0700) == 0 ? TAKE(dir) : NULL;
 }
 
-TEST(the_kernel_has_a_rank_in_its_control_group)
+TEST(the_kernel_shows_the_rank_in_its_control_group)
 {
     AUTO(free) char *dir = real_group();
     if (!dir)
@@ -135,7 +136,7 @@ TEST(the_kernel_has_a_rank_in_its_control_group)
     free(text);
 }
 
-TEST(cpus_that_are_none_come_back_as_bind)
+TEST(invalid_cpus_are_reported_as_bind)
 {
     const char *const bad[] = {"", "x", "3-", "100000"};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
@@ -143,7 +144,8 @@ TEST(cpus_that_are_none_come_back_as_bind)
         r.cpus = bad[i];
         pid_t pid;
         enum spawn_step step;
-        CHECK_INT(spawn_start(&pid, &r, &step), -EINVAL); /* a list of no CPU here: the kernel's */
+        CHECK_INT(spawn_start(&pid, &r, &step),
+                  -EINVAL); /* no CPU of this machine: the kernel's error */
         CHECK_INT(step, SPAWN_BIND);
     }
 }
@@ -166,7 +168,7 @@ TEST(a_rank_is_bound_before_its_program_starts)
     free(text);
 }
 
-TEST(a_ranks_memory_is_bound_where_the_kernel_lets_us)
+TEST(the_memory_of_a_rank_is_bound_if_the_kernel_allows_it)
 {
     if (access("/proc/self/numa_maps", R_OK) < 0)
         SKIP("this kernel knows no NUMA nodes");
@@ -182,7 +184,7 @@ TEST(a_ranks_memory_is_bound_where_the_kernel_lets_us)
     free(text);
 }
 
-TEST(the_program_is_looked_up_in_the_ranks_own_path)
+TEST(the_program_is_searched_in_the_ranks_own_path)
 {
     char dir[] = "/tmp/drover-spawn-XXXXXX", file[64], path[64];
     CHECK(mkdtemp(dir));
@@ -202,7 +204,7 @@ TEST(the_program_is_looked_up_in_the_ranks_own_path)
     free(text);
 }
 
-TEST(a_rank_has_its_environment_and_nothing_of_ours)
+TEST(a_rank_has_its_environment_and_nothing_of_drovers)
 {
     setenv("OURS", "1", 1);
     char *env[] = {"PATH=/usr/bin:/bin", "X=a b", NULL};
@@ -245,7 +247,7 @@ TEST(descriptors_arrive_though_they_cross_and_no_other_does)
     CHECK_INT(read(pmi[0], text, sizeof text), 2);
 }
 
-TEST(one_descriptor_may_be_there_without_the_one_before_it)
+TEST(a_descriptor_may_exist_without_the_one_before_it)
 {
     int pmi[2];
     CHECK(pipe(pmi) == 0);
@@ -275,7 +277,7 @@ TEST(signals_are_as_a_program_expects_them)
     free(text);
 }
 
-TEST(a_rank_leads_a_group_as_soon_as_it_is_known)
+TEST(a_rank_leads_a_group_as_soon_as_its_pid_is_known)
 {
     struct guardian_rank r = rank_of((char *[]){"sleep", "1000", NULL});
     pid_t pid;

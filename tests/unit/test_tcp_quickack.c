@@ -1,10 +1,10 @@
-/* quickack: a connection over TCP that answers is one whose acknowledgements the kernel delays,
- * until it is told again. */
+/* tcp_quickack: the kernel delays the acknowledgements of a TCP connection that answers, until the
+ * option is set again. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "launcher/pmi/interpose/tcp_quickack.h"
+#include "launcher/pmi/tcp_quickack.h"
 #include "tests/unit/test.h"
 
 static int make_pair(int *client)
@@ -28,7 +28,7 @@ static int is_quick(int fd)
     return value;
 }
 
-/* Questions and answers, until the kernel takes it for a conversation. */
+/* Requests and answers, until the kernel treats the connection as interactive. */
 static void converse(int server, int client)
 {
     char c = 'x';
@@ -46,37 +46,37 @@ static void on_closed(uv_handle_t *h)
     tcp_quickack_free((struct tcp_quickack *)h);
 }
 
-/* Keeps the loop busy until all is told, for ten seconds at most. */
-struct look {
+/* Runs the loop until all connections are quick, for ten seconds at most. */
+struct check {
     const int *fds;
-    int n, looks;
+    int n, checks;
     bool all;
 };
 
-static void on_look(uv_timer_t *t)
+static void on_check(uv_timer_t *t)
 {
-    struct look *l = t->data;
+    struct check *l = t->data;
     l->all = true;
     for (int i = 0; i < l->n; i++)
         l->all = l->all && is_quick(l->fds[i]);
-    if (l->all || ++l->looks == 1000)
+    if (l->all || ++l->checks == 1000)
         uv_timer_stop(t);
 }
 
 static bool all_become_quick(uv_loop_t *loop, const int *fds, int n)
 {
-    uv_timer_t look;
-    struct look l = {fds, n, 0, false};
-    uv_timer_init(loop, &look);
-    look.data = &l;
-    uv_timer_start(&look, on_look, 1, 10);
+    uv_timer_t timer;
+    struct check l = {fds, n, 0, false};
+    uv_timer_init(loop, &timer);
+    timer.data = &l;
+    uv_timer_start(&timer, on_check, 1, 10);
     uv_run(loop, UV_RUN_DEFAULT);
-    uv_close((uv_handle_t *)&look, NULL);
+    uv_close((uv_handle_t *)&timer, NULL);
     uv_run(loop, UV_RUN_DEFAULT);
     return l.all;
 }
 
-TEST(connections_are_told_again_and_those_that_come_later_too)
+TEST(the_option_is_set_again_also_for_later_connections)
 {
     uv_loop_t loop;
     struct tcp_quickack q;
@@ -100,7 +100,7 @@ TEST(connections_are_told_again_and_those_that_come_later_too)
     }
 }
 
-TEST(its_timer_keeps_no_loop_alive_and_stops)
+TEST(its_timer_does_not_keep_the_loop_alive_and_stops)
 {
     uv_loop_t loop;
     struct tcp_quickack q;

@@ -1,11 +1,16 @@
+#include "common/mem.h"
 #include "launcher/remote/remote_launcher.h"
 
-static int direct_argv(char ***argv, char ***env, const struct remote_launcher_opts *j,
-                       struct err *e)
+static int local_agents_argv(char ***argv, char ***env, const struct remote_launcher_opts *o,
+                             struct err *e)
 {
-    strv_push(argv, xstrdup(j->drover_rank));
+    strv_push(argv, xstrdup(o->drover_rank));
     return 0;
 }
 
-const struct remote_launcher remote_launcher_local = {.argv = direct_argv, .each = true};
-const struct remote_launcher remote_launcher_external = {.argv = NULL};
+static const char *const rank_env[] = {REMOTE_ENV_RANK, NULL};
+
+const struct remote_launcher remote_launcher_local_agents = {.engine = PLAN_ENGINE_LOCAL_AGENTS,
+                                                             .rank_env = rank_env,
+                                                             .argv = local_agents_argv,
+                                                             .per_rank = true};

@@ -7,27 +7,27 @@
 #include "launcher/remote/launcher_failure.h"
 #include "launcher/remote/remote_launcher.h"
 
-/* The user of "me@host", the same on every far node: its name goes to ssh, since the sequential
- * mapper takes none. */
-static int add_user(char ***argv, const struct remote_launcher_opts *j, struct err *e)
+/* Passes the user of "me@host" to ssh, since the sequential mapper accepts host names only. It must
+ * be the same on every other node. */
+static int add_user(char ***argv, const struct remote_launcher_opts *o, struct err *e)
 {
     const char *user = NULL;
     size_t len = 0;
-    bool other = false;
-    for (int i = 0; i < j->plan->node_count; i++) {
-        const char *name = j->plan->nodes[i].name, *at = strchr(name, '@');
+    bool contradicts = false;
+    for (int i = 0; i < o->plan->node_count; i++) {
+        const char *name = o->plan->nodes[i].name, *at = strchr(name, '@');
         size_t n = at ? (size_t)(at - name) : 0;
-        if (j->plan->nodes[i].here)
+        if (o->plan->nodes[i].here)
             continue;
-        other |= user && (n != len || strncmp(user, name, n) != 0);
+        contradicts |= user && (n != len || strncmp(user, name, n) != 0);
         user = name;
         len = n;
     }
-    for (size_t i = 0; len > 0 && j->engine_args && j->engine_args[i]; i++)
-        other |= strcmp(j->engine_args[i], "plm_rsh_args") == 0;
-    if (other) {
-        err_set(e, -EINVAL, "hosts of several users, or a user beside plm_rsh_args");
-        return err_hint(e, "plain names, and `User` for each Host in ~/.ssh/config");
+    for (size_t i = 0; len > 0 && o->engine_args && o->engine_args[i]; i++)
+        contradicts |= strcmp(o->engine_args[i], "plm_rsh_args") == 0;
+    if (contradicts) {
+        err_set(e, -EINVAL, "the hosts have several users, or a user and plm_rsh_args are given");
+        return err_hint(e, "plain host names, and `User` per Host in ~/.ssh/config");
     }
     if (len > 0) {
         strv_push(argv, xstrdup("--mca"));
@@ -37,27 +37,28 @@ static int add_user(char ***argv, const struct remote_launcher_opts *j, struct e
     return 0;
 }
 
-/* mpirun's own session directory: below ours it goes with it when mpirun is killed. */
-static void keep_session_here(char ***env, const char *workdir)
+/* Puts mpirun's session directory below drover's, so that it is removed even if mpirun is killed.
+ */
+static void set_session_dir(char ***env, const char *session_dir)
 {
     static const char *const names[] = {"OMPI_MCA_orte_local_tmpdir_base",
                                         "PRTE_MCA_prte_local_tmpdir_base"};
     for (size_t i = 0; i < COUNT_OF(names); i++)
         if (!env_get(*env, names[i]))
-            env_set(env, names[i], "%s", workdir);
+            env_set(env, names[i], "%s", session_dir);
 }
 
-/* Open MPI 4.1's mpirun, and 5's. Rank i runs on line i of the host file (the sequential mapper),
- * whatever slots mpirun counts; nothing is bound, since `drover rank` binds its rank. In / because
- * the directory of here need not be there. --allow-run-as-root means nothing to who is not root.
- * The user's words come last, and win where mpirun lets them. */
-static int argv_openmpi(char ***argv, char ***env, const struct remote_launcher_opts *j,
-                        struct err *e)
+/* For the mpirun of Open MPI 4.1 and 5. Rank i runs on line i of the host file (the sequential
+ * mapper), whatever slots mpirun counts. Nothing is bound, since the agent binds its rank. The
+ * agents start in / because this directory may not exist on their nodes. --allow-run-as-root has an
+ * effect for root only. The user's arguments come last, and win if mpirun lets them. */
+static int mpirun_argv(char ***argv, char ***env, const struct remote_launcher_opts *o,
+                       struct err *e)
 {
-    AUTO(free) char *ranks = xasprintf("%d", j->plan->world_size);
-    const char *const words[] = {j->program,
+    AUTO(free) char *ranks = xasprintf("%d", o->plan->world_size);
+    const char *const words[] = {o->program,
                                  "--hostfile",
-                                 j->hostfile,
+                                 o->hostfile,
                                  "--map-by",
                                  "seq:OVERSUBSCRIBE",
                                  "-np",
@@ -75,19 +76,27 @@ static int argv_openmpi(char ***argv, char ***env, const struct remote_launcher_
                                  REMOTE_ENV_TOKEN};
     for (size_t i = 0; i < COUNT_OF(words); i++)
         strv_push(argv, xstrdup(words[i]));
-    keep_session_here(env, j->workdir);
-    if (!env_get(*env, ENV_HWLOC_BLACKLIST)) /* 4 of the 36 ms that mpirun takes to look around */
+    set_session_dir(env, o->session_dir);
+    if (!env_get(*env, ENV_HWLOC_BLACKLIST)) /* 4 of the 36 ms of mpirun's discovery */
         env_set(env, ENV_HWLOC_BLACKLIST, "%s", ENV_HWLOC_BLACKLIST_VALUE);
-    if (add_user(argv, j, e) < 0)
+    if (add_user(argv, o, e) < 0)
         return -EINVAL;
-    for (size_t i = 0; j->engine_args && j->engine_args[i]; i++)
-        strv_push(argv, xstrdup(j->engine_args[i]));
-    strv_push(argv, xstrdup(j->drover_rank));
+    for (size_t i = 0; o->engine_args && o->engine_args[i]; i++)
+        strv_push(argv, xstrdup(o->engine_args[i]));
+    strv_push(argv, xstrdup(o->drover_rank));
     return 0;
 }
 
-const struct remote_launcher remote_launcher_mpirun = {.program = "mpirun",
+static const char *const env_prefixes[] = {"PMIX_", "OMPI_", "PRTE_", NULL};
+static const char *const rank_env[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", NULL};
+
+const struct remote_launcher remote_launcher_mpirun = {.engine = PLAN_ENGINE_MPIRUN,
+                                                       .word = "openmpi",
+                                                       .program = "mpirun",
                                                        .package = "openmpi-bin",
-                                                       .argv = argv_openmpi,
-                                                       .cause = launcher_failure_find,
+                                                       .env_prefixes = env_prefixes,
+                                                       .rank_env = rank_env,
+                                                       .argv = mpirun_argv,
+                                                       .find_failure = launcher_failure_find,
+                                                       .takes_args = true,
                                                        .lingers = true};

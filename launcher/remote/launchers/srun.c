@@ -6,9 +6,10 @@
 #include "launcher/remote/launcher_failure.h"
 #include "launcher/remote/remote_launcher.h"
 
-/* What sbatch and salloc put into the environment for their own options. srun takes it as if it
- * had been typed (srun(1), INPUT ENVIRONMENT VARIABLES), and it speaks of other tasks than ours. */
-static bool is_for_tasks(const char *entry)
+/* Whether sbatch or salloc sets the variable for one of their options. srun reads these as if they
+ * were on its command line (srun(1), INPUT ENVIRONMENT VARIABLES), but they describe the user's
+ * tasks, not the agents. */
+static bool is_task_option(const char *entry)
 {
     static const char *const names[] = {"SLURM_NTASKS",
                                         "SLURM_NPROCS",
@@ -58,12 +59,12 @@ static bool is_for_tasks(const char *entry)
     return false;
 }
 
-/* srun passes the rest on to every node. */
-static void drop_what_is_ours(char **env)
+/* Removes what must not reach the other nodes: srun passes its whole environment on. */
+static void drop_local_env(char **env)
 {
     size_t kept = 0;
     for (size_t i = 0; env && env[i]; i++) {
-        if (is_for_tasks(env[i]) || rank_spec_is_host_env(env[i]))
+        if (is_task_option(env[i]) || rank_spec_is_host_env(env[i]))
             free(env[i]);
         else
             env[kept++] = env[i];
@@ -72,15 +73,14 @@ static void drop_what_is_ours(char **env)
         env[kept] = NULL;
 }
 
-/* Slurm 20.11 and later. Task i runs on line i of SLURM_HOSTFILE (--distribution=arbitrary).
- * Nothing is bound, since `drover rank` binds its rank, and CPUs are shared with other steps and
- * among tasks: we placed. A `drover rank` that ends, early or not, ends no other; what the job
- * then does is ours to say. In / because the directory of here need not be there. The words of
- * mpirun's (--mca) are none of srun's. */
-static int argv_slurm(char ***argv, char ***env, const struct remote_launcher_opts *j,
-                      struct err *e)
+/* For Slurm 20.11 and later. Task i runs on line i of SLURM_HOSTFILE (--distribution=arbitrary).
+ * Nothing is bound, since the agent binds its rank, and CPUs are shared with other steps and among
+ * tasks, since drover has placed the ranks. An agent that exits, early or not, ends no other:
+ * drover decides what happens to the job. The agents start in / because this directory may not
+ * exist on their nodes. mpirun's arguments (--mca) mean nothing to srun. */
+static int srun_argv(char ***argv, char ***env, const struct remote_launcher_opts *o, struct err *e)
 {
-    const char *const words[] = {j->program,
+    const char *const words[] = {o->program,
                                  "--mpi=pmix",
                                  "--distribution=arbitrary",
                                  "--cpu-bind=none",
@@ -94,17 +94,24 @@ static int argv_slurm(char ***argv, char ***env, const struct remote_launcher_op
                                  "--unbuffered",
                                  "--job-name=drover",
                                  "--chdir=/"};
-    drop_what_is_ours(*env);
-    env_set(env, "SLURM_HOSTFILE", "%s", j->hostfile);
+    drop_local_env(*env);
+    env_set(env, "SLURM_HOSTFILE", "%s", o->hostfile);
     for (size_t i = 0; i < COUNT_OF(words); i++)
         strv_push(argv, xstrdup(words[i]));
-    strv_push(argv, xasprintf("--nodes=%d", j->plan->node_count));
-    strv_push(argv, xasprintf("--ntasks=%d", j->plan->world_size));
-    strv_push(argv, xstrdup(j->drover_rank));
+    strv_push(argv, xasprintf("--nodes=%d", o->plan->node_count));
+    strv_push(argv, xasprintf("--ntasks=%d", o->plan->world_size));
+    strv_push(argv, xstrdup(o->drover_rank));
     return 0;
 }
 
-const struct remote_launcher remote_launcher_srun = {.program = "srun",
+static const char *const env_prefixes[] = {"PMIX_", "PMI_", "SLURM_", NULL};
+static const char *const rank_env[] = {"PMIX_RANK", "SLURM_PROCID", NULL};
+
+const struct remote_launcher remote_launcher_srun = {.engine = PLAN_ENGINE_SRUN,
+                                                     .word = "slurm",
+                                                     .program = "srun",
                                                      .package = "slurm-client",
-                                                     .argv = argv_slurm,
-                                                     .cause = launcher_failure_find};
+                                                     .env_prefixes = env_prefixes,
+                                                     .rank_env = rank_env,
+                                                     .argv = srun_argv,
+                                                     .find_failure = launcher_failure_find};

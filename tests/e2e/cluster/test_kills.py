@@ -39,11 +39,11 @@ def find(running, victim, job):
     ranks = {p.pid for p in running.values() if p.command.endswith("/drover-rank ") and p.name != "mpirun"}
     parents = [running[pid] for pid in ranks if running[pid].parent not in ranks]
     agents = [c for p in parents for c in children(p)]
-    keepers = [c for h in heads for c in children(h)]
+    monitors = [c for h in heads for c in children(h)]
     return {
         "drover": heads,
-        "keeper": keepers,
-        "guardian": [c for k in keepers for c in children(k)],
+        "monitor": monitors,
+        "guardian": [c for k in monitors for c in children(k)],
         "agent's parent": parents,
         "agent": agents,
         "agent's guardian": [c for a in agents for c in children(a)],
@@ -84,14 +84,14 @@ def test_whoever_is_killed_nothing_is_left_on_any_node(engine, victim, seed):
 
 
 @ONE_ENGINE
-def test_ranks_live_on_without_the_keeper_and_end_at_our_word(engine):
+def test_ranks_live_on_without_the_monitor_and_end_at_our_word(engine):
     job = engine.start(*RANKS, *FAMILY)
     all_ranks_run(engine.cluster)
-    (keeper,) = find(engine.cluster.running(), "keeper", job)
-    os.kill(keeper.pid, signal.SIGKILL)
+    (monitor,) = find(engine.cluster.running(), "monitor", job)
+    os.kill(monitor.pid, signal.SIGKILL)
     time.sleep(2)  # whoever dies of it has died
     all_ranks_run(engine.cluster)
-    assert keeper.pid not in engine.cluster.running()
+    assert monitor.pid not in engine.cluster.running()
     job.kill(signal.SIGTERM)
     status, _, err = job.end(20)
     assert status != 0, err

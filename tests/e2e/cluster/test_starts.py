@@ -83,7 +83,7 @@ def test_a_rank_on_another_node_than_planned_is_an_error_that_names_both(cluster
     finally:
         cluster.nodes[1].check("hostname", "node2")
     assert (status, out) == (2, ""), err
-    assert "planned on node2 and was started on node3" in err
+    assert "planned on node2, but its agent was started on node3" in err
     cluster.nothing_left()
 
 

@@ -1,8 +1,8 @@
-/* libpmix - PMIx's library, loaded when the first rank asks for the server: whoever serves none
- * starts and forks without it in two thirds of the time.
+/* pmix_loader - libpmix, loaded when the first rank needs the PMIx server: a process that serves
+ * none starts and forks in two thirds of the time without it.
  *
- * Included in place of PMIx's own headers where its functions are called. Their names then mean the
- * loaded ones, in PMIx's macros too. */
+ * Files that call libpmix include this header instead of PMIx's own. The functions' names then
+ * refer to the loaded ones, in PMIx's macros too. */
 #ifndef DROVER_PMIX_LOADER_H
 #define DROVER_PMIX_LOADER_H
 
@@ -11,11 +11,11 @@
 
 #include "common/err.h"
 
-/* Their names without PMIx_. */
+/* The functions' names without PMIx_. */
 #define LIBPMIX_EACH(f)                                                                            \
     f(Error_string) f(Info_load) f(Value_destruct) f(Value_xfer) f(generate_ppn) f(generate_regex) \
         f(server_deregister_client) f(server_deregister_nspace) f(server_finalize) f(server_init)  \
-            f(server_register_client) f(server_register_nspace)
+            f(server_register_client) f(server_register_nspace) f(server_setup_fork)
 
 struct pmix_loader {
 #define LIBPMIX_MEMBER(name) typeof(PMIx_##name) *name;
@@ -23,14 +23,11 @@ struct pmix_loader {
 #undef LIBPMIX_MEMBER
 };
 
-/* Loads it where it is not, for as long as the process lives.
- *   -ENOENT  it is not there, or not one that we know */
+/* Loads libpmix if it is not loaded, for the lifetime of the process.
+ *   -ENOENT  it is not installed, or lacks one of the functions */
 int pmix_loader_open(struct err *e);
-/* Loads it as well; who has not asked before is aborted where that fails. */
+/* Loads libpmix if it is not loaded; aborts if that fails. Call pmix_loader_open() before. */
 const struct pmix_loader *pmix_loader(void);
-
-/* In place of libpmix's, which calls it by this name. */
-pmix_status_t pmix_ptl_base_send_blocking(int sock, char *at, size_t len);
 
 #define PMIx_Error_string pmix_loader()->Error_string
 #define PMIx_Info_load pmix_loader()->Info_load
@@ -44,5 +41,6 @@ pmix_status_t pmix_ptl_base_send_blocking(int sock, char *at, size_t len);
 #define PMIx_server_init pmix_loader()->server_init
 #define PMIx_server_register_client pmix_loader()->server_register_client
 #define PMIx_server_register_nspace pmix_loader()->server_register_nspace
+#define PMIx_server_setup_fork pmix_loader()->server_setup_fork
 
 #endif

@@ -1,4 +1,4 @@
-#include "launcher/pmi/interpose/tcp_quickack.h"
+#include "launcher/pmi/tcp_quickack.h"
 
 #include <dirent.h>
 #include <netinet/in.h>
@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/* Sends what acknowledgement is pending; false: the descriptor is no connection over TCP. Another
- * thread may have closed it meanwhile: on what took its number this does no harm. */
+/* Sends a pending acknowledgement. Returns false if the descriptor is not a TCP connection. If
+ * another thread has closed it, the call does no harm to whatever has its number now. */
 static bool acknowledge(int fd)
 {
     const int yes = 1;
     return setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof yes) == 0;
 }
 
-static void find(struct tcp_quickack *q)
+static void find_connections(struct tcp_quickack *q)
 {
     DIR *d = opendir("/proc/self/fd");
     q->count = 0;
@@ -35,7 +35,7 @@ static void on_timer(uv_timer_t *t)
 {
     struct tcp_quickack *q = (struct tcp_quickack *)t; /* its first member */
     if (q->stale)
-        find(q);
+        find_connections(q);
     q->stale = false;
     for (size_t i = 0; i < q->count; i++)
         (void)acknowledge(q->fds[i]);

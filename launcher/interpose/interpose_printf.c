@@ -1,0 +1,17 @@
+/* Linked into drover-hpo only. */
+#include <dlfcn.h>
+#include <printf.h>
+#include <string.h>
+
+#include "launcher/interpose/interpose.h"
+
+/* libquadmath calls it while it is loaded. -1: no further type. */
+__attribute__((visibility("default"))) int register_printf_type(printf_va_arg_function *read_arg)
+{
+    int (*original)(printf_va_arg_function *) = NULL;
+    if (!interpose_enabled()) {
+        void *f = dlsym(RTLD_NEXT, "register_printf_type");
+        memcpy(&original, &f, sizeof f);
+    }
+    return original ? original(read_arg) : -1;
+}

@@ -1,0 +1,61 @@
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "launcher/interpose/interpose.h"
+
+/* Mutable static data: the two functions have no argument for it, and libpmix has one server per
+ * process. */
+static _Thread_local int offered = -1; /* for the next bind() of this thread */
+static atomic_int transferred = -1;    /* libpmix's number of that socket */
+static pthread_mutex_t transfer = PTHREAD_MUTEX_INITIALIZER; /* held during a transfer */
+
+/* Named so that this file can use the declarations of libc's. Without a transfer they do the same.
+ */
+int interpose_bind(int fd, const void *address, socklen_t len) __asm__("bind")
+    __attribute__((visibility("default")));
+int interpose_accept(int fd, void *address, socklen_t *len) __asm__("accept")
+    __attribute__((visibility("default")));
+
+static void close_offered(void)
+{
+    const int fd = fd_take(&offered);
+    auto_fd(&fd);
+}
+
+int interpose_bind(int fd, const void *address, socklen_t len)
+{
+    if (offered < 0)
+        return (int)syscall(SYS_bind, fd, address, len);
+    int rc = dup3(offered, fd, O_CLOEXEC);
+    close_offered();
+    atomic_store(&transferred, fd);
+    return rc < 0 ? rc : 0;
+}
+
+int interpose_accept(int fd, void *address, socklen_t *len)
+{
+    if (fd == atomic_load(&transferred)) {
+        pthread_mutex_lock(&transfer);
+        pthread_mutex_unlock(&transfer);
+    }
+    return (int)syscall(SYS_accept, fd, address, len);
+}
+
+void interpose_transfer_socket(int fd)
+{
+    pthread_mutex_lock(&transfer);
+    offered = fd;
+}
+
+bool interpose_end_transfer(void)
+{
+    bool bound = offered < 0;
+    close_offered();
+    pthread_mutex_unlock(&transfer);
+    return bound;
+}

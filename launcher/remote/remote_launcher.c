@@ -1,0 +1,70 @@
+#include "launcher/remote/remote_launcher.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "launcher/plan/env.h"
+
+/* REMOTE_ENV_RANK precedes the variables of mpirun and srun, inside which a job may run. */
+const struct remote_launcher *const remote_launchers[] = {
+    &remote_launcher_local_agents,
+    &remote_launcher_external,
+    &remote_launcher_mpirun,
+    &remote_launcher_srun,
+    NULL,
+};
+
+const struct remote_launcher *remote_launcher_of(enum plan_engine engine)
+{
+    for (const struct remote_launcher *const *l = remote_launchers; *l; l++)
+        if ((*l)->engine == engine)
+            return *l;
+    return NULL;
+}
+
+const struct remote_launcher *remote_launcher_find(const char *word)
+{
+    for (const struct remote_launcher *const *l = remote_launchers; *l; l++)
+        if ((*l)->word && strcmp((*l)->word, word) == 0)
+            return *l;
+    return NULL;
+}
+
+static bool has_prefix(const char *entry, const char *const *prefixes)
+{
+    for (; prefixes && *prefixes; prefixes++)
+        if (strncmp(entry, *prefixes, strlen(*prefixes)) == 0)
+            return true;
+    return false;
+}
+
+bool remote_launcher_sets(const char *entry)
+{
+    if (strstr(entry, "_local_tmpdir_base="))
+        return false;
+    for (const struct remote_launcher *const *l = remote_launchers; *l; l++)
+        if (has_prefix(entry, (*l)->env_prefixes))
+            return true;
+    return false;
+}
+
+char **remote_launcher_strip_env(char *const *env)
+{
+    char **rest = NULL;
+    for (size_t i = 0; env && env[i]; i++)
+        if (!remote_launcher_sets(env[i]))
+            strv_push(&rest, xstrdup(env[i]));
+    return rest;
+}
+
+int remote_launcher_rank(char *const *env)
+{
+    for (const struct remote_launcher *const *l = remote_launchers; *l; l++)
+        for (const char *const *name = (*l)->rank_env; name && *name; name++) {
+            const char *value = env_get(env, *name);
+            if (value)
+                return atoi(value);
+        }
+    return -1;
+}
