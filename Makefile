@@ -167,10 +167,31 @@ $(B)/lib/drover/backend_nccl.so: $(call objs,$(wildcard collectives/backends/ncc
 -include $(wildcard examples/*/build.mk)
 
 # ---- tests -------------------------------------------------------------------------------------
-C_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c tests/sim/test_*.c \
-             tests/plan/test_*.c tests/fault/test_*.c tests/fuzz/fuzz_*.c))
-$(B)/tests/%: $(B)/obj/tests/%.o $(B)/libcollectives.a $(B)/libcomm.a $(B)/libclient.a $(B)/libhpo.a \
-		$(B)/liblauncher.a $(B)/libcommon.a
+# The unit tests of a folder are one program: build/dev/tests/unit/launcher-node. It links the archives of
+# its part and of those below it, so that a change of a header makes as few programs anew as it can.
+UNIT_FOLDERS := $(sort $(patsubst tests/unit/%/,%,$(dir $(shell find tests/unit -mindepth 2 -name 'test_*.c'))))
+archives = $(1:%=$(B)/lib%.a)
+ARCHIVES_common      := $(call archives,common)
+ARCHIVES_launcher    := $(call archives,launcher client common)
+ARCHIVES_hpo         := $(call archives,hpo launcher common)
+ARCHIVES_collectives := $(call archives,collectives comm client launcher common)
+ARCHIVES_examples    := $(ARCHIVES_collectives)
+define unit_program
+UNIT_TESTS += $(B)/tests/unit/$(subst /,-,$(1))
+$(B)/tests/unit/$(subst /,-,$(1)): $(call objs,$(wildcard tests/unit/$(1)/test_*.c) tests/unit/test_main.c) \
+		$(ARCHIVES_$(firstword $(subst /, ,$(1))))
+	@mkdir -p $$(@D)
+	$$(call say,LINK)
+	$$(Q)$(CC) $(ALL_LDFLAGS) $(TEST_LDFLAGS) -o $$@ $$^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
+endef
+$(foreach f,$(UNIT_FOLDERS),$(eval $(call unit_program,$(f))))
+
+# Other tests are one program per file.
+OTHER_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/sim/test_*.c tests/plan/test_*.c \
+                 tests/fault/test_*.c tests/perf/test_*.c tests/fuzz/fuzz_*.c))
+$(B)/libtest.a: $(call objs,tests/unit/test_main.c)
+	@rm -f $@; ar rcs $@ $^
+$(OTHER_TESTS): $(B)/tests/%: $(B)/obj/tests/%.o $(call archives,test collectives comm client hpo launcher common)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(TEST_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
@@ -196,7 +217,7 @@ $(B)/tests/conform: $(call objs,$(wildcard tests/conform/*.c)) $(B)/libcollectiv
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_collectives) \
 	    $(shell pkg-config --libs pmix) $(LIBS_common) -lpthread $(call bundled,../../lib/bundled)
 
-tests: all $(C_TESTS) $(FAKES) $(CONFORM)
+tests: all $(UNIT_TESTS) $(OTHER_TESTS) $(FAKES) $(CONFORM)
 .PHONY: tests
 test: tests
 	tests/run --build $(B) $(T)

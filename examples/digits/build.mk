@@ -10,7 +10,7 @@ $(DIGITS)/digits: $(DIGITS_OBJS) $(LIBDROVER)
 	$(if $(filter build/dev,$(B)),@ln -sfn ../../$(DIGITS)/digits examples/digits/digits)
 
 # The unit test links the objects that it tests.
-$(B)/tests/unit/test_digits: $(patsubst %,$(B)/obj/examples/digits/%.o,mlp_cpu data checkpoint)
+$(B)/tests/unit/examples-digits: $(patsubst %,$(B)/obj/examples/digits/%.o,mlp_cpu data checkpoint)
 
 CUDA_LIB := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib))
 $(DIGITS)/mlp_cuda.so: examples/digits/mlp_cuda.cu $(addprefix examples/digits/,mlp.h formula.h rng.h build.mk) $(STAMP)

@@ -1,5 +1,6 @@
-/* test - a test is a function whose name is the sentence it proves. Each runs in a process of its
- * own with a time limit; the program speaks TAP.
+/* test - a test is a function whose name is the sentence that it proves. Each test runs in a
+ * process of its own with a time limit. The tests of a folder are one program, which speaks TAP:
+ * test_main.c.
  *
  *     TEST(a_lost_worker_sends_the_trial_back_to_the_queue)
  *     {
@@ -10,28 +11,31 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TEST_LIMIT_S = 120, TEST_MAX = 512 };
+enum { TEST_LIMIT_S = 120 }; /* of one test */
 
 struct test_case {
-    const char *name;
+    const char *file, *name;
     void (*run)(void);
+    struct test_case *next;
 };
 
-static struct test_case test_cases[TEST_MAX];
-static int test_count;
+/* Adds a test to the program. Keeps `t`. */
+void test_register(struct test_case *t);
 
-#define TEST(id)                                                       \
-    static void test_##id(void);                                       \
-    __attribute__((constructor)) static void test_register_##id(void)  \
-    {                                                                  \
-        test_cases[test_count++] = (struct test_case){#id, test_##id}; \
-    }                                                                  \
+#define TEST(id)                                                                       \
+    static void test_##id(void);                                                       \
+    __attribute__((constructor)) static void test_register_##id(void)                  \
+    {                                                                                  \
+        static struct test_case t = {.file = __FILE__, .name = #id, .run = test_##id}; \
+        test_register(&t);                                                             \
+    }                                                                                  \
     static void test_##id(void)
 
 #define FAIL(...)                                         \
@@ -83,43 +87,5 @@ static int test_count;
         fflush(stdout);             \
         _exit(77);                  \
     } while (0)
-
-static int test_run_one(const struct test_case *t)
-{
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0) {
-        alarm(TEST_LIMIT_S);
-        t->run();
-        exit(0);
-    }
-    int status = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (WIFSIGNALED(status))
-        fprintf(stderr, "# %s: killed by signal %d (%s)\n", t->name, WTERMSIG(status),
-                strsignal(WTERMSIG(status)));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
-
-/* With arguments, only the tests whose name contains one of them. */
-int main(int argc, char **argv)
-{
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    int failed = 0, number = 0;
-    for (int i = 0; i < test_count; i++) {
-        int wanted = argc < 2;
-        for (int a = 1; a < argc; a++)
-            wanted |= strstr(test_cases[i].name, argv[a]) != NULL;
-        if (!wanted)
-            continue;
-        int status = test_run_one(&test_cases[i]);
-        printf("%s %d - %s%s\n", status == 0 || status == 77 ? "ok" : "not ok", ++number,
-               test_cases[i].name, status == 77 ? " # SKIP" : "");
-        failed += status != 0 && status != 77;
-    }
-    printf("1..%d\n", number);
-    return failed != 0;
-}
 
 #endif

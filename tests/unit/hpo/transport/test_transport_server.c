@@ -4,7 +4,6 @@
 
 #include "hpo/transport/peer_table.h"
 #include "hpo/transport/transport_client.h"
-#include "tests/unit/kit_zmq.h"
 #include "tests/unit/test.h"
 
 struct ends {

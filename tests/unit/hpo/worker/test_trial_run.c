@@ -2,7 +2,6 @@
 #include "hpo/worker/trial_run.h"
 
 #include "tests/unit/kit_lease.h"
-#include "tests/unit/kit_zmq.h"
 
 static void on_done(void *arg, struct trial_run *r)
 {

@@ -6,7 +6,6 @@
 #include <zmq.h>
 
 #include "common/mem.h"
-#include "tests/unit/kit_zmq.h"
 #include "tests/unit/test.h"
 
 enum { MESSAGES = 10000, BATCH = 16 };

@@ -4,7 +4,6 @@
 
 #include "launcher/plan/hosts.h"
 #include "tests/unit/kit_lease.h"
-#include "tests/unit/kit_zmq.h"
 
 static void on_done(void *arg, struct reservation *r)
 {

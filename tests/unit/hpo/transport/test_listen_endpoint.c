@@ -5,7 +5,6 @@
 #include <zmq.h>
 
 #include "hpo/transport/curve_keys.h"
-#include "tests/unit/kit_zmq.h"
 #include "tests/unit/test.h"
 
 static char dir[64];

@@ -3,7 +3,6 @@
 
 #include "tests/unit/kit_guardian.h"
 #include "tests/unit/kit_launch.h"
-#include "tests/unit/kit_pmix.h"
 
 TEST(a_job_says_its_lines_and_ends_with_0)
 {

@@ -6,7 +6,6 @@
 #include "common/strbuf.h"
 #include "hpo/store/sweep_reader.h"
 #include "hpo/transport/transport_client.h"
-#include "tests/unit/kit_zmq.h"
 #include "tests/unit/test.h"
 
 enum { LIMIT_MS = 30000 };

@@ -11,7 +11,6 @@
 #include "launcher/node/topo.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmix_server_internal.h"
-#include "tests/unit/kit_pmix.h"
 #include "tests/unit/test.h"
 
 static void on_aborted(void *arg, int rank, int code)

@@ -131,19 +131,6 @@ TEST(bytes_written_around_the_output_or_the_input_are_counted_and_placed)
     check_canary(false, 1, -3, BUFFERS_IN_BEGIN, 1);
 }
 
-/* By default, sanitizers end a program whose allocation is too large. */
-DROVER_API const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
-
-DROVER_API const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
-
 TEST(memory_that_there_is_not_is_an_error)
 {
     struct err e = {0};

@@ -6,7 +6,6 @@
 #include <zmq.h>
 
 #include "hpo/transport/transport_server.h"
-#include "tests/unit/kit_zmq.h"
 #include "tests/unit/test.h"
 
 enum { LIMIT_MS = 20000 };

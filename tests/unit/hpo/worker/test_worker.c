@@ -5,7 +5,6 @@
 #include "common/json.h"
 #include "common/strbuf.h"
 #include "hpo/transport/transport_server.h"
-#include "tests/unit/kit_zmq.h"
 #include "tests/unit/test.h"
 
 enum { LIMIT_MS = 30000, PATIENCE_MS = 20000 };
