@@ -118,7 +118,7 @@ static int measure_all(struct prober *m, struct bench_pairs *p, int size)
     return rc;
 }
 
-/* Other load may slow down a pair, or so many pairs that a slow one does not stand out. All pairs
+/* Other load may slow down one pair, or most pairs, which hides a slow one. All pairs
  * are measured again until nothing is slow or the same pairs were slow SWEEPS_SAME times in a row.
  * Every rank sees the same rates, and so stops at the same time. */
 static int measure_until_clear(struct prober *m, struct bench_pairs *p, int size)

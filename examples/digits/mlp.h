@@ -7,7 +7,7 @@
  * Layer l maps width[l] to width[l + 1] values: z = W a + b, then the activation, then dropout;
  * the last layer's z are the logits of a softmax. Parameters are one flat vector: for each layer W
  * (width[l + 1] x width[l], row by row), then b (width[l + 1]). Gradients have the same layout, in
- * one buffer with MLP_EXTRA more values at its end, for numbers that the ranks sum with the
+ * one buffer with MLP_EXTRA more values behind them, for numbers that the ranks sum with the
  * gradient. */
 #ifndef DIGITS_MLP_H
 #define DIGITS_MLP_H

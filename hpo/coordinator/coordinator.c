@@ -172,7 +172,7 @@ static void prefetch(struct coordinator *c)
         fail(c, &e);
 }
 
-/* As handle_event(), after a prefetch that is due. */
+/* Handles an event like handle_event(), after a prefetch that is due. */
 static int apply_event(struct coordinator *c, const struct scheduler_event *ev, int64_t seq,
                        struct err *e)
 {

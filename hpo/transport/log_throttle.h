@@ -12,7 +12,7 @@ struct log_throttle { /* zeroed before its first use */
     int suppressed;   /* since the last line */
 };
 
-/* As log_warn(). `now_ms`: of a clock that does not go back. */
+/* Logs a warning like log_warn(). `now_ms` is the time of a monotonic clock. */
 void log_throttle_warn(struct log_throttle *s, uint64_t now_ms, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -186,8 +186,8 @@ static void enter_draining(struct trial_run *r, json_t *result)
     agent_spawn_kill(r->agents);
 }
 
-/* As enter_draining(). The slot is free before the result is sent: the coordinator may answer the
- * result with the next trial. */
+/* Takes the reference like enter_draining(). The slot is free before the result is sent: the
+ * coordinator may answer the result with the next trial. */
 static void enter_done(struct trial_run *r, json_t *result)
 {
     close_files(r);

@@ -8,7 +8,7 @@
 #include "common/own_process.h"
 #include "common/sched_batch.h"
 #include "hpo/worker/foreign_gpu_processes.h"
-#include "hpo/worker/lease_list.h"
+#include "hpo/worker/lease.h"
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/slots.h"
 #include "hpo/worker/worker_state.h"

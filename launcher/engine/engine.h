@@ -55,7 +55,7 @@ struct engine_events {
     void (*joined)(void *arg, int rank);
     /* The rank called MPI_Abort(code). */
     void (*aborted)(void *arg, int rank, int code);
-    /* As in launch_events; false requests a pause of the whole job's output. */
+    /* The same as in launch_events; false requests a pause of the whole job's output. */
     bool (*line)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
     /* If not NULL, called instead of `line`, with bytes as they arrive. */
     bool (*bytes)(void *arg, int rank, enum launch_stream from, const char *bytes, size_t len);
@@ -72,7 +72,7 @@ struct engine_events {
     void (*stack)(void *arg, int rank, const char *text);
     /* The answer to engine_kill_tree(): no process of the job is left. */
     void (*cleared)(void *arg);
-    /* As launch_events.partial_line. */
+    /* The same as launch_events.partial_line. */
     void (*begun)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
 };
 

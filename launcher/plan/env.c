@@ -87,7 +87,7 @@ static bool is_from_outer_drover(char *const *base, const char *name)
 
 bool env_is_from_launcher(char *const *base, const char *name)
 {
-    /* As observed in ranks of Open MPI 4.1.4 (orterun), MPICH 4.0.2 (hydra), Slurm 22.05 (srun's
+    /* Observed in ranks of Open MPI 4.1.4 (orterun), MPICH 4.0.2 (hydra), Slurm 22.05 (srun's
      * manual, "OUTPUT ENVIRONMENT VARIABLES") and torchrun (local_elastic_agent.py). */
     static const char *const prefixes[] = {
         "PMIX_",          "PMI_",           "OMPI_COMM_WORLD_", "OMPI_MCA_orte_",
@@ -290,7 +290,7 @@ char **env_rank(const struct plan *p, const struct plan_rank *r, const struct la
         env_set(&env, "OMPI_COMM_WORLD_RANK", "%d", r->rank);
         env_set(&env, "OMPI_COMM_WORLD_LOCAL_RANK", "%d", r->local_rank);
         env_set(&env, "OMPI_COMM_WORLD_LOCAL_SIZE", "%d", local_size);
-        /* As mpirun sets it; waiting ranks then yield, unless the user has set
+        /* mpirun sets it, too: waiting ranks then yield, unless the user has set
          * mpi_yield_when_idle. */
         if (oversubscribed && !env_user_value(base, s->env, "OMPI_MCA_mpi_oversubscribe"))
             env_set(&env, "OMPI_MCA_mpi_oversubscribe", "1");

@@ -322,13 +322,13 @@ static const struct opt options[] = {
               "byslot|bycore|bynode|rr|bind-to-none|bind-to-core|bind-to-socket|"
               "use-hwthread-cpus|nolocal|pernode",
               NULL, NULL, T, legacy),
-    /* Of hydra and Intel MPI */
+    /* Options of hydra and Intel MPI */
     OPT_CALL(0, "ppn|perhost", "N", NULL, on_ppn),
     OPT_CALL(0, "hosts", "LIST", NULL, on_hosts),
     OPT_CALL(0, "env|genv", "NAME VALUE", NULL, on_env),
     OPT_CALL(0, "iface", "NAME", NULL, on_iface),
     OPT_CALL(0, "launcher-exec|bootstrap-exec", "PATH", NULL, on_rsh),
-    /* Of use only to the real mpirun */
+    /* Options that only the real mpirun uses */
     OPT_WORDS(0, "prefix|tune|am|launch-agent|personality", "X", NULL, T, mpirun_only),
     OPT_WORDS(0, "pmixmca|prtemca", "K V", NULL, T, mpirun_only),
     OPT_WORDS(0, "noprefix|leave-session-attached|debug-daemons|do-not-resolve", NULL, NULL, T,

@@ -1,7 +1,7 @@
 /* sweep_workers - N simulated workers of one coordinator, over real ZeroMQ sockets: each says
  * hello, takes a trial, reports once a second for S seconds and waits for each report's
- * acknowledgement, which says that it is in the store. Who has ended stays connected until all
- * have. A connection is renewed as drover's workers do it (link.h).
+ * acknowledgement, which says that it is in the store. A worker that has ended stays connected
+ * until all have ended. A connection is renewed as drover's workers do it (transport_client.h).
  *
  *     sweep_workers ENDPOINT KEYFILE|- N S PROCESSES
  *
@@ -37,7 +37,7 @@ struct sim {
     bool ended;
 };
 
-/* Of all processes; the samples follow it. */
+/* Shared by all processes; the samples follow it. */
 struct shared {
     atomic_int there, ended;  /* workers that have had a trial; whose last report is stored */
     _Atomic int64_t whole_us; /* when all had; 0: not yet */
@@ -49,7 +49,7 @@ struct crowd {
     int count, seconds, first;
     struct sim *sims;
     float *took_ms; /* count * seconds; of all processes */
-    bool *early;    /* likewise: some had no trial yet */
+    bool *early;    /* the same size: some workers had no trial yet */
     struct shared *shared;
     int everybody; /* workers of all processes */
     void *zmq;
@@ -204,7 +204,8 @@ static int run(struct crowd *c)
              joined++) {
             c->sims[joined].number = joined;
             join(c, &c->sims[joined]);
-            hear(c, &c->sims[joined]); /* only who has found nothing is told of what comes */
+            hear(c, &c->sims[joined]); /* the socket signals new messages only after it was found
+                                          empty */
         }
         for (int i = 0; i < joined; i++) {
             struct sim *s = &c->sims[i];
@@ -230,7 +231,7 @@ static int by_size(const void *a, const void *b)
 
 enum which { ALL, EARLY, LATER };
 
-/* Of these of the samples, as the middle of an object. */
+/* Prints the percentiles of the selected samples as members of a JSON object. */
 static void print(const char *name, const float *took, const bool *early, enum which which,
                   size_t n)
 {

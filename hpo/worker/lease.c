@@ -1,4 +1,4 @@
-#include "hpo/worker/lease_list.h"
+#include "hpo/worker/lease.h"
 
 #include <string.h>
 

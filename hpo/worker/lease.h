@@ -1,7 +1,7 @@
-/* lease_list - the leases of a worker in order of arrival: trial runs, and reservations for trials
+/* lease - the leases of a worker in order of arrival: trial runs, and reservations for trials
  * that other workers run. */
-#ifndef DROVER_LEASE_LIST_H
-#define DROVER_LEASE_LIST_H
+#ifndef DROVER_LEASE_H
+#define DROVER_LEASE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ void lease_kill(struct lease *l);
 void lease_join(struct lease *l, const json_t *ticket);
 /* Sends what is not acknowledged again, on a new connection. */
 void lease_resend(const struct lease *l);
-/* As trial_run_acknowledge(); false for a reservation. */
+/* Calls trial_run_acknowledge(). Returns false for a reservation. */
 bool lease_acknowledge(struct lease *l, int64_t seq);
 /* Calls `fn` with each message that is not acknowledged. */
 void lease_each_unacknowledged(const struct lease *l, outbox_fn *fn, void *arg);
