@@ -67,7 +67,7 @@ def test_a_paused_sweep_stays_so_over_a_restart(place):
     assert shown["state"] == "paused" and shown["states"] == {"waiting": 2} and shown["coordinator"]["pid"]
     os.killpg(sweep.pid, signal.SIGTERM)
     assert sweep.wait(30) == 128 + signal.SIGTERM
-    hint = "until: drover sweep resume s"
+    hint = "to continue: drover sweep resume s"
     before = place.said().count(hint)
     sweep = place.start("s.yaml")
     wait_until(lambda: place.said().count(hint) > before, "what it says")

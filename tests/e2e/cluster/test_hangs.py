@@ -59,7 +59,7 @@ def test_another_size_on_a_far_node_is_named(engine, stuck):
 
 def test_ranks_that_sleep_on_all_nodes_are_a_hang_and_each_has_its_stack(engine):
     status, _, err = engine.run("-np", "3", "-N", "1", "--hang-timeout", "2", "sleep", "100", timeout=90)
-    assert status == 124 and "none has used its CPU" in err and err.count("nanosleep (") >= 3
+    assert status == 124 and "or used its CPU" in err and err.count("nanosleep (") >= 3
     if shutil.which("gdb"):
         stacks = dict(re.findall(r"^  stack of rank (\d):\n((?:    #.*\n)+)", err, re.M))
         assert sorted(stacks) == ["0", "1", "2"] and all("nanosleep" in x for x in stacks.values()), err

@@ -60,7 +60,7 @@ def test_a_node_that_is_cut_off_is_named_and_the_rest_goes_on_without_it(cluster
     again = sorted(line for _, out, _ in ends for line in out if line.startswith("1 "))
     assert again == [f"1 {2 * n + i} 4 {n} node1 node{n + 1}" for n in range(2) for i in range(2)]
     status, _, err = ended(jobs[2])  # it ends its ranks, too
-    assert status == 1 and "its host is gone: silent for 15 s" in err, err
+    assert status == 1 and "its server disconnected: silent for 15 s" in err, err
     cluster.nothing_left()
 
 

@@ -80,7 +80,7 @@ def test_a_worker_that_is_killed_is_started_again(spread):
     victim = spread.worker(spread.engine.cluster.nodes[1])
     before = len([s for s in spread.starts() if s[1] == "node2"])
     os.kill(victim.pid, signal.SIGKILL)
-    wait_until(lambda: "the worker on node2 has ended" in spread.said(), "its end", 20)
+    wait_until(lambda: "the worker on node2 has exited" in spread.said(), "its end", 20)
     wait_until(lambda: len([s for s in spread.starts() if s[1] == "node2"]) > before, "a trial on the same node", 30)
     spread.go()
     spread.ends_well(sweep)
@@ -111,6 +111,6 @@ def test_a_node_that_is_not_there_is_given_up_and_the_rest_goes_on(spread):
         pytest.skip("an allocation has no such node")
     spread.engine.words = [*spread.engine.words[:2], "-H", "node2:2,gone:2"]
     sweep = spread.go_on("--here", "0")
-    wait_until(lambda: "the worker on gone has ended" in spread.said(), "a word on the node", 40)
+    wait_until(lambda: "the worker on gone has exited" in spread.said(), "a word on the node", 40)
     spread.go()
     spread.ends_well(sweep)
