@@ -7,7 +7,9 @@ import sys
 import time
 
 import pytest
+
 from conftest import DROVER, ROOT
+from waiting import check_time
 
 pytestmark = pytest.mark.skipif(not os.path.exists(DROVER), reason="drover is not built")
 SPACE = [{"name": "lr", "type": "float", "low": 1e-4, "high": 0.1, "log": True},
@@ -329,7 +331,7 @@ def test_a_hundred_thousand_tells_take_less_than_5_s_and_400_mib(seed, tmp_path)
     assert replies[-3] == b'{"ok":true,"ids":[99999]}' and len(json.loads(replies[-2])["trials"]) == 1
     assert json.loads(replies[-1])["best"]["value"] < 0.001
     if "san-" not in DROVER:
-        assert used.ru_utime + used.ru_stime < 5 and took < 15, took  # other programs may be running
+        check_time(used.ru_utime + used.ru_stime < 5 and took < 15, took)
         assert used.ru_maxrss < 400 << 10
 
 

@@ -1,5 +1,6 @@
 """How tests wait, and how often they try what has a time limit. A machine may stand still for seconds, because others have
 its processors; that is no fault of what is tested."""
+import os
 import time
 
 NAP_S = 0.01
@@ -16,6 +17,11 @@ def wait_until(condition, what, limit_s=60.0):
             return value
         time.sleep(NAP_S)
     raise AssertionError(f"waited {limit_s} s for {what() if callable(what) else what}")
+
+
+def check_time(within_limit, text):
+    """Checks a limit on time, which a busy machine breaks without a fault of the program: only `tests/run --perf` does."""
+    assert within_limit or "DROVER_TEST_PERF" not in os.environ, text
 
 
 def at_best(check, *tries):

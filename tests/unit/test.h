@@ -80,6 +80,15 @@ void test_register(struct test_case *t);
             FAIL("%s is %.17g, expected %.17g +- %g", #got, got_, want_, (double)(tolerance)); \
     } while (0)
 
+/* Checks a limit on time. A busy machine breaks such limits without a fault of the program, so they
+ * are checked only by `tests/run --only perf`, which starts programs with --perf. */
+extern bool test_checks_time;
+#define CHECK_TIME(cond)                              \
+    do {                                              \
+        if (test_checks_time && !(cond))              \
+            FAIL("slower than its limit: %s", #cond); \
+    } while (0)
+
 /* Ends this test as skipped; only for hardware that is missing. */
 #define SKIP(why)                   \
     do {                            \

@@ -1,7 +1,8 @@
 /* The main program of the tests of a folder.
  *
- *     PROGRAM [--file FILE] [PART ...]   runs the tests of FILE (test_x) whose names contain a PART
- *     PROGRAM --list                     prints the files that have tests, one per line */
+ *     PROGRAM [--perf] [--file FILE] [PART ...]   runs the tests of FILE (test_x) whose names
+ * contain a PART; with --perf, limits on time are checked PROGRAM --list prints the files that have
+ * tests, one per line */
 #include "tests/unit/test.h"
 
 /* ---- options of the sanitizers
@@ -43,6 +44,8 @@ const char *__tsan_default_suppressions(void)
 
 /* ---- tests --------------------------------------------------------------------------------------
  */
+
+bool test_checks_time;
 
 static struct test_case *first, **end = &first;
 
@@ -105,11 +108,19 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 2 && strcmp(argv[1], "--list") == 0)
         return list();
-    bool has_file = argc > 2 && strcmp(argv[1], "--file") == 0;
-    const char *file = has_file ? argv[2] : NULL;
+    argv++;
+    if (*argv && strcmp(*argv, "--perf") == 0) {
+        test_checks_time = true;
+        argv++;
+    }
+    const char *file = NULL;
+    if (*argv && strcmp(*argv, "--file") == 0 && argv[1]) {
+        file = argv[1];
+        argv += 2;
+    }
     int failed = 0, number = 0;
     for (const struct test_case *t = first; t; t = t->next) {
-        if (!is_wanted(t, file, argv + (has_file ? 3 : 1)))
+        if (!is_wanted(t, file, argv))
             continue;
         int status = run(t);
         printf("%s %d - %s%s\n", status == 0 || status == 77 ? "ok" : "not ok", ++number, t->name,

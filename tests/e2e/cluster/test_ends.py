@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from cluster_kit import LONG, untagged
 from conftest import BUILD
-from waiting import at_best, wait_until
+from waiting import at_best, check_time, wait_until
 
 RANKS = ["-np", "6"]
 LOOP = "while :; do sleep 0.02; done"
@@ -89,7 +89,8 @@ def test_every_rank_is_told_within_200_ms(engine, tmp_path):
         assert job.end(30)[0] == 4
         failed = float((files / "failed").read_text())
         told = [float(p.read_text()) - failed for p in files.glob("told.*")]
-        assert len(told) == 5 and max(told) < 0.2 + 0.3, told  # what `sleep 0.02`, `date` and a busy machine add
+        assert len(told) == 5, told
+        check_time(max(told) < 0.2 + 0.3, told)  # what `sleep 0.02`, `date` and a busy machine add
     at_best(check, *"12345")
 
 
