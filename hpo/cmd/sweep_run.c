@@ -143,7 +143,6 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
 {
     AUTO(guardian) struct guardian *guardian = NULL;
     AUTO(sweep_dir) struct sweep_dir *dir = NULL;
-    AUTO(free) char *path = NULL;
     /* Before any thread starts, and before the sweep's lock is taken, which it would inherit. */
     if (c->remote_workers.hosts && guardian_start(&guardian, e) < 0)
         return EXIT_WORK;
@@ -154,7 +153,8 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     if (dir->fresh || !d->prior) /* otherwise the observations of its start are used */
         sweep_run_print_notices(notices, o);
     c->dir = dir;
-    c->run_message.dir = path = xstrdup(dir->path);
+    AUTO(free) char *path = xstrdup(dir->path); /* needed after the sweep is closed */
+    c->run_message.dir = path;
     int status, rc = coordinate(c, o, &status, e);
     if (rc < 0)
         return status;
