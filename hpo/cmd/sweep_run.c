@@ -98,7 +98,8 @@ static void print_how_to_continue(const char *name, const struct sweep_options *
 }
 
 /* Prints what is stored, as `sweep show` would. `rc` is the result of coordinate(). */
-static int finish(const struct run_message_opts *m, const struct sweep_options *o, int rc, struct err *e)
+static int finish(const struct run_message_opts *m, const struct sweep_options *o, int rc,
+                  struct err *e)
 {
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     if (sweep_reader_open(&v, o->root, m->sweep, e) < 0)
