@@ -40,10 +40,10 @@ char *byte_size_format(char *buf, size_t len, uint64_t bytes)
     }
     double value = (double)bytes;
     int unit = -1;
-    while (value >= 1024 && unit < (int)strlen(units) - 1) {
+    do {
         value /= 1024;
         unit++;
-    }
+    } while (value >= 1024 && unit < (int)strlen(units) - 1);
     snprintf(buf, len, value == floor(value) ? "%.0f %ciB" : "%.1f %ciB", value, units[unit]);
     return buf;
 }

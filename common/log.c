@@ -57,7 +57,7 @@ void log_line(enum log_level level, const char *fmt, ...)
     size_t len = prefix_len + (size_t)(m > 0 ? m : 0);
     if (len > LINE_MAX_BYTES - 1) {
         len = LINE_MAX_BYTES - 1;
-        memcpy(line + len - 3, "...", 3);
+        memset(line + len - 3, '.', 3);
     }
     /* The text may come from ranks and workers: no second line, no terminal escapes. */
     for (size_t i = 0; i < len; i++)

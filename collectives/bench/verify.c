@@ -1,5 +1,6 @@
 #include "collectives/bench/verify.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -60,6 +61,7 @@ static uint64_t exact_max(enum drover_type t)
         [DROVER_HALF] = 2048,      [DROVER_FLOAT] = 1 << 24, [DROVER_DOUBLE] = 1 << 24,
         [DROVER_BFLOAT16] = 256,   [DROVER_F8E4M3] = 16,     [DROVER_F8E5M2] = 8,
     };
+    assert((unsigned)t < DROVER_TYPES);
     return max[t];
 }
 
@@ -71,6 +73,7 @@ static uint64_t doublings(enum drover_type t)
         [DROVER_INT64] = 62,   [DROVER_UINT64] = 62,    [DROVER_HALF] = 15,  [DROVER_FLOAT] = 100,
         [DROVER_DOUBLE] = 100, [DROVER_BFLOAT16] = 100, [DROVER_F8E4M3] = 8, [DROVER_F8E5M2] = 15,
     };
+    assert((unsigned)t < DROVER_TYPES);
     return max[t];
 }
 

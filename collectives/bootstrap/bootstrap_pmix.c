@@ -70,6 +70,13 @@ static void answered(pmix_status_t status, void *arg)
         answer_free(a);
 }
 
+/* Completes an answer that PMIx gave at once: no callback follows, and no other thread has it. */
+static void answered_at_once(struct answer *a, pmix_status_t status)
+{
+    a->done = true;
+    a->status = status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status;
+}
+
 static void answered_value(pmix_status_t status, pmix_value_t *value, void *arg)
 {
     answered(status, arg);
@@ -196,8 +203,8 @@ static int missing_ranks(const struct pmix_bootstrap *p, struct strbuf *names)
         PMIX_LOAD_PROCID(&peer, session.me.nspace, (pmix_rank_t)r);
         answers[r] = answer_new();
         pmix_status_t status = PMIx_Get_nb(&peer, key, &only_now, 1, answered_value, answers[r]);
-        if (status != PMIX_SUCCESS) /* complete already: no callback follows */
-            answered(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status, answers[r]);
+        if (status != PMIX_SUCCESS)
+            answered_at_once(answers[r], status);
     }
     AUTO(free)
     struct bootstrap_rank_location *locations = xcalloc((size_t)p->size, sizeof *locations);
@@ -241,7 +248,7 @@ static int pmix_fence(void *arg, int64_t timeout_ms, struct err *e)
     struct answer *a = answer_new();
     status = PMIx_Fence_nb(&job, 1, &collect, 1, answered, a);
     if (status != PMIX_SUCCESS)
-        answered(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status, a);
+        answered_at_once(a, status);
     if (!await_answer(a, &end, &status))
         return timed_out(p, timeout_ms, e);
     return status == PMIX_SUCCESS ? 0 : pmix_failed(e, status, "fence");

@@ -252,9 +252,9 @@ static int read_answer(struct tcp_bootstrap *t, int fd, int64_t end_ms, struct e
     if (rc < 0)
         return rc;
     size_t bytes_max = (size_t)t->identity.size * (BOOTSTRAP_PUT_BYTES_MAX + sizeof(uint32_t));
-    AUTO(free) char *bytes = a.bytes <= bytes_max ? calloc(1, (size_t)a.bytes + 1) : NULL;
-    if (a.magic != BOOTSTRAP_MAGIC || !bytes)
+    if (a.magic != BOOTSTRAP_MAGIC || a.bytes > bytes_max)
         return err_set(e, -EPROTO, "invalid answer from rank 0");
+    AUTO(free) char *bytes = xzalloc((size_t)a.bytes + 1);
     rc = bootstrap_server_recv(fd, bytes, a.bytes, end_ms + ASK_MS);
     if (rc < 0)
         return rc;

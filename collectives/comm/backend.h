@@ -7,6 +7,7 @@
 #ifndef DROVER_BACKEND_H
 #define DROVER_BACKEND_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -141,6 +142,7 @@ static inline size_t backend_type_bytes(enum drover_type t)
         [DROVER_INT64] = 8,  [DROVER_UINT64] = 8,   [DROVER_HALF] = 2,   [DROVER_FLOAT] = 4,
         [DROVER_DOUBLE] = 8, [DROVER_BFLOAT16] = 2, [DROVER_F8E4M3] = 1, [DROVER_F8E5M2] = 1,
     };
+    assert((unsigned)t < DROVER_TYPES);
     return bytes[t];
 }
 

@@ -98,7 +98,8 @@ static void print_how_to_continue(const char *name, const struct sweep_options *
 }
 
 /* Prints what is stored, as `sweep show` would. `rc` is the result of coordinate(). */
-static int finish(const struct run_message_opts *m, const struct sweep_options *o, int rc, struct err *e)
+static int finish(const struct run_message_opts *m, const struct sweep_options *o, int rc,
+                  struct err *e)
 {
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     if (sweep_reader_open(&v, o->root, m->sweep, e) < 0)
@@ -143,7 +144,6 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
 {
     AUTO(guardian) struct guardian *guardian = NULL;
     AUTO(sweep_dir) struct sweep_dir *dir = NULL;
-    AUTO(free) char *path = NULL;
     /* Before any thread starts, and before the sweep's lock is taken, which it would inherit. */
     if (c->remote_workers.hosts && guardian_start(&guardian, e) < 0)
         return EXIT_WORK;
@@ -154,7 +154,8 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     if (dir->fresh || !d->prior) /* otherwise the observations of its start are used */
         sweep_run_print_notices(notices, o);
     c->dir = dir;
-    c->run_message.dir = path = xstrdup(dir->path);
+    AUTO(free) char *path = xstrdup(dir->path); /* needed after the sweep is closed */
+    c->run_message.dir = path;
     int status, rc = coordinate(c, o, &status, e);
     if (rc < 0)
         return status;

@@ -119,11 +119,10 @@ static void update_next(struct scheduler *s, const struct scheduler_record *r)
         s->next_params = NULL;
         json_decref(s->model_state);
         s->model_state = json_incref(json_object_get(r->data, "learnt"));
-    } else if (r->kind == SCHEDULER_REC_RETRIED) {
-        reset_sampler(s); /* the sampler may know how the trial ended */
-    } else if (s->next_params &&
-               (r->kind == SCHEDULER_REC_REPORT || r->kind == SCHEDULER_REC_ENDED ||
-                r->kind == SCHEDULER_REC_CREATED)) {
+    } else if (r->kind == SCHEDULER_REC_RETRIED || /* the sampler may know how the trial ended */
+               (s->next_params &&
+                (r->kind == SCHEDULER_REC_REPORT || r->kind == SCHEDULER_REC_ENDED ||
+                 r->kind == SCHEDULER_REC_CREATED))) {
         reset_sampler(s);
     }
     if (added)

@@ -44,7 +44,7 @@ static char *address_of(const struct listen_address *p)
 
 int listen_endpoint_check(const struct listen_endpoint_opts *opts, struct err *e)
 {
-    struct listen_address p;
+    struct listen_address p = {0};
     if (!opts->address)
         return opts->plain ? err_set(e, -EINVAL, "--plain has no effect without --listen") : 0;
     int rc = parse(&p, opts->address, e);
@@ -116,7 +116,7 @@ int listen_endpoint_open(struct transport_server *s, const char *dir,
                          const struct listen_endpoint_opts *opts, char **endpoint, struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/listen", dir), *bound = NULL;
-    struct listen_address last, p;
+    struct listen_address last = {0}, p = {0};
     bool has_last = read_last(&last, path);
     if (!opts->address && !has_last)
         return 0;

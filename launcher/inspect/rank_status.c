@@ -259,7 +259,7 @@ int rank_status_read(struct rank_status *out, const json_t *j, struct err *e)
 {
     struct rank_status s = {0};
     int64_t pid, processes, threads;
-    char state[2];
+    char state[2] = "";
     if (json_require_int(&pid, j, "pid", e) < 0 ||
         json_require_int(&processes, j, "processes", e) < 0 ||
         json_require_int(&threads, j, "threads", e) < 0 ||

@@ -76,7 +76,7 @@ bool topo_find_gpu(const struct gpu **gpu, const char **uuid, const struct topo 
 {
     int found = 0;
     bool is_index = len > 0 && len < 8 && strspn(word, "0123456789") >= len;
-    if (!is_index && (len < 5 || (strncmp(word, "GPU-", 4) && strncmp(word, "MIG-", 4))))
+    if (!is_index && (len < 5 || (strncmp(word, "GPU-", 4) != 0 && strncmp(word, "MIG-", 4) != 0)))
         return false;
     for (int i = 0; i < topo_gpu_count(t); i++) {
         const struct gpu *g = topo_gpu(t, i);

@@ -1,5 +1,6 @@
 #include "launcher/plan/cpu_assignment.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -496,7 +497,9 @@ static void bind_all(struct cpu_assignment *out, struct binding *b,
             to.n = out[i].cores = 1;
         if (level != CPU_UNITS_LEVELS) {
             to = cpu_units_around(units, to, level);
-            int cores = to.n / ranks_in(b, opts->ranks, to);
+            int ranks = ranks_in(b, opts->ranks, to);
+            assert(ranks > 0); /* rank i is one of them */
+            int cores = to.n / ranks;
             out[i].cores = cores > 0 ? cores : 1;
         }
         bind_rank(&out[i], &b[i], to, opts, units);

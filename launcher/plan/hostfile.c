@@ -101,7 +101,8 @@ static int read_setting(struct line *l, int *slots, int *max_slots, struct err *
     while (p < l->end && !isspace((unsigned char)*p) && *p != '=')
         p++;
     size_t k = 0, len = (size_t)(p - key);
-    while (k < COUNT_OF(keys) && (strlen(keys[k].word) != len || memcmp(keys[k].word, key, len)))
+    while (k < COUNT_OF(keys) &&
+           (strlen(keys[k].word) != len || memcmp(keys[k].word, key, len) != 0))
         k++;
     if (k == COUNT_OF(keys))
         return reject_key(key, len, e);

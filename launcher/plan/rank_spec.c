@@ -59,7 +59,8 @@ json_t *rank_spec_encode(struct strbuf *payload, const struct plan *p, int rank,
     for (size_t i = 0; i < COUNT_OF(fixed); i++)
         strbuf_add(payload, fixed[i], strlen(fixed[i]) + 1);
     json_int_t argv = (json_int_t)add_strings(payload, r->argv ? r->argv : p->argv);
-    json_int_t env = (json_int_t)(add_strings(payload, p->env) + add_strings(payload, r->env));
+    json_int_t env = (json_int_t)add_strings(payload, p->env);
+    env += (json_int_t)add_strings(payload, r->env);
     strbuf_add(payload, base->data, base->len);
     return json_pack("{s:s,s:I,s:I,s:b,s:b,s:b,s:i,s:b}", "t", "rank_spec", "argv", argv, "env",
                      env, "reports", w->reports, "stdin", w->with_stdin, "port", w->port,

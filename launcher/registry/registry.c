@@ -179,7 +179,7 @@ static int write_file(const char *path, const char *text, struct err *e)
 int registry_enter(struct registry **out, const struct registry_job *job, struct err *e)
 {
     AUTO(free) char *dir = NULL;
-    struct process_tree_proc self;
+    struct process_tree_proc self = {0};
     if (strchr(job->id, '/'))
         return err_set(e, -EINVAL, "job '%s': its name contains a '/'", job->id);
     int rc = choose_dir(&dir, e);

@@ -223,7 +223,7 @@ static int start_launcher(struct remote_job *j, struct err *e)
  * is no route. */
 static int route(char *out, socklen_t size, const struct addrinfo *to)
 {
-    struct sockaddr_storage own;
+    struct sockaddr_storage own = {0};
     socklen_t len = sizeof own;
     AUTO(fd) int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, to->ai_addr, to->ai_addrlen) < 0 ||

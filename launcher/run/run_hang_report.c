@@ -265,7 +265,7 @@ static void detect_mpi_init(struct run_hang_report *h)
     for (int i = 0; i < h->ranks; i++) {
         struct rank_status *s = &h->status[i];
         int64_t ms = launch_pmix_wait_ms(h->job, i);
-        if (ms < h->timeout_s * 1000 || s->collective.comm[0] || s->pid == 0 ||
+        if ((double)ms < h->timeout_s * 1000 || s->collective.comm[0] || s->pid == 0 ||
             !mpi_singletons_mapped(library, sizeof library, s->pid))
             continue;
         s->collective =

@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -109,6 +110,7 @@ static int find_hosts(struct run_options *o, struct err *e)
 static void raise_slots(struct run_options *o)
 {
     struct hosts *h = o->hosts;
+    assert(h->count > 0); /* no list of hosts is empty */
     int share = o->np > 0 ? (o->np + h->count - 1) / h->count : 1;
     if (o->per_node <= 0 && o->spec.map_by == PLAN_MAP_DEFAULT)
         o->spec.map_by = PLAN_MAP_NODE;
