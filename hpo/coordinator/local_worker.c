@@ -243,7 +243,8 @@ void local_worker_reattach(struct local_worker *w)
 void local_worker_hello(struct local_worker *w, const char *id)
 {
     struct lockfile_owner o = {0};
-    if (w->fast_exits && lockfile_read_owner(&o, w->opts->lock, NULL) == 0 && strcmp(o.note, id) == 0)
+    if (w->fast_exits && lockfile_read_owner(&o, w->opts->lock, NULL) == 0 &&
+        strcmp(o.note, id) == 0)
         w->fast_exits = 0;
 }
 

@@ -407,7 +407,8 @@ int distribution_read_item(struct distribution **out, const struct config_node *
     if (type && (strcmp(type, "float") == 0 || strcmp(type, "int") == 0))
         return read_range(out, n, type[0] == 'i', e);
     if (!type || strcmp(type, "cat") != 0) {
-        config_node_error(&at, e, "unknown parameter type '%s'", type ? type : json_type_name(at.value));
+        config_node_error(&at, e, "unknown parameter type '%s'",
+                          type ? type : json_type_name(at.value));
         const char *near = type ? opt_suggest(type, types, COUNT_OF(types)) : NULL;
         return err_hint(e, "%s", near ? near : "float, int or cat");
     }

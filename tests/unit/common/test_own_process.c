@@ -14,8 +14,7 @@ TEST(the_program_its_directory_and_those_above_are_found)
     CHECK_INT(own_process_dir_above(&dir, 1, &e), 0);
     CHECK_INT(own_process_dir_above(&above, 2, &e), 0);
     CHECK_STR(strrchr(file, '/'), "/common");
-    CHECK(strncmp(file, dir, strlen(dir)) == 0 &&
-          strcmp(file + strlen(dir), "/common") == 0);
+    CHECK(strncmp(file, dir, strlen(dir)) == 0 && strcmp(file + strlen(dir), "/common") == 0);
     CHECK(strncmp(dir, above, strlen(above)) == 0 && strrchr(dir, '/') == dir + strlen(above));
 }
 
