@@ -254,7 +254,9 @@ static int read_answer(struct tcp_bootstrap *t, int fd, int64_t end_ms, struct e
     size_t bytes_max = (size_t)t->identity.size * (BOOTSTRAP_PUT_BYTES_MAX + sizeof(uint32_t));
     if (a.magic != BOOTSTRAP_MAGIC || a.bytes > bytes_max)
         return err_set(e, -EPROTO, "invalid answer from rank 0");
-    AUTO(free) char *bytes = xzalloc((size_t)a.bytes + 1);
+    AUTO(free) char *bytes = try_calloc((size_t)a.bytes + 1, 1);
+    if (!bytes)
+        return err_set(e, -ENOMEM, "no memory for %zu bytes from rank 0", (size_t)a.bytes);
     rc = bootstrap_server_recv(fd, bytes, a.bytes, end_ms + ASK_MS);
     if (rc < 0)
         return rc;
