@@ -213,6 +213,13 @@ static void release(struct scene *s)
     scene_close(s);
 }
 
+/* Waits for the rank's line "up" and for its process id, which may arrive in any order. */
+static void until_up(struct scene *s)
+{
+    while (s->pid <= 0 || !strstr(strbuf_str(&s->output), "up\n"))
+        uv_run(&s->loop, UV_RUN_ONCE);
+}
+
 TEST(an_agent_says_who_it_is_and_exits_when_it_is_released)
 {
     struct scene s;
@@ -281,8 +288,7 @@ TEST(signals_reach_the_rank_and_its_status_is_sent)
 {
     struct scene s;
     start_rank(&s, "trap 'echo got; exit 5' USR1; echo up; while :; do sleep 0.01; done");
-    while (!strstr(strbuf_str(&s.output), "up\n"))
-        uv_run(&s.loop, UV_RUN_ONCE);
+    until_up(&s);
     send_type(&s, "status_request");
     until_frame(&s, "rank_status|");
     control_send(s.control, json_pack("{s:s,s:i}", "t", "signal", "signal", SIGUSR1), NULL, 0);
@@ -343,8 +349,7 @@ TEST(kill_tree_ends_a_rank_that_ignores_signals_and_its_children)
 {
     struct scene s;
     start_rank(&s, "trap '' TERM HUP INT; setsid sleep 1000 & echo up; wait; sleep 1000");
-    while (!strstr(strbuf_str(&s.output), "up\n"))
-        uv_run(&s.loop, UV_RUN_ONCE);
+    until_up(&s);
     send_type(&s, "kill_tree");
     until_frame(&s, "exit|");
     until_frame(&s, "reaped|");
@@ -369,8 +374,7 @@ TEST(the_death_of_its_parent_is_reported_and_the_rank_still_runs)
 {
     struct scene s;
     start_rank(&s, "echo up; exec sleep 1000");
-    while (!strstr(strbuf_str(&s.output), "up\n"))
-        uv_run(&s.loop, UV_RUN_ONCE);
+    until_up(&s);
     close(s.lifeline);
     s.lifeline = -1;
     until_frame(&s, "parent_died|");
@@ -388,8 +392,7 @@ TEST(it_kills_its_rank_if_the_launcher_disconnects)
 {
     struct scene s;
     start_rank(&s, "trap '' TERM; echo up; sleep 1000; sleep 1000");
-    while (!strstr(strbuf_str(&s.output), "up\n"))
-        uv_run(&s.loop, UV_RUN_ONCE);
+    until_up(&s);
     control_close(TAKE(s.control));
     CHECK_INT(until_exit(&s), 0);
     while (kill((pid_t)s.pid, 0) == 0) /* the guardian may still reap it */
