@@ -40,7 +40,7 @@ static void log_failure(const struct rank_end *r)
     else if (r->oom_killed)
         log_error("rank %d: killed: out of memory", r->rank);
     else if (r->signal)
-        log_error("rank %d: killed by signal %d (%s)", r->rank, r->signal, strsignal(r->signal));
+        log_error("rank %d was killed by signal %d (%s)", r->rank, r->signal, strsignal(r->signal));
 }
 
 static void on_ended(void *arg, const struct job_end *end)

@@ -70,7 +70,7 @@ static int acquire_lock(struct sweep_dir *d, struct err *e)
     int rc = lockfile_acquire(&d->lock, path, NULL, e);
     if (rc != -EBUSY)
         return rc;
-    err_wrap(e, "sweep '%s' is already running", d->name);
+    err_wrap(e, "sweep '%s' is being worked on", d->name);
     return err_hint(e, "drover sweep show %s  shows its progress", d->name);
 }
 
