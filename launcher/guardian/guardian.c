@@ -310,8 +310,8 @@ void guardian_kill_tree(struct guardian *g, uint32_t job)
 /* ---- after the guardian's death ---------------------------------------------------------- */
 
 /* Whether a descendant of this process was started by the guardian: it was seen below such a
- * process, or is in another group of this session, as ranks are, or carries a job's mark. Other
- * children have none of these. Returns 1, 0, or -errno if that is not known yet. */
+ * process, or is in another group of the same POSIX session, as ranks are, or carries a job's mark.
+ * Other children have none of these. Returns 1, 0, or -errno if that is not known yet. */
 static int is_guardians(const struct guardian *g, const struct process_tree_proc *w)
 {
     if (process_tree_has(&g->seen, w) || (w->session == getsid(0) && w->group != getpgrp()))
