@@ -374,13 +374,6 @@ void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows)
         print_indented(to, "Examples", h->examples);
 }
 
-void opt_help(FILE *to, const char *program, const char *usage, const char *summary,
-              const struct opt *rows)
-{
-    const struct opt_help h = {.program = program, .usage = usage, .summary = summary};
-    opt_print_help(to, &h, rows);
-}
-
 /* ---- helpers -------------------------------------------------------------------------------- */
 
 int opt_int(int *out, const char *what, const char *text, int min, int max, struct err *e)

@@ -112,9 +112,6 @@ struct opt_help {
  * broken at spaces; '\n' starts a new line, and a line that begins with a space is not broken.
  * Labels and examples are not broken either. Rows before the first group stand under "Options". */
 void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows);
-/* The same, without examples. */
-void opt_help(FILE *to, const char *program, const char *usage, const char *summary,
-              const struct opt *rows);
 
 /* Reads the whole text as an integer in [min, max]. -EINVAL or -ERANGE; the message names `what`.
  */

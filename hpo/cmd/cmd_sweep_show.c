@@ -115,8 +115,11 @@ int cmd_sweep_ls(int argc, char **argv)
     AUTO(strv) char **names = NULL;
     int rc = hpo_commands_parse(&names, 0, ls_options, &o, argc, argv, &e);
     if (rc == OPT_HELP) {
-        opt_help(stdout, program, "[--dir D] [--json]",
-                 "Lists the sweeps: their method, state, trials and best value.", ls_options);
+        const struct opt_help help = {
+            .program = program,
+            .usage = "[--dir D] [--json]",
+            .summary = "Lists the sweeps: their method, state, trials and best value."};
+        opt_print_help(stdout, &help, ls_options);
         return 0;
     }
     if (rc < 0 || sweep_dir_list(&names, o.root, &e) < 0)

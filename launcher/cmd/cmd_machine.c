@@ -27,11 +27,13 @@ int cmd_machine(int argc, char **argv)
     int rest = argc;
     int rc = opt_parse(options, NULL, argc, argv, &rest, &e);
     if (rc == OPT_HELP) {
-        opt_help(
-            stdout, "drover machine", "",
-            "Prints the topology of this node as JSON: hwloc's XML, the GPUs, and which of them "
-            "may be used. 'drover run' on another node needs it to place ranks here.",
-            options);
+        const struct opt_help help = {
+            .program = "drover machine",
+            .usage = "",
+            .summary = "Prints the topology of this node as JSON: hwloc's XML, the GPUs, and which "
+                       "of them "
+                       "may be used. 'drover run' on another node needs it to place ranks here."};
+        opt_print_help(stdout, &help, options);
         return 0;
     }
     if (rc == 0 && rest < argc)

@@ -292,7 +292,9 @@ int main(int argc, char **argv)
     int rest = argc;
     int rc = opt_parse(options, &a, argc, argv, &rest, &e);
     if (rc == OPT_HELP) {
-        opt_help(stdout, "conform", "[options]", "Checks a backend's collectives.", options);
+        const struct opt_help help = {"conform", "[options]", "Checks a backend's collectives.",
+                                      NULL};
+        opt_print_help(stdout, &help, options);
         return 0;
     }
     if (rc == 0 && rest < argc)

@@ -246,7 +246,8 @@ TEST(help_has_a_line_for_each_row_that_is_shown)
     char *text = NULL;
     size_t len = 0;
     FILE *f = open_memstream(&text, &len);
-    opt_help(f, "drover run", "[-np N] program", "Starts a job.", rows);
+    opt_print_help(f, &(struct opt_help){"drover run", "[-np N] program", "Starts a job.", NULL},
+                   rows);
     fclose(f);
     CHECK_STR(text, "Usage: drover run [-np N] program\n"
                     "\n"

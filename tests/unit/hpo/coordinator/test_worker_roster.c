@@ -13,7 +13,7 @@ static struct peer_table *peers;
 static void in_new_sweep(void)
 {
     struct err e = {0};
-    strcpy(root, "/tmp/test_company.XXXXXX");
+    strcpy(root, "/tmp/test_worker_roster.XXXXXX");
     CHECK(mkdtemp(root) != NULL);
     const struct sweep_dir_opts ask = {.root = root, .name = "s", .file = "method: random\n"};
     if (sweep_dir_open(&dir, &ask, &e) < 0)
