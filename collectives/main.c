@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collectives/bench/cmd_bench.h"
+#include "collectives/bench/cmd/cmd_bench.h"
 #include "common/log.h"
 
 int main(int argc, char **argv)

@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collectives/bench/analysis/rank_groups.h"
+#include "collectives/bench/analysis/stats.h"
 #include "collectives/bench/bench_report.h"
 #include "collectives/bench/buffers.h"
-#include "collectives/bench/rank_groups.h"
-#include "collectives/bench/stats.h"
 #include "collectives/comm/comm.h"
 #include "common/err.h"
 

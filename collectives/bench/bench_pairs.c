@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/bench/busbw.h"
+#include "collectives/bench/analysis/busbw.h"
 #include "common/clock.h"
 #include "common/mem.h"
 #include "launcher/client/client_internal.h"

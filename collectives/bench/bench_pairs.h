@@ -2,8 +2,8 @@
 #ifndef DROVER_BENCH_PAIRS_H
 #define DROVER_BENCH_PAIRS_H
 
+#include "collectives/bench/analysis/pairs.h"
 #include "collectives/bench/bench.h"
-#include "collectives/bench/pairs.h"
 
 /* The result, the same on every rank. The arrays are owned. */
 struct bench_pairs {

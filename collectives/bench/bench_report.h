@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collectives/bench/analysis/stats.h"
 #include "collectives/bench/buffers.h"
-#include "collectives/bench/stats.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
 

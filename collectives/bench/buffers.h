@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collectives/bench/busbw.h"
-#include "collectives/bench/verify.h"
+#include "collectives/bench/analysis/busbw.h"
+#include "collectives/bench/analysis/verify.h"
 #include "collectives/comm/backend.h"
 #include "common/err.h"
 #include "common/mem.h"

@@ -4,8 +4,8 @@
 #ifndef DROVER_HARDWARE_FACTS_H
 #define DROVER_HARDWARE_FACTS_H
 
+#include "collectives/bench/analysis/verdict.h"
 #include "collectives/bench/bench_report.h"
-#include "collectives/bench/verdict.h"
 
 /* Reads the facts; takes about 50 ms. `self` is this rank's device; `gpu`: the rank computes on a
  * GPU. A fact that cannot be read stays "not known". */

@@ -1,4 +1,4 @@
-#include "collectives/bench/rank_groups.h"
+#include "collectives/bench/analysis/rank_groups.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
 #ifndef DROVER_CMD_BENCH_INTERNAL_H
 #define DROVER_CMD_BENCH_INTERNAL_H
 
-#include "collectives/bench/cmd_bench_opts.h"
-#include "collectives/bench/verdict.h"
+#include "collectives/bench/analysis/verdict.h"
+#include "collectives/bench/cmd/cmd_bench_opts.h"
 
 /* The output of rank 0; the other ranks only take part in the verdict. */
 struct cmd_bench_printer {

@@ -1,4 +1,4 @@
-#include "collectives/bench/cmd_bench.h"
+#include "collectives/bench/cmd/cmd_bench.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collectives/bench/bench_job.h"
-#include "collectives/bench/cmd_bench_diff.h"
-#include "collectives/bench/cmd_bench_internal.h"
+#include "collectives/bench/cmd/bench_job.h"
+#include "collectives/bench/cmd/cmd_bench_diff.h"
+#include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "common/byte_size.h"
 #include "common/log.h"
 #include "common/opt.h"

@@ -1,9 +1,9 @@
-#include "collectives/bench/bench_diff.h"
+#include "collectives/bench/analysis/bench_diff.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "collectives/bench/stats.h"
+#include "collectives/bench/analysis/stats.h"
 #include "common/mem.h"
 
 struct value {

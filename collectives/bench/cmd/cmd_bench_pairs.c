@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "collectives/bench/bench_pairs.h"
-#include "collectives/bench/cmd_bench_internal.h"
+#include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "common/json.h"
 
 static void print_pairs_json(const struct pairs_map *m, const struct pairs_slow *s)

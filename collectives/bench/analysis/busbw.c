@@ -1,4 +1,4 @@
-#include "collectives/bench/busbw.h"
+#include "collectives/bench/analysis/busbw.h"
 
 struct busbw_shape busbw_shape(enum collective coll, size_t requested_bytes, size_t element_bytes,
                                int ranks)

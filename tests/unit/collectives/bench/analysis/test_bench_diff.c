@@ -1,4 +1,4 @@
-#include "collectives/bench/bench_diff.h"
+#include "collectives/bench/analysis/bench_diff.h"
 
 #include <math.h>
 

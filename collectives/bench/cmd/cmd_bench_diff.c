@@ -1,4 +1,4 @@
-#include "collectives/bench/cmd_bench_diff.h"
+#include "collectives/bench/cmd/cmd_bench_diff.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "collectives/bench/bench_diff.h"
+#include "collectives/bench/analysis/bench_diff.h"
 #include "common/fnv_hash.h"
 #include "common/json.h"
 #include "common/opt.h"

@@ -1,4 +1,4 @@
-#include "collectives/bench/cmd_bench_opts.h"
+#include "collectives/bench/cmd/cmd_bench_opts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/bench/busbw.h"
-#include "collectives/bench/cmd_bench_diff.h"
+#include "collectives/bench/analysis/busbw.h"
+#include "collectives/bench/cmd/cmd_bench_diff.h"
 #include "common/byte_size.h"
 #include "common/mem.h"
 #include "common/opt.h"

@@ -1,10 +1,10 @@
-#include "collectives/bench/pairs.h"
+#include "collectives/bench/analysis/pairs.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/bench/stats.h"
+#include "collectives/bench/analysis/stats.h"
 
 int pairs_rounds(int n)
 {

@@ -1,9 +1,9 @@
-#include "collectives/bench/verify.h"
+#include "collectives/bench/analysis/verify.h"
 
 #include <math.h>
 #include <stdint.h>
 
-#include "collectives/bench/busbw.h"
+#include "collectives/bench/analysis/busbw.h"
 #include "collectives/comm/float16.h"
 #include "common/mem.h"
 #include "tests/conform/values.h"

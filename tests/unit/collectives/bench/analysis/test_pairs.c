@@ -1,4 +1,4 @@
-#include "collectives/bench/pairs.h"
+#include "collectives/bench/analysis/pairs.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "collectives/bench/busbw.h"
+#include "collectives/bench/analysis/busbw.h"
 
 #include "tests/unit/test.h"
 

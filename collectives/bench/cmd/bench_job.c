@@ -1,4 +1,4 @@
-#include "collectives/bench/bench_job.h"
+#include "collectives/bench/cmd/bench_job.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,10 +1,10 @@
-#include "collectives/bench/verify.h"
+#include "collectives/bench/analysis/verify.h"
 
 #include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "collectives/bench/busbw.h"
+#include "collectives/bench/analysis/busbw.h"
 #include "collectives/comm/float16.h"
 
 enum { AVG_ULPS = 2, PLAIN_MAX = 127 /* an int8 holds it */ };

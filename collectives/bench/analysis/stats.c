@@ -1,4 +1,4 @@
-#include "collectives/bench/stats.h"
+#include "collectives/bench/analysis/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "collectives/bench/verdict.h"
+#include "collectives/bench/analysis/verdict.h"
 
 #include <math.h>
 #include <stdarg.h>
