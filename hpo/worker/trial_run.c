@@ -386,7 +386,7 @@ static void expand_to_nodes(struct trial_run *r, struct launch_spec *spec)
     }
     spec->hosts = r->hosts;
     spec->node_resources = r->parts;
-    spec->engine = PLAN_ENGINE_EXTERNAL;
+    spec->engine = "external";
     spec->ranks = ranks * ((int)n + 1);
     spec->oversubscribe = true; /* each worker has checked what fits on its node */
 }

@@ -51,6 +51,11 @@ void engine_request_stack(struct engine_job *j, int rank)
         j->ops->request_stack(j, rank);
 }
 
+bool engine_launcher_serves_pmix(const struct engine_job *j)
+{
+    return j->ops->launcher_serves_pmix && j->ops->launcher_serves_pmix(j);
+}
+
 void engine_pmi_reply(struct engine_job *j, int rank, const char *text, size_t len)
 {
     if (j->ops->pmi_reply)

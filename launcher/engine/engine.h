@@ -103,6 +103,8 @@ void engine_request_status(struct engine_job *j);
 void engine_request_stack(struct engine_job *j, int rank);
 /* Returns the rank's position in its collectives if it runs, or ran, on this node; else zeroes. */
 void engine_last_collective(const struct engine_job *j, int rank, struct collective_position *out);
+/* Whether the remote launcher serves PMIx to the ranks, as mpirun and srun do. */
+bool engine_launcher_serves_pmix(const struct engine_job *j);
 /* Answers a `pmi` request. `len` 0: no answer follows. */
 void engine_pmi_reply(struct engine_job *j, int rank, const char *text, size_t len);
 /* Sends SIGKILL to the process trees of the job, and to what they left; `cleared` follows. */
@@ -123,6 +125,8 @@ struct engine_ops {
     void (*last_collective)(const struct engine_job *j, int rank, struct collective_position *out);
     /* NULL: no rank runs on another node. */
     void (*request_stack)(struct engine_job *j, int rank);
+    /* NULL: there is no remote launcher. */
+    bool (*launcher_serves_pmix)(const struct engine_job *j);
     /* NULL: the engine does not emit `pmi`. */
     void (*pmi_reply)(struct engine_job *j, int rank, const char *text, size_t len);
 };

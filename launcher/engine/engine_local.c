@@ -453,11 +453,17 @@ int engine_local_start(struct engine_job **out, struct engine *en,
                        const struct engine_start_opts *o, const struct engine_events *ev, void *arg,
                        struct err *e)
 {
-    static const struct engine_ops ops = {
-        local_free,      local_signal,          local_request_stop,
-        local_resume,    local_finish_output,   local_request_status,
-        local_kill_tree, local_last_collective, NULL,
-        local_pmi_reply};
+    static const struct engine_ops ops = {local_free,
+                                          local_signal,
+                                          local_request_stop,
+                                          local_resume,
+                                          local_finish_output,
+                                          local_request_status,
+                                          local_kill_tree,
+                                          local_last_collective,
+                                          NULL,
+                                          NULL,
+                                          local_pmi_reply};
     static const struct pmix_server_events from_pmi = {on_pmi_connected, on_aborted,
                                                        engine_warn_spawn};
     if (en->guardian_ended)

@@ -361,8 +361,7 @@ static int choose_port(struct launch *j, int *port, const struct launch_spec *s,
 {
     int wanted = 0;
     int rc = read_port_setting(&wanted, s, e);
-    if (rc == 0 &&
-        (s->port_held || j->plan->engine != PLAN_ENGINE_LOCAL || j->plan->first_rank > 0))
+    if (rc == 0 && (s->port_held || !plan_is_local(j->plan) || j->plan->first_rank > 0))
         *port = wanted;
     else if (rc == 0)
         rc = port_hold(&j->port_fd, port, wanted, e);
@@ -436,7 +435,7 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
     if (rc == 0)
         rc = choose_port(j, &opts.master_port, s, e);
     opts.plan = j->plan;
-    bool local = j->plan && j->plan->engine == PLAN_ENGINE_LOCAL;
+    bool local = j->plan && plan_is_local(j->plan);
     /* Before the streams are opened, so that the server gets low descriptors. */
     if (rc == 0 && local && !s->no_pmix)
         rc = launch_context_join_pmix(&j->pmix, l, j->plan, &from_pmix, j, e);
@@ -501,8 +500,7 @@ int launch_request_status(struct launch *j, bool *asked)
     engine_request_status(j->run);
     for (int i = 0; i < j->plan->world_size; i++) {
         enum job_rank_state s = job_rank_state(j->job, i);
-        asked[i] = j->plan->engine != PLAN_ENGINE_LOCAL &&
-                   (s == JOB_RANK_RUNNING || s == JOB_RANK_RUNNING_EOF);
+        asked[i] = !plan_is_local(j->plan) && (s == JOB_RANK_RUNNING || s == JOB_RANK_RUNNING_EOF);
         n += asked[i];
     }
     return n;
@@ -515,8 +513,7 @@ void launch_request_stack(struct launch *j, int rank)
 
 bool launch_pmix_connected(const struct launch *j)
 {
-    return j->pmix_connected > 0 || j->plan->engine == PLAN_ENGINE_MPIRUN ||
-           j->plan->engine == PLAN_ENGINE_SRUN;
+    return j->pmix_connected > 0 || engine_launcher_serves_pmix(j->run);
 }
 
 int64_t launch_pmix_wait_ms(const struct launch *j, int rank)

@@ -79,7 +79,7 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
 /* Adds an observer, which must exist until `ended`; `ev` is copied. Observers are called in the
  * order in which they subscribed. At most LAUNCH_OBSERVERS_MAX, the first one included. */
 void launch_observe(struct launch *j, const struct launch_events *ev, void *arg);
-/* The join ticket of a job of PLAN_ENGINE_EXTERNAL: returns the address at which its agents
+/* The join ticket of a job of the engine "external": returns the address at which its agents
  * connect (agent_spawn.h), to be freed. `*token` authenticates them; borrowed. */
 char *launch_join_ticket(const struct launch *j, const char **token);
 const struct plan *launch_plan(const struct launch *j);

@@ -267,7 +267,7 @@ char **env_job(const struct plan *p, const struct launch_spec *s, char *const *b
     env_set(&env, "TORCHELASTIC_RUN_ID", "%s", p->job_id);
     if (!s->no_pmix) {
         env_set(&env, "OMPI_COMM_WORLD_SIZE", "%d", p->world_size);
-        for (size_t i = 0; i < COUNT_OF(one_node_mpi) && p->engine == PLAN_ENGINE_LOCAL; i++)
+        for (size_t i = 0; i < COUNT_OF(one_node_mpi) && plan_is_local(p); i++)
             if (!env_user_value(base, s->env, one_node_mpi[i].name))
                 env_set(&env, one_node_mpi[i].name, "%s", one_node_mpi[i].value);
     }

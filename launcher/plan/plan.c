@@ -203,25 +203,30 @@ static int check_spec(const struct launch_spec *s, struct err *e)
     return 0;
 }
 
-static int choose_engine(enum plan_engine *out, const struct launch_spec *s, char *const *base,
+static bool is_local(const char *engine)
+{
+    return engine && strcmp(engine, PLAN_ENGINE_LOCAL) == 0;
+}
+
+static int choose_engine(const char **out, const struct launch_spec *s, char *const *base,
                          struct err *e)
 {
     const char *remote = NULL;
     for (int i = 0; s->hosts && i < s->hosts->count && !remote; i++)
         remote = s->hosts->at[i].here ? NULL : s->hosts->at[i].name;
     *out = s->engine;
-    if (s->engine == PLAN_ENGINE_LOCAL && remote) {
+    if (is_local(s->engine) && remote) {
         err_set(e, -EINVAL,
                 "host '%s' is another machine: the local engine starts ranks only on this one",
                 remote);
         return err_hint(e, "omit --engine local, or use -H localhost:N");
     }
-    if (s->engine != PLAN_ENGINE_AUTO)
+    if (s->engine)
         return 0;
     if (!remote)
         *out = PLAN_ENGINE_LOCAL;
     else
-        *out = allocation_slurm_has(base, s->hosts) ? PLAN_ENGINE_SRUN : PLAN_ENGINE_MPIRUN;
+        *out = allocation_slurm_has(base, s->hosts) ? "slurm" : "openmpi";
     return 0;
 }
 

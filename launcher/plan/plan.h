@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -13,17 +14,9 @@
 struct hosts;
 struct topo;
 
-/* How ranks are started. */
-enum plan_engine {
-    PLAN_ENGINE_AUTO,        /* local if every host is this machine; srun inside a Slurm allocation;
-                                else mpirun */
-    PLAN_ENGINE_LOCAL,       /* this process's guardian starts them */
-    PLAN_ENGINE_MPIRUN,      /* mpirun starts an agent per rank */
-    PLAN_ENGINE_SRUN,        /* srun starts an agent per rank */
-    PLAN_ENGINE_EXTERNAL,    /* the caller has agents started, with the join ticket of
-                                launch_join_ticket() */
-    PLAN_ENGINE_LOCAL_AGENTS /* this process starts the agents on this machine: for tests */
-};
+/* The engine whose ranks this process's guardian starts. The others are the words of the remote
+ * launchers (remote/remote_launcher.h), which start an agent per rank. */
+#define PLAN_ENGINE_LOCAL "local"
 
 enum plan_map {
     PLAN_MAP_DEFAULT,
@@ -88,7 +81,8 @@ struct launch_spec {
     enum plan_map ppr_of;      /* the object: NODE, PACKAGE, NUMA, L3, CORE or HWTHREAD */
     int per_node;              /* -N: ranks per node; 0: decided by slots */
     const struct hosts *hosts; /* NULL: this machine */
-    enum plan_engine engine;
+    const char *engine; /* a word in static memory. NULL: "local" if every host is this machine,
+                           "slurm" inside a Slurm allocation, else "openmpi" */
     char *const *engine_args; /* arguments passed to mpirun or srun unchanged (--mca …) */
     int start_timeout_ms;     /* deadline for all agents to connect; 0: 60,000 */
     int lost_after_ms;        /* a node that is silent for this long is lost; 0: 15,000 */
@@ -142,7 +136,7 @@ struct plan_node {
 };
 
 struct plan {
-    enum plan_engine engine; /* never AUTO */
+    const char *engine; /* never NULL */
     struct plan_rank *ranks;
     int world_size;
     int first_rank; /* for an external part: ranks before ranks[0] in the whole job; else 0 */
@@ -174,6 +168,12 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
  *            unchanged */
 int plan_set_node(struct plan *p, int node, const struct launch_spec *s, const struct topo *t,
                   char *const *base_env, struct err *e);
+
+/* Whether this process's guardian starts the ranks. */
+static inline bool plan_is_local(const struct plan *p)
+{
+    return strcmp(p->engine, PLAN_ENGINE_LOCAL) == 0;
+}
 
 void plan_free(struct plan *p);
 AUTO_DEFINE(plan, struct plan *, plan_free)

@@ -416,6 +416,11 @@ static void remote_request_stack(struct engine_job *job, int rank)
         engine_remote_send(r, json_pack("{s:s}", "t", "stack"));
 }
 
+static bool remote_serves_pmix(const struct engine_job *job)
+{
+    return ((const struct remote_job *)job)->launcher->serves_pmix;
+}
+
 static void remote_finish_output(struct engine_job *job, int rank)
 {
     struct remote_rank *r = &((struct remote_job *)job)->ranks[rank];
@@ -502,7 +507,7 @@ static struct remote_job *new_job(struct engine *en, const struct engine_start_o
     j->spec = o->spec;
     j->port_wanted = o->master_port;
     j->base_env = strv_copy(o->base_env);
-    j->launcher = remote_launcher_of(o->plan->engine);
+    j->launcher = remote_launcher_find(o->plan->engine);
     AUTO(strv) char **own = remote_launcher_strip_env(o->base_env);
     rank_spec_base_env(&j->rank_base_env, j->launcher->argv ? o->base_env : own);
     if (!o->spec->no_pmix)
@@ -542,11 +547,17 @@ int engine_remote_start(struct engine_job **out, struct engine *en,
                         const struct engine_start_opts *o, const struct engine_events *ev,
                         void *arg, struct err *e)
 {
-    static const struct engine_ops ops = {remote_free,          remote_signal,
-                                          remote_request_stop,  remote_resume,
-                                          remote_finish_output, remote_request_status,
-                                          remote_kill_tree,     NULL,
-                                          remote_request_stack, NULL};
+    static const struct engine_ops ops = {remote_free,
+                                          remote_signal,
+                                          remote_request_stop,
+                                          remote_resume,
+                                          remote_finish_output,
+                                          remote_request_status,
+                                          remote_kill_tree,
+                                          NULL,
+                                          remote_request_stack,
+                                          remote_serves_pmix,
+                                          NULL};
     struct remote_job *j = new_job(en, o, &ops);
     j->ev = *ev;
     j->arg = arg;

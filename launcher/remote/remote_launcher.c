@@ -6,27 +6,13 @@
 #include "common/mem.h"
 #include "launcher/plan/env.h"
 
-/* REMOTE_ENV_RANK precedes the variables of mpirun and srun, inside which a job may run. */
-const struct remote_launcher *const remote_launchers[] = {
-    &remote_launcher_local_agents,
-    &remote_launcher_external,
-    &remote_launcher_mpirun,
-    &remote_launcher_srun,
-    NULL,
-};
-
-const struct remote_launcher *remote_launcher_of(enum plan_engine engine)
-{
-    for (const struct remote_launcher *const *l = remote_launchers; *l; l++)
-        if ((*l)->engine == engine)
-            return *l;
-    return NULL;
-}
+#define ENTRY(name) &remote_launcher_##name,
+const struct remote_launcher *const remote_launchers[] = {REMOTE_LAUNCHERS(ENTRY) NULL};
 
 const struct remote_launcher *remote_launcher_find(const char *word)
 {
     for (const struct remote_launcher *const *l = remote_launchers; *l; l++)
-        if ((*l)->word && strcmp((*l)->word, word) == 0)
+        if (strcmp((*l)->word, word) == 0)
             return *l;
     return NULL;
 }

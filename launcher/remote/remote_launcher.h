@@ -6,8 +6,7 @@
  * --verbose, and searched for a cause if it fails. It should neither bind the agents nor touch
  * their output.
  *
- * A new launcher is a file in launchers/, a row here and in remote_launcher.c, and a member of enum
- * plan_engine. */
+ * A new launcher is a file in launchers/ and a line of REMOTE_LAUNCHERS. */
 #ifndef DROVER_REMOTE_LAUNCHER_H
 #define DROVER_REMOTE_LAUNCHER_H
 
@@ -35,8 +34,8 @@ struct remote_launcher_opts {
 };
 
 struct remote_launcher {
-    enum plan_engine engine;
-    const char *word;    /* its name in --engine; NULL: programs choose it, users do not */
+    const char *word;    /* its name in --engine, launch_spec.engine and plan.engine */
+    bool hidden;         /* programs choose it, users do not */
     const char *program; /* searched in PATH, without links to drover; NULL: the agent itself */
     const char *package; /* what to install if the program is missing */
     const char *const
@@ -51,29 +50,31 @@ struct remote_launcher {
     /* Finds in the last lines that it printed why it failed, as text and hint. Pure. Returns false
      * if no line is known. `lines` end with NULL, oldest first. NULL: it prints nothing of use. */
     bool (*find_failure)(struct err *e, const char *const *lines);
-    bool takes_args; /* engine_args mean something to it */
+    bool takes_args;  /* engine_args mean something to it */
+    bool serves_pmix; /* to the ranks, whose agents it has started */
     bool lingers;  /* after a failure it takes long to exit, and repeats what drover has reported */
     bool per_rank; /* it is started here once per rank, with REMOTE_ENV_RANK, instead of once */
 };
 
-extern const struct remote_launcher remote_launcher_mpirun, remote_launcher_srun;
-/* Agents on this machine alone, each a child of this process: for tests. */
-extern const struct remote_launcher remote_launcher_local_agents;
-/* Others start the agents. */
-extern const struct remote_launcher remote_launcher_external;
+/* The table: ROW(NAME) stands for remote_launcher_NAME. DROVER_AGENT_RANK, which local_agents
+ * reads, precedes the variables of mpirun and srun, inside which a job may run. */
+#define REMOTE_LAUNCHERS(ROW)                                                            \
+    ROW(local_agents) /* a child of this process per rank, on this machine: for tests */ \
+    ROW(external)     /* others start the agents, with launch_join_ticket() */           \
+    ROW(mpirun)                                                                          \
+    ROW(srun)
 
-/* The words of --engine for them, for option texts and hints. test_remote_launcher compares it with
- * the rows. */
+/* The words of the rows that users may choose, for option texts and hints. test_remote_launcher
+ * compares it with the rows. */
 #define REMOTE_LAUNCHER_WORDS "openmpi, slurm"
+
+#define REMOTE_LAUNCHER_DECLARE(name) extern const struct remote_launcher remote_launcher_##name;
+REMOTE_LAUNCHERS(REMOTE_LAUNCHER_DECLARE)
 
 /* All rows, NULL at the end. */
 extern const struct remote_launcher *const remote_launchers[];
 
-/* Returns the row of an engine; NULL for PLAN_ENGINE_AUTO and PLAN_ENGINE_LOCAL, which have none.
- */
-const struct remote_launcher *remote_launcher_of(enum plan_engine engine);
-
-/* Returns the row whose name in --engine is `word`; NULL: there is none. */
+/* Returns the row with this word; NULL: there is none, as for "local". */
 const struct remote_launcher *remote_launcher_find(const char *word);
 
 /* Whether a launcher sets "NAME=value" for the processes that it starts. The directory that mpirun

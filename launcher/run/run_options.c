@@ -118,11 +118,11 @@ static int on_engine(void *into, char *const *values, struct err *e)
 {
     static const struct {
         const char *word;
-        enum plan_engine engine;
+        const char *engine;
     } engines[] = {
-        {"auto", PLAN_ENGINE_AUTO},  {"local", PLAN_ENGINE_LOCAL},
-        {"fork", PLAN_ENGINE_LOCAL}, {"ssh", PLAN_ENGINE_AUTO}, /* hydra's -launcher */
-        {"rsh", PLAN_ENGINE_AUTO},
+        {"auto", NULL}, {"local", PLAN_ENGINE_LOCAL}, {"fork", PLAN_ENGINE_LOCAL},
+        {"ssh", NULL}, /* hydra's -launcher */
+        {"rsh", NULL},
     };
     const struct remote_launcher *launcher = remote_launcher_find(values[0]);
     struct run_options *o = into;
@@ -131,8 +131,8 @@ static int on_engine(void *into, char *const *values, struct err *e)
             o->spec.engine = engines[i].engine;
             return 0;
         }
-    if (launcher) {
-        o->spec.engine = launcher->engine;
+    if (launcher && !launcher->hidden) {
+        o->spec.engine = launcher->word;
         return 0;
     }
     err_set(e, -EINVAL, "unknown engine '%s'", values[0]);

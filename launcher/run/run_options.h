@@ -58,7 +58,7 @@ int run_options_parse(struct run_options *o, const char *program, int argc, char
 /* Checks options that were read in another way (torchrun's), finds the hosts, fills the spec. */
 int run_options_resolve(struct run_options *o, struct err *e);
 /* Logs, in one line, the options that have no effect with this engine, and the warnings. */
-void run_options_log_ignored(const struct run_options *o, enum plan_engine engine);
+void run_options_log_ignored(const struct run_options *o, const char *engine);
 void run_options_free(struct run_options *o);
 
 #endif

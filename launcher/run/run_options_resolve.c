@@ -98,7 +98,7 @@ static int find_hosts(struct run_options *o, struct err *e)
         return e ? e->code : -EINVAL;
     if (!o->hosts)
         o->hosts = list ? TAKE(list) : TAKE(file);
-    if (!o->hosts && o->spec.engine != PLAN_ENGINE_LOCAL &&
+    if (!o->hosts && !(o->spec.engine && strcmp(o->spec.engine, PLAN_ENGINE_LOCAL) == 0) &&
         allocation_find(&o->hosts, NULL, environ, e) < 0)
         return e ? e->code : -EINVAL;
     if (o->hosts)
@@ -173,14 +173,14 @@ int run_options_resolve(struct run_options *o, struct err *e)
     return 0;
 }
 
-void run_options_log_ignored(const struct run_options *o, enum plan_engine engine)
+void run_options_log_ignored(const struct run_options *o, const char *engine)
 {
     AUTO(strbuf) struct strbuf b = {0};
     for (size_t i = 0; i < strv_len(o->warnings); i++)
         log_warn("%s", o->warnings[i]);
     for (size_t i = 0; i < strv_len(o->ignored); i++)
         strbuf_printf(&b, " %s", o->ignored[i]);
-    const struct remote_launcher *launcher = remote_launcher_of(engine);
+    const struct remote_launcher *launcher = remote_launcher_find(engine);
     for (size_t i = 0; !(launcher && launcher->takes_args) && i < strv_len(o->mpirun_only); i++)
         strbuf_printf(&b, " %s", o->mpirun_only[i]);
     if (b.len > 0)

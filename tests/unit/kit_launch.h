@@ -143,7 +143,7 @@ static inline void until_heard(struct heard *h, const struct strbuf *b, const ch
 static inline struct launch_spec far_script(int ranks, char **argv, const char *text)
 {
     struct launch_spec s = script(ranks, argv, text);
-    s.engine = PLAN_ENGINE_LOCAL_AGENTS;
+    s.engine = "local-agents";
     return s;
 }
 

@@ -10,7 +10,8 @@ static int local_agents_argv(char ***argv, char ***env, const struct remote_laun
 
 static const char *const rank_env[] = {REMOTE_ENV_RANK, NULL};
 
-const struct remote_launcher remote_launcher_local_agents = {.engine = PLAN_ENGINE_LOCAL_AGENTS,
+const struct remote_launcher remote_launcher_local_agents = {.word = "local-agents",
+                                                             .hidden = true,
                                                              .rank_env = rank_env,
                                                              .argv = local_agents_argv,
                                                              .per_rank = true};

@@ -90,8 +90,7 @@ static int mpirun_argv(char ***argv, char ***env, const struct remote_launcher_o
 static const char *const env_prefixes[] = {"PMIX_", "OMPI_", "PRTE_", NULL};
 static const char *const rank_env[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", NULL};
 
-const struct remote_launcher remote_launcher_mpirun = {.engine = PLAN_ENGINE_MPIRUN,
-                                                       .word = "openmpi",
+const struct remote_launcher remote_launcher_mpirun = {.word = "openmpi",
                                                        .program = "mpirun",
                                                        .package = "openmpi-bin",
                                                        .env_prefixes = env_prefixes,
@@ -99,4 +98,5 @@ const struct remote_launcher remote_launcher_mpirun = {.engine = PLAN_ENGINE_MPI
                                                        .argv = mpirun_argv,
                                                        .find_failure = launcher_failure_find,
                                                        .takes_args = true,
+                                                       .serves_pmix = true,
                                                        .lingers = true};

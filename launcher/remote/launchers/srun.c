@@ -107,11 +107,11 @@ static int srun_argv(char ***argv, char ***env, const struct remote_launcher_opt
 static const char *const env_prefixes[] = {"PMIX_", "PMI_", "SLURM_", NULL};
 static const char *const rank_env[] = {"PMIX_RANK", "SLURM_PROCID", NULL};
 
-const struct remote_launcher remote_launcher_srun = {.engine = PLAN_ENGINE_SRUN,
-                                                     .word = "slurm",
+const struct remote_launcher remote_launcher_srun = {.word = "slurm",
                                                      .program = "srun",
                                                      .package = "slurm-client",
                                                      .env_prefixes = env_prefixes,
                                                      .rank_env = rank_env,
                                                      .argv = srun_argv,
-                                                     .find_failure = launcher_failure_find};
+                                                     .find_failure = launcher_failure_find,
+                                                     .serves_pmix = true};

@@ -76,7 +76,7 @@ static void open_workers(struct fixture *f, const char *want)
     hosts_add(&f->hosts, "n2", 3, 0);
     hosts_add(&f->hosts, "me", 8, 0);
     f->hosts.at[2].here = true;
-    f->spec = (struct launch_spec){.engine = PLAN_ENGINE_LOCAL_AGENTS, .env = env};
+    f->spec = (struct launch_spec){.engine = "local-agents", .env = env};
     f->config = (struct remote_workers_opts){
         .guardian = f->g, .spec = &f->spec, .hosts = &f->hosts, .ranks = 2, .limit = true};
     if (remote_workers_open(&f->workers, &f->loop, &f->config, f->dir, &ev, f, &e) < 0)

@@ -78,7 +78,7 @@ static void gang_open(struct gang *g, const char *text)
     struct launch_spec spec = script(1, g->argv, text);
     spec.hosts = g->hosts;
     spec.node_resources = &g->part;
-    spec.engine = PLAN_ENGINE_EXTERNAL;
+    spec.engine = "external";
     g->job = begin(f, 0, &spec);
     const char *token = NULL;
     AUTO(free) char *address = launch_join_ticket(g->job->job, &token);

@@ -208,7 +208,7 @@ TEST(a_rank_finds_torchruns_contract)
 TEST(one_nodes_shortcuts_are_for_the_local_engine_only)
 {
     struct plan far = plan;
-    far.engine = PLAN_ENGINE_MPIRUN;
+    far.engine = "openmpi";
     struct launch_spec s = {.restart_count = 1, .max_restarts = 3};
     AUTO(strv) char **job = env_job(&far, &s, NULL);
     CHECK(env_get(job, "OMPI_MCA_schizo") == NULL && env_get(job, "OMPI_MCA_btl") == NULL);

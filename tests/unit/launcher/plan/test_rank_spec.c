@@ -13,7 +13,7 @@
 static struct plan *plan_of_two(void)
 {
     struct plan *p = xzalloc(sizeof *p);
-    p->engine = PLAN_ENGINE_MPIRUN;
+    p->engine = "openmpi";
     p->world_size = 2;
     p->node_count = 1;
     p->nodes = xcalloc(1, sizeof *p->nodes);
@@ -142,7 +142,7 @@ TEST(a_thousand_nodes_are_planned_and_told_in_less_than_a_second_and_200_MB)
         hosts_add(h, name, 8, 0);
     }
     char *argv[] = {(char *)"python3", (char *)"train.py", NULL};
-    struct launch_spec s = {.argv = argv, .hosts = h, .engine = PLAN_ENGINE_MPIRUN};
+    struct launch_spec s = {.argv = argv, .hosts = h, .engine = "openmpi"};
     size_t bytes = plan_and_encode(&s, t, env);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ended);
     getrusage(RUSAGE_SELF, &used);

@@ -33,7 +33,7 @@ static void held_open(struct held *h, const char *text)
     h->spec = script(2, h->argv, text);
     h->spec.hosts = h->hosts;
     h->spec.node_resources = &h->part;
-    h->spec.engine = PLAN_ENGINE_EXTERNAL;
+    h->spec.engine = "external";
     h->job = begin(h->f, 0, &h->spec);
 }
 

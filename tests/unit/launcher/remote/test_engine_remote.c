@@ -49,7 +49,7 @@ TEST(mpirun_starts_agents_too)
     AUTO(fixture) struct fixture *f = open_all();
     char *argv[4];
     struct launch_spec s = far_script(3, argv, "echo $RANK $OMPI_COMM_WORLD_SIZE");
-    s.engine = PLAN_ENGINE_MPIRUN;
+    s.engine = "openmpi";
     struct heard *h = begin(f, 0, &s);
     until_over(h);
     CHECK_HAS(strbuf_str(&h->out), "2o2 3|");

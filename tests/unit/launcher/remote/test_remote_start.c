@@ -64,7 +64,7 @@ static const char waits[] = WRITE_TICKET "exec sleep 100";
 static struct heard *begin_remote(struct scene *s, int start_timeout_ms)
 {
     s->spec = far_script(2, s->argv, "echo hi");
-    s->spec.engine = PLAN_ENGINE_MPIRUN;
+    s->spec.engine = "openmpi";
     s->spec.start_timeout_ms = start_timeout_ms;
     return begin(s->f, 0, &s->spec);
 }
@@ -373,7 +373,7 @@ TEST(without_mpirun_the_error_says_what_to_install)
     launch_context_close(s.f->l);
     CHECK_INT(launch_context_open(&s.f->l, &s.f->loop, s.f->g, &e), 0);
     struct launch_spec spec = far_script(2, argv, "true");
-    spec.engine = PLAN_ENGINE_MPIRUN;
+    spec.engine = "openmpi";
     CHECK_INT(launch_start(&s.f->jobs[0].job, s.f->l, &spec, &kit_events, &s.f->jobs[0], &e),
               -ENOENT);
     CHECK_HAS(e.text, "mpirun");

@@ -167,7 +167,7 @@ TEST(times_restarts_and_stdin_have_their_fields)
     CHECK_STR(got.events_file, "f");
     CHECK_INT(got.spec.grace_ms, 1);
     CHECK_INT(got.spec.stdin_rank, 3);
-    CHECK_INT(got.spec.engine, PLAN_ENGINE_SRUN);
+    CHECK_STR(got.spec.engine, "slurm");
     done();
     static const char *const wrong[] = {"--start-timeout -1",
                                         "--hang-timeout 1e9",
