@@ -18,7 +18,7 @@
 
 enum {
     REPORT_STOP_MS = 1000, /* for a program that reports to end after the stop on its channel */
-    IN_FLIGHT_MAX = 5000   /* messages that are sent ahead of their acknowledgement */
+    IN_FLIGHT_MAX = 5000   /* most messages that are sent and not acknowledged */
 };
 
 /* Where reports come from. Only those of the best source seen so far count. */
