@@ -178,7 +178,7 @@ static void add_ends(struct bayes_observations *p, const struct trial_view *view
 /* Whether the trial's final value must be forecast. */
 static bool needs_forecast(const struct trial *t)
 {
-    return t->point_count > 0 && (t->state == TRIAL_PRUNED || !trial_is_ended(t->state));
+    return t->curve.count > 0 && (t->state == TRIAL_PRUNED || !trial_is_ended(t->state));
 }
 
 /* Adds forecasts of the trials that are not whole. Running trials without a forecast are pending.

@@ -12,7 +12,7 @@ json_t *scheduler_trial_json(const struct scheduler *s, int trial)
     json_t *o = json_pack("{s:i, s:s, s:O, s:o, s:I, s:s?, s:f, s:I, s:o}", "id", t->id, "state",
                           trial_state_name(t->state), "params", t->params, "value",
                           isnan(value) ? json_null() : json_real(value), "steps",
-                          (json_int_t)t->point_count, "node", t->node, "seconds", t->seconds,
+                          (json_int_t)t->curve.count, "node", t->node, "seconds", t->seconds,
                           "lease", (json_int_t)t->lease, "metrics", json_copy(t->metrics));
     if (t->error)
         json_object_set_new(o, "error", json_string(t->error));

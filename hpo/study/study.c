@@ -253,8 +253,8 @@ static int resume(struct study *s, int (*choose)(const struct stopper *stopper, 
     struct trial *t = s->trials[id];
     apply_event(t, TRIAL_EV_LEASE);
     t->lease++;
-    t->resumed_at =
-        t->points[t->point_count - 1].step; /* a trial pauses after a report, so it has a point */
+    t->resumed_at = t->curve.points[t->curve.count - 1]
+                        .step; /* a trial pauses after a report, so it has a point */
     return id;
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/mem.h"
 #include "hpo/trial/stop_reason.h"
+#include "hpo/trial/trial_curve.h"
 
 enum trial_state {
     TRIAL_WAITING,  /* for a slot: new, or requeued */
@@ -54,11 +55,6 @@ const char *trial_state_name(enum trial_state s);
 /* Returns the state of that name; -1: there is none. */
 int trial_state_parse(const char *name);
 
-struct trial_point { /* one finite value of the sweep's metric */
-    double step;
-    double value;
-};
-
 struct trial {
     int id;
     enum trial_state state;
@@ -70,10 +66,8 @@ struct trial {
     char *stopper;                /* STOP_REASON_EARLY: the early stopper's name; else NULL */
     int tries_spent;              /* REQUEUED records that counted against the retries */
 
-    struct trial_point *points; /* by increasing step */
-    size_t point_count, point_cap;
+    struct trial_curve curve;  /* of the sweep's metric */
     struct trial_means *means; /* cache of trial_mean() */
-    double best;               /* of the points' values; NAN: there are no points */
     int64_t points_lease;      /* the last lease with a report; 0: none */
     double last_step;          /* the highest step under points_lease */
     int lease_reports;         /* reports of the sweep's metric under points_lease */
@@ -116,9 +110,7 @@ double trial_next_step(const struct trial *t);
 /* The trial's value: the best, or the last one; NAN: none yet. */
 double trial_value(const struct trial *t, bool last);
 
-/* The number of points whose step is <= `step`. */
-size_t trial_points_until(const struct trial *t, double step);
-/* The mean of the first n points, 0 < n <= point_count. Each mean is computed once and kept;
+/* The mean of the first n points, 0 < n <= curve.count. Each mean is computed once and kept;
  * without a call no memory is used. */
 double trial_mean(const struct trial *t, size_t n);
 
