@@ -9,7 +9,8 @@
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/coordinator/progress_display.h"
 #include "hpo/coordinator/progress_text.h"
-#include "hpo/store/sweep_reader.h"
+#include "hpo/reader/sweep_reader.h"
+#include "hpo/store/stored_sweep.h"
 
 enum { TABLE_MAX = 20 };
 
@@ -48,7 +49,7 @@ void sweep_run_print_notices(char **texts, const struct sweep_options *o)
 static void print_best(struct strbuf *out, const struct sweep_reader *v,
                        const struct run_message_opts *m, int best)
 {
-    AUTO(json) json_t *t = scheduler_trial_json(v->sched, best);
+    AUTO(json) json_t *t = sweep_columns_trial_json(v->columns, (size_t)best);
     const json_t *params = json_object_get(t, "params");
     const char *metric = v->spec->metrics[0].name;
     AUTO(strv) char **argv = NULL;
@@ -72,8 +73,8 @@ static void print_result(const struct sweep_reader *v, const struct run_message_
     }
     AUTO(strbuf) struct strbuf b = {0};
     AUTO(json) json_t *trials = sweep_reader_trials(v), *pareto = sweep_reader_pareto(v);
-    struct scheduler_counts counts = scheduler_counts(v->sched);
-    int best = scheduler_recommended(v->sched);
+    struct scheduler_counts counts = sweep_reader_counts(v);
+    int best = sweep_reader_recommended(v);
     progress_text_table(&b, trials, v->spec, pareto, TABLE_MAX);
     strbuf_putc(&b, '\n');
     progress_text_counts(&b, &counts);
@@ -86,8 +87,8 @@ static void print_result(const struct sweep_reader *v, const struct run_message_
 /* A sweep without a metric has a result if a trial is done. */
 static bool has_result(const struct sweep_reader *v)
 {
-    return v->spec->metrics[0].name ? scheduler_best(v->sched) >= 0
-                                    : scheduler_counts(v->sched).done > 0;
+    return v->spec->metrics[0].name ? sweep_columns_best(v->columns) >= 0
+                                    : sweep_columns_states(v->columns)[TRIAL_DONE] > 0;
 }
 
 static void print_how_to_continue(const char *name, const struct sweep_options *o)
@@ -150,7 +151,7 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     c->remote_workers.guardian = guardian;
     if (sweep_dir_open(&dir, d, e) < 0)
         return EXIT_USAGE;
-    sweep_reader_apply_stored(spec, dir);
+    stored_sweep_apply(spec, dir);
     if (dir->fresh || !d->prior) /* otherwise the observations of its start are used */
         sweep_run_print_notices(notices, o);
     c->dir = dir;

@@ -74,7 +74,11 @@ int scheduler_recommended(const struct scheduler *s)
 
 struct scheduler_counts scheduler_counts(const struct scheduler *s)
 {
-    const int *n = s->st.counts;
+    return scheduler_counts_of(s->st.counts, scheduler_trials_wanted(s));
+}
+
+struct scheduler_counts scheduler_counts_of(const int *n, int total_wanted)
+{
     return (struct scheduler_counts){
         .waiting = n[TRIAL_WAITING],
         .running = n[TRIAL_LEASED] + n[TRIAL_RUNNING],
@@ -86,7 +90,7 @@ struct scheduler_counts scheduler_counts(const struct scheduler *s)
         .oom = n[TRIAL_OOM],
         .invalid = n[TRIAL_INVALID],
         .cancelled = n[TRIAL_CANCELLED],
-        .total_wanted = scheduler_trials_wanted(s),
+        .total_wanted = total_wanted,
     };
 }
 

@@ -4,7 +4,8 @@
 
 #include "common/json.h"
 #include "common/strbuf.h"
-#include "hpo/store/sweep_reader.h"
+#include "hpo/reader/sweep_reader.h"
+#include "hpo/store/stored_sweep.h"
 #include "hpo/transport/transport_client.h"
 #include "tests/unit/test.h"
 
@@ -61,12 +62,12 @@ static int coordinate(const struct sweep *t, const char *file, struct err *e)
     AUTO(spec) struct spec *spec = NULL;
     AUTO(sweep_dir) struct sweep_dir *dir = NULL;
     AUTO(coordinator) struct coordinator *c = NULL;
-    int rc = sweep_reader_spec(&spec, file, "s.yaml", e);
+    int rc = stored_sweep_spec(&spec, file, "s.yaml", e);
     if (rc == 0)
         rc = open_dir(&dir, t, file, e);
     if (rc < 0)
         return rc;
-    sweep_reader_apply_stored(spec, dir);
+    stored_sweep_apply(spec, dir);
     const struct coordinator_opts opts = {
         .spec = spec, .dir = dir, .run_message = {spec, "s", dir->path, "/tmp"}};
     rc = coordinator_open(&c, &opts, e);

@@ -1,4 +1,6 @@
-/* sweep_reader - reads a stored sweep: its file, its trials, its state. */
+/* sweep_reader - a sweep for those who look at it: what is stored now, and what is new later.
+ *
+ * Writes nothing, takes no lock, and needs no write permission (event_store.h). */
 #ifndef DROVER_SWEEP_READER_H
 #define DROVER_SWEEP_READER_H
 
@@ -6,42 +8,43 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "hpo/reader/sweep_columns.h"
 #include "hpo/scheduler/scheduler.h"
 #include "hpo/spec/spec.h"
 #include "hpo/store/sweep_dir.h"
 
-/* Reads the text of a sweep file; messages call it `name`. Errors as yaml_read() and spec_read(),
- * and -EINVAL  its command or a metric's pattern is invalid */
-int sweep_reader_spec(struct spec **out, const char *text, const char *name, struct err *e);
-
-/* Sets the stored seed and the stored warm start in a spec that was read from the file. */
-void sweep_reader_apply_stored(struct spec *s, const struct sweep_dir *d);
-
 struct sweep_reader {
     struct sweep_dir *dir;
     struct spec *spec;
-    struct scheduler *sched;
+    struct sweep_columns *columns;
 };
 
-/* Reads what is stored now. Changes nothing.
- *   -ENOENT, -EBADMSG, …  as sweep_dir_read() and event_store_replay() */
+/* Opens a sweep and reads what is stored now.
+ *   -ENOENT, -EBADMSG, …  as sweep_dir_read() and event_store_read() */
 int sweep_reader_open(struct sweep_reader **out, const char *root, const char *name, struct err *e);
-/* The same, to write to, and locked: until it is closed no coordinator can start. Trials stay
- * leased to their workers. -EBUSY  a coordinator is running; others as sweep_dir_open() */
-int sweep_reader_open_locked(struct sweep_reader **out, const char *root, const char *name,
-                             struct err *e);
 void sweep_reader_close(struct sweep_reader *v);
 AUTO_DEFINE(sweep_reader, struct sweep_reader *, sweep_reader_close)
+
+/* Reads what is new. Errors as event_store_read(). */
+int sweep_reader_update(struct sweep_reader *v, struct err *e);
 
 /* "running", "paused" (by the user), "finished", or "stopped": by the user, or since no coordinator
  * is running. */
 const char *sweep_reader_state(const struct sweep_reader *v);
 
+struct scheduler_counts sweep_reader_counts(const struct sweep_reader *v);
+
+/* The trial that is recommended, or -1: what the sampler's model says is best, or else the best.
+ * May fit a model. */
+int sweep_reader_recommended(const struct sweep_reader *v);
+
 /* {"name","method","state","best","pareto"?,"importance","trials":[…],"workers":[…]}: the output
  * of `sweep show --json` (new reference). `best` is {"id","value","params"} or null. */
 json_t *sweep_reader_json(const struct sweep_reader *v);
 
-/* Returns sweep_analysis_importance(); null without a metric. New reference. */
+/* Returns sweep_analysis_importance() of at most READER_ANALYSED_MAX trials, which are spread over
+ * all; null without a metric. New reference. */
+enum { READER_ANALYSED_MAX = 5000 };
 json_t *sweep_reader_importance(const struct sweep_reader *v);
 /* Returns sweep_analysis_front(); NULL with fewer than two objectives. New reference. */
 json_t *sweep_reader_pareto(const struct sweep_reader *v);
@@ -50,7 +53,7 @@ json_t *sweep_reader_pareto(const struct sweep_reader *v);
  * running. New reference. */
 json_t *sweep_reader_workers(const struct sweep_reader *v);
 
-/* All trials, each as scheduler_trial_json() returns it: an array. New reference. */
+/* All trials, each as sweep_columns_trial_json() returns it: an array. New reference. */
 json_t *sweep_reader_trials(const struct sweep_reader *v);
 
 #endif
