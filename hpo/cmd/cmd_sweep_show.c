@@ -169,8 +169,8 @@ static void print_workers(struct strbuf *b, const struct sweep_reader *v)
 static void print_view(const struct sweep_reader *v, int top)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *trials = sweep_reader_trials(v), *importance = sweep_reader_importance(v);
-    AUTO(json) json_t *pareto = sweep_reader_pareto(v);
+    AUTO(json) json_t *importance = sweep_reader_importance(v), *pareto = sweep_reader_pareto(v);
+    AUTO(json) json_t *trials = sweep_reader_top(v, pareto, (size_t)top);
     struct scheduler_counts c = sweep_reader_counts(v);
     strbuf_printf(&b, "%s: ", v->dir->name);
     progress_text_counts(&b, &c);
@@ -209,8 +209,6 @@ int cmd_sweep_show(int argc, char **argv)
         print_view(v, o.top);
         return 0;
     }
-    AUTO(json) json_t *j = sweep_reader_json(v);
-    AUTO(free) char *line = json_line(j);
-    puts(line);
+    sweep_reader_print_json(v, stdout);
     return 0;
 }

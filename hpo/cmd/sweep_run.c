@@ -66,13 +66,12 @@ static void print_best(struct strbuf *out, const struct sweep_reader *v,
 static void print_result(const struct sweep_reader *v, const struct run_message_opts *m, bool json)
 {
     if (json) {
-        AUTO(json) json_t *all = sweep_reader_json(v);
-        AUTO(free) char *line = json_line(all);
-        puts(line);
+        sweep_reader_print_json(v, stdout);
         return;
     }
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *trials = sweep_reader_trials(v), *pareto = sweep_reader_pareto(v);
+    AUTO(json) json_t *pareto = sweep_reader_pareto(v);
+    AUTO(json) json_t *trials = sweep_reader_top(v, pareto, TABLE_MAX);
     struct scheduler_counts counts = sweep_reader_counts(v);
     int best = sweep_reader_recommended(v);
     progress_text_table(&b, trials, v->spec, pareto, TABLE_MAX);

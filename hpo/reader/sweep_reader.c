@@ -46,11 +46,38 @@ void sweep_reader_close(struct sweep_reader *v)
     free(v);
 }
 
-json_t *sweep_reader_trials(const struct sweep_reader *v)
+struct ranked {
+    int id;
+    double loss; /* NAN: no value */
+    bool front;
+};
+
+static int better_first(const void *a, const void *b)
 {
+    const struct ranked *x = a, *y = b;
+    if (x->front != y->front)
+        return x->front ? -1 : 1;
+    if (isnan(x->loss) != isnan(y->loss))
+        return isnan(x->loss) ? 1 : -1;
+    if (!isnan(x->loss) && x->loss != y->loss)
+        return x->loss < y->loss ? -1 : 1;
+    return x->id < y->id ? -1 : 1;
+}
+
+json_t *sweep_reader_top(const struct sweep_reader *v, const json_t *front, size_t max)
+{
+    size_t n = sweep_columns_count(v->columns);
+    AUTO(free) struct ranked *all = xcalloc(n + 1, sizeof *all);
+    for (size_t i = 0; i < n; i++) {
+        double score = sweep_columns_score(v->columns, i);
+        all[i] = (struct ranked){(int)i, v->spec->metrics[0].maximize ? -score : score, false};
+    }
+    for (size_t i = 0; i < json_array_size(front); i++)
+        all[json_integer_value(json_array_get(front, i))].front = true;
+    qsort(all, n, sizeof *all, better_first);
     json_t *list = json_array();
-    for (size_t i = 0; i < sweep_columns_count(v->columns); i++)
-        json_array_append_new(list, sweep_columns_trial_json(v->columns, i));
+    for (size_t i = 0; i < n && i < max; i++)
+        json_array_append_new(list, sweep_columns_trial_json(v->columns, (size_t)all[i].id));
     return list;
 }
 
@@ -91,7 +118,7 @@ static bool is_done(const struct sweep_reader *v)
     struct scheduler_counts c = sweep_reader_counts(v);
     int open = c.waiting + c.running + c.stopping + c.paused;
     if (event_store_get(&ended, v->dir->store, SWEEP_DIR_META_ENDED, NULL) == 0 && ended)
-        return *ended != 0;
+        return *ended && open == 0;
     return open == 0 && c.total_wanted >= 0 &&
            sweep_columns_count(v->columns) >= (size_t)c.total_wanted;
 }
@@ -204,15 +231,39 @@ json_t *sweep_reader_pareto(const struct sweep_reader *v)
     return front;
 }
 
-json_t *sweep_reader_json(const struct sweep_reader *v)
+static void print_member(FILE *out, const char *before, const char *name, json_t *value)
 {
-    json_t *trials = sweep_reader_trials(v), *best = json_null();
-    const json_t *t = json_array_get(trials, (size_t)sweep_reader_recommended(v)); /* -1: none */
-    if (t)
-        best = json_pack("{s:O,s:O,s:O}", "id", json_object_get(t, "id"), "value",
-                         json_object_get(t, "value"), "params", json_object_get(t, "params"));
-    return json_pack("{s:s,s:s,s:s,s:o,s:o*,s:o,s:o,s:o}", "name", v->dir->name, "method",
-                     v->spec->method->name, "state", sweep_reader_state(v), "best", best, "pareto",
-                     sweep_reader_pareto(v), "importance", sweep_reader_importance(v), "trials",
-                     trials, "workers", sweep_reader_workers(v));
+    AUTO(free) char *text = json_line(value);
+    fprintf(out, "%s\"%s\":%s", before, name, text);
+    json_decref(value);
+}
+
+static json_t *best_json(const struct sweep_reader *v)
+{
+    int best = sweep_reader_recommended(v);
+    AUTO(json) json_t *t = best < 0 ? NULL : sweep_columns_trial_json(v->columns, (size_t)best);
+    return t ? json_pack("{s:O,s:O,s:O}", "id", json_object_get(t, "id"), "value",
+                         json_object_get(t, "value"), "params", json_object_get(t, "params"))
+             : json_null();
+}
+
+void sweep_reader_print_json(const struct sweep_reader *v, FILE *out)
+{
+    json_t *pareto = sweep_reader_pareto(v);
+    print_member(out, "{", "name", json_string(v->dir->name));
+    print_member(out, ",", "method", json_string(v->spec->method->name));
+    print_member(out, ",", "state", json_string(sweep_reader_state(v)));
+    print_member(out, ",", "best", best_json(v));
+    if (pareto)
+        print_member(out, ",", "pareto", pareto);
+    print_member(out, ",", "importance", sweep_reader_importance(v));
+    fputs(",\"trials\":[", out);
+    for (size_t i = 0; i < sweep_columns_count(v->columns); i++) {
+        AUTO(json) json_t *t = sweep_columns_trial_json(v->columns, i);
+        AUTO(free) char *text = json_line(t);
+        fprintf(out, "%s%s", i > 0 ? "," : "", text);
+    }
+    fputs("]", out);
+    print_member(out, ",", "workers", sweep_reader_workers(v));
+    fputs("}\n", out);
 }

@@ -5,6 +5,7 @@
 #define DROVER_SWEEP_READER_H
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -38,9 +39,10 @@ struct scheduler_counts sweep_reader_counts(const struct sweep_reader *v);
  * May fit a model. */
 int sweep_reader_recommended(const struct sweep_reader *v);
 
-/* {"name","method","state","best","pareto"?,"importance","trials":[…],"workers":[…]}: the output
- * of `sweep show --json` (new reference). `best` is {"id","value","params"} or null. */
-json_t *sweep_reader_json(const struct sweep_reader *v);
+/* Prints {"name","method","state","best","pareto"?,"importance","trials":[…],"workers":[…]} as one
+ * line, trial by trial: the output of `sweep show --json`. `best` is {"id","value","params"} or
+ * null. */
+void sweep_reader_print_json(const struct sweep_reader *v, FILE *out);
 
 /* Returns sweep_analysis_importance() of at most READER_ANALYSED_MAX trials, which are spread over
  * all; null without a metric. New reference. */
@@ -53,7 +55,9 @@ json_t *sweep_reader_pareto(const struct sweep_reader *v);
  * running. New reference. */
 json_t *sweep_reader_workers(const struct sweep_reader *v);
 
-/* All trials, each as sweep_columns_trial_json() returns it: an array. New reference. */
-json_t *sweep_reader_trials(const struct sweep_reader *v);
+/* At most `max` trials, each as sweep_columns_trial_json() returns it: those of the Pareto front
+ * `front` (ids; NULL: none) first, then the best ones, then those without a value. New reference.
+ */
+json_t *sweep_reader_top(const struct sweep_reader *v, const json_t *front, size_t max);
 
 #endif

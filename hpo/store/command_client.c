@@ -26,7 +26,8 @@ static int apply(struct stored_sweep *v, const json_t *command, struct scheduler
     for (size_t i = 0; i < out->record_count; i++)
         if (event_store_append(v->dir->store, &out->records[i], 0, e) < 0)
             return e->code;
-    return 0;
+    /* A sweep that had ended has something to do again, unless the command stops it. */
+    return out->record_count > 0 ? event_store_put(v->dir->store, SWEEP_DIR_META_ENDED, "", e) : 0;
 }
 
 /* Applies all commands of the mailbox and replies to them. */

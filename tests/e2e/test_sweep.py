@@ -90,7 +90,7 @@ def test_a_sweep_leaves_parameters_and_output_of_each_trial(place):
     for trial in place.show()["trials"]:
         d = place.path / "sweeps/s/trials" / f"{trial['id']:06d}"
         x, y = trial["params"]["x"], trial["params"]["y"]
-        assert (d / "params.json").read_text() == f'{{"x":{x},"y":{y}}}\n'
+        assert (d / "params.json").read_text() == f'{{"x": {x}, "y": {y}}}\n'
         (lease,) = [p for p in d.iterdir() if p.is_dir()]
         assert (lease / "stdout").read_text() == (f'{{"step":1,"loss":{x + y}}}\ns {trial["id"]} s\nenv is right\n')
         assert (lease / "stderr").read_text() == f"{x} to stderr\n"
