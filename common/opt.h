@@ -1,19 +1,19 @@
 /* opt - command lines from tables: one row per option, from which the help follows, too.
  *
  *     static const struct opt options[] = {
- *         OPT_INT('n', "np", "N", "number of ranks", struct launch_spec, ranks),
+ *         OPT_INT('n', "np", "N", "number of ranks", struct launch_spec, ranks, 1, INT_MAX),
  *         OPT_FLAG(0, "dry-run", "print the plan and stop", struct launch_spec, dry_run),
  *         OPT_END,
  *     };
  *
  * * Long names have one dash or two (-np 4, --np 4, --np=4), as users of mpirun write them, and '_'
- * or
- * '-' between words, as users of torchrun do. A letter has its value attached or as the next word
- * (-n4, -n 4). Options end at "--" or at the first word that is not an option. A value may start
- * with a dash. Every table has -h and --help. */
+ * or '-' between words, as users of torchrun do. A letter has its value attached or as the next
+ * word (-n4, -n 4). Options end at "--" or at the first word that is not an option. A value may
+ * start with a dash. Every table has -h and --help. */
 #ifndef DROVER_OPT_H
 #define DROVER_OPT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -25,11 +25,13 @@ enum opt_kind {
     OPT_KIND_FLAG,
     OPT_KIND_INT,
     OPT_KIND_DOUBLE,
+    OPT_KIND_DURATION,
     OPT_KIND_STR,
     OPT_KIND_STRV,
     OPT_KIND_WORDS,
     OPT_KIND_CALL,
-    OPT_KIND_GROUP
+    OPT_KIND_GROUP,
+    OPT_KIND_ABBREVIATIONS
 };
 
 struct opt {
@@ -43,50 +45,69 @@ struct opt {
     size_t offset;
     /* Of OPT_KIND_CALL: gets one value per word of `arg`. */
     int (*call)(void *into, char *const *values, struct err *e);
+    double min, max; /* of numbers and durations */
 };
 
 /* The field's C type: bool, int, double, const char * (borrowed from argv), char ** (owned: strv).
  */
-#define OPT_FLAG(letter, name, help, type, field)                            \
-    {                                                                        \
-        OPT_KIND_FLAG, letter, name, NULL, help, offsetof(type, field), NULL \
+#define OPT_FIELD(kind_, letter_, name_, arg_, help_, type, field)               \
+    .kind = kind_, .letter = letter_, .name = name_, .arg = arg_, .help = help_, \
+    .offset = offsetof(type, field)
+#define OPT_FLAG(letter, name, help, type, field)                       \
+    {                                                                   \
+        OPT_FIELD(OPT_KIND_FLAG, letter, name, NULL, help, type, field) \
     }
-#define OPT_INT(letter, name, arg, help, type, field)                      \
-    {                                                                      \
-        OPT_KIND_INT, letter, name, arg, help, offsetof(type, field), NULL \
+/* A value outside of [min, max] is an error. With INT_MAX there is no maximum. A value that means
+ * "not given" lies outside of the range, so that no user can enter it. */
+#define OPT_INT(letter, name, arg, help, type, field, min_, max_)                               \
+    {                                                                                           \
+        OPT_FIELD(OPT_KIND_INT, letter, name, arg, help, type, field), .min = min_, .max = max_ \
     }
-#define OPT_DOUBLE(letter, name, arg, help, type, field)                      \
-    {                                                                         \
-        OPT_KIND_DOUBLE, letter, name, arg, help, offsetof(type, field), NULL \
+#define OPT_DOUBLE(letter, name, arg, help, type, field, min_, max_)                               \
+    {                                                                                              \
+        OPT_FIELD(OPT_KIND_DOUBLE, letter, name, arg, help, type, field), .min = min_, .max = max_ \
     }
-#define OPT_STR(letter, name, arg, help, type, field)                      \
-    {                                                                      \
-        OPT_KIND_STR, letter, name, arg, help, offsetof(type, field), NULL \
+/* A duration (duration.h) in seconds; its field is a double, and so are the limits. */
+#define OPT_DURATION(letter, name, arg, help, type, field, min_, max_)                   \
+    {                                                                                    \
+        OPT_FIELD(OPT_KIND_DURATION, letter, name, arg, help, type, field), .min = min_, \
+                                                                            .max = max_  \
+    }
+#define OPT_STR(letter, name, arg, help, type, field)                 \
+    {                                                                 \
+        OPT_FIELD(OPT_KIND_STR, letter, name, arg, help, type, field) \
     }
 /* May be repeated; each value is appended. */
-#define OPT_STRV(letter, name, arg, help, type, field)                      \
-    {                                                                       \
-        OPT_KIND_STRV, letter, name, arg, help, offsetof(type, field), NULL \
+#define OPT_STRV(letter, name, arg, help, type, field)                 \
+    {                                                                  \
+        OPT_FIELD(OPT_KIND_STRV, letter, name, arg, help, type, field) \
     }
-/* Appends the option as it was typed, and its values (one per word of `arg`), so that they can be
- * passed on or named in a message. */
-#define OPT_WORDS(letter, name, arg, help, type, field)                      \
-    {                                                                        \
-        OPT_KIND_WORDS, letter, name, arg, help, offsetof(type, field), NULL \
+/* Appends the option as it was typed (an abbreviation in full), and its values (one per word of
+ * `arg`), so that they can be passed on or named in a message. */
+#define OPT_WORDS(letter, name, arg, help, type, field)                 \
+    {                                                                   \
+        OPT_FIELD(OPT_KIND_WORDS, letter, name, arg, help, type, field) \
     }
-#define OPT_CALL(letter, name, arg, help, fn)         \
-    {                                                 \
-        OPT_KIND_CALL, letter, name, arg, help, 0, fn \
+#define OPT_CALL(letter_, name_, arg_, help_, fn)                                            \
+    {                                                                                        \
+        .kind = OPT_KIND_CALL, .letter = letter_, .name = name_, .arg = arg_, .help = help_, \
+        .call = fn                                                                           \
     }
 /* The rows that follow, up to the next group, stand under this title in help. A group whose rows
  * are all hidden is not shown, except the last group: it has -h. */
-#define OPT_GROUP(title)                              \
-    {                                                 \
-        OPT_KIND_GROUP, 0, NULL, NULL, title, 0, NULL \
+#define OPT_GROUP(title)                      \
+    {                                         \
+        .kind = OPT_KIND_GROUP, .help = title \
     }
-#define OPT_END                                    \
-    {                                              \
-        OPT_KIND_END, 0, NULL, NULL, NULL, 0, NULL \
+/* With this row the table has abbreviations, as argparse and getopt_long() accept them: after two
+ * dashes, the beginning of a name stands for the only option with such a name. */
+#define OPT_ABBREVIATIONS              \
+    {                                  \
+        .kind = OPT_KIND_ABBREVIATIONS \
+    }
+#define OPT_END              \
+    {                        \
+        .kind = OPT_KIND_END \
     }
 
 enum { OPT_HELP = 1 };
@@ -94,8 +115,9 @@ enum { OPT_HELP = 1 };
 /* Reads argv[1...] into the fields of `into`. `*rest` is the index of the first word that is not
  * an option, or argc. Returns 0, or OPT_HELP if help was requested (nothing is printed). Options
  * before help or a failure stay in the fields.
- *   -EINVAL  unknown option (the hint has the nearest name), missing or malformed value
- *   -ERANGE  the number does not fit
+ *   -EINVAL  unknown option (the hint has the nearest name), ambiguous abbreviation (the hint has
+ *            its options), missing or malformed value
+ *   -ERANGE  the number is not in the row's range
  *   or the error of a row's `call`
  * Asserts that the table has no letter or name twice. */
 int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, int *rest,
@@ -113,8 +135,8 @@ struct opt_help {
  * Labels and examples are not broken either. Rows before the first group stand under "Options". */
 void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows);
 
-/* Reads the whole text as an integer in [min, max]. -EINVAL or -ERANGE; the message names `what`.
- */
+/* Reads the whole text as an integer in [min, max]; INT_MAX: no maximum. -EINVAL or -ERANGE; the
+ * message names `what`. */
 int opt_int(int *out, const char *what, const char *text, int min, int max, struct err *e);
 
 /* Returns the one of the `n` names that is nearest to `word` by edit distance. NULL: none is near,

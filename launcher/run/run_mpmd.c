@@ -51,7 +51,7 @@ static int on_env(void *into, char *const *values, struct err *e)
 }
 
 static const struct opt options[] = {
-    OPT_INT('n', "np|c", "N", "ranks of this program", struct app, np),
+    OPT_INT('n', "np|c", "N", "ranks of this program", struct app, np, 1, RUN_OPTIONS_RANKS_MAX),
     OPT_STRV('x', "x|envlist", "NAME[=VALUE]", "a variable of its ranks", struct app, env),
     OPT_CALL(0, "env", "NAME VALUE", "the same", on_env),
     OPT_WORDS(0, "allow-run-as-root|envall", NULL, NULL, struct app, ignored),

@@ -13,7 +13,11 @@
 #include "launcher/run/console.h"
 #include "launcher/run/redirect.h"
 
-enum { RUN_OPTIONS_NOT_GIVEN = -1 };
+enum {
+    RUN_OPTIONS_NOT_GIVEN = -1, /* outside of the range of each option */
+    RUN_OPTIONS_RANKS_MAX = 1 << 20,
+    RUN_OPTIONS_TIME_MAX_S = 1000000
+};
 
 struct run_options {
     const char *program;     /* prefix of messages: "drover run" */

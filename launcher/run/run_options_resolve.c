@@ -10,8 +10,6 @@
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/run/run_options_mapping.h"
 
-enum { TIME_MAX_S = 1000000 };
-
 static int unsupported(const char *option, struct err *e)
 {
     static const struct {
@@ -41,42 +39,15 @@ static int unsupported(const char *option, struct err *e)
     return e ? e->code : -EINVAL;
 }
 
-static int check_times(const struct run_options *o, struct err *e)
-{
-    const struct {
-        const char *option;
-        double seconds;
-    } times[] = {{"--grace", o->grace_s == RUN_OPTIONS_NOT_GIVEN ? 0 : o->grace_s},
-                 {"--timeout", o->timeout_s},
-                 {"--start-timeout", o->start_timeout_s},
-                 {"--lost-after", o->lost_after_s},
-                 {"--hang-timeout", o->hang_timeout_s}};
-    for (size_t i = 0; i < COUNT_OF(times); i++)
-        if (times[i].seconds < 0 || times[i].seconds > TIME_MAX_S)
-            return err_set(e, -EINVAL, "%s %g: out of range (0 to %d s)", times[i].option,
-                           times[i].seconds, TIME_MAX_S);
-    if (o->lost_after_s > 0 && o->lost_after_s < 1) /* a busy node may be silent for less */
-        return err_set(e, -EINVAL, "--lost-after %g: minimum is 1 s", o->lost_after_s);
-    return 0;
-}
-
 static int check(struct run_options *o, struct err *e)
 {
-    if (o->np == 0) {
-        err_set(e, -EINVAL, "-np 0: the minimum is 1 rank");
-        return err_hint(e, "omit -np for one rank per GPU, or per core without GPUs");
-    }
-    if (o->np < RUN_OPTIONS_NOT_GIVEN)
-        return err_set(e, -EINVAL, "-np %d: the minimum is 1 rank", o->np);
-    if (o->max_restarts < 0)
-        return err_set(e, -EINVAL, "--max-restarts %d: the minimum is 0", o->max_restarts);
     if (o->json && !o->dry_run)
         return err_set(e, -EINVAL, "--json needs --dry-run");
     if (strv_len(o->argv) == 0) {
         err_set(e, -EINVAL, "the program is missing");
         return err_hint(e, "%s -np 4 ./program", o->program);
     }
-    return check_times(o, e);
+    return 0;
 }
 
 /* The hosts of --hostfile, of --host, or of both; else those of the allocation that drover is in.

@@ -123,8 +123,10 @@ def test_bindings_are_reported_and_the_job_runs(drover):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["-np", "0", "touch", "f"], ["-np 0", "try:"]),
-    (["-np", "-3", "touch", "f"], ["-np -3"]),
+    (["-np", "0", "touch", "f"], ["option '-np': 0 is out of range (1 to "]),
+    (["-np", "-1", "touch", "f"], ["option '-np': -1 is out of range (1 to "]),
+    (["--grace", "-1", "touch", "f"], ["option '--grace': '-1' is not a duration"]),
+    (["--lost-after", "500ms", "touch", "f"], ["option '--lost-after': 500ms is out of range (1 to "]),
     (["-np", "two", "touch", "f"], ["'two'", "number"]),
     (["-np", "2", "--oversubscrib", "touch", "f"], ["--oversubscrib", "try: --oversubscribe"]),
     (["-np", "2"], ["the program is missing", "try:"]),
@@ -135,7 +137,7 @@ def test_bindings_are_reported_and_the_job_runs(drover):
     (["-x", "=1", "touch", "f"], ["name is missing"]),
     (["-x", "MASTER_PORT=some", "-np", "1", "touch", "f"], ["MASTER_PORT", "'some'"]),
     (["--json", "touch", "f"], ["--dry-run"]),
-    (["--grace", "-1.5", "touch", "f"], ["--grace -1.5", "out of range"]),
+    (["--grace", "-1.5", "touch", "f"], ["option '--grace': '-1.5' is not a duration"]),
     (["--cpus", "9999", "-np", "1", "touch", "f"], ["9999"]),
     (["--master-port", "70000", "-np", "1", "touch", "f"], ["70000"]),
     (["--output-filename", "/dev/null/x", "-np", "1", "touch", "f"], ["/dev/null/x"]),
