@@ -87,7 +87,8 @@ static void check_rows(const struct opt *rows)
         const struct opt *named = by_name(rows, &r->letter, 1);
         assert(!r->letter || (by_letter(rows, r->letter) == r && (!named || named == r)));
         int wanted = value_count(r);
-        bool any = r->kind == OPT_KIND_CALL || r->kind == OPT_KIND_WORDS;
+        bool any =
+            r->kind == OPT_KIND_CALL || r->kind == OPT_KIND_CALL_SOME || r->kind == OPT_KIND_WORDS;
         bool none = r->kind == OPT_KIND_FLAG || r->kind == OPT_KIND_GROUP ||
                     r->kind == OPT_KIND_ABBREVIATIONS;
         assert(any ? wanted <= VALUES_MAX : wanted == !none);
@@ -287,11 +288,12 @@ static int apply(const struct found *f, char *const *values, void *into, struct 
         for (int i = 0; values[i]; i++)
             strv_push(field, xstrdup(values[i]));
         return 0;
-    case OPT_KIND_CALL: {
+    case OPT_KIND_CALL:
+    case OPT_KIND_CALL_SOME: {
         int rc = f->row->call(into, values, e);
         if (rc < 0)
             err_wrap(e, "%s", f->label);
-        return rc < 0 ? rc : 0;
+        return rc < 0 || f->row->kind == OPT_KIND_CALL_SOME ? rc : 0;
     }
     case OPT_KIND_GROUP:
     case OPT_KIND_ABBREVIATIONS:
@@ -315,6 +317,12 @@ static int read_values(const struct found *f, void *into, char *const *words, in
         values[have++] = (char *)f->attached;
     while (have < wanted && used < left)
         values[have++] = words[used++];
+    if (f->row->kind == OPT_KIND_CALL_SOME) {
+        int rc = apply(f, values, into, e), attached = f->attached != NULL;
+        if (rc == 0 && attached)
+            return err_set(e, -EINVAL, "%s takes no value", f->label);
+        return rc < 0 ? rc : rc - attached;
+    }
     if (have < wanted && wanted == 1)
         return err_set(e, -EINVAL, "%s needs a value (%s)", f->label, f->row->arg);
     if (have < wanted)

@@ -30,6 +30,7 @@ enum opt_kind {
     OPT_KIND_STRV,
     OPT_KIND_WORDS,
     OPT_KIND_CALL,
+    OPT_KIND_CALL_SOME,
     OPT_KIND_GROUP,
     OPT_KIND_ABBREVIATIONS
 };
@@ -43,7 +44,8 @@ struct opt {
     const char *arg;  /* name of the value in help; one word per value; NULL: no value */
     const char *help; /* NULL: accepted, but not shown */
     size_t offset;
-    /* Of OPT_KIND_CALL: gets one value per word of `arg`. */
+    /* Of OPT_KIND_CALL: gets one value per word of `arg`. Of OPT_KIND_CALL_SOME: gets up to as many
+     * values, fewer at the end of the line, and returns the number that it used. */
     int (*call)(void *into, char *const *values, struct err *e);
     double min, max; /* of numbers and durations */
 };
@@ -92,6 +94,12 @@ struct opt {
     {                                                                                        \
         .kind = OPT_KIND_CALL, .letter = letter_, .name = name_, .arg = arg_, .help = help_, \
         .call = fn                                                                           \
+    }
+/* An option whose number of values depends on them: "-env NAME VALUE" and "-env NAME=VALUE". */
+#define OPT_CALL_SOME(letter_, name_, arg_, help_, fn)                                            \
+    {                                                                                             \
+        .kind = OPT_KIND_CALL_SOME, .letter = letter_, .name = name_, .arg = arg_, .help = help_, \
+        .call = fn                                                                                \
     }
 /* The rows that follow, up to the next group, stand under this title in help. A group whose rows
  * are all hidden is not shown, except the last group: it has -h. */

@@ -301,6 +301,9 @@ static int map_ranks(struct plan *p, const struct launch_spec *s, const struct n
     if (s->stdin_rank < 0 || s->stdin_rank >= ranks)
         return err_set(e, -EINVAL, "stdin for rank %d: the job has ranks 0 to %d", s->stdin_rank,
                        ranks - 1);
+    if (s->shown_rank >= ranks)
+        return err_set(e, -EINVAL, "output of rank %d: the job has ranks 0 to %d", s->shown_rank,
+                       ranks - 1);
     set_mapping(p, s, hosts, count, map);
     return 0;
 }
@@ -325,6 +328,7 @@ static int set_node_as_assumed(struct plan *p, int node, const struct launch_spe
                                struct node_resources *res, char *const *base, struct err *e)
 {
     struct launch_spec spec = *s;
+    spec.needs_gpus = s->needs_gpus && p->nodes[node].here;
     spec.oversubscribe = res->cpu_opts.oversubscribe = s->oversubscribe || !p->nodes[node].here;
     return set_node(p, node, &spec, res, base, e);
 }

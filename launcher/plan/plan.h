@@ -95,6 +95,7 @@ struct launch_spec {
                                                            local one */
     const char *cgroup; /* directory of the cgroup (version 2) of the ranks on this machine;
                            NULL: this process's. Local engine only */
+    bool needs_gpus;    /* a node without a GPU is an error */
     bool oversubscribe; /* more ranks than slots, cores or GPUs are allowed */
     bool no_hold_port;  /* MASTER_PORT is chosen but not held */
     bool port_held;     /* the caller holds master_port until the job ends */
@@ -108,6 +109,7 @@ struct launch_spec {
                            /dev/null */
     bool stdin_null;
     int stdin_rank; /* the rank that reads stdin_fd */
+    int shown_rank; /* the last rank whose output was requested by number; 0: none */
     struct launch_external_part external_part;
     const struct launch_app *apps; /* programs other than argv, for the last ranks */
     int app_count;

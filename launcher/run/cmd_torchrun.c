@@ -140,13 +140,8 @@ static int read_nodes(struct torchrun *t, struct err *e)
 static int read_ranks(struct torchrun *t, struct err *e)
 {
     const char *text = t->nproc ? t->nproc : "1"; /* torchrun's own default */
-    t->job.per_node = 0;
-    if (strcmp(text, "cpu") == 0)
-        t->job.spec.gpus = "";
-    if (!strcmp(text, "cpu") || !strcmp(text, "gpu") || !strcmp(text, "auto"))
-        return 0;
-    int rc = opt_int(&t->job.per_node, "--nproc-per-node", text, 1, 1 << 20, e);
-    return rc < 0 ? err_hint(e, "a number, gpu, cpu, auto") : 0;
+    int rc = run_options_per_node(&t->job, text, e);
+    return rc < 0 ? err_wrap(e, "--nproc-per-node") : 0;
 }
 
 /* "host:29400", "host", "[fe80::1]:29400". */
@@ -309,7 +304,9 @@ static int choose_nodes(struct torchrun *t, struct err *e)
 /* ---- the job -----------------------------------------------------------------------------------
  */
 
-static int set_program(struct torchrun *t, int argc, char **words, struct err *e)
+/* Drops a "--" directly after the script or module, as torchrun does; `ended` if options have ended
+ * with one before it. */
+static int set_program(struct torchrun *t, int argc, char **words, bool ended, struct err *e)
 {
     char ***argv = &t->job.argv;
     const char *python = getenv("PYTHON_EXEC");
@@ -322,7 +319,8 @@ static int set_program(struct torchrun *t, int argc, char **words, struct err *e
             strv_push(argv, xstrdup("-m"));
     }
     for (int i = 0; i < argc; i++)
-        strv_push(argv, xstrdup(words[i]));
+        if (i != 1 || ended || strcmp(words[i], "--") != 0)
+            strv_push(argv, xstrdup(words[i]));
     return 0;
 }
 
@@ -360,7 +358,8 @@ static int parse(struct torchrun *t, int argc, char **words, struct err *e)
         return rc;
     if (read_nodes(t, e) < 0 || read_ranks(t, e) < 0 || read_endpoint(t, e) < 0 ||
         read_backend(t, e) < 0 || read_conf(t, e) < 0 || choose_nodes(t, e) < 0 ||
-        set_program(t, argc - rest, words + rest, e) < 0 || set_output(t, e) < 0)
+        set_program(t, argc - rest, words + rest, strcmp(words[rest - 1], "--") == 0, e) < 0 ||
+        set_output(t, e) < 0)
         return -EINVAL;
     if (t->master_port)
         s->master_port = t->master_port;

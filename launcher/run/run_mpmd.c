@@ -43,17 +43,24 @@ struct app {
     char **env, **ignored;
 };
 
+int run_mpmd_read_env(char ***env, char *const *values, struct err *e)
+{
+    const char *name = values[0], *equals = name ? strchr(name, '=') : NULL;
+    if (!name || !*name || equals == name || (!equals && !values[1]))
+        return err_set(e, -EINVAL, "needs NAME VALUE, or NAME=VALUE");
+    strv_push(env, equals ? xstrdup(name) : xasprintf("%s=%s", name, values[1]));
+    return equals ? 1 : 2;
+}
+
 static int on_env(void *into, char *const *values, struct err *e)
 {
-    struct app *a = into;
-    strv_push(&a->env, xasprintf("%s=%s", values[0], values[1]));
-    return 0;
+    return run_mpmd_read_env(&((struct app *)into)->env, values, e);
 }
 
 static const struct opt options[] = {
-    OPT_INT('n', "np|c", "N", "ranks of this program", struct app, np, 1, RUN_OPTIONS_RANKS_MAX),
+    OPT_INT('n', "np|n|c", "N", "ranks of this program", struct app, np, 1, RUN_OPTIONS_RANKS_MAX),
     OPT_STRV('x', "x|envlist", "NAME[=VALUE]", "a variable of its ranks", struct app, env),
-    OPT_CALL(0, "env", "NAME VALUE", "the same", on_env),
+    OPT_CALL_SOME(0, "env", "NAME VALUE", "the same", on_env),
     OPT_WORDS(0, "allow-run-as-root|envall", NULL, NULL, struct app, ignored),
     OPT_END,
 };

@@ -59,6 +59,8 @@ void run_options_init(struct run_options *o, const char *program);
  * freed with run_options_free(). */
 int run_options_parse(struct run_options *o, const char *program, int argc, char **argv,
                       struct err *e);
+/* Reads "4", "gpu" (one per GPU), "cpu" (one per core, without GPUs) or "auto" (either). */
+int run_options_per_node(struct run_options *o, const char *text, struct err *e);
 /* Checks options that were read in another way (torchrun's), finds the hosts, fills the spec. */
 int run_options_resolve(struct run_options *o, struct err *e);
 /* Logs, in one line, the options that have no effect with this engine, and the warnings. */

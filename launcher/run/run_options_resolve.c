@@ -16,10 +16,8 @@ static int unsupported(const char *option, struct err *e)
         const char *names, *instead;
     } known[] = {
         {"rf|rankfile", "--map-by, --rank-by and --hostfile place the ranks"},
-        {"cpu-set|cpu-list", "--cpus LIST, with the CPU numbers of the system"},
         {"xterm|debug|debugger|tv|gtool",
          "start the debugger as the program: gdb -ex run --args …"},
-        {"configfile", "--app FILE, with one program and its options per line"},
         {"genvnone|envnone|genvexcl|envexcl", "env -i NAME=VALUE … before the whole command"},
         {"outfile-pattern|errfile-pattern", "--output-filename DIR"},
         {"gpus-per-proc", "--gpus LIST, and CUDA_VISIBLE_DEVICES in the program"},

@@ -95,6 +95,13 @@ LINES = [
     ("mpiexec -hosts node1:4,node2:4 -n 8 -genvlist MARK_A,MARK_B -launcher ssh ./a.out", TWO, {"MARK_A": "a"}),
     ("mpiexec -n 2 -env A 1 -prepend-rank -print-rank-map -bind-to core:1 -map-by rr --oversubscribe ./a.out", 2,
      {"A": "1"}),
+    ("mpiexec --n 2 -genv I_MPI_FABRICS=tcp -genv KMP_AFFINITY=granularity=fine,compact,1,0 --oversubscribe ./a.out", 2,
+     {"I_MPI_FABRICS": "tcp", "KMP_AFFINITY": "granularity=fine,compact,1,0"}),
+    ("mpiexec -configfile app --oversubscribe", 4, {}),
+    ("orterun -n 2 --N 2 --oversubscribe ./a.out", 2, {}),
+    ("mpiexec.hydra -n 2 --oversubscribe ./a.out", 2, {}),
+    ("mpirun.openmpi -n 2 --stream-buffering 0 --output :raw --oversubscribe ./a.out", 2,
+     {"OMPI_MCA_ompi_stream_buffering": "0"}),
     ("mpiexec -np 2 -launcher fork -disable-auto-cleanup -rmk user -wdir /tmp --oversubscribe ./a.out", 2, {}),
     # torchrun's
     ("torchrun --standalone --nproc_per_node=2 train.py --lr 0.1", 2, {}),
@@ -107,6 +114,7 @@ LINES = [
      {"ROLE_NAME": "trainer"}),
     ("torchrun --nnodes 2 --nproc-per-node 4 --hostfile hosts train.py", TWO, {}),
     ("torchrun --nnodes 1:4 --nproc-per-node 4 --host node1,node2 train.py", TWO, {}),
+    ("torchrun --nnode=1 --nproc 2 --master_p 29777 --max_rest 0 train.py", 2, {}),
     ("torchrun --no-python --nproc-per-node 2 --log-dir logs -r 3 -t 0:1,1:3 --local-ranks-filter 0 ./prog", 2, {}),
 ]
 
@@ -123,7 +131,7 @@ def test_a_line_is_planned_as_it_is_meant(drover, tmp_path, line, nodes, env):
     assert len(ranks) == sum(got.values())
     assert {k: has.get(k) for k in env} == env
     words = shlex.split(line)
-    if "--app" not in words and ":" not in words:
+    if not {"--app", "-configfile", ":"} & set(words):
         assert argv[-1] == words[-1]
     assert not (tmp_path / "out").exists() and not (tmp_path / "logs").exists()
 
@@ -190,6 +198,11 @@ def test_torchruns_options_come_from_the_environment_too(drover, tmp_path):
     ("mpirun -np 2 ./a :", ["after ':'"]),
     ("mpirun --app nofile", ["nofile"]),
     ("mpirun -np 2 --nolocal ./a", ["--nolocal", "--hostfile"]),
+    ("mpirun --show 0,5 -np 2 --oversubscribe ./a", ["output of rank 5", "ranks 0 to 1"]),
+    ("mpirun --stream-buffering 3 -np 2 ./a", ["--stream-buffering", "out of range (0 to 2)"]),
+    ("mpirun -genv =1 ./a", ["-genv", "NAME=VALUE"]),
+    ("torchrun --node-rank -1 t.py", ["--node-rank", "-1 is out of range"]),
+    ("torchrun --n 1 t.py", ["'--n' is ambiguous", "--nnodes"]),
     ("torchrun --nproc-per-node x t.py", ["'x'", "gpu"]),
     ("torchrun --nnodes 2 t.py", ["--nnodes 2", "--node-rank", "--hostfile"]),
     ("torchrun --nnodes 2 --node-rank 2 --master-addr a t.py", ["--node-rank 2", "out of range (0 to 1)"]),
@@ -203,7 +216,7 @@ def test_torchruns_options_come_from_the_environment_too(drover, tmp_path):
     ("torchrun -r 4 t.py", ["--redirects", "4"]),
     ("torchrun -t 0:1,x t.py", ["--tee", "'x'"]),
     ("torchrun -m --no-python t.py", ["--module"]),
-    ("torchrun --nproc_per_nod 2 t.py", ["--nproc_per_nod", "try: --nproc-per-node"]),
+    ("torchrun --nprok_per_node 2 t.py", ["--nprok_per_node", "try: --nproc-per-node"]),
     ("torchrun", ["the program is missing"]),
 ])
 def test_what_cannot_be_meant_is_said(drover, tmp_path, line, words):

@@ -31,6 +31,15 @@ static int on_count(void *into, char *const *values, struct err *e)
     return 7; /* a result that is not negative is not a failure */
 }
 
+/* "KEY VALUE" or "KEY=VALUE" */
+static int on_pair(void *into, char *const *values, struct err *e)
+{
+    ((struct into *)into)->calls++;
+    if (!values[0])
+        return err_set(e, -EINVAL, "needs KEY VALUE");
+    return strcmp(values[0], "none") == 0 ? 0 : strchr(values[0], '=') ? 1 : 2;
+}
+
 static const struct opt rows[] = {
     OPT_INT('n', "np|ranks", "N", "number of ranks", struct into, ranks, INT_MIN, INT_MAX),
     OPT_FLAG(0, "dry-run", "print the plan and stop", struct into, dry),
@@ -40,6 +49,7 @@ static const struct opt rows[] = {
             host),
     OPT_STRV('x', "export", "NAME[=VALUE]", "a variable that the ranks get too", struct into, vars),
     OPT_CALL(0, "mca", "KEY VALUE", "a parameter of Open MPI", on_mca),
+    OPT_CALL_SOME('e', "env", "KEY VALUE", "a variable", on_pair),
     OPT_CALL('v', NULL, NULL, "say more", on_count),
     OPT_WORDS('s', "preload|show-progress", NULL, NULL, struct into, known),
     OPT_WORDS(0, "pass-on", "A B", NULL, struct into, known),
@@ -188,6 +198,21 @@ TEST(a_call_gets_as_many_values_as_its_row_has_words)
     check_error("-mca bad x", "option '-mca': 'bad' is not for here", "");
     CHECK_INT(error.code, -ENOTSUP);
     check_error("-v3", "unknown option '-v3'", "");
+}
+
+TEST(an_option_may_decide_how_many_values_it_has)
+{
+    CHECK_INT(parse("-env A=1 prog"), 0);
+    CHECK_INT(rest, 3);
+    CHECK_INT(parse("-env A 1 -e none prog"), 0);
+    CHECK_INT(rest, 5);
+    CHECK_INT(got.calls, 2);
+    CHECK_INT(parse("--env=A=1 prog x"), 0);
+    CHECK_INT(rest, 2);
+    CHECK_INT(parse("--env=A 1 prog x"), 0);
+    CHECK_INT(rest, 3);
+    check_error("-env", "option '-env': needs KEY VALUE", "");
+    check_error("--env=none x", "option '--env' takes no value", "");
 }
 
 TEST(errors_name_the_option_as_it_was_typed)
@@ -348,6 +373,7 @@ TEST(help_has_a_line_for_each_row_that_is_shown)
                     "                             hosts and slots\n"
                     "  -x, --export NAME[=VALUE]  a variable that the ranks get too\n"
                     "      --mca KEY VALUE        a parameter of Open MPI\n"
+                    "  -e, --env KEY VALUE        a variable\n"
                     "  -v                         say more\n"
                     "  -h, --help                 show this text\n");
     free(text);
