@@ -3,6 +3,7 @@
  *     # a comment                             c01:4            MPICH
  *     c01 slots=4 max_slots=8                 [fe80::1]:4
  *     me@c02 slots=4                          c03              slots not given: one per GPU or core
+ *     c04 user=me port=2222                   for ssh; the same as me@c04
  *
  * A name that stands alone on several lines has one slot per line (a PBS node file). Parsing is
  * pure; hostfile_text(), hostfile_read(), hostfile_is_here() and hostfile_mark_here() read the

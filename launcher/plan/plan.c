@@ -277,6 +277,7 @@ static void set_mapping(struct plan *p, const struct launch_spec *s,
         node[i] = p->node_count++;
         p->nodes[node[i]] = (struct plan_node){.name = xstrdup(hosts[i].name),
                                                .local_size = size[i],
+                                               .port = s->hosts ? s->hosts->at[i].port : 0,
                                                .here = !s->hosts || s->hosts->at[i].here};
     }
     p->ranks = xcalloc((size_t)p->world_size, sizeof *p->ranks);

@@ -134,6 +134,7 @@ struct plan_rank {
 struct plan_node {
     char *name;     /* as the user wrote it; this machine's host name if `here` */
     int local_size; /* > 0: hosts without ranks are not nodes of the plan */
+    int port;       /* of its ssh server; 0: not given */
     bool here;      /* this machine */
 };
 
