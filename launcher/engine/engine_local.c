@@ -102,8 +102,8 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
     bool exec = strcmp(step, "exec") == 0;
     const struct plan_rank *p = &j->plan->ranks[rank];
     snprintf(why, sizeof why, "%s '%s': %s", step,
-             exec                          ? (p->argv ? p->argv : j->plan->argv)[0]
-             : strcmp(step, "chdir") == 0  ? j->plan->wdir
+             exec                          ? plan_rank_argv(j->plan, p)[0]
+             : strcmp(step, "chdir") == 0  ? plan_rank_wdir(j->plan, p)
              : strcmp(step, "cgroup") == 0 ? j->cgroup
              : p->cpus                     ? p->cpus
                                            : "",
@@ -404,9 +404,9 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
         env_set(&own, "PMI_FD", "%d", GUARDIAN_PMI_FD);
     AUTO(free) char **env = env_overlay(common, own);
     struct guardian_rank g = {.rank = rank,
-                              .argv = p->argv ? p->argv : j->plan->argv,
+                              .argv = plan_rank_argv(j->plan, p),
                               .env = env,
-                              .wdir = j->plan->wdir,
+                              .wdir = plan_rank_wdir(j->plan, p),
                               .cpus = p->cpus,
                               .mems = p->mems,
                               .cgroup = j->cgroup,

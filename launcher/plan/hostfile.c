@@ -197,8 +197,7 @@ static int read_line(struct hosts *h, struct line *l, struct err *e)
     return add_line(h, name, &of, e);
 }
 
-/* Skips the byte order mark that some editors put in front of UTF-8. */
-static const char *text_after_mark(const char *text)
+const char *hostfile_after_mark(const char *text)
 {
     return text + (strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0);
 }
@@ -206,7 +205,7 @@ static const char *text_after_mark(const char *text)
 int hostfile_parse(struct hosts **out, const char *what, const char *text, struct err *e)
 {
     AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
-    struct line l = {.at = text_after_mark(text)};
+    struct line l = {.at = hostfile_after_mark(text)};
     for (int n = 1; *l.at; n++) {
         l.begin = l.at;
         const char *newline = l.begin + strcspn(l.begin, "\n");

@@ -20,6 +20,9 @@
  *   -EINVAL  a line is malformed, a host's slots are given twice, or no host is listed */
 int hostfile_parse(struct hosts **out, const char *what, const char *text, struct err *e);
 
+/* Skips the byte order mark that some editors put in front of UTF-8. */
+const char *hostfile_after_mark(const char *text);
+
 /* Reads the text of a file ("-": stdin). `*out` is freed by the caller.
  *   -ENOENT, -EACCES, …  the file cannot be read
  *   -EFBIG               the file is larger than 16 MiB */

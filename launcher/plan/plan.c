@@ -1,6 +1,7 @@
 #include "launcher/plan/plan.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "launcher/node/topo.h"
@@ -135,6 +136,8 @@ static void rank_clear(struct plan_rank *r)
     free(r->cpus);
     free(r->mems);
     strv_free(r->env);
+    strv_free(r->argv);
+    free(r->wdir);
     *r = (struct plan_rank){
         .rank = r->rank, .node = r->node, .local_rank = r->local_rank, .gpu = -1};
 }
@@ -261,6 +264,47 @@ static struct rank_map_host *mapping_hosts(int *count, const struct launch_spec 
     return h;
 }
 
+/* Returns the slots that `some` has on each of the job's hosts, to be freed; NULL: `some` is NULL,
+ * every host may be used. */
+static int *slots_of(const struct hosts *some, const struct hosts *all)
+{
+    if (!some)
+        return NULL;
+    int *slots = xcalloc((size_t)all->count, sizeof *slots);
+    for (int i = 0; i < all->count; i++)
+        for (int k = 0; k < some->count; k++)
+            if (strcmp(some->at[k].name, all->at[i].name) == 0 ||
+                (some->at[k].here && all->at[i].here))
+                slots[i] += some->at[k].slots > 0 ? some->at[k].slots : INT_MAX;
+    return slots;
+}
+
+/* Maps the ranks of a job whose programs have hosts of their own. */
+static int map_programs(struct rank_map **out, const struct launch_spec *s,
+                        const struct rank_map_host *hosts, int host_count, struct err *e)
+{
+    int n = s->app_count + 1, first = s->ranks;
+    AUTO(free) struct rank_map_program *programs = xcalloc((size_t)n, sizeof *programs);
+    for (int i = 0; i < s->app_count; i++) {
+        programs[i + 1] =
+            (struct rank_map_program){s->apps[i].ranks, slots_of(s->apps[i].hosts, s->hosts)};
+        first -= s->apps[i].ranks;
+    }
+    programs[0] = (struct rank_map_program){first, slots_of(s->own_hosts, s->hosts)};
+    int rc = rank_map_programs(out, s, programs, n, hosts, host_count, e);
+    for (int i = 0; i < n; i++)
+        free(programs[i].slots);
+    return rc;
+}
+
+static bool has_program_hosts(const struct launch_spec *s)
+{
+    bool any = s->own_hosts != NULL;
+    for (int i = 0; i < s->app_count; i++)
+        any |= s->apps[i].hosts != NULL;
+    return any && s->hosts;
+}
+
 /* Sets nodes and ranks of the plan. Nodes are the hosts that have ranks. */
 static void set_mapping(struct plan *p, const struct launch_spec *s,
                         const struct rank_map_host *hosts, int host_count,
@@ -295,7 +339,8 @@ static int map_ranks(struct plan *p, const struct launch_spec *s, const struct n
         return err_set(e, -EINVAL, "cannot map ranks: '%s' has no object of that kind",
                        topo_name(res->topo));
     AUTO(free) struct rank_map *map = NULL;
-    int ranks = rank_map_make(&map, s, hosts, count, e);
+    int ranks = has_program_hosts(s) ? map_programs(&map, s, hosts, count, e)
+                                     : rank_map_make(&map, s, hosts, count, e);
     if (ranks < 0)
         return -EINVAL;
     p->world_size = ranks;

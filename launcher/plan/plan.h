@@ -62,6 +62,9 @@ struct launch_app {
     int ranks;
     char *const *argv;
     char *const *env; /* additional variables in the form of launch_spec.env; NULL: none */
+    const char *wdir; /* working directory of its ranks; NULL: launch_spec.wdir */
+    const struct hosts
+        *hosts; /* where its ranks run, part of launch_spec.hosts; NULL: all of them */
 };
 
 /* What the user wants to run: a job. A plain value; a zero-initialised one has all defaults. All
@@ -75,12 +78,14 @@ struct launch_spec {
                          inherited variables */
     enum plan_map map_by;
     enum plan_bind bind_to;
-    enum plan_map rank_by;     /* SLOT, NODE, …: order in which ranks are numbered; DEFAULT:
-                                  mpirun's, by slot, or by node if ranks were mapped by node */
-    int ppr;                   /* with PLAN_MAP_PPR: ranks per object */
-    enum plan_map ppr_of;      /* the object: NODE, PACKAGE, NUMA, L3, CORE or HWTHREAD */
-    int per_node;              /* -N: ranks per node; 0: decided by slots */
-    const struct hosts *hosts; /* NULL: this machine */
+    enum plan_map rank_by;         /* SLOT, NODE, …: order in which ranks are numbered; DEFAULT:
+                                      mpirun's, by slot, or by node if ranks were mapped by node */
+    int ppr;                       /* with PLAN_MAP_PPR: ranks per object */
+    enum plan_map ppr_of;          /* the object: NODE, PACKAGE, NUMA, L3, CORE or HWTHREAD */
+    int per_node;                  /* -N: ranks per node; 0: decided by slots */
+    const struct hosts *hosts;     /* NULL: this machine */
+    const struct hosts *own_hosts; /* where the ranks of `argv` run, part of `hosts`, if `apps` run
+                                      elsewhere; NULL: all of them */
     const char *engine; /* a word in static memory. NULL: "local" if every host is this machine,
                            "slurm" inside a Slurm allocation, else "openmpi" */
     char *const *engine_args; /* arguments passed to mpirun or srun unchanged (--mca …) */
@@ -129,6 +134,7 @@ struct plan_rank {
                        OMP_NUM_THREADS */
     char **env;     /* variables in addition to plan.env: RANK=…, CUDA_VISIBLE_DEVICES=…, … */
     char **argv;    /* its program, if it differs from plan.argv; else NULL */
+    char *wdir;     /* its working directory, if it differs from plan.wdir; else NULL */
 };
 
 struct plan_node {
@@ -176,6 +182,17 @@ int plan_set_node(struct plan *p, int node, const struct launch_spec *s, const s
 static inline bool plan_is_local(const struct plan *p)
 {
     return strcmp(p->engine, PLAN_ENGINE_LOCAL) == 0;
+}
+
+static inline char *const *plan_rank_argv(const struct plan *p, const struct plan_rank *r)
+{
+    return r->argv ? r->argv : p->argv;
+}
+
+/* NULL: the current directory. */
+static inline const char *plan_rank_wdir(const struct plan *p, const struct plan_rank *r)
+{
+    return r->wdir ? r->wdir : p->wdir;
 }
 
 void plan_free(struct plan *p);

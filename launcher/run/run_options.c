@@ -292,7 +292,8 @@ static const struct opt options[] = {
     OPT_GROUP("Program and environment"),
     OPT_CALL('x', "||x|genvlist|envlist", "NAME[=VALUE]", "pass a variable to the ranks, or set it",
              on_variable),
-    OPT_STR(0, "wdir||wd|gwdir", "DIR", "working directory of the ranks", T, spec.wdir),
+    OPT_STR(0, "wdir||wd", "DIR", "working directory of the ranks", T, spec.wdir),
+    OPT_STR(0, "gwdir", "DIR", NULL, T, gwdir),
     OPT_STR(0, "path", "DIR", "directory searched first for the program", T, path),
     OPT_CALL(0, "stdin", "RANK", "rank that reads stdin, or none (default: 0)", on_stdin),
     OPT_STR(0, "app||configfile", "FILE", "file with one program and its options per line", T,
@@ -456,6 +457,8 @@ void run_options_free(struct run_options *o)
         strv_free(all[i]);
     run_mpmd_free(o);
     hosts_free(o->hosts);
+    hosts_free(o->own_hosts);
+    free(o->cwd);
     hwloc_bitmap_free(o->show);
     redirect_map_free(&o->redirect.redirects);
     redirect_map_free(&o->redirect.tee);

@@ -31,6 +31,9 @@ struct run_options {
     char **warnings;                 /* about values; whole sentences */
     char **host_lists, **host_files; /* of -H and --hostfile */
     struct hosts *hosts;             /* of these, or of the allocation; NULL: neither */
+    struct hosts *own_hosts;         /* of the first program, if others have -H; NULL: all */
+    const char *gwdir;               /* of all programs that have none; NULL: none */
+    char *cwd;                       /* owned; NULL: not needed */
     struct launch_app *apps;         /* the programs after the first ':'; they own argv and env */
     int app_count;
     const char *app_file; /* --app FILE … */

@@ -1,7 +1,9 @@
 """Command lines as people have them: mpirun's of Open MPI 4 and 5, hydra's, Intel MPI's and torchrun's, each planned and
 not started. Hosts that are not there are named freely: a plan asks none of them."""
 import json
+import os
 import shlex
+import shutil
 import subprocess
 
 import pytest
@@ -160,6 +162,55 @@ def test_several_programs_have_their_ranks_arguments_and_variables(drover, tmp_p
     assert done.stdout == ": -np 1\n"
 
 
+def test_each_program_has_its_directory_and_path(drover, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    for d in "ab":
+        (tmp_path / d / "here").write_text(f"#!/bin/sh\necho {d}\n")
+        (tmp_path / d / "here").chmod(0o755)
+    run = ["run", "--oversubscribe", "-np", "1"]
+
+    def lines(*args):
+        done = drover.run(*run, *args)
+        assert done.returncode == 0, done.stderr
+        return sorted(done.stdout.splitlines())
+    a, b, own = (str(tmp_path / d) for d in ("a", "b", "."))
+    assert lines("-wdir", a, "pwd", ":", "-np", "1", "-wdir", b, "pwd") == [a, b]
+    assert lines("-wdir", a, "pwd", ":", "-np", "1", "pwd") == sorted([a, os.path.normpath(own)])
+    assert lines("-gwdir", a, "pwd", ":", "-np", "1", "-wd", b, "pwd", ":", "-n", "1", "pwd") == [a, a, b]
+    assert lines("-path", a, "here", ":", "-np", "1", "-path", b, "here") == ["a", "b"]
+    done = drover.run(*run, "true", ":", "-np", "1", "-wdir", "nowhere", "true")
+    assert done.returncode == 126 and "rank 1" in done.stderr and "'nowhere'" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("line, nodes", [
+    ("-np 1 -H node1 ./a : -np 1 -H node2 ./b", ["node1", "node2"]),
+    ("-np 1 -H node1 ./a : -np 1 -H node1 ./b", ["node1", "node1"]),
+    ("-np 1 -H node2:2 ./a : -np 2 -H node1:2 ./b : -np 1 ./c", ["node2", "node1", "node1", "node2"]),
+    ("--hostfile hosts -np 2 ./a : -np 3 -H node2 ./b", ["node1", "node1", "node2", "node2", "node2"]),
+    ("--hostfile hosts -np 4 -H node2 ./a : -np 1 ./b", ["node2", "node2", "node2", "node2", "node1"]),
+])
+def test_each_program_runs_on_its_hosts(drover, tmp_path, line, nodes):
+    done = plan(drover, f"mpirun {line}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [r["node"] for r in short(done.stdout)[3]] == nodes
+
+
+@pytest.mark.parametrize("line", [
+    "-np 1 -H localhost:2 sh -c 'echo a $OMPI_COMM_WORLD_RANK' : -np 1 -H localhost:2 sh -c 'echo b $OMPI_COMM_WORLD_RANK'",
+    "-np 1 -wdir /usr pwd : -np 1 pwd", "-np 1 -wdir /usr pwd : -np 1 -wdir /etc pwd", "-np 1 --oversubscribe pwd : -np 1 pwd"])
+def test_programs_have_the_outcome_that_mpirun_gives_them(drover, tmp_path, line):
+    peer = shutil.which("mpirun.openmpi")
+    if not peer:
+        pytest.skip("Open MPI is not installed")
+    words = shlex.split(f"--oversubscribe {line}")
+    env = {**drover.env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    theirs = subprocess.run([peer, *words], cwd=tmp_path, env=env, text=True, stdin=subprocess.DEVNULL,
+                            capture_output=True, timeout=60, check=False)
+    own = drover.run("run", *words)
+    assert (own.returncode, sorted(own.stdout.splitlines())) == (theirs.returncode, sorted(theirs.stdout.splitlines()))
+
+
 def test_ranks_of_a_share_know_their_place_among_all(drover, tmp_path):
     line = "torchrun --nnodes 3 --node-rank 1 --nproc-per-node 2 --master-addr 127.0.0.1 --master-port 4321 --no-python "
     done = plan(drover, line + "sh -c 'echo $RANK $LOCAL_RANK $WORLD_SIZE $GROUP_RANK $MASTER_ADDR $MASTER_PORT'", tmp_path,
@@ -196,6 +247,8 @@ def test_torchruns_options_come_from_the_environment_too(drover, tmp_path):
     ("mpirun ./a : -np 2 ./b", ["-np N of the first one is missing"]),
     ("mpirun -np 2 ./a : -np 2 --bind-to core ./b", ["--bind-to", "before the first program"]),
     ("mpirun -np 2 ./a :", ["after ':'"]),
+    ("mpirun --hostfile hosts -np 1 ./a : -np 1 -H node3 ./b", ["'node3'", "not in the host file"]),
+    ("mpirun -np 1 -H node1 ./a : -np 2 -H node2 ./b", ["program 2", "2 ranks", "'node2' has 1 slot"]),
     ("mpirun --app nofile", ["nofile"]),
     ("mpirun -np 2 --nolocal ./a", ["--nolocal", "--hostfile"]),
     ("mpirun --show 0,5 -np 2 --oversubscribe ./a", ["output of rank 5", "ranks 0 to 1"]),
