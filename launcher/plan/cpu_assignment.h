@@ -38,7 +38,7 @@ struct cpu_assignment {
  * hardware threads if ranks are mapped by or bound to hardware threads. */
 int cpu_assignment_units(const struct cpu_assignment_opts *opts);
 
-/* Returns the number of `of` objects (NODE, PACKAGE, NUMA, L3, CORE, HWTHREAD) that contain CPUs
+/* Returns the number of `of` objects (NODE, PACKAGE, …, HWTHREAD) that contain CPUs
  * of the job; 0: the topology has no such objects. Depends on map_by and bind_to. */
 int cpu_assignment_objects(const struct cpu_assignment_opts *opts, enum plan_map of);
 

@@ -24,6 +24,8 @@ enum plan_map {
     PLAN_MAP_CORE,
     PLAN_MAP_HWTHREAD,
     PLAN_MAP_L3,
+    PLAN_MAP_L2,
+    PLAN_MAP_L1,
     PLAN_MAP_NUMA,
     PLAN_MAP_PACKAGE,
     PLAN_MAP_NODE,
@@ -35,6 +37,8 @@ enum plan_bind {
     PLAN_BIND_CORE,
     PLAN_BIND_HWTHREAD,
     PLAN_BIND_L3,
+    PLAN_BIND_L2,
+    PLAN_BIND_L1,
     PLAN_BIND_NUMA,
     PLAN_BIND_PACKAGE
 };
@@ -81,7 +85,7 @@ struct launch_spec {
     enum plan_map rank_by;         /* SLOT, NODE, …: order in which ranks are numbered; DEFAULT:
                                       mpirun's, by slot, or by node if ranks were mapped by node */
     int ppr;                       /* with PLAN_MAP_PPR: ranks per object */
-    enum plan_map ppr_of;          /* the object: NODE, PACKAGE, NUMA, L3, CORE or HWTHREAD */
+    enum plan_map ppr_of;          /* the object: NODE, PACKAGE, NUMA, L3, L2, L1, CORE, HWTHREAD */
     int per_node;                  /* -N: ranks per node; 0: decided by slots */
     const struct hosts *hosts;     /* NULL: this machine */
     const struct hosts *own_hosts; /* where the ranks of `argv` run, part of `hosts`, if `apps` run

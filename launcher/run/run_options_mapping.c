@@ -20,6 +20,10 @@ static const struct {
     {"rr", PLAN_MAP_HWTHREAD, PLAN_BIND_HWTHREAD},
     {"l3cache", PLAN_MAP_L3, PLAN_BIND_L3},
     {"l3", PLAN_MAP_L3, PLAN_BIND_L3},
+    {"l2cache", PLAN_MAP_L2, PLAN_BIND_L2},
+    {"l2", PLAN_MAP_L2, PLAN_BIND_L2},
+    {"l1cache", PLAN_MAP_L1, PLAN_BIND_L1},
+    {"l1", PLAN_MAP_L1, PLAN_BIND_L1},
     {"numa", PLAN_MAP_NUMA, PLAN_BIND_NUMA},
     {"socket", PLAN_MAP_PACKAGE, PLAN_BIND_PACKAGE},
     {"package", PLAN_MAP_PACKAGE, PLAN_BIND_PACKAGE},
@@ -44,8 +48,10 @@ static int read_place(int *out, const char *text, size_t len, bool bind, struct 
         }
     }
     err_set(e, -EINVAL, "unknown place '%.*s'", (int)len, text);
-    return err_hint(e, bind ? "none, core, hwthread, l3cache, numa, socket"
-                            : "slot, core, hwthread, l3cache, numa, socket, node, ppr:N:node");
+    return err_hint(
+        e, bind
+               ? "none, core, hwthread, l1cache, l2cache, l3cache, numa, socket"
+               : "slot, core, hwthread, l1cache, l2cache, l3cache, numa, socket, node, ppr:N:node");
 }
 
 static int read_count(int *out, const char *what, const char *text, size_t len, struct err *e)
